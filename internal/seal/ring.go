@@ -1,0 +1,208 @@
+package seal
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"slices"
+	"sync"
+)
+
+// State is where a data key is in its life.
+type State string
+
+// A data key is made pending, so that every node learns of it before anything
+// is sealed with it; becomes primary, the one that seals; is retired, when it
+// only opens; and is destroyed when nothing is sealed under it any more.
+const (
+	Pending   State = "pending"
+	Primary   State = "primary"
+	Retired   State = "retired"
+	Destroyed State = "destroyed"
+)
+
+// ErrNoKey means that the ring has no usable key of a version: it was
+// destroyed, or the ring is older than the bytes.
+var ErrNoKey = errors.New("seal: no such key version in the ring")
+
+// Ring is the set of keys of one tenant. It is immutable: the methods that
+// change the life of a key return a new ring.
+type Ring struct {
+	keys  []dataKey // by version, ascending
+	index []byte
+	macs  *sync.Pool // of hash.Hash under the index key
+	seal  *dataKey   // the primary
+}
+
+type dataKey struct {
+	Version int    `json:"version"`
+	State   State  `json:"state"`
+	Key     []byte `json:"key,omitempty"`
+
+	aead AEAD
+}
+
+// NewRing returns a ring with one primary key, version 1.
+func NewRing() (*Ring, error) {
+	return newRing([]dataKey{{Version: 1, State: Primary, Key: RandomKey()}}, RandomKey())
+}
+
+func newRing(keys []dataKey, index []byte) (*Ring, error) {
+	r := &Ring{keys: keys, index: index}
+	for i := range r.keys {
+		k := &r.keys[i]
+		if k.State == Destroyed {
+			continue
+		}
+		var err error
+		if k.aead, err = NewAEAD(k.Key); err != nil {
+			return nil, err
+		}
+		if k.State == Primary {
+			r.seal = k
+		}
+	}
+	if r.seal == nil || len(index) != KeySize {
+		return nil, errors.New("seal: a ring needs a primary key and an index key")
+	}
+	r.macs = &sync.Pool{New: func() any { return hmac.New(sha256.New, index) }}
+	return r, nil
+}
+
+// stored is a ring as it is wrapped.
+type stored struct {
+	Keys  []dataKey `json:"keys"`
+	Index []byte    `json:"index"`
+}
+
+const ringLabel = "vault ring v1"
+
+// Wrap returns the ring sealed under the master key for a tenant.
+func (r *Ring) Wrap(master AEAD, tenant [16]byte) ([]byte, error) {
+	plain, err := json.Marshal(stored{r.keys, r.index})
+	if err != nil {
+		return nil, fmt.Errorf("seal: encode ring: %w", err)
+	}
+	defer clear(plain)
+	place := Place{Tenant: tenant, Entity: ringLabel}
+	wrapped, err := master.Encrypt(plain, place.appendTo(nil, 0))
+	if err != nil {
+		return nil, fmt.Errorf("seal: the master key did not wrap a ring: %w", err)
+	}
+	return wrapped, nil
+}
+
+// Unwrap opens a ring that Wrap made. The error matches ErrOpen when the
+// master key refuses it, whatever the reason it gives.
+func Unwrap(master AEAD, tenant [16]byte, wrapped []byte) (*Ring, error) {
+	place := Place{Tenant: tenant, Entity: ringLabel}
+	plain, err := master.Decrypt(wrapped, place.appendTo(nil, 0))
+	if err != nil {
+		return nil, fmt.Errorf("%w (%w)", ErrOpen, err)
+	}
+	defer clear(plain)
+	var s stored
+	if err := json.Unmarshal(plain, &s); err != nil {
+		return nil, ErrOpen
+	}
+	return newRing(s.Keys, s.Index)
+}
+
+// Version returns the version of the key that seals.
+func (r *Ring) Version() int { return r.seal.Version }
+
+// Newest returns the highest version in the ring and its state.
+func (r *Ring) Newest() (int, State) {
+	k := r.keys[len(r.keys)-1]
+	return k.Version, k.State
+}
+
+// Retired reports whether a key is kept only to open what it once sealed.
+func (r *Ring) Retired() bool {
+	return slices.ContainsFunc(r.keys, func(k dataKey) bool { return k.State == Retired })
+}
+
+// Add returns a ring with a new pending key.
+func (r *Ring) Add() (*Ring, error) {
+	v, _ := r.Newest()
+	keys := append(slices.Clone(r.keys), dataKey{Version: v + 1, State: Pending, Key: RandomKey()})
+	return newRing(keys, r.index)
+}
+
+// Promote returns a ring in which the pending key seals and the one that did
+// is retired.
+func (r *Ring) Promote() (*Ring, error) {
+	keys := slices.Clone(r.keys)
+	for i := range keys {
+		switch keys[i].State {
+		case Primary:
+			keys[i].State = Retired
+		case Pending:
+			keys[i].State = Primary
+		}
+	}
+	return newRing(keys, r.index)
+}
+
+// Destroy returns a ring without the retired keys. Their versions stay listed,
+// so that a number is never used twice.
+func (r *Ring) Destroy() (*Ring, error) {
+	keys := slices.Clone(r.keys)
+	for i := range keys {
+		if keys[i].State == Retired {
+			keys[i] = dataKey{Version: keys[i].Version, State: Destroyed}
+		}
+	}
+	return newRing(keys, r.index)
+}
+
+// Seal encrypts plain for a place under the primary key, whose version the
+// caller stores beside the result.
+func (r *Ring) Seal(p *Place, plain []byte) ([]byte, error) {
+	ad := p.appendTo(make([]byte, 0, 256), r.seal.Version)
+	sealed, err := r.seal.aead.Encrypt(plain, ad)
+	if err != nil {
+		return nil, fmt.Errorf("seal: %w", err)
+	}
+	return sealed, nil
+}
+
+// Open decrypts what Seal made for the same place.
+func (r *Ring) Open(p *Place, version int, sealed []byte) ([]byte, error) {
+	i, ok := slices.BinarySearchFunc(r.keys, version, func(k dataKey, v int) int { return k.Version - v })
+	if !ok || r.keys[i].aead == nil {
+		return nil, ErrNoKey
+	}
+	plain, err := r.keys[i].aead.Decrypt(sealed, p.appendTo(make([]byte, 0, 256), version))
+	if err != nil {
+		return nil, ErrOpen
+	}
+	return plain, nil
+}
+
+// MAC returns the keyed hash of a label and parts. Labels keep kinds of values
+// apart: the same text hashes differently under another label. The key is the
+// tenant's and outlives every rotation.
+func (r *Ring) MAC(label string, parts ...string) (sum [32]byte) {
+	m := r.macs.Get().(hash.Hash)
+	defer r.macs.Put(m)
+	m.Reset()
+	buf := appendPart(make([]byte, 0, 512), label)
+	for _, p := range parts {
+		buf = appendPart(buf, p)
+	}
+	m.Write(buf)
+	clear(buf)
+	m.Sum(sum[:0])
+	return sum
+}
+
+// Hash is the first half of MAC: long enough that two values do not meet, and
+// half as wide in an index.
+func (r *Ring) Hash(label string, parts ...string) (h [16]byte) {
+	sum := r.MAC(label, parts...)
+	return [16]byte(sum[:16])
+}

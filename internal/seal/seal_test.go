@@ -1,0 +1,171 @@
+package seal
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+)
+
+func newTestRing(t testing.TB) *Ring {
+	t.Helper()
+	r, err := NewRing()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func testPlace() Place {
+	return Place{Tenant: [16]byte{1}, Entity: "token", ID: "tok", Field: "body", Bound: []string{"card", "/pci/high/"}}
+}
+
+func TestSealedBytesOpenOnlyInTheirPlace(t *testing.T) {
+	t.Parallel()
+	r := newTestRing(t)
+	home := testPlace()
+	sealed, err := r.Seal(&home, []byte("4242424242424242"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Contains(sealed, []byte("4242")) {
+		t.Fatal("plaintext in sealed bytes")
+	}
+	got, err := r.Open(&home, 1, sealed)
+	if err != nil || string(got) != "4242424242424242" {
+		t.Fatalf("Open = %q, %v", got, err)
+	}
+	moves := map[string]func(*Place){
+		"tenant":          func(p *Place) { p.Tenant[0]++ },
+		"entity":          func(p *Place) { p.Entity = "session" },
+		"id":              func(p *Place) { p.ID = "other" },
+		"field":           func(p *Place) { p.Field = "cvc" },
+		"type":            func(p *Place) { p.Bound = []string{"token", "/pci/high/"} },
+		"container":       func(p *Place) { p.Bound = []string{"card", "/pci/low/"} },
+		"shifted parts":   func(p *Place) { p.ID, p.Field = "tokb", "ody" },
+		"one part fewer":  func(p *Place) { p.Bound = p.Bound[:1] },
+		"joined together": func(p *Place) { p.Bound = []string{"card/pci/high/"} },
+	}
+	for name, move := range moves {
+		p := testPlace()
+		move(&p)
+		if _, err := r.Open(&p, 1, sealed); !errors.Is(err, ErrOpen) {
+			t.Errorf("%s changed: Open error = %v, want ErrOpen", name, err)
+		}
+	}
+	for i := range sealed {
+		bad := bytes.Clone(sealed)
+		bad[i] ^= 1
+		if _, err := r.Open(&home, 1, bad); !errors.Is(err, ErrOpen) {
+			t.Fatalf("byte %d flipped: Open error = %v, want ErrOpen", i, err)
+		}
+	}
+}
+
+func TestRingLife(t *testing.T) {
+	t.Parallel()
+	r1 := newTestRing(t)
+	p := testPlace()
+	old, _ := r1.Seal(&p, []byte("old"))
+
+	pending, err := r1.Add()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v, s := pending.Newest(); v != 2 || s != Pending || pending.Version() != 1 {
+		t.Fatalf("after Add: newest %d %s, seals with %d", v, s, pending.Version())
+	}
+	promoted, err := pending.Promote()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if promoted.Version() != 2 || !promoted.Retired() {
+		t.Fatalf("after Promote: seals with %d, retired %v", promoted.Version(), promoted.Retired())
+	}
+	if got, err := promoted.Open(&p, 1, old); err != nil || string(got) != "old" {
+		t.Fatalf("a retired key must open: %q, %v", got, err)
+	}
+	fresh, _ := promoted.Seal(&p, []byte("new"))
+	if got, err := pending.Open(&p, 2, fresh); err != nil || string(got) != "new" {
+		t.Fatalf("a node that knows the key as pending must open: %q, %v", got, err)
+	}
+	if _, err := r1.Open(&p, 2, fresh); !errors.Is(err, ErrNoKey) {
+		t.Fatalf("unknown version: %v, want ErrNoKey", err)
+	}
+	if _, err := promoted.Open(&p, 1, fresh); !errors.Is(err, ErrOpen) {
+		t.Fatalf("version is bound: %v, want ErrOpen", err)
+	}
+	destroyed, err := promoted.Destroy()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := destroyed.Open(&p, 1, old); !errors.Is(err, ErrNoKey) {
+		t.Fatalf("destroyed: %v, want ErrNoKey", err)
+	}
+	if v, _ := destroyed.Newest(); v != 2 {
+		t.Fatalf("newest = %d", v)
+	}
+	if r1.MAC("fp", "x") != destroyed.MAC("fp", "x") {
+		t.Error("a rotation changed the fingerprints")
+	}
+}
+
+func TestWrapBindsTenantAndMaster(t *testing.T) {
+	t.Parallel()
+	master, _ := NewAEAD(RandomKey())
+	other, _ := NewAEAD(RandomKey())
+	r := newTestRing(t)
+	p := testPlace()
+	sealed, _ := r.Seal(&p, []byte("v"))
+	wrapped, err := r.Wrap(master, p.Tenant)
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := Unwrap(master, p.Tenant, wrapped)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := back.Open(&p, 1, sealed); err != nil || string(got) != "v" {
+		t.Fatalf("Open after Unwrap = %q, %v", got, err)
+	}
+	if _, err := Unwrap(other, p.Tenant, wrapped); !errors.Is(err, ErrOpen) {
+		t.Errorf("another master key: %v, want ErrOpen", err)
+	}
+	if _, err := Unwrap(master, [16]byte{9}, wrapped); !errors.Is(err, ErrOpen) {
+		t.Errorf("another tenant: %v, want ErrOpen", err)
+	}
+}
+
+func TestMACKeepsPartsAndLabelsApart(t *testing.T) {
+	t.Parallel()
+	r, r2 := newTestRing(t), newTestRing(t)
+	base := r.MAC("m", "ab", "c")
+	for name, other := range map[string][32]byte{
+		"label": r.MAC("i", "ab", "c"), "split": r.MAC("m", "a", "bc"), "joined": r.MAC("m", "abc"), "tenant": r2.MAC("m", "ab", "c"),
+	} {
+		if other == base {
+			t.Errorf("%s does not change the hash", name)
+		}
+	}
+	if r.MAC("m", "ab", "c") != base {
+		t.Error("a hash must be the same each time")
+	}
+}
+
+func BenchmarkSeal(b *testing.B) {
+	plain := bytes.Repeat([]byte{'x'}, 400)
+	r := newTestRing(b)
+	p := testPlace()
+	ad := p.appendTo(nil, 1)
+	b.Run("bare", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			r.seal.aead.Encrypt(plain, ad)
+		}
+	})
+	b.Run("seal", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			r.Seal(&p, plain)
+		}
+	})
+}

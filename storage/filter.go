@@ -1,0 +1,109 @@
+package storage
+
+import "time"
+
+// TokenFilter asks for a page of tokens.
+type TokenFilter struct {
+	Tenant ID
+	Where  Cond // nil: every token
+	// Now leaves out the tokens that have expired at it. Zero: none is left out.
+	Now time.Time
+
+	Before ID // only tokens with a lower Ord, unless zero
+	Offset int
+	Limit  int
+	Count  bool // whether the total is asked for
+}
+
+// RecordFilter asks for a page of records.
+type RecordFilter struct {
+	Tenant ID     // zero: of every tenant, as only the embedding program asks
+	Kind   string // empty: every kind
+	IDs    []ID   // nil: every id
+	// Name matches the whole name, without regard to case; '*' stands for any
+	// text, and no other character is special. Empty: every name.
+	Name string
+	// KeyBelow keeps the records that are sealed under an older key, unless zero.
+	KeyBelow int
+
+	Before ID // only records with a lower ID, unless zero
+	Offset int
+	Limit  int
+}
+
+// LogFilter asks for a page of the log.
+type LogFilter struct {
+	Tenant     ID
+	EntityType string    // empty: all
+	EntityID   string    // empty: all
+	From       time.Time // created at or after it, unless zero
+	To         time.Time // created before it, unless zero
+	Offset     int
+	Limit      int
+}
+
+// Cond is a condition on tokens: And, Or, Not, or one of the terms below.
+type Cond interface{ isCond() }
+
+type (
+	// And holds when every one of its conditions does; so an empty one always.
+	And []Cond
+	// Or holds when one of its conditions does; so an empty one never.
+	Or []Cond
+	// Not holds when its condition does not.
+	Not struct{ Cond Cond }
+
+	// SetIn holds for tokens whose containers are one of these sets.
+	SetIn []Hash
+	// TypeIn holds for tokens of one of these types.
+	TypeIn []string
+	// IDIn holds for tokens with one of these ids.
+	IDIn []string
+	// IDPrefix holds for tokens whose id starts with it, byte for byte.
+	IDPrefix string
+	// HashIs holds for tokens that were stored with this hash.
+	HashIs Hash
+	// FingerprintIs holds for tokens with this fingerprint.
+	FingerprintIs Key
+	// ByIs holds for tokens that this actor made, or last changed.
+	ByIs struct {
+		Field Field
+		ID    ID
+	}
+	// TimeIn holds for tokens whose time lies between From and To. A zero end
+	// is open. An end belongs to the range unless it is marked as excluded.
+	// A token that was never modified is in no range of ModifiedAt.
+	TimeIn struct {
+		Field       Field
+		From, To    time.Time
+		ExcludeFrom bool
+		ExcludeTo   bool
+	}
+	// KeyBelow holds for tokens that are sealed under an older key than this.
+	KeyBelow int
+)
+
+// Field names a column that ByIs and TimeIn compare.
+type Field uint8
+
+// CreatedBy, CreatedAt, ModifiedBy and ModifiedAt are the columns that ByIs
+// and TimeIn know.
+const (
+	CreatedBy Field = iota + 1
+	CreatedAt
+	ModifiedBy
+	ModifiedAt
+)
+
+func (And) isCond()           {}
+func (Or) isCond()            {}
+func (Not) isCond()           {}
+func (SetIn) isCond()         {}
+func (TypeIn) isCond()        {}
+func (IDIn) isCond()          {}
+func (IDPrefix) isCond()      {}
+func (HashIs) isCond()        {}
+func (FingerprintIs) isCond() {}
+func (ByIs) isCond()          {}
+func (TimeIn) isCond()        {}
+func (KeyBelow) isCond()      {}

@@ -1,0 +1,254 @@
+package storage
+
+import "time"
+
+// Token is a sealed token.
+type Token struct {
+	Tenant ID // filled by reads; a Write takes the tenant from its Change
+
+	Ord  ID     // UUIDv7: the row's key under the tenant, and the order of lists
+	ID   string // unique under the tenant
+	Type string
+
+	// Set names the set of containers: equal sets have equal hashes.
+	Set        Hash
+	Containers []string
+
+	Fingerprint Key    // keyed hash of type and value
+	Expression  Hash   // of the text of the fingerprint expression
+	Dedup       Hash   // unique under the tenant, unless zero
+	Hashes      []Hash // metadata pairs and search indexes; written, not read back
+
+	KeyVersion   int    // of the data key that Body and CVC are sealed under
+	Body         []byte // sealed
+	CVC          []byte // sealed by itself; nil without one
+	CVCExpiresAt time.Time
+	ExpiresAt    time.Time
+
+	CreatedBy  ID
+	CreatedAt  time.Time
+	ModifiedBy ID
+	ModifiedAt time.Time
+
+	// Rev counts the writes of this row. An insert stores it as given; an
+	// update names the revision it replaces.
+	Rev int64
+}
+
+// ContainerSet is a set of containers that tokens are in.
+type ContainerSet struct {
+	Set        Hash
+	Containers []string
+}
+
+// Duplicate asks for a token with the same content.
+type Duplicate struct {
+	Fingerprint Key
+	Expression  Hash
+	Except      string // id of a token that does not count; may be empty
+	Now         time.Time
+}
+
+// Expired lists what a sweep should delete.
+type Expired struct {
+	Tokens  []Token  // ExpiresAt has come
+	CVCs    []Token  // CVCExpiresAt has come, ExpiresAt has not
+	Records []Record // ExpiresAt has come
+}
+
+// Record is a sealed document: a tenant, an application, a session, a reactor,
+// a proxy, a ring of data keys.
+type Record struct {
+	Tenant ID // filled by reads; a Write takes the tenant from its Change
+
+	Kind string
+	ID   ID     // UUIDv7, unique under the tenant and kind
+	Name string // for lists that ask by name; may be empty
+
+	// Key and AltKey are what Lookup finds the record by, unless zero. They are
+	// unique across tenants.
+	Key, AltKey Key
+
+	ExpiresAt  time.Time
+	KeyVersion int
+	Body       []byte // sealed
+	CreatedAt  time.Time
+	Rev        int64 // as for Token
+}
+
+// Log is an entry of the audit log. It holds names and ids, never a value.
+type Log struct {
+	ID         ID // UUIDv7: the entry's key under the tenant, and the order of lists
+	ActorID    ID // zero when the tenant itself acted
+	ActorType  string
+	EntityType string
+	EntityID   string
+	Operation  string
+	Message    string
+	CreatedAt  time.Time
+}
+
+// Claim is one idempotency key in use. While Answer is nil the work is in
+// progress, and the claim is live until LeaseUntil; with an answer it is live
+// until ExpiresAt.
+type Claim struct {
+	Key        Key
+	Owner      ID // who did, or does, the work
+	LeaseUntil time.Time
+	ExpiresAt  time.Time
+	KeyVersion int
+	Answer     []byte // sealed
+}
+
+// Live reports whether the claim still keeps others out.
+func (c *Claim) Live(now time.Time) bool {
+	if c.Answer != nil {
+		return c.ExpiresAt.After(now)
+	}
+	return c.LeaseUntil.After(now)
+}
+
+// Job is work that some node will do.
+type Job struct {
+	Tenant ID // filled by reads; a Write takes the tenant from its Change
+
+	ID         ID
+	Kind       string
+	RunAt      time.Time
+	Attempts   int
+	Dead       bool // kept to be looked at, never due again
+	Owner      ID   // who holds the lease; zero when nobody does
+	LeaseUntil time.Time
+	KeyVersion int
+	Payload    []byte // sealed
+}
+
+// Lease asks for jobs.
+type Lease struct {
+	Tenant ID
+	Owner  ID
+	Now    time.Time
+	Until  time.Time
+	Limit  int
+}
+
+// SealedKind names the rows that SealedUnder and Reseal are about.
+type SealedKind uint8
+
+// Rows that have no revision of their own.
+const (
+	SealedClaims SealedKind = iota + 1
+	SealedJobs
+)
+
+// Sealed is the sealed part of a claim or a job. Key holds the claim's key, or
+// the job's id in its first 16 bytes.
+type Sealed struct {
+	Kind       SealedKind
+	Key        Key
+	KeyVersion int
+	Body       []byte
+}
+
+// Change is a set of rows that are written together, or not at all.
+//
+// Its guards are judged before anything is written: every unique key (of token
+// ids, of Dedup hashes, of record ids and keys), every expected revision, the
+// claim, and the ownership of jobs.
+type Change struct {
+	Tenant ID
+	// Now is the moment by which claims are judged live.
+	Now time.Time
+
+	Claim *ClaimChange
+
+	InsertTokens []Token
+	UpdateTokens []TokenUpdate
+	DeleteTokens []TokenDelete
+
+	InsertRecords []Record
+	UpdateRecords []RecordUpdate
+	DeleteRecords []RecordDelete
+
+	InsertJobs []Job
+	UpdateJobs []JobUpdate
+	DeleteJobs []JobDelete
+
+	// Reseal replaces the sealed part of rows that are still sealed under an
+	// older key. Rows that have gone meanwhile are passed over.
+	Reseal []Sealed
+
+	Logs []Log
+
+	// Relaxed says that the change holds nothing but log entries of reads: it
+	// must survive a crash of the process when Write returns, and a power loss
+	// soon after.
+	Relaxed bool
+}
+
+// ClaimChange takes, finishes or drops an idempotency claim.
+type ClaimChange struct {
+	Op ClaimOp
+	Claim
+}
+
+// ClaimOp is what a Change does to a claim.
+type ClaimOp uint8
+
+// The life of a claim.
+const (
+	// ClaimTake inserts the claim, with or without its answer, unless a live
+	// one has the key. A claim that is no longer live is replaced.
+	ClaimTake ClaimOp = iota + 1
+	// ClaimFinish stores the answer, and its expiry, of a claim in progress
+	// that is still its owner's.
+	ClaimFinish
+	// ClaimDrop deletes a claim in progress that is still its owner's.
+	ClaimDrop
+)
+
+// TokenUpdate replaces the row that has the token's Ord and the revision Rev.
+// Ord, ID, Type, CreatedBy and CreatedAt do not change. The stored revision
+// becomes Rev+1, whatever Token.Rev says.
+type TokenUpdate struct {
+	Rev    int64
+	OldSet Hash // the set of the row that is replaced
+	Token  Token
+	// KeepHashes says that Token.Hashes is not given and the stored ones stay.
+	KeepHashes bool
+}
+
+// TokenDelete deletes the row that has this Ord and revision.
+type TokenDelete struct {
+	Ord  ID
+	Rev  int64
+	Set  Hash
+	Type string
+}
+
+// RecordUpdate replaces the record that has the Kind and ID of Record and the
+// revision Rev, together with its keys. The stored revision becomes Rev+1.
+type RecordUpdate struct {
+	Rev    int64
+	Record Record
+}
+
+// RecordDelete deletes a record and its keys.
+type RecordDelete struct {
+	Kind string
+	ID   ID
+	Rev  int64
+}
+
+// JobUpdate replaces RunAt, Attempts, Dead, KeyVersion and Payload of a job
+// that Owner holds, and gives up the lease.
+type JobUpdate struct {
+	Owner ID
+	Job   Job
+}
+
+// JobDelete deletes a job that Owner holds.
+type JobDelete struct {
+	Owner ID
+	ID    ID
+}

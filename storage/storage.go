@@ -1,0 +1,206 @@
+// Package storage is the contract between the vault and a database.
+//
+// The vault seals every value before a backend sees it. What crosses this
+// border is ciphertext, keyed hashes, and the few columns a database needs to
+// find and order rows; a backend cannot even name a plaintext type.
+//
+// A change is a value: the vault computes a [Change], and [Writer.Write]
+// applies it whole or not at all. Nothing of the vault's runs inside a
+// transaction, so no tenant's code and no encryption ever holds a lock.
+//
+// To write a backend, implement [Storage] and run
+// storage/storagetest against it. The backends of this module are
+// storage/sqlite and storage/postgres.
+//
+// # Rules for every backend
+//
+//   - The tenant is part of every key and of every query. No row of one tenant
+//     is ever visible through, changed by, or in conflict with another
+//     tenant's call. [RecordReader.Lookup] alone is asked before the tenant is
+//     known; its hashes are unique across tenants.
+//   - Times keep microseconds and come back in UTC. A zero time is "none".
+//   - Returned slices and the bytes in them belong to the caller, and the
+//     arguments belong to the backend only until the call returns.
+//   - Methods are safe for concurrent use, by several processes on one
+//     database too.
+//   - Errors never carry a column's content.
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// ID is a UUID in its 16 bytes. Identifiers that a Storage is given to order
+// by are UUIDv7, so that their order is the order of creation.
+type ID [16]byte
+
+// IsZero reports whether the id is unset.
+func (id ID) IsZero() bool { return id == ID{} }
+
+// Hash is a keyed hash of something searchable: a metadata pair, a search
+// index, or a set of containers. Equal hashes mean equal content.
+type Hash [16]byte
+
+// Key is a SHA-256 by which a row is found without its tenant or its content
+// being known: of an API key, a session's nonce, a proxy's key, or an
+// idempotency key.
+type Key [32]byte
+
+// IsZero reports whether the key is unset.
+func (k Key) IsZero() bool { return k == Key{} }
+
+// Storage is a database that holds a vault.
+type Storage interface {
+	Writer
+	TokenReader
+	RecordReader
+	Queue
+
+	// Ping reports whether the database answers.
+	Ping(ctx context.Context) error
+	// Close waits for writes under way and releases the database. Calls that
+	// come later return ErrClosed.
+	Close() error
+}
+
+// Writer changes the database.
+type Writer interface {
+	// Write applies a change: when its guards hold, all of its rows are written
+	// and durable when Write returns nil; otherwise nothing is, and the error
+	// is a [*Conflict]. ctx counts only until the change is handed over: after
+	// that Write waits for the outcome, so that nil and error are never a guess.
+	//
+	// After a lost connection the backend looks for the change's first log row
+	// before it tries again, so a change with a log row is applied at most once.
+	// A change without one must be safe to repeat.
+	Write(ctx context.Context, c *Change) error
+
+	// Purge deletes up to limit rows of a tenant, of any kind, and reports
+	// whether there are more.
+	Purge(ctx context.Context, tenant ID, limit int) (more bool, err error)
+
+	// Sweep deletes up to limit claims that expired at or before now, of any
+	// tenant, and makes what earlier changes deleted unreadable in the files
+	// where the database can. It reports whether more claims are due.
+	Sweep(ctx context.Context, now time.Time, limit int) (more bool, err error)
+}
+
+// TokenReader reads tokens and their log.
+type TokenReader interface {
+	// Tokens returns the tenant's tokens with these ids, in any order, expired
+	// ones too. Ids that do not exist are left out.
+	Tokens(ctx context.Context, tenant ID, ids []string) ([]Token, error)
+
+	// Duplicate returns the oldest token with this fingerprint and expression
+	// hash that has not expired at now, other than the one with id except; or
+	// nil.
+	Duplicate(ctx context.Context, tenant ID, d Duplicate) (*Token, error)
+
+	// ListTokens returns a page of tokens, newest (highest Ord) first, and, if
+	// the filter asks for it, the number of tokens over all pages.
+	ListTokens(ctx context.Context, f TokenFilter) (page []Token, total int, err error)
+
+	// ContainerSets returns every set of containers that a token of the tenant
+	// has ever been in.
+	ContainerSets(ctx context.Context, tenant ID) ([]ContainerSet, error)
+
+	// Expired returns rows of any tenant whose time has come.
+	Expired(ctx context.Context, now time.Time, limit int) (Expired, error)
+
+	// ListLogs returns a page of the log, newest first, and the number of
+	// entries over all pages.
+	ListLogs(ctx context.Context, f LogFilter) (page []Log, total int, err error)
+}
+
+// RecordReader reads records: sealed documents with a few columns beside them.
+type RecordReader interface {
+	// Records returns the tenant's records of a kind with these ids, in any
+	// order. Ids that do not exist are left out.
+	Records(ctx context.Context, tenant ID, kind string, ids []ID) ([]Record, error)
+
+	// Lookup returns the record that has this key, of any tenant; or
+	// ErrNotFound. It is the one read that is not given a tenant.
+	Lookup(ctx context.Context, key Key) (Record, error)
+
+	// ListRecords returns a page of records, newest (highest ID) first, and the
+	// number of records over all pages.
+	ListRecords(ctx context.Context, f RecordFilter) (page []Record, total int, err error)
+}
+
+// Queue reads claims and leases jobs.
+type Queue interface {
+	// Claim returns the claim with this key, live or not; or ErrNotFound.
+	Claim(ctx context.Context, tenant ID, key Key) (Claim, error)
+
+	// DueTenants returns up to limit tenants, in order of their ids and after
+	// the given one, that have a job which [Queue.LeaseJobs] would return.
+	DueTenants(ctx context.Context, now time.Time, after ID, limit int) ([]ID, error)
+
+	// LeaseJobs gives the owner up to limit of the tenant's due jobs, oldest
+	// RunAt first, until the given time. A job is due when it is not dead, its
+	// RunAt has come, and nobody holds a lease on it that is still running. No
+	// two callers get the same job.
+	LeaseJobs(ctx context.Context, l Lease) ([]Job, error)
+
+	// SealedUnder returns up to limit claims or jobs of the tenant that are
+	// sealed under an older key than version.
+	SealedUnder(ctx context.Context, tenant ID, kind SealedKind, version, limit int) ([]Sealed, error)
+}
+
+// Errors that a Storage returns, to be told by errors.Is.
+var (
+	// ErrNotFound means that there is no such row.
+	ErrNotFound = errors.New("storage: not found")
+	// ErrExists means that a unique key of the change is taken.
+	ErrExists = errors.New("storage: already exists")
+	// ErrStale means that a row has changed, or gone, since it was read.
+	ErrStale = errors.New("storage: changed since it was read")
+	// ErrClosed means that the storage has been closed.
+	ErrClosed = errors.New("storage: closed")
+)
+
+// Conflict says which guard of a change did not hold. It matches ErrExists or
+// ErrStale.
+type Conflict struct {
+	Kind  ConflictKind
+	Index int // of the row in its slice of the Change
+}
+
+// ConflictKind names a guard.
+type ConflictKind uint8
+
+// The guards of a Change.
+const (
+	TokenIDTaken   ConflictKind = iota + 1 // InsertTokens: the id is taken
+	DuplicateTaken                         // InsertTokens, UpdateTokens: the Dedup hash is taken
+	KeyTaken                               // InsertRecords, UpdateRecords: a key, or the id, is taken
+	ClaimTaken                             // Claim: somebody else's claim is live
+	ClaimLost                              // Claim: no longer the owner's to finish
+	TokenStale                             // UpdateTokens, DeleteTokens: another revision
+	RecordStale                            // UpdateRecords, DeleteRecords: another revision
+	JobStale                               // UpdateJobs, DeleteJobs: no longer the owner's
+)
+
+var conflictText = [...]string{
+	TokenIDTaken: "token id taken", DuplicateTaken: "duplicate key taken", KeyTaken: "record key taken",
+	ClaimTaken: "claim taken", ClaimLost: "claim lost", TokenStale: "token changed",
+	RecordStale: "record changed", JobStale: "job lease lost",
+}
+
+// Error names the guard and the row's position, never the row.
+func (c *Conflict) Error() string {
+	return fmt.Sprintf("storage: %s (row %d)", conflictText[c.Kind], c.Index)
+}
+
+// Is matches ErrExists or ErrStale.
+func (c *Conflict) Is(target error) bool {
+	switch c.Kind {
+	case TokenIDTaken, DuplicateTaken, KeyTaken, ClaimTaken:
+		return target == ErrExists
+	default:
+		return target == ErrStale
+	}
+}
