@@ -46,7 +46,8 @@ type Duplicate struct {
 	Fingerprint Key
 	Expression  Hash
 	Except      string // id of a token that does not count; may be empty
-	Now         time.Time
+	// Now leaves out the tokens that have expired at it. Zero: none is left out.
+	Now time.Time
 }
 
 // Expired lists what a sweep should delete.

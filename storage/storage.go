@@ -79,7 +79,8 @@ type Writer interface {
 	Write(ctx context.Context, c *Change) error
 
 	// Purge deletes up to limit rows of a tenant, of any kind, and reports
-	// whether there are more.
+	// whether there are more. Records go last, so that a purge which was cut off
+	// can be found again by the record that ordered it.
 	Purge(ctx context.Context, tenant ID, limit int) (more bool, err error)
 
 	// Sweep deletes up to limit claims that expired at or before now, of any
@@ -94,9 +95,8 @@ type TokenReader interface {
 	// ones too. Ids that do not exist are left out.
 	Tokens(ctx context.Context, tenant ID, ids []string) ([]Token, error)
 
-	// Duplicate returns the oldest token with this fingerprint and expression
-	// hash that has not expired at now, other than the one with id except; or
-	// nil.
+	// Duplicate returns the oldest token with the same fingerprint and expression
+	// hash, or nil.
 	Duplicate(ctx context.Context, tenant ID, d Duplicate) (*Token, error)
 
 	// ListTokens returns a page of tokens, newest (highest Ord) first, and, if

@@ -1,0 +1,348 @@
+package vault
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// ApplicationType limits what an application may do at all.
+type ApplicationType string
+
+// Types of applications. A public key may stand in a browser: it creates and
+// updates tokens and opens sessions. A private key works with tokens. A
+// management key administers everything else.
+const (
+	Public     ApplicationType = "public"
+	Private    ApplicationType = "private"
+	Management ApplicationType = "management"
+)
+
+// Application is a holder of an API key.
+type Application struct {
+	ID       uuid.UUID       `json:"id"`
+	TenantID uuid.UUID       `json:"tenant_id"`
+	Name     string          `json:"name"`
+	Type     ApplicationType `json:"type"`
+	// Key is the API key. It is known only in the answer that made it.
+	Key         string       `json:"key,omitempty"`
+	Permissions []string     `json:"permissions,omitempty"`
+	Rules       []AccessRule `json:"rules,omitempty"`
+	CreatedBy   uuid.UUID    `json:"created_by"`
+	CreatedAt   time.Time    `json:"created_at"`
+	ModifiedBy  *uuid.UUID   `json:"modified_by,omitempty"`
+	ModifiedAt  *time.Time   `json:"modified_at,omitempty"`
+	ExpiresAt   *time.Time   `json:"expires_at,omitempty"` // the key stops working
+
+	hash storage.Key
+	rev  int64
+}
+
+func (a *Application) expired(now time.Time) bool {
+	return a.ExpiresAt != nil && !a.ExpiresAt.After(now)
+}
+
+// ApplicationParams describes an application. At least one of Permissions and
+// Rules must not be empty, and the type must be one that may hold them.
+type ApplicationParams struct {
+	Name        string          `json:"name"`
+	Type        ApplicationType `json:"type"`
+	Permissions []string        `json:"permissions,omitempty"`
+	Rules       []AccessRule    `json:"rules,omitempty"`
+	ExpiresAt   *time.Time      `json:"expires_at,omitempty"`
+}
+
+// UnmarshalJSON reads the JSON form strictly: an unknown field, a duplicate
+// key or a wrong type is an [InvalidError].
+func (p *ApplicationParams) UnmarshalJSON(data []byte) error {
+	return readObject(data, func(r *fieldReader) {
+		p.Name = r.text("name")
+		p.Type = ApplicationType(r.text("type"))
+		p.Permissions = r.texts("permissions")
+		p.Rules = readRules(r)
+		p.ExpiresAt = r.moment("expires_at")
+	})
+}
+
+// check returns the parameters as they are stored.
+func (op *call) checkApplication(p ApplicationParams) (ApplicationParams, error) {
+	bad := &InvalidError{}
+	checkName(bad, "name", p.Name)
+	switch p.Type {
+	case Public, Private, Management:
+		rules, permissions, problems := access.Check(access.Holder(p.Type), accessRules(p.Rules), p.Permissions)
+		bad.addProblems(problems)
+		p.Rules, p.Permissions = rulesOf(rules), permissions
+	default:
+		bad.add("type", "must be public, private or management")
+	}
+	if p.ExpiresAt != nil && !p.ExpiresAt.After(op.now) {
+		bad.add("expires_at", "must lie in the future")
+	}
+	if err := bad.err(); err != nil {
+		return p, err
+	}
+	for _, permission := range p.Permissions {
+		if !op.grant.MayGrant(permission) {
+			return p, errorf(ErrForbidden, "The permission %s can be granted only by a caller that holds it.", permission)
+		}
+	}
+	return p, nil
+}
+
+// CreateApplication adds an application (permission application:create). The
+// answer holds its API key, which cannot be had again.
+func (c *Client) CreateApplication(ctx context.Context, p ApplicationParams) (*Application, error) {
+	op, err := c.begin(ctx, access.ApplicationCreate)
+	if err != nil {
+		return nil, err
+	}
+	if p, err = op.checkApplication(p); err != nil {
+		return nil, err
+	}
+	app := &Application{
+		ID: op.v.idAt(op.now), TenantID: op.tenant, Name: p.Name, Type: p.Type, Key: newAPIKey(keyKind(p.Type)),
+		Permissions: p.Permissions, Rules: p.Rules, ExpiresAt: p.ExpiresAt, CreatedBy: op.creator, CreatedAt: op.now,
+	}
+	app.hash = hashKey(app.Key)
+	rec, err := op.applicationRecord(app)
+	if err != nil {
+		return nil, err
+	}
+	ch := op.change()
+	ch.InsertRecords = []storage.Record{rec}
+	ch.Logs = []storage.Log{op.entry(opCreate, kindApplication, app.ID.String())}
+	return app, op.write(ctx, ch)
+}
+
+func keyKind(t ApplicationType) string {
+	return map[ApplicationType]string{Public: keyPublic, Private: keyPrivate, Management: keyManagement}[t]
+}
+
+// applicationRecord seals an application. Its key is not part of it.
+func (op *call) applicationRecord(app *Application) (storage.Record, error) {
+	doc := *app
+	doc.Key = ""
+	rec := storage.Record{Kind: kindApplication, ID: storage.ID(app.ID), Name: app.Name, Key: app.hash, CreatedAt: app.CreatedAt}
+	return rec, op.sealRecord(&rec, &doc)
+}
+
+func (op *call) openApplication(ctx context.Context, rec *storage.Record) (*Application, error) {
+	app := &Application{}
+	if err := op.openRecord(ctx, rec, app); err != nil {
+		return nil, err
+	}
+	app.hash, app.rev = rec.Key, rec.Rev
+	return app, nil
+}
+
+// application reads an application of the tenant.
+func (op *call) application(ctx context.Context, id uuid.UUID) (*Application, error) {
+	rec, err := op.record(ctx, kindApplication, id)
+	if err != nil {
+		return nil, err
+	}
+	return op.openApplication(ctx, rec)
+}
+
+// GetApplication returns an application (permission application:read).
+func (c *Client) GetApplication(ctx context.Context, id uuid.UUID) (*Application, error) {
+	op, err := c.begin(ctx, access.ApplicationRead)
+	if err != nil {
+		return nil, err
+	}
+	app, err := op.application(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return app, op.logReads(ctx, opRead, entity{kindApplication, id.String()})
+}
+
+// OwnApplication returns the application that the client acts as. It needs no
+// permission. The tenant itself has none.
+func (c *Client) OwnApplication(ctx context.Context) (*Application, error) {
+	op, err := c.begin(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	if op.app == nil {
+		return nil, errorf(ErrNotFound, "The tenant itself has no application.")
+	}
+	app, err := op.application(ctx, op.app.ID)
+	if err != nil {
+		return nil, err
+	}
+	return app, op.logReads(ctx, opRead, entity{kindApplication, app.ID.String()})
+}
+
+// ListApplicationsParams filters applications. Zero fields filter nothing.
+type ListApplicationsParams struct {
+	IDs []uuid.UUID
+	PageParams
+}
+
+// ListApplications returns a page of applications, newest first (permission
+// application:read).
+func (c *Client) ListApplications(ctx context.Context, p ListApplicationsParams) (*Page[Application], error) {
+	op, err := c.begin(ctx, access.ApplicationRead)
+	if err != nil {
+		return nil, err
+	}
+	return listRecords(ctx, op, kindApplication, recordList{IDs: p.IDs, PageParams: p.PageParams}, op.openApplication)
+}
+
+// ReplaceApplication replaces everything of an application but its type and
+// its key (permission application:update).
+func (c *Client) ReplaceApplication(ctx context.Context, id uuid.UUID, p ApplicationParams) (*Application, error) {
+	op, err := c.begin(ctx, access.ApplicationUpdate)
+	if err != nil {
+		return nil, err
+	}
+	if p, err = op.checkApplication(p); err != nil {
+		return nil, err
+	}
+	return op.updateApplication(ctx, id, func(ApplicationParams) (ApplicationParams, error) { return p, nil })
+}
+
+// PatchApplication changes an application by a JSON merge patch (RFC 7386) of
+// its parameters (permission application:update).
+func (c *Client) PatchApplication(ctx context.Context, id uuid.UUID, patch JSON) (*Application, error) {
+	op, err := c.begin(ctx, access.ApplicationUpdate)
+	if err != nil {
+		return nil, err
+	}
+	if err := mergeInto(&ApplicationParams{}, ApplicationParams{}, patch); err != nil {
+		return nil, err
+	}
+	return op.updateApplication(ctx, id, func(p ApplicationParams) (ApplicationParams, error) {
+		var patched ApplicationParams
+		if err := mergeInto(&patched, p, patch); err != nil {
+			return p, err
+		}
+		return op.checkApplication(patched)
+	})
+}
+
+func (op *call) updateApplication(ctx context.Context, id uuid.UUID, change func(ApplicationParams) (ApplicationParams, error)) (*Application, error) {
+	return retryStale(func() (*Application, error) {
+		app, err := op.application(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		p, err := change(ApplicationParams{app.Name, app.Type, app.Permissions, app.Rules, app.ExpiresAt})
+		if err != nil {
+			return nil, err
+		}
+		if p.Type != app.Type {
+			return nil, invalid("type", "cannot be changed")
+		}
+		app.Name, app.Permissions, app.Rules, app.ExpiresAt = p.Name, p.Permissions, p.Rules, p.ExpiresAt
+		return app, op.saveApplication(ctx, app)
+	})
+}
+
+// saveApplication stores a changed application and forgets what this node
+// believes of its key.
+func (op *call) saveApplication(ctx context.Context, app *Application) error {
+	app.ModifiedBy, app.ModifiedAt = &op.creator, &op.now
+	rec, err := op.applicationRecord(app)
+	if err != nil {
+		return err
+	}
+	ch := op.change()
+	ch.UpdateRecords = []storage.RecordUpdate{{Rev: app.rev, Record: rec}}
+	ch.Logs = []storage.Log{op.entry(opUpdate, kindApplication, app.ID.String())}
+	defer op.v.auth.clear()
+	return op.write(ctx, ch)
+}
+
+// RegenerateKey gives an application a new API key (permission
+// application:update). The old one dies at once.
+func (c *Client) RegenerateKey(ctx context.Context, id uuid.UUID) (*Application, error) {
+	op, err := c.begin(ctx, access.ApplicationUpdate)
+	if err != nil {
+		return nil, err
+	}
+	return retryStale(func() (*Application, error) {
+		app, err := op.application(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		for _, permission := range app.Permissions {
+			if !op.grant.MayGrant(permission) {
+				return nil, errorf(ErrForbidden, "A key with the permission %s can be issued only by a caller that holds it.", permission)
+			}
+		}
+		app.Key = newAPIKey(keyKind(app.Type))
+		app.hash = hashKey(app.Key)
+		return app, op.saveApplication(ctx, app)
+	})
+}
+
+// DeleteApplication deletes an application (permission application:delete).
+// Its key and its sessions die at once.
+func (c *Client) DeleteApplication(ctx context.Context, id uuid.UUID) error {
+	op, err := c.begin(ctx, access.ApplicationDelete)
+	if err != nil {
+		return err
+	}
+	defer op.v.auth.clear()
+	return op.deleteRecord(ctx, kindApplication, id)
+}
+
+// Permission describes a permission that applications may hold.
+type Permission struct {
+	Type             string            `json:"type"`
+	Description      string            `json:"description"`
+	ApplicationTypes []ApplicationType `json:"application_types"`
+}
+
+// ListPermissions returns all permissions. It needs none.
+func (c *Client) ListPermissions(ctx context.Context) ([]Permission, error) {
+	if _, err := c.begin(ctx, ""); err != nil {
+		return nil, err
+	}
+	var all []Permission
+	for _, p := range access.Catalogue() {
+		types := make([]ApplicationType, len(p.ApplicationTypes))
+		for i, h := range p.ApplicationTypes {
+			types[i] = ApplicationType(h)
+		}
+		all = append(all, Permission{p.Type, p.Description, types})
+	}
+	return all, nil
+}
+
+// mergeInto applies a JSON merge patch to the JSON form of a value and reads
+// the result into dst.
+func mergeInto(dst json.Unmarshaler, current any, patch JSON) error {
+	bad := &InvalidError{}
+	p, err := jsonx.Parse(patch, jsonx.Limits{})
+	if err != nil {
+		bad.addErr("", err)
+		return bad
+	}
+	if p.Kind() != jsonx.Object {
+		return invalid("", "must be an object")
+	}
+	now, err := jsonx.From(current)
+	if err != nil {
+		return err
+	}
+	return dst.UnmarshalJSON(jsonx.Merge(now, p).JSON())
+}
+
+// addProblems records what package access found wrong.
+func (e *InvalidError) addProblems(p access.Problems) {
+	for path, messages := range p {
+		for _, m := range messages {
+			e.add(path, "%s", m)
+		}
+	}
+}

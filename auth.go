@@ -1,0 +1,184 @@
+package vault
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// Authenticate returns the client that an API key stands for: an application
+// or a session. A key that is missing, malformed, unknown, expired or revoked
+// gives ErrUnauthenticated. When the database does not answer, nobody gets in.
+//
+// A revoked key stops working at once on the node that revoked it and within a
+// second on every other.
+func (v *Vault) Authenticate(ctx context.Context, key string) (*Client, error) {
+	if !validAPIKey(key) {
+		return nil, ErrUnauthenticated
+	}
+	return v.authenticate(ctx, hashKey(key))
+}
+
+// maxAuthAge is how long the answer to "whose key is this" is used, counted on
+// the real clock from when it was asked.
+const maxAuthAge = time.Second
+
+// authenticate finds the client of a key by its hash.
+func (v *Vault) authenticate(ctx context.Context, key storage.Key) (*Client, error) {
+	id := v.auth.get(key)
+	if id == nil {
+		asked, gen := time.Now(), v.auth.generation()
+		var err error
+		if id, err = v.identify(ctx, key); err != nil {
+			return nil, err
+		}
+		if id.settled {
+			v.auth.put(key, id, asked, gen)
+		}
+	}
+	if !id.expiresAt.IsZero() && !id.expiresAt.After(v.now()) {
+		return nil, ErrUnauthenticated
+	}
+	return id.client, nil
+}
+
+// identity is what is known of a key.
+type identity struct {
+	client    *Client
+	expiresAt time.Time // the earliest end of all that the key depends on
+	settled   bool      // false for a session that may yet be authorized
+}
+
+// identify reads whose key this is. The rights that a record holds are sealed
+// under the key's own hash: a record that somebody put under another key does
+// not open, and its key counts as unknown.
+func (v *Vault) identify(ctx context.Context, key storage.Key) (*identity, error) {
+	rec, err := v.store.Lookup(ctx, key)
+	if errors.Is(err, storage.ErrNotFound) || err == nil && rec.Key != key {
+		return nil, ErrUnauthenticated // unknown, or a nonce sent as a key
+	}
+	if err != nil {
+		return nil, err
+	}
+	state, err := v.tenants.get(ctx, uuid.UUID(rec.Tenant))
+	if errors.Is(err, ErrNotFound) {
+		return nil, ErrUnauthenticated
+	}
+	if err != nil {
+		return nil, err
+	}
+	op := &call{v.Tenant(uuid.UUID(rec.Tenant)), state, v.now()}
+	switch rec.Kind {
+	case kindApplication:
+		return op.identifyApplication(ctx, &rec)
+	case kindSession:
+		return op.identifySession(ctx, &rec)
+	default:
+		return nil, ErrUnauthenticated
+	}
+}
+
+func (op *call) identifyApplication(ctx context.Context, rec *storage.Record) (*identity, error) {
+	app, err := op.openApplication(ctx, rec)
+	if err != nil {
+		op.v.cfg.Logger.ErrorContext(ctx, "an application's record does not open", "tenant", op.tenant, "error", err)
+		return nil, ErrUnauthenticated
+	}
+	c, err := op.v.clientOf(app)
+	if err != nil {
+		return nil, err
+	}
+	c.key = rec.Key
+	id := &identity{client: c, settled: true}
+	if app.ExpiresAt != nil {
+		id.expiresAt = *app.ExpiresAt
+	}
+	return id, nil
+}
+
+func (op *call) identifySession(ctx context.Context, rec *storage.Record) (*identity, error) {
+	var s session
+	if err := op.openRecord(ctx, rec, &s); err != nil {
+		op.v.cfg.Logger.ErrorContext(ctx, "a session's record does not open", "tenant", op.tenant, "error", err)
+		return nil, ErrUnauthenticated
+	}
+	app, err := op.application(ctx, s.Application)
+	if errors.Is(err, ErrNotFound) {
+		return nil, ErrUnauthenticated // sessions end with their application
+	}
+	if err != nil {
+		return nil, err
+	}
+	grant := new(access.Grant) // nothing, until somebody authorizes it
+	if s.Authorized {
+		if grant, err = access.New(accessRules(s.Rules), s.Permissions); err != nil {
+			return nil, err
+		}
+	}
+	id := &identity{settled: s.Authorized, expiresAt: rec.ExpiresAt}
+	if app.ExpiresAt != nil && app.ExpiresAt.Before(id.expiresAt) {
+		id.expiresAt = *app.ExpiresAt
+	}
+	id.client = &Client{v: op.v, tenant: op.tenant, grant: grant, key: rec.Key, app: app, session: uuid.UUID(rec.ID),
+		creator: app.ID, actor: app.ID, actorType: actorApplication}
+	return id, nil
+}
+
+// authCache remembers identities for maxAuthAge.
+type authCache struct {
+	mu      sync.RWMutex
+	entries map[storage.Key]authEntry
+	gen     uint64 // counts the revocations on this node
+}
+
+type authEntry struct {
+	id    *identity
+	asked time.Time
+}
+
+// maxAuthEntries bounds the cache; beyond it, it starts anew.
+const maxAuthEntries = 50_000
+
+func newAuthCache() *authCache { return &authCache{entries: map[storage.Key]authEntry{}} }
+
+func (a *authCache) get(key storage.Key) *identity {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	if e, ok := a.entries[key]; ok && time.Since(e.asked) < maxAuthAge {
+		return e.id
+	}
+	return nil
+}
+
+func (a *authCache) generation() uint64 {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	return a.gen
+}
+
+// put keeps an identity, unless something was revoked since it was asked for.
+func (a *authCache) put(key storage.Key, id *identity, asked time.Time, gen uint64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.gen != gen {
+		return
+	}
+	if len(a.entries) >= maxAuthEntries {
+		clear(a.entries)
+	}
+	a.entries[key] = authEntry{id, asked}
+}
+
+// clear forgets everybody, because somebody's rights have changed.
+func (a *authCache) clear() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.gen++
+	clear(a.entries)
+}

@@ -1,0 +1,187 @@
+package vault
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/seal"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// Client is an identity at work in a vault: a tenant, one of its applications,
+// or a session. Its methods are the operations of the vault, each limited to
+// what the identity may do and entered in the audit log.
+//
+// A Client is cheap, holds no connection, and need not be closed. One that
+// came from [Vault.Authenticate] follows its key: when the key is revoked or
+// expires, its operations fail with ErrUnauthenticated.
+type Client struct {
+	v      *Vault
+	tenant uuid.UUID
+	grant  *access.Grant
+
+	key     storage.Key  // the API key this client follows; zero for none
+	app     *Application // nil for the tenant itself
+	session uuid.UUID    // zero unless the key is a session's
+
+	creator   uuid.UUID // stands in created_by and modified_by
+	actor     uuid.UUID // stands in log entries; zero for the tenant itself
+	actorType string
+
+	held *held // inside Once: writes wait here for the answer
+}
+
+// trusted is the grant of the embedding program.
+var trusted = access.Unlimited()
+
+// TenantID returns the tenant that the client belongs to.
+func (c *Client) TenantID() uuid.UUID { return c.tenant }
+
+// ApplicationID returns the application that the client acts as, or a zero id
+// when it is the tenant itself.
+func (c *Client) ApplicationID() uuid.UUID {
+	if c.app == nil {
+		return uuid.UUID{}
+	}
+	return c.app.ID
+}
+
+// AsUser returns a client that acts for a user of the embedding program: log
+// entries and created_by carry the user's id. Its rights are those of c.
+func (c *Client) AsUser(user uuid.UUID) *Client {
+	u := *c
+	u.creator, u.actor, u.actorType = user, user, actorUser
+	return &u
+}
+
+// As returns a client that acts as an application of the tenant, with the
+// application's rights and no more. Only the tenant itself may do this.
+func (c *Client) As(ctx context.Context, application uuid.UUID) (*Client, error) {
+	if c.grant != trusted {
+		return nil, errorf(ErrForbidden, "Only the tenant itself may act as one of its applications.")
+	}
+	op, err := c.begin(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	app, err := op.application(ctx, application)
+	if err != nil {
+		return nil, err
+	}
+	if app.expired(op.now) {
+		return nil, ErrUnauthenticated
+	}
+	return c.v.clientOf(app)
+}
+
+// clientOf returns a client with the rights of an application.
+func (v *Vault) clientOf(app *Application) (*Client, error) {
+	grant, err := access.New(accessRules(app.Rules), app.Permissions)
+	if err != nil {
+		return nil, fmt.Errorf("vault: application %s: %w", app.ID, err)
+	}
+	return &Client{v: v, tenant: app.TenantID, grant: grant, app: app,
+		creator: app.ID, actor: app.ID, actorType: actorApplication}, nil
+}
+
+// Check reports whether the client holds a permission on anything at all:
+// nil, ErrForbidden, or ErrUnauthenticated when its key has died. Whether it
+// extends to a certain token is found out by the operation.
+func (c *Client) Check(ctx context.Context, permission string) error {
+	_, err := c.begin(ctx, permission)
+	return err
+}
+
+// call is one operation under way: who asks, under which keys, and when.
+type call struct {
+	*Client
+	state *tenantState
+	now   time.Time
+}
+
+// begin opens an operation: it finds out whether the client's key is still
+// good, whether it carries the permission at all (none is asked for with ""),
+// and under which keys the tenant's data is sealed.
+func (c *Client) begin(ctx context.Context, permission string) (*call, error) {
+	if !c.key.IsZero() {
+		now, err := c.v.authenticate(ctx, c.key)
+		if err != nil {
+			return nil, err
+		}
+		fresh := *now
+		fresh.held = c.held
+		c = &fresh
+	}
+	if permission != "" && !c.grant.Has(permission) {
+		return nil, errorf(ErrForbidden, "The permission %s is needed.", permission)
+	}
+	state, err := c.v.tenants.get(ctx, c.tenant)
+	if err != nil {
+		return nil, err
+	}
+	return &call{c, state, c.v.now()}, nil
+}
+
+// tenantID returns the tenant as the storage knows it.
+func (c *Client) tenantID() storage.ID { return storage.ID(c.tenant) }
+
+// change returns an empty change of the client's tenant.
+func (op *call) change() *storage.Change {
+	return &storage.Change{Tenant: op.tenantID(), Now: op.now}
+}
+
+// write applies a change. Inside Once it is held back instead, to be committed
+// together with the answer.
+func (op *call) write(ctx context.Context, ch *storage.Change) error {
+	if op.held != nil {
+		op.held.add(ch)
+		return nil
+	}
+	if ch.Relaxed && op.v.cfg.StrictReadLogs {
+		ch.Relaxed = false
+	}
+	return op.v.store.Write(ctx, ch)
+}
+
+// seal encrypts for a place of this tenant.
+func (op *call) seal(p *seal.Place, plain []byte) ([]byte, error) {
+	p.Tenant = op.tenant
+	return op.state.ring.Seal(p, plain)
+}
+
+// open decrypts what was sealed for a place of this tenant. A key that the
+// ring does not know may be younger than the ring: then the ring is read again.
+func (op *call) open(ctx context.Context, p *seal.Place, version int, sealed []byte) ([]byte, error) {
+	p.Tenant = op.tenant
+	plain, err := op.state.ring.Open(p, version, sealed)
+	if errors.Is(err, seal.ErrNoKey) {
+		if op.state, err = op.v.tenants.reload(ctx, op.tenant); err != nil {
+			return nil, err
+		}
+		plain, err = op.state.ring.Open(p, version, sealed)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("vault: %s of %s %s: %w", p.Field, p.Entity, p.ID, err)
+	}
+	return plain, nil
+}
+
+// retryStale runs an operation that reads, computes and writes, again when
+// somebody else changed the rows in between.
+func retryStale[T any](do func() (T, error)) (T, error) {
+	for attempt := 1; ; attempt++ {
+		out, err := do()
+		if !errors.Is(err, storage.ErrStale) || attempt == maxAttempts {
+			return out, err
+		}
+	}
+}
+
+// maxAttempts bounds how often a write is computed anew because others were
+// faster. Each lost attempt means that somebody else's succeeded.
+const maxAttempts = 100

@@ -1,0 +1,140 @@
+package vault
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/expr"
+	"github.com/seed-72ea4aab/vault/internal/jsonx"
+)
+
+// maxDetokenized bounds the distinct tokens of one request.
+const maxDetokenized = 100
+
+// Detokenize returns a document with its expressions replaced by the data of
+// tokens: {{ <id> }}, {{ <id> | filter }}, and {{ token: <id> }} for the whole
+// token (permission token:use on each container).
+//
+// A string that is exactly one expression becomes the value itself; text
+// around it makes a string. Object keys are not looked at, and what is inserted
+// is not evaluated again. At most 100 distinct tokens can be used at once. An
+// id that does not exist is an [InvalidError] that names it.
+func (c *Client) Detokenize(ctx context.Context, document any) (JSON, error) {
+	op, err := c.begin(ctx, access.TokenUse)
+	if err != nil {
+		return nil, err
+	}
+	doc, err := op.document(document)
+	if err != nil {
+		return nil, err
+	}
+	out, err := op.detokenize(ctx, doc)
+	if err != nil {
+		return nil, err
+	}
+	return out.JSON(), nil
+}
+
+// detokenize replaces the expressions of a document.
+func (op *call) detokenize(ctx context.Context, doc jsonx.Value) (jsonx.Value, error) {
+	tree, err := expr.CompileTokenTree(doc)
+	if err != nil {
+		return doc, invalidErr(err)
+	}
+	if !tree.HasExpressions() {
+		return doc, nil
+	}
+	tokens, err := op.useTokens(ctx, tree.Refs())
+	if err != nil {
+		return doc, err
+	}
+	out, err := tree.Eval(tokens.env())
+	if err != nil {
+		return doc, invalidErr(err)
+	}
+	return out, nil
+}
+
+// usedTokens are the tokens of one request, by id, as the caller may use them.
+type usedTokens map[string]*usedToken
+
+type usedToken struct {
+	*token
+	transform access.Transform
+}
+
+// useTokens reads the tokens that expressions name, asks for token:use on each,
+// and logs that they are used.
+func (op *call) useTokens(ctx context.Context, refs []expr.Ref) (usedTokens, error) {
+	ids := distinctIDs(refs)
+	if len(ids) > maxDetokenized {
+		return nil, invalid("", "must not name more than %d tokens in one request", maxDetokenized)
+	}
+	rows, err := op.v.store.Tokens(ctx, op.tenantID(), ids)
+	if err != nil {
+		return nil, err
+	}
+	used := usedTokens{}
+	for i := range rows {
+		if expiredRow(&rows[i], op.now) {
+			continue
+		}
+		transform, ok := op.grant.Decide(access.TokenUse, rows[i].ID, rows[i].Containers)
+		if !ok || transform == access.Redact {
+			return nil, errForbiddenToken(access.TokenUse)
+		}
+		t, err := op.openToken(ctx, &rows[i])
+		if err != nil {
+			return nil, err
+		}
+		used[rows[i].ID] = &usedToken{t, transform}
+	}
+	if missing := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return used[id] != nil }); len(missing) > 0 {
+		return nil, invalid("", "Failed to detokenize some tokens: %s", strings.Join(missing, ", "))
+	}
+	seen := make([]entity, len(ids))
+	for i, id := range ids {
+		seen[i] = used[id].entity()
+	}
+	return used, op.logReads(ctx, opUse, seen...)
+}
+
+func distinctIDs(refs []expr.Ref) []string {
+	var ids []string
+	known := map[string]bool{}
+	for _, r := range refs {
+		if !known[r.ID] {
+			known[r.ID] = true
+			ids = append(ids, r.ID)
+		}
+	}
+	return ids
+}
+
+// env gives expressions the data of tokens, or the whole of them.
+func (u usedTokens) env() expr.Env {
+	return expr.Env{Lookup: func(ref expr.Ref) (jsonx.Value, bool) {
+		t := u[ref.ID]
+		if t == nil {
+			return jsonx.Value{}, false
+		}
+		if ref.Whole {
+			return t.whole(), true
+		}
+		v := t.shown(t.transform)
+		return v, !v.IsZero()
+	}}
+}
+
+// whole returns the token as a document, with its enrichments.
+func (u *usedToken) whole() jsonx.Value {
+	out := u.view(u.transform)
+	out.Enrichments = enrich(u.token)
+	v, err := valueOf(out)
+	if err != nil {
+		return jsonx.Value{}
+	}
+	return v
+}

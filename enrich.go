@@ -1,0 +1,88 @@
+package vault
+
+import "strconv"
+
+// Enrichments is what the vault knows about a token's data beyond the data.
+type Enrichments struct {
+	Card *CardEnrichment `json:"card,omitempty"`
+}
+
+// CardEnrichment describes a card by its number.
+type CardEnrichment struct {
+	Brand string `json:"brand"` // visa, mastercard, ...; unknown outside known ranges
+	BIN   string `json:"bin"`   // 8 digits from 16 digits on, else 6
+	Last4 string `json:"last4"`
+}
+
+// enrich returns the enrichments of card types, and nil for others.
+func enrich(t *token) *Enrichments {
+	typ := t.body.typ
+	if typ != Card && typ != CardNumber {
+		return nil
+	}
+	number := t.body.spec().secret(t.body.data)
+	bin := 6
+	if len(number) >= 16 {
+		bin = 8
+	}
+	return &Enrichments{Card: &CardEnrichment{Brand: cardBrand(number), BIN: number[:bin], Last4: number[len(number)-4:]}}
+}
+
+// iinRange is a range of the leading six digits that a brand issues.
+type iinRange struct {
+	from, to int
+	brand    string
+}
+
+// iinRanges lists the brands, narrower ranges before the wider ones that
+// enclose them.
+var iinRanges = []iinRange{
+	{340000, 349999, "american-express"},
+	{370000, 379999, "american-express"},
+	{300000, 305999, "diners-club"},
+	{309500, 309599, "diners-club"},
+	{360000, 369999, "diners-club"},
+	{380000, 399999, "diners-club"},
+	{352800, 358999, "jcb"},
+	{220000, 220499, "mir"},
+	{222100, 272099, "mastercard"},
+	{510000, 559999, "mastercard"},
+	{606282, 606282, "hipercard"},
+	{401178, 401179, "elo"},
+	{431274, 431274, "elo"},
+	{438935, 438935, "elo"},
+	{451416, 451416, "elo"},
+	{457393, 457393, "elo"},
+	{504175, 504175, "elo"},
+	{506699, 506778, "elo"},
+	{509000, 509999, "elo"},
+	{627780, 627780, "elo"},
+	{636297, 636297, "elo"},
+	{636368, 636368, "elo"},
+	{650031, 650033, "elo"},
+	{650035, 650051, "elo"},
+	{400000, 499999, "visa"},
+	{601100, 601199, "discover"},
+	{622126, 622925, "discover"},
+	{644000, 649999, "discover"},
+	{650000, 659999, "discover"},
+	{620000, 629999, "unionpay"},
+	{810000, 817199, "unionpay"},
+	{500000, 509999, "maestro"},
+	{560000, 589999, "maestro"},
+	{600000, 699999, "maestro"},
+}
+
+// cardBrand finds the brand by the leading digits.
+func cardBrand(number string) string {
+	iin, err := strconv.Atoi(number[:6])
+	if err != nil {
+		return "unknown"
+	}
+	for _, r := range iinRanges {
+		if r.from <= iin && iin <= r.to {
+			return r.brand
+		}
+	}
+	return "unknown"
+}

@@ -1,0 +1,226 @@
+package access
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Bounds on what a grant and a token may hold.
+const (
+	MaxContainers  = 10  // of a token
+	MaxPathLength  = 200 // of a container, in bytes
+	MaxSegments    = 20  // of a container
+	MaxRules       = 100 // of a grant
+	MaxConditions  = 10  // of a rule
+	MaxPermissions = 50  // in one list
+	maxIDLength    = 400 // of a condition's value, in characters
+	maxDescription = 500 // in characters
+)
+
+// Problems says what is wrong with an input: messages by the dotted path of the
+// field. Messages name rules, never values.
+type Problems map[string][]string
+
+func (p *Problems) add(path, message string, args ...any) {
+	if *p == nil {
+		*p = Problems{}
+	}
+	(*p)[path] = append((*p)[path], fmt.Sprintf(message, args...))
+}
+
+// first returns the first path in order that has a problem, with its message.
+func (p Problems) first() string {
+	path := slices.Min(slices.Collect(maps.Keys(p)))
+	return path + ": " + p[path][0]
+}
+
+const pathRule = "must start and end with '/', without '//', and have segments of letters, digits, '_' and '-' only"
+
+// CleanContainer returns a container path as it is stored, in lower case. It
+// reports false when the text is no such path.
+func CleanContainer(path string) (string, bool) {
+	if len(path) == 0 || len(path) > MaxPathLength || path[0] != '/' || path[len(path)-1] != '/' {
+		return "", false
+	}
+	if strings.Contains(path, "//") || strings.Count(path, "/") > MaxSegments+1 {
+		return "", false
+	}
+	if strings.ContainsFunc(path, func(r rune) bool { return r != '/' && !segmentRune(r) }) {
+		return "", false
+	}
+	return strings.ToLower(path), true
+}
+
+func segmentRune(r rune) bool {
+	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '_' || r == '-'
+}
+
+// CheckContainers returns the containers of a token as they are stored: in
+// lower case, in the given order, each once. Paths of problems start with
+// "containers".
+func CheckContainers(paths []string) ([]string, Problems) {
+	var problems Problems
+	if len(paths) == 0 || len(paths) > MaxContainers {
+		problems.add("containers", "must name 1 to %d containers", MaxContainers)
+		return nil, problems
+	}
+	var clean []string
+	for i, path := range paths {
+		c := problems.container(fmt.Sprintf("containers[%d]", i), path)
+		if !slices.Contains(clean, c) {
+			clean = append(clean, c)
+		}
+	}
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	return clean, nil
+}
+
+func (p *Problems) container(field, path string) string {
+	clean, ok := CleanContainer(path)
+	switch {
+	case ok:
+	case len(path) > MaxPathLength || strings.Count(path, "/") > MaxSegments+1:
+		p.add(field, "must have at most %d characters and %d segments", MaxPathLength, MaxSegments)
+	default:
+		p.add(field, pathRule)
+	}
+	return clean
+}
+
+// Check returns rules and plain permissions as they are stored, with container
+// paths in lower case, for a key of the given kind. At least one of the two
+// must not be empty. Paths of problems start with "rules" or "permissions". The
+// arguments are not changed.
+func Check(holder Holder, rules []Rule, permissions []string) ([]Rule, []string, Problems) {
+	var problems Problems
+	if len(rules) == 0 && len(permissions) == 0 {
+		problems.add("permissions", "permissions or rules must not be empty")
+		return nil, nil, problems
+	}
+	if holder == Management && len(rules) > 0 {
+		problems.add("rules", "are not allowed for a management application")
+		return nil, nil, problems
+	}
+	clean := problems.checkRules(rules)
+	problems.checkPermissions("permissions", permissions)
+	if len(problems) > 0 {
+		return nil, nil, problems
+	}
+	problems.checkHolder("permissions", holder, permissions)
+	for i, r := range rules {
+		problems.checkHolder(fmt.Sprintf("rules[%d].permissions", i), holder, r.Permissions)
+	}
+	if len(problems) > 0 {
+		return nil, nil, problems
+	}
+	return clean, slices.Clone(permissions), nil
+}
+
+func (p *Problems) checkRules(rules []Rule) []Rule {
+	if len(rules) > MaxRules {
+		p.add("rules", "must be at most %d", MaxRules)
+		return nil
+	}
+	clean := slices.Clone(rules)
+	priorities := map[int]bool{}
+	for i := range clean {
+		path := fmt.Sprintf("rules[%d]", i)
+		p.checkRule(path, &clean[i])
+		switch priority := clean[i].Priority; {
+		case priority < 1:
+			p.add(path+".priority", "must be at least 1")
+		case priorities[priority]:
+			p.add(path+".priority", "must differ from those of the other rules")
+		}
+		priorities[clean[i].Priority] = true
+	}
+	return clean
+}
+
+// checkRule looks at one rule by itself, and cleans its container paths.
+func (p *Problems) checkRule(path string, r *Rule) {
+	if !validText(r.Description, maxDescription) {
+		p.add(path+".description", "must be at most %d characters of valid UTF-8 without control characters", maxDescription)
+	}
+	if r.Transform == None || r.Transform > Reveal {
+		p.add(path+".transform", "must be one of: reveal, mask, redact")
+	}
+	if len(r.Permissions) == 0 {
+		p.add(path+".permissions", "must not be empty")
+	}
+	p.checkPermissions(path+".permissions", r.Permissions)
+	for i, permission := range r.Permissions {
+		if position(permission) >= 0 && !onTokens(permission) {
+			p.add(fmt.Sprintf("%s.permissions[%d]", path, i), "must be a permission on tokens")
+		}
+	}
+	r.Permissions = slices.Clone(r.Permissions)
+	r.Conditions = slices.Clone(r.Conditions)
+	switch {
+	case r.Container != "" && len(r.Conditions) > 0:
+		p.add(path+".container", "must be absent where there are conditions")
+	case r.Container == "" && len(r.Conditions) == 0:
+		p.add(path+".container", "a container or conditions are required")
+	case r.Container != "":
+		r.Container = p.container(path+".container", r.Container)
+	default:
+		p.checkConditions(path+".conditions", r.Conditions)
+	}
+}
+
+func (p *Problems) checkConditions(path string, conditions []Condition) {
+	if len(conditions) > MaxConditions {
+		p.add(path, "must be at most %d", MaxConditions)
+		return
+	}
+	for i := range conditions {
+		c, path := &conditions[i], fmt.Sprintf("%s[%d]", path, i)
+		if c.Operator != Equals && c.Operator != StartsWith {
+			p.add(path+".operator", "must be one of: equals, starts_with")
+		}
+		switch c.Attribute {
+		case Container:
+			c.Value = p.container(path+".value", c.Value)
+		case ID:
+			if c.Value == "" || !validText(c.Value, maxIDLength) {
+				p.add(path+".value", "must be 1 to %d characters of valid UTF-8 without control characters", maxIDLength)
+			}
+		default:
+			p.add(path+".attribute", "must be one of: id, container")
+		}
+	}
+}
+
+func validText(s string, most int) bool {
+	return utf8.ValidString(s) && utf8.RuneCountInString(s) <= most && !strings.ContainsFunc(s, unicode.IsControl)
+}
+
+func (p *Problems) checkPermissions(path string, permissions []string) {
+	if len(permissions) > MaxPermissions {
+		p.add(path, "must be at most %d", MaxPermissions)
+		return
+	}
+	for i, permission := range permissions {
+		field := fmt.Sprintf("%s[%d]", path, i)
+		switch {
+		case position(permission) < 0:
+			p.add(field, "must be a permission of the catalogue")
+		case slices.Contains(permissions[:i], permission):
+			p.add(field, "must not be repeated")
+		}
+	}
+}
+
+func (p *Problems) checkHolder(path string, holder Holder, permissions []string) {
+	for i, permission := range permissions {
+		if !holder.MayHold(permission) {
+			p.add(fmt.Sprintf("%s[%d]", path, i), "is not one that a %s key may hold", holder)
+		}
+	}
+}

@@ -1,0 +1,135 @@
+package access
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// Grant is what somebody may do. It does not change, and is safe for concurrent
+// use. The zero Grant allows nothing.
+type Grant struct {
+	rules     []compiled    // in the order in which they are asked
+	carried   permissionSet // by some rule or plainly
+	unlimited bool
+}
+
+// compiled is a rule reduced to the tokens that it covers: one in a container
+// of the first range, with an id of the second.
+type compiled struct {
+	permissions permissionSet
+	container   span
+	id          span
+	transform   Transform
+}
+
+// everyPath is the range of all containers: each path starts with "/".
+var everyPath = span{prefix, "/"}
+
+func (c *compiled) covers(id, container string) bool {
+	return c.container.covers(container) && c.id.covers(id)
+}
+
+// New compiles rules and plain permissions, as [Check] returned them. It fails
+// on what Check would refuse for every kind of key, so that a damaged rule
+// never widens a grant by being passed over.
+func New(rules []Rule, permissions []string) (*Grant, error) {
+	var problems Problems
+	rules = problems.checkRules(rules)
+	problems.checkPermissions("permissions", permissions)
+	if len(problems) > 0 {
+		return nil, fmt.Errorf("access: not a valid grant: %s", problems.first())
+	}
+	g := &Grant{carried: setOf(permissions)}
+	for _, r := range slices.SortedFunc(slices.Values(rules), byPriority) {
+		c := compile(r)
+		g.carried |= c.permissions
+		g.rules = append(g.rules, c)
+	}
+	g.rules = append(g.rules, plain(setOf(permissions))...)
+	return g, nil
+}
+
+// Unlimited returns the grant of the trusted embedding process: every
+// permission on every token, with transform reveal.
+func Unlimited() *Grant {
+	every := compiled{permissions: 1<<len(catalogue) - 1, container: everyPath, transform: Reveal}
+	return &Grant{rules: []compiled{every}, carried: every.permissions, unlimited: true}
+}
+
+func byPriority(a, b Rule) int { return cmp.Compare(a.Priority, b.Priority) }
+
+func compile(r Rule) compiled {
+	c := compiled{permissions: setOf(r.Permissions), container: everyPath, transform: r.Transform}
+	if r.Container != "" {
+		c.container = span{prefix, r.Container}
+	}
+	for _, cond := range r.Conditions {
+		s := newSpan(cond.Operator, cond.Value)
+		if cond.Attribute == Container {
+			c.container = c.container.and(s)
+		} else {
+			c.id = c.id.and(s)
+		}
+	}
+	return c
+}
+
+// plain returns the rules that plain permissions stand for.
+func plain(permissions permissionSet) []compiled {
+	const onTokens permissionSet = 1<<tokenPermissions - 1
+	const use permissionSet = 1 << posUse
+	return []compiled{
+		{permissions: permissions & onTokens &^ use, container: everyPath, transform: Mask},
+		{permissions: permissions & use, container: everyPath, transform: Reveal},
+	}
+}
+
+// Has reports whether some rule or plain permission carries the permission. It
+// is the check that comes before any token is known, and the only one for
+// permissions that are not on tokens.
+func (g *Grant) Has(permission string) bool {
+	return g.carried.has(position(permission))
+}
+
+// Decide reports whether the grant allows the permission on a token, and the
+// transform that applies. A token in no container is allowed to nobody but an
+// unlimited grant.
+func (g *Grant) Decide(permission, id string, containers []string) (Transform, bool) {
+	if g.unlimited && g.Has(permission) {
+		return Reveal, true
+	}
+	if len(containers) == 0 {
+		return None, false
+	}
+	strictest, p := Reveal, position(permission)
+	for _, container := range containers {
+		strictest = min(strictest, g.decide(p, id, container))
+	}
+	return strictest, strictest != None
+}
+
+func (g *Grant) decide(permission int, id, container string) Transform {
+	for i := range g.rules {
+		if r := &g.rules[i]; r.permissions.has(permission) && r.covers(id, container) {
+			return r.transform
+		}
+	}
+	return None
+}
+
+// Best returns the transform with which the grant can see a token at best, by
+// reading or by using it. Who may not see a token plainly must not be able to
+// evaluate an expression of their own over its data either.
+func (g *Grant) Best(id string, containers []string) Transform {
+	read, _ := g.Decide(TokenRead, id, containers)
+	use, _ := g.Decide(TokenUse, id, containers)
+	return max(read, use)
+}
+
+// MayGrant reports whether the holder of this grant may give the permission to
+// an application. Permissions on tokens go with the right to manage
+// applications; all others only somebody who holds them can hand on.
+func (g *Grant) MayGrant(permission string) bool {
+	return onTokens(permission) || g.Has(permission)
+}

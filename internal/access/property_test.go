@@ -1,0 +1,213 @@
+package access
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The worlds of the property tests: rules speak of the letters a and b down to
+// the second level, tokens also of z, which no rule knows, and the third level.
+var (
+	ruleIDs    = []string{"a", "b", "aa", "ab", "ba"}
+	rulePaths  = []string{"/", "/a/", "/b/", "/a/a/", "/a/b/"}
+	worldIDs   = []string{"a", "b", "z", "aa", "ab", "az", "ba", "bz", "aaz", "abz", "baz", "aza"}
+	worldPaths = []string{"/", "/a/", "/b/", "/z/", "/a/a/", "/a/b/", "/a/z/", "/b/z/", "/a/a/z/", "/a/b/z/"}
+	onToken    = []string{TokenCreate, TokenRead, TokenUpdate, TokenDelete, TokenSearch, TokenUse}
+)
+
+// worldSets is every set of one or two containers.
+var worldSets = func() [][]string {
+	var sets [][]string
+	for i, a := range worldPaths {
+		sets = append(sets, []string{a})
+		for _, b := range worldPaths[i+1:] {
+			sets = append(sets, []string{a, b})
+		}
+	}
+	return sets
+}()
+
+func pick[T any](r *rand.Rand, from []T) T { return from[r.IntN(len(from))] }
+
+// some returns each permission with the given chance in 10.
+func some(r *rand.Rand, chance int) []string {
+	return slices.DeleteFunc(slices.Clone(onToken), func(string) bool { return r.IntN(10) >= chance })
+}
+
+func randomRule(r *rand.Rand, priority int) Rule {
+	rule := Rule{Priority: priority, Transform: pick(r, []Transform{Redact, Mask, Reveal}), Permissions: some(r, 5)}
+	if len(rule.Permissions) == 0 {
+		rule.Permissions = []string{TokenRead}
+	}
+	if r.IntN(2) == 0 {
+		rule.Container = pick(r, rulePaths)
+		return rule
+	}
+	for range 1 + r.IntN(3) {
+		c := Condition{ID, pick(r, []Operator{Equals, StartsWith}), pick(r, ruleIDs)}
+		if r.IntN(2) == 0 {
+			c.Attribute, c.Value = Container, pick(r, rulePaths)
+		}
+		rule.Conditions = append(rule.Conditions, c)
+	}
+	return rule
+}
+
+// randomGrant returns a grant of few rules with shuffled priorities.
+func randomGrant(t testing.TB, r *rand.Rand) ([]Rule, []string, *Grant) {
+	t.Helper()
+	var rules []Rule
+	for _, priority := range r.Perm(r.IntN(5)) {
+		rules = append(rules, randomRule(r, priority+1))
+	}
+	permissions := some(r, r.IntN(4))
+	return rules, permissions, mustNew(t, rules, permissions...)
+}
+
+// naive decides for one container by the text of the rules alone.
+func naive(rules []Rule, permissions []string, permission, id, container string) Transform {
+	best, at := None, 0
+	for _, rule := range rules {
+		if naiveCovers(rule, id, container) && slices.Contains(rule.Permissions, permission) &&
+			(at == 0 || rule.Priority < at) {
+			best, at = rule.Transform, rule.Priority
+		}
+	}
+	switch {
+	case at > 0:
+		return best
+	case !slices.Contains(permissions, permission):
+		return None
+	case permission == TokenUse:
+		return Reveal
+	default:
+		return Mask
+	}
+}
+
+func naiveCovers(rule Rule, id, container string) bool {
+	if rule.Container != "" {
+		return strings.HasPrefix(container, rule.Container)
+	}
+	for _, c := range rule.Conditions {
+		v := id
+		if c.Attribute == Container {
+			v = container
+		}
+		if c.Operator == Equals && v != c.Value || !strings.HasPrefix(v, c.Value) {
+			return false
+		}
+	}
+	return true
+}
+
+func TestDecideAgreesWithTheRules(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 400 {
+		rules, permissions, g := randomGrant(t, r)
+		for range 200 {
+			permission, id, set := pick(r, onToken), pick(r, worldIDs), pick(r, worldSets)
+			want := Reveal
+			for _, container := range set {
+				want = min(want, naive(rules, permissions, permission, id, container))
+			}
+			if got, ok := g.Decide(permission, id, set); got != want || ok != (want != None) {
+				t.Fatalf("Decide(%s, %s, %v) = %v, %v, want %v\nrules %+v\npermissions %v",
+					permission, id, set, got, ok, want, rules, permissions)
+			}
+		}
+	}
+}
+
+// allows evaluates a filter as a database would.
+func (f Filter) allows(id string, set int) bool {
+	return f.All || slices.ContainsFunc(f.Clauses, func(c Clause) bool {
+		return slices.Contains(c.Sets, set) && !slices.ContainsFunc(c.IDs, func(ids IDs) bool {
+			starts := func(p string) bool { return strings.HasPrefix(id, p) }
+			return !slices.Contains(ids.Equal, id) && !slices.ContainsFunc(ids.Prefixes, starts)
+		})
+	})
+}
+
+func TestFilterAgreesWithDecide(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(3, 4))
+	var all, nothing, narrowed int
+	for range 400 {
+		rules, permissions, g := randomGrant(t, r)
+		permission := pick(r, onToken)
+		f := g.Filter(permission, worldSets)
+		switch {
+		case f.All:
+			all++
+		case len(f.Clauses) == 0:
+			nothing++
+		default:
+			narrowed++
+		}
+		for i, set := range worldSets {
+			for _, id := range worldIDs {
+				if _, want := g.Decide(permission, id, set); f.allows(id, i) != want {
+					t.Fatalf("%s on %s in %v: the filter says %v, Decide %v\nfilter %+v\nrules %+v\npermissions %v",
+						permission, id, set, !want, want, f, rules, permissions)
+				}
+			}
+		}
+	}
+	if min(all, nothing, narrowed) < 15 {
+		t.Errorf("the grants are not varied: %d all, %d nothing, %d narrowed", all, nothing, narrowed)
+	}
+}
+
+// exceeds reports whether the grant gives more than the authorizer has on some
+// token of the world.
+func exceeds(g, authorizer *Grant) bool {
+	for _, id := range worldIDs {
+		for _, set := range worldSets {
+			for _, permission := range onToken {
+				given, ok := g.Decide(permission, id, set)
+				if !ok {
+					continue
+				}
+				if own, held := authorizer.Decide(permission, id, set); !held || given > max(own, authorizer.Best(id, set)) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+func TestWithinIsExact(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(5, 6))
+	var accepted, refused int
+	for accepted+refused < 400 {
+		rules, permissions, g := randomGrant(t, r)
+		theirRules, theirPermissions, authorizer := randomGrant(t, r)
+		got := g.Within(authorizer)
+		if g.carried&^authorizer.carried != 0 {
+			if got {
+				t.Fatalf("a permission that the authorizer lacks is within it\ngrant %+v %v\nauthorizer %+v %v",
+					rules, permissions, theirRules, theirPermissions)
+			}
+			continue // refused by the permissions alone, also where no token could be meant
+		}
+		over := exceeds(g, authorizer)
+		if got == over {
+			t.Fatalf("Within = %v, but the grant exceeds the authorizer: %v\ngrant %+v %v\nauthorizer %+v %v",
+				got, over, rules, permissions, theirRules, theirPermissions)
+		}
+		if got {
+			accepted++
+		} else {
+			refused++
+		}
+	}
+	if min(accepted, refused) < 80 {
+		t.Errorf("the grants are not varied: %d accepted, %d refused", accepted, refused)
+	}
+}

@@ -1,0 +1,46 @@
+package expr
+
+import "sync"
+
+// compiled holds the templates that Compile made last.
+var compiled templateCache
+
+const (
+	cacheEntries = 2048    // in each generation
+	cacheBytes   = 1 << 20 // of source in each generation
+)
+
+// templateCache keeps two generations: when the young one is full it becomes
+// the old one, and the old one is dropped. What is used stays, because a hit in
+// the old generation moves the template to the young one.
+type templateCache struct {
+	mu         sync.RWMutex
+	young, old map[string]*Template
+	bytes      int // of source in young
+}
+
+func (c *templateCache) get(source string) *Template {
+	c.mu.RLock()
+	t, isYoung := c.young[source]
+	if !isYoung {
+		t = c.old[source]
+	}
+	c.mu.RUnlock()
+	if t != nil && !isYoung {
+		c.put(source, t)
+	}
+	return t
+}
+
+func (c *templateCache) put(source string, t *Template) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, ok := c.young[source]; ok {
+		return
+	}
+	if c.young == nil || len(c.young) >= cacheEntries || c.bytes+len(source) > cacheBytes {
+		c.old, c.young, c.bytes = c.young, make(map[string]*Template), 0
+	}
+	c.young[source] = t
+	c.bytes += len(source)
+}

@@ -1,0 +1,99 @@
+// Package expr is the {{ ... }} language of masks, fingerprints, search
+// indexes, token ids and detokenization: Liquid output expressions with typed
+// results.
+//
+// # Templates
+//
+// A template is text with expressions in double braces. A template that is
+// exactly one expression yields the JSON value itself, so "{{ data.month }}"
+// stays a number. With text around it the result is a string: strings are
+// inserted as they are, null and what is missing as nothing, everything else as
+// stringify writes it. What is inserted is never evaluated again. There are no
+// tags, loops or assignments; "}}" and "{%" outside of an expression are text.
+//
+//	template   = { text | "{{" expression "}}" }
+//	expression = operand { "|" filter }
+//	filter     = name [ ":" argument { "," argument } ]
+//	argument   = [ name ( ":" | "=" ) ] operand
+//	operand    = literal | path
+//	literal    = 'text' | "text" | number | true | false | nil | null
+//	path       = ( "data" | "metadata" ) { "." name | "[" integer | 'text' "]" }
+//
+// [Compile] is for expressions over a token that is being written: a path that
+// leads nowhere yields null, a negative index counts from the end. Text in
+// quotes has no escapes; it ends at the next quote of its kind.
+//
+// [CompileTokens] is for detokenization. There the operand before the first
+// filter is a token's id, all of the text up to the first "|" or "}}", or
+// "token:" and an id for the whole token instead of its data; arguments are
+// literals.
+//
+//	{{ 3f2a... | last4 }}
+//	{{ token: 3f2a... | json: '$.metadata.color' }}
+//
+// # Filters
+//
+// Arguments in brackets are optional, with their default. They may be given by
+// place or by name (reveal_last: 4, char: '*'). Characters are Unicode code
+// points. Filters on text also take numbers (by their text) and booleans; an
+// array or object is an error.
+//
+// Hiding. These fail closed: where a value is no longer than what would be
+// revealed, all of it is hidden. Null stays null.
+//
+//	reveal_last: length, [char='X']         all but the last characters replaced
+//	reveal: first, [last=0], [char='X'], [keep='']
+//	                                        characters in keep stay as well
+//	card_mask: [reveal_bin=false], [reveal_last4=false], [char='X'], [keep='']
+//	card_bin: [separator='']                6 digits, or 8 of 16 and more, the
+//	                                        separator after every fourth
+//
+// Aliases: random, and never equal to the input.
+//
+//	alias_card: [reveal_bin=false], [reveal_last4=false]
+//	                                        random digits, all else kept
+//	alias_preserve_format: [first=0], [last=0]
+//	                                        a digit for a digit, a letter for a
+//	                                        letter of the same case, all else kept
+//	alias_preserve_length: [first=0], [last=0]
+//	                                        random letters and digits
+//
+// Types.
+//
+//	json: path          the one value that a JSONPath (RFC 9535) finds
+//	stringify           a string as it is, anything else as compact JSON with
+//	                    stored key order and number text
+//	to_string           the same, but null becomes ""
+//	to_number           text that is a decimal number, true as 1, false as 0
+//	to_boolean          'true', 'false', '1', '0', 1 and 0
+//
+// Text: last4 (the last four characters, of a shorter value all of it: for
+// search indexes, where reveal_last is for masks), append, prepend, upcase, downcase, capitalize, strip, lstrip, rstrip,
+// strip_newlines, remove, remove_first, replace, replace_first, slice,
+// truncate, split, escape, url_encode, url_decode, base64_encode,
+// base64_decode, pad_left: length, [char=' '], pad_right: length, [char=' '].
+//
+// Numbers: plus, minus, times, divided_by, modulo, round: [places=0], floor,
+// ceil, abs. Arithmetic is exact, on numbers of up to 1,000 digits. Integers
+// give integers (divided_by rounds down); with a number that has a point the
+// result has one too, and a quotient is rounded to 20 places.
+//
+// Arrays: join: [glue=' '], first, last, size, reverse, sort: [property],
+// uniq: [property], compact: [property], map: property, concat: array.
+//
+// Also default: value, [allow_false=false], and date: format, which takes
+// 'now', 'today', seconds since 1970 and common date forms, and formats by
+// strftime.
+//
+// These follow Liquid, except where Liquid would let a mistake pass: a filter
+// that does not fit its input is an error, so that a mask never shows by
+// accident what it was written to hide.
+//
+// # Bounds
+//
+// A write-time template has at most 10,000 characters, an expression 10,000
+// bytes and 32 filters. A text that a filter makes has at most 1 MiB, unless
+// it is no longer than its input; all the work of one evaluation is counted
+// and bounded. Every error is an [*Error], which names filters and rules and
+// never holds a value.
+package expr

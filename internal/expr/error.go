@@ -1,0 +1,46 @@
+package expr
+
+import (
+	"fmt"
+
+	"github.com/seed-72ea4aab/vault/internal/jsonx"
+)
+
+// Error tells what is wrong with an expression or why it could not be
+// evaluated. It names filters and rules, never a value.
+type Error struct {
+	Path   string // where the template stands in a tree, like number or a[0]; "" if not in one
+	Offset int    // bytes from the start of the template
+	Msg    string
+}
+
+// Error returns path, message and place in one line.
+func (e *Error) Error() string {
+	text := fmt.Sprintf("%s (at byte %d of the expression)", e.Msg, e.Offset)
+	if e.Path != "" {
+		return e.Path + ": " + text
+	}
+	return text
+}
+
+// faultf makes an error whose place the caller knows and fills in. Its
+// arguments must be names, kinds and limits, never values.
+func faultf(format string, args ...any) *Error {
+	return &Error{Msg: fmt.Sprintf(format, args...)}
+}
+
+// needs is the fault of a filter whose input or argument is of a wrong kind.
+func needs(what string, v jsonx.Value) *Error {
+	return faultf("needs %s, not %s", what, article(v.Kind()))
+}
+
+func article(k jsonx.Kind) string {
+	switch k {
+	case jsonx.Invalid, jsonx.Null:
+		return "null"
+	case jsonx.Array, jsonx.Object:
+		return "an " + k.String()
+	default:
+		return "a " + k.String()
+	}
+}

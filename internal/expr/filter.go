@@ -1,0 +1,234 @@
+package expr
+
+import (
+	"strings"
+
+	"github.com/seed-72ea4aab/vault/internal/expr/jsonpath"
+	"github.com/seed-72ea4aab/vault/internal/jsonx"
+)
+
+// filter is one entry of the table of filters. Its arguments are checked and
+// converted before apply sees them.
+type filter struct {
+	name   string
+	params []param
+	apply  func(ev *evaluator, in jsonx.Value, args []arg) (jsonx.Value, error)
+}
+
+// param describes one argument of a filter. One without fallback must be given,
+// unless it is optional.
+type param struct {
+	name     string
+	kind     paramKind
+	fallback jsonx.Value
+	optional bool
+}
+
+type paramKind uint8
+
+const (
+	anyParam    paramKind = iota
+	textParam             // a string, number or boolean, by its text
+	charParam             // text of exactly one character
+	countParam            // an integer from 0 to maxCount
+	offsetParam           // an integer, which may be negative
+	flagParam             // a boolean, or 'true' or 'false'
+	numberParam           // a decimal number
+	pathParam             // a JSONPath, which must be a literal
+)
+
+const maxCount = 1 << 20
+
+// arg is an argument as its kind gives it.
+type arg struct {
+	given   bool
+	value   jsonx.Value
+	text    string  // of textParam and charParam
+	n       int     // of countParam and offsetParam
+	yes     bool    // of flagParam
+	decimal decimal // of numberParam
+	path    *jsonpath.Path
+}
+
+func (f *filter) param(name string) int {
+	for i := range f.params {
+		if f.params[i].name == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// usage lists the names of the filter's arguments for messages.
+func (f *filter) usage() string {
+	if len(f.params) == 0 {
+		return "none"
+	}
+	names := make([]string, len(f.params))
+	for i, p := range f.params {
+		names[i] = p.name
+	}
+	return strings.Join(names, ", ")
+}
+
+// set takes one argument as it was written. A literal is converted at once, so
+// that a wrong one is found when the template is compiled.
+func (a *application) set(i int, op operand) *Error {
+	p := &a.filter.params[i]
+	if a.args[i].given {
+		return faultf("the argument %s is given twice", p.name)
+	}
+	if op.ref.ID != "" {
+		if p.kind == pathParam {
+			return faultf("the argument %s must be text in quotes", p.name)
+		}
+		a.args[i].given = true
+		a.dynamic = append(a.dynamic, dynamicArg{index: i, operand: op})
+		return nil
+	}
+	converted, err := p.convert(op.literal)
+	if err != nil {
+		return err
+	}
+	a.args[i] = converted
+	return nil
+}
+
+// finish fills in the defaults of the arguments that were not given.
+func (a *application) finish() *Error {
+	for i := range a.filter.params {
+		p := &a.filter.params[i]
+		switch {
+		case a.args[i].given || p.optional:
+		case p.fallback.IsZero():
+			return faultf("the argument %s is missing", p.name)
+		default:
+			converted, err := p.convert(p.fallback)
+			if err != nil {
+				return err
+			}
+			converted.given = false
+			a.args[i] = converted
+		}
+	}
+	return nil
+}
+
+// convert checks v against the parameter's kind.
+func (p *param) convert(v jsonx.Value) (arg, *Error) {
+	a := arg{given: true, value: v}
+	ok := true
+	switch p.kind {
+	case textParam:
+		a.text, ok = scalarText(v)
+	case charParam:
+		a.text, ok = scalarText(v)
+		ok = ok && charCount(a.text) == 1
+	case countParam:
+		a.n, ok = integer(v)
+		ok = ok && a.n >= 0 && a.n <= maxCount
+	case offsetParam:
+		a.n, ok = integer(v)
+		ok = ok && a.n >= -maxCount && a.n <= maxCount
+	case flagParam:
+		a.yes, ok = boolean(v)
+	case numberParam:
+		a.decimal, ok = readDecimal(v)
+	case pathParam:
+		return p.convertPath(v)
+	}
+	if !ok {
+		return arg{}, faultf("the argument %s must be %s", p.name, p.kind.allowed())
+	}
+	return a, nil
+}
+
+func (p *param) convertPath(v jsonx.Value) (arg, *Error) {
+	if v.Kind() != jsonx.String {
+		return arg{}, faultf("the argument %s must be a JSONPath in quotes", p.name)
+	}
+	compiled, err := jsonpath.Parse(v.Text())
+	if err != nil {
+		return arg{}, faultf("the argument %s %v", p.name, err)
+	}
+	return arg{given: true, value: v, path: compiled}, nil
+}
+
+func (k paramKind) allowed() string {
+	switch k {
+	case textParam:
+		return "text, a number or a boolean"
+	case charParam:
+		return "exactly one character"
+	case countParam:
+		return "an integer from 0 to 1048576"
+	case offsetParam:
+		return "an integer from -1048576 to 1048576"
+	case flagParam:
+		return "true or false"
+	default:
+		return "a number of at most 1,000 digits"
+	}
+}
+
+// scalarText returns the text of a string, number or boolean.
+func scalarText(v jsonx.Value) (string, bool) {
+	switch v.Kind() {
+	case jsonx.String, jsonx.Number:
+		return v.Text(), true
+	case jsonx.Bool:
+		if v.Bool() {
+			return "true", true
+		}
+		return "false", true
+	default:
+		return "", false
+	}
+}
+
+// integer returns an integer, also where it is written as text.
+func integer(v jsonx.Value) (int, bool) {
+	if v.Kind() == jsonx.String {
+		parsed, err := jsonx.NumberValue(v.Text())
+		if err != nil {
+			return 0, false
+		}
+		v = parsed
+	}
+	n, ok := v.Int()
+	return int(n), ok
+}
+
+// boolean returns a boolean, also where it is written as text.
+func boolean(v jsonx.Value) (yes, ok bool) {
+	s, _ := scalarText(v)
+	return s == "true", s == "true" || s == "false"
+}
+
+// charCount counts code points.
+func charCount(s string) int {
+	n := 0
+	for len(s) > 0 {
+		s = s[charWidth(s):]
+		n++
+	}
+	return n
+}
+
+// charWidth returns the bytes of the first character of s, which is not empty.
+func charWidth(s string) int {
+	if s[0] < 0x80 {
+		return 1
+	}
+	_, width := jsonx.DecodeRune(s)
+	return width
+}
+
+// prefix returns the first n characters of s, or all of it.
+func prefix(s string, n int) string {
+	end := 0
+	for ; n > 0 && end < len(s); n-- {
+		end += charWidth(s[end:])
+	}
+	return s[:end]
+}

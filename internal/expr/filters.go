@@ -1,0 +1,80 @@
+package expr
+
+import "github.com/seed-72ea4aab/vault/internal/jsonx"
+
+// filters is the table of all filters by name.
+var filters = func() map[string]*filter {
+	table := make(map[string]*filter)
+	for _, group := range [][]*filter{
+		hidingFilters(), aliasFilters(), typeFilters(), textFilters(), encodingFilters(), numberFilters(), arrayFilters(),
+	} {
+		for _, f := range group {
+			table[f.name] = f
+		}
+	}
+	return table
+}()
+
+// required makes a parameter that must be given.
+func required(name string, kind paramKind) param { return param{name: name, kind: kind} }
+
+// optional makes a parameter without a default.
+func optional(name string, kind paramKind) param {
+	return param{name: name, kind: kind, optional: true}
+}
+
+func textOr(name, fallback string) param {
+	return param{name: name, kind: textParam, fallback: jsonx.StringValue(fallback)}
+}
+
+func charOr(name, fallback string) param {
+	return param{name: name, kind: charParam, fallback: jsonx.StringValue(fallback)}
+}
+
+func countOr(name string, fallback int64) param {
+	return param{name: name, kind: countParam, fallback: jsonx.IntValue(fallback)}
+}
+
+func flagOr(name string, fallback bool) param {
+	return param{name: name, kind: flagParam, fallback: jsonx.BoolValue(fallback)}
+}
+
+// textFilter makes a filter from a function on text. Null counts as "", as in
+// Liquid.
+func textFilter(name string, apply func(ev *evaluator, in string, args []arg) (string, error), params ...param) *filter {
+	return &filter{name: name, params: params, apply: func(ev *evaluator, in jsonx.Value, args []arg) (jsonx.Value, error) {
+		s, ok := scalarText(in)
+		if !ok && !in.IsNull() {
+			return jsonx.Value{}, needs("text", in)
+		}
+		out, err := apply(ev, s, args)
+		if err != nil {
+			return jsonx.Value{}, err
+		}
+		return jsonx.StringValue(out), nil
+	}}
+}
+
+// secretFilter makes a filter from a function on text that hides it. Null
+// stays null, because there is nothing to hide.
+func secretFilter(name string, apply func(ev *evaluator, in string, args []arg) (string, error), params ...param) *filter {
+	f := textFilter(name, apply, params...)
+	onText := f.apply
+	f.apply = func(ev *evaluator, in jsonx.Value, args []arg) (jsonx.Value, error) {
+		if in.IsNull() {
+			return in, nil
+		}
+		return onText(ev, in, args)
+	}
+	return f
+}
+
+// arrayFilter makes a filter from a function on arrays.
+func arrayFilter(name string, apply func(ev *evaluator, in []jsonx.Value, args []arg) (jsonx.Value, error), params ...param) *filter {
+	return &filter{name: name, params: params, apply: func(ev *evaluator, in jsonx.Value, args []arg) (jsonx.Value, error) {
+		if in.Kind() != jsonx.Array {
+			return jsonx.Value{}, needs("an array", in)
+		}
+		return apply(ev, in.Elems(), args)
+	}}
+}

@@ -1,0 +1,144 @@
+package expr
+
+import (
+	"errors"
+	"io"
+	"strings"
+	"unicode"
+
+	"github.com/seed-72ea4aab/vault/internal/jsonx"
+)
+
+func aliasFilters() []*filter {
+	return []*filter{
+		secretFilter("alias_card", aliasCard, flagOr("reveal_bin", false), flagOr("reveal_last4", false)),
+		secretFilter("alias_preserve_format", aliasFormat, countOr("first", 0), countOr("last", 0)),
+		secretFilter("alias_preserve_length", aliasLength, countOr("first", 0), countOr("last", 0)),
+	}
+}
+
+const (
+	decimalDigits = "0123456789"
+	lowerLetters  = "abcdefghijklmnopqrstuvwxyz"
+	upperLetters  = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+)
+
+func aliasCard(ev *evaluator, in string, args []arg) (string, error) {
+	view := viewCard(in, args[0].yes, args[1].yes)
+	return alias(ev, in, func() func(int, string) string {
+		digit := -1
+		return func(_ int, c string) string {
+			if !isDigit(c) {
+				return ""
+			}
+			if digit++; view.shows(digit) {
+				return ""
+			}
+			return decimalDigits
+		}
+	})
+}
+
+func aliasFormat(ev *evaluator, in string, args []arg) (string, error) {
+	return aliasBetween(ev, in, args, alphabetLike)
+}
+
+func aliasLength(ev *evaluator, in string, args []arg) (string, error) {
+	return aliasBetween(ev, in, args, func(string) string { return decimalDigits + lowerLetters + upperLetters })
+}
+
+// alphabetLike returns the characters that have the form of c, "" to keep it.
+func alphabetLike(c string) string {
+	r, _ := jsonx.DecodeRune(c)
+	switch {
+	case unicode.IsDigit(r):
+		return decimalDigits
+	case unicode.IsUpper(r):
+		return upperLetters
+	case unicode.IsLetter(r):
+		return lowerLetters
+	default:
+		return ""
+	}
+}
+
+// aliasBetween keeps the first and last characters that args ask for, unless
+// that would be all of them.
+func aliasBetween(ev *evaluator, in string, args []arg, alphabet func(c string) string) (string, error) {
+	first, last := args[0].n, args[1].n
+	total := charCount(in)
+	if total <= first+last {
+		first, last = 0, 0
+	}
+	return alias(ev, in, func() func(int, string) string {
+		return func(i int, c string) string {
+			if i < first || i >= total-last {
+				return ""
+			}
+			return alphabet(c)
+		}
+	})
+}
+
+const aliasTries = 32
+
+// alias replaces characters at random. The function that alphabets makes gives
+// the alphabet for each character in turn, "" to keep it. A result that equals
+// the input is thrown away, since an alias stands where the value must not.
+func alias(ev *evaluator, in string, alphabets func() func(i int, c string) string) (string, error) {
+	d := dice{source: ev.random()}
+	for range aliasTries {
+		if err := ev.spend(len(in)); err != nil {
+			return "", err
+		}
+		alphabet := alphabets()
+		var b strings.Builder
+		b.Grow(len(in))
+		for i, rest := 0, in; len(rest) > 0; i++ {
+			c := rest[:charWidth(rest)]
+			rest = rest[len(c):]
+			if from := alphabet(i, c); from != "" {
+				picked, err := d.pick(from)
+				if err != nil {
+					return "", err
+				}
+				b.WriteByte(picked)
+			} else {
+				b.WriteString(c)
+			}
+		}
+		if out := b.String(); out != in {
+			return out, nil
+		}
+	}
+	return "", faultf("finds nothing in the value that it could replace")
+}
+
+// dice picks characters from an alphabet, all equally likely.
+type dice struct {
+	source io.Reader
+	buf    [64]byte
+	unread []byte
+}
+
+var errRandom = errors.New("the source of random bytes failed")
+
+func (d *dice) pick(alphabet string) (byte, error) {
+	// Bytes from the last, incomplete run of the alphabet are thrown away, so
+	// that no character is likelier than another.
+	usable := 256 - 256%len(alphabet)
+	for range 1000 {
+		if len(d.unread) == 0 {
+			if _, err := io.ReadFull(d.source, d.buf[:]); err != nil {
+				return 0, errRandom
+			}
+			d.unread = d.buf[:]
+		}
+		b := int(d.unread[0])
+		d.unread = d.unread[1:]
+		if b < usable {
+			return alphabet[b%len(alphabet)], nil
+		}
+	}
+	return 0, errRandom
+}

@@ -1,0 +1,198 @@
+package expr
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/seed-72ea4aab/vault/internal/jsonx"
+)
+
+func arrayFilters() []*filter {
+	return []*filter{
+		arrayFilter("join", join, textOr("glue", " ")),
+		arrayFilter("reverse", func(_ *evaluator, in []jsonx.Value, _ []arg) (jsonx.Value, error) {
+			out := slices.Clone(in)
+			slices.Reverse(out)
+			return jsonx.ArrayValue(out...), nil
+		}),
+		arrayFilter("sort", sortArray, optional("property", textParam)),
+		arrayFilter("uniq", uniq, optional("property", textParam)),
+		arrayFilter("compact", compact, optional("property", textParam)),
+		arrayFilter("map", mapArray, required("property", textParam)),
+		arrayFilter("concat", concatArrays, required("array", anyParam)),
+		{name: "first", apply: func(_ *evaluator, in jsonx.Value, _ []arg) (jsonx.Value, error) {
+			return end(in, in.Index(0), func(s string) string { return prefix(s, 1) })
+		}},
+		{name: "last", apply: func(_ *evaluator, in jsonx.Value, _ []arg) (jsonx.Value, error) {
+			return end(in, in.Index(in.Len()-1), func(s string) string { return suffix(s, 1) })
+		}},
+		{name: "size", apply: size},
+	}
+}
+
+// end returns an end of an array, null if it is empty, or of a string.
+func end(in, elem jsonx.Value, ofText func(string) string) (jsonx.Value, error) {
+	switch {
+	case in.Kind() == jsonx.String:
+		return jsonx.StringValue(ofText(in.Text())), nil
+	case in.IsNull(), in.Kind() == jsonx.Array && elem.IsZero():
+		return jsonx.NullValue(), nil
+	case in.Kind() == jsonx.Array:
+		return elem, nil
+	default:
+		return jsonx.Value{}, needs("an array or text", in)
+	}
+}
+
+// size counts the characters of text, and the children of an array or object.
+func size(_ *evaluator, in jsonx.Value, _ []arg) (jsonx.Value, error) {
+	switch in.Kind() {
+	case jsonx.String:
+		return jsonx.IntValue(int64(charCount(in.Text()))), nil
+	case jsonx.Array, jsonx.Object, jsonx.Null:
+		return jsonx.IntValue(int64(in.Len())), nil
+	default:
+		return jsonx.Value{}, needs("text, an array or an object", in)
+	}
+}
+
+func join(ev *evaluator, in []jsonx.Value, args []arg) (jsonx.Value, error) {
+	var b strings.Builder
+	for i, e := range in {
+		piece := inserted(e)
+		if i > 0 {
+			piece = args[0].text + piece
+		}
+		if b.Len()+len(piece) > maxText {
+			return jsonx.Value{}, ev.fits(b.Len()+len(piece), 0)
+		}
+		if err := ev.spend(len(piece)); err != nil {
+			return jsonx.Value{}, err
+		}
+		b.WriteString(piece)
+	}
+	return jsonx.StringValue(b.String()), nil
+}
+
+// property returns the member of an element that an optional argument names,
+// null if there is none, or the element itself without the argument.
+func property(ev *evaluator, elem jsonx.Value, name arg) (jsonx.Value, error) {
+	if !name.given {
+		return elem, nil
+	}
+	if elem.Kind() != jsonx.Object {
+		return jsonx.Value{}, needs("an array of objects", elem)
+	}
+	if err := ev.spend(1 + elem.Len()); err != nil {
+		return jsonx.Value{}, err
+	}
+	if v := elem.Get(name.text); !v.IsZero() {
+		return v, nil
+	}
+	return jsonx.NullValue(), nil
+}
+
+func mapArray(ev *evaluator, in []jsonx.Value, args []arg) (jsonx.Value, error) {
+	out := make([]jsonx.Value, len(in))
+	for i, e := range in {
+		v, err := property(ev, e, args[0])
+		if err != nil {
+			return jsonx.Value{}, err
+		}
+		out[i] = v
+	}
+	return jsonx.ArrayValue(out...), nil
+}
+
+// compact drops the elements that are null, or whose property is.
+func compact(ev *evaluator, in []jsonx.Value, args []arg) (jsonx.Value, error) {
+	var out []jsonx.Value
+	for _, e := range in {
+		v, err := property(ev, e, args[0])
+		if err != nil {
+			return jsonx.Value{}, err
+		}
+		if !v.IsNull() {
+			out = append(out, e)
+		}
+	}
+	return jsonx.ArrayValue(out...), nil
+}
+
+// uniq keeps the first of the elements that are the same JSON text, or whose
+// property is.
+func uniq(ev *evaluator, in []jsonx.Value, args []arg) (jsonx.Value, error) {
+	seen := make(map[string]bool)
+	var out []jsonx.Value
+	for _, e := range in {
+		v, err := property(ev, e, args[0])
+		if err != nil {
+			return jsonx.Value{}, err
+		}
+		key := string(v.JSON())
+		if err := ev.spend(len(key)); err != nil {
+			return jsonx.Value{}, err
+		}
+		if !seen[key] {
+			seen[key] = true
+			out = append(out, e)
+		}
+	}
+	return jsonx.ArrayValue(out...), nil
+}
+
+// sortArray sorts numbers by value or texts by code point, null at the end.
+func sortArray(ev *evaluator, in []jsonx.Value, args []arg) (jsonx.Value, error) {
+	type item struct{ key, elem jsonx.Value }
+	items := make([]item, len(in))
+	kind := jsonx.Null
+	for i, e := range in {
+		key, err := property(ev, e, args[0])
+		if err != nil {
+			return jsonx.Value{}, err
+		}
+		items[i] = item{key: key, elem: e}
+		if key.IsNull() {
+			continue
+		}
+		if k := key.Kind(); (k != jsonx.Number && k != jsonx.String) || (kind != jsonx.Null && k != kind) {
+			return jsonx.Value{}, faultf("needs only numbers or only texts to sort by")
+		}
+		kind = key.Kind()
+		if err := ev.spend(32 * (1 + len(key.Text()))); err != nil {
+			return jsonx.Value{}, err
+		}
+	}
+	slices.SortStableFunc(items, func(a, b item) int { return compareKeys(a.key, b.key) })
+	out := make([]jsonx.Value, len(items))
+	for i := range items {
+		out[i] = items[i].elem
+	}
+	return jsonx.ArrayValue(out...), nil
+}
+
+func compareKeys(a, b jsonx.Value) int {
+	switch {
+	case a.IsNull() && b.IsNull():
+		return 0
+	case a.IsNull():
+		return 1
+	case b.IsNull():
+		return -1
+	case a.Kind() == jsonx.Number:
+		return jsonx.CompareNumbers(a.Text(), b.Text())
+	default:
+		return strings.Compare(a.Text(), b.Text())
+	}
+}
+
+func concatArrays(ev *evaluator, in []jsonx.Value, args []arg) (jsonx.Value, error) {
+	other := args[0].value
+	if other.Kind() != jsonx.Array {
+		return jsonx.Value{}, faultf("the argument array must be an array, such as data.list")
+	}
+	if err := ev.spend(16 * (len(in) + other.Len())); err != nil {
+		return jsonx.Value{}, err
+	}
+	return jsonx.ArrayValue(slices.Concat(in, other.Elems())...), nil
+}

@@ -1,0 +1,71 @@
+package expr
+
+import (
+	"encoding/base64"
+	"net/url"
+	"strings"
+	"unicode/utf8"
+)
+
+func encodingFilters() []*filter {
+	return []*filter{
+		textFilter("escape", func(ev *evaluator, in string, _ []arg) (string, error) {
+			out := htmlEscapes.Replace(in)
+			return out, ev.fits(len(out), len(in))
+		}),
+		textFilter("url_encode", func(ev *evaluator, in string, _ []arg) (string, error) {
+			out := url.QueryEscape(in)
+			return out, ev.fits(len(out), len(in))
+		}),
+		textFilter("url_decode", func(_ *evaluator, in string, _ []arg) (string, error) {
+			return validText(urlDecode(in))
+		}),
+		textFilter("base64_encode", func(ev *evaluator, in string, _ []arg) (string, error) {
+			if err := ev.fits(base64.StdEncoding.EncodedLen(len(in)), len(in)); err != nil {
+				return "", err
+			}
+			return base64.StdEncoding.EncodeToString([]byte(in)), nil
+		}),
+		textFilter("base64_decode", func(_ *evaluator, in string, _ []arg) (string, error) {
+			out, err := base64.StdEncoding.DecodeString(in)
+			if err != nil {
+				return "", faultf("needs text in base64")
+			}
+			return validText(string(out))
+		}),
+		textFilter("date", date, required("format", textParam)),
+	}
+}
+
+var htmlEscapes = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;", "'", "&#39;")
+
+// urlDecode decodes %XX and +; as in Liquid, a % without two hexadecimal digits
+// stays.
+func urlDecode(s string) string {
+	if !strings.ContainsAny(s, "%+") {
+		return s
+	}
+	out := make([]byte, 0, len(s))
+	for i := 0; i < len(s); i++ {
+		switch {
+		case s[i] == '+':
+			out = append(out, ' ')
+		case s[i] == '%' && i+2 < len(s) && hexValue(s[i+1]) >= 0 && hexValue(s[i+2]) >= 0:
+			out = append(out, byte(hexValue(s[i+1])<<4|hexValue(s[i+2])))
+			i += 2
+		default:
+			out = append(out, s[i])
+		}
+	}
+	return string(out)
+}
+
+func hexValue(c byte) int { return strings.IndexByte("0123456789abcdef", c|0x20) }
+
+// validText refuses decoded bytes that are no text, rather than change them.
+func validText(s string) (string, error) {
+	if !utf8.ValidString(s) {
+		return "", faultf("decodes to bytes that are not text in UTF-8")
+	}
+	return s, nil
+}

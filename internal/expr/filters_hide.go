@@ -1,0 +1,178 @@
+package expr
+
+import (
+	"strings"
+
+	"github.com/seed-72ea4aab/vault/internal/jsonx"
+)
+
+func hidingFilters() []*filter {
+	return []*filter{
+		secretFilter("last4", last4),
+		secretFilter("reveal_last", revealLast,
+			required("length", countParam), charOr("char", "X")),
+		secretFilter("reveal", reveal,
+			required("first", countParam), countOr("last", 0), charOr("char", "X"), textOr("keep", "")),
+		secretFilter("card_mask", cardMask,
+			flagOr("reveal_bin", false), flagOr("reveal_last4", false), charOr("char", "X"), textOr("keep", "")),
+		secretFilter("card_bin", cardBIN, textOr("separator", "")),
+	}
+}
+
+func last4(_ *evaluator, in string, _ []arg) (string, error) {
+	return suffix(in, 4), nil
+}
+
+// suffix returns the last n characters of s, or all of it.
+func suffix(s string, n int) string {
+	hidden := charCount(s) - n
+	return s[len(prefix(s, hidden)):]
+}
+
+func revealLast(ev *evaluator, in string, args []arg) (string, error) {
+	shown, char := args[0].n, args[1].text
+	total := charCount(in)
+	if total <= shown {
+		shown = 0
+	}
+	return hide(ev, in, char, func(i int, _ string) bool { return i >= total-shown })
+}
+
+func reveal(ev *evaluator, in string, args []arg) (string, error) {
+	first, last, char, keep := args[0].n, args[1].n, args[2].text, args[3].text
+	total := charCount(in)
+	// Kept characters are visible anyway, so they do not count as hidden ones.
+	if secretCount(in, keep) <= first+last {
+		first, last, keep = 0, 0, ""
+	}
+	return hide(ev, in, char, func(i int, c string) bool {
+		return i < first || i >= total-last || strings.Contains(keep, c)
+	})
+}
+
+// secretCount counts the characters of s that are not in keep.
+func secretCount(s, keep string) int {
+	n := 0
+	for len(s) > 0 {
+		width := charWidth(s)
+		if !strings.Contains(keep, s[:width]) {
+			n++
+		}
+		s = s[width:]
+	}
+	return n
+}
+
+// hide replaces every character of s by char, except where visible reports
+// true for its place and the character itself.
+func hide(ev *evaluator, s, char string, visible func(i int, c string) bool) (string, error) {
+	total := charCount(s)
+	if err := ev.fits(max(len(s), total*len(char)), len(s)); err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	b.Grow(max(len(s), total*len(char)))
+	for i := 0; len(s) > 0; i++ {
+		width := charWidth(s)
+		if visible(i, s[:width]) {
+			b.WriteString(s[:width])
+		} else {
+			b.WriteString(char)
+		}
+		s = s[width:]
+	}
+	return b.String(), nil
+}
+
+// cardView tells which digits of a card number may be seen, by their place
+// among the digits: those before first and those from last on.
+type cardView struct{ first, last int }
+
+// viewCard fails closed: a number that has no more digits than would be
+// revealed shows none of them.
+func viewCard(s string, revealBIN, revealLast4 bool) cardView {
+	digits := digitCount(s)
+	shownFirst, shownLast := 0, 0
+	if revealBIN {
+		shownFirst = binLength(digits)
+	}
+	if revealLast4 {
+		shownLast = 4
+	}
+	if digits <= shownFirst+shownLast {
+		return cardView{first: 0, last: digits}
+	}
+	return cardView{first: shownFirst, last: digits - shownLast}
+}
+
+func (v cardView) shows(digit int) bool { return digit < v.first || digit >= v.last }
+
+// binLength is the length of the BIN of a card number with so many digits.
+func binLength(digits int) int {
+	if digits >= 16 {
+		return 8
+	}
+	return 6
+}
+
+func isDigit(c string) bool { return len(c) == 1 && c[0] >= '0' && c[0] <= '9' }
+
+func digitCount(s string) int {
+	n := 0
+	for i := range len(s) {
+		if isDigit(s[i : i+1]) {
+			n++
+		}
+	}
+	return n
+}
+
+func cardMask(ev *evaluator, in string, args []arg) (string, error) {
+	view, char, keep := viewCard(in, args[0].yes, args[1].yes), args[2].text, args[3].text
+	digit := -1
+	return hide(ev, in, char, func(_ int, c string) bool {
+		if isDigit(c) {
+			digit++
+			return view.shows(digit) || strings.Contains(keep, c)
+		}
+		return strings.Contains(keep, c)
+	})
+}
+
+// cardBIN fails on what has no digits beyond the BIN, because that would give
+// all of it away.
+func cardBIN(ev *evaluator, in string, args []arg) (string, error) {
+	total := digitCount(in)
+	length := binLength(total)
+	if total <= length+4 {
+		return "", faultf("needs a card number, which has more digits than a BIN and the last four")
+	}
+	separator := args[0].text
+	if err := ev.fits(length+len(separator), 0); err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	for i, digit := 0, 0; digit < length; i++ {
+		if !isDigit(in[i : i+1]) {
+			continue
+		}
+		if digit > 0 && digit%4 == 0 {
+			b.WriteString(separator)
+		}
+		b.WriteByte(in[i])
+		digit++
+	}
+	return b.String(), nil
+}
+
+// stringify is the text of any value: a string as it is, else compact JSON.
+func stringify(ev *evaluator, v jsonx.Value) (jsonx.Value, error) {
+	if v.Kind() == jsonx.String {
+		return v, nil
+	}
+	out := v.JSON()
+	if err := ev.spend(len(out)); err != nil {
+		return jsonx.Value{}, err
+	}
+	return jsonx.StringValue(string(out)), nil
+}

@@ -1,0 +1,126 @@
+package expr
+
+import (
+	"math/big"
+
+	"github.com/seed-72ea4aab/vault/internal/jsonx"
+)
+
+func numberFilters() []*filter {
+	return []*filter{
+		binary("plus", func(a, b decimal) (decimal, error) { return sum(a, b, (*big.Int).Add), nil }),
+		binary("minus", func(a, b decimal) (decimal, error) { return sum(a, b, (*big.Int).Sub), nil }),
+		binary("times", times),
+		binary("divided_by", dividedBy),
+		binary("modulo", modulo),
+		unary("floor", func(a decimal) decimal { return a.rescale(0, down).integer() }),
+		unary("ceil", func(a decimal) decimal { return a.rescale(0, up).integer() }),
+		unary("abs", func(a decimal) decimal { a.coef = new(big.Int).Abs(a.coef); return a }),
+		{name: "round", params: []param{countOr("places", 0)}, apply: round},
+	}
+}
+
+func readInput(in jsonx.Value) (decimal, error) {
+	if k := in.Kind(); k != jsonx.Number && k != jsonx.String {
+		return decimal{}, needs("a number", in)
+	}
+	d, ok := readDecimal(in)
+	if !ok {
+		return decimal{}, faultf("needs a number of at most %d digits", maxNumberDigits)
+	}
+	return d, nil
+}
+
+func unary(name string, compute func(a decimal) decimal) *filter {
+	return &filter{name: name, apply: func(_ *evaluator, in jsonx.Value, _ []arg) (jsonx.Value, error) {
+		a, err := readInput(in)
+		if err != nil {
+			return jsonx.Value{}, err
+		}
+		return compute(a).value()
+	}}
+}
+
+func binary(name string, compute func(a, b decimal) (decimal, error)) *filter {
+	params := []param{required("operand", numberParam)}
+	return &filter{name: name, params: params, apply: func(_ *evaluator, in jsonx.Value, args []arg) (jsonx.Value, error) {
+		a, err := readInput(in)
+		if err != nil {
+			return jsonx.Value{}, err
+		}
+		result, err := compute(a, args[0].decimal)
+		if err != nil {
+			return jsonx.Value{}, err
+		}
+		return result.value()
+	}}
+}
+
+func sum(a, b decimal, op func(z, x, y *big.Int) *big.Int) decimal {
+	scale := max(a.scale, b.scale)
+	return decimal{coef: op(new(big.Int), a.at(scale), b.at(scale)), scale: scale, isPoint: a.isPoint || b.isPoint}
+}
+
+func times(a, b decimal) (decimal, error) {
+	return decimal{
+		coef:    new(big.Int).Mul(a.coef, b.coef),
+		scale:   a.scale + b.scale,
+		isPoint: a.isPoint || b.isPoint,
+	}, nil
+}
+
+const quotientPlaces = 20
+
+// dividedBy rounds down between integers, and to 20 places otherwise.
+func dividedBy(a, b decimal) (decimal, error) {
+	if b.coef.Sign() == 0 {
+		return decimal{}, faultf("division by zero")
+	}
+	isPoint := a.isPoint || b.isPoint
+	scale := max(a.scale, b.scale)
+	if !isPoint {
+		return decimal{coef: floorQuotient(a.coef, b.coef)}, nil
+	}
+	dividend := new(big.Int).Mul(a.at(scale), powerOfTen(quotientPlaces))
+	divisor := b.at(scale)
+	quotient, remainder := new(big.Int).QuoRem(dividend, divisor, new(big.Int))
+	if new(big.Int).Lsh(remainder, 1).CmpAbs(divisor) >= 0 {
+		quotient.Add(quotient, big.NewInt(int64(dividend.Sign()*divisor.Sign())))
+	}
+	return decimal{coef: quotient, scale: quotientPlaces, isPoint: true}, nil
+}
+
+// floorQuotient is x / y rounded towards negative infinity.
+func floorQuotient(x, y *big.Int) *big.Int {
+	quotient, remainder := new(big.Int).QuoRem(x, y, new(big.Int))
+	if remainder.Sign()*y.Sign() < 0 {
+		quotient.Sub(quotient, big.NewInt(1))
+	}
+	return quotient
+}
+
+// modulo has the sign of the divisor, as in Liquid.
+func modulo(a, b decimal) (decimal, error) {
+	if b.coef.Sign() == 0 {
+		return decimal{}, faultf("division by zero")
+	}
+	scale := max(a.scale, b.scale)
+	x, y := a.at(scale), b.at(scale)
+	remainder := x.Sub(x, new(big.Int).Mul(floorQuotient(x, y), y))
+	return decimal{coef: remainder, scale: scale, isPoint: a.isPoint || b.isPoint}, nil
+}
+
+// round gives an integer, or with places a number with at most so many digits
+// behind its point. Halves go away from zero.
+func round(_ *evaluator, in jsonx.Value, args []arg) (jsonx.Value, error) {
+	a, err := readInput(in)
+	if err != nil {
+		return jsonx.Value{}, err
+	}
+	places := args[0].n
+	a = a.rescale(places, halfAway)
+	if places == 0 {
+		a = a.integer()
+	}
+	return a.value()
+}

@@ -1,0 +1,166 @@
+package expr
+
+import (
+	"strings"
+	"unicode"
+
+	"github.com/seed-72ea4aab/vault/internal/jsonx"
+)
+
+func textFilters() []*filter {
+	return append(trimmingFilters(), []*filter{
+		textFilter("append", func(ev *evaluator, in string, args []arg) (string, error) {
+			return concat(ev, in, args[0].text)
+		}, required("text", textParam)),
+		textFilter("prepend", func(ev *evaluator, in string, args []arg) (string, error) {
+			return concat(ev, args[0].text, in)
+		}, required("text", textParam)),
+		textFilter("remove", func(ev *evaluator, in string, args []arg) (string, error) {
+			return replace(ev, in, args[0].text, "", -1)
+		}, required("search", textParam)),
+		textFilter("remove_first", func(ev *evaluator, in string, args []arg) (string, error) {
+			return replace(ev, in, args[0].text, "", 1)
+		}, required("search", textParam)),
+		textFilter("replace", func(ev *evaluator, in string, args []arg) (string, error) {
+			return replace(ev, in, args[0].text, args[1].text, -1)
+		}, required("search", textParam), textOr("replacement", "")),
+		textFilter("replace_first", func(ev *evaluator, in string, args []arg) (string, error) {
+			return replace(ev, in, args[0].text, args[1].text, 1)
+		}, required("search", textParam), textOr("replacement", "")),
+		textFilter("truncate", truncate, countOr("length", 50), textOr("ellipsis", "...")),
+		textFilter("pad_left", func(ev *evaluator, in string, args []arg) (string, error) {
+			pad, err := padding(ev, in, args)
+			return pad + in, err
+		}, required("length", countParam), charOr("char", " ")),
+		textFilter("pad_right", func(ev *evaluator, in string, args []arg) (string, error) {
+			pad, err := padding(ev, in, args)
+			return in + pad, err
+		}, required("length", countParam), charOr("char", " ")),
+		{name: "slice", params: []param{required("offset", offsetParam), countOr("length", 1)}, apply: slice},
+		{name: "split", params: []param{required("separator", textParam)}, apply: split},
+	}...)
+}
+
+// trimmingFilters are those that change letters and space without arguments.
+func trimmingFilters() []*filter {
+	simple := func(name string, change func(string) string) *filter {
+		return textFilter(name, func(ev *evaluator, in string, _ []arg) (string, error) {
+			out := change(in)
+			return out, ev.fits(len(out), len(in))
+		})
+	}
+	return []*filter{
+		simple("upcase", strings.ToUpper),
+		simple("downcase", strings.ToLower),
+		simple("capitalize", capitalize),
+		simple("strip", strings.TrimSpace),
+		simple("lstrip", func(s string) string { return strings.TrimLeftFunc(s, unicode.IsSpace) }),
+		simple("rstrip", func(s string) string { return strings.TrimRightFunc(s, unicode.IsSpace) }),
+		simple("strip_newlines", func(s string) string {
+			return strings.ReplaceAll(strings.ReplaceAll(s, "\r\n", ""), "\n", "")
+		}),
+	}
+}
+
+func capitalize(s string) string {
+	first := prefix(s, 1)
+	return strings.ToUpper(first) + strings.ToLower(s[len(first):])
+}
+
+func concat(ev *evaluator, a, b string) (string, error) {
+	if err := ev.fits(len(a)+len(b), 0); err != nil {
+		return "", err
+	}
+	return a + b, nil
+}
+
+// replace replaces the first n occurrences, all if n is negative. Empty text
+// occurs before every character and at the end, as in Liquid.
+func replace(ev *evaluator, in, search, replacement string, n int) (string, error) {
+	found := strings.Count(in, search)
+	if n >= 0 {
+		found = min(found, n)
+	}
+	if err := ev.fits(len(in)+found*(len(replacement)-len(search)), len(in)); err != nil {
+		return "", err
+	}
+	return strings.Replace(in, search, replacement, n), nil
+}
+
+// truncate shortens to a length that includes the ellipsis.
+func truncate(ev *evaluator, in string, args []arg) (string, error) {
+	length, ellipsis := args[0].n, args[1].text
+	if charCount(in) <= length {
+		return in, nil
+	}
+	return concat(ev, prefix(in, max(length-charCount(ellipsis), 0)), ellipsis)
+}
+
+func padding(ev *evaluator, in string, args []arg) (string, error) {
+	missing, char := args[0].n-charCount(in), args[1].text
+	if missing <= 0 {
+		return "", nil
+	}
+	if err := ev.fits(len(in)+missing*len(char), 0); err != nil {
+		return "", err
+	}
+	return strings.Repeat(char, missing), nil
+}
+
+// slice takes characters of text or elements of an array. A negative offset
+// counts from the end.
+func slice(_ *evaluator, in jsonx.Value, args []arg) (jsonx.Value, error) {
+	s, isText := scalarText(in)
+	if !isText && in.Kind() != jsonx.Array {
+		return jsonx.Value{}, needs("text or an array", in)
+	}
+	size := in.Len()
+	if isText {
+		size = charCount(s)
+	}
+	from := args[0].n
+	if from < 0 {
+		from += size
+	}
+	if from < 0 || from > size {
+		from, size = 0, 0
+	}
+	to := min(from+args[1].n, size)
+	if !isText {
+		return jsonx.ArrayValue(in.Elems()[from:to]...), nil
+	}
+	tail := s[len(prefix(s, from)):]
+	return jsonx.StringValue(prefix(tail, to-from)), nil
+}
+
+// split cuts text into an array. As in Liquid, empty parts at the end are
+// dropped, a single space cuts at every run of white space, and empty text cuts
+// between all characters.
+func split(ev *evaluator, in jsonx.Value, args []arg) (jsonx.Value, error) {
+	s, ok := scalarText(in)
+	if !ok && !in.IsNull() {
+		return jsonx.Value{}, needs("text", in)
+	}
+	var parts []string
+	switch separator := args[0].text; separator {
+	case "":
+		for ; len(s) > 0; s = s[charWidth(s):] {
+			parts = append(parts, prefix(s, 1))
+		}
+	case " ":
+		parts = strings.Fields(s)
+	default:
+		parts = strings.Split(s, separator)
+	}
+	for len(parts) > 0 && parts[len(parts)-1] == "" {
+		parts = parts[:len(parts)-1]
+	}
+	if err := ev.spend(16 * len(parts)); err != nil {
+		return jsonx.Value{}, err
+	}
+	elems := make([]jsonx.Value, len(parts))
+	for i, part := range parts {
+		elems[i] = jsonx.StringValue(part)
+	}
+	return jsonx.ArrayValue(elems...), nil
+}

@@ -1,0 +1,107 @@
+package expr
+
+import (
+	"strings"
+
+	"github.com/seed-72ea4aab/vault/internal/jsonx"
+)
+
+func typeFilters() []*filter {
+	return []*filter{
+		{name: "json", params: []param{required("path", pathParam)}, apply: jsonFilter},
+		{name: "stringify", apply: func(ev *evaluator, in jsonx.Value, _ []arg) (jsonx.Value, error) {
+			return stringify(ev, in)
+		}},
+		{name: "to_string", apply: toString},
+		{name: "to_number", apply: toNumber},
+		{name: "to_boolean", apply: toBoolean},
+		{name: "default", params: []param{required("value", anyParam), flagOr("allow_false", false)}, apply: defaultFilter},
+	}
+}
+
+func jsonFilter(ev *evaluator, in jsonx.Value, args []arg) (jsonx.Value, error) {
+	return args[0].path.One(in, &ev.work)
+}
+
+func toString(ev *evaluator, in jsonx.Value, _ []arg) (jsonx.Value, error) {
+	if in.IsNull() {
+		return jsonx.StringValue(""), nil
+	}
+	return stringify(ev, in)
+}
+
+// toNumber keeps the text of a number, so that 1.10 stays 1.10; a plus sign,
+// leading zeros and spaces around it are dropped.
+func toNumber(_ *evaluator, in jsonx.Value, _ []arg) (jsonx.Value, error) {
+	switch in.Kind() {
+	case jsonx.Number:
+		return in, nil
+	case jsonx.Bool:
+		if in.Bool() {
+			return jsonx.IntValue(1), nil
+		}
+		return jsonx.IntValue(0), nil
+	case jsonx.String:
+		v, err := jsonx.NumberValue(plainNumber(in.Text()))
+		if err != nil {
+			return jsonx.Value{}, faultf("needs text that is a decimal number")
+		}
+		return v, nil
+	default:
+		return jsonx.Value{}, needs("a number or text", in)
+	}
+}
+
+// plainNumber writes a decimal number as JSON wants it. What is no number comes
+// back as something that is none either.
+func plainNumber(s string) string {
+	s = strings.TrimSpace(s)
+	sign := ""
+	if unsigned, found := strings.CutPrefix(s, "-"); found {
+		sign, s = "-", unsigned
+	} else {
+		s = strings.TrimPrefix(s, "+")
+	}
+	for len(s) > 1 && s[0] == '0' && s[1] >= '0' && s[1] <= '9' {
+		s = s[1:]
+	}
+	if strings.HasPrefix(s, "-") {
+		return ""
+	}
+	return sign + s
+}
+
+func toBoolean(_ *evaluator, in jsonx.Value, _ []arg) (jsonx.Value, error) {
+	s, ok := scalarText(in)
+	if !ok {
+		return jsonx.Value{}, needs("a boolean or text", in)
+	}
+	switch strings.ToLower(strings.TrimSpace(s)) {
+	case "true", "1":
+		return jsonx.BoolValue(true), nil
+	case "false", "0":
+		return jsonx.BoolValue(false), nil
+	default:
+		return jsonx.Value{}, faultf("needs true, false, 1 or 0")
+	}
+}
+
+// defaultFilter replaces null, false and what is empty. With allow_false, false
+// stays.
+func defaultFilter(_ *evaluator, in jsonx.Value, args []arg) (jsonx.Value, error) {
+	var missing bool
+	switch in.Kind() {
+	case jsonx.Null:
+		missing = true
+	case jsonx.Bool:
+		missing = !in.Bool() && !args[1].yes
+	case jsonx.String:
+		missing = in.Text() == ""
+	case jsonx.Array, jsonx.Object:
+		missing = in.Len() == 0
+	}
+	if missing {
+		return args[0].value, nil
+	}
+	return in, nil
+}

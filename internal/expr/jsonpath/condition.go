@@ -1,0 +1,146 @@
+package jsonpath
+
+import (
+	"strings"
+
+	"github.com/seed-72ea4aab/vault/internal/jsonx"
+)
+
+// condition is a logical expression of a filter, judged for one value (@).
+type condition interface {
+	holds(s *search, current jsonx.Value) bool
+}
+
+type (
+	anyOf  []condition
+	allOf  []condition
+	negate struct{ condition }
+	exists struct{ query query }
+)
+
+func (c anyOf) holds(s *search, current jsonx.Value) bool {
+	for _, sub := range c {
+		if sub.holds(s, current) {
+			return true
+		}
+	}
+	return false
+}
+
+func (c allOf) holds(s *search, current jsonx.Value) bool {
+	for _, sub := range c {
+		if !sub.holds(s, current) {
+			return false
+		}
+	}
+	return true
+}
+
+func (c negate) holds(s *search, current jsonx.Value) bool { return !c.condition.holds(s, current) }
+
+func (c exists) holds(s *search, current jsonx.Value) bool {
+	found := false
+	s.runQuery(&c.query, current, func(jsonx.Value) bool {
+		found = true
+		return false
+	})
+	return found
+}
+
+func (s *search) runQuery(q *query, current jsonx.Value, found func(jsonx.Value) bool) {
+	from := s.root
+	if q.relative {
+		from = current
+	}
+	s.run(q.segments, from, found)
+}
+
+// operand is what a comparison or a function argument yields; the zero Value
+// stands for the RFC's Nothing.
+type operand interface {
+	value(s *search, current jsonx.Value) jsonx.Value
+}
+
+type literal struct{ jsonx.Value }
+
+func (l literal) value(*search, jsonx.Value) jsonx.Value { return l.Value }
+
+// value makes a query an operand: the only value that it finds, or Nothing.
+func (q *query) value(s *search, current jsonx.Value) jsonx.Value {
+	var only jsonx.Value
+	s.runQuery(q, current, func(v jsonx.Value) bool {
+		if !only.IsZero() {
+			only = jsonx.Value{}
+			return false
+		}
+		only = v
+		return true
+	})
+	return only
+}
+
+type comparison struct {
+	op          string
+	left, right operand
+}
+
+func (c comparison) holds(s *search, current jsonx.Value) bool {
+	left, right := c.left.value(s, current), c.right.value(s, current)
+	switch c.op {
+	case "==":
+		return s.equal(left, right)
+	case "!=":
+		return !s.equal(left, right)
+	case "<":
+		return s.less(left, right)
+	case "<=":
+		return s.less(left, right) || s.equal(left, right)
+	case ">":
+		return s.less(right, left)
+	default:
+		return s.less(right, left) || s.equal(left, right)
+	}
+}
+
+// less orders numbers by value and strings by code point; nothing else has an
+// order.
+func (s *search) less(a, b jsonx.Value) bool {
+	if a.Kind() != b.Kind() || !s.spend(1+len(a.Text())) {
+		return false
+	}
+	switch a.Kind() {
+	case jsonx.Number:
+		return jsonx.CompareNumbers(a.Text(), b.Text()) < 0
+	case jsonx.String:
+		return strings.Compare(a.Text(), b.Text()) < 0
+	default:
+		return false
+	}
+}
+
+// equal compares numbers by value, and objects regardless of order.
+func (s *search) equal(a, b jsonx.Value) bool {
+	if a.Kind() != b.Kind() || a.Len() != b.Len() || !s.spend(1+len(a.Text())) {
+		return false
+	}
+	switch a.Kind() {
+	case jsonx.Number:
+		return jsonx.CompareNumbers(a.Text(), b.Text()) == 0
+	case jsonx.Array:
+		for i, e := range a.Elems() {
+			if !s.equal(e, b.Index(i)) {
+				return false
+			}
+		}
+		return true
+	case jsonx.Object:
+		for _, m := range a.Members() {
+			if !s.spend(b.Len()) || !s.equal(m.Value, b.Get(m.Name)) {
+				return false
+			}
+		}
+		return true
+	default:
+		return a.Text() == b.Text() && a.Bool() == b.Bool()
+	}
+}

@@ -1,0 +1,142 @@
+package jsonpath
+
+import (
+	"regexp"
+	"regexp/syntax"
+	"strings"
+
+	"github.com/seed-72ea4aab/vault/internal/jsonx"
+)
+
+// lengthOf is length(): the characters of a string, or the children of an
+// array or object.
+type lengthOf struct{ arg operand }
+
+func (f lengthOf) value(s *search, current jsonx.Value) jsonx.Value {
+	v := f.arg.value(s, current)
+	switch v.Kind() {
+	case jsonx.String:
+		n := 0
+		for text := v.Text(); len(text) > 0; n++ {
+			_, width := jsonx.DecodeRune(text)
+			text = text[width:]
+		}
+		s.spend(n)
+		return jsonx.IntValue(int64(n))
+	case jsonx.Array, jsonx.Object:
+		return jsonx.IntValue(int64(v.Len()))
+	default:
+		return jsonx.Value{}
+	}
+}
+
+// countOf is count(): how many values a query finds.
+type countOf struct{ query query }
+
+func (f countOf) value(s *search, current jsonx.Value) jsonx.Value {
+	n := int64(0)
+	s.runQuery(&f.query, current, func(jsonx.Value) bool {
+		n++
+		return true
+	})
+	return jsonx.IntValue(n)
+}
+
+// valueOf is value(): the only value that a query finds, or Nothing.
+type valueOf struct{ query query }
+
+func (f valueOf) value(s *search, current jsonx.Value) jsonx.Value {
+	return f.query.value(s, current)
+}
+
+// matches is match() (the whole string) or search() (a part of it).
+type matches struct {
+	text, pattern operand
+	whole         bool
+	compiled      *pattern // of a literal pattern; nil if invalid or not literal
+}
+
+func newMatches(args []operand, whole bool) matches {
+	m := matches{text: args[0], pattern: args[1], whole: whole}
+	if l, ok := args[1].(literal); ok && l.Kind() == jsonx.String {
+		m.compiled = compilePattern(l.Text(), whole)
+	}
+	return m
+}
+
+func (m matches) holds(s *search, current jsonx.Value) bool {
+	text := m.text.value(s, current)
+	if text.Kind() != jsonx.String {
+		return false
+	}
+	re := m.compiled
+	if _, isLiteral := m.pattern.(literal); !isLiteral {
+		p := m.pattern.value(s, current)
+		if p.Kind() != jsonx.String || !s.spend(100*len(p.Text())) {
+			return false
+		}
+		re = compilePattern(p.Text(), m.whole)
+	}
+	if re == nil || !s.spend(re.size*(1+len(text.Text()))) {
+		return false
+	}
+	return re.MatchString(text.Text())
+}
+
+// A pattern costs time in proportion to its size times the length of the
+// text, so both its source and its compiled size are bounded.
+const (
+	maxPatternSource = 1000
+	maxPatternSize   = 2000
+)
+
+type pattern struct {
+	*regexp.Regexp
+	size int // instructions
+}
+
+// compilePattern compiles an I-Regexp (RFC 9485); nil if it is not one, which
+// by RFC 9535 matches nothing.
+func compilePattern(source string, whole bool) *pattern {
+	if len(source) > maxPatternSource {
+		return nil
+	}
+	source = "(?:" + dotsWithoutLineEnds(source) + ")"
+	if whole {
+		source = `\A` + source + `\z`
+	}
+	tree, err := syntax.Parse(source, syntax.Perl)
+	if err != nil {
+		return nil
+	}
+	prog, err := syntax.Compile(tree.Simplify())
+	if err != nil || len(prog.Inst) > maxPatternSize {
+		return nil
+	}
+	re, err := regexp.Compile(source)
+	if err != nil {
+		return nil
+	}
+	return &pattern{Regexp: re, size: len(prog.Inst)}
+}
+
+// dotsWithoutLineEnds writes the dots of an I-Regexp, which match neither line
+// feed nor carriage return, in the syntax of Go.
+func dotsWithoutLineEnds(source string) string {
+	var b strings.Builder
+	inClass := false
+	for i := 0; i < len(source); i++ {
+		switch c := source[i]; {
+		case c == '\\' && i+1 < len(source):
+			b.WriteByte(c)
+			i++
+			b.WriteByte(source[i])
+		case c == '.' && !inClass:
+			b.WriteString(`[^\n\r]`)
+		default:
+			inClass = c == '[' || (inClass && c != ']')
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,238 @@
+package jsonpath
+
+import (
+	"strings"
+
+	"github.com/seed-72ea4aab/vault/internal/jsonx"
+)
+
+// or reads a whole logical expression: ands joined by ||.
+func (p *parser) or() (condition, *SyntaxError) {
+	p.nesting++
+	defer func() { p.nesting-- }()
+	if p.nesting > maxNesting {
+		return nil, p.fail("filters and parentheses are nested too deep")
+	}
+	return p.joined("||", p.and, func(all []condition) condition { return anyOf(all) })
+}
+
+func (p *parser) and() (condition, *SyntaxError) {
+	return p.joined("&&", p.basic, func(all []condition) condition { return allOf(all) })
+}
+
+func (p *parser) joined(op string, part func() (condition, *SyntaxError), join func([]condition) condition) (condition, *SyntaxError) {
+	var all []condition
+	for {
+		c, err := part()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, c)
+		before := p.pos
+		p.space()
+		if !p.accept(op) {
+			p.pos = before
+			break
+		}
+		p.space()
+	}
+	if len(all) == 1 {
+		return all[0], nil
+	}
+	return join(all), nil
+}
+
+// basic reads a parenthesis, a comparison or a test, each of the first and
+// last perhaps negated.
+func (p *parser) basic() (condition, *SyntaxError) {
+	negated := p.accept("!")
+	if negated {
+		p.space()
+	}
+	c, err := p.positive(negated)
+	if err != nil || !negated {
+		return c, err
+	}
+	return negate{c}, nil
+}
+
+func (p *parser) positive(negated bool) (condition, *SyntaxError) {
+	if p.accept("(") {
+		p.space()
+		c, err := p.or()
+		if err != nil {
+			return nil, err
+		}
+		p.space()
+		if !p.accept(")") {
+			return nil, p.fail("')' is expected")
+		}
+		return c, nil
+	}
+	start := p.pos
+	left, err := p.term()
+	if err != nil {
+		return nil, err
+	}
+	before := p.pos
+	p.space()
+	if op := p.comparisonOperator(); op != "" && !negated {
+		return p.compare(start, left, op)
+	}
+	p.pos = before
+	switch t := left.(type) {
+	case *query:
+		return exists{query: *t}, nil
+	case condition:
+		return t, nil
+	default:
+		return nil, p.failAt(start, "a value must be compared with another one")
+	}
+}
+
+func (p *parser) comparisonOperator() string {
+	for _, op := range []string{"==", "!=", "<=", ">=", "<", ">"} {
+		if p.accept(op) {
+			return op
+		}
+	}
+	return ""
+}
+
+func (p *parser) compare(start int, left any, op string) (condition, *SyntaxError) {
+	a, err := p.comparable(start, left)
+	if err != nil {
+		return nil, err
+	}
+	p.space()
+	start = p.pos
+	right, err := p.term()
+	if err != nil {
+		return nil, err
+	}
+	b, err := p.comparable(start, right)
+	if err != nil {
+		return nil, err
+	}
+	return comparison{op: op, left: a, right: b}, nil
+}
+
+// comparable checks that a term yields at most one value.
+func (p *parser) comparable(start int, term any) (operand, *SyntaxError) {
+	if q, ok := term.(*query); ok && !q.singular() {
+		return nil, p.failAt(start, "only a path to a single value can be compared or be this argument")
+	}
+	if op, ok := term.(operand); ok {
+		return op, nil
+	}
+	return nil, p.failAt(start, "match and search give no value that can be compared")
+}
+
+// term reads a literal, a query or a function call: an operand, a condition,
+// or a *query.
+func (p *parser) term() (any, *SyntaxError) {
+	switch c := p.peek(); {
+	case c == '@' || c == '$':
+		p.pos++
+		segments, err := p.segments()
+		return &query{relative: c == '@', segments: segments}, err
+	case c == '\'' || c == '"':
+		s, err := p.quoted()
+		return literal{jsonx.StringValue(s)}, err
+	case c == '-' || (c >= '0' && c <= '9'):
+		return p.number()
+	default:
+		return p.word()
+	}
+}
+
+func (p *parser) number() (any, *SyntaxError) {
+	start := p.pos
+	for p.pos < len(p.src) && strings.IndexByte("+-.eE0123456789", p.src[p.pos]) >= 0 {
+		p.pos++
+	}
+	v, err := jsonx.NumberValue(p.src[start:p.pos])
+	if err != nil {
+		return nil, p.failAt(start, "a number is not written as in JSON")
+	}
+	return literal{v}, nil
+}
+
+// word reads true, false, null or a function call.
+func (p *parser) word() (any, *SyntaxError) {
+	start := p.pos
+	for c := p.peek(); c == '_' || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); c = p.peek() {
+		p.pos++
+	}
+	switch word := p.src[start:p.pos]; {
+	case p.peek() == '(':
+		return p.call(start, word)
+	case word == "true" || word == "false":
+		return literal{jsonx.BoolValue(word == "true")}, nil
+	case word == "null":
+		return literal{jsonx.NullValue()}, nil
+	default:
+		return nil, p.failAt(start, "a value, @, $ or a function call is expected")
+	}
+}
+
+// call reads the arguments of a function and checks them against its type.
+func (p *parser) call(start int, name string) (any, *SyntaxError) {
+	args, err := p.arguments()
+	if err != nil {
+		return nil, err
+	}
+	want := map[string]int{"length": 1, "count": 1, "value": 1, "match": 2, "search": 2}[name]
+	if want == 0 {
+		return nil, p.failAt(start, "only the functions length, count, match, search and value exist")
+	}
+	if len(args) != want {
+		return nil, p.failAt(start, "a function has the wrong number of arguments")
+	}
+	if name == "count" || name == "value" {
+		q, ok := args[0].(*query)
+		if !ok {
+			return nil, p.failAt(start, "the argument of count and value must be a path")
+		}
+		if name == "count" {
+			return countOf{query: *q}, nil
+		}
+		return valueOf{query: *q}, nil
+	}
+	operands := make([]operand, len(args))
+	for i, arg := range args {
+		if operands[i], err = p.comparable(start, arg); err != nil {
+			return nil, err
+		}
+	}
+	if name == "length" {
+		return lengthOf{arg: operands[0]}, nil
+	}
+	return newMatches(operands, name == "match"), nil
+}
+
+func (p *parser) arguments() ([]any, *SyntaxError) {
+	p.nesting++
+	defer func() { p.nesting-- }()
+	if p.nesting > maxNesting {
+		return nil, p.fail("function calls are nested too deep")
+	}
+	p.accept("(")
+	p.space()
+	var args []any
+	for !p.accept(")") {
+		if len(args) > 0 {
+			if !p.accept(",") {
+				return nil, p.fail("',' or ')' is expected")
+			}
+			p.space()
+		}
+		arg, err := p.term()
+		if err != nil {
+			return nil, err
+		}
+		args = append(args, arg)
+		p.space()
+	}
+	return args, nil
+}

@@ -1,0 +1,142 @@
+package expr
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"github.com/seed-72ea4aab/vault/internal/jsonx"
+)
+
+const (
+	maxSource      = 10_000 // characters of a template given to Compile
+	maxExpression  = 10_000 // bytes of one expression
+	maxExpressions = 10_000 // expressions of one template or tree
+	maxFilters     = 32     // filters of one expression
+)
+
+// Ref names what an expression starts from: "data" or "metadata" in a template
+// made by [Compile], a token id in one made by [CompileTokens].
+type Ref struct {
+	ID    string
+	Whole bool // the whole token ({{ token: id }}) instead of its data
+}
+
+// Template is a compiled template. It is immutable and safe for concurrent use.
+type Template struct {
+	parts []part
+	whole bool // exactly one expression and no text
+	size  int  // bytes of text outside of expressions
+	count int  // expressions
+}
+
+// part is literal text, or an expression if expr is not nil.
+type part struct {
+	text string
+	expr *expression
+}
+
+type expression struct {
+	offset  int
+	operand operand
+	filters []application
+}
+
+// operand is a literal, or a path from a root if ref.ID is not empty.
+type operand struct {
+	literal jsonx.Value
+	ref     Ref
+	path    []step
+}
+
+// step is one member name or, if byIndex is set, one array index of a path.
+type step struct {
+	name    string
+	index   int
+	byIndex bool
+}
+
+// application is one filter with its arguments in the order of its parameters.
+// Arguments that are paths are filled in at evaluation.
+type application struct {
+	offset  int
+	filter  *filter
+	args    []arg
+	dynamic []dynamicArg
+}
+
+type dynamicArg struct {
+	index   int
+	operand operand
+}
+
+// HasExpression reports whether s holds an opening {{ and so must compile.
+func HasExpression(s string) bool { return strings.Contains(s, "{{") }
+
+// Compile compiles a template over the roots data and metadata. A text without
+// {{ is a template that yields itself. Templates are cached, so that compiling
+// the same source again is cheap. A failure is an [*Error].
+func Compile(source string) (*Template, error) {
+	if t := compiled.get(source); t != nil {
+		return t, nil
+	}
+	if len(source) > maxSource && utf8.RuneCountInString(source) > maxSource {
+		return nil, faultf("an expression may have at most %d characters", maxSource)
+	}
+	// A clone, because source may be a small part of a large request body.
+	source = strings.Clone(source)
+	t, err := parse(source, false)
+	if err != nil {
+		return nil, err
+	}
+	compiled.put(source, t)
+	return t, nil
+}
+
+// CompileTokens compiles a template for detokenization, whose roots are token
+// ids. The source may be of any length: it may be the body of a request. It is
+// not cached. A failure is an [*Error].
+func CompileTokens(source string) (*Template, error) {
+	t, err := parse(source, true)
+	if err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// Refs returns what the template refers to, each once, in order of appearance.
+func (t *Template) Refs() []Ref {
+	var set refSet
+	t.addRefs(&set)
+	return set.refs
+}
+
+func (t *Template) addRefs(set *refSet) {
+	for _, p := range t.parts {
+		if p.expr == nil {
+			continue
+		}
+		set.add(p.expr.operand.ref)
+		for _, f := range p.expr.filters {
+			for _, d := range f.dynamic {
+				set.add(d.operand.ref)
+			}
+		}
+	}
+}
+
+// refSet collects refs in order, each once.
+type refSet struct {
+	refs []Ref
+	seen map[Ref]bool
+}
+
+func (s *refSet) add(ref Ref) {
+	if ref.ID == "" || s.seen[ref] {
+		return
+	}
+	if s.seen == nil {
+		s.seen = make(map[Ref]bool)
+	}
+	s.seen[ref] = true
+	s.refs = append(s.refs, ref)
+}

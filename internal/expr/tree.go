@@ -1,0 +1,118 @@
+package expr
+
+import (
+	"errors"
+
+	"github.com/seed-72ea4aab/vault/internal/jsonx"
+)
+
+// maxTree is how many bytes of JSON the evaluation of a tree may insert.
+const maxTree = 16 << 20
+
+// Tree is a JSON value whose strings may be templates, compiled: a mask, or a
+// document to be detokenized. Keys are never templates. It is immutable and
+// safe for concurrent use.
+type Tree struct {
+	source    jsonx.Value
+	templates []*Template // of the strings with an expression, in document order
+}
+
+// CompileTree compiles every string of v that holds {{ with [Compile]. The
+// Path of an error says which one failed.
+func CompileTree(v jsonx.Value) (*Tree, error) { return compileTree(v, Compile) }
+
+// CompileTokenTree compiles every string of v that holds {{ with
+// [CompileTokens]. The Path of an error says which one failed.
+func CompileTokenTree(v jsonx.Value) (*Tree, error) { return compileTree(v, CompileTokens) }
+
+func compileTree(v jsonx.Value, compile func(string) (*Template, error)) (*Tree, error) {
+	t, count := &Tree{source: v}, 0
+	_, err := jsonx.Rewrite(v, func(path *jsonx.Path, v jsonx.Value) (jsonx.Value, bool, error) {
+		if !isTemplate(v) {
+			return v, true, nil
+		}
+		compiled, err := compile(v.Text())
+		if err != nil {
+			return v, false, at(path, err)
+		}
+		if count += compiled.count; count > maxExpressions {
+			return v, false, at(path, faultf("a document may have at most %d expressions", maxExpressions))
+		}
+		t.templates = append(t.templates, compiled)
+		return v, false, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+func isTemplate(v jsonx.Value) bool {
+	return v.Kind() == jsonx.String && HasExpression(v.Text())
+}
+
+// at returns err with its place in the tree.
+func at(path *jsonx.Path, err error) error {
+	var e *Error
+	if errors.As(err, &e) {
+		return &Error{Path: path.String(), Offset: e.Offset, Msg: e.Msg}
+	}
+	return err
+}
+
+// Refs returns what the templates of the tree refer to, each once, in order of
+// appearance.
+func (t *Tree) Refs() []Ref {
+	var set refSet
+	for _, template := range t.templates {
+		template.addRefs(&set)
+	}
+	return set.refs
+}
+
+// HasExpressions reports whether any string of the tree is a template; if not,
+// Eval returns the value that was compiled.
+func (t *Tree) HasExpressions() bool { return len(t.templates) > 0 }
+
+// Eval returns the tree with its templates evaluated; everything else stays as
+// it is. A failure is an [*Error] whose Path says where.
+func (t *Tree) Eval(env Env) (jsonx.Value, error) {
+	if len(t.templates) == 0 {
+		return t.source, nil
+	}
+	ev := &evaluator{env: env, work: maxWork}
+	next, room := 0, maxTree
+	return jsonx.Rewrite(t.source, func(path *jsonx.Path, v jsonx.Value) (jsonx.Value, bool, error) {
+		if !isTemplate(v) {
+			return v, true, nil
+		}
+		result, err := ev.template(t.templates[next])
+		next++
+		if err != nil {
+			return v, false, at(path, err)
+		}
+		if room -= jsonSize(result, room); room < 0 {
+			return v, false, at(path, faultf("the values that are inserted make more than %d bytes", maxTree))
+		}
+		return result, false, nil
+	})
+}
+
+// jsonSize returns about how many bytes v takes as JSON. It stops counting
+// beyond limit.
+func jsonSize(v jsonx.Value, limit int) int {
+	size := len("null") + len(v.Text())
+	for _, e := range v.Elems() {
+		if size > limit {
+			break
+		}
+		size += jsonSize(e, limit-size)
+	}
+	for _, m := range v.Members() {
+		if size > limit {
+			break
+		}
+		size += len(m.Name) + jsonSize(m.Value, limit-size)
+	}
+	return size
+}

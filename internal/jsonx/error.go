@@ -1,0 +1,84 @@
+package jsonx
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Error tells what is wrong with a JSON text and where. It never holds a value
+// from the text; Path holds member names, shortened to a bounded length.
+type Error struct {
+	Path   string // dotted, like data.number or [2].data; "" for the whole text
+	Offset int    // bytes from the start of the text
+	Msg    string // the rule that was broken, to be read after the path
+}
+
+// Error returns path, rule and offset in one line.
+func (e *Error) Error() string {
+	var b strings.Builder
+	if e.Path != "" {
+		b.WriteString(e.Path)
+		b.WriteString(": ")
+	}
+	b.WriteString(e.Msg)
+	if e.Offset > 0 {
+		b.WriteString(" (at byte ")
+		b.WriteString(strconv.Itoa(e.Offset))
+		b.WriteByte(')')
+	}
+	return b.String()
+}
+
+const (
+	maxNameInPath = 64   // bytes of one member name shown in a path
+	maxPath       = 1000 // bytes of a whole path
+)
+
+// JoinName returns path extended by a member name: JoinName("data", "number")
+// is data.number.
+func JoinName(path, name string) string { return JoinPath(path, nameSegment(name)) }
+
+// JoinIndex returns path extended by an array index: JoinIndex("data", 2) is
+// data[2].
+func JoinIndex(path string, i int) string { return JoinPath(path, indexSegment(i)) }
+
+func indexSegment(i int) string { return "[" + strconv.Itoa(i) + "]" }
+
+// nameSegment makes a member name fit for a message: bounded, valid UTF-8 and
+// without control characters.
+func nameSegment(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7F {
+			return utf8.RuneError
+		}
+		return r
+	}, shorten(name, maxNameInPath))
+}
+
+// JoinPath puts a path behind another one: JoinPath("mask", "[0].a") is
+// mask[0].a. One that grows too long keeps its start.
+func JoinPath(head, tail string) string {
+	switch {
+	case tail == "":
+		return head
+	case head == "":
+		return tail
+	case strings.HasPrefix(tail, "["):
+		return shorten(head+tail, maxPath)
+	default:
+		return shorten(head+"."+tail, maxPath)
+	}
+}
+
+// shorten cuts s between characters to at most limit bytes and marks the cut.
+func shorten(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	cut := limit - len("...")
+	for cut > 0 && !utf8.RuneStart(s[cut]) {
+		cut--
+	}
+	return s[:cut] + "..."
+}

@@ -1,0 +1,49 @@
+package jsonx
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+)
+
+// From returns the JSON of a Go value. A Value is taken as it is, a
+// [json.RawMessage] or []byte is parsed as JSON text, and everything else
+// goes through encoding/json, so struct tags and marshalers count. Inside
+// other values a []byte is base64, as encoding/json has it.
+func From(x any) (Value, error) {
+	switch x := x.(type) {
+	case nil:
+		return NullValue(), nil
+	case Value:
+		return x, nil
+	case json.RawMessage:
+		if x == nil {
+			return NullValue(), nil // as encoding/json has it
+		}
+		return Parse(x, Limits{})
+	case []byte:
+		return Parse(x, Limits{})
+	case string:
+		return StringValue(x), nil
+	case bool:
+		return BoolValue(x), nil
+	case int:
+		return IntValue(int64(x)), nil
+	case int64:
+		return IntValue(x), nil
+	case json.Number:
+		return NumberValue(x.String())
+	}
+	return marshaled(x)
+}
+
+func marshaled(x any) (Value, error) {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(x); err != nil {
+		// The text of err may quote a value, so it stays out of the message.
+		return Value{}, &Error{Msg: fmt.Sprintf("cannot be written as JSON (Go type %T)", x)}
+	}
+	return Parse(buf.Bytes(), Limits{})
+}

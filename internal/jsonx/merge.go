@@ -1,0 +1,32 @@
+package jsonx
+
+// Merge returns target changed by a JSON merge patch (RFC 7386): the members
+// of an object patch are merged into target one by one, null removes a member,
+// and anything but an object takes target's place. Members that target has
+// keep their place; new ones follow in the order of the patch. An absent
+// target counts as an empty one, an absent patch changes nothing.
+func Merge(target, patch Value) Value {
+	if patch.kind == Invalid {
+		return target
+	}
+	if patch.kind != Object {
+		return patch
+	}
+	old := target.Members()
+	merged := make([]Member, 0, len(old)+patch.Len())
+	var inPatch, inTarget nameIndex
+	for _, m := range old {
+		i := inPatch.find(patch.Members(), m.Name)
+		if i < 0 {
+			merged = append(merged, m)
+		} else if p := patch.Members()[i].Value; p.kind != Null {
+			merged = append(merged, Member{Name: m.Name, Value: Merge(m.Value, p)})
+		}
+	}
+	for _, p := range patch.Members() {
+		if p.Value.kind != Null && inTarget.find(old, p.Name) < 0 {
+			merged = append(merged, Member{Name: p.Name, Value: Merge(Value{}, p.Value)})
+		}
+	}
+	return Value{kind: Object, kids: &container{members: merged}}
+}

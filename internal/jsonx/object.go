@@ -1,0 +1,68 @@
+package jsonx
+
+// indexFrom is the number of members from which on a map finds a name faster
+// than a scan; it also keeps large objects from costing quadratic time.
+const indexFrom = 17
+
+// nameIndex finds members by name. It builds its map at the first look-up in a
+// large object, so that small objects and unneeded indexes cost nothing.
+type nameIndex struct {
+	byName map[string]int
+}
+
+// find returns the place of name in members, or -1. Members may only be added
+// between calls if each is announced with added.
+func (x *nameIndex) find(members []Member, name string) int {
+	if len(members) < indexFrom {
+		for i := range members {
+			if members[i].Name == name {
+				return i
+			}
+		}
+		return -1
+	}
+	if x.byName == nil {
+		x.byName = make(map[string]int, 2*len(members))
+		for i := range members {
+			x.byName[members[i].Name] = i
+		}
+	}
+	if i, ok := x.byName[name]; ok {
+		return i
+	}
+	return -1
+}
+
+func (x *nameIndex) added(name string, i int) {
+	if x.byName != nil {
+		x.byName[name] = i
+	}
+}
+
+// objectBuilder collects the members of an object under construction.
+type objectBuilder struct {
+	members []Member
+	index   nameIndex
+}
+
+func newObjectBuilder(size int) *objectBuilder {
+	return &objectBuilder{members: make([]Member, 0, size)}
+}
+
+// add appends a member whose name is known to be new.
+func (b *objectBuilder) add(m Member) {
+	b.members = append(b.members, m)
+	b.index.added(m.Name, len(b.members)-1)
+}
+
+func (b *objectBuilder) set(name string, v Value) {
+	if i := b.index.find(b.members, name); i >= 0 {
+		b.members[i].Value = v
+		return
+	}
+	b.add(Member{Name: name, Value: v})
+}
+
+func (b *objectBuilder) value() Value {
+	return Value{kind: Object, kids: &container{members: b.members}}
+}

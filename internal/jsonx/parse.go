@@ -1,0 +1,271 @@
+package jsonx
+
+import (
+	"fmt"
+	"slices"
+	"unicode/utf8"
+)
+
+// Limits bounds what [Parse] accepts beyond the length of its input, which its
+// callers bound. A zero field means its default.
+type Limits struct {
+	Depth int // how deep arrays and objects may nest, 200 by default
+	Nodes int // how many values the tree may hold, 4,000,000 by default
+}
+
+const (
+	defaultDepth = 200
+	defaultNodes = 4_000_000
+)
+
+func (l Limits) orDefault() Limits {
+	if l.Depth <= 0 {
+		l.Depth = defaultDepth
+	}
+	if l.Nodes <= 0 {
+		l.Nodes = defaultNodes
+	}
+	return l
+}
+
+// Parse reads exactly one JSON value. It accepts RFC 8259 and nothing more,
+// and refuses duplicate keys in any object. A failure is an [*Error]. The
+// Value keeps one copy of data; data itself may be reused.
+func Parse(data []byte, lim Limits) (Value, error) {
+	p := parser{src: string(data), lim: lim.orDefault()}
+	if !utf8.ValidString(p.src) {
+		return Value{}, &Error{Offset: firstInvalid(p.src), Msg: "is not valid UTF-8"}
+	}
+	p.space()
+	v, err := p.value(0)
+	if err == nil {
+		p.space()
+		if p.pos < len(p.src) {
+			err = p.fail("has text after the JSON value")
+		}
+	}
+	if err != nil {
+		return Value{}, err
+	}
+	return v, nil
+}
+
+// Compact checks data as [Parse] does and returns it without insignificant
+// white space and with minimal escapes; order and numbers stay as they are.
+func Compact(data []byte, lim Limits) ([]byte, error) {
+	v, err := Parse(data, lim)
+	if err != nil {
+		return nil, err
+	}
+	return v.Append(make([]byte, 0, len(data))), nil
+}
+
+func firstInvalid(s string) int {
+	for i, r := range s {
+		if r == utf8.RuneError {
+			if _, width := utf8.DecodeRuneInString(s[i:]); width == 1 {
+				return i
+			}
+		}
+	}
+	return len(s)
+}
+
+// parser reads src by recursive descent, at most lim.Depth deep. The children
+// of containers that are still open lie on two shared stacks and are copied to
+// a slice of the right size when their container closes.
+type parser struct {
+	src     string
+	pos     int
+	nodes   int
+	lim     Limits
+	elems   []Value
+	members []Member
+}
+
+func (p *parser) fail(msg string) *Error { return &Error{Offset: p.pos, Msg: msg} }
+
+// under puts the path of the enclosing container's child before the path of a
+// failure inside it, so that a path costs nothing until something fails.
+func (e *Error) under(segment string) *Error {
+	e.Path = JoinPath(segment, e.Path)
+	return e
+}
+
+func (p *parser) space() {
+	for p.pos < len(p.src) {
+		switch p.src[p.pos] {
+		case ' ', '\t', '\n', '\r':
+			p.pos++
+		default:
+			return
+		}
+	}
+}
+
+// next returns the next byte that is not white space, or 0 at the end.
+func (p *parser) next() byte {
+	p.space()
+	if p.pos == len(p.src) {
+		return 0
+	}
+	return p.src[p.pos]
+}
+
+func (p *parser) value(depth int) (Value, *Error) {
+	p.nodes++
+	if p.nodes > p.lim.Nodes {
+		return Value{}, p.fail(fmt.Sprintf("has more than %d values", p.lim.Nodes))
+	}
+	if p.pos == len(p.src) {
+		return Value{}, p.fail("ends where a JSON value is expected")
+	}
+	switch c := p.src[p.pos]; c {
+	case '{', '[':
+		if depth == p.lim.Depth {
+			return Value{}, p.fail(fmt.Sprintf("is nested more than %d levels deep", p.lim.Depth))
+		}
+		p.pos++
+		if c == '{' {
+			return p.object(depth + 1)
+		}
+		return p.array(depth + 1)
+	case '"':
+		s, err := p.str()
+		return Value{kind: String, text: s}, err
+	case 't':
+		return Value{kind: Bool, yes: true}, p.literal("true")
+	case 'f':
+		return Value{kind: Bool}, p.literal("false")
+	case 'n':
+		return Value{kind: Null}, p.literal("null")
+	default:
+		end := scanNumber(p.src, p.pos)
+		if end == p.pos {
+			return Value{}, p.fail("is not valid JSON: a value is expected")
+		}
+		text := p.src[p.pos:end]
+		p.pos = end
+		return Value{kind: Number, text: text}, nil
+	}
+}
+
+func (p *parser) literal(word string) *Error {
+	if len(p.src)-p.pos < len(word) || p.src[p.pos:p.pos+len(word)] != word {
+		return p.fail("is not valid JSON: a value is expected")
+	}
+	p.pos += len(word)
+	return nil
+}
+
+func (p *parser) array(depth int) (Value, *Error) {
+	base := len(p.elems)
+	for more := p.next() != ']'; more; {
+		p.space()
+		v, err := p.value(depth)
+		if err != nil {
+			return Value{}, err.under(indexSegment(len(p.elems) - base))
+		}
+		p.elems = append(p.elems, v)
+		switch p.next() {
+		case ',':
+			p.pos++
+		case ']':
+			more = false
+		default:
+			return Value{}, p.fail("is not valid JSON: ',' or ']' is expected")
+		}
+	}
+	p.pos++
+	kids := &container{elems: slices.Clone(p.elems[base:])}
+	p.elems = p.elems[:base]
+	return Value{kind: Array, kids: kids}, nil
+}
+
+func (p *parser) object(depth int) (Value, *Error) {
+	base := len(p.members)
+	var index nameIndex
+	for more := p.next() != '}'; more; {
+		if err := p.member(base, &index, depth); err != nil {
+			return Value{}, err
+		}
+		switch p.next() {
+		case ',':
+			p.pos++
+		case '}':
+			more = false
+		default:
+			return Value{}, p.fail("is not valid JSON: ',' or '}' is expected")
+		}
+	}
+	p.pos++
+	kids := &container{members: slices.Clone(p.members[base:])}
+	p.members = p.members[:base]
+	return Value{kind: Object, kids: kids}, nil
+}
+
+func (p *parser) member(base int, index *nameIndex, depth int) *Error {
+	if p.next() != '"' {
+		return p.fail("is not valid JSON: a key in double quotes is expected")
+	}
+	start := p.pos
+	name, err := p.str()
+	if err != nil {
+		return err
+	}
+	if index.find(p.members[base:], name) >= 0 {
+		p.pos = start
+		return p.fail("is a duplicate key").under(nameSegment(name))
+	}
+	if p.next() != ':' {
+		return p.fail("is not valid JSON: ':' is expected after the key").under(nameSegment(name))
+	}
+	p.pos++
+	p.space()
+	v, err := p.value(depth)
+	if err != nil {
+		return err.under(nameSegment(name))
+	}
+	p.members = append(p.members, Member{Name: name, Value: v})
+	index.added(name, len(p.members)-base-1)
+	return nil
+}
+
+// scanNumber returns the end of the JSON number at s[i:], or i if there is
+// none.
+func scanNumber(s string, i int) int {
+	start := i
+	if i < len(s) && s[i] == '-' {
+		i++
+	}
+	intStart := i
+	if i = digits(s, i); i == intStart || (s[intStart] == '0' && i > intStart+1) {
+		return start
+	}
+	if i < len(s) && s[i] == '.' {
+		end := digits(s, i+1)
+		if end == i+1 {
+			return start
+		}
+		i = end
+	}
+	if i < len(s) && (s[i] == 'e' || s[i] == 'E') {
+		exp := i + 1
+		if exp < len(s) && (s[exp] == '+' || s[exp] == '-') {
+			exp++
+		}
+		end := digits(s, exp)
+		if end == exp {
+			return start
+		}
+		i = end
+	}
+	return i
+}
+
+func digits(s string, i int) int {
+	for i < len(s) && s[i] >= '0' && s[i] <= '9' {
+		i++
+	}
+	return i
+}

@@ -1,0 +1,265 @@
+package jsonx_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-72ea4aab/vault/internal/jsonx"
+)
+
+func mustParse(t testing.TB, text string) jsonx.Value {
+	t.Helper()
+	v, err := jsonx.Parse([]byte(text), jsonx.Limits{})
+	if err != nil {
+		t.Fatalf("Parse(%q): %v", text, err)
+	}
+	return v
+}
+
+func TestParseKeepsEverything(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		`null`, `true`, `false`, `0`, `-0`, `1.10`, `1e400`, `-1E-7`, `12345678901234567890`,
+		`""`, `"a"`, `"ä€😀"`, `"\""`, `"\\"`, `"\n\r\t\b\f"`, `"\u0000\u001f"`, `"/"`,
+		`"\ud800"`, `"\udfff"`, `"x\ud83dy"`, `"\ude00\ud83d"`, `{"\udc00":1}`,
+		`[]`, `{}`, `[[],{}]`, `{"z":1,"a":2,"m":[1,2,{"k":null}]}`, `{"":{"":""}}`,
+	} {
+		got := string(mustParse(t, text).Append(nil))
+		if got != text {
+			t.Errorf("Parse(%s) wrote %s", text, got)
+		}
+	}
+}
+
+func TestParseNormalizesOnlyTheForm(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		" {\t\"a\" :\r[ 1 , 2 ]\n} ": `{"a":[1,2]}`,
+		`"\u0041\/\u00e4"`:           `"A/ä"`,
+		`"\ud83d\ude00"`:             `"😀"`,
+		`"\u2028<&>"`:                "\"\u2028<&>\"",
+		`"\uD83D\u0041"`:             `"\ud83dA"`,
+	} {
+		if got := string(mustParse(t, text).Append(nil)); got != want {
+			t.Errorf("Parse(%s) wrote %s, want %s", text, got, want)
+		}
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, text string
+		want       jsonx.Error
+	}{
+		{"nothing", ``, jsonx.Error{Offset: 0, Msg: "ends where a JSON value is expected"}},
+		{"only space", ` `, jsonx.Error{Offset: 1, Msg: "ends where a JSON value is expected"}},
+		{"trailing", `1 2`, jsonx.Error{Offset: 2, Msg: "has text after the JSON value"}},
+		{"trailing brace", `{}}`, jsonx.Error{Offset: 2, Msg: "has text after the JSON value"}},
+		{"bare word", `{"a":nul}`, jsonx.Error{Path: "a", Offset: 5, Msg: "is not valid JSON: a value is expected"}},
+		{"leading zero", `[1,01]`, jsonx.Error{Path: "[1]", Offset: 3, Msg: "is not valid JSON: a value is expected"}},
+		{"plus", `+1`, jsonx.Error{Msg: "is not valid JSON: a value is expected"}},
+		{"no fraction", `1.`, jsonx.Error{Msg: "is not valid JSON: a value is expected"}},
+		{"no exponent", `1e`, jsonx.Error{Msg: "is not valid JSON: a value is expected"}},
+		{"trailing comma", `[1,]`, jsonx.Error{Path: "[1]", Offset: 3, Msg: "is not valid JSON: a value is expected"}},
+		{"object comma", `{"a":1,}`, jsonx.Error{Offset: 7, Msg: "is not valid JSON: a key in double quotes is expected"}},
+		{"no colon", `{"a" 1}`, jsonx.Error{Path: "a", Offset: 5, Msg: "is not valid JSON: ':' is expected after the key"}},
+		{"open array", `[1`, jsonx.Error{Offset: 2, Msg: "is not valid JSON: ',' or ']' is expected"}},
+		{"open object", `{"a":1`, jsonx.Error{Offset: 6, Msg: "is not valid JSON: ',' or '}' is expected"}},
+		{"open string", `"abc`, jsonx.Error{Offset: 4, Msg: "is not valid JSON: a string has no closing quote"}},
+		{"open escaped string", `"\n`, jsonx.Error{Offset: 3, Msg: "is not valid JSON: a string has no closing quote"}},
+		{"control character", "\"a\x01\"", jsonx.Error{Offset: 2, Msg: "is not valid JSON: a control character in a string must be escaped"}},
+		{"bad escape", `"\x41"`, jsonx.Error{Offset: 1, Msg: "is not valid JSON: unknown escape in a string"}},
+		{"bad hex", `"\u12g4"`, jsonx.Error{Offset: 1, Msg: "is not valid JSON: unknown escape in a string"}},
+		{"lone backslash", `"\`, jsonx.Error{Offset: 1, Msg: "is not valid JSON: unknown escape in a string"}},
+		{"invalid utf-8", "[\"ok\",\"\xff\"]", jsonx.Error{Offset: 7, Msg: "is not valid UTF-8"}},
+		{"raw surrogate", "\"\xed\xa0\x80\"", jsonx.Error{Offset: 1, Msg: "is not valid UTF-8"}},
+		{"byte order mark", "\ufeff1", jsonx.Error{Msg: "is not valid JSON: a value is expected"}},
+		{"duplicate", `{"a":{"b":[0,{"k":1,"k":2}]}}`, jsonx.Error{Path: "a.b[1].k", Offset: 20, Msg: "is a duplicate key"}},
+		{"duplicate by escape", `{"k":1,"\u006b":2}`, jsonx.Error{Path: "k", Offset: 7, Msg: "is a duplicate key"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := jsonx.Parse([]byte(tt.text), jsonx.Limits{})
+			var got *jsonx.Error
+			if !errors.As(err, &got) {
+				t.Fatalf("Parse(%q) = %v, want an *Error", tt.text, err)
+			}
+			if diff := cmp.Diff(tt.want, *got); diff != "" {
+				t.Errorf("Parse(%q) (-want +got):\n%s", tt.text, diff)
+			}
+		})
+	}
+}
+
+func TestParseFindsDuplicatesInLargeObjects(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{2, 16, 17, 18, 19, 1000} {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, `"k%d":0,`, i)
+		}
+		unique := "{" + b.String() + `"last":0}`
+		if got := mustParse(t, unique).Len(); got != n+1 {
+			t.Errorf("%d members parsed, want %d", got, n+1)
+		}
+		for _, i := range []int{0, n / 2, n - 1} {
+			twice := fmt.Sprintf(`{%s"k%d":0}`, b.String(), i)
+			if _, err := jsonx.Parse([]byte(twice), jsonx.Limits{}); err == nil {
+				t.Errorf("of %d members, the second k%d was accepted", n, i)
+			}
+		}
+	}
+}
+
+func TestParseBoundsDepth(t *testing.T) {
+	t.Parallel()
+	nested := func(open, inner, closing string, n int) []byte {
+		return []byte(strings.Repeat(open, n) + inner + strings.Repeat(closing, n))
+	}
+	for _, shape := range [][3]string{{"[", "", "]"}, {`{"a":`, "1", "}"}, {`[{"a":`, "1", "}]"}} {
+		step := strings.Count(shape[0], "[") + strings.Count(shape[0], "{")
+		if _, err := jsonx.Parse(nested(shape[0], shape[1], shape[2], 200/step), jsonx.Limits{}); err != nil {
+			t.Errorf("%s 200 levels deep: %v", shape[0], err)
+		}
+		_, err := jsonx.Parse(nested(shape[0], shape[1], shape[2], 200/step+1), jsonx.Limits{})
+		if err == nil || !strings.Contains(err.Error(), "nested more than 200 levels") {
+			t.Errorf("%s 201 levels deep: %v", shape[0], err)
+		}
+		if len(err.Error()) > 1100 {
+			t.Errorf("the message is %d bytes long", len(err.Error()))
+		}
+	}
+	if _, err := jsonx.Parse(bytes.Repeat([]byte("["), 1<<20), jsonx.Limits{}); err == nil {
+		t.Error("a million open brackets were accepted")
+	}
+	if _, err := jsonx.Parse([]byte(`[[1]]`), jsonx.Limits{Depth: 1}); err == nil {
+		t.Error("two levels were accepted with Depth 1")
+	}
+}
+
+func TestParseBoundsNodes(t *testing.T) {
+	t.Parallel()
+	if _, err := jsonx.Parse([]byte(`[1,2]`), jsonx.Limits{Nodes: 3}); err != nil {
+		t.Errorf("three values: %v", err)
+	}
+	if _, err := jsonx.Parse([]byte(`[1,2,3]`), jsonx.Limits{Nodes: 3}); err == nil {
+		t.Error("four values were accepted with Nodes 3")
+	}
+}
+
+func TestErrorPathIsFitForMessages(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("é", 300)
+	_, err := jsonx.Parse([]byte(`{"`+long+`":{"a\nb\u0000":x}}`), jsonx.Limits{})
+	var e *jsonx.Error
+	if !errors.As(err, &e) {
+		t.Fatalf("got %v, want an *Error", err)
+	}
+	if len(e.Path) > 80 || !utf8.ValidString(e.Path) || strings.ContainsAny(e.Path, "\n\x00") {
+		t.Errorf("path %q is not short, valid and printable", e.Path)
+	}
+}
+
+func TestCompact(t *testing.T) {
+	t.Parallel()
+	got, err := jsonx.Compact([]byte(" { \"b\" : 1.0 , \"a\" : \"\\u003c\" } "), jsonx.Limits{})
+	if err != nil || string(got) != `{"b":1.0,"a":"<"}` {
+		t.Errorf("Compact = %s, %v", got, err)
+	}
+	if _, err := jsonx.Compact([]byte(`{`), jsonx.Limits{}); err == nil {
+		t.Error("Compact accepted an open object")
+	}
+}
+
+// FuzzParse holds Parse against encoding/json: both accept the same texts, but
+// for those that only Parse refuses by rule, and what Parse writes back means
+// the same.
+func FuzzParse(f *testing.F) {
+	for _, seed := range []string{
+		`{"a":[1,2.50,{"b":null}],"c":"\ud83d\ude00\ud800"}`, `"\u0000"`, `[1e400,-0,01]`, `{"a":1,"a":2}`,
+		` [ ] `, `{"a"}`, "\"\xff\"", `nul`, `1.`, "[\"\\", `{"":{"":[]}}`, "\ufeff[]",
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		v, err := jsonx.Parse(data, jsonx.Limits{})
+		if err != nil {
+			refusedByRule := !utf8.Valid(data) || strings.Contains(err.Error(), "duplicate key") ||
+				strings.Contains(err.Error(), "nested more than")
+			if json.Valid(data) && !refusedByRule {
+				t.Fatalf("valid JSON refused: %v", err)
+			}
+			return
+		}
+		if !json.Valid(data) {
+			t.Fatal("invalid JSON accepted")
+		}
+		written := v.Append(nil)
+		again, err := jsonx.Parse(written, jsonx.Limits{})
+		if err != nil {
+			t.Fatalf("what was written does not parse: %v", err)
+		}
+		if !again.Equal(v) || !bytes.Equal(again.Append(nil), written) {
+			t.Fatalf("writing %s changed it", written)
+		}
+		if diff := cmp.Diff(meaning(t, data), meaning(t, written)); diff != "" {
+			t.Fatalf("the meaning changed (-was +is):\n%s", diff)
+		}
+	})
+}
+
+func meaning(t *testing.T, data []byte) any {
+	t.Helper()
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.UseNumber()
+	var x any
+	if err := dec.Decode(&x); err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+func tenThousandLeaves() []byte {
+	var b bytes.Buffer
+	b.WriteByte('[')
+	for i := range 1000 {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, `{"id":"customer-%d","name":"Jane Doe","email":"jane@example.com","zip":"10115",`+
+			`"amount":12.50,"count":%d,"ok":true,"note":null,"card":{"number":"4242424242424242","month":12}}`, i, i)
+	}
+	b.WriteByte(']')
+	return b.Bytes()
+}
+
+func BenchmarkParse(b *testing.B) {
+	data := tenThousandLeaves()
+	b.SetBytes(int64(len(data)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := jsonx.Parse(data, jsonx.Limits{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkAppend(b *testing.B) {
+	data := tenThousandLeaves()
+	v := mustParse(b, string(data))
+	buf := make([]byte, 0, len(data))
+	b.SetBytes(int64(len(data)))
+	b.ReportAllocs()
+	for b.Loop() {
+		buf = v.Append(buf[:0])
+	}
+}

@@ -1,0 +1,99 @@
+package jsonx
+
+import "slices"
+
+// Path is the place of a value in a tree during [Rewrite]. It is valid only
+// until the visit that was given it returns; its text is built on demand.
+type Path struct {
+	steps []step
+}
+
+type step struct {
+	name  string
+	index int // -1 for a member
+}
+
+// String returns the path like data.number or [2].data, and "" for the root.
+func (p *Path) String() string {
+	text := ""
+	for _, s := range p.steps {
+		if s.index < 0 {
+			text = JoinPath(text, nameSegment(s.name))
+		} else {
+			text = JoinPath(text, indexSegment(s.index))
+		}
+	}
+	return text
+}
+
+// Depth returns how many arrays and objects stand above the value.
+func (p *Path) Depth() int { return len(p.steps) }
+
+// Visit is called by [Rewrite] with each value. It returns what takes the
+// value's place. If descend is true and the result is an array or object, its
+// children are visited next.
+type Visit func(path *Path, v Value) (result Value, descend bool, err error)
+
+// Rewrite returns v with every value replaced by what visit makes of it,
+// parents before children, in document order. Parts that do not change are
+// shared with v. It stops at the first error and returns it as it is.
+func Rewrite(v Value, visit Visit) (Value, error) {
+	return rewrite(&Path{}, v, visit)
+}
+
+func rewrite(path *Path, v Value, visit Visit) (Value, error) {
+	v, descend, err := visit(path, v)
+	if err != nil || !descend || v.kids == nil {
+		return v, err
+	}
+	path.steps = append(path.steps, step{})
+	defer func() { path.steps = path.steps[:len(path.steps)-1] }()
+	if v.kind == Array {
+		return rewriteArray(path, v, visit)
+	}
+	return rewriteObject(path, v, visit)
+}
+
+func rewriteArray(path *Path, v Value, visit Visit) (Value, error) {
+	elems, changed := v.kids.elems, false
+	for i, old := range v.kids.elems {
+		path.steps[len(path.steps)-1] = step{index: i}
+		e, err := rewrite(path, old, visit)
+		if err != nil {
+			return Value{}, err
+		}
+		if e == old {
+			continue
+		}
+		if !changed {
+			elems, changed = slices.Clone(elems), true
+		}
+		elems[i] = e
+	}
+	if !changed {
+		return v, nil
+	}
+	return Value{kind: Array, kids: &container{elems: elems}}, nil
+}
+
+func rewriteObject(path *Path, v Value, visit Visit) (Value, error) {
+	members, changed := v.kids.members, false
+	for i, old := range v.kids.members {
+		path.steps[len(path.steps)-1] = step{name: old.Name, index: -1}
+		m, err := rewrite(path, old.Value, visit)
+		if err != nil {
+			return Value{}, err
+		}
+		if m == old.Value {
+			continue
+		}
+		if !changed {
+			members, changed = slices.Clone(members), true
+		}
+		members[i].Value = m
+	}
+	if !changed {
+		return v, nil
+	}
+	return Value{kind: Object, kids: &container{members: members}}, nil
+}

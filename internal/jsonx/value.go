@@ -1,0 +1,225 @@
+// Package jsonx holds JSON exactly as it was written: object members keep
+// their order, numbers keep their source text (1.10 and 1e400 come back byte
+// for byte), and strings keep lone surrogates.
+//
+// A [Value] is an immutable tree. [Parse] makes one from bytes, the
+// constructors make one from parts, [Value.Append] writes it back compactly.
+// Parsing is strict: duplicate keys, invalid UTF-8, trailing bytes and nesting
+// beyond a limit are errors that say where the fault is and never quote the
+// input, because the input may be a card number.
+package jsonx
+
+import (
+	"slices"
+	"strconv"
+)
+
+// Kind tells what a [Value] is.
+type Kind uint8
+
+// The kinds of a Value. Invalid is the kind of the zero Value, which stands
+// for "absent" and differs from a JSON null.
+const (
+	Invalid Kind = iota
+	Null
+	Bool
+	Number
+	String
+	Array
+	Object
+)
+
+var kindNames = [...]string{"absent", "null", "boolean", "number", "string", "array", "object"}
+
+// String returns the kind as JSON names it, for use in messages.
+func (k Kind) String() string {
+	if int(k) < len(kindNames) {
+		return kindNames[k]
+	}
+	return "unknown"
+}
+
+// Value is one JSON value. The zero Value is absent: it is what [Value.Get]
+// returns for a member that is not there, and [Value.IsZero] tells it from
+// null. Values are immutable and safe for concurrent use.
+type Value struct {
+	text string     // the number's source text, or the decoded string
+	kids *container // the content of an array or object
+	kind Kind
+	yes  bool // the boolean
+}
+
+type container struct {
+	elems   []Value
+	members []Member
+}
+
+// Member is one name and value of an object.
+type Member struct {
+	Name  string
+	Value Value
+}
+
+// NullValue returns a JSON null.
+func NullValue() Value { return Value{kind: Null} }
+
+// BoolValue returns a JSON boolean.
+func BoolValue(b bool) Value { return Value{kind: Bool, yes: b} }
+
+// StringValue returns a JSON string. Bytes that are neither UTF-8 nor an
+// encoded surrogate become U+FFFD, so that every Value can be written as JSON.
+func StringValue(s string) Value { return Value{kind: String, text: validWTF8(s)} }
+
+// IntValue returns a JSON number.
+func IntValue(n int64) Value { return Value{kind: Number, text: strconv.FormatInt(n, 10)} }
+
+// NumberValue returns the JSON number written as text, which is kept as it is.
+// It fails if text is not a number by the grammar of JSON.
+func NumberValue(text string) (Value, error) {
+	if end := scanNumber(text, 0); end != len(text) || end == 0 {
+		return Value{}, &Error{Msg: "is not a JSON number"}
+	}
+	return Value{kind: Number, text: text}, nil
+}
+
+// ArrayValue returns a JSON array of a copy of elems.
+func ArrayValue(elems ...Value) Value {
+	return Value{kind: Array, kids: &container{elems: slices.Clone(elems)}}
+}
+
+// ObjectValue returns a JSON object with members in the order given. Of two
+// members with the same name the later value counts, in the earlier place.
+func ObjectValue(members ...Member) Value {
+	b := newObjectBuilder(len(members))
+	for _, m := range members {
+		b.set(validWTF8(m.Name), m.Value)
+	}
+	return b.value()
+}
+
+// Kind returns what v is.
+func (v Value) Kind() Kind { return v.kind }
+
+// IsZero reports whether v is absent. A JSON null is not absent.
+func (v Value) IsZero() bool { return v.kind == Invalid }
+
+// IsNull reports whether v is a JSON null.
+func (v Value) IsNull() bool { return v.kind == Null }
+
+// Text returns the decoded content of a string or the source text of a number,
+// and "" for other kinds. A lone surrogate in a string is encoded in three
+// bytes (WTF-8), so the text of a string may be invalid UTF-8; [DecodeRune]
+// reads it.
+func (v Value) Text() string { return v.text }
+
+// Bool returns the value of a boolean, and false for other kinds.
+func (v Value) Bool() bool { return v.yes }
+
+// Int returns the value of a number that is written as an integer and fits an
+// int64; ok is false for everything else, 1.0 and 1e3 included.
+func (v Value) Int() (n int64, ok bool) {
+	if v.kind != Number {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(v.text, 10, 64)
+	return n, err == nil
+}
+
+// Elems returns the elements of an array, and nil for other kinds. The slice
+// belongs to v: callers must not change it.
+func (v Value) Elems() []Value {
+	if v.kids == nil {
+		return nil
+	}
+	return v.kids.elems
+}
+
+// Members returns the members of an object in order, and nil for other kinds.
+// The slice belongs to v: callers must not change it.
+func (v Value) Members() []Member {
+	if v.kids == nil {
+		return nil
+	}
+	return v.kids.members
+}
+
+// Len returns the number of elements or members, and 0 for scalars.
+func (v Value) Len() int {
+	if v.kids == nil {
+		return 0
+	}
+	return len(v.kids.elems) + len(v.kids.members)
+}
+
+// Get returns the member called name, or the zero Value if v is not an object
+// or has no such member.
+func (v Value) Get(name string) Value {
+	for _, m := range v.Members() {
+		if m.Name == name {
+			return m.Value
+		}
+	}
+	return Value{}
+}
+
+// Index returns element i of an array, or the zero Value if there is none.
+func (v Value) Index(i int) Value {
+	if elems := v.Elems(); i >= 0 && i < len(elems) {
+		return elems[i]
+	}
+	return Value{}
+}
+
+// With returns the object v with the member name set to x: replaced where it
+// stands, or added at the end. Anything but an object counts as an empty one.
+func (v Value) With(name string, x Value) Value {
+	b := newObjectBuilder(v.Len() + 1)
+	for _, m := range v.Members() {
+		b.add(m)
+	}
+	b.set(validWTF8(name), x)
+	return b.value()
+}
+
+// Without returns the object v without the named members; v itself if it has
+// none of them.
+func (v Value) Without(names ...string) Value {
+	listed := func(m Member) bool { return slices.Contains(names, m.Name) }
+	if !slices.ContainsFunc(v.Members(), listed) {
+		return v
+	}
+	kept := slices.DeleteFunc(slices.Clone(v.Members()), listed)
+	return Value{kind: Object, kids: &container{members: kept}}
+}
+
+// Equal reports whether v and w are the same: numbers by their text, so 1.0
+// and 1 differ, and objects regardless of the order of their members. Absent
+// equals only absent.
+func (v Value) Equal(w Value) bool {
+	if v.kind != w.kind || v.text != w.text || v.yes != w.yes || v.Len() != w.Len() {
+		return false
+	}
+	if v.kids == w.kids {
+		return true
+	}
+	if v.kind == Array {
+		return slices.EqualFunc(v.kids.elems, w.kids.elems, Value.Equal)
+	}
+	return equalMembers(v.kids.members, w.kids.members)
+}
+
+func equalMembers(a, b []Member) bool {
+	var index nameIndex
+	for i, m := range a {
+		j := i // members mostly stand in the same order
+		if b[j].Name != m.Name {
+			if j = index.find(b, m.Name); j < 0 {
+				return false
+			}
+		}
+		if !m.Value.Equal(b[j].Value) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,232 @@
+package jsonx_test
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-72ea4aab/vault/internal/jsonx"
+)
+
+func TestZeroValueIsAbsent(t *testing.T) {
+	t.Parallel()
+	var zero jsonx.Value
+	if !zero.IsZero() || zero.IsNull() || zero.Kind() != jsonx.Invalid {
+		t.Error("the zero Value is not absent")
+	}
+	null := jsonx.NullValue()
+	if null.IsZero() || !null.IsNull() || null.Equal(zero) {
+		t.Error("null is not told from absent")
+	}
+	if got := mustParse(t, `{"a":null}`); got.Get("a").IsZero() || !got.Get("b").IsZero() {
+		t.Error("Get does not tell a null member from an absent one")
+	}
+	for _, v := range []jsonx.Value{zero, null, jsonx.StringValue("x")} {
+		if v.Len() != 0 || v.Elems() != nil || v.Members() != nil || !v.Index(0).IsZero() || !v.Get("a").IsZero() {
+			t.Errorf("a scalar of kind %s has children", v.Kind())
+		}
+	}
+}
+
+func TestConstructors(t *testing.T) {
+	t.Parallel()
+	number, err := jsonx.NumberValue("1.10")
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := jsonx.ObjectValue(
+		jsonx.Member{Name: "s", Value: jsonx.StringValue("a\"b")},
+		jsonx.Member{Name: "n", Value: number},
+		jsonx.Member{Name: "i", Value: jsonx.IntValue(math.MinInt64)},
+		jsonx.Member{Name: "b", Value: jsonx.BoolValue(true)},
+		jsonx.Member{Name: "l", Value: jsonx.ArrayValue(jsonx.NullValue(), jsonx.Value{})},
+		jsonx.Member{Name: "s", Value: jsonx.StringValue("later")},
+	)
+	want := `{"s":"later","n":1.10,"i":-9223372036854775808,"b":true,"l":[null,null]}`
+	if got := string(v.JSON()); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	for _, bad := range []string{"", "01", "1.", "+1", " 1", "1 ", "NaN", "0x1", "1e", "-"} {
+		if _, err := jsonx.NumberValue(bad); err == nil {
+			t.Errorf("NumberValue(%q) succeeded", bad)
+		}
+	}
+}
+
+func TestConstructorsCopyTheirArguments(t *testing.T) {
+	t.Parallel()
+	elems := []jsonx.Value{jsonx.IntValue(1)}
+	v := jsonx.ArrayValue(elems...)
+	elems[0] = jsonx.IntValue(2)
+	if got := string(v.JSON()); got != "[1]" {
+		t.Errorf("changing the argument changed the Value to %s", got)
+	}
+}
+
+func TestStringValueIsAlwaysWritable(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"plain":                        `"plain"`,
+		"\xff":                         `"` + "\ufffd" + `"`,
+		"\xed\xa0\x80":                 `"\ud800"`,
+		"\xed\xa0\xbd\xed\xb8\x80":     `"😀"`,
+		"\xed\xb8\x80\xed\xa0\xbd":     `"\ude00\ud83d"`,
+		"\xed\xa0":                     `"` + "\ufffd\ufffd" + `"`,
+		"a\x00\x1f\x7f":                `"a\u0000\u001f` + "\x7f" + `"`,
+		"\ud7ff\ue000":                 `"` + "\ud7ff\ue000" + `"`,
+		"\xed\xa0\xbd\xed\xa0\xbdtail": `"\ud83d\ud83dtail"`,
+	} {
+		got := string(jsonx.StringValue(in).JSON())
+		if got != want {
+			t.Errorf("StringValue(%q) wrote %s, want %s", in, got, want)
+		}
+		if !mustParse(t, got).Equal(jsonx.StringValue(in)) {
+			t.Errorf("StringValue(%q) does not survive a round trip", in)
+		}
+	}
+}
+
+func TestInt(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]int64{"0": 0, "-12": -12, "9223372036854775807": math.MaxInt64} {
+		if got, ok := mustParse(t, text).Int(); !ok || got != want {
+			t.Errorf("Int of %s = %d, %v", text, got, ok)
+		}
+	}
+	for _, text := range []string{"1.0", "1e3", "9223372036854775808", `"1"`, "null", "true"} {
+		if got, ok := mustParse(t, text).Int(); ok {
+			t.Errorf("Int of %s = %d, want none", text, got)
+		}
+	}
+}
+
+func TestEqual(t *testing.T) {
+	t.Parallel()
+	var long, reversed []string
+	for i := range 50 {
+		long = append(long, `"k`+strconv.Itoa(i)+`":`+strconv.Itoa(i))
+		reversed = append([]string{long[i]}, reversed...)
+	}
+	tests := []struct {
+		a, b string
+		want bool
+	}{
+		{`1`, `1`, true}, {`1`, `1.0`, false}, {`"1"`, `1`, false}, {`true`, `false`, false},
+		{`null`, `null`, true}, {`null`, `false`, false}, {`[]`, `{}`, false}, {`[]`, `[]`, true},
+		{`[1,2]`, `[2,1]`, false}, {`[1]`, `[1,2]`, false},
+		{`{"a":1,"b":2}`, `{"b":2,"a":1}`, true}, {`{"a":1}`, `{"a":2}`, false}, {`{"a":1}`, `{"b":1}`, false},
+		{`{"a":{"x":[1]}}`, `{"a":{"x":[1]}}`, true},
+		{"{" + strings.Join(long, ",") + "}", "{" + strings.Join(reversed, ",") + "}", true},
+	}
+	for _, tt := range tests {
+		a, b := mustParse(t, tt.a), mustParse(t, tt.b)
+		if a.Equal(b) != tt.want || b.Equal(a) != tt.want {
+			t.Errorf("%s equals %s: got %v, want %v", tt.a, tt.b, !tt.want, tt.want)
+		}
+	}
+}
+
+func TestWithAndWithout(t *testing.T) {
+	t.Parallel()
+	v := mustParse(t, `{"number":"4242","cvc":"123","year":2030}`)
+	if got := string(v.Without("cvc", "other").JSON()); got != `{"number":"4242","year":2030}` {
+		t.Errorf("Without: %s", got)
+	}
+	if got := string(v.With("cvc", jsonx.NullValue()).With("new", jsonx.IntValue(1)).JSON()); got != `{"number":"4242","cvc":null,"year":2030,"new":1}` {
+		t.Errorf("With: %s", got)
+	}
+	if got := string(v.JSON()); got != `{"number":"4242","cvc":"123","year":2030}` {
+		t.Errorf("the original changed: %s", got)
+	}
+	if got := string(jsonx.Value{}.With("a", jsonx.IntValue(1)).JSON()); got != `{"a":1}` {
+		t.Errorf("With on absent: %s", got)
+	}
+}
+
+func TestInsideEncodingJSON(t *testing.T) {
+	t.Parallel()
+	type doc struct {
+		Data   jsonx.Value `json:"data"`
+		Absent jsonx.Value `json:"absent,omitzero"`
+	}
+	var d doc
+	if err := json.Unmarshal([]byte(`{"data":{"b":1.10,"a":12345678901234567890}}`), &d); err != nil {
+		t.Fatal(err)
+	}
+	got, err := json.Marshal(d)
+	if err != nil || string(got) != `{"data":{"b":1.10,"a":12345678901234567890}}` {
+		t.Errorf("Marshal = %s, %v", got, err)
+	}
+	var e *jsonx.Error
+	if err := json.Unmarshal([]byte(`{"data":{"a":1,"a":2}}`), &d); !errors.As(err, &e) {
+		t.Errorf("a duplicate key gave %v", err)
+	}
+}
+
+func TestFrom(t *testing.T) {
+	t.Parallel()
+	type card struct {
+		Number string          `json:"number"`
+		CVC    string          `json:"cvc,omitempty"`
+		Raw    json.RawMessage `json:"raw,omitempty"`
+	}
+	tests := []struct {
+		name string
+		in   any
+		want string
+	}{
+		{"nil", nil, `null`},
+		{"value", mustParse(t, `{"a":1.0}`), `{"a":1.0}`},
+		{"raw", json.RawMessage(` {"b": 1.10} `), `{"b":1.10}`},
+		{"nil raw", json.RawMessage(nil), `null`},
+		{"bytes", []byte(`[1]`), `[1]`},
+		{"string", "a<b", `"a<b"`},
+		{"bool", true, `true`},
+		{"int", -3, `-3`},
+		{"int64", int64(1) << 60, `1152921504606846976`},
+		{"uint", uint8(3), `3`},
+		{"float", 1.5, `1.5`},
+		{"json number", json.Number("1.10"), `1.10`},
+		{"struct", card{Number: "<1>", Raw: json.RawMessage(`{"z":1.0,"a":2}`)}, `{"number":"<1>","raw":{"z":1.0,"a":2}}`},
+		{"map", map[string]any{"b": mustParse(t, `1.0`), "a": nil}, `{"a":null,"b":1.0}`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			got, err := jsonx.From(tt.in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, string(got.JSON())); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+type leaky struct{}
+
+func (leaky) MarshalJSON() ([]byte, error) { return nil, errors.New("4242424242424242 is wrong") }
+
+func TestFromRefuses(t *testing.T) {
+	t.Parallel()
+	for _, in := range []any{
+		math.NaN(), func() {}, make(chan int), leaky{}, json.RawMessage(`{"a":1,"a":1}`), json.RawMessage(`{`),
+		[]byte{}, json.Number("x"), map[string]any{"a": json.RawMessage(`{"k":1,"k":2}`)},
+	} {
+		_, err := jsonx.From(in)
+		var e *jsonx.Error
+		if !errors.As(err, &e) {
+			t.Errorf("From(%T) = %v, want an *Error", in, err)
+			continue
+		}
+		if strings.Contains(err.Error(), "4242") {
+			t.Errorf("From(%T) quotes a value: %v", in, err)
+		}
+	}
+}

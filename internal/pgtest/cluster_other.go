@@ -1,0 +1,18 @@
+//go:build !unix
+
+package pgtest
+
+import "errors"
+
+// Cluster is a running private server. There is none on this system.
+type Cluster struct {
+	URL string
+}
+
+// Start refuses: a private server needs unix sockets and process groups.
+func Start() (*Cluster, error) {
+	return nil, errors.New("a private server cannot be started on this system")
+}
+
+// Stop does nothing.
+func (*Cluster) Stop() error { return nil }

@@ -1,0 +1,100 @@
+// Package pgtest gives tests a database of their own on a real PostgreSQL.
+//
+// The server is the one that VAULT_TEST_POSTGRES names (a URL of a role that
+// may create databases), or else a private one: its binaries are looked for,
+// a cluster is made in a temporary folder, and both are gone when the test
+// process is, however it ends.
+package pgtest
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"encoding/hex"
+	"fmt"
+	"net/url"
+	"os"
+	"sync"
+	"testing"
+
+	_ "github.com/lib/pq" // the driver by which databases are made and dropped
+)
+
+const (
+	// EnvServer names a running server.
+	EnvServer = "VAULT_TEST_POSTGRES"
+	// EnvRequire, when it is set, makes a missing server a failure. So does CI.
+	EnvRequire = "VAULT_TEST_REQUIRE_POSTGRES"
+)
+
+// URL returns the address of an empty database, which is dropped when the test
+// ends. Without a server the test is skipped, or fails where a server is
+// required.
+func URL(t testing.TB) string {
+	t.Helper()
+	server, err := sharedServer()
+	if err != nil {
+		if os.Getenv(EnvRequire) != "" || os.Getenv("CI") != "" {
+			t.Fatalf("pgtest: a PostgreSQL server is required: %v", err)
+		}
+		t.Skipf("pgtest: no PostgreSQL server (%v); install one, for example with apt-get install postgresql, "+
+			"or set %s to the URL of one", err, EnvServer)
+	}
+	name := "vault_test_" + randomName()
+	if err := admin(server, "CREATE DATABASE "+name+" TEMPLATE template0 ENCODING 'UTF8'"); err != nil {
+		t.Fatalf("pgtest: creating a database: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := admin(server, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)"); err != nil {
+			t.Errorf("pgtest: dropping the database: %v", err)
+		}
+	})
+	own, err := withDatabase(server, name)
+	if err != nil {
+		t.Fatalf("pgtest: %v", err)
+	}
+	return own
+}
+
+// sharedServer returns the URL of the server that all tests of this process use.
+var sharedServer = sync.OnceValues(func() (string, error) {
+	if server := os.Getenv(EnvServer); server != "" {
+		return server, nil
+	}
+	var err error
+	if private, err = Start(); err != nil {
+		return "", err
+	}
+	return private.URL, nil
+})
+
+// private is kept reachable: its server runs for as long as its pipe is open,
+// and an unreachable pipe is closed by the garbage collector.
+var private *Cluster
+
+// admin runs one statement on the server's own database.
+func admin(server, statement string) error {
+	db, err := sql.Open("postgres", server)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	_, err = db.ExecContext(context.Background(), statement)
+	return err
+}
+
+// withDatabase returns the server's URL with another database in it.
+func withDatabase(server, name string) (string, error) {
+	u, err := url.Parse(server)
+	if err != nil {
+		return "", fmt.Errorf("%s is not a URL", EnvServer)
+	}
+	u.Path = "/" + name
+	return u.String(), nil
+}
+
+func randomName() string {
+	var b [8]byte
+	rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}

@@ -1,0 +1,147 @@
+package pgtest
+
+import (
+	"bufio"
+	"database/sql"
+	"net/url"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+const envChild = "PGTEST_CHILD"
+
+// TestMain lets this binary be its own child: a process that starts a cluster,
+// names its folder, and hangs.
+func TestMain(m *testing.M) {
+	if os.Getenv(envChild) == "" {
+		os.Exit(m.Run())
+	}
+	cluster, err := Start()
+	if err != nil {
+		println("failed:", err.Error())
+		os.Exit(1)
+	}
+	os.Stdout.WriteString(cluster.URL + "\n")
+	select {}
+}
+
+func TestDatabasesAreApart(t *testing.T) {
+	t.Parallel()
+	first, second := URL(t), URL(t)
+	for _, own := range []string{first, second} {
+		db, err := sql.Open("postgres", own)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		if _, err := db.Exec("CREATE TABLE once (n int)"); err != nil {
+			t.Errorf("the second database is not empty: %v", err)
+		}
+	}
+}
+
+func TestServerIsDurable(t *testing.T) {
+	t.Parallel()
+	db, err := sql.Open("postgres", URL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for _, setting := range []string{"fsync", "synchronous_commit"} {
+		var value string
+		if err := db.QueryRow("SELECT current_setting($1)", setting).Scan(&value); err != nil {
+			t.Fatal(err)
+		}
+		if value != "on" {
+			t.Errorf("%s is %s, want on", setting, value)
+		}
+	}
+}
+
+func TestServerOutlivesTheGarbageCollector(t *testing.T) {
+	t.Parallel()
+	own := URL(t)
+	runtime.GC()
+	runtime.GC() // finalizers of the first have been queued
+	db, err := sql.Open("postgres", own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if err := db.Ping(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestStopRemovesEverything(t *testing.T) {
+	t.Parallel()
+	URL(t) // skips, or fails, where there is no server
+	cluster, err := Start()
+	if err != nil {
+		t.Skipf("only a server that runs elsewhere is available: %v", err)
+	}
+	if err := cluster.Stop(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(folderOf(t, cluster.URL)); !os.IsNotExist(err) {
+		t.Errorf("the folder is still there: %v", err)
+	}
+}
+
+func TestClusterDiesWithItsProcess(t *testing.T) {
+	t.Parallel()
+	URL(t)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	child := exec.Command(self)
+	child.Env = append(os.Environ(), envChild+"=1", EnvServer+"=")
+	out, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		child.Wait()
+		t.Skip("only a server that runs elsewhere is available")
+	}
+	folder := folderOf(t, strings.TrimSpace(line))
+	if _, err := os.Stat(folder); err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	child.Wait()
+
+	look := time.NewTicker(20 * time.Millisecond)
+	defer look.Stop()
+	deadline := time.After(time.Minute)
+	for {
+		if _, err := os.Stat(folder); os.IsNotExist(err) {
+			return
+		}
+		select {
+		case <-look.C:
+		case <-deadline:
+			t.Fatal("the cluster outlived its process")
+		}
+	}
+}
+
+func folderOf(t *testing.T, server string) string {
+	t.Helper()
+	u, err := url.Parse(server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u.Query().Get("host")
+}

@@ -1,0 +1,101 @@
+package query
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// format writes a node as a query that means the same.
+func format(n Node) string {
+	switch n := n.(type) {
+	case And:
+		return formatAll(n, " AND ")
+	case Or:
+		return formatAll(n, " OR ")
+	case Not:
+		return "NOT " + format(n.Node)
+	case IDIs:
+		return "id:" + quote(string(n))
+	case TypeIs:
+		return "type:" + quote(string(n))
+	case DataIs:
+		return "data:" + quote(string(n))
+	case FingerprintIs:
+		return "fingerprint:" + quote(string(n))
+	case MetadataIs:
+		return "metadata." + quote(n.Key) + ":" + quote(n.Value)
+	case InContainer:
+		return "container:" + n.Path + strings.Repeat("*", map[bool]int{true: 1}[n.Prefix])
+	case ByIs:
+		id := n.ID
+		return fmt.Sprintf("%s:%x-%x-%x-%x-%x", map[Field]string{CreatedBy: "created_by", ModifiedBy: "modified_by"}[n.Field],
+			id[:4], id[4:6], id[6:8], id[8:10], id[10:])
+	case TimeIn:
+		return map[Field]string{CreatedAt: "created_at", ModifiedAt: "modified_at"}[n.Field] +
+			":[" + formatTime(n.From) + " TO " + formatTime(n.To) + "}"
+	default:
+		return "?"
+	}
+}
+
+func formatAll(nodes []Node, word string) string {
+	texts := make([]string, len(nodes))
+	for i, n := range nodes {
+		texts[i] = format(n)
+	}
+	return "(" + strings.Join(texts, word) + ")"
+}
+
+func quote(s string) string { return `"` + strings.NewReplacer(`"`, `\"`, `\`, `\\`).Replace(s) + `"` }
+
+func formatTime(t time.Time) string {
+	if t.IsZero() {
+		return "*"
+	}
+	return t.Format("2006-01-02T15:04:05.000000Z")
+}
+
+func FuzzParse(f *testing.F) {
+	for _, q := range []string{
+		"type:card", "id:a OR id:b c:d", `metadata."a b":"c\"d\\" -type:bank`, "container:/pci/* !(id:a)",
+		"created_at:[2026-01-01 TO *}", "modified_at:{* TO 2026-01-02T10:30:15.5+01:00]", "created_at:9999-12-31",
+		"created_by:" + someoneText, "((((id:a))))", "NOT NOT id:a", `id:"`, `data:\`, "data:\xff", "(", "[", "",
+		"created_at:9999-12-31T23:59:59.999999Z",
+	} {
+		f.Add(q)
+	}
+	f.Fuzz(func(t *testing.T, q string) {
+		n, err := Parse(q)
+		if err != nil {
+			var e *Error
+			if !errors.As(err, &e) || n != nil {
+				t.Fatalf("Parse = %v, %v, want an *Error alone", n, err)
+			}
+			if e.Offset < 0 || e.Offset > min(MaxLength, utf8.RuneCountInString(q)) {
+				t.Fatalf("the error is at %d of %d characters", e.Offset, utf8.RuneCountInString(q))
+			}
+			return
+		}
+		if utf8.RuneCountInString(q) > MaxLength {
+			t.Fatalf("a query of %d characters was taken", utf8.RuneCountInString(q))
+		}
+		Match(n, &Doc{CreatedAt: time.Unix(0, 0)})
+		text := format(n)
+		if strings.Contains(text, formatTime(latest)+" TO "+formatTime(latest)) {
+			return // the last moment that there is holds nothing, and no text says so
+		}
+		again, err := parse(text)
+		if err != nil {
+			t.Fatalf("the text of a query cannot be read: %v\n%s", err, text)
+		}
+		if diff := cmp.Diff(n, again); diff != "" {
+			t.Fatalf("the text of a query means another one (-query +text):\n%s", diff)
+		}
+	})
+}

@@ -1,0 +1,66 @@
+package query
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// Doc is a token as a query sees it.
+type Doc struct {
+	ID          string
+	Type        string
+	Data        []string // the values of its search indexes
+	Fingerprint string
+	Containers  []string // in lower case
+	Metadata    map[string]string
+	CreatedBy   [16]byte
+	CreatedAt   time.Time
+	ModifiedBy  [16]byte  // zero when it was never modified
+	ModifiedAt  time.Time // zero when it was never modified
+}
+
+// Match reports whether a query holds for a token. It is what the query means:
+// a database that answers queries is measured against it.
+func Match(n Node, d *Doc) bool {
+	holds := func(n Node) bool { return Match(n, d) }
+	switch n := n.(type) {
+	case And:
+		return !slices.ContainsFunc(n, func(n Node) bool { return !holds(n) })
+	case Or:
+		return slices.ContainsFunc(n, holds)
+	case Not:
+		return !holds(n.Node)
+	case IDIs:
+		return d.ID == string(n)
+	case TypeIs:
+		return d.Type == string(n)
+	case DataIs:
+		return slices.Contains(d.Data, string(n))
+	case FingerprintIs:
+		return d.Fingerprint == string(n)
+	case InContainer:
+		return slices.ContainsFunc(d.Containers, n.holds)
+	case MetadataIs:
+		v, ok := d.Metadata[n.Key]
+		return ok && Fold(v) == Fold(n.Value)
+	case ByIs:
+		return n.Field == CreatedBy && n.ID == d.CreatedBy || n.Field == ModifiedBy && n.ID == d.ModifiedBy
+	case TimeIn:
+		return n.Field == CreatedAt && n.holds(d.CreatedAt) || n.Field == ModifiedAt && n.holds(d.ModifiedAt)
+	default:
+		return false
+	}
+}
+
+func (c InContainer) holds(container string) bool {
+	return container == c.Path || c.Prefix && strings.HasPrefix(container, c.Path)
+}
+
+func (r TimeIn) holds(t time.Time) bool {
+	return !t.IsZero() && !t.Before(r.From) && (r.To.IsZero() || t.Before(r.To))
+}
+
+// Fold returns the form in which values of metadata are compared. What finds
+// them in a database must be made from the same form.
+func Fold(value string) string { return strings.ToLower(value) }

@@ -1,0 +1,213 @@
+package query
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+const fieldNames = "id, type, data, fingerprint, container, metadata.<key>, created_by, created_at, modified_by, modified_at"
+
+// Parse reads a query. Its error is an [*Error].
+func Parse(q string) (Node, error) {
+	if utf8.RuneCountInString(q) > MaxLength {
+		return nil, &Error{MaxLength, fmt.Sprintf("a query has at most %d characters", MaxLength)}
+	}
+	return parse(q)
+}
+
+// parse is Parse for a query of any length.
+func parse(q string) (Node, error) {
+	for i, r := range q {
+		if r == 0 || r == utf8.RuneError && !strings.HasPrefix(q[i:], string(utf8.RuneError)) {
+			return nil, &Error{utf8.RuneCountInString(q[:i]), "a query is valid UTF-8 without NUL"}
+		}
+	}
+	p := &parser{text: []rune(q)}
+	p.space()
+	if p.done() {
+		return nil, p.errorf("a query has at least one term, as in type:card")
+	}
+	n, err := p.or(0)
+	if err != nil {
+		return nil, err
+	}
+	if !p.done() {
+		return nil, p.errorf("this parenthesis was never opened")
+	}
+	return n, nil
+}
+
+// parser reads the text from left to right. A method that takes a whole part of
+// the query also takes the space after it.
+type parser struct {
+	text []rune
+	at   int
+}
+
+func (p *parser) errorf(format string, args ...any) *Error {
+	return &Error{p.at, fmt.Sprintf(format, args...)}
+}
+
+func (p *parser) done() bool { return p.at == len(p.text) }
+
+// next reports whether the next character is one of these.
+func (p *parser) next(chars string) bool {
+	return !p.done() && strings.ContainsRune(chars, p.text[p.at])
+}
+
+func isSpace(r rune) bool { return r == ' ' || r == '\t' || r == '\n' || r == '\r' }
+
+func (p *parser) space() {
+	for !p.done() && isSpace(p.text[p.at]) {
+		p.at++
+	}
+}
+
+// word takes the given word where it stands by itself.
+func (p *parser) word(w string) bool {
+	end := p.at + len(w)
+	if end > len(p.text) || string(p.text[p.at:end]) != w {
+		return false
+	}
+	if end < len(p.text) && !isSpace(p.text[end]) && !strings.ContainsRune("()!-", p.text[end]) {
+		return false
+	}
+	p.at = end
+	p.space()
+	return true
+}
+
+func (p *parser) or(depth int) (Node, error) {
+	var nodes Or
+	for {
+		n, err := p.and(depth)
+		if err != nil {
+			return nil, err
+		}
+		nodes = append(nodes, n)
+		if !p.word("OR") {
+			break
+		}
+	}
+	if len(nodes) == 1 {
+		return nodes[0], nil
+	}
+	return nodes, nil
+}
+
+func (p *parser) and(depth int) (Node, error) {
+	var nodes And
+	for {
+		n, err := p.unary(depth)
+		if err != nil {
+			return nil, err
+		}
+		nodes = append(nodes, n)
+		if !p.word("AND") && (p.done() || p.next(")") || p.atOr()) {
+			break
+		}
+	}
+	if len(nodes) == 1 {
+		return nodes[0], nil
+	}
+	return nodes, nil
+}
+
+// atOr reports whether the word OR comes next, and leaves it there.
+func (p *parser) atOr() bool {
+	ahead := *p
+	return ahead.word("OR")
+}
+
+func (p *parser) unary(depth int) (Node, error) {
+	if depth > maxDepth {
+		return nil, p.errorf("parentheses and negations nest at most %d deep", maxDepth)
+	}
+	if p.next("!-") {
+		p.at++
+		p.space()
+	} else if !p.word("NOT") {
+		return p.primary(depth)
+	}
+	n, err := p.unary(depth + 1)
+	if err != nil {
+		return nil, err
+	}
+	return Not{n}, nil
+}
+
+func (p *parser) primary(depth int) (Node, error) {
+	if !p.next("(") {
+		return p.term()
+	}
+	open := p.at
+	p.at++
+	p.space()
+	n, err := p.or(depth + 1)
+	if err != nil {
+		return nil, err
+	}
+	if !p.next(")") {
+		return nil, &Error{open, "this parenthesis is never closed"}
+	}
+	p.at++
+	p.space()
+	return n, nil
+}
+
+// term reads field:value.
+func (p *parser) term() (Node, error) {
+	start := p.at
+	field, key, err := p.field()
+	if err != nil {
+		return nil, err
+	}
+	build, known := terms[field]
+	if !known {
+		return nil, &Error{start, "unknown field; the fields are " + fieldNames}
+	}
+	p.at++ // the colon
+	p.space()
+	v, err := p.value(field)
+	if err != nil {
+		return nil, err
+	}
+	v.key = key
+	return build(v)
+}
+
+// field reads the name of a field up to its colon, and the key of metadata.
+func (p *parser) field() (name, key string, err error) {
+	start := p.at
+	for !p.done() && (p.text[p.at] == '_' || unicode.IsLetter(p.text[p.at])) {
+		p.at++
+	}
+	name = string(p.text[start:p.at])
+	if name == "metadata" && p.next(".") {
+		p.at++
+		name = "metadata."
+		key, err = p.key()
+		if err != nil {
+			return "", "", err
+		}
+	}
+	if !p.next(":") {
+		return "", "", &Error{start, "expected a term, field:value; the words AND, OR and NOT are in upper case"}
+	}
+	return name, key, nil
+}
+
+func (p *parser) key() (string, error) {
+	v, err := p.plain(":")
+	switch {
+	case err != nil:
+		return "", err
+	case v.star >= 0:
+		return "", &Error{v.star, "'*' stands for itself only in quotes"}
+	case v.text == "":
+		return "", &Error{v.at, "metadata takes a key, as in metadata.user:jane"}
+	}
+	return v.text, nil
+}

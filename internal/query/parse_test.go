@@ -1,0 +1,238 @@
+package query
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var someone = [16]byte{0x0a, 0xb1, 0xc2, 0xd3, 0xe4, 0xf5, 0x46, 0x07, 0x88, 0x19, 0x2a, 0x3b, 0x4c, 0x5d, 0x6e, 0x7f}
+
+const someoneText = "0ab1c2d3-e4f5-4607-8819-2a3b4c5d6e7f"
+
+func utc(text string) time.Time {
+	t, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		panic(err)
+	}
+	return t.UTC()
+}
+
+func TestParse(t *testing.T) {
+	t.Parallel()
+	card, bank, a := TypeIs("card"), TypeIs("bank"), IDIs("a")
+	for q, want := range map[string]Node{
+		"type:card":                         card,
+		"  type:\tcard \r\n":                card,
+		"type: card":                        card,
+		`type:"card"`:                       card,
+		"id:a":                              a,
+		`id:"a b"`:                          IDIs("a b"),
+		`id:a\ b`:                           IDIs("a b"),
+		`id:"a*\"\\"`:                       IDIs(`a*"\`),
+		`id:\*\"\(`:                         IDIs(`*"(`),
+		"id:-a!":                            IDIs("-a!"),
+		`id:"AND"`:                          IDIs("AND"),
+		"data:4242":                         DataIs("4242"),
+		"data:\"a\nb\"":                     DataIs("a\nb"),
+		"data:\uFFFDé":                      DataIs("\uFFFDé"),
+		"data:a:b":                          DataIs("a:b"),
+		"fingerprint:2Fq":                   FingerprintIs("2Fq"),
+		"container:/pci/high/":              InContainer{Path: "/pci/high/"},
+		"container:/PCI/":                   InContainer{Path: "/pci/"},
+		"container:/":                       InContainer{Path: "/"},
+		"container:/pci/*":                  InContainer{Path: "/pci/", Prefix: true},
+		"container:/pci/H*":                 InContainer{Path: "/pci/h", Prefix: true},
+		`container:"/pci/*"`:                InContainer{Path: "/pci/", Prefix: true},
+		"container:*":                       InContainer{Prefix: true},
+		"metadata.user:Jane":                MetadataIs{"user", "Jane"},
+		`metadata.user:""`:                  MetadataIs{"user", ""},
+		"metadata.a.b-c_d:x":                MetadataIs{"a.b-c_d", "x"},
+		`metadata."a key: \"1\"":"x y"`:     MetadataIs{`a key: "1"`, "x y"},
+		`metadata.a\:b:c`:                   MetadataIs{"a:b", "c"},
+		"created_by:" + someoneText:         ByIs{CreatedBy, someone},
+		"modified_by:" + someoneText:        ByIs{ModifiedBy, someone},
+		`created_by:"` + someoneText + `"`:  ByIs{CreatedBy, someone},
+		"type:card AND type:bank":           And{card, bank},
+		"type:card type:bank":               And{card, bank},
+		"type:card(type:bank)":              And{card, bank},
+		"type:card OR type:bank":            Or{card, bank},
+		"type:card OR type:bank OR id:a":    Or{card, bank, a},
+		"type:card OR type:bank AND id:a":   Or{card, And{bank, a}},
+		"type:card OR type:bank id:a":       Or{card, And{bank, a}},
+		"(type:card OR type:bank) AND id:a": And{Or{card, bank}, a},
+		"( type:card )":                     card,
+		"NOT type:card":                     Not{card},
+		"!type:card":                        Not{card},
+		"-type:card":                        Not{card},
+		"! type:card":                       Not{card},
+		"NOT(type:card)":                    Not{card},
+		"NOT -type:card":                    Not{Not{card}},
+		"NOT-type:card":                     Not{Not{card}},
+		"NOT type:card OR id:a":             Or{Not{card}, a},
+		"NOT type:card id:a":                And{Not{card}, a},
+		"type:card NOT type:bank":           And{card, Not{bank}},
+		"type:card AND NOT type:bank":       And{card, Not{bank}},
+		"type:card -(type:bank !id:a)":      And{card, Not{And{bank, Not{a}}}},
+		"type:card OR(type:bank)AND!id:a":   Or{card, And{bank, Not{a}}},
+		strings.Repeat("(", 20) + "id:a" + strings.Repeat(")", 20):      a,
+		"id:" + strings.Repeat("é", MaxLength-3):                        IDIs(strings.Repeat("é", MaxLength-3)),
+		"created_by:" + strings.ToUpper(someoneText) + " AND type:bank": And{ByIs{CreatedBy, someone}, bank},
+	} {
+		got, err := Parse(q)
+		if err != nil {
+			t.Errorf("Parse(%s): %v", q, err)
+		} else if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("Parse(%s) (-want +got):\n%s", q, diff)
+		}
+	}
+}
+
+func TestParseTimes(t *testing.T) {
+	t.Parallel()
+	var open time.Time
+	jan := func(day int) time.Time { return time.Date(2026, time.January, day, 0, 0, 0, 0, time.UTC) }
+	for v, want := range map[string]TimeIn{
+		"2026-01-31":                     {From: jan(31), To: utc("2026-02-01T00:00:00Z")},
+		`"2026-01-31"`:                   {From: jan(31), To: utc("2026-02-01T00:00:00Z")},
+		"2026-01-02T10:30":               {From: utc("2026-01-02T10:30:00Z"), To: utc("2026-01-02T10:31:00Z")},
+		"2026-01-02T10:30Z":              {From: utc("2026-01-02T10:30:00Z"), To: utc("2026-01-02T10:31:00Z")},
+		"2026-01-02T10:30:15":            {From: utc("2026-01-02T10:30:15Z"), To: utc("2026-01-02T10:30:16Z")},
+		"2026-01-02T10:30:15Z":           {From: utc("2026-01-02T10:30:15Z"), To: utc("2026-01-02T10:30:16Z")},
+		"2026-01-02T00:30:15+01:00":      {From: utc("2026-01-01T23:30:15Z"), To: utc("2026-01-01T23:30:16Z")},
+		"2026-01-02T23:30-01:00":         {From: utc("2026-01-03T00:30:00Z"), To: utc("2026-01-03T00:31:00Z")},
+		"2026-01-02T10:30:15.5Z":         {From: utc("2026-01-02T10:30:15.5Z"), To: utc("2026-01-02T10:30:15.6Z")},
+		"2026-01-02T10:30:15,25":         {From: utc("2026-01-02T10:30:15.25Z"), To: utc("2026-01-02T10:30:15.26Z")},
+		"2026-01-02T10:30:15.123456789Z": {From: utc("2026-01-02T10:30:15.123456Z"), To: utc("2026-01-02T10:30:15.123457Z")},
+		"9999-12-31":                     {From: utc("9999-12-31T00:00:00Z"), To: utc("9999-12-31T23:59:59.999999Z")},
+		"[2026-01-01 TO 2026-01-03]":     {From: jan(1), To: jan(4)},
+		"{2026-01-01 TO 2026-01-03}":     {From: jan(2), To: jan(3)},
+		"[2026-01-01 TO 2026-01-03}":     {From: jan(1), To: jan(3)},
+		"{2026-01-01 TO 2026-01-03]":     {From: jan(2), To: jan(4)},
+		"[2026-01-01 TO 2026-01-01]":     {From: jan(1), To: jan(2)},
+		"[ 2026-01-01  TO\t2026-01-03 ]": {From: jan(1), To: jan(4)},
+		`["2026-01-01" TO "2026-01-03"]`: {From: jan(1), To: jan(4)},
+		"[2026-01-01 TO *]":              {From: jan(1), To: open},
+		"{* TO 2026-01-03}":              {From: open, To: jan(3)},
+		"[* TO *]":                       {From: open, To: open},
+		"[2026-01-01T10:00:00Z TO 2026-01-01T10:00:00Z]": {
+			From: utc("2026-01-01T10:00:00Z"), To: utc("2026-01-01T10:00:01Z"),
+		},
+		"[2026-01-01 TO 2026-01-01T12:30]": {From: jan(1), To: utc("2026-01-01T12:31:00Z")},
+	} {
+		for name, field := range map[string]Field{"created_at:": CreatedAt, "modified_at:": ModifiedAt} {
+			want.Field = field
+			got, err := Parse(name + v)
+			if err != nil {
+				t.Errorf("Parse(%s%s): %v", name, v, err)
+			} else if diff := cmp.Diff(Node(want), got); diff != "" {
+				t.Errorf("Parse(%s%s) (-want +got):\n%s", name, v, diff)
+			}
+		}
+	}
+}
+
+func TestParseErrors(t *testing.T) {
+	t.Parallel()
+	for q, want := range map[string]Error{
+		"":                          {0, "at least one term"},
+		"   ":                       {3, "at least one term"},
+		"card":                      {0, "field:value"},
+		"type:card and type:bank":   {10, "upper case"},
+		"type:card AND":             {13, "field:value"},
+		"AND type:card":             {0, "field:value"},
+		"type:card OR":              {12, "field:value"},
+		"type:card OR OR type:bank": {13, "field:value"},
+		"NOT":                       {3, "field:value"},
+		"type":                      {0, "field:value"},
+		"type :card":                {0, "field:value"},
+		":card":                     {0, "unknown field"},
+		"ssn:1":                     {0, "unknown field"},
+		"AND:x":                     {0, "unknown field"},
+		"é:1":                       {0, "unknown field"},
+		"é:é":                       {0, "unknown field"},
+		"metadata:x":                {0, "metadata.<key>"},
+		"metadata.:x":               {9, "a key"},
+		`metadata."":x`:             {9, "a key"},
+		"metadata.a*:x":             {10, "quotes"},
+		"metadata.a x:y":            {0, "field:value"},
+		"type:":                     {5, "expected a value"},
+		"type:)":                    {5, "expected a value"},
+		"type: OR":                  {6, "expected a value"},
+		`type:""`:                   {5, "empty"},
+		`type:"card`:                {5, "never closed"},
+		`type:"card\`:               {11, "backslash"},
+		`type:"a\n"`:                {8, "backslash"},
+		`type:card\`:                {9, "backslash"},
+		`type:ca"rd"`:               {7, "quote"},
+		"type:\x01":                 {5, "control"},
+		"type:\x00":                 {5, "NUL"},
+		"data:é\xff":                {6, "UTF-8"},
+		"(type:card":                {0, "never closed"},
+		"id:a ((type:card)":         {5, "never closed"},
+		"type:card)":                {9, "never opened"},
+		"()":                        {1, "field:value"},
+		"type:c*":                   {6, "'*'"},
+		"id:*":                      {3, "'*'"},
+		"data:42*42":                {7, "'*'"},
+		"metadata.user:J*":          {15, "'*'"},
+		"fingerprint:*":             {12, "'*'"},
+		"container:pci/":            {10, "path"},
+		"container:/pci":            {10, "path"},
+		"container:/p*/":            {10, "path"},
+		"container:/p**":            {10, "path"},
+		"container://":              {10, "path"},
+		"container:/a b/":           {10, "path"},
+		`container:"/a b/"`:         {10, "path"},
+		`container:""`:              {10, "path"},
+		"created_by:me":             {11, "UUID"},
+		"created_by:*":              {11, "UUID"},
+		"created_by:0ab1c2d3e4f5-46078819-2a3b4c5d6e7f-":  {11, "UUID"},
+		"created_by:0gb1c2d3-e4f5-4607-8819-2a3b4c5d6e7f": {11, "UUID"},
+		"created_by:00000000-0000-0000-0000-000000000000": {11, "UUID"},
+		"created_at:yesterday":                            {11, "ISO 8601"},
+		"created_at:*":                                    {11, "ISO 8601"},
+		"created_at:2026-02-30":                           {11, "ISO 8601"},
+		"created_at:1899-12-31":                           {11, "ISO 8601"},
+		"created_at:0001-01-01":                           {11, "ISO 8601"},
+		"created_at:9999-12-31T23:59:59-01:00":            {11, "ISO 8601"},
+		"created_at:[2026-01-01 TO soon]":                 {26, "ISO 8601"},
+		"created_at:[soon TO 2026-01-01]":                 {12, "ISO 8601"},
+		"created_at:[2026-01-02 TO 2026-01-01]":           {11, "ends after"},
+		"created_at:{2026-01-02 TO 2026-01-02}":           {11, "ends after"},
+		"created_at:{2026-01-01 TO 2026-01-02}":           {11, "ends after"},
+		"created_at:[2026-01-01]":                         {22, "TO"},
+		"created_at:[2026-01-01 to 2026-01-02]":           {23, "TO"},
+		"created_at:[TO 2026-01-02]":                      {15, "TO"},
+		"created_at:[2026-01-01 TO ]":                     {26, "a date"},
+		"created_at:[2026-01-01 TO 2026-01-02":            {36, "']'"},
+		"created_at:[2026-01-01 TO 2026-01-02)":           {36, "']'"},
+		"type:[a TO b]":                                   {5, "ranges"},
+		"container:{/a/ TO /b/}":                          {10, "ranges"},
+		strings.Repeat("(", 21) + "id:a":                  {21, "20 deep"},
+		strings.Repeat("!", 21) + "id:a":                  {21, "20 deep"},
+		"id:" + strings.Repeat("é", MaxLength-2):          {MaxLength, "at most 200"},
+	} {
+		n, err := Parse(q)
+		var got *Error
+		if !errors.As(err, &got) || n != nil {
+			t.Errorf("Parse(%q) = %v, %v, want an *Error", q, n, err)
+			continue
+		}
+		if got.Offset != want.Offset || !strings.Contains(got.Msg, want.Msg) {
+			t.Errorf("Parse(%q): at %d: %s; want at %d: %s", q, got.Offset, got.Msg, want.Offset, want.Msg)
+		}
+	}
+}
+
+func TestErrorText(t *testing.T) {
+	t.Parallel()
+	_, err := Parse("type:card ssn:123456789")
+	const want = "query: at character 11: unknown field; the fields are " + fieldNames
+	if err == nil || err.Error() != want {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+}

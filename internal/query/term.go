@@ -1,0 +1,180 @@
+package query
+
+import (
+	"encoding/hex"
+	"strings"
+	"time"
+)
+
+// terms makes the node of each field from its value.
+var terms = map[string]func(value) (Node, error){
+	"id":          textTerm(func(v value) Node { return IDIs(v.text) }),
+	"type":        textTerm(func(v value) Node { return TypeIs(v.text) }),
+	"data":        textTerm(func(v value) Node { return DataIs(v.text) }),
+	"fingerprint": textTerm(func(v value) Node { return FingerprintIs(v.text) }),
+	"metadata.":   metadataTerm,
+	"container":   containerTerm,
+	"created_by":  byTerm(CreatedBy),
+	"modified_by": byTerm(ModifiedBy),
+	"created_at":  timeTerm(CreatedAt),
+	"modified_at": timeTerm(ModifiedAt),
+}
+
+const wildcardRule = "'*' is for the end of a container and the ends of a range; in quotes it stands for itself"
+
+// textTerm makes the terms whose value is any text but the empty one.
+func textTerm(node func(value) Node) func(value) (Node, error) {
+	return func(v value) (Node, error) {
+		if v.star >= 0 {
+			return nil, &Error{v.star, wildcardRule}
+		}
+		if v.text == "" {
+			return nil, &Error{v.at, "only a value of metadata can be empty"}
+		}
+		return node(v), nil
+	}
+}
+
+func metadataTerm(v value) (Node, error) {
+	if v.star >= 0 {
+		return nil, &Error{v.star, wildcardRule}
+	}
+	return MetadataIs{v.key, v.text}, nil
+}
+
+// containerTerm makes the term of a path. No path holds a '*', so at the end of one
+// it is a wildcard in quotes too.
+func containerTerm(v value) (Node, error) {
+	path, isPrefix := strings.CutSuffix(v.text, "*")
+	other := func(r rune) bool {
+		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '_' || r == '-' || r == '/')
+	}
+	switch {
+	case strings.ContainsFunc(path, other), strings.Contains(path, "//"),
+		path != "" && path[0] != '/', !isPrefix && !strings.HasSuffix(path, "/"):
+		return nil, &Error{v.at, "a container is a path of letters, digits, '_' and '-' that starts and ends with '/', " +
+			"or the beginning of one with '*' at its end"}
+	}
+	return InContainer{strings.ToLower(path), isPrefix}, nil
+}
+
+// byTerm makes the terms whose value is a UUID.
+func byTerm(field Field) func(value) (Node, error) {
+	return func(v value) (Node, error) {
+		id, ok := parseUUID(v.text)
+		if !ok || id == [16]byte{} {
+			return nil, &Error{v.at, "expected a UUID, 32 hexadecimal digits in groups of 8, 4, 4, 4 and 12, not all zero"}
+		}
+		return ByIs{field, id}, nil
+	}
+}
+
+func parseUUID(s string) (id [16]byte, ok bool) {
+	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
+		return id, false
+	}
+	n, err := hex.Decode(id[:], []byte(s[:8]+s[9:13]+s[14:18]+s[19:23]+s[24:]))
+	return id, err == nil && n == len(id)
+}
+
+// timeTerm makes the terms whose value is a time or a range of times.
+func timeTerm(field Field) func(value) (Node, error) {
+	return func(v value) (Node, error) {
+		if !v.isRange {
+			start, end, err := interval(v)
+			return TimeIn{field, start, end}, err
+		}
+		return rangeTerm(field, v)
+	}
+}
+
+func rangeTerm(field Field, v value) (Node, error) {
+	t := TimeIn{Field: field}
+	if v.from != nil {
+		start, end, err := interval(*v.from)
+		if err != nil {
+			return nil, err
+		}
+		t.From = start
+		if v.withoutFrom {
+			t.From = end
+		}
+	}
+	if v.to != nil {
+		start, end, err := interval(*v.to)
+		if err != nil {
+			return nil, err
+		}
+		t.To = end
+		if v.withoutTo {
+			t.To = start
+		}
+	}
+	if v.from != nil && v.to != nil && !t.From.Before(t.To) {
+		return nil, &Error{v.at, "a range ends after it starts"}
+	}
+	return t, nil
+}
+
+const minYear = 1900
+
+// latest is the end of the last interval that is taken. Later times have years
+// of five digits, which not every database reads.
+var latest = time.Date(9999, time.December, 31, 23, 59, 59, 999_999_000, time.UTC)
+
+// interval returns the time that a date or date-time covers, from its start up
+// to and without its end.
+func interval(v value) (start, end time.Time, err error) {
+	start, width, ok := parseTime(v.text)
+	if !ok {
+		return start, end, &Error{v.at, "expected an ISO 8601 date or date-time from 1900 on, " +
+			"as in 2026-01-31 or 2026-01-31T10:30:00Z"}
+	}
+	end = start.Add(width)
+	if end.After(latest) {
+		end = latest
+	}
+	return start, end, nil
+}
+
+// parseTime returns the start of a date or date-time, and how long it is. Text
+// without an offset is in UTC.
+func parseTime(s string) (start time.Time, width time.Duration, ok bool) {
+	if t, err := time.Parse(time.DateOnly, s); err == nil {
+		return t, 24 * time.Hour, t.Year() >= minYear
+	}
+	for _, form := range []struct {
+		layout string
+		width  time.Duration
+	}{
+		{"2006-01-02T15:04", time.Minute},
+		{"2006-01-02T15:04Z07:00", time.Minute},
+		{"2006-01-02T15:04:05", time.Second},
+		{"2006-01-02T15:04:05Z07:00", time.Second},
+	} {
+		t, err := time.Parse(form.layout, s)
+		if err != nil {
+			continue
+		}
+		t = t.UTC().Truncate(time.Microsecond)
+		return t, precision(s, form.width), minYear <= t.Year() && t.Year() <= 9999
+	}
+	return time.Time{}, 0, false
+}
+
+// precision returns how long the last digit of a fraction of a second is, down
+// to a microsecond, and otherwise the given width.
+func precision(s string, width time.Duration) time.Duration {
+	point := strings.IndexAny(s, ".,")
+	if point < 0 {
+		return width
+	}
+	width = time.Second
+	for _, r := range s[point+1:] {
+		if r < '0' || r > '9' || width == time.Microsecond {
+			break
+		}
+		width /= 10
+	}
+	return width
+}

@@ -1,0 +1,139 @@
+package query
+
+import "strings"
+
+// value is what stands after the colon of a term: a text, or a range.
+type value struct {
+	at   int    // where it starts
+	key  string // of metadata
+	text string
+	star int // where the first '*' outside of quotes is, or -1
+
+	isRange  bool
+	from, to *value
+	// Whether an end does not belong to the range.
+	withoutFrom, withoutTo bool
+}
+
+// special ends a text outside of quotes, besides space.
+const special = `()[]{}"`
+
+func (p *parser) value(field string) (value, error) {
+	if !p.next("[{") {
+		return p.textValue()
+	}
+	if field != "created_at" && field != "modified_at" {
+		return value{}, p.errorf("ranges are for created_at and modified_at; in other values a bracket stands in double quotes")
+	}
+	return p.valueRange()
+}
+
+func (p *parser) textValue() (value, error) {
+	quoted := p.next(`"`)
+	v, err := p.plain("")
+	if err != nil {
+		return v, err
+	}
+	p.space()
+	if !quoted {
+		switch v.text {
+		case "", "AND", "OR", "NOT":
+			return v, &Error{v.at, "expected a value; special characters and the words AND, OR and NOT stand in double quotes"}
+		}
+	}
+	return v, nil
+}
+
+// plain reads a text, quoted or not. An unquoted one ends at a space, a special
+// character, or one of the given ones.
+func (p *parser) plain(ends string) (value, error) {
+	if p.next(`"`) {
+		return p.quotedText()
+	}
+	v := value{at: p.at, star: -1}
+	var text strings.Builder
+	for !p.done() && !isSpace(p.text[p.at]) && !p.next(special) && !p.next(ends) {
+		r := p.text[p.at]
+		switch {
+		case r < ' ':
+			return v, p.errorf("control characters stand in double quotes")
+		case r == '\\' && p.at+1 == len(p.text):
+			return v, p.errorf("a backslash has a character after it")
+		case r == '\\':
+			p.at++
+			r = p.text[p.at]
+		case r == '*' && v.star < 0:
+			v.star = p.at
+		}
+		text.WriteRune(r)
+		p.at++
+	}
+	if p.next(`"`) && text.Len() > 0 {
+		return v, p.errorf("a quote inside a value has a backslash before it")
+	}
+	v.text = text.String()
+	return v, nil
+}
+
+func (p *parser) quotedText() (value, error) {
+	v := value{at: p.at, star: -1}
+	p.at++
+	var text strings.Builder
+	for !p.next(`"`) {
+		if p.next(`\`) {
+			p.at++
+			if !p.next(`"\`) {
+				return v, p.errorf(`in quotes a backslash stands before '"' or '\' only`)
+			}
+		}
+		if p.done() {
+			return v, &Error{v.at, "this quote is never closed"}
+		}
+		text.WriteRune(p.text[p.at])
+		p.at++
+	}
+	p.at++
+	v.text = text.String()
+	return v, nil
+}
+
+// valueRange reads a range from its opening bracket to its closing one.
+func (p *parser) valueRange() (value, error) {
+	v := value{at: p.at, isRange: true, withoutFrom: p.next("{")}
+	p.at++
+	from, err := p.rangeEnd()
+	if err != nil {
+		return v, err
+	}
+	if !p.word("TO") {
+		return v, p.errorf("expected TO, as in [2026-01-01 TO *]")
+	}
+	to, err := p.rangeEnd()
+	if err != nil {
+		return v, err
+	}
+	if !p.next("]}") {
+		return v, p.errorf("a range ends with ']' or '}'")
+	}
+	v.from, v.to, v.withoutTo = from, to, p.next("}")
+	p.at++
+	p.space()
+	return v, nil
+}
+
+// rangeEnd reads one end of a range. It is nil for an open one.
+func (p *parser) rangeEnd() (*value, error) {
+	p.space()
+	v, err := p.plain("")
+	switch {
+	case err != nil:
+		return nil, err
+	case v.text == "":
+		return nil, &Error{v.at, "expected a date, a date-time, or '*'"}
+	}
+	p.space()
+	if v.text == "*" && v.star >= 0 {
+		return nil, nil
+	}
+	return &v, nil
+}

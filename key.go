@@ -1,0 +1,170 @@
+package vault
+
+import (
+	"bytes"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/mr-tron/base58"
+
+	"github.com/seed-72ea4aab/vault/internal/seal"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// AEAD is the master key: it wraps the data keys of the tenants. It has the
+// methods of Tink's AEAD, so any Tink keyset or cloud KMS key fits; [NewKey]
+// and [ParseKey] make a local one.
+type AEAD interface {
+	// Encrypt seals plaintext so that it opens only with associatedData.
+	Encrypt(plaintext, associatedData []byte) ([]byte, error)
+	// Decrypt opens what Encrypt sealed.
+	Decrypt(ciphertext, associatedData []byte) ([]byte, error)
+}
+
+// Key is a local master key: XAES-256-GCM under 256 random bits. Whoever has
+// it and the database has everything; keep the two apart.
+type Key struct {
+	bytes []byte
+	aead  seal.AEAD
+}
+
+const (
+	masterKeyPrefix = "vaultkey_"
+	masterKeyCheck  = 4 // bytes of checksum at the end
+)
+
+// NewKey returns a new random master key.
+func NewKey() *Key {
+	k, err := newKey(seal.RandomKey())
+	if err != nil {
+		panic(err) // unreachable: the key has the right length
+	}
+	return k
+}
+
+// ParseKey reads a master key from what [Key.Text] returned. White space
+// around it is ignored.
+func ParseKey(text string) (*Key, error) {
+	text = strings.TrimSpace(text)
+	body, ok := strings.CutPrefix(text, masterKeyPrefix)
+	if !ok {
+		return nil, fmt.Errorf("vault: a master key starts with %s", masterKeyPrefix)
+	}
+	raw, err := base58.Decode(body)
+	if err != nil || len(raw) != seal.KeySize+masterKeyCheck {
+		return nil, errors.New("vault: the master key is cut off or mistyped")
+	}
+	key := raw[:seal.KeySize]
+	if !bytes.Equal(raw[seal.KeySize:], masterChecksum(key)) {
+		return nil, errors.New("vault: the master key's checksum does not fit: it is mistyped")
+	}
+	return newKey(key)
+}
+
+func newKey(raw []byte) (*Key, error) {
+	aead, err := seal.NewAEAD(raw)
+	if err != nil {
+		return nil, err
+	}
+	return &Key{raw, aead}, nil
+}
+
+func masterChecksum(key []byte) []byte {
+	sum := sha256.Sum256(append([]byte(masterKeyPrefix), key...))
+	return sum[:masterKeyCheck]
+}
+
+// Text returns the key as text, to be kept in a secret store.
+func (k *Key) Text() string {
+	return masterKeyPrefix + base58.Encode(append(bytes.Clone(k.bytes), masterChecksum(k.bytes)...))
+}
+
+// String hides the key from logs and format verbs.
+func (k *Key) String() string { return masterKeyPrefix + "(hidden)" }
+
+// GoString hides the key from %#v.
+func (k *Key) GoString() string { return k.String() }
+
+// Encrypt implements AEAD.
+func (k *Key) Encrypt(plaintext, associatedData []byte) ([]byte, error) {
+	return k.aead.Encrypt(plaintext, associatedData)
+}
+
+// Decrypt implements AEAD.
+func (k *Key) Decrypt(ciphertext, associatedData []byte) ([]byte, error) {
+	return k.aead.Decrypt(ciphertext, associatedData)
+}
+
+// API keys read key_<kind>_<32 random characters><6 characters of checksum>,
+// in base58, so that secret scanners know them and typing errors are found
+// before anything is looked up. Only their SHA-256 is stored.
+const (
+	apiKeyRandom = 32
+	apiKeyCheck  = 6
+	nonceLength  = 24
+	alphabet58   = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+)
+
+// Kinds of API key, as they stand in the key's text.
+const (
+	keyPublic     = "pub"
+	keyPrivate    = "prv"
+	keyManagement = "mgt"
+	keySession    = "sess"
+)
+
+// newAPIKey returns a new key of a kind.
+func newAPIKey(kind string) string {
+	body := "key_" + kind + "_" + random58(apiKeyRandom)
+	return body + apiKeyChecksum(body)
+}
+
+// validAPIKey reports whether a text has the form and the checksum of a key.
+func validAPIKey(key string) bool {
+	rest, ok := strings.CutPrefix(key, "key_")
+	if !ok {
+		return false
+	}
+	kind, body, ok := strings.Cut(rest, "_")
+	if !ok || len(body) != apiKeyRandom+apiKeyCheck {
+		return false
+	}
+	switch kind {
+	case keyPublic, keyPrivate, keyManagement, keySession:
+		split := len(key) - apiKeyCheck
+		return key[split:] == apiKeyChecksum(key[:split])
+	}
+	return false
+}
+
+func apiKeyChecksum(body string) string {
+	sum := sha256.Sum256([]byte(body))
+	check := make([]byte, apiKeyCheck)
+	for i := range check {
+		check[i] = alphabet58[sum[i]%58]
+	}
+	return string(check)
+}
+
+// random58 returns n random base58 characters, each equally likely.
+func random58(n int) string {
+	const fair = 256 - 256%58 // bytes from here on would favour some characters
+	out := make([]byte, 0, n)
+	var buf [64]byte
+	for {
+		rand.Read(buf[:])
+		for _, b := range buf {
+			if int(b) < fair {
+				if out = append(out, alphabet58[b%58]); len(out) == n {
+					return string(out)
+				}
+			}
+		}
+	}
+}
+
+// hashKey is what the database knows of an API key or a proxy's key.
+func hashKey(text string) storage.Key { return sha256.Sum256([]byte(text)) }

@@ -1,0 +1,176 @@
+package vault
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// LogEntry is an entry of the audit log: who did what to which entity, and
+// when. It never holds data.
+type LogEntry struct {
+	TenantID   uuid.UUID  `json:"tenant_id"`
+	ActorID    *uuid.UUID `json:"actor_id,omitempty"`
+	ActorType  string     `json:"actor_type,omitempty"` // user or application
+	EntityType string     `json:"entity_type"`
+	EntityID   string     `json:"entity_id"`
+	Operation  string     `json:"operation"`
+	Message    string     `json:"message"`
+	CreatedAt  time.Time  `json:"created_at"`
+}
+
+// EntityType names a kind of entity that log entries are about.
+type EntityType struct {
+	DisplayName string `json:"display_name"`
+	Value       string `json:"value"`
+}
+
+// Who stands behind an entry.
+const (
+	actorApplication = "application"
+	actorUser        = "user"
+)
+
+// Operations that entries report.
+const (
+	opCreate    = "create"
+	opUpdate    = "update"
+	opRead      = "read"
+	opDelete    = "delete"
+	opUse       = "use"
+	opAuthorize = "authorize"
+	opExpire    = "expire"
+	opReact     = "react"
+)
+
+var pastTense = map[string]string{
+	opCreate: "created", opUpdate: "updated", opRead: "read", opDelete: "deleted",
+	opUse: "used", opAuthorize: "authorized", opExpire: "expired", opReact: "invoked",
+}
+
+// entity names what an entry is about.
+type entity struct{ typ, id string }
+
+// entry returns a log entry of the client about an entity.
+func (op *call) entry(operation, entityType, entityID string) storage.Log {
+	noun := entityType
+	if isTokenType(entityType) {
+		noun = "token"
+	}
+	return storage.Log{
+		ID:      storage.ID(op.v.idAt(op.now)),
+		ActorID: storage.ID(op.actor), ActorType: op.actorType,
+		EntityType: entityType, EntityID: entityID,
+		Operation: operation, Message: titleCase(noun) + " " + pastTense[operation],
+		CreatedAt: op.now,
+	}
+}
+
+// logReads enters that entities were read or used. The entries are in the
+// database when it returns: nobody sees a value that the log does not know of.
+func (op *call) logReads(ctx context.Context, operation string, seen ...entity) error {
+	if len(seen) == 0 {
+		return nil
+	}
+	ch := op.change()
+	ch.Relaxed = true
+	ch.Logs = make([]storage.Log, len(seen))
+	for i, e := range seen {
+		ch.Logs[i] = op.entry(operation, e.typ, e.id)
+	}
+	return op.write(ctx, ch)
+}
+
+// ListLogsParams filters the log. Zero fields filter nothing.
+type ListLogsParams struct {
+	EntityType string
+	EntityID   string
+	StartDate  time.Time // created at or after it
+	EndDate    time.Time // created before it
+	PageParams
+}
+
+// ListLogs returns a page of the tenant's audit log, newest first (permission
+// log:read).
+func (c *Client) ListLogs(ctx context.Context, p ListLogsParams) (*Page[LogEntry], error) {
+	op, err := c.begin(ctx, access.LogRead)
+	if err != nil {
+		return nil, err
+	}
+	if p.PageParams, err = p.normal(); err != nil {
+		return nil, err
+	}
+	bad := &InvalidError{}
+	checkText(bad, "entity_type", p.EntityType)
+	checkText(bad, "entity_id", p.EntityID)
+	if bad.err() != nil {
+		return nil, bad
+	}
+	rows, total, err := op.v.store.ListLogs(ctx, storage.LogFilter{
+		Tenant: op.tenantID(), EntityType: p.EntityType, EntityID: p.EntityID,
+		From: p.StartDate, To: p.EndDate, Offset: p.offset(), Limit: p.Size,
+	})
+	if err != nil {
+		return nil, err
+	}
+	page := newPage[LogEntry](p.PageParams, total)
+	for _, row := range rows {
+		page.Data = append(page.Data, op.logEntry(row))
+	}
+	return page, nil
+}
+
+func (op *call) logEntry(row storage.Log) LogEntry {
+	e := LogEntry{
+		TenantID: op.tenant, ActorType: row.ActorType, EntityType: row.EntityType, EntityID: row.EntityID,
+		Operation: row.Operation, Message: row.Message, CreatedAt: row.CreatedAt,
+	}
+	if !row.ActorID.IsZero() {
+		actor := uuid.UUID(row.ActorID)
+		e.ActorID = &actor
+	}
+	return e
+}
+
+// ListEntityTypes returns the kinds of entities that log entries are about
+// (permission log:read).
+func (c *Client) ListEntityTypes(ctx context.Context) ([]EntityType, error) {
+	if _, err := c.begin(ctx, access.LogRead); err != nil {
+		return nil, err
+	}
+	var all []EntityType
+	for _, value := range entityTypes() {
+		all = append(all, EntityType{titleCase(value), value})
+	}
+	return all, nil
+}
+
+// entityTypes returns the values in the order of their names.
+func entityTypes() []string {
+	return []string{
+		kindApplication, string(Bank), string(Card), string(CardNumber), string(EmployerIDNumber),
+		kindProxy, kindReactor, kindSession, string(SocialSecurityNumber), kindTenant, string(Generic),
+		string(USBankAccountNumber), string(USBankRoutingNumber),
+	}
+}
+
+// titleCase writes a system name for people: us_bank_account_number becomes
+// US Bank Account Number.
+func titleCase(name string) string {
+	words := strings.Split(name, "_")
+	for i, w := range words {
+		switch w {
+		case "us", "id":
+			words[i] = strings.ToUpper(w)
+		case "":
+		default:
+			words[i] = strings.ToUpper(w[:1]) + w[1:]
+		}
+	}
+	return strings.Join(words, " ")
+}

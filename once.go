@@ -1,0 +1,289 @@
+package vault
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/seal"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// OnceKey names a request that must be carried out at most once. The same key
+// under another scope, by another application or session, is another request.
+type OnceKey struct {
+	// Scope says what kind of request it is, as a method and path do.
+	Scope string
+	// Key is chosen by the caller: 1 to 255 printable characters.
+	Key string
+	// Lease is for requests with effects outside of the database: the key is
+	// claimed before the work and kept for this long if the process dies. It
+	// must be longer than the work can take. Zero means that the work does
+	// nothing but change the vault.
+	Lease time.Duration
+}
+
+// Answer is what a request gave, kept for whoever asks again.
+type Answer struct {
+	Status int               `json:"status"`
+	Header map[string]string `json:"header,omitempty"`
+	Body   []byte            `json:"body"`
+}
+
+// answerLife is how long an answer is kept.
+const answerLife = 24 * time.Hour
+
+// Once carries out a request at most once for a key, across all nodes: do runs,
+// and what it changed through the Client it is given is committed together with
+// its answer. Who comes later with the same key gets the answer, and true. A
+// request that fails leaves nothing, its claim included, so that it can be
+// tried again. While one is under way, others get ErrConflict.
+//
+// do may run again from the start when others changed what it read, so it
+// should do nothing but call the Client, unless key.Lease is set. Its writes
+// are held back until it returns, and reads within it do not see them.
+func (c *Client) Once(ctx context.Context, key OnceKey, do func(context.Context, *Client) (Answer, error)) (Answer, bool, error) {
+	if err := checkOnceKey(key.Key); err != nil {
+		return Answer{}, false, err
+	}
+	op, err := c.begin(ctx, "")
+	if err != nil {
+		return Answer{}, false, err
+	}
+	o := &onceCall{call: op, key: op.onceHash(key), lease: key.Lease, owner: op.v.idAt(op.now)}
+	if !op.v.flight.enter(op.tenant, o.key) {
+		return Answer{}, false, errInProgress
+	}
+	defer op.v.flight.leave(op.tenant, o.key)
+	if answer, found, err := o.answer(ctx); err != nil || found {
+		return answer, found, err
+	}
+	if key.Lease > 0 {
+		return o.runLeased(ctx, do)
+	}
+	return o.runHeld(ctx, do)
+}
+
+var errInProgress = errorf(ErrConflict, "A request with this idempotency key is being processed.")
+
+func checkOnceKey(key string) error {
+	printable := func(r rune) bool { return r > ' ' && r < 0x7f || r == ' ' }
+	if len(key) < 1 || len(key) > 255 || strings.ContainsFunc(key, func(r rune) bool { return !printable(r) }) {
+		return invalid("idempotency_key", "must have 1 to 255 printable characters")
+	}
+	return nil
+}
+
+// onceHash is what the database knows of a key. The actor is part of it.
+func (op *call) onceHash(key OnceKey) storage.Key {
+	actor := op.actor
+	if op.session != (uuid.UUID{}) {
+		actor = op.session
+	}
+	return sha256.Sum256([]byte(actor.String() + "\x00" + key.Scope + "\x00" + key.Key))
+}
+
+// onceCall is a request with an idempotency key under way.
+type onceCall struct {
+	*call
+	key   storage.Key
+	lease time.Duration
+	owner uuid.UUID
+}
+
+// claimPlace is where a claim's answer belongs.
+func claimPlace(key storage.Key) seal.Place {
+	return seal.Place{Entity: "claim", ID: string(key[:]), Field: "answer"}
+}
+
+// jobPlace is where a job's payload belongs.
+func jobPlace(id storage.ID) seal.Place {
+	return seal.Place{Entity: "job", ID: uuid.UUID(id).String(), Field: "payload"}
+}
+
+// answer returns the stored answer, if there is one. It is ErrConflict while
+// somebody else is at work.
+func (o *onceCall) answer(ctx context.Context) (Answer, bool, error) {
+	claim, err := o.v.store.Claim(ctx, o.tenantID(), o.key)
+	if errors.Is(err, storage.ErrNotFound) || err == nil && !claim.Live(o.now) {
+		return Answer{}, false, nil
+	}
+	if err != nil {
+		return Answer{}, false, err
+	}
+	if claim.Answer == nil {
+		return Answer{}, false, errInProgress
+	}
+	place := claimPlace(o.key)
+	plain, err := o.open(ctx, &place, claim.KeyVersion, claim.Answer)
+	if err != nil {
+		return Answer{}, false, err
+	}
+	var a Answer
+	return a, true, json.Unmarshal(plain, &a)
+}
+
+// claim seals an answer for the claim that keeps it.
+func (o *onceCall) claim(a Answer) (storage.Claim, error) {
+	plain, err := json.Marshal(a)
+	if err != nil {
+		return storage.Claim{}, err
+	}
+	place := claimPlace(o.key)
+	sealed, err := o.seal(&place, plain)
+	return storage.Claim{
+		Key: o.key, Owner: storage.ID(o.owner), LeaseUntil: o.now, ExpiresAt: o.now.Add(answerLife),
+		KeyVersion: o.state.ring.Version(), Answer: sealed,
+	}, err
+}
+
+// runHeld runs do with its writes held back, and commits them together with
+// the claim and the answer.
+func (o *onceCall) runHeld(ctx context.Context, do func(context.Context, *Client) (Answer, error)) (Answer, bool, error) {
+	for range maxAttempts {
+		client := *o.Client
+		client.held = &held{}
+		a, err := do(ctx, &client)
+		if err != nil {
+			return a, false, err
+		}
+		claim, err := o.claim(a)
+		if err != nil {
+			return a, false, err
+		}
+		ch := client.held.change(o.call)
+		ch.Claim = &storage.ClaimChange{Op: storage.ClaimTake, Claim: claim}
+		err = o.v.store.Write(ctx, ch)
+		conflict, refused := asConflict(err)
+		switch {
+		case !refused:
+			return a, false, err
+		case conflict.Kind == storage.ClaimTaken:
+			if stored, found, err := o.answer(ctx); err != nil || found {
+				return stored, found, err
+			}
+		}
+	}
+	return Answer{}, false, errorf(ErrConflict, "The request could not be carried out because others were faster; try again.")
+}
+
+// runLeased claims the key, runs do with its writes held back, and finishes the
+// claim with them, provided that it is still ours.
+func (o *onceCall) runLeased(ctx context.Context, do func(context.Context, *Client) (Answer, error)) (Answer, bool, error) {
+	ch := o.change()
+	ch.Claim = &storage.ClaimChange{Op: storage.ClaimTake, Claim: storage.Claim{
+		Key: o.key, Owner: storage.ID(o.owner), LeaseUntil: o.now.Add(o.lease), ExpiresAt: o.now.Add(answerLife),
+	}}
+	if err := o.v.store.Write(ctx, ch); errors.Is(err, storage.ErrExists) {
+		return o.answerOrBusy(ctx)
+	} else if err != nil {
+		return Answer{}, false, err
+	}
+	client := *o.Client
+	client.held = &held{}
+	a, err := do(ctx, &client)
+	if err == nil {
+		err = o.finish(ctx, client.held, a)
+	}
+	if err != nil {
+		return a, false, errors.Join(err, o.drop(ctx))
+	}
+	return a, false, nil
+}
+
+func (o *onceCall) answerOrBusy(ctx context.Context) (Answer, bool, error) {
+	a, found, err := o.answer(ctx)
+	if err == nil && !found {
+		err = errInProgress
+	}
+	return a, found, err
+}
+
+func (o *onceCall) finish(ctx context.Context, h *held, a Answer) error {
+	claim, err := o.claim(a)
+	if err != nil {
+		return err
+	}
+	ch := h.change(o.call)
+	ch.Claim = &storage.ClaimChange{Op: storage.ClaimFinish, Claim: claim}
+	return o.v.store.Write(ctx, ch)
+}
+
+// drop gives a claim up after a failure, even when the caller has gone.
+func (o *onceCall) drop(ctx context.Context) error {
+	ch := o.change()
+	ch.Claim = &storage.ClaimChange{Op: storage.ClaimDrop, Claim: storage.Claim{Key: o.key, Owner: storage.ID(o.owner)}}
+	err := o.v.store.Write(context.WithoutCancel(ctx), ch)
+	if errors.Is(err, storage.ErrStale) {
+		return nil // somebody else's by now
+	}
+	return err
+}
+
+// held collects the writes of a request that is to be carried out once.
+type held struct {
+	mu      sync.Mutex
+	changes []*storage.Change
+}
+
+func (h *held) add(ch *storage.Change) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.changes = append(h.changes, ch)
+}
+
+// change returns all that was held back as one change.
+func (h *held) change(op *call) *storage.Change {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	all := op.change()
+	for _, ch := range h.changes {
+		all.InsertTokens = append(all.InsertTokens, ch.InsertTokens...)
+		all.UpdateTokens = append(all.UpdateTokens, ch.UpdateTokens...)
+		all.DeleteTokens = append(all.DeleteTokens, ch.DeleteTokens...)
+		all.InsertRecords = append(all.InsertRecords, ch.InsertRecords...)
+		all.UpdateRecords = append(all.UpdateRecords, ch.UpdateRecords...)
+		all.DeleteRecords = append(all.DeleteRecords, ch.DeleteRecords...)
+		all.InsertJobs = append(all.InsertJobs, ch.InsertJobs...)
+		all.Logs = append(all.Logs, ch.Logs...)
+	}
+	return all
+}
+
+// inFlight knows the requests that this process is carrying out, so that a
+// second one is told at once. Across processes the claim decides.
+type inFlight struct {
+	mu   sync.Mutex
+	keys map[flightKey]bool
+}
+
+type flightKey struct {
+	tenant uuid.UUID
+	key    storage.Key
+}
+
+func (f *inFlight) enter(tenant uuid.UUID, key storage.Key) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	k := flightKey{tenant, key}
+	if f.keys[k] {
+		return false
+	}
+	if f.keys == nil {
+		f.keys = map[flightKey]bool{}
+	}
+	f.keys[k] = true
+	return true
+}
+
+func (f *inFlight) leave(tenant uuid.UUID, key storage.Key) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.keys, flightKey{tenant, key})
+}

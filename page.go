@@ -1,0 +1,57 @@
+package vault
+
+import "math"
+
+// Bounds on pages.
+const (
+	defaultPageSize = 20
+	maxPageSize     = 100
+)
+
+// PageParams asks for a page of a list. Zero values mean the first page and
+// the default size of 20; a page holds at most 100 items.
+type PageParams struct {
+	Page int
+	Size int
+}
+
+// normal fills in the defaults and checks the bounds.
+func (p PageParams) normal() (PageParams, error) {
+	bad := &InvalidError{}
+	if p.Page == 0 {
+		p.Page = 1
+	}
+	if p.Size == 0 {
+		p.Size = defaultPageSize
+	}
+	if p.Page < 1 || p.Page > math.MaxInt32 {
+		bad.add("page", "must be a number from 1 on")
+	}
+	if p.Size < 1 || p.Size > maxPageSize {
+		bad.add("size", "must be a number from 1 to %d", maxPageSize)
+	}
+	return p, bad.err()
+}
+
+func (p PageParams) offset() int { return (p.Page - 1) * p.Size }
+
+// Page is one page of a list.
+type Page[T any] struct {
+	Pagination Pagination `json:"pagination"`
+	Data       []T        `json:"data"`
+}
+
+// Pagination says where a page stands in its list.
+type Pagination struct {
+	TotalItems int `json:"total_items"` // over all pages
+	PageNumber int `json:"page_number"`
+	PageSize   int `json:"page_size"`
+	TotalPages int `json:"total_pages"`
+}
+
+func newPage[T any](p PageParams, total int) *Page[T] {
+	return &Page[T]{
+		Pagination: Pagination{TotalItems: total, PageNumber: p.Page, PageSize: p.Size, TotalPages: (total + p.Size - 1) / p.Size},
+		Data:       []T{},
+	}
+}

@@ -1,0 +1,122 @@
+package vault
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/seal"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// recordPlace binds a record's document to everything that stands beside it in
+// clear. Its keys are among that: a document opens only under the key that it
+// was sealed with, so writing another key's hash beside somebody's rights
+// gives nobody those rights.
+func recordPlace(rec *storage.Record) seal.Place {
+	return seal.Place{
+		Entity: rec.Kind, ID: uuid.UUID(rec.ID).String(), Field: "body",
+		Bound: []string{rec.Name, string(rec.Key[:]), string(rec.AltKey[:]), bindTime(rec.ExpiresAt), bindTime(rec.CreatedAt)},
+	}
+}
+
+// bindTime writes a time for use as associated data, in the precision that the
+// database keeps.
+func bindTime(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return strconv.FormatInt(t.UnixMicro(), 10)
+}
+
+// sealRecord fills in the record's sealed document. All other columns must be
+// set already.
+func (op *call) sealRecord(rec *storage.Record, doc any) error {
+	plain, err := json.Marshal(doc)
+	if err != nil {
+		return fmt.Errorf("vault: encode %s: %w", rec.Kind, err)
+	}
+	place := recordPlace(rec)
+	rec.KeyVersion = op.state.ring.Version()
+	rec.Body, err = op.seal(&place, plain)
+	return err
+}
+
+// openRecord reads a record's sealed document.
+func (op *call) openRecord(ctx context.Context, rec *storage.Record, doc any) error {
+	place := recordPlace(rec)
+	plain, err := op.open(ctx, &place, rec.KeyVersion, rec.Body)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(plain, doc); err != nil {
+		return fmt.Errorf("vault: decode %s: %w", rec.Kind, errors.New("the sealed document is not what this version writes"))
+	}
+	return nil
+}
+
+// record returns one record of the tenant, or ErrNotFound.
+func (op *call) record(ctx context.Context, kind string, id uuid.UUID) (*storage.Record, error) {
+	recs, err := op.v.store.Records(ctx, op.tenantID(), kind, []storage.ID{storage.ID(id)})
+	if err != nil {
+		return nil, err
+	}
+	if len(recs) == 0 {
+		return nil, errorf(ErrNotFound, "There is no such %s.", kind)
+	}
+	return &recs[0], nil
+}
+
+// deleteRecord deletes a record, with its log entry.
+func (op *call) deleteRecord(ctx context.Context, kind string, id uuid.UUID) error {
+	_, err := retryStale(func() (struct{}, error) {
+		rec, err := op.record(ctx, kind, id)
+		if err != nil {
+			return struct{}{}, err
+		}
+		ch := op.change()
+		ch.DeleteRecords = []storage.RecordDelete{{Kind: kind, ID: rec.ID, Rev: rec.Rev}}
+		ch.Logs = []storage.Log{op.entry(opDelete, kind, id.String())}
+		return struct{}{}, op.write(ctx, ch)
+	})
+	return err
+}
+
+// recordList filters a list of records.
+type recordList struct {
+	IDs  []uuid.UUID
+	Name string
+	PageParams
+}
+
+// listRecords returns a page of records, opened, and logs that each was read.
+func listRecords[T any](ctx context.Context, op *call, kind string, p recordList, open func(context.Context, *storage.Record) (*T, error)) (*Page[T], error) {
+	var err error
+	if p.PageParams, err = p.normal(); err != nil {
+		return nil, err
+	}
+	filter := storage.RecordFilter{Tenant: op.tenantID(), Kind: kind, Name: p.Name, Offset: p.offset(), Limit: p.Size}
+	for _, id := range p.IDs {
+		filter.IDs = append(filter.IDs, storage.ID(id))
+	}
+	recs, total, err := op.v.store.ListRecords(ctx, filter)
+	if err != nil {
+		return nil, err
+	}
+	page := newPage[T](p.PageParams, total)
+	seen := make([]entity, len(recs))
+	for i := range recs {
+		item, err := open(ctx, &recs[i])
+		if err != nil {
+			return nil, err
+		}
+		page.Data = append(page.Data, *item)
+		seen[i] = entity{kind, uuid.UUID(recs[i].ID).String()}
+	}
+	return page, op.logReads(ctx, opRead, seen...)
+}

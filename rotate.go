@@ -1,0 +1,311 @@
+package vault
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/seal"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// RotateOptions adjusts a rotation of keys.
+type RotateOptions struct {
+	// Progress is called after each batch with the rows that have been sealed
+	// anew so far. It may be nil.
+	Progress func(done int)
+}
+
+// rotateChunk bounds how many rows are sealed anew in one change.
+const rotateChunk = 200
+
+// RotateKeys gives a tenant a new data key, seals everything under it, and
+// destroys the old one. Reads and writes go on meanwhile, on every node.
+//
+// A rotation that was cut off goes on where it stopped when RotateKeys is
+// called again: what is already sealed under the new key is passed over. The
+// old key is destroyed only when no node can be using it any more (a node
+// works with keys it read at most ten seconds ago) and a last scan found
+// nothing under it; so a rotation takes a little over ten seconds at least.
+//
+// Fingerprints and search indexes stay as they are: the key behind them is
+// wrapped anew under the master key, never replaced.
+func (v *Vault) RotateKeys(ctx context.Context, tenant uuid.UUID, opts *RotateOptions) error {
+	r := &rotation{v: v, tenant: tenant}
+	if opts != nil {
+		r.progress = opts.Progress
+	}
+	promoted, err := r.promote(ctx)
+	if err != nil {
+		return err
+	}
+	if err := r.reseal(ctx); err != nil {
+		return err
+	}
+	if err := r.wait(ctx, promoted); err != nil {
+		return err
+	}
+	// Other nodes may have sealed under the old key until now.
+	if err := r.reseal(ctx); err != nil {
+		return err
+	}
+	return r.step(ctx, "destroyed", func(ring *seal.Ring) (*seal.Ring, error) {
+		if !ring.Retired() {
+			return nil, nil
+		}
+		return ring.Destroy()
+	})
+}
+
+// rotation is a rotation under way.
+type rotation struct {
+	v        *Vault
+	tenant   uuid.UUID
+	progress func(int)
+	done     int
+}
+
+// promote makes a new key the one that seals, unless a rotation that was cut
+// off has done so already. It returns when that was certain.
+func (r *rotation) promote(ctx context.Context) (time.Time, error) {
+	err := r.step(ctx, "made pending", func(ring *seal.Ring) (*seal.Ring, error) {
+		if _, state := ring.Newest(); state == seal.Pending || ring.Retired() {
+			return nil, nil
+		}
+		return ring.Add()
+	})
+	if err != nil {
+		return time.Time{}, err
+	}
+	err = r.step(ctx, "made primary", func(ring *seal.Ring) (*seal.Ring, error) {
+		if _, state := ring.Newest(); state != seal.Pending {
+			return nil, nil
+		}
+		return ring.Promote()
+	})
+	return time.Now(), err
+}
+
+// step changes the tenant's ring, with a log entry. A change that gives nil
+// leaves the ring as it is.
+func (r *rotation) step(ctx context.Context, what string, change func(*seal.Ring) (*seal.Ring, error)) error {
+	_, err := retryStale(func() (struct{}, error) {
+		state, err := r.v.tenants.reload(ctx, r.tenant)
+		if err != nil {
+			return struct{}{}, err
+		}
+		ring, err := change(state.ring)
+		if err != nil || ring == nil {
+			return struct{}{}, err
+		}
+		return struct{}{}, r.store(ctx, state, ring, what)
+	})
+	return err
+}
+
+func (r *rotation) store(ctx context.Context, state *tenantState, ring *seal.Ring, what string) error {
+	wrapped, err := ring.Wrap(r.v.master, r.tenant)
+	if err != nil {
+		return err
+	}
+	op := &call{r.v.Tenant(r.tenant), state, r.v.now()}
+	ch := op.change()
+	ch.UpdateRecords = []storage.RecordUpdate{{Rev: state.ringRev, Record: storage.Record{
+		Kind: kindRing, ID: op.tenantID(), Body: wrapped, CreatedAt: state.tenant.CreatedAt,
+	}}}
+	entry := op.entry(opUpdate, kindTenant, r.tenant.String())
+	version, _ := ring.Newest()
+	entry.Message = fmt.Sprintf("Data key %d %s", version, what)
+	ch.Logs = []storage.Log{entry}
+	defer r.v.tenants.forget(r.tenant)
+	return r.v.store.Write(ctx, ch)
+}
+
+// wait lets every node's knowledge of the old key grow too old to be used.
+func (r *rotation) wait(ctx context.Context, since time.Time) error {
+	timer := time.NewTimer(time.Until(since.Add(r.v.horizon)))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// reseal seals anew whatever is sealed under an older key.
+func (r *rotation) reseal(ctx context.Context) error {
+	state, err := r.v.tenants.reload(ctx, r.tenant)
+	if err != nil {
+		return err
+	}
+	op := &call{r.v.Tenant(r.tenant), state, r.v.now()}
+	for _, pass := range []func(context.Context, *call) error{r.resealTokens, r.resealRecords, r.resealRest} {
+		if err := pass(ctx, op); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *rotation) report(n int) {
+	r.done += n
+	if r.progress != nil {
+		r.progress(r.done)
+	}
+}
+
+// resealTokens walks the tokens from the newest to the oldest. New ones are
+// sealed under the new key by themselves.
+func (r *rotation) resealTokens(ctx context.Context, op *call) error {
+	filter := storage.TokenFilter{Tenant: op.tenantID(), Where: storage.KeyBelow(op.state.ring.Version()), Limit: rotateChunk}
+	for {
+		rows, _, err := op.v.store.ListTokens(ctx, filter)
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		filter.Before = rows[len(rows)-1].Ord
+		updates := make([]storage.TokenUpdate, 0, len(rows))
+		for i := range rows {
+			u, err := op.resealedToken(ctx, &rows[i])
+			if err != nil {
+				return err
+			}
+			updates = append(updates, u)
+		}
+		err = writeEach(ctx, op, updates, func(ch *storage.Change, some []storage.TokenUpdate) { ch.UpdateTokens = some })
+		if err != nil {
+			return err
+		}
+		r.report(len(rows))
+	}
+}
+
+// resealedToken opens a row and seals it as it is under the primary key.
+func (op *call) resealedToken(ctx context.Context, row *storage.Token) (storage.TokenUpdate, error) {
+	u := storage.TokenUpdate{Rev: row.Rev, OldSet: row.Set, KeepHashes: true}
+	t := token{row: *row}
+	body := tokenPlace(row, "body")
+	plain, err := op.open(ctx, &body, row.KeyVersion, row.Body)
+	if err != nil {
+		return u, err
+	}
+	if t.row.Body, err = op.seal(&body, plain); err != nil {
+		return u, err
+	}
+	if row.CVC != nil {
+		place := cvcPlace(row)
+		if plain, err = op.open(ctx, &place, row.KeyVersion, row.CVC); err != nil {
+			return u, err
+		}
+		if t.row.CVC, err = op.seal(&place, plain); err != nil {
+			return u, err
+		}
+	}
+	t.row.KeyVersion = op.state.ring.Version()
+	u.Token = t.row
+	return u, nil
+}
+
+func (r *rotation) resealRecords(ctx context.Context, op *call) error {
+	filter := storage.RecordFilter{Tenant: op.tenantID(), KeyBelow: op.state.ring.Version(), Limit: rotateChunk}
+	for {
+		recs, _, err := op.v.store.ListRecords(ctx, filter)
+		if err != nil || len(recs) == 0 {
+			return err
+		}
+		filter.Before = recs[len(recs)-1].ID
+		var updates []storage.RecordUpdate
+		for _, rec := range recs {
+			if rec.Kind == kindRing || rec.Kind == kindTombstone {
+				continue // not sealed under a data key
+			}
+			place := recordPlace(&rec)
+			plain, err := op.open(ctx, &place, rec.KeyVersion, rec.Body)
+			if err != nil {
+				return err
+			}
+			u := storage.RecordUpdate{Rev: rec.Rev, Record: rec}
+			if u.Record.Body, err = op.seal(&place, plain); err != nil {
+				return err
+			}
+			u.Record.KeyVersion = op.state.ring.Version()
+			updates = append(updates, u)
+		}
+		err = writeEach(ctx, op, updates, func(ch *storage.Change, some []storage.RecordUpdate) { ch.UpdateRecords = some })
+		if err != nil {
+			return err
+		}
+		r.report(len(updates))
+	}
+}
+
+// writeEach writes updates in one change; or, when somebody else changed some
+// of the rows, one by one without those. Who changed a row has sealed it anew,
+// or the last scan finds it.
+func writeEach[T any](ctx context.Context, op *call, updates []T, put func(*storage.Change, []T)) error {
+	if len(updates) == 0 {
+		return nil
+	}
+	write := func(some []T) error {
+		ch := op.change()
+		put(ch, some)
+		return op.v.store.Write(ctx, ch)
+	}
+	err := write(updates)
+	if !errors.Is(err, storage.ErrStale) {
+		return err
+	}
+	for i := range updates {
+		if err := write(updates[i : i+1]); err != nil && !errors.Is(err, storage.ErrStale) {
+			return err
+		}
+	}
+	return nil
+}
+
+// resealRest seals claims and jobs anew. A resealed row is no longer found, so
+// there is no place to remember.
+func (r *rotation) resealRest(ctx context.Context, op *call) error {
+	version := op.state.ring.Version()
+	for _, kind := range []storage.SealedKind{storage.SealedClaims, storage.SealedJobs} {
+		for {
+			rows, err := op.v.store.SealedUnder(ctx, op.tenantID(), kind, version, rotateChunk)
+			if err != nil {
+				return err
+			}
+			if len(rows) == 0 {
+				break
+			}
+			ch := op.change()
+			for _, row := range rows {
+				place := sealedPlace(&row)
+				plain, err := op.open(ctx, &place, row.KeyVersion, row.Body)
+				if err != nil {
+					return err
+				}
+				if row.Body, err = op.seal(&place, plain); err != nil {
+					return err
+				}
+				row.KeyVersion = version
+				ch.Reseal = append(ch.Reseal, row)
+			}
+			if err := op.v.store.Write(ctx, ch); err != nil {
+				return err
+			}
+			r.report(len(rows))
+		}
+	}
+	return nil
+}
+
+// sealedPlace is where the sealed part of a claim or a job belongs.
+func sealedPlace(row *storage.Sealed) seal.Place {
+	if row.Kind == storage.SealedClaims {
+		return claimPlace(row.Key)
+	}
+	return jobPlace(storage.ID(row.Key[:16]))
+}

@@ -1,0 +1,232 @@
+package vault
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// Transform says how much of a token's data an access rule shows.
+type Transform string
+
+// The transforms: the data itself, its mask, or nothing.
+const (
+	Reveal Transform = "reveal"
+	Mask   Transform = "mask"
+	Redact Transform = "redact"
+)
+
+// AccessRule grants permissions on some of a tenant's tokens. It covers either
+// a container and all below it, or the tokens that meet all of its conditions.
+// Of several rules that match, the one with the lowest priority number decides.
+type AccessRule struct {
+	Description string      `json:"description,omitempty"`
+	Priority    int         `json:"priority"` // from 1 on, unique
+	Container   string      `json:"container,omitempty"`
+	Conditions  []Condition `json:"conditions,omitempty"`
+	Transform   Transform   `json:"transform"`
+	Permissions []string    `json:"permissions"`
+}
+
+// Condition narrows an access rule: Attribute is id or container, Operator is
+// equals or starts_with, and a container's Value is a whole path ending in /.
+type Condition struct {
+	Attribute string `json:"attribute"`
+	Operator  string `json:"operator"`
+	Value     string `json:"value"`
+}
+
+func readRules(r *fieldReader) []AccessRule {
+	var rules []AccessRule
+	r.each("rules", func(r *fieldReader) {
+		rule := AccessRule{Description: r.text("description"), Container: r.text("container"),
+			Transform: Transform(r.text("transform")), Permissions: r.texts("permissions")}
+		rule.Priority, _ = r.integer("priority")
+		r.each("conditions", func(r *fieldReader) {
+			rule.Conditions = append(rule.Conditions, Condition{r.text("attribute"), r.text("operator"), r.text("value")})
+		})
+		rules = append(rules, rule)
+	})
+	return rules
+}
+
+// accessRules returns rules as package access reads them. A transform that it
+// does not know becomes one that it refuses.
+func accessRules(rules []AccessRule) []access.Rule {
+	out := make([]access.Rule, len(rules))
+	for i, r := range rules {
+		out[i] = access.Rule{Description: r.Description, Priority: r.Priority, Container: r.Container, Permissions: r.Permissions}
+		_ = out[i].Transform.UnmarshalText([]byte(r.Transform))
+		for _, c := range r.Conditions {
+			out[i].Conditions = append(out[i].Conditions, access.Condition{
+				Attribute: access.Attribute(c.Attribute), Operator: access.Operator(c.Operator), Value: c.Value})
+		}
+	}
+	return out
+}
+
+func rulesOf(rules []access.Rule) []AccessRule {
+	if len(rules) == 0 {
+		return nil
+	}
+	out := make([]AccessRule, len(rules))
+	for i, r := range rules {
+		out[i] = AccessRule{Description: r.Description, Priority: r.Priority, Container: r.Container,
+			Transform: Transform(r.Transform.String()), Permissions: r.Permissions}
+		for _, c := range r.Conditions {
+			out[i].Conditions = append(out[i].Conditions, Condition{string(c.Attribute), string(c.Operator), c.Value})
+		}
+	}
+	return out
+}
+
+// Session is a new session: a short-lived API key that has no access until a
+// private application authorizes it by the nonce.
+type Session struct {
+	SessionKey string    `json:"session_key"`
+	Nonce      string    `json:"nonce"`
+	ExpiresAt  time.Time `json:"expires_at"`
+}
+
+// Grant authorizes a session: what it may do, and until when.
+type Grant struct {
+	Nonce       string       `json:"nonce"`
+	Permissions []string     `json:"permissions,omitempty"`
+	Rules       []AccessRule `json:"rules,omitempty"`
+	// ExpiresAt ends the session. Default: 3 minutes after it was created.
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+}
+
+// UnmarshalJSON reads the JSON form strictly: an unknown field, a duplicate
+// key or a wrong type is an [InvalidError].
+func (g *Grant) UnmarshalJSON(data []byte) error {
+	return readObject(data, func(r *fieldReader) {
+		g.Nonce = r.text("nonce")
+		g.Permissions = r.texts("permissions")
+		g.Rules = readRules(r)
+		g.ExpiresAt = r.moment("expires_at")
+	})
+}
+
+// session is a session as it is sealed.
+type session struct {
+	Application uuid.UUID    `json:"application"`
+	Authorized  bool         `json:"authorized"`
+	Permissions []string     `json:"permissions,omitempty"`
+	Rules       []AccessRule `json:"rules,omitempty"`
+}
+
+// sessionLife is how long a session lives unless its authorization says more.
+const sessionLife = 3 * time.Minute
+
+// CreateSession opens a session of the client's application, which must be a
+// public one. The session key has no access until somebody authorizes it.
+func (c *Client) CreateSession(ctx context.Context) (*Session, error) {
+	op, err := c.begin(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	if op.app == nil || op.app.Type != Public || op.session != (uuid.UUID{}) {
+		return nil, errorf(ErrForbidden, "A session is created with the key of a public application.")
+	}
+	s := &Session{SessionKey: newAPIKey(keySession), Nonce: random58(nonceLength), ExpiresAt: op.now.Add(sessionLife)}
+	rec := storage.Record{
+		Kind: kindSession, ID: storage.ID(op.v.idAt(op.now)), Key: hashKey(s.SessionKey), AltKey: op.nonceHash(s.Nonce),
+		ExpiresAt: s.ExpiresAt, CreatedAt: op.now,
+	}
+	if err := op.sealRecord(&rec, session{Application: op.app.ID}); err != nil {
+		return nil, err
+	}
+	ch := op.change()
+	ch.InsertRecords = []storage.Record{rec}
+	ch.Logs = []storage.Log{op.entry(opCreate, kindSession, uuid.UUID(rec.ID).String())}
+	return s, op.write(ctx, ch)
+}
+
+// nonceHash is what a nonce is looked up by. The tenant is part of it, so that
+// a nonce means nothing elsewhere; and no API key has the same hash.
+func (c *Client) nonceHash(nonce string) storage.Key {
+	return sha256.Sum256([]byte("nonce\x00" + c.tenant.String() + "\x00" + nonce))
+}
+
+// AuthorizeSession gives a session its rights, once. The client must be a
+// private application, or the tenant itself, and cannot give more than it has:
+// each permission only where it holds it, and no transform that shows more
+// than the client sees by reading or using. An unknown or expired nonce is
+// ErrNotFound, a used one ErrConflict.
+func (c *Client) AuthorizeSession(ctx context.Context, g Grant) error {
+	op, err := c.begin(ctx, "")
+	if err != nil {
+		return err
+	}
+	if op.app != nil && (op.app.Type != Private || op.session != (uuid.UUID{})) {
+		return errorf(ErrForbidden, "A session is authorized with the key of a private application.")
+	}
+	granted, err := op.checkGrant(&g)
+	if err != nil {
+		return err
+	}
+	if !granted.Within(op.grant) {
+		return errorf(ErrForbidden, "A session cannot be given more than its authorizer may do.")
+	}
+	_, err = retryStale(func() (struct{}, error) { return struct{}{}, op.authorizeSession(ctx, &g) })
+	return err
+}
+
+func (op *call) checkGrant(g *Grant) (*access.Grant, error) {
+	bad := &InvalidError{}
+	if g.Nonce == "" {
+		bad.add("nonce", "is required")
+	}
+	rules, permissions, problems := access.Check(access.Session, accessRules(g.Rules), g.Permissions)
+	bad.addProblems(problems)
+	if g.ExpiresAt != nil && !g.ExpiresAt.After(op.now) {
+		bad.add("expires_at", "must lie in the future")
+	}
+	if err := bad.err(); err != nil {
+		return nil, err
+	}
+	g.Rules, g.Permissions = rulesOf(rules), permissions
+	return access.New(rules, permissions)
+}
+
+func (op *call) authorizeSession(ctx context.Context, g *Grant) error {
+	hash := op.nonceHash(g.Nonce)
+	rec, err := op.v.store.Lookup(ctx, hash)
+	if errors.Is(err, storage.ErrNotFound) {
+		return errorf(ErrNotFound, "The nonce is unknown or its session has expired.")
+	}
+	if err != nil {
+		return err
+	}
+	if rec.Tenant != op.tenantID() || rec.Kind != kindSession || rec.AltKey != hash || !rec.ExpiresAt.After(op.now) {
+		return errorf(ErrNotFound, "The nonce is unknown or its session has expired.")
+	}
+	var s session
+	if err := op.openRecord(ctx, &rec, &s); err != nil {
+		return err
+	}
+	if s.Authorized {
+		return errorf(ErrConflict, "The nonce has been used.")
+	}
+	if _, err := op.application(ctx, s.Application); err != nil {
+		return errorf(ErrNotFound, "The nonce is unknown or its session has expired.")
+	}
+	s.Authorized, s.Permissions, s.Rules = true, g.Permissions, g.Rules
+	if g.ExpiresAt != nil {
+		rec.ExpiresAt = g.ExpiresAt.UTC().Truncate(time.Microsecond)
+	}
+	if err := op.sealRecord(&rec, s); err != nil {
+		return err
+	}
+	ch := op.change()
+	ch.UpdateRecords = []storage.RecordUpdate{{Rev: rec.Rev, Record: rec}}
+	ch.Logs = []storage.Log{op.entry(opAuthorize, kindSession, uuid.UUID(rec.ID).String())}
+	return op.write(ctx, ch)
+}

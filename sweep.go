@@ -1,0 +1,163 @@
+package vault
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// Swept counts what a sweep deleted.
+type Swept struct {
+	Tokens   int // expired
+	CVCs     int // whose hour had passed
+	Sessions int // expired
+}
+
+// sweepChunk bounds how many rows one change of a sweep touches.
+const sweepChunk = 200
+
+// Sweep deletes what has expired: tokens, cvcs, sessions, idempotency records,
+// and what is left of deleted tenants. The vault sweeps by itself every
+// Config.SweepEvery; several nodes may do so at once.
+func (v *Vault) Sweep(ctx context.Context) (Swept, error) {
+	var swept Swept
+	for {
+		due, err := v.store.Expired(ctx, v.now(), sweepChunk)
+		if err != nil {
+			return swept, err
+		}
+		if len(due.Tokens)+len(due.CVCs)+len(due.Records) == 0 {
+			break
+		}
+		if err := v.sweepDue(ctx, due, &swept); err != nil {
+			return swept, err
+		}
+	}
+	if err := v.sweepTombstones(ctx); err != nil {
+		return swept, err
+	}
+	for {
+		more, err := v.store.Sweep(ctx, v.now(), sweepChunk)
+		if err != nil || !more {
+			return swept, err
+		}
+	}
+}
+
+func (v *Vault) sweepDue(ctx context.Context, due storage.Expired, swept *Swept) error {
+	if err := v.expireTokens(ctx, due.Tokens); err != nil {
+		return err
+	}
+	if err := v.dropCVCs(ctx, due.CVCs); err != nil {
+		return err
+	}
+	if err := v.expireRecords(ctx, due.Records); err != nil {
+		return err
+	}
+	swept.Tokens += len(due.Tokens)
+	swept.CVCs += len(due.CVCs)
+	swept.Sessions += len(due.Records)
+	return nil
+}
+
+// system returns an operation of the vault itself for a tenant.
+func (v *Vault) system(tenant storage.ID) *call {
+	return &call{Client: v.Tenant(uuid.UUID(tenant)), now: v.now()}
+}
+
+// expireTokens deletes rows, with a log entry each.
+func (v *Vault) expireTokens(ctx context.Context, rows []storage.Token) error {
+	return eachTenant(ctx, v, rows, func(r *storage.Token) storage.ID { return r.Tenant }, func(op *call, ch *storage.Change, r *storage.Token) {
+		ch.DeleteTokens = append(ch.DeleteTokens, deletionOf(r))
+		ch.Logs = append(ch.Logs, op.entry(opExpire, r.Type, r.ID))
+	})
+}
+
+// dropCVCs removes cvcs from rows. The rest of a row stays sealed as it is, so
+// no key is needed.
+func (v *Vault) dropCVCs(ctx context.Context, rows []storage.Token) error {
+	return eachTenant(ctx, v, rows, func(r *storage.Token) storage.ID { return r.Tenant }, func(op *call, ch *storage.Change, r *storage.Token) {
+		row := *r
+		row.CVC, row.CVCExpiresAt = nil, time.Time{}
+		ch.UpdateTokens = append(ch.UpdateTokens, storage.TokenUpdate{Rev: r.Rev, OldSet: r.Set, Token: row, KeepHashes: true})
+		e := op.entry(opExpire, r.Type, r.ID)
+		e.Message = "Card cvc expired"
+		ch.Logs = append(ch.Logs, e)
+	})
+}
+
+// expireRecords deletes records, with a log entry each.
+func (v *Vault) expireRecords(ctx context.Context, recs []storage.Record) error {
+	return eachTenant(ctx, v, recs, func(r *storage.Record) storage.ID { return r.Tenant }, func(op *call, ch *storage.Change, r *storage.Record) {
+		ch.DeleteRecords = append(ch.DeleteRecords, storage.RecordDelete{Kind: r.Kind, ID: r.ID, Rev: r.Rev})
+		ch.Logs = append(ch.Logs, op.entry(opExpire, r.Kind, uuid.UUID(r.ID).String()))
+	})
+}
+
+// eachTenant writes one change for each tenant that has rows. If another node
+// was faster with some of them, the rest is written row by row.
+func eachTenant[T any](ctx context.Context, v *Vault, rows []T, tenant func(*T) storage.ID, add func(*call, *storage.Change, *T)) error {
+	groups := map[storage.ID][]*T{}
+	for i := range rows {
+		t := tenant(&rows[i])
+		groups[t] = append(groups[t], &rows[i])
+	}
+	write := func(t storage.ID, rows []*T) error {
+		op := v.system(t)
+		ch := op.change()
+		for _, r := range rows {
+			add(op, ch, r)
+		}
+		return v.store.Write(ctx, ch)
+	}
+	for t, group := range groups {
+		err := write(t, group)
+		if !errors.Is(err, storage.ErrStale) {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		for i := range group {
+			if err := write(t, group[i:i+1]); err != nil && !errors.Is(err, storage.ErrStale) {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// sweepTombstones goes on with the deletion of tenants that was cut off.
+func (v *Vault) sweepTombstones(ctx context.Context) error {
+	for {
+		recs, _, err := v.store.ListRecords(ctx, storage.RecordFilter{Kind: kindTombstone, Limit: sweepChunk})
+		if err != nil || len(recs) == 0 {
+			return err
+		}
+		for _, r := range recs {
+			if err := v.purge(ctx, r.Tenant); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// sweepLoop sweeps until the vault is closed.
+func (v *Vault) sweepLoop(ctx context.Context) {
+	tick := time.NewTicker(v.cfg.SweepEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if _, err := v.Sweep(ctx); err != nil && ctx.Err() == nil {
+				v.cfg.Logger.ErrorContext(ctx, "sweep failed", "error", err)
+			}
+		}
+	}
+}

@@ -1,0 +1,321 @@
+package vault
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/seal"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// Kinds of records.
+const (
+	kindTenant      = "tenant"
+	kindRing        = "ring"
+	kindTombstone   = "tombstone"
+	kindApplication = "application"
+	kindSession     = "session"
+	kindReactor     = "reactor"
+	kindProxy       = "proxy"
+)
+
+// Tenant is an owner of data. Tenants share nothing.
+type Tenant struct {
+	ID       uuid.UUID      `json:"id"`
+	Name     string         `json:"name"`
+	Settings TenantSettings `json:"settings"`
+	// WebhookSecret signs the callbacks of asynchronous reactors, as Standard
+	// Webhooks describes.
+	WebhookSecret string     `json:"webhook_secret,omitempty"`
+	CreatedAt     time.Time  `json:"created_at"`
+	ModifiedAt    *time.Time `json:"modified_at,omitempty"`
+
+	rev int64
+}
+
+// TenantSettings are defaults that a tenant sets for itself.
+type TenantSettings struct {
+	// DeduplicateTokens makes CreateToken answer with an existing token of the
+	// same content, unless the call says otherwise.
+	DeduplicateTokens bool `json:"deduplicate_tokens"`
+}
+
+// TenantParams is what can be changed of a tenant.
+type TenantParams struct {
+	Name     string         `json:"name"`
+	Settings TenantSettings `json:"settings"`
+}
+
+// UnmarshalJSON reads the JSON form strictly: an unknown field, a duplicate
+// key or a wrong type is an [InvalidError].
+func (p *TenantParams) UnmarshalJSON(data []byte) error {
+	return readObject(data, func(r *fieldReader) {
+		p.Name = r.text("name")
+		r.object("settings", func(r *fieldReader) {
+			p.Settings.DeduplicateTokens = r.boolean("deduplicate_tokens", false)
+		})
+	})
+}
+
+func (p *TenantParams) validate() error {
+	bad := &InvalidError{}
+	checkName(bad, "name", p.Name)
+	return bad.err()
+}
+
+// CreateTenant adds a tenant with keys of its own.
+func (v *Vault) CreateTenant(ctx context.Context, name string) (*Tenant, error) {
+	params := TenantParams{Name: name}
+	if err := params.validate(); err != nil {
+		return nil, err
+	}
+	ring, err := seal.NewRing()
+	if err != nil {
+		return nil, err
+	}
+	now := v.now()
+	t := &Tenant{ID: v.idAt(now), Name: name, WebhookSecret: newWebhookSecret(), CreatedAt: now}
+	wrapped, err := ring.Wrap(v.master, t.ID)
+	if err != nil {
+		return nil, err
+	}
+	op := &call{v.Tenant(t.ID), &tenantState{ring: ring}, now}
+	rec, err := op.tenantRecord(t)
+	if err != nil {
+		return nil, err
+	}
+	ch := op.change()
+	ch.InsertRecords = []storage.Record{
+		{Kind: kindRing, ID: storage.ID(t.ID), Body: wrapped, CreatedAt: now}, rec,
+	}
+	ch.Logs = []storage.Log{op.entry(opCreate, kindTenant, t.ID.String())}
+	if err := v.store.Write(ctx, ch); err != nil {
+		return nil, fmt.Errorf("vault: create tenant: %w", err)
+	}
+	return t, nil
+}
+
+// Tenants lists the tenants, newest first. It is for the embedding program:
+// no API key reaches it.
+func (v *Vault) Tenants(ctx context.Context, p PageParams) (*Page[Tenant], error) {
+	p, err := p.normal()
+	if err != nil {
+		return nil, err
+	}
+	recs, total, err := v.store.ListRecords(ctx, storage.RecordFilter{Kind: kindTenant, Offset: p.offset(), Limit: p.Size})
+	if err != nil {
+		return nil, err
+	}
+	page := newPage[Tenant](p, total)
+	for i := range recs {
+		state, err := v.tenants.get(ctx, uuid.UUID(recs[i].Tenant))
+		if errors.Is(err, ErrNotFound) {
+			continue // deleted since the list was read
+		}
+		if err != nil {
+			return nil, err
+		}
+		page.Data = append(page.Data, state.tenant)
+	}
+	return page, nil
+}
+
+// GetTenant returns the client's own tenant (permission tenant:read).
+func (c *Client) GetTenant(ctx context.Context) (*Tenant, error) {
+	op, err := c.begin(ctx, access.TenantRead)
+	if err != nil {
+		return nil, err
+	}
+	state, err := op.v.tenants.reload(ctx, op.tenant)
+	if err != nil {
+		return nil, err
+	}
+	if err := op.logReads(ctx, opRead, entity{kindTenant, op.tenant.String()}); err != nil {
+		return nil, err
+	}
+	t := state.tenant
+	return &t, nil
+}
+
+// UpdateTenant replaces the name and the settings of the client's own tenant
+// (permission tenant:update).
+func (c *Client) UpdateTenant(ctx context.Context, p TenantParams) (*Tenant, error) {
+	op, err := c.begin(ctx, access.TenantUpdate)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.validate(); err != nil {
+		return nil, err
+	}
+	return retryStale(func() (*Tenant, error) {
+		state, err := op.v.tenants.reload(ctx, op.tenant)
+		if err != nil {
+			return nil, err
+		}
+		op.state = state
+		t := state.tenant
+		t.Name, t.Settings, t.ModifiedAt = p.Name, p.Settings, &op.now
+		return &t, op.saveTenant(ctx, &t)
+	})
+}
+
+func (op *call) saveTenant(ctx context.Context, t *Tenant) error {
+	rec, err := op.tenantRecord(t)
+	if err != nil {
+		return err
+	}
+	ch := op.change()
+	ch.UpdateRecords = []storage.RecordUpdate{{Rev: t.rev, Record: rec}}
+	ch.Logs = []storage.Log{op.entry(opUpdate, kindTenant, t.ID.String())}
+	defer op.v.tenants.forget(op.tenant)
+	return op.write(ctx, ch)
+}
+
+// tenantRecord seals a tenant.
+func (op *call) tenantRecord(t *Tenant) (storage.Record, error) {
+	rec := storage.Record{Kind: kindTenant, ID: storage.ID(t.ID), Name: t.Name, CreatedAt: t.CreatedAt}
+	return rec, op.sealRecord(&rec, t)
+}
+
+// DeleteTenant destroys a tenant's keys, which makes all that was sealed under
+// them unreadable at once, in every copy of the database too, and then deletes
+// the rows. If it is cut off in between, the next sweep deletes what is left.
+func (v *Vault) DeleteTenant(ctx context.Context, id uuid.UUID) error {
+	_, err := retryStale(func() (struct{}, error) { return struct{}{}, v.dropTenant(ctx, id) })
+	if err != nil {
+		return err
+	}
+	v.tenants.forget(id)
+	v.auth.clear()
+	return v.purge(ctx, storage.ID(id))
+}
+
+func (v *Vault) dropTenant(ctx context.Context, id uuid.UUID) error {
+	op := &call{Client: v.Tenant(id), now: v.now()}
+	ch := op.change()
+	for _, kind := range []string{kindTenant, kindRing} {
+		recs, err := v.store.Records(ctx, storage.ID(id), kind, []storage.ID{storage.ID(id)})
+		if err != nil {
+			return err
+		}
+		if len(recs) == 0 {
+			return errorf(ErrNotFound, "There is no such tenant.")
+		}
+		ch.DeleteRecords = append(ch.DeleteRecords, storage.RecordDelete{Kind: kind, ID: recs[0].ID, Rev: recs[0].Rev})
+	}
+	ch.InsertRecords = []storage.Record{{Kind: kindTombstone, ID: storage.ID(id), CreatedAt: op.now}}
+	ch.Logs = []storage.Log{op.entry(opDelete, kindTenant, id.String())}
+	return v.store.Write(ctx, ch)
+}
+
+// purge deletes the rows of a tenant whose keys are destroyed.
+func (v *Vault) purge(ctx context.Context, tenant storage.ID) error {
+	const chunk = 1000
+	for {
+		more, err := v.store.Purge(ctx, tenant, chunk)
+		if err != nil || !more {
+			return err
+		}
+	}
+}
+
+// tenantState is what every operation needs of a tenant.
+type tenantState struct {
+	tenant  Tenant
+	ring    *seal.Ring
+	ringRev int64
+	readAt  time.Time // on the monotonic clock, when the query began
+}
+
+// tenantCache keeps the state of tenants for Config.KeyAge.
+type tenantCache struct {
+	v *Vault
+
+	mu     sync.Mutex
+	states map[uuid.UUID]*tenantState
+	gen    uint64 // counts the changes made on this node
+}
+
+// maxCachedTenants bounds the cache; beyond it, it starts anew.
+const maxCachedTenants = 10_000
+
+func newTenantCache(v *Vault) *tenantCache {
+	return &tenantCache{v: v, states: map[uuid.UUID]*tenantState{}}
+}
+
+// get returns a state that is at most Config.KeyAge old.
+func (tc *tenantCache) get(ctx context.Context, id uuid.UUID) (*tenantState, error) {
+	tc.mu.Lock()
+	s := tc.states[id]
+	tc.mu.Unlock()
+	if s != nil && time.Since(s.readAt) < tc.v.cfg.KeyAge {
+		return s, nil
+	}
+	return tc.reload(ctx, id)
+}
+
+// reload reads the state anew.
+func (tc *tenantCache) reload(ctx context.Context, id uuid.UUID) (*tenantState, error) {
+	tc.mu.Lock()
+	gen := tc.gen
+	tc.mu.Unlock()
+	s, err := tc.v.readTenant(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	tc.mu.Lock()
+	defer tc.mu.Unlock()
+	if tc.gen == gen { // else what was read may be from before the change
+		if len(tc.states) >= maxCachedTenants {
+			clear(tc.states)
+		}
+		tc.states[id] = s
+	}
+	return s, nil
+}
+
+// forget makes the next operation on this node read the state anew.
+func (tc *tenantCache) forget(id uuid.UUID) {
+	tc.mu.Lock()
+	defer tc.mu.Unlock()
+	tc.gen++
+	delete(tc.states, id)
+}
+
+func (v *Vault) readTenant(ctx context.Context, id uuid.UUID) (*tenantState, error) {
+	s := &tenantState{readAt: time.Now()}
+	own := []storage.ID{storage.ID(id)}
+	rings, err := v.store.Records(ctx, storage.ID(id), kindRing, own)
+	if err != nil {
+		return nil, err
+	}
+	tenants, err := v.store.Records(ctx, storage.ID(id), kindTenant, own)
+	if err != nil {
+		return nil, err
+	}
+	if len(rings) == 0 || len(tenants) == 0 {
+		return nil, errorf(ErrNotFound, "There is no such tenant.")
+	}
+	if s.ring, err = seal.Unwrap(v.master, id, rings[0].Body); err != nil {
+		return nil, fmt.Errorf("vault: tenant %s: %w", id, err)
+	}
+	s.ringRev = rings[0].Rev
+	op := &call{v.Tenant(id), s, v.now()}
+	if err := op.openRecord(ctx, &tenants[0], &s.tenant); err != nil {
+		return nil, err
+	}
+	s.tenant.ID, s.tenant.rev = id, tenants[0].Rev
+	return s, nil
+}
+
+// newWebhookSecret returns a secret in the form of Standard Webhooks.
+func newWebhookSecret() string {
+	return "whsec_" + base64.StdEncoding.EncodeToString(seal.RandomKey())
+}

@@ -1,0 +1,412 @@
+package vault
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/expr"
+	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/internal/query"
+	"github.com/seed-72ea4aab/vault/internal/seal"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// token is a token in clear. It lives for the length of a call.
+type token struct {
+	row  storage.Token
+	body tokenBody
+	cvc  string // empty without one, and once its hour has passed
+}
+
+// tokenBody is what is sealed of a token, the cvc excepted. Mask, indexes and
+// fingerprint expression are as the caller gave them; what is not given is the
+// type's default and computed anew each time.
+type tokenBody struct {
+	typ         TokenType
+	data        jsonx.Value // without the cvc
+	mask        jsonx.Value
+	metadata    map[string]string
+	indexes     []string // nil: the default; empty: none
+	fingerprint string   // of the expression; empty: the default
+	dedup       *bool
+	cvcAt       int // where among the members the cvc was given
+}
+
+// cvcLife is how long a cvc is kept.
+const cvcLife = time.Hour
+
+func (t *token) entity() entity { return entity{t.row.Type, t.row.ID} }
+
+// plain returns the data with the cvc where it was given.
+func (t *token) plain() jsonx.Value {
+	if t.cvc == "" {
+		return t.body.data
+	}
+	members := slices.Clone(t.body.data.Members())
+	at := min(t.body.cvcAt, len(members))
+	cvc := jsonx.Member{Name: "cvc", Value: jsonx.StringValue(t.cvc)}
+	return jsonx.ObjectValue(slices.Insert(members, at, cvc)...)
+}
+
+func (b *tokenBody) spec() *tokenSpec { return tokenSpecs[b.typ] }
+
+func (b *tokenBody) maskInForce() jsonx.Value {
+	if b.mask.IsZero() {
+		return b.spec().mask(b.data)
+	}
+	return b.mask
+}
+
+func (b *tokenBody) indexesInForce() []string {
+	if b.indexes == nil {
+		return b.spec().indexes
+	}
+	return b.indexes
+}
+
+func (b *tokenBody) fingerprintInForce() string {
+	if b.fingerprint == "" {
+		return b.spec().fingerprint
+	}
+	return b.fingerprint
+}
+
+// env is what expressions over this token see. The cvc is not part of it.
+func (b *tokenBody) env() expr.Env { return expr.Data(b.data, jsonx.Value{}) }
+
+func metadataValue(metadata map[string]string) jsonx.Value {
+	keys := make([]string, 0, len(metadata))
+	for k := range metadata {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	members := make([]jsonx.Member, len(keys))
+	for i, k := range keys {
+		members[i] = jsonx.Member{Name: k, Value: jsonx.StringValue(metadata[k])}
+	}
+	return jsonx.ObjectValue(members...)
+}
+
+// masked evaluates the mask. A mask that is absent, or fails on this data,
+// shows nothing.
+func (b *tokenBody) masked() jsonx.Value {
+	v, err := b.evalMask()
+	if err != nil {
+		return jsonx.Value{}
+	}
+	return v
+}
+
+func (b *tokenBody) evalMask() (jsonx.Value, error) {
+	mask := b.maskInForce()
+	if mask.IsZero() {
+		return mask, nil
+	}
+	tree, err := expr.CompileTree(mask)
+	if err != nil {
+		return mask, err
+	}
+	return tree.Eval(b.env())
+}
+
+// fingerprintValue evaluates the fingerprint expression to the text that is
+// fingerprinted.
+func (b *tokenBody) fingerprintValue() (string, error) {
+	t, err := expr.Compile(b.fingerprintInForce())
+	if err != nil {
+		return "", err
+	}
+	v, err := t.Eval(expr.Data(b.data, metadataValue(b.metadata)))
+	if err != nil {
+		return "", err
+	}
+	if v.IsNull() {
+		return "", errNoFingerprint
+	}
+	return stringOf(v), nil
+}
+
+// errNoFingerprint keeps tokens that lack a value from all having one
+// fingerprint.
+var errNoFingerprint = errors.New("must give a value for this data")
+
+// stringOf returns a string as it is, and anything else as compact JSON.
+func stringOf(v jsonx.Value) string {
+	if v.Kind() == jsonx.String {
+		return v.Text()
+	}
+	return string(v.JSON())
+}
+
+// indexValues evaluates the search indexes. Each must give one value.
+func (b *tokenBody) indexValues() ([]string, error) {
+	bad := &InvalidError{}
+	indexes := b.indexesInForce()
+	values := make([]string, 0, len(indexes))
+	for i, src := range indexes {
+		path := jsonx.JoinIndex("search_indexes", i)
+		t, err := expr.Compile(src)
+		if err != nil {
+			bad.addErr(path, err)
+			continue
+		}
+		v, err := t.Eval(b.env())
+		switch {
+		case err != nil:
+			bad.addErr(path, err)
+		case v.Kind() == jsonx.Array || v.Kind() == jsonx.Object || v.IsNull() || v.IsZero() || stringOf(v) == "":
+			bad.add(path, "must give one value that is not empty")
+		default:
+			values = append(values, stringOf(v))
+		}
+	}
+	return values, bad.err()
+}
+
+// Labels of keyed hashes.
+const (
+	labelFingerprint = "fingerprint"
+	labelExpression  = "expression"
+	labelDuplicate   = "duplicate"
+	labelMetadata    = "metadata"
+	labelIndex       = "index"
+	labelContainers  = "containers"
+)
+
+func (op *call) metadataHash(key, value string) storage.Hash {
+	return op.state.ring.Hash(labelMetadata, key, query.Fold(value))
+}
+
+func (op *call) indexHash(value string) storage.Hash { return op.state.ring.Hash(labelIndex, value) }
+
+// hashes returns what the token can be found by.
+func (op *call) hashes(b *tokenBody) ([]storage.Hash, error) {
+	values, err := b.indexValues()
+	if err != nil {
+		return nil, err
+	}
+	var out []storage.Hash
+	add := func(h storage.Hash) {
+		if !slices.Contains(out, h) {
+			out = append(out, h)
+		}
+	}
+	for k, v := range b.metadata {
+		add(op.metadataHash(k, v))
+	}
+	for _, v := range values {
+		add(op.indexHash(v))
+	}
+	return out, nil
+}
+
+// index fills in the columns that are computed from the body: fingerprint,
+// duplicate key and hashes.
+func (op *call) index(t *token) error {
+	bad := &InvalidError{}
+	value, err := t.body.fingerprintValue()
+	if err != nil {
+		bad.addErr("fingerprint_expression", err)
+	}
+	hashes, err := op.hashes(&t.body)
+	if err != nil {
+		bad.addErr("", err)
+	}
+	if bad.err() != nil {
+		return bad
+	}
+	ring, row := op.state.ring, &t.row
+	row.Hashes = hashes
+	row.Fingerprint = ring.MAC(labelFingerprint, row.Type, value)
+	row.Expression = ring.Hash(labelExpression, t.body.fingerprintInForce())
+	row.Dedup = storage.Hash{}
+	if op.deduplicates(&t.body) {
+		row.Dedup = ring.Hash(labelDuplicate, string(row.Fingerprint[:]), t.body.fingerprintInForce())
+	}
+	return nil
+}
+
+func (op *call) deduplicates(b *tokenBody) bool {
+	if b.dedup != nil {
+		return *b.dedup
+	}
+	return op.state.tenant.Settings.DeduplicateTokens
+}
+
+// setContainers puts the token in containers.
+func (op *call) setContainers(row *storage.Token, containers []string) {
+	row.Containers = containers
+	row.Set = op.state.ring.Hash(labelContainers, slices.Sorted(slices.Values(containers))...)
+}
+
+// tokenPlace binds a sealed field of a token to its row: to its id, its type,
+// the containers it is in, and the times that end it.
+func tokenPlace(row *storage.Token, field string) seal.Place {
+	return seal.Place{Entity: "token", ID: row.ID, Field: field, Bound: []string{
+		row.Type, strings.Join(row.Containers, ","), string(row.Ord[:]), bindTime(row.ExpiresAt),
+	}}
+}
+
+// cvcPlace also binds when the cvc ends.
+func cvcPlace(row *storage.Token) seal.Place {
+	p := tokenPlace(row, "cvc")
+	p.Bound = append(p.Bound, bindTime(row.CVCExpiresAt))
+	return p
+}
+
+// sealToken fills in the sealed columns. All other columns must be set already.
+func (op *call) sealToken(t *token) error {
+	row := &t.row
+	row.KeyVersion = op.state.ring.Version()
+	place := tokenPlace(row, "body")
+	body := t.body.encode()
+	if len(body) > op.v.cfg.MaxBytes {
+		return errorf(ErrTooLarge, "A token must have at most %d bytes.", op.v.cfg.MaxBytes)
+	}
+	var err error
+	if row.Body, err = op.seal(&place, body); err != nil {
+		return err
+	}
+	row.CVC = nil
+	if t.cvc == "" {
+		row.CVCExpiresAt = time.Time{}
+		return nil
+	}
+	place = cvcPlace(row)
+	row.CVC, err = op.seal(&place, []byte(t.cvc))
+	return err
+}
+
+// openToken reads a row.
+func (op *call) openToken(ctx context.Context, row *storage.Token) (*token, error) {
+	t := &token{row: *row}
+	t.row.Tenant = op.tenantID()
+	place := tokenPlace(row, "body")
+	plain, err := op.open(ctx, &place, row.KeyVersion, row.Body)
+	if err != nil {
+		return nil, err
+	}
+	t.body.typ = TokenType(row.Type)
+	if t.body.spec() == nil || t.body.decode(plain) != nil {
+		return nil, errors.New("vault: token " + uuid.UUID(row.Ord).String() + ": the sealed body is not what this version writes")
+	}
+	if row.CVC != nil && row.CVCExpiresAt.After(op.now) {
+		place = cvcPlace(row)
+		cvc, err := op.open(ctx, &place, row.KeyVersion, row.CVC)
+		if err != nil {
+			return nil, err
+		}
+		t.cvc = string(cvc)
+	}
+	return t, nil
+}
+
+// bodyVersion is the first byte of an encoded body.
+const bodyVersion = 1
+
+// Flags of an encoded body.
+const (
+	flagIndexes = 1 << iota // search indexes are given
+	flagDedupOn
+	flagDedupOff
+)
+
+// encode writes the body: a version, flags, the place of the cvc, and each
+// field after its length. Absent fields have none.
+func (b *tokenBody) encode() []byte {
+	var flags byte
+	if b.indexes != nil {
+		flags |= flagIndexes
+	}
+	if b.dedup != nil && *b.dedup {
+		flags |= flagDedupOn
+	}
+	if b.dedup != nil && !*b.dedup {
+		flags |= flagDedupOff
+	}
+	data := b.data.JSON()
+	dst := make([]byte, 0, len(data)+64)
+	dst = append(dst, bodyVersion, flags, byte(b.cvcAt))
+	dst = appendField(dst, data)
+	if b.mask.IsZero() {
+		dst = appendField(dst, nil)
+	} else {
+		dst = appendField(dst, b.mask.JSON())
+	}
+	dst = appendField(dst, marshalUnlessEmpty(b.metadata, len(b.metadata)))
+	dst = appendField(dst, marshalUnlessEmpty(b.indexes, len(b.indexes)))
+	return appendField(dst, []byte(b.fingerprint))
+}
+
+func appendField(dst, field []byte) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(field))), field...)
+}
+
+func marshalUnlessEmpty(v any, n int) []byte {
+	if n == 0 {
+		return nil
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic("vault: strings do not encode: " + err.Error()) // unreachable
+	}
+	return text
+}
+
+var errBody = errors.New("vault: not a token body")
+
+// decode reads what encode wrote.
+func (b *tokenBody) decode(src []byte) error {
+	if len(src) < 3 || src[0] != bodyVersion {
+		return errBody
+	}
+	flags := src[1]
+	b.cvcAt = int(src[2])
+	var fields [5][]byte
+	rest := src[3:]
+	for i := range fields {
+		n, width := binary.Uvarint(rest)
+		if width <= 0 || uint64(len(rest)-width) < n {
+			return errBody
+		}
+		fields[i], rest = rest[width:width+int(n)], rest[width+int(n):]
+	}
+	if flags&flagIndexes != 0 {
+		b.indexes = []string{}
+	}
+	if flags&(flagDedupOn|flagDedupOff) != 0 {
+		on := flags&flagDedupOn != 0
+		b.dedup = &on
+	}
+	b.fingerprint = string(fields[4])
+	return b.decodeJSON(fields)
+}
+
+func (b *tokenBody) decodeJSON(fields [5][]byte) error {
+	var err error
+	if b.data, err = jsonx.Parse(fields[0], storedLimits); err != nil {
+		return errBody
+	}
+	if len(fields[1]) > 0 {
+		if b.mask, err = jsonx.Parse(fields[1], storedLimits); err != nil {
+			return errBody
+		}
+	}
+	if len(fields[2]) > 0 && json.Unmarshal(fields[2], &b.metadata) != nil {
+		return errBody
+	}
+	if len(fields[3]) > 0 && json.Unmarshal(fields[3], &b.indexes) != nil {
+		return errBody
+	}
+	return nil
+}
+
+// storedLimits lets pass whatever was accepted once, also through a merge.
+var storedLimits = jsonx.Limits{Depth: 1000}

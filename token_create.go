@@ -1,0 +1,436 @@
+package vault
+
+import (
+	"context"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/expr"
+	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// Bounds on what a token may carry.
+const (
+	maxMetadata      = 50
+	maxMetadataKey   = 100
+	maxMetadataValue = 1000
+	maxIndexes       = 10
+	minID, maxID     = 3, 400
+	maxAliasTries    = 10
+)
+
+// CreateToken stores a value and returns the token that stands for it, with
+// its data masked (permission token:create on each container).
+//
+// With deduplication on, a token of the same content is returned instead and
+// nothing is stored; a client that may not read that token learns no more of
+// it than its id, type, fingerprint and containers.
+func (c *Client) CreateToken(ctx context.Context, p TokenParams) (*Token, error) {
+	op, err := c.begin(ctx, access.TokenCreate)
+	if err != nil {
+		return nil, err
+	}
+	bad := &InvalidError{}
+	d := op.draft(p, bad)
+	if err := bad.err(); err != nil {
+		return nil, err
+	}
+	if err := op.mayCreate(d); err != nil {
+		return nil, err
+	}
+	return op.create(ctx, d)
+}
+
+// draft is a token to be: checked, evaluated, and not yet named or sealed.
+type draft struct {
+	token
+	fixedID string         // given as it is
+	idExpr  *expr.Template // or to be evaluated
+	shown   jsonx.Value    // the evaluated mask
+	tries   int
+}
+
+// draft checks parameters and evaluates their expressions. What is wrong with
+// them it adds to bad; then the draft is of no use.
+func (op *call) draft(p TokenParams, bad *InvalidError) *draft {
+	d := op.checkParams(p, bad)
+	if bad.err() == nil {
+		op.evaluate(d, bad)
+	}
+	return d
+}
+
+// checkParams checks everything that can be told without evaluating.
+func (op *call) checkParams(p TokenParams, bad *InvalidError) *draft {
+	d := &draft{}
+	spec := tokenSpecs[p.Type]
+	switch {
+	case p.Type == "":
+		bad.add("type", "is required")
+	case spec == nil:
+		bad.add("type", "must be one of %s", typeNames())
+	}
+	data, err := parseJSON("data", p.Data)
+	if err != nil {
+		bad.addErr("", err)
+	} else if data.IsZero() || data.IsNull() {
+		bad.add("data", "is required")
+	}
+	if bad.err() != nil {
+		return nil
+	}
+	d.body.typ = p.Type
+	d.setData(data, op.now, bad)
+	mask, err := parseJSON("mask", p.Mask)
+	if err != nil {
+		bad.addErr("", err)
+	}
+	d.body.mask = nonNull(mask)
+	d.body.metadata, d.body.indexes, d.body.dedup = p.Metadata, p.SearchIndexes, p.DeduplicateToken
+	d.body.fingerprint = p.FingerprintExpression
+	d.row.Type, d.row.CreatedAt, d.row.CreatedBy = string(p.Type), op.now, storage.ID(op.creator)
+	if p.ExpiresAt != nil {
+		d.row.ExpiresAt = p.ExpiresAt.UTC().Truncate(time.Microsecond)
+	}
+	containers := p.Containers
+	if containers == nil {
+		containers = []string{spec.container}
+	}
+	op.checkBody(&d.token, containers, bad)
+	d.checkGivenID(p.ID, bad)
+	return d
+}
+
+func nonNull(v jsonx.Value) jsonx.Value {
+	if v.IsNull() {
+		return jsonx.Value{}
+	}
+	return v
+}
+
+// setData validates data and takes the cvc out of it.
+func (t *token) setData(data jsonx.Value, now time.Time, bad *InvalidError) {
+	typ := t.body.typ
+	if typ == Card || typ == Bank {
+		data = withoutNulls(data)
+	}
+	t.body.spec().check(bad, "data", data)
+	if typ == Card {
+		for i, m := range data.Members() {
+			if m.Name == "cvc" {
+				t.cvc, t.body.cvcAt = m.Value.Text(), i
+				t.row.CVCExpiresAt = now.Add(cvcLife)
+			}
+		}
+		data = data.Without("cvc")
+	}
+	t.body.data = data
+}
+
+// withoutNulls leaves out members that are null: they are the same as absent.
+func withoutNulls(v jsonx.Value) jsonx.Value {
+	var names []string
+	for _, m := range v.Members() {
+		if m.Value.IsNull() {
+			names = append(names, m.Name)
+		}
+	}
+	if names == nil {
+		return v
+	}
+	return v.Without(names...)
+}
+
+// checkBody checks what create and update have in common, and puts the token
+// in its containers.
+func (op *call) checkBody(t *token, containers []string, bad *InvalidError) {
+	clean, problems := access.CheckContainers(containers)
+	bad.addProblems(problems)
+	op.setContainers(&t.row, clean)
+	checkMetadata(t.body.metadata, bad)
+	if len(t.body.indexes) > maxIndexes {
+		bad.add("search_indexes", "must have at most %d expressions", maxIndexes)
+	}
+	if _, err := expr.CompileTree(t.body.mask); err != nil {
+		bad.addErr("mask", err)
+	}
+	if _, err := expr.Compile(t.body.fingerprintInForce()); err != nil {
+		bad.addErr("fingerprint_expression", err)
+	}
+	if e := t.row.ExpiresAt; !e.IsZero() && !e.After(op.now) {
+		bad.add("expires_at", "must lie in the future")
+	}
+}
+
+func checkMetadata(metadata map[string]string, bad *InvalidError) {
+	if len(metadata) > maxMetadata {
+		bad.add("metadata", "must have at most %d pairs", maxMetadata)
+		return
+	}
+	for key, value := range metadata {
+		path := jsonx.JoinName("metadata", key)
+		if n := utf8.RuneCountInString(key); n < 1 || n > maxMetadataKey {
+			bad.add("metadata", "must have keys of 1 to %d characters", maxMetadataKey)
+			continue
+		}
+		if utf8.RuneCountInString(value) > maxMetadataValue {
+			bad.add(path, "must have at most %d characters", maxMetadataValue)
+		}
+		_ = checkText(bad, "metadata", key) && checkText(bad, path, value)
+	}
+}
+
+// evaluate computes the mask, the fingerprint and the indexes.
+func (op *call) evaluate(d *draft, bad *InvalidError) {
+	var err error
+	if d.shown, err = d.body.evalMask(); err != nil {
+		bad.addErr("mask", err)
+	}
+	if err := op.index(&d.token); err != nil {
+		bad.addErr("", err)
+	}
+}
+
+// checkGivenID checks an id that the caller chose, or compiles its expression.
+func (d *draft) checkGivenID(id string, bad *InvalidError) {
+	switch {
+	case id == "":
+	case expr.HasExpression(id):
+		t, err := expr.Compile(id)
+		if err != nil {
+			bad.addErr("id", err)
+		}
+		d.idExpr = t
+	default:
+		d.fixedID = id
+		if msg := d.idProblem(id); msg != "" {
+			bad.add("id", "%s", msg)
+		}
+	}
+}
+
+// idForbidden lists characters that an id must not hold: those that mean
+// something in URLs, expressions and queries.
+const idForbidden = "#/\\+?[]|&=%<>{}^\"'`:"
+
+// idProblem says what is wrong with an id; "" when nothing is.
+func (d *draft) idProblem(id string) string {
+	n := utf8.RuneCountInString(id)
+	switch {
+	case n < minID || n > maxID:
+		return "must have 3 to 400 characters"
+	case !utf8.ValidString(id) || strings.ContainsFunc(id, unicode.IsControl):
+		return "must be valid Unicode text without control characters"
+	case strings.ContainsAny(id, idForbidden):
+		return "must not contain any of # / \\ + ? [ ] | & = % < > { } ^ : or quotes"
+	case strings.TrimSpace(id) != id:
+		return "must not start or end with a space"
+	case id == "search":
+		return "is a reserved word"
+	case d.revealedBy(id):
+		return "must not hold the token's own data: ids stand in URLs and logs"
+	}
+	return ""
+}
+
+// revealedBy reports whether an id gives the data away: it is the whole of it,
+// or holds its card or account number, with or without separators.
+func (d *draft) revealedBy(id string) bool {
+	if id == stringOf(d.body.data) {
+		return true
+	}
+	secret := d.body.spec().secret
+	if secret == nil {
+		return false
+	}
+	number := secret(d.body.data)
+	if number == "" {
+		return false
+	}
+	digits := strings.Map(func(r rune) rune {
+		if r < '0' || r > '9' {
+			return -1
+		}
+		return r
+	}, id)
+	return strings.Contains(id, number) || len(number) >= 8 && strings.Contains(digits, number)
+}
+
+// mayCreate asks for token:create on the containers of a draft.
+func (op *call) mayCreate(d *draft) error {
+	if _, ok := op.grant.Decide(access.TokenCreate, d.fixedID, d.row.Containers); !ok {
+		return errorf(ErrForbidden, "The permission token:create is needed on each container of the token.")
+	}
+	return nil
+}
+
+// name gives a draft its id and its place in lists.
+func (op *call) name(d *draft) error {
+	ord := op.v.idAt(op.now)
+	d.row.Ord = storage.ID(ord)
+	switch {
+	case d.fixedID != "":
+		d.row.ID = d.fixedID
+		return nil
+	case d.idExpr == nil || d.tries >= maxAliasTries:
+		d.row.ID = ord.String()
+		return nil
+	}
+	return op.alias(d, ord)
+}
+
+// alias evaluates an id expression. An alias is random, so one that happens to
+// give the data away is drawn again; one that always does is refused.
+func (op *call) alias(d *draft, ord uuid.UUID) error {
+	var problem string
+	for ; d.tries < maxAliasTries; d.tries++ {
+		v, err := d.idExpr.Eval(d.body.env())
+		if err != nil {
+			bad := &InvalidError{}
+			bad.addErr("id", err)
+			return bad
+		}
+		id := stringOf(v)
+		if problem = d.idProblem(id); problem == "" {
+			d.row.ID = id
+			d.tries++
+			return nil
+		}
+	}
+	if problem != "" {
+		return invalid("id", "%s", problem)
+	}
+	d.row.ID = ord.String()
+	return nil
+}
+
+// create stores a draft, or returns the token that it duplicates.
+func (op *call) create(ctx context.Context, d *draft) (*Token, error) {
+	for range maxAttempts {
+		if dup, err := op.duplicateOf(ctx, &d.token, ""); err != nil || dup != nil {
+			return op.existing(ctx, dup, err)
+		}
+		if err := op.name(d); err != nil {
+			return nil, err
+		}
+		if err := op.sealToken(&d.token); err != nil {
+			return nil, err
+		}
+		ch := op.change()
+		ch.InsertTokens = []storage.Token{d.row}
+		ch.Logs = []storage.Log{op.entry(opCreate, d.row.Type, d.row.ID)}
+		if op.held != nil && d.fixedID != "" {
+			if err := op.mustBeFree(ctx, d.row.ID); err != nil {
+				return nil, err
+			}
+		}
+		err := op.write(ctx, ch)
+		if err == nil {
+			return d.created(op), nil
+		}
+		if err := op.makeRoom(ctx, &d.token, d.fixedID != "", err); err != nil {
+			return nil, err
+		}
+	}
+	return nil, errorf(ErrConflict, "The token could not be created because others were faster; try again.")
+}
+
+// created returns a new token as its creator sees it: masked.
+func (d *draft) created(op *call) *Token {
+	d.row.Tenant = op.tenantID()
+	out := d.view(access.Redact)
+	out.Data = jsonOf(d.shown)
+	return out
+}
+
+// duplicateOf returns a token with the same content, if the token is to be
+// deduplicated and there is one.
+func (op *call) duplicateOf(ctx context.Context, t *token, except string) (*storage.Token, error) {
+	if t.row.Dedup == (storage.Hash{}) {
+		return nil, nil
+	}
+	return op.v.store.Duplicate(ctx, op.tenantID(), storage.Duplicate{
+		Fingerprint: t.row.Fingerprint, Expression: t.row.Expression, Except: except, Now: op.now,
+	})
+}
+
+// existing returns a token that was there before: masked for a client that may
+// read it, and otherwise no more than its name.
+func (op *call) existing(ctx context.Context, row *storage.Token, err error) (*Token, error) {
+	if err != nil {
+		return nil, err
+	}
+	t, err := op.openToken(ctx, row)
+	if err != nil {
+		return nil, err
+	}
+	if err := op.logReads(ctx, opRead, t.entity()); err != nil {
+		return nil, err
+	}
+	transform, ok := op.grant.Decide(access.TokenRead, row.ID, row.Containers)
+	if ok {
+		return t.view(min(transform, access.Mask)), nil
+	}
+	full := t.view(access.Redact)
+	return &Token{ID: full.ID, TenantID: full.TenantID, Type: full.Type, Fingerprint: full.Fingerprint, Containers: full.Containers}, nil
+}
+
+// mustBeFree reports ErrConflict when an id is taken. Inside Once a write is
+// held back, so the question has to be asked beforehand.
+func (op *call) mustBeFree(ctx context.Context, id string) error {
+	rows, err := op.v.store.Tokens(ctx, op.tenantID(), []string{id})
+	if err != nil {
+		return err
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	if !expiredRow(&rows[0], op.now) {
+		return errTokenExists
+	}
+	return op.v.expireTokens(ctx, rows)
+}
+
+var errTokenExists = errorf(ErrConflict, "A token with this id already exists.")
+
+// makeRoom looks at why a token could not be written. It returns nil when the
+// reason is gone and another attempt may succeed: the duplicate can now be
+// read, an alias will be drawn anew, or the row that was in the way had
+// expired and is deleted.
+func (op *call) makeRoom(ctx context.Context, t *token, fixedID bool, err error) error {
+	conflict, ok := asConflict(err)
+	if !ok {
+		return err
+	}
+	var rows []storage.Token
+	switch conflict.Kind {
+	case storage.TokenIDTaken:
+		rows, err = op.v.store.Tokens(ctx, op.tenantID(), []string{t.row.ID})
+	case storage.DuplicateTaken:
+		var row *storage.Token
+		row, err = op.v.store.Duplicate(ctx, op.tenantID(), storage.Duplicate{
+			Fingerprint: t.row.Fingerprint, Expression: t.row.Expression, Except: t.row.ID,
+		})
+		if row != nil {
+			rows = []storage.Token{*row}
+		}
+	default:
+		return err
+	}
+	if err != nil || len(rows) == 0 {
+		return err
+	}
+	if expiredRow(&rows[0], op.now) {
+		return op.v.expireTokens(ctx, rows)
+	}
+	if conflict.Kind == storage.TokenIDTaken && fixedID {
+		return errTokenExists
+	}
+	return nil
+}

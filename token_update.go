@@ -1,0 +1,227 @@
+package vault
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// UpdateToken changes a token by a JSON merge patch (RFC 7386) and returns it
+// masked (permission token:update on its containers, and on the new ones if it
+// moves). The patch may hold data, mask and metadata, which are merged, and
+// containers, search_indexes, fingerprint_expression, deduplicate_token and
+// expires_at, which are replaced; null brings a default back.
+//
+// A patch that changes mask, fingerprint expression or search indexes over data
+// that stays stored needs the right to see that data in clear. One that would
+// make the token a duplicate changes nothing and returns the existing token, as
+// CreateToken does.
+func (c *Client) UpdateToken(ctx context.Context, id string, patch any) (*Token, error) {
+	op, err := c.begin(ctx, access.TokenUpdate)
+	if err != nil {
+		return nil, err
+	}
+	p, err := readPatch(patch)
+	if err != nil {
+		return nil, err
+	}
+	for range maxAttempts {
+		t, err := retryStale(func() (*Token, error) { return op.update(ctx, id, p) })
+		if err != errRetryUpdate {
+			return t, err
+		}
+	}
+	return nil, errorf(ErrConflict, "The token could not be updated because others were faster; try again.")
+}
+
+// tokenPatch is a merge patch of a token. An absent field is zero; null is a
+// value of its own.
+type tokenPatch struct {
+	data, mask, metadata, containers jsonx.Value
+	indexes, fingerprint             jsonx.Value
+	dedup, expires                   jsonx.Value
+
+	texts tokenTexts
+}
+
+// tokenTexts holds the replaced fields in their Go form.
+type tokenTexts struct {
+	containers, indexes []string
+	fingerprint         string
+	dedup               *bool
+	expires             *time.Time
+}
+
+func readPatch(patch any) (*tokenPatch, error) {
+	v, err := parseJSON("", patch)
+	if err != nil {
+		return nil, err
+	}
+	p := &tokenPatch{}
+	bad := &InvalidError{}
+	readFields(v, "", bad, func(r *fieldReader) {
+		for name, dst := range map[string]*jsonx.Value{
+			"data": &p.data, "mask": &p.mask, "metadata": &p.metadata, "containers": &p.containers, "search_indexes": &p.indexes,
+			"fingerprint_expression": &p.fingerprint, "deduplicate_token": &p.dedup, "expires_at": &p.expires,
+		} {
+			*dst = v.Get(name)
+			r.known[name] = true
+		}
+		p.texts = tokenTexts{r.texts("containers"), r.texts("search_indexes"), r.text("fingerprint_expression"),
+			r.optionalBool("deduplicate_token"), r.expiry("expires_at")}
+		if p.metadata.Kind() != jsonx.Object && !p.metadata.IsNull() && !p.metadata.IsZero() {
+			bad.add("metadata", "must be of type object")
+		}
+	})
+	if p.data.IsNull() {
+		bad.add("data", "is required: it can be changed but not removed")
+	}
+	return p, bad.err()
+}
+
+// errRetryUpdate asks for another attempt after a conflict was cleared away.
+var errRetryUpdate = errorf(ErrConflict, "try again")
+
+// update reads, patches and writes a token once.
+func (op *call) update(ctx context.Context, id string, p *tokenPatch) (*Token, error) {
+	row, err := op.tokenRow(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := op.grant.Decide(access.TokenUpdate, row.ID, row.Containers); !ok {
+		return nil, errForbiddenToken(access.TokenUpdate)
+	}
+	old, err := op.openToken(ctx, row)
+	if err != nil {
+		return nil, err
+	}
+	bad := &InvalidError{}
+	t := op.patched(old, p, bad)
+	if err := bad.err(); err != nil {
+		return nil, err
+	}
+	if _, ok := op.grant.Decide(access.TokenUpdate, row.ID, t.row.Containers); !ok {
+		return nil, errorf(ErrForbidden, "The permission token:update is needed on the containers that the token is moved to.")
+	}
+	if p.looksAt(old, t) && op.grant.Best(row.ID, row.Containers) != access.Reveal {
+		return nil, errorf(ErrForbidden, "Changing mask, fingerprint_expression or search_indexes needs the right to see the token's data in clear.")
+	}
+	if err := op.index(t); err != nil {
+		return nil, err
+	}
+	return op.saveToken(ctx, old, t)
+}
+
+// saveToken writes a patched token, unless it has become a duplicate.
+func (op *call) saveToken(ctx context.Context, old, t *token) (*Token, error) {
+	if dup, err := op.duplicateOf(ctx, t, t.row.ID); err != nil || dup != nil {
+		return op.existing(ctx, dup, err)
+	}
+	if err := op.sealToken(t); err != nil {
+		return nil, err
+	}
+	ch := op.change()
+	ch.UpdateTokens = []storage.TokenUpdate{{Rev: old.row.Rev, OldSet: old.row.Set, Token: t.row}}
+	ch.Logs = []storage.Log{op.entry(opUpdate, t.row.Type, t.row.ID)}
+	if err := op.write(ctx, ch); err != nil {
+		if err := op.makeRoom(ctx, t, false, err); err != nil {
+			return nil, err
+		}
+		return nil, errRetryUpdate
+	}
+	return t.view(access.Mask), nil
+}
+
+// patched returns the token as the patch makes it.
+func (op *call) patched(old *token, p *tokenPatch, bad *InvalidError) *token {
+	t := *old
+	t.row.ModifiedAt, t.row.ModifiedBy = op.now, storage.ID(op.creator)
+	op.patchData(&t, p, bad)
+	switch {
+	case p.mask.IsNull():
+		t.body.mask = jsonx.Value{}
+	case !p.mask.IsZero():
+		t.body.mask = jsonx.Merge(old.body.maskInForce(), p.mask)
+	}
+	t.body.metadata = mergeMetadata(old.body.metadata, p.metadata, bad)
+	if !p.indexes.IsZero() {
+		t.body.indexes = p.texts.indexes
+	}
+	if !p.fingerprint.IsZero() {
+		t.body.fingerprint = p.texts.fingerprint
+	}
+	if !p.dedup.IsZero() {
+		t.body.dedup = p.texts.dedup
+	}
+	if !p.expires.IsZero() {
+		t.row.ExpiresAt = time.Time{}
+		if p.texts.expires != nil {
+			t.row.ExpiresAt = *p.texts.expires
+		}
+	}
+	containers := old.row.Containers
+	switch {
+	case p.containers.IsNull():
+		containers = []string{t.body.spec().container}
+	case !p.containers.IsZero():
+		containers = p.texts.containers
+	}
+	op.checkBody(&t, containers, bad)
+	return &t
+}
+
+// patchData merges data. A cvc in the patch starts a new hour; one that the
+// patch does not name keeps what is left of its own.
+func (op *call) patchData(t *token, p *tokenPatch, bad *InvalidError) {
+	if p.data.IsZero() {
+		return
+	}
+	cvc, ends := t.cvc, t.row.CVCExpiresAt
+	t.cvc, t.row.CVCExpiresAt = "", time.Time{}
+	t.setData(jsonx.Merge(t.body.data, p.data), op.now, bad)
+	if len(t.body.data.JSON()) > op.v.cfg.MaxBytes {
+		bad.add("data", "must have at most %d bytes", op.v.cfg.MaxBytes)
+	}
+	if t.body.typ == Card && p.data.Get("cvc").IsZero() {
+		t.cvc, t.row.CVCExpiresAt = cvc, ends
+	}
+}
+
+// mergeMetadata applies a merge patch to pairs of strings.
+func mergeMetadata(old map[string]string, patch jsonx.Value, bad *InvalidError) map[string]string {
+	if patch.IsZero() {
+		return old
+	}
+	merged := map[string]string{}
+	if patch.Kind() == jsonx.Object {
+		for k, v := range old {
+			merged[k] = v
+		}
+	}
+	for _, m := range patch.Members() {
+		switch m.Value.Kind() {
+		case jsonx.Null:
+			delete(merged, m.Name)
+		case jsonx.String:
+			merged[m.Name] = m.Value.Text()
+		default:
+			bad.add(jsonx.JoinName("metadata", m.Name), "must be of type string")
+		}
+	}
+	return merged
+}
+
+// looksAt reports whether the patch lays a new expression over data that was
+// stored before: a way to see what one may not read.
+func (p *tokenPatch) looksAt(old, t *token) bool {
+	if !p.data.IsZero() && (p.data.Kind() != jsonx.Object || old.body.data.Kind() != jsonx.Object) {
+		return false // nothing of the old data stays
+	}
+	return !p.mask.IsZero() && !old.body.maskInForce().Equal(t.body.maskInForce()) ||
+		!p.fingerprint.IsZero() && old.body.fingerprintInForce() != t.body.fingerprintInForce() ||
+		!p.indexes.IsZero() && !slices.Equal(old.body.indexesInForce(), t.body.indexesInForce())
+}

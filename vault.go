@@ -1,0 +1,234 @@
+// Package vault keeps sensitive values and gives out tokens in their place.
+//
+// A program opens a vault on a database and works in it as a tenant:
+//
+//	store, err := sqlite.Open(ctx, "vault.db")
+//	v, err := vault.Open(ctx, store, key, nil)
+//	defer v.Close()
+//	acme, err := v.CreateTenant(ctx, "Acme")
+//	c := v.Tenant(acme.ID)
+//	tok, err := c.CreateToken(ctx, vault.TokenParams{Type: vault.Card, Data: vault.CardData{Number: "4242424242424242"}})
+//
+// A [Client] is an identity: the tenant itself, one of its applications, or a
+// session. Every operation is a method of a Client, checks its permission, and
+// writes its entry to the audit log. [Vault.Authenticate] turns an API key into
+// a Client; package httpserver puts the same operations behind REST.
+//
+// # Guarantees
+//
+//   - A write that returned nil is on disk together with its log entry; a write
+//     that returned an error left nothing.
+//   - A value exists in clear only in the memory of this process, for the
+//     length of a call. The database holds ciphertext and keyed hashes; errors
+//     and log lines hold names and rules.
+//   - A tenant's data is sealed under keys of its own, and no query spans
+//     tenants.
+//   - Several processes may open one database; nothing depends on a lock held
+//     in one of them.
+//
+// The methods of Vault and Client are safe for concurrent use.
+package vault
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/seal"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// Storage is the database that a vault is opened on: storage/sqlite,
+// storage/postgres, or one's own.
+type Storage = storage.Storage
+
+// Config adjusts a vault. The zero value is safe and complete.
+type Config struct {
+	// Now is the clock that decides what has expired. Default time.Now.
+	Now func() time.Time
+
+	// SweepEvery is the time between sweeps, which delete what has expired.
+	// Default 5 minutes. A negative value means that the program calls
+	// [Vault.Sweep] itself.
+	SweepEvery time.Duration
+
+	// StrictReadLogs makes log entries of reads as durable as those of writes.
+	// By default they survive a crash of the process, but a power loss may take
+	// those of the last second.
+	StrictReadLogs bool
+
+	// MaxBytes bounds the JSON of one call. Default 5 MiB.
+	MaxBytes int
+
+	// MaxTokens bounds how many tokens one Tokenize makes. Default 20,000.
+	MaxTokens int
+
+	// Runtime runs the code of reactors and proxy transforms. Without one they
+	// can neither be written nor run. The vault closes it.
+	Runtime Runtime
+
+	// Logger takes what goes wrong in the background. It never gets a value.
+	// Default: nothing is logged.
+	Logger *slog.Logger
+
+	// KeyAge is the longest time that a node works with keys and settings it
+	// has read before it reads them again. Default one second, at most ten.
+	KeyAge time.Duration
+}
+
+// Defaults and bounds of Config.
+const (
+	defaultSweepEvery = 5 * time.Minute
+	defaultMaxBytes   = 5 << 20
+	defaultMaxTokens  = 20_000
+	defaultKeyAge     = time.Second
+	maxKeyAge         = 10 * time.Second
+)
+
+func (cfg *Config) withDefaults() (Config, error) {
+	var c Config
+	if cfg != nil {
+		c = *cfg
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.SweepEvery == 0 {
+		c.SweepEvery = defaultSweepEvery
+	}
+	if c.MaxBytes <= 0 {
+		c.MaxBytes = defaultMaxBytes
+	}
+	if c.MaxTokens <= 0 {
+		c.MaxTokens = defaultMaxTokens
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.KeyAge == 0 {
+		c.KeyAge = defaultKeyAge
+	}
+	if c.KeyAge < 0 || c.KeyAge > maxKeyAge {
+		return c, fmt.Errorf("vault: Config.KeyAge must be between 0 and %s", maxKeyAge)
+	}
+	return c, nil
+}
+
+// Vault is an open vault. Get one from [Open].
+type Vault struct {
+	store  storage.Storage
+	master AEAD
+	cfg    Config
+
+	// horizon is how long a node may go on with keys that it has read.
+	horizon time.Duration
+
+	tenants *tenantCache
+	auth    *authCache
+	flight  inFlight
+	ids     idSource
+
+	stop context.CancelFunc
+	done sync.WaitGroup
+}
+
+// Open opens a vault on a database under a master key. A new database is set
+// up; one that was sealed under another master key is refused with
+// ErrWrongKey. The vault owns the store from then on, also when Open fails,
+// and Close closes it. cfg may be nil.
+func Open(ctx context.Context, store Storage, key AEAD, cfg *Config) (*Vault, error) {
+	v, err := open(ctx, store, key, cfg)
+	if err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	return v, nil
+}
+
+func open(ctx context.Context, store Storage, key AEAD, cfg *Config) (*Vault, error) {
+	c, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	v := &Vault{store: store, master: key, cfg: c, horizon: maxKeyAge}
+	v.tenants = newTenantCache(v)
+	v.auth = newAuthCache()
+	if err := v.checkMaster(ctx); err != nil {
+		return nil, err
+	}
+	background, stop := context.WithCancel(context.Background())
+	v.stop = stop
+	if c.SweepEvery > 0 {
+		v.done.Go(func() { v.sweepLoop(background) })
+	}
+	return v, nil
+}
+
+// Close stops background work, waits for it, and closes the store and the
+// runtime.
+func (v *Vault) Close() error {
+	v.stop()
+	v.done.Wait()
+	var errs []error
+	if v.cfg.Runtime != nil {
+		errs = append(errs, v.cfg.Runtime.Close())
+	}
+	return errors.Join(append(errs, v.store.Close())...)
+}
+
+// Ping reports whether the database answers.
+func (v *Vault) Ping(ctx context.Context) error { return v.store.Ping(ctx) }
+
+// checkMaster proves that the master key is the one that the database was set
+// up with, by a ring that holds no tenant's data. A new database gets one.
+func (v *Vault) checkMaster(ctx context.Context) error {
+	var none storage.ID
+	recs, err := v.store.Records(ctx, none, kindRing, []storage.ID{none})
+	if err != nil {
+		return fmt.Errorf("vault: open: %w", err)
+	}
+	if len(recs) == 0 {
+		err := v.storeCheck(ctx)
+		if !errors.Is(err, storage.ErrExists) {
+			return err
+		}
+		// Another node set the database up meanwhile: its key must be ours.
+		return v.checkMaster(ctx)
+	}
+	if _, err := seal.Unwrap(v.master, none, recs[0].Body); errors.Is(err, seal.ErrOpen) {
+		return fmt.Errorf("%w: %w", ErrWrongKey, err)
+	} else if err != nil {
+		return fmt.Errorf("vault: open: %w", err)
+	}
+	return nil
+}
+
+func (v *Vault) storeCheck(ctx context.Context) error {
+	ring, err := seal.NewRing()
+	if err != nil {
+		return err
+	}
+	wrapped, err := ring.Wrap(v.master, storage.ID{})
+	if err != nil {
+		return err
+	}
+	now := v.now()
+	return v.store.Write(ctx, &storage.Change{
+		Now:           now,
+		InsertRecords: []storage.Record{{Kind: kindRing, Body: wrapped, CreatedAt: now}},
+	})
+}
+
+// now is the vault's clock, in the precision that the database keeps.
+func (v *Vault) now() time.Time { return v.cfg.Now().UTC().Truncate(time.Microsecond) }
+
+// Tenant returns a Client that acts as the tenant itself: the embedding
+// program, which may do everything. It does not check that the tenant exists;
+// the first operation does.
+func (v *Vault) Tenant(id uuid.UUID) *Client {
+	return &Client{v: v, tenant: id, grant: trusted, creator: id}
+}
