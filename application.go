@@ -41,7 +41,6 @@ type Application struct {
 	ExpiresAt   *time.Time   `json:"expires_at,omitempty"` // the key stops working
 
 	hash storage.Key
-	rev  int64
 }
 
 func (a *Application) expired(now time.Time) bool {
@@ -111,14 +110,7 @@ func (c *Client) CreateApplication(ctx context.Context, p ApplicationParams) (*A
 		Permissions: p.Permissions, Rules: p.Rules, ExpiresAt: p.ExpiresAt, CreatedBy: op.creator, CreatedAt: op.now,
 	}
 	app.hash = hashKey(app.Key)
-	rec, err := op.applicationRecord(app)
-	if err != nil {
-		return nil, err
-	}
-	ch := op.change()
-	ch.InsertRecords = []storage.Record{rec}
-	ch.Logs = []storage.Log{op.entry(opCreate, kindApplication, app.ID.String())}
-	return app, op.write(ctx, ch)
+	return createRecord(ctx, op, app, op.applicationRecord)
 }
 
 func keyKind(t ApplicationType) string {
@@ -138,7 +130,7 @@ func (op *call) openApplication(ctx context.Context, rec *storage.Record) (*Appl
 	if err := op.openRecord(ctx, rec, app); err != nil {
 		return nil, err
 	}
-	app.hash, app.rev = rec.Key, rec.Rev
+	app.hash = rec.Key
 	return app, nil
 }
 
@@ -157,11 +149,7 @@ func (c *Client) GetApplication(ctx context.Context, id uuid.UUID) (*Application
 	if err != nil {
 		return nil, err
 	}
-	app, err := op.application(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	return app, op.logReads(ctx, opRead, entity{kindApplication, id.String()})
+	return getRecord(ctx, op, kindApplication, id, op.openApplication)
 }
 
 // OwnApplication returns the application that the client acts as. It needs no
@@ -174,11 +162,7 @@ func (c *Client) OwnApplication(ctx context.Context) (*Application, error) {
 	if op.app == nil {
 		return nil, errorf(ErrNotFound, "The tenant itself has no application.")
 	}
-	app, err := op.application(ctx, op.app.ID)
-	if err != nil {
-		return nil, err
-	}
-	return app, op.logReads(ctx, opRead, entity{kindApplication, app.ID.String()})
+	return getRecord(ctx, op, kindApplication, op.app.ID, op.openApplication)
 }
 
 // ListApplicationsParams filters applications. Zero fields filter nothing.
@@ -230,36 +214,27 @@ func (c *Client) PatchApplication(ctx context.Context, id uuid.UUID, patch JSON)
 }
 
 func (op *call) updateApplication(ctx context.Context, id uuid.UUID, change func(ApplicationParams) (ApplicationParams, error)) (*Application, error) {
-	return retryStale(func() (*Application, error) {
-		app, err := op.application(ctx, id)
-		if err != nil {
-			return nil, err
-		}
+	return op.saveApplication(ctx, id, func(app *Application) error {
 		p, err := change(ApplicationParams{app.Name, app.Type, app.Permissions, app.Rules, app.ExpiresAt})
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if p.Type != app.Type {
-			return nil, invalid("type", "cannot be changed")
+			return invalid("type", "cannot be changed")
 		}
 		app.Name, app.Permissions, app.Rules, app.ExpiresAt = p.Name, p.Permissions, p.Rules, p.ExpiresAt
-		return app, op.saveApplication(ctx, app)
+		return nil
 	})
 }
 
-// saveApplication stores a changed application and forgets what this node
-// believes of its key.
-func (op *call) saveApplication(ctx context.Context, app *Application) error {
-	app.ModifiedBy, app.ModifiedAt = &op.creator, &op.now
-	rec, err := op.applicationRecord(app)
-	if err != nil {
-		return err
-	}
-	ch := op.change()
-	ch.UpdateRecords = []storage.RecordUpdate{{Rev: app.rev, Record: rec}}
-	ch.Logs = []storage.Log{op.entry(opUpdate, kindApplication, app.ID.String())}
-	defer op.v.auth.clear()
-	return op.write(ctx, ch)
+// saveApplication changes an application and forgets what this node believes
+// of its key.
+func (op *call) saveApplication(ctx context.Context, id uuid.UUID, change func(*Application) error) (*Application, error) {
+	defer op.afterwards(op.v.auth.clear)
+	return updateRecord(ctx, op, kindApplication, id, op.openApplication, func(app *Application) error {
+		app.ModifiedBy, app.ModifiedAt = &op.creator, &op.now
+		return change(app)
+	}, op.applicationRecord)
 }
 
 // RegenerateKey gives an application a new API key (permission
@@ -269,19 +244,15 @@ func (c *Client) RegenerateKey(ctx context.Context, id uuid.UUID) (*Application,
 	if err != nil {
 		return nil, err
 	}
-	return retryStale(func() (*Application, error) {
-		app, err := op.application(ctx, id)
-		if err != nil {
-			return nil, err
-		}
+	return op.saveApplication(ctx, id, func(app *Application) error {
 		for _, permission := range app.Permissions {
 			if !op.grant.MayGrant(permission) {
-				return nil, errorf(ErrForbidden, "A key with the permission %s can be issued only by a caller that holds it.", permission)
+				return errorf(ErrForbidden, "A key with the permission %s can be issued only by a caller that holds it.", permission)
 			}
 		}
 		app.Key = newAPIKey(keyKind(app.Type))
 		app.hash = hashKey(app.Key)
-		return app, op.saveApplication(ctx, app)
+		return nil
 	})
 }
 
@@ -292,7 +263,7 @@ func (c *Client) DeleteApplication(ctx context.Context, id uuid.UUID) error {
 	if err != nil {
 		return err
 	}
-	defer op.v.auth.clear()
+	defer op.afterwards(op.v.auth.clear)
 	return op.deleteRecord(ctx, kindApplication, id)
 }
 

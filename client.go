@@ -148,6 +148,18 @@ func (op *call) write(ctx context.Context, ch *storage.Change) error {
 	return op.v.store.Write(ctx, ch)
 }
 
+// afterwards runs f now, or inside Once when the change that came before is
+// committed. It is for forgetting what a change has made untrue.
+func (op *call) afterwards(f func()) {
+	if op.held != nil {
+		op.held.mu.Lock()
+		defer op.held.mu.Unlock()
+		op.held.after = append(op.held.after, f)
+		return
+	}
+	f()
+}
+
 // seal encrypts for a place of this tenant.
 func (op *call) seal(p *seal.Place, plain []byte) ([]byte, error) {
 	p.Tenant = op.tenant

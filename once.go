@@ -163,6 +163,7 @@ func (o *onceCall) runHeld(ctx context.Context, do func(context.Context, *Client
 		conflict, refused := asConflict(err)
 		switch {
 		case !refused:
+			client.held.committed()
 			return a, false, err
 		case conflict.Kind == storage.ClaimTaken:
 			if stored, found, err := o.answer(ctx); err != nil || found {
@@ -212,6 +213,7 @@ func (o *onceCall) finish(ctx context.Context, h *held, a Answer) error {
 	}
 	ch := h.change(o.call)
 	ch.Claim = &storage.ClaimChange{Op: storage.ClaimFinish, Claim: claim}
+	defer h.committed()
 	return o.v.store.Write(ctx, ch)
 }
 
@@ -230,12 +232,20 @@ func (o *onceCall) drop(ctx context.Context) error {
 type held struct {
 	mu      sync.Mutex
 	changes []*storage.Change
+	after   []func() // to be called when the changes are committed
 }
 
 func (h *held) add(ch *storage.Change) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.changes = append(h.changes, ch)
+}
+
+// committed runs what had to wait for the commit.
+func (h *held) committed() {
+	for _, f := range h.after {
+		f()
+	}
 }
 
 // change returns all that was held back as one change.

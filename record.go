@@ -72,6 +72,62 @@ func (op *call) record(ctx context.Context, kind string, id uuid.UUID) (*storage
 	return &recs[0], nil
 }
 
+// createRecord stores a new entity, with its log entry.
+func createRecord[T any](ctx context.Context, op *call, item *T, seal func(*T) (storage.Record, error)) (*T, error) {
+	rec, err := seal(item)
+	if err != nil {
+		return nil, err
+	}
+	ch := op.change()
+	ch.InsertRecords = []storage.Record{rec}
+	ch.Logs = []storage.Log{op.entry(opCreate, rec.Kind, uuid.UUID(rec.ID).String())}
+	if err := op.write(ctx, ch); err != nil {
+		return nil, err
+	}
+	return item, nil
+}
+
+// getRecord reads an entity, and logs that it was read.
+func getRecord[T any](ctx context.Context, op *call, kind string, id uuid.UUID, open func(context.Context, *storage.Record) (*T, error)) (*T, error) {
+	rec, err := op.record(ctx, kind, id)
+	if err != nil {
+		return nil, err
+	}
+	item, err := open(ctx, rec)
+	if err != nil {
+		return nil, err
+	}
+	return item, op.logReads(ctx, opRead, entity{kind, id.String()})
+}
+
+// updateRecord reads an entity, changes it and stores it, again if somebody
+// else was faster.
+func updateRecord[T any](ctx context.Context, op *call, kind string, id uuid.UUID,
+	open func(context.Context, *storage.Record) (*T, error), change func(*T) error, seal func(*T) (storage.Record, error),
+) (*T, error) {
+	return retryStale(func() (*T, error) {
+		old, err := op.record(ctx, kind, id)
+		if err != nil {
+			return nil, err
+		}
+		item, err := open(ctx, old)
+		if err != nil {
+			return nil, err
+		}
+		if err := change(item); err != nil {
+			return nil, err
+		}
+		rec, err := seal(item)
+		if err != nil {
+			return nil, err
+		}
+		ch := op.change()
+		ch.UpdateRecords = []storage.RecordUpdate{{Rev: old.Rev, Record: rec}}
+		ch.Logs = []storage.Log{op.entry(opUpdate, kind, id.String())}
+		return item, op.write(ctx, ch)
+	})
+}
+
 // deleteRecord deletes a record, with its log entry.
 func (op *call) deleteRecord(ctx context.Context, kind string, id uuid.UUID) error {
 	_, err := retryStale(func() (struct{}, error) {

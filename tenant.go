@@ -174,7 +174,7 @@ func (op *call) saveTenant(ctx context.Context, t *Tenant) error {
 	ch := op.change()
 	ch.UpdateRecords = []storage.RecordUpdate{{Rev: t.rev, Record: rec}}
 	ch.Logs = []storage.Log{op.entry(opUpdate, kindTenant, t.ID.String())}
-	defer op.v.tenants.forget(op.tenant)
+	defer op.afterwards(func() { op.v.tenants.forget(op.tenant) })
 	return op.write(ctx, ch)
 }
 

@@ -68,8 +68,9 @@ type Config struct {
 	// MaxTokens bounds how many tokens one Tokenize makes. Default 20,000.
 	MaxTokens int
 
-	// Runtime runs the code of reactors and proxy transforms. Without one they
-	// can neither be written nor run. The vault closes it.
+	// Runtime runs the code of reactors and proxy transforms, and checks it when
+	// it is written. Without one, code is stored unchecked and cannot run. The
+	// vault closes it.
 	Runtime Runtime
 
 	// Logger takes what goes wrong in the background. It never gets a value.

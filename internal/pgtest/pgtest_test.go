@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	select {}
 }
 
-func TestDatabasesAreApart(t *testing.T) {
+func TestSchemasAreApart(t *testing.T) {
 	t.Parallel()
 	first, second := URL(t), URL(t)
 	for _, own := range []string{first, second} {
@@ -39,7 +39,7 @@ func TestDatabasesAreApart(t *testing.T) {
 		}
 		defer db.Close()
 		if _, err := db.Exec("CREATE TABLE once (n int)"); err != nil {
-			t.Errorf("the second database is not empty: %v", err)
+			t.Errorf("the schema is not empty: %v", err)
 		}
 	}
 }

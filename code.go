@@ -1,0 +1,64 @@
+package vault
+
+import (
+	"context"
+	"errors"
+	"unicode/utf8"
+
+	"github.com/seed-72ea4aab/vault/internal/jsonx"
+)
+
+// Bounds on what reactors and proxies carry.
+const (
+	maxCode               = 50_000 // characters
+	maxConfiguration      = 25     // entries
+	maxConfigurationKey   = 200    // characters
+	maxConfigurationValue = 10_000 // characters
+)
+
+func checkCode(bad *InvalidError, path, code string) {
+	if utf8.RuneCountInString(code) > maxCode {
+		bad.add(path, "must have at most %d characters", maxCode)
+	}
+}
+
+func checkConfiguration(bad *InvalidError, configuration map[string]string) {
+	if len(configuration) > maxConfiguration {
+		bad.add("configuration", "must have at most %d entries", maxConfiguration)
+		return
+	}
+	for key, value := range configuration {
+		if n := utf8.RuneCountInString(key); n < 1 || n > maxConfigurationKey {
+			bad.add("configuration", "must have names of 1 to %d characters", maxConfigurationKey)
+		}
+		if utf8.RuneCountInString(value) > maxConfigurationValue {
+			bad.add(jsonx.JoinName("configuration", key), "must have at most %d characters", maxConfigurationValue)
+		}
+	}
+}
+
+// checkScriptApplication checks the application that code is to act as.
+func (op *call) checkScriptApplication(ctx context.Context, bad *InvalidError, ref *ApplicationRef) error {
+	if ref == nil {
+		return nil
+	}
+	app, err := op.application(ctx, ref.ID)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		bad.add("application.id", "must be the id of an application of this tenant")
+	case err != nil:
+		return err
+	case app.Type == Management:
+		bad.add("application.id", "must be a public or private application")
+	}
+	return nil
+}
+
+// loadCode lets the runtime look at code that is not the old one. Without a
+// runtime code is stored as it is; it cannot run either.
+func (op *call) loadCode(ctx context.Context, name, code, old string) error {
+	if op.v.cfg.Runtime == nil || code == "" || code == old {
+		return nil
+	}
+	return op.v.cfg.Runtime.Check(ctx, Program{Tenant: op.tenant.String(), Name: name, Source: code})
+}

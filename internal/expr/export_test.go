@@ -1,0 +1,23 @@
+package expr
+
+import "slices"
+
+// FilterNames returns the names of all filters, so that tests can miss none.
+func FilterNames() []string {
+	names := make([]string, 0, len(filters))
+	for name := range filters {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// CacheLen returns how many templates the cache of Compile holds.
+func CacheLen() int {
+	compiled.mu.RLock()
+	defer compiled.mu.RUnlock()
+	return len(compiled.young) + len(compiled.old)
+}
+
+// CacheLimit is the most that CacheLen may return.
+const CacheLimit = 2 * cacheEntries

@@ -1,0 +1,247 @@
+package vault
+
+import (
+	"context"
+	"net/url"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// Proxy forwards requests to a destination, with tokens replaced by their data.
+type Proxy struct {
+	ID       uuid.UUID `json:"id"`
+	TenantID uuid.UUID `json:"tenant_id"`
+	Name     string    `json:"name"`
+	// Key invokes the proxy.
+	Key            string `json:"key"`
+	DestinationURL string `json:"destination_url"`
+	// RequireAuth says whether a caller needs an API key besides Key.
+	RequireAuth       bool            `json:"require_auth"`
+	RequestTransform  *ProxyTransform `json:"request_transform,omitempty"`
+	ResponseTransform *ProxyTransform `json:"response_transform,omitempty"`
+	// ApplicationID is the application that the client of transforms acts as.
+	ApplicationID *uuid.UUID `json:"application_id,omitempty"`
+	// Configuration holds names and values that transforms are given. It is
+	// sealed at rest.
+	Configuration map[string]string `json:"configuration,omitempty"`
+	CreatedBy     uuid.UUID         `json:"created_by"`
+	CreatedAt     time.Time         `json:"created_at"`
+	ModifiedBy    *uuid.UUID        `json:"modified_by,omitempty"`
+	ModifiedAt    *time.Time        `json:"modified_at,omitempty"`
+}
+
+// ProxyTransform is code that a proxy runs on a request or a response.
+type ProxyTransform struct {
+	Code string `json:"code"`
+}
+
+// ProxyParams describes a proxy. Only Name and DestinationURL are required.
+type ProxyParams struct {
+	Name              string            `json:"name"`
+	DestinationURL    string            `json:"destination_url"`
+	RequestTransform  *ProxyTransform   `json:"request_transform,omitempty"`
+	ResponseTransform *ProxyTransform   `json:"response_transform,omitempty"`
+	Application       *ApplicationRef   `json:"application,omitempty"`
+	Configuration     map[string]string `json:"configuration,omitempty"`
+	// RequireAuth defaults to true.
+	RequireAuth *bool `json:"require_auth,omitempty"`
+}
+
+// UnmarshalJSON reads the JSON form strictly: an unknown field, a duplicate
+// key or a wrong type is an [InvalidError].
+func (p *ProxyParams) UnmarshalJSON(data []byte) error {
+	return readObject(data, func(r *fieldReader) {
+		p.Name, p.DestinationURL = r.text("name"), r.text("destination_url")
+		p.RequestTransform, p.ResponseTransform = readTransform(r, "request_transform"), readTransform(r, "response_transform")
+		p.Application = readApplicationRef(r)
+		p.Configuration = r.textMap("configuration")
+		p.RequireAuth = r.optionalBool("require_auth")
+	})
+}
+
+func readTransform(r *fieldReader, name string) *ProxyTransform {
+	var t *ProxyTransform
+	r.object(name, func(r *fieldReader) {
+		t = &ProxyTransform{r.text("code")}
+		if t.Code == "" {
+			r.bad.add(r.at("code"), "is required")
+		}
+	})
+	return t
+}
+
+func (t *ProxyTransform) code() string {
+	if t == nil {
+		return ""
+	}
+	return t.Code
+}
+
+// checkProxy checks parameters, and transforms that differ from the old ones.
+func (op *call) checkProxy(ctx context.Context, p *ProxyParams, old *Proxy) error {
+	bad := &InvalidError{}
+	checkName(bad, "name", p.Name)
+	checkDestination(bad, p.DestinationURL)
+	checkCode(bad, "request_transform.code", p.RequestTransform.code())
+	checkCode(bad, "response_transform.code", p.ResponseTransform.code())
+	checkConfiguration(bad, p.Configuration)
+	if err := op.checkScriptApplication(ctx, bad, p.Application); err != nil {
+		return err
+	}
+	if err := bad.err(); err != nil {
+		return err
+	}
+	if err := op.loadCode(ctx, p.Name, p.RequestTransform.code(), old.RequestTransform.code()); err != nil {
+		return err
+	}
+	return op.loadCode(ctx, p.Name, p.ResponseTransform.code(), old.ResponseTransform.code())
+}
+
+const maxURL = 2000
+
+func checkDestination(bad *InvalidError, text string) {
+	u, err := url.Parse(text)
+	switch {
+	case text == "":
+		bad.add("destination_url", "is required")
+	case len(text) > maxURL:
+		bad.add("destination_url", "must have at most %d characters", maxURL)
+	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
+		bad.add("destination_url", "must be an absolute http or https URL")
+	case u.User != nil || u.Fragment != "":
+		bad.add("destination_url", "must not have credentials or a fragment")
+	}
+}
+
+// CreateProxy adds a proxy and gives it a key (permission proxy:create). Code
+// that cannot be used is ErrCode.
+func (c *Client) CreateProxy(ctx context.Context, p ProxyParams) (*Proxy, error) {
+	op, err := c.begin(ctx, access.ProxyCreate)
+	if err != nil {
+		return nil, err
+	}
+	if err := op.checkProxy(ctx, &p, &Proxy{}); err != nil {
+		return nil, err
+	}
+	x := &Proxy{ID: op.v.idAt(op.now), TenantID: op.tenant, Key: random58(proxyKeyLength), CreatedBy: op.creator, CreatedAt: op.now}
+	x.set(&p)
+	return createRecord(ctx, op, x, op.proxyRecord)
+}
+
+// proxyKeyLength gives a key 128 random bits.
+const proxyKeyLength = 22
+
+func (x *Proxy) set(p *ProxyParams) {
+	x.Name, x.DestinationURL, x.Configuration = p.Name, p.DestinationURL, p.Configuration
+	x.RequestTransform, x.ResponseTransform = p.RequestTransform, p.ResponseTransform
+	x.RequireAuth = p.RequireAuth == nil || *p.RequireAuth
+	x.ApplicationID = nil
+	if p.Application != nil {
+		x.ApplicationID = &p.Application.ID
+	}
+}
+
+// params returns what describes the proxy.
+func (x *Proxy) params() ProxyParams {
+	p := ProxyParams{Name: x.Name, DestinationURL: x.DestinationURL, Configuration: x.Configuration,
+		RequestTransform: x.RequestTransform, ResponseTransform: x.ResponseTransform, RequireAuth: &x.RequireAuth}
+	if x.ApplicationID != nil {
+		p.Application = &ApplicationRef{*x.ApplicationID}
+	}
+	return p
+}
+
+func (op *call) proxyRecord(x *Proxy) (storage.Record, error) {
+	rec := storage.Record{Kind: kindProxy, ID: storage.ID(x.ID), Name: x.Name, Key: hashKey(x.Key), CreatedAt: x.CreatedAt}
+	return rec, op.sealRecord(&rec, x)
+}
+
+func (op *call) openProxy(ctx context.Context, rec *storage.Record) (*Proxy, error) {
+	x := &Proxy{}
+	return x, op.openRecord(ctx, rec, x)
+}
+
+// GetProxy returns a proxy (permission proxy:read).
+func (c *Client) GetProxy(ctx context.Context, id uuid.UUID) (*Proxy, error) {
+	op, err := c.begin(ctx, access.ProxyRead)
+	if err != nil {
+		return nil, err
+	}
+	return getRecord(ctx, op, kindProxy, id, op.openProxy)
+}
+
+// ListProxiesParams filters proxies. Zero fields filter nothing.
+type ListProxiesParams struct {
+	IDs []uuid.UUID
+	// Name matches the whole name without regard to case; * stands for any text.
+	Name string
+	PageParams
+}
+
+// ListProxies returns a page of proxies, newest first (permission proxy:read).
+func (c *Client) ListProxies(ctx context.Context, p ListProxiesParams) (*Page[Proxy], error) {
+	op, err := c.begin(ctx, access.ProxyRead)
+	if err != nil {
+		return nil, err
+	}
+	return listRecords(ctx, op, kindProxy, recordList(p), op.openProxy)
+}
+
+// ReplaceProxy replaces everything of a proxy but its key (permission
+// proxy:update).
+func (c *Client) ReplaceProxy(ctx context.Context, id uuid.UUID, p ProxyParams) (*Proxy, error) {
+	op, err := c.begin(ctx, access.ProxyUpdate)
+	if err != nil {
+		return nil, err
+	}
+	if err := op.checkProxy(ctx, &p, &Proxy{}); err != nil {
+		return nil, err
+	}
+	return op.updateProxy(ctx, id, func(x *Proxy) error {
+		x.set(&p)
+		return nil
+	})
+}
+
+// PatchProxy changes a proxy by a JSON merge patch (RFC 7386) of its parameters
+// (permission proxy:update).
+func (c *Client) PatchProxy(ctx context.Context, id uuid.UUID, patch JSON) (*Proxy, error) {
+	op, err := c.begin(ctx, access.ProxyUpdate)
+	if err != nil {
+		return nil, err
+	}
+	if err := mergeInto(&ProxyParams{}, ProxyParams{}, patch); err != nil {
+		return nil, err
+	}
+	return op.updateProxy(ctx, id, func(x *Proxy) error {
+		var p ProxyParams
+		if err := mergeInto(&p, x.params(), patch); err != nil {
+			return err
+		}
+		if err := op.checkProxy(ctx, &p, x); err != nil {
+			return err
+		}
+		x.set(&p)
+		return nil
+	})
+}
+
+func (op *call) updateProxy(ctx context.Context, id uuid.UUID, change func(*Proxy) error) (*Proxy, error) {
+	return updateRecord(ctx, op, kindProxy, id, op.openProxy, func(x *Proxy) error {
+		x.ModifiedBy, x.ModifiedAt = &op.creator, &op.now
+		return change(x)
+	}, op.proxyRecord)
+}
+
+// DeleteProxy deletes a proxy (permission proxy:delete).
+func (c *Client) DeleteProxy(ctx context.Context, id uuid.UUID) error {
+	op, err := c.begin(ctx, access.ProxyDelete)
+	if err != nil {
+		return err
+	}
+	return op.deleteRecord(ctx, kindProxy, id)
+}

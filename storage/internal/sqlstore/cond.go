@@ -1,0 +1,245 @@
+package sqlstore
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// maxTerms bounds a condition: databases refuse expressions that are too deep.
+const maxTerms = 500
+
+// clause is a piece of SQL with the arguments of its placeholders.
+type clause struct {
+	text string
+	args []any
+}
+
+var (
+	always = clause{text: "1 = 1"}
+	never  = clause{text: "1 = 0"}
+)
+
+// join joins clauses by an operator, in parentheses.
+func join(clauses []clause, operator string) clause {
+	texts := make([]string, len(clauses))
+	var args []any
+	for i, c := range clauses {
+		texts[i] = c.text
+		args = append(args, c.args...)
+	}
+	return clause{"(" + strings.Join(texts, operator) + ")", args}
+}
+
+// compiler turns conditions on tokens into SQL on the table that alias names.
+// It is exact where SQL's NULL would not be: every clause is true or false.
+type compiler struct {
+	dialect *Dialect
+	alias   string
+	terms   int
+}
+
+// compile returns the clause of a condition on rows of the table with this
+// alias: tokens, or token_counts for a condition on nothing but set and type.
+func compile(d *Dialect, alias string, cond storage.Cond) (clause, error) {
+	c := compiler{dialect: d, alias: alias}
+	return c.cond(cond)
+}
+
+func (c *compiler) cond(cond storage.Cond) (clause, error) {
+	if c.terms++; c.terms > maxTerms {
+		return clause{}, fmt.Errorf("storage: a condition has more than %d terms", maxTerms)
+	}
+	switch cond := cond.(type) {
+	case nil:
+		return always, nil
+	case storage.And:
+		return c.all(cond, " AND ", always)
+	case storage.Or:
+		return c.all(cond, " OR ", never)
+	case storage.Not:
+		inner, err := c.cond(cond.Cond)
+		return clause{"NOT (" + inner.text + ")", inner.args}, err
+	case storage.ByIs:
+		return c.byIs(cond)
+	case storage.TimeIn:
+		return c.timeIn(cond)
+	default:
+		return c.term(cond)
+	}
+}
+
+// all compiles the parts of an And or an Or; empty is what it is without any.
+func (c *compiler) all(parts []storage.Cond, operator string, empty clause) (clause, error) {
+	if len(parts) == 0 {
+		return empty, nil
+	}
+	clauses := make([]clause, len(parts))
+	for i, part := range parts {
+		var err error
+		if clauses[i], err = c.cond(part); err != nil {
+			return clause{}, err
+		}
+	}
+	return join(clauses, operator), nil
+}
+
+func (c *compiler) term(cond storage.Cond) (clause, error) {
+	switch cond := cond.(type) {
+	case storage.SetIn:
+		return c.in("set_id", hashes(cond)), nil
+	case storage.TypeIn:
+		return c.in("type", anys(cond)), nil
+	case storage.IDIn:
+		return c.in("id", anys(cond)), nil
+	case storage.IDPrefix:
+		return c.prefix(string(cond)), nil
+	case storage.HashIs:
+		return clause{`EXISTS (SELECT 1 FROM token_hashes h WHERE h.tenant_id = ` + c.column("tenant_id") +
+			` AND h.hash = ? AND h.ord = ` + c.column("ord") + `)`, []any{cond[:]}}, nil
+	case storage.FingerprintIs:
+		return clause{c.column("fingerprint") + " = ?", []any{cond[:]}}, nil
+	case storage.KeyBelow:
+		return clause{c.column("key_version") + " < ?", []any{int(cond)}}, nil
+	default:
+		return clause{}, fmt.Errorf("storage: unknown condition %T", cond)
+	}
+}
+
+func (c *compiler) column(name string) string { return c.alias + "." + name }
+
+func (c *compiler) in(column string, values []any) clause {
+	if len(values) == 0 {
+		return never
+	}
+	text, args := c.dialect.In(c.column(column), values)
+	return clause{text, args}
+}
+
+// prefix asks for a range of ids: the column compares byte by byte, and so do
+// the code points of UTF-8. Ids are UTF-8, so no other prefix has one.
+func (c *compiler) prefix(prefix string) clause {
+	switch {
+	case prefix == "":
+		return always
+	case !utf8.ValidString(prefix):
+		return never
+	}
+	text, args := c.column("id")+" >= ?", []any{prefix}
+	if end, ok := afterPrefix(prefix); ok {
+		text, args = "("+text+" AND "+c.column("id")+" < ?)", append(args, end)
+	}
+	return clause{text, args}
+}
+
+// afterPrefix returns the lowest text above every text with the prefix. There
+// is none when the prefix consists of the highest code point alone.
+func afterPrefix(prefix string) (string, bool) {
+	for prefix != "" {
+		last, size := utf8.DecodeLastRuneInString(prefix)
+		prefix = prefix[:len(prefix)-size]
+		switch {
+		case last == utf8.MaxRune:
+			continue
+		case last == 0xD7FF: // the surrogates above it are in no text
+			return prefix + "\uE000", true
+		}
+		return prefix + string(last+1), true
+	}
+	return "", false
+}
+
+func (c *compiler) byIs(by storage.ByIs) (clause, error) {
+	column, ok := map[storage.Field]string{
+		storage.CreatedBy: "created_by", storage.ModifiedBy: "modified_by",
+	}[by.Field]
+	if !ok {
+		return clause{}, fmt.Errorf("storage: ByIs compares CreatedBy or ModifiedBy, not field %d", by.Field)
+	}
+	column = c.column(column)
+	if by.ID.IsZero() {
+		return clause{text: column + " IS NULL"}, nil
+	}
+	return clause{"(" + column + " IS NOT NULL AND " + column + " = ?)", []any{c.dialect.ID(by.ID)}}, nil
+}
+
+func (c *compiler) timeIn(in storage.TimeIn) (clause, error) {
+	column, ok := map[storage.Field]string{
+		storage.CreatedAt: "created_at", storage.ModifiedAt: "modified_at",
+	}[in.Field]
+	if !ok {
+		return clause{}, fmt.Errorf("storage: TimeIn compares CreatedAt or ModifiedAt, not field %d", in.Field)
+	}
+	column = c.column(column)
+	ends := []clause{{text: column + " IS NOT NULL"}}
+	switch {
+	case in.From.IsZero():
+	case in.ExcludeFrom:
+		ends = append(ends, clause{column + " > ?", []any{in.From.UnixMicro()}})
+	default:
+		ends = append(ends, clause{column + " >= ?", []any{microsUp(in.From)}})
+	}
+	switch {
+	case in.To.IsZero():
+	case in.ExcludeTo:
+		ends = append(ends, clause{column + " < ?", []any{microsUp(in.To)}})
+	default:
+		ends = append(ends, clause{column + " <= ?", []any{in.To.UnixMicro()}})
+	}
+	return join(ends, " AND "), nil
+}
+
+func hashes(values []storage.Hash) []any {
+	args := make([]any, len(values))
+	for i := range values {
+		args[i] = values[i][:]
+	}
+	return args
+}
+
+// conjuncts returns conditions that hold all together exactly when cond does.
+func conjuncts(cond storage.Cond) []storage.Cond {
+	switch cond := cond.(type) {
+	case nil:
+		return nil
+	case storage.And:
+		var all []storage.Cond
+		for _, part := range cond {
+			all = append(all, conjuncts(part)...)
+		}
+		return all
+	case storage.Or:
+		if len(cond) == 1 {
+			return conjuncts(cond[0])
+		}
+	}
+	return []storage.Cond{cond}
+}
+
+// onSets reports whether a condition is about nothing but set and type, which
+// are what tokens are counted by.
+func onSets(cond storage.Cond) bool {
+	switch cond := cond.(type) {
+	case storage.SetIn, storage.TypeIn:
+		return true
+	case storage.Not:
+		return onSets(cond.Cond)
+	case storage.And:
+		return allOnSets(cond)
+	case storage.Or:
+		return allOnSets(cond)
+	default:
+		return cond == nil
+	}
+}
+
+func allOnSets(conds []storage.Cond) bool {
+	for _, cond := range conds {
+		if !onSets(cond) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,86 @@
+package sqlstore
+
+import (
+	"context"
+	"time"
+
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+const claimQuery = `SELECT owner, lease_until, expires_at, key_version, answer
+	FROM claims WHERE tenant_id = ? AND key = ?`
+
+// Claim implements [storage.Queue].
+func (s *Store) Claim(ctx context.Context, tenant storage.ID, key storage.Key) (storage.Claim, error) {
+	c := storage.Claim{Key: key}
+	dest := []any{
+		(*idColumn)(&c.Owner), (*timeColumn)(&c.LeaseUntil), (*timeColumn)(&c.ExpiresAt),
+		(*intColumn)(&c.KeyVersion), (*blobColumn)(&c.Answer),
+	}
+	ok, err := s.one(ctx, &s.claim, dest, s.dialect.ID(tenant), key[:])
+	switch {
+	case err != nil:
+		return storage.Claim{}, err
+	case !ok:
+		return storage.Claim{}, storage.ErrNotFound
+	}
+	return c, nil
+}
+
+// dueTenantsQuery steps from tenant to tenant through the index of jobs that
+// are not dead, so that its cost is that of the tenants, not that of the jobs.
+const dueTenantsQuery = `
+WITH RECURSIVE waiting(tenant) AS (
+	SELECT * FROM (SELECT j.tenant_id FROM jobs j WHERE j.tenant_id > ? AND NOT j.dead ORDER BY j.tenant_id LIMIT 1) AS first
+	UNION ALL
+	SELECT (SELECT j.tenant_id FROM jobs j WHERE j.tenant_id > waiting.tenant AND NOT j.dead ORDER BY j.tenant_id LIMIT 1)
+	FROM waiting WHERE waiting.tenant IS NOT NULL
+)
+SELECT waiting.tenant FROM waiting WHERE waiting.tenant IS NOT NULL AND EXISTS (
+	SELECT 1 FROM jobs j WHERE j.tenant_id = waiting.tenant AND NOT j.dead AND j.run_at <= ?
+	AND (j.lease_until IS NULL OR j.lease_until <= ?)
+) LIMIT ?`
+
+// DueTenants implements [storage.Queue].
+func (s *Store) DueTenants(ctx context.Context, now time.Time, after storage.ID, limit int) ([]storage.ID, error) {
+	var tenants []storage.ID
+	var tenant storage.ID
+	at := now.UnixMicro()
+	err := s.each(ctx, dueTenantsQuery, []any{s.dialect.ID(after), at, at, max(limit, 0)},
+		[]any{(*idColumn)(&tenant)}, func() { tenants = append(tenants, tenant) })
+	return tenants, err
+}
+
+// SealedUnder implements [storage.Queue].
+func (s *Store) SealedUnder(ctx context.Context, tenant storage.ID, kind storage.SealedKind, version, limit int) ([]storage.Sealed, error) {
+	sealed := storage.Sealed{Kind: kind}
+	var id storage.ID
+	var key any = (*keyColumn)(&sealed.Key)
+	query := `SELECT key, key_version, answer FROM claims
+		WHERE tenant_id = ? AND key_version < ? AND answer IS NOT NULL LIMIT ?`
+	if kind == storage.SealedJobs {
+		key = (*idColumn)(&id)
+		query = `SELECT id, key_version, payload FROM jobs WHERE tenant_id = ? AND key_version < ? LIMIT ?`
+	}
+	var found []storage.Sealed
+	err := s.each(ctx, query, []any{s.dialect.ID(tenant), version, max(limit, 0)},
+		[]any{key, (*intColumn)(&sealed.KeyVersion), (*blobColumn)(&sealed.Body)}, func() {
+			if kind == storage.SealedJobs {
+				copy(sealed.Key[:], id[:])
+			}
+			found = append(found, sealed)
+		})
+	return found, err
+}
+
+// JobColumns are what JobDest scans, for the statement by which a backend
+// leases jobs.
+const JobColumns = `id, kind, run_at, attempts, dead, owner, lease_until, key_version, payload`
+
+// JobDest returns where to scan JobColumns to.
+func JobDest(j *storage.Job) []any {
+	return []any{
+		(*idColumn)(&j.ID), &j.Kind, (*timeColumn)(&j.RunAt), (*intColumn)(&j.Attempts), (*booleanColumn)(&j.Dead),
+		(*idColumn)(&j.Owner), (*timeColumn)(&j.LeaseUntil), (*intColumn)(&j.KeyVersion), (*blobColumn)(&j.Payload),
+	}
+}

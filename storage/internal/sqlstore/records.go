@@ -1,0 +1,157 @@
+package sqlstore
+
+import (
+	"context"
+	"strings"
+
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+const recordColumns = `r.tenant_id, r.kind, r.id, r.name, r.key_hash, r.alt_hash, r.expires_at,
+	r.key_version, r.body, r.created_at, r.rev`
+
+const lookupQuery = `SELECT ` + recordColumns + ` FROM lookups l
+	JOIN records r ON r.tenant_id = l.tenant_id AND r.kind = l.kind AND r.id = l.id
+	WHERE l.hash = ?`
+
+// recordDest returns where to scan recordColumns to.
+func recordDest(r *storage.Record) []any {
+	return []any{
+		(*idColumn)(&r.Tenant), &r.Kind, (*idColumn)(&r.ID), &r.Name,
+		(*keyColumn)(&r.Key), (*keyColumn)(&r.AltKey), (*timeColumn)(&r.ExpiresAt),
+		(*intColumn)(&r.KeyVersion), (*blobColumn)(&r.Body), (*timeColumn)(&r.CreatedAt), (*int64Column)(&r.Rev),
+	}
+}
+
+// Lookup implements [storage.RecordReader].
+func (s *Store) Lookup(ctx context.Context, key storage.Key) (storage.Record, error) {
+	var r storage.Record
+	ok, err := s.one(ctx, &s.lookup, recordDest(&r), key[:])
+	switch {
+	case err != nil:
+		return storage.Record{}, err
+	case !ok:
+		return storage.Record{}, storage.ErrNotFound
+	}
+	return r, nil
+}
+
+// Records implements [storage.RecordReader].
+func (s *Store) Records(ctx context.Context, tenant storage.ID, kind string, ids []storage.ID) ([]storage.Record, error) {
+	if err := s.ready(ctx); err != nil {
+		return nil, err
+	}
+	var found []storage.Record
+	for chunk := range chunks(s.ids(ids), idsAtOnce) {
+		in, args := s.dialect.In("r.id", chunk)
+		rs, err := s.records(ctx, `r.tenant_id = ? AND r.kind = ? AND `+in,
+			append([]any{s.dialect.ID(tenant), kind}, args...)...)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, rs...)
+	}
+	return found, nil
+}
+
+// ids are the driver's values of the ids, without repetitions.
+func (s *Store) ids(ids []storage.ID) []any {
+	seen := make(map[storage.ID]struct{}, len(ids))
+	args := make([]any, 0, len(ids))
+	for _, id := range ids {
+		if _, ok := seen[id]; !ok {
+			seen[id] = struct{}{}
+			args = append(args, s.dialect.ID(id))
+		}
+	}
+	return args
+}
+
+func (s *Store) records(ctx context.Context, where string, args ...any) ([]storage.Record, error) {
+	var found []storage.Record
+	var r storage.Record
+	err := s.each(ctx, `SELECT `+recordColumns+` FROM records r WHERE `+where, args, recordDest(&r),
+		func() { found = append(found, r) })
+	return found, err
+}
+
+// ListRecords implements [storage.RecordReader].
+func (s *Store) ListRecords(ctx context.Context, f storage.RecordFilter) ([]storage.Record, int, error) {
+	if f.IDs != nil && len(f.IDs) == 0 {
+		return nil, 0, s.ready(ctx)
+	}
+	where, args := s.recordWhere(f)
+	pageWhere, pageArgs := where, args[:len(args):len(args)]
+	if !f.Before.IsZero() {
+		pageWhere += ` AND r.id < ?`
+		pageArgs = append(pageArgs, s.dialect.ID(f.Before))
+	}
+	page, err := s.records(ctx, pageWhere+` ORDER BY r.id DESC, r.tenant_id DESC, r.kind DESC LIMIT ? OFFSET ?`,
+		append(pageArgs, max(f.Limit, 0), max(f.Offset, 0))...)
+	if err != nil {
+		return nil, 0, err
+	}
+	if n, ok := wholeTotal(len(page), f.Offset, f.Limit, f.Before); ok {
+		return page, n, nil
+	}
+	total, err := s.count(ctx, `SELECT count(*) FROM records r WHERE `+where, args...)
+	if err != nil {
+		return nil, 0, err
+	}
+	return page, total, nil
+}
+
+func (s *Store) recordWhere(f storage.RecordFilter) (string, []any) {
+	where, args := []string{"1 = 1"}, []any(nil)
+	add := func(condition string, values ...any) {
+		where = append(where, condition)
+		args = append(args, values...)
+	}
+	if !f.Tenant.IsZero() {
+		add(`r.tenant_id = ?`, s.dialect.ID(f.Tenant))
+	}
+	if f.Kind != "" {
+		add(`r.kind = ?`, f.Kind)
+	}
+	if f.IDs != nil {
+		in, values := s.dialect.In("r.id", s.ids(f.IDs))
+		add(in, values...)
+	}
+	if f.Name != "" {
+		condition, pattern := nameIs(f.Name)
+		add(condition, pattern)
+	}
+	if f.KeyBelow != 0 {
+		add(`r.key_version < ?`, f.KeyBelow)
+	}
+	return and(where), args
+}
+
+// nameIs is the condition that a name matches the wanted one, in which '*'
+// stands for any text.
+func nameIs(wanted string) (condition, pattern string) {
+	wanted = FoldName(wanted)
+	if !strings.Contains(wanted, "*") {
+		return `r.name_fold = ?`, wanted
+	}
+	parts := strings.FieldsFunc(wanted, func(r rune) bool { return r == '*' })
+	pattern = strings.Join(parts, "*")
+	if strings.HasPrefix(wanted, "*") {
+		pattern = "*" + pattern
+	}
+	if strings.HasSuffix(wanted, "*") && len(parts) > 0 {
+		pattern += "*"
+	}
+	return `r.name_fold LIKE ? ESCAPE '\'`,
+		strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`, `*`, `%`).Replace(pattern)
+}
+
+// wholeTotal tells the number of rows over all pages from a page that shows
+// where the rows end.
+func wholeTotal(got, offset, limit int, before storage.ID) (int, bool) {
+	offset = max(offset, 0)
+	if !before.IsZero() || got >= limit || got == 0 && offset > 0 {
+		return 0, false
+	}
+	return offset + got, true
+}

@@ -1,0 +1,177 @@
+package sqlstore
+
+import (
+	"encoding/hex"
+	"errors"
+	"strings"
+	"time"
+
+	"golang.org/x/text/cases"
+
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+var errColumn = errors.New("storage: a column holds something of another type or length")
+
+// The types below scan a column straight into a field of a row, without the
+// reflection that database/sql needs for types it does not know.
+type (
+	idColumn      storage.ID
+	hashColumn    storage.Hash
+	keyColumn     storage.Key
+	timeColumn    time.Time
+	intColumn     int
+	int64Column   int64
+	blobColumn    []byte
+	joinedColumn  []string
+	booleanColumn bool
+)
+
+func (c *idColumn) Scan(src any) error {
+	if text, ok := uuidText(src); ok {
+		return parseUUID((*storage.ID)(c), text)
+	}
+	return copyFixed(c[:], src)
+}
+
+func (c *hashColumn) Scan(src any) error { return copyFixed(c[:], src) }
+func (c *keyColumn) Scan(src any) error  { return copyFixed(c[:], src) }
+
+func (c *timeColumn) Scan(src any) error {
+	switch v := src.(type) {
+	case nil:
+		*c = timeColumn{}
+	case int64:
+		*c = timeColumn(time.UnixMicro(v).UTC())
+	default:
+		return errColumn
+	}
+	return nil
+}
+
+func (c *intColumn) Scan(src any) error {
+	v, ok := src.(int64)
+	if !ok {
+		return errColumn
+	}
+	*c = intColumn(v)
+	return nil
+}
+
+func (c *int64Column) Scan(src any) error {
+	v, ok := src.(int64)
+	if !ok {
+		return errColumn
+	}
+	*c = int64Column(v)
+	return nil
+}
+
+func (c *booleanColumn) Scan(src any) error {
+	switch v := src.(type) {
+	case bool:
+		*c = booleanColumn(v)
+	case int64:
+		*c = v != 0
+	default:
+		return errColumn
+	}
+	return nil
+}
+
+// Scan keeps the difference between NULL, which is nil, and no bytes.
+func (c *blobColumn) Scan(src any) error {
+	switch v := src.(type) {
+	case nil:
+		*c = nil
+	case []byte:
+		*c = append(make([]byte, 0, len(v)), v...)
+	default:
+		return errColumn
+	}
+	return nil
+}
+
+func (c *joinedColumn) Scan(src any) error {
+	var text string
+	switch v := src.(type) {
+	case string:
+		text = v
+	case []byte:
+		text = string(v)
+	default:
+		return errColumn
+	}
+	*c = nil
+	if text != "" {
+		*c = strings.Split(text, ",")
+	}
+	return nil
+}
+
+// copyFixed fills dst from a column of exactly its length; NULL is all zeros.
+func copyFixed(dst []byte, src any) error {
+	switch v := src.(type) {
+	case nil:
+		clear(dst)
+	case []byte:
+		if len(v) != len(dst) {
+			return errColumn
+		}
+		copy(dst, v)
+	default:
+		return errColumn
+	}
+	return nil
+}
+
+const uuidTextLen = 36
+
+func uuidText(src any) (string, bool) {
+	switch v := src.(type) {
+	case string:
+		return v, true
+	case []byte:
+		if len(v) == uuidTextLen {
+			return string(v), true
+		}
+	}
+	return "", false
+}
+
+func parseUUID(id *storage.ID, text string) error {
+	digits := strings.ReplaceAll(text, "-", "")
+	if len(text) != uuidTextLen || len(digits) != 2*len(id) {
+		return errColumn
+	}
+	if _, err := hex.Decode(id[:], []byte(digits)); err != nil {
+		return errColumn
+	}
+	return nil
+}
+
+// Micros is the value of a time column: NULL for a zero time.
+func Micros(t time.Time) any {
+	if t.IsZero() {
+		return nil
+	}
+	return t.UnixMicro()
+}
+
+// microsUp is the first microsecond that is not before t. Columns hold whole
+// microseconds, so "at or after t" and "before t" are told by it, while "at or
+// before t" and "after t" are told by t.UnixMicro.
+func microsUp(t time.Time) int64 {
+	micros := t.UnixMicro()
+	if t.Nanosecond()%int(time.Microsecond) != 0 {
+		micros++
+	}
+	return micros
+}
+
+// JoinContainers is the text of a containers column.
+func JoinContainers(containers []string) string { return strings.Join(containers, ",") }
+
+// FoldName is the text of a name_fold column: names that differ only in case
+// have the same one.
+func FoldName(name string) string { return cases.Fold().String(name) }

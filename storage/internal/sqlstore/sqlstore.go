@@ -1,0 +1,218 @@
+// Package sqlstore is what the SQL backends share: every read of
+// [storage.Storage], and the runner of migrations. A backend adds its writes.
+//
+// # Schema
+//
+// Both backends have the same tables and columns. Times are bigint unix
+// microseconds, and what is absent is NULL: a zero time, a zero [storage.ID] in
+// created_by, modified_by, actor_id and owner, a zero dedup, key or alternative
+// key, and a nil cvc or answer.
+//
+//	tokens(tenant_id, ord, id, type, set_id, containers, fingerprint, expression,
+//	       dedup, hashes, key_version, body, cvc, cvc_expires_at, expires_at,
+//	       created_by, created_at, modified_by, modified_at, rev)
+//	token_hashes(tenant_id, hash, ord)
+//	token_counts(tenant_id, set_id, type, shard, n)
+//	container_sets(tenant_id, set_id, containers)
+//	logs(tenant_id, id, created_at, actor_id, actor_type, entity_type, entity_id,
+//	     operation, message)
+//	log_counts(tenant_id, entity_type, shard, n)
+//	records(tenant_id, kind, id, name, name_fold, key_hash, alt_hash, expires_at,
+//	        key_version, body, created_at, rev)
+//	lookups(hash, tenant_id, kind, id)
+//	claims(tenant_id, key, owner, lease_until, expires_at, key_version, answer)
+//	jobs(tenant_id, id, kind, run_at, attempts, dead, owner, lease_until,
+//	     key_version, payload)
+//	schema_version(version)
+//
+// A token's containers are joined by commas ([JoinContainers]), its hashes are
+// concatenated, and a record's name_fold is [FoldName] of its name. The sums of
+// n in token_counts over all shards are the exact numbers of rows in tokens by
+// set and type, and those in log_counts the numbers of rows in logs: a writer
+// changes them in the transaction that changes the rows.
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"sync/atomic"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// Dialect is what the databases disagree on. The style of placeholders is not
+// in it: queries are written with question marks, and sqlx knows the rest by
+// the name of the driver.
+type Dialect struct {
+	// Prepared says that statements for single rows may be prepared, which a
+	// connection pooler between transactions does not allow. Lists never are:
+	// a plan that does not know its values is a bad one for a filter.
+	Prepared bool
+
+	// ID returns the driver's value for an id. What comes back from the
+	// database may be the 16 bytes or the text of a UUID.
+	ID func(storage.ID) any
+
+	// In returns a condition that holds when the column is one of the values,
+	// and its arguments. The values are not empty and all of one type: string,
+	// []byte for a hash, or what ID returns.
+	In func(column string, values []any) (condition string, args []any)
+
+	// PointContext, unless nil, replaces the context of statements for single
+	// rows, for a driver that takes long to watch a context and whose
+	// statements take no time worth cancelling.
+	PointContext func(context.Context) context.Context
+
+	// Error, unless nil, replaces an error of the driver, for a driver whose
+	// errors hold the content of columns.
+	Error func(error) error
+
+	// LogCounts says that the writer keeps log_counts. Otherwise the log is
+	// counted row by row.
+	LogCounts bool
+}
+
+// Store implements the reads of [storage.Storage].
+type Store struct {
+	db      *sqlx.DB
+	dialect Dialect
+	closed  atomic.Bool
+
+	tokenByID, duplicate, lookup, claim point
+}
+
+// New returns a Store that reads from a database whose migrations have run.
+// The database stays the caller's to close, after the Store.
+func New(ctx context.Context, db *sqlx.DB, d Dialect) (*Store, error) {
+	s := &Store{db: db, dialect: d}
+	for p, query := range map[*point]string{
+		&s.tokenByID: tokenByIDQuery,
+		&s.duplicate: duplicateQuery,
+		&s.lookup:    lookupQuery,
+		&s.claim:     claimQuery,
+	} {
+		p.query = db.Rebind(query)
+		if !d.Prepared {
+			continue
+		}
+		stmt, err := db.PrepareContext(ctx, p.query)
+		if err != nil {
+			_ = s.Close()
+			return nil, s.fail(err)
+		}
+		p.stmt = stmt
+	}
+	return s, nil
+}
+
+// Close releases the prepared statements. Reads that come later return
+// [storage.ErrClosed].
+func (s *Store) Close() error {
+	s.closed.Store(true)
+	var first error
+	for _, p := range []*point{&s.tokenByID, &s.duplicate, &s.lookup, &s.claim} {
+		if p.stmt == nil {
+			continue
+		}
+		if err := p.stmt.Close(); err != nil && first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+// Ping reports whether the database answers.
+func (s *Store) Ping(ctx context.Context) error {
+	if err := s.ready(ctx); err != nil {
+		return err
+	}
+	return s.fail(s.db.PingContext(ctx))
+}
+
+// ready reports why a read should not even start.
+func (s *Store) ready(ctx context.Context) error {
+	if s.closed.Load() {
+		return storage.ErrClosed
+	}
+	return ctx.Err()
+}
+
+// fail is the error that a caller sees for one of the driver's.
+func (s *Store) fail(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case s.closed.Load():
+		return storage.ErrClosed
+	case s.dialect.Error != nil:
+		return s.dialect.Error(err)
+	default:
+		return err
+	}
+}
+
+// point is a statement that finds one row by a unique key.
+type point struct {
+	query string
+	stmt  *sql.Stmt // nil when statements may not be prepared
+}
+
+// one runs a point statement and scans its row into dest. It returns false when
+// there is none.
+func (s *Store) one(ctx context.Context, p *point, dest []any, args ...any) (bool, error) {
+	if err := s.ready(ctx); err != nil {
+		return false, err
+	}
+	if s.dialect.PointContext != nil {
+		ctx = s.dialect.PointContext(ctx)
+	}
+	var rows *sql.Rows
+	var err error
+	if p.stmt != nil {
+		rows, err = p.stmt.QueryContext(ctx, args...)
+	} else {
+		rows, err = s.db.DB.QueryContext(ctx, p.query, args...)
+	}
+	if err != nil {
+		return false, s.fail(err)
+	}
+	defer rows.Close()
+	if !rows.Next() {
+		return false, s.fail(rows.Err())
+	}
+	if err := rows.Scan(dest...); err != nil {
+		return false, s.fail(err)
+	}
+	return true, s.fail(rows.Close())
+}
+
+// each runs a query for a list and calls row for every row, after it has been
+// scanned into dest.
+func (s *Store) each(ctx context.Context, query string, args []any, dest []any, row func()) error {
+	if err := s.ready(ctx); err != nil {
+		return err
+	}
+	rows, err := s.db.DB.QueryContext(ctx, s.db.Rebind(query), args...)
+	if err != nil {
+		return s.fail(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := rows.Scan(dest...); err != nil {
+			return s.fail(err)
+		}
+		row()
+	}
+	return s.fail(rows.Err())
+}
+
+// count runs a query whose answer is one number.
+func (s *Store) count(ctx context.Context, query string, args ...any) (int, error) {
+	if err := s.ready(ctx); err != nil {
+		return 0, err
+	}
+	var n int
+	return n, s.fail(s.db.GetContext(ctx, &n, s.db.Rebind(query), args...))
+}

@@ -1,0 +1,145 @@
+package sqlstore
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+const tokenColumns = `t.ord, t.id, t.type, t.set_id, t.containers, t.fingerprint, t.expression, t.dedup,
+	t.key_version, t.body, t.cvc, t.cvc_expires_at, t.expires_at,
+	t.created_by, t.created_at, t.modified_by, t.modified_at, t.rev`
+
+const (
+	tokenByIDQuery = `SELECT ` + tokenColumns + ` FROM tokens t WHERE t.tenant_id = ? AND t.id = ?`
+
+	duplicateQuery = `SELECT ` + tokenColumns + ` FROM tokens t
+		WHERE t.tenant_id = ? AND t.fingerprint = ? AND t.expression = ? AND t.id <> ?
+		AND (t.expires_at IS NULL OR t.expires_at > ?)
+		ORDER BY t.ord LIMIT 1`
+)
+
+// idsAtOnce bounds the ids that one query asks for.
+const idsAtOnce = 1000
+
+// tokenDest returns where to scan tokenColumns to.
+func tokenDest(t *storage.Token) []any {
+	return []any{
+		(*idColumn)(&t.Ord), &t.ID, &t.Type, (*hashColumn)(&t.Set), (*joinedColumn)(&t.Containers),
+		(*keyColumn)(&t.Fingerprint), (*hashColumn)(&t.Expression), (*hashColumn)(&t.Dedup),
+		(*intColumn)(&t.KeyVersion), (*blobColumn)(&t.Body), (*blobColumn)(&t.CVC),
+		(*timeColumn)(&t.CVCExpiresAt), (*timeColumn)(&t.ExpiresAt),
+		(*idColumn)(&t.CreatedBy), (*timeColumn)(&t.CreatedAt),
+		(*idColumn)(&t.ModifiedBy), (*timeColumn)(&t.ModifiedAt), (*int64Column)(&t.Rev),
+	}
+}
+
+// Tokens implements [storage.TokenReader].
+func (s *Store) Tokens(ctx context.Context, tenant storage.ID, ids []string) ([]storage.Token, error) {
+	if len(ids) == 1 {
+		return s.token(ctx, tenant, ids[0])
+	}
+	if err := s.ready(ctx); err != nil {
+		return nil, err
+	}
+	found := make([]storage.Token, 0, len(ids))
+	for chunk := range chunks(distinct(ids), idsAtOnce) {
+		in, args := s.dialect.In("t.id", anys(chunk))
+		query := `SELECT ` + tokenColumns + ` FROM tokens t WHERE t.tenant_id = ? AND ` + in
+		var err error
+		if found, err = s.tokens(ctx, found, tenant, query, append([]any{s.dialect.ID(tenant)}, args...)); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+func (s *Store) token(ctx context.Context, tenant storage.ID, id string) ([]storage.Token, error) {
+	found := make([]storage.Token, 1)
+	ok, err := s.one(ctx, &s.tokenByID, tokenDest(&found[0]), s.dialect.ID(tenant), id)
+	if err != nil || !ok {
+		return nil, err
+	}
+	found[0].Tenant = tenant
+	return found, nil
+}
+
+// tokens appends what a query for tokenColumns of one tenant finds.
+func (s *Store) tokens(ctx context.Context, found []storage.Token, tenant storage.ID, query string, args []any) ([]storage.Token, error) {
+	var t storage.Token
+	err := s.each(ctx, query, args, tokenDest(&t), func() {
+		t.Tenant = tenant
+		found = append(found, t)
+	})
+	return found, err
+}
+
+// Duplicate implements [storage.TokenReader].
+func (s *Store) Duplicate(ctx context.Context, tenant storage.ID, d storage.Duplicate) (*storage.Token, error) {
+	var t storage.Token
+	ok, err := s.one(ctx, &s.duplicate, tokenDest(&t),
+		s.dialect.ID(tenant), d.Fingerprint[:], d.Expression[:], d.Except, d.Now.UnixMicro())
+	if err != nil || !ok {
+		return nil, err
+	}
+	t.Tenant = tenant
+	return &t, nil
+}
+
+// ContainerSets implements [storage.TokenReader].
+func (s *Store) ContainerSets(ctx context.Context, tenant storage.ID) ([]storage.ContainerSet, error) {
+	var sets []storage.ContainerSet
+	var set storage.ContainerSet
+	dest := []any{(*hashColumn)(&set.Set), (*joinedColumn)(&set.Containers)}
+	err := s.each(ctx, `SELECT set_id, containers FROM container_sets WHERE tenant_id = ?`,
+		[]any{s.dialect.ID(tenant)}, dest, func() { sets = append(sets, set) })
+	return sets, err
+}
+
+// Expired implements [storage.TokenReader]. Each of its lists holds up to limit
+// rows.
+func (s *Store) Expired(ctx context.Context, now time.Time, limit int) (storage.Expired, error) {
+	var expired storage.Expired
+	var err error
+	at, limit := now.UnixMicro(), max(limit, 0)
+	if expired.Tokens, err = s.tokensOfAll(ctx, `t.expires_at <= ? ORDER BY t.expires_at LIMIT ?`, at, limit); err != nil {
+		return storage.Expired{}, err
+	}
+	expired.CVCs, err = s.tokensOfAll(ctx, `t.cvc_expires_at <= ? AND (t.expires_at IS NULL OR t.expires_at > ?)
+		ORDER BY t.cvc_expires_at LIMIT ?`, at, at, limit)
+	if err != nil {
+		return storage.Expired{}, err
+	}
+	expired.Records, err = s.records(ctx, `r.expires_at <= ? ORDER BY r.expires_at LIMIT ?`, at, limit)
+	if err != nil {
+		return storage.Expired{}, err
+	}
+	return expired, nil
+}
+
+func (s *Store) tokensOfAll(ctx context.Context, where string, args ...any) ([]storage.Token, error) {
+	var found []storage.Token
+	var t storage.Token
+	dest := append(tokenDest(&t), (*idColumn)(&t.Tenant))
+	err := s.each(ctx, `SELECT `+tokenColumns+`, t.tenant_id FROM tokens t WHERE `+where, args, dest,
+		func() { found = append(found, t) })
+	return found, err
+}
+
+// distinct returns the strings without repetitions, in their order.
+func distinct(values []string) []string {
+	seen := make(map[string]struct{}, len(values))
+	kept := make([]string, 0, len(values))
+	for _, v := range values {
+		if _, ok := seen[v]; !ok {
+			seen[v] = struct{}{}
+			kept = append(kept, v)
+		}
+	}
+	return kept
+}
+
+// and joins conditions.
+func and(conditions []string) string { return strings.Join(conditions, " AND ") }

@@ -1,0 +1,223 @@
+package postgres
+
+import (
+	"database/sql"
+	"time"
+
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// diagnose finds the guard for which a change was refused; nil when none of
+// them fails any more. The claim comes first: a request that is sent again
+// after it was answered meets its own token too.
+func diagnose(slot *slot, c *storage.Change) (*storage.Conflict, error) {
+	if conflict, err := diagnoseClaim(slot, c); conflict != nil || err != nil {
+		return conflict, err
+	}
+	if conflict := twice(c); conflict != nil {
+		return conflict, nil
+	}
+	for _, check := range checksOf(c) {
+		if len(check.rows) == 0 {
+			continue
+		}
+		row, err := check.run(slot, c.Tenant)
+		if err != nil {
+			return nil, err
+		}
+		if row.Valid {
+			return &storage.Conflict{Kind: check.kind, Index: int(row.Int64)}, nil
+		}
+	}
+	return nil, nil
+}
+
+const claimQuery = "SELECT owner, lease_until, expires_at, answer IS NOT NULL FROM claims WHERE tenant_id = $1 AND key = $2"
+
+func diagnoseClaim(slot *slot, c *storage.Change) (*storage.Conflict, error) {
+	if c.Claim == nil {
+		return nil, nil
+	}
+	var found *storage.Claim
+	err := slot.query(claimQuery, []any{c.Tenant[:], c.Claim.Key[:]}, func(rows *sql.Rows) error {
+		var owner []byte
+		var lease, expires sql.NullInt64
+		var answered bool
+		if err := rows.Scan(&owner, &lease, &expires, &answered); err != nil {
+			return err
+		}
+		found = &storage.Claim{LeaseUntil: timeOf(lease), ExpiresAt: timeOf(expires)}
+		copy(found.Owner[:], owner)
+		if answered {
+			found.Answer = []byte{}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if c.Claim.Op == storage.ClaimTake {
+		if found != nil && found.Live(c.Now) {
+			return &storage.Conflict{Kind: storage.ClaimTaken}, nil
+		}
+		return nil, nil
+	}
+	if found == nil || found.Owner != c.Claim.Owner || found.Answer != nil {
+		return &storage.Conflict{Kind: storage.ClaimLost}, nil
+	}
+	return nil, nil
+}
+
+func timeOf(micros sql.NullInt64) time.Time {
+	if !micros.Valid {
+		return time.Time{}
+	}
+	return time.UnixMicro(micros.Int64)
+}
+
+// check finds the first of some rows for which a condition on the database
+// holds. The condition sees the row as u.
+type check struct {
+	kind      storage.ConflictKind
+	columns   columns
+	rows      [][]any
+	condition string
+}
+
+func (k *check) run(slot *slot, tenant storage.ID) (first sql.NullInt64, err error) {
+	numbered := append(k.columns[:len(k.columns):len(k.columns)], column{"i", bigint})
+	rows := make([][]any, len(k.rows))
+	for i, row := range k.rows {
+		rows[i] = append(row[:len(row):len(row)], int64(i))
+	}
+	query := "SELECT min(u.i) FROM " + numbered.from(1, true, "u") + " WHERE " + k.condition
+	err = slot.query(query, append([]any{tenant[:]}, numbered.arrays(rows)...), func(r *sql.Rows) error {
+		return r.Scan(&first)
+	})
+	return first, err
+}
+
+const (
+	tokenTaken = "EXISTS (SELECT FROM tokens t WHERE t.tenant_id = $1 AND t.id = u.id)" +
+		" OR EXISTS (SELECT FROM tokens t WHERE t.tenant_id = $1 AND t.ord = u.ord)"
+	dedupTaken  = "EXISTS (SELECT FROM tokens t WHERE t.tenant_id = $1 AND t.dedup = u.dedup AND t.ord <> u.ord)"
+	tokenStale  = "NOT EXISTS (SELECT FROM tokens t WHERE t.tenant_id = $1 AND t.ord = u.ord AND t.rev = u.old_rev)"
+	recordTaken = "EXISTS (SELECT FROM records r WHERE r.tenant_id = $1 AND r.kind = u.kind AND r.id = u.id)"
+	keyTaken    = "EXISTS (SELECT FROM lookups l WHERE l.hash IN (u.key_hash, u.alt_hash)" +
+		" AND NOT (l.tenant_id = $1 AND l.kind = u.kind AND l.id = u.id))"
+	recordStale = "NOT EXISTS (SELECT FROM records r WHERE r.tenant_id = $1 AND r.kind = u.kind AND r.id = u.id AND r.rev = u.rev)"
+	jobStale    = "NOT EXISTS (SELECT FROM jobs j WHERE j.tenant_id = $1 AND j.id = u.id AND j.owner = u.owner)"
+)
+
+// checksOf are the guards of a change, but for its claim.
+func checksOf(c *storage.Change) []check {
+	idColumns := columns{{"ord", bytea}, {"id", text}, {"dedup", bytea}}
+	inserted := rowsOf(c.InsertTokens, func(t *storage.Token) []any {
+		return []any{t.Ord[:], t.ID, hashOrNull(t.Dedup)}
+	})
+	updated := rowsOf(c.UpdateTokens, func(u *storage.TokenUpdate) []any {
+		return []any{u.Token.Ord[:], u.Rev, hashOrNull(u.Token.Dedup)}
+	})
+	updateColumns := columns{{"ord", bytea}, {"old_rev", bigint}, {"dedup", bytea}}
+	newRecords := rowsOf(c.InsertRecords, func(r *storage.Record) []any { return recordRow(r, r.Rev) })
+	newVersions := rowsOf(c.UpdateRecords, func(u *storage.RecordUpdate) []any { return recordRow(&u.Record, u.Rev) })
+	return []check{
+		{storage.TokenIDTaken, idColumns, inserted, tokenTaken},
+		{storage.DuplicateTaken, idColumns, inserted, dedupTaken},
+		{storage.TokenStale, updateColumns, updated, tokenStale},
+		{storage.DuplicateTaken, updateColumns, updated, dedupTaken},
+		{storage.TokenStale, tokenDeleteColumns, rowsOf(c.DeleteTokens, tokenDeleteRow), tokenStale},
+		{storage.KeyTaken, recordColumns, newRecords, recordTaken + " OR " + keyTaken},
+		{storage.RecordStale, recordColumns, newVersions, recordStale},
+		{storage.KeyTaken, recordColumns, newVersions, keyTaken},
+		{storage.RecordStale, recordDeleteColumns, rowsOf(c.DeleteRecords, recordDeleteRow), recordStale},
+		{storage.JobStale, jobUpdateColumns, rowsOf(c.UpdateJobs, jobUpdateRow), jobStale},
+		{storage.JobStale, jobDeleteColumns, rowsOf(c.DeleteJobs, jobDeleteRow), jobStale},
+	}
+}
+
+// twice finds rows of a change that are in each other's way.
+func twice(c *storage.Change) *storage.Conflict {
+	seen := seenKeys{}
+	for i := range c.InsertTokens {
+		t := &c.InsertTokens[i]
+		if seen.again('t', t.Ord[:]) || seen.again('i', []byte(t.ID)) {
+			return &storage.Conflict{Kind: storage.TokenIDTaken, Index: i}
+		}
+		if t.Dedup != (storage.Hash{}) && seen.again('d', t.Dedup[:]) {
+			return &storage.Conflict{Kind: storage.DuplicateTaken, Index: i}
+		}
+	}
+	for i := range c.UpdateTokens {
+		t := &c.UpdateTokens[i].Token
+		if seen.again('t', t.Ord[:]) {
+			return &storage.Conflict{Kind: storage.TokenStale, Index: i}
+		}
+		if t.Dedup != (storage.Hash{}) && seen.again('d', t.Dedup[:]) {
+			return &storage.Conflict{Kind: storage.DuplicateTaken, Index: i}
+		}
+	}
+	for i := range c.DeleteTokens {
+		if seen.again('t', c.DeleteTokens[i].Ord[:]) {
+			return &storage.Conflict{Kind: storage.TokenStale, Index: i}
+		}
+	}
+	if conflict := twiceRecord(c, seen); conflict != nil {
+		return conflict
+	}
+	return twiceJob(c, seen)
+}
+
+func twiceRecord(c *storage.Change, seen seenKeys) *storage.Conflict {
+	keys := func(r *storage.Record) bool {
+		return !r.Key.IsZero() && seen.again('k', r.Key[:]) ||
+			!r.AltKey.IsZero() && r.AltKey != r.Key && seen.again('k', r.AltKey[:])
+	}
+	record := func(kind string, id storage.ID) bool { return seen.again('r', append([]byte(kind+"\x00"), id[:]...)) }
+	for i := range c.InsertRecords {
+		if r := &c.InsertRecords[i]; record(r.Kind, r.ID) || keys(r) {
+			return &storage.Conflict{Kind: storage.KeyTaken, Index: i}
+		}
+	}
+	for i := range c.UpdateRecords {
+		r := &c.UpdateRecords[i].Record
+		if record(r.Kind, r.ID) {
+			return &storage.Conflict{Kind: storage.RecordStale, Index: i}
+		}
+		if keys(r) {
+			return &storage.Conflict{Kind: storage.KeyTaken, Index: i}
+		}
+	}
+	for i := range c.DeleteRecords {
+		if record(c.DeleteRecords[i].Kind, c.DeleteRecords[i].ID) {
+			return &storage.Conflict{Kind: storage.RecordStale, Index: i}
+		}
+	}
+	return nil
+}
+
+func twiceJob(c *storage.Change, seen seenKeys) *storage.Conflict {
+	for i := range c.UpdateJobs {
+		if seen.again('j', c.UpdateJobs[i].Job.ID[:]) {
+			return &storage.Conflict{Kind: storage.JobStale, Index: i}
+		}
+	}
+	for i := range c.DeleteJobs {
+		if seen.again('j', c.DeleteJobs[i].ID[:]) {
+			return &storage.Conflict{Kind: storage.JobStale, Index: i}
+		}
+	}
+	return nil
+}
+
+// seenKeys are keys that rows of a change have, each under the letter of its
+// space.
+type seenKeys map[string]struct{}
+
+// again notes a key and reports whether it was there already.
+func (s seenKeys) again(space byte, key []byte) bool {
+	k := string(space) + string(key)
+	_, ok := s[k]
+	s[k] = struct{}{}
+	return ok
+}

@@ -1,0 +1,112 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+
+	"github.com/lib/pq"
+	"github.com/lib/pq/pqerror"
+
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// ErrNotDurable means that the server acknowledges commits that are not yet on
+// disk: its synchronous_commit, or its fsync, is off.
+var ErrNotDurable = errors.New("postgres: the server acknowledges commits before they are on disk")
+
+// ServerError is an error that the server reported. It holds what kind of
+// error it was, and never a text that could quote a row.
+type ServerError struct {
+	Code       string // SQLSTATE
+	Constraint string // the constraint that was violated, if one was
+}
+
+// Error names the code, and says what to do where that is known.
+func (e *ServerError) Error() string {
+	text := "postgres: the server reported SQLSTATE " + e.Code
+	if name := pqerror.Code(e.Code).Name(); name != "" {
+		text += " (" + name + ")"
+	}
+	if e.Constraint != "" {
+		text += ", constraint " + e.Constraint
+	}
+	switch pqerror.Code(e.Code) {
+	case pqerror.InvalidSQLStatementName, pqerror.DuplicatePstatement:
+		text += "; behind a transaction pooler, set Options.TransactionPooler"
+	case pqerror.InsufficientPrivilege:
+		text += "; the role needs to own the vault's tables"
+	}
+	return text
+}
+
+// clean replaces an error of the driver by one that is safe to show.
+func clean(err error) error {
+	var server *pq.Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &server):
+		return &ServerError{Code: string(server.Code), Constraint: server.Constraint}
+	case lost(err):
+		return fmt.Errorf("postgres: no connection: %w", err)
+	default:
+		return err
+	}
+}
+
+// refused reports whether the server undid a statement because one of its
+// guards, or a unique key, did not hold.
+func refused(err error) bool {
+	switch code(err) {
+	case pqerror.DivisionByZero, pqerror.UniqueViolation, pqerror.CardinalityViolation:
+		return true
+	default:
+		return false
+	}
+}
+
+// transient reports whether the same statement may succeed when it is tried
+// again, and has certainly left nothing.
+func transient(err error) bool {
+	switch code(err) {
+	case pqerror.TRSerializationFailure, pqerror.TRDeadlockDetected, pqerror.LockNotAvailable,
+		pqerror.TooManyConnections, pqerror.ReadOnlySQLTransaction:
+		return true
+	default:
+		return false
+	}
+}
+
+// lost reports whether the connection is gone, so that nobody knows whether
+// the statement under way was committed.
+func lost(err error) bool {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return false
+	}
+	switch c := code(err); {
+	case strings.HasPrefix(string(c), "08"), c == pqerror.TRStatementCompletionUnknown,
+		c == pqerror.AdminShutdown, c == pqerror.CrashShutdown, c == pqerror.CannotConnectNow:
+		return true
+	}
+	var network net.Error
+	return errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) || errors.Is(err, io.EOF) ||
+		errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) || errors.As(err, &network)
+}
+
+func code(err error) pqerror.Code {
+	var server *pq.Error
+	if errors.As(err, &server) {
+		return server.Code
+	}
+	return ""
+}
+
+// errUnsettled ends the attempts at a change whose guards fail without a row
+// that explains it, again and again.
+var errUnsettled = fmt.Errorf("postgres: the rows of the change did not come to rest: %w", storage.ErrStale)

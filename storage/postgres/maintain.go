@@ -1,0 +1,132 @@
+package postgres
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
+)
+
+// leaseQuery gives an owner jobs that nobody else is about to get: rows that
+// another lease has locked are passed over.
+const leaseQuery = `UPDATE jobs SET owner = $2::bytea, lease_until = $4::bigint
+	WHERE tenant_id = $1::bytea AND id IN (
+		SELECT id FROM jobs
+		WHERE tenant_id = $1::bytea AND NOT dead AND run_at <= $3::bigint AND (lease_until IS NULL OR lease_until <= $3::bigint)
+		ORDER BY run_at, id LIMIT $5::bigint FOR UPDATE SKIP LOCKED)
+	RETURNING ` + sqlstore.JobColumns
+
+// LeaseJobs implements [storage.Queue].
+func (s *Store) LeaseJobs(ctx context.Context, l storage.Lease) ([]storage.Job, error) {
+	if err := s.ready(ctx); err != nil {
+		return nil, err
+	}
+	rows, err := s.db.QueryContext(ctx, leaseQuery,
+		l.Tenant[:], l.Owner[:], micros(l.Now), sqlstore.Micros(l.Until), int64(max(l.Limit, 0)))
+	if err != nil {
+		return nil, clean(err)
+	}
+	defer rows.Close()
+	var jobs []storage.Job
+	for rows.Next() {
+		job := storage.Job{Tenant: l.Tenant}
+		if err := rows.Scan(sqlstore.JobDest(&job)...); err != nil {
+			return nil, clean(err)
+		}
+		jobs = append(jobs, job)
+	}
+	slices.SortStableFunc(jobs, func(a, b storage.Job) int {
+		if byTime := a.RunAt.Compare(b.RunAt); byTime != 0 {
+			return byTime
+		}
+		return slices.Compare(a.ID[:], b.ID[:])
+	})
+	return jobs, clean(rows.Err())
+}
+
+// purged are the tables that hold a tenant's rows, and what tells its rows
+// apart. Keys go first, so that nobody gets in while the rest is deleted.
+var purged = []struct{ table, key string }{
+	{"lookups", "hash"},
+	{"records", "kind, id"},
+	{"claims", "key"},
+	{"jobs", "id"},
+	{"tokens", "ord"},
+	{"token_hashes", "hash, ord"},
+	{"token_counts", "set_id, type, shard"},
+	{"container_sets", "set_id"},
+	{"logs", "id"},
+}
+
+// Purge implements [storage.Writer].
+func (s *Store) Purge(ctx context.Context, tenant storage.ID, limit int) (more bool, err error) {
+	if err := s.ready(ctx); err != nil {
+		return false, err
+	}
+	left := int64(max(limit, 0))
+	var any []string
+	for _, p := range purged {
+		any = append(any, "EXISTS (SELECT FROM "+p.table+" WHERE tenant_id = $1)")
+		if left == 0 {
+			continue
+		}
+		n, err := s.delete(ctx, "DELETE FROM "+p.table+" WHERE tenant_id = $1 AND ("+p.key+") IN (SELECT "+p.key+
+			" FROM "+p.table+" WHERE tenant_id = $1 ORDER BY "+p.key+" LIMIT $2)", tenant[:], left)
+		if err != nil {
+			return false, err
+		}
+		left -= n
+	}
+	s.sets.forget(tenant)
+	return s.exists(ctx, "SELECT "+strings.Join(any, " OR "), tenant[:])
+}
+
+// expired holds for claims that are over: answered ones at their expiry, others
+// when their lease is over as well.
+const expiredClaim = "expires_at <= $1::bigint AND (answer IS NOT NULL OR lease_until IS NULL OR lease_until <= $1::bigint)"
+
+// Sweep implements [storage.Writer]. What is deleted stays in the files until
+// the server vacuums them, which no statement of ours can hasten safely.
+func (s *Store) Sweep(ctx context.Context, now time.Time, limit int) (more bool, err error) {
+	if err := s.ready(ctx); err != nil {
+		return false, err
+	}
+	_, err = s.delete(ctx, `DELETE FROM claims WHERE (tenant_id, key) IN (
+		SELECT tenant_id, key FROM claims WHERE `+expiredClaim+` ORDER BY tenant_id, key LIMIT $2::bigint FOR UPDATE SKIP LOCKED
+	)`, micros(now), int64(max(limit, 0)))
+	if err != nil {
+		return false, err
+	}
+	return s.exists(ctx, "SELECT EXISTS (SELECT FROM claims WHERE "+expiredClaim+")", micros(now))
+}
+
+// ready reports why a call should not even start.
+func (s *Store) ready(ctx context.Context) error {
+	s.queue.mu.Lock()
+	defer s.queue.mu.Unlock()
+	if s.queue.closed {
+		return storage.ErrClosed
+	}
+	return ctx.Err()
+}
+
+// delete runs a statement that may be repeated, and again after a deadlock.
+func (s *Store) delete(ctx context.Context, query string, args ...any) (int64, error) {
+	for wait := retryAtFirst; ; wait = min(2*wait, retryAtMost) {
+		result, err := s.db.ExecContext(ctx, query, args...)
+		if err == nil {
+			return result.RowsAffected()
+		}
+		if !transient(err) || wait == retryAtMost {
+			return 0, clean(err)
+		}
+		pause(wait)
+	}
+}
+
+func (s *Store) exists(ctx context.Context, query string, args ...any) (yes bool, err error) {
+	return yes, clean(s.db.QueryRowContext(ctx, query, args...).Scan(&yes))
+}

@@ -1,0 +1,233 @@
+// Package postgres keeps a vault in PostgreSQL, through github.com/lib/pq.
+//
+//	store, err := postgres.Open(ctx, "postgres://vault@db1,db2/vault?port=5432")
+//
+// # Durability
+//
+// A write is acknowledged when its commit is on disk, and on the synchronous
+// standby where the server has one. Only the log entries of reads may be
+// committed a moment before they are on disk. Opening refuses a server whose
+// synchronous_commit or fsync is off, with ErrNotDurable, unless Options allow
+// it.
+//
+// # Writing
+//
+// A change is one statement and one round trip, whatever it holds, unless it
+// creates more than a thousand tokens; creates that arrive while all writing
+// connections are busy share one. Guards are unique keys and revisions, judged
+// at the READ COMMITTED level: there is no lock that outlives a statement, no
+// advisory lock, no sequence, no trigger and no function on the server, and
+// the tenant leads every key. So the same schema can be distributed by tenant.
+//
+// # Failover
+//
+// With several hosts in the URL the one that accepts writes is found. After a
+// lost connection a change is tried again, and is never applied twice: its
+// first log entry tells whether it has been.
+//
+// # Deleted rows
+//
+// PostgreSQL keeps the old version of a row until it vacuums the table, and
+// what was deleted is in its write-ahead log and backups for as long as those
+// are kept. It is sealed there, as everywhere.
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"embed"
+	"io/fs"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+
+	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
+)
+
+// Store is a vault's database. Open makes one.
+type Store struct {
+	*sqlstore.Store // the reads
+
+	db       *sql.DB
+	queue    queue
+	sets     knownSets
+	retryFor time.Duration
+}
+
+var _ storage.Storage = (*Store)(nil)
+
+// Options change how a database is used. The zero value is right for a program
+// that talks to its servers directly.
+type Options struct {
+	// MaxConns bounds the connections to the server; 16 when zero, at least 2.
+	// Up to half of them are kept for writing.
+	MaxConns int
+
+	// TransactionPooler says that a pooler such as PgBouncer, in transaction
+	// mode, stands between this program and the server. Statements are then not
+	// prepared, since the next one may reach another session.
+	TransactionPooler bool
+
+	// AllowAsyncCommit opens a server that acknowledges commits before they are
+	// on disk. What it acknowledged shortly before a crash may be gone after.
+	AllowAsyncCommit bool
+
+	// RetryFor bounds how long a write is tried again after transient errors: a
+	// failover, a lost connection, a deadlock. 20 seconds when zero.
+	RetryFor time.Duration
+}
+
+const (
+	defaultMaxConns = 16
+	defaultRetryFor = 20 * time.Second
+	// connectTimeout applies to each host, unless the URL has connect_timeout.
+	connectTimeout = 5 * time.Second
+	// countShards is over how many rows a count of tokens is spread.
+	countShards = 64
+)
+
+// Open opens the database with the default options. The URL, or the key=value
+// string, is one that lib/pq understands: several hosts are separated by
+// commas, with their ports in the parameter port.
+//
+// Open brings the schema up to date; several nodes may do so at once.
+func Open(ctx context.Context, url string) (*Store, error) { return OpenOptions(ctx, url, nil) }
+
+// OpenOptions opens the database as Open does. Nil options are the default.
+func OpenOptions(ctx context.Context, url string, options *Options) (*Store, error) {
+	var o Options
+	if options != nil {
+		o = *options
+	}
+	if o.MaxConns == 0 {
+		o.MaxConns = defaultMaxConns
+	}
+	if o.MaxConns < 2 {
+		return nil, errors.New("postgres: Options.MaxConns must be at least 2")
+	}
+	if o.RetryFor <= 0 {
+		o.RetryFor = defaultRetryFor
+	}
+	config, err := parse(url)
+	if err != nil {
+		return nil, err
+	}
+	connector, err := pq.NewConnectorConfig(config)
+	if err != nil {
+		return nil, clean(err)
+	}
+	db := sql.OpenDB(connector)
+	db.SetMaxOpenConns(o.MaxConns)
+	db.SetMaxIdleConns(o.MaxConns)
+	db.SetConnMaxLifetime(connLifetime)
+	s, err := newStore(ctx, db, o)
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return s, nil
+}
+
+//go:embed migrations/*.sql
+var migrationFiles embed.FS
+
+func newStore(ctx context.Context, db *sql.DB, o Options) (*Store, error) {
+	if err := checkServer(ctx, db, o.AllowAsyncCommit); err != nil {
+		return nil, err
+	}
+	files, err := fs.Sub(migrationFiles, "migrations")
+	if err != nil {
+		return nil, err
+	}
+	x := sqlx.NewDb(db, "postgres")
+	if err := sqlstore.Migrate(ctx, x, files); err != nil {
+		return nil, clean(err)
+	}
+	reads, err := sqlstore.New(ctx, x, dialect(!o.TransactionPooler))
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{Store: reads, db: db, retryFor: o.RetryFor}
+	s.queue.flush = s.flush
+	shard := rand.Int64N(countShards)
+	for i := range int64(o.MaxConns / 2) {
+		s.queue.free = append(s.queue.free, &slot{db: db, prepare: !o.TransactionPooler, shard: (shard + i) % countShards})
+	}
+	return s, nil
+}
+
+// Close implements [storage.Storage].
+func (s *Store) Close() error {
+	s.queue.close()
+	return errors.Join(s.Store.Close(), s.db.Close())
+}
+
+// parse reads a URL, or a key=value string, and adds what the vault needs. Its
+// errors do not quote the text, which may hold a password.
+func parse(url string) (pq.Config, error) {
+	config, err := pq.NewConfig(url)
+	if err != nil {
+		return pq.Config{}, errors.New("postgres: the connection string is malformed: " +
+			"it must be a URL such as postgres://user@host/database, or key=value pairs, as lib/pq takes them")
+	}
+	config.BinaryParameters = true
+	if config.TargetSessionAttrs == "" {
+		config.TargetSessionAttrs = pq.TargetSessionAttrsReadWrite
+	}
+	if config.ConnectTimeout == 0 {
+		config.ConnectTimeout = connectTimeout
+	}
+	if config.ApplicationName == "" {
+		config.ApplicationName = "vault"
+	}
+	return config, nil
+}
+
+// checkServer refuses a server that loses what it acknowledged.
+func checkServer(ctx context.Context, db *sql.DB, allowAsync bool) error {
+	var commit, sync sql.NullString
+	err := db.QueryRowContext(ctx,
+		"SELECT current_setting('synchronous_commit', true), current_setting('fsync', true)").Scan(&commit, &sync)
+	if err != nil {
+		return clean(err)
+	}
+	for _, setting := range []struct{ name, value string }{
+		{"synchronous_commit", commit.String}, {"fsync", sync.String},
+	} {
+		if setting.value == "off" && !allowAsync {
+			return fmt.Errorf("%w: its %s is off; turn it on, or set Options.AllowAsyncCommit", ErrNotDurable, setting.name)
+		}
+	}
+	return nil
+}
+
+func dialect(prepared bool) sqlstore.Dialect {
+	return sqlstore.Dialect{
+		Prepared: prepared,
+		ID:       func(id storage.ID) any { return id[:] },
+		In:       in,
+		Error:    clean,
+	}
+}
+
+// in is a condition whose text does not depend on the number of values.
+func in(column string, values []any) (string, []any) {
+	k := bytea
+	if _, ok := values[0].(string); ok {
+		k = text
+	}
+	size := 0
+	for _, v := range values {
+		size += width(v)
+	}
+	a := newArray(k.oid, len(values), size)
+	for _, v := range values {
+		a.add(v)
+	}
+	return column + " = ANY(?::" + k.name + "[])", []any{a.value()}
+}

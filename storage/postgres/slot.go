@@ -1,0 +1,121 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"time"
+
+	"github.com/lib/pq/pqerror"
+)
+
+// slot is a connection that writes. It is used by one goroutine at a time, and
+// is opened when it is first needed and again after it was lost.
+type slot struct {
+	db       *sql.DB
+	prepare  bool
+	shard    int64 // of the counters that its writes add to
+	conn     *sql.Conn
+	opened   time.Time
+	prepared map[string]*sql.Stmt
+}
+
+const (
+	// connLifetime bounds the age of a connection, so that a program follows
+	// its servers when they are moved.
+	connLifetime = 30 * time.Minute
+	// maxPrepared bounds the prepared statements of a connection. The texts of
+	// real changes are far fewer.
+	maxPrepared = 200
+)
+
+// connect makes sure that there is a connection.
+func (s *slot) connect(ctx context.Context) error {
+	if s.conn != nil && time.Since(s.opened) < connLifetime {
+		return nil
+	}
+	s.reset()
+	conn, err := s.db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	s.conn, s.opened, s.prepared = conn, time.Now(), map[string]*sql.Stmt{}
+	return nil
+}
+
+// reset gives the connection up. The pool closes it, since it is told that it
+// is bad, and with it go its prepared statements and any open transaction.
+func (s *slot) reset() {
+	if s.conn == nil {
+		return
+	}
+	_ = s.conn.Raw(func(any) error { return driver.ErrBadConn })
+	_ = s.conn.Close()
+	s.conn, s.prepared = nil, nil
+}
+
+// exec runs a statement whose rows do not matter.
+func (s *slot) exec(text string, args []any) error {
+	stmt, err := s.statement(text)
+	if err != nil {
+		return err
+	}
+	if stmt == nil {
+		_, err = s.conn.ExecContext(context.Background(), text, args...)
+	} else {
+		_, err = stmt.ExecContext(context.Background(), args...)
+	}
+	return err
+}
+
+// query runs a statement and calls row for each of its rows.
+func (s *slot) query(text string, args []any, row func(*sql.Rows) error) error {
+	stmt, err := s.statement(text)
+	if err != nil {
+		return err
+	}
+	var rows *sql.Rows
+	if stmt == nil {
+		rows, err = s.conn.QueryContext(context.Background(), text, args...)
+	} else {
+		rows, err = stmt.QueryContext(context.Background(), args...)
+	}
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := row(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// statement returns the prepared statement of a text, or nil when it is to be
+// sent as it is.
+func (s *slot) statement(text string) (*sql.Stmt, error) {
+	if !s.prepare {
+		return nil, nil
+	}
+	if stmt := s.prepared[text]; stmt != nil || len(s.prepared) >= maxPrepared {
+		return stmt, nil
+	}
+	stmt, err := s.conn.PrepareContext(context.Background(), text)
+	if err != nil {
+		return nil, err
+	}
+	s.prepared[text] = stmt
+	return stmt, nil
+}
+
+// forget drops the connection after an error that makes it useless.
+func (s *slot) forget(err error) {
+	switch code(err) {
+	case pqerror.TRSerializationFailure, pqerror.TRDeadlockDetected, pqerror.LockNotAvailable:
+		return
+	}
+	if lost(err) || transient(err) {
+		s.reset()
+	}
+}

@@ -1,0 +1,252 @@
+package postgres
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// statement is one SQL statement under construction that applies a change:
+// common table expressions, each of which writes to one table, and guards that
+// must hold at its end. A guard that does not hold raises an error, so that
+// nothing of the statement stays; the tenant is always its first parameter.
+//
+// Its text depends only on which parts the change has, and on which of them
+// have more than one row: few texts, each prepared once.
+type statement struct {
+	parts  []string
+	guards []string
+	args   []any
+	final  string // an expression to select beside the guards; may be empty
+}
+
+func newStatement(tenant storage.ID) *statement {
+	return &statement{args: []any{tenant[:]}}
+}
+
+// arg adds a parameter and returns its place in the text.
+func (s *statement) arg(k kind, value any) string {
+	s.args = append(s.args, value)
+	return "$" + strconv.Itoa(len(s.args)) + "::" + k.name
+}
+
+// rows adds rows as parameters and returns an item of a FROM list.
+func (s *statement) rows(cs columns, rows [][]any, alias string) string {
+	many := len(rows) != 1
+	from := cs.from(len(s.args), many, alias)
+	if many {
+		s.args = append(s.args, cs.arrays(rows)...)
+	} else {
+		s.args = append(s.args, rows[0]...)
+	}
+	return from
+}
+
+// with adds a common table expression.
+func (s *statement) with(name, body string) {
+	s.parts = append(s.parts, name+" AS ("+body+")")
+}
+
+// expect adds the guard that an expression has exactly n rows. Guards are
+// judged, and so their expressions run, in the order in which they are added.
+func (s *statement) expect(name string, n int) {
+	s.guards = append(s.guards, "(SELECT count(*) FROM "+name+") = "+s.arg(bigint, int64(n)))
+}
+
+// text returns the statement. The division by zero is the shortest way to
+// raise an error that needs no function on the server.
+func (s *statement) text() string {
+	var b strings.Builder
+	b.WriteString("WITH " + strings.Join(s.parts, ",\n") + "\nSELECT ")
+	if len(s.guards) > 0 {
+		b.WriteString("1 / (CASE WHEN " + strings.Join(s.guards, "\nAND ") + " THEN 1 ELSE 0 END)")
+	} else {
+		b.WriteString("1")
+	}
+	if s.final != "" {
+		b.WriteString(", " + s.final)
+	}
+	return b.String()
+}
+
+// unsynced makes the commit of the statement that selects it return before the
+// write-ahead log is on disk. It holds for this transaction alone, so it works
+// behind a pooler and costs no round trip.
+const unsynced = "set_config('synchronous_commit', 'off', true)"
+
+// compose returns the statement that applies a change. The shard is that of
+// the counters it adds to; sets are those of the change that may be new.
+func compose(c *storage.Change, shard int64, sets []storage.ContainerSet) *statement {
+	s := newStatement(c.Tenant)
+	if c.Claim != nil {
+		s.claim(c)
+	}
+	if len(c.InsertTokens) > 0 {
+		s.insertTokens(c)
+	}
+	if len(c.InsertRecords) > 0 {
+		s.insertRecords(c.InsertRecords)
+	}
+	if len(c.UpdateTokens) > 0 {
+		s.updateTokens(c.UpdateTokens)
+	}
+	if len(c.DeleteTokens) > 0 {
+		s.deleteTokens(c.DeleteTokens)
+	}
+	s.countTokens(c, shard)
+	if len(sets) > 0 {
+		s.insertSets(sets)
+	}
+	if len(c.UpdateRecords) > 0 {
+		s.updateRecords(c.UpdateRecords)
+	}
+	if len(c.DeleteRecords) > 0 {
+		s.deleteRecords(c.DeleteRecords)
+	}
+	s.jobs(c)
+	s.reseal(c.Reseal)
+	if len(c.Logs) > 0 {
+		s.insertLogs(c.Logs)
+	}
+	if onlyReadLogs(c) {
+		s.final = unsynced
+	}
+	return s
+}
+
+// dead holds for a claim that no longer keeps others out at the given moment.
+func dead(now string) string {
+	return "COALESCE(CASE WHEN claims.answer IS NULL THEN claims.lease_until ELSE claims.expires_at END, " +
+		now + ") <= " + now
+}
+
+const replaceClaim = ` ON CONFLICT (tenant_id, key) DO UPDATE SET owner = EXCLUDED.owner,
+	lease_until = EXCLUDED.lease_until, expires_at = EXCLUDED.expires_at,
+	key_version = EXCLUDED.key_version, answer = EXCLUDED.answer WHERE `
+
+func (s *statement) claim(c *storage.Change) {
+	row := [][]any{claimRow(&c.Claim.Claim)}
+	own := "c.tenant_id = $1 AND c.key = u.key AND c.owner = u.owner AND c.answer IS NULL RETURNING 1"
+	switch c.Claim.Op {
+	case storage.ClaimFinish:
+		s.with("claimed", "UPDATE claims c SET expires_at = u.expires_at, key_version = u.key_version, answer = u.answer FROM "+
+			s.rows(claimColumns, row, "u")+" WHERE "+own)
+	case storage.ClaimDrop:
+		s.with("claimed", "DELETE FROM claims c USING "+s.rows(claimColumns, row, "u")+" WHERE "+own)
+	default:
+		s.with("claimed", "INSERT INTO claims (tenant_id, "+claimColumns.names("")+") SELECT $1, u.* FROM "+
+			s.rows(claimColumns, row, "u")+replaceClaim+dead(s.arg(bigint, micros(c.Now)))+" RETURNING 1")
+	}
+	s.expect("claimed", 1)
+}
+
+// eachHash joins a relation that has a column of concatenated hashes to them.
+const (
+	eachHash = "generate_series(0, octet_length(b.hashes) / 16 - 1) AS k"
+	oneHash  = "substring(b.hashes FROM 16 * k + 1 FOR 16)"
+)
+
+func (s *statement) insertTokens(c *storage.Change) {
+	claimed, hashes := "", 0
+	if c.Claim != nil {
+		claimed = " WHERE EXISTS (SELECT FROM claimed)" // a refused claim is refused before the work
+	}
+	for i := range c.InsertTokens {
+		hashes += len(c.InsertTokens[i].Hashes)
+	}
+	s.with("created", "INSERT INTO tokens (tenant_id, "+tokenColumns.names("")+") SELECT $1, u.* FROM "+
+		s.rows(tokenColumns, rowsOf(c.InsertTokens, tokenRow), "u")+claimed+" RETURNING ord, set_id, type, hashes")
+	s.expect("created", len(c.InsertTokens))
+	if hashes > 0 {
+		s.with("hashed", "INSERT INTO token_hashes (tenant_id, hash, ord) SELECT $1, "+oneHash+", b.ord FROM created b, "+eachHash)
+	}
+}
+
+// updateTokens locks the rows in the order of their keys, as every statement
+// does, so that no two of them wait for each other.
+func (s *statement) updateTokens(updates []storage.TokenUpdate) {
+	rows := rowsOf(updates, tokenUpdateRow)
+	s.with("before", "SELECT t.type, t.set_id AS old_set_id, t.hashes AS old_hashes, "+tokenUpdateColumns.names("u.")+
+		" FROM "+s.rows(tokenUpdateColumns, rows, "u")+
+		" JOIN tokens t ON t.tenant_id = $1 AND t.ord = u.ord AND t.rev = u.old_rev ORDER BY t.ord FOR UPDATE OF t")
+	var set strings.Builder
+	for _, c := range tokenReplaced {
+		value := "b." + c.name
+		if c.name == "hashes" {
+			value = "COALESCE(b.hashes, b.old_hashes)"
+		}
+		set.WriteString(c.name + " = " + value + ", ")
+	}
+	s.with("updated", "UPDATE tokens t SET "+set.String()+"rev = b.old_rev + 1 FROM before b"+
+		" WHERE t.tenant_id = $1 AND t.ord = b.ord RETURNING 1")
+	s.expect("updated", len(updates))
+	if !rehashes(updates) {
+		return
+	}
+	s.with("new_hashes", "SELECT "+oneHash+" AS hash, b.ord FROM before b, "+eachHash)
+	s.with("old_hashes", "SELECT "+oneHash+" AS hash, b.ord FROM"+
+		" (SELECT ord, old_hashes AS hashes FROM before WHERE hashes IS NOT NULL) b, "+eachHash)
+	s.with("rehashed", "INSERT INTO token_hashes (tenant_id, hash, ord)"+
+		" SELECT $1, n.hash, n.ord FROM (SELECT * FROM new_hashes EXCEPT SELECT * FROM old_hashes) n")
+	s.with("unhashed", "DELETE FROM token_hashes h USING (SELECT * FROM old_hashes EXCEPT SELECT * FROM new_hashes) o"+
+		" WHERE h.tenant_id = $1 AND h.hash = o.hash AND h.ord = o.ord")
+}
+
+func rehashes(updates []storage.TokenUpdate) bool {
+	for i := range updates {
+		if !updates[i].KeepHashes {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *statement) deleteTokens(deletes []storage.TokenDelete) {
+	s.with("going", "SELECT t.ord, t.type, t.set_id, t.hashes FROM "+
+		s.rows(tokenDeleteColumns, rowsOf(deletes, tokenDeleteRow), "u")+
+		" JOIN tokens t ON t.tenant_id = $1 AND t.ord = u.ord AND t.rev = u.old_rev ORDER BY t.ord FOR UPDATE OF t")
+	s.with("gone", "DELETE FROM tokens t USING going b WHERE t.tenant_id = $1 AND t.ord = b.ord RETURNING 1")
+	s.expect("gone", len(deletes))
+	s.with("gone_hashes", "DELETE FROM token_hashes h USING (SELECT "+oneHash+" AS hash, b.ord FROM going b, "+eachHash+") o"+
+		" WHERE h.tenant_id = $1 AND h.hash = o.hash AND h.ord = o.ord")
+}
+
+const addToCounts = " ON CONFLICT (tenant_id, set_id, type, shard) DO UPDATE SET n = token_counts.n + EXCLUDED.n"
+
+// countTokens adds up what the parts before it have done to real rows.
+func (s *statement) countTokens(c *storage.Change, shard int64) {
+	if len(c.InsertTokens) == 1 && len(c.UpdateTokens) == 0 && len(c.DeleteTokens) == 0 {
+		s.with("counted", "INSERT INTO token_counts (tenant_id, set_id, type, shard, n)"+
+			" SELECT $1, set_id, type, "+s.arg(bigint, shard)+", 1 FROM created"+addToCounts)
+		return
+	}
+	var changes []string
+	if len(c.InsertTokens) > 0 {
+		changes = append(changes, "SELECT set_id, type, 1 AS d FROM created")
+	}
+	if len(c.UpdateTokens) > 0 {
+		changes = append(changes, "SELECT set_id, type, 1 FROM before WHERE set_id <> old_set_id",
+			"SELECT old_set_id, type, -1 FROM before WHERE set_id <> old_set_id")
+	}
+	if len(c.DeleteTokens) > 0 {
+		changes = append(changes, "SELECT set_id, type, -1 FROM going")
+	}
+	if len(changes) == 0 {
+		return
+	}
+	s.with("counted", "INSERT INTO token_counts (tenant_id, set_id, type, shard, n)"+
+		" SELECT $1, d.set_id, d.type, "+s.arg(bigint, shard)+", sum(d.d) FROM ("+strings.Join(changes, " UNION ALL ")+
+		") AS d(set_id, type, d) GROUP BY d.set_id, d.type HAVING sum(d.d) <> 0 ORDER BY d.set_id, d.type"+addToCounts)
+}
+
+func (s *statement) insertSets(sets []storage.ContainerSet) {
+	rows := rowsOf(sets, setRow)
+	s.with("sets", "INSERT INTO container_sets (tenant_id, "+setColumns.names("")+") SELECT $1, u.* FROM "+
+		s.rows(setColumns, rows, "u")+" ORDER BY u.set_id ON CONFLICT DO NOTHING")
+}
+
+func (s *statement) insertLogs(logs []storage.Log) {
+	s.with("logged", "INSERT INTO logs (tenant_id, "+logColumns.names("")+") SELECT $1, u.* FROM "+
+		s.rows(logColumns, rowsOf(logs, logRow), "u"))
+}

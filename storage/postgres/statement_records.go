@@ -1,0 +1,102 @@
+package postgres
+
+import "github.com/seed-72ea4aab/vault/storage"
+
+func (s *statement) insertRecords(records []storage.Record) {
+	var lookups [][]any
+	rows := rowsOf(records, func(r *storage.Record) []any {
+		lookups = append(lookups, lookupRows(r)...)
+		return recordRow(r, r.Rev)
+	})
+	s.with("recorded", "INSERT INTO records (tenant_id, "+recordColumns.names("")+") SELECT $1, u.* FROM "+
+		s.rows(recordColumns, rows, "u")+" RETURNING 1")
+	s.expect("recorded", len(records))
+	if len(lookups) > 0 {
+		s.with("keyed", insertLookups+s.rows(lookupColumns, lookups, "u")+" ORDER BY u.hash RETURNING 1")
+		s.expect("keyed", len(lookups))
+	}
+}
+
+const insertLookups = "INSERT INTO lookups (hash, tenant_id, kind, id) SELECT u.hash, $1, u.kind, u.id FROM "
+
+func (s *statement) updateRecords(updates []storage.RecordUpdate) {
+	var lookups [][]any
+	rows := rowsOf(updates, func(u *storage.RecordUpdate) []any {
+		lookups = append(lookups, lookupRows(&u.Record)...)
+		return recordRow(&u.Record, u.Rev)
+	})
+	s.with("record_before", "SELECT r.key_hash AS old_key_hash, r.alt_hash AS old_alt_hash, "+recordColumns.names("u.")+
+		" FROM "+s.rows(recordColumns, rows, "u")+
+		" JOIN records r ON r.tenant_id = $1 AND r.kind = u.kind AND r.id = u.id AND r.rev = u.rev"+
+		" ORDER BY r.kind, r.id FOR UPDATE OF r")
+	s.with("record_updated", `UPDATE records r SET name = b.name, name_fold = b.name_fold, key_hash = b.key_hash,
+		alt_hash = b.alt_hash, expires_at = b.expires_at, key_version = b.key_version, body = b.body,
+		created_at = b.created_at, rev = b.rev + 1 FROM record_before b
+		WHERE r.tenant_id = $1 AND r.kind = b.kind AND r.id = b.id RETURNING 1`)
+	s.expect("record_updated", len(updates))
+	s.with("keys_before", `SELECT k.hash, b.kind, b.id FROM record_before b,
+		LATERAL (VALUES (b.old_key_hash), (b.old_alt_hash)) AS k(hash) WHERE k.hash IS NOT NULL`)
+	kept, after := "", ""
+	if len(lookups) > 0 {
+		s.with("keys_after", "SELECT u.hash, u.kind, u.id FROM "+s.rows(lookupColumns, lookups, "u"))
+		s.with("rekeyed", insertLookups+"(SELECT * FROM keys_after EXCEPT SELECT * FROM keys_before) u ORDER BY u.hash RETURNING 1")
+		kept = " EXCEPT SELECT * FROM keys_after"
+		after = " AND (SELECT count(*) FROM rekeyed) >= 0" // a key is judged before another record gives it up
+	}
+	s.with("unkeyed", "DELETE FROM lookups l USING (SELECT * FROM keys_before"+kept+") o"+
+		" WHERE l.hash = o.hash AND l.tenant_id = $1"+after)
+}
+
+func (s *statement) deleteRecords(deletes []storage.RecordDelete) {
+	s.with("record_going", "SELECT r.kind, r.id, r.key_hash, r.alt_hash FROM "+
+		s.rows(recordDeleteColumns, rowsOf(deletes, recordDeleteRow), "u")+
+		" JOIN records r ON r.tenant_id = $1 AND r.kind = u.kind AND r.id = u.id AND r.rev = u.rev"+
+		" ORDER BY r.kind, r.id FOR UPDATE OF r")
+	s.with("record_gone", "DELETE FROM records r USING record_going b"+
+		" WHERE r.tenant_id = $1 AND r.kind = b.kind AND r.id = b.id RETURNING 1")
+	s.expect("record_gone", len(deletes))
+	s.with("keys_gone", `DELETE FROM lookups l USING record_going b,
+		LATERAL (VALUES (b.key_hash), (b.alt_hash)) AS k(hash) WHERE l.hash = k.hash AND l.tenant_id = $1`)
+}
+
+func (s *statement) jobs(c *storage.Change) {
+	if len(c.InsertJobs) > 0 {
+		s.with("queued", "INSERT INTO jobs (tenant_id, "+jobColumns.names("")+") SELECT $1, u.* FROM "+
+			s.rows(jobColumns, rowsOf(c.InsertJobs, jobRow), "u")+" ON CONFLICT DO NOTHING")
+	}
+	if len(c.UpdateJobs) > 0 {
+		s.with("released", `UPDATE jobs j SET run_at = u.run_at, attempts = u.attempts, dead = u.dead,
+			key_version = u.key_version, payload = u.payload, owner = NULL, lease_until = NULL FROM `+
+			s.rows(jobUpdateColumns, rowsOf(c.UpdateJobs, jobUpdateRow), "u")+
+			" WHERE j.tenant_id = $1 AND j.id = u.id AND j.owner = u.owner RETURNING 1")
+		s.expect("released", len(c.UpdateJobs))
+	}
+	if len(c.DeleteJobs) > 0 {
+		s.with("finished", "DELETE FROM jobs j USING "+s.rows(jobDeleteColumns, rowsOf(c.DeleteJobs, jobDeleteRow), "u")+
+			" WHERE j.tenant_id = $1 AND j.id = u.id AND j.owner = u.owner RETURNING 1")
+		s.expect("finished", len(c.DeleteJobs))
+	}
+}
+
+// reseal has no guard: rows that have gone, or are newer, stay as they are.
+func (s *statement) reseal(sealed []storage.Sealed) {
+	var claims, jobs [][]any
+	for i := range sealed {
+		row := resealRow(&sealed[i])
+		if sealed[i].Kind == storage.SealedJobs {
+			jobs = append(jobs, row)
+		} else {
+			claims = append(claims, row)
+		}
+	}
+	if len(claims) > 0 {
+		s.with("resealed_claims", "UPDATE claims c SET key_version = u.key_version, answer = u.body FROM "+
+			s.rows(resealColumns, claims, "u")+
+			" WHERE c.tenant_id = $1 AND c.key = u.key AND c.key_version < u.key_version AND c.answer IS NOT NULL")
+	}
+	if len(jobs) > 0 {
+		s.with("resealed_jobs", "UPDATE jobs j SET key_version = u.key_version, payload = u.body FROM "+
+			s.rows(resealColumns, jobs, "u")+
+			" WHERE j.tenant_id = $1 AND j.id = u.key AND j.key_version < u.key_version")
+	}
+}

@@ -1,0 +1,263 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lib/pq/pqerror"
+
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// Write implements [storage.Writer].
+func (s *Store) Write(ctx context.Context, c *storage.Change) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return s.queue.write(ctx, &pending{change: c, class: classOf(c)})
+}
+
+// flush writes a batch, in one statement if it can, and sets the error of each
+// of its changes.
+func (s *Store) flush(slot *slot, batch []*pending) {
+	deadline := time.Now().Add(s.retryFor)
+	if len(batch) > 1 {
+		batch = s.together(slot, batch, deadline)
+	}
+	for _, p := range batch {
+		p.err = s.single(slot, p, deadline)
+	}
+}
+
+// together tries a batch as one statement, and returns the changes that are
+// left to be written one by one: all of them, when the statement failed.
+func (s *Store) together(slot *slot, batch []*pending, deadline time.Time) []*pending {
+	if err := s.connect(slot, deadline); err != nil {
+		return batch // each of them reports it
+	}
+	var done map[*pending]bool
+	var err error
+	if batch[0].class == reads {
+		err = slot.exec(groupReads(batch))
+	} else {
+		done, err = s.createTogether(slot, batch)
+	}
+	if err != nil {
+		slot.forget(err)
+		for _, p := range batch {
+			p.ambiguous = p.ambiguous || lost(err)
+		}
+		return batch
+	}
+	if done == nil {
+		return nil
+	}
+	var left []*pending
+	for _, p := range batch {
+		if !done[p] {
+			p.refused = true
+			left = append(left, p)
+		}
+	}
+	return left
+}
+
+// maxAttempts bounds how often a change is tried that the server refuses
+// without a reason that can be found afterwards.
+const maxAttempts = 20
+
+// single writes one change and tries again for as long as that makes sense.
+func (s *Store) single(slot *slot, p *pending, deadline time.Time) error {
+	wait := retryAtFirst
+	for attempt := 1; ; attempt++ {
+		if err := s.connect(slot, deadline); err != nil {
+			return unknownIf(p.ambiguous, err)
+		}
+		done, err := s.attempt(slot, p)
+		if done {
+			return err
+		}
+		if err == nil && attempt == maxAttempts {
+			return errUnsettled
+		}
+		if err != nil {
+			slot.forget(err)
+			if time.Now().After(deadline) {
+				return unknownIf(p.ambiguous, clean(err))
+			}
+			pause(wait)
+			wait = min(2*wait, retryAtMost)
+		}
+	}
+}
+
+// attempt writes one change once. It is done when the outcome is known;
+// otherwise the change may be tried again, after the error if there is one.
+func (s *Store) attempt(slot *slot, p *pending) (done bool, err error) {
+	if p.ambiguous {
+		if applied, err := slot.applied(p.change); applied || err != nil {
+			return err == nil, err
+		}
+	}
+	if !p.refused {
+		err = s.apply(slot, p.change)
+	}
+	switch {
+	case p.refused:
+		p.refused = false
+	case err == nil:
+		return true, nil
+	case lost(err):
+		p.ambiguous = true
+		return false, err
+	case transient(err):
+		return false, err
+	case !refused(err):
+		return true, clean(err)
+	}
+	// What stands in the way may be this change itself: sent before, and
+	// committed after its connection had been given up for lost.
+	if p.ambiguous {
+		if applied, err := slot.applied(p.change); applied || err != nil {
+			return err == nil, err
+		}
+	}
+	conflict, err := diagnose(slot, p.change)
+	switch {
+	case err != nil && (lost(err) || transient(err)):
+		return false, err
+	case err != nil:
+		return true, clean(err)
+	case conflict != nil:
+		return true, conflict
+	default:
+		return false, nil // it has gone meanwhile
+	}
+}
+
+// apply writes one change: in one statement, or, when it is large, in several
+// inside a transaction.
+func (s *Store) apply(slot *slot, c *storage.Change) error {
+	pieces := split(c)
+	if len(pieces) == 1 {
+		err := s.applyPiece(slot, c)
+		if err == nil {
+			s.sets.learn(c)
+		}
+		return err
+	}
+	if err := slot.control("BEGIN"); err != nil {
+		return err
+	}
+	for _, piece := range pieces {
+		if err := s.applyPiece(slot, piece); err != nil {
+			if slot.control("ROLLBACK") != nil {
+				slot.reset()
+			}
+			return err
+		}
+	}
+	err := slot.control("COMMIT")
+	if err == nil {
+		s.sets.learn(c)
+	}
+	return err
+}
+
+func (s *Store) applyPiece(slot *slot, c *storage.Change) error {
+	st := compose(c, slot.shard, s.sets.unknown(c))
+	if len(st.parts) == 0 {
+		return nil
+	}
+	return slot.exec(st.text(), st.args)
+}
+
+// maxRows bounds the tokens, and the log entries, of one statement. Beyond it
+// the server would spill its intermediate rows to disk.
+const maxRows = 1000
+
+// split cuts a large change into pieces, the first of which has all the guards
+// but those on the tokens that follow.
+func split(c *storage.Change) []*storage.Change {
+	if len(c.InsertTokens) <= maxRows && len(c.Logs) <= maxRows {
+		return []*storage.Change{c}
+	}
+	first := *c
+	first.InsertTokens = first.InsertTokens[:min(maxRows, len(c.InsertTokens))]
+	first.Logs = first.Logs[:min(maxRows, len(c.Logs))]
+	pieces := []*storage.Change{&first}
+	tokens, logs := c.InsertTokens[len(first.InsertTokens):], c.Logs[len(first.Logs):]
+	for len(tokens) > 0 || len(logs) > 0 {
+		t, l := min(maxRows, len(tokens)), min(maxRows, len(logs))
+		pieces = append(pieces, &storage.Change{Tenant: c.Tenant, InsertTokens: tokens[:t], Logs: logs[:l]})
+		tokens, logs = tokens[t:], logs[l:]
+	}
+	return pieces
+}
+
+const markerQuery = "SELECT 1 FROM logs WHERE tenant_id = $1 AND id = $2"
+
+// applied reports whether a change is in the database, which its first log
+// entry tells. A change without one is written again.
+func (s *slot) applied(c *storage.Change) (bool, error) {
+	if len(c.Logs) == 0 {
+		return false, nil
+	}
+	found := false
+	err := s.query(markerQuery, []any{c.Tenant[:], c.Logs[0].ID[:]}, func(*sql.Rows) error {
+		found = true
+		return nil
+	})
+	return found, err
+}
+
+// control runs BEGIN, COMMIT or ROLLBACK.
+func (s *slot) control(command string) error {
+	_, err := s.conn.ExecContext(context.Background(), command)
+	return err
+}
+
+const (
+	retryAtFirst = 5 * time.Millisecond
+	retryAtMost  = 500 * time.Millisecond
+)
+
+// connect opens the slot's connection, if need be again and again until the
+// deadline.
+func (s *Store) connect(slot *slot, deadline time.Time) error {
+	for wait := retryAtFirst; ; wait = min(2*wait, retryAtMost) {
+		ctx, cancel := context.WithDeadline(context.Background(), deadline.Add(connectTimeout))
+		err := slot.connect(ctx)
+		cancel()
+		if err == nil {
+			return nil
+		}
+		if time.Now().After(deadline) || hopeless(err) {
+			return clean(err)
+		}
+		pause(wait)
+	}
+}
+
+// hopeless reports whether a refusal to connect will still be one later.
+func hopeless(err error) bool {
+	switch code(err).Class() {
+	case pqerror.ClassInvalidAuthorizationSpecification, pqerror.ClassInvalidCatalogName:
+		return true
+	default:
+		return errors.Is(err, sql.ErrConnDone)
+	}
+}
+
+func pause(d time.Duration) { <-time.After(d) }
+
+// unknownIf says so when nobody knows whether a change was applied.
+func unknownIf(ambiguous bool, err error) error {
+	if !ambiguous {
+		return err
+	}
+	return fmt.Errorf("postgres: the connection was lost for too long; whether the change was applied is not known: %w", err)
+}

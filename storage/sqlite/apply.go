@@ -1,0 +1,230 @@
+package sqlite
+
+import (
+	"fmt"
+
+	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
+)
+
+// applyChange writes the rows of a change. A guard that does not hold is a
+// [*storage.Conflict]; what has been written until then is rolled back by the
+// caller.
+//
+// Inserts come first and deletes last, so that a change cannot take a key that
+// it frees itself: guards are about what was there before it.
+func (w *writer) applyChange(c *storage.Change) error {
+	for _, step := range [...]func(*storage.Change) error{
+		w.applyClaim,
+		w.insertTokens, w.insertRecords, w.insertJobs,
+		w.updateTokens, w.updateRecords, w.updateJobs,
+		w.deleteTokens, w.deleteRecords, w.deleteJobs,
+		w.reseal, w.insertLogs,
+	} {
+		if err := step(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// conflict refuses a change.
+func conflict(kind storage.ConflictKind, index int) error {
+	return &storage.Conflict{Kind: kind, Index: index}
+}
+
+// guarded is the outcome of a statement that changes one row if a guard holds.
+func guarded(changed int64, err error, kind storage.ConflictKind, index int) error {
+	switch {
+	case err != nil:
+		return describe("writing", err)
+	case changed == 0:
+		return conflict(kind, index)
+	default:
+		return nil
+	}
+}
+
+func (w *writer) applyClaim(c *storage.Change) error {
+	if c.Claim == nil {
+		return nil
+	}
+	k, tenant := &c.Claim.Claim, c.Tenant[:]
+	switch c.Claim.Op {
+	case storage.ClaimTake:
+		n, err := w.exec(stmtTakeClaim, tenant, k.Key[:], optionalID(k.Owner), sqlstore.Micros(k.LeaseUntil),
+			sqlstore.Micros(k.ExpiresAt), k.KeyVersion, optional(k.Answer), c.Now.UnixMicro())
+		return guarded(n, err, storage.ClaimTaken, 0)
+	case storage.ClaimFinish:
+		n, err := w.exec(stmtFinishClaim, optional(k.Answer), sqlstore.Micros(k.ExpiresAt), k.KeyVersion,
+			tenant, k.Key[:], k.Owner[:])
+		return guarded(n, err, storage.ClaimLost, 0)
+	case storage.ClaimDrop:
+		n, err := w.exec(stmtDropClaim, tenant, k.Key[:], k.Owner[:])
+		return guarded(n, err, storage.ClaimLost, 0)
+	default:
+		return fmt.Errorf("sqlite: unknown operation %d on a claim", c.Claim.Op)
+	}
+}
+
+func (w *writer) insertRecords(c *storage.Change) error {
+	for i := range c.InsertRecords {
+		r := &c.InsertRecords[i]
+		n, err := w.exec(stmtInsertRecord, c.Tenant[:], r.Kind, r.ID[:], r.Name, sqlstore.FoldName(r.Name),
+			optionalKey(r.Key), optionalKey(r.AltKey), sqlstore.Micros(r.ExpiresAt),
+			r.KeyVersion, sqlstore.Micros(r.CreatedAt), r.Rev, bytesOf(r.Body))
+		if err := guarded(n, err, storage.KeyTaken, i); err != nil {
+			return err
+		}
+		if err := w.insertLookups(c.Tenant, r, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *writer) insertLookups(tenant storage.ID, r *storage.Record, index int) error {
+	for _, key := range []storage.Key{r.Key, r.AltKey} {
+		if key.IsZero() {
+			continue
+		}
+		n, err := w.exec(stmtInsertLookup, key[:], tenant[:], r.Kind, r.ID[:])
+		if err := guarded(n, err, storage.KeyTaken, index); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *writer) updateRecords(c *storage.Change) error {
+	for i := range c.UpdateRecords {
+		u := &c.UpdateRecords[i]
+		r := &u.Record
+		var key, alt []byte
+		found, err := w.found(stmtReadRecordKeys, []any{&key, &alt}, c.Tenant[:], r.Kind, r.ID[:], u.Rev)
+		if err != nil {
+			return describe("writing", err)
+		}
+		if !found {
+			return conflict(storage.RecordStale, i)
+		}
+		if _, err := w.exec(stmtUpdateRecord, r.Name, sqlstore.FoldName(r.Name), optionalKey(r.Key), optionalKey(r.AltKey),
+			sqlstore.Micros(r.ExpiresAt), r.KeyVersion, sqlstore.Micros(r.CreatedAt), bytesOf(r.Body),
+			c.Tenant[:], r.Kind, r.ID[:], u.Rev); err != nil {
+			return describe("writing", err)
+		}
+		if err := w.deleteLookups(c.Tenant, key, alt); err != nil {
+			return err
+		}
+		if err := w.insertLookups(c.Tenant, r, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *writer) deleteRecords(c *storage.Change) error {
+	for i := range c.DeleteRecords {
+		d := &c.DeleteRecords[i]
+		var key, alt []byte
+		found, err := w.found(stmtDeleteRecord, []any{&key, &alt}, c.Tenant[:], d.Kind, d.ID[:], d.Rev)
+		if err != nil {
+			return describe("writing", err)
+		}
+		if !found {
+			return conflict(storage.RecordStale, i)
+		}
+		w.wrote = true
+		if err := w.deleteLookups(c.Tenant, key, alt); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *writer) deleteLookups(tenant storage.ID, keys ...[]byte) error {
+	for _, key := range keys {
+		if key == nil {
+			continue
+		}
+		if _, err := w.exec(stmtDeleteLookup, key, tenant[:]); err != nil {
+			return describe("writing", err)
+		}
+	}
+	return nil
+}
+
+func (w *writer) insertJobs(c *storage.Change) error {
+	for i := range c.InsertJobs {
+		j := &c.InsertJobs[i]
+		_, err := w.exec(stmtInsertJob, c.Tenant[:], j.ID[:], j.Kind, j.RunAt.UnixMicro(), j.Attempts, j.Dead,
+			optionalID(j.Owner), sqlstore.Micros(j.LeaseUntil), j.KeyVersion, bytesOf(j.Payload))
+		if err := inserted("job", i, err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *writer) updateJobs(c *storage.Change) error {
+	for i := range c.UpdateJobs {
+		u := &c.UpdateJobs[i]
+		j := &u.Job
+		n, err := w.exec(stmtUpdateJob, j.RunAt.UnixMicro(), j.Attempts, j.Dead, j.KeyVersion, bytesOf(j.Payload),
+			c.Tenant[:], j.ID[:], u.Owner[:])
+		if err := guarded(n, err, storage.JobStale, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *writer) deleteJobs(c *storage.Change) error {
+	for i := range c.DeleteJobs {
+		d := &c.DeleteJobs[i]
+		n, err := w.exec(stmtDeleteJob, c.Tenant[:], d.ID[:], d.Owner[:])
+		if err := guarded(n, err, storage.JobStale, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *writer) reseal(c *storage.Change) error {
+	for i := range c.Reseal {
+		s := &c.Reseal[i]
+		stmt, key := stmtResealClaim, s.Key[:]
+		if s.Kind == storage.SealedJobs {
+			stmt, key = stmtResealJob, s.Key[:len(storage.ID{})]
+		}
+		if _, err := w.exec(stmt, bytesOf(s.Body), s.KeyVersion, c.Tenant[:], key, s.KeyVersion); err != nil {
+			return describe("writing", err)
+		}
+	}
+	return nil
+}
+
+func (w *writer) insertLogs(c *storage.Change) error {
+	for i := range c.Logs {
+		l := &c.Logs[i]
+		_, err := w.exec(stmtInsertLog, c.Tenant[:], l.ID[:], l.CreatedAt.UnixMicro(), optionalID(l.ActorID),
+			l.ActorType, l.EntityType, l.EntityID, l.Operation, l.Message)
+		if err := inserted("log entry", i, err); err != nil {
+			return err
+		}
+		w.counts.addLog(c.Tenant, l.EntityType)
+	}
+	return nil
+}
+
+// inserted is the outcome of an insert that no guard is about.
+func inserted(what string, index int, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case isConstraint(err):
+		return fmt.Errorf("%w: the id of a %s (row %d)", storage.ErrExists, what, index)
+	default:
+		return describe("writing", err)
+	}
+}

@@ -1,0 +1,166 @@
+package sqlite
+
+import (
+	"slices"
+
+	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
+)
+
+func (w *writer) insertTokens(c *storage.Change) error {
+	for i := range c.InsertTokens {
+		t := &c.InsertTokens[i]
+		containers := sqlstore.JoinContainers(t.Containers)
+		n, err := w.exec(stmtInsertToken, c.Tenant[:], t.Ord[:], t.ID, t.Type, t.Set[:], containers,
+			sqlstore.Micros(t.ExpiresAt), sqlstore.Micros(t.CVCExpiresAt), t.KeyVersion, t.Rev,
+			optionalID(t.CreatedBy), t.CreatedAt.UnixMicro(), optionalID(t.ModifiedBy), sqlstore.Micros(t.ModifiedAt),
+			t.Fingerprint[:], t.Expression[:], optionalHash(t.Dedup), joinHashes(t.Hashes), optional(t.CVC), bytesOf(t.Body))
+		if err != nil {
+			return describe("writing", err)
+		}
+		if n == 0 {
+			return w.takenBy(c.Tenant, t, i)
+		}
+		if err := w.insertHashes(c.Tenant, t.Ord, t.Hashes); err != nil {
+			return err
+		}
+		if err := w.ensureSet(c.Tenant, t.Set, containers); err != nil {
+			return err
+		}
+		w.counts.addToken(c.Tenant, t.Set, t.Type, 1)
+	}
+	return nil
+}
+
+// takenBy says which unique key kept a token out.
+func (w *writer) takenBy(tenant storage.ID, t *storage.Token, index int) error {
+	var one int
+	taken, err := w.found(stmtFindTakenToken, []any{&one}, tenant[:], t.ID, t.Ord[:])
+	switch {
+	case err != nil:
+		return describe("writing", err)
+	case taken:
+		return conflict(storage.TokenIDTaken, index)
+	default:
+		return conflict(storage.DuplicateTaken, index)
+	}
+}
+
+func (w *writer) insertHashes(tenant, ord storage.ID, hashes []storage.Hash) error {
+	for i := range hashes {
+		if _, err := w.exec(stmtInsertHash, tenant[:], hashes[i][:], ord[:]); err != nil {
+			return describe("writing", err)
+		}
+	}
+	return nil
+}
+
+func (w *writer) deleteHashes(tenant, ord storage.ID, hashes []storage.Hash) error {
+	for i := range hashes {
+		if _, err := w.exec(stmtDeleteHash, tenant[:], hashes[i][:], ord[:]); err != nil {
+			return describe("writing", err)
+		}
+	}
+	return nil
+}
+
+// ensureSet stores which containers are in a set, unless that is known.
+func (w *writer) ensureSet(tenant storage.ID, set storage.Hash, containers string) error {
+	key := setKey{tenant, set}
+	if _, known := w.knownSets[key]; known || slices.Contains(w.sets, key) {
+		return nil
+	}
+	if _, err := w.exec(stmtInsertSet, tenant[:], set[:], containers); err != nil {
+		return describe("writing", err)
+	}
+	w.sets = append(w.sets, key)
+	return nil
+}
+
+func (w *writer) updateTokens(c *storage.Change) error {
+	for i := range c.UpdateTokens {
+		u := &c.UpdateTokens[i]
+		if err := w.updateToken(c.Tenant, u, i); err != nil {
+			return err
+		}
+		t := &u.Token
+		if err := w.ensureSet(c.Tenant, t.Set, sqlstore.JoinContainers(t.Containers)); err != nil {
+			return err
+		}
+		if t.Set != u.OldSet {
+			w.counts.addToken(c.Tenant, u.OldSet, t.Type, -1)
+			w.counts.addToken(c.Tenant, t.Set, t.Type, 1)
+		}
+	}
+	return nil
+}
+
+func (w *writer) updateToken(tenant storage.ID, u *storage.TokenUpdate, index int) error {
+	t := &u.Token
+	args := append(make([]any, 0, 16), t.Set[:], sqlstore.JoinContainers(t.Containers),
+		sqlstore.Micros(t.ExpiresAt), sqlstore.Micros(t.CVCExpiresAt), t.KeyVersion,
+		optionalID(t.ModifiedBy), sqlstore.Micros(t.ModifiedAt), t.Fingerprint[:], t.Expression[:],
+		optionalHash(t.Dedup), optional(t.CVC), bytesOf(t.Body))
+	if u.KeepHashes {
+		return w.replaceToken(stmtUpdateTokenKeepHashes, args, tenant, u, index)
+	}
+	var old []byte
+	found, err := w.found(stmtReadHashes, []any{&old}, tenant[:], t.Ord[:], u.Rev)
+	switch {
+	case err != nil:
+		return describe("writing", err)
+	case !found:
+		return conflict(storage.TokenStale, index)
+	}
+	if err := w.replaceToken(stmtUpdateToken, append(args, joinHashes(t.Hashes)), tenant, u, index); err != nil {
+		return err
+	}
+	before := splitHashes(old)
+	if err := w.deleteHashes(tenant, t.Ord, without(before, t.Hashes)); err != nil {
+		return err
+	}
+	return w.insertHashes(tenant, t.Ord, without(t.Hashes, before))
+}
+
+// replaceToken runs the update itself. It changes no row either because there
+// is none with the revision, or because the new Dedup hash is taken.
+func (w *writer) replaceToken(stmt statementID, args []any, tenant storage.ID, u *storage.TokenUpdate, index int) error {
+	ord := u.Token.Ord
+	n, err := w.exec(stmt, append(args, tenant[:], ord[:], u.Rev)...)
+	if err != nil {
+		return describe("writing", err)
+	}
+	if n > 0 {
+		return nil
+	}
+	var one int
+	found, err := w.found(stmtFindToken, []any{&one}, tenant[:], ord[:], u.Rev)
+	switch {
+	case err != nil:
+		return describe("writing", err)
+	case found:
+		return conflict(storage.DuplicateTaken, index)
+	default:
+		return conflict(storage.TokenStale, index)
+	}
+}
+
+func (w *writer) deleteTokens(c *storage.Change) error {
+	for i := range c.DeleteTokens {
+		d := &c.DeleteTokens[i]
+		var old []byte
+		found, err := w.found(stmtDeleteToken, []any{&old}, c.Tenant[:], d.Ord[:], d.Rev)
+		if err != nil {
+			return describe("writing", err)
+		}
+		if !found {
+			return conflict(storage.TokenStale, i)
+		}
+		w.wrote = true
+		if err := w.deleteHashes(c.Tenant, d.Ord, splitHashes(old)); err != nil {
+			return err
+		}
+		w.counts.addToken(c.Tenant, d.Set, d.Type, -1)
+	}
+	return nil
+}

@@ -1,0 +1,179 @@
+package sqlite
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
+)
+
+const (
+	// maxPurge bounds the rows of one Purge, which all other writes wait for.
+	maxPurge = 5000
+	// checkpointTimeout is for how long a checkpoint, and all other writes with
+	// it, wait for readers.
+	checkpointTimeout = 250 * time.Millisecond
+)
+
+// LeaseJobs implements [storage.Queue].
+func (s *Store) LeaseJobs(ctx context.Context, l storage.Lease) ([]storage.Job, error) {
+	var jobs []storage.Job
+	lease := func(w *writer) error {
+		jobs = jobs[:0]
+		j := storage.Job{Tenant: l.Tenant}
+		now := l.Now.UnixMicro()
+		return w.query(stmtLeaseJobs, sqlstore.JobDest(&j), func() { jobs = append(jobs, j) },
+			l.Owner[:], l.Until.UnixMicro(), l.Tenant[:], now, now, max(l.Limit, 0))
+	}
+	if err := s.writes.do(ctx, call{inside: lease, rows: max(l.Limit, 1)}); err != nil {
+		return nil, err
+	}
+	slices.SortFunc(jobs, func(a, b storage.Job) int {
+		return cmp.Or(a.RunAt.Compare(b.RunAt), bytes.Compare(a.ID[:], b.ID[:]))
+	})
+	return jobs, nil
+}
+
+// purged are the tables in the order in which Purge empties them, with the keys
+// of their rows. What keys are found by comes first, so that they stop working
+// at once, and what a list of tokens needs comes after the tokens.
+var purged = []struct{ table, key string }{
+	{"lookups", "hash"},
+	{"records", "rowid"},
+	{"jobs", "rowid"},
+	{"claims", "rowid"},
+	{"tokens", "rowid"},
+	{"token_hashes", "hash, ord"},
+	{"token_counts", "set_id, type, shard"},
+	{"container_sets", "set_id"},
+	{"logs", "id"},
+	{"log_counts", "entity_type, shard"},
+}
+
+// Purge implements [storage.Writer].
+func (s *Store) Purge(ctx context.Context, tenant storage.ID, limit int) (bool, error) {
+	limit = min(max(limit, 0), maxPurge)
+	more := false
+	purge := func(w *writer) (err error) {
+		more, err = w.purge(tenant, limit)
+		return err
+	}
+	err := s.writes.do(ctx, call{inside: purge, alone: true})
+	return more, err
+}
+
+func (w *writer) purge(tenant storage.ID, limit int) (more bool, err error) {
+	for key := range w.knownSets {
+		if key.tenant == tenant {
+			delete(w.knownSets, key)
+		}
+	}
+	for _, p := range purged {
+		if limit > 0 {
+			n, err := w.purgeTable(p.table, p.key, tenant, limit)
+			if err != nil {
+				return false, describe("purging", err)
+			}
+			limit -= n
+		}
+		if limit > 0 {
+			continue
+		}
+		var left bool
+		query := fmt.Sprintf(`SELECT EXISTS (SELECT 1 FROM %s WHERE tenant_id = ?)`, p.table)
+		if err := w.conn.QueryRowContext(background, query, tenant[:]).Scan(&left); err != nil {
+			return false, describe("purging", err)
+		}
+		if left {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// purgeTable deletes up to limit of the tenant's rows in a table and returns
+// how many it has deleted.
+func (w *writer) purgeTable(table, key string, tenant storage.ID, limit int) (int, error) {
+	where := fmt.Sprintf(`tenant_id = ? AND (%[2]s) IN (SELECT %[2]s FROM %[1]s WHERE tenant_id = ? LIMIT ?)`, table, key)
+	if table == "tokens" {
+		return w.purgeTokens(where, tenant, limit)
+	}
+	result, err := w.conn.ExecContext(background, `DELETE FROM `+table+` WHERE `+where, tenant[:], tenant[:], limit)
+	if err != nil {
+		return 0, err
+	}
+	n, err := result.RowsAffected()
+	return int(n), err
+}
+
+// purgeTokens keeps the counts right while it goes on. They are written at
+// once, since the purge may get to them yet.
+func (w *writer) purgeTokens(where string, tenant storage.ID, limit int) (int, error) {
+	rows, err := w.conn.QueryContext(background, `DELETE FROM tokens WHERE `+where+` RETURNING set_id, type`,
+		tenant[:], tenant[:], limit)
+	if err != nil {
+		return 0, err
+	}
+	defer rows.Close()
+	n := 0
+	for rows.Next() {
+		var set []byte
+		var kind string
+		if err := rows.Scan(&set, &kind); err != nil {
+			return 0, err
+		}
+		w.counts.addToken(tenant, storage.Hash(set), kind, -1)
+		n++
+	}
+	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+		return 0, err
+	}
+	defer w.counts.reset()
+	return n, w.writeCounts()
+}
+
+// Sweep implements [storage.Writer]. Deleted bytes are overwritten in the
+// database when they are deleted; a sweep also empties the write-ahead log,
+// which holds older pages, unless a long read is in the way.
+func (s *Store) Sweep(ctx context.Context, now time.Time, limit int) (bool, error) {
+	more := false
+	at := now.UnixMicro()
+	sweep := func(w *writer) (err error) {
+		if _, err = w.exec(stmtSweepClaims, at, at, max(limit, 0)); err == nil {
+			var one int
+			more, err = w.found(stmtClaimsDue, []any{&one}, at, at)
+		}
+		return err
+	}
+	if err := s.writes.do(ctx, call{inside: sweep, rows: max(limit, 1)}); err != nil {
+		return false, err
+	}
+	return more, s.writes.do(ctx, call{outside: (*writer).checkpoint, alone: true})
+}
+
+// checkpoint moves what is in the write-ahead log to the database and empties
+// the log. That it could not, because of a reader, is no error.
+func (w *writer) checkpoint() error {
+	if w.file.memory {
+		return nil
+	}
+	if err := w.setBusyTimeout(checkpointTimeout); err != nil {
+		return err
+	}
+	_, err := w.conn.ExecContext(background, `PRAGMA wal_checkpoint(TRUNCATE)`)
+	if err != nil && !isBusy(err) {
+		return describe("emptying the write-ahead log", err)
+	}
+	return w.setBusyTimeout(busyTimeout)
+}
+
+func (w *writer) setBusyTimeout(d time.Duration) error {
+	_, err := w.conn.ExecContext(background, fmt.Sprintf(`PRAGMA busy_timeout = %d`, d.Milliseconds()))
+	return err
+}

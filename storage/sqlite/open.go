@@ -1,0 +1,219 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
+)
+
+//go:embed migrations/*.sql
+var migrationFiles embed.FS
+
+const (
+	busyTimeout = 10 * time.Second
+	openPause   = 5 * time.Millisecond
+	maxReaders  = 4
+	maxExpanded = 100 // values of a list that get a placeholder each
+)
+
+// file is where a database is.
+type file struct {
+	path   string // empty in memory
+	uri    string // without settings
+	memory bool
+}
+
+// memories numbers the databases in memory, so that each has its own name.
+var memories atomic.Int64
+
+// locate finds out where the database is, and creates an empty file that only
+// its owner can read if there is none. SQLite gives the files that it puts
+// beside it the same mode.
+func locate(path string) (file, error) {
+	if path == ":memory:" {
+		return file{uri: fmt.Sprintf("file:/vault-%d?vfs=memdb&", memories.Add(1)), memory: true}, nil
+	}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return file{}, err
+	}
+	// A file that is there is not opened, not even to look at it: closing it
+	// would drop the locks that other connections of this process hold.
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	switch {
+	case err == nil:
+		err = f.Close()
+	case errors.Is(err, fs.ErrExist):
+		err = nil
+	}
+	uri := url.URL{Scheme: "file", Path: filepath.ToSlash(path)}
+	return file{path: path, uri: uri.String() + "?"}, err
+}
+
+// A setting is a PRAGMA and the value that it must have.
+type setting struct{ name, value string }
+
+func (f file) common() []setting {
+	s := []setting{
+		{"busy_timeout", fmt.Sprint(busyTimeout.Milliseconds())},
+		{"temp_store", "2"}, // memory: nothing of a sort reaches a file
+		{"cache_size", "-16384"},
+	}
+	return s
+}
+
+func (f file) writerSettings() []setting {
+	s := append(f.common(), setting{"secure_delete", "1"})
+	if f.memory {
+		return s
+	}
+	return append(s, setting{"journal_mode", "wal"}, setting{"synchronous", "2"}, setting{"wal_autocheckpoint", "4000"})
+}
+
+func (f file) readerSettings() []setting {
+	s := append(f.common(), setting{"query_only", "1"})
+	if f.memory {
+		return s
+	}
+	return append(s, setting{"mmap_size", "268435456"})
+}
+
+func (f file) open(settings []setting) *sqlx.DB {
+	parameters := make([]string, len(settings), len(settings)+1)
+	for i, s := range settings {
+		parameters[i] = "_pragma=" + url.QueryEscape(s.name+"("+s.value+")")
+	}
+	dsn := f.uri + strings.Join(append(parameters, "_txlock=immediate"), "&")
+	db, err := sql.Open("sqlite", dsn)
+	if err != nil { // only for a driver that is not registered
+		panic(err)
+	}
+	return sqlx.NewDb(db, "sqlite")
+}
+
+// connect returns a connection that has its settings. Two processes that turn
+// a new database to WAL at once may find it busy in spite of the timeout.
+func connect(ctx context.Context, db *sqlx.DB, settings []setting) (*sql.Conn, error) {
+	deadline := time.Now().Add(busyTimeout)
+	for {
+		conn, err := db.Conn(ctx)
+		if err == nil {
+			return conn, check(ctx, conn, settings)
+		}
+		if !isBusy(err) || time.Now().After(deadline) {
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(openPause):
+		}
+	}
+}
+
+// check makes sure that the settings have taken effect: SQLite ignores those
+// that it does not know, and does not fail for all that it refuses.
+func check(ctx context.Context, conn *sql.Conn, settings []setting) error {
+	for _, s := range settings {
+		var value string
+		if err := conn.QueryRowContext(ctx, "PRAGMA "+s.name).Scan(&value); err != nil {
+			return errors.Join(fmt.Errorf("PRAGMA %s: %w", s.name, err), conn.Close())
+		}
+		if value != s.value {
+			return errors.Join(fmt.Errorf("PRAGMA %s is %s, and cannot be %s", s.name, value, s.value), conn.Close())
+		}
+	}
+	return nil
+}
+
+func openWriter(ctx context.Context, f file) (*writer, error) {
+	settings := f.writerSettings()
+	db := f.open(settings)
+	conn, err := connect(ctx, db, settings)
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	migrations, err := fs.Sub(migrationFiles, "migrations")
+	if err == nil {
+		err = sqlstore.Migrate(ctx, db, migrations)
+	}
+	if err != nil {
+		return nil, errors.Join(err, conn.Close(), db.Close())
+	}
+	return newWriter(db.DB, conn, f), nil
+}
+
+func openReaders(ctx context.Context, f file) (*sqlx.DB, error) {
+	settings := f.readerSettings()
+	db := f.open(settings)
+	readers := min(maxReaders, 2*runtime.NumCPU())
+	db.SetMaxOpenConns(readers)
+	db.SetMaxIdleConns(readers)
+	conn, err := connect(ctx, db, settings)
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return db, conn.Close()
+}
+
+var dialect = sqlstore.Dialect{
+	Prepared:     true,
+	ID:           func(id storage.ID) any { return id[:] },
+	In:           in,
+	PointContext: context.WithoutCancel,
+	LogCounts:    true,
+}
+
+// in gives short lists a placeholder for each value. A long one, which could
+// have more values than a statement may have placeholders, becomes one text.
+func in(column string, values []any) (string, []any) {
+	if len(values) <= maxExpanded {
+		return column + " IN (?" + strings.Repeat(", ?", len(values)-1) + ")", values
+	}
+	decode := "unhex(value)"
+	texts := make([]string, len(values))
+	for i, v := range values {
+		switch v := v.(type) {
+		case []byte:
+			texts[i] = hex.EncodeToString(v)
+		case string:
+			decode = "CAST(unhex(value) AS TEXT)"
+			texts[i] = hex.EncodeToString([]byte(v))
+		}
+	}
+	return column + " IN (SELECT " + decode + " FROM json_each(?))", []any{`["` + strings.Join(texts, `","`) + `"]`}
+}
+
+// describe says what went wrong. The texts of SQLite name tables and columns,
+// never what is in them.
+func describe(doing string, err error) error {
+	return fmt.Errorf("sqlite: %s: %w", doing, err)
+}
+
+func codeOf(err error) int {
+	if e, ok := errors.AsType[*sqlite.Error](err); ok {
+		return e.Code() & 0xff
+	}
+	return sqlite3.SQLITE_OK
+}
+
+func isBusy(err error) bool       { return codeOf(err) == sqlite3.SQLITE_BUSY }
+func isConstraint(err error) bool { return codeOf(err) == sqlite3.SQLITE_CONSTRAINT }

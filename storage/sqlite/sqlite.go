@@ -1,0 +1,79 @@
+// Package sqlite keeps a vault in a SQLite database: one file, or memory.
+//
+//	store, err := sqlite.Open(ctx, "vault.db")
+//
+// Writes of all callers share one connection and, when they come at the same
+// time, one transaction; reads have connections of their own and never wait for
+// a write. What Write has acknowledged is on the disk. Several processes may
+// have the same file open.
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"sync"
+
+	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
+)
+
+var _ storage.Storage = (*Store)(nil)
+
+// reader hides the field that the reads are promoted from.
+type reader = sqlstore.Store
+
+// Store is a [storage.Storage] in a SQLite database.
+type Store struct {
+	*reader
+	readers *sql.DB
+	writes  *queue
+	closing sync.Once
+	closed  error // what closing returned
+}
+
+// Open opens the database at the path, creating it, readable by its owner
+// alone, if there is none. The path ":memory:" stands for a new database in
+// memory, which is gone after Close.
+//
+// Open brings the schema up to date. It fails when the database was made by a
+// later, incompatible version of this module.
+func Open(ctx context.Context, path string) (*Store, error) {
+	file, err := locate(path)
+	if err != nil {
+		return nil, err
+	}
+	w, err := openWriter(ctx, file)
+	if err != nil {
+		return nil, describe("opening the database", err)
+	}
+	readers, err := openReaders(ctx, file)
+	if err != nil {
+		return nil, errors.Join(describe("opening the database", err), w.close())
+	}
+	reads, err := sqlstore.New(ctx, readers, dialect)
+	if err != nil {
+		return nil, errors.Join(describe("opening the database", err), readers.Close(), w.close())
+	}
+	return &Store{reader: reads, readers: readers.DB, writes: newQueue(w)}, nil
+}
+
+// Close implements [storage.Storage].
+func (s *Store) Close() error {
+	s.closing.Do(func() {
+		s.writes.stop()
+		s.closed = errors.Join(s.reader.Close(), s.readers.Close(), s.writes.writer.close())
+	})
+	return s.closed
+}
+
+// Write implements [storage.Writer].
+func (s *Store) Write(ctx context.Context, c *storage.Change) error {
+	return s.writes.do(ctx, call{change: c, rows: rowsOf(c)})
+}
+
+func rowsOf(c *storage.Change) int {
+	return len(c.InsertTokens) + len(c.UpdateTokens) + len(c.DeleteTokens) +
+		len(c.InsertRecords) + len(c.UpdateRecords) + len(c.DeleteRecords) +
+		len(c.InsertJobs) + len(c.UpdateJobs) + len(c.DeleteJobs) + len(c.Reseal) + len(c.Logs)
+}

@@ -1,0 +1,299 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+const (
+	// busyAttempts is how often the start of a transaction waits for another
+	// process, for the busy timeout each time.
+	busyAttempts = 3
+	// relaxedSync is after what time a commit that was not synced is.
+	relaxedSync = 500 * time.Millisecond
+	// maxKnownSets bounds the memory of container sets that are in the database.
+	maxKnownSets = 100_000
+)
+
+// background is the context of all statements of the writer: one that could be
+// cancelled would interrupt the transaction of a whole group.
+var background = context.Background()
+
+// writer runs groups of calls on the one connection that writes. It is used by
+// one goroutine at a time.
+type writer struct {
+	db    *sql.DB
+	conn  *sql.Conn
+	file  file
+	stmts [statementCount]*sql.Stmt
+
+	relaxed bool // synchronous is NORMAL
+	wrote   bool // the call under way has changed something
+
+	// What the transaction under way will have added when it commits.
+	counts tally
+	sets   []setKey
+
+	// knownSets are sets that are in the database. A set is named by its
+	// content, so no other process can change what one is.
+	knownSets map[setKey]struct{}
+
+	unsynced atomic.Bool // a commit waits to be synced
+	timer    *time.Timer // of that sync
+	syncs    sync.WaitGroup
+}
+
+type setKey struct {
+	tenant storage.ID
+	set    storage.Hash
+}
+
+func newWriter(db *sql.DB, conn *sql.Conn, f file) *writer {
+	return &writer{db: db, conn: conn, file: f, knownSets: map[setKey]struct{}{}}
+}
+
+// close releases the connection. Its statements come first: SQLite would keep
+// the connection, its memory and its files for those that are left.
+func (w *writer) close() error {
+	w.stopSync()
+	var errs []error
+	for _, stmt := range w.stmts {
+		if stmt != nil {
+			errs = append(errs, stmt.Close())
+		}
+	}
+	if !w.file.memory {
+		errs = append(errs, w.checkpoint())
+	}
+	return errors.Join(append(errs, w.conn.Close(), w.db.Close())...)
+}
+
+// run runs a group of calls and sets their errors.
+func (w *writer) run(group []*call) {
+	if first := group[0]; first.outside != nil {
+		first.err = first.outside(w)
+		return
+	}
+	if errors.Is(w.transact(group, w.together), errReplay) {
+		_ = w.transact(group, w.oneByOne)
+	}
+}
+
+// errReplay means that a call failed after it had changed something.
+var errReplay = errors.New("sqlite: the group must be replayed")
+
+// transact runs a group in one transaction. When it fails, nothing of the group
+// is written and every call has the error.
+func (w *writer) transact(group []*call, apply func([]*call) error) error {
+	w.counts.reset()
+	w.sets = w.sets[:0]
+	err := w.begin(group)
+	if err == nil {
+		if err = apply(group); err == nil {
+			err = w.commit()
+		}
+		if err != nil {
+			_, _ = w.exec(stmtRollback)
+		}
+	}
+	if err != nil {
+		for _, c := range group {
+			c.err = err
+		}
+		return err
+	}
+	return nil
+}
+
+func (w *writer) begin(group []*call) error {
+	if err := w.setRelaxed(group); err != nil {
+		return describe("choosing the durability", err)
+	}
+	var err error
+	for range busyAttempts {
+		if _, err = w.exec(stmtBegin); err == nil {
+			return nil
+		}
+		if !isBusy(err) {
+			// A rollback that failed may have left a transaction open.
+			_, _ = w.exec(stmtRollback)
+		}
+	}
+	return describe("starting a transaction", err)
+}
+
+// setRelaxed turns off the sync of the commit for a group that asks for it as a
+// whole.
+func (w *writer) setRelaxed(group []*call) error {
+	if w.file.memory {
+		return nil
+	}
+	relaxed := true
+	for _, c := range group {
+		relaxed = relaxed && c.change != nil && c.change.Relaxed
+	}
+	if relaxed == w.relaxed {
+		return nil
+	}
+	mode := stmtSyncFull
+	if relaxed {
+		mode = stmtSyncNormal
+	}
+	if _, err := w.exec(mode); err != nil {
+		return err
+	}
+	w.relaxed = relaxed
+	return nil
+}
+
+// together applies the calls of a group one after the other. A call that is
+// refused before it has changed anything is left out; one that fails later
+// spoils the transaction for all.
+func (w *writer) together(group []*call) error {
+	for _, c := range group {
+		w.wrote = false
+		if c.err = w.apply(c); c.err == nil {
+			continue
+		}
+		if _, refused := errors.AsType[*storage.Conflict](c.err); !refused || w.wrote {
+			return errReplay
+		}
+	}
+	return nil
+}
+
+// oneByOne applies the calls of a group, each in a savepoint of its own, which
+// is slower but leaves the others alone when one fails.
+func (w *writer) oneByOne(group []*call) error {
+	for _, c := range group {
+		if _, err := w.exec(stmtSavepoint); err != nil {
+			return err
+		}
+		counts, sets := w.counts.mark(), len(w.sets)
+		if c.err = w.apply(c); c.err != nil {
+			if _, err := w.exec(stmtRollbackTo); err != nil {
+				return c.err
+			}
+			w.counts.rollBack(counts)
+			w.sets = w.sets[:sets]
+		}
+		if _, err := w.exec(stmtRelease); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *writer) apply(c *call) error {
+	if c.inside != nil {
+		return c.inside(w)
+	}
+	return w.applyChange(c.change)
+}
+
+func (w *writer) commit() error {
+	if err := w.writeCounts(); err != nil {
+		return describe("counting", err)
+	}
+	if _, err := w.exec(stmtCommit); err != nil {
+		return describe("committing", err)
+	}
+	if len(w.knownSets)+len(w.sets) > maxKnownSets {
+		clear(w.knownSets)
+	}
+	for _, set := range w.sets {
+		w.knownSets[set] = struct{}{}
+	}
+	if w.relaxed {
+		w.syncSoon()
+	}
+	return nil
+}
+
+// exec runs a statement and returns how many rows it changed.
+func (w *writer) exec(id statementID, args ...any) (int64, error) {
+	stmt, err := w.prepared(id)
+	if err != nil {
+		return 0, err
+	}
+	result, err := stmt.ExecContext(background, args...)
+	if err != nil {
+		return 0, err
+	}
+	n, err := result.RowsAffected()
+	w.wrote = w.wrote || n > 0
+	return n, err
+}
+
+// query runs a statement and calls row for each of its rows, after it has been
+// scanned into dest.
+func (w *writer) query(id statementID, dest []any, row func(), args ...any) error {
+	stmt, err := w.prepared(id)
+	if err != nil {
+		return err
+	}
+	rows, err := stmt.QueryContext(background, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := rows.Scan(dest...); err != nil {
+			return err
+		}
+		row()
+	}
+	return errors.Join(rows.Err(), rows.Close())
+}
+
+// found reports whether a statement has a row, and scans the first.
+func (w *writer) found(id statementID, dest []any, args ...any) (bool, error) {
+	found := false
+	err := w.query(id, dest, func() { found = true }, args...)
+	return found, err
+}
+
+func (w *writer) prepared(id statementID) (*sql.Stmt, error) {
+	if w.stmts[id] == nil {
+		stmt, err := w.conn.PrepareContext(background, statementText[id])
+		if err != nil {
+			return nil, err
+		}
+		w.stmts[id] = stmt
+	}
+	return w.stmts[id], nil
+}
+
+// syncSoon makes sure that a relaxed commit reaches the disk before long, even
+// if no other write comes that would take it along.
+func (w *writer) syncSoon() {
+	if w.unsynced.CompareAndSwap(false, true) {
+		w.syncs.Add(1)
+		w.timer = time.AfterFunc(relaxedSync, w.syncLog)
+	}
+}
+
+// syncLog syncs the write-ahead log. An error needs no report: it means that
+// there is no log any more, or that the next commit will have it too.
+func (w *writer) syncLog() {
+	defer w.syncs.Done()
+	w.unsynced.Store(false)
+	if log, err := os.OpenFile(w.file.path+"-wal", os.O_RDWR, 0); err == nil {
+		_ = log.Sync()
+		_ = log.Close()
+	}
+}
+
+func (w *writer) stopSync() {
+	if w.timer != nil && w.timer.Stop() {
+		w.syncs.Done()
+	}
+	w.syncs.Wait()
+}

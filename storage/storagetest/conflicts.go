@@ -1,0 +1,275 @@
+package storagetest
+
+import (
+	"strings"
+
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+func conflictRules() []rule {
+	return []rule{
+		{"TokenIDTaken: the id is taken", tokenIDTaken},
+		{"TokenIDTaken: the change has the id twice", tokenIDTwice},
+		{"an Ord is a key too and is never overwritten", ordTaken},
+		{"DuplicateTaken: InsertTokens, the Dedup hash is taken", dedupTakenByInsert},
+		{"DuplicateTaken: UpdateTokens, the Dedup hash is taken", dedupTakenByUpdate},
+		{"a Dedup hash is unique unless zero", dedupZero},
+		{"KeyTaken: a record's id is taken", recordIDTaken},
+		{"KeyTaken: a record's key is taken, by any tenant", recordKeyTaken},
+		{"KeyTaken: UpdateRecords, a key is taken", recordKeyTakenByUpdate},
+		{"TokenStale: UpdateTokens and DeleteTokens, another revision", tokenStale},
+		{"RecordStale: UpdateRecords and DeleteRecords, another revision", recordStale},
+		{"JobStale: UpdateJobs and DeleteJobs, no longer the owner's", jobStale},
+		{"guards are judged before anything is written", guardsComeFirst},
+		{"errors never carry a column's content", errorsHaveNoContent},
+	}
+}
+
+func tokenIDTaken(w *world) {
+	tenant, taken := w.id(), w.token("taken")
+	w.write(insert(tenant, taken))
+	for i := range 3 {
+		tokens := w.tokenSeries("new", 3)
+		tokens[i].ID = "taken"
+		w.refused(insert(tenant, tokens...), storage.TokenIDTaken, i)
+	}
+	w.hasTokens(tenant, taken)
+}
+
+func tokenIDTwice(w *world) {
+	tenant, tokens := w.id(), w.tokenSeries("new", 4)
+	tokens[3].ID = tokens[1].ID
+	w.refused(insert(tenant, tokens...), storage.TokenIDTaken, 1, 3)
+	w.hasTokens(tenant)
+}
+
+func ordTaken(w *world) {
+	tenant, first, second := w.id(), w.token("first"), w.token("second")
+	second.Ord = first.Ord
+	w.write(insert(tenant, first))
+	if err := w.store.Write(w.Context(), insert(tenant, second)); err == nil {
+		w.Error("a second token with the same Ord was accepted")
+	}
+	w.hasTokens(tenant, first)
+	w.same("tokens by the hash of the refused one", w.found(tenant, storage.HashIs(second.Hashes[0])), []string{})
+}
+
+func dedupTakenByInsert(w *world) {
+	tenant, taken := w.id(), w.token("taken")
+	taken.Dedup, taken.ExpiresAt = w.hash(), earlier
+	w.write(insert(tenant, taken))
+	for i := range 3 {
+		tokens := w.tokenSeries("new", 3)
+		tokens[i].Dedup = taken.Dedup
+		w.refused(insert(tenant, tokens...), storage.DuplicateTaken, i)
+	}
+	twice := w.tokenSeries("new", 3)
+	twice[0].Dedup = w.hash()
+	twice[2].Dedup = twice[0].Dedup
+	w.refused(insert(tenant, twice...), storage.DuplicateTaken, 0, 2)
+	w.hasTokens(tenant, taken)
+}
+
+func dedupTakenByUpdate(w *world) {
+	tenant, tokens := w.id(), w.tokenSeries("t", 3)
+	for i := range tokens {
+		tokens[i].Dedup = w.hash()
+	}
+	w.write(insert(tenant, tokens...))
+	own, foreign := updateOf(tokens[0], tokens[0]), updateOf(tokens[1], tokens[1])
+	foreign.Token.Dedup = tokens[2].Dedup
+	w.refused(&storage.Change{
+		Tenant: tenant, UpdateTokens: []storage.TokenUpdate{own, foreign},
+	}, storage.DuplicateTaken, 1)
+	w.hasTokens(tenant, tokens...)
+
+	w.write(&storage.Change{Tenant: tenant, UpdateTokens: []storage.TokenUpdate{own}})
+	tokens[0].Rev = 2
+	w.hasTokens(tenant, tokens...)
+}
+
+func dedupZero(w *world) {
+	tenant, tokens := w.id(), w.tokenSeries("t", 3)
+	w.write(insert(tenant, tokens[:2]...))
+	w.write(insert(tenant, tokens[2]))
+	w.hasTokens(tenant, tokens...)
+}
+
+func recordIDTaken(w *world) {
+	tenant, taken := w.id(), w.record("reactor", "taken")
+	otherKind := w.record("proxy", "other")
+	otherKind.ID = taken.ID
+	w.write(&storage.Change{Tenant: tenant, InsertRecords: []storage.Record{taken, otherKind}})
+	fresh, again := w.record("reactor", "fresh"), w.record("reactor", "again")
+	again.ID = taken.ID
+	w.refused(&storage.Change{Tenant: tenant, InsertRecords: []storage.Record{fresh, again}}, storage.KeyTaken, 1)
+	if _, n := w.records(storage.RecordFilter{Tenant: tenant, Limit: 10}); n != 2 {
+		w.Errorf("got %d records, want the 2 from before", n)
+	}
+	w.same("lookup of a refused record", w.lookup(fresh.Key), (*storage.Record)(nil))
+}
+
+func recordKeyTaken(w *world) {
+	a, b := w.id(), w.id()
+	taken := w.record("session", "taken")
+	w.write(&storage.Change{Tenant: a, InsertRecords: []storage.Record{taken}})
+	for _, tenant := range []storage.ID{a, b} {
+		for _, key := range []storage.Key{taken.Key, taken.AltKey} {
+			byKey, byAlt := w.record("session", "n"), w.record("application", "n")
+			byKey.Key, byAlt.AltKey = key, key
+			fresh := w.record("proxy", "fresh")
+			w.refused(&storage.Change{Tenant: tenant, InsertRecords: []storage.Record{fresh, byKey}}, storage.KeyTaken, 1)
+			w.refused(&storage.Change{Tenant: tenant, InsertRecords: []storage.Record{byAlt, fresh}}, storage.KeyTaken, 0)
+			w.same("lookup of a refused record", w.lookup(fresh.Key), (*storage.Record)(nil))
+		}
+	}
+	one, two := w.record("proxy", "one"), w.record("proxy", "two")
+	two.AltKey = one.Key
+	w.refused(&storage.Change{Tenant: b, InsertRecords: []storage.Record{one, two}}, storage.KeyTaken, 0, 1)
+	if _, n := w.records(storage.RecordFilter{Limit: 10}); n != 1 {
+		w.Errorf("got %d records, want the one from before", n)
+	}
+	w.same("name of the record that has the key", w.lookup(taken.Key).Name, "taken")
+}
+
+func recordKeyTakenByUpdate(w *world) {
+	a, b := w.id(), w.id()
+	taken, mine := w.record("proxy", "taken"), w.record("proxy", "mine")
+	w.write(&storage.Change{Tenant: a, InsertRecords: []storage.Record{taken}})
+	w.write(&storage.Change{Tenant: b, InsertRecords: []storage.Record{mine}})
+	next := mine
+	next.Name, next.AltKey = "changed", taken.Key
+	w.refused(&storage.Change{
+		Tenant: b, UpdateRecords: []storage.RecordUpdate{{Rev: 1, Record: next}},
+	}, storage.KeyTaken, 0)
+	w.same("name", w.lookup(mine.Key).Name, "mine")
+	w.same("lookup by the key that was to be replaced", w.lookup(mine.AltKey).Name, "mine")
+	w.same("lookup by the key that was to be taken", w.lookup(taken.Key).Name, "taken")
+}
+
+func tokenStale(w *world) {
+	tenant, tokens := w.id(), w.tokenSeries("t", 3)
+	w.write(insert(tenant, tokens...))
+	gone := w.token("gone")
+	for i := range 3 {
+		for _, stale := range []storage.Token{tokens[i], gone} {
+			var c storage.Change
+			c.Tenant = tenant
+			for _, token := range tokens {
+				c.UpdateTokens = append(c.UpdateTokens, updateOf(token, w.changed(token)))
+			}
+			c.UpdateTokens[i] = updateOf(stale, w.changed(stale))
+			c.UpdateTokens[i].Rev = 2
+			w.refused(&c, storage.TokenStale, i)
+
+			var d storage.Change
+			d.Tenant = tenant
+			d.DeleteTokens = []storage.TokenDelete{deleteOf(tokens[0]), deleteOf(tokens[1]), deleteOf(tokens[2])}
+			d.DeleteTokens[i] = deleteOf(stale)
+			d.DeleteTokens[i].Rev = 0
+			w.refused(&d, storage.TokenStale, i)
+		}
+	}
+	w.hasTokens(tenant, tokens...)
+}
+
+func recordStale(w *world) {
+	tenant := w.id()
+	rows := []storage.Record{w.record("proxy", "a"), w.record("proxy", "b"), w.record("proxy", "c")}
+	w.write(&storage.Change{Tenant: tenant, InsertRecords: rows})
+	w.unchanged(tenant, func() {
+		for i := range rows {
+			u, d := make([]storage.RecordUpdate, 3), make([]storage.RecordDelete, 3)
+			for j, row := range rows {
+				row.Key, row.AltKey = w.key(), w.key()
+				u[j] = storage.RecordUpdate{Rev: 1, Record: row}
+				d[j] = storage.RecordDelete{Kind: row.Kind, ID: row.ID, Rev: 1}
+			}
+			u[i].Rev, d[i].Rev = 2, 2
+			w.refused(&storage.Change{Tenant: tenant, UpdateRecords: u}, storage.RecordStale, i)
+			w.refused(&storage.Change{Tenant: tenant, DeleteRecords: d}, storage.RecordStale, i)
+			u[i].Rev, d[i].Rev = 1, 1
+			u[i].Record.Kind, d[i].Kind = "session", "session"
+			w.refused(&storage.Change{Tenant: tenant, UpdateRecords: u}, storage.RecordStale, i)
+			w.refused(&storage.Change{Tenant: tenant, DeleteRecords: d}, storage.RecordStale, i)
+		}
+	})
+	w.same("lookup by the old key", w.lookup(rows[0].Key).Name, "a")
+}
+
+func jobStale(w *world) {
+	tenant, owner := w.id(), w.id()
+	jobs := []storage.Job{w.job(earlier), w.job(earlier), w.job(earlier)}
+	w.write(&storage.Change{Tenant: tenant, InsertJobs: jobs})
+	if got := w.lease(tenant, owner, 3); len(got) != 3 {
+		w.Fatalf("leased %d jobs, want 3", len(got))
+	}
+	w.unchanged(tenant, func() {
+		for i := range jobs {
+			u, d := make([]storage.JobUpdate, 3), make([]storage.JobDelete, 3)
+			for j, job := range jobs {
+				job.Payload = []byte("changed")
+				u[j] = storage.JobUpdate{Owner: owner, Job: job}
+				d[j] = storage.JobDelete{Owner: owner, ID: job.ID}
+			}
+			u[i].Owner, d[i].Owner = w.id(), w.id()
+			w.refused(&storage.Change{Tenant: tenant, UpdateJobs: u}, storage.JobStale, i)
+			w.refused(&storage.Change{Tenant: tenant, DeleteJobs: d}, storage.JobStale, i)
+			u[i].Owner, d[i].Owner = owner, owner
+			u[i].Job.ID, d[i].ID = w.id(), w.id()
+			w.refused(&storage.Change{Tenant: tenant, UpdateJobs: u}, storage.JobStale, i)
+			w.refused(&storage.Change{Tenant: tenant, DeleteJobs: d}, storage.JobStale, i)
+		}
+	})
+}
+
+// guardsComeFirst writes changes that would hold if a part of them were
+// written before the rest is judged.
+func guardsComeFirst(w *world) {
+	tenant, token, record := w.id(), w.token("a"), w.record("proxy", "a")
+	token.Dedup = w.hash()
+	w.write(&storage.Change{
+		Tenant: tenant, InsertTokens: []storage.Token{token}, InsertRecords: []storage.Record{record},
+	})
+	w.unchanged(tenant, func() {
+		sameID := w.token("a")
+		w.refused(&storage.Change{
+			Tenant: tenant, InsertTokens: []storage.Token{sameID},
+			DeleteTokens: []storage.TokenDelete{deleteOf(token)},
+		}, storage.TokenIDTaken, 0)
+		sameContent := w.token("b")
+		sameContent.Dedup = token.Dedup
+		w.refused(&storage.Change{
+			Tenant: tenant, InsertTokens: []storage.Token{sameContent},
+			DeleteTokens: []storage.TokenDelete{deleteOf(token)},
+		}, storage.DuplicateTaken, 0)
+		sameKey := w.record("proxy", "b")
+		sameKey.Key = record.Key
+		w.refused(&storage.Change{
+			Tenant: tenant, InsertRecords: []storage.Record{sameKey},
+			DeleteRecords: []storage.RecordDelete{{Kind: record.Kind, ID: record.ID, Rev: 1}},
+		}, storage.KeyTaken, 0)
+	})
+}
+
+func errorsHaveNoContent(w *world) {
+	const canary = "canary4242"
+	tenant := w.id()
+	e := w.example(canary)
+	e.token.Type, e.record.Name, e.record.Kind, e.log.Message = canary, canary, canary, canary
+	w.write(e.insert(tenant))
+	sameOrd := w.token(canary + "2")
+	sameOrd.Ord = e.token.Ord
+	for name, c := range map[string]*storage.Change{
+		"all":    e.insert(tenant),
+		"token":  insert(tenant, e.token),
+		"ord":    insert(tenant, sameOrd),
+		"record": {Tenant: tenant, InsertRecords: []storage.Record{e.record}},
+		"stale":  {Tenant: tenant, DeleteRecords: []storage.RecordDelete{{Kind: canary, ID: e.record.ID, Rev: 9}}},
+	} {
+		err := w.store.Write(w.Context(), c)
+		if err == nil || strings.Contains(err.Error(), "4242") {
+			w.Errorf("%s: got error %v, want one without a value in it", name, err)
+		}
+	}
+}

@@ -1,0 +1,261 @@
+package storagetest
+
+import (
+	"slices"
+	"time"
+
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+func expiryRules() []rule {
+	return []rule{
+		{"Expired returns rows of any tenant whose time has come", expiredRows},
+		{"Expired returns a token under CVCs until the token itself has expired", expiredCVCs},
+		{"Expired returns what deletes need", expiredDrains},
+		{"Sweep deletes claims that expired at or before now, of any tenant", sweepClaims},
+		{"Sweep deletes up to limit claims and reports whether more are due", sweepLimit},
+		{"Sweep deletes nothing else", sweepNothingElse},
+		{"Purge deletes rows of every kind, and their keys", purgeAll},
+		{"Purge deletes up to limit rows and reports whether there are more", purgeLimit},
+		{"Purge leaves other tenants", purgeOthers},
+		{"a purged tenant can be written again", purgeThenWrite},
+	}
+}
+
+func expiredRows(w *world) {
+	var wantTokens, wantRecords []storage.ID
+	for range 2 {
+		tenant := w.id()
+		tokens := w.tokenSeries("t", 4)
+		for i, at := range []time.Time{earlier, now, now.Add(time.Microsecond), {}} {
+			tokens[i].ExpiresAt = at
+			record := w.record("session", "s")
+			record.ExpiresAt = at
+			w.insertRecords(tenant, record)
+			if i < 2 {
+				wantTokens, wantRecords = append(wantTokens, tokens[i].Ord), append(wantRecords, record.ID)
+			}
+		}
+		w.write(insert(tenant, tokens...))
+	}
+	e := w.expired()
+	w.same("tokens", sortedIDs(e.Tokens, func(t storage.Token) storage.ID { return t.Ord }), sorted(wantTokens))
+	w.same("records", sortedIDs(e.Records, func(r storage.Record) storage.ID { return r.ID }), sorted(wantRecords))
+	w.same("CVCs", e.CVCs, []storage.Token(nil))
+}
+
+func sorted(ids []storage.ID) []storage.ID {
+	ids = slices.Clone(ids)
+	slices.SortFunc(ids, compareIDs)
+	return ids
+}
+
+func sortedIDs[T any](rows []T, id func(T) storage.ID) []storage.ID {
+	ids := make([]storage.ID, len(rows))
+	for i := range rows {
+		ids[i] = id(rows[i])
+	}
+	return sorted(ids)
+}
+
+func expiredCVCs(w *world) {
+	tenant := w.id()
+	tokens := w.tokenSeries("card", 4)
+	for i := range tokens {
+		tokens[i].CVC, tokens[i].CVCExpiresAt = []byte("sealed cvc"), earlier
+	}
+	tokens[0].ExpiresAt = later
+	tokens[2].ExpiresAt = earlier
+	tokens[3].CVCExpiresAt = later
+	w.write(insert(tenant, tokens...))
+	e := w.expired()
+	slices.SortFunc(e.CVCs, func(a, b storage.Token) int { return compareIDs(a.Ord, b.Ord) })
+	w.same("CVCs", e.CVCs, []storage.Token{ofTenant(tenant, tokens[0]), ofTenant(tenant, tokens[1])})
+	w.same("tokens", e.Tokens, []storage.Token{ofTenant(tenant, tokens[2])})
+
+	u := updateOf(tokens[0], tokens[0])
+	u.KeepHashes, u.Token.CVC, u.Token.CVCExpiresAt = true, nil, time.Time{}
+	w.write(&storage.Change{Tenant: tenant, UpdateTokens: []storage.TokenUpdate{u}})
+	w.same("CVCs after one was removed", tokenIDs(w.expired().CVCs), []string{"card0001"})
+}
+
+// expiredDrains sweeps as the vault does: what Expired returns is deleted by
+// changes, until nothing is left.
+func expiredDrains(w *world) {
+	for range 3 {
+		tenant := w.id()
+		tokens := w.tokenSeries("t", 6)
+		for i := range tokens[:5] {
+			tokens[i].ExpiresAt = earlier
+		}
+		w.write(insert(tenant, tokens...))
+		for range 3 {
+			record := w.record("session", "s")
+			record.ExpiresAt = earlier
+			w.insertRecords(tenant, record)
+		}
+	}
+	tokens, records := 0, 0
+	for round := 0; ; round++ {
+		e, err := w.store.Expired(w.Context(), now, 4)
+		if err != nil {
+			w.Fatalf("expired: %v", err)
+		}
+		if len(e.Tokens)+len(e.Records) == 0 {
+			break
+		}
+		if len(e.Tokens) > 4 || len(e.Records) > 4 || round > 30 {
+			w.Fatalf("round %d: got %d tokens and %d records for a limit of 4", round, len(e.Tokens), len(e.Records))
+		}
+		for _, token := range e.Tokens {
+			w.write(&storage.Change{Tenant: token.Tenant, DeleteTokens: []storage.TokenDelete{deleteOf(token)}})
+		}
+		for _, r := range e.Records {
+			w.write(&storage.Change{Tenant: r.Tenant, DeleteRecords: []storage.RecordDelete{{Kind: r.Kind, ID: r.ID, Rev: r.Rev}}})
+		}
+		tokens, records = tokens+len(e.Tokens), records+len(e.Records)
+	}
+	w.same("tokens", tokens, 15)
+	w.same("records", records, 9)
+}
+
+func (w *world) sweep(limit int) (more bool) {
+	w.Helper()
+	more, err := w.store.Sweep(w.Context(), now, limit)
+	if err != nil {
+		w.Fatalf("sweep: %v", err)
+	}
+	return more
+}
+
+func sweepClaims(w *world) {
+	a, b := w.id(), w.id()
+	var dead, live []storage.Claim
+	for _, at := range []time.Time{earlier, now} {
+		c := w.answered()
+		c.ExpiresAt = at
+		dead = append(dead, c)
+	}
+	abandoned := w.claim()
+	abandoned.ExpiresAt, abandoned.LeaseUntil = earlier, earlier
+	dead = append(dead, abandoned)
+	open := w.claim()
+	open.LeaseUntil = earlier
+	soon := w.answered()
+	soon.ExpiresAt = now.Add(time.Microsecond)
+	live = append(live, w.claim(), w.answered(), open, soon)
+	for _, tenant := range []storage.ID{a, b} {
+		for _, c := range append(dead, live...) {
+			w.write(take(tenant, c))
+		}
+	}
+	w.same("more", w.sweep(100), false)
+	for _, tenant := range []storage.ID{a, b} {
+		for _, c := range dead {
+			w.same("expired claim", w.claimed(tenant, c.Key), (*storage.Claim)(nil))
+		}
+		for _, c := range live {
+			w.same("claim that has not expired", w.claimed(tenant, c.Key), &c)
+		}
+	}
+}
+
+func sweepLimit(w *world) {
+	a, b := w.id(), w.id()
+	for range 3 {
+		for _, tenant := range []storage.ID{a, b} {
+			c := w.answered()
+			c.ExpiresAt = earlier
+			w.write(take(tenant, c))
+		}
+	}
+	count := func() int {
+		return len(w.sealed(a, storage.SealedClaims, 99, 10)) + len(w.sealed(b, storage.SealedClaims, 99, 10))
+	}
+	for _, want := range []int{4, 2, 0} {
+		w.same("more", w.sweep(2), want > 0)
+		w.same("claims left", count(), want)
+	}
+	w.same("more of nothing", w.sweep(2), false)
+}
+
+func sweepNothingElse(w *world) {
+	tenant, e := w.id(), w.example("a")
+	e.token.ExpiresAt, e.token.CVCExpiresAt, e.record.ExpiresAt = earlier, earlier, earlier
+	w.write(e.insert(tenant))
+	w.unchanged(tenant, func() { w.same("more", w.sweep(100), false) })
+	w.same("lookup", w.lookup(e.record.Key) != nil, true)
+}
+
+// purge deletes a tenant in steps and checks each of them.
+func (w *world) purge(tenant storage.ID, limit int) {
+	w.Helper()
+	before := w.state(tenant)
+	for step := 0; ; step++ {
+		more, err := w.store.Purge(w.Context(), tenant, limit)
+		if err != nil {
+			w.Fatalf("purge: %v", err)
+		}
+		after := w.state(tenant)
+		if gone := before.rows() - after.rows(); gone > limit {
+			w.Errorf("step %d deleted %d rows, want at most %d", step, gone, limit)
+		}
+		if after.Total != len(after.Tokens) {
+			w.Errorf("step %d: the total is %d with %d tokens left", step, after.Total, len(after.Tokens))
+		}
+		if !more {
+			w.same("rows left when there are no more", after.rows()+len(after.Sets), 0)
+			return
+		}
+		if step > 2000 {
+			w.Fatal("there are always more")
+		}
+		before = after
+	}
+}
+
+func purgeAll(w *world) {
+	tenant, c := w.busy()
+	open := w.claim()
+	w.write(take(tenant, open))
+	w.lease(tenant, w.id(), 1)
+	w.purge(tenant, 1000)
+	w.same("claim in progress", w.claimed(tenant, open.Key), (*storage.Claim)(nil))
+	for _, record := range c.InsertRecords {
+		w.same("lookup", w.lookup(record.Key), (*storage.Record)(nil))
+		w.same("lookup by the second key", w.lookup(record.AltKey), (*storage.Record)(nil))
+	}
+	for _, token := range c.InsertTokens {
+		w.same("tokens by hash", w.found(tenant, storage.HashIs(token.Hashes[0])), []string{})
+	}
+	more, err := w.store.Purge(w.Context(), tenant, 10)
+	if more || err != nil {
+		w.Errorf("purge of nothing: got %t, %v", more, err)
+	}
+}
+
+func purgeLimit(w *world) {
+	tenant, _ := w.busy()
+	w.write(w.full(tenant, "more"))
+	w.purge(tenant, 3)
+}
+
+func purgeOthers(w *world) {
+	tenant, _ := w.busy()
+	other, c := w.busy()
+	w.unchanged(other, func() { w.purge(tenant, 50) })
+	w.same("claim", w.claimed(other, c.Claim.Key), &c.Claim.Claim)
+	for _, record := range c.InsertRecords {
+		w.same("lookup", w.lookup(record.AltKey).ID, record.ID)
+	}
+	w.same("tokens by hash", len(w.found(other, storage.HashIs(c.InsertTokens[1].Hashes[1]))), 1)
+}
+
+func purgeThenWrite(w *world) {
+	tenant, c := w.busy()
+	before := w.state(tenant)
+	w.purge(tenant, 50)
+	w.write(c)
+	w.same("state", w.state(tenant), before)
+	w.same("tokens by hash", len(w.found(tenant, storage.HashIs(c.InsertTokens[1].Hashes[1]))), 1)
+}

@@ -1,0 +1,155 @@
+// Package model is the contract of package storage as plain Go: maps under one
+// mutex. It is what the conformance suite compares a backend with, and what
+// the suite itself is tried on. It favours being obviously right over speed.
+package model
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// DB is a database in memory.
+type DB struct {
+	mu      sync.Mutex
+	tenants map[storage.ID]*tenant
+	lookups map[storage.Key]recordRef
+}
+
+type tenant struct {
+	tokens  map[storage.ID]storage.Token
+	sets    map[storage.Hash][]string
+	records map[recordID]storage.Record
+	logs    map[storage.ID]storage.Log
+	claims  map[storage.Key]storage.Claim
+	jobs    map[storage.ID]storage.Job
+}
+
+type recordID struct {
+	kind string
+	id   storage.ID
+}
+
+type recordRef struct {
+	tenant storage.ID
+	recordID
+}
+
+// New returns an empty database.
+func New() *DB {
+	return &DB{tenants: map[storage.ID]*tenant{}, lookups: map[storage.Key]recordRef{}}
+}
+
+// Open returns a handle on the database. Any number may be open.
+func (db *DB) Open() *Store { return &Store{db: db} }
+
+func (db *DB) tenant(id storage.ID) *tenant {
+	if t := db.tenants[id]; t != nil {
+		return t
+	}
+	t := &tenant{
+		tokens:  map[storage.ID]storage.Token{},
+		sets:    map[storage.Hash][]string{},
+		records: map[recordID]storage.Record{},
+		logs:    map[storage.ID]storage.Log{},
+		claims:  map[storage.Key]storage.Claim{},
+		jobs:    map[storage.ID]storage.Job{},
+	}
+	db.tenants[id] = t
+	return t
+}
+
+// Store is a handle on a DB. It implements storage.Storage.
+type Store struct {
+	db     *DB
+	closed atomic.Bool
+}
+
+var _ storage.Storage = (*Store)(nil)
+
+// enter locks the database for one call, unless the call must not be served.
+func (s *Store) enter(ctx context.Context) (leave func(), err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s.db.mu.Lock()
+	if s.closed.Load() {
+		s.db.mu.Unlock()
+		return nil, storage.ErrClosed
+	}
+	return s.db.mu.Unlock, nil
+}
+
+// Ping reports whether the handle is open.
+func (s *Store) Ping(ctx context.Context) error {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return err
+	}
+	leave()
+	return nil
+}
+
+// Close ends the handle; the database stays.
+func (s *Store) Close() error {
+	s.db.mu.Lock()
+	defer s.db.mu.Unlock()
+	s.closed.Store(true)
+	return nil
+}
+
+// stored returns a time as the contract keeps it.
+func stored(t time.Time) time.Time {
+	if t.IsZero() {
+		return time.Time{}
+	}
+	return t.UTC().Truncate(time.Microsecond)
+}
+
+// come reports whether a time that is not "none" has come at now.
+func come(t, now time.Time) bool { return !t.IsZero() && !t.After(now) }
+
+func copyToken(t storage.Token) storage.Token {
+	t.Containers = slices.Clone(t.Containers)
+	t.Hashes = slices.Clone(t.Hashes)
+	t.Body = bytes.Clone(t.Body)
+	t.CVC = bytes.Clone(t.CVC)
+	t.CVCExpiresAt = stored(t.CVCExpiresAt)
+	t.ExpiresAt = stored(t.ExpiresAt)
+	t.CreatedAt = stored(t.CreatedAt)
+	t.ModifiedAt = stored(t.ModifiedAt)
+	return t
+}
+
+// readToken returns a token as reads give it out.
+func readToken(t storage.Token) storage.Token {
+	t = copyToken(t)
+	t.Hashes = nil
+	return t
+}
+
+func copyRecord(r storage.Record) storage.Record {
+	r.Body = bytes.Clone(r.Body)
+	r.ExpiresAt = stored(r.ExpiresAt)
+	r.CreatedAt = stored(r.CreatedAt)
+	return r
+}
+
+func copyClaim(c storage.Claim) storage.Claim {
+	c.Answer = bytes.Clone(c.Answer)
+	c.LeaseUntil = stored(c.LeaseUntil)
+	c.ExpiresAt = stored(c.ExpiresAt)
+	return c
+}
+
+func copyJob(j storage.Job) storage.Job {
+	j.Payload = bytes.Clone(j.Payload)
+	j.RunAt = stored(j.RunAt)
+	j.LeaseUntil = stored(j.LeaseUntil)
+	return j
+}

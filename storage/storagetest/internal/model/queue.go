@@ -1,0 +1,103 @@
+package model
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// Claim returns a claim, live or not.
+func (s *Store) Claim(ctx context.Context, id storage.ID, key storage.Key) (storage.Claim, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return storage.Claim{}, err
+	}
+	defer leave()
+	c, ok := s.db.tenant(id).claims[key]
+	if !ok {
+		return storage.Claim{}, storage.ErrNotFound
+	}
+	return copyClaim(c), nil
+}
+
+func due(j *storage.Job, now time.Time) bool {
+	return !j.Dead && !j.RunAt.After(now) && !j.LeaseUntil.After(now)
+}
+
+// DueTenants returns the tenants that have due jobs.
+func (s *Store) DueTenants(ctx context.Context, now time.Time, after storage.ID, limit int) ([]storage.ID, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	var ids []storage.ID
+	for id, t := range s.db.tenants {
+		for _, job := range t.jobs {
+			if due(&job, now) && bytes.Compare(id[:], after[:]) > 0 {
+				ids = append(ids, id)
+				break
+			}
+		}
+	}
+	slices.SortFunc(ids, func(a, b storage.ID) int { return bytes.Compare(a[:], b[:]) })
+	return page(ids, 0, limit), nil
+}
+
+// LeaseJobs gives due jobs to the owner.
+func (s *Store) LeaseJobs(ctx context.Context, l storage.Lease) ([]storage.Job, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	t := s.db.tenant(l.Tenant)
+	var jobs []storage.Job
+	for _, job := range t.jobs {
+		if due(&job, l.Now) {
+			jobs = append(jobs, job)
+		}
+	}
+	slices.SortFunc(jobs, func(a, b storage.Job) int { return a.RunAt.Compare(b.RunAt) })
+	jobs = page(jobs, 0, l.Limit)
+	for i := range jobs {
+		jobs[i].Owner, jobs[i].LeaseUntil = l.Owner, stored(l.Until)
+		t.jobs[jobs[i].ID] = jobs[i]
+		jobs[i] = copyJob(jobs[i])
+	}
+	return jobs, nil
+}
+
+// SealedUnder returns claims or jobs that are sealed under an older key.
+func (s *Store) SealedUnder(
+	ctx context.Context, id storage.ID, kind storage.SealedKind, version, limit int,
+) ([]storage.Sealed, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	t := s.db.tenant(id)
+	var rows []storage.Sealed
+	if kind == storage.SealedClaims {
+		for key, c := range t.claims {
+			if c.Answer != nil && c.KeyVersion < version {
+				rows = append(rows, storage.Sealed{
+					Kind: kind, Key: key, KeyVersion: c.KeyVersion, Body: bytes.Clone(c.Answer),
+				})
+			}
+		}
+		return page(rows, 0, limit), nil
+	}
+	for id, j := range t.jobs {
+		if j.KeyVersion < version {
+			row := storage.Sealed{Kind: kind, KeyVersion: j.KeyVersion, Body: bytes.Clone(j.Payload)}
+			copy(row.Key[:], id[:])
+			rows = append(rows, row)
+		}
+	}
+	return page(rows, 0, limit), nil
+}

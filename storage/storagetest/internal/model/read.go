@@ -1,0 +1,204 @@
+package model
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// Tokens returns tokens by their ids.
+func (s *Store) Tokens(ctx context.Context, id storage.ID, ids []string) ([]storage.Token, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	var found []storage.Token
+	for _, row := range s.db.tenant(id).tokens {
+		if slices.Contains(ids, row.ID) {
+			found = append(found, readToken(row))
+		}
+	}
+	return found, nil
+}
+
+// Duplicate returns the oldest token with the same content.
+func (s *Store) Duplicate(ctx context.Context, id storage.ID, d storage.Duplicate) (*storage.Token, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	var oldest *storage.Token
+	for ord, row := range s.db.tenant(id).tokens {
+		same := row.Fingerprint == d.Fingerprint && row.Expression == d.Expression
+		if !same || row.ID == d.Except || come(row.ExpiresAt, d.Now) {
+			continue
+		}
+		if oldest == nil || bytes.Compare(ord[:], oldest.Ord[:]) < 0 {
+			found := readToken(row)
+			oldest = &found
+		}
+	}
+	return oldest, nil
+}
+
+// ListTokens returns a page of tokens.
+func (s *Store) ListTokens(ctx context.Context, f storage.TokenFilter) ([]storage.Token, int, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer leave()
+	var rows []storage.Token
+	for _, row := range s.db.tenant(f.Tenant).tokens {
+		expired := !f.Now.IsZero() && come(row.ExpiresAt, f.Now)
+		if !expired && before(row.Ord, f.Before) && Holds(f.Where, &row) {
+			rows = append(rows, readToken(row))
+		}
+	}
+	newestFirst(rows, func(row *storage.Token) storage.ID { return row.Ord })
+	total := 0
+	if f.Count {
+		total = len(rows)
+	}
+	return page(rows, f.Offset, f.Limit), total, nil
+}
+
+// ContainerSets returns the sets that tokens of the tenant have ever been in.
+func (s *Store) ContainerSets(ctx context.Context, id storage.ID) ([]storage.ContainerSet, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	var sets []storage.ContainerSet
+	for set, containers := range s.db.tenant(id).sets {
+		sets = append(sets, storage.ContainerSet{Set: set, Containers: slices.Clone(containers)})
+	}
+	return sets, nil
+}
+
+// Expired returns up to limit rows of each sort whose time has come.
+func (s *Store) Expired(ctx context.Context, now time.Time, limit int) (storage.Expired, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return storage.Expired{}, err
+	}
+	defer leave()
+	var e storage.Expired
+	for _, t := range s.db.tenants {
+		for _, row := range t.tokens {
+			if come(row.ExpiresAt, now) {
+				e.Tokens = append(e.Tokens, readToken(row))
+			} else if come(row.CVCExpiresAt, now) {
+				e.CVCs = append(e.CVCs, readToken(row))
+			}
+		}
+		for _, row := range t.records {
+			if come(row.ExpiresAt, now) {
+				e.Records = append(e.Records, copyRecord(row))
+			}
+		}
+	}
+	e.Tokens, e.CVCs, e.Records = page(e.Tokens, 0, limit), page(e.CVCs, 0, limit), page(e.Records, 0, limit)
+	return e, nil
+}
+
+// ListLogs returns a page of the log.
+func (s *Store) ListLogs(ctx context.Context, f storage.LogFilter) ([]storage.Log, int, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer leave()
+	var rows []storage.Log
+	for _, row := range s.db.tenant(f.Tenant).logs {
+		if (f.EntityType == "" || row.EntityType == f.EntityType) &&
+			(f.EntityID == "" || row.EntityID == f.EntityID) &&
+			afterStart(row.CreatedAt, f.From, false) && beforeEnd(row.CreatedAt, f.To, true) {
+			rows = append(rows, row)
+		}
+	}
+	newestFirst(rows, func(row *storage.Log) storage.ID { return row.ID })
+	return page(rows, f.Offset, f.Limit), len(rows), nil
+}
+
+// Records returns records by their ids.
+func (s *Store) Records(ctx context.Context, id storage.ID, kind string, ids []storage.ID) ([]storage.Record, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	var found []storage.Record
+	for key, row := range s.db.tenant(id).records {
+		if key.kind == kind && slices.Contains(ids, key.id) {
+			found = append(found, copyRecord(row))
+		}
+	}
+	return found, nil
+}
+
+// Lookup returns the record that has a key.
+func (s *Store) Lookup(ctx context.Context, key storage.Key) (storage.Record, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return storage.Record{}, err
+	}
+	defer leave()
+	ref, ok := s.db.lookups[key]
+	if !ok {
+		return storage.Record{}, storage.ErrNotFound
+	}
+	return copyRecord(s.db.tenant(ref.tenant).records[ref.recordID]), nil
+}
+
+// ListRecords returns a page of records, of one tenant or of all.
+func (s *Store) ListRecords(ctx context.Context, f storage.RecordFilter) ([]storage.Record, int, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer leave()
+	var rows []storage.Record
+	for id, t := range s.db.tenants {
+		if !f.Tenant.IsZero() && f.Tenant != id {
+			continue
+		}
+		for _, row := range t.records {
+			if wanted(&f, &row) {
+				rows = append(rows, copyRecord(row))
+			}
+		}
+	}
+	newestFirst(rows, func(row *storage.Record) storage.ID { return row.ID })
+	return page(rows, f.Offset, f.Limit), len(rows), nil
+}
+
+func wanted(f *storage.RecordFilter, row *storage.Record) bool {
+	return (f.Kind == "" || row.Kind == f.Kind) &&
+		(f.IDs == nil || slices.Contains(f.IDs, row.ID)) &&
+		(f.Name == "" || nameMatches(f.Name, row.Name)) &&
+		(f.KeyBelow == 0 || row.KeyVersion < f.KeyBelow) &&
+		before(row.ID, f.Before)
+}
+
+func before(id, bound storage.ID) bool {
+	return bound.IsZero() || bytes.Compare(id[:], bound[:]) < 0
+}
+
+func newestFirst[T any](rows []T, id func(*T) storage.ID) {
+	slices.SortFunc(rows, func(a, b T) int {
+		x, y := id(&a), id(&b)
+		return bytes.Compare(y[:], x[:])
+	})
+}
+
+func page[T any](rows []T, offset, limit int) []T {
+	rows = rows[min(offset, len(rows)):]
+	return rows[:min(limit, len(rows))]
+}

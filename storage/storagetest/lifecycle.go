@@ -1,0 +1,313 @@
+package storagetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+func contextRules() []rule {
+	return []rule{
+		{"a change with a context that has ended is not written", cancelledWrite},
+		{"reads with a context that has ended fail", cancelledReads},
+		{"a context that ends during Write makes no guess of the outcome", cancelDuringWrite},
+		{"a context that ends during a read harms nothing", cancelDuringRead},
+	}
+}
+
+func closeRules() []rule {
+	return []rule{
+		{"Ping reports that the database answers", ping},
+		{"calls that come after Close return ErrClosed", afterClose},
+		{"Close waits for writes under way", closeDuringWrites},
+	}
+}
+
+func nodeRules() []rule {
+	return []rule{
+		{"reopening keeps everything", reopening},
+		{"what was acknowledged before Close is there after it", closeThenReopen},
+		{"two nodes see each other's commits", twoNodes},
+		{"a node that closes leaves the others working", nodeLeaves},
+		{"many nodes may open a new database at once", openAtOnce},
+	}
+}
+
+func cancelledWrite(w *world) {
+	ctx, cancel := context.WithCancel(w.Context())
+	cancel()
+	tenant, e := w.id(), w.example("a")
+	w.unchanged(tenant, func() {
+		if err := w.store.Write(ctx, e.insert(tenant)); !errors.Is(err, context.Canceled) {
+			w.Errorf("got %v, want context.Canceled", err)
+		}
+		if err := w.store.Write(ctx, &storage.Change{
+			Tenant: tenant, Logs: []storage.Log{e.log}, Relaxed: true,
+		}); !errors.Is(err, context.Canceled) {
+			w.Errorf("relaxed: got %v, want context.Canceled", err)
+		}
+	})
+	w.write(e.insert(tenant))
+}
+
+// calls are all methods of a Storage but for Write and Close, each as a
+// function of a context alone.
+func (w *world) calls() map[string]func(ctx context.Context) error {
+	s, tenant := w.store, w.id()
+	return map[string]func(ctx context.Context) error{
+		"Ping": s.Ping,
+		"Purge": func(ctx context.Context) error {
+			_, err := s.Purge(ctx, tenant, 1)
+			return err
+		},
+		"Sweep": func(ctx context.Context) error {
+			_, err := s.Sweep(ctx, now, 1)
+			return err
+		},
+		"Tokens": func(ctx context.Context) error {
+			_, err := s.Tokens(ctx, tenant, []string{"a"})
+			return err
+		},
+		"Duplicate": func(ctx context.Context) error {
+			_, err := s.Duplicate(ctx, tenant, storage.Duplicate{Now: now})
+			return err
+		},
+		"ListTokens": func(ctx context.Context) error {
+			_, _, err := s.ListTokens(ctx, storage.TokenFilter{Tenant: tenant, Limit: 1, Count: true})
+			return err
+		},
+		"ContainerSets": func(ctx context.Context) error {
+			_, err := s.ContainerSets(ctx, tenant)
+			return err
+		},
+		"Expired": func(ctx context.Context) error {
+			_, err := s.Expired(ctx, now, 1)
+			return err
+		},
+		"ListLogs": func(ctx context.Context) error {
+			_, _, err := s.ListLogs(ctx, storage.LogFilter{Tenant: tenant, Limit: 1})
+			return err
+		},
+		"Records": func(ctx context.Context) error {
+			_, err := s.Records(ctx, tenant, "proxy", []storage.ID{tenant})
+			return err
+		},
+		"Lookup": func(ctx context.Context) error {
+			_, err := s.Lookup(ctx, storage.Key{1})
+			return err
+		},
+		"ListRecords": func(ctx context.Context) error {
+			_, _, err := s.ListRecords(ctx, storage.RecordFilter{Tenant: tenant, Limit: 1})
+			return err
+		},
+		"Claim": func(ctx context.Context) error {
+			_, err := s.Claim(ctx, tenant, storage.Key{1})
+			return err
+		},
+		"DueTenants": func(ctx context.Context) error {
+			_, err := s.DueTenants(ctx, now, storage.ID{}, 1)
+			return err
+		},
+		"LeaseJobs": func(ctx context.Context) error {
+			_, err := s.LeaseJobs(ctx, storage.Lease{Tenant: tenant, Owner: tenant, Now: now, Until: later, Limit: 1})
+			return err
+		},
+		"SealedUnder": func(ctx context.Context) error {
+			_, err := s.SealedUnder(ctx, tenant, storage.SealedJobs, 2, 1)
+			return err
+		},
+	}
+}
+
+func cancelledReads(w *world) {
+	ctx, cancel := context.WithCancel(w.Context())
+	cancel()
+	for name, call := range w.calls() {
+		if err := call(ctx); !errors.Is(err, context.Canceled) {
+			w.Errorf("%s: got %v, want context.Canceled", name, err)
+		}
+		if err := call(w.Context()); err != nil && !errors.Is(err, storage.ErrNotFound) {
+			w.Errorf("%s afterwards: got %v", name, err)
+		}
+	}
+}
+
+func cancelDuringWrite(w *world) {
+	const n = 60
+	tenant, tokens := w.id(), w.tokenSeries("t", n)
+	errs := try(n, func(i int) error {
+		ctx, cancel := context.WithTimeout(w.Context(), time.Duration(i*40)*time.Microsecond)
+		defer cancel()
+		return w.store.Write(ctx, insert(tenant, tokens[i]))
+	})
+	var want []storage.Token
+	for i, err := range errs {
+		switch {
+		case err == nil:
+			want = append(want, tokens[i])
+		case !errors.Is(err, context.DeadlineExceeded):
+			w.Errorf("writer %d: got %v, want context.DeadlineExceeded", i, err)
+		}
+	}
+	w.hasTokens(tenant, want...)
+}
+
+func cancelDuringRead(w *world) {
+	tenant := w.id()
+	w.write(insert(tenant, w.tokenSeries("t", 50)...))
+	try(40, func(i int) error {
+		ctx, cancel := context.WithTimeout(w.Context(), time.Duration(i*50)*time.Microsecond)
+		defer cancel()
+		page, _, err := w.store.ListTokens(ctx, storage.TokenFilter{Tenant: tenant, Limit: 50, Count: true})
+		if err == nil && len(page) != 50 {
+			w.Errorf("got %d tokens without an error, want 50", len(page))
+		}
+		return nil
+	})
+	w.same("total", w.count(storage.TokenFilter{Tenant: tenant}), 50)
+}
+
+func ping(w *world) {
+	if err := w.store.Ping(w.Context()); err != nil {
+		w.Errorf("ping: %v", err)
+	}
+}
+
+func afterClose(w *world) {
+	calls := w.calls()
+	calls["Write"] = func(ctx context.Context) error { return w.store.Write(ctx, insert(w.id(), w.token("a"))) }
+	calls["Write, relaxed"] = func(ctx context.Context) error {
+		return w.store.Write(ctx, &storage.Change{Tenant: w.id(), Logs: []storage.Log{w.log("token", "a")}, Relaxed: true})
+	}
+	if err := w.store.Close(); err != nil {
+		w.Fatalf("close: %v", err)
+	}
+	for name, call := range calls {
+		if err := call(w.Context()); !errors.Is(err, storage.ErrClosed) {
+			w.Errorf("%s: got %v, want ErrClosed", name, err)
+		}
+	}
+	if err := w.store.Close(); err != nil && !errors.Is(err, storage.ErrClosed) {
+		w.Errorf("Close again: got %v, want nil or ErrClosed", err)
+	}
+}
+
+// closeUnderWay closes the handle while writers are at it, and returns the
+// tokens that were acknowledged.
+func (w *world) closeUnderWay(tenant storage.ID) []storage.Token {
+	w.Helper()
+	const n = 4 * writers
+	tokens := w.tokenSeries("t", n)
+	errs := try(n, func(i int) error {
+		if i == n/2 {
+			return w.store.Close()
+		}
+		return w.store.Write(w.Context(), insert(tenant, tokens[i]))
+	})
+	if errs[n/2] != nil {
+		w.Errorf("close: %v", errs[n/2])
+	}
+	var acknowledged []storage.Token
+	for i, err := range errs {
+		switch {
+		case i == n/2:
+		case err == nil:
+			acknowledged = append(acknowledged, tokens[i])
+		case !errors.Is(err, storage.ErrClosed):
+			w.Errorf("writer %d: got %v, want nil or ErrClosed", i, err)
+		}
+	}
+	return acknowledged
+}
+
+func closeDuringWrites(w *world) { w.closeUnderWay(w.id()) }
+
+func closeThenReopen(w *world) {
+	tenant := w.id()
+	acknowledged := w.closeUnderWay(tenant)
+	w.store = w.node()
+	w.hasTokens(tenant, acknowledged...)
+}
+
+func reopening(w *world) {
+	tenant, c := w.busy()
+	open := w.claim()
+	w.write(take(tenant, open))
+	relaxed := w.log("token", "read")
+	w.write(&storage.Change{Tenant: tenant, Logs: []storage.Log{relaxed}, Relaxed: true})
+	before := w.state(tenant)
+	for range 2 {
+		w.reopen()
+		w.same("state", w.state(tenant), before)
+		w.same("claim", w.claimed(tenant, open.Key), &open)
+		w.same("lookup", w.lookup(c.InsertRecords[2].AltKey).ID, c.InsertRecords[2].ID)
+		w.same("tokens by hash", len(w.found(tenant, storage.HashIs(c.InsertTokens[2].Hashes[0]))), 1)
+	}
+	w.refused(insert(tenant, c.InsertTokens[0]), storage.TokenIDTaken, 0)
+	w.write(w.full(tenant, "new"))
+}
+
+func twoNodes(w *world) {
+	tenant, nodes := w.id(), w.nodes()
+	token := w.token("a")
+	if err := nodes[1].Write(w.Context(), insert(tenant, token)); err != nil {
+		w.Fatal(err)
+	}
+	for i := range 6 {
+		writer, reader := nodes[i%2], nodes[(i+1)%2]
+		next := w.changed(token)
+		c := &storage.Change{
+			Tenant: tenant, UpdateTokens: []storage.TokenUpdate{updateOf(token, next)},
+			InsertTokens: []storage.Token{w.token(fmt.Sprint(i))},
+		}
+		if err := writer.Write(w.Context(), c); err != nil {
+			w.Fatalf("write %d: %v", i, err)
+		}
+		next.Rev = token.Rev + 1
+		w.same("token on the other node", w.tokensOn(reader, tenant, "a"), []storage.Token{ofTenant(tenant, next)})
+		_, total, err := reader.ListTokens(w.Context(), storage.TokenFilter{Tenant: tenant, Limit: 1, Count: true})
+		if err != nil || total != i+2 {
+			w.Errorf("total on the other node: got %d, %v, want %d", total, err, i+2)
+		}
+		w.isConflict(reader.Write(w.Context(), insert(tenant, c.InsertTokens...)), storage.TokenIDTaken, 0)
+		c.InsertTokens = nil
+		w.isConflict(reader.Write(w.Context(), c), storage.TokenStale, 0)
+		token = next
+	}
+}
+
+func nodeLeaves(w *world) {
+	tenant, nodes := w.id(), w.nodes()
+	a, b := w.token("a"), w.token("b")
+	if err := nodes[1].Write(w.Context(), insert(tenant, a)); err != nil {
+		w.Fatal(err)
+	}
+	if err := nodes[1].Close(); err != nil {
+		w.Fatal(err)
+	}
+	w.write(insert(tenant, b))
+	w.hasTokens(tenant, a, b)
+}
+
+func openAtOnce(w *world) {
+	open := w.backend.New(w)
+	stores := make([]storage.Storage, 4)
+	errs := try(len(stores), func(i int) (err error) {
+		stores[i], err = open(w.Context())
+		return err
+	})
+	tenant := w.id()
+	for i, s := range stores {
+		if errs[i] != nil {
+			w.Errorf("node %d: %v", i, errs[i])
+			continue
+		}
+		w.Cleanup(func() { _ = s.Close() })
+		if err := s.Write(w.Context(), insert(tenant, w.token(fmt.Sprint(i)))); err != nil {
+			w.Errorf("node %d: write: %v", i, err)
+		}
+	}
+}

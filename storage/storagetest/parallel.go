@@ -1,0 +1,312 @@
+package storagetest
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+func parallelRules() []rule {
+	return []rule{
+		{"of many writers of one id one wins", raceForID},
+		{"of many writers of one Dedup hash one wins", raceForDedup},
+		{"of many writers of one record key one wins", raceForKey},
+		{"of many updates of one revision one wins", raceForRevision},
+		{"of updates and deletes of one revision one wins", raceOfUpdateAndDelete},
+		{"of many updates of one record one wins", raceForRecord},
+		{"of many finishers of one job one wins", raceForJob},
+		{"changes that have nothing in common all land", disjointWriters},
+		{"a refused change does not harm those written at the same time", mixedWriters},
+		{"reads see a change whole or not at all", readersDuringWrites},
+		{"changes of many tenants at once stay apart", tenantsInParallel},
+		{"relaxed entries and changes can be written at once", relaxedBesideCreates},
+	}
+}
+
+const writers = 24
+
+// raceOf lets many writers, spread over nodes, at the same thing and returns
+// the one that won.
+func (w *world) raceOf(kind storage.ConflictKind, change func(i int) *storage.Change) int {
+	w.Helper()
+	nodes := w.nodes()
+	changes := make([]*storage.Change, writers)
+	for i := range changes {
+		changes[i] = change(i)
+	}
+	return w.oneWinner(try(writers, func(i int) error {
+		return nodes[i%len(nodes)].Write(w.Context(), changes[i])
+	}), kind)
+}
+
+func raceForID(w *world) {
+	tenant, tokens := w.id(), w.tokenSeries("", writers)
+	winner := w.raceOf(storage.TokenIDTaken, func(i int) *storage.Change {
+		tokens[i].ID = "the one"
+		c := insert(tenant, tokens[i])
+		c.Logs = []storage.Log{w.log("token", fmt.Sprint(i))}
+		return c
+	})
+	w.hasTokens(tenant, tokens[winner])
+	logs, total := w.logs(storage.LogFilter{Tenant: tenant, Limit: writers})
+	if total != 1 || len(logs) != 1 || logs[0].EntityID != fmt.Sprint(winner) {
+		w.Errorf("got %d log entries, want the winner's alone", total)
+	}
+}
+
+func raceForDedup(w *world) {
+	tenant, tokens, dedup := w.id(), w.tokenSeries("t", writers), w.hash()
+	winner := w.raceOf(storage.DuplicateTaken, func(i int) *storage.Change {
+		tokens[i].Dedup = dedup
+		return insert(tenant, tokens[i])
+	})
+	w.hasTokens(tenant, tokens[winner])
+}
+
+func raceForKey(w *world) {
+	tenants, key := []storage.ID{w.id(), w.id(), w.id()}, w.key()
+	winner := w.raceOf(storage.KeyTaken, func(i int) *storage.Change {
+		row := w.record("session", fmt.Sprint(i))
+		row.Key, row.AltKey = key, storage.Key{}
+		return &storage.Change{Tenant: tenants[i%3], InsertRecords: []storage.Record{row}}
+	})
+	row := w.lookup(key)
+	w.same("name of the record", row.Name, fmt.Sprint(winner))
+	w.same("tenant of the record", row.Tenant, tenants[winner%3])
+	_, total := w.records(storage.RecordFilter{Limit: writers})
+	w.same("records", total, 1)
+}
+
+func raceForRevision(w *world) {
+	tenant, token := w.id(), w.token("a")
+	w.write(insert(tenant, token))
+	next := make([]storage.Token, writers)
+	winner := w.raceOf(storage.TokenStale, func(i int) *storage.Change {
+		next[i] = w.changed(token)
+		return &storage.Change{Tenant: tenant, UpdateTokens: []storage.TokenUpdate{updateOf(token, next[i])}}
+	})
+	next[winner].Rev = 2
+	w.hasTokens(tenant, next[winner])
+	for i := range next {
+		n := len(w.found(tenant, storage.HashIs(next[i].Hashes[0])))
+		w.same("tokens by the hash of a writer", n == 1, i == winner)
+	}
+}
+
+func raceOfUpdateAndDelete(w *world) {
+	tenant, token := w.id(), w.token("a")
+	w.write(insert(tenant, token))
+	next := w.changed(token)
+	winner := w.raceOf(storage.TokenStale, func(i int) *storage.Change {
+		if i%2 == 0 {
+			return &storage.Change{Tenant: tenant, DeleteTokens: []storage.TokenDelete{deleteOf(token)}}
+		}
+		return &storage.Change{Tenant: tenant, UpdateTokens: []storage.TokenUpdate{updateOf(token, next)}}
+	})
+	if winner%2 == 0 {
+		w.hasTokens(tenant)
+		return
+	}
+	next.Rev = 2
+	w.hasTokens(tenant, next)
+}
+
+func raceForRecord(w *world) {
+	tenant, row := w.id(), w.record("proxy", "p")
+	w.insertRecords(tenant, row)
+	keys := make([]storage.Key, writers)
+	winner := w.raceOf(storage.RecordStale, func(i int) *storage.Change {
+		next := row
+		keys[i] = w.key()
+		next.Name, next.Key = fmt.Sprint(i), keys[i]
+		return &storage.Change{Tenant: tenant, UpdateRecords: []storage.RecordUpdate{{Rev: 1, Record: next}}}
+	})
+	for i, key := range keys {
+		w.same("record by the key of a writer", w.lookup(key) != nil, i == winner)
+	}
+	w.same("record by the replaced key", w.lookup(row.Key), (*storage.Record)(nil))
+	w.same("name", w.lookup(row.AltKey).Name, fmt.Sprint(winner))
+}
+
+func raceForJob(w *world) {
+	tenant, owner, job := w.id(), w.id(), w.job(earlier)
+	w.insertJobs(tenant, job)
+	w.lease(tenant, owner, 1)
+	tokens := w.tokenSeries("t", writers)
+	winner := w.raceOf(storage.JobStale, func(i int) *storage.Change {
+		c := insert(tenant, tokens[i])
+		c.DeleteJobs = []storage.JobDelete{{Owner: owner, ID: job.ID}}
+		return c
+	})
+	w.hasTokens(tenant, tokens[winner])
+}
+
+func disjointWriters(w *world) {
+	const each = 4
+	tenant, nodes := w.id(), w.nodes()
+	tokens := w.tokenSeries("t", writers*each)
+	for i := range tokens {
+		tokens[i].Set, tokens[i].Containers = sets[i%2].Set, sets[i%2].Containers
+		tokens[i].Type = types[i%3]
+	}
+	for i, err := range try(writers, func(i int) error {
+		var errs []error
+		for _, token := range tokens[i*each : (i+1)*each] {
+			c := insert(tenant, token)
+			c.Logs = []storage.Log{w.log("token", token.ID)}
+			errs = append(errs, nodes[i%len(nodes)].Write(w.Context(), c))
+		}
+		return errors.Join(errs...)
+	}) {
+		if err != nil {
+			w.Errorf("writer %d: %v", i, err)
+		}
+	}
+	w.hasTokens(tenant, tokens...)
+	census(tokens).check(w, tenant, time.Time{})
+	_, total := w.logs(storage.LogFilter{Tenant: tenant, Limit: 1})
+	w.same("log entries", total, writers*each)
+}
+
+// mixedWriters writes simple creates, which a backend may put together, of
+// which every third must be refused for one reason or another.
+func mixedWriters(w *world) {
+	tenant, nodes := w.id(), w.nodes()
+	taken := w.token("taken")
+	taken.Dedup = w.hash()
+	w.write(insert(tenant, taken))
+	const n = writers * 3
+	tokens := w.tokenSeries("t", n)
+	want := []storage.Token{taken}
+	for i := range tokens {
+		tokens[i].Type = types[i%3]
+		switch i % 6 {
+		case 2:
+			tokens[i].ID = "taken"
+		case 5:
+			tokens[i].Dedup = taken.Dedup
+		default:
+			want = append(want, tokens[i])
+		}
+	}
+	errs := try(n, func(i int) error {
+		c := insert(tenant, tokens[i])
+		c.Logs = []storage.Log{w.log("token", tokens[i].ID)}
+		return nodes[i%len(nodes)].Write(w.Context(), c)
+	})
+	for i, err := range errs {
+		switch i % 6 {
+		case 2:
+			w.isConflict(err, storage.TokenIDTaken, 0)
+		case 5:
+			w.isConflict(err, storage.DuplicateTaken, 0)
+		default:
+			if err != nil {
+				w.Errorf("writer %d: %v", i, err)
+			}
+		}
+	}
+	w.hasTokens(tenant, want...)
+	census(want).check(w, tenant, time.Time{})
+	_, total := w.logs(storage.LogFilter{Tenant: tenant, Limit: 1})
+	w.same("log entries", total, len(want)-1)
+	for i := range tokens {
+		refused := i%3 == 2
+		n := w.count(storage.TokenFilter{Tenant: tenant, Where: storage.HashIs(tokens[i].Hashes[0])})
+		w.same("a token is found by its hash", n == 0, refused)
+	}
+}
+
+// readersDuringWrites moves two tokens between sets together; no reader may
+// find them apart, and no total may be other than two.
+func readersDuringWrites(w *world) {
+	tenant := w.id()
+	pair := w.tokenSeries("t", 2)
+	for i := range pair {
+		pair[i].Set, pair[i].Containers = sets[0].Set, sets[0].Containers
+	}
+	w.write(insert(tenant, pair...))
+	const moves = 20
+	errs := try(4, func(i int) error {
+		if i == 0 {
+			return w.movePair(tenant, pair, moves)
+		}
+		for range moves {
+			page, total, err := w.store.ListTokens(w.Context(), storage.TokenFilter{Tenant: tenant, Limit: 5, Count: true})
+			if err != nil {
+				return err
+			}
+			if len(page) != 2 || total != 2 || page[0].Rev != page[1].Rev || page[0].Set != page[1].Set {
+				return fmt.Errorf("a reader found a change half done: %d tokens, total %d", len(page), total)
+			}
+		}
+		return nil
+	})
+	if err := errors.Join(errs...); err != nil {
+		w.Error(err)
+	}
+}
+
+func (w *world) movePair(tenant storage.ID, pair []storage.Token, times int) error {
+	for n := range times {
+		set := sets[(n+1)%2]
+		var c storage.Change
+		c.Tenant = tenant
+		for i, token := range pair {
+			next := token
+			next.Set, next.Containers = set.Set, set.Containers
+			c.UpdateTokens = append(c.UpdateTokens, updateOf(token, next))
+			next.Rev = token.Rev + 1
+			pair[i] = next
+		}
+		if err := w.store.Write(w.Context(), &c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func tenantsInParallel(w *world) {
+	nodes := w.nodes()
+	tenants := make([]storage.ID, writers)
+	examples := make([]example, writers)
+	shared := w.example("same")
+	for i := range tenants {
+		tenants[i], examples[i] = w.id(), w.twin(shared)
+	}
+	for i, err := range try(writers, func(i int) error {
+		return nodes[i%len(nodes)].Write(w.Context(), examples[i].insert(tenants[i]))
+	}) {
+		if err != nil {
+			w.Errorf("writer %d: %v", i, err)
+		}
+	}
+	for i, tenant := range tenants {
+		w.hasTokens(tenant, examples[i].token)
+		w.same("tenant of the record", w.lookup(examples[i].record.Key).Tenant, tenant)
+	}
+}
+
+func relaxedBesideCreates(w *world) {
+	tenant, nodes := w.id(), w.nodes()
+	tokens := w.tokenSeries("t", writers)
+	for i, err := range try(writers*2, func(i int) error {
+		c := &storage.Change{Tenant: tenant, Logs: []storage.Log{w.log("token", "read")}, Relaxed: true}
+		if i%2 == 0 {
+			c = insert(tenant, tokens[i/2])
+			c.Logs = []storage.Log{w.log("token", "created")}
+		}
+		return nodes[i%len(nodes)].Write(w.Context(), c)
+	}) {
+		if err != nil {
+			w.Errorf("writer %d: %v", i, err)
+		}
+	}
+	w.hasTokens(tenant, tokens...)
+	for _, entity := range []string{"read", "created"} {
+		_, total := w.logs(storage.LogFilter{Tenant: tenant, EntityID: entity, Limit: 1})
+		w.same("log entries", total, writers)
+	}
+}

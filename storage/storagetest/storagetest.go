@@ -1,0 +1,97 @@
+// Package storagetest checks that a backend keeps the contract of package
+// storage. A backend's own test is short:
+//
+//	func TestStorage(t *testing.T) {
+//		storagetest.Run(t, storagetest.Backend{New: func(tb testing.TB) storagetest.Opener {
+//			path := filepath.Join(tb.TempDir(), "vault.db")
+//			return func(ctx context.Context) (storage.Storage, error) { return Open(ctx, path) }
+//		}})
+//	}
+//
+// Every rule of the contract is a subtest that is named after it and has a
+// database to itself, so that rules run in parallel and a failure names the
+// sentence that does not hold.
+package storagetest
+
+import (
+	"context"
+	"testing"
+
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// Opener opens one database. It is called several times: each call returns a
+// handle of its own, as another node would have it, or as the same node has it
+// after a restart. The suite closes every handle that it opened.
+type Opener func(ctx context.Context) (storage.Storage, error)
+
+// Backend says how the suite gets at databases.
+type Backend struct {
+	// New makes an empty database, which the end of the test removes, and
+	// returns how to open it. It is called from many tests at once.
+	New func(tb testing.TB) Opener
+
+	// Volatile says that a database lives in its one handle and is gone when
+	// that is closed. The rules about several nodes and about reopening are
+	// then not part of the run.
+	Volatile bool
+}
+
+// Run checks every rule of the contract, each in a subtest on a database of
+// its own.
+func Run(t *testing.T, b Backend) {
+	t.Helper()
+	for _, c := range chapters() {
+		if c.durable && b.Volatile {
+			continue
+		}
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			for _, r := range c.rules {
+				t.Run(r.text, func(t *testing.T) {
+					t.Parallel()
+					r.holds(newWorld(t, b))
+				})
+			}
+		})
+	}
+}
+
+// chapter is a group of rules about one thing.
+type chapter struct {
+	name    string
+	durable bool // needs a database that outlives a handle
+	rules   []rule
+}
+
+// rule is a sentence of the contract and the test that it holds.
+type rule struct {
+	text  string
+	holds func(w *world)
+}
+
+func chapters() []chapter {
+	return []chapter{
+		{name: "Isolation", rules: isolationRules()},
+		{name: "Tokens", rules: tokenRules()},
+		{name: "Conflicts", rules: conflictRules()},
+		{name: "Atomic", rules: atomicRules()},
+		{name: "Records", rules: recordRules()},
+		{name: "Logs", rules: logRules()},
+		{name: "Claims", rules: claimRules()},
+		{name: "Jobs", rules: jobRules()},
+		{name: "Sealed", rules: sealedRules()},
+		{name: "Expiry", rules: expiryRules()},
+		{name: "Times", rules: timeRules()},
+		{name: "Paging", rules: pagingRules()},
+		{name: "Filters", rules: filterRules()},
+		{name: "Model", rules: propertyRules()},
+		{name: "Counts", rules: countRules()},
+		{name: "Parallel", rules: parallelRules()},
+		{name: "Ownership", rules: ownershipRules()},
+		{name: "Big", rules: bigRules()},
+		{name: "Context", rules: contextRules()},
+		{name: "Close", rules: closeRules()},
+		{name: "Nodes", durable: true, rules: nodeRules()},
+	}
+}

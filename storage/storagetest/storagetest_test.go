@@ -1,0 +1,33 @@
+package storagetest_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/storagetest"
+	"github.com/seed-72ea4aab/vault/storage/storagetest/internal/model"
+)
+
+var modelBackend = storagetest.Backend{New: func(testing.TB) storagetest.Opener {
+	db := model.New()
+	return func(context.Context) (storage.Storage, error) { return db.Open(), nil }
+}}
+
+// TestModel shows that the suite asks for nothing that cannot be kept.
+func TestModel(t *testing.T) {
+	t.Parallel()
+	storagetest.Run(t, modelBackend)
+}
+
+// TestVolatileModel runs what is left for a database that cannot be reopened.
+func TestVolatileModel(t *testing.T) {
+	t.Parallel()
+	volatile := modelBackend
+	volatile.Volatile = true
+	storagetest.Run(t, volatile)
+}
+
+// FuzzModel compares the model with itself: it fails only when the generator
+// makes a change that the model does not answer in the same way twice.
+func FuzzModel(f *testing.F) { storagetest.Fuzz(f, modelBackend) }

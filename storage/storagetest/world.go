@@ -1,0 +1,297 @@
+package storagetest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// world is one test and the database that it has to itself.
+type world struct {
+	*testing.T
+	*source
+	backend Backend
+	open    Opener
+	store   storage.Storage // the first handle
+}
+
+func newWorld(t *testing.T, b Backend) *world {
+	t.Helper()
+	w := &world{T: t, source: newSource(), backend: b, open: b.New(t)}
+	w.store = w.node()
+	return w
+}
+
+// node opens the database once more, as another node does.
+func (w *world) node() storage.Storage {
+	w.Helper()
+	s, err := w.open(w.Context())
+	if err != nil {
+		w.Fatalf("open: %v", err)
+	}
+	w.Cleanup(func() {
+		if err := s.Close(); err != nil && !errors.Is(err, storage.ErrClosed) {
+			w.Errorf("close: %v", err)
+		}
+	})
+	return s
+}
+
+// nodes returns the handles over which writers are spread: two, where the
+// database can be opened twice.
+func (w *world) nodes() []storage.Storage {
+	w.Helper()
+	if w.backend.Volatile {
+		return []storage.Storage{w.store}
+	}
+	return []storage.Storage{w.store, w.node()}
+}
+
+// reopen closes the first handle and opens the database again.
+func (w *world) reopen() {
+	w.Helper()
+	if err := w.store.Close(); err != nil {
+		w.Fatalf("close: %v", err)
+	}
+	w.store = w.node()
+}
+
+// write applies a change that must be accepted.
+func (w *world) write(c *storage.Change) {
+	w.Helper()
+	if err := w.store.Write(w.Context(), c); err != nil {
+		w.Fatalf("write: %v", err)
+	}
+}
+
+// refused applies a change that must fail with a conflict of this kind, on one
+// of these rows.
+func (w *world) refused(c *storage.Change, kind storage.ConflictKind, rows ...int) {
+	w.Helper()
+	w.isConflict(w.store.Write(w.Context(), c), kind, rows...)
+}
+
+func (w *world) isConflict(err error, kind storage.ConflictKind, rows ...int) {
+	w.Helper()
+	if msg := conflictProblem(err, kind, rows...); msg != "" {
+		w.Fatal(msg)
+	}
+}
+
+// conflictProblem says in what an error is not the expected conflict.
+func conflictProblem(err error, kind storage.ConflictKind, rows ...int) string {
+	want := (&storage.Conflict{Kind: kind}).Error()
+	var conflict *storage.Conflict
+	if !errors.As(err, &conflict) {
+		return fmt.Sprintf("got error %v, want a *storage.Conflict like %q", err, want)
+	}
+	if conflict.Kind != kind || !slices.Contains(rows, conflict.Index) {
+		return fmt.Sprintf("got conflict %q, want one like %q on one of the rows %v", conflict, want, rows)
+	}
+	exists := kind == storage.TokenIDTaken || kind == storage.DuplicateTaken ||
+		kind == storage.KeyTaken || kind == storage.ClaimTaken
+	if errors.Is(err, storage.ErrExists) != exists || errors.Is(err, storage.ErrStale) == exists {
+		return fmt.Sprintf("conflict %q: ErrExists %t, ErrStale %t, want %t and %t", conflict,
+			errors.Is(err, storage.ErrExists), errors.Is(err, storage.ErrStale), exists, !exists)
+	}
+	return ""
+}
+
+// tokens reads tokens by id and returns them in the order of the ids.
+func (w *world) tokens(tenant storage.ID, ids ...string) []storage.Token {
+	w.Helper()
+	return w.tokensOn(w.store, tenant, ids...)
+}
+
+func (w *world) tokensOn(s storage.Storage, tenant storage.ID, ids ...string) []storage.Token {
+	w.Helper()
+	got, err := s.Tokens(w.Context(), tenant, ids)
+	if err != nil {
+		w.Fatalf("tokens: %v", err)
+	}
+	slices.SortFunc(got, func(a, b storage.Token) int {
+		return slices.Index(ids, a.ID) - slices.Index(ids, b.ID)
+	})
+	return got
+}
+
+// hasTokens checks that exactly these of the tenant's tokens exist, with their
+// columns and the right total.
+func (w *world) hasTokens(tenant storage.ID, want ...storage.Token) {
+	w.Helper()
+	want = slices.Clone(want)
+	slices.SortFunc(want, func(a, b storage.Token) int { return compareIDs(b.Ord, a.Ord) })
+	for i := range want {
+		want[i].Tenant = tenant
+	}
+	got, total := w.list(storage.TokenFilter{Tenant: tenant, Limit: len(want) + 10, Count: true})
+	w.same("tokens", got, want)
+	w.same("total", total, len(want))
+}
+
+// list returns a page of tokens.
+func (w *world) list(f storage.TokenFilter) ([]storage.Token, int) {
+	w.Helper()
+	page, total, err := w.store.ListTokens(w.Context(), f)
+	if err != nil {
+		w.Fatalf("list tokens: %v", err)
+	}
+	return page, total
+}
+
+// found returns the ids of all tokens for which a condition holds, newest
+// first, after checking that the total agrees.
+func (w *world) found(tenant storage.ID, where storage.Cond) []string {
+	w.Helper()
+	page, total := w.list(storage.TokenFilter{Tenant: tenant, Where: where, Limit: 1000, Count: true})
+	ids := tokenIDs(page)
+	if total != len(ids) {
+		w.Errorf("total is %d for the %d tokens %q", total, len(ids), ids)
+	}
+	return ids
+}
+
+// count returns the total of a filter, without reading a page of it.
+func (w *world) count(f storage.TokenFilter) int {
+	w.Helper()
+	f.Limit, f.Count = 1, true
+	_, total := w.list(f)
+	return total
+}
+
+func (w *world) records(f storage.RecordFilter) ([]storage.Record, int) {
+	w.Helper()
+	page, total, err := w.store.ListRecords(w.Context(), f)
+	if err != nil {
+		w.Fatalf("list records: %v", err)
+	}
+	return page, total
+}
+
+func (w *world) logs(f storage.LogFilter) ([]storage.Log, int) {
+	w.Helper()
+	page, total, err := w.store.ListLogs(w.Context(), f)
+	if err != nil {
+		w.Fatalf("list logs: %v", err)
+	}
+	return page, total
+}
+
+// lookup returns the record that has the key, or nil.
+func (w *world) lookup(key storage.Key) *storage.Record {
+	w.Helper()
+	r, err := w.store.Lookup(w.Context(), key)
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		w.Fatalf("lookup: %v", err)
+	}
+	return &r
+}
+
+// claimed returns the claim that has the key, or nil.
+func (w *world) claimed(tenant storage.ID, key storage.Key) *storage.Claim {
+	w.Helper()
+	c, err := w.store.Claim(w.Context(), tenant, key)
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		w.Fatalf("claim: %v", err)
+	}
+	return &c
+}
+
+// lease takes jobs for an owner until the usual end of a lease.
+func (w *world) lease(tenant, owner storage.ID, limit int) []storage.Job {
+	w.Helper()
+	l := storage.Lease{Tenant: tenant, Owner: owner, Now: now, Until: leaseEnd, Limit: limit}
+	jobs, err := w.store.LeaseJobs(w.Context(), l)
+	if err != nil {
+		w.Fatalf("lease jobs: %v", err)
+	}
+	return jobs
+}
+
+func (w *world) dueTenants(after storage.ID, limit int) []storage.ID {
+	w.Helper()
+	ids, err := w.store.DueTenants(w.Context(), now, after, limit)
+	if err != nil {
+		w.Fatalf("due tenants: %v", err)
+	}
+	return ids
+}
+
+func (w *world) expired() storage.Expired {
+	w.Helper()
+	e, err := w.store.Expired(w.Context(), now, 1000)
+	if err != nil {
+		w.Fatalf("expired: %v", err)
+	}
+	return e
+}
+
+// containers returns the tenant's sets, each as one text, in order.
+func (w *world) containers(tenant storage.ID) []string {
+	w.Helper()
+	sets, err := w.store.ContainerSets(w.Context(), tenant)
+	if err != nil {
+		w.Fatalf("container sets: %v", err)
+	}
+	var texts []string
+	for _, s := range sets {
+		texts = append(texts, fmt.Sprintf("%x %s", s.Set, strings.Join(s.Containers, " ")))
+	}
+	slices.Sort(texts)
+	return texts
+}
+
+// exactly compares rows, without the hashes of tokens, which are not read back.
+var exactly = cmp.Options{
+	cmpopts.IgnoreFields(storage.Token{}, "Hashes"),
+	cmpopts.EquateComparable(storage.ID{}, storage.Hash{}, storage.Key{}),
+	cmpopts.EquateEmpty(),
+}
+
+// same fails the test, and goes on, when two values differ.
+func (w *world) same(what string, got, want any) {
+	w.Helper()
+	w.sameFor(what, nil, got, want)
+}
+
+// sameFor is same for a question, which is shown when the answers differ.
+func (w *world) sameFor(what string, question, got, want any) {
+	w.Helper()
+	if cmp.Equal(want, got, exactly) {
+		return
+	}
+	if question != nil {
+		what = fmt.Sprintf("%s of %#v", what, question)
+	}
+	w.Errorf("%s (-want +got):\n%s", what, cmp.Diff(want, got, exactly))
+}
+
+// try runs a function for each of n numbers at once and returns its errors.
+func try(n int, do func(i int) error) []error {
+	errs, start, done := make([]error, n), make(chan struct{}), make(chan struct{})
+	for i := range n {
+		go func() {
+			<-start
+			errs[i] = do(i)
+			done <- struct{}{}
+		}()
+	}
+	close(start)
+	for range n {
+		<-done
+	}
+	return errs
+}

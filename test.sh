@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Formats, vets and tests everything, PostgreSQL included, and ends with one
+# line of totals. As root on Debian it installs the server when there is none;
+# elsewhere install PostgreSQL first, or set VAULT_TEST_POSTGRES to a URL.
+# Arguments are handed to "go test" in place of "./...".
+set -u
+cd "$(dirname "$0")" || exit 1
+
+fail() {
+	printf '%s\n' "$@" "0 passed, 1 failed, 0 skipped"
+	exit 1
+}
+
+have_postgres() {
+	command -v pg_ctl >/dev/null || ls -d /usr/lib/postgresql/*/bin/pg_ctl /usr/pgsql-*/bin/pg_ctl \
+		/opt/homebrew/opt/postgresql*/bin/pg_ctl /usr/local/opt/postgresql*/bin/pg_ctl \
+		/home/linuxbrew/.linuxbrew/opt/postgresql*/bin/pg_ctl >/dev/null 2>&1
+}
+
+# install PACKAGE installs it when this is a Debian machine and we are root.
+install() {
+	[ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || return 0
+	export DEBIAN_FRONTEND=noninteractive
+	apt-get install -qq -y --no-install-recommends "$1" >/dev/null 2>&1 && return
+	apt-get update -qq >/dev/null 2>&1
+	apt-get install -qq -y --no-install-recommends "$1" >/dev/null 2>&1
+}
+
+command -v go >/dev/null || fail "Go is missing: see https://go.dev/doc/install"
+if [ -z "${VAULT_TEST_POSTGRES:-}" ] && ! have_postgres; then
+	install postgresql
+	have_postgres || fail "PostgreSQL is missing: install it, or set VAULT_TEST_POSTGRES to the URL of a server"
+fi
+command -v pgbouncer >/dev/null || install pgbouncer # its tests are skipped without it
+
+unformatted=$(gofmt -l .)
+[ -z "$unformatted" ] || fail "Not formatted (run gofmt -w):" "$unformatted"
+go vet ./... || fail "go vet found problems."
+
+[ $# -gt 0 ] || set -- ./...
+exec go run ./internal/pgtest/testrun -race -timeout 15m -p 2 "$@"

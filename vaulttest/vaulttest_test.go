@@ -1,0 +1,53 @@
+package vaulttest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/vaulttest"
+)
+
+func TestNewIsReadyForUse(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	v := vaulttest.New(t)
+	for name, key := range map[string]string{"public": v.PublicKey, "private": v.PrivateKey, "management": v.ManagementKey} {
+		if _, err := v.Authenticate(ctx, key); err != nil {
+			t.Errorf("%s key: %v", name, err)
+		}
+	}
+	expires := v.Clock.Now().Add(time.Hour)
+	tok, err := v.Private.CreateToken(ctx, vault.TokenParams{Type: vault.Generic, Data: "secret", ExpiresAt: &expires})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.Clock.Advance(time.Hour)
+	if _, err := v.Private.GetToken(ctx, tok.ID); !errors.Is(err, vault.ErrNotFound) {
+		t.Errorf("after its expiry: %v, want ErrNotFound", err)
+	}
+}
+
+func BenchmarkNew(b *testing.B) {
+	for b.Loop() {
+		vaulttest.New(b)
+	}
+}
+
+// A developer's own test: the code under test gets a client, and the test
+// looks at what it stored.
+func Example() {
+	t := &testing.T{} // given by go test
+	v := vaulttest.New(t)
+	defer v.Close()
+
+	tok, err := v.Private.CreateToken(context.Background(), vault.TokenParams{Type: vault.CardNumber, Data: "4242424242424242"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Println(tok.Data)
+	// Output: "XXXXXXXXXXXX4242"
+}
