@@ -1,0 +1,4 @@
+// Package faults holds the tests of what a vault promises when things go
+// wrong: that an acknowledged write survives a killed process, and that no
+// value reaches a file, an error or a log. It has no code of its own.
+package faults
