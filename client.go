@@ -115,6 +115,9 @@ func (c *Client) begin(ctx context.Context, permission string) (*call, error) {
 		}
 		fresh := *now
 		fresh.held = c.held
+		if c.actorType == actorUser {
+			fresh.creator, fresh.actor, fresh.actorType = c.creator, c.actor, c.actorType
+		}
 		c = &fresh
 	}
 	if permission != "" && !c.grant.Has(permission) {
@@ -136,9 +139,10 @@ func (op *call) change() *storage.Change {
 }
 
 // write applies a change. Inside Once it is held back instead, to be committed
-// together with the answer.
+// together with the answer; but work with effects outside of the database may
+// let out what it read before that, so its entries of reads are written at once.
 func (op *call) write(ctx context.Context, ch *storage.Change) error {
-	if op.held != nil {
+	if op.held != nil && !(ch.Relaxed && op.held.leased) {
 		op.held.add(ch)
 		return nil
 	}

@@ -128,10 +128,13 @@ func (u usedTokens) env() expr.Env {
 	}}
 }
 
-// whole returns the token as a document, with its enrichments.
+// whole returns the token as a document. Its enrichments tell more of a number
+// than a mask does, so they go only to who sees the number.
 func (u *usedToken) whole() jsonx.Value {
 	out := u.view(u.transform)
-	out.Enrichments = enrich(u.token)
+	if u.transform == access.Reveal {
+		out.Enrichments = enrich(u.token)
+	}
 	v, err := valueOf(out)
 	if err != nil {
 		return jsonx.Value{}

@@ -70,7 +70,10 @@ func (c *Client) Once(ctx context.Context, key OnceKey, do func(context.Context,
 	return o.runHeld(ctx, do)
 }
 
-var errInProgress = errorf(ErrConflict, "A request with this idempotency key is being processed.")
+var (
+	errInProgress = errorf(ErrConflict, "A request with this idempotency key is being processed.")
+	errFaster     = errorf(ErrConflict, "The request could not be carried out because others were faster; try again.")
+)
 
 func checkOnceKey(key string) error {
 	printable := func(r rune) bool { return r > ' ' && r < 0x7f || r == ' ' }
@@ -129,10 +132,14 @@ func (o *onceCall) answer(ctx context.Context) (Answer, bool, error) {
 	return a, true, json.Unmarshal(plain, &a)
 }
 
-// claim seals an answer for the claim that keeps it.
-func (o *onceCall) claim(a Answer) (storage.Claim, error) {
+// claim seals an answer for the claim that keeps it. The work may have taken
+// longer than keys may be used unread.
+func (o *onceCall) claim(ctx context.Context, a Answer) (storage.Claim, error) {
 	plain, err := json.Marshal(a)
 	if err != nil {
+		return storage.Claim{}, err
+	}
+	if o.state, err = o.v.tenants.get(ctx, o.tenant); err != nil {
 		return storage.Claim{}, err
 	}
 	place := claimPlace(o.key)
@@ -153,7 +160,7 @@ func (o *onceCall) runHeld(ctx context.Context, do func(context.Context, *Client
 		if err != nil {
 			return a, false, err
 		}
-		claim, err := o.claim(a)
+		claim, err := o.claim(ctx, a)
 		if err != nil {
 			return a, false, err
 		}
@@ -171,7 +178,7 @@ func (o *onceCall) runHeld(ctx context.Context, do func(context.Context, *Client
 			}
 		}
 	}
-	return Answer{}, false, errorf(ErrConflict, "The request could not be carried out because others were faster; try again.")
+	return Answer{}, false, errFaster
 }
 
 // runLeased claims the key, runs do with its writes held back, and finishes the
@@ -187,7 +194,7 @@ func (o *onceCall) runLeased(ctx context.Context, do func(context.Context, *Clie
 		return Answer{}, false, err
 	}
 	client := *o.Client
-	client.held = &held{}
+	client.held = &held{leased: true}
 	a, err := do(ctx, &client)
 	if err == nil {
 		err = o.finish(ctx, client.held, a)
@@ -207,14 +214,18 @@ func (o *onceCall) answerOrBusy(ctx context.Context) (Answer, bool, error) {
 }
 
 func (o *onceCall) finish(ctx context.Context, h *held, a Answer) error {
-	claim, err := o.claim(a)
+	claim, err := o.claim(ctx, a)
 	if err != nil {
 		return err
 	}
 	ch := h.change(o.call)
 	ch.Claim = &storage.ClaimChange{Op: storage.ClaimFinish, Claim: claim}
 	defer h.committed()
-	return o.v.store.Write(ctx, ch)
+	err = o.v.store.Write(ctx, ch)
+	if _, refused := asConflict(err); refused {
+		return errFaster // the work cannot be done again
+	}
+	return err
 }
 
 // drop gives a claim up after a failure, even when the caller has gone.
@@ -230,6 +241,7 @@ func (o *onceCall) drop(ctx context.Context) error {
 
 // held collects the writes of a request that is to be carried out once.
 type held struct {
+	leased  bool // the work has effects outside of the database
 	mu      sync.Mutex
 	changes []*storage.Change
 	after   []func() // to be called when the changes are committed

@@ -53,8 +53,8 @@ func (v *Vault) RotateKeys(ctx context.Context, tenant uuid.UUID, opts *RotateOp
 		return err
 	}
 	return r.step(ctx, "destroyed", func(ring *seal.Ring) (*seal.Ring, error) {
-		if !ring.Retired() {
-			return nil, nil
+		if !ring.Retired() || ring.Version() != r.version {
+			return nil, nil // done, or the next rotation's to do
 		}
 		return ring.Destroy()
 	})
@@ -66,6 +66,7 @@ type rotation struct {
 	tenant   uuid.UUID
 	progress func(int)
 	done     int
+	version  int // of the key that everything is to be under
 }
 
 // promote makes a new key the one that seals, unless a rotation that was cut
@@ -81,7 +82,9 @@ func (r *rotation) promote(ctx context.Context) (time.Time, error) {
 		return time.Time{}, err
 	}
 	err = r.step(ctx, "made primary", func(ring *seal.Ring) (*seal.Ring, error) {
-		if _, state := ring.Newest(); state != seal.Pending {
+		newest, state := ring.Newest()
+		r.version = newest
+		if state != seal.Pending {
 			return nil, nil
 		}
 		return ring.Promote()

@@ -196,17 +196,19 @@ func (op *call) checkGrant(g *Grant) (*access.Grant, error) {
 	return access.New(rules, permissions)
 }
 
+var errUnknownNonce = errorf(ErrNotFound, "The nonce is unknown or its session has expired.")
+
 func (op *call) authorizeSession(ctx context.Context, g *Grant) error {
 	hash := op.nonceHash(g.Nonce)
 	rec, err := op.v.store.Lookup(ctx, hash)
 	if errors.Is(err, storage.ErrNotFound) {
-		return errorf(ErrNotFound, "The nonce is unknown or its session has expired.")
+		return errUnknownNonce
 	}
 	if err != nil {
 		return err
 	}
 	if rec.Tenant != op.tenantID() || rec.Kind != kindSession || rec.AltKey != hash || !rec.ExpiresAt.After(op.now) {
-		return errorf(ErrNotFound, "The nonce is unknown or its session has expired.")
+		return errUnknownNonce
 	}
 	var s session
 	if err := op.openRecord(ctx, &rec, &s); err != nil {
@@ -215,8 +217,10 @@ func (op *call) authorizeSession(ctx context.Context, g *Grant) error {
 	if s.Authorized {
 		return errorf(ErrConflict, "The nonce has been used.")
 	}
-	if _, err := op.application(ctx, s.Application); err != nil {
-		return errorf(ErrNotFound, "The nonce is unknown or its session has expired.")
+	if _, err := op.application(ctx, s.Application); errors.Is(err, ErrNotFound) {
+		return errUnknownNonce
+	} else if err != nil {
+		return err
 	}
 	s.Authorized, s.Permissions, s.Rules = true, g.Permissions, g.Rules
 	if g.ExpiresAt != nil {

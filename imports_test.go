@@ -1,0 +1,102 @@
+package vault_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/seed-72ea4aab/vault"
+
+// listed is what go list says of a package.
+type listed struct {
+	ImportPath string
+	Imports    []string
+	Deps       []string
+	Standard   bool
+}
+
+func listPackages(t *testing.T) map[string]listed {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "-json=ImportPath,Imports,Deps,Standard", "./...").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	all := map[string]listed{}
+	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p listed
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all[p.ImportPath] = p
+	}
+}
+
+// TestImports holds the arrows between the packages: who may know whom. The
+// trust boundary is one of them: what a backend cannot import, it cannot name.
+func TestImports(t *testing.T) {
+	t.Parallel()
+	all := listPackages(t)
+	own := func(path string) string { return strings.TrimPrefix(strings.TrimPrefix(path, module), "/") }
+
+	// What each package may import directly, besides the standard library.
+	allowed := map[string][]string{
+		"storage":                      {},
+		"internal/seal":                {"github.com/tink-crypto/tink-go/v2"},
+		"internal/jsonx":               {},
+		"internal/expr":                {module + "/internal/jsonx", module + "/internal/expr", "github.com/ncruces/go-strftime"},
+		"internal/expr/jsonpath":       {module + "/internal/jsonx"},
+		"internal/access":              {},
+		"internal/query":               {},
+		"storage/internal/sqlstore":    {module + "/storage", "github.com/jmoiron/sqlx", "golang.org/x/text"},
+		"storage/sqlite":               {module + "/storage", "github.com/jmoiron/sqlx", "modernc.org/sqlite"},
+		"storage/postgres":             {module + "/storage", "github.com/jmoiron/sqlx", "github.com/lib/pq"},
+		"storage/storagetest":          {module + "/storage", "github.com/google/go-cmp"},
+		"":                             {module + "/storage", module + "/internal", "github.com/google/uuid", "github.com/mr-tron/base58"},
+		"httpserver":                   {module, "github.com/google/uuid", "golang.org/x/time"},
+		"vaulttest":                    {module, module + "/storage/sqlite"},
+		"storage/storagetest/internal": {module + "/storage"},
+	}
+	for path, may := range allowed {
+		p, ok := all[strings.TrimSuffix(module+"/"+path, "/")]
+		if !ok {
+			continue
+		}
+		for _, imported := range p.Imports {
+			if all[imported].Standard || slices.ContainsFunc(may, func(a string) bool {
+				return imported == a || a != module && strings.HasPrefix(imported, a+"/")
+			}) {
+				continue
+			}
+			t.Errorf("%s must not import %s", p.ImportPath, imported)
+		}
+	}
+
+	// What must not be reached at all, by any way.
+	never := map[string][]string{
+		"":                 {"modernc.org/sqlite", "github.com/lib/pq", "github.com/dop251/goja", module + "/httpserver", module + "/storage/sqlite"},
+		"storage/sqlite":   {module, module + "/storage/postgres", "github.com/lib/pq"},
+		"storage/postgres": {module, module + "/storage/sqlite", "modernc.org/sqlite"},
+		"httpserver":       {"modernc.org/sqlite", "github.com/lib/pq", "github.com/dop251/goja"},
+	}
+	for path, not := range never {
+		p, ok := all[strings.TrimSuffix(module+"/"+path, "/")]
+		if !ok {
+			continue
+		}
+		for _, dep := range p.Deps {
+			if slices.Contains(not, dep) {
+				t.Errorf("%s must not depend on %s", own(p.ImportPath), dep)
+			}
+		}
+	}
+	if len(all) < 20 {
+		t.Fatalf("go list found only %d packages", len(all))
+	}
+}
