@@ -3,6 +3,7 @@ package vault
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -69,7 +70,7 @@ func (p *ApplicationParams) UnmarshalJSON(data []byte) error {
 	})
 }
 
-// check returns the parameters as they are stored.
+// checkApplication returns the parameters as they are stored.
 func (op *call) checkApplication(p ApplicationParams) (ApplicationParams, error) {
 	bad := &InvalidError{}
 	checkName(bad, "name", p.Name)
@@ -84,15 +85,19 @@ func (op *call) checkApplication(p ApplicationParams) (ApplicationParams, error)
 	if p.ExpiresAt != nil && !p.ExpiresAt.After(op.now) {
 		bad.add("expires_at", "must lie in the future")
 	}
-	if err := bad.err(); err != nil {
-		return p, err
-	}
-	for _, permission := range p.Permissions {
-		if !op.grant.MayGrant(permission) {
-			return p, errorf(ErrForbidden, "The permission %s can be granted only by a caller that holds it.", permission)
+	return p, bad.err()
+}
+
+// mayGrant asks whether the caller may give permissions to an application that
+// has some already. Permissions on tokens go with the right to administer
+// applications; all others only somebody who holds them can hand on.
+func (op *call) mayGrant(permissions, had []string) error {
+	for _, p := range permissions {
+		if !slices.Contains(had, p) && !op.grant.MayGrant(p) {
+			return errorf(ErrForbidden, "The permission %s can be granted only by a caller that holds it.", p)
 		}
 	}
-	return p, nil
+	return nil
 }
 
 // CreateApplication adds an application (permission application:create). The
@@ -103,6 +108,9 @@ func (c *Client) CreateApplication(ctx context.Context, p ApplicationParams) (*A
 		return nil, err
 	}
 	if p, err = op.checkApplication(p); err != nil {
+		return nil, err
+	}
+	if err := op.mayGrant(p.Permissions, nil); err != nil {
 		return nil, err
 	}
 	app := &Application{
@@ -222,6 +230,9 @@ func (op *call) updateApplication(ctx context.Context, id uuid.UUID, change func
 		if p.Type != app.Type {
 			return invalid("type", "cannot be changed")
 		}
+		if err := op.mayGrant(p.Permissions, app.Permissions); err != nil {
+			return err
+		}
 		app.Name, app.Permissions, app.Rules, app.ExpiresAt = p.Name, p.Permissions, p.Rules, p.ExpiresAt
 		return nil
 	})
@@ -238,17 +249,16 @@ func (op *call) saveApplication(ctx context.Context, id uuid.UUID, change func(*
 }
 
 // RegenerateKey gives an application a new API key (permission
-// application:update). The old one dies at once.
+// application:update). The old one dies at once. The caller gets the key, so it
+// must be one that may grant all that the application holds.
 func (c *Client) RegenerateKey(ctx context.Context, id uuid.UUID) (*Application, error) {
 	op, err := c.begin(ctx, access.ApplicationUpdate)
 	if err != nil {
 		return nil, err
 	}
 	return op.saveApplication(ctx, id, func(app *Application) error {
-		for _, permission := range app.Permissions {
-			if !op.grant.MayGrant(permission) {
-				return errorf(ErrForbidden, "A key with the permission %s can be issued only by a caller that holds it.", permission)
-			}
+		if err := op.mayGrant(app.Permissions, nil); err != nil {
+			return err
 		}
 		app.Key = newAPIKey(keyKind(app.Type))
 		app.hash = hashKey(app.Key)

@@ -135,7 +135,13 @@ func (c *Client) tenantID() storage.ID { return storage.ID(c.tenant) }
 
 // change returns an empty change of the client's tenant.
 func (op *call) change() *storage.Change {
-	return &storage.Change{Tenant: op.tenantID(), Now: op.now}
+	ch := &storage.Change{Tenant: op.tenantID(), Now: op.now}
+	if op.state != nil {
+		// What is sealed under these keys must not be written when they may
+		// have been replaced.
+		ch.Before = op.state.readAt.Add(maxKeyAge)
+	}
+	return ch
 }
 
 // write applies a change. Inside Once it is held back instead, to be committed

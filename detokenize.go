@@ -72,7 +72,7 @@ func (op *call) useTokens(ctx context.Context, refs []expr.Ref) (usedTokens, err
 	if len(ids) > maxDetokenized {
 		return nil, invalid("", "must not name more than %d tokens in one request", maxDetokenized)
 	}
-	rows, err := op.v.store.Tokens(ctx, op.tenantID(), ids)
+	rows, err := op.rows(ctx, ids)
 	if err != nil {
 		return nil, err
 	}

@@ -37,7 +37,7 @@ var (
 	// ErrWrongKey means that the database was sealed under another master key.
 	ErrWrongKey = errors.New("vault: the master key is not the one that this database was sealed under")
 	// ErrClosed means that the vault has been closed.
-	ErrClosed = errors.New("vault: closed")
+	ErrClosed = storage.ErrClosed
 )
 
 // InvalidError says what is wrong with an input. It matches ErrInvalid.

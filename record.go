@@ -156,6 +156,14 @@ func listRecords[T any](ctx context.Context, op *call, kind string, p recordList
 	if p.PageParams, err = p.normal(); err != nil {
 		return nil, err
 	}
+	bad := &InvalidError{}
+	checkText(bad, "name", p.Name)
+	if len(p.IDs) > maxListValues {
+		bad.add("id", "must be given at most %d times", maxListValues)
+	}
+	if bad.err() != nil {
+		return nil, bad
+	}
 	filter := storage.RecordFilter{Tenant: op.tenantID(), Kind: kind, Name: p.Name, Offset: p.offset(), Limit: p.Size}
 	for _, id := range p.IDs {
 		filter.IDs = append(filter.IDs, storage.ID(id))

@@ -28,8 +28,9 @@ const rotateChunk = 200
 // A rotation that was cut off goes on where it stopped when RotateKeys is
 // called again: what is already sealed under the new key is passed over. The
 // old key is destroyed only when no node can be using it any more (a node
-// works with keys it read at most ten seconds ago) and a last scan found
-// nothing under it; so a rotation takes a little over ten seconds at least.
+// seals with keys that it read at most ten seconds ago, and begins no write
+// later) and a last scan found nothing under it; so a rotation takes a little
+// over ten seconds at least.
 //
 // Fingerprints and search indexes stay as they are: the key behind them is
 // wrapped anew under the master key, never replaced.

@@ -46,11 +46,15 @@ func (c *Client) SearchTokens(ctx context.Context, p SearchTokensParams) (*Page[
 	if err != nil {
 		return nil, err
 	}
+	bad := &InvalidError{}
+	if !checkText(bad, "query", p.Query) {
+		return nil, bad
+	}
 	node, err := query.Parse(p.Query)
 	if err != nil {
-		var bad *query.Error
-		if errors.As(err, &bad) {
-			return nil, invalid("query", "at character %d: %s", bad.Offset+1, bad.Msg)
+		var syntax *query.Error
+		if errors.As(err, &syntax) {
+			return nil, invalid("query", "at character %d: %s", syntax.Offset+1, syntax.Msg)
 		}
 		return nil, err
 	}

@@ -3,7 +3,9 @@ package vault
 import (
 	"context"
 	"iter"
+	"slices"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 	"github.com/mr-tron/base58"
@@ -113,7 +115,7 @@ func errForbiddenToken(permission string) error {
 
 // tokenRow reads the row of a token that has not expired.
 func (op *call) tokenRow(ctx context.Context, id string) (*storage.Token, error) {
-	rows, err := op.v.store.Tokens(ctx, op.tenantID(), []string{id})
+	rows, err := op.rows(ctx, []string{id})
 	if err != nil {
 		return nil, err
 	}
@@ -121,6 +123,18 @@ func (op *call) tokenRow(ctx context.Context, id string) (*storage.Token, error)
 		return nil, errorf(ErrNotFound, "There is no such token.")
 	}
 	return &rows[0], nil
+}
+
+// rows reads rows by id. Ids that no token can have are not asked for: a
+// database may refuse them as text.
+func (op *call) rows(ctx context.Context, ids []string) ([]storage.Token, error) {
+	possible := slices.DeleteFunc(slices.Clone(ids), func(id string) bool {
+		return !checkText(&InvalidError{}, "", id) || utf8.RuneCountInString(id) > maxID
+	})
+	if len(possible) == 0 {
+		return nil, nil
+	}
+	return op.v.store.Tokens(ctx, op.tenantID(), possible)
 }
 
 func expiredRow(row *storage.Token, now time.Time) bool {

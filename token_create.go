@@ -233,7 +233,7 @@ func (d *draft) idProblem(id string) string {
 		return "must not start or end with a space"
 	case id == "search":
 		return "is a reserved word"
-	case d.revealedBy(id):
+	case d.body.revealedBy(id):
 		return "must not hold the token's own data: ids stand in URLs and logs"
 	}
 	return ""
@@ -241,15 +241,15 @@ func (d *draft) idProblem(id string) string {
 
 // revealedBy reports whether an id gives the data away: it is the whole of it,
 // or holds its card or account number, with or without separators.
-func (d *draft) revealedBy(id string) bool {
-	if id == stringOf(d.body.data) {
+func (b *tokenBody) revealedBy(id string) bool {
+	if id == stringOf(b.data) {
 		return true
 	}
-	secret := d.body.spec().secret
+	secret := b.spec().secret
 	if secret == nil {
 		return false
 	}
-	number := secret(d.body.data)
+	number := secret(b.data)
 	if number == "" {
 		return false
 	}
@@ -259,8 +259,12 @@ func (d *draft) revealedBy(id string) bool {
 		}
 		return r
 	}, id)
-	return strings.Contains(id, number) || len(number) >= 8 && strings.Contains(digits, number)
+	return strings.Contains(id, number) || len(number) >= telling && strings.Contains(digits, number)
 }
+
+// telling is how many digits an id does not have in common with a number by
+// chance.
+const telling = 8
 
 // mayCreate asks for token:create on the containers of a draft.
 func (op *call) mayCreate(d *draft) error {
@@ -270,8 +274,26 @@ func (op *call) mayCreate(d *draft) error {
 	return nil
 }
 
-// name gives a draft its id and its place in lists.
-func (op *call) name(d *draft) error {
+// name gives a draft its id and its place in lists. Inside Once a write is held
+// back, so whether an id is taken has to be asked beforehand.
+func (op *call) name(ctx context.Context, d *draft) error {
+	for {
+		err := op.draw(d)
+		if err != nil || op.held == nil || d.fixedID == "" && d.idExpr == nil {
+			return err
+		}
+		free, err := op.isFree(ctx, d.row.ID)
+		switch {
+		case err != nil || free:
+			return err
+		case d.fixedID != "":
+			return errTokenExists
+		}
+	}
+}
+
+// draw names a draft, each time anew unless the name is given.
+func (op *call) draw(d *draft) error {
 	ord := op.v.idAt(op.now)
 	d.row.Ord = storage.ID(ord)
 	switch {
@@ -316,7 +338,7 @@ func (op *call) create(ctx context.Context, d *draft) (*Token, error) {
 		if dup, err := op.duplicateOf(ctx, &d.token, ""); err != nil || dup != nil {
 			return op.existing(ctx, dup, err)
 		}
-		if err := op.name(d); err != nil {
+		if err := op.name(ctx, d); err != nil {
 			return nil, err
 		}
 		if err := op.sealToken(&d.token); err != nil {
@@ -325,11 +347,6 @@ func (op *call) create(ctx context.Context, d *draft) (*Token, error) {
 		ch := op.change()
 		ch.InsertTokens = []storage.Token{d.row}
 		ch.Logs = []storage.Log{op.entry(opCreate, d.row.Type, d.row.ID)}
-		if op.held != nil && d.fixedID != "" {
-			if err := op.mustBeFree(ctx, d.row.ID); err != nil {
-				return nil, err
-			}
-		}
 		err := op.write(ctx, ch)
 		if err == nil {
 			return d.created(op), nil
@@ -381,20 +398,16 @@ func (op *call) existing(ctx context.Context, row *storage.Token, err error) (*T
 	return &Token{ID: full.ID, TenantID: full.TenantID, Type: full.Type, Fingerprint: full.Fingerprint, Containers: full.Containers}, nil
 }
 
-// mustBeFree reports ErrConflict when an id is taken. Inside Once a write is
-// held back, so the question has to be asked beforehand.
-func (op *call) mustBeFree(ctx context.Context, id string) error {
+// isFree reports whether no token has an id. One that has expired makes room.
+func (op *call) isFree(ctx context.Context, id string) (bool, error) {
 	rows, err := op.v.store.Tokens(ctx, op.tenantID(), []string{id})
-	if err != nil {
-		return err
-	}
-	if len(rows) == 0 {
-		return nil
+	if err != nil || len(rows) == 0 {
+		return err == nil, err
 	}
 	if !expiredRow(&rows[0], op.now) {
-		return errTokenExists
+		return false, nil
 	}
-	return op.v.expireTokens(ctx, rows)
+	return true, op.v.expireTokens(ctx, rows)
 }
 
 var errTokenExists = errorf(ErrConflict, "A token with this id already exists.")
@@ -423,14 +436,13 @@ func (op *call) makeRoom(ctx context.Context, t *token, fixedID bool, err error)
 	default:
 		return err
 	}
-	if err != nil || len(rows) == 0 {
+	switch {
+	case err != nil:
 		return err
-	}
-	if expiredRow(&rows[0], op.now) {
+	case len(rows) > 0 && expiredRow(&rows[0], op.now):
 		return op.v.expireTokens(ctx, rows)
-	}
-	if conflict.Kind == storage.TokenIDTaken && fixedID {
-		return errTokenExists
+	case conflict.Kind == storage.TokenIDTaken && fixedID:
+		return errTokenExists // maybe by another token of the same change
 	}
 	return nil
 }

@@ -113,14 +113,16 @@ func (op *call) update(ctx context.Context, id string, p *tokenPatch) (*Token, e
 	if err := op.index(t); err != nil {
 		return nil, err
 	}
+	if p.dedup.IsZero() && t.row.Fingerprint == old.row.Fingerprint && t.row.Expression == old.row.Expression {
+		t.row.Dedup = old.row.Dedup // no more and no less of a duplicate than before
+	} else if dup, err := op.duplicateOf(ctx, t, t.row.ID); err != nil || dup != nil {
+		return op.existing(ctx, dup, err)
+	}
 	return op.saveToken(ctx, old, t)
 }
 
-// saveToken writes a patched token, unless it has become a duplicate.
+// saveToken writes a patched token.
 func (op *call) saveToken(ctx context.Context, old, t *token) (*Token, error) {
-	if dup, err := op.duplicateOf(ctx, t, t.row.ID); err != nil || dup != nil {
-		return op.existing(ctx, dup, err)
-	}
 	if err := op.sealToken(t); err != nil {
 		return nil, err
 	}
@@ -186,9 +188,22 @@ func (op *call) patchData(t *token, p *tokenPatch, bad *InvalidError) {
 	if len(t.body.data.JSON()) > op.v.cfg.MaxBytes {
 		bad.add("data", "must have at most %d bytes", op.v.cfg.MaxBytes)
 	}
+	if t.nameTells() {
+		bad.add("data", "must not be what the token's id holds: ids stand in URLs and logs")
+	}
 	if t.body.typ == Card && p.data.Get("cvc").IsZero() {
 		t.cvc, t.row.CVCExpiresAt = cvc, ends
 	}
+}
+
+// nameTells reports whether new data would stand in the token's id. A short
+// number may stand in any id by chance.
+func (t *token) nameTells() bool {
+	secret := t.body.spec().secret
+	if secret != nil && len(secret(t.body.data)) < telling {
+		return false
+	}
+	return t.body.revealedBy(t.row.ID)
 }
 
 // mergeMetadata applies a merge patch to pairs of strings.

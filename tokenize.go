@@ -3,6 +3,7 @@ package vault
 import (
 	"context"
 	"encoding/json"
+	"errors"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
@@ -28,12 +29,12 @@ func (c *Client) Tokenize(ctx context.Context, document any) (JSON, error) {
 	if err != nil {
 		return nil, err
 	}
+	w := &tokenizer{op: op, single: isRequest(doc)}
+	w.collect(doc)
+	if err := w.bad.err(); err != nil {
+		return nil, err
+	}
 	for range maxAttempts {
-		w := &tokenizer{op: op, single: isRequest(doc)}
-		w.collect(doc)
-		if err := w.bad.err(); err != nil {
-			return nil, err
-		}
 		if err := w.save(ctx); err == errRetryUpdate {
 			continue
 		} else if err != nil {
@@ -57,9 +58,9 @@ type tokenizer struct {
 // tokenized is what a place of the document became.
 type tokenized struct {
 	path  string // given where the token's id can be refused
-	draft *draft // nil where a token exists already
+	draft *draft
 	same  int    // the place earlier in the document that it duplicates, or -1
-	token *Token
+	token *Token // where one exists already
 }
 
 // isRequest reports whether a value is a token request.
@@ -96,7 +97,7 @@ func (w *tokenizer) collect(doc jsonx.Value) {
 
 func (w *tokenizer) add(p TokenParams, path *jsonx.Path) {
 	own := &InvalidError{}
-	place := tokenized{draft: w.op.draft(p, own), same: -1}
+	place := tokenized{draft: w.op.draft(p, own)}
 	if own.err() != nil {
 		w.bad.addErr(path.String(), own)
 	}
@@ -112,6 +113,7 @@ func (w *tokenizer) save(ctx context.Context) error {
 	first := map[storage.Hash]int{} // places by duplicate key
 	for i := range w.places {
 		p := &w.places[i]
+		p.token, p.same = nil, -1
 		if err := w.op.mayCreate(p.draft); err != nil {
 			return err
 		}
@@ -142,15 +144,12 @@ func (w *tokenizer) savePlace(ctx context.Context, p *tokenized, ch *storage.Cha
 		p.token, err = w.op.existing(ctx, dup, err)
 		return err
 	}
-	if err := w.op.name(d); err != nil {
+	if err := w.op.name(ctx, d); errors.Is(err, ErrInvalid) {
 		bad := &InvalidError{}
 		bad.addErr(p.path, err)
 		return bad
-	}
-	if w.op.held != nil && d.fixedID != "" {
-		if err := w.op.mustBeFree(ctx, d.row.ID); err != nil {
-			return err
-		}
+	} else if err != nil {
+		return err
 	}
 	if err := w.op.sealToken(&d.token); err != nil {
 		return err

@@ -89,6 +89,7 @@ const (
 	defaultMaxTokens  = 20_000
 	defaultKeyAge     = time.Second
 	maxKeyAge         = 10 * time.Second
+	writeSlack        = 2 * time.Second // for a write that began just before
 )
 
 func (cfg *Config) withDefaults() (Config, error) {
@@ -134,8 +135,9 @@ type Vault struct {
 	flight  inFlight
 	ids     idSource
 
-	stop context.CancelFunc
-	done sync.WaitGroup
+	stop   context.CancelFunc
+	done   sync.WaitGroup
+	closed sync.Once
 }
 
 // Open opens a vault on a database under a master key. A new database is set
@@ -155,7 +157,7 @@ func open(ctx context.Context, store Storage, key AEAD, cfg *Config) (*Vault, er
 	if err != nil {
 		return nil, err
 	}
-	v := &Vault{store: store, master: key, cfg: c, horizon: maxKeyAge}
+	v := &Vault{store: store, master: key, cfg: c, horizon: maxKeyAge + writeSlack}
 	v.tenants = newTenantCache(v)
 	v.auth = newAuthCache()
 	if err := v.checkMaster(ctx); err != nil {
@@ -169,16 +171,20 @@ func open(ctx context.Context, store Storage, key AEAD, cfg *Config) (*Vault, er
 	return v, nil
 }
 
-// Close stops background work, waits for it, and closes the store and the
-// runtime.
+// Close stops background work, waits for it, and closes the runtime and the
+// store. Operations that come later fail with ErrClosed. Closing again does
+// nothing.
 func (v *Vault) Close() error {
-	v.stop()
-	v.done.Wait()
-	var errs []error
-	if v.cfg.Runtime != nil {
-		errs = append(errs, v.cfg.Runtime.Close())
-	}
-	return errors.Join(append(errs, v.store.Close())...)
+	var err error
+	v.closed.Do(func() {
+		v.stop()
+		v.done.Wait()
+		if v.cfg.Runtime != nil {
+			err = v.cfg.Runtime.Close()
+		}
+		err = errors.Join(err, v.store.Close())
+	})
+	return err
 }
 
 // Ping reports whether the database answers.

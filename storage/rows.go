@@ -160,6 +160,10 @@ type Change struct {
 	Tenant ID
 	// Now is the moment by which claims are judged live.
 	Now time.Time
+	// Before is the last moment, on the real clock, at which an attempt to apply
+	// the change may begin, unless zero. After it Write gives up with ErrLate:
+	// the keys that the change was sealed under may have been replaced.
+	Before time.Time
 
 	Claim *ClaimChange
 
@@ -186,6 +190,9 @@ type Change struct {
 	// soon after.
 	Relaxed bool
 }
+
+// Late reports whether no attempt to apply the change may begin any more.
+func (c *Change) Late(now time.Time) bool { return !c.Before.IsZero() && now.After(c.Before) }
 
 // ClaimChange takes, finishes or drops an idempotency claim.
 type ClaimChange struct {

@@ -158,6 +158,8 @@ var (
 	ErrExists = errors.New("storage: already exists")
 	// ErrStale means that a row has changed, or gone, since it was read.
 	ErrStale = errors.New("storage: changed since it was read")
+	// ErrLate means that a change could not be applied before its time was up.
+	ErrLate = errors.New("storage: too late to apply the change")
 	// ErrClosed means that the storage has been closed.
 	ErrClosed = errors.New("storage: closed")
 )

@@ -92,8 +92,9 @@
 // # Bounds
 //
 // A write-time template has at most 10,000 characters, an expression 10,000
-// bytes and 32 filters. A text that a filter makes has at most 1 MiB, unless
-// it is no longer than its input; all the work of one evaluation is counted
-// and bounded. Every error is an [*Error], which names filters and rules and
-// never holds a value.
+// bytes and 32 filters, a template or tree 10,000 expressions. A text that a
+// filter makes has at most 1 MiB, unless it is no longer than its input; the
+// values inserted into a tree make at most 16 MiB; and all the work of one
+// evaluation is counted and bounded. Every error is an [*Error], which names
+// filters and rules and never holds a value.
 package expr

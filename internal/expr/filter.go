@@ -208,9 +208,8 @@ func boolean(v jsonx.Value) (yes, ok bool) {
 // charCount counts code points.
 func charCount(s string) int {
 	n := 0
-	for len(s) > 0 {
-		s = s[charWidth(s):]
-		n++
+	for i := 0; i < len(s); n++ {
+		i += charWidth(s[i:])
 	}
 	return n
 }

@@ -7,6 +7,10 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
 
+// perElement is what an element costs that is copied, compared or hashed, in
+// units of work.
+const perElement = 128
+
 func arrayFilters() []*filter {
 	return []*filter{
 		arrayFilter("join", join, textOr("glue", " ")),
@@ -130,7 +134,7 @@ func uniq(ev *evaluator, in []jsonx.Value, args []arg) (jsonx.Value, error) {
 			return jsonx.Value{}, err
 		}
 		key := string(v.JSON())
-		if err := ev.spend(len(key)); err != nil {
+		if err := ev.spend(perElement + 8*len(key)); err != nil {
 			return jsonx.Value{}, err
 		}
 		if !seen[key] {
@@ -159,7 +163,7 @@ func sortArray(ev *evaluator, in []jsonx.Value, args []arg) (jsonx.Value, error)
 			return jsonx.Value{}, faultf("needs only numbers or only texts to sort by")
 		}
 		kind = key.Kind()
-		if err := ev.spend(32 * (1 + len(key.Text()))); err != nil {
+		if err := ev.spend(perElement + 32*len(key.Text())); err != nil {
 			return jsonx.Value{}, err
 		}
 	}
@@ -191,7 +195,7 @@ func concatArrays(ev *evaluator, in []jsonx.Value, args []arg) (jsonx.Value, err
 	if other.Kind() != jsonx.Array {
 		return jsonx.Value{}, faultf("the argument array must be an array, such as data.list")
 	}
-	if err := ev.spend(16 * (len(in) + other.Len())); err != nil {
+	if err := ev.spend(perElement * (len(in) + other.Len())); err != nil {
 		return jsonx.Value{}, err
 	}
 	return jsonx.ArrayValue(slices.Concat(in, other.Elems())...), nil

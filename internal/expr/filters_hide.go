@@ -1,10 +1,6 @@
 package expr
 
-import (
-	"strings"
-
-	"github.com/seed-72ea4aab/vault/internal/jsonx"
-)
+import "strings"
 
 func hidingFilters() []*filter {
 	return []*filter{
@@ -31,11 +27,22 @@ func suffix(s string, n int) string {
 
 func revealLast(ev *evaluator, in string, args []arg) (string, error) {
 	shown, char := args[0].n, args[1].text
-	total := charCount(in)
-	if total <= shown {
-		shown = 0
+	hidden := charCount(in)
+	if hidden > shown {
+		hidden -= shown
 	}
-	return hide(ev, in, char, func(i int, _ string) bool { return i >= total-shown })
+	tail := in[len(prefix(in, hidden)):]
+	size := hidden*len(char) + len(tail)
+	if err := ev.fits(size, len(in)); err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	b.Grow(size)
+	for range hidden {
+		b.WriteString(char)
+	}
+	b.WriteString(tail)
+	return b.String(), nil
 }
 
 func reveal(ev *evaluator, in string, args []arg) (string, error) {
@@ -163,16 +170,4 @@ func cardBIN(ev *evaluator, in string, args []arg) (string, error) {
 		digit++
 	}
 	return b.String(), nil
-}
-
-// stringify is the text of any value: a string as it is, else compact JSON.
-func stringify(ev *evaluator, v jsonx.Value) (jsonx.Value, error) {
-	if v.Kind() == jsonx.String {
-		return v, nil
-	}
-	out := v.JSON()
-	if err := ev.spend(len(out)); err != nil {
-		return jsonx.Value{}, err
-	}
-	return jsonx.StringValue(string(out)), nil
 }

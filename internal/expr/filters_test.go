@@ -85,7 +85,7 @@ func checkFailure(t *testing.T, err error, c filterCase) {
 	if e.Offset <= 0 {
 		t.Errorf("the error has no offset: %v", e)
 	}
-	if secret := strings.Trim(c.data, `"{}[]`); len(secret) > 3 && strings.Contains(e.Error(), secret) {
+	if secret := strings.Trim(c.data, `"{}[]`); len(secret) > 3 && secret != "null" && strings.Contains(e.Error(), secret) {
 		t.Errorf("the error quotes the value: %v", e)
 	}
 }

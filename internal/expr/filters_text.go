@@ -155,7 +155,7 @@ func split(ev *evaluator, in jsonx.Value, args []arg) (jsonx.Value, error) {
 	for len(parts) > 0 && parts[len(parts)-1] == "" {
 		parts = parts[:len(parts)-1]
 	}
-	if err := ev.spend(16 * len(parts)); err != nil {
+	if err := ev.spend(perElement * len(parts)); err != nil {
 		return jsonx.Value{}, err
 	}
 	elems := make([]jsonx.Value, len(parts))

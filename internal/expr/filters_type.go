@@ -23,6 +23,18 @@ func jsonFilter(ev *evaluator, in jsonx.Value, args []arg) (jsonx.Value, error) 
 	return args[0].path.One(in, &ev.work)
 }
 
+// stringify is the text of any value: a string as it is, else compact JSON.
+func stringify(ev *evaluator, v jsonx.Value) (jsonx.Value, error) {
+	if v.Kind() == jsonx.String {
+		return v, nil
+	}
+	out := v.Append(make([]byte, 0, 256))
+	if err := ev.spend(len(out)); err != nil {
+		return jsonx.Value{}, err
+	}
+	return jsonx.StringValue(string(out)), nil
+}
+
 func toString(ev *evaluator, in jsonx.Value, _ []arg) (jsonx.Value, error) {
 	if in.IsNull() {
 		return jsonx.StringValue(""), nil

@@ -163,7 +163,9 @@ func newStore(ctx context.Context, db *sql.DB, o Options) (*Store, error) {
 
 // Close implements [storage.Storage].
 func (s *Store) Close() error {
-	s.queue.close()
+	for _, slot := range s.queue.close() {
+		slot.reset() // a connection that is in use is not the pool's to close
+	}
 	return errors.Join(s.Store.Close(), s.db.Close())
 }
 

@@ -153,10 +153,16 @@ func (q *queue) take() []*pending {
 	return batch
 }
 
-// close refuses further changes and waits for those under way.
-func (q *queue) close() {
+// close refuses further changes, waits for those under way, and returns the
+// slots, once.
+func (q *queue) close() []*slot {
 	q.mu.Lock()
 	q.closed = true
 	q.mu.Unlock()
 	q.busy.Wait()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	slots := q.free
+	q.free = nil
+	return slots
 }

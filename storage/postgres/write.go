@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lib/pq/pqerror"
@@ -24,13 +25,15 @@ func (s *Store) Write(ctx context.Context, c *storage.Change) error {
 // of its changes.
 func (s *Store) flush(slot *slot, batch []*pending) {
 	deadline := time.Now().Add(s.retryFor)
-	if len(batch) > 1 {
+	if len(batch) > 1 && !slices.ContainsFunc(batch, late) {
 		batch = s.together(slot, batch, deadline)
 	}
 	for _, p := range batch {
 		p.err = s.single(slot, p, deadline)
 	}
 }
+
+func late(p *pending) bool { return p.change.Late(time.Now()) }
 
 // together tries a batch as one statement, and returns the changes that are
 // left to be written one by one: all of them, when the statement failed.
@@ -101,6 +104,9 @@ func (s *Store) attempt(slot *slot, p *pending) (done bool, err error) {
 		if applied, err := slot.applied(p.change); applied || err != nil {
 			return err == nil, err
 		}
+	}
+	if p.change.Late(time.Now()) {
+		return true, storage.ErrLate
 	}
 	if !p.refused {
 		err = s.apply(slot, p.change)

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"runtime"
 	"sync"
 
 	"github.com/seed-72ea4aab/vault/storage"
@@ -54,59 +55,63 @@ func (q *queue) do(ctx context.Context, c call) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	c.done = doneChannels.Get().(chan struct{})
+	defer doneChannels.Put(c.done)
 	q.mu.Lock()
 	if q.stopped {
 		q.mu.Unlock()
 		return storage.ErrClosed
 	}
-	if !q.working {
-		q.working = true
+	q.waiting = append(q.waiting, &c)
+	if q.working {
 		q.mu.Unlock()
-		q.writer.run([]*call{&c})
-		q.handOver()
+		<-c.done
 		return c.err
 	}
-	c.done = doneChannels.Get().(chan struct{})
-	q.waiting = append(q.waiting, &c)
+	q.working = true
 	q.mu.Unlock()
+	q.lead()
 	<-c.done
-	doneChannels.Put(c.done)
 	return c.err
 }
 
-// handOver leaves what waits to a goroutine.
-func (q *queue) handOver() {
+// lead runs the group of the caller that came first, and leaves what has come
+// in the meantime to a goroutine.
+func (q *queue) lead() {
+	if q.next(nil) {
+		go q.drain()
+	}
+}
+
+// drain runs groups until nothing waits.
+func (q *queue) drain() {
+	group := make([]*call, 0, maxGroupCalls)
+	for q.next(group) {
+	}
+}
+
+// next runs what waits, or as much of it as fits in a group, and reports
+// whether there is more to do.
+//
+// It lets other goroutines run first: those that are about to write, often
+// because the group before has just set them free, then share this group.
+func (q *queue) next(group []*call) bool {
+	runtime.Gosched()
+	q.mu.Lock()
+	group = q.take(group)
+	q.mu.Unlock()
+	q.writer.run(group)
+	for _, c := range group {
+		c.done <- struct{}{}
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.waiting) > 0 {
-		go q.drain()
-		return
+		return true
 	}
-	q.rest()
-}
-
-// rest ends the work. The lock is held.
-func (q *queue) rest() {
 	q.working = false
 	q.idle.Broadcast()
-}
-
-func (q *queue) drain() {
-	var group []*call
-	for {
-		q.mu.Lock()
-		if len(q.waiting) == 0 {
-			q.rest()
-			q.mu.Unlock()
-			return
-		}
-		group = q.take(group[:0])
-		q.mu.Unlock()
-		q.writer.run(group)
-		for _, c := range group {
-			c.done <- struct{}{}
-		}
-	}
+	return false
 }
 
 // take moves the next group out of the queue: as many calls as fit in a

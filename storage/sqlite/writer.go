@@ -162,7 +162,7 @@ func (w *writer) together(group []*call) error {
 		if c.err = w.apply(c); c.err == nil {
 			continue
 		}
-		if _, refused := errors.AsType[*storage.Conflict](c.err); !refused || w.wrote {
+		if _, refused := errors.AsType[*storage.Conflict](c.err); !refused && c.err != storage.ErrLate || w.wrote {
 			return errReplay
 		}
 	}
@@ -194,6 +194,9 @@ func (w *writer) oneByOne(group []*call) error {
 func (w *writer) apply(c *call) error {
 	if c.inside != nil {
 		return c.inside(w)
+	}
+	if c.change.Late(time.Now()) {
+		return storage.ErrLate
 	}
 	return w.applyChange(c.change)
 }

@@ -11,7 +11,8 @@ func atomicRules() []rule {
 		{"a taken id at any position leaves nothing", failingToken},
 		{"a taken Dedup hash at any position leaves nothing", failingDedup},
 		{"a taken key at any position leaves nothing", failingRecord},
-		{"a stale revision at any position leaves nothing", failingRevision},
+		{"a stale update at any position leaves nothing", failingUpdate},
+		{"a stale delete at any position leaves nothing", failingDelete},
 		{"a lost job leaves nothing", failingJob},
 		{"a taken claim leaves nothing", failingClaim},
 		{"a taken id leaves no claim", failingTokenLeavesNoClaim},
@@ -58,30 +59,42 @@ func emptyChange(w *world) {
 	w.unchanged(tenant, func() { w.write(&storage.Change{Tenant: tenant, Now: now}) })
 }
 
+// refusals are changes of one tenant that must leave it as it is.
+type refusals struct {
+	*world
+	tenant storage.ID
+	old    *storage.Change // what the tenant has
+	before state
+}
+
+// refusals returns a tenant that has rows already.
+func (w *world) refusals() *refusals {
+	w.Helper()
+	tenant, old := w.busy()
+	return &refusals{world: w, tenant: tenant, old: old, before: w.state(tenant)}
+}
+
+// fresh returns a change that nothing of the tenant is in conflict with.
+func (r *refusals) fresh() *storage.Change { return r.full(r.tenant, "new") }
+
 // leavesNothing writes a change that must be refused, and checks that none of
 // its rows can be found by any way.
-func (w *world) leavesNothing(c *storage.Change, kind storage.ConflictKind, rows ...int) {
-	w.Helper()
-	claim := (*storage.Claim)(nil)
-	if c.Claim != nil {
-		claim = w.claimed(c.Tenant, c.Claim.Key)
-	}
-	w.unchanged(c.Tenant, func() { w.refused(c, kind, rows...) })
-	for _, token := range c.InsertTokens {
-		for _, h := range token.Hashes {
-			n := w.count(storage.TokenFilter{Tenant: c.Tenant, Where: storage.HashIs(h)})
-			w.same("tokens by a hash of the refused change", n, 0)
-		}
+func (r *refusals) leavesNothing(c *storage.Change, kind storage.ConflictKind, row int) {
+	r.Helper()
+	claim := r.claimed(r.tenant, c.Claim.Key)
+	r.refused(c, kind, row)
+	r.same("state of the tenant", r.state(r.tenant), r.before)
+	r.same("claim", r.claimed(r.tenant, c.Claim.Key), claim)
+	for i, token := range c.InsertTokens {
+		n := r.count(storage.TokenFilter{Tenant: r.tenant, Where: storage.HashIs(token.Hashes[i%2])})
+		r.same("tokens by a hash of the refused change", n, 0)
 	}
 	for _, record := range c.InsertRecords {
 		for _, key := range []storage.Key{record.Key, record.AltKey} {
-			if r := w.lookup(key); r != nil && r.ID == record.ID {
-				w.Error("a key of the refused change is found")
+			if found := r.lookup(key); found != nil && found.ID == record.ID {
+				r.Error("a key of the refused change is found")
 			}
 		}
-	}
-	if c.Claim != nil {
-		w.same("claim", w.claimed(c.Tenant, c.Claim.Key), claim)
 	}
 }
 
@@ -107,100 +120,118 @@ func (w *world) busy() (storage.ID, *storage.Change) {
 }
 
 func failingToken(w *world) {
-	tenant, old := w.busy()
+	r := w.refusals()
 	for i := range 3 {
-		c := w.full(tenant, "new")
-		c.InsertTokens[i].ID = old.InsertTokens[0].ID
-		w.leavesNothing(c, storage.TokenIDTaken, i)
+		c := r.fresh()
+		c.InsertTokens[i].ID = r.old.InsertTokens[0].ID
+		r.leavesNothing(c, storage.TokenIDTaken, i)
 	}
 }
 
 func failingDedup(w *world) {
-	tenant, old := w.busy()
+	r := w.refusals()
 	for i := range 3 {
-		c := w.full(tenant, "new")
-		c.InsertTokens[i].Dedup = old.InsertTokens[0].Dedup
-		w.leavesNothing(c, storage.DuplicateTaken, i)
+		c := r.fresh()
+		c.InsertTokens[i].Dedup = r.old.InsertTokens[0].Dedup
+		r.leavesNothing(c, storage.DuplicateTaken, i)
 	}
 }
 
 func failingRecord(w *world) {
-	tenant, old := w.busy()
+	r := w.refusals()
 	for i := range 3 {
-		c := w.full(tenant, "new")
-		c.InsertRecords[i].AltKey = old.InsertRecords[0].Key
-		w.leavesNothing(c, storage.KeyTaken, i)
+		c := r.fresh()
+		c.InsertRecords[i].AltKey = r.old.InsertRecords[0].Key
+		r.leavesNothing(c, storage.KeyTaken, i)
 	}
 }
 
-func failingRevision(w *world) {
-	tenant, old := w.busy()
+// updateAll adds updates of all the tenant's tokens and records to a change.
+func (r *refusals) updateAll(c *storage.Change) {
+	for i, token := range r.old.InsertTokens {
+		c.UpdateTokens = append(c.UpdateTokens, updateOf(token, r.changed(token)))
+		c.UpdateRecords = append(c.UpdateRecords, storage.RecordUpdate{Rev: 1, Record: r.old.InsertRecords[i]})
+	}
+}
+
+// deleteAll adds deletes of all the tenant's tokens and records to a change.
+func (r *refusals) deleteAll(c *storage.Change) {
+	for i, token := range r.old.InsertTokens {
+		record := r.old.InsertRecords[i]
+		c.DeleteTokens = append(c.DeleteTokens, deleteOf(token))
+		c.DeleteRecords = append(c.DeleteRecords, storage.RecordDelete{Kind: record.Kind, ID: record.ID, Rev: 1})
+	}
+}
+
+func failingUpdate(w *world) {
+	r := w.refusals()
 	for i := range 3 {
-		updates, deletes := w.full(tenant, "new"), w.full(tenant, "new")
-		for j, token := range old.InsertTokens {
-			updates.UpdateTokens = append(updates.UpdateTokens, updateOf(token, w.changed(token)))
-			deletes.DeleteTokens = append(deletes.DeleteTokens, deleteOf(token))
-			record := old.InsertRecords[j]
-			updates.UpdateRecords = append(updates.UpdateRecords, storage.RecordUpdate{Rev: 1, Record: record})
-			deletes.DeleteRecords = append(deletes.DeleteRecords,
-				storage.RecordDelete{Kind: record.Kind, ID: record.ID, Rev: 1})
-		}
-		updates.UpdateTokens[i].Rev = 5
-		w.leavesNothing(updates, storage.TokenStale, i)
-		updates.UpdateTokens[i].Rev, updates.UpdateRecords[i].Rev = 1, 5
-		w.leavesNothing(updates, storage.RecordStale, i)
-		deletes.DeleteTokens[i].Rev = 5
-		w.leavesNothing(deletes, storage.TokenStale, i)
-		deletes.DeleteTokens[i].Rev, deletes.DeleteRecords[i].Rev = 1, 5
-		w.leavesNothing(deletes, storage.RecordStale, i)
+		c := r.fresh()
+		r.updateAll(c)
+		c.UpdateTokens[i].Rev = 5
+		r.leavesNothing(c, storage.TokenStale, i)
+		c.UpdateTokens[i].Rev, c.UpdateRecords[i].Rev = 1, 5
+		r.leavesNothing(c, storage.RecordStale, i)
+	}
+}
+
+func failingDelete(w *world) {
+	r := w.refusals()
+	for i := range 3 {
+		c := r.fresh()
+		r.deleteAll(c)
+		c.DeleteTokens[i].Rev = 5
+		r.leavesNothing(c, storage.TokenStale, i)
+		c.DeleteTokens[i].Rev, c.DeleteRecords[i].Rev = 1, 5
+		r.leavesNothing(c, storage.RecordStale, i)
 	}
 }
 
 func failingJob(w *world) {
-	tenant, old := w.busy()
-	c := w.full(tenant, "new")
-	c.DeleteJobs = []storage.JobDelete{{Owner: w.id(), ID: old.InsertJobs[0].ID}}
-	w.leavesNothing(c, storage.JobStale, 0)
-	c.DeleteJobs, c.UpdateJobs = nil, []storage.JobUpdate{{Owner: w.id(), Job: old.InsertJobs[0]}}
-	w.leavesNothing(c, storage.JobStale, 0)
+	r := w.refusals()
+	c := r.fresh()
+	c.DeleteJobs = []storage.JobDelete{{Owner: w.id(), ID: r.old.InsertJobs[0].ID}}
+	r.leavesNothing(c, storage.JobStale, 0)
+	c.DeleteJobs, c.UpdateJobs = nil, []storage.JobUpdate{{Owner: w.id(), Job: r.old.InsertJobs[0]}}
+	r.leavesNothing(c, storage.JobStale, 0)
 }
 
 func failingClaim(w *world) {
-	tenant, old := w.busy()
-	c := w.full(tenant, "new")
-	c.Claim.Key = old.Claim.Key
-	w.leavesNothing(c, storage.ClaimTaken, 0)
+	r := w.refusals()
+	c := r.fresh()
+	c.Claim.Key = r.old.Claim.Key
+	r.leavesNothing(c, storage.ClaimTaken, 0)
 }
 
 func failingTokenLeavesNoClaim(w *world) {
-	tenant, old := w.busy()
-	c := w.full(tenant, "new")
-	c.InsertTokens[1].ID = old.InsertTokens[1].ID
-	w.leavesNothing(c, storage.TokenIDTaken, 1)
-	w.same("claim", w.claimed(tenant, c.Claim.Key), (*storage.Claim)(nil))
+	r := w.refusals()
+	c := r.fresh()
+	c.InsertTokens[1].ID = r.old.InsertTokens[1].ID
+	r.leavesNothing(c, storage.TokenIDTaken, 1)
+	w.same("claim", w.claimed(r.tenant, c.Claim.Key), (*storage.Claim)(nil))
 
 	dead := w.claim()
 	dead.LeaseUntil = earlier
-	w.write(take(tenant, dead))
+	w.write(take(r.tenant, dead))
 	c.Claim.Key = dead.Key
-	w.leavesNothing(c, storage.TokenIDTaken, 1)
-	w.same("claim that was to be replaced", w.claimed(tenant, dead.Key), &dead)
+	r.leavesNothing(c, storage.TokenIDTaken, 1)
+	w.same("claim that was to be replaced", w.claimed(r.tenant, dead.Key), &dead)
 
 	open := w.claim()
-	w.write(take(tenant, open))
+	w.write(take(r.tenant, open))
 	c.Claim = &storage.ClaimChange{Op: storage.ClaimFinish, Claim: open}
 	c.Claim.Answer = []byte("answer")
-	w.leavesNothing(c, storage.TokenIDTaken, 1)
-	w.same("claim that was to be finished", w.claimed(tenant, open.Key), &open)
+	r.leavesNothing(c, storage.TokenIDTaken, 1)
+	w.same("claim that was to be finished", w.claimed(r.tenant, open.Key), &open)
 }
 
 func failingFinish(w *world) {
-	tenant, _ := w.busy()
-	c := w.full(tenant, "new")
+	r := w.refusals()
+	c := r.fresh()
 	c.Claim.Op = storage.ClaimFinish
-	w.leavesNothing(c, storage.ClaimLost, 0)
+	r.leavesNothing(c, storage.ClaimLost, 0)
 	c.Claim.Op = storage.ClaimDrop
-	w.leavesNothing(c, storage.ClaimLost, 0)
+	r.leavesNothing(c, storage.ClaimLost, 0)
 }
 
 func refusedThenWritten(w *world) {

@@ -1,6 +1,7 @@
 package storagetest
 
 import (
+	"strings"
 	"time"
 
 	"github.com/seed-72ea4aab/vault/storage"
@@ -23,7 +24,7 @@ func (w *world) writeLogs(tenant storage.ID, entries ...storage.Log) {
 
 func logComesBack(w *world) {
 	tenant := w.id()
-	full, bare := w.log("card", "Größe's"), w.log("tenant", "")
+	full, bare := w.log("card", strings.Repeat("größe's", 57)), w.log("tenant", "")
 	bare.ActorID, bare.ActorType, bare.Message = storage.ID{}, "", ""
 	w.writeLogs(tenant, full, bare)
 	got, total := w.logs(storage.LogFilter{Tenant: tenant, Limit: 10})

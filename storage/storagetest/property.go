@@ -50,10 +50,10 @@ func agreesWithModel(w *world, seed uint64) {
 	}
 	for _, tenant := range tenants {
 		w.same("state", w.state(tenant), m.state(tenant))
-		for range 70 {
+		for range 40 {
 			agreeOnTokens(w, m, g.tokenFilter(tenant))
 		}
-		for range 20 {
+		for range 10 {
 			agreeOnRecords(w, m, g.recordFilter(tenant))
 			agreeOnLogs(w, m, g.logFilter(tenant))
 			d := g.duplicate()

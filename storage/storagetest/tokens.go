@@ -1,6 +1,8 @@
 package storagetest
 
 import (
+	"strings"
+
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -72,6 +74,7 @@ func tokensReturnsExpired(w *world) {
 var oddIDs = []string{
 	"abc", "ABC", "abc ", "a%c", "a_c", "aXc", `a\c`, "a'c", `a"c`, "a--c", "a;c", "a$1c", "a?c", "a:c", "a{}c",
 	"\u00e9", "e\u0301", "ß", "ss", "SS", "ﬁ", "fi", "日本", "🙂", "🙃", "a\u200bc", "01", "1", "1.0", "NULL",
+	strings.Repeat("🙂", 400), strings.Repeat("🙂", 399) + "🙃",
 }
 
 func idsAreBytes(w *world) {

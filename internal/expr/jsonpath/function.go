@@ -72,7 +72,7 @@ func (m matches) holds(s *search, current jsonx.Value) bool {
 	re := m.compiled
 	if _, isLiteral := m.pattern.(literal); !isLiteral {
 		p := m.pattern.value(s, current)
-		if p.Kind() != jsonx.String || !s.spend(100*len(p.Text())) {
+		if p.Kind() != jsonx.String || !s.spend(compileCost+200*len(p.Text())) {
 			return false
 		}
 		re = compilePattern(p.Text(), m.whole)
@@ -88,6 +88,7 @@ func (m matches) holds(s *search, current jsonx.Value) bool {
 const (
 	maxPatternSource = 1000
 	maxPatternSize   = 2000
+	compileCost      = 4000 // steps
 )
 
 type pattern struct {

@@ -1,0 +1,339 @@
+package vault_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/sqlite"
+	"github.com/seed-72ea4aab/vault/vaulttest"
+)
+
+// Values that pass the checks of their types.
+const (
+	visa       = "4242424242424242"
+	mastercard = "5555555555554444"
+	routing    = "110000000"
+)
+
+// everything holds all permissions on tokens.
+var everything = []string{"token:create", "token:read", "token:update", "token:delete", "token:search", "token:use"}
+
+// rule returns an access rule on a container.
+func rule(priority int, container string, transform vault.Transform, permissions ...string) vault.AccessRule {
+	return vault.AccessRule{Priority: priority, Container: container, Transform: transform, Permissions: permissions}
+}
+
+// private returns a client of a new private application with these rules alone.
+func private(t testing.TB, v *vaulttest.Vault, rules ...vault.AccessRule) *vault.Client {
+	t.Helper()
+	c, _ := v.NewApplication(t, v.Tenant, vault.Private, rules)
+	return c
+}
+
+// revealing returns a client that sees all data in clear.
+func revealing(t testing.TB, v *vaulttest.Vault) *vault.Client {
+	t.Helper()
+	return private(t, v, rule(1, "/", vault.Reveal, everything...))
+}
+
+// holding returns a client of a new private application with plain permissions.
+func holding(t testing.TB, v *vaulttest.Vault, permissions ...string) *vault.Client {
+	t.Helper()
+	return application(t, v, vault.ApplicationParams{Name: "Plain", Type: vault.Private, Permissions: permissions})
+}
+
+// application returns a client of a new application.
+func application(t testing.TB, v *vaulttest.Vault, p vault.ApplicationParams) *vault.Client {
+	t.Helper()
+	app, err := v.Tenant.CreateApplication(t.Context(), p)
+	if err != nil {
+		t.Fatalf("create application: %v", err)
+	}
+	return authenticated(t, v.Vault, app.Key)
+}
+
+func authenticated(t testing.TB, v *vault.Vault, key string) *vault.Client {
+	t.Helper()
+	c, err := v.Authenticate(t.Context(), key)
+	if err != nil {
+		t.Fatalf("authenticate: %v", err)
+	}
+	return c
+}
+
+func create(t testing.TB, c *vault.Client, p vault.TokenParams) *vault.Token {
+	t.Helper()
+	tok, err := c.CreateToken(t.Context(), p)
+	if err != nil {
+		t.Fatalf("create token: %v", err)
+	}
+	return tok
+}
+
+// createJSON creates a token from the JSON form of its parameters.
+func createJSON(t testing.TB, c *vault.Client, body string) (*vault.Token, error) {
+	t.Helper()
+	var p vault.TokenParams
+	if err := p.UnmarshalJSON([]byte(body)); err != nil {
+		return nil, err
+	}
+	return c.CreateToken(t.Context(), p)
+}
+
+func update(t testing.TB, c *vault.Client, id, patch string) *vault.Token {
+	t.Helper()
+	tok, err := c.UpdateToken(t.Context(), id, vault.JSON(patch))
+	if err != nil {
+		t.Fatalf("update token with %s: %v", patch, err)
+	}
+	return tok
+}
+
+func get(t testing.TB, c *vault.Client, id string) *vault.Token {
+	t.Helper()
+	tok, err := c.GetToken(t.Context(), id)
+	if err != nil {
+		t.Fatalf("get token: %v", err)
+	}
+	return tok
+}
+
+// wantData compares the JSON of a value, byte for byte.
+func wantData(t testing.TB, what string, got vault.JSON, want string) {
+	t.Helper()
+	if string(got) != want {
+		t.Errorf("%s is %s, want %s", what, got, want)
+	}
+}
+
+// wantError asks for an error of a kind.
+func wantError(t testing.TB, what string, err, kind error) {
+	t.Helper()
+	if !errors.Is(err, kind) {
+		t.Errorf("%s: %v, want an error that matches %q", what, err, kind)
+	}
+}
+
+// wantFields asks for an InvalidError about exactly these fields.
+func wantFields(t testing.TB, what string, err error, paths ...string) {
+	t.Helper()
+	var bad *vault.InvalidError
+	if !errors.As(err, &bad) {
+		t.Errorf("%s: %v, want an InvalidError about %q", what, err, paths)
+		return
+	}
+	got := slices.Sorted(maps.Keys(bad.Fields))
+	slices.Sort(paths)
+	if diff := cmp.Diff(paths, got); diff != "" {
+		t.Errorf("%s: fields (-want +got):\n%s\n%v", what, diff, err)
+	}
+}
+
+// wantSilent asks for an error that tells none of the values.
+func wantSilent(t testing.TB, err error, values ...string) {
+	t.Helper()
+	if err == nil {
+		t.Error("no error")
+		return
+	}
+	for _, v := range values {
+		if strings.Contains(err.Error(), v) {
+			t.Errorf("the error tells a value: %v", err)
+		}
+	}
+}
+
+// ids returns the ids of a page in order.
+func ids(page *vault.Page[vault.Token]) []string {
+	out := make([]string, len(page.Data))
+	for i := range page.Data {
+		out[i] = page.Data[i].ID
+	}
+	return out
+}
+
+// list returns the ids that a client finds in a list, and the total.
+func list(t testing.TB, c *vault.Client, p vault.ListTokensParams) ([]string, int) {
+	t.Helper()
+	page, err := c.ListTokens(t.Context(), p)
+	if err != nil {
+		t.Fatalf("list tokens: %v", err)
+	}
+	return ids(page), page.Pagination.TotalItems
+}
+
+// operations returns what the log says of an entity, oldest first.
+func operations(t testing.TB, v *vaulttest.Vault, entityID string) []string {
+	t.Helper()
+	var out []string
+	for _, e := range entries(t, v, vault.ListLogsParams{EntityID: entityID}) {
+		out = append(out, e.Operation)
+	}
+	return out
+}
+
+// entries returns log entries, oldest first.
+func entries(t testing.TB, v *vaulttest.Vault, p vault.ListLogsParams) []vault.LogEntry {
+	t.Helper()
+	p.Size = 100
+	page, err := v.Tenant.ListLogs(t.Context(), p)
+	if err != nil {
+		t.Fatalf("list logs: %v", err)
+	}
+	slices.Reverse(page.Data)
+	return page.Data
+}
+
+// session opens a session and authorizes it.
+func session(t testing.TB, v *vaulttest.Vault, g vault.Grant) *vault.Client {
+	t.Helper()
+	s, err := v.Public.CreateSession(t.Context())
+	if err != nil {
+		t.Fatalf("create session: %v", err)
+	}
+	g.Nonce = s.Nonce
+	if err := v.Tenant.AuthorizeSession(t.Context(), g); err != nil {
+		t.Fatalf("authorize session: %v", err)
+	}
+	return authenticated(t, v.Vault, s.SessionKey)
+}
+
+func ptr[T any](v T) *T { return &v }
+
+// nodes opens several vaults on one database, with one clock and one key.
+func nodes(t testing.TB, n int) ([]*vault.Vault, *vaulttest.Clock) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "vault.db")
+	key, clock := vault.NewKey(), vaulttest.NewClock(vaulttest.Start)
+	out := make([]*vault.Vault, n)
+	for i := range out {
+		store, err := sqlite.Open(t.Context(), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[i] = openVault(t, store, key, clock)
+	}
+	return out, clock
+}
+
+// openVault opens a vault that does nothing by itself.
+func openVault(t testing.TB, store vault.Storage, key vault.AEAD, clock *vaulttest.Clock) *vault.Vault {
+	t.Helper()
+	v, err := vault.Open(t.Context(), store, key, &vault.Config{Now: clock.Now, SweepEvery: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = v.Close() })
+	return v
+}
+
+// tenantOf adds a tenant and returns the client that acts as it.
+func tenantOf(t testing.TB, v *vault.Vault) *vault.Client {
+	t.Helper()
+	tenant, err := v.CreateTenant(t.Context(), "Acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v.Tenant(tenant.ID)
+}
+
+// spy stands between a vault and its database: it can refuse calls, and shows
+// what is stored.
+type spy struct {
+	storage.Storage
+	before func(call string, change *storage.Change) error
+}
+
+// open returns a vault on a spied database in memory.
+func spied(t testing.TB) (*vaulttest.Vault, *spy) {
+	t.Helper()
+	store, err := sqlite.Open(t.Context(), ":memory:")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &spy{Storage: store}
+	return vaulttest.OpenStorage(t, s, nil), s
+}
+
+func (s *spy) ask(call string, change *storage.Change) error {
+	if s.before == nil {
+		return nil
+	}
+	return s.before(call, change)
+}
+
+func (s *spy) Write(ctx context.Context, ch *storage.Change) error {
+	if err := s.ask("Write", ch); err != nil {
+		return err
+	}
+	return s.Storage.Write(ctx, ch)
+}
+
+func (s *spy) Lookup(ctx context.Context, key storage.Key) (storage.Record, error) {
+	if err := s.ask("Lookup", nil); err != nil {
+		return storage.Record{}, err
+	}
+	return s.Storage.Lookup(ctx, key)
+}
+
+func (s *spy) Records(ctx context.Context, tenant storage.ID, kind string, ids []storage.ID) ([]storage.Record, error) {
+	if err := s.ask("Records", nil); err != nil {
+		return nil, err
+	}
+	return s.Storage.Records(ctx, tenant, kind, ids)
+}
+
+func (s *spy) Tokens(ctx context.Context, tenant storage.ID, ids []string) ([]storage.Token, error) {
+	if err := s.ask("Tokens", nil); err != nil {
+		return nil, err
+	}
+	return s.Storage.Tokens(ctx, tenant, ids)
+}
+
+// rows returns the stored rows of tokens, expired ones too.
+func (s *spy) rows(t testing.TB, tenant uuid.UUID, ids ...string) []storage.Token {
+	t.Helper()
+	rows, err := s.Storage.Tokens(t.Context(), storage.ID(tenant), ids)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rows
+}
+
+// eventually waits until a condition that depends on the real clock holds.
+func eventually(t testing.TB, within time.Duration, what string, holds func() bool) {
+	t.Helper()
+	timeout := time.After(within)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-timeout:
+			t.Fatalf("%s: not within %s", what, within)
+		case <-tick.C:
+		}
+	}
+}
+
+// same fails the test unless two values are equal.
+func same[T any](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+// errDown is what a database says that does not answer.
+var errDown = fmt.Errorf("the database does not answer")

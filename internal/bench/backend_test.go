@@ -1,0 +1,142 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/pgtest"
+	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/postgres"
+	"github.com/seed-72ea4aab/vault/storage/sqlite"
+)
+
+var callerCounts = []int{1, 8, 32, 128}
+
+// backend is a database under test.
+type backend struct {
+	name string
+	// create names a new, empty database.
+	create func(b *testing.B) string
+	open   func(ctx context.Context, dsn string) (storage.Storage, error)
+	// bareWriter and bareReader open a database that has its schema already.
+	bareWriter func(b *testing.B, dsn string) bareWriter
+	bareReader func(b *testing.B, dsn string) func(tenant storage.ID, id string) error
+}
+
+// bareWriter writes rows through a driver.
+type bareWriter interface {
+	// write writes one created token, in a group with what others write.
+	write(c *storage.Change) error
+	// writeMany writes many created tokens at once.
+	writeMany(c *storage.Change) error
+}
+
+var onSQLite = &backend{
+	name:   "SQLite",
+	create: func(b *testing.B) string { return filepath.Join(b.TempDir(), "vault.db") },
+	open: func(ctx context.Context, dsn string) (storage.Storage, error) {
+		return sqlite.Open(ctx, dsn)
+	},
+	bareWriter: openSQLiteWriter,
+	bareReader: openSQLiteReader,
+}
+
+var onPostgres = &backend{
+	name:   "PostgreSQL",
+	create: func(b *testing.B) string { return pgtest.URL(b) },
+	open: func(ctx context.Context, dsn string) (storage.Storage, error) {
+		return postgres.Open(ctx, dsn)
+	},
+	bareWriter: openPostgresWriter,
+	bareReader: openPostgresReader,
+}
+
+// each runs a benchmark on every backend.
+func each(b *testing.B, f func(b *testing.B, on *backend)) {
+	for _, on := range []*backend{onSQLite, onPostgres} {
+		b.Run(on.name, func(b *testing.B) { f(b, on) })
+	}
+}
+
+// eachCount runs a benchmark on every backend with every number of callers.
+func eachCount(b *testing.B, f func(b *testing.B, on *backend, callers int)) {
+	each(b, func(b *testing.B, on *backend) {
+		for _, callers := range callerCounts {
+			b.Run(fmt.Sprint(callers), func(b *testing.B) { f(b, on, callers) })
+		}
+	})
+}
+
+// emptyDatabase names a database that has its schema and no rows.
+func (on *backend) emptyDatabase(b *testing.B) string {
+	b.Helper()
+	dsn := on.create(b)
+	store, err := on.open(b.Context(), dsn)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := store.Close(); err != nil {
+		b.Fatal(err)
+	}
+	return dsn
+}
+
+// openStore opens a store that is closed when the benchmark ends, if whoever
+// owns it then has not done so.
+func (on *backend) openStore(b *testing.B, dsn string) storage.Storage {
+	b.Helper()
+	store, err := on.open(b.Context(), dsn)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = store.Close() })
+	return store
+}
+
+// user is an application at work in a vault, known by its API key.
+type user struct {
+	*vault.Client
+	vault  *vault.Vault
+	tenant storage.ID
+}
+
+// newUser opens a vault with one tenant, and returns an application of it that
+// may do everything with tokens.
+func newUser(b *testing.B, store storage.Storage) *user {
+	b.Helper()
+	ctx := b.Context()
+	v, err := vault.Open(ctx, store, vault.NewKey(), nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = v.Close() })
+	tenant, err := v.CreateTenant(ctx, "Bench")
+	if err != nil {
+		b.Fatal(err)
+	}
+	u := &user{vault: v, tenant: storage.ID(tenant.ID)}
+	u.Client = u.application(b, vault.ApplicationParams{
+		Permissions: []string{"token:create", "token:read", "token:use", "token:search"},
+	})
+	return u
+}
+
+// application returns a client that acts as a new private application.
+func (u *user) application(b *testing.B, p vault.ApplicationParams) *vault.Client {
+	b.Helper()
+	p.Name, p.Type = "Bench", vault.Private
+	app, err := u.vault.Tenant(uuid.UUID(u.tenant)).CreateApplication(b.Context(), p)
+	if err != nil {
+		b.Fatal(err)
+	}
+	c, err := u.vault.Authenticate(b.Context(), app.Key)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return c
+}

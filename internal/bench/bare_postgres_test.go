@@ -1,0 +1,184 @@
+package bench
+
+import (
+	"context"
+	"database/sql"
+	"encoding/binary"
+	"strings"
+	"testing"
+
+	"github.com/lib/pq"
+
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// The numbers are those of storage/postgres.
+const (
+	postgresConns   = 16
+	postgresWriters = 8
+	postgresBatch   = 100
+	postgresShards  = 64
+)
+
+func openPostgres(b *testing.B, url string, binaryParameters bool) *sql.DB {
+	b.Helper()
+	config, err := pq.NewConfig(url)
+	if err != nil {
+		b.Fatal(err)
+	}
+	config.BinaryParameters = binaryParameters
+	connector, err := pq.NewConnectorConfig(config)
+	if err != nil {
+		b.Fatal(err)
+	}
+	db := sql.OpenDB(connector)
+	b.Cleanup(func() { _ = db.Close() })
+	db.SetMaxOpenConns(postgresConns)
+	db.SetMaxIdleConns(postgresConns)
+	return db
+}
+
+// postgresConn is a connection that writes, with its statements.
+type postgresConn struct {
+	one, several *sql.Stmt
+	shard        int
+}
+
+type postgresBare struct {
+	lanes[*postgresConn]
+	db *sql.DB
+}
+
+const (
+	bareTokenColumns = `tenant_id, ord, id, type, set_id, containers, fingerprint, expression, hashes, key_version, body,
+		created_by, created_at, rev`
+	bareLogColumns = `tenant_id, id, created_at, actor_id, actor_type, entity_type, entity_id, operation, message`
+	bareCount      = `INSERT INTO token_counts (tenant_id, set_id, type, shard, n) VALUES ($1, $2, $3, $4, $5)
+		ON CONFLICT (tenant_id, set_id, type, shard) DO UPDATE SET n = token_counts.n + EXCLUDED.n`
+
+	// insertOne writes a token with two hashes.
+	insertOne = `WITH t AS (INSERT INTO tokens (` + bareTokenColumns + `)
+			VALUES ($1, $6, $7, $3, $2, $8, $9, $10, $11, $12, $13, $14, $15, $16)),
+		h AS (INSERT INTO token_hashes (tenant_id, hash, ord) VALUES ($1, $17, $6), ($1, $18, $6)),
+		n AS (` + bareCount + `)
+		INSERT INTO logs (` + bareLogColumns + `) VALUES ($1, $19, $20, $21, $22, $23, $24, $25, $26)`
+
+	// insertSeveral writes tokens of one tenant, set and type.
+	insertSeveral = `WITH t AS (INSERT INTO tokens (` + bareTokenColumns + `)
+			SELECT $1, u.ord, u.id, $3, $2, u.containers, u.fingerprint, u.expression, u.hashes, u.key_version, u.body,
+				u.created_by, u.created_at, u.rev
+			FROM unnest($6::bytea[], $7::text[], $8::text[], $9::bytea[], $10::bytea[], $11::bytea[], $12::bigint[],
+				$13::bytea[], $14::bytea[], $15::bigint[], $16::bigint[])
+				AS u(ord, id, containers, fingerprint, expression, hashes, key_version, body, created_by, created_at, rev)),
+		h AS (INSERT INTO token_hashes (tenant_id, hash, ord)
+			SELECT $1, u.* FROM unnest($17::bytea[], $18::bytea[]) AS u(hash, ord)),
+		n AS (` + bareCount + `)
+		INSERT INTO logs (` + bareLogColumns + `)
+			SELECT $1, u.* FROM unnest($19::bytea[], $20::bigint[], $21::bytea[], $22::text[], $23::text[], $24::text[],
+				$25::text[], $26::text[]) AS u`
+)
+
+func openPostgresWriter(b *testing.B, url string) bareWriter {
+	b.Helper()
+	w := &postgresBare{db: openPostgres(b, url, true)}
+	w.lanes.write, w.limit = writePostgres, postgresBatch
+	for i := range postgresWriters {
+		conn, err := w.db.Conn(context.Background())
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() { _ = conn.Close() })
+		w.free = append(w.free, &postgresConn{
+			one: prepareOn(b, conn, insertOne), several: prepareOn(b, conn, insertSeveral), shard: i % postgresShards,
+		})
+	}
+	return w
+}
+
+func (w *postgresBare) write(c *storage.Change) error { return w.do(c) }
+
+// writePostgres writes the rows of a group in one statement.
+func writePostgres(conn *postgresConn, group []*storage.Change) error {
+	first := group[0]
+	t, l := &first.InsertTokens[0], &first.Logs[0]
+	args := []any{first.Tenant[:], t.Set[:], t.Type, conn.shard, len(group)}
+	if len(group) > 1 {
+		_, err := conn.several.Exec(append(args, arraysOf(group)...)...)
+		return err
+	}
+	_, err := conn.one.Exec(append(args, t.Ord[:], t.ID, strings.Join(t.Containers, ","), t.Fingerprint[:], t.Expression[:],
+		joined(t.Hashes), t.KeyVersion, t.Body, t.CreatedBy[:], t.CreatedAt.UnixMicro(), t.Rev,
+		t.Hashes[0][:], t.Hashes[1][:],
+		l.ID[:], l.CreatedAt.UnixMicro(), l.ActorID[:], l.ActorType, l.EntityType, l.EntityID, l.Operation, l.Message)...)
+	return err
+}
+
+// arraysOf returns the parameters of insertSeveral after the first five.
+func arraysOf(group []*storage.Change) []any {
+	const columns = 21
+	var arrays [columns]array
+	for i, kind := range "btttbbbibbiibbbibttttt"[1:] {
+		arrays[i].kind = byte(kind)
+	}
+	arrays[0].kind = 'b'
+	for _, c := range group {
+		t, l := &c.InsertTokens[0], &c.Logs[0]
+		arrays[0].bytes(t.Ord[:])
+		arrays[1].text(t.ID)
+		arrays[2].text(strings.Join(t.Containers, ","))
+		arrays[3].bytes(t.Fingerprint[:])
+		arrays[4].bytes(t.Expression[:])
+		arrays[5].bytes(joined(t.Hashes))
+		arrays[6].number(int64(t.KeyVersion))
+		arrays[7].bytes(t.Body)
+		arrays[8].bytes(t.CreatedBy[:])
+		arrays[9].number(t.CreatedAt.UnixMicro())
+		arrays[10].number(t.Rev)
+		for i := range t.Hashes {
+			arrays[11].bytes(t.Hashes[i][:])
+			arrays[12].bytes(t.Ord[:])
+		}
+		arrays[13].bytes(l.ID[:])
+		arrays[14].number(l.CreatedAt.UnixMicro())
+		arrays[15].bytes(l.ActorID[:])
+		for i, s := range [...]string{l.ActorType, l.EntityType, l.EntityID, l.Operation, l.Message} {
+			arrays[16+i].text(s)
+		}
+	}
+	args := make([]any, columns)
+	for i := range arrays {
+		args[i] = arrays[i].value()
+	}
+	return args
+}
+
+// array is a PostgreSQL array in the binary format.
+type array struct {
+	kind     byte // b for bytea, t for text, i for bigint
+	elements int
+	buf      []byte
+}
+
+func (a *array) bytes(v []byte) {
+	a.elements++
+	a.buf = append(binary.BigEndian.AppendUint32(a.buf, uint32(len(v))), v...)
+}
+
+func (a *array) text(v string) {
+	a.elements++
+	a.buf = append(binary.BigEndian.AppendUint32(a.buf, uint32(len(v))), v...)
+}
+
+func (a *array) number(v int64) {
+	a.elements++
+	a.buf = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32(a.buf, 8), uint64(v))
+}
+
+func (a *array) value() []byte {
+	oid := map[byte]uint32{'b': 17, 't': 25, 'i': 20}[a.kind]
+	head := make([]byte, 0, 20+len(a.buf))
+	for _, n := range [...]uint32{1, 0, oid, uint32(a.elements), 1} {
+		head = binary.BigEndian.AppendUint32(head, n)
+	}
+	return append(head, a.buf...)
+}

@@ -1,0 +1,67 @@
+package bench
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"text/tabwriter"
+)
+
+// figure is one line of the table.
+type figure struct {
+	what, backend, callers string
+	value                  float64
+	unit                   string // "x" for a ratio
+	goal                   float64
+	atMost                 bool // the goal is a ceiling, not a floor
+	rates                  string
+}
+
+func (f *figure) met() bool {
+	if f.atMost {
+		return f.value <= f.goal
+	}
+	return f.value >= f.goal
+}
+
+var (
+	figuresMu sync.Mutex
+	figures   []figure
+)
+
+// report keeps a figure for the table and gives it to the benchmark.
+func report(b *testing.B, f figure) {
+	b.Helper()
+	figuresMu.Lock()
+	defer figuresMu.Unlock()
+	figures = append(figures, f)
+	b.ReportMetric(f.value, strings.ReplaceAll(f.what, " ", "_")+"_"+f.unit)
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if len(figures) > 0 {
+		printTable()
+	}
+	os.Exit(code)
+}
+
+func printTable() {
+	w := tabwriter.NewWriter(os.Stdout, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, "\nfigure\tbackend\tcallers\treached\tgoal\t\trates")
+	for i := range figures {
+		f := &figures[i]
+		bound, verdict := "at least", "met"
+		if f.atMost {
+			bound = "at most"
+		}
+		if !f.met() {
+			verdict = "MISSED"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%.2f %s\t%s %.2f\t%s\t%s\n",
+			f.what, f.backend, f.callers, f.value, f.unit, bound, f.goal, verdict, f.rates)
+	}
+	_ = w.Flush()
+}

@@ -1,0 +1,119 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/sqlite"
+)
+
+// supply holds changes of a real vault, for a bare writer to write. They are
+// caught on their way to a storage that never gets them.
+type supply struct {
+	changes []*storage.Change
+	next    atomic.Int64
+	create  func() error
+	catch   *catcher
+}
+
+// newSupply returns the changes that calls of create would make. The vault
+// that it is given is on a database in memory.
+func newSupply(b *testing.B, create func(*user) error) *supply {
+	b.Helper()
+	store, err := sqlite.Open(b.Context(), ":memory:")
+	if err != nil {
+		b.Fatal(err)
+	}
+	s := &supply{catch: &catcher{Storage: store}}
+	u := newUser(b, s.catch)
+	s.create = func() error { return create(u) }
+	return s
+}
+
+// prepare makes changes for this many calls.
+func (s *supply) prepare(calls int) error {
+	s.catch.caught = make([]*storage.Change, 0, calls)
+	for range calls {
+		if err := s.create(); err != nil {
+			return err
+		}
+	}
+	s.changes = s.catch.caught
+	s.next.Store(0)
+	return nil
+}
+
+// take returns a change that nobody else gets.
+func (s *supply) take() (*storage.Change, error) {
+	if i := int(s.next.Add(1)) - 1; i < len(s.changes) {
+		return s.changes[i], nil
+	}
+	return nil, errDry
+}
+
+// catcher keeps the changes that create tokens instead of writing them.
+type catcher struct {
+	storage.Storage
+	caught []*storage.Change
+}
+
+func (c *catcher) Write(ctx context.Context, change *storage.Change) error {
+	if len(change.InsertTokens) == 0 {
+		return c.Storage.Write(ctx, change)
+	}
+	c.caught = append(c.caught, change)
+	return nil
+}
+
+// withoutReadLog drops the log entries of reads.
+type withoutReadLog struct{ storage.Storage }
+
+func (w withoutReadLog) Write(ctx context.Context, change *storage.Change) error {
+	if change.Relaxed {
+		return nil
+	}
+	return w.Storage.Write(ctx, change)
+}
+
+// cards are requests for tokens as a shop would make them.
+var cards = sync.OnceValue(func() []vault.TokenParams {
+	params := make([]vault.TokenParams, 4096)
+	for i := range params {
+		params[i] = vault.TokenParams{
+			Type: vault.Card,
+			Data: vault.CardData{Number: cardNumber(), ExpirationMonth: 1 + i%12, ExpirationYear: 2031},
+			Metadata: map[string]string{
+				"customer": fmt.Sprintf("customer-%010d", rand.Uint32()), "source": "checkout",
+			},
+		}
+	}
+	return params
+})
+
+func createCard(ctx context.Context, c *vault.Client) error {
+	_, err := c.CreateToken(ctx, cards()[rand.N(len(cards()))])
+	return err
+}
+
+// cardNumber returns a random number of 16 digits that ends in its check digit.
+func cardNumber() string {
+	digits := []byte("400000000000000")
+	sum := 0
+	for i := range digits {
+		if i > 5 {
+			digits[i] = '0' + byte(rand.N(10))
+		}
+		d := int(digits[i] - '0')
+		if i%2 == 0 {
+			d *= 2
+		}
+		sum += d/10 + d%10
+	}
+	return string(append(digits, '0'+byte((10-sum%10)%10)))
+}

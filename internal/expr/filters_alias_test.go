@@ -1,0 +1,126 @@
+package expr_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/seed-72ea4aab/vault/internal/expr"
+	"github.com/seed-72ea4aab/vault/internal/jsonx"
+)
+
+func TestAliasFilters(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ use, data, form string }{
+		{"alias_card", "4242424242424242", `^\d{16}$`},
+		{"alias_card", "4242-4242 4242.4242", `^\d{4}-\d{4} \d{4}\.\d{4}$`},
+		{"alias_card: true", "4242-4242-4242-4242", `^4242-4242-\d{4}-\d{4}$`},
+		{"alias_card: 'false', 'true'", "4000123412341234", `^\d{12}1234$`},
+		{"alias_card: 'true', 'true'", "378282246310005", `^378282\d{5}0005$`},
+		{"alias_card: reveal_last4=true", "4000123412341234", `^\d{12}1234$`},
+		{"alias_card: true, true", "123456789012", `^123456\d\d9012$`},
+		{"alias_card: true, true", "1234567890", `^\d{10}$`},
+		{"alias_preserve_format", "123-45-6789", `^\d{3}-\d\d-\d{4}$`},
+		{"alias_preserve_format", "Jane Doe, 42 (é)", `^[A-Z][a-z]{3} [A-Z][a-z]{2}, \d\d \([a-z]\)$`},
+		{"alias_preserve_format: 6", "4242424242424242", `^424242\d{10}$`},
+		{"alias_preserve_format: 0, 4", "(555) 010-1234", `^\(\d{3}\) \d{3}-1234$`},
+		{"alias_preserve_format: 2, 2", "1234", `^\d{4}$`},
+		{"alias_preserve_format", "7", `^\d$`},
+		{"alias_preserve_length", "jane doe", `^[A-Za-z0-9]{8}$`},
+		{"alias_preserve_length: 1, 2", "jäne döé", `^j[A-Za-z0-9]{5}öé$`},
+		{"alias_preserve_length: first: 9", "abc", `^[A-Za-z0-9]{3}$`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.use+" of "+tt.data, func(t *testing.T) {
+			t.Parallel()
+			form, seen := regexp.MustCompile(tt.form), map[string]bool{}
+			for range 50 {
+				got := aliasOf(t, tt.use, tt.data, nil)
+				seen[got] = true
+				if !form.MatchString(got) {
+					t.Errorf("got %q, want the form %s", got, tt.form)
+				}
+				if got == tt.data {
+					t.Error("an alias equals its value")
+				}
+			}
+			if len(seen) < 5 {
+				t.Errorf("50 aliases took only %d values", len(seen))
+			}
+		})
+	}
+}
+
+func aliasOf(t *testing.T, use, data string, random io.Reader) string {
+	t.Helper()
+	template, err := expr.Compile("{{ data | " + use + " }}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := expr.Data(jsonx.StringValue(data), jsonx.Value{})
+	env.Rand = random
+	v, err := template.Eval(env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v.Text()
+}
+
+// TestAliasIsUnbiased feeds every byte equally often: every digit must come
+// out equally often.
+func TestAliasIsUnbiased(t *testing.T) {
+	t.Parallel()
+	var all [256]byte
+	for i := range all {
+		all[i] = byte(i)
+	}
+	random := bytes.NewReader(bytes.Repeat(all[:], 4))
+	got := aliasOf(t, "alias_preserve_format", strings.Repeat("5", 500), random)
+	for _, digit := range "0123456789" {
+		if n := strings.Count(got, string(digit)); n != 50 {
+			t.Errorf("the digit %c came %d times in 500", digit, n)
+		}
+	}
+}
+
+func TestAliasFailures(t *testing.T) {
+	t.Parallel()
+	broken := iotest.ErrReader(errors.New("no entropy"))
+	useless := bytes.NewReader(bytes.Repeat([]byte{255}, 10_000))
+	tests := []struct {
+		name, use, want string
+		data            jsonx.Value
+		random          io.Reader
+	}{
+		{"broken source", "alias_card", "source of random bytes failed", jsonx.StringValue("4242424242424242"), broken},
+		{"useless source", "alias_card", "source of random bytes failed", jsonx.StringValue("4242424242424242"), useless},
+		{"nothing to replace", "alias_card", "nothing in the value", jsonx.StringValue("secret"), nil},
+		{"nothing to replace in form", "alias_preserve_format", "nothing in the value", jsonx.StringValue("--"), nil},
+		{"empty", "alias_preserve_length", "nothing in the value", jsonx.StringValue(""), nil},
+		{"array", "alias_preserve_length", "needs text, not an array", jsonx.ArrayValue(), nil},
+		{"bad flag", "alias_card: 'maybe'", "must be true or false", jsonx.StringValue("1"), nil},
+		{"bad count", "alias_preserve_format: -1", "must be an integer", jsonx.StringValue("1"), nil},
+		{"too many", "alias_preserve_length: 1, 2, 3", "too many arguments", jsonx.StringValue("1"), nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			template, err := expr.Compile("{{ data | " + tt.use + " }}")
+			if err == nil {
+				env := expr.Data(tt.data, jsonx.Value{})
+				env.Rand = tt.random
+				_, err = template.Eval(env)
+			}
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want %q in it", err, tt.want)
+			}
+		})
+	}
+	if got, err := eval(t, "{{ data | alias_card }}", "null"); err != nil || got != "null" {
+		t.Errorf("alias of null: %s, %v", got, err)
+	}
+}

@@ -1,0 +1,286 @@
+package jsonpath_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-72ea4aab/vault/internal/expr/jsonpath"
+	"github.com/seed-72ea4aab/vault/internal/jsonx"
+)
+
+const plenty = 1 << 20
+
+func mustJSON(t testing.TB, text string) jsonx.Value {
+	t.Helper()
+	v, err := jsonx.Parse([]byte(text), jsonx.Limits{})
+	if err != nil {
+		t.Fatalf("%q: %v", text, err)
+	}
+	return v
+}
+
+func find(t testing.TB, path, doc string) string {
+	t.Helper()
+	p, err := jsonpath.Parse(path)
+	if err != nil {
+		t.Fatalf("Parse(%q): %v", path, err)
+	}
+	var all []jsonx.Value
+	budget := plenty
+	if err := p.Each(mustJSON(t, doc), &budget, func(v jsonx.Value) bool {
+		all = append(all, v)
+		return true
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return string(jsonx.ArrayValue(all...).JSON())
+}
+
+const (
+	store = `{"store":{"book":[
+		{"category":"reference","author":"Nigel Rees","title":"Sayings of the Century","price":8.95},
+		{"category":"fiction","author":"Evelyn Waugh","title":"Sword of Honour","price":12.99},
+		{"category":"fiction","author":"Herman Melville","title":"Moby Dick","isbn":"0-553-21311-3","price":8.99},
+		{"category":"fiction","author":"J. R. R. Tolkien","title":"The Lord of the Rings","isbn":"0-395-19395-8","price":22.99}],
+		"bicycle":{"color":"red","price":399}}}`
+	mixed = `{"a":[3,5,1,2,4,6,{"b":"j"},{"b":"k"},{"b":{}},{"b":"kilo"}],"o":{"p":1,"q":2,"r":3,"s":5,"t":{"u":6}},"e":"f"}`
+)
+
+// TestExamples holds the examples of RFC 9535.
+func TestExamples(t *testing.T) {
+	t.Parallel()
+	letters, nested := `["a","b","c","d","e","f","g"]`, `{"o":{"j":1,"k":2},"a":[5,3,[{"j":4},{"k":6}]]}`
+	tests := []struct{ doc, path, want string }{
+		{store, `$.store.book[*].author`, `["Nigel Rees","Evelyn Waugh","Herman Melville","J. R. R. Tolkien"]`},
+		{store, `$..author`, `["Nigel Rees","Evelyn Waugh","Herman Melville","J. R. R. Tolkien"]`},
+		{store, `$.store..price`, `[8.95,12.99,8.99,22.99,399]`},
+		{store, `$..book[2].title`, `["Moby Dick"]`},
+		{store, `$..book[2].publisher`, `[]`},
+		{store, `$..book[-1].title`, `["The Lord of the Rings"]`},
+		{store, `$..book[0,1].price`, `[8.95,12.99]`},
+		{store, `$..book[:2].price`, `[8.95,12.99]`},
+		{store, `$..book[?@.isbn].price`, `[8.99,22.99]`},
+		{store, `$..book[?@.price<10].title`, `["Sayings of the Century","Moby Dick"]`},
+		{`{"k":"v"}`, `$`, `[{"k":"v"}]`},
+		{`{"o":{"j j":{"k.k":3}},"'":{"@":2}}`, `$.o['j j']['k.k']`, `[3]`},
+		{`{"o":{"j j":{"k.k":3}},"'":{"@":2}}`, `$["'"]["@"]`, `[2]`},
+		{`{"o":{"j":1,"k":2},"a":[5,3]}`, `$[*]`, `[{"j":1,"k":2},[5,3]]`},
+		{`{"o":{"j":1,"k":2},"a":[5,3]}`, `$.o[*, *]`, `[1,2,1,2]`},
+		{letters, `$[1:3]`, `["b","c"]`},
+		{letters, `$[5:]`, `["f","g"]`},
+		{letters, `$[1:5:2]`, `["b","d"]`},
+		{letters, `$[5:1:-2]`, `["f","d"]`},
+		{letters, `$[::-1]`, `["g","f","e","d","c","b","a"]`},
+		{letters, `$[0:3,5]`, `["a","b","c","f"]`},
+		{letters, `$[0, 0]`, `["a","a"]`},
+		{letters, `$[-2]`, `["f"]`},
+		{letters, `$[::0]`, `[]`},
+		{letters, `$[9:]`, `[]`},
+		{letters, `$[-3:-1]`, `["e","f"]`},
+		{nested, `$..j`, `[1,4]`},
+		{nested, `$..[0]`, `[5,{"j":4}]`},
+		{nested, `$..o`, `[{"j":1,"k":2}]`},
+		{nested, `$.a..[0, 1]`, `[5,3,{"j":4},{"k":6}]`},
+		{nested, `$..*`, `[{"j":1,"k":2},[5,3,[{"j":4},{"k":6}]],1,2,5,3,[{"j":4},{"k":6}],{"j":4},{"k":6},4,6]`},
+		{`{"a":null,"b":[null],"c":[{}],"null":1}`, `$.a`, `[null]`},
+		{`{"a":null,"b":[null],"c":[{}],"null":1}`, `$.a.d`, `[]`},
+		{`{"a":null,"b":[null],"c":[{}],"null":1}`, `$.b[?@==null]`, `[null]`},
+		{`{"a":null,"b":[null],"c":[{}],"null":1}`, `$.c[?@.d==null]`, `[]`},
+		{`{"a":null,"b":[null],"c":[{}],"null":1}`, `$.null`, `[1]`},
+	}
+	for _, tt := range tests {
+		if diff := cmp.Diff(tt.want, find(t, tt.path, tt.doc)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.path, diff)
+		}
+	}
+}
+
+func TestFilters(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ path, want string }{
+		{`$.a[?@.b == 'kilo']`, `[{"b":"kilo"}]`},
+		{`$.a[?(@.b == 'kilo')]`, `[{"b":"kilo"}]`},
+		{`$.a[?@>3.5]`, `[5,4,6]`},
+		{`$.a[?@.b]`, `[{"b":"j"},{"b":"k"},{"b":{}},{"b":"kilo"}]`},
+		{`$[?@.*]`, `[[3,5,1,2,4,6,{"b":"j"},{"b":"k"},{"b":{}},{"b":"kilo"}],{"p":1,"q":2,"r":3,"s":5,"t":{"u":6}}]`},
+		{`$[?@[?@.b]]`, `[[3,5,1,2,4,6,{"b":"j"},{"b":"k"},{"b":{}},{"b":"kilo"}]]`},
+		{`$.o[?@<3, ?@<3]`, `[1,2,1,2]`},
+		{`$.a[?@<2 || @.b == "k"]`, `[1,{"b":"k"}]`},
+		{`$.a[?match(@.b, "[jk]")]`, `[{"b":"j"},{"b":"k"}]`},
+		{`$.a[?search(@.b, "[jk]")]`, `[{"b":"j"},{"b":"k"},{"b":"kilo"}]`},
+		{`$.o[?@>1 && @<4]`, `[2,3]`},
+		{`$.o[?@.u || @.x]`, `[{"u":6}]`},
+		{`$.a[?@.b == $.x]`, `[3,5,1,2,4,6]`},
+		{`$.a[?@ == @]`, `[3,5,1,2,4,6,{"b":"j"},{"b":"k"},{"b":{}},{"b":"kilo"}]`},
+		{`$.a[?!@.b]`, `[3,5,1,2,4,6]`},
+		{`$.a[?!(@.b == 'k') && @.b]`, `[{"b":"j"},{"b":{}},{"b":"kilo"}]`},
+		{`$.a[?length(@.b) == 4]`, `[{"b":"kilo"}]`},
+		{`$.a[?length(@.b) < 1]`, `[{"b":{}}]`},
+		{`$.a[?count(@.*) == 1 && @.b != 'j']`, `[{"b":"k"},{"b":{}},{"b":"kilo"}]`},
+		{`$.a[?value(@..b) == 'j']`, `[{"b":"j"}]`},
+		{`$.a[?@.b == 'k' || @.b == 'j' && @ > 99]`, `[{"b":"k"}]`},
+		{`$.a[?@ >= 5.0]`, `[5,6]`},
+		{`$.a[?@ <= 1e0]`, `[1]`},
+		{`$.a[?@ == 0.3e1]`, `[3]`},
+		{`$.a[?'j' <= @.b]`, `[{"b":"j"},{"b":"k"},{"b":"kilo"}]`},
+		{`$.a[?@.b < 'k']`, `[{"b":"j"}]`},
+		{`$.o[?@ == $.o.p]`, `[1]`},
+		{`$[?@ == 'f']`, `["f"]`},
+		{`$.a[?match(@.b, 'k.*')]`, `[{"b":"k"},{"b":"kilo"}]`},
+		{`$.a[?match(@.b, 'k|i')]`, `[{"b":"k"}]`},
+		{`$.a[?match(@.b, '(')]`, `[]`},
+		{`$.a[?search(@.b, $.e)]`, `[]`},
+		{`$.a[?match(@.b, @.b)]`, `[{"b":"j"},{"b":"k"},{"b":"kilo"}]`},
+	}
+	for _, tt := range tests {
+		if diff := cmp.Diff(tt.want, find(t, tt.path, mixed)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.path, diff)
+		}
+	}
+}
+
+func TestComparisons(t *testing.T) {
+	t.Parallel()
+	doc := `{"obj":{"x":"y"},"other":{"x":"y"},"arr":[2,3],"same":[2.0,3],"t":true,"dots":"a\r\nb","n":12345678901234567890}`
+	for condition, want := range map[string]bool{
+		`$.absent1 == $.absent2`: true, `$.absent1 <= $.absent2`: true, `$.absent == 'g'`: false, `$.absent != 'g'`: true,
+		`1 <= 2`: true, `1 > 2`: false, `13 == '13'`: false, `'a' <= 'b'`: true, `'a' > 'b'`: false,
+		`$.obj == $.arr`: false, `$.obj != $.arr`: true, `$.obj == $.other`: true, `$.obj == $.obj`: true, `$.arr == $.same`: true,
+		`$.obj == 17`: false, `$.obj <= $.arr`: false, `$.obj < $.arr`: false, `$.obj <= $.obj`: true, `$.arr <= $.arr`: true,
+		`1 <= $.arr`: false, `1 >= $.arr`: false, `true <= true`: true, `true > true`: false, `$.t == true`: true,
+		`$.n == 12345678901234567890`: true, `$.n == 12345678901234567891`: false, `null == null`: true, `null < null`: false,
+		`search($.dots, 'a..b')`: false, `search($.dots, '\\ab\\s')`: false, `search($.dots, 'a[.\\r]')`: true,
+		`length($.arr) == 2`: true, `length($.t) == 2`: false, `length($.absent) == $.absent`: true, `count($..x) == 2`: true,
+		`value($..x) == $.absent`: true, `value($.obj.*) == 'y'`: true,
+	} {
+		got := find(t, `$[?`+condition+`]`, doc) != `[]`
+		if got != want {
+			t.Errorf("%s is %v", condition, got)
+		}
+	}
+}
+
+func TestNamesAndStrings(t *testing.T) {
+	t.Parallel()
+	doc := `{"a'b":1,"a\"b":2,"a\\b":3,"ä☺":4,"\n\t\u0001":5,"😀":6,"_x1":7,"/":8}`
+	for path, want := range map[string]string{
+		`$['a\'b']`: `[1]`, `$["a'b"]`: `[1]`, `$["a\"b"]`: `[2]`, `$['a"b']`: `[2]`, `$['a\\b']`: `[3]`, `$.ä☺`: `[4]`, `$['\u00e4\u263A']`: `[4]`,
+		`$['\n\t\u0001']`: `[5]`, `$["\ud83d\ude00"]`: `[6]`, `$.😀`: `[6]`, `$._x1`: `[7]`, `$['\/']`: `[8]`, `$ ['_x1']`: `[7]`,
+		"$\n.\x5fx1": `[7]`, "$[ '_x1' ,\t\"/\" ]": `[7,8]`,
+	} {
+		if diff := cmp.Diff(want, find(t, path, doc)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", path, diff)
+		}
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	t.Parallel()
+	for _, path := range []string{
+		``, `a`, ` $`, `$ `, `@`, `$.`, `$..`, `$...a`, `$.a b`, `$a`, `$. a`, `$.1a`, `$.a-b`, `$[`, `$[]`, `$[a]`, `$['a]`, `$['a'`, `$['a' 'b']`, `$['a',]`,
+		`$[01]`, `$[-0]`, `$[-]`, `$[1.0]`, `$[9007199254740992]`, `$[-9007199254740992]`, `$[99999999999999999999]`, `$[1:2:3:4]`, `$[1 2]`, `$[:01]`, `$[::-]`,
+		`$['\x']`, `$['\"']`, `$["\'"]`, `$['\ud800']`, `$['\u12']`, "$['\n']", `$['\`,
+		`$[?]`, `$[?@.a==]`, `$[?==1]`, `$[?1]`, `$[?'a']`, `$[?true]`, `$[?@.a=1]`, `$[?@.*==1]`, `$[?@[0,1]==1]`, `$[?@..a==1]`, `$[?1==@[0:1]]`,
+		`$[?@.a && ]`, `$[?(@.a]`, `$[?!1]`, `$[?!@.a==1]`, `$[?@.a==1==1]`, `$[?@.a=='x]`, `$[?@.a==01]`, `$[?@.a==1.]`, `$[?@.a==tru]`, `$[?@.a==True]`,
+		`$[?length(@)]`, `$[?length()==1]`, `$[?length(@,@)==1]`, `$[?length(@.*)==1]`, `$[?length (@)==1]`, `$[?count(1)==1]`, `$[?value('a')==1]`,
+		`$[?match(@.a)]`, `$[?match(@.a,'x')==true]`, `$[?match(@.*,'x')]`, `$[?nope(@)]`, `$[?length(match(@,'a'))==1]`, `$[?count(@.a`, `$[?count(@.a @.b)==1]`,
+		`$[?@.a in [1]]`, `$[(@.length-1)]`,
+		`$` + strings.Repeat("[?@", 21) + strings.Repeat("]", 21),
+		`$[?` + strings.Repeat("(", 21) + "@" + strings.Repeat(")", 21) + `]`,
+		`$[?` + strings.Repeat("length(", 21) + "@" + strings.Repeat(")", 21) + `==1]`,
+		`$.` + strings.Repeat("a", 2000),
+	} {
+		_, err := jsonpath.Parse(path)
+		var e *jsonpath.SyntaxError
+		if !errors.As(err, &e) {
+			t.Errorf("Parse(%.60q) = %v, want a *SyntaxError", path, err)
+			continue
+		}
+		if e.Offset < 0 || e.Offset > len(path) {
+			t.Errorf("Parse(%.60q): offset %d", path, e.Offset)
+		}
+	}
+}
+
+func TestOne(t *testing.T) {
+	t.Parallel()
+	for path, want := range map[string]error{`$.o.p`: nil, `$.none`: jsonpath.ErrNone, `$.o.*`: jsonpath.ErrMany, `$[?@.p].p`: nil} {
+		p, err := jsonpath.Parse(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		budget := plenty
+		v, err := p.One(mustJSON(t, mixed), &budget)
+		if !errors.Is(err, want) || (want == nil) != (v.Text() == "1") {
+			t.Errorf("One(%s) = %s, %v, want %v", path, v.JSON(), err, want)
+		}
+		if budget >= plenty {
+			t.Errorf("One(%s) cost nothing", path)
+		}
+	}
+}
+
+// TestBudget runs paths that would take forever without one.
+func TestBudget(t *testing.T) {
+	t.Parallel()
+	wide := `[` + strings.Repeat(`{"a":[1,2,3],"s":"`+strings.Repeat("a", 1000)+`"},`, 300) + `1]`
+	deep := strings.Repeat(`[`, 150) + `1` + strings.Repeat(`]`, 150)
+	for path, doc := range map[string]string{
+		`$..[?@..[?@..[?@..*]]].none`:            wide,
+		`$` + strings.Repeat(`..[*]`, 30) + `.x`: deep,
+		`$[?count($..*) > count($..[?@..*])]`:    wide,
+		`$[?search(@.s, '(a|aa|aaa){1,50}b')]`:   wide,
+		`$[?search(@.s, @.s)]`:                   wide,
+		`$[*,*,*,*][*,*,*,*][*,*,*,*].none`:      wide,
+		`$..[?$ == $].none`:                      wide,
+		`$[?length(@.s) == 1]`:                   wide,
+	} {
+		p, err := jsonpath.Parse(path)
+		if err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		budget := 20_000
+		if _, err := p.One(mustJSON(t, doc), &budget); !errors.Is(err, jsonpath.ErrBudget) {
+			t.Errorf("%s: %v with budget %d", path, err, budget)
+		}
+	}
+	p, err := jsonpath.Parse(`$..[?@..*]`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	budget := 1000
+	if _, err := p.One(mustJSON(t, wide), &budget); !errors.Is(err, jsonpath.ErrMany) {
+		t.Errorf("a search that is cut short by its second match: %v", err)
+	}
+}
+
+func FuzzPath(f *testing.F) {
+	for _, path := range []string{
+		`$`, `$.a['b'][0][1:2:3]..*`, `$[?@.a==1&&!(@.b<'x'||$.c)]`, `$[?match(@.a,"[a-z]+")]`, `$[?length(@.a)>count(@.*)]`,
+		`$..[?value(@..b)!=null]`, `$["\ud83d\ude00"]`, `$[-1,::-1]`,
+	} {
+		f.Add(path, []byte(mixed))
+	}
+	f.Fuzz(func(t *testing.T, path string, doc []byte) {
+		v, err := jsonx.Parse(doc, jsonx.Limits{})
+		if err != nil {
+			t.Skip("not JSON")
+		}
+		p, err := jsonpath.Parse(path)
+		if err != nil {
+			var e *jsonpath.SyntaxError
+			if !errors.As(err, &e) || e.Offset < 0 || e.Offset > len(path) {
+				t.Fatalf("unfit error: %v", err)
+			}
+			return
+		}
+		budget := 100_000
+		err = p.Each(v, &budget, func(found jsonx.Value) bool { return !found.IsZero() })
+		if (budget < 0) != errors.Is(err, jsonpath.ErrBudget) {
+			t.Fatalf("budget %d, but %v", budget, err)
+		}
+	})
+}

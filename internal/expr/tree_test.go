@@ -1,0 +1,135 @@
+package expr_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-72ea4aab/vault/internal/expr"
+	"github.com/seed-72ea4aab/vault/internal/jsonx"
+)
+
+func TestTree(t *testing.T) {
+	t.Parallel()
+	mask := `{"number":"{{ data.number | reveal_last: 4 }}","{{ data.number }}":1.0,
+		"month":"{{ data.month }}","list":["plain",true,{"x":"no. {{ data.number | last4 }}"}]}`
+	tree, err := expr.CompileTree(mustJSON(t, mask))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !tree.HasExpressions() {
+		t.Error("the tree has no expressions")
+	}
+	if diff := cmp.Diff([]expr.Ref{{ID: "data"}}, tree.Refs()); diff != "" {
+		t.Errorf("refs (-want +got):\n%s", diff)
+	}
+	for range 2 { // a tree can be evaluated again
+		got, err := tree.Eval(expr.Data(mustJSON(t, `{"number":"4242424242421234","month":12}`), jsonx.Value{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := `{"number":"XXXXXXXXXXXX1234","{{ data.number }}":1.0,"month":12,"list":["plain",true,{"x":"no. 1234"}]}`
+		if diff := cmp.Diff(want, string(got.JSON())); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	}
+}
+
+func TestTreeOfScalars(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		`"{{ data.list }}"`: `[{"a":1},"b"]`, `"plain"`: `"plain"`, `1.10`: `1.10`, `null`: `null`, `{}`: `{}`,
+	} {
+		tree, err := expr.CompileTree(mustJSON(t, text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := tree.Eval(expr.Data(mustJSON(t, document), jsonx.Value{}))
+		if err != nil || string(got.JSON()) != want {
+			t.Errorf("%s gave %s, %v, want %s", text, got.JSON(), err, want)
+		}
+	}
+}
+
+func TestTreeErrorsNameTheirPlace(t *testing.T) {
+	t.Parallel()
+	_, err := expr.CompileTree(mustJSON(t, `{"a":"{{ data }}","b":[0,{"c":"x {{ data | nope }}"}]}`))
+	checkTreeError(t, err, "b[1].c", 12, "there is no filter nope")
+
+	tree, err := expr.CompileTree(mustJSON(t, `{"a":["{{ data | upcase }}"]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = tree.Eval(expr.Data(mustJSON(t, `["secret"]`), jsonx.Value{}))
+	checkTreeError(t, err, "a[0]", 10, "filter upcase: needs text, not an array")
+	if strings.Contains(err.Error(), "secret") {
+		t.Errorf("the error quotes the value: %v", err)
+	}
+}
+
+func checkTreeError(t *testing.T, err error, path string, offset int, msg string) {
+	t.Helper()
+	var e *expr.Error
+	if !errors.As(err, &e) {
+		t.Fatalf("got %v, want an *Error", err)
+	}
+	if diff := cmp.Diff(expr.Error{Path: path, Offset: offset, Msg: msg}, *e); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestTokenTree(t *testing.T) {
+	t.Parallel()
+	tree, err := expr.CompileTokenTree(mustJSON(t, `{"card":"{{ tok-1 }}","note":"{{ tok-2 | upcase }}!","again":["{{tok-1}}"],"{{ tok-9 }}":0}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]expr.Ref{{ID: "tok-1"}, {ID: "tok-2"}}, tree.Refs()); diff != "" {
+		t.Errorf("refs (-want +got):\n%s", diff)
+	}
+	values := map[string]string{"tok-1": `{"n":"\"{{ tok-2 }}"}`, "tok-2": `"a\"b"`}
+	env := expr.Env{Lookup: func(ref expr.Ref) (jsonx.Value, bool) {
+		text, ok := values[ref.ID]
+		if !ok {
+			return jsonx.Value{}, false
+		}
+		return mustJSON(t, text), true
+	}}
+	got, err := tree.Eval(env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"card":{"n":"\"{{ tok-2 }}"},"note":"A\"B!","again":[{"n":"\"{{ tok-2 }}"}],"{{ tok-9 }}":0}`
+	if diff := cmp.Diff(want, string(got.JSON())); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	delete(values, "tok-2")
+	if _, err := tree.Eval(env); err == nil || !strings.Contains(err.Error(), "note: what the expression refers to is not available") {
+		t.Errorf("an unknown token gave %v", err)
+	}
+}
+
+func TestTreeBoundsWhatItInserts(t *testing.T) {
+	t.Parallel()
+	refs := strings.Repeat(`"{{ tok-1 }}",`, 100)
+	tree, err := expr.CompileTokenTree(mustJSON(t, `[`+refs+`1]`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sized := func(n int) expr.Env {
+		v := jsonx.ArrayValue(jsonx.StringValue(strings.Repeat("x", n)))
+		return expr.Env{Lookup: func(expr.Ref) (jsonx.Value, bool) { return v, true }}
+	}
+	if _, err := tree.Eval(sized(100_000)); err != nil {
+		t.Errorf("10 MB: %v", err)
+	}
+	if _, err := tree.Eval(sized(200_000)); err == nil || !strings.Contains(err.Error(), "more than 16777216 bytes") {
+		t.Errorf("20 MB: %v", err)
+	}
+	many := `[` + strings.Repeat(`"{{ tok-1 }}",`, 10_001) + `1]`
+	if _, err := expr.CompileTokenTree(mustJSON(t, many)); err == nil || !strings.Contains(err.Error(), "at most 10000 expressions") {
+		t.Errorf("10,001 expressions: %v", err)
+	}
+}
