@@ -25,12 +25,7 @@ type SearchTokensParams struct {
 func (p *SearchTokensParams) UnmarshalJSON(data []byte) error {
 	return readObject(data, func(r *fieldReader) {
 		p.Query = r.text("query")
-		for name, dst := range map[string]*int{"page": &p.Page, "size": &p.Size} {
-			n, ok := r.integer(name)
-			if *dst = n; ok && n == 0 {
-				*dst = -1 // given, and out of bounds
-			}
-		}
+		p.PageParams = r.page()
 	})
 }
 

@@ -73,6 +73,10 @@ type Config struct {
 	// vault closes it.
 	Runtime Runtime
 
+	// ScriptLog takes what tenant code writes to its console. The lines may hold
+	// values, so they go nowhere else. Default: they are dropped.
+	ScriptLog func(ScriptLine)
+
 	// Logger takes what goes wrong in the background. It never gets a value.
 	// Default: nothing is logged.
 	Logger *slog.Logger

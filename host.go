@@ -1,0 +1,199 @@
+package vault
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/jsonx"
+)
+
+// ScriptLine is a line that tenant code wrote to its console. It may hold
+// values.
+type ScriptLine struct {
+	TenantID   uuid.UUID
+	EntityType string // reactor or proxy
+	EntityID   string
+	Level      string // log, info, warn, error or debug
+	Text       string
+}
+
+// scriptHost is what running code can reach: the vault, as its application, and
+// the network, through the guarded client.
+type scriptHost struct {
+	v      *Vault
+	tenant uuid.UUID
+	entity entity
+	client *Client // nil without an application
+}
+
+// Log hands console output to the embedding program, if it asked for it.
+func (h *scriptHost) Log(level, line string) {
+	if h.v.cfg.ScriptLog != nil {
+		h.v.cfg.ScriptLog(ScriptLine{TenantID: h.tenant, EntityType: h.entity.typ, EntityID: h.entity.id, Level: level, Text: line})
+	}
+}
+
+// Call carries out an operation of the client instance.
+func (h *scriptHost) Call(ctx context.Context, op string, args json.RawMessage) (json.RawMessage, error) {
+	do, known := hostOperations[op]
+	if !known {
+		return nil, &HostError{Status: http.StatusNotFound, Message: "there is no such operation"}
+	}
+	if h.client == nil {
+		return nil, &HostError{Status: http.StatusForbidden, Message: "the code has no application to act as"}
+	}
+	out, err := do(ctx, h.client, JSON(args))
+	if err != nil {
+		return nil, err
+	}
+	if raw, ok := out.(JSON); ok {
+		return json.RawMessage(raw), nil
+	}
+	return json.Marshal(out)
+}
+
+// hostOperations are the operations of the client instance, by name. Their
+// arguments and results are those of the REST API.
+var hostOperations = map[string]func(context.Context, *Client, JSON) (any, error){
+	"tokens.create": func(ctx context.Context, c *Client, args JSON) (any, error) {
+		var p TokenParams
+		if err := p.UnmarshalJSON(args); err != nil {
+			return nil, err
+		}
+		return c.CreateToken(ctx, p)
+	},
+	"tokens.retrieve": func(ctx context.Context, c *Client, args JSON) (any, error) {
+		id, _, err := idAndMore(args, "")
+		if err != nil {
+			return nil, err
+		}
+		return c.GetToken(ctx, id)
+	},
+	"tokens.update": func(ctx context.Context, c *Client, args JSON) (any, error) {
+		id, patch, err := idAndMore(args, "patch")
+		if err != nil {
+			return nil, err
+		}
+		return c.UpdateToken(ctx, id, patch)
+	},
+	"tokens.delete": func(ctx context.Context, c *Client, args JSON) (any, error) {
+		id, _, err := idAndMore(args, "")
+		if err != nil {
+			return nil, err
+		}
+		return nil, c.DeleteToken(ctx, id)
+	},
+	"tokens.list": func(ctx context.Context, c *Client, args JSON) (any, error) {
+		p, err := readTokenList(args)
+		if err != nil {
+			return nil, err
+		}
+		return c.ListTokens(ctx, p)
+	},
+	"tokens.search": func(ctx context.Context, c *Client, args JSON) (any, error) {
+		var p SearchTokensParams
+		if err := p.UnmarshalJSON(args); err != nil {
+			return nil, err
+		}
+		return c.SearchTokens(ctx, p)
+	},
+	"tokenize":   func(ctx context.Context, c *Client, args JSON) (any, error) { return c.Tokenize(ctx, args) },
+	"detokenize": func(ctx context.Context, c *Client, args JSON) (any, error) { return c.Detokenize(ctx, args) },
+	"reactors.react": func(ctx context.Context, c *Client, args JSON) (any, error) {
+		text, body, err := idAndMore(args, "body")
+		if err != nil {
+			return nil, err
+		}
+		var p ReactParams
+		if err := p.UnmarshalJSON(body); err != nil {
+			return nil, err
+		}
+		id, err := uuid.Parse(text)
+		if err != nil {
+			return nil, errorf(ErrNotFound, "There is no such reactor.")
+		}
+		return c.React(ctx, id, p)
+	},
+	"logs.list": func(ctx context.Context, c *Client, args JSON) (any, error) {
+		p, err := readLogList(args)
+		if err != nil {
+			return nil, err
+		}
+		return c.ListLogs(ctx, p)
+	},
+	"sessions.create": func(ctx context.Context, c *Client, _ JSON) (any, error) { return c.CreateSession(ctx) },
+	"sessions.authorize": func(ctx context.Context, c *Client, args JSON) (any, error) {
+		var g Grant
+		if err := g.UnmarshalJSON(args); err != nil {
+			return nil, err
+		}
+		return nil, c.AuthorizeSession(ctx, g)
+	},
+}
+
+// idAndMore reads an object that has an id and one more field.
+func idAndMore(args JSON, more string) (id string, rest JSON, err error) {
+	err = readObject(args, func(r *fieldReader) {
+		if id = r.text("id"); id == "" {
+			r.bad.add("id", "is required")
+		}
+		if more == "" {
+			return
+		}
+		if rest = r.raw(more); rest == nil {
+			rest = JSON("{}")
+		}
+	})
+	return id, rest, err
+}
+
+// readTokenList reads the filters of tokens.list.
+func readTokenList(args JSON) (p ListTokensParams, err error) {
+	err = readObject(args, func(r *fieldReader) {
+		p.IDs = r.textOrTexts("id")
+		for _, t := range r.textOrTexts("type") {
+			p.Types = append(p.Types, TokenType(t))
+		}
+		p.Metadata = r.textMap("metadata")
+		p.PageParams = r.page()
+	})
+	return p, err
+}
+
+// readLogList reads the filters of logs.list.
+func readLogList(args JSON) (p ListLogsParams, err error) {
+	err = readObject(args, func(r *fieldReader) {
+		p.EntityType, p.EntityID = r.text("entity_type"), r.text("entity_id")
+		if t := r.moment("start_date"); t != nil {
+			p.StartDate = *t
+		}
+		if t := r.moment("end_date"); t != nil {
+			p.EndDate = *t
+		}
+		p.PageParams = r.page()
+	})
+	return p, err
+}
+
+// textOrTexts reads one string, or an array of them.
+func (r *fieldReader) textOrTexts(name string) []string {
+	if v := r.value(name); v.Kind() == jsonx.String {
+		return []string{v.Text()}
+	}
+	return r.texts(name)
+}
+
+// page reads page and size. A zero that is given is out of bounds, unlike one
+// that is not.
+func (r *fieldReader) page() (p PageParams) {
+	for name, dst := range map[string]*int{"page": &p.Page, "size": &p.Size} {
+		n, ok := r.integer(name)
+		if *dst = n; ok && n == 0 {
+			*dst = -1
+		}
+	}
+	return p
+}

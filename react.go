@@ -1,0 +1,199 @@
+package vault
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/jsonx"
+)
+
+// How long a run of a reactor may take: synchronously, and, when the caller
+// chooses, asynchronously.
+const (
+	syncTimeout     = 10 * time.Second
+	minAsyncTimeout = 10 * time.Second
+	maxAsyncTimeout = 210 * time.Second
+)
+
+// ReactParams invokes a reactor.
+type ReactParams struct {
+	// Args is an object that may hold detokenization expressions, or one
+	// expression that gives an object.
+	Args any
+	// CallbackURL makes the run asynchronous: its result is sent there.
+	CallbackURL string
+	// Timeout bounds an asynchronous run: 10 to 210 seconds, by default 10.
+	Timeout time.Duration
+}
+
+// UnmarshalJSON reads the JSON form strictly: an unknown field, a duplicate
+// key or a wrong type is an [InvalidError].
+func (p *ReactParams) UnmarshalJSON(data []byte) error {
+	return readObject(data, func(r *fieldReader) {
+		if v := r.value("args"); !v.IsZero() {
+			p.Args = v
+		}
+		p.CallbackURL = r.text("callback_url")
+		if ms, ok := r.integer("timeout_ms"); ok {
+			p.Timeout = time.Duration(min(ms, int(time.Hour/time.Millisecond))) * time.Millisecond
+			if p.Timeout == 0 {
+				p.Timeout = -1 // given, and out of bounds
+			}
+		}
+	})
+}
+
+// ReactResult is what a reactor gave.
+type ReactResult struct {
+	// Tokens is the tokenize part of the result, tokenized as the caller.
+	Tokens JSON `json:"tokens,omitempty"`
+	// Raw is the raw part of the result, in clear.
+	Raw JSON `json:"raw,omitempty"`
+}
+
+// React runs a reactor with detokenized arguments (permission token:use, also
+// on each container of the tokens that args name). What its code returns as
+// tokenize is tokenized as the caller, who needs token:create for it. An error
+// that the code throws is a [*ScriptError].
+func (c *Client) React(ctx context.Context, id uuid.UUID, p ReactParams) (*ReactResult, error) {
+	op, err := c.begin(ctx, access.TokenUse)
+	if err != nil {
+		return nil, err
+	}
+	args, err := op.checkReact(&p)
+	if err != nil {
+		return nil, err
+	}
+	rec, err := op.record(ctx, kindReactor, id)
+	if err != nil {
+		return nil, err
+	}
+	r, err := op.openReactor(ctx, rec)
+	if err != nil {
+		return nil, err
+	}
+	return op.runReactor(ctx, r, args, syncTimeout)
+}
+
+// checkReact checks parameters and reads the arguments, which are still to be
+// detokenized.
+func (op *call) checkReact(p *ReactParams) (jsonx.Value, error) {
+	args, err := op.document(p.Args)
+	bad := &InvalidError{}
+	if err != nil {
+		if !errors.Is(err, ErrInvalid) {
+			return args, err
+		}
+		bad.addErr("args", err)
+	}
+	switch {
+	case p.Timeout != 0 && p.CallbackURL == "":
+		bad.add("timeout_ms", "is supported only together with callback_url")
+	case p.Timeout != 0 && (p.Timeout < minAsyncTimeout || p.Timeout > maxAsyncTimeout):
+		bad.add("timeout_ms", "must lie between %d and %d", minAsyncTimeout.Milliseconds(), maxAsyncTimeout.Milliseconds())
+	}
+	return args, bad.err()
+}
+
+// runReactor detokenizes the arguments, runs the code, and tokenizes what it
+// asks for.
+func (op *call) runReactor(ctx context.Context, r *Reactor, args jsonx.Value, timeout time.Duration) (*ReactResult, error) {
+	args, err := op.detokenize(ctx, args)
+	if err != nil {
+		return nil, underPath("args", err)
+	}
+	if args.IsZero() {
+		args = jsonx.NullValue()
+	}
+	if !args.IsNull() && args.Kind() != jsonx.Object {
+		return nil, invalid("args", "must be an object after detokenization")
+	}
+	if err := op.logReads(ctx, opReact, entity{kindReactor, r.ID.String()}); err != nil {
+		return nil, err
+	}
+	out, err := op.runCode(ctx, script{
+		entity: entity{kindReactor, r.ID.String()}, name: r.Name, code: r.Code, args: args,
+		configuration: r.Configuration, application: r.Application, timeout: timeout,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return op.reactResult(ctx, out)
+}
+
+// underPath puts what is wrong with an input under the path of a field.
+func underPath(path string, err error) error {
+	var inner *InvalidError
+	if !errors.As(err, &inner) {
+		return err
+	}
+	bad := &InvalidError{}
+	bad.addErr(path, inner)
+	return bad
+}
+
+// reactResult reads what the code returned.
+func (op *call) reactResult(ctx context.Context, out JSON) (*ReactResult, error) {
+	v, err := jsonx.Parse(out, storedLimits)
+	if err != nil || !v.IsNull() && v.Kind() != jsonx.Object {
+		return nil, &ScriptError{Kind: ScriptOutput, Status: 500, Title: ScriptTitle,
+			Messages: map[string][]string{"error": {"the function must return an object with raw, tokenize or both"}}}
+	}
+	result := &ReactResult{}
+	if raw := v.Get("raw"); !raw.IsZero() {
+		result.Raw = raw.JSON()
+	}
+	if doc := v.Get("tokenize"); !doc.IsZero() && !doc.IsNull() {
+		if result.Tokens, err = op.Tokenize(ctx, JSON(doc.JSON())); err != nil {
+			return nil, underPath("tokenize", err)
+		}
+	}
+	return result, nil
+}
+
+// script is code to be run for a caller.
+type script struct {
+	entity        entity
+	name, code    string
+	args          jsonx.Value
+	configuration map[string]string
+	application   *ApplicationRef
+	timeout       time.Duration
+}
+
+// errNoRuntime means that this vault cannot run code.
+var errNoRuntime = errors.New("vault: Config.Runtime is not set, so code cannot run")
+
+// runCode runs code with a client of its own application, if it has one.
+func (op *call) runCode(ctx context.Context, s script) (JSON, error) {
+	if op.v.cfg.Runtime == nil {
+		return nil, errNoRuntime
+	}
+	host := &scriptHost{v: op.v, tenant: op.tenant, entity: s.entity}
+	if s.application != nil {
+		client, err := op.v.Tenant(op.tenant).As(ctx, s.application.ID)
+		if err != nil && !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrUnauthenticated) {
+			return nil, err
+		}
+		host.client = client // nil when the application has gone
+	}
+	configuration := s.configuration
+	if configuration == nil {
+		configuration = map[string]string{}
+	}
+	input, err := json.Marshal(map[string]any{
+		"args": s.args, "configuration": configuration, "application": host.client != nil,
+	})
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	out, err := op.v.cfg.Runtime.Run(ctx, Program{Tenant: op.tenant.String(), Name: s.name, Source: s.code}, input, host)
+	return JSON(out), err
+}
