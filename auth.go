@@ -125,7 +125,7 @@ func (op *call) identifySession(ctx context.Context, rec *storage.Record) (*iden
 	if app.ExpiresAt != nil && app.ExpiresAt.Before(id.expiresAt) {
 		id.expiresAt = *app.ExpiresAt
 	}
-	id.client = &Client{v: op.v, tenant: op.tenant, grant: grant, key: rec.Key, app: app, session: uuid.UUID(rec.ID),
+	id.client = &Client{v: op.v, tenant: op.tenant, grant: grant, permissions: s.Permissions, rules: s.Rules, key: rec.Key, app: app, session: uuid.UUID(rec.ID),
 		creator: app.ID, actor: app.ID, actorType: actorApplication}
 	return id, nil
 }

@@ -24,6 +24,9 @@ type Client struct {
 	v      *Vault
 	tenant uuid.UUID
 	grant  *access.Grant
+	// What grant was made of, unless it is that of the embedding program.
+	permissions []string
+	rules       []AccessRule
 
 	key     storage.Key  // the API key this client follows; zero for none
 	app     *Application // nil for the tenant itself
@@ -85,16 +88,24 @@ func (v *Vault) clientOf(app *Application) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("vault: application %s: %w", app.ID, err)
 	}
-	return &Client{v: v, tenant: app.TenantID, grant: grant, app: app,
+	return &Client{v: v, tenant: app.TenantID, grant: grant, permissions: app.Permissions, rules: app.Rules, app: app,
 		creator: app.ID, actor: app.ID, actorType: actorApplication}, nil
 }
 
 // Check reports whether the client holds a permission on anything at all:
 // nil, ErrForbidden, or ErrUnauthenticated when its key has died. Whether it
-// extends to a certain token is found out by the operation.
+// extends to a certain token is found out by the operation. [CreateSessions]
+// and [AuthorizeSessions] can be asked for like permissions.
 func (c *Client) Check(ctx context.Context, permission string) error {
-	_, err := c.begin(ctx, permission)
-	return err
+	may, ofKind := sessionRights[permission]
+	if ofKind {
+		permission = ""
+	}
+	op, err := c.begin(ctx, permission)
+	if err != nil || !ofKind {
+		return err
+	}
+	return may(op)
 }
 
 // call is one operation under way: who asks, under which keys, and when.
@@ -142,6 +153,15 @@ func (op *call) change() *storage.Change {
 		ch.Before = op.state.readAt.Add(maxKeyAge)
 	}
 	return ch
+}
+
+// refresh lets a long operation go on under keys that are not too old.
+func (op *call) refresh(ctx context.Context) error {
+	state, err := op.v.tenants.get(ctx, op.tenant)
+	if err == nil {
+		op.state = state
+	}
+	return err
 }
 
 // write applies a change. Inside Once it is held back instead, to be committed

@@ -1,6 +1,7 @@
 package vault
 
 import (
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -31,10 +32,10 @@ func readFields(v jsonx.Value, path string, bad *InvalidError, read func(*fieldR
 		bad.add(path, "must be an object")
 		return
 	}
-	r := &fieldReader{obj: v, path: path, bad: bad, known: map[string]bool{}}
+	r := &fieldReader{obj: v, path: path, bad: bad, known: make([]string, 0, 8)}
 	read(r)
 	for _, m := range v.Members() {
-		if !r.known[m.Name] {
+		if !slices.Contains(r.known, m.Name) {
 			bad.add(jsonx.JoinName(path, m.Name), "is not a field of this object")
 		}
 	}
@@ -46,14 +47,14 @@ type fieldReader struct {
 	obj   jsonx.Value
 	path  string
 	bad   *InvalidError
-	known map[string]bool
+	known []string // the fields that were asked for: a dozen at most
 }
 
 func (r *fieldReader) at(name string) string { return jsonx.JoinName(r.path, name) }
 
 // value returns a field, absent when it is null.
 func (r *fieldReader) value(name string) jsonx.Value {
-	r.known[name] = true
+	r.known = append(r.known, name)
 	v := r.obj.Get(name)
 	if v.IsNull() {
 		return jsonx.Value{}
@@ -220,13 +221,21 @@ func checkName(bad *InvalidError, path, name string) {
 
 // checkText refuses what a text column cannot hold or a person cannot see.
 func checkText(bad *InvalidError, path, s string) bool {
-	if !utf8.ValidString(s) {
-		bad.add(path, "must be valid Unicode text")
-		return false
+	msg := textProblem(s)
+	if msg != "" {
+		bad.add(path, "%s", msg)
 	}
-	if strings.ContainsFunc(s, unicode.IsControl) {
-		bad.add(path, "must not contain control characters")
-		return false
+	return msg == ""
+}
+
+// textProblem says what checkText has against a text; "" when nothing.
+func textProblem(s string) string {
+	switch {
+	case !utf8.ValidString(s):
+		return "must be valid Unicode text"
+	case strings.ContainsFunc(s, unicode.IsControl):
+		return "must not contain control characters"
+	default:
+		return ""
 	}
-	return true
 }

@@ -34,6 +34,9 @@ func (c *Client) Detokenize(ctx context.Context, document any) (JSON, error) {
 	if err != nil {
 		return nil, err
 	}
+	if raw, ok := document.(JSON); ok && out == doc {
+		return raw, nil // nothing to replace: not a byte is changed
+	}
 	return out.JSON(), nil
 }
 
@@ -65,16 +68,30 @@ type usedToken struct {
 	transform access.Transform
 }
 
-// useTokens reads the tokens that expressions name, asks for token:use on each,
-// and logs that they are used.
+// useTokens reads the tokens that expressions name, and logs that they are
+// used.
 func (op *call) useTokens(ctx context.Context, refs []expr.Ref) (usedTokens, error) {
+	used, ids, err := op.findTokens(ctx, refs)
+	if err != nil {
+		return nil, err
+	}
+	seen := make([]entity, len(ids))
+	for i, id := range ids {
+		seen[i] = used[id].entity()
+	}
+	return used, op.logReads(ctx, opUse, seen...)
+}
+
+// findTokens reads the tokens that expressions name and asks for token:use on
+// each. It returns their ids in the order in which they were named.
+func (op *call) findTokens(ctx context.Context, refs []expr.Ref) (usedTokens, []string, error) {
 	ids := distinctIDs(refs)
 	if len(ids) > maxDetokenized {
-		return nil, invalid("", "must not name more than %d tokens in one request", maxDetokenized)
+		return nil, nil, invalid("", "must not name more than %d tokens in one request", maxDetokenized)
 	}
 	rows, err := op.rows(ctx, ids)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	used := usedTokens{}
 	for i := range rows {
@@ -83,22 +100,18 @@ func (op *call) useTokens(ctx context.Context, refs []expr.Ref) (usedTokens, err
 		}
 		transform, ok := op.grant.Decide(access.TokenUse, rows[i].ID, rows[i].Containers)
 		if !ok || transform == access.Redact {
-			return nil, errForbiddenToken(access.TokenUse)
+			return nil, nil, errForbiddenToken(access.TokenUse)
 		}
 		t, err := op.openToken(ctx, &rows[i])
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		used[rows[i].ID] = &usedToken{t, transform}
 	}
 	if missing := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return used[id] != nil }); len(missing) > 0 {
-		return nil, invalid("", "Failed to detokenize some tokens: %s", strings.Join(missing, ", "))
+		return nil, nil, invalid("", "Failed to detokenize some tokens: %s", strings.Join(missing, ", "))
 	}
-	seen := make([]entity, len(ids))
-	for i, id := range ids {
-		seen[i] = used[id].entity()
-	}
-	return used, op.logReads(ctx, opUse, seen...)
+	return used, ids, nil
 }
 
 func distinctIDs(refs []expr.Ref) []string {

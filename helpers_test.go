@@ -256,15 +256,20 @@ type spy struct {
 	before func(call string, change *storage.Change) error
 }
 
-// open returns a vault on a spied database in memory.
+// spied returns a vault on a spied database in memory.
 func spied(t testing.TB) (*vaulttest.Vault, *spy) {
+	t.Helper()
+	return spiedWith(t, nil)
+}
+
+func spiedWith(t testing.TB, cfg *vault.Config) (*vaulttest.Vault, *spy) {
 	t.Helper()
 	store, err := sqlite.Open(t.Context(), ":memory:")
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := &spy{Storage: store}
-	return vaulttest.OpenStorage(t, s, nil), s
+	return vaulttest.OpenStorage(t, s, cfg), s
 }
 
 func (s *spy) ask(call string, change *storage.Change) error {
@@ -337,3 +342,23 @@ func same[T any](t testing.TB, what string, got, want T) {
 
 // errDown is what a database says that does not answer.
 var errDown = fmt.Errorf("the database does not answer")
+
+type contextT = context.Context
+
+// field returns a text field of a JSON object, at a dotted path.
+func field(t testing.TB, doc vault.JSON, path string) string {
+	t.Helper()
+	var v any
+	if doc == nil {
+		return ""
+	}
+	if err := doc.Decode(&v); err != nil {
+		t.Fatal(err)
+	}
+	for name := range strings.SplitSeq(path, ".") {
+		m, _ := v.(map[string]any)
+		v = m[name]
+	}
+	s, _ := v.(string)
+	return s
+}

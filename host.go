@@ -38,6 +38,9 @@ func (h *scriptHost) Log(level, line string) {
 
 // Call carries out an operation of the client instance.
 func (h *scriptHost) Call(ctx context.Context, op string, args json.RawMessage) (json.RawMessage, error) {
+	if op == "fetch" {
+		return h.fetch(ctx, JSON(args))
+	}
 	do, known := hostOperations[op]
 	if !known {
 		return nil, &HostError{Status: http.StatusNotFound, Message: "there is no such operation"}

@@ -53,20 +53,32 @@ var pastTense = map[string]string{
 	opUse: "used", opAuthorize: "authorized", opExpire: "expired", opReact: "invoked",
 }
 
+// messages are the texts of entries, by the type of their entity and the
+// operation.
+var messages = func() map[[2]string]string {
+	all := map[[2]string]string{}
+	for _, entityType := range entityTypes() {
+		noun := entityType
+		if isTokenType(entityType) {
+			noun = "token"
+		}
+		for operation, past := range pastTense {
+			all[[2]string{entityType, operation}] = titleCase(noun) + " " + past
+		}
+	}
+	return all
+}()
+
 // entity names what an entry is about.
 type entity struct{ typ, id string }
 
 // entry returns a log entry of the client about an entity.
 func (op *call) entry(operation, entityType, entityID string) storage.Log {
-	noun := entityType
-	if isTokenType(entityType) {
-		noun = "token"
-	}
 	return storage.Log{
 		ID:      storage.ID(op.v.idAt(op.now)),
 		ActorID: storage.ID(op.actor), ActorType: op.actorType,
 		EntityType: entityType, EntityID: entityID,
-		Operation: operation, Message: titleCase(noun) + " " + pastTense[operation],
+		Operation: operation, Message: messages[[2]string{entityType, operation}],
 		CreatedAt: op.now,
 	}
 }

@@ -139,7 +139,7 @@ func (o *onceCall) claim(ctx context.Context, a Answer) (storage.Claim, error) {
 	if err != nil {
 		return storage.Claim{}, err
 	}
-	if o.state, err = o.v.tenants.get(ctx, o.tenant); err != nil {
+	if err := o.refresh(ctx); err != nil {
 		return storage.Claim{}, err
 	}
 	place := claimPlace(o.key)
@@ -169,6 +169,7 @@ func (o *onceCall) runHeld(ctx context.Context, do func(context.Context, *Client
 		err = o.v.store.Write(ctx, ch)
 		conflict, refused := asConflict(err)
 		switch {
+		case errors.Is(err, storage.ErrLate): // again, under newer keys
 		case !refused:
 			client.held.committed()
 			return a, false, err
@@ -230,7 +231,7 @@ func (o *onceCall) finish(ctx context.Context, h *held, a Answer) error {
 
 // drop gives a claim up after a failure, even when the caller has gone.
 func (o *onceCall) drop(ctx context.Context) error {
-	ch := o.change()
+	ch := &storage.Change{Tenant: o.tenantID(), Now: o.now} // seals nothing, so it is never too late
 	ch.Claim = &storage.ClaimChange{Op: storage.ClaimDrop, Claim: storage.Claim{Key: o.key, Owner: storage.ID(o.owner)}}
 	err := o.v.store.Write(context.WithoutCancel(ctx), ch)
 	if errors.Is(err, storage.ErrStale) {
@@ -266,6 +267,9 @@ func (h *held) change(op *call) *storage.Change {
 	defer h.mu.Unlock()
 	all := op.change()
 	for _, ch := range h.changes {
+		if ch.Before.Before(all.Before) {
+			all.Before = ch.Before
+		}
 		all.InsertTokens = append(all.InsertTokens, ch.InsertTokens...)
 		all.UpdateTokens = append(all.UpdateTokens, ch.UpdateTokens...)
 		all.DeleteTokens = append(all.DeleteTokens, ch.DeleteTokens...)

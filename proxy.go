@@ -2,7 +2,6 @@ package vault
 
 import (
 	"context"
-	"net/url"
 	"time"
 
 	"github.com/google/uuid"
@@ -85,7 +84,11 @@ func (t *ProxyTransform) code() string {
 func (op *call) checkProxy(ctx context.Context, p *ProxyParams, old *Proxy) error {
 	bad := &InvalidError{}
 	checkName(bad, "name", p.Name)
-	checkDestination(bad, p.DestinationURL)
+	if p.DestinationURL == "" {
+		bad.add("destination_url", "is required")
+	} else {
+		op.v.checkURL(bad, "destination_url", p.DestinationURL)
+	}
 	checkCode(bad, "request_transform.code", p.RequestTransform.code())
 	checkCode(bad, "response_transform.code", p.ResponseTransform.code())
 	checkConfiguration(bad, p.Configuration)
@@ -99,22 +102,6 @@ func (op *call) checkProxy(ctx context.Context, p *ProxyParams, old *Proxy) erro
 		return err
 	}
 	return op.loadCode(ctx, p.Name, p.ResponseTransform.code(), old.ResponseTransform.code())
-}
-
-const maxURL = 2000
-
-func checkDestination(bad *InvalidError, text string) {
-	u, err := url.Parse(text)
-	switch {
-	case text == "":
-		bad.add("destination_url", "is required")
-	case len(text) > maxURL:
-		bad.add("destination_url", "must have at most %d characters", maxURL)
-	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
-		bad.add("destination_url", "must be an absolute http or https URL")
-	case u.User != nil || u.Fragment != "":
-		bad.add("destination_url", "must not have credentials or a fragment")
-	}
 }
 
 // CreateProxy adds a proxy and gives it a key (permission proxy:create). Code

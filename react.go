@@ -60,6 +60,12 @@ type ReactResult struct {
 // on each container of the tokens that args name). What its code returns as
 // tokenize is tokenized as the caller, who needs token:create for it. An error
 // that the code throws is a [*ScriptError].
+//
+// With a callback URL the run is asynchronous, and the result is nil: when
+// React returns, the run is stored, and some node will carry it out with the
+// rights that the caller has now, even if this one dies. What it gives, or the
+// error that a synchronous run would answer with, is sent to the URL at least
+// once, signed with the tenant's webhook secret.
 func (c *Client) React(ctx context.Context, id uuid.UUID, p ReactParams) (*ReactResult, error) {
 	op, err := c.begin(ctx, access.TokenUse)
 	if err != nil {
@@ -69,15 +75,23 @@ func (c *Client) React(ctx context.Context, id uuid.UUID, p ReactParams) (*React
 	if err != nil {
 		return nil, err
 	}
+	r, err := op.reactor(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if p.CallbackURL != "" {
+		return nil, op.reactLater(ctx, r, args, &p)
+	}
+	return op.runReactor(ctx, r, args, syncTimeout)
+}
+
+// reactor reads a reactor of the tenant.
+func (op *call) reactor(ctx context.Context, id uuid.UUID) (*Reactor, error) {
 	rec, err := op.record(ctx, kindReactor, id)
 	if err != nil {
 		return nil, err
 	}
-	r, err := op.openReactor(ctx, rec)
-	if err != nil {
-		return nil, err
-	}
-	return op.runReactor(ctx, r, args, syncTimeout)
+	return op.openReactor(ctx, rec)
 }
 
 // checkReact checks parameters and reads the arguments, which are still to be
@@ -96,6 +110,9 @@ func (op *call) checkReact(p *ReactParams) (jsonx.Value, error) {
 		bad.add("timeout_ms", "is supported only together with callback_url")
 	case p.Timeout != 0 && (p.Timeout < minAsyncTimeout || p.Timeout > maxAsyncTimeout):
 		bad.add("timeout_ms", "must lie between %d and %d", minAsyncTimeout.Milliseconds(), maxAsyncTimeout.Milliseconds())
+	}
+	if p.CallbackURL != "" {
+		op.v.checkURL(bad, "callback_url", p.CallbackURL)
 	}
 	return args, bad.err()
 }

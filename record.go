@@ -54,6 +54,10 @@ func (op *call) openRecord(ctx context.Context, rec *storage.Record, doc any) er
 	if err != nil {
 		return err
 	}
+	return decodeRecord(rec, plain, doc)
+}
+
+func decodeRecord(rec *storage.Record, plain []byte, doc any) error {
 	if err := json.Unmarshal(plain, doc); err != nil {
 		return fmt.Errorf("vault: decode %s: %w", rec.Kind, errors.New("the sealed document is not what this version writes"))
 	}
@@ -97,7 +101,10 @@ func getRecord[T any](ctx context.Context, op *call, kind string, id uuid.UUID, 
 	if err != nil {
 		return nil, err
 	}
-	return item, op.logReads(ctx, opRead, entity{kind, id.String()})
+	if err := op.logReads(ctx, opRead, entity{kind, id.String()}); err != nil {
+		return nil, err
+	}
+	return item, nil
 }
 
 // updateRecord reads an entity, changes it and stores it, again if somebody
@@ -182,5 +189,8 @@ func listRecords[T any](ctx context.Context, op *call, kind string, p recordList
 		page.Data = append(page.Data, *item)
 		seen[i] = entity{kind, uuid.UUID(recs[i].ID).String()}
 	}
-	return page, op.logReads(ctx, opRead, seen...)
+	if err := op.logReads(ctx, opRead, seen...); err != nil {
+		return nil, err
+	}
+	return page, nil
 }

@@ -53,7 +53,7 @@ func (v *Vault) RotateKeys(ctx context.Context, tenant uuid.UUID, opts *RotateOp
 	if err := r.reseal(ctx); err != nil {
 		return err
 	}
-	return r.step(ctx, "destroyed", func(ring *seal.Ring) (*seal.Ring, error) {
+	return r.step(ctx, "Data keys before %d destroyed", func(ring *seal.Ring) (*seal.Ring, error) {
 		if !ring.Retired() || ring.Version() != r.version {
 			return nil, nil // done, or the next rotation's to do
 		}
@@ -73,7 +73,7 @@ type rotation struct {
 // promote makes a new key the one that seals, unless a rotation that was cut
 // off has done so already. It returns when that was certain.
 func (r *rotation) promote(ctx context.Context) (time.Time, error) {
-	err := r.step(ctx, "made pending", func(ring *seal.Ring) (*seal.Ring, error) {
+	err := r.step(ctx, "Data key %d made pending", func(ring *seal.Ring) (*seal.Ring, error) {
 		if _, state := ring.Newest(); state == seal.Pending || ring.Retired() {
 			return nil, nil
 		}
@@ -82,7 +82,7 @@ func (r *rotation) promote(ctx context.Context) (time.Time, error) {
 	if err != nil {
 		return time.Time{}, err
 	}
-	err = r.step(ctx, "made primary", func(ring *seal.Ring) (*seal.Ring, error) {
+	err = r.step(ctx, "Data key %d made primary", func(ring *seal.Ring) (*seal.Ring, error) {
 		newest, state := ring.Newest()
 		r.version = newest
 		if state != seal.Pending {
@@ -95,7 +95,7 @@ func (r *rotation) promote(ctx context.Context) (time.Time, error) {
 
 // step changes the tenant's ring, with a log entry. A change that gives nil
 // leaves the ring as it is.
-func (r *rotation) step(ctx context.Context, what string, change func(*seal.Ring) (*seal.Ring, error)) error {
+func (r *rotation) step(ctx context.Context, message string, change func(*seal.Ring) (*seal.Ring, error)) error {
 	_, err := retryStale(func() (struct{}, error) {
 		state, err := r.v.tenants.reload(ctx, r.tenant)
 		if err != nil {
@@ -105,12 +105,12 @@ func (r *rotation) step(ctx context.Context, what string, change func(*seal.Ring
 		if err != nil || ring == nil {
 			return struct{}{}, err
 		}
-		return struct{}{}, r.store(ctx, state, ring, what)
+		return struct{}{}, r.store(ctx, state, ring, message)
 	})
 	return err
 }
 
-func (r *rotation) store(ctx context.Context, state *tenantState, ring *seal.Ring, what string) error {
+func (r *rotation) store(ctx context.Context, state *tenantState, ring *seal.Ring, message string) error {
 	wrapped, err := ring.Wrap(r.v.master, r.tenant)
 	if err != nil {
 		return err
@@ -118,11 +118,11 @@ func (r *rotation) store(ctx context.Context, state *tenantState, ring *seal.Rin
 	op := &call{r.v.Tenant(r.tenant), state, r.v.now()}
 	ch := op.change()
 	ch.UpdateRecords = []storage.RecordUpdate{{Rev: state.ringRev, Record: storage.Record{
-		Kind: kindRing, ID: op.tenantID(), Body: wrapped, CreatedAt: state.tenant.CreatedAt,
+		Kind: kindRing, ID: op.tenantID(), Body: wrapped, CreatedAt: state.doc.CreatedAt,
 	}}}
 	entry := op.entry(opUpdate, kindTenant, r.tenant.String())
 	version, _ := ring.Newest()
-	entry.Message = fmt.Sprintf("Data key %d %s", version, what)
+	entry.Message = fmt.Sprintf(message, version)
 	ch.Logs = []storage.Log{entry}
 	defer r.v.tenants.forget(r.tenant)
 	return r.v.store.Write(ctx, ch)
@@ -167,6 +167,9 @@ func (r *rotation) report(n int) {
 func (r *rotation) resealTokens(ctx context.Context, op *call) error {
 	filter := storage.TokenFilter{Tenant: op.tenantID(), Where: storage.KeyBelow(op.state.ring.Version()), Limit: rotateChunk}
 	for {
+		if err := op.refresh(ctx); err != nil {
+			return err
+		}
 		rows, _, err := op.v.store.ListTokens(ctx, filter)
 		if err != nil || len(rows) == 0 {
 			return err
@@ -217,6 +220,9 @@ func (op *call) resealedToken(ctx context.Context, row *storage.Token) (storage.
 func (r *rotation) resealRecords(ctx context.Context, op *call) error {
 	filter := storage.RecordFilter{Tenant: op.tenantID(), KeyBelow: op.state.ring.Version(), Limit: rotateChunk}
 	for {
+		if err := op.refresh(ctx); err != nil {
+			return err
+		}
 		recs, _, err := op.v.store.ListRecords(ctx, filter)
 		if err != nil || len(recs) == 0 {
 			return err
@@ -277,6 +283,9 @@ func (r *rotation) resealRest(ctx context.Context, op *call) error {
 	version := op.state.ring.Version()
 	for _, kind := range []storage.SealedKind{storage.SealedClaims, storage.SealedJobs} {
 		for {
+			if err := op.refresh(ctx); err != nil {
+				return err
+			}
 			rows, err := op.v.store.SealedUnder(ctx, op.tenantID(), kind, version, rotateChunk)
 			if err != nil {
 				return err
@@ -294,7 +303,7 @@ func (r *rotation) resealRest(ctx context.Context, op *call) error {
 				if row.Body, err = op.seal(&place, plain); err != nil {
 					return err
 				}
-				row.KeyVersion = version
+				row.KeyVersion = op.state.ring.Version()
 				ch.Reseal = append(ch.Reseal, row)
 			}
 			if err := op.v.store.Write(ctx, ch); err != nil {

@@ -125,6 +125,34 @@ type session struct {
 // sessionLife is how long a session lives unless its authorization says more.
 const sessionLife = 3 * time.Minute
 
+// Rights that belong to a type of key: nobody can grant them.
+const (
+	// CreateSessions is the right of public applications to open sessions.
+	CreateSessions = "session:create"
+	// AuthorizeSessions is the right of private applications, and of the tenant
+	// itself, to authorize them.
+	AuthorizeSessions = "session:authorize"
+)
+
+var sessionRights = map[string]func(*call) error{
+	CreateSessions:    (*call).mayCreateSession,
+	AuthorizeSessions: (*call).mayAuthorizeSession,
+}
+
+func (op *call) mayCreateSession() error {
+	if op.app == nil || op.app.Type != Public || op.session != (uuid.UUID{}) {
+		return errorf(ErrForbidden, "A session is created with the key of a public application.")
+	}
+	return nil
+}
+
+func (op *call) mayAuthorizeSession() error {
+	if op.app != nil && (op.app.Type != Private || op.session != (uuid.UUID{})) {
+		return errorf(ErrForbidden, "A session is authorized with the key of a private application.")
+	}
+	return nil
+}
+
 // CreateSession opens a session of the client's application, which must be a
 // public one. The session key has no access until somebody authorizes it.
 func (c *Client) CreateSession(ctx context.Context) (*Session, error) {
@@ -132,8 +160,8 @@ func (c *Client) CreateSession(ctx context.Context) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	if op.app == nil || op.app.Type != Public || op.session != (uuid.UUID{}) {
-		return nil, errorf(ErrForbidden, "A session is created with the key of a public application.")
+	if err := op.mayCreateSession(); err != nil {
+		return nil, err
 	}
 	s := &Session{SessionKey: newAPIKey(keySession), Nonce: random58(nonceLength), ExpiresAt: op.now.Add(sessionLife)}
 	rec := storage.Record{
@@ -165,8 +193,8 @@ func (c *Client) AuthorizeSession(ctx context.Context, g Grant) error {
 	if err != nil {
 		return err
 	}
-	if op.app != nil && (op.app.Type != Private || op.session != (uuid.UUID{})) {
-		return errorf(ErrForbidden, "A session is authorized with the key of a private application.")
+	if err := op.mayAuthorizeSession(); err != nil {
+		return err
 	}
 	granted, err := op.checkGrant(&g)
 	if err != nil {

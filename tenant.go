@@ -2,7 +2,6 @@ package vault
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"sync"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/seal"
+	"github.com/seed-72ea4aab/vault/internal/webhook"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -81,12 +81,12 @@ func (v *Vault) CreateTenant(ctx context.Context, name string) (*Tenant, error) 
 		return nil, err
 	}
 	now := v.now()
-	t := &Tenant{ID: v.idAt(now), Name: name, WebhookSecret: newWebhookSecret(), CreatedAt: now}
+	t := &tenantDoc{Tenant: Tenant{ID: v.idAt(now), Name: name, WebhookSecret: webhook.NewSecret(), CreatedAt: now}}
 	wrapped, err := ring.Wrap(v.master, t.ID)
 	if err != nil {
 		return nil, err
 	}
-	op := &call{v.Tenant(t.ID), &tenantState{ring: ring}, now}
+	op := &call{v.Tenant(t.ID), &tenantState{ring: ring, readAt: time.Now()}, now}
 	rec, err := op.tenantRecord(t)
 	if err != nil {
 		return nil, err
@@ -99,7 +99,7 @@ func (v *Vault) CreateTenant(ctx context.Context, name string) (*Tenant, error) 
 	if err := v.store.Write(ctx, ch); err != nil {
 		return nil, fmt.Errorf("vault: create tenant: %w", err)
 	}
-	return t, nil
+	return &t.Tenant, nil
 }
 
 // Tenants lists the tenants, newest first. It is for the embedding program:
@@ -122,7 +122,7 @@ func (v *Vault) Tenants(ctx context.Context, p PageParams) (*Page[Tenant], error
 		if err != nil {
 			return nil, err
 		}
-		page.Data = append(page.Data, state.tenant)
+		page.Data = append(page.Data, state.doc.Tenant)
 	}
 	return page, nil
 }
@@ -140,7 +140,7 @@ func (c *Client) GetTenant(ctx context.Context) (*Tenant, error) {
 	if err := op.logReads(ctx, opRead, entity{kindTenant, op.tenant.String()}); err != nil {
 		return nil, err
 	}
-	t := state.tenant
+	t := state.doc.Tenant
 	return &t, nil
 }
 
@@ -154,32 +154,67 @@ func (c *Client) UpdateTenant(ctx context.Context, p TenantParams) (*Tenant, err
 	if err := p.validate(); err != nil {
 		return nil, err
 	}
-	return retryStale(func() (*Tenant, error) {
-		state, err := op.v.tenants.reload(ctx, op.tenant)
-		if err != nil {
-			return nil, err
-		}
-		op.state = state
-		t := state.tenant
-		t.Name, t.Settings, t.ModifiedAt = p.Name, p.Settings, &op.now
-		return &t, op.saveTenant(ctx, &t)
+	return op.changeTenant(ctx, func(t *tenantDoc) { t.Name, t.Settings = p.Name, p.Settings })
+}
+
+// secretOverlap is how long callbacks are signed with the old secret too.
+const secretOverlap = 24 * time.Hour
+
+// RotateWebhookSecret gives the client's own tenant a new webhook secret
+// (permission tenant:update). For 24 hours callbacks are signed with the old
+// one as well, so that receivers can change over in their own time.
+func (c *Client) RotateWebhookSecret(ctx context.Context) (*Tenant, error) {
+	op, err := c.begin(ctx, access.TenantUpdate)
+	if err != nil {
+		return nil, err
+	}
+	return op.changeTenant(ctx, func(t *tenantDoc) {
+		until := op.now.Add(secretOverlap)
+		t.OldSecret, t.OldSecretUntil = t.WebhookSecret, &until
+		t.WebhookSecret = webhook.NewSecret()
 	})
 }
 
-func (op *call) saveTenant(ctx context.Context, t *Tenant) error {
-	rec, err := op.tenantRecord(t)
-	if err != nil {
-		return err
+// tenantDoc is a tenant as it is sealed.
+type tenantDoc struct {
+	Tenant
+	OldSecret      string     `json:"old_webhook_secret,omitempty"`
+	OldSecretUntil *time.Time `json:"old_webhook_secret_until,omitempty"`
+}
+
+// webhookSecrets returns the secrets that callbacks are signed with.
+func (t *tenantDoc) webhookSecrets(now time.Time) []string {
+	secrets := []string{t.WebhookSecret}
+	if t.OldSecretUntil != nil && t.OldSecretUntil.After(now) {
+		secrets = append(secrets, t.OldSecret)
 	}
-	ch := op.change()
-	ch.UpdateRecords = []storage.RecordUpdate{{Rev: t.rev, Record: rec}}
-	ch.Logs = []storage.Log{op.entry(opUpdate, kindTenant, t.ID.String())}
+	return secrets
+}
+
+// changeTenant reads the client's own tenant, changes it and stores it.
+func (op *call) changeTenant(ctx context.Context, change func(*tenantDoc)) (*Tenant, error) {
 	defer op.afterwards(func() { op.v.tenants.forget(op.tenant) })
-	return op.write(ctx, ch)
+	return retryStale(func() (*Tenant, error) {
+		var err error
+		if op.state, err = op.v.tenants.reload(ctx, op.tenant); err != nil {
+			return nil, err
+		}
+		t := op.state.doc
+		t.ModifiedAt = &op.now
+		change(&t)
+		rec, err := op.tenantRecord(&t)
+		if err != nil {
+			return nil, err
+		}
+		ch := op.change()
+		ch.UpdateRecords = []storage.RecordUpdate{{Rev: t.rev, Record: rec}}
+		ch.Logs = []storage.Log{op.entry(opUpdate, kindTenant, t.ID.String())}
+		return &t.Tenant, op.write(ctx, ch)
+	})
 }
 
 // tenantRecord seals a tenant.
-func (op *call) tenantRecord(t *Tenant) (storage.Record, error) {
+func (op *call) tenantRecord(t *tenantDoc) (storage.Record, error) {
 	rec := storage.Record{Kind: kindTenant, ID: storage.ID(t.ID), Name: t.Name, CreatedAt: t.CreatedAt}
 	return rec, op.sealRecord(&rec, t)
 }
@@ -228,7 +263,7 @@ func (v *Vault) purge(ctx context.Context, tenant storage.ID) error {
 
 // tenantState is what every operation needs of a tenant.
 type tenantState struct {
-	tenant  Tenant
+	doc     tenantDoc
 	ring    *seal.Ring
 	ringRev int64
 	readAt  time.Time // on the monotonic clock, when the query began
@@ -289,14 +324,16 @@ func (tc *tenantCache) forget(id uuid.UUID) {
 	delete(tc.states, id)
 }
 
+// readTenant reads the ring after the tenant's record, so that it knows the key
+// which the record is sealed under.
 func (v *Vault) readTenant(ctx context.Context, id uuid.UUID) (*tenantState, error) {
 	s := &tenantState{readAt: time.Now()}
 	own := []storage.ID{storage.ID(id)}
-	rings, err := v.store.Records(ctx, storage.ID(id), kindRing, own)
+	tenants, err := v.store.Records(ctx, storage.ID(id), kindTenant, own)
 	if err != nil {
 		return nil, err
 	}
-	tenants, err := v.store.Records(ctx, storage.ID(id), kindTenant, own)
+	rings, err := v.store.Records(ctx, storage.ID(id), kindRing, own)
 	if err != nil {
 		return nil, err
 	}
@@ -307,15 +344,15 @@ func (v *Vault) readTenant(ctx context.Context, id uuid.UUID) (*tenantState, err
 		return nil, fmt.Errorf("vault: tenant %s: %w", id, err)
 	}
 	s.ringRev = rings[0].Rev
-	op := &call{v.Tenant(id), s, v.now()}
-	if err := op.openRecord(ctx, &tenants[0], &s.tenant); err != nil {
+	place := recordPlace(&tenants[0])
+	place.Tenant = id
+	plain, err := s.ring.Open(&place, tenants[0].KeyVersion, tenants[0].Body)
+	if err != nil {
+		return nil, fmt.Errorf("vault: tenant %s: %w", id, err)
+	}
+	if err := decodeRecord(&tenants[0], plain, &s.doc); err != nil {
 		return nil, err
 	}
-	s.tenant.ID, s.tenant.rev = id, tenants[0].Rev
+	s.doc.ID, s.doc.rev = id, tenants[0].Rev
 	return s, nil
-}
-
-// newWebhookSecret returns a secret in the form of Standard Webhooks.
-func newWebhookSecret() string {
-	return "whsec_" + base64.StdEncoding.EncodeToString(seal.RandomKey())
 }

@@ -168,6 +168,7 @@ func (c *Client) ListTokens(ctx context.Context, p ListTokensParams) (*Page[Toke
 // listCond turns the filters into a condition.
 func (op *call) listCond(p ListTokensParams) (storage.And, error) {
 	var where storage.And
+	bad := &InvalidError{}
 	if len(p.IDs) > maxListValues || len(p.Types) > maxListValues || len(p.Metadata) > maxMetadata {
 		return nil, invalid("", "must have at most %d ids, %d types and %d metadata filters", maxListValues, maxListValues, maxMetadata)
 	}
@@ -178,10 +179,10 @@ func (op *call) listCond(p ListTokensParams) (storage.And, error) {
 		types := make(storage.TypeIn, len(p.Types))
 		for i, t := range p.Types {
 			types[i] = string(t)
+			checkText(bad, "type", types[i])
 		}
 		where = append(where, types)
 	}
-	bad := &InvalidError{}
 	for key, value := range p.Metadata {
 		where = append(where, storage.HashIs(op.metadataHash(key, value)))
 	}
@@ -279,7 +280,10 @@ func (op *call) seeAll(ctx context.Context, permission string, rows []storage.To
 		out = append(out, *t.view(transform))
 		seen = append(seen, t.entity())
 	}
-	return out, op.logReads(ctx, opRead, seen...)
+	if err := op.logReads(ctx, opRead, seen...); err != nil {
+		return nil, err
+	}
+	return out, nil
 }
 
 // condOf returns nil for a condition that always holds.

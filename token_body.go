@@ -3,7 +3,6 @@ package vault
 import (
 	"context"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -58,10 +57,24 @@ func (t *token) plain() jsonx.Value {
 func (b *tokenBody) spec() *tokenSpec { return tokenSpecs[b.typ] }
 
 func (b *tokenBody) maskInForce() jsonx.Value {
-	if b.mask.IsZero() {
-		return b.spec().mask(b.data)
+	if !b.mask.IsZero() {
+		return b.mask
 	}
-	return b.mask
+	if m := b.spec().mask(b.data); m != nil {
+		return m.value
+	}
+	return jsonx.Value{}
+}
+
+// maskTree returns the mask in force, compiled; nil where there is none.
+func (b *tokenBody) maskTree() (*expr.Tree, error) {
+	if !b.mask.IsZero() {
+		return expr.CompileTree(b.mask)
+	}
+	if m := b.spec().mask(b.data); m != nil {
+		return m.tree, nil
+	}
+	return nil, nil
 }
 
 func (b *tokenBody) indexesInForce() []string {
@@ -80,6 +93,19 @@ func (b *tokenBody) fingerprintInForce() string {
 
 // env is what expressions over this token see. The cvc is not part of it.
 func (b *tokenBody) env() expr.Env { return expr.Data(b.data, jsonx.Value{}) }
+
+// fingerprintEnv is what a fingerprint expression sees: the metadata too.
+func (b *tokenBody) fingerprintEnv() expr.Env {
+	env := b.env()
+	data := env.Lookup
+	env.Lookup = func(ref expr.Ref) (jsonx.Value, bool) {
+		if ref.ID == "metadata" {
+			return metadataValue(b.metadata), true
+		}
+		return data(ref)
+	}
+	return env
+}
 
 func metadataValue(metadata map[string]string) jsonx.Value {
 	keys := make([]string, 0, len(metadata))
@@ -105,13 +131,9 @@ func (b *tokenBody) masked() jsonx.Value {
 }
 
 func (b *tokenBody) evalMask() (jsonx.Value, error) {
-	mask := b.maskInForce()
-	if mask.IsZero() {
-		return mask, nil
-	}
-	tree, err := expr.CompileTree(mask)
-	if err != nil {
-		return mask, err
+	tree, err := b.maskTree()
+	if err != nil || tree == nil {
+		return jsonx.Value{}, err
 	}
 	return tree.Eval(b.env())
 }
@@ -123,19 +145,19 @@ func (b *tokenBody) fingerprintValue() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	v, err := t.Eval(expr.Data(b.data, metadataValue(b.metadata)))
+	v, err := t.Eval(b.fingerprintEnv())
 	if err != nil {
 		return "", err
 	}
 	if v.IsNull() {
-		return "", errNoFingerprint
+		return "", errNoValue
 	}
 	return stringOf(v), nil
 }
 
-// errNoFingerprint keeps tokens that lack a value from all having one
-// fingerprint.
-var errNoFingerprint = errors.New("must give a value for this data")
+// errNoValue keeps tokens that lack a value from all having one fingerprint, or
+// asking for one id.
+var errNoValue = errors.New("must give a value for this data")
 
 // stringOf returns a string as it is, and anything else as compact JSON.
 func stringOf(v jsonx.Value) string {
@@ -237,13 +259,16 @@ func (op *call) deduplicates(b *tokenBody) bool {
 	if b.dedup != nil {
 		return *b.dedup
 	}
-	return op.state.tenant.Settings.DeduplicateTokens
+	return op.state.doc.Settings.DeduplicateTokens
 }
 
 // setContainers puts the token in containers.
 func (op *call) setContainers(row *storage.Token, containers []string) {
 	row.Containers = containers
-	row.Set = op.state.ring.Hash(labelContainers, slices.Sorted(slices.Values(containers))...)
+	if len(containers) > 1 {
+		containers = slices.Sorted(slices.Values(containers))
+	}
+	row.Set = op.state.ring.Hash(labelContainers, containers...)
 }
 
 // tokenPlace binds a sealed field of a token to its row: to its id, its type,
@@ -340,8 +365,14 @@ func (b *tokenBody) encode() []byte {
 	} else {
 		dst = appendField(dst, b.mask.JSON())
 	}
-	dst = appendField(dst, marshalUnlessEmpty(b.metadata, len(b.metadata)))
-	dst = appendField(dst, marshalUnlessEmpty(b.indexes, len(b.indexes)))
+	var metadata, indexes []byte
+	if len(b.metadata) > 0 {
+		metadata = metadataValue(b.metadata).JSON()
+	}
+	if len(b.indexes) > 0 {
+		indexes = textsValue(b.indexes).JSON()
+	}
+	dst = appendField(appendField(dst, metadata), indexes)
 	return appendField(dst, []byte(b.fingerprint))
 }
 
@@ -349,15 +380,12 @@ func appendField(dst, field []byte) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(field))), field...)
 }
 
-func marshalUnlessEmpty(v any, n int) []byte {
-	if n == 0 {
-		return nil
+func textsValue(texts []string) jsonx.Value {
+	elems := make([]jsonx.Value, len(texts))
+	for i, s := range texts {
+		elems[i] = jsonx.StringValue(s)
 	}
-	text, err := json.Marshal(v)
-	if err != nil {
-		panic("vault: strings do not encode: " + err.Error()) // unreachable
-	}
-	return text
+	return jsonx.ArrayValue(elems...)
 }
 
 var errBody = errors.New("vault: not a token body")
@@ -399,11 +427,24 @@ func (b *tokenBody) decodeJSON(fields [5][]byte) error {
 			return errBody
 		}
 	}
-	if len(fields[2]) > 0 && json.Unmarshal(fields[2], &b.metadata) != nil {
-		return errBody
+	if len(fields[2]) > 0 {
+		metadata, err := jsonx.Parse(fields[2], storedLimits)
+		if err != nil {
+			return errBody
+		}
+		b.metadata = make(map[string]string, metadata.Len())
+		for _, m := range metadata.Members() {
+			b.metadata[m.Name] = m.Value.Text()
+		}
 	}
-	if len(fields[3]) > 0 && json.Unmarshal(fields[3], &b.indexes) != nil {
-		return errBody
+	if len(fields[3]) > 0 {
+		indexes, err := jsonx.Parse(fields[3], storedLimits)
+		if err != nil {
+			return errBody
+		}
+		for _, e := range indexes.Elems() {
+			b.indexes = append(b.indexes, e.Text())
+		}
 	}
 	return nil
 }

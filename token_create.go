@@ -23,6 +23,7 @@ const (
 	maxIndexes       = 10
 	minID, maxID     = 3, 400
 	maxAliasTries    = 10
+	telling          = 8 // digits that an id does not share with a number by chance
 )
 
 // CreateToken stores a value and returns the token that stands for it, with
@@ -174,15 +175,18 @@ func checkMetadata(metadata map[string]string, bad *InvalidError) {
 		return
 	}
 	for key, value := range metadata {
-		path := jsonx.JoinName("metadata", key)
 		if n := utf8.RuneCountInString(key); n < 1 || n > maxMetadataKey {
 			bad.add("metadata", "must have keys of 1 to %d characters", maxMetadataKey)
 			continue
 		}
 		if utf8.RuneCountInString(value) > maxMetadataValue {
-			bad.add(path, "must have at most %d characters", maxMetadataValue)
+			bad.add(jsonx.JoinName("metadata", key), "must have at most %d characters", maxMetadataValue)
 		}
-		_ = checkText(bad, "metadata", key) && checkText(bad, path, value)
+		if msg := textProblem(key); msg != "" {
+			bad.add("metadata", "%s", msg)
+		} else if msg := textProblem(value); msg != "" {
+			bad.add(jsonx.JoinName("metadata", key), "%s", msg)
+		}
 	}
 }
 
@@ -262,10 +266,6 @@ func (b *tokenBody) revealedBy(id string) bool {
 	return strings.Contains(id, number) || len(number) >= telling && strings.Contains(digits, number)
 }
 
-// telling is how many digits an id does not have in common with a number by
-// chance.
-const telling = 8
-
 // mayCreate asks for token:create on the containers of a draft.
 func (op *call) mayCreate(d *draft) error {
 	if _, ok := op.grant.Decide(access.TokenCreate, d.fixedID, d.row.Containers); !ok {
@@ -313,6 +313,9 @@ func (op *call) alias(d *draft, ord uuid.UUID) error {
 	var problem string
 	for ; d.tries < maxAliasTries; d.tries++ {
 		v, err := d.idExpr.Eval(d.body.env())
+		if err == nil && v.IsNull() {
+			err = errNoValue
+		}
 		if err != nil {
 			bad := &InvalidError{}
 			bad.addErr("id", err)

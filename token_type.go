@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed-72ea4aab/vault/internal/expr"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
 
@@ -42,9 +43,9 @@ type tokenSpec struct {
 	container   string
 	fingerprint string
 	indexes     []string
-	// check validates data; a nil-kinded mask means that the data is redacted.
-	check func(bad *InvalidError, path string, data jsonx.Value)
-	mask  func(data jsonx.Value) jsonx.Value
+	check       func(bad *InvalidError, path string, data jsonx.Value)
+	// mask returns nil where there is none, and the data is redacted.
+	mask func(data jsonx.Value) *typeMask
 	// secret returns the number that must not stand in the token's id.
 	secret func(data jsonx.Value) string
 }
@@ -54,6 +55,9 @@ const (
 	stringified = "{{ data | stringify }}"
 	plainData   = "{{ data }}"
 	noDashes    = "{{ data | remove: '-' }}"
+	numberLast4 = "{{ data.number | reveal_last: 4 }}"
+	plainMonth  = "{{ data.expiration_month }}"
+	plainYear   = "{{ data.expiration_year }}"
 )
 
 var tokenSpecs = map[TokenType]*tokenSpec{
@@ -78,8 +82,47 @@ func nineDigitSpec() *tokenSpec {
 	return &tokenSpec{
 		container: "/pii/high/", fingerprint: noDashes, check: checkNineDigits,
 		indexes: []string{plainData, noDashes, "{{ data | last4 }}"},
-		mask:    func(jsonx.Value) jsonx.Value { return jsonx.StringValue("{{ data | reveal: 0, 4, 'X', '-' }}") },
+		mask:    func(jsonx.Value) *typeMask { return nineDigitMask },
 	}
+}
+
+// typeMask is the mask that a type brings with it, ready to be evaluated.
+type typeMask struct {
+	value jsonx.Value
+	tree  *expr.Tree
+}
+
+func newTypeMask(v jsonx.Value) *typeMask {
+	tree, err := expr.CompileTree(v)
+	if err != nil {
+		panic("vault: a type's own mask: " + err.Error()) // unreachable: the masks are below
+	}
+	return &typeMask{v, tree}
+}
+
+var (
+	last4Mask     = newTypeMask(jsonx.StringValue(revealLast4))
+	nineDigitMask = newTypeMask(jsonx.StringValue("{{ data | reveal: 0, 4, 'X', '-' }}"))
+	bankMask      = newTypeMask(maskObject("{{ data.routing_number }}", "routing_number",
+		"{{ data.account_number | reveal_last: 4 }}", "account_number"))
+	// cardMasks are by whether the card has a month and a year.
+	cardMasks = map[[2]bool]*typeMask{
+		{false, false}: newTypeMask(maskObject(numberLast4, "number")),
+		{true, false}:  newTypeMask(maskObject(numberLast4, "number", plainMonth, "expiration_month")),
+		{false, true}:  newTypeMask(maskObject(numberLast4, "number", plainYear, "expiration_year")),
+		{true, true}: newTypeMask(maskObject(numberLast4, "number", plainMonth, "expiration_month",
+			plainYear, "expiration_year")),
+	}
+)
+
+// maskObject returns an object of expressions, each before the name of its
+// member.
+func maskObject(pairs ...string) jsonx.Value {
+	var members []jsonx.Member
+	for i := 0; i < len(pairs); i += 2 {
+		members = append(members, jsonx.Member{Name: pairs[i+1], Value: jsonx.StringValue(pairs[i])})
+	}
+	return jsonx.ObjectValue(members...)
 }
 
 // isTokenType reports whether a name is that of a token type.
@@ -95,33 +138,23 @@ func typeNames() string {
 	return strings.Join(names, ", ")
 }
 
-func maskLast4(jsonx.Value) jsonx.Value { return jsonx.StringValue(revealLast4) }
+func maskLast4(jsonx.Value) *typeMask { return last4Mask }
 
 // maskGeneric masks text; anything else has no mask and is redacted.
-func maskGeneric(data jsonx.Value) jsonx.Value {
+func maskGeneric(data jsonx.Value) *typeMask {
 	if data.Kind() == jsonx.String {
-		return jsonx.StringValue(revealLast4)
+		return last4Mask
 	}
-	return jsonx.Value{}
+	return nil
 }
 
 // maskCard shows the last digits and when the card ends, never the cvc.
-func maskCard(data jsonx.Value) jsonx.Value {
-	members := []jsonx.Member{{Name: "number", Value: jsonx.StringValue("{{ data.number | reveal_last: 4 }}")}}
-	for _, name := range []string{"expiration_month", "expiration_year"} {
-		if !data.Get(name).IsZero() {
-			members = append(members, jsonx.Member{Name: name, Value: jsonx.StringValue("{{ data." + name + " }}")})
-		}
-	}
-	return jsonx.ObjectValue(members...)
+func maskCard(data jsonx.Value) *typeMask {
+	month, year := data.Get("expiration_month"), data.Get("expiration_year")
+	return cardMasks[[2]bool{!month.IsZero(), !year.IsZero()}]
 }
 
-func maskBank(jsonx.Value) jsonx.Value {
-	return jsonx.ObjectValue(
-		jsonx.Member{Name: "routing_number", Value: jsonx.StringValue("{{ data.routing_number }}")},
-		jsonx.Member{Name: "account_number", Value: jsonx.StringValue("{{ data.account_number | reveal_last: 4 }}")},
-	)
-}
+func maskBank(jsonx.Value) *typeMask { return bankMask }
 
 func checkGeneric(*InvalidError, string, jsonx.Value) {}
 

@@ -69,7 +69,7 @@ func readPatch(patch any) (*tokenPatch, error) {
 			"fingerprint_expression": &p.fingerprint, "deduplicate_token": &p.dedup, "expires_at": &p.expires,
 		} {
 			*dst = v.Get(name)
-			r.known[name] = true
+			r.known = append(r.known, name)
 		}
 		p.texts = tokenTexts{r.texts("containers"), r.texts("search_indexes"), r.text("fingerprint_expression"),
 			r.optionalBool("deduplicate_token"), r.expiry("expires_at")}

@@ -39,6 +39,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/seed-72ea4aab/vault/internal/egress"
 	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -73,6 +74,15 @@ type Config struct {
 	// vault closes it.
 	Runtime Runtime
 
+	// Egress says where proxies, callbacks and code may connect to. The zero
+	// value allows https to public addresses.
+	Egress EgressPolicy
+
+	// WorkEvery is the time between looks for jobs: asynchronous runs and their
+	// callbacks. Default one second. A negative value means that this node works
+	// on none, unless the program calls [Vault.Work].
+	WorkEvery time.Duration
+
 	// ScriptLog takes what tenant code writes to its console. The lines may hold
 	// values, so they go nowhere else. Default: they are dropped.
 	ScriptLog func(ScriptLine)
@@ -89,6 +99,7 @@ type Config struct {
 // Defaults and bounds of Config.
 const (
 	defaultSweepEvery = 5 * time.Minute
+	defaultWorkEvery  = time.Second
 	defaultMaxBytes   = 5 << 20
 	defaultMaxTokens  = 20_000
 	defaultKeyAge     = time.Second
@@ -106,6 +117,9 @@ func (cfg *Config) withDefaults() (Config, error) {
 	}
 	if c.SweepEvery == 0 {
 		c.SweepEvery = defaultSweepEvery
+	}
+	if c.WorkEvery == 0 {
+		c.WorkEvery = defaultWorkEvery
 	}
 	if c.MaxBytes <= 0 {
 		c.MaxBytes = defaultMaxBytes
@@ -135,6 +149,8 @@ type Vault struct {
 	horizon time.Duration
 
 	tenants *tenantCache
+	egress  *egress.Client
+	worker  *worker
 	auth    *authCache
 	flight  inFlight
 	ids     idSource
@@ -164,6 +180,8 @@ func open(ctx context.Context, store Storage, key AEAD, cfg *Config) (*Vault, er
 	v := &Vault{store: store, master: key, cfg: c, horizon: maxKeyAge + writeSlack}
 	v.tenants = newTenantCache(v)
 	v.auth = newAuthCache()
+	v.egress = c.Egress.client()
+	v.worker = newWorker(v)
 	if err := v.checkMaster(ctx); err != nil {
 		return nil, err
 	}
@@ -171,6 +189,9 @@ func open(ctx context.Context, store Storage, key AEAD, cfg *Config) (*Vault, er
 	v.stop = stop
 	if c.SweepEvery > 0 {
 		v.done.Go(func() { v.sweepLoop(background) })
+	}
+	if c.WorkEvery > 0 {
+		v.done.Go(func() { v.worker.loop(background) })
 	}
 	return v, nil
 }
@@ -183,6 +204,7 @@ func (v *Vault) Close() error {
 	v.closed.Do(func() {
 		v.stop()
 		v.done.Wait()
+		v.egress.Close()
 		if v.cfg.Runtime != nil {
 			err = v.cfg.Runtime.Close()
 		}

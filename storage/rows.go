@@ -249,10 +249,13 @@ type RecordDelete struct {
 }
 
 // JobUpdate replaces RunAt, Attempts, Dead, KeyVersion and Payload of a job
-// that Owner holds, and gives up the lease.
+// that Owner holds.
 type JobUpdate struct {
 	Owner ID
 	Job   Job
+	// Until is when the lease ends that Owner goes on holding. Zero gives the
+	// lease up.
+	Until time.Time
 }
 
 // JobDelete deletes a job that Owner holds.

@@ -46,8 +46,9 @@ func New(t testing.TB) *Vault {
 }
 
 // Open is New on a SQLite database of the test's choice and with a
-// configuration, of which Now and SweepEvery are set: nothing happens by
-// itself, and the test calls [vault.Vault.Sweep] when it wants a sweep.
+// configuration, of which Now, SweepEvery and WorkEvery are set: nothing happens
+// by itself, and the test calls [vault.Vault.Sweep] and [vault.Vault.Work] when
+// it wants a sweep, or jobs to be done.
 func Open(t testing.TB, path string, cfg *vault.Config) *Vault {
 	t.Helper()
 	ctx := context.Background()
@@ -66,7 +67,7 @@ func OpenStorage(t testing.TB, store vault.Storage, cfg *vault.Config) *Vault {
 		c = *cfg
 	}
 	clock := NewClock(Start)
-	c.Now, c.SweepEvery = clock.Now, -1
+	c.Now, c.SweepEvery, c.WorkEvery = clock.Now, -1, -1
 	opened, err := vault.Open(context.Background(), store, vault.NewKey(), &c)
 	if err != nil {
 		t.Fatalf("vaulttest: %v", err)

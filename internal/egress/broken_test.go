@@ -1,0 +1,117 @@
+package egress
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestBodyEndsWithContext leaves while an answer is being read.
+func TestBodyEndsWithContext(t *testing.T) {
+	t.Parallel()
+	url, policy := destination(t, nil, func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, "begin")
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	resp, err := newClient(t, policy).Do(request(t, ctx, "GET", url, nil), "tenant")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if _, err := io.ReadFull(resp.Body, make([]byte, len("begin"))); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if _, err := resp.Body.Read(make([]byte, 1)); !errors.Is(err, context.Canceled) {
+		t.Errorf("reading on: %v, want context.Canceled", err)
+	}
+}
+
+// TestBrokenAnswers has destinations that hide the end of the answer, lie about
+// its length, answer too much or something else than HTTP.
+func TestBrokenAnswers(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]string{
+		"nothing":          "",
+		"garbage":          "4242424242424242\r\n\r\n",
+		"cut header":       "HTTP/1.1 200 OK\r\nContent-Le",
+		"long header":      "HTTP/1.1 200 OK\r\nX-Long: " + strings.Repeat("4242", 32<<10) + "\r\n\r\n",
+		"two lengths":      "HTTP/1.1 200 OK\r\nContent-Length: 4\r\nContent-Length: 5\r\n\r\n42424",
+		"other protocol":   "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: 4242\r\n\r\n",
+		"cut body":         "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n4242",
+		"cut chunks":       "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n4242\r\n",
+		"malformed chunks": "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4242x\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url, policy := destination(t, nil, func(w http.ResponseWriter, r *http.Request) {
+				conn, _, err := http.NewResponseController(w).Hijack()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				io.WriteString(conn, answer)
+				conn.Close()
+			})
+			c := newClient(t, policy)
+			resp, err := get(t, c, url)
+			if err == nil {
+				_, err = io.ReadAll(resp.Body)
+				resp.Body.Close()
+			}
+			if !errors.Is(err, ErrUnreachable) || strings.Contains(err.Error(), "42") {
+				t.Errorf("%v, want ErrUnreachable that quotes nothing", err)
+			}
+			if diff := cmp.Diff(map[string]int{}, c.tenants.used); diff != "" {
+				t.Errorf("slots are left over: %s", diff)
+			}
+		})
+	}
+}
+
+func TestRequestsThatAreNotSent(t *testing.T) {
+	t.Parallel()
+	const secret = "4242424242424242"
+	var arrived atomic.Int64
+	url, policy := destination(t, nil, func(http.ResponseWriter, *http.Request) { arrived.Add(1) })
+	c := newClient(t, policy)
+	for name, spoil := range map[string]func(*http.Request){
+		"CONNECT":           func(r *http.Request) { r.Method = "CONNECT" },
+		"plain http":        func(r *http.Request) { r.URL.Scheme = "http" },
+		"no URL":            func(r *http.Request) { r.URL = nil },
+		"credentials":       func(r *http.Request) { r.URL, _ = r.URL.Parse("https://" + secret + "@" + r.URL.Host) },
+		"line in value":     func(r *http.Request) { r.Header.Set("X-A", secret+"\r\nX-B: 1") },
+		"line in name":      func(r *http.Request) { r.Header["X-A: 1\r\nX-B"] = []string{secret} },
+		"length in small":   func(r *http.Request) { r.Header["content-length"] = []string{"999"} },
+		"chunked in small":  func(r *http.Request) { r.Header["transfer-encoding"] = []string{"chunked"} },
+		"space in query":    func(r *http.Request) { r.URL.RawQuery = secret + " HTTP/1.1" },
+		"line in query":     func(r *http.Request) { r.URL.RawQuery = secret + "\r\nX-B: 1" },
+		"metadata address":  func(r *http.Request) { r.URL.Host = "169.254.169.254" },
+		"opaque":            func(r *http.Request) { r.URL.Opaque = "//169.254.169.254/" + secret },
+		"port out of range": func(r *http.Request) { r.URL.Host = "example.com:70000" },
+	} {
+		sent := &closing{Reader: bytes.NewReader([]byte(secret))}
+		req := request(t, t.Context(), "POST", url, sent)
+		req.Header.Set("Authorization", secret)
+		spoil(req)
+		_, err := c.Do(req, "tenant")
+		if !errors.Is(err, ErrForbidden) || !sent.closed {
+			t.Errorf("%s: %v, want ErrForbidden; the body is closed: %v", name, err, sent.closed)
+		} else if strings.Contains(err.Error(), secret) {
+			t.Errorf("%s: the text quotes the request: %v", name, err)
+		}
+	}
+	if n := arrived.Load(); n != 0 {
+		t.Errorf("%d of them arrived", n)
+	}
+}

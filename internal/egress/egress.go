@@ -1,0 +1,231 @@
+// Package egress sends HTTP requests to destinations that tenants choose:
+// where their proxies point, where their callbacks go, what their code
+// fetches. A tenant must not reach through it what only this machine can reach,
+// so a request is refused before the first packet unless the [Policy] allows
+// the address that is really dialed. Checking at that moment, and not when a
+// name is first looked up, leaves nothing to win by changing a DNS answer in
+// between.
+package egress
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"sync"
+	"time"
+)
+
+// Policy says where requests may go and what they may cost. The zero value is
+// the strict policy: https with TLS 1.2 or later, any port, public addresses
+// only, with the limits given at each field.
+type Policy struct {
+	// AllowHTTP admits plain http beside https.
+	AllowHTTP bool
+	// AllowPrivate admits every address: loopback, private networks, and the
+	// metadata services of clouds. It is for tests and closed networks.
+	AllowPrivate bool
+	// AllowPrefixes admits addresses that are not public, such as those of a
+	// payment gateway on a private line.
+	AllowPrefixes []netip.Prefix
+	// DenyPrefixes refuses addresses, public ones too, whatever else allows
+	// them. Public addresses of your own that trust this machine, and the
+	// prefix of a NAT64 gateway other than the well-known one, belong here.
+	DenyPrefixes []netip.Prefix
+	// Ports are the only ports that may be reached. None means any port: real
+	// gateways use many, and on public addresses a port protects little.
+	Ports []uint16
+
+	// RootCAs verify destinations; nil means those of the system.
+	RootCAs *x509.CertPool
+	// Lookup resolves host names; nil means the resolver of the system. Its
+	// answers are held to the policy like any other.
+	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
+	// UseEnvironmentProxy sends requests through the proxy that HTTPS_PROXY,
+	// HTTP_PROXY and NO_PROXY name. That proxy then resolves names and dials
+	// in our stead, so it must refuse private addresses itself. Its own
+	// address is held to this policy: list it in AllowPrefixes if private.
+	UseEnvironmentProxy bool
+
+	// MaxConnsPerTenant bounds the requests that one tenant has under way in
+	// this process, answers still being read among them; 0 means 100.
+	MaxConnsPerTenant int
+	// DialTimeout bounds name lookup and connecting; 0 means 10 seconds.
+	DialTimeout time.Duration
+	// TLSTimeout bounds the TLS handshake; 0 means 10 seconds.
+	TLSTimeout time.Duration
+	// HeaderTimeout bounds the wait for the header of the answer once the
+	// request is written; 0 means 5 minutes, a net under callers whose
+	// contexts have no deadline. The body is bounded by the context alone.
+	HeaderTimeout time.Duration
+	// MaxHeaderBytes bounds the header of the answer; 0 means 64 KiB.
+	MaxHeaderBytes int64
+}
+
+// What the pool of connections keeps. An idle connection is given up before
+// the minute after which many servers drop it, so that few requests meet one
+// that is just being closed.
+const (
+	maxIdleConns        = 1024
+	maxIdleConnsPerHost = 64
+	idleTimeout         = 45 * time.Second
+)
+
+// Client sends requests under a policy. It is safe for use by many goroutines.
+type Client struct {
+	guard     guard
+	tenants   slots
+	transport *http.Transport
+}
+
+// New returns a client for a policy, which must not be changed afterwards.
+func New(p Policy) *Client {
+	orDefault(&p.MaxConnsPerTenant, 100)
+	orDefault(&p.DialTimeout, 10*time.Second)
+	orDefault(&p.TLSTimeout, 10*time.Second)
+	orDefault(&p.HeaderTimeout, 5*time.Minute)
+	orDefault(&p.MaxHeaderBytes, 64<<10)
+
+	c := &Client{guard: newGuard(p), tenants: slots{limit: p.MaxConnsPerTenant, used: map[string]int{}}}
+	d := dialer{
+		Dialer: net.Dialer{Timeout: p.DialTimeout, Control: c.guard.control},
+		lookup: p.Lookup,
+	}
+	// Only HTTP/1.1: a connection then carries one request at a time, and an
+	// answer that its reader leaves lying waits at the destination, not in
+	// buffers here.
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	c.transport = &http.Transport{
+		DialContext:            d.dial,
+		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: p.RootCAs},
+		Protocols:              protocols,
+		DisableCompression:     true,
+		TLSHandshakeTimeout:    p.TLSTimeout,
+		ResponseHeaderTimeout:  p.HeaderTimeout,
+		ExpectContinueTimeout:  time.Second,
+		MaxResponseHeaderBytes: p.MaxHeaderBytes,
+		MaxIdleConns:           maxIdleConns,
+		MaxIdleConnsPerHost:    maxIdleConnsPerHost,
+		IdleConnTimeout:        idleTimeout,
+	}
+	if p.UseEnvironmentProxy {
+		c.transport.Proxy = http.ProxyFromEnvironment
+	}
+	return c
+}
+
+func orDefault[T int | int64 | time.Duration](value *T, preset T) {
+	if *value <= 0 {
+		*value = preset
+	}
+}
+
+// Do sends a request for a tenant and returns the answer of the destination as
+// it came: redirects are not followed, compressed bodies not opened, cookies
+// not kept. The context of the request ends it, even while the body is read.
+//
+// The body of the answer must be closed, which ends the request as far as the
+// tenant's limit is concerned. The body of the request is always closed.
+//
+// Errors are [ErrForbidden], [ErrBusy], [context.DeadlineExceeded] for
+// whatever took too long, [context.Canceled] when the caller gave up, and
+// [ErrUnreachable] for everything else, and so are those of reading the body.
+// Their texts hold nothing of the request and nothing of the network here.
+func (c *Client) Do(req *http.Request, tenant string) (*http.Response, error) {
+	if err := c.admit(req, tenant); err != nil {
+		if req.Body != nil {
+			req.Body.Close()
+		}
+		return nil, err
+	}
+	resp, err := c.transport.RoundTrip(req)
+	if err == nil && resp.StatusCode == http.StatusSwitchingProtocols {
+		resp.Body.Close()
+		err = errSwitched
+	}
+	if err != nil {
+		c.tenants.give(tenant)
+		return nil, explain(req.Context(), err)
+	}
+	release := sync.OnceFunc(func() { c.tenants.give(tenant) })
+	resp.Body = &body{ReadCloser: resp.Body, ctx: req.Context(), release: release}
+	return resp, nil
+}
+
+// admit refuses a request that the policy forbids and takes the tenant's slot
+// for one that it allows.
+func (c *Client) admit(req *http.Request, tenant string) error {
+	if err := c.guard.checkParsed(req.URL); err != nil {
+		return err
+	}
+	if req.Method == http.MethodConnect {
+		return forbidden("CONNECT requests are not allowed")
+	}
+	if err := CheckHeader(req.Header); err != nil {
+		return err
+	}
+	if !c.tenants.take(tenant) {
+		return errTooMany
+	}
+	return nil
+}
+
+// CheckURL tells of a URL, before it is stored, what can be told without
+// asking the DNS: that it is absolute and https (or http, where the policy
+// admits it), at most [MaxURLLength] bytes, without credentials and fragment,
+// and that its host is a name or an address that the policy allows. The
+// address behind a name is checked whenever a request is sent.
+func (c *Client) CheckURL(text string) (*url.URL, error) { return c.guard.checkURL(text) }
+
+// Close closes the connections that are idle. Requests under way go on.
+func (c *Client) Close() { c.transport.CloseIdleConnections() }
+
+// body is the body of an answer; closing it gives the tenant's slot back.
+type body struct {
+	io.ReadCloser
+	ctx     context.Context
+	release func()
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && err != io.EOF {
+		err = explain(b.ctx, err)
+	}
+	return n, err
+}
+
+func (b *body) Close() error {
+	defer b.release()
+	return b.ReadCloser.Close()
+}
+
+// slots counts the requests that each tenant has under way.
+type slots struct {
+	limit int
+	mu    sync.Mutex
+	used  map[string]int
+}
+
+func (s *slots) take(tenant string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.used[tenant] >= s.limit {
+		return false
+	}
+	s.used[tenant]++
+	return true
+}
+
+func (s *slots) give(tenant string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.used[tenant]--; s.used[tenant] == 0 {
+		delete(s.used, tenant)
+	}
+}

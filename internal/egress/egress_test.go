@@ -1,0 +1,381 @@
+package egress
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httptrace"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+type lookup = func(context.Context, string) ([]netip.Addr, error)
+
+// answers is a resolver that gives one answer after another, then the last.
+func answers(texts ...string) lookup {
+	var asked atomic.Int64
+	return func(context.Context, string) ([]netip.Addr, error) {
+		i := min(int(asked.Add(1)), len(texts)) - 1
+		return []netip.Addr{netip.MustParseAddr(texts[i])}, nil
+	}
+}
+
+// destination starts a TLS server on loopback. It returns its URL, by the name
+// example.com, and a policy that admits just it.
+func destination(t *testing.T, settings *tls.Config, handler http.HandlerFunc) (string, Policy) {
+	t.Helper()
+	server := httptest.NewUnstartedServer(handler)
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.TLS = settings
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	roots := x509.NewCertPool()
+	roots.AddCert(server.Certificate())
+	_, port, _ := net.SplitHostPort(server.Listener.Addr().String())
+	return "https://example.com:" + port, Policy{
+		AllowPrefixes: prefixes("127.0.0.1/32"), RootCAs: roots, Lookup: answers("127.0.0.1"),
+	}
+}
+
+func newClient(t *testing.T, p Policy) *Client {
+	t.Helper()
+	c := New(p)
+	t.Cleanup(c.Close)
+	return c
+}
+
+func get(t *testing.T, c *Client, url string) (*http.Response, error) {
+	t.Helper()
+	return c.Do(request(t, t.Context(), "GET", url, nil), "tenant")
+}
+
+func request(t *testing.T, ctx context.Context, method, url string, body io.Reader) *http.Request {
+	t.Helper()
+	req, err := http.NewRequestWithContext(ctx, method, url, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return req
+}
+
+// readAll returns the body of an answer, which it closes.
+func readAll(t *testing.T, resp *http.Response, err error) string {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("%v (%v)", err, errors.Unwrap(err))
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func ok(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok") }
+
+// TestRefusedBeforeAnyPacket sends requests to a listener on loopback in every
+// spelling, then sees that the first to arrive there is a connection of its own.
+func TestRefusedBeforeAnyPacket(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	_, port, _ := net.SplitHostPort(listener.Addr().String())
+	for _, host := range []string{
+		"127.0.0.1", "localhost", "0.0.0.0", "[::ffff:127.0.0.1]", "[::1]",
+		"2130706433", "0177.0.0.1", "0x7f.1", "127.1", "127.0.0.1.",
+	} {
+		c := newClient(t, Policy{AllowHTTP: true, Lookup: answers("127.0.0.1")})
+		if _, err := get(t, c, "http://"+host+":"+port); !errors.Is(err, ErrForbidden) {
+			t.Errorf("%s: %v, want ErrForbidden", host, err)
+		}
+	}
+	// The dialer refuses by itself, whatever the URL looked like.
+	for host, lookup := range map[string]lookup{
+		"127.0.0.1": nil, "localhost": nil, "0.0.0.0": nil, "[::ffff:127.0.0.1]": nil,
+		"2130706433": answers("127.0.0.1"), "a.example": answers("127.0.0.1"),
+		"b.example": answers("0.0.0.0"), "c.example": answers("::ffff:127.0.0.1"),
+	} {
+		c := newClient(t, Policy{AllowHTTP: true, Lookup: lookup})
+		if _, err := c.transport.RoundTrip(request(t, t.Context(), "GET", "http://"+host+":"+port, nil)); !errors.Is(err, ErrForbidden) {
+			t.Errorf("%s at the dialer: %v, want ErrForbidden", host, err)
+		}
+	}
+	own, err := net.Dial("tcp", listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer own.Close()
+	first, err := listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	if first.RemoteAddr().String() != own.LocalAddr().String() {
+		t.Error("a refused request has connected")
+	}
+}
+
+func TestRebinding(t *testing.T) {
+	t.Parallel()
+	url, policy := destination(t, nil, ok)
+	policy.Lookup = answers("127.0.0.1", "127.0.0.2")
+	c := newClient(t, policy)
+	if _, err := c.CheckURL(url); err != nil {
+		t.Fatal(err)
+	}
+	req := request(t, t.Context(), "GET", url, nil)
+	req.Close = true // so that the next request looks the name up again
+	resp, err := c.Do(req, "tenant")
+	if got := readAll(t, resp, err); got != "ok" {
+		t.Fatalf("the allowed address answers %q", got)
+	}
+	if _, err := get(t, c, url); !errors.Is(err, ErrForbidden) {
+		t.Errorf("after the name moved: %v, want ErrForbidden", err)
+	}
+}
+
+// TestLookupTriesAll has a name with a refused address before a good one.
+func TestLookupTriesAll(t *testing.T) {
+	t.Parallel()
+	url, policy := destination(t, nil, ok)
+	policy.Lookup = func(context.Context, string) ([]netip.Addr, error) {
+		return []netip.Addr{netip.MustParseAddr("127.0.0.2"), netip.MustParseAddr("127.0.0.1")}, nil
+	}
+	resp, err := get(t, newClient(t, policy), url)
+	if got := readAll(t, resp, err); got != "ok" {
+		t.Errorf("got %q", got)
+	}
+	for name, lookup := range map[string]lookup{
+		"empty": func(context.Context, string) ([]netip.Addr, error) { return nil, nil },
+		"failed": func(context.Context, string) ([]netip.Addr, error) {
+			return nil, errors.New("resolver 10.0.0.2 is down")
+		},
+	} {
+		policy.Lookup = lookup
+		if _, err := get(t, newClient(t, policy), url); !errors.Is(err, ErrUnreachable) || strings.Contains(err.Error(), "10.0.0.2") {
+			t.Errorf("%s answer: %v, want ErrUnreachable", name, err)
+		}
+	}
+}
+
+func TestAnswersPassUntouched(t *testing.T) {
+	t.Parallel()
+	var paths atomic.Int64
+	url, policy := destination(t, nil, func(w http.ResponseWriter, r *http.Request) {
+		paths.Add(1)
+		if r.URL.Path == "/redirect" {
+			http.Redirect(w, r, "https://169.254.169.254/latest/meta-data/", http.StatusFound)
+			return
+		}
+		w.Header().Set("Content-Encoding", "gzip")
+		w.Header().Set("X-Asked", r.Header.Get("Accept-Encoding"))
+		io.WriteString(w, "not really gzip")
+	})
+	c := newClient(t, policy)
+	resp, err := get(t, c, url+"/redirect")
+	readAll(t, resp, err)
+	if resp.StatusCode != http.StatusFound || resp.Header.Get("Location") != "https://169.254.169.254/latest/meta-data/" || paths.Load() != 1 {
+		t.Errorf("a redirect came as %d to %q after %d requests", resp.StatusCode, resp.Header.Get("Location"), paths.Load())
+	}
+	resp, err = get(t, c, url)
+	if got := readAll(t, resp, err); got != "not really gzip" || resp.Header.Get("X-Asked") != "" {
+		t.Errorf("body %q, Accept-Encoding %q", got, resp.Header.Get("X-Asked"))
+	}
+}
+
+// TestEnvironmentProxy changes the environment, hence does not run in parallel.
+func TestEnvironmentProxy(t *testing.T) {
+	var asked atomic.Int64
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		w.WriteHeader(http.StatusBadGateway)
+	}))
+	t.Cleanup(proxy.Close)
+	for _, name := range []string{"HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"} {
+		t.Setenv(name, proxy.URL)
+	}
+	t.Setenv("NO_PROXY", "")
+	t.Setenv("no_proxy", "")
+	url, policy := destination(t, nil, ok)
+	resp, err := get(t, newClient(t, policy), url)
+	if got := readAll(t, resp, err); got != "ok" || asked.Load() != 0 {
+		t.Errorf("unasked: answer %q, %d requests at the proxy", got, asked.Load())
+	}
+	policy.UseEnvironmentProxy = true
+	if _, err := get(t, newClient(t, policy), url); !errors.Is(err, ErrUnreachable) || asked.Load() != 1 {
+		t.Errorf("asked for: %v, %d requests at the proxy", err, asked.Load())
+	}
+	policy.AllowPrefixes = nil
+	if _, err := get(t, newClient(t, policy), url); !errors.Is(err, ErrForbidden) || asked.Load() != 1 {
+		t.Errorf("a proxy that is not allowed: %v, %d requests there", err, asked.Load())
+	}
+}
+
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		settings *tls.Config
+		spoil    func(*Policy)
+		want     error
+	}{
+		"1.1":           {settings: &tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}, want: ErrUnreachable},
+		"1.2":           {settings: &tls.Config{MaxVersion: tls.VersionTLS12}},
+		"1.3":           {settings: &tls.Config{MinVersion: tls.VersionTLS13}},
+		"unknown CA":    {spoil: func(p *Policy) { p.RootCAs = x509.NewCertPool() }, want: ErrUnreachable},
+		"offers HTTP/2": {settings: &tls.Config{NextProtos: []string{"h2", "http/1.1"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url, policy := destination(t, test.settings, ok)
+			if test.spoil != nil {
+				test.spoil(&policy)
+			}
+			resp, err := get(t, newClient(t, policy), url)
+			if !errors.Is(err, test.want) {
+				t.Fatalf("%v, want %v", err, test.want)
+			}
+			if test.want == nil {
+				if readAll(t, resp, err); resp.ProtoMajor != 1 {
+					t.Errorf("the answer came over %s", resp.Proto)
+				}
+			}
+		})
+	}
+	url, policy := destination(t, nil, ok)
+	if _, err := get(t, newClient(t, policy), strings.Replace(url, "example.com", "example.org", 1)); !errors.Is(err, ErrUnreachable) {
+		t.Errorf("a certificate for another name: %v, want ErrUnreachable", err)
+	}
+}
+
+func TestDeadlines(t *testing.T) {
+	t.Parallel()
+	url, policy := destination(t, nil, func(w http.ResponseWriter, r *http.Request) {
+		<-r.Context().Done()
+	})
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // takes connections and says nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { silent.Close() })
+
+	const short = 100 * time.Millisecond
+	soon := func(t *testing.T) context.Context {
+		ctx, cancel := context.WithTimeout(t.Context(), short)
+		t.Cleanup(cancel)
+		return ctx
+	}
+	for name, test := range map[string]struct {
+		url   string
+		ctx   func(*testing.T) context.Context
+		limit func(*Policy)
+	}{
+		"context":        {url: url, ctx: soon},
+		"header":         {url: url, limit: func(p *Policy) { p.HeaderTimeout = short }},
+		"TLS":            {url: "https://" + silent.Addr().String(), limit: func(p *Policy) { p.TLSTimeout = short }},
+		"TLS by context": {url: "https://" + silent.Addr().String(), ctx: soon},
+		"lookup": {url: url, limit: func(p *Policy) {
+			p.DialTimeout = short
+			p.Lookup = func(ctx context.Context, _ string) ([]netip.Addr, error) { <-ctx.Done(); return nil, ctx.Err() }
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			policy, ctx := policy, t.Context()
+			if test.limit != nil {
+				test.limit(&policy)
+			}
+			if test.ctx != nil {
+				ctx = test.ctx(t)
+			}
+			_, err := newClient(t, policy).Do(request(t, ctx, "GET", test.url, nil), "tenant")
+			if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrUnreachable) {
+				t.Errorf("%v, want context.DeadlineExceeded", err)
+			}
+		})
+	}
+}
+
+func TestTenantLimit(t *testing.T) {
+	t.Parallel()
+	url, policy := destination(t, nil, ok)
+	policy.MaxConnsPerTenant = 2
+	c := newClient(t, policy)
+	do := func(tenant, url string) (*http.Response, error) {
+		return c.Do(request(t, t.Context(), "GET", url, nil), tenant)
+	}
+	for range 3 { // what fails holds nothing
+		if _, err := do("a", strings.Replace(url, "example.com", "example.org", 1)); !errors.Is(err, ErrUnreachable) {
+			t.Fatal(err)
+		}
+	}
+	first, err := do("a", url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := do("a", url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent := &closing{Reader: strings.NewReader("body")}
+	if _, err := c.Do(request(t, t.Context(), "POST", url, sent), "a"); !errors.Is(err, ErrBusy) || !sent.closed {
+		t.Errorf("a third request: %v, want ErrBusy; its body is closed: %v", err, sent.closed)
+	}
+	resp, err := do("b", url)
+	readAll(t, resp, err)
+
+	first.Body.Close()
+	first.Body.Close() // gives back one slot, not two
+	third, err := do("a", url)
+	if err != nil {
+		t.Fatalf("after one was closed: %v", err)
+	}
+	if _, err := do("a", url); !errors.Is(err, ErrBusy) {
+		t.Errorf("closing twice gave two slots: %v", err)
+	}
+	second.Body.Close()
+	third.Body.Close()
+	if diff := cmp.Diff(map[string]int{}, c.tenants.used); diff != "" {
+		t.Errorf("slots are left over: %s", diff)
+	}
+}
+
+type closing struct {
+	io.Reader
+	closed bool
+}
+
+func (c *closing) Close() error { c.closed = true; return nil }
+
+func TestConnectionsAreReused(t *testing.T) {
+	t.Parallel()
+	url, policy := destination(t, nil, ok)
+	c := newClient(t, policy)
+	var reused []bool
+	trace := &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) { reused = append(reused, info.Reused) }}
+	for _, tenant := range []string{"a", "a", "b"} {
+		ctx := httptrace.WithClientTrace(t.Context(), trace)
+		resp, err := c.Do(request(t, ctx, "GET", url, nil), tenant)
+		readAll(t, resp, err)
+	}
+	if diff := cmp.Diff([]bool{false, true, true}, reused); diff != "" {
+		t.Error(diff)
+	}
+}

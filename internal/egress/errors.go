@@ -1,0 +1,61 @@
+package egress
+
+import (
+	"context"
+	"errors"
+	"net"
+)
+
+// What a request fails with, besides the two errors of package context.
+var (
+	// ErrForbidden says that the policy refuses the request, or that it is not
+	// one that could be sent safely. Nothing was sent.
+	ErrForbidden = errors.New("the destination is not allowed")
+	// ErrBusy says that the tenant has as many requests under way as it may.
+	ErrBusy = errors.New("too many requests are under way")
+	// ErrUnreachable says that the destination could not be found, connected
+	// to or trusted, or that what it answered was broken off or not HTTP.
+	ErrUnreachable = errors.New("the destination could not be reached")
+)
+
+var (
+	errTooMany  = &failure{kind: ErrBusy, text: "too many requests of this tenant are under way; try again later"}
+	errSwitched = &failure{kind: ErrUnreachable, text: "the destination switched to another protocol"}
+)
+
+// failure is an error whose text is made of our words alone. Causes from the
+// network name addresses and quote what was received; they can be had by
+// unwrapping, for errors.Is and errors.As, but are never printed.
+type failure struct {
+	kind  error
+	text  string
+	cause error // may be nil
+}
+
+func (f *failure) Error() string { return f.text }
+
+func (f *failure) Unwrap() []error {
+	if f.cause == nil {
+		return []error{f.kind}
+	}
+	return []error{f.kind, f.cause}
+}
+
+func forbidden(text string) error { return &failure{kind: ErrForbidden, text: text} }
+
+// explain turns an error of the transport into one of ours.
+func explain(ctx context.Context, err error) error {
+	var known *failure
+	if errors.As(err, &known) {
+		return known
+	}
+	var slow net.Error
+	switch {
+	case errors.Is(ctx.Err(), context.Canceled):
+		return &failure{context.Canceled, "the request was canceled", err}
+	case ctx.Err() != nil, errors.Is(err, context.DeadlineExceeded), errors.As(err, &slow) && slow.Timeout():
+		return &failure{context.DeadlineExceeded, "the destination did not answer in time", err}
+	default:
+		return &failure{ErrUnreachable, ErrUnreachable.Error(), err}
+	}
+}

@@ -1,0 +1,194 @@
+package egress
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"code.dny.dev/ssrf"
+)
+
+// MaxURLLength is the length of the longest URL that CheckURL accepts.
+const MaxURLLength = 4096
+
+// publicMetadata are addresses outside the registries of special addresses at
+// which a cloud answers its own machines only.
+var publicMetadata = []netip.Prefix{
+	netip.MustParsePrefix("168.63.129.16/32"), // Azure
+}
+
+// guard decides on URLs and addresses.
+type guard struct {
+	http    bool
+	any     bool
+	allowed []netip.Prefix
+	denied  []netip.Prefix
+	ports   []uint16
+	// public knows the registries: it refuses IPv4 addresses with a special
+	// purpose, and of IPv6 all that is not global unicast or embeds an IPv4
+	// address (mapped, NAT64, 6to4, Teredo).
+	public *ssrf.Guardian
+}
+
+func newGuard(p Policy) guard {
+	return guard{
+		http: p.AllowHTTP, any: p.AllowPrivate,
+		allowed: p.AllowPrefixes, denied: p.DenyPrefixes, ports: p.Ports,
+		public: ssrf.New(ssrf.WithDeniedV4Prefixes(publicMetadata...)),
+	}
+}
+
+// control checks the address of a socket that is about to connect. The dialer
+// calls it with the address that goes to the kernel, after every lookup.
+func (g guard) control(_, address string, _ syscall.RawConn) error {
+	target, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return forbidden("the destination has no address that can be checked")
+	}
+	return g.checkAddr(target.Addr())
+}
+
+func (g guard) checkAddr(ip netip.Addr) error {
+	if within(g.denied, ip.Unmap().WithZone("")) {
+		return forbidden("the address of the destination is denied by the egress policy")
+	}
+	if g.any || within(g.allowed, ip) {
+		return nil
+	}
+	if err := g.public.SafeAddr(ip); err != nil {
+		return &failure{ErrForbidden, "the address of the destination is not public", err}
+	}
+	return nil
+}
+
+func within(prefixes []netip.Prefix, ip netip.Addr) bool {
+	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(ip) })
+}
+
+func (g guard) checkURL(text string) (*url.URL, error) {
+	if len(text) > MaxURLLength {
+		return nil, forbidden("the URL is longer than " + strconv.Itoa(MaxURLLength) + " bytes")
+	}
+	if strings.Contains(text, "#") {
+		return nil, forbidden("the URL must have no fragment")
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		return nil, forbidden("the URL is malformed") // err quotes it
+	}
+	if err := g.checkParsed(u); err != nil {
+		return nil, err
+	}
+	return u, nil
+}
+
+func (g guard) checkParsed(u *url.URL) error {
+	switch {
+	case u == nil || u.Opaque != "" || u.Host == "":
+		return forbidden("the URL must be absolute and have a host")
+	case u.Scheme != "https" && !g.http:
+		return forbidden("the URL must use https")
+	case u.Scheme != "https" && u.Scheme != "http":
+		return forbidden("the URL must use https or http")
+	case u.User != nil:
+		return forbidden("the URL must have no user name and password")
+	case strings.ContainsFunc(u.RawQuery, isSpace):
+		// net/http would write it into the request line as it is.
+		return forbidden("the query of the URL has spaces or control characters; escape them")
+	}
+	if err := g.checkPort(u); err != nil {
+		return err
+	}
+	return g.checkHost(u.Hostname())
+}
+
+func (g guard) checkPort(u *url.URL) error {
+	port := u.Port()
+	switch {
+	case port == "" && u.Scheme == "https":
+		port = "443"
+	case port == "":
+		port = "80"
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil || n == 0 {
+		return forbidden("the port of the URL must be from 1 to 65535")
+	}
+	if len(g.ports) > 0 && !slices.Contains(g.ports, uint16(n)) {
+		return forbidden("the port of the URL is not allowed by the egress policy")
+	}
+	return nil
+}
+
+// checkHost checks a host without looking it up. A name that ends in a number
+// is read as an address by some resolvers (2130706433, 0177.0.0.1 and 0x7f.1
+// are all 127.0.0.1 to them), so only the usual form passes for one.
+func (g guard) checkHost(host string) error {
+	if ip, err := netip.ParseAddr(host); err == nil {
+		return g.checkAddr(ip)
+	}
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	labels := strings.Split(host, ".")
+	if len(host) > 253 || slices.ContainsFunc(labels, invalidLabel) {
+		return forbidden("the host of the URL must be an address or a domain name in ASCII (xn-- for others)")
+	}
+	last := labels[len(labels)-1]
+	if isNumber(last) {
+		return forbidden("an address in the URL must be four decimal numbers, or IPv6 in brackets")
+	}
+	if last == "localhost" {
+		return g.checkAddr(netip.AddrFrom4([4]byte{127, 0, 0, 1}))
+	}
+	return nil
+}
+
+func isSpace(r rune) bool { return r <= ' ' || r == 0x7f }
+
+func invalidLabel(label string) bool {
+	return label == "" || len(label) > 63 || !consistsOf(label, "abcdefghijklmnopqrstuvwxyz0123456789-_")
+}
+
+func isNumber(label string) bool {
+	hex, ok := strings.CutPrefix(label, "0x")
+	return ok && consistsOf(hex, "0123456789abcdef") || consistsOf(label, "0123456789")
+}
+
+func consistsOf(text, alphabet string) bool { return strings.Trim(text, alphabet) == "" }
+
+// dialer connects to host:port addresses; Control sees each address it tries.
+type dialer struct {
+	net.Dialer
+	lookup func(ctx context.Context, host string) ([]netip.Addr, error)
+}
+
+func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := netip.ParseAddr(host); err == nil || d.lookup == nil {
+		return d.DialContext(ctx, network, address)
+	}
+	ctx, cancel := context.WithTimeout(ctx, d.Timeout)
+	defer cancel()
+	found, err := d.lookup(ctx, host)
+	if err != nil {
+		return nil, err
+	}
+	failed := error(&net.DNSError{Err: "no such host", Name: host, IsNotFound: true})
+	for i, ip := range found {
+		conn, err := d.DialContext(ctx, network, net.JoinHostPort(ip.String(), port))
+		if err == nil {
+			return conn, nil
+		}
+		if i == 0 {
+			failed = err
+		}
+	}
+	return nil, failed
+}

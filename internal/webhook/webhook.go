@@ -1,0 +1,76 @@
+// Package webhook signs callbacks as Standard Webhooks prescribes and says when
+// a failed one is tried again. See https://www.standardwebhooks.com.
+package webhook
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	prefix    = "whsec_"
+	secretLen = 32 // bytes; the standard asks for 24 to 64
+)
+
+// MaxTries is how often a callback is sent at most.
+const MaxTries = len(delays) + 1
+
+// delays come after the first, second, ... failed try.
+var delays = [...]time.Duration{
+	5 * time.Second, 12 * time.Second, 30 * time.Second,
+	time.Minute, 3 * time.Minute, 7 * time.Minute, 15 * time.Minute, 40 * time.Minute, 90 * time.Minute,
+}
+
+// ErrSecret says that a secret is not one that NewSecret could have made.
+var ErrSecret = errors.New("webhook: a secret must be " + prefix + " and at least 24 bytes in base64")
+
+// NewSecret returns a new signing secret, ready to be shown to its tenant.
+func NewSecret() string {
+	key := make([]byte, secretLen)
+	rand.Read(key) // never fails
+	return prefix + base64.StdEncoding.EncodeToString(key)
+}
+
+// Sign returns the headers that vouch for a callback. They carry a signature
+// for each secret, so that receivers can verify with an old or a new one while
+// secrets are rotated. The id stays the same when the callback is sent again;
+// it must have no dot, which separates what is signed.
+func Sign(secrets []string, id string, at time.Time, body []byte) (http.Header, error) {
+	timestamp := strconv.FormatInt(at.Unix(), 10)
+	signatures := make([]string, len(secrets))
+	for i, secret := range secrets {
+		encoded, ok := strings.CutPrefix(secret, prefix)
+		key, err := base64.StdEncoding.DecodeString(encoded)
+		if !ok || err != nil || len(key) < 24 {
+			return nil, ErrSecret
+		}
+		mac := hmac.New(sha256.New, key)
+		mac.Write([]byte(id + "." + timestamp + "."))
+		mac.Write(body)
+		signatures[i] = "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
+	}
+	header := http.Header{}
+	header.Set("webhook-id", id)
+	header.Set("webhook-timestamp", timestamp)
+	header.Set("webhook-signature", strings.Join(signatures, " "))
+	return header, nil
+}
+
+// Delay returns how long to wait after a callback has failed for the tries-th
+// time, counted from 1, and whether to try again at all. A jitter from 0 to 1
+// moves the delay from 10 % less to 10 % more, so that callbacks that failed
+// together do not all return together; pass a random one.
+func Delay(tries int, jitter float64) (time.Duration, bool) {
+	if tries < 1 || tries >= MaxTries {
+		return 0, false
+	}
+	factor := 0.9 + 0.2*min(max(jitter, 0), 1)
+	return time.Duration(float64(delays[tries-1]) * factor), true
+}

@@ -1,0 +1,113 @@
+package webhook
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+)
+
+// TestSignVerifies lets the reference library judge: each secret verifies a
+// callback, another secret or a changed body does not.
+func TestSignVerifies(t *testing.T) {
+	t.Parallel()
+	old, current, other := NewSecret(), NewSecret(), NewSecret()
+	body := []byte(`{"result":{"ok":true}}`)
+	header, err := Sign([]string{current, old}, "msg_1", time.Now(), body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for secret, valid := range map[string]bool{old: true, current: true, other: false} {
+		receiver, err := standardwebhooks.NewWebhook(secret)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := receiver.Verify(body, header); (err == nil) != valid {
+			t.Errorf("verified: %v, want %v (%v)", err == nil, valid, err)
+		}
+		if receiver.Verify(append(body, ' '), header) == nil {
+			t.Error("a changed body verifies")
+		}
+		changed := header.Clone()
+		changed.Set("webhook-id", "msg_2")
+		if receiver.Verify(body, changed) == nil {
+			t.Error("a changed id verifies")
+		}
+	}
+}
+
+// TestSignVector is the example of the standard's own test suites.
+func TestSignVector(t *testing.T) {
+	t.Parallel()
+	header, err := Sign([]string{"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}, "msg_p5jXN8AQM9LWM0D4loKWxJek",
+		time.Unix(1614265330, 0), []byte(`{"test": 2432232314}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string][]string{
+		"Webhook-Id":        {"msg_p5jXN8AQM9LWM0D4loKWxJek"},
+		"Webhook-Timestamp": {"1614265330"},
+		"Webhook-Signature": {"v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="},
+	}
+	if diff := cmp.Diff(want, map[string][]string(header)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestSignRefusesBadSecrets(t *testing.T) {
+	t.Parallel()
+	for name, secret := range map[string]string{
+		"empty":      "",
+		"no prefix":  "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+		"not base64": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLa!!",
+		"too short":  "whsec_MfKQ9r8G",
+	} {
+		if header, err := Sign([]string{NewSecret(), secret}, "msg_1", time.Now(), nil); !errors.Is(err, ErrSecret) || header != nil {
+			t.Errorf("%s: Sign = %v, %v, want ErrSecret", name, header, err)
+		}
+	}
+}
+
+func TestNewSecretIsNew(t *testing.T) {
+	t.Parallel()
+	if NewSecret() == NewSecret() {
+		t.Error("two secrets are the same")
+	}
+}
+
+func TestDelay(t *testing.T) {
+	t.Parallel()
+	want := []string{"5s", "12s", "30s", "1m0s", "3m0s", "7m0s", "15m0s", "40m0s", "1h30m0s"}
+	var got []string
+	for tries := 1; ; tries++ {
+		middle, again := Delay(tries, 0.5)
+		if !again {
+			break
+		}
+		got = append(got, middle.String())
+		least, _ := Delay(tries, 0)
+		most, _ := Delay(tries, 1)
+		if least != middle*9/10 || most != middle*11/10 {
+			t.Errorf("try %d: from %v to %v, want within 10 %% of %v", tries, least, most, middle)
+		}
+		if below, _ := Delay(tries, -7); below != least {
+			t.Errorf("try %d: a jitter below 0 gives %v, want %v", tries, below, least)
+		}
+		if above, _ := Delay(tries, 7); above != most {
+			t.Errorf("try %d: a jitter above 1 gives %v, want %v", tries, above, most)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if len(got) != MaxTries-1 {
+		t.Errorf("%d delays for %d tries", len(got), MaxTries)
+	}
+	for _, tries := range []int{-1, 0, MaxTries, MaxTries + 1} {
+		if d, again := Delay(tries, 0.5); d != 0 || again {
+			t.Errorf("Delay(%d) = %v, %v, want no further try", tries, d, again)
+		}
+	}
+}

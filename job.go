@@ -1,0 +1,263 @@
+package vault
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/expr"
+	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// Bounds on work in the background.
+const (
+	jobLease      = 30 * time.Second // renewed while the node lives
+	jobRenewEvery = 10 * time.Second
+	maxJobs       = 16 // at a time on a node
+	maxTenantJobs = 4  // of one tenant among them
+	maxRunTries   = 10 // of a run for which there was no room
+)
+
+// kindReact is the kind of the job of an asynchronous run.
+const kindReact = "react"
+
+// reactJob is an asynchronous run as it is sealed. Its arguments are not
+// detokenized before it runs.
+type reactJob struct {
+	Reactor     uuid.UUID     `json:"reactor"`
+	Args        JSON          `json:"args,omitempty"`
+	CallbackURL string        `json:"callback_url"`
+	Timeout     time.Duration `json:"timeout"`
+	Caller      caller        `json:"caller"`
+	// Result is the body of the callback, when the run is over.
+	Result JSON `json:"result,omitempty"`
+}
+
+// caller is a client and its rights at the time when it asked.
+type caller struct {
+	Trusted     bool         `json:"trusted,omitempty"`
+	Permissions []string     `json:"permissions,omitempty"`
+	Rules       []AccessRule `json:"rules,omitempty"`
+	Creator     uuid.UUID    `json:"creator"`
+	Actor       uuid.UUID    `json:"actor"`
+	ActorType   string       `json:"actor_type,omitempty"`
+}
+
+func (op *call) caller() caller {
+	return caller{Trusted: op.grant == trusted, Permissions: op.permissions, Rules: op.rules,
+		Creator: op.creator, Actor: op.actor, ActorType: op.actorType}
+}
+
+// client returns a client with the caller's rights.
+func (k *caller) client(v *Vault, tenant uuid.UUID) (*Client, error) {
+	c := &Client{v: v, tenant: tenant, grant: trusted, creator: k.Creator, actor: k.Actor, actorType: k.ActorType}
+	if k.Trusted {
+		return c, nil
+	}
+	var err error
+	c.permissions, c.rules = k.Permissions, k.Rules
+	c.grant, err = access.New(accessRules(k.Rules), k.Permissions)
+	return c, err
+}
+
+// reactLater stores an asynchronous run. It is durable when this returns.
+func (op *call) reactLater(ctx context.Context, r *Reactor, args jsonx.Value, p *ReactParams) error {
+	if err := op.checkExpressions(ctx, args); err != nil {
+		return underPath("args", err)
+	}
+	j := reactJob{Reactor: r.ID, Args: jsonOf(args), CallbackURL: p.CallbackURL, Timeout: p.Timeout, Caller: op.caller()}
+	if j.Timeout == 0 {
+		j.Timeout = minAsyncTimeout
+	}
+	job, err := op.job(storage.Job{ID: storage.ID(op.v.idAt(op.now)), Kind: kindReact, RunAt: op.now}, &j)
+	if err != nil {
+		return err
+	}
+	ch := op.change()
+	ch.InsertJobs = []storage.Job{job}
+	ch.Logs = []storage.Log{op.entry(opReact, kindReactor, r.ID.String())}
+	defer op.afterwards(op.v.wake)
+	return op.write(ctx, ch)
+}
+
+// checkExpressions finds out whether all tokens that arguments name exist and
+// may be used, without using them.
+func (op *call) checkExpressions(ctx context.Context, args jsonx.Value) error {
+	tree, err := expr.CompileTokenTree(args)
+	if err != nil {
+		return invalidErr(err)
+	}
+	if !tree.HasExpressions() {
+		return nil
+	}
+	_, _, err = op.findTokens(ctx, tree.Refs())
+	return err
+}
+
+// job seals a job's payload.
+func (op *call) job(job storage.Job, payload *reactJob) (storage.Job, error) {
+	plain, err := json.Marshal(payload)
+	if err != nil {
+		return job, err
+	}
+	place := jobPlace(job.ID)
+	job.KeyVersion = op.state.ring.Version()
+	job.Payload, err = op.seal(&place, plain)
+	return job, err
+}
+
+// worker carries out jobs on this node.
+type worker struct {
+	v     *Vault
+	owner storage.ID
+	woken chan struct{}
+
+	mu      sync.Mutex
+	running map[storage.ID]int // by tenant
+	total   int
+	jobs    sync.WaitGroup
+}
+
+func newWorker(v *Vault) *worker {
+	return &worker{v: v, owner: storage.ID(uuid.New()), woken: make(chan struct{}, 1), running: map[storage.ID]int{}}
+}
+
+// wake makes the loop look for jobs at once.
+func (v *Vault) wake() {
+	select {
+	case v.worker.woken <- struct{}{}:
+	default:
+	}
+}
+
+// Work carries out the jobs that are due (asynchronous runs and their
+// callbacks) and returns when none is left. The vault does so by itself every
+// Config.WorkEvery; any node may do any job.
+func (v *Vault) Work(ctx context.Context) error {
+	for {
+		started, err := v.worker.dispatch(ctx)
+		v.worker.jobs.Wait()
+		if err != nil || started == 0 {
+			return err
+		}
+	}
+}
+
+// loop works until the vault is closed, and then waits for what is running.
+func (w *worker) loop(ctx context.Context) {
+	tick := time.NewTicker(w.v.cfg.WorkEvery)
+	defer tick.Stop()
+	defer w.jobs.Wait()
+	for {
+		if _, err := w.dispatch(ctx); err != nil && ctx.Err() == nil {
+			w.v.cfg.Logger.ErrorContext(ctx, "looking for jobs failed", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		case <-w.woken:
+		}
+	}
+}
+
+// dispatch leases due jobs, one tenant after the other and each in its turn,
+// and starts them. It returns how many it started.
+func (w *worker) dispatch(ctx context.Context) (int, error) {
+	const atOnce = 100
+	started, after := 0, storage.ID{}
+	for {
+		tenants, err := w.v.store.DueTenants(ctx, w.v.now(), after, atOnce)
+		if err != nil || len(tenants) == 0 {
+			return started, err
+		}
+		for _, tenant := range tenants {
+			n, err := w.start(ctx, tenant)
+			started += n
+			if err != nil {
+				return started, err
+			}
+		}
+		after = tenants[len(tenants)-1]
+	}
+}
+
+// start leases as many jobs of a tenant as there is room for.
+func (w *worker) start(ctx context.Context, tenant storage.ID) (int, error) {
+	room := w.reserve(tenant)
+	if room == 0 {
+		return 0, nil
+	}
+	now := w.v.now()
+	jobs, err := w.v.store.LeaseJobs(ctx, storage.Lease{Tenant: tenant, Owner: w.owner, Now: now, Until: now.Add(jobLease), Limit: room})
+	w.release(tenant, room-len(jobs))
+	for i := range jobs {
+		job := jobs[i]
+		w.jobs.Go(func() {
+			defer w.v.wake() // there is room for another
+			defer w.release(tenant, 1)
+			w.run(ctx, &job)
+		})
+	}
+	return len(jobs), err
+}
+
+func (w *worker) reserve(tenant storage.ID) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	room := min(maxJobs-w.total, maxTenantJobs-w.running[tenant])
+	w.running[tenant] += room
+	w.total += room
+	return room
+}
+
+func (w *worker) release(tenant storage.ID, n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.total -= n
+	if w.running[tenant] -= n; w.running[tenant] == 0 {
+		delete(w.running, tenant)
+	}
+}
+
+// run carries out one job. Its outcome is written only while the lease is
+// ours: a node that was thought dead changes nothing.
+func (w *worker) run(ctx context.Context, job *storage.Job) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var renewing sync.WaitGroup
+	renewing.Go(func() { w.renew(ctx, cancel, *job) })
+	err := w.v.carryOut(ctx, w.owner, job)
+	cancel()
+	renewing.Wait()
+	if err != nil && !errors.Is(err, storage.ErrStale) && !errors.Is(err, context.Canceled) {
+		w.v.cfg.Logger.ErrorContext(ctx, "a job failed and is tried again later", "tenant", uuid.UUID(job.Tenant), "job", uuid.UUID(job.ID), "error", err)
+	}
+}
+
+// renew keeps the lease while the job runs. When it is lost, the run is
+// stopped: another node has it.
+func (w *worker) renew(ctx context.Context, stop context.CancelFunc, job storage.Job) {
+	tick := time.NewTicker(jobRenewEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		ch := &storage.Change{Tenant: job.Tenant, Now: w.v.now(), UpdateJobs: []storage.JobUpdate{
+			{Owner: w.owner, Job: job, Until: w.v.now().Add(jobLease)},
+		}}
+		if err := w.v.store.Write(ctx, ch); errors.Is(err, storage.ErrStale) {
+			stop()
+			return
+		}
+	}
+}

@@ -1,0 +1,298 @@
+package vault_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/vaulttest"
+)
+
+// Each operation leaves one entry for each entity that it touched.
+func TestOneEntryForEachEntity(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	app := v.Private.ApplicationID()
+	step := func(name string, do func(), want ...string) {
+		t.Helper()
+		v.Clock.Advance(time.Second)
+		do()
+		var got []string
+		for _, e := range entries(t, v, vault.ListLogsParams{StartDate: v.Clock.Now()}) {
+			got = append(got, fmt.Sprintf("%s %s %s: %s", e.Operation, e.EntityType, e.EntityID, e.Message))
+			if e.ActorID == nil || *e.ActorID != app || e.ActorType != "application" || e.TenantID != v.Acme.ID {
+				t.Errorf("%s: actor %v, a %s, of tenant %s", name, e.ActorID, e.ActorType, e.TenantID)
+			}
+		}
+		slices.Sort(got)
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s leaves %q, want %q", name, got, want)
+		}
+	}
+	c := v.Private
+	step("create", func() {
+		create(t, c, vault.TokenParams{ID: "tok", Type: vault.Generic, Data: "s3cr3t", SearchIndexes: []string{"{{ data }}"}})
+	},
+		"create token tok: Token created")
+	step("tokenize", func() {
+		tokenize(t, c, `[{"id":"card","type":"card","data":{"number":"4242424242424242"}},{"id":"ssn","type":"social_security_number","data":"536-22-8726"}]`)
+	}, "create card card: Token created", "create social_security_number ssn: Token created")
+	step("get", func() { get(t, c, "card") }, "read card card: Token read")
+	step("update", func() { update(t, c, "tok", `{"metadata":{"a":"b"}}`) }, "update token tok: Token updated")
+	step("list", func() { list(t, c, vault.ListTokensParams{}) },
+		"read token tok: Token read", "read card card: Token read", "read social_security_number ssn: Token read")
+	step("a page of a list", func() { list(t, c, vault.ListTokensParams{PageParams: vault.PageParams{Size: 1}}) }, "read social_security_number ssn: Token read")
+	step("an empty list", func() { list(t, c, vault.ListTokensParams{IDs: []string{"none"}}) })
+	step("search", func() { _, _ = c.SearchTokens(t.Context(), vault.SearchTokensParams{Query: "data:s3cr3t"}) }, "read token tok: Token read")
+	step("detokenize", func() { detokenize(t, c, `["{{ tok }}","{{ tok | last4 }}","{{ card }}"]`) }, "use token tok: Token used", "use card card: Token used")
+	step("detokenize nothing", func() { detokenize(t, c, `["x"]`) })
+	step("refused operations", func() {
+		_, _ = c.GetToken(t.Context(), "none")
+		_, _ = c.CreateToken(t.Context(), vault.TokenParams{Type: vault.Generic})
+		_, _ = c.ListLogs(t.Context(), vault.ListLogsParams{})
+		_ = c.DeleteToken(t.Context(), "none")
+	})
+	step("duplicate", func() { create(t, c, dedup("s3cr3t")) }, "read token tok: Token read")
+	step("delete", func() { _ = c.DeleteToken(t.Context(), "tok") }, "delete token tok: Token deleted")
+	step("own application", func() { _, _ = c.OwnApplication(t.Context()) }, "read application "+app.String()+": Application read")
+}
+
+func TestEntriesOfAdministration(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	c := v.Management
+	app, err := c.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.Public, Permissions: []string{"token:create"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range []error{
+		second(c.GetApplication(t.Context(), app.ID)), second(c.PatchApplication(t.Context(), app.ID, vault.JSON(`{"name":"y"}`))),
+		second(c.RegenerateKey(t.Context(), app.ID)), c.DeleteApplication(t.Context(), app.ID),
+		second(c.GetTenant(t.Context())), second(c.UpdateTenant(t.Context(), vault.TenantParams{Name: "New"})),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	same(t, "application", operations(t, v, app.ID.String()), []string{"create", "read", "update", "update", "delete"})
+	same(t, "tenant", operations(t, v, v.Acme.ID.String()), []string{"create", "read", "update"})
+	session(t, v, vault.Grant{Permissions: everything})
+	var got []string
+	for _, e := range entries(t, v, vault.ListLogsParams{EntityType: "session"}) {
+		got = append(got, e.Operation+": "+e.Message)
+	}
+	same(t, "session", got, []string{"create: Session created", "authorize: Session authorized"})
+	v.Clock.Advance(3 * time.Minute)
+	if _, err := v.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	last := entries(t, v, vault.ListLogsParams{EntityType: "session"})[2]
+	same(t, "message", last.Message, "Session expired")
+	if last.ActorID != nil || last.ActorType != "" {
+		t.Errorf("the sweep has an actor: %v %s", last.ActorID, last.ActorType)
+	}
+}
+
+// The embedding program may act for one of its users, as the tenant or with a
+// key.
+func TestUserActor(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	user := uuid.New()
+	for name, c := range map[string]*vault.Client{"tenant": v.Tenant.AsUser(user), "application": v.Private.AsUser(user)} {
+		tok := create(t, c, vault.TokenParams{ID: name, Type: vault.Generic, Data: "x"})
+		same(t, name+": creator", tok.CreatedBy, &user)
+		get(t, c, name)
+		for _, e := range entries(t, v, vault.ListLogsParams{EntityID: name}) {
+			if e.ActorID == nil || *e.ActorID != user || e.ActorType != "user" {
+				t.Errorf("%s: actor %v, a %s", name, e.ActorID, e.ActorType)
+			}
+		}
+	}
+	_, err := v.Public.AsUser(user).GetToken(t.Context(), "tenant")
+	wantError(t, "a user of an application without the right", err, vault.ErrForbidden)
+	create(t, v.Tenant, vault.TokenParams{ID: "by-tenant", Type: vault.Generic, Data: "x"})
+	if e := entries(t, v, vault.ListLogsParams{EntityID: "by-tenant"})[0]; e.ActorID != nil || e.ActorType != "" {
+		t.Errorf("the tenant itself is the actor %v, a %s", e.ActorID, e.ActorType)
+	}
+}
+
+func TestLogFilters(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	var times []time.Time
+	for i := range 5 {
+		v.Clock.Advance(time.Minute)
+		times = append(times, v.Clock.Now())
+		create(t, v.Tenant, vault.TokenParams{ID: fmt.Sprintf("tok%d", i), Type: vault.Generic, Data: "x"})
+	}
+	create(t, v.Tenant, vault.TokenParams{ID: "card", Type: vault.Card, Data: vault.CardData{Number: visa}})
+	for name, tt := range map[string]struct {
+		p    vault.ListLogsParams
+		want []string
+	}{
+		"type":                 {vault.ListLogsParams{EntityType: "card"}, []string{"card"}},
+		"id":                   {vault.ListLogsParams{EntityID: "tok3"}, []string{"tok3"}},
+		"id of another type":   {vault.ListLogsParams{EntityType: "card", EntityID: "tok3"}, nil},
+		"start is included":    {vault.ListLogsParams{EntityType: "token", StartDate: times[3]}, []string{"tok4", "tok3"}},
+		"end is not":           {vault.ListLogsParams{EntityType: "token", EndDate: times[1]}, []string{"tok0"}},
+		"both":                 {vault.ListLogsParams{EntityType: "token", StartDate: times[1], EndDate: times[3]}, []string{"tok2", "tok1"}},
+		"just after the start": {vault.ListLogsParams{EntityType: "token", StartDate: times[3].Add(time.Microsecond)}, []string{"tok4"}},
+	} {
+		page, err := v.Management.ListLogs(t.Context(), tt.p)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		var got []string
+		for _, e := range page.Data {
+			got = append(got, e.EntityID)
+		}
+		same(t, name, got, tt.want)
+		same(t, name+": total", page.Pagination.TotalItems, len(tt.want))
+	}
+	page, err := v.Management.ListLogs(t.Context(), vault.ListLogsParams{EntityType: "token", PageParams: vault.PageParams{Page: 2, Size: 2}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "second page", []string{page.Data[0].EntityID, page.Data[1].EntityID}, []string{"tok2", "tok1"})
+	same(t, "pagination", page.Pagination, vault.Pagination{TotalItems: 5, PageNumber: 2, PageSize: 2, TotalPages: 3})
+	_, err = v.Management.ListLogs(t.Context(), vault.ListLogsParams{EntityID: "a\x00"})
+	wantFields(t, "NUL", err, "entity_id")
+	_, other := v.NewTenant(t, "Other")
+	theirs, err := other.ListLogs(t.Context(), vault.ListLogsParams{})
+	if err != nil || theirs.Pagination.TotalItems != 1 {
+		t.Errorf("another tenant sees %d entries (%v)", theirs.Pagination.TotalItems, err)
+	}
+}
+
+func TestEntityTypes(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	got, err := v.Management.ListEntityTypes(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "entity types", got, []vault.EntityType{
+		{DisplayName: "Application", Value: "application"}, {DisplayName: "Bank", Value: "bank"}, {DisplayName: "Card", Value: "card"},
+		{DisplayName: "Card Number", Value: "card_number"}, {DisplayName: "Employer ID Number", Value: "employer_id_number"},
+		{DisplayName: "Proxy", Value: "proxy"}, {DisplayName: "Reactor", Value: "reactor"}, {DisplayName: "Session", Value: "session"},
+		{DisplayName: "Social Security Number", Value: "social_security_number"}, {DisplayName: "Tenant", Value: "tenant"}, {DisplayName: "Token", Value: "token"},
+		{DisplayName: "US Bank Account Number", Value: "us_bank_account_number"}, {DisplayName: "US Bank Routing Number", Value: "us_bank_routing_number"},
+	})
+}
+
+// Nobody sees a value that the log does not know of: when the entry cannot be
+// written, the read fails.
+func TestReadFailsWithoutItsEntry(t *testing.T) {
+	t.Parallel()
+	v, store := spied(t)
+	create(t, v.Tenant, vault.TokenParams{ID: "tok", Type: vault.Generic, Data: "s3cr3t", SearchIndexes: []string{"{{ data }}"}})
+	reads := map[string]func() (any, error){
+		"get": func() (any, error) { return nilOr(v.Private.GetToken(t.Context(), "tok")) },
+		"detokenize": func() (any, error) {
+			out, err := v.Private.Detokenize(t.Context(), vault.JSON(`"{{ tok }}"`))
+			return orNil(out), err
+		},
+		"all": func() (any, error) { return firstOf(v.Private, t) },
+		"list": func() (any, error) {
+			page, err := v.Private.ListTokens(t.Context(), vault.ListTokensParams{})
+			return dataOf(page, err)
+		},
+		"search": func() (any, error) {
+			page, err := v.Private.SearchTokens(t.Context(), vault.SearchTokensParams{Query: "data:s3cr3t"})
+			return dataOf(page, err)
+		},
+	}
+	for name, read := range reads {
+		store.before = func(call string, ch *storage.Change) error {
+			if call == "Write" && ch.Relaxed {
+				return errDown
+			}
+			return nil
+		}
+		seen, err := read()
+		wantError(t, name, err, errDown)
+		if seen != nil {
+			t.Errorf("%s gives a value without a log entry: %v", name, seen)
+		}
+		store.before = nil
+		if seen, err := read(); err != nil || seen == nil {
+			t.Errorf("%s: %v %v", name, seen, err)
+		}
+	}
+}
+
+func nilOr[T any](v *T, err error) (any, error) {
+	if v == nil {
+		return nil, err
+	}
+	return v, err
+}
+
+func orNil(j vault.JSON) any {
+	if j == nil {
+		return nil
+	}
+	return string(j)
+}
+
+func dataOf(page *vault.Page[vault.Token], err error) (any, error) {
+	if page == nil || len(page.Data) == 0 {
+		return nil, err
+	}
+	return string(page.Data[0].Data), err
+}
+
+func firstOf(c *vault.Client, t *testing.T) (any, error) {
+	for tok, err := range c.AllTokens(t.Context(), vault.ListTokensParams{}) {
+		return nilOr(tok, err)
+	}
+	return nil, nil
+}
+
+// Entries of reads may be relaxed, unless the configuration is strict; those of
+// changes never are.
+func TestStrictReadLogs(t *testing.T) {
+	t.Parallel()
+	for _, strict := range []bool{false, true} {
+		v, store := spiedWith(t, &vault.Config{StrictReadLogs: strict})
+		relaxed := map[bool]int{}
+		store.before = func(call string, ch *storage.Change) error {
+			if call == "Write" {
+				relaxed[ch.Relaxed]++
+			}
+			return nil
+		}
+		tok := create(t, v.Tenant, vault.TokenParams{Type: vault.Generic, Data: "x"})
+		get(t, v.Tenant, tok.ID)
+		want := map[bool]int{false: 1, true: 1}
+		if strict {
+			want = map[bool]int{false: 2}
+		}
+		same(t, fmt.Sprintf("relaxed writes, strict %v", strict), relaxed, want)
+	}
+}
+
+// No entry of any operation holds a value.
+func TestLogHoldsNoData(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	tok := create(t, v.Private, vault.TokenParams{Type: vault.Card, Data: vault.CardData{Number: visa, CVC: "987"}, Metadata: map[string]string{"k": "m3tadata"}})
+	update(t, v.Private, tok.ID, `{"data":{"number":"`+mastercard+`"}}`)
+	detokenize(t, v.Private, `"{{ `+tok.ID+` }}"`)
+	for _, e := range entries(t, v, vault.ListLogsParams{}) {
+		for _, secret := range []string{visa, mastercard, "987", "4242", "m3tadata"} {
+			if text := fmt.Sprint(e.Message, e.EntityType, e.Operation); strings.Contains(text, secret) {
+				t.Errorf("an entry holds data: %s", text)
+			}
+		}
+	}
+}

@@ -1,0 +1,359 @@
+package vault_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/vaulttest"
+)
+
+// creating returns work that creates a token and counts its runs.
+func creating(runs *atomic.Int32, p vault.TokenParams) func(context.Context, *vault.Client) (vault.Answer, error) {
+	return func(ctx context.Context, c *vault.Client) (vault.Answer, error) {
+		runs.Add(1)
+		tok, err := c.CreateToken(ctx, p)
+		if err != nil {
+			return vault.Answer{}, err
+		}
+		return vault.Answer{Status: 201, Header: map[string]string{"Location": tok.ID}, Body: []byte(`{"n":1}`)}, nil
+	}
+}
+
+var generic = vault.TokenParams{Type: vault.Generic, Data: "x"}
+
+// leases are the two ways of doing something once.
+var leases = map[string]time.Duration{"held": 0, "leased": time.Minute}
+
+func TestOnceReplays(t *testing.T) {
+	t.Parallel()
+	for name, lease := range leases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v := vaulttest.New(t)
+			var runs atomic.Int32
+			key := vault.OnceKey{Scope: "POST /tokens", Key: "abc", Lease: lease}
+			first, replayed, err := v.Private.Once(t.Context(), key, creating(&runs, generic))
+			if err != nil || replayed {
+				t.Fatalf("the first: replayed %v, %v", replayed, err)
+			}
+			v.Clock.Advance(24*time.Hour - time.Microsecond)
+			second, replayed, err := v.Private.Once(t.Context(), key, creating(&runs, generic))
+			if err != nil || !replayed {
+				t.Fatalf("the second: replayed %v, %v", replayed, err)
+			}
+			same(t, "answer", second, first)
+			same(t, "runs", runs.Load(), 1)
+			_, total := list(t, v.Tenant, vault.ListTokensParams{})
+			same(t, "tokens", total, 1)
+			v.Clock.Advance(time.Microsecond)
+			third, replayed, err := v.Private.Once(t.Context(), key, creating(&runs, generic))
+			if err != nil || replayed || third.Header["Location"] == first.Header["Location"] {
+				t.Errorf("after 24 hours: replayed %v, %v", replayed, err)
+			}
+		})
+	}
+}
+
+func TestOnceKeepsAnyAnswer(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	for i, want := range []vault.Answer{{}, {Status: 204}, {Status: 200, Body: []byte{0, 255, '"'}}, {Status: 201, Header: map[string]string{"A": "b"}, Body: []byte("x")}} {
+		for range 2 {
+			got, _, err := v.Private.Once(t.Context(), vault.OnceKey{Key: fmt.Sprint(i)}, func(context.Context, *vault.Client) (vault.Answer, error) { return want, nil })
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("answer (-want +got):\n%s", diff)
+			}
+		}
+	}
+}
+
+// The same key under another scope, actor or tenant is another request.
+func TestOnceScope(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	_, other := v.NewTenant(t, "Other")
+	session1, session2 := session(t, v, vault.Grant{Permissions: everything}), session(t, v, vault.Grant{Permissions: everything})
+	var runs atomic.Int32
+	for name, tt := range map[string]struct {
+		c          *vault.Client
+		scope, key string
+	}{
+		"first": {v.Private, "POST /tokens", "abc"}, "another method": {v.Private, "PUT /tokens", "abc"}, "another path": {v.Private, "POST /tokenize", "abc"},
+		"another key": {v.Private, "POST /tokens", "ABC"}, "another application": {v.Public, "POST /tokens", "abc"}, "another tenant": {other, "POST /tokens", "abc"},
+		"the tenant itself": {v.Tenant, "POST /tokens", "abc"}, "a session": {session1, "POST /tokens", "abc"}, "another session": {session2, "POST /tokens", "abc"},
+	} {
+		before := runs.Load()
+		for want := range 2 {
+			_, replayed, err := tt.c.Once(t.Context(), vault.OnceKey{Scope: tt.scope, Key: tt.key}, creating(&runs, generic))
+			if err != nil || replayed != (want == 1) {
+				t.Errorf("%s, attempt %d: replayed %v, %v", name, want+1, replayed, err)
+			}
+		}
+		same(t, name+": runs", runs.Load()-before, 1)
+	}
+}
+
+func TestOnceKeyIsPrintable(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	var runs atomic.Int32
+	for _, key := range []string{"", strings.Repeat("x", 256), "a\nb", "a\x00", "\x7f", "a\tb", "\xff"} {
+		_, _, err := v.Private.Once(t.Context(), vault.OnceKey{Key: key}, creating(&runs, generic))
+		wantFields(t, key, err, "idempotency_key")
+	}
+	same(t, "runs", runs.Load(), 0)
+	for _, key := range []string{"x", strings.Repeat("x", 255), " !~", `"'{}`} {
+		if _, _, err := v.Private.Once(t.Context(), vault.OnceKey{Key: key}, creating(&runs, generic)); err != nil {
+			t.Errorf("%q: %v", key, err)
+		}
+	}
+}
+
+// A failure leaves nothing, its claim included, and the next try is new.
+func TestOnceFailureStoresNothing(t *testing.T) {
+	t.Parallel()
+	for name, lease := range leases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v := vaulttest.New(t)
+			var runs atomic.Int32
+			key := vault.OnceKey{Key: "abc", Lease: lease}
+			failure := errors.New("failed late")
+			_, replayed, err := v.Private.Once(t.Context(), key, func(ctx context.Context, c *vault.Client) (vault.Answer, error) {
+				answer, err := creating(&runs, generic)(ctx, c)
+				if err != nil {
+					t.Error(err)
+				}
+				return answer, failure
+			})
+			if !errors.Is(err, failure) || replayed {
+				t.Fatalf("replayed %v, %v", replayed, err)
+			}
+			found, total := list(t, v.Tenant, vault.ListTokensParams{})
+			if total != 0 {
+				t.Errorf("the failure left tokens: %v", found)
+			}
+			same(t, "log entries of tokens", len(entries(t, v, vault.ListLogsParams{EntityType: "token"})), 0)
+			if _, replayed, err := v.Private.Once(t.Context(), key, creating(&runs, generic)); err != nil || replayed {
+				t.Errorf("the next try: replayed %v, %v", replayed, err)
+			}
+			same(t, "runs", runs.Load(), 2)
+		})
+	}
+}
+
+// While a request is under way, others with its key are told so.
+func TestOnceInProgress(t *testing.T) {
+	t.Parallel()
+	for name, lease := range leases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v := vaulttest.New(t)
+			var runs atomic.Int32
+			key := vault.OnceKey{Key: "abc", Lease: lease}
+			_, _, err := v.Private.Once(t.Context(), key, func(ctx context.Context, c *vault.Client) (vault.Answer, error) {
+				_, _, err := v.Private.Once(ctx, key, creating(&runs, generic))
+				wantError(t, "within", err, vault.ErrConflict)
+				if _, _, err := v.Private.Once(ctx, vault.OnceKey{Key: "other"}, creating(&runs, generic)); err != nil {
+					t.Errorf("another key within: %v", err)
+				}
+				return vault.Answer{}, nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			same(t, "runs", runs.Load(), 1)
+		})
+	}
+}
+
+// On several nodes at once, the work counts once, whoever does it.
+func TestOnceAcrossNodes(t *testing.T) {
+	t.Parallel()
+	for name, lease := range leases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			vaults, _ := nodes(t, 2)
+			tenant := tenantOf(t, vaults[0])
+			var runs atomic.Int32
+			var wg sync.WaitGroup
+			locations := make([]string, 8)
+			for i := range locations {
+				wg.Go(func() {
+					a, _, err := vaults[i%2].Tenant(tenant.TenantID()).Once(t.Context(), vault.OnceKey{Key: "abc", Lease: lease}, creating(&runs, generic))
+					if err != nil && !errors.Is(err, vault.ErrConflict) {
+						t.Error(err)
+					}
+					locations[i] = a.Header["Location"]
+				})
+			}
+			wg.Wait()
+			found, total := list(t, tenant, vault.ListTokensParams{})
+			if total != 1 {
+				t.Fatalf("%d tokens are stored, want 1", total)
+			}
+			for _, l := range locations {
+				if l != "" && l != found[0] {
+					t.Errorf("an answer names %s, stored is %s", l, found[0])
+				}
+			}
+			if lease > 0 && runs.Load() != 1 {
+				t.Errorf("work with effects outside ran %d times", runs.Load())
+			}
+		})
+	}
+}
+
+// A claim of a node that died is released when its lease ends, and the late
+// finish of that node counts for nothing.
+func TestOnceLeaseExpires(t *testing.T) {
+	t.Parallel()
+	vaults, clock := nodes(t, 2)
+	tenant := tenantOf(t, vaults[0])
+	there := vaults[1].Tenant(tenant.TenantID())
+	key := vault.OnceKey{Key: "abc", Lease: time.Minute}
+	var runs atomic.Int32
+	_, _, err := tenant.Once(t.Context(), key, func(ctx context.Context, c *vault.Client) (vault.Answer, error) {
+		clock.Advance(time.Minute - time.Microsecond)
+		_, _, err := there.Once(ctx, key, creating(&runs, generic))
+		wantError(t, "while the lease runs", err, vault.ErrConflict)
+		clock.Advance(time.Microsecond)
+		if _, replayed, err := there.Once(ctx, key, creating(&runs, generic)); err != nil || replayed {
+			t.Errorf("after the lease: replayed %v, %v", replayed, err)
+		}
+		return creating(&runs, vault.TokenParams{ID: "late", Type: vault.Generic, Data: "x"})(ctx, c)
+	})
+	wantError(t, "the node that was too slow", err, vault.ErrConflict)
+	_, err = tenant.GetToken(t.Context(), "late")
+	wantError(t, "what it wanted to write", err, vault.ErrNotFound)
+	_, replayed, err := tenant.Once(t.Context(), key, creating(&runs, generic))
+	if err != nil || !replayed {
+		t.Errorf("later: replayed %v, %v", replayed, err)
+	}
+	same(t, "runs", runs.Load(), 2)
+}
+
+// Changes, log entries, claim and answer are one change.
+func TestOnceIsAtomic(t *testing.T) {
+	t.Parallel()
+	for name, lease := range leases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v, store := spied(t)
+			var changes []*storage.Change
+			store.before = func(call string, ch *storage.Change) error {
+				if call == "Write" {
+					changes = append(changes, ch)
+				}
+				return nil
+			}
+			_, _, err := v.Private.Once(t.Context(), vault.OnceKey{Key: "abc", Lease: lease}, func(ctx context.Context, c *vault.Client) (vault.Answer, error) {
+				create(t, c, vault.TokenParams{ID: "one", Type: vault.Generic, Data: "x"})
+				create(t, c, vault.TokenParams{ID: "two", Type: vault.Generic, Data: "x"})
+				_, err := c.GetToken(ctx, "one")
+				wantError(t, "a held write", err, vault.ErrNotFound)
+				return vault.Answer{Body: []byte("s3cr3t")}, nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			last := changes[len(changes)-1]
+			if len(last.InsertTokens) != 2 || len(last.Logs) != 2 || last.Claim == nil || last.Claim.Answer == nil {
+				t.Errorf("the change holds %d tokens and %d entries, and a claim: %v", len(last.InsertTokens), len(last.Logs), last.Claim != nil)
+			}
+			if strings.Contains(string(last.Claim.Answer), "s3cr3t") {
+				t.Error("the answer is stored in clear")
+			}
+			if want := map[string]int{"held": 1, "leased": 2}[name]; len(changes) != want {
+				t.Errorf("%d changes, want %d", len(changes), want)
+			}
+
+			store.before = func(call string, ch *storage.Change) error {
+				if call == "Write" && len(ch.InsertTokens) > 0 {
+					return errDown
+				}
+				return nil
+			}
+			var runs atomic.Int32
+			key := vault.OnceKey{Key: "xyz", Lease: lease}
+			_, _, err = v.Private.Once(t.Context(), key, creating(&runs, generic))
+			wantError(t, "when the database fails", err, errDown)
+			store.before = nil
+			if _, replayed, err := v.Private.Once(t.Context(), key, creating(&runs, generic)); err != nil || replayed {
+				t.Errorf("when it is back: replayed %v, %v", replayed, err)
+			}
+		})
+	}
+}
+
+// Values that work with effects outside has read are in the log at once, also
+// when it fails afterwards.
+func TestOnceLogsUsesOfFailedWork(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	create(t, v.Tenant, vault.TokenParams{ID: "tok", Type: vault.Generic, Data: "x"})
+	_, _, err := v.Private.Once(t.Context(), vault.OnceKey{Key: "abc", Lease: time.Minute}, func(ctx context.Context, c *vault.Client) (vault.Answer, error) {
+		detokenize(t, c, `"{{ tok }}"`)
+		same(t, "log during the work", operations(t, v, "tok"), []string{"create", "use"})
+		return vault.Answer{}, errDown
+	})
+	wantError(t, "the work", err, errDown)
+	same(t, "log after the work", operations(t, v, "tok"), []string{"create", "use"})
+}
+
+// When others change what the work has read, it runs again.
+func TestOnceRunsAgainAfterAConflict(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	create(t, v.Tenant, vault.TokenParams{ID: "tok", Type: vault.Generic, Data: map[string]int{"a": 1}})
+	runs := 0
+	_, _, err := v.Private.Once(t.Context(), vault.OnceKey{Key: "abc"}, func(ctx context.Context, c *vault.Client) (vault.Answer, error) {
+		_, err := c.UpdateToken(ctx, "tok", vault.JSON(`{"data":{"c":3}}`))
+		if runs++; runs == 1 {
+			update(t, v.Tenant, "tok", `{"data":{"b":2}}`)
+		}
+		return vault.Answer{}, err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "runs", runs, 2)
+	wantData(t, "data", get(t, v.Tenant, "tok").Data, `{"a":1,"b":2,"c":3}`)
+	_, _, err = v.Private.Once(t.Context(), vault.OnceKey{Key: "taken"}, func(ctx context.Context, c *vault.Client) (vault.Answer, error) {
+		return vault.Answer{}, second(c.CreateToken(ctx, vault.TokenParams{ID: "tok", Type: vault.Generic, Data: "x"}))
+	})
+	wantError(t, "a taken id", err, vault.ErrConflict)
+}
+
+// A revoked key gets no stored answer.
+func TestOnceAuthenticatesBeforeItReplays(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	var runs atomic.Int32
+	key := vault.OnceKey{Key: "abc"}
+	if _, _, err := v.Private.Once(t.Context(), key, creating(&runs, generic)); err != nil {
+		t.Fatal(err)
+	}
+	if err := v.Tenant.DeleteApplication(t.Context(), v.Private.ApplicationID()); err != nil {
+		t.Fatal(err)
+	}
+	_, replayed, err := v.Private.Once(t.Context(), key, creating(&runs, generic))
+	wantError(t, "a revoked key", err, vault.ErrUnauthenticated)
+	if replayed {
+		t.Error("the answer was replayed")
+	}
+}

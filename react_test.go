@@ -1,0 +1,381 @@
+package vault_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	webhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/vaulttest"
+)
+
+// goRuntime runs a Go function in place of code, so that these tests are about
+// what happens around it.
+type goRuntime func(ctx context.Context, input map[string]any, host vault.Host) (any, error)
+
+func (goRuntime) Check(_ context.Context, p vault.Program) error {
+	if p.Source == "broken" {
+		return vault.ErrCode
+	}
+	return nil
+}
+
+func (run goRuntime) Run(ctx context.Context, _ vault.Program, input json.RawMessage, host vault.Host) (json.RawMessage, error) {
+	var in map[string]any
+	if err := json.Unmarshal(input, &in); err != nil {
+		return nil, err
+	}
+	out, err := run(ctx, in, host)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(out)
+}
+
+func (goRuntime) Close() error { return nil }
+
+// reactWorld is a vault with one reactor.
+type reactWorld struct {
+	*vaulttest.Vault
+	reactor *vault.Reactor
+}
+
+func newReactWorld(t *testing.T, run goRuntime) *reactWorld {
+	t.Helper()
+	v := vaulttest.Open(t, ":memory:", &vault.Config{Runtime: run, Egress: vault.EgressPolicy{AllowHTTP: true, AllowPrivate: true}})
+	private, err := v.Private.OwnApplication(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := v.Management.CreateReactor(t.Context(), vault.ReactorParams{
+		Name: "charge", Code: "code", Configuration: map[string]string{"KEY": "sk"}, Application: &vault.ApplicationRef{ID: private.ID},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &reactWorld{v, r}
+}
+
+func TestReactGivesDetokenizedArgsAndReturnsRawAndTokens(t *testing.T) {
+	t.Parallel()
+	var got map[string]any
+	w := newReactWorld(t, func(_ context.Context, in map[string]any, _ vault.Host) (any, error) {
+		got = in
+		return map[string]any{"raw": map[string]any{"ok": true}, "tokenize": map[string]any{"receipt": "r-1"}}, nil
+	})
+	card, err := w.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.Card, Data: vault.CardData{Number: "4242424242424242", CVC: "123"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := w.Private.React(t.Context(), w.reactor.ID, vault.ReactParams{Args: map[string]any{"card": "{{ " + card.ID + " }}", "amount": 5}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{
+		"args":          map[string]any{"card": map[string]any{"number": "4242424242424242", "cvc": "123"}, "amount": 5.0},
+		"configuration": map[string]any{"KEY": "sk"}, "application": true,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("input (-want +got):\n%s", diff)
+	}
+	if string(out.Raw) != `{"ok":true}` {
+		t.Errorf("raw = %s", out.Raw)
+	}
+	var tokens struct{ Receipt string }
+	if err := out.Tokens.Decode(&tokens); err != nil {
+		t.Fatal(err)
+	}
+	back, err := w.Private.Detokenize(t.Context(), "{{"+tokens.Receipt+"}}")
+	if err != nil || string(back) != `"r-1"` {
+		t.Errorf("tokenized result = %s, %v", back, err)
+	}
+}
+
+func TestReactRefusesBadRequests(t *testing.T) {
+	t.Parallel()
+	w := newReactWorld(t, func(context.Context, map[string]any, vault.Host) (any, error) { return nil, nil })
+	text, err := w.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.Generic, Data: "text"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const url = "https://example.com/hook"
+	for name, tc := range map[string]struct {
+		p    vault.ReactParams
+		path string
+	}{
+		"unknown token":             {vault.ReactParams{Args: map[string]string{"x": "{{ nobody }}"}}, "args"},
+		"unknown token, later":      {vault.ReactParams{Args: map[string]string{"x": "{{ nobody }}"}, CallbackURL: url}, "args"},
+		"bad expression":            {vault.ReactParams{Args: map[string]string{"x": "{{ a | nope }}"}}, "args.x"},
+		"args of text":              {vault.ReactParams{Args: "{{ " + text.ID + " }}"}, "args"},
+		"args of a number":          {vault.ReactParams{Args: 5}, "args"},
+		"timeout without callback":  {vault.ReactParams{Timeout: 20 * time.Second}, "timeout_ms"},
+		"timeout too short":         {vault.ReactParams{Timeout: 9 * time.Second, CallbackURL: url}, "timeout_ms"},
+		"timeout too long":          {vault.ReactParams{Timeout: 211 * time.Second, CallbackURL: url}, "timeout_ms"},
+		"callback that is no URL":   {vault.ReactParams{CallbackURL: "nowhere"}, "callback_url"},
+		"callback with credentials": {vault.ReactParams{CallbackURL: "https://u:p@example.com/"}, "callback_url"},
+	} {
+		_, err := w.Private.React(t.Context(), w.reactor.ID, tc.p)
+		var bad *vault.InvalidError
+		if !errors.As(err, &bad) || len(bad.Fields[tc.path]) == 0 {
+			t.Errorf("%s: %v, want an error at %s", name, err, tc.path)
+		}
+	}
+	if _, err := w.Public.React(t.Context(), w.reactor.ID, vault.ReactParams{}); !errors.Is(err, vault.ErrForbidden) {
+		t.Errorf("without token:use: %v, want ErrForbidden", err)
+	}
+}
+
+func TestReactorClientActsAsItsApplication(t *testing.T) {
+	t.Parallel()
+	w := newReactWorld(t, func(ctx context.Context, in map[string]any, host vault.Host) (any, error) {
+		if _, err := host.Call(ctx, "reactors.list", nil); err == nil {
+			return nil, errors.New("an unknown operation must fail")
+		}
+		tok, err := host.Call(ctx, "tokens.create", json.RawMessage(`{"type":"token","data":"made by code"}`))
+		return map[string]any{"raw": tok}, err
+	})
+	out, err := w.Private.React(t.Context(), w.reactor.ID, vault.ReactParams{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var made vault.Token
+	if err := out.Raw.Decode(&made); err != nil {
+		t.Fatal(err)
+	}
+	if made.CreatedBy == nil || *made.CreatedBy != w.reactor.Application.ID {
+		t.Errorf("created_by = %v, want the reactor's application", made.CreatedBy)
+	}
+}
+
+// receiver is a server that takes callbacks.
+type receiver struct {
+	*httptest.Server
+	mu     sync.Mutex
+	status int
+	got    []*http.Request
+	bodies [][]byte
+}
+
+func newReceiver(t *testing.T) *receiver {
+	t.Helper()
+	r := &receiver{status: http.StatusOK}
+	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		body, _ := io.ReadAll(req.Body)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.got, r.bodies = append(r.got, req), append(r.bodies, body)
+		w.WriteHeader(r.status)
+	}))
+	t.Cleanup(r.Close)
+	return r
+}
+
+func (r *receiver) answer(status int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.status = status
+}
+
+func (r *receiver) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.got)
+}
+
+func TestAsynchronousRunIsDeliveredSigned(t *testing.T) {
+	t.Parallel()
+	w := newReactWorld(t, func(_ context.Context, in map[string]any, _ vault.Host) (any, error) {
+		return map[string]any{"raw": in["args"], "tokenize": "t"}, nil
+	})
+	hook := newReceiver(t)
+	tok, err := w.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.Generic, Data: "value"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := w.Private.React(t.Context(), w.reactor.ID, vault.ReactParams{Args: map[string]string{"x": "{{ " + tok.ID + " }}"}, CallbackURL: hook.URL})
+	if err != nil || out != nil {
+		t.Fatalf("React = %v, %v; want nil, nil", out, err)
+	}
+	if err := w.Work(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if hook.count() != 1 {
+		t.Fatalf("%d callbacks, want 1", hook.count())
+	}
+	var result struct {
+		Raw    map[string]string
+		Tokens string
+	}
+	if err := json.Unmarshal(hook.bodies[0], &result); err != nil || result.Raw["x"] != "value" || result.Tokens == "" {
+		t.Errorf("callback body = %s, %v", hook.bodies[0], err)
+	}
+	verifier, err := webhooks.NewWebhook(w.Acme.WebhookSecret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := verifier.Verify(hook.bodies[0], hook.got[0].Header); err != nil {
+		t.Errorf("signature: %v", err)
+	}
+}
+
+func TestCallbackIsRetriedWithBackoffAndGivenUp(t *testing.T) {
+	t.Parallel()
+	w := newReactWorld(t, func(context.Context, map[string]any, vault.Host) (any, error) { return nil, nil })
+	hook := newReceiver(t)
+	hook.answer(http.StatusInternalServerError)
+	if _, err := w.Private.React(t.Context(), w.reactor.ID, vault.ReactParams{CallbackURL: hook.URL}); err != nil {
+		t.Fatal(err)
+	}
+	work := func() {
+		t.Helper()
+		if err := w.Work(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	work()
+	for i, delay := range []time.Duration{5 * time.Second, 12 * time.Second, 30 * time.Second, time.Minute,
+		3 * time.Minute, 7 * time.Minute, 15 * time.Minute, 40 * time.Minute, 90 * time.Minute} {
+		w.Clock.Advance(delay * 89 / 100)
+		work()
+		if got := hook.count(); got != i+1 {
+			t.Fatalf("%d tries before %s have passed, want %d", got, delay, i+1)
+		}
+		w.Clock.Advance(delay * 22 / 100)
+		work()
+		if got := hook.count(); got != i+2 {
+			t.Fatalf("%d tries after %s have passed, want %d", got, delay, i+2)
+		}
+	}
+	w.Clock.Advance(1000 * time.Hour)
+	work()
+	if got := hook.count(); got != 10 {
+		t.Errorf("%d tries, want 10", got)
+	}
+	first := hook.got[0].Header.Get("webhook-id")
+	for _, req := range hook.got {
+		if id := req.Header.Get("webhook-id"); id != first || id == "" {
+			t.Errorf("webhook-id %q, want it to stay %q", id, first)
+		}
+	}
+	logs, err := w.Management.ListLogs(t.Context(), vault.ListLogsParams{EntityType: "reactor"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if logs.Data[0].Message != "Reactor callback given up" {
+		t.Errorf("newest entry = %q, want that the callback was given up", logs.Data[0].Message)
+	}
+}
+
+func TestErrorOfAnAsynchronousRunIsDelivered(t *testing.T) {
+	t.Parallel()
+	w := newReactWorld(t, func(context.Context, map[string]any, vault.Host) (any, error) {
+		return nil, &vault.ScriptError{Kind: vault.ScriptThrown, Status: 402, Title: "Invalid Payment Method", Messages: map[string][]string{"error": {"declined"}}}
+	})
+	hook := newReceiver(t)
+	if _, err := w.Private.React(t.Context(), w.reactor.ID, vault.ReactParams{CallbackURL: hook.URL}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Work(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var body struct {
+		Title  string
+		Status int
+		Errors map[string][]string
+	}
+	if err := json.Unmarshal(hook.bodies[0], &body); err != nil {
+		t.Fatal(err)
+	}
+	if body.Status != 402 || body.Title != "Invalid Payment Method" || len(body.Errors["error"]) != 1 {
+		t.Errorf("callback body = %s", hook.bodies[0])
+	}
+}
+
+func TestWebhookSecretRotationKeepsTheOldOneForADay(t *testing.T) {
+	t.Parallel()
+	w := newReactWorld(t, func(context.Context, map[string]any, vault.Host) (any, error) { return nil, nil })
+	hook := newReceiver(t)
+	fresh, err := w.Tenant.RotateWebhookSecret(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if fresh.WebhookSecret == w.Acme.WebhookSecret {
+		t.Fatal("the secret is the same")
+	}
+	verifies := func(secret string) bool {
+		t.Helper()
+		if _, err := w.Private.React(t.Context(), w.reactor.ID, vault.ReactParams{CallbackURL: hook.URL}); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Work(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		verifier, err := webhooks.NewWebhook(secret)
+		if err != nil {
+			t.Fatal(err)
+		}
+		last := hook.count() - 1
+		return verifier.Verify(hook.bodies[last], hook.got[last].Header) == nil
+	}
+	if !verifies(w.Acme.WebhookSecret) || !verifies(fresh.WebhookSecret) {
+		t.Error("both secrets must verify within the day")
+	}
+	w.Clock.Advance(24 * time.Hour)
+	if verifies(w.Acme.WebhookSecret) {
+		t.Error("the old secret verifies after a day")
+	}
+	if !verifies(fresh.WebhookSecret) {
+		t.Error("the new secret does not verify")
+	}
+}
+
+func TestAnotherNodeTakesOverAfterTheLease(t *testing.T) {
+	t.Parallel()
+	stuck := make(chan struct{})
+	first := true
+	var mu sync.Mutex
+	w := newReactWorld(t, func(ctx context.Context, _ map[string]any, _ vault.Host) (any, error) {
+		mu.Lock()
+		mine := first
+		first = false
+		mu.Unlock()
+		if mine { // a node that dies: it never comes back
+			close(stuck)
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		return map[string]any{"raw": 1}, nil
+	})
+	hook := newReceiver(t)
+	if _, err := w.Private.React(t.Context(), w.reactor.ID, vault.ReactParams{CallbackURL: hook.URL}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, kill := context.WithCancel(t.Context())
+	gone := make(chan error)
+	go func() { gone <- w.Work(ctx) }()
+	<-stuck
+	kill()
+	<-gone
+	if err := w.Work(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if hook.count() != 0 {
+		t.Fatal("the job was taken before its lease had ended")
+	}
+	w.Clock.Advance(time.Minute)
+	if err := w.Work(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if hook.count() != 1 || string(hook.bodies[0]) != `{"raw":1}` {
+		t.Errorf("callbacks: %d, %s", hook.count(), hook.bodies)
+	}
+}

@@ -1,0 +1,90 @@
+package vault
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+
+	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/sqlite"
+)
+
+// hooked calls a function before a read that every scan of a rotation makes.
+type hooked struct {
+	storage.Storage
+	lists, sealed func()
+}
+
+func (h *hooked) ListTokens(ctx context.Context, f storage.TokenFilter) ([]storage.Token, int, error) {
+	if h.lists != nil {
+		h.lists()
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, 0, err
+	}
+	return h.Storage.ListTokens(ctx, f)
+}
+
+func (h *hooked) SealedUnder(ctx context.Context, tenant storage.ID, kind storage.SealedKind, version, limit int) ([]storage.Sealed, error) {
+	if h.sealed != nil {
+		h.sealed()
+	}
+	return h.Storage.SealedUnder(ctx, tenant, kind, version, limit)
+}
+
+// A rotation that others have overtaken does not destroy the key that they
+// have just retired. The horizon is set to nothing, which only this package
+// can do, so that the order of events is the test's and no time passes.
+func TestRotationDestroysOnlyItsOwnKey(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	store, err := sqlite.Open(ctx, ":memory:")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &hooked{Storage: store}
+	v, err := Open(ctx, h, NewKey(), &Config{SweepEvery: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Close()
+	v.horizon = 0
+	tenant, err := v.CreateTenant(ctx, "Acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := v.Tenant(tenant.ID)
+	tok, err := c.CreateToken(ctx, TokenParams{Type: Generic, Data: "secret"})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	var scans atomic.Int32
+	h.sealed = func() {
+		if scans.Add(1) != 4 { // the last read before the first rotation destroys
+			return
+		}
+		if err := v.RotateKeys(ctx, tenant.ID, nil); err != nil {
+			t.Errorf("the rotation that joins in: %v", err)
+		}
+		cut, cancel := context.WithCancel(ctx)
+		h.lists = cancel
+		if err := v.RotateKeys(cut, tenant.ID, nil); !errors.Is(err, context.Canceled) {
+			t.Errorf("the next rotation, cut off before its first row: %v", err)
+		}
+		h.lists = nil
+	}
+	if err := v.RotateKeys(ctx, tenant.ID, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.GetToken(ctx, tok.ID); err != nil {
+		t.Errorf("the token can no longer be read: %v", err)
+	}
+	if err := v.RotateKeys(ctx, tenant.ID, nil); err != nil {
+		t.Errorf("going on with the rotation that was cut off: %v", err)
+	}
+	if _, err := c.GetToken(ctx, tok.ID); err != nil {
+		t.Errorf("the token after it: %v", err)
+	}
+}

@@ -1,0 +1,258 @@
+package vault_test
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/vaulttest"
+)
+
+func newSession(t *testing.T, v *vaulttest.Vault) *vault.Session {
+	t.Helper()
+	s, err := v.Public.CreateSession(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestSessionHasNoAccessUntilAuthorized(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	s := newSession(t, v)
+	same(t, "expiry", s.ExpiresAt, vaulttest.Start.Add(3*time.Minute))
+	if len(s.Nonce) < 22 || strings.ContainsAny(s.Nonce, "0OIl+/=_-") {
+		t.Errorf("the nonce is not 22 or more base58 characters: %d", len(s.Nonce))
+	}
+	c := authenticated(t, v.Vault, s.SessionKey)
+	create := func() error {
+		return second(c.CreateToken(t.Context(), vault.TokenParams{Type: vault.Generic, Data: "x"}))
+	}
+	wantError(t, "before the authorization", create(), vault.ErrForbidden)
+	if err := v.Private.AuthorizeSession(t.Context(), vault.Grant{Nonce: s.Nonce, Permissions: []string{"token:create"}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := create(); err != nil {
+		t.Errorf("after it, with the same client: %v", err)
+	}
+	_, err := c.ListTokens(t.Context(), vault.ListTokensParams{})
+	wantError(t, "beyond the grant", err, vault.ErrForbidden)
+}
+
+// Sessions are created with public keys and authorized with private ones.
+func TestSessionsNeedTheRightKind(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	s := newSession(t, v)
+	authorized := session(t, v, vault.Grant{Permissions: everything})
+	for name, c := range map[string]*vault.Client{"private": v.Private, "management": v.Management, "tenant": v.Tenant, "session": authorized} {
+		_, err := c.CreateSession(t.Context())
+		wantError(t, "created by "+name, err, vault.ErrForbidden)
+	}
+	for name, c := range map[string]*vault.Client{"public": v.Public, "management": v.Management, "session": authorized} {
+		err := c.AuthorizeSession(t.Context(), vault.Grant{Nonce: s.Nonce, Permissions: []string{"token:create"}})
+		wantError(t, "authorized by "+name, err, vault.ErrForbidden)
+	}
+}
+
+func TestNonceIsForOnce(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	s := newSession(t, v)
+	g := vault.Grant{Nonce: s.Nonce, Permissions: []string{"token:create"}}
+	var wins, conflicts atomic.Int32
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			switch err := v.Private.AuthorizeSession(t.Context(), g); {
+			case err == nil:
+				wins.Add(1)
+			case errors.Is(err, vault.ErrConflict):
+				conflicts.Add(1)
+			default:
+				t.Errorf("authorize: %v", err)
+			}
+		})
+	}
+	wg.Wait()
+	same(t, "authorizations", wins.Load(), 1)
+	same(t, "conflicts", conflicts.Load(), 7)
+	g.Permissions = []string{"token:read"}
+	wantError(t, "a used nonce", v.Private.AuthorizeSession(t.Context(), g), vault.ErrConflict)
+	c := authenticated(t, v.Vault, s.SessionKey)
+	wantError(t, "what the second grant would give", c.Check(t.Context(), "token:read"), vault.ErrForbidden)
+}
+
+func TestUnknownNonces(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	s := newSession(t, v)
+	try := func(c *vault.Client, nonce string) error {
+		return c.AuthorizeSession(t.Context(), vault.Grant{Nonce: nonce, Permissions: []string{"token:create"}})
+	}
+	_, other := v.NewTenant(t, "Other")
+	for name, err := range map[string]error{
+		"made up": try(v.Private, "abcdefghijkmnopqrstuvwx"), "cut off": try(v.Private, s.Nonce[1:]),
+		"the session's key": try(v.Private, s.SessionKey), "an application's key": try(v.Private, v.PublicKey), "another tenant's": try(other, s.Nonce),
+	} {
+		wantError(t, name, err, vault.ErrNotFound)
+		wantSilent(t, err, s.Nonce, s.SessionKey, v.PublicKey)
+	}
+	v.Clock.Advance(3*time.Minute - time.Microsecond)
+	late := newSession(t, v)
+	v.Clock.Advance(time.Microsecond)
+	wantError(t, "expired", try(v.Private, s.Nonce), vault.ErrNotFound)
+	if err := v.Tenant.DeleteApplication(t.Context(), v.Public.ApplicationID()); err != nil {
+		t.Fatal(err)
+	}
+	wantError(t, "of a deleted application", try(v.Private, late.Nonce), vault.ErrNotFound)
+}
+
+func TestGrantRules(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	s := newSession(t, v)
+	for name, tt := range map[string]struct {
+		g     vault.Grant
+		field string
+	}{
+		"no nonce":              {vault.Grant{Permissions: []string{"token:create"}}, "nonce"},
+		"nothing granted":       {vault.Grant{Nonce: s.Nonce}, "permissions"},
+		"a management right":    {vault.Grant{Nonce: s.Nonce, Permissions: []string{"log:read"}}, "permissions[0]"},
+		"an unknown permission": {vault.Grant{Nonce: s.Nonce, Permissions: []string{"token:see"}}, "permissions[0]"},
+		"a bad rule":            {vault.Grant{Nonce: s.Nonce, Rules: []vault.AccessRule{rule(1, "/x", vault.Mask, "token:read")}}, "rules[0].container"},
+		"expired":               {vault.Grant{Nonce: s.Nonce, Permissions: []string{"token:create"}, ExpiresAt: ptr(vaulttest.Start)}, "expires_at"},
+	} {
+		wantFields(t, name, v.Tenant.AuthorizeSession(t.Context(), tt.g), tt.field)
+	}
+	var g vault.Grant
+	wantFields(t, "unknown fields", g.UnmarshalJSON([]byte(`{"nonce":"x","scope":"y"}`)), "scope")
+	wantFields(t, "a time without offset", g.UnmarshalJSON([]byte(`{"nonce":"x","expires_at":"2026-01-01"}`)), "expires_at")
+	if err := v.Tenant.AuthorizeSession(t.Context(), vault.Grant{Nonce: s.Nonce, Permissions: everything}); err != nil {
+		t.Errorf("the nonce after refused grants: %v", err)
+	}
+}
+
+// Nobody gives a session more than he has himself.
+func TestGrantLiesWithinTheAuthorizers(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	pci := private(t, v, rule(1, "/pci/", vault.Mask, "token:read", "token:create"), rule(2, "/pci/low/", vault.Reveal, "token:use"))
+	plain := holding(t, v, "token:read", "token:create")
+	user := holding(t, v, "token:read", "token:use")
+	for name, tt := range map[string]struct {
+		by      *vault.Client
+		g       vault.Grant
+		allowed bool
+	}{
+		"the same":                    {pci, vault.Grant{Rules: []vault.AccessRule{rule(1, "/pci/", vault.Mask, "token:read", "token:create")}}, true},
+		"narrower":                    {pci, vault.Grant{Rules: []vault.AccessRule{rule(1, "/pci/high/", vault.Redact, "token:read")}}, true},
+		"wider container":             {pci, vault.Grant{Rules: []vault.AccessRule{rule(1, "/", vault.Mask, "token:read")}}, false},
+		"plain permissions are wider": {pci, vault.Grant{Permissions: []string{"token:read"}}, false},
+		"another permission":          {pci, vault.Grant{Rules: []vault.AccessRule{rule(1, "/pci/", vault.Mask, "token:delete")}}, false},
+		"a stronger transform":        {pci, vault.Grant{Rules: []vault.AccessRule{rule(1, "/pci/", vault.Reveal, "token:read")}}, false},
+		"the best of read and use":    {pci, vault.Grant{Rules: []vault.AccessRule{rule(1, "/pci/low/", vault.Reveal, "token:read")}}, true},
+		"plain within plain":          {plain, vault.Grant{Permissions: []string{"token:create"}}, true},
+		"reveal from plain read":      {plain, vault.Grant{Rules: []vault.AccessRule{rule(1, "/x/", vault.Reveal, "token:read")}}, false},
+		"reveal from plain use":       {user, vault.Grant{Rules: []vault.AccessRule{rule(1, "/x/", vault.Reveal, "token:read")}}, true},
+		"one good and one bad":        {plain, vault.Grant{Permissions: []string{"token:create", "token:delete"}}, false},
+		"everything from the tenant":  {v.Tenant, vault.Grant{Rules: []vault.AccessRule{rule(1, "/", vault.Reveal, everything...)}}, true},
+	} {
+		s := newSession(t, v)
+		tt.g.Nonce = s.Nonce
+		err := tt.by.AuthorizeSession(t.Context(), tt.g)
+		if tt.allowed && err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if !tt.allowed {
+			wantError(t, name, err, vault.ErrForbidden)
+			wantError(t, name+": the session", authenticated(t, v.Vault, s.SessionKey).Check(t.Context(), "token:read"), vault.ErrForbidden)
+		}
+	}
+}
+
+func TestSessionExpires(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		expires *time.Time
+		life    time.Duration
+	}{
+		"by default after three minutes":      {nil, 3 * time.Minute},
+		"when its authorization says":         {ptr(vaulttest.Start.Add(time.Hour)), time.Hour},
+		"earlier when its authorization says": {ptr(vaulttest.Start.Add(time.Minute)), time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v := vaulttest.New(t)
+			s := newSession(t, v)
+			if err := v.Private.AuthorizeSession(t.Context(), vault.Grant{Nonce: s.Nonce, Permissions: []string{"token:create"}, ExpiresAt: tt.expires}); err != nil {
+				t.Fatal(err)
+			}
+			c := authenticated(t, v.Vault, s.SessionKey)
+			v.Clock.Advance(tt.life - time.Microsecond)
+			if err := c.Check(t.Context(), "token:create"); err != nil {
+				t.Errorf("just before its end: %v", err)
+			}
+			v.Clock.Advance(time.Microsecond)
+			wantError(t, "the client", c.Check(t.Context(), "token:create"), vault.ErrUnauthenticated)
+			_, err := v.Authenticate(t.Context(), s.SessionKey)
+			wantError(t, "the key", err, vault.ErrUnauthenticated)
+			if swept, err := v.Sweep(t.Context()); err != nil || swept.Sessions != 1 {
+				t.Errorf("the sweep deletes %d sessions (%v)", swept.Sessions, err)
+			}
+			_, err = v.Authenticate(t.Context(), s.SessionKey)
+			wantError(t, "the key after the sweep", err, vault.ErrUnauthenticated)
+		})
+	}
+}
+
+// Sessions end with their application.
+func TestSessionEndsWithItsApplication(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	c := session(t, v, vault.Grant{Permissions: everything})
+	pending := newSession(t, v)
+	if err := v.Tenant.DeleteApplication(t.Context(), v.Public.ApplicationID()); err != nil {
+		t.Fatal(err)
+	}
+	wantError(t, "the client", c.Check(t.Context(), "token:create"), vault.ErrUnauthenticated)
+	_, err := v.Authenticate(t.Context(), pending.SessionKey)
+	wantError(t, "a session that waits", err, vault.ErrUnauthenticated)
+
+	app, err := v.Tenant.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.Public, Permissions: []string{"token:create"}, ExpiresAt: ptr(vaulttest.Start.Add(time.Minute))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := authenticated(t, v.Vault, app.Key).CreateSession(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.Clock.Advance(time.Minute)
+	_, err = v.Authenticate(t.Context(), s.SessionKey)
+	wantError(t, "a session of an expired application", err, vault.ErrUnauthenticated)
+}
+
+// What a session makes carries its application.
+func TestSessionActsForItsApplication(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	c := session(t, v, vault.Grant{Rules: []vault.AccessRule{rule(1, "/general/", vault.Reveal, "token:create", "token:read", "token:update")}})
+	tok := create(t, c, vault.TokenParams{Type: vault.Generic, Data: "secret"})
+	app := v.Public.ApplicationID()
+	same(t, "creator", tok.CreatedBy, &app)
+	same(t, "modifier", update(t, c, tok.ID, `{"metadata":{"a":"b"}}`).ModifiedBy, &app)
+	same(t, "application", c.ApplicationID(), app)
+	wantData(t, "data", get(t, c, tok.ID).Data, `"secret"`)
+	for _, e := range entries(t, v, vault.ListLogsParams{EntityID: tok.ID}) {
+		if e.ActorID == nil || *e.ActorID != app || e.ActorType != "application" {
+			t.Errorf("the actor of %s is %v, a %s", e.Operation, e.ActorID, e.ActorType)
+		}
+	}
+	_, err := c.CreateToken(t.Context(), vault.TokenParams{Type: vault.Card, Data: vault.CardData{Number: visa}})
+	wantError(t, "in another container", err, vault.ErrForbidden)
+}

@@ -1,0 +1,235 @@
+package vault_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/sqlite"
+	"github.com/seed-72ea4aab/vault/vaulttest"
+)
+
+func TestTenantLifecycle(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	got, err := v.Management.GetTenant(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	unexported := cmpopts.IgnoreUnexported(vault.Tenant{})
+	if diff := cmp.Diff(v.Acme, got, unexported); diff != "" {
+		t.Errorf("tenant (-want +got):\n%s", diff)
+	}
+	if !strings.HasPrefix(got.WebhookSecret, "whsec_") || got.Settings.DeduplicateTokens {
+		t.Error("a new tenant has no webhook secret, or deduplicates")
+	}
+	v.Clock.Advance(time.Minute)
+	got, err = v.Management.UpdateTenant(t.Context(), vault.TenantParams{Name: "New", Settings: vault.TenantSettings{DeduplicateTokens: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := *v.Acme
+	want.Name, want.Settings.DeduplicateTokens, want.ModifiedAt = "New", true, ptr(vaulttest.Start.Add(time.Minute))
+	if diff := cmp.Diff(&want, got, unexported); diff != "" {
+		t.Errorf("updated tenant (-want +got):\n%s", diff)
+	}
+	for _, name := range []string{"", strings.Repeat("x", 201), "a\x00"} {
+		_, err := v.Management.UpdateTenant(t.Context(), vault.TenantParams{Name: name})
+		wantFields(t, "update", err, "name")
+		_, err = v.CreateTenant(t.Context(), name)
+		wantFields(t, "create", err, "name")
+	}
+	var p vault.TenantParams
+	wantFields(t, "strict JSON", p.UnmarshalJSON([]byte(`{"name":"x","id":"y","settings":{"deduplicate_tokens":"true","z":1}}`)),
+		"id", "settings.deduplicate_tokens", "settings.z")
+	second, _ := v.NewTenant(t, "Second")
+	page, err := v.Tenants(t.Context(), vault.PageParams{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "tenants", []uuid.UUID{page.Data[0].ID, page.Data[1].ID}, []uuid.UUID{second.ID, v.Acme.ID})
+	_, err = v.Vault.Tenant(uuid.New()).CreateToken(t.Context(), generic)
+	wantError(t, "a tenant that does not exist", err, vault.ErrNotFound)
+}
+
+// Deleting a tenant destroys its keys and its rows, and nobody else's.
+func TestDeleteTenant(t *testing.T) {
+	t.Parallel()
+	v, store := spied(t)
+	_, other := v.NewTenant(t, "Other")
+	theirs := create(t, other, generic)
+	tok := create(t, v.Tenant, vault.TokenParams{ID: "tok", Type: vault.Generic, Data: "x", Metadata: map[string]string{"k": "v"}})
+	c := session(t, v, vault.Grant{Permissions: everything})
+	if err := v.DeleteTenant(t.Context(), v.Acme.ID); err != nil {
+		t.Fatal(err)
+	}
+	_, err := v.Tenant.GetToken(t.Context(), tok.ID)
+	wantError(t, "the tenant", err, vault.ErrNotFound)
+	wantError(t, "a session", c.Check(t.Context(), "token:read"), vault.ErrUnauthenticated)
+	_, err = v.Authenticate(t.Context(), v.PrivateKey)
+	wantError(t, "a key", err, vault.ErrUnauthenticated)
+	wantError(t, "again", v.DeleteTenant(t.Context(), v.Acme.ID), vault.ErrNotFound)
+	same(t, "rows", len(store.rows(t, v.Acme.ID, "tok")), 0)
+	recs, _, err := store.ListRecords(t.Context(), storage.RecordFilter{Tenant: storage.ID(v.Acme.ID), Limit: 10})
+	if err != nil || len(recs) != 0 {
+		t.Errorf("%d records are left (%v)", len(recs), err)
+	}
+	wantData(t, "another tenant's token", get(t, other, theirs.ID).Data, `"x"`)
+	page, err := v.Tenants(t.Context(), vault.PageParams{})
+	if err != nil || page.Pagination.TotalItems != 1 {
+		t.Errorf("%d tenants are left (%v)", page.Pagination.TotalItems, err)
+	}
+}
+
+// purgeFails is a database that cannot delete a tenant's rows.
+type purgeFails struct {
+	storage.Storage
+	fails bool
+}
+
+func (p *purgeFails) Purge(ctx context.Context, tenant storage.ID, limit int) (bool, error) {
+	if p.fails {
+		return false, errDown
+	}
+	return p.Storage.Purge(ctx, tenant, limit)
+}
+
+// A deletion that was cut off leaves nothing readable, and the next sweep
+// deletes the rest.
+func TestDeleteTenantGoesOnAfterItWasCutOff(t *testing.T) {
+	t.Parallel()
+	store, err := sqlite.Open(t.Context(), ":memory:")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &purgeFails{Storage: store, fails: true}
+	v := vaulttest.OpenStorage(t, p, nil)
+	create(t, v.Tenant, vault.TokenParams{ID: "tok", Type: vault.Generic, Data: "x"})
+	wantError(t, "a deletion that is cut off", v.DeleteTenant(t.Context(), v.Acme.ID), errDown)
+	_, err = v.Authenticate(t.Context(), v.PrivateKey)
+	wantError(t, "a key", err, vault.ErrUnauthenticated)
+	left := func() int {
+		rows, err := store.Tokens(t.Context(), storage.ID(v.Acme.ID), []string{"tok"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rings, err := store.Records(t.Context(), storage.ID(v.Acme.ID), "ring", []storage.ID{storage.ID(v.Acme.ID)})
+		if err != nil || len(rings) != 0 {
+			t.Errorf("%d rings are left (%v)", len(rings), err)
+		}
+		return len(rows)
+	}
+	same(t, "rows after the cut", left(), 1)
+	p.fails = false
+	sweep(t, v.Vault)
+	same(t, "rows after the sweep", left(), 0)
+}
+
+// A database that was sealed under another master key is refused.
+func TestWrongMasterKeyIsRefused(t *testing.T) {
+	t.Parallel()
+	path := t.TempDir() + "/vault.db"
+	right := vault.NewKey()
+	open := func(key vault.AEAD) (*vault.Vault, error) {
+		store, err := sqlite.Open(t.Context(), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return vault.Open(t.Context(), store, key, nil)
+	}
+	for range 2 {
+		v, err := open(right)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := v.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := open(vault.NewKey())
+	wantError(t, "another key", err, vault.ErrWrongKey)
+	wantSilent(t, err, right.Text())
+	v, err := open(right)
+	if err != nil {
+		t.Fatalf("the right key after a wrong one: %v", err)
+	}
+	defer v.Close()
+}
+
+func TestMasterKeyText(t *testing.T) {
+	t.Parallel()
+	key := vault.NewKey()
+	parsed, err := vault.ParseKey("\n " + key.Text() + " \n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sealed, err := key.Encrypt([]byte("x"), []byte("ad"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if plain, err := parsed.Decrypt(sealed, []byte("ad")); err != nil || string(plain) != "x" {
+		t.Errorf("the parsed key opens %q, %v", plain, err)
+	}
+	if _, err := parsed.Decrypt(sealed, []byte("other")); err == nil {
+		t.Error("opens with other associated data")
+	}
+	text := key.Text()
+	for name, bad := range map[string]string{"empty": "", "no prefix": text[9:], "cut off": text[:len(text)-1], "mistyped": text[:20] + string("12"[btoi(text[20] == '1')]) + text[21:], "longer": text + "1"} {
+		_, err := vault.ParseKey(bad)
+		wantSilent(t, err, text[9:])
+		if err == nil {
+			t.Errorf("%s: taken", name)
+		}
+	}
+	for _, shown := range []string{key.String(), key.GoString()} {
+		if strings.Contains(shown, text[9:]) {
+			t.Error("the key is printed")
+		}
+	}
+}
+
+func TestConfigBounds(t *testing.T) {
+	t.Parallel()
+	for _, age := range []time.Duration{-time.Second, 11 * time.Second} {
+		store, err := sqlite.Open(t.Context(), ":memory:")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := vault.Open(t.Context(), store, vault.NewKey(), &vault.Config{KeyAge: age}); err == nil {
+			t.Errorf("a KeyAge of %s is taken", age)
+		}
+		wantError(t, "the store of a vault that did not open", store.Ping(t.Context()), storage.ErrClosed)
+	}
+}
+
+// After Close nothing works, and nothing crashes.
+func TestClosedVault(t *testing.T) {
+	t.Parallel()
+	store, err := sqlite.Open(t.Context(), ":memory:")
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := vault.Open(t.Context(), store, vault.NewKey(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := tenantOf(t, v)
+	if err := v.Ping(t.Context()); err != nil {
+		t.Errorf("ping: %v", err)
+	}
+	if err := v.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for name, err := range map[string]error{
+		"ping": v.Ping(t.Context()), "create": second(c.CreateToken(t.Context(), generic)), "get": second(c.GetToken(t.Context(), "tok")),
+	} {
+		wantError(t, name, err, storage.ErrClosed)
+	}
+}

@@ -1,0 +1,379 @@
+package vault_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/vaulttest"
+)
+
+func TestCreateTokenAnswersWithTheTokenMasked(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	c := revealing(t, v)
+	expires := vaulttest.Start.Add(time.Hour)
+	got := create(t, c, vault.TokenParams{
+		ID: "my-token", Type: vault.Generic, Data: map[string]string{"name": "Jane Doe"},
+		Mask:       map[string]string{"name": "{{ data.name | reveal_last: 3 }}", "kind": "person"},
+		Containers: []string{"/PII/High/", "/general/"}, Metadata: map[string]string{"user": "7"},
+		SearchIndexes: []string{"{{ data.name }}"}, FingerprintExpression: "{{ data.name | downcase }}", ExpiresAt: &expires,
+	})
+	if got.Fingerprint == "" {
+		t.Error("no fingerprint")
+	}
+	want := &vault.Token{
+		ID: "my-token", TenantID: v.Acme.ID, Type: vault.Generic,
+		Data: vault.JSON(`{"kind":"person","name":"XXXXXDoe"}`), Mask: vault.JSON(`{"kind":"person","name":"{{ data.name | reveal_last: 3 }}"}`),
+		Fingerprint: got.Fingerprint, Containers: []string{"/pii/high/", "/general/"}, Metadata: map[string]string{"user": "7"},
+		SearchIndexes: []string{"{{ data.name }}"}, FingerprintExpression: "{{ data.name | downcase }}", ExpiresAt: &expires,
+		CreatedBy: ptr(c.ApplicationID()), CreatedAt: ptr(vaulttest.Start),
+	}
+	same(t, "created token", got, want)
+	want.Data = vault.JSON(`{"name":"Jane Doe"}`)
+	same(t, "token read with reveal", get(t, c, got.ID), want)
+}
+
+func TestCreateTokenAssignsUUID(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	tok := create(t, v.Private, vault.TokenParams{Type: vault.Generic, Data: "x"})
+	if _, err := uuid.Parse(tok.ID); err != nil {
+		t.Errorf("the id is no UUID: %v", err)
+	}
+}
+
+func TestCreateTokenReadsItsJSONStrictly(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	for body, fields := range map[string][]string{
+		`{"type":"token","data":"s3cr3t","colour":"x"}`:                        {"colour"},
+		`{"type":"token","data":"s3cr3t","data":"s3cr3t"}`:                     {"data"},
+		`{"type":"token","data":{"a":{"b":"s3cr3t","b":"s3cr3t"}}}`:            {"data.a.b"},
+		`{"type":7,"data":"s3cr3t"}`:                                           {"type"},
+		`{"type":"token","data":"s3cr3t","metadata":{"a":1}}`:                  {"metadata.a"},
+		`{"type":"token","data":"s3cr3t","metadata":"x"}`:                      {"metadata"},
+		`{"type":"token","data":"s3cr3t","containers":"/a/"}`:                  {"containers"},
+		`{"type":"token","data":"s3cr3t","containers":["/a/",1]}`:              {"containers[1]"},
+		`{"type":"token","data":"s3cr3t","search_indexes":[{}]}`:               {"search_indexes[0]"},
+		`{"type":"token","data":"s3cr3t","deduplicate_token":"yes"}`:           {"deduplicate_token"},
+		`{"type":"token","data":"s3cr3t","expires_at":7}`:                      {"expires_at"},
+		`{"type":"token","data":"s3cr3t","fingerprint_expression":["s3cr3t"]}`: {"fingerprint_expression"},
+		`["s3cr3t"]`:                        {""},
+		`{"type":"token","data":"s3cr3t"`:   {""},
+		`{"type":"token","data":"s3cr3t"}x`: {""},
+	} {
+		_, err := createJSON(t, v.Private, body)
+		wantFields(t, body, err, fields...)
+		wantSilent(t, err, "s3cr3t")
+	}
+	tok, err := createJSON(t, v.Private, `{"type":"token","data":"secret","id":null,"mask":null,"containers":null,"metadata":null,
+		"search_indexes":null,"fingerprint_expression":null,"deduplicate_token":null,"expires_at":null}`)
+	if err != nil {
+		t.Fatalf("null is the same as absent: %v", err)
+	}
+	wantData(t, "data", tok.Data, `"XXcret"`)
+}
+
+func TestTokenIDRules(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	for _, id := range []string{
+		"ab", strings.Repeat("a", 401), "a b\x00c", "abc\n", " abc", "abc ", "search", "abc\xff",
+		"a#b", "a/b", `a\b`, "a+b", "a?b", "a[b", "a]b", "a|b", "a&b", "a=b", "a%b", "a<b", "a>b", "a{b", "a}b", "a^b",
+		"a'b", `a"b`, "a`b", "a:b", "\u00a0abc",
+	} {
+		_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{ID: id, Type: vault.Generic, Data: "data"})
+		wantFields(t, "id "+id, err, "id")
+	}
+	for _, id := range []string{"abc", strings.Repeat("ä", 400), "a b.c-d_e~f,g;h@i!j$k*(l)", "日本語", "Search", "searching"} {
+		tok, err := v.Private.CreateToken(t.Context(), vault.TokenParams{ID: id, Type: vault.Generic, Data: "data"})
+		if err != nil {
+			t.Errorf("id %s: %v", id, err)
+			continue
+		}
+		same(t, "id", get(t, v.Private, tok.ID).ID, id)
+	}
+}
+
+func TestTakenTokenIDIsAConflict(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	first := create(t, v.Private, vault.TokenParams{ID: "taken", Type: vault.Generic, Data: "first"})
+	_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{ID: "taken", Type: vault.Generic, Data: "second"})
+	wantError(t, "second", err, vault.ErrConflict)
+	wantSilent(t, err, "first", "second")
+	wantData(t, "data", get(t, v.Tenant, first.ID).Data, `"first"`)
+	same(t, "log", operations(t, v, "taken"), []string{"create", "read"})
+	_, other := v.NewTenant(t, "Other")
+	if _, err := other.CreateToken(t.Context(), vault.TokenParams{ID: "taken", Type: vault.Generic, Data: "theirs"}); err != nil {
+		t.Errorf("the id in another tenant: %v", err)
+	}
+}
+
+// Ids stand in URLs and logs, so they must not tell the data.
+func TestTokenIDMustNotRevealData(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	card := vault.CardData{Number: visa}
+	bank := vault.BankData{RoutingNumber: routing, AccountNumber: "123456789"}
+	for _, tt := range []struct {
+		id   string
+		typ  vault.TokenType
+		data any
+	}{
+		{"secret", vault.Generic, "secret"},
+		{"12345", vault.Generic, 12345},
+		{"true", vault.Generic, true},
+		{"536-22-8726", vault.SocialSecurityNumber, "536-22-8726"},
+		{visa, vault.CardNumber, visa},
+		{"card-" + visa + "-x", vault.CardNumber, visa},
+		{"card-" + visa, vault.Card, card},
+		{"4242-4242-4242-4242", vault.Card, card},
+		{"acct.123456789", vault.Bank, bank},
+		{"acct.123456789", vault.USBankAccountNumber, "123456789"},
+		{"{{ data }}", vault.Generic, "secret"},
+		{"{{ data.number }}", vault.Card, card},
+		{"card-{{ data.number }}", vault.Card, card},
+	} {
+		_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{ID: tt.id, Type: tt.typ, Data: tt.data})
+		wantFields(t, "id "+tt.id, err, "id")
+		wantSilent(t, err, "secret", visa, "123456789", "536-22")
+	}
+	for _, id := range []string{"card-4242", "secretly"} {
+		create(t, v.Private, vault.TokenParams{ID: id, Type: vault.Card, Data: card})
+	}
+}
+
+func TestTokenIDExpression(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	tok := create(t, v.Private, vault.TokenParams{ID: "{{ data.number | alias_card: false, true }}", Type: vault.Card, Data: vault.CardData{Number: visa}})
+	if len(tok.ID) != 16 || !strings.HasSuffix(tok.ID, "4242") || tok.ID == visa {
+		t.Errorf("the alias of a card is %d characters long, ending in %s", len(tok.ID), tok.ID[len(tok.ID)-4:])
+	}
+	tok = create(t, v.Private, vault.TokenParams{ID: "order {{ data.n }}", Type: vault.Generic, Data: map[string]int{"n": 17}})
+	same(t, "id with text around the expression", tok.ID, "order 17")
+	for _, id := range []string{"{{ data", "{{ nothing }}", "{{ data | no_such_filter }}", "{{ data.missing }}", "{{ data.list }}", "{{ data.x | slice: 0, 2 }}"} {
+		_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{ID: id, Type: vault.Generic,
+			Data: map[string]any{"x": "s3cr3t", "list": []int{1}}})
+		wantFields(t, "id "+id, err, "id")
+		wantSilent(t, err, "s3cr3t")
+	}
+}
+
+// An id expression that finds no free alias falls back to a UUID.
+func TestTokenIDExpressionFallsBackToUUID(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	p := vault.TokenParams{ID: "{{ 'constant' }}", Type: vault.Generic, Data: "x"}
+	if tok := create(t, v.Private, p); tok.ID != "constant" {
+		t.Fatalf("the first id is %s", tok.ID)
+	}
+	const request = `{"type":"token","data":"x","id":"{{ 'constant' }}"}`
+	createIn := map[string]func() (string, error){
+		"CreateToken": func() (string, error) {
+			tok, err := v.Private.CreateToken(t.Context(), p)
+			return tok.ID, err
+		},
+		"Tokenize": func() (string, error) {
+			out, err := v.Private.Tokenize(t.Context(), vault.JSON(request))
+			return field(t, out, "id"), err
+		},
+		"CreateToken in Once": func() (id string, err error) {
+			_, _, err = v.Private.Once(t.Context(), vault.OnceKey{Key: "1"}, func(ctx contextT, c *vault.Client) (vault.Answer, error) {
+				tok, err := c.CreateToken(ctx, p)
+				id = tok.ID
+				return vault.Answer{}, err
+			})
+			return id, err
+		},
+		"Tokenize in Once": func() (id string, err error) {
+			_, _, err = v.Private.Once(t.Context(), vault.OnceKey{Key: "2"}, func(ctx contextT, c *vault.Client) (vault.Answer, error) {
+				out, err := c.Tokenize(ctx, vault.JSON(request))
+				id = field(t, out, "id")
+				return vault.Answer{}, err
+			})
+			return id, err
+		},
+	}
+	for name, do := range createIn {
+		id, err := do()
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if _, err := uuid.Parse(id); err != nil {
+			t.Errorf("%s: the id is %s", name, id)
+		}
+		wantData(t, name, get(t, v.Tenant, id).Data, `"x"`)
+	}
+}
+
+func TestMetadataBounds(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	many := map[string]string{}
+	for i := range 51 {
+		many[strings.Repeat("k", i+1)] = "v"
+	}
+	for _, tt := range []struct {
+		name     string
+		metadata map[string]string
+		field    string
+	}{
+		{"51 pairs", many, "metadata"},
+		{"an empty key", map[string]string{"": "v"}, "metadata"},
+		{"a long key", map[string]string{strings.Repeat("k", 101): "v"}, "metadata"},
+		{"a long value", map[string]string{"k": strings.Repeat("v", 1001)}, "metadata.k"},
+		{"NUL in a value", map[string]string{"k": "a\x00"}, "metadata.k"},
+		{"a line end in a value", map[string]string{"k": "a\n"}, "metadata.k"},
+		{"invalid UTF-8 in a value", map[string]string{"k": "a\xff"}, "metadata.k"},
+		{"NUL in a key", map[string]string{"k\x00": "a"}, "metadata"},
+		{"invalid UTF-8 in a key", map[string]string{"k\xff": "a"}, "metadata"},
+	} {
+		_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.Generic, Data: "x", Metadata: tt.metadata})
+		wantFields(t, tt.name, err, tt.field)
+	}
+	_, err := createJSON(t, v.Private, `{"type":"token","data":"x","metadata":{"k":"\ud800"}}`)
+	wantFields(t, "a lone surrogate", err, "metadata.k")
+	delete(many, strings.Repeat("k", 51))
+	many["k"] = strings.Repeat("ä", 1000)
+	many[strings.Repeat("ä", 100)] = ""
+	delete(many, "kk")
+	tok := create(t, v.Private, vault.TokenParams{Type: vault.Generic, Data: "x", Metadata: many})
+	same(t, "metadata", get(t, v.Private, tok.ID).Metadata, many)
+}
+
+func TestContainerRules(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	for _, bad := range []string{"", "a", "/a", "a/", "//", "/a//b/", "/a b/", "/ä/", "/a/../b/", "/a.b/", "/a\x00/"} {
+		_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.Generic, Data: "x", Containers: []string{"/ok/", bad}})
+		wantFields(t, "container "+bad, err, "containers[1]")
+	}
+	eleven := strings.Split(strings.Repeat("/a/ ", 10)+"/a/", " ")
+	for i := range eleven {
+		eleven[i] = "/" + strings.Repeat("a", i+1) + "/"
+	}
+	for name, bad := range map[string][]string{"none": {}, "eleven": eleven} {
+		_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.Generic, Data: "x", Containers: bad})
+		wantFields(t, name, err, "containers")
+	}
+	tok := create(t, v.Private, vault.TokenParams{Type: vault.Generic, Data: "x", Containers: eleven[:10]})
+	same(t, "ten containers", len(tok.Containers), 10)
+	tok = create(t, v.Private, vault.TokenParams{Type: vault.Generic, Data: "x", Containers: []string{"/PCI/Low-1_x/", "/pci/low-1_x/", "/"}})
+	same(t, "containers", tok.Containers, []string{"/pci/low-1_x/", "/"})
+}
+
+func TestSearchIndexRules(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	data := map[string]any{"s": "s3cr3t", "empty": "", "list": []string{"s3cr3t"}, "n": 7}
+	for _, bad := range []string{"{{ data.missing }}", "{{ data.empty }}", "{{ data.list }}", "{{ data }}", "{{ data.s | plus: 1 }}", "{{ data.s", "{{ data.s | nope }}", ""} {
+		_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.Generic, Data: data, SearchIndexes: []string{"{{ data.s }}", bad}})
+		wantFields(t, "index "+bad, err, "search_indexes[1]")
+		wantSilent(t, err, "s3cr3t")
+	}
+	eleven := strings.Split(strings.Repeat("{{ data.s }},", 10)+"{{ data.s }}", ",")
+	_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.Generic, Data: data, SearchIndexes: eleven})
+	wantFields(t, "eleven indexes", err, "search_indexes")
+	tok := create(t, v.Private, vault.TokenParams{Type: vault.SocialSecurityNumber, Data: "536-22-8726", SearchIndexes: []string{}})
+	if tok.SearchIndexes != nil && len(tok.SearchIndexes) > 0 {
+		t.Errorf("an empty list brings the default back: %v", tok.SearchIndexes)
+	}
+}
+
+func TestMaskRules(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	data := map[string]any{"name": "s3cr3t", "n": 7}
+	for mask, path := range map[string]string{
+		`"{{ data.name"`: "mask", `{"a":["x","{{ data | nope }}"]}`: "mask.a[1]", `"{{ data.name | plus: 1 }}"`: "mask",
+		`{"a":"{{ data | json: '$.nothing' }}"}`: "mask.a",
+	} {
+		_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.Generic, Data: data, Mask: vault.JSON(mask)})
+		wantFields(t, "mask "+mask, err, path)
+		wantSilent(t, err, "s3cr3t")
+	}
+	for mask, want := range map[string]string{
+		`"hidden"`: `"hidden"`, `7`: `7`, `false`: `false`, `[]`: `[]`,
+		`{"n":"{{ data.n }}","name":"{{ data.name | reveal_last: 2 }}!"}`: `{"n":7,"name":"XXXX3t!"}`,
+		`["{{ data.n }}","n={{ data.n }}"]`:                               `[7,"n=7"]`,
+	} {
+		tok := create(t, v.Private, vault.TokenParams{Type: vault.Generic, Data: data, Mask: vault.JSON(mask)})
+		wantData(t, "data under mask "+mask, tok.Data, want)
+		wantData(t, "mask", tok.Mask, mask)
+	}
+}
+
+func TestSizeIsBounded(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.Open(t, ":memory:", &vault.Config{MaxBytes: 1000, MaxTokens: 3})
+	_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.Generic, Data: strings.Repeat("x", 1000)})
+	wantError(t, "CreateToken", err, vault.ErrTooLarge)
+	_, err = v.Private.Tokenize(t.Context(), vault.JSON(`"`+strings.Repeat("x", 1000)+`"`))
+	wantError(t, "Tokenize", err, vault.ErrTooLarge)
+	_, err = v.Private.Detokenize(t.Context(), vault.JSON(`"`+strings.Repeat("x", 1000)+`"`))
+	wantError(t, "Detokenize", err, vault.ErrTooLarge)
+	tok := create(t, v.Private, vault.TokenParams{Type: vault.Generic, Data: map[string]string{"a": strings.Repeat("x", 700)}})
+	if _, err := v.Private.UpdateToken(t.Context(), tok.ID, vault.JSON(`{"data":{"b":"`+strings.Repeat("x", 500)+`"}}`)); err == nil {
+		t.Error("an update makes the token larger than the limit")
+	}
+	deep := strings.Repeat("[", 201) + strings.Repeat("]", 201)
+	_, err = v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.Generic, Data: vault.JSON(deep)})
+	wantError(t, "deep JSON", err, vault.ErrInvalid)
+	if _, err = v.Private.Tokenize(t.Context(), vault.JSON(`["a","b","c"]`)); err != nil {
+		t.Errorf("as many tokens as allowed: %v", err)
+	}
+	_, err = v.Private.Tokenize(t.Context(), vault.JSON(`["a","b","c","d"]`))
+	wantFields(t, "one token too many", err, "")
+	if _, total := list(t, v.Private, vault.ListTokensParams{}); total != 4 {
+		t.Errorf("%d tokens are stored, want 4", total)
+	}
+}
+
+func TestFingerprint(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	print := func(c *vault.Client, p vault.TokenParams) string { return create(t, c, p).Fingerprint }
+	number := print(v.Private, vault.TokenParams{Type: vault.CardNumber, Data: visa})
+	same(t, "same type and value", print(v.Tenant, vault.TokenParams{Type: vault.CardNumber, Data: visa}), number)
+	_, other := v.NewTenant(t, "Other")
+	for name, f := range map[string]string{
+		"another value":  print(v.Private, vault.TokenParams{Type: vault.CardNumber, Data: mastercard}),
+		"another type":   print(v.Private, vault.TokenParams{Type: vault.Generic, Data: visa}),
+		"another tenant": print(other, vault.TokenParams{Type: vault.CardNumber, Data: visa}),
+	} {
+		if f == number || f == "" {
+			t.Errorf("%s has fingerprint %q", name, f)
+		}
+	}
+	same(t, "a card's expiry does not count",
+		print(v.Private, vault.TokenParams{Type: vault.Card, Data: vault.CardData{Number: visa, ExpirationYear: 2030}}),
+		print(v.Private, vault.TokenParams{Type: vault.Card, Data: vault.CardData{Number: visa, CVC: "999"}}))
+	same(t, "dashes do not count",
+		print(v.Private, vault.TokenParams{Type: vault.SocialSecurityNumber, Data: "536-22-8726"}),
+		print(v.Private, vault.TokenParams{Type: vault.SocialSecurityNumber, Data: "536228726"}))
+	byUser := vault.TokenParams{Type: vault.Generic, Data: "a", Metadata: map[string]string{"user": "7"}, FingerprintExpression: "{{ metadata.user }}"}
+	first := print(v.Private, byUser)
+	byUser.Data = "b"
+	same(t, "an expression over metadata", print(v.Private, byUser), first)
+	for _, bad := range []string{"{{ data.x", "{{ data | plus: 1 }}", "{{ data.missing }}", "{{ data | nope }}"} {
+		_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.Generic, Data: "s3cr3t", FingerprintExpression: bad})
+		wantFields(t, bad, err, "fingerprint_expression")
+		wantSilent(t, err, "s3cr3t")
+	}
+}
+
+// Errors of several fields come together.
+func TestCreateTokenNamesAllFaults(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	_, err := createJSON(t, v.Private, `{"type":"card","data":{"number":"1"},"id":"x","mask":"{{","containers":["x"],
+		"metadata":{"k":"\n"},"fingerprint_expression":"{{","expires_at":"1/1/1999"}`)
+	wantFields(t, "all", err, "data.number", "id", "mask", "containers[0]", "metadata.k", "fingerprint_expression", "expires_at")
+}
