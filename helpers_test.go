@@ -231,7 +231,7 @@ func nodes(t testing.TB, n int) ([]*vault.Vault, *vaulttest.Clock) {
 // openVault opens a vault that does nothing by itself.
 func openVault(t testing.TB, store vault.Storage, key vault.AEAD, clock *vaulttest.Clock) *vault.Vault {
 	t.Helper()
-	v, err := vault.Open(t.Context(), store, key, &vault.Config{Now: clock.Now, SweepEvery: -1})
+	v, err := vault.Open(t.Context(), store, key, &vault.Config{Now: clock.Now, SweepEvery: -1, WorkEvery: -1})
 	if err != nil {
 		t.Fatal(err)
 	}

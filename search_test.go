@@ -69,7 +69,7 @@ func TestSearchRefusesBadQueries(t *testing.T) {
 	wantFields(t, "page 0 when it is given", err, "page")
 }
 
-// Metadata, tokens and indexes of another tenant are never found.
+// A search finds tokens as they are now.
 func TestSearchFollowsChanges(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)

@@ -44,6 +44,30 @@ func TestSessionHasNoAccessUntilAuthorized(t *testing.T) {
 	wantError(t, "beyond the grant", err, vault.ErrForbidden)
 }
 
+// What one node authorizes counts on the others at once: a session that waits
+// is not remembered.
+func TestAuthorizationReachesOtherNodesAtOnce(t *testing.T) {
+	t.Parallel()
+	vaults, _ := nodes(t, 2)
+	tenant := tenantOf(t, vaults[0])
+	app, err := tenant.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.Public, Permissions: []string{"token:create"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := authenticated(t, vaults[0], app.Key).CreateSession(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := authenticated(t, vaults[0], s.SessionKey)
+	wantError(t, "before", c.Check(t.Context(), "token:read"), vault.ErrForbidden)
+	if err := vaults[1].Tenant(tenant.TenantID()).AuthorizeSession(t.Context(), vault.Grant{Nonce: s.Nonce, Permissions: []string{"token:read"}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Check(t.Context(), "token:read"); err != nil {
+		t.Errorf("after: %v", err)
+	}
+}
+
 // Sessions are created with public keys and authorized with private ones.
 func TestSessionsNeedTheRightKind(t *testing.T) {
 	t.Parallel()

@@ -31,7 +31,7 @@ if [ -z "${VAULT_TEST_POSTGRES:-}" ] && ! have_postgres; then
 	install postgresql
 	have_postgres || fail "PostgreSQL is missing: install it, or set VAULT_TEST_POSTGRES to the URL of a server"
 fi
-command -v pgbouncer >/dev/null || install pgbouncer # its tests are skipped without it
+command -v pgbouncer >/dev/null || install pgbouncer # without it, its tests go to the server directly
 
 unformatted=$(gofmt -l .)
 [ -z "$unformatted" ] || fail "Not formatted (run gofmt -w):" "$unformatted"

@@ -317,9 +317,7 @@ func (op *call) alias(d *draft, ord uuid.UUID) error {
 			err = errNoValue
 		}
 		if err != nil {
-			bad := &InvalidError{}
-			bad.addErr("id", err)
-			return bad
+			return underPath("id", invalidErr(err))
 		}
 		id := stringOf(v)
 		if problem = d.idProblem(id); problem == "" {

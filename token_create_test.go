@@ -1,7 +1,13 @@
 package vault_test
 
 import (
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -111,6 +117,55 @@ func TestTakenTokenIDIsAConflict(t *testing.T) {
 	_, other := v.NewTenant(t, "Other")
 	if _, err := other.CreateToken(t.Context(), vault.TokenParams{ID: "taken", Type: vault.Generic, Data: "theirs"}); err != nil {
 		t.Errorf("the id in another tenant: %v", err)
+	}
+}
+
+// Of several that want one id at once, one gets it.
+func TestConcurrentCreatesOfOneID(t *testing.T) {
+	t.Parallel()
+	vaults, _ := nodes(t, 2)
+	tenant := tenantOf(t, vaults[0])
+	var wins, conflicts atomic.Int32
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			_, err := vaults[i%2].Tenant(tenant.TenantID()).CreateToken(t.Context(), vault.TokenParams{ID: "same", Type: vault.Generic, Data: i})
+			switch {
+			case err == nil:
+				wins.Add(1)
+			case errors.Is(err, vault.ErrConflict):
+				conflicts.Add(1)
+			default:
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	same(t, "winners", wins.Load(), 1)
+	same(t, "conflicts", conflicts.Load(), 7)
+}
+
+// Responses leave out what is absent.
+func TestTokenJSONOmitsAbsentFields(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	tok := create(t, v.Tenant, vault.TokenParams{Type: vault.Generic, Data: 1234567890, FingerprintExpression: "{{ data }}"})
+	for what, tt := range map[string]struct {
+		tok  *vault.Token
+		want string
+	}{
+		"redacted":  {get(t, v.Private, tok.ID), "containers created_at created_by fingerprint fingerprint_expression id tenant_id type"},
+		"duplicate": {create(t, v.Public, vault.TokenParams{Type: vault.Generic, Data: 1234567890, FingerprintExpression: "{{ data }}", DeduplicateToken: ptr(true)}), "containers fingerprint id tenant_id type"},
+	} {
+		text, err := json.Marshal(tt.tok)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var fields map[string]any
+		if err := json.Unmarshal(text, &fields); err != nil {
+			t.Fatal(err)
+		}
+		same(t, what, strings.Join(slices.Sorted(maps.Keys(fields)), " "), tt.want)
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 // UpdateToken changes a token by a JSON merge patch (RFC 7386) and returns it
-// masked (permission token:update on its containers, and on the new ones if it
+// masked, or redacted where that is the client's transform (permission token:update on its containers, and on the new ones if it
 // moves). The patch may hold data, mask and metadata, which are merged, and
 // containers, search_indexes, fingerprint_expression, deduplicate_token and
 // expires_at, which are replaced; null brings a default back.
@@ -92,7 +92,8 @@ func (op *call) update(ctx context.Context, id string, p *tokenPatch) (*Token, e
 	if err != nil {
 		return nil, err
 	}
-	if _, ok := op.grant.Decide(access.TokenUpdate, row.ID, row.Containers); !ok {
+	shown, ok := op.grant.Decide(access.TokenUpdate, row.ID, row.Containers)
+	if !ok {
 		return nil, errForbiddenToken(access.TokenUpdate)
 	}
 	old, err := op.openToken(ctx, row)
@@ -104,7 +105,8 @@ func (op *call) update(ctx context.Context, id string, p *tokenPatch) (*Token, e
 	if err := bad.err(); err != nil {
 		return nil, err
 	}
-	if _, ok := op.grant.Decide(access.TokenUpdate, row.ID, t.row.Containers); !ok {
+	shownThere, ok := op.grant.Decide(access.TokenUpdate, row.ID, t.row.Containers)
+	if !ok {
 		return nil, errorf(ErrForbidden, "The permission token:update is needed on the containers that the token is moved to.")
 	}
 	if p.looksAt(old, t) && op.grant.Best(row.ID, row.Containers) != access.Reveal {
@@ -118,11 +120,11 @@ func (op *call) update(ctx context.Context, id string, p *tokenPatch) (*Token, e
 	} else if dup, err := op.duplicateOf(ctx, t, t.row.ID); err != nil || dup != nil {
 		return op.existing(ctx, dup, err)
 	}
-	return op.saveToken(ctx, old, t)
+	return op.saveToken(ctx, old, t, min(shown, shownThere, access.Mask))
 }
 
-// saveToken writes a patched token.
-func (op *call) saveToken(ctx context.Context, old, t *token) (*Token, error) {
+// saveToken writes a patched token and returns it as a transform shows it.
+func (op *call) saveToken(ctx context.Context, old, t *token, transform access.Transform) (*Token, error) {
 	if err := op.sealToken(t); err != nil {
 		return nil, err
 	}
@@ -135,7 +137,7 @@ func (op *call) saveToken(ctx context.Context, old, t *token) (*Token, error) {
 		}
 		return nil, errRetryUpdate
 	}
-	return t.view(access.Mask), nil
+	return t.view(transform), nil
 }
 
 // patched returns the token as the patch makes it.

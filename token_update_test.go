@@ -187,6 +187,22 @@ func TestUpdateTokenExpressionsNeedReveal(t *testing.T) {
 	wantError(t, "null that brings a laxer default back", err, vault.ErrForbidden)
 }
 
+// The answer to a patch shows no more than the transform of token:update, and
+// never more than the mask.
+func TestUpdateTokenShowsByItsTransform(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	c := private(t, v, rule(1, "/open/", vault.Reveal, "token:update"), rule(2, "/half/", vault.Mask, "token:update"), rule(3, "/shut/", vault.Redact, "token:update"))
+	for _, tt := range []struct{ from, to, want string }{
+		{"/open/", "/open/", `"XXcret"`}, {"/half/", "/half/", `"XXcret"`}, {"/shut/", "/shut/", ``}, {"/shut/", "/open/", ``}, {"/open/", "/shut/", ``},
+	} {
+		tok := create(t, v.Tenant, vault.TokenParams{Type: vault.Generic, Data: "secret", Containers: []string{tt.from}})
+		got := update(t, c, tok.ID, `{"containers":["`+tt.to+`"],"metadata":{"k":"v"}}`)
+		wantData(t, tt.from+" to "+tt.to, got.Data, tt.want)
+		same(t, "metadata", got.Metadata, map[string]string{"k": "v"})
+	}
+}
+
 // Data cannot be changed to what the id holds.
 func TestUpdateTokenMustNotMakeTheIDTell(t *testing.T) {
 	t.Parallel()

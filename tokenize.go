@@ -3,7 +3,6 @@ package vault
 import (
 	"context"
 	"encoding/json"
-	"errors"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
@@ -144,12 +143,8 @@ func (w *tokenizer) savePlace(ctx context.Context, p *tokenized, ch *storage.Cha
 		p.token, err = w.op.existing(ctx, dup, err)
 		return err
 	}
-	if err := w.op.name(ctx, d); errors.Is(err, ErrInvalid) {
-		bad := &InvalidError{}
-		bad.addErr(p.path, err)
-		return bad
-	} else if err != nil {
-		return err
+	if err := w.op.name(ctx, d); err != nil {
+		return underPath(p.path, err)
 	}
 	if err := w.op.sealToken(&d.token); err != nil {
 		return err

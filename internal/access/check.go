@@ -70,7 +70,10 @@ func CheckContainers(paths []string) ([]string, Problems) {
 	}
 	var clean []string
 	for i, path := range paths {
-		c := problems.container(fmt.Sprintf("containers[%d]", i), path)
+		c, ok := CleanContainer(path)
+		if !ok {
+			problems.container(fmt.Sprintf("containers[%d]", i), path)
+		}
 		if !slices.Contains(clean, c) {
 			clean = append(clean, c)
 		}

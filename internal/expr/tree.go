@@ -27,6 +27,9 @@ func CompileTokenTree(v jsonx.Value) (*Tree, error) { return compileTree(v, Comp
 
 func compileTree(v jsonx.Value, compile func(string) (*Template, error)) (*Tree, error) {
 	t, count := &Tree{source: v}, 0
+	if v.IsZero() {
+		return t, nil
+	}
 	_, err := jsonx.Rewrite(v, func(path *jsonx.Path, v jsonx.Value) (jsonx.Value, bool, error) {
 		if !isTemplate(v) {
 			return v, true, nil

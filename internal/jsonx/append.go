@@ -24,10 +24,31 @@ func (v Value) Append(dst []byte) []byte {
 }
 
 // JSON returns v as compact JSON text.
-func (v Value) JSON() []byte { return v.Append(nil) }
+func (v Value) JSON() []byte { return v.Append(make([]byte, 0, v.size())) }
+
+// size is the length of v as JSON, but for escapes in strings.
+func (v Value) size() int {
+	switch v.kind {
+	case Number:
+		return len(v.text)
+	case String:
+		return len(v.text) + len(`""`)
+	case Array, Object:
+		size := len("[]") + v.Len() // a comma too many
+		for _, e := range v.kids.elems {
+			size += e.size()
+		}
+		for _, m := range v.kids.members {
+			size += len(m.Name) + len(`"":`) + m.Value.size()
+		}
+		return size
+	default:
+		return len("false")
+	}
+}
 
 // MarshalJSON lets a Value stand in anything that encoding/json writes.
-func (v Value) MarshalJSON() ([]byte, error) { return v.Append(nil), nil }
+func (v Value) MarshalJSON() ([]byte, error) { return v.JSON(), nil }
 
 // UnmarshalJSON lets a Value stand in anything that encoding/json reads, with
 // the default [Limits].

@@ -32,7 +32,7 @@ func (l Limits) orDefault() Limits {
 // and refuses duplicate keys in any object. A failure is an [*Error]. The
 // Value keeps one copy of data; data itself may be reused.
 func Parse(data []byte, lim Limits) (Value, error) {
-	p := parser{src: string(data), lim: lim.orDefault()}
+	p := parser{src: string(data), lim: lim.orDefault(), members: make([]Member, 0, 8)}
 	if !utf8.ValidString(p.src) {
 		return Value{}, &Error{Offset: firstInvalid(p.src), Msg: "is not valid UTF-8"}
 	}

@@ -2,7 +2,10 @@
 
 package pgtest
 
-import "errors"
+import (
+	"errors"
+	"testing"
+)
 
 // Cluster is a running private server. There is none on this system.
 type Cluster struct {
@@ -16,3 +19,6 @@ func Start() (*Cluster, error) {
 
 // Stop does nothing.
 func (*Cluster) Stop() error { return nil }
+
+// Pooled is URL: a pooler cannot be started on this system.
+func Pooled(t testing.TB) string { return URL(t) }

@@ -3,18 +3,14 @@
 package pgtest
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
-	"io"
 	"net/url"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 )
 
 // binaryFolders are where packages put the server's programs when they do not
@@ -31,12 +27,9 @@ var binaryFolders = []string{
 // system's user of this name runs it, since a server refuses to run as root.
 const superuser = "postgres"
 
-// keeper makes and runs a cluster, says "ready", and waits for the end of its
-// input. That comes when the process that started it closes the pipe, or dies
-// in any way; the server and its folder go with it.
+// keeper makes and runs a cluster.
 const keeper = `
-trap '' HUP INT TERM
-bin=$1 dir=$2 settings=$3
+bin=$2 settings=$3
 cd "$dir" &&
 "$bin/initdb" --no-sync --auth=trust --username=` + superuser + ` --encoding=UTF8 --locale=C -D "$dir/data" >"$dir/log" 2>&1 &&
 printf '%s\n' "$settings" >>"$dir/data/postgresql.conf" &&
@@ -44,7 +37,6 @@ printf '%s\n' "$settings" >>"$dir/data/postgresql.conf" &&
 echo ready || { echo failed; tail -n 5 "$dir/log"; }
 cat >/dev/null
 "$bin/pg_ctl" --silent -w -D "$dir/data" -m immediate stop >/dev/null 2>&1
-cd / && rm -rf "$dir"
 `
 
 // settings keep durability as it is in production and everything else small.
@@ -64,8 +56,7 @@ logging_collector = off
 type Cluster struct {
 	URL string // of its own database, as superuser
 
-	keeper *exec.Cmd
-	alive  io.Closer
+	kept *kept
 }
 
 // Start makes a cluster in a temporary folder and runs it, reachable through a
@@ -80,50 +71,17 @@ func Start() (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	credential, err := serverCredential(dir)
+	k, err := keep(dir, keeper, bin, fmt.Sprintf(settings, dir))
 	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(dir))
+		return nil, err
 	}
-	cmd := exec.Command("/bin/sh", "-c", keeper, "pgtest", bin, dir, fmt.Sprintf(settings, dir))
-	cmd.Dir = dir
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: credential}
-	c := &Cluster{keeper: cmd, URL: "postgres:///postgres?" + url.Values{
+	return &Cluster{kept: k, URL: "postgres:///postgres?" + url.Values{
 		"host": {dir}, "user": {superuser}, "sslmode": {"disable"},
-	}.Encode()}
-	if err := c.start(); err != nil {
-		return nil, errors.Join(err, os.RemoveAll(dir))
-	}
-	return c, nil
-}
-
-// start runs the keeper until it says that the server is ready.
-func (c *Cluster) start() error {
-	in, err := c.keeper.StdinPipe()
-	if err != nil {
-		return err
-	}
-	out, err := c.keeper.StdoutPipe()
-	if err != nil {
-		return err
-	}
-	if err := c.keeper.Start(); err != nil {
-		return err
-	}
-	c.alive = in
-	said := bufio.NewReader(out)
-	if line, _ := said.ReadString('\n'); line == "ready\n" {
-		return nil
-	}
-	in.Close()
-	reason, _ := io.ReadAll(said)
-	c.keeper.Wait() //nolint:errcheck // the reason is what matters
-	return fmt.Errorf("the server did not start: %s", strings.TrimSpace(string(reason)))
+	}.Encode()}, nil
 }
 
 // Stop stops the server and waits until its folder has gone.
-func (c *Cluster) Stop() error {
-	return errors.Join(c.alive.Close(), c.keeper.Wait())
-}
+func (c *Cluster) Stop() error { return c.kept.stop() }
 
 // findBinaries returns the folder that holds the server's programs.
 func findBinaries() (string, error) {
@@ -167,25 +125,4 @@ func versionOf(folder string) float64 {
 		return 0
 	}
 	return v
-}
-
-// serverCredential says as whom the server runs (nil: as ourselves), and gives
-// that user the folder.
-func serverCredential(dir string) (*syscall.Credential, error) {
-	if os.Geteuid() != 0 {
-		return nil, nil
-	}
-	u, err := user.Lookup(superuser)
-	if err != nil {
-		return nil, fmt.Errorf("a server cannot run as root, and there is no user %q", superuser)
-	}
-	uid, err := strconv.ParseUint(u.Uid, 10, 32)
-	if err != nil {
-		return nil, err
-	}
-	gid, err := strconv.ParseUint(u.Gid, 10, 32)
-	if err != nil {
-		return nil, err
-	}
-	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, os.Chown(dir, int(uid), int(gid))
 }

@@ -33,7 +33,7 @@ var ErrNoKey = errors.New("seal: no such key version in the ring")
 type Ring struct {
 	keys  []dataKey // by version, ascending
 	index []byte
-	macs  *sync.Pool // of hash.Hash under the index key
+	macs  *sync.Pool // of *mac under the index key
 	seal  *dataKey   // the primary
 }
 
@@ -68,7 +68,7 @@ func newRing(keys []dataKey, index []byte) (*Ring, error) {
 	if r.seal == nil || len(index) != KeySize {
 		return nil, errors.New("seal: a ring needs a primary key and an index key")
 	}
-	r.macs = &sync.Pool{New: func() any { return hmac.New(sha256.New, index) }}
+	r.macs = &sync.Pool{New: func() any { return &mac{hash: hmac.New(sha256.New, index)} }}
 	return r, nil
 }
 
@@ -186,19 +186,33 @@ func (r *Ring) Open(p *Place, version int, sealed []byte) ([]byte, error) {
 // MAC returns the keyed hash of a label and parts. Labels keep kinds of values
 // apart: the same text hashes differently under another label. The key is the
 // tenant's and outlives every rotation.
-func (r *Ring) MAC(label string, parts ...string) (sum [32]byte) {
-	m := r.macs.Get().(hash.Hash)
+func (r *Ring) MAC(label string, parts ...string) [32]byte {
+	m := r.macs.Get().(*mac)
 	defer r.macs.Put(m)
-	m.Reset()
-	buf := appendPart(make([]byte, 0, 512), label)
+	m.hash.Reset()
+	buf := appendPart(m.buf[:0], label)
 	for _, p := range parts {
 		buf = appendPart(buf, p)
 	}
-	m.Write(buf)
+	m.hash.Write(buf)
 	clear(buf)
-	m.Sum(sum[:0])
-	return sum
+	if cap(buf) <= maxMACBuffer {
+		m.buf = buf
+	}
+	m.hash.Sum(m.sum[:0])
+	return m.sum
 }
+
+// mac is what it takes to compute a MAC. It is used again and again, because
+// every token has several.
+type mac struct {
+	hash hash.Hash
+	buf  []byte
+	sum  [sha256.Size]byte
+}
+
+// maxMACBuffer bounds the memory that is kept for the next MAC.
+const maxMACBuffer = 4096
 
 // Hash is the first half of MAC: long enough that two values do not meet, and
 // half as wide in an index.

@@ -45,20 +45,17 @@ func classOf(c *storage.Change) class {
 	}
 }
 
-// company tells which changes may share a statement with those it has.
-//
-// A change with a claim has two guards, and a statement that took the claim but
-// not the token would have to be undone with everything in it. So of those
-// changes no two may want the same key.
+// company tells which changes may share a statement with those it has: those
+// of one class, of which no two want the same claim, since a statement cannot
+// take one row twice.
 type company struct {
-	class class
-	taken map[uniqueKey]bool // of changes with a claim
+	class  class
+	claims map[claimKey]bool
 }
 
-type uniqueKey struct {
+type claimKey struct {
 	tenant storage.ID
-	what   byte
-	key    string
+	key    storage.Key
 }
 
 func newCompany(p *pending) *company {
@@ -74,41 +71,31 @@ func (c *company) accepts(p *pending) bool {
 	if p.change.Claim == nil {
 		return true
 	}
-	t := &p.change.InsertTokens[0]
-	keys := []uniqueKey{
-		{p.change.Tenant, 'c', string(p.change.Claim.Key[:])},
-		{p.change.Tenant, 'i', t.ID},
-		{p.change.Tenant, 'd', string(t.Dedup[:])},
+	key := claimKey{p.change.Tenant, p.change.Claim.Key}
+	if c.claims[key] {
+		return false
 	}
-	if t.Dedup == (storage.Hash{}) {
-		keys = keys[:2]
+	if c.claims == nil {
+		c.claims = map[claimKey]bool{}
 	}
-	for _, k := range keys {
-		if c.taken[k] {
-			return false
-		}
-	}
-	if c.taken == nil {
-		c.taken = map[uniqueKey]bool{}
-	}
-	for _, k := range keys {
-		c.taken[k] = true
-	}
+	c.claims[key] = true
 	return true
 }
 
-// groupReads is the statement that logs the reads of a batch.
-func groupReads(batch []*pending) (string, []any) {
+// groupReads are the parameters of groupReadsText.
+func groupReads(batch []*pending) []any {
 	var rows [][]any
 	for _, p := range batch {
 		rows = append(rows, tenantRows(p.change.Tenant, p.change.Logs, logRow)...)
 	}
-	cs := slices.Concat(tenantColumn, logColumns)
-	return groupReadsText, cs.arrays(rows)
+	return readColumns.arrays(rows)
 }
 
-var groupReadsText = "WITH logged AS (INSERT INTO logs (" + slices.Concat(tenantColumn, logColumns).names("") +
-	") SELECT u.* FROM " + slices.Concat(tenantColumn, logColumns).from(0, true, "u") + ") SELECT " + unsynced
+var readColumns = slices.Concat(tenantColumn, logColumns)
+
+// groupReadsText is the statement that logs the reads of a batch.
+var groupReadsText = "WITH logged AS (INSERT INTO logs (" + readColumns.names("") + ") SELECT u.* FROM " +
+	readColumns.from(0, true, "u") + ") SELECT " + unsynced
 
 // tenantRows are rows that start with their tenant.
 func tenantRows[T any](tenant storage.ID, values []T, row func(*T) []any) [][]any {
@@ -120,18 +107,23 @@ func tenantRows[T any](tenant storage.ID, values []T, row func(*T) []any) [][]an
 }
 
 // The columns of what shares a statement: a token names the claim that it
-// needs, a log entry the token, and a claim the unique keys of its token.
+// needs, and a log entry and a claim name their token.
 var (
 	groupTokenColumns = slices.Concat(tenantColumn, tokenColumns, columns{{"claim", bytea}})
 	groupLogColumns   = slices.Concat(tenantColumn, logColumns, columns{{"token", bytea}})
+	groupClaimColumns = slices.Concat(tenantColumn, claimColumns, columns{{"token", bytea}})
 	groupSetColumns   = slices.Concat(tenantColumn, setColumns)
-	groupClaimColumns = slices.Concat(tenantColumn, claimColumns,
-		columns{{"token_ord", bytea}, {"token_id", text}, {"token_dedup", bytea}})
 )
+
+const tokenCreated = "EXISTS (SELECT FROM created c WHERE c.tenant_id = u.tenant_id AND c.ord = u.token)"
 
 // groupText is the statement that creates the tokens of a batch. A change
 // whose token or claim is taken is passed over, with everything that belongs to
 // it, and the others are not: it returns the tokens that were created.
+//
+// A claim that is live is seen before its token is created. One that another
+// caller takes at the same moment is not, and then the whole statement fails:
+// its changes are written one by one.
 func groupText(withClaims, withSets bool) string {
 	n := 0
 	from := func(cs columns) string {
@@ -139,33 +131,37 @@ func groupText(withClaims, withSets bool) string {
 		n += len(cs)
 		return item
 	}
-	parts := []string{"given AS MATERIALIZED (SELECT * FROM " + from(groupTokenColumns) + ")"}
-	logged := "logged AS (INSERT INTO logs (tenant_id, " + logColumns.names("") + ") SELECT u.tenant_id, " +
-		logColumns.names("u.") + " FROM " + from(groupLogColumns) + ` WHERE u.token IS NULL
-		OR EXISTS (SELECT FROM created c WHERE c.tenant_id = u.tenant_id AND c.ord = u.token))`
+	tokens, logs := from(groupTokenColumns), from(groupLogColumns)
 	n++
 	shard := "$" + strconv.Itoa(n) + "::bigint"
-	claimed, ok := "", "1"
+	free, ok := "", "1"
+	var claimed []string
 	if withClaims {
 		n++
-		parts = append(parts, "claimed AS ("+groupClaims(from, "$"+strconv.Itoa(n)+"::bigint")+")")
-		claimed = ` WHERE g.claim IS NULL
-			OR EXISTS (SELECT FROM claimed k WHERE k.tenant_id = g.tenant_id AND k.key = g.claim)`
-		ok = `1 / (CASE WHEN EXISTS (SELECT FROM claimed k
-			JOIN given g ON g.tenant_id = k.tenant_id AND g.claim = k.key
-			LEFT JOIN created c ON c.tenant_id = g.tenant_id AND c.ord = g.ord
-			WHERE c.ord IS NULL) THEN 0 ELSE 1 END)`
+		now := "$" + strconv.Itoa(n) + "::bigint"
+		// The offset keeps the planner from making this a join with the table.
+		free = ` WHERE u.claim IS NULL OR NOT EXISTS (
+			SELECT FROM claims WHERE claims.tenant_id = u.tenant_id AND claims.key = u.claim AND NOT (` + dead(now) + `) OFFSET 0)`
+		claimed = []string{
+			"wanted AS MATERIALIZED (SELECT * FROM " + from(groupClaimColumns) + " WHERE " + tokenCreated + ")",
+			"claimed AS (INSERT INTO claims (tenant_id, " + claimColumns.names("") + ") SELECT tenant_id, " +
+				claimColumns.names("") + " FROM wanted ORDER BY tenant_id, key" + replaceClaim + dead(now) + " RETURNING 1)",
+		}
+		ok = "1 / (CASE WHEN (SELECT count(*) FROM claimed) = (SELECT count(*) FROM wanted) THEN 1 ELSE 0 END)"
 	}
 	own := slices.Concat(tenantColumn, tokenColumns)
-	parts = append(parts,
-		"created AS (INSERT INTO tokens ("+own.names("")+") SELECT "+own.names("g.")+" FROM given g"+claimed+
+	parts := []string{
+		"created AS (INSERT INTO tokens (" + own.names("") + ") SELECT " + own.names("u.") + " FROM " + tokens + free +
 			" ON CONFLICT DO NOTHING RETURNING tenant_id, ord, set_id, type, hashes)",
-		"hashed AS (INSERT INTO token_hashes (tenant_id, hash, ord) SELECT b.tenant_id, "+oneHash+", b.ord"+
-			" FROM created b, "+eachHash+")",
-		"counted AS (INSERT INTO token_counts (tenant_id, set_id, type, shard, n)"+
-			" SELECT tenant_id, set_id, type, "+shard+", count(*) FROM created"+
-			" GROUP BY tenant_id, set_id, type ORDER BY tenant_id, set_id, type"+addToCounts+")",
-		logged)
+		"hashed AS (INSERT INTO token_hashes (tenant_id, hash, ord) SELECT b.tenant_id, " + oneHash + ", b.ord" +
+			" FROM created b, " + eachHash + ")",
+		"counted AS (INSERT INTO token_counts (tenant_id, set_id, type, shard, n)" +
+			" SELECT tenant_id, set_id, type, " + shard + ", count(*) FROM created" +
+			" GROUP BY tenant_id, set_id, type ORDER BY tenant_id, set_id, type" + addToCounts + ")",
+		"logged AS (INSERT INTO logs (tenant_id, " + logColumns.names("") + ") SELECT u.tenant_id, " +
+			logColumns.names("u.") + " FROM " + logs + " WHERE u.token IS NULL OR " + tokenCreated + ")",
+	}
+	parts = append(parts, claimed...)
 	if withSets {
 		parts = append(parts, "sets AS (INSERT INTO container_sets ("+groupSetColumns.names("")+") SELECT u.* FROM "+
 			from(groupSetColumns)+` WHERE EXISTS (SELECT FROM created c WHERE c.tenant_id = u.tenant_id AND c.set_id = u.set_id)
@@ -173,16 +169,6 @@ func groupText(withClaims, withSets bool) string {
 	}
 	return "WITH " + strings.Join(parts, ",\n") + "\nSELECT g.ok, c.tenant_id, c.ord FROM (SELECT " + ok +
 		" AS ok) g LEFT JOIN created c ON true"
-}
-
-// groupClaims takes the claims of a batch, but for those whose token is taken.
-func groupClaims(from func(columns) string, now string) string {
-	return "INSERT INTO claims (tenant_id, " + claimColumns.names("") + ") SELECT u.tenant_id, " +
-		claimColumns.names("u.") + " FROM " + from(groupClaimColumns) + `
-		WHERE NOT EXISTS (SELECT FROM tokens t WHERE t.tenant_id = u.tenant_id AND t.id = u.token_id)
-		AND NOT EXISTS (SELECT FROM tokens t WHERE t.tenant_id = u.tenant_id AND t.dedup = u.token_dedup)
-		AND NOT EXISTS (SELECT FROM tokens t WHERE t.tenant_id = u.tenant_id AND t.ord = u.token_ord)
-		ORDER BY u.tenant_id, u.key` + replaceClaim + dead(now) + " RETURNING tenant_id, key"
 }
 
 // The four texts, by whether there are claims and sets.
@@ -205,7 +191,7 @@ func (s *Store) createTogether(slot *slot, batch []*pending) (map[*pending]bool,
 		args = append(args, groupSetColumns.arrays(g.sets)...)
 	}
 	created := make(map[tokenKey]bool, len(batch))
-	err := slot.query(groupTexts[[2]bool{len(g.claims) > 0, len(g.sets) > 0}], args, func(rows *sql.Rows) error {
+	err := slot.query(groupTexts[[2]bool{len(g.claims) > 0, len(g.sets) > 0}], args, true, func(rows *sql.Rows) error {
 		var ok int64
 		var tenant, ord []byte
 		if err := rows.Scan(&ok, &tenant, &ord); err != nil || ord == nil {
@@ -253,7 +239,7 @@ func (s *Store) gather(batch []*pending) group {
 					g.now = now
 				}
 				row := append([]any{c.Tenant[:]}, claimRow(&c.Claim.Claim)...)
-				g.claims = append(g.claims, append(row, t.Ord[:], t.ID, hashOrNull(t.Dedup)))
+				g.claims = append(g.claims, append(row, t.Ord[:]))
 			}
 			g.tokens = append(g.tokens, append(append([]any{c.Tenant[:]}, tokenRow(t)...), claim))
 			for _, set := range s.sets.unknown(c) {

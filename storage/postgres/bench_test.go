@@ -1,9 +1,7 @@
 package postgres_test
 
 import (
-	"context"
 	"crypto/rand"
-	"database/sql"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -11,11 +9,9 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/lib/pq"
 
 	"github.com/seed-72ea4aab/vault/internal/pgtest"
 	"github.com/seed-72ea4aab/vault/storage"
-	"github.com/seed-72ea4aab/vault/storage/postgres"
 )
 
 // newID returns an id in the order of creation.
@@ -69,99 +65,51 @@ func callers(b *testing.B, n int, call func() error) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "ops/s")
 }
 
-func open(tb testing.TB) *postgres.Store {
-	tb.Helper()
-	s, err := postgres.Open(context.Background(), pgtest.URL(tb))
-	if err != nil {
-		tb.Fatal(err)
+// BenchmarkWrite is a create, a create with an idempotency claim, and the log
+// entry of a read, for several callers at once.
+func BenchmarkWrite(b *testing.B) {
+	forms := map[string]func(*storage.Change){
+		"create": func(*storage.Change) {},
+		"once": func(c *storage.Change) {
+			c.Claim = takeClaim(c.Tenant, storage.Key(randomBytes(32)), c)
+		},
+		"read": func(c *storage.Change) { c.InsertTokens, c.Relaxed = nil, true },
 	}
-	tb.Cleanup(func() { s.Close() })
-	return s
-}
-
-func BenchmarkCreate(b *testing.B) {
-	for _, n := range []int{1, 8, 32, 128} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			s := open(b)
-			tenant := newID()
-			callers(b, n, func() error { return s.Write(b.Context(), sample(tenant, 1)) })
-		})
-	}
-}
-
-func BenchmarkCreateOnce(b *testing.B) {
-	for _, n := range []int{1, 8, 32, 128} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			s := open(b)
-			tenant := newID()
-			callers(b, n, func() error {
-				c := sample(tenant, 1)
-				c.Claim = &storage.ClaimChange{Op: storage.ClaimTake, Claim: storage.Claim{
-					Key: storage.Key(randomBytes(32)), Owner: tenant, ExpiresAt: c.Now.Add(24 * time.Hour),
-					KeyVersion: 1, Answer: randomBytes(500),
-				}}
-				return s.Write(b.Context(), c)
+	for name, form := range forms {
+		for _, n := range []int{1, 8, 32, 128} {
+			b.Run(fmt.Sprintf("%s/%d", name, n), func(b *testing.B) {
+				s := openAt(b, pgtest.URL(b), nil)
+				tenant := newID()
+				callers(b, n, func() error {
+					c := sample(tenant, 1)
+					form(c)
+					return s.Write(b.Context(), c)
+				})
 			})
-		})
+		}
 	}
 }
 
-func BenchmarkReadLog(b *testing.B) {
-	for _, n := range []int{1, 8, 32, 128} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			s := open(b)
-			tenant := newID()
-			callers(b, n, func() error {
-				c := sample(tenant, 1)
-				c.InsertTokens, c.Relaxed = nil, true
-				return s.Write(b.Context(), c)
-			})
-		})
-	}
-}
-
-func BenchmarkTokens(b *testing.B) {
-	for _, n := range []int{1, 8, 32} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			s := open(b)
-			tenant := newID()
-			c := sample(tenant, 1)
-			if err := s.Write(b.Context(), c); err != nil {
-				b.Fatal(err)
-			}
-			callers(b, n, func() error {
-				_, err := s.Tokens(b.Context(), tenant, []string{c.InsertTokens[0].ID})
-				return err
-			})
-		})
-	}
-}
-
-func BenchmarkCreate1000(b *testing.B) {
-	s := open(b)
-	tenant := newID()
-	callers(b, 1, func() error { return s.Write(b.Context(), sample(tenant, 1000)) })
-}
-
+// BenchmarkJobs leases and finishes jobs by the hundred.
 func BenchmarkJobs(b *testing.B) {
-	s := open(b)
+	const batch = 100
+	s := openAt(b, pgtest.URL(b), nil)
 	tenant := newID()
 	now := time.Now()
-	const batch = 100
-	b.ResetTimer()
 	for range b.N {
 		b.StopTimer()
 		c := &storage.Change{Tenant: tenant}
 		for range batch {
-			c.InsertJobs = append(c.InsertJobs, storage.Job{ID: newID(), Kind: "react", RunAt: now, KeyVersion: 1, Payload: randomBytes(200)})
+			c.InsertJobs = append(c.InsertJobs, storage.Job{ID: newID(), Kind: "react", RunAt: now, Payload: randomBytes(200)})
 		}
 		if err := s.Write(b.Context(), c); err != nil {
 			b.Fatal(err)
 		}
 		b.StartTimer()
-		jobs, err := s.LeaseJobs(b.Context(), storage.Lease{Tenant: tenant, Owner: tenant, Now: now, Until: now.Add(time.Minute), Limit: batch})
+		lease := storage.Lease{Tenant: tenant, Owner: tenant, Now: now, Until: now.Add(time.Minute), Limit: batch}
+		jobs, err := s.LeaseJobs(b.Context(), lease)
 		if err != nil || len(jobs) != batch {
-			b.Fatal(len(jobs), err)
+			b.Fatalf("%d jobs, %v", len(jobs), err)
 		}
 		done := &storage.Change{Tenant: tenant}
 		for _, j := range jobs {
@@ -172,50 +120,4 @@ func BenchmarkJobs(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*batch), "us/job")
-}
-
-const bareCreate = `WITH t AS (
-	INSERT INTO tokens (tenant_id, ord, id, type, set_id, containers, fingerprint, expression, hashes, key_version, body, created_by, created_at, rev)
-	VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14)),
-h AS (INSERT INTO token_hashes (tenant_id, hash, ord) VALUES ($1,$15,$2), ($1,$16,$2)),
-n AS (INSERT INTO token_counts (tenant_id, set_id, type, shard, n) VALUES ($1, $5, $4, $25, 1) ON CONFLICT (tenant_id, set_id, type, shard) DO UPDATE SET n = token_counts.n + 1)
-INSERT INTO logs (tenant_id, id, created_at, actor_id, actor_type, entity_type, entity_id, operation, message)
-VALUES ($1,$17,$18,$19,$20,$21,$22,$23,$24)`
-
-// BenchmarkBareCreate writes the rows of BenchmarkCreate with one prepared
-// statement for each caller, on as many connections as the store writes with.
-func BenchmarkBareCreate(b *testing.B) {
-	for _, n := range []int{1, 8, 32, 128} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			url := pgtest.URL(b)
-			s, err := postgres.Open(b.Context(), url)
-			if err != nil {
-				b.Fatal(err)
-			}
-			s.Close()
-			config, _ := pq.NewConfig(url)
-			config.BinaryParameters = true
-			connector, _ := pq.NewConnectorConfig(config)
-			db := sql.OpenDB(connector)
-			defer db.Close()
-			db.SetMaxOpenConns(8)
-			db.SetMaxIdleConns(8)
-			stmt, err := db.Prepare(bareCreate)
-			if err != nil {
-				b.Fatal(err)
-			}
-			defer stmt.Close()
-			tenant := newID()
-			var shard atomic.Int64
-			callers(b, n, func() error {
-				c := sample(tenant, 1)
-				t, l := &c.InsertTokens[0], &c.Logs[0]
-				_, err := stmt.Exec(tenant[:], t.Ord[:], t.ID, t.Type, t.Set[:], t.Containers[0], t.Fingerprint[:], t.Expression[:],
-					append(t.Hashes[0][:], t.Hashes[1][:]...), t.KeyVersion, t.Body, t.CreatedBy[:], t.CreatedAt.UnixMicro(), t.Rev,
-					t.Hashes[0][:], t.Hashes[1][:], l.ID[:], l.CreatedAt.UnixMicro(), l.ActorID[:], l.ActorType, l.EntityType,
-					l.EntityID, l.Operation, l.Message, shard.Add(1)%64)
-				return err
-			})
-		})
-	}
 }

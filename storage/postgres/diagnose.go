@@ -39,7 +39,7 @@ func diagnoseClaim(slot *slot, c *storage.Change) (*storage.Conflict, error) {
 		return nil, nil
 	}
 	var found *storage.Claim
-	err := slot.query(claimQuery, []any{c.Tenant[:], c.Claim.Key[:]}, func(rows *sql.Rows) error {
+	err := slot.query(claimQuery, []any{c.Tenant[:], c.Claim.Key[:]}, true, func(rows *sql.Rows) error {
 		var owner []byte
 		var lease, expires sql.NullInt64
 		var answered bool
@@ -91,7 +91,7 @@ func (k *check) run(slot *slot, tenant storage.ID) (first sql.NullInt64, err err
 		rows[i] = append(row[:len(row):len(row)], int64(i))
 	}
 	query := "SELECT min(u.i) FROM " + numbered.from(1, true, "u") + " WHERE " + k.condition
-	err = slot.query(query, append([]any{tenant[:]}, numbered.arrays(rows)...), func(r *sql.Rows) error {
+	err = slot.query(query, append([]any{tenant[:]}, numbered.arrays(rows)...), false, func(r *sql.Rows) error {
 		return r.Scan(&first)
 	})
 	return first, err

@@ -107,6 +107,15 @@ func code(err error) pqerror.Code {
 	return ""
 }
 
+// constraint names the unique key that a statement violated.
+func constraint(err error) string {
+	var server *pq.Error
+	if errors.As(err, &server) {
+		return server.Constraint
+	}
+	return ""
+}
+
 // errUnsettled ends the attempts at a change whose guards fail without a row
 // that explains it, again and again.
 var errUnsettled = fmt.Errorf("postgres: the rows of the change did not come to rest: %w", storage.ErrStale)

@@ -48,17 +48,18 @@ func (s *Store) LeaseJobs(ctx context.Context, l storage.Lease) ([]storage.Job, 
 }
 
 // purged are the tables that hold a tenant's rows, and what tells its rows
-// apart. Keys go first, so that nobody gets in while the rest is deleted.
+// apart. What records are found by goes first, so that keys stop working at
+// once; the records go last.
 var purged = []struct{ table, key string }{
 	{"lookups", "hash"},
-	{"records", "kind, id"},
-	{"claims", "key"},
 	{"jobs", "id"},
+	{"claims", "key"},
 	{"tokens", "ord"},
 	{"token_hashes", "hash, ord"},
 	{"token_counts", "set_id, type, shard"},
 	{"container_sets", "set_id"},
 	{"logs", "id"},
+	{"records", "kind, id"},
 }
 
 // Purge implements [storage.Writer].

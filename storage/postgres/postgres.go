@@ -35,13 +35,13 @@ package postgres
 import (
 	"context"
 	"database/sql"
+	"embed"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"time"
-
-	"embed"
 	"io/fs"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
 
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
@@ -54,10 +54,12 @@ import (
 type Store struct {
 	*sqlstore.Store // the reads
 
-	db       *sql.DB
+	db       *sql.DB // for everything but changes
+	writers  *sql.DB // for changes
 	queue    queue
 	sets     knownSets
 	retryFor time.Duration
+	written  atomic.Int64 // rows, since it was opened
 }
 
 var _ storage.Storage = (*Store)(nil)
@@ -66,7 +68,7 @@ var _ storage.Storage = (*Store)(nil)
 // that talks to its servers directly.
 type Options struct {
 	// MaxConns bounds the connections to the server; 16 when zero, at least 2.
-	// Up to half of them are kept for writing.
+	// Half of them write, and half of them read.
 	MaxConns int
 
 	// TransactionPooler says that a pooler such as PgBouncer, in transaction
@@ -118,25 +120,43 @@ func OpenOptions(ctx context.Context, url string, options *Options) (*Store, err
 	if err != nil {
 		return nil, err
 	}
+	if !o.TransactionPooler {
+		// A plan may be made while the tables are empty, and outlive that. What
+		// the vault looks for always has an index.
+		config.Runtime["enable_seqscan"] = "off"
+	}
+	db, err := pool(config, o.MaxConns-o.MaxConns/2)
+	if err != nil {
+		return nil, err
+	}
+	writers, err := pool(config, o.MaxConns/2)
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	s, err := newStore(ctx, db, writers, o)
+	if err != nil {
+		return nil, errors.Join(err, db.Close(), writers.Close())
+	}
+	return s, nil
+}
+
+func pool(config pq.Config, size int) (*sql.DB, error) {
 	connector, err := pq.NewConnectorConfig(config)
 	if err != nil {
 		return nil, clean(err)
 	}
+	connector.Dialer(newDialer())
 	db := sql.OpenDB(connector)
-	db.SetMaxOpenConns(o.MaxConns)
-	db.SetMaxIdleConns(o.MaxConns)
+	db.SetMaxOpenConns(size)
+	db.SetMaxIdleConns(size)
 	db.SetConnMaxLifetime(connLifetime)
-	s, err := newStore(ctx, db, o)
-	if err != nil {
-		return nil, errors.Join(err, db.Close())
-	}
-	return s, nil
+	return db, nil
 }
 
 //go:embed migrations/*.sql
 var migrationFiles embed.FS
 
-func newStore(ctx context.Context, db *sql.DB, o Options) (*Store, error) {
+func newStore(ctx context.Context, db, writers *sql.DB, o Options) (*Store, error) {
 	if err := checkServer(ctx, db, o.AllowAsyncCommit); err != nil {
 		return nil, err
 	}
@@ -146,17 +166,17 @@ func newStore(ctx context.Context, db *sql.DB, o Options) (*Store, error) {
 	}
 	x := sqlx.NewDb(db, "postgres")
 	if err := sqlstore.Migrate(ctx, x, files); err != nil {
-		return nil, clean(err)
+		return nil, fmt.Errorf("postgres: bringing the schema up to date: %w", clean(err))
 	}
-	reads, err := sqlstore.New(ctx, x, dialect(!o.TransactionPooler))
+	reader, err := sqlstore.New(ctx, x, dialect(!o.TransactionPooler))
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{Store: reads, db: db, retryFor: o.RetryFor}
+	s := &Store{Store: reader, db: db, writers: writers, retryFor: o.RetryFor}
 	s.queue.flush = s.flush
 	shard := rand.Int64N(countShards)
 	for i := range int64(o.MaxConns / 2) {
-		s.queue.free = append(s.queue.free, &slot{db: db, prepare: !o.TransactionPooler, shard: (shard + i) % countShards})
+		s.queue.free = append(s.queue.free, &slot{db: writers, prepare: !o.TransactionPooler, shard: (shard + i) % countShards})
 	}
 	return s, nil
 }
@@ -166,7 +186,13 @@ func (s *Store) Close() error {
 	for _, slot := range s.queue.close() {
 		slot.reset() // a connection that is in use is not the pool's to close
 	}
-	return errors.Join(s.Store.Close(), s.db.Close())
+	var failed error
+	for _, err := range []error{s.Store.Close(), s.db.Close(), s.writers.Close()} {
+		if !lost(err) { // a connection that has gone is as closed as can be
+			failed = errors.Join(failed, clean(err))
+		}
+	}
+	return failed
 }
 
 // parse reads a URL, or a key=value string, and adds what the vault needs. Its
@@ -177,6 +203,7 @@ func parse(url string) (pq.Config, error) {
 		return pq.Config{}, errors.New("postgres: the connection string is malformed: " +
 			"it must be a URL such as postgres://user@host/database, or key=value pairs, as lib/pq takes them")
 	}
+	config = config.Clone() // which makes the map of run-time parameters
 	config.BinaryParameters = true
 	if config.TargetSessionAttrs == "" {
 		config.TargetSessionAttrs = pq.TargetSessionAttrsReadWrite

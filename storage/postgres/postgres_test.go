@@ -14,9 +14,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func backend(options *postgres.Options) storagetest.Backend {
+// backend opens the databases whose addresses a function makes.
+func backend(address func(testing.TB) string, options *postgres.Options) storagetest.Backend {
 	return storagetest.Backend{New: func(tb testing.TB) storagetest.Opener {
-		url := pgtest.URL(tb)
+		url := address(tb)
 		return func(ctx context.Context) (storage.Storage, error) {
 			return postgres.OpenOptions(ctx, url, options)
 		}
@@ -25,10 +26,12 @@ func backend(options *postgres.Options) storagetest.Backend {
 
 func TestStorage(t *testing.T) {
 	t.Parallel()
-	storagetest.Run(t, backend(nil))
+	storagetest.Run(t, backend(pgtest.URL, nil))
 }
 
-func TestStorageUnprepared(t *testing.T) {
+// TestStoragePooled runs without prepared statements, through PgBouncer where
+// that is installed.
+func TestStoragePooled(t *testing.T) {
 	t.Parallel()
-	storagetest.Run(t, backend(&postgres.Options{TransactionPooler: true}))
+	storagetest.Run(t, backend(pgtest.Pooled, &postgres.Options{TransactionPooler: true}))
 }

@@ -15,10 +15,15 @@ import (
 // connection passes it, with everything that waits and fits into one statement,
 // to the first of them. So changes share a commit exactly when connections are
 // scarce, and a lone caller pays for nothing.
+//
+// The log entries of reads use one connection at a time: their commits are not
+// synced, so one is fast enough, and entries that share a statement cost the
+// server a fraction of what they cost alone.
 type queue struct {
 	mu      sync.Mutex
-	free    []*slot // none is free while somebody waits
+	free    []*slot // while one is free, nothing but logs of reads waits
 	waiting []*pending
+	reading bool           // logs of reads are being written
 	busy    sync.WaitGroup // calls under way
 	closed  bool
 
@@ -92,15 +97,19 @@ func (q *queue) enter(p *pending) (*slot, error) {
 		return nil, storage.ErrClosed
 	}
 	q.busy.Add(1)
-	if last := len(q.free) - 1; last >= 0 {
+	if last := len(q.free) - 1; last >= 0 && q.mayStart(p) {
 		s := q.free[last]
 		q.free = q.free[:last]
+		q.reading = q.reading || p.class == reads
 		return s, nil
 	}
 	p.turn = make(chan turn, 1)
 	q.waiting = append(q.waiting, p)
 	return nil, nil
 }
+
+// mayStart reports whether a change may take a slot when there is one.
+func (q *queue) mayStart(p *pending) bool { return p.class != reads || !q.reading }
 
 // leave takes a change out of the queue, unless it is no longer in it.
 func (q *queue) leave(p *pending) bool {
@@ -122,6 +131,9 @@ func (q *queue) lead(s *slot, batch []*pending) {
 		p.turn <- turn{}
 	}
 	q.mu.Lock()
+	if batch[0].class == reads {
+		q.reading = false
+	}
 	next := q.take()
 	if next == nil {
 		q.free = append(q.free, s)
@@ -132,16 +144,18 @@ func (q *queue) lead(s *slot, batch []*pending) {
 	}
 }
 
-// take removes the first waiting change, and all that may share a statement
-// with it, from the queue.
+// take removes the first waiting change that may start, and all that may share
+// a statement with it, from the queue.
 func (q *queue) take() []*pending {
-	if len(q.waiting) == 0 {
+	first := slices.IndexFunc(q.waiting, q.mayStart)
+	if first < 0 {
 		return nil
 	}
-	batch := []*pending{q.waiting[0]}
-	rest := q.waiting[:0]
-	with := newCompany(q.waiting[0])
-	for _, p := range q.waiting[1:] {
+	batch := []*pending{q.waiting[first]}
+	q.reading = q.reading || batch[0].class == reads
+	rest := q.waiting[:first]
+	with := newCompany(batch[0])
+	for _, p := range q.waiting[first+1:] {
 		if len(batch) < maxBatch && with.accepts(p) {
 			batch = append(batch, p)
 		} else {

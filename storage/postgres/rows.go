@@ -49,19 +49,23 @@ func (cs columns) names(prefix string) string {
 // the server plans and runs faster; several come as arrays, so that one
 // statement fits any number.
 func (cs columns) from(n int, many bool, alias string) string {
-	var b strings.Builder
-	open, end, suffix := "(VALUES (", "))", ""
+	as := " AS " + alias + "(" + cs.names("") + ")"
 	if many {
-		open, end, suffix = "unnest(", ")", "[]"
+		return "unnest(" + cs.places(n, "[]") + ")" + as
 	}
-	b.WriteString(open)
+	return "(VALUES (" + cs.places(n, "") + "))" + as
+}
+
+// places lists the parameters after the first n, as these columns or as arrays
+// of them.
+func (cs columns) places(n int, suffix string) string {
+	var b strings.Builder
 	for i, c := range cs {
 		if i > 0 {
 			b.WriteString(", ")
 		}
 		b.WriteString("$" + strconv.Itoa(n+i+1) + "::" + c.kind.name + suffix)
 	}
-	b.WriteString(end + " AS " + alias + "(" + cs.names("") + ")")
 	return b.String()
 }
 
@@ -127,7 +131,7 @@ var (
 	}
 	jobUpdateColumns = columns{
 		{"id", bytea}, {"owner", bytea}, {"run_at", bigint}, {"attempts", bigint}, {"dead", boolean},
-		{"key_version", bigint}, {"payload", bytea},
+		{"key_version", bigint}, {"payload", bytea}, {"lease_until", bigint},
 	}
 	jobDeleteColumns = columns{{"id", bytea}, {"owner", bytea}}
 
@@ -208,6 +212,7 @@ func jobUpdateRow(u *storage.JobUpdate) []any {
 	j := &u.Job
 	return []any{
 		j.ID[:], u.Owner[:], j.RunAt.UnixMicro(), int64(j.Attempts), j.Dead, int64(j.KeyVersion), orEmpty(j.Payload),
+		sqlstore.Micros(u.Until),
 	}
 }
 

@@ -54,9 +54,10 @@ func (s *slot) reset() {
 	s.conn, s.prepared = nil, nil
 }
 
-// exec runs a statement whose rows do not matter.
-func (s *slot) exec(text string, args []any) error {
-	stmt, err := s.statement(text)
+// exec runs a statement whose rows do not matter. It is prepared, for this time
+// and later ones, if that is wanted and possible.
+func (s *slot) exec(text string, args []any, prepare bool) error {
+	stmt, err := s.statement(text, prepare)
 	if err != nil {
 		return err
 	}
@@ -68,9 +69,9 @@ func (s *slot) exec(text string, args []any) error {
 	return err
 }
 
-// query runs a statement and calls row for each of its rows.
-func (s *slot) query(text string, args []any, row func(*sql.Rows) error) error {
-	stmt, err := s.statement(text)
+// query runs a statement as exec does, and calls row for each of its rows.
+func (s *slot) query(text string, args []any, prepare bool, row func(*sql.Rows) error) error {
+	stmt, err := s.statement(text, prepare)
 	if err != nil {
 		return err
 	}
@@ -94,8 +95,8 @@ func (s *slot) query(text string, args []any, row func(*sql.Rows) error) error {
 
 // statement returns the prepared statement of a text, or nil when it is to be
 // sent as it is.
-func (s *slot) statement(text string) (*sql.Stmt, error) {
-	if !s.prepare {
+func (s *slot) statement(text string, prepare bool) (*sql.Stmt, error) {
+	if !prepare || !s.prepare {
 		return nil, nil
 	}
 	if stmt := s.prepared[text]; stmt != nil || len(s.prepared) >= maxPrepared {

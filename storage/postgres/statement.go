@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -19,6 +20,10 @@ type statement struct {
 	guards []string
 	args   []any
 	final  string // an expression to select beside the guards; may be empty
+	// joins says that the statement looks for several rows at once. Which plan
+	// is good for it depends on the size of the tables, so that it is planned
+	// each time; any other finds its rows by their unique keys.
+	joins bool
 }
 
 func newStatement(tenant storage.ID) *statement {
@@ -41,6 +46,25 @@ func (s *statement) rows(cs columns, rows [][]any, alias string) string {
 		s.args = append(s.args, rows[0]...)
 	}
 	return from
+}
+
+// find adds rows as parameters by which other rows are looked for. Beside the
+// item of a FROM list it returns a condition that repeats a single row's key,
+// of the given columns, for a table with an alias: with it the plan of a
+// prepared statement cannot be anything but a look at that key.
+func (s *statement) find(cs columns, rows [][]any, alias string, key ...string) (from, same string) {
+	first := len(s.args)
+	from = s.rows(cs, rows, "u")
+	if len(rows) != 1 {
+		s.joins = true
+		return from, ""
+	}
+	for i, c := range cs {
+		if slices.Contains(key, c.name) {
+			same += " AND " + alias + "." + c.name + " = $" + strconv.Itoa(first+i+1) + "::" + c.kind.name
+		}
+	}
+	return from, same
 }
 
 // with adds a common table expression.
@@ -79,11 +103,8 @@ const unsynced = "set_config('synchronous_commit', 'off', true)"
 // the counters it adds to; sets are those of the change that may be new.
 func compose(c *storage.Change, shard int64, sets []storage.ContainerSet) *statement {
 	s := newStatement(c.Tenant)
-	if c.Claim != nil {
-		s.claim(c)
-	}
 	if len(c.InsertTokens) > 0 {
-		s.insertTokens(c)
+		s.insertTokens(c, shard)
 	}
 	if len(c.InsertRecords) > 0 {
 		s.insertRecords(c.InsertRecords)
@@ -106,6 +127,9 @@ func compose(c *storage.Change, shard int64, sets []storage.ContainerSet) *state
 	}
 	s.jobs(c)
 	s.reseal(c.Reseal)
+	if c.Claim != nil {
+		s.claim(c)
+	}
 	if len(c.Logs) > 0 {
 		s.insertLogs(c.Logs)
 	}
@@ -147,28 +171,45 @@ const (
 	oneHash  = "substring(b.hashes FROM 16 * k + 1 FOR 16)"
 )
 
-func (s *statement) insertTokens(c *storage.Change) {
-	claimed, hashes := "", 0
-	if c.Claim != nil {
-		claimed = " WHERE EXISTS (SELECT FROM claimed)" // a refused claim is refused before the work
-	}
-	for i := range c.InsertTokens {
-		hashes += len(c.InsertTokens[i].Hashes)
+func (s *statement) insertTokens(c *storage.Change, shard int64) {
+	if len(c.InsertTokens) == 1 && len(c.UpdateTokens) == 0 && len(c.DeleteTokens) == 0 {
+		s.insertToken(&c.InsertTokens[0], shard)
+		if c.Claim != nil {
+			s.expect("created", 1) // so that every statement has its token before it wants its claim
+		}
+		return
 	}
 	s.with("created", "INSERT INTO tokens (tenant_id, "+tokenColumns.names("")+") SELECT $1, u.* FROM "+
-		s.rows(tokenColumns, rowsOf(c.InsertTokens, tokenRow), "u")+claimed+" RETURNING ord, set_id, type, hashes")
-	s.expect("created", len(c.InsertTokens))
-	if hashes > 0 {
-		s.with("hashed", "INSERT INTO token_hashes (tenant_id, hash, ord) SELECT $1, "+oneHash+", b.ord FROM created b, "+eachHash)
+		s.rows(tokenColumns, rowsOf(c.InsertTokens, tokenRow), "u")+" RETURNING ord, set_id, type, hashes")
+	s.expect("created", len(c.InsertTokens)) // so that ids are judged before a part below gives one up
+	s.with("hashed", "INSERT INTO token_hashes (tenant_id, hash, ord) SELECT $1, "+oneHash+", b.ord FROM created b, "+eachHash)
+}
+
+// insertToken is what most changes do, and so it takes everything from the
+// parameters.
+func (s *statement) insertToken(t *storage.Token, shard int64) {
+	row := tokenRow(t)
+	first := len(s.args)
+	s.args = append(s.args, row...)
+	place := func(name string) string {
+		i := slices.IndexFunc(tokenColumns, func(c column) bool { return c.name == name })
+		return "$" + strconv.Itoa(first+i+1)
 	}
+	s.with("created", "INSERT INTO tokens (tenant_id, "+tokenColumns.names("")+") VALUES ($1, "+tokenColumns.places(first, "")+") RETURNING 1")
+	if len(t.Hashes) > 0 {
+		s.with("hashed", "INSERT INTO token_hashes (tenant_id, hash, ord) SELECT $1, substring("+place("hashes")+
+			" FROM 16 * k + 1 FOR 16), "+place("ord")+" FROM generate_series(0, octet_length("+place("hashes")+") / 16 - 1) AS k")
+	}
+	s.with("counted", "INSERT INTO token_counts (tenant_id, set_id, type, shard, n) VALUES ($1, "+
+		place("set_id")+", "+place("type")+", "+s.arg(bigint, shard)+", 1)"+addToCounts)
 }
 
 // updateTokens locks the rows in the order of their keys, as every statement
 // does, so that no two of them wait for each other.
 func (s *statement) updateTokens(updates []storage.TokenUpdate) {
-	rows := rowsOf(updates, tokenUpdateRow)
+	from, same := s.find(tokenUpdateColumns, rowsOf(updates, tokenUpdateRow), "t", "ord")
 	s.with("before", "SELECT t.type, t.set_id AS old_set_id, t.hashes AS old_hashes, "+tokenUpdateColumns.names("u.")+
-		" FROM "+s.rows(tokenUpdateColumns, rows, "u")+
+		" FROM "+from+
 		" JOIN tokens t ON t.tenant_id = $1 AND t.ord = u.ord AND t.rev = u.old_rev ORDER BY t.ord FOR UPDATE OF t")
 	var set strings.Builder
 	for _, c := range tokenReplaced {
@@ -179,7 +220,7 @@ func (s *statement) updateTokens(updates []storage.TokenUpdate) {
 		set.WriteString(c.name + " = " + value + ", ")
 	}
 	s.with("updated", "UPDATE tokens t SET "+set.String()+"rev = b.old_rev + 1 FROM before b"+
-		" WHERE t.tenant_id = $1 AND t.ord = b.ord RETURNING 1")
+		" WHERE t.tenant_id = $1 AND t.ord = b.ord"+same+" RETURNING 1")
 	s.expect("updated", len(updates))
 	if !rehashes(updates) {
 		return
@@ -189,7 +230,19 @@ func (s *statement) updateTokens(updates []storage.TokenUpdate) {
 		" (SELECT ord, old_hashes AS hashes FROM before WHERE hashes IS NOT NULL) b, "+eachHash)
 	s.with("rehashed", "INSERT INTO token_hashes (tenant_id, hash, ord)"+
 		" SELECT $1, n.hash, n.ord FROM (SELECT * FROM new_hashes EXCEPT SELECT * FROM old_hashes) n")
-	s.with("unhashed", "DELETE FROM token_hashes h USING (SELECT * FROM old_hashes EXCEPT SELECT * FROM new_hashes) o"+
+	s.with("stale_hashes", "SELECT * FROM old_hashes EXCEPT SELECT * FROM new_hashes")
+	s.unhash("stale_hashes", strings.ReplaceAll(same, " t.", " h."))
+}
+
+// unhash deletes the hashes that an expression lists. Those of a single token
+// are looked for one by one.
+func (s *statement) unhash(list, same string) {
+	if same != "" {
+		s.with("unhashed_"+list, "DELETE FROM token_hashes h WHERE h.tenant_id = $1"+same+
+			" AND h.hash = ANY (ARRAY(SELECT hash FROM "+list+"))")
+		return
+	}
+	s.with("unhashed_"+list, "DELETE FROM token_hashes h USING "+list+" o"+
 		" WHERE h.tenant_id = $1 AND h.hash = o.hash AND h.ord = o.ord")
 }
 
@@ -203,26 +256,21 @@ func rehashes(updates []storage.TokenUpdate) bool {
 }
 
 func (s *statement) deleteTokens(deletes []storage.TokenDelete) {
-	s.with("going", "SELECT t.ord, t.type, t.set_id, t.hashes FROM "+
-		s.rows(tokenDeleteColumns, rowsOf(deletes, tokenDeleteRow), "u")+
+	from, same := s.find(tokenDeleteColumns, rowsOf(deletes, tokenDeleteRow), "t", "ord")
+	s.with("going", "SELECT t.ord, t.type, t.set_id, t.hashes FROM "+from+
 		" JOIN tokens t ON t.tenant_id = $1 AND t.ord = u.ord AND t.rev = u.old_rev ORDER BY t.ord FOR UPDATE OF t")
-	s.with("gone", "DELETE FROM tokens t USING going b WHERE t.tenant_id = $1 AND t.ord = b.ord RETURNING 1")
+	s.with("gone", "DELETE FROM tokens t USING going b WHERE t.tenant_id = $1 AND t.ord = b.ord"+same+" RETURNING 1")
 	s.expect("gone", len(deletes))
-	s.with("gone_hashes", "DELETE FROM token_hashes h USING (SELECT "+oneHash+" AS hash, b.ord FROM going b, "+eachHash+") o"+
-		" WHERE h.tenant_id = $1 AND h.hash = o.hash AND h.ord = o.ord")
+	s.with("going_hashes", "SELECT "+oneHash+" AS hash, b.ord FROM going b, "+eachHash)
+	s.unhash("going_hashes", strings.ReplaceAll(same, " t.", " h."))
 }
 
 const addToCounts = " ON CONFLICT (tenant_id, set_id, type, shard) DO UPDATE SET n = token_counts.n + EXCLUDED.n"
 
 // countTokens adds up what the parts before it have done to real rows.
 func (s *statement) countTokens(c *storage.Change, shard int64) {
-	if len(c.InsertTokens) == 1 && len(c.UpdateTokens) == 0 && len(c.DeleteTokens) == 0 {
-		s.with("counted", "INSERT INTO token_counts (tenant_id, set_id, type, shard, n)"+
-			" SELECT $1, set_id, type, "+s.arg(bigint, shard)+", 1 FROM created"+addToCounts)
-		return
-	}
 	var changes []string
-	if len(c.InsertTokens) > 0 {
+	if len(c.InsertTokens) > 1 || len(c.InsertTokens) == 1 && len(c.UpdateTokens)+len(c.DeleteTokens) > 0 {
 		changes = append(changes, "SELECT set_id, type, 1 AS d FROM created")
 	}
 	if len(c.UpdateTokens) > 0 {

@@ -25,14 +25,14 @@ func (s *statement) updateRecords(updates []storage.RecordUpdate) {
 		lookups = append(lookups, lookupRows(&u.Record)...)
 		return recordRow(&u.Record, u.Rev)
 	})
+	from, same := s.find(recordColumns, rows, "r", "kind", "id")
 	s.with("record_before", "SELECT r.key_hash AS old_key_hash, r.alt_hash AS old_alt_hash, "+recordColumns.names("u.")+
-		" FROM "+s.rows(recordColumns, rows, "u")+
-		" JOIN records r ON r.tenant_id = $1 AND r.kind = u.kind AND r.id = u.id AND r.rev = u.rev"+
+		" FROM "+from+" JOIN records r ON r.tenant_id = $1 AND r.kind = u.kind AND r.id = u.id AND r.rev = u.rev"+
 		" ORDER BY r.kind, r.id FOR UPDATE OF r")
 	s.with("record_updated", `UPDATE records r SET name = b.name, name_fold = b.name_fold, key_hash = b.key_hash,
 		alt_hash = b.alt_hash, expires_at = b.expires_at, key_version = b.key_version, body = b.body,
 		created_at = b.created_at, rev = b.rev + 1 FROM record_before b
-		WHERE r.tenant_id = $1 AND r.kind = b.kind AND r.id = b.id RETURNING 1`)
+		WHERE r.tenant_id = $1 AND r.kind = b.kind AND r.id = b.id`+same+" RETURNING 1")
 	s.expect("record_updated", len(updates))
 	s.with("keys_before", `SELECT k.hash, b.kind, b.id FROM record_before b,
 		LATERAL (VALUES (b.old_key_hash), (b.old_alt_hash)) AS k(hash) WHERE k.hash IS NOT NULL`)
@@ -43,20 +43,20 @@ func (s *statement) updateRecords(updates []storage.RecordUpdate) {
 		kept = " EXCEPT SELECT * FROM keys_after"
 		after = " AND (SELECT count(*) FROM rekeyed) >= 0" // a key is judged before another record gives it up
 	}
-	s.with("unkeyed", "DELETE FROM lookups l USING (SELECT * FROM keys_before"+kept+") o"+
-		" WHERE l.hash = o.hash AND l.tenant_id = $1"+after)
+	s.with("unkeyed", "DELETE FROM lookups l WHERE l.hash = ANY (ARRAY("+
+		"SELECT o.hash FROM (SELECT * FROM keys_before"+kept+") o))"+after)
 }
 
 func (s *statement) deleteRecords(deletes []storage.RecordDelete) {
-	s.with("record_going", "SELECT r.kind, r.id, r.key_hash, r.alt_hash FROM "+
-		s.rows(recordDeleteColumns, rowsOf(deletes, recordDeleteRow), "u")+
+	from, same := s.find(recordDeleteColumns, rowsOf(deletes, recordDeleteRow), "r", "kind", "id")
+	s.with("record_going", "SELECT r.kind, r.id, r.key_hash, r.alt_hash FROM "+from+
 		" JOIN records r ON r.tenant_id = $1 AND r.kind = u.kind AND r.id = u.id AND r.rev = u.rev"+
 		" ORDER BY r.kind, r.id FOR UPDATE OF r")
 	s.with("record_gone", "DELETE FROM records r USING record_going b"+
-		" WHERE r.tenant_id = $1 AND r.kind = b.kind AND r.id = b.id RETURNING 1")
+		" WHERE r.tenant_id = $1 AND r.kind = b.kind AND r.id = b.id"+same+" RETURNING 1")
 	s.expect("record_gone", len(deletes))
-	s.with("keys_gone", `DELETE FROM lookups l USING record_going b,
-		LATERAL (VALUES (b.key_hash), (b.alt_hash)) AS k(hash) WHERE l.hash = k.hash AND l.tenant_id = $1`)
+	s.with("keys_gone", `DELETE FROM lookups l WHERE l.hash = ANY (ARRAY(
+		SELECT k.hash FROM record_going b, LATERAL (VALUES (b.key_hash), (b.alt_hash)) AS k(hash)))`)
 }
 
 func (s *statement) jobs(c *storage.Change) {
@@ -65,14 +65,17 @@ func (s *statement) jobs(c *storage.Change) {
 			s.rows(jobColumns, rowsOf(c.InsertJobs, jobRow), "u")+" ON CONFLICT DO NOTHING")
 	}
 	if len(c.UpdateJobs) > 0 {
+		from, _ := s.find(jobUpdateColumns, rowsOf(c.UpdateJobs, jobUpdateRow), "j")
 		s.with("released", `UPDATE jobs j SET run_at = u.run_at, attempts = u.attempts, dead = u.dead,
-			key_version = u.key_version, payload = u.payload, owner = NULL, lease_until = NULL FROM `+
-			s.rows(jobUpdateColumns, rowsOf(c.UpdateJobs, jobUpdateRow), "u")+
+			key_version = u.key_version, payload = u.payload, lease_until = u.lease_until,
+			owner = CASE WHEN u.lease_until IS NULL THEN NULL ELSE u.owner END FROM `+
+			from+
 			" WHERE j.tenant_id = $1 AND j.id = u.id AND j.owner = u.owner RETURNING 1")
 		s.expect("released", len(c.UpdateJobs))
 	}
 	if len(c.DeleteJobs) > 0 {
-		s.with("finished", "DELETE FROM jobs j USING "+s.rows(jobDeleteColumns, rowsOf(c.DeleteJobs, jobDeleteRow), "u")+
+		from, _ := s.find(jobDeleteColumns, rowsOf(c.DeleteJobs, jobDeleteRow), "j")
+		s.with("finished", "DELETE FROM jobs j USING "+from+
 			" WHERE j.tenant_id = $1 AND j.id = u.id AND j.owner = u.owner RETURNING 1")
 		s.expect("finished", len(c.DeleteJobs))
 	}
@@ -90,13 +93,15 @@ func (s *statement) reseal(sealed []storage.Sealed) {
 		}
 	}
 	if len(claims) > 0 {
+		from, _ := s.find(resealColumns, claims, "c")
 		s.with("resealed_claims", "UPDATE claims c SET key_version = u.key_version, answer = u.body FROM "+
-			s.rows(resealColumns, claims, "u")+
+			from+
 			" WHERE c.tenant_id = $1 AND c.key = u.key AND c.key_version < u.key_version AND c.answer IS NOT NULL")
 	}
 	if len(jobs) > 0 {
+		from, _ := s.find(resealColumns, jobs, "j")
 		s.with("resealed_jobs", "UPDATE jobs j SET key_version = u.key_version, payload = u.body FROM "+
-			s.rows(resealColumns, jobs, "u")+
+			from+
 			" WHERE j.tenant_id = $1 AND j.id = u.key AND j.key_version < u.key_version")
 	}
 }

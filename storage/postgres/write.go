@@ -3,9 +3,9 @@ package postgres
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lib/pq/pqerror"
@@ -25,12 +25,14 @@ func (s *Store) Write(ctx context.Context, c *storage.Change) error {
 // of its changes.
 func (s *Store) flush(slot *slot, batch []*pending) {
 	deadline := time.Now().Add(s.retryFor)
+	left := batch
 	if len(batch) > 1 && !slices.ContainsFunc(batch, late) {
-		batch = s.together(slot, batch, deadline)
+		left = s.together(slot, batch, deadline)
 	}
-	for _, p := range batch {
+	for _, p := range left {
 		p.err = s.single(slot, p, deadline)
 	}
+	s.account(batch)
 }
 
 func late(p *pending) bool { return p.change.Late(time.Now()) }
@@ -44,7 +46,7 @@ func (s *Store) together(slot *slot, batch []*pending, deadline time.Time) []*pe
 	var done map[*pending]bool
 	var err error
 	if batch[0].class == reads {
-		err = slot.exec(groupReads(batch))
+		err = slot.exec(groupReadsText, groupReads(batch), true)
 	} else {
 		done, err = s.createTogether(slot, batch)
 	}
@@ -124,6 +126,7 @@ func (s *Store) attempt(slot *slot, p *pending) (done bool, err error) {
 	case !refused(err):
 		return true, clean(err)
 	}
+	refusal := err
 	// What stands in the way may be this change itself: sent before, and
 	// committed after its connection had been given up for lost.
 	if p.ambiguous {
@@ -139,6 +142,8 @@ func (s *Store) attempt(slot *slot, p *pending) (done bool, err error) {
 		return true, clean(err)
 	case conflict != nil:
 		return true, conflict
+	case constraint(refusal) == "logs_pkey":
+		return true, clean(refusal) // an id of the log that another change has
 	default:
 		return false, nil // it has gone meanwhile
 	}
@@ -174,11 +179,15 @@ func (s *Store) apply(slot *slot, c *storage.Change) error {
 }
 
 func (s *Store) applyPiece(slot *slot, c *storage.Change) error {
-	st := compose(c, slot.shard, s.sets.unknown(c))
+	sets := s.sets.unknown(c)
+	if q, ok := quickForm(c, sets); ok {
+		return slot.exec(q.text(c), quickArgs(c, slot.shard), true)
+	}
+	st := compose(c, slot.shard, sets)
 	if len(st.parts) == 0 {
 		return nil
 	}
-	return slot.exec(st.text(), st.args)
+	return slot.exec(st.text(), st.args, !st.joins)
 }
 
 // maxRows bounds the tokens, and the log entries, of one statement. Beyond it
@@ -213,7 +222,7 @@ func (s *slot) applied(c *storage.Change) (bool, error) {
 		return false, nil
 	}
 	found := false
-	err := s.query(markerQuery, []any{c.Tenant[:], c.Logs[0].ID[:]}, func(*sql.Rows) error {
+	err := s.query(markerQuery, []any{c.Tenant[:], c.Logs[0].ID[:]}, true, func(*sql.Rows) error {
 		found = true
 		return nil
 	})
@@ -250,12 +259,9 @@ func (s *Store) connect(slot *slot, deadline time.Time) error {
 
 // hopeless reports whether a refusal to connect will still be one later.
 func hopeless(err error) bool {
-	switch code(err).Class() {
-	case pqerror.ClassInvalidAuthorizationSpecification, pqerror.ClassInvalidCatalogName:
-		return true
-	default:
-		return errors.Is(err, sql.ErrConnDone)
-	}
+	c := string(code(err))
+	return strings.HasPrefix(c, string(pqerror.ClassInvalidAuthorizationSpecification)) ||
+		strings.HasPrefix(c, string(pqerror.ClassInvalidCatalogName))
 }
 
 func pause(d time.Duration) { <-time.After(d) }

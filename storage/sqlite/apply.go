@@ -170,8 +170,12 @@ func (w *writer) updateJobs(c *storage.Change) error {
 	for i := range c.UpdateJobs {
 		u := &c.UpdateJobs[i]
 		j := &u.Job
+		owner := u.Owner
+		if u.Until.IsZero() {
+			owner = storage.ID{}
+		}
 		n, err := w.exec(stmtUpdateJob, j.RunAt.UnixMicro(), j.Attempts, j.Dead, j.KeyVersion, bytesOf(j.Payload),
-			c.Tenant[:], j.ID[:], u.Owner[:])
+			optionalID(owner), sqlstore.Micros(u.Until), c.Tenant[:], j.ID[:], u.Owner[:])
 		if err := guarded(n, err, storage.JobStale, i); err != nil {
 			return err
 		}
@@ -212,7 +216,7 @@ func (w *writer) insertLogs(c *storage.Change) error {
 		if err := inserted("log entry", i, err); err != nil {
 			return err
 		}
-		w.counts.addLog(c.Tenant, l.EntityType)
+		w.counts.addLog(c.Tenant, l)
 	}
 	return nil
 }

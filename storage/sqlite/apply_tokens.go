@@ -1,8 +1,6 @@
 package sqlite
 
 import (
-	"slices"
-
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 )
@@ -67,7 +65,7 @@ func (w *writer) deleteHashes(tenant, ord storage.ID, hashes []storage.Hash) err
 // ensureSet stores which containers are in a set, unless that is known.
 func (w *writer) ensureSet(tenant storage.ID, set storage.Hash, containers string) error {
 	key := setKey{tenant, set}
-	if _, known := w.knownSets[key]; known || slices.Contains(w.sets, key) {
+	if _, known := w.knownSets[key]; known || len(w.sets) > 0 && w.sets[len(w.sets)-1] == key {
 		return nil
 	}
 	if _, err := w.exec(stmtInsertSet, tenant[:], set[:], containers); err != nil {

@@ -41,19 +41,20 @@ func (s *Store) LeaseJobs(ctx context.Context, l storage.Lease) ([]storage.Job, 
 }
 
 // purged are the tables in the order in which Purge empties them, with the keys
-// of their rows. What keys are found by comes first, so that they stop working
-// at once, and what a list of tokens needs comes after the tokens.
+// of their rows. What records are found by comes first, so that keys stop
+// working at once, and the records come last; what lists need comes after what
+// they list.
 var purged = []struct{ table, key string }{
 	{"lookups", "hash"},
-	{"records", "rowid"},
 	{"jobs", "rowid"},
 	{"claims", "rowid"},
 	{"tokens", "rowid"},
 	{"token_hashes", "hash, ord"},
 	{"token_counts", "set_id, type, shard"},
 	{"container_sets", "set_id"},
-	{"logs", "id"},
-	{"log_counts", "entity_type, shard"},
+	{"logs", "entity_type, id"},
+	{"log_counts", "entity_type, day, shard"},
+	{"records", "rowid"},
 }
 
 // Purge implements [storage.Writer].

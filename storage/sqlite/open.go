@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -71,17 +72,16 @@ func locate(path string) (file, error) {
 // A setting is a PRAGMA and the value that it must have.
 type setting struct{ name, value string }
 
-func (f file) common() []setting {
-	s := []setting{
-		{"busy_timeout", fmt.Sprint(busyTimeout.Milliseconds())},
+func commonSettings() []setting {
+	return []setting{
+		{"busy_timeout", strconv.FormatInt(busyTimeout.Milliseconds(), 10)},
 		{"temp_store", "2"}, // memory: nothing of a sort reaches a file
 		{"cache_size", "-16384"},
 	}
-	return s
 }
 
 func (f file) writerSettings() []setting {
-	s := append(f.common(), setting{"secure_delete", "1"})
+	s := append(commonSettings(), setting{"secure_delete", "1"})
 	if f.memory {
 		return s
 	}
@@ -89,24 +89,28 @@ func (f file) writerSettings() []setting {
 }
 
 func (f file) readerSettings() []setting {
-	s := append(f.common(), setting{"query_only", "1"})
+	s := append(commonSettings(), setting{"query_only", "1"})
 	if f.memory {
 		return s
 	}
-	return append(s, setting{"mmap_size", "268435456"})
+	return append(s, setting{"mmap_size", "2147418112"})
 }
 
-func (f file) open(settings []setting) *sqlx.DB {
+// open returns a pool of connections that are opened when they are needed and
+// then kept.
+func (f file) open(settings []setting, connections int) (*sqlx.DB, error) {
 	parameters := make([]string, len(settings), len(settings)+1)
 	for i, s := range settings {
 		parameters[i] = "_pragma=" + url.QueryEscape(s.name+"("+s.value+")")
 	}
 	dsn := f.uri + strings.Join(append(parameters, "_txlock=immediate"), "&")
 	db, err := sql.Open("sqlite", dsn)
-	if err != nil { // only for a driver that is not registered
-		panic(err)
+	if err != nil {
+		return nil, err
 	}
-	return sqlx.NewDb(db, "sqlite")
+	db.SetMaxOpenConns(connections)
+	db.SetMaxIdleConns(connections)
+	return sqlx.NewDb(db, "sqlite"), nil
 }
 
 // connect returns a connection that has its settings. Two processes that turn
@@ -146,27 +150,40 @@ func check(ctx context.Context, conn *sql.Conn, settings []setting) error {
 
 func openWriter(ctx context.Context, f file) (*writer, error) {
 	settings := f.writerSettings()
-	db := f.open(settings)
+	db, err := f.open(settings, 1)
+	if err != nil {
+		return nil, err
+	}
 	conn, err := connect(ctx, db, settings)
+	if err == nil {
+		err = conn.Close() // only the connection is needed, which the pool keeps
+	}
+	if err == nil {
+		err = migrate(ctx, db)
+	}
+	if err == nil {
+		conn, err = db.Conn(ctx)
+	}
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
-	}
-	migrations, err := fs.Sub(migrationFiles, "migrations")
-	if err == nil {
-		err = sqlstore.Migrate(ctx, db, migrations)
-	}
-	if err != nil {
-		return nil, errors.Join(err, conn.Close(), db.Close())
 	}
 	return newWriter(db.DB, conn, f), nil
 }
 
+func migrate(ctx context.Context, db *sqlx.DB) error {
+	migrations, err := fs.Sub(migrationFiles, "migrations")
+	if err != nil {
+		return err
+	}
+	return sqlstore.Migrate(ctx, db, migrations)
+}
+
 func openReaders(ctx context.Context, f file) (*sqlx.DB, error) {
 	settings := f.readerSettings()
-	db := f.open(settings)
-	readers := min(maxReaders, 2*runtime.NumCPU())
-	db.SetMaxOpenConns(readers)
-	db.SetMaxIdleConns(readers)
+	db, err := f.open(settings, min(maxReaders, 2*runtime.NumCPU()))
+	if err != nil {
+		return nil, err
+	}
 	conn, err := connect(ctx, db, settings)
 	if err != nil {
 		return nil, errors.Join(err, db.Close())

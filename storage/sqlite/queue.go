@@ -28,17 +28,24 @@ type call struct {
 	done  chan struct{}
 }
 
-// queue hands writes to the writer in groups. Whoever comes while nobody is at
-// work does the work: a caller that is alone runs its own write. What has come
-// in the meantime is left to a goroutine that takes all that waits at once, and
-// ends when nothing does.
+// relaxed reports whether the call need not be synced at once: it asks for that,
+// and holds nothing but log entries.
+func (c *call) relaxed() bool {
+	return c.change != nil && c.change.Relaxed && c.change.Claim == nil && c.rows == len(c.change.Logs)
+}
+
+// queue hands writes to the writer in groups. The first to come starts a
+// goroutine, which takes all that waits at once, again and again, and ends when
+// nothing does. Callers wait without a timer: what comes while a transaction is
+// under way is in the next one.
 type queue struct {
 	writer *writer
 
 	mu      sync.Mutex
 	idle    sync.Cond
 	waiting []*call
-	working bool
+	group   []*call // under way
+	working bool    // a goroutine drains the queue
 	stopped bool
 }
 
@@ -63,30 +70,27 @@ func (q *queue) do(ctx context.Context, c call) error {
 		return storage.ErrClosed
 	}
 	q.waiting = append(q.waiting, &c)
-	if q.working {
-		q.mu.Unlock()
-		<-c.done
-		return c.err
-	}
+	first := !q.working
 	q.working = true
 	q.mu.Unlock()
-	q.lead()
+	if first {
+		q.start(&c)
+	}
 	<-c.done
 	return c.err
 }
 
-// lead runs the group of the caller that came first, and leaves what has come
-// in the meantime to a goroutine.
-func (q *queue) lead() {
-	if q.next(nil) {
+// start begins to work. A relaxed call, which waits for no disk, is done before
+// a goroutine would be at work, so its caller runs the first group itself.
+func (q *queue) start(c *call) {
+	if !c.relaxed() || q.next() {
 		go q.drain()
 	}
 }
 
 // drain runs groups until nothing waits.
 func (q *queue) drain() {
-	group := make([]*call, 0, maxGroupCalls)
-	for q.next(group) {
+	for q.next() {
 	}
 }
 
@@ -95,13 +99,14 @@ func (q *queue) drain() {
 //
 // It lets other goroutines run first: those that are about to write, often
 // because the group before has just set them free, then share this group.
-func (q *queue) next(group []*call) bool {
+func (q *queue) next() bool {
 	runtime.Gosched()
 	q.mu.Lock()
-	group = q.take(group)
+	group := q.take()
 	q.mu.Unlock()
 	q.writer.run(group)
-	for _, c := range group {
+	for i, c := range group {
+		group[i] = nil
 		c.done <- struct{}{}
 	}
 	q.mu.Lock()
@@ -116,8 +121,8 @@ func (q *queue) next(group []*call) bool {
 
 // take moves the next group out of the queue: as many calls as fit in a
 // transaction of bounded size, or one that must be alone.
-func (q *queue) take(group []*call) []*call {
-	rows := 0
+func (q *queue) take() []*call {
+	rows, group := 0, q.group[:0]
 	for _, c := range q.waiting {
 		full := len(group) == maxGroupCalls || rows+c.rows > maxGroupRows || c.alone
 		if len(group) > 0 && full {
@@ -131,7 +136,7 @@ func (q *queue) take(group []*call) []*call {
 	}
 	kept := copy(q.waiting, q.waiting[len(group):])
 	clear(q.waiting[kept:])
-	q.waiting = q.waiting[:kept]
+	q.waiting, q.group = q.waiting[:kept], group
 	return group
 }
 

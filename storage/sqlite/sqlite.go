@@ -20,6 +20,10 @@ import (
 
 var _ storage.Storage = (*Store)(nil)
 
+// ErrNewerSchema means that the database was made by a later, incompatible
+// version of this module.
+var ErrNewerSchema = sqlstore.ErrNewerSchema
+
 // reader hides the field that the reads are promoted from.
 type reader = sqlstore.Store
 
@@ -36,8 +40,7 @@ type Store struct {
 // alone, if there is none. The path ":memory:" stands for a new database in
 // memory, which is gone after Close.
 //
-// Open brings the schema up to date. It fails when the database was made by a
-// later, incompatible version of this module.
+// Open brings the schema up to date, or fails with [ErrNewerSchema].
 func Open(ctx context.Context, path string) (*Store, error) {
 	file, err := locate(path)
 	if err != nil {

@@ -83,8 +83,9 @@ var statementText = [statementCount]string{
 		ON CONFLICT DO UPDATE SET n = n + excluded.n`,
 	stmtInsertLog: `INSERT INTO logs (tenant_id, id, created_at, actor_id, actor_type, entity_type, entity_id,
 		operation, message) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-	stmtCountLogs: `INSERT INTO log_counts (tenant_id, entity_type, shard, n) VALUES (?, ?, 0, ?)
-		ON CONFLICT DO UPDATE SET n = n + excluded.n`,
+	stmtCountLogs: `INSERT INTO log_counts (tenant_id, entity_type, day, shard, n, first_id, last_id)
+		VALUES (?, ?, ?, 0, ?, ?, ?) ON CONFLICT DO UPDATE SET n = n + excluded.n,
+		first_id = min(first_id, excluded.first_id), last_id = max(last_id, excluded.last_id)`,
 
 	stmtInsertRecord: `INSERT INTO records (tenant_id, kind, id, name, name_fold, key_hash, alt_hash, expires_at,
 		key_version, created_at, rev, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
@@ -111,7 +112,7 @@ var statementText = [statementCount]string{
 	stmtInsertJob: `INSERT INTO jobs (tenant_id, id, kind, run_at, attempts, dead, owner, lease_until, key_version, payload)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 	stmtUpdateJob: `UPDATE jobs SET run_at = ?, attempts = ?, dead = ?, key_version = ?, payload = ?,
-		owner = NULL, lease_until = NULL WHERE tenant_id = ? AND id = ? AND owner = ?`,
+		owner = ?, lease_until = ? WHERE tenant_id = ? AND id = ? AND owner = ?`,
 	stmtDeleteJob: `DELETE FROM jobs WHERE tenant_id = ? AND id = ? AND owner = ?`,
 	stmtLeaseJobs: `UPDATE jobs SET owner = ?, lease_until = ? WHERE rowid IN (
 		SELECT rowid FROM jobs WHERE tenant_id = ? AND NOT dead AND run_at <= ?

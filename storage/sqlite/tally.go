@@ -1,69 +1,126 @@
 package sqlite
 
-import "github.com/seed-72ea4aab/vault/storage"
+import (
+	"bytes"
+
+	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
+)
 
 // tally collects by how much a transaction changes the numbers of rows, so that
 // each counter is written once.
 type tally struct {
-	changes []countChange
-	sums    map[counter]int
+	tokens []tokenCount
+	logs   []logCount
 }
 
-// counter names a row of token_counts, or of log_counts when it is one of logs.
-type counter struct {
+// tokenCount is a change of a row of token_counts.
+type tokenCount struct {
+	tokenCounter
+	by int
+}
+
+type tokenCounter struct {
 	tenant storage.ID
 	set    storage.Hash
 	kind   string
-	logs   bool
 }
 
-type countChange struct {
-	counter counter
-	by      int
+// logCount is a change of a row of log_counts.
+type logCount struct {
+	logCounter
+	by          int
+	first, last storage.ID
 }
 
-func (t *tally) reset() { t.changes = t.changes[:0] }
+type logCounter struct {
+	tenant storage.ID
+	kind   string
+	day    int64
+}
+
+// tallyMark is a point to roll a tally back to.
+type tallyMark struct{ tokens, logs int }
+
+func (t *tally) reset() { t.rollBack(tallyMark{}) }
+
+func (t *tally) mark() tallyMark { return tallyMark{len(t.tokens), len(t.logs)} }
+
+func (t *tally) rollBack(m tallyMark) { t.tokens, t.logs = t.tokens[:m.tokens], t.logs[:m.logs] }
 
 func (t *tally) addToken(tenant storage.ID, set storage.Hash, kind string, by int) {
-	t.changes = append(t.changes, countChange{counter{tenant: tenant, set: set, kind: kind}, by})
+	t.tokens = append(t.tokens, tokenCount{tokenCounter{tenant, set, kind}, by})
 }
 
-func (t *tally) addLog(tenant storage.ID, kind string) {
-	t.changes = append(t.changes, countChange{counter{tenant: tenant, kind: kind, logs: true}, 1})
+func (t *tally) addLog(tenant storage.ID, l *storage.Log) {
+	counter := logCounter{tenant, l.EntityType, sqlstore.LogDay(l.CreatedAt)}
+	t.logs = append(t.logs, logCount{counter, 1, l.ID, l.ID})
 }
 
-// mark and rollBack forget the changes of a call that failed.
-func (t *tally) mark() int         { return len(t.changes) }
-func (t *tally) rollBack(mark int) { t.changes = t.changes[:mark] }
+// sums returns one change for each counter.
+func (t *tally) sums() ([]tokenCount, []logCount) {
+	if len(t.tokens) > 1 {
+		t.tokens = summed(t.tokens, func(c *tokenCount) tokenCounter { return c.tokenCounter },
+			func(sum, c *tokenCount) { sum.by += c.by })
+	}
+	if len(t.logs) > 1 {
+		t.logs = summed(t.logs, func(c *logCount) logCounter { return c.logCounter }, func(sum, c *logCount) {
+			sum.by += c.by
+			sum.first = lower(sum.first, c.first)
+			sum.last = higher(sum.last, c.last)
+		})
+	}
+	return t.tokens, t.logs
+}
 
-// each calls change for every counter that changes, once.
-func (t *tally) each(change func(counter, int) error) error {
-	if t.sums == nil {
-		t.sums = map[counter]int{}
-	}
-	clear(t.sums)
-	for _, c := range t.changes {
-		t.sums[c.counter] += c.by
-	}
-	for counter, by := range t.sums {
-		if by == 0 {
+// summed joins the changes with the same key, in place.
+func summed[C any, K comparable](changes []C, key func(*C) K, add func(sum, c *C)) []C {
+	at := make(map[K]int)
+	n := 0
+	for i := range changes {
+		k := key(&changes[i])
+		if sum, ok := at[k]; ok {
+			add(&changes[sum], &changes[i])
 			continue
 		}
-		if err := change(counter, by); err != nil {
+		at[k] = n
+		changes[n] = changes[i]
+		n++
+	}
+	return changes[:n]
+}
+
+func lower(a, b storage.ID) storage.ID {
+	if bytes.Compare(b[:], a[:]) < 0 {
+		return b
+	}
+	return a
+}
+
+func higher(a, b storage.ID) storage.ID {
+	if bytes.Compare(b[:], a[:]) > 0 {
+		return b
+	}
+	return a
+}
+
+// writeCounts writes what the transaction has changed.
+func (w *writer) writeCounts() error {
+	tokens, logs := w.counts.sums()
+	for i := range tokens {
+		c := &tokens[i]
+		if c.by == 0 {
+			continue
+		}
+		if _, err := w.exec(stmtCountTokens, c.tenant[:], c.set[:], c.kind, c.by); err != nil {
+			return err
+		}
+	}
+	for i := range logs {
+		c := &logs[i]
+		if _, err := w.exec(stmtCountLogs, c.tenant[:], c.kind, c.day, c.by, c.first[:], c.last[:]); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func (w *writer) writeCounts() error {
-	return w.counts.each(func(c counter, by int) error {
-		var err error
-		if c.logs {
-			_, err = w.exec(stmtCountLogs, c.tenant[:], c.kind, by)
-		} else {
-			_, err = w.exec(stmtCountTokens, c.tenant[:], c.set[:], c.kind, by)
-		}
-		return err
-	})
 }

@@ -137,7 +137,7 @@ func (w *writer) setRelaxed(group []*call) error {
 	}
 	relaxed := true
 	for _, c := range group {
-		relaxed = relaxed && c.change != nil && c.change.Relaxed
+		relaxed = relaxed && c.relaxed()
 	}
 	if relaxed == w.relaxed {
 		return nil
@@ -162,11 +162,18 @@ func (w *writer) together(group []*call) error {
 		if c.err = w.apply(c); c.err == nil {
 			continue
 		}
-		if _, refused := errors.AsType[*storage.Conflict](c.err); !refused && c.err != storage.ErrLate || w.wrote {
+		if !refused(c.err) || w.wrote {
 			return errReplay
 		}
 	}
 	return nil
+}
+
+// refused reports whether a call failed because of what it asks for, and not
+// because of the database.
+func refused(err error) bool {
+	_, conflict := errors.AsType[*storage.Conflict](err)
+	return conflict || errors.Is(err, storage.ErrLate)
 }
 
 // oneByOne applies the calls of a group, each in a savepoint of its own, which

@@ -17,6 +17,7 @@ func expiryRules() []rule {
 		{"Sweep deletes nothing else", sweepNothingElse},
 		{"Purge deletes rows of every kind, and their keys", purgeAll},
 		{"Purge deletes up to limit rows and reports whether there are more", purgeLimit},
+		{"Purge deletes records last", purgeRecordsLast},
 		{"Purge leaves other tenants", purgeOthers},
 		{"a purged tenant can be written again", purgeThenWrite},
 	}
@@ -232,6 +233,26 @@ func purgeAll(w *world) {
 	if more || err != nil {
 		w.Errorf("purge of nothing: got %t, %v", more, err)
 	}
+}
+
+func purgeRecordsLast(w *world) {
+	tenant, _ := w.busy()
+	open := w.claim()
+	w.write(take(tenant, open))
+	for step := 0; ; step++ {
+		if _, err := w.store.Purge(w.Context(), tenant, 1); err != nil {
+			w.Fatalf("purge: %v", err)
+		}
+		if _, records := w.records(storage.RecordFilter{Tenant: tenant, Limit: 1}); records < 3 {
+			break
+		}
+		if step > 2000 {
+			w.Fatal("no record is ever deleted")
+		}
+	}
+	left := w.state(tenant)
+	w.same("other rows when the first record is gone", left.rows()-len(left.Records), 0)
+	w.same("claim in progress when the first record is gone", w.claimed(tenant, open.Key), (*storage.Claim)(nil))
 }
 
 func purgeLimit(w *world) {

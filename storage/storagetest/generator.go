@@ -114,27 +114,55 @@ func (g *generator) change(tenant storage.ID) *storage.Change {
 		c.InsertRecords = some(g, 1, g.newRecord)
 		return c
 	}
-	for _, ord := range sorted(keys(g.tokens[tenant])) {
-		token := g.tokens[tenant][ord]
+	g.changeTokens(c)
+	g.changeRecords(c)
+	return c
+}
+
+// changeTokens adds updates and deletes of the tenant's tokens. A Dedup hash
+// that one row of the change gives up is not taken by another: which of them a
+// backend comes to first is its own affair.
+func (g *generator) changeTokens(c *storage.Change) {
+	given := map[storage.Hash]bool{}
+	for _, ord := range sorted(keys(g.tokens[c.Tenant])) {
+		token := g.tokens[c.Tenant][ord]
 		switch g.IntN(6) {
 		case 0:
 			c.DeleteTokens = append(c.DeleteTokens, deleteOf(token))
+			given[token.Dedup] = true
 		case 1:
 			c.UpdateTokens = append(c.UpdateTokens, g.update(token))
+			given[token.Dedup] = true
 		}
 	}
-	for _, id := range sorted(keys(g.records[tenant])) {
-		record := g.records[tenant][id]
+	for i := range c.UpdateTokens {
+		if next := &c.UpdateTokens[i].Token; given[next.Dedup] {
+			next.Dedup = g.tokens[c.Tenant][next.Ord].Dedup
+		}
+	}
+}
+
+// changeRecords is changeTokens for records and their keys.
+func (g *generator) changeRecords(c *storage.Change) {
+	given := map[storage.Key]bool{}
+	for _, id := range sorted(keys(g.records[c.Tenant])) {
+		record := g.records[c.Tenant][id]
 		switch g.IntN(6) {
 		case 0:
 			c.DeleteRecords = append(c.DeleteRecords, storage.RecordDelete{Kind: record.Kind, ID: id, Rev: record.Rev})
+			given[record.Key] = true
 		case 1:
 			next := g.newRecord()
 			next.ID, next.Kind, next.CreatedAt = id, record.Kind, record.CreatedAt
 			c.UpdateRecords = append(c.UpdateRecords, storage.RecordUpdate{Rev: record.Rev, Record: next})
+			given[record.Key] = true
 		}
 	}
-	return c
+	for i := range c.UpdateRecords {
+		if next := &c.UpdateRecords[i].Record; given[next.Key] {
+			next.Key = g.records[c.Tenant][next.ID].Key
+		}
+	}
 }
 
 func (g *generator) update(token storage.Token) storage.TokenUpdate {

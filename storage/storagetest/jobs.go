@@ -1,6 +1,7 @@
 package storagetest
 
 import (
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -17,6 +18,7 @@ func jobRules() []rule {
 		{"a job is not due while somebody holds a lease that is still running", jobLeased},
 		{"a job can be written with a lease", jobBornLeased},
 		{"JobUpdate replaces what it names and gives up the lease", jobUpdate},
+		{"JobUpdate with Until goes on holding the lease", jobRenewed},
 		{"JobUpdate and JobDelete are for a job that Owner holds", jobFenced},
 		{"JobDelete deletes the job", jobDelete},
 		{"no two callers get the same job", jobContention},
@@ -147,6 +149,22 @@ func jobUpdate(w *world) {
 	w.same("jobs after it died", w.lease(tenant, owner, 10), []storage.Job(nil))
 }
 
+func jobRenewed(w *world) {
+	tenant, owner, job := w.id(), w.id(), w.job(earlier)
+	w.insertJobs(tenant, job)
+	w.lease(tenant, owner, 10)
+	renew := storage.JobUpdate{Owner: owner, Job: job, Until: leaseEnd.Add(time.Hour)}
+	w.write(&storage.Change{Tenant: tenant, UpdateJobs: []storage.JobUpdate{renew}})
+	taken, err := w.store.LeaseJobs(w.Context(), storage.Lease{
+		Tenant: tenant, Owner: w.id(), Now: leaseEnd.Add(time.Minute), Until: later.Add(time.Hour), Limit: 10,
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.same("jobs after the first lease has run out", taken, []storage.Job(nil))
+	w.write(&storage.Change{Tenant: tenant, DeleteJobs: []storage.JobDelete{{Owner: owner, ID: job.ID}}})
+}
+
 func jobFenced(w *world) {
 	tenant, owner, job := w.id(), w.id(), w.job(earlier)
 	w.insertJobs(tenant, job)
@@ -188,7 +206,7 @@ func jobContention(w *world) {
 	taken := map[storage.ID]int{}
 	errs := try(workers, func(i int) error {
 		l := storage.Lease{Tenant: tenant, Owner: w.id(), Now: now, Until: leaseEnd, Limit: 7}
-		for {
+		for range jobs {
 			got, err := nodes[i%len(nodes)].LeaseJobs(w.Context(), l)
 			if err != nil || len(got) == 0 {
 				return err
@@ -199,6 +217,7 @@ func jobContention(w *world) {
 			}
 			mu.Unlock()
 		}
+		return errors.New("there are always more jobs")
 	})
 	for _, err := range errs {
 		if err != nil {

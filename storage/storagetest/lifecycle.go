@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/seed-72ea4aab/vault/storage"
@@ -12,6 +13,7 @@ import (
 func contextRules() []rule {
 	return []rule{
 		{"a change with a context that has ended is not written", cancelledWrite},
+		{"a change whose time is up is not written", lateWrite},
 		{"reads with a context that has ended fail", cancelledReads},
 		{"a context that ends during Write makes no guess of the outcome", cancelDuringWrite},
 		{"a context that ends during a read harms nothing", cancelDuringRead},
@@ -53,12 +55,31 @@ func cancelledWrite(w *world) {
 	w.write(e.insert(tenant))
 }
 
+func lateWrite(w *world) {
+	tenant, e := w.id(), w.example("a")
+	w.unchanged(tenant, func() {
+		late := e.insert(tenant)
+		late.Before = time.Now().Add(-time.Second)
+		if err := w.store.Write(w.Context(), late); !errors.Is(err, storage.ErrLate) {
+			w.Errorf("got %v, want ErrLate", err)
+		}
+	})
+	inTime := e.insert(tenant)
+	inTime.Before = time.Now().Add(time.Hour)
+	w.write(inTime)
+}
+
 // calls are all methods of a Storage but for Write and Close, each as a
 // function of a context alone.
 func (w *world) calls() map[string]func(ctx context.Context) error {
+	calls := w.tokenCalls()
+	maps.Copy(calls, w.otherCalls())
+	return calls
+}
+
+func (w *world) tokenCalls() map[string]func(ctx context.Context) error {
 	s, tenant := w.store, w.id()
 	return map[string]func(ctx context.Context) error{
-		"Ping": s.Ping,
 		"Purge": func(ctx context.Context) error {
 			_, err := s.Purge(ctx, tenant, 1)
 			return err
@@ -91,6 +112,13 @@ func (w *world) calls() map[string]func(ctx context.Context) error {
 			_, _, err := s.ListLogs(ctx, storage.LogFilter{Tenant: tenant, Limit: 1})
 			return err
 		},
+	}
+}
+
+func (w *world) otherCalls() map[string]func(ctx context.Context) error {
+	s, tenant := w.store, w.id()
+	return map[string]func(ctx context.Context) error{
+		"Ping": s.Ping,
 		"Records": func(ctx context.Context) error {
 			_, err := s.Records(ctx, tenant, "proxy", []storage.ID{tenant})
 			return err

@@ -2,6 +2,7 @@ package storagetest
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -65,61 +66,73 @@ func copyOf(c *storage.Change) *storage.Change {
 	return &out
 }
 
+// stands checks that what a change inserted is in the database as it was.
+func (w *world) stands(c *storage.Change) {
+	w.Helper()
+	w.hasTokens(c.Tenant, c.InsertTokens...)
+	for _, token := range c.InsertTokens {
+		w.same("tokens by hash", w.found(c.Tenant, storage.HashIs(token.Hashes[1])), []string{token.ID})
+	}
+	for _, record := range c.InsertRecords {
+		record.Tenant = c.Tenant
+		w.same("record", w.lookup(record.Key), &record)
+	}
+	w.same("claim", w.claimed(c.Tenant, c.Claim.Key), &c.Claim.Claim)
+	payloads := w.sealed(c.Tenant, storage.SealedJobs, 99, 10)
+	w.same("number of jobs", len(payloads), len(c.InsertJobs))
+	for i, job := range c.InsertJobs {
+		w.same("payload", payloads[i].Body, job.Payload)
+	}
+	logs, _ := w.logs(storage.LogFilter{Tenant: c.Tenant, Limit: 10})
+	w.same("logs", logs, reversed(c.Logs))
+}
+
 func argumentsAreTheCallers(w *world) {
-	tenant := w.id()
-	c := w.full(tenant, "t")
+	c := w.full(w.id(), "t")
 	for i := range c.InsertTokens {
 		c.InsertTokens[i].CVC = []byte("sealed cvc")
 	}
-	kept := copyOf(c)
 	given := copyOf(c)
 	w.write(given)
-	before := w.state(tenant)
 	scribble(given)
-	w.same("state", w.state(tenant), before)
-	w.hasTokens(tenant, kept.InsertTokens...)
-	for _, token := range kept.InsertTokens {
-		w.same("tokens by hash", w.found(tenant, storage.HashIs(token.Hashes[1])), []string{token.ID})
+	w.stands(c)
+	if got := w.containers(c.Tenant); strings.Contains(strings.Join(got, " "), "scribbled") {
+		w.Errorf("got the sets %q, which were written after the call", got)
 	}
-	w.same("claim", w.claimed(tenant, kept.Claim.Key), &kept.Claim.Claim)
 }
 
 func resultsAreTheCallers(w *world) {
-	tenant := w.id()
-	c := w.full(tenant, "t")
+	c := w.full(w.id(), "t")
 	w.write(copyOf(c))
-	first := w.state(tenant)
-	kept := w.state(tenant)
-	for i := range first.Tokens {
-		clear(first.Tokens[i].Body)
-		clear(first.Tokens[i].Containers)
-		first.Tokens[i] = storage.Token{}
+	sets := w.containers(c.Tenant)
+	first := w.state(c.Tenant)
+	for _, token := range append(first.Tokens, w.tokens(c.Tenant, "t0000", "t0001")...) {
+		clear(token.Body)
+		clear(token.Containers)
 	}
-	for i := range first.Records {
-		clear(first.Records[i].Body)
+	records, err := w.store.Records(w.Context(), c.Tenant, "proxy", []storage.ID{c.InsertRecords[1].ID})
+	if err != nil {
+		w.Fatal(err)
 	}
-	for i := range first.Answers {
-		clear(first.Answers[i].Body)
+	for _, record := range append(first.Records, append(records, *w.lookup(c.InsertRecords[0].Key))...) {
+		clear(record.Body)
 	}
-	for i := range first.Payloads {
-		clear(first.Payloads[i].Body)
+	for _, row := range append(first.Answers, first.Payloads...) {
+		clear(row.Body)
 	}
-	containerSets, err := w.store.ContainerSets(w.Context(), tenant)
+	containerSets, err := w.store.ContainerSets(w.Context(), c.Tenant)
 	if err != nil {
 		w.Fatal(err)
 	}
 	for _, set := range containerSets {
 		clear(set.Containers)
 	}
-	clear(w.lookup(c.InsertRecords[0].Key).Body)
-	clear(w.claimed(tenant, c.Claim.Key).Answer)
-	for _, token := range w.tokens(tenant, "t0000", "t0001") {
-		clear(token.Body)
-		clear(token.Containers)
+	clear(w.claimed(c.Tenant, c.Claim.Key).Answer)
+	for _, job := range w.lease(c.Tenant, w.id(), 10) {
+		clear(job.Payload)
 	}
-	w.same("state", w.state(tenant), kept)
-	w.same("claim", w.claimed(tenant, c.Claim.Key), &c.Claim.Claim)
-	w.hasTokens(tenant, c.InsertTokens...)
+	w.stands(c)
+	w.same("sets", w.containers(c.Tenant), sets)
 }
 
 func argumentsAreNotChanged(w *world) {

@@ -19,6 +19,7 @@ func parallelRules() []rule {
 		{"of many finishers of one job one wins", raceForJob},
 		{"changes that have nothing in common all land", disjointWriters},
 		{"a refused change does not harm those written at the same time", mixedWriters},
+		{"changes of all shapes can be written at once", allShapes},
 		{"reads see a change whole or not at all", readersDuringWrites},
 		{"changes of many tenants at once stay apart", tenantsInParallel},
 		{"relaxed entries and changes can be written at once", relaxedBesideCreates},
@@ -216,6 +217,50 @@ func mixedWriters(w *world) {
 		refused := i%3 == 2
 		n := w.count(storage.TokenFilter{Tenant: tenant, Where: storage.HashIs(tokens[i].Hashes[0])})
 		w.same("a token is found by its hash", n == 0, refused)
+	}
+}
+
+// allShapes writes changes with rows of every kind, to two tenants, of which
+// every third is refused for its last token.
+func allShapes(w *world) {
+	nodes, tenants := w.nodes(), []storage.ID{w.id(), w.id()}
+	taken, changes := w.token("taken"), make([]*storage.Change, writers)
+	want := map[storage.ID][]storage.Token{}
+	for _, tenant := range tenants {
+		w.write(insert(tenant, taken))
+		want[tenant] = []storage.Token{taken}
+	}
+	for i := range changes {
+		tenant, mine := tenants[i%2], w.token(fmt.Sprintf("mine%d", i))
+		w.write(insert(tenant, mine))
+		next := w.changed(mine)
+		c := w.full(tenant, fmt.Sprintf("new%d-", i))
+		c.UpdateTokens = []storage.TokenUpdate{updateOf(mine, next)}
+		changes[i] = c
+		if i%3 == 2 {
+			c.InsertTokens[2].ID = "taken"
+			want[tenant] = append(want[tenant], mine)
+			continue
+		}
+		next.Rev = 2
+		want[tenant] = append(want[tenant], append(c.InsertTokens, next)...)
+	}
+	for i, err := range try(writers, func(i int) error {
+		return nodes[i%len(nodes)].Write(w.Context(), changes[i])
+	}) {
+		refused := i%3 == 2
+		if refused {
+			w.isConflict(err, storage.TokenIDTaken, 2)
+		} else if err != nil {
+			w.Errorf("writer %d: %v", i, err)
+		}
+		c := changes[i]
+		w.same("a claim was refused", w.claimed(c.Tenant, c.Claim.Key) == nil, refused)
+		w.same("a record was refused", w.lookup(c.InsertRecords[2].Key) == nil, refused)
+	}
+	for _, tenant := range tenants {
+		w.hasTokens(tenant, want[tenant]...)
+		census(want[tenant]).check(w, tenant, time.Time{})
 	}
 }
 

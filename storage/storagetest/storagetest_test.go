@@ -27,7 +27,3 @@ func TestVolatileModel(t *testing.T) {
 	volatile.Volatile = true
 	storagetest.Run(t, volatile)
 }
-
-// FuzzModel compares the model with itself: it fails only when the generator
-// makes a change that the model does not answer in the same way twice.
-func FuzzModel(f *testing.F) { storagetest.Fuzz(f, modelBackend) }

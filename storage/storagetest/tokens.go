@@ -25,7 +25,7 @@ func tokenRules() []rule {
 		{"Duplicate returns the oldest token", duplicateIsOldest},
 		{"Duplicate returns nil without a match", duplicateNeedsBothHashes},
 		{"Duplicate leaves out the token with id except", duplicateExcept},
-		{"Duplicate leaves out what has expired at now", duplicateNotExpired},
+		{"Duplicate leaves out what has expired at Now, unless zero", duplicateNotExpired},
 	}
 }
 
@@ -317,6 +317,8 @@ func duplicateNotExpired(w *world) {
 	tokens[2].ExpiresAt = later
 	w.write(insert(tenant, tokens[:2]...))
 	w.same("duplicate among the expired", w.duplicate(tenant, d), (*storage.Token)(nil))
+	always := storage.Duplicate{Fingerprint: d.Fingerprint, Expression: d.Expression}
+	w.same("id of the duplicate at no time", w.duplicate(tenant, always).ID, tokens[0].ID)
 	w.write(insert(tenant, tokens[2]))
 	w.same("id of the duplicate", w.duplicate(tenant, d).ID, tokens[2].ID)
 }

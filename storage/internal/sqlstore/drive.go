@@ -8,8 +8,12 @@ import (
 )
 
 // probeRows is how far the rows of an index are counted in order to tell which
-// of several should drive a query.
-const probeRows = 5000
+// of several should drive a query, and fewProbed is how few are not worth
+// looking for fewer.
+const (
+	probeRows = 1000
+	fewProbed = 100
+)
 
 // driver is a query for the ords of all tokens that one term of a conjunction
 // holds for, answered by an index.
@@ -102,6 +106,9 @@ func (s *Store) best(ctx context.Context, candidates []driver) (driver, error) {
 		}
 		if i == 0 || d.rows < best.rows {
 			best = *d
+		}
+		if best.rows <= fewProbed {
+			break
 		}
 	}
 	return best, nil

@@ -29,30 +29,112 @@ func (s *Store) ListTokens(ctx context.Context, f storage.TokenFilter) ([]storag
 		return nil, 0, err
 	}
 	f.Limit, f.Offset = max(f.Limit, 0), max(f.Offset, 0)
-	l, err := s.newTokenList(ctx, f)
-	if err != nil {
+	lists, err := s.tokenLists(ctx, f)
+	if err != nil || len(lists) == 0 {
 		return nil, 0, err
 	}
 	var page []storage.Token
-	if f.Limit > 0 && !l.empty {
-		ords := l.ords()
+	if f.Limit > 0 {
+		ords := mergeOrds(lists, f.Limit, f.Offset)
 		query := `SELECT ` + tokenColumns + ` FROM (` + ords.text + `) p CROSS JOIN tokens t
 			WHERE t.tenant_id = ? AND t.ord = p.ord ORDER BY p.ord DESC`
-		if page, err = s.tokens(ctx, nil, f.Tenant, query, append(ords.args, l.tenant)); err != nil {
+		if page, err = s.tokens(ctx, nil, f.Tenant, query, append(ords.args, s.dialect.ID(f.Tenant))); err != nil {
 			return nil, 0, err
 		}
 	}
-	if !f.Count || l.empty {
+	if !f.Count {
 		return page, 0, nil
 	}
 	if n, ok := wholeTotal(len(page), f.Offset, f.Limit, f.Before); ok {
 		return page, n, nil
 	}
-	total, err := l.total(ctx)
-	if err != nil {
-		return nil, 0, err
+	total := 0
+	for _, l := range lists {
+		n, err := l.total(ctx)
+		if err != nil {
+			return nil, 0, err
+		}
+		total += n
 	}
 	return page, total, nil
+}
+
+// tokenLists returns lists that have no token in common, and together those of
+// the filter. It leaves out those that have none.
+func (s *Store) tokenLists(ctx context.Context, f storage.TokenFilter) ([]*tokenList, error) {
+	var lists []*tokenList
+	for _, where := range disjoint(f.Where) {
+		part := f
+		part.Where = where
+		l, err := s.newTokenList(ctx, part)
+		if err != nil {
+			return nil, err
+		}
+		if !l.empty {
+			lists = append(lists, l)
+		}
+	}
+	return lists, nil
+}
+
+// disjoint splits a condition that says "in these sets, or something else" into
+// two that exclude each other: tokens in sets are counted, and found in the
+// order of the list, by other means than those of something else.
+func disjoint(where storage.Cond) []storage.Cond {
+	var sets, rest []storage.Cond
+	for _, term := range conjuncts(where) {
+		if onSets(term) {
+			sets = append(sets, term)
+		} else {
+			rest = append(rest, term)
+		}
+	}
+	if len(rest) != 1 {
+		return []storage.Cond{where}
+	}
+	either, ok := rest[0].(storage.Or)
+	if !ok {
+		return []storage.Cond{where}
+	}
+	var inSets, others storage.Or
+	for _, part := range either {
+		if onSets(part) {
+			inSets = append(inSets, part)
+		} else {
+			others = append(others, part)
+		}
+	}
+	if len(inSets) == 0 || len(others) == 0 {
+		return []storage.Cond{where}
+	}
+	return []storage.Cond{
+		append(storage.And{inSets}, sets...),
+		append(storage.And{storage.Not{Cond: inSets}, others}, sets...),
+	}
+}
+
+// mergeOrds is the query for the ords of a page over all lists.
+func mergeOrds(lists []*tokenList, limit, offset int) clause {
+	if len(lists) == 1 {
+		return lists[0].ords(limit, offset)
+	}
+	parts := make([]clause, len(lists))
+	for i, l := range lists {
+		parts[i] = l.ords(limit+offset, 0)
+	}
+	return merge(parts, limit, offset)
+}
+
+// merge is the query for a page of what several queries for ords return.
+func merge(parts []clause, limit, offset int) clause {
+	texts := make([]string, len(parts))
+	var args []any
+	for i, part := range parts {
+		texts[i] = `SELECT * FROM (` + part.text + `) q`
+		args = append(args, part.args...)
+	}
+	return clause{`SELECT m.ord FROM (` + strings.Join(texts, " UNION ALL ") + `) m ORDER BY m.ord DESC LIMIT ? OFFSET ?`,
+		append(args, limit, offset)}
 }
 
 // tokenList is a list of tokens and the way that was chosen to it.
@@ -174,47 +256,43 @@ func (l *tokenList) driveBySets(tokens int) error {
 	return err
 }
 
-// ords is the query for the ords of the page, highest first.
-func (l *tokenList) ords() clause {
+// ords is the query for the ords of a page, highest first.
+func (l *tokenList) ords(limit, offset int) clause {
 	switch {
 	case l.drive != nil:
-		return l.drivenOrds()
+		return l.drivenOrds(limit, offset)
 	case l.pairs != nil:
-		return l.mergedOrds()
+		return l.mergedOrds(limit, offset)
 	default:
 		return l.scannedOrds(clause{"t.tenant_id = ? AND " + l.where.text, append([]any{l.tenant}, l.where.args...)},
-			l.filter.Limit, l.filter.Offset)
+			limit, offset)
 	}
 }
 
 // drivenOrds reads an index, and the token of each of its rows. The join is a
 // CROSS JOIN because SQLite then does not turn it around.
-func (l *tokenList) drivenOrds() clause {
+func (l *tokenList) drivenOrds(limit, offset int) clause {
 	live, before := l.live("t"), l.before("d")
 	return clause{
 		`SELECT d.ord FROM (` + l.drive.ords.text + `) d CROSS JOIN tokens t
 		WHERE t.tenant_id = ? AND t.ord = d.ord AND ` + and([]string{l.setsOnTokens.text, l.residual.text, live.text, before.text}) + `
 		ORDER BY d.ord DESC LIMIT ? OFFSET ?`,
 		slices.Concat(l.drive.ords.args, []any{l.tenant}, l.setsOnTokens.args, l.residual.args, live.args, before.args,
-			[]any{l.filter.Limit, l.filter.Offset}),
+			[]any{limit, offset}),
 	}
 }
 
 // mergedOrds takes as many rows from every pair as the page could need, each in
 // the order of an index, and sorts those.
-func (l *tokenList) mergedOrds() clause {
-	parts := make([]string, len(l.pairs))
-	var args []any
+func (l *tokenList) mergedOrds(limit, offset int) clause {
+	parts := make([]clause, len(l.pairs))
 	for i := range l.pairs {
 		p := &l.pairs[i]
 		where := clause{"t.tenant_id = ? AND t.set_id = ? AND t.type = ? AND " + l.residual.text,
 			append([]any{l.tenant, p.set[:], p.kind}, l.residual.args...)}
-		part := l.scannedOrds(where, l.filter.Limit+l.filter.Offset, 0)
-		parts[i] = `SELECT * FROM (` + part.text + `) q`
-		args = append(args, part.args...)
+		parts[i] = l.scannedOrds(where, limit+offset, 0)
 	}
-	return clause{`SELECT m.ord FROM (` + strings.Join(parts, " UNION ALL ") + `) m ORDER BY m.ord DESC LIMIT ? OFFSET ?`,
-		append(args, l.filter.Limit, l.filter.Offset)}
+	return merge(parts, limit, offset)
 }
 
 // scannedOrds reads the tokens t that a condition holds for, in their order.

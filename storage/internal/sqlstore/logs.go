@@ -1,73 +1,214 @@
 package sqlstore
 
 import (
+	"bytes"
 	"context"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
 const logColumns = `l.id, l.actor_id, l.actor_type, l.entity_type, l.entity_id, l.operation, l.message, l.created_at`
 
+const microsPerDay = int64(24 * time.Hour / time.Microsecond)
+
+// LogDay is the day of log_counts that a time is in.
+func LogDay(t time.Time) int64 { return dayOf(t.UnixMicro()) }
+
+func dayOf(micros int64) int64 {
+	day := micros / microsPerDay
+	if micros%microsPerDay < 0 {
+		day--
+	}
+	return day
+}
+
 // ListLogs implements [storage.TokenReader].
 func (s *Store) ListLogs(ctx context.Context, f storage.LogFilter) ([]storage.Log, int, error) {
-	where, args := s.logWhere(f)
-	page, err := s.logPage(ctx, where, args, f)
+	if err := s.ready(ctx); err != nil {
+		return nil, 0, err
+	}
+	l := s.newLogList(f)
+	if s.dialect.LogCounts && f.EntityID == "" {
+		found, err := l.findRanges(ctx)
+		if err != nil || !found {
+			return nil, 0, err
+		}
+	}
+	page, err := l.page(ctx)
 	if err != nil {
 		return nil, 0, err
 	}
 	if n, ok := wholeTotal(len(page), f.Offset, f.Limit, storage.ID{}); ok {
 		return page, n, nil
 	}
-	total, err := s.countLogs(ctx, where, args, f)
+	total, err := l.total(ctx)
 	if err != nil {
 		return nil, 0, err
 	}
 	return page, total, nil
 }
 
-func (s *Store) logWhere(f storage.LogFilter) (string, []any) {
-	where, args := []string{`l.tenant_id = ?`}, []any{s.dialect.ID(f.Tenant)}
-	add := func(condition string, value any) {
-		where = append(where, condition)
-		args = append(args, value)
-	}
-	if f.EntityType != "" {
-		add(`l.entity_type = ?`, f.EntityType)
-	}
-	if f.EntityID != "" {
-		add(`l.entity_id = ?`, f.EntityID)
-	}
-	if !f.From.IsZero() {
-		add(`l.created_at >= ?`, microsUp(f.From))
-	}
-	if !f.To.IsZero() {
-		add(`l.created_at < ?`, microsUp(f.To))
-	}
-	return and(where), args
+// logList is a list of log entries.
+type logList struct {
+	store  *Store
+	filter storage.LogFilter
+
+	byType clause // tenant and type, on logs l or log_counts l
+	rest   clause // entity and time, on logs l
+
+	timed    bool  // the filter has a time
+	from, to int64 // microseconds: at or after from, before to
+
+	types []string // of the entries in the list, if log_counts was asked
+	ids   clause   // between which they are then
 }
 
-func (s *Store) logPage(ctx context.Context, where string, args []any, f storage.LogFilter) ([]storage.Log, error) {
-	query := `SELECT ` + logColumns + ` FROM logs l WHERE ` + where + ` ORDER BY l.id DESC LIMIT ? OFFSET ?`
-	args = append(args[:len(args):len(args)], max(f.Limit, 0), max(f.Offset, 0))
-	if f.Offset >= deepOffset {
-		query = `SELECT ` + logColumns + ` FROM logs l WHERE l.tenant_id = ? AND l.id IN (
-			SELECT * FROM (SELECT l.id FROM logs l WHERE ` + where + ` ORDER BY l.id DESC LIMIT ? OFFSET ?) p
-		) ORDER BY l.id DESC`
-		args = append([]any{args[0]}, args...)
+func (s *Store) newLogList(f storage.LogFilter) *logList {
+	l := &logList{store: s, filter: f, ids: always, to: maxMicros, from: -maxMicros}
+	byType := []clause{{`l.tenant_id = ?`, []any{s.dialect.ID(f.Tenant)}}}
+	if f.EntityType != "" {
+		byType = append(byType, clause{`l.entity_type = ?`, []any{f.EntityType}})
 	}
+	rest := []clause{always}
+	if f.EntityID != "" {
+		rest = append(rest, clause{`l.entity_id = ?`, []any{f.EntityID}})
+	}
+	if !f.From.IsZero() {
+		l.from, l.timed = microsUp(f.From), true
+		rest = append(rest, clause{`l.created_at >= ?`, []any{l.from}})
+	}
+	if !f.To.IsZero() {
+		l.to, l.timed = microsUp(f.To), true
+		rest = append(rest, clause{`l.created_at < ?`, []any{l.to}})
+	}
+	l.byType, l.rest = join(byType, " AND "), join(rest, " AND ")
+	return l
+}
+
+// maxMicros is later than any time, and its negative earlier.
+const maxMicros = int64(1) << 62
+
+// findRanges asks log_counts of which types the entries of the list are, and
+// between which ids, and reports whether there are any.
+func (l *logList) findRanges(ctx context.Context) (bool, error) {
+	var kind string
+	var first, last, lowest, highest storage.ID
+	l.types = nil
+	err := l.store.each(ctx, `SELECT l.entity_type, MIN(l.first_id), MAX(l.last_id) FROM log_counts l
+		WHERE `+l.byType.text+` AND l.day BETWEEN ? AND ? GROUP BY l.entity_type`,
+		slices.Concat(l.byType.args, []any{dayOf(l.from), dayOf(l.to - 1)}),
+		[]any{&kind, (*idColumn)(&first), (*idColumn)(&last)}, func() {
+			if len(l.types) == 0 || bytes.Compare(first[:], lowest[:]) < 0 {
+				lowest = first
+			}
+			if bytes.Compare(last[:], highest[:]) > 0 {
+				highest = last
+			}
+			l.types = append(l.types, kind)
+		})
+	d := &l.store.dialect
+	if l.timed {
+		l.ids = clause{`l.id BETWEEN ? AND ?`, []any{d.ID(lowest), d.ID(highest)}}
+	}
+	return len(l.types) > 0, err
+}
+
+// where is the condition of the list on logs l.
+func (l *logList) where() clause {
+	all := []clause{l.byType, l.rest, l.ids}
+	if len(l.types) > 1 {
+		text, args := l.store.dialect.In(`l.entity_type`, anys(l.types))
+		all = append(all, clause{text, args})
+	}
+	return join(all, " AND ")
+}
+
+func (l *logList) page(ctx context.Context) ([]storage.Log, error) {
+	limit, offset := max(l.filter.Limit, 0), max(l.filter.Offset, 0)
+	query := l.pageQuery(limit, offset)
 	var page []storage.Log
-	var l storage.Log
+	var e storage.Log
 	dest := []any{
-		(*idColumn)(&l.ID), (*idColumn)(&l.ActorID), &l.ActorType, &l.EntityType, &l.EntityID,
-		&l.Operation, &l.Message, (*timeColumn)(&l.CreatedAt),
+		(*idColumn)(&e.ID), (*idColumn)(&e.ActorID), &e.ActorType, &e.EntityType, &e.EntityID,
+		&e.Operation, &e.Message, (*timeColumn)(&e.CreatedAt),
 	}
-	err := s.each(ctx, query, args, dest, func() { page = append(page, l) })
+	err := l.store.each(ctx, query.text, query.args, dest, func() { page = append(page, e) })
 	return page, err
 }
 
-func (s *Store) countLogs(ctx context.Context, where string, args []any, f storage.LogFilter) (int, error) {
-	if s.dialect.LogCounts && f.EntityID == "" && f.From.IsZero() && f.To.IsZero() {
-		return s.count(ctx, `SELECT CAST(COALESCE(SUM(l.n), 0) AS bigint) FROM log_counts l WHERE `+where, args...)
+func (l *logList) pageQuery(limit, offset int) clause {
+	switch {
+	case len(l.types) > 1 && len(l.types) <= maxPairs:
+		return l.mergedPage(limit, offset)
+	case offset >= deepOffset && !l.store.dialect.LogCounts:
+		ids := l.entries(`l.id`, l.where(), limit, offset)
+		return clause{`SELECT ` + logColumns + ` FROM logs l WHERE l.tenant_id = ? AND l.id IN (SELECT * FROM (` + ids.text + `) p)
+			ORDER BY l.id DESC`, append([]any{l.store.dialect.ID(l.filter.Tenant)}, ids.args...)}
+	default:
+		return l.entries(logColumns, l.where(), limit, offset)
 	}
-	return s.count(ctx, `SELECT count(*) FROM logs l WHERE `+where, args...)
+}
+
+// entries is the query for columns of a page of the entries of a condition.
+func (l *logList) entries(columns string, where clause, limit, offset int) clause {
+	return clause{`SELECT ` + columns + ` FROM logs l WHERE ` + where.text + ` ORDER BY l.id DESC LIMIT ? OFFSET ?`,
+		slices.Concat(where.args, []any{limit, offset})}
+}
+
+// mergedPage takes as many entries of each type as the page could need, each in
+// the order of a key that starts with the type, and sorts those.
+func (l *logList) mergedPage(limit, offset int) clause {
+	texts := make([]string, len(l.types))
+	var args []any
+	for i, kind := range l.types {
+		where := join([]clause{l.byType, {`l.entity_type = ?`, []any{kind}}, l.rest, l.ids}, " AND ")
+		part := l.entries(logColumns, where, limit+offset, 0)
+		texts[i] = `SELECT * FROM (` + part.text + `) q`
+		args = append(args, part.args...)
+	}
+	return clause{`SELECT l.* FROM (` + strings.Join(texts, " UNION ALL ") + `) l ORDER BY l.id DESC LIMIT ? OFFSET ?`,
+		append(args, limit, offset)}
+}
+
+// total counts the entries over all pages: from log_counts as far as the list
+// is about whole days, and row by row at its ends.
+func (l *logList) total(ctx context.Context) (int, error) {
+	if !l.store.dialect.LogCounts || l.filter.EntityID != "" {
+		where := l.where()
+		return l.store.count(ctx, `SELECT count(*) FROM logs l WHERE `+where.text, where.args...)
+	}
+	first, last := dayOf(l.from+microsPerDay-1), dayOf(l.to)-1 // the whole days
+	total, err := l.store.count(ctx, `SELECT CAST(COALESCE(SUM(l.n), 0) AS bigint) FROM log_counts l
+		WHERE `+l.byType.text+` AND l.day BETWEEN ? AND ?`, slices.Concat(l.byType.args, []any{first, last})...)
+	if err != nil || !l.timed {
+		return total, err
+	}
+	for _, day := range slices.Compact([]int64{dayOf(l.from), dayOf(l.to - 1)}) {
+		if first <= day && day <= last {
+			continue
+		}
+		n, err := l.countDay(ctx, day)
+		if err != nil {
+			return 0, err
+		}
+		total += n
+	}
+	return total, nil
+}
+
+// countDay counts the entries of one day, which is not whole.
+func (l *logList) countDay(ctx context.Context, day int64) (int, error) {
+	part := *l
+	part.from, part.to = max(l.from, day*microsPerDay), min(l.to, (day+1)*microsPerDay)
+	part.timed = true
+	part.rest = clause{`l.created_at >= ? AND l.created_at < ?`, []any{part.from, part.to}}
+	found, err := part.findRanges(ctx)
+	if err != nil || !found {
+		return 0, err
+	}
+	where := part.where()
+	return l.store.count(ctx, `SELECT count(*) FROM logs l WHERE `+where.text, where.args...)
 }

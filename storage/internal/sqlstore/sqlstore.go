@@ -16,7 +16,7 @@
 //	container_sets(tenant_id, set_id, containers)
 //	logs(tenant_id, id, created_at, actor_id, actor_type, entity_type, entity_id,
 //	     operation, message)
-//	log_counts(tenant_id, entity_type, shard, n)
+//	log_counts(tenant_id, entity_type, day, shard, n, first_id, last_id)
 //	records(tenant_id, kind, id, name, name_fold, key_hash, alt_hash, expires_at,
 //	        key_version, body, created_at, rev)
 //	lookups(hash, tenant_id, kind, id)
@@ -28,13 +28,16 @@
 // A token's containers are joined by commas ([JoinContainers]), its hashes are
 // concatenated, and a record's name_fold is [FoldName] of its name. The sums of
 // n in token_counts over all shards are the exact numbers of rows in tokens by
-// set and type, and those in log_counts the numbers of rows in logs: a writer
-// changes them in the transaction that changes the rows.
+// set and type: a writer changes them in the transaction that changes the rows.
+// Likewise log_counts, if a backend has it ([Dialect].LogCounts), has the
+// numbers of rows in logs by type and day ([LogDay]), and the lowest and highest
+// id of those.
 package sqlstore
 
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"sync/atomic"
 
 	"github.com/jmoiron/sqlx"
@@ -69,8 +72,9 @@ type Dialect struct {
 	// errors hold the content of columns.
 	Error func(error) error
 
-	// LogCounts says that the writer keeps log_counts. Otherwise the log is
-	// counted row by row.
+	// LogCounts says that the writer keeps log_counts, and that the key of logs
+	// is (tenant_id, entity_type, id). Otherwise it is (tenant_id, id), and the
+	// log is counted row by row.
 	LogCounts bool
 }
 
@@ -86,41 +90,42 @@ type Store struct {
 // New returns a Store that reads from a database whose migrations have run.
 // The database stays the caller's to close, after the Store.
 func New(ctx context.Context, db *sqlx.DB, d Dialect) (*Store, error) {
-	s := &Store{db: db, dialect: d}
-	for p, query := range map[*point]string{
-		&s.tokenByID: tokenByIDQuery,
-		&s.duplicate: duplicateQuery,
-		&s.lookup:    lookupQuery,
-		&s.claim:     claimQuery,
-	} {
-		p.query = db.Rebind(query)
-		if !d.Prepared {
-			continue
-		}
+	s := &Store{
+		db: db, dialect: d,
+		tokenByID: point{query: db.Rebind(tokenByIDQuery)},
+		duplicate: point{query: db.Rebind(duplicateQuery)},
+		lookup:    point{query: db.Rebind(lookupQuery)},
+		claim:     point{query: db.Rebind(claimQuery)},
+	}
+	if !d.Prepared {
+		return s, nil
+	}
+	for _, p := range s.points() {
 		stmt, err := db.PrepareContext(ctx, p.query)
 		if err != nil {
-			_ = s.Close()
-			return nil, s.fail(err)
+			err = s.fail(err)
+			return nil, errors.Join(err, s.Close())
 		}
 		p.stmt = stmt
 	}
 	return s, nil
 }
 
+func (s *Store) points() []*point {
+	return []*point{&s.tokenByID, &s.duplicate, &s.lookup, &s.claim}
+}
+
 // Close releases the prepared statements. Reads that come later return
 // [storage.ErrClosed].
 func (s *Store) Close() error {
 	s.closed.Store(true)
-	var first error
-	for _, p := range []*point{&s.tokenByID, &s.duplicate, &s.lookup, &s.claim} {
-		if p.stmt == nil {
-			continue
-		}
-		if err := p.stmt.Close(); err != nil && first == nil {
-			first = err
+	var errs []error
+	for _, p := range s.points() {
+		if p.stmt != nil {
+			errs = append(errs, p.stmt.Close())
 		}
 	}
-	return first
+	return errors.Join(errs...)
 }
 
 // Ping reports whether the database answers.

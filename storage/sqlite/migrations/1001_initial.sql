@@ -58,26 +58,33 @@ CREATE TABLE container_sets (
 	PRIMARY KEY (tenant_id, set_id)
 ) STRICT, WITHOUT ROWID;
 
+-- The key leads to the entries of one type in their order. A list of all types
+-- merges those that log_counts knows, which saves an index over all of them.
 CREATE TABLE logs (
 	tenant_id   BLOB    NOT NULL,
+	entity_type TEXT    NOT NULL,
 	id          BLOB    NOT NULL,
 	created_at  INTEGER NOT NULL,
 	actor_id    BLOB,
 	actor_type  TEXT    NOT NULL,
-	entity_type TEXT    NOT NULL,
 	entity_id   TEXT    NOT NULL,
 	operation   TEXT    NOT NULL,
 	message     TEXT    NOT NULL,
-	PRIMARY KEY (tenant_id, id)
+	PRIMARY KEY (tenant_id, entity_type, id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX logs_entity ON logs (tenant_id, entity_id, id);
 
+-- How many entries there are, by type and day of created_at, and between which
+-- ids those are.
 CREATE TABLE log_counts (
 	tenant_id   BLOB    NOT NULL,
 	entity_type TEXT    NOT NULL,
+	day         INTEGER NOT NULL, -- since 1970
 	shard       INTEGER NOT NULL DEFAULT 0,
 	n           INTEGER NOT NULL,
-	PRIMARY KEY (tenant_id, entity_type, shard)
+	first_id    BLOB    NOT NULL,
+	last_id     BLOB    NOT NULL,
+	PRIMARY KEY (tenant_id, entity_type, day, shard)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE records (
@@ -132,3 +139,10 @@ CREATE TABLE jobs (
 	PRIMARY KEY (tenant_id, id)
 ) STRICT;
 CREATE INDEX jobs_due ON jobs (tenant_id, run_at, lease_until) WHERE NOT dead;
+
+-- What the planner would not guess: an entity has few entries, a tenant has many.
+ANALYZE sqlite_schema;
+INSERT INTO sqlite_stat1 (tbl, idx, stat) VALUES
+	('logs', 'logs', '1000000 100000 20000 1'),
+	('logs', 'logs_entity', '1000000 100000 10 1');
+ANALYZE sqlite_schema; -- makes this connection read them

@@ -17,6 +17,9 @@ func (s *Store) Write(ctx context.Context, c *storage.Change) error {
 		return err
 	}
 	defer leave()
+	if c.Late(time.Now()) {
+		return storage.ErrLate
+	}
 	if conflict := s.db.judge(c); conflict != nil {
 		return conflict
 	}
@@ -115,7 +118,10 @@ func (t *tenant) writeJobs(c *storage.Change) {
 		row, job := t.jobs[u.Job.ID], copyJob(u.Job)
 		row.RunAt, row.Attempts, row.Dead = job.RunAt, job.Attempts, job.Dead
 		row.KeyVersion, row.Payload = job.KeyVersion, job.Payload
-		row.Owner, row.LeaseUntil = storage.ID{}, time.Time{}
+		row.Owner, row.LeaseUntil = storage.ID{}, stored(u.Until)
+		if !u.Until.IsZero() {
+			row.Owner = u.Owner
+		}
 		t.jobs[row.ID] = row
 	}
 	for _, d := range c.DeleteJobs {
@@ -141,7 +147,7 @@ func (t *tenant) reseal(sealed storage.Sealed) {
 	}
 }
 
-// Purge deletes rows of a tenant, kind by kind.
+// Purge deletes rows of a tenant, kind by kind, records last.
 func (s *Store) Purge(ctx context.Context, id storage.ID, limit int) (more bool, err error) {
 	leave, err := s.enter(ctx)
 	if err != nil {
@@ -149,18 +155,18 @@ func (s *Store) Purge(ctx context.Context, id storage.ID, limit int) (more bool,
 	}
 	defer leave()
 	t := s.db.tenant(id)
-	for _, row := range t.records {
-		if limit > 0 {
-			s.db.forget(row)
-			delete(t.records, recordID{row.Kind, row.ID})
-			limit--
-		}
-	}
 	purge(t.tokens, &limit)
 	purge(t.sets, &limit)
 	purge(t.logs, &limit)
 	purge(t.claims, &limit)
 	purge(t.jobs, &limit)
+	for id, row := range t.records {
+		if limit > 0 {
+			s.db.forget(row)
+			delete(t.records, id)
+			limit--
+		}
+	}
 	return len(t.records)+len(t.tokens)+len(t.sets)+len(t.logs)+len(t.claims)+len(t.jobs) > 0, nil
 }
 

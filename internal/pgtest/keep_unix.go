@@ -1,0 +1,89 @@
+//go:build unix
+
+package pgtest
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/user"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// kept is a server that a shell keeps for us.
+type kept struct {
+	shell *exec.Cmd
+	alive io.Closer // the pipe that keeps it alive
+}
+
+// keep runs a script that starts a server in a folder, with the folder as its
+// first argument. The script says "ready", or "failed" and why, and then waits
+// for the end of its input before it stops the server. That comes when we
+// close the pipe, or when this process dies in any way; the folder goes with
+// the server. As root, all of it runs as the user that may run a server.
+func keep(dir, script string, args ...string) (*kept, error) {
+	credential, err := serverCredential(dir)
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	whole := "trap '' HUP INT TERM\ndir=$1\n" + script + "\ncd / && rm -rf \"$dir\"\n"
+	k := &kept{shell: exec.Command("/bin/sh", append([]string{"-c", whole, "pgtest", dir}, args...)...)}
+	k.shell.Dir = dir
+	k.shell.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: credential}
+	if err := k.start(); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return k, nil
+}
+
+// start runs the shell until it says that the server is ready.
+func (k *kept) start() error {
+	in, err := k.shell.StdinPipe()
+	if err != nil {
+		return err
+	}
+	out, err := k.shell.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := k.shell.Start(); err != nil {
+		return err
+	}
+	k.alive = in
+	said := bufio.NewReader(out)
+	if line, err := said.ReadString('\n'); err == nil && line == "ready\n" {
+		return nil
+	}
+	err = in.Close()
+	reason, _ := io.ReadAll(said)
+	return errors.Join(fmt.Errorf("the server did not start: %s", strings.TrimSpace(string(reason))), err, k.shell.Wait())
+}
+
+// stop stops the server and waits until its folder has gone.
+func (k *kept) stop() error { return errors.Join(k.alive.Close(), k.shell.Wait()) }
+
+// serverCredential says as whom a server runs (nil: as ourselves), and gives
+// that user the folder.
+func serverCredential(dir string) (*syscall.Credential, error) {
+	if os.Geteuid() != 0 {
+		return nil, nil
+	}
+	u, err := user.Lookup(superuser)
+	if err != nil {
+		return nil, fmt.Errorf("a server cannot run as root, and there is no user %q", superuser)
+	}
+	uid, err := strconv.ParseUint(u.Uid, 10, 32)
+	if err != nil {
+		return nil, err
+	}
+	gid, err := strconv.ParseUint(u.Gid, 10, 32)
+	if err != nil {
+		return nil, err
+	}
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, os.Chown(dir, int(uid), int(gid))
+}

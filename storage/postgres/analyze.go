@@ -1,0 +1,36 @@
+package postgres
+
+import "context"
+
+// A prepared plan that was made for empty tables may find a token by reading
+// all of its tenant's, since no index seems better than another. The server
+// makes new plans when it has analyzed the tables, which it does by itself, but
+// only after a minute or more; so the first rows that a store writes make it do
+// that, and then ten times as many, and so on.
+const (
+	analyzeFirst = 500
+	analyzeLast  = 500_000
+)
+
+const analyzeText = "ANALYZE tokens, token_hashes, logs, records, lookups, claims, jobs"
+
+// account adds the rows of changes to those that were written, and has the
+// tables analyzed when it is time. It is called while a write is under way, so
+// that Close waits for it.
+func (s *Store) account(batch []*pending) {
+	var rows int64
+	for _, p := range batch {
+		c := p.change
+		rows += int64(len(c.InsertTokens) + len(c.InsertRecords) + len(c.InsertJobs) + len(c.Logs))
+	}
+	after := s.written.Add(rows)
+	for mark := int64(analyzeFirst); mark <= analyzeLast; mark *= 10 {
+		if after-rows < mark && mark <= after {
+			s.queue.busy.Go(func() {
+				// What fails here is done by the server later.
+				_, _ = s.db.ExecContext(context.Background(), analyzeText)
+			})
+			return
+		}
+	}
+}

@@ -1,0 +1,407 @@
+package postgres_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/lib/pq"
+
+	"github.com/seed-72ea4aab/vault/internal/pgtest"
+	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/postgres"
+)
+
+// with adds a parameter to a URL.
+func with(t testing.TB, address, name, value string) string {
+	t.Helper()
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	query := u.Query()
+	query.Set(name, value)
+	u.RawQuery = query.Encode()
+	return u.String()
+}
+
+// openAt opens a store that the end of the test closes.
+func openAt(t testing.TB, address string, options *postgres.Options) *postgres.Store {
+	t.Helper()
+	s, err := postgres.OpenOptions(t.Context(), address, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// database connects past the store, to look at and to disturb the server.
+func database(t testing.TB, address string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("postgres", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+func number(t testing.TB, db *sql.DB, query string, args ...any) (n int) {
+	t.Helper()
+	if err := db.QueryRow(query, args...).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// TestNothingLostNothingDoubled kills every connection again and again while
+// writers create and update tokens.
+func TestNothingLostNothingDoubled(t *testing.T) {
+	t.Parallel()
+	address := pgtest.URL(t)
+	name := fmt.Sprintf("vault-%x", newID())
+	s := openAt(t, with(t, address, "application_name", name), nil)
+	db := database(t, address)
+	tenant := newID()
+
+	const writers, each, kills = 16, 40, 30
+	acknowledged := make(chan struct{}, writers*each)
+	stopped := make(chan struct{})
+	var created, updated atomic.Int64
+	var work sync.WaitGroup
+	for range writers {
+		work.Go(func() {
+			for range each {
+				c := sample(tenant, 1)
+				if err := s.Write(t.Context(), c); err != nil {
+					t.Errorf("create: %v", err)
+					return
+				}
+				created.Add(1)
+				u := sample(tenant, 1)
+				u.UpdateTokens = []storage.TokenUpdate{{Rev: 1, Token: c.InsertTokens[0], KeepHashes: true}}
+				u.InsertTokens = nil
+				if err := s.Write(t.Context(), u); err != nil {
+					t.Errorf("update: %v", err)
+					return
+				}
+				updated.Add(1)
+				acknowledged <- struct{}{}
+			}
+		})
+	}
+	go func() { defer close(stopped); work.Wait() }()
+	for range kills {
+		for range writers * each / kills {
+			select {
+			case <-acknowledged:
+			case <-stopped:
+			}
+		}
+		if _, err := db.Exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1", name); err != nil {
+			t.Error(err)
+		}
+	}
+	<-stopped
+
+	if got := number(t, db, "SELECT count(*) FROM tokens WHERE rev = 2"); int64(got) != created.Load() || got != writers*each {
+		t.Errorf("%d tokens at revision 2, %d created, want %d", got, created.Load(), writers*each)
+	}
+	if got := number(t, db, "SELECT count(*) FROM logs"); int64(got) != created.Load()+updated.Load() {
+		t.Errorf("%d log entries for %d changes", got, created.Load()+updated.Load())
+	}
+	if got := number(t, db, "SELECT sum(n) FROM token_counts"); got != writers*each {
+		t.Errorf("the counters say %d tokens, want %d", got, writers*each)
+	}
+	if got := number(t, db, "SELECT count(*) FROM token_hashes"); got != 2*writers*each {
+		t.Errorf("%d hashes, want %d", got, 2*writers*each)
+	}
+}
+
+// proxy stands between a store and the server, and can cut the line.
+type proxy struct {
+	listener net.Listener
+	server   pq.Config
+	cut      atomic.Int32 // what to do with the next message: one of the below
+	wait     sync.WaitGroup
+}
+
+const (
+	deliver int32 = iota
+	loseRequest
+	loseAnswer
+)
+
+// newProxy returns a proxy and the URL of the server through it.
+func newProxy(t *testing.T, address string) (*proxy, string) {
+	t.Helper()
+	config, err := pq.NewConfig(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	l, err := net.Listen("unix", filepath.Join(dir, ".s.PGSQL.5432"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &proxy{listener: l, server: config}
+	p.wait.Go(p.serve)
+	t.Cleanup(func() { l.Close(); p.wait.Wait() })
+	through := with(t, with(t, address, "host", dir), "port", "5432")
+	u, _ := url.Parse(through)
+	u.Host = ""
+	return p, with(t, u.String(), "sslmode", "disable")
+}
+
+func (p *proxy) serve() {
+	for {
+		client, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		network, addr := "tcp", fmt.Sprintf("%s:%d", p.server.Host, p.server.Port)
+		if strings.HasPrefix(p.server.Host, "/") {
+			network, addr = "unix", filepath.Join(p.server.Host, fmt.Sprintf(".s.PGSQL.%d", p.server.Port))
+		}
+		server, err := net.Dial(network, addr)
+		if err != nil {
+			client.Close()
+			continue
+		}
+		p.wait.Go(func() { p.pipe(server, client, loseRequest) })
+		p.wait.Go(func() { p.pipe(client, server, loseAnswer) })
+	}
+}
+
+// pipe copies one direction, until the message that is to be lost.
+func (p *proxy) pipe(dst, src net.Conn, lose int32) {
+	defer dst.Close()
+	defer src.Close()
+	buf := make([]byte, 1<<16)
+	for {
+		n, err := src.Read(buf)
+		if err != nil || p.cut.CompareAndSwap(lose, deliver) {
+			return
+		}
+		if _, err := dst.Write(buf[:n]); err != nil {
+			return
+		}
+	}
+}
+
+// TestAmbiguousCommit loses the line at the worst moments: before the server
+// has got a change, and after it has committed it.
+func TestAmbiguousCommit(t *testing.T) {
+	t.Parallel()
+	for name, cut := range map[string]int32{"request lost": loseRequest, "answer lost": loseAnswer} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			address := pgtest.URL(t)
+			p, through := newProxy(t, address)
+			s := openAt(t, through, &postgres.Options{MaxConns: 2})
+			db := database(t, address)
+			tenant := newID()
+			warm := sample(tenant, 1)
+			if err := s.Write(t.Context(), warm); err != nil {
+				t.Fatal(err)
+			}
+			for what, c := range ambiguousChanges(tenant, warm.InsertTokens[0]) {
+				if what == "update" || what == "delete" {
+					continue // below, in their order
+				}
+				p.cut.Store(cut)
+				if err := s.Write(t.Context(), c); err != nil {
+					t.Errorf("%s: %v", what, err)
+				}
+				if got := number(t, db, "SELECT count(*) FROM logs WHERE id = $1", c.Logs[0].ID[:]); got != 1 {
+					t.Errorf("%s: %d log entries, want 1", what, got)
+				}
+			}
+			for _, what := range []string{"update", "delete"} {
+				c := ambiguousChanges(tenant, warm.InsertTokens[0])[what]
+				p.cut.Store(cut)
+				if err := s.Write(t.Context(), c); err != nil {
+					t.Errorf("%s: %v", what, err)
+				}
+			}
+			if got := number(t, db, "SELECT sum(n) FROM token_counts"); got != number(t, db, "SELECT count(*) FROM tokens") {
+				t.Errorf("the counters say %d tokens", got)
+			}
+			if got := number(t, db, "SELECT count(*) FROM tokens WHERE id = $1", warm.InsertTokens[0].ID); got != 0 {
+				t.Error("the deleted token is there")
+			}
+		})
+	}
+}
+
+func ambiguousChanges(tenant storage.ID, stored storage.Token) map[string]*storage.Change {
+	change := func(fill func(c *storage.Change)) *storage.Change {
+		c := sample(tenant, 1)
+		c.InsertTokens = nil
+		fill(c)
+		return c
+	}
+	next := stored
+	next.Body = []byte("changed")
+	return map[string]*storage.Change{
+		"create":   sample(tenant, 1),
+		"large":    sample(tenant, 1100),
+		"log":      change(func(*storage.Change) {}),
+		"read log": change(func(c *storage.Change) { c.Relaxed = true }),
+		"job": change(func(c *storage.Change) {
+			c.InsertJobs = []storage.Job{{ID: newID(), Kind: "react", RunAt: c.Now, Payload: []byte("p")}}
+		}),
+		"record": change(func(c *storage.Change) {
+			c.InsertRecords = []storage.Record{{Kind: "reactor", ID: newID(), Key: storage.Key(randomBytes(32)), Body: []byte("b"), CreatedAt: c.Now, Rev: 1}}
+		}),
+		"claim": change(func(c *storage.Change) {
+			c.Claim = &storage.ClaimChange{Op: storage.ClaimTake, Claim: storage.Claim{Key: storage.Key(randomBytes(32)), Owner: tenant, LeaseUntil: c.Now.Add(1 << 40)}}
+		}),
+		"update": change(func(c *storage.Change) { c.UpdateTokens = []storage.TokenUpdate{{Rev: 1, Token: next}} }),
+		"delete": change(func(c *storage.Change) {
+			c.DeleteTokens = []storage.TokenDelete{{Ord: stored.Ord, Rev: 2, Set: stored.Set, Type: stored.Type}}
+		}),
+	}
+}
+
+// TestCoalescedConflicts lets many callers share few connections: a taken id,
+// Dedup hash or claim refuses its own change alone, and leaves nothing of it.
+func TestCoalescedConflicts(t *testing.T) {
+	t.Parallel()
+	address := pgtest.URL(t)
+	s := openAt(t, address, &postgres.Options{MaxConns: 2})
+	db := database(t, address)
+	tenant := newID()
+	taken := sample(tenant, 1)
+	taken.InsertTokens[0].Dedup = storage.Hash{9}
+	taken.Claim = takeClaim(tenant, storage.Key{7}, taken)
+	if err := s.Write(t.Context(), taken); err != nil {
+		t.Fatal(err)
+	}
+
+	const callers, rounds = 48, 10
+	kinds := []storage.ConflictKind{0, storage.TokenIDTaken, storage.DuplicateTaken, storage.ClaimTaken, 0, storage.TokenIDTaken}
+	var work sync.WaitGroup
+	var applied atomic.Int64
+	for i := range callers {
+		want := kinds[i%len(kinds)]
+		claims := i%len(kinds) >= 3 // the last three have a claim
+		work.Go(func() {
+			for range rounds {
+				c := sample(tenant, 1)
+				spoil(c, taken, want, claims)
+				err := s.Write(t.Context(), c)
+				var conflict *storage.Conflict
+				switch {
+				case want == 0 && err != nil:
+					t.Errorf("a change without a conflict: %v", err)
+				case want == 0:
+					applied.Add(1)
+				case !errors.As(err, &conflict) || conflict.Kind != want || conflict.Index != 0:
+					t.Errorf("got %v, want conflict %d", err, want)
+				}
+			}
+		})
+	}
+	work.Wait()
+
+	want := int(applied.Load()) + 1
+	for _, query := range []string{
+		"SELECT count(*) FROM tokens", "SELECT count(*) FROM logs", "SELECT sum(n) FROM token_counts",
+		"SELECT count(*) / 2 FROM token_hashes", "SELECT 2 * count(*) - 1 FROM claims",
+	} {
+		if got := number(t, db, query); got != want {
+			t.Errorf("%s: %d, want %d", query, got, want)
+		}
+	}
+}
+
+// spoil gives a change the wanted conflict with one that is stored.
+func spoil(c, stored *storage.Change, want storage.ConflictKind, claim bool) {
+	key := storage.Key(randomBytes(32))
+	switch want {
+	case storage.TokenIDTaken:
+		c.InsertTokens[0].ID = stored.InsertTokens[0].ID
+	case storage.DuplicateTaken:
+		c.InsertTokens[0].Dedup = stored.InsertTokens[0].Dedup
+	case storage.ClaimTaken:
+		key = stored.Claim.Key
+	}
+	if claim {
+		c.Claim = takeClaim(c.Tenant, key, c)
+	}
+}
+
+func takeClaim(owner storage.ID, key storage.Key, c *storage.Change) *storage.ClaimChange {
+	return &storage.ClaimChange{Op: storage.ClaimTake, Claim: storage.Claim{
+		Key: key, Owner: owner, ExpiresAt: c.Now.Add(1 << 45), KeyVersion: 1, Answer: []byte("answer"),
+	}}
+}
+
+// TestNodesStartTogether opens an empty database from several nodes at once.
+func TestNodesStartTogether(t *testing.T) {
+	t.Parallel()
+	address := pgtest.URL(t)
+	tenant := newID()
+	var nodes sync.WaitGroup
+	for range 8 {
+		nodes.Go(func() {
+			s, err := postgres.Open(context.Background(), address)
+			if err != nil {
+				t.Errorf("open: %v", err)
+				return
+			}
+			defer s.Close()
+			if err := s.Write(t.Context(), sample(tenant, 1)); err != nil {
+				t.Errorf("write: %v", err)
+			}
+		})
+	}
+	nodes.Wait()
+	if got := number(t, database(t, address), "SELECT count(*) FROM tokens"); got != 8 {
+		t.Errorf("%d tokens, want 8", got)
+	}
+}
+
+func TestCloseLeavesNoConnection(t *testing.T) {
+	t.Parallel()
+	address := pgtest.URL(t)
+	name := fmt.Sprintf("vault-%x", newID())
+	s, err := postgres.Open(t.Context(), with(t, address, "application_name", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var work sync.WaitGroup
+	tenant := newID()
+	for range 8 {
+		work.Go(func() { _ = s.Write(t.Context(), sample(tenant, 1)) })
+	}
+	work.Wait()
+	db := database(t, address)
+	sessions := "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1"
+	if got := number(t, db, sessions, name); got == 0 {
+		t.Fatal("the test does not see the store's connections")
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	// A server ends a session some time after its client has gone.
+	for got := 1; got > 0; {
+		if got = number(t, db, sessions, name); t.Context().Err() != nil {
+			t.Fatalf("%d connections are still there", got)
+		}
+	}
+}

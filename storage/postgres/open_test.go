@@ -1,0 +1,154 @@
+package postgres_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/seed-72ea4aab/vault/internal/pgtest"
+	"github.com/seed-72ea4aab/vault/storage/postgres"
+)
+
+func TestRefusesAsyncCommit(t *testing.T) {
+	t.Parallel()
+	address := with(t, pgtest.URL(t), "synchronous_commit", "off")
+	s, err := postgres.Open(t.Context(), address)
+	if !errors.Is(err, postgres.ErrNotDurable) {
+		t.Errorf("got %v, want ErrNotDurable", err)
+	}
+	if err == nil {
+		s.Close()
+	}
+	openAt(t, address, &postgres.Options{AllowAsyncCommit: true})
+}
+
+// TestOnlyReadLogsAreUnsynced proves that a change is not committed unsynced
+// because it claims to be a log of reads.
+func TestOnlyReadLogsAreUnsynced(t *testing.T) {
+	t.Parallel()
+	address := pgtest.URL(t)
+	db := database(t, address)
+	if _, err := db.Exec(`CREATE TABLE seen (what text, setting text);
+		CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql AS $$
+		BEGIN INSERT INTO seen VALUES (TG_TABLE_NAME, current_setting('synchronous_commit')); RETURN NULL; END $$`); err != nil {
+		t.Fatal(err)
+	}
+	s := openAt(t, address, nil)
+	if _, err := db.Exec(`CREATE CONSTRAINT TRIGGER see AFTER INSERT ON logs DEFERRABLE INITIALLY DEFERRED
+		FOR EACH ROW EXECUTE FUNCTION see()`); err != nil {
+		t.Fatal(err)
+	}
+	tenant := newID()
+	for _, test := range []struct {
+		relaxed, token bool
+		want           string
+	}{{false, true, "on"}, {true, true, "on"}, {false, false, "on"}, {true, false, "off"}, {false, true, "on"}} {
+		c := sample(tenant, 1)
+		c.Relaxed = test.relaxed
+		if !test.token {
+			c.InsertTokens = nil
+		}
+		if _, err := db.Exec("TRUNCATE seen"); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Write(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		var got string
+		if err := db.QueryRow("SELECT setting FROM seen").Scan(&got); err != nil {
+			t.Fatal(err)
+		}
+		if got != test.want {
+			t.Errorf("relaxed %v, token %v: synchronous_commit was %s at the commit, want %s", test.relaxed, test.token, got, test.want)
+		}
+	}
+}
+
+func TestOpenErrors(t *testing.T) {
+	t.Parallel()
+	const secret = "s3cr3t"
+	tests := map[string]struct {
+		url     string
+		options *postgres.Options
+		says    string
+	}{
+		"not a URL":         {url: "postgres://vault:" + secret + "@ho st/x", says: "malformed"},
+		"not pairs":         {url: "password=" + secret + " user", says: "malformed"},
+		"too few":           {url: "postgres://vault:" + secret + "@localhost/x", options: &postgres.Options{MaxConns: 1}, says: "MaxConns"},
+		"nobody is there":   {url: "host=/nonexistent password=" + secret, says: "no connection"},
+		"none of the hosts": {url: "host=/nonexistent,/missing password=" + secret, says: "no connection"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, err := postgres.OpenOptions(t.Context(), test.url, test.options)
+			if err == nil {
+				s.Close()
+				t.Fatal("opened")
+			}
+			if !strings.Contains(err.Error(), test.says) {
+				t.Errorf("got %q, want it to say %q", err, test.says)
+			}
+			if strings.Contains(err.Error(), secret) {
+				t.Errorf("%q holds the password", err)
+			}
+		})
+	}
+}
+
+// TestFailoverFindsThePrimary has a host that does not answer before the one
+// that does.
+func TestFailoverFindsThePrimary(t *testing.T) {
+	t.Parallel()
+	p, through := newProxy(t, pgtest.URL(t))
+	dir := p.listener.Addr().String()
+	dir = dir[:strings.LastIndex(dir, "/")]
+	s := openAt(t, with(t, through, "host", t.TempDir()+","+dir), nil)
+	tenant := newID()
+	for range 3 {
+		p.cut.Store(loseAnswer)
+		if err := s.Write(t.Context(), sample(tenant, 1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestReadOnlyServerIsPassedOver asks for a session that accepts writes, as
+// every connection of a store does unless its URL says otherwise.
+func TestReadOnlyServerIsPassedOver(t *testing.T) {
+	t.Parallel()
+	address := with(t, pgtest.URL(t), "default_transaction_read_only", "on")
+	s, err := postgres.Open(t.Context(), address)
+	if err == nil {
+		s.Close()
+		t.Fatal("opened a session that is read-only")
+	}
+}
+
+// TestErrorsAreClean makes the server refuse a row, and looks for the row in
+// the error.
+func TestErrorsAreClean(t *testing.T) {
+	t.Parallel()
+	s := openAt(t, pgtest.URL(t), nil)
+	const canary = "canary"
+	c := sample(newID(), 1)
+	c.InsertTokens[0].ID = canary + "\x00"
+	err := s.Write(t.Context(), c)
+	var server *postgres.ServerError
+	if !errors.As(err, &server) || server.Code == "" {
+		t.Fatalf("got %v, want a ServerError", err)
+	}
+	if strings.Contains(err.Error(), canary) {
+		t.Errorf("%q quotes the row", err)
+	}
+	twice := sample(newID(), 1)
+	if err := s.Write(t.Context(), twice); err != nil {
+		t.Fatal(err)
+	}
+	again := sample(twice.Tenant, 1)
+	again.Logs[0] = twice.Logs[0]
+	err = s.Write(t.Context(), again)
+	if !errors.As(err, &server) || server.Constraint != "logs_pkey" {
+		t.Errorf("got %v for a log id that is taken, want a ServerError that names logs_pkey", err)
+	}
+}

@@ -1,0 +1,51 @@
+package postgres
+
+import (
+	"sync"
+
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// quick is a change as most are: at most one token that is created, with or
+// without a claim, and one log entry. Its statement is composed once for all
+// changes of its form.
+type quick struct {
+	claim, token, hashed, relaxed bool
+}
+
+// quickTexts are the statements of quick changes.
+var quickTexts sync.Map // of quick to string
+
+// quickForm tells the form of a change, if it is a quick one.
+func quickForm(c *storage.Change, sets []storage.ContainerSet) (quick, bool) {
+	if classOf(c) == alone || len(c.Logs) != 1 || len(sets) > 0 {
+		return quick{}, false
+	}
+	q := quick{claim: c.Claim != nil, token: len(c.InsertTokens) > 0, relaxed: onlyReadLogs(c)}
+	q.hashed = q.token && len(c.InsertTokens[0].Hashes) > 0
+	return q, true
+}
+
+// text returns the statement of all changes that have the form of this one.
+func (q quick) text(c *storage.Change) string {
+	if text, ok := quickTexts.Load(q); ok {
+		return text.(string)
+	}
+	text := compose(c, 0, nil).text()
+	quickTexts.Store(q, text)
+	return text
+}
+
+// quickArgs are the parameters of a quick change, as compose orders them.
+func quickArgs(c *storage.Change, shard int64) []any {
+	args := make([]any, 1, 40)
+	args[0] = c.Tenant[:]
+	if len(c.InsertTokens) > 0 {
+		args = append(append(args, tokenRow(&c.InsertTokens[0])...), shard)
+	}
+	if c.Claim != nil {
+		args = append(append(args, int64(1)), claimRow(&c.Claim.Claim)...)
+		args = append(args, micros(c.Now), int64(1))
+	}
+	return append(args, logRow(&c.Logs[0])...)
+}

@@ -1,0 +1,75 @@
+package postgres
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// TestQuickIsComposed holds the short way to the long one: same text, same
+// parameters.
+func TestQuickIsComposed(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	entry := storage.Log{ID: storage.ID{1}, EntityID: "a", CreatedAt: now}
+	token := storage.Token{Ord: storage.ID{2}, ID: "a", Type: "card", Body: []byte("b"), CreatedAt: now, ExpiresAt: now}
+	hashed := token
+	hashed.Hashes = []storage.Hash{{1}, {2}}
+	take := storage.ClaimChange{Op: storage.ClaimTake, Claim: storage.Claim{Key: storage.Key{3}, LeaseUntil: now}}
+	changes := map[string]*storage.Change{
+		"log":              {Logs: []storage.Log{entry}},
+		"relaxed log":      {Logs: []storage.Log{entry}, Relaxed: true},
+		"token":            {InsertTokens: []storage.Token{token}, Logs: []storage.Log{entry}},
+		"hashed token":     {InsertTokens: []storage.Token{hashed}, Logs: []storage.Log{entry}},
+		"token with claim": {InsertTokens: []storage.Token{hashed}, Logs: []storage.Log{entry}, Claim: &take, Now: now},
+		"not synced token": {InsertTokens: []storage.Token{token}, Logs: []storage.Log{entry}, Relaxed: true},
+	}
+	for name, c := range changes {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			form, ok := quickForm(c, nil)
+			if !ok {
+				t.Fatal("not taken for a quick change")
+			}
+			long := compose(c, 7, nil)
+			if diff := cmp.Diff(long.text(), form.text(c)); diff != "" {
+				t.Errorf("text (-composed +quick):\n%s", diff)
+			}
+			if diff := cmp.Diff(long.args, quickArgs(c, 7)); diff != "" {
+				t.Errorf("parameters (-composed +quick):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestNotQuick(t *testing.T) {
+	t.Parallel()
+	entry := storage.Log{ID: storage.ID{1}}
+	changes := map[string]*storage.Change{
+		"no log":        {InsertTokens: make([]storage.Token, 1)},
+		"two logs":      {Logs: []storage.Log{entry, entry}},
+		"two tokens":    {InsertTokens: make([]storage.Token, 2), Logs: []storage.Log{entry}},
+		"claim alone":   {Claim: &storage.ClaimChange{Op: storage.ClaimTake}, Logs: []storage.Log{entry}},
+		"finished":      {Claim: &storage.ClaimChange{Op: storage.ClaimFinish}, InsertTokens: make([]storage.Token, 1), Logs: []storage.Log{entry}},
+		"update":        {UpdateTokens: make([]storage.TokenUpdate, 1), Logs: []storage.Log{entry}},
+		"delete":        {DeleteTokens: make([]storage.TokenDelete, 1), Logs: []storage.Log{entry}},
+		"new record":    {InsertRecords: make([]storage.Record, 1), Logs: []storage.Log{entry}},
+		"record update": {UpdateRecords: make([]storage.RecordUpdate, 1), Logs: []storage.Log{entry}},
+		"record delete": {DeleteRecords: make([]storage.RecordDelete, 1), Logs: []storage.Log{entry}},
+		"job":           {InsertJobs: make([]storage.Job, 1), Logs: []storage.Log{entry}},
+		"job update":    {UpdateJobs: make([]storage.JobUpdate, 1), Logs: []storage.Log{entry}},
+		"job delete":    {DeleteJobs: make([]storage.JobDelete, 1), Logs: []storage.Log{entry}},
+		"reseal":        {Reseal: make([]storage.Sealed, 1), Logs: []storage.Log{entry}},
+	}
+	for name, c := range changes {
+		if _, ok := quickForm(c, nil); ok {
+			t.Errorf("%s: taken for a quick change", name)
+		}
+	}
+	if _, ok := quickForm(&storage.Change{Logs: []storage.Log{entry}}, make([]storage.ContainerSet, 1)); ok {
+		t.Error("new set: taken for a quick change")
+	}
+}

@@ -1,0 +1,155 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// childEnv makes the test binary write to the database that it names, as
+// another process would, instead of running the tests.
+const childEnv = "VAULT_TEST_SQLITE_CHILD"
+
+func TestMain(m *testing.M) {
+	if path := os.Getenv(childEnv); path != "" {
+		if err := runChild(path); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+const childTokens = 40
+
+// runChild inserts tokens of its own, and tries to insert tokens that every
+// child wants. It prints how many of those it got.
+func runChild(path string) error {
+	ctx := context.Background()
+	s, err := Open(ctx, path)
+	if err != nil {
+		return err
+	}
+	won := 0
+	for i := range childTokens {
+		own := token(fmt.Sprintf("own-%d-%d", os.Getpid(), i))
+		if err := s.Write(ctx, insert(own)); err != nil {
+			return err
+		}
+		switch err := s.Write(ctx, insert(token(fmt.Sprintf("shared-%d", i)))); {
+		case err == nil:
+			won++
+		case !isConflict(err, storage.TokenIDTaken):
+			return err
+		}
+	}
+	fmt.Println(won)
+	return s.Close()
+}
+
+// startChild runs runChild in a process of its own and returns a function that
+// waits for what it prints.
+func startChild(t *testing.T, path string) func() int {
+	t.Helper()
+	executable, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), executable)
+	cmd.Env = append(os.Environ(), childEnv+"="+path)
+	var out, errs strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return func() int {
+		t.Helper()
+		if err := cmd.Wait(); err != nil {
+			t.Fatalf("the other process: %v: %s", err, errs.String())
+		}
+		won, err := strconv.Atoi(strings.TrimSpace(out.String()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return won
+	}
+}
+
+var (
+	tenant   = storage.ID{1}
+	someTime = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+	ordinals atomic.Uint64
+)
+
+// newID returns an id that sorts after all before it, in this process.
+func newID() storage.ID {
+	var id storage.ID
+	binary.BigEndian.PutUint64(id[:], ordinals.Add(1))
+	binary.BigEndian.PutUint32(id[12:], uint32(os.Getpid()))
+	return id
+}
+
+func token(id string) storage.Token {
+	return storage.Token{
+		Ord: newID(), ID: id, Type: "token", Set: storage.Hash{1}, Containers: []string{"/general/high/"},
+		Fingerprint: storage.Key{2}, Expression: storage.Hash{3}, KeyVersion: 1, Body: []byte("sealed"), CreatedAt: someTime,
+	}
+}
+
+func logEntry() storage.Log {
+	return storage.Log{ID: newID(), EntityType: "token", Operation: "read", CreatedAt: someTime}
+}
+
+func insert(tokens ...storage.Token) *storage.Change {
+	return &storage.Change{Tenant: tenant, Now: someTime, InsertTokens: tokens, Logs: []storage.Log{logEntry()}}
+}
+
+func newPath(t *testing.T) string { return filepath.Join(t.TempDir(), "vault.db") }
+
+// open opens a database that the end of the test closes.
+func open(t *testing.T, path string) *Store {
+	t.Helper()
+	s, err := Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func write(t *testing.T, s *Store, c *storage.Change) {
+	t.Helper()
+	if err := s.Write(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// total returns how many tokens the counters and the table have.
+func total(t *testing.T, s *Store) (counted, stored int) {
+	t.Helper()
+	_, counted, err := s.ListTokens(t.Context(), storage.TokenFilter{Tenant: tenant, Count: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.readers.QueryRow(`SELECT count(*) FROM tokens WHERE tenant_id = ?`, tenant[:]).Scan(&stored); err != nil {
+		t.Fatal(err)
+	}
+	return counted, stored
+}

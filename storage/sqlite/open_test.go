@@ -1,0 +1,319 @@
+package sqlite
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+func contains(content []byte, text string) bool { return bytes.Contains(content, []byte(text)) }
+
+func pragma(t *testing.T, conn *sql.Conn, name string) string {
+	t.Helper()
+	var value string
+	if err := conn.QueryRowContext(t.Context(), "PRAGMA "+name).Scan(&value); err != nil {
+		t.Fatal(err)
+	}
+	return value
+}
+
+func TestSettings(t *testing.T) {
+	t.Parallel()
+	s := open(t, newPath(t))
+	reader, err := s.readers.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	for _, test := range []struct {
+		name string
+		conn *sql.Conn
+		want map[string]string
+	}{
+		{"writer", s.writes.writer.conn, map[string]string{
+			"journal_mode": "wal", "synchronous": "2", "busy_timeout": "10000", "wal_autocheckpoint": "4000",
+			"secure_delete": "1", "temp_store": "2", "query_only": "0",
+		}},
+		{"reader", reader, map[string]string{
+			"journal_mode": "wal", "busy_timeout": "10000", "temp_store": "2", "query_only": "1", "mmap_size": "2147418112",
+		}},
+	} {
+		got := map[string]string{}
+		for name := range test.want {
+			got[name] = pragma(t, test.conn, name)
+		}
+		if diff := cmp.Diff(test.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", test.name, diff)
+		}
+	}
+}
+
+// A setting that has no effect must not go unnoticed.
+func TestSettingsAreChecked(t *testing.T) {
+	t.Parallel()
+	f, err := locate(newPath(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, wrong := range []setting{{"synchronous", "7"}, {"no_such_pragma", "1"}} {
+		db, err := f.open([]setting{wrong}, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := connect(t.Context(), db, []setting{wrong}); err == nil {
+			t.Errorf("PRAGMA %s was not refused", wrong.name)
+		}
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestFilesAreTheOwnersAlone(t *testing.T) {
+	t.Parallel()
+	path := newPath(t)
+	write(t, open(t, path), insert(token("a")))
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		info, err := os.Stat(path + suffix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if mode := info.Mode().Perm(); mode != 0o600 {
+			t.Errorf("vault.db%s has mode %o, want 600", suffix, mode)
+		}
+	}
+}
+
+func TestAFileThatIsThereKeepsItsMode(t *testing.T) {
+	t.Parallel()
+	path := newPath(t)
+	if err := os.WriteFile(path, nil, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	open(t, path)
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if mode := info.Mode().Perm(); mode != 0o640 {
+		t.Errorf("the mode became %o, want 640", mode)
+	}
+}
+
+func TestPaths(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, name := range []string{"with space.db", "what?.db", "50%41.db", "a#b.db", "größe.db", "amp&_pragma=x.db"} {
+		path := filepath.Join(dir, name)
+		write(t, open(t, path), insert(token("a")))
+		if _, err := os.Stat(path); err != nil {
+			t.Error(err)
+		}
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) != 6 {
+		t.Errorf("the folder has %d databases, want 6", len(files))
+	}
+}
+
+func TestOpenFails(t *testing.T) {
+	t.Parallel()
+	notADatabase := newPath(t)
+	if err := os.WriteFile(notADatabase, []byte(strings.Repeat("not a database ", 100)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, path := range map[string]string{
+		"no such folder": filepath.Join(t.TempDir(), "missing", "vault.db"),
+		"a folder":       t.TempDir(),
+		"not a database": notADatabase,
+	} {
+		if s, err := Open(t.Context(), path); err == nil {
+			t.Errorf("%s: Open succeeded", name)
+			_ = s.Close()
+		}
+	}
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Open(cancelled, newPath(t)); !errors.Is(err, context.Canceled) {
+		t.Errorf("a cancelled context: got %v", err)
+	}
+}
+
+func TestNewerSchemas(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name    string
+		version int
+		want    error
+	}{
+		{"a later addition is ignored", 1999, nil},
+		{"a later major version is refused", 2001, ErrNewerSchema},
+	} {
+		path := newPath(t)
+		s := open(t, path)
+		if _, err := s.writes.writer.conn.ExecContext(t.Context(), `INSERT INTO schema_version VALUES (?)`, test.version); err != nil {
+			t.Fatal(err)
+		}
+		again, err := Open(t.Context(), path)
+		if !errors.Is(err, test.want) {
+			t.Errorf("%s: got %v", test.name, err)
+		}
+		if err == nil {
+			_ = again.Close()
+		}
+	}
+}
+
+func TestOpenAtOnce(t *testing.T) {
+	t.Parallel()
+	path := newPath(t)
+	wait := []func() int{startChild(t, path), startChild(t, path)}
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			s, err := Open(t.Context(), path)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	for _, w := range wait {
+		w()
+	}
+	var versions int
+	if err := open(t, path).readers.QueryRow(`SELECT count(*) FROM schema_version`).Scan(&versions); err != nil {
+		t.Fatal(err)
+	}
+	if versions != 1 {
+		t.Errorf("the migration ran %d times", versions)
+	}
+}
+
+func TestProcessesShareADatabase(t *testing.T) {
+	t.Parallel()
+	path := newPath(t)
+	s := open(t, path)
+	wait := []func() int{startChild(t, path), startChild(t, path)}
+	won := 0
+	for i := range childTokens {
+		own := token(fmt.Sprintf("parent-%d", i))
+		write(t, s, insert(own))
+		switch err := s.Write(t.Context(), insert(token(fmt.Sprintf("shared-%d", i)))); {
+		case err == nil:
+			won++
+		case !isConflict(err, storage.TokenIDTaken):
+			t.Fatal(err)
+		}
+	}
+	for _, w := range wait {
+		won += w()
+	}
+	if won != childTokens {
+		t.Errorf("%d inserts of %d contested ids succeeded", won, childTokens)
+	}
+	want := 3*childTokens + childTokens
+	if counted, stored := total(t, s); counted != want || stored != want {
+		t.Errorf("counted %d and stored %d tokens, want %d", counted, stored, want)
+	}
+}
+
+func TestMemoriesAreApart(t *testing.T) {
+	t.Parallel()
+	a, b := open(t, ":memory:"), open(t, ":memory:")
+	write(t, a, insert(token("a")))
+	if counted, _ := total(t, a); counted != 1 {
+		t.Errorf("the readers see %d tokens, want 1", counted)
+	}
+	if counted, _ := total(t, b); counted != 0 {
+		t.Errorf("another database has %d tokens, want 0", counted)
+	}
+}
+
+// Files that stay open after Close are a connection that was not let go.
+func TestCloseLetsGoOfTheFiles(t *testing.T) {
+	t.Parallel()
+	if _, err := os.Stat("/proc/self/fd"); err != nil {
+		t.Skip("this system does not list open files under /proc")
+	}
+	path := newPath(t)
+	s := open(t, path)
+	write(t, s, insert(token("a")))
+	if _, err := s.Tokens(t.Context(), tenant, []string{"a"}); err != nil {
+		t.Fatal(err)
+	}
+	if openFiles(t, path) == 0 {
+		t.Fatal("no file is open before Close: the test looks at the wrong files")
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if n := openFiles(t, path); n != 0 {
+		t.Errorf("%d files are open after Close", n)
+	}
+	if _, err := os.Stat(path + "-wal"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the write-ahead log is still there: %v", err)
+	}
+}
+
+func openFiles(t *testing.T, path string) int {
+	t.Helper()
+	fds, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, fd := range fds {
+		if target, err := os.Readlink("/proc/self/fd/" + fd.Name()); err == nil && strings.HasPrefix(target, path) {
+			n++
+		}
+	}
+	return n
+}
+
+// A list of values is found by its placeholders when it is short, and as one
+// text when it is long. Both must mean the same.
+func TestListsOfValues(t *testing.T) {
+	t.Parallel()
+	s := open(t, ":memory:")
+	ids := []string{"plain", `quote"d`, "größe", `back\slash`, "a,b", "null", " 1"}
+	for _, id := range ids {
+		write(t, s, insert(token(id)))
+	}
+	for _, n := range []int{len(ids), maxExpanded, maxExpanded + 1, 40_000} {
+		wanted := storage.IDIn(slices.Clone(ids))
+		sets := storage.SetIn{{1}}
+		for i := len(ids); i < n; i++ {
+			wanted = append(wanted, fmt.Sprintf("missing-%d", i))
+			sets = append(sets, storage.Hash{9, byte(i), byte(i >> 8), byte(i >> 16)})
+		}
+		for name, where := range map[string]storage.Cond{"ids": wanted, "sets": sets} {
+			page, total, err := s.ListTokens(t.Context(), storage.TokenFilter{Tenant: tenant, Where: where, Limit: 3, Count: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(page) != 3 || total != len(ids) {
+				t.Errorf("%d %s: got %d of %d tokens, want 3 of %d", n, name, len(page), total, len(ids))
+			}
+		}
+	}
+}

@@ -1,6 +1,0 @@
-//go:build !race
-
-package storagetest
-
-// bigBatch is the number of tokens that one change may have.
-const bigBatch = 10_000
