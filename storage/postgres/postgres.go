@@ -60,6 +60,7 @@ type Store struct {
 	sets     knownSets
 	retryFor time.Duration
 	written  atomic.Int64 // rows, since it was opened
+	careful  atomic.Int64 // for how many more batches conflicts are expected
 }
 
 var _ storage.Storage = (*Store)(nil)

@@ -179,10 +179,20 @@ func (s *statement) insertTokens(c *storage.Change, shard int64) {
 		}
 		return
 	}
-	s.with("created", "INSERT INTO tokens (tenant_id, "+tokenColumns.names("")+") SELECT $1, u.* FROM "+
-		s.rows(tokenColumns, rowsOf(c.InsertTokens, tokenRow), "u")+" RETURNING ord, set_id, type, hashes")
+	rows := rowsOf(c.InsertTokens, tokenRow)
+	var hashes [][]any
+	for i := range c.InsertTokens {
+		hashes = append(hashes, hashRows(&c.InsertTokens[i])...)
+	}
+	absent := tokenColumns.absent(rows)
+	present := tokenColumns.without(absent)
+	s.with("created", "INSERT INTO tokens (tenant_id, "+present.names("")+") SELECT $1, u.* FROM "+
+		present.from(len(s.args), true, "u")+" RETURNING 1")
+	s.args = append(s.args, tokenColumns.arraysWithout(absent, rows)...)
 	s.expect("created", len(c.InsertTokens)) // so that ids are judged before a part below gives one up
-	s.with("hashed", "INSERT INTO token_hashes (tenant_id, hash, ord) SELECT $1, "+oneHash+", b.ord FROM created b, "+eachHash)
+	if len(hashes) > 0 {
+		s.with("hashed", "INSERT INTO token_hashes (tenant_id, hash, ord) SELECT $1, u.* FROM "+s.rows(hashColumns, hashes, "u"))
+	}
 }
 
 // insertToken is what most changes do, and so it takes everything from the
@@ -267,11 +277,13 @@ func (s *statement) deleteTokens(deletes []storage.TokenDelete) {
 
 const addToCounts = " ON CONFLICT (tenant_id, set_id, type, shard) DO UPDATE SET n = token_counts.n + EXCLUDED.n"
 
-// countTokens adds up what the parts before it have done to real rows.
+// countTokens adds up what a change does to the numbers of tokens. What an
+// update or a delete takes away is what the stored row says.
 func (s *statement) countTokens(c *storage.Change, shard int64) {
+	moved := len(c.UpdateTokens)+len(c.DeleteTokens) > 0
 	var changes []string
-	if len(c.InsertTokens) > 1 || len(c.InsertTokens) == 1 && len(c.UpdateTokens)+len(c.DeleteTokens) > 0 {
-		changes = append(changes, "SELECT set_id, type, 1 AS d FROM created")
+	if len(c.InsertTokens) > 1 || len(c.InsertTokens) == 1 && moved {
+		changes = append(changes, "SELECT u.set_id, u.type, u.n FROM "+s.rows(countColumns, counts(c.InsertTokens), "u"))
 	}
 	if len(c.UpdateTokens) > 0 {
 		changes = append(changes, "SELECT set_id, type, 1 FROM before WHERE set_id <> old_set_id",
@@ -284,8 +296,29 @@ func (s *statement) countTokens(c *storage.Change, shard int64) {
 		return
 	}
 	s.with("counted", "INSERT INTO token_counts (tenant_id, set_id, type, shard, n)"+
-		" SELECT $1, d.set_id, d.type, "+s.arg(bigint, shard)+", sum(d.d) FROM ("+strings.Join(changes, " UNION ALL ")+
-		") AS d(set_id, type, d) GROUP BY d.set_id, d.type HAVING sum(d.d) <> 0 ORDER BY d.set_id, d.type"+addToCounts)
+		" SELECT $1, d.set_id, d.type, "+s.arg(bigint, shard)+", sum(d.n) FROM ("+strings.Join(changes, " UNION ALL ")+
+		") AS d(set_id, type, n) GROUP BY d.set_id, d.type HAVING sum(d.n) <> 0 ORDER BY d.set_id, d.type"+addToCounts)
+}
+
+// counts are the numbers of tokens by set and type.
+func counts(tokens []storage.Token) [][]any {
+	type kind struct {
+		set  storage.Hash
+		name string
+	}
+	at := map[kind]int{}
+	var rows [][]any
+	for i := range tokens {
+		t := &tokens[i]
+		row, ok := at[kind{t.Set, t.Type}]
+		if !ok {
+			row = len(rows)
+			at[kind{t.Set, t.Type}] = row
+			rows = append(rows, []any{t.Set[:], t.Type, int64(0)})
+		}
+		rows[row][2] = rows[row][2].(int64) + 1
+	}
+	return rows
 }
 
 func (s *statement) insertSets(sets []storage.ContainerSet) {

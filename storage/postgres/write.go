@@ -43,12 +43,12 @@ func (s *Store) together(slot *slot, batch []*pending, deadline time.Time) []*pe
 	if err := s.connect(slot, deadline); err != nil {
 		return batch // each of them reports it
 	}
-	var done map[*pending]bool
+	var passed []*pending
 	var err error
 	if batch[0].class == reads {
 		err = slot.exec(groupReadsText, groupReads(batch), true)
 	} else {
-		done, err = s.createTogether(slot, batch)
+		passed, err = s.createTogether(slot, batch)
 	}
 	if err != nil {
 		slot.forget(err)
@@ -57,17 +57,10 @@ func (s *Store) together(slot *slot, batch []*pending, deadline time.Time) []*pe
 		}
 		return batch
 	}
-	if done == nil {
-		return nil
+	for _, p := range passed {
+		p.refused = true
 	}
-	var left []*pending
-	for _, p := range batch {
-		if !done[p] {
-			p.refused = true
-			left = append(left, p)
-		}
-	}
-	return left
+	return passed
 }
 
 // maxAttempts bounds how often a change is tried that the server refuses

@@ -1,0 +1,109 @@
+package postgres
+
+import (
+	"database/sql"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+const tokenCreated = "EXISTS (SELECT FROM created c WHERE c.tenant_id = u.tenant_id AND c.ord = u.token)"
+
+// carefulText is the statement that creates the tokens of a batch. A change
+// whose token or claim is taken is passed over, with everything that belongs to
+// it, and the others are not: it returns the tokens that were created.
+//
+// A claim that is live is seen before its token is created. One that another
+// caller takes at the same moment is not, and then the whole statement fails:
+// its changes are written one by one.
+func carefulText(withClaims, withSets bool) string {
+	n := 0
+	from := func(cs columns) string {
+		item := cs.from(n, true, "u")
+		n += len(cs)
+		return item
+	}
+	tokens, logs := from(groupTokenColumns), from(groupLogColumns)
+	n++
+	shard := "$" + strconv.Itoa(n) + "::bigint"
+	free, ok := "", "1"
+	var claimed []string
+	if withClaims {
+		n++
+		now := "$" + strconv.Itoa(n) + "::bigint"
+		// The offset keeps the planner from making this a join with the table.
+		free = ` WHERE u.claim IS NULL OR NOT EXISTS (
+			SELECT FROM claims WHERE claims.tenant_id = u.tenant_id AND claims.key = u.claim AND NOT (` + dead(now) + `) OFFSET 0)`
+		claimed = []string{
+			"wanted AS MATERIALIZED (SELECT * FROM " + from(groupClaimColumns) + " WHERE " + tokenCreated + ")",
+			"claimed AS (INSERT INTO claims (tenant_id, " + claimColumns.names("") + ") SELECT tenant_id, " +
+				claimColumns.names("") + " FROM wanted ORDER BY tenant_id, key" + replaceClaim + dead(now) + " RETURNING 1)",
+		}
+		ok = "1 / (CASE WHEN (SELECT count(*) FROM claimed) = (SELECT count(*) FROM wanted) THEN 1 ELSE 0 END)"
+	}
+	own := slices.Concat(tenantColumn, tokenColumns)
+	parts := []string{
+		"created AS (INSERT INTO tokens (" + own.names("") + ") SELECT " + own.names("u.") + " FROM " + tokens + free +
+			" ON CONFLICT DO NOTHING RETURNING tenant_id, ord, set_id, type, hashes)",
+		"hashed AS (INSERT INTO token_hashes (tenant_id, hash, ord) SELECT b.tenant_id, " + oneHash + ", b.ord" +
+			" FROM created b, " + eachHash + ")",
+		"counted AS (INSERT INTO token_counts (tenant_id, set_id, type, shard, n)" +
+			" SELECT tenant_id, set_id, type, " + shard + ", count(*) FROM created" +
+			" GROUP BY tenant_id, set_id, type ORDER BY tenant_id, set_id, type" + addToCounts + ")",
+		"logged AS (INSERT INTO logs (tenant_id, " + logColumns.names("") + ") SELECT u.tenant_id, " +
+			logColumns.names("u.") + " FROM " + logs + " WHERE u.token IS NULL OR " + tokenCreated + ")",
+	}
+	parts = append(parts, claimed...)
+	if withSets {
+		parts = append(parts, "sets AS (INSERT INTO container_sets ("+groupSetColumns.names("")+") SELECT u.* FROM "+
+			from(groupSetColumns)+` WHERE EXISTS (SELECT FROM created c WHERE c.tenant_id = u.tenant_id AND c.set_id = u.set_id)
+			ORDER BY u.tenant_id, u.set_id ON CONFLICT DO NOTHING)`)
+	}
+	return "WITH " + strings.Join(parts, ",\n") + "\nSELECT g.ok, c.tenant_id, c.ord FROM (SELECT " + ok +
+		" AS ok) g LEFT JOIN created c ON true"
+}
+
+// The four texts, by whether there are claims and sets.
+var carefulTexts = map[[2]bool]string{
+	{false, false}: carefulText(false, false), {false, true}: carefulText(false, true),
+	{true, false}: carefulText(true, false), {true, true}: carefulText(true, true),
+}
+
+// createCarefully writes a batch of creates in one statement, and returns those
+// that it has passed over.
+func (g *group) createCarefully(slot *slot, batch []*pending) (passed []*pending, err error) {
+	args := append(groupTokenColumns.arrays(g.tokens), groupLogColumns.arrays(g.logs)...)
+	args = append(args, slot.shard)
+	if len(g.claims) > 0 {
+		args = append(args, g.now)
+		args = append(args, groupClaimColumns.arrays(g.claims)...)
+	}
+	if len(g.sets) > 0 {
+		args = append(args, groupSetColumns.arrays(g.sets)...)
+	}
+	created := make(map[tokenKey]bool, len(batch))
+	text := carefulTexts[[2]bool{len(g.claims) > 0, len(g.sets) > 0}]
+	err = slot.query(text, args, true, func(rows *sql.Rows) error {
+		var ok int64
+		var tenant, ord []byte
+		if err := rows.Scan(&ok, &tenant, &ord); err != nil || ord == nil {
+			return err
+		}
+		created[tokenKey{storage.ID(tenant), storage.ID(ord)}] = true
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range batch {
+		c := p.change
+		if len(c.InsertTokens) > 0 && !created[tokenKey{c.Tenant, c.InsertTokens[0].Ord}] {
+			passed = append(passed, p)
+		}
+	}
+	return passed, nil
+}
+
+type tokenKey struct{ tenant, ord storage.ID }

@@ -1,0 +1,127 @@
+package vault
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"github.com/seed-72ea4aab/vault/internal/jsonx"
+)
+
+// bodyVersion is the first byte of an encoded body.
+const bodyVersion = 1
+
+// Flags of an encoded body.
+const (
+	flagIndexes = 1 << iota // search indexes are given
+	flagDedupOn
+	flagDedupOff
+)
+
+// encode writes the body: a version, flags, the place of the cvc, and each
+// field after its length. Absent fields have none.
+func (b *tokenBody) encode() []byte {
+	var flags byte
+	if b.indexes != nil {
+		flags |= flagIndexes
+	}
+	if b.dedup != nil && *b.dedup {
+		flags |= flagDedupOn
+	}
+	if b.dedup != nil && !*b.dedup {
+		flags |= flagDedupOff
+	}
+	data := b.data.JSON()
+	dst := make([]byte, 0, len(data)+64)
+	dst = append(dst, bodyVersion, flags, byte(b.cvcAt))
+	dst = appendField(dst, data)
+	if b.mask.IsZero() {
+		dst = appendField(dst, nil)
+	} else {
+		dst = appendField(dst, b.mask.JSON())
+	}
+	var metadata, indexes []byte
+	if len(b.metadata) > 0 {
+		metadata = metadataValue(b.metadata).JSON()
+	}
+	if len(b.indexes) > 0 {
+		indexes = textsValue(b.indexes).JSON()
+	}
+	dst = appendField(appendField(dst, metadata), indexes)
+	return appendField(dst, []byte(b.fingerprint))
+}
+
+func appendField(dst, field []byte) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(field))), field...)
+}
+
+func textsValue(texts []string) jsonx.Value {
+	elems := make([]jsonx.Value, len(texts))
+	for i, s := range texts {
+		elems[i] = jsonx.StringValue(s)
+	}
+	return jsonx.ArrayValue(elems...)
+}
+
+var errBody = errors.New("vault: not a token body")
+
+// decode reads what encode wrote.
+func (b *tokenBody) decode(src []byte) error {
+	if len(src) < 3 || src[0] != bodyVersion {
+		return errBody
+	}
+	flags := src[1]
+	b.cvcAt = int(src[2])
+	var fields [5][]byte
+	rest := src[3:]
+	for i := range fields {
+		n, width := binary.Uvarint(rest)
+		if width <= 0 || uint64(len(rest)-width) < n {
+			return errBody
+		}
+		fields[i], rest = rest[width:width+int(n)], rest[width+int(n):]
+	}
+	if flags&flagIndexes != 0 {
+		b.indexes = []string{}
+	}
+	if flags&(flagDedupOn|flagDedupOff) != 0 {
+		on := flags&flagDedupOn != 0
+		b.dedup = &on
+	}
+	b.fingerprint = string(fields[4])
+	return b.decodeJSON(fields)
+}
+
+func (b *tokenBody) decodeJSON(fields [5][]byte) error {
+	var err error
+	if b.data, err = jsonx.Parse(fields[0], storedLimits); err != nil {
+		return errBody
+	}
+	if len(fields[1]) > 0 {
+		if b.mask, err = jsonx.Parse(fields[1], storedLimits); err != nil {
+			return errBody
+		}
+	}
+	if len(fields[2]) > 0 {
+		metadata, err := jsonx.Parse(fields[2], storedLimits)
+		if err != nil {
+			return errBody
+		}
+		b.metadata = make(map[string]string, metadata.Len())
+		for _, m := range metadata.Members() {
+			b.metadata[m.Name] = m.Value.Text()
+		}
+	}
+	if len(fields[3]) > 0 {
+		indexes, err := jsonx.Parse(fields[3], storedLimits)
+		if err != nil {
+			return errBody
+		}
+		for _, e := range indexes.Elems() {
+			b.indexes = append(b.indexes, e.Text())
+		}
+	}
+	return nil
+}
+
+// storedLimits lets pass whatever was accepted once, also through a merge.
+var storedLimits = jsonx.Limits{Depth: 1000}
