@@ -82,8 +82,8 @@ func (op *call) checkApplication(p ApplicationParams) (ApplicationParams, error)
 	default:
 		bad.add("type", "must be public, private or management")
 	}
-	if p.ExpiresAt != nil && !p.ExpiresAt.After(op.now) {
-		bad.add("expires_at", "must lie in the future")
+	if p.ExpiresAt != nil {
+		checkExpiry(*p.ExpiresAt, op.now, bad)
 	}
 	return p, bad.err()
 }

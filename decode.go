@@ -228,9 +228,21 @@ func checkText(bad *InvalidError, path, s string) bool {
 	return msg == ""
 }
 
+// isPlain reports whether a text is printable ASCII, as most are.
+func isPlain(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
 // textProblem says what checkText has against a text; "" when nothing.
 func textProblem(s string) string {
 	switch {
+	case isPlain(s):
+		return ""
 	case !utf8.ValidString(s):
 		return "must be valid Unicode text"
 	case strings.ContainsFunc(s, unicode.IsControl):

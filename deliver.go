@@ -131,7 +131,7 @@ const callbackTimeout = 15 * time.Second
 func (j *leasedJob) deliver(ctx context.Context) error {
 	sent := j.send(ctx)
 	if sent == nil {
-		ch := j.change()
+		ch := &storage.Change{Tenant: j.row.Tenant, Now: j.now} // seals nothing, so it is never too late
 		ch.DeleteJobs = []storage.JobDelete{{Owner: j.owner, ID: j.row.ID}}
 		return j.v.store.Write(ctx, ch)
 	}

@@ -66,6 +66,7 @@ type usedTokens map[string]*usedToken
 type usedToken struct {
 	*token
 	transform access.Transform
+	seen      map[bool]jsonx.Value // its data and the whole of it, once asked for
 }
 
 // useTokens reads the tokens that expressions name, and logs that they are
@@ -106,7 +107,7 @@ func (op *call) findTokens(ctx context.Context, refs []expr.Ref) (usedTokens, []
 		if err != nil {
 			return nil, nil, err
 		}
-		used[rows[i].ID] = &usedToken{t, transform}
+		used[rows[i].ID] = &usedToken{t, transform, map[bool]jsonx.Value{}}
 	}
 	if missing := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return used[id] != nil }); len(missing) > 0 {
 		return nil, nil, invalid("", "Failed to detokenize some tokens: %s", strings.Join(missing, ", "))
@@ -133,12 +134,23 @@ func (u usedTokens) env() expr.Env {
 		if t == nil {
 			return jsonx.Value{}, false
 		}
-		if ref.Whole {
-			return t.whole(), true
+		v, known := t.seen[ref.Whole]
+		if !known {
+			v = t.see(ref.Whole)
+			t.seen[ref.Whole] = v
 		}
-		v := t.shown(t.transform)
 		return v, !v.IsZero()
 	}}
+}
+
+// see returns the token's data, or the whole token, as the caller may see it.
+// A request may name one token in thousands of expressions, so it is asked for
+// once only.
+func (u *usedToken) see(whole bool) jsonx.Value {
+	if whole {
+		return u.whole()
+	}
+	return u.shown(u.transform)
 }
 
 // whole returns the token as a document. Its enrichments tell more of a number

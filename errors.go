@@ -34,6 +34,11 @@ var (
 	// ErrCode means that reactor or transform code does not compile, throws
 	// while it is loaded, or exports no function.
 	ErrCode = errors.New("the code cannot be used")
+	// ErrTimeout means that the destination of a proxy did not answer in time.
+	ErrTimeout = errors.New("the destination did not answer in time")
+	// ErrUnreachable means that the destination of a proxy could not be reached,
+	// or that what it answered is of no use.
+	ErrUnreachable = errors.New("the destination could not be reached")
 	// ErrWrongKey means that the database was sealed under another master key.
 	ErrWrongKey = errors.New("vault: the master key is not the one that this database was sealed under")
 	// ErrClosed means that the vault has been closed.
@@ -71,10 +76,18 @@ func (e *InvalidError) Error() string {
 // Is matches ErrInvalid.
 func (e *InvalidError) Is(target error) bool { return target == ErrInvalid }
 
+// maxProblems bounds the fields that an error is about, and the messages about
+// each: a document can have a million of them.
+const maxProblems = 1000
+
 // add records a message about a field.
 func (e *InvalidError) add(path, format string, args ...any) {
 	if e.Fields == nil {
 		e.Fields = map[string][]string{}
+	}
+	known := len(e.Fields[path])
+	if known == 0 && len(e.Fields) >= maxProblems || known >= maxProblems {
+		return
 	}
 	e.Fields[path] = append(e.Fields[path], fmt.Sprintf(format, args...))
 }

@@ -24,10 +24,23 @@ func (r *fieldReader) expiry(name string) *time.Time {
 	}
 	for _, layout := range expiryLayouts {
 		if t, err := time.Parse(layout, text); err == nil {
-			t = t.UTC().Truncate(time.Microsecond)
+			if t = t.UTC().Truncate(time.Microsecond); t.IsZero() {
+				t = t.Add(time.Microsecond) // the zero time would mean never
+			}
 			return &t
 		}
 	}
 	r.bad.add(r.at(name), "must be M/D/YYYY, M/D/YYYY h:mm:ss AM|PM +hh:mm, or an ISO 8601 date-time")
 	return nil
+}
+
+// checkExpiry checks when something is to end: in the future, and while a year
+// has four digits, since ISO 8601 and JSON have no way to write a later one.
+func checkExpiry(at, now time.Time, bad *InvalidError) {
+	switch {
+	case !at.After(now):
+		bad.add("expires_at", "must lie in the future")
+	case at.UTC().Year() > 9999:
+		bad.add("expires_at", "must lie before the year 10000")
+	}
 }

@@ -120,6 +120,11 @@ var hostOperations = map[string]func(context.Context, *Client, JSON) (any, error
 		}
 		return c.React(ctx, id, p)
 	},
+	"proxy.get":    proxyOperation(http.MethodGet),
+	"proxy.post":   proxyOperation(http.MethodPost),
+	"proxy.put":    proxyOperation(http.MethodPut),
+	"proxy.patch":  proxyOperation(http.MethodPatch),
+	"proxy.delete": proxyOperation(http.MethodDelete),
 	"logs.list": func(ctx context.Context, c *Client, args JSON) (any, error) {
 		p, err := readLogList(args)
 		if err != nil {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -17,8 +19,8 @@ import (
 
 // Bounds on work in the background.
 const (
-	jobLease      = 30 * time.Second // renewed while the node lives
-	jobRenewEvery = 10 * time.Second
+	jobLease      = 15 * time.Second // renewed while the node lives
+	jobRenewEvery = 5 * time.Second
 	maxJobs       = 16 // at a time on a node
 	maxTenantJobs = 4  // of one tenant among them
 	maxRunTries   = 10 // of a run for which there was no room
@@ -71,9 +73,9 @@ func (op *call) reactLater(ctx context.Context, r *Reactor, args jsonx.Value, p 
 	if err := op.checkExpressions(ctx, args); err != nil {
 		return underPath("args", err)
 	}
-	j := reactJob{Reactor: r.ID, Args: jsonOf(args), CallbackURL: p.CallbackURL, Timeout: p.Timeout, Caller: op.caller()}
+	j := reactJob{Reactor: r.ID, Args: jsonOf(args), CallbackURL: p.CallbackURL, Timeout: time.Duration(p.TimeoutMS) * time.Millisecond, Caller: op.caller()}
 	if j.Timeout == 0 {
-		j.Timeout = minAsyncTimeout
+		j.Timeout = minTimeoutMS * time.Millisecond
 	}
 	job, err := op.job(storage.Job{ID: storage.ID(op.v.idAt(op.now)), Kind: kindReact, RunAt: op.now}, &j)
 	if err != nil {
@@ -233,12 +235,24 @@ func (w *worker) run(ctx context.Context, job *storage.Job) {
 	defer cancel()
 	var renewing sync.WaitGroup
 	renewing.Go(func() { w.renew(ctx, cancel, *job) })
-	err := w.v.carryOut(ctx, w.owner, job)
+	err := w.carryOut(ctx, job)
 	cancel()
 	renewing.Wait()
 	if err != nil && !errors.Is(err, storage.ErrStale) && !errors.Is(err, context.Canceled) {
 		w.v.cfg.Logger.ErrorContext(ctx, "a job failed and is tried again later", "tenant", uuid.UUID(job.Tenant), "job", uuid.UUID(job.ID), "error", err)
 	}
+}
+
+// carryOut does the next step of a job. A panic ends this job alone, and not the
+// process: another node would take the job, and be next. What it panics with may
+// hold anything, so only the type is told.
+func (w *worker) carryOut(ctx context.Context, job *storage.Job) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("vault: panic with a %T\n%s", p, debug.Stack())
+		}
+	}()
+	return w.v.carryOut(ctx, w.owner, job)
 }
 
 // renew keeps the lease while the job runs. When it is lost, the run is
@@ -252,12 +266,34 @@ func (w *worker) renew(ctx context.Context, stop context.CancelFunc, job storage
 			return
 		case <-tick.C:
 		}
-		ch := &storage.Change{Tenant: job.Tenant, Now: w.v.now(), UpdateJobs: []storage.JobUpdate{
-			{Owner: w.owner, Job: job, Until: w.v.now().Add(jobLease)},
-		}}
-		if err := w.v.store.Write(ctx, ch); errors.Is(err, storage.ErrStale) {
+		if err := w.extend(ctx, &job); errors.Is(err, storage.ErrStale) {
 			stop()
 			return
 		}
 	}
+}
+
+// extend makes a lease longer. The payload is written with it, so it has to be
+// sealed under the primary key: a rotation may be about to destroy the one that
+// it came under. When that has happened already, the lease is left to end, and
+// the row as the rotation sealed it.
+func (w *worker) extend(ctx context.Context, job *storage.Job) error {
+	op := w.v.system(job.Tenant)
+	if err := op.refresh(ctx); err != nil {
+		return err
+	}
+	if version := op.state.ring.Version(); version != job.KeyVersion {
+		place := jobPlace(job.ID)
+		plain, err := op.open(ctx, &place, job.KeyVersion, job.Payload)
+		if err != nil {
+			return err
+		}
+		if job.Payload, err = op.seal(&place, plain); err != nil {
+			return err
+		}
+		job.KeyVersion = op.state.ring.Version()
+	}
+	ch := op.change()
+	ch.UpdateJobs = []storage.JobUpdate{{Owner: w.owner, Job: *job, Until: op.now.Add(jobLease)}}
+	return w.v.store.Write(ctx, ch)
 }

@@ -63,6 +63,8 @@ func parseJSON(path string, x any) (jsonx.Value, error) {
 		return v, nil
 	case JSON:
 		v, err = jsonx.Parse(x, jsonx.Limits{})
+	case CardData:
+		v = x.value()
 	default:
 		v, err = jsonx.From(x)
 	}

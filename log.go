@@ -66,6 +66,7 @@ var messages = func() map[[2]string]string {
 			all[[2]string{entityType, operation}] = titleCase(noun) + " " + past
 		}
 	}
+	all[[2]string{kindProxy, opUse}] = "Proxy invoked"
 	return all
 }()
 

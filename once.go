@@ -83,13 +83,14 @@ func checkOnceKey(key string) error {
 	return nil
 }
 
-// onceHash is what the database knows of a key. The actor is part of it.
+// onceHash is what the database knows of a key. Who asks is part of it: the
+// session or application, and the user that it acts for.
 func (op *call) onceHash(key OnceKey) storage.Key {
-	actor := op.actor
+	holder := op.ApplicationID()
 	if op.session != (uuid.UUID{}) {
-		actor = op.session
+		holder = op.session
 	}
-	return sha256.Sum256([]byte(actor.String() + "\x00" + key.Scope + "\x00" + key.Key))
+	return sha256.Sum256([]byte(holder.String() + op.actor.String() + "\x00" + key.Scope + "\x00" + key.Key))
 }
 
 // onceCall is a request with an idempotency key under way.
@@ -201,7 +202,10 @@ func (o *onceCall) runLeased(ctx context.Context, do func(context.Context, *Clie
 		err = o.finish(ctx, client.held, a)
 	}
 	if err != nil {
-		return a, false, errors.Join(err, o.drop(ctx))
+		if dropped := o.drop(ctx); dropped != nil {
+			o.v.cfg.Logger.ErrorContext(ctx, "an idempotency claim could not be given up and ends with its lease", "tenant", o.tenant, "error", dropped)
+		}
+		return a, false, err
 	}
 	return a, false, nil
 }

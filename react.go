@@ -15,20 +15,21 @@ import (
 // How long a run of a reactor may take: synchronously, and, when the caller
 // chooses, asynchronously.
 const (
-	syncTimeout     = 10 * time.Second
-	minAsyncTimeout = 10 * time.Second
-	maxAsyncTimeout = 210 * time.Second
+	syncTimeout  = 10 * time.Second
+	minTimeoutMS = 10_000
+	maxTimeoutMS = 210_000
 )
 
 // ReactParams invokes a reactor.
 type ReactParams struct {
 	// Args is an object that may hold detokenization expressions, or one
 	// expression that gives an object.
-	Args any
+	Args any `json:"args,omitempty"`
 	// CallbackURL makes the run asynchronous: its result is sent there.
-	CallbackURL string
-	// Timeout bounds an asynchronous run: 10 to 210 seconds, by default 10.
-	Timeout time.Duration
+	CallbackURL string `json:"callback_url,omitempty"`
+	// TimeoutMS bounds an asynchronous run, in milliseconds: 10,000 to 210,000,
+	// by default 10,000.
+	TimeoutMS int `json:"timeout_ms,omitempty"`
 }
 
 // UnmarshalJSON reads the JSON form strictly: an unknown field, a duplicate
@@ -39,11 +40,9 @@ func (p *ReactParams) UnmarshalJSON(data []byte) error {
 			p.Args = v
 		}
 		p.CallbackURL = r.text("callback_url")
-		if ms, ok := r.integer("timeout_ms"); ok {
-			p.Timeout = time.Duration(min(ms, int(time.Hour/time.Millisecond))) * time.Millisecond
-			if p.Timeout == 0 {
-				p.Timeout = -1 // given, and out of bounds
-			}
+		ms, ok := r.integer("timeout_ms")
+		if p.TimeoutMS = ms; ok && ms == 0 {
+			p.TimeoutMS = -1 // given, and out of bounds
 		}
 	})
 }
@@ -106,10 +105,10 @@ func (op *call) checkReact(p *ReactParams) (jsonx.Value, error) {
 		bad.addErr("args", err)
 	}
 	switch {
-	case p.Timeout != 0 && p.CallbackURL == "":
+	case p.TimeoutMS != 0 && p.CallbackURL == "":
 		bad.add("timeout_ms", "is supported only together with callback_url")
-	case p.Timeout != 0 && (p.Timeout < minAsyncTimeout || p.Timeout > maxAsyncTimeout):
-		bad.add("timeout_ms", "must lie between %d and %d", minAsyncTimeout.Milliseconds(), maxAsyncTimeout.Milliseconds())
+	case p.TimeoutMS != 0 && (p.TimeoutMS < minTimeoutMS || p.TimeoutMS > maxTimeoutMS):
+		bad.add("timeout_ms", "must lie between %d and %d", minTimeoutMS, maxTimeoutMS)
 	}
 	if p.CallbackURL != "" {
 		op.v.checkURL(bad, "callback_url", p.CallbackURL)

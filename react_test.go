@@ -117,9 +117,9 @@ func TestReactRefusesBadRequests(t *testing.T) {
 		"bad expression":            {vault.ReactParams{Args: map[string]string{"x": "{{ a | nope }}"}}, "args.x"},
 		"args of text":              {vault.ReactParams{Args: "{{ " + text.ID + " }}"}, "args"},
 		"args of a number":          {vault.ReactParams{Args: 5}, "args"},
-		"timeout without callback":  {vault.ReactParams{Timeout: 20 * time.Second}, "timeout_ms"},
-		"timeout too short":         {vault.ReactParams{Timeout: 9 * time.Second, CallbackURL: url}, "timeout_ms"},
-		"timeout too long":          {vault.ReactParams{Timeout: 211 * time.Second, CallbackURL: url}, "timeout_ms"},
+		"timeout without callback":  {vault.ReactParams{TimeoutMS: 20_000}, "timeout_ms"},
+		"timeout too short":         {vault.ReactParams{TimeoutMS: 9_999, CallbackURL: url}, "timeout_ms"},
+		"timeout too long":          {vault.ReactParams{TimeoutMS: 210_001, CallbackURL: url}, "timeout_ms"},
 		"callback that is no URL":   {vault.ReactParams{CallbackURL: "nowhere"}, "callback_url"},
 		"callback with credentials": {vault.ReactParams{CallbackURL: "https://u:p@example.com/"}, "callback_url"},
 	} {

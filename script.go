@@ -143,4 +143,6 @@ var hostErrors = []struct {
 	{ErrTooLarge, http.StatusRequestEntityTooLarge},
 	{ErrBusy, http.StatusTooManyRequests},
 	{ErrCode, http.StatusUnprocessableEntity},
+	{ErrTimeout, http.StatusRequestTimeout},
+	{ErrUnreachable, http.StatusBadGateway},
 }

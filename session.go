@@ -214,8 +214,8 @@ func (op *call) checkGrant(g *Grant) (*access.Grant, error) {
 	}
 	rules, permissions, problems := access.Check(access.Session, accessRules(g.Rules), g.Permissions)
 	bad.addProblems(problems)
-	if g.ExpiresAt != nil && !g.ExpiresAt.After(op.now) {
-		bad.add("expires_at", "must lie in the future")
+	if g.ExpiresAt != nil {
+		checkExpiry(*g.ExpiresAt, op.now, bad)
 	}
 	if err := bad.err(); err != nil {
 		return nil, err

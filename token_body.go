@@ -35,6 +35,8 @@ type tokenBody struct {
 	fingerprint string   // of the expression; empty: the default
 	dedup       *bool
 	cvcAt       int // where among the members the cvc was given
+
+	work *int // what expressions may take, together with other tokens; nil: each for itself
 }
 
 // cvcLife is how long a cvc is kept.
@@ -91,7 +93,11 @@ func (b *tokenBody) fingerprintInForce() string {
 }
 
 // env is what expressions over this token see. The cvc is not part of it.
-func (b *tokenBody) env() expr.Env { return expr.Data(b.data, jsonx.Value{}) }
+func (b *tokenBody) env() expr.Env {
+	env := expr.Data(b.data, jsonx.Value{})
+	env.Work = b.work
+	return env
+}
 
 // fingerprintEnv is what a fingerprint expression sees: the metadata too.
 func (b *tokenBody) fingerprintEnv() expr.Env {

@@ -2,12 +2,8 @@ package vault
 
 import (
 	"context"
-	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
-
-	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/expr"
@@ -21,9 +17,6 @@ const (
 	maxMetadataKey   = 100
 	maxMetadataValue = 1000
 	maxIndexes       = 10
-	minID, maxID     = 3, 400
-	maxAliasTries    = 10
-	telling          = 8 // digits that an id does not share with a number by chance
 )
 
 // CreateToken stores a value and returns the token that stands for it, with
@@ -38,7 +31,7 @@ func (c *Client) CreateToken(ctx context.Context, p TokenParams) (*Token, error)
 		return nil, err
 	}
 	bad := &InvalidError{}
-	d := op.draft(p, bad)
+	d := op.draft(p, nil, bad)
 	if err := bad.err(); err != nil {
 		return nil, err
 	}
@@ -57,11 +50,13 @@ type draft struct {
 	tries   int
 }
 
-// draft checks parameters and evaluates their expressions. What is wrong with
-// them it adds to bad; then the draft is of no use.
-func (op *call) draft(p TokenParams, bad *InvalidError) *draft {
+// draft checks parameters and evaluates their expressions, with the work that
+// several drafts may have in common. What is wrong with them it adds to bad;
+// then the draft is of no use.
+func (op *call) draft(p TokenParams, work *int, bad *InvalidError) *draft {
 	d := op.checkParams(p, bad)
 	if bad.err() == nil {
+		d.body.work = work
 		op.evaluate(d, bad)
 	}
 	return d
@@ -164,8 +159,8 @@ func (op *call) checkBody(t *token, containers []string, bad *InvalidError) {
 	if _, err := expr.Compile(t.body.fingerprintInForce()); err != nil {
 		bad.addErr("fingerprint_expression", err)
 	}
-	if e := t.row.ExpiresAt; !e.IsZero() && !e.After(op.now) {
-		bad.add("expires_at", "must lie in the future")
+	if e := t.row.ExpiresAt; !e.IsZero() {
+		checkExpiry(e, op.now, bad)
 	}
 }
 
@@ -201,135 +196,11 @@ func (op *call) evaluate(d *draft, bad *InvalidError) {
 	}
 }
 
-// checkGivenID checks an id that the caller chose, or compiles its expression.
-func (d *draft) checkGivenID(id string, bad *InvalidError) {
-	switch {
-	case id == "":
-	case expr.HasExpression(id):
-		t, err := expr.Compile(id)
-		if err != nil {
-			bad.addErr("id", err)
-		}
-		d.idExpr = t
-	default:
-		d.fixedID = id
-		if msg := d.idProblem(id); msg != "" {
-			bad.add("id", "%s", msg)
-		}
-	}
-}
-
-// idForbidden lists characters that an id must not hold: those that mean
-// something in URLs, expressions and queries.
-const idForbidden = "#/\\+?[]|&=%<>{}^\"'`:"
-
-// idProblem says what is wrong with an id; "" when nothing is.
-func (d *draft) idProblem(id string) string {
-	n := utf8.RuneCountInString(id)
-	switch {
-	case n < minID || n > maxID:
-		return "must have 3 to 400 characters"
-	case !utf8.ValidString(id) || strings.ContainsFunc(id, unicode.IsControl):
-		return "must be valid Unicode text without control characters"
-	case strings.ContainsAny(id, idForbidden):
-		return "must not contain any of # / \\ + ? [ ] | & = % < > { } ^ : or quotes"
-	case strings.TrimSpace(id) != id:
-		return "must not start or end with a space"
-	case id == "search":
-		return "is a reserved word"
-	case d.body.revealedBy(id):
-		return "must not hold the token's own data: ids stand in URLs and logs"
-	}
-	return ""
-}
-
-// revealedBy reports whether an id gives the data away: it is the whole of it,
-// or holds its card or account number, with or without separators.
-func (b *tokenBody) revealedBy(id string) bool {
-	if id == stringOf(b.data) {
-		return true
-	}
-	secret := b.spec().secret
-	if secret == nil {
-		return false
-	}
-	number := secret(b.data)
-	if number == "" {
-		return false
-	}
-	digits := strings.Map(func(r rune) rune {
-		if r < '0' || r > '9' {
-			return -1
-		}
-		return r
-	}, id)
-	return strings.Contains(id, number) || len(number) >= telling && strings.Contains(digits, number)
-}
-
 // mayCreate asks for token:create on the containers of a draft.
 func (op *call) mayCreate(d *draft) error {
 	if _, ok := op.grant.Decide(access.TokenCreate, d.fixedID, d.row.Containers); !ok {
 		return errorf(ErrForbidden, "The permission token:create is needed on each container of the token.")
 	}
-	return nil
-}
-
-// name gives a draft its id and its place in lists. Inside Once a write is held
-// back, so whether an id is taken has to be asked beforehand.
-func (op *call) name(ctx context.Context, d *draft) error {
-	for {
-		err := op.draw(d)
-		if err != nil || op.held == nil || d.fixedID == "" && d.idExpr == nil {
-			return err
-		}
-		free, err := op.isFree(ctx, d.row.ID)
-		switch {
-		case err != nil || free:
-			return err
-		case d.fixedID != "":
-			return errTokenExists
-		}
-	}
-}
-
-// draw names a draft, each time anew unless the name is given.
-func (op *call) draw(d *draft) error {
-	ord := op.v.idAt(op.now)
-	d.row.Ord = storage.ID(ord)
-	switch {
-	case d.fixedID != "":
-		d.row.ID = d.fixedID
-		return nil
-	case d.idExpr == nil || d.tries >= maxAliasTries:
-		d.row.ID = ord.String()
-		return nil
-	}
-	return op.alias(d, ord)
-}
-
-// alias evaluates an id expression. An alias is random, so one that happens to
-// give the data away is drawn again; one that always does is refused.
-func (op *call) alias(d *draft, ord uuid.UUID) error {
-	var problem string
-	for ; d.tries < maxAliasTries; d.tries++ {
-		v, err := d.idExpr.Eval(d.body.env())
-		if err == nil && v.IsNull() {
-			err = errNoValue
-		}
-		if err != nil {
-			return underPath("id", invalidErr(err))
-		}
-		id := stringOf(v)
-		if problem = d.idProblem(id); problem == "" {
-			d.row.ID = id
-			d.tries++
-			return nil
-		}
-	}
-	if problem != "" {
-		return invalid("id", "%s", problem)
-	}
-	d.row.ID = ord.String()
 	return nil
 }
 
@@ -339,7 +210,7 @@ func (op *call) create(ctx context.Context, d *draft) (*Token, error) {
 		if dup, err := op.duplicateOf(ctx, &d.token, ""); err != nil || dup != nil {
 			return op.existing(ctx, dup, err)
 		}
-		if err := op.name(ctx, d); err != nil {
+		if err := op.name(ctx, d, nil); err != nil {
 			return nil, err
 		}
 		if err := op.sealToken(&d.token); err != nil {
@@ -368,14 +239,28 @@ func (d *draft) created(op *call) *Token {
 }
 
 // duplicateOf returns a token with the same content, if the token is to be
-// deduplicated and there is one.
+// deduplicated and there is one. Inside Once a write is held back, so those that
+// have expired and would be in its way are deleted beforehand.
 func (op *call) duplicateOf(ctx context.Context, t *token, except string) (*storage.Token, error) {
 	if t.row.Dedup == (storage.Hash{}) {
 		return nil, nil
 	}
-	return op.v.store.Duplicate(ctx, op.tenantID(), storage.Duplicate{
-		Fingerprint: t.row.Fingerprint, Expression: t.row.Expression, Except: except, Now: op.now,
-	})
+	like := storage.Duplicate{Fingerprint: t.row.Fingerprint, Expression: t.row.Expression, Except: except, Now: op.now}
+	dup, err := op.v.store.Duplicate(ctx, op.tenantID(), like)
+	if err != nil || dup != nil || op.held == nil {
+		return dup, err
+	}
+	like.Now = time.Time{}
+	for range maxAttempts {
+		dup, err := op.v.store.Duplicate(ctx, op.tenantID(), like)
+		if err != nil || dup == nil || !expiredRow(dup, op.now) {
+			return dup, err
+		}
+		if err := op.v.expireTokens(ctx, []storage.Token{*dup}); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
 }
 
 // existing returns a token that was there before: masked for a client that may
@@ -397,18 +282,6 @@ func (op *call) existing(ctx context.Context, row *storage.Token, err error) (*T
 	}
 	full := t.view(access.Redact)
 	return &Token{ID: full.ID, TenantID: full.TenantID, Type: full.Type, Fingerprint: full.Fingerprint, Containers: full.Containers}, nil
-}
-
-// isFree reports whether no token has an id. One that has expired makes room.
-func (op *call) isFree(ctx context.Context, id string) (bool, error) {
-	rows, err := op.v.store.Tokens(ctx, op.tenantID(), []string{id})
-	if err != nil || len(rows) == 0 {
-		return err == nil, err
-	}
-	if !expiredRow(&rows[0], op.now) {
-		return false, nil
-	}
-	return true, op.v.expireTokens(ctx, rows)
 }
 
 var errTokenExists = errorf(ErrConflict, "A token with this id already exists.")

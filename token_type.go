@@ -32,6 +32,21 @@ type CardData struct {
 	CVC             string `json:"cvc,omitempty"` // deleted an hour after it was given
 }
 
+// value is what encoding/json makes of the card, without its reflection.
+func (d CardData) value() jsonx.Value {
+	members := append(make([]jsonx.Member, 0, 4), jsonx.Member{Name: "number", Value: jsonx.StringValue(d.Number)})
+	if d.ExpirationMonth != 0 {
+		members = append(members, jsonx.Member{Name: "expiration_month", Value: jsonx.IntValue(int64(d.ExpirationMonth))})
+	}
+	if d.ExpirationYear != 0 {
+		members = append(members, jsonx.Member{Name: "expiration_year", Value: jsonx.IntValue(int64(d.ExpirationYear))})
+	}
+	if d.CVC != "" {
+		members = append(members, jsonx.Member{Name: "cvc", Value: jsonx.StringValue(d.CVC)})
+	}
+	return jsonx.ObjectValue(members...)
+}
+
 // BankData is the data of a Bank token.
 type BankData struct {
 	RoutingNumber string `json:"routing_number"`
@@ -83,6 +98,7 @@ func nineDigitSpec() *tokenSpec {
 		container: "/pii/high/", fingerprint: noDashes, check: checkNineDigits,
 		indexes: []string{plainData, noDashes, "{{ data | last4 }}"},
 		mask:    func(jsonx.Value) *typeMask { return nineDigitMask },
+		secret:  func(d jsonx.Value) string { return strings.ReplaceAll(d.Text(), "-", "") },
 	}
 }
 

@@ -17,8 +17,9 @@ import (
 // expires_at, which are replaced; null brings a default back.
 //
 // A patch that changes mask, fingerprint expression or search indexes over data
-// that stays stored needs the right to see that data in clear. One that would
-// make the token a duplicate changes nothing and returns the existing token, as
+// that stays stored needs the right to see that data in clear, and one that
+// moves it must not show the client more of it than before. One that would make
+// the token a duplicate changes nothing and returns the existing token, as
 // CreateToken does.
 func (c *Client) UpdateToken(ctx context.Context, id string, patch any) (*Token, error) {
 	op, err := c.begin(ctx, access.TokenUpdate)
@@ -109,8 +110,8 @@ func (op *call) update(ctx context.Context, id string, p *tokenPatch) (*Token, e
 	if !ok {
 		return nil, errorf(ErrForbidden, "The permission token:update is needed on the containers that the token is moved to.")
 	}
-	if p.looksAt(old, t) && op.grant.Best(row.ID, row.Containers) != access.Reveal {
-		return nil, errorf(ErrForbidden, "Changing mask, fingerprint_expression or search_indexes needs the right to see the token's data in clear.")
+	if err := op.mayLook(old, t, p); err != nil {
+		return nil, err
 	}
 	if err := op.index(t); err != nil {
 		return nil, err
@@ -232,12 +233,31 @@ func mergeMetadata(old map[string]string, patch jsonx.Value, bad *InvalidError) 
 	return merged
 }
 
-// looksAt reports whether the patch lays a new expression over data that was
-// stored before: a way to see what one may not read.
-func (p *tokenPatch) looksAt(old, t *token) bool {
-	if !p.data.IsZero() && (p.data.Kind() != jsonx.Object || old.body.data.Kind() != jsonx.Object) {
-		return false // nothing of the old data stays
+// mayLook refuses a patch that would be a way to see what one may not read: a
+// new expression over data that was stored before, or a move to where the
+// client's rules show more of it.
+func (op *call) mayLook(old, t *token, p *tokenPatch) error {
+	best := op.grant.Best(old.row.ID, old.row.Containers)
+	if !p.keepsData(old) || best == access.Reveal {
+		return nil
 	}
+	if p.looksAt(old, t) {
+		return errorf(ErrForbidden, "Changing mask, fingerprint_expression or search_indexes needs the right to see the token's data in clear.")
+	}
+	answer, _ := op.grant.Decide(access.TokenUpdate, old.row.ID, old.row.Containers)
+	if op.grant.Best(t.row.ID, t.row.Containers) > max(best, min(answer, access.Mask)) {
+		return errorf(ErrForbidden, "A token can be moved to where more of its data is seen only by who may see as much where it is.")
+	}
+	return nil
+}
+
+// keepsData reports whether some of the data stays that was stored before.
+func (p *tokenPatch) keepsData(old *token) bool {
+	return p.data.IsZero() || p.data.Kind() == jsonx.Object && old.body.data.Kind() == jsonx.Object
+}
+
+// looksAt reports whether the patch changes what is evaluated over the data.
+func (p *tokenPatch) looksAt(old, t *token) bool {
 	return !p.mask.IsZero() && !old.body.maskInForce().Equal(t.body.maskInForce()) ||
 		!p.fingerprint.IsZero() && old.body.fingerprintInForce() != t.body.fingerprintInForce() ||
 		!p.indexes.IsZero() && !slices.Equal(old.body.indexesInForce(), t.body.indexesInForce())

@@ -28,7 +28,7 @@ func (c *Client) Tokenize(ctx context.Context, document any) (JSON, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &tokenizer{op: op, single: isRequest(doc)}
+	w := &tokenizer{op: op, single: isRequest(doc), work: maxTokenizeWork}
 	w.collect(doc)
 	if err := w.bad.err(); err != nil {
 		return nil, err
@@ -49,10 +49,15 @@ func (c *Client) Tokenize(ctx context.Context, document any) (JSON, error) {
 type tokenizer struct {
 	op     *call
 	single bool // the document is one token request, which shows a card's mask under mask
+	work   int  // what the expressions of all requests may still take
 	bad    InvalidError
 	places []tokenized
 	next   int
 }
+
+// maxTokenizeWork bounds the expressions of a whole document, and with them
+// what their values, which are kept until the answer is written, take of memory.
+const maxTokenizeWork = 128 << 20
 
 // tokenized is what a place of the document became.
 type tokenized struct {
@@ -96,7 +101,7 @@ func (w *tokenizer) collect(doc jsonx.Value) {
 
 func (w *tokenizer) add(p TokenParams, path *jsonx.Path) {
 	own := &InvalidError{}
-	place := tokenized{draft: w.op.draft(p, own)}
+	place := tokenized{draft: w.op.draft(p, &w.work, own)}
 	if own.err() != nil {
 		w.bad.addErr(path.String(), own)
 	}
@@ -110,6 +115,7 @@ func (w *tokenizer) add(p TokenParams, path *jsonx.Path) {
 func (w *tokenizer) save(ctx context.Context) error {
 	ch := w.op.change()
 	first := map[storage.Hash]int{} // places by duplicate key
+	names := map[string]bool{}      // ids that the document gives
 	for i := range w.places {
 		p := &w.places[i]
 		p.token, p.same = nil, -1
@@ -123,7 +129,7 @@ func (w *tokenizer) save(ctx context.Context) error {
 		if p.draft.row.Dedup != (storage.Hash{}) {
 			first[p.draft.row.Dedup] = i
 		}
-		if err := w.savePlace(ctx, p, ch); err != nil {
+		if err := w.savePlace(ctx, p, ch, names); err != nil {
 			return err
 		}
 	}
@@ -137,14 +143,17 @@ func (w *tokenizer) save(ctx context.Context) error {
 }
 
 // savePlace adds one token to the change, or finds the one it duplicates.
-func (w *tokenizer) savePlace(ctx context.Context, p *tokenized, ch *storage.Change) error {
+func (w *tokenizer) savePlace(ctx context.Context, p *tokenized, ch *storage.Change, names map[string]bool) error {
 	d := p.draft
 	if dup, err := w.op.duplicateOf(ctx, &d.token, ""); err != nil || dup != nil {
 		p.token, err = w.op.existing(ctx, dup, err)
 		return err
 	}
-	if err := w.op.name(ctx, d); err != nil {
+	if err := w.op.name(ctx, d, names); err != nil {
 		return underPath(p.path, err)
+	}
+	if p.path != "" {
+		names[d.row.ID] = true
 	}
 	if err := w.op.sealToken(&d.token); err != nil {
 		return err

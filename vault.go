@@ -78,6 +78,11 @@ type Config struct {
 	// value allows https to public addresses.
 	Egress EgressPolicy
 
+	// ProxyTimeout is how long the destination of a proxy may take to begin its
+	// answer, and between one piece of the answer and the next. Default 25
+	// seconds.
+	ProxyTimeout time.Duration
+
 	// WorkEvery is the time between looks for jobs: asynchronous runs and their
 	// callbacks. Default one second. A negative value means that this node works
 	// on none, unless the program calls [Vault.Work].
@@ -100,6 +105,7 @@ type Config struct {
 const (
 	defaultSweepEvery = 5 * time.Minute
 	defaultWorkEvery  = time.Second
+	defaultProxyWait  = 25 * time.Second
 	defaultMaxBytes   = 5 << 20
 	defaultMaxTokens  = 20_000
 	defaultKeyAge     = time.Second
@@ -120,6 +126,9 @@ func (cfg *Config) withDefaults() (Config, error) {
 	}
 	if c.WorkEvery == 0 {
 		c.WorkEvery = defaultWorkEvery
+	}
+	if c.ProxyTimeout <= 0 {
+		c.ProxyTimeout = defaultProxyWait
 	}
 	if c.MaxBytes <= 0 {
 		c.MaxBytes = defaultMaxBytes

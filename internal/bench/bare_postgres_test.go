@@ -117,10 +117,6 @@ func writePostgres(conn *postgresConn, group []*storage.Change) error {
 func arraysOf(group []*storage.Change) []any {
 	const columns = 21
 	var arrays [columns]array
-	for i, kind := range "btttbbbibbiibbbibttttt"[1:] {
-		arrays[i].kind = byte(kind)
-	}
-	arrays[0].kind = 'b'
 	for _, c := range group {
 		t, l := &c.InsertTokens[0], &c.Logs[0]
 		arrays[0].bytes(t.Ord[:])
@@ -154,30 +150,38 @@ func arraysOf(group []*storage.Change) []any {
 
 // array is a PostgreSQL array in the binary format.
 type array struct {
-	kind     byte // b for bytea, t for text, i for bigint
+	oid      uint32 // of the type of its elements
 	elements int
 	buf      []byte
 }
 
+const (
+	oidBytea = 17
+	oidInt8  = 20
+	oidText  = 25
+)
+
 func (a *array) bytes(v []byte) {
+	a.oid = oidBytea
 	a.elements++
 	a.buf = append(binary.BigEndian.AppendUint32(a.buf, uint32(len(v))), v...)
 }
 
 func (a *array) text(v string) {
+	a.oid = oidText
 	a.elements++
 	a.buf = append(binary.BigEndian.AppendUint32(a.buf, uint32(len(v))), v...)
 }
 
 func (a *array) number(v int64) {
+	a.oid = oidInt8
 	a.elements++
 	a.buf = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32(a.buf, 8), uint64(v))
 }
 
 func (a *array) value() []byte {
-	oid := map[byte]uint32{'b': 17, 't': 25, 'i': 20}[a.kind]
 	head := make([]byte, 0, 20+len(a.buf))
-	for _, n := range [...]uint32{1, 0, oid, uint32(a.elements), 1} {
+	for _, n := range [...]uint32{1, 0, a.oid, uint32(a.elements), 1} {
 		head = binary.BigEndian.AppendUint32(head, n)
 	}
 	return append(head, a.buf...)

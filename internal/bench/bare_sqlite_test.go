@@ -51,6 +51,8 @@ type sqliteConn struct {
 
 type sqliteBare struct{ lanes[*sqliteConn] }
 
+const secondsPerDay = 24 * 60 * 60
+
 func openSQLiteWriter(b *testing.B, path string) bareWriter {
 	b.Helper()
 	conn, err := openSQLite(b, path, sqliteWriter, 1).Conn(context.Background())
@@ -68,11 +70,11 @@ func openSQLiteWriter(b *testing.B, path string) bareWriter {
 			operation, message) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`),
 		countTokens: prepareOn(b, conn, `INSERT INTO token_counts (tenant_id, set_id, type, shard, n) VALUES (?, ?, ?, 0, ?)
 			ON CONFLICT DO UPDATE SET n = n + excluded.n`),
-		countEntries: prepareOn(b, conn, `INSERT INTO log_counts (tenant_id, entity_type, shard, n) VALUES (?, ?, 0, ?)
-			ON CONFLICT DO UPDATE SET n = n + excluded.n`),
+		countEntries: prepareOn(b, conn, `INSERT INTO log_counts (tenant_id, entity_type, day, shard, n, first_id, last_id)
+			VALUES (?, ?, ?, 0, ?, ?, ?) ON CONFLICT DO UPDATE SET n = n + excluded.n, last_id = excluded.last_id`),
 	}
 	w := &sqliteBare{}
-	w.lanes.write, w.limit, w.free = writeSQLite, 512, []*sqliteConn{c}
+	w.lanes.write, w.limit, w.yield, w.free = writeSQLite, 512, true, []*sqliteConn{c}
 	return w
 }
 
@@ -98,7 +100,8 @@ func writeSQLite(conn *sqliteConn, group []*storage.Change) error {
 	if _, err := conn.countTokens.Exec(first.Tenant[:], t.Set[:], t.Type, tokens); err != nil {
 		return err
 	}
-	if _, err := conn.countEntries.Exec(first.Tenant[:], t.Type, entries); err != nil {
+	day, last := t.CreatedAt.Unix()/secondsPerDay, group[len(group)-1].Logs
+	if _, err := conn.countEntries.Exec(first.Tenant[:], t.Type, day, entries, first.Logs[0].ID[:], last[len(last)-1].ID[:]); err != nil {
 		return err
 	}
 	_, err := conn.commit.Exec()

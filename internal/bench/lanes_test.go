@@ -1,17 +1,19 @@
 package bench
 
 import (
+	"runtime"
 	"sync"
 
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
 // lanes spreads writes over connections. A caller that finds one free uses it;
-// the others wait, and whoever is done passes the connection on, together with
-// all that waits.
+// the others wait, and whoever is done wakes those of its group and passes the
+// connection on, together with all that waits by then.
 type lanes[C any] struct {
 	write func(conn C, group []*storage.Change) error
-	limit int // of a group
+	limit int  // of a group
+	yield bool // lets those who were woken come back before the next group starts
 
 	mu      sync.Mutex
 	free    []C
@@ -57,10 +59,13 @@ func (l *lanes[C]) lead(conn C, group []*job[C]) error {
 		changes[i] = j.change
 	}
 	err := l.write(conn, changes)
-	l.pass(conn)
 	for _, j := range group[1:] {
 		j.turn <- turn[C]{err: err}
 	}
+	if l.yield {
+		runtime.Gosched()
+	}
+	l.pass(conn)
 	return err
 }
 

@@ -12,8 +12,17 @@ import (
 )
 
 const (
-	rounds    = 9
-	roundTime = 250 * time.Millisecond
+	rounds = 40
+	// Rounds are short, so that contenders see the same machine, but long
+	// enough that many callers get several turns each.
+	roundTime     = 40 * time.Millisecond
+	timePerCaller = 1250 * time.Microsecond
+
+	defaultStock = 20_000
+
+	warmCalls   = 2000
+	warmCallers = 32
+	warmRounds  = 10 // at most
 )
 
 // contender is one way to do the work that a race is about.
@@ -24,7 +33,9 @@ type contender struct {
 	// prepare makes ready for this many calls, outside of the measured time; it
 	// may be nil. A call that finds too little prepared returns errDry.
 	prepare func(calls int) error
+	stock   int // how many calls to prepare for
 
+	left  int       // of the stock
 	rates []float64 // calls a second, by round
 }
 
@@ -60,16 +71,14 @@ func median(values []float64) float64 {
 // begins changes from round to round.
 func race(b *testing.B, callers int, contenders ...*contender) {
 	b.Helper()
-	expected := make([]int, len(contenders))
+	length := roundTime + time.Duration(callers)*timePerCaller
 	for round := range rounds + 1 {
 		for i := range contenders {
-			at := (i + round) % len(contenders)
-			c := contenders[at]
-			rate, err := c.run(callers, max(2*expected[at], 500))
+			c := contenders[(i+round)%len(contenders)]
+			rate, err := c.run(callers, length)
 			if err != nil {
 				b.Fatalf("%s with %d callers: %v", c.name, callers, err)
 			}
-			expected[at] = int(rate * roundTime.Seconds())
 			if round > 0 {
 				c.rates = append(c.rates, rate)
 			}
@@ -77,15 +86,28 @@ func race(b *testing.B, callers int, contenders ...*contender) {
 	}
 }
 
-// run is one round: as many calls as some callers manage. It starts without
-// the garbage of others.
-func (c *contender) run(callers, expected int) (rate float64, err error) {
-	if c.prepare != nil {
-		if err := c.prepare(expected); err != nil {
-			return 0, err
+// warmUp lets contenders that write small rows do so until their files no
+// longer grow with every write, which makes a write several times as slow.
+func warmUp(b *testing.B, contenders ...*contender) {
+	b.Helper()
+	for _, c := range contenders {
+		const length = 3 * roundTime
+		calls := 0.0
+		for round := 0; round < warmRounds && calls < warmCalls; round++ {
+			rate, err := c.run(warmCallers, length)
+			if err != nil {
+				b.Fatalf("%s, warming up: %v", c.name, err)
+			}
+			calls += rate * length.Seconds()
 		}
 	}
-	runtime.GC()
+}
+
+// run is one round: as many calls as some callers manage.
+func (c *contender) run(callers int, length time.Duration) (rate float64, err error) {
+	if err := c.ready(); err != nil {
+		return 0, err
+	}
 	var calls atomic.Int64
 	errs := make(chan error, callers)
 	var running sync.WaitGroup
@@ -94,7 +116,7 @@ func (c *contender) run(callers, expected int) (rate float64, err error) {
 		running.Go(func() {
 			n := int64(0)
 			defer func() { calls.Add(n) }()
-			for time.Since(start) < roundTime {
+			for time.Since(start) < length {
 				if err := c.call(); errors.Is(err, errDry) {
 					return
 				} else if err != nil {
@@ -107,10 +129,25 @@ func (c *contender) run(callers, expected int) (rate float64, err error) {
 	}
 	running.Wait()
 	elapsed := time.Since(start)
+	c.left -= int(calls.Load())
 	select {
 	case err := <-errs:
 		return 0, err
 	default:
 		return float64(calls.Load()) / elapsed.Seconds(), nil
 	}
+}
+
+// ready prepares anew when most of what was prepared is used up.
+func (c *contender) ready() error {
+	if c.prepare == nil || c.left > c.stock/4 {
+		return nil
+	}
+	if c.stock == 0 {
+		c.stock = defaultStock
+	}
+	c.left = c.stock
+	err := c.prepare(c.stock)
+	runtime.GC()
+	return err
 }

@@ -94,7 +94,8 @@
 // A write-time template has at most 10,000 characters, an expression 10,000
 // bytes and 32 filters, a template or tree 10,000 expressions. A text that a
 // filter makes has at most 1 MiB, unless it is no longer than its input; the
-// values inserted into a tree make at most 16 MiB; and all the work of one
-// evaluation is counted and bounded. Every error is an [*Error], which names
-// filters and rules and never holds a value.
+// values inserted into a tree make at most 16 MiB, and over a token's own data
+// 1 MiB more than the data has; and all the work of one evaluation is counted
+// and bounded, by the size of the data too. Every error is an [*Error], which
+// names filters and rules and never holds a value.
 package expr

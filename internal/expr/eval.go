@@ -13,6 +13,12 @@ import (
 const (
 	maxText = 1 << 20  // bytes of a text that evaluation makes longer
 	maxWork = 64 << 20 // units of work, about one for each byte touched
+
+	// An evaluation over a token's own data has this much work, and so much
+	// more for each byte of the data, up to maxWork: what is stored is evaluated
+	// again each time that it is read, in lists a hundred at a time.
+	baseWork    = 2 << 20
+	workPerByte = 64
 )
 
 // Env is what a template is evaluated against. Only Lookup is required.
@@ -24,12 +30,17 @@ type Env struct {
 	Now func() time.Time
 	// Rand is the source of aliases, crypto/rand by default.
 	Rand io.Reader
+	// Work, if it is given, is a budget that several evaluations share: each
+	// takes from it what it used, and fails when nothing is left.
+	Work *int
+
+	data jsonx.Value // whose size bounds the work; absent where nothing but maxWork does
 }
 
 // Data returns an Env for a token that is being written. An absent metadata
 // makes the root unavailable.
 func Data(data, metadata jsonx.Value) Env {
-	return Env{Lookup: func(ref Ref) (jsonx.Value, bool) {
+	lookup := func(ref Ref) (jsonx.Value, bool) {
 		switch ref.ID {
 		case "data":
 			return data, !data.IsZero()
@@ -38,14 +49,19 @@ func Data(data, metadata jsonx.Value) Env {
 		default:
 			return jsonx.Value{}, false
 		}
-	}}
+	}
+	return Env{Lookup: lookup, data: data}
 }
 
 // Eval evaluates the template. A template that is exactly one expression gives
 // its value, null where a path leads nowhere; any other gives a string. A
 // failure is an [*Error].
 func (t *Template) Eval(env Env) (jsonx.Value, error) {
-	ev := &evaluator{env: env, work: maxWork}
+	ev, err := newEvaluator(env)
+	if err != nil {
+		return jsonx.Value{}, err
+	}
+	defer ev.settle()
 	v, err := ev.template(t)
 	if err != nil {
 		return jsonx.Value{}, err
@@ -55,19 +71,54 @@ func (t *Template) Eval(env Env) (jsonx.Value, error) {
 
 // evaluator is the state of one evaluation of a template or tree.
 type evaluator struct {
-	env  Env
-	work int
+	env      Env
+	granted  int // units of work, so far
+	work     int // what is left of them
+	dataSize int // in bytes, once the work was extended
+	extended bool
+}
+
+func newEvaluator(env Env) (*evaluator, *Error) {
+	if env.Work != nil && *env.Work <= 0 {
+		return nil, faultf("%v", errTooMuchWork)
+	}
+	ev := &evaluator{env: env, granted: maxWork, work: maxWork}
+	if !env.data.IsZero() {
+		ev.granted, ev.work = baseWork, baseWork
+	}
+	return ev, nil
+}
+
+// settle takes the work that was done from the shared budget.
+func (ev *evaluator) settle() {
+	if ev.env.Work != nil {
+		*ev.env.Work -= ev.granted - ev.work
+	}
 }
 
 var errTooMuchWork = errors.New("the evaluation takes too much work")
 
 // spend takes units of work from the budget.
 func (ev *evaluator) spend(units int) error {
-	ev.work -= units
+	if ev.work -= units; ev.work < 0 {
+		ev.extend()
+	}
 	if ev.work < 0 {
 		return errTooMuchWork
 	}
 	return nil
+}
+
+// extend adds the work that the size of the data allows. The data is measured
+// only when that is needed, which is seldom.
+func (ev *evaluator) extend() {
+	if ev.extended || ev.env.data.IsZero() {
+		return
+	}
+	ev.extended, ev.dataSize = true, jsonSize(ev.env.data, maxWork)
+	more := min(workPerByte*ev.dataSize, maxWork-baseWork)
+	ev.granted += more
+	ev.work += more
 }
 
 // fits checks the size of a text made from an input before it is built.
@@ -96,8 +147,18 @@ func (ev *evaluator) template(t *Template) (jsonx.Value, *Error) {
 	if t.whole {
 		return ev.expression(t.parts[0].expr)
 	}
-	if len(t.parts) == 1 {
-		return jsonx.StringValue(t.parts[0].text), nil
+	text, err := ev.text(t, nil)
+	if err != nil {
+		return jsonx.Value{}, err
+	}
+	return jsonx.StringValue(text), nil
+}
+
+// text evaluates a template to a text. Values go through escape before they
+// are inserted, unless it is nil.
+func (ev *evaluator) text(t *Template, escape func(string) string) (string, *Error) {
+	if t.count == 0 && len(t.parts) == 1 {
+		return t.parts[0].text, nil
 	}
 	var b strings.Builder
 	b.Grow(t.size)
@@ -108,15 +169,18 @@ func (ev *evaluator) template(t *Template) (jsonx.Value, *Error) {
 		}
 		v, err := ev.expression(p.expr)
 		if err != nil {
-			return jsonx.Value{}, err
+			return "", err
 		}
 		piece := inserted(v)
+		if escape != nil {
+			piece = escape(piece)
+		}
 		if b.Len()+len(piece) > maxText+t.size || ev.spend(len(piece)) != nil {
-			return jsonx.Value{}, &Error{Offset: p.expr.offset, Msg: "the result would be too long"}
+			return "", &Error{Offset: p.expr.offset, Msg: "the result would be too long"}
 		}
 		b.WriteString(piece)
 	}
-	return jsonx.StringValue(b.String()), nil
+	return b.String(), nil
 }
 
 // inserted is how a value stands in a text.
@@ -201,6 +265,9 @@ func (ev *evaluator) fill(f *application) ([]arg, error) {
 		d := &f.dynamic[i]
 		v, err := ev.operand(&d.operand)
 		if err != nil {
+			return nil, err
+		}
+		if err := ev.spend(len(v.Text())); err != nil {
 			return nil, err
 		}
 		converted, err := f.filter.params[d.index].convert(v)

@@ -49,20 +49,35 @@ func reveal(ev *evaluator, in string, args []arg) (string, error) {
 	first, last, char, keep := args[0].n, args[1].n, args[2].text, args[3].text
 	total := charCount(in)
 	// Kept characters are visible anyway, so they do not count as hidden ones.
-	if secretCount(in, keep) <= first+last {
-		first, last, keep = 0, 0, ""
+	kept := charsOf(keep)
+	if secretCount(in, kept) <= first+last {
+		first, last, kept = 0, 0, nil
 	}
 	return hide(ev, in, char, func(i int, c string) bool {
-		return i < first || i >= total-last || strings.Contains(keep, c)
+		return i < first || i >= total-last || kept[c]
 	})
 }
 
-// secretCount counts the characters of s that are not in keep.
-func secretCount(s, keep string) int {
+// charsOf returns the characters of s, to be asked about one by one.
+func charsOf(s string) map[string]bool {
+	if s == "" {
+		return nil
+	}
+	chars := make(map[string]bool)
+	for len(s) > 0 {
+		width := charWidth(s)
+		chars[s[:width]] = true
+		s = s[width:]
+	}
+	return chars
+}
+
+// secretCount counts the characters of s that are not kept.
+func secretCount(s string, kept map[string]bool) int {
 	n := 0
 	for len(s) > 0 {
 		width := charWidth(s)
-		if !strings.Contains(keep, s[:width]) {
+		if !kept[s[:width]] {
 			n++
 		}
 		s = s[width:]
@@ -135,14 +150,14 @@ func digitCount(s string) int {
 }
 
 func cardMask(ev *evaluator, in string, args []arg) (string, error) {
-	view, char, keep := viewCard(in, args[0].yes, args[1].yes), args[2].text, args[3].text
+	view, char, kept := viewCard(in, args[0].yes, args[1].yes), args[2].text, charsOf(args[3].text)
 	digit := -1
 	return hide(ev, in, char, func(_ int, c string) bool {
 		if isDigit(c) {
 			digit++
-			return view.shows(digit) || strings.Contains(keep, c)
+			return view.shows(digit) || kept[c]
 		}
-		return strings.Contains(keep, c)
+		return kept[c]
 	})
 }
 

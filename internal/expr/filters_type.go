@@ -20,6 +20,7 @@ func typeFilters() []*filter {
 }
 
 func jsonFilter(ev *evaluator, in jsonx.Value, args []arg) (jsonx.Value, error) {
+	ev.extend() // a search has to take its steps from a budget that stays as it is
 	return args[0].path.One(in, &ev.work)
 }
 

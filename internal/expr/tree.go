@@ -83,8 +83,12 @@ func (t *Tree) Eval(env Env) (jsonx.Value, error) {
 	if len(t.templates) == 0 {
 		return t.source, nil
 	}
-	ev := &evaluator{env: env, work: maxWork}
-	next, room := 0, maxTree
+	ev, err := newEvaluator(env)
+	if err != nil {
+		return jsonx.Value{}, err
+	}
+	defer ev.settle()
+	next, inserted := 0, 0
 	return jsonx.Rewrite(t.source, func(path *jsonx.Path, v jsonx.Value) (jsonx.Value, bool, error) {
 		if !isTemplate(v) {
 			return v, true, nil
@@ -94,11 +98,28 @@ func (t *Tree) Eval(env Env) (jsonx.Value, error) {
 		if err != nil {
 			return v, false, at(path, err)
 		}
-		if room -= jsonSize(result, room); room < 0 {
-			return v, false, at(path, faultf("the values that are inserted make more than %d bytes", maxTree))
+		size := jsonSize(result, maxTree)
+		inserted += size
+		if room := ev.room(inserted); inserted > room {
+			return v, false, at(path, faultf("the values that are inserted make more than %d bytes", room))
+		}
+		if err := ev.spend(size); err != nil {
+			return v, false, at(path, faultf("%v", err))
 		}
 		return result, false, nil
 	})
+}
+
+// room is how many bytes of JSON a tree may insert, of which so many are wanted.
+// Over a token's own data that is one text more than the data has.
+func (ev *evaluator) room(wanted int) int {
+	if ev.env.data.IsZero() {
+		return maxTree
+	}
+	if wanted > maxText {
+		ev.extend()
+	}
+	return min(maxText+ev.dataSize, maxTree)
 }
 
 // jsonSize returns about how many bytes v takes as JSON. It stops counting

@@ -133,3 +133,46 @@ func TestTreeBoundsWhatItInserts(t *testing.T) {
 		t.Errorf("10,001 expressions: %v", err)
 	}
 }
+
+// TestEvaluationOverDataIsBoundedByTheData: what a token stores is evaluated
+// each time that it is read, so a small token must not make much work or much
+// output.
+func TestEvaluationOverDataIsBoundedByTheData(t *testing.T) {
+	t.Parallel()
+	small, medium, large := `"x"`, `"`+strings.Repeat("a", 10_000)+`"`, `"`+strings.Repeat("a", 2<<20)+`"`
+	often := `[` + strings.Repeat(`"{{ data }}",`, 120) + `1]`
+	for name, tt := range map[string]struct{ mask, data, want string }{
+		"output of a small token": {often, medium, "more than 1058"},
+		"work on a small token":   {`"{{ data | pad_left: 900000 | upcase | downcase | upcase | last4 }}"`, small, "too much work"},
+		"a long list to keep":     {`"{{ data | reveal: 0, 0, 'X', data }}"`, large, ""},
+		"all of a large token":    {`["{{ data }}"]`, large, ""},
+		"a large token twice":     {`["{{ data }}","{{ data }}"]`, large, "more than 3145"},
+	} {
+		tree, err := expr.CompileTree(mustJSON(t, tt.mask))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = tree.Eval(expr.Data(mustJSON(t, tt.data), jsonx.Value{}))
+		if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
+			t.Errorf("%s: %v, want %q", name, err, tt.want)
+		}
+	}
+}
+
+func TestEvaluationsShareABudget(t *testing.T) {
+	t.Parallel()
+	tree, err := expr.CompileTree(mustJSON(t, `"{{ data | pad_left: 1000 }}"`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := 5000
+	env := expr.Data(mustJSON(t, `"x"`), jsonx.Value{})
+	env.Work = &left
+	done := 0
+	for ; err == nil && done < 100; done++ {
+		_, err = tree.Eval(env)
+	}
+	if done < 2 || done > 6 || !strings.Contains(err.Error(), "too much work") {
+		t.Errorf("after %d evaluations: %v", done, err)
+	}
+}

@@ -27,7 +27,11 @@ const (
 
 func TestMain(m *testing.M) {
 	if dsn := os.Getenv(childDSN); dsn != "" {
-		if err := writeUntilKilled(dsn); err != nil {
+		work := writeUntilKilled
+		if os.Getenv(childWorks) != "" {
+			work = workUntilKilled
+		}
+		if err := work(dsn); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}

@@ -77,26 +77,20 @@ func (c *company) accepts(p *pending) bool {
 	return true
 }
 
-// groupReads are the parameters of groupReadsText.
-func groupReads(batch []*pending) []any {
-	var rows [][]any
-	for _, p := range batch {
-		rows = append(rows, tenantRows(p.change.Tenant, p.change.Logs, logRow)...)
-	}
-	return readColumns.arrays(rows)
-}
-
 var readColumns = slices.Concat(tenantColumn, logColumns)
 
 // groupReadsText is the statement that logs the reads of a batch.
 var groupReadsText = "WITH logged AS (INSERT INTO logs (" + readColumns.names("") + ") SELECT u.* FROM " +
 	readColumns.from(0, true, "u") + ") SELECT " + unsynced
 
-// tenantRows are rows that start with their tenant.
-func tenantRows[T any](tenant storage.ID, values []T, row func(*T) []any) [][]any {
-	rows := rowsOf(values, row)
-	for i, r := range rows {
-		rows[i] = append([]any{tenant[:]}, r...)
+// groupReads are the parameters of groupReadsText.
+func groupReads(batch []*pending) []any {
+	r := newRows(readColumns, len(batch))
+	for _, p := range batch {
+		for i := range p.change.Logs {
+			r.bytes(p.change.Tenant[:])
+			putLog(r, &p.change.Logs[i])
+		}
 	}
-	return rows
+	return r.values()
 }

@@ -39,7 +39,7 @@ func carefulText(withClaims, withSets bool) string {
 		claimed = []string{
 			"wanted AS MATERIALIZED (SELECT * FROM " + from(groupClaimColumns) + " WHERE " + tokenCreated + ")",
 			"claimed AS (INSERT INTO claims (tenant_id, " + claimColumns.names("") + ") SELECT tenant_id, " +
-				claimColumns.names("") + " FROM wanted ORDER BY tenant_id, key" + replaceClaim + dead(now) + " RETURNING 1)",
+				claimColumns.names("") + " FROM wanted ORDER BY key" + replaceClaim + dead(now) + " RETURNING 1)",
 		}
 		ok = "1 / (CASE WHEN (SELECT count(*) FROM claimed) = (SELECT count(*) FROM wanted) THEN 1 ELSE 0 END)"
 	}
@@ -48,7 +48,7 @@ func carefulText(withClaims, withSets bool) string {
 		"created AS (INSERT INTO tokens (" + own.names("") + ") SELECT " + own.names("u.") + " FROM " + tokens + free +
 			" ON CONFLICT DO NOTHING RETURNING tenant_id, ord, set_id, type, hashes)",
 		"hashed AS (INSERT INTO token_hashes (tenant_id, hash, ord) SELECT b.tenant_id, " + oneHash + ", b.ord" +
-			" FROM created b, " + eachHash + ")",
+			" FROM created b, " + splitHashes + ")",
 		"counted AS (INSERT INTO token_counts (tenant_id, set_id, type, shard, n)" +
 			" SELECT tenant_id, set_id, type, " + shard + ", count(*) FROM created" +
 			" GROUP BY tenant_id, set_id, type ORDER BY tenant_id, set_id, type" + addToCounts + ")",
@@ -74,17 +74,17 @@ var carefulTexts = map[[2]bool]string{
 // createCarefully writes a batch of creates in one statement, and returns those
 // that it has passed over.
 func (g *group) createCarefully(slot *slot, batch []*pending) (passed []*pending, err error) {
-	args := append(groupTokenColumns.arrays(g.tokens), groupLogColumns.arrays(g.logs)...)
+	args := append(g.tokens.values(), g.logs.values()...)
 	args = append(args, slot.shard)
-	if len(g.claims) > 0 {
+	if g.claims.n > 0 {
 		args = append(args, g.now)
-		args = append(args, groupClaimColumns.arrays(g.claims)...)
+		args = append(args, g.claims.values()...)
 	}
-	if len(g.sets) > 0 {
-		args = append(args, groupSetColumns.arrays(g.sets)...)
+	if g.sets.n > 0 {
+		args = append(args, g.sets.values()...)
 	}
 	created := make(map[tokenKey]bool, len(batch))
-	text := carefulTexts[[2]bool{len(g.claims) > 0, len(g.sets) > 0}]
+	text := carefulTexts[[2]bool{g.claims.n > 0, g.sets.n > 0}]
 	err = slot.query(text, args, true, func(rows *sql.Rows) error {
 		var ok int64
 		var tenant, ord []byte

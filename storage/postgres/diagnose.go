@@ -18,7 +18,7 @@ func diagnose(slot *slot, c *storage.Change) (*storage.Conflict, error) {
 		return conflict, nil
 	}
 	for _, check := range checksOf(c) {
-		if len(check.rows) == 0 {
+		if check.rows.n == 0 {
 			continue
 		}
 		row, err := check.run(slot, c.Tenant)
@@ -79,19 +79,23 @@ func timeOf(micros sql.NullInt64) time.Time {
 // holds. The condition sees the row as u.
 type check struct {
 	kind      storage.ConflictKind
-	columns   columns
-	rows      [][]any
+	rows      *rows // as arrays
 	condition string
 }
 
-func (k *check) run(slot *slot, tenant storage.ID) (first sql.NullInt64, err error) {
-	numbered := append(k.columns[:len(k.columns):len(k.columns)], column{"i", bigint})
-	rows := make([][]any, len(k.rows))
-	for i, row := range k.rows {
-		rows[i] = append(row[:len(row):len(row)], int64(i))
+// checkOf puts every value into the rows of a check.
+func checkOf[T any](kind storage.ConflictKind, cs columns, values []T, put func(*rows, *T), condition string) check {
+	r := newRows(append(cs[:len(cs):len(cs)], column{"i", bigint}), len(values))
+	for i := range values {
+		put(r, &values[i])
+		r.int(int64(i))
 	}
-	query := "SELECT min(u.i) FROM " + numbered.from(1, true, "u") + " WHERE " + k.condition
-	err = slot.query(query, append([]any{tenant[:]}, numbered.arrays(rows)...), false, func(r *sql.Rows) error {
+	return check{kind, r, condition}
+}
+
+func (k *check) run(slot *slot, tenant storage.ID) (first sql.NullInt64, err error) {
+	query := "SELECT min(u.i) FROM " + k.rows.columns.from(1, true, "u") + " WHERE " + k.condition
+	err = slot.query(query, append([]any{tenant[:]}, k.rows.values()...), false, func(r *sql.Rows) error {
 		return r.Scan(&first)
 	})
 	return first, err
@@ -111,28 +115,18 @@ const (
 
 // checksOf are the guards of a change, but for its claim.
 func checksOf(c *storage.Change) []check {
-	idColumns := columns{{"ord", bytea}, {"id", text}, {"dedup", bytea}}
-	inserted := rowsOf(c.InsertTokens, func(t *storage.Token) []any {
-		return []any{t.Ord[:], t.ID, hashOrNull(t.Dedup)}
-	})
-	updated := rowsOf(c.UpdateTokens, func(u *storage.TokenUpdate) []any {
-		return []any{u.Token.Ord[:], u.Rev, hashOrNull(u.Token.Dedup)}
-	})
-	updateColumns := columns{{"ord", bytea}, {"old_rev", bigint}, {"dedup", bytea}}
-	newRecords := rowsOf(c.InsertRecords, func(r *storage.Record) []any { return recordRow(r, r.Rev) })
-	newVersions := rowsOf(c.UpdateRecords, func(u *storage.RecordUpdate) []any { return recordRow(&u.Record, u.Rev) })
 	return []check{
-		{storage.TokenIDTaken, idColumns, inserted, tokenTaken},
-		{storage.DuplicateTaken, idColumns, inserted, dedupTaken},
-		{storage.TokenStale, updateColumns, updated, tokenStale},
-		{storage.DuplicateTaken, updateColumns, updated, dedupTaken},
-		{storage.TokenStale, tokenDeleteColumns, rowsOf(c.DeleteTokens, tokenDeleteRow), tokenStale},
-		{storage.KeyTaken, recordColumns, newRecords, recordTaken + " OR " + keyTaken},
-		{storage.RecordStale, recordColumns, newVersions, recordStale},
-		{storage.KeyTaken, recordColumns, newVersions, keyTaken},
-		{storage.RecordStale, recordDeleteColumns, rowsOf(c.DeleteRecords, recordDeleteRow), recordStale},
-		{storage.JobStale, jobUpdateColumns, rowsOf(c.UpdateJobs, jobUpdateRow), jobStale},
-		{storage.JobStale, jobDeleteColumns, rowsOf(c.DeleteJobs, jobDeleteRow), jobStale},
+		checkOf(storage.TokenIDTaken, tokenColumns, c.InsertTokens, putToken, tokenTaken),
+		checkOf(storage.DuplicateTaken, tokenColumns, c.InsertTokens, putToken, dedupTaken),
+		checkOf(storage.TokenStale, tokenUpdateColumns, c.UpdateTokens, putTokenUpdate, tokenStale),
+		checkOf(storage.DuplicateTaken, tokenUpdateColumns, c.UpdateTokens, putTokenUpdate, dedupTaken),
+		checkOf(storage.TokenStale, tokenDeleteColumns, c.DeleteTokens, putTokenDelete, tokenStale),
+		checkOf(storage.KeyTaken, recordColumns, c.InsertRecords, putRecord, recordTaken+" OR "+keyTaken),
+		checkOf(storage.RecordStale, recordColumns, c.UpdateRecords, putRecordUpdate, recordStale),
+		checkOf(storage.KeyTaken, recordColumns, c.UpdateRecords, putRecordUpdate, keyTaken),
+		checkOf(storage.RecordStale, recordDeleteColumns, c.DeleteRecords, putRecordDelete, recordStale),
+		checkOf(storage.JobStale, jobUpdateColumns, c.UpdateJobs, putJobUpdate, jobStale),
+		checkOf(storage.JobStale, jobDeleteColumns, c.DeleteJobs, putJobDelete, jobStale),
 	}
 }
 

@@ -25,7 +25,7 @@ func (s *Store) LeaseJobs(ctx context.Context, l storage.Lease) ([]storage.Job, 
 		return nil, err
 	}
 	rows, err := s.db.QueryContext(ctx, leaseQuery,
-		l.Tenant[:], l.Owner[:], micros(l.Now), sqlstore.Micros(l.Until), int64(max(l.Limit, 0)))
+		l.Tenant[:], l.Owner[:], l.Now.UnixMicro(), sqlstore.Micros(l.Until), int64(max(l.Limit, 0)))
 	if err != nil {
 		return nil, clean(err)
 	}
@@ -97,11 +97,11 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, limit int) (more bool,
 	}
 	_, err = s.delete(ctx, `DELETE FROM claims WHERE (tenant_id, key) IN (
 		SELECT tenant_id, key FROM claims WHERE `+expiredClaim+` ORDER BY tenant_id, key LIMIT $2::bigint FOR UPDATE SKIP LOCKED
-	)`, micros(now), int64(max(limit, 0)))
+	)`, now.UnixMicro(), int64(max(limit, 0)))
 	if err != nil {
 		return false, err
 	}
-	return s.exists(ctx, "SELECT EXISTS (SELECT FROM claims WHERE "+expiredClaim+")", micros(now))
+	return s.exists(ctx, "SELECT EXISTS (SELECT FROM claims WHERE "+expiredClaim+")", now.UnixMicro())
 }
 
 // ready reports why a call should not even start.

@@ -251,13 +251,14 @@ func in(column string, values []any) (string, []any) {
 	if _, ok := values[0].(string); ok {
 		k = text
 	}
-	size := 0
+	a := newArray(k.oid, len(values))
 	for _, v := range values {
-		size += width(v)
-	}
-	a := newArray(k.oid, len(values), size)
-	for _, v := range values {
-		a.add(v)
+		switch v := v.(type) {
+		case string:
+			a.text(v)
+		case []byte:
+			a.bytes(v)
+		}
 	}
 	return column + " = ANY(?::" + k.name + "[])", []any{a.value()}
 }

@@ -38,14 +38,18 @@ func (q quick) text(c *storage.Change) string {
 
 // quickArgs are the parameters of a quick change, as compose orders them.
 func quickArgs(c *storage.Change, shard int64) []any {
-	args := make([]any, 1, 40)
-	args[0] = c.Tenant[:]
+	args := &rows{scalars: make([]any, 0, 40)}
+	args.bytes(c.Tenant[:])
 	if len(c.InsertTokens) > 0 {
-		args = append(append(args, tokenRow(&c.InsertTokens[0])...), shard)
+		putToken(args, &c.InsertTokens[0])
+		args.int(shard)
 	}
 	if c.Claim != nil {
-		args = append(append(args, int64(1)), claimRow(&c.Claim.Claim)...)
-		args = append(args, micros(c.Now), int64(1))
+		args.int(1)
+		putClaim(args, &c.Claim.Claim)
+		args.int(c.Now.UnixMicro())
+		args.int(1)
 	}
-	return append(args, logRow(&c.Logs[0])...)
+	putLog(args, &c.Logs[0])
+	return args.scalars
 }

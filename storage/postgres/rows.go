@@ -2,129 +2,10 @@ package postgres
 
 import (
 	"slices"
-	"strconv"
-	"strings"
-	"time"
 
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 )
-
-// kind is the type of a column.
-type kind struct {
-	name string
-	oid  uint32
-}
-
-var (
-	bytea   = kind{"bytea", oidBytea}
-	text    = kind{"text", oidText}
-	bigint  = kind{"bigint", oidInt8}
-	boolean = kind{"boolean", oidBool}
-)
-
-type column struct {
-	name string
-	kind kind
-}
-
-// columns are the columns of rows that a statement is given.
-type columns []column
-
-// names lists the columns, each with a prefix.
-func (cs columns) names(prefix string) string {
-	var b strings.Builder
-	for i, c := range cs {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString(prefix)
-		b.WriteString(c.name)
-	}
-	return b.String()
-}
-
-// from is an item of a FROM list that yields rows of these columns under an
-// alias, out of parameters after the first n. One row comes as scalars, which
-// the server plans and runs faster; several come as arrays, so that one
-// statement fits any number.
-func (cs columns) from(n int, many bool, alias string) string {
-	as := " AS " + alias + "(" + cs.names("") + ")"
-	if many {
-		return "unnest(" + cs.places(n, "[]") + ")" + as
-	}
-	return "(VALUES (" + cs.places(n, "") + "))" + as
-}
-
-// places lists the parameters after the first n, as these columns or as arrays
-// of them.
-func (cs columns) places(n int, suffix string) string {
-	var b strings.Builder
-	for i, c := range cs {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString("$" + strconv.Itoa(n+i+1) + "::" + c.kind.name + suffix)
-	}
-	return b.String()
-}
-
-// arrays turns rows into one array for each column.
-func (cs columns) arrays(rows [][]any) []any {
-	args := make([]any, len(cs))
-	for i, c := range cs {
-		size := 0
-		for _, row := range rows {
-			size += width(row[i])
-		}
-		a := newArray(c.kind.oid, len(rows), size)
-		for _, row := range rows {
-			a.add(row[i])
-		}
-		args[i] = a.value()
-	}
-	return args
-}
-
-// absent tells which columns are NULL in every row, a bit for each. Leaving
-// them out of an insert saves the server the work of taking arrays apart.
-func (cs columns) absent(rows [][]any) uint32 {
-	absent := uint32(1)<<len(cs) - 1
-	for _, row := range rows {
-		for i, value := range row {
-			if value != nil {
-				absent &^= 1 << i
-			}
-		}
-	}
-	return absent
-}
-
-// without returns the columns that are not absent.
-func (cs columns) without(absent uint32) columns {
-	present := make(columns, 0, len(cs))
-	for i, c := range cs {
-		if absent&(1<<i) == 0 {
-			present = append(present, c)
-		}
-	}
-	return present
-}
-
-// arraysWithout turns rows into one array for each column that is not absent.
-func (cs columns) arraysWithout(absent uint32, rows [][]any) []any {
-	present := make([][]any, len(rows))
-	for i, row := range rows {
-		kept := row[:0:0]
-		for j, value := range row {
-			if absent&(1<<j) == 0 {
-				kept = append(kept, value)
-			}
-		}
-		present[i] = kept
-	}
-	return cs.without(absent).arrays(present)
-}
 
 // The columns of what a Change writes, in the order of the functions below. A
 // tenant comes first where rows of several tenants share a statement.
@@ -181,161 +62,216 @@ var (
 	resealColumns = columns{{"key", bytea}, {"key_version", bigint}, {"body", bytea}}
 )
 
-func tokenRow(t *storage.Token) []any {
-	return []any{
-		t.Ord[:], t.ID, t.Type, t.Set[:], sqlstore.JoinContainers(t.Containers),
-		t.Fingerprint[:], t.Expression[:], hashOrNull(t.Dedup), joinHashes(t.Hashes),
-		int64(t.KeyVersion), orEmpty(t.Body), orNull(t.CVC), sqlstore.Micros(t.CVCExpiresAt), sqlstore.Micros(t.ExpiresAt),
-		idOrNull(t.CreatedBy), t.CreatedAt.UnixMicro(), idOrNull(t.ModifiedBy), sqlstore.Micros(t.ModifiedAt), t.Rev,
-	}
-}
+// The columns in which tokens, or log entries, that are made alike do not
+// differ.
+var (
+	sharedTokenColumns = []string{"type", "set_id", "containers", "expression", "key_version", "created_by", "rev"}
+	sharedLogColumns   = []string{"actor_id", "actor_type", "entity_type", "operation", "message"}
+)
 
-// hashRows are a token's hashes, each once.
-func hashRows(t *storage.Token) [][]any {
-	rows := make([][]any, 0, len(t.Hashes))
-	for i := range t.Hashes {
-		if !slices.Contains(t.Hashes[:i], t.Hashes[i]) {
-			rows = append(rows, []any{t.Hashes[i][:], t.Ord[:]})
+// alike reports whether tokens do not differ in the shared columns.
+func alike(tokens []storage.Token) bool {
+	for i := range tokens {
+		if !sameMake(&tokens[0], &tokens[i]) {
+			return false
 		}
 	}
-	return rows
+	return true
 }
 
-func tokenUpdateRow(u *storage.TokenUpdate) []any {
+func sameMake(a, b *storage.Token) bool {
+	return a.Type == b.Type && a.Set == b.Set && a.Expression == b.Expression && a.KeyVersion == b.KeyVersion &&
+		a.CreatedBy == b.CreatedBy && a.Rev == b.Rev && slices.Equal(a.Containers, b.Containers)
+}
+
+// alikeLogs reports whether log entries do not differ in the shared columns.
+func alikeLogs(logs []storage.Log) bool {
+	for i := range logs {
+		if !sameEvent(&logs[0], &logs[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func sameEvent(a, b *storage.Log) bool {
+	return a.ActorID == b.ActorID && a.ActorType == b.ActorType && a.EntityType == b.EntityType &&
+		a.Operation == b.Operation && a.Message == b.Message
+}
+
+func putToken(r *rows, t *storage.Token) {
+	r.bytes(t.Ord[:])
+	r.text(t.ID)
+	r.text(t.Type)
+	r.bytes(t.Set[:])
+	r.text(sqlstore.JoinContainers(t.Containers))
+	r.bytes(t.Fingerprint[:])
+	r.bytes(t.Expression[:])
+	r.hash(&t.Dedup)
+	r.bytes(joinHashes(t.Hashes))
+	r.int(int64(t.KeyVersion))
+	r.bytes(t.Body)
+	r.optional(t.CVC)
+	r.time(t.CVCExpiresAt)
+	r.time(t.ExpiresAt)
+	r.id(&t.CreatedBy)
+	r.int(t.CreatedAt.UnixMicro())
+	r.id(&t.ModifiedBy)
+	r.time(t.ModifiedAt)
+	r.int(t.Rev)
+}
+
+func putTokenUpdate(r *rows, u *storage.TokenUpdate) {
 	t := &u.Token
-	var hashes any
-	if !u.KeepHashes {
-		hashes = joinHashes(t.Hashes)
+	r.bytes(t.Ord[:])
+	r.int(u.Rev)
+	r.bytes(t.Set[:])
+	r.text(sqlstore.JoinContainers(t.Containers))
+	r.bytes(t.Fingerprint[:])
+	r.bytes(t.Expression[:])
+	r.hash(&t.Dedup)
+	if u.KeepHashes {
+		r.null()
+	} else {
+		r.bytes(joinHashes(t.Hashes))
 	}
-	return []any{
-		t.Ord[:], u.Rev, t.Set[:], sqlstore.JoinContainers(t.Containers), t.Fingerprint[:], t.Expression[:],
-		hashOrNull(t.Dedup), hashes, int64(t.KeyVersion), orEmpty(t.Body), orNull(t.CVC),
-		sqlstore.Micros(t.CVCExpiresAt), sqlstore.Micros(t.ExpiresAt), idOrNull(t.ModifiedBy), sqlstore.Micros(t.ModifiedAt),
-	}
+	r.int(int64(t.KeyVersion))
+	r.bytes(t.Body)
+	r.optional(t.CVC)
+	r.time(t.CVCExpiresAt)
+	r.time(t.ExpiresAt)
+	r.id(&t.ModifiedBy)
+	r.time(t.ModifiedAt)
 }
 
-func tokenDeleteRow(d *storage.TokenDelete) []any { return []any{d.Ord[:], d.Rev} }
-
-func setRow(s *storage.ContainerSet) []any {
-	return []any{s.Set[:], sqlstore.JoinContainers(s.Containers)}
+func putTokenDelete(r *rows, d *storage.TokenDelete) {
+	r.bytes(d.Ord[:])
+	r.int(d.Rev)
 }
 
-func logRow(l *storage.Log) []any {
-	return []any{
-		l.ID[:], l.CreatedAt.UnixMicro(), idOrNull(l.ActorID), l.ActorType,
-		l.EntityType, l.EntityID, l.Operation, l.Message,
+// eachHash calls put for each of a token's hashes, once.
+func eachHash(hashes []storage.Hash, put func(*storage.Hash)) {
+	for i := range hashes {
+		if !slices.Contains(hashes[:i], hashes[i]) {
+			put(&hashes[i])
+		}
 	}
-}
-
-func recordRow(r *storage.Record, rev int64) []any {
-	return []any{
-		r.Kind, r.ID[:], r.Name, sqlstore.FoldName(r.Name), keyOrNull(r.Key), keyOrNull(r.AltKey),
-		sqlstore.Micros(r.ExpiresAt), int64(r.KeyVersion), orEmpty(r.Body), r.CreatedAt.UnixMicro(), rev,
-	}
-}
-
-func recordDeleteRow(d *storage.RecordDelete) []any { return []any{d.Kind, d.ID[:], d.Rev} }
-
-// lookupRows are the keys by which a record is found.
-func lookupRows(r *storage.Record) [][]any {
-	var rows [][]any
-	if !r.Key.IsZero() {
-		rows = append(rows, []any{r.Key[:], r.Kind, r.ID[:]})
-	}
-	if !r.AltKey.IsZero() && r.AltKey != r.Key {
-		rows = append(rows, []any{r.AltKey[:], r.Kind, r.ID[:]})
-	}
-	return rows
-}
-
-func claimRow(c *storage.Claim) []any {
-	return []any{
-		c.Key[:], c.Owner[:], sqlstore.Micros(c.LeaseUntil), sqlstore.Micros(c.ExpiresAt),
-		int64(c.KeyVersion), orNull(c.Answer),
-	}
-}
-
-func jobRow(j *storage.Job) []any {
-	return []any{
-		j.ID[:], j.Kind, j.RunAt.UnixMicro(), int64(j.Attempts), j.Dead,
-		idOrNull(j.Owner), sqlstore.Micros(j.LeaseUntil), int64(j.KeyVersion), orEmpty(j.Payload),
-	}
-}
-
-func jobUpdateRow(u *storage.JobUpdate) []any {
-	j := &u.Job
-	return []any{
-		j.ID[:], u.Owner[:], j.RunAt.UnixMicro(), int64(j.Attempts), j.Dead, int64(j.KeyVersion), orEmpty(j.Payload),
-		sqlstore.Micros(u.Until),
-	}
-}
-
-func jobDeleteRow(d *storage.JobDelete) []any { return []any{d.ID[:], d.Owner[:]} }
-
-func resealRow(s *storage.Sealed) []any {
-	key := s.Key[:]
-	if s.Kind == storage.SealedJobs {
-		key = s.Key[:len(storage.ID{})]
-	}
-	return []any{key, int64(s.KeyVersion), orEmpty(s.Body)}
-}
-
-// rowsOf applies a row function to every element.
-func rowsOf[T any](values []T, row func(*T) []any) [][]any {
-	rows := make([][]any, len(values))
-	for i := range values {
-		rows[i] = row(&values[i])
-	}
-	return rows
 }
 
 // joinHashes concatenates a token's hashes, each once.
 func joinHashes(hashes []storage.Hash) []byte {
 	joined := make([]byte, 0, len(hashes)*len(storage.Hash{}))
-	for i, h := range hashes {
-		if !slices.Contains(hashes[:i], h) {
-			joined = append(joined, h[:]...)
-		}
-	}
+	eachHash(hashes, func(h *storage.Hash) { joined = append(joined, h[:]...) })
 	return joined
 }
 
-func idOrNull(id storage.ID) any {
-	if id.IsZero() {
-		return nil
-	}
-	return id[:]
+func putSet(r *rows, s *storage.ContainerSet) {
+	r.bytes(s.Set[:])
+	r.text(sqlstore.JoinContainers(s.Containers))
 }
 
-func hashOrNull(h storage.Hash) any {
-	if h == (storage.Hash{}) {
-		return nil
-	}
-	return h[:]
+func putLog(r *rows, l *storage.Log) {
+	r.bytes(l.ID[:])
+	r.int(l.CreatedAt.UnixMicro())
+	r.id(&l.ActorID)
+	r.text(l.ActorType)
+	r.text(l.EntityType)
+	r.text(l.EntityID)
+	r.text(l.Operation)
+	r.text(l.Message)
 }
 
-func keyOrNull(k storage.Key) any {
-	if k.IsZero() {
-		return nil
-	}
-	return k[:]
+func putRecord(r *rows, record *storage.Record) { putRecordAt(r, record, record.Rev) }
+
+func putRecordUpdate(r *rows, u *storage.RecordUpdate) { putRecordAt(r, &u.Record, u.Rev) }
+
+func putRecordAt(r *rows, record *storage.Record, rev int64) {
+	r.text(record.Kind)
+	r.bytes(record.ID[:])
+	r.text(record.Name)
+	r.text(sqlstore.FoldName(record.Name))
+	r.key(&record.Key)
+	r.key(&record.AltKey)
+	r.time(record.ExpiresAt)
+	r.int(int64(record.KeyVersion))
+	r.bytes(record.Body)
+	r.int(record.CreatedAt.UnixMicro())
+	r.int(rev)
 }
 
-// orNull keeps the difference between nil and no bytes, which the driver's
-// untyped nil does not.
-func orNull(b []byte) any {
-	if b == nil {
-		return nil
-	}
-	return b
+func putRecordDelete(r *rows, d *storage.RecordDelete) {
+	r.text(d.Kind)
+	r.bytes(d.ID[:])
+	r.int(d.Rev)
 }
 
-func orEmpty(b []byte) []byte {
-	if b == nil {
-		return []byte{}
-	}
-	return b
+// lookup is a key by which a record is found.
+type lookup struct {
+	key    *storage.Key
+	record *storage.Record
 }
 
-// micros is a moment by which rows are judged.
-func micros(t time.Time) int64 { return t.UnixMicro() }
+// lookupsOf appends the keys by which a record is found.
+func lookupsOf(lookups []lookup, r *storage.Record) []lookup {
+	if !r.Key.IsZero() {
+		lookups = append(lookups, lookup{&r.Key, r})
+	}
+	if !r.AltKey.IsZero() && r.AltKey != r.Key {
+		lookups = append(lookups, lookup{&r.AltKey, r})
+	}
+	return lookups
+}
+
+func putLookup(r *rows, l *lookup) {
+	r.bytes(l.key[:])
+	r.text(l.record.Kind)
+	r.bytes(l.record.ID[:])
+}
+
+func putClaim(r *rows, c *storage.Claim) {
+	r.bytes(c.Key[:])
+	r.bytes(c.Owner[:])
+	r.time(c.LeaseUntil)
+	r.time(c.ExpiresAt)
+	r.int(int64(c.KeyVersion))
+	r.optional(c.Answer)
+}
+
+func putJob(r *rows, j *storage.Job) {
+	r.bytes(j.ID[:])
+	r.text(j.Kind)
+	r.int(j.RunAt.UnixMicro())
+	r.int(int64(j.Attempts))
+	r.bool(j.Dead)
+	r.id(&j.Owner)
+	r.time(j.LeaseUntil)
+	r.int(int64(j.KeyVersion))
+	r.bytes(j.Payload)
+}
+
+func putJobUpdate(r *rows, u *storage.JobUpdate) {
+	j := &u.Job
+	r.bytes(j.ID[:])
+	r.bytes(u.Owner[:])
+	r.int(j.RunAt.UnixMicro())
+	r.int(int64(j.Attempts))
+	r.bool(j.Dead)
+	r.int(int64(j.KeyVersion))
+	r.bytes(j.Payload)
+	r.time(u.Until)
+}
+
+func putJobDelete(r *rows, d *storage.JobDelete) {
+	r.bytes(d.ID[:])
+	r.bytes(d.Owner[:])
+}
+
+func putSealed(r *rows, s *storage.Sealed) {
+	if s.Kind == storage.SealedJobs {
+		r.bytes(s.Key[:len(storage.ID{})])
+	} else {
+		r.bytes(s.Key[:])
+	}
+	r.int(int64(s.KeyVersion))
+	r.bytes(s.Body)
+}

@@ -36,15 +36,11 @@ func (s *statement) arg(k kind, value any) string {
 	return "$" + strconv.Itoa(len(s.args)) + "::" + k.name
 }
 
-// rows adds rows as parameters and returns an item of a FROM list.
-func (s *statement) rows(cs columns, rows [][]any, alias string) string {
-	many := len(rows) != 1
-	from := cs.from(len(s.args), many, alias)
-	if many {
-		s.args = append(s.args, cs.arrays(rows)...)
-	} else {
-		s.args = append(s.args, rows[0]...)
-	}
+// rows adds rows as parameters and returns an item of a FROM list that yields
+// them as u.
+func (s *statement) rows(r *rows) string {
+	from := r.columns.from(len(s.args), r.many(), "u")
+	s.args = append(s.args, r.values()...)
 	return from
 }
 
@@ -52,14 +48,14 @@ func (s *statement) rows(cs columns, rows [][]any, alias string) string {
 // item of a FROM list it returns a condition that repeats a single row's key,
 // of the given columns, for a table with an alias: with it the plan of a
 // prepared statement cannot be anything but a look at that key.
-func (s *statement) find(cs columns, rows [][]any, alias string, key ...string) (from, same string) {
+func (s *statement) find(r *rows, alias string, key ...string) (from, same string) {
 	first := len(s.args)
-	from = s.rows(cs, rows, "u")
-	if len(rows) != 1 {
+	from = s.rows(r)
+	if r.many() {
 		s.joins = true
 		return from, ""
 	}
-	for i, c := range cs {
+	for i, c := range r.columns {
 		if slices.Contains(key, c.name) {
 			same += " AND " + alias + "." + c.name + " = $" + strconv.Itoa(first+i+1) + "::" + c.kind.name
 		}
@@ -150,25 +146,27 @@ const replaceClaim = ` ON CONFLICT (tenant_id, key) DO UPDATE SET owner = EXCLUD
 	key_version = EXCLUDED.key_version, answer = EXCLUDED.answer WHERE `
 
 func (s *statement) claim(c *storage.Change) {
-	row := [][]any{claimRow(&c.Claim.Claim)}
+	row := newRow(claimColumns)
+	putClaim(row, &c.Claim.Claim)
 	own := "c.tenant_id = $1 AND c.key = u.key AND c.owner = u.owner AND c.answer IS NULL RETURNING 1"
 	switch c.Claim.Op {
 	case storage.ClaimFinish:
 		s.with("claimed", "UPDATE claims c SET expires_at = u.expires_at, key_version = u.key_version, answer = u.answer FROM "+
-			s.rows(claimColumns, row, "u")+" WHERE "+own)
+			s.rows(row)+" WHERE "+own)
 	case storage.ClaimDrop:
-		s.with("claimed", "DELETE FROM claims c USING "+s.rows(claimColumns, row, "u")+" WHERE "+own)
+		s.with("claimed", "DELETE FROM claims c USING "+s.rows(row)+" WHERE "+own)
 	default:
 		s.with("claimed", "INSERT INTO claims (tenant_id, "+claimColumns.names("")+") SELECT $1, u.* FROM "+
-			s.rows(claimColumns, row, "u")+replaceClaim+dead(s.arg(bigint, micros(c.Now)))+" RETURNING 1")
+			s.rows(row)+replaceClaim+dead(s.arg(bigint, c.Now.UnixMicro()))+" RETURNING 1")
 	}
 	s.expect("claimed", 1)
 }
 
-// eachHash joins a relation that has a column of concatenated hashes to them.
+// splitHashes joins a relation b that has a column of concatenated hashes to
+// them.
 const (
-	eachHash = "generate_series(0, octet_length(b.hashes) / 16 - 1) AS k"
-	oneHash  = "substring(b.hashes FROM 16 * k + 1 FOR 16)"
+	splitHashes = "generate_series(0, octet_length(b.hashes) / 16 - 1) AS k"
+	oneHash     = "substring(b.hashes FROM 16 * k + 1 FOR 16)"
 )
 
 func (s *statement) insertTokens(c *storage.Change, shard int64) {
@@ -179,28 +177,36 @@ func (s *statement) insertTokens(c *storage.Change, shard int64) {
 		}
 		return
 	}
-	rows := rowsOf(c.InsertTokens, tokenRow)
-	var hashes [][]any
-	for i := range c.InsertTokens {
-		hashes = append(hashes, hashRows(&c.InsertTokens[i])...)
+	tokens := newRows(tokenColumns, len(c.InsertTokens))
+	hashes := newRows(hashColumns, len(c.InsertTokens))
+	if alike(c.InsertTokens) {
+		tokens.shared = tokenColumns.set(sharedTokenColumns...)
 	}
-	absent := tokenColumns.absent(rows)
-	present := tokenColumns.without(absent)
-	s.with("created", "INSERT INTO tokens (tenant_id, "+present.names("")+") SELECT $1, u.* FROM "+
-		present.from(len(s.args), true, "u")+" RETURNING 1")
-	s.args = append(s.args, tokenColumns.arraysWithout(absent, rows)...)
+	for i := range c.InsertTokens {
+		t := &c.InsertTokens[i]
+		putToken(tokens, t)
+		eachHash(t.Hashes, func(h *storage.Hash) {
+			hashes.bytes(h[:])
+			hashes.bytes(t.Ord[:])
+		})
+	}
+	l := tokens.layout()
+	insert, _ := tokenColumns.insert("tokens", "tenant_id", "$1", len(s.args), l)
+	s.args = append(s.args, tokens.laidOut(l)...)
+	s.with("created", insert+" RETURNING 1")
 	s.expect("created", len(c.InsertTokens)) // so that ids are judged before a part below gives one up
-	if len(hashes) > 0 {
-		s.with("hashed", "INSERT INTO token_hashes (tenant_id, hash, ord) SELECT $1, u.* FROM "+s.rows(hashColumns, hashes, "u"))
+	if hashes.n > 0 {
+		s.with("hashed", "INSERT INTO token_hashes (tenant_id, hash, ord) SELECT $1, u.* FROM "+s.rows(hashes))
 	}
 }
 
 // insertToken is what most changes do, and so it takes everything from the
 // parameters.
 func (s *statement) insertToken(t *storage.Token, shard int64) {
-	row := tokenRow(t)
+	row := newRow(tokenColumns)
+	putToken(row, t)
 	first := len(s.args)
-	s.args = append(s.args, row...)
+	s.args = append(s.args, row.values()...)
 	place := func(name string) string {
 		i := slices.IndexFunc(tokenColumns, func(c column) bool { return c.name == name })
 		return "$" + strconv.Itoa(first+i+1)
@@ -217,7 +223,7 @@ func (s *statement) insertToken(t *storage.Token, shard int64) {
 // updateTokens locks the rows in the order of their keys, as every statement
 // does, so that no two of them wait for each other.
 func (s *statement) updateTokens(updates []storage.TokenUpdate) {
-	from, same := s.find(tokenUpdateColumns, rowsOf(updates, tokenUpdateRow), "t", "ord")
+	from, same := s.find(rowsOf(tokenUpdateColumns, updates, putTokenUpdate), "t", "ord")
 	s.with("before", "SELECT t.type, t.set_id AS old_set_id, t.hashes AS old_hashes, "+tokenUpdateColumns.names("u.")+
 		" FROM "+from+
 		" JOIN tokens t ON t.tenant_id = $1 AND t.ord = u.ord AND t.rev = u.old_rev ORDER BY t.ord FOR UPDATE OF t")
@@ -235,9 +241,9 @@ func (s *statement) updateTokens(updates []storage.TokenUpdate) {
 	if !rehashes(updates) {
 		return
 	}
-	s.with("new_hashes", "SELECT "+oneHash+" AS hash, b.ord FROM before b, "+eachHash)
+	s.with("new_hashes", "SELECT "+oneHash+" AS hash, b.ord FROM before b, "+splitHashes)
 	s.with("old_hashes", "SELECT "+oneHash+" AS hash, b.ord FROM"+
-		" (SELECT ord, old_hashes AS hashes FROM before WHERE hashes IS NOT NULL) b, "+eachHash)
+		" (SELECT ord, old_hashes AS hashes FROM before WHERE hashes IS NOT NULL) b, "+splitHashes)
 	s.with("rehashed", "INSERT INTO token_hashes (tenant_id, hash, ord)"+
 		" SELECT $1, n.hash, n.ord FROM (SELECT * FROM new_hashes EXCEPT SELECT * FROM old_hashes) n")
 	s.with("stale_hashes", "SELECT * FROM old_hashes EXCEPT SELECT * FROM new_hashes")
@@ -266,12 +272,12 @@ func rehashes(updates []storage.TokenUpdate) bool {
 }
 
 func (s *statement) deleteTokens(deletes []storage.TokenDelete) {
-	from, same := s.find(tokenDeleteColumns, rowsOf(deletes, tokenDeleteRow), "t", "ord")
+	from, same := s.find(rowsOf(tokenDeleteColumns, deletes, putTokenDelete), "t", "ord")
 	s.with("going", "SELECT t.ord, t.type, t.set_id, t.hashes FROM "+from+
 		" JOIN tokens t ON t.tenant_id = $1 AND t.ord = u.ord AND t.rev = u.old_rev ORDER BY t.ord FOR UPDATE OF t")
 	s.with("gone", "DELETE FROM tokens t USING going b WHERE t.tenant_id = $1 AND t.ord = b.ord"+same+" RETURNING 1")
 	s.expect("gone", len(deletes))
-	s.with("going_hashes", "SELECT "+oneHash+" AS hash, b.ord FROM going b, "+eachHash)
+	s.with("going_hashes", "SELECT "+oneHash+" AS hash, b.ord FROM going b, "+splitHashes)
 	s.unhash("going_hashes", strings.ReplaceAll(same, " t.", " h."))
 }
 
@@ -283,7 +289,7 @@ func (s *statement) countTokens(c *storage.Change, shard int64) {
 	moved := len(c.UpdateTokens)+len(c.DeleteTokens) > 0
 	var changes []string
 	if len(c.InsertTokens) > 1 || len(c.InsertTokens) == 1 && moved {
-		changes = append(changes, "SELECT u.set_id, u.type, u.n FROM "+s.rows(countColumns, counts(c.InsertTokens), "u"))
+		changes = append(changes, "SELECT u.set_id, u.type, u.n FROM "+s.rows(counts(c.InsertTokens)))
 	}
 	if len(c.UpdateTokens) > 0 {
 		changes = append(changes, "SELECT set_id, type, 1 FROM before WHERE set_id <> old_set_id",
@@ -301,33 +307,38 @@ func (s *statement) countTokens(c *storage.Change, shard int64) {
 }
 
 // counts are the numbers of tokens by set and type.
-func counts(tokens []storage.Token) [][]any {
-	type kind struct {
-		set  storage.Hash
-		name string
-	}
-	at := map[kind]int{}
-	var rows [][]any
+func counts(tokens []storage.Token) *rows {
+	var sums tally
 	for i := range tokens {
-		t := &tokens[i]
-		row, ok := at[kind{t.Set, t.Type}]
-		if !ok {
-			row = len(rows)
-			at[kind{t.Set, t.Type}] = row
-			rows = append(rows, []any{t.Set[:], t.Type, int64(0)})
-		}
-		rows[row][2] = rows[row][2].(int64) + 1
+		sums.add(storage.ID{}, &tokens[i])
 	}
-	return rows
+	r := newRows(countColumns, len(sums))
+	for i := range sums {
+		sums[i].put(r)
+	}
+	return r
 }
 
 func (s *statement) insertSets(sets []storage.ContainerSet) {
-	rows := rowsOf(sets, setRow)
 	s.with("sets", "INSERT INTO container_sets (tenant_id, "+setColumns.names("")+") SELECT $1, u.* FROM "+
-		s.rows(setColumns, rows, "u")+" ORDER BY u.set_id ON CONFLICT DO NOTHING")
+		s.rows(rowsOf(setColumns, sets, putSet))+" ORDER BY u.set_id ON CONFLICT DO NOTHING")
 }
 
 func (s *statement) insertLogs(logs []storage.Log) {
-	s.with("logged", "INSERT INTO logs (tenant_id, "+logColumns.names("")+") SELECT $1, u.* FROM "+
-		s.rows(logColumns, rowsOf(logs, logRow), "u"))
+	if len(logs) == 1 {
+		s.with("logged", "INSERT INTO logs (tenant_id, "+logColumns.names("")+") SELECT $1, u.* FROM "+
+			s.rows(rowsOf(logColumns, logs, putLog)))
+		return
+	}
+	entries := newRows(logColumns, len(logs))
+	if alikeLogs(logs) {
+		entries.shared = logColumns.set(sharedLogColumns...)
+	}
+	for i := range logs {
+		putLog(entries, &logs[i])
+	}
+	l := entries.layout()
+	insert, _ := logColumns.insert("logs", "tenant_id", "$1", len(s.args), l)
+	s.args = append(s.args, entries.laidOut(l)...)
+	s.with("logged", insert)
 }

@@ -3,16 +3,15 @@ package postgres
 import "github.com/seed-72ea4aab/vault/storage"
 
 func (s *statement) insertRecords(records []storage.Record) {
-	var lookups [][]any
-	rows := rowsOf(records, func(r *storage.Record) []any {
-		lookups = append(lookups, lookupRows(r)...)
-		return recordRow(r, r.Rev)
-	})
+	var lookups []lookup
+	for i := range records {
+		lookups = lookupsOf(lookups, &records[i])
+	}
 	s.with("recorded", "INSERT INTO records (tenant_id, "+recordColumns.names("")+") SELECT $1, u.* FROM "+
-		s.rows(recordColumns, rows, "u")+" RETURNING 1")
+		s.rows(rowsOf(recordColumns, records, putRecord))+" RETURNING 1")
 	s.expect("recorded", len(records))
 	if len(lookups) > 0 {
-		s.with("keyed", insertLookups+s.rows(lookupColumns, lookups, "u")+" ORDER BY u.hash RETURNING 1")
+		s.with("keyed", insertLookups+s.rows(rowsOf(lookupColumns, lookups, putLookup))+" ORDER BY u.hash RETURNING 1")
 		s.expect("keyed", len(lookups))
 	}
 }
@@ -20,12 +19,11 @@ func (s *statement) insertRecords(records []storage.Record) {
 const insertLookups = "INSERT INTO lookups (hash, tenant_id, kind, id) SELECT u.hash, $1, u.kind, u.id FROM "
 
 func (s *statement) updateRecords(updates []storage.RecordUpdate) {
-	var lookups [][]any
-	rows := rowsOf(updates, func(u *storage.RecordUpdate) []any {
-		lookups = append(lookups, lookupRows(&u.Record)...)
-		return recordRow(&u.Record, u.Rev)
-	})
-	from, same := s.find(recordColumns, rows, "r", "kind", "id")
+	var lookups []lookup
+	for i := range updates {
+		lookups = lookupsOf(lookups, &updates[i].Record)
+	}
+	from, same := s.find(rowsOf(recordColumns, updates, putRecordUpdate), "r", "kind", "id")
 	s.with("record_before", "SELECT r.key_hash AS old_key_hash, r.alt_hash AS old_alt_hash, "+recordColumns.names("u.")+
 		" FROM "+from+" JOIN records r ON r.tenant_id = $1 AND r.kind = u.kind AND r.id = u.id AND r.rev = u.rev"+
 		" ORDER BY r.kind, r.id FOR UPDATE OF r")
@@ -38,7 +36,7 @@ func (s *statement) updateRecords(updates []storage.RecordUpdate) {
 		LATERAL (VALUES (b.old_key_hash), (b.old_alt_hash)) AS k(hash) WHERE k.hash IS NOT NULL`)
 	kept, after := "", ""
 	if len(lookups) > 0 {
-		s.with("keys_after", "SELECT u.hash, u.kind, u.id FROM "+s.rows(lookupColumns, lookups, "u"))
+		s.with("keys_after", "SELECT u.hash, u.kind, u.id FROM "+s.rows(rowsOf(lookupColumns, lookups, putLookup)))
 		s.with("rekeyed", insertLookups+"(SELECT * FROM keys_after EXCEPT SELECT * FROM keys_before) u ORDER BY u.hash RETURNING 1")
 		kept = " EXCEPT SELECT * FROM keys_after"
 		after = " AND (SELECT count(*) FROM rekeyed) >= 0" // a key is judged before another record gives it up
@@ -48,7 +46,7 @@ func (s *statement) updateRecords(updates []storage.RecordUpdate) {
 }
 
 func (s *statement) deleteRecords(deletes []storage.RecordDelete) {
-	from, same := s.find(recordDeleteColumns, rowsOf(deletes, recordDeleteRow), "r", "kind", "id")
+	from, same := s.find(rowsOf(recordDeleteColumns, deletes, putRecordDelete), "r", "kind", "id")
 	s.with("record_going", "SELECT r.kind, r.id, r.key_hash, r.alt_hash FROM "+from+
 		" JOIN records r ON r.tenant_id = $1 AND r.kind = u.kind AND r.id = u.id AND r.rev = u.rev"+
 		" ORDER BY r.kind, r.id FOR UPDATE OF r")
@@ -62,10 +60,10 @@ func (s *statement) deleteRecords(deletes []storage.RecordDelete) {
 func (s *statement) jobs(c *storage.Change) {
 	if len(c.InsertJobs) > 0 {
 		s.with("queued", "INSERT INTO jobs (tenant_id, "+jobColumns.names("")+") SELECT $1, u.* FROM "+
-			s.rows(jobColumns, rowsOf(c.InsertJobs, jobRow), "u")+" ON CONFLICT DO NOTHING")
+			s.rows(rowsOf(jobColumns, c.InsertJobs, putJob))+" ON CONFLICT DO NOTHING")
 	}
 	if len(c.UpdateJobs) > 0 {
-		from, _ := s.find(jobUpdateColumns, rowsOf(c.UpdateJobs, jobUpdateRow), "j")
+		from, _ := s.find(rowsOf(jobUpdateColumns, c.UpdateJobs, putJobUpdate), "j")
 		s.with("released", `UPDATE jobs j SET run_at = u.run_at, attempts = u.attempts, dead = u.dead,
 			key_version = u.key_version, payload = u.payload, lease_until = u.lease_until,
 			owner = CASE WHEN u.lease_until IS NULL THEN NULL ELSE u.owner END FROM `+
@@ -74,7 +72,7 @@ func (s *statement) jobs(c *storage.Change) {
 		s.expect("released", len(c.UpdateJobs))
 	}
 	if len(c.DeleteJobs) > 0 {
-		from, _ := s.find(jobDeleteColumns, rowsOf(c.DeleteJobs, jobDeleteRow), "j")
+		from, _ := s.find(rowsOf(jobDeleteColumns, c.DeleteJobs, putJobDelete), "j")
 		s.with("finished", "DELETE FROM jobs j USING "+from+
 			" WHERE j.tenant_id = $1 AND j.id = u.id AND j.owner = u.owner RETURNING 1")
 		s.expect("finished", len(c.DeleteJobs))
@@ -83,23 +81,22 @@ func (s *statement) jobs(c *storage.Change) {
 
 // reseal has no guard: rows that have gone, or are newer, stay as they are.
 func (s *statement) reseal(sealed []storage.Sealed) {
-	var claims, jobs [][]any
-	for i := range sealed {
-		row := resealRow(&sealed[i])
-		if sealed[i].Kind == storage.SealedJobs {
-			jobs = append(jobs, row)
+	var claims, jobs []storage.Sealed
+	for _, one := range sealed {
+		if one.Kind == storage.SealedJobs {
+			jobs = append(jobs, one)
 		} else {
-			claims = append(claims, row)
+			claims = append(claims, one)
 		}
 	}
 	if len(claims) > 0 {
-		from, _ := s.find(resealColumns, claims, "c")
+		from, _ := s.find(rowsOf(resealColumns, claims, putSealed), "c")
 		s.with("resealed_claims", "UPDATE claims c SET key_version = u.key_version, answer = u.body FROM "+
 			from+
 			" WHERE c.tenant_id = $1 AND c.key = u.key AND c.key_version < u.key_version AND c.answer IS NOT NULL")
 	}
 	if len(jobs) > 0 {
-		from, _ := s.find(resealColumns, jobs, "j")
+		from, _ := s.find(rowsOf(resealColumns, jobs, putSealed), "j")
 		s.with("resealed_jobs", "UPDATE jobs j SET key_version = u.key_version, payload = u.body FROM "+
 			from+
 			" WHERE j.tenant_id = $1 AND j.id = u.key AND j.key_version < u.key_version")

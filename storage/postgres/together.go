@@ -24,19 +24,18 @@ const carefulFor = 64
 // tried, unless there was a conflict not long ago: even somebody who causes them
 // all the time does not make others wait for statements that fail.
 func (s *Store) createTogether(slot *slot, batch []*pending) (passed []*pending, err error) {
-	g := s.gather(batch)
 	careful := s.careful.Load() > 0
 	if careful {
 		s.careful.Add(-1)
 	} else {
-		err = slot.exec(g.trusting(slot.shard))
+		err = slot.exec(s.gather(batch, uniform(batch)).trusting(slot.shard))
 	}
 	if refused(err) {
 		s.careful.Store(carefulFor)
 		careful = true
 	}
 	if careful {
-		passed, err = g.createCarefully(slot, batch)
+		passed, err = s.gather(batch, false).createCarefully(slot, batch)
 	}
 	if err != nil {
 		return nil, err
@@ -61,86 +60,150 @@ var (
 	groupCountColumns = slices.Concat(tenantColumn, countColumns)
 )
 
+// The columns that a uniform batch shares.
+var (
+	uniformTokens = groupTokenColumns.set(append(sharedTokenColumns, "tenant_id")...)
+	uniformLogs   = groupLogColumns.set(append(sharedLogColumns, "tenant_id")...)
+	uniformHashes = groupHashColumns.set("tenant_id")
+	uniformClaims = groupClaimColumns.set("tenant_id")
+)
+
 // group is the rows of a batch of creates.
 type group struct {
-	tokens, hashes, logs, claims, sets, counts [][]any
+	tokens, hashes, logs, claims, sets, counts *rows
 	// now is the earliest moment by which a change judges claims. A claim that
 	// only the later ones see dead is refused here and looked at again.
 	now int64
 }
 
-func (s *Store) gather(batch []*pending) *group {
-	g := &group{}
-	for _, p := range ordered(batch) {
+// uniform reports whether the changes of a batch differ in nothing but what
+// every token and every log entry has for itself.
+func uniform(batch []*pending) bool {
+	first := batch[0].change
+	if len(first.InsertTokens) == 0 {
+		return false
+	}
+	for _, p := range batch {
 		c := p.change
-		var token any
-		if len(c.InsertTokens) > 0 {
-			token = c.InsertTokens[0].Ord[:]
-			g.addToken(c, s.sets.unknown(c))
+		if c.Tenant != first.Tenant || len(c.InsertTokens) == 0 || !sameMake(&first.InsertTokens[0], &c.InsertTokens[0]) {
+			return false
 		}
-		for _, row := range tenantRows(c.Tenant, c.Logs, logRow) {
-			g.logs = append(g.logs, append(row, token))
+		for i := range c.Logs {
+			if !sameEvent(&first.Logs[0], &c.Logs[i]) {
+				return false
+			}
 		}
 	}
-	slices.SortFunc(g.counts, compareRows)
+	return true
+}
+
+// gather collects the rows of a batch. Those of a uniform one share columns.
+func (s *Store) gather(batch []*pending, uniform bool) *group {
+	n := len(batch)
+	g := &group{
+		tokens: newRows(groupTokenColumns, n), hashes: newRows(groupHashColumns, n), logs: newRows(groupLogColumns, n),
+		claims: newRows(groupClaimColumns, 0), sets: newRows(groupSetColumns, 0), counts: newRows(groupCountColumns, 0),
+	}
+	if uniform {
+		g.tokens.shared, g.logs.shared = uniformTokens, uniformLogs
+		g.hashes.shared, g.claims.shared = uniformHashes, uniformClaims
+	}
+	var sums tally
+	var sets []tenantSet
+	for _, p := range ordered(batch) {
+		c := p.change
+		var token []byte
+		if len(c.InsertTokens) > 0 {
+			token = c.InsertTokens[0].Ord[:]
+			g.addToken(c)
+			sums.add(c.Tenant, &c.InsertTokens[0])
+			sets = g.addSets(c, s.sets.unknown(c), sets)
+		}
+		for i := range c.Logs {
+			g.logs.bytes(c.Tenant[:])
+			putLog(g.logs, &c.Logs[i])
+			g.logs.optional(token)
+		}
+	}
+	slices.SortFunc(sums, compareCounts)
+	for i := range sums {
+		g.counts.bytes(sums[i].tenant[:])
+		sums[i].put(g.counts)
+	}
 	return g
 }
 
-func (g *group) addToken(c *storage.Change, sets []storage.ContainerSet) {
+func (g *group) addToken(c *storage.Change) {
 	t := &c.InsertTokens[0]
-	var claim any
-	if c.Claim != nil {
-		claim = c.Claim.Key[:]
-		if now := micros(c.Now); len(g.claims) == 0 || now < g.now {
-			g.now = now
-		}
-		row := append([]any{c.Tenant[:]}, claimRow(&c.Claim.Claim)...)
-		g.claims = append(g.claims, append(row, t.Ord[:]))
+	g.tokens.bytes(c.Tenant[:])
+	putToken(g.tokens, t)
+	eachHash(t.Hashes, func(h *storage.Hash) {
+		g.hashes.bytes(c.Tenant[:])
+		g.hashes.bytes(h[:])
+		g.hashes.bytes(t.Ord[:])
+	})
+	if c.Claim == nil {
+		g.tokens.null()
+		return
 	}
-	row := append(append(make([]any, 0, len(groupTokenColumns)), c.Tenant[:]), tokenRow(t)...)
-	g.tokens = append(g.tokens, append(row, claim))
-	for _, h := range hashRows(t) {
-		g.hashes = append(g.hashes, append([]any{c.Tenant[:]}, h...))
+	g.tokens.bytes(c.Claim.Key[:])
+	if now := c.Now.UnixMicro(); g.claims.n == 0 || now < g.now {
+		g.now = now
 	}
+	g.claims.bytes(c.Tenant[:])
+	putClaim(g.claims, &c.Claim.Claim)
+	g.claims.bytes(t.Ord[:])
+}
+
+// addSets adds the sets that are not among those that have been added.
+func (g *group) addSets(c *storage.Change, sets []storage.ContainerSet, added []tenantSet) []tenantSet {
 	for i := range sets {
-		set := append([]any{c.Tenant[:]}, setRow(&sets[i])...)
-		if !slices.ContainsFunc(g.sets, func(known []any) bool { return compareRows(known, set) == 0 }) {
-			g.sets = append(g.sets, set)
+		if key := (tenantSet{c.Tenant, sets[i].Set}); !slices.Contains(added, key) {
+			added = append(added, key)
+			g.sets.bytes(c.Tenant[:])
+			putSet(g.sets, &sets[i])
 		}
 	}
-	count := []any{c.Tenant[:], t.Set[:], t.Type, int64(1)}
-	at := slices.IndexFunc(g.counts, func(known []any) bool { return compareRows(known, count) == 0 })
-	if at < 0 {
-		g.counts = append(g.counts, count)
-	} else {
-		g.counts[at][3] = g.counts[at][3].(int64) + 1
-	}
+	return added
 }
 
-// compareRows orders rows by what comes before their numbers.
-func compareRows(a, b []any) int {
-	for i := range a {
-		var order int
-		switch v := a[i].(type) {
-		case []byte:
-			order = bytes.Compare(v, b[i].([]byte))
-		case string:
-			order = strings.Compare(v, b[i].(string))
-		default:
-			return 0
-		}
-		if order != 0 {
-			return order
-		}
-	}
-	return 0
+// tally is numbers of tokens.
+type tally []count
+
+type count struct {
+	tenant storage.ID
+	set    storage.Hash
+	kind   string // the type of the tokens
+	n      int64
 }
 
-// trustingForm is what the text of a trusting statement depends on: which
-// columns are absent, and which rows there are none of.
+// add counts a token. The kinds of tokens in a change, or a batch, are few.
+func (t *tally) add(tenant storage.ID, token *storage.Token) {
+	for i := range *t {
+		if c := &(*t)[i]; c.set == token.Set && c.kind == token.Type && c.tenant == tenant {
+			c.n++
+			return
+		}
+	}
+	*t = append(*t, count{tenant, token.Set, token.Type, 1})
+}
+
+func (c *count) put(r *rows) {
+	r.bytes(c.set[:])
+	r.text(c.kind)
+	r.int(c.n)
+}
+
+func compareCounts(a, b count) int {
+	return cmp.Or(bytes.Compare(a.tenant[:], b.tenant[:]), bytes.Compare(a.set[:], b.set[:]), strings.Compare(a.kind, b.kind))
+}
+
+// trustingForm is what the text of a trusting statement depends on: how the
+// rows are laid out, and which there are none of.
 type trustingForm struct {
-	tokens, logs, claims   uint32
-	noTokens, hashes, sets bool
+	tokens, hashes, logs, claims layout
+	noTokens, noHashes, noSets   bool
+	noClaims                     bool
 }
 
 // trustingTexts are the statements by their forms.
@@ -149,72 +212,75 @@ var trustingTexts sync.Map // of trustingForm to string
 // trusting returns the statement that writes all of a batch, or nothing at a
 // conflict, and its parameters.
 func (g *group) trusting(shard int64) (text string, args []any, prepare bool) {
-	last := func(cs columns) uint32 { return 1 << (len(cs) - 1) }
-	f := trustingForm{
-		tokens:   groupTokenColumns.absent(g.tokens) | last(groupTokenColumns),
-		logs:     groupLogColumns.absent(g.logs) | last(groupLogColumns),
-		claims:   groupClaimColumns.absent(g.claims) | last(groupClaimColumns),
-		noTokens: len(g.tokens) == 0, hashes: len(g.hashes) > 0, sets: len(g.sets) > 0,
-	}
+	f := g.form()
 	if known, ok := trustingTexts.Load(f); ok {
 		text = known.(string)
 	} else {
 		text = f.text()
 		trustingTexts.Store(f, text)
 	}
-	args = groupLogColumns.arraysWithout(f.logs, g.logs)
+	args = g.logs.laidOut(f.logs)
 	if f.noTokens {
 		return text, args, true
 	}
-	args = append(args, groupTokenColumns.arraysWithout(f.tokens, g.tokens)...)
-	args = append(append(args, groupCountColumns.arrays(g.counts)...), shard)
-	if f.hashes {
-		args = append(args, groupHashColumns.arrays(g.hashes)...)
+	args = append(args, g.tokens.laidOut(f.tokens)...)
+	args = append(append(args, g.counts.values()...), shard)
+	if !f.noHashes {
+		args = append(args, g.hashes.laidOut(f.hashes)...)
 	}
-	if f.sets {
-		args = append(args, groupSetColumns.arrays(g.sets)...)
+	if !f.noSets {
+		args = append(args, g.sets.values()...)
 	}
-	if len(g.claims) > 0 {
-		args = append(args, groupClaimColumns.arraysWithout(f.claims, g.claims)...)
-		args = append(args, g.now, int64(len(g.tokens)), int64(len(g.claims)))
+	if !f.noClaims {
+		args = append(args, g.claims.laidOut(f.claims)...)
+		args = append(args, g.now, int64(g.tokens.n), int64(g.claims.n))
 	}
 	return text, args, true
 }
 
+func (g *group) form() trustingForm {
+	f := trustingForm{
+		tokens: g.tokens.layout(), hashes: g.hashes.layout(), logs: g.logs.layout(), claims: g.claims.layout(),
+		noTokens: g.tokens.n == 0, noHashes: g.hashes.n == 0, noSets: g.sets.n == 0, noClaims: g.claims.n == 0,
+	}
+	// What only the careful statement needs is not sent.
+	f.tokens.absent |= groupTokenColumns.set("claim")
+	f.logs.absent |= groupLogColumns.set("token")
+	f.claims.absent |= groupClaimColumns.set("token")
+	return f
+}
+
 func (f trustingForm) text() string {
 	n := 0
-	from := func(cs columns) string {
-		item := cs.from(n, true, "u")
-		n += len(cs)
-		return item
+	insert := func(table string, cs columns, l layout) string {
+		text, args := cs.insert(table, "", "", n, l)
+		n += args
+		return text
 	}
 	number := func() string {
 		n++
 		return "$" + strconv.Itoa(n) + "::bigint"
 	}
-	insert := func(table string, cs columns) string {
-		return "INSERT INTO " + table + " (" + cs.names("") + ") SELECT u.* FROM " + from(cs)
-	}
-	logged := insert("logs", groupLogColumns.without(f.logs))
+	logged := insert("logs", groupLogColumns, f.logs)
 	if f.noTokens {
 		return logged
 	}
-	parts := []string{"created AS (" + insert("tokens", groupTokenColumns.without(f.tokens)) + " RETURNING 1)"}
-	counted := from(groupCountColumns)
+	parts := []string{"created AS (" + insert("tokens", groupTokenColumns, f.tokens) + " RETURNING 1)"}
+	counted := groupCountColumns.from(n, true, "u")
+	n += len(groupCountColumns)
 	parts = append(parts, "counted AS (INSERT INTO token_counts (tenant_id, set_id, type, shard, n)"+
 		" SELECT u.tenant_id, u.set_id, u.type, "+number()+", u.n FROM "+counted+addToCounts+")")
-	if f.hashes {
-		parts = append(parts, "hashed AS ("+insert("token_hashes", groupHashColumns)+")")
+	if !f.noHashes {
+		parts = append(parts, "hashed AS ("+insert("token_hashes", groupHashColumns, f.hashes)+")")
 	}
-	if f.sets {
-		parts = append(parts, "sets AS ("+insert("container_sets", groupSetColumns)+
+	if !f.noSets {
+		parts = append(parts, "sets AS ("+insert("container_sets", groupSetColumns, layout{})+
 			" ORDER BY u.tenant_id, u.set_id ON CONFLICT DO NOTHING)")
 	}
-	claims := groupClaimColumns.without(f.claims)
-	if len(claims) == 0 {
+	if f.noClaims {
 		return "WITH " + strings.Join(parts, ",\n") + "\n" + logged
 	}
-	claimed := insert("claims", claims) + " ORDER BY u.tenant_id, u.key"
+	claimed := insert("claims", groupClaimColumns, f.claims) + " ORDER BY u.key"
 	parts = append(parts, "logged AS ("+logged+")", "claimed AS ("+claimed+replaceClaim+dead(number())+" RETURNING 1)")
 	return "WITH " + strings.Join(parts, ",\n") + "\nSELECT 1 / (CASE WHEN (SELECT count(*) FROM created) = " + number() +
 		" AND (SELECT count(*) FROM claimed) = " + number() + " THEN 1 ELSE 0 END)"

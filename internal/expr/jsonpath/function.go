@@ -53,30 +53,14 @@ func (f valueOf) value(s *search, current jsonx.Value) jsonx.Value {
 type matches struct {
 	text, pattern operand
 	whole         bool
-	compiled      *pattern // of a literal pattern; nil if invalid or not literal
-}
-
-func newMatches(args []operand, whole bool) matches {
-	m := matches{text: args[0], pattern: args[1], whole: whole}
-	if l, ok := args[1].(literal); ok && l.Kind() == jsonx.String {
-		m.compiled = compilePattern(l.Text(), whole)
-	}
-	return m
 }
 
 func (m matches) holds(s *search, current jsonx.Value) bool {
-	text := m.text.value(s, current)
-	if text.Kind() != jsonx.String {
+	text, source := m.text.value(s, current), m.pattern.value(s, current)
+	if text.Kind() != jsonx.String || source.Kind() != jsonx.String {
 		return false
 	}
-	re := m.compiled
-	if _, isLiteral := m.pattern.(literal); !isLiteral {
-		p := m.pattern.value(s, current)
-		if p.Kind() != jsonx.String || !s.spend(compileCost+200*len(p.Text())) {
-			return false
-		}
-		re = compilePattern(p.Text(), m.whole)
-	}
+	re := s.pattern(patternKey{source.Text(), m.whole})
 	if re == nil || !s.spend(re.size*(1+len(text.Text()))) {
 		return false
 	}
@@ -84,11 +68,14 @@ func (m matches) holds(s *search, current jsonx.Value) bool {
 }
 
 // A pattern costs time in proportion to its size times the length of the
-// text, so both its source and its compiled size are bounded.
+// text, so both its source and its compiled size are bounded. To compile one
+// costs far more time and memory than its source tells, so that happens only
+// when a search comes to it, at the expense of the budget, and is forgotten
+// after the search: paths are kept, and may be full of patterns.
 const (
 	maxPatternSource = 1000
 	maxPatternSize   = 2000
-	compileCost      = 4000 // steps
+	compileCost      = 400 // steps for each instruction, and for each byte of source
 )
 
 type pattern struct {
@@ -96,29 +83,55 @@ type pattern struct {
 	size int // instructions
 }
 
-// compilePattern compiles an I-Regexp (RFC 9485); nil if it is not one, which
-// by RFC 9535 matches nothing.
-func compilePattern(source string, whole bool) *pattern {
-	if len(source) > maxPatternSource {
+type patternKey struct {
+	source string
+	whole  bool
+}
+
+// pattern returns a compiled pattern; nil if it is none, or too expensive.
+func (s *search) pattern(key patternKey) *pattern {
+	if len(key.source) > maxPatternSource {
 		return nil
 	}
+	re, known := s.patterns[key]
+	if known {
+		return re
+	}
+	re, size := compilePattern(key.source, key.whole)
+	if !s.spend(compileCost * (size + len(key.source))) {
+		return nil
+	}
+	if s.patterns == nil {
+		s.patterns = map[patternKey]*pattern{}
+	}
+	s.patterns[key] = re
+	return re
+}
+
+// compilePattern compiles an I-Regexp (RFC 9485); nil if it is not one, which
+// by RFC 9535 matches nothing. It also returns the instructions that it came to.
+func compilePattern(source string, whole bool) (*pattern, int) {
 	source = "(?:" + dotsWithoutLineEnds(source) + ")"
 	if whole {
 		source = `\A` + source + `\z`
 	}
 	tree, err := syntax.Parse(source, syntax.Perl)
 	if err != nil {
-		return nil
+		return nil, 0
 	}
 	prog, err := syntax.Compile(tree.Simplify())
-	if err != nil || len(prog.Inst) > maxPatternSize {
-		return nil
+	if err != nil {
+		return nil, 0
+	}
+	size := len(prog.Inst)
+	if size > maxPatternSize {
+		return nil, size
 	}
 	re, err := regexp.Compile(source)
 	if err != nil {
-		return nil
+		return nil, size
 	}
-	return &pattern{Regexp: re, size: len(prog.Inst)}
+	return &pattern{re, size}, size
 }
 
 // dotsWithoutLineEnds writes the dots of an I-Regexp, which match neither line

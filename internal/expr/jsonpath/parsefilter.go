@@ -208,7 +208,7 @@ func (p *parser) call(start int, name string) (any, *SyntaxError) {
 	if name == "length" {
 		return lengthOf{arg: operands[0]}, nil
 	}
-	return newMatches(operands, name == "match"), nil
+	return matches{text: operands[0], pattern: operands[1], whole: name == "match"}, nil
 }
 
 func (p *parser) arguments() ([]any, *SyntaxError) {

@@ -113,8 +113,9 @@ type (
 
 // search is one run of a path over a document.
 type search struct {
-	root   jsonx.Value
-	budget *int
+	root     jsonx.Value
+	budget   *int
+	patterns map[patternKey]*pattern // compiled so far
 }
 
 // spend takes steps from the budget and reports whether it lasts.

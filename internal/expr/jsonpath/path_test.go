@@ -257,6 +257,36 @@ func TestBudget(t *testing.T) {
 	}
 }
 
+// TestPatternsAreCompiledOnTheBudget: a short pattern may compile to a large
+// program, so a path full of them must not be compiled for free.
+func TestPatternsAreCompiledOnTheBudget(t *testing.T) {
+	t.Parallel()
+	var calls []string
+	for c := 'a'; c <= 'z'; c++ {
+		calls = append(calls, `match(@,"`+string(c)+`{1000}")`)
+	}
+	p, err := jsonpath.Parse(`$[?` + strings.Join(calls, "||") + `]`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	budget := plenty
+	if _, err := p.One(mustJSON(t, `["x"]`), &budget); !errors.Is(err, jsonpath.ErrBudget) {
+		t.Errorf("26 large patterns: %v with budget %d left", err, budget)
+	}
+	p, err = jsonpath.Parse(`$[?match(@,"z{1000}")]`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	budget = plenty
+	if _, err := p.One(mustJSON(t, `[`+strings.Repeat(`"",`, 100)+`"`+strings.Repeat("z", 1000)+`"]`), &budget); !errors.Is(err, jsonpath.ErrBudget) {
+		t.Errorf("a pattern over a long text: %v", err)
+	}
+	budget = 4 * plenty
+	if _, err := p.One(mustJSON(t, `[`+strings.Repeat(`"",`, 100)+`"`+strings.Repeat("z", 1000)+`"]`), &budget); err != nil {
+		t.Errorf("one pattern for a hundred elements is compiled once: %v", err)
+	}
+}
+
 func FuzzPath(f *testing.F) {
 	for _, path := range []string{
 		`$`, `$.a['b'][0][1:2:3]..*`, `$[?@.a==1&&!(@.b<'x'||$.c)]`, `$[?match(@.a,"[a-z]+")]`, `$[?length(@.a)>count(@.*)]`,

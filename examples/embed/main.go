@@ -1,0 +1,123 @@
+// Command embed is a shop that charges cards without ever handling one: it
+// keeps the card in a vault inside its own process, and a reactor sends it to
+// the payment gateway.
+//
+//	go run ./examples/embed
+//
+// The gateway here is a fake one on this machine. Everything else is as it
+// would be: the shop knows a token, the reactor's code gets the card for the
+// length of a call, and only the masked card and the receipt come back.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"os"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/jsruntime"
+	"github.com/seed-72ea4aab/vault/storage/sqlite"
+)
+
+func main() {
+	if err := run(context.Background(), os.Stdout); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// charge is the code of the reactor. It is written for Node 16.
+const charge = `
+const fetch = require('node-fetch');
+
+module.exports = async (req) => {
+  const { card, amount } = req.args;
+  const res = await fetch(req.configuration.GATEWAY_URL, {
+    method: 'POST',
+    headers: { Authorization: 'Bearer ' + req.configuration.GATEWAY_KEY, 'Content-Type': 'application/json' },
+    body: JSON.stringify({ number: card.number, cvc: card.cvc, amount }),
+  });
+  if (res.status === 402) throw new InvalidPaymentMethodError('The card was declined.');
+  const { charge_id } = await res.json();
+  return { raw: { charge_id, last4: card.number.slice(-4) }, tokenize: { receipt: charge_id } };
+};
+`
+
+// run opens a vault in memory, stores a card, and charges it.
+func run(ctx context.Context, out io.Writer) error {
+	gateway := httptest.NewServer(http.HandlerFunc(fakeGateway))
+	defer gateway.Close()
+
+	store, err := sqlite.Open(ctx, ":memory:")
+	if err != nil {
+		return err
+	}
+	v, err := vault.Open(ctx, store, vault.NewKey(), &vault.Config{
+		Runtime: jsruntime.New(nil),
+		// The fake gateway is on this machine. A real one needs none of this.
+		Egress: vault.EgressPolicy{AllowHTTP: true, AllowPrivate: true},
+	})
+	if err != nil {
+		return err
+	}
+	defer v.Close()
+	shop, err := v.CreateTenant(ctx, "Shop")
+	if err != nil {
+		return err
+	}
+	return sell(ctx, v.Tenant(shop.ID), gateway.URL, out)
+}
+
+// sell stores a customer's card and charges it twice: once with success.
+func sell(ctx context.Context, c *vault.Client, gateway string, out io.Writer) error {
+	reactor, err := c.CreateReactor(ctx, vault.ReactorParams{
+		Name: "Charge", Code: charge,
+		Configuration: map[string]string{"GATEWAY_URL": gateway, "GATEWAY_KEY": "sk_test"},
+	})
+	if err != nil {
+		return err
+	}
+	for _, number := range []string{"4242424242424242", "4000000000000002"} {
+		card, err := c.CreateToken(ctx, vault.TokenParams{Type: vault.Card, Data: vault.CardData{Number: number, CVC: "123"}})
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(out, "stored ", card.Data)
+		if err := pay(ctx, c, reactor.ID, card.ID, out); err != nil {
+			fmt.Fprintln(out, "failed ", err)
+		}
+	}
+	return nil
+}
+
+// pay charges a card of which it knows the token alone.
+func pay(ctx context.Context, c *vault.Client, reactor uuid.UUID, card string, out io.Writer) error {
+	result, err := c.React(ctx, reactor, vault.ReactParams{
+		Args: map[string]any{"card": "{{ " + card + " }}", "amount": 1999},
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(out, "charged", result.Raw)
+	return nil
+}
+
+// fakeGateway takes every card but one.
+func fakeGateway(w http.ResponseWriter, r *http.Request) {
+	var body struct{ Number string }
+	if r.Header.Get("Authorization") != "Bearer sk_test" || json.NewDecoder(r.Body).Decode(&body) != nil {
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	}
+	if body.Number == "4000000000000002" {
+		w.WriteHeader(http.StatusPaymentRequired)
+		return
+	}
+	_, _ = io.WriteString(w, `{"charge_id":"ch_1"}`)
+}

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+// masterKeyVariable names the environment variable that holds the master key.
+const masterKeyVariable = "VAULT_MASTER_KEY"
+
+// private is the mode of files that hold keys.
+const private = 0o600
+
+// loadMasterKey returns the master key, and whether it had to be created.
+func loadMasterKey(cfg *config, logger *slog.Logger) (key *vault.Key, created bool, err error) {
+	if cfg.masterKey != "" {
+		key, err = vault.ParseKey(cfg.masterKey)
+		return key, false, err
+	}
+	text, err := os.ReadFile(cfg.keyFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return createMasterKey(cfg.keyFile)
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("read the master key: %w", err)
+	}
+	if info, err := os.Stat(cfg.keyFile); err == nil && info.Mode().Perm()&^private != 0 {
+		logger.Warn("others can read the file with the master key; give it the mode 0600", "file", cfg.keyFile)
+	}
+	key, err = vault.ParseKey(string(text))
+	return key, false, err
+}
+
+// createMasterKey writes a new master key, unless somebody else is faster: then
+// theirs is the one.
+func createMasterKey(path string) (*vault.Key, bool, error) {
+	key := vault.NewKey()
+	temp, err := writeTemp(path, []byte(key.Text()+"\n"))
+	if err != nil {
+		return nil, false, fmt.Errorf("write the master key: %w", err)
+	}
+	defer os.Remove(temp)
+	err = os.Link(temp, path)
+	if errors.Is(err, fs.ErrExist) {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return nil, false, fmt.Errorf("read the master key: %w", err)
+		}
+		key, err = vault.ParseKey(string(text))
+		return key, false, err
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("write the master key: %w", err)
+	}
+	return key, true, syncFolder(path)
+}
+
+// writeTemp writes a private file beside path, to be given its name when it is
+// whole and on disk.
+func writeTemp(path string, content []byte) (string, error) {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // has mode 0600
+	if err != nil {
+		return "", err
+	}
+	_, err = f.Write(content)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err != nil {
+		return "", errors.Join(err, os.Remove(f.Name()))
+	}
+	return f.Name(), nil
+}
+
+// syncFolder makes the name of a new file as durable as the file.
+func syncFolder(path string) error {
+	d, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// credentials are the keys of a tenant's applications, as the file holds them.
+type credentials struct {
+	BaseURL       string `json:"base_url"`
+	TenantID      string `json:"tenant_id"`
+	PublicKey     string `json:"public_key"`
+	PrivateKey    string `json:"private_key"`
+	ManagementKey string `json:"management_key"`
+}
+
+// readCredentials reads the file; nil when there is none.
+func readCredentials(path string) (*credentials, error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the credentials: %w", err)
+	}
+	c := &credentials{}
+	if json.Unmarshal(text, c) != nil || c.TenantID == "" {
+		return nil, fmt.Errorf("%s does not hold credentials; name another file, or remove it", path)
+	}
+	return c, nil
+}
+
+// write replaces the file.
+func (c *credentials) write(path string) error {
+	text, err := json.MarshalIndent(c, "", "  ")
+	if err != nil {
+		return err
+	}
+	temp, err := writeTemp(path, append(text, '\n'))
+	if err != nil {
+		return fmt.Errorf("write the credentials: %w", err)
+	}
+	if err := os.Rename(temp, path); err != nil {
+		return errors.Join(fmt.Errorf("write the credentials: %w", err), os.Remove(temp))
+	}
+	return nil
+}

@@ -1,0 +1,180 @@
+// Command server runs a vault behind REST, ready for use:
+//
+//	go run ./examples/server
+//
+// It keeps its data in an SQLite file in the working folder, makes a demo
+// tenant with an application of each type on the first start, and prints the
+// address, the keys, and curl lines to try. The flags turn it into a small
+// service: -db takes a postgres:// URL too, -tls-cert and -tls-key turn on TLS,
+// and the master key can come from a secret store through VAULT_MASTER_KEY.
+//
+// SIGTERM and SIGINT let requests under way finish before it exits. Metrics for
+// Prometheus are at /metrics, logs go to standard error.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/httpserver"
+	"github.com/seed-72ea4aab/vault/jsruntime"
+	"github.com/seed-72ea4aab/vault/storage/postgres"
+	"github.com/seed-72ea4aab/vault/storage/sqlite"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the program at once
+	err := run(ctx, os.Args[1:], os.Getenv(masterKeyVariable), os.Stdout, os.Stderr)
+	stop()
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "server:", err)
+		os.Exit(1)
+	}
+}
+
+// config is what the flags say.
+type config struct {
+	addr        string
+	db          string
+	keyFile     string
+	masterKey   string // from the environment; wins over the file
+	credentials string
+	prefix      string
+	newTenant   string
+	tlsCert     string
+	tlsKey      string
+
+	// allowPrivateEgress opens plain http and private addresses to what tenants
+	// make the vault send. That is for development.
+	allowPrivateEgress bool
+}
+
+func parseFlags(args []string, stderr io.Writer) (*config, error) {
+	c := &config{}
+	f := flag.NewFlagSet("server", flag.ContinueOnError)
+	f.SetOutput(stderr)
+	f.StringVar(&c.addr, "addr", "127.0.0.1:8080", "`address` to listen on")
+	f.StringVar(&c.db, "db", "vault.db", "database: the `path` of an SQLite file, or a postgres:// URL")
+	f.StringVar(&c.keyFile, "key-file", "vault.key", "`file` with the master key; created when missing. "+masterKeyVariable+" in the environment wins")
+	f.StringVar(&c.credentials, "credentials", "vault-credentials.json", "`file` that the API keys of the demo tenant are kept in; created when missing")
+	f.StringVar(&c.prefix, "prefix", "SVC-", "`prefix` of the API's own headers")
+	f.StringVar(&c.newTenant, "new-tenant", "", "create a tenant of this `name`, print its keys as one line of JSON, and exit")
+	f.StringVar(&c.tlsCert, "tls-cert", "", "`file` with the TLS certificate")
+	f.StringVar(&c.tlsKey, "tls-key", "", "`file` with the key of the TLS certificate")
+	f.BoolVar(&c.allowPrivateEgress, "allow-private-egress", false,
+		"for development: allow plain http and private addresses for proxies, callbacks and fetch")
+	if err := f.Parse(args); err != nil {
+		return nil, err
+	}
+	return c, c.check(f.NArg())
+}
+
+func (c *config) check(extra int) error {
+	switch {
+	case extra > 0:
+		return errors.New("there are arguments that no flag takes; see -help")
+	case c.credentials == "" || c.keyFile == "" || c.db == "":
+		return errors.New("-db, -key-file and -credentials must not be empty")
+	case (c.tlsCert == "") != (c.tlsKey == ""):
+		return errors.New("-tls-cert and -tls-key belong together")
+	}
+	return (&httpserver.Options{Prefix: c.prefix}).Check()
+}
+
+// run is the program. It ends when ctx does.
+func run(ctx context.Context, args []string, masterKey string, stdout, stderr io.Writer) error {
+	cfg, err := parseFlags(args, stderr)
+	if err != nil {
+		return err
+	}
+	cfg.masterKey = masterKey
+	logger := slog.New(traced{slog.NewTextHandler(stderr, nil)})
+	v, err := openVault(ctx, cfg, logger)
+	if err != nil {
+		return err
+	}
+	if cfg.newTenant != "" {
+		err = printNewTenant(ctx, v, cfg, stdout)
+	} else {
+		err = serve(ctx, v, cfg, stdout, logger)
+	}
+	return errors.Join(err, v.Close())
+}
+
+// openVault opens the database under the master key.
+func openVault(ctx context.Context, cfg *config, logger *slog.Logger) (*vault.Vault, error) {
+	key, created, err := loadMasterKey(cfg, logger)
+	if err != nil {
+		return nil, err
+	}
+	store, err := openStore(ctx, cfg.db)
+	if err != nil {
+		return nil, err
+	}
+	v, err := vault.Open(ctx, store, key, &vault.Config{
+		Logger:  logger,
+		Runtime: jsruntime.New(nil),
+		Egress:  vault.EgressPolicy{AllowHTTP: cfg.allowPrivateEgress, AllowPrivate: cfg.allowPrivateEgress},
+	})
+	if errors.Is(err, vault.ErrWrongKey) {
+		if created {
+			err = errors.Join(err, os.Remove(cfg.keyFile)) // it opens nothing
+		}
+		return nil, fmt.Errorf("%w\nstart with the -key-file or %s that the database was created with", err, masterKeyVariable)
+	}
+	return v, err
+}
+
+func openStore(ctx context.Context, db string) (vault.Storage, error) {
+	if isPostgres(db) {
+		return postgres.Open(ctx, db)
+	}
+	return sqlite.Open(ctx, db)
+}
+
+func isPostgres(db string) bool {
+	return strings.HasPrefix(db, "postgres://") || strings.HasPrefix(db, "postgresql://")
+}
+
+// baseURL is the address under which a client on this machine reaches the
+// server.
+func (c *config) baseURL(listener string) string {
+	scheme := "http"
+	if c.tlsCert != "" {
+		scheme = "https"
+	}
+	host, port, err := net.SplitHostPort(listener)
+	if err != nil {
+		return scheme + "://" + listener
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return scheme + "://" + net.JoinHostPort(host, port)
+}
+
+// traced puts the trace id of the request on every line that is logged for one.
+type traced struct{ slog.Handler }
+
+func (t traced) Handle(ctx context.Context, r slog.Record) error {
+	if id := httpserver.TraceID(ctx); id != "" {
+		r.AddAttrs(slog.String("trace_id", id))
+	}
+	return t.Handler.Handle(ctx, r)
+}
+
+func (t traced) WithAttrs(attrs []slog.Attr) slog.Handler { return traced{t.Handler.WithAttrs(attrs)} }
+func (t traced) WithGroup(name string) slog.Handler       { return traced{t.Handler.WithGroup(name)} }

@@ -1,0 +1,222 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+// binary is the program under test, built once.
+var binary string
+
+func TestMain(m *testing.M) {
+	folder, err := os.MkdirTemp("", "vault-server-")
+	if err != nil {
+		panic(err)
+	}
+	binary = filepath.Join(folder, "server")
+	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+		panic("go build: " + err.Error() + "\n" + string(out))
+	}
+	code := m.Run()
+	os.RemoveAll(folder)
+	os.Exit(code)
+}
+
+// process is a running server.
+type process struct {
+	*exec.Cmd
+	t      *testing.T
+	folder string
+	banner string
+	stderr *lockedBuffer
+	ended  chan error
+}
+
+// lockedBuffer collects output while it is looked at.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+// command runs the program in a folder, without a master key in its environment
+// but for what is given.
+func command(folder, masterKey string, args ...string) *exec.Cmd {
+	cmd := exec.Command(binary, args...)
+	cmd.Dir = folder
+	cmd.Env = append(os.Environ(), masterKeyVariable+"="+masterKey)
+	return cmd
+}
+
+// start starts a server and waits until it listens.
+func start(t *testing.T, folder string, args ...string) *process {
+	t.Helper()
+	p := &process{Cmd: command(folder, "", append([]string{"-addr", "127.0.0.1:0"}, args...)...), t: t, folder: folder,
+		stderr: &lockedBuffer{}, ended: make(chan error, 1)}
+	p.Stderr = p.stderr
+	stdout, err := p.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Process.Kill() })
+	lines := bufio.NewScanner(stdout)
+	for lines.Scan() {
+		p.banner += lines.Text() + "\n"
+		if strings.Contains(lines.Text(), "Ctrl-C") {
+			break
+		}
+	}
+	go func() {
+		_, _ = io.Copy(io.Discard, stdout)
+		p.ended <- p.Wait()
+	}()
+	if !strings.Contains(p.banner, "Ctrl-C") {
+		t.Fatalf("the server did not start: %v\n%s", <-p.ended, p.stderr)
+	}
+	return p
+}
+
+// stop sends SIGTERM and expects the exit code 0.
+func (p *process) stop() {
+	p.t.Helper()
+	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
+		p.t.Fatal(err)
+	}
+	if err := <-p.ended; err != nil {
+		p.t.Fatalf("after SIGTERM: %v\n%s", err, p.stderr)
+	}
+}
+
+// curlLines returns the lines of the banner that are to be pasted.
+func (p *process) curlLines() []string {
+	var lines []string
+	for line := range strings.Lines(p.banner) {
+		if strings.HasPrefix(line, "curl ") {
+			lines = append(lines, strings.TrimSpace(line))
+		}
+	}
+	return lines
+}
+
+// paste runs a line in a shell, as a person would; or, where curl is missing,
+// sends what curl would.
+func (p *process) paste(line string) string {
+	p.t.Helper()
+	if _, err := exec.LookPath("curl"); err != nil {
+		return p.sendLine(line)
+	}
+	cmd := exec.Command("sh", "-c", line)
+	cmd.Dir = p.folder
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		p.t.Fatalf("%s: %v\n%s", line, err, out)
+	}
+	return string(out)
+}
+
+// sendLine sends the request that a curl line of the banner describes.
+func (p *process) sendLine(line string) string {
+	p.t.Helper()
+	method, target, body, header := "GET", "", "", http.Header{}
+	client := &http.Client{}
+	words := shellWords(line)
+	for i := 1; i < len(words); i++ {
+		switch words[i] {
+		case "-sS":
+		case "-H":
+			i++
+			name, value, _ := strings.Cut(words[i], ": ")
+			header.Set(name, value)
+		case "-d":
+			i++
+			method, body = "POST", words[i]
+		case "--cacert":
+			i++
+			client.Transport = trusting(p.t, filepath.Join(p.folder, words[i]))
+		default:
+			target = words[i]
+		}
+	}
+	req, err := http.NewRequestWithContext(p.t.Context(), method, target, strings.NewReader(body))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	req.Header = header
+	res, err := client.Do(req)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return string(text)
+}
+
+// shellWords splits a line as a shell does, as far as the banner needs it: at
+// spaces, but not within single quotes.
+func shellWords(line string) []string {
+	var words []string
+	for i, part := range strings.Split(line, "'") {
+		if i%2 == 1 {
+			words = append(words, part)
+			continue
+		}
+		words = append(words, strings.Fields(part)...)
+	}
+	return words
+}
+
+// credentials reads the credentials file of the folder.
+func (p *process) credentials() *credentials {
+	p.t.Helper()
+	c, err := readCredentials(filepath.Join(p.folder, "vault-credentials.json"))
+	if err != nil || c == nil {
+		p.t.Fatalf("credentials: %v %v", c, err)
+	}
+	return c
+}
+
+// call sends a request and returns status and body.
+func call(t *testing.T, method, url, key, body string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("SVC-API-KEY", key)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, string(text)
+}

@@ -1,0 +1,343 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/pgtest"
+)
+
+const genericToken = `{"id":"a-token","type":"token","data":"secret-value"}`
+
+func TestTheBannerCanBePasted(t *testing.T) {
+	t.Parallel()
+	p := start(t, t.TempDir())
+	lines := p.curlLines()
+	if len(lines) != 3 {
+		t.Fatalf("%d curl lines:\n%s", len(lines), p.banner)
+	}
+	for range 2 { // pasting twice does no harm
+		for i, want := range []string{`"number":"XXXXXXXXXXXX4242"`, `"number":"XXXXXXXXXXXX4242"`, `"data":"XXX-XX-6789"`} {
+			if out := p.paste(lines[i]); !strings.Contains(out, want) || strings.Contains(out, "4242424242424242") {
+				t.Errorf("%s\nanswered %s", lines[i], out)
+			}
+		}
+	}
+	c := p.credentials()
+	for _, key := range []string{c.BaseURL, c.TenantID, c.PublicKey, c.PrivateKey, c.ManagementKey} {
+		if key == "" || !strings.Contains(p.banner, key) {
+			t.Errorf("%q is not in the banner", key)
+		}
+	}
+	for _, file := range []string{"vault.key", "vault-credentials.json"} {
+		if info, err := os.Stat(filepath.Join(p.folder, file)); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v %v", file, info, err)
+		}
+	}
+	if status, body := call(t, "GET", c.BaseURL+"/metrics", "", ""); status != 200 ||
+		!strings.Contains(body, `vault_http_requests_total{method="POST",route="/tokens",status="201"} 2`) {
+		t.Errorf("metrics: %d\n%s", status, body)
+	}
+	for _, secret := range []string{"key_pub_", "key_prv_", "4242"} {
+		if strings.Contains(p.stderr.String(), secret) {
+			t.Errorf("the log holds %s", secret)
+		}
+	}
+	p.stop()
+}
+
+func TestWhatEachApplicationHolds(t *testing.T) {
+	t.Parallel()
+	p := start(t, t.TempDir())
+	c := p.credentials()
+	for key, want := range map[string]string{
+		c.PublicKey:     "token:create token:update",
+		c.PrivateKey:    "token:create token:read token:update token:delete token:search token:use",
+		c.ManagementKey: "", // everything else
+	} {
+		_, body := call(t, "GET", c.BaseURL+"/applications/key", key, "")
+		var app vault.Application
+		if err := json.Unmarshal([]byte(body), &app); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(app.Permissions, " "); want != "" && got != want {
+			t.Errorf("%s: %s", app.Type, got)
+		}
+		if app.Type == vault.Management && (len(app.Permissions) != 15 || strings.Contains(body, "token:")) {
+			t.Errorf("management: %v", app.Permissions)
+		}
+	}
+	p.stop()
+}
+
+func TestARestartKeepsKeysAndTokens(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	p := start(t, folder)
+	before := p.credentials()
+	if status, body := call(t, "POST", before.BaseURL+"/tokens", before.PublicKey, genericToken); status != 201 {
+		t.Fatal(status, body)
+	}
+	p.stop()
+
+	p = start(t, folder)
+	after := p.credentials()
+	sameKeys := *after
+	sameKeys.BaseURL = before.BaseURL
+	if diff := cmp.Diff(*before, sameKeys); diff != "" {
+		t.Errorf("the keys changed: %s", diff)
+	}
+	if status, _ := call(t, "GET", after.BaseURL+"/tokens/a-token", before.PrivateKey, ""); status != 200 {
+		t.Errorf("the token: %d", status)
+	}
+	for _, line := range p.curlLines() {
+		if out := p.paste(line); strings.Contains(out, `"status"`) {
+			t.Errorf("%s\nanswered %s", line, out)
+		}
+	}
+	p.stop()
+
+	if err := os.Remove(filepath.Join(folder, "vault-credentials.json")); err != nil {
+		t.Fatal(err)
+	}
+	p = start(t, folder)
+	issued := p.credentials()
+	if issued.PrivateKey == before.PrivateKey || issued.TenantID != before.TenantID {
+		t.Error("no new keys were issued for the tenant")
+	}
+	for _, key := range []string{issued.PrivateKey, before.PrivateKey} {
+		if status, _ := call(t, "GET", issued.BaseURL+"/tokens/a-token", key, ""); status != 200 {
+			t.Errorf("the token: %d", status)
+		}
+	}
+	p.stop()
+}
+
+func TestKeysOfAnotherDatabaseAreReplaced(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	p := start(t, folder)
+	before := p.credentials()
+	p.stop()
+	p = start(t, folder, "-db", "other.db")
+	after := p.credentials()
+	if after.PrivateKey == before.PrivateKey {
+		t.Error("keys that do not work were kept")
+	}
+	if status, _ := call(t, "GET", after.BaseURL+"/tokens", after.PrivateKey, ""); status != 200 {
+		t.Errorf("the new key: %d", status)
+	}
+	p.stop()
+}
+
+func TestNewTenantWhileTheServerRuns(t *testing.T) {
+	t.Parallel()
+	for name, db := range map[string]func(*testing.T) string{
+		"sqlite":   func(*testing.T) string { return "vault.db" },
+		"postgres": func(t *testing.T) string { return pgtest.URL(t) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			folder, dsn := t.TempDir(), db(t)
+			p := start(t, folder, "-db", dsn)
+			var stderr bytes.Buffer
+			cmd := command(folder, "", "-db", dsn, "-new-tenant", "Acme")
+			cmd.Stderr = &stderr
+			out, err := cmd.Output()
+			if err != nil {
+				t.Fatalf("%v\n%s", err, stderr.String())
+			}
+			var c credentials
+			if err := json.Unmarshal(out, &c); err != nil || strings.Count(string(out), "\n") != 1 {
+				t.Fatalf("not one line of JSON: %s", out)
+			}
+			if status, body := call(t, "POST", c.BaseURL+"/tokens", c.PublicKey, genericToken); status != 201 {
+				t.Errorf("%d %s", status, body)
+			}
+			if status, _ := call(t, "GET", c.BaseURL+"/tokens/a-token", c.PrivateKey, ""); status != 200 {
+				t.Errorf("the tenant's own token: %d", status)
+			}
+			if status, _ := call(t, "GET", c.BaseURL+"/tokens/a-token", p.credentials().PrivateKey, ""); status != 404 {
+				t.Errorf("the token of another tenant: %d", status)
+			}
+			if _, body := call(t, "GET", c.BaseURL+"/tenants/self", c.ManagementKey, ""); !strings.Contains(body, `"name":"Acme"`) {
+				t.Errorf("the tenant: %s", body)
+			}
+			p.stop()
+		})
+	}
+}
+
+func TestSIGTERMLetsRequestsFinish(t *testing.T) {
+	t.Parallel()
+	p := start(t, t.TempDir())
+	c := p.credentials()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(c.BaseURL, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, "POST /tokens HTTP/1.1\r\nHost: x\r\nSVC-API-KEY: "+c.PublicKey+
+		"\r\nExpect: 100-continue\r\nTransfer-Encoding: chunked\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	answers := bufio.NewReader(conn)
+	if line, err := answers.ReadString('\n'); err != nil || !strings.Contains(line, "100 Continue") {
+		t.Fatalf("%q %v", line, err)
+	}
+	if _, err := answers.ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	p.waitUntilClosed(strings.TrimPrefix(c.BaseURL, "http://"))
+	chunk := "35\r\n" + genericToken + "\r\n0\r\n\r\n"
+	if len(genericToken) != 0x35 {
+		t.Fatalf("the chunk has %x bytes", len(genericToken))
+	}
+	if _, err := io.WriteString(conn, chunk); err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.ReadResponse(answers, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode != 201 {
+		t.Errorf("status %d", res.StatusCode)
+	}
+	if err := <-p.ended; err != nil {
+		t.Errorf("exit: %v\n%s", err, p.stderr)
+	}
+}
+
+// waitUntilClosed waits until the server takes no more connections.
+func (p *process) waitUntilClosed(addr string) {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.t.Context(), 20*time.Second)
+	defer cancel()
+	for {
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+		if ctx.Err() != nil {
+			p.t.Fatal("the server still takes connections")
+		}
+		if err != nil {
+			return
+		}
+		conn.Close()
+	}
+}
+
+func TestTheMasterKeyOfTheEnvironmentWins(t *testing.T) {
+	t.Parallel()
+	folder, key := t.TempDir(), vault.NewKey().Text()
+	if out, err := command(folder, key, "-new-tenant", "Acme").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if _, err := os.Stat(filepath.Join(folder, "vault.key")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a key file was made: %v", err)
+	}
+	// Without it, a key would have to be made, and a new one opens nothing.
+	out, err := command(folder, "", "-new-tenant", "Acme").CombinedOutput()
+	if err == nil || !strings.Contains(string(out), masterKeyVariable) {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if _, err := os.Stat(filepath.Join(folder, "vault.key")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a key that opens nothing was left: %v", err)
+	}
+	if out, err := command(folder, key, "-new-tenant", "Acme 2").CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+func TestConcurrentFirstStartsAgreeOnTheMasterKey(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			if out, err := command(folder, "", "-new-tenant", "Acme").CombinedOutput(); err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestFlags(t *testing.T) {
+	t.Parallel()
+	for _, bad := range [][]string{
+		{"-nope"}, {"extra"}, {"-tls-cert", "x"}, {"-tls-key", "x"}, {"-prefix", "a b"}, {"-db", ""}, {"-key-file", ""}, {"-credentials", ""},
+	} {
+		if _, err := parseFlags(bad, io.Discard); err == nil {
+			t.Errorf("%v was accepted", bad)
+		}
+	}
+	c, err := parseFlags([]string{"-allow-private-egress", "-prefix", "BT-"}, io.Discard)
+	if err != nil || !c.allowPrivateEgress || c.prefix != "BT-" || c.addr != "127.0.0.1:8080" {
+		t.Errorf("%+v %v", c, err)
+	}
+	if err := run(t.Context(), []string{"-help"}, "", io.Discard, io.Discard); !errors.Is(err, flag.ErrHelp) {
+		t.Errorf("-help: %v", err)
+	}
+}
+
+func TestPrivateEgressIsAskedFor(t *testing.T) {
+	t.Parallel()
+	for status, args := range map[int][]string{400: nil, 201: {"-allow-private-egress"}} {
+		p := start(t, t.TempDir(), args...)
+		c := p.credentials()
+		got, body := call(t, "POST", c.BaseURL+"/proxies", c.ManagementKey, `{"name":"x","destination_url":"http://127.0.0.1:1"}`)
+		if got != status {
+			t.Errorf("%v: %d %s", args, got, body)
+		}
+		p.stop()
+	}
+}
+
+func TestBaseURL(t *testing.T) {
+	t.Parallel()
+	for listener, want := range map[string]string{
+		"127.0.0.1:8080": "http://127.0.0.1:8080", "[::]:80": "http://127.0.0.1:80", "0.0.0.0:1": "http://127.0.0.1:1",
+		":8080": "http://127.0.0.1:8080", "[::1]:9": "http://[::1]:9", "vault.example:443": "http://vault.example:443",
+	} {
+		if got := (&config{}).baseURL(listener); got != want {
+			t.Errorf("%s: %s, want %s", listener, got, want)
+		}
+	}
+}
+
+func TestAFileThatIsNotOursIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	file := filepath.Join(folder, "precious.txt")
+	if err := os.WriteFile(file, []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := command(folder, "", "-addr", "127.0.0.1:0", "-credentials", file).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "does not hold credentials") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if text, _ := os.ReadFile(file); string(text) != "precious" {
+		t.Errorf("the file now holds %s", text)
+	}
+}

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestTLSAndAnotherPrefix(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	writeCertificate(t, folder)
+	p := start(t, folder, "-tls-cert", "cert.pem", "-tls-key", "key.pem", "-prefix", "BT-")
+	lines := p.curlLines()
+	if len(lines) != 3 || !strings.Contains(lines[0], "https://") || !strings.Contains(lines[0], "BT-API-KEY") {
+		t.Fatalf("curl lines: %v", lines)
+	}
+	for _, line := range lines {
+		if out := p.paste(line); strings.Contains(out, `"status"`) || !strings.Contains(out, p.credentials().TenantID) {
+			t.Errorf("%s\nanswered %s", line, out)
+		}
+	}
+	p.stop()
+}
+
+// trusting is a transport that trusts a certificate.
+func trusting(t *testing.T, file string) *http.Transport {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(text)
+	return &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, DisableKeepAlives: true}
+}
+
+// writeCertificate writes cert.pem and key.pem for 127.0.0.1.
+func writeCertificate(t *testing.T, folder string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "vault"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+	}
+	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, block := range map[string]*pem.Block{
+		"cert.pem": {Type: "CERTIFICATE", Bytes: cert}, "key.pem": {Type: "PRIVATE KEY", Bytes: raw},
+	} {
+		if err := os.WriteFile(filepath.Join(folder, name), pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

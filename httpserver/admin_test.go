@@ -1,0 +1,358 @@
+package httpserver
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+)
+
+const (
+	reactorBody = `{"name":"Charge","code":"module.exports = async () => ({})","configuration":{"KEY":"secret"}}`
+	proxyBody   = `{"name":"Charge","destination_url":"https://example.com/charges"}`
+)
+
+func TestListLogsFilters(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.create(`{"id":"early","type":"token","data":1}`) // at 12:00
+	w.Clock.Advance(time.Hour)
+	w.create(`{"id":"late","type":"card_number","data":"4242424242424242"}`) // at 13:00
+	total := func(query string) string {
+		res := w.do("GET", "/logs?operation=create&"+query, w.ManagementKey, "").want(t, 200)
+		var page struct {
+			Data []struct {
+				EntityID string `json:"entity_id"`
+			}
+		}
+		if err := json.Unmarshal([]byte(res.body), &page); err != nil {
+			t.Fatal(err)
+		}
+		var ids []string
+		for _, e := range page.Data {
+			if e.EntityID == "early" || e.EntityID == "late" {
+				ids = append(ids, e.EntityID)
+			}
+		}
+		return strings.Join(ids, " ")
+	}
+	for query, want := range map[string]string{
+		"":                                       "late early",
+		"entity_type=token":                      "early",
+		"entity_type=card":                       "",
+		"entity_id=late":                         "late",
+		"start_date=2026-01-01":                  "late early",
+		"start_date=2026-01-02":                  "",
+		"end_date=2026-01-01":                    "",
+		"end_date=0001-01-01":                    "",
+		"end_date=2026-01-02":                    "late early",
+		"start_date=":                            "late early",
+		"start_date=2026-01-01T13:00:00Z":        "late",
+		"end_date=2026-01-01T13:00:00Z":          "early",
+		"start_date=2026-01-01T12:00:00.000001Z": "late",
+		"start_date=2026-01-01T14:00:00%2B01:00": "late",
+		"start_date=2026-01-01T14:00:00+01:00":   "late",
+		"start_date=2026-01-01T13:00&end_date=2027-01-01T00:00:00": "late",
+	} {
+		if got := total(query); got != want {
+			t.Errorf("%s: %q, want %q", query, got, want)
+		}
+	}
+}
+
+func TestListEntityTypesIsAPlainArray(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	res := w.do("GET", "/logs/entity-types", w.ManagementKey, "").want(t, 200)
+	for _, want := range []string{`{"display_name":"Application","value":"application"}`, `"value":"bank"`, `"value":"card"`, `"value":"proxy"`} {
+		if !strings.HasPrefix(res.body, "[") || !strings.Contains(res.body, want) {
+			t.Errorf("no %s in %s", want, res.body)
+		}
+	}
+}
+
+func TestCreateSessionTakesNoBody(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	app := "/applications/" + w.Private.ApplicationID().String() + "/regenerate"
+	for path, c := range map[string]struct {
+		key  string
+		good int
+	}{"/sessions": {w.PublicKey, 201}, app: {w.ManagementKey, 200}} {
+		for _, contentType := range []string{"", "application/json", "text/plain", "application/x-www-form-urlencoded", "!"} {
+			w.do("POST", path, c.key, "", "Content-Type", contentType).want(t, c.good)
+			w.do("POST", path, c.key, " \n", "Content-Type", contentType).want(t, c.good)
+		}
+		w.do("POST", path, c.key, `{}`).want(t, c.good)
+		w.do("POST", path, c.key, `null`).want(t, c.good)
+		body := w.do("POST", path, c.key, `{"name":1}`).wantError(t, 400)
+		if _, ok := body["errors"].(map[string]any)["name"]; !ok {
+			t.Errorf("errors does not name the field: %v", body)
+		}
+		w.do("POST", path, c.key, `[]`).wantError(t, 400)
+	}
+	res := w.do("POST", "/sessions", w.PublicKey, "")
+	if got := res.text(t, "expires_at"); got != "2026-01-01T12:03:00Z" || res.Header.Get("Location") == "" {
+		t.Errorf("expires_at %s, Location %q", got, res.Header.Get("Location"))
+	}
+}
+
+func TestSessionHasNoAccessUntilAuthorized(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	session := w.do("POST", "/sessions", w.PublicKey, "").want(t, 201)
+	key, nonce := session.text(t, "session_key"), session.text(t, "nonce")
+	w.do("POST", "/tokens", key, card).wantError(t, 403)
+	grant := fmt.Sprintf(`{"nonce":%q,"permissions":["token:create"]}`, nonce)
+	if res := w.do("POST", "/sessions/authorize", w.PrivateKey, grant).want(t, 200); res.body != "" {
+		t.Errorf("a body: %s", res.body)
+	}
+	w.do("POST", "/tokens", key, card).want(t, 201)
+	w.do("GET", "/tokens", key, "").wantError(t, 403)
+	w.do("POST", "/sessions/authorize", w.PrivateKey, grant).wantError(t, 409)
+	w.Clock.Advance(3 * time.Minute)
+	w.do("POST", "/tokens", key, card).wantError(t, 401)
+}
+
+func TestAuthorizeSessionRules(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	nonce := w.do("POST", "/sessions", w.PublicKey, "").want(t, 201).text(t, "nonce")
+	for body, status := range map[string]int{
+		`{"nonce":"` + nonce + `"}`:                                                                                                  400,
+		`{"nonce":"` + nonce + `","permissions":[],"rules":[]}`:                                                                      400,
+		`{"permissions":["token:create"]}`:                                                                                           400,
+		`{"nonce":"` + nonce + `","permissions":["log:read"]}`:                                                                       400,
+		`{"nonce":"` + nonce + `","permissions":["token:create"],"expires_at":"2025-01-01T00:00:00Z"}`:                               400,
+		`{"nonce":"` + nonce + `","permissions":["token:create"],"expires_at":"tomorrow"}`:                                           400,
+		`{"nonce":"` + nonce + `","rules":[{"priority":1,"container":"/","transform":"reveal","permissions":["token:read"],"x":1}]}`: 400,
+		`{"nonce":"doesnotexist","permissions":["token:create"]}`:                                                                    404,
+	} {
+		w.do("POST", "/sessions/authorize", w.PrivateKey, body).wantError(t, status)
+	}
+	w.do("POST", "/sessions/authorize", w.PublicKey, `{`).wantError(t, 403)
+	w.do("POST", "/sessions", w.PrivateKey, `{`).wantError(t, 403)
+	w.do("POST", "/sessions/authorize", w.PrivateKey,
+		`{"nonce":"`+nonce+`","rules":[{"priority":1,"container":"/","transform":"mask","permissions":["token:read"]}],"expires_at":"2026-01-01T13:00:00Z"}`).want(t, 200)
+}
+
+// TestAdministration walks a reactor, a proxy and an application through their
+// lives, which are alike.
+func TestAdministration(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ path, body, changed, patch, field, patched string }{
+		"reactor": {"/reactors", reactorBody, `{"name":"New","code":"module.exports = () => 1","configuration":{}}`,
+			`{"code":"exports.default = () => 2"}`, "code", "exports.default = () => 2"},
+		"proxy": {"/proxies", proxyBody, `{"name":"New","destination_url":"https://example.com/other","require_auth":false}`,
+			`{"destination_url":"https://example.com/patched"}`, "destination_url", "https://example.com/patched"},
+		"application": {"/applications", `{"name":"Shop","type":"public","permissions":["token:create"]}`,
+			`{"name":"New","type":"public","permissions":["token:update"]}`, `{"name":"Patched"}`, "name", "Patched"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, nil)
+			made := w.do("POST", c.path, w.ManagementKey, c.body).want(t, 201)
+			at := c.path + "/" + made.text(t, "id")
+			if got := made.Header.Get("Location"); got != at {
+				t.Errorf("Location %q, want %q", got, at)
+			}
+			read := w.do("GET", at, w.ManagementKey, "").want(t, 200).decode(t)
+			created := made.decode(t)
+			if name == "application" {
+				delete(created, "key") // is shown once
+			}
+			if diff := cmp.Diff(created, read); diff != "" {
+				t.Errorf("what is read is not what was made: %s", diff)
+			}
+			replaced := w.do("PUT", at, w.ManagementKey, c.changed).want(t, 200)
+			if replaced.text(t, "name") != "New" || replaced.text(t, "modified_at") == "" {
+				t.Errorf("after PUT: %s", replaced.body)
+			}
+			if res := w.do("PATCH", at, w.ManagementKey, c.patch).want(t, 204); res.body != "" {
+				t.Errorf("a body: %s", res.body)
+			}
+			if got := w.do("GET", at, w.ManagementKey, "").text(t, c.field); got != c.patched {
+				t.Errorf("after PATCH %s is %q", c.field, got)
+			}
+			w.do("PUT", at, w.ManagementKey, `{"name":"x"}`).wantError(t, 400)
+			w.do("PATCH", at, w.ManagementKey, `{"nope":1}`).wantError(t, 400)
+			w.do("DELETE", at, w.ManagementKey, "").want(t, 204)
+			for _, method := range []string{"GET", "DELETE"} {
+				w.do(method, at, w.ManagementKey, "").wantError(t, 404)
+			}
+			w.do("PUT", at, w.ManagementKey, c.changed).wantError(t, 404)
+			w.do("PATCH", at, w.ManagementKey, c.patch).wantError(t, 404)
+			for _, id := range []string{"nope", "00000000-0000-0000-0000-000000000000", "%00", uuid.NewString(), "urn:uuid:" + uuid.NewString()} {
+				w.do("GET", c.path+"/"+id, w.ManagementKey, "").wantError(t, 404)
+			}
+		})
+	}
+}
+
+func TestListReactorsAndProxiesByNameAndID(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	for path, body := range map[string]string{"/reactors": reactorBody, "/proxies": proxyBody} {
+		first := w.do("POST", path, w.ManagementKey, strings.Replace(body, "Charge", "First one", 1)).want(t, 201).text(t, "id")
+		second := w.do("POST", path, w.ManagementKey, strings.Replace(body, "Charge", "Second_one", 1)).want(t, 201).text(t, "id")
+		for query, want := range map[string][]string{
+			"":                                  {second, first},
+			"id=" + first:                       {first},
+			"id=" + first + "&id=" + second:     {second, first},
+			"id=" + strings.ToUpper(second):     {second},
+			"id=" + uuid.NewString():            {},
+			"name=first one":                    {first},
+			"name=*ONE":                         {second, first},
+			"name=second?one":                   {},
+			"name=%":                            {},
+			"name=one":                          {},
+			"name=s*_*":                         {second},
+			"size=1&page=2":                     {first},
+			"name=*one&id=" + first + "&size=1": {first},
+		} {
+			query = strings.NewReplacer(" ", "%20", "%", "%25", "?", "%3F").Replace(query)
+			res := w.do("GET", path+"?"+query, w.ManagementKey, "").want(t, 200)
+			if diff := cmp.Diff(want, res.idsOf(t)); diff != "" {
+				t.Errorf("%s?%s: %s", path, query, diff)
+			}
+		}
+		w.do("GET", path+"?id=nope", w.ManagementKey, "").wantError(t, 400)
+	}
+}
+
+func TestNameHasAtMost200Characters(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	for path, body := range map[string]string{"/reactors": reactorBody, "/proxies": proxyBody} {
+		w.do("POST", path, w.ManagementKey, strings.Replace(body, "Charge", strings.Repeat("é", 200), 1)).want(t, 201)
+		at := path + "/" + w.do("POST", path, w.ManagementKey, body).want(t, 201).text(t, "id")
+		long := strings.Repeat("é", 201)
+		w.do("POST", path, w.ManagementKey, strings.Replace(body, "Charge", long, 1)).wantError(t, 400)
+		w.do("PUT", at, w.ManagementKey, strings.Replace(body, "Charge", long, 1)).wantError(t, 400)
+		w.do("PATCH", at, w.ManagementKey, `{"name":"`+long+`"}`).wantError(t, 400)
+	}
+}
+
+func TestReactorNeedsConfiguration(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	body := w.do("POST", "/reactors", w.ManagementKey, `{"name":"x","code":"y"}`).wantError(t, 400)
+	if _, ok := body["errors"].(map[string]any)["configuration"]; !ok {
+		t.Errorf("errors: %v", body["errors"])
+	}
+}
+
+func TestApplicationOfReactorsAndProxies(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	app := w.Private.ApplicationID().String()
+	with := func(body, id string) string {
+		return strings.TrimSuffix(body, "}") + fmt.Sprintf(`,"application":{"id":%q}}`, id)
+	}
+	reactor := w.do("POST", "/reactors", w.ManagementKey, with(reactorBody, app)).want(t, 201).decode(t)
+	if diff := cmp.Diff(map[string]any{"id": app}, reactor["application"]); diff != "" {
+		t.Error(diff)
+	}
+	proxy := w.do("POST", "/proxies", w.ManagementKey, with(proxyBody, app)).want(t, 201)
+	if got := proxy.text(t, "application_id"); got != app {
+		t.Errorf("application_id %q", got)
+	}
+	for _, bad := range []string{w.Management.ApplicationID().String(), uuid.NewString(), "x"} {
+		body := w.do("POST", "/reactors", w.ManagementKey, with(reactorBody, bad)).wantError(t, 400)
+		if _, ok := body["errors"].(map[string]any)["application.id"]; !ok {
+			t.Errorf("errors: %v", body["errors"])
+		}
+	}
+	at := "/proxies/" + proxy.text(t, "id")
+	w.do("PATCH", at, w.ManagementKey, `{"application":null}`).want(t, 204)
+	if got := w.do("GET", at, w.ManagementKey, "").decode(t)["application_id"]; got != nil {
+		t.Errorf("the application is still %v", got)
+	}
+}
+
+func TestProxyRequiresAuthByDefaultAndKeepsItsKey(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	made := w.do("POST", "/proxies", w.ManagementKey, proxyBody).want(t, 201)
+	if made.decode(t)["require_auth"] != true {
+		t.Errorf("require_auth: %s", made.body)
+	}
+	replaced := w.do("PUT", "/proxies/"+made.text(t, "id"), w.ManagementKey, proxyBody).want(t, 200)
+	if replaced.text(t, "key") != made.text(t, "key") {
+		t.Error("PUT changed the key")
+	}
+}
+
+func TestRegenerateEndsTheOldKeyAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.do("GET", "/tokens", w.PrivateKey, "").want(t, 200)
+	fresh := w.do("POST", "/applications/"+w.Private.ApplicationID().String()+"/regenerate", w.ManagementKey, "").want(t, 200).text(t, "key")
+	w.do("GET", "/tokens", w.PrivateKey, "").wantError(t, 401)
+	w.do("GET", "/tokens", fresh, "").want(t, 200)
+}
+
+func TestRegenerateUnderAnIdempotencyKeyEndsTheOldKeyAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.do("GET", "/tokens", w.PrivateKey, "").want(t, 200)
+	path := "/applications/" + w.Private.ApplicationID().String() + "/regenerate"
+	first := w.do("POST", path, w.ManagementKey, "", "SVC-IDEMPOTENCY-KEY", "k").want(t, 200)
+	w.do("GET", "/tokens", w.PrivateKey, "").wantError(t, 401)
+	again := w.do("POST", path, w.ManagementKey, "", "SVC-IDEMPOTENCY-KEY", "k").want(t, 200)
+	if first.body != again.body {
+		t.Error("the replay has another key")
+	}
+	w.do("GET", "/tokens", again.text(t, "key"), "").want(t, 200)
+}
+
+func TestOwnApplicationAndPermissionsNeedNoPermission(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	session := w.do("POST", "/sessions", w.PublicKey, "").want(t, 201).text(t, "session_key")
+	for _, key := range []string{w.PublicKey, w.PrivateKey, w.ManagementKey, session} {
+		own := w.do("GET", "/applications/key", key, "").want(t, 200)
+		if strings.Contains(own.body, `"key"`) {
+			t.Errorf("the key is shown again: %s", own.body)
+		}
+		if res := w.do("GET", "/permissions", key, "").want(t, 200); !strings.HasPrefix(res.body, `[{"type":"token:create"`) {
+			t.Errorf("not a plain array: %s", res.body)
+		}
+	}
+	if got := w.do("GET", "/applications/key", session, "").text(t, "id"); got != w.Public.ApplicationID().String() {
+		t.Errorf("a session acts for %s", got)
+	}
+}
+
+func TestTenantsSelf(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	got := w.do("GET", "/tenants/self", w.ManagementKey, "").want(t, 200).decode(t)
+	if diff := cmp.Diff(map[string]any{"deduplicate_tokens": false}, got["settings"]); diff != "" || got["name"] != "Acme" {
+		t.Errorf("%v %s", got, diff)
+	}
+	w.do("PUT", "/tenants/self", w.ManagementKey, `{"name":"Acme 2","settings":{"deduplicate_tokens":true}}`).want(t, 200)
+	if a, b := w.create(card), w.create(card); a != b {
+		t.Error("the setting has no effect")
+	}
+	w.do("PUT", "/tenants/self", w.ManagementKey, `{"settings":{}}`).wantError(t, 400)
+	w.do("PUT", "/tenants/self", w.PrivateKey, `{`).wantError(t, 403)
+}
+
+func TestListApplications(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	id := w.Public.ApplicationID().String()
+	res := w.do("GET", "/applications?"+url.Values{"id": {id}}.Encode(), w.ManagementKey, "").want(t, 200)
+	if diff := cmp.Diff([]string{id}, res.idsOf(t)); diff != "" || strings.Contains(res.body, `"key"`) {
+		t.Errorf("%s\n%s", diff, res.body)
+	}
+	if res := w.do("GET", "/applications?size=2", w.ManagementKey, "").want(t, 200); len(res.idsOf(t)) != 2 {
+		t.Errorf("a page of 2: %s", res.body)
+	}
+}

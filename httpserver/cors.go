@@ -1,0 +1,88 @@
+package httpserver
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// origins knows which web pages may call the API. A nil one admits none.
+type origins struct {
+	all     bool
+	known   map[string]bool
+	headers string // that a page may send
+	exposed string // that a page may read
+}
+
+// preflightAge is how long a browser may remember an answer, in seconds.
+const preflightAge = "600"
+
+func newOrigins(list []string, names headerNames) *origins {
+	if len(list) == 0 {
+		return nil
+	}
+	o := &origins{known: map[string]bool{}}
+	for _, origin := range list {
+		o.known[origin] = true
+		o.all = o.all || origin == "*"
+	}
+	o.headers = strings.Join([]string{"Content-Type", names.apiKey, names.idempotencyKey, names.traceID}, ", ")
+	o.exposed = strings.Join([]string{"Location", "Retry-After", names.replayed, names.traceID, names.destinationStatus}, ", ")
+	return o
+}
+
+// checkOrigin refuses what no browser sends as an origin.
+func checkOrigin(origin string) error {
+	if origin == "*" {
+		return nil
+	}
+	u, err := url.Parse(origin)
+	if err != nil || u.Host == "" || u.Scheme+"://"+u.Host != origin || strings.ToLower(origin) != origin {
+		return fmt.Errorf("httpserver: an origin in Options.Origins reads like https://shop.example, in lower case and without a path")
+	}
+	return nil
+}
+
+// admit lets a page of an admitted origin read the answer, whatever it will be,
+// and reports whether the request comes from one.
+func (o *origins) admit(header http.Header, r *http.Request) bool {
+	if o == nil {
+		return false
+	}
+	header.Add("Vary", "Origin")
+	origin := r.Header.Get("Origin")
+	if origin == "" || !o.all && !o.known[origin] {
+		return false
+	}
+	if o.all {
+		origin = "*"
+	}
+	header.Set("Access-Control-Allow-Origin", origin)
+	header.Set("Access-Control-Expose-Headers", o.exposed)
+	return true
+}
+
+// isPreflight reports whether a browser asks before it sends a request.
+func isPreflight(r *http.Request) bool {
+	return r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != ""
+}
+
+// preflight returns the headers that tell a browser what it may send.
+func (o *origins) preflight(methods string) map[string]string {
+	return map[string]string{
+		"Access-Control-Allow-Methods": methods,
+		"Access-Control-Allow-Headers": o.headers,
+		"Access-Control-Max-Age":       preflightAge,
+	}
+}
+
+// preflightProxy is preflight for a proxy, which takes all methods and the
+// headers of the destination's own API.
+func (o *origins) preflightProxy(r *http.Request) map[string]string {
+	header := o.preflight("DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT")
+	if asked := r.Header.Get("Access-Control-Request-Headers"); asked != "" {
+		header["Access-Control-Allow-Headers"] = asked
+	}
+	return header
+}

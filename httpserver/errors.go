@@ -1,0 +1,178 @@
+package httpserver
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+// Errors of the surface itself. Those of the vault come through as they are.
+var (
+	errNoRoute   = errors.New("no such path")
+	errMethod    = errors.New("method not allowed")
+	errMediaType = errors.New("unsupported media type")
+	errRateLimit = errors.New("rate limit reached")
+	errSlowBody  = errors.New("the body did not arrive in time")
+	errNotReady  = errors.New("the database does not answer")
+)
+
+// statuses is the one table from errors to statuses. The first row that matches
+// counts, and what matches none is a 500. Where a row has no detail, the error's
+// own text is made for callers.
+var statuses = []struct {
+	err    error
+	status int
+	detail string
+}{
+	{errNoRoute, http.StatusNotFound, "There is nothing at this path."},
+	{errMethod, http.StatusMethodNotAllowed, "The path does not take this method; the header Allow lists those that it takes."},
+	{vault.ErrUnauthenticated, http.StatusUnauthorized, "The API key is missing, unknown, expired or revoked."},
+	{errRateLimit, http.StatusTooManyRequests, "Too many requests; try again after the seconds in the header Retry-After."},
+	{vault.ErrForbidden, http.StatusForbidden, ""},
+	{errMediaType, http.StatusUnsupportedMediaType, "The content type must be " + mergePatch + "."},
+	{vault.ErrTooLarge, http.StatusRequestEntityTooLarge, ""},
+	{errSlowBody, http.StatusRequestTimeout, "The body did not arrive in time."},
+	{vault.ErrInvalid, http.StatusBadRequest, "The request breaks the rules that are listed under errors."},
+	{vault.ErrNotFound, http.StatusNotFound, ""},
+	{vault.ErrConflict, http.StatusConflict, ""},
+	{vault.ErrCode, http.StatusUnprocessableEntity, ""},
+	{vault.ErrBusy, http.StatusTooManyRequests, ""},
+	{vault.ErrTimeout, http.StatusRequestTimeout, ""},
+	{vault.ErrUnreachable, http.StatusBadGateway, ""},
+	{errNotReady, http.StatusServiceUnavailable, "The database does not answer."},
+}
+
+const (
+	titleInvalid   = "One or more validation errors occurred."
+	detailInternal = "The request could not be processed. The server's log has the cause under the trace id of this answer."
+)
+
+// refusal is an error with headers for the answer.
+type refusal struct {
+	error
+	header map[string]string
+}
+
+func (r *refusal) Unwrap() error { return r.error }
+
+// tooLarge is an error about size.
+func tooLarge(format string, args ...any) error {
+	return &sized{fmt.Sprintf(format, args...)}
+}
+
+// sized is an error about size with a text of its own.
+type sized struct{ text string }
+
+func (e *sized) Error() string { return e.text }
+func (e *sized) Unwrap() error { return vault.ErrTooLarge }
+
+// invalid is an error about one field or parameter.
+func invalid(path, format string, args ...any) error {
+	return &vault.InvalidError{Fields: map[string][]string{path: {fmt.Sprintf(format, args...)}}}
+}
+
+// errorBody is the body of every error.
+type errorBody struct {
+	Title  string              `json:"title"`
+	Status int                 `json:"status"`
+	Detail string              `json:"detail"`
+	Errors map[string][]string `json:"errors,omitempty"`
+}
+
+// describe turns an error into the body that a caller sees. A cause that is the
+// server's own stays out of it.
+func describe(err error) errorBody {
+	b := errorBody{Status: http.StatusInternalServerError, Detail: detailInternal}
+	for _, row := range statuses {
+		if errors.Is(err, row.err) {
+			b.Status, b.Detail = row.status, row.detail
+			if b.Detail == "" {
+				b.Detail = err.Error()
+			}
+			break
+		}
+	}
+	b.Title = http.StatusText(b.Status)
+	var bad *vault.InvalidError
+	if errors.As(err, &bad) {
+		b.Title, b.Errors = titleInvalid, firstFields(bad.Fields)
+	}
+	var script *vault.ScriptError
+	if errors.As(err, &script) && script.Status != 0 {
+		b.Title, b.Status, b.Detail, b.Errors = script.Title, script.Status, script.Error(), script.Messages
+	}
+	return b
+}
+
+// Bounds on what an error repeats of a request's field names.
+const (
+	maxErrors    = 100
+	maxErrorPath = 1000 // bytes
+)
+
+// firstFields keeps an answer about a body with thousands of bad fields small.
+func firstFields(all map[string][]string) map[string][]string {
+	kept := make(map[string][]string, min(len(all), maxErrors))
+	for _, path := range slices.Sorted(maps.Keys(all)) {
+		if len(kept) == maxErrors {
+			break
+		}
+		messages := all[path]
+		kept[path[:min(len(path), maxErrorPath)]] = messages[:min(len(messages), maxErrors)]
+	}
+	return kept
+}
+
+// refuse is the answer to a request that failed, and the cause when that lies
+// with the server: neither with the caller nor with the code of a tenant.
+func refuse(err error) (answer, error) {
+	var script *vault.ScriptError
+	if errors.As(err, &script) && script.Response != nil {
+		return customAnswer(script.Response), nil
+	}
+	body := describe(err)
+	text, encErr := encode(body)
+	if encErr != nil {
+		return answer{status: http.StatusInternalServerError}, errors.Join(err, encErr)
+	}
+	a := answer{status: body.Status, body: text}
+	var r *refusal
+	switch {
+	case errors.As(err, &r):
+		a.header = r.header
+	case body.Status == http.StatusTooManyRequests:
+		a.header = map[string]string{headerRetryAfter: "1"}
+	}
+	if body.Status < http.StatusInternalServerError || script != nil {
+		return a, nil
+	}
+	return a, err
+}
+
+// usualAnswer is about the size of a token as JSON.
+const usualAnswer = 1 << 10
+
+// encode writes a value as JSON, its strings as they are: an expression in a
+// mask stays readable. What is JSON already is not touched.
+func encode(v any) ([]byte, error) {
+	switch v := v.(type) {
+	case nil:
+		return nil, nil
+	case vault.JSON:
+		return v, nil
+	}
+	var buf bytes.Buffer
+	buf.Grow(usualAnswer)
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
+}

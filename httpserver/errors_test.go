@@ -1,0 +1,85 @@
+package httpserver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/vaulttest"
+)
+
+// TestStatusOfEachError holds the table from errors to statuses.
+func TestStatusOfEachError(t *testing.T) {
+	t.Parallel()
+	for want, errs := range map[int][]error{
+		400: {vault.ErrInvalid, &vault.InvalidError{}},
+		401: {vault.ErrUnauthenticated},
+		403: {vault.ErrForbidden},
+		404: {vault.ErrNotFound, errNoRoute},
+		405: {errMethod},
+		408: {errSlowBody},
+		409: {vault.ErrConflict},
+		413: {vault.ErrTooLarge, tooLarge("x")},
+		415: {errMediaType},
+		422: {vault.ErrCode, &vault.ScriptError{Kind: vault.ScriptInvalid}},
+		429: {vault.ErrBusy, errRateLimit},
+		402: {&vault.ScriptError{Kind: vault.ScriptThrown, Status: 402}},
+		500: {errors.New("x"), vault.ErrClosed, vault.ErrWrongKey, context.DeadlineExceeded, &vault.ScriptError{Kind: vault.ScriptThrown}},
+		503: {errNotReady},
+	} {
+		for _, err := range errs {
+			for _, err := range []error{err, fmt.Errorf("wrapped: %w", err), &refusal{err, nil}} {
+				if got := describe(err); got.Status != want || got.Detail == "" {
+					t.Errorf("%v: %+v, want %d", err, got, want)
+				}
+			}
+		}
+	}
+}
+
+// picky is a runtime that takes no code.
+type picky struct{ err error }
+
+func (p picky) Check(context.Context, vault.Program) error { return p.err }
+func (p picky) Close() error                               { return nil }
+func (p picky) Run(context.Context, vault.Program, json.RawMessage, vault.Host) (json.RawMessage, error) {
+	return nil, p.err
+}
+
+func TestCodeThatCannotBeUsedIs422(t *testing.T) {
+	t.Parallel()
+	messages := map[string][]string{"error": {"Unexpected token"}}
+	for _, err := range []error{
+		&vault.ScriptError{Kind: vault.ScriptInvalid, Status: 422, Title: vault.ScriptTitle, Messages: messages},
+		vault.ErrCode,
+	} {
+		w := worldOf(t, vaulttest.Open(t, ":memory:", &vault.Config{Runtime: picky{err}}), nil)
+		for path, body := range map[string]string{
+			"/reactors": reactorBody,
+			"/proxies":  `{"name":"x","destination_url":"https://example.com","request_transform":{"code":"x"}}`,
+		} {
+			got := w.do("POST", path, w.ManagementKey, body).want(t, http.StatusUnprocessableEntity).decode(t)
+			if errors.As(err, new(*vault.ScriptError)) {
+				if diff := cmp.Diff(map[string]any{"error": []any{"Unexpected token"}}, got["errors"]); diff != "" || got["title"] != vault.ScriptTitle {
+					t.Errorf("%v %s", got, diff)
+				}
+			}
+		}
+	}
+}
+
+func TestABusyVaultIs429WithRetryAfter(t *testing.T) {
+	t.Parallel()
+	w := worldOf(t, vaulttest.Open(t, ":memory:", &vault.Config{Runtime: picky{vault.ErrBusy}}), nil)
+	res := w.do("POST", "/reactors", w.ManagementKey, reactorBody)
+	res.wantError(t, http.StatusTooManyRequests)
+	if res.Header.Get("Retry-After") == "" {
+		t.Error("no Retry-After")
+	}
+}

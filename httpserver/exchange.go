@@ -1,0 +1,343 @@
+package httpserver
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"mime"
+	"net/http"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+// mergePatch is the content type of RFC 7386.
+const mergePatch = "application/merge-patch+json"
+
+// exchange is one request on its way to its answer.
+type exchange struct {
+	*endpoint
+	w      http.ResponseWriter
+	r      *http.Request
+	ctx    context.Context // the request's, with its trace id
+	trace  string
+	route  *route        // nil until it is found
+	client *vault.Client // nil until the key is known
+	read   bool          // the body has been read to its end
+}
+
+// answer is what goes back.
+type answer struct {
+	status   int
+	location string            // of what was created
+	header   map[string]string // further headers
+	body     []byte
+	streamed int  // bytes of a body that was sent as it came
+	replayed bool // it is the stored answer of an earlier request
+}
+
+// ServeHTTP answers a request to the endpoint.
+func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	start := time.Now()
+	x := &exchange{endpoint: e, w: w, r: r}
+	x.trace = traceOf(r.Header[e.handler.header.traceID])
+	x.ctx = withTrace(r.Context(), x.trace)
+	a, cause := x.answer()
+	x.send(a)
+	if cause != nil && errors.Is(r.Context().Err(), context.Canceled) {
+		a.status, cause = statusGone, nil // the caller's doing, not the server's
+	}
+	x.report(a, cause, time.Since(start))
+}
+
+// answer returns the answer to the request, and the cause when it is a failure
+// of the server. A panic is such a failure and ends this request alone.
+func (x *exchange) answer() (a answer, cause error) {
+	defer func() {
+		if p := recover(); p != nil {
+			a, cause = refuse(panicError(p))
+		}
+	}()
+	a, err := x.handle()
+	if err != nil {
+		return refuse(err)
+	}
+	return a, nil
+}
+
+// panicError describes a panic. Its value may hold anything, so of what is not
+// the runtime's own only the type is told.
+func panicError(p any) error {
+	if err, ok := p.(runtime.Error); ok {
+		return fmt.Errorf("panic: %w\n%s", err, debug.Stack())
+	}
+	return fmt.Errorf("panic with a %T\n%s", p, debug.Stack())
+}
+
+// handle checks the request step by step and runs its operation.
+func (x *exchange) handle() (answer, error) {
+	h := x.handler
+	allowed := h.origins.admit(x.w.Header(), x.r)
+	if len(x.routes) == 0 {
+		return answer{}, errNoRoute
+	}
+	if allowed && isPreflight(x.r) {
+		return answer{status: http.StatusNoContent, header: h.origins.preflight(x.allow)}, nil
+	}
+	if x.route = x.routes[x.r.Method]; x.route == nil {
+		return answer{}, &refusal{errMethod, map[string]string{"Allow": x.allow}}
+	}
+	if !x.route.open {
+		if err := x.enter(); err != nil {
+			return answer{}, err
+		}
+	}
+	in, err := x.input()
+	if err != nil {
+		return answer{}, err
+	}
+	if key, ok := x.r.Header[h.header.idempotencyKey]; ok && x.route.once() {
+		return x.once(key[0], in)
+	}
+	return x.run(x.ctx, in)
+}
+
+// enter finds out who calls, and whether they may call this.
+func (x *exchange) enter() error {
+	if err := x.identify(); err != nil {
+		return err
+	}
+	if x.route.permission == "" {
+		return nil
+	}
+	return x.client.Check(x.ctx, x.route.permission)
+}
+
+// identify finds out who calls, and whether they call too often.
+func (x *exchange) identify() error {
+	h := x.handler
+	keys := x.r.Header[h.header.apiKey]
+	if len(keys) != 1 {
+		return vault.ErrUnauthenticated // none, or no telling which
+	}
+	client, err := h.vault.Authenticate(x.ctx, keys[0])
+	if err != nil {
+		return err
+	}
+	x.client = client
+	return h.slowDown(x.r, client)
+}
+
+// slowDown asks the limiter of the caller, if there is one.
+func (h *handler) slowDown(r *http.Request, c *vault.Client) error {
+	if h.opts.RateLimit == nil {
+		return nil
+	}
+	limiter := h.opts.RateLimit(r, c)
+	if limiter == nil || limiter.Allow() {
+		return nil
+	}
+	wait := math.Ceil(1 / max(float64(limiter.Limit()), 1.0/maxRetryAfter))
+	return &refusal{errRateLimit, map[string]string{headerRetryAfter: strconv.Itoa(max(1, int(wait)))}}
+}
+
+// maxRetryAfter bounds the seconds that Retry-After names.
+const maxRetryAfter = 3600
+
+// input reads what the operation needs of the request.
+func (x *exchange) input() (*input, error) {
+	in := &input{client: x.client, id: x.r.PathValue("id")}
+	if x.route.lists {
+		in.query = x.r.URL.RawQuery
+	}
+	if x.route.takes == noBody {
+		return in, nil
+	}
+	if x.route.takes == patchBody && !isMergePatch(x.r.Header.Get("Content-Type")) {
+		return nil, &refusal{errMediaType, map[string]string{"Accept-Patch": mergePatch}}
+	}
+	var err error
+	in.body, err = x.body()
+	return in, err
+}
+
+func isMergePatch(contentType string) bool {
+	if contentType == mergePatch {
+		return true
+	}
+	typ, _, err := mime.ParseMediaType(contentType)
+	return err == nil && typ == mergePatch
+}
+
+// smallBody is how much memory the announced size of a body gets in advance.
+// What goes beyond it has to arrive first.
+const smallBody = 16 << 10
+
+// body reads the body, within bounds of size and time.
+func (x *exchange) body() ([]byte, error) {
+	limit := x.handler.opts.MaxBody
+	if x.r.Body == nil { // of a request that came through no server
+		return nil, nil
+	}
+	if x.r.ContentLength > limit {
+		return nil, tooLarge("The body must have at most %d bytes.", limit)
+	}
+	x.deadline(time.Now().Add(x.bodyTimeout()))
+	var buf bytes.Buffer
+	if n := x.r.ContentLength; n > 0 {
+		buf.Grow(int(min(n, smallBody)) + bytes.MinRead)
+	}
+	_, err := buf.ReadFrom(http.MaxBytesReader(x.w, x.r.Body, limit))
+	var over *http.MaxBytesError
+	switch {
+	case err == nil:
+		x.read = true
+		x.deadline(time.Time{}) // else it would end the request while it is worked on
+		return buf.Bytes(), nil
+	case errors.As(err, &over):
+		return nil, tooLarge("The body must have at most %d bytes.", limit)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, errSlowBody
+	default:
+		return nil, invalid("", "The body was cut off before its end.")
+	}
+}
+
+// deadline bounds reading from the connection, where that is possible.
+func (x *exchange) deadline(t time.Time) {
+	if x.r.ContentLength != 0 {
+		_ = http.NewResponseController(x.w).SetReadDeadline(t)
+	}
+}
+
+// bodyTimeout is how long a body may take: what the options say, or less where
+// the server allows less.
+func (x *exchange) bodyTimeout() time.Duration {
+	limit := x.handler.opts.BodyTimeout
+	if srv := x.server(); srv != nil && srv.ReadTimeout > 0 {
+		limit = min(limit, srv.ReadTimeout)
+	}
+	return limit
+}
+
+// server returns the server that the request came through, if it is one of
+// net/http.
+func (x *exchange) server() *http.Server {
+	srv, _ := x.r.Context().Value(http.ServerContextKey).(*http.Server)
+	return srv
+}
+
+// run carries the operation out.
+func (x *exchange) run(ctx context.Context, in *input) (answer, error) {
+	out, err := x.route.run(ctx, in)
+	if err != nil {
+		return answer{}, err
+	}
+	a := answer{status: x.route.status}
+	if out.status != 0 {
+		a.status = out.status
+	}
+	if out.created {
+		a.location = mountOf(x.r) + x.route.location(out.id)
+	}
+	if a.body, err = encode(out.body); err != nil {
+		return answer{}, err
+	}
+	if limit := x.handler.opts.MaxResponse; x.route.reads && len(a.body) > limit {
+		return answer{}, tooLarge("The answer would have more than %d bytes; ask for less at once.", limit)
+	}
+	return a, nil
+}
+
+// once carries the operation out at most once for an idempotency key.
+func (x *exchange) once(key string, in *input) (answer, error) {
+	scope := x.r.Method + " " + x.r.URL.Path
+	stored, replayed, err := x.client.Once(x.ctx, vault.OnceKey{Scope: scope, Key: key, Lease: x.route.lease},
+		func(ctx context.Context, c *vault.Client) (vault.Answer, error) {
+			held := *in
+			held.client = c
+			a, err := x.run(ctx, &held)
+			return vault.Answer{Status: a.status, Header: map[string]string{headerLocation: a.location}, Body: a.body}, err
+		})
+	return answer{status: stored.Status, location: stored.Header[headerLocation], body: stored.Body, replayed: replayed}, err
+}
+
+const (
+	headerLocation   = "Location"
+	headerRetryAfter = "Retry-After"
+)
+
+// mountOf returns the path under which the handler is mounted: what stands in
+// the request before the path that is left of it.
+func mountOf(r *http.Request) string {
+	sent, _, _ := strings.Cut(r.RequestURI, "?")
+	if !strings.HasPrefix(sent, "/") { // with scheme and host, as to a proxy
+		_, rest, _ := strings.Cut(sent, "://")
+		_, path, _ := strings.Cut(rest, "/")
+		sent = "/" + path
+	}
+	mount, ok := strings.CutSuffix(strings.TrimSuffix(sent, "/"), r.URL.EscapedPath())
+	if !ok {
+		return ""
+	}
+	return mount
+}
+
+// lingerTimeout is how long the rest of a body is waited for that nobody wants.
+const lingerTimeout = 5 * time.Second
+
+// send writes the answer. Nothing of it may be kept by a cache on the way.
+func (x *exchange) send(a answer) {
+	if !x.read {
+		// The server reads and drops some of what is left, so that the caller
+		// gets to see the answer. That must not take long.
+		x.deadline(time.Now().Add(min(lingerTimeout, x.bodyTimeout())))
+	}
+	x.setHeaders(&a)
+	x.w.WriteHeader(a.status)
+	if srv := x.server(); len(a.body) > largeAnswer && srv != nil && srv.WriteTimeout == 0 {
+		control := http.NewResponseController(x.w)
+		_ = control.SetWriteDeadline(time.Now().Add(x.handler.opts.BodyTimeout))
+		defer func() { _ = control.SetWriteDeadline(time.Time{}) }()
+	}
+	_, _ = x.w.Write(a.body) // a caller that has gone cannot be told
+}
+
+// largeAnswer is from where on a caller that does not take its answer is given
+// up, on a server that has no timeout of its own for that.
+const largeAnswer = 64 << 10
+
+// setHeaders sets the headers of an answer. Their values share one array, which
+// is all that they allocate.
+func (x *exchange) setHeaders(a *answer) {
+	header, values := x.w.Header(), make([]string, 0, 7)
+	set := func(name, value string) {
+		values = append(values, value)
+		header[name] = values[len(values)-1 : len(values) : len(values)]
+	}
+	set("Cache-Control", "no-store")
+	set("X-Content-Type-Options", "nosniff")
+	set(x.handler.header.traceID, x.trace)
+	if a.location != "" {
+		set(headerLocation, a.location)
+	}
+	if a.replayed {
+		set(x.handler.header.replayed, "true")
+	}
+	if len(a.body) > 0 {
+		set("Content-Type", "application/json")
+	}
+	if a.status != http.StatusNoContent {
+		set("Content-Length", strconv.Itoa(len(a.body)))
+	}
+	for name, value := range a.header {
+		header.Set(name, value)
+	}
+}

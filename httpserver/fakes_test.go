@@ -1,0 +1,66 @@
+package httpserver
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/sqlite"
+	"github.com/seed-72ea4aab/vault/vaulttest"
+)
+
+var errBroken = errors.New("disk on fire")
+
+// breakableWorld is a world on a storage that can be made to fail.
+func breakableWorld(t testing.TB) (*world, *breakable) {
+	t.Helper()
+	store, err := sqlite.Open(context.Background(), ":memory:")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &breakable{Storage: store, leave: make(chan struct{})}
+	return worldOf(t, vaulttest.OpenStorage(t, b, nil), nil), b
+}
+
+// breakable is a storage that can be made to fail, to panic, or to hold its
+// writes.
+type breakable struct {
+	vault.Storage
+	broken atomic.Bool
+	panics atomic.Pointer[any]
+	trace  atomic.Pointer[string] // of the last read of tokens
+
+	// While gate is set, each write announces itself there and waits for leave.
+	gate  atomic.Pointer[chan struct{}]
+	leave chan struct{}
+}
+
+func (b *breakable) Ping(ctx context.Context) error {
+	if b.broken.Load() {
+		return errBroken
+	}
+	return b.Storage.Ping(ctx)
+}
+
+func (b *breakable) Tokens(ctx context.Context, tenant storage.ID, ids []string) ([]storage.Token, error) {
+	trace := TraceID(ctx)
+	b.trace.Store(&trace)
+	if p := b.panics.Load(); p != nil {
+		panic(*p)
+	}
+	if b.broken.Load() {
+		return nil, errBroken
+	}
+	return b.Storage.Tokens(ctx, tenant, ids)
+}
+
+func (b *breakable) Write(ctx context.Context, c *storage.Change) error {
+	if gate := b.gate.Load(); gate != nil {
+		*gate <- struct{}{}
+		<-b.leave
+	}
+	return b.Storage.Write(ctx, c)
+}

@@ -1,0 +1,213 @@
+// Package httpserver puts a vault behind REST.
+//
+//	http.ListenAndServe(addr, httpserver.Handler(v, nil))
+//
+// [Handler] serves every endpoint of the API and fits on any mux:
+//
+//	mux.Handle("/vault/", http.StripPrefix("/vault", httpserver.Handler(v, nil)))
+//
+// A request is checked in a fixed order, and the first check that fails decides
+// the answer: the route (404, 405), the key (401), the rate limit (429), the
+// permission (403), the content type (415), the size (413), the body (400), and
+// last the entity (404). A trailing slash never matters, and no answer is a
+// redirect.
+//
+// Every answer carries the trace id of its request. An error is JSON with
+// title, status, detail and, where fields are to blame, errors; it names fields
+// and rules and never repeats a value. The OpenAPI document of all this is at
+// /openapi.json.
+//
+// The server around the handler is the program's own: its timeouts, its TLS,
+// its listener. examples/server shows a complete one.
+package httpserver
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+// Options adjusts a [Handler]. The zero value is safe and complete.
+type Options struct {
+	// Prefix starts the name of every header of the API's own: with "BT-" the
+	// key is in BT-API-KEY. Default "SVC-".
+	Prefix string
+
+	// MaxBody bounds the body of a request, in bytes. Default 5 MiB. The vault
+	// has a limit of its own, [vault.Config.MaxBytes].
+	MaxBody int64
+
+	// MaxResponse bounds the answer to a read, in bytes: a larger one becomes a
+	// 413 that asks for a smaller page. Default 64 MiB.
+	MaxResponse int
+
+	// BodyTimeout is how long the body of a request may take to arrive, and a
+	// large answer to be taken. Default 30 seconds; timeouts of the server that
+	// are shorter hold too. It needs a ResponseWriter that can set deadlines, as
+	// that of net/http can.
+	BodyTimeout time.Duration
+
+	// Origins lists the web origins whose pages may call the API, such as
+	// "https://shop.example"; "*" means all. Default: none.
+	Origins []string
+
+	// RateLimit returns the limiter that a request counts against, or nil for
+	// none. It runs after authentication. [EachApplication] returns one that
+	// gives every application the same. Default: no limit.
+	RateLimit func(*http.Request, *vault.Client) *rate.Limiter
+
+	// Logger gets one line for each request: trace id, route, status, duration,
+	// tenant and application; for a 500 the cause too. It never gets a body, a
+	// query, a header or a key. Default: nothing is logged.
+	Logger *slog.Logger
+
+	// Observer is told of each request when it is done. Default: nobody is.
+	Observer Observer
+}
+
+// Defaults of Options.
+const (
+	defaultPrefix      = "SVC-"
+	defaultMaxBody     = 5 << 20
+	defaultMaxResponse = 64 << 20
+	defaultBodyTimeout = 30 * time.Second
+)
+
+// Check reports what is wrong with the options: a prefix that cannot start the
+// name of a header, a negative bound, or an origin that no browser sends.
+func (o *Options) Check() error {
+	if o == nil {
+		return nil
+	}
+	if strings.ContainsFunc(o.Prefix, func(r rune) bool { return !isHeaderRune(r) }) {
+		return fmt.Errorf("httpserver: Options.Prefix may hold letters, digits, - and _")
+	}
+	if o.MaxBody < 0 || o.MaxResponse < 0 || o.BodyTimeout < 0 {
+		return fmt.Errorf("httpserver: the bounds in Options must not be negative")
+	}
+	for _, origin := range o.Origins {
+		if err := checkOrigin(origin); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func isHeaderRune(r rune) bool {
+	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_'
+}
+
+// withDefaults returns the options with nothing left open.
+func (o *Options) withDefaults() Options {
+	var c Options
+	if o != nil {
+		c = *o
+	}
+	if c.Prefix == "" {
+		c.Prefix = defaultPrefix
+	}
+	if c.MaxBody == 0 {
+		c.MaxBody = defaultMaxBody
+	}
+	if c.MaxResponse == 0 {
+		c.MaxResponse = defaultMaxResponse
+	}
+	if c.BodyTimeout == 0 {
+		c.BodyTimeout = defaultBodyTimeout
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// Handler returns the REST surface of a vault. opts may be nil; it panics with
+// what [Options.Check] returns, as a bad pattern makes a mux panic. The handler
+// holds nothing that has to be closed, and works until the vault is closed.
+func Handler(v *vault.Vault, opts *Options) http.Handler {
+	if err := opts.Check(); err != nil {
+		panic(err)
+	}
+	h := &handler{vault: v, opts: opts.withDefaults(), mux: http.NewServeMux()}
+	h.header = namesOf(h.opts.Prefix)
+	h.origins = newOrigins(h.opts.Origins, h.header)
+	h.document = openAPI(h.opts.Prefix)
+	h.unknown = &endpoint{handler: h, name: "unmatched"}
+	h.proxy = &endpoint{handler: h, name: proxyPath}
+	h.mux.Handle("/", h.unknown)
+	for _, e := range h.endpoints() {
+		h.mux.Handle(e.name, e)
+	}
+	return h
+}
+
+// handler is the REST surface.
+type handler struct {
+	vault    *vault.Vault
+	opts     Options
+	header   headerNames
+	origins  *origins // nil: cross-origin requests are off
+	document []byte   // the OpenAPI document
+	mux      *http.ServeMux
+	unknown  *endpoint // answers for every path that is not one
+	proxy    *endpoint // takes every method and path below /proxy
+}
+
+// headerNames are the API's own headers in their canonical form.
+type headerNames struct{ apiKey, idempotencyKey, replayed, traceID, destinationStatus string }
+
+func namesOf(prefix string) headerNames {
+	name := func(s string) string { return http.CanonicalHeaderKey(prefix + s) }
+	return headerNames{name("API-KEY"), name("IDEMPOTENCY-KEY"), name("IDEMPOTENT-REPLAYED"), name("TRACE-ID"), name("PROXY-DESTINATION-STATUS")}
+}
+
+// ServeHTTP finds the endpoint of a path. The mux would redirect from paths
+// that are not clean, so those do not get that far: a trailing slash is taken
+// off, and what has empty or dot segments is no path of the API. What stands
+// behind /proxy belongs to a destination, and is not touched.
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if suffix, ok := proxySuffix(r.URL); ok {
+		h.serveProxy(w, r, suffix)
+		return
+	}
+	path := r.URL.EscapedPath()
+	if len(path) > 1 && strings.HasSuffix(path, "/") {
+		path = path[:len(path)-1]
+		r = withoutSlash(r)
+	}
+	if !isClean(path) {
+		h.unknown.ServeHTTP(w, r)
+		return
+	}
+	h.mux.ServeHTTP(w, r)
+}
+
+// withoutSlash returns the request without the last character of its path.
+func withoutSlash(r *http.Request) *http.Request {
+	short, u := *r, *r.URL
+	u.Path = strings.TrimSuffix(u.Path, "/")
+	u.RawPath = strings.TrimSuffix(u.RawPath, "/")
+	short.URL = &u
+	return &short
+}
+
+// isClean reports whether a path starts with a slash and has no segment that
+// is empty, "." or "..".
+func isClean(path string) bool {
+	rest, ok := strings.CutPrefix(path, "/")
+	if !ok {
+		return false
+	}
+	for segment := range strings.SplitSeq(rest, "/") {
+		if segment == "." || segment == ".." || segment == "" && rest != "" {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,231 @@
+package httpserver
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+const idempotencyKey = "SVC-IDEMPOTENCY-KEY"
+
+func TestIdempotencyReplaysByteForByte(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	reactor := w.do("POST", "/reactors", w.ManagementKey, reactorBody).want(t, 201).text(t, "id")
+	w.create(`{"id":"doc","type":"token","data":{"n":1}}`)
+	for _, c := range []struct {
+		method, path, key, body string
+		status                  int
+	}{
+		{"POST", "/tokens", w.PrivateKey, card, 201},
+		{"POST", "/tokenize", w.PublicKey, `["a",` + card + `]`, 200},
+		{"POST", "/sessions", w.PublicKey, "", 201},
+		{"POST", "/applications", w.ManagementKey, `{"name":"x","type":"private","permissions":["token:read"]}`, 201},
+		{"POST", "/proxies", w.ManagementKey, proxyBody, 201},
+		{"PUT", "/reactors/" + reactor, w.ManagementKey, reactorBody, 200},
+		{"PATCH", "/reactors/" + reactor, w.ManagementKey, `{"name":"y"}`, 204},
+		{"PATCH", "/tokens/doc", w.PrivateKey, `{"data":{"n":2.50}}`, 200},
+	} {
+		name := c.method + " " + c.path
+		first := w.do(c.method, c.path, c.key, c.body, idempotencyKey, "key 1").want(t, c.status)
+		logged := w.totalLogs()
+		again := w.do(c.method, c.path+"/", c.key, "whatever", idempotencyKey, "key 1").want(t, c.status)
+		if first.body != again.body || first.Header.Get("Location") != again.Header.Get("Location") ||
+			first.Header.Get("Content-Type") != again.Header.Get("Content-Type") {
+			t.Errorf("%s: the answers differ:\n%v %s\n%v %s", name, first.Header, first.body, again.Header, again.body)
+		}
+		if first.Header.Get("SVC-IDEMPOTENT-REPLAYED") != "" || again.Header.Get("SVC-IDEMPOTENT-REPLAYED") != "true" {
+			t.Errorf("%s: replayed %q, then %q", name, first.Header.Get("SVC-IDEMPOTENT-REPLAYED"), again.Header.Get("SVC-IDEMPOTENT-REPLAYED"))
+		}
+		if now := w.totalLogs(); now != logged {
+			t.Errorf("%s: the replay did something", name)
+		}
+		if other := w.do(c.method, c.path, c.key, c.body, idempotencyKey, "key 2"); other.Header.Get("SVC-IDEMPOTENT-REPLAYED") != "" {
+			t.Errorf("%s: another key replays", name)
+		}
+	}
+}
+
+// totalLogs counts the entries in the audit log.
+func (w *world) totalLogs() int {
+	w.t.Helper()
+	page, err := w.Tenant.ListLogs(context.Background(), vault.ListLogsParams{PageParams: vault.PageParams{Size: 1}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return page.Pagination.TotalItems
+}
+
+func TestIdempotencyStoresNoFailure(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.do("POST", "/tokens", w.PrivateKey, `{"type":"token"}`, idempotencyKey, "k").wantError(t, 400)
+	w.do("POST", "/tokens", w.PrivateKey, `not json`, idempotencyKey, "k").wantError(t, 400)
+	w.do("POST", "/tokens", w.PrivateKey, `{"id":"taken","type":"token","data":1}`).want(t, 201)
+	w.do("POST", "/tokens", w.PrivateKey, `{"id":"taken","type":"token","data":1}`, idempotencyKey, "k").wantError(t, 409)
+	if res := w.do("POST", "/tokens", w.PrivateKey, card, idempotencyKey, "k").want(t, 201); res.Header.Get("SVC-IDEMPOTENT-REPLAYED") != "" {
+		t.Error("a failure was stored")
+	}
+}
+
+func TestIdempotencyKeyInUseIs409(t *testing.T) {
+	t.Parallel()
+	w, store := breakableWorld(t)
+	gate := make(chan struct{})
+	store.gate.Store(&gate)
+	first := make(chan *response)
+	go func() { first <- w.do("POST", "/tokens", w.PrivateKey, card, idempotencyKey, "k") }()
+	<-gate // the first request is about to be written
+	w.do("POST", "/tokens", w.PrivateKey, card, idempotencyKey, "k").wantError(t, 409)
+	store.gate.Store(nil)
+	store.leave <- struct{}{}
+	made := (<-first).want(t, 201)
+	if again := w.do("POST", "/tokens", w.PrivateKey, card, idempotencyKey, "k").want(t, 201); again.body != made.body {
+		t.Error("not the answer of the first request")
+	}
+}
+
+func TestIdempotencyUnderConcurrencyCreatesOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	var wg sync.WaitGroup
+	bodies := make([]string, 16)
+	for i := range bodies {
+		wg.Go(func() {
+			for {
+				res := w.do("POST", "/tokens", w.PrivateKey, card, idempotencyKey, "k")
+				if res.StatusCode != 409 {
+					bodies[i] = res.body
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for _, b := range bodies {
+		if b != bodies[0] {
+			t.Fatalf("two answers:\n%s\n%s", b, bodies[0])
+		}
+	}
+	if ids := w.do("GET", "/tokens", w.PrivateKey, "").idsOf(t); len(ids) != 1 {
+		t.Errorf("%d tokens were created", len(ids))
+	}
+}
+
+func TestIdempotencyKeyIsIgnoredOnGETAndDELETE(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	id := w.create(card)
+	long := strings.Repeat("k", 256)
+	w.do("GET", "/tokens/"+id, w.PrivateKey, "", idempotencyKey, long).want(t, 200)
+	w.do("DELETE", "/tokens/"+id, w.PrivateKey, "", idempotencyKey, "k").want(t, 204)
+	w.do("DELETE", "/tokens/"+id, w.PrivateKey, "", idempotencyKey, "k").wantError(t, 404)
+}
+
+// An answer that shows data in clear is not kept: it may hold a cvc, which must
+// be gone after an hour.
+func TestIdempotencyKeyIsIgnoredOnReadsByPOST(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	id := w.create(card)
+	reveal := func() string {
+		return w.do("POST", "/detokenize", w.PrivateKey, `"{{ `+id+` }}"`, idempotencyKey, "k").want(t, 200).body
+	}
+	if body := reveal(); !strings.Contains(body, `"cvc":"123"`) {
+		t.Fatalf("no cvc in the first hour: %s", body)
+	}
+	w.Clock.Advance(time.Hour)
+	if body := reveal(); strings.Contains(body, "cvc") {
+		t.Errorf("the cvc came back after its hour: %s", body)
+	}
+}
+
+func TestIdempotencyRecordsLiveFor24Hours(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	first := w.do("POST", "/tokens", w.PrivateKey, card, idempotencyKey, "k").want(t, 201)
+	w.Clock.Advance(24*time.Hour - time.Second)
+	if again := w.do("POST", "/tokens", w.PrivateKey, card, idempotencyKey, "k").want(t, 201); again.body != first.body {
+		t.Error("not replayed within the day")
+	}
+	w.Clock.Advance(time.Second)
+	if later := w.do("POST", "/tokens", w.PrivateKey, card, idempotencyKey, "k").want(t, 201); later.body == first.body {
+		t.Error("replayed after the day")
+	}
+}
+
+func TestIdempotencyScope(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	_, otherKey := w.NewApplication(t, w.Tenant, vault.Private, nil)
+	_, otherTenant := w.NewTenant(t, "Other")
+	_, foreignKey := w.NewApplication(t, otherTenant, vault.Private, nil)
+	seen := map[string]string{}
+	for name, call := range map[string][3]string{
+		"one":         {"/tokens", w.PrivateKey, `{"type":"token","data":1}`},
+		"application": {"/tokens", otherKey, `{"type":"token","data":1}`},
+		"tenant":      {"/tokens", foreignKey, `{"type":"token","data":1}`},
+		"path":        {"/tokenize", w.PrivateKey, `{"type":"token","data":1}`},
+	} {
+		id := w.do("POST", call[0], call[1], call[2], idempotencyKey, "same").text(t, "id")
+		if other, twice := seen[id]; twice {
+			t.Errorf("%s and %s share a key", name, other)
+		}
+		seen[id] = name
+	}
+}
+
+func TestIdempotencyScopeOfASession(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	var ids []string
+	for range 2 {
+		s := w.do("POST", "/sessions", w.PublicKey, "").want(t, 201)
+		w.do("POST", "/sessions/authorize", w.PrivateKey, fmt.Sprintf(`{"nonce":%q,"permissions":["token:create"]}`, s.text(t, "nonce"))).want(t, 200)
+		ids = append(ids, w.do("POST", "/tokens", s.text(t, "session_key"), card, idempotencyKey, "same").want(t, 201).text(t, "id"))
+	}
+	if ids[0] == ids[1] {
+		t.Error("two sessions share a key")
+	}
+}
+
+func TestIdempotencyChecksThePermissionBeforeAReplay(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	made := w.do("POST", "/applications", w.ManagementKey, `{"name":"x","type":"private","permissions":["token:create"]}`).want(t, 201)
+	key, at := made.text(t, "key"), "/applications/"+made.text(t, "id")
+	w.do("POST", "/tokens", key, card, idempotencyKey, "k").want(t, 201)
+	w.do("PATCH", at, w.ManagementKey, `{"permissions":["token:read"]}`).want(t, 204)
+	w.do("POST", "/tokens", key, card, idempotencyKey, "k").wantError(t, 403)
+	w.do("DELETE", at, w.ManagementKey, "").want(t, 204)
+	w.do("POST", "/tokens", key, card, idempotencyKey, "k").wantError(t, 401)
+}
+
+func TestIdempotencyKeyHas1To255PrintableCharacters(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	for _, bad := range []string{"", strings.Repeat("k", 256), "é", "a\tb", "\x7f"} {
+		body := w.do("POST", "/tokens", w.PrivateKey, card, idempotencyKey, bad).wantError(t, 400)
+		if diff := cmp.Diff(titleInvalid, body["title"]); diff != "" {
+			t.Error(diff)
+		}
+	}
+	for _, good := range []string{"k", strings.Repeat("k", 255), `a "b" ~!`} {
+		w.do("POST", "/tokens", w.PrivateKey, card, idempotencyKey, good).want(t, 201)
+	}
+}
+
+func TestWithoutAnIdempotencyKeyARequestRepeats(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	if w.create(card) == w.create(card) {
+		t.Error("the second request made no token")
+	}
+}

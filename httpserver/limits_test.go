@@ -1,0 +1,108 @@
+package httpserver
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/time/rate"
+)
+
+func TestRateLimitAnswers429WithRetryAfter(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, &Options{RateLimit: EachApplication(rate.Every(10*time.Second), 2)})
+	w.do("GET", "/tokens", w.PrivateKey, "").want(t, 200)
+	w.do("GET", "/tokens", w.PrivateKey, "").want(t, 200)
+	res := w.do("GET", "/tokens", w.PrivateKey, "")
+	res.wantError(t, 429)
+	if got := res.Header.Get("Retry-After"); got != "10" {
+		t.Errorf("Retry-After %q", got)
+	}
+	w.do("GET", "/logs", w.ManagementKey, "").want(t, 200) // others are not slowed down
+	w.do("GET", "/healthz", "", "").want(t, 200)
+	w.do("GET", "/tokens", "", "").wantError(t, 401)
+}
+
+func TestASessionCountsAsItsApplication(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, &Options{RateLimit: EachApplication(rate.Every(time.Hour), 2)})
+	key := w.do("POST", "/sessions", w.PublicKey, "").want(t, 201).text(t, "session_key")
+	w.do("GET", "/permissions", key, "").want(t, 200)
+	w.do("GET", "/permissions", key, "").wantError(t, 429)
+	w.do("POST", "/sessions", w.PublicKey, "").wantError(t, 429)
+}
+
+func TestLimitersAreBounded(t *testing.T) {
+	t.Parallel()
+	l := &limiters{limit: 1, burst: 1, recent: map[uuid.UUID]*rate.Limiter{}}
+	first := l.of([16]byte{1})
+	for i := range 3 * maxLimiters {
+		l.of([16]byte{2, byte(i), byte(i >> 8), byte(i >> 16)})
+		if i%100 == 0 && l.of([16]byte{1}) != first {
+			t.Fatal("an application in use lost its limiter")
+		}
+	}
+	if n := len(l.recent) + len(l.old); n > 2*maxLimiters {
+		t.Errorf("%d limiters are kept", n)
+	}
+}
+
+func TestCORSIsOffByDefault(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	res := w.do("OPTIONS", "/tokens", "", "", "Origin", "https://shop.example", "Access-Control-Request-Method", "POST")
+	res.wantError(t, 405)
+	for name := range res.Header {
+		if strings.HasPrefix(name, "Access-Control-") || name == "Vary" {
+			t.Errorf("%s is set", name)
+		}
+	}
+}
+
+func TestCORSLetsAPageTokenize(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, &Options{Origins: []string{"https://shop.example"}})
+	pre := w.do("OPTIONS", "/tokens", "", "", "Origin", "https://shop.example", "Access-Control-Request-Method", "POST",
+		"Access-Control-Request-Headers", "content-type, svc-api-key").want(t, 204)
+	for name, want := range map[string]string{
+		"Access-Control-Allow-Origin": "https://shop.example", "Access-Control-Allow-Methods": "GET, HEAD, POST", "Vary": "Origin",
+		"Access-Control-Allow-Headers": "Content-Type, Svc-Api-Key, Svc-Idempotency-Key, Svc-Trace-Id", "Access-Control-Max-Age": "600",
+	} {
+		if got := pre.Header.Get(name); got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+	for key, status := range map[string]int{w.PublicKey: 201, "": 401} { // errors can be read too
+		res := w.do("POST", "/tokens", key, card, "Origin", "https://shop.example").want(t, status)
+		if res.Header.Get("Access-Control-Allow-Origin") != "https://shop.example" ||
+			!strings.Contains(res.Header.Get("Access-Control-Expose-Headers"), "Svc-Trace-Id") {
+			t.Errorf("headers %v", res.Header)
+		}
+	}
+	for _, origin := range []string{"https://evil.example", "null", "https://shop.example.evil.example", ""} {
+		res := w.do("OPTIONS", "/tokens", "", "", "Origin", origin, "Access-Control-Request-Method", "POST")
+		if res.StatusCode != 405 || res.Header.Get("Access-Control-Allow-Origin") != "" || res.Header.Get("Vary") != "Origin" {
+			t.Errorf("%q: %d %v", origin, res.StatusCode, res.Header)
+		}
+	}
+	w.do("OPTIONS", "/nope", "", "", "Origin", "https://shop.example", "Access-Control-Request-Method", "POST").wantError(t, 404)
+}
+
+func TestCORSForAllOrigins(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, &Options{Origins: []string{"*"}})
+	if got := w.do("GET", "/healthz", "", "", "Origin", "https://any.example").Header.Get("Access-Control-Allow-Origin"); got != "*" {
+		t.Errorf("Access-Control-Allow-Origin %q", got)
+	}
+}
+
+func TestAnAnswerOverTheLimitIsRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, &Options{MaxResponse: 3000})
+	for range 10 {
+		w.create(card) // what was written is always answered
+	}
+	w.do("GET", "/tokens", w.PrivateKey, "").wantError(t, 413)
+	w.do("GET", "/tokens?size=2", w.PrivateKey, "").want(t, 200)
+}

@@ -1,0 +1,309 @@
+package httpserver
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/pgtest"
+	"github.com/seed-72ea4aab/vault/storage/postgres"
+	"github.com/seed-72ea4aab/vault/vaulttest"
+)
+
+// malformed is a request with something wrong about it.
+type malformed struct {
+	method, path, body string
+	want               int
+	field              string // that errors must name, if any
+}
+
+// malformedBodies are bad bodies for POST /tokens, by what is wrong.
+var malformedBodies = map[string]struct{ body, field string }{
+	"empty":                       {"", ""},
+	"space":                       {" \n ", ""},
+	"not JSON":                    {"hello", ""},
+	"cut off":                     {`{"type":"token","data":`, ""},
+	"cut off in a string":         {`{"type":"tok`, ""},
+	"cut off in an escape":        {`{"type":"\u00`, ""},
+	"trailing garbage":            {`{"type":"token","data":1} x`, ""},
+	"two documents":               {`{"type":"token","data":1}{}`, ""},
+	"trailing comma":              {`{"type":"token","data":1,}`, ""},
+	"single quotes":               {`{'type':'token'}`, ""},
+	"comment":                     {`{"type":"token","data":1 /* x */}`, ""},
+	"byte order mark":             {"\ufeff" + `{"type":"token","data":1}`, ""},
+	"NaN":                         {`{"type":"token","data":NaN}`, ""},
+	"leading zero":                {`{"type":"token","data":01}`, ""},
+	"plus sign":                   {`{"type":"token","data":+1}`, ""},
+	"bare minus":                  {`{"type":"token","data":-}`, ""},
+	"control character in string": {"{\"type\":\"token\",\"data\":\"a\nb\"}", ""},
+	"raw NUL":                     {"{\"type\":\"token\",\"data\":\"a\x00b\"}", ""},
+	"NUL outside of strings":      {"\x00", ""},
+	"invalid UTF-8":               {"{\"type\":\"token\",\"data\":\"\xff\"}", ""},
+	"overlong UTF-8":              {"{\"type\":\"token\",\"data\":\"\xc0\xaf\"}", ""},
+	"UTF-16":                      {"\xff\xfe{\x00}\x00", ""},
+	"bad escape":                  {`{"type":"token","data":"\x"}`, ""},
+	"array":                       {`[]`, ""},
+	"string":                      {`"token"`, ""},
+	"number":                      {`1`, ""},
+	"null":                        {`null`, ""},
+	"true":                        {`true`, ""},
+	"no fields":                   {`{}`, "type"},
+	"null data":                   {`{"type":"token","data":null}`, "data"},
+	"unknown field":               {`{"type":"token","data":1,"extra":1}`, "extra"},
+	"duplicate field":             {`{"type":"token","data":1,"data":2}`, ""},
+	"duplicate key in data":       {`{"type":"token","data":{"a":1,"a":2}}`, ""},
+	"duplicate key by escape":     {`{"type":"token","data":{"a":1,"\u0061":2}}`, ""},
+	"deep nesting":                {`{"type":"token","data":` + strings.Repeat("[", 5000) + strings.Repeat("]", 5000) + `}`, ""},
+	"deep nesting, cut off":       {strings.Repeat("[", 1<<20), ""},
+	"type of another type":        {`{"type":1,"data":1}`, "type"},
+	"unknown type":                {`{"type":"passport","data":1}`, "type"},
+	"id of another type":          {`{"id":{},"type":"token","data":1}`, "id"},
+	"id with a slash":             {`{"id":"a/b/c","type":"token","data":1}`, "id"},
+	"id with a NUL":               {`{"id":"ab\u0000c","type":"token","data":1}`, "id"},
+	"id with a lone surrogate":    {`{"id":"ab\ud800c","type":"token","data":1}`, "id"},
+	"id that is short":            {`{"id":"ab","type":"token","data":1}`, "id"},
+	"id that is long":             {`{"id":"` + strings.Repeat("x", 401) + `","type":"token","data":1}`, "id"},
+	"id that is reserved":         {`{"id":"search","type":"token","data":1}`, "id"},
+	"id that is the data":         {`{"id":"secret","type":"token","data":"secret"}`, "id"},
+	"id that holds the card":      {`{"id":"x-4242424242424242","type":"card","data":{"number":"4242424242424242"}}`, "id"},
+	"metadata of another type":    {`{"type":"token","data":1,"metadata":[]}`, "metadata"},
+	"metadata with a number":      {`{"type":"token","data":1,"metadata":{"a":1}}`, "metadata.a"},
+	"metadata with a NUL":         {`{"type":"token","data":1,"metadata":{"a":"\u0000"}}`, "metadata.a"},
+	"metadata with a long value":  {`{"type":"token","data":1,"metadata":{"a":"` + strings.Repeat("x", 1001) + `"}}`, "metadata.a"},
+	"metadata with an empty key":  {`{"type":"token","data":1,"metadata":{"":"x"}}`, "metadata"},
+	"container without slashes":   {`{"type":"token","data":1,"containers":["general"]}`, "containers[0]"},
+	"container of another type":   {`{"type":"token","data":1,"containers":[1]}`, "containers[0]"},
+	"no containers":               {`{"type":"token","data":1,"containers":[]}`, "containers"},
+	"mask that does not compile":  {`{"type":"token","data":"x","mask":"{{ data | }}"}`, "mask"},
+	"mask with unknown filter":    {`{"type":"token","data":"x","mask":"{{ data | nope }}"}`, "mask"},
+	"index that is empty":         {`{"type":"token","data":{"a":""},"search_indexes":["{{ data.a }}"]}`, "search_indexes[0]"},
+	"fingerprint of nothing":      {`{"type":"token","data":{},"fingerprint_expression":"{{ data.a }}"}`, "fingerprint_expression"},
+	"flag as a string":            {`{"type":"token","data":1,"deduplicate_token":"true"}`, "deduplicate_token"},
+	"expiry that is no date":      {`{"type":"token","data":1,"expires_at":"soon"}`, "expires_at"},
+	"expiry as a number":          {`{"type":"token","data":1,"expires_at":1999999999}`, "expires_at"},
+	"expiry on 31 February":       {`{"type":"token","data":1,"expires_at":"2/31/2030"}`, "expires_at"},
+	"expiry in the past":          {`{"type":"token","data":1,"expires_at":"1/1/2000"}`, "expires_at"},
+	"card without a number":       {`{"type":"card","data":{}}`, "data.number"},
+	"card as a string":            {`{"type":"card","data":"4242424242424242"}`, "data"},
+	"card that fails Luhn":        {`{"type":"card","data":{"number":"4242424242424241"}}`, "data.number"},
+	"card with separators":        {`{"type":"card","data":{"number":"4242 4242 4242 4242"}}`, "data.number"},
+	"card number as a number":     {`{"type":"card","data":{"number":4242424242424242}}`, "data.number"},
+	"month 13":                    {`{"type":"card","data":{"number":"4242424242424242","expiration_month":13}}`, "data.expiration_month"},
+	"month 1.5":                   {`{"type":"card","data":{"number":"4242424242424242","expiration_month":1.5}}`, "data.expiration_month"},
+	"month 1e400":                 {`{"type":"card","data":{"number":"4242424242424242","expiration_month":1e400}}`, "data.expiration_month"},
+	"year 30":                     {`{"type":"card","data":{"number":"4242424242424242","expiration_year":30}}`, "data.expiration_year"},
+	"cvc with letters":            {`{"type":"card","data":{"number":"4242424242424242","cvc":"12a"}}`, "data.cvc"},
+	"unknown field of a card":     {`{"type":"card","data":{"number":"4242424242424242","name":"x"}}`, "data.name"},
+	"routing number checksum":     {`{"type":"bank","data":{"routing_number":"021000022","account_number":"1"}}`, "data.routing_number"},
+	"account number too long":     {`{"type":"bank","data":{"routing_number":"021000021","account_number":"123456789012345678"}}`, "data.account_number"},
+}
+
+// malformedRequests are bad requests of every other kind.
+var malformedRequests = map[string]malformed{
+	"page 0":                    {"GET", "/tokens?page=0", "", 400, "page"},
+	"page -1":                   {"GET", "/tokens?page=-1", "", 400, "page"},
+	"page x":                    {"GET", "/tokens?page=x", "", 400, "page"},
+	"page empty":                {"GET", "/tokens?page=", "", 400, "page"},
+	"page 1.5":                  {"GET", "/tokens?page=1.5", "", 400, "page"},
+	"page 1e3":                  {"GET", "/tokens?page=1e3", "", 400, "page"},
+	"page too large":            {"GET", "/tokens?page=99999999999999999999", "", 400, "page"},
+	"size 0":                    {"GET", "/tokens?size=0", "", 400, "size"},
+	"size 101":                  {"GET", "/tokens?size=101", "", 400, "size"},
+	"size ٣":                    {"GET", "/tokens?size=%D9%A3", "", 400, "size"},
+	"broken escape":             {"GET", "/tokens?type=%zz", "", 400, ""},
+	"NUL in id":                 {"GET", "/tokens?id=%00", "", 400, "id"},
+	"invalid UTF-8 in id":       {"GET", "/tokens?id=%ff", "", 400, "id"},
+	"NUL in type":               {"GET", "/tokens?type=%00", "", 400, "type"},
+	"metadata that is no JSON":  {"GET", "/tokens?metadata=x", "", 400, "metadata"},
+	"metadata as an array":      {"GET", "/tokens?metadata=[]", "", 400, "metadata"},
+	"metadata with a number":    {"GET", "/tokens?metadata=%7B%22a%22:1%7D", "", 400, "metadata"},
+	"metadata cut off":          {"GET", "/tokens?metadata=%7B%22a%22:", "", 400, "metadata"},
+	"metadata with garbage":     {"GET", "/tokens?metadata=%7B%7Dx", "", 400, "metadata"},
+	"too many ids":              {"GET", "/tokens?id=x" + strings.Repeat("&id=x", 1000), "", 400, ""},
+	"too many parameters":       {"GET", "/tokens?a" + strings.Repeat("&a", 3000), "", 400, ""},
+	"start date that is none":   {"GET", "/logs?start_date=yesterday", "", 400, "start_date"},
+	"end date that is none":     {"GET", "/logs?end_date=2026-13-01", "", 400, "end_date"},
+	"date as a number":          {"GET", "/logs?end_date=1767225600", "", 400, "end_date"},
+	"NUL in entity id":          {"GET", "/logs?entity_id=%00", "", 400, "entity_id"},
+	"NUL in entity type":        {"GET", "/logs?entity_type=%00", "", 400, "entity_type"},
+	"NUL in name":               {"GET", "/reactors?name=%00", "", 400, "name"},
+	"id that is no UUID":        {"GET", "/proxies?id=x", "", 400, "id"},
+	"NUL in a path":             {"GET", "/tokens/%00", "", 404, ""},
+	"invalid UTF-8 in a path":   {"GET", "/tokens/%ff%fe", "", 404, ""},
+	"NUL in a deleted path":     {"DELETE", "/tokens/%00", "", 404, ""},
+	"NUL in a patched path":     {"PATCH", "/tokens/%00", "{}", 404, ""},
+	"long path":                 {"GET", "/tokens/" + strings.Repeat("x", 1<<16), "", 404, ""},
+	"patch that is an array":    {"PATCH", "/tokens/existing", "[]", 400, ""},
+	"patch of data to null":     {"PATCH", "/tokens/existing", `{"data":null}`, 400, "data"},
+	"patch of the id":           {"PATCH", "/tokens/existing", `{"id":"other"}`, 400, "id"},
+	"patch of the type":         {"PATCH", "/tokens/existing", `{"type":"card"}`, 400, "type"},
+	"patch of metadata":         {"PATCH", "/tokens/existing", `{"metadata":{"a":1}}`, 400, "metadata.a"},
+	"patch with duplicates":     {"PATCH", "/tokens/existing", `{"data":1,"data":2}`, 400, ""},
+	"empty patch":               {"PATCH", "/tokens/existing", ``, 400, ""},
+	"search without a query":    {"POST", "/tokens/search", `{}`, 400, "query"},
+	"search with a bad query":   {"POST", "/tokens/search", `{"query":"type:"}`, 400, "query"},
+	"search for a NUL":          {"POST", "/tokens/search", `{"query":"id:\"a\u0000b\""}`, 400, "query"},
+	"search with page 0":        {"POST", "/tokens/search", `{"query":"type:card","page":0}`, 400, "page"},
+	"search with a huge page":   {"POST", "/tokens/search", `{"query":"type:card","page":1e400}`, 400, "page"},
+	"search with unknown":       {"POST", "/tokens/search", `{"query":"type:card","x":1}`, 400, "x"},
+	"search deeply nested":      {"POST", "/tokens/search", `{"query":"` + strings.Repeat("(", 10000) + `"}`, 400, "query"},
+	"tokenize without JSON":     {"POST", "/tokenize", `{`, 400, ""},
+	"tokenize a bad request":    {"POST", "/tokenize", `{"a":{"type":"nope","data":1}}`, 400, "a.type"},
+	"tokenize unknown field":    {"POST", "/tokenize", `[{"type":"token","data":1,"x":2}]`, 400, "[0].x"},
+	"tokenize deeply":           {"POST", "/tokenize", strings.Repeat("[", 100000), 400, ""},
+	"detokenize bad syntax":     {"POST", "/detokenize", `"{{ | }}"`, 400, ""},
+	"detokenize unclosed":       {"POST", "/detokenize", `{"a":"{{ x"}`, 400, "a"},
+	"detokenize a NUL":          {"POST", "/detokenize", `{"a":"{{ ab\u0000c }}"}`, 400, "a"},
+	"reactor without a name":    {"POST", "/reactors", `{"code":"x","configuration":{}}`, 400, "name"},
+	"reactor with NUL in name":  {"POST", "/reactors", `{"name":"a\u0000","code":"x","configuration":{}}`, 400, "name"},
+	"reactor configuration":     {"POST", "/reactors", `{"name":"a","code":"x","configuration":{"a":{}}}`, 400, "configuration.a"},
+	"proxy without a URL":       {"POST", "/proxies", `{"name":"a"}`, 400, "destination_url"},
+	"proxy with a bad URL":      {"POST", "/proxies", `{"name":"a","destination_url":"ftp://x"}`, 400, "destination_url"},
+	"proxy without code":        {"POST", "/proxies", `{"name":"a","destination_url":"https://example.com","request_transform":{}}`, 400, "request_transform.code"},
+	"application without right": {"POST", "/applications", `{"name":"a","type":"private"}`, 400, ""},
+	"application of no type":    {"POST", "/applications", `{"name":"a","type":"root","permissions":["token:create"]}`, 400, "type"},
+	"application over its type": {"POST", "/applications", `{"name":"a","type":"public","permissions":["token:read"]}`, 400, "permissions[0]"},
+	"session with a body":       {"POST", "/sessions", `{"x":1}`, 400, "x"},
+	"session with garbage":      {"POST", "/sessions", `garbage`, 400, ""},
+	"grant without a nonce":     {"POST", "/sessions/authorize", `{"permissions":["token:create"]}`, 400, "nonce"},
+	"tenant settings":           {"PUT", "/tenants/self", `{"name":"a","settings":{"deduplicate_tokens":"yes"}}`, 400, "settings.deduplicate_tokens"},
+	"tenant unknown setting":    {"PUT", "/tenants/self", `{"name":"a","settings":{"x":true}}`, 400, "settings.x"},
+	"oversized body":            {"POST", "/tokens", `{"type":"token","data":"` + strings.Repeat("x", 5<<20) + `"}`, 413, ""},
+	"oversized garbage":         {"POST", "/tokenize", strings.Repeat("[", 5<<20+1), 413, ""},
+	"oversized patch":           {"PATCH", "/tokens/existing", strings.Repeat(" ", 5<<20+1), 413, ""},
+}
+
+func TestMalformedRequestsGetA4xxAndChangeNothing(t *testing.T) {
+	t.Parallel()
+	t.Run("SQLite", func(t *testing.T) {
+		t.Parallel()
+		newWorld(t, nil).sendMalformed(t)
+	})
+	t.Run("PostgreSQL", func(t *testing.T) {
+		t.Parallel()
+		store, err := postgres.Open(t.Context(), pgtest.URL(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		worldOf(t, vaulttest.OpenStorage(t, store, nil), nil).sendMalformed(t)
+	})
+}
+
+// sendMalformed sends all malformed requests.
+func (w *world) sendMalformed(t *testing.T) {
+	w.create(`{"id":"existing","type":"token","data":{"a":"b"}}`)
+	before := w.state()
+	all := map[string]malformed{}
+	for name, c := range malformedBodies {
+		all["create: "+name] = malformed{"POST", "/tokens", c.body, 400, c.field}
+	}
+	for name, c := range malformedRequests {
+		all[name] = c
+	}
+	for name, c := range all {
+		res := w.do(c.method, c.path, w.keyFor(c.method, c.path), c.body)
+		if res.StatusCode != c.want {
+			t.Errorf("%s: status %d, want %d: %.300s", name, res.StatusCode, c.want, res.body)
+			continue
+		}
+		fields, _ := res.wantError(t, c.want)["errors"].(map[string]any)
+		if _, ok := fields[c.field]; c.want == 400 && c.field != "" && !ok {
+			t.Errorf("%s: errors does not name %s: %.300s", name, c.field, res.body)
+		}
+		if len(res.body) > 3000 {
+			t.Errorf("%s: an error of %d bytes", name, len(res.body))
+		}
+	}
+	if after := w.state(); after != before {
+		t.Errorf("something changed:\n%s\n%s", before, after)
+	}
+}
+
+// keyFor returns the key that may call a path.
+func (w *world) keyFor(method, path string) string {
+	r := httptest.NewRequest("GET", "/", nil)
+	r.URL.Path = strings.TrimSuffix(strings.SplitN(path, "?", 2)[0], "/")
+	_, pattern := patterns().Handler(r)
+	for _, rt := range (&handler{}).table() {
+		if rt.method != method || rt.path != pattern {
+			continue
+		}
+		switch {
+		case strings.HasPrefix(rt.permission, "token:"), rt.permission == "session:authorize":
+			return w.PrivateKey
+		case rt.permission == "session:create":
+			return w.PublicKey
+		}
+	}
+	return w.ManagementKey
+}
+
+// state is a fingerprint of all that requests could have changed: everything
+// that changes leaves an entry in the log.
+func (w *world) state() string {
+	w.t.Helper()
+	var page struct {
+		Data []struct{ Operation, Message string } `json:"data"`
+	}
+	changes := 0
+	for number := 1; ; number++ {
+		res := w.do("GET", fmt.Sprintf("/logs?size=100&page=%d", number), w.ManagementKey, "").want(w.t, 200)
+		page.Data = nil
+		if err := json.Unmarshal([]byte(res.body), &page); err != nil {
+			w.t.Fatal(err)
+		}
+		if len(page.Data) == 0 {
+			return fmt.Sprintf("%d changes", changes)
+		}
+		for _, e := range page.Data {
+			if e.Operation != "read" && e.Operation != "use" {
+				changes++
+			}
+		}
+	}
+}
+
+func TestErrorsNeverRepeatAValue(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	secret := "s3cr3t-" + uuid.NewString()
+	for _, c := range []malformed{
+		{"POST", "/tokens", `{"type":"` + secret + `","data":1}`, 400, ""},
+		{"POST", "/tokens", `{"type":"card","data":{"number":"` + secret + `","cvc":"` + secret + `"}}`, 400, ""},
+		{"POST", "/tokens", `{"type":"token","data":"` + secret + `","mask":"{{ data | ` + secret + ` }}"}`, 400, ""},
+		{"POST", "/tokens", `{"type":"token","data":"` + secret + `","id":"` + secret + `"}`, 400, ""},
+		{"POST", "/tokens", `{"type":"token","data":1,"expires_at":"` + secret + `"}`, 400, ""},
+		{"POST", "/tokens", `{"type":"token","data":1,"containers":["` + secret + `"]}`, 400, ""},
+		{"POST", "/tokens", `{"type":"token","data":` + secret + `}`, 400, ""},
+		{"POST", "/tokens/search", `{"query":"` + secret + `"}`, 400, ""},
+		{"POST", "/proxies", `{"name":"a","destination_url":"` + secret + `"}`, 400, ""},
+		{"POST", "/applications", `{"name":"a","type":"private","permissions":["` + secret + `"]}`, 400, ""},
+		{"GET", "/logs?start_date=" + secret, "", 400, ""},
+		{"GET", "/tokens?page=" + secret, "", 400, ""},
+		{"GET", "/tokens/" + secret, "", 404, ""},
+	} {
+		res := w.do(c.method, c.path, w.keyFor(c.method, c.path), c.body)
+		res.wantError(t, c.want)
+		if strings.Contains(res.body, secret) {
+			t.Errorf("%s %s repeats a value: %s", c.method, c.path, res.body)
+		}
+	}
+}
+
+func TestAnErrorAboutThousandsOfFieldsIsShort(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	var b strings.Builder
+	b.WriteString(`{"type":"token","data":1`)
+	for i := range 50_000 {
+		fmt.Fprintf(&b, `,"unknown-%d":1`, i)
+	}
+	b.WriteString(`,"` + strings.Repeat("long", 100_000) + `":1}`)
+	if res := w.do("POST", "/tokens", w.PrivateKey, b.String()); res.StatusCode != 400 || len(res.body) > 20_000 {
+		t.Errorf("status %d, %d bytes", res.StatusCode, len(res.body))
+	}
+}

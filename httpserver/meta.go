@@ -1,0 +1,43 @@
+package httpserver
+
+import (
+	"bytes"
+	"context"
+	_ "embed" // for the OpenAPI document
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+//go:embed openapi.json
+var openAPIDocument []byte
+
+// openAPI returns the OpenAPI document for a header prefix.
+func openAPI(prefix string) []byte {
+	return bytes.ReplaceAll(openAPIDocument, []byte(defaultPrefix), []byte(prefix))
+}
+
+func (h *handler) openAPI(context.Context) (any, error) { return vault.JSON(h.document), nil }
+
+// health is the body of /healthz and /readyz.
+type health struct {
+	Status string `json:"status"`
+}
+
+// alive says that the process serves.
+func (h *handler) alive(context.Context) (any, error) { return health{"ok"}, nil }
+
+// readyTimeout is how long the database may take to answer /readyz.
+const readyTimeout = 5 * time.Second
+
+// ready says that the database answers.
+func (h *handler) ready(ctx context.Context) (any, error) {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	if err := h.vault.Ping(ctx); err != nil {
+		return nil, errors.Join(errNotReady, fmt.Errorf("ping: %w", err))
+	}
+	return health{"ok"}, nil
+}

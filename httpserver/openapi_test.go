@@ -1,0 +1,290 @@
+package httpserver
+
+import (
+	"fmt"
+	"net/http"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+// TestOpenAPIHasTheRoutesOfTheTable walks both, and fails when either has a
+// route, a status or a parameter that the other lacks.
+func TestOpenAPIHasTheRoutesOfTheTable(t *testing.T) {
+	t.Parallel()
+	doc := theDocument(t)
+	described := map[string]*openapi3.Operation{}
+	for path, item := range doc.Paths.Map() {
+		for method, op := range item.Operations() {
+			described[method+" "+path] = op
+		}
+	}
+	for _, rt := range (&handler{}).table() {
+		name := rt.method + " " + rt.path
+		op := described[name]
+		if op == nil {
+			t.Errorf("openapi.json lacks %s", name)
+			continue
+		}
+		delete(described, name)
+		if diff := cmp.Diff(rt.statuses(), statusesOf(t, op)); diff != "" {
+			t.Errorf("%s: statuses (table -, document +): %s", name, diff)
+		}
+		if diff := cmp.Diff(rt.parameters(), parametersOf(op)); diff != "" {
+			t.Errorf("%s: parameters (table -, document +): %s", name, diff)
+		}
+		if open := op.Security != nil && len(*op.Security) == 0; open != rt.open {
+			t.Errorf("%s: the document says that a key is needed: %v", name, !open)
+		}
+		if strings.Contains(rt.permission, ":") && !strings.HasPrefix(rt.permission, "session:") && !strings.Contains(op.Description, rt.permission) {
+			t.Errorf("%s: the description does not name %s", name, rt.permission)
+		}
+		checkRequestBody(t, name, &rt, op)
+	}
+	for name := range described {
+		t.Errorf("the table lacks %s", name)
+	}
+}
+
+// statuses returns the statuses that a route can answer with.
+func (rt *route) statuses() []int {
+	all := map[int]bool{rt.status: true, 500: true}
+	add := func(when bool, statuses ...int) {
+		for _, s := range statuses {
+			all[s] = all[s] || when
+		}
+	}
+	add(!rt.open, 401, 429)
+	add(rt.permission != "", 403)
+	add(rt.takes == patchBody, 415)
+	add(rt.takes != noBody, 400, 408, 413)
+	add(rt.lists, 400)
+	add(rt.reads && !rt.open, 413)
+	add(rt.once(), 400, 409)
+	add(strings.Contains(rt.path, "{id}") || rt.path == "/sessions/authorize", 404)
+	code := strings.HasPrefix(rt.path, "/reactors") || strings.HasPrefix(rt.path, "/proxies")
+	add(code && rt.takes != noBody, 422)
+	add(rt.path == "/readyz", 503)
+	add(rt.path == "/reactors/{id}/react", 202, 402, 503)
+	var out []int
+	for s, is := range all {
+		if is {
+			out = append(out, s)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func statusesOf(t *testing.T, op *openapi3.Operation) []int {
+	t.Helper()
+	var out []int
+	for text := range op.Responses.Map() {
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			t.Errorf("%s: status %q", op.OperationID, text)
+		}
+		out = append(out, n)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// parameters returns the names of the parameters that a route reads.
+func (rt *route) parameters() []string {
+	names := []string{"SVC-TRACE-ID"}
+	if rt.once() {
+		names = append(names, "SVC-IDEMPOTENCY-KEY")
+	}
+	if strings.Contains(rt.path, "{id}") {
+		names = append(names, "id")
+	}
+	if rt.lists {
+		names = append(names, "page", "size")
+		names = append(names, map[string][]string{
+			"/tokens": {"id", "type", "metadata"}, "/logs": {"entity_type", "entity_id", "start_date", "end_date"},
+			"/applications": {"id"}, "/reactors": {"id", "name"}, "/proxies": {"id", "name"},
+		}[rt.path]...)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func parametersOf(op *openapi3.Operation) []string {
+	var names []string
+	for _, p := range op.Parameters {
+		names = append(names, p.Value.Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func checkRequestBody(t *testing.T, name string, rt *route, op *openapi3.Operation) {
+	t.Helper()
+	want := map[bodyKind]string{jsonBody: "application/json", patchBody: mergePatch, noFieldsBody: "application/json"}[rt.takes]
+	if op.RequestBody == nil || want == "" {
+		if (op.RequestBody == nil) != (want == "") {
+			t.Errorf("%s: the document has a body: %v", name, op.RequestBody != nil)
+		}
+		return
+	}
+	if op.RequestBody.Value.Content[want] == nil || op.RequestBody.Value.Required == (rt.takes == noFieldsBody) {
+		t.Errorf("%s: the body is not described as %s", name, want)
+	}
+}
+
+// described are the Go types behind the schemas of the document. A patch has
+// the fields of its parameters.
+var describedTypes = map[string]reflect.Type{
+	"Error": reflect.TypeFor[errorBody](), "Health": reflect.TypeFor[health](), "Pagination": reflect.TypeFor[vault.Pagination](),
+	"Token": reflect.TypeFor[vault.Token](), "TokenPage": reflect.TypeFor[vault.Page[vault.Token]](),
+	"TokenParams": reflect.TypeFor[vault.TokenParams](), "TokenPatch": reflect.TypeFor[vault.TokenParams](),
+	"SearchTokensParams": reflect.TypeFor[vault.SearchTokensParams](),
+	"Enrichments":        reflect.TypeFor[vault.Enrichments](), "CardEnrichment": reflect.TypeFor[vault.CardEnrichment](),
+	"LogEntry": reflect.TypeFor[vault.LogEntry](), "LogEntryPage": reflect.TypeFor[vault.Page[vault.LogEntry]](),
+	"EntityType": reflect.TypeFor[vault.EntityType](), "Session": reflect.TypeFor[vault.Session](), "Grant": reflect.TypeFor[vault.Grant](),
+	"AccessRule": reflect.TypeFor[vault.AccessRule](), "Condition": reflect.TypeFor[vault.Condition](),
+	"Application": reflect.TypeFor[vault.Application](), "ApplicationPage": reflect.TypeFor[vault.Page[vault.Application]](),
+	"ApplicationParams": reflect.TypeFor[vault.ApplicationParams](), "ApplicationPatch": reflect.TypeFor[vault.ApplicationParams](),
+	"ApplicationRef": reflect.TypeFor[vault.ApplicationRef](), "Permission": reflect.TypeFor[vault.Permission](),
+	"Tenant": reflect.TypeFor[vault.Tenant](), "TenantSettings": reflect.TypeFor[vault.TenantSettings](), "TenantParams": reflect.TypeFor[vault.TenantParams](),
+	"Reactor": reflect.TypeFor[vault.Reactor](), "ReactorPage": reflect.TypeFor[vault.Page[vault.Reactor]](),
+	"ReactorParams": reflect.TypeFor[vault.ReactorParams](), "ReactorPatch": reflect.TypeFor[vault.ReactorParams](),
+	"Proxy": reflect.TypeFor[vault.Proxy](), "ProxyPage": reflect.TypeFor[vault.Page[vault.Proxy]](),
+	"ProxyParams": reflect.TypeFor[vault.ProxyParams](), "ProxyPatch": reflect.TypeFor[vault.ProxyParams](),
+	"ReactParams": reflect.TypeFor[vault.ReactParams](), "ReactResult": reflect.TypeFor[vault.ReactResult](),
+	"ProxyTransform": reflect.TypeFor[vault.ProxyTransform](),
+}
+
+// TestOpenAPIHasTheFieldsOfTheTypes holds the schemas against the Go types, in
+// both directions.
+func TestOpenAPIHasTheFieldsOfTheTypes(t *testing.T) {
+	t.Parallel()
+	doc := theDocument(t)
+	for name := range describedTypes {
+		if doc.Components.Schemas[name] == nil {
+			t.Errorf("openapi.json lacks the schema %s", name)
+		}
+	}
+	for name, ref := range doc.Components.Schemas {
+		typ := describedTypes[name]
+		if typ == nil {
+			t.Errorf("no Go type is known for the schema %s", name)
+			continue
+		}
+		want := jsonFields(typ)
+		if name == "TokenPatch" {
+			want = slices.DeleteFunc(want, func(f string) bool { return f == "id" || f == "type" })
+		}
+		var got []string
+		for field := range ref.Value.Properties {
+			got = append(got, field)
+		}
+		slices.Sort(got)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (Go -, document +): %s", name, diff)
+		}
+	}
+}
+
+// jsonFields returns the names of a type's fields in JSON. Types that read
+// themselves need no tags: their fields are named in snake case.
+func jsonFields(typ reflect.Type) []string {
+	var names []string
+	for i := range typ.NumField() {
+		f := typ.Field(i)
+		tag, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case !f.IsExported() || tag == "-":
+		case f.Anonymous:
+			names = append(names, jsonFields(f.Type)...)
+		case tag != "":
+			names = append(names, tag)
+		default:
+			names = append(names, snakeCase(f.Name))
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func snakeCase(name string) string {
+	var b strings.Builder
+	for i, r := range name {
+		if unicode.IsUpper(r) && i > 0 && !unicode.IsUpper(rune(name[i-1])) {
+			b.WriteByte('_')
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return b.String()
+}
+
+// TestOpenAPIParametersAreAccepted sends each documented field of each body,
+// alone, and expects that the vault knows it.
+func TestOpenAPIParametersAreAccepted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	for path, item := range theDocument(t).Paths.Map() {
+		for method, op := range item.Operations() {
+			if op.RequestBody == nil {
+				continue
+			}
+			for _, media := range op.RequestBody.Value.Content {
+				for field := range media.Schema.Value.Properties {
+					at := strings.ReplaceAll(path, "{id}", "3fa85f64-5717-4562-b3fc-2c963f66afa6")
+					res := w.do(method, at, w.keyFor(method, at), fmt.Sprintf(`{%q:null}`, field))
+					if strings.Contains(res.body, "is not a field") {
+						t.Errorf("%s %s does not take the documented field %s: %s", method, path, field, res.body)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestEveryRouteAnswersItsStatuses provokes the statuses that depend on nothing
+// but the route's place in the table.
+func TestEveryRouteAnswersItsStatuses(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, &Options{MaxBody: 10})
+	closed, store := breakableWorld(t)
+	var cause any = errBroken
+	store.panics.Store(&cause)
+	for _, rt := range (&handler{}).table() {
+		if rt.open {
+			continue
+		}
+		path := strings.ReplaceAll(rt.path, "{id}", "3fa85f64-5717-4562-b3fc-2c963f66afa6")
+		w.do(rt.method, path, "", "").wantError(t, 401)
+		if rt.takes != noBody {
+			w.do(rt.method, path, w.keyFor(rt.method, path), strings.Repeat(" ", 11)).wantError(t, 413)
+			w.do(rt.method, path, w.keyFor(rt.method, path), "[").wantError(t, 400)
+		}
+		if rt.once() {
+			w.do(rt.method, path, w.keyFor(rt.method, path), "", idempotencyKey, "").wantError(t, 400)
+		}
+		if strings.Contains(rt.path, "{id}") && rt.takes == noBody {
+			w.do(rt.method, path, w.keyFor(rt.method, path), "").wantError(t, 404)
+		}
+		if strings.HasPrefix(rt.path, "/tokens/{id}") {
+			closed.do(rt.method, path, closed.PrivateKey, "{}").wantError(t, 500)
+		}
+	}
+}
+
+func TestOpenAPIIsServed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	res := w.do("GET", "/openapi.json", "", "").want(t, http.StatusOK)
+	if res.body != string(openAPIDocument) {
+		t.Error("not the embedded document")
+	}
+}

@@ -1,0 +1,258 @@
+package httpserver
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+// operation is what a route does, and what it needs of a request for that.
+type operation struct {
+	takes bodyKind
+	lists bool // reads filters and a page from the query
+	reads bool // changes nothing
+	open  bool // needs no key
+	// lease says that the operation has effects elsewhere, and for how long its
+	// idempotency key is claimed in advance.
+	lease time.Duration
+	run   func(context.Context, *input) (output, error)
+}
+
+// bodyKind says what body a route takes.
+type bodyKind uint8
+
+const (
+	noBody       bodyKind = iota // whatever is sent is not looked at
+	jsonBody                     // JSON under any content type
+	patchBody                    // a merge patch under its own content type
+	noFieldsBody                 // nothing, or an object without fields
+)
+
+// input is a request as an operation sees it.
+type input struct {
+	client *vault.Client
+	id     string // from the path
+	query  string // as it was sent
+	body   []byte
+}
+
+// output is the answer of an operation: the id of what it created, if that is
+// told by a Location, and the body. A vault.JSON is sent as it is.
+type output struct {
+	created bool
+	id      string
+	body    any
+	status  int // in place of the route's, unless zero
+}
+
+// decoder is a type of parameters that reads its own JSON.
+type decoder[P any] interface {
+	*P
+	json.Unmarshaler
+}
+
+// decode reads the body as parameters.
+func decode[P any, D decoder[P]](in *input) (P, error) {
+	var p P
+	return p, D(&p).UnmarshalJSON(in.body)
+}
+
+// create makes an entity from the parameters in the body.
+func create[P, T any, D decoder[P]](do func(*vault.Client, context.Context, P) (*T, error), id func(*T) string) operation {
+	return operation{takes: jsonBody, run: func(ctx context.Context, in *input) (output, error) {
+		p, err := decode[P, D](in)
+		if err != nil {
+			return output{}, err
+		}
+		t, err := do(in.client, ctx, p)
+		if err != nil {
+			return output{}, err
+		}
+		return output{created: true, id: id(t), body: t}, nil
+	}}
+}
+
+// open makes an entity that takes no parameters and has no address.
+func open[T any](do func(*vault.Client, context.Context) (*T, error)) operation {
+	return operation{takes: noFieldsBody, run: func(ctx context.Context, in *input) (output, error) {
+		if err := in.noFields(); err != nil {
+			return output{}, err
+		}
+		t, err := do(in.client, ctx)
+		return output{created: true, body: t}, err
+	}}
+}
+
+// query answers the parameters in the body.
+func query[P, T any, D decoder[P]](do func(*vault.Client, context.Context, P) (*T, error)) operation {
+	return operation{takes: jsonBody, run: func(ctx context.Context, in *input) (output, error) {
+		p, err := decode[P, D](in)
+		if err != nil {
+			return output{}, err
+		}
+		t, err := do(in.client, ctx, p)
+		return output{body: t}, err
+	}}
+}
+
+// perform does what the parameters in the body say, and has nothing to show.
+func perform[P any, D decoder[P]](do func(*vault.Client, context.Context, P) error) operation {
+	return operation{takes: jsonBody, run: func(ctx context.Context, in *input) (output, error) {
+		p, err := decode[P, D](in)
+		if err != nil {
+			return output{}, err
+		}
+		return output{}, do(in.client, ctx, p)
+	}}
+}
+
+// document answers a body that is any JSON.
+func document(do func(*vault.Client, context.Context, any) (vault.JSON, error)) operation {
+	return operation{takes: jsonBody, run: func(ctx context.Context, in *input) (output, error) {
+		out, err := do(in.client, ctx, vault.JSON(in.body))
+		return output{body: out}, err
+	}}
+}
+
+// list returns the page that the query asks for.
+func list[F, T any](filter func(pairs) (F, error), do func(*vault.Client, context.Context, F) (*vault.Page[T], error)) operation {
+	return operation{lists: true, reads: true, run: func(ctx context.Context, in *input) (output, error) {
+		asked, err := parseQuery(in.query)
+		if err != nil {
+			return output{}, err
+		}
+		f, err := filter(asked)
+		if err != nil {
+			return output{}, err
+		}
+		page, err := do(in.client, ctx, f)
+		return output{body: page}, err
+	}}
+}
+
+// show returns what the caller's key alone decides.
+func show[T any](do func(*vault.Client, context.Context) (T, error)) operation {
+	return operation{reads: true, run: func(ctx context.Context, in *input) (output, error) {
+		t, err := do(in.client, ctx)
+		return output{body: t}, err
+	}}
+}
+
+// read returns one entity.
+func read[ID, T any](id func(string) ID, do func(*vault.Client, context.Context, ID) (*T, error)) operation {
+	return operation{reads: true, run: func(ctx context.Context, in *input) (output, error) {
+		t, err := do(in.client, ctx, id(in.id))
+		return output{body: t}, err
+	}}
+}
+
+// replace writes the parameters in the body over an entity.
+func replace[ID, P, T any, D decoder[P]](id func(string) ID, do func(*vault.Client, context.Context, ID, P) (*T, error)) operation {
+	return operation{takes: jsonBody, run: func(ctx context.Context, in *input) (output, error) {
+		p, err := decode[P, D](in)
+		if err != nil {
+			return output{}, err
+		}
+		t, err := do(in.client, ctx, id(in.id), p)
+		return output{body: t}, err
+	}}
+}
+
+// update applies the merge patch in the body to an entity.
+func update[ID, T any](id func(string) ID, do func(*vault.Client, context.Context, ID, vault.JSON) (*T, error)) operation {
+	return operation{takes: patchBody, run: func(ctx context.Context, in *input) (output, error) {
+		t, err := do(in.client, ctx, id(in.id), vault.JSON(in.body))
+		return output{body: t}, err
+	}}
+}
+
+// act does something to an entity that takes no parameters.
+func act[ID, T any](id func(string) ID, do func(*vault.Client, context.Context, ID) (*T, error)) operation {
+	return operation{takes: noFieldsBody, run: func(ctx context.Context, in *input) (output, error) {
+		if err := in.noFields(); err != nil {
+			return output{}, err
+		}
+		t, err := do(in.client, ctx, id(in.id))
+		return output{body: t}, err
+	}}
+}
+
+// remove deletes an entity.
+func remove[ID any](id func(string) ID, do func(*vault.Client, context.Context, ID) error) operation {
+	return operation{run: func(ctx context.Context, in *input) (output, error) {
+		return output{}, do(in.client, ctx, id(in.id))
+	}}
+}
+
+// keyless is an operation that is open to everybody.
+func keyless(do func(context.Context) (any, error)) operation {
+	return operation{open: true, reads: true, run: func(ctx context.Context, _ *input) (output, error) {
+		body, err := do(ctx)
+		return output{body: body}, err
+	}}
+}
+
+// silent leaves the body out of an answer.
+func silent(op operation) operation {
+	run := op.run
+	op.run = func(ctx context.Context, in *input) (output, error) {
+		_, err := run(ctx, in)
+		return output{}, err
+	}
+	return op
+}
+
+// readOnly marks a POST that changes nothing.
+func readOnly(op operation) operation {
+	op.reads = true
+	return op
+}
+
+// tokenID takes the id of a token from a path: any text.
+func tokenID(text string) string { return text }
+
+// entityID takes the id of another entity from a path. A text that is no UUID
+// gives the zero one, which nothing has.
+func entityID(text string) uuid.UUID {
+	id, _ := parseUUID(text)
+	return id
+}
+
+// parseUUID reads the one form of a UUID that the API writes, in either case.
+func parseUUID(text string) (uuid.UUID, bool) {
+	const length = 36
+	if len(text) != length {
+		return uuid.UUID{}, false
+	}
+	id, err := uuid.Parse(text)
+	return id, err == nil
+}
+
+// updateToken is UpdateToken with the patch as JSON, like the others.
+func updateToken(c *vault.Client, ctx context.Context, id string, patch vault.JSON) (*vault.Token, error) {
+	return c.UpdateToken(ctx, id, patch)
+}
+
+// noFields refuses a body that says anything.
+func (in *input) noFields() error {
+	if len(bytes.TrimSpace(in.body)) == 0 {
+		return nil
+	}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(in.body, &fields); err != nil {
+		return invalid("", "must be empty, or a JSON object without fields")
+	}
+	bad := &vault.InvalidError{Fields: map[string][]string{}}
+	for name := range fields {
+		bad.Fields[name] = []string{"is not a field of this object"}
+	}
+	if len(fields) > 0 {
+		return bad
+	}
+	return nil
+}

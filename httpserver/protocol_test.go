@@ -1,0 +1,386 @@
+package httpserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+// TestOrderOfChecks sends requests with everything wrong, and puts it right one
+// check after the other.
+func TestOrderOfChecks(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, &Options{MaxBody: 100})
+	const good = "/reactors/3fa85f64-5717-4562-b3fc-2c963f66afa6"
+	large := strings.Repeat("x", 200)
+	for i, c := range []struct {
+		path, key, contentType, body string
+		want                         int
+	}{
+		{good + "/nope", "", "text/plain", large, 404},
+		{good, "", "text/plain", large, 401},
+		{good, "key_prv_forged", "text/plain", large, 401},
+		{good, w.PrivateKey, "text/plain", large, 403},
+		{good, w.ManagementKey, "text/plain", large, 415},
+		{good, w.ManagementKey, mergePatch, large, 413},
+		{good, w.ManagementKey, mergePatch, "x", 400},
+		{"/reactors/no-uuid", w.ManagementKey, mergePatch, "x", 400},
+		{"/reactors/no-uuid", w.ManagementKey, mergePatch, "{}", 404},
+		{good, w.ManagementKey, mergePatch, "{}", 404},
+	} {
+		if res := w.do("PATCH", c.path, c.key, c.body, "Content-Type", c.contentType); res.StatusCode != c.want {
+			t.Errorf("%d: status %d, want %d: %s", i, res.StatusCode, c.want, res.body)
+		}
+	}
+	w.do("TRACE", good, "", "").wantError(t, 405)
+}
+
+func TestTrailingSlashIsTheSameRoute(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	res := w.do("POST", "/tokens/", w.PrivateKey, card).want(t, 201)
+	id := res.text(t, "id")
+	if got := res.Header.Get("Location"); got != "/tokens/"+id {
+		t.Errorf("Location %q", got)
+	}
+	w.do("GET", "/tokens/"+id+"/", w.PrivateKey, "").want(t, 200)
+	w.do("PATCH", "/tokens/"+id+"/", w.PrivateKey, "{}").want(t, 200)
+	w.do("POST", "/tokens/search/", w.PrivateKey, `{"query":"type:card"}`).want(t, 200)
+	w.do("GET", "/logs/entity-types/", w.ManagementKey, "").want(t, 200)
+	w.do("GET", "/tokens/?size=1", w.PrivateKey, "").want(t, 200)
+	w.do("DELETE", "/tokens/"+id+"/", w.PrivateKey, "").want(t, 204)
+}
+
+func TestUnknownPathsAre404AndNeverRedirects(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	for _, path := range []string{
+		"/", "/nope", "//tokens", "/tokens//", "//", "/./tokens", "/tokens/../tokens", "/tokens/.", "/tokens/..",
+		"/tokens/a/b", "/Tokens", "/tokens%2F", "/v1/tokens", "/reactors/x/y", "/proxy", "/proxy/x", "/sessions/x", "/tokens/a%2Fb/c",
+	} {
+		for _, method := range []string{"GET", "POST", "PUT", "CONNECT"} {
+			res := w.do(method, path, w.PrivateKey, "{}")
+			if res.StatusCode != 404 {
+				t.Errorf("%s %s: %d", method, path, res.StatusCode)
+			}
+			res.wantError(t, 404)
+		}
+	}
+}
+
+func TestWrongMethodIs405WithAllow(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	for path, want := range map[string]string{
+		"/tokens": "GET, HEAD, POST", "/tokens/x": "DELETE, GET, HEAD, PATCH", "/tokens/search": "POST",
+		"/reactors/x": "DELETE, GET, HEAD, PATCH, PUT", "/healthz": "GET, HEAD", "/tenants/self/": "GET, HEAD, PUT",
+	} {
+		for _, method := range []string{"OPTIONS", "TRACE", "PROPFIND", "get"} {
+			res := w.do(method, path, "", "")
+			res.wantError(t, 405)
+			if got := res.Header.Get("Allow"); got != want {
+				t.Errorf("%s %s: Allow %q, want %q", method, path, got, want)
+			}
+		}
+	}
+}
+
+func TestARequestThatCameThroughNoServer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	req, err := http.NewRequestWithContext(t.Context(), "POST", "/sessions", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("SVC-API-KEY", w.PublicKey)
+	w.send(req).want(t, 201)
+}
+
+func TestHeadIsGetWithoutABody(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	srv := httptest.NewServer(w.h)
+	defer srv.Close()
+	req, err := http.NewRequestWithContext(context.Background(), "HEAD", srv.URL+"/tokens", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("SVC-API-KEY", w.PrivateKey)
+	res, err := srv.Client().Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	if res.StatusCode != 200 || res.ContentLength <= 0 {
+		t.Errorf("status %d, length %d", res.StatusCode, res.ContentLength)
+	}
+}
+
+func TestTheHandlerCanBeMountedUnderAPrefix(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	mux := http.NewServeMux()
+	mux.Handle("/vault/", http.StripPrefix("/vault", w.h))
+	for _, target := range []string{"/vault/tokens", "/vault/tokens/?a=b", "http://host/vault/tokens"} {
+		r := httptest.NewRequest("POST", target, strings.NewReader(card))
+		r.Header.Set("SVC-API-KEY", w.PrivateKey)
+		rec := httptest.NewRecorder()
+		mux.ServeHTTP(rec, r)
+		if got := rec.Header().Get("Location"); rec.Code != 201 || !strings.HasPrefix(got, "/vault/tokens/") {
+			t.Errorf("%s: %d, Location %q", target, rec.Code, got)
+		}
+	}
+}
+
+func TestPrefixNamesEveryHeader(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, &Options{Prefix: "BT-"})
+	call := func() *response {
+		return w.do("POST", "/tokens", "", card, "X-Test-Prefix", "BT", "BT-API-KEY", w.PrivateKey, "BT-IDEMPOTENCY-KEY", "k", "BT-TRACE-ID", "abc")
+	}
+	call().want(t, 201)
+	again := call().want(t, 201)
+	if again.Header.Get("BT-IDEMPOTENT-REPLAYED") != "true" || again.Header.Get("BT-TRACE-ID") != "abc" || again.Header.Get("SVC-TRACE-ID") != "" {
+		t.Errorf("headers %v", again.Header)
+	}
+	w.do("POST", "/tokens", w.PrivateKey, card, "X-Test-Prefix", "BT").want(t, 401)
+	if doc := w.do("GET", "/openapi.json", "", "", "X-Test-Prefix", "BT").body; strings.Contains(doc, "SVC-") || !strings.Contains(doc, "BT-API-KEY") {
+		t.Error("the OpenAPI document has the wrong prefix")
+	}
+}
+
+func TestOptionsCheck(t *testing.T) {
+	t.Parallel()
+	for _, bad := range []*Options{
+		{Prefix: "a b"}, {Prefix: "x:"}, {Prefix: "é"}, {Prefix: "a\r\n"}, {MaxBody: -1}, {MaxResponse: -1}, {BodyTimeout: -1},
+		{Origins: []string{"shop.example"}}, {Origins: []string{"https://shop.example/"}}, {Origins: []string{"https://Shop.example"}},
+	} {
+		if bad.Check() == nil {
+			t.Errorf("%+v was accepted", bad)
+		}
+	}
+	for _, good := range []*Options{nil, {}, {Prefix: "BT-", Origins: []string{"*", "https://shop.example:8443"}}} {
+		if err := good.Check(); err != nil {
+			t.Error(err)
+		}
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("Handler took bad options")
+		}
+	}()
+	Handler(nil, &Options{Prefix: " "})
+}
+
+func TestAuthenticationIsByTheKeyHeader(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	typo := w.PrivateKey[:len(w.PrivateKey)-1] + "?"
+	for _, key := range []string{"", "x", typo, " ", strings.Repeat("k", 10000), w.PrivateKey + w.PrivateKey} {
+		res := w.do("GET", "/tokens", key, "")
+		res.wantError(t, 401)
+		if key != "" && strings.Contains(res.body, key) && len(key) > 2 {
+			t.Errorf("the key is repeated: %s", res.body)
+		}
+	}
+	r := httptest.NewRequest("GET", "/tokens", nil)
+	r.Header["Svc-Api-Key"] = []string{w.PrivateKey, w.PublicKey}
+	w.send(r).wantError(t, 401)
+	r = httptest.NewRequest("GET", "/tokens?svc-api-key="+w.PrivateKey, nil)
+	r.Header.Set("Authorization", "Bearer "+w.PrivateKey)
+	w.send(r).wantError(t, 401)
+}
+
+// TestPermissionOfEachRoute calls every route with keys of each type: those
+// that may not hold its permission get 403, whatever else is wrong.
+func TestPermissionOfEachRoute(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	holders := map[string]string{
+		"token:create": "public private", "token:update": "public private", vault.CreateSessions: "public", vault.AuthorizeSessions: "private",
+	}
+	keys := map[string]string{"public": w.PublicKey, "private": w.PrivateKey, "management": w.ManagementKey}
+	for _, rt := range (&handler{}).table() {
+		if rt.open || rt.permission == "" {
+			continue
+		}
+		allowed := holders[rt.permission]
+		switch {
+		case allowed != "":
+		case strings.HasPrefix(rt.permission, "token:"):
+			allowed = "private"
+		default:
+			allowed = "management"
+		}
+		for typ, key := range keys {
+			path := strings.ReplaceAll(rt.path, "{id}", "no-such-thing")
+			res := w.do(rt.method, path, key, "[")
+			if got, want := res.StatusCode == 403, !strings.Contains(allowed, typ); got != want {
+				t.Errorf("%s %s with a %s key: %d", rt.method, rt.path, typ, res.StatusCode)
+			}
+		}
+	}
+}
+
+func TestTraceIDIsEchoedInEveryAnswer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	for _, path := range []string{"/tokens", "/nope", "//", "/healthz", "/tokens/x/y/z"} {
+		for _, method := range []string{"GET", "PUT"} {
+			if got := w.do(method, path, "", "", "SVC-TRACE-ID", "trace-1").Header.Get("SVC-TRACE-ID"); got != "trace-1" {
+				t.Errorf("%s %s: trace id %q", method, path, got)
+			}
+		}
+	}
+	for _, bad := range []string{"", " ", "a b", "tab\there", strings.Repeat("x", 129), "é"} {
+		first := w.do("GET", "/healthz", "", "", "SVC-TRACE-ID", bad).Header.Get("SVC-TRACE-ID")
+		second := w.do("GET", "/healthz", "", "", "SVC-TRACE-ID", bad).Header.Get("SVC-TRACE-ID")
+		if first == bad || first == second || len(first) != 36 {
+			t.Errorf("%q: trace ids %q and %q", bad, first, second)
+		}
+	}
+}
+
+func TestOneLogLineForEachRequestWithoutSecrets(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	id := w.create(card)
+	w.do("GET", "/tokens/"+id+"?secret=query", w.PrivateKey, "", "SVC-TRACE-ID", "my-trace", "X-Secret", "header")
+	w.do("POST", "/tokens", w.PrivateKey, `{"type":"card","data":{"number":"4000000000000001"}}`)
+	w.do("GET", "/nope/"+id, "key_prv_forged", "")
+	w.do("POST", "/tokens", w.PrivateKey, card, "SVC-IDEMPOTENCY-KEY", "idem-secret")
+	lines := strings.Split(strings.TrimSpace(w.log.String()), "\n")
+	if len(lines) != 5 {
+		t.Fatalf("%d lines, want 5:\n%s", len(lines), w.log)
+	}
+	for _, want := range []string{`"trace_id":"my-trace"`, `"route":"/tokens/{id}"`, `"status":200`, `"duration":`,
+		`"tenant_id":"` + w.Acme.ID.String() + `"`, `"application_id":"` + w.Private.ApplicationID().String() + `"`} {
+		if !strings.Contains(lines[1], want) {
+			t.Errorf("no %s in %s", want, lines[1])
+		}
+	}
+	for _, secret := range []string{id, "secret", "query", "header", "4242", "4000000000000001", w.PrivateKey, "key_prv", "idem"} {
+		if strings.Contains(w.log.String(), secret) {
+			t.Errorf("the log holds %q:\n%s", secret, w.log)
+		}
+	}
+}
+
+// observed collects what an observer is told.
+type observed chan Request
+
+func (o observed) Observe(r Request) { o <- r }
+
+func TestObserverIsToldOfEachRequest(t *testing.T) {
+	t.Parallel()
+	seen := make(observed, 10)
+	w := newWorld(t, &Options{Observer: seen})
+	w.do("POST", "/tokens/", w.PrivateKey, card, "SVC-IDEMPOTENCY-KEY", "k")
+	w.do("POST", "/tokens", w.PrivateKey, card, "SVC-IDEMPOTENCY-KEY", "k")
+	w.do("GET", "/no/such/path", "", "")
+	w.do("HACK", "/tokens/x", "", "")
+	close(seen)
+	var got []string
+	for r := range seen {
+		if r.Duration <= 0 || r.Bytes == 0 {
+			t.Errorf("%+v", r)
+		}
+		got = append(got, fmt.Sprint(r.Method, r.Route, r.Status, r.Replayed))
+	}
+	want := []string{"POST/tokens201 false", "POST/tokens201 true", "GETunmatched404 false", "other/tokens/{id}405 false"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestHealthAndReadiness(t *testing.T) {
+	t.Parallel()
+	w, down := breakableWorld(t)
+	w.do("GET", "/healthz", "", "").want(t, 200)
+	w.do("GET", "/readyz", "", "").want(t, 200)
+	down.broken.Store(true)
+	w.do("GET", "/healthz", "", "").want(t, 200)
+	w.do("GET", "/readyz", "", "").wantError(t, 503)
+}
+
+func TestAFailureSaysNothingOfItsCause(t *testing.T) {
+	t.Parallel()
+	w, down := breakableWorld(t)
+	down.broken.Store(true)
+	res := w.do("GET", "/tokens/x", w.PrivateKey, "", "SVC-TRACE-ID", "find-me")
+	res.wantError(t, 500)
+	if strings.Contains(res.body, "disk") {
+		t.Errorf("the cause is in the answer: %s", res.body)
+	}
+	if !strings.Contains(w.log.String(), `"trace_id":"find-me"`) || !strings.Contains(w.log.String(), errBroken.Error()) {
+		t.Errorf("the cause is not in the log: %s", w.log)
+	}
+	down.broken.Store(false)
+	w.do("GET", "/tokens/x", w.PrivateKey, "").wantError(t, 404)
+}
+
+func TestAPanicIsA500AndTheServerGoesOn(t *testing.T) {
+	t.Parallel()
+	w, down := breakableWorld(t)
+	for _, value := range []any{"card 4242424242424242", errors.New("4242424242424242"), http.ErrAbortHandler} {
+		down.panics.Store(&value)
+		res := w.do("GET", "/tokens/x", w.PrivateKey, "")
+		res.wantError(t, 500)
+		down.panics.Store(nil)
+		w.do("GET", "/tokens/x", w.PrivateKey, "").wantError(t, 404)
+		if strings.Contains(res.body+w.log.String(), "4242") {
+			t.Error("what the panic held got out")
+		}
+	}
+	if !strings.Contains(w.log.String(), "panic with a string") || !strings.Contains(w.log.String(), "exchange.go") {
+		t.Errorf("the log does not say where: %s", w.log)
+	}
+}
+
+func TestACallerThatLeftIsNoFailure(t *testing.T) {
+	t.Parallel()
+	seen := make(observed, 1)
+	w := newWorld(t, &Options{Observer: seen})
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	r := httptest.NewRequest("GET", "/tokens", nil).WithContext(ctx)
+	r.Header.Set("SVC-API-KEY", w.PrivateKey)
+	rec := httptest.NewRecorder()
+	w.h.ServeHTTP(rec, r)
+	if got := <-seen; got.Status != statusGone || rec.Code != http.StatusInternalServerError {
+		t.Errorf("observed as %d, answered with %d", got.Status, rec.Code)
+	}
+	if strings.Contains(w.log.String(), `"level":"ERROR"`) {
+		t.Errorf("logged as a failure: %s", w.log)
+	}
+}
+
+func TestAnswersAreNotCachedOrSniffed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	res := w.do("GET", "/permissions", w.PrivateKey, "").want(t, 200)
+	if res.Header.Get("Cache-Control") != "no-store" || res.Header.Get("X-Content-Type-Options") != "nosniff" ||
+		res.Header.Get("Content-Type") != "application/json" {
+		t.Errorf("headers %v", res.Header)
+	}
+}
+
+func TestTraceIDOfAContext(t *testing.T) {
+	t.Parallel()
+	w, store := breakableWorld(t)
+	w.do("GET", "/tokens/x", w.PrivateKey, "", "SVC-TRACE-ID", "my-trace")
+	if got := *store.trace.Load(); got != "my-trace" {
+		t.Errorf("the storage was called under the trace id %q", got)
+	}
+	if got := TraceID(context.Background()); got != "" {
+		t.Errorf("no request has the trace id %q", got)
+	}
+}

@@ -1,0 +1,283 @@
+package httpserver
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+// proxyPath is where proxies are invoked, alone or with a suffix.
+const proxyPath = "/proxy"
+
+// proxySuffix returns what stands behind the path of proxies, as it was sent.
+func proxySuffix(u *url.URL) (suffix string, ok bool) {
+	path := u.RawPath
+	if path == "" {
+		path = u.EscapedPath()
+	}
+	suffix, ok = strings.CutPrefix(path, proxyPath)
+	return suffix, ok && (suffix == "" || suffix[0] == '/')
+}
+
+// serveProxy sends a request through a proxy. The answer is that of the
+// destination, with its status in a header of ours; without that header it is
+// an error of the proxy itself.
+func (h *handler) serveProxy(w http.ResponseWriter, r *http.Request, suffix string) {
+	start := time.Now()
+	x := &exchange{endpoint: h.proxy, w: w, r: r}
+	x.trace = traceOf(r.Header[h.header.traceID])
+	x.ctx = withTrace(r.Context(), x.trace)
+	body := &incoming{x: x}
+	defer body.end()
+	res, a, cause := x.forward(suffix, body)
+	x.read = body.isRead()
+	var broken bool
+	if res == nil {
+		x.send(a)
+	} else {
+		a.status = res.Status
+		a.streamed, broken = x.relay(res)
+	}
+	if r.Context().Err() != nil && (cause != nil || broken) {
+		a.status, cause = statusGone, nil
+	}
+	x.report(a, cause, time.Since(start))
+	if broken {
+		panic(http.ErrAbortHandler) // so that nobody takes half an answer for a whole one
+	}
+}
+
+// forward returns the destination's answer, or ours when there is none.
+func (x *exchange) forward(suffix string, body *incoming) (res *vault.ProxyAnswer, a answer, cause error) {
+	defer func() {
+		if p := recover(); p != nil {
+			res = nil
+			a, cause = refuseProxy(panicError(p))
+		}
+	}()
+	if x.handler.origins.admit(x.w.Header(), x.r) && isPreflight(x.r) {
+		return nil, answer{status: http.StatusNoContent, header: x.handler.origins.preflightProxy(x.r)}, nil
+	}
+	res, err := x.invoke(suffix, body)
+	if err != nil {
+		a, cause = refuseProxy(err)
+		return nil, a, cause
+	}
+	return res, answer{}, nil
+}
+
+// invoke calls the proxy as whoever the request comes from: an API key, or
+// nobody.
+func (x *exchange) invoke(suffix string, body *incoming) (*vault.ProxyAnswer, error) {
+	h := x.handler
+	if _, ok := x.r.Header[h.header.apiKey]; ok {
+		if err := x.identify(); err != nil {
+			return nil, err
+		}
+	}
+	call, err := x.proxyCall(suffix)
+	if err != nil {
+		return nil, err
+	}
+	if x.r.ContentLength != 0 && x.r.Body != nil {
+		call.Body, call.ContentLength = body, x.r.ContentLength
+	}
+	if x.client == nil {
+		return h.vault.InvokeProxy(x.ctx, call)
+	}
+	return x.client.InvokeProxy(x.ctx, call)
+}
+
+// proxyCall reads which proxy is meant and what it is to forward.
+func (x *exchange) proxyCall(suffix string) (vault.ProxyCall, error) {
+	h := x.handler
+	call := vault.ProxyCall{
+		Method: x.r.Method, Path: suffix, Header: x.r.Header,
+		MaxBody: h.opts.MaxBody, OwnPrefix: h.opts.Prefix, TraceID: x.trace,
+	}
+	var inQuery []string
+	call.Query, inQuery = cutParameter(x.r.URL.RawQuery, strings.ToLower(h.opts.Prefix+"PROXY-KEY"))
+	bad := &vault.InvalidError{Fields: map[string][]string{}}
+	one := func(name string, values []string) string {
+		if len(values) > 1 {
+			bad.Fields[name] = []string{"must be given once"}
+		}
+		if len(values) == 0 {
+			return ""
+		}
+		return values[0]
+	}
+	own := func(name string) string { return one(h.opts.Prefix+name, x.r.Header.Values(h.opts.Prefix+name)) }
+	call.Key, call.URL = own("PROXY-KEY"), own("PROXY-URL")
+	call.KeepAlive, call.Connection = own("PROXY-KEEP-ALIVE"), own("PROXY-CONNECTION")
+	if call.Key == "" {
+		call.Key = one(strings.ToLower(h.opts.Prefix)+"proxy-key", inQuery)
+	}
+	if len(bad.Fields) > 0 {
+		return call, bad
+	}
+	return call, nil
+}
+
+// cutParameter takes a parameter out of a query and leaves the rest as it was.
+func cutParameter(query, name string) (rest string, values []string) {
+	var kept []string
+	for pair := range strings.SplitSeq(query, "&") {
+		key, value, _ := strings.Cut(pair, "=")
+		if plain, err := url.QueryUnescape(key); err != nil || !strings.EqualFold(plain, name) {
+			kept = append(kept, pair)
+			continue
+		}
+		plain, err := url.QueryUnescape(value)
+		if err != nil {
+			plain = value
+		}
+		values = append(values, plain)
+	}
+	return strings.Join(kept, "&"), values
+}
+
+// proxyError is the body of an error of the proxy itself.
+type proxyError struct {
+	ProxyError json.RawMessage `json:"proxy_error"`
+}
+
+// refuseProxy is the answer to a request that no destination answered.
+func refuseProxy(err error) (answer, error) {
+	var script *vault.ScriptError
+	if errors.As(err, &script) && script.Response != nil {
+		return refuse(err) // an answer that a transform chose in full
+	}
+	a, cause := refuse(err)
+	body, encErr := encode(proxyError{a.body})
+	if encErr != nil {
+		return answer{status: http.StatusInternalServerError}, errors.Join(cause, encErr)
+	}
+	a.body = body
+	return a, cause
+}
+
+// relay streams the destination's answer to the caller. It returns how many
+// bytes of the body were sent, and whether it had to stop before the end.
+func (x *exchange) relay(res *vault.ProxyAnswer) (sent int, broken bool) {
+	defer res.Body.Close()
+	control := http.NewResponseController(x.w)
+	if !x.read {
+		_ = control.EnableFullDuplex() // the destination may still be reading
+	}
+	x.relayHeader(res)
+	x.w.WriteHeader(res.Status)
+	if x.r.Method == http.MethodHead {
+		return 0, false
+	}
+	flush := res.Header.Get("Content-Length") == ""
+	buffer := buffers.Get().(*[]byte)
+	defer buffers.Put(buffer)
+	defer func() { _ = control.SetWriteDeadline(time.Time{}) }()
+	for {
+		n, readErr := res.Body.Read(*buffer)
+		if n > 0 {
+			_ = control.SetWriteDeadline(time.Now().Add(x.handler.opts.BodyTimeout))
+			if _, err := x.w.Write((*buffer)[:n]); err != nil {
+				return sent, true
+			}
+			sent += n
+			if flush {
+				_ = control.Flush()
+			}
+		}
+		if readErr != nil {
+			return sent, readErr != io.EOF
+		}
+	}
+}
+
+// buffers are what answers are copied through.
+var buffers = sync.Pool{New: func() any {
+	b := make([]byte, 32<<10)
+	return &b
+}}
+
+// relayHeader sets the headers of the destination's answer, and ours. Which
+// pages may read the answer is decided here, if origins are configured, and not
+// by the destination.
+func (x *exchange) relayHeader(res *vault.ProxyAnswer) {
+	h, header := x.handler, x.w.Header()
+	for name, values := range res.Header {
+		if h.origins != nil && strings.HasPrefix(name, "Access-Control-") {
+			continue
+		}
+		header[name] = append(header[name], values...)
+	}
+	if header.Get("Content-Type") == "" {
+		header["Content-Type"] = nil // net/http would guess one
+	}
+	header[h.header.traceID] = []string{x.trace}
+	header[h.header.destinationStatus] = []string{strconv.Itoa(res.Status)}
+}
+
+// incoming is the body of a request. Each piece of it has to arrive in time;
+// how long all of it takes does not matter, because it may be streamed. The
+// goroutine that sends it to the destination may outlive the request.
+type incoming struct {
+	x *exchange
+
+	mu    sync.Mutex
+	ended bool // the connection is not ours any more
+	eof   bool
+}
+
+func (b *incoming) Read(p []byte) (int, error) {
+	if !b.wait(time.Now().Add(b.x.bodyTimeout())) {
+		return 0, io.ErrClosedPipe
+	}
+	n, err := b.x.r.Body.Read(p)
+	switch {
+	case err == io.EOF:
+		b.wait(time.Time{})
+		b.mu.Lock()
+		b.eof = true
+		b.mu.Unlock()
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		err = errSlowBody
+	case err != nil:
+		err = invalid("", "The body was cut off before its end.")
+	}
+	return n, err
+}
+
+// wait sets the time by which the next piece has to be there.
+func (b *incoming) wait(until time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.ended {
+		b.x.deadline(until)
+	}
+	return !b.ended
+}
+
+func (b *incoming) isRead() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.eof
+}
+
+// end takes the connection back. What is left of the body is waited for shortly,
+// by the server.
+func (b *incoming) end() {
+	if !b.isRead() {
+		b.wait(time.Now().Add(min(lingerTimeout, b.x.bodyTimeout())))
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ended = true
+}

@@ -1,0 +1,58 @@
+package httpserver
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+// reactLease is how long the idempotency key of a run is kept when its node
+// dies: a minute longer than a run can take.
+const reactLease = 70 * time.Second
+
+// react runs a reactor. Its code has effects elsewhere, so an idempotency key
+// is claimed before it runs. A run with a callback is accepted and answered by
+// the callback.
+func react() operation {
+	return operation{takes: jsonBody, lease: reactLease, run: func(ctx context.Context, in *input) (output, error) {
+		if len(bytes.TrimSpace(in.body)) == 0 {
+			in.body = []byte("{}")
+		}
+		p, err := decode[vault.ReactParams](in)
+		if err != nil {
+			return output{}, err
+		}
+		result, err := in.client.React(ctx, entityID(in.id), p)
+		if err != nil {
+			return output{}, err
+		}
+		if result == nil {
+			return output{status: http.StatusAccepted}, nil
+		}
+		return output{body: result}, nil
+	}}
+}
+
+// customAnswer is the answer that tenant code chose in full by throwing it. A
+// body that is a string is sent as that text, any other as JSON.
+func customAnswer(r *vault.ScriptResponse) answer {
+	a := answer{status: r.Status, body: r.Body, header: map[string]string{}}
+	var text string
+	if json.Unmarshal(r.Body, &text) == nil {
+		a.body = []byte(text)
+		a.header["Content-Type"] = "text/plain; charset=utf-8"
+	}
+	for name, value := range r.Headers {
+		if name = http.CanonicalHeaderKey(name); !computed[name] {
+			a.header[name] = value
+		}
+	}
+	return a
+}
+
+// computed are headers that the server sets by itself.
+var computed = map[string]bool{"Content-Length": true, "Transfer-Encoding": true, "Connection": true, "Trailer": true, "Upgrade": true}

@@ -1,0 +1,127 @@
+package httpserver
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/jsruntime"
+	"github.com/seed-72ea4aab/vault/vaulttest"
+)
+
+// reactorWorld is a world with a JavaScript runtime.
+func reactorWorld(t *testing.T) *world {
+	t.Helper()
+	return worldOf(t, vaulttest.Open(t, ":memory:", &vault.Config{
+		Runtime: jsruntime.New(nil), Egress: vault.EgressPolicy{AllowHTTP: true, AllowPrivate: true},
+	}), nil)
+}
+
+// newReactor creates a reactor and returns the path that invokes it.
+func (w *world) newReactor(code string) string {
+	w.t.Helper()
+	body, err := json.Marshal(map[string]any{"name": "test", "code": code, "configuration": map[string]string{"KEY": "sk"}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	res := w.do("POST", "/reactors", w.ManagementKey, string(body)).want(w.t, 201)
+	var r vault.Reactor
+	if err := json.Unmarshal([]byte(res.body), &r); err != nil {
+		w.t.Fatal(err)
+	}
+	return "/reactors/" + r.ID.String() + "/react"
+}
+
+func TestInvokeReactor(t *testing.T) {
+	t.Parallel()
+	w := reactorWorld(t)
+	path := w.newReactor(`module.exports = async (req) => ({
+		raw: {last4: req.args.card.number.slice(-4), key: req.configuration.KEY, bt: req.bt},
+		tokenize: {note: 'kept'},
+	})`)
+	created := w.do("POST", "/tokens", w.PrivateKey, card).want(t, 201)
+	var tok vault.Token
+	if err := json.Unmarshal([]byte(created.body), &tok); err != nil {
+		t.Fatal(err)
+	}
+	res := w.do("POST", path, w.PrivateKey, `{"args":{"card":"{{`+tok.ID+`}}"}}`).want(t, 200)
+	var out struct {
+		Raw    json.RawMessage
+		Tokens map[string]string
+	}
+	if err := json.Unmarshal([]byte(res.body), &out); err != nil {
+		t.Fatal(err)
+	}
+	if string(out.Raw) != `{"last4":"4242","key":"sk","bt":null}` || out.Tokens["note"] == "" {
+		t.Errorf("answer = %s", res.body)
+	}
+	w.do("POST", path, w.PublicKey, `{}`).want(t, 403)
+	w.do("POST", strings.Replace(path, path[10:18], "00000000", 1), w.PrivateKey, `{}`).want(t, 404)
+	w.do("POST", path, w.PrivateKey, `{"timeout_ms":10000}`).want(t, 400)
+	w.do("POST", path, w.PrivateKey, `{"args":{"x":"{{nobody}}"}}`).want(t, 400)
+}
+
+func TestErrorsOfReactorCodeAreTranslated(t *testing.T) {
+	t.Parallel()
+	w := reactorWorld(t)
+	for code, want := range map[string]struct {
+		status int
+		body   string
+	}{
+		`throw new BadRequestError('no')`:                             {400, `"no"`},
+		`throw new InvalidPaymentMethodError('declined')`:             {402, `"declined"`},
+		`throw new (require('@vault/errors').RateLimitError)('slow')`: {429, `"slow"`},
+		`throw new Error('broken')`:                                   {500, `"broken"`},
+		`throw new CustomHttpResponseError({status: 418, headers: {'X-Pot': 'tea'}, body: {short: 'stout'}})`: {418, `{"short":"stout"}`},
+	} {
+		r := httptest.NewRequest("POST", w.newReactor(`module.exports = () => { `+code+` }`), strings.NewReader(`{}`))
+		r.Header.Set("SVC-API-KEY", w.PrivateKey)
+		res := w.serve(r)
+		if res.StatusCode != want.status || !strings.Contains(res.body, want.body) {
+			t.Errorf("%s: %d %s, want %d with %s", code, res.StatusCode, res.body, want.status, want.body)
+		}
+		if want.status == 418 && res.Header.Get("X-Pot") != "tea" {
+			t.Errorf("the header that the code set is missing: %v", res.Header)
+		}
+	}
+	broken, _ := json.Marshal(map[string]any{"name": "x", "code": "module.exports = (", "configuration": map[string]string{}})
+	w.do("POST", "/reactors", w.ManagementKey, string(broken)).want(t, 422)
+}
+
+func TestReactWithCallbackIsAcceptedAndDelivered(t *testing.T) {
+	t.Parallel()
+	w := reactorWorld(t)
+	got := make(chan string, 1)
+	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		got <- r.Header.Get("webhook-id") + " " + string(body)
+	}))
+	defer hook.Close()
+	path := w.newReactor(`module.exports = async (req) => ({raw: req.args.n + 1})`)
+	res := w.do("POST", path, w.PrivateKey, `{"args":{"n":1},"callback_url":"`+hook.URL+`","timeout_ms":10000}`).want(t, 202)
+	if res.body != "" {
+		t.Errorf("body = %q, want none", res.body)
+	}
+	if err := w.Work(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	id, body, _ := strings.Cut(<-got, " ")
+	if id == "" || body != `{"raw":2}` {
+		t.Errorf("callback %q with %s", id, body)
+	}
+}
+
+func TestReactIsCarriedOutOnceForAnIdempotencyKey(t *testing.T) {
+	t.Parallel()
+	w := reactorWorld(t)
+	path := w.newReactor(`module.exports = async () => ({raw: require('crypto').randomUUID()})`)
+	first := w.do("POST", path, w.PrivateKey, `{}`, "SVC-IDEMPOTENCY-KEY", "k").want(t, 200)
+	again := w.do("POST", path, w.PrivateKey, `{}`, "SVC-IDEMPOTENCY-KEY", "k").want(t, 200)
+	if first.body != again.body || again.Header.Get("SVC-IDEMPOTENT-REPLAYED") != "true" {
+		t.Errorf("%s, then %s", first.body, again.body)
+	}
+}

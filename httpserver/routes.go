@@ -1,0 +1,127 @@
+package httpserver
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+// route is a row of the table below: a method on a path, who may call it, what
+// it answers when all is well, and what it does.
+type route struct {
+	method string
+	path   string
+	// permission is asked for before anything of the request is read; session:*
+	// stands for the kind of key. A route that any key may call has none.
+	permission string
+	status     int
+	operation
+}
+
+// table lists every route of the API.
+func (h *handler) table() []route {
+	const get, post, put, patch, del = http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete
+	return []route{
+		{post, "/tokenize", "token:create", 200, document((*vault.Client).Tokenize)},
+		{post, "/detokenize", "token:use", 200, readOnly(document((*vault.Client).Detokenize))},
+
+		{post, "/tokens", "token:create", 201, create((*vault.Client).CreateToken, func(t *vault.Token) string { return t.ID })},
+		{get, "/tokens", "token:read", 200, list(tokenFilter, (*vault.Client).ListTokens)},
+		{post, "/tokens/search", "token:search", 200, readOnly(query((*vault.Client).SearchTokens))},
+		{get, "/tokens/{id}", "token:read", 200, read(tokenID, (*vault.Client).GetToken)},
+		{patch, "/tokens/{id}", "token:update", 200, update(tokenID, updateToken)},
+		{del, "/tokens/{id}", "token:delete", 204, remove(tokenID, (*vault.Client).DeleteToken)},
+
+		{get, "/logs", "log:read", 200, list(logFilter, (*vault.Client).ListLogs)},
+		{get, "/logs/entity-types", "log:read", 200, show((*vault.Client).ListEntityTypes)},
+
+		{post, "/sessions", vault.CreateSessions, 201, open((*vault.Client).CreateSession)},
+		{post, "/sessions/authorize", vault.AuthorizeSessions, 200, perform((*vault.Client).AuthorizeSession)},
+
+		{post, "/applications", "application:create", 201, create((*vault.Client).CreateApplication, func(a *vault.Application) string { return a.ID.String() })},
+		{get, "/applications", "application:read", 200, list(applicationFilter, (*vault.Client).ListApplications)},
+		{get, "/applications/key", "", 200, show((*vault.Client).OwnApplication)},
+		{get, "/applications/{id}", "application:read", 200, read(entityID, (*vault.Client).GetApplication)},
+		{put, "/applications/{id}", "application:update", 200, replace(entityID, (*vault.Client).ReplaceApplication)},
+		{patch, "/applications/{id}", "application:update", 204, silent(update(entityID, (*vault.Client).PatchApplication))},
+		{del, "/applications/{id}", "application:delete", 204, remove(entityID, (*vault.Client).DeleteApplication)},
+		{post, "/applications/{id}/regenerate", "application:update", 200, act(entityID, (*vault.Client).RegenerateKey)},
+		{get, "/permissions", "", 200, show((*vault.Client).ListPermissions)},
+
+		{get, "/tenants/self", "tenant:read", 200, show((*vault.Client).GetTenant)},
+		{put, "/tenants/self", "tenant:update", 200, query((*vault.Client).UpdateTenant)},
+
+		{post, "/reactors", "reactor:create", 201, create((*vault.Client).CreateReactor, func(r *vault.Reactor) string { return r.ID.String() })},
+		{get, "/reactors", "reactor:read", 200, list(reactorFilter, (*vault.Client).ListReactors)},
+		{get, "/reactors/{id}", "reactor:read", 200, read(entityID, (*vault.Client).GetReactor)},
+		{put, "/reactors/{id}", "reactor:update", 200, replace(entityID, (*vault.Client).ReplaceReactor)},
+		{patch, "/reactors/{id}", "reactor:update", 204, silent(update(entityID, (*vault.Client).PatchReactor))},
+		{del, "/reactors/{id}", "reactor:delete", 204, remove(entityID, (*vault.Client).DeleteReactor)},
+		{post, "/reactors/{id}/react", "token:use", 200, react()},
+
+		{post, "/proxies", "proxy:create", 201, create((*vault.Client).CreateProxy, func(p *vault.Proxy) string { return p.ID.String() })},
+		{get, "/proxies", "proxy:read", 200, list(proxyFilter, (*vault.Client).ListProxies)},
+		{get, "/proxies/{id}", "proxy:read", 200, read(entityID, (*vault.Client).GetProxy)},
+		{put, "/proxies/{id}", "proxy:update", 200, replace(entityID, (*vault.Client).ReplaceProxy)},
+		{patch, "/proxies/{id}", "proxy:update", 204, silent(update(entityID, (*vault.Client).PatchProxy))},
+		{del, "/proxies/{id}", "proxy:delete", 204, remove(entityID, (*vault.Client).DeleteProxy)},
+
+		{get, "/healthz", "", 200, keyless(h.alive)},
+		{get, "/readyz", "", 200, keyless(h.ready)},
+		{get, "/openapi.json", "", 200, keyless(h.openAPI)},
+	}
+}
+
+// location returns where the thing is that a POST to the route made.
+func (rt *route) location(id string) string {
+	if id == "" {
+		return rt.path
+	}
+	return rt.path + "/" + url.PathEscape(id)
+}
+
+// once reports whether the route heeds an idempotency key: it changes
+// something, and is not idempotent by itself as DELETE is. A POST that only
+// reads does not: its answer may show what must be gone by the next day.
+func (rt *route) once() bool {
+	return !rt.reads && rt.method != http.MethodGet && rt.method != http.MethodDelete
+}
+
+// endpoint is a path with its routes.
+type endpoint struct {
+	handler *handler
+	name    string // the mux's pattern
+	routes  map[string]*route
+	allow   string // the methods, as the Allow header lists them
+}
+
+// endpoints groups the table by path. What can be read by GET can be asked for
+// by HEAD.
+func (h *handler) endpoints() []*endpoint {
+	var all []*endpoint
+	byPath := map[string]*endpoint{}
+	for _, rt := range h.table() {
+		e := byPath[rt.path]
+		if e == nil {
+			e = &endpoint{handler: h, name: rt.path, routes: map[string]*route{}}
+			byPath[rt.path] = e
+			all = append(all, e)
+		}
+		e.routes[rt.method] = &rt
+		if rt.method == http.MethodGet {
+			e.routes[http.MethodHead] = &rt
+		}
+	}
+	for _, e := range all {
+		var methods []string
+		for m := range e.routes {
+			methods = append(methods, m)
+		}
+		slices.Sort(methods)
+		e.allow = strings.Join(methods, ", ")
+	}
+	return all
+}

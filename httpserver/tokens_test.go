@@ -1,0 +1,334 @@
+package httpserver
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+// create makes a token and returns its id.
+func (w *world) create(body string) string {
+	w.t.Helper()
+	return w.do("POST", "/tokens", w.PrivateKey, body).want(w.t, 201).text(w.t, "id")
+}
+
+// idsOf returns the ids on a page.
+func (r *response) idsOf(t testing.TB) []string {
+	t.Helper()
+	var page struct{ Data []struct{ ID string } }
+	if err := json.Unmarshal([]byte(r.body), &page); err != nil {
+		t.Fatal(err)
+	}
+	ids := []string{}
+	for _, item := range page.Data {
+		ids = append(ids, item.ID)
+	}
+	return ids
+}
+
+func TestTokenizeReplacesATokenRequestByATokenObject(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	body := w.do("POST", "/tokenize", w.PublicKey,
+		`{"type":"token","data":"secret-value","metadata":{"a":"b"},"fingerprint_expression":"{{ data }}"}`).want(t, 200).decode(t)
+	for field, want := range map[string]any{"type": "token", "data": "XXXXXXXXalue", "fingerprint_expression": "{{ data }}",
+		"tenant_id": w.Acme.ID.String(), "created_by": w.Public.ApplicationID().String(), "created_at": "2026-01-01T12:00:00Z"} {
+		if body[field] != want {
+			t.Errorf("%s is %v, want %v", field, body[field], want)
+		}
+	}
+	if diff := cmp.Diff(map[string]any{"a": "b"}, body["metadata"]); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestTokenizeShowsASingleCardUnderMask(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	masked := map[string]any{"number": "XXXXXXXXXXXX4242", "expiration_month": 12.0, "expiration_year": 2030.0}
+	single := w.do("POST", "/tokenize", w.PublicKey, card).want(t, 200).decode(t)
+	if diff := cmp.Diff(masked, single["mask"]); diff != "" || single["data"] != nil {
+		t.Errorf("mask: %s, data: %v", diff, single["data"])
+	}
+	nested := w.do("POST", "/tokenize", w.PublicKey, `{"c":`+card+`}`).want(t, 200).decode(t)["c"].(map[string]any)
+	if diff := cmp.Diff(masked, nested["data"]); diff != "" || nested["mask"] != nil {
+		t.Errorf("data: %s, mask: %v", diff, nested["mask"])
+	}
+}
+
+func TestTokenizeKeepsTheStructure(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	res := w.do("POST", "/tokenize", w.PrivateKey, `{"b":["x",{"deep":1}],"a":true,"n":null}`).want(t, 200)
+	var got struct {
+		B []json.RawMessage
+		A string
+		N any
+	}
+	if err := json.Unmarshal([]byte(res.body), &got); err != nil {
+		t.Fatal(err)
+	}
+	if len(got.B) != 2 || got.N != nil || !strings.HasPrefix(res.body, `{"b":[`) {
+		t.Fatalf("structure changed: %s", res.body)
+	}
+	revealed := w.do("POST", "/detokenize", w.PrivateKey, fmt.Sprintf(`{"a":"{{%s}}","x":"is {{ %s }}!"}`, got.A, strings.Trim(string(got.B[0]), `"`))).want(t, 200)
+	if want := `{"a":true,"x":"is x!"}`; revealed.body != want {
+		t.Errorf("got %s, want %s", revealed.body, want)
+	}
+}
+
+func TestTokenizeIsAllOrNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	body := w.do("POST", "/tokenize", w.PrivateKey, `["fine",{"type":"card","data":{"number":"1"}}]`).wantError(t, 400)
+	if _, ok := body["errors"].(map[string]any)["[1].data.number"]; !ok {
+		t.Errorf("errors does not name the path: %v", body["errors"])
+	}
+	if ids := w.do("GET", "/tokens", w.PrivateKey, "").want(t, 200).idsOf(t); len(ids) != 0 {
+		t.Errorf("%d tokens were created", len(ids))
+	}
+}
+
+func TestTokenizeNeedsCreateOnEachContainer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	_, key := w.NewApplication(t, w.Tenant, vault.Private, []vault.AccessRule{
+		{Priority: 1, Container: "/general/", Transform: vault.Mask, Permissions: []string{"token:create"}}})
+	w.do("POST", "/tokenize", key, `["a"]`).want(t, 200)
+	w.do("POST", "/tokenize", key, `["a",`+card+`]`).wantError(t, 403)
+	w.do("POST", "/tokenize", key, `{"type":"token","data":1,"containers":["/pci/low/"]}`).wantError(t, 403)
+}
+
+func TestCreateTokenAnswersMaskedWithLocation(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	res := w.do("POST", "/tokens", w.PublicKey, `{"id":"my token","type":"token","data":"secret-value"}`).want(t, 201)
+	if got := res.Header.Get("Location"); got != "/tokens/my%20token" {
+		t.Errorf("Location %q", got)
+	}
+	if got := res.text(t, "data"); got != "XXXXXXXXalue" {
+		t.Errorf("data %q", got)
+	}
+	if got := w.do("GET", res.Header.Get("Location"), w.PrivateKey, "").want(t, 200).text(t, "id"); got != "my token" {
+		t.Errorf("the Location leads to %q", got)
+	}
+	w.do("POST", "/tokens", w.PublicKey, `{"id":"my token","type":"token","data":"other"}`).wantError(t, 409)
+}
+
+func TestCreateTokenAssignsAUUID(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	if _, err := uuid.Parse(w.create(`{"type":"token","data":1}`)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestCreateTokenKeepsNumbersByteForByte(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	_, key := w.NewApplication(t, w.Tenant, vault.Private, []vault.AccessRule{
+		{Priority: 1, Container: "/", Transform: vault.Reveal, Permissions: []string{"token:create", "token:read"}}})
+	const data = `{"b":1.10,"a":12345678901234567890,"c":1e400,"d":"<&>"}`
+	id := w.do("POST", "/tokens", key, `{"type":"token","data":`+data+`}`).want(t, 201).text(t, "id")
+	if res := w.do("GET", "/tokens/"+id, key, "").want(t, 200); !strings.Contains(res.body, data) {
+		t.Errorf("data changed: %s", res.body)
+	}
+}
+
+func TestListTokensFilters(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.create(`{"id":"one","type":"token","data":1,"metadata":{"user":"Jane","city":"Bern"}}`)
+	w.create(`{"id":"two","type":"token","data":2,"metadata":{"user":"jane"}}`)
+	w.create(`{"id":"three","type":"card_number","data":"4242424242424242","metadata":{"user":"Joe","a.b":"c"}}`)
+	for query, want := range map[string][]string{
+		"":                                    {"three", "two", "one"},
+		"id=one":                              {"one"},
+		"id=one&id=three&id=absent":           {"three", "one"},
+		"type=token":                          {"two", "one"},
+		"type=token&type=card_number":         {"three", "two", "one"},
+		"type=bank":                           {},
+		"metadata.user=JANE":                  {"two", "one"},
+		"metadata[user]=jane":                 {"two", "one"},
+		"metadata%5Buser%5D=jane":             {"two", "one"},
+		`metadata={"user":"jane"}`:            {"two", "one"},
+		"metadata.user=jane&metadata.city=x":  {},
+		"metadata.user=jane&metadata.user=x":  {"two", "one"},
+		"metadata[user]=x&metadata.user=jane": {},
+		"metadata.User=jane":                  {},
+		"metadata.a.b=c":                      {"three"},
+		"metadata.user=jane&type=token&id=one&page=1&size=5": {"one"},
+		"size=1":                  {"three"},
+		"size=1&page=2":           {"two"},
+		"page=9":                  {},
+		"unknown=1&metadatas=2&=": {"three", "two", "one"},
+	} {
+		res := w.do("GET", "/tokens?"+strings.NewReplacer(`"`, "%22", "{", "%7B", "}", "%7D").Replace(query), w.PrivateKey, "").want(t, 200)
+		if diff := cmp.Diff(want, res.idsOf(t)); diff != "" {
+			t.Errorf("%s: %s", query, diff)
+		}
+	}
+}
+
+func TestPaginationOfLists(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.do("POST", "/tokenize", w.PrivateKey, `[`+strings.Repeat(`1,`, 24)+`1]`).want(t, 200)
+	for query, want := range map[string]string{
+		"":                  `{"total_items":25,"page_number":1,"page_size":20,"total_pages":2}`,
+		"?page=2":           `{"total_items":25,"page_number":2,"page_size":20,"total_pages":2}`,
+		"?page=3&size=10":   `{"total_items":25,"page_number":3,"page_size":10,"total_pages":3}`,
+		"?size=100":         `{"total_items":25,"page_number":1,"page_size":100,"total_pages":1}`,
+		"?page=99&size=100": `{"total_items":25,"page_number":99,"page_size":100,"total_pages":1}`,
+	} {
+		res := w.do("GET", "/tokens"+query, w.PrivateKey, "").want(t, 200)
+		if !strings.HasPrefix(res.body, `{"pagination":`+want+`,"data":[`) {
+			t.Errorf("%s: %.200s", query, res.body)
+		}
+	}
+}
+
+func TestGetTokenFollowsTheAccessControls(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	id := w.create(card)
+	reader := func(transform vault.Transform) string {
+		_, key := w.NewApplication(t, w.Tenant, vault.Private, []vault.AccessRule{
+			{Priority: 1, Container: "/pci/", Transform: transform, Permissions: []string{"token:read"}}})
+		return w.do("GET", "/tokens/"+id, key, "").want(t, 200).body
+	}
+	if body := reader(vault.Reveal); !strings.Contains(body, `"number":"4242424242424242"`) || !strings.Contains(body, `"cvc":"123"`) {
+		t.Errorf("revealed: %s", body)
+	}
+	if body := reader(vault.Mask); !strings.Contains(body, `"number":"XXXXXXXXXXXX4242"`) || strings.Contains(body, `123"`) {
+		t.Errorf("masked: %s", body)
+	}
+	if body := reader(vault.Redact); strings.Contains(body, `"data":`) {
+		t.Errorf("redacted: %s", body)
+	}
+}
+
+func TestGetTokenOfAnotherTenantIsTheSame404(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	_, other := w.NewTenant(t, "Other")
+	_, key := w.NewApplication(t, other, vault.Private, nil)
+	id := w.create(card)
+	theirs := w.do("GET", "/tokens/"+id, key, "")
+	theirs.wantError(t, 404)
+	if nobodys := w.do("GET", "/tokens/"+uuid.NewString(), key, ""); nobodys.body != theirs.body {
+		t.Errorf("the bodies differ:\n%s\n%s", nobodys.body, theirs.body)
+	}
+}
+
+func TestUpdateTokenMergesAndReplaces(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.create(`{"id":"doc","type":"token","data":{"a":"1","b":"2"},"metadata":{"x":"1","y":"2"},"mask":"{{ data.a }}"}`)
+	w.do("PATCH", "/tokens/doc", w.PrivateKey, `{"data":{"a":"9","b":null},"metadata":{"x":null,"z":"3"},"containers":["/Other/High/"]}`).want(t, 200)
+	got := w.do("POST", "/detokenize", w.PrivateKey, `"{{ token: doc }}"`).want(t, 200).decode(t)
+	want := map[string]any{"data": map[string]any{"a": "9"}, "metadata": map[string]any{"y": "2", "z": "3"}, "containers": []any{"/other/high/"}}
+	for field := range want {
+		if diff := cmp.Diff(want[field], got[field]); diff != "" {
+			t.Errorf("%s: %s", field, diff)
+		}
+	}
+}
+
+func TestPatchNeedsTheMergePatchContentType(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.create(`{"id":"doc","type":"token","data":1}`)
+	reactor := w.do("POST", "/reactors", w.ManagementKey, reactorBody).want(t, 201).text(t, "id")
+	proxy := w.do("POST", "/proxies", w.ManagementKey, proxyBody).want(t, 201).text(t, "id")
+	for path, c := range map[string]struct {
+		key  string
+		good int
+	}{
+		"/tokens/doc":          {w.PrivateKey, 200},
+		"/reactors/" + reactor: {w.ManagementKey, 204},
+		"/proxies/" + proxy:    {w.ManagementKey, 204},
+		"/applications/" + w.Public.ApplicationID().String(): {w.ManagementKey, 204},
+	} {
+		for _, bad := range []string{"", "application/json", "text/plain", "merge-patch+json", "application/merge-patch+jsonx", ";", "application/merge-patch+json/x"} {
+			res := w.do("PATCH", path, c.key, `not json`, "Content-Type", bad)
+			res.wantError(t, 415)
+			if res.Header.Get("Accept-Patch") != mergePatch {
+				t.Errorf("%s: no Accept-Patch", path)
+			}
+		}
+		for _, good := range []string{mergePatch, mergePatch + "; charset=utf-8", "Application/Merge-Patch+JSON", mergePatch + ";charset=UTF-8"} {
+			w.do("PATCH", path, c.key, `{}`, "Content-Type", good).want(t, c.good)
+		}
+	}
+}
+
+func TestDeleteToken(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	id := w.create(card)
+	if res := w.do("DELETE", "/tokens/"+id, w.PrivateKey, "").want(t, 204); res.body != "" {
+		t.Errorf("a body: %s", res.body)
+	}
+	w.do("DELETE", "/tokens/"+id, w.PrivateKey, "").wantError(t, 404)
+	w.do("GET", "/tokens/"+id, w.PrivateKey, "").wantError(t, 404)
+}
+
+func TestExpiresAtIsReadInBothFormatsAndAnsweredAsISO8601(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	for sent, want := range map[string]string{
+		"8/26/2030 7:23:57 PM -07:00": "2030-08-27T02:23:57Z",
+		"8/26/2030 7:23:57 PM":        "2030-08-26T19:23:57Z",
+		"8/26/2030":                   "2030-08-26T00:00:00Z",
+		"2030-08-26T19:23:57+02:00":   "2030-08-26T17:23:57Z",
+	} {
+		body := fmt.Sprintf(`{"type":"token","data":1,"expires_at":%q}`, sent)
+		if got := w.do("POST", "/tokens", w.PrivateKey, body).want(t, 201).text(t, "expires_at"); got != want {
+			t.Errorf("%s: %s, want %s", sent, got, want)
+		}
+	}
+	w.do("POST", "/tokens", w.PrivateKey, `{"type":"token","data":1,"expires_at":"1/1/2020"}`).wantError(t, 400)
+}
+
+func TestCVCIsGoneAfterAnHour(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	_, key := w.NewApplication(t, w.Tenant, vault.Private, []vault.AccessRule{
+		{Priority: 1, Container: "/", Transform: vault.Reveal, Permissions: []string{"token:read"}}})
+	id := w.create(card)
+	w.Clock.Advance(time.Hour)
+	if body := w.do("GET", "/tokens/"+id, key, "").want(t, 200).body; strings.Contains(body, "cvc") {
+		t.Errorf("the cvc is still there: %s", body)
+	}
+}
+
+func TestSearchTokens(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.create(`{"id":"first","type":"social_security_number","data":"123-45-6789"}`)
+	w.create(`{"id":"second","type":"token","data":"x","metadata":{"user":"Jane"}}`)
+	res := w.do("POST", "/tokens/search", w.PrivateKey, `{"query":"data:6789 OR metadata.user:jane","size":1,"page":2}`).want(t, 200)
+	if diff := cmp.Diff([]string{"first"}, res.idsOf(t)); diff != "" {
+		t.Error(diff)
+	}
+	w.do("GET", "/tokens/search", w.PrivateKey, "").wantError(t, http.StatusMethodNotAllowed)
+}
+
+func TestDetokenizeNamesUnknownTokens(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	body := w.do("POST", "/detokenize", w.PrivateKey, `{"a":"{{ no-such-token }}"}`).wantError(t, 400)
+	if text := fmt.Sprint(body["errors"]); !strings.Contains(text, "Failed to detokenize some tokens: no-such-token") {
+		t.Errorf("errors: %s", text)
+	}
+	w.do("POST", "/detokenize", w.PublicKey, `{}`).wantError(t, 403)
+}

@@ -1,0 +1,220 @@
+package httpserver
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+	"go.uber.org/goleak"
+
+	"github.com/seed-72ea4aab/vault/vaulttest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// card is the body of a request that creates a card token.
+const card = `{"type":"card","data":{"number":"4242424242424242","expiration_month":12,"expiration_year":2030,"cvc":"123"}}`
+
+// world is a vault behind the handler, for one test. Every answer is held
+// against the OpenAPI document.
+type world struct {
+	*vaulttest.Vault
+	t   testing.TB
+	h   http.Handler
+	log *safeBuffer
+}
+
+func newWorld(t testing.TB, opts *Options) *world {
+	t.Helper()
+	return worldOf(t, vaulttest.New(t), opts)
+}
+
+func worldOf(t testing.TB, v *vaulttest.Vault, opts *Options) *world {
+	t.Helper()
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	w := &world{Vault: v, t: t, log: &safeBuffer{}}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.NewJSONHandler(w.log, nil))
+	}
+	w.h = Handler(v.Vault, &o)
+	return w
+}
+
+// response is an answer with its body.
+type response struct {
+	*http.Response
+	body string
+}
+
+// do sends a request through the handler. Further headers come in pairs.
+func (w *world) do(method, path, key, body string, header ...string) *response {
+	w.t.Helper()
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	if key != "" {
+		r.Header.Set("SVC-API-KEY", key)
+	}
+	if method == http.MethodPatch {
+		r.Header.Set("Content-Type", mergePatch)
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	return w.send(r)
+}
+
+// send answers a request and validates the answer.
+func (w *world) send(r *http.Request) *response {
+	w.t.Helper()
+	res := w.serve(r)
+	validate(w.t, r, res)
+	return res
+}
+
+// serve answers a request.
+func (w *world) serve(r *http.Request) *response {
+	rec := httptest.NewRecorder()
+	w.h.ServeHTTP(rec, r)
+	return &response{rec.Result(), rec.Body.String()}
+}
+
+// want fails the test unless the answer has the status.
+func (r *response) want(t testing.TB, status int) *response {
+	t.Helper()
+	if r.StatusCode != status {
+		t.Fatalf("status %d, want %d: %s", r.StatusCode, status, r.body)
+	}
+	return r
+}
+
+// decode reads the body as a JSON object.
+func (r *response) decode(t testing.TB) map[string]any {
+	t.Helper()
+	var v map[string]any
+	if err := json.Unmarshal([]byte(r.body), &v); err != nil {
+		t.Fatalf("the body is no JSON object: %v\n%s", err, r.body)
+	}
+	return v
+}
+
+// text returns a string field of the body.
+func (r *response) text(t testing.TB, name string) string {
+	t.Helper()
+	s, ok := r.decode(t)[name].(string)
+	if !ok {
+		t.Fatalf("the body has no string %s: %s", name, r.body)
+	}
+	return s
+}
+
+// wantError fails the test unless the answer is an error of the common form.
+func (r *response) wantError(t testing.TB, status int) map[string]any {
+	t.Helper()
+	body := r.want(t, status).decode(t)
+	if body["status"] != float64(status) || body["title"] == "" || body["detail"] == "" {
+		t.Errorf("not an error body: %s", r.body)
+	}
+	if _, has := body["errors"]; has != (status == http.StatusBadRequest) {
+		t.Errorf("errors belongs to a 400: %s", r.body)
+	}
+	return body
+}
+
+// loadDocument parses the embedded OpenAPI document.
+var loadDocument = sync.OnceValues(func() (*openapi3.T, error) {
+	doc, err := openapi3.NewLoader().LoadFromData(openAPIDocument)
+	if err != nil {
+		return nil, err
+	}
+	return doc, doc.Validate(context.Background())
+})
+
+func theDocument(t testing.TB) *openapi3.T {
+	t.Helper()
+	doc, err := loadDocument()
+	if err != nil {
+		t.Fatalf("openapi.json: %v", err)
+	}
+	return doc
+}
+
+// patterns finds the pattern of a path, as the handler does.
+var patterns = sync.OnceValue(func() *http.ServeMux {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/", func(http.ResponseWriter, *http.Request) {})
+	for _, e := range (&handler{}).endpoints() {
+		mux.Handle(e.name, e)
+	}
+	return mux
+})
+
+// validate holds an answer against the OpenAPI document: its status must be
+// one of the operation's, and headers and body must have the form it gives.
+func validate(t testing.TB, r *http.Request, res *response) {
+	t.Helper()
+	if res.Header.Get("SVC-TRACE-ID") == "" && r.Header.Get("X-Test-Prefix") == "" {
+		t.Errorf("%s %s: no trace id", r.Method, r.URL.Path)
+	}
+	op, path := operationOf(t, r)
+	if op == nil || res.StatusCode == http.StatusMethodNotAllowed || r.Method == http.MethodOptions {
+		return
+	}
+	if strings.Contains(res.body, "1e400") {
+		return // the validator cannot read such a number
+	}
+	err := openapi3filter.ValidateResponse(context.Background(), &openapi3filter.ResponseValidationInput{
+		RequestValidationInput: &openapi3filter.RequestValidationInput{Request: r, Route: &routers.Route{
+			Spec: theDocument(t), Path: path, Method: r.Method, Operation: op}},
+		Status: res.StatusCode, Header: res.Header, Body: io.NopCloser(strings.NewReader(res.body)),
+		Options: &openapi3filter.Options{IncludeResponseStatus: true},
+	})
+	if err != nil {
+		t.Errorf("%s %s, status %d, is not as openapi.json says: %v", r.Method, path, res.StatusCode, err)
+	}
+}
+
+// operationOf finds the operation of a request in the document.
+func operationOf(t testing.TB, r *http.Request) (*openapi3.Operation, string) {
+	t.Helper()
+	path := strings.TrimSuffix(r.URL.EscapedPath(), "/")
+	if !isClean(path) || r.Header.Get("X-Test-Prefix") != "" {
+		return nil, ""
+	}
+	bare := httptest.NewRequest(http.MethodGet, path, nil)
+	_, pattern := patterns().Handler(bare)
+	item := theDocument(t).Paths.Value(pattern)
+	if item == nil {
+		return nil, ""
+	}
+	return item.GetOperation(r.Method), pattern
+}
+
+// safeBuffer is a buffer that several goroutines may write to.
+type safeBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *safeBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *safeBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}

@@ -1,0 +1,198 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// BenchmarkCreate creates card tokens with two metadata pairs.
+func BenchmarkCreate(b *testing.B) {
+	eachCount(b, func(b *testing.B, on *backend, callers int) {
+		ctx := context.Background()
+		u := newUser(b, on.openStore(b, on.create(b)))
+		ours := &contender{name: "vault", call: func() error { return createCard(ctx, u.Client) }}
+		bare := bareCreate(b, on.bareWriter(b, on.emptyDatabase(b)).write)
+		contenders := []*contender{ours, bare}
+		if on == onPostgres {
+			naive := bareCreate(b, openNaiveWriter(b, on.emptyDatabase(b)))
+			naive.name = "naive"
+			contenders = append(contenders, naive)
+		}
+		warmUp(b, contenders...)
+		race(b, callers, contenders...)
+		goal := 0.90
+		if on == onPostgres && callers == 128 {
+			goal = 0.85
+		}
+		report(b, figure{what: "CreateToken / bare", backend: on.name, callers: strconv.Itoa(callers),
+			value: ours.over(bare), unit: "x", goal: goal, rates: ours.perSecond() + ", " + bare.perSecond()})
+		for _, naive := range contenders[2:] {
+			report(b, figure{what: "CreateToken / naive", backend: on.name, callers: strconv.Itoa(callers),
+				value: ours.over(naive), unit: "x", goal: 2.5, rates: naive.perSecond()})
+		}
+	})
+}
+
+// bareCreate writes what CreateToken would.
+func bareCreate(b *testing.B, write func(*storage.Change) error) *contender {
+	b.Helper()
+	rows := newSupply(b, func(u *user) error { return createCard(context.Background(), u.Client) })
+	return &contender{name: "bare", prepare: rows.prepare, call: func() error {
+		c, err := rows.take()
+		if err != nil {
+			return err
+		}
+		return write(c)
+	}}
+}
+
+// BenchmarkGrouping shows what callers gain from sharing transactions.
+func BenchmarkGrouping(b *testing.B) {
+	ctx := context.Background()
+	u := newUser(b, onSQLite.openStore(b, onSQLite.create(b)))
+	create := func() error { return createCard(ctx, u.Client) }
+	one, many := &contender{name: "1 caller"}, &contender{name: "32 callers"}
+	one.call, many.call = create, create
+	warmUp(b, many)
+	for range rounds {
+		for callers, side := range map[int]*contender{1: one, 32: many} {
+			rate, err := side.run(callers, 3*roundTime)
+			if err != nil {
+				b.Fatal(err)
+			}
+			side.rates = append(side.rates, rate)
+		}
+	}
+	report(b, figure{what: "CreateToken 32 callers / 1", backend: onSQLite.name, callers: "32, 1",
+		value: many.over(one), unit: "x", goal: 2.0, rates: many.perSecond() + ", " + one.perSecond()})
+}
+
+// BenchmarkGet reads tokens by their ids.
+func BenchmarkGet(b *testing.B) {
+	eachCount(b, func(b *testing.B, on *backend, callers int) {
+		dsn := on.create(b)
+		logged := newUser(b, on.openStore(b, dsn))
+		ids := createGeneric(b, logged.Client, 20_000)
+		pick := func() string { return ids[rand.N(len(ids))] }
+		silent := newUser(b, withoutReadLog{on.openStore(b, on.create(b))})
+		silentIDs := createGeneric(b, silent.Client, 20_000)
+		bareRead := on.bareReader(b, dsn)
+
+		ctx := context.Background()
+		withLog := &contender{name: "vault", call: func() error {
+			_, err := logged.GetToken(ctx, pick())
+			return err
+		}}
+		withoutLog := &contender{name: "without log entry", call: func() error {
+			_, err := silent.GetToken(ctx, silentIDs[rand.N(len(silentIDs))])
+			return err
+		}}
+		bare := &contender{name: "bare", call: func() error { return bareRead(logged.tenant, pick()) }}
+		race(b, callers, withLog, withoutLog, bare)
+
+		floor, ceiling := 0.4, 1.3
+		if on == onSQLite {
+			floor, ceiling = 0.25, 1.6
+		}
+		if on == onSQLite && callers == 1 {
+			floor = 0.12
+		}
+		report(b, figure{what: "GetToken / bare select", backend: on.name, callers: strconv.Itoa(callers),
+			value: withLog.over(bare), unit: "x", goal: floor, rates: withLog.perSecond() + ", " + bare.perSecond()})
+		report(b, figure{what: "GetToken less log entry, time / bare select", backend: on.name, callers: strconv.Itoa(callers),
+			value: bare.over(withoutLog), unit: "x", goal: ceiling, atMost: true, rates: withoutLog.perSecond()})
+	})
+}
+
+// leaves returns a document of n strings.
+func leaves(n int) vault.JSON {
+	document := make([]string, n)
+	for i := range document {
+		document[i] = fmt.Sprintf("value %016x", rand.Uint64())
+	}
+	text, err := json.Marshal(document)
+	if err != nil {
+		panic(err) // strings encode
+	}
+	return text
+}
+
+// createGeneric creates generic tokens and returns their ids.
+func createGeneric(b *testing.B, c *vault.Client, n int) []string {
+	b.Helper()
+	out, err := c.Tokenize(b.Context(), leaves(n))
+	if err != nil {
+		b.Fatal(err)
+	}
+	var ids []string
+	if err := json.Unmarshal(out, &ids); err != nil {
+		b.Fatal(err)
+	}
+	return ids
+}
+
+// BenchmarkTokenize makes 1,000 tokens at once.
+func BenchmarkTokenize(b *testing.B) {
+	each(b, func(b *testing.B, on *backend) {
+		u := newUser(b, on.openStore(b, on.create(b)))
+		var documents [16]vault.JSON
+		for i := range documents {
+			documents[i] = leaves(1000)
+		}
+		tokenize := func(u *user) error {
+			_, err := u.Tokenize(context.Background(), documents[rand.N(len(documents))])
+			return err
+		}
+		ours := &contender{name: "vault", call: func() error { return tokenize(u) }}
+		writer := on.bareWriter(b, on.emptyDatabase(b))
+		rows := newSupply(b, tokenize)
+		bare := &contender{name: "bare", prepare: rows.prepare, stock: 20, call: func() error {
+			c, err := rows.take()
+			if err != nil {
+				return err
+			}
+			return writer.writeMany(c)
+		}}
+		race(b, 1, ours, bare)
+		what, goal := "Tokenize 1,000 / bare batch", 0.85
+		if on == onPostgres {
+			what, goal = "Tokenize 1,000 / COPY", 0.75
+		}
+		report(b, figure{what: what, backend: on.name, callers: "1", value: ours.over(bare), unit: "x", goal: goal,
+			rates: ours.perSecond() + ", " + bare.perSecond()})
+	})
+}
+
+// BenchmarkOnce creates card tokens under idempotency keys.
+func BenchmarkOnce(b *testing.B) {
+	eachCount(b, func(b *testing.B, on *backend, callers int) {
+		ctx := context.Background()
+		u := newUser(b, on.openStore(b, on.create(b)))
+		plain := &contender{name: "without key", call: func() error { return createCard(ctx, u.Client) }}
+		once := &contender{name: "with key", call: func() error {
+			key := vault.OnceKey{Scope: "POST /tokens", Key: uuid.NewString()}
+			_, _, err := u.Once(ctx, key, func(ctx context.Context, c *vault.Client) (vault.Answer, error) {
+				token, err := c.CreateToken(ctx, cards()[rand.N(len(cards()))])
+				if err != nil {
+					return vault.Answer{}, err
+				}
+				body, err := json.Marshal(token)
+				return vault.Answer{Status: 201, Body: body}, err
+			})
+			return err
+		}}
+		warmUp(b, plain, once)
+		race(b, callers, plain, once)
+		report(b, figure{what: "CreateToken with idempotency key / without", backend: on.name, callers: strconv.Itoa(callers),
+			value: once.over(plain), unit: "x", goal: 0.70, rates: once.perSecond() + ", " + plain.perSecond()})
+	})
+}

@@ -1,0 +1,92 @@
+package bench
+
+import (
+	"context"
+	"database/sql"
+	"strings"
+	"testing"
+
+	"github.com/lib/pq"
+
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// writeMany copies the rows into their tables, in one transaction.
+func (w *postgresBare) writeMany(c *storage.Change) error {
+	tx, err := w.db.BeginTx(context.Background(), nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	if err := copyRows(tx, "tokens", bareTokenColumns, len(c.InsertTokens), func(i int) []any {
+		t := &c.InsertTokens[i]
+		return []any{c.Tenant[:], t.Ord[:], t.ID, t.Type, t.Set[:], strings.Join(t.Containers, ","), t.Fingerprint[:],
+			t.Expression[:], joined(t.Hashes), t.KeyVersion, t.Body, t.CreatedBy[:], t.CreatedAt.UnixMicro(), t.Rev}
+	}); err != nil {
+		return err
+	}
+	if err := copyRows(tx, "logs", bareLogColumns, len(c.Logs), func(i int) []any {
+		l := &c.Logs[i]
+		return []any{c.Tenant[:], l.ID[:], l.CreatedAt.UnixMicro(), l.ActorID[:], l.ActorType,
+			l.EntityType, l.EntityID, l.Operation, l.Message}
+	}); err != nil {
+		return err
+	}
+	t := &c.InsertTokens[0]
+	if _, err := tx.Exec(bareCount, c.Tenant[:], t.Set[:], t.Type, 0, len(c.InsertTokens)); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+func copyRows(tx *sql.Tx, table, columns string, rows int, row func(int) []any) error {
+	stmt, err := tx.Prepare(pq.CopyIn(table, strings.FieldsFunc(columns, func(r rune) bool { return strings.ContainsRune(", \n\t", r) })...))
+	if err != nil {
+		return err
+	}
+	for i := range rows {
+		if _, err := stmt.Exec(row(i)...); err != nil {
+			return err
+		}
+	}
+	if _, err := stmt.Exec(); err != nil {
+		return err
+	}
+	return stmt.Close()
+}
+
+// openNaiveWriter returns the writer that comes to mind first: a transaction
+// with an insert for each table, on a pool, with nothing prepared.
+func openNaiveWriter(b *testing.B, url string) func(*storage.Change) error {
+	b.Helper()
+	db := openPostgres(b, url, false)
+	return func(c *storage.Change) error {
+		tx, err := db.BeginTx(context.Background(), nil)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = tx.Rollback() }()
+		t, l := &c.InsertTokens[0], &c.Logs[0]
+		if _, err := tx.Exec(`INSERT INTO tokens (`+bareTokenColumns+`)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`,
+			c.Tenant[:], t.Ord[:], t.ID, t.Type, t.Set[:], strings.Join(t.Containers, ","), t.Fingerprint[:], t.Expression[:],
+			joined(t.Hashes), t.KeyVersion, t.Body, t.CreatedBy[:], t.CreatedAt.UnixMicro(), t.Rev); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(`INSERT INTO token_hashes (tenant_id, hash, ord) VALUES ($1, $2, $4), ($1, $3, $4)`,
+			c.Tenant[:], t.Hashes[0][:], t.Hashes[1][:], t.Ord[:]); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(`INSERT INTO logs (`+bareLogColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+			c.Tenant[:], l.ID[:], l.CreatedAt.UnixMicro(), l.ActorID[:], l.ActorType,
+			l.EntityType, l.EntityID, l.Operation, l.Message); err != nil {
+			return err
+		}
+		return tx.Commit()
+	}
+}
+
+func openPostgresReader(b *testing.B, url string) func(storage.ID, string) error {
+	b.Helper()
+	return preparedSelect(b, openPostgres(b, url, true), "$1 AND id = $2")
+}

@@ -1,0 +1,90 @@
+package expr
+
+// List is templates for detokenization that belong to one document and are
+// evaluated together, within the bounds of one [Tree]: the strings of a JSON
+// text that is to stay as it is around them, or the parts of a form. The zero
+// value is an empty list.
+type List struct {
+	items []item
+	count int // expressions
+}
+
+type item struct {
+	*Template
+	text   bool
+	escape func(string) string // may be nil
+}
+
+// Add compiles a template as [CompileTokens] does and puts it at the end. A
+// failure is an [*Error].
+func (l *List) Add(source string) error { return l.add(source, item{}) }
+
+// AddText adds a template whose value is a text, also where it is exactly one
+// expression. Each value goes through escape before it is inserted; nil leaves
+// values as they are.
+func (l *List) AddText(source string, escape func(string) string) error {
+	return l.add(source, item{text: true, escape: escape})
+}
+
+func (l *List) add(source string, it item) error {
+	t, err := parse(source, true)
+	if err != nil {
+		return err
+	}
+	if l.count += t.count; l.count > maxExpressions {
+		return faultf("a document may have at most %d expressions", maxExpressions)
+	}
+	it.Template = t
+	l.items = append(l.items, it)
+	return nil
+}
+
+// Refs returns what the templates refer to, each once, in order of appearance.
+func (l *List) Refs() []Ref {
+	var set refSet
+	for _, it := range l.items {
+		it.addRefs(&set)
+	}
+	return set.refs
+}
+
+// Len returns how many templates were added.
+func (l *List) Len() int { return len(l.items) }
+
+// Eval returns what takes the place of the templates, in their order: of one
+// that was added by Add the JSON of its value, of one added by AddText the
+// text. A failure is an [*Error], and belongs to the template after those whose
+// results are returned with it.
+func (l *List) Eval(env Env) ([]string, error) {
+	ev, fault := newEvaluator(env)
+	if fault != nil {
+		return nil, fault
+	}
+	defer ev.settle()
+	results, room := make([]string, 0, len(l.items)), maxTree
+	for _, it := range l.items {
+		result, fault := ev.item(it)
+		if fault != nil {
+			return results, fault
+		}
+		if room -= max(0, len(result)-it.size); room < 0 {
+			return results, faultf("the values that are inserted make more than %d bytes", maxTree)
+		}
+		if err := ev.spend(len(result)); err != nil {
+			return results, faultf("%v", err)
+		}
+		results = append(results, result)
+	}
+	return results, nil
+}
+
+func (ev *evaluator) item(it item) (string, *Error) {
+	if it.text {
+		return ev.text(it.Template, it.escape)
+	}
+	v, err := ev.template(it.Template)
+	if err != nil {
+		return "", err
+	}
+	return string(v.JSON()), nil
+}

@@ -1,0 +1,146 @@
+package faults
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/pgtest"
+	"github.com/seed-72ea4aab/vault/jsruntime"
+)
+
+// childWorks makes the child a node that works jobs, instead of one that writes.
+const childWorks = "VAULT_FAULTS_WORKS"
+
+// workUntilKilled is a node: it runs asynchronous reactors until it is killed.
+func workUntilKilled(dsn string) error {
+	ctx := context.Background()
+	key, err := vault.ParseKey(os.Getenv(childKey))
+	if err != nil {
+		return err
+	}
+	store, err := openStore(ctx, dsn)
+	if err != nil {
+		return err
+	}
+	_, err = vault.Open(ctx, store, key, &vault.Config{
+		Runtime: jsruntime.New(nil), WorkEvery: 100 * time.Millisecond,
+		Egress: vault.EgressPolicy{AllowHTTP: true, AllowPrivate: true},
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Println("ready")
+	select {}
+}
+
+// callbacks counts what a receiver of callbacks got, by number of the run.
+type callbacks struct {
+	*httptest.Server
+	mu      sync.Mutex
+	got     map[int]int
+	started chan struct{} // a run has begun on some node
+	first   sync.Once
+	all     chan struct{}
+	want    int
+}
+
+func newCallbacks(t *testing.T, want int) *callbacks {
+	t.Helper()
+	c := &callbacks{got: map[int]int{}, started: make(chan struct{}), all: make(chan struct{}), want: want}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/started", func(http.ResponseWriter, *http.Request) { c.first.Do(func() { close(c.started) }) })
+	mux.HandleFunc("/hook", func(_ http.ResponseWriter, r *http.Request) {
+		var body struct{ Raw struct{ N int } }
+		text, _ := io.ReadAll(r.Body)
+		if json.Unmarshal(text, &body) != nil {
+			return
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.got[body.Raw.N]++; len(c.got) == c.want && c.all != nil {
+			close(c.all)
+			c.all = nil
+		}
+	})
+	c.Server = httptest.NewServer(mux)
+	t.Cleanup(c.Close)
+	return c
+}
+
+// slowCode tells the test that it runs, takes a while, and answers.
+const slowCode = `module.exports = async (req) => {
+	await fetch(req.configuration.URL + '/started');
+	await new Promise((done) => setTimeout(done, 300));
+	return {raw: {N: req.args.n}};
+}`
+
+// TestEveryCallbackIsDeliveredThoughANodeIsKilled runs two nodes on one
+// PostgreSQL and kills one in the middle of its runs.
+func TestEveryCallbackIsDeliveredThoughANodeIsKilled(t *testing.T) {
+	t.Parallel()
+	const runs = 24
+	dsn, key := pgtest.URL(t), vault.NewKey()
+	v := openVault(t, dsn, key, &vault.Config{SweepEvery: -1, WorkEvery: -1, Egress: vault.EgressPolicy{AllowHTTP: true, AllowPrivate: true}})
+	tenant, err := v.CreateTenant(t.Context(), "Acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	hooks := newCallbacks(t, runs)
+	all := hooks.all
+	c := v.Tenant(tenant.ID)
+	reactor, err := c.CreateReactor(t.Context(), vault.ReactorParams{Name: "slow", Code: slowCode, Configuration: map[string]string{"URL": hooks.URL}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	victim := startNode(t, dsn, key)
+	for n := range runs {
+		p := vault.ReactParams{Args: map[string]int{"n": n}, CallbackURL: hooks.URL + "/hook"}
+		if _, err := c.React(t.Context(), reactor.ID, p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-hooks.started
+	if err := victim.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = victim.Wait()
+	startNode(t, dsn, key)
+	select {
+	case <-all:
+	case <-time.After(2 * time.Minute):
+		t.Fatalf("only %d of %d callbacks arrived", len(hooks.got), runs)
+	}
+}
+
+// startNode starts a child that works jobs, and ends it with the test.
+func startNode(t *testing.T, dsn string, key *vault.Key) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childDSN+"="+dsn, childKey+"="+key.Text(), childWorks+"=1")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	if _, err := io.ReadFull(out, make([]byte, len("ready\n"))); err != nil {
+		t.Fatalf("the node did not start: %v", err)
+	}
+	return cmd
+}

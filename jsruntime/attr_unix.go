@@ -1,0 +1,9 @@
+//go:build unix && !linux
+
+package jsruntime
+
+import "syscall"
+
+// processAttributes has nothing to add: a worker whose parent is gone ends
+// when it finds its link closed.
+func processAttributes() *syscall.SysProcAttr { return nil }

@@ -1,0 +1,241 @@
+package jsruntime
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/dop251/goja"
+
+	vault "github.com/seed-72ea4aab/vault"
+)
+
+// The benchmarks report ratios of two ways to do the same, taken in turns in
+// one run, so that they mean the same on every machine.
+
+const noop = `module.exports = async (req) => ({ raw: req.args })`
+
+// busy takes about two milliseconds of JavaScript.
+const busy = `module.exports = async (req) => { let n = 0; for (let i = 0; i < 40000; i++) n = (n + i * 7) % 1000003; return { raw: req.args, n } }`
+
+// input1K is an input of about one kilobyte.
+var input1K = func() json.RawMessage {
+	type item struct {
+		Name   string `json:"name"`
+		Number string `json:"number"`
+		Amount int    `json:"amount"`
+		Ok     bool   `json:"ok"`
+	}
+	var items []item
+	for i := range 14 {
+		items = append(items, item{"customer " + strconv.Itoa(i), "4242424242424242", i * 1000, i%2 == 0})
+	}
+	out, err := json.Marshal(map[string]any{"args": items, "configuration": map[string]string{"key": "value"}})
+	if err != nil {
+		panic(err)
+	}
+	return out
+}()
+
+type silentHost struct{ noHost }
+
+// ratio runs two functions in turns and reports the ratio of their typical
+// times.
+func ratio(b *testing.B, limit float64, measured, reference func()) {
+	b.Helper()
+	for range 20 {
+		measured()
+		reference()
+	}
+	var a, c []time.Duration
+	for b.Loop() {
+		start := time.Now()
+		measured()
+		middle := time.Now()
+		reference()
+		a, c = append(a, middle.Sub(start)), append(c, time.Since(middle))
+	}
+	report(b, limit, typical(a).Seconds()/typical(c).Seconds())
+	b.ReportMetric(float64(typical(a).Microseconds()), "us/measured")
+	b.ReportMetric(float64(typical(c).Microseconds()), "us/reference")
+}
+
+func report(b *testing.B, limit, x float64) {
+	b.Helper()
+	b.ReportMetric(x, "ratio")
+	b.ReportMetric(limit, "limit")
+	b.ReportMetric(0, "ns/op")
+	if x > limit && b.N > 100 {
+		b.Errorf("the ratio is %.2f, want at most %.2f", x, limit)
+	}
+}
+
+// typical returns the lower quartile, which noise moves little.
+func typical(d []time.Duration) time.Duration {
+	slices.Sort(d)
+	return d[len(d)/4]
+}
+
+func mustRun(b *testing.B, r vault.Runtime, source string) {
+	b.Helper()
+	if _, err := r.Run(context.Background(), vault.Program{Tenant: "t", Source: source}, input1K, silentHost{}); err != nil {
+		b.Fatal(err)
+	}
+}
+
+func benchRuntimes(b *testing.B) (*Workers, *InProcess) {
+	b.Helper()
+	w := New(nil)
+	b.Cleanup(func() { _ = w.Close() })
+	if err := w.Ready(context.Background()); err != nil {
+		b.Fatal(err)
+	}
+	return w, NewInProcess(nil)
+}
+
+func BenchmarkWorkerAgainstInProcess(b *testing.B) {
+	w, in := benchRuntimes(b)
+	b.Run("noop 1KB", func(b *testing.B) {
+		ratio(b, 1.3, func() { mustRun(b, w, noop) }, func() { mustRun(b, in, noop) })
+	})
+	b.Run("2ms of JavaScript", func(b *testing.B) {
+		ratio(b, 1.2, func() { mustRun(b, w, busy) }, func() { mustRun(b, in, busy) })
+	})
+}
+
+func BenchmarkSecondCallAgainstFirst(b *testing.B) {
+	w, _ := benchRuntimes(b)
+	n := 0
+	var source string
+	pad := strings.Repeat("function helper(a, b) { return a.map((x) => x + b).filter(Boolean).join(',') }\n", 12)
+	ratio(b, 0.2, func() { mustRun(b, w, source) }, func() {
+		n++
+		source = fmt.Sprintf("import path from 'path';\nconst n%d = path.sep;\n%sexport default async (req) => ({ raw: req.args })", n, pad)
+		mustRun(b, w, source)
+	})
+}
+
+func BenchmarkInputAgainstUnmarshal(b *testing.B) {
+	vm := goja.New()
+	ratio(b, 2, func() {
+		if _, err := buildJSON(vm, input1K); err != nil {
+			b.Fatal(err)
+		}
+	}, func() {
+		var v any
+		if err := json.Unmarshal(input1K, &v); err != nil {
+			b.Fatal(err)
+		}
+	})
+}
+
+// BenchmarkPreludeAgainstBare gives code every global of the prelude, though
+// it uses none, and compares with a runtime that has none.
+func BenchmarkPreludeAgainstBare(b *testing.B) {
+	in := NewInProcess(nil)
+	code, bad := compile(noop, 1000)
+	if bad != nil {
+		b.Fatal(bad)
+	}
+	bare := *code
+	bare.globals, bare.patches = nil, nil
+	full := *code
+	for name := range globalModules {
+		full.globals = append(full.globals, name)
+	}
+	j := in.options.job(context.Background(), vault.Program{}, input1K, false)
+	call := func(code *compiled) {
+		if _, bad := newCall(code, &directPort{host: silentHost{}}, j.limits).do(j); bad != nil {
+			b.Fatal(bad)
+		}
+	}
+	b.Run("all globals", func(b *testing.B) { ratio(b, 1.5, func() { call(&full) }, func() { call(&bare) }) })
+	b.Run("globals in use", func(b *testing.B) { ratio(b, 1.5, func() { call(code) }, func() { call(&bare) }) })
+}
+
+// nodeLoop is a persistent Node process that makes a context for each call.
+const nodeLoop = `
+const vm = require('vm');
+const script = new vm.Script('(function(module){' + process.argv[1] + '})');
+const input = process.argv[2];
+async function once() {
+  const context = vm.createContext({});
+  const module = { exports: {} };
+  script.runInContext(context)(module);
+  return JSON.stringify(await module.exports(JSON.parse(input)));
+}
+(async () => {
+  for (let i = 0; i < 50; i++) await once();
+  const before = process.cpuUsage();
+  for (let i = 0; i < 1000; i++) await once();
+  const used = process.cpuUsage(before);
+  console.log((used.user + used.system) / 1000);
+})();`
+
+// BenchmarkNoopAgainstNode compares CPU time, that of the worker included.
+func BenchmarkNoopAgainstNode(b *testing.B) {
+	node, err := exec.LookPath("node")
+	if err != nil {
+		b.Skip("there is no Node here to compare with")
+	}
+	w, _ := benchRuntimes(b)
+	for range 50 {
+		mustRun(b, w, noop)
+	}
+	const calls = 1000
+	for b.Loop() {
+		before := cpuTime(b)
+		for range calls {
+			mustRun(b, w, noop)
+		}
+		ours := float64((cpuTime(b) - before).Microseconds()) / calls
+		out, err := exec.Command(node, "-e", nodeLoop, noop, string(input1K)).Output()
+		if err != nil {
+			b.Fatal(err)
+		}
+		theirs, err := strconv.ParseFloat(strings.TrimSpace(string(out)), 64)
+		if err != nil {
+			b.Fatal(err)
+		}
+		report(b, 1.0/3, ours/theirs)
+		b.ReportMetric(ours, "us/ours")
+		b.ReportMetric(theirs, "us/node")
+	}
+}
+
+// cpuTime returns the CPU time of this process and of its children that live.
+func cpuTime(b *testing.B) time.Duration {
+	b.Helper()
+	var self syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &self); err != nil {
+		b.Fatal(err)
+	}
+	total := time.Duration(self.Utime.Nano() + self.Stime.Nano())
+	lists, _ := filepath.Glob("/proc/self/task/*/children")
+	for _, list := range lists {
+		pids, err := os.ReadFile(list)
+		if err != nil {
+			continue // a thread that ended meanwhile
+		}
+		for _, pid := range bytes.Fields(pids) {
+			tasks, _ := filepath.Glob("/proc/" + string(pid) + "/task/*/schedstat")
+			for _, task := range tasks {
+				if sched, err := os.ReadFile(task); err == nil {
+					ns, _ := strconv.ParseInt(string(bytes.Fields(sched)[0]), 10, 64)
+					total += time.Duration(ns)
+				}
+			}
+		}
+	}
+	return total
+}

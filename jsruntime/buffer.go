@@ -1,0 +1,215 @@
+package jsruntime
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/dop251/goja"
+	"golang.org/x/text/encoding/htmlindex"
+)
+
+// bufferNatives turn text into bytes and back, for Buffer, TextEncoder and
+// their like.
+var bufferNatives = map[string]native{
+	"buffer.encode": func(c *call, args []goja.Value) goja.Value {
+		return c.buffer(encodeText(arg(args, 0), arg(args, 1).String()))
+	},
+	"buffer.decode": func(c *call, args []goja.Value) goja.Value {
+		return c.decodeText(c.bytesOf(arg(args, 0)), arg(args, 1).String())
+	},
+	"buffer.compare": func(c *call, args []goja.Value) goja.Value {
+		return c.vm.ToValue(bytes.Compare(c.bytesOf(arg(args, 0)), c.bytesOf(arg(args, 1))))
+	},
+	"buffer.indexOf": func(c *call, args []goja.Value) goja.Value {
+		return c.vm.ToValue(bytes.Index(c.bytesOf(arg(args, 0)), c.bytesOf(arg(args, 1))))
+	},
+	"buffer.lastIndexOf": func(c *call, args []goja.Value) goja.Value {
+		return c.vm.ToValue(bytes.LastIndex(c.bytesOf(arg(args, 0)), c.bytesOf(arg(args, 1))))
+	},
+	"text.valid": func(c *call, args []goja.Value) goja.Value {
+		return c.vm.ToValue(utf8.Valid(c.bytesOf(arg(args, 0))))
+	},
+	"text.decode": (*call).decodeLegacy,
+	"text.label":  (*call).encodingLabel,
+}
+
+// encodeText returns the bytes of a string in an encoding of Node's.
+func encodeText(v goja.Value, encoding string) []byte {
+	s, ok := v.ToString().(goja.String)
+	if !ok {
+		return nil
+	}
+	switch encoding {
+	case "hex":
+		return decodeHex(s.String())
+	case "base64", "base64url":
+		return decodeBase64(s.String())
+	case "latin1", "binary", "ascii":
+		out := make([]byte, s.Length())
+		for i := range out {
+			out[i] = byte(s.CharAt(i))
+		}
+		return out
+	case "utf16le", "ucs2", "utf-16le", "ucs-2":
+		out := make([]byte, 0, 2*s.Length())
+		for i := range s.Length() {
+			u := s.CharAt(i)
+			out = append(out, byte(u), byte(u>>8))
+		}
+		return out
+	}
+	return []byte(s.String())
+}
+
+// decodeHex reads pairs of digits up to the first that is none.
+func decodeHex(s string) []byte {
+	n := 0
+	for n < len(s)&^1 && isHex(s[n]) && isHex(s[n+1]) {
+		n += 2
+	}
+	out, _ := hex.DecodeString(s[:n])
+	return out
+}
+
+func isHex(c byte) bool {
+	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
+}
+
+// decodeBase64 reads both alphabets, padded or not, and skips what is in
+// neither, as Node does.
+func decodeBase64(s string) []byte {
+	if end := strings.IndexByte(s, '='); end >= 0 {
+		s = s[:end]
+	}
+	clean := make([]byte, 0, len(s))
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c == '-':
+			clean = append(clean, '+')
+		case c == '_':
+			clean = append(clean, '/')
+		case c == '+' || c == '/' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z':
+			clean = append(clean, c)
+		}
+	}
+	if len(clean)%4 == 1 {
+		clean = clean[:len(clean)-1]
+	}
+	out := make([]byte, base64.RawStdEncoding.DecodedLen(len(clean)))
+	n, _ := base64.RawStdEncoding.Decode(out, clean)
+	return out[:n]
+}
+
+// decodeText returns the string for bytes in an encoding of Node's.
+func (c *call) decodeText(b []byte, encoding string) goja.Value {
+	switch encoding {
+	case "hex":
+		return c.vm.ToValue(hex.EncodeToString(b))
+	case "base64":
+		return c.vm.ToValue(base64.StdEncoding.EncodeToString(b))
+	case "base64url":
+		return c.vm.ToValue(base64.RawURLEncoding.EncodeToString(b))
+	case "latin1", "binary", "ascii":
+		mask := byte(0xff)
+		if encoding == "ascii" {
+			mask = 0x7f
+		}
+		units := make([]uint16, len(b))
+		for i, x := range b {
+			units[i] = uint16(x & mask)
+		}
+		return goja.StringFromUTF16(units)
+	case "utf16le", "ucs2", "utf-16le", "ucs-2":
+		units := make([]uint16, len(b)/2)
+		for i := range units {
+			units[i] = uint16(b[2*i]) | uint16(b[2*i+1])<<8
+		}
+		return goja.StringFromUTF16(units)
+	}
+	return c.vm.ToValue(decodeUTF8(b))
+}
+
+// decodeUTF8 replaces what is no UTF-8 as the WHATWG standard says: one
+// replacement for each maximal part of a character.
+func decodeUTF8(b []byte) string {
+	if utf8.Valid(b) {
+		return string(b)
+	}
+	var out strings.Builder
+	for len(b) > 0 {
+		r, size := utf8.DecodeRune(b)
+		if r == utf8.RuneError && size <= 1 {
+			size = brokenPrefix(b)
+		}
+		out.WriteRune(r)
+		b = b[size:]
+	}
+	return out.String()
+}
+
+// brokenPrefix returns how many bytes of a broken character belong together.
+func brokenPrefix(b []byte) int {
+	lo, hi, need := byte(0x80), byte(0xbf), 0
+	switch c := b[0]; {
+	case c >= 0xc2 && c <= 0xdf:
+		need = 1
+	case c >= 0xe0 && c <= 0xef:
+		need = 2
+		if c == 0xe0 {
+			lo = 0xa0
+		} else if c == 0xed {
+			hi = 0x9f
+		}
+	case c >= 0xf0 && c <= 0xf4:
+		need = 3
+		if c == 0xf0 {
+			lo = 0x90
+		} else if c == 0xf4 {
+			hi = 0x8f
+		}
+	}
+	n := 1
+	for ; n <= need && n < len(b) && b[n] >= lo && b[n] <= hi; n++ {
+		lo, hi = 0x80, 0xbf
+	}
+	return n
+}
+
+// decodeLegacy decodes bytes in an encoding of the WHATWG standard.
+func (c *call) decodeLegacy(args []goja.Value) goja.Value {
+	b, label := c.bytesOf(arg(args, 0)), arg(args, 1).String()
+	if label == "utf-16be" {
+		units := make([]uint16, len(b)/2)
+		for i := range units {
+			units[i] = uint16(b[2*i])<<8 | uint16(b[2*i+1])
+		}
+		return c.vm.ToValue(string(utf16.Decode(units)))
+	}
+	enc, err := htmlindex.Get(label)
+	if err != nil {
+		panic(c.newError("RangeError", "ERR_ENCODING_NOT_SUPPORTED", "The encoding is not supported"))
+	}
+	out, err := enc.NewDecoder().Bytes(b)
+	if err != nil {
+		panic(c.newError("TypeError", "ERR_ENCODING_INVALID_ENCODED_DATA", "The encoded data was not valid"))
+	}
+	return c.vm.ToValue(string(out))
+}
+
+// encodingLabel returns the standard name for a label of an encoding, or
+// undefined.
+func (c *call) encodingLabel(args []goja.Value) goja.Value {
+	enc, err := htmlindex.Get(arg(args, 0).String())
+	if err != nil {
+		return goja.Undefined()
+	}
+	name, err := htmlindex.Name(enc)
+	if err != nil {
+		return goja.Undefined()
+	}
+	return c.vm.ToValue(name)
+}

@@ -1,0 +1,233 @@
+package jsruntime
+
+import (
+	"hash"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dop251/goja"
+	"github.com/dop251/goja/parser"
+
+	vault "github.com/seed-72ea4aab/vault"
+)
+
+// maxStack bounds calls within calls. goja needs time quadratic in the depth
+// to unwind, so that this is about the most it can take.
+const maxStack = 2000
+
+// Bounds on what one run may have under way.
+const (
+	maxTimers      = 10_000
+	maxHostPending = 64
+	maxHostCalls   = 10_000
+)
+
+// limits bound one run. They travel to the worker with it.
+type limits struct {
+	Timeout   time.Duration
+	MaxSource int
+	MaxOutput int
+	MaxLog    int
+}
+
+// job is one piece of work for an engine: to run code, or only to load it.
+type job struct {
+	check  bool
+	source string
+	input  []byte
+	limits limits
+}
+
+// port is how a run reaches the world. Answers to calls come back through
+// [call.deliver].
+type port interface {
+	call(id int, op string, args []byte)
+	log(level, line string)
+}
+
+// reply answers a host call.
+type reply struct {
+	id     int
+	result []byte // JSON
+	err    *vault.HostError
+}
+
+// engine compiles and runs code. It may be used by several goroutines.
+type engine struct {
+	cache programCache
+}
+
+// call is one run of one program in a runtime of its own. It belongs to one
+// goroutine, but for deliver and stop.
+type call struct {
+	vm     *goja.Runtime
+	code   *compiled
+	port   port
+	limits limits
+	brand  *goja.Symbol // marks the error classes that choose an answer
+
+	loop      loop
+	natives   map[string]goja.Value
+	modules   map[string]goja.Value
+	hashes    []hash.Hash
+	ciphers   []*cipherState
+	logged    int
+	turn      func()     // what the trampoline runs
+	turnErr   error      // what it ended with
+	enter     goja.Value // the trampoline
+	enterCall goja.Callable
+	started   time.Time
+
+	mu      sync.Mutex
+	stopped atomic.Pointer[vault.ScriptErrorKind]
+	done    chan struct{} // closed by stop
+}
+
+// newCall prepares a runtime for a program.
+func newCall(code *compiled, p port, l limits) *call {
+	c := &call{
+		vm:      goja.New(),
+		code:    code,
+		port:    p,
+		limits:  l,
+		natives: map[string]goja.Value{},
+		modules: map[string]goja.Value{},
+		done:    make(chan struct{}),
+		started: time.Now(),
+	}
+	c.loop.replies = make(chan reply, maxHostPending)
+	c.vm.SetMaxCallStackSize(maxStack)
+	c.vm.SetParserOptions(parser.WithDisableSourceMaps)
+	c.vm.SetRandSource(rand.Float64)
+	c.enter = c.vm.ToValue(func(goja.FunctionCall) goja.Value {
+		c.turn()
+		c.runTicks()
+		return goja.Undefined()
+	})
+	c.enterCall, _ = goja.AssertFunction(c.enter)
+	return c
+}
+
+// stop ends the run for a reason, from any goroutine, as soon as the runtime
+// can be interrupted.
+func (c *call) stop(reason vault.ScriptErrorKind) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stopped.Load() != nil {
+		return
+	}
+	c.stopped.Store(&reason)
+	c.vm.Interrupt(string(reason))
+	close(c.done)
+}
+
+// deliver hands the answer to a host call over. There is room for every call
+// that can be under way.
+func (c *call) deliver(r reply) {
+	select {
+	case c.loop.replies <- r:
+	case <-c.done:
+	}
+}
+
+// run does the job and returns the result as JSON. started is told of the
+// call before any code of the tenant runs.
+func (e *engine) run(j job, p port, started func(*call)) ([]byte, *vault.ScriptError) {
+	begin := time.Now()
+	code, bad := e.cache.get(j.source, j.limits.MaxSource)
+	if bad != nil {
+		return nil, bad
+	}
+	c := newCall(code, p, j.limits)
+	timer := time.AfterFunc(j.limits.Timeout-time.Since(begin), func() { c.stop(vault.ScriptTimeout) })
+	defer timer.Stop()
+	defer c.stop(vault.ScriptTimeout)
+	started(c)
+	return c.do(j)
+}
+
+// do loads the code, calls its function and waits for the outcome. A panic of
+// the engine is an error of this run and of nothing else.
+func (c *call) do(j job) (out []byte, bad *vault.ScriptError) {
+	defer func() {
+		if p := recover(); p != nil {
+			out, bad = nil, stopError(vault.ScriptCrash)
+		}
+	}()
+	c.installGlobals()
+	main, bad := c.load(j.check)
+	if bad != nil || j.check {
+		return nil, bad
+	}
+	req, err := c.request(j.input)
+	if err != nil {
+		return nil, c.failure(err)
+	}
+	var result goja.Value
+	if err := c.macrotask(func() error {
+		result, err = main(goja.Undefined(), req)
+		return err
+	}); err != nil {
+		return nil, c.failure(err)
+	}
+	if result, err = c.settle(result); err != nil {
+		return nil, c.failure(err)
+	}
+	return c.output(result)
+}
+
+// macrotask runs f as one turn of the event loop: f, then process.nextTick
+// callbacks, then promise jobs, then the ticks that those made.
+func (c *call) macrotask(f func() error) error {
+	c.turn = func() { c.turnErr = f() }
+	c.turnErr = nil
+	if _, err := c.enterCall(goja.Undefined()); err != nil {
+		return err
+	}
+	if c.turnErr != nil {
+		return c.turnErr
+	}
+	for len(c.loop.ticks) > 0 {
+		c.turn = func() {}
+		if _, err := c.enterCall(goja.Undefined()); err != nil {
+			return err
+		}
+		if c.turnErr != nil {
+			return c.turnErr
+		}
+	}
+	return nil
+}
+
+// native returns a function of the registry as a JavaScript function. A Go
+// panic in it is an error of the code that called it.
+func (c *call) native(name string) goja.Value {
+	if v, ok := c.natives[name]; ok {
+		return v
+	}
+	f, ok := natives[name]
+	if !ok {
+		panic(c.vm.NewTypeError("no native " + name))
+	}
+	v := c.vm.ToValue(func(fc goja.FunctionCall) goja.Value {
+		defer c.recoverNative()
+		return f(c, fc.Arguments)
+	})
+	c.natives[name] = v
+	return v
+}
+
+// recoverNative turns Go's own panics into JavaScript errors. Those by which
+// goja throws pass.
+func (c *call) recoverNative() {
+	switch p := recover().(type) {
+	case nil:
+	case runtime.Error, string:
+		panic(c.newError("Error", "ERR_INTERNAL", "internal error"))
+	default:
+		panic(p)
+	}
+}

@@ -1,0 +1,181 @@
+package jsruntime
+
+import (
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+
+	"github.com/dop251/goja"
+	"github.com/dop251/goja/ast"
+	"github.com/dop251/goja/parser"
+	"github.com/evanw/esbuild/pkg/api"
+	"github.com/go-sourcemap/sourcemap"
+
+	vault "github.com/seed-72ea4aab/vault"
+)
+
+// fileName is what the tenant's code is called in stack traces and __filename.
+const fileName = "/app/index.js"
+
+// The code is the body of a function, as in Node: what it declares stays its
+// own, and it may use return. The head shares the first line with the code, so
+// that lines need no correction.
+const (
+	wrapHead = "(function (exports, require, module, __filename, __dirname) {"
+	wrapTail = "\n})"
+)
+
+// compiled is code that is ready to run in any number of runtimes. It is
+// immutable.
+type compiled struct {
+	source  string
+	program *goja.Program
+	globals []string // of the prelude, that the code might use
+	patches []string // of intrinsics, that the code might need
+	lowered bool     // esbuild rewrote it; columns of line 1 are right as they are
+}
+
+// compile turns source into a program. goja compiles most code as it is, which
+// keeps the text of functions and the columns of errors exact. What goja does
+// not know (modules, TypeScript, asynchronous generators) or gets wrong
+// (functions declared in blocks) is lowered first.
+func compile(source string, maxSource int) (*compiled, *vault.ScriptError) {
+	if len(source) > maxSource {
+		return nil, invalidCode(0, fmt.Sprintf("the code is longer than %d bytes", maxSource))
+	}
+	if err := scan(source); err != nil {
+		return nil, invalidCode(err.line, err.text)
+	}
+	if strings.HasPrefix(source, "#!") {
+		source = "//" + source[2:]
+	}
+	c := &compiled{source: source}
+	c.globals, c.patches = mentioned(source)
+	var err error
+	tree, err := parseWrapped(wrapHead + source + wrapTail)
+	if err == nil && !needsLowering(tree) {
+		if c.program, err = assemble(tree); err == nil {
+			return c, nil
+		}
+	}
+	c.lowered = true
+	tree, bad := lower(source)
+	if bad != nil {
+		return nil, bad
+	}
+	if c.program, err = assemble(tree); err != nil {
+		return nil, invalidCode(0, cleanSyntaxError(err))
+	}
+	return c, nil
+}
+
+// assemble makes a program out of a tree.
+func assemble(tree *ast.Program) (*goja.Program, error) {
+	if err := rewriteRegexps(tree); err != nil {
+		return nil, err
+	}
+	return goja.CompileAST(tree, false)
+}
+
+// invalidCode is the error for code that cannot be used.
+func invalidCode(line int, text string) *vault.ScriptError {
+	e := &vault.ScriptError{
+		Kind:     vault.ScriptInvalid,
+		Status:   http.StatusUnprocessableEntity,
+		Title:    "Invalid Code",
+		Name:     "SyntaxError",
+		Messages: map[string][]string{"code": {text}},
+	}
+	if line > 0 {
+		e.Frames = []vault.ScriptFrame{{Line: line, Column: 1}}
+		e.Messages = map[string][]string{"code": {fmt.Sprintf("line %d: %s", line, text)}}
+	}
+	return e
+}
+
+// parseWrapped parses code within its wrapper, and makes sure that the code
+// did not close the wrapper by itself.
+func parseWrapped(text string) (*ast.Program, error) {
+	tree, err := goja.Parse(fileName, text, parser.WithDisableSourceMaps)
+	if err != nil {
+		return nil, err
+	}
+	if len(tree.Body) == 1 {
+		if st, ok := tree.Body[0].(*ast.ExpressionStatement); ok {
+			if _, ok := st.Expression.(*ast.FunctionLiteral); ok {
+				return tree, nil
+			}
+		}
+	}
+	return nil, fmt.Errorf("SyntaxError: Unexpected token }")
+}
+
+// lower rewrites source with esbuild and parses the outcome.
+func lower(source string) (*ast.Program, *vault.ScriptError) {
+	out := transform(source, api.LoaderJS)
+	if len(out.Errors) > 0 {
+		if ts := transform(source, api.LoaderTS); len(ts.Errors) == 0 {
+			out = ts
+		}
+	}
+	if len(out.Errors) > 0 {
+		m := out.Errors[0]
+		line := 0
+		if m.Location != nil {
+			line = m.Location.Line
+		}
+		return nil, invalidCode(line, m.Text)
+	}
+	tree, err := parseWrapped(string(out.Code))
+	if err != nil {
+		return nil, invalidCode(0, cleanSyntaxError(err))
+	}
+	if positions, err := sourcemap.Parse("", out.Map); err == nil {
+		tree.File.SetSourceMap(positions)
+	}
+	return tree, nil
+}
+
+// transform lowers what goja cannot compile, and nothing else: goja's own
+// async functions are better than esbuild's.
+func transform(source string, loader api.Loader) api.TransformResult {
+	return api.Transform(source, api.TransformOptions{
+		Loader:        loader,
+		Format:        api.FormatCommonJS,
+		Target:        api.ES2022,
+		Platform:      api.PlatformNode,
+		Sourcefile:    fileName,
+		Sourcemap:     api.SourceMapExternal,
+		LegalComments: api.LegalCommentsNone,
+		Banner:        wrapHead,
+		Footer:        wrapTail,
+		LogLevel:      api.LogLevelSilent,
+		LogLimit:      1,
+		Supported: map[string]bool{
+			"async-generator":      false,
+			"for-await":            false,
+			"dynamic-import":       false,
+			"import-meta":          false,
+			"regexp-match-indices": false,
+			"regexp-set-notation":  false,
+			"decorators":           false,
+			"using":                false,
+		},
+	})
+}
+
+// parserPosition is what goja's parser and compiler put around their messages.
+var parserPosition = regexp.MustCompile(`^SyntaxError:\s*|^\S*index\.js: Line \d+:\d+\s*|\s*\(and \d+ more errors\)$|\s+at \S+:\d+:\d+$`)
+
+// cleanSyntaxError returns the bare message of a parser or compiler error.
+func cleanSyntaxError(err error) string {
+	text := err.Error()
+	if i := strings.IndexByte(text, '\n'); i >= 0 {
+		text = text[:i]
+	}
+	for range 3 {
+		text = parserPosition.ReplaceAllString(text, "")
+	}
+	return text
+}

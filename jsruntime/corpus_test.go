@@ -1,0 +1,79 @@
+package jsruntime_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"os"
+	"testing"
+	"time"
+
+	vault "github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/jsruntime"
+)
+
+// snippet is a line of a corpus: the body of an async function and the JSON
+// that Node 16 returns for it.
+type snippet struct {
+	Name  string `json:"name"`
+	Class string `json:"class"`
+	Body  string `json:"body"`
+	Want  string `json:"want"`
+}
+
+func readCorpus(t *testing.T, name string) []snippet {
+	t.Helper()
+	f, err := os.Open("testdata/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var out []snippet
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var s snippet
+		if err := json.Unmarshal(lines.Bytes(), &s); err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// asFunction makes code out of the body of a function.
+func asFunction(body string) string {
+	return "module.exports = async function (req) {" + body + "\n};"
+}
+
+// runBody runs the body of a function in a runtime.
+func runBody(r vault.Runtime, tenant, body string, timeout time.Duration) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	out, err := r.Run(ctx, vault.Program{Tenant: tenant, Name: "test", Source: asFunction(body)}, nil, &fakeHost{})
+	return string(out), err
+}
+
+// knownMisses are the snippets on which goja differs from Node 16.
+var knownMisses = map[string]string{
+	"misc 22": "goja words the errors of its own that code catches in another way",
+	"Perf/semantics | RangeError on infinite recursion": "goja's stack overflow cannot be caught",
+	"Annex/host | HTML comment <!--":                    "goja does not know comments of HTML, here in eval",
+}
+
+func TestCorpora(t *testing.T) {
+	t.Parallel()
+	r := newWorkers(t, &jsruntime.Options{TenantWorkers: 2})
+	for _, file := range []string{"language.jsonl", "nodeapi.jsonl", "modules.jsonl"} {
+		for _, s := range readCorpus(t, file) {
+			t.Run(s.Name, func(t *testing.T) {
+				t.Parallel()
+				got, err := runBody(r, "t", s.Body, 10*time.Second)
+				_, known := knownMisses[s.Name]
+				if passed := err == nil && got == s.Want; passed == known {
+					t.Errorf("got %s, %s, want %s, known to miss: %v", got, explain(err), s.Want, known)
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,267 @@
+package jsruntime
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/dop251/goja"
+
+	vault "github.com/seed-72ea4aab/vault"
+)
+
+// Bounds on what a thrown error may carry out.
+const (
+	maxMessage  = 4 << 10 // bytes of one message
+	maxMessages = 100     // fields, and messages of a field
+	maxFrames   = 20
+)
+
+// stopTexts say in the answer why a run was stopped.
+var stopTexts = map[vault.ScriptErrorKind]string{
+	vault.ScriptTimeout:  "timed out",
+	vault.ScriptMemory:   "out of memory",
+	vault.ScriptStack:    "Maximum call stack size exceeded",
+	vault.ScriptCrash:    "the code made its process fail",
+	vault.ScriptOutput:   "the result is too large",
+	vault.ScriptDeadlock: "the function waits for a promise that nothing can settle",
+	vault.ScriptDepth:    "reactors and proxies call each other more than 3 deep",
+}
+
+// stopError is the error of a run that did not end by itself.
+func stopError(kind vault.ScriptErrorKind) *vault.ScriptError {
+	return runtimeError(kind, stopTexts[kind])
+}
+
+func runtimeError(kind vault.ScriptErrorKind, text string) *vault.ScriptError {
+	return &vault.ScriptError{
+		Kind:     kind,
+		Status:   http.StatusInternalServerError,
+		Title:    vault.ScriptTitle,
+		Messages: map[string][]string{"error": {text}},
+	}
+}
+
+// failure says what ended a run.
+func (c *call) failure(err error) *vault.ScriptError {
+	var interrupted *goja.InterruptedError
+	var overflow *goja.StackOverflowError
+	var thrown *goja.Exception
+	var rejected *rejection
+	switch {
+	case c.stopped.Load() != nil:
+		e := stopError(*c.stopped.Load())
+		if errors.As(err, &interrupted) {
+			e.Frames = c.frames(interrupted.Stack())
+		}
+		return e
+	case errors.As(err, &overflow):
+		e := stopError(vault.ScriptStack)
+		e.Name = "RangeError"
+		e.Frames = c.frames(overflow.Stack())
+		return e
+	case errors.Is(err, errDeadlock):
+		return stopError(vault.ScriptDeadlock)
+	case errors.As(err, &rejected):
+		return c.thrown(rejected.reason, nil)
+	case errors.As(err, &thrown):
+		return c.thrown(thrown.Value(), thrown.Stack())
+	}
+	return stopError(vault.ScriptCrash)
+}
+
+// thrown describes a value that the code threw. Reading it may run code of the
+// tenant, which is still under the deadline.
+func (c *call) thrown(v goja.Value, stack []goja.StackFrame) (e *vault.ScriptError) {
+	e = runtimeError(vault.ScriptThrown, "")
+	e.Frames = c.frames(stack)
+	err := c.macrotask(func() error {
+		if ex := c.vm.Try(func() { c.describe(e, v) }); ex != nil {
+			return ex
+		}
+		return nil
+	})
+	if kind := c.stopped.Load(); err != nil && kind != nil {
+		return stopError(*kind)
+	}
+	return e
+}
+
+// describe reads name, message, position and answer of a thrown value into e.
+func (c *call) describe(e *vault.ScriptError, v goja.Value) {
+	o, ok := v.(*goja.Object)
+	if !ok {
+		e.Messages["error"] = []string{clip(textOf(v))}
+		return
+	}
+	if name, ok := o.Get("name").(goja.String); ok {
+		e.Name = clip(name.String())
+	}
+	if trace, ok := o.Get("stack").(goja.String); ok && o.ClassName() == "Error" {
+		e.Frames = c.parseTrace(trace.String())
+	}
+	message := o.Get("message")
+	if message == nil || goja.IsUndefined(message) {
+		message = o
+	}
+	e.Messages["error"] = []string{clip(nodeMessage(textOf(message)))}
+	if c.brand != nil {
+		if class, ok := o.GetSymbol(c.brand).(*goja.Object); ok {
+			c.describeChosen(e, o, class)
+		}
+	}
+}
+
+// describeChosen reads the answer out of an error of the classes in
+// @vault/errors.
+func (c *call) describeChosen(e *vault.ScriptError, o, class *goja.Object) {
+	e.Status = int(class.Get("status").ToInteger())
+	e.Title = class.Get("title").String()
+	if own := o.Get("errors"); own != nil && !goja.IsUndefined(own) {
+		e.Messages = messagesOf(own)
+	}
+	response, ok := o.Get("response").(*goja.Object)
+	if !ok || e.Title != customResponse {
+		return
+	}
+	status := response.Get("status")
+	if status == nil || status.ToInteger() < 200 || status.ToInteger() > 599 {
+		e.Title = vault.ScriptTitle
+		e.Messages = map[string][]string{"error": {"CustomHttpResponseError: status must be from 200 to 599"}}
+		return
+	}
+	e.Status = int(status.ToInteger())
+	e.Response = &vault.ScriptResponse{Status: e.Status, Headers: map[string]string{}, Body: []byte("null")}
+	if headers, ok := response.Get("headers").(*goja.Object); ok {
+		for i, name := range headers.Keys() {
+			if i == maxMessages {
+				break
+			}
+			e.Response.Headers[clip(name)] = clip(textOf(headers.Get(name)))
+		}
+	}
+	body, bad := c.encode(response.Get("body"))
+	if bad != nil {
+		*e = *bad
+		return
+	}
+	e.Response.Body = body
+}
+
+// customResponse is the title by which the prelude marks the one class that
+// makes its whole answer.
+const customResponse = "CustomHttpResponseError"
+
+// messagesOf reads {field: message or messages}, a list, or a single message.
+func messagesOf(v goja.Value) map[string][]string {
+	o, ok := v.(*goja.Object)
+	if !ok {
+		return map[string][]string{"error": {clip(textOf(v))}}
+	}
+	if o.ClassName() == "Array" {
+		return map[string][]string{"error": listOf(o)}
+	}
+	out := map[string][]string{}
+	for i, key := range o.Keys() {
+		if i == maxMessages {
+			break
+		}
+		value := o.Get(key)
+		if list, ok := value.(*goja.Object); ok && list.ClassName() == "Array" {
+			out[clip(key)] = listOf(list)
+			continue
+		}
+		out[clip(key)] = []string{clip(textOf(value))}
+	}
+	return out
+}
+
+func listOf(o *goja.Object) []string {
+	out := []string{}
+	n := min(o.Get("length").ToInteger(), maxMessages)
+	for i := range n {
+		out = append(out, clip(textOf(o.Get(strconv.FormatInt(i, 10)))))
+	}
+	return out
+}
+
+func textOf(v goja.Value) string {
+	switch v := v.(type) {
+	case nil:
+		return "undefined"
+	case *goja.Symbol:
+		return "Symbol(" + v.String() + ")"
+	default:
+		return v.String()
+	}
+}
+
+func clip(s string) string {
+	if len(s) > maxMessage {
+		s = strings.ToValidUTF8(s[:maxMessage], "") + "..."
+	}
+	return s
+}
+
+// frames keeps the places that are in the tenant's own code.
+func (c *call) frames(stack []goja.StackFrame) []vault.ScriptFrame {
+	var out []vault.ScriptFrame
+	for _, f := range stack {
+		pos := f.Position()
+		if !strings.HasSuffix(pos.Filename, fileName) || len(out) == maxFrames {
+			continue
+		}
+		name := f.FuncName()
+		if name == "<anonymous>" {
+			name = ""
+		}
+		out = append(out, c.frame(name, pos.Line, pos.Column))
+	}
+	return out
+}
+
+// frame corrects the column on the line that the code shares with its wrapper.
+func (c *call) frame(name string, line, column int) vault.ScriptFrame {
+	if line == 1 && !c.code.lowered {
+		column = max(1, column-len(wrapHead))
+	}
+	return vault.ScriptFrame{Function: clip(name), Line: line, Column: column}
+}
+
+// traceLine is a line of a stack property, as goja writes it.
+var traceLine = regexp.MustCompile(`(?m)^\s*at (?:(.*) \()?(?:\S*/)?app/index\.js:(\d+):(\d+)`)
+
+// parseTrace reads the places out of the stack property of an error, the only
+// thing that a rejected promise keeps of them.
+func (c *call) parseTrace(trace string) []vault.ScriptFrame {
+	if len(trace) > 64<<10 {
+		trace = trace[:64<<10]
+	}
+	var out []vault.ScriptFrame
+	for _, m := range traceLine.FindAllStringSubmatch(trace, maxFrames) {
+		line, _ := strconv.Atoi(m[2])
+		column, _ := strconv.Atoi(m[3])
+		out = append(out, c.frame(m[1], line, column))
+	}
+	return out
+}
+
+// Messages of goja that V8 words in another way.
+var (
+	gojaRead   = regexp.MustCompile(`^Cannot read property '(.*)' of (undefined|null)$`)
+	gojaMember = regexp.MustCompile(`^Object has no member '(.*)'$`)
+)
+
+// nodeMessage puts goja's most frequent messages into the words of Node.
+func nodeMessage(text string) string {
+	if m := gojaRead.FindStringSubmatch(text); m != nil {
+		return fmt.Sprintf("Cannot read properties of %s (reading '%s')", m[2], m[1])
+	}
+	if m := gojaMember.FindStringSubmatch(text); m != nil {
+		return m[1] + " is not a function"
+	}
+	return text
+}

@@ -1,0 +1,176 @@
+package jsruntime
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	vault "github.com/seed-72ea4aab/vault"
+)
+
+const (
+	// maxNested is how deep runs may stand in each other.
+	maxNested = 3
+	// nestedWidth is how many runs below one outermost run may go on at a
+	// time, on each level.
+	nestedWidth = 4
+)
+
+// gate lets runs in: so many in all, so many of one tenant, and a bounded
+// number that wait.
+type gate struct {
+	max, perTenant  int
+	queue, perQueue int
+
+	mu      sync.Mutex
+	closed  bool
+	total   int
+	running map[string]int
+	waiting []*waiter
+}
+
+type waiter struct {
+	tenant string
+	ready  chan struct{}
+	in     bool // was let in
+}
+
+// lineage says which run a context comes from: it is in the context that
+// Host.Call gets.
+type lineage struct {
+	depth  int
+	levels *[maxNested + 1]chan struct{} // by depth, shared by all runs below one outermost run
+}
+
+type lineageKey struct{}
+
+// enter waits for a place and returns a context for the host calls of the run,
+// and a function that gives the place back. A run within a run takes no place
+// of its own kind: it waits only for its siblings, never for its ancestors.
+func (g *gate) enter(ctx context.Context, tenant string) (context.Context, func(), error) {
+	line, nested := ctx.Value(lineageKey{}).(lineage)
+	if nested {
+		return line.enter(ctx)
+	}
+	if err := g.take(ctx, tenant); err != nil {
+		return nil, nil, err
+	}
+	levels := &[maxNested + 1]chan struct{}{}
+	for i := range levels {
+		levels[i] = make(chan struct{}, nestedWidth)
+	}
+	ctx = context.WithValue(ctx, lineageKey{}, lineage{1, levels})
+	return ctx, func() { g.leave(tenant) }, nil
+}
+
+func (l lineage) enter(ctx context.Context) (context.Context, func(), error) {
+	if l.depth >= maxNested {
+		return nil, nil, stopError(vault.ScriptDepth)
+	}
+	level := l.levels[l.depth]
+	select {
+	case level <- struct{}{}:
+	case <-ctx.Done():
+		return nil, nil, vault.ErrBusy
+	}
+	ctx = context.WithValue(ctx, lineageKey{}, lineage{l.depth + 1, l.levels})
+	return ctx, func() { <-level }, nil
+}
+
+// take takes a place, or waits for one in the queue.
+func (g *gate) take(ctx context.Context, tenant string) error {
+	g.mu.Lock()
+	if g.closed {
+		g.mu.Unlock()
+		return vault.ErrClosed
+	}
+	if g.total < g.max && g.running[tenant] < g.perTenant {
+		g.admit(tenant)
+		g.mu.Unlock()
+		return nil
+	}
+	mine := 0
+	for _, w := range g.waiting {
+		if w.tenant == tenant {
+			mine++
+		}
+	}
+	if len(g.waiting) >= g.queue || mine >= g.perQueue {
+		g.mu.Unlock()
+		return vault.ErrBusy
+	}
+	w := &waiter{tenant: tenant, ready: make(chan struct{})}
+	g.waiting = append(g.waiting, w)
+	g.mu.Unlock()
+	select {
+	case <-w.ready:
+		if !w.in {
+			return vault.ErrClosed
+		}
+		return nil
+	case <-ctx.Done():
+		return g.abandon(ctx, w)
+	}
+}
+
+// abandon takes a waiter out of the queue whose context ended. One that ended
+// for time is told to come back later.
+func (g *gate) abandon(ctx context.Context, w *waiter) error {
+	g.mu.Lock()
+	i := slices.Index(g.waiting, w)
+	if i >= 0 {
+		g.waiting = slices.Delete(g.waiting, i, i+1)
+	}
+	g.mu.Unlock()
+	if i < 0 && w.in {
+		g.leave(w.tenant)
+	}
+	if ctx.Err() == context.Canceled {
+		return ctx.Err()
+	}
+	return vault.ErrBusy
+}
+
+func (g *gate) admit(tenant string) {
+	if g.running == nil {
+		g.running = map[string]int{}
+	}
+	g.total++
+	g.running[tenant]++
+}
+
+// leave gives a place back and lets the next one in: of the tenants that wait,
+// the one with the fewest runs, and of its runs the oldest.
+func (g *gate) leave(tenant string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.total--
+	if g.running[tenant]--; g.running[tenant] == 0 {
+		delete(g.running, tenant)
+	}
+	best := -1
+	for i, w := range g.waiting {
+		n := g.running[w.tenant]
+		if n < g.perTenant && (best < 0 || n < g.running[g.waiting[best].tenant]) {
+			best = i
+		}
+	}
+	if best >= 0 && g.total < g.max {
+		w := g.waiting[best]
+		g.waiting = slices.Delete(g.waiting, best, best+1)
+		g.admit(w.tenant)
+		w.in = true
+		close(w.ready)
+	}
+}
+
+// close turns everyone away from now on, those who wait included.
+func (g *gate) close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.closed = true
+	for _, w := range g.waiting {
+		close(w.ready)
+	}
+	g.waiting = nil
+}

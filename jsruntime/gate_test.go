@@ -1,0 +1,130 @@
+package jsruntime
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	vault "github.com/seed-72ea4aab/vault"
+)
+
+// enqueue starts a waiter and returns once it is in the queue.
+func enqueue(t *testing.T, g *gate, tenant string, in chan<- string) {
+	t.Helper()
+	g.mu.Lock()
+	before := len(g.waiting)
+	g.mu.Unlock()
+	go func() {
+		if err := g.take(context.Background(), tenant); err == nil {
+			in <- tenant
+		} else {
+			in <- err.Error()
+		}
+	}()
+	for {
+		g.mu.Lock()
+		n := len(g.waiting)
+		g.mu.Unlock()
+		if n > before {
+			return
+		}
+	}
+}
+
+func TestGateOrder(t *testing.T) {
+	t.Parallel()
+	g := Options{Workers: 2, TenantWorkers: 2, Queue: 6}.gate()
+	for range 2 {
+		if err := g.take(context.Background(), "a"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	in := make(chan string, 6)
+	for _, tenant := range []string{"a", "a", "b"} {
+		enqueue(t, g, tenant, in)
+	}
+	var got []string
+	for range 3 {
+		g.leave("a")
+		next := <-in
+		got = append(got, next)
+		if next == "b" {
+			g.leave("b")
+			got = append(got, <-in)
+			break
+		}
+	}
+	if want := []string{"b", "a"}; !slices.Equal(got, want) {
+		t.Errorf("let in %v, want %v first: the tenant with the fewest runs comes first", got, want)
+	}
+}
+
+func TestGateQueueBound(t *testing.T) {
+	t.Parallel()
+	g := Options{Workers: 1, TenantWorkers: 1, Queue: 2}.gate()
+	if err := g.take(context.Background(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	in := make(chan string, 4)
+	enqueue(t, g, "a", in)
+	if err := g.take(context.Background(), "a"); !errors.Is(err, vault.ErrBusy) {
+		t.Errorf("a second waiter of one tenant got %v, want ErrBusy", err)
+	}
+	enqueue(t, g, "b", in)
+	if err := g.take(context.Background(), "c"); !errors.Is(err, vault.ErrBusy) {
+		t.Errorf("a waiter beyond the queue got %v, want ErrBusy", err)
+	}
+	g.close()
+	for range 2 {
+		if got := <-in; got != vault.ErrClosed.Error() {
+			t.Errorf("a waiter of a closed gate got %q", got)
+		}
+	}
+}
+
+// FuzzScan makes sure that the scan ends, and that what it lets pass compiles
+// or fails without a panic.
+func FuzzScan(f *testing.F) {
+	for _, s := range []string{
+		"a=>b=>c", "`${`${1}`}`", "/[/]/.test(x)/2", "'\\'", "/*", "//", "`", "`${", "}}}", "({[", "a\n++\nb", "!!!x", "'a\\\nb'", "x = /=/", "#!x",
+		"export default 1", "class A { #x; static {} }", "async function* f() {}", "\u2028", "\xff",
+	} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, source string) {
+		if len(source) > 2000 {
+			return
+		}
+		if _, err := compile(source, 2000); err != nil && err.Kind != vault.ScriptInvalid {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// FuzzBuildJSON compares the builder with goja's own parser.
+func FuzzBuildJSON(f *testing.F) {
+	for _, s := range []string{
+		`{"a":[1,2.5,-0,1e5,true,false,null,"x\n\u00e9\ud83d\ude00"]}`, `{"__proto__":1}`, `[[[]]]`, `"\ud800"`, `-`, `1.`, `{"a":1,"a":2}`, `[1,]`, ``, `nul`, `"\x"`, `{"1":1,"0":2}`,
+	} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		c := newCall(&compiled{}, nil, limits{MaxOutput: 1 << 20})
+		v, err := buildJSON(c.vm, []byte(text))
+		if err != nil {
+			return
+		}
+		out, bad := c.encode(v)
+		if bad != nil {
+			return
+		}
+		again, err := buildJSON(c.vm, out)
+		if err != nil {
+			t.Fatalf("%s was written as %s, which cannot be read", text, out)
+		}
+		if twice, _ := c.encode(again); string(twice) != string(out) {
+			t.Errorf("%s, read and written again: %s", out, twice)
+		}
+	})
+}

@@ -1,0 +1,67 @@
+package jsruntime_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	vault "github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/jsruntime"
+)
+
+// fakeHost answers calls with answer and keeps what was logged.
+type fakeHost struct {
+	answer func(ctx context.Context, op string, args json.RawMessage) (json.RawMessage, error)
+
+	mu    sync.Mutex
+	lines []string
+}
+
+func (h *fakeHost) Call(ctx context.Context, op string, args json.RawMessage) (json.RawMessage, error) {
+	if h.answer == nil {
+		return nil, errors.New("no host")
+	}
+	return h.answer(ctx, op, args)
+}
+
+func (h *fakeHost) Log(level, line string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.lines = append(h.lines, level+": "+line)
+}
+
+func newWorkers(t testing.TB, o *jsruntime.Options) *jsruntime.Workers {
+	t.Helper()
+	r := jsruntime.New(o)
+	t.Cleanup(func() {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := r.Ready(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// explain shows the parts of a script error that its text leaves out.
+func explain(err error) string {
+	var e *vault.ScriptError
+	if errors.As(err, &e) {
+		return fmt.Sprintf("%s %d %q %s %v %v", e.Kind, e.Status, e.Title, e.Name, e.Messages, e.Frames)
+	}
+	return fmt.Sprint(err)
+}
+
+// scriptError returns the error as a script error, or fails the test.
+func scriptError(t *testing.T, err error) *vault.ScriptError {
+	t.Helper()
+	var e *vault.ScriptError
+	if !errors.As(err, &e) {
+		t.Fatalf("got error %v, want a *vault.ScriptError", err)
+	}
+	return e
+}

@@ -1,0 +1,189 @@
+package jsruntime_test
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	vault "github.com/seed-72ea4aab/vault"
+)
+
+// echo answers every call with its operation and arguments.
+func echo(_ context.Context, op string, args json.RawMessage) (json.RawMessage, error) {
+	return json.RawMessage(fmt.Sprintf(`{"op":%q,"args":%s}`, op, args)), nil
+}
+
+func TestClientCalls(t *testing.T) {
+	t.Parallel()
+	eachRuntime(t, func(t *testing.T, r vault.Runtime) {
+		for expression, want := range map[string]string{
+			`bt.tokens.create({ type: 'card', data: { cardNumber: '1' }, metadata: { myKey: 'v' }, searchIndexes: ['x'], fingerprintExpression: 'y' })`: `tokens.create {"type":"card","data":{"cardNumber":"1"},"metadata":{"myKey":"v"},"search_indexes":["x"],"fingerprint_expression":"y"}`,
+			`bt.tokens.retrieve('id')`: `tokens.retrieve {"id":"id"}`,
+			`bt.tokens.update('id', { data: { aB: 1 }, expiresAt: null })`: `tokens.update {"id":"id","patch":{"data":{"aB":1},"expires_at":null}}`,
+			`bt.tokens.delete('id')`:                                        `tokens.delete {"id":"id"}`,
+			`bt.tokens.list({ type: ['card'], page: 2 })`:                   `tokens.list {"type":["card"],"page":2}`,
+			`bt.tokens.list()`:                                              `tokens.list {}`,
+			`bt.tokens.search({ query: 'q', size: 5 })`:                     `tokens.search {"query":"q","size":5}`,
+			`bt.tokenize({ aB: 'x' })`:                                      `tokenize {"aB":"x"}`,
+			`bt.detokenize(['{{x}}'])`:                                      `detokenize ["{{x}}"]`,
+			`bt.reactors.react('id', { args: { aB: 1 }, callbackUrl: 'u' })`: `reactors.react {"id":"id","body":{"args":{"aB":1},"callback_url":"u"}}`,
+			`bt.proxy.post({ path: '/x', body: { aB: 1 } })`:                `proxy.post {"path":"/x","body":{"aB":1}}`,
+			`bt.logs.list({ entityType: 'token' })`:                         `logs.list {"entity_type":"token"}`,
+			`bt.sessions.create()`:                                          `sessions.create {}`,
+			`bt.sessions.authorize({ nonce: 'n', expiresAt: 'e' })`:         `sessions.authorize {"nonce":"n","expires_at":"e"}`,
+		} {
+			t.Run(expression, func(t *testing.T) {
+				t.Parallel()
+				out, err := run(r, "module.exports = async ({ bt }) => { const r = await "+expression+"; return r.op + ' ' + JSON.stringify(r.args) }", `{"application":true}`, &fakeHost{answer: func(ctx context.Context, op string, args json.RawMessage) (json.RawMessage, error) {
+					text, _ := json.Marshal(string(args))
+					return json.RawMessage(fmt.Sprintf(`{"op":%q,"args":%s}`, op, text)), nil
+				}})
+				var got string
+				if err == nil {
+					err = json.Unmarshal([]byte(out), &got)
+				}
+				op, args, _ := strings.Cut(got, " ")
+				var inner string
+				if err == nil {
+					err = json.Unmarshal([]byte(args), &inner)
+				}
+				if got = op + " " + inner; err != nil || got != want {
+					t.Errorf("got %s, %s, want %s", got, explain(err), want)
+				}
+			})
+		}
+	})
+}
+
+func TestClientAnswers(t *testing.T) {
+	t.Parallel()
+	eachRuntime(t, func(t *testing.T, r vault.Runtime) {
+		host := &fakeHost{answer: func(_ context.Context, op string, _ json.RawMessage) (json.RawMessage, error) {
+			switch op {
+			case "tokens.list":
+				return json.RawMessage(`{"pagination":{"total_items":1},"data":[{"tenant_id":"t","data":{"a_b":1},"metadata":{"c_d":"e"}}]}`), nil
+			case "tokens.retrieve":
+				return nil, fmt.Errorf("the token: %w", vault.ErrNotFound)
+			case "tokens.update":
+				return nil, &vault.InvalidError{Fields: map[string][]string{"data.number": {"is bad"}}}
+			case "tokens.delete":
+				return nil, errors.New("secret of the database")
+			case "logs.list":
+				panic("host bug")
+			}
+			return json.RawMessage(`{"created_at":"x","a_b":{"c_d":1}}`), nil
+		}}
+		source := `module.exports = async ({ bt }) => {
+			const fail = (p) => p.catch((e) => [e instanceof Error, e.status, e.message, e.errors]);
+			return [await bt.tokens.list(), await bt.tokens.create({}), await bt.tokenize({}),
+				await fail(bt.tokens.retrieve('x')), await fail(bt.tokens.update('x', {})), await fail(bt.tokens.delete('x')), await fail(bt.logs.list())];
+		}`
+		out, err := run(r, source, `{"application":true}`, host)
+		want := `[{"pagination":{"totalItems":1},"data":[{"tenantId":"t","data":{"a_b":1},"metadata":{"c_d":"e"}}]},` +
+			`{"createdAt":"x","aB":{"cD":1}},{"created_at":"x","a_b":{"c_d":1}},` +
+			`[true,404,"the token: not found",null],[true,400,"One or more validation errors occurred.",{"data.number":["is bad"]}],` +
+			`[true,500,"the operation failed",null],[true,500,"the operation failed",null]]`
+		if diff := cmp.Diff(want, out); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", explain(err), diff)
+		}
+	})
+}
+
+// web is a host that answers fetch like a small web server.
+func web(_ context.Context, op string, args json.RawMessage) (json.RawMessage, error) {
+	var req struct {
+		Method, URL, Body string
+		Headers           [][2]string
+	}
+	if err := json.Unmarshal(args, &req); err != nil || op != "fetch" {
+		return nil, errors.New("unexpected call")
+	}
+	answer := map[string]any{"status": 200, "status_text": "OK", "headers": [][2]string{{"Content-Type", "application/json"}, {"X-A", "1"}, {"X-A", "2"}}}
+	body, _ := base64.StdEncoding.DecodeString(req.Body)
+	text, _ := json.Marshal(map[string]any{"method": req.Method, "url": req.URL, "headers": req.Headers, "body": string(body)})
+	switch {
+	case strings.HasSuffix(req.URL, "/missing"):
+		answer["status"], text = 404, []byte(`{"error":"missing"}`)
+	case strings.HasSuffix(req.URL, "/moved"):
+		answer["status"], answer["headers"] = 302, [][2]string{{"Location", "https://other.example/there"}}
+	case strings.HasSuffix(req.URL, "/down"):
+		return nil, &vault.HostError{Code: "ECONNREFUSED", Message: "connect ECONNREFUSED"}
+	}
+	answer["body"] = base64.StdEncoding.EncodeToString(text)
+	return json.Marshal(answer)
+}
+
+func TestHTTPClients(t *testing.T) {
+	t.Parallel()
+	eachRuntime(t, func(t *testing.T, r vault.Runtime) {
+		for body, want := range map[string]string{
+			`const r = await fetch('https://a.example/x?y=1'); const j = await r.json(); return [r.status, r.ok, r.headers.get('x-a'), j.method, j.url]`:                                                                                  `[200,true,"1, 2","GET","https://a.example/x?y=1"]`,
+			`const r = await fetch('https://a.example/', { method: 'post', headers: { 'X-K': 'v' }, body: JSON.stringify({ a: 1 }) }); return (await r.json())`:                                                                            `{"body":"{\"a\":1}","headers":[["content-type","text/plain;charset=UTF-8"],["x-k","v"]],"method":"POST","url":"https://a.example/"}`,
+			`const r = await fetch('https://a.example/', { method: 'POST', body: new URLSearchParams({ a: 'b c' }) }); const j = await r.json(); return [j.body, j.headers]`:                                                                `["a=b+c",[["content-type","application/x-www-form-urlencoded;charset=UTF-8"]]]`,
+			`const r = await fetch('https://a.example/moved', { headers: { Authorization: 'x' } }); const j = await r.json(); return [r.url, r.redirected, j.headers]`:                                                                      `["https://other.example/there",true,[]]`,
+			`const r = await fetch('https://a.example/missing'); return [r.status, r.ok, await r.text()]`:                                                                                                                                   `[404,false,"{\"error\":\"missing\"}"]`,
+			`try { await fetch('https://a.example/down') } catch (e) { return [e.name, e.message, e.cause.code] }`:                                                                                                                          `["TypeError","fetch failed","ECONNREFUSED"]`,
+			`const c = new AbortController(); c.abort(); try { await fetch('https://a.example/', { signal: c.signal }) } catch (e) { return e.name }`:                                                                                       `"AbortError"`,
+			`try { await fetch('file:///etc/passwd') } catch (e) { return e.name }`:                                                                                                                                                         `"TypeError"`,
+			`const f = require('node-fetch'); const r = await f('https://a.example/n', { method: 'PUT', body: 'x' }); return [(await r.json()).method, r.headers.get('X-A'), f.default === f]`:                                              `["PUT","1, 2",true]`,
+			`const f = require('node-fetch'); try { await f('https://a.example/down') } catch (e) { return [e.name, e.code] }`:                                                                                                              `["FetchError","ECONNREFUSED"]`,
+			`const axios = require('axios'); const r = await axios.post('https://a.example/p', { a: 1 }, { headers: { 'X-K': 'v' }, params: { q: 'z w', l: [1, 2] } }); return [r.status, r.data.url, r.data.body, r.headers['content-type']]`: `[200,"https://a.example/p?q=z+w\u0026l[]=1\u0026l[]=2","{\"a\":1}","application/json"]`,
+			`const axios = require('axios'); try { await axios.get('https://a.example/missing') } catch (e) { return [e.isAxiosError, e.response.status, e.response.data, e.message, axios.isAxiosError(e)] }`:                              `[true,404,{"error":"missing"},"Request failed with status code 404",true]`,
+			`const axios = require('axios'); const c = axios.create({ baseURL: 'https://b.example/v1/', headers: { 'X-T': 't' }, auth: { username: 'u', password: 'p' } }); c.interceptors.request.use((x) => { x.headers['X-I'] = 'i'; return x }); const r = await c('/things'); return [r.data.url, r.data.headers]`: `["https://b.example/v1/things",[["Accept","application/json, text/plain, */*"],["X-T","t"],["X-I","i"],["Authorization","Basic dTpw"]]]`,
+			`const axios = require('axios'); try { await axios('https://a.example/down') } catch (e) { return [e.code, e.response === undefined] }`:                                                                                         `["ECONNREFUSED",true]`,
+			`const axios = require('axios'); const r = await axios({ url: 'https://a.example/missing', validateStatus: () => true, responseType: 'arraybuffer' }); return [r.status, Buffer.isBuffer(r.data)]`:                              `[404,true]`,
+			`const https = require('https'); return await new Promise((ok, no) => { const q = https.request({ hostname: 'a.example', port: 8443, path: '/h?x=1', method: 'POST', headers: { 'X-K': 'v' } }, (res) => { let s = ''; res.setEncoding('utf8'); res.on('data', (d) => { s += d }); res.on('end', () => { const j = JSON.parse(s); ok([res.statusCode, j.method, j.url, j.body, j.headers, res.headers['x-a']]) }) }); q.on('error', no); q.write('a='); q.end('1') })`: `[200,"POST","https://a.example:8443/h?x=1","a=1",[["X-K","v"]],"1, 2"]`,
+			`const https = require('https'); return await new Promise((ok, no) => https.get('https://a.example/g', (res) => { const c = []; res.on('data', (d) => c.push(d)).on('end', () => ok(JSON.parse(Buffer.concat(c)).url)) }).on('error', no))`:                                                                                              `"https://a.example/g"`,
+			`const https = require('https'); return await new Promise((ok) => https.get('https://a.example/down').on('error', (e) => ok(e.code)))`:                                                                                          `"ECONNREFUSED"`,
+			`const rs = await Promise.all([1, 2, 3].map((i) => fetch('https://a.example/' + i).then((r) => r.json()))); return rs.map((r) => r.url)`:                                                                                        `["https://a.example/1","https://a.example/2","https://a.example/3"]`,
+			`const f = new FormData(); f.append('a', '1'); f.append('b', new Blob(['x']), 'f.txt'); const r = await fetch('https://a.example/', { method: 'POST', body: f }); const j = await r.json(); return [/^multipart\/form-data; boundary=/.test(j.headers[0][1]), j.body.includes('name="b"; filename="f.txt"')]`: `[true,true]`,
+		} {
+			t.Run(body, func(t *testing.T) {
+				t.Parallel()
+				got, err := run(r, asFunction(body), "", &fakeHost{answer: web})
+				want := strings.ReplaceAll(want, `\u0026`, "&")
+				if diff := cmp.Diff(want, got); diff != "" || err != nil {
+					t.Errorf("%s (-want +got)\n%s", explain(err), diff)
+				}
+			})
+		}
+	})
+}
+
+func TestConsole(t *testing.T) {
+	t.Parallel()
+	eachRuntime(t, func(t *testing.T, r vault.Runtime) {
+		host := &fakeHost{}
+		_, err := run(r, `module.exports = () => { console.log('a', { b: 1 }, [2]); console.warn('%s-%d', 'x', 3); console.error(new Error('e').message); console.debug(); process.stdout.write('out\n') }`, "", host)
+		want := []string{"info: a { b: 1 } [ 2 ]", "warn: x-3", "error: e", "debug: ", "info: out"}
+		if diff := cmp.Diff(want, host.lines); diff != "" || err != nil {
+			t.Errorf("%s (-want +got)\n%s", explain(err), diff)
+		}
+		host = &fakeHost{}
+		if _, err = run(r, `module.exports = () => { for (let i = 0; i < 1e4; i++) console.log('x'.repeat(1000)) }`, "", host); err != nil {
+			t.Error(explain(err))
+		}
+		if size := len(strings.Join(host.lines, "")); size > 80<<10 || size < 60<<10 {
+			t.Errorf("the console let %d bytes through, want about 64 KiB", size)
+		}
+	})
+}
+
+func TestHostCallLimit(t *testing.T) {
+	t.Parallel()
+	eachRuntime(t, func(t *testing.T, r vault.Runtime) {
+		got, err := run(r, `module.exports = async ({ bt }) => {
+			const all = await Promise.allSettled(Array.from({ length: 70 }, (_, i) => bt.tokenize(i)));
+			return [all.filter((r) => r.status === 'fulfilled').length, all.find((r) => r.status === 'rejected').reason.code];
+		}`, `{"application":true}`, &fakeHost{answer: echo})
+		if got != `[64,"ERR_TOO_MANY_CALLS"]` {
+			t.Errorf("got %s, %s", got, explain(err))
+		}
+	})
+}

@@ -1,0 +1,80 @@
+package jsruntime
+
+import (
+	"context"
+	"encoding/json"
+
+	vault "github.com/seed-72ea4aab/vault"
+)
+
+// InProcess runs tenant code in the embedding process. It is a vault.Runtime.
+type InProcess struct {
+	options Options
+	gate    *gate
+	engine  engine
+}
+
+var _ vault.Runtime = (*InProcess)(nil)
+
+// NewInProcess returns a runtime without worker processes. It stops code at
+// its deadline wherever JavaScript itself runs, but it cannot interrupt
+// built-in functions and has no bound on memory: about one in three of the
+// attacks that [New] contains hangs or ends the process. Use it in tests, and
+// for code that is trusted like the program itself.
+func NewInProcess(o *Options) *InProcess {
+	options := o.withDefaults()
+	return &InProcess{options: options, gate: options.gate()}
+}
+
+// Check loads the code without calling its function.
+func (r *InProcess) Check(ctx context.Context, p vault.Program) error {
+	_, err := r.do(ctx, p, nil, noHost{}, true)
+	return err
+}
+
+// Run calls the function that the code exports.
+func (r *InProcess) Run(ctx context.Context, p vault.Program, input json.RawMessage, host vault.Host) (json.RawMessage, error) {
+	return r.do(ctx, p, input, host, false)
+}
+
+// Close turns new runs away.
+func (r *InProcess) Close() error {
+	r.gate.close()
+	return nil
+}
+
+func (r *InProcess) do(ctx context.Context, p vault.Program, input json.RawMessage, host vault.Host, check bool) (json.RawMessage, error) {
+	ctx, leave, err := r.gate.enter(ctx, p.Tenant)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	direct := &directPort{ctx: ctx, host: host}
+	j := r.options.job(ctx, p, input, check)
+	out, bad := r.engine.run(j, direct, func(c *call) {
+		direct.run = c
+		context.AfterFunc(ctx, func() { c.stop(vault.ScriptTimeout) })
+	})
+	if ctx.Err() == context.Canceled {
+		return nil, ctx.Err()
+	}
+	if bad != nil {
+		return nil, bad
+	}
+	return out, nil
+}
+
+// directPort calls the host from the same process.
+type directPort struct {
+	ctx  context.Context
+	host vault.Host
+	run  *call
+}
+
+func (p *directPort) call(id int, op string, args []byte) {
+	go func() { p.run.deliver(callHost(p.ctx, p.host, id, op, args)) }()
+}
+
+func (p *directPort) log(level, line string) { p.host.Log(level, line) }

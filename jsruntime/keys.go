@@ -1,0 +1,256 @@
+package jsruntime
+
+import (
+	"crypto"
+	"crypto/ecdh"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+
+	"github.com/dop251/goja"
+)
+
+// keyNatives are the asymmetric half of Node's crypto. A key crosses as DER:
+// PKCS #8 for a private key, SubjectPublicKeyInfo for a public one.
+var keyNatives = map[string]native{
+	"key.parse":    (*call).keyParse,
+	"key.public":   (*call).keyPublic,
+	"key.export":   (*call).keyExport,
+	"key.jwk":      (*call).keyToJWK,
+	"key.fromjwk":  (*call).keyFromJWK,
+	"key.generate": (*call).keyGenerate,
+	"key.sign":     (*call).keySign,
+	"key.verify":   (*call).keyVerify,
+	"key.encrypt":  (*call).keyEncrypt,
+	"key.decrypt":  (*call).keyDecrypt,
+	"key.agree":    (*call).keyAgree,
+	"ecdh.new":     (*call).ecdhNew,
+	"ecdh.public":  (*call).ecdhPublic,
+	"ecdh.secret":  (*call).ecdhSecret,
+}
+
+var errKey = errors.New("not a key of a known kind")
+
+// keyError throws the error for key material that cannot be read.
+func (c *call) keyError() *goja.Object {
+	return c.newError("Error", "ERR_OSSL_PEM_NO_START_LINE", "error:0909006C:PEM routines:get_name:no start line")
+}
+
+// parsePEM reads the first key of PEM text.
+func parsePEM(text []byte) (any, error) {
+	for {
+		block, rest := pem.Decode(text)
+		if block == nil {
+			return nil, errKey
+		}
+		if key, err := parseDER(block.Bytes, block.Type); err == nil {
+			return key, nil
+		}
+		text = rest
+	}
+}
+
+// parseDER reads a key; kind is the label of a PEM block, or what Node calls
+// the type: pkcs1, pkcs8, spki, sec1.
+func parseDER(der []byte, kind string) (any, error) {
+	switch kind {
+	case "RSA PRIVATE KEY":
+		return x509.ParsePKCS1PrivateKey(der)
+	case "RSA PUBLIC KEY":
+		return x509.ParsePKCS1PublicKey(der)
+	case "EC PRIVATE KEY", "sec1":
+		return x509.ParseECPrivateKey(der)
+	case "PRIVATE KEY", "pkcs8":
+		return x509.ParsePKCS8PrivateKey(der)
+	case "PUBLIC KEY", "spki":
+		return x509.ParsePKIXPublicKey(der)
+	case "CERTIFICATE":
+		cert, err := x509.ParseCertificate(der)
+		if err != nil {
+			return nil, err
+		}
+		return cert.PublicKey, nil
+	case "pkcs1":
+		if key, err := x509.ParsePKCS1PrivateKey(der); err == nil {
+			return key, nil
+		}
+		return x509.ParsePKCS1PublicKey(der)
+	}
+	return nil, errKey
+}
+
+// anyDER reads a key of our own form.
+func anyDER(der []byte) (any, error) {
+	if key, err := x509.ParsePKCS8PrivateKey(der); err == nil {
+		return key, nil
+	}
+	return x509.ParsePKIXPublicKey(der)
+}
+
+func publicOf(key any) (any, bool) {
+	signer, ok := key.(interface{ Public() crypto.PublicKey })
+	if !ok {
+		return nil, false
+	}
+	return signer.Public(), true
+}
+
+// describeKey makes the object by which the prelude knows a key.
+func (c *call) describeKey(key any) goja.Value {
+	o := c.vm.NewObject()
+	var der []byte
+	var err error
+	public, private := publicOf(key)
+	if private {
+		c.set(o, "type", "private")
+		der, err = x509.MarshalPKCS8PrivateKey(key)
+	} else {
+		c.set(o, "type", "public")
+		public = key
+		der, err = x509.MarshalPKIXPublicKey(key)
+	}
+	if err != nil {
+		panic(c.keyError())
+	}
+	c.set(o, "der", c.buffer(der))
+	switch k := public.(type) {
+	case *rsa.PublicKey:
+		c.set(o, "kind", "rsa")
+		c.set(o, "bits", k.N.BitLen())
+		c.set(o, "exponent", k.E)
+	case *ecdsa.PublicKey:
+		c.set(o, "kind", "ec")
+		c.set(o, "curve", nodeCurve(k.Curve))
+	case ed25519.PublicKey:
+		c.set(o, "kind", "ed25519")
+	case *ecdh.PublicKey:
+		c.set(o, "kind", "x25519")
+	}
+	return o
+}
+
+// nodeCurve returns OpenSSL's name for a curve.
+func nodeCurve(curve elliptic.Curve) string {
+	return map[string]string{"P-224": "secp224r1", "P-256": "prime256v1", "P-384": "secp384r1", "P-521": "secp521r1"}[curve.Params().Name]
+}
+
+// curveOf returns the curve for a name of OpenSSL's or of WebCrypto's.
+func (c *call) curveOf(name string) elliptic.Curve {
+	switch name {
+	case "P-224", "secp224r1":
+		return elliptic.P224()
+	case "P-256", "prime256v1", "secp256r1":
+		return elliptic.P256()
+	case "P-384", "secp384r1":
+		return elliptic.P384()
+	case "P-521", "secp521r1":
+		return elliptic.P521()
+	}
+	panic(c.newError("TypeError", "ERR_CRYPTO_INVALID_CURVE", "Invalid EC curve name"))
+}
+
+// keyParse takes bytes of PEM or DER, and for DER the type.
+func (c *call) keyParse(args []goja.Value) goja.Value {
+	data := c.bytesOf(arg(args, 0))
+	var key any
+	var err error
+	if goja.IsUndefined(arg(args, 1)) {
+		key, err = parsePEM(data)
+	} else {
+		key, err = parseDER(data, arg(args, 1).String())
+	}
+	if err != nil {
+		panic(c.keyError())
+	}
+	return c.describeKey(key)
+}
+
+// key reads a key that the prelude holds.
+func (c *call) key(v goja.Value) any {
+	key, err := anyDER(c.bytesOf(v))
+	if err != nil {
+		panic(c.keyError())
+	}
+	return key
+}
+
+// keyPublic returns the public half of a private key.
+func (c *call) keyPublic(args []goja.Value) goja.Value {
+	public, ok := publicOf(c.key(arg(args, 0)))
+	if !ok {
+		panic(c.keyError())
+	}
+	return c.describeKey(public)
+}
+
+// keyExport takes a key, the format (pem, der) and the type (pkcs1, ...).
+func (c *call) keyExport(args []goja.Value) goja.Value {
+	key := c.key(arg(args, 0))
+	der, label, err := marshalKey(key, arg(args, 2).String())
+	if err != nil {
+		panic(c.newError("Error", "ERR_CRYPTO_INCOMPATIBLE_KEY_OPTIONS", "The selected key encoding does not fit the key"))
+	}
+	if arg(args, 1).String() == "der" {
+		return c.buffer(der)
+	}
+	return c.vm.ToValue(string(pem.EncodeToMemory(&pem.Block{Type: label, Bytes: der})))
+}
+
+func marshalKey(key any, kind string) (der []byte, label string, err error) {
+	switch k := key.(type) {
+	case *rsa.PrivateKey:
+		if kind == "pkcs1" {
+			return x509.MarshalPKCS1PrivateKey(k), "RSA PRIVATE KEY", nil
+		}
+	case *ecdsa.PrivateKey:
+		if kind == "sec1" {
+			der, err = x509.MarshalECPrivateKey(k)
+			return der, "EC PRIVATE KEY", err
+		}
+	case *rsa.PublicKey:
+		if kind == "pkcs1" {
+			return x509.MarshalPKCS1PublicKey(k), "RSA PUBLIC KEY", nil
+		}
+	}
+	_, private := publicOf(key)
+	switch {
+	case private && kind == "pkcs8":
+		der, err = x509.MarshalPKCS8PrivateKey(key)
+		return der, "PRIVATE KEY", err
+	case !private && kind == "spki":
+		der, err = x509.MarshalPKIXPublicKey(key)
+		return der, "PUBLIC KEY", err
+	}
+	return nil, "", errKey
+}
+
+// keyGenerate takes the kind, and bits for RSA or the curve for EC.
+func (c *call) keyGenerate(args []goja.Value) goja.Value {
+	var key any
+	var err error
+	switch arg(args, 0).String() {
+	case "rsa":
+		bits := arg(args, 1).ToInteger()
+		if bits < 512 || bits > 8192 {
+			panic(c.newError("RangeError", "ERR_OUT_OF_RANGE", `The value of "options.modulusLength" is out of range`))
+		}
+		key, err = rsa.GenerateKey(rand.Reader, int(bits))
+	case "ec":
+		key, err = ecdsa.GenerateKey(c.curveOf(arg(args, 1).String()), rand.Reader)
+	case "ed25519":
+		_, key, err = ed25519.GenerateKey(rand.Reader)
+	case "x25519":
+		key, err = ecdh.X25519().GenerateKey(rand.Reader)
+	default:
+		err = errKey
+	}
+	if err != nil {
+		panic(c.newError("TypeError", "ERR_INVALID_ARG_VALUE", "The argument 'type' must be a supported key type"))
+	}
+	return c.describeKey(key)
+}

@@ -1,0 +1,285 @@
+package jsruntime
+
+import (
+	"container/heap"
+	"errors"
+	"reflect"
+	"time"
+
+	"github.com/dop251/goja"
+
+	vault "github.com/seed-72ea4aab/vault"
+)
+
+// loop is the event loop of one run: callbacks that wait for their turn. It
+// ends with the run; nothing goes on in the background.
+type loop struct {
+	ticks      []goja.Callable
+	immediates []*timer
+	timers     timerHeap
+	byID       map[int]*timer
+	lastID     int
+	pending    map[int]goja.Callable // host calls under way
+	calls      int
+	replies    chan reply
+}
+
+// timer is a callback of setTimeout, setInterval or setImmediate.
+type timer struct {
+	id     int
+	at     time.Time
+	every  time.Duration // 0 for once
+	f      goja.Callable
+	weak   bool // unref: does not keep the loop alive
+	gone   bool
+	atOnce bool // an immediate
+	index  int  // in the heap; -1 outside
+}
+
+// timerHeap orders timers by time, then by age.
+type timerHeap []*timer
+
+func (h timerHeap) Len() int { return len(h) }
+func (h timerHeap) Less(i, j int) bool {
+	return h[i].at.Before(h[j].at) || h[i].at.Equal(h[j].at) && h[i].id < h[j].id
+}
+func (h timerHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = i, j
+}
+
+// Push implements heap.Interface.
+func (h *timerHeap) Push(x any) {
+	t := x.(*timer)
+	t.index = len(*h)
+	*h = append(*h, t)
+}
+
+// Pop implements heap.Interface.
+func (h *timerHeap) Pop() any {
+	last := len(*h) - 1
+	t := (*h)[last]
+	*h = (*h)[:last]
+	t.index = -1
+	return t
+}
+
+var errDeadlock = errors.New("the function waits for a promise that nothing can settle")
+
+// settle waits until a value that may be a promise is one no longer.
+func (c *call) settle(v goja.Value) (goja.Value, error) {
+	p, ok := asPromise(v)
+	if !ok {
+		wrapped, err := c.adopt(v)
+		if err != nil || wrapped == nil {
+			return v, err
+		}
+		p = wrapped
+	}
+	for p.State() == goja.PromiseStatePending {
+		progress, err := c.step()
+		if err != nil {
+			return nil, err
+		}
+		if !progress && p.State() == goja.PromiseStatePending {
+			return nil, errDeadlock
+		}
+	}
+	if p.State() == goja.PromiseStateRejected {
+		return nil, &rejection{p.Result()}
+	}
+	return p.Result(), nil
+}
+
+// rejection is the reason of a rejected promise.
+type rejection struct{ reason goja.Value }
+
+func (*rejection) Error() string { return "promise rejected" }
+
+// promiseType tells promises from other objects without running any code.
+var promiseType = reflect.TypeFor[*goja.Promise]()
+
+func asPromise(v goja.Value) (*goja.Promise, bool) {
+	o, ok := v.(*goja.Object)
+	if !ok || o.ExportType() != promiseType {
+		return nil, false
+	}
+	p, ok := o.Export().(*goja.Promise)
+	return p, ok
+}
+
+// adopt returns a promise that follows a thenable of another make, or nil for
+// a value that is none.
+func (c *call) adopt(v goja.Value) (*goja.Promise, error) {
+	o, ok := v.(*goja.Object)
+	if !ok {
+		return nil, nil
+	}
+	var p *goja.Promise
+	err := c.macrotask(func() error {
+		then, err := c.get(o, "then")
+		if err != nil {
+			return err
+		}
+		if _, ok := goja.AssertFunction(then); !ok {
+			return nil
+		}
+		promise, resolve, _ := c.vm.NewPromise()
+		p = promise
+		return resolve(o)
+	})
+	return p, err
+}
+
+// step runs what is due, or waits for the next thing to happen. It reports
+// false when nothing can happen any more.
+func (c *call) step() (bool, error) {
+	if c.stopped.Load() != nil {
+		return false, errStopped
+	}
+	if ran, err := c.runDue(); ran || err != nil {
+		return ran, err
+	}
+	if len(c.loop.pending) == 0 && !c.loop.holdsTimer() {
+		return false, nil
+	}
+	var wake <-chan time.Time
+	if next := c.loop.next(); next != nil {
+		t := time.NewTimer(time.Until(next.at))
+		defer t.Stop()
+		wake = t.C
+	}
+	select {
+	case r := <-c.loop.replies:
+		return true, c.answer(r)
+	case <-wake:
+		return true, nil
+	case <-c.done:
+		return false, errStopped
+	}
+}
+
+var errStopped = errors.New("stopped")
+
+// runDue runs the timers that are due, then the immediates, and reports
+// whether there were any.
+func (c *call) runDue() (bool, error) {
+	ran := false
+	now := time.Now()
+	for {
+		t := c.loop.next()
+		if t == nil || t.at.After(now) {
+			break
+		}
+		heap.Pop(&c.loop.timers)
+		if t.every > 0 {
+			t.at = now.Add(t.every)
+			heap.Push(&c.loop.timers, t)
+		} else {
+			c.loop.forget(t)
+		}
+		ran = true
+		if err := c.fire(t.f); err != nil {
+			return true, err
+		}
+	}
+	batch := c.loop.immediates
+	c.loop.immediates = nil
+	for _, t := range batch {
+		if t.gone {
+			continue
+		}
+		c.loop.forget(t)
+		ran = true
+		if err := c.fire(t.f); err != nil {
+			return true, err
+		}
+	}
+	return ran, nil
+}
+
+// fire runs one callback as a turn of its own.
+func (c *call) fire(f goja.Callable, args ...goja.Value) error {
+	return c.macrotask(func() error {
+		_, err := f(goja.Undefined(), args...)
+		return err
+	})
+}
+
+// answer gives the answer of a host call to whoever made it.
+func (c *call) answer(r reply) error {
+	f, ok := c.loop.pending[r.id]
+	if !ok {
+		return nil
+	}
+	delete(c.loop.pending, r.id)
+	if r.err != nil {
+		return c.fire(f, c.hostError(r.err))
+	}
+	v, err := buildJSON(c.vm, r.result)
+	if err != nil {
+		return c.fire(f, c.hostError(&vault.HostError{Status: 500, Message: "the operation failed"}))
+	}
+	return c.fire(f, goja.Null(), v)
+}
+
+// runTicks runs the callbacks of process.nextTick, those included that are
+// added meanwhile.
+func (c *call) runTicks() {
+	for len(c.loop.ticks) > 0 && c.turnErr == nil {
+		f := c.loop.ticks[0]
+		c.loop.ticks = c.loop.ticks[1:]
+		_, c.turnErr = f(goja.Undefined())
+	}
+}
+
+// next returns the earliest timer.
+func (l *loop) next() *timer {
+	if len(l.timers) == 0 {
+		return nil
+	}
+	return l.timers[0]
+}
+
+// holdsTimer tells whether a timer keeps the loop alive.
+func (l *loop) holdsTimer() bool {
+	for _, t := range l.byID {
+		if !t.weak {
+			return true
+		}
+	}
+	return false
+}
+
+// add schedules a callback and returns its timer, or nil when there are too
+// many.
+func (l *loop) add(f goja.Callable, delay time.Duration, repeat, atOnce bool) *timer {
+	if len(l.byID) >= maxTimers {
+		return nil
+	}
+	if l.byID == nil {
+		l.byID = map[int]*timer{}
+	}
+	l.lastID++
+	t := &timer{id: l.lastID, f: f, atOnce: atOnce, index: -1}
+	l.byID[t.id] = t
+	if atOnce {
+		l.immediates = append(l.immediates, t)
+		return t
+	}
+	t.at = time.Now().Add(delay)
+	if repeat {
+		t.every = delay
+	}
+	heap.Push(&l.timers, t)
+	return t
+}
+
+// forget drops a timer.
+func (l *loop) forget(t *timer) {
+	t.gone = true
+	delete(l.byID, t.id)
+	if t.index >= 0 {
+		heap.Remove(&l.timers, t.index)
+	}
+}

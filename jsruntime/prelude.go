@@ -1,0 +1,221 @@
+package jsruntime
+
+import (
+	"embed"
+	"regexp"
+	"strings"
+	"sync"
+
+	"github.com/dop251/goja"
+)
+
+// The prelude is what Node has and goja has not, in modules of our own. A
+// module is compiled once for the process and evaluated in a run when it is
+// first needed there.
+//
+//go:embed prelude/*.js
+var preludeFiles embed.FS
+
+// preludeProgram compiles a file of the prelude, once.
+func preludeProgram(name string) (*goja.Program, error) {
+	if p, ok := preludePrograms.Load(name); ok {
+		return p.(*goja.Program), nil
+	}
+	text, err := preludeFiles.ReadFile("prelude/" + name + ".js")
+	if err != nil {
+		return nil, err
+	}
+	p, err := goja.Compile("vault:"+name, "(function (sys, require, module, exports) {"+string(text)+"\n})", true)
+	if err != nil {
+		return nil, err
+	}
+	preludePrograms.Store(name, p)
+	return p, nil
+}
+
+var preludePrograms sync.Map // of *goja.Program by name
+
+// module returns the exports of a module of the prelude.
+func (c *call) module(name string) goja.Value {
+	if v, ok := c.modules[name]; ok {
+		return v.(*goja.Object).Get("exports")
+	}
+	p, err := preludeProgram(name)
+	if err != nil {
+		panic(c.newError("Error", "MODULE_NOT_FOUND", "Cannot find module '"+name+"'"))
+	}
+	wrapper, err := c.vm.RunProgram(p)
+	if err != nil {
+		panic(err)
+	}
+	exports := c.vm.NewObject()
+	module := c.vm.NewObject()
+	c.set(module, "exports", exports)
+	c.modules[name] = module
+	f, _ := goja.AssertFunction(wrapper)
+	if _, err = f(goja.Undefined(), c.native("sys"), c.native("module"), module, exports); err != nil {
+		delete(c.modules, name)
+		panic(err)
+	}
+	return module.Get("exports")
+}
+
+// set sets a property of an object of our own, which cannot fail.
+func (c *call) set(o *goja.Object, name string, v any) {
+	if err := o.Set(name, v); err != nil {
+		panic(err)
+	}
+}
+
+// publicModules maps what tenant code may require to files of the prelude.
+// Whatever else it asks for is not found.
+var publicModules = map[string]string{
+	"@vault/errors":    "errors",
+	"assert":           "assert",
+	"assert/strict":    "assert",
+	"axios":            "axios",
+	"buffer":           "buffer",
+	"console":          "console",
+	"crypto":           "crypto",
+	"events":           "events",
+	"http":             "http",
+	"https":            "https",
+	"node-fetch":       "node_fetch",
+	"path":             "path",
+	"path/posix":       "path",
+	"perf_hooks":       "perf_hooks",
+	"process":          "process",
+	"querystring":      "querystring",
+	"stream":           "stream",
+	"stream/promises":  "stream_promises",
+	"string_decoder":   "string_decoder",
+	"timers":           "timers",
+	"timers/promises":  "timers_promises",
+	"url":              "url",
+	"util":             "util",
+	"util/types":       "util_types",
+	"zlib":             "zlib",
+	"abort-controller": "abort",
+}
+
+// require is the function of that name for tenant code.
+func (c *call) require(args []goja.Value) goja.Value {
+	name, ok := arg(args, 0).(goja.String)
+	if !ok {
+		panic(c.newError("TypeError", "ERR_INVALID_ARG_TYPE", `The "id" argument must be of type string`))
+	}
+	file, ok := publicModules[strings.TrimPrefix(name.String(), "node:")]
+	if !ok {
+		panic(c.newError("Error", "MODULE_NOT_FOUND", "Cannot find module '"+clip(name.String())+"'\nRequire stack:\n- "+fileName))
+	}
+	return c.module(file)
+}
+
+// globalModules maps the globals that the prelude adds to the module that
+// exports them under the same name.
+var globalModules = func() map[string]string {
+	out := map[string]string{}
+	for module, names := range map[string]string{
+		"abort":    "AbortController AbortSignal Event EventTarget DOMException",
+		"buffer":   "Buffer atob btoa Blob",
+		"console":  "console",
+		"encoding": "TextEncoder TextDecoder",
+		"errors": "BadRequestError InvalidReactorConfigurationError AuthenticationError InvalidPaymentMethodError " +
+			"AuthorizationError RateLimitError ReactorRuntimeError ServiceUnavailableError CustomHttpResponseError",
+		"fetch":      "fetch Headers Request Response FormData",
+		"globals":    "structuredClone queueMicrotask WeakRef FinalizationRegistry SharedArrayBuffer Atomics WebAssembly escape unescape",
+		"intl":       "Intl",
+		"perf_hooks": "performance",
+		"process":    "process",
+		"timers":     "setTimeout clearTimeout setInterval clearInterval setImmediate clearImmediate",
+		"url":        "URL URLSearchParams",
+		"webcrypto":  "crypto",
+	} {
+		for _, name := range strings.Fields(names) {
+			out[name] = module
+		}
+	}
+	return out
+}()
+
+// wholeModules are globals that are a module and not a part of one.
+var wholeModules = map[string]bool{"console": true, "process": true, "crypto": true, "Intl": true}
+
+// patches repair intrinsics of goja. Each is a file of the prelude, run before
+// code that mentions one of the words.
+var patches = []struct {
+	file  string
+	words *regexp.Regexp
+}{
+	{"patch_symbol", regexp.MustCompile(`asyncIterator|for\s+await|async\s*(function)?\s*\*`)},
+	{"patch_error", regexp.MustCompile(`captureStackTrace|stackTraceLimit|prepareStackTrace`)},
+	{"patch_locale", regexp.MustCompile(`toLocale`)},
+	{"patch_regexp", regexp.MustCompile(`\bRegExp\b`)},
+	{"patch_typed", regexp.MustCompile(`(Uint8|Int8|Uint8Clamped|Uint16|Int16|Uint32|Int32|Float32|Float64|BigInt64|BigUint64)Array\s*\.\s*from`)},
+	{"patch_annexb", regexp.MustCompile(`__(define|lookup)(Getter|Setter)__|[gs]etYear|toGMTString|\.\s*(anchor|big|blink|bold|fixed|fontcolor|fontsize|italics|link|small|strike|sub|sup)\b|trim(Left|Right)`)},
+}
+
+// dynamicNames are words of code that can reach any global by a computed name.
+var dynamicNames = regexp.MustCompile(`\b(globalThis|global|eval|Function|Reflect|this)\b\s*[.,\[()=;]`)
+
+// identifiers finds the words of a source.
+var identifiers = regexp.MustCompile(`[A-Za-z_$][\w$]*`)
+
+// mentioned returns the globals and patches that a source might use. A global
+// that it does not name costs it nothing.
+func mentioned(source string) (globals, needed []string) {
+	words := map[string]bool{}
+	for _, w := range identifiers.FindAllString(source, -1) {
+		words[w] = true
+	}
+	all := dynamicNames.MatchString(source)
+	for name := range globalModules {
+		if all || words[name] {
+			globals = append(globals, name)
+		}
+	}
+	for _, p := range patches {
+		if p.words.MatchString(source) {
+			needed = append(needed, p.file)
+		}
+	}
+	return globals, needed
+}
+
+// installGlobals gives the runtime the globals of the prelude, each as an
+// accessor that loads its module when it is first read.
+func (c *call) installGlobals() {
+	global := c.vm.GlobalObject()
+	c.set(global, "global", global)
+	for _, name := range c.code.globals {
+		c.lazyGlobal(global, name)
+	}
+	for _, file := range c.code.patches {
+		c.module(file)
+	}
+}
+
+func (c *call) lazyGlobal(global *goja.Object, name string) {
+	settle := func(v goja.Value) {
+		err := global.DefineDataProperty(name, v, goja.FLAG_TRUE, goja.FLAG_TRUE, goja.FLAG_FALSE)
+		if err != nil {
+			panic(err)
+		}
+	}
+	get := func(goja.FunctionCall) goja.Value {
+		v := c.module(globalModules[name])
+		if !wholeModules[name] {
+			v = v.(*goja.Object).Get(name)
+		}
+		settle(v)
+		return v
+	}
+	set := func(fc goja.FunctionCall) goja.Value {
+		settle(fc.Argument(0))
+		return goja.Undefined()
+	}
+	err := global.DefineAccessorProperty(name, c.vm.ToValue(get), c.vm.ToValue(set), goja.FLAG_TRUE, goja.FLAG_FALSE)
+	if err != nil {
+		panic(err)
+	}
+}

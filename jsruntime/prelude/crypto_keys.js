@@ -1,0 +1,189 @@
+'use strict';
+// Keys, signatures and RSA encryption of Node's crypto.
+const { Buffer } = require('buffer');
+const constants = {
+  RSA_PKCS1_PADDING: 1, RSA_NO_PADDING: 3, RSA_PKCS1_OAEP_PADDING: 4, RSA_PKCS1_PSS_PADDING: 6,
+  RSA_PSS_SALTLEN_DIGEST: -1, RSA_PSS_SALTLEN_MAX_SIGN: -2, RSA_PSS_SALTLEN_AUTO: -2,
+  defaultCoreCipherList: '', TLS1_2_VERSION: 771, TLS1_3_VERSION: 772, POINT_CONVERSION_COMPRESSED: 2, POINT_CONVERSION_UNCOMPRESSED: 4,
+};
+
+function fail(Type, code, message) {
+  const err = new Type(message);
+  err.code = code;
+  throw err;
+}
+
+// toBytes returns the bytes of text or of a view.
+function toBytes(value, encoding, name = 'data') {
+  if (typeof value === 'string') return Buffer.from(value, encoding === 'buffer' ? 'utf8' : encoding);
+  if (value instanceof Uint8Array) return value;
+  if (ArrayBuffer.isView(value)) return new Uint8Array(value.buffer, value.byteOffset, value.byteLength);
+  if (value instanceof ArrayBuffer) return new Uint8Array(value);
+  return fail(TypeError, 'ERR_INVALID_ARG_TYPE', `The "${name}" argument must be of type string or an instance of Buffer, TypedArray, or DataView. Received ${value === null ? 'null' : value === undefined ? 'undefined' : typeof value === 'object' ? 'an instance of ' + (value.constructor && value.constructor.name) : 'type ' + typeof value}`);
+}
+
+const output = (bytes, encoding) => (encoding && encoding !== 'buffer' ? Buffer.from(bytes).toString(encoding) : Buffer.from(bytes));
+
+const make = Symbol('make');
+const materials = new WeakMap();
+
+class KeyObject {
+  constructor(token, type, material) {
+    if (token !== make) fail(TypeError, 'ERR_ILLEGAL_CONSTRUCTOR', 'Illegal constructor');
+    Object.defineProperty(this, 'type', { value: type, enumerable: true });
+    materials.set(this, material);
+  }
+  get asymmetricKeyType() { return this.type === 'secret' ? undefined : materials.get(this).kind; }
+  get asymmetricKeyDetails() {
+    if (this.type === 'secret') return undefined;
+    const { kind, bits, exponent, curve } = materials.get(this);
+    if (kind === 'rsa') return { modulusLength: bits, publicExponent: BigInt(exponent) };
+    return kind === 'ec' ? { namedCurve: curve } : {};
+  }
+  get symmetricKeySize() { return this.type === 'secret' ? materials.get(this).length : undefined; }
+  equals(other) { return other instanceof KeyObject && this.type === other.type && Buffer.from(rawOf(this)).equals(Buffer.from(rawOf(other))); }
+  export(options = {}) {
+    if (this.type === 'secret') {
+      const bytes = materials.get(this);
+      return options.format === 'jwk' ? { kty: 'oct', k: Buffer.from(bytes).toString('base64url') } : Buffer.from(bytes);
+    }
+    const { der } = materials.get(this);
+    if (options.format === 'jwk') return sys('key.jwk')(der);
+    if (options.cipher) fail(Error, 'ERR_FEATURE_UNAVAILABLE_ON_PLATFORM', 'Encrypted keys are not supported');
+    const type = options.type || (this.type === 'private' ? 'pkcs8' : 'spki');
+    const out = sys('key.export')(der, options.format || 'pem', type);
+    return typeof out === 'string' ? out : Buffer.from(out);
+  }
+  static from(key) { return key.handle || fail(TypeError, 'ERR_INVALID_ARG_TYPE', 'The "key" argument must be an instance of CryptoKey.'); }
+  get [Symbol.toStringTag]() { return 'KeyObject'; }
+}
+const rawOf = (key) => (key.type === 'secret' ? materials.get(key) : materials.get(key).der);
+const wrap = (found) => new KeyObject(make, found.type, found);
+
+// secretBytes returns the bytes of a symmetric key.
+function secretBytes(key) {
+  if (key instanceof KeyObject) {
+    if (key.type !== 'secret') fail(TypeError, 'ERR_CRYPTO_INVALID_KEY_OBJECT_TYPE', `Invalid key object type ${key.type}, expected secret.`);
+    return materials.get(key);
+  }
+  if (key && key.handle instanceof KeyObject) return secretBytes(key.handle);
+  return toBytes(key, 'utf8', 'key');
+}
+
+// parseKey reads whatever Node takes for an asymmetric key.
+function parseKey(input) {
+  if (input instanceof KeyObject) return input;
+  if (input && input.handle instanceof KeyObject) return input.handle;
+  if (typeof input === 'string' || ArrayBuffer.isView(input) || input instanceof ArrayBuffer) {
+    return wrap(sys('key.parse')(toBytes(input, 'utf8', 'key')));
+  }
+  if (input === null || typeof input !== 'object' || input.key === undefined) {
+    return fail(TypeError, 'ERR_INVALID_ARG_TYPE', 'The "key" argument must be of type object or an instance of Buffer, KeyObject or string.');
+  }
+  if (input.format === 'jwk') return wrap(sys('key.fromjwk')(JSON.stringify(input.key)));
+  if (input.format === 'der') return wrap(sys('key.parse')(toBytes(input.key, input.encoding, 'key.key'), input.type));
+  if (input.passphrase !== undefined && /ENCRYPTED/.test(String(input.key))) fail(Error, 'ERR_FEATURE_UNAVAILABLE_ON_PLATFORM', 'Encrypted keys are not supported');
+  return parseKey(input.key);
+}
+
+function privateKey(input) {
+  const key = parseKey(input);
+  if (key.type !== 'private') fail(TypeError, 'ERR_CRYPTO_INVALID_KEY_OBJECT_TYPE', `Invalid key object type ${key.type}, expected private.`);
+  return key;
+}
+
+function publicKey(input) {
+  const key = parseKey(input);
+  return key.type === 'private' ? wrap(sys('key.public')(rawOf(key))) : key;
+}
+
+const optionsOf = (key) => (key !== null && typeof key === 'object' && !(key instanceof KeyObject) && !ArrayBuffer.isView(key) ? key : {});
+
+function signNow(name, data, key) {
+  const { padding, saltLength, dsaEncoding } = optionsOf(key);
+  const parsed = privateKey(key);
+  return Buffer.from(sys('key.sign')(rawOf(parsed), name || defaultDigest(parsed), data, padding || 1, saltLength, dsaEncoding === 'ieee-p1363'));
+}
+
+function verifyNow(name, data, key, signature) {
+  const { padding, saltLength, dsaEncoding } = optionsOf(key);
+  const parsed = parseKey(key);
+  return sys('key.verify')(rawOf(parsed), name || defaultDigest(parsed), data, signature, padding || 1, saltLength, dsaEncoding === 'ieee-p1363');
+}
+
+const defaultDigest = (key) => (/ed25519/.test(key.asymmetricKeyType) ? '' : 'sha256');
+
+class Signer {
+  constructor(name) { this._name = name; this._chunks = []; for (const k of ['_name', '_chunks']) Object.defineProperty(this, k, { enumerable: false }); }
+  update(data, encoding) { this._chunks.push(Buffer.from(toBytes(data, encoding))); return this; }
+  write(data, encoding) { this.update(data, encoding); return true; }
+  end(data, encoding) { if (data !== undefined) this.update(data, encoding); return this; }
+}
+class Sign extends Signer {
+  sign(key, encoding) { return output(signNow(this._name, Buffer.concat(this._chunks), key), encoding); }
+}
+class Verify extends Signer {
+  verify(key, signature, encoding) { return verifyNow(this._name, Buffer.concat(this._chunks), key, toBytes(signature, encoding, 'signature')); }
+}
+
+function rsa(op, key, data, padding, other) {
+  const options = optionsOf(key);
+  const label = options.oaepLabel === undefined ? new Uint8Array(0) : toBytes(options.oaepLabel, 'utf8', 'key.oaepLabel');
+  return Buffer.from(sys(op)(rawOf(parseKey(key)), toBytes(data, options.encoding, 'buffer'), options.padding || padding, options.oaepHash || 'sha1', label, other));
+}
+
+// encoded exports a generated key as the options ask.
+const encoded = (key, options) => (options ? key.export(options) : key);
+
+function generateKeyPairSync(type, options = {}) {
+  const kind = type === 'rsa-pss' ? 'rsa' : type;
+  if (kind === 'rsa' && typeof options.modulusLength !== 'number') fail(TypeError, 'ERR_INVALID_ARG_TYPE', 'The "options.modulusLength" property must be of type number.');
+  const made = wrap(sys('key.generate')(kind, kind === 'rsa' ? options.modulusLength : options.namedCurve));
+  const open = wrap(sys('key.public')(rawOf(made)));
+  return { publicKey: encoded(open, options.publicKeyEncoding), privateKey: encoded(made, options.privateKeyEncoding) };
+}
+
+const createSecretKey = (key, encoding) => new KeyObject(make, 'secret', Buffer.from(toBytes(key, encoding, 'key')));
+
+function generateKeySync(type, { length }) {
+  if (type !== 'hmac' && type !== 'aes') fail(TypeError, 'ERR_INVALID_ARG_VALUE', "The argument 'type' must be a supported key type");
+  return createSecretKey(Buffer.from(sys('crypto.random')(length >> 3)));
+}
+
+// later gives the outcome of a function to a callback.
+function later(callback, run) {
+  let values = [];
+  let failure = null;
+  try { values = run(); } catch (err) { failure = err; }
+  require('timers').setImmediate(() => (failure ? callback(failure) : callback(null, ...values)));
+}
+
+function generateKeyPair(type, options, callback) {
+  later(callback, () => { const pair = generateKeyPairSync(type, options); return [pair.publicKey, pair.privateKey]; });
+}
+Object.defineProperty(generateKeyPair, Symbol.for('nodejs.util.promisify.custom'), { value: async (type, options) => generateKeyPairSync(type, options) });
+
+module.exports = {
+  fail, toBytes, output, secretBytes, KeyObject, parseKey, rawOf,
+  api: {
+    constants, KeyObject, Sign, Verify, createSecretKey, generateKeyPairSync, generateKeyPair, generateKeySync,
+    generateKey: (type, options, callback) => later(callback, () => [generateKeySync(type, options)]),
+    createPrivateKey: (key) => privateKey(key),
+    createPublicKey: (key) => publicKey(key),
+    createSign: (name) => new Sign(name),
+    createVerify: (name) => new Verify(name),
+    sign(name, data, key, callback) {
+      if (callback) return later(callback, () => [signNow(name, toBytes(data), key)]);
+      return signNow(name, toBytes(data), key);
+    },
+    verify(name, data, key, signature, callback) {
+      if (callback) return later(callback, () => [verifyNow(name, toBytes(data), key, toBytes(signature))]);
+      return verifyNow(name, toBytes(data), key, toBytes(signature, undefined, 'signature'));
+    },
+    publicEncrypt: (key, data) => rsa('key.encrypt', key, data, constants.RSA_PKCS1_OAEP_PADDING, false),
+    privateDecrypt: (key, data) => rsa('key.decrypt', key, data, constants.RSA_PKCS1_OAEP_PADDING, false),
+    privateEncrypt: (key, data) => rsa('key.encrypt', key, data, constants.RSA_PKCS1_PADDING, true),
+    publicDecrypt: (key, data) => rsa('key.decrypt', key, data, constants.RSA_PKCS1_PADDING, true),
+    diffieHellman: ({ privateKey: mine, publicKey: theirs }) => Buffer.from(sys('key.agree')(rawOf(mine), rawOf(theirs))),
+  },
+};

@@ -1,0 +1,4 @@
+'use strict';
+if (!Symbol.asyncIterator) {
+  Object.defineProperty(Symbol, 'asyncIterator', { value: Symbol('Symbol.asyncIterator') });
+}

@@ -1,0 +1,73 @@
+'use strict';
+// A process to look at, not to act on: it tells nothing of the host.
+const tick = sys('tick');
+const nanoseconds = sys('hrtime');
+const EventEmitter = require('events');
+
+const out = Object.create(Object.create(EventEmitter.prototype));
+const hrtime = (before) => {
+  const now = nanoseconds();
+  let seconds = Math.floor(now / 1e9);
+  let rest = now % 1e9;
+  if (before) {
+    seconds -= before[0];
+    rest -= before[1];
+    if (rest < 0) { seconds--; rest += 1e9; }
+  }
+  return [seconds, rest];
+};
+hrtime.bigint = () => BigInt(nanoseconds());
+const memory = () => ({ rss: 50000000, heapTotal: 20000000, heapUsed: 10000000, external: 1000000, arrayBuffers: 10000 });
+memory.rss = () => 50000000;
+const stop = (name) => () => {
+  const err = new Error(`process.${name}() is not supported`);
+  err.code = 'ERR_FEATURE_UNAVAILABLE_ON_PLATFORM';
+  throw err;
+};
+const writer = (level) => ({
+  isTTY: false,
+  writable: true,
+  write(text) { sys('log')(level, String(text).replace(/\n$/, '')); return true; },
+});
+
+module.exports = Object.assign(out, {
+  title: 'node',
+  version: 'v16.20.2',
+  versions: { node: '16.20.2', v8: '9.4.146.26-node.26', modules: '93' },
+  arch: 'x64',
+  platform: 'linux',
+  release: { name: 'node', lts: 'Gallium' },
+  argv: ['/usr/bin/node', '/app/index.js'],
+  argv0: 'node',
+  execArgv: [],
+  execPath: '/usr/bin/node',
+  env: {},
+  pid: 1,
+  ppid: 0,
+  exitCode: undefined,
+  features: {},
+  config: {},
+  cwd: () => '/app',
+  umask: () => 18,
+  uptime: () => nanoseconds() / 1e9,
+  hrtime,
+  memoryUsage: memory,
+  cpuUsage: () => ({ user: 1000, system: 1000 }),
+  resourceUsage: () => ({}),
+  nextTick(callback, ...args) {
+    if (typeof callback !== 'function') {
+      const err = new TypeError('Callback must be a function. Received ' + String(callback));
+      err.code = 'ERR_INVALID_CALLBACK';
+      throw err;
+    }
+    tick(() => callback(...args));
+  },
+  emitWarning(warning) { sys('log')('warn', String(warning && warning.message || warning)); },
+  exit: stop('exit'),
+  abort: stop('abort'),
+  kill: stop('kill'),
+  chdir: stop('chdir'),
+  stdout: writer('info'),
+  stderr: writer('error'),
+});
+Object.defineProperty(out, Symbol.toStringTag, { value: 'process' });

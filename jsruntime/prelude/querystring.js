@@ -1,0 +1,60 @@
+'use strict';
+// querystring.
+function escape(text) {
+  return encodeURIComponent(typeof text === 'string' ? text : String(text)).replace(/[\ud800-\udfff]/g, '');
+}
+
+function unescape(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    const { Buffer } = require('buffer');
+    const bytes = [];
+    for (let i = 0; i < text.length; i++) {
+      const hex = text[i] === '%' ? /^[0-9a-f]{2}/i.exec(text.slice(i + 1, i + 3)) : null;
+      if (hex) { bytes.push(parseInt(hex[0], 16)); i += 2; } else bytes.push(...Buffer.from(text[i]));
+    }
+    return Buffer.from(bytes).toString();
+  }
+}
+
+function primitive(value) {
+  if (typeof value === 'string') return value;
+  if (typeof value === 'number') return Number.isFinite(value) ? String(value) : '';
+  if (typeof value === 'bigint' || typeof value === 'boolean') return String(value);
+  return '';
+}
+
+function stringify(object, sep = '&', eq = '=', options) {
+  const encode = (options && options.encodeURIComponent) || module.exports.escape;
+  if (object === null || typeof object !== 'object') return '';
+  const out = [];
+  for (const key of Object.keys(object)) {
+    const name = encode(key) + (eq || '=');
+    const value = object[key];
+    if (Array.isArray(value)) for (const item of value) out.push(name + encode(primitive(item)));
+    else out.push(name + encode(primitive(value)));
+  }
+  return out.join(sep || '&');
+}
+
+function parse(text, sep = '&', eq = '=', options = {}) {
+  const out = Object.create(null);
+  if (typeof text !== 'string' || text === '') return out;
+  const decode = options.decodeURIComponent || module.exports.unescape;
+  const limit = typeof options.maxKeys === 'number' ? options.maxKeys : 1000;
+  let parts = text.split(sep || '&');
+  if (limit > 0) parts = parts.slice(0, limit);
+  for (const part of parts) {
+    if (part === '') continue;
+    const at = part.indexOf(eq || '=');
+    const key = decode((at < 0 ? part : part.slice(0, at)).replace(/\+/g, ' '));
+    const value = at < 0 ? '' : decode(part.slice(at + (eq || '=').length).replace(/\+/g, ' '));
+    if (!(key in out)) out[key] = value;
+    else if (Array.isArray(out[key])) out[key].push(value);
+    else out[key] = [out[key], value];
+  }
+  return out;
+}
+
+module.exports = { escape, unescape, stringify, parse, encode: stringify, decode: parse };

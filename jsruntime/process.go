@@ -1,0 +1,232 @@
+package jsruntime
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+	"sync"
+	"time"
+
+	vault "github.com/seed-72ea4aab/vault"
+)
+
+const (
+	// startTimeout is how long a worker may take to say that it is ready.
+	startTimeout = 15 * time.Second
+	// grace is how long after its deadline a run may take to end by itself
+	// before its process is killed.
+	grace = 100 * time.Millisecond
+)
+
+// worker is a worker process, seen from the embedding one.
+type worker struct {
+	cmd    *exec.Cmd
+	link   *link
+	stderr *head
+	dead   chan struct{} // closed when the process is gone
+	tenant string        // whom it served last
+	runs   int
+}
+
+// runOptions travels to the worker with a run.
+type runOptions struct {
+	Check  bool
+	Limits limits
+}
+
+func (w *worker) isDead() bool {
+	select {
+	case <-w.dead:
+		return true
+	default:
+		return false
+	}
+}
+
+// kill ends the process at once. Whoever reads from it is told now, and not
+// when the kernel has taken its memory back.
+func (w *worker) kill() {
+	_ = w.cmd.Process.Kill()
+	_ = w.link.rw.Close()
+}
+
+// handshake waits for the worker's first message.
+func (w *worker) handshake() error {
+	failed := make(chan error, 1)
+	go func() {
+		f, err := w.link.receive()
+		if err == nil && (f.kind != kindHello || string(f.part(0)) != protocol) {
+			err = errors.New("it speaks another protocol: it was built from another version of this package")
+		}
+		failed <- err
+	}()
+	var err error
+	select {
+	case err = <-failed:
+		if err == nil {
+			return nil
+		}
+	case <-time.After(startTimeout):
+		err = fmt.Errorf("it did not answer within %v", startTimeout)
+	}
+	w.kill()
+	<-w.dead
+	return fmt.Errorf("%w: %w; it wrote: %q", ErrWorker, err, w.stderr.String())
+}
+
+// running is one run in a worker, seen from the embedding process.
+type running struct {
+	w    *worker
+	ctx  context.Context
+	host vault.Host
+	mu   sync.Mutex
+	over bool // no more replies
+}
+
+// run has the worker do a job, and serves its calls meanwhile. healthy tells
+// whether the worker can be used again.
+func (w *worker) run(ctx context.Context, j job, host vault.Host) (out []byte, healthy bool, err error) {
+	options, err := json.Marshal(runOptions{Check: j.check, Limits: j.limits})
+	if err != nil {
+		return nil, true, err
+	}
+	w.runs++
+	hostCtx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	r := &running{w: w, ctx: hostCtx, host: host}
+	defer r.end()
+	deadline := time.Now().Add(j.limits.Timeout)
+	timer := time.AfterFunc(j.limits.Timeout+grace, w.kill)
+	defer timer.Stop()
+	unwatch := context.AfterFunc(ctx, func() { r.cancelled(deadline) })
+	defer unwatch()
+
+	if err := w.link.send(kindRun, 0, options, []byte(j.source), j.input); err != nil {
+		return nil, false, w.died(ctx, deadline)
+	}
+	for {
+		f, err := w.link.receive()
+		if err != nil {
+			return nil, false, w.died(ctx, deadline)
+		}
+		switch f.kind {
+		case kindCall:
+			go r.serve(int(f.id), string(f.part(0)), f.part(1))
+		case kindLog:
+			host.Log(string(f.part(0)), string(f.part(1)))
+		case kindDone:
+			return f.part(0), f.id == 0, nil
+		case kindFailed:
+			return nil, f.id == 0, w.failed(ctx, f.part(0))
+		default:
+			return nil, false, stopError(vault.ScriptCrash)
+		}
+	}
+}
+
+// cancelled asks the worker to stop a run whose caller has gone, and sees to
+// it that it does.
+func (r *running) cancelled(deadline time.Time) {
+	if r.ctx.Err() == context.DeadlineExceeded && time.Until(deadline) <= 0 {
+		return // the worker knows its deadline
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.over {
+		return
+	}
+	go func() { _ = r.w.link.send(kindStop, 0) }()
+	time.AfterFunc(grace, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if !r.over {
+			r.w.kill()
+		}
+	})
+}
+
+// serve carries out one call of the code and sends the answer, unless the run
+// is over by then.
+func (r *running) serve(id int, op string, args []byte) {
+	answer := callHost(r.ctx, r.host, id, op, args)
+	kind, body := byte(kindReply), answer.result
+	if answer.err != nil {
+		kind = kindRefuse
+		body, _ = json.Marshal(answer.err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.over {
+		return
+	}
+	if err := r.w.link.send(kind, uint32(id), body); errors.Is(err, errFrame) {
+		_ = r.w.link.send(kindRefuse, uint32(id), []byte(`{"Status":413,"Message":"the answer is too large"}`))
+	}
+}
+
+func (r *running) end() {
+	r.mu.Lock()
+	r.over = true
+	r.mu.Unlock()
+}
+
+// failed reads the error of a run that ended in an orderly way.
+func (w *worker) failed(ctx context.Context, body []byte) error {
+	if ctx.Err() == context.Canceled {
+		return ctx.Err()
+	}
+	e := &vault.ScriptError{}
+	if err := json.Unmarshal(body, e); err != nil {
+		return stopError(vault.ScriptCrash)
+	}
+	return e
+}
+
+// died says why a worker is gone, as far as its last words tell.
+func (w *worker) died(ctx context.Context, deadline time.Time) error {
+	w.kill()
+	if ctx.Err() == context.Canceled {
+		return ctx.Err()
+	}
+	if time.Until(deadline) <= 0 {
+		return stopError(vault.ScriptTimeout)
+	}
+	select {
+	case <-w.dead:
+	case <-time.After(grace):
+	}
+	words := w.stderr.String()
+	switch {
+	case strings.Contains(words, "out of memory"), strings.Contains(words, "cannot allocate memory"),
+		strings.Contains(words, "pthread_create failed"):
+		return stopError(vault.ScriptMemory)
+	case strings.Contains(words, "stack overflow"), strings.Contains(words, "stack exceeds"):
+		return stopError(vault.ScriptStack)
+	}
+	return stopError(vault.ScriptCrash)
+}
+
+// head keeps the beginning of what is written to it.
+type head struct {
+	mu  sync.Mutex
+	buf []byte
+}
+
+const maxHead = 2 << 10
+
+// Write keeps what there is room for, and takes everything.
+func (h *head) Write(p []byte) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.buf = append(h.buf, p[:min(len(p), maxHead-len(h.buf))]...)
+	return len(p), nil
+}
+
+func (h *head) String() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return strings.TrimSpace(string(h.buf))
+}

@@ -1,0 +1,264 @@
+package jsruntime
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/dop251/goja"
+	"github.com/dop251/goja/ast"
+)
+
+// maxPattern bounds a regular expression after its properties were expanded.
+const maxPattern = 1 << 20
+
+var errPattern = errors.New("the regular expression is too large")
+
+// rewriteRegexps expands \p{...} in the literals of a program. goja takes \p
+// for the letter p, and would answer wrongly without a word.
+func rewriteRegexps(tree *ast.Program) error {
+	var failed error
+	walk(tree, func(n any) {
+		lit, ok := n.(*ast.RegExpLiteral)
+		if !ok || !strings.Contains(lit.Flags, "u") {
+			return
+		}
+		pattern, err := expandProperties(lit.Pattern)
+		if err != nil {
+			failed = err
+			return
+		}
+		lit.Pattern = pattern
+	})
+	return failed
+}
+
+// expandProperties replaces every \p{...} and \P{...} of a pattern with the
+// flag u by the characters that it stands for.
+func expandProperties(pattern string) (string, error) {
+	if !strings.Contains(pattern, `\p{`) && !strings.Contains(pattern, `\P{`) {
+		return pattern, nil
+	}
+	var b strings.Builder
+	class := false
+	for i := 0; i < len(pattern); i++ {
+		c := pattern[i]
+		if c != '\\' || i+1 == len(pattern) {
+			class = c == '[' || class && c != ']'
+			b.WriteByte(c)
+			continue
+		}
+		end := strings.IndexByte(pattern[i:], '}')
+		if next := pattern[i+1]; next != 'p' && next != 'P' || end < 0 || pattern[i+2] != '{' {
+			b.WriteString(pattern[i : i+2])
+			i++
+			continue
+		}
+		ranges, err := propertyRanges(pattern[i+3 : i+end])
+		if err != nil {
+			return "", err
+		}
+		if pattern[i+1] == 'P' {
+			ranges = complement(ranges)
+		}
+		writeClass(&b, ranges, class)
+		i += end
+		if b.Len() > maxPattern {
+			return "", errPattern
+		}
+	}
+	return b.String(), nil
+}
+
+// writeClass writes ranges as a class, or as a part of one.
+func writeClass(b *strings.Builder, ranges []runeRange, within bool) {
+	if !within {
+		b.WriteByte('[')
+	}
+	for _, r := range ranges {
+		fmt.Fprintf(b, `\u{%x}`, r.lo)
+		if r.hi > r.lo {
+			fmt.Fprintf(b, `-\u{%x}`, r.hi)
+		}
+	}
+	if !within {
+		b.WriteByte(']')
+	}
+}
+
+type runeRange struct{ lo, hi rune }
+
+// propertyRanges returns the characters with a property, written as in
+// ECMAScript: Name, Name=Value.
+func propertyRanges(property string) ([]runeRange, error) {
+	name, value, pair := strings.Cut(property, "=")
+	if !pair {
+		if ranges := binaryProperty(name); ranges != nil {
+			return ranges, nil
+		}
+		name, value = "gc", name
+	}
+	var table *unicode.RangeTable
+	switch name {
+	case "gc", "General_Category":
+		if short, ok := categoryNames[value]; ok {
+			value = short
+		}
+		if value == "LC" {
+			return union(unicode.Lu, unicode.Ll, unicode.Lt), nil
+		}
+		if value == "Cn" {
+			return complement(assigned()), nil
+		}
+		table = unicode.Categories[value]
+	case "sc", "Script", "scx", "Script_Extensions":
+		if long, ok := scriptNames[value]; ok {
+			value = long
+		}
+		table = unicode.Scripts[value]
+	}
+	if table == nil {
+		return nil, fmt.Errorf("Invalid regular expression: invalid property name %q", property)
+	}
+	return union(table), nil
+}
+
+func assigned() []runeRange {
+	return union(unicode.L, unicode.M, unicode.N, unicode.P, unicode.S, unicode.Z, unicode.Cc, unicode.Cf, unicode.Co)
+}
+
+// binaryProperty returns the characters with a binary property, or nil when
+// there is no such property.
+func binaryProperty(name string) []runeRange {
+	switch name {
+	case "Any":
+		return complement(nil)
+	case "ASCII":
+		return []runeRange{{0, 0x7f}}
+	case "Assigned":
+		return assigned()
+	case "Alphabetic", "Alpha":
+		return union(unicode.L, unicode.Nl, unicode.Other_Alphabetic)
+	case "Lowercase", "Lower":
+		return union(unicode.Ll, unicode.Other_Lowercase)
+	case "Uppercase", "Upper":
+		return union(unicode.Lu, unicode.Other_Uppercase)
+	case "Math":
+		return union(unicode.Sm, unicode.Other_Math)
+	case "ID_Start", "IDS", "XID_Start", "XIDS":
+		return union(unicode.L, unicode.Nl, unicode.Other_ID_Start)
+	case "ID_Continue", "IDC", "XID_Continue", "XIDC":
+		return union(unicode.L, unicode.Nl, unicode.Mn, unicode.Mc, unicode.Nd, unicode.Pc, unicode.Other_ID_Start, unicode.Other_ID_Continue)
+	case "space":
+		return union(unicode.White_Space)
+	}
+	if text, ok := emojiRanges[name]; ok {
+		return parseRanges(text)
+	}
+	if table, ok := unicode.Properties[name]; ok && !strings.HasPrefix(name, "Other_") {
+		return union(table)
+	}
+	return nil
+}
+
+// parseRanges reads ranges written in hexadecimal.
+func parseRanges(text string) []runeRange {
+	var out []runeRange
+	for _, field := range strings.Fields(text) {
+		from, to, _ := strings.Cut(field, "-")
+		lo, _ := strconv.ParseInt(from, 16, 32)
+		hi := lo
+		if to != "" {
+			hi, _ = strconv.ParseInt(to, 16, 32)
+		}
+		out = append(out, runeRange{rune(lo), rune(hi)})
+	}
+	return out
+}
+
+// union returns the characters of several tables, in order.
+func union(tables ...*unicode.RangeTable) []runeRange {
+	var all []runeRange
+	add := func(lo, hi, stride rune) {
+		if stride == 1 {
+			all = append(all, runeRange{lo, hi})
+			return
+		}
+		for r := lo; r <= hi; r += stride {
+			all = append(all, runeRange{r, r})
+		}
+	}
+	for _, t := range tables {
+		for _, r := range t.R16 {
+			add(rune(r.Lo), rune(r.Hi), rune(r.Stride))
+		}
+		for _, r := range t.R32 {
+			add(rune(r.Lo), rune(r.Hi), rune(r.Stride))
+		}
+	}
+	slices.SortFunc(all, func(a, b runeRange) int { return cmp.Compare(a.lo, b.lo) })
+	var out []runeRange
+	for _, r := range all {
+		if n := len(out); n > 0 && out[n-1].hi >= r.lo-1 {
+			out[n-1].hi = max(out[n-1].hi, r.hi)
+		} else {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// complement returns all other characters. Surrogates are none.
+func complement(ranges []runeRange) []runeRange {
+	var out []runeRange
+	next := rune(0)
+	add := func(lo, hi rune) {
+		if lo < 0xd800 && hi > 0xdfff {
+			out = append(out, runeRange{lo, 0xd7ff}, runeRange{0xe000, hi})
+		} else if lo <= hi && !(lo >= 0xd800 && hi <= 0xdfff) {
+			out = append(out, runeRange{lo, hi})
+		}
+	}
+	for _, r := range ranges {
+		add(next, r.lo-1)
+		next = r.hi + 1
+	}
+	add(next, utf8.MaxRune)
+	return out
+}
+
+// categoryNames are the long names of general categories.
+var categoryNames = map[string]string{
+	"Letter": "L", "Cased_Letter": "LC", "Uppercase_Letter": "Lu", "Lowercase_Letter": "Ll", "Titlecase_Letter": "Lt",
+	"Modifier_Letter": "Lm", "Other_Letter": "Lo", "Mark": "M", "Combining_Mark": "M", "Nonspacing_Mark": "Mn",
+	"Spacing_Mark": "Mc", "Enclosing_Mark": "Me", "Number": "N", "Decimal_Number": "Nd", "digit": "Nd",
+	"Letter_Number": "Nl", "Other_Number": "No", "Punctuation": "P", "punct": "P", "Connector_Punctuation": "Pc",
+	"Dash_Punctuation": "Pd", "Open_Punctuation": "Ps", "Close_Punctuation": "Pe", "Initial_Punctuation": "Pi",
+	"Final_Punctuation": "Pf", "Other_Punctuation": "Po", "Symbol": "S", "Math_Symbol": "Sm", "Currency_Symbol": "Sc",
+	"Modifier_Symbol": "Sk", "Other_Symbol": "So", "Separator": "Z", "Space_Separator": "Zs", "Line_Separator": "Zl",
+	"Paragraph_Separator": "Zp", "Other": "C", "Control": "Cc", "cntrl": "Cc", "Format": "Cf", "Surrogate": "Cs",
+	"Private_Use": "Co", "Unassigned": "Cn",
+}
+
+// scriptNames are the short names of the scripts that are used most.
+var scriptNames = map[string]string{
+	"Latn": "Latin", "Cyrl": "Cyrillic", "Grek": "Greek", "Hani": "Han", "Hira": "Hiragana", "Kana": "Katakana",
+	"Hang": "Hangul", "Arab": "Arabic", "Hebr": "Hebrew", "Thai": "Thai", "Deva": "Devanagari", "Armn": "Armenian",
+	"Geor": "Georgian", "Zyyy": "Common", "Zinh": "Inherited", "Beng": "Bengali", "Taml": "Tamil", "Telu": "Telugu",
+}
+
+// regexpNatives serve the RegExp constructor of the prelude.
+var regexpNatives = map[string]native{
+	"regexp.expand": func(c *call, args []goja.Value) goja.Value {
+		pattern, err := expandProperties(arg(args, 0).String())
+		if err != nil {
+			panic(c.newError("SyntaxError", "", err.Error()))
+		}
+		return c.vm.ToValue(pattern)
+	},
+}

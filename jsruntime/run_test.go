@@ -1,0 +1,231 @@
+package jsruntime_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	vault "github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/jsruntime"
+)
+
+// eachRuntime runs a test with workers and in process.
+func eachRuntime(t *testing.T, f func(t *testing.T, r vault.Runtime)) {
+	t.Run("workers", func(t *testing.T) {
+		t.Parallel()
+		f(t, newWorkers(t, nil))
+	})
+	t.Run("in process", func(t *testing.T) {
+		t.Parallel()
+		f(t, jsruntime.NewInProcess(nil))
+	})
+}
+
+func run(r vault.Runtime, source, input string, host vault.Host) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	out, err := r.Run(ctx, vault.Program{Tenant: "t", Name: "n", Source: source}, json.RawMessage(input), host)
+	return string(out), err
+}
+
+func TestModuleForms(t *testing.T) {
+	t.Parallel()
+	eachRuntime(t, func(t *testing.T, r vault.Runtime) {
+		for name, source := range map[string]string{
+			"module.exports":         `module.exports = async function (req) { return req.args.x }`,
+			"arrow":                  `module.exports = (req) => req.args.x`,
+			"exports.default":        `exports.default = async ({ args }) => args.x`,
+			"export default":         `import crypto from 'crypto'; import { join } from 'node:path'; export default async function (req) { crypto.randomBytes(1); join('a'); return req.args.x }`,
+			"export default arrow":   `const f = async (req) => req.args.x; export { f as default };`,
+			"TypeScript":             `enum E { A = 1 } interface Q { args: { x: number } } export default async (req: Q): Promise<number> => req.args.x as number + E.A - 1;`,
+			"hashbang":               "#!/usr/bin/env node\nmodule.exports = (r) => r.args.x",
+			"source map comment":     "module.exports = (r) => r.args.x\n//# sourceMappingURL=file:///dev/zero",
+			"thenable":               `module.exports = (r) => ({ then(ok) { ok(r.args.x) } })`,
+			"dynamic import":         `module.exports = async (r) => { const { join } = await import('path'); return join ? r.args.x : 0 }`,
+			"block function":         `module.exports = (r) => { { function f() { return r.args.x } } return f() }`,
+			"generator, for await":   `async function* g(x) { yield x } module.exports = async (r) => { for await (const v of g(r.args.x)) return v }`,
+			"comment at the end":     `module.exports = (r) => r.args.x // end`,
+			"strings with brackets":  `const s = [` + strings.Repeat(`'((((', `, 100) + `]; module.exports = (r) => r.args.x`,
+			"templates and regexps":  "const a = `${`${1}`}((`, b = /[/(]{2}\\//g, c = 4 / 2 / 1; module.exports = (r) => r.args.x",
+			"legacy decorators free": `class A { static x = 1; #y = 2; get y() { return this.#y } } module.exports = (r) => r.args.x + A.x + new A().y - 3`,
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				if err := r.Check(context.Background(), vault.Program{Source: source}); err != nil {
+					t.Errorf("Check: %s", explain(err))
+				}
+				got, err := run(r, source, `{"args":{"x":42}}`, &fakeHost{})
+				if err != nil || got != "42" {
+					t.Errorf("got %s, %s", got, explain(err))
+				}
+			})
+		}
+	})
+}
+
+func TestCheckRefuses(t *testing.T) {
+	t.Parallel()
+	eachRuntime(t, func(t *testing.T, r vault.Runtime) {
+		for name, c := range map[string]struct {
+			source string
+			line   int
+			text   string
+		}{
+			"syntax":          {"module.exports = () => {\n  return 1 +;\n}", 2, "Unexpected"},
+			"top level":       {"const a = 1;\nthrow new Error('no way');", 2, "no way"},
+			"no function":     {"module.exports = { a: 1 }", 0, "exports no function"},
+			"empty":           {"", 0, "exports no function"},
+			"unknown module":  {"const fs = require('fs');\nmodule.exports = () => 1", 1, "Cannot find module 'fs'"},
+			"closes wrapper":  {"}); (function () {", 0, "Unexpected"},
+			"top-level await": {"await 1;\nexport default () => 1", 1, "await"},
+			"too deep":        {"module.exports = " + strings.Repeat("[", 300) + strings.Repeat("]", 300), 1, "nested"},
+			"arrows":          {"module.exports = " + strings.Repeat("a=>", 1600) + "1", 1, "arrow"},
+			"prefixes":        {"module.exports = () => " + strings.Repeat("!", 5000) + "1", 1, "row"},
+			"too long":        {"//" + strings.Repeat("x", 300_000), 0, "longer than"},
+			"bad property":    {"module.exports = () => /\\p{Nope}/u", 0, "property"},
+			"endless":         {"for (;;) {}", 1, "timed out"},
+			"host call":       {"fetch('https://a.example').catch(() => {}); throw new Error('x')", 1, "x"},
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+				defer cancel()
+				err := r.Check(ctx, vault.Program{Tenant: name, Source: c.source})
+				if !errors.Is(err, vault.ErrCode) {
+					t.Fatalf("got %s, want ErrCode", explain(err))
+				}
+				e := scriptError(t, err)
+				if text := strings.Join(e.Messages["code"], " "); !strings.Contains(text, c.text) {
+					t.Errorf("the message %q does not mention %q", text, c.text)
+				}
+				if c.line > 0 && (len(e.Frames) == 0 || e.Frames[0].Line != c.line) {
+					t.Errorf("got frames %v, want line %d", e.Frames, c.line)
+				}
+			})
+		}
+	})
+}
+
+func TestArgument(t *testing.T) {
+	t.Parallel()
+	eachRuntime(t, func(t *testing.T, r vault.Runtime) {
+		for name, c := range map[string]struct{ source, input, want string }{
+			"all":             {"module.exports = (r) => [Object.keys(r), r.args, r.configuration, r.bt, r.client]", `{"args":[1],"configuration":{"k":"v"}}`, `[["args","configuration","bt","client"],[1],{"k":"v"},null,null]`},
+			"nothing":         {"module.exports = (r) => r", "", `{"args":null,"configuration":{},"bt":null,"client":null}`},
+			"same client":     {"module.exports = ({ bt, client }) => [bt === client, typeof bt.tokens.create]", `{"application":true}`, `[true,"function"]`},
+			"values survive":  {"module.exports = (r) => r.args", `{"args":{"__proto__":{"x":1},"a":"\ud83d\ude00\n\u0000","b":[1.5,-0,1e21,true,null],"10":1,"2":2}}`, `{"2":2,"10":1,"__proto__":{"x":1},"a":"😀\n\u0000","b":[1.5,0,1e+21,true,null]}`},
+			"lone surrogate":  {"module.exports = (r) => [r.args.length, r.args]", `{"args":"\ud800x"}`, `[2,"\ud800x"]`},
+			"no prototype":    {"module.exports = (r) => [r.args.isAdmin, ({}).isAdmin]", `{"args":{"__proto__":{"isAdmin":true}}}`, `[null,null]`},
+			"undefined":       {"module.exports = () => {}", "", "null"},
+			"fresh each time": {"globalThis.n = (globalThis.n || 0) + 1; module.exports = () => globalThis.n", "", "1"},
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				for range 2 {
+					got, err := run(r, c.source, c.input, &fakeHost{})
+					if err != nil || got != c.want {
+						t.Errorf("got %s, %s, want %s", got, explain(err), c.want)
+					}
+				}
+			})
+		}
+	})
+}
+
+func TestErrors(t *testing.T) {
+	t.Parallel()
+	eachRuntime(t, func(t *testing.T, r vault.Runtime) {
+		for name, c := range map[string]struct {
+			source string
+			want   vault.ScriptError
+		}{
+			"plain error": {"module.exports = async () => {\n  await 1;\n  throw new Error('boom');\n}", vault.ScriptError{
+				Kind: vault.ScriptThrown, Status: 500, Title: vault.ScriptTitle, Name: "Error", Messages: map[string][]string{"error": {"boom"}},
+				Frames: []vault.ScriptFrame{{Line: 3, Column: 9}}}},
+			"called function": {"function f(x) {\n  return x.y.z;\n}\nmodule.exports = () => {\n  f({});\n}", vault.ScriptError{
+				Kind: vault.ScriptThrown, Status: 500, Title: vault.ScriptTitle, Name: "TypeError", Messages: map[string][]string{"error": {"Cannot read properties of undefined (reading 'z')"}},
+				Frames: []vault.ScriptFrame{{Function: "f", Line: 2, Column: 14}, {Line: 5, Column: 4}}}},
+			"a string": {"module.exports = () => { throw 'text' }", vault.ScriptError{
+				Kind: vault.ScriptThrown, Status: 500, Title: vault.ScriptTitle, Messages: map[string][]string{"error": {"text"}},
+				Frames: []vault.ScriptFrame{{Line: 1, Column: 26}}}},
+			"class": {"const { BadRequestError } = require('@vault/errors');\nmodule.exports = () => { throw new BadRequestError('bad card') }", vault.ScriptError{
+				Kind: vault.ScriptThrown, Status: 400, Title: "Bad Request", Name: "BadRequestError", Messages: map[string][]string{"error": {"bad card"}},
+				Frames: []vault.ScriptFrame{{Line: 2, Column: 32}}}},
+			"class with fields": {"module.exports = async () => { throw new InvalidPaymentMethodError({ number: ['expired', 'stolen'], cvc: 'short' }) }", vault.ScriptError{
+				Kind: vault.ScriptThrown, Status: 402, Title: "Invalid Payment Method", Name: "InvalidPaymentMethodError",
+				Messages: map[string][]string{"number": {"expired", "stolen"}, "cvc": {"short"}},
+				Frames:   []vault.ScriptFrame{{Line: 1, Column: 38}}}},
+			"subclass": {"class Mine extends RateLimitError {}\nmodule.exports = () => { throw new Mine('slow') }", vault.ScriptError{
+				Kind: vault.ScriptThrown, Status: 429, Title: "Rate Limit Exceeded", Name: "RateLimitError", Messages: map[string][]string{"error": {"slow"}},
+				Frames: []vault.ScriptFrame{{Line: 2, Column: 32}}}},
+			"custom response": {"module.exports = () => { throw new CustomHttpResponseError({ status: 418, headers: { 'X-A': 'b' }, body: { teapot: true } }) }", vault.ScriptError{
+				Kind: vault.ScriptThrown, Status: 418, Title: "CustomHttpResponseError", Name: "CustomHttpResponseError", Messages: map[string][]string{"error": {"Custom HTTP response"}},
+				Frames:   []vault.ScriptFrame{{Line: 1, Column: 32}},
+				Response: &vault.ScriptResponse{Status: 418, Headers: map[string]string{"X-A": "b"}, Body: []byte(`{"teapot":true}`)}}},
+			"deadlock": {"module.exports = () => new Promise(() => {})", vault.ScriptError{
+				Kind: vault.ScriptDeadlock, Status: 500, Title: vault.ScriptTitle, Messages: map[string][]string{"error": {"the function waits for a promise that nothing can settle"}}}},
+			"too large": {"module.exports = () => 'x'.repeat(6e6)", vault.ScriptError{
+				Kind: vault.ScriptOutput, Status: 500, Title: vault.ScriptTitle, Messages: map[string][]string{"error": {"the result is too large"}}}},
+			"in a timer": {"module.exports = () => new Promise(() => setTimeout(() => { throw new Error('late') }, 1))", vault.ScriptError{
+				Kind: vault.ScriptThrown, Status: 500, Title: vault.ScriptTitle, Name: "Error", Messages: map[string][]string{"error": {"late"}},
+				Frames: []vault.ScriptFrame{{Line: 1, Column: 67}}}},
+			"lowered code": {"import path from 'path';\nconst g = async function* () { yield 1 };\nexport default async () => {\n  for await (const x of g())\n    throw new Error(path.sep);\n}", vault.ScriptError{
+				Kind: vault.ScriptThrown, Status: 500, Title: vault.ScriptTitle, Name: "Error", Messages: map[string][]string{"error": {"/"}},
+				Frames: []vault.ScriptFrame{{Line: 5}}}},
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				_, err := run(r, c.source, "", &fakeHost{})
+				got := scriptError(t, err)
+				if c.want.Frames != nil && c.want.Frames[0].Column == 0 {
+					for i := range got.Frames {
+						got.Frames[i].Column, got.Frames[i].Function = 0, ""
+					}
+					got.Frames = got.Frames[:1]
+				}
+				if diff := cmp.Diff(&c.want, got); diff != "" {
+					t.Errorf("(-want +got)\n%s", diff)
+				}
+				if strings.Contains(err.Error(), "bad card") || strings.Contains(err.Error(), "boom") {
+					t.Errorf("the text %q holds what the code wrote", err)
+				}
+			})
+		}
+	})
+}
+
+func TestHostileErrors(t *testing.T) {
+	t.Parallel()
+	eachRuntime(t, func(t *testing.T, r vault.Runtime) {
+		for _, body := range []string{
+			"throw { get message() { throw 1 }, get name() { throw 2 } }",
+			"const e = new Error('x'); Object.defineProperty(e, 'stack', { get() { for (;;) {} } }); throw e",
+			"throw new Proxy({}, { get() { throw new Error('trap') } })",
+			"throw null", "throw undefined", "throw Symbol('s')", "throw 10n", "throw () => {}",
+			"const e = new BadRequestError({ get a() { throw 1 } }); throw e",
+			"throw new CustomHttpResponseError({ status: 99999 })",
+			"throw new CustomHttpResponseError({ status: 200, body: { toJSON() { throw 1 } } })",
+			"throw new CustomHttpResponseError()",
+			"throw Object.assign(new Error('y'.repeat(1e6)), { errors: 'z'.repeat(1e6) })",
+			"Error = null; TypeError = null; Promise = null; JSON = null; throw 1",
+			"Object.prototype.toJSON = () => { throw 1 }; return {}",
+			"return { get x() { throw new Error('getter') } }",
+		} {
+			t.Run(body, func(t *testing.T) {
+				t.Parallel()
+				_, err := runBody(r, body, body, time.Second)
+				e := scriptError(t, err)
+				for field, list := range e.Messages {
+					if len(field) > 5000 || len(strings.Join(list, "")) > 5000 {
+						t.Errorf("the messages take %d bytes", len(strings.Join(list, "")))
+					}
+				}
+			})
+		}
+	})
+}

@@ -1,0 +1,74 @@
+package jsruntime
+
+import (
+	"github.com/dop251/goja"
+	"github.com/nlnwa/whatwg-url/url"
+)
+
+var urlNatives = map[string]native{
+	"url.parse": (*call).urlParse,
+	"url.set":   (*call).urlSet,
+}
+
+// urlParse takes a URL and, if it is relative, its base, and returns its
+// parts, or undefined when it is not valid.
+func (c *call) urlParse(args []goja.Value) goja.Value {
+	var u *url.Url
+	var err error
+	if base := arg(args, 1); goja.IsUndefined(base) {
+		u, err = url.Parse(arg(args, 0).String())
+	} else {
+		u, err = url.ParseRef(base.String(), arg(args, 0).String())
+	}
+	if err != nil {
+		return goja.Undefined()
+	}
+	return c.urlParts(u)
+}
+
+// urlSet takes a URL, the name of a part and its new value.
+func (c *call) urlSet(args []goja.Value) goja.Value {
+	u, err := url.Parse(arg(args, 0).String())
+	if err != nil {
+		return goja.Undefined()
+	}
+	value := arg(args, 2).String()
+	switch arg(args, 1).String() {
+	case "protocol":
+		u.SetProtocol(value)
+	case "username":
+		u.SetUsername(value)
+	case "password":
+		u.SetPassword(value)
+	case "host":
+		u.SetHost(value)
+	case "hostname":
+		u.SetHostname(value)
+	case "port":
+		u.SetPort(value)
+	case "pathname":
+		u.SetPathname(value)
+	case "search":
+		u.SetSearch(value)
+	case "hash":
+		u.SetHash(value)
+	}
+	return c.urlParts(u)
+}
+
+func (c *call) urlParts(u *url.Url) goja.Value {
+	origin := "null"
+	switch u.Protocol() {
+	case "http:", "https:", "ws:", "wss:", "ftp:":
+		origin = u.Protocol() + "//" + u.Host()
+	}
+	o := c.vm.NewObject()
+	for _, part := range []struct{ name, value string }{
+		{"href", u.Href(false)}, {"origin", origin}, {"protocol", u.Protocol()}, {"username", u.Username()},
+		{"password", u.Password()}, {"host", u.Host()}, {"hostname", u.Hostname()}, {"port", u.Port()},
+		{"pathname", u.Pathname()}, {"search", u.Search()}, {"hash", u.Hash()},
+	} {
+		c.set(o, part.name, part.value)
+	}
+	return o
+}

@@ -1,0 +1,159 @@
+package jsruntime
+
+import (
+	"encoding/json"
+	"runtime/metrics"
+	"sync"
+	"time"
+
+	vault "github.com/seed-72ea4aab/vault"
+)
+
+func init() {
+	natives = allNatives()
+	becomeWorker()
+}
+
+// server is the worker's side of the link: it does one job after the other.
+type server struct {
+	link   *link
+	memory uint64
+	engine engine
+
+	mu      sync.Mutex
+	current *call
+	halted  bool // the parent asked to stop before the call was there
+}
+
+// serveLink serves a parent until it hangs up.
+func serveLink(l *link, memory int64) {
+	s := &server{link: l, memory: uint64(memory)}
+	if err := l.send(kindHello, 0, []byte(protocol)); err != nil {
+		return
+	}
+	jobs := make(chan frame, 1)
+	go func() {
+		for f := range jobs {
+			s.run(f)
+		}
+	}()
+	for {
+		f, err := l.receive()
+		if err != nil {
+			return
+		}
+		switch f.kind {
+		case kindRun:
+			s.mu.Lock()
+			s.halted = false
+			s.mu.Unlock()
+			jobs <- f
+		case kindStop:
+			s.halt()
+		case kindReply:
+			s.deliver(reply{id: int(f.id), result: f.part(0)})
+		case kindRefuse:
+			e := &vault.HostError{}
+			if json.Unmarshal(f.part(0), e) != nil {
+				e.Message = "the operation failed"
+			}
+			s.deliver(reply{id: int(f.id), err: e})
+		}
+	}
+}
+
+// run does one job and sends its outcome.
+func (s *server) run(f frame) {
+	var o runOptions
+	if err := json.Unmarshal(f.part(0), &o); err != nil {
+		return
+	}
+	j := job{check: o.Check, source: string(f.part(1)), input: f.part(2), limits: o.Limits}
+	out, bad := s.engine.run(j, s, s.started)
+	s.mu.Lock()
+	s.current = nil
+	s.mu.Unlock()
+	// A worker that is full is not worth keeping: it says so, and its parent
+	// ends it.
+	spent := flag(heapBytes() > s.memory/2 || bad != nil && bad.Kind == vault.ScriptMemory)
+	if bad == nil {
+		_ = s.link.send(kindDone, spent, out)
+		return
+	}
+	body, err := json.Marshal(bad)
+	if err != nil {
+		body, _ = json.Marshal(stopError(vault.ScriptCrash))
+	}
+	_ = s.link.send(kindFailed, spent, body)
+}
+
+func flag(b bool) uint32 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// started makes a call the current one and watches its memory.
+func (s *server) started(c *call) {
+	s.mu.Lock()
+	s.current = c
+	halted := s.halted
+	s.mu.Unlock()
+	if halted {
+		c.stop(vault.ScriptTimeout)
+	}
+	go s.watch(c)
+}
+
+// watch stops a call that grows step by step, in good time and in an orderly
+// way. Growth in one leap is left to the operating system.
+func (s *server) watch(c *call) {
+	ticker := time.NewTicker(3 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-c.done:
+			return
+		case <-ticker.C:
+			if heapBytes() > s.memory+s.memory/8 {
+				c.stop(vault.ScriptMemory)
+				return
+			}
+		}
+	}
+}
+
+// heapBytes returns the size of the heap.
+func heapBytes() uint64 {
+	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
+}
+
+func (s *server) halt() {
+	s.mu.Lock()
+	c := s.current
+	s.halted = true
+	s.mu.Unlock()
+	if c != nil {
+		c.stop(vault.ScriptTimeout)
+	}
+}
+
+func (s *server) deliver(r reply) {
+	s.mu.Lock()
+	c := s.current
+	s.mu.Unlock()
+	if c != nil {
+		c.deliver(r)
+	}
+}
+
+func (s *server) call(id int, op string, args []byte) {
+	_ = s.link.send(kindCall, uint32(id), []byte(op), args)
+}
+
+func (s *server) log(level, line string) {
+	_ = s.link.send(kindLog, 0, []byte(level), []byte(line))
+}

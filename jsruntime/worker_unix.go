@@ -1,0 +1,69 @@
+//go:build unix
+
+package jsruntime
+
+import (
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// becomeWorker turns this process into a worker if it was started as one, and
+// then does not return. It acts only when the descriptor is the socket that a
+// parent hands over, so that a stray variable in an environment does nothing.
+func becomeWorker() {
+	memory, err := strconv.ParseInt(os.Getenv(workerEnv), 10, 64)
+	if err != nil || memory <= 0 {
+		return
+	}
+	kind, err := syscall.GetsockoptInt(workerFD, syscall.SOL_SOCKET, syscall.SO_TYPE)
+	if err != nil || kind != syscall.SOCK_STREAM {
+		return
+	}
+	os.Clearenv()
+	time.Local = time.UTC
+	if err := syscall.SetNonblock(workerFD, true); err != nil {
+		os.Exit(3)
+	}
+	l := newLink(os.NewFile(workerFD, "parent"))
+	confine(memory)
+	serveLink(l, memory)
+	os.Exit(0)
+}
+
+// confine gives this process the least that it needs. What fails here fails
+// the start, since a worker without bounds is worse than none.
+func confine(memory int64) {
+	runtime.GOMAXPROCS(2)
+	debug.SetGCPercent(400)
+	debug.SetMemoryLimit(memory)
+	debug.SetMaxStack(64 << 20)
+	for _, l := range resourceLimits(memory) {
+		if err := syscall.Setrlimit(l.resource, &syscall.Rlimit{Cur: l.value, Max: l.value}); err != nil {
+			os.Stderr.WriteString("the limit " + l.name + " cannot be set: " + err.Error())
+			os.Exit(3)
+		}
+	}
+}
+
+// resourceLimit is a bound that the operating system keeps.
+type resourceLimit struct {
+	name     string
+	resource int
+	value    uint64
+}
+
+// resourceLimits are: twice the heap of memory and what the stacks of threads
+// take, no core dumps, which would put card numbers on a disk, no files
+// written, and none opened.
+func resourceLimits(memory int64) []resourceLimit {
+	return []resourceLimit{
+		{"RLIMIT_DATA", syscall.RLIMIT_DATA, uint64(2*memory + 64<<20)},
+		{"RLIMIT_CORE", syscall.RLIMIT_CORE, 0},
+		{"RLIMIT_FSIZE", syscall.RLIMIT_FSIZE, 0},
+		{"RLIMIT_NOFILE", syscall.RLIMIT_NOFILE, 0},
+	}
+}
