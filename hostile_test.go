@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
@@ -159,9 +160,9 @@ func TestIDsDoNotHoldNumbers(t *testing.T) {
 	}
 }
 
-// TestMovingATokenShowsNoMoreOfIt: who may move a token must not be able to
-// move it to where he may read it.
-func TestMovingATokenShowsNoMoreOfIt(t *testing.T) {
+// TestMovingATokenDoesNotRevealIt: who may not see a token in clear must not be
+// able to move it to where he may.
+func TestMovingATokenDoesNotRevealIt(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	c := private(t, v, rule(1, "/open/", vault.Reveal, "token:read", "token:update"), rule(2, "/used/", vault.Reveal, "token:use", "token:update"),
@@ -173,7 +174,7 @@ func TestMovingATokenShowsNoMoreOfIt(t *testing.T) {
 		{"/half/", `{"containers":["/open/"]}`, false},
 		{"/half/", `{"containers":["/used/"]}`, false},
 		{"/blind/", `{"containers":["/open/"]}`, false},
-		{"/shut/", `{"containers":["/half/"]}`, false},
+		{"/shut/", `{"containers":["/half/"]}`, true},
 		{"/half/", `{"containers":["/open/"],"data":{"b":"new"}}`, false},
 		{"/half/", `{"containers":["/open/"],"data":"new"}`, true},
 		{"/half/", `{"containers":["/open/","/shut/"]}`, true},
@@ -187,5 +188,30 @@ func TestMovingATokenShowsNoMoreOfIt(t *testing.T) {
 		if tt.allowed && err != nil || !tt.allowed && !errors.Is(err, vault.ErrForbidden) {
 			t.Errorf("%s %s: %v", tt.from, tt.patch, err)
 		}
+	}
+}
+
+// TestDeletedTenantStaysEmpty: a node that has not heard of the deletion may
+// write once more.
+func TestDeletedTenantStaysEmpty(t *testing.T) {
+	t.Parallel()
+	v, store := spied(t)
+	create(t, v.Tenant, vault.TokenParams{ID: "tok", Type: vault.Generic, Data: "x"})
+	late := store.rows(t, v.Acme.ID, "tok")
+	if err := v.DeleteTenant(t.Context(), v.Acme.ID); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := store.Write(t.Context(), &storage.Change{Tenant: storage.ID(v.Acme.ID), Now: v.Clock.Now(), InsertTokens: late}); err != nil {
+			t.Fatal(err)
+		}
+		sweep(t, v.Vault)
+		same(t, "rows", len(store.rows(t, v.Acme.ID, "tok")), 0)
+	}
+	v.Clock.Advance(time.Minute) // by now everybody knows
+	sweep(t, v.Vault)
+	recs, _, err := store.ListRecords(t.Context(), storage.RecordFilter{Kind: "tombstone", Limit: 10})
+	if err != nil || len(recs) != 0 {
+		t.Errorf("%d tombstones are left (%v)", len(recs), err)
 	}
 }

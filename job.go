@@ -214,8 +214,10 @@ func (w *worker) reserve(tenant storage.ID) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	room := min(maxJobs-w.total, maxTenantJobs-w.running[tenant])
-	w.running[tenant] += room
-	w.total += room
+	if room > 0 {
+		w.running[tenant] += room
+		w.total += room
+	}
 	return room
 }
 

@@ -60,15 +60,19 @@ func (b *scannedBody) delimiter(from int) (delimiter, bool) {
 			return delimiter{}, false
 		}
 		i += found
-		rest := b.raw[i+len(mark):]
+		at := i
+		i += len(mark)
+		if at > 0 && b.raw[at-1] != '\n' {
+			continue // before a look at the rest of the line, which may hold many of these
+		}
+		rest := b.raw[i:]
 		after := bytes.TrimLeft(rest, " \t")
 		line, _, broken := bytes.Cut(after, []byte("\n"))
 		last := bytes.HasPrefix(rest, []byte("--"))
-		if (i == 0 || b.raw[i-1] == '\n') && (last || broken && len(bytes.TrimSuffix(line, []byte("\r"))) == 0) {
-			start := len(bytes.TrimSuffix(bytes.TrimSuffix(b.raw[from:i], []byte("\n")), []byte("\r"))) + from
+		if last || broken && len(bytes.TrimSuffix(line, []byte("\r"))) == 0 {
+			start := len(bytes.TrimSuffix(bytes.TrimSuffix(b.raw[from:at], []byte("\n")), []byte("\r"))) + from
 			return delimiter{start: start, next: len(b.raw) - len(after) + len(line) + len("\n"), last: last}, true
 		}
-		i += len(mark)
 	}
 }
 

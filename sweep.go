@@ -131,19 +131,36 @@ func eachTenant[T any](ctx context.Context, v *Vault, rows []T, tenant func(*T) 
 	return nil
 }
 
-// sweepTombstones goes on with the deletion of tenants that was cut off.
+// sweepTombstones goes on with the deletion of tenants that was cut off, and
+// deletes what was written to deleted ones by nodes that did not know.
 func (v *Vault) sweepTombstones(ctx context.Context) error {
+	filter := storage.RecordFilter{Kind: kindTombstone, Limit: sweepChunk}
 	for {
-		recs, _, err := v.store.ListRecords(ctx, storage.RecordFilter{Kind: kindTombstone, Limit: sweepChunk})
+		recs, _, err := v.store.ListRecords(ctx, filter)
 		if err != nil || len(recs) == 0 {
 			return err
 		}
-		for _, r := range recs {
-			if err := v.purge(ctx, r.Tenant); err != nil {
+		for i := range recs {
+			if err := v.sweepTombstone(ctx, &recs[i]); err != nil {
 				return err
 			}
 		}
+		filter.Before = recs[len(recs)-1].ID
 	}
+}
+
+func (v *Vault) sweepTombstone(ctx context.Context, r *storage.Record) error {
+	if !r.Tenant.IsZero() {
+		return v.purge(ctx, r.Tenant)
+	}
+	if err := v.purgeRows(ctx, r.ID); err != nil || r.CreatedAt.Add(v.horizon).After(v.now()) {
+		return err
+	}
+	err := v.store.Write(ctx, &storage.Change{Now: v.now(), DeleteRecords: []storage.RecordDelete{{Kind: r.Kind, ID: r.ID, Rev: r.Rev}}})
+	if errors.Is(err, storage.ErrStale) {
+		return nil // another node was faster
+	}
+	return err
 }
 
 // sweepLoop sweeps until the vault is closed.

@@ -250,8 +250,19 @@ func (v *Vault) dropTenant(ctx context.Context, id uuid.UUID) error {
 	return v.store.Write(ctx, ch)
 }
 
-// purge deletes the rows of a tenant whose keys are destroyed.
+// purge deletes the rows of a tenant whose keys are destroyed. Other nodes may
+// not know of that yet and go on writing, so a record outside of the tenant
+// makes sweeps look again, until no node can.
 func (v *Vault) purge(ctx context.Context, tenant storage.ID) error {
+	now := v.now()
+	err := v.store.Write(ctx, &storage.Change{Now: now, InsertRecords: []storage.Record{{Kind: kindTombstone, ID: tenant, CreatedAt: now}}})
+	if err != nil && !errors.Is(err, storage.ErrExists) {
+		return err
+	}
+	return v.purgeRows(ctx, tenant)
+}
+
+func (v *Vault) purgeRows(ctx context.Context, tenant storage.ID) error {
 	const chunk = 1000
 	for {
 		more, err := v.store.Purge(ctx, tenant, chunk)

@@ -407,7 +407,8 @@ func momentOf(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
 	}
-	return &t
+	moment := t // not t itself, which would be on the heap even when it is zero
+	return &moment
 }
 
 func idOf(id storage.ID) *uuid.UUID {

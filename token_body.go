@@ -112,12 +112,17 @@ func (b *tokenBody) fingerprintEnv() expr.Env {
 	return env
 }
 
-func metadataValue(metadata map[string]string) jsonx.Value {
+func sortedKeys(metadata map[string]string) []string {
 	keys := make([]string, 0, len(metadata))
 	for k := range metadata {
 		keys = append(keys, k)
 	}
 	slices.Sort(keys)
+	return keys
+}
+
+func metadataValue(metadata map[string]string) jsonx.Value {
+	keys := sortedKeys(metadata)
 	members := make([]jsonx.Member, len(keys))
 	for i, k := range keys {
 		members[i] = jsonx.Member{Name: k, Value: jsonx.StringValue(metadata[k])}
@@ -174,8 +179,11 @@ func stringOf(v jsonx.Value) string {
 
 // indexValues evaluates the search indexes. Each must give one value.
 func (b *tokenBody) indexValues() ([]string, error) {
-	bad := &InvalidError{}
 	indexes := b.indexesInForce()
+	if len(indexes) == 0 {
+		return nil, nil
+	}
+	bad := &InvalidError{}
 	values := make([]string, 0, len(indexes))
 	for i, src := range indexes {
 		path := jsonx.JoinIndex("search_indexes", i)
@@ -219,7 +227,7 @@ func (op *call) hashes(b *tokenBody) ([]storage.Hash, error) {
 	if err != nil {
 		return nil, err
 	}
-	var out []storage.Hash
+	out := make([]storage.Hash, 0, len(b.metadata)+len(values))
 	add := func(h storage.Hash) {
 		if !slices.Contains(out, h) {
 			out = append(out, h)
@@ -252,7 +260,7 @@ func (op *call) index(t *token) error {
 	ring, row := op.state.ring, &t.row
 	row.Hashes = hashes
 	row.Fingerprint = ring.MAC(labelFingerprint, row.Type, value)
-	row.Expression = ring.Hash(labelExpression, t.body.fingerprintInForce())
+	row.Expression = ring.HashName(labelExpression, t.body.fingerprintInForce())
 	row.Dedup = storage.Hash{}
 	if op.deduplicates(&t.body) {
 		row.Dedup = ring.Hash(labelDuplicate, string(row.Fingerprint[:]), t.body.fingerprintInForce())
@@ -270,10 +278,11 @@ func (op *call) deduplicates(b *tokenBody) bool {
 // setContainers puts the token in containers.
 func (op *call) setContainers(row *storage.Token, containers []string) {
 	row.Containers = containers
-	if len(containers) > 1 {
-		containers = slices.Sorted(slices.Values(containers))
+	if len(containers) == 1 {
+		row.Set = op.state.ring.HashName(labelContainers, containers[0])
+		return
 	}
-	row.Set = op.state.ring.Hash(labelContainers, containers...)
+	row.Set = op.state.ring.Hash(labelContainers, slices.Sorted(slices.Values(containers))...)
 }
 
 // tokenPlace binds a sealed field of a token to its row: to its id, its type,

@@ -245,12 +245,11 @@ func (op *call) duplicateOf(ctx context.Context, t *token, except string) (*stor
 	if t.row.Dedup == (storage.Hash{}) {
 		return nil, nil
 	}
-	like := storage.Duplicate{Fingerprint: t.row.Fingerprint, Expression: t.row.Expression, Except: except, Now: op.now}
-	dup, err := op.v.store.Duplicate(ctx, op.tenantID(), like)
-	if err != nil || dup != nil || op.held == nil {
-		return dup, err
+	like := storage.Duplicate{Fingerprint: t.row.Fingerprint, Expression: t.row.Expression, Except: except}
+	if op.held == nil {
+		like.Now = op.now
+		return op.v.store.Duplicate(ctx, op.tenantID(), like)
 	}
-	like.Now = time.Time{}
 	for range maxAttempts {
 		dup, err := op.v.store.Duplicate(ctx, op.tenantID(), like)
 		if err != nil || dup == nil || !expiredRow(dup, op.now) {
@@ -260,7 +259,7 @@ func (op *call) duplicateOf(ctx context.Context, t *token, except string) (*stor
 			return nil, err
 		}
 	}
-	return nil, nil
+	return nil, errFaster
 }
 
 // existing returns a token that was there before: masked for a client that may

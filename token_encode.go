@@ -41,13 +41,24 @@ func (b *tokenBody) encode() []byte {
 	}
 	var metadata, indexes []byte
 	if len(b.metadata) > 0 {
-		metadata = metadataValue(b.metadata).JSON()
+		metadata = appendMetadata(make([]byte, 0, 128), b.metadata)
 	}
 	if len(b.indexes) > 0 {
 		indexes = textsValue(b.indexes).JSON()
 	}
 	dst = appendField(appendField(dst, metadata), indexes)
 	return appendField(dst, []byte(b.fingerprint))
+}
+
+// appendMetadata writes metadata as a JSON object, in the order of its keys.
+func appendMetadata(dst []byte, metadata map[string]string) []byte {
+	separator := byte('{')
+	for _, k := range sortedKeys(metadata) {
+		dst = jsonx.AppendString(append(dst, separator), k)
+		dst = jsonx.AppendString(append(dst, ':'), metadata[k])
+		separator = ','
+	}
+	return append(dst, '}')
 }
 
 func appendField(dst, field []byte) []byte {

@@ -11,14 +11,15 @@ import (
 )
 
 // UpdateToken changes a token by a JSON merge patch (RFC 7386) and returns it
-// masked, or redacted where that is the client's transform (permission token:update on its containers, and on the new ones if it
-// moves). The patch may hold data, mask and metadata, which are merged, and
+// masked, or redacted where that is the client's transform (permission
+// token:update on its containers, and on the new ones if it moves). The patch
+// may hold data, mask and metadata, which are merged, and
 // containers, search_indexes, fingerprint_expression, deduplicate_token and
 // expires_at, which are replaced; null brings a default back.
 //
 // A patch that changes mask, fingerprint expression or search indexes over data
-// that stays stored needs the right to see that data in clear, and one that
-// moves it must not show the client more of it than before. One that would make
+// that stays stored needs the right to see that data in clear, and so does one
+// that moves it to where the client would see it. One that would make
 // the token a duplicate changes nothing and returns the existing token, as
 // CreateToken does.
 func (c *Client) UpdateToken(ctx context.Context, id string, patch any) (*Token, error) {
@@ -235,7 +236,7 @@ func mergeMetadata(old map[string]string, patch jsonx.Value, bad *InvalidError) 
 
 // mayLook refuses a patch that would be a way to see what one may not read: a
 // new expression over data that was stored before, or a move to where the
-// client's rules show more of it.
+// client's rules show it in clear.
 func (op *call) mayLook(old, t *token, p *tokenPatch) error {
 	best := op.grant.Best(old.row.ID, old.row.Containers)
 	if !p.keepsData(old) || best == access.Reveal {
@@ -244,9 +245,8 @@ func (op *call) mayLook(old, t *token, p *tokenPatch) error {
 	if p.looksAt(old, t) {
 		return errorf(ErrForbidden, "Changing mask, fingerprint_expression or search_indexes needs the right to see the token's data in clear.")
 	}
-	answer, _ := op.grant.Decide(access.TokenUpdate, old.row.ID, old.row.Containers)
-	if op.grant.Best(t.row.ID, t.row.Containers) > max(best, min(answer, access.Mask)) {
-		return errorf(ErrForbidden, "A token can be moved to where more of its data is seen only by who may see as much where it is.")
+	if op.grant.Best(t.row.ID, t.row.Containers) == access.Reveal {
+		return errorf(ErrForbidden, "A token can be moved to where its mover sees the data in clear only by who sees it where it is.")
 	}
 	return nil
 }

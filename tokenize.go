@@ -114,6 +114,8 @@ func (w *tokenizer) add(p TokenParams, path *jsonx.Path) {
 // save stores all drafts in one change.
 func (w *tokenizer) save(ctx context.Context) error {
 	ch := w.op.change()
+	ch.InsertTokens = make([]storage.Token, 0, len(w.places))
+	ch.Logs = make([]storage.Log, 0, len(w.places))
 	first := map[storage.Hash]int{} // places by duplicate key
 	names := map[string]bool{}      // ids that the document gives
 	for i := range w.places {
@@ -202,7 +204,7 @@ func (w *tokenizer) answer(doc jsonx.Value) (JSON, error) {
 		case v.IsNull():
 			return v, false, nil
 		default:
-			return jsonx.StringValue(w.result().ID), false, nil
+			return jsonx.StringValue(w.resultID()), false, nil
 		}
 	})
 	if err != nil {
@@ -222,14 +224,28 @@ func valueOf(t *Token) (jsonx.Value, error) {
 
 // result returns the token of the next place.
 func (w *tokenizer) result() *Token {
-	p := &w.places[w.next]
-	w.next++
-	if p.same >= 0 {
-		p = &w.places[p.same]
-	}
+	p := w.nextPlace()
 	if p.token == nil {
 		p.token = p.draft.created(w.op)
 	}
 	copied := *p.token
 	return &copied
+}
+
+// resultID returns the id of the token of the next place.
+func (w *tokenizer) resultID() string {
+	p := w.nextPlace()
+	if p.token != nil {
+		return p.token.ID
+	}
+	return p.draft.row.ID
+}
+
+func (w *tokenizer) nextPlace() *tokenized {
+	p := &w.places[w.next]
+	w.next++
+	if p.same >= 0 {
+		p = &w.places[p.same]
+	}
+	return p
 }

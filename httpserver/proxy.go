@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -61,7 +62,7 @@ func (x *exchange) forward(suffix string, body *incoming) (res *vault.ProxyAnswe
 	defer func() {
 		if p := recover(); p != nil {
 			res = nil
-			a, cause = refuseProxy(panicError(p))
+			a, cause = x.refuseProxy(panicError(p))
 		}
 	}()
 	if x.handler.origins.admit(x.w.Header(), x.r) && isPreflight(x.r) {
@@ -69,7 +70,7 @@ func (x *exchange) forward(suffix string, body *incoming) (res *vault.ProxyAnswe
 	}
 	res, err := x.invoke(suffix, body)
 	if err != nil {
-		a, cause = refuseProxy(err)
+		a, cause = x.refuseProxy(err)
 		return nil, a, cause
 	}
 	return res, answer{}, nil
@@ -152,18 +153,24 @@ type proxyError struct {
 }
 
 // refuseProxy is the answer to a request that no destination answered.
-func refuseProxy(err error) (answer, error) {
+func (x *exchange) refuseProxy(err error) (answer, error) {
+	a, cause := refuse(err)
 	var script *vault.ScriptError
 	if errors.As(err, &script) && script.Response != nil {
-		return refuse(err) // an answer that a transform chose in full
+		// An answer that a transform chose in full, but for what is ours to say.
+		maps.DeleteFunc(a.header, func(name, _ string) bool { return hasPrefixFold(name, x.handler.opts.Prefix) })
+		return a, cause
 	}
-	a, cause := refuse(err)
 	body, encErr := encode(proxyError{a.body})
 	if encErr != nil {
 		return answer{status: http.StatusInternalServerError}, errors.Join(cause, encErr)
 	}
 	a.body = body
 	return a, cause
+}
+
+func hasPrefixFold(name, prefix string) bool {
+	return len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix)
 }
 
 // relay streams the destination's answer to the caller. It returns how many

@@ -31,7 +31,6 @@ const (
 type compiled struct {
 	source  string
 	program *goja.Program
-	globals []string // of the prelude, that the code might use
 	patches []string // of intrinsics, that the code might need
 	lowered bool     // esbuild rewrote it; columns of line 1 are right as they are
 }
@@ -51,7 +50,7 @@ func compile(source string, maxSource int) (*compiled, *vault.ScriptError) {
 		source = "//" + source[2:]
 	}
 	c := &compiled{source: source}
-	c.globals, c.patches = mentioned(source)
+	c.patches = neededPatches(source)
 	var err error
 	tree, err := parseWrapped(wrapHead + source + wrapTail)
 	if err == nil && !needsLowering(tree) {

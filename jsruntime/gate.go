@@ -39,7 +39,23 @@ type waiter struct {
 // Host.Call gets.
 type lineage struct {
 	depth  int
-	levels *[maxNested + 1]chan struct{} // by depth, shared by all runs below one outermost run
+	family *family
+}
+
+// family is what all runs below one outermost run share.
+type family struct {
+	mu     sync.Mutex
+	levels [maxNested]chan struct{} // by the depth of the caller
+}
+
+// level returns the places of one depth.
+func (f *family) level(depth int) chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.levels[depth] == nil {
+		f.levels[depth] = make(chan struct{}, nestedWidth)
+	}
+	return f.levels[depth]
 }
 
 type lineageKey struct{}
@@ -55,11 +71,7 @@ func (g *gate) enter(ctx context.Context, tenant string) (context.Context, func(
 	if err := g.take(ctx, tenant); err != nil {
 		return nil, nil, err
 	}
-	levels := &[maxNested + 1]chan struct{}{}
-	for i := range levels {
-		levels[i] = make(chan struct{}, nestedWidth)
-	}
-	ctx = context.WithValue(ctx, lineageKey{}, lineage{1, levels})
+	ctx = context.WithValue(ctx, lineageKey{}, lineage{1, &family{}})
 	return ctx, func() { g.leave(tenant) }, nil
 }
 
@@ -67,13 +79,13 @@ func (l lineage) enter(ctx context.Context) (context.Context, func(), error) {
 	if l.depth >= maxNested {
 		return nil, nil, stopError(vault.ScriptDepth)
 	}
-	level := l.levels[l.depth]
+	level := l.family.level(l.depth)
 	select {
 	case level <- struct{}{}:
 	case <-ctx.Done():
 		return nil, nil, vault.ErrBusy
 	}
-	ctx = context.WithValue(ctx, lineageKey{}, lineage{l.depth + 1, l.levels})
+	ctx = context.WithValue(ctx, lineageKey{}, lineage{l.depth + 1, l.family})
 	return ctx, func() { <-level }, nil
 }
 

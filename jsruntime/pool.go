@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"sync"
+	"time"
 
 	vault "github.com/seed-72ea4aab/vault"
 )
@@ -26,6 +27,7 @@ type Workers struct {
 	mu       sync.Mutex
 	closed   bool
 	idle     []*worker // latest used last
+	trimmer  *time.Timer
 	busy     map[*worker]bool
 	starting chan struct{} // while a spare is being started; closed when it is there
 	spares   sync.WaitGroup
@@ -94,6 +96,9 @@ func (r *Workers) Close() error {
 	r.gate.close()
 	r.mu.Lock()
 	r.closed = true
+	if r.trimmer != nil {
+		r.trimmer.Stop()
+	}
 	var all []*worker
 	all = append(all, r.idle...)
 	for w := range r.busy {
@@ -183,11 +188,36 @@ func (r *Workers) put(w *worker, healthy bool) {
 	keep := healthy && !r.closed && w.runs < workerRuns && len(r.idle) <= r.options.Workers
 	if keep {
 		r.idle = append(r.idle, w)
+		w.since = time.Now()
+		if len(r.idle) > minIdle && r.trimmer == nil {
+			r.trimmer = time.AfterFunc(idleTime, r.trim)
+		}
 	}
 	r.mu.Unlock()
 	if !keep {
 		w.kill()
 		r.keepSpare()
+	}
+}
+
+// idleTime is how long a worker may wait for work before it makes room.
+const idleTime = time.Minute
+
+// trim ends the workers that have waited for long, but for the few that are
+// kept for the next run.
+func (r *Workers) trim() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.trimmer = nil
+	if r.closed {
+		return
+	}
+	for len(r.idle) > minIdle && time.Since(r.idle[0].since) >= idleTime {
+		r.idle[0].kill()
+		r.idle = r.idle[1:]
+	}
+	if len(r.idle) > minIdle {
+		r.trimmer = time.AfterFunc(idleTime, r.trim)
 	}
 }
 

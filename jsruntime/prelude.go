@@ -155,67 +155,71 @@ var patches = []struct {
 	{"patch_annexb", regexp.MustCompile(`__(define|lookup)(Getter|Setter)__|[gs]etYear|toGMTString|\.\s*(anchor|big|blink|bold|fixed|fontcolor|fontsize|italics|link|small|strike|sub|sup)\b|trim(Left|Right)`)},
 }
 
-// dynamicNames are words of code that can reach any global by a computed name.
-var dynamicNames = regexp.MustCompile(`\b(globalThis|global|eval|Function|Reflect|this)\b\s*[.,\[()=;]`)
-
-// identifiers finds the words of a source.
-var identifiers = regexp.MustCompile(`[A-Za-z_$][\w$]*`)
-
-// mentioned returns the globals and patches that a source might use. A global
-// that it does not name costs it nothing.
-func mentioned(source string) (globals, needed []string) {
-	words := map[string]bool{}
-	for _, w := range identifiers.FindAllString(source, -1) {
-		words[w] = true
-	}
-	all := dynamicNames.MatchString(source)
-	for name := range globalModules {
-		if all || words[name] {
-			globals = append(globals, name)
-		}
-	}
+// neededPatches returns the patches that a source might need.
+func neededPatches(source string) []string {
+	var out []string
 	for _, p := range patches {
 		if p.words.MatchString(source) {
-			needed = append(needed, p.file)
+			out = append(out, p.file)
 		}
 	}
-	return globals, needed
+	return out
 }
 
-// installGlobals gives the runtime the globals of the prelude, each as an
-// accessor that loads its module when it is first read.
+// installGlobals gives the runtime the globals of the prelude. They are where
+// the global object inherits from, and come to life when they are first read,
+// so that a run pays for what it uses.
 func (c *call) installGlobals() {
 	global := c.vm.GlobalObject()
 	c.set(global, "global", global)
-	for _, name := range c.code.globals {
-		c.lazyGlobal(global, name)
+	if err := global.SetPrototype(c.vm.NewDynamicObject(lazyGlobals{c})); err != nil {
+		panic(err)
 	}
 	for _, file := range c.code.patches {
 		c.module(file)
 	}
 }
 
-func (c *call) lazyGlobal(global *goja.Object, name string) {
-	settle := func(v goja.Value) {
-		err := global.DefineDataProperty(name, v, goja.FLAG_TRUE, goja.FLAG_TRUE, goja.FLAG_FALSE)
-		if err != nil {
-			panic(err)
-		}
+// loadGlobal loads a global and makes it an ordinary property.
+func (c *call) loadGlobal(name string) goja.Value {
+	v := c.module(globalModules[name])
+	if !wholeModules[name] {
+		v = v.(*goja.Object).Get(name)
 	}
-	get := func(goja.FunctionCall) goja.Value {
-		v := c.module(globalModules[name])
-		if !wholeModules[name] {
-			v = v.(*goja.Object).Get(name)
-		}
-		settle(v)
-		return v
-	}
-	set := func(fc goja.FunctionCall) goja.Value {
-		settle(fc.Argument(0))
-		return goja.Undefined()
-	}
-	err := global.DefineAccessorProperty(name, c.vm.ToValue(get), c.vm.ToValue(set), goja.FLAG_TRUE, goja.FLAG_FALSE)
+	c.settleGlobal(name, v)
+	return v
+}
+
+func (c *call) settleGlobal(name string, v goja.Value) {
+	err := c.vm.GlobalObject().DefineDataProperty(name, v, goja.FLAG_TRUE, goja.FLAG_TRUE, goja.FLAG_FALSE)
 	if err != nil {
 		panic(err)
 	}
 }
+
+// lazyGlobals is what the global object inherits from. It has the globals of
+// the prelude, and shows nothing else of Go.
+type lazyGlobals struct{ c *call }
+
+// Get loads a global.
+func (l lazyGlobals) Get(name string) goja.Value {
+	if globalModules[name] == "" {
+		return nil
+	}
+	return l.c.loadGlobal(name)
+}
+
+// Set makes the name an ordinary property of the global object.
+func (l lazyGlobals) Set(name string, v goja.Value) bool {
+	l.c.settleGlobal(name, v)
+	return true
+}
+
+// Has tells whether there is such a global.
+func (l lazyGlobals) Has(name string) bool { return globalModules[name] != "" }
+
+// Delete has nothing to delete.
+func (l lazyGlobals) Delete(string) bool { return true }
+
+// Keys shows nothing: the globals of Node are not enumerable either.
+func (l lazyGlobals) Keys() []string { return nil }

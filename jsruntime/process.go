@@ -29,12 +29,7 @@ type worker struct {
 	dead   chan struct{} // closed when the process is gone
 	tenant string        // whom it served last
 	runs   int
-}
-
-// runOptions travels to the worker with a run.
-type runOptions struct {
-	Check  bool
-	Limits limits
+	since  time.Time // idle since
 }
 
 func (w *worker) isDead() bool {
@@ -89,10 +84,6 @@ type running struct {
 // run has the worker do a job, and serves its calls meanwhile. healthy tells
 // whether the worker can be used again.
 func (w *worker) run(ctx context.Context, j job, host vault.Host) (out []byte, healthy bool, err error) {
-	options, err := json.Marshal(runOptions{Check: j.check, Limits: j.limits})
-	if err != nil {
-		return nil, true, err
-	}
 	w.runs++
 	hostCtx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -104,7 +95,7 @@ func (w *worker) run(ctx context.Context, j job, host vault.Host) (out []byte, h
 	unwatch := context.AfterFunc(ctx, func() { r.cancelled(deadline) })
 	defer unwatch()
 
-	if err := w.link.send(kindRun, 0, options, []byte(j.source), j.input); err != nil {
+	if err := w.link.send(kindRun, flag(j.check), j.limits.encode(), []byte(j.source), j.input); err != nil {
 		return nil, false, w.died(ctx, deadline)
 	}
 	for {

@@ -6,19 +6,20 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"time"
 )
 
 // The kinds of messages between the embedding process and a worker.
 const (
 	kindHello  = 'h' // worker: ready; part 0 the protocol
-	kindRun    = 'r' // parent: run; parts options, source, input
+	kindRun    = 'r' // parent: run, or check if id is 1; parts limits, source, input
 	kindStop   = 's' // parent: stop the run
 	kindReply  = 'a' // parent: answer to call id; part 0 the result
 	kindRefuse = 'e' // parent: error of call id; part 0 the error
 	kindCall   = 'c' // worker: call id; parts operation, arguments
 	kindLog    = 'l' // worker: parts level, line
-	kindDone   = 'd' // worker: part 0 the result
-	kindFailed = 'f' // worker: part 0 the error
+	kindDone   = 'd' // worker: part 0 the result; id is 1 if the worker is spent
+	kindFailed = 'f' // worker: part 0 the error; id likewise
 )
 
 // protocol tells two builds of this package apart, should WorkerPath name an
@@ -114,4 +115,22 @@ func (l *link) receive() (frame, error) {
 		rest = rest[4+n:]
 	}
 	return f, nil
+}
+
+// encode writes limits for the wire.
+func (l limits) encode() []byte {
+	b := make([]byte, 0, 32)
+	for _, n := range []int{int(l.Timeout), l.MaxSource, l.MaxOutput, l.MaxLog} {
+		b = binary.BigEndian.AppendUint64(b, uint64(n))
+	}
+	return b
+}
+
+// decodeLimits reads what encode wrote.
+func decodeLimits(b []byte) (l limits, ok bool) {
+	if len(b) != 32 {
+		return l, false
+	}
+	at := func(i int) int { return int(binary.BigEndian.Uint64(b[8*i:])) }
+	return limits{Timeout: time.Duration(at(0)), MaxSource: at(1), MaxOutput: at(2), MaxLog: at(3)}, true
 }

@@ -21,6 +21,7 @@ type server struct {
 	engine engine
 
 	mu      sync.Mutex
+	watcher *time.Timer
 	current *call
 	halted  bool // the parent asked to stop before the call was there
 }
@@ -64,18 +65,23 @@ func serveLink(l *link, memory int64) {
 
 // run does one job and sends its outcome.
 func (s *server) run(f frame) {
-	var o runOptions
-	if err := json.Unmarshal(f.part(0), &o); err != nil {
+	l, ok := decodeLimits(f.part(0))
+	if !ok {
 		return
 	}
-	j := job{check: o.Check, source: string(f.part(1)), input: f.part(2), limits: o.Limits}
+	j := job{check: f.id == 1, source: string(f.part(1)), input: f.part(2), limits: l}
+	begin := time.Now()
 	out, bad := s.engine.run(j, s, s.started)
 	s.mu.Lock()
 	s.current = nil
+	if s.watcher != nil {
+		s.watcher.Stop()
+	}
 	s.mu.Unlock()
 	// A worker that is full is not worth keeping: it says so, and its parent
-	// ends it.
-	spent := flag(heapBytes() > s.memory/2 || bad != nil && bad.Kind == vault.ScriptMemory)
+	// ends it. A short run is not worth the question.
+	long := time.Since(begin) > watchEvery
+	spent := flag(long && heapBytes() > s.memory/2 || bad != nil && bad.Kind == vault.ScriptMemory)
 	if bad == nil {
 		_ = s.link.send(kindDone, spent, out)
 		return
@@ -98,29 +104,28 @@ func flag(b bool) uint32 {
 func (s *server) started(c *call) {
 	s.mu.Lock()
 	s.current = c
+	s.watcher = time.AfterFunc(watchEvery, func() { s.watch(c) })
 	halted := s.halted
 	s.mu.Unlock()
 	if halted {
 		c.stop(vault.ScriptTimeout)
 	}
-	go s.watch(c)
 }
+
+// watchEvery is how often the memory of a run is looked at.
+const watchEvery = 3 * time.Millisecond
 
 // watch stops a call that grows step by step, in good time and in an orderly
 // way. Growth in one leap is left to the operating system.
 func (s *server) watch(c *call) {
-	ticker := time.NewTicker(3 * time.Millisecond)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-c.done:
-			return
-		case <-ticker.C:
-			if heapBytes() > s.memory+s.memory/8 {
-				c.stop(vault.ScriptMemory)
-				return
-			}
-		}
+	if heapBytes() > s.memory+s.memory/8 {
+		c.stop(vault.ScriptMemory)
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.current == c {
+		s.watcher.Reset(watchEvery)
 	}
 }
 

@@ -37,7 +37,7 @@ func becomeWorker() {
 // confine gives this process the least that it needs. What fails here fails
 // the start, since a worker without bounds is worse than none.
 func confine(memory int64) {
-	runtime.GOMAXPROCS(2)
+	runtime.GOMAXPROCS(1) // more would only spin while one thing is done at a time
 	debug.SetGCPercent(400)
 	debug.SetMemoryLimit(memory)
 	debug.SetMaxStack(64 << 20)

@@ -33,10 +33,10 @@ func BenchmarkCreate(b *testing.B) {
 		if on == onPostgres && callers == 128 {
 			goal = 0.85
 		}
-		report(b, figure{what: "CreateToken / bare", backend: on.name, callers: strconv.Itoa(callers),
+		report(b, figure{what: "CreateToken / bare", metric: "x/bare", backend: on.name, callers: strconv.Itoa(callers),
 			value: ours.over(bare), unit: "x", goal: goal, rates: ours.perSecond() + ", " + bare.perSecond()})
 		for _, naive := range contenders[2:] {
-			report(b, figure{what: "CreateToken / naive", backend: on.name, callers: strconv.Itoa(callers),
+			report(b, figure{what: "CreateToken / naive", metric: "x/naive", backend: on.name, callers: strconv.Itoa(callers),
 				value: ours.over(naive), unit: "x", goal: 2.5, rates: naive.perSecond()})
 		}
 	})
@@ -72,7 +72,7 @@ func BenchmarkGrouping(b *testing.B) {
 			side.rates = append(side.rates, rate)
 		}
 	}
-	report(b, figure{what: "CreateToken 32 callers / 1", backend: onSQLite.name, callers: "32, 1",
+	report(b, figure{what: "CreateToken 32 callers / 1", metric: "x/single", backend: onSQLite.name, callers: "32, 1",
 		value: many.over(one), unit: "x", goal: 2.0, rates: many.perSecond() + ", " + one.perSecond()})
 }
 
@@ -106,9 +106,9 @@ func BenchmarkGet(b *testing.B) {
 		if on == onSQLite && callers == 1 {
 			floor = 0.12
 		}
-		report(b, figure{what: "GetToken / bare select", backend: on.name, callers: strconv.Itoa(callers),
+		report(b, figure{what: "GetToken / bare select", metric: "x/bare", backend: on.name, callers: strconv.Itoa(callers),
 			value: withLog.over(bare), unit: "x", goal: floor, rates: withLog.perSecond() + ", " + bare.perSecond()})
-		report(b, figure{what: "GetToken less log entry, time / bare select", backend: on.name, callers: strconv.Itoa(callers),
+		report(b, figure{what: "GetToken less log entry, time / bare select", metric: "time/bare", backend: on.name, callers: strconv.Itoa(callers),
 			value: bare.over(withoutLog), unit: "x", goal: ceiling, atMost: true, rates: withoutLog.perSecond()})
 	})
 }
@@ -167,7 +167,7 @@ func BenchmarkTokenize(b *testing.B) {
 		if on == onPostgres {
 			what, goal = "Tokenize 1,000 / COPY", 0.75
 		}
-		report(b, figure{what: what, backend: on.name, callers: "1", value: ours.over(bare), unit: "x", goal: goal,
+		report(b, figure{what: what, metric: "x/bare", backend: on.name, callers: "1", value: ours.over(bare), unit: "x", goal: goal,
 			rates: ours.perSecond() + ", " + bare.perSecond()})
 	})
 }
@@ -192,7 +192,7 @@ func BenchmarkOnce(b *testing.B) {
 		}}
 		warmUp(b, plain, once)
 		race(b, callers, plain, once)
-		report(b, figure{what: "CreateToken with idempotency key / without", backend: on.name, callers: strconv.Itoa(callers),
+		report(b, figure{what: "CreateToken with idempotency key / without", metric: "x/plain", backend: on.name, callers: strconv.Itoa(callers),
 			value: once.over(plain), unit: "x", goal: 0.70, rates: once.perSecond() + ", " + plain.perSecond()})
 	})
 }

@@ -36,7 +36,7 @@ func BenchmarkJobs(b *testing.B) {
 				times = append(times, float64(time.Since(start).Microseconds())/jobs)
 			}
 		}
-		report(b, figure{what: "job claim and completion", backend: on.name, callers: "1",
+		report(b, figure{what: "job claim and completion", metric: "us/job", backend: on.name, callers: "1",
 			value: median(times), unit: "us/job", goal: 60, atMost: true})
 	})
 }

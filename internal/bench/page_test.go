@@ -46,7 +46,7 @@ func BenchmarkPage(b *testing.B) {
 				large := &contender{name: fmt.Sprint(many.tokens), call: func() error { return kind.list(many) }}
 				race(b, 1, small, large)
 				report(b, figure{what: fmt.Sprintf("page and total %s, time of %d / %d", kind.name, many.tokens, fewTokens),
-					backend: on.name, callers: "1", value: small.over(large), unit: "x", goal: 2, atMost: true,
+					metric: "time/small", backend: on.name, callers: "1", value: small.over(large), unit: "x", goal: 2, atMost: true,
 					rates: small.perSecond() + ", " + large.perSecond()})
 			})
 		}

@@ -20,9 +20,9 @@ const (
 
 	defaultStock = 20_000
 
-	warmCalls   = 2000
+	warmCalls   = 6000
 	warmCallers = 32
-	warmRounds  = 10 // at most
+	warmRounds  = 25 // at most
 )
 
 // contender is one way to do the work that a race is about.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash"
 	"slices"
+	"strings"
 	"sync"
 )
 
@@ -34,7 +35,8 @@ type Ring struct {
 	keys  []dataKey // by version, ascending
 	index []byte
 	macs  *sync.Pool // of *mac under the index key
-	seal  *dataKey   // the primary
+	names *nameHashes
+	seal  *dataKey // the primary
 }
 
 type dataKey struct {
@@ -51,7 +53,7 @@ func NewRing() (*Ring, error) {
 }
 
 func newRing(keys []dataKey, index []byte) (*Ring, error) {
-	r := &Ring{keys: keys, index: index}
+	r := &Ring{keys: keys, index: index, names: &nameHashes{}}
 	for i := range r.keys {
 		k := &r.keys[i]
 		if k.State == Destroyed {
@@ -219,4 +221,48 @@ const maxMACBuffer = 4096
 func (r *Ring) Hash(label string, parts ...string) (h [16]byte) {
 	sum := r.MAC(label, parts...)
 	return [16]byte(sum[:16])
+}
+
+// HashName is Hash of one part that is neither secret nor rare: the name of a
+// container, the text of an expression. It remembers what it has computed.
+func (r *Ring) HashName(label, name string) [16]byte {
+	key := [2]string{label, name}
+	if h, ok := r.names.get(key); ok {
+		return h
+	}
+	h := r.Hash(label, name)
+	r.names.put(key, h)
+	return h
+}
+
+// nameHashes are hashes by label and name.
+type nameHashes struct {
+	mu     sync.RWMutex
+	hashes map[[2]string][16]byte
+}
+
+// maxNames bounds the names that are remembered, and maxNameLength what counts
+// as one. Beyond it, all are forgotten.
+const (
+	maxNames      = 1000
+	maxNameLength = 1000
+)
+
+func (n *nameHashes) get(key [2]string) ([16]byte, bool) {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	h, ok := n.hashes[key]
+	return h, ok
+}
+
+func (n *nameHashes) put(key [2]string, h [16]byte) {
+	if len(key[1]) > maxNameLength {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.hashes == nil || len(n.hashes) >= maxNames {
+		n.hashes = map[[2]string][16]byte{}
+	}
+	n.hashes[[2]string{key[0], strings.Clone(key[1])}] = h
 }

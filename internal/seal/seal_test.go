@@ -3,6 +3,8 @@ package seal
 import (
 	"bytes"
 	"errors"
+	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -168,4 +170,20 @@ func BenchmarkSeal(b *testing.B) {
 			r.Seal(&p, plain)
 		}
 	})
+}
+
+func TestHashName(t *testing.T) {
+	t.Parallel()
+	ring := newTestRing(t)
+	long := strings.Repeat("x", 2000)
+	for i := range 3000 {
+		for _, name := range []string{"/pci/high/", strconv.Itoa(i), long} {
+			if got, want := ring.HashName("label", name), ring.Hash("label", name); got != want {
+				t.Fatalf("after %d names, HashName of one with %d bytes differs from Hash", i, len(name))
+			}
+		}
+	}
+	if ring.HashName("a", "name") == ring.HashName("b", "name") {
+		t.Error("two labels have one hash")
+	}
 }

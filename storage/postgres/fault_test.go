@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/lib/pq"
 
@@ -268,7 +269,7 @@ func ambiguousChanges(tenant storage.ID, stored storage.Token) map[string]*stora
 			c.InsertRecords = []storage.Record{{Kind: "reactor", ID: newID(), Key: storage.Key(randomBytes(32)), Body: []byte("b"), CreatedAt: c.Now, Rev: 1}}
 		}),
 		"claim": change(func(c *storage.Change) {
-			c.Claim = &storage.ClaimChange{Op: storage.ClaimTake, Claim: storage.Claim{Key: storage.Key(randomBytes(32)), Owner: tenant, LeaseUntil: c.Now.Add(1 << 40)}}
+			c.Claim = &storage.ClaimChange{Op: storage.ClaimTake, Claim: storage.Claim{Key: storage.Key(randomBytes(32)), Owner: tenant, LeaseUntil: c.Now.Add(time.Minute)}}
 		}),
 		"update": change(func(c *storage.Change) { c.UpdateTokens = []storage.TokenUpdate{{Rev: 1, Token: next}} }),
 		"delete": change(func(c *storage.Change) {
@@ -347,7 +348,7 @@ func spoil(c, stored *storage.Change, want storage.ConflictKind, claim bool) {
 
 func takeClaim(owner storage.ID, key storage.Key, c *storage.Change) *storage.ClaimChange {
 	return &storage.ClaimChange{Op: storage.ClaimTake, Claim: storage.Claim{
-		Key: key, Owner: owner, ExpiresAt: c.Now.Add(1 << 45), KeyVersion: 1, Answer: []byte("answer"),
+		Key: key, Owner: owner, ExpiresAt: c.Now.Add(24 * time.Hour), KeyVersion: 1, Answer: []byte("answer"),
 	}}
 }
 

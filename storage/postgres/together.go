@@ -210,7 +210,8 @@ type trustingForm struct {
 var trustingTexts sync.Map // of trustingForm to string
 
 // trusting returns the statement that writes all of a batch, or nothing at a
-// conflict, and its parameters.
+// conflict, and its parameters. Any claim with the same key is a conflict to it,
+// even a dead one.
 func (g *group) trusting(shard int64) (text string, args []any, prepare bool) {
 	f := g.form()
 	if known, ok := trustingTexts.Load(f); ok {
@@ -233,7 +234,6 @@ func (g *group) trusting(shard int64) (text string, args []any, prepare bool) {
 	}
 	if !f.noClaims {
 		args = append(args, g.claims.laidOut(f.claims)...)
-		args = append(args, g.now, int64(g.tokens.n), int64(g.claims.n))
 	}
 	return text, args, true
 }
@@ -257,19 +257,19 @@ func (f trustingForm) text() string {
 		n += args
 		return text
 	}
-	number := func() string {
-		n++
-		return "$" + strconv.Itoa(n) + "::bigint"
-	}
 	logged := insert("logs", groupLogColumns, f.logs)
 	if f.noTokens {
 		return logged
 	}
-	parts := []string{"created AS (" + insert("tokens", groupTokenColumns, f.tokens) + " RETURNING 1)"}
+	created := insert("tokens", groupTokenColumns, f.tokens)
 	counted := groupCountColumns.from(n, true, "u")
 	n += len(groupCountColumns)
-	parts = append(parts, "counted AS (INSERT INTO token_counts (tenant_id, set_id, type, shard, n)"+
-		" SELECT u.tenant_id, u.set_id, u.type, "+number()+", u.n FROM "+counted+addToCounts+")")
+	parts := []string{
+		"logged AS (" + logged + ")",
+		"counted AS (INSERT INTO token_counts (tenant_id, set_id, type, shard, n) SELECT u.tenant_id, u.set_id, u.type, $" +
+			strconv.Itoa(n+1) + "::bigint, u.n FROM " + counted + addToCounts + ")",
+	}
+	n++
 	if !f.noHashes {
 		parts = append(parts, "hashed AS ("+insert("token_hashes", groupHashColumns, f.hashes)+")")
 	}
@@ -277,13 +277,10 @@ func (f trustingForm) text() string {
 		parts = append(parts, "sets AS ("+insert("container_sets", groupSetColumns, layout{})+
 			" ORDER BY u.tenant_id, u.set_id ON CONFLICT DO NOTHING)")
 	}
-	if f.noClaims {
-		return "WITH " + strings.Join(parts, ",\n") + "\n" + logged
+	if !f.noClaims {
+		parts = append(parts, "claimed AS ("+insert("claims", groupClaimColumns, f.claims)+" ORDER BY u.key)")
 	}
-	claimed := insert("claims", groupClaimColumns, f.claims) + " ORDER BY u.key"
-	parts = append(parts, "logged AS ("+logged+")", "claimed AS ("+claimed+replaceClaim+dead(number())+" RETURNING 1)")
-	return "WITH " + strings.Join(parts, ",\n") + "\nSELECT 1 / (CASE WHEN (SELECT count(*) FROM created) = " + number() +
-		" AND (SELECT count(*) FROM claimed) = " + number() + " THEN 1 ELSE 0 END)"
+	return "WITH " + strings.Join(parts, ",\n") + "\n" + created
 }
 
 // ordered sorts changes by the unique keys of their tokens, so that two

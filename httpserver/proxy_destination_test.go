@@ -1,0 +1,383 @@
+package httpserver
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+func TestProxyPassesOddAnswersBack(t *testing.T) {
+	t.Parallel()
+	var zipped bytes.Buffer
+	z := gzip.NewWriter(&zipped)
+	fmt.Fprint(z, `{"a":1}`)
+	z.Close()
+	w := newProxyWorld(t, nil, nil, func(rw http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/redirect":
+			http.Redirect(rw, r, "http://169.254.169.254/latest/meta-data/", http.StatusFound)
+		case "/none":
+			rw.WriteHeader(http.StatusNoContent)
+		case "/same":
+			rw.Header().Set("Etag", `"x"`)
+			rw.WriteHeader(http.StatusNotModified)
+		case "/zip":
+			rw.Header().Set("Content-Encoding", "gzip")
+			_, _ = rw.Write(zipped.Bytes())
+		case "/error":
+			http.Error(rw, "theirs", http.StatusInternalServerError)
+		case "/odd":
+			rw.WriteHeader(799)
+		default:
+			rw.Header().Set("Content-Length", "5")
+			fmt.Fprint(rw, "hello")
+		}
+	})
+	x := w.proxy(nil)
+	res := w.invoke(x, "GET", "/redirect", "")
+	if res.StatusCode != 302 || res.Header.Get("Location") != "http://169.254.169.254/latest/meta-data/" || w.dest.count() != 1 {
+		t.Errorf("a redirect: %d %v", res.StatusCode, res.Header)
+	}
+	if res := w.invoke(x, "GET", "/none", "").wantDestination(t, 204, ""); res.Header.Get("Content-Length") != "" {
+		t.Error("a 204 has a length")
+	}
+	if res := w.invoke(x, "GET", "/same", "").wantDestination(t, 304, ""); res.Header.Get("Etag") != `"x"` {
+		t.Error("a 304 lost its tag")
+	}
+	w.invoke(x, "GET", "/zip", "").wantDestination(t, 200, zipped.String())
+	w.invoke(x, "GET", "/error", "").wantDestination(t, 500, "theirs\n")
+	w.invoke(x, "GET", "/odd", "").wantDestination(t, 799, "")
+	if res := w.invoke(x, "HEAD", "/", "").wantDestination(t, 200, ""); res.ContentLength != 5 {
+		t.Errorf("HEAD: length %d", res.ContentLength)
+	}
+}
+
+// rawDestination accepts TLS connections and lets a function answer each by
+// hand, after the head of a request was read.
+func rawDestination(t testing.TB, answer func(net.Conn)) *httptest.Server {
+	t.Helper()
+	srv := httptest.NewUnstartedServer(nil)
+	srv.StartTLS()
+	config := srv.TLS.Clone()
+	config.NextProtos = nil
+	certificate := srv.Certificate()
+	srv.Close()
+	l, err := tls.Listen("tcp", "127.0.0.1:0", config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				if _, err := http.ReadRequest(bufio.NewReader(conn)); err == nil {
+					answer(conn)
+				}
+			}()
+		}
+	}()
+	t.Cleanup(func() {
+		l.Close()
+		<-done
+	})
+	return &httptest.Server{URL: "https://" + l.Addr().String(), TLS: &tls.Config{Certificates: config.Certificates}, Listener: l, Config: &http.Server{TLSConfig: &tls.Config{ServerName: certificate.Subject.CommonName}}}
+}
+
+// brokenWorld is a proxyWorld whose destination speaks by hand.
+func brokenWorld(t testing.TB, timeout time.Duration, answer func(net.Conn)) (*proxyWorld, *vault.Proxy) {
+	t.Helper()
+	plain := httptest.NewTLSServer(nil) // for its certificate
+	plain.Close()
+	raw := rawDestination(t, answer)
+	w := newProxyWorld(t, &vault.Config{Egress: trusting(plain), ProxyTimeout: timeout}, nil, nil)
+	return w, w.proxy(func(p *vault.ProxyParams) { p.DestinationURL = raw.URL })
+}
+
+func TestProxyDestinationsThatMisbehaveBeforeTheAnswer(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		answer string
+		status int
+	}{
+		"closes at once":            {"", 502},
+		"garbage":                   {"\x00\x01\x02 garbage\r\n\r\n", 502},
+		"another protocol":          {"SSH-2.0-OpenSSH_9.9\r\n", 502},
+		"half a head":               {"HTTP/1.1 200 OK\r\nContent-Le", 502},
+		"malformed header":          {"HTTP/1.1 200 OK\r\nno colon\r\n\r\n", 502},
+		"two lengths":               {"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab", 502},
+		"bad length":                {"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", 502},
+		"unknown transfer encoding": {"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", 502},
+		"endless header":            {"HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 1<<20), 502},
+		"switches":                  {"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n", 502},
+		"status that is none":       {"HTTP/1.1 099 Odd\r\nContent-Length: 0\r\n\r\n", 502},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, x := brokenWorld(t, 0, func(c net.Conn) { _, _ = io.WriteString(c, tc.answer) })
+			w.invoke(x, "GET", "", "").wantProxyError(t, tc.status)
+		})
+	}
+}
+
+func TestProxyDestinationThatIsSilentIs408(t *testing.T) {
+	t.Parallel()
+	hold := make(chan struct{})
+	w, x := brokenWorld(t, 50*time.Millisecond, func(net.Conn) { <-hold })
+	defer close(hold)
+	w.invoke(x, "GET", "", "").wantProxyError(t, 408)
+	w.invoke(x, "POST", "", strings.Repeat("x", 4<<20), "Content-Type", "image/png").wantProxyError(t, 408)
+}
+
+func TestProxyDestinationThatIsNotThereIs502(t *testing.T) {
+	t.Parallel()
+	w := newProxyWorld(t, nil, nil, nil)
+	x := w.proxy(nil)
+	stranger := httptest.NewUnstartedServer(nil) // speaks no TLS
+	stranger.Start()
+	defer stranger.Close()
+	wrong := w.proxy(func(p *vault.ProxyParams) { p.DestinationURL = "https://" + stranger.Listener.Addr().String() })
+	w.invoke(wrong, "GET", "", "").wantProxyError(t, 502)
+	w.dest.Close()
+	w.invoke(x, "GET", "", "").wantProxyError(t, 502)
+}
+
+// TestProxyAnswersThatBreakOffAreNotTakenForWhole holds that a caller can tell.
+func TestProxyAnswersThatBreakOffAreNotTakenForWhole(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]string{
+		"cut off":            "HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n" + strings.Repeat("x", 100_000),
+		"shorter than said":  "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc",
+		"chunks without end": "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n",
+		"chunks of garbage":  "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nzz\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, x := brokenWorld(t, 0, func(c net.Conn) { _, _ = io.WriteString(c, answer) })
+			res, err := w.http.Do(w.request("GET", "/proxy", "", "SVC-API-KEY", w.PrivateKey, "SVC-PROXY-KEY", x.Key))
+			if err != nil {
+				return // it broke off before the head was sent
+			}
+			defer res.Body.Close()
+			if _, err := io.ReadAll(res.Body); err == nil {
+				t.Error("half an answer looks whole")
+			}
+		})
+	}
+	t.Run("longer than said", func(t *testing.T) {
+		t.Parallel()
+		w, x := brokenWorld(t, 0, func(c net.Conn) {
+			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabcHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil")
+		})
+		for range 3 { // what is left over must not answer the next request
+			w.invoke(x, "GET", "", "").wantDestination(t, 200, "abc")
+		}
+	})
+	t.Run("silent in the middle", func(t *testing.T) {
+		t.Parallel()
+		hold := make(chan struct{})
+		w, x := brokenWorld(t, 50*time.Millisecond, func(c net.Conn) {
+			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc")
+			<-hold
+		})
+		defer close(hold)
+		res, err := w.http.Do(w.request("GET", "/proxy", "", "SVC-API-KEY", w.PrivateKey, "SVC-PROXY-KEY", x.Key))
+		if err != nil {
+			return
+		}
+		defer res.Body.Close()
+		if _, err := io.ReadAll(res.Body); err == nil {
+			t.Error("half an answer looks whole")
+		}
+	})
+}
+
+// TestProxyEndsTheRequestWhenTheCallerLeaves holds that the destination and the
+// tenant's limit are given free.
+func TestProxyEndsTheRequestWhenTheCallerLeaves(t *testing.T) {
+	t.Parallel()
+	arrived, gone := make(chan struct{}), make(chan struct{})
+	w := newProxyWorld(t, nil, nil, func(_ http.ResponseWriter, r *http.Request) {
+		close(arrived)
+		<-r.Context().Done()
+		close(gone)
+	})
+	x := w.proxy(nil)
+	ctx, leave := context.WithCancel(t.Context())
+	r := w.request("GET", "/proxy", "", "SVC-API-KEY", w.PrivateKey, "SVC-PROXY-KEY", x.Key).WithContext(ctx)
+	go func() {
+		<-arrived
+		leave()
+	}()
+	if res, err := w.http.Do(r); !errors.Is(err, context.Canceled) {
+		res.Body.Close()
+		t.Errorf("%v", err)
+	}
+	<-gone
+}
+
+func TestProxyBoundsTheRequestsOfATenant(t *testing.T) {
+	t.Parallel()
+	arrived, hold := make(chan struct{}), make(chan struct{})
+	dest := newDestination(t, func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/wait" {
+			close(arrived)
+			<-hold
+		}
+	})
+	egress := trusting(dest.Server)
+	egress.MaxConnsPerTenant = 1
+	w := newProxyWorld(t, &vault.Config{Egress: egress}, nil, nil)
+	x := w.proxy(func(p *vault.ProxyParams) { p.DestinationURL = dest.URL })
+	done := make(chan *response)
+	go func() { done <- w.invoke(x, "GET", "/wait", "") }()
+	<-arrived
+	res := w.invoke(x, "GET", "", "")
+	res.wantProxyError(t, 429)
+	if res.Header.Get("Retry-After") == "" {
+		t.Error("no Retry-After")
+	}
+	close(hold)
+	(<-done).wantDestination(t, 200, "")
+	w.invoke(x, "GET", "", "").wantDestination(t, 200, "")
+}
+
+// endless is a stream of so many bytes.
+type endless int64
+
+func (e *endless) Read(p []byte) (int, error) {
+	if *e == 0 {
+		return 0, io.EOF
+	}
+	n := int(min(int64(*e), int64(len(p))))
+	*e -= endless(n)
+	return n, nil
+}
+
+// TestProxyStreamsAnswersInConstantMemory sends 1 GiB.
+func TestProxyStreamsAnswersInConstantMemory(t *testing.T) {
+	const size = 1 << 30
+	w := newProxyWorld(t, nil, &Options{MaxBody: 1000}, func(rw http.ResponseWriter, _ *http.Request) {
+		body := endless(size)
+		_, _ = io.CopyBuffer(struct{ io.Writer }{rw}, &body, make([]byte, 1<<20))
+	})
+	x := w.proxy(nil)
+	res, err := w.http.Do(w.request("GET", "/proxy", "", "SVC-API-KEY", w.PrivateKey, "SVC-PROXY-KEY", x.Key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	peak, n, piece := uint64(0), int64(0), make([]byte, 1<<20)
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	base := m.HeapInuse
+	for i := 0; ; i++ {
+		got, err := res.Body.Read(piece)
+		n += int64(got)
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i%2000 == 0 {
+			runtime.ReadMemStats(&m)
+			peak = max(peak, m.HeapInuse)
+		}
+	}
+	if n != size {
+		t.Errorf("%d bytes arrived", n)
+	}
+	if peak > base+64<<20 {
+		t.Errorf("the heap grew from %d to %d MiB", base>>20, peak>>20)
+	}
+}
+
+func TestProxyStreamsRequestsBeyondTheLimitOfBodies(t *testing.T) {
+	t.Parallel()
+	const size = 16 << 20
+	var arrived int64
+	w := newProxyWorld(t, nil, &Options{MaxBody: 1000}, nil)
+	dest := httptest.NewTLSServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		arrived, _ = io.Copy(io.Discard, r.Body)
+	}))
+	defer dest.Close()
+	for _, length := range []int64{size, -1} {
+		body := endless(size)
+		r := w.request("PUT", "/proxy", "", "SVC-API-KEY", w.PrivateKey, "SVC-PROXY-URL", w.dest.URL, "Content-Type", "application/octet-stream")
+		r.Body, r.ContentLength = io.NopCloser(&body), length
+		w.call(r).wantDestination(t, 200, "")
+		if got := w.dest.last(t); len(got.body) != size || got.ContentLength != length {
+			t.Errorf("%d bytes arrived, length %d", arrived, got.ContentLength)
+		}
+	}
+	for _, length := range []int64{1001, -1} {
+		body := endless(1001)
+		r := w.request("PUT", "/proxy", "", "SVC-API-KEY", w.PrivateKey, "SVC-PROXY-URL", w.dest.URL, "Content-Type", "application/json")
+		r.Body, r.ContentLength = io.NopCloser(&body), length
+		w.call(r).wantProxyError(t, 413)
+	}
+}
+
+// TestProxyStreamsBothWaysAtOnce lets a destination answer while it reads, which
+// a destination that echoes does.
+func TestProxyStreamsBothWaysAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newProxyWorld(t, nil, nil, nil)
+	echo := httptest.NewTLSServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(rw).EnableFullDuplex()
+		rw.WriteHeader(200)
+		_ = http.NewResponseController(rw).Flush()
+		_, _ = io.Copy(flusher{rw}, r.Body)
+	}))
+	defer echo.Close()
+	w = newProxyWorld(t, &vault.Config{Egress: trusting(echo)}, nil, nil)
+	in, out := io.Pipe()
+	r := w.request("POST", "/proxy", "", "SVC-API-KEY", w.PrivateKey, "SVC-PROXY-URL", echo.URL, "Content-Type", "application/octet-stream")
+	r.Body, r.ContentLength = in, -1
+	res, err := w.http.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	for _, word := range []string{"ping", "pong"} {
+		if _, err := io.WriteString(out, word); err != nil {
+			t.Fatal(err)
+		}
+		back := make([]byte, len(word))
+		if _, err := io.ReadFull(res.Body, back); err != nil || string(back) != word {
+			t.Fatalf("%q, %v", back, err)
+		}
+	}
+	out.Close()
+	if rest, err := io.ReadAll(res.Body); err != nil || len(rest) != 0 {
+		t.Errorf("%q, %v", rest, err)
+	}
+}
+
+// flusher flushes what is written.
+type flusher struct{ http.ResponseWriter }
+
+func (f flusher) Write(p []byte) (int, error) {
+	n, err := f.ResponseWriter.Write(p)
+	return n, errors.Join(err, http.NewResponseController(f.ResponseWriter).Flush())
+}

@@ -1,0 +1,297 @@
+package vault_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/vaulttest"
+)
+
+// captured is a transport that keeps what it is asked to send.
+type captured struct {
+	req  *http.Request
+	body string
+}
+
+func (c *captured) RoundTrip(req *http.Request) (*http.Response, error) {
+	c.req = req
+	if req.Body != nil {
+		body, err := io.ReadAll(req.Body)
+		if err != nil {
+			return nil, err
+		}
+		c.body = string(body)
+		req.Body.Close()
+	}
+	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Request: req}, nil
+}
+
+// through sends a body of a type through a client's transport.
+func through(t testing.TB, c *vault.Client, contentType, body string, header ...string) (*captured, error) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://gateway.example/charge", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if contentType != "" {
+		req.Header.Set("Content-Type", contentType)
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	seen := &captured{}
+	res, err := c.RoundTripper(seen).RoundTrip(req)
+	if err == nil {
+		res.Body.Close()
+	}
+	return seen, err
+}
+
+// nasty is data that would break out of anything that inserts it as it is.
+const nasty = `a"b\c&d=e<f>'g` + "\r\n--XX\r\nh {{ i }} %41+"
+
+func TestRoundTripperReplacesExpressionsByContentType(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	create(t, v.Private, vault.TokenParams{ID: "tok", Type: vault.Generic, Data: nasty})
+	create(t, v.Private, vault.TokenParams{ID: "num", Type: vault.Generic, Data: 42})
+	create(t, v.Private, vault.TokenParams{ID: "obj", Type: vault.Generic, Data: vault.JSON(`{"a":1.10}`)})
+	const form = "application/x-www-form-urlencoded"
+	part := func(head, body string) string { return "--XX-Y\r\n" + head + "\r\n\r\n" + body + "\r\n" }
+	const field = `Content-Disposition: form-data; name="f"`
+	escaped := "a&#34;b\\c&amp;d=e&lt;f&gt;&#39;g&#xD;&#xA;--XX&#xD;&#xA;h {{ i }} %41+"
+	asJSON := `"a\"b\\c&d=e<f>'g\r\n--XX\r\nh {{ i }} %41+"`
+	asForm := "a%22b%5Cc%26d%3De%3Cf%3E%27g%0D%0A--XX%0D%0Ah+%7B%7B+i+%7D%7D+%2541%2B"
+	for name, tc := range map[string]struct{ typ, body, want string }{
+		"JSON string":             {"application/json", `{ "x" : "{{ tok }}" , "y":1.10 }`, `{ "x" : ` + asJSON + ` , "y":1.10 }`},
+		"JSON typed":              {"application/json", `["{{num}}","{{ obj }}","n={{ num }}"]`, `[42,{"a":1.10},"n=42"]`},
+		"JSON filter":             {"application/json; charset=utf-8", `"{{ num | plus: 1 }}"`, `43`},
+		"JSON escapes in a spot":  {"application/json", `{"\u007ba":"\ud83d\ude00 \"{{num}}\"","b":"\u0041"}`, `{"\u007ba":"😀 \"42\"","b":"\u0041"}`},
+		"JSON escaped braces":     {"application/json", `["\u007b{num}}","{{num}}"]`, `[42,42]`},
+		"JSON keys":               {"application/json", `{"{{ tok }}": 1}`, `{"{{ tok }}": 1}`},
+		"JSON keys and values":    {"application/json", `{"{{ tok" : "{{num}}"}`, `{"{{ tok" : 42}`},
+		"JSON suffix":             {"application/vnd.api+json", `{"x":"{{num}}"}`, `{"x":42}`},
+		"JSON without":            {"application/json", "{ not even JSON", "{ not even JSON"},
+		"form":                    {form, "a=%20&card={{ tok }}&b={{num}}", "a=%20&card=" + asForm + "&b=42"},
+		"form, encoded braces":    {form, "card=x%20%7B%7B+num+%7d%7D%20y&c", "card=x%2042%20y&c"},
+		"form, filter":            {form, "n={{+num+|+plus:+1+}}", "n=43"},
+		"form keys":               {form, "{{num}}=1&{{num}}", "{{num}}=1&{{num}}"},
+		"text":                    {"text/plain", "card: {{ tok }}!", "card: " + nasty + "!"},
+		"text in Latin-1":         {"text/plain; charset=iso-8859-1", "\xe9 {{num}}", "\xe9 42"},
+		"CSV":                     {"text/csv", "a,{{num}}\r\n", "a,42\r\n"},
+		"no type":                 {"", "{{ num }}", "42"},
+		"unknown type":            {"application/x-own", "n {{num}}", "n 42"},
+		"unknown type, binary":    {"application/x-own", "\xff\x00 {{num}}", "\xff\x00 {{num}}"},
+		"XML":                     {"application/xml", `<n a="{{ tok }}">&amp;{{num}}</n>`, `<n a="` + escaped + `">&amp;42</n>`},
+		"XML alone":               {"text/xml", `{{ tok }}`, escaped},
+		"SOAP":                    {"application/soap+xml", `<n>{{num}}</n>`, `<n>42</n>`},
+		"SVG is XML":              {"image/svg+xml", `<n>{{num}}</n>`, `<n>42</n>`},
+		"image":                   {"image/png", "{{num}}", "{{num}}"},
+		"octets":                  {"application/octet-stream", "{{num}} {{", "{{num}} {{"},
+		"multipart text":          {"multipart/form-data; boundary=XX-Y", "pre\r\n" + part(field, "{{num}}") + "--XX-Y--\r\n", "pre\r\n" + part(field, "42") + "--XX-Y--\r\n"},
+		"multipart not in header": {"multipart/form-data; boundary=XX-Y", part(field+"; filename=\"{{num}}\"", "x") + "--XX-Y--", part(field+"; filename=\"{{num}}\"", "x") + "--XX-Y--"},
+		"multipart by part": {"multipart/mixed; boundary=XX-Y",
+			part(field+"\r\nContent-Type: application/json", `{"x": "{{tok}}"}`) + part(field+"\r\nContent-Type: image/png", "{{num}}") +
+				part(field+"\r\nContent-Transfer-Encoding: base64", "{{num}}") + part(field+"\r\nContent-Type: "+form, "x=%7B%7Bnum%7D%7D") + "--XX-Y--\r\nepilogue {{",
+			part(field+"\r\nContent-Type: application/json", `{"x": `+asJSON+`}`) + part(field+"\r\nContent-Type: image/png", "{{num}}") +
+				part(field+"\r\nContent-Transfer-Encoding: base64", "{{num}}") + part(field+"\r\nContent-Type: "+form, "x=42") + "--XX-Y--\r\nepilogue {{"},
+		"multipart without headers": {"multipart/mixed; boundary=XX-Y", "--XX-Y\r\n\r\n{{num}}\r\n--XX-Y--", "--XX-Y\r\n\r\n42\r\n--XX-Y--"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := through(t, v.Private, tc.typ, tc.body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.body != tc.want {
+				t.Errorf("sent %q\nwant %q", got.body, tc.want)
+			}
+			if got.req.ContentLength != int64(len(tc.want)) {
+				t.Errorf("Content-Length %d, want %d", got.req.ContentLength, len(tc.want))
+			}
+		})
+	}
+}
+
+func TestRoundTripperLeavesEncodedBodiesAlone(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	got, err := through(t, v.Private, "application/json", `"{{ nobody }}"`, "Content-Encoding", "gzip")
+	if err != nil || got.body != `"{{ nobody }}"` {
+		t.Errorf("sent %q, %v", got.body, err)
+	}
+	got, err = through(t, v.Private, "application/json", `"{{ nobody }}"`, "Content-Encoding", "identity")
+	wantError(t, "identity is no encoding", err, vault.ErrInvalid)
+}
+
+func TestRoundTripperRefuses(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.Open(t, ":memory:", &vault.Config{MaxBytes: 2000})
+	create(t, v.Private, vault.TokenParams{ID: "tok", Type: vault.Generic, Data: nasty})
+	create(t, v.Private, vault.TokenParams{ID: "card", Type: vault.Card, Data: vault.CardData{Number: visa}})
+	general := private(t, v, rule(1, "/general/", vault.Reveal, "token:use"))
+	redacted := private(t, v, rule(1, "/", vault.Redact, "token:use"))
+	const mixed = "multipart/mixed; boundary=XX"
+	var many strings.Builder
+	for i := range 101 {
+		fmt.Fprintf(&many, "{{t%d}}", i)
+	}
+	for name, tc := range map[string]struct {
+		c         *vault.Client
+		typ, body string
+		want      error
+		path      string
+	}{
+		"unknown token":            {v.Private, "application/json", `{"x":"{{ nobody }} {{ none }}"}`, vault.ErrInvalid, ""},
+		"bad expression":           {v.Private, "application/json", `{"x":["{{ tok | nope }}"]}`, vault.ErrInvalid, "x[0]"},
+		"no end":                   {v.Private, "text/plain", `{{ tok`, vault.ErrInvalid, ""},
+		"failing filter":           {v.Private, "application/json", `{"x":"{{tok}}","y":"{{ tok | plus: 1 }}"}`, vault.ErrInvalid, "y"},
+		"failing filter in a form": {v.Private, "application/x-www-form-urlencoded", `a=1&amount={{ tok | plus: 1 }}`, vault.ErrInvalid, "amount"},
+		"bad form":                 {v.Private, "application/x-www-form-urlencoded", `amount={{%zz}}`, vault.ErrInvalid, "amount"},
+		"malformed JSON":           {v.Private, "application/json", `{"x":"{{ tok }}"`, vault.ErrInvalid, ""},
+		"too many tokens":          {v.Private, "text/plain", many.String(), vault.ErrInvalid, ""},
+		"boundary in a value":      {v.Private, mixed, "--XX\r\n\r\n{{tok}}\r\n--XX--", vault.ErrInvalid, ""},
+		"no boundary":              {v.Private, "multipart/mixed", "{{tok}}", vault.ErrInvalid, ""},
+		"not multipart":            {v.Private, mixed, "{{tok}}", vault.ErrInvalid, ""},
+		"multipart cut off":        {v.Private, mixed, "--XX\r\n\r\n{{tok}}", vault.ErrInvalid, ""},
+		"part without a body":      {v.Private, mixed, "--XX\r\n{{tok}}\r\n--XX--", vault.ErrInvalid, ""},
+		"nested multipart":         {v.Private, mixed, "--XX\nContent-Type: multipart/mixed; boundary=Y\n\n{{\n--XX--", nil, ""},
+		"another container":        {general, "text/plain", `{{ card }}`, vault.ErrForbidden, ""},
+		"redacted":                 {redacted, "text/plain", `{{ card }}`, vault.ErrForbidden, ""},
+		"no token:use":             {v.Public, "text/plain", `{{ nobody }}`, vault.ErrForbidden, ""},
+		"no token:use, no need":    {v.Public, "text/plain", `nothing`, nil, ""},
+		"too large":                {v.Private, "text/plain", strings.Repeat("x", 2001), vault.ErrTooLarge, ""},
+		"large, but not looked at": {v.Private, "image/png", strings.Repeat("x", 2001), nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			seen, err := through(t, tc.c, tc.typ, tc.body)
+			if !errors.Is(err, tc.want) {
+				t.Fatalf("%v, want %v", err, tc.want)
+			}
+			if tc.want == nil {
+				return
+			}
+			if seen.req != nil {
+				t.Error("something was sent")
+			}
+			var bad *vault.InvalidError
+			if errors.As(err, &bad) && len(bad.Fields[tc.path]) == 0 {
+				t.Errorf("%v, want an error at %q", err, tc.path)
+			}
+			wantSilent(t, err, nasty, visa)
+		})
+	}
+	_, err := through(t, v.Private, "text/plain", "{{ one }} {{ two }} {{ tok }}")
+	if err == nil || !strings.Contains(err.Error(), "Failed to detokenize some tokens: one, two") {
+		t.Errorf("%v does not name the ids", err)
+	}
+}
+
+func TestRoundTripperBoundsParts(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	parts := func(n int) string { return "{{" + strings.Repeat("\n--XX\n\n", n) + "\n--XX--" }
+	const mixed = "multipart/mixed; boundary=XX"
+	if _, err := through(t, v.Private, mixed, parts(999)); err != nil {
+		t.Errorf("999 parts: %v", err)
+	}
+	_, err := through(t, v.Private, mixed, parts(1000))
+	wantError(t, "1000 parts", err, vault.ErrInvalid)
+}
+
+func TestRoundTripperLogsEachTokenOnceInOneWrite(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	create(t, v.Private, vault.TokenParams{ID: "one", Type: vault.Generic, Data: "x"})
+	create(t, v.Private, vault.TokenParams{ID: "two", Type: vault.Generic, Data: "y"})
+	if _, err := through(t, v.Private, "text/plain", "{{one}}{{ two }}{{ one }}"); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"one", "two"} {
+		same(t, "log of "+id, operations(t, v, id), []string{"create", "use"})
+	}
+}
+
+func TestRoundTripperKeepsTheRequestAndCanSendAgain(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	create(t, v.Private, vault.TokenParams{ID: "tok", Type: vault.Generic, Data: "secret"})
+	closed := make(chan struct{})
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://gateway.example/", closer{strings.NewReader("{{tok}}"), closed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Length", "7")
+	seen := &captured{}
+	res, err := v.Private.RoundTripper(seen).RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	<-closed
+	if seen.req == req || req.Header.Get("Content-Length") != "7" || seen.req.Header.Get("Content-Length") != "" {
+		t.Error("the request was changed")
+	}
+	again, err := seen.req.GetBody()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(again)
+	if err != nil || string(text) != "secret" || seen.body != "secret" {
+		t.Errorf("sent %q, again %q, %v", seen.body, text, err)
+	}
+}
+
+// closer is a body that says when it is closed.
+type closer struct {
+	io.Reader
+	closed chan struct{}
+}
+
+func (c closer) Close() error {
+	close(c.closed)
+	return nil
+}
+
+// FuzzRoundTripper holds that bodies without expressions are not touched, and
+// that JSON stays JSON whatever is inserted.
+func FuzzRoundTripper(f *testing.F) {
+	v := vaulttest.New(f)
+	create(f, v.Private, vault.TokenParams{ID: "tok", Type: vault.Generic, Data: nasty})
+	types := []string{"application/json", "application/x-www-form-urlencoded", "text/plain", "text/xml", "multipart/form-data; boundary=B", "", "image/png"}
+	for i := range types {
+		for _, body := range []string{`{"a":"{{tok}}"}`, "a={{tok}}&b=%7B%7Btok%7D%7D", "--B\r\n\r\n{{tok}}\r\n--B--", "plain", `["{{tok`, "--B\n\n--B--{{", `{"{{":"\u007b{tok}}"}`} {
+			f.Add(uint8(i), []byte(body))
+		}
+	}
+	f.Fuzz(func(t *testing.T, kind uint8, body []byte) {
+		typ := types[int(kind)%len(types)]
+		got, err := through(t, v.Private, typ, string(body))
+		lower := bytes.ToLower(body)
+		if err == nil && !bytes.Contains(lower, []byte("{{")) && !bytes.Contains(lower, []byte("7b")) && got.body != string(body) {
+			t.Fatalf("a body without expressions became %q", got.body)
+		}
+		if err == nil && typ == "image/png" && got.body != string(body) {
+			t.Fatal("a binary body was changed")
+		}
+		if err != nil && !slices.ContainsFunc([]error{vault.ErrInvalid, vault.ErrTooLarge}, func(e error) bool { return errors.Is(err, e) }) {
+			t.Fatalf("unexpected error: %v", err)
+		}
+		if err == nil && typ == "application/json" && bytes.Contains(body, []byte("{{tok}}")) && !isJSONText(got.body) {
+			t.Fatalf("%q became %q, which is no JSON", body, got.body)
+		}
+	})
+}
+
+func isJSONText(text string) bool {
+	var v any
+	return vault.JSON(text).Decode(&v) == nil
+}
