@@ -61,7 +61,7 @@ type resourceLimit struct {
 // written, and none opened.
 func resourceLimits(memory int64) []resourceLimit {
 	return []resourceLimit{
-		{"RLIMIT_DATA", syscall.RLIMIT_DATA, uint64(2*memory + 64<<20)},
+		{"RLIMIT_DATA", syscall.RLIMIT_DATA, uint64(2*memory + 64<<20 + detectorMemory)},
 		{"RLIMIT_CORE", syscall.RLIMIT_CORE, 0},
 		{"RLIMIT_FSIZE", syscall.RLIMIT_FSIZE, 0},
 		{"RLIMIT_NOFILE", syscall.RLIMIT_NOFILE, 0},

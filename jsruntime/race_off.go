@@ -1,0 +1,5 @@
+//go:build !race
+
+package jsruntime
+
+const detectorMemory = 0
