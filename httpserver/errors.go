@@ -17,6 +17,7 @@ var (
 	errNoRoute   = errors.New("no such path")
 	errMethod    = errors.New("method not allowed")
 	errMediaType = errors.New("unsupported media type")
+	errNotJSON   = errors.New("the body is not JSON")
 	errRateLimit = errors.New("rate limit reached")
 	errSlowBody  = errors.New("the body did not arrive in time")
 	errNotReady  = errors.New("the database does not answer")
@@ -36,6 +37,7 @@ var statuses = []struct {
 	{errRateLimit, http.StatusTooManyRequests, "Too many requests; try again after the seconds in the header Retry-After."},
 	{vault.ErrForbidden, http.StatusForbidden, ""},
 	{errMediaType, http.StatusUnsupportedMediaType, "The content type must be " + mergePatch + "."},
+	{errNotJSON, http.StatusUnsupportedMediaType, "The body must be JSON, under the content type application/json and without a Content-Encoding."},
 	{vault.ErrTooLarge, http.StatusRequestEntityTooLarge, ""},
 	{errSlowBody, http.StatusRequestTimeout, "The body did not arrive in time."},
 	{vault.ErrInvalid, http.StatusBadRequest, "The request breaks the rules that are listed under errors."},

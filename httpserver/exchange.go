@@ -195,18 +195,24 @@ func (x *exchange) body() ([]byte, error) {
 		buf.Grow(int(min(n, smallBody)) + bytes.MinRead)
 	}
 	_, err := buf.ReadFrom(http.MaxBytesReader(x.w, x.r.Body, limit))
+	if err != nil {
+		return nil, bodyError(err, limit)
+	}
+	x.read = true
+	x.deadline(time.Time{}) // else it would end the request while it is worked on
+	return buf.Bytes(), nil
+}
+
+// bodyError says why a body could not be read.
+func bodyError(err error, limit int64) error {
 	var over *http.MaxBytesError
 	switch {
-	case err == nil:
-		x.read = true
-		x.deadline(time.Time{}) // else it would end the request while it is worked on
-		return buf.Bytes(), nil
 	case errors.As(err, &over):
-		return nil, tooLarge("The body must have at most %d bytes.", limit)
+		return tooLarge("The body must have at most %d bytes.", limit)
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, errSlowBody
+		return errSlowBody
 	default:
-		return nil, invalid("", "The body was cut off before its end.")
+		return invalid("", "The body was cut off before its end.")
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	_ "embed" // for the OpenAPI document
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
@@ -16,7 +17,8 @@ var openAPIDocument []byte
 
 // openAPI returns the OpenAPI document for a header prefix.
 func openAPI(prefix string) []byte {
-	return bytes.ReplaceAll(openAPIDocument, []byte(defaultPrefix), []byte(prefix))
+	document := bytes.ReplaceAll(openAPIDocument, []byte(defaultPrefix), []byte(prefix))
+	return bytes.ReplaceAll(document, []byte(strings.ToLower(defaultPrefix)), []byte(strings.ToLower(prefix)))
 }
 
 func (h *handler) openAPI(context.Context) (any, error) { return vault.JSON(h.document), nil }

@@ -23,6 +23,9 @@ func TestOpenAPIHasTheRoutesOfTheTable(t *testing.T) {
 	doc := theDocument(t)
 	described := map[string]*openapi3.Operation{}
 	for path, item := range doc.Paths.Map() {
+		if path == proxyPath || strings.HasPrefix(path, proxyPath+"/") {
+			continue // takes every method and is no row of the table
+		}
 		for method, op := range item.Operations() {
 			described[method+" "+path] = op
 		}
@@ -161,7 +164,7 @@ var describedTypes = map[string]reflect.Type{
 	"Proxy": reflect.TypeFor[vault.Proxy](), "ProxyPage": reflect.TypeFor[vault.Page[vault.Proxy]](),
 	"ProxyParams": reflect.TypeFor[vault.ProxyParams](), "ProxyPatch": reflect.TypeFor[vault.ProxyParams](),
 	"ReactParams": reflect.TypeFor[vault.ReactParams](), "ReactResult": reflect.TypeFor[vault.ReactResult](),
-	"ProxyTransform": reflect.TypeFor[vault.ProxyTransform](),
+	"ProxyTransform": reflect.TypeFor[vault.ProxyTransform](), "ProxyError": reflect.TypeFor[proxyError](),
 }
 
 // TestOpenAPIHasTheFieldsOfTheTypes holds the schemas against the Go types, in
@@ -234,7 +237,7 @@ func TestOpenAPIParametersAreAccepted(t *testing.T) {
 	w := newWorld(t, nil)
 	for path, item := range theDocument(t).Paths.Map() {
 		for method, op := range item.Operations() {
-			if op.RequestBody == nil {
+			if op.RequestBody == nil || strings.HasPrefix(path, proxyPath) && !strings.HasPrefix(path, "/proxies") {
 				continue
 			}
 			for _, media := range op.RequestBody.Value.Content {

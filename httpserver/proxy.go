@@ -7,7 +7,6 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -187,6 +186,9 @@ func (x *exchange) relay(res *vault.ProxyAnswer) (sent int, broken bool) {
 		return 0, false
 	}
 	flush := res.Header.Get("Content-Length") == ""
+	if flush {
+		_ = control.Flush() // the first piece may be long in coming
+	}
 	buffer := buffers.Get().(*[]byte)
 	defer buffers.Put(buffer)
 	defer func() { _ = control.SetWriteDeadline(time.Time{}) }()
@@ -254,10 +256,8 @@ func (b *incoming) Read(p []byte) (int, error) {
 		b.mu.Lock()
 		b.eof = true
 		b.mu.Unlock()
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		err = errSlowBody
 	case err != nil:
-		err = invalid("", "The body was cut off before its end.")
+		err = bodyError(err, 0)
 	}
 	return n, err
 }

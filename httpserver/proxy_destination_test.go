@@ -14,6 +14,7 @@ import (
 	"net/http/httptest"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -67,50 +68,41 @@ func TestProxyPassesOddAnswersBack(t *testing.T) {
 }
 
 // rawDestination accepts TLS connections and lets a function answer each by
-// hand, after the head of a request was read.
-func rawDestination(t testing.TB, answer func(net.Conn)) *httptest.Server {
+// hand, after the head of a request was read. It returns its URL.
+func rawDestination(t testing.TB, certificates []tls.Certificate, answer func(net.Conn)) string {
 	t.Helper()
-	srv := httptest.NewUnstartedServer(nil)
-	srv.StartTLS()
-	config := srv.TLS.Clone()
-	config.NextProtos = nil
-	certificate := srv.Certificate()
-	srv.Close()
-	l, err := tls.Listen("tcp", "127.0.0.1:0", config)
+	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: certificates})
 	if err != nil {
 		t.Fatal(err)
 	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	var all sync.WaitGroup
+	all.Go(func() {
 		for {
 			conn, err := l.Accept()
 			if err != nil {
 				return
 			}
-			go func() {
+			all.Go(func() {
 				defer conn.Close()
 				if _, err := http.ReadRequest(bufio.NewReader(conn)); err == nil {
 					answer(conn)
 				}
-			}()
+			})
 		}
-	}()
+	})
 	t.Cleanup(func() {
 		l.Close()
-		<-done
+		all.Wait()
 	})
-	return &httptest.Server{URL: "https://" + l.Addr().String(), TLS: &tls.Config{Certificates: config.Certificates}, Listener: l, Config: &http.Server{TLSConfig: &tls.Config{ServerName: certificate.Subject.CommonName}}}
+	return "https://" + l.Addr().String()
 }
 
 // brokenWorld is a proxyWorld whose destination speaks by hand.
 func brokenWorld(t testing.TB, timeout time.Duration, answer func(net.Conn)) (*proxyWorld, *vault.Proxy) {
 	t.Helper()
-	plain := httptest.NewTLSServer(nil) // for its certificate
-	plain.Close()
-	raw := rawDestination(t, answer)
-	w := newProxyWorld(t, &vault.Config{Egress: trusting(plain), ProxyTimeout: timeout}, nil, nil)
-	return w, w.proxy(func(p *vault.ProxyParams) { p.DestinationURL = raw.URL })
+	w := newProxyWorld(t, &vault.Config{ProxyTimeout: timeout}, nil, nil)
+	raw := rawDestination(t, w.dest.TLS.Certificates, answer)
+	return w, w.proxy(func(p *vault.ProxyParams) { p.DestinationURL = raw })
 }
 
 func TestProxyDestinationsThatMisbehaveBeforeTheAnswer(t *testing.T) {
@@ -315,19 +307,14 @@ func TestProxyStreamsAnswersInConstantMemory(t *testing.T) {
 func TestProxyStreamsRequestsBeyondTheLimitOfBodies(t *testing.T) {
 	t.Parallel()
 	const size = 16 << 20
-	var arrived int64
 	w := newProxyWorld(t, nil, &Options{MaxBody: 1000}, nil)
-	dest := httptest.NewTLSServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		arrived, _ = io.Copy(io.Discard, r.Body)
-	}))
-	defer dest.Close()
 	for _, length := range []int64{size, -1} {
 		body := endless(size)
 		r := w.request("PUT", "/proxy", "", "SVC-API-KEY", w.PrivateKey, "SVC-PROXY-URL", w.dest.URL, "Content-Type", "application/octet-stream")
 		r.Body, r.ContentLength = io.NopCloser(&body), length
 		w.call(r).wantDestination(t, 200, "")
 		if got := w.dest.last(t); len(got.body) != size || got.ContentLength != length {
-			t.Errorf("%d bytes arrived, length %d", arrived, got.ContentLength)
+			t.Errorf("%d bytes arrived, length %d", len(got.body), got.ContentLength)
 		}
 	}
 	for _, length := range []int64{1001, -1} {
@@ -342,7 +329,6 @@ func TestProxyStreamsRequestsBeyondTheLimitOfBodies(t *testing.T) {
 // a destination that echoes does.
 func TestProxyStreamsBothWaysAtOnce(t *testing.T) {
 	t.Parallel()
-	w := newProxyWorld(t, nil, nil, nil)
 	echo := httptest.NewTLSServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(rw).EnableFullDuplex()
 		rw.WriteHeader(200)
@@ -350,7 +336,7 @@ func TestProxyStreamsBothWaysAtOnce(t *testing.T) {
 		_, _ = io.Copy(flusher{rw}, r.Body)
 	}))
 	defer echo.Close()
-	w = newProxyWorld(t, &vault.Config{Egress: trusting(echo)}, nil, nil)
+	w := newProxyWorld(t, &vault.Config{Egress: trusting(echo)}, nil, nil)
 	in, out := io.Pipe()
 	r := w.request("POST", "/proxy", "", "SVC-API-KEY", w.PrivateKey, "SVC-PROXY-URL", echo.URL, "Content-Type", "application/octet-stream")
 	r.Body, r.ContentLength = in, -1

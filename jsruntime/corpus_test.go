@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"os"
+	"os/exec"
 	"testing"
 	"time"
 
@@ -74,6 +75,52 @@ func TestCorpora(t *testing.T) {
 					t.Errorf("got %s, %s, want %s, known to miss: %v", got, explain(err), s.Want, known)
 				}
 			})
+		}
+	}
+}
+
+// nodeDiffers are the snippets of our own corpus whose outcome has changed
+// between Node 16 and later ones.
+var nodeDiffers = map[string]bool{"assert 2": true}
+
+// crossCheck runs every snippet of a corpus in Node.
+const crossCheck = `
+const fs = require('fs');
+for (const name of ['log', 'error', 'table', 'time', 'timeEnd']) console[name] = () => {};
+(async () => {
+  const out = {};
+  for (const line of fs.readFileSync(process.argv[1], 'utf8').trim().split('\n')) {
+    const { name, body } = JSON.parse(line);
+    try {
+      const value = await eval('(async function (req) {' + body + '\n})')({});
+      out[name] = value === undefined ? 'null' : JSON.stringify(value);
+    } catch (err) {
+      out[name] = 'throws ' + err.message;
+    }
+  }
+  process.stdout.write(JSON.stringify(out));
+})();`
+
+// TestCorpusAgainstNode makes sure that our own corpus says what Node does.
+func TestCorpusAgainstNode(t *testing.T) {
+	t.Parallel()
+	node, err := exec.LookPath("node")
+	if err != nil {
+		t.Skip("there is no Node here to compare with")
+	}
+	cmd := exec.Command(node, "-e", crossCheck, "testdata/modules.jsonl")
+	cmd.Env = append(os.Environ(), "TZ=UTC")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	if err := json.Unmarshal(out, &got); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range readCorpus(t, "modules.jsonl") {
+		if got[s.Name] != s.Want && !nodeDiffers[s.Name] {
+			t.Errorf("%s: Node returns %s, the corpus says %s", s.Name, got[s.Name], s.Want)
 		}
 	}
 }

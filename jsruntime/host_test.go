@@ -161,7 +161,7 @@ func TestConsole(t *testing.T) {
 	eachRuntime(t, func(t *testing.T, r vault.Runtime) {
 		host := &fakeHost{}
 		_, err := run(r, `module.exports = () => { console.log('a', { b: 1 }, [2]); console.warn('%s-%d', 'x', 3); console.error(new Error('e').message); console.debug(); process.stdout.write('out\n') }`, "", host)
-		want := []string{"info: a { b: 1 } [ 2 ]", "warn: x-3", "error: e", "debug: ", "info: out"}
+		want := []string{"log: a { b: 1 } [ 2 ]", "warn: x-3", "error: e", "debug: ", "info: out"}
 		if diff := cmp.Diff(want, host.lines); diff != "" || err != nil {
 			t.Errorf("%s (-want +got)\n%s", explain(err), diff)
 		}

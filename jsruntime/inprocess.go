@@ -19,8 +19,9 @@ var _ vault.Runtime = (*InProcess)(nil)
 // NewInProcess returns a runtime without worker processes. It stops code at
 // its deadline wherever JavaScript itself runs, but it cannot interrupt
 // built-in functions and has no bound on memory: about one in three of the
-// attacks that [New] contains hangs or ends the process. Use it in tests, and
-// for code that is trusted like the program itself.
+// attacks that [New] contains hangs or ends the process. Dates are in the time
+// zone of the process, where workers have UTC. Use it in tests, and for code
+// that is trusted like the program itself.
 func NewInProcess(o *Options) *InProcess {
 	options := o.withDefaults()
 	return &InProcess{options: options, gate: options.gate()}

@@ -97,16 +97,10 @@ func (s *starter) start(ctx context.Context) (*worker, error) {
 // exec starts the process, with one end of a socket pair as its link, nothing
 // to read, and an environment that says only what it is.
 func (s *starter) exec() (*worker, error) {
-	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	ours, theirs, err := socketPair()
 	if err != nil {
 		return nil, err
 	}
-	syscall.CloseOnExec(fds[0])
-	syscall.CloseOnExec(fds[1])
-	if err := syscall.SetNonblock(fds[0], true); err != nil {
-		return nil, err
-	}
-	ours, theirs := os.NewFile(uintptr(fds[0]), "worker"), os.NewFile(uintptr(fds[1]), "parent")
 	defer theirs.Close()
 	w := &worker{link: newLink(ours), stderr: &head{}, dead: make(chan struct{})}
 	w.cmd = &exec.Cmd{
@@ -128,4 +122,27 @@ func (s *starter) exec() (*worker, error) {
 		close(w.dead)
 	}()
 	return w, nil
+}
+
+// socketPair returns two connected sockets that no other process started
+// meanwhile inherits. Ours can be closed while it is being read.
+func socketPair() (ours, theirs *os.File, err error) {
+	syscall.ForkLock.RLock()
+	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err == nil {
+		syscall.CloseOnExec(fds[0])
+		syscall.CloseOnExec(fds[1])
+	}
+	syscall.ForkLock.RUnlock()
+	if err != nil {
+		return nil, nil, err
+	}
+	err = syscall.SetNonblock(fds[0], true)
+	ours, theirs = os.NewFile(uintptr(fds[0]), "worker"), os.NewFile(uintptr(fds[1]), "parent")
+	if err != nil {
+		_ = ours.Close()
+		_ = theirs.Close()
+		return nil, nil, err
+	}
+	return ours, theirs, nil
 }

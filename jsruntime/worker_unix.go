@@ -24,7 +24,7 @@ func becomeWorker() {
 		return
 	}
 	os.Clearenv()
-	time.Local = time.UTC
+	time.Local = time.FixedZone("Coordinated Universal Time", 0)
 	if err := syscall.SetNonblock(workerFD, true); err != nil {
 		os.Exit(3)
 	}

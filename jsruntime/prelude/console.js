@@ -14,7 +14,7 @@ const labelOf = (label) => (label === undefined ? 'default' : String(label));
 const elapsed = (label) => labelOf(label) + ': ' + (sys('hrtime')() - times[labelOf(label)]) / 1e6 + 'ms';
 
 const out = {
-  log: (...args) => write('info', args),
+  log: (...args) => write('log', args),
   info: (...args) => write('info', args),
   debug: (...args) => write('debug', args),
   warn: (...args) => write('warn', args),

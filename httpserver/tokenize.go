@@ -1,0 +1,200 @@
+package httpserver
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+// TokenizedField is a field of JSON bodies that [TokenizeRequests] replaces.
+type TokenizedField struct {
+	// Path leads to the field: names joined by dots, with [] behind the name of
+	// an array to mean each of its elements, like "card", "buyer.ssn" or
+	// "payments[].card". Names match in any case, because encoding/json reads
+	// them so.
+	Path string
+	// Type is the type of the token. Default: a generic token.
+	Type vault.TokenType
+	// Containers are where the token goes. Default: those of its type.
+	Containers []string
+}
+
+// TokenizeRequests returns a handler that takes sensitive fields out of JSON
+// bodies before next sees them: each value becomes one token of c, which needs
+// token:create, and the token's id stands in its place. The rest of the body
+// is left as it is, byte for byte. A field that is missing or null stays so.
+//
+//	mux.Handle("POST /orders", httpserver.TokenizeRequests(orders, c,
+//		httpserver.TokenizedField{Path: "card", Type: vault.Card},
+//		httpserver.TokenizedField{Path: "buyer.ssn", Type: vault.SocialSecurityNumber}))
+//
+// All tokens of a request are created, or none. A value that is no card, a body
+// that is not JSON, and one of more than 5 MiB are answered with an error of the
+// API's form and do not reach next. A body of another content type, or with a
+// Content-Encoding, is a 415: nothing that cannot be looked into gets through.
+//
+// It panics when a path is malformed, as a bad pattern makes a mux panic.
+func TokenizeRequests(next http.Handler, c *vault.Client, fields ...TokenizedField) http.Handler {
+	t := &tokenizing{next: next, client: c, fields: fields}
+	for _, f := range fields {
+		steps, err := parseFieldPath(f.Path)
+		if err != nil {
+			panic(err)
+		}
+		t.paths = append(t.paths, steps)
+	}
+	return t
+}
+
+// parseFieldPath parts a path into names and elements ("[]").
+func parseFieldPath(path string) ([]string, error) {
+	var steps []string
+	for name := range strings.SplitSeq(path, ".") {
+		bare := strings.TrimRight(name, "[]")
+		arrays := strings.Count(name, "[]")
+		if name == "" || strings.ContainsAny(bare, "[]") || bare+strings.Repeat("[]", arrays) != name || bare == "" && len(steps) > 0 {
+			return nil, fmt.Errorf("httpserver: the path of a TokenizedField reads like payments[].card")
+		}
+		if bare != "" {
+			steps = append(steps, bare)
+		}
+		for range arrays {
+			steps = append(steps, "[]")
+		}
+	}
+	return steps, nil
+}
+
+// tokenizing is the handler that TokenizeRequests returns.
+type tokenizing struct {
+	next   http.Handler
+	client *vault.Client
+	fields []TokenizedField
+	paths  [][]string // of the fields
+}
+
+// ServeHTTP replaces the fields of a request and hands it on.
+func (t *tokenizing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Body == nil || r.Body == http.NoBody {
+		t.next.ServeHTTP(w, r)
+		return
+	}
+	body, err := t.replace(w, r)
+	if err != nil {
+		answerError(w, err)
+		return
+	}
+	out := r.Clone(r.Context())
+	out.Body, out.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	out.TransferEncoding = nil
+	out.Header.Set("Content-Length", strconv.Itoa(len(body)))
+	t.next.ServeHTTP(w, out)
+}
+
+// answerError writes an error in the API's form.
+func answerError(w http.ResponseWriter, err error) {
+	a, _ := refuse(err)
+	header := w.Header()
+	header.Set("Content-Type", "application/json")
+	header.Set("Cache-Control", "no-store")
+	for name, value := range a.header {
+		header.Set(name, value)
+	}
+	w.WriteHeader(a.status)
+	_, _ = w.Write(a.body) // a caller that has gone cannot be told
+}
+
+// replace returns the body with ids in place of the chosen values.
+func (t *tokenizing) replace(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	typ, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if r.Header.Get("Content-Encoding") != "" || typ != "application/json" && !strings.HasSuffix(typ, "+json") {
+		return nil, errNotJSON
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, defaultMaxBody))
+	if err != nil {
+		return nil, bodyError(err, defaultMaxBody)
+	}
+	found, err := t.find(body)
+	if err != nil || len(found) == 0 {
+		return body, err
+	}
+	requests := make([]tokenRequest, len(found))
+	for i, f := range found {
+		field := t.fields[f.field]
+		requests[i] = tokenRequest{field.Type, body[f.start:f.end], field.Containers}
+		if field.Type == "" {
+			requests[i].Type = vault.Generic
+		}
+	}
+	document, err := json.Marshal(requests)
+	if err != nil {
+		return nil, err
+	}
+	out, err := t.client.Tokenize(r.Context(), vault.JSON(document))
+	if err != nil {
+		return nil, t.named(err, found)
+	}
+	return splice(body, found, out)
+}
+
+// tokenRequest asks for a token.
+type tokenRequest struct {
+	Type       vault.TokenType `json:"type"`
+	Data       json.RawMessage `json:"data"`
+	Containers []string        `json:"containers,omitempty"`
+}
+
+// foundValue is a value to be replaced.
+type foundValue struct {
+	field      int // which of the fields
+	start, end int
+}
+
+// splice puts the ids of tokens in the places of values.
+func splice(body []byte, found []foundValue, tokens vault.JSON) ([]byte, error) {
+	var made []struct {
+		ID string `json:"id"`
+	}
+	if err := tokens.Decode(&made); err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	last := 0
+	for i, f := range found {
+		id, err := json.Marshal(made[i].ID)
+		if err != nil {
+			return nil, err
+		}
+		out.Write(body[last:f.start])
+		out.Write(id)
+		last = f.end
+	}
+	out.Write(body[last:])
+	return out.Bytes(), nil
+}
+
+// named says in the names of the caller's fields what the vault says of the
+// requests for tokens: [2].data.number is that of the third value.
+func (t *tokenizing) named(err error, found []foundValue) error {
+	var bad *vault.InvalidError
+	if !errors.As(err, &bad) {
+		return err
+	}
+	out := &vault.InvalidError{Fields: map[string][]string{}}
+	for path, messages := range bad.Fields {
+		index, rest, _ := strings.Cut(strings.TrimPrefix(path, "["), "]")
+		if n, err := strconv.Atoi(index); err == nil && n < len(found) {
+			path = t.fields[found[n].field].Path + strings.TrimPrefix(rest, ".data")
+		}
+		out.Fields[path] = append(out.Fields[path], messages...)
+	}
+	return out
+}

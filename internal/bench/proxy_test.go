@@ -1,0 +1,117 @@
+package bench
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/httpserver"
+	"github.com/seed-72ea4aab/vault/jsruntime"
+	"github.com/seed-72ea4aab/vault/vaulttest"
+)
+
+// BenchmarkProxy compares calls through a proxy with calls that go to the
+// destination directly, both over loopback and to the same TLS server.
+func BenchmarkProxy(b *testing.B) {
+	const callers = 32
+	dest := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		_, _ = io.WriteString(w, `{"ok":true}`)
+	}))
+	b.Cleanup(dest.Close)
+	roots := x509.NewCertPool()
+	roots.AddCert(dest.Certificate())
+	v := vaulttest.Open(b, onSQLite.create(b), &vault.Config{
+		Runtime: jsruntime.New(nil), Egress: vault.EgressPolicy{AllowPrivate: true, RootCAs: roots},
+	})
+	front := httptest.NewServer(httpserver.Handler(v.Vault, nil))
+	b.Cleanup(front.Close)
+	tok, err := v.Private.CreateToken(b.Context(), vault.TokenParams{Type: vault.Generic, Data: "4242424242424242"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	client := clientFor(b, roots, callers)
+	proxied := func(body string, transform *vault.ProxyTransform) func() error {
+		x, err := v.Management.CreateProxy(b.Context(), vault.ProxyParams{Name: "bench", DestinationURL: dest.URL, RequestTransform: transform})
+		if err != nil {
+			b.Fatal(err)
+		}
+		return post(client, front.URL+"/proxy", body, http.Header{"Svc-Api-Key": {v.PrivateKey}, "Svc-Proxy-Key": {x.Key}})
+	}
+	const plain = `{"number":"4242424242424242"}`
+	direct := &contender{name: "direct", call: post(client, dest.URL, plain, nil)}
+	through := &contender{name: "pass-through", call: proxied(plain, nil)}
+	token := &contender{name: "one token", call: proxied(`{"number":"{{ `+tok.ID+` }}"}`, nil)}
+	transform := &contender{name: "transform", call: proxied(plain, &vault.ProxyTransform{Code: "module.exports = async (req) => req.args"})}
+
+	added := medianTime(b, through.call) - medianTime(b, direct.call)
+	race(b, callers, direct, through, token, transform)
+	report(b, figure{what: "proxy call, added to direct", metric: "ms-added", backend: onSQLite.name, callers: "1",
+		value: added.Seconds() * 1000, unit: "ms", goal: 1.0, atMost: true})
+	for _, f := range []struct {
+		*contender
+		metric string
+		goal   float64
+	}{{through, "x/direct", 0.25}, {token, "token-x/direct", 0.2}, {transform, "transform-x/direct", 0.08}} {
+		report(b, figure{what: "proxy " + f.name + " / direct", metric: f.metric, backend: onSQLite.name, callers: strconv.Itoa(callers),
+			value: f.over(direct), unit: "x", goal: f.goal, rates: f.perSecond() + ", " + direct.perSecond()})
+	}
+}
+
+// clientFor returns a client that keeps a connection for each caller.
+func clientFor(b *testing.B, roots *x509.CertPool, callers int) *http.Client {
+	b.Helper()
+	transport := &http.Transport{MaxIdleConnsPerHost: callers, TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}
+	b.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport}
+}
+
+// post returns a function that sends a JSON body and reads the answer.
+func post(client *http.Client, url, body string, header http.Header) func() error {
+	return func() error {
+		req, err := http.NewRequestWithContext(context.Background(), http.MethodPost, url, strings.NewReader(body))
+		if err != nil {
+			return err
+		}
+		for name, values := range header {
+			req.Header[name] = values
+		}
+		req.Header.Set("Content-Type", "application/json")
+		res, err := client.Do(req)
+		if err != nil {
+			return err
+		}
+		defer res.Body.Close()
+		text, err := io.ReadAll(res.Body)
+		if err == nil && res.StatusCode != http.StatusOK {
+			err = fmt.Errorf("status %d: %s", res.StatusCode, text)
+		}
+		return err
+	}
+}
+
+// medianTime returns how long a call takes when nothing else goes on.
+func medianTime(b *testing.B, call func() error) time.Duration {
+	b.Helper()
+	const calls = 2000
+	times := make([]time.Duration, 0, calls)
+	for range calls {
+		start := time.Now()
+		if err := call(); err != nil {
+			b.Fatal(err)
+		}
+		times = append(times, time.Since(start))
+	}
+	slices.Sort(times)
+	return times[calls/2]
+}
