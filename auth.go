@@ -3,7 +3,6 @@ package vault
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -25,14 +24,10 @@ func (v *Vault) Authenticate(ctx context.Context, key string) (*Client, error) {
 	return v.authenticate(ctx, hashKey(key))
 }
 
-// maxAuthAge is how long the answer to "whose key is this" is used, counted on
-// the real clock from when it was asked.
-const maxAuthAge = time.Second
-
 // authenticate finds the client of a key by its hash.
 func (v *Vault) authenticate(ctx context.Context, key storage.Key) (*Client, error) {
-	id := v.auth.get(key)
-	if id == nil {
+	id, known := v.auth.get(key)
+	if !known {
 		asked, gen := time.Now(), v.auth.generation()
 		var err error
 		if id, err = v.identify(ctx, key); err != nil {
@@ -128,57 +123,4 @@ func (op *call) identifySession(ctx context.Context, rec *storage.Record) (*iden
 	id.client = &Client{v: op.v, tenant: op.tenant, grant: grant, permissions: s.Permissions, rules: s.Rules, key: rec.Key, app: app, session: uuid.UUID(rec.ID),
 		creator: app.ID, actor: app.ID, actorType: actorApplication}
 	return id, nil
-}
-
-// authCache remembers identities for maxAuthAge.
-type authCache struct {
-	mu      sync.RWMutex
-	entries map[storage.Key]authEntry
-	gen     uint64 // counts the revocations on this node
-}
-
-type authEntry struct {
-	id    *identity
-	asked time.Time
-}
-
-// maxAuthEntries bounds the cache; beyond it, it starts anew.
-const maxAuthEntries = 50_000
-
-func newAuthCache() *authCache { return &authCache{entries: map[storage.Key]authEntry{}} }
-
-func (a *authCache) get(key storage.Key) *identity {
-	a.mu.RLock()
-	defer a.mu.RUnlock()
-	if e, ok := a.entries[key]; ok && time.Since(e.asked) < maxAuthAge {
-		return e.id
-	}
-	return nil
-}
-
-func (a *authCache) generation() uint64 {
-	a.mu.RLock()
-	defer a.mu.RUnlock()
-	return a.gen
-}
-
-// put keeps an identity, unless something was revoked since it was asked for.
-func (a *authCache) put(key storage.Key, id *identity, asked time.Time, gen uint64) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.gen != gen {
-		return
-	}
-	if len(a.entries) >= maxAuthEntries {
-		clear(a.entries)
-	}
-	a.entries[key] = authEntry{id, asked}
-}
-
-// clear forgets everybody, because somebody's rights have changed.
-func (a *authCache) clear() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.gen++
-	clear(a.entries)
 }

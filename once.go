@@ -45,9 +45,10 @@ const answerLife = 24 * time.Hour
 // request that fails leaves nothing, its claim included, so that it can be
 // tried again. While one is under way, others get ErrConflict.
 //
-// do may run again from the start when others changed what it read, so it
-// should do nothing but call the Client, unless key.Lease is set. Its writes
-// are held back until it returns, and reads within it do not see them.
+// Unless key.Lease is set, do should do nothing but call the Client: it may run
+// again from the start when others changed what it read, and it may run in vain
+// when another node has answered already. Its writes are held back until it
+// returns, and reads within it do not see them.
 func (c *Client) Once(ctx context.Context, key OnceKey, do func(context.Context, *Client) (Answer, error)) (Answer, bool, error) {
 	if err := checkOnceKey(key.Key); err != nil {
 		return Answer{}, false, err
@@ -61,8 +62,13 @@ func (c *Client) Once(ctx context.Context, key OnceKey, do func(context.Context,
 		return Answer{}, false, errInProgress
 	}
 	defer op.v.flight.leave(op.tenant, o.key)
-	if answer, found, err := o.answer(ctx); err != nil || found {
-		return answer, found, err
+	// A key that this node has not met is most likely new. Work without effects
+	// outside then begins at once: if the key is not new after all, the claim,
+	// which is taken together with the work's changes, will tell.
+	if key.Lease > 0 || op.v.flight.met(op.tenant, o.key) {
+		if answer, found, err := o.answer(ctx); err != nil || found {
+			return answer, found, err
+		}
 	}
 	if key.Lease > 0 {
 		return o.runLeased(ctx, do)
@@ -159,7 +165,7 @@ func (o *onceCall) runHeld(ctx context.Context, do func(context.Context, *Client
 		client.held = &held{}
 		a, err := do(ctx, &client)
 		if err != nil {
-			return a, false, err
+			return o.failed(ctx, a, err)
 		}
 		claim, err := o.claim(ctx, a)
 		if err != nil {
@@ -181,6 +187,16 @@ func (o *onceCall) runHeld(ctx context.Context, do func(context.Context, *Client
 		}
 	}
 	return Answer{}, false, errFaster
+}
+
+// failed is the outcome of work that failed: perhaps because it had been done
+// before, and what it made is in its way.
+func (o *onceCall) failed(ctx context.Context, a Answer, err error) (Answer, bool, error) {
+	stored, found, lookup := o.answer(ctx)
+	if found || errors.Is(lookup, ErrConflict) {
+		return stored, found, lookup
+	}
+	return a, false, err
 }
 
 // runLeased claims the key, runs do with its writes held back, and finishes the
@@ -287,11 +303,18 @@ func (h *held) change(op *call) *storage.Change {
 }
 
 // inFlight knows the requests that this process is carrying out, so that a
-// second one is told at once. Across processes the claim decides.
+// second one is told at once, and most of those that it has carried out. Across
+// processes the claim decides.
 type inFlight struct {
 	mu   sync.Mutex
 	keys map[flightKey]bool
+	// young and old are keys that were here before. When young is full it
+	// becomes old, and what was old is forgotten.
+	young, old map[flightKey]bool
 }
+
+// maxMet is how many keys a generation of inFlight has.
+const maxMet = 10_000
 
 type flightKey struct {
 	tenant uuid.UUID
@@ -315,5 +338,18 @@ func (f *inFlight) enter(tenant uuid.UUID, key storage.Key) bool {
 func (f *inFlight) leave(tenant uuid.UUID, key storage.Key) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	delete(f.keys, flightKey{tenant, key})
+	k := flightKey{tenant, key}
+	delete(f.keys, k)
+	if f.young == nil || len(f.young) >= maxMet {
+		f.young, f.old = map[flightKey]bool{}, f.young
+	}
+	f.young[k] = true
+}
+
+// met reports whether a key is remembered from an earlier request.
+func (f *inFlight) met(tenant uuid.UUID, key storage.Key) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	k := flightKey{tenant, key}
+	return f.young[k] || f.old[k]
 }

@@ -218,6 +218,34 @@ func TestOnceAcrossNodes(t *testing.T) {
 	}
 }
 
+// What another node has answered is replayed, also where the work, which runs
+// in vain, finds its own token in the way.
+func TestOnceReplaysOnAnotherNode(t *testing.T) {
+	t.Parallel()
+	for name, p := range map[string]vault.TokenParams{
+		"drawn id": generic, "given id": {ID: "own", Type: vault.Generic, Data: "x"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			vaults, _ := nodes(t, 2)
+			tenant := tenantOf(t, vaults[0])
+			var runs atomic.Int32
+			answers := make([]vault.Answer, 2)
+			for i := range answers {
+				var replayed bool
+				var err error
+				answers[i], replayed, err = vaults[i].Tenant(tenant.TenantID()).Once(t.Context(), vault.OnceKey{Key: "abc"}, creating(&runs, p))
+				if err != nil || replayed != (i == 1) {
+					t.Fatalf("node %d: replayed %v, %v", i, replayed, err)
+				}
+			}
+			same(t, "answer", answers[1], answers[0])
+			_, total := list(t, tenant, vault.ListTokensParams{})
+			same(t, "tokens", total, 1)
+		})
+	}
+}
+
 // A claim of a node that died is released when its lease ends, and the late
 // finish of that node counts for nothing.
 func TestOnceLeaseExpires(t *testing.T) {

@@ -218,6 +218,7 @@ func (c *Client) PatchProxy(ctx context.Context, id uuid.UUID, patch JSON) (*Pro
 }
 
 func (op *call) updateProxy(ctx context.Context, id uuid.UUID, change func(*Proxy) error) (*Proxy, error) {
+	defer op.afterwards(op.v.proxies.clear)
 	return updateRecord(ctx, op, kindProxy, id, op.openProxy, func(x *Proxy) error {
 		x.ModifiedBy, x.ModifiedAt = &op.creator, &op.now
 		return change(x)
@@ -230,5 +231,6 @@ func (c *Client) DeleteProxy(ctx context.Context, id uuid.UUID) error {
 	if err != nil {
 		return err
 	}
+	defer op.afterwards(op.v.proxies.clear)
 	return op.deleteRecord(ctx, kindProxy, id)
 }

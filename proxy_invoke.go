@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -141,12 +142,20 @@ func errNoDestination() error {
 // maxProxyKey is longer than every key.
 const maxProxyKey = 100
 
-// proxyOf finds a proxy by its key, and opens an operation as its tenant.
+// proxyOf finds a proxy by its key, and opens an operation as its tenant. What
+// was found is used for up to a second, but on the node that changes a proxy not
+// beyond the change; then it is dropped, because it may hold secrets.
 func (v *Vault) proxyOf(ctx context.Context, key string) (*call, *Proxy, error) {
 	if len(key) > maxProxyKey {
 		return nil, nil, errNoProxy
 	}
-	rec, err := v.store.Lookup(ctx, hashKey(key))
+	hash := hashKey(key)
+	if x, ok := v.proxies.get(hash); ok {
+		op, err := v.Tenant(x.TenantID).begin(ctx, "")
+		return op, x, proxyGone(err)
+	}
+	asked, gen := time.Now(), v.proxies.generation()
+	rec, err := v.store.Lookup(ctx, hash)
 	if errors.Is(err, storage.ErrNotFound) || err == nil && rec.Kind != kindProxy {
 		return nil, nil, errNoProxy
 	}
@@ -154,14 +163,24 @@ func (v *Vault) proxyOf(ctx context.Context, key string) (*call, *Proxy, error) 
 		return nil, nil, err
 	}
 	op, err := v.Tenant(uuid.UUID(rec.Tenant)).begin(ctx, "")
-	if errors.Is(err, ErrNotFound) {
-		return nil, nil, errNoProxy // the tenant is being deleted
+	if err != nil {
+		return nil, nil, proxyGone(err)
 	}
+	x, err := op.openProxy(ctx, &rec)
 	if err != nil {
 		return nil, nil, err
 	}
-	x, err := op.openProxy(ctx, &rec)
-	return op, x, err
+	v.proxies.put(hash, x, asked, gen)
+	time.AfterFunc(maxKeyCacheAge, func() { v.proxies.forget(hash) })
+	return op, x, nil
+}
+
+// proxyGone says of a tenant that is being deleted that its proxies are gone.
+func proxyGone(err error) error {
+	if errors.Is(err, ErrNotFound) {
+		return errNoProxy
+	}
+	return err
 }
 
 // anonymous returns the client of a call without an API key: the proxy's
@@ -310,8 +329,9 @@ func extend(base *url.URL, path, query string) (*url.URL, error) {
 	return &u, nil
 }
 
-// hasDotSegment reports whether a path could lead upwards, for a destination
-// that decodes it once, and for one that takes backslashes for slashes.
+// hasDotSegment reports whether a path could lead upwards: also for a
+// destination that decodes it first, takes backslashes for slashes, or leaves
+// the parameters of a segment out ("..;x").
 func hasDotSegment(path string) bool {
 	plain, err := url.PathUnescape(path)
 	if err != nil {
@@ -319,7 +339,8 @@ func hasDotSegment(path string) bool {
 	}
 	isSlash := func(r rune) bool { return r == '/' || r == '\\' }
 	return slices.ContainsFunc(strings.FieldsFunc(plain, isSlash), func(segment string) bool {
-		return segment == "." || segment == ".."
+		name, _, _ := strings.Cut(segment, ";")
+		return name == "." || name == ".."
 	})
 }
 

@@ -42,7 +42,7 @@ func (inv *invocation) send(ctx context.Context) (*http.Response, error) {
 func (inv *invocation) request(ctx context.Context, stream *sentBody) (*http.Request, error) {
 	// A body in memory can be sent again when an idle connection turns out to be
 	// dead; a stream cannot.
-	req, err := http.NewRequestWithContext(ctx, inv.Method, inv.target.String(), bytes.NewReader(inv.out.body))
+	req, err := http.NewRequestWithContext(ctx, inv.Method, "/", bytes.NewReader(inv.out.body))
 	if err != nil {
 		return nil, invalid("method", "must be the name of an HTTP method")
 	}
@@ -57,7 +57,7 @@ func (inv *invocation) request(ctx context.Context, stream *sentBody) (*http.Req
 		req.Header["User-Agent"] = []string{""} // else net/http would name itself
 	}
 	if inv.proxy.ResponseTransform != nil {
-		req.Header.Set("Accept-Encoding", "gzip, deflate") // what can be decoded for the transform
+		req.Header.Set("Accept-Encoding", "identity") // what the transform can read
 	}
 	if inv.TraceID != "" {
 		req.Header.Set(inv.OwnPrefix+"TRACE-ID", inv.TraceID)

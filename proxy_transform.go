@@ -49,8 +49,8 @@ func (inv *invocation) transformRequest(ctx context.Context) error {
 
 // transformResponse runs the response transform: what it returns is the answer.
 func (inv *invocation) transformResponse(ctx context.Context, res *http.Response) (*ProxyAnswer, error) {
-	defer res.Body.Close()
 	raw, err := readBody(res.Body, inv.MaxBody)
+	res.Body.Close() // the code may need the place of this request for its own
 	if errors.Is(err, ErrTooLarge) {
 		return nil, errorf(ErrUnreachable, "The answer of the destination has more than %d bytes, which is too much for a response transform.", inv.MaxBody)
 	}

@@ -160,7 +160,8 @@ type Vault struct {
 	tenants *tenantCache
 	egress  *egress.Client
 	worker  *worker
-	auth    *authCache
+	auth    *keyCache[*identity]
+	proxies *keyCache[*Proxy]
 	flight  inFlight
 	ids     idSource
 
@@ -188,7 +189,8 @@ func open(ctx context.Context, store Storage, key AEAD, cfg *Config) (*Vault, er
 	}
 	v := &Vault{store: store, master: key, cfg: c, horizon: maxKeyAge + writeSlack}
 	v.tenants = newTenantCache(v)
-	v.auth = newAuthCache()
+	v.auth = newKeyCache[*identity]()
+	v.proxies = newKeyCache[*Proxy]()
 	v.egress = c.Egress.client()
 	v.worker = newWorker(v)
 	if err := v.checkMaster(ctx); err != nil {

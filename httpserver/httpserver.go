@@ -12,6 +12,11 @@
 // last the entity (404). A trailing slash never matters, and no answer is a
 // redirect.
 //
+// Below /proxy the path belongs to the destination of a proxy and is forwarded
+// as it is. Answers and requests that need no look into them are streamed. An
+// answer with the header PROXY-DESTINATION-STATUS comes from the destination;
+// one without it is an error of the proxy itself, under proxy_error.
+//
 // Every answer carries the trace id of its request. An error is JSON with
 // title, status, detail and, where fields are to blame, errors; it names fields
 // and rules and never repeats a value. The OpenAPI document of all this is at
@@ -40,7 +45,8 @@ type Options struct {
 	Prefix string
 
 	// MaxBody bounds the body of a request, in bytes. Default 5 MiB. The vault
-	// has a limit of its own, [vault.Config.MaxBytes].
+	// has a limit of its own, [vault.Config.MaxBytes]. What a proxy streams is
+	// not bounded by it.
 	MaxBody int64
 
 	// MaxResponse bounds the answer to a read, in bytes: a larger one becomes a
@@ -59,7 +65,8 @@ type Options struct {
 
 	// RateLimit returns the limiter that a request counts against, or nil for
 	// none. It runs after authentication. [EachApplication] returns one that
-	// gives every application the same. Default: no limit.
+	// gives every application the same. Calls of proxies
+	// without an API key are not counted. Default: no limit.
 	RateLimit func(*http.Request, *vault.Client) *rate.Limiter
 
 	// Logger gets one line for each request: trace id, route, status, duration,

@@ -197,7 +197,8 @@ func TestProxyAnswersThatBreakOffAreNotTakenForWhole(t *testing.T) {
 			return
 		}
 		defer res.Body.Close()
-		if _, err := io.ReadAll(res.Body); err == nil {
+		// On a slow machine the time is up before the head has arrived.
+		if _, err := io.ReadAll(res.Body); err == nil && res.StatusCode == http.StatusOK {
 			t.Error("half an answer looks whole")
 		}
 	})
@@ -357,6 +358,30 @@ func TestProxyStreamsBothWaysAtOnce(t *testing.T) {
 	out.Close()
 	if rest, err := io.ReadAll(res.Body); err != nil || len(rest) != 0 {
 		t.Errorf("%q, %v", rest, err)
+	}
+}
+
+func TestProxyOverHTTP2(t *testing.T) {
+	t.Parallel()
+	w := newProxyWorld(t, nil, nil, func(rw http.ResponseWriter, r *http.Request) { fmt.Fprint(rw, "hello") })
+	w.token("tok", "secret")
+	x := w.proxy(nil)
+	front := w.listen()
+	for typ, want := range map[string]string{"text/plain": "secret", "image/png": "{{tok}}"} {
+		r := w.request("POST", "/", "{{tok}}", "SVC-API-KEY", w.PrivateKey, "SVC-PROXY-KEY", x.Key, "Content-Type", typ)
+		r.URL.Scheme, r.URL.Host, r.URL.Path = "https", front.Listener.Addr().String(), "/proxy/x/"
+		res, err := front.Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		body, err := io.ReadAll(res.Body)
+		if err != nil || res.ProtoMajor != 2 || string(body) != "hello" {
+			t.Errorf("%s %q, %v", res.Proto, body, err)
+		}
+		if got := w.dest.last(t); got.body != want || got.RequestURI != "/x/" {
+			t.Errorf("arrived: %s %q", got.RequestURI, got.body)
+		}
 	}
 }
 

@@ -67,7 +67,7 @@ func TestProxyComposesPathsByteForByte(t *testing.T) {
 	}
 	x := w.proxy(nil)
 	arrived := w.dest.count()
-	for _, suffix := range []string{"/..", "/.", "/a/../b", "/a/%2e%2E/b", "/a/.%2e", "/%2e/x", "/a%2F..%2Fb", "/a/..%5Cb", `/a\..\b`} {
+	for _, suffix := range []string{"/..", "/.", "/a/../b", "/a/%2e%2E/b", "/a/.%2e", "/%2e/x", "/a%2F..%2Fb", "/a/..%5Cb", `/a\..\b`, "/a/..;x=1/b", "/%2e%2e%3bx/b"} {
 		r := w.request("GET", "/proxy", "", "SVC-API-KEY", w.PrivateKey, "SVC-PROXY-KEY", x.Key)
 		r.URL = &url.URL{Scheme: "http", Host: r.URL.Host, Opaque: "/proxy" + suffix}
 		w.call(r).wantProxyError(t, 400)

@@ -1,0 +1,246 @@
+package httpserver
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/storage/sqlite"
+)
+
+// TestProxyReachesNoPrivateAddress asks for what only this machine can reach.
+// The policy is the default one, and a server listens on loopback.
+func TestProxyReachesNoPrivateAddress(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	dest := newDestination(t, nil)
+	_, port, err := net.SplitHostPort(dest.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, host := range []string{
+		"127.0.0.1", "localhost", "foo.localhost", "LOCALHOST.", "[::1]", "[::ffff:127.0.0.1]", "[64:ff9b::7f00:1]", "[::127.0.0.1]",
+		"2130706433", "0177.0.0.1", "0x7f.1", "127.1", "0", "0.0.0.0", "[::]",
+		"10.0.0.1", "172.16.0.1", "192.168.1.1", "100.64.0.1", "169.254.169.254", "[fe80::1]", "[fd00::1]", "224.0.0.1", "168.63.129.16",
+	} {
+		target := "https://" + host + ":" + port + "/"
+		res := w.do("GET", "/proxy/latest/meta-data", w.PrivateKey, "", "SVC-PROXY-URL", target)
+		if body := res.wantProxyError(t, 400); body["errors"] == nil {
+			t.Errorf("%s: %v", host, body)
+		}
+		create := w.do("POST", "/proxies", w.ManagementKey, `{"name":"x","destination_url":"`+target+`"}`)
+		if create.StatusCode != 400 {
+			t.Errorf("%s can be stored: %d", host, create.StatusCode)
+		}
+	}
+	for _, target := range []string{"http://example.com/", "gopher://example.com/", "file:///etc/passwd", "https:example.com", "//example.com", "https://a:b@example.com/", "https://example.com:0/", "https://exa mple.com/"} {
+		w.do("GET", "/proxy", w.PrivateKey, "", "SVC-PROXY-URL", target).wantProxyError(t, 400)
+	}
+	if dest.count() != 0 {
+		t.Error("loopback was reached")
+	}
+}
+
+// TestProxyHeedsThePolicyOfNow stores a proxy under one policy and invokes it
+// under a stricter one.
+func TestProxyHeedsThePolicyOfNow(t *testing.T) {
+	t.Parallel()
+	dest := newDestination(t, nil)
+	path := t.TempDir() + "/vault.db"
+	key := vault.NewKey()
+	reopen := func(cfg vault.Config) *vault.Vault {
+		store, err := sqlite.Open(t.Context(), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := vault.Open(t.Context(), store, key, &cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	v := reopen(vault.Config{Egress: trusting(dest.Server)})
+	tenant, err := v.CreateTenant(t.Context(), "Acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, err := v.Tenant(tenant.ID).CreateProxy(t.Context(), vault.ProxyParams{Name: "x", DestinationURL: dest.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := v.Close(); err != nil {
+		t.Fatal(err)
+	}
+	v = reopen(vault.Config{})
+	defer v.Close()
+	_, err = v.Tenant(tenant.ID).InvokeProxy(t.Context(), vault.ProxyCall{Key: x.Key, Method: "GET"})
+	if describe(err).Status != http.StatusBadGateway || dest.count() != 0 {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestProxySmuggling sends requests by hand that two servers could read
+// differently. None may arrive as more, or other, than one request.
+func TestProxySmuggling(t *testing.T) {
+	t.Parallel()
+	w := newProxyWorld(t, nil, nil, nil)
+	x := w.proxy(nil)
+	auth := "Host: x\r\nSVC-API-KEY: " + w.PrivateKey + "\r\nSVC-PROXY-KEY: " + x.Key + "\r\nConnection: close\r\n"
+	const smuggled = "GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n"
+	for name, tc := range map[string]struct{ request, arrives string }{
+		"two lengths":            {"POST /proxy HTTP/1.1\r\n" + auth + "Content-Length: 3\r\nContent-Length: 40\r\n\r\nabc" + smuggled, ""},
+		"length and chunks":      {"POST /proxy HTTP/1.1\r\n" + auth + "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + smuggled, "POST / "},
+		"two encodings":          {"POST /proxy HTTP/1.1\r\n" + auth + "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n" + smuggled, ""},
+		"obscured encoding":      {"POST /proxy HTTP/1.1\r\n" + auth + "Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n" + smuggled, ""},
+		"space before the colon": {"POST /proxy HTTP/1.1\r\n" + auth + "Content-Length : 3\r\n\r\nabc" + smuggled, ""},
+		"folded header":          {"GET /proxy HTTP/1.1\r\n" + auth + "X-A: 1\r\n Content-Length: 5\r\n\r\n", "GET / "},
+		"bare CR":                {"GET /proxy HTTP/1.1\r\n" + auth + "X-A: 1\rContent-Length: 5\r\n\r\n", ""},
+		"CR and LF in the path":  {"GET /proxy/a%0d%0aX:1 HTTP/1.1\r\n" + auth + "\r\n", "GET /a%0d%0aX:1 "},
+		"CR and LF in the query": {"GET /proxy?a=%0d%0aX:1 HTTP/1.1\r\n" + auth + "\r\n", "GET /?a=%0d%0aX:1 "},
+		"space in the path":      {"GET /proxy/a b HTTP/1.1\r\n" + auth + "\r\n", ""},
+		"space in the query":     {"GET /proxy?a b HTTP/1.1\r\n" + auth + "\r\n", ""},
+		"absolute form":          {"GET http://evil.example/proxy/a HTTP/1.1\r\n" + auth + "\r\n", "GET /a "},
+		"absolute form, proxy":   {"GET http://evil.example/ HTTP/1.1\r\n" + auth + "\r\n", ""},
+		"CONNECT":                {"CONNECT evil.example:443 HTTP/1.1\r\n" + auth + "\r\n", ""},
+		"CONNECT to the path":    {"CONNECT /proxy HTTP/1.1\r\n" + auth + "\r\n", ""},
+		"method of its own":      {"G=T /proxy HTTP/1.1\r\n" + auth + "\r\n", ""},
+		"hop-by-hop key":         {"GET /proxy HTTP/1.1\r\n" + strings.Replace(auth, "close", "close, SVC-API-KEY, Host, SVC-TRACE-ID", 1) + "\r\n", "GET / "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := w.dest.count()
+			conn, err := net.Dial("tcp", w.front.Listener.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.WriteString(conn, tc.request); err != nil {
+				t.Fatal(err)
+			}
+			_, _ = io.ReadAll(conn) // whatever it says
+			var got []string
+			w.dest.mu.Lock()
+			for _, r := range w.dest.got[before:] {
+				got = append(got, r.Method+" "+r.RequestURI+" "+r.body)
+				if r.Header.Get("SVC-TRACE-ID") == "" || r.Header.Get("SVC-API-KEY") != "" || "https://"+r.Host != w.dest.URL {
+					t.Errorf("headers: %s %v", r.Host, r.Header)
+				}
+			}
+			w.dest.mu.Unlock()
+			var want []string
+			if tc.arrives != "" {
+				want = []string{tc.arrives}
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("arrived: %q, want %q", got, want)
+			}
+		})
+	}
+}
+
+func TestProxyCallerThatIsSlowOrLeavesIsNotTheDestinationsFault(t *testing.T) {
+	t.Parallel()
+	w := newProxyWorld(t, &vault.Config{ProxyTimeout: 10 * time.Second}, &Options{BodyTimeout: 100 * time.Millisecond}, nil)
+	x := w.proxy(nil)
+	for _, typ := range []string{"text/plain", "image/png"} {
+		conn, err := net.Dial("tcp", w.front.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		head := "POST /proxy HTTP/1.1\r\nHost: x\r\nSVC-API-KEY: " + w.PrivateKey + "\r\nSVC-PROXY-KEY: " + x.Key + "\r\nContent-Type: " + typ + "\r\nContent-Length: 10\r\n\r\nabc"
+		roundTrip(t, conn, head).wantProxyError(t, 408)
+	}
+}
+
+func TestProxyCORS(t *testing.T) {
+	t.Parallel()
+	answer := func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Access-Control-Allow-Origin", "*")
+		rw.Header().Set("Vary", "Accept")
+	}
+	w := newProxyWorld(t, nil, &Options{Origins: []string{"https://shop.example"}}, answer)
+	x := w.proxy(anonymous)
+	send := func(w *proxyWorld, x *vault.Proxy, method, origin string, header ...string) *response {
+		return w.call(w.request(method, "/proxy/x", "", append(header, "SVC-PROXY-KEY", x.Key, "Origin", origin)...))
+	}
+	res := send(w, x, "GET", "https://shop.example").wantDestination(t, 200, "")
+	if got := res.Header["Access-Control-Allow-Origin"]; !slices.Equal(got, []string{"https://shop.example"}) ||
+		!strings.Contains(res.Header.Get("Access-Control-Expose-Headers"), "Svc-Proxy-Destination-Status") || len(res.Header["Vary"]) != 2 {
+		t.Errorf("headers: %v", res.Header)
+	}
+	if res := send(w, x, "GET", "https://evil.example"); res.Header.Get("Access-Control-Allow-Origin") != "" {
+		t.Error("the destination let a page in that the server does not know")
+	}
+	before := w.dest.count()
+	res = send(w, x, "OPTIONS", "https://shop.example", "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "authorization, svc-proxy-key")
+	if res.StatusCode != 204 || res.Header.Get("Access-Control-Allow-Headers") != "authorization, svc-proxy-key" || !strings.Contains(res.Header.Get("Access-Control-Allow-Methods"), "PATCH") || w.dest.count() != before {
+		t.Errorf("preflight: %d %v", res.StatusCode, res.Header)
+	}
+	plain := newProxyWorld(t, nil, nil, answer)
+	if res := send(plain, plain.proxy(anonymous), "OPTIONS", "https://shop.example", "Access-Control-Request-Method", "POST"); res.Header.Get("Access-Control-Allow-Origin") != "*" {
+		t.Error("without origins of our own, the destination decides")
+	}
+}
+
+func TestProxyIsRateLimitedAndNotIdempotent(t *testing.T) {
+	t.Parallel()
+	limiter := rate.NewLimiter(rate.Every(time.Hour), 2)
+	w := newProxyWorld(t, nil, &Options{RateLimit: func(*http.Request, *vault.Client) *rate.Limiter { return limiter }}, nil)
+	x := w.proxy(nil)
+	for range 2 {
+		res := w.invoke(x, "POST", "", "same", "SVC-IDEMPOTENCY-KEY", "k", "Content-Type", "text/plain").wantDestination(t, 200, "")
+		if res.Header.Get("SVC-IDEMPOTENT-REPLAYED") != "" {
+			t.Error("replayed")
+		}
+	}
+	if w.dest.count() != 2 {
+		t.Errorf("%d requests arrived", w.dest.count())
+	}
+	if res := w.invoke(x, "POST", "", ""); res.Header.Get("Retry-After") == "" {
+		t.Error("no Retry-After")
+	} else {
+		res.wantProxyError(t, 429)
+	}
+}
+
+func TestProxyUnderAPrefixOfTheMux(t *testing.T) {
+	t.Parallel()
+	w := newProxyWorld(t, nil, nil, nil)
+	x := w.proxy(anonymous)
+	mounted := httptest.NewServer(http.StripPrefix("/vault", w.h))
+	defer mounted.Close()
+	r := w.request("GET", "/", "", "SVC-PROXY-KEY", x.Key)
+	r.URL.Host, r.URL.Path, r.URL.RawPath = mounted.Listener.Addr().String(), "/vault/proxy/a/b//", "/vault/proxy/a%2Fb//"
+	w.call(r).wantDestination(t, 200, "")
+	if got := w.dest.last(t).RequestURI; got != "/a%2Fb//" {
+		t.Errorf("arrived: %s", got)
+	}
+}
+
+func TestProxyPanicsAreErrorsOfTheProxy(t *testing.T) {
+	t.Parallel()
+	w, store := breakableWorld(t)
+	var cause any = errBroken
+	store.panics.Store(&cause)
+	res := w.serve(func() *http.Request {
+		r := httptest.NewRequest("POST", "/proxy", strings.NewReader("{{tok}}"))
+		r.Header.Set("SVC-API-KEY", w.PrivateKey)
+		r.Header.Set("SVC-PROXY-URL", "https://example.com/")
+		return r
+	}())
+	res.wantProxyError(t, 500)
+	if strings.Contains(res.body, errBroken.Error()) {
+		t.Error("the answer tells the cause")
+	}
+}

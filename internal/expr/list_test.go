@@ -1,0 +1,90 @@
+package expr_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-72ea4aab/vault/internal/expr"
+	"github.com/seed-72ea4aab/vault/internal/jsonx"
+)
+
+// tokens is an environment in which every id stands for a value.
+func tokens(values map[string]jsonx.Value) expr.Env {
+	return expr.Env{Lookup: func(ref expr.Ref) (jsonx.Value, bool) {
+		v, ok := values[ref.ID]
+		return v, ok
+	}}
+}
+
+func TestListGivesJSONAndText(t *testing.T) {
+	t.Parallel()
+	env := tokens(map[string]jsonx.Value{
+		"text": jsonx.StringValue(`a"<b`), "number": jsonx.IntValue(7), "null": jsonx.NullValue(),
+		"array": jsonx.ArrayValue(jsonx.IntValue(1), jsonx.StringValue("{{ text }}")),
+	})
+	var l expr.List
+	shout := func(s string) string { return "<" + s + ">" }
+	for _, err := range []error{
+		l.Add("{{ text }}"), l.Add("n={{ number }}"), l.Add("{{ array }}"),
+		l.AddText("{{ text }}", nil), l.AddText("{{ number }} {{ null }}", shout), l.AddText("{{ array }}", nil),
+		l.AddText("\xff{{ number }}", nil), l.AddText("plain", shout),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := l.Eval(env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{`"a\"<b"`, `"n=7"`, `[1,"{{ text }}"]`, `a"<b`, `<7> <>`, `[1,"{{ text }}"]`, "\xff7", "plain"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	refs := []expr.Ref{{ID: "text"}, {ID: "number"}, {ID: "array"}, {ID: "null"}}
+	if diff := cmp.Diff(refs, l.Refs()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestListSaysWhichTemplateFailed(t *testing.T) {
+	t.Parallel()
+	var l expr.List
+	if err := l.Add("{{ tok | nope }}"); err == nil {
+		t.Error("an unknown filter was taken")
+	}
+	for _, source := range []string{"{{ tok }}", "{{ tok | plus: 1 }}", "{{ tok }}"} {
+		if err := l.Add(source); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := l.Eval(tokens(map[string]jsonx.Value{"tok": jsonx.StringValue("x")}))
+	var fault *expr.Error
+	if !errors.As(err, &fault) || len(got) != 1 {
+		t.Errorf("%d results, %v", len(got), err)
+	}
+}
+
+func TestListIsBoundedAsAWhole(t *testing.T) {
+	t.Parallel()
+	var many expr.List
+	if err := many.AddText(strings.Repeat("{{tok}}", 10_000), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := many.Add("{{tok}}"); err == nil {
+		t.Error("10,001 expressions were taken")
+	}
+	var large expr.List
+	for range 20 {
+		if err := large.Add("{{ tok }}"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	results, err := large.Eval(tokens(map[string]jsonx.Value{"tok": jsonx.StringValue(strings.Repeat("x", 1<<20))}))
+	if err == nil || len(results) > 16 {
+		t.Errorf("%d MiB were inserted: %v", len(results), err)
+	}
+}
