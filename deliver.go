@@ -166,6 +166,9 @@ func (j *leasedJob) send(ctx context.Context) error {
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("User-Agent", "vault")
+	if j.react.TraceHeader != "" {
+		req.Header.Set(j.react.TraceHeader, j.react.TraceID)
+	}
 	res, err := j.v.egress.Do(req, j.tenant.String())
 	if err != nil {
 		return err

@@ -36,6 +36,8 @@ type reactJob struct {
 	Args        JSON          `json:"args,omitempty"`
 	CallbackURL string        `json:"callback_url"`
 	Timeout     time.Duration `json:"timeout"`
+	TraceHeader string        `json:"trace_header,omitempty"`
+	TraceID     string        `json:"trace_id,omitempty"`
 	Caller      caller        `json:"caller"`
 	// Result is the body of the callback, when the run is over.
 	Result JSON `json:"result,omitempty"`
@@ -73,7 +75,7 @@ func (op *call) reactLater(ctx context.Context, r *Reactor, args jsonx.Value, p 
 	if err := op.checkExpressions(ctx, args); err != nil {
 		return underPath("args", err)
 	}
-	j := reactJob{Reactor: r.ID, Args: jsonOf(args), CallbackURL: p.CallbackURL, Timeout: time.Duration(p.TimeoutMS) * time.Millisecond, Caller: op.caller()}
+	j := reactJob{Reactor: r.ID, Args: jsonOf(args), CallbackURL: p.CallbackURL, Timeout: time.Duration(p.TimeoutMS) * time.Millisecond, Caller: op.caller(), TraceHeader: p.TraceHeader, TraceID: p.TraceID}
 	if j.Timeout == 0 {
 		j.Timeout = minTimeoutMS * time.Millisecond
 	}

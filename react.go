@@ -30,6 +30,10 @@ type ReactParams struct {
 	// TimeoutMS bounds an asynchronous run, in milliseconds: 10,000 to 210,000,
 	// by default 10,000.
 	TimeoutMS int `json:"timeout_ms,omitempty"`
+	// TraceHeader and TraceID are a header that goes with the callback, so that
+	// the two requests can be told to belong together. They may be empty.
+	TraceHeader string `json:"-"`
+	TraceID     string `json:"-"`
 }
 
 // UnmarshalJSON reads the JSON form strictly: an unknown field, a duplicate

@@ -17,7 +17,7 @@ const reactLease = 70 * time.Second
 // react runs a reactor. Its code has effects elsewhere, so an idempotency key
 // is claimed before it runs. A run with a callback is accepted and answered by
 // the callback.
-func react() operation {
+func (h *handler) react() operation {
 	return operation{takes: jsonBody, lease: reactLease, run: func(ctx context.Context, in *input) (output, error) {
 		if len(bytes.TrimSpace(in.body)) == 0 {
 			in.body = []byte("{}")
@@ -26,6 +26,7 @@ func react() operation {
 		if err != nil {
 			return output{}, err
 		}
+		p.TraceHeader, p.TraceID = h.header.traceID, TraceID(ctx)
 		result, err := in.client.React(ctx, entityID(in.id), p)
 		if err != nil {
 			return output{}, err

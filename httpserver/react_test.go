@@ -98,20 +98,20 @@ func TestReactWithCallbackIsAcceptedAndDelivered(t *testing.T) {
 	got := make(chan string, 1)
 	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		got <- r.Header.Get("webhook-id") + " " + string(body)
+		got <- r.Header.Get("webhook-id") + " " + r.Header.Get("SVC-TRACE-ID") + " " + string(body)
 	}))
 	defer hook.Close()
 	path := w.newReactor(`module.exports = async (req) => ({raw: req.args.n + 1})`)
-	res := w.do("POST", path, w.PrivateKey, `{"args":{"n":1},"callback_url":"`+hook.URL+`","timeout_ms":10000}`).want(t, 202)
+	res := w.do("POST", path, w.PrivateKey, `{"args":{"n":1},"callback_url":"`+hook.URL+`","timeout_ms":10000}`, "SVC-TRACE-ID", "trace-1").want(t, 202)
 	if res.body != "" {
 		t.Errorf("body = %q, want none", res.body)
 	}
 	if err := w.Work(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	id, body, _ := strings.Cut(<-got, " ")
-	if id == "" || body != `{"raw":2}` {
-		t.Errorf("callback %q with %s", id, body)
+	callback := strings.SplitN(<-got, " ", 3)
+	if callback[0] == "" || callback[1] != "trace-1" || callback[2] != `{"raw":2}` {
+		t.Errorf("callback %q", callback)
 	}
 }
 

@@ -60,7 +60,7 @@ func (h *handler) table() []route {
 		{put, "/reactors/{id}", "reactor:update", 200, replace(entityID, (*vault.Client).ReplaceReactor)},
 		{patch, "/reactors/{id}", "reactor:update", 204, silent(update(entityID, (*vault.Client).PatchReactor))},
 		{del, "/reactors/{id}", "reactor:delete", 204, remove(entityID, (*vault.Client).DeleteReactor)},
-		{post, "/reactors/{id}/react", "token:use", 200, react()},
+		{post, "/reactors/{id}/react", "token:use", 200, h.react()},
 
 		{post, "/proxies", "proxy:create", 201, create((*vault.Client).CreateProxy, func(p *vault.Proxy) string { return p.ID.String() })},
 		{get, "/proxies", "proxy:read", 200, list(proxyFilter, (*vault.Client).ListProxies)},
