@@ -47,7 +47,7 @@ func TestSettings(t *testing.T) {
 			"secure_delete": "1", "temp_store": "2", "query_only": "0",
 		}},
 		{"reader", reader, map[string]string{
-			"journal_mode": "wal", "busy_timeout": "10000", "temp_store": "2", "query_only": "1", "mmap_size": "2147418112",
+			"journal_mode": "wal", "busy_timeout": "10000", "temp_store": "2", "query_only": "1", "mmap_size": "0",
 		}},
 	} {
 		got := map[string]string{}

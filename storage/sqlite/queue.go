@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime"
 	"sync"
+	"time"
 
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -11,6 +12,9 @@ import (
 const (
 	maxGroupCalls = 512
 	maxGroupRows  = 1024
+	// lull is how long the next call is waited for, a small part of the time
+	// that a synced transaction takes.
+	lull = 30 * time.Microsecond
 )
 
 // call is one caller's write.
@@ -34,10 +38,10 @@ func (c *call) relaxed() bool {
 	return c.change != nil && c.change.Relaxed && c.change.Claim == nil && c.rows == len(c.change.Logs)
 }
 
-// queue hands writes to the writer in groups. The first to come starts a
-// goroutine, which takes all that waits at once, again and again, and ends when
-// nothing does. Callers wait without a timer: what comes while a transaction is
-// under way is in the next one.
+// queue hands writes to the writer in groups. The first to come runs a group
+// itself. If others wait by then, a goroutine takes all that waits at once,
+// again and again, and ends when nothing does: what comes while a transaction
+// is under way is in the next one.
 type queue struct {
 	writer *writer
 
@@ -45,8 +49,12 @@ type queue struct {
 	idle    sync.Cond
 	waiting []*call
 	group   []*call // under way
-	working bool    // a goroutine drains the queue
+	working bool    // somebody runs groups
 	stopped bool
+
+	// expected is how many calls the next group may have: those of the group
+	// before, whose callers may have more to write, and those that came since.
+	expected int
 }
 
 func newQueue(w *writer) *queue {
@@ -74,16 +82,16 @@ func (q *queue) do(ctx context.Context, c call) error {
 	q.working = true
 	q.mu.Unlock()
 	if first {
-		q.start(&c)
+		q.start()
 	}
 	<-c.done
 	return c.err
 }
 
-// start begins to work. A relaxed call, which waits for no disk, is done before
-// a goroutine would be at work, so its caller runs the first group itself.
-func (q *queue) start(c *call) {
-	if !c.relaxed() || q.next() {
+// start begins to work. The caller runs the first group itself, which is sooner
+// than a goroutine would be at work.
+func (q *queue) start() {
+	if q.next() {
 		go q.drain()
 	}
 }
@@ -96,11 +104,8 @@ func (q *queue) drain() {
 
 // next runs what waits, or as much of it as fits in a group, and reports
 // whether there is more to do.
-//
-// It lets other goroutines run first: those that are about to write, often
-// because the group before has just set them free, then share this group.
 func (q *queue) next() bool {
-	runtime.Gosched()
+	q.gather()
 	q.mu.Lock()
 	group := q.take()
 	q.mu.Unlock()
@@ -111,12 +116,33 @@ func (q *queue) next() bool {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.expected = len(group) + len(q.waiting)
 	if len(q.waiting) > 0 {
 		return true
 	}
 	q.working = false
 	q.idle.Broadcast()
 	return false
+}
+
+// gather lets those come who are about to write, often because the group before
+// has just set them free: to sync once for all of them takes less time than to
+// wait for them. It stops when as many wait as wrote or waited before, or when
+// nobody has come for a while.
+func (q *queue) gather() {
+	runtime.Gosched()
+	q.mu.Lock()
+	expected, waiting := q.expected, len(q.waiting)
+	q.expected = 0
+	q.mu.Unlock()
+	for since := time.Now(); waiting < expected && time.Since(since) < lull; {
+		runtime.Gosched()
+		q.mu.Lock()
+		if len(q.waiting) > waiting {
+			waiting, since = len(q.waiting), time.Now()
+		}
+		q.mu.Unlock()
+	}
 }
 
 // take moves the next group out of the queue: as many calls as fit in a

@@ -68,6 +68,11 @@ type Dialect struct {
 	// statements take no time worth cancelling.
 	PointContext func(context.Context) context.Context
 
+	// PointLimit, unless zero, is how many statements for single rows run at
+	// once. The others leave the connections to lists, and few connections
+	// have more in their caches.
+	PointLimit int
+
 	// Error, unless nil, replaces an error of the driver, for a driver whose
 	// errors hold the content of columns.
 	Error func(error) error
@@ -83,6 +88,7 @@ type Store struct {
 	db      *sqlx.DB
 	dialect Dialect
 	closed  atomic.Bool
+	turns   chan struct{} // held by statements for single rows; nil without a limit
 
 	tokenByID, duplicate, lookup, claim point
 }
@@ -96,6 +102,9 @@ func New(ctx context.Context, db *sqlx.DB, d Dialect) (*Store, error) {
 		duplicate: point{query: db.Rebind(duplicateQuery)},
 		lookup:    point{query: db.Rebind(lookupQuery)},
 		claim:     point{query: db.Rebind(claimQuery)},
+	}
+	if d.PointLimit > 0 {
+		s.turns = make(chan struct{}, d.PointLimit)
 	}
 	if !d.Prepared {
 		return s, nil
@@ -169,6 +178,14 @@ type point struct {
 func (s *Store) one(ctx context.Context, p *point, dest []any, args ...any) (bool, error) {
 	if err := s.ready(ctx); err != nil {
 		return false, err
+	}
+	if s.turns != nil {
+		select {
+		case s.turns <- struct{}{}:
+			defer func() { <-s.turns }()
+		case <-ctx.Done():
+			return false, ctx.Err()
+		}
 	}
 	if s.dialect.PointContext != nil {
 		ctx = s.dialect.PointContext(ctx)
