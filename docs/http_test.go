@@ -65,7 +65,12 @@ func newWorld(t *testing.T) *world {
 	w := &world{seen: map[string]bool{}, callbacks: &lines{}}
 	destination := httptest.NewTLSServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		fmt.Fprintf(out, "%s %s %s\n", r.Method, r.URL.RequestURI(), body)
+		if r.URL.Path != "/json" {
+			fmt.Fprintf(out, "%s %s %s\n", r.Method, r.URL.RequestURI(), body)
+			return
+		}
+		out.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(out, `{"method": %q, "authorization": %q, "body": %s}`, r.Method, r.Header.Get("Authorization"), body)
 	}))
 	t.Cleanup(destination.Close)
 	receiver := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
