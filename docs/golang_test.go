@@ -42,8 +42,41 @@ return nil
 }
 `
 
+// example is what a fragment is put into that ends in an Output comment: it is
+// run, on a vault in memory.
+const example = `package fragment
+
+import (
+%s)
+
+func Example() {
+	ctx := context.Background()
+	store, err := sqlite.Open(ctx, ":memory:")
+	if err != nil {
+		panic(err)
+	}
+	v, err := vault.Open(ctx, store, vault.NewKey(), nil)
+	if err != nil {
+		panic(err)
+	}
+	defer v.Close()
+	acme, err := v.CreateTenant(ctx, "Acme")
+	if err != nil {
+		panic(err)
+	}
+	run := func(c *vault.Client) error {
+%s
+		return nil
+	}
+	if err := run(v.Tenant(acme.ID)); err != nil {
+		fmt.Println(err)
+	}
+	// Output:%s}
+`
+
 // TestGoBlocksBuild vets every Go block of the documents. A block that begins
-// with a package clause is a file; any other is a fragment.
+// with a package clause is a file; any other is a fragment. A fragment that
+// ends in an Output comment is run as well.
 func TestGoBlocksBuild(t *testing.T) {
 	t.Parallel()
 	found := 0
@@ -67,29 +100,33 @@ func TestGoBlocksBuild(t *testing.T) {
 // vet compiles and checks a block with the packages of this module.
 func vet(t *testing.T, text string) {
 	t.Helper()
-	if !strings.HasPrefix(text, "package ") {
-		text = wrap(t, text)
-	}
-	name := "block.go"
-	if strings.Contains(text, "*testing.T)") {
+	name, do := "block.go", "vet"
+	statements, output, isExample := strings.Cut(text, "// Output:")
+	switch {
+	case isExample:
+		name, do = "block_test.go", "test"
+		text = importing(t, example, statements, output)
+	case !strings.HasPrefix(text, "package "):
+		text = importing(t, fragment, text)
+	case strings.Contains(text, "*testing.T)"):
 		name = "block_test.go"
 	}
 	path := filepath.Join(t.TempDir(), name)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.CommandContext(t.Context(), "go", "vet", path).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "go", do, path).CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s\n%s", err, out, text)
 	}
 }
 
-// wrap puts a fragment into a function and imports what it uses.
-func wrap(t *testing.T, text string) string {
+// importing fills a frame in and imports what the result uses.
+func importing(t *testing.T, frame string, parts ...any) string {
 	t.Helper()
-	used := map[string]bool{"context": true, "github.com/seed-72ea4aab/vault": true}
-	parsed, err := parser.ParseFile(token.NewFileSet(), "fragment.go", fmt.Sprintf(fragment, "", text), 0)
+	used := map[string]bool{}
+	parsed, err := parser.ParseFile(token.NewFileSet(), "block.go", fmt.Sprintf(frame, append([]any{""}, parts...)...), 0)
 	if err != nil {
-		t.Fatalf("%v\n%s", err, text)
+		t.Fatalf("%v\n%s", err, parts)
 	}
 	ast.Inspect(parsed, func(n ast.Node) bool {
 		if s, ok := n.(*ast.SelectorExpr); ok {
@@ -103,5 +140,5 @@ func wrap(t *testing.T, text string) string {
 	for _, path := range slices.Sorted(maps.Keys(used)) {
 		fmt.Fprintf(&imports, "\t%q\n", path)
 	}
-	return fmt.Sprintf(fragment, imports.String(), text)
+	return fmt.Sprintf(frame, append([]any{imports.String()}, parts...)...)
 }
