@@ -9,9 +9,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/seed-72ea4aab/vault/internal/expr"
 )
 
 // packages are what a fragment can use without importing it.
@@ -141,4 +144,27 @@ func importing(t *testing.T, frame string, parts ...any) string {
 		fmt.Fprintf(&imports, "\t%q\n", path)
 	}
 	return fmt.Sprintf(frame, append([]any{imports.String()}, parts...)...)
+}
+
+// TestFiltersAreKnown compiles every filter that concepts.md lists.
+func TestFiltersAreKnown(t *testing.T) {
+	t.Parallel()
+	_, table, ok := strings.Cut(readText(t, "concepts.md"), "\n| filters | |\n")
+	table, _, ended := strings.Cut(table, "\n\n")
+	if !ok || !ended {
+		t.Fatal("the table of filters was not found")
+	}
+	names := regexp.MustCompile("`([a-z_0-9]+)").FindAllStringSubmatch(table, -1)
+	for _, m := range names {
+		_, err := expr.Compile("{{ data | " + m[1] + " }}")
+		if err != nil && strings.Contains(err.Error(), "no filter") {
+			t.Errorf("%s: %v", m[1], err)
+		}
+	}
+	if _, err := expr.Compile("{{ data | nope }}"); err == nil || !strings.Contains(err.Error(), "no filter") {
+		t.Errorf("a filter that is unknown gives %v, which this test does not recognize", err)
+	}
+	if len(names) < 40 {
+		t.Errorf("only %d filters were found", len(names))
+	}
 }
