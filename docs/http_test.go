@@ -29,7 +29,7 @@ import (
 // world is a server that the commands of http.md talk to.
 type world struct {
 	*vaulttest.Vault
-	url       string
+	server    *httptest.Server
 	variables map[string]string // of the shell
 	callbacks *lines
 
@@ -85,11 +85,10 @@ func newWorld(t *testing.T) *world {
 		Runtime: jsruntime.New(nil),
 		Egress:  vault.EgressPolicy{AllowPrivate: true, RootCAs: roots},
 	})
-	server := httptest.NewServer(httpserver.Handler(w.Vault.Vault, &httpserver.Options{Observer: w}))
-	t.Cleanup(server.Close)
-	w.url = server.URL
+	w.server = httptest.NewServer(httpserver.Handler(w.Vault.Vault, &httpserver.Options{Observer: w}))
+	t.Cleanup(w.server.Close)
 	w.variables = map[string]string{
-		"VAULT": server.URL, "DESTINATION": destination.URL, "CALLBACK": receiver.URL,
+		"VAULT": w.server.URL, "DESTINATION": destination.URL, "CALLBACK": receiver.URL,
 		"PUBLIC_KEY": w.PublicKey, "PRIVATE_KEY": w.PrivateKey, "MANAGEMENT_KEY": w.ManagementKey,
 	}
 	return w
@@ -260,6 +259,8 @@ func (w *world) checkCallback(t *testing.T) {
 	if err := w.Work(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	w.callbacks.mu.Lock()
+	defer w.callbacks.mu.Unlock()
 	if n := len(w.callbacks.all); n != 1 {
 		t.Errorf("%d callbacks were delivered, want 1", n)
 	}
@@ -269,7 +270,7 @@ func (w *world) checkCallback(t *testing.T) {
 // the OpenAPI document with success.
 func (w *world) checkEveryEndpoint(t *testing.T) {
 	t.Helper()
-	res, err := http.Get(w.url + "/openapi.json")
+	res, err := http.Get(w.server.URL + "/openapi.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -283,6 +284,9 @@ func (w *world) checkEveryEndpoint(t *testing.T) {
 	if len(document.Paths) < 20 {
 		t.Fatalf("the OpenAPI document has only %d paths", len(document.Paths))
 	}
+	w.server.Close() // an observer hears of a request after its answer
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	for _, path := range slices.Sorted(maps.Keys(document.Paths)) {
 		for method := range document.Paths[path] {
 			route := strings.ToUpper(method) + " " + strings.TrimSuffix(path, "/{path}")

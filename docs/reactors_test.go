@@ -97,7 +97,7 @@ func (w *world) install(t *testing.T, kind, code string) (path, proxyKey string)
 
 func (w *world) post(t *testing.T, path, proxyKey, body string) (int, string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.url+path, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.server.URL+path, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
