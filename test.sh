@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Formats, vets and tests everything, PostgreSQL included, and ends with one
-# line of totals. As root on Debian it installs the server when there is none;
-# elsewhere install PostgreSQL first, or set VAULT_TEST_POSTGRES to a URL.
+# line of totals. As root on Debian it installs the server and curl when they
+# are missing; elsewhere install them first, or set VAULT_TEST_POSTGRES to a URL.
 # Arguments are handed to "go test" in place of "./...".
 set -u
 cd "$(dirname "$0")" || exit 1
@@ -31,6 +31,8 @@ if [ -z "${VAULT_TEST_POSTGRES:-}" ] && ! have_postgres; then
 	install postgresql
 	have_postgres || fail "PostgreSQL is missing: install it, or set VAULT_TEST_POSTGRES to the URL of a server"
 fi
+command -v curl >/dev/null || install curl
+command -v curl >/dev/null || fail "curl is missing: the tests of docs/http.md run its commands"
 command -v pgbouncer >/dev/null || install pgbouncer # without it, its tests go to the server directly
 
 unformatted=$(gofmt -l .)

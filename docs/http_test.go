@@ -1,0 +1,326 @@
+package docs_test
+
+import (
+	"bytes"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/httpserver"
+	"github.com/seed-72ea4aab/vault/jsruntime"
+	"github.com/seed-72ea4aab/vault/vaulttest"
+)
+
+// world is a server that the commands of http.md talk to.
+type world struct {
+	*vaulttest.Vault
+	server    *httptest.Server
+	variables map[string]string // of the shell
+	callbacks *lines
+
+	mu   sync.Mutex
+	seen map[string]bool // "GET /tokens/{id}" was answered as it should be
+}
+
+// lines collects what a fake destination was sent.
+type lines struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (l *lines) add(s string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, s)
+}
+
+// Observe implements httpserver.Observer.
+func (w *world) Observe(r httpserver.Request) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if r.Status < 400 {
+		w.seen[r.Method+" "+r.Route] = true
+	}
+}
+
+// newWorld starts a server, a destination that answers with what it got, and a
+// receiver of callbacks.
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{seen: map[string]bool{}, callbacks: &lines{}}
+	destination := httptest.NewTLSServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if r.URL.Path != "/json" {
+			fmt.Fprintf(out, "%s %s %s\n", r.Method, r.URL.RequestURI(), body)
+			return
+		}
+		out.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(out, `{"method": %q, "authorization": %q, "body": %s}`, r.Method, r.Header.Get("Authorization"), body)
+	}))
+	t.Cleanup(destination.Close)
+	receiver := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		w.callbacks.add(string(body))
+	}))
+	t.Cleanup(receiver.Close)
+	roots := x509.NewCertPool()
+	roots.AddCert(destination.Certificate())
+	roots.AddCert(receiver.Certificate())
+	w.Vault = vaulttest.Open(t, ":memory:", &vault.Config{
+		Runtime: jsruntime.New(nil),
+		Egress:  vault.EgressPolicy{AllowPrivate: true, RootCAs: roots},
+	})
+	w.server = httptest.NewServer(httpserver.Handler(w.Vault.Vault, &httpserver.Options{Observer: w}))
+	t.Cleanup(w.server.Close)
+	w.variables = map[string]string{
+		"VAULT": w.server.URL, "DESTINATION": destination.URL, "CALLBACK": receiver.URL,
+		"PUBLIC_KEY": w.PublicKey, "PRIVATE_KEY": w.PrivateKey, "MANAGEMENT_KEY": w.ManagementKey,
+	}
+	return w
+}
+
+// shell runs commands with the variables and returns what they print.
+func (w *world) shell(t *testing.T, commands string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "sh", "-e", "-c", commands)
+	cmd.Env = os.Environ()
+	for name, value := range w.variables {
+		cmd.Env = append(cmd.Env, name+"="+value)
+	}
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, stderr.String())
+	}
+	return string(out)
+}
+
+var (
+	statusComment = regexp.MustCompile(`^# (\d{3})\b(.*)`)
+	captured      = regexp.MustCompile(`its (\w+) is \$(\w+)`)
+)
+
+// TestCurlLines runs the lines of http.md in their order.
+func TestCurlLines(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	blocks := blocksOf(t, "http.md")
+	for i, b := range blocks {
+		if b.lang != "sh" || !strings.Contains(b.text, "curl ") {
+			continue
+		}
+		// Not parallel: the lines build on each other.
+		t.Run(fmt.Sprintf("line %d", b.line), func(t *testing.T) {
+			comment := statusComment.FindStringSubmatch(b.text)
+			if comment == nil || strings.Count(b.text, "curl ") != 1 {
+				t.Fatal("the block must be a comment with the status and one curl line")
+			}
+			out := w.shell(t, `curl() { command curl -w '\n%{http_code}' "$@"; }`+"\n"+b.text)
+			body, status, _ := cutLast(out, "\n")
+			if status != comment[1] {
+				t.Fatalf("status %s, want %s: %s", status, comment[1], body)
+			}
+			w.capture(t, comment[2], body)
+			if next := i + 1; next < len(blocks) {
+				w.compare(t, blocks[next], body)
+			}
+		})
+	}
+	w.checkCallback(t)
+	w.checkEveryEndpoint(t)
+}
+
+func cutLast(s, sep string) (before, after string, found bool) {
+	i := strings.LastIndex(s, sep)
+	if i < 0 {
+		return "", s, false
+	}
+	return s[:i], s[i+len(sep):], true
+}
+
+// capture gives later lines the values that a comment names.
+func (w *world) capture(t *testing.T, comment, body string) {
+	t.Helper()
+	for _, c := range captured.FindAllStringSubmatch(comment, -1) {
+		var fields map[string]any
+		if err := json.Unmarshal([]byte(body), &fields); err != nil {
+			t.Fatalf("the answer is no JSON object: %v", err)
+		}
+		value, ok := fields[c[1]].(string)
+		if !ok {
+			t.Fatalf("the answer has no text %s", c[1])
+		}
+		w.variables[c[2]] = value
+	}
+}
+
+// compare holds an answer against the block that shows it. A paragraph may
+// stand between the two.
+func (w *world) compare(t *testing.T, shown block, body string) {
+	t.Helper()
+	switch shown.lang {
+	case "json":
+		want, got := abridge(w.normal(t, shown.text), w.normal(t, body))
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("the answer differs from line %d (-shown +got):\n%s\n%s", shown.line, diff, body)
+		}
+	case "http":
+		body = strings.ReplaceAll(body, "\r", "")
+		for line := range strings.Lines(shown.text) {
+			if !strings.Contains(body+"\n", line) {
+				t.Errorf("line %d shows %q, which is not in the answer:\n%s", shown.line, line, body)
+			}
+		}
+	}
+}
+
+// volatile are texts that differ from call to call, by their form.
+var volatile = []struct {
+	form *regexp.Regexp
+	name string
+}{
+	{regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`), "UUID"},
+	{regexp.MustCompile(`^20\d\d-\d\d-\d\dT12:\d\d:\d\d(\.\d+)?Z$`), "NOW"},
+	{regexp.MustCompile(`^key_(pub|prv|mgt|sess)_[1-9A-Za-z]{38}$`), "KEY"},
+	{regexp.MustCompile(`^whsec_[+/=0-9A-Za-z]{40,}$`), "SECRET"},
+	{regexp.MustCompile(`^[1-9A-Za-z]{22,44}$`), "RANDOM"}, // nonces, proxy keys, fingerprints
+}
+
+// abridge leaves out of an answer what the document left out: the rest of an
+// array that ends in "...".
+func abridge(shown, got any) (want, kept any) {
+	all, ok := shown.([]any)
+	if !ok || len(all) == 0 || all[len(all)-1] != "..." {
+		return shown, got
+	}
+	all = all[:len(all)-1]
+	if g, ok := got.([]any); ok && len(g) > len(all) {
+		return all, g[:len(all)]
+	}
+	return all, got
+}
+
+// normal reads JSON and puts the form of volatile texts in their place.
+func (w *world) normal(t *testing.T, text string) any {
+	t.Helper()
+	var v any
+	d := json.NewDecoder(strings.NewReader(text))
+	d.UseNumber()
+	if err := d.Decode(&v); err != nil {
+		t.Fatalf("no JSON: %v\n%s", err, text)
+	}
+	return w.normalValue(v)
+}
+
+func (w *world) normalValue(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for name, member := range v {
+			v[name] = w.normalValue(member)
+		}
+		return v
+	case []any:
+		for i := range v {
+			v[i] = w.normalValue(v[i])
+		}
+		return v
+	case string:
+		if v == w.variables["DESTINATION"] {
+			return "https://gateway.example"
+		}
+		for _, known := range volatile {
+			v = known.form.ReplaceAllString(v, known.name)
+		}
+		return v
+	}
+	return v
+}
+
+// checkCallback makes sure that the asynchronous run of the document was
+// delivered.
+func (w *world) checkCallback(t *testing.T) {
+	t.Helper()
+	if err := w.Work(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.callbacks.mu.Lock()
+	defer w.callbacks.mu.Unlock()
+	if n := len(w.callbacks.all); n != 1 {
+		t.Errorf("%d callbacks were delivered, want 1", n)
+	}
+}
+
+// checkEveryEndpoint makes sure that the lines have called each endpoint of
+// the OpenAPI document with success.
+func (w *world) checkEveryEndpoint(t *testing.T) {
+	t.Helper()
+	res, err := http.Get(w.server.URL + "/openapi.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	var document struct {
+		Paths map[string]map[string]json.RawMessage
+	}
+	if err := json.NewDecoder(res.Body).Decode(&document); err != nil {
+		t.Fatal(err)
+	}
+	if len(document.Paths) < 20 {
+		t.Fatalf("the OpenAPI document has only %d paths", len(document.Paths))
+	}
+	w.server.Close() // an observer hears of a request after its answer
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, path := range slices.Sorted(maps.Keys(document.Paths)) {
+		for method := range document.Paths[path] {
+			route := strings.ToUpper(method) + " " + strings.TrimSuffix(path, "/{path}")
+			if !w.seen[route] {
+				t.Errorf("http.md has no curl line for %s", route)
+			}
+		}
+	}
+}
+
+// TestVariablesOfTheSetUp runs the commands that read the credentials file.
+func TestVariablesOfTheSetUp(t *testing.T) {
+	t.Parallel()
+	var setUp string
+	for _, b := range blocksOf(t, "http.md") {
+		if b.lang == "sh" && strings.Contains(b.text, "vault-credentials.json") {
+			setUp = b.text
+		}
+	}
+	folder := t.TempDir()
+	file := `{
+  "base_url": "http://127.0.0.1:8080",
+  "tenant_id": "t",
+  "public_key": "key_pub",
+  "private_key": "key_prv",
+  "management_key": "key_mgt"
+}
+`
+	if err := os.WriteFile(filepath.Join(folder, "vault-credentials.json"), []byte(file), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w := &world{variables: map[string]string{"VAULT": "", "FOLDER": folder}}
+	got := w.shell(t, `cd "$FOLDER"`+"\n"+setUp+`echo $VAULT $PUBLIC_KEY $PRIVATE_KEY $MANAGEMENT_KEY`)
+	if want := "http://127.0.0.1:8080 key_pub key_prv key_mgt\n"; got != want {
+		t.Errorf("the variables are %q, want %q", got, want)
+	}
+}

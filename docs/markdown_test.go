@@ -1,0 +1,74 @@
+// Package docs_test keeps the documentation true: it runs the commands that
+// the documents show, builds their Go, runs their JavaScript, follows their
+// links, and measures what they claim to be measured.
+package docs_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// block is a fenced block of a document.
+type block struct {
+	file string
+	line int // of the opening fence, from 1 on
+	lang string
+	text string
+	// adjacent says that nothing but blank lines stands between this block and
+	// the one before.
+	adjacent bool
+}
+
+// documents are all Markdown files that readers see, relative to this folder.
+func documents(t testing.TB) []string {
+	t.Helper()
+	var all []string
+	for _, pattern := range []string{"../*.md", "*.md", "../examples/*/*.md"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, found...)
+	}
+	if len(all) < 5 {
+		t.Fatalf("found only %d documents: %v", len(all), all)
+	}
+	return all
+}
+
+func readText(t testing.TB, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// blocksOf returns the fenced blocks of a document.
+func blocksOf(t testing.TB, file string) []block {
+	t.Helper()
+	var all []block
+	var open *block
+	adjacent := false
+	for i, line := range strings.Split(readText(t, file), "\n") {
+		fence := strings.HasPrefix(line, "```")
+		switch {
+		case open == nil && fence:
+			open = &block{file: file, line: i + 1, lang: strings.TrimSpace(strings.TrimPrefix(line, "```")), adjacent: adjacent}
+		case open != nil && fence:
+			all = append(all, *open)
+			open, adjacent = nil, true
+		case open != nil:
+			open.text += line + "\n"
+		case strings.TrimSpace(line) != "":
+			adjacent = false
+		}
+	}
+	if open != nil {
+		t.Fatalf("%s:%d: the block has no end", file, open.line)
+	}
+	return all
+}

@@ -1,0 +1,245 @@
+package docs_test
+
+import (
+	"context"
+	"database/sql"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/pgtest"
+	"github.com/seed-72ea4aab/vault/storage/postgres"
+	"github.com/seed-72ea4aab/vault/storage/sqlite"
+)
+
+// command returns the one block of operations.md that begins with a text.
+func command(t *testing.T, begin string) string {
+	t.Helper()
+	var found []string
+	for _, b := range blocksOf(t, "operations.md") {
+		if strings.HasPrefix(b.text, begin) {
+			found = append(found, b.text)
+		}
+	}
+	if len(found) != 1 {
+		t.Fatalf("operations.md has %d blocks that begin with %q", len(found), begin)
+	}
+	return found[0]
+}
+
+// statements splits a block of SQL.
+func statements(block string) []string {
+	return strings.Split(strings.TrimSuffix(strings.TrimSpace(block), ";"), ";\n")
+}
+
+func execute(t *testing.T, db *sql.DB, statement string) int64 {
+	t.Helper()
+	result, err := db.ExecContext(t.Context(), statement)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, statement)
+	}
+	n, err := result.RowsAffected()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func openDB(t *testing.T, driver, address string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open(driver, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+// filled opens a vault on a store and puts a token into it.
+func filled(t *testing.T, store vault.Storage, key vault.AEAD) (*vault.Vault, uuid.UUID) {
+	t.Helper()
+	v, err := vault.Open(t.Context(), store, key, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { v.Close() })
+	acme, err := v.CreateTenant(t.Context(), "Acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := v.Tenant(acme.ID).CreateToken(t.Context(), vault.TokenParams{ID: "kept", Type: vault.Generic, Data: "secret"}); err != nil {
+		t.Fatal(err)
+	}
+	return v, acme.ID
+}
+
+// wantToken opens a store and reads what filled has put there.
+func wantToken(t *testing.T, store vault.Storage, err error, key vault.AEAD, tenant uuid.UUID) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := vault.Open(t.Context(), store, key, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Close()
+	out, err := v.Tenant(tenant).Detokenize(t.Context(), "{{ kept }}")
+	if err != nil || string(out) != `"secret"` {
+		t.Errorf("the token is %s, %v", out, err)
+	}
+}
+
+// cluster starts a PostgreSQL of this test alone, since roles and databases are
+// for all of a server. Where none can be started, pgtest says so.
+func cluster(t *testing.T) string {
+	t.Helper()
+	c, err := pgtest.Start()
+	if err != nil {
+		pgtest.URL(t) // skips or fails, unless there is a server elsewhere
+		t.Skipf("there is a PostgreSQL server, but none that this test may own: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := c.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c.URL
+}
+
+// as returns the address of a database of a cluster, for a role.
+func as(t *testing.T, address, role, database string) string {
+	t.Helper()
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := u.Query()
+	q.Set("user", role)
+	u.Path, u.RawQuery = "/"+database, q.Encode()
+	return u.String()
+}
+
+// TestPostgresOperations sets a database up as the document says, backs it up,
+// restores it, and runs the other statements.
+func TestPostgresOperations(t *testing.T) {
+	t.Parallel()
+	server := cluster(t)
+	admin := openDB(t, "postgres", server)
+	for _, s := range statements(command(t, "CREATE ROLE")) {
+		execute(t, admin, s)
+	}
+	execute(t, admin, "CREATE DATABASE copy OWNER vault")
+	address, copied := as(t, server, "vault", "vault"), as(t, server, "vault", "copy")
+	key := vault.NewKey()
+	store, err := postgres.Open(t.Context(), address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, tenant := filled(t, store, key)
+
+	dumpAndRestore(t, address, copied)
+	restored, err := postgres.Open(t.Context(), copied)
+	wantToken(t, restored, err, key, tenant)
+
+	db := openDB(t, "postgres", address)
+	var late, dead int
+	if err := db.QueryRowContext(t.Context(), command(t, "SELECT count(*) FILTER")).Scan(&late, &dead); err != nil || late+dead != 0 {
+		t.Errorf("jobs: %d late, %d given up, %v", late, dead, err)
+	}
+	old := command(t, "DELETE FROM logs")
+	if n := execute(t, db, old); n != 0 {
+		t.Errorf("%d new entries of the log were deleted", n)
+	}
+	if n := execute(t, db, strings.Replace(old, "2 years", "-1 day", 1)); n < 2 {
+		t.Errorf("%d entries of the log were deleted, want all", n)
+	}
+	if n := execute(t, db, command(t, "DELETE FROM records WHERE kind = 'ring' AND tenant_id = decode")); n != 1 {
+		t.Errorf("%d records of the master key were deleted, want 1", n)
+	}
+}
+
+func dumpAndRestore(t *testing.T, from, to string) {
+	t.Helper()
+	if _, err := exec.LookPath("pg_dump"); err != nil {
+		t.Skipf("pg_dump is not on the PATH: %v", err)
+	}
+	cmd := exec.CommandContext(t.Context(), "sh", "-e", "-c", command(t, "pg_dump")+command(t, "pg_restore"))
+	cmd.Dir = t.TempDir()
+	cmd.Env = append(os.Environ(), "DATABASE_URL="+from, "NEW_DATABASE_URL="+to)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+// TestSQLiteBackup makes a backup while the vault is open.
+func TestSQLiteBackup(t *testing.T) {
+	t.Parallel()
+	folder, key := t.TempDir(), vault.NewKey()
+	path := filepath.Join(folder, "vault.db")
+	store, err := sqlite.Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, tenant := filled(t, store, key)
+	backup := filepath.Join(folder, "backup.db")
+	execute(t, openDB(t, "sqlite", path), strings.Replace(command(t, "VACUUM INTO"), "backup.db", backup, 1))
+	restored, err := sqlite.Open(t.Context(), backup)
+	wantToken(t, restored, err, key, tenant)
+}
+
+// changeover is the type of the document.
+type changeover struct{ New, Old vault.AEAD }
+
+func (k changeover) Encrypt(plaintext, associatedData []byte) ([]byte, error) {
+	return k.New.Encrypt(plaintext, associatedData)
+}
+
+func (k changeover) Decrypt(ciphertext, associatedData []byte) ([]byte, error) {
+	if plaintext, err := k.New.Decrypt(ciphertext, associatedData); err == nil {
+		return plaintext, nil
+	}
+	return k.Old.Decrypt(ciphertext, associatedData)
+}
+
+// TestMasterKeyChange follows the steps of the document.
+func TestMasterKeyChange(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "vault.db")
+	before, after := vault.NewKey(), vault.NewKey()
+	open := func() vault.Storage {
+		store, err := sqlite.Open(context.Background(), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return store
+	}
+	first, tenant := filled(t, open(), before)
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	between, err := vault.Open(t.Context(), open(), changeover{after, before}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := between.RotateKeys(t.Context(), tenant, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := between.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if n := execute(t, openDB(t, "sqlite", path), command(t, "DELETE FROM records WHERE kind = 'ring' AND tenant_id = zeroblob")); n != 1 {
+		t.Fatalf("%d records of the master key were deleted, want 1", n)
+	}
+	wantToken(t, open(), nil, after, tenant)
+	if _, err := vault.Open(t.Context(), open(), before, nil); err == nil {
+		t.Error("the old key still opens the database")
+	}
+}

@@ -1,0 +1,319 @@
+package docs_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/webhook"
+	"github.com/seed-72ea4aab/vault/jsruntime"
+)
+
+// snippet is a JavaScript block of reactors.md: how it is invoked, the code,
+// and the answer.
+var snippet = regexp.MustCompile(`(?s)^// (react|request_transform, proxy|response_transform, proxy) (\{[^\n]*\})\n(.*)\n// (\d{3}) (\{[^\n]*\})\n$`)
+
+// TestJavaScriptBlocksRun runs the code of reactors.md in reactors and
+// proxies.
+func TestJavaScriptBlocksRun(t *testing.T) {
+	t.Parallel()
+	ran := 0
+	for _, b := range blocksOf(t, "reactors.md") {
+		if b.lang != "js" || strings.HasPrefix(b.text, "// verify") {
+			continue
+		}
+		ran++
+		t.Run(fmt.Sprintf("line %d", b.line), func(t *testing.T) {
+			t.Parallel()
+			m := snippet.FindStringSubmatch(b.text)
+			if m == nil {
+				t.Fatal("the block must begin with how it is invoked and end in a comment with its answer")
+			}
+			kind, body, code, status, answer := m[1], m[2], m[3], m[4], m[5]
+			w := newWorld(t)
+			if _, err := w.Private.CreateToken(t.Context(), vault.TokenParams{ID: "jane-card", Type: vault.Card,
+				Data: vault.CardData{Number: "4242424242424242", ExpirationMonth: 12, ExpirationYear: 2030}}); err != nil {
+				t.Fatal(err)
+			}
+			path, key := w.install(t, kind, code)
+			got, text := w.post(t, path, key, body)
+			if strconv.Itoa(got) != status {
+				t.Fatalf("status %d, want %s: %s", got, status, text)
+			}
+			if diff := cmp.Diff(w.normal(t, answer), w.normal(t, text)); diff != "" {
+				t.Errorf("the answer differs (-shown +got):\n%s\n%s", diff, text)
+			}
+		})
+	}
+	if ran < 10 {
+		t.Errorf("only %d blocks were found", ran)
+	}
+}
+
+// install makes a reactor or a proxy of the code and returns where to call it.
+func (w *world) install(t *testing.T, kind, code string) (path, proxyKey string) {
+	t.Helper()
+	app := &vault.ApplicationRef{ID: w.Private.ApplicationID()}
+	configuration := map[string]string{"url": w.variables["DESTINATION"] + "/json", "token": "gateway-secret"}
+	if kind == "react" {
+		r, err := w.Management.CreateReactor(t.Context(), vault.ReactorParams{
+			Name: "documented", Code: code, Configuration: configuration, Application: app})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return "/reactors/" + r.ID.String() + "/react", ""
+	}
+	p := vault.ProxyParams{Name: "documented", DestinationURL: configuration["url"], Configuration: configuration, Application: app}
+	transform := &vault.ProxyTransform{Code: code}
+	if strings.HasPrefix(kind, "request") {
+		p.RequestTransform = transform
+	} else {
+		p.ResponseTransform = transform
+	}
+	x, err := w.Management.CreateProxy(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return "/proxy", x.Key
+}
+
+func (w *world) post(t *testing.T, path, proxyKey, body string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.server.URL+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("SVC-API-KEY", w.PrivateKey)
+	req.Header.Set("Content-Type", "application/json")
+	if proxyKey != "" {
+		req.Header.Set("SVC-PROXY-KEY", proxyKey)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, string(text)
+}
+
+// words returns the words in backquotes of the paragraphs under a heading, up
+// to a stop.
+func words(t *testing.T, file, heading, stop string) []string {
+	t.Helper()
+	_, section, ok := strings.Cut(readText(t, file), "\n"+heading+"\n")
+	section, _, stopped := strings.Cut(section, stop)
+	if !ok || !stopped {
+		t.Fatalf("%s has no %q with %q", file, heading, stop)
+	}
+	var all []string
+	for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(section, -1) {
+		all = append(all, m[1])
+	}
+	slices.Sort(all)
+	return all
+}
+
+// literalsOf returns the string literals in the value of a variable.
+func literalsOf(t *testing.T, file, name string, keys bool) []string {
+	t.Helper()
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	add := func(n ast.Node) {
+		ast.Inspect(n, func(n ast.Node) bool {
+			if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+				text, _ := strconv.Unquote(lit.Value)
+				all = append(all, strings.Fields(text)...)
+			}
+			return true
+		})
+	}
+	ast.Inspect(parsed, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok || spec.Names[0].Name != name {
+			return true
+		}
+		ast.Inspect(spec, func(n ast.Node) bool {
+			if pair, ok := n.(*ast.KeyValueExpr); ok && keys {
+				add(pair.Key)
+			} else if ok {
+				add(pair.Value)
+			}
+			return true
+		})
+		return false
+	})
+	slices.Sort(all)
+	return all
+}
+
+// TestModulesAndGlobalsAreListed compares the lists with the runtime.
+func TestModulesAndGlobalsAreListed(t *testing.T) {
+	t.Parallel()
+	const prelude = "../jsruntime/prelude.go"
+	listed := words(t, "reactors.md", "With or without `node:` in front:", "\n`http` and")
+	if diff := cmp.Diff(literalsOf(t, prelude, "publicModules", true), listed); diff != "" {
+		t.Errorf("modules (-runtime +document):\n%s", diff)
+	}
+	globals := words(t, "reactors.md", "Beyond those of the language:", "\nand the [error")
+	for _, name := range words(t, "reactors.md", "| class | status | title |", "\n\nTheir argument") {
+		globals = append(globals, strings.TrimSuffix(name, "({status, headers, body})"))
+	}
+	slices.Sort(globals)
+	if diff := cmp.Diff(literalsOf(t, prelude, "globalModules", false), globals); diff != "" {
+		t.Errorf("globals (-runtime +document):\n%s", diff)
+	}
+}
+
+// TestMissingModules requires the modules that the document says are missing.
+func TestMissingModules(t *testing.T) {
+	t.Parallel()
+	_, rest, _ := strings.Cut(readText(t, "reactors.md"), "(`MODULE_NOT_FOUND`), among it ")
+	rest, _, ok := strings.Cut(rest, ". ")
+	if !ok {
+		t.Fatal("the list was not found")
+	}
+	names := strings.Fields(strings.ReplaceAll(rest, "`", ""))
+	got := runJS(t, `module.exports = ({ args }) => args.filter((name) => {
+		try { require(name); return true; } catch (err) { return err.code !== 'MODULE_NOT_FOUND'; }
+	});`, names)
+	if got != "[]" || len(names) < 5 {
+		t.Errorf("of %v, these are found: %s", names, got)
+	}
+}
+
+// runJS runs code in a worker.
+func runJS(t *testing.T, code string, args any) string {
+	t.Helper()
+	r := jsruntime.New(nil)
+	t.Cleanup(func() { _ = r.Close() })
+	input, err := json.Marshal(map[string]any{"args": args})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	out, err := r.Run(ctx, vault.Program{Tenant: "t", Source: code}, input, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
+}
+
+// callback is a signed callback, and the secret that it was signed with.
+type callback struct {
+	secret, body string
+	header       http.Header
+}
+
+func newCallback(t *testing.T) callback {
+	t.Helper()
+	c := callback{secret: webhook.NewSecret(), body: `{"raw":{"ok":true}}`}
+	var err error
+	c.header, err = webhook.Sign([]string{webhook.NewSecret(), c.secret}, "id-1", time.Now(), []byte(c.body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// receiverOf returns the block of reactors.md that verifies callbacks.
+func receiverOf(t *testing.T, lang, marker string) string {
+	t.Helper()
+	for _, b := range blocksOf(t, "reactors.md") {
+		if b.lang == lang && strings.HasPrefix(b.text, marker) {
+			return b.text
+		}
+	}
+	t.Fatalf("reactors.md has no %s block that starts with %q", lang, marker)
+	return ""
+}
+
+func TestVerificationInNode(t *testing.T) {
+	t.Parallel()
+	c := newCallback(t)
+	headers := map[string]string{}
+	for name := range maps.Keys(c.header) {
+		headers[strings.ToLower(name)] = c.header.Get(name)
+	}
+	code := receiverOf(t, "js", "// verify") + `
+module.exports = ({ args: { secret, headers, body } }) => [
+  verify(secret, headers, body),
+  verify(secret, headers, body + ' '),
+  verify('whsec_' + Buffer.alloc(32).toString('base64'), headers, body),
+  verify(secret, headers, body, Date.now() + 600000),
+  verify(secret, { ...headers, 'webhook-id': 'other' }, body),
+];`
+	got := runJS(t, code, map[string]any{"secret": c.secret, "headers": headers, "body": c.body})
+	if want := "[true,false,false,false,false]"; got != want {
+		t.Errorf("verify says %s, want %s", got, want)
+	}
+}
+
+func TestVerificationInGo(t *testing.T) {
+	t.Parallel()
+	c := newCallback(t)
+	header, err := json.Marshal(c.header)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := fmt.Sprintf(`package receiver
+
+import ("encoding/json"; "net/http"; "testing"; "time")
+
+func TestVerify(t *testing.T) {
+	var h http.Header
+	if err := json.Unmarshal([]byte(%q), &h); err != nil {
+		t.Fatal(err)
+	}
+	secret, body, now := %q, []byte(%q), time.Now()
+	if err := Verify(secret, h, body, now); err != nil {
+		t.Error(err)
+	}
+	for name, err := range map[string]error{
+		"body": Verify(secret, h, append(body, ' '), now),
+		"secret": Verify("whsec_AAAA", h, body, now),
+		"time": Verify(secret, h, body, now.Add(10*time.Minute)),
+	} {
+		if err == nil {
+			t.Errorf("another %%s passes", name)
+		}
+	}
+}
+`, header, c.secret, c.body)
+	folder := t.TempDir()
+	for name, text := range map[string]string{"receiver.go": receiverOf(t, "go", "package receiver"), "receiver_test.go": check} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, err := exec.CommandContext(t.Context(), "go", "test", "-count=1",
+		filepath.Join(folder, "receiver.go"), filepath.Join(folder, "receiver_test.go")).CombinedOutput()
+	if err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
