@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Formats, vets and tests everything, PostgreSQL included, and ends with one
-# line of totals. As root on Debian it installs the server when there is none;
-# elsewhere install PostgreSQL first, or set VAULT_TEST_POSTGRES to a URL.
+# Formats, vets and tests everything, PostgreSQL and a browser included, and ends
+# with one line of totals. As root on Debian it installs what is missing;
+# elsewhere install PostgreSQL first, or set VAULT_TEST_POSTGRES to a URL, and
+# Chromium, or set VAULT_TEST_CHROMIUM to its path.
 # Arguments are handed to "go test" in place of "./...".
 set -u
 cd "$(dirname "$0")" || exit 1
@@ -15,6 +16,11 @@ have_postgres() {
 	command -v pg_ctl >/dev/null || ls -d /usr/lib/postgresql/*/bin/pg_ctl /usr/pgsql-*/bin/pg_ctl \
 		/opt/homebrew/opt/postgresql*/bin/pg_ctl /usr/local/opt/postgresql*/bin/pg_ctl \
 		/home/linuxbrew/.linuxbrew/opt/postgresql*/bin/pg_ctl >/dev/null 2>&1
+}
+
+have_chromium() {
+	[ -n "${VAULT_TEST_CHROMIUM:-}" ] || command -v chromium >/dev/null ||
+		command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null
 }
 
 # install PACKAGE installs it when this is a Debian machine and we are root.
@@ -31,6 +37,11 @@ if [ -z "${VAULT_TEST_POSTGRES:-}" ] && ! have_postgres; then
 	install postgresql
 	have_postgres || fail "PostgreSQL is missing: install it, or set VAULT_TEST_POSTGRES to the URL of a server"
 fi
+if ! have_chromium; then
+	install chromium
+	have_chromium || fail "Chromium is missing: install it, or set VAULT_TEST_CHROMIUM to its path"
+fi
+export VAULT_TEST_REQUIRE_CHROMIUM=1
 command -v pgbouncer >/dev/null || install pgbouncer # without it, its tests go to the server directly
 
 unformatted=$(gofmt -l .)
