@@ -151,8 +151,8 @@ func TestPaymentsAtTheSameTimeChargeOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if got := w.charges(); len(got) != 1 {
-		t.Errorf("charged %d times", len(got))
+	if got := w.charges(); len(got) != 1 || w.asked.Load() != 1 {
+		t.Errorf("charged %d times, asked for %d times", len(got), w.asked.Load())
 	}
 	if _, res := w.openSession(order); res.status != http.StatusConflict {
 		t.Errorf("a session for an order that is paid: %d", res.status)

@@ -6,7 +6,9 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"regexp"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,6 +22,7 @@ type world struct {
 	received *record // bytes that reached the shop, by whatever connection
 	logs     *record
 	skew     *skew
+	asked    atomic.Int64 // requests to the acquirer
 }
 
 // record collects bytes.
@@ -38,6 +41,14 @@ func (r *record) contains(text string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return bytes.Contains(r.buf.Bytes(), []byte(text))
+}
+
+// holdsCode reports whether a security code is in the record by itself: not
+// within a longer number, nor within an id, where its digits may be by chance.
+func (r *record) holdsCode(code string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return regexp.MustCompile(`(^|[^0-9a-f-])` + code + `($|[^0-9a-f-])`).Match(r.buf.Bytes())
 }
 
 // recordedConn notes what is read from a connection.
@@ -102,6 +113,10 @@ func newWorld(t *testing.T) *world {
 	if w.site, err = newSite(t.Context(), v, l, slog.New(slog.NewTextHandler(w.logs, nil))); err != nil {
 		t.Fatal(err)
 	}
+	w.acquirer.Handler = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		w.asked.Add(1)
+		w.bank.ServeHTTP(rw, r)
+	})
 	w.store.vault.client.Transport = &http.Transport{
 		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			conn, err := new(net.Dialer).DialContext(ctx, network, addr)
