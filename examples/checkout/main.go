@@ -7,8 +7,8 @@
 // the shop, the vault, and an acquirer that moves no money. The card takes this
 // way:
 //
-//   - The page opens a session at the vault with a public key, which may do
-//     nothing else, and gives the session's nonce to the shop.
+//   - The page opens a session at the vault with a public key, which by itself
+//     stores no card, and gives the session's nonce to the shop.
 //   - The shop authorizes the session with its private key: to create card
 //     tokens, and for one minute.
 //   - The page sends the card to the vault under the session's key, and the
