@@ -2,6 +2,10 @@
 # Formats, vets and tests everything, PostgreSQL included, and ends with one
 # line of totals. As root on Debian it installs the server and curl when they
 # are missing; elsewhere install them first, or set VAULT_TEST_POSTGRES to a URL.
+# Formats, vets and tests everything, PostgreSQL and a browser included, and ends
+# with one line of totals. As root on Debian it installs what is missing;
+# elsewhere install PostgreSQL first, or set VAULT_TEST_POSTGRES to a URL, and
+# Chromium, or set VAULT_TEST_CHROMIUM to its path.
 # Arguments are handed to "go test" in place of "./...".
 set -u
 cd "$(dirname "$0")" || exit 1
@@ -15,6 +19,11 @@ have_postgres() {
 	command -v pg_ctl >/dev/null || ls -d /usr/lib/postgresql/*/bin/pg_ctl /usr/pgsql-*/bin/pg_ctl \
 		/opt/homebrew/opt/postgresql*/bin/pg_ctl /usr/local/opt/postgresql*/bin/pg_ctl \
 		/home/linuxbrew/.linuxbrew/opt/postgresql*/bin/pg_ctl >/dev/null 2>&1
+}
+
+have_chromium() {
+	[ -n "${VAULT_TEST_CHROMIUM:-}" ] || command -v chromium >/dev/null ||
+		command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null
 }
 
 # install PACKAGE installs it when this is a Debian machine and we are root.
@@ -33,6 +42,11 @@ if [ -z "${VAULT_TEST_POSTGRES:-}" ] && ! have_postgres; then
 fi
 command -v curl >/dev/null || install curl
 command -v curl >/dev/null || fail "curl is missing: the tests of docs/http.md run its commands"
+if ! have_chromium; then
+	install chromium
+	have_chromium || fail "Chromium is missing: install it, or set VAULT_TEST_CHROMIUM to its path"
+fi
+export VAULT_TEST_REQUIRE_CHROMIUM=1
 command -v pgbouncer >/dev/null || install pgbouncer # without it, its tests go to the server directly
 
 unformatted=$(gofmt -l .)

@@ -1,6 +1,6 @@
-// Command embed is a shop that charges cards without ever handling one: it
-// keeps the card in a vault inside its own process, and a reactor sends it to
-// the payment gateway.
+// Command embed charges cards from a shop that never handles one: it keeps the
+// card in a vault inside its own process, and a reactor sends it to the payment
+// gateway.
 //
 //	go run ./examples/embed
 //

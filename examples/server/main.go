@@ -8,6 +8,11 @@
 // service: -db takes a postgres:// URL too, -tls-cert and -tls-key turn on TLS,
 // and the master key can come from a secret store through VAULT_MASTER_KEY.
 //
+// Two flags do their work beside a server that has the same database open, and
+// exit: -new-tenant adds a tenant and prints its keys as one line of JSON, and
+// -rotate-keys gives a tenant, or all of them, new data keys. On a terminal they
+// show how far they are.
+//
 // SIGTERM and SIGINT let requests under way finish before it exits. Metrics for
 // Prometheus are at /metrics, logs go to standard error.
 package main
@@ -24,6 +29,8 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+
+	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/httpserver"
@@ -54,6 +61,7 @@ type config struct {
 	credentials string
 	prefix      string
 	newTenant   string
+	rotateKeys  string // a tenant's id, or everyTenant
 	tlsCert     string
 	tlsKey      string
 
@@ -72,6 +80,7 @@ func parseFlags(args []string, stderr io.Writer) (*config, error) {
 	f.StringVar(&c.credentials, "credentials", "vault-credentials.json", "`file` that the API keys of the demo tenant are kept in; created when missing")
 	f.StringVar(&c.prefix, "prefix", "SVC-", "`prefix` of the API's own headers")
 	f.StringVar(&c.newTenant, "new-tenant", "", "create a tenant of this `name`, print its keys as one line of JSON, and exit")
+	f.StringVar(&c.rotateKeys, "rotate-keys", "", "give the tenant of this `id` new data keys, or all tenants if it is \""+everyTenant+"\", and exit")
 	f.StringVar(&c.tlsCert, "tls-cert", "", "`file` with the TLS certificate")
 	f.StringVar(&c.tlsKey, "tls-key", "", "`file` with the key of the TLS certificate")
 	f.BoolVar(&c.allowPrivateEgress, "allow-private-egress", false,
@@ -90,6 +99,11 @@ func (c *config) check(extra int) error {
 		return errors.New("-db, -key-file and -credentials must not be empty")
 	case (c.tlsCert == "") != (c.tlsKey == ""):
 		return errors.New("-tls-cert and -tls-key belong together")
+	case c.newTenant != "" && c.rotateKeys != "":
+		return errors.New("-new-tenant and -rotate-keys are two things to do: run the program twice")
+	}
+	if _, err := uuid.Parse(c.rotateKeys); c.rotateKeys != "" && c.rotateKeys != everyTenant && err != nil {
+		return fmt.Errorf("-rotate-keys takes the id of a tenant, or %q", everyTenant)
 	}
 	return (&httpserver.Options{Prefix: c.prefix}).Check()
 }
@@ -101,17 +115,34 @@ func run(ctx context.Context, args []string, masterKey string, stdout, stderr io
 		return err
 	}
 	cfg.masterKey = masterKey
-	logger := slog.New(traced{slog.NewTextHandler(stderr, nil)})
+	bar := newProgress(stderr) // log lines appear above it
+	logger := slog.New(traced{slog.NewTextHandler(bar, nil)})
 	v, err := openVault(ctx, cfg, logger)
 	if err != nil {
 		return err
 	}
-	if cfg.newTenant != "" {
-		err = printNewTenant(ctx, v, cfg, stdout)
-	} else {
+	switch {
+	case cfg.newTenant != "":
+		err = printLine(ctx, v, cfg, stdout, bar, newTenant)
+	case cfg.rotateKeys != "":
+		err = printLine(ctx, v, cfg, stdout, bar, rotateKeys)
+	default:
 		err = serve(ctx, v, cfg, stdout, logger)
 	}
 	return errors.Join(err, v.Close())
+}
+
+// printLine does something that has one line to show for it. The progress line
+// is gone before that line is printed.
+func printLine(ctx context.Context, v *vault.Vault, cfg *config, stdout io.Writer, bar *progress,
+	do func(context.Context, *vault.Vault, *config, *progress) (string, error)) error {
+	line, err := do(ctx, v, cfg, bar)
+	bar.clear()
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(stdout, line)
+	return err
 }
 
 // openVault opens the database under the master key.
@@ -124,11 +155,15 @@ func openVault(ctx context.Context, cfg *config, logger *slog.Logger) (*vault.Va
 	if err != nil {
 		return nil, err
 	}
-	v, err := vault.Open(ctx, store, key, &vault.Config{
+	config := &vault.Config{
 		Logger:  logger,
 		Runtime: jsruntime.New(nil),
 		Egress:  vault.EgressPolicy{AllowHTTP: cfg.allowPrivateEgress, AllowPrivate: cfg.allowPrivateEgress},
-	})
+	}
+	if cfg.newTenant != "" || cfg.rotateKeys != "" {
+		config.SweepEvery, config.WorkEvery = -1, -1 // that is for servers
+	}
+	v, err := vault.Open(ctx, store, key, config)
 	if errors.Is(err, vault.ErrWrongKey) {
 		if created {
 			err = errors.Join(err, os.Remove(cfg.keyFile)) // it opens nothing

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
@@ -93,30 +94,43 @@ func drain(srv *http.Server, done <-chan error) error {
 	return nil
 }
 
-// banner prints what a person needs to start.
+// banner prints what a person needs to start. On a terminal it has colours and
+// room between the lines to paste; elsewhere it is plain.
 func banner(w io.Writer, c *credentials, cfg *config) {
+	p, gap := newPalette(w, os.Getenv), ""
+	if _, terminal := columns(w); terminal {
+		gap = "\n"
+	}
+	fmt.Fprintf(w, "%s %s\n\n", p.bold("The vault listens at"), p.link(c.BaseURL))
+	for _, row := range [][2]string{
+		{"tenant", c.TenantID}, {"public key", c.PublicKey}, {"private key", c.PrivateKey}, {"management key", c.ManagementKey},
+	} {
+		fmt.Fprintf(w, "  %s  %s\n", p.dim(fmt.Sprintf("%-14s", row[0])), row[1])
+	}
+	fmt.Fprintf(w, "\nThe keys are in %s, the master key is in %s.\n%s\n\n%s\n\n", cfg.credentials, cfg.masterKeyPlace(),
+		p.warn("Whoever has the master key and the database has everything."),
+		p.bold("Create a card token, read it masked, and tokenize a JSON document:"))
+	for _, line := range curlLines(c, cfg) {
+		fmt.Fprintf(w, "%s\n%s", line, gap)
+	}
+	if gap == "" {
+		fmt.Fprintln(w)
+	}
+	fmt.Fprintf(w, "The API is described at %s. Ctrl-C stops the server.\n", p.link(c.BaseURL+"/openapi.json"))
+}
+
+// curlLines are commands to try.
+func curlLines(c *credentials, cfg *config) []string {
 	curl := "curl -sS"
 	if cfg.tlsCert != "" {
 		curl += " --cacert '" + cfg.tlsCert + "'"
 	}
 	key := cfg.prefix + "API-KEY: "
-	fmt.Fprintf(w, `The vault listens at %s
-
-  tenant          %s
-  public key      %s
-  private key     %s
-  management key  %s
-
-The keys are in %s, the master key is in %s.
-Whoever has the master key and the database has everything.
-
-Create a card token, read it masked, and tokenize a JSON document:
-
-`, c.BaseURL, c.TenantID, c.PublicKey, c.PrivateKey, c.ManagementKey, cfg.credentials, cfg.masterKeyPlace())
-	fmt.Fprintf(w, "%s -H '%s%s' -H 'Content-Type: application/json' -d '%s' %s/tokens\n", curl, key, c.PublicKey, demoCard, c.BaseURL)
-	fmt.Fprintf(w, "%s -H '%s%s' '%s/tokens?type=card&size=1'\n", curl, key, c.PrivateKey, c.BaseURL)
-	fmt.Fprintf(w, "%s -H '%s%s' -H 'Content-Type: application/json' -d '%s' %s/tokenize\n", curl, key, c.PrivateKey, demoDocument, c.BaseURL)
-	fmt.Fprintf(w, "\nThe API is described at %s/openapi.json. Ctrl-C stops the server.\n", c.BaseURL)
+	return []string{
+		fmt.Sprintf("%s -H '%s%s' -H 'Content-Type: application/json' -d '%s' %s/tokens", curl, key, c.PublicKey, demoCard, c.BaseURL),
+		fmt.Sprintf("%s -H '%s%s' '%s/tokens?type=card&size=1'", curl, key, c.PrivateKey, c.BaseURL),
+		fmt.Sprintf("%s -H '%s%s' -H 'Content-Type: application/json' -d '%s' %s/tokenize", curl, key, c.PrivateKey, demoDocument, c.BaseURL),
+	}
 }
 
 // What the curl lines send.

@@ -56,7 +56,7 @@ func TestTheBannerCanBePasted(t *testing.T) {
 		!strings.Contains(body, `vault_http_requests_total{method="POST",route="/tokens",status="201"} 2`) {
 		t.Errorf("metrics: %d\n%s", status, body)
 	}
-	for _, secret := range []string{"key_pub_", "key_prv_", "4242"} {
+	for _, secret := range []string{"key_pub_", "key_prv_", "42424242"} {
 		if strings.Contains(p.stderr.String(), secret) {
 			t.Errorf("the log holds %s", secret)
 		}
@@ -287,6 +287,7 @@ func TestFlags(t *testing.T) {
 	t.Parallel()
 	for _, bad := range [][]string{
 		{"-nope"}, {"extra"}, {"-tls-cert", "x"}, {"-tls-key", "x"}, {"-prefix", "a b"}, {"-db", ""}, {"-key-file", ""}, {"-credentials", ""},
+		{"-rotate-keys", "acme"}, {"-rotate-keys", everyTenant, "-new-tenant", "Acme"},
 	} {
 		if _, err := parseFlags(bad, io.Discard); err == nil {
 			t.Errorf("%v was accepted", bad)

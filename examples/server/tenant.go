@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 
 	"github.com/google/uuid"
@@ -38,7 +37,7 @@ func demoCredentials(ctx context.Context, v *vault.Vault, cfg *config) (*credent
 			return nil, err
 		}
 	}
-	return issue(ctx, v, tenant)
+	return issue(ctx, v, tenant, func(int) {})
 }
 
 // work reports whether all three keys are keys of the tenant.
@@ -61,26 +60,35 @@ func (c *credentials) work(ctx context.Context, v *vault.Vault) (bool, error) {
 // findTenant returns the oldest tenant of a name, or nil.
 func findTenant(ctx context.Context, v *vault.Vault, name string) (*vault.Tenant, error) {
 	var found *vault.Tenant
+	err := eachTenant(ctx, v, func(t *vault.Tenant) {
+		if t.Name == name {
+			found = t
+		}
+	})
+	return found, err
+}
+
+// eachTenant calls do with every tenant, the newest first.
+func eachTenant(ctx context.Context, v *vault.Vault, do func(*vault.Tenant)) error {
 	for number := 1; ; number++ {
 		page, err := v.Tenants(ctx, vault.PageParams{Page: number, Size: 100})
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for i := range page.Data {
-			if page.Data[i].Name == name {
-				found = &page.Data[i]
-			}
+			do(&page.Data[i])
 		}
 		if number >= page.Pagination.TotalPages {
-			return found, nil
+			return nil
 		}
 	}
 }
 
-// issue adds an application of each type to a tenant. Each holds all that its
-// type may hold.
-func issue(ctx context.Context, v *vault.Vault, tenant *vault.Tenant) (*credentials, error) {
+// issue adds an application of each type to a tenant, and reports how many it
+// has added. Each holds all that its type may hold.
+func issue(ctx context.Context, v *vault.Vault, tenant *vault.Tenant, added func(int)) (*credentials, error) {
 	c := &credentials{TenantID: tenant.ID.String()}
+	n := 0
 	for typ, key := range map[vault.ApplicationType]*string{
 		vault.Public: &c.PublicKey, vault.Private: &c.PrivateKey, vault.Management: &c.ManagementKey,
 	} {
@@ -88,6 +96,8 @@ func issue(ctx context.Context, v *vault.Vault, tenant *vault.Tenant) (*credenti
 		if *key, err = newApplication(ctx, v, tenant.ID, typ); err != nil {
 			return nil, fmt.Errorf("create the %s application: %w", typ, err)
 		}
+		n++
+		added(n)
 	}
 	return c, nil
 }
@@ -111,20 +121,24 @@ func newApplication(ctx context.Context, v *vault.Vault, tenant uuid.UUID, typ v
 	return app.Key, nil
 }
 
-// printNewTenant creates a tenant and prints its keys. The address is that of
-// the server, if its credentials file is here.
-func printNewTenant(ctx context.Context, v *vault.Vault, cfg *config, stdout io.Writer) error {
+// newTenant creates a tenant and returns its keys as one line of JSON. The
+// address is that of the server, if its credentials file is here.
+func newTenant(ctx context.Context, v *vault.Vault, cfg *config, bar *progress) (string, error) {
+	const steps = 4 // the tenant and its applications
+	bar.set("Creating a tenant", 0, steps)
 	tenant, err := v.CreateTenant(ctx, cfg.newTenant)
 	if err != nil {
-		return err
+		return "", err
 	}
-	c, err := issue(ctx, v, tenant)
+	bar.set("Creating applications", 1, steps)
+	c, err := issue(ctx, v, tenant, func(n int) { bar.set("Creating applications", 1+n, steps) })
 	if err != nil {
-		return err
+		return "", err
 	}
 	c.BaseURL = cfg.baseURL(cfg.addr)
 	if known, err := readCredentials(cfg.credentials); err == nil && known != nil && known.BaseURL != "" {
 		c.BaseURL = known.BaseURL
 	}
-	return json.NewEncoder(stdout).Encode(c)
+	line, err := json.Marshal(c)
+	return string(line), err
 }

@@ -1,0 +1,222 @@
+package main
+
+import (
+	"net/http"
+	"path"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+const (
+	goodNumber = "4242424242424242"
+	goodExpiry = "1239"
+	goodCode   = "7391"
+)
+
+func TestPayByKeyboardAndTheShopNeverSeesTheCard(t *testing.T) {
+	t.Parallel()
+	for name, s := range map[string]screen{"phone": phone, "desktop": desktop} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, p := newWorld(t).start(), newTab(t, s)
+			p.do(chromedp.Navigate(originOf(w.listeners.shop)))
+			p.fill(goodNumber, goodExpiry, goodCode)
+			if got := p.value(`document.getElementById('number').value`); got != "4242 4242 4242 4242" {
+				t.Errorf("the number is shown as %q", got)
+			}
+			p.do(chromedp.KeyEvent(kb.Enter))
+			if got := p.awaitReceipt(); got != "4242" {
+				t.Errorf("the receipt shows %q", got)
+			}
+			want := vault.CardData{Number: goodNumber, ExpirationMonth: 12, ExpirationYear: 2039, CVC: goodCode}
+			if got := w.charges(); len(got) != 1 || got[0].Amount != price || cmp.Diff(want, got[0].Card) != "" {
+				t.Errorf("charged: %+v", got)
+			}
+			for _, secret := range []string{goodNumber, "4242 4242", "42424242"} {
+				if w.received.contains(secret) {
+					t.Errorf("the shop was sent %s", secret)
+				}
+				if w.logs.contains(secret) {
+					t.Errorf("a log holds %s", secret)
+				}
+			}
+			if w.received.holdsCode(goodCode) || w.logs.holdsCode(goodCode) {
+				t.Error("the shop has the security code")
+			}
+			// Else the two would prove nothing.
+			if !w.received.contains(`"token":"`) || !w.received.contains("XXXXXXXXXXXX4242") || !w.logs.contains("/payment") {
+				t.Error("the records do not hold what the shop gets")
+			}
+			if said := p.complaints(); len(said) > 0 {
+				t.Errorf("the console says: %q", said)
+			}
+		})
+	}
+}
+
+func TestWhatIsWrongStandsBesideTheField(t *testing.T) {
+	t.Parallel()
+	w, p := newWorld(t).start(), newTab(t, phone)
+	p.do(chromedp.Navigate(w.orderPage()))
+	for _, c := range []struct{ number, expiry, cvc, field, message string }{
+		// The page's own.
+		{"", goodExpiry, "123", "number", "Enter the card number."},
+		{goodNumber, "12", "123", "expiry", "Enter the expiry date as on the card, such as 09 / 30."},
+		{goodNumber, goodExpiry, "", "cvc", "Enter the security code."},
+		// The vault's.
+		{"4242424242424241", goodExpiry, "123", "number", "Check the card number: it must have a valid check digit (Luhn)."},
+		{"42424242424", goodExpiry, "123", "number", "Check the card number: it must be a string of 12 to 19 digits."},
+		{goodNumber, "1339", "123", "expiry", "Check the month: it must be a month from 1 to 12."},
+		{goodNumber, "120999", "123", "expiry", "Check the year: it must be a year of four digits."},
+		{goodNumber, goodExpiry, "12", "cvc", "Check the security code: it must be a string of 3 to 4 digits."},
+		{goodNumber, "1339", "12", "expiry", "Check the month: it must be a month from 1 to 12."}, // and the code: the first has the focus
+		// The acquirer's.
+		{goodNumber, "0120", "123", "expiry", "This card has expired. Try another one."},
+		{declinedNumber, goodExpiry, "123", "number", "The bank declined this card. Try another one."},
+		{goodNumber, goodExpiry, declinedCode, "cvc", "The bank says that this security code is wrong."},
+	} {
+		p.run(`document.activeElement.blur()`)
+		p.fill(c.number, c.expiry, c.cvc)
+		p.do(chromedp.KeyEvent(kb.Enter))
+		p.awaitError(c.field, c.message)
+		p.do(chromedp.KeyEvent("1")) // the message goes with the first key
+		if got := p.value(`document.activeElement.getAttribute('aria-invalid') ?? 'gone'`); got != "gone" {
+			t.Errorf("%s: aria-invalid is still %q", c.message, got)
+		}
+	}
+	if got := w.charges(); len(got) > 0 {
+		t.Errorf("charged: %+v", got)
+	}
+	p.run(`document.activeElement.blur()`)
+	p.fill(goodNumber, goodExpiry, goodCode)
+	p.do(chromedp.KeyEvent(kb.Enter))
+	p.awaitReceipt()
+	if w.logs.contains(goodNumber) || w.received.contains(goodNumber) {
+		t.Error("the shop has the number")
+	}
+}
+
+func TestTheCaretStaysWhileTheNumberIsGrouped(t *testing.T) {
+	t.Parallel()
+	w, p := newWorld(t).start(), newTab(t, desktop)
+	p.do(chromedp.Navigate(w.orderPage()))
+	p.tabTo("number")
+	left := kb.ArrowLeft
+	for _, step := range []struct{ keys, want string }{ // | is the caret
+		{"42425", "4242 5|"},
+		{left + left, "4242| 5"},
+		{"9", "4242 9|5"},
+		{kb.Backspace, "4242| 5"},
+		{kb.ArrowRight + kb.Backspace, "424|5"}, // a separator goes with its digit
+		{"2", "4242| 5"},
+		{kb.Delete, "4242|"},
+		{kb.Home + kb.Delete + "37", "37|24 2"}, // grouped as that kind of card
+		{kb.End + "123456789", "3724 212345 6789|"},
+	} {
+		p.do(chromedp.KeyEvent(step.keys))
+		got := p.value(`(() => { const {value: v, selectionStart: i} = document.activeElement; return v.slice(0, i) + '|' + v.slice(i) })()`)
+		if got != step.want {
+			t.Errorf("after %q: %s, want %s", step.keys, got, step.want)
+		}
+	}
+}
+
+func TestAnExpiredSessionIsExplainedAndTriedAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var late sync.Once
+	shop := w.shop.Handler
+	w.shop.Handler = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		shop.ServeHTTP(rw, r)
+		if strings.HasSuffix(r.URL.Path, "/session") { // the page goes on only after the session's end
+			late.Do(func() { w.skew.set(sessionLife + time.Second) })
+		}
+	})
+	w.start()
+	p := newTab(t, phone)
+	p.do(chromedp.Navigate(w.orderPage()))
+	p.fill(goodNumber, goodExpiry, goodCode)
+	p.do(chromedp.KeyEvent(kb.Enter))
+	p.awaitNotice("has expired. You have not been charged. Press Pay to try again.")
+	if p.focused() != "pay" {
+		t.Errorf("the focus is on %q", p.focused())
+	}
+	w.skew.set(0)
+	p.do(chromedp.KeyEvent(kb.Enter))
+	p.awaitReceipt()
+}
+
+func TestAVaultThatIsDownIsExplained(t *testing.T) {
+	t.Parallel()
+	w, p := newWorld(t).start(), newTab(t, desktop)
+	p.do(chromedp.Navigate(w.orderPage()))
+	p.fill(goodNumber, goodExpiry, goodCode)
+	if err := w.vault.Close(); err != nil {
+		t.Fatal(err)
+	}
+	p.do(chromedp.KeyEvent(kb.Enter))
+	p.awaitNotice("The card service cannot be reached. You have not been charged.")
+	if got := p.value(`document.getElementById('pay-text').textContent`); got != "Pay €42.00" {
+		t.Errorf("the button says %q", got)
+	}
+}
+
+func TestAnOrderIsPaidOnce(t *testing.T) {
+	t.Parallel()
+	w, p := newWorld(t).start(), newTab(t, desktop)
+	order := w.orderPage()
+	stale := p.another(desktop)
+	p.do(chromedp.Navigate("about:blank"), chromedp.Navigate(order))
+	stale.do(chromedp.Navigate(order))
+	for _, each := range []*tab{p, stale} {
+		each.fill(goodNumber, goodExpiry, goodCode)
+	}
+	// Pressed twice: the form is busy, and takes the first alone.
+	p.run(`for (let i = 0; i < 2; i++) document.getElementById('card').requestSubmit()`)
+	p.awaitReceipt()
+	if o := w.store.orders.find(path.Base(order)); o.attempts != 1 {
+		t.Errorf("the page tried %d times", o.attempts)
+	}
+
+	// Back and forward lead past the form.
+	p.do(chromedp.NavigateBack())
+	if got := p.value(`location.href`); got != "about:blank" {
+		t.Errorf("back leads to %s", got)
+	}
+	p.do(chromedp.NavigateForward())
+	p.awaitReceipt()
+
+	// A second window still shows the form.
+	stale.do(chromedp.KeyEvent(kb.Enter))
+	stale.awaitReceipt()
+	if got := w.charges(); len(got) != 1 || w.asked.Load() != 1 {
+		t.Errorf("charged %d times, asked for %d times", len(got), w.asked.Load())
+	}
+	if got := len(w.store.orders.line); got != 1 {
+		t.Errorf("%d orders", got)
+	}
+}
+
+func TestTheBrowserEnforcesThePolicy(t *testing.T) {
+	t.Parallel()
+	w, p := newWorld(t).start(), newTab(t, desktop)
+	p.provoked = true
+	p.do(chromedp.Navigate(w.orderPage()))
+	for attack, complaint := range map[string]string{
+		`document.body.append(Object.assign(new Image(), {src: 'https://evil.example/x.png'}))`: "img-src",
+		`document.body.setAttribute('style', 'color: red')`:                                     "style-src",
+		`fetch('https://evil.example/').catch(() => {})`:                                        "connect-src",
+		`try { document.body.setAttribute('onclick', 'alert(1)') } catch {}`:                    "'TrustedScript'",
+	} {
+		p.run(attack)
+		p.awaitComplaint(complaint)
+	}
+}

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"context"
+	"embed"
+	"encoding/json"
+	"errors"
+	"html/template"
+	"io/fs"
+	"log/slog"
+	"net/http"
+
+	"github.com/google/uuid"
+)
+
+// What the shop sells.
+const (
+	price    = 4200 // in cents
+	currency = "EUR"
+)
+
+// maxBody bounds what the shop and the acquirer read of a request.
+const maxBody = 4 << 10
+
+//go:embed page
+var files embed.FS
+
+var pages = template.Must(template.ParseFS(files, "page/*.html"))
+
+// shop is the shop's server. It gets nonces and tokens, and no cards.
+type shop struct {
+	vault  *vaultAccess
+	orders orders
+	logger *slog.Logger
+}
+
+func newShop(access *vaultAccess, logger *slog.Logger) *shop {
+	access.client = &http.Client{Timeout: vaultTimeout}
+	return &shop{vault: access, logger: logger.With("server", "shop")}
+}
+
+func (s *shop) handler() http.Handler {
+	static, err := fs.Sub(files, "page")
+	if err != nil {
+		panic(err) // unreachable: the folder is embedded
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", s.newOrder)
+	mux.HandleFunc("GET /orders/{id}", s.showOrder)
+	mux.HandleFunc("POST /orders/{id}/session", s.authorize)
+	mux.HandleFunc("POST /orders/{id}/payment", s.pay)
+	for _, file := range []string{"shop.css", "checkout.js", "icon.svg"} {
+		mux.HandleFunc("GET /"+file, func(w http.ResponseWriter, r *http.Request) { http.ServeFileFS(w, r, static, file) })
+	}
+	return s.logged(s.guarded(http.NewCrossOriginProtection().Handler(mux)))
+}
+
+// guarded sets what every answer of the shop tells a browser: to load and run
+// the shop's own files alone, to talk to the shop and its vault alone, and to
+// keep no copy.
+func (s *shop) guarded(next http.Handler) http.Handler {
+	policy := "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self' " + s.vault.url +
+		"; form-action 'none'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", policy)
+		h.Set("Cache-Control", "no-store")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("X-Content-Type-Options", "nosniff")
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (s *shop) logged(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(w, r)
+		s.logger.InfoContext(r.Context(), "request", "method", r.Method, "path", r.URL.Path)
+	})
+}
+
+// newOrder puts the one thing that the shop sells into a new order.
+func (s *shop) newOrder(w http.ResponseWriter, r *http.Request) {
+	http.Redirect(w, r, "/orders/"+s.orders.add().id, http.StatusSeeOther)
+}
+
+// showOrder shows the checkout of an order, or its receipt once it is paid: to
+// come back to a paid order, by whatever way, is to see the receipt.
+func (s *shop) showOrder(w http.ResponseWriter, r *http.Request) {
+	o := s.orders.find(r.PathValue("id"))
+	if o == nil {
+		http.Error(w, "There is no such order.", http.StatusNotFound)
+		return
+	}
+	page, card := "checkout.html", o.receipt()
+	if card != nil {
+		page = "receipt.html"
+	}
+	err := pages.ExecuteTemplate(w, page, map[string]any{"Order": o.id, "Vault": s.vault.url, "PublicKey": s.vault.publicKey, "Card": card})
+	if err != nil {
+		s.logger.ErrorContext(r.Context(), "showing an order failed", "error", err)
+	}
+}
+
+// authorize authorizes the session that a page has opened to pay an order.
+func (s *shop) authorize(w http.ResponseWriter, r *http.Request) {
+	var in struct {
+		Nonce string `json:"nonce"`
+	}
+	o := s.read(w, r, &in)
+	if o == nil {
+		return
+	}
+	if o.receipt() != nil { // no need for another card
+		writeJSON(w, http.StatusConflict, problem{Message: "This order is paid."})
+		return
+	}
+	if !o.attempt() {
+		writeJSON(w, http.StatusTooManyRequests, problem{Message: "There were too many attempts to pay this order."})
+		return
+	}
+	if err := s.vault.authorize(r.Context(), in.Nonce); err != nil {
+		s.fail(w, r, "authorizing a session failed", err)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// pay pays an order with a card of which the shop has the token.
+func (s *shop) pay(w http.ResponseWriter, r *http.Request) {
+	var in struct {
+		Token uuid.UUID `json:"token"` // of this form: it becomes part of an expression
+	}
+	o := s.read(w, r, &in)
+	if o == nil {
+		return
+	}
+	ctx := context.WithoutCancel(r.Context()) // a page that is closed now has still paid
+	err := o.pay(func() (*maskedCard, error) {
+		card, err := s.vault.card(ctx, in.Token)
+		if err != nil {
+			return nil, err
+		}
+		return card, s.vault.charge(ctx, o.id, in.Token)
+	})
+	var no *declinedError
+	switch {
+	case errors.As(err, &no):
+		writeJSON(w, http.StatusPaymentRequired, refusals[no.reason])
+	case err != nil:
+		s.fail(w, r, "a payment failed", err)
+	default:
+		w.WriteHeader(http.StatusNoContent)
+	}
+}
+
+// problem tells the page what to say, and beside which field.
+type problem struct {
+	Field   string `json:"field,omitempty"` // the id of an input; "" for the form
+	Message string `json:"message"`
+}
+
+// refusals are the acquirer's reasons in words for the customer.
+var refusals = map[string]problem{
+	declined:    {"number", "The bank declined this card. Try another one."},
+	expiredCard: {"expiry", "This card has expired. Try another one."},
+	wrongCode:   {"cvc", "The bank says that this security code is wrong."},
+}
+
+// read finds the order of a request and reads its body; nil when it has
+// answered already.
+func (s *shop) read(w http.ResponseWriter, r *http.Request, body any) *order {
+	o := s.orders.find(r.PathValue("id"))
+	if o == nil {
+		writeJSON(w, http.StatusNotFound, problem{Message: "This order is no longer there. Start a new one."})
+		return nil
+	}
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody)).Decode(body); err != nil {
+		writeJSON(w, http.StatusBadRequest, problem{Message: "The page sent something unexpected. Load it again."})
+		return nil
+	}
+	return o
+}
+
+// fail answers for a vault that does not do its part. The cause goes to the
+// log; it holds no value, since the vault's errors do not.
+func (s *shop) fail(w http.ResponseWriter, r *http.Request, what string, err error) {
+	s.logger.ErrorContext(r.Context(), what, "error", err)
+	writeJSON(w, http.StatusBadGateway, problem{Message: "We could not confirm the payment. Press Pay again: you will not be charged twice."})
+}
+
+func writeJSON(w http.ResponseWriter, status int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(body) // an error means that the caller has left
+}

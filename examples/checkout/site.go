@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/httpserver"
+)
+
+// cards is the container that the vault keeps card tokens in.
+const cards = "/pci/high/"
+
+// Requests that an application may send to the vault in a second, and at once.
+const (
+	requestsPerSecond = 20
+	requestsAtOnce    = 50
+)
+
+// site is the shop, its vault, and the acquirer.
+type site struct {
+	listeners             *listeners
+	shop, vault, acquirer *http.Server
+	store                 *shop
+	bank                  *acquirer
+}
+
+// newSite sets a new vault up for the shop and puts each part on its server.
+// The vault answers pages of the shop alone.
+func newSite(ctx context.Context, v *vault.Vault, l *listeners, logger *slog.Logger) (*site, error) {
+	access, err := setUp(ctx, v, originOf(l.acquirer))
+	if err != nil {
+		return nil, err
+	}
+	access.url = originOf(l.vault)
+	bank, store := newAcquirer(), newShop(access, logger)
+	api := httpserver.Handler(v, &httpserver.Options{
+		Origins:   []string{originOf(l.shop)},
+		RateLimit: httpserver.EachApplication(requestsPerSecond, requestsAtOnce),
+		Logger:    logger.With("server", "vault"),
+	})
+	return &site{listeners: l, store: store, bank: bank,
+		shop: newServer(store.handler()), vault: newServer(api), acquirer: newServer(bank)}, nil
+}
+
+// setUp makes the tenant of the shop, its two applications, and the proxy to
+// the acquirer. Each application gets what it needs and no more.
+func setUp(ctx context.Context, v *vault.Vault, acquirer string) (*vaultAccess, error) {
+	tenant, err := v.CreateTenant(ctx, "Shop")
+	if err != nil {
+		return nil, err
+	}
+	c := v.Tenant(tenant.ID)
+	// The public key is in the page for everyone to see. Any public application
+	// may open sessions; the one right that it must have leads nowhere.
+	page, err := c.CreateApplication(ctx, vault.ApplicationParams{Name: "Checkout page", Type: vault.Public,
+		Rules: []vault.AccessRule{{Priority: 1, Container: "/nowhere/", Transform: vault.Redact, Permissions: []string{"token:create"}}}})
+	if err != nil {
+		return nil, err
+	}
+	// The server reads cards masked. It uses them in clear, but only a proxy
+	// gets to see what it uses.
+	server, err := c.CreateApplication(ctx, vault.ApplicationParams{Name: "Shop server", Type: vault.Private,
+		Rules: []vault.AccessRule{
+			{Priority: 1, Container: cards, Transform: vault.Mask, Permissions: []string{"token:create", "token:read"}},
+			{Priority: 2, Container: cards, Transform: vault.Reveal, Permissions: []string{"token:use"}},
+		}})
+	if err != nil {
+		return nil, err
+	}
+	proxy, err := c.CreateProxy(ctx, vault.ProxyParams{Name: "Acquirer", DestinationURL: acquirer})
+	if err != nil {
+		return nil, err
+	}
+	return &vaultAccess{publicKey: page.Key, privateKey: server.Key, proxyKey: proxy.Key}, nil
+}
+
+// Bounds of a server.
+const (
+	readTimeout  = 10 * time.Second
+	writeTimeout = time.Minute
+	drainTimeout = 10 * time.Second
+	maxHeader    = 16 << 10
+)
+
+func newServer(h http.Handler) *http.Server {
+	return &http.Server{Handler: h, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: writeTimeout, MaxHeaderBytes: maxHeader}
+}
+
+// serve runs the servers until ctx ends, or one of them fails, and then until
+// the requests under way are done.
+func (s *site) serve(ctx context.Context) error {
+	servers := map[*http.Server]net.Listener{s.shop: s.listeners.shop, s.vault: s.listeners.vault, s.acquirer: s.listeners.acquirer}
+	failed := make(chan error, len(servers))
+	for server, listener := range servers {
+		go func() {
+			if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+				failed <- err
+			}
+		}()
+	}
+	var err error
+	select {
+	case err = <-failed:
+	case <-ctx.Done():
+	}
+	drain, cancel := context.WithTimeout(context.Background(), drainTimeout)
+	defer cancel()
+	for _, server := range []*http.Server{s.shop, s.vault, s.acquirer} { // each needs the next
+		err = errors.Join(err, server.Shutdown(drain))
+	}
+	return err
+}

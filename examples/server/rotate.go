@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+// everyTenant stands for all tenants in -rotate-keys.
+const everyTenant = "all"
+
+// rotateAtOnce is how many tenants are rotated at a time. Most of a rotation is
+// waiting.
+const rotateAtOnce = 8
+
+// rotateKeys gives tenants new data keys, while servers work with the same
+// database, and returns a line that says so. What was rotated stays so when a
+// tenant fails or the program is stopped; running it again goes on.
+func rotateKeys(ctx context.Context, v *vault.Vault, cfg *config, bar *progress) (string, error) {
+	tenants, err := tenantsToRotate(ctx, v, cfg.rotateKeys)
+	if err != nil {
+		return "", err
+	}
+	r := &rotation{bar: bar, done: make([]int, len(tenants))}
+	for _, id := range tenants {
+		n, err := countTokens(ctx, v, id)
+		if err != nil {
+			return "", fmt.Errorf("tenant %s: %w", id, err)
+		}
+		r.total += n
+	}
+	if err := r.run(ctx, v, tenants); err != nil {
+		return "", fmt.Errorf("%w\nrun it again to go on", err)
+	}
+	who := "tenant " + cfg.rotateKeys
+	if cfg.rotateKeys == everyTenant {
+		who = fmt.Sprintf("all tenants (%d)", len(tenants))
+	}
+	return fmt.Sprintf("Rotated the keys of %s: %d rows sealed anew in %s.", who, r.sum(), time.Since(bar.began).Round(time.Second)), nil
+}
+
+// tenantsToRotate returns the tenants that -rotate-keys names.
+func tenantsToRotate(ctx context.Context, v *vault.Vault, which string) ([]uuid.UUID, error) {
+	if which != everyTenant {
+		id, err := uuid.Parse(which)
+		return []uuid.UUID{id}, err
+	}
+	var ids []uuid.UUID
+	err := eachTenant(ctx, v, func(t *vault.Tenant) { ids = append(ids, t.ID) })
+	return ids, err
+}
+
+// countTokens returns how many tokens a tenant has. It asks for a page behind
+// the last, so that nothing is read, and no reads are logged.
+func countTokens(ctx context.Context, v *vault.Vault, tenant uuid.UUID) (int, error) {
+	page, err := v.Tenant(tenant).ListTokens(ctx, vault.ListTokensParams{PageParams: vault.PageParams{Page: math.MaxInt32, Size: 1}})
+	if err != nil {
+		return 0, err
+	}
+	return page.Pagination.TotalItems, nil
+}
+
+// rotation is the rotation of several tenants under way.
+type rotation struct {
+	bar   *progress
+	total int // tokens; other rows are few
+
+	mu   sync.Mutex
+	done []int // rows of each tenant
+}
+
+// run rotates all tenants, some at a time, and returns what went wrong.
+func (r *rotation) run(ctx context.Context, v *vault.Vault, tenants []uuid.UUID) error {
+	r.show()
+	var wg sync.WaitGroup
+	failed := make([]error, len(tenants))
+	slots := make(chan struct{}, rotateAtOnce)
+	for i, id := range tenants {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			err := v.RotateKeys(ctx, id, &vault.RotateOptions{Progress: func(done int) { r.report(i, done) }})
+			if err != nil {
+				failed[i] = fmt.Errorf("tenant %s: %w", id, err)
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(failed...)
+}
+
+func (r *rotation) report(tenant, done int) {
+	r.mu.Lock()
+	r.done[tenant] = done
+	r.mu.Unlock()
+	r.show()
+}
+
+func (r *rotation) show() {
+	if sum := r.sum(); sum < r.total {
+		r.bar.set("Rotating keys", sum, r.total)
+		return
+	}
+	r.bar.set("Rotating keys: waiting until no server can use the old ones", 0, 0)
+}
+
+// sum is how many rows have been sealed anew.
+func (r *rotation) sum() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := 0
+	for _, done := range r.done {
+		n += done
+	}
+	return n
+}

@@ -1,0 +1,155 @@
+// Command service keeps a vault inside a bigger server: a staff directory on
+// PostgreSQL that stores social security numbers as tokens.
+//
+//	export DATABASE_URL=postgres://localhost/staff
+//	export VAULT_MASTER_KEY=...   # vault.NewKey().Text(), from a secret store
+//	export STAFF_TOKEN=...        # what callers of /employees present
+//	go run ./examples/service
+//
+// The server has routes and middleware of its own. Its own route /employees uses
+// the vault in process, as an application that sees masked numbers; payroll gets
+// the numbers in clear through the REST surface below /vault/, with the key that
+// the first start prints. Work in the background is the program's own too, and
+// so is the end: SIGTERM lets requests finish, then the background, then closes
+// the vault.
+//
+// Any number of processes may serve one database. Start the first alone: it
+// makes the tenant.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/jsruntime"
+	"github.com/seed-72ea4aab/vault/storage/postgres"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the program at once
+	err := run(ctx, &config{
+		addr: "127.0.0.1:8080", db: os.Getenv("DATABASE_URL"), masterKey: os.Getenv("VAULT_MASTER_KEY"), staffToken: os.Getenv("STAFF_TOKEN"),
+		sweepEvery: time.Minute, workEvery: time.Second,
+	}, os.Stdout, os.Stderr)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "service:", err)
+		os.Exit(1)
+	}
+}
+
+// config is what the program needs to know.
+type config struct {
+	addr, db, masterKey, staffToken string
+	sweepEvery, workEvery           time.Duration
+	egress                          vault.EgressPolicy
+}
+
+// Bounds of the server.
+const (
+	readTimeout  = 30 * time.Second
+	writeTimeout = 2 * time.Minute
+	drainTimeout = 30 * time.Second
+)
+
+// run is the program. It ends when ctx does.
+func run(ctx context.Context, cfg *config, stdout, stderr io.Writer) error {
+	if cfg.db == "" || cfg.masterKey == "" || cfg.staffToken == "" {
+		return errors.New("DATABASE_URL, VAULT_MASTER_KEY and STAFF_TOKEN must be set")
+	}
+	logger := slog.New(slog.NewTextHandler(stderr, nil))
+	v, err := openVault(ctx, cfg, logger)
+	if err != nil {
+		return err
+	}
+	return errors.Join(runWith(ctx, v, cfg, stdout, logger), v.Close())
+}
+
+// openVault opens the vault without background work of its own.
+func openVault(ctx context.Context, cfg *config, logger *slog.Logger) (*vault.Vault, error) {
+	key, err := vault.ParseKey(cfg.masterKey)
+	if err != nil {
+		return nil, err
+	}
+	store, err := postgres.Open(ctx, cfg.db)
+	if err != nil {
+		return nil, err
+	}
+	return vault.Open(ctx, store, key, &vault.Config{
+		SweepEvery: -1, WorkEvery: -1, Logger: logger, Runtime: jsruntime.New(nil), Egress: cfg.egress,
+	})
+}
+
+// runWith serves, and works in the background until the last request is done.
+func runWith(ctx context.Context, v *vault.Vault, cfg *config, stdout io.Writer, logger *slog.Logger) error {
+	staff, err := setUp(ctx, v, stdout)
+	if err != nil {
+		return err
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", cfg.addr)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(stdout, "listening at http://%s\n", listener.Addr())
+
+	background, stop := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		every(background, cfg.sweepEvery, func() {
+			if _, err := v.Sweep(background); err != nil && background.Err() == nil {
+				logger.Error("sweeping failed", "error", err)
+			}
+		})
+	})
+	wg.Go(func() {
+		every(background, cfg.workEvery, func() {
+			if err := v.Work(background); err != nil && background.Err() == nil {
+				logger.Error("working on jobs failed", "error", err)
+			}
+		})
+	})
+	defer wg.Wait()
+	defer stop()
+	return serve(ctx, listener, newHandler(v, staff, cfg.staffToken, logger))
+}
+
+// every calls do again and again until ctx ends.
+func every(ctx context.Context, interval time.Duration, do func()) {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			do()
+		}
+	}
+}
+
+// serve serves until ctx ends, and then until the requests under way are done.
+func serve(ctx context.Context, l net.Listener, h http.Handler) error {
+	srv := &http.Server{Handler: h, ReadTimeout: readTimeout, WriteTimeout: writeTimeout}
+	failed := make(chan error, 1)
+	go func() { failed <- srv.Serve(l) }()
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+	}
+	drain, cancel := context.WithTimeout(context.Background(), drainTimeout)
+	defer cancel()
+	return srv.Shutdown(drain)
+}

@@ -1,0 +1,209 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/pgtest"
+)
+
+// node is a running service.
+type node struct {
+	t        *testing.T
+	url, key string
+	stop     func()
+}
+
+// startNode runs the service until the test ends.
+func startNode(t *testing.T, cfg config) *node {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	in, out := io.Pipe()
+	done := make(chan error, 1)
+	go func() {
+		err := run(ctx, &cfg, out, io.Discard)
+		out.CloseWithError(err)
+		done <- err
+	}()
+	n := &node{t: t, stop: func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("the service ended with %v", err)
+		}
+		done <- nil // for who stops it again
+	}}
+	t.Cleanup(func() { n.stop() })
+	for lines := bufio.NewScanner(in); n.url == ""; {
+		if !lines.Scan() {
+			t.Fatalf("the service did not start: %v", lines.Err())
+		}
+		if key, ok := strings.CutPrefix(lines.Text(), "payroll key "); ok {
+			n.key = key
+		}
+		n.url, _ = strings.CutPrefix(lines.Text(), "listening at ")
+		if !strings.HasPrefix(n.url, "http") {
+			n.url = ""
+		}
+	}
+	return n
+}
+
+// send sends a request and returns status and body.
+func (n *node) send(method, path, header, value, body string) (int, string) {
+	n.t.Helper()
+	req, err := http.NewRequestWithContext(n.t.Context(), method, n.url+path, strings.NewReader(body))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	req.Header.Set(header, value)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return res.StatusCode, string(text)
+}
+
+func newConfig(t *testing.T) config {
+	t.Helper()
+	return config{addr: "127.0.0.1:0", db: pgtest.URL(t), masterKey: vault.NewKey().Text(), staffToken: "hello",
+		sweepEvery: 20 * time.Millisecond, workEvery: 20 * time.Millisecond,
+		egress: vault.EgressPolicy{AllowHTTP: true, AllowPrivate: true}}
+}
+
+func TestTwoNodesServeOneDirectory(t *testing.T) {
+	t.Parallel()
+	cfg := newConfig(t)
+	first := startNode(t, cfg)
+	second := startNode(t, cfg)
+	if first.key == "" || second.key != "" {
+		t.Errorf("keys were printed: %q, %q", first.key, second.key)
+	}
+	const staff = "Bearer hello"
+	status, body := first.send("POST", "/employees", "Authorization", staff, `{"name":"Jane","ssn":"123-45-6789"}`)
+	var jane employee
+	if err := json.Unmarshal([]byte(body), &jane); err != nil || status != http.StatusCreated {
+		t.Fatalf("%d %s", status, body)
+	}
+	status, body = second.send("GET", "/employees/"+jane.ID, "Authorization", staff, "")
+	want := fmt.Sprintf(`{"id":%q,"name":"Jane","ssn":"XXX-XX-6789"}`+"\n", jane.ID)
+	if diff := cmp.Diff(want, body); status != http.StatusOK || diff != "" {
+		t.Errorf("the directory shows %d (-want +got):\n%s", status, diff)
+	}
+	status, body = second.send("GET", "/vault/tokens/"+jane.ID, "SVC-API-KEY", first.key, "")
+	if status != http.StatusOK || !strings.Contains(body, `"data":"123-45-6789"`) {
+		t.Errorf("payroll sees %d %s", status, body)
+	}
+	for name, c := range map[string]struct {
+		method, path, header, value, body string
+		status                            int
+	}{
+		"not signed in":   {"GET", "/employees/" + jane.ID, "Authorization", "Bearer guess", "", 401},
+		"no number":       {"POST", "/employees", "Authorization", staff, `{"name":"Joe","ssn":"12"}`, 400},
+		"not an employee": {"POST", "/employees", "Authorization", staff, `[]`, 400},
+		"unknown":         {"GET", "/employees/unknown", "Authorization", staff, "", 404},
+		"payroll writes":  {"POST", "/vault/tokens", "SVC-API-KEY", first.key, `{"type":"token","data":1}`, 403},
+	} {
+		if status, body := first.send(c.method, c.path, c.header, c.value, c.body); status != c.status || strings.Contains(body, "6789") {
+			t.Errorf("%s: %d %s", name, status, body)
+		}
+	}
+	if _, body := second.send("GET", "/metrics", "Accept", "application/json", ""); !strings.Contains(body, `"GET /tokens/{id} 200": 1`) {
+		t.Errorf("metrics: %s", body)
+	}
+	first.stop()
+	second.stop()
+}
+
+// TestTheBackgroundIsTheProgramsOwn gives the service a token that expires and
+// a job, by a vault of the test's own on the same database.
+func TestTheBackgroundIsTheProgramsOwn(t *testing.T) {
+	t.Parallel()
+	cfg := newConfig(t)
+	n := startNode(t, cfg)
+	v, err := openVault(t.Context(), &cfg, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = v.Close() })
+	tenants, err := v.Tenants(t.Context(), vault.PageParams{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := v.Tenant(tenants.Data[0].ID)
+
+	called := make(chan string, 1)
+	callback := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		called <- string(body)
+	}))
+	t.Cleanup(callback.Close)
+	reactor, err := c.CreateReactor(t.Context(), vault.ReactorParams{Name: "Add",
+		Code: `module.exports = async (req) => ({ raw: { sum: req.args.a + req.args.b } })`, Configuration: map[string]string{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.React(t.Context(), reactor.ID, vault.ReactParams{Args: map[string]int{"a": 1, "b": 2}, CallbackURL: callback.URL}); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-called; !strings.Contains(got, `"sum":3`) {
+		t.Errorf("the callback got %s", got)
+	}
+
+	soon := time.Now().Add(50 * time.Millisecond)
+	token, err := c.CreateToken(t.Context(), vault.TokenParams{Type: vault.Generic, Data: "x", ExpiresAt: &soon})
+	if err != nil {
+		t.Fatal(err)
+	}
+	awaitExpiry(t, c, token.ID)
+	n.stop()
+}
+
+// awaitExpiry waits for the log entry of a sweep that deleted a token.
+func awaitExpiry(t *testing.T, c *vault.Client, token string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		logs, err := c.ListLogs(ctx, vault.ListLogsParams{EntityID: token})
+		if err != nil {
+			t.Fatalf("the token was not swept: %v", err)
+		}
+		for _, entry := range logs.Data {
+			if entry.Operation == "expire" {
+				return
+			}
+		}
+		<-tick.C
+	}
+}
+
+func TestWhatMustBeSet(t *testing.T) {
+	t.Parallel()
+	for _, cfg := range []config{
+		{masterKey: "x", staffToken: "x"}, {db: "x", staffToken: "x"}, {db: "x", masterKey: "x"},
+		{db: "postgres://localhost/x", masterKey: "not a key", staffToken: "x"},
+	} {
+		if err := run(t.Context(), &cfg, io.Discard, io.Discard); err == nil {
+			t.Errorf("%+v was accepted", cfg)
+		}
+	}
+}

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+// tenantName is the tenant that the directory works in.
+const tenantName = "Staff directory"
+
+// Applications of the tenant, and what each may do with social security
+// numbers.
+const (
+	directoryName = "Directory"
+	payrollName   = "Payroll"
+	numbers       = "/pii/high/" // the container that they are in
+)
+
+// setUp returns the client that the directory acts as. On a new database it
+// makes the tenant and its applications, and prints the key of payroll, which
+// cannot be read again.
+func setUp(ctx context.Context, v *vault.Vault, stdout io.Writer) (*vault.Client, error) {
+	tenants, err := v.Tenants(ctx, vault.PageParams{})
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range tenants.Data {
+		if t.Name == tenantName {
+			return directoryOf(ctx, v.Tenant(t.ID))
+		}
+	}
+	tenant, err := v.CreateTenant(ctx, tenantName)
+	if err != nil {
+		return nil, err
+	}
+	c := v.Tenant(tenant.ID)
+	payroll, err := c.CreateApplication(ctx, vault.ApplicationParams{Name: payrollName, Type: vault.Private,
+		Rules: []vault.AccessRule{{Priority: 1, Container: numbers, Transform: vault.Reveal, Permissions: []string{"token:read", "token:use"}}}})
+	if err != nil {
+		return nil, err
+	}
+	_, err = c.CreateApplication(ctx, vault.ApplicationParams{Name: directoryName, Type: vault.Private,
+		Rules: []vault.AccessRule{{Priority: 1, Container: numbers, Transform: vault.Mask, Permissions: []string{"token:create", "token:read"}}}})
+	if err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(stdout, "payroll key %s\n", payroll.Key)
+	return directoryOf(ctx, c)
+}
+
+// directoryOf returns the client of the directory's application, with the rights
+// that it has now.
+func directoryOf(ctx context.Context, c *vault.Client) (*vault.Client, error) {
+	apps, err := c.ListApplications(ctx, vault.ListApplicationsParams{})
+	if err != nil {
+		return nil, err
+	}
+	for _, app := range apps.Data {
+		if app.Name == directoryName {
+			return c.As(ctx, app.ID)
+		}
+	}
+	return nil, fmt.Errorf("the tenant has no application %q", directoryName)
+}

@@ -1,0 +1,76 @@
+// Package unittest tests code that keeps cards in a vault, with the vault that
+// vaulttest gives: in memory, with a clock that the test moves.
+//
+// The code is a wallet of customers' cards, in wallet.go. How to test such code
+// is in wallet_test.go:
+//
+//	go test ./examples/unittest
+//
+// The wallet takes the client that it acts as, so the test decides which
+// application that is, and what it may do.
+package unittest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+// ErrNoCode means that the security code of a card is no longer kept; the
+// customer has to give it again.
+var ErrNoCode = errors.New("the security code is no longer kept")
+
+// Wallet keeps the cards of customers.
+type Wallet struct {
+	// Client is what the wallet acts as. It needs token:create to add cards,
+	// token:read to list them, and token:use to charge them.
+	Client *vault.Client
+}
+
+// Add keeps a card of a customer until a time, and returns its token.
+func (w *Wallet) Add(ctx context.Context, customer string, card vault.CardData, until time.Time) (string, error) {
+	token, err := w.Client.CreateToken(ctx, vault.TokenParams{
+		Type: vault.Card, Data: card, ExpiresAt: &until, Metadata: map[string]string{"customer": customer},
+	})
+	if err != nil {
+		return "", fmt.Errorf("add a card: %w", err)
+	}
+	return token.ID, nil
+}
+
+// List describes the cards of a customer, the newest first, by what the client
+// may see of them.
+func (w *Wallet) List(ctx context.Context, customer string) ([]string, error) {
+	var all []string
+	for token, err := range w.Client.AllTokens(ctx, vault.ListTokensParams{Metadata: map[string]string{"customer": customer}}) {
+		if err != nil {
+			return nil, fmt.Errorf("list cards: %w", err)
+		}
+		var card vault.CardData
+		if err := token.Data.Decode(&card); err != nil {
+			return nil, fmt.Errorf("list cards: %w", err)
+		}
+		all = append(all, fmt.Sprintf("%s, expires %02d/%d", card.Number, card.ExpirationMonth, card.ExpirationYear))
+	}
+	return all, nil
+}
+
+// Charge hands a card in clear to the gateway, which gets the amount in cents.
+// It is ErrNoCode when the gateway would have to do without the code.
+func (w *Wallet) Charge(ctx context.Context, token string, amount int, gateway func(vault.CardData, int) error) error {
+	data, err := w.Client.Detokenize(ctx, "{{ "+token+" }}")
+	if err != nil {
+		return fmt.Errorf("charge a card: %w", err)
+	}
+	var card vault.CardData
+	if err := data.Decode(&card); err != nil {
+		return fmt.Errorf("charge a card: %w", err)
+	}
+	if card.CVC == "" {
+		return ErrNoCode
+	}
+	return gateway(card, amount)
+}
