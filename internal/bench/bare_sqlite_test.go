@@ -12,7 +12,8 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// The settings are those of storage/sqlite.
+// The settings are those of storage/sqlite, but that the log is moved to the
+// database by whoever finds it long, and that readers map the file.
 const (
 	sqliteCommon = "_pragma=busy_timeout(10000)&_pragma=temp_store(2)&_pragma=cache_size(-16384)"
 	sqliteWriter = sqliteCommon + "&_pragma=secure_delete(1)&_pragma=journal_mode(wal)&_pragma=synchronous(2)" +

@@ -13,13 +13,8 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 )
 
-const (
-	// maxPurge bounds the rows of one Purge, which all other writes wait for.
-	maxPurge = 5000
-	// checkpointTimeout is for how long a checkpoint, and all other writes with
-	// it, wait for readers.
-	checkpointTimeout = 250 * time.Millisecond
-)
+// maxPurge bounds the rows of one Purge, which all other writes wait for.
+const maxPurge = 5000
 
 // LeaseJobs implements [storage.Queue].
 func (s *Store) LeaseJobs(ctx context.Context, l storage.Lease) ([]storage.Job, error) {
@@ -155,26 +150,5 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, limit int) (bool, erro
 	if err := s.writes.do(ctx, call{inside: sweep, rows: max(limit, 1)}); err != nil {
 		return false, err
 	}
-	return more, s.writes.do(ctx, call{outside: (*writer).checkpoint, alone: true})
-}
-
-// checkpoint moves what is in the write-ahead log to the database and empties
-// the log. That it could not, because of a reader, is no error.
-func (w *writer) checkpoint() error {
-	if w.file.memory {
-		return nil
-	}
-	if err := w.setBusyTimeout(checkpointTimeout); err != nil {
-		return err
-	}
-	_, err := w.conn.ExecContext(background, `PRAGMA wal_checkpoint(TRUNCATE)`)
-	if err != nil && !isBusy(err) {
-		return describe("emptying the write-ahead log", err)
-	}
-	return w.setBusyTimeout(busyTimeout)
-}
-
-func (w *writer) setBusyTimeout(d time.Duration) error {
-	_, err := w.conn.ExecContext(background, fmt.Sprintf(`PRAGMA busy_timeout = %d`, d.Milliseconds()))
-	return err
+	return more, s.writes.do(ctx, call{outside: (*writer).truncate, alone: true})
 }

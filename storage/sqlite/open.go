@@ -85,7 +85,7 @@ func (f file) writerSettings() []setting {
 	if f.memory {
 		return s
 	}
-	return append(s, setting{"journal_mode", "wal"}, setting{"synchronous", "2"}, setting{"wal_autocheckpoint", "4000"})
+	return append(s, setting{"journal_mode", "wal"}, setting{"synchronous", "2"}, setting{"wal_autocheckpoint", "16000"})
 }
 
 // readerSettings leave memory mapping off. It makes reads quicker while nobody
@@ -166,7 +166,11 @@ func openWriter(ctx context.Context, f file) (*writer, error) {
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	return newWriter(db.DB, conn, f), nil
+	w := newWriter(db.DB, conn, f)
+	if w.checkpoints, err = startCheckpointer(ctx, f); err != nil {
+		return nil, errors.Join(err, w.close())
+	}
+	return w, nil
 }
 
 func migrate(ctx context.Context, db *sqlx.DB) error {

@@ -45,6 +45,8 @@ type writer struct {
 	// content, so no other process can change what one is.
 	knownSets map[setKey]struct{}
 
+	checkpoints *checkpointer // nil in memory
+
 	unsynced atomic.Bool // a commit waits to be synced
 	timer    *time.Timer // of that sync
 	syncs    sync.WaitGroup
@@ -63,16 +65,13 @@ func newWriter(db *sql.DB, conn *sql.Conn, f file) *writer {
 // the connection, its memory and its files for those that are left.
 func (w *writer) close() error {
 	w.stopSync()
-	var errs []error
+	errs := []error{w.checkpoints.stop()}
 	for _, stmt := range w.stmts {
 		if stmt != nil {
 			errs = append(errs, stmt.Close())
 		}
 	}
-	if !w.file.memory {
-		errs = append(errs, w.checkpoint())
-	}
-	return errors.Join(append(errs, w.conn.Close(), w.db.Close())...)
+	return errors.Join(append(errs, w.truncate(), w.conn.Close(), w.db.Close())...)
 }
 
 // run runs a group of calls and sets their errors.
@@ -109,6 +108,11 @@ func (w *writer) transact(group []*call, apply func([]*call) error) error {
 		}
 		return err
 	}
+	rows := 0
+	for _, c := range group {
+		rows += c.rows
+	}
+	w.checkpoints.wrote(rows)
 	return nil
 }
 

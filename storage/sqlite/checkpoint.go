@@ -1,0 +1,117 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+)
+
+const (
+	// checkpointRows is after how many rows the checkpointer is woken: often
+	// enough that little is left for a writer to do, and seldom enough that the
+	// syncs of the database do not hold up those of the log.
+	checkpointRows = 1500
+	// truncateTimeout is for how long emptying the log, and all other writes
+	// with it, waits for readers.
+	truncateTimeout = 250 * time.Millisecond
+)
+
+// checkpointer moves pages from the write-ahead log to the database while the
+// writer goes on. It cannot empty the log: that is left to the writer, which
+// does it at the next commit that finds everything moved, and moves what is
+// left itself when the log has grown long (wal_autocheckpoint).
+type checkpointer struct {
+	db   *sqlx.DB
+	conn *sql.Conn
+
+	moving sync.Mutex // held for the length of a checkpoint
+	rows   int        // written since the last wake; the writer's
+	due    chan struct{}
+	ended  chan struct{}
+}
+
+// startCheckpointer returns nil for a database in memory, which has no log.
+func startCheckpointer(ctx context.Context, f file) (*checkpointer, error) {
+	if f.memory {
+		return nil, nil
+	}
+	settings := f.writerSettings()
+	db, err := f.open(settings, 1)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := connect(ctx, db, settings)
+	if err != nil {
+		_ = db.Close()
+		return nil, err
+	}
+	c := &checkpointer{db: db, conn: conn, due: make(chan struct{}, 1), ended: make(chan struct{})}
+	go c.work()
+	return c, nil
+}
+
+// wrote tells how many rows a transaction has written. It never waits.
+func (c *checkpointer) wrote(rows int) {
+	if c == nil {
+		return
+	}
+	if c.rows += rows; c.rows < checkpointRows {
+		return
+	}
+	c.rows = 0
+	select {
+	case c.due <- struct{}{}:
+	default: // one is under way and another will follow
+	}
+}
+
+func (c *checkpointer) work() {
+	defer close(c.ended)
+	for range c.due {
+		c.moving.Lock()
+		// An error needs no report: pages stay in the log, and the writer gets
+		// the same error when it has to move them.
+		_, _ = c.conn.ExecContext(background, `PRAGMA wal_checkpoint(PASSIVE)`)
+		c.moving.Unlock()
+	}
+}
+
+// stop waits for a checkpoint under way and closes the connection.
+func (c *checkpointer) stop() error {
+	if c == nil {
+		return nil
+	}
+	close(c.due)
+	<-c.ended
+	_ = c.conn.Close()
+	return c.db.Close()
+}
+
+// truncate moves what is in the write-ahead log to the database and empties the
+// log. That it could not, because of a reader, is no error.
+func (w *writer) truncate() error {
+	if w.file.memory {
+		return nil
+	}
+	if w.checkpoints != nil {
+		w.checkpoints.moving.Lock()
+		defer w.checkpoints.moving.Unlock()
+	}
+	if err := w.setBusyTimeout(truncateTimeout); err != nil {
+		return err
+	}
+	_, err := w.conn.ExecContext(background, `PRAGMA wal_checkpoint(TRUNCATE)`)
+	if err != nil && !isBusy(err) {
+		return describe("emptying the write-ahead log", err)
+	}
+	return w.setBusyTimeout(busyTimeout)
+}
+
+func (w *writer) setBusyTimeout(d time.Duration) error {
+	_, err := w.conn.ExecContext(background, fmt.Sprintf(`PRAGMA busy_timeout = %d`, d.Milliseconds()))
+	return err
+}

@@ -1,0 +1,62 @@
+package sqlite
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+func size(t *testing.T, path string) int64 {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Size()
+}
+
+// Pages reach the database while it is written to, long before the writer
+// would move them itself, and not before there are enough.
+func TestPagesAreMovedInTheBackground(t *testing.T) {
+	t.Parallel()
+	path := newPath(t)
+	s := open(t, path)
+	entries := make([]storage.Log, checkpointRows-1)
+	for i := range entries {
+		entries[i] = logEntry()
+	}
+	write(t, s, &storage.Change{Tenant: newID(), Logs: entries})
+	before := size(t, path)
+
+	write(t, s, insert(token("last")))
+	s.writes.stop()
+	c := s.writes.writer.checkpoints
+	if err := c.stop(); err != nil {
+		t.Fatal(err)
+	}
+	if after := size(t, path); after <= before {
+		t.Errorf("the database has %d bytes before and %d after a checkpoint", before, after)
+	}
+	s.writes.writer.checkpoints = nil // is stopped
+}
+
+// However much is written, the log stays small.
+func TestTheLogIsBounded(t *testing.T) {
+	t.Parallel()
+	path := newPath(t)
+	s := open(t, path)
+	const frame, limit = 4096 + 24, 16_000 + 4_000
+	for range 40 {
+		tokens := make([]storage.Token, 500)
+		for i := range tokens {
+			tokens[i] = token(fmt.Sprintf("%x", newID()))
+			tokens[i].Body = make([]byte, 8000)
+		}
+		write(t, s, insert(tokens...))
+	}
+	if got := size(t, path+"-wal"); got > limit*frame {
+		t.Errorf("the log has %d bytes, more than %d", got, limit*frame)
+	}
+}
