@@ -35,7 +35,7 @@ func (p TokenParams) MarshalJSON() ([]byte, error) {
 	if p.DeduplicateToken != nil {
 		w.add("deduplicate_token", jsonx.BoolValue(*p.DeduplicateToken))
 	}
-	if p.ExpiresAt != nil {
+	if p.ExpiresAt != nil && !p.ExpiresAt.IsZero() { // a zero time means none
 		w.text("expires_at", p.ExpiresAt.Format(time.RFC3339Nano))
 	}
 	return w.object()

@@ -39,6 +39,7 @@ func TestParamsSurviveTheirJSONForm(t *testing.T) {
 			t.Errorf("%s (given -, read +): %s", want, diff)
 		}
 	}
+	wantJSON(t, vault.TokenParams{ExpiresAt: &time.Time{}}, `{}`)
 	wantJSON(t, vault.SearchTokensParams{Query: "a:b"}, `{"query":"a:b"}`)
 	wantJSON(t, vault.SearchTokensParams{PageParams: vault.PageParams{Page: 2, Size: -3}}, `{"page":2,"size":-3}`)
 	wantJSON(t, vault.ReactParams{}, `{}`)
