@@ -24,11 +24,7 @@ type API interface {
 	TokenListAPI
 	SessionAPI
 	RunAPI
-	ApplicationAPI
-	KeyAPI
-	ReactorAPI
-	ProxyAPI
-	TenantAPI
+	AdminAPI
 }
 
 var _ API = (*Client)(nil)
@@ -60,6 +56,15 @@ type SessionAPI interface {
 type RunAPI interface {
 	React(ctx context.Context, id uuid.UUID, p ReactParams) (*ReactResult, error)
 	InvokeProxy(ctx context.Context, p ProxyCall) (*ProxyAnswer, error)
+}
+
+// AdminAPI administers a tenant, for the most part with a management key.
+type AdminAPI interface {
+	ApplicationAPI
+	KeyAPI
+	ReactorAPI
+	ProxyAPI
+	TenantAPI
 }
 
 // ApplicationAPI administers applications.

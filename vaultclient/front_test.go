@@ -2,6 +2,8 @@ package vaultclient_test
 
 import (
 	"context"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -39,13 +41,15 @@ func frontOf(t *testing.T, v *vaulttest.Vault, happens fault) *front {
 	t.Helper()
 	f := &front{Vault: v}
 	handler := httpserver.Handler(v.Vault, nil)
-	f.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	f.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		f.mu.Lock()
 		f.seen = append(f.seen, r)
 		n := len(f.seen)
 		f.mu.Unlock()
 		happens(n, w, r, handler)
 	}))
+	f.Server.Config.ErrorLog = log.New(io.Discard, "", 0) // connections that break are what is tested
+	f.Server.StartTLS()
 	t.Cleanup(f.Server.Close)
 	return f
 }

@@ -139,6 +139,9 @@ func (c *Client) attempt(ctx context.Context, r *request, key string) (*answer, 
 	}
 	defer res.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(res.Body, c.opts.MaxAnswer+1))
+	if err == nil {
+		err = limited.Err() // a server that sees us leave may end its answer anywhere
+	}
 	if err != nil {
 		return nil, fateOf(ctx, err), c.lost(ctx, r.op, err)
 	}

@@ -9,7 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
-	"sync"
+	"strings"
 	"testing"
 	"time"
 
@@ -158,7 +158,7 @@ func echo(w http.ResponseWriter, r *http.Request) {
 		"method": r.Method, "uri": r.RequestURI, "body": string(body), "length": r.ContentLength,
 		"x": r.Header.Values("X-A"), "auth": r.Header.Get("Authorization"), "type": r.Header.Get("Content-Type"),
 		"agent": r.Header.Get("User-Agent"), "key": r.Header.Get("SVC-API-KEY"), "own": r.Header.Get("SVC-Mine"),
-		"connection": r.Header.Get("Connection"),
+		"connection": r.Header.Get("Connection"), "encoding": strings.TrimPrefix(r.Header.Get("Accept-Encoding"), "identity"),
 	})
 }
 
@@ -233,17 +233,4 @@ func read(a *vault.ProxyAnswer, err error) (any, error) {
 	a.Header.Del("Date") // every server on the way may set one
 	body, err := io.ReadAll(a.Body)
 	return answered{a.Status, a.Header, string(body), problemOf(err)}, nil
-}
-
-// counter numbers requests, from 1 on.
-type counter struct {
-	mu sync.Mutex
-	n  int
-}
-
-func (c *counter) next() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.n++
-	return c.n
 }
