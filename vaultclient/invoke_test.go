@@ -31,6 +31,23 @@ func TestProxyIsNotChosenByAQuery(t *testing.T) {
 	}
 }
 
+// TestProxyIsNotChosenByAHeader finds that headers of the API's own are the
+// client's alone to set.
+func TestProxyIsNotChosenByAHeader(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, pass)
+	_, err := f.client(t, f.PrivateKey, vaultclient.Options{}).InvokeProxy(t.Context(), vault.ProxyCall{
+		URL: "https://localhost", Header: http.Header{"svc-proxy-key": {"other"}, "Svc-Api-Key": {"other"}, "SVC-Else": {"x"}}})
+	if !errors.Is(err, vault.ErrInvalid) && !errors.Is(err, vault.ErrUnreachable) {
+		t.Errorf("error %v, want that the destination is not allowed", err)
+	}
+	for name, want := range map[string]string{"SVC-PROXY-KEY": "", "SVC-API-KEY": f.PrivateKey, "SVC-ELSE": "", "SVC-PROXY-URL": "https://localhost"} {
+		if got := f.headers(name); len(got) != 1 || got[0] != want {
+			t.Errorf("%s is %q", name, got)
+		}
+	}
+}
+
 // TestAnswersOfProxiesStream finds that a piece of an answer arrives before the
 // next one is sent, and that pieces of a request do too.
 func TestAnswersOfProxiesStream(t *testing.T) {
@@ -46,6 +63,7 @@ func TestAnswersOfProxiesStream(t *testing.T) {
 		_ = control.Flush()
 		<-release
 		_, _ = io.WriteString(w, "two")
+		_, _ = io.Copy(io.Discard, r.Body)
 	}))
 	t.Cleanup(dest.Close)
 	pool := x509.NewCertPool()

@@ -237,7 +237,7 @@ func TestWhatIsNotHTTP(t *testing.T) {
 				return
 			}
 			_, _ = http.ReadRequest(bufio.NewReader(conn))
-			_, _ = io.WriteString(conn, "4242424242424242 is no HTTP\r\n\r\n")
+			_, _ = io.WriteString(conn, "HTTP/1.1 4242424242424242\r\n\r\n")
 			conn.Close()
 		}
 	}()
