@@ -34,12 +34,15 @@
 // # Differences
 //
 // What JSON leaves out comes back as nil: an empty list or map of an optional
-// field. An [vault.InvalidError] names at most 100 fields. A [*vault.ScriptError]
-// has the lines of its frames, but neither functions, columns nor Name; where
-// code made its whole answer by itself, Response holds it, and Messages is nil.
-// An answer of that kind to React with a status from 200 to 299 that has the
-// form of a result is one. Fields of parameters that concern the transport are
-// told about at React and InvokeProxy.
+// field. A [*vault.InvalidError] names at most 100 fields.
+//
+// A [*vault.ScriptError] has the lines of its frames, but neither functions and
+// columns nor Name. Where code made its whole answer by itself, Response holds
+// it, and Title and Messages are empty; when that answer has the status and the
+// form of a result, React returns it as one.
+//
+// Parameters that concern the transport, and what becomes of them, are told
+// about at React and InvokeProxy.
 //
 // The package needs package vault for its types, and so everything that a vault
 // in process is built of, except databases and the JavaScript engine.
@@ -56,8 +59,8 @@ import (
 )
 
 // Client calls a vault over HTTP with one API key. It can be used by many
-// goroutines, and need not be closed. Printing one shows its address, never the
-// key.
+// goroutines, and need not be closed. Printing one shows where its vault is, and
+// never the key.
 type Client struct {
 	base *url.URL
 	key  secret
