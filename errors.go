@@ -27,6 +27,10 @@ var (
 	// ErrConflict means that something unique is taken or was used up: a token
 	// id, a session's nonce, an idempotency key whose request is under way.
 	ErrConflict = errors.New("conflict")
+	// ErrInProgress means that a request with the same idempotency key is under
+	// way. When it has succeeded, asking again gives its answer. It matches
+	// ErrConflict.
+	ErrInProgress = errorf(ErrConflict, "A request with this idempotency key is being processed.")
 	// ErrTooLarge means that the input is over a limit of size.
 	ErrTooLarge = errors.New("too large")
 	// ErrBusy means that a limit on work under way is reached; try again later.

@@ -62,6 +62,7 @@ func TestImports(t *testing.T) {
 		"storage/storagetest":          {module + "/storage", "github.com/google/go-cmp"},
 		"":                             {module + "/storage", module + "/internal", "github.com/google/uuid", "github.com/mr-tron/base58"},
 		"httpserver":                   {module, "github.com/google/uuid", "golang.org/x/time"},
+		"vaultclient":                  {module, module + "/internal/egress", "github.com/google/uuid"},
 		"vaulttest":                    {module, module + "/storage/sqlite"},
 		"storage/storagetest/internal": {module + "/storage"},
 	}
@@ -86,6 +87,7 @@ func TestImports(t *testing.T) {
 		"storage/sqlite":   {module, module + "/storage/postgres", "github.com/lib/pq"},
 		"storage/postgres": {module, module + "/storage/sqlite", "modernc.org/sqlite"},
 		"httpserver":       {"modernc.org/sqlite", "github.com/lib/pq", "github.com/dop251/goja"},
+		"vaultclient":      {"modernc.org/sqlite", "github.com/lib/pq", "github.com/dop251/goja", module + "/httpserver"},
 	}
 	for path, not := range never {
 		p, ok := all[strings.TrimSuffix(module+"/"+path, "/")]

@@ -43,7 +43,7 @@ const answerLife = 24 * time.Hour
 // and what it changed through the Client it is given is committed together with
 // its answer. Who comes later with the same key gets the answer, and true. A
 // request that fails leaves nothing, its claim included, so that it can be
-// tried again. While one is under way, others get ErrConflict.
+// tried again. While one is under way, others get ErrInProgress.
 //
 // Unless key.Lease is set, do should do nothing but call the Client: it may run
 // again from the start when others changed what it read, and it may run in vain
@@ -59,7 +59,7 @@ func (c *Client) Once(ctx context.Context, key OnceKey, do func(context.Context,
 	}
 	o := &onceCall{call: op, key: op.onceHash(key), lease: key.Lease, owner: op.v.idAt(op.now)}
 	if !op.v.flight.enter(op.tenant, o.key) {
-		return Answer{}, false, errInProgress
+		return Answer{}, false, ErrInProgress
 	}
 	defer op.v.flight.leave(op.tenant, o.key)
 	// A key that this node has not met is most likely new. Work without effects
@@ -76,10 +76,7 @@ func (c *Client) Once(ctx context.Context, key OnceKey, do func(context.Context,
 	return o.runHeld(ctx, do)
 }
 
-var (
-	errInProgress = errorf(ErrConflict, "A request with this idempotency key is being processed.")
-	errFaster     = errorf(ErrConflict, "The request could not be carried out because others were faster; try again.")
-)
+var errFaster = errorf(ErrConflict, "The request could not be carried out because others were faster; try again.")
 
 func checkOnceKey(key string) error {
 	printable := func(r rune) bool { return r > ' ' && r < 0x7f || r == ' ' }
@@ -128,7 +125,7 @@ func (o *onceCall) answer(ctx context.Context) (Answer, bool, error) {
 		return Answer{}, false, err
 	}
 	if claim.Answer == nil {
-		return Answer{}, false, errInProgress
+		return Answer{}, false, ErrInProgress
 	}
 	place := claimPlace(o.key)
 	plain, err := o.open(ctx, &place, claim.KeyVersion, claim.Answer)
@@ -229,7 +226,7 @@ func (o *onceCall) runLeased(ctx context.Context, do func(context.Context, *Clie
 func (o *onceCall) answerOrBusy(ctx context.Context) (Answer, bool, error) {
 	a, found, err := o.answer(ctx)
 	if err == nil && !found {
-		err = errInProgress
+		err = ErrInProgress
 	}
 	return a, found, err
 }

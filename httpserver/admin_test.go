@@ -179,6 +179,10 @@ func TestAdministration(t *testing.T) {
 			if got := w.do("GET", at, w.ManagementKey, "").text(t, c.field); got != c.patched {
 				t.Errorf("after PATCH %s is %q", c.field, got)
 			}
+			shown := w.do("PATCH", at, w.ManagementKey, c.patch, "Prefer", "wait=1, Return=Representation").want(t, 200)
+			if diff := cmp.Diff(w.do("GET", at, w.ManagementKey, "").decode(t), shown.decode(t)); diff != "" {
+				t.Errorf("what PATCH shows is not what is read: %s", diff)
+			}
 			w.do("PUT", at, w.ManagementKey, `{"name":"x"}`).wantError(t, 400)
 			w.do("PATCH", at, w.ManagementKey, `{"nope":1}`).wantError(t, 400)
 			w.do("DELETE", at, w.ManagementKey, "").want(t, 204)

@@ -148,7 +148,7 @@ func refuse(err error) (answer, error) {
 	switch {
 	case errors.As(err, &r):
 		a.header = r.header
-	case body.Status == http.StatusTooManyRequests:
+	case body.Status == http.StatusTooManyRequests, errors.Is(err, vault.ErrInProgress):
 		a.header = map[string]string{headerRetryAfter: "1"}
 	}
 	if body.Status < http.StatusInternalServerError || script != nil {

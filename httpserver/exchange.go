@@ -157,6 +157,7 @@ func (x *exchange) input() (*input, error) {
 	if x.route.lists {
 		in.query = x.r.URL.RawQuery
 	}
+	in.shown = x.route.silent && prefersBody(x.r.Header["Prefer"])
 	if x.route.takes == noBody {
 		return in, nil
 	}
@@ -166,6 +167,19 @@ func (x *exchange) input() (*input, error) {
 	var err error
 	in.body, err = x.body()
 	return in, err
+}
+
+// prefersBody reports whether a caller asks for what a change has made to be in
+// the answer, as RFC 7240 has it.
+func prefersBody(prefer []string) bool {
+	for _, line := range prefer {
+		for preference := range strings.SplitSeq(line, ",") {
+			if strings.EqualFold(strings.TrimSpace(preference), "return=representation") {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func isMergePatch(contentType string) bool {

@@ -71,21 +71,21 @@ func (p pairs) all(name string) []string {
 	return values
 }
 
-// page reads page and size.
-func (p pairs) page() (vault.PageParams, error) {
-	var out vault.PageParams
-	for name, dst := range map[string]*int{"page": &out.Page, "size": &out.Size} {
+// page reads page and size. What is no number of a page is handed on as one
+// that the vault refuses.
+func (p pairs) page() vault.PageParams {
+	number := func(name string) int {
 		value, given := p.first(name)
 		if !given {
-			continue
+			return 0
 		}
 		n, err := strconv.ParseUint(value, 10, 31)
 		if err != nil || n == 0 {
-			return out, invalid(name, "must be a number from 1 on")
+			return -1
 		}
-		*dst = int(n)
+		return int(n)
 	}
-	return out, nil
+	return vault.PageParams{Page: number("page"), Size: number("size")}
 }
 
 // ids reads the parameter id as UUIDs.
@@ -110,8 +110,8 @@ func tokenFilter(p pairs) (vault.ListTokensParams, error) {
 	if f.Metadata, err = p.metadata(); err != nil {
 		return f, err
 	}
-	f.PageParams, err = p.page()
-	return f, err
+	f.PageParams = p.page()
+	return f, nil
 }
 
 // metadata reads the metadata filters in their three forms: metadata.k=v,
@@ -174,8 +174,8 @@ func logFilter(p pairs) (vault.ListLogsParams, error) {
 	if f.EndDate, err = p.date("end_date"); err != nil {
 		return f, err
 	}
-	f.PageParams, err = p.page()
-	return f, err
+	f.PageParams = p.page()
+	return f, nil
 }
 
 // dateLayouts are the forms of ISO 8601 that dates in queries may have. Without
@@ -211,8 +211,8 @@ func applicationFilter(p pairs) (vault.ListApplicationsParams, error) {
 	if f.IDs, err = p.ids(); err != nil {
 		return f, err
 	}
-	f.PageParams, err = p.page()
-	return f, err
+	f.PageParams = p.page()
+	return f, nil
 }
 
 func reactorFilter(p pairs) (vault.ListReactorsParams, error) {
@@ -221,8 +221,8 @@ func reactorFilter(p pairs) (vault.ListReactorsParams, error) {
 	if f.IDs, err = p.ids(); err != nil {
 		return f, err
 	}
-	f.PageParams, err = p.page()
-	return f, err
+	f.PageParams = p.page()
+	return f, nil
 }
 
 func proxyFilter(p pairs) (vault.ListProxiesParams, error) {

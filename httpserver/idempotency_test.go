@@ -69,7 +69,10 @@ func TestIdempotencyStoresNoFailure(t *testing.T) {
 	w.do("POST", "/tokens", w.PrivateKey, `{"type":"token"}`, idempotencyKey, "k").wantError(t, 400)
 	w.do("POST", "/tokens", w.PrivateKey, `not json`, idempotencyKey, "k").wantError(t, 400)
 	w.do("POST", "/tokens", w.PrivateKey, `{"id":"taken","type":"token","data":1}`).want(t, 201)
-	w.do("POST", "/tokens", w.PrivateKey, `{"id":"taken","type":"token","data":1}`, idempotencyKey, "k").wantError(t, 409)
+	taken := w.do("POST", "/tokens", w.PrivateKey, `{"id":"taken","type":"token","data":1}`, idempotencyKey, "k")
+	if taken.wantError(t, 409); taken.Header.Get("Retry-After") != "" {
+		t.Error("Retry-After, though trying again will not help")
+	}
 	if res := w.do("POST", "/tokens", w.PrivateKey, card, idempotencyKey, "k").want(t, 201); res.Header.Get("SVC-IDEMPOTENT-REPLAYED") != "" {
 		t.Error("a failure was stored")
 	}
@@ -83,7 +86,11 @@ func TestIdempotencyKeyInUseIs409(t *testing.T) {
 	first := make(chan *response)
 	go func() { first <- w.do("POST", "/tokens", w.PrivateKey, card, idempotencyKey, "k") }()
 	<-gate // the first request is about to be written
-	w.do("POST", "/tokens", w.PrivateKey, card, idempotencyKey, "k").wantError(t, 409)
+	busy := w.do("POST", "/tokens", w.PrivateKey, card, idempotencyKey, "k")
+	busy.wantError(t, 409)
+	if busy.Header.Get("Retry-After") != "1" {
+		t.Errorf("Retry-After %q", busy.Header.Get("Retry-After"))
+	}
 	store.gate.Store(nil)
 	store.leave <- struct{}{}
 	made := (<-first).want(t, 201)

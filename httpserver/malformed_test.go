@@ -111,6 +111,7 @@ var malformedRequests = map[string]malformed{
 	"page 1.5":                  {"GET", "/tokens?page=1.5", "", 400, "page"},
 	"page 1e3":                  {"GET", "/tokens?page=1e3", "", 400, "page"},
 	"page too large":            {"GET", "/tokens?page=99999999999999999999", "", 400, "page"},
+	"page and size":             {"GET", "/tokens?page=x&size=-1", "", 400, "size"},
 	"size 0":                    {"GET", "/tokens?size=0", "", 400, "size"},
 	"size 101":                  {"GET", "/tokens?size=101", "", 400, "size"},
 	"size ٣":                    {"GET", "/tokens?size=%D9%A3", "", 400, "size"},

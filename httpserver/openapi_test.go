@@ -68,6 +68,7 @@ func (rt *route) statuses() []int {
 	add(!rt.open, 401, 429)
 	add(rt.permission != "", 403)
 	add(rt.takes == patchBody, 415)
+	add(rt.silent, 200)
 	add(rt.takes != noBody, 400, 408, 413)
 	add(rt.lists, 400)
 	add(rt.reads && !rt.open, 413)
@@ -106,6 +107,9 @@ func (rt *route) parameters() []string {
 	names := []string{"SVC-TRACE-ID"}
 	if rt.once() {
 		names = append(names, "SVC-IDEMPOTENCY-KEY")
+	}
+	if rt.silent {
+		names = append(names, "Prefer")
 	}
 	if strings.Contains(rt.path, "{id}") {
 		names = append(names, "id")

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"net/http"
 	"time"
 
 	"github.com/google/uuid"
@@ -17,6 +18,8 @@ type operation struct {
 	lists bool // reads filters and a page from the query
 	reads bool // changes nothing
 	open  bool // needs no key
+	// silent means that the answer has a body only for those who prefer one.
+	silent bool
 	// lease says that the operation has effects elsewhere, and for how long its
 	// idempotency key is claimed in advance.
 	lease time.Duration
@@ -39,6 +42,7 @@ type input struct {
 	id     string // from the path
 	query  string // as it was sent
 	body   []byte
+	shown  bool // the caller wants to see what a silent operation made
 }
 
 // output is the answer of an operation: the id of what it created, if that is
@@ -197,12 +201,17 @@ func keyless(do func(context.Context) (any, error)) operation {
 	}}
 }
 
-// silent leaves the body out of an answer.
+// silent leaves the body out of an answer, unless the caller prefers to have it.
 func silent(op operation) operation {
 	run := op.run
+	op.silent = true
 	op.run = func(ctx context.Context, in *input) (output, error) {
-		_, err := run(ctx, in)
-		return output{}, err
+		out, err := run(ctx, in)
+		if err != nil || !in.shown {
+			return output{}, err
+		}
+		out.status = http.StatusOK
+		return out, nil
 	}
 	return op
 }

@@ -1,0 +1,110 @@
+package vaultclient
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+const applications = "/applications"
+
+// CreateApplication adds an application. The answer holds its API key. See
+// [vault.Client.CreateApplication].
+func (c *Client) CreateApplication(ctx context.Context, p vault.ApplicationParams) (*vault.Application, error) {
+	return write[vault.Application](ctx, c, "CreateApplication", http.MethodPost, applications, p)
+}
+
+// GetApplication returns an application. See [vault.Client.GetApplication].
+func (c *Client) GetApplication(ctx context.Context, id uuid.UUID) (*vault.Application, error) {
+	return get[vault.Application](ctx, c, "GetApplication", below(applications, id), "")
+}
+
+// OwnApplication returns the application of the key. See
+// [vault.Client.OwnApplication].
+func (c *Client) OwnApplication(ctx context.Context) (*vault.Application, error) {
+	return get[vault.Application](ctx, c, "OwnApplication", applications+"/key", "")
+}
+
+// ListApplications returns a page of applications, newest first. See
+// [vault.Client.ListApplications].
+func (c *Client) ListApplications(ctx context.Context, p vault.ListApplicationsParams) (*vault.Page[vault.Application], error) {
+	return list[vault.Application](ctx, c, "ListApplications", applications, p.IDs, "", p.PageParams)
+}
+
+// ReplaceApplication replaces everything of an application but its type and its
+// key. See [vault.Client.ReplaceApplication].
+func (c *Client) ReplaceApplication(ctx context.Context, id uuid.UUID, p vault.ApplicationParams) (*vault.Application, error) {
+	return write[vault.Application](ctx, c, "ReplaceApplication", http.MethodPut, below(applications, id), p)
+}
+
+// PatchApplication changes an application by a JSON merge patch. See
+// [vault.Client.PatchApplication].
+func (c *Client) PatchApplication(ctx context.Context, id uuid.UUID, p vault.JSON) (*vault.Application, error) {
+	return patch[vault.Application](ctx, c, "PatchApplication", below(applications, id), p)
+}
+
+// RegenerateKey gives an application a new API key. See
+// [vault.Client.RegenerateKey]. When it is the application of c, c is of no use
+// any more: make a new client with the new key. If the answer is lost then, so
+// is the key, because the old one cannot ask again.
+func (c *Client) RegenerateKey(ctx context.Context, id uuid.UUID) (*vault.Application, error) {
+	return call[vault.Application](ctx, c, &request{
+		op: "RegenerateKey", method: http.MethodPost, path: below(applications, id) + "/regenerate", once: true})
+}
+
+// DeleteApplication deletes an application, and with it its key and sessions.
+// See [vault.Client.DeleteApplication].
+func (c *Client) DeleteApplication(ctx context.Context, id uuid.UUID) error {
+	return c.remove(ctx, "DeleteApplication", below(applications, id))
+}
+
+// ListPermissions returns all permissions that there are. See
+// [vault.Client.ListPermissions].
+func (c *Client) ListPermissions(ctx context.Context) ([]vault.Permission, error) {
+	return plainList[vault.Permission](ctx, c, "ListPermissions", "/permissions")
+}
+
+// CreateSession opens a session of the key's application. See
+// [vault.Client.CreateSession].
+func (c *Client) CreateSession(ctx context.Context) (*vault.Session, error) {
+	return call[vault.Session](ctx, c, &request{op: "CreateSession", method: http.MethodPost, path: "/sessions", once: true})
+}
+
+// AuthorizeSession gives a session its rights, once. See
+// [vault.Client.AuthorizeSession].
+func (c *Client) AuthorizeSession(ctx context.Context, g vault.Grant) error {
+	body, err := encode(g)
+	if err != nil {
+		return err
+	}
+	_, err = c.send(ctx, &request{
+		op: "AuthorizeSession", method: http.MethodPost, path: "/sessions/authorize", typ: contentJSON, body: body, once: true})
+	return err
+}
+
+// below returns the path of an entity in a collection.
+func below(collection string, id uuid.UUID) string { return collection + "/" + id.String() }
+
+// list returns a page of a collection that is filtered by ids and a name.
+func list[T any](ctx context.Context, c *Client, op, path string, ids []uuid.UUID, name string, p vault.PageParams) (*vault.Page[T], error) {
+	query := pageQuery(p)
+	for _, id := range ids {
+		query.Add("id", id.String())
+	}
+	if name != "" {
+		query.Set("name", name)
+	}
+	return get[vault.Page[T]](ctx, c, op, path, query.Encode())
+}
+
+// plainList returns a list without pages.
+func plainList[T any](ctx context.Context, c *Client, op, path string) ([]T, error) {
+	all, err := get[[]T](ctx, c, op, path, "")
+	if err != nil {
+		return nil, err
+	}
+	return *all, nil
+}

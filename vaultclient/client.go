@@ -1,0 +1,246 @@
+// Package vaultclient is for Go programs whose vault is behind HTTP, as package
+// httpserver serves it. [Client] has the methods of [vault.Client] that the
+// REST surface can carry, with the same parameters, results and errors: both
+// are a [vault.API].
+//
+//	c, err := vaultclient.New("https://vault.example/vault", key, nil)
+//	tok, err := c.CreateToken(ctx, vault.TokenParams{Type: vault.Card, Data: vault.CardData{Number: "4242424242424242"}})
+//
+// # Retries
+//
+// A call whose answer was lost is sent again, after a pause that grows and is
+// random, as [Retry] says. So is one that the server was too busy for, after
+// the time that it asks for. A call that changes something carries an
+// idempotency key, the same on every attempt, so it is carried out at most once
+// however often it is sent. [WithIdempotencyKey] gives a call a key of the
+// program's own, which holds across restarts of the program too.
+//
+// Two calls carry no key by themselves. [Client.React] without a callback
+// would make the vault keep an answer that may hold data in clear for a day:
+// unless the program gives it a key, it is sent again only when it is known not
+// to have run. [Client.InvokeProxy] supports no keys and is never sent again.
+//
+// A delete that is answered with "not found" after an attempt whose fate is
+// unknown has been done: that is no error.
+//
+// # Errors
+//
+// Errors are told by errors.Is and errors.As against those of package vault, as
+// in process: [vault.ErrNotFound], [*vault.InvalidError] with its fields,
+// [*vault.ScriptError] and so on. Those that came as an answer are an [*Error]
+// too, with the status and the trace id. An error never holds the API key or
+// anything of a body but what the vault says of field names and rules.
+//
+// # Differences
+//
+// What JSON leaves out comes back as nil: an empty list or map of an optional
+// field. A [*vault.InvalidError] names at most 100 fields.
+//
+// A [*vault.ScriptError] has the lines of its frames, but neither functions and
+// columns nor Name. Where code made its whole answer by itself, Response holds
+// it, and Title and Messages are empty; when that answer has the status and the
+// form of a result, React returns it as one.
+//
+// Parameters that concern the transport, and what becomes of them, are told
+// about at React and InvokeProxy.
+//
+// The package needs package vault for its types, and so everything that a vault
+// in process is built of, except databases and the JavaScript engine.
+package vaultclient
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+// Client calls a vault over HTTP with one API key. It can be used by many
+// goroutines, and need not be closed. Printing one shows where its vault is, and
+// never the key.
+type Client struct {
+	base *url.URL
+	key  secret
+	opts Options
+	name headerNames
+}
+
+var _ vault.API = (*Client)(nil)
+
+// secret is a text that cannot be printed by accident: of a function, every
+// printer shows the address.
+type secret func() string
+
+// headerNames are the headers of the API's own.
+type headerNames struct {
+	apiKey, idempotencyKey, traceID                     string
+	proxyKey, proxyURL, proxyKeepAlive, proxyConnection string
+	destinationStatus                                   string
+}
+
+func namesOf(prefix string) headerNames {
+	name := func(s string) string { return http.CanonicalHeaderKey(prefix + s) }
+	return headerNames{
+		apiKey: name("API-KEY"), idempotencyKey: name("IDEMPOTENCY-KEY"), traceID: name("TRACE-ID"),
+		proxyKey: name("PROXY-KEY"), proxyURL: name("PROXY-URL"),
+		proxyKeepAlive: name("PROXY-KEEP-ALIVE"), proxyConnection: name("PROXY-CONNECTION"),
+		destinationStatus: name("PROXY-DESTINATION-STATUS"),
+	}
+}
+
+// New returns a client of the vault at a URL, which may have a path where the
+// handler is mounted below one. The key is that of an application or a session.
+// opts may be nil.
+//
+// A URL of plain http is refused unless its host is this machine, because the
+// key would travel in clear; see [Options.AllowPlainHTTP]. Nothing is sent: a
+// wrong key is found out by the first call.
+func New(baseURL, key string, opts *Options) (*Client, error) {
+	o, err := opts.complete()
+	if err != nil {
+		return nil, err
+	}
+	base, err := parseBase(baseURL, o.AllowPlainHTTP)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkKey(key); err != nil {
+		return nil, err
+	}
+	return &Client{base: base, key: func() string { return key }, opts: o, name: namesOf(o.Prefix)}, nil
+}
+
+// String returns the URL of the vault.
+func (c *Client) String() string { return "vaultclient " + c.base.String() }
+
+// GoString is String: no form of printing shows more.
+func (c *Client) GoString() string { return c.String() }
+
+// idempotencyKey is the key of the value that WithIdempotencyKey leaves in a
+// context.
+type idempotencyKey struct{}
+
+// WithIdempotencyKey returns a context whose calls carry an idempotency key of
+// the program's choice, of 1 to 255 printable characters, in place of a random
+// one. For 24 hours the same call with the same key, also from another process
+// with the same API key, gets the answer of the first that succeeded.
+//
+// The key belongs to one call: a second CreateToken under the same context is
+// the same request to the vault, whatever it is to create. Calls to different
+// endpoints do not get in each other's way.
+func WithIdempotencyKey(ctx context.Context, key string) context.Context {
+	return context.WithValue(ctx, idempotencyKey{}, key)
+}
+
+// Content types of bodies.
+const (
+	contentJSON  = "application/json"
+	contentPatch = "application/merge-patch+json"
+)
+
+// request is a call on its way to the vault.
+type request struct {
+	op     string // the method of Client, for messages
+	method string
+	path   string // escaped, below the base URL
+	query  string
+	typ    string // content type of the body
+	body   []byte
+	trace  string // a trace id of the caller's choice
+	// once means that the endpoint heeds an idempotency key.
+	once bool
+	// keyless means that the call carries one only if the caller gave it.
+	keyless bool
+	// runs means that the answer may be one of tenant code.
+	runs bool
+	// shows asks for what a change made, where the usual answer has no body.
+	shows bool
+}
+
+// get asks for what is at a path.
+func get[T any](ctx context.Context, c *Client, op, path, query string) (*T, error) {
+	return call[T](ctx, c, &request{op: op, method: http.MethodGet, path: path, query: query})
+}
+
+// write sends parameters that change something.
+func write[T any](ctx context.Context, c *Client, op, method, path string, params any) (*T, error) {
+	body, err := encode(params)
+	if err != nil {
+		return nil, err
+	}
+	return call[T](ctx, c, &request{op: op, method: method, path: path, typ: contentJSON, body: body, once: true})
+}
+
+// patch sends a merge patch and returns what it made. A server that does not
+// show that is asked for it.
+func patch[T any](ctx context.Context, c *Client, op, path string, patch vault.JSON) (*T, error) {
+	r := &request{op: op, method: http.MethodPatch, path: path, typ: contentPatch, body: patch, once: true, shows: true}
+	a, err := c.send(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	if a.status == http.StatusNoContent {
+		return get[T](ctx, c, op, path, "")
+	}
+	return decode[T](r, a)
+}
+
+// remove deletes what is at a path.
+func (c *Client) remove(ctx context.Context, op, path string) error {
+	_, err := c.send(ctx, &request{op: op, method: http.MethodDelete, path: path})
+	return err
+}
+
+// call sends a request and reads the answer.
+func call[T any](ctx context.Context, c *Client, r *request) (*T, error) {
+	a, err := c.send(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	return decode[T](r, a)
+}
+
+// decode reads an answer that must be JSON.
+func decode[T any](r *request, a *answer) (*T, error) {
+	if !a.isJSON() {
+		return nil, notAVault(r, a, "it is not JSON")
+	}
+	var t T
+	if err := json.Unmarshal(a.body, &t); err != nil {
+		return nil, notAVault(r, a, "its JSON is not what was asked for") // err may quote a value
+	}
+	return &t, nil
+}
+
+// encode writes parameters as JSON, and refuses texts that JSON would change.
+func encode(params any) ([]byte, error) {
+	if !isText(params) {
+		return nil, invalid("", "must be valid Unicode text")
+	}
+	if m, ok := params.(json.Marshaler); ok {
+		return m.MarshalJSON()
+	}
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(params); err != nil {
+		return nil, invalid("", "cannot be written as JSON") // err may quote a value
+	}
+	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
+}
+
+// document writes any JSON that a caller gave. Text of its own is not touched.
+func document(x any) ([]byte, error) {
+	if raw, ok := x.(vault.JSON); ok {
+		return raw, nil
+	}
+	return vault.EncodeJSON(x)
+}
+
+// invalid is an error about one field.
+func invalid(path, message string) error {
+	return &vault.InvalidError{Fields: map[string][]string{path: {message}}}
+}

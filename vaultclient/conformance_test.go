@@ -1,0 +1,121 @@
+package vaultclient_test
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+// scenarios are what is tried on both kinds of clients, by the method of
+// vault.API that each is about.
+var scenarios = map[string]map[string]func(*world){
+	"CreateToken":  {"types": createTypes, "options": createOptions, "invalid": createInvalid, "taken": createTaken, "duplicate": createDuplicate},
+	"GetToken":     {"transforms": getTransforms, "ids": getIDs, "expired": getExpired},
+	"UpdateToken":  {"patches": updatePatches, "refused": updateRefused},
+	"DeleteToken":  {"twice": deleteTwice},
+	"ListTokens":   {"filters": listFilters, "refused": listRefused},
+	"AllTokens":    {"all": allTokens, "deleting": allDeleting, "refused": allRefused},
+	"SearchTokens": {"queries": searchQueries},
+	"Tokenize":     {"documents": tokenizeDocuments, "refused": tokenizeRefused},
+	"Detokenize":   {"documents": detokenizeDocuments, "refused": detokenizeRefused},
+
+	"CreateSession":    {"lifecycle": sessionLifecycle},
+	"AuthorizeSession": {"refused": authorizeRefused},
+
+	"CreateApplication":  {"created": createApplication},
+	"GetApplication":     {"read": getApplication},
+	"ListApplications":   {"pages": listApplications},
+	"ReplaceApplication": {"replaced": replaceApplication},
+	"PatchApplication":   {"patched": patchApplication},
+	"DeleteApplication":  {"its key dies": deleteApplication},
+	"OwnApplication":     {"each type": ownApplication},
+	"RegenerateKey":      {"the old key dies": regenerateKey},
+	"ListPermissions":    {"all": listPermissions},
+
+	"CreateReactor":  {"created": createReactor},
+	"GetReactor":     {"read": getReactor},
+	"ListReactors":   {"names": listReactors},
+	"ReplaceReactor": {"replaced": replaceReactor},
+	"PatchReactor":   {"patched": patchReactor},
+	"DeleteReactor":  {"twice": deleteReactor},
+	"React":          {"results": reactResults, "errors of code": reactErrors, "refused": reactRefused, "later": reactLater},
+
+	"CreateProxy":  {"created": createProxy},
+	"GetProxy":     {"read": getProxy},
+	"ListProxies":  {"names": listProxies},
+	"ReplaceProxy": {"replaced": replaceProxy},
+	"PatchProxy":   {"patched": patchProxy},
+	"DeleteProxy":  {"twice": deleteProxy},
+	"InvokeProxy":  {"requests": invokeRequests, "answers": invokeAnswers, "refused": invokeRefused, "transforms": invokeTransforms},
+
+	"GetTenant":       {"read": getTenant},
+	"UpdateTenant":    {"updated": updateTenant},
+	"ListLogs":        {"filters": listLogs},
+	"ListEntityTypes": {"all": listEntityTypes},
+}
+
+// TestConformance runs every scenario in process and over HTTP, and compares
+// what the calls gave: values to the last pointer, and errors as callers tell
+// them.
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	for method, named := range scenarios {
+		for name, run := range named {
+			t.Run(method+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				near, far := inProcess(t), overHTTP(t)
+				run(near)
+				run(far)
+				if len(near.records) == 0 || !slices.ContainsFunc(near.records, func(r record) bool { return strings.HasPrefix(r.Call, method) }) {
+					t.Fatalf("the scenario calls no %s", method)
+				}
+				compare(t, near, far)
+			})
+		}
+	}
+}
+
+// omitted reports whether a path leads to an optional list or map, of which JSON
+// cannot tell whether it is empty or absent.
+func omitted(p cmp.Path) bool {
+	field, ok := p.Last().(cmp.StructField)
+	return ok && slices.Contains([]string{"Token.SearchIndexes", "Token.Metadata", "Proxy.Configuration", "Application.Rules"},
+		p.Index(-2).Type().Name()+"."+field.Name())
+}
+
+// compare fails the test where two worlds saw different things. Times must be
+// equal in their location too.
+func compare(t *testing.T, near, far *world) {
+	t.Helper()
+	a := newNamer(near.dest).of(reflect.ValueOf(near.records)).Interface()
+	b := newNamer(far.dest).of(reflect.ValueOf(far.records)).Interface()
+	diff := cmp.Diff(a, b, cmpopts.IgnoreUnexported(vault.Application{}, vault.Tenant{}),
+		cmp.FilterPath(omitted, cmpopts.EquateEmpty()),
+		cmp.Comparer(func(x, y time.Time) bool { return x == y }))
+	if diff != "" {
+		t.Errorf("in process -, over HTTP +:\n%s", diff)
+	}
+}
+
+// TestEveryMethodHasAScenario fails when a method of the API is not compared.
+func TestEveryMethodHasAScenario(t *testing.T) {
+	t.Parallel()
+	api := reflect.TypeFor[vault.API]()
+	for i := range api.NumMethod() {
+		if name := api.Method(i).Name; len(scenarios[name]) == 0 {
+			t.Errorf("no scenario is about %s", name)
+		}
+	}
+	for name := range scenarios {
+		if _, ok := api.MethodByName(name); !ok {
+			t.Errorf("%s is no method of the API", name)
+		}
+	}
+}

@@ -1,0 +1,195 @@
+package vaultclient
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+// ErrAnswer means that an answer is not one that a vault gives: a redirect, a
+// page of some other server, JSON of another form. Whether a call that gets it
+// was carried out is not known.
+var ErrAnswer = errors.New("the answer is not one of a vault")
+
+// Error is an answer that is an error. It unwraps to the error that the vault
+// would return in process, or to ErrAnswer, and has the same text as that; a
+// failure of the server itself unwraps to neither.
+type Error struct {
+	// Status is that of the answer.
+	Status int
+	// TraceID names the request in the server's log. It is empty when the answer
+	// is not the vault's.
+	TraceID string
+	// RetryAfter is how long the server asks to wait; 0 when it does not.
+	RetryAfter time.Duration
+
+	err error
+}
+
+// Error says what the vault has against the call.
+func (e *Error) Error() string { return e.err.Error() }
+
+// Unwrap returns the error of package vault.
+func (e *Error) Unwrap() error { return e.err }
+
+// kindError is an error of a known kind with a text of its own.
+type kindError struct {
+	kind error
+	text string
+}
+
+func (e *kindError) Error() string { return e.text }
+func (e *kindError) Unwrap() error { return e.kind }
+
+// errorBody is the body of an error of the vault.
+type errorBody struct {
+	Title  string              `json:"title"`
+	Status int                 `json:"status"`
+	Detail string              `json:"detail"`
+	Errors map[string][]string `json:"errors"`
+}
+
+// kinds are the errors that statuses stand for.
+var kinds = map[int]error{
+	http.StatusBadRequest:            vault.ErrInvalid,
+	http.StatusUnauthorized:          vault.ErrUnauthenticated,
+	http.StatusForbidden:             vault.ErrForbidden,
+	http.StatusNotFound:              vault.ErrNotFound,
+	http.StatusConflict:              vault.ErrConflict,
+	http.StatusRequestEntityTooLarge: vault.ErrTooLarge,
+	http.StatusUnprocessableEntity:   vault.ErrCode,
+	http.StatusTooManyRequests:       vault.ErrBusy,
+}
+
+// proxyKinds are those that statuses stand for when a proxy could not do its
+// work.
+var proxyKinds = map[int]error{
+	http.StatusRequestTimeout: vault.ErrTimeout,
+	http.StatusBadGateway:     vault.ErrUnreachable,
+}
+
+// strangeKinds are those of answers that some server in between gave. Of others,
+// a 404 above all, nobody knows what they mean.
+var strangeKinds = map[int]error{
+	http.StatusRequestEntityTooLarge:       vault.ErrTooLarge,
+	http.StatusRequestURITooLong:           vault.ErrTooLarge,
+	http.StatusRequestHeaderFieldsTooLarge: vault.ErrTooLarge,
+	http.StatusTooManyRequests:             vault.ErrBusy,
+}
+
+// refusal returns the error that an answer stands for.
+func (c *Client) refusal(r *request, a *answer) *Error {
+	e := &Error{Status: a.status, TraceID: a.trace, RetryAfter: a.retryAfter()}
+	var body errorBody
+	if !a.isJSON() || json.Unmarshal(a.body, &body) != nil || body.Title == "" || body.Status != a.status {
+		e.err = c.strange(r, a)
+		return e
+	}
+	e.err = known(r.op, e, &body, kinds)
+	return e
+}
+
+// known returns the error that the body of an error describes.
+func known(op string, e *Error, body *errorBody, kinds map[int]error) error {
+	if script := scriptError(body); script != nil {
+		return script
+	}
+	kind, detail := kinds[body.Status], body.Detail[:min(len(body.Detail), maxDetail)]
+	switch {
+	case kind == nil:
+		return fmt.Errorf("vaultclient: %s: status %d: %s (trace id %s)", op, body.Status, detail, e.TraceID)
+	case kind == vault.ErrInvalid && len(body.Errors) > 0:
+		return &vault.InvalidError{Fields: body.Errors}
+	case kind == vault.ErrConflict && e.RetryAfter > 0:
+		return vault.ErrInProgress
+	case kind == vault.ErrUnauthenticated:
+		return kind
+	default:
+		return &kindError{kind, detail}
+	}
+}
+
+// maxDetail bounds what is repeated of an answer, in bytes.
+const maxDetail = 10_000
+
+// strange returns the error for an answer without the body of an error: one that
+// tenant code made, or none of the vault's. Nothing of the body is repeated.
+func (c *Client) strange(r *request, a *answer) error {
+	switch {
+	case r.runs && a.trace != "":
+		return c.chosen(a)
+	case strangeKinds[a.status] != nil:
+		return &kindError{strangeKinds[a.status], fmt.Sprintf("vaultclient: %s: status %d", r.op, a.status)}
+	case a.status >= 300 && a.status <= 399:
+		return &kindError{ErrAnswer, fmt.Sprintf("vaultclient: %s: status %d, but an API key follows no redirect", r.op, a.status)}
+	default:
+		return &kindError{ErrAnswer, fmt.Sprintf("vaultclient: %s: status %d without an error of a vault", r.op, a.status)}
+	}
+}
+
+// notAVault is the error about an answer that is none, though its status says
+// that all is well.
+func notAVault(r *request, a *answer, why string) error {
+	return &Error{Status: a.status, TraceID: a.trace,
+		err: &kindError{ErrAnswer, fmt.Sprintf("vaultclient: %s: the answer is not one of a vault: %s", r.op, why)}}
+}
+
+// failedCode is how the vault describes an error of tenant code: by its kind and
+// the lines in the code.
+var failedCode = regexp.MustCompile(`^the code failed \(([a-z]+)\)((?:(?: at|, called from) line [0-9]{1,9})*)$`)
+
+var lineNumber = regexp.MustCompile(`[0-9]+`)
+
+// scriptError returns the error of tenant code that a body describes, if it
+// does.
+func scriptError(body *errorBody) *vault.ScriptError {
+	match := failedCode.FindStringSubmatch(body.Detail)
+	if match == nil {
+		return nil
+	}
+	e := &vault.ScriptError{Kind: vault.ScriptErrorKind(match[1]), Status: body.Status, Title: body.Title, Messages: body.Errors}
+	for _, text := range lineNumber.FindAllString(match[2], -1) {
+		line, _ := strconv.Atoi(text) // has at most nine digits
+		e.Frames = append(e.Frames, vault.ScriptFrame{Line: line})
+	}
+	return e
+}
+
+// byServer are headers that a server sets by itself, whatever code has chosen.
+var byServer = map[string]bool{"Cache-Control": true, "X-Content-Type-Options": true, "Content-Length": true, "Date": true, "Vary": true}
+
+// plainText is the content type under which a body comes that code gave as a
+// string.
+const plainText = "text/plain; charset=utf-8"
+
+// chosen returns the error of code that made its whole answer by itself.
+func (c *Client) chosen(a *answer) *vault.ScriptError {
+	res := &vault.ScriptResponse{Status: a.status, Headers: map[string]string{}, Body: a.body}
+	for name, values := range a.header {
+		if !byServer[name] && !c.isOwn(name) {
+			res.Headers[name] = strings.Join(values, ", ")
+		}
+	}
+	switch typ := res.Headers["Content-Type"]; typ {
+	case plainText:
+		res.Body, _ = vault.EncodeJSON(string(a.body)) // a string can always be written
+		fallthrough
+	case contentJSON:
+		delete(res.Headers, "Content-Type")
+	}
+	return &vault.ScriptError{Kind: vault.ScriptThrown, Status: a.status, Response: res}
+}
+
+// isOwn reports whether a header is one of the API's own.
+func (c *Client) isOwn(name string) bool { return hasPrefixFold(name, c.opts.Prefix) }
+
+func hasPrefixFold(name, prefix string) bool {
+	return prefix != "" && len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix)
+}

@@ -1,0 +1,220 @@
+package vaultclient
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/egress"
+)
+
+// InvokeProxy sends a request through a proxy of the vault. See
+// [vault.Client.InvokeProxy]. It is bounded by the context alone, and is never
+// sent a second time.
+//
+// Headers with the API's own prefix are not forwarded in either direction, and
+// neither are those with OwnPrefix. MaxBody is the server's to say, and TraceID
+// is sent on under the server's prefix. Without an Accept-Encoding the
+// destination is told that it should use none. When the destination falls silent
+// in the middle of its answer, reading fails with [vault.ErrUnreachable].
+func (c *Client) InvokeProxy(ctx context.Context, p vault.ProxyCall) (*vault.ProxyAnswer, error) {
+	const op = "InvokeProxy"
+	body := &sentBody{Reader: p.Body}
+	req, err := c.proxyRequest(ctx, &p, body)
+	if err != nil {
+		return nil, err
+	}
+	res, err := c.opts.Transport.RoundTrip(req)
+	if err != nil {
+		return nil, c.lost(ctx, op, err)
+	}
+	if res.Header.Get(c.name.destinationStatus) == "" {
+		defer res.Body.Close()
+		return nil, c.proxyRefusal(ctx, op, res)
+	}
+	egress.RemoveHopByHop(res.Header)
+	c.dropOwn(res.Header, p.OwnPrefix)
+	return &vault.ProxyAnswer{Status: res.StatusCode, Header: res.Header, Body: &answerBody{res.Body, ctx, body}}, nil
+}
+
+// proxyPath is where proxies are invoked.
+const proxyPath = "/proxy"
+
+// proxyRequest builds the request to the vault. What could be taken for
+// something else than a request through this proxy is refused.
+func (c *Client) proxyRequest(ctx context.Context, p *vault.ProxyCall, body *sentBody) (*http.Request, error) {
+	if err := c.checkProxyCall(p); err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, p.Method, "/", nil)
+	if err != nil {
+		return nil, invalid("method", "must be the name of an HTTP method")
+	}
+	if req.URL, err = c.at(proxyPath+p.Path, p.Query); err != nil {
+		return nil, err
+	}
+	if p.Body != nil {
+		req.Body, req.ContentLength = body, p.ContentLength
+		if req.ContentLength == 0 {
+			req.ContentLength = -1
+		}
+	}
+	if req.Header, err = c.proxyHeader(p); err != nil {
+		return nil, err
+	}
+	return req, nil
+}
+
+// checkProxyCall refuses paths and queries that would not arrive as they are.
+func (c *Client) checkProxyCall(p *vault.ProxyCall) error {
+	switch {
+	case p.Method == http.MethodConnect:
+		return invalid("method", "must not be CONNECT")
+	case p.Path != "" && p.Path[0] != '/':
+		return invalid("path", "must start with a slash")
+	case hasDotSegment(p.Path):
+		return invalid("path", "must have no dot segments")
+	case strings.ContainsFunc(p.Query, func(r rune) bool { return r <= ' ' || r == 0x7f }):
+		return invalid("query", "must have no spaces and control characters")
+	}
+	own := strings.ToLower(c.opts.Prefix) + "proxy-key"
+	for pair := range strings.SplitSeq(p.Query, "&") {
+		name, _, _ := strings.Cut(pair, "=")
+		if plain, err := url.QueryUnescape(name); err == nil && strings.EqualFold(plain, own) {
+			return invalid("query", "must not have the parameter "+own+", which names a proxy")
+		}
+	}
+	return checkTrace(p.TraceID)
+}
+
+// hasDotSegment reports whether a path could lead upwards, to another endpoint
+// of the vault: a server in between may decode it, or take backslashes for
+// slashes.
+func hasDotSegment(path string) bool {
+	plain, err := url.PathUnescape(path)
+	if err != nil {
+		plain = path // refused for that
+	}
+	isSlash := func(r rune) bool { return r == '/' || r == '\\' }
+	return slices.ContainsFunc(strings.FieldsFunc(plain, isSlash), func(segment string) bool {
+		name, _, _ := strings.Cut(segment, ";")
+		return name == "." || name == ".."
+	})
+}
+
+// proxyHeader returns the headers to forward, and those for the vault.
+func (c *Client) proxyHeader(p *vault.ProxyCall) (http.Header, error) {
+	header := http.Header{}
+	for name, values := range p.Header {
+		name = http.CanonicalHeaderKey(name)
+		header[name] = append(header[name], values...)
+	}
+	egress.RemoveHopByHop(header)
+	c.dropOwn(header, p.OwnPrefix)
+	for _, name := range []string{"Host", "Content-Length", "Expect"} {
+		header.Del(name)
+	}
+	if header.Get("Accept-Encoding") == "" {
+		header.Set("Accept-Encoding", "identity") // else net/http would ask for gzip, and unpack it
+	}
+	if _, ok := header["User-Agent"]; !ok {
+		header["User-Agent"] = []string{""} // else net/http would name itself
+	}
+	destination := p.URL
+	if p.Key != "" {
+		destination = ""
+	}
+	for name, value := range map[string]string{
+		c.name.apiKey: c.key(), c.name.traceID: p.TraceID, c.name.proxyKey: p.Key, c.name.proxyURL: destination,
+		c.name.proxyKeepAlive: p.KeepAlive, c.name.proxyConnection: p.Connection,
+	} {
+		if value != "" {
+			header.Set(name, value)
+		}
+	}
+	if err := egress.CheckHeader(header); err != nil {
+		return nil, invalid("headers", err.Error())
+	}
+	return header, nil
+}
+
+// dropOwn removes the headers that are between the caller and the vault.
+func (c *Client) dropOwn(header http.Header, prefix string) {
+	maps.DeleteFunc(header, func(name string, _ []string) bool { return c.isOwn(name) || hasPrefixFold(name, prefix) })
+}
+
+// allProxyKinds are the errors that the statuses of a proxy's own answers stand
+// for.
+var allProxyKinds = func() map[int]error {
+	all := maps.Clone(kinds)
+	maps.Copy(all, proxyKinds)
+	return all
+}()
+
+// proxyRefusal returns the error that an answer stands for which is not the
+// destination's.
+func (c *Client) proxyRefusal(ctx context.Context, op string, res *http.Response) error {
+	raw, err := io.ReadAll(io.LimitReader(res.Body, c.opts.MaxAnswer))
+	if err != nil {
+		return c.lost(ctx, op, err)
+	}
+	a := &answer{status: res.StatusCode, header: res.Header, trace: res.Header.Get(c.name.traceID), body: raw}
+	e := &Error{Status: a.status, TraceID: a.trace, RetryAfter: a.retryAfter()}
+	var body struct {
+		Error errorBody `json:"proxy_error"`
+	}
+	if !a.isJSON() || json.Unmarshal(raw, &body) != nil || body.Error.Title == "" || body.Error.Status != a.status {
+		e.err = c.strange(&request{op: op, runs: true}, a)
+		return e
+	}
+	e.err = known(op, e, &body.Error, allProxyKinds)
+	return e
+}
+
+// sentBody is the body of a request, which belongs to the caller. It is not read
+// any more once the answer is closed.
+type sentBody struct {
+	io.Reader
+	ended atomic.Bool
+}
+
+func (b *sentBody) Read(p []byte) (int, error) {
+	if b.ended.Load() {
+		return 0, io.ErrClosedPipe
+	}
+	return b.Reader.Read(p)
+}
+
+// Close does nothing: the body is not ours.
+func (b *sentBody) Close() error { return nil }
+
+// answerBody is the body of a destination's answer.
+type answerBody struct {
+	io.ReadCloser
+	ctx  context.Context
+	sent *sentBody
+}
+
+func (b *answerBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	switch {
+	case err == nil || err == io.EOF:
+		return n, err
+	case b.ctx.Err() != nil:
+		return n, b.ctx.Err()
+	default:
+		return n, &kindError{vault.ErrUnreachable, "The destination could not be reached, or its answer was broken off or is not HTTP."}
+	}
+}
+
+func (b *answerBody) Close() error {
+	b.sent.ended.Store(true)
+	return b.ReadCloser.Close()
+}

@@ -1,0 +1,210 @@
+package vaultclient
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/url"
+	"reflect"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+)
+
+// Options adjusts a [Client]. The zero value is safe and complete.
+type Options struct {
+	// Transport carries the requests: its TLS settings, proxies and pool of
+	// connections are the program's own. Default: one for all clients that
+	// trusts the system's authorities and keeps up to 100 idle connections to a
+	// host.
+	Transport http.RoundTripper
+
+	// Prefix starts the name of every header of the API's own, as it does at the
+	// server. Default "SVC-".
+	Prefix string
+
+	// UserAgent is sent with every call but those of proxies, whose headers are
+	// their caller's. Default "vaultclient".
+	UserAgent string
+
+	// Timeout bounds each attempt, from connecting to the end of the answer.
+	// The whole call is bounded by its context. InvokeProxy streams, and is
+	// bounded by its context alone. Default 30 seconds.
+	Timeout time.Duration
+
+	// MaxAnswer bounds the answers, in bytes, but for those of proxies, which
+	// are streamed. Default 64 MiB.
+	MaxAnswer int64
+
+	// AllowPlainHTTP admits URLs of plain http to other machines. The API key
+	// and all data then travel in clear: it is for networks that encrypt by
+	// themselves.
+	AllowPlainHTTP bool
+
+	// Retry says how often and after which pauses a call is sent again.
+	Retry Retry
+}
+
+// Retry says how calls are sent again. The zero value stands for the defaults.
+type Retry struct {
+	// Attempts is how often a call is sent at most; 1 means never again.
+	// Default 4.
+	Attempts int
+	// MinDelay and MaxDelay bound the pauses: the one after the n-th attempt is
+	// random, between nothing and MinDelay times 2 to the n-1, and never more
+	// than MaxDelay. Default 100 milliseconds and 5 seconds. When the server
+	// asks for a longer pause than the random one, it gets it; when it asks for
+	// more than MaxDelay, the call fails at once and [Error.RetryAfter] says so.
+	MinDelay, MaxDelay time.Duration
+	// Sleep waits until the time is over or the context is done, and then
+	// returns the context's error. Tests set it, so as not to wait. Default: a
+	// timer.
+	Sleep func(ctx context.Context, d time.Duration) error
+}
+
+// Defaults and bounds of Options.
+const (
+	defaultPrefix    = "SVC-"
+	defaultUserAgent = "vaultclient"
+	defaultTimeout   = 30 * time.Second
+	defaultMaxAnswer = 64 << 20
+	defaultAttempts  = 4
+	defaultMinDelay  = 100 * time.Millisecond
+	defaultMaxDelay  = 5 * time.Second
+	maxAttempts      = 100
+	maxKey           = 1000 // bytes of an API key
+)
+
+// complete checks options and returns them with nothing left open.
+func (o *Options) complete() (Options, error) {
+	var c Options
+	if o != nil {
+		c = *o
+	}
+	switch {
+	case strings.ContainsFunc(c.Prefix, func(r rune) bool { return !isHeaderRune(r) }):
+		return c, errors.New("vaultclient: Options.Prefix may hold letters, digits, - and _")
+	case strings.ContainsFunc(c.UserAgent, func(r rune) bool { return r < ' ' || r > '~' }):
+		return c, errors.New("vaultclient: Options.UserAgent may hold printable ASCII characters")
+	case c.Timeout < 0 || c.MaxAnswer < 0:
+		return c, errors.New("vaultclient: the bounds in Options must not be negative")
+	case c.Retry.Attempts < 0 || c.Retry.Attempts > maxAttempts || c.Retry.MinDelay < 0 || c.Retry.MaxDelay < 0:
+		return c, errors.New("vaultclient: Options.Retry must have 0 to 100 attempts, and delays that are not negative")
+	}
+	if c.Transport == nil {
+		c.Transport = sharedTransport()
+	}
+	setDefault(&c.Prefix, defaultPrefix)
+	setDefault(&c.UserAgent, defaultUserAgent)
+	setDefault(&c.Timeout, defaultTimeout)
+	setDefault(&c.MaxAnswer, defaultMaxAnswer)
+	setDefault(&c.Retry.Attempts, defaultAttempts)
+	setDefault(&c.Retry.MinDelay, defaultMinDelay)
+	setDefault(&c.Retry.MaxDelay, defaultMaxDelay)
+	if c.Retry.Sleep == nil {
+		c.Retry.Sleep = sleep
+	}
+	return c, nil
+}
+
+func setDefault[T comparable](p *T, value T) {
+	var zero T
+	if *p == zero {
+		*p = value
+	}
+}
+
+func isHeaderRune(r rune) bool {
+	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_'
+}
+
+// sharedTransport is that of all clients that bring none. It is like the default
+// of net/http, but keeps more than two connections to a host: a program calls
+// its vault from many goroutines.
+var sharedTransport = sync.OnceValue(func() http.RoundTripper {
+	standard, ok := http.DefaultTransport.(*http.Transport)
+	if !ok {
+		return http.DefaultTransport // the program has put one of its own there
+	}
+	t := standard.Clone()
+	t.MaxIdleConnsPerHost = t.MaxIdleConns
+	return t
+})
+
+// sleep waits on the real clock.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// parseBase reads the URL of a vault. The URL stays out of errors: by mistake it
+// may hold a password.
+func parseBase(text string, plain bool) (*url.URL, error) {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
+		return nil, errors.New("vaultclient: the URL must be like https://vault.example or https://vault.example/path")
+	case u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+		return nil, errors.New("vaultclient: the URL must have no user, query or fragment")
+	case u.Scheme == "http" && !plain && !isLoopback(u.Hostname()):
+		return nil, errors.New("vaultclient: the URL must be https, or the API key would travel in clear; see Options.AllowPlainHTTP")
+	}
+	base := &url.URL{Scheme: u.Scheme, Host: u.Host, Path: strings.TrimRight(u.Path, "/")}
+	base.RawPath = strings.TrimRight(u.EscapedPath(), "/")
+	return base, nil
+}
+
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
+}
+
+// checkKey refuses what is no API key at all, and could not stand in a header.
+func checkKey(key string) error {
+	if key == "" || len(key) > maxKey || strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return errors.New("vaultclient: the API key must have 1 to 1000 visible ASCII characters")
+	}
+	return nil
+}
+
+// isText reports whether all strings of parameters are valid UTF-8. JSON has no
+// way to write others, and would store something else than was given. What is
+// in fields of any type is JSON already, or made to be.
+func isText(params any) bool { return textIn(reflect.ValueOf(params)) }
+
+func textIn(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.String:
+		return utf8.ValidString(v.String())
+	case reflect.Pointer:
+		return v.IsNil() || textIn(v.Elem())
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() && !textIn(v.Field(i)) {
+				return false
+			}
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			if !textIn(v.Index(i)) {
+				return false
+			}
+		}
+	case reflect.Map:
+		for entries := v.MapRange(); entries.Next(); {
+			if !textIn(entries.Key()) || !textIn(entries.Value()) {
+				return false
+			}
+		}
+	default: // numbers, booleans, and what is of any type
+	}
+	return true
+}

@@ -1,0 +1,45 @@
+package vaultclient
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+const proxies = "/proxies"
+
+// CreateProxy adds a proxy and gives it a key. See [vault.Client.CreateProxy].
+func (c *Client) CreateProxy(ctx context.Context, p vault.ProxyParams) (*vault.Proxy, error) {
+	return write[vault.Proxy](ctx, c, "CreateProxy", http.MethodPost, proxies, p)
+}
+
+// GetProxy returns a proxy. See [vault.Client.GetProxy].
+func (c *Client) GetProxy(ctx context.Context, id uuid.UUID) (*vault.Proxy, error) {
+	return get[vault.Proxy](ctx, c, "GetProxy", below(proxies, id), "")
+}
+
+// ListProxies returns a page of proxies, newest first. See
+// [vault.Client.ListProxies].
+func (c *Client) ListProxies(ctx context.Context, p vault.ListProxiesParams) (*vault.Page[vault.Proxy], error) {
+	return list[vault.Proxy](ctx, c, "ListProxies", proxies, p.IDs, p.Name, p.PageParams)
+}
+
+// ReplaceProxy replaces everything of a proxy but its key. See
+// [vault.Client.ReplaceProxy].
+func (c *Client) ReplaceProxy(ctx context.Context, id uuid.UUID, p vault.ProxyParams) (*vault.Proxy, error) {
+	return write[vault.Proxy](ctx, c, "ReplaceProxy", http.MethodPut, below(proxies, id), p)
+}
+
+// PatchProxy changes a proxy by a JSON merge patch. See
+// [vault.Client.PatchProxy].
+func (c *Client) PatchProxy(ctx context.Context, id uuid.UUID, p vault.JSON) (*vault.Proxy, error) {
+	return patch[vault.Proxy](ctx, c, "PatchProxy", below(proxies, id), p)
+}
+
+// DeleteProxy deletes a proxy. See [vault.Client.DeleteProxy].
+func (c *Client) DeleteProxy(ctx context.Context, id uuid.UUID) error {
+	return c.remove(ctx, "DeleteProxy", below(proxies, id))
+}

@@ -1,0 +1,103 @@
+package vaultclient
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+const reactors = "/reactors"
+
+// CreateReactor adds a reactor. See [vault.Client.CreateReactor].
+func (c *Client) CreateReactor(ctx context.Context, p vault.ReactorParams) (*vault.Reactor, error) {
+	return write[vault.Reactor](ctx, c, "CreateReactor", http.MethodPost, reactors, p)
+}
+
+// GetReactor returns a reactor. See [vault.Client.GetReactor].
+func (c *Client) GetReactor(ctx context.Context, id uuid.UUID) (*vault.Reactor, error) {
+	return get[vault.Reactor](ctx, c, "GetReactor", below(reactors, id), "")
+}
+
+// ListReactors returns a page of reactors, newest first. See
+// [vault.Client.ListReactors].
+func (c *Client) ListReactors(ctx context.Context, p vault.ListReactorsParams) (*vault.Page[vault.Reactor], error) {
+	return list[vault.Reactor](ctx, c, "ListReactors", reactors, p.IDs, p.Name, p.PageParams)
+}
+
+// ReplaceReactor replaces everything of a reactor. See
+// [vault.Client.ReplaceReactor].
+func (c *Client) ReplaceReactor(ctx context.Context, id uuid.UUID, p vault.ReactorParams) (*vault.Reactor, error) {
+	return write[vault.Reactor](ctx, c, "ReplaceReactor", http.MethodPut, below(reactors, id), p)
+}
+
+// PatchReactor changes a reactor by a JSON merge patch. See
+// [vault.Client.PatchReactor].
+func (c *Client) PatchReactor(ctx context.Context, id uuid.UUID, p vault.JSON) (*vault.Reactor, error) {
+	return patch[vault.Reactor](ctx, c, "PatchReactor", below(reactors, id), p)
+}
+
+// DeleteReactor deletes a reactor. See [vault.Client.DeleteReactor].
+func (c *Client) DeleteReactor(ctx context.Context, id uuid.UUID) error {
+	return c.remove(ctx, "DeleteReactor", below(reactors, id))
+}
+
+// React runs a reactor with detokenized arguments. See [vault.Client.React].
+//
+// With a callback URL the call carries an idempotency key; without one only if
+// [WithIdempotencyKey] gives it, because the vault keeps the answer with the
+// key, and code may answer with data in clear. A run of code that failed is not
+// repeated. The trace id of the callback is TraceID, under the name that the
+// server has for it: TraceHeader does not count.
+func (c *Client) React(ctx context.Context, id uuid.UUID, p vault.ReactParams) (*vault.ReactResult, error) {
+	body, err := encode(p)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkTrace(p.TraceID); err != nil {
+		return nil, err
+	}
+	r := &request{op: "React", method: http.MethodPost, path: below(reactors, id) + "/react", typ: contentJSON, body: body,
+		trace: p.TraceID, once: true, keyless: p.CallbackURL == "", runs: true}
+	a, err := c.send(ctx, r)
+	switch {
+	case err != nil:
+		return nil, err
+	case a.status == http.StatusAccepted && len(a.body) == 0:
+		return nil, nil // the callback has the result
+	}
+	if result, ok := reactResult(a); ok {
+		return result, nil
+	}
+	if a.trace == "" {
+		return nil, notAVault(r, a, "it is not the result of a reactor")
+	}
+	return nil, &Error{Status: a.status, TraceID: a.trace, err: c.chosen(a)}
+}
+
+// reactResult reads the result of a run, and reports whether it is one: code may
+// answer with something else by throwing it.
+func reactResult(a *answer) (*vault.ReactResult, bool) {
+	result := &vault.ReactResult{}
+	dec := json.NewDecoder(bytes.NewReader(a.body))
+	dec.DisallowUnknownFields()
+	isObject := bytes.HasPrefix(a.body, []byte("{"))
+	if a.status != http.StatusOK || !a.isJSON() || !isObject || dec.Decode(result) != nil || dec.More() {
+		return nil, false
+	}
+	return result, true
+}
+
+// checkTrace refuses a trace id that cannot stand in a header.
+func checkTrace(id string) error {
+	const maxTrace = 128
+	if len(id) > maxTrace || strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return invalid("trace_id", "must have at most 128 visible ASCII characters")
+	}
+	return nil
+}

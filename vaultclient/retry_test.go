@@ -1,0 +1,437 @@
+package vaultclient_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/sqlite"
+	"github.com/seed-72ea4aab/vault/vaultclient"
+	"github.com/seed-72ea4aab/vault/vaulttest"
+)
+
+var generic = vault.TokenParams{Type: vault.Generic, Data: "secret"}
+
+// TestLostAnswersAreMadeUpFor breaks the first attempt in every way, and finds
+// that the call succeeds all the same, that it was carried out once, and that
+// both attempts carried the same idempotency key.
+func TestLostAnswersAreMadeUpFor(t *testing.T) {
+	t.Parallel()
+	for name, happens := range map[string]fault{
+		"cut": cut, "lost": lose, "half an answer": half,
+		"503": answer(503), "502": answer(502), "504": answer(504), "408": answer(408), "429": answer(429),
+		"503 after it was done": afterwards(503), "504 after it was done": afterwards(504),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFront(t, first(happens))
+			tok, err := f.client(t, f.PrivateKey, vaultclient.Options{}).CreateToken(t.Context(), generic)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := f.Private.GetToken(t.Context(), tok.ID); err != nil || got.ID != tok.ID {
+				t.Errorf("the token is not there: %v", err)
+			}
+			if n := f.tokens(t); n != 1 {
+				t.Errorf("%d tokens were created", n)
+			}
+			keys := f.headers("SVC-IDEMPOTENCY-KEY")
+			if len(keys) != 2 || keys[0] == "" || keys[0] != keys[1] {
+				t.Errorf("idempotency keys %q", keys)
+			}
+		})
+	}
+}
+
+// TestReadsAreSentAgain finds that calls that change nothing are repeated
+// without a key.
+func TestReadsAreSentAgain(t *testing.T) {
+	t.Parallel()
+	for name, call := range map[string]func(*vaultclient.Client) error{
+		"GetToken": func(c *vaultclient.Client) error { _, err := c.GetToken(t.Context(), "tok"); return err },
+		"ListTokens": func(c *vaultclient.Client) error {
+			_, err := c.ListTokens(t.Context(), vault.ListTokensParams{})
+			return err
+		},
+		"SearchTokens": func(c *vaultclient.Client) error {
+			_, err := c.SearchTokens(t.Context(), vault.SearchTokensParams{Query: "type:token"})
+			return err
+		},
+		"Detokenize": func(c *vaultclient.Client) error { _, err := c.Detokenize(t.Context(), "{{ tok }}"); return err },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFront(t, first(lose))
+			must[*vault.Token](t)(f.Private.CreateToken(t.Context(), vault.TokenParams{ID: "tok", Type: vault.Generic, Data: 1}))
+			if err := call(f.client(t, f.PrivateKey, vaultclient.Options{})); err != nil {
+				t.Fatal(err)
+			}
+			if keys := f.headers("SVC-IDEMPOTENCY-KEY"); !slices.Equal(keys, []string{"", ""}) {
+				t.Errorf("idempotency keys %q", keys)
+			}
+		})
+	}
+}
+
+// TestDeleteWhoseFateIsUnknown tells a token that a lost attempt has deleted
+// from one that was never there.
+func TestDeleteWhoseFateIsUnknown(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		happens fault
+		id      string
+		want    error
+	}{
+		"deleted by the lost attempt": {lose, "tok", nil},
+		"deleted by the second":       {cut, "tok", nil},
+		"never there":                 {pass, "nobody", vault.ErrNotFound},
+		"surely not deleted before":   {answer(429), "nobody", vault.ErrNotFound},
+		"perhaps deleted before":      {answer(503), "nobody", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFront(t, first(c.happens))
+			must[*vault.Token](t)(f.Private.CreateToken(t.Context(), vault.TokenParams{ID: "tok", Type: vault.Generic, Data: 1}))
+			err := f.client(t, f.PrivateKey, vaultclient.Options{}).DeleteToken(t.Context(), c.id)
+			if !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
+				t.Errorf("error %v, want %v", err, c.want)
+			}
+			if f.tokens(t) != 0 && c.id == "tok" {
+				t.Error("the token is still there")
+			}
+		})
+	}
+}
+
+// TestWhatIsNotSentAgain finds that an error which will not go away costs one
+// request.
+func TestWhatIsNotSentAgain(t *testing.T) {
+	t.Parallel()
+	taken := vault.TokenParams{ID: "taken", Type: vault.Generic, Data: 1}
+	for name, c := range map[string]struct {
+		happens fault
+		call    func(context.Context, *vaultclient.Client) error
+		want    error
+	}{
+		"a taken id": {pass, func(ctx context.Context, c *vaultclient.Client) error {
+			_, err := c.CreateToken(ctx, taken)
+			return err
+		}, vault.ErrConflict},
+		"bad input": {pass, func(ctx context.Context, c *vaultclient.Client) error {
+			_, err := c.Tokenize(ctx, vault.JSON("{"))
+			return err
+		}, vault.ErrInvalid},
+		"no permission": {pass, func(ctx context.Context, c *vaultclient.Client) error { _, err := c.GetTenant(ctx); return err }, vault.ErrForbidden},
+		"not found": {pass, func(ctx context.Context, c *vaultclient.Client) error {
+			_, err := c.GetToken(ctx, "nobody")
+			return err
+		}, vault.ErrNotFound},
+		"a redirect":       {answer(307, "Location", "/elsewhere"), func(ctx context.Context, c *vaultclient.Client) error { _, err := c.GetToken(ctx, "x"); return err }, vaultclient.ErrAnswer},
+		"a page, with 200": {answer(200), func(ctx context.Context, c *vaultclient.Client) error { _, err := c.GetToken(ctx, "x"); return err }, vaultclient.ErrAnswer},
+		"a page, with 404": {answer(404), func(ctx context.Context, c *vaultclient.Client) error { _, err := c.GetToken(ctx, "x"); return err }, vaultclient.ErrAnswer},
+		"a page, with 413": {answer(413), func(ctx context.Context, c *vaultclient.Client) error { _, err := c.GetToken(ctx, "x"); return err }, vault.ErrTooLarge},
+		"a call of a proxy": {answer(503), func(ctx context.Context, c *vaultclient.Client) error {
+			_, err := c.InvokeProxy(ctx, vault.ProxyCall{Key: "k"})
+			return err
+		}, vaultclient.ErrAnswer},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFront(t, c.happens)
+			must[*vault.Token](t)(f.Private.CreateToken(t.Context(), taken))
+			err := c.call(t.Context(), f.client(t, f.PrivateKey, vaultclient.Options{}))
+			if !errors.Is(err, c.want) || f.count() != 1 {
+				t.Errorf("%d requests, error %v, want one and %v", f.count(), err, c.want)
+			}
+			if err != nil && strings.Contains(err.Error(), "html") {
+				t.Errorf("the error repeats the body: %v", err)
+			}
+		})
+	}
+}
+
+// TestPauses finds that pauses grow no further than they may, and that there are
+// only so many.
+func TestPauses(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, answer(503))
+	c := f.client(t, f.PrivateKey, vaultclient.Options{Retry: vaultclient.Retry{Attempts: 9, MinDelay: time.Second, MaxDelay: 20 * time.Second}})
+	_, err := c.GetToken(t.Context(), "tok")
+	var e *vaultclient.Error
+	if !errors.As(err, &e) || e.Status != 503 || e.TraceID != "" || !errors.Is(err, vaultclient.ErrAnswer) {
+		t.Errorf("error %v", err)
+	}
+	if f.count() != 9 || len(f.pauses) != 8 {
+		t.Fatalf("%d attempts, %d pauses", f.count(), len(f.pauses))
+	}
+	for i, pause := range f.pauses {
+		if limit := min(20*time.Second, time.Second<<i); pause < 0 || pause > limit {
+			t.Errorf("pause %d of %s, at most %s", i+1, pause, limit)
+		}
+	}
+	if slices.Max(f.pauses) == slices.Min(f.pauses) {
+		t.Error("the pauses are not random")
+	}
+}
+
+// TestRetryAfter finds that a server gets the pause that it asks for, up to a
+// bound.
+func TestRetryAfter(t *testing.T) {
+	t.Parallel()
+	retry := vaultclient.Retry{MinDelay: 1, MaxDelay: time.Minute}
+	for value, want := range map[string][2]time.Duration{
+		"7": {7 * time.Second, 7 * time.Second}, "60": {time.Minute, time.Minute}, "junk": {0, 1}, "-5": {0, 1}, "": {0, 1},
+		time.Now().Add(30 * time.Second).UTC().Format(http.TimeFormat): {20 * time.Second, 30 * time.Second},
+		"Thu, 01 Jan 1970 00:00:00 GMT":                                {0, 1},
+	} {
+		f := newFront(t, first(answer(429, "Retry-After", value)))
+		if _, err := f.client(t, f.PrivateKey, vaultclient.Options{Retry: retry}).CreateToken(t.Context(), generic); err != nil {
+			t.Errorf("%q: %v", value, err)
+		}
+		if len(f.pauses) != 1 || f.pauses[0] < want[0] || f.pauses[0] > want[1] {
+			t.Errorf("%q: pauses %v, want one from %s to %s", value, f.pauses, want[0], want[1])
+		}
+	}
+	f := newFront(t, answer(429, "Retry-After", "61"))
+	_, err := f.client(t, f.PrivateKey, vaultclient.Options{Retry: retry}).CreateToken(t.Context(), generic)
+	var e *vaultclient.Error
+	if !errors.Is(err, vault.ErrBusy) || !errors.As(err, &e) || e.RetryAfter != 61*time.Second || f.count() != 1 || len(f.pauses) != 0 {
+		t.Errorf("%d requests, pauses %v, error %v", f.count(), f.pauses, err)
+	}
+}
+
+// TestContextEndsRetries finds that a call does not outlive its context.
+func TestContextEndsRetries(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	f := newFront(t, func(n int, w http.ResponseWriter, r *http.Request, vault http.Handler) {
+		if n == 2 {
+			cancel()
+		}
+		answer(503)(n, w, r, vault)
+	})
+	_, err := f.client(t, f.PrivateKey, vaultclient.Options{Retry: vaultclient.Retry{Attempts: 50}}).CreateToken(ctx, generic)
+	if !errors.Is(err, context.Canceled) || f.count() != 2 {
+		t.Errorf("%d requests, error %v", f.count(), err)
+	}
+	// With a real timer, and a pause that nobody would wait for.
+	slow := newFront(t, answer(429, "Retry-After", "3600"))
+	short, cancelShort := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancelShort()
+	c, err := vaultclient.New(slow.Server.URL, slow.PrivateKey, &vaultclient.Options{
+		Transport: slow.Server.Client().Transport, Retry: vaultclient.Retry{MaxDelay: 2 * time.Hour}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.GetToken(short, "tok"); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, vault.ErrBusy) {
+		t.Errorf("error %v, want that the time is over and why it was waited", err)
+	}
+}
+
+// TestRequestUnderWay loses the answer to a request that is still being worked
+// on: the client waits for it, and gets its answer.
+func TestRequestUnderWay(t *testing.T) {
+	t.Parallel()
+	store, err := sqlite.Open(t.Context(), ":memory:")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &gate{Storage: store, reached: make(chan struct{}), open: make(chan struct{})}
+	done := make(chan struct{})
+	f := frontOf(t, vaulttest.OpenStorage(t, g, nil), first(func(_ int, _ http.ResponseWriter, r *http.Request, vault http.Handler) {
+		g.shut.Store(true)
+		r = r.Clone(context.WithoutCancel(r.Context()))
+		go func() {
+			defer close(done)
+			vault.ServeHTTP(httptest.NewRecorder(), r)
+		}()
+		<-g.reached
+		panic(http.ErrAbortHandler)
+	}))
+	var waits int
+	c := f.client(t, f.PrivateKey, vaultclient.Options{Retry: vaultclient.Retry{Sleep: func(_ context.Context, d time.Duration) error {
+		if waits++; waits == 2 { // after the answer that the first request is under way
+			if d < time.Second {
+				t.Errorf("waited %s, though asked for a second", d)
+			}
+			g.shut.Store(false)
+			close(g.open)
+			<-done
+		}
+		return nil
+	}}})
+	tok, err := c.CreateToken(t.Context(), generic)
+	if err != nil || f.count() != 3 || f.tokens(t) != 1 {
+		t.Fatalf("%d requests, %d tokens, error %v", f.count(), f.tokens(t), err)
+	}
+	if _, err := f.Private.GetToken(t.Context(), tok.ID); err != nil {
+		t.Error(err)
+	}
+}
+
+// gate is a storage whose writes can be held back.
+type gate struct {
+	vault.Storage
+	shut          atomic.Bool
+	reached, open chan struct{}
+}
+
+func (g *gate) Write(ctx context.Context, c *storage.Change) error {
+	if g.shut.Load() {
+		close(g.reached)
+		<-g.open
+	}
+	return g.Storage.Write(ctx, c)
+}
+
+// TestReactIsRepeatedOnlyWithAKey finds that code which may have run does not
+// run again, unless a key makes that safe.
+func TestReactIsRepeatedOnlyWithAKey(t *testing.T) {
+	t.Parallel()
+	v := scripted(t)
+	counting := must[*vault.Reactor](t)(v.Management.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Configuration: map[string]string{},
+		Code: "module.exports = async () => ({tokenize: 'made', raw: 1})"}))
+	for name, c := range map[string]struct {
+		happens fault
+		ctx     context.Context
+		params  vault.ReactParams
+		want    int // requests
+		fails   bool
+	}{
+		"a lost answer":             {lose, t.Context(), vault.ReactParams{}, 1, true},
+		"a 503 of a gateway":        {answer(503), t.Context(), vault.ReactParams{}, 1, true},
+		"a 429, so it did not run":  {answer(429), t.Context(), vault.ReactParams{}, 2, false},
+		"a lost answer, with a key": {lose, vaultclient.WithIdempotencyKey(t.Context(), "k"), vault.ReactParams{}, 2, false},
+		"a lost answer, later":      {lose, t.Context(), vault.ReactParams{CallbackURL: "https://callback.example/"}, 2, false},
+	} {
+		f := frontOf(t, v, first(c.happens))
+		_, err := f.client(t, f.PrivateKey, vaultclient.Options{}).React(c.ctx, counting.ID, c.params)
+		if (err != nil) != c.fails || f.count() != c.want {
+			t.Errorf("%s: %d requests, error %v", name, f.count(), err)
+		}
+	}
+	if got := must[*vault.Page[vault.Token]](t)(v.Tenant.ListTokens(t.Context(), vault.ListTokensParams{})).Pagination.TotalItems; got != 3 {
+		t.Errorf("the code ran %d times, want 3", got)
+	}
+}
+
+// TestErrorsOfCodeAreFinal finds that what code answers is not taken for a
+// server that is unwell.
+func TestErrorsOfCodeAreFinal(t *testing.T) {
+	t.Parallel()
+	v := scripted(t)
+	for _, throws := range []string{
+		"RateLimitError('slow')", "ServiceUnavailableError('down')",
+		"CustomHttpResponseError({status: 503, headers: {'Retry-After': '1'}, body: 'down'})",
+		"CustomHttpResponseError({status: 409, headers: {'Retry-After': '1'}, body: {}})",
+	} {
+		r := must[*vault.Reactor](t)(v.Management.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Configuration: map[string]string{},
+			Code: "module.exports = async () => { throw new " + throws + " }"}))
+		f := frontOf(t, v, pass)
+		_, err := f.client(t, f.PrivateKey, vaultclient.Options{}).React(vaultclient.WithIdempotencyKey(t.Context(), throws), r.ID, vault.ReactParams{})
+		var script *vault.ScriptError
+		if !errors.As(err, &script) || f.count() != 1 {
+			t.Errorf("%s: %d requests, error %v", throws, f.count(), err)
+		}
+	}
+}
+
+// TestNobodyIsThere finds that a server that cannot be reached is tried again,
+// and that the error says what is wrong.
+func TestNobodyIsThere(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener.Close()
+	attempts := 0
+	c, err := vaultclient.New("https://"+listener.Addr().String(), "key", &vaultclient.Options{
+		Transport: &http.Transport{}, Retry: vaultclient.Retry{Sleep: func(context.Context, time.Duration) error { attempts++; return nil }}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.CreateToken(t.Context(), generic)
+	var dial *net.OpError
+	if !errors.As(err, &dial) || !strings.Contains(err.Error(), "vaultclient: CreateToken: dial tcp 127.0.0.1") || attempts != 3 {
+		t.Errorf("%d pauses, error %v", attempts, err)
+	}
+}
+
+// TestUntrustedServer finds that a certificate of nobody's ends the call.
+func TestUntrustedServer(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, pass)
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	_, err := f.client(t, f.PrivateKey, vaultclient.Options{Transport: transport}).GetToken(t.Context(), "tok")
+	if err == nil || !strings.Contains(err.Error(), "certificate") || f.count() != 0 || len(f.pauses) != 0 {
+		t.Errorf("%d requests, %d pauses, error %v", f.count(), len(f.pauses), err)
+	}
+}
+
+// TestIdempotencyKeys finds where keys go, and what a key of the caller's own
+// does.
+func TestIdempotencyKeys(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, pass)
+	c := f.client(t, f.PrivateKey, vaultclient.Options{})
+	ctx := vaultclient.WithIdempotencyKey(t.Context(), "order 17")
+	one := must[*vault.Token](t)(c.CreateToken(ctx, generic))
+	same := must[*vault.Token](t)(f.client(t, f.PrivateKey, vaultclient.Options{}).CreateToken(ctx, generic))
+	other := must[*vault.Token](t)(c.CreateToken(t.Context(), generic))
+	if diff := cmp.Diff(one, same); diff != "" || one.ID == other.ID {
+		t.Errorf("the second call with the key is another request: %s", diff)
+	}
+	for _, call := range []func() error{
+		func() error { _, err := c.UpdateToken(ctx, one.ID, vault.JSON(`{"metadata":{"a":"b"}}`)); return err },
+		func() error { _, err := c.Tokenize(ctx, "x"); return err },
+		func() error { _, err := c.GetToken(ctx, one.ID); return err },
+		func() error { _, err := c.Detokenize(ctx, "x"); return err },
+		func() error { return c.DeleteToken(ctx, one.ID) },
+	} {
+		if err := call(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := f.headers("SVC-IDEMPOTENCY-KEY")
+	if got[2] == "" || got[2] == "order 17" {
+		t.Errorf("a random key is %q", got[2])
+	}
+	got[2] = "random"
+	if diff := cmp.Diff([]string{"order 17", "order 17", "random", "order 17", "order 17", "", "", ""}, got); diff != "" {
+		t.Errorf("keys -want +got: %s", diff)
+	}
+	before := f.count()
+	for _, bad := range []string{"", " x", "a\nb", "ü", strings.Repeat("k", 256)} {
+		_, err := c.CreateToken(vaultclient.WithIdempotencyKey(t.Context(), bad), generic)
+		var invalid *vault.InvalidError
+		if !errors.As(err, &invalid) || invalid.Fields["idempotency_key"] == nil {
+			t.Errorf("key %q: %v", bad, err)
+		}
+	}
+	if f.count() != before {
+		t.Error("a bad key was sent")
+	}
+}
+
+// TestOneAttempt finds that a client can be told to try once.
+func TestOneAttempt(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, answer(503))
+	_, err := f.client(t, f.PrivateKey, vaultclient.Options{Retry: vaultclient.Retry{Attempts: 1}}).GetToken(t.Context(), "tok")
+	if err == nil || f.count() != 1 {
+		t.Errorf("%d requests, error %v", f.count(), err)
+	}
+}

@@ -1,0 +1,230 @@
+package vaultclient_test
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+// nobody is the id of nothing.
+var nobody = uuid.MustParse("00000000-0000-4000-8000-000000000000")
+
+func sessionLifecycle(w *world) {
+	ctx := w.t.Context()
+	w.token(vault.TokenParams{ID: "tok", Type: vault.Generic, Data: "secret"})
+	s, err := w.public.CreateSession(ctx)
+	w.saw("CreateSession", s, err)
+	session := w.as(s.SessionKey)
+	tok, err := session.GetToken(ctx, "tok")
+	w.saw("GetToken before", tok, err)
+	grant := vault.Grant{Nonce: s.Nonce, ExpiresAt: ptr(w.Clock.Now().Add(time.Hour).In(time.FixedZone("west", -3600))), Rules: []vault.AccessRule{
+		{Description: "all", Priority: 1, Conditions: []vault.Condition{{Attribute: "id", Operator: "starts_with", Value: "to"}}, Transform: vault.Mask, Permissions: []string{"token:read"}}}}
+	for range 2 {
+		w.saw("AuthorizeSession", nil, w.private.AuthorizeSession(ctx, grant))
+	}
+	tok, err = session.GetToken(ctx, "tok")
+	w.saw("GetToken after", tok, err)
+	own, err := session.OwnApplication(ctx)
+	w.saw("OwnApplication", own, err)
+	w.Clock.Advance(2 * time.Hour)
+	tok, err = session.GetToken(ctx, "tok")
+	w.saw("GetToken when it has ended", tok, err)
+	s, err = w.private.CreateSession(ctx)
+	w.saw("CreateSession by a private key", s, err)
+}
+
+func authorizeRefused(w *world) {
+	ctx := w.t.Context()
+	s := must[*vault.Session](w.t)(w.Public.CreateSession(ctx))
+	for i, g := range []vault.Grant{
+		{}, {Nonce: "unknown", Permissions: []string{"token:read"}}, {Nonce: s.Nonce}, {Nonce: s.Nonce, Permissions: []string{"log:read", "nope"}},
+		{Nonce: s.Nonce, Permissions: []string{"token:read"}, ExpiresAt: ptr(w.Clock.Now())},
+		{Nonce: s.Nonce, Rules: []vault.AccessRule{{Priority: 0, Container: "x", Transform: "nope", Permissions: []string{}}}},
+		{Nonce: s.Nonce, Rules: []vault.AccessRule{{Priority: 1, Container: "/", Transform: vault.Reveal, Permissions: []string{"token:read"}}}},
+	} {
+		w.saw(fmt.Sprint("AuthorizeSession ", i), nil, w.private.AuthorizeSession(ctx, g))
+	}
+	w.saw("AuthorizeSession by a public key", nil, w.public.AuthorizeSession(ctx, vault.Grant{Nonce: s.Nonce, Permissions: []string{"token:read"}}))
+}
+
+// shop describes an application with everything that one can have.
+func (w *world) shop() vault.ApplicationParams {
+	return vault.ApplicationParams{Name: "Shop <&> ü", Type: vault.Private, Permissions: []string{"token:use", "token:read"},
+		ExpiresAt: ptr(w.Clock.Now().Add(time.Hour)), Rules: []vault.AccessRule{
+			{Description: "cards", Priority: 1, Container: "/PCI/", Transform: vault.Reveal, Permissions: []string{"token:read"}},
+			{Priority: 2, Conditions: []vault.Condition{{Attribute: "container", Operator: "equals", Value: "/bank/"}}, Transform: vault.Redact, Permissions: []string{"token:delete"}}}}
+}
+
+func createApplication(w *world) {
+	ctx := w.t.Context()
+	for i, p := range []vault.ApplicationParams{
+		w.shop(), {Name: "plain", Type: vault.Public, Permissions: []string{"token:create"}, Rules: []vault.AccessRule{}},
+		{}, {Name: "x", Type: "nope"}, {Name: "x", Type: vault.Public}, {Name: "x", Type: vault.Public, Permissions: []string{"log:read"}},
+		{Name: "x", Type: vault.Management, Rules: w.shop().Rules}, {Name: "x\x00", Type: vault.Public, Permissions: []string{"token:create"}},
+		{Name: "x", Type: vault.Public, Permissions: []string{"token:create"}, ExpiresAt: ptr(w.Clock.Now())},
+	} {
+		app, err := w.management.CreateApplication(ctx, p)
+		w.saw(fmt.Sprint("CreateApplication ", i), app, err)
+	}
+	app, err := w.private.CreateApplication(ctx, w.shop())
+	w.saw("CreateApplication by a private key", app, err)
+	limited := must[*vault.Application](w.t)(w.Tenant.CreateApplication(ctx, vault.ApplicationParams{Name: "x", Type: vault.Management, Permissions: []string{"application:create"}}))
+	app, err = w.as(limited.Key).CreateApplication(ctx, vault.ApplicationParams{Name: "x", Type: vault.Management, Permissions: []string{"log:read"}})
+	w.saw("CreateApplication with more than its maker has", app, err)
+}
+
+func getApplication(w *world) {
+	made := must[*vault.Application](w.t)(w.Management.CreateApplication(w.t.Context(), w.shop()))
+	for _, id := range []uuid.UUID{made.ID, nobody, {}} {
+		app, err := w.management.GetApplication(w.t.Context(), id)
+		w.saw("GetApplication", app, err)
+	}
+	app, err := w.private.GetApplication(w.t.Context(), made.ID)
+	w.saw("GetApplication by a private key", app, err)
+}
+
+func listApplications(w *world) {
+	made := must[*vault.Application](w.t)(w.Management.CreateApplication(w.t.Context(), w.shop()))
+	for i, p := range []vault.ListApplicationsParams{
+		{}, {PageParams: vault.PageParams{Page: 2, Size: 2}}, {IDs: []uuid.UUID{made.ID, nobody}}, {IDs: []uuid.UUID{nobody}}, {PageParams: vault.PageParams{Size: 101}},
+	} {
+		page, err := w.management.ListApplications(w.t.Context(), p)
+		w.saw(fmt.Sprint("ListApplications ", i), page, err)
+	}
+}
+
+func replaceApplication(w *world) {
+	ctx := w.t.Context()
+	made := must[*vault.Application](w.t)(w.Management.CreateApplication(ctx, w.shop()))
+	w.Clock.Advance(time.Second)
+	for i, p := range []vault.ApplicationParams{
+		{Name: "New", Type: vault.Private, Permissions: []string{"token:read"}}, {Name: "New", Type: vault.Public, Permissions: []string{"token:create"}}, {},
+	} {
+		app, err := w.management.ReplaceApplication(ctx, made.ID, p)
+		w.saw(fmt.Sprint("ReplaceApplication ", i), app, err)
+	}
+	app, err := w.management.ReplaceApplication(ctx, nobody, w.shop())
+	w.saw("ReplaceApplication of none", app, err)
+}
+
+func patchApplication(w *world) {
+	ctx := w.t.Context()
+	made := must[*vault.Application](w.t)(w.Management.CreateApplication(ctx, w.shop()))
+	w.Clock.Advance(time.Second)
+	for _, patch := range []string{`{"name":"Patched"}`, `{"rules":null,"expires_at":null}`, `{}`, `{"type":"public"}`, `{"nope":1}`, `[]`, ``, `{"permissions":null}`} {
+		app, err := w.management.PatchApplication(ctx, made.ID, vault.JSON(patch))
+		w.saw("PatchApplication "+patch, app, err)
+	}
+	app, err := w.management.PatchApplication(ctx, nobody, vault.JSON(`{}`))
+	w.saw("PatchApplication of none", app, err)
+	updater := must[*vault.Application](w.t)(w.Tenant.CreateApplication(ctx, vault.ApplicationParams{Name: "x", Type: vault.Management, Permissions: []string{"application:update"}}))
+	app, err = w.as(updater.Key).PatchApplication(ctx, made.ID, vault.JSON(`{"name":"by one who may not read"}`))
+	w.saw("PatchApplication by one who may not read", app, err)
+	logs, err := w.management.ListLogs(ctx, vault.ListLogsParams{EntityType: "application"})
+	w.saw("ListLogs", logs, err)
+}
+
+func deleteApplication(w *world) {
+	ctx := w.t.Context()
+	made := must[*vault.Application](w.t)(w.Management.CreateApplication(ctx, w.shop()))
+	c := w.as(made.Key)
+	_, err := c.ListTokens(ctx, vault.ListTokensParams{})
+	w.saw("ListTokens", nil, err)
+	for range 2 {
+		w.saw("DeleteApplication", nil, w.management.DeleteApplication(ctx, made.ID))
+	}
+	_, err = c.ListTokens(ctx, vault.ListTokensParams{})
+	w.saw("ListTokens", nil, err)
+	w.saw("DeleteToken", nil, c.DeleteToken(ctx, "some"))
+	_, err = c.CreateToken(ctx, vault.TokenParams{Type: vault.Generic, Data: 1})
+	w.saw("CreateToken", nil, err)
+}
+
+func ownApplication(w *world) {
+	for _, c := range []vault.API{w.public, w.private, w.management} {
+		app, err := c.OwnApplication(w.t.Context())
+		w.saw("OwnApplication", app, err)
+	}
+}
+
+func regenerateKey(w *world) {
+	ctx := w.t.Context()
+	made := must[*vault.Application](w.t)(w.Management.CreateApplication(ctx, w.shop()))
+	old := w.as(made.Key)
+	w.Clock.Advance(time.Second)
+	app, err := w.management.RegenerateKey(ctx, made.ID)
+	w.saw("RegenerateKey", app, err)
+	_, err = old.ListTokens(ctx, vault.ListTokensParams{})
+	w.saw("ListTokens with the old key", nil, err)
+	_, err = w.as(app.Key).ListTokens(ctx, vault.ListTokensParams{})
+	w.saw("ListTokens with the new key", nil, err)
+	app, err = w.management.RegenerateKey(ctx, nobody)
+	w.saw("RegenerateKey of none", app, err)
+}
+
+func listPermissions(w *world) {
+	for _, c := range []vault.API{w.public, w.management} {
+		all, err := c.ListPermissions(w.t.Context())
+		w.saw("ListPermissions", all, err)
+	}
+}
+
+func getTenant(w *world) {
+	for _, c := range []vault.API{w.management, w.private} {
+		tenant, err := c.GetTenant(w.t.Context())
+		w.saw("GetTenant", tenant, err)
+	}
+}
+
+func updateTenant(w *world) {
+	w.Clock.Advance(time.Second)
+	for _, p := range []vault.TenantParams{{Name: "New <ü>", Settings: vault.TenantSettings{DeduplicateTokens: true}}, {Name: "Old"}, {}} {
+		tenant, err := w.management.UpdateTenant(w.t.Context(), p)
+		w.saw("UpdateTenant", tenant, err)
+	}
+	tenant, err := w.private.UpdateTenant(w.t.Context(), vault.TenantParams{Name: "x"})
+	w.saw("UpdateTenant by a private key", tenant, err)
+}
+
+// listLogs finds, besides the filters, that calls leave the same entries in both
+// ways.
+func listLogs(w *world) {
+	ctx := w.t.Context()
+	start := w.Clock.Now()
+	for _, call := range []func() error{
+		func() error {
+			_, err := w.private.CreateToken(ctx, vault.TokenParams{ID: "tok", Type: vault.Generic, Data: 1})
+			return err
+		},
+		func() error { _, err := w.private.GetToken(ctx, "tok"); return err },
+		func() error { _, err := w.private.UpdateToken(ctx, "tok", vault.JSON(`{"data":2}`)); return err },
+		func() error { _, err := w.private.Detokenize(ctx, "{{ tok }}"); return err },
+		func() error { _, err := w.public.CreateSession(ctx); return err },
+		func() error { _, err := w.management.GetTenant(ctx); return err },
+		func() error { return w.private.DeleteToken(ctx, "tok") },
+		func() error { return w.private.DeleteToken(ctx, "tok") },
+	} {
+		w.Clock.Advance(time.Minute)
+		w.saw("a call", nil, call())
+	}
+	for i, p := range []vault.ListLogsParams{
+		{}, {EntityType: "token"}, {EntityID: "tok", PageParams: vault.PageParams{Page: 2, Size: 2}}, {EntityID: "no body&="},
+		{StartDate: start.Add(2 * time.Minute), EndDate: start.Add(4 * time.Minute).In(time.FixedZone("east", 7200))},
+		{PageParams: vault.PageParams{Page: -1}}, {EntityType: "\x00"},
+	} {
+		page, err := w.management.ListLogs(ctx, p)
+		w.saw(fmt.Sprint("ListLogs ", i), page, err)
+	}
+	page, err := w.private.ListLogs(ctx, vault.ListLogsParams{})
+	w.saw("ListLogs by a private key", page, err)
+}
+
+func listEntityTypes(w *world) {
+	for _, c := range []vault.API{w.management, w.private} {
+		all, err := c.ListEntityTypes(w.t.Context())
+		w.saw("ListEntityTypes", all, err)
+	}
+}

@@ -1,0 +1,315 @@
+package vaultclient_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+const code = "module.exports = async (req) => ({raw: req.args})"
+
+// reactorParams describes a reactor with everything that one can have.
+func (w *world) reactorParams() vault.ReactorParams {
+	app := must[*vault.Application](w.t)(w.Private.OwnApplication(w.t.Context()))
+	return vault.ReactorParams{Name: "Charge <&>", Code: code, Configuration: map[string]string{"KEY": "sk"}, Application: &vault.ApplicationRef{ID: app.ID}}
+}
+
+// reactor stores a reactor and returns its id.
+func (w *world) reactor(code string) uuid.UUID {
+	w.t.Helper()
+	return must[*vault.Reactor](w.t)(w.Management.CreateReactor(w.t.Context(), vault.ReactorParams{Name: "r", Code: code, Configuration: map[string]string{}})).ID
+}
+
+func createReactor(w *world) {
+	for i, p := range []vault.ReactorParams{
+		w.reactorParams(), {Name: "plain", Code: code, Configuration: map[string]string{}},
+		{}, {Name: strings.Repeat("x", 201), Code: code, Configuration: map[string]string{"k": strings.Repeat("v", 1<<20)}},
+		{Name: "x", Code: "module.exports = (", Configuration: map[string]string{}},
+		{Name: "x", Code: "\n\nthrow new Error('secret')", Configuration: map[string]string{}},
+		{Name: "x", Code: code, Configuration: map[string]string{}, Application: &vault.ApplicationRef{ID: nobody}},
+	} {
+		r, err := w.management.CreateReactor(w.t.Context(), p)
+		w.saw(fmt.Sprint("CreateReactor ", i), r, err)
+	}
+	r, err := w.private.CreateReactor(w.t.Context(), w.reactorParams())
+	w.saw("CreateReactor by a private key", r, err)
+}
+
+func getReactor(w *world) {
+	made := must[*vault.Reactor](w.t)(w.Management.CreateReactor(w.t.Context(), w.reactorParams()))
+	for _, id := range []uuid.UUID{made.ID, nobody} {
+		r, err := w.management.GetReactor(w.t.Context(), id)
+		w.saw("GetReactor", r, err)
+	}
+}
+
+func listReactors(w *world) {
+	ctx := w.t.Context()
+	made := must[*vault.Reactor](w.t)(w.Management.CreateReactor(ctx, w.reactorParams()))
+	w.Clock.Advance(time.Second)
+	w.reactor(code)
+	for i, p := range []vault.ListReactorsParams{{}, {Name: "charge <*"}, {Name: "nope"}, {IDs: []uuid.UUID{made.ID}}, {PageParams: vault.PageParams{Size: 1}}, {PageParams: vault.PageParams{Size: -1}}} {
+		page, err := w.management.ListReactors(ctx, p)
+		w.saw(fmt.Sprint("ListReactors ", i), page, err)
+	}
+}
+
+func replaceReactor(w *world) {
+	id := w.reactor(code)
+	for i, p := range []vault.ReactorParams{w.reactorParams(), {Name: "bare", Code: code, Configuration: map[string]string{}}, {}} {
+		w.Clock.Advance(time.Second)
+		r, err := w.management.ReplaceReactor(w.t.Context(), id, p)
+		w.saw(fmt.Sprint("ReplaceReactor ", i), r, err)
+	}
+	r, err := w.management.ReplaceReactor(w.t.Context(), nobody, w.reactorParams())
+	w.saw("ReplaceReactor of none", r, err)
+}
+
+func patchReactor(w *world) {
+	ctx := w.t.Context()
+	made := must[*vault.Reactor](w.t)(w.Management.CreateReactor(ctx, w.reactorParams()))
+	w.Clock.Advance(time.Second)
+	for _, patch := range []string{`{"name":"P"}`, `{"configuration":{"KEY":null}}`, `{"application":null}`, `{"code":"("}`, `{"nope":1}`, `{`} {
+		r, err := w.management.PatchReactor(ctx, made.ID, vault.JSON(patch))
+		w.saw("PatchReactor "+patch, r, err)
+	}
+	r, err := w.management.PatchReactor(ctx, nobody, vault.JSON(`{}`))
+	w.saw("PatchReactor of none", r, err)
+}
+
+func deleteReactor(w *world) {
+	id := w.reactor(code)
+	for range 2 {
+		w.saw("DeleteReactor", nil, w.management.DeleteReactor(w.t.Context(), id))
+	}
+	w.saw("DeleteReactor by a private key", nil, w.private.DeleteReactor(w.t.Context(), id))
+}
+
+func reactResults(w *world) {
+	ctx := w.t.Context()
+	w.token(vault.TokenParams{ID: "card", Type: vault.Card, Data: vault.CardData{Number: number}})
+	for i, body := range []string{
+		"return {raw: req.args}", "return {raw: null}", "return {}", "return null",
+		"return {tokenize: {a: 'x', b: [1, null]}, raw: {text: '<&>'}}", "return {raw: 'text'}",
+	} {
+		id := w.reactor("module.exports = async (req) => { " + body + " }")
+		for _, args := range []any{nil, map[string]any{"pan": "{{ card | json: '$.number' }}", "n": 1.5}, vault.JSON(`"{{ card }}"`)} {
+			result, err := w.private.React(ctx, id, vault.ReactParams{Args: args})
+			w.saw(fmt.Sprint("React ", i), result, err)
+		}
+	}
+}
+
+func reactErrors(w *world) {
+	for i, body := range []string{
+		"throw new Error('broken')", "\n\nthrow new BadRequestError({field: ['bad']})", "throw new RateLimitError('slow')",
+		"throw new ServiceUnavailableError('down')", "throw new AuthorizationError('no')", "return 7", "await new Promise(() => {})",
+		"throw new CustomHttpResponseError({status: 418, headers: {'X-Pot': 'tea'}, body: {short: 'stout'}})",
+		"throw new CustomHttpResponseError({status: 503, headers: {}, body: 'text'})",
+		"throw new CustomHttpResponseError({status: 202, headers: {}, body: {done: true}})",
+		"const f = () => { throw new TypeError('inner') }\nf()",
+	} {
+		id := w.reactor("module.exports = async (req) => { " + body + " }")
+		result, err := w.private.React(w.t.Context(), id, vault.ReactParams{})
+		w.saw(fmt.Sprint("React ", i), result, err)
+	}
+}
+
+func reactRefused(w *world) {
+	ctx := w.t.Context()
+	id := w.reactor(code)
+	for i, p := range []vault.ReactParams{
+		{Args: "{{ nobody }}"}, {Args: 7}, {Args: vault.JSON("{")}, {TimeoutMS: 10_000}, {CallbackURL: "http://plain.example/", TimeoutMS: 1},
+	} {
+		result, err := w.private.React(ctx, id, p)
+		w.saw(fmt.Sprint("React ", i), result, err)
+	}
+	result, err := w.private.React(ctx, nobody, vault.ReactParams{})
+	w.saw("React of none", result, err)
+	result, err = w.public.React(ctx, id, vault.ReactParams{})
+	w.saw("React by a public key", result, err)
+}
+
+func reactLater(w *world) {
+	ctx := w.t.Context()
+	id := w.reactor(code)
+	result, err := w.private.React(ctx, id, vault.ReactParams{Args: map[string]int{"n": 1}, CallbackURL: w.dest.URL, TimeoutMS: 20_000, TraceID: "trace-1"})
+	w.saw("React", result, err)
+	w.saw("Work", nil, w.Work(ctx))
+	logs, err := w.management.ListLogs(ctx, vault.ListLogsParams{EntityType: "reactor"})
+	w.saw("ListLogs", logs, err)
+}
+
+// proxyParams describes a proxy with everything that one can have.
+func (w *world) proxyParams() vault.ProxyParams {
+	app := must[*vault.Application](w.t)(w.Private.OwnApplication(w.t.Context()))
+	return vault.ProxyParams{Name: "Gateway <&>", DestinationURL: w.dest.URL + "/base?a=b", Configuration: map[string]string{"k": "v"},
+		RequestTransform:  &vault.ProxyTransform{Code: "module.exports = async (req) => ({body: req.args.body, headers: req.args.headers})"},
+		ResponseTransform: &vault.ProxyTransform{Code: "module.exports = async (req) => ({body: req.args.body, headers: req.args.headers})"},
+		Application:       &vault.ApplicationRef{ID: app.ID}, RequireAuth: ptr(false)}
+}
+
+// proxy stores a proxy to the destination.
+func (w *world) proxy(p vault.ProxyParams) *vault.Proxy {
+	w.t.Helper()
+	p.Name = "p"
+	if p.DestinationURL == "" {
+		p.DestinationURL = w.dest.URL
+	}
+	return must[*vault.Proxy](w.t)(w.Management.CreateProxy(w.t.Context(), p))
+}
+
+func createProxy(w *world) {
+	for i, p := range []vault.ProxyParams{
+		w.proxyParams(), {Name: "plain", DestinationURL: w.dest.URL, Configuration: nil},
+		{}, {Name: "x", DestinationURL: "ftp://x"}, {Name: "x", DestinationURL: w.dest.URL, RequestTransform: &vault.ProxyTransform{Code: "("}},
+		{Name: "x", DestinationURL: w.dest.URL, RequestTransform: &vault.ProxyTransform{Code: strings.Repeat("/", 60_000)}, Application: &vault.ApplicationRef{}},
+	} {
+		x, err := w.management.CreateProxy(w.t.Context(), p)
+		w.saw(fmt.Sprint("CreateProxy ", i), x, err)
+	}
+}
+
+func getProxy(w *world) {
+	made := must[*vault.Proxy](w.t)(w.Management.CreateProxy(w.t.Context(), w.proxyParams()))
+	for _, id := range []uuid.UUID{made.ID, nobody} {
+		x, err := w.management.GetProxy(w.t.Context(), id)
+		w.saw("GetProxy", x, err)
+	}
+}
+
+func listProxies(w *world) {
+	ctx := w.t.Context()
+	made := must[*vault.Proxy](w.t)(w.Management.CreateProxy(ctx, w.proxyParams()))
+	w.Clock.Advance(time.Second)
+	w.proxy(vault.ProxyParams{})
+	for i, p := range []vault.ListProxiesParams{{}, {Name: "gate*"}, {IDs: []uuid.UUID{made.ID, nobody}}, {PageParams: vault.PageParams{Page: 2, Size: 1}}, {PageParams: vault.PageParams{Page: -1}}} {
+		page, err := w.management.ListProxies(ctx, p)
+		w.saw(fmt.Sprint("ListProxies ", i), page, err)
+	}
+}
+
+func replaceProxy(w *world) {
+	x := w.proxy(vault.ProxyParams{})
+	w.Clock.Advance(time.Second)
+	for i, p := range []vault.ProxyParams{w.proxyParams(), {Name: "bare", DestinationURL: w.dest.URL}, {}} {
+		got, err := w.management.ReplaceProxy(w.t.Context(), x.ID, p)
+		w.saw(fmt.Sprint("ReplaceProxy ", i), got, err)
+	}
+	got, err := w.management.ReplaceProxy(w.t.Context(), nobody, w.proxyParams())
+	w.saw("ReplaceProxy of none", got, err)
+}
+
+func patchProxy(w *world) {
+	ctx := w.t.Context()
+	made := must[*vault.Proxy](w.t)(w.Management.CreateProxy(ctx, w.proxyParams()))
+	w.Clock.Advance(time.Second)
+	for _, patch := range []string{`{"name":"P"}`, `{"configuration":null,"application":null}`, `{"request_transform":null}`, `{"require_auth":true}`, `{"destination_url":"x"}`, `7`} {
+		x, err := w.management.PatchProxy(ctx, made.ID, vault.JSON(patch))
+		w.saw("PatchProxy "+patch, x, err)
+	}
+	x, err := w.management.PatchProxy(ctx, nobody, vault.JSON(`{}`))
+	w.saw("PatchProxy of none", x, err)
+}
+
+func deleteProxy(w *world) {
+	x := w.proxy(vault.ProxyParams{})
+	for range 2 {
+		w.saw("DeleteProxy", nil, w.management.DeleteProxy(w.t.Context(), x.ID))
+	}
+}
+
+// invoke calls a proxy and keeps the answer. Headers with the prefix of the API
+// are forwarded in process only if they are nobody's own.
+func (w *world) invoke(p vault.ProxyCall) {
+	p.OwnPrefix = "SVC-"
+	got, err := read(w.private.InvokeProxy(w.t.Context(), p))
+	w.saw(fmt.Sprintf("InvokeProxy %s %.20s %.20s", p.Method, p.Path, p.Query), got, err)
+}
+
+func invokeRequests(w *world) {
+	w.token(vault.TokenParams{ID: "card", Type: vault.Card, Data: vault.CardData{Number: number}})
+	w.token(vault.TokenParams{ID: "text", Type: vault.Generic, Data: `quote " & <tag>`})
+	key := w.proxy(vault.ProxyParams{DestinationURL: w.dest.URL + "/base?a=b"}).Key
+	for _, c := range []struct{ typ, body string }{
+		{"application/json", `{"pan": "{{ card | json: '$.number' }}", "n": 1.10,  "t": "{{ text }}"}`},
+		{"application/x-www-form-urlencoded", "pan={{ text }}&x=%20y"},
+		{"text/plain", "<{{ text }}>"},
+		{"application/octet-stream", "{{ text }}"},
+	} {
+		for _, length := range []int64{int64(len(c.body)), -1, 0} {
+			w.saw("body of type "+c.typ, nil, nil)
+			w.invoke(vault.ProxyCall{Key: key, Method: "POST", Body: strings.NewReader(c.body), ContentLength: length, Header: http.Header{"content-type": {c.typ}}})
+		}
+	}
+	for _, p := range []vault.ProxyCall{
+		{Key: key, Method: "GET"}, {Key: key}, {Key: key, Method: "PURGE"}, {Key: key, Method: "HEAD"},
+		{Key: key, Method: "GET", Path: "/a%2Fb//c/ü", Query: "x=1&y=%20{{text}}&y=2"}, {Key: key, Method: "GET", Path: "/"},
+		{Key: key, Method: "DELETE", Body: http.NoBody},
+		{Key: key, Method: "GET", Header: http.Header{"X-A": {"1", "2"}, "Authorization": {"Bearer dest"}, "User-Agent": {"me"}, "Host": {"evil"}, "Connection": {"X-B, close"}, "X-B": {"hop"}, "Te": {"trailers"}, "Expect": {"100-continue"}}},
+		{Key: key, Method: "GET", Header: http.Header{"Svc-Mine": {"x"}, "Svc-Api-Key": {"other"}}, TraceID: "trace-1"},
+		{Key: key, Method: "GET", Connection: "close", KeepAlive: "timeout=5"},
+		{URL: w.dest.URL + "/ephemeral", Method: "PUT", Body: bytes.NewReader([]byte("{{ card | json: '$.number' }}"))},
+		{URL: "https://ignored.example", Key: key, Method: "GET"},
+	} {
+		w.invoke(p)
+	}
+	logs, err := w.management.ListLogs(w.t.Context(), vault.ListLogsParams{EntityType: "card"})
+	w.saw("ListLogs", logs, err)
+}
+
+func invokeAnswers(w *world) {
+	key := w.proxy(vault.ProxyParams{}).Key
+	for _, path := range []string{"/missing", "/moved", "/empty", "/broken"} {
+		w.invoke(vault.ProxyCall{Key: key, Method: "GET", Path: path})
+	}
+}
+
+func invokeRefused(w *world) {
+	ctx := w.t.Context()
+	key := w.proxy(vault.ProxyParams{}).Key
+	for _, p := range []vault.ProxyCall{
+		{}, {Key: "unknown"}, {Key: strings.Repeat("k", 200)}, {Key: key, Method: "CONNECT"}, {Key: key, Method: "B D"},
+		{Key: key, Path: "no-slash"}, {Key: key, Path: "/../applications"}, {Key: key, Path: "/%2e%2e/x"}, {Key: key, Path: `/a\..\b`}, {Key: key, Path: "/..;x"}, {Key: key, Path: "/%zz"},
+		{Key: key, Query: "a b"}, {Key: key, Query: "a\nb"}, {Key: key, Connection: "upgrade"},
+		{Key: key, Header: http.Header{"X-A": {"a\nb"}}}, {Key: key, Header: http.Header{"X A": {"a"}}},
+		{Key: key, Method: "POST", Body: strings.NewReader("{{ nobody }}")}, {Key: key, Method: "POST", Body: strings.NewReader("{{ bad | ")},
+		{Key: key, Method: "POST", Body: strings.NewReader(strings.Repeat("x", 6<<20))},
+		{URL: "http://plain.example"}, {URL: "https://localhost:1/", Method: "GET"},
+	} {
+		w.invoke(p)
+	}
+	for _, c := range []vault.API{w.public, w.management} {
+		got, err := read(c.InvokeProxy(ctx, vault.ProxyCall{Key: key}))
+		w.saw("InvokeProxy without token:use", got, err)
+	}
+	_, other := w.NewTenant(w.t, "Other")
+	foreign := must[*vault.Proxy](w.t)(other.CreateProxy(ctx, vault.ProxyParams{Name: "x", DestinationURL: w.dest.URL}))
+	w.invoke(vault.ProxyCall{Key: foreign.Key})
+	canceled, cancel := context.WithCancel(ctx)
+	cancel()
+	if _, err := w.private.InvokeProxy(canceled, vault.ProxyCall{Key: key}); err == nil || problemOf(err).Kinds == nil {
+		w.t.Errorf("after the context was canceled: %v", err)
+	}
+}
+
+func invokeTransforms(w *world) {
+	for _, body := range []string{
+		"return {body: {changed: req.args.body}, headers: {'X-A': 'set', 'Content-Type': 'application/json'}}",
+		"throw new BadRequestError('no')", "throw new Error('broken')", "return 7",
+		"throw new CustomHttpResponseError({status: 418, headers: {'X-Pot': 'tea'}, body: {short: 'stout'}})",
+		"throw new CustomHttpResponseError({status: 200, headers: {}, body: 'text'})",
+	} {
+		transform := &vault.ProxyTransform{Code: "module.exports = async (req) => { " + body + " }"}
+		for _, p := range []vault.ProxyParams{{RequestTransform: transform}, {ResponseTransform: transform}} {
+			w.invoke(vault.ProxyCall{Key: w.proxy(p).Key, Method: "POST", Body: strings.NewReader(`{"a":1}`), Header: http.Header{"Content-Type": {"application/json"}}})
+		}
+	}
+}

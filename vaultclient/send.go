@@ -1,0 +1,258 @@
+package vaultclient
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"mime"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+// answer is what came back, whole.
+type answer struct {
+	status int
+	header http.Header
+	trace  string
+	body   []byte
+}
+
+func (a *answer) isJSON() bool {
+	typ, _, err := mime.ParseMediaType(a.header.Get("Content-Type"))
+	return err == nil && typ == contentJSON
+}
+
+// retryAfter returns how long the server asks to wait.
+func (a *answer) retryAfter() time.Duration {
+	text := a.header.Get("Retry-After")
+	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {
+		return time.Duration(seconds) * time.Second
+	}
+	if date, err := http.ParseTime(text); err == nil {
+		return max(0, time.Until(date))
+	}
+	return 0
+}
+
+// fate is what is known of a call that failed.
+type fate uint8
+
+const (
+	final   fate = iota // sending it again is of no use
+	undone              // it has not been carried out
+	unknown             // it may have been carried out
+)
+
+// send sends a request until it succeeds, or there is no point in going on.
+func (c *Client) send(ctx context.Context, r *request) (*answer, error) {
+	key, err := r.idempotencyKey(ctx)
+	if err != nil {
+		return nil, err
+	}
+	repeatable := !r.once || key != ""
+	maybeDone := false
+	for n := 1; ; n++ {
+		a, fate, err := c.attempt(ctx, r, key)
+		if err == nil {
+			return a, nil
+		}
+		if maybeDone && r.method == http.MethodDelete && errors.Is(err, vault.ErrNotFound) {
+			return a, nil // done by an attempt whose answer was lost
+		}
+		maybeDone = maybeDone || fate == unknown
+		if fate == final || fate == unknown && !repeatable || n >= c.opts.Retry.Attempts {
+			return nil, err
+		}
+		pause, ok := c.pause(n, err)
+		if !ok {
+			return nil, err
+		}
+		if stopped := c.opts.Retry.Sleep(ctx, pause); stopped != nil {
+			return nil, fmt.Errorf("vaultclient: %s: %w, while waiting to try again after: %w", r.op, stopped, err)
+		}
+	}
+}
+
+// pause returns how long to wait after the n-th attempt, and whether that is
+// worth it. The random part keeps clients that failed together from coming back
+// together.
+func (c *Client) pause(n int, err error) (time.Duration, bool) {
+	retry := &c.opts.Retry
+	limit := retry.MaxDelay
+	if grown := float64(retry.MinDelay) * math.Pow(2, float64(n-1)); grown < float64(limit) {
+		limit = time.Duration(grown)
+	}
+	pause := time.Duration(rand.Int64N(int64(limit) + 1)) //nolint:gosec // spreads load, protects nothing
+	var e *Error
+	if errors.As(err, &e) {
+		pause = max(pause, e.RetryAfter)
+	}
+	return pause, pause <= retry.MaxDelay
+}
+
+// idempotencyKey returns the key that all attempts carry: the caller's, or a
+// random one; "" for a call that carries none.
+func (r *request) idempotencyKey(ctx context.Context) (string, error) {
+	if !r.once {
+		return "", nil
+	}
+	key, given := ctx.Value(idempotencyKey{}).(string)
+	switch {
+	case !given && r.keyless:
+		return "", nil
+	case !given:
+		return uuid.NewString(), nil
+	}
+	const maxLength = 255
+	printable := func(c rune) bool { return c >= ' ' && c <= '~' }
+	if key == "" || len(key) > maxLength || strings.TrimSpace(key) != key || strings.ContainsFunc(key, func(c rune) bool { return !printable(c) }) {
+		return "", invalid("idempotency_key", "must have 1 to 255 printable characters, and no space at its ends")
+	}
+	return key, nil
+}
+
+// attempt sends a request once. The answer is there, too, with the error that
+// it stands for.
+func (c *Client) attempt(ctx context.Context, r *request, key string) (*answer, fate, error) {
+	limited, cancel := context.WithTimeout(ctx, c.opts.Timeout)
+	defer cancel()
+	req, err := c.request(limited, r, key)
+	if err != nil {
+		return nil, final, err
+	}
+	res, err := c.opts.Transport.RoundTrip(req)
+	if err != nil {
+		return nil, fateOf(ctx, err), c.lost(ctx, r.op, err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(res.Body, c.opts.MaxAnswer+1))
+	if err == nil {
+		err = limited.Err() // a server that sees us leave may end its answer anywhere
+	}
+	if err != nil {
+		return nil, fateOf(ctx, err), c.lost(ctx, r.op, err)
+	}
+	a := &answer{status: res.StatusCode, header: res.Header, trace: res.Header.Get(c.name.traceID), body: body}
+	if int64(len(body)) > c.opts.MaxAnswer {
+		return a, final, &Error{Status: a.status, TraceID: a.trace, err: &kindError{vault.ErrTooLarge,
+			fmt.Sprintf("vaultclient: %s: the answer has more than %d bytes; ask for less at once, or set Options.MaxAnswer", r.op, c.opts.MaxAnswer)}}
+	}
+	if a.status >= 200 && a.status <= 299 {
+		return a, final, nil
+	}
+	e := c.refusal(r, a)
+	return a, statusFate(e), e
+}
+
+// request builds the HTTP request of an attempt.
+func (c *Client) request(ctx context.Context, r *request, key string) (*http.Request, error) {
+	req, err := http.NewRequestWithContext(ctx, r.method, "/", bytes.NewReader(r.body))
+	if err != nil {
+		return nil, fmt.Errorf("vaultclient: %s: the request cannot be built", r.op)
+	}
+	req.URL, err = c.at(r.path, r.query)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set(c.name.apiKey, c.key())
+	req.Header.Set("User-Agent", c.opts.UserAgent)
+	req.Header.Set("Accept", contentJSON)
+	for name, value := range map[string]string{"Content-Type": r.typ, c.name.idempotencyKey: key, c.name.traceID: r.trace} {
+		if value != "" {
+			req.Header.Set(name, value)
+		}
+	}
+	if r.shows {
+		req.Header.Set("Prefer", "return=representation")
+	}
+	return req, nil
+}
+
+// at returns the URL of an escaped path below the base URL.
+func (c *Client) at(path, query string) (*url.URL, error) {
+	plain, err := url.PathUnescape(path)
+	if err != nil {
+		return nil, invalid("path", "has a % that is not followed by two hexadecimal digits")
+	}
+	u := *c.base
+	u.RawPath = u.EscapedPath() + path
+	u.Path += plain
+	u.RawQuery = query
+	return &u, nil
+}
+
+// statusFate says what a status means for the call. Of what tenant code chose to
+// answer nothing is sent again.
+func statusFate(e *Error) fate {
+	var script *vault.ScriptError
+	if errors.As(e, &script) {
+		return final
+	}
+	switch e.Status {
+	case http.StatusTooManyRequests, http.StatusRequestTimeout:
+		return undone
+	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return unknown
+	}
+	if errors.Is(e, vault.ErrInProgress) {
+		return unknown
+	}
+	return final
+}
+
+// fateOf says what an error of the transport means for the call.
+func fateOf(ctx context.Context, err error) fate {
+	var untrusted *tls.CertificateVerificationError
+	var dial *net.OpError
+	switch {
+	case ctx.Err() != nil, errors.As(err, &untrusted):
+		return final
+	case errors.As(err, &dial) && (dial.Op == "dial" || dial.Op == "proxyconnect"):
+		return undone
+	default:
+		return unknown
+	}
+}
+
+// lostError is an error of the network. Its cause can be had by unwrapping, but
+// is not printed unless it is known to repeat nothing of an answer.
+type lostError struct {
+	text  string
+	cause error
+}
+
+func (e *lostError) Error() string { return e.text }
+func (e *lostError) Unwrap() error { return e.cause }
+
+// lost describes an error of the transport.
+func (c *Client) lost(ctx context.Context, op string, err error) error {
+	var untrusted *tls.CertificateVerificationError
+	var network *net.OpError
+	text := "the connection broke, or what came over it is not HTTP"
+	switch {
+	case ctx.Err() != nil:
+		text, err = ctx.Err().Error(), ctx.Err()
+	case errors.Is(err, context.DeadlineExceeded):
+		text = fmt.Sprintf("no answer within %s", c.opts.Timeout)
+	case errors.As(err, &untrusted):
+		text = untrusted.Error()
+	case errors.As(err, &network):
+		text = network.Error()
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		text = "the connection was closed before the answer was whole"
+	}
+	return &lostError{"vaultclient: " + op + ": " + text, err}
+}

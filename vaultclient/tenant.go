@@ -1,0 +1,49 @@
+package vaultclient
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+const tenantSelf = "/tenants/self"
+
+// GetTenant returns the tenant of the key. See [vault.Client.GetTenant].
+func (c *Client) GetTenant(ctx context.Context) (*vault.Tenant, error) {
+	return get[vault.Tenant](ctx, c, "GetTenant", tenantSelf, "")
+}
+
+// UpdateTenant changes the name and the settings of the tenant. See
+// [vault.Client.UpdateTenant].
+func (c *Client) UpdateTenant(ctx context.Context, p vault.TenantParams) (*vault.Tenant, error) {
+	return write[vault.Tenant](ctx, c, "UpdateTenant", http.MethodPut, tenantSelf, p)
+}
+
+// ListLogs returns a page of the tenant's audit log, newest first. See
+// [vault.Client.ListLogs].
+func (c *Client) ListLogs(ctx context.Context, p vault.ListLogsParams) (*vault.Page[vault.LogEntry], error) {
+	query := pageQuery(p.PageParams)
+	for name, value := range map[string]string{
+		"entity_type": p.EntityType, "entity_id": p.EntityID, "start_date": dateText(p.StartDate), "end_date": dateText(p.EndDate),
+	} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	return get[vault.Page[vault.LogEntry]](ctx, c, "ListLogs", "/logs", query.Encode())
+}
+
+func dateText(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339Nano)
+}
+
+// ListEntityTypes returns the kinds of entities that log entries are about. See
+// [vault.Client.ListEntityTypes].
+func (c *Client) ListEntityTypes(ctx context.Context) ([]vault.EntityType, error) {
+	return plainList[vault.EntityType](ctx, c, "ListEntityTypes", "/logs/entity-types")
+}

@@ -1,0 +1,136 @@
+package vaultclient
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+// CreateToken stores a value and returns the token that stands for it, with its
+// data masked. See [vault.Client.CreateToken].
+func (c *Client) CreateToken(ctx context.Context, p vault.TokenParams) (*vault.Token, error) {
+	return write[vault.Token](ctx, c, "CreateToken", http.MethodPost, "/tokens", p)
+}
+
+// GetToken returns a token as the key may see it. See [vault.Client.GetToken].
+func (c *Client) GetToken(ctx context.Context, id string) (*vault.Token, error) {
+	path, err := tokenPath(id)
+	if err != nil {
+		return nil, err
+	}
+	return get[vault.Token](ctx, c, "GetToken", path, "")
+}
+
+// UpdateToken changes a token by a JSON merge patch and returns it masked. See
+// [vault.Client.UpdateToken].
+func (c *Client) UpdateToken(ctx context.Context, id string, patch any) (*vault.Token, error) {
+	path, err := tokenPath(id)
+	if err != nil {
+		return nil, err
+	}
+	body, err := document(patch)
+	if err != nil {
+		return nil, err
+	}
+	return call[vault.Token](ctx, c, &request{op: "UpdateToken", method: http.MethodPatch, path: path, typ: contentPatch, body: body, once: true})
+}
+
+// DeleteToken deletes a token. See [vault.Client.DeleteToken].
+func (c *Client) DeleteToken(ctx context.Context, id string) error {
+	path, err := tokenPath(id)
+	if err != nil {
+		return err
+	}
+	return c.remove(ctx, "DeleteToken", path)
+}
+
+// maxTokenID is the most characters that the id of a token has.
+const maxTokenID = 400
+
+// tokenPath returns the path of a token. An id that no token can have is told
+// here: as a part of a path it may lead elsewhere, also by way of a server in
+// between that cleans paths.
+func tokenPath(id string) (string, error) {
+	if slices.Contains([]string{"", ".", "..", "search"}, id) || utf8.RuneCountInString(id) > maxTokenID {
+		return "", &kindError{vault.ErrNotFound, "There is no such token."}
+	}
+	return "/tokens/" + url.PathEscape(id), nil
+}
+
+// Tokenize turns a whole document into tokens, all or none, and returns the same
+// structure with tokens in place of values. See [vault.Client.Tokenize].
+func (c *Client) Tokenize(ctx context.Context, document any) (vault.JSON, error) {
+	if document == nil { // is nothing, and not the null that JSON would make of it
+		return nil, invalid("data", "is required")
+	}
+	return c.transform(ctx, &request{op: "Tokenize", path: "/tokenize", once: true}, document)
+}
+
+// Detokenize returns a document with its expressions replaced by the data of
+// tokens. See [vault.Client.Detokenize].
+func (c *Client) Detokenize(ctx context.Context, document any) (vault.JSON, error) {
+	return c.transform(ctx, &request{op: "Detokenize", path: "/detokenize"}, document)
+}
+
+// transform sends a document and returns the one that comes back.
+func (c *Client) transform(ctx context.Context, r *request, x any) (vault.JSON, error) {
+	var err error
+	r.method, r.typ = http.MethodPost, contentJSON
+	if r.body, err = document(x); err != nil {
+		return nil, err
+	}
+	a, err := c.send(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	if !a.isJSON() || !json.Valid(a.body) {
+		return nil, notAVault(r, a, "it is not JSON")
+	}
+	return a.body, nil
+}
+
+// ListTokens returns a page of the tokens that the key may read, newest first.
+// See [vault.Client.ListTokens].
+func (c *Client) ListTokens(ctx context.Context, p vault.ListTokensParams) (*vault.Page[vault.Token], error) {
+	return c.listTokens(ctx, "ListTokens", p)
+}
+
+func (c *Client) listTokens(ctx context.Context, op string, p vault.ListTokensParams) (*vault.Page[vault.Token], error) {
+	query := pageQuery(p.PageParams)
+	query["id"] = p.IDs
+	for _, t := range p.Types {
+		query.Add("type", string(t))
+	}
+	for key, value := range p.Metadata {
+		query.Set("metadata."+key, value)
+	}
+	return get[vault.Page[vault.Token]](ctx, c, op, "/tokens", query.Encode())
+}
+
+// pageQuery returns the parameters that ask for a page.
+func pageQuery(p vault.PageParams) url.Values {
+	query := url.Values{}
+	for name, n := range map[string]int{"page": p.Page, "size": p.Size} {
+		if n != 0 {
+			query.Set(name, fmt.Sprint(n))
+		}
+	}
+	return query
+}
+
+// SearchTokens returns a page of the tokens that meet a query and that the key
+// may search, newest first. See [vault.Client.SearchTokens].
+func (c *Client) SearchTokens(ctx context.Context, p vault.SearchTokensParams) (*vault.Page[vault.Token], error) {
+	body, err := encode(p)
+	if err != nil {
+		return nil, err
+	}
+	return call[vault.Page[vault.Token]](ctx, c, &request{
+		op: "SearchTokens", method: http.MethodPost, path: "/tokens/search", typ: contentJSON, body: body})
+}

@@ -1,0 +1,436 @@
+package vaultclient_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/httpserver"
+	"github.com/seed-72ea4aab/vault/vaultclient"
+	"github.com/seed-72ea4aab/vault/vaulttest"
+)
+
+func TestNewRefuses(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		url, key string
+		opts     *vaultclient.Options
+	}{
+		"no URL":                     {"", "key", nil},
+		"no scheme":                  {"vault.example", "key", nil},
+		"another scheme":             {"ftp://vault.example", "key", nil},
+		"no host":                    {"https:///path", "key", nil},
+		"broken":                     {"https://vault.example/%zz-hunter2", "key", nil},
+		"a user":                     {"https://me:hunter2@vault.example", "key", nil},
+		"a query":                    {"https://vault.example?a=hunter2", "key", nil},
+		"a fragment":                 {"https://vault.example#hunter2", "key", nil},
+		"plain http":                 {"http://vault.example", "key", nil},
+		"plain http, almost here":    {"http://127.0.0.1.example", "key", nil},
+		"no key":                     {"https://vault.example", "", nil},
+		"a key with a line break":    {"https://vault.example", "hunter2\n", nil},
+		"a key that is too long":     {"https://vault.example", strings.Repeat("hunter2", 200), nil},
+		"a prefix that is no header": {"https://vault.example", "key", &vaultclient.Options{Prefix: "A B"}},
+		"a user agent with breaks":   {"https://vault.example", "key", &vaultclient.Options{UserAgent: "a\nb"}},
+		"a negative timeout":         {"https://vault.example", "key", &vaultclient.Options{Timeout: -1}},
+		"a negative bound":           {"https://vault.example", "key", &vaultclient.Options{MaxAnswer: -1}},
+		"negative attempts":          {"https://vault.example", "key", &vaultclient.Options{Retry: vaultclient.Retry{Attempts: -1}}},
+		"too many attempts":          {"https://vault.example", "key", &vaultclient.Options{Retry: vaultclient.Retry{Attempts: 101}}},
+		"a negative delay":           {"https://vault.example", "key", &vaultclient.Options{Retry: vaultclient.Retry{MaxDelay: -1}}},
+	} {
+		client, err := vaultclient.New(c.url, c.key, c.opts)
+		if err == nil || client != nil {
+			t.Errorf("%s: accepted", name)
+		} else if strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: the error repeats what may be secret: %v", name, err)
+		}
+	}
+	for _, url := range []string{"http://localhost:8080", "http://127.0.0.2", "http://[::1]:1/x/", "https://vault.example/a%2Fb"} {
+		if _, err := vaultclient.New(url, "key", nil); err != nil {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+	if _, err := vaultclient.New("http://vault.example", "key", &vaultclient.Options{AllowPlainHTTP: true}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestMounted finds the handler below a path, with or without a slash behind it,
+// and under another prefix of headers.
+func TestMounted(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	mux := http.NewServeMux()
+	mux.Handle("/vault/v1/", http.StripPrefix("/vault/v1", httpserver.Handler(v.Vault, &httpserver.Options{Prefix: "BT-"})))
+	srv := httptest.NewTLSServer(mux)
+	t.Cleanup(srv.Close)
+	for i, path := range []string{"/vault/v1", "/vault/v1/"} {
+		c, err := vaultclient.New(srv.URL+path, v.PrivateKey, &vaultclient.Options{Transport: srv.Client().Transport, Prefix: "BT-"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := fmt.Sprint("umlaut ü ", i)
+		key := fmt.Sprint("create ", i)
+		ctx := vaultclient.WithIdempotencyKey(t.Context(), key)
+		for range 2 { // the second time by the key, or the id would be taken
+			if tok, err := c.CreateToken(ctx, vault.TokenParams{ID: id, Type: vault.Generic, Data: "x"}); err != nil || tok.ID != id {
+				t.Errorf("%s: %v", path, err)
+			}
+		}
+		_, err = c.GetToken(t.Context(), "nobody")
+		var e *vaultclient.Error
+		if !errors.As(err, &e) || e.TraceID == "" {
+			t.Errorf("%s: no trace id in %v", path, err)
+		}
+	}
+	if _, err := newClient(t, srv, v.PrivateKey, nil).GetToken(t.Context(), "tok"); !errors.Is(err, vaultclient.ErrAnswer) || errors.Is(err, vault.ErrNotFound) {
+		t.Errorf("beside the mount: %v, want an answer of no vault", err)
+	}
+}
+
+// TestPathsStayEscaped finds that neither the path of the vault nor an id is
+// read as something else.
+func TestPathsStayEscaped(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, answer(404))
+	for base, want := range map[string]string{"": "/tokens/a%2Fb%3Fc", "/x%2Fy/": "/x%2Fy/tokens/a%2Fb%3Fc", "/ü": "/%C3%BC/tokens/a%2Fb%3Fc"} {
+		c, err := vaultclient.New(f.Server.URL+base, "key", &vaultclient.Options{Transport: f.Server.Client().Transport})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.GetToken(t.Context(), "a/b?c"); err == nil {
+			t.Error("no error")
+		}
+		f.mu.Lock()
+		if got := f.seen[len(f.seen)-1].RequestURI; got != want {
+			t.Errorf("below %q the path is %s, want %s", base, got, want)
+		}
+		f.mu.Unlock()
+	}
+}
+
+// TestRedirectsAreNotFollowed finds that neither the key nor a body goes where a
+// redirect points to.
+func TestRedirectsAreNotFollowed(t *testing.T) {
+	t.Parallel()
+	var visits atomic.Int32
+	elsewhere := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { visits.Add(1) }))
+	t.Cleanup(elsewhere.Close)
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		f := newFront(t, answer(status, "Location", elsewhere.URL))
+		c := f.client(t, f.PrivateKey, vaultclient.Options{})
+		_, getErr := c.GetToken(t.Context(), "tok")
+		_, createErr := c.CreateToken(t.Context(), generic)
+		for _, err := range []error{getErr, createErr} {
+			var e *vaultclient.Error
+			if !errors.Is(err, vaultclient.ErrAnswer) || !errors.As(err, &e) || e.Status != status {
+				t.Errorf("%d: %v", status, err)
+			}
+		}
+	}
+	if visits.Load() != 0 {
+		t.Errorf("%d requests were sent elsewhere", visits.Load())
+	}
+}
+
+// TestAnswersThatAreNone sends answers that no vault gives.
+func TestAnswersThatAreNone(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		typ, body string
+		want      error
+	}{
+		"nothing":             {"application/json", "", vaultclient.ErrAnswer},
+		"garbage":             {"application/json", "4242424242424242 garbage", vaultclient.ErrAnswer},
+		"cut off":             {"application/json", `{"id":"4242424242424242`, vaultclient.ErrAnswer},
+		"of another form":     {"application/json", `{"id":4242424242424242}`, vaultclient.ErrAnswer},
+		"an array":            {"application/json", `["4242424242424242"]`, vaultclient.ErrAnswer},
+		"two documents":       {"application/json", `{"id":"a"}{"id":"b"}`, vaultclient.ErrAnswer},
+		"another type":        {"text/html", `{"id":"a"}`, vaultclient.ErrAnswer},
+		"a broken type":       {"/;;", `{"id":"a"}`, vaultclient.ErrAnswer},
+		"more than allowed":   {"application/json", `{"id":"` + strings.Repeat("4", 2000) + `"}`, vault.ErrTooLarge},
+		"an unknown field":    {"application/json; charset=utf-8", `{"id":"a","new":1}`, nil},
+		"exactly the allowed": {"application/json", `{"id":"` + strings.Repeat("4", 1000-9) + `"}`, nil},
+	} {
+		f := newFront(t, func(_ int, w http.ResponseWriter, _ *http.Request, _ http.Handler) {
+			w.Header().Set("Content-Type", c.typ)
+			_, _ = io.WriteString(w, c.body)
+		})
+		_, err := f.client(t, f.PrivateKey, vaultclient.Options{MaxAnswer: 1000}).GetToken(t.Context(), "tok")
+		if !errors.Is(err, c.want) || (err == nil) != (c.want == nil) || f.count() != 1 {
+			t.Errorf("%s: %d requests, error %v, want %v", name, f.count(), err, c.want)
+		}
+		if err != nil && strings.Contains(err.Error(), "4242") {
+			t.Errorf("%s: the error repeats the answer: %v", name, err)
+		}
+	}
+}
+
+// TestEndlessAnswer finds that of an answer without end only so much is read.
+func TestEndlessAnswer(t *testing.T) {
+	t.Parallel()
+	ended := make(chan struct{})
+	f := newFront(t, func(_ int, w http.ResponseWriter, _ *http.Request, _ http.Handler) {
+		defer close(ended)
+		w.Header().Set("Content-Type", "application/json")
+		for {
+			if _, err := w.Write(bytes.Repeat([]byte(" "), 1<<16)); err != nil {
+				return
+			}
+		}
+	})
+	_, err := f.client(t, f.PrivateKey, vaultclient.Options{MaxAnswer: 1 << 20}).GetToken(t.Context(), "tok")
+	if !errors.Is(err, vault.ErrTooLarge) {
+		t.Errorf("error %v", err)
+	}
+	<-ended // the client has closed the connection
+}
+
+// TestSlowAnswers finds that each attempt has its own bound, whether the answer
+// does not begin or does not end.
+func TestSlowAnswers(t *testing.T) {
+	t.Parallel()
+	for name, begins := range map[string]bool{"no answer": false, "an answer that stalls": true} {
+		f := newFront(t, func(_ int, w http.ResponseWriter, r *http.Request, _ http.Handler) {
+			if begins {
+				w.Header().Set("Content-Type", "application/json")
+				_, _ = io.WriteString(w, "{")
+				_ = http.NewResponseController(w).Flush()
+			}
+			<-r.Context().Done()
+		})
+		c := f.client(t, f.PrivateKey, vaultclient.Options{Timeout: 30 * time.Millisecond, Retry: vaultclient.Retry{Attempts: 2}})
+		_, err := c.GetToken(t.Context(), "tok")
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no answer within 30ms") || len(f.pauses) != 1 {
+			t.Errorf("%s: %d pauses, error %v", name, len(f.pauses), err)
+		}
+	}
+}
+
+// TestWhatIsNotHTTP finds that of bytes which are no answer none gets into the
+// error.
+func TestWhatIsNotHTTP(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = http.ReadRequest(bufio.NewReader(conn))
+			_, _ = io.WriteString(conn, "HTTP/1.1 4242424242424242\r\n\r\n")
+			conn.Close()
+		}
+	}()
+	c, err := vaultclient.New("http://"+listener.Addr().String(), "key", &vaultclient.Options{
+		Transport: &http.Transport{}, Retry: vaultclient.Retry{Attempts: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.GetToken(t.Context(), "tok")
+	if err == nil || strings.Contains(fmt.Sprintf("%v %+v %#v", err, err, err.Error()), "4242") {
+		t.Errorf("error %v", err)
+	}
+	_, err = c.InvokeProxy(t.Context(), vault.ProxyCall{Key: "k"})
+	if err == nil || strings.Contains(err.Error(), "4242") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestNothingShowsTheKey prints a client in every way, and the errors of calls
+// that fail in every way.
+func TestNothingShowsTheKey(t *testing.T) {
+	t.Parallel()
+	const body = "body-hunter2"
+	echoed := func(_ int, w http.ResponseWriter, r *http.Request, _ http.Handler) { // a server that tells all
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusTeapot)
+		sent, _ := io.ReadAll(r.Body)
+		fmt.Fprintf(w, "%v %s", r.Header, sent)
+	}
+	var out bytes.Buffer
+	for _, happens := range []fault{cut, lose, half, answer(503), answer(301), echoed, pass} {
+		f := newFront(t, happens)
+		for _, key := range []string{f.PrivateKey, f.ManagementKey} {
+			c := f.client(t, key, vaultclient.Options{Timeout: 5 * time.Second})
+			_, createErr := c.CreateToken(t.Context(), vault.TokenParams{Type: vault.Card, Data: body, Metadata: map[string]string{"a": body}})
+			_, proxyErr := c.InvokeProxy(t.Context(), vault.ProxyCall{Key: "proxykey-hunter2", Method: "POST", Body: strings.NewReader(body), Query: "q=" + body})
+			_, ephemeralErr := c.InvokeProxy(t.Context(), vault.ProxyCall{URL: "https://me:proxykey-hunter2@x.example", Header: http.Header{"Authorization": {body}}})
+			deleteErr := c.DeleteToken(t.Context(), "nobody")
+			fmt.Fprintf(&out, "%v %+v %#v %s %q %v %+v\n", c, c, c, c, c, *c, *c)
+			for _, err := range []error{createErr, proxyErr, ephemeralErr, deleteErr} {
+				fmt.Fprintf(&out, "%v %+v %q\n", err, err, err)
+				slog.New(slog.NewJSONHandler(&out, nil)).Error("failed", "error", err, "client", c)
+			}
+			if strings.Contains(out.String(), key) {
+				t.Fatalf("the API key is shown in %s", out.String())
+			}
+		}
+	}
+	if strings.Contains(out.String(), "hunter2") {
+		t.Errorf("a body or a key of a proxy is shown in %s", out.String())
+	}
+	if !strings.Contains(out.String(), "vaultclient https://127.0.0.1") {
+		t.Errorf("a client does not say where its vault is: %s", out.String())
+	}
+}
+
+// TestErrorHasTheTraceID finds that an error can be looked up in the server's
+// log.
+func TestErrorHasTheTraceID(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	v := vaulttest.New(t)
+	srv := httptest.NewTLSServer(httpserver.Handler(v.Vault, &httpserver.Options{Logger: slog.New(slog.NewJSONHandler(&log, nil))}))
+	c := newClient(t, srv, v.PrivateKey, nil)
+	_, err := c.GetToken(t.Context(), "nobody")
+	srv.Close() // and so all that is to be logged is
+	var e *vaultclient.Error
+	if !errors.As(err, &e) || e.Status != 404 || e.TraceID == "" || !strings.Contains(log.String(), e.TraceID) {
+		t.Errorf("error %#v, log %s", e, log.String())
+	}
+}
+
+// TestFailureOfTheServer finds that a 500 is an error of no kind that names its
+// trace id, and is not sent again.
+func TestFailureOfTheServer(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, func(_ int, w http.ResponseWriter, r *http.Request, v http.Handler) {
+		ctx, cancel := context.WithCancel(r.Context())
+		cancel()
+		v.ServeHTTP(w, r.WithContext(ctx)) // the database cannot be asked any more
+	})
+	_, err := f.client(t, f.PrivateKey, vaultclient.Options{}).ListTokens(t.Context(), vault.ListTokensParams{})
+	var e *vaultclient.Error
+	if !errors.As(err, &e) || e.Status != 500 || !strings.Contains(err.Error(), e.TraceID) || problemOf(err).Kinds != nil || f.count() != 1 {
+		t.Errorf("%d requests, error %v", f.count(), err)
+	}
+}
+
+// TestPatchOfAServerThatShowsNothing finds that the result of a patch is read
+// when the answer has none.
+func TestPatchOfAServerThatShowsNothing(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, func(_ int, w http.ResponseWriter, r *http.Request, v http.Handler) {
+		r.Header.Del("Prefer")
+		v.ServeHTTP(w, r)
+	})
+	made := must[*vault.Application](t)(f.Management.CreateApplication(t.Context(), vault.ApplicationParams{Name: "a", Type: vault.Public, Permissions: []string{"token:create"}}))
+	got, err := f.client(t, f.ManagementKey, vaultclient.Options{}).PatchApplication(t.Context(), made.ID, vault.JSON(`{"name":"b"}`))
+	if err != nil || got.Name != "b" || got.ID != made.ID {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// TestAllTokensOfAnySize finds that tokens are fetched in pages that fit.
+func TestAllTokensOfAnySize(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, pass)
+	reader, key := f.NewApplication(t, f.Tenant, vault.Private, []vault.AccessRule{{Priority: 1, Container: "/", Transform: vault.Reveal, Permissions: []string{"token:read"}}})
+	for i := range 40 {
+		f.Clock.Advance(time.Second)
+		must[*vault.Token](t)(f.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.Generic, Data: strings.Repeat("x", 1000*(i%7))}))
+	}
+	collect := func(c vault.API) (all []string, last error) {
+		for tok, err := range c.AllTokens(t.Context(), vault.ListTokensParams{}) {
+			if err != nil {
+				return all, err
+			}
+			all = append(all, tok.ID)
+		}
+		return all, nil
+	}
+	want, err := collect(reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, limit := range []int64{20_000, 60_000, 1 << 20} {
+		got, err := collect(f.client(t, key, vaultclient.Options{MaxAnswer: limit}))
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("answers of %d bytes: %v, -want +got %s", limit, err, diff)
+		}
+	}
+	if _, err := collect(f.client(t, key, vaultclient.Options{MaxAnswer: 3000})); !errors.Is(err, vault.ErrTooLarge) {
+		t.Errorf("a token that fits in no answer: %v", err)
+	}
+}
+
+// TestManyAtOnce uses one client from many goroutines, on a server that fails
+// now and then.
+func TestManyAtOnce(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, func(n int, w http.ResponseWriter, r *http.Request, v http.Handler) {
+		switch n % 5 {
+		case 0:
+			lose(n, w, r, v)
+		case 1:
+			answer(503)(n, w, r, v)
+		default:
+			v.ServeHTTP(w, r)
+		}
+	})
+	c := f.client(t, f.PrivateKey, vaultclient.Options{Retry: vaultclient.Retry{Attempts: 50}})
+	const callers, each = 16, 5
+	var all sync.Map
+	var wg sync.WaitGroup
+	for range callers {
+		wg.Go(func() {
+			for range each {
+				tok, err := c.CreateToken(t.Context(), generic)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if _, err := c.GetToken(t.Context(), tok.ID); err != nil {
+					t.Error(err)
+				}
+				all.Store(tok.ID, true)
+			}
+		})
+	}
+	wg.Wait()
+	distinct := 0
+	all.Range(func(any, any) bool { distinct++; return true })
+	if n := f.tokens(t); n != callers*each || distinct != n {
+		t.Errorf("%d tokens, %d answers, want %d", n, distinct, callers*each)
+	}
+}
+
+// TestTextThatIsNone finds that JSON is not left to replace what is not UTF-8.
+func TestTextThatIsNone(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, pass)
+	c := f.client(t, f.ManagementKey, vaultclient.Options{})
+	_, createErr := c.CreateToken(t.Context(), vault.TokenParams{ID: "bad\xff", Type: vault.Generic, Data: 1})
+	_, metadataErr := c.CreateToken(t.Context(), vault.TokenParams{Type: vault.Generic, Data: 1, Metadata: map[string]string{"k": "\xff"}})
+	_, ruleErr := c.CreateApplication(t.Context(), vault.ApplicationParams{Name: "a", Rules: []vault.AccessRule{{Permissions: []string{"\xff"}}}})
+	_, codeErr := c.CreateReactor(t.Context(), vault.ReactorParams{Name: "a", Code: "\xff", Configuration: map[string]string{}})
+	_, transformErr := c.CreateProxy(t.Context(), vault.ProxyParams{Name: "a", RequestTransform: &vault.ProxyTransform{Code: "\xff"}})
+	for i, err := range []error{createErr, metadataErr, ruleErr, codeErr, transformErr} {
+		if !errors.Is(err, vault.ErrInvalid) {
+			t.Errorf("%d: %v", i, err)
+		}
+	}
+	if f.count() != 0 {
+		t.Errorf("%d requests were sent", f.count())
+	}
+}

@@ -1,0 +1,236 @@
+package vaultclient_test
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/httpserver"
+	"github.com/seed-72ea4aab/vault/jsruntime"
+	"github.com/seed-72ea4aab/vault/vaultclient"
+	"github.com/seed-72ea4aab/vault/vaulttest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// world is a vault for one test, reached in one of two ways.
+type world struct {
+	*vaulttest.Vault
+	t    *testing.T
+	dest *httptest.Server // echoes what it is sent
+	// as returns a client with an API key.
+	as func(key string) vault.API
+	// Clients of the applications of these types, with all their permissions.
+	public, private, management vault.API
+
+	records []record
+}
+
+// record is what a call gave.
+type record struct {
+	Call  string
+	Value any
+	Err   *problem
+}
+
+// newVault opens a vault that can run code and reach the echoing destination.
+func newVault(t *testing.T) (*vaulttest.Vault, *httptest.Server) {
+	t.Helper()
+	dest := httptest.NewTLSServer(http.HandlerFunc(echo))
+	t.Cleanup(dest.Close)
+	pool := x509.NewCertPool()
+	pool.AddCert(dest.Certificate())
+	return vaulttest.Open(t, ":memory:", &vault.Config{
+		Runtime: jsruntime.New(&jsruntime.Options{Workers: 2}), Egress: vault.EgressPolicy{AllowPrivate: true, RootCAs: pool},
+	}), dest
+}
+
+// inProcess is a world whose clients are the vault's own.
+func inProcess(t *testing.T) *world {
+	t.Helper()
+	v, dest := newVault(t)
+	w := &world{Vault: v, t: t, dest: dest}
+	w.as = func(key string) vault.API {
+		c, err := v.Authenticate(t.Context(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	return w.open()
+}
+
+// overHTTP is a world whose clients go through a server, over TLS.
+func overHTTP(t *testing.T) *world {
+	t.Helper()
+	v, dest := newVault(t)
+	srv := httptest.NewTLSServer(httpserver.Handler(v.Vault, nil))
+	t.Cleanup(srv.Close)
+	w := &world{Vault: v, t: t, dest: dest}
+	w.as = func(key string) vault.API { return newClient(t, srv, key, nil) }
+	return w.open()
+}
+
+func (w *world) open() *world {
+	w.public, w.private, w.management = w.as(w.PublicKey), w.as(w.PrivateKey), w.as(w.ManagementKey)
+	return w
+}
+
+// newClient returns a client of a server that trusts its certificate and does
+// not wait between attempts.
+func newClient(t testing.TB, srv *httptest.Server, key string, opts *vaultclient.Options) *vaultclient.Client {
+	t.Helper()
+	var o vaultclient.Options
+	if opts != nil {
+		o = *opts
+	}
+	if o.Transport == nil {
+		o.Transport = srv.Client().Transport
+	}
+	if o.Retry.Sleep == nil {
+		o.Retry.Sleep = func(ctx context.Context, _ time.Duration) error { return ctx.Err() }
+	}
+	c, err := vaultclient.New(srv.URL, key, &o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// saw keeps what a call gave, to be compared.
+func (w *world) saw(call string, value any, err error) {
+	w.records = append(w.records, record{call, value, problemOf(err)})
+}
+
+// must ends the test if something failed that the scenario builds on.
+func must[T any](t testing.TB) func(T, error) T {
+	return func(x T, err error) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return x
+	}
+}
+
+// token stores a token and returns its id.
+func (w *world) token(p vault.TokenParams) string {
+	w.t.Helper()
+	return must[*vault.Token](w.t)(w.Private.CreateToken(w.t.Context(), p)).ID
+}
+
+// echo answers with what it is sent, in part with what it is asked for.
+func echo(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body) // a body that breaks off is what it is
+	w.Header().Set("X-Echo", "yes")
+	w.Header().Set("Set-Cookie", "a=b")
+	w.Header().Set("SVC-Forged", "destination")
+	w.Header().Set("Date", "Thu, 01 Jan 2026 12:00:00 GMT")
+	switch r.URL.Path {
+	case "/missing":
+		http.Error(w, "no such thing", http.StatusNotFound)
+		return
+	case "/moved":
+		w.Header().Set("Location", "https://elsewhere.example/")
+		w.WriteHeader(http.StatusFound)
+		return
+	case "/empty":
+		w.WriteHeader(http.StatusNoContent)
+		return
+	case "/broken":
+		w.Header().Set("Content-Length", "1000")
+		_, _ = w.Write([]byte("half"))
+		panic(http.ErrAbortHandler)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(map[string]any{
+		"method": r.Method, "uri": r.RequestURI, "body": string(body), "length": r.ContentLength,
+		"x": r.Header.Values("X-A"), "auth": r.Header.Get("Authorization"), "type": r.Header.Get("Content-Type"),
+		"agent": r.Header.Get("User-Agent"), "key": r.Header.Get("SVC-API-KEY"), "own": r.Header.Get("SVC-Mine"),
+		"connection": r.Header.Get("Connection"), "encoding": strings.TrimPrefix(r.Header.Get("Accept-Encoding"), "identity"),
+	})
+}
+
+// problem is an error as a caller can tell it.
+type problem struct {
+	Text   string
+	Kinds  []string
+	Fields map[string][]string
+	Script *vault.ScriptError
+}
+
+// sentinels are the errors that a caller may ask for.
+var sentinels = map[string]error{
+	"invalid": vault.ErrInvalid, "unauthenticated": vault.ErrUnauthenticated, "forbidden": vault.ErrForbidden,
+	"not found": vault.ErrNotFound, "conflict": vault.ErrConflict, "in progress": vault.ErrInProgress, "too large": vault.ErrTooLarge,
+	"busy": vault.ErrBusy, "code": vault.ErrCode, "timeout": vault.ErrTimeout, "unreachable": vault.ErrUnreachable,
+	"canceled": context.Canceled, "deadline": context.DeadlineExceeded, "answer": vaultclient.ErrAnswer,
+}
+
+func problemOf(err error) *problem {
+	if err == nil {
+		return nil
+	}
+	p := &problem{Text: err.Error()}
+	for name, sentinel := range sentinels {
+		if errors.Is(err, sentinel) {
+			p.Kinds = append(p.Kinds, name)
+		}
+	}
+	slices.Sort(p.Kinds)
+	var bad *vault.InvalidError
+	if errors.As(err, &bad) {
+		p.Fields = bad.Fields
+	}
+	var script *vault.ScriptError
+	if errors.As(err, &script) {
+		p.Script, p.Text = carried(script), ""
+	}
+	if errors.Is(err, vault.ErrTooLarge) {
+		p.Text = "" // says whose limit it is
+	}
+	return p
+}
+
+// carried leaves of an error of tenant code what REST can carry.
+func carried(e *vault.ScriptError) *vault.ScriptError {
+	out := &vault.ScriptError{Kind: e.Kind, Status: e.Status, Response: e.Response}
+	if e.Response != nil {
+		return out
+	}
+	out.Title, out.Messages = e.Title, e.Messages
+	for _, f := range e.Frames {
+		out.Frames = append(out.Frames, vault.ScriptFrame{Line: f.Line})
+	}
+	return out
+}
+
+// answered is the answer of a destination.
+type answered struct {
+	Status int
+	Header http.Header
+	Body   string
+	Err    *problem // of reading the body
+}
+
+// read takes an answer of a destination as a whole.
+func read(a *vault.ProxyAnswer, err error) (any, error) {
+	if err != nil {
+		return nil, err
+	}
+	defer a.Body.Close()
+	a.Header.Del("Date") // every server on the way may set one
+	body, err := io.ReadAll(a.Body)
+	return answered{a.Status, a.Header, string(body), problemOf(err)}, nil
+}
