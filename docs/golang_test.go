@@ -21,15 +21,16 @@ import (
 var packages = map[string]string{
 	"context": "context", "errors": "errors", "fmt": "fmt", "http": "net/http", "log": "log", "netip": "net/netip",
 	"os": "os", "slog": "log/slog", "strings": "strings", "time": "time",
-	"uuid":       "github.com/google/uuid",
-	"aead":       "github.com/tink-crypto/tink-go/v2/aead",
-	"keyset":     "github.com/tink-crypto/tink-go/v2/keyset",
-	"vault":      "github.com/seed-72ea4aab/vault",
-	"httpserver": "github.com/seed-72ea4aab/vault/httpserver",
-	"jsruntime":  "github.com/seed-72ea4aab/vault/jsruntime",
-	"vaulttest":  "github.com/seed-72ea4aab/vault/vaulttest",
-	"sqlite":     "github.com/seed-72ea4aab/vault/storage/sqlite",
-	"postgres":   "github.com/seed-72ea4aab/vault/storage/postgres",
+	"uuid":        "github.com/google/uuid",
+	"aead":        "github.com/tink-crypto/tink-go/v2/aead",
+	"keyset":      "github.com/tink-crypto/tink-go/v2/keyset",
+	"vault":       "github.com/seed-72ea4aab/vault",
+	"httpserver":  "github.com/seed-72ea4aab/vault/httpserver",
+	"jsruntime":   "github.com/seed-72ea4aab/vault/jsruntime",
+	"vaultclient": "github.com/seed-72ea4aab/vault/vaultclient",
+	"vaulttest":   "github.com/seed-72ea4aab/vault/vaulttest",
+	"sqlite":      "github.com/seed-72ea4aab/vault/storage/sqlite",
+	"postgres":    "github.com/seed-72ea4aab/vault/storage/postgres",
 }
 
 // fragment is what a block that is no complete file is put into: statements
