@@ -157,6 +157,22 @@ func refuse(err error) (answer, error) {
 	return a, err
 }
 
+// refuse is the answer to this request, which failed. What code of a tenant
+// chose to answer holds nothing that is the server's to say.
+func (x *exchange) refuse(err error) (a answer, cause error) {
+	a, cause = refuse(err)
+	if choseAnswer(err) {
+		maps.DeleteFunc(a.header, func(name, _ string) bool { return hasPrefixFold(name, x.handler.opts.Prefix) })
+	}
+	return a, cause
+}
+
+// choseAnswer reports whether code of a tenant chose the whole answer.
+func choseAnswer(err error) bool {
+	var script *vault.ScriptError
+	return errors.As(err, &script) && script.Response != nil
+}
+
 // usualAnswer is about the size of a token as JSON.
 const usualAnswer = 1 << 10
 

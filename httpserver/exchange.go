@@ -67,7 +67,7 @@ func (x *exchange) answer() (a answer, cause error) {
 	}()
 	a, err := x.handle()
 	if err != nil {
-		return refuse(err)
+		return x.refuse(err)
 	}
 	return a, nil
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -153,11 +152,8 @@ type proxyError struct {
 
 // refuseProxy is the answer to a request that no destination answered.
 func (x *exchange) refuseProxy(err error) (answer, error) {
-	a, cause := refuse(err)
-	var script *vault.ScriptError
-	if errors.As(err, &script) && script.Response != nil {
-		// An answer that a transform chose in full, but for what is ours to say.
-		maps.DeleteFunc(a.header, func(name, _ string) bool { return hasPrefixFold(name, x.handler.opts.Prefix) })
+	a, cause := x.refuse(err)
+	if choseAnswer(err) {
 		return a, cause
 	}
 	body, encErr := encode(proxyError{a.body})

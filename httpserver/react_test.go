@@ -76,7 +76,7 @@ func TestErrorsOfReactorCodeAreTranslated(t *testing.T) {
 		`throw new InvalidPaymentMethodError('declined')`:             {402, `"declined"`},
 		`throw new (require('@vault/errors').RateLimitError)('slow')`: {429, `"slow"`},
 		`throw new Error('broken')`:                                   {500, `"broken"`},
-		`throw new CustomHttpResponseError({status: 418, headers: {'X-Pot': 'tea'}, body: {short: 'stout'}})`: {418, `{"short":"stout"}`},
+		`throw new CustomHttpResponseError({status: 418, headers: {'X-Pot': 'tea', 'svc-trace-id': 'forged'}, body: {short: 'stout'}})`: {418, `{"short":"stout"}`},
 	} {
 		r := httptest.NewRequest("POST", w.newReactor(`module.exports = () => { `+code+` }`), strings.NewReader(`{}`))
 		r.Header.Set("SVC-API-KEY", w.PrivateKey)
@@ -86,6 +86,9 @@ func TestErrorsOfReactorCodeAreTranslated(t *testing.T) {
 		}
 		if want.status == 418 && res.Header.Get("X-Pot") != "tea" {
 			t.Errorf("the header that the code set is missing: %v", res.Header)
+		}
+		if ids := res.Header.Values("SVC-TRACE-ID"); len(ids) != 1 || ids[0] == "forged" {
+			t.Errorf("%s: trace ids %q, want the server's", code, ids)
 		}
 	}
 	broken, _ := json.Marshal(map[string]any{"name": "x", "code": "module.exports = (", "configuration": map[string]string{}})
