@@ -97,7 +97,8 @@ type Config struct {
 	Logger *slog.Logger
 
 	// KeyAge is the longest time that a node works with keys and settings it
-	// has read before it reads them again. Default one second, at most ten.
+	// has read before it reads them again. Default one second, at most ten. The
+	// master key is asked only for keys that have changed since.
 	KeyAge time.Duration
 }
 
