@@ -40,7 +40,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/egress"
-	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -227,46 +226,6 @@ func (v *Vault) Close() error {
 
 // Ping reports whether the database answers.
 func (v *Vault) Ping(ctx context.Context) error { return v.store.Ping(ctx) }
-
-// checkMaster proves that the master key is the one that the database was set
-// up with, by a ring that holds no tenant's data. A new database gets one.
-func (v *Vault) checkMaster(ctx context.Context) error {
-	var none storage.ID
-	recs, err := v.store.Records(ctx, none, kindRing, []storage.ID{none})
-	if err != nil {
-		return fmt.Errorf("vault: open: %w", err)
-	}
-	if len(recs) == 0 {
-		err := v.storeCheck(ctx)
-		if !errors.Is(err, storage.ErrExists) {
-			return err
-		}
-		// Another node set the database up meanwhile: its key must be ours.
-		return v.checkMaster(ctx)
-	}
-	if _, err := seal.Unwrap(v.master, none, recs[0].Body); errors.Is(err, seal.ErrOpen) {
-		return fmt.Errorf("%w: %w", ErrWrongKey, err)
-	} else if err != nil {
-		return fmt.Errorf("vault: open: %w", err)
-	}
-	return nil
-}
-
-func (v *Vault) storeCheck(ctx context.Context) error {
-	ring, err := seal.NewRing()
-	if err != nil {
-		return err
-	}
-	wrapped, err := ring.Wrap(v.master, storage.ID{})
-	if err != nil {
-		return err
-	}
-	now := v.now()
-	return v.store.Write(ctx, &storage.Change{
-		Now:           now,
-		InsertRecords: []storage.Record{{Kind: kindRing, Body: wrapped, CreatedAt: now}},
-	})
-}
 
 // now is the vault's clock, in the precision that the database keeps.
 func (v *Vault) now() time.Time { return v.cfg.Now().UTC().Truncate(time.Microsecond) }
