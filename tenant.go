@@ -218,9 +218,13 @@ func (op *call) tenantRecord(t *tenantDoc) (storage.Record, error) {
 	return rec, op.sealRecord(&rec, t)
 }
 
-// DeleteTenant destroys a tenant's keys, which makes all that was sealed under
-// them unreadable at once, in every copy of the database too, and then deletes
-// the rows. If it is cut off in between, the next sweep deletes what is left.
+// DeleteTenant deletes a tenant's keys, without which nothing opens what was
+// sealed under them, and then its rows. If it is cut off in between, the next
+// sweep deletes what is left.
+//
+// A copy of the database from before holds the keys, wrapped, so whoever has it
+// and the master key can still read it. For the data to be gone everywhere,
+// such copies have to be gone, or the master key they were made under.
 func (v *Vault) DeleteTenant(ctx context.Context, id uuid.UUID) error {
 	_, err := retryStale(func() (struct{}, error) { return struct{}{}, v.dropTenant(ctx, id) })
 	if err != nil {

@@ -21,8 +21,10 @@
 //   - A value exists in clear only in the memory of this process, for the
 //     length of a call. The database holds ciphertext and keyed hashes; errors
 //     and log lines hold names and rules.
-//   - A tenant's data is sealed under keys of its own, and no query spans
-//     tenants.
+//   - A tenant's data is sealed under keys of its own, and no operation of a
+//     Client reads or changes another tenant's rows. What spans tenants is the
+//     vault's own work (sweeps, the search for due jobs, the look-up of API and
+//     proxy keys by their hash) and the methods of Vault.
 //   - Several processes may open one database; nothing depends on a lock held
 //     in one of them.
 //

@@ -65,8 +65,8 @@ type Options struct {
 
 	// RateLimit returns the limiter that a request counts against, or nil for
 	// none. It runs after authentication. [EachApplication] returns one that
-	// gives every application the same. Calls of proxies
-	// without an API key are not counted. Default: no limit.
+	// gives every application the same. Calls of proxies without an API key are
+	// not counted. Default: no limit.
 	RateLimit func(*http.Request, *vault.Client) *rate.Limiter
 
 	// Logger gets one line for each request: trace id, route, status, duration,

@@ -14,10 +14,13 @@
 //
 // # Rules for every backend
 //
-//   - The tenant is part of every key and of every query. No row of one tenant
-//     is ever visible through, changed by, or in conflict with another
-//     tenant's call. [RecordReader.Lookup] alone is asked before the tenant is
-//     known; its hashes are unique across tenants.
+//   - The tenant is part of every key, and of every query that is given one. No
+//     row of one tenant is ever visible through, changed by, or in conflict
+//     with another tenant's call. What is given none is the vault's own work:
+//     [TokenReader.Expired], [Queue.DueTenants], [Writer.Sweep], and
+//     [RecordReader.ListRecords] without a tenant; and [RecordReader.Lookup],
+//     which is asked before the tenant is known: its hashes are unique across
+//     tenants.
 //   - Times keep microseconds and come back in UTC. A zero time is "none".
 //   - Returned slices and the bytes in them belong to the caller, and the
 //     arguments belong to the backend only until the call returns.
@@ -122,7 +125,7 @@ type RecordReader interface {
 	Records(ctx context.Context, tenant ID, kind string, ids []ID) ([]Record, error)
 
 	// Lookup returns the record that has this key, of any tenant; or
-	// ErrNotFound. It is the one read that is not given a tenant.
+	// ErrNotFound.
 	Lookup(ctx context.Context, key Key) (Record, error)
 
 	// ListRecords returns a page of records, newest (highest ID) first, and the
