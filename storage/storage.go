@@ -165,6 +165,9 @@ var (
 	ErrLate = errors.New("storage: too late to apply the change")
 	// ErrClosed means that the storage has been closed.
 	ErrClosed = errors.New("storage: closed")
+	// ErrNewerSchema means that the database was migrated by a later version of
+	// its backend, to a schema that this one cannot work with. Opening it fails.
+	ErrNewerSchema = errors.New("storage: the database has a newer schema than this program knows")
 )
 
 // Conflict says which guard of a change did not hold. It matches ErrExists or

@@ -162,7 +162,7 @@ func TestNewerSchemas(t *testing.T) {
 		want    error
 	}{
 		{"a later addition is ignored", 1999, nil},
-		{"a later major version is refused", 2001, ErrNewerSchema},
+		{"a later major version is refused", 2001, storage.ErrNewerSchema},
 	} {
 		path := newPath(t)
 		s := open(t, path)
