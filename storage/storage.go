@@ -86,9 +86,10 @@ type Writer interface {
 	// can be found again by the record that ordered it.
 	Purge(ctx context.Context, tenant ID, limit int) (more bool, err error)
 
-	// Sweep deletes up to limit claims that expired at or before now, of any
-	// tenant, and makes what earlier changes deleted unreadable in the files
-	// where the database can. It reports whether more claims are due.
+	// Sweep deletes up to limit claims that expired at or before now, and up to
+	// limit dead jobs whose RunAt has come, of any tenant, and makes what earlier
+	// changes deleted unreadable in the files where the database can. It reports
+	// whether more claims or jobs are due.
 	Sweep(ctx context.Context, now time.Time, limit int) (more bool, err error)
 }
 
@@ -149,7 +150,8 @@ type Queue interface {
 	LeaseJobs(ctx context.Context, l Lease) ([]Job, error)
 
 	// SealedUnder returns up to limit claims or jobs of the tenant that are
-	// sealed under an older key than version.
+	// sealed under an older key than version. A claim without an answer, or a
+	// job whose payload is empty, is not sealed.
 	SealedUnder(ctx context.Context, tenant ID, kind SealedKind, version, limit int) ([]Sealed, error)
 }
 

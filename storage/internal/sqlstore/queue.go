@@ -60,7 +60,8 @@ func (s *Store) SealedUnder(ctx context.Context, tenant storage.ID, kind storage
 		WHERE tenant_id = ? AND key_version < ? AND answer IS NOT NULL LIMIT ?`
 	if kind == storage.SealedJobs {
 		key = (*idColumn)(&id)
-		query = `SELECT id, key_version, payload FROM jobs WHERE tenant_id = ? AND key_version < ? LIMIT ?`
+		query = `SELECT id, key_version, payload FROM jobs
+			WHERE tenant_id = ? AND key_version < ? AND length(payload) > 0 LIMIT ?`
 	}
 	var found []storage.Sealed
 	err := s.each(ctx, query, []any{s.dialect.ID(tenant), version, max(limit, 0)},
