@@ -70,6 +70,11 @@ type Config struct {
 	// MaxTokens bounds how many tokens one Tokenize makes. Default 20,000.
 	MaxTokens int
 
+	// MaxPageBytes bounds the sealed bytes that the items of one page of a list
+	// or search hold, and so the memory that it takes. A page of a single item
+	// is never refused. Default 64 MiB.
+	MaxPageBytes int
+
 	// Runtime runs the code of reactors and proxy transforms, and checks it when
 	// it is written. Without one, code is stored unchecked and cannot run. The
 	// vault closes it.
@@ -110,6 +115,7 @@ const (
 	defaultProxyWait  = 25 * time.Second
 	defaultMaxBytes   = 5 << 20
 	defaultMaxTokens  = 20_000
+	defaultMaxPage    = 64 << 20
 	defaultKeyAge     = time.Second
 	maxKeyAge         = 10 * time.Second
 	writeSlack        = 2 * time.Second // for a write that began just before
@@ -137,6 +143,9 @@ func (cfg *Config) withDefaults() (Config, error) {
 	}
 	if c.MaxTokens <= 0 {
 		c.MaxTokens = defaultMaxTokens
+	}
+	if c.MaxPageBytes <= 0 {
+		c.MaxPageBytes = defaultMaxPage
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

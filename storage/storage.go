@@ -165,6 +165,9 @@ var (
 	ErrStale = errors.New("storage: changed since it was read")
 	// ErrLate means that a change could not be applied before its time was up.
 	ErrLate = errors.New("storage: too late to apply the change")
+	// ErrTooLarge means that the rows of a page hold more bytes than its filter
+	// allows.
+	ErrTooLarge = errors.New("storage: the page is too large")
 	// ErrClosed means that the storage has been closed.
 	ErrClosed = errors.New("storage: closed")
 	// ErrNewerSchema means that the database was migrated by a later version of

@@ -213,6 +213,14 @@ func (s *Store) one(ctx context.Context, p *point, dest []any, args ...any) (boo
 // each runs a query for a list and calls row for every row, after it has been
 // scanned into dest.
 func (s *Store) each(ctx context.Context, query string, args []any, dest []any, row func()) error {
+	return s.until(ctx, query, args, dest, func() error {
+		row()
+		return nil
+	})
+}
+
+// until is each for a row that may return an error, which ends the reading.
+func (s *Store) until(ctx context.Context, query string, args []any, dest []any, row func() error) error {
 	if err := s.ready(ctx); err != nil {
 		return err
 	}
@@ -225,7 +233,9 @@ func (s *Store) each(ctx context.Context, query string, args []any, dest []any, 
 		if err := rows.Scan(dest...); err != nil {
 			return s.fail(err)
 		}
-		row()
+		if err := row(); err != nil {
+			return err
+		}
 	}
 	return s.fail(rows.Err())
 }
@@ -237,4 +247,19 @@ func (s *Store) count(ctx context.Context, query string, args ...any) (int, erro
 	}
 	var n int
 	return n, s.fail(s.db.GetContext(ctx, &n, s.db.Rebind(query), args...))
+}
+
+// pageBytes counts what the rows of a page hold against a bound, if there is
+// one.
+type pageBytes struct{ most, rows, held int }
+
+func (p *pageBytes) add(parts ...[]byte) error {
+	p.rows++
+	for _, part := range parts {
+		p.held += len(part)
+	}
+	if p.most > 0 && p.rows > 1 && p.held > p.most {
+		return storage.ErrTooLarge
+	}
+	return nil
 }

@@ -49,7 +49,7 @@ func (s *Store) Tokens(ctx context.Context, tenant storage.ID, ids []string) ([]
 		in, args := s.dialect.In("t.id", anys(chunk))
 		query := `SELECT ` + tokenColumns + ` FROM tokens t WHERE t.tenant_id = ? AND ` + in
 		var err error
-		if found, err = s.tokens(ctx, found, tenant, query, append([]any{s.dialect.ID(tenant)}, args...)); err != nil {
+		if found, err = s.tokens(ctx, found, tenant, 0, query, append([]any{s.dialect.ID(tenant)}, args...)); err != nil {
 			return nil, err
 		}
 	}
@@ -66,12 +66,15 @@ func (s *Store) token(ctx context.Context, tenant storage.ID, id string) ([]stor
 	return found, nil
 }
 
-// tokens appends what a query for tokenColumns of one tenant finds.
-func (s *Store) tokens(ctx context.Context, found []storage.Token, tenant storage.ID, query string, args []any) ([]storage.Token, error) {
+// tokens appends what a query for tokenColumns of one tenant finds, up to a
+// bound of bytes unless that is zero.
+func (s *Store) tokens(ctx context.Context, found []storage.Token, tenant storage.ID, maxBytes int, query string, args []any) ([]storage.Token, error) {
 	var t storage.Token
-	err := s.each(ctx, query, args, tokenDest(&t), func() {
+	size := pageBytes{most: maxBytes}
+	err := s.until(ctx, query, args, tokenDest(&t), func() error {
 		t.Tenant = tenant
 		found = append(found, t)
+		return size.add(t.Body, t.CVC)
 	})
 	return found, err
 }
@@ -112,7 +115,7 @@ func (s *Store) Expired(ctx context.Context, now time.Time, limit int) (storage.
 	if err != nil {
 		return storage.Expired{}, err
 	}
-	expired.Records, err = s.records(ctx, `r.expires_at <= ? ORDER BY r.expires_at LIMIT ?`, at, limit)
+	expired.Records, err = s.records(ctx, 0, `r.expires_at <= ? ORDER BY r.expires_at LIMIT ?`, at, limit)
 	if err != nil {
 		return storage.Expired{}, err
 	}
