@@ -111,7 +111,8 @@ type TokenReader interface {
 	// has ever been in.
 	ContainerSets(ctx context.Context, tenant ID) ([]ContainerSet, error)
 
-	// Expired returns rows of any tenant whose time has come.
+	// Expired returns rows of any tenant whose time has come: up to limit of each
+	// sort, and fewer, but at least one, of those that would take much memory.
 	Expired(ctx context.Context, now time.Time, limit int) (Expired, error)
 
 	// ListLogs returns a page of the log, newest first, and the number of
@@ -150,8 +151,9 @@ type Queue interface {
 	LeaseJobs(ctx context.Context, l Lease) ([]Job, error)
 
 	// SealedUnder returns up to limit claims or jobs of the tenant that are
-	// sealed under an older key than version. A claim without an answer, or a
-	// job whose payload is empty, is not sealed.
+	// sealed under an older key than version; fewer, but at least one, of those
+	// that would take much memory. A claim without an answer, or a job whose
+	// payload is empty, is not sealed.
 	SealedUnder(ctx context.Context, tenant ID, kind SealedKind, version, limit int) ([]Sealed, error)
 }
 

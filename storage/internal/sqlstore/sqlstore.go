@@ -89,6 +89,7 @@ type Store struct {
 	dialect Dialect
 	closed  atomic.Bool
 	turns   chan struct{} // held by statements for single rows; nil without a limit
+	piece   int           // pieceBytes
 
 	tokenByID, duplicate, lookup, claim point
 }
@@ -97,7 +98,7 @@ type Store struct {
 // The database stays the caller's to close, after the Store.
 func New(ctx context.Context, db *sqlx.DB, d Dialect) (*Store, error) {
 	s := &Store{
-		db: db, dialect: d,
+		db: db, dialect: d, piece: pieceBytes,
 		tokenByID: point{query: db.Rebind(tokenByIDQuery)},
 		duplicate: point{query: db.Rebind(duplicateQuery)},
 		lookup:    point{query: db.Rebind(lookupQuery)},
@@ -247,6 +248,18 @@ func (s *Store) count(ctx context.Context, query string, args ...any) (int, erro
 	}
 	var n int
 	return n, s.fail(s.db.GetContext(ctx, &n, s.db.Rebind(query), args...))
+}
+
+// pieceBytes is how much is read at once of rows that the vault works through
+// piece by piece.
+const pieceBytes = 64 << 20
+
+// inPieces turns the end of a piece that is full into an ordinary one.
+func inPieces(err error) error {
+	if errors.Is(err, storage.ErrTooLarge) {
+		return nil
+	}
+	return err
 }
 
 // pageBytes counts what the rows of a page hold against a bound, if there is

@@ -101,8 +101,7 @@ func (s *Store) ContainerSets(ctx context.Context, tenant storage.ID) ([]storage
 	return sets, err
 }
 
-// Expired implements [storage.TokenReader]. Each of its lists holds up to limit
-// rows.
+// Expired implements [storage.TokenReader].
 func (s *Store) Expired(ctx context.Context, now time.Time, limit int) (storage.Expired, error) {
 	var expired storage.Expired
 	var err error
@@ -115,8 +114,8 @@ func (s *Store) Expired(ctx context.Context, now time.Time, limit int) (storage.
 	if err != nil {
 		return storage.Expired{}, err
 	}
-	expired.Records, err = s.records(ctx, 0, `r.expires_at <= ? ORDER BY r.expires_at LIMIT ?`, at, limit)
-	if err != nil {
+	expired.Records, err = s.records(ctx, s.piece, `r.expires_at <= ? ORDER BY r.expires_at LIMIT ?`, at, limit)
+	if inPieces(err) != nil {
 		return storage.Expired{}, err
 	}
 	return expired, nil
@@ -126,9 +125,12 @@ func (s *Store) tokensOfAll(ctx context.Context, where string, args ...any) ([]s
 	var found []storage.Token
 	var t storage.Token
 	dest := append(tokenDest(&t), (*idColumn)(&t.Tenant))
-	err := s.each(ctx, `SELECT `+tokenColumns+`, t.tenant_id FROM tokens t WHERE `+where, args, dest,
-		func() { found = append(found, t) })
-	return found, err
+	size := pageBytes{most: s.piece}
+	err := s.until(ctx, `SELECT `+tokenColumns+`, t.tenant_id FROM tokens t WHERE `+where, args, dest, func() error {
+		found = append(found, t)
+		return size.add(t.Body, t.CVC)
+	})
+	return found, inPieces(err)
 }
 
 // distinct returns the strings without repetitions, in their order.
