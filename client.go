@@ -31,6 +31,7 @@ type Client struct {
 	key     storage.Key  // the API key this client follows; zero for none
 	app     *Application // nil for the tenant itself
 	session uuid.UUID    // zero unless the key is a session's
+	proxy   uuid.UUID    // zero unless the client is a ProxyCaller
 
 	creator   uuid.UUID // stands in created_by and modified_by
 	actor     uuid.UUID // stands in log entries; zero for the tenant itself
@@ -53,6 +54,10 @@ func (c *Client) ApplicationID() uuid.UUID {
 	}
 	return c.app.ID
 }
+
+// ProxyID returns the proxy that a [Vault.ProxyCaller] calls, or a zero id for
+// every other client.
+func (c *Client) ProxyID() uuid.UUID { return c.proxy }
 
 // AsUser returns a client that acts for a user of the embedding program: log
 // entries and created_by carry the user's id. Its rights are those of c.

@@ -102,7 +102,7 @@ func (c *Client) runJob(ctx context.Context, job *reactJob) (*ReactResult, error
 
 // put stores the job as it is now, together with what its run wrote, and gives
 // it up until the delay has passed.
-func (j *leasedJob) put(ctx context.Context, made *held, delay time.Duration, logs ...storage.Log) error {
+func (j *leasedJob) put(ctx context.Context, made *held, delay time.Duration) error {
 	if err := j.refresh(ctx); err != nil {
 		return err
 	}
@@ -117,7 +117,6 @@ func (j *leasedJob) put(ctx context.Context, made *held, delay time.Duration, lo
 		defer made.committed()
 	}
 	ch.UpdateJobs = []storage.JobUpdate{{Owner: j.owner, Job: row}}
-	ch.Logs = append(ch.Logs, logs...)
 	defer j.v.wake()
 	return j.v.store.Write(ctx, ch)
 }
@@ -126,8 +125,7 @@ func (j *leasedJob) put(ctx context.Context, made *held, delay time.Duration, lo
 const callbackTimeout = 15 * time.Second
 
 // deliver sends the result to the callback URL. A callback that fails is sent
-// again later; one that has failed too often is kept as dead, which the log
-// tells.
+// again later; one that has failed too often is given up.
 func (j *leasedJob) deliver(ctx context.Context) error {
 	sent := j.send(ctx)
 	if sent == nil {
@@ -143,10 +141,22 @@ func (j *leasedJob) deliver(ctx context.Context) error {
 	if again {
 		return j.put(ctx, nil, delay)
 	}
-	j.row.Dead = true
+	return j.giveUp(ctx)
+}
+
+// giveUp marks the job as dead and deletes its payload, which nobody will ask
+// for any more. The log tells of it.
+func (j *leasedJob) giveUp(ctx context.Context) error {
+	row := j.row
+	row.Dead, row.Payload = true, nil
+	row.RunAt = j.v.now().Add(keepDeadJobs)
 	entry := j.entry(opReact, kindReactor, j.react.Reactor.String())
 	entry.Message = "Reactor callback given up"
-	return j.put(ctx, nil, 0, entry)
+	return j.v.store.Write(ctx, &storage.Change{
+		Tenant: row.Tenant, Now: j.now, // seals nothing, so it is never too late
+		UpdateJobs: []storage.JobUpdate{{Owner: j.owner, Job: row}},
+		Logs:       []storage.Log{entry},
+	})
 }
 
 // errNotTaken means that a receiver did not acknowledge a callback.

@@ -24,6 +24,9 @@ const (
 	maxJobs       = 16 // at a time on a node
 	maxTenantJobs = 4  // of one tenant among them
 	maxRunTries   = 10 // of a run for which there was no room
+
+	// keepDeadJobs is how long a job that was given up can be counted.
+	keepDeadJobs = 30 * 24 * time.Hour
 )
 
 // kindReact is the kind of the job of an asynchronous run.

@@ -16,7 +16,7 @@ import (
 
 // AEAD is the master key: it wraps the data keys of the tenants. It has the
 // methods of Tink's AEAD, so any Tink keyset or cloud KMS key fits; [NewKey]
-// and [ParseKey] make a local one.
+// and [ParseKey] make a local one, and [Keys] joins several for a change.
 type AEAD interface {
 	// Encrypt seals plaintext so that it opens only with associatedData.
 	Encrypt(plaintext, associatedData []byte) ([]byte, error)

@@ -1,6 +1,11 @@
 package vault
 
-import "math"
+import (
+	"errors"
+	"math"
+
+	"github.com/seed-72ea4aab/vault/storage"
+)
 
 // Bounds on pages.
 const (
@@ -9,7 +14,8 @@ const (
 )
 
 // PageParams asks for a page of a list. Zero values mean the first page and
-// the default size of 20; a page holds at most 100 items.
+// the default size of 20; a page holds at most 100 items, and no more bytes than
+// [Config.MaxPageBytes].
 type PageParams struct {
 	Page int
 	Size int
@@ -53,5 +59,34 @@ func newPage[T any](p PageParams, total int) *Page[T] {
 	return &Page[T]{
 		Pagination: Pagination{TotalItems: total, PageNumber: p.Page, PageSize: p.Size, TotalPages: (total + p.Size - 1) / p.Size},
 		Data:       []T{},
+	}
+}
+
+// pageError says of a page that holds too much what to do about it.
+func (v *Vault) pageError(err error) error {
+	if errors.Is(err, storage.ErrTooLarge) {
+		return invalid("size", "must be smaller: the items of this page hold more than %d bytes; ask for fewer at once", v.cfg.MaxPageBytes)
+	}
+	return err
+}
+
+// batches is the size of the next page of a walk over a list, which nobody
+// asked for by its size: where items are large, pages have fewer of them.
+type batches struct{ size, most int }
+
+func newBatches(most int) batches { return batches{most, most} }
+
+// nextBatch reads a page, a smaller one while it holds too much, and reports
+// whether there may be another.
+func nextBatch[T any](b *batches, read func(limit int) ([]T, error)) (rows []T, more bool, err error) {
+	for {
+		limit := b.size
+		rows, err := read(limit)
+		if errors.Is(err, storage.ErrTooLarge) && limit > 1 {
+			b.size = limit / 2
+			continue
+		}
+		b.size = min(2*limit, b.most) // items that come later may be small again
+		return rows, len(rows) == limit, err
 	}
 }

@@ -120,17 +120,38 @@ func (v *Vault) InvokeProxy(ctx context.Context, p ProxyCall) (*ProxyAnswer, err
 	case p.Key == "":
 		return nil, ErrUnauthenticated
 	}
-	op, x, err := v.proxyOf(ctx, p.Key)
+	op, x, err := v.openProxyOf(ctx, p.Key)
 	if err != nil {
 		return nil, err
-	}
-	if x.RequireAuth {
-		return nil, ErrUnauthenticated
 	}
 	if op.Client, err = op.anonymous(ctx, x); err != nil {
 		return nil, err
 	}
 	return op.invoke(ctx, x, &p)
+}
+
+// ProxyCaller returns who calls a proxy without an API key, so that such calls
+// can be counted before they are made: a client of the proxy's tenant that may
+// do nothing by itself, and whose [Client.ProxyID] is the proxy. It fails as
+// [Vault.InvokeProxy] does for an unknown key, and for a proxy that requires
+// authentication.
+func (v *Vault) ProxyCaller(ctx context.Context, key string) (*Client, error) {
+	op, x, err := v.openProxyOf(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	caller := op.nobody()
+	caller.proxy = x.ID
+	return caller, nil
+}
+
+// openProxyOf finds a proxy that anybody may call.
+func (v *Vault) openProxyOf(ctx context.Context, key string) (*call, *Proxy, error) {
+	op, x, err := v.proxyOf(ctx, key)
+	if err == nil && x.RequireAuth {
+		err = ErrUnauthenticated
+	}
+	return op, x, err
 }
 
 var errNoProxy = errorf(ErrNotFound, "There is no such proxy.")
@@ -186,15 +207,19 @@ func proxyGone(err error) error {
 // anonymous returns the client of a call without an API key: the proxy's
 // application, if that may use tokens, else one that may do nothing.
 func (op *call) anonymous(ctx context.Context, x *Proxy) (*Client, error) {
-	nobody := &Client{v: op.v, tenant: op.tenant, grant: new(access.Grant)}
 	if x.ApplicationID == nil {
-		return nobody, nil
+		return op.nobody(), nil
 	}
 	c, err := op.As(ctx, *x.ApplicationID)
 	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrUnauthenticated) || err == nil && !c.grant.Has(access.TokenUse) {
-		return nobody, nil
+		return op.nobody(), nil
 	}
 	return c, err
+}
+
+// nobody is a client that may do nothing.
+func (op *call) nobody() *Client {
+	return &Client{v: op.v, tenant: op.tenant, grant: new(access.Grant)}
 }
 
 // invocation is a request on its way through a proxy.

@@ -2,11 +2,14 @@ package vault_test
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -51,7 +54,12 @@ type reactWorld struct {
 
 func newReactWorld(t *testing.T, run goRuntime) *reactWorld {
 	t.Helper()
-	v := vaulttest.Open(t, ":memory:", &vault.Config{Runtime: run, Egress: vault.EgressPolicy{AllowHTTP: true, AllowPrivate: true}})
+	return newReactWorldAt(t, ":memory:", run)
+}
+
+func newReactWorldAt(t *testing.T, path string, run goRuntime) *reactWorld {
+	t.Helper()
+	v := vaulttest.Open(t, path, &vault.Config{Runtime: run, Egress: vault.EgressPolicy{AllowHTTP: true, AllowPrivate: true}})
 	private, err := v.Private.OwnApplication(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -273,6 +281,54 @@ func TestCallbackIsRetriedWithBackoffAndGivenUp(t *testing.T) {
 	if logs.Data[0].Message != "Reactor callback given up" {
 		t.Errorf("newest entry = %q, want that the callback was given up", logs.Data[0].Message)
 	}
+}
+
+// A callback that was given up keeps nothing of its run, and is gone after 30
+// days. A rotation of keys has nothing to do with it.
+func TestGivenUpCallbackIsEmptiedAndSwept(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "vault.db")
+	w := newReactWorldAt(t, path, func(context.Context, map[string]any, vault.Host) (any, error) {
+		return map[string]any{"raw": map[string]any{"a": "b"}}, nil
+	})
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	jobs := func(what string, wantDead, wantLiving bool) {
+		t.Helper()
+		var dead, living int
+		err := db.QueryRow(`SELECT count(*) FILTER (WHERE dead AND payload = x''), count(*) FILTER (WHERE NOT dead AND payload <> x'') FROM jobs`).Scan(&dead, &living)
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, "dead and living jobs "+what, [2]bool{dead == 1, living == 1}, [2]bool{wantDead, wantLiving})
+	}
+	hook := newReceiver(t)
+	hook.answer(http.StatusInternalServerError)
+	if _, err := w.Private.React(t.Context(), w.reactor.ID, vault.ReactParams{CallbackURL: hook.URL}); err != nil {
+		t.Fatal(err)
+	}
+	for try := range 10 {
+		jobs(fmt.Sprintf("before try %d", try+1), false, true)
+		if err := w.Work(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.Clock.Advance(2 * time.Hour)
+	}
+	jobs("when it is given up", true, false)
+	sweep(t, w.Vault.Vault)
+	jobs("after a sweep", true, false)
+	if err := w.RotateKeys(t.Context(), w.Tenant.TenantID(), nil); err != nil {
+		t.Errorf("rotation: %v", err)
+	}
+	w.Clock.Advance(30*24*time.Hour - 2*time.Hour - time.Microsecond)
+	sweep(t, w.Vault.Vault)
+	jobs("a moment before the end", true, false)
+	w.Clock.Advance(time.Microsecond)
+	sweep(t, w.Vault.Vault)
+	jobs("after 30 days", false, false)
 }
 
 func TestErrorOfAnAsynchronousRunIsDelivered(t *testing.T) {

@@ -19,7 +19,8 @@ type RotateOptions struct {
 	Progress func(done int)
 }
 
-// rotateChunk bounds how many rows are sealed anew in one change.
+// rotateChunk bounds how many rows are sealed anew in one change; of large ones
+// there are fewer, within Config.MaxPageBytes.
 const rotateChunk = 200
 
 // RotateKeys gives a tenant a new data key, seals everything under it, and
@@ -165,12 +166,17 @@ func (r *rotation) report(n int) {
 // resealTokens walks the tokens from the newest to the oldest. New ones are
 // sealed under the new key by themselves.
 func (r *rotation) resealTokens(ctx context.Context, op *call) error {
-	filter := storage.TokenFilter{Tenant: op.tenantID(), Where: storage.KeyBelow(op.state.ring.Version()), Limit: rotateChunk}
+	filter := storage.TokenFilter{Tenant: op.tenantID(), Where: storage.KeyBelow(op.state.ring.Version()), MaxBytes: op.v.cfg.MaxPageBytes}
+	walk := newBatches(rotateChunk)
 	for {
 		if err := op.refresh(ctx); err != nil {
 			return err
 		}
-		rows, _, err := op.v.store.ListTokens(ctx, filter)
+		rows, _, err := nextBatch(&walk, func(limit int) ([]storage.Token, error) {
+			filter.Limit = limit
+			rows, _, err := op.v.store.ListTokens(ctx, filter)
+			return rows, err
+		})
 		if err != nil || len(rows) == 0 {
 			return err
 		}
@@ -218,12 +224,17 @@ func (op *call) resealedToken(ctx context.Context, row *storage.Token) (storage.
 }
 
 func (r *rotation) resealRecords(ctx context.Context, op *call) error {
-	filter := storage.RecordFilter{Tenant: op.tenantID(), KeyBelow: op.state.ring.Version(), Limit: rotateChunk}
+	filter := storage.RecordFilter{Tenant: op.tenantID(), KeyBelow: op.state.ring.Version(), MaxBytes: op.v.cfg.MaxPageBytes}
+	walk := newBatches(rotateChunk)
 	for {
 		if err := op.refresh(ctx); err != nil {
 			return err
 		}
-		recs, _, err := op.v.store.ListRecords(ctx, filter)
+		recs, _, err := nextBatch(&walk, func(limit int) ([]storage.Record, error) {
+			filter.Limit = limit
+			recs, _, err := op.v.store.ListRecords(ctx, filter)
+			return recs, err
+		})
 		if err != nil || len(recs) == 0 {
 			return err
 		}

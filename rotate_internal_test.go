@@ -3,6 +3,7 @@ package vault
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -86,5 +87,36 @@ func TestRotationDestroysOnlyItsOwnKey(t *testing.T) {
 	}
 	if _, err := c.GetToken(ctx, tok.ID); err != nil {
 		t.Errorf("the token after it: %v", err)
+	}
+}
+
+// Rows that are too large to be sealed anew together are sealed in smaller
+// batches.
+func TestRotationOfLargeRows(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	v, _, tenant := counted(t, Config{MaxPageBytes: 5000})
+	c := v.Tenant(tenant)
+	for range 10 {
+		if _, err := c.CreateToken(ctx, TokenParams{Type: Generic, Data: strings.Repeat("x", 2000)}); err != nil {
+			t.Fatal(err)
+		}
+		_, err := c.CreateReactor(ctx, ReactorParams{Name: "r", Code: strings.Repeat("/", 2000), Configuration: map[string]string{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	last := 0
+	err := v.RotateKeys(ctx, tenant, &RotateOptions{Progress: func(done int) {
+		if done-last > 2 {
+			t.Errorf("%d rows of 2 kB in one batch", done-last)
+		}
+		last = done
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last < 20 {
+		t.Errorf("%d rows were sealed anew", last)
 	}
 }

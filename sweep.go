@@ -21,8 +21,9 @@ type Swept struct {
 const sweepChunk = 200
 
 // Sweep deletes what has expired: tokens, cvcs, sessions, idempotency records,
-// and what is left of deleted tenants. The vault sweeps by itself every
-// Config.SweepEvery; several nodes may do so at once.
+// what is left of deleted tenants, and of callbacks that were given up 30 days
+// ago. The vault sweeps by itself every Config.SweepEvery; several nodes may do
+// so at once.
 func (v *Vault) Sweep(ctx context.Context) (Swept, error) {
 	var swept Swept
 	for {

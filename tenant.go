@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -219,15 +218,20 @@ func (op *call) tenantRecord(t *tenantDoc) (storage.Record, error) {
 	return rec, op.sealRecord(&rec, t)
 }
 
-// DeleteTenant destroys a tenant's keys, which makes all that was sealed under
-// them unreadable at once, in every copy of the database too, and then deletes
-// the rows. If it is cut off in between, the next sweep deletes what is left.
+// DeleteTenant deletes a tenant's keys, without which nothing opens what was
+// sealed under them, and then its rows. If it is cut off in between, the next
+// sweep deletes what is left.
+//
+// A copy of the database from before holds the keys, wrapped, so whoever has it
+// and the master key can still read it. For the data to be gone everywhere,
+// such copies have to be gone, or the master key they were made under.
 func (v *Vault) DeleteTenant(ctx context.Context, id uuid.UUID) error {
 	_, err := retryStale(func() (struct{}, error) { return struct{}{}, v.dropTenant(ctx, id) })
 	if err != nil {
 		return err
 	}
 	v.tenants.forget(id)
+	v.tenants.drop(id)
 	v.auth.clear()
 	return v.purge(ctx, storage.ID(id))
 }
@@ -270,100 +274,4 @@ func (v *Vault) purgeRows(ctx context.Context, tenant storage.ID) error {
 			return err
 		}
 	}
-}
-
-// tenantState is what every operation needs of a tenant.
-type tenantState struct {
-	doc     tenantDoc
-	ring    *seal.Ring
-	ringRev int64
-	readAt  time.Time // on the monotonic clock, when the query began
-}
-
-// tenantCache keeps the state of tenants for Config.KeyAge.
-type tenantCache struct {
-	v *Vault
-
-	mu     sync.Mutex
-	states map[uuid.UUID]*tenantState
-	gen    uint64 // counts the changes made on this node
-}
-
-// maxCachedTenants bounds the cache; beyond it, it starts anew.
-const maxCachedTenants = 10_000
-
-func newTenantCache(v *Vault) *tenantCache {
-	return &tenantCache{v: v, states: map[uuid.UUID]*tenantState{}}
-}
-
-// get returns a state that is at most Config.KeyAge old.
-func (tc *tenantCache) get(ctx context.Context, id uuid.UUID) (*tenantState, error) {
-	tc.mu.Lock()
-	s := tc.states[id]
-	tc.mu.Unlock()
-	if s != nil && time.Since(s.readAt) < tc.v.cfg.KeyAge {
-		return s, nil
-	}
-	return tc.reload(ctx, id)
-}
-
-// reload reads the state anew.
-func (tc *tenantCache) reload(ctx context.Context, id uuid.UUID) (*tenantState, error) {
-	tc.mu.Lock()
-	gen := tc.gen
-	tc.mu.Unlock()
-	s, err := tc.v.readTenant(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	tc.mu.Lock()
-	defer tc.mu.Unlock()
-	if tc.gen == gen { // else what was read may be from before the change
-		if len(tc.states) >= maxCachedTenants {
-			clear(tc.states)
-		}
-		tc.states[id] = s
-	}
-	return s, nil
-}
-
-// forget makes the next operation on this node read the state anew.
-func (tc *tenantCache) forget(id uuid.UUID) {
-	tc.mu.Lock()
-	defer tc.mu.Unlock()
-	tc.gen++
-	delete(tc.states, id)
-}
-
-// readTenant reads the ring after the tenant's record, so that it knows the key
-// which the record is sealed under.
-func (v *Vault) readTenant(ctx context.Context, id uuid.UUID) (*tenantState, error) {
-	s := &tenantState{readAt: time.Now()}
-	own := []storage.ID{storage.ID(id)}
-	tenants, err := v.store.Records(ctx, storage.ID(id), kindTenant, own)
-	if err != nil {
-		return nil, err
-	}
-	rings, err := v.store.Records(ctx, storage.ID(id), kindRing, own)
-	if err != nil {
-		return nil, err
-	}
-	if len(rings) == 0 || len(tenants) == 0 {
-		return nil, errorf(ErrNotFound, "There is no such tenant.")
-	}
-	if s.ring, err = seal.Unwrap(v.master, id, rings[0].Body); err != nil {
-		return nil, fmt.Errorf("vault: tenant %s: %w", id, err)
-	}
-	s.ringRev = rings[0].Rev
-	place := recordPlace(&tenants[0])
-	place.Tenant = id
-	plain, err := s.ring.Open(&place, tenants[0].KeyVersion, tenants[0].Body)
-	if err != nil {
-		return nil, fmt.Errorf("vault: tenant %s: %w", id, err)
-	}
-	if err := decodeRecord(&tenants[0], plain, &s.doc); err != nil {
-		return nil, err
-	}
-	s.doc.ID, s.doc.rev = id, tenants[0].Rev
-	return s, nil
 }

@@ -206,10 +206,11 @@ func (op *call) pageOfTokens(ctx context.Context, permission string, where stora
 		return nil, err
 	}
 	rows, total, err := op.v.store.ListTokens(ctx, storage.TokenFilter{
-		Tenant: op.tenantID(), Where: condOf(where), Now: op.now, Offset: p.offset(), Limit: p.Size, Count: true,
+		Tenant: op.tenantID(), Where: condOf(where), Now: op.now,
+		Offset: p.offset(), Limit: p.Size, MaxBytes: op.v.cfg.MaxPageBytes, Count: true,
 	})
 	if err != nil {
-		return nil, err
+		return nil, op.v.pageError(err)
 	}
 	page := newPage[Token](p, total)
 	page.Data, err = op.seeAll(ctx, permission, rows)
@@ -221,9 +222,9 @@ func (op *call) pageOfTokens(ctx context.Context, permission string, where stora
 // not seen. The page parameters do not count.
 func (c *Client) AllTokens(ctx context.Context, p ListTokensParams) iter.Seq2[*Token, error] {
 	return func(yield func(*Token, error) bool) {
-		filter := storage.TokenFilter{Limit: maxPageSize}
+		walk := tokenWalk{batches: newBatches(maxPageSize)}
 		for {
-			batch, more, err := c.tokensBefore(ctx, p, &filter)
+			batch, more, err := c.nextTokens(ctx, p, &walk)
 			if err != nil {
 				yield(nil, err)
 				return
@@ -240,9 +241,15 @@ func (c *Client) AllTokens(ctx context.Context, p ListTokensParams) iter.Seq2[*T
 	}
 }
 
-// tokensBefore returns the next batch of an iteration and moves its filter on.
-// It reports whether there may be another.
-func (c *Client) tokensBefore(ctx context.Context, p ListTokensParams, filter *storage.TokenFilter) ([]Token, bool, error) {
+// tokenWalk is how far an iteration has come.
+type tokenWalk struct {
+	before storage.ID
+	batches
+}
+
+// nextTokens returns the next batch of an iteration. It reports whether there
+// may be another.
+func (c *Client) nextTokens(ctx context.Context, p ListTokensParams, walk *tokenWalk) ([]Token, bool, error) {
 	op, err := c.begin(ctx, access.TokenRead)
 	if err != nil {
 		return nil, false, err
@@ -254,14 +261,19 @@ func (c *Client) tokensBefore(ctx context.Context, p ListTokensParams, filter *s
 	if where, err = op.restrict(ctx, access.TokenRead, where); err != nil {
 		return nil, false, err
 	}
-	filter.Tenant, filter.Where, filter.Now = op.tenantID(), condOf(where), op.now
-	rows, _, err := op.v.store.ListTokens(ctx, *filter)
+	rows, more, err := nextBatch(&walk.batches, func(limit int) ([]storage.Token, error) {
+		rows, _, err := op.v.store.ListTokens(ctx, storage.TokenFilter{
+			Tenant: op.tenantID(), Where: condOf(where), Now: op.now,
+			Before: walk.before, Limit: limit, MaxBytes: op.v.cfg.MaxPageBytes,
+		})
+		return rows, err
+	})
 	if err != nil || len(rows) == 0 {
 		return nil, false, err
 	}
-	filter.Before = rows[len(rows)-1].Ord
+	walk.before = rows[len(rows)-1].Ord
 	batch, err := op.seeAll(ctx, access.TokenRead, rows)
-	return batch, len(rows) == filter.Limit, err
+	return batch, more, err
 }
 
 // seeAll opens rows of a list as the client may see them, and logs the reads.

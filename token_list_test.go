@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -217,4 +218,71 @@ func TestAllTokensWalksEverythingOnce(t *testing.T) {
 		n++
 	}
 	same(t, "values", n, 4)
+}
+
+// A page that would hold too much is refused with what to do about it; walks
+// over all tokens take smaller pages by themselves.
+func TestPagesAreBoundedInBytes(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.Open(t, ":memory:", &vault.Config{MaxPageBytes: 100_000})
+	large := strings.Repeat("x", 30_000)
+	var want []string
+	for i := range 130 { // small ones, large ones, and one that is larger than a page
+		data := "small"
+		switch {
+		case i >= 40 && i < 50:
+			data = large
+		case i == 60:
+			data = strings.Repeat(large, 10)
+		}
+		tok := create(t, v.Tenant, vault.TokenParams{Type: vault.Generic, Data: data, Metadata: map[string]string{"large": fmt.Sprint(len(data) > 10)}})
+		want = append([]string{tok.ID}, want...)
+	}
+	read := func(size int) map[string]error {
+		p := vault.PageParams{Size: size}
+		return map[string]error{
+			"list":   second(v.Private.ListTokens(t.Context(), vault.ListTokensParams{Metadata: map[string]string{"large": "true"}, PageParams: p})),
+			"search": second(v.Private.SearchTokens(t.Context(), vault.SearchTokensParams{Query: "metadata.large:true", PageParams: p})),
+		}
+	}
+	for name, err := range read(2) {
+		wantFields(t, name, err, "size")
+		if err != nil && !strings.Contains(err.Error(), "ask for fewer") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for name, err := range read(1) {
+		if err != nil {
+			t.Errorf("%s of one item: %v", name, err)
+		}
+	}
+	if _, err := v.Private.ListTokens(t.Context(), vault.ListTokensParams{Metadata: map[string]string{"large": "false"}, PageParams: vault.PageParams{Size: 100}}); err != nil {
+		t.Errorf("small items: %v", err)
+	}
+	var got []string
+	for tok, err := range v.Private.AllTokens(t.Context(), vault.ListTokensParams{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, tok.ID)
+	}
+	same(t, "all tokens", got, want)
+}
+
+func TestPagesOfRecordsAreBoundedInBytes(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.Open(t, ":memory:", &vault.Config{MaxPageBytes: 30_000})
+	for range 5 {
+		_, err := v.Management.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Code: strings.Repeat("/", 10_000), Configuration: map[string]string{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	list := func(size int) error {
+		return second(v.Management.ListReactors(t.Context(), vault.ListReactorsParams{PageParams: vault.PageParams{Size: size}}))
+	}
+	wantFields(t, "five of 10 kB", list(5), "size")
+	if err := list(2); err != nil {
+		t.Errorf("two of 10 kB: %v", err)
+	}
 }

@@ -21,8 +21,10 @@
 //   - A value exists in clear only in the memory of this process, for the
 //     length of a call. The database holds ciphertext and keyed hashes; errors
 //     and log lines hold names and rules.
-//   - A tenant's data is sealed under keys of its own, and no query spans
-//     tenants.
+//   - A tenant's data is sealed under keys of its own, and no operation of a
+//     Client reads or changes another tenant's rows. What spans tenants is the
+//     vault's own work (sweeps, the search for due jobs, the look-up of API and
+//     proxy keys by their hash) and the methods of Vault.
 //   - Several processes may open one database; nothing depends on a lock held
 //     in one of them.
 //
@@ -40,7 +42,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/egress"
-	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -68,6 +69,11 @@ type Config struct {
 
 	// MaxTokens bounds how many tokens one Tokenize makes. Default 20,000.
 	MaxTokens int
+
+	// MaxPageBytes bounds the sealed bytes that the items of one page of a list
+	// or search hold, and so the memory that it takes. A page of a single item
+	// is never refused. Default 64 MiB.
+	MaxPageBytes int
 
 	// Runtime runs the code of reactors and proxy transforms, and checks it when
 	// it is written. Without one, code is stored unchecked and cannot run. The
@@ -97,7 +103,8 @@ type Config struct {
 	Logger *slog.Logger
 
 	// KeyAge is the longest time that a node works with keys and settings it
-	// has read before it reads them again. Default one second, at most ten.
+	// has read before it reads them again. Default one second, at most ten. The
+	// master key is asked only for keys that have changed since.
 	KeyAge time.Duration
 }
 
@@ -108,6 +115,7 @@ const (
 	defaultProxyWait  = 25 * time.Second
 	defaultMaxBytes   = 5 << 20
 	defaultMaxTokens  = 20_000
+	defaultMaxPage    = 64 << 20
 	defaultKeyAge     = time.Second
 	maxKeyAge         = 10 * time.Second
 	writeSlack        = 2 * time.Second // for a write that began just before
@@ -135,6 +143,9 @@ func (cfg *Config) withDefaults() (Config, error) {
 	}
 	if c.MaxTokens <= 0 {
 		c.MaxTokens = defaultMaxTokens
+	}
+	if c.MaxPageBytes <= 0 {
+		c.MaxPageBytes = defaultMaxPage
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -226,46 +237,6 @@ func (v *Vault) Close() error {
 
 // Ping reports whether the database answers.
 func (v *Vault) Ping(ctx context.Context) error { return v.store.Ping(ctx) }
-
-// checkMaster proves that the master key is the one that the database was set
-// up with, by a ring that holds no tenant's data. A new database gets one.
-func (v *Vault) checkMaster(ctx context.Context) error {
-	var none storage.ID
-	recs, err := v.store.Records(ctx, none, kindRing, []storage.ID{none})
-	if err != nil {
-		return fmt.Errorf("vault: open: %w", err)
-	}
-	if len(recs) == 0 {
-		err := v.storeCheck(ctx)
-		if !errors.Is(err, storage.ErrExists) {
-			return err
-		}
-		// Another node set the database up meanwhile: its key must be ours.
-		return v.checkMaster(ctx)
-	}
-	if _, err := seal.Unwrap(v.master, none, recs[0].Body); errors.Is(err, seal.ErrOpen) {
-		return fmt.Errorf("%w: %w", ErrWrongKey, err)
-	} else if err != nil {
-		return fmt.Errorf("vault: open: %w", err)
-	}
-	return nil
-}
-
-func (v *Vault) storeCheck(ctx context.Context) error {
-	ring, err := seal.NewRing()
-	if err != nil {
-		return err
-	}
-	wrapped, err := ring.Wrap(v.master, storage.ID{})
-	if err != nil {
-		return err
-	}
-	now := v.now()
-	return v.store.Write(ctx, &storage.Change{
-		Now:           now,
-		InsertRecords: []storage.Record{{Kind: kindRing, Body: wrapped, CreatedAt: now}},
-	})
-}
 
 // now is the vault's clock, in the precision that the database keeps.
 func (v *Vault) now() time.Time { return v.cfg.Now().UTC().Truncate(time.Microsecond) }

@@ -64,9 +64,10 @@ type Options struct {
 	Origins []string
 
 	// RateLimit returns the limiter that a request counts against, or nil for
-	// none. It runs after authentication. [EachApplication] returns one that
-	// gives every application the same. Calls of proxies
-	// without an API key are not counted. Default: no limit.
+	// none. It runs after authentication. For a call of a proxy without an API
+	// key the client is a [vault.Vault.ProxyCaller]: it has a ProxyID, and no
+	// application. [EachApplication] returns one that gives every application,
+	// and every such proxy, the same. Default: no limit.
 	RateLimit func(*http.Request, *vault.Client) *rate.Limiter
 
 	// Logger gets one line for each request: trace id, route, status, duration,

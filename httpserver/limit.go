@@ -13,16 +13,24 @@ import (
 // EachApplication returns a function for [Options.RateLimit] that allows every
 // application so many requests a second, and bursts of so many. A session
 // counts as the application that created it: opening sessions gains nothing.
+// Calls of a proxy without an API key are allowed as many, for each proxy, and
+// take nothing from its application.
 //
 // The limits are those of one process; n processes behind a balancer allow n
 // times as much.
 func EachApplication(perSecond rate.Limit, burst int) func(*http.Request, *vault.Client) *rate.Limiter {
 	l := &limiters{limit: perSecond, burst: burst, recent: map[uuid.UUID]*rate.Limiter{}}
-	return func(_ *http.Request, c *vault.Client) *rate.Limiter { return l.of(c.ApplicationID()) }
+	return func(_ *http.Request, c *vault.Client) *rate.Limiter {
+		if proxy := c.ProxyID(); proxy != (uuid.UUID{}) {
+			return l.of(proxy)
+		}
+		return l.of(c.ApplicationID())
+	}
 }
 
-// limiters keeps the limiters of the applications that called lately: those of
-// the current generation, and those of the one before.
+// limiters keeps the limiters of the applications, and proxies, that called or
+// were called lately: those of the current generation, and those of the one
+// before.
 type limiters struct {
 	limit rate.Limit
 	burst int
@@ -34,19 +42,19 @@ type limiters struct {
 // maxLimiters bounds a generation.
 const maxLimiters = 10_000
 
-func (l *limiters) of(app uuid.UUID) *rate.Limiter {
+func (l *limiters) of(id uuid.UUID) *rate.Limiter {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if lim := l.recent[app]; lim != nil {
+	if lim := l.recent[id]; lim != nil {
 		return lim
 	}
-	lim := l.old[app]
+	lim := l.old[id]
 	if lim == nil {
 		lim = rate.NewLimiter(l.limit, l.burst)
 	}
 	if len(l.recent) >= maxLimiters {
 		l.old, l.recent = l.recent, map[uuid.UUID]*rate.Limiter{}
 	}
-	l.recent[app] = lim
+	l.recent[id] = lim
 	return lim
 }

@@ -7,6 +7,9 @@ import (
 
 	"github.com/google/uuid"
 	"golang.org/x/time/rate"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
 func TestRateLimitAnswers429WithRetryAfter(t *testing.T) {
@@ -105,4 +108,22 @@ func TestAnAnswerOverTheLimitIsRefused(t *testing.T) {
 	}
 	w.do("GET", "/tokens", w.PrivateKey, "").wantError(t, 413)
 	w.do("GET", "/tokens?size=2", w.PrivateKey, "").want(t, 200)
+}
+
+func TestAPageThatHoldsTooMuchIsA400(t *testing.T) {
+	t.Parallel()
+	w := worldOf(t, vaulttest.Open(t, ":memory:", &vault.Config{MaxPageBytes: 3000}), nil)
+	for range 3 {
+		w.create(`{"type":"token","data":"` + strings.Repeat("x", 2000) + `","metadata":{"a":"b"}}`)
+	}
+	for name, res := range map[string]*response{
+		"list":   w.do("GET", "/tokens?size=2", w.PrivateKey, ""),
+		"search": w.do("POST", "/tokens/search", w.PrivateKey, `{"query":"metadata.a:b","size":2}`),
+	} {
+		res.wantError(t, 400)
+		if !strings.Contains(res.body, `"size":["must be smaller`) {
+			t.Errorf("%s: %s", name, res.body)
+		}
+	}
+	w.do("GET", "/tokens?size=1", w.PrivateKey, "").want(t, 200)
 }

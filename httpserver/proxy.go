@@ -90,10 +90,26 @@ func (x *exchange) invoke(suffix string, body *incoming) (*vault.ProxyAnswer, er
 	if x.r.ContentLength != 0 && x.r.Body != nil {
 		call.Body, call.ContentLength = body, x.r.ContentLength
 	}
-	if x.client == nil {
-		return h.vault.InvokeProxy(x.ctx, call)
+	if x.client != nil {
+		return x.client.InvokeProxy(x.ctx, call)
 	}
-	return x.client.InvokeProxy(x.ctx, call)
+	if err := x.countAnonymous(call.Key); err != nil {
+		return nil, err
+	}
+	return h.vault.InvokeProxy(x.ctx, call)
+}
+
+// countAnonymous asks the limiter for calls of a proxy without an API key. A
+// key that is no proxy's gets no limiter, since there is no end of those.
+func (x *exchange) countAnonymous(proxyKey string) error {
+	if x.handler.opts.RateLimit == nil || proxyKey == "" {
+		return nil
+	}
+	caller, err := x.handler.vault.ProxyCaller(x.ctx, proxyKey)
+	if err != nil {
+		return err
+	}
+	return x.handler.slowDown(x.r, caller)
 }
 
 // proxyCall reads which proxy is meant and what it is to forward.

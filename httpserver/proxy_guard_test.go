@@ -1,12 +1,14 @@
 package httpserver
 
 import (
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -211,6 +213,55 @@ func TestProxyIsRateLimitedAndNotIdempotent(t *testing.T) {
 		t.Error("no Retry-After")
 	} else {
 		res.wantProxyError(t, 429)
+	}
+}
+
+// Calls without an API key are counted for each proxy, and not as calls of its
+// application.
+func TestAnonymousProxyCallsAreRateLimited(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int32
+	each := EachApplication(rate.Every(time.Hour), 3)
+	w := newProxyWorld(t, nil, &Options{RateLimit: func(r *http.Request, c *vault.Client) *rate.Limiter {
+		asked.Add(1)
+		return each(r, c)
+	}}, nil)
+	app, err := w.Private.OwnApplication(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	both := func(p *vault.ProxyParams) {
+		anonymous(p)
+		p.Application = &vault.ApplicationRef{ID: app.ID}
+	}
+	first, second, closed := w.proxy(both), w.proxy(both), w.proxy(nil)
+	call := func(key string) *response {
+		return w.call(w.request("GET", "/proxy", "", "SVC-PROXY-KEY", key))
+	}
+	for range 3 {
+		call(first.Key).wantDestination(t, 200, "")
+	}
+	for range 2 {
+		res := call(first.Key)
+		res.wantProxyError(t, 429)
+		if got := res.Header.Get("Retry-After"); got != "3600" {
+			t.Errorf("Retry-After %q", got)
+		}
+	}
+	call(second.Key).wantDestination(t, 200, "")
+	w.invoke(first, "GET", "", "").wantDestination(t, 200, "")
+	if got := w.dest.count(); got != 5 {
+		t.Errorf("%d calls reached the destination", got)
+	}
+
+	before := asked.Load()
+	for i := range 5 {
+		call(fmt.Sprintf("unknown%d", i)).wantProxyError(t, 404)
+	}
+	call(closed.Key).wantProxyError(t, 401)
+	call("").wantProxyError(t, 400)
+	if got := asked.Load(); got != before {
+		t.Errorf("%d calls of no proxy asked for a limiter", got-before)
 	}
 }
 

@@ -12,7 +12,11 @@ type TokenFilter struct {
 	Before ID // only tokens with a lower Ord, unless zero
 	Offset int
 	Limit  int
-	Count  bool // whether the total is asked for
+	// MaxBytes bounds the bytes of Body and CVC over all rows of the page, unless
+	// zero. A page of several rows that hold more fails with ErrTooLarge, as soon
+	// as that is known; one of a single row never does.
+	MaxBytes int
+	Count    bool // whether the total is asked for
 }
 
 // RecordFilter asks for a page of records.
@@ -29,6 +33,9 @@ type RecordFilter struct {
 	Before ID // only records with a lower ID, unless zero
 	Offset int
 	Limit  int
+	// MaxBytes bounds the bytes of Body over all rows of the page, as that of a
+	// TokenFilter does.
+	MaxBytes int
 }
 
 // LogFilter asks for a page of the log.

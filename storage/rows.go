@@ -117,11 +117,11 @@ type Job struct {
 	Kind       string
 	RunAt      time.Time
 	Attempts   int
-	Dead       bool // kept to be looked at, never due again
+	Dead       bool // never due again; kept until RunAt, for whoever counts them
 	Owner      ID   // who holds the lease; zero when nobody does
 	LeaseUntil time.Time
 	KeyVersion int
-	Payload    []byte // sealed
+	Payload    []byte // sealed; empty when nothing is left of it
 }
 
 // Lease asks for jobs.

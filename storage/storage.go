@@ -14,10 +14,13 @@
 //
 // # Rules for every backend
 //
-//   - The tenant is part of every key and of every query. No row of one tenant
-//     is ever visible through, changed by, or in conflict with another
-//     tenant's call. [RecordReader.Lookup] alone is asked before the tenant is
-//     known; its hashes are unique across tenants.
+//   - The tenant is part of every key, and of every query that is given one. No
+//     row of one tenant is ever visible through, changed by, or in conflict
+//     with another tenant's call. What is given none is the vault's own work:
+//     [TokenReader.Expired], [Queue.DueTenants], [Writer.Sweep], and
+//     [RecordReader.ListRecords] without a tenant; and [RecordReader.Lookup],
+//     which is asked before the tenant is known: its hashes are unique across
+//     tenants.
 //   - Times keep microseconds and come back in UTC. A zero time is "none".
 //   - Returned slices and the bytes in them belong to the caller, and the
 //     arguments belong to the backend only until the call returns.
@@ -83,9 +86,10 @@ type Writer interface {
 	// can be found again by the record that ordered it.
 	Purge(ctx context.Context, tenant ID, limit int) (more bool, err error)
 
-	// Sweep deletes up to limit claims that expired at or before now, of any
-	// tenant, and makes what earlier changes deleted unreadable in the files
-	// where the database can. It reports whether more claims are due.
+	// Sweep deletes up to limit claims that expired at or before now, and up to
+	// limit dead jobs whose RunAt has come, of any tenant, and makes what earlier
+	// changes deleted unreadable in the files where the database can. It reports
+	// whether more claims or jobs are due.
 	Sweep(ctx context.Context, now time.Time, limit int) (more bool, err error)
 }
 
@@ -107,7 +111,8 @@ type TokenReader interface {
 	// has ever been in.
 	ContainerSets(ctx context.Context, tenant ID) ([]ContainerSet, error)
 
-	// Expired returns rows of any tenant whose time has come.
+	// Expired returns rows of any tenant whose time has come: up to limit of each
+	// sort, and fewer, but at least one, of those that would take much memory.
 	Expired(ctx context.Context, now time.Time, limit int) (Expired, error)
 
 	// ListLogs returns a page of the log, newest first, and the number of
@@ -122,7 +127,7 @@ type RecordReader interface {
 	Records(ctx context.Context, tenant ID, kind string, ids []ID) ([]Record, error)
 
 	// Lookup returns the record that has this key, of any tenant; or
-	// ErrNotFound. It is the one read that is not given a tenant.
+	// ErrNotFound.
 	Lookup(ctx context.Context, key Key) (Record, error)
 
 	// ListRecords returns a page of records, newest (highest ID) first, and the
@@ -146,7 +151,9 @@ type Queue interface {
 	LeaseJobs(ctx context.Context, l Lease) ([]Job, error)
 
 	// SealedUnder returns up to limit claims or jobs of the tenant that are
-	// sealed under an older key than version.
+	// sealed under an older key than version; fewer, but at least one, of those
+	// that would take much memory. A claim without an answer, or a job whose
+	// payload is empty, is not sealed.
 	SealedUnder(ctx context.Context, tenant ID, kind SealedKind, version, limit int) ([]Sealed, error)
 }
 
@@ -160,8 +167,14 @@ var (
 	ErrStale = errors.New("storage: changed since it was read")
 	// ErrLate means that a change could not be applied before its time was up.
 	ErrLate = errors.New("storage: too late to apply the change")
+	// ErrTooLarge means that the rows of a page hold more bytes than its filter
+	// allows.
+	ErrTooLarge = errors.New("storage: the page is too large")
 	// ErrClosed means that the storage has been closed.
 	ErrClosed = errors.New("storage: closed")
+	// ErrNewerSchema means that the database was migrated by a later version of
+	// its backend, to a schema that this one cannot work with. Opening it fails.
+	ErrNewerSchema = errors.New("storage: the database has a newer schema than this program knows")
 )
 
 // Conflict says which guard of a change did not hold. It matches ErrExists or

@@ -29,8 +29,8 @@ const (
 )
 
 // URL returns the address of an empty schema, which is dropped when the test
-// ends: a database URL whose search_path is that schema alone. Without a server the test is skipped, or fails where a server is
-// required.
+// ends: a database URL whose search_path is that schema alone. Without a server
+// the test is skipped, or fails where a server is required.
 func URL(t testing.TB) string {
 	t.Helper()
 	server, err := sharedServer()

@@ -85,9 +85,13 @@ func (s *Store) Purge(ctx context.Context, tenant storage.ID, limit int) (more b
 	return s.exists(ctx, "SELECT "+strings.Join(any, " OR "), tenant[:])
 }
 
-// expired holds for claims that are over: answered ones at their expiry, others
-// when their lease is over as well.
-const expiredClaim = "expires_at <= $1::bigint AND (answer IS NOT NULL OR lease_until IS NULL OR lease_until <= $1::bigint)"
+// swept are the rows that Sweep deletes: claims that are over (answered ones at
+// their expiry, others when their lease is over as well), and dead jobs whose
+// time is up.
+var swept = []struct{ table, key, where string }{
+	{"claims", "tenant_id, key", "expires_at <= $1::bigint AND (answer IS NOT NULL OR lease_until IS NULL OR lease_until <= $1::bigint)"},
+	{"jobs", "tenant_id, id", "dead AND run_at <= $1::bigint"},
+}
 
 // Sweep implements [storage.Writer]. What is deleted stays in the files until
 // the server vacuums them, which no statement of ours can hasten safely.
@@ -95,13 +99,16 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, limit int) (more bool,
 	if err := s.ready(ctx); err != nil {
 		return false, err
 	}
-	_, err = s.delete(ctx, `DELETE FROM claims WHERE (tenant_id, key) IN (
-		SELECT tenant_id, key FROM claims WHERE `+expiredClaim+` ORDER BY tenant_id, key LIMIT $2::bigint FOR UPDATE SKIP LOCKED
-	)`, now.UnixMicro(), int64(max(limit, 0)))
-	if err != nil {
-		return false, err
+	var left []string
+	for _, p := range swept {
+		left = append(left, "EXISTS (SELECT FROM "+p.table+" WHERE "+p.where+")")
+		_, err = s.delete(ctx, "DELETE FROM "+p.table+" WHERE ("+p.key+") IN (SELECT "+p.key+" FROM "+p.table+
+			" WHERE "+p.where+" ORDER BY "+p.key+" LIMIT $2::bigint FOR UPDATE SKIP LOCKED)", now.UnixMicro(), int64(max(limit, 0)))
+		if err != nil {
+			return false, err
+		}
 	}
-	return s.exists(ctx, "SELECT EXISTS (SELECT FROM claims WHERE "+expiredClaim+")", now.UnixMicro())
+	return s.exists(ctx, "SELECT "+strings.Join(left, " OR "), now.UnixMicro())
 }
 
 // ready reports why a call should not even start.

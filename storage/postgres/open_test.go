@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/seed-72ea4aab/vault/internal/pgtest"
+	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
 )
 
@@ -20,6 +21,31 @@ func TestRefusesAsyncCommit(t *testing.T) {
 		s.Close()
 	}
 	openAt(t, address, &postgres.Options{AllowAsyncCommit: true})
+}
+
+func TestNewerSchemas(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name    string
+		version int
+		want    error
+	}{
+		{"a later addition is ignored", 1999, nil},
+		{"a later major version is refused", 2001, storage.ErrNewerSchema},
+	} {
+		address := pgtest.URL(t)
+		openAt(t, address, nil)
+		if _, err := database(t, address).Exec(`INSERT INTO schema_version VALUES ($1)`, test.version); err != nil {
+			t.Fatal(err)
+		}
+		again, err := postgres.Open(t.Context(), address)
+		if !errors.Is(err, test.want) {
+			t.Errorf("%s: got %v", test.name, err)
+		}
+		if err == nil {
+			_ = again.Close()
+		}
+	}
 }
 
 // TestOnlyReadLogsAreUnsynced proves that a change is not committed unsynced

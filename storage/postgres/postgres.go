@@ -99,7 +99,8 @@ const (
 // string, is one that lib/pq understands: several hosts are separated by
 // commas, with their ports in the parameter port.
 //
-// Open brings the schema up to date; several nodes may do so at once.
+// Open brings the schema up to date, which several nodes may do at once, or
+// fails with [storage.ErrNewerSchema].
 func Open(ctx context.Context, url string) (*Store, error) { return OpenOptions(ctx, url, nil) }
 
 // OpenOptions opens the database as Open does. Nil options are the default.

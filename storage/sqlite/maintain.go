@@ -139,16 +139,34 @@ func (w *writer) purgeTokens(where string, tenant storage.ID, limit int) (int, e
 // which holds older pages, unless a long read is in the way.
 func (s *Store) Sweep(ctx context.Context, now time.Time, limit int) (bool, error) {
 	more := false
-	at := now.UnixMicro()
 	sweep := func(w *writer) (err error) {
-		if _, err = w.exec(stmtSweepClaims, at, at, max(limit, 0)); err == nil {
-			var one int
-			more, err = w.found(stmtClaimsDue, []any{&one}, at, at)
-		}
+		more, err = w.sweep(now.UnixMicro(), max(limit, 0))
 		return err
 	}
-	if err := s.writes.do(ctx, call{inside: sweep, rows: max(limit, 1)}); err != nil {
+	if err := s.writes.do(ctx, call{inside: sweep, rows: 2 * max(limit, 1)}); err != nil {
 		return false, err
 	}
 	return more, s.writes.do(ctx, call{outside: (*writer).truncate, alone: true})
+}
+
+// sweep deletes claims and dead jobs, and reports whether more are due.
+func (w *writer) sweep(at int64, limit int) (more bool, err error) {
+	for _, kind := range []struct {
+		remove, left statementID
+		args         []any
+	}{
+		{stmtSweepClaims, stmtClaimsDue, []any{at, at}},
+		{stmtSweepJobs, stmtJobsOver, []any{at}},
+	} {
+		if _, err := w.exec(kind.remove, append(kind.args[:len(kind.args):len(kind.args)], limit)...); err != nil {
+			return false, err
+		}
+		var one int
+		left, err := w.found(kind.left, []any{&one}, kind.args...)
+		if err != nil {
+			return false, err
+		}
+		more = more || left
+	}
+	return more, nil
 }

@@ -20,10 +20,6 @@ import (
 
 var _ storage.Storage = (*Store)(nil)
 
-// ErrNewerSchema means that the database was made by a later, incompatible
-// version of this module.
-var ErrNewerSchema = sqlstore.ErrNewerSchema
-
 // reader hides the field that the reads are promoted from.
 type reader = sqlstore.Store
 
@@ -40,7 +36,8 @@ type Store struct {
 // alone, if there is none. The path ":memory:" stands for a new database in
 // memory, which is gone after Close.
 //
-// Open brings the schema up to date, or fails with [ErrNewerSchema].
+// Open brings the schema up to date, or fails with
+// [storage.ErrNewerSchema].
 func Open(ctx context.Context, path string) (*Store, error) {
 	file, err := locate(path)
 	if err != nil {

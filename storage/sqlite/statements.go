@@ -42,6 +42,8 @@ const (
 	stmtDropClaim
 	stmtSweepClaims
 	stmtClaimsDue
+	stmtSweepJobs
+	stmtJobsOver
 	stmtInsertJob
 	stmtUpdateJob
 	stmtDeleteJob
@@ -108,6 +110,8 @@ var statementText = [statementCount]string{
 	stmtSweepClaims: `DELETE FROM claims WHERE rowid IN (
 		SELECT rowid FROM claims WHERE ` + claimExpired + ` LIMIT ?)`,
 	stmtClaimsDue: `SELECT 1 FROM claims WHERE ` + claimExpired + ` LIMIT 1`,
+	stmtSweepJobs: `DELETE FROM jobs WHERE rowid IN (SELECT rowid FROM jobs WHERE dead AND run_at <= ? LIMIT ?)`,
+	stmtJobsOver:  `SELECT 1 FROM jobs WHERE dead AND run_at <= ? LIMIT 1`,
 
 	stmtInsertJob: `INSERT INTO jobs (tenant_id, id, kind, run_at, attempts, dead, owner, lease_until, key_version, payload)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,

@@ -14,6 +14,8 @@ func expiryRules() []rule {
 		{"Expired returns what deletes need", expiredDrains},
 		{"Sweep deletes claims that expired at or before now, of any tenant", sweepClaims},
 		{"Sweep deletes up to limit claims and reports whether more are due", sweepLimit},
+		{"Sweep deletes dead jobs whose RunAt has come, of any tenant", sweepDeadJobs},
+		{"Sweep deletes up to limit dead jobs and reports whether more are due", sweepJobLimit},
 		{"Sweep deletes nothing else", sweepNothingElse},
 		{"Purge deletes rows of every kind, and their keys", purgeAll},
 		{"Purge deletes up to limit rows and reports whether there are more", purgeLimit},
@@ -178,6 +180,54 @@ func sweepLimit(w *world) {
 		w.same("claims left", count(), want)
 	}
 	w.same("more of nothing", w.sweep(2), false)
+}
+
+// jobsKept returns the ids of a tenant's jobs.
+func (w *world) jobsKept(tenant storage.ID) []storage.ID {
+	w.Helper()
+	return sortedIDs(w.sealed(tenant, storage.SealedJobs, 99, 100), func(s storage.Sealed) storage.ID { return storage.ID(s.Key[:16]) })
+}
+
+func sweepDeadJobs(w *world) {
+	kept := map[storage.ID][]storage.ID{}
+	for range 2 {
+		tenant := w.id()
+		for _, c := range []struct {
+			dead  bool
+			runAt time.Time
+			swept bool
+		}{
+			{true, earlier, true},
+			{true, now, true},
+			{true, now.Add(time.Microsecond), false},
+			{false, earlier, false},
+			{false, later, false},
+		} {
+			job := w.job(c.runAt)
+			job.Dead = c.dead
+			w.insertJobs(tenant, job)
+			if !c.swept {
+				kept[tenant] = append(kept[tenant], job.ID)
+			}
+		}
+	}
+	w.same("more", w.sweep(100), false)
+	for tenant, want := range kept {
+		w.same("jobs that are kept", w.jobsKept(tenant), sorted(want))
+	}
+}
+
+func sweepJobLimit(w *world) {
+	tenant := w.id()
+	for range 5 {
+		job := w.job(earlier)
+		job.Dead = true
+		w.insertJobs(tenant, job)
+	}
+	for _, want := range []int{3, 1, 0} {
+		w.same("more", w.sweep(2), want > 0)
+		w.same("jobs left", len(w.jobsKept(tenant)), want)
+	}
 }
 
 func sweepNothingElse(w *world) {

@@ -1,6 +1,8 @@
 package storagetest
 
 import (
+	"bytes"
+	"errors"
 	"slices"
 
 	"github.com/seed-72ea4aab/vault/storage"
@@ -15,6 +17,8 @@ func pagingRules() []rule {
 		{"Before keeps the tokens with a lower Ord", beforeKeyset},
 		{"pages by Before are stable while tokens come and go", beforeWhileWriting},
 		{"Now leaves out the tokens that have expired at it", pagesWithoutExpired},
+		{"a page of several tokens that hold more than MaxBytes is ErrTooLarge", tokenPageBytes},
+		{"a page of several records that hold more than MaxBytes is ErrTooLarge", recordPageBytes},
 	}
 }
 
@@ -142,5 +146,62 @@ func pagesWithoutExpired(w *world) {
 			w.same("total", total, 6)
 		}
 		w.same("total with the expired", w.count(storage.TokenFilter{Tenant: tenant, Where: where}), 9)
+	}
+}
+
+// Rows of 100 bytes, and how many of them fit.
+var pageBounds = []struct {
+	limit, maxBytes int
+	fits            bool
+}{
+	{4, 0, true},
+	{4, 400, true},
+	{4, 399, false},
+	{3, 399, true},
+	{2, 100, false},
+	{1, 100, true},
+	{1, 1, true}, // a single row is never too large
+	{100, 400, true},
+}
+
+func tokenPageBytes(w *world) {
+	tenant := w.id()
+	tokens := w.tokenSeries("t", 4)
+	for i := range tokens {
+		tokens[i].Body = bytes.Repeat([]byte("b"), 100)
+	}
+	tokens[2].Body, tokens[2].CVC, tokens[2].CVCExpiresAt = tokens[2].Body[:70], bytes.Repeat([]byte("c"), 30), later
+	w.write(insert(tenant, tokens...))
+	for _, where := range []storage.Cond{nil, storage.IDPrefix("t")} {
+		for _, b := range pageBounds {
+			page, total, err := w.store.ListTokens(w.Context(), storage.TokenFilter{
+				Tenant: tenant, Where: where, Limit: b.limit, MaxBytes: b.maxBytes, Count: true,
+			})
+			w.pageFits(b.fits, err, len(page), total, min(b.limit, 4))
+		}
+	}
+}
+
+func recordPageBytes(w *world) {
+	tenant := w.id()
+	for range 4 {
+		record := w.record("proxy", "p")
+		record.Body = bytes.Repeat([]byte("b"), 100)
+		w.insertRecords(tenant, record)
+	}
+	for _, b := range pageBounds {
+		page, total, err := w.store.ListRecords(w.Context(), storage.RecordFilter{Tenant: tenant, Limit: b.limit, MaxBytes: b.maxBytes})
+		w.pageFits(b.fits, err, len(page), total, min(b.limit, 4))
+	}
+}
+
+// pageFits compares a page of a list of four with what was asked for.
+func (w *world) pageFits(fits bool, err error, rows, total, wanted int) {
+	w.Helper()
+	switch {
+	case !fits && (!errors.Is(err, storage.ErrTooLarge) || rows != 0):
+		w.Errorf("%d rows and %v, want ErrTooLarge and none", rows, err)
+	case fits && (err != nil || rows != wanted || total != 4):
+		w.Errorf("%d of %d rows and %v, want %d of 4", rows, total, err, wanted)
 	}
 }

@@ -12,6 +12,7 @@ func sealedRules() []rule {
 		{"SealedUnder returns the jobs that are sealed under an older key", sealedJobs},
 		{"SealedUnder returns up to limit rows", sealedLimit},
 		{"a claim without an answer is not sealed", openClaimIsNotSealed},
+		{"a job whose payload is empty is not sealed", emptyJobIsNotSealed},
 		{"Reseal replaces the sealed part and nothing else", resealReplaces},
 		{"Reseal leaves rows that are sealed under the same or a newer key", resealOnlyOlder},
 		{"Reseal passes over rows that have gone", resealGone},
@@ -80,6 +81,17 @@ func openClaimIsNotSealed(w *world) {
 		w.Error("a claim in progress was given an answer")
 	}
 	w.write(finishOf(tenant, c))
+}
+
+func emptyJobIsNotSealed(w *world) {
+	tenant, owner, job := w.id(), w.id(), w.job(earlier)
+	w.insertJobs(tenant, job)
+	w.same("rows with a payload", len(w.sealed(tenant, storage.SealedJobs, 99, 10)), 1)
+	w.lease(tenant, owner, 1)
+	job.Payload = nil
+	w.write(&storage.Change{Tenant: tenant, UpdateJobs: []storage.JobUpdate{{Owner: owner, Job: job}}})
+	w.same("rows without", w.sealed(tenant, storage.SealedJobs, 99, 10), []storage.Sealed(nil))
+	w.same("job", len(w.lease(tenant, owner, 1)), 1)
 }
 
 func resealReplaces(w *world) {

@@ -38,7 +38,7 @@ func (s *Store) ListTokens(ctx context.Context, f storage.TokenFilter) ([]storag
 		ords := mergeOrds(lists, f.Limit, f.Offset)
 		query := `SELECT ` + tokenColumns + ` FROM (` + ords.text + `) p CROSS JOIN tokens t
 			WHERE t.tenant_id = ? AND t.ord = p.ord ORDER BY p.ord DESC`
-		if page, err = s.tokens(ctx, nil, f.Tenant, query, append(ords.args, s.dialect.ID(f.Tenant))); err != nil {
+		if page, err = s.tokens(ctx, nil, f.Tenant, f.MaxBytes, query, append(ords.args, s.dialect.ID(f.Tenant))); err != nil {
 			return nil, 0, err
 		}
 	}

@@ -11,11 +11,9 @@ import (
 	"strings"
 
 	"github.com/jmoiron/sqlx"
-)
 
-// ErrNewerSchema means that the database was migrated by a later version of
-// this module, to a schema that this one cannot work with.
-var ErrNewerSchema = errors.New("storage: the database has a newer schema than this program knows")
+	"github.com/seed-72ea4aab/vault/storage"
+)
 
 // versionsPerMajor is how many migrations a major version of the schema has
 // room for. Within a major version migrations only add, so that a program that
@@ -31,6 +29,7 @@ const createAttempts = 5
 //
 // Each migration is one transaction that inserts its version first: a second
 // node that starts at the same time waits for it, and then has nothing to do.
+// A schema of a later major version is [storage.ErrNewerSchema].
 func Migrate(ctx context.Context, db *sqlx.DB, files fs.FS) error {
 	migrations, err := readMigrations(files)
 	if err != nil {
@@ -42,7 +41,7 @@ func Migrate(ctx context.Context, db *sqlx.DB, files fs.FS) error {
 	}
 	known := migrations[len(migrations)-1].version
 	if latest := slices.Max(append(done, 0)); latest/versionsPerMajor > known/versionsPerMajor {
-		return fmt.Errorf("%w: it is at version %d, the latest known here is %d", ErrNewerSchema, latest, known)
+		return fmt.Errorf("%w: it is at version %d, the latest known here is %d", storage.ErrNewerSchema, latest, known)
 	}
 	for _, m := range migrations {
 		if slices.Contains(done, m.version) {

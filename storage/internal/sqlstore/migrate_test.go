@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/jmoiron/sqlx"
+
+	"github.com/seed-72ea4aab/vault/storage"
 )
 
 func emptyDatabase(t *testing.T) *sqlx.DB {
@@ -86,7 +88,7 @@ func TestMigrateKnowsItsLimits(t *testing.T) {
 	if err := Migrate(t.Context(), db, newer); err != nil {
 		t.Fatal(err)
 	}
-	if err := Migrate(t.Context(), db, old); !errors.Is(err, ErrNewerSchema) {
+	if err := Migrate(t.Context(), db, old); !errors.Is(err, storage.ErrNewerSchema) {
 		t.Errorf("a newer major version: got %v", err)
 	}
 	for name, files := range map[string]fstest.MapFS{

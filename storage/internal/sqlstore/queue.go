@@ -60,17 +60,20 @@ func (s *Store) SealedUnder(ctx context.Context, tenant storage.ID, kind storage
 		WHERE tenant_id = ? AND key_version < ? AND answer IS NOT NULL LIMIT ?`
 	if kind == storage.SealedJobs {
 		key = (*idColumn)(&id)
-		query = `SELECT id, key_version, payload FROM jobs WHERE tenant_id = ? AND key_version < ? LIMIT ?`
+		query = `SELECT id, key_version, payload FROM jobs
+			WHERE tenant_id = ? AND key_version < ? AND length(payload) > 0 LIMIT ?`
 	}
 	var found []storage.Sealed
-	err := s.each(ctx, query, []any{s.dialect.ID(tenant), version, max(limit, 0)},
-		[]any{key, (*intColumn)(&sealed.KeyVersion), (*blobColumn)(&sealed.Body)}, func() {
+	size := pageBytes{most: s.piece}
+	err := s.until(ctx, query, []any{s.dialect.ID(tenant), version, max(limit, 0)},
+		[]any{key, (*intColumn)(&sealed.KeyVersion), (*blobColumn)(&sealed.Body)}, func() error {
 			if kind == storage.SealedJobs {
 				copy(sealed.Key[:], id[:])
 			}
 			found = append(found, sealed)
+			return size.add(sealed.Body)
 		})
-	return found, err
+	return found, inPieces(err)
 }
 
 // JobColumns are what JobDest scans, for the statement by which a backend

@@ -44,7 +44,7 @@ func (s *Store) Records(ctx context.Context, tenant storage.ID, kind string, ids
 	var found []storage.Record
 	for chunk := range chunks(s.ids(ids), idsAtOnce) {
 		in, args := s.dialect.In("r.id", chunk)
-		rs, err := s.records(ctx, `r.tenant_id = ? AND r.kind = ? AND `+in,
+		rs, err := s.records(ctx, 0, `r.tenant_id = ? AND r.kind = ? AND `+in,
 			append([]any{s.dialect.ID(tenant), kind}, args...)...)
 		if err != nil {
 			return nil, err
@@ -67,11 +67,16 @@ func (s *Store) ids(ids []storage.ID) []any {
 	return args
 }
 
-func (s *Store) records(ctx context.Context, where string, args ...any) ([]storage.Record, error) {
+// records returns the records that a condition holds for, up to a bound of
+// bytes unless that is zero.
+func (s *Store) records(ctx context.Context, maxBytes int, where string, args ...any) ([]storage.Record, error) {
 	var found []storage.Record
 	var r storage.Record
-	err := s.each(ctx, `SELECT `+recordColumns+` FROM records r WHERE `+where, args, recordDest(&r),
-		func() { found = append(found, r) })
+	size := pageBytes{most: maxBytes}
+	err := s.until(ctx, `SELECT `+recordColumns+` FROM records r WHERE `+where, args, recordDest(&r), func() error {
+		found = append(found, r)
+		return size.add(r.Body)
+	})
 	return found, err
 }
 
@@ -86,7 +91,7 @@ func (s *Store) ListRecords(ctx context.Context, f storage.RecordFilter) ([]stor
 		pageWhere += ` AND r.id < ?`
 		pageArgs = append(pageArgs, s.dialect.ID(f.Before))
 	}
-	page, err := s.records(ctx, pageWhere+` ORDER BY r.id DESC, r.tenant_id DESC, r.kind DESC LIMIT ? OFFSET ?`,
+	page, err := s.records(ctx, f.MaxBytes, pageWhere+` ORDER BY r.id DESC, r.tenant_id DESC, r.kind DESC LIMIT ? OFFSET ?`,
 		append(pageArgs, max(f.Limit, 0), max(f.Offset, 0))...)
 	if err != nil {
 		return nil, 0, err

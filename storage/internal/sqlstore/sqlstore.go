@@ -89,6 +89,7 @@ type Store struct {
 	dialect Dialect
 	closed  atomic.Bool
 	turns   chan struct{} // held by statements for single rows; nil without a limit
+	piece   int           // pieceBytes
 
 	tokenByID, duplicate, lookup, claim point
 }
@@ -97,7 +98,7 @@ type Store struct {
 // The database stays the caller's to close, after the Store.
 func New(ctx context.Context, db *sqlx.DB, d Dialect) (*Store, error) {
 	s := &Store{
-		db: db, dialect: d,
+		db: db, dialect: d, piece: pieceBytes,
 		tokenByID: point{query: db.Rebind(tokenByIDQuery)},
 		duplicate: point{query: db.Rebind(duplicateQuery)},
 		lookup:    point{query: db.Rebind(lookupQuery)},
@@ -213,6 +214,14 @@ func (s *Store) one(ctx context.Context, p *point, dest []any, args ...any) (boo
 // each runs a query for a list and calls row for every row, after it has been
 // scanned into dest.
 func (s *Store) each(ctx context.Context, query string, args []any, dest []any, row func()) error {
+	return s.until(ctx, query, args, dest, func() error {
+		row()
+		return nil
+	})
+}
+
+// until is each for a row that may return an error, which ends the reading.
+func (s *Store) until(ctx context.Context, query string, args []any, dest []any, row func() error) error {
 	if err := s.ready(ctx); err != nil {
 		return err
 	}
@@ -225,7 +234,9 @@ func (s *Store) each(ctx context.Context, query string, args []any, dest []any, 
 		if err := rows.Scan(dest...); err != nil {
 			return s.fail(err)
 		}
-		row()
+		if err := row(); err != nil {
+			return err
+		}
 	}
 	return s.fail(rows.Err())
 }
@@ -237,4 +248,31 @@ func (s *Store) count(ctx context.Context, query string, args ...any) (int, erro
 	}
 	var n int
 	return n, s.fail(s.db.GetContext(ctx, &n, s.db.Rebind(query), args...))
+}
+
+// pieceBytes is how much is read at once of rows that the vault works through
+// piece by piece.
+const pieceBytes = 64 << 20
+
+// inPieces turns the end of a piece that is full into an ordinary one.
+func inPieces(err error) error {
+	if errors.Is(err, storage.ErrTooLarge) {
+		return nil
+	}
+	return err
+}
+
+// pageBytes counts what the rows of a page hold against a bound, if there is
+// one.
+type pageBytes struct{ most, rows, held int }
+
+func (p *pageBytes) add(parts ...[]byte) error {
+	p.rows++
+	for _, part := range parts {
+		p.held += len(part)
+	}
+	if p.most > 0 && p.rows > 1 && p.held > p.most {
+		return storage.ErrTooLarge
+	}
+	return nil
 }

@@ -49,7 +49,7 @@ func (s *Store) Tokens(ctx context.Context, tenant storage.ID, ids []string) ([]
 		in, args := s.dialect.In("t.id", anys(chunk))
 		query := `SELECT ` + tokenColumns + ` FROM tokens t WHERE t.tenant_id = ? AND ` + in
 		var err error
-		if found, err = s.tokens(ctx, found, tenant, query, append([]any{s.dialect.ID(tenant)}, args...)); err != nil {
+		if found, err = s.tokens(ctx, found, tenant, 0, query, append([]any{s.dialect.ID(tenant)}, args...)); err != nil {
 			return nil, err
 		}
 	}
@@ -66,12 +66,15 @@ func (s *Store) token(ctx context.Context, tenant storage.ID, id string) ([]stor
 	return found, nil
 }
 
-// tokens appends what a query for tokenColumns of one tenant finds.
-func (s *Store) tokens(ctx context.Context, found []storage.Token, tenant storage.ID, query string, args []any) ([]storage.Token, error) {
+// tokens appends what a query for tokenColumns of one tenant finds, up to a
+// bound of bytes unless that is zero.
+func (s *Store) tokens(ctx context.Context, found []storage.Token, tenant storage.ID, maxBytes int, query string, args []any) ([]storage.Token, error) {
 	var t storage.Token
-	err := s.each(ctx, query, args, tokenDest(&t), func() {
+	size := pageBytes{most: maxBytes}
+	err := s.until(ctx, query, args, tokenDest(&t), func() error {
 		t.Tenant = tenant
 		found = append(found, t)
+		return size.add(t.Body, t.CVC)
 	})
 	return found, err
 }
@@ -98,8 +101,7 @@ func (s *Store) ContainerSets(ctx context.Context, tenant storage.ID) ([]storage
 	return sets, err
 }
 
-// Expired implements [storage.TokenReader]. Each of its lists holds up to limit
-// rows.
+// Expired implements [storage.TokenReader].
 func (s *Store) Expired(ctx context.Context, now time.Time, limit int) (storage.Expired, error) {
 	var expired storage.Expired
 	var err error
@@ -112,8 +114,8 @@ func (s *Store) Expired(ctx context.Context, now time.Time, limit int) (storage.
 	if err != nil {
 		return storage.Expired{}, err
 	}
-	expired.Records, err = s.records(ctx, `r.expires_at <= ? ORDER BY r.expires_at LIMIT ?`, at, limit)
-	if err != nil {
+	expired.Records, err = s.records(ctx, s.piece, `r.expires_at <= ? ORDER BY r.expires_at LIMIT ?`, at, limit)
+	if inPieces(err) != nil {
 		return storage.Expired{}, err
 	}
 	return expired, nil
@@ -123,9 +125,12 @@ func (s *Store) tokensOfAll(ctx context.Context, where string, args ...any) ([]s
 	var found []storage.Token
 	var t storage.Token
 	dest := append(tokenDest(&t), (*idColumn)(&t.Tenant))
-	err := s.each(ctx, `SELECT `+tokenColumns+`, t.tenant_id FROM tokens t WHERE `+where, args, dest,
-		func() { found = append(found, t) })
-	return found, err
+	size := pageBytes{most: s.piece}
+	err := s.until(ctx, `SELECT `+tokenColumns+`, t.tenant_id FROM tokens t WHERE `+where, args, dest, func() error {
+		found = append(found, t)
+		return size.add(t.Body, t.CVC)
+	})
+	return found, inPieces(err)
 }
 
 // distinct returns the strings without repetitions, in their order.

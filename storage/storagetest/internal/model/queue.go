@@ -93,7 +93,7 @@ func (s *Store) SealedUnder(
 		return page(rows, 0, limit), nil
 	}
 	for id, j := range t.jobs {
-		if j.KeyVersion < version {
+		if len(j.Payload) > 0 && j.KeyVersion < version {
 			row := storage.Sealed{Kind: kind, KeyVersion: j.KeyVersion, Body: bytes.Clone(j.Payload)}
 			copy(row.Key[:], id[:])
 			rows = append(rows, row)

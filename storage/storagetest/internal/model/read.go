@@ -65,7 +65,11 @@ func (s *Store) ListTokens(ctx context.Context, f storage.TokenFilter) ([]storag
 	if f.Count {
 		total = len(rows)
 	}
-	return page(rows, f.Offset, f.Limit), total, nil
+	rows = page(rows, f.Offset, f.Limit)
+	if tooLarge(rows, f.MaxBytes, func(row *storage.Token) int { return len(row.Body) + len(row.CVC) }) {
+		return nil, 0, storage.ErrTooLarge
+	}
+	return rows, total, nil
 }
 
 // ContainerSets returns the sets that tokens of the tenant have ever been in.
@@ -176,7 +180,21 @@ func (s *Store) ListRecords(ctx context.Context, f storage.RecordFilter) ([]stor
 		}
 	}
 	newestFirst(rows, func(row *storage.Record) storage.ID { return row.ID })
-	return page(rows, f.Offset, f.Limit), len(rows), nil
+	total := len(rows)
+	rows = page(rows, f.Offset, f.Limit)
+	if tooLarge(rows, f.MaxBytes, func(row *storage.Record) int { return len(row.Body) }) {
+		return nil, 0, storage.ErrTooLarge
+	}
+	return rows, total, nil
+}
+
+// tooLarge tells whether several rows hold more than a bound, unless it is zero.
+func tooLarge[T any](rows []T, most int, bytes func(*T) int) bool {
+	held := 0
+	for i := range rows {
+		held += bytes(&rows[i])
+	}
+	return most > 0 && len(rows) > 1 && held > most
 }
 
 func wanted(f *storage.RecordFilter, row *storage.Record) bool {

@@ -178,21 +178,27 @@ func purge[K comparable, V any](rows map[K]V, limit *int) {
 	*limit = max(*limit, 0)
 }
 
-// Sweep deletes claims of any tenant that have expired.
+// Sweep deletes claims of any tenant that have expired, and dead jobs.
 func (s *Store) Sweep(ctx context.Context, now time.Time, limit int) (more bool, err error) {
 	leave, err := s.enter(ctx)
 	if err != nil {
 		return false, err
 	}
 	defer leave()
+	claims, jobs := limit, limit
 	for _, t := range s.db.tenants {
 		maps.DeleteFunc(t.claims, func(_ storage.Key, c storage.Claim) bool {
-			if !come(c.ExpiresAt, now) {
-				return false
-			}
-			limit--
-			return limit >= 0
+			return come(c.ExpiresAt, now) && countDown(&claims)
+		})
+		maps.DeleteFunc(t.jobs, func(_ storage.ID, j storage.Job) bool {
+			return j.Dead && come(j.RunAt, now) && countDown(&jobs)
 		})
 	}
-	return limit < 0, nil
+	return claims < 0 || jobs < 0, nil
+}
+
+// countDown reports whether there was something left.
+func countDown(left *int) bool {
+	*left--
+	return *left >= 0
 }

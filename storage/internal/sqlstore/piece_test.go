@@ -1,0 +1,39 @@
+package sqlstore
+
+import (
+	"testing"
+	"time"
+
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// Of rows that are large, a sweep and a rotation get as many as fit in memory,
+// and the rest when they ask again.
+func TestLargeRowsComeInPieces(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	const rows, size = 5, 1000
+	s.piece = 2*size + 1
+	for i := range rows {
+		for _, insert := range []string{
+			`INSERT INTO tokens (tenant_id, ord, id, type, set_id, containers, fingerprint, expression, hashes, key_version, expires_at, created_at, rev, body)
+				VALUES (?, ?, hex(randomblob(9)), 'token', zeroblob(16), '/', zeroblob(32), zeroblob(16), x'', 1, 1, 1, 1, zeroblob(?))`,
+			`INSERT INTO records (tenant_id, kind, id, name, name_fold, key_version, expires_at, created_at, rev, body)
+				VALUES (?, 'session', ?, '', '', 1, 1, 1, 1, zeroblob(?))`,
+			`INSERT INTO jobs (tenant_id, id, kind, run_at, attempts, dead, key_version, payload) VALUES (?, ?, 'react', 1, 0, 0, 1, zeroblob(?))`,
+		} {
+			id := storage.ID{byte(i + 1)}
+			if _, err := s.db.ExecContext(t.Context(), insert, someTenant[:], id[:], size); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	due, err := s.Expired(t.Context(), time.Now(), rows)
+	if err != nil || len(due.Tokens) != 3 || len(due.Records) != 3 {
+		t.Errorf("%d tokens and %d records of half a piece each, %v, want 3 of each", len(due.Tokens), len(due.Records), err)
+	}
+	jobs, err := s.SealedUnder(t.Context(), someTenant, storage.SealedJobs, 2, rows)
+	if err != nil || len(jobs) != 3 {
+		t.Errorf("%d jobs of half a piece each, %v, want 3", len(jobs), err)
+	}
+}
