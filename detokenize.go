@@ -8,10 +8,14 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/expr"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/storage"
 )
 
 // maxDetokenized bounds the distinct tokens of one request.
 const maxDetokenized = 100
+
+// detokenizedAtOnce is how many of them are read before their size is looked at.
+const detokenizedAtOnce = 16
 
 // Detokenize returns a document with its expressions replaced by the data of
 // tokens: {{ <id> }}, {{ <id> | filter }}, and {{ token: <id> }} for the whole
@@ -90,29 +94,46 @@ func (op *call) findTokens(ctx context.Context, refs []expr.Ref) (usedTokens, []
 	if len(ids) > maxDetokenized {
 		return nil, nil, invalid("", "must not name more than %d tokens in one request", maxDetokenized)
 	}
-	rows, err := op.rows(ctx, ids)
-	if err != nil {
-		return nil, nil, err
-	}
 	used := usedTokens{}
+	size := 0
+	for piece := range slices.Chunk(ids, detokenizedAtOnce) {
+		rows, err := op.rows(ctx, piece)
+		if err != nil {
+			return nil, nil, err
+		}
+		for i := range rows {
+			size += len(rows[i].Body)
+		}
+		if size > op.v.cfg.MaxPageBytes && len(ids) > 1 {
+			return nil, nil, invalid("", "must not name tokens that hold more than %d bytes in all", op.v.cfg.MaxPageBytes)
+		}
+		if err := op.use(ctx, rows, used); err != nil {
+			return nil, nil, err
+		}
+	}
+	if missing := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return used[id] != nil }); len(missing) > 0 {
+		return nil, nil, invalid("", "Failed to detokenize some tokens: %s", strings.Join(missing, ", "))
+	}
+	return used, ids, nil
+}
+
+// use opens rows for expressions, if token:use allows it for each.
+func (op *call) use(ctx context.Context, rows []storage.Token, used usedTokens) error {
 	for i := range rows {
 		if expiredRow(&rows[i], op.now) {
 			continue
 		}
 		transform, ok := op.grant.Decide(access.TokenUse, rows[i].ID, rows[i].Containers)
 		if !ok || transform == access.Redact {
-			return nil, nil, errForbiddenToken(access.TokenUse)
+			return errForbiddenToken(access.TokenUse)
 		}
 		t, err := op.openToken(ctx, &rows[i])
 		if err != nil {
-			return nil, nil, err
+			return err
 		}
 		used[rows[i].ID] = &usedToken{t, transform, map[bool]jsonx.Value{}}
 	}
-	if missing := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return used[id] != nil }); len(missing) > 0 {
-		return nil, nil, invalid("", "Failed to detokenize some tokens: %s", strings.Join(missing, ", "))
-	}
-	return used, ids, nil
+	return nil
 }
 
 func distinctIDs(refs []expr.Ref) []string {

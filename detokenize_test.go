@@ -106,6 +106,25 @@ func TestDetokenizeLimit(t *testing.T) {
 	same(t, "uses of the last", operations(t, v, "tok100"), []string{"create"})
 }
 
+// However few tokens a request names, what they hold in all is bounded, but a
+// single one can always be used.
+func TestDetokenizeBoundsBytes(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.Open(t, ":memory:", &vault.Config{MaxPageBytes: 30_000})
+	for _, id := range []string{"one", "two", "huge"} {
+		data := strings.Repeat("x", 20_000)
+		if id == "huge" {
+			data += data
+		}
+		create(t, v.Tenant, vault.TokenParams{ID: id, Type: vault.Generic, Data: data})
+	}
+	detokenize(t, v.Private, `["{{ one }}"]`)
+	detokenize(t, v.Private, `["{{ huge }}"]`)
+	_, err := v.Private.Detokenize(t.Context(), vault.JSON(`["{{ one | last4 }}","{{ two | last4 }}"]`))
+	wantFields(t, "two tokens", err, "")
+	same(t, "uses", operations(t, v, "two"), []string{"create"})
+}
+
 // token:use is needed on each token, and its transform counts.
 func TestDetokenizeUnderRules(t *testing.T) {
 	t.Parallel()

@@ -71,8 +71,8 @@ type Config struct {
 	MaxTokens int
 
 	// MaxPageBytes bounds the sealed bytes that the items of one page of a list
-	// or search hold, and so the memory that it takes. A page of a single item
-	// is never refused. Default 64 MiB.
+	// or search hold, or the tokens that one request names in expressions, and so
+	// the memory that it takes. A single item is never refused. Default 64 MiB.
 	MaxPageBytes int
 
 	// Runtime runs the code of reactors and proxy transforms, and checks it when
