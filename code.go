@@ -3,6 +3,8 @@ package vault
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
@@ -54,11 +56,19 @@ func (op *call) checkScriptApplication(ctx context.Context, bad *InvalidError, r
 	return nil
 }
 
-// loadCode lets the runtime look at code that is not the old one. Without a
-// runtime code is stored as it is; it cannot run either.
-func (op *call) loadCode(ctx context.Context, name, code, old string) error {
+// loadCode lets the runtime look at code that is not the old one. What is wrong
+// with it is told of its field. Without a runtime code is stored as it is; it
+// cannot run either.
+func (op *call) loadCode(ctx context.Context, field, name, code, old string) error {
 	if op.v.cfg.Runtime == nil || code == "" || code == old {
 		return nil
 	}
-	return op.v.cfg.Runtime.Check(ctx, Program{Tenant: op.tenant.String(), Name: name, Source: code})
+	err := op.v.cfg.Runtime.Check(ctx, Program{Tenant: op.tenant.String(), Name: name, Source: code})
+	script, ok := errors.AsType[*ScriptError](err)
+	if !ok || script.Kind != ScriptInvalid {
+		return err
+	}
+	told := *script
+	told.Messages = map[string][]string{field: slices.Concat(slices.Collect(maps.Values(script.Messages))...)}
+	return &told
 }

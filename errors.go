@@ -43,6 +43,9 @@ var (
 	// ErrUnreachable means that the destination of a proxy could not be reached,
 	// or that what it answered is of no use.
 	ErrUnreachable = errors.New("the destination could not be reached")
+	// ErrNoRuntime means that code cannot run, because [Config].Runtime is not
+	// set.
+	ErrNoRuntime = errors.New("vault: Config.Runtime is not set, so code cannot run")
 	// ErrWrongKey means that the database was sealed under another master key.
 	ErrWrongKey = errors.New("vault: the master key is not the one that this database was sealed under")
 	// ErrClosed means that the vault has been closed.

@@ -98,10 +98,10 @@ func (op *call) checkProxy(ctx context.Context, p *ProxyParams, old *Proxy) erro
 	if err := bad.err(); err != nil {
 		return err
 	}
-	if err := op.loadCode(ctx, p.Name, p.RequestTransform.code(), old.RequestTransform.code()); err != nil {
+	if err := op.loadCode(ctx, "request_transform.code", p.Name, p.RequestTransform.code(), old.RequestTransform.code()); err != nil {
 		return err
 	}
-	return op.loadCode(ctx, p.Name, p.ResponseTransform.code(), old.ResponseTransform.code())
+	return op.loadCode(ctx, "response_transform.code", p.Name, p.ResponseTransform.code(), old.ResponseTransform.code())
 }
 
 // CreateProxy adds a proxy and gives it a key (permission proxy:create). Code

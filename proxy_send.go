@@ -170,12 +170,22 @@ type answerBody struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	wait   *patience
+	whole  bool // the time is for all of it, not for each piece
+}
+
+// hurry gives the destination no more time for the whole body than it otherwise
+// has for each piece: nobody sees anything of it before it is complete.
+func (b *answerBody) hurry() {
+	b.whole = true
+	b.wait.timer.Reset(b.wait.limit)
 }
 
 func (b *answerBody) Read(p []byte) (int, error) {
-	b.wait.timer.Reset(b.wait.limit)
+	if !b.whole {
+		b.wait.timer.Reset(b.wait.limit)
+		defer b.wait.timer.Stop()
+	}
 	n, err := b.ReadCloser.Read(p)
-	b.wait.timer.Stop()
 	if err != nil && err != io.EOF {
 		err = sendError(b.ctx, err)
 	}

@@ -49,6 +49,9 @@ func (inv *invocation) transformRequest(ctx context.Context) error {
 
 // transformResponse runs the response transform: what it returns is the answer.
 func (inv *invocation) transformResponse(ctx context.Context, res *http.Response) (*ProxyAnswer, error) {
+	if body, ok := res.Body.(*answerBody); ok {
+		body.hurry()
+	}
 	raw, err := readBody(res.Body, inv.MaxBody)
 	res.Body.Close() // the code may need the place of this request for its own
 	if errors.Is(err, ErrTooLarge) {

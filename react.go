@@ -186,13 +186,10 @@ type script struct {
 	timeout       time.Duration
 }
 
-// errNoRuntime means that this vault cannot run code.
-var errNoRuntime = errors.New("vault: Config.Runtime is not set, so code cannot run")
-
 // runCode runs code with a client of its own application, if it has one.
 func (op *call) runCode(ctx context.Context, s script) (JSON, error) {
 	if op.v.cfg.Runtime == nil {
-		return nil, errNoRuntime
+		return nil, ErrNoRuntime
 	}
 	host := &scriptHost{v: op.v, tenant: op.tenant, entity: s.entity}
 	if s.application != nil {

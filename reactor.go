@@ -115,7 +115,7 @@ func (op *call) checkReactor(ctx context.Context, p *ReactorParams, oldCode stri
 	if err := bad.err(); err != nil {
 		return err
 	}
-	return op.loadCode(ctx, p.Name, p.Code, oldCode)
+	return op.loadCode(ctx, "code", p.Name, p.Code, oldCode)
 }
 
 // CreateReactor adds a reactor (permission reactor:create). Code that cannot be

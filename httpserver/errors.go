@@ -47,6 +47,7 @@ var statuses = []struct {
 	{vault.ErrBusy, http.StatusTooManyRequests, ""},
 	{vault.ErrTimeout, http.StatusRequestTimeout, ""},
 	{vault.ErrUnreachable, http.StatusBadGateway, ""},
+	{vault.ErrNoRuntime, http.StatusInternalServerError, "This server runs no code: its vault was opened without a runtime."},
 	{errNotReady, http.StatusServiceUnavailable, "The database does not answer."},
 }
 

@@ -103,8 +103,11 @@ func (x *exchange) handle() (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if key, ok := x.r.Header[h.header.idempotencyKey]; ok && x.route.once() {
-		return x.once(key[0], in)
+	if keys, ok := x.r.Header[h.header.idempotencyKey]; ok && x.route.once() {
+		if len(keys) > 1 {
+			return answer{}, invalid("", "The request must have one header %s, not %d.", h.header.idempotencyKey, len(keys))
+		}
+		return x.once(keys[0], in)
 	}
 	return x.run(x.ctx, in)
 }
@@ -284,9 +287,19 @@ func (x *exchange) once(key string, in *input) (answer, error) {
 			held := *in
 			held.client = c
 			a, err := x.run(ctx, &held)
-			return vault.Answer{Status: a.status, Header: map[string]string{headerLocation: a.location}, Body: a.body}, err
+			if err == nil {
+				return vault.Answer{Status: a.status, Header: map[string]string{headerLocation: a.location}, Body: a.body}, nil
+			}
+			if a, _ := x.refuse(err); choseAnswer(err) && a.status < http.StatusBadRequest {
+				return vault.Answer{Status: a.status, Header: a.header, Body: a.body}, nil
+			}
+			return vault.Answer{}, err
 		})
-	return answer{status: stored.Status, location: stored.Header[headerLocation], body: stored.Body, replayed: replayed}, err
+	a := answer{status: stored.Status, header: stored.Header, body: stored.Body, replayed: replayed}
+	if a.header[headerLocation] == "" {
+		delete(a.header, headerLocation)
+	}
+	return a, err
 }
 
 const (

@@ -3,6 +3,7 @@ package httpserver
 import (
 	"context"
 	"fmt"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -235,4 +236,39 @@ func TestWithoutAnIdempotencyKeyARequestRepeats(t *testing.T) {
 	if w.create(card) == w.create(card) {
 		t.Error("the second request made no token")
 	}
+}
+
+// An answer that a reactor's code chose is a success like any other: the code
+// does not run again for it. A failure of its choice is not stored.
+func TestAnswersThatCodeChoseAreReplayed(t *testing.T) {
+	t.Parallel()
+	w := reactorWorld(t)
+	for status, replayed := range map[int]bool{200: true, 201: true, 302: true, 402: false, 500: false} {
+		path := w.newReactor(fmt.Sprintf(`module.exports = async () => {
+			throw new CustomHttpResponseError({status: %d, headers: {'X-Pot': 'tea', Location: '/cup'}, body: {r: require('crypto').randomUUID()}})
+		}`, status))
+		var answers [2]*response
+		for i := range answers {
+			r := httptest.NewRequest("POST", path, strings.NewReader(`{}`))
+			r.Header.Set("SVC-API-KEY", w.PrivateKey)
+			r.Header.Set("SVC-IDEMPOTENCY-KEY", "k")
+			answers[i] = w.serve(r)
+			if got := answers[i]; got.StatusCode != status || got.Header.Get("X-Pot") != "tea" || got.Header.Get("Location") != "/cup" {
+				t.Errorf("%d: attempt %d: %d %v", status, i, got.StatusCode, got.Header)
+			}
+		}
+		marked := answers[1].Header.Get("SVC-IDEMPOTENT-REPLAYED") == "true"
+		if same := answers[0].body == answers[1].body; same != replayed || marked != replayed {
+			t.Errorf("%d: the second answer is the first: %v, and marked so: %v; want %v", status, same, marked, replayed)
+		}
+	}
+}
+
+func TestOneIdempotencyKey(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	r := httptest.NewRequest("POST", "/tokens", strings.NewReader(`{"type":"token","data":"x"}`))
+	r.Header.Set("SVC-API-KEY", w.PrivateKey)
+	r.Header["Svc-Idempotency-Key"] = []string{"a", "b"}
+	w.serve(r).want(t, 400)
 }

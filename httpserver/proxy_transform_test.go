@@ -7,9 +7,11 @@ import (
 	"compress/zlib"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -240,4 +242,22 @@ func TestTransformsCallProxies(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.invoke(circle, "GET", "", "").wantProxyError(t, 500)
+}
+
+// A transform sees a body when it is complete. A destination that sends it drop
+// by drop has no more time for that than for an answer.
+func TestTransformOfATrickleIs408(t *testing.T) {
+	t.Parallel()
+	w := newProxyWorld(t, &vault.Config{Runtime: jsruntime.New(nil), ProxyTimeout: 200 * time.Millisecond}, nil, nil)
+	raw := rawDestination(t, w.dest.TLS.Certificates, func(c net.Conn) {
+		_, err := io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
+		for drops := time.NewTicker(20 * time.Millisecond); err == nil; <-drops.C {
+			_, err = io.WriteString(c, "x")
+		}
+	})
+	x := w.proxy(func(p *vault.ProxyParams) {
+		p.DestinationURL = raw
+		p.ResponseTransform = &vault.ProxyTransform{Code: "module.exports = async (r) => r.args"}
+	})
+	w.invoke(x, "GET", "", "").wantProxyError(t, 408)
 }
