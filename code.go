@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"slices"
 	"unicode/utf8"
 
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
@@ -65,10 +64,12 @@ func (op *call) loadCode(ctx context.Context, field, name, code, old string) err
 	}
 	err := op.v.cfg.Runtime.Check(ctx, Program{Tenant: op.tenant.String(), Name: name, Source: code})
 	script, ok := errors.AsType[*ScriptError](err)
-	if !ok || script.Kind != ScriptInvalid {
+	if !ok || script.Messages["code"] == nil {
 		return err
 	}
 	told := *script
-	told.Messages = map[string][]string{field: slices.Concat(slices.Collect(maps.Values(script.Messages))...)}
+	told.Messages = maps.Clone(script.Messages)
+	delete(told.Messages, "code")
+	told.Messages[field] = script.Messages["code"]
 	return &told
 }

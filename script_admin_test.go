@@ -292,3 +292,30 @@ func TestCodeIsCheckedWhenItIsWritten(t *testing.T) {
 	same(t, "what is stored", []int{len(reactors.Data), len(proxies.Data)}, []int{1, 0})
 	same(t, "code", reactors.Data[0].Code, code)
 }
+
+// refusing is a runtime to which no code is right.
+type refusing struct{ vault.Runtime }
+
+func (refusing) Close() error { return nil }
+
+func (refusing) Check(context.Context, vault.Program) error {
+	return &vault.ScriptError{Kind: vault.ScriptInvalid, Status: 422, Messages: map[string][]string{"code": {"line 1: no"}}}
+}
+
+// What is wrong with code is told of the field that holds it.
+func TestBadCodeIsToldOfItsField(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.Open(t, ":memory:", &vault.Config{Runtime: refusing{}})
+	for field, p := range map[string]vault.ProxyParams{
+		"request_transform.code":  {RequestTransform: &vault.ProxyTransform{Code: "x"}},
+		"response_transform.code": {ResponseTransform: &vault.ProxyTransform{Code: "x"}},
+	} {
+		p.Name, p.DestinationURL = "x", "https://example.com"
+		_, err := v.Management.CreateProxy(t.Context(), p)
+		script, ok := errors.AsType[*vault.ScriptError](err)
+		if !ok {
+			t.Fatalf("%s: %v", field, err)
+		}
+		same(t, field, script.Messages, map[string][]string{field: {"line 1: no"}})
+	}
+}

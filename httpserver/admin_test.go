@@ -360,3 +360,17 @@ func TestListApplications(t *testing.T) {
 		t.Errorf("a page of 2: %s", res.body)
 	}
 }
+
+// Who may change a thing but not read it sees nothing of it in the answer.
+func TestPreferShowsNothingToWhoMayNotRead(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	at := w.do("POST", "/proxies", w.ManagementKey,
+		`{"name":"x","destination_url":"https://example.com","configuration":{"SECRET":"sk"}}`).want(t, 201).Header.Get("Location")
+	for permissions, status := range map[string]int{`["proxy:update"]`: 204, `["proxy:update","proxy:read"]`: 200} {
+		key := w.do("POST", "/applications", w.ManagementKey,
+			`{"name":"a","type":"management","permissions":`+permissions+`}`).want(t, 201).text(t, "key")
+		w.do("PATCH", at, key, `{}`, "Prefer", "return=representation").want(t, status)
+		w.do("PATCH", at, key, `{}`, "Prefer", `return=minimal, return=representation`).want(t, 204)
+	}
+}

@@ -159,13 +159,21 @@ func refuse(err error) (answer, error) {
 }
 
 // refuse is the answer to this request, which failed. What code of a tenant
-// chose to answer holds nothing that is the server's to say.
+// chose to answer sets none of the headers that are the server's, and is marked
+// as such: its body could otherwise pass for an error of the vault.
 func (x *exchange) refuse(err error) (a answer, cause error) {
 	a, cause = refuse(err)
 	if choseAnswer(err) {
-		maps.DeleteFunc(a.header, func(name, _ string) bool { return hasPrefixFold(name, x.handler.opts.Prefix) })
+		maps.DeleteFunc(a.header, func(name, _ string) bool { return x.handler.owns(name) })
+		a.header[x.handler.header.custom] = "true"
 	}
 	return a, cause
+}
+
+// owns reports whether a header is the server's to set.
+func (h *handler) owns(name string) bool {
+	return hasPrefixFold(name, h.opts.Prefix) || hasPrefixFold(name, "Access-Control-") ||
+		name == "Cache-Control" || name == "X-Content-Type-Options"
 }
 
 // choseAnswer reports whether code of a tenant chose the whole answer.

@@ -160,7 +160,7 @@ func (x *exchange) input() (*input, error) {
 	if x.route.lists {
 		in.query = x.r.URL.RawQuery
 	}
-	in.shown = x.route.silent && prefersBody(x.r.Header["Prefer"])
+	in.shown = x.route.silent && prefersBody(x.r.Header["Prefer"]) && x.mayRead()
 	if x.route.takes == noBody {
 		return in, nil
 	}
@@ -173,16 +173,25 @@ func (x *exchange) input() (*input, error) {
 }
 
 // prefersBody reports whether a caller asks for what a change has made to be in
-// the answer, as RFC 7240 has it.
+// the answer, as RFC 7240 has it: the first of several such preferences counts.
 func prefersBody(prefer []string) bool {
 	for _, line := range prefer {
 		for preference := range strings.SplitSeq(line, ",") {
-			if strings.EqualFold(strings.TrimSpace(preference), "return=representation") {
-				return true
+			preference, _, _ = strings.Cut(preference, ";")
+			name, value, _ := strings.Cut(preference, "=")
+			if strings.EqualFold(strings.TrimSpace(name), "return") {
+				return strings.EqualFold(strings.Trim(strings.TrimSpace(value), `"`), "representation")
 			}
 		}
 	}
 	return false
+}
+
+// mayRead reports whether the caller may see what it changes. A preference is
+// no more than that: who may not gets the answer without a body.
+func (x *exchange) mayRead() bool {
+	kind, _, _ := strings.Cut(x.route.permission, ":")
+	return x.client.Check(x.ctx, kind+":read") == nil
 }
 
 func isMergePatch(contentType string) bool {

@@ -168,11 +168,11 @@ type handler struct {
 }
 
 // headerNames are the API's own headers in their canonical form.
-type headerNames struct{ apiKey, idempotencyKey, replayed, traceID, destinationStatus string }
+type headerNames struct{ apiKey, idempotencyKey, replayed, traceID, destinationStatus, custom string }
 
 func namesOf(prefix string) headerNames {
 	name := func(s string) string { return http.CanonicalHeaderKey(prefix + s) }
-	return headerNames{name("API-KEY"), name("IDEMPOTENCY-KEY"), name("IDEMPOTENT-REPLAYED"), name("TRACE-ID"), name("PROXY-DESTINATION-STATUS")}
+	return headerNames{name("API-KEY"), name("IDEMPOTENCY-KEY"), name("IDEMPOTENT-REPLAYED"), name("TRACE-ID"), name("PROXY-DESTINATION-STATUS"), name("CUSTOM-RESPONSE")}
 }
 
 // ServeHTTP finds the endpoint of a path. The mux would redirect from paths

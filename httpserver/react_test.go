@@ -76,7 +76,7 @@ func TestErrorsOfReactorCodeAreTranslated(t *testing.T) {
 		`throw new InvalidPaymentMethodError('declined')`:             {402, `"declined"`},
 		`throw new (require('@vault/errors').RateLimitError)('slow')`: {429, `"slow"`},
 		`throw new Error('broken')`:                                   {500, `"broken"`},
-		`throw new CustomHttpResponseError({status: 418, headers: {'X-Pot': 'tea', 'svc-trace-id': 'forged'}, body: {short: 'stout'}})`: {418, `{"short":"stout"}`},
+		`throw new CustomHttpResponseError({status: 418, headers: {'X-Pot': 'tea', 'svc-trace-id': 'forged', 'access-control-allow-origin': '*', 'cache-control': 'public'}, body: {short: 'stout'}})`: {418, `{"short":"stout"}`},
 	} {
 		r := httptest.NewRequest("POST", w.newReactor(`module.exports = () => { `+code+` }`), strings.NewReader(`{}`))
 		r.Header.Set("SVC-API-KEY", w.PrivateKey)
@@ -89,6 +89,12 @@ func TestErrorsOfReactorCodeAreTranslated(t *testing.T) {
 		}
 		if ids := res.Header.Values("SVC-TRACE-ID"); len(ids) != 1 || ids[0] == "forged" {
 			t.Errorf("%s: trace ids %q, want the server's", code, ids)
+		}
+		if res.Header.Get("Access-Control-Allow-Origin") != "" || res.Header.Get("Cache-Control") != "no-store" {
+			t.Errorf("%s: code has set headers of the server: %v", code, res.Header)
+		}
+		if chose := res.Header.Get("SVC-CUSTOM-RESPONSE") == "true"; chose != (want.status == 418) {
+			t.Errorf("%s: marked as what code chose: %v", code, chose)
 		}
 	}
 	broken, _ := json.Marshal(map[string]any{"name": "x", "code": "module.exports = (", "configuration": map[string]string{}})
