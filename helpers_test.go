@@ -286,6 +286,13 @@ func (s *spy) Write(ctx context.Context, ch *storage.Change) error {
 	return s.Storage.Write(ctx, ch)
 }
 
+func (s *spy) Sweep(ctx context.Context, now time.Time, limit int) (bool, error) {
+	if err := s.ask("Sweep", nil); err != nil {
+		return false, err
+	}
+	return s.Storage.Sweep(ctx, now, limit)
+}
+
 func (s *spy) Lookup(ctx context.Context, key storage.Key) (storage.Record, error) {
 	if err := s.ask("Lookup", nil); err != nil {
 		return storage.Record{}, err

@@ -26,25 +26,24 @@ const sweepChunk = 200
 // so at once.
 func (v *Vault) Sweep(ctx context.Context) (Swept, error) {
 	var swept Swept
-	for {
-		due, err := v.store.Expired(ctx, v.now(), sweepChunk)
-		if err != nil {
-			return swept, err
-		}
-		if len(due.Tokens)+len(due.CVCs)+len(due.Records) == 0 {
-			break
-		}
-		if err := v.sweepDue(ctx, due, &swept); err != nil {
-			return swept, err
-		}
-	}
-	if err := v.sweepTombstones(ctx); err != nil {
-		return swept, err
-	}
+	// What fails for one row does not keep the rest from being deleted.
+	errs := []error{v.sweepExpired(ctx, &swept), v.sweepTombstones(ctx)}
 	for {
 		more, err := v.store.Sweep(ctx, v.now(), sweepChunk)
 		if err != nil || !more {
-			return swept, err
+			return swept, errors.Join(append(errs, err)...)
+		}
+	}
+}
+
+func (v *Vault) sweepExpired(ctx context.Context, swept *Swept) error {
+	for {
+		due, err := v.store.Expired(ctx, v.now(), sweepChunk)
+		if err != nil || len(due.Tokens)+len(due.CVCs)+len(due.Records) == 0 {
+			return err
+		}
+		if err := v.sweepDue(ctx, due, swept); err != nil {
+			return err
 		}
 	}
 }

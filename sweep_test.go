@@ -148,3 +148,24 @@ func TestSweepFails(t *testing.T) {
 		t.Errorf("a cancelled sweep: %v", err)
 	}
 }
+
+// What fails for one row keeps neither other rows nor old pages.
+func TestSweepGoesOnAfterAFailure(t *testing.T) {
+	t.Parallel()
+	v, store := spied(t)
+	create(t, v.Tenant, vault.TokenParams{Type: vault.Generic, Data: "x", ExpiresAt: ptr(vaulttest.Start.Add(time.Hour))})
+	v.Clock.Advance(time.Hour)
+	var swept bool
+	store.before = func(method string, c *storage.Change) error {
+		swept = swept || method == "Sweep"
+		if c != nil && len(c.DeleteTokens) > 0 {
+			return errDown
+		}
+		return nil
+	}
+	_, err := v.Sweep(t.Context())
+	wantError(t, "a token that cannot be deleted", err, errDown)
+	if !swept {
+		t.Error("the storage was not swept")
+	}
+}

@@ -211,3 +211,10 @@ func TestDataFromGoValues(t *testing.T) {
 	_, err = v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.Generic})
 	wantFields(t, "no data", err, "data")
 }
+
+// Text that JSON cannot carry is refused rather than changed.
+func TestTextMustBeUTF8(t *testing.T) {
+	t.Parallel()
+	_, err := vaulttest.New(t).Tenant.CreateToken(t.Context(), vault.TokenParams{Type: vault.Generic, Data: "a\xff"})
+	wantFields(t, "invalid UTF-8", err, "data")
+}

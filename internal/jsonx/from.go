@@ -3,8 +3,13 @@ package jsonx
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"unicode/utf8"
 )
+
+// errNotUTF8 is about text that JSON cannot carry as it is.
+var errNotUTF8 = errors.New("must be valid UTF-8")
 
 // From returns the JSON of a Go value. A Value is taken as it is, a
 // [json.RawMessage] or []byte is parsed as JSON text, and everything else
@@ -24,6 +29,9 @@ func From(x any) (Value, error) {
 	case []byte:
 		return Parse(x, Limits{})
 	case string:
+		if !utf8.ValidString(x) {
+			return Value{}, errNotUTF8
+		}
 		return StringValue(x), nil
 	case bool:
 		return BoolValue(x), nil

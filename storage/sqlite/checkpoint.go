@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -105,10 +106,13 @@ func (w *writer) truncate() error {
 		return err
 	}
 	_, err := w.conn.ExecContext(background, `PRAGMA wal_checkpoint(TRUNCATE)`)
-	if err != nil && !isBusy(err) {
-		return describe("emptying the write-ahead log", err)
+	if isBusy(err) {
+		err = nil
 	}
-	return w.setBusyTimeout(busyTimeout)
+	if err != nil {
+		err = describe("emptying the write-ahead log", err)
+	}
+	return errors.Join(err, w.setBusyTimeout(busyTimeout))
 }
 
 func (w *writer) setBusyTimeout(d time.Duration) error {

@@ -124,7 +124,9 @@ func (w *writer) purgeTokens(where string, tenant storage.ID, limit int) (int, e
 		if err := rows.Scan(&set, &kind); err != nil {
 			return 0, err
 		}
-		w.counts.addToken(tenant, storage.Hash(set), kind, -1)
+		var of storage.Hash
+		copy(of[:], set) // of a row that was tampered with it may be too short
+		w.counts.addToken(tenant, of, kind, -1)
 		n++
 	}
 	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
@@ -136,7 +138,8 @@ func (w *writer) purgeTokens(where string, tenant storage.ID, limit int) (int, e
 
 // Sweep implements [storage.Writer]. Deleted bytes are overwritten in the
 // database when they are deleted; a sweep also empties the write-ahead log,
-// which holds older pages, unless a long read is in the way.
+// which holds older pages, unless a long read or a checkpoint of another process
+// is in the way: then the next sweep does.
 func (s *Store) Sweep(ctx context.Context, now time.Time, limit int) (bool, error) {
 	more := false
 	sweep := func(w *writer) (err error) {

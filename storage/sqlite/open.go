@@ -31,7 +31,7 @@ var migrationFiles embed.FS
 const (
 	busyTimeout = 10 * time.Second
 	openPause   = 5 * time.Millisecond
-	maxReaders  = 4
+	maxReaders  = 4   // for single rows, and for lists
 	maxExpanded = 100 // values of a list that get a placeholder each
 )
 
@@ -56,6 +56,7 @@ func locate(path string) (file, error) {
 	if err != nil {
 		return file{}, err
 	}
+	path = follow(path)
 	// A file that is there is not opened, not even to look at it: closing it
 	// would drop the locks that other connections of this process hold.
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
@@ -67,6 +68,25 @@ func locate(path string) (file, error) {
 	}
 	uri := url.URL{Scheme: "file", Path: filepath.ToSlash(path)}
 	return file{path: path, uri: uri.String() + "?"}, err
+}
+
+// maxLinks bounds a chain of symbolic links.
+const maxLinks = 40
+
+// follow returns the file that a path stands for when it is a symbolic link,
+// whether that file exists or not. SQLite puts the log beside the file itself.
+func follow(path string) string {
+	for range maxLinks {
+		target, err := os.Readlink(path)
+		if err != nil {
+			return path
+		}
+		if !filepath.IsAbs(target) {
+			target = filepath.Join(filepath.Dir(path), target)
+		}
+		path = target
+	}
+	return path
 }
 
 // A setting is a PRAGMA and the value that it must have.
@@ -183,7 +203,7 @@ func migrate(ctx context.Context, db *sqlx.DB) error {
 
 func openReaders(ctx context.Context, f file) (*sqlx.DB, error) {
 	settings := f.readerSettings()
-	db, err := f.open(settings, maxReaders)
+	db, err := f.open(settings, 2*readersOfAKind())
 	if err != nil {
 		return nil, err
 	}
@@ -194,12 +214,17 @@ func openReaders(ctx context.Context, f file) (*sqlx.DB, error) {
 	return db, conn.Close()
 }
 
+// readersOfAKind is how many connections there are for single rows, and as many
+// for lists. More than can run at once would only share out what is cached.
+func readersOfAKind() int { return min(maxReaders, runtime.NumCPU()) }
+
 var dialect = sqlstore.Dialect{
 	Prepared:     true,
 	ID:           func(id storage.ID) any { return id[:] },
 	In:           in,
 	PointContext: context.WithoutCancel,
-	PointLimit:   min(maxReaders-1, runtime.NumCPU()),
+	PointLimit:   readersOfAKind(),
+	ListLimit:    readersOfAKind(),
 	LogCounts:    true,
 }
 

@@ -322,3 +322,25 @@ func TestListsOfValues(t *testing.T) {
 		}
 	}
 }
+
+// A symbolic link stands for its file, also for one that is yet to be made:
+// that is its owner's alone, and the log beside it is the one that is synced.
+func TestSymbolicLinks(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file, link := filepath.Join(dir, "real.db"), filepath.Join(dir, "link.db")
+	if err := os.Symlink("real.db", link); err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, link)
+	write(t, s, insert(token("a")))
+	for _, path := range []string{file, s.writes.writer.file.path + "-wal"} {
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode().Perm() != 0o600 {
+			t.Errorf("%s has the mode %v", filepath.Base(path), info.Mode())
+		}
+	}
+}

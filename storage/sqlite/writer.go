@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -74,8 +75,17 @@ func (w *writer) close() error {
 	return errors.Join(append(errs, w.truncate(), w.conn.Close(), w.db.Close())...)
 }
 
-// run runs a group of calls and sets their errors.
+// run runs a group of calls and sets their errors. A panic is an error of the
+// group: whoever waits is told, and the next group finds no transaction open.
 func (w *writer) run(group []*call) {
+	defer func() {
+		if p := recover(); p != nil {
+			_, _ = w.exec(stmtRollback)
+			for _, c := range group {
+				c.err = fmt.Errorf("sqlite: panic in a transaction (%T)", p)
+			}
+		}
+	}()
 	if first := group[0]; first.outside != nil {
 		first.err = first.outside(w)
 		return
@@ -118,6 +128,8 @@ func (w *writer) transact(group []*call, apply func([]*call) error) error {
 
 func (w *writer) begin(group []*call) error {
 	if err := w.setRelaxed(group); err != nil {
+		// It cannot be chosen in a transaction that was left open.
+		_, _ = w.exec(stmtRollback)
 		return describe("choosing the durability", err)
 	}
 	var err error

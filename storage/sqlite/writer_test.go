@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 
@@ -267,4 +268,42 @@ func filesWith(t *testing.T, path, text string) int {
 		}
 	}
 	return n
+}
+
+// A panic is the error of a group. Those who come later can still write, and
+// what the group had begun is gone.
+func TestAPanicEndsItsGroupAlone(t *testing.T) {
+	t.Parallel()
+	s := open(t, newPath(t))
+	half := func(w *writer) error {
+		if err := w.applyChange(insert(token("half"))); err != nil {
+			return err
+		}
+		panic("broken")
+	}
+	if err := s.writes.do(t.Context(), call{inside: half, rows: 1}); err == nil || strings.Contains(err.Error(), "broken") {
+		t.Errorf("the caller gets %v", err)
+	}
+	write(t, s, insert(token("next")))
+	if _, stored := total(t, s); stored != 1 {
+		t.Errorf("%d tokens are stored, want the one after the panic", stored)
+	}
+}
+
+// A log that cannot be emptied leaves the writer as patient as it was.
+func TestBusyTimeoutIsRestored(t *testing.T) {
+	t.Parallel()
+	s := open(t, newPath(t))
+	inTransaction := func(w *writer) error {
+		if err := w.truncate(); err == nil {
+			return errors.New("a log is emptied inside a transaction")
+		}
+		return nil
+	}
+	if err := s.writes.do(t.Context(), call{inside: inTransaction, rows: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if got := pragma(t, s.writes.writer.conn, "busy_timeout"); got != "10000" {
+		t.Errorf("busy_timeout = %s", got)
+	}
 }

@@ -68,10 +68,10 @@ type Dialect struct {
 	// statements take no time worth cancelling.
 	PointContext func(context.Context) context.Context
 
-	// PointLimit, unless zero, is how many statements for single rows run at
-	// once. The others leave the connections to lists, and few connections
-	// have more in their caches.
-	PointLimit int
+	// PointLimit and ListLimit, unless zero, are how many statements for single
+	// rows and for lists run at once. Where there are connections for both, a
+	// slow list never holds up a single row.
+	PointLimit, ListLimit int
 
 	// Error, unless nil, replaces an error of the driver, for a driver whose
 	// errors hold the content of columns.
@@ -88,8 +88,10 @@ type Store struct {
 	db      *sqlx.DB
 	dialect Dialect
 	closed  atomic.Bool
-	turns   chan struct{} // held by statements for single rows; nil without a limit
-	piece   int           // pieceBytes
+
+	// What a statement holds while it runs; nil without a limit.
+	pointTurns, listTurns chan struct{}
+	piece                 int // pieceBytes
 
 	tokenByID, duplicate, lookup, claim point
 }
@@ -105,7 +107,10 @@ func New(ctx context.Context, db *sqlx.DB, d Dialect) (*Store, error) {
 		claim:     point{query: db.Rebind(claimQuery)},
 	}
 	if d.PointLimit > 0 {
-		s.turns = make(chan struct{}, d.PointLimit)
+		s.pointTurns = make(chan struct{}, d.PointLimit)
+	}
+	if d.ListLimit > 0 {
+		s.listTurns = make(chan struct{}, d.ListLimit)
 	}
 	if !d.Prepared {
 		return s, nil
@@ -168,6 +173,25 @@ func (s *Store) fail(err error) error {
 	}
 }
 
+// enter waits for a turn, if turns are limited.
+func enter(ctx context.Context, turns chan struct{}) error {
+	if turns == nil {
+		return nil
+	}
+	select {
+	case turns <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func leave(turns chan struct{}) {
+	if turns != nil {
+		<-turns
+	}
+}
+
 // point is a statement that finds one row by a unique key.
 type point struct {
 	query string
@@ -180,14 +204,10 @@ func (s *Store) one(ctx context.Context, p *point, dest []any, args ...any) (boo
 	if err := s.ready(ctx); err != nil {
 		return false, err
 	}
-	if s.turns != nil {
-		select {
-		case s.turns <- struct{}{}:
-			defer func() { <-s.turns }()
-		case <-ctx.Done():
-			return false, ctx.Err()
-		}
+	if err := enter(ctx, s.pointTurns); err != nil {
+		return false, err
 	}
+	defer leave(s.pointTurns)
 	if s.dialect.PointContext != nil {
 		ctx = s.dialect.PointContext(ctx)
 	}
@@ -225,6 +245,10 @@ func (s *Store) until(ctx context.Context, query string, args []any, dest []any,
 	if err := s.ready(ctx); err != nil {
 		return err
 	}
+	if err := enter(ctx, s.listTurns); err != nil {
+		return err
+	}
+	defer leave(s.listTurns)
 	rows, err := s.db.DB.QueryContext(ctx, s.db.Rebind(query), args...)
 	if err != nil {
 		return s.fail(err)
@@ -246,6 +270,10 @@ func (s *Store) count(ctx context.Context, query string, args ...any) (int, erro
 	if err := s.ready(ctx); err != nil {
 		return 0, err
 	}
+	if err := enter(ctx, s.listTurns); err != nil {
+		return 0, err
+	}
+	defer leave(s.listTurns)
 	var n int
 	return n, s.fail(s.db.GetContext(ctx, &n, s.db.Rebind(query), args...))
 }
