@@ -15,7 +15,6 @@ import (
 func ExampleRun() {
 	var t *testing.T // of func TestStorage(t *testing.T)
 	storagetest.Run(t, storagetest.Backend{New: func(tb testing.TB) storagetest.Opener {
-		tb.Helper()
 		path := filepath.Join(tb.TempDir(), "vault.db")
 		return func(ctx context.Context) (storage.Storage, error) { return sqlite.Open(ctx, path) }
 	}})
