@@ -10,7 +10,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
@@ -143,7 +145,7 @@ func TestPostgresOperations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, tenant := filled(t, store, key)
+	v, tenant := filled(t, store, key)
 
 	dumpAndRestore(t, address, copied)
 	restored, err := postgres.Open(t.Context(), copied)
@@ -154,12 +156,53 @@ func TestPostgresOperations(t *testing.T) {
 	if err := db.QueryRowContext(t.Context(), command(t, "SELECT count(*) FILTER")).Scan(&late, &dead); err != nil || late+dead != 0 {
 		t.Errorf("jobs: %d late, %d given up, %v", late, dead, err)
 	}
+	checkActorQuery(t, db, v, tenant)
 	old := command(t, "DELETE FROM logs")
 	if n := execute(t, db, old); n != 0 {
 		t.Errorf("%d new entries of the log were deleted", n)
 	}
 	if n := execute(t, db, strings.Replace(old, "2 years", "-1 day", 1)); n < 2 {
 		t.Errorf("%d entries of the log were deleted, want all", n)
+	}
+}
+
+// checkActorQuery lets an application do something, and looks it up.
+func checkActorQuery(t *testing.T, db *sql.DB, v *vault.Vault, tenant uuid.UUID) {
+	t.Helper()
+	app, err := v.Tenant(tenant).CreateApplication(t.Context(), vault.ApplicationParams{
+		Name: "Leaked", Type: vault.Private, Permissions: []string{"token:read"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := v.Authenticate(t.Context(), app.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.GetToken(t.Context(), "kept"); err != nil {
+		t.Fatal(err)
+	}
+	query := strings.NewReplacer("01980000-0000-7000-8000-000000000001", tenant.String(),
+		"01980000-0000-7000-8000-000000000002", app.ID.String()).Replace(command(t, "SELECT to_timestamp"))
+	rows, err := db.QueryContext(t.Context(), query)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, query)
+	}
+	defer rows.Close()
+	var got []string
+	for rows.Next() {
+		var at time.Time
+		var operation, entityType, entityID string
+		if err := rows.Scan(&at, &operation, &entityType, &entityID); err != nil {
+			t.Fatal(err)
+		}
+		if age := time.Since(at); age.Abs() > time.Hour {
+			t.Errorf("the entry is %v old", age)
+		}
+		got = append(got, operation+" "+entityType+" "+entityID)
+	}
+	if diff := cmp.Diff([]string{"read token kept"}, got); diff != "" || rows.Err() != nil {
+		t.Errorf("entries of the application (-want +got), %v:\n%s", rows.Err(), diff)
 	}
 }
 

@@ -1,26 +1,48 @@
 package httpserver_test
 
 import (
+	"context"
 	"fmt"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
-	"testing"
 
+	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/httpserver"
-	"github.com/seed-72ea4aab/vault/vaulttest"
+	"github.com/seed-72ea4aab/vault/storage/sqlite"
 )
 
 // A program that has a mux already mounts the API below a path of its own.
 func ExampleHandler() {
-	v := vaulttest.New(&testing.T{}) // a program opens its own with vault.Open
+	ctx := context.Background()
+	store, err := sqlite.Open(ctx, ":memory:") // or a path
+	if err != nil {
+		log.Fatal(err)
+	}
+	v, err := vault.Open(ctx, store, vault.NewKey(), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
 	defer v.Close()
+	acme, err := v.CreateTenant(ctx, "Acme")
+	if err != nil {
+		log.Fatal(err)
+	}
+	form, err := v.Tenant(acme.ID).CreateApplication(ctx, vault.ApplicationParams{
+		Name: "Form", Type: vault.Public, Permissions: []string{"token:create"},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
 
 	mux := http.NewServeMux()
-	mux.Handle("/vault/", http.StripPrefix("/vault", httpserver.Handler(v.Vault, nil)))
+	mux.Handle("/vault/", http.StripPrefix("/vault", httpserver.Handler(v, nil)))
 
 	req := httptest.NewRequest("POST", "/vault/tokenize", strings.NewReader(`{"type":"card_number","data":"4242424242424242"}`))
-	req.Header.Set("SVC-API-KEY", v.PublicKey)
+	req.Header.Set("SVC-API-KEY", form.Key)
 	res := httptest.NewRecorder()
 	mux.ServeHTTP(res, req)
 	fmt.Println(res.Code, strings.Contains(res.Body.String(), `"data":"XXXXXXXXXXXX4242"`))
@@ -30,11 +52,52 @@ func ExampleHandler() {
 // A browser form may tokenize with a public key, and each application may send
 // fifty requests a second.
 func ExampleOptions() {
-	v := vaulttest.New(&testing.T{})
+	ctx := context.Background()
+	store, err := sqlite.Open(ctx, ":memory:") // or a path
+	if err != nil {
+		log.Fatal(err)
+	}
+	v, err := vault.Open(ctx, store, vault.NewKey(), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
 	defer v.Close()
-	srv := &http.Server{Handler: httpserver.Handler(v.Vault, &httpserver.Options{
+	srv := &http.Server{Addr: "127.0.0.1:8080", Handler: httpserver.Handler(v, &httpserver.Options{
 		Origins:   []string{"https://shop.example"},
 		RateLimit: httpserver.EachApplication(50, 100),
 	})}
-	defer srv.Close()
+	log.Print(srv.ListenAndServe())
+}
+
+// A handler of the program's own gets tokens where its clients send cards.
+func ExampleTokenizeRequests() {
+	ctx := context.Background()
+	store, err := sqlite.Open(ctx, ":memory:") // or a path
+	if err != nil {
+		log.Fatal(err)
+	}
+	v, err := vault.Open(ctx, store, vault.NewKey(), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer v.Close()
+	acme, err := v.CreateTenant(ctx, "Acme")
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	uuid := regexp.MustCompile(`[0-9a-f-]{36}`)
+	orders := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		fmt.Println(uuid.ReplaceAllString(string(body), "a token"), err)
+	})
+	handler := httpserver.TokenizeRequests(orders, v.Tenant(acme.ID),
+		httpserver.TokenizedField{Path: "buyer.ssn", Type: vault.SocialSecurityNumber},
+		httpserver.TokenizedField{Path: "payments[].card", Type: vault.Card})
+
+	req := httptest.NewRequest("POST", "/orders", strings.NewReader(
+		`{"item": 17, "buyer": {"ssn": "536-22-8726"}, "payments": [{"card": {"number": "4242424242424242"}}]}`))
+	req.Header.Set("Content-Type", "application/json")
+	handler.ServeHTTP(httptest.NewRecorder(), req)
+	// Output: {"item": 17, "buyer": {"ssn": "a token"}, "payments": [{"card": "a token"}]} <nil>
 }

@@ -14,8 +14,9 @@
 //
 // Below /proxy the path belongs to the destination of a proxy and is forwarded
 // as it is. Answers and requests that need no look into them are streamed. An
-// answer with the header PROXY-DESTINATION-STATUS comes from the destination;
-// one without it is an error of the proxy itself, under proxy_error.
+// answer with the header SVC-PROXY-DESTINATION-STATUS comes from the
+// destination; one without it is an error of the proxy itself, under
+// proxy_error. [Options.Prefix] changes the SVC- of this and all other headers.
 //
 // Every answer carries the trace id of its request. An error is JSON with
 // title, status, detail and, where fields are to blame, errors; it names fields

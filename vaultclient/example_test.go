@@ -6,12 +6,11 @@ import (
 	"fmt"
 	"log"
 	"net/http/httptest"
-	"testing"
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/httpserver"
+	"github.com/seed-72ea4aab/vault/storage/sqlite"
 	"github.com/seed-72ea4aab/vault/vaultclient"
-	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
 // checkout works with a vault in the same process and with one behind HTTP.
@@ -27,18 +26,35 @@ func (c *checkout) save(ctx context.Context, number string) (id string, err erro
 
 func Example() {
 	// Some server has the vault; a program calls one that exists already.
-	v := vaulttest.New(&testing.T{})
+	ctx := context.Background()
+	store, err := sqlite.Open(ctx, ":memory:")
+	if err != nil {
+		log.Fatal(err)
+	}
+	v, err := vault.Open(ctx, store, vault.NewKey(), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
 	defer v.Close()
-	srv := httptest.NewTLSServer(httpserver.Handler(v.Vault, nil))
+	acme, err := v.CreateTenant(ctx, "Acme")
+	if err != nil {
+		log.Fatal(err)
+	}
+	app, err := v.Tenant(acme.ID).CreateApplication(ctx, vault.ApplicationParams{
+		Name: "Shop", Type: vault.Private, Permissions: []string{"token:create", "token:read"},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	srv := httptest.NewTLSServer(httpserver.Handler(v, nil))
 	defer srv.Close()
 
-	c, err := vaultclient.New(srv.URL, v.PrivateKey, &vaultclient.Options{
+	c, err := vaultclient.New(srv.URL, app.Key, &vaultclient.Options{
 		Transport: srv.Client().Transport, // trusts the certificate of the test
 	})
 	if err != nil {
 		log.Fatal(err)
 	}
-	ctx := context.Background()
 	shop := &checkout{c}
 	id, err := shop.save(ctx, "4242424242424242")
 	if err != nil {
@@ -63,16 +79,34 @@ func Example() {
 // A job that may be started twice for one order makes one token: the key is the
 // order's, and the answer to the first call is kept for a day.
 func ExampleWithIdempotencyKey() {
-	v := vaulttest.New(&testing.T{})
+	ctx := context.Background()
+	store, err := sqlite.Open(ctx, ":memory:")
+	if err != nil {
+		log.Fatal(err)
+	}
+	v, err := vault.Open(ctx, store, vault.NewKey(), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
 	defer v.Close()
-	srv := httptest.NewTLSServer(httpserver.Handler(v.Vault, nil))
+	acme, err := v.CreateTenant(ctx, "Acme")
+	if err != nil {
+		log.Fatal(err)
+	}
+	app, err := v.Tenant(acme.ID).CreateApplication(ctx, vault.ApplicationParams{
+		Name: "Shop", Type: vault.Private, Permissions: []string{"token:create", "token:read"},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	srv := httptest.NewTLSServer(httpserver.Handler(v, nil))
 	defer srv.Close()
-	c, err := vaultclient.New(srv.URL, v.PrivateKey, &vaultclient.Options{Transport: srv.Client().Transport})
+	c, err := vaultclient.New(srv.URL, app.Key, &vaultclient.Options{Transport: srv.Client().Transport})
 	if err != nil {
 		log.Fatal(err)
 	}
 
-	ctx := vaultclient.WithIdempotencyKey(context.Background(), "order-17")
+	ctx = vaultclient.WithIdempotencyKey(ctx, "order-17")
 	first, err := c.CreateToken(ctx, vault.TokenParams{Type: vault.Generic, Data: "secret"})
 	if err != nil {
 		log.Fatal(err)

@@ -33,13 +33,16 @@ var browser struct {
 	once sync.Once
 	ctx  context.Context
 	err  error
-	stop func()
+	stop func() error
 }
 
 func TestMain(m *testing.M) {
 	code := m.Run()
 	if browser.stop != nil {
-		browser.stop()
+		if err := browser.stop(); err != nil {
+			fmt.Fprintln(os.Stderr, "stopping the browser:", err)
+			code = 1
+		}
 	}
 	os.Exit(code)
 }
@@ -56,14 +59,23 @@ func startBrowser() {
 		browser.err = fmt.Errorf("chromium is not on the PATH, and %s is not set", envBrowser)
 		return
 	}
+	temp, err := os.MkdirTemp("", "vault-checkout-") // Chromium leaves files in its folder for temporary ones
+	if err != nil {
+		browser.err = err
+		return
+	}
 	alloc, stopAlloc := chromedp.NewExecAllocator(context.Background(), // which makes a new profile and removes it
-		chromedp.ExecPath(path), chromedp.Headless, chromedp.NoSandbox, chromedp.DisableGPU, chromedp.NoFirstRun,
+		chromedp.ExecPath(path), chromedp.Env("TMPDIR="+temp), chromedp.Headless, chromedp.NoSandbox, chromedp.DisableGPU, chromedp.NoFirstRun,
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true),
 		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
 		chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("hide-scrollbars", true),
 	)
 	ctx, stopBrowser := chromedp.NewContext(alloc)
-	browser.stop = func() { stopBrowser(); stopAlloc() }
+	browser.stop = func() error {
+		stopBrowser()
+		stopAlloc() // returns when the browser has exited
+		return os.RemoveAll(temp)
+	}
 	browser.ctx, browser.err = ctx, chromedp.Do(ctx)
 }
 

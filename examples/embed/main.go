@@ -12,12 +12,14 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -88,23 +90,30 @@ func sell(ctx context.Context, c *vault.Client, gateway string, out io.Writer) e
 		if err != nil {
 			return err
 		}
-		fmt.Fprintln(out, "stored ", card.Data)
+		fmt.Fprintln(out, "stored  ", card.Data)
 		if err := pay(ctx, c, reactor.ID, card.ID, out); err != nil {
-			fmt.Fprintln(out, "failed ", err)
+			return err
 		}
 	}
 	return nil
 }
 
-// pay charges a card of which it knows the token alone.
+// pay charges a card of which it knows the token alone. That the gateway
+// declines it is an outcome, not an error: the reactor says so with a 402, and
+// its messages are meant for the caller.
 func pay(ctx context.Context, c *vault.Client, reactor uuid.UUID, card string, out io.Writer) error {
 	result, err := c.React(ctx, reactor, vault.ReactParams{
 		Args: map[string]any{"card": "{{ " + card + " }}", "amount": 1999},
 	})
+	var declined *vault.ScriptError
+	if errors.As(err, &declined) && declined.Status == http.StatusPaymentRequired {
+		fmt.Fprintln(out, "declined", strings.Join(declined.Messages["error"], " "))
+		return nil
+	}
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(out, "charged", result.Raw)
+	fmt.Fprintln(out, "charged ", result.Raw)
 	return nil
 }
 

@@ -140,7 +140,7 @@ func (p *process) paste(line string) string {
 // sendLine sends the request that a curl line of the banner describes.
 func (p *process) sendLine(line string) string {
 	p.t.Helper()
-	method, target, body, header := "GET", "", "", http.Header{}
+	method, target, body, header, end := "GET", "", "", http.Header{}, ""
 	client := &http.Client{}
 	words := shellWords(line)
 	for i := 1; i < len(words); i++ {
@@ -150,6 +150,9 @@ func (p *process) sendLine(line string) string {
 			i++
 			name, value, _ := strings.Cut(words[i], ": ")
 			header.Set(name, value)
+		case "-w":
+			i++
+			end = strings.ReplaceAll(words[i], `\n`, "\n")
 		case "-d":
 			i++
 			method, body = "POST", words[i]
@@ -174,7 +177,7 @@ func (p *process) sendLine(line string) string {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	return string(text)
+	return string(text) + end
 }
 
 // shellWords splits a line as a shell does, as far as the banner needs it: at

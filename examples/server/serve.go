@@ -121,7 +121,7 @@ func banner(w io.Writer, c *credentials, cfg *config) {
 
 // curlLines are commands to try.
 func curlLines(c *credentials, cfg *config) []string {
-	curl := "curl -sS"
+	curl := `curl -sS -w '\n'` // answers end without a newline
 	if cfg.tlsCert != "" {
 		curl += " --cacert '" + cfg.tlsCert + "'"
 	}

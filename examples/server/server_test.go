@@ -36,8 +36,9 @@ func TestTheBannerCanBePasted(t *testing.T) {
 	}
 	for range 2 { // pasting twice does no harm
 		for i, want := range []string{`"number":"XXXXXXXXXXXX4242"`, `"number":"XXXXXXXXXXXX4242"`, `"data":"XXX-XX-6789"`} {
-			if out := p.paste(lines[i]); !strings.Contains(out, want) || strings.Contains(out, "4242424242424242") {
-				t.Errorf("%s\nanswered %s", lines[i], out)
+			out := p.paste(lines[i])
+			if !strings.Contains(out, want) || strings.Contains(out, "4242424242424242") || !strings.HasSuffix(out, "}\n") {
+				t.Errorf("%s\nanswered %q", lines[i], out)
 			}
 		}
 	}

@@ -98,9 +98,9 @@ Whoever has the master key and the database has everything.
 
 Create a card token, read it masked, and tokenize a JSON document:
 
-curl -sS -H 'SVC-API-KEY: key_pub_1' -H 'Content-Type: application/json' -d '` + demoCard + `' http://127.0.0.1:8080/tokens
-curl -sS -H 'SVC-API-KEY: key_prv_1' 'http://127.0.0.1:8080/tokens?type=card&size=1'
-curl -sS -H 'SVC-API-KEY: key_prv_1' -H 'Content-Type: application/json' -d '` + demoDocument + `' http://127.0.0.1:8080/tokenize
+curl -sS -w '\n' -H 'SVC-API-KEY: key_pub_1' -H 'Content-Type: application/json' -d '` + demoCard + `' http://127.0.0.1:8080/tokens
+curl -sS -w '\n' -H 'SVC-API-KEY: key_prv_1' 'http://127.0.0.1:8080/tokens?type=card&size=1'
+curl -sS -w '\n' -H 'SVC-API-KEY: key_prv_1' -H 'Content-Type: application/json' -d '` + demoDocument + `' http://127.0.0.1:8080/tokenize
 
 The API is described at http://127.0.0.1:8080/openapi.json. Ctrl-C stops the server.
 `
