@@ -1,10 +1,7 @@
 #!/usr/bin/env bash
-# Formats, vets and tests everything, PostgreSQL included, and ends with one
-# line of totals. As root on Debian it installs the server and curl when they
-# are missing; elsewhere install them first, or set VAULT_TEST_POSTGRES to a URL.
 # Formats, vets and tests everything, PostgreSQL and a browser included, and ends
 # with one line of totals. As root on Debian it installs what is missing;
-# elsewhere install PostgreSQL first, or set VAULT_TEST_POSTGRES to a URL, and
+# elsewhere install curl, PostgreSQL, or set VAULT_TEST_POSTGRES to a URL, and
 # Chromium, or set VAULT_TEST_CHROMIUM to its path.
 # Arguments are handed to "go test" in place of "./...".
 set -u

@@ -181,7 +181,9 @@ func logFilter(p pairs) (vault.ListLogsParams, error) {
 // dateLayouts are the forms of ISO 8601 that dates in queries may have. Without
 // an offset they are in UTC; a fraction of a second is allowed in all.
 var dateLayouts = []string{
-	time.RFC3339, "2006-01-02T15:04:05Z0700", "2006-01-02T15:04:05", "2006-01-02T15:04Z07:00", "2006-01-02T15:04", time.DateOnly,
+	time.RFC3339, "2006-01-02T15:04:05Z0700", "2006-01-02T15:04:05Z07", "2006-01-02T15:04:05",
+	"2006-01-02T15:04Z07:00", "2006-01-02T15:04", time.DateOnly,
+	"20060102T150405Z0700", "20060102T150405Z07", "20060102T150405", "20060102",
 }
 
 // date reads a date or a date-time; zero when it is absent or empty.
@@ -191,7 +193,7 @@ func (p pairs) date(name string) (time.Time, error) {
 		return time.Time{}, nil
 	}
 	// An offset's plus that was not escaped arrives as a space.
-	text = strings.ReplaceAll(text, " ", "+")
+	text = strings.ToUpper(strings.ReplaceAll(text, " ", "+"))
 	for _, layout := range dateLayouts {
 		t, err := time.Parse(layout, text)
 		if err != nil {

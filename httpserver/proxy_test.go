@@ -327,3 +327,29 @@ func TestProxyLogsInvocationsAndTokens(t *testing.T) {
 		t.Errorf("request log: %s", log)
 	}
 }
+
+// How an expression is filled in goes by the type of the content; what is around
+// it arrives as it was.
+func TestProxyDetokenizesByContentType(t *testing.T) {
+	t.Parallel()
+	w := newProxyWorld(t, nil, nil, nil)
+	w.token("tok", `a<b>&"c"`)
+	x := w.proxy(nil)
+	const head = "--XX\r\nContent-Disposition: form-data; name=\"f\"\r\n"
+	for typ, bodies := range map[string][2]string{
+		"application/json":                  {`{ "k" : "{{ tok }}" , "n":1.10 }`, `{ "k" : "a<b>&\"c\"" , "n":1.10 }`},
+		"application/x-www-form-urlencoded": {`a=%20&k={{ tok }}`, `a=%20&k=a%3Cb%3E%26%22c%22`},
+		"application/xml":                   {`<k>{{ tok }}</k>`, `<k>a&lt;b&gt;&amp;&#34;c&#34;</k>`},
+		"text/plain":                        {`k {{ tok }}!`, `k a<b>&"c"!`},
+		"application/octet-stream":          {`{{ tok }}`, `{{ tok }}`},
+		"multipart/form-data; boundary=XX": {
+			head + "\r\n{{ tok }}\r\n" + head + "Content-Type: image/png\r\n\r\n{{ tok }}\r\n--XX--\r\n",
+			head + "\r\na<b>&\"c\"\r\n" + head + "Content-Type: image/png\r\n\r\n{{ tok }}\r\n--XX--\r\n",
+		},
+	} {
+		w.invoke(x, "POST", "", bodies[0], "Content-Type", typ).wantDestination(t, 200, "")
+		if diff := cmp.Diff(bodies[1], w.dest.last(t).body); diff != "" {
+			t.Errorf("%s (-want +got): %s", typ, diff)
+		}
+	}
+}
