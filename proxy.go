@@ -116,7 +116,18 @@ func (c *Client) CreateProxy(ctx context.Context, p ProxyParams) (*Proxy, error)
 	}
 	x := &Proxy{ID: op.v.idAt(op.now), TenantID: op.tenant, Key: random58(proxyKeyLength), CreatedBy: op.creator, CreatedAt: op.now}
 	x.set(&p)
-	return createRecord(ctx, op, x, op.proxyRecord)
+	return op.proxySeen(createRecord(ctx, op, x, op.proxyRecord))
+}
+
+// proxySeen is a changed proxy as the caller may see it: with its configuration
+// only if it may read proxies.
+func (op *call) proxySeen(x *Proxy, err error) (*Proxy, error) {
+	if err == nil && !op.grant.Has(access.ProxyRead) {
+		seen := *x
+		seen.Configuration = nil
+		x = &seen
+	}
+	return x, err
 }
 
 // proxyKeyLength gives a key 128 random bits.
@@ -188,10 +199,10 @@ func (c *Client) ReplaceProxy(ctx context.Context, id uuid.UUID, p ProxyParams) 
 	if err := op.checkProxy(ctx, &p, &Proxy{}); err != nil {
 		return nil, err
 	}
-	return op.updateProxy(ctx, id, func(x *Proxy) error {
+	return op.proxySeen(op.updateProxy(ctx, id, func(x *Proxy) error {
 		x.set(&p)
 		return nil
-	})
+	}))
 }
 
 // PatchProxy changes a proxy by a JSON merge patch (RFC 7386) of its parameters
@@ -204,7 +215,7 @@ func (c *Client) PatchProxy(ctx context.Context, id uuid.UUID, patch JSON) (*Pro
 	if err := mergeInto(&ProxyParams{}, ProxyParams{}, patch); err != nil {
 		return nil, err
 	}
-	return op.updateProxy(ctx, id, func(x *Proxy) error {
+	return op.proxySeen(op.updateProxy(ctx, id, func(x *Proxy) error {
 		var p ProxyParams
 		if err := mergeInto(&p, x.params(), patch); err != nil {
 			return err
@@ -214,7 +225,7 @@ func (c *Client) PatchProxy(ctx context.Context, id uuid.UUID, patch JSON) (*Pro
 		}
 		x.set(&p)
 		return nil
-	})
+	}))
 }
 
 func (op *call) updateProxy(ctx context.Context, id uuid.UUID, change func(*Proxy) error) (*Proxy, error) {

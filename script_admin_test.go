@@ -319,3 +319,47 @@ func TestBadCodeIsToldOfItsField(t *testing.T) {
 		same(t, field, script.Messages, map[string][]string{field: {"line 1: no"}})
 	}
 }
+
+// The configuration of a proxy is shown to who may read proxies, and to nobody
+// else, however they change it.
+func TestProxyConfigurationIsForReaders(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	p := vault.ProxyParams{Name: "x", DestinationURL: "https://example.com", Configuration: map[string]string{"SECRET": "sk"}}
+	for _, read := range []bool{false, true} {
+		permissions := []string{"proxy:create", "proxy:update"}
+		if read {
+			permissions = append(permissions, "proxy:read")
+		}
+		app, err := v.Tenant.CreateApplication(t.Context(), vault.ApplicationParams{Name: "a", Type: vault.Management, Permissions: permissions})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := v.Authenticate(t.Context(), app.Key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		created, err := c.CreateProxy(t.Context(), p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		replaced, err := c.ReplaceProxy(t.Context(), created.ID, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		patched, err := c.PatchProxy(t.Context(), created.ID, vault.JSON(`{"name":"y"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for what, got := range map[string]*vault.Proxy{"POST": created, "PUT": replaced, "PATCH": patched} {
+			if shown := got.Configuration != nil; shown != read {
+				t.Errorf("%s by somebody who may read (%v) shows %v", what, read, got.Configuration)
+			}
+		}
+		stored, err := v.Management.GetProxy(t.Context(), created.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, "what is stored", stored.Configuration, p.Configuration)
+	}
+}
