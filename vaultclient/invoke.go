@@ -166,12 +166,15 @@ func (c *Client) proxyRefusal(ctx context.Context, op string, res *http.Response
 		return c.lost(ctx, op, err)
 	}
 	a := &answer{status: res.StatusCode, header: res.Header, trace: res.Header.Get(c.name.traceID), body: raw}
+	if c.isChosen(a) {
+		return c.chosen(a)
+	}
 	e := &Error{Status: a.status, TraceID: a.trace, RetryAfter: a.retryAfter()}
 	var body struct {
 		Error errorBody `json:"proxy_error"`
 	}
 	if !a.isJSON() || json.Unmarshal(raw, &body) != nil || body.Error.Title == "" || body.Error.Status != a.status {
-		e.err = c.strange(&request{op: op, runs: true}, a)
+		e.err = strange(op, a)
 		return e
 	}
 	e.err = known(op, e, &body.Error, allProxyKinds)

@@ -326,21 +326,6 @@ func TestFailureOfTheServer(t *testing.T) {
 	}
 }
 
-// TestPatchOfAServerThatShowsNothing finds that the result of a patch is read
-// when the answer has none.
-func TestPatchOfAServerThatShowsNothing(t *testing.T) {
-	t.Parallel()
-	f := newFront(t, func(_ int, w http.ResponseWriter, r *http.Request, v http.Handler) {
-		r.Header.Del("Prefer")
-		v.ServeHTTP(w, r)
-	})
-	made := must[*vault.Application](t)(f.Management.CreateApplication(t.Context(), vault.ApplicationParams{Name: "a", Type: vault.Public, Permissions: []string{"token:create"}}))
-	got, err := f.client(t, f.ManagementKey, vaultclient.Options{}).PatchApplication(t.Context(), made.ID, vault.JSON(`{"name":"b"}`))
-	if err != nil || got.Name != "b" || got.ID != made.ID {
-		t.Errorf("%+v, %v", got, err)
-	}
-}
-
 // TestAllTokensOfAnySize finds that tokens are fetched in pages that fit.
 func TestAllTokensOfAnySize(t *testing.T) {
 	t.Parallel()
