@@ -115,6 +115,13 @@ func New(baseURL, key string, opts *Options) (*Client, error) {
 	if err := checkKey(key); err != nil {
 		return nil, err
 	}
+	switch {
+	case o.Transport != nil:
+	case base.Scheme == "http" && !o.AllowPlainHTTP:
+		o.Transport = directTransport()
+	default:
+		o.Transport = sharedTransport()
+	}
 	return &Client{base: base, key: func() string { return key }, opts: o, name: namesOf(o.Prefix)}, nil
 }
 

@@ -159,6 +159,12 @@ func notAVault(r *request, a *answer, why string) error {
 		err: &kindError{ErrAnswer, fmt.Sprintf("vaultclient: %s: the answer is not one of a vault: %s", r.op, why)}}
 }
 
+// tooLarge is the error about an answer that is larger than it may be.
+func (c *Client) tooLarge(op string, a *answer) error {
+	return &Error{Status: a.status, TraceID: a.trace, err: &kindError{vault.ErrTooLarge,
+		fmt.Sprintf("vaultclient: %s: the answer has more than %d bytes; ask for less at once, or set Options.MaxAnswer", op, c.opts.MaxAnswer)}}
+}
+
 // failedCode is how the vault describes an error of tenant code: by its kind and
 // the lines in the code.
 var failedCode = regexp.MustCompile(`^the code failed \(([a-z]+)\)((?:(?: at|, called from) line [0-9]{1,9})*)$`)

@@ -148,8 +148,7 @@ func (c *Client) attempt(ctx context.Context, r *request, key string) (*answer, 
 	}
 	a := &answer{status: res.StatusCode, header: res.Header, trace: res.Header.Get(c.name.traceID), body: body}
 	if int64(len(body)) > c.opts.MaxAnswer {
-		return a, final, &Error{Status: a.status, TraceID: a.trace, err: &kindError{vault.ErrTooLarge,
-			fmt.Sprintf("vaultclient: %s: the answer has more than %d bytes; ask for less at once, or set Options.MaxAnswer", r.op, c.opts.MaxAnswer)}}
+		return a, final, c.tooLarge(r.op, a)
 	}
 	switch {
 	case c.isChosen(a):
