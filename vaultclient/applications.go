@@ -41,7 +41,8 @@ func (c *Client) ReplaceApplication(ctx context.Context, id uuid.UUID, p vault.A
 }
 
 // PatchApplication changes an application by a JSON merge patch. See
-// [vault.Client.PatchApplication].
+// [vault.Client.PatchApplication], and [ErrUnseen] about a key that may not read
+// it.
 func (c *Client) PatchApplication(ctx context.Context, id uuid.UUID, p vault.JSON) (*vault.Application, error) {
 	return patch[vault.Application](ctx, c, "PatchApplication", below(applications, id), p)
 }
@@ -81,7 +82,8 @@ func (c *Client) AuthorizeSession(ctx context.Context, g vault.Grant) error {
 		return err
 	}
 	_, err = c.send(ctx, &request{
-		op: "AuthorizeSession", method: http.MethodPost, path: "/sessions/authorize", typ: contentJSON, body: body, once: true})
+		op: "AuthorizeSession", method: http.MethodPost, path: "/sessions/authorize", typ: contentJSON, body: body, once: true,
+		done: http.StatusOK})
 	return err
 }
 

@@ -17,8 +17,10 @@
 //
 // Two calls carry no key by themselves. [Client.React] without a callback
 // would make the vault keep an answer that may hold data in clear for a day:
-// unless the program gives it a key, it is sent again only when it is known not
-// to have run. [Client.InvokeProxy] supports no keys and is never sent again.
+// unless the program gives it a key, it is sent again only when the vault could
+// not be connected to, or has itself answered that it is too busy.
+// [Client.InvokeProxy] supports no keys and is never sent again. Neither is
+// anything that tenant code has answered, whatever the status.
 //
 // A delete that is answered with "not found" after an attempt whose fate is
 // unknown has been done: that is no error.
@@ -38,8 +40,11 @@
 //
 // A [*vault.ScriptError] has the lines of its frames, but neither functions and
 // columns nor Name. Where code made its whole answer by itself, Response holds
-// it, and Title and Messages are empty; when that answer has the status and the
-// form of a result, React returns it as one.
+// it, and Title and Messages are empty.
+//
+// PatchApplication, PatchReactor and PatchProxy show what they made only to a key
+// that may read it. For another the change is made all the same, and the error
+// is [ErrUnseen].
 //
 // Parameters that concern the transport, and what becomes of them, are told
 // about at React and InvokeProxy.
@@ -78,7 +83,7 @@ type secret func() string
 type headerNames struct {
 	apiKey, idempotencyKey, traceID                     string
 	proxyKey, proxyURL, proxyKeepAlive, proxyConnection string
-	destinationStatus                                   string
+	destinationStatus, custom                           string
 }
 
 func namesOf(prefix string) headerNames {
@@ -87,7 +92,7 @@ func namesOf(prefix string) headerNames {
 		apiKey: name("API-KEY"), idempotencyKey: name("IDEMPOTENCY-KEY"), traceID: name("TRACE-ID"),
 		proxyKey: name("PROXY-KEY"), proxyURL: name("PROXY-URL"),
 		proxyKeepAlive: name("PROXY-KEEP-ALIVE"), proxyConnection: name("PROXY-CONNECTION"),
-		destinationStatus: name("PROXY-DESTINATION-STATUS"),
+		destinationStatus: name("PROXY-DESTINATION-STATUS"), custom: name("CUSTOM-RESPONSE"),
 	}
 }
 
@@ -109,6 +114,13 @@ func New(baseURL, key string, opts *Options) (*Client, error) {
 	}
 	if err := checkKey(key); err != nil {
 		return nil, err
+	}
+	switch {
+	case o.Transport != nil:
+	case base.Scheme == "http" && !o.AllowPlainHTTP:
+		o.Transport = directTransport()
+	default:
+		o.Transport = sharedTransport()
 	}
 	return &Client{base: base, key: func() string { return key }, opts: o, name: namesOf(o.Prefix)}, nil
 }
@@ -154,8 +166,10 @@ type request struct {
 	once bool
 	// keyless means that the call carries one only if the caller gave it.
 	keyless bool
-	// runs means that the answer may be one of tenant code.
-	runs bool
+	// done is the status of success where the answer has no body: without one,
+	// nothing else tells the vault's answer from a page of some other server. 0
+	// where there is a body to read.
+	done int
 	// shows asks for what a change made, where the usual answer has no body.
 	shows bool
 }
@@ -174,23 +188,30 @@ func write[T any](ctx context.Context, c *Client, op, method, path string, param
 	return call[T](ctx, c, &request{op: op, method: method, path: path, typ: contentJSON, body: body, once: true})
 }
 
-// patch sends a merge patch and returns what it made. A server that does not
-// show that is asked for it.
+// patch sends a merge patch and returns what it made. When the answer does not
+// show that, it is asked for: the change is made then, whatever comes of asking.
 func patch[T any](ctx context.Context, c *Client, op, path string, patch vault.JSON) (*T, error) {
 	r := &request{op: op, method: http.MethodPatch, path: path, typ: contentPatch, body: patch, once: true, shows: true}
 	a, err := c.send(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	if a.status == http.StatusNoContent {
-		return get[T](ctx, c, op, path, "")
+	if a.status != http.StatusNoContent {
+		return decode[T](r, a)
 	}
-	return decode[T](r, a)
+	if a.trace == "" {
+		return nil, notAVault(r, a, "it has no trace id")
+	}
+	made, err := get[T](ctx, c, op, path, "")
+	if err != nil {
+		return nil, &unseenError{op, err}
+	}
+	return made, nil
 }
 
 // remove deletes what is at a path.
 func (c *Client) remove(ctx context.Context, op, path string) error {
-	_, err := c.send(ctx, &request{op: op, method: http.MethodDelete, path: path})
+	_, err := c.send(ctx, &request{op: op, method: http.MethodDelete, path: path, done: http.StatusNoContent})
 	return err
 }
 

@@ -18,6 +18,23 @@ import (
 // was carried out is not known.
 var ErrAnswer = errors.New("the answer is not one of a vault")
 
+// ErrUnseen means that a patch was made, but that what it made could not be read
+// afterwards. Why not is in the error too: mostly it is [vault.ErrForbidden],
+// because the key may change the thing, but not read it.
+var ErrUnseen = errors.New("the change was made, but its result could not be read")
+
+// unseenError is ErrUnseen with its cause.
+type unseenError struct {
+	op    string
+	cause error
+}
+
+func (e *unseenError) Error() string {
+	return fmt.Sprintf("vaultclient: %s: %v: %v", e.op, ErrUnseen, e.cause)
+}
+
+func (e *unseenError) Unwrap() []error { return []error{ErrUnseen, e.cause} }
+
 // Error is an answer that is an error. It unwraps to the error that the vault
 // would return in process, or to ErrAnswer, and has the same text as that; a
 // failure of the server itself unwraps to neither.
@@ -31,6 +48,8 @@ type Error struct {
 	RetryAfter time.Duration
 
 	err error
+	// own means that the vault itself gave the answer, and no server in between.
+	own bool
 }
 
 // Error says what the vault has against the call.
@@ -89,9 +108,10 @@ func (c *Client) refusal(r *request, a *answer) *Error {
 	e := &Error{Status: a.status, TraceID: a.trace, RetryAfter: a.retryAfter()}
 	var body errorBody
 	if !a.isJSON() || json.Unmarshal(a.body, &body) != nil || body.Title == "" || body.Status != a.status {
-		e.err = c.strange(r, a)
+		e.err = strange(r.op, a)
 		return e
 	}
+	e.own = a.trace != ""
 	e.err = known(r.op, e, &body, kinds)
 	return e
 }
@@ -119,18 +139,16 @@ func known(op string, e *Error, body *errorBody, kinds map[int]error) error {
 // maxDetail bounds what is repeated of an answer, in bytes.
 const maxDetail = 10_000
 
-// strange returns the error for an answer without the body of an error: one that
-// tenant code made, or none of the vault's. Nothing of the body is repeated.
-func (c *Client) strange(r *request, a *answer) error {
+// strange returns the error for an answer without the body of an error, which is
+// none of the vault's. Nothing of the body is repeated.
+func strange(op string, a *answer) error {
 	switch {
-	case r.runs && a.trace != "":
-		return c.chosen(a)
 	case strangeKinds[a.status] != nil:
-		return &kindError{strangeKinds[a.status], fmt.Sprintf("vaultclient: %s: status %d", r.op, a.status)}
+		return &kindError{strangeKinds[a.status], fmt.Sprintf("vaultclient: %s: status %d", op, a.status)}
 	case a.status >= 300 && a.status <= 399:
-		return &kindError{ErrAnswer, fmt.Sprintf("vaultclient: %s: status %d, but an API key follows no redirect", r.op, a.status)}
+		return &kindError{ErrAnswer, fmt.Sprintf("vaultclient: %s: status %d, but an API key follows no redirect", op, a.status)}
 	default:
-		return &kindError{ErrAnswer, fmt.Sprintf("vaultclient: %s: status %d without an error of a vault", r.op, a.status)}
+		return &kindError{ErrAnswer, fmt.Sprintf("vaultclient: %s: status %d without an error of a vault", op, a.status)}
 	}
 }
 
@@ -139,6 +157,12 @@ func (c *Client) strange(r *request, a *answer) error {
 func notAVault(r *request, a *answer, why string) error {
 	return &Error{Status: a.status, TraceID: a.trace,
 		err: &kindError{ErrAnswer, fmt.Sprintf("vaultclient: %s: the answer is not one of a vault: %s", r.op, why)}}
+}
+
+// tooLarge is the error about an answer that is larger than it may be.
+func (c *Client) tooLarge(op string, a *answer) error {
+	return &Error{Status: a.status, TraceID: a.trace, err: &kindError{vault.ErrTooLarge,
+		fmt.Sprintf("vaultclient: %s: the answer has more than %d bytes; ask for less at once, or set Options.MaxAnswer", op, c.opts.MaxAnswer)}}
 }
 
 // failedCode is how the vault describes an error of tenant code: by its kind and
@@ -169,8 +193,12 @@ var byServer = map[string]bool{"Cache-Control": true, "X-Content-Type-Options": 
 // string.
 const plainText = "text/plain; charset=utf-8"
 
+// isChosen reports whether tenant code made the whole answer by itself. Its body
+// may look like anything, also like an error of the vault.
+func (c *Client) isChosen(a *answer) bool { return a.header.Get(c.name.custom) != "" }
+
 // chosen returns the error of code that made its whole answer by itself.
-func (c *Client) chosen(a *answer) *vault.ScriptError {
+func (c *Client) chosen(a *answer) *Error {
 	res := &vault.ScriptResponse{Status: a.status, Headers: map[string]string{}, Body: a.body}
 	for name, values := range a.header {
 		if !byServer[name] && !c.isOwn(name) {
@@ -184,7 +212,8 @@ func (c *Client) chosen(a *answer) *vault.ScriptError {
 	case contentJSON:
 		delete(res.Headers, "Content-Type")
 	}
-	return &vault.ScriptError{Kind: vault.ScriptThrown, Status: a.status, Response: res}
+	return &Error{Status: a.status, TraceID: a.trace,
+		err: &vault.ScriptError{Kind: vault.ScriptThrown, Status: a.status, Response: res}}
 }
 
 // isOwn reports whether a header is one of the API's own.

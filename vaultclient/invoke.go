@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/egress"
@@ -17,7 +18,10 @@ import (
 
 // InvokeProxy sends a request through a proxy of the vault. See
 // [vault.Client.InvokeProxy]. It is bounded by the context alone, and is never
-// sent a second time.
+// sent a second time, unless a Transport of the program's own does that.
+//
+// When it fails, the body is not read any more. A Read that is under way then is
+// waited for, but for no more than a second: one that blocks cannot be ended.
 //
 // Headers with the API's own prefix are not forwarded in either direction, and
 // neither are those with OwnPrefix. MaxBody is the server's to say, and TraceID
@@ -26,18 +30,21 @@ import (
 // in the middle of its answer, reading fails with [vault.ErrUnreachable].
 func (c *Client) InvokeProxy(ctx context.Context, p vault.ProxyCall) (*vault.ProxyAnswer, error) {
 	const op = "InvokeProxy"
-	body := &sentBody{Reader: p.Body}
+	body := newSentBody(p.Body)
 	req, err := c.proxyRequest(ctx, &p, body)
 	if err != nil {
 		return nil, err
 	}
 	res, err := c.opts.Transport.RoundTrip(req)
 	if err != nil {
+		body.end()
 		return nil, c.lost(ctx, op, err)
 	}
 	if res.Header.Get(c.name.destinationStatus) == "" {
-		defer res.Body.Close()
-		return nil, c.proxyRefusal(ctx, op, res)
+		err := c.proxyRefusal(ctx, op, res)
+		res.Body.Close()
+		body.end()
+		return nil, err
 	}
 	egress.RemoveHopByHop(res.Header)
 	c.dropOwn(res.Header, p.OwnPrefix)
@@ -69,7 +76,29 @@ func (c *Client) proxyRequest(ctx context.Context, p *vault.ProxyCall, body *sen
 	if req.Header, err = c.proxyHeader(p); err != nil {
 		return nil, err
 	}
+	sendOnce(req)
 	return req, nil
+}
+
+// sendOnce keeps net/http from sending a request again by itself when a
+// connection breaks that has been used before. It does so with methods that it
+// takes for safe, if there is no body, and with a request that has one of two
+// headers, which it looks for under the canonical name only. What goes over the
+// wire stays the same.
+func sendOnce(req *http.Request) {
+	switch req.Method {
+	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
+		if req.Body == nil || req.Body == http.NoBody {
+			req.Body = io.NopCloser(strings.NewReader(""))
+			req.TransferEncoding = []string{"identity"} // and so nothing tells of a body
+		}
+	}
+	for _, name := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
+		if values, ok := req.Header[name]; ok {
+			delete(req.Header, name)
+			req.Header[strings.ToLower(name)] = values
+		}
+	}
 }
 
 // checkProxyCall refuses paths and queries that would not arrive as they are.
@@ -161,17 +190,23 @@ var allProxyKinds = func() map[int]error {
 // proxyRefusal returns the error that an answer stands for which is not the
 // destination's.
 func (c *Client) proxyRefusal(ctx context.Context, op string, res *http.Response) error {
-	raw, err := io.ReadAll(io.LimitReader(res.Body, c.opts.MaxAnswer))
+	raw, err := io.ReadAll(io.LimitReader(res.Body, c.opts.MaxAnswer+1))
 	if err != nil {
 		return c.lost(ctx, op, err)
 	}
 	a := &answer{status: res.StatusCode, header: res.Header, trace: res.Header.Get(c.name.traceID), body: raw}
+	switch {
+	case int64(len(raw)) > c.opts.MaxAnswer:
+		return c.tooLarge(op, a)
+	case c.isChosen(a):
+		return c.chosen(a)
+	}
 	e := &Error{Status: a.status, TraceID: a.trace, RetryAfter: a.retryAfter()}
 	var body struct {
 		Error errorBody `json:"proxy_error"`
 	}
 	if !a.isJSON() || json.Unmarshal(raw, &body) != nil || body.Error.Title == "" || body.Error.Status != a.status {
-		e.err = c.strange(&request{op: op, runs: true}, a)
+		e.err = strange(op, a)
 		return e
 	}
 	e.err = known(op, e, &body.Error, allProxyKinds)
@@ -179,17 +214,37 @@ func (c *Client) proxyRefusal(ctx context.Context, op string, res *http.Response
 }
 
 // sentBody is the body of a request, which belongs to the caller. It is not read
-// any more once the answer is closed.
+// any more once the answer is closed, or when there is none.
 type sentBody struct {
 	io.Reader
 	ended atomic.Bool
+	turn  chan struct{} // is full during a Read
 }
 
+func newSentBody(r io.Reader) *sentBody { return &sentBody{Reader: r, turn: make(chan struct{}, 1)} }
+
 func (b *sentBody) Read(p []byte) (int, error) {
+	b.turn <- struct{}{}
+	defer func() { <-b.turn }()
 	if b.ended.Load() {
 		return 0, io.ErrClosedPipe
 	}
 	return b.Reader.Read(p)
+}
+
+// lastRead is how long a Read of the caller's body is waited for.
+const lastRead = time.Second
+
+// end lets no further Read begin, and waits for one that is under way.
+func (b *sentBody) end() {
+	b.ended.Store(true)
+	timer := time.NewTimer(lastRead)
+	defer timer.Stop()
+	select {
+	case b.turn <- struct{}{}:
+		<-b.turn
+	case <-timer.C:
+	}
 }
 
 // Close does nothing: the body is not ours.

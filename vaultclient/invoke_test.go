@@ -1,12 +1,19 @@
 package vaultclient_test
 
 import (
+	"bufio"
+	"context"
 	"crypto/x509"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/vaultclient"
@@ -106,4 +113,197 @@ func TestAnswersOfProxiesStream(t *testing.T) {
 		t.Errorf("%q arrived at the end", piece)
 	}
 	<-got
+}
+
+// TestInvokeProxyIsSentOnce breaks connections that have been used before, after
+// the request has arrived: net/http would send some of these again by itself.
+func TestInvokeProxyIsSentOnce(t *testing.T) {
+	t.Parallel()
+	for name, call := range map[string]vault.ProxyCall{
+		"GET":                    {Method: "GET"},
+		"no method":              {},
+		"an empty body":          {Method: "GET", Body: http.NoBody},
+		"HEAD":                   {Method: "HEAD"},
+		"OPTIONS":                {Method: "OPTIONS"},
+		"TRACE":                  {Method: "TRACE"},
+		"an idempotency key":     {Method: "POST", Header: http.Header{"idempotency-key": {"k"}}},
+		"the same, another name": {Method: "DELETE", Header: http.Header{"X-Idempotency-Key": {"k"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := newBreaking(t)
+			transport := &http.Transport{}
+			t.Cleanup(transport.CloseIdleConnections)
+			c, err := vaultclient.New("http://"+srv.Addr().String(), "key", &vaultclient.Options{Transport: transport})
+			if err != nil {
+				t.Fatal(err)
+			}
+			call.Key = "k"
+			a, err := c.InvokeProxy(t.Context(), call)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a.Body.Close()
+			if _, err := c.InvokeProxy(t.Context(), call); err == nil {
+				t.Error("no error, though the connection broke")
+			}
+			seen := srv.requests()
+			if len(seen) != 2 {
+				t.Errorf("%d requests arrived, want 2", len(seen))
+			}
+			for _, r := range seen {
+				if len(r.TransferEncoding) != 0 || r.ContentLength != 0 {
+					t.Errorf("a body is announced: length %d, %v", r.ContentLength, r.TransferEncoding)
+				}
+				if want := len(call.Header) != 0; (r.Header.Get("Idempotency-Key")+r.Header.Get("X-Idempotency-Key") == "k") != want {
+					t.Errorf("headers %v", r.Header)
+				}
+			}
+		})
+	}
+}
+
+// breaking is a server that answers the first request of each connection, and
+// drops the connection in place of the second answer.
+type breaking struct {
+	net.Listener
+	mu   sync.Mutex
+	seen []*http.Request
+}
+
+func newBreaking(t *testing.T) *breaking {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &breaking{Listener: listener}
+	t.Cleanup(func() { listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go b.serve(conn)
+		}
+	}()
+	return b
+}
+
+func (b *breaking) serve(conn net.Conn) {
+	defer conn.Close()
+	in := bufio.NewReader(conn)
+	for n := range 2 {
+		r, err := http.ReadRequest(in)
+		if err != nil {
+			return
+		}
+		b.mu.Lock()
+		b.seen = append(b.seen, r)
+		b.mu.Unlock()
+		if n == 0 {
+			_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nSVC-PROXY-DESTINATION-STATUS: 200\r\n\r\n")
+		}
+	}
+}
+
+func (b *breaking) requests() []*http.Request {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.seen)
+}
+
+// heldBody is a body whose first Read takes until it is released.
+type heldBody struct {
+	begun, release chan struct{}
+	first          sync.Once
+	mu             sync.Mutex
+	reads, ended   int
+}
+
+func newHeldBody() *heldBody {
+	return &heldBody{begun: make(chan struct{}), release: make(chan struct{})}
+}
+
+func (b *heldBody) Read(p []byte) (int, error) {
+	b.mu.Lock()
+	b.reads++
+	b.mu.Unlock()
+	b.first.Do(func() {
+		close(b.begun)
+		<-b.release
+	})
+	b.mu.Lock()
+	b.ended++
+	b.mu.Unlock()
+	return copy(p, "x"), nil
+}
+
+func (b *heldBody) counts() (reads, ended int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.reads, b.ended
+}
+
+// TestBodyIsLeftAlone finds that the caller has its body back when a call has
+// failed, and that a Read which blocks holds up nobody for long.
+func TestBodyIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		refused, blocks bool
+	}{
+		"refused": {refused: true}, "canceled": {}, "refused, and the body blocks": {refused: true, blocks: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			body := newHeldBody()
+			var release sync.Once
+			free := func() { release.Do(func() { close(body.release) }) }
+			t.Cleanup(free)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			f := newFront(t, func(_ int, w http.ResponseWriter, r *http.Request, _ http.Handler) {
+				<-body.begun
+				if !c.blocks {
+					time.AfterFunc(50*time.Millisecond, free) // after the call has failed, if it does not wait
+				}
+				if !c.refused {
+					cancel()
+					_, _ = io.Copy(io.Discard, r.Body) // until the client has gone
+					return
+				}
+				w.Header().Set("Connection", "close")
+				answer(403)(0, w, r, nil)
+			})
+			_, err := f.client(t, f.PrivateKey, vaultclient.Options{}).InvokeProxy(ctx, vault.ProxyCall{Key: "k", Method: "POST", Body: body})
+			if want := map[bool]error{true: vaultclient.ErrAnswer, false: context.Canceled}[c.refused]; !errors.Is(err, want) {
+				t.Errorf("error %v, want %v", err, want)
+			}
+			reads, ended := body.counts()
+			if under := reads - ended; (under == 1) != c.blocks {
+				t.Errorf("%d reads are under way", under)
+			}
+			free()
+			f.Server.Close() // the connection has ended, so nobody asks for more
+			if after, _ := body.counts(); after != reads {
+				t.Errorf("%d reads began after the call had failed", after-reads)
+			}
+		})
+	}
+}
+
+// TestRefusalOfAProxyIsBounded finds that what code answers in place of a proxy
+// is not cut off where it is too large.
+func TestRefusalOfAProxyIsBounded(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, func(_ int, w http.ResponseWriter, _ *http.Request, _ http.Handler) {
+		w.Header().Set("SVC-CUSTOM-RESPONSE", "true")
+		_, _ = io.WriteString(w, strings.Repeat("x", 1001))
+	})
+	_, err := f.client(t, f.PrivateKey, vaultclient.Options{MaxAnswer: 1000}).InvokeProxy(t.Context(), vault.ProxyCall{Key: "k"})
+	var script *vault.ScriptError
+	if !errors.Is(err, vault.ErrTooLarge) || errors.As(err, &script) {
+		t.Errorf("error %v", err)
+	}
 }

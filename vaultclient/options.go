@@ -18,7 +18,8 @@ type Options struct {
 	// Transport carries the requests: its TLS settings, proxies and pool of
 	// connections are the program's own. Default: one for all clients that
 	// trusts the system's authorities and keeps up to 100 idle connections to a
-	// host.
+	// host; to plain http on this machine it goes past every proxy that the
+	// environment names.
 	Transport http.RoundTripper
 
 	// Prefix starts the name of every header of the API's own, as it does at the
@@ -93,9 +94,6 @@ func (o *Options) complete() (Options, error) {
 	case c.Retry.Attempts < 0 || c.Retry.Attempts > maxAttempts || c.Retry.MinDelay < 0 || c.Retry.MaxDelay < 0:
 		return c, errors.New("vaultclient: Options.Retry must have 0 to 100 attempts, and delays that are not negative")
 	}
-	if c.Transport == nil {
-		c.Transport = sharedTransport()
-	}
 	setDefault(&c.Prefix, defaultPrefix)
 	setDefault(&c.UserAgent, defaultUserAgent)
 	setDefault(&c.Timeout, defaultTimeout)
@@ -120,18 +118,27 @@ func isHeaderRune(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_'
 }
 
-// sharedTransport is that of all clients that bring none. It is like the default
-// of net/http, but keeps more than two connections to a host: a program calls
-// its vault from many goroutines.
-var sharedTransport = sync.OnceValue(func() http.RoundTripper {
+// sharedTransport is that of all clients that bring none, and directTransport
+// that of those whose key must not leave this machine in clear, by way of a
+// proxy.
+var (
+	sharedTransport = sync.OnceValue(func() http.RoundTripper { return newTransport(func(*http.Transport) {}) })
+	directTransport = sync.OnceValue(func() http.RoundTripper { return newTransport(func(t *http.Transport) { t.Proxy = nil }) })
+)
+
+// newTransport returns a transport like the default of net/http, but one that
+// keeps more than two connections to a host: a program calls its vault from many
+// goroutines.
+func newTransport(adjust func(*http.Transport)) http.RoundTripper {
 	standard, ok := http.DefaultTransport.(*http.Transport)
 	if !ok {
 		return http.DefaultTransport // the program has put one of its own there
 	}
 	t := standard.Clone()
 	t.MaxIdleConnsPerHost = t.MaxIdleConns
+	adjust(t)
 	return t
-})
+}
 
 // sleep waits on the real clock.
 func sleep(ctx context.Context, d time.Duration) error {
@@ -157,7 +164,7 @@ func parseBase(text string, plain bool) (*url.URL, error) {
 	case u.Scheme == "http" && !plain && !isLoopback(u.Hostname()):
 		return nil, errors.New("vaultclient: the URL must be https, or the API key would travel in clear; see Options.AllowPlainHTTP")
 	}
-	base := &url.URL{Scheme: u.Scheme, Host: u.Host, Path: strings.TrimRight(u.Path, "/")}
+	base := &url.URL{Scheme: u.Scheme, Host: strings.ToLower(u.Host), Path: strings.TrimRight(u.Path, "/")}
 	base.RawPath = strings.TrimRight(u.EscapedPath(), "/")
 	return base, nil
 }

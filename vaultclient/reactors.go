@@ -37,7 +37,7 @@ func (c *Client) ReplaceReactor(ctx context.Context, id uuid.UUID, p vault.React
 }
 
 // PatchReactor changes a reactor by a JSON merge patch. See
-// [vault.Client.PatchReactor].
+// [vault.Client.PatchReactor], and [ErrUnseen] about a key that may not read it.
 func (c *Client) PatchReactor(ctx context.Context, id uuid.UUID, p vault.JSON) (*vault.Reactor, error) {
 	return patch[vault.Reactor](ctx, c, "PatchReactor", below(reactors, id), p)
 }
@@ -51,8 +51,8 @@ func (c *Client) DeleteReactor(ctx context.Context, id uuid.UUID) error {
 //
 // With a callback URL the call carries an idempotency key; without one only if
 // [WithIdempotencyKey] gives it, because the vault keeps the answer with the
-// key, and code may answer with data in clear. A run of code that failed is not
-// repeated. The trace id of the callback is TraceID, under the name that the
+// key, and code may answer with data in clear. Code that has answered, be it with
+// an error, is not run again. The trace id of the callback is TraceID, under the name that the
 // server has for it: TraceHeader does not count.
 func (c *Client) React(ctx context.Context, id uuid.UUID, p vault.ReactParams) (*vault.ReactResult, error) {
 	body, err := encode(p)
@@ -63,25 +63,21 @@ func (c *Client) React(ctx context.Context, id uuid.UUID, p vault.ReactParams) (
 		return nil, err
 	}
 	r := &request{op: "React", method: http.MethodPost, path: below(reactors, id) + "/react", typ: contentJSON, body: body,
-		trace: p.TraceID, once: true, keyless: p.CallbackURL == "", runs: true}
+		trace: p.TraceID, once: true, keyless: p.CallbackURL == ""}
 	a, err := c.send(ctx, r)
 	switch {
 	case err != nil:
 		return nil, err
-	case a.status == http.StatusAccepted && len(a.body) == 0:
-		return nil, nil // the callback has the result
+	case p.CallbackURL != "" && a.status == http.StatusAccepted && a.trace != "":
+		return nil, nil // the callback gets the result
 	}
 	if result, ok := reactResult(a); ok {
 		return result, nil
 	}
-	if a.trace == "" {
-		return nil, notAVault(r, a, "it is not the result of a reactor")
-	}
-	return nil, &Error{Status: a.status, TraceID: a.trace, err: c.chosen(a)}
+	return nil, notAVault(r, a, "it is not the result of a reactor")
 }
 
-// reactResult reads the result of a run, and reports whether it is one: code may
-// answer with something else by throwing it.
+// reactResult reads the result of a run, and reports whether it is one.
 func reactResult(a *answer) (*vault.ReactResult, bool) {
 	result := &vault.ReactResult{}
 	dec := json.NewDecoder(bytes.NewReader(a.body))

@@ -295,58 +295,6 @@ func (g *gate) Write(ctx context.Context, c *storage.Change) error {
 	return g.Storage.Write(ctx, c)
 }
 
-// TestReactIsRepeatedOnlyWithAKey finds that code which may have run does not
-// run again, unless a key makes that safe.
-func TestReactIsRepeatedOnlyWithAKey(t *testing.T) {
-	t.Parallel()
-	v := scripted(t)
-	counting := must[*vault.Reactor](t)(v.Management.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Configuration: map[string]string{},
-		Code: "module.exports = async () => ({tokenize: 'made', raw: 1})"}))
-	for name, c := range map[string]struct {
-		happens fault
-		ctx     context.Context
-		params  vault.ReactParams
-		want    int // requests
-		fails   bool
-	}{
-		"a lost answer":             {lose, t.Context(), vault.ReactParams{}, 1, true},
-		"a 503 of a gateway":        {answer(503), t.Context(), vault.ReactParams{}, 1, true},
-		"a 429, so it did not run":  {answer(429), t.Context(), vault.ReactParams{}, 2, false},
-		"a lost answer, with a key": {lose, vaultclient.WithIdempotencyKey(t.Context(), "k"), vault.ReactParams{}, 2, false},
-		"a lost answer, later":      {lose, t.Context(), vault.ReactParams{CallbackURL: "https://callback.example/"}, 2, false},
-	} {
-		f := frontOf(t, v, first(c.happens))
-		_, err := f.client(t, f.PrivateKey, vaultclient.Options{}).React(c.ctx, counting.ID, c.params)
-		if (err != nil) != c.fails || f.count() != c.want {
-			t.Errorf("%s: %d requests, error %v", name, f.count(), err)
-		}
-	}
-	if got := must[*vault.Page[vault.Token]](t)(v.Tenant.ListTokens(t.Context(), vault.ListTokensParams{})).Pagination.TotalItems; got != 3 {
-		t.Errorf("the code ran %d times, want 3", got)
-	}
-}
-
-// TestErrorsOfCodeAreFinal finds that what code answers is not taken for a
-// server that is unwell.
-func TestErrorsOfCodeAreFinal(t *testing.T) {
-	t.Parallel()
-	v := scripted(t)
-	for _, throws := range []string{
-		"RateLimitError('slow')", "ServiceUnavailableError('down')",
-		"CustomHttpResponseError({status: 503, headers: {'Retry-After': '1'}, body: 'down'})",
-		"CustomHttpResponseError({status: 409, headers: {'Retry-After': '1'}, body: {}})",
-	} {
-		r := must[*vault.Reactor](t)(v.Management.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Configuration: map[string]string{},
-			Code: "module.exports = async () => { throw new " + throws + " }"}))
-		f := frontOf(t, v, pass)
-		_, err := f.client(t, f.PrivateKey, vaultclient.Options{}).React(vaultclient.WithIdempotencyKey(t.Context(), throws), r.ID, vault.ReactParams{})
-		var script *vault.ScriptError
-		if !errors.As(err, &script) || f.count() != 1 {
-			t.Errorf("%s: %d requests, error %v", throws, f.count(), err)
-		}
-	}
-}
-
 // TestNobodyIsThere finds that a server that cannot be reached is tried again,
 // and that the error says what is wrong.
 func TestNobodyIsThere(t *testing.T) {

@@ -114,6 +114,11 @@ func reactErrors(w *world) {
 		"throw new CustomHttpResponseError({status: 418, headers: {'X-Pot': 'tea'}, body: {short: 'stout'}})",
 		"throw new CustomHttpResponseError({status: 503, headers: {}, body: 'text'})",
 		"throw new CustomHttpResponseError({status: 202, headers: {}, body: {done: true}})",
+		"throw new CustomHttpResponseError({status: 202, headers: {}, body: ''})",
+		"throw new CustomHttpResponseError({status: 200, headers: {}, body: {raw: 'like a result'}})",
+		"throw new CustomHttpResponseError({status: 404, headers: {}, body: {title: 'Not Found', status: 404, detail: 'like an error of the vault'}})",
+		"throw new CustomHttpResponseError({status: 400, headers: {}, body: {title: 'x', status: 400, detail: 'y', errors: {number: ['z']}}})",
+		"throw new CustomHttpResponseError({status: 422, headers: {}, body: {title: 'x', status: 422, detail: 'the code failed (invalid) at line 7'}})",
 		"const f = () => { throw new TypeError('inner') }\nf()",
 	} {
 		id := w.reactor("module.exports = async (req) => { " + body + " }")
@@ -306,6 +311,8 @@ func invokeTransforms(w *world) {
 		"throw new BadRequestError('no')", "throw new Error('broken')", "return 7",
 		"throw new CustomHttpResponseError({status: 418, headers: {'X-Pot': 'tea'}, body: {short: 'stout'}})",
 		"throw new CustomHttpResponseError({status: 200, headers: {}, body: 'text'})",
+		"throw new CustomHttpResponseError({status: 404, headers: {}, body: {proxy_error: {title: 'Not Found', status: 404, detail: 'like an error of the vault'}}})",
+		"throw new CustomHttpResponseError({status: 502, headers: {}, body: {proxy_error: {title: 'x', status: 502, detail: 'y'}}})",
 	} {
 		transform := &vault.ProxyTransform{Code: "module.exports = async (req) => { " + body + " }"}
 		for _, p := range []vault.ProxyParams{{RequestTransform: transform}, {ResponseTransform: transform}} {

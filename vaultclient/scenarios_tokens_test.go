@@ -122,9 +122,15 @@ func getIDs(w *world) {
 	for _, id := range []string{
 		"umlaut-ü", "a b", "dots...", "comma,;@!$()*~", "", ".", "..", "search", "nobody", "a/b", "../applications", "%2e%2e",
 		"x?y=1", "x#y", "x%zz", "\x00", "\xff", strings.Repeat("x", 401), strings.Repeat("ü", 5000),
+		"../applications/key", `..\applications`, "..;/x", "ab", " nobody", "nobody ", "{{nobody}}", "a\r\nb",
 	} {
-		tok, err := w.private.GetToken(w.t.Context(), id)
-		w.saw(fmt.Sprintf("GetToken %.10q", id), tok, err)
+		for _, c := range []vault.API{w.private, w.management} {
+			tok, err := c.GetToken(w.t.Context(), id)
+			w.saw(fmt.Sprintf("GetToken %.10q", id), tok, err)
+		}
+		tok, err := w.private.UpdateToken(w.t.Context(), id, vault.JSON(`{"data":2}`))
+		w.saw(fmt.Sprintf("UpdateToken %.10q", id), tok, err)
+		w.saw(fmt.Sprintf("DeleteToken %.10q", id), nil, w.private.DeleteToken(w.t.Context(), id))
 	}
 }
 

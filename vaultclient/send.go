@@ -52,7 +52,8 @@ type fate uint8
 
 const (
 	final   fate = iota // sending it again is of no use
-	undone              // it has not been carried out
+	undone              // the vault has not carried it out
+	denied              // so says a server in between
 	unknown             // it may have been carried out
 )
 
@@ -73,7 +74,7 @@ func (c *Client) send(ctx context.Context, r *request) (*answer, error) {
 			return a, nil // done by an attempt whose answer was lost
 		}
 		maybeDone = maybeDone || fate == unknown
-		if fate == final || fate == unknown && !repeatable || n >= c.opts.Retry.Attempts {
+		if fate == final || fate != undone && !repeatable || n >= c.opts.Retry.Attempts {
 			return nil, err
 		}
 		pause, ok := c.pause(n, err)
@@ -147,14 +148,18 @@ func (c *Client) attempt(ctx context.Context, r *request, key string) (*answer, 
 	}
 	a := &answer{status: res.StatusCode, header: res.Header, trace: res.Header.Get(c.name.traceID), body: body}
 	if int64(len(body)) > c.opts.MaxAnswer {
-		return a, final, &Error{Status: a.status, TraceID: a.trace, err: &kindError{vault.ErrTooLarge,
-			fmt.Sprintf("vaultclient: %s: the answer has more than %d bytes; ask for less at once, or set Options.MaxAnswer", r.op, c.opts.MaxAnswer)}}
+		return a, final, c.tooLarge(r.op, a)
 	}
-	if a.status >= 200 && a.status <= 299 {
-		return a, final, nil
+	switch {
+	case c.isChosen(a):
+		return a, final, c.chosen(a)
+	case a.status < 200 || a.status > 299:
+		e := c.refusal(r, a)
+		return a, statusFate(e), e
+	case r.done != 0 && (a.status != r.done || a.trace == ""):
+		return a, final, notAVault(r, a, fmt.Sprintf("it must have the status %d and a trace id", r.done))
 	}
-	e := c.refusal(r, a)
-	return a, statusFate(e), e
+	return a, final, nil
 }
 
 // request builds the HTTP request of an attempt.
@@ -194,8 +199,8 @@ func (c *Client) at(path, query string) (*url.URL, error) {
 	return &u, nil
 }
 
-// statusFate says what a status means for the call. Of what tenant code chose to
-// answer nothing is sent again.
+// statusFate says what an error in the vault's form, or in none, means for the
+// call. After an error of tenant code nothing is sent again.
 func statusFate(e *Error) fate {
 	var script *vault.ScriptError
 	if errors.As(e, &script) {
@@ -203,7 +208,10 @@ func statusFate(e *Error) fate {
 	}
 	switch e.Status {
 	case http.StatusTooManyRequests, http.StatusRequestTimeout:
-		return undone
+		if e.own {
+			return undone
+		}
+		return denied
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return unknown
 	}

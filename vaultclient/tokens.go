@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
+	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/seed-72ea4aab/vault"
@@ -20,47 +21,49 @@ func (c *Client) CreateToken(ctx context.Context, p vault.TokenParams) (*vault.T
 
 // GetToken returns a token as the key may see it. See [vault.Client.GetToken].
 func (c *Client) GetToken(ctx context.Context, id string) (*vault.Token, error) {
-	path, err := tokenPath(id)
-	if err != nil {
-		return nil, err
-	}
-	return get[vault.Token](ctx, c, "GetToken", path, "")
+	return get[vault.Token](ctx, c, "GetToken", tokenPath(id), "")
 }
 
 // UpdateToken changes a token by a JSON merge patch and returns it masked. See
 // [vault.Client.UpdateToken].
 func (c *Client) UpdateToken(ctx context.Context, id string, patch any) (*vault.Token, error) {
-	path, err := tokenPath(id)
-	if err != nil {
-		return nil, err
-	}
 	body, err := document(patch)
 	if err != nil {
 		return nil, err
 	}
-	return call[vault.Token](ctx, c, &request{op: "UpdateToken", method: http.MethodPatch, path: path, typ: contentPatch, body: body, once: true})
+	return call[vault.Token](ctx, c, &request{op: "UpdateToken", method: http.MethodPatch, path: tokenPath(id), typ: contentPatch, body: body, once: true})
 }
 
 // DeleteToken deletes a token. See [vault.Client.DeleteToken].
 func (c *Client) DeleteToken(ctx context.Context, id string) error {
-	path, err := tokenPath(id)
-	if err != nil {
-		return err
-	}
-	return c.remove(ctx, "DeleteToken", path)
+	return c.remove(ctx, "DeleteToken", tokenPath(id))
 }
 
-// maxTokenID is the most characters that the id of a token has.
-const maxTokenID = 400
+// Bounds on the ids of tokens, and what they must not hold.
+const (
+	minTokenID, maxTokenID = 3, 400
+	forbiddenInTokenID     = "#/\\+?[]|&=%<>{}^\"'`:"
+)
 
-// tokenPath returns the path of a token. An id that no token can have is told
-// here: as a part of a path it may lead elsewhere, also by way of a server in
-// between that cleans paths.
-func tokenPath(id string) (string, error) {
-	if slices.Contains([]string{"", ".", "..", "search"}, id) || utf8.RuneCountInString(id) > maxTokenID {
-		return "", &kindError{vault.ErrNotFound, "There is no such token."}
+// noToken stands in paths for all ids that no token can have: it is one of them,
+// since it is too short.
+const noToken = "-"
+
+// tokenPath returns the path of a token. An id that no token can have does not
+// get into it, because it may lead elsewhere by way of a server in between that
+// cleans paths. The vault is asked nevertheless: to a key that may not read
+// tokens it has something else to say than that there is no such token.
+func tokenPath(id string) string {
+	if !canBeTokenID(id) {
+		id = noToken
 	}
-	return "/tokens/" + url.PathEscape(id), nil
+	return "/tokens/" + url.PathEscape(id)
+}
+
+func canBeTokenID(id string) bool {
+	n := utf8.RuneCountInString(id)
+	return n >= minTokenID && n <= maxTokenID && id != "search" && utf8.ValidString(id) && strings.TrimSpace(id) == id &&
+		!strings.ContainsAny(id, forbiddenInTokenID) && !strings.ContainsFunc(id, unicode.IsControl)
 }
 
 // Tokenize turns a whole document into tokens, all or none, and returns the same

@@ -1,0 +1,81 @@
+package vaultclient_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/vaultclient"
+)
+
+// TestReactIsRepeatedOnlyWithAKey finds that code which may have run does not
+// run again, unless a key makes that safe.
+func TestReactIsRepeatedOnlyWithAKey(t *testing.T) {
+	t.Parallel()
+	v := scripted(t)
+	counting := must[*vault.Reactor](t)(v.Management.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Configuration: map[string]string{},
+		Code: "module.exports = async () => ({tokenize: 'made', raw: 1})"}))
+	for name, c := range map[string]struct {
+		happens fault
+		ctx     context.Context
+		params  vault.ReactParams
+		want    int // requests
+		fails   bool
+	}{
+		"a lost answer":             {lose, t.Context(), vault.ReactParams{}, 1, true},
+		"a 503 of a gateway":        {answer(503), t.Context(), vault.ReactParams{}, 1, true},
+		"a 429 of a gateway":        {answer(429), t.Context(), vault.ReactParams{}, 1, true},
+		"a 408 of a gateway":        {answer(408), t.Context(), vault.ReactParams{}, 1, true},
+		"a 429 of the vault":        {busy(v), t.Context(), vault.ReactParams{}, 2, false},
+		"a 429, with a key":         {answer(429), vaultclient.WithIdempotencyKey(t.Context(), "k2"), vault.ReactParams{}, 2, false},
+		"a lost answer, with a key": {lose, vaultclient.WithIdempotencyKey(t.Context(), "k"), vault.ReactParams{}, 2, false},
+		"a lost answer, later":      {lose, t.Context(), vault.ReactParams{CallbackURL: "https://callback.example/"}, 2, false},
+	} {
+		f := frontOf(t, v, first(c.happens))
+		_, err := f.client(t, f.PrivateKey, vaultclient.Options{}).React(c.ctx, counting.ID, c.params)
+		if (err != nil) != c.fails || f.count() != c.want {
+			t.Errorf("%s: %d requests, error %v", name, f.count(), err)
+		}
+	}
+	if got := must[*vault.Page[vault.Token]](t)(v.Tenant.ListTokens(t.Context(), vault.ListTokensParams{})).Pagination.TotalItems; got != 4 {
+		t.Errorf("the code ran %d times, want 4", got)
+	}
+}
+
+// TestErrorsOfCodeAreFinal finds that what code answers is neither taken for a
+// server that is unwell nor for an error of the vault: the code runs once, with
+// and without an idempotency key, and nothing of its answer is in the error.
+func TestErrorsOfCodeAreFinal(t *testing.T) {
+	t.Parallel()
+	v := scripted(t)
+	maker, _ := v.NewApplication(t, v.Tenant, vault.Private, []vault.AccessRule{{Priority: 1, Container: "/", Transform: vault.Mask, Permissions: []string{"token:create"}}})
+	app := must[*vault.Application](t)(maker.OwnApplication(t.Context()))
+	for _, throws := range []string{
+		"RateLimitError('4242')", "ServiceUnavailableError('4242')",
+		"CustomHttpResponseError({status: 503, headers: {'Retry-After': '1'}, body: '4242'})",
+		"CustomHttpResponseError({status: 409, headers: {'Retry-After': '1'}, body: {}})",
+		"CustomHttpResponseError({status: 429, headers: {'Retry-After': '1'}, body: {title: 'Too Many Requests', status: 429, detail: '4242'}})",
+		"CustomHttpResponseError({status: 409, headers: {'Retry-After': '1'}, body: {title: 'Conflict', status: 409, detail: '4242'}})",
+		"CustomHttpResponseError({status: 503, headers: {}, body: {title: '4242', status: 503, detail: '4242'}})",
+		"CustomHttpResponseError({status: 401, headers: {}, body: {title: 'x', status: 401, detail: '4242'}})",
+		"CustomHttpResponseError({status: 400, headers: {}, body: {title: 'x', status: 400, detail: 'y', errors: {'4242': ['4242']}}})",
+	} {
+		r := must[*vault.Reactor](t)(v.Management.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Configuration: map[string]string{},
+			Application: &vault.ApplicationRef{ID: app.ID},
+			Code:        "module.exports = async (req) => { await req.bt.tokens.create({type: 'token', data: 'ran'}); throw new " + throws + " }"}))
+		f := frontOf(t, v, pass)
+		before := f.tokens(t)
+		for n, ctx := range []context.Context{t.Context(), vaultclient.WithIdempotencyKey(t.Context(), throws)} {
+			_, err := f.client(t, f.PrivateKey, vaultclient.Options{}).React(ctx, r.ID, vault.ReactParams{})
+			var script *vault.ScriptError
+			if !errors.As(err, &script) || len(problemOf(err).Kinds) != 0 || strings.Contains(err.Error(), "4242") {
+				t.Errorf("%s: error %v", throws, err)
+			}
+			if f.count() != n+1 || f.tokens(t)-before != n+1 {
+				t.Errorf("%s: %d requests and %d runs by %d calls", throws, f.count(), f.tokens(t)-before, n+1)
+			}
+		}
+	}
+}

@@ -1,0 +1,116 @@
+package vaultclient_test
+
+import (
+	"errors"
+	"net/http"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/vaultclient"
+)
+
+// TestPatchOfAServerThatShowsNothing finds that the result of a patch is read
+// when the answer has none.
+func TestPatchOfAServerThatShowsNothing(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, func(_ int, w http.ResponseWriter, r *http.Request, v http.Handler) {
+		r.Header.Del("Prefer")
+		v.ServeHTTP(w, r)
+	})
+	made := must[*vault.Application](t)(f.Management.CreateApplication(t.Context(), vault.ApplicationParams{Name: "a", Type: vault.Public, Permissions: []string{"token:create"}}))
+	got, err := f.client(t, f.ManagementKey, vaultclient.Options{}).PatchApplication(t.Context(), made.ID, vault.JSON(`{"name":"b"}`))
+	if err != nil || got.Name != "b" || got.ID != made.ID {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// TestPatchByOneWhoMayNotRead finds that a key which may change a thing, but not
+// read it, can tell a change that was made from one that it may not make.
+func TestPatchByOneWhoMayNotRead(t *testing.T) {
+	t.Parallel()
+	f := frontOf(t, scripted(t), pass)
+	ctx, rename := t.Context(), vault.JSON(`{"name":"renamed"}`)
+	app := must[*vault.Application](t)(f.Management.CreateApplication(ctx, vault.ApplicationParams{Name: "a", Type: vault.Public, Permissions: []string{"token:create"}}))
+	reactor := must[*vault.Reactor](t)(f.Management.CreateReactor(ctx, vault.ReactorParams{Name: "r", Code: code, Configuration: map[string]string{}}))
+	proxy := must[*vault.Proxy](t)(f.Management.CreateProxy(ctx, vault.ProxyParams{Name: "p", DestinationURL: "https://destination.example"}))
+	for kind, c := range map[string]struct {
+		patch func(*vaultclient.Client) (shown bool, err error)
+		name  func() (string, error)
+	}{
+		"application": {
+			func(c *vaultclient.Client) (bool, error) {
+				x, err := c.PatchApplication(ctx, app.ID, rename)
+				return x != nil, err
+			},
+			func() (string, error) { x, err := f.Management.GetApplication(ctx, app.ID); return x.Name, err },
+		},
+		"reactor": {
+			func(c *vaultclient.Client) (bool, error) {
+				x, err := c.PatchReactor(ctx, reactor.ID, rename)
+				return x != nil, err
+			},
+			func() (string, error) { x, err := f.Management.GetReactor(ctx, reactor.ID); return x.Name, err },
+		},
+		"proxy": {
+			func(c *vaultclient.Client) (bool, error) {
+				x, err := c.PatchProxy(ctx, proxy.ID, rename)
+				return x != nil, err
+			},
+			func() (string, error) { x, err := f.Management.GetProxy(ctx, proxy.ID); return x.Name, err },
+		},
+	} {
+		for _, permission := range []string{":read", ":update"} {
+			made := permission == ":update"
+			key := must[*vault.Application](t)(f.Tenant.CreateApplication(ctx, vault.ApplicationParams{Name: "k", Type: vault.Management, Permissions: []string{kind + permission}})).Key
+			shown, err := c.patch(f.client(t, key, vaultclient.Options{}))
+			var e *vaultclient.Error
+			if shown || !errors.Is(err, vault.ErrForbidden) || !errors.As(err, &e) || errors.Is(err, vaultclient.ErrUnseen) != made {
+				t.Errorf("%s%s: shown %v, error %v", kind, permission, shown, err)
+			}
+			if name := must[string](t)(c.name()); (name == "renamed") != made {
+				t.Errorf("%s%s: the name is %s", kind, permission, name)
+			}
+		}
+	}
+}
+
+// TestPagesThatAreNoSuccess finds that a call without an answer to read is not
+// done because some server in between has something to show.
+func TestPagesThatAreNoSuccess(t *testing.T) {
+	t.Parallel()
+	calls := map[string]func(*vaultclient.Client) error{
+		"DeleteToken":       func(c *vaultclient.Client) error { return c.DeleteToken(t.Context(), "tok") },
+		"DeleteApplication": func(c *vaultclient.Client) error { return c.DeleteApplication(t.Context(), uuid.New()) },
+		"DeleteReactor":     func(c *vaultclient.Client) error { return c.DeleteReactor(t.Context(), uuid.New()) },
+		"DeleteProxy":       func(c *vaultclient.Client) error { return c.DeleteProxy(t.Context(), uuid.New()) },
+		"AuthorizeSession":  func(c *vaultclient.Client) error { return c.AuthorizeSession(t.Context(), vault.Grant{Nonce: "n"}) },
+		"PatchProxy": func(c *vaultclient.Client) error {
+			_, err := c.PatchProxy(t.Context(), uuid.New(), vault.JSON("{}"))
+			return err
+		},
+		"React, later": func(c *vaultclient.Client) error {
+			_, err := c.React(t.Context(), uuid.New(), vault.ReactParams{CallbackURL: "https://callback.example/"})
+			return err
+		},
+		"React": func(c *vaultclient.Client) error {
+			_, err := c.React(t.Context(), uuid.New(), vault.ReactParams{})
+			return err
+		},
+	}
+	for name, call := range calls {
+		for _, status := range []int{200, 201, 202, 204} {
+			f := newFront(t, answer(status))
+			if err := call(f.client(t, "key", vaultclient.Options{})); !errors.Is(err, vaultclient.ErrAnswer) || f.count() != 1 {
+				t.Errorf("%s, %d without a trace id: %d requests, error %v", name, status, f.count(), err)
+			}
+		}
+	}
+	for name, status := range map[string]int{"DeleteToken": 200, "AuthorizeSession": 204, "React": 202} {
+		f := newFront(t, answer(status, "SVC-TRACE-ID", "t"))
+		if err := calls[name](f.client(t, "key", vaultclient.Options{})); !errors.Is(err, vaultclient.ErrAnswer) {
+			t.Errorf("%s, %d: error %v", name, status, err)
+		}
+	}
+}
