@@ -28,7 +28,7 @@ func newOrigins(list []string, names headerNames) *origins {
 		o.all = o.all || origin == "*"
 	}
 	o.headers = strings.Join([]string{"Content-Type", names.apiKey, names.idempotencyKey, names.traceID}, ", ")
-	o.exposed = strings.Join([]string{"Location", "Retry-After", names.replayed, names.traceID, names.destinationStatus}, ", ")
+	o.exposed = strings.Join([]string{"Location", "Retry-After", names.replayed, names.traceID, names.destinationStatus, names.custom}, ", ")
 	return o
 }
 
