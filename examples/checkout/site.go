@@ -81,7 +81,8 @@ const (
 )
 
 func newServer(h http.Handler) *http.Server {
-	return &http.Server{Handler: h, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: writeTimeout, MaxHeaderBytes: maxHeader}
+	return &http.Server{Handler: h, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: writeTimeout,
+		MaxHeaderBytes: maxHeader, DisableGeneralOptionsHandler: true} // OPTIONS * is for the handlers too
 }
 
 // serve runs the servers until ctx ends, or one of them fails, and then until
