@@ -111,15 +111,20 @@ func TestAllTenantsIsWholeWhileTenantsComeAndGo(t *testing.T) {
 func TestTheDemoTenantIsKnownByWhatItCannotChange(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	newTenant := func(name string) {
+	newTenant := func(name string) string {
 		t.Helper()
-		if out, err := command(folder, "", "-new-tenant", name).CombinedOutput(); err != nil {
+		out, err := command(folder, "", "-new-tenant", name).CombinedOutput()
+		if err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
+		return string(out)
 	}
-	newTenant(demoTenant) // before and after
+	older := newTenant(demoTenant)
 	p := start(t, folder)
 	before := p.credentials()
+	if strings.Contains(older, before.TenantID) {
+		t.Error("a tenant of -new-tenant is taken for the demo tenant")
+	}
 	newTenant(demoTenant)
 	if status, body := call(t, "PUT", before.BaseURL+"/tenants/self", before.ManagementKey, `{"name":"Renamed"}`); status != http.StatusOK {
 		t.Fatal(status, body)
