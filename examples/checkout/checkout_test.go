@@ -182,8 +182,8 @@ func TestAnOrderIsPaidOnce(t *testing.T) {
 	// Pressed twice: the form is busy, and takes the first alone.
 	p.run(`for (let i = 0; i < 2; i++) document.getElementById('card').requestSubmit()`)
 	p.awaitReceipt()
-	if o := w.store.orders.find(path.Base(order)); o.attempts != 1 {
-		t.Errorf("the page tried %d times", o.attempts)
+	if o := w.store.orders.find(path.Base(order)); o.sessions != 1 || o.charges != 1 {
+		t.Errorf("the page opened %d sessions and tried %d times", o.sessions, o.charges)
 	}
 
 	// Back and forward lead past the form.

@@ -9,12 +9,20 @@
 //
 //   - The page opens a session at the vault with a public key, which by itself
 //     stores no card, and gives the session's nonce to the shop.
-//   - The shop authorizes the session with its private key: to create card
-//     tokens, and for one minute.
+//   - The shop authorizes the session with its private key: to create tokens in
+//     the container of this order, and for one minute.
 //   - The page sends the card to the vault under the session's key, and the
 //     token that it gets to the shop.
-//   - The shop reads the card masked, and charges it by a proxy of the vault,
-//     which puts the card in the token's place on the way to the acquirer.
+//   - The shop reads the token masked, and checks that it is a card of this
+//     order: the token of another order pays for nothing here.
+//   - The shop charges the card by a proxy of the vault, which puts the card in
+//     the token's place on the way to the acquirer. Only the acquirer's own 200
+//     counts as paid.
+//
+// A visitor who writes a page of their own can send whatever they like, their
+// own card with a mask that hides nothing included. The shop refuses such a
+// token and keeps nothing of it. What a visitor may ask for is bounded: attempts
+// to pay an order, and new orders and requests to the vault by client address.
 //
 // The vault answers pages of the shop's origin alone. Whoever can change the
 // page can still read what is typed into it, so the page loads nothing from

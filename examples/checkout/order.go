@@ -1,24 +1,33 @@
 package main
 
 import (
+	"errors"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/google/uuid"
 )
 
 // Bounds on orders.
 const (
-	maxOrders   = 10_000 // kept; a further one takes the place of the oldest
-	maxAttempts = 20     // to pay an order
+	maxOrders   = 10_000
+	maxAttempts = 20 // to pay an order: as many sessions, and as many charges
 )
+
+// errTooOften means that there were too many attempts to pay an order.
+var errTooOften = errors.New("too many attempts to pay an order")
 
 // order is what a customer is about to buy, or has bought. Whoever knows its id
 // may pay it and see its receipt.
 type order struct {
 	id string
 
-	mu       sync.Mutex
-	attempts int
+	mu       sync.Mutex // held while the order is being paid
+	sessions int
+	until    time.Time   // when the last session ends
+	charges  int         // and tokens that were refused before one
+	open     bool        // a charge was asked for, and nobody knows whether it was made
 	paid     *maskedCard // nil until then
 }
 
@@ -29,51 +38,88 @@ func (o *order) receipt() *maskedCard {
 	return o.paid
 }
 
-// attempt counts a try to pay, and reports whether there may be one.
-func (o *order) attempt() bool {
+// session counts a session, and reports whether there may be one.
+func (o *order) session() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.attempts++
-	return o.attempts <= maxAttempts
+	if o.sessions == maxAttempts {
+		return false
+	}
+	o.sessions++
+	o.until = time.Now().Add(sessionLife)
+	return true
 }
 
-// pay calls charge, unless the order is paid already. Of calls at the same time
-// the later ones wait for the first, so an order is paid once.
-func (o *order) pay(charge func() (*maskedCard, error)) error {
+// pay checks a card and charges it, unless the order is paid already or there
+// were too many attempts. Of calls at the same time the later ones wait for the
+// first, so an order is paid once.
+func (o *order) pay(check func() (*maskedCard, error), charge func() error) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.paid != nil {
 		return nil
 	}
-	card, err := charge()
+	if o.charges == maxAttempts {
+		return errTooOften
+	}
+	o.charges++
+	card, err := check()
 	if err != nil {
+		return err
+	}
+	if err := charge(); err != nil {
+		var no *declinedError
+		o.open = o.open || !errors.As(err, &no)
 		return err
 	}
 	o.paid = card
 	return nil
 }
 
-// orders are the orders of the shop, the oldest first in line.
+// mayGo reports whether the order can be forgotten: it is not paid, and nobody
+// is paying it.
+func (o *order) mayGo() bool {
+	if !o.mu.TryLock() {
+		return false
+	}
+	defer o.mu.Unlock()
+	return o.paid == nil && !o.open && time.Now().After(o.until)
+}
+
+// orders are the orders of the shop, the oldest first in line. A shop that sells
+// keeps them in a database.
 type orders struct {
 	mu   sync.Mutex
 	byID map[string]*order
 	line []string
 }
 
+// add makes an order. When there are too many, it takes the place of the oldest
+// that may go; nil when none may.
 func (s *orders) add() *order {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.byID == nil {
 		s.byID = map[string]*order{}
 	}
-	if len(s.line) == maxOrders {
-		delete(s.byID, s.line[0])
-		s.line = s.line[1:]
+	if len(s.line) == maxOrders && !s.forgetOne() {
+		return nil
 	}
 	o := &order{id: uuid.NewString()}
 	s.byID[o.id] = o
 	s.line = append(s.line, o.id)
 	return o
+}
+
+// forgetOne reports whether there was an order to forget.
+func (s *orders) forgetOne() bool {
+	i := slices.IndexFunc(s.line, func(id string) bool { return s.byID[id].mayGo() })
+	if i < 0 {
+		return false
+	}
+	delete(s.byID, s.line[i])
+	s.line = slices.Delete(s.line, i, i+1)
+	return true
 }
 
 // find returns nil for an order that is not there.

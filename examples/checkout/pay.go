@@ -8,31 +8,52 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/vaultclient"
 )
 
 // vaultAccess is how the shop's server reaches the vault: over HTTP, as if it
 // were elsewhere.
 type vaultAccess struct {
 	url        string
-	publicKey  string // for the page
+	page       uuid.UUID // the application of publicKey
+	publicKey  string    // for the page
 	privateKey string
-	proxyKey   string // of the proxy to the acquirer
-	client     *http.Client
+	proxyKey   string              // of the proxy to the acquirer
+	client     *vaultclient.Client // has the private key, and follows no redirects
 }
 
-// Bounds on requests to the vault.
+// connect makes the client for the vault at this address.
+func (a *vaultAccess) connect(url string) (err error) {
+	a.url = url
+	a.client, err = vaultclient.New(url, a.privateKey, &vaultclient.Options{MaxAnswer: maxAnswer})
+	return err
+}
+
+// Bounds on requests to the vault, all attempts together.
 const (
-	vaultTimeout = 30 * time.Second
-	maxAnswer    = 64 << 10
+	callTimeout   = 10 * time.Second
+	chargeTimeout = 30 * time.Second // the vault gives the acquirer 25
+	maxAnswer     = 64 << 10
 )
 
 // sessionLife is how long a session may create cards, from its authorization on.
 const sessionLife = time.Minute
+
+// cards is the container that the vault keeps card tokens in.
+const cards = "/pci/high/"
+
+// containerOf is where the cards of an order are. Each order has a container of
+// its own, so that a token pays for the order alone that it was made for. A
+// session that asks for deduplication may be told the token of somebody who
+// uses the same card; it is in another container.
+func containerOf(order string) string { return cards + order + "/" }
 
 // maskedCard is what the shop gets to see of a card.
 type maskedCard struct {
@@ -47,98 +68,86 @@ func (c *maskedCard) Last4() string { return c.Number[max(0, len(c.Number)-4):] 
 // Expiry is the month in which the card expires, as the card shows it.
 func (c *maskedCard) Expiry() string { return fmt.Sprintf("%02d/%02d", c.Month, c.Year%100) }
 
-// errVault means that the vault did not do what it was asked for.
-var errVault = errors.New("the vault refused")
+// maskedNumber is a card number of which four digits are left.
+var maskedNumber = regexp.MustCompile(`^X{8,15}[0-9]{4}$`)
+
+// isMasked reports whether the card shows no more than its last four digits and
+// its date. Who creates a token may choose its mask, and that is a visitor.
+func (c *maskedCard) isMasked() bool {
+	return maskedNumber.MatchString(c.Number) && 1 <= c.Month && c.Month <= 12 && 1000 <= c.Year && c.Year <= 9999
+}
+
+// errNotPayable means that a token is not a card for this order, masked as cards
+// are. The error says nothing of what the token holds instead.
+var errNotPayable = errors.New("the token is not a masked card of this order")
+
+// errNotCharged means that the acquirer's answer is neither a charge nor a
+// refusal.
+var errNotCharged = errors.New("the acquirer did not confirm the charge")
 
 // declinedError is the acquirer's refusal of a card.
 type declinedError struct{ reason string }
 
-func (e *declinedError) Error() string { return "declined: " + e.reason }
+func (e *declinedError) Error() string { return "the acquirer declined" }
 
-// authorize lets the session of a nonce create card tokens, and do nothing else
-// with them.
-func (a *vaultAccess) authorize(ctx context.Context, nonce string) error {
+// authorize lets the session of a nonce create card tokens for one order, and do
+// nothing else with them.
+func (a *vaultAccess) authorize(ctx context.Context, order, nonce string) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
 	end := time.Now().Add(sessionLife)
-	res, err := a.call(ctx, http.MethodPost, "/sessions/authorize", vault.Grant{Nonce: nonce, ExpiresAt: &end,
-		Rules: []vault.AccessRule{{Priority: 1, Container: cards, Transform: vault.Mask, Permissions: []string{"token:create"}}}})
-	if err != nil {
-		return err
-	}
-	return res.expect(http.StatusOK, nil)
+	return a.client.AuthorizeSession(ctx, vault.Grant{Nonce: nonce, ExpiresAt: &end, Rules: []vault.AccessRule{
+		{Priority: 1, Container: containerOf(order), Transform: vault.Mask, Permissions: []string{"token:create"}},
+	}})
 }
 
-// card reads a card token, masked.
-func (a *vaultAccess) card(ctx context.Context, token uuid.UUID) (*maskedCard, error) {
-	res, err := a.call(ctx, http.MethodGet, "/tokens/"+token.String(), nil)
+// card reads a card token of an order, masked. Any other token is an error.
+func (a *vaultAccess) card(ctx context.Context, order string, token uuid.UUID) (*maskedCard, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	t, err := a.client.GetToken(ctx, token.String())
 	if err != nil {
 		return nil, err
 	}
-	var t struct {
-		Data maskedCard `json:"data"`
+	if t.Type != vault.Card || !slices.Equal(t.Containers, []string{containerOf(order)}) {
+		return nil, errNotPayable
 	}
-	return &t.Data, res.expect(http.StatusOK, &t)
+	card := &maskedCard{}
+	if t.Data.Decode(card) != nil || !card.isMasked() { // the cause could hold the number
+		return nil, errNotPayable
+	}
+	return card, nil
 }
 
 // charge asks the acquirer for the price of an order. The vault replaces the
 // token by the card on the way.
 func (a *vaultAccess) charge(ctx context.Context, order string, token uuid.UUID) error {
-	res, err := a.call(ctx, http.MethodPost, "/proxy", map[string]any{
+	body, err := json.Marshal(map[string]any{
 		"order": order, "amount": price, "currency": currency, "card": "{{ " + token.String() + " }}",
 	})
 	if err != nil {
 		return err
 	}
-	if res.header.Get("SVC-PROXY-DESTINATION-STATUS") == "402" {
-		var d decision
-		if err := res.expect(http.StatusPaymentRequired, &d); err != nil {
-			return err
-		}
-		return &declinedError{d.Reason}
-	}
-	return res.expect(http.StatusOK, nil)
-}
-
-// answer is what the vault said.
-type answer struct {
-	status int
-	header http.Header
-	body   []byte
-}
-
-// expect reads an answer of this status into dst, which may be nil. Another
-// status is an error.
-func (a *answer) expect(status int, dst any) error {
-	if a.status != status {
-		return fmt.Errorf("%w: status %d", errVault, a.status)
-	}
-	if dst == nil {
-		return nil
-	}
-	return json.Unmarshal(a.body, dst)
-}
-
-// call sends a request to the vault with the private key; body may be nil.
-func (a *vaultAccess) call(ctx context.Context, method, path string, body any) (*answer, error) {
-	var sent io.Reader
-	if body != nil {
-		text, err := json.Marshal(body)
-		if err != nil {
-			return nil, err
-		}
-		sent = bytes.NewReader(text)
-	}
-	req, err := http.NewRequestWithContext(ctx, method, a.url+path, sent)
+	ctx, cancel := context.WithTimeout(ctx, chargeTimeout)
+	defer cancel()
+	// What the vault itself answers is an error here: the status is the
+	// acquirer's own.
+	res, err := a.client.InvokeProxy(ctx, vault.ProxyCall{Key: a.proxyKey, Method: http.MethodPost,
+		Header: http.Header{"Content-Type": {"application/json"}}, Body: bytes.NewReader(body), ContentLength: int64(len(body))})
 	if err != nil {
-		return nil, err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("SVC-API-KEY", a.privateKey)
-	req.Header.Set("SVC-PROXY-KEY", a.proxyKey)
-	res, err := a.client.Do(req)
-	if err != nil {
-		return nil, err
+		return err
 	}
 	defer res.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
-	return &answer{res.StatusCode, res.Header, text}, err
+	switch res.Status {
+	case http.StatusOK:
+		return nil
+	case http.StatusPaymentRequired:
+		var d decision
+		if err := json.NewDecoder(io.LimitReader(res.Body, maxAnswer)).Decode(&d); err != nil {
+			return errNotCharged
+		}
+		return &declinedError{d.Reason}
+	default: // a redirect among others
+		return fmt.Errorf("%w: status %d", errNotCharged, res.Status)
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"path"
 	"strings"
 	"sync"
 	"testing"
@@ -14,7 +15,26 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-const cardToken = `{"type":"card","data":{"number":"4242424242424242","expiration_month":12,"expiration_year":2039,"cvc":"7391"}}`
+const cardData = `{"number":"4242424242424242","expiration_month":12,"expiration_year":2039,"cvc":"7391"}`
+
+// cardFor is the body that the page of an order sends to the vault.
+func cardFor(order string) string {
+	return fmt.Sprintf(`{"type":"card","data":%s,"containers":[%q]}`, cardData, containerOf(path.Base(order)))
+}
+
+// answer is what a server said.
+type answer struct {
+	status int
+	body   []byte
+}
+
+// expect reads an answer of this status into dst. Another status is an error.
+func (a *answer) expect(status int, dst any) error {
+	if a.status != status {
+		return fmt.Errorf("%d %s", a.status, a.body)
+	}
+	return json.Unmarshal(a.body, dst)
+}
 
 // send sends a request and returns its answer.
 func (w *world) send(method, url, key, body string) *answer {
@@ -34,7 +54,7 @@ func (w *world) send(method, url, key, body string) *answer {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return &answer{res.StatusCode, res.Header, text}
+	return &answer{res.StatusCode, text}
 }
 
 // openSession opens a session as the page of an order does.
@@ -48,17 +68,26 @@ func (w *world) openSession(order string) (vault.Session, *answer) {
 }
 
 // newCard makes a card token as the page of an order does.
-func (w *world) newCard(order string) string {
+func (w *world) newCard(order string) string { return w.newToken(order, cardFor(order)) }
+
+// newToken makes a token in a session for an order.
+func (w *world) newToken(order, body string) string {
 	w.t.Helper()
 	session, res := w.openSession(order)
 	if res.status != http.StatusNoContent {
 		w.t.Fatalf("authorize: %d %s", res.status, res.body)
 	}
 	var token vault.Token
-	if err := w.send("POST", w.store.vault.url+"/tokens", session.SessionKey, cardToken).expect(201, &token); err != nil {
+	if err := w.send("POST", w.store.vault.url+"/tokens", session.SessionKey, body).expect(201, &token); err != nil {
 		w.t.Fatal(err)
 	}
 	return token.ID
+}
+
+// pay pays an order with a token as its page does.
+func (w *world) pay(order, token string) *answer {
+	w.t.Helper()
+	return w.send("POST", order+"/payment", "", fmt.Sprintf(`{"token":%q}`, token))
 }
 
 func TestEachKeyMayDoWhatItIsFor(t *testing.T) {
@@ -71,9 +100,11 @@ func TestEachKeyMayDoWhatItIsFor(t *testing.T) {
 		method, path, key, body string
 		status                  int
 	}{
-		"the public key stores no card":           {"POST", "/tokens", w.store.vault.publicKey, cardToken, 403},
+		"the public key stores no card":           {"POST", "/tokens", w.store.vault.publicKey, cardFor(order), 403},
 		"a session reads no card":                 {"GET", "/tokens/" + token, session.SessionKey, "", 403},
 		"a session uses no card":                  {"POST", "/detokenize", session.SessionKey, `"{{ ` + token + ` }}"`, 403},
+		"a session stores no card elsewhere":      {"POST", "/tokens", session.SessionKey, `{"type":"card","data":` + cardData + `}`, 403},
+		"nor for another order":                   {"POST", "/tokens", session.SessionKey, cardFor(w.orderPage()), 403},
 		"a session stores nothing else":           {"POST", "/tokens", session.SessionKey, `{"type":"token","data":"x"}`, 403},
 		"the shop reads cards":                    {"GET", "/tokens/" + token, w.store.vault.privateKey, "", 200},
 		"the shop deletes no card":                {"DELETE", "/tokens/" + token, w.store.vault.privateKey, "", 403},
@@ -145,7 +176,7 @@ func TestPaymentsAtTheSameTimeChargeOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			if res := w.send("POST", order+"/payment", "", fmt.Sprintf(`{"token":%q}`, token)); res.status != http.StatusNoContent {
+			if res := w.pay(order, token); res.status != http.StatusNoContent {
 				t.Errorf("%d %s", res.status, res.body)
 			}
 		})
@@ -156,27 +187,6 @@ func TestPaymentsAtTheSameTimeChargeOnce(t *testing.T) {
 	}
 	if _, res := w.openSession(order); res.status != http.StatusConflict {
 		t.Errorf("a session for an order that is paid: %d", res.status)
-	}
-}
-
-func TestAttemptsAndOrdersAreBounded(t *testing.T) {
-	t.Parallel()
-	o := (&orders{}).add()
-	for range maxAttempts {
-		if !o.attempt() {
-			t.Fatal("refused too early")
-		}
-	}
-	if o.attempt() {
-		t.Error("there is no bound on attempts")
-	}
-	var all orders
-	first := all.add()
-	for range maxOrders {
-		all.add()
-	}
-	if all.find(first.id) != nil || len(all.byID) != maxOrders || len(all.line) != maxOrders {
-		t.Errorf("%d orders are kept", len(all.byID))
 	}
 }
 

@@ -31,12 +31,12 @@ var pages = template.Must(template.ParseFS(files, "page/*.html"))
 type shop struct {
 	vault  *vaultAccess
 	orders orders
+	visits *eachAddress // bounds new orders
 	logger *slog.Logger
 }
 
 func newShop(access *vaultAccess, logger *slog.Logger) *shop {
-	access.client = &http.Client{Timeout: vaultTimeout}
-	return &shop{vault: access, logger: logger.With("server", "shop")}
+	return &shop{vault: access, visits: &eachAddress{limit: ordersPerSecond, burst: ordersAtOnce}, logger: logger.With("server", "shop")}
 }
 
 func (s *shop) handler() http.Handler {
@@ -80,7 +80,16 @@ func (s *shop) logged(next http.Handler) http.Handler {
 
 // newOrder puts the one thing that the shop sells into a new order.
 func (s *shop) newOrder(w http.ResponseWriter, r *http.Request) {
-	http.Redirect(w, r, "/orders/"+s.orders.add().id, http.StatusSeeOther)
+	if !s.visits.of(r).Allow() {
+		http.Error(w, "That was quick. Try again in a moment.", http.StatusTooManyRequests)
+		return
+	}
+	o := s.orders.add()
+	if o == nil {
+		http.Error(w, "We cannot take more orders now. Try again later.", http.StatusServiceUnavailable)
+		return
+	}
+	http.Redirect(w, r, "/orders/"+o.id, http.StatusSeeOther)
 }
 
 // showOrder shows the checkout of an order, or its receipt once it is paid: to
@@ -95,7 +104,8 @@ func (s *shop) showOrder(w http.ResponseWriter, r *http.Request) {
 	if card != nil {
 		page = "receipt.html"
 	}
-	err := pages.ExecuteTemplate(w, page, map[string]any{"Order": o.id, "Vault": s.vault.url, "PublicKey": s.vault.publicKey, "Card": card})
+	err := pages.ExecuteTemplate(w, page, map[string]any{"Order": o.id, "Container": containerOf(o.id),
+		"Vault": s.vault.url, "PublicKey": s.vault.publicKey, "Card": card})
 	if err != nil {
 		s.logger.ErrorContext(r.Context(), "showing an order failed", "error", err)
 	}
@@ -114,18 +124,18 @@ func (s *shop) authorize(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, http.StatusConflict, problem{Message: "This order is paid."})
 		return
 	}
-	if !o.attempt() {
-		writeJSON(w, http.StatusTooManyRequests, problem{Message: "There were too many attempts to pay this order."})
+	if !o.session() {
+		writeJSON(w, http.StatusTooManyRequests, tooOften)
 		return
 	}
-	if err := s.vault.authorize(r.Context(), in.Nonce); err != nil {
+	if err := s.vault.authorize(r.Context(), o.id, in.Nonce); err != nil {
 		s.fail(w, r, "authorizing a session failed", err)
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// pay pays an order with a card of which the shop has the token.
+// pay pays an order with a card of which the shop gets the token.
 func (s *shop) pay(w http.ResponseWriter, r *http.Request) {
 	var in struct {
 		Token uuid.UUID `json:"token"` // of this form: it becomes part of an expression
@@ -135,17 +145,17 @@ func (s *shop) pay(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	ctx := context.WithoutCancel(r.Context()) // a page that is closed now has still paid
-	err := o.pay(func() (*maskedCard, error) {
-		card, err := s.vault.card(ctx, in.Token)
-		if err != nil {
-			return nil, err
-		}
-		return card, s.vault.charge(ctx, o.id, in.Token)
-	})
+	err := o.pay(
+		func() (*maskedCard, error) { return s.vault.card(ctx, o.id, in.Token) },
+		func() error { return s.vault.charge(ctx, o.id, in.Token) })
 	var no *declinedError
 	switch {
 	case errors.As(err, &no):
-		writeJSON(w, http.StatusPaymentRequired, refusals[no.reason])
+		writeJSON(w, http.StatusPaymentRequired, refusal(no.reason))
+	case errors.Is(err, errTooOften):
+		writeJSON(w, http.StatusTooManyRequests, tooOften)
+	case errors.Is(err, errNotPayable):
+		writeJSON(w, http.StatusBadRequest, problem{Message: "This card cannot be used. Load the page again."})
 	case err != nil:
 		s.fail(w, r, "a payment failed", err)
 	default:
@@ -165,6 +175,17 @@ var refusals = map[string]problem{
 	expiredCard: {"expiry", "This card has expired. Try another one."},
 	wrongCode:   {"cvc", "The bank says that this security code is wrong."},
 }
+
+// refusal puts a reason into words. The acquirer may have more reasons than the
+// shop knows.
+func refusal(reason string) problem {
+	if p, ok := refusals[reason]; ok {
+		return p
+	}
+	return problem{Message: "The bank declined the payment. Try another card."}
+}
+
+var tooOften = problem{Message: "There were too many attempts to pay this order. Start a new one."}
 
 // read finds the order of a request and reads its body; nil when it has
 // answered already.

@@ -12,15 +12,6 @@ import (
 	"github.com/seed-72ea4aab/vault/httpserver"
 )
 
-// cards is the container that the vault keeps card tokens in.
-const cards = "/pci/high/"
-
-// Requests that an application may send to the vault in a second, and at once.
-const (
-	requestsPerSecond = 20
-	requestsAtOnce    = 50
-)
-
 // site is the shop, its vault, and the acquirer.
 type site struct {
 	listeners             *listeners
@@ -36,11 +27,13 @@ func newSite(ctx context.Context, v *vault.Vault, l *listeners, logger *slog.Log
 	if err != nil {
 		return nil, err
 	}
-	access.url = originOf(l.vault)
+	if err := access.connect(originOf(l.vault)); err != nil {
+		return nil, err
+	}
 	bank, store := newAcquirer(), newShop(access, logger)
 	api := httpserver.Handler(v, &httpserver.Options{
 		Origins:   []string{originOf(l.shop)},
-		RateLimit: httpserver.EachApplication(requestsPerSecond, requestsAtOnce),
+		RateLimit: limitPages(access),
 		Logger:    logger.With("server", "vault"),
 	})
 	return &site{listeners: l, store: store, bank: bank,
@@ -76,7 +69,7 @@ func setUp(ctx context.Context, v *vault.Vault, acquirer string) (*vaultAccess, 
 	if err != nil {
 		return nil, err
 	}
-	return &vaultAccess{publicKey: page.Key, privateKey: server.Key, proxyKey: proxy.Key}, nil
+	return &vaultAccess{page: page.ID, publicKey: page.Key, privateKey: server.Key, proxyKey: proxy.Key}, nil
 }
 
 // Bounds of a server.
@@ -88,7 +81,8 @@ const (
 )
 
 func newServer(h http.Handler) *http.Server {
-	return &http.Server{Handler: h, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: writeTimeout, MaxHeaderBytes: maxHeader}
+	return &http.Server{Handler: h, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: writeTimeout,
+		MaxHeaderBytes: maxHeader, DisableGeneralOptionsHandler: true} // OPTIONS * is for the handlers too
 }
 
 // serve runs the servers until ctx ends, or one of them fails, and then until

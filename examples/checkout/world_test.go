@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/vaultclient"
 )
 
 // world is a site under test, and a record of all that its shop was sent.
@@ -117,7 +118,16 @@ func newWorld(t *testing.T) *world {
 		w.asked.Add(1)
 		w.bank.ServeHTTP(rw, r)
 	})
-	w.store.vault.client.Transport = &http.Transport{
+	access := w.store.vault
+	if access.client, err = vaultclient.New(access.url, access.privateKey, &vaultclient.Options{Transport: w.recorded()}); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// recorded is a transport of the shop's server that notes what it reads.
+func (w *world) recorded() http.RoundTripper {
+	return &http.Transport{
 		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			conn, err := new(net.Dialer).DialContext(ctx, network, addr)
 			if err != nil {
@@ -126,7 +136,6 @@ func newWorld(t *testing.T) *world {
 			return &recordedConn{conn, w.received}, nil
 		},
 	}
-	return w
 }
 
 // start serves until the test ends.

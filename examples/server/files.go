@@ -25,7 +25,7 @@ func loadMasterKey(cfg *config, logger *slog.Logger) (key *vault.Key, created bo
 		return key, false, err
 	}
 	text, err := os.ReadFile(cfg.keyFile)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) && cfg.rotateKeys == "" {
 		return createMasterKey(cfg.keyFile)
 	}
 	if err != nil {

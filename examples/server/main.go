@@ -10,8 +10,9 @@
 //
 // Two flags do their work beside a server that has the same database open, and
 // exit: -new-tenant adds a tenant and prints its keys as one line of JSON, and
-// -rotate-keys gives a tenant, or all of them, new data keys. On a terminal they
-// show how far they are.
+// -rotate-keys gives a tenant, or all of them, new data keys. The first
+// may come before any server; the second creates neither a database file nor a
+// master key. On a terminal they show how far they are.
 //
 // SIGTERM and SIGINT let requests under way finish before it exits. Metrics for
 // Prometheus are at /metrics, logs go to standard error.
@@ -88,6 +89,15 @@ func parseFlags(args []string, stderr io.Writer) (*config, error) {
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}
+	var empty error
+	f.Visit(func(given *flag.Flag) {
+		if (given.Name == "new-tenant" || given.Name == "rotate-keys") && given.Value.String() == "" {
+			empty = fmt.Errorf("-%s must not be empty", given.Name) // else a server would start
+		}
+	})
+	if empty != nil {
+		return nil, empty
+	}
 	return c, c.check(f.NArg())
 }
 
@@ -145,8 +155,14 @@ func printLine(ctx context.Context, v *vault.Vault, cfg *config, stdout io.Write
 	return err
 }
 
-// openVault opens the database under the master key.
+// openVault opens the database under the master key. To rotate keys, both must
+// be there: a new database has none to rotate, and means that -db is mistyped.
 func openVault(ctx context.Context, cfg *config, logger *slog.Logger) (*vault.Vault, error) {
+	if cfg.rotateKeys != "" && !isPostgres(cfg.db) {
+		if _, err := os.Stat(cfg.db); err != nil {
+			return nil, fmt.Errorf("-rotate-keys needs a database that is there: %w", err)
+		}
+	}
 	key, created, err := loadMasterKey(cfg, logger)
 	if err != nil {
 		return nil, err

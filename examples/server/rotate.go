@@ -28,11 +28,11 @@ func rotateKeys(ctx context.Context, v *vault.Vault, cfg *config, bar *progress)
 	if err != nil {
 		return "", err
 	}
-	r := &rotation{bar: bar, done: make([]int, len(tenants))}
+	r := &rotation{bar: bar, all: cfg.rotateKeys == everyTenant, done: make([]int, len(tenants))}
 	for _, id := range tenants {
 		n, err := countTokens(ctx, v, id)
-		if err != nil {
-			return "", fmt.Errorf("tenant %s: %w", id, err)
+		if err := r.failure(id, err); err != nil {
+			return "", err
 		}
 		r.total += n
 	}
@@ -52,9 +52,18 @@ func tenantsToRotate(ctx context.Context, v *vault.Vault, which string) ([]uuid.
 		id, err := uuid.Parse(which)
 		return []uuid.UUID{id}, err
 	}
-	var ids []uuid.UUID
-	err := eachTenant(ctx, v, func(t *vault.Tenant) { ids = append(ids, t.ID) })
-	return ids, err
+	tenants, err := allTenants(ctx, v)
+	if err != nil {
+		return nil, err
+	}
+	if len(tenants) == 0 {
+		return nil, errors.New("the database has no tenants; is -db the right one?")
+	}
+	ids := make([]uuid.UUID, len(tenants))
+	for i := range tenants {
+		ids[i] = tenants[i].ID
+	}
+	return ids, nil
 }
 
 // countTokens returns how many tokens a tenant has. It asks for a page behind
@@ -70,7 +79,8 @@ func countTokens(ctx context.Context, v *vault.Vault, tenant uuid.UUID) (int, er
 // rotation is the rotation of several tenants under way.
 type rotation struct {
 	bar   *progress
-	total int // tokens; other rows are few
+	all   bool // of all tenants
+	total int  // tokens; other rows are few
 
 	mu   sync.Mutex
 	done []int // rows of each tenant
@@ -87,13 +97,20 @@ func (r *rotation) run(ctx context.Context, v *vault.Vault, tenants []uuid.UUID)
 		wg.Go(func() {
 			defer func() { <-slots }()
 			err := v.RotateKeys(ctx, id, &vault.RotateOptions{Progress: func(done int) { r.report(i, done) }})
-			if err != nil {
-				failed[i] = fmt.Errorf("tenant %s: %w", id, err)
-			}
+			failed[i] = r.failure(id, err)
 		})
 	}
 	wg.Wait()
 	return errors.Join(failed...)
+}
+
+// failure says whose error it is. A tenant that was deleted meanwhile is none,
+// unless it was asked for by its id.
+func (r *rotation) failure(tenant uuid.UUID, err error) error {
+	if err == nil || r.all && errors.Is(err, vault.ErrNotFound) {
+		return nil
+	}
+	return fmt.Errorf("tenant %s: %w", tenant, err)
 }
 
 func (r *rotation) report(tenant, done int) {

@@ -71,6 +71,8 @@ func newServer(v *vault.Vault, cfg *config, logger *slog.Logger) *http.Server {
 		ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout,
 		WriteTimeout: writeTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
 		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelWarn),
+
+		DisableGeneralOptionsHandler: true, // the API answers OPTIONS * itself, with a trace id
 	}
 }
 

@@ -12,8 +12,13 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// demoTenant is the name of the tenant that the first start creates.
+// demoTenant is the name that the first start gives the tenant that it creates.
 const demoTenant = "Demo"
+
+// demoUser is who creates the applications of the demo tenant, and nothing else.
+// The tenant is known by them: it can change its name and theirs, but no tenant
+// can create an application in this user's name.
+var demoUser = uuid.MustParse("5e1f0c52-9a0b-4c35-8f5d-0d6f3c7a2b41")
 
 // demoCredentials returns the keys in the credentials file as long as they
 // work in this database. Otherwise it issues new ones, for the demo tenant that
@@ -28,7 +33,7 @@ func demoCredentials(ctx context.Context, v *vault.Vault, cfg *config) (*credent
 			return known, err
 		}
 	}
-	tenant, err := findTenant(ctx, v, demoTenant)
+	tenant, err := findDemoTenant(ctx, v)
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +42,7 @@ func demoCredentials(ctx context.Context, v *vault.Vault, cfg *config) (*credent
 			return nil, err
 		}
 	}
-	return issue(ctx, v, tenant, func(int) {})
+	return issue(ctx, v.Tenant(tenant.ID).AsUser(demoUser), func(int) {})
 }
 
 // work reports whether all three keys are keys of the tenant.
@@ -57,43 +62,84 @@ func (c *credentials) work(ctx context.Context, v *vault.Vault) (bool, error) {
 	return true, nil
 }
 
-// findTenant returns the oldest tenant of a name, or nil.
-func findTenant(ctx context.Context, v *vault.Vault, name string) (*vault.Tenant, error) {
-	var found *vault.Tenant
-	err := eachTenant(ctx, v, func(t *vault.Tenant) {
-		if t.Name == name {
-			found = t
+// findDemoTenant returns the tenant that an earlier start created, or nil. When
+// all its applications of those days are deleted, it is not known any more.
+func findDemoTenant(ctx context.Context, v *vault.Vault) (*vault.Tenant, error) {
+	tenants, err := allTenants(ctx, v)
+	if err != nil {
+		return nil, err
+	}
+	for i := range tenants {
+		found, err := isDemo(ctx, v.Tenant(tenants[i].ID))
+		if err != nil && !errors.Is(err, vault.ErrNotFound) { // deleted meanwhile
+			return nil, err
 		}
-	})
-	return found, err
+		if found {
+			return &tenants[i], nil
+		}
+	}
+	return nil, nil
 }
 
-// eachTenant calls do with every tenant, the newest first.
-func eachTenant(ctx context.Context, v *vault.Vault, do func(*vault.Tenant)) error {
+// isDemo reports whether a tenant has an application of the demo tenant.
+func isDemo(ctx context.Context, c *vault.Client) (bool, error) {
 	for number := 1; ; number++ {
-		page, err := v.Tenants(ctx, vault.PageParams{Page: number, Size: 100})
+		page, err := c.ListApplications(ctx, vault.ListApplicationsParams{PageParams: vault.PageParams{Page: number, Size: pageSize}})
 		if err != nil {
-			return err
+			return false, err
 		}
-		for i := range page.Data {
-			do(&page.Data[i])
+		if slices.ContainsFunc(page.Data, func(a vault.Application) bool { return a.CreatedBy == demoUser }) {
+			return true, nil
 		}
 		if number >= page.Pagination.TotalPages {
-			return nil
+			return false, nil
 		}
 	}
 }
 
-// issue adds an application of each type to a tenant, and reports how many it
-// has added. Each holds all that its type may hold.
-func issue(ctx context.Context, v *vault.Vault, tenant *vault.Tenant, added func(int)) (*credentials, error) {
-	c := &credentials{TenantID: tenant.ID.String()}
+// Bounds on listing.
+const (
+	pageSize  = 100
+	maxPasses = 10
+)
+
+// allTenants returns every tenant once, the oldest first. Pages shift while
+// tenants are created and deleted, so it looks again until there is nothing new.
+func allTenants(ctx context.Context, v *vault.Vault) ([]vault.Tenant, error) {
+	var all []vault.Tenant
+	seen := map[uuid.UUID]bool{}
+	for range maxPasses {
+		before := len(all)
+		for number, last := 1, 1; number <= last; number++ {
+			page, err := v.Tenants(ctx, vault.PageParams{Page: number, Size: pageSize})
+			if err != nil {
+				return nil, err
+			}
+			for _, t := range page.Data {
+				if !seen[t.ID] {
+					seen[t.ID], all = true, append(all, t)
+				}
+			}
+			last = page.Pagination.TotalPages
+		}
+		if len(all) == before {
+			slices.SortFunc(all, func(a, b vault.Tenant) int { return a.CreatedAt.Compare(b.CreatedAt) })
+			return all, nil
+		}
+	}
+	return nil, errors.New("tenants are created faster than they can be listed; try again later")
+}
+
+// issue adds an application of each type to the tenant of a client, and reports
+// how many it has added. Each holds all that its type may hold.
+func issue(ctx context.Context, client *vault.Client, added func(int)) (*credentials, error) {
+	c := &credentials{TenantID: client.TenantID().String()}
 	n := 0
 	for typ, key := range map[vault.ApplicationType]*string{
 		vault.Public: &c.PublicKey, vault.Private: &c.PrivateKey, vault.Management: &c.ManagementKey,
 	} {
 		var err error
-		if *key, err = newApplication(ctx, v, tenant.ID, typ); err != nil {
+		if *key, err = newApplication(ctx, client, typ); err != nil {
 			return nil, fmt.Errorf("create the %s application: %w", typ, err)
 		}
 		n++
@@ -102,8 +148,7 @@ func issue(ctx context.Context, v *vault.Vault, tenant *vault.Tenant, added func
 	return c, nil
 }
 
-func newApplication(ctx context.Context, v *vault.Vault, tenant uuid.UUID, typ vault.ApplicationType) (string, error) {
-	c := v.Tenant(tenant)
+func newApplication(ctx context.Context, c *vault.Client, typ vault.ApplicationType) (string, error) {
 	all, err := c.ListPermissions(ctx)
 	if err != nil {
 		return "", err
@@ -131,7 +176,7 @@ func newTenant(ctx context.Context, v *vault.Vault, cfg *config, bar *progress) 
 		return "", err
 	}
 	bar.set("Creating applications", 1, steps)
-	c, err := issue(ctx, v, tenant, func(n int) { bar.set("Creating applications", 1+n, steps) })
+	c, err := issue(ctx, v.Tenant(tenant.ID), func(n int) { bar.set("Creating applications", 1+n, steps) })
 	if err != nil {
 		return "", err
 	}

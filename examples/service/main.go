@@ -141,7 +141,8 @@ func every(ctx context.Context, interval time.Duration, do func()) {
 
 // serve serves until ctx ends, and then until the requests under way are done.
 func serve(ctx context.Context, l net.Listener, h http.Handler) error {
-	srv := &http.Server{Handler: h, ReadTimeout: readTimeout, WriteTimeout: writeTimeout}
+	srv := &http.Server{Handler: h, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
+		DisableGeneralOptionsHandler: true} // OPTIONS * goes through the middleware too
 	failed := make(chan error, 1)
 	go func() { failed <- srv.Serve(l) }()
 	select {

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -193,6 +194,21 @@ func awaitExpiry(t *testing.T, c *vault.Client, token string) {
 			}
 		}
 		<-tick.C
+	}
+}
+
+// TestTheMiddlewareSeesEveryRequest sends one that net/http would answer itself.
+func TestTheMiddlewareSeesEveryRequest(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, newConfig(t))
+	req := &http.Request{Method: http.MethodOptions, URL: &url.URL{Scheme: "http", Host: strings.TrimPrefix(n.url, "http://"), Opaque: "*"}}
+	res, err := http.DefaultClient.Do(req.WithContext(t.Context()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusBadRequest { // the mux's answer
+		t.Errorf("OPTIONS *: %d", res.StatusCode)
 	}
 }
 

@@ -4,7 +4,7 @@
 // before it and a token after it.
 
 const form = document.getElementById('card');
-const { vault, key, order } = form.dataset;
+const { vault, key, order, container } = form.dataset;
 const inputs = ['number', 'expiry', 'cvc'].map((id) => document.getElementById(id));
 const [number, expiry, cvc] = inputs;
 const notice = document.getElementById('notice');
@@ -170,7 +170,7 @@ async function toShop(path, body) {
 async function pay(card) {
   const session = await toVault('/sessions', key);
   if (await toShop('session', { nonce: session.nonce })) return;
-  const token = await toVault('/tokens', session.session_key, { type: 'card', data: card });
+  const token = await toVault('/tokens', session.session_key, { type: 'card', data: card, containers: [container] });
   await toShop('payment', { token: token.id });
 }
 

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"net/http"
+	"net/netip"
+	"sync"
+
+	"golang.org/x/time/rate"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+// Requests that one client address may send in a second, and at once.
+const (
+	vaultPerSecond, vaultAtOnce   = 20, 50 // to the vault, by the page
+	ordersPerSecond, ordersAtOnce = 1, 20  // new ones
+)
+
+// maxAddresses bounds the limiters that are kept: those of so many addresses
+// that came last, and of as many before them.
+const maxAddresses = 10_000
+
+// eachAddress has a limiter for every client address. All visitors use one public
+// key: a limit on that would let one of them shut out all others. Behind a load
+// balancer the address is to be taken from the header that it sets.
+type eachAddress struct {
+	limit rate.Limit
+	burst int
+
+	mu          sync.Mutex
+	recent, old map[netip.Prefix]*rate.Limiter
+}
+
+// of returns the limiter of the address that a request comes from.
+func (e *eachAddress) of(r *http.Request) *rate.Limiter {
+	from := network(r.RemoteAddr)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if l := e.recent[from]; l != nil {
+		return l
+	}
+	l := e.old[from]
+	if l == nil {
+		l = rate.NewLimiter(e.limit, e.burst)
+	}
+	if e.recent == nil || len(e.recent) >= maxAddresses {
+		e.old, e.recent = e.recent, map[netip.Prefix]*rate.Limiter{}
+	}
+	e.recent[from] = l
+	return l
+}
+
+// network is what counts as one address: for IPv6 the 64 bits that one customer
+// has at least. What is no address counts as one.
+func network(remote string) netip.Prefix {
+	peer, err := netip.ParseAddrPort(remote)
+	if err != nil {
+		return netip.Prefix{}
+	}
+	addr := peer.Addr().Unmap().WithZone("")
+	bits := addr.BitLen()
+	if addr.Is6() {
+		bits = 64
+	}
+	return netip.PrefixFrom(addr, bits).Masked()
+}
+
+// limitPages bounds what pages send to the vault, with the public key or in a
+// session. The shop's own server is not bounded here: it asks for no more than
+// its visitors may, and one of them must not use up what is for all.
+func limitPages(access *vaultAccess) func(*http.Request, *vault.Client) *rate.Limiter {
+	pages := &eachAddress{limit: vaultPerSecond, burst: vaultAtOnce}
+	return func(r *http.Request, c *vault.Client) *rate.Limiter {
+		if c.ApplicationID() != access.page {
+			return nil
+		}
+		return pages.of(r)
+	}
+}
