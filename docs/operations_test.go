@@ -209,7 +209,7 @@ func checkActorQuery(t *testing.T, db *sql.DB, v *vault.Vault, tenant uuid.UUID)
 func dumpAndRestore(t *testing.T, from, to string) {
 	t.Helper()
 	if _, err := exec.LookPath("pg_dump"); err != nil {
-		t.Skipf("pg_dump is not on the PATH: %v", err)
+		t.Fatalf("pg_dump is not on the PATH; it comes with the client of PostgreSQL: %v", err)
 	}
 	cmd := exec.CommandContext(t.Context(), "sh", "-e", "-c", command(t, "pg_dump")+command(t, "pg_restore"))
 	cmd.Dir = t.TempDir()
