@@ -1,0 +1,116 @@
+// Package direct runs prepared statements on the driver itself.
+//
+// A pool of [database/sql] looks for a connection and for the statement on it,
+// and converts every argument, each time. Of a statement that takes a few
+// microseconds that is a good part; whoever keeps a connection anyway can do
+// without it.
+package direct
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"io"
+)
+
+// Conn is a connection of one's own. It is used by one goroutine at a time.
+type Conn struct {
+	conn *sql.Conn
+	args []driver.NamedValue // of the statement that runs
+	row  []driver.Value      // of the rows that it returns
+}
+
+// Stmt is a prepared statement of a Conn. Its arguments must be what drivers
+// know: nil, int64, bool, string and []byte.
+type Stmt struct {
+	conn *Conn
+	stmt driver.Stmt
+}
+
+// NewConn returns a Conn on a connection, which stays the caller's to close,
+// after the statements.
+func NewConn(conn *sql.Conn) *Conn { return &Conn{conn: conn} }
+
+var errDriver = errors.New("storage: the driver lacks an interface that the vault needs")
+
+// Prepare prepares a statement.
+func (c *Conn) Prepare(ctx context.Context, text string) (*Stmt, error) {
+	s := &Stmt{conn: c}
+	err := c.conn.Raw(func(on any) (err error) {
+		preparer, ok := on.(driver.ConnPrepareContext)
+		if !ok {
+			return errDriver
+		}
+		s.stmt, err = preparer.PrepareContext(ctx, text)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Close releases the statement.
+func (s *Stmt) Close() error {
+	return s.conn.conn.Raw(func(any) error { return s.stmt.Close() })
+}
+
+// Exec runs a statement whose rows do not matter.
+func (s *Stmt) Exec(ctx context.Context, args ...any) (driver.Result, error) {
+	execer, ok := s.stmt.(driver.StmtExecContext)
+	if !ok {
+		return nil, errDriver
+	}
+	var result driver.Result
+	err := s.conn.conn.Raw(func(any) (err error) {
+		result, err = execer.ExecContext(ctx, s.conn.named(args))
+		return err
+	})
+	return result, err
+}
+
+// Query runs a statement and calls row with each of its rows, which are only
+// good until row returns. An error that row returns ends it.
+func (s *Stmt) Query(ctx context.Context, row func([]driver.Value) error, args ...any) error {
+	queryer, ok := s.stmt.(driver.StmtQueryContext)
+	if !ok {
+		return errDriver
+	}
+	return s.conn.conn.Raw(func(any) error {
+		rows, err := queryer.QueryContext(ctx, s.conn.named(args))
+		if err != nil {
+			return err
+		}
+		return errors.Join(s.conn.each(rows, row), rows.Close())
+	})
+}
+
+func (c *Conn) each(rows driver.Rows, row func([]driver.Value) error) error {
+	if width := len(rows.Columns()); cap(c.row) < width {
+		c.row = make([]driver.Value, width)
+	} else {
+		c.row = c.row[:width]
+	}
+	defer clear(c.row)
+	for {
+		switch err := rows.Next(c.row); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+		if err := row(c.row); err != nil {
+			return err
+		}
+	}
+}
+
+// named returns arguments as drivers want them.
+func (c *Conn) named(args []any) []driver.NamedValue {
+	c.args = c.args[:0]
+	for i, arg := range args {
+		c.args = append(c.args, driver.NamedValue{Ordinal: i + 1, Value: arg})
+	}
+	return c.args
+}
