@@ -1,6 +1,11 @@
 package postgres
 
-import "context"
+import (
+	"context"
+	"database/sql"
+
+	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
+)
 
 // A prepared plan that was made for empty tables may find a token by reading
 // all of its tenant's, since no index seems better than another. The server
@@ -28,7 +33,11 @@ func (s *Store) account(batch []*pending) {
 		if after-rows < mark && mark <= after {
 			s.queue.busy.Go(func() {
 				// What fails here is done by the server later.
-				_, _ = s.db.ExecContext(context.Background(), analyzeText)
+				ctx := context.Background()
+				_ = sqlstore.Do(ctx, s.Store, func(conn *sql.Conn) error {
+					_, err := conn.ExecContext(ctx, analyzeText)
+					return err
+				})
 			})
 			return
 		}

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"database/sql"
 	"slices"
 	"strings"
 	"time"
@@ -24,19 +25,13 @@ func (s *Store) LeaseJobs(ctx context.Context, l storage.Lease) ([]storage.Job, 
 	if err := s.ready(ctx); err != nil {
 		return nil, err
 	}
-	rows, err := s.db.QueryContext(ctx, leaseQuery,
-		l.Tenant[:], l.Owner[:], l.Now.UnixMicro(), sqlstore.Micros(l.Until), int64(max(l.Limit, 0)))
-	if err != nil {
-		return nil, clean(err)
-	}
-	defer rows.Close()
 	var jobs []storage.Job
-	for rows.Next() {
-		job := storage.Job{Tenant: l.Tenant}
-		if err := rows.Scan(sqlstore.JobDest(&job)...); err != nil {
-			return nil, clean(err)
-		}
-		jobs = append(jobs, job)
+	job := storage.Job{Tenant: l.Tenant}
+	err := sqlstore.Each(ctx, s.Store, leaseQuery,
+		[]any{l.Tenant[:], l.Owner[:], l.Now.UnixMicro(), sqlstore.Micros(l.Until), int64(max(l.Limit, 0))},
+		sqlstore.JobDest(&job), func() { jobs = append(jobs, job) })
+	if err != nil {
+		return nil, err
 	}
 	slices.SortStableFunc(jobs, func(a, b storage.Job) int {
 		if byTime := a.RunAt.Compare(b.RunAt); byTime != 0 {
@@ -44,7 +39,7 @@ func (s *Store) LeaseJobs(ctx context.Context, l storage.Lease) ([]storage.Job, 
 		}
 		return slices.Compare(a.ID[:], b.ID[:])
 	})
-	return jobs, clean(rows.Err())
+	return jobs, nil
 }
 
 // purged are the tables that hold a tenant's rows, and what tells its rows
@@ -122,19 +117,26 @@ func (s *Store) ready(ctx context.Context) error {
 }
 
 // delete runs a statement that may be repeated, and again after a deadlock.
-func (s *Store) delete(ctx context.Context, query string, args ...any) (int64, error) {
+func (s *Store) delete(ctx context.Context, query string, args ...any) (deleted int64, err error) {
 	for wait := retryAtFirst; ; wait = min(2*wait, retryAtMost) {
-		result, err := s.db.ExecContext(ctx, query, args...)
-		if err == nil {
-			return result.RowsAffected()
-		}
-		if !transient(err) || wait == retryAtMost {
-			return 0, clean(err)
+		err := sqlstore.Do(ctx, s.Store, func(conn *sql.Conn) error {
+			result, err := conn.ExecContext(ctx, query, args...)
+			if err != nil {
+				return err
+			}
+			deleted, err = result.RowsAffected()
+			return err
+		})
+		if err == nil || !transient(err) || wait == retryAtMost {
+			return deleted, clean(err)
 		}
 		pause(wait)
 	}
 }
 
 func (s *Store) exists(ctx context.Context, query string, args ...any) (yes bool, err error) {
-	return yes, clean(s.db.QueryRowContext(ctx, query, args...).Scan(&yes))
+	err = sqlstore.Do(ctx, s.Store, func(conn *sql.Conn) error {
+		return conn.QueryRowContext(ctx, query, args...).Scan(&yes)
+	})
+	return yes, clean(err)
 }

@@ -54,7 +54,7 @@ import (
 type Store struct {
 	*sqlstore.Store // the reads
 
-	db       *sql.DB // for everything but changes
+	readers  *sql.DB // the connections of Store, which reads, and leases and deletes
 	writers  *sql.DB // for changes
 	queue    queue
 	sets     knownSets
@@ -127,20 +127,23 @@ func OpenOptions(ctx context.Context, url string, options *Options) (*Store, err
 		// the vault looks for always has an index.
 		config.Runtime["enable_seqscan"] = "off"
 	}
-	db, err := pool(config, o.MaxConns-o.MaxConns/2)
+	readers, err := pool(config, o.readers())
 	if err != nil {
 		return nil, err
 	}
 	writers, err := pool(config, o.MaxConns/2)
 	if err != nil {
-		return nil, errors.Join(err, db.Close())
+		return nil, errors.Join(err, readers.Close())
 	}
-	s, err := newStore(ctx, db, writers, o)
+	s, err := newStore(ctx, readers, writers, o)
 	if err != nil {
-		return nil, errors.Join(err, db.Close(), writers.Close())
+		return nil, errors.Join(err, readers.Close(), writers.Close())
 	}
 	return s, nil
 }
+
+// readers is how many connections read.
+func (o Options) readers() int { return o.MaxConns - o.MaxConns/2 }
 
 func pool(config pq.Config, size int) (*sql.DB, error) {
 	connector, err := pq.NewConnectorConfig(config)
@@ -158,23 +161,23 @@ func pool(config pq.Config, size int) (*sql.DB, error) {
 //go:embed migrations/*.sql
 var migrationFiles embed.FS
 
-func newStore(ctx context.Context, db, writers *sql.DB, o Options) (*Store, error) {
-	if err := checkServer(ctx, db, o.AllowAsyncCommit); err != nil {
+func newStore(ctx context.Context, readers, writers *sql.DB, o Options) (*Store, error) {
+	if err := checkServer(ctx, readers, o.AllowAsyncCommit); err != nil {
 		return nil, err
 	}
 	files, err := fs.Sub(migrationFiles, "migrations")
 	if err != nil {
 		return nil, err
 	}
-	x := sqlx.NewDb(db, "postgres")
+	x := sqlx.NewDb(readers, "postgres")
 	if err := sqlstore.Migrate(ctx, x, files); err != nil {
 		return nil, fmt.Errorf("postgres: bringing the schema up to date: %w", clean(err))
 	}
-	reader, err := sqlstore.New(ctx, x, dialect(!o.TransactionPooler))
+	reader, err := sqlstore.New(ctx, x, dialect(o))
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{Store: reader, db: db, writers: writers, retryFor: o.RetryFor}
+	s := &Store{Store: reader, readers: readers, writers: writers, retryFor: o.RetryFor}
 	s.queue.flush = s.flush
 	shard := rand.Int64N(countShards)
 	for i := range int64(o.MaxConns / 2) {
@@ -188,8 +191,9 @@ func (s *Store) Close() error {
 	for _, slot := range s.queue.close() {
 		slot.reset() // a connection that is in use is not the pool's to close
 	}
+	s.Store.Close()
 	var failed error
-	for _, err := range []error{s.Store.Close(), s.db.Close(), s.writers.Close()} {
+	for _, err := range []error{s.readers.Close(), s.writers.Close()} {
 		if !lost(err) { // a connection that has gone is as closed as can be
 			failed = errors.Join(failed, clean(err))
 		}
@@ -237,11 +241,13 @@ func checkServer(ctx context.Context, db *sql.DB, allowAsync bool) error {
 	return nil
 }
 
-func dialect(prepared bool) sqlstore.Dialect {
+func dialect(o Options) sqlstore.Dialect {
 	return sqlstore.Dialect{
-		Prepared: prepared,
+		Prepared: !o.TransactionPooler,
 		ID:       func(id storage.ID) any { return id[:] },
 		In:       in,
+		Conns:    o.readers(),
+		Lifetime: connLifetime,
 		Error:    clean,
 	}
 }

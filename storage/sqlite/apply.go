@@ -101,7 +101,7 @@ func (w *writer) updateRecords(c *storage.Change) error {
 		u := &c.UpdateRecords[i]
 		r := &u.Record
 		var key, alt []byte
-		found, err := w.found(stmtReadRecordKeys, []any{&key, &alt}, c.Tenant[:], r.Kind, r.ID[:], u.Rev)
+		found, err := w.found(stmtReadRecordKeys, []*[]byte{&key, &alt}, c.Tenant[:], r.Kind, r.ID[:], u.Rev)
 		if err != nil {
 			return describe("writing", err)
 		}
@@ -127,7 +127,7 @@ func (w *writer) deleteRecords(c *storage.Change) error {
 	for i := range c.DeleteRecords {
 		d := &c.DeleteRecords[i]
 		var key, alt []byte
-		found, err := w.found(stmtDeleteRecord, []any{&key, &alt}, c.Tenant[:], d.Kind, d.ID[:], d.Rev)
+		found, err := w.found(stmtDeleteRecord, []*[]byte{&key, &alt}, c.Tenant[:], d.Kind, d.ID[:], d.Rev)
 		if err != nil {
 			return describe("writing", err)
 		}

@@ -32,8 +32,7 @@ func (w *writer) insertTokens(c *storage.Change) error {
 
 // takenBy says which unique key kept a token out.
 func (w *writer) takenBy(tenant storage.ID, t *storage.Token, index int) error {
-	var one int
-	taken, err := w.found(stmtFindTakenToken, []any{&one}, tenant[:], t.ID, t.Ord[:])
+	taken, err := w.found(stmtFindTakenToken, nil, tenant[:], t.ID, t.Ord[:])
 	switch {
 	case err != nil:
 		return describe("writing", err)
@@ -103,7 +102,7 @@ func (w *writer) updateToken(tenant storage.ID, u *storage.TokenUpdate, index in
 		return w.replaceToken(stmtUpdateTokenKeepHashes, args, tenant, u, index)
 	}
 	var old []byte
-	found, err := w.found(stmtReadHashes, []any{&old}, tenant[:], t.Ord[:], u.Rev)
+	found, err := w.found(stmtReadHashes, []*[]byte{&old}, tenant[:], t.Ord[:], u.Rev)
 	switch {
 	case err != nil:
 		return describe("writing", err)
@@ -131,8 +130,7 @@ func (w *writer) replaceToken(stmt statementID, args []any, tenant storage.ID, u
 	if n > 0 {
 		return nil
 	}
-	var one int
-	found, err := w.found(stmtFindToken, []any{&one}, tenant[:], ord[:], u.Rev)
+	found, err := w.found(stmtFindToken, nil, tenant[:], ord[:], u.Rev)
 	switch {
 	case err != nil:
 		return describe("writing", err)
@@ -147,7 +145,7 @@ func (w *writer) deleteTokens(c *storage.Change) error {
 	for i := range c.DeleteTokens {
 		d := &c.DeleteTokens[i]
 		var old []byte
-		found, err := w.found(stmtDeleteToken, []any{&old}, c.Tenant[:], d.Ord[:], d.Rev)
+		found, err := w.found(stmtDeleteToken, []*[]byte{&old}, c.Tenant[:], d.Ord[:], d.Rev)
 		if err != nil {
 			return describe("writing", err)
 		}

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"encoding/binary"
 	"fmt"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 )
 
 // childEnv makes the test binary write to the database that it names, as
@@ -141,6 +143,18 @@ func write(t *testing.T, s *Store, c *storage.Change) {
 	}
 }
 
+// number asks a reading connection of the store for a number.
+func number(t *testing.T, s *Store, query string, args ...any) (n int) {
+	t.Helper()
+	err := sqlstore.Do(t.Context(), s.reader, func(conn *sql.Conn) error {
+		return conn.QueryRowContext(t.Context(), query, args...).Scan(&n)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
 // total returns how many tokens the counters and the table have.
 func total(t *testing.T, s *Store) (counted, stored int) {
 	t.Helper()
@@ -148,8 +162,6 @@ func total(t *testing.T, s *Store) (counted, stored int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.readers.QueryRow(`SELECT count(*) FROM tokens WHERE tenant_id = ?`, tenant[:]).Scan(&stored); err != nil {
-		t.Fatal(err)
-	}
+	stored = number(t, s, `SELECT count(*) FROM tokens WHERE tenant_id = ?`, tenant[:])
 	return counted, stored
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/internal/direct"
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 )
 
@@ -23,8 +24,12 @@ func (s *Store) LeaseJobs(ctx context.Context, l storage.Lease) ([]storage.Job, 
 		jobs = jobs[:0]
 		j := storage.Job{Tenant: l.Tenant}
 		now := l.Now.UnixMicro()
-		return w.query(stmtLeaseJobs, sqlstore.JobDest(&j), func() { jobs = append(jobs, j) },
-			l.Owner[:], l.Until.UnixMicro(), l.Tenant[:], now, now, max(l.Limit, 0))
+		dest := sqlstore.JobDest(&j)
+		return w.query(stmtLeaseJobs, func(row direct.Row) error {
+			err := sqlstore.Scan(row, dest)
+			jobs = append(jobs, j)
+			return err
+		}, l.Owner[:], l.Until.UnixMicro(), l.Tenant[:], now, now, max(l.Limit, 0))
 	}
 	if err := s.writes.do(ctx, call{inside: lease, rows: max(l.Limit, 1)}); err != nil {
 		return nil, err
@@ -164,8 +169,7 @@ func (w *writer) sweep(at int64, limit int) (more bool, err error) {
 		if _, err := w.exec(kind.remove, append(kind.args[:len(kind.args):len(kind.args)], limit)...); err != nil {
 			return false, err
 		}
-		var one int
-		left, err := w.found(kind.left, []any{&one}, kind.args...)
+		left, err := w.found(kind.left, nil, kind.args...)
 		if err != nil {
 			return false, err
 		}

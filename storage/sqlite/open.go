@@ -203,7 +203,7 @@ func migrate(ctx context.Context, db *sqlx.DB) error {
 
 func openReaders(ctx context.Context, f file) (*sqlx.DB, error) {
 	settings := f.readerSettings()
-	db, err := f.open(settings, 2*readersOfAKind())
+	db, err := f.open(settings, dialect.Conns)
 	if err != nil {
 		return nil, err
 	}
@@ -222,9 +222,9 @@ var dialect = sqlstore.Dialect{
 	Prepared:     true,
 	ID:           func(id storage.ID) any { return id[:] },
 	In:           in,
-	PointContext: context.WithoutCancel,
-	PointLimit:   readersOfAKind(),
-	ListLimit:    readersOfAKind(),
+	FinishPoints: true,
+	Conns:        2 * readersOfAKind(),
+	Lists:        readersOfAKind(),
 	LogCounts:    true,
 }
 

@@ -201,10 +201,7 @@ func TestOpenAtOnce(t *testing.T) {
 	for _, w := range wait {
 		w()
 	}
-	var versions int
-	if err := open(t, path).readers.QueryRow(`SELECT count(*) FROM schema_version`).Scan(&versions); err != nil {
-		t.Fatal(err)
-	}
+	versions := number(t, open(t, path), `SELECT count(*) FROM schema_version`)
 	files, err := fs.Glob(migrationFiles, "migrations/*.sql")
 	if err != nil {
 		t.Fatal(err)

@@ -62,7 +62,8 @@ func Open(ctx context.Context, path string) (*Store, error) {
 func (s *Store) Close() error {
 	s.closing.Do(func() {
 		s.writes.stop()
-		s.closed = errors.Join(s.reader.Close(), s.readers.Close(), s.writes.writer.close())
+		s.reader.Close()
+		s.closed = errors.Join(s.readers.Close(), s.writes.writer.close())
 	})
 	return s.closed
 }

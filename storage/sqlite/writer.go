@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/internal/direct"
 )
 
 const (
@@ -33,7 +34,8 @@ type writer struct {
 	db    *sql.DB
 	conn  *sql.Conn
 	file  file
-	stmts [statementCount]*sql.Stmt
+	on    *direct.Conn // conn
+	stmts [statementCount]*direct.Stmt
 
 	relaxed bool // synchronous is NORMAL
 	wrote   bool // the call under way has changed something
@@ -59,7 +61,7 @@ type setKey struct {
 }
 
 func newWriter(db *sql.DB, conn *sql.Conn, f file) *writer {
-	return &writer{db: db, conn: conn, file: f, knownSets: map[setKey]struct{}{}}
+	return &writer{db: db, conn: conn, file: f, on: direct.NewConn(conn), knownSets: map[setKey]struct{}{}}
 }
 
 // close releases the connection. Its statements come first: SQLite would keep
@@ -249,7 +251,7 @@ func (w *writer) exec(id statementID, args ...any) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	result, err := stmt.ExecContext(background, args...)
+	result, err := stmt.Exec(background, args...)
 	if err != nil {
 		return 0, err
 	}
@@ -258,37 +260,32 @@ func (w *writer) exec(id statementID, args ...any) (int64, error) {
 	return n, err
 }
 
-// query runs a statement and calls row for each of its rows, after it has been
-// scanned into dest.
-func (w *writer) query(id statementID, dest []any, row func(), args ...any) error {
+// query runs a statement and calls row for each of its rows.
+func (w *writer) query(id statementID, row func(direct.Row) error, args ...any) error {
 	stmt, err := w.prepared(id)
 	if err != nil {
 		return err
 	}
-	rows, err := stmt.QueryContext(background, args...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		if err := rows.Scan(dest...); err != nil {
-			return err
-		}
-		row()
-	}
-	return errors.Join(rows.Err(), rows.Close())
+	return stmt.Query(background, row, args...)
 }
 
-// found reports whether a statement has a row, and scans the first.
-func (w *writer) found(id statementID, dest []any, args ...any) (bool, error) {
+// found reports whether a statement has a row. Its columns, of bytes, go to
+// dest, and are nil where they are NULL.
+func (w *writer) found(id statementID, dest []*[]byte, args ...any) (bool, error) {
 	found := false
-	err := w.query(id, dest, func() { found = true }, args...)
+	err := w.query(id, func(row direct.Row) error {
+		found = true
+		for i, column := range dest {
+			*column, _ = row[i].([]byte) // which the driver has copied
+		}
+		return nil
+	}, args...)
 	return found, err
 }
 
-func (w *writer) prepared(id statementID) (*sql.Stmt, error) {
+func (w *writer) prepared(id statementID) (*direct.Stmt, error) {
 	if w.stmts[id] == nil {
-		stmt, err := w.conn.PrepareContext(background, statementText[id])
+		stmt, err := w.on.Prepare(background, statementText[id])
 		if err != nil {
 			return nil, err
 		}

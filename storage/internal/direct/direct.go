@@ -18,11 +18,15 @@ import (
 type Conn struct {
 	conn *sql.Conn
 	args []driver.NamedValue // of the statement that runs
-	row  []driver.Value      // of the rows that it returns
+	row  Row                 // of the rows that it returns
 }
 
+// Row is a row as the driver has it: nil, int64, bool, string and []byte. The
+// bytes may be the driver's own, and change when the next row is read.
+type Row []driver.Value
+
 // Stmt is a prepared statement of a Conn. Its arguments must be what drivers
-// know: nil, int64, bool, string and []byte.
+// know, nil, int64, bool, string and []byte, or an int.
 type Stmt struct {
 	conn *Conn
 	stmt driver.Stmt
@@ -51,6 +55,22 @@ func (c *Conn) Prepare(ctx context.Context, text string) (*Stmt, error) {
 	return s, nil
 }
 
+// Lost reports whether the connection is of no use any more.
+func (c *Conn) Lost() bool {
+	return c.conn.Raw(func(on any) error {
+		if v, ok := on.(driver.Validator); ok && !v.IsValid() {
+			return driver.ErrBadConn
+		}
+		return nil
+	}) != nil
+}
+
+// Discard closes the connection instead of giving it back to its pool. Close
+// the statements first: a database in this process may need it.
+func (c *Conn) Discard() {
+	_ = c.conn.Raw(func(any) error { return driver.ErrBadConn })
+}
+
 // Close releases the statement.
 func (s *Stmt) Close() error {
 	return s.conn.conn.Raw(func(any) error { return s.stmt.Close() })
@@ -64,6 +84,7 @@ func (s *Stmt) Exec(ctx context.Context, args ...any) (driver.Result, error) {
 	}
 	var result driver.Result
 	err := s.conn.conn.Raw(func(any) (err error) {
+		defer s.conn.forget()
 		result, err = execer.ExecContext(ctx, s.conn.named(args))
 		return err
 	})
@@ -72,12 +93,13 @@ func (s *Stmt) Exec(ctx context.Context, args ...any) (driver.Result, error) {
 
 // Query runs a statement and calls row with each of its rows, which are only
 // good until row returns. An error that row returns ends it.
-func (s *Stmt) Query(ctx context.Context, row func([]driver.Value) error, args ...any) error {
+func (s *Stmt) Query(ctx context.Context, row func(Row) error, args ...any) error {
 	queryer, ok := s.stmt.(driver.StmtQueryContext)
 	if !ok {
 		return errDriver
 	}
 	return s.conn.conn.Raw(func(any) error {
+		defer s.conn.forget()
 		rows, err := queryer.QueryContext(ctx, s.conn.named(args))
 		if err != nil {
 			return err
@@ -86,13 +108,12 @@ func (s *Stmt) Query(ctx context.Context, row func([]driver.Value) error, args .
 	})
 }
 
-func (c *Conn) each(rows driver.Rows, row func([]driver.Value) error) error {
+func (c *Conn) each(rows driver.Rows, row func(Row) error) error {
 	if width := len(rows.Columns()); cap(c.row) < width {
-		c.row = make([]driver.Value, width)
+		c.row = make(Row, width)
 	} else {
 		c.row = c.row[:width]
 	}
-	defer clear(c.row)
 	for {
 		switch err := rows.Next(c.row); {
 		case errors.Is(err, io.EOF):
@@ -110,7 +131,16 @@ func (c *Conn) each(rows driver.Rows, row func([]driver.Value) error) error {
 func (c *Conn) named(args []any) []driver.NamedValue {
 	c.args = c.args[:0]
 	for i, arg := range args {
+		if n, ok := arg.(int); ok {
+			arg = int64(n)
+		}
 		c.args = append(c.args, driver.NamedValue{Ordinal: i + 1, Value: arg})
 	}
 	return c.args
+}
+
+// forget lets go of the values of the statement that has run.
+func (c *Conn) forget() {
+	clear(c.args)
+	clear(c.row)
 }

@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"database/sql"
 	"slices"
 	"strings"
 
@@ -230,7 +231,7 @@ func (l *tokenList) findPairs(ctx context.Context) (int, error) {
 	err := l.store.each(ctx, `SELECT c.set_id, c.type, CAST(SUM(c.n) AS bigint) FROM token_counts c
 		WHERE c.tenant_id = ? AND `+l.setsOnCounts.text+`
 		GROUP BY c.set_id, c.type HAVING SUM(c.n) > 0 LIMIT ?`, append(args, maxPairs+1),
-		[]any{(*hashColumn)(&p.set), &p.kind, (*intColumn)(&p.n)}, func() {
+		[]sql.Scanner{(*hashColumn)(&p.set), (*textColumn)(&p.kind), (*intColumn)(&p.n)}, func() {
 			l.pairs = append(l.pairs, p)
 			total += p.n
 		})

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"slices"
 	"strings"
 	"time"
@@ -100,7 +101,7 @@ func (l *logList) findRanges(ctx context.Context) (bool, error) {
 	err := l.store.each(ctx, `SELECT l.entity_type, MIN(l.first_id), MAX(l.last_id) FROM log_counts l
 		WHERE `+l.byType.text+` AND l.day BETWEEN ? AND ? GROUP BY l.entity_type`,
 		slices.Concat(l.byType.args, []any{dayOf(l.from), dayOf(l.to - 1)}),
-		[]any{&kind, (*idColumn)(&first), (*idColumn)(&last)}, func() {
+		[]sql.Scanner{(*textColumn)(&kind), (*idColumn)(&first), (*idColumn)(&last)}, func() {
 			if len(l.types) == 0 || bytes.Compare(first[:], lowest[:]) < 0 {
 				lowest = first
 			}
@@ -131,9 +132,9 @@ func (l *logList) page(ctx context.Context) ([]storage.Log, error) {
 	query := l.pageQuery(limit, offset)
 	var page []storage.Log
 	var e storage.Log
-	dest := []any{
-		(*idColumn)(&e.ID), (*idColumn)(&e.ActorID), &e.ActorType, &e.EntityType, &e.EntityID,
-		&e.Operation, &e.Message, (*timeColumn)(&e.CreatedAt),
+	dest := []sql.Scanner{
+		(*idColumn)(&e.ID), (*idColumn)(&e.ActorID), (*textColumn)(&e.ActorType), (*textColumn)(&e.EntityType),
+		(*textColumn)(&e.EntityID), (*textColumn)(&e.Operation), (*textColumn)(&e.Message), (*timeColumn)(&e.CreatedAt),
 	}
 	err := l.store.each(ctx, query.text, query.args, dest, func() { page = append(page, e) })
 	return page, err

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -16,20 +17,16 @@ import (
 
 var someTenant = storage.ID{1}
 
-// newStore returns a Store on an empty SQLite database in memory.
+// newStore returns a Store on an empty SQLite database.
 func newStore(t *testing.T) *Store {
 	t.Helper()
-	db, err := sqlx.Open("sqlite", ":memory:")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = db.Close() })
-	db.SetMaxOpenConns(1)
+	db := openDB(t)
 	if err := Migrate(t.Context(), db, os.DirFS("../../sqlite/migrations")); err != nil {
 		t.Fatal(err)
 	}
 	s, err := New(t.Context(), db, Dialect{
 		Prepared:  true,
+		Conns:     1,
 		LogCounts: true,
 		ID:        func(id storage.ID) any { return id[:] },
 		In: func(column string, values []any) (string, []any) {
@@ -39,7 +36,19 @@ func newStore(t *testing.T) *Store {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(s.Close)
 	return s
+}
+
+// openDB opens an empty SQLite database.
+func openDB(t *testing.T) *sqlx.DB {
+	t.Helper()
+	db, err := sqlx.Open("sqlite", filepath.Join(t.TempDir(), "test.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return db
 }
 
 // plan returns the steps by which SQLite would answer a query.

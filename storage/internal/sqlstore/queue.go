@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"database/sql"
 	"time"
 
 	"github.com/seed-72ea4aab/vault/storage"
@@ -13,11 +14,11 @@ const claimQuery = `SELECT owner, lease_until, expires_at, key_version, answer
 // Claim implements [storage.Queue].
 func (s *Store) Claim(ctx context.Context, tenant storage.ID, key storage.Key) (storage.Claim, error) {
 	c := storage.Claim{Key: key}
-	dest := []any{
+	dest := []sql.Scanner{
 		(*idColumn)(&c.Owner), (*timeColumn)(&c.LeaseUntil), (*timeColumn)(&c.ExpiresAt),
 		(*intColumn)(&c.KeyVersion), (*blobColumn)(&c.Answer),
 	}
-	ok, err := s.one(ctx, &s.claim, dest, s.dialect.ID(tenant), key[:])
+	ok, err := s.one(ctx, pointClaim, dest, s.dialect.ID(tenant), key[:])
 	switch {
 	case err != nil:
 		return storage.Claim{}, err
@@ -47,7 +48,7 @@ func (s *Store) DueTenants(ctx context.Context, now time.Time, after storage.ID,
 	var tenant storage.ID
 	at := now.UnixMicro()
 	err := s.each(ctx, dueTenantsQuery, []any{s.dialect.ID(after), at, at, max(limit, 0)},
-		[]any{(*idColumn)(&tenant)}, func() { tenants = append(tenants, tenant) })
+		[]sql.Scanner{(*idColumn)(&tenant)}, func() { tenants = append(tenants, tenant) })
 	return tenants, err
 }
 
@@ -55,7 +56,7 @@ func (s *Store) DueTenants(ctx context.Context, now time.Time, after storage.ID,
 func (s *Store) SealedUnder(ctx context.Context, tenant storage.ID, kind storage.SealedKind, version, limit int) ([]storage.Sealed, error) {
 	sealed := storage.Sealed{Kind: kind}
 	var id storage.ID
-	var key any = (*keyColumn)(&sealed.Key)
+	var key sql.Scanner = (*keyColumn)(&sealed.Key)
 	query := `SELECT key, key_version, answer FROM claims
 		WHERE tenant_id = ? AND key_version < ? AND answer IS NOT NULL LIMIT ?`
 	if kind == storage.SealedJobs {
@@ -66,7 +67,7 @@ func (s *Store) SealedUnder(ctx context.Context, tenant storage.ID, kind storage
 	var found []storage.Sealed
 	size := pageBytes{most: s.piece}
 	err := s.until(ctx, query, []any{s.dialect.ID(tenant), version, max(limit, 0)},
-		[]any{key, (*intColumn)(&sealed.KeyVersion), (*blobColumn)(&sealed.Body)}, func() error {
+		[]sql.Scanner{key, (*intColumn)(&sealed.KeyVersion), (*blobColumn)(&sealed.Body)}, func() error {
 			if kind == storage.SealedJobs {
 				copy(sealed.Key[:], id[:])
 			}
@@ -81,9 +82,9 @@ func (s *Store) SealedUnder(ctx context.Context, tenant storage.ID, kind storage
 const JobColumns = `id, kind, run_at, attempts, dead, owner, lease_until, key_version, payload`
 
 // JobDest returns where to scan JobColumns to.
-func JobDest(j *storage.Job) []any {
-	return []any{
-		(*idColumn)(&j.ID), &j.Kind, (*timeColumn)(&j.RunAt), (*intColumn)(&j.Attempts), (*booleanColumn)(&j.Dead),
+func JobDest(j *storage.Job) []sql.Scanner {
+	return []sql.Scanner{
+		(*idColumn)(&j.ID), (*textColumn)(&j.Kind), (*timeColumn)(&j.RunAt), (*intColumn)(&j.Attempts), (*booleanColumn)(&j.Dead),
 		(*idColumn)(&j.Owner), (*timeColumn)(&j.LeaseUntil), (*intColumn)(&j.KeyVersion), (*blobColumn)(&j.Payload),
 	}
 }

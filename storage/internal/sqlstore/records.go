@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"database/sql"
 	"strings"
 
 	"github.com/seed-72ea4aab/vault/storage"
@@ -15,9 +16,9 @@ const lookupQuery = `SELECT ` + recordColumns + ` FROM lookups l
 	WHERE l.hash = ?`
 
 // recordDest returns where to scan recordColumns to.
-func recordDest(r *storage.Record) []any {
-	return []any{
-		(*idColumn)(&r.Tenant), &r.Kind, (*idColumn)(&r.ID), &r.Name,
+func recordDest(r *storage.Record) []sql.Scanner {
+	return []sql.Scanner{
+		(*idColumn)(&r.Tenant), (*textColumn)(&r.Kind), (*idColumn)(&r.ID), (*textColumn)(&r.Name),
 		(*keyColumn)(&r.Key), (*keyColumn)(&r.AltKey), (*timeColumn)(&r.ExpiresAt),
 		(*intColumn)(&r.KeyVersion), (*blobColumn)(&r.Body), (*timeColumn)(&r.CreatedAt), (*int64Column)(&r.Rev),
 	}
@@ -26,7 +27,7 @@ func recordDest(r *storage.Record) []any {
 // Lookup implements [storage.RecordReader].
 func (s *Store) Lookup(ctx context.Context, key storage.Key) (storage.Record, error) {
 	var r storage.Record
-	ok, err := s.one(ctx, &s.lookup, recordDest(&r), key[:])
+	ok, err := s.one(ctx, pointLookup, recordDest(&r), key[:])
 	switch {
 	case err != nil:
 		return storage.Record{}, err

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"database/sql"
 	"encoding/hex"
 	"errors"
 	"strings"
@@ -9,7 +10,21 @@ import (
 	"golang.org/x/text/cases"
 
 	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/internal/direct"
 )
+
+// Scan scans a row that a driver returned into as many columns.
+func Scan(row direct.Row, dest []sql.Scanner) error {
+	if len(row) != len(dest) {
+		return errColumn
+	}
+	for i, column := range dest {
+		if err := column.Scan(row[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 var errColumn = errors.New("storage: a column holds something of another type or length")
 
@@ -22,6 +37,7 @@ type (
 	timeColumn    time.Time
 	intColumn     int
 	int64Column   int64
+	textColumn    string
 	blobColumn    []byte
 	joinedColumn  []string
 	booleanColumn bool
@@ -92,19 +108,26 @@ func (c *blobColumn) Scan(src any) error {
 	return nil
 }
 
-func (c *joinedColumn) Scan(src any) error {
-	var text string
+func (c *textColumn) Scan(src any) error {
 	switch v := src.(type) {
 	case string:
-		text = v
+		*c = textColumn(v)
 	case []byte:
-		text = string(v)
+		*c = textColumn(v)
 	default:
 		return errColumn
 	}
+	return nil
+}
+
+func (c *joinedColumn) Scan(src any) error {
+	var text textColumn
+	if err := text.Scan(src); err != nil {
+		return err
+	}
 	*c = nil
 	if text != "" {
-		*c = strings.Split(text, ",")
+		*c = strings.Split(string(text), ",")
 	}
 	return nil
 }

@@ -35,14 +35,17 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"sync/atomic"
+	"time"
 
 	"github.com/jmoiron/sqlx"
 
 	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/internal/direct"
 )
 
 // Dialect is what the databases disagree on. The style of placeholders is not
@@ -63,15 +66,18 @@ type Dialect struct {
 	// []byte for a hash, or what ID returns.
 	In func(column string, values []any) (condition string, args []any)
 
-	// PointContext, unless nil, replaces the context of statements for single
-	// rows, for a driver that takes long to watch a context and whose
+	// FinishPoints says that statements for single rows are not cancelled with
+	// their context, for a driver that takes long to watch one and whose
 	// statements take no time worth cancelling.
-	PointContext func(context.Context) context.Context
+	FinishPoints bool
 
-	// PointLimit and ListLimit, unless zero, are how many statements for single
-	// rows and for lists run at once. Where there are connections for both, a
-	// slow list never holds up a single row.
-	PointLimit, ListLimit int
+	// Conns is how many connections the Store may have. Lists, unless zero, is
+	// how many of them are for lists alone, and the others are then for single
+	// rows alone, so that a slow list never holds up a single row.
+	Conns, Lists int
+
+	// Lifetime, unless zero, is after what time a connection is replaced.
+	Lifetime time.Duration
 
 	// Error, unless nil, replaces an error of the driver, for a driver whose
 	// errors hold the content of columns.
@@ -88,67 +94,54 @@ type Store struct {
 	db      *sqlx.DB
 	dialect Dialect
 	closed  atomic.Bool
-
-	// What a statement holds while it runs; nil without a limit.
-	pointTurns, listTurns chan struct{}
-	piece                 int // pieceBytes
-
-	tokenByID, duplicate, lookup, claim point
+	points  *lanes
+	lists   *lanes // may be the same
+	texts   [pointCount]string
+	piece   int // pieceBytes
 }
 
-// New returns a Store that reads from a database whose migrations have run.
-// The database stays the caller's to close, after the Store.
+// New returns a Store that reads from a database whose migrations have run. It
+// takes connections out of the pool and keeps them, so that the pool must be as
+// large as Dialect.Conns, and nobody else may need one of those. The database
+// stays the caller's to close, after the Store.
 func New(ctx context.Context, db *sqlx.DB, d Dialect) (*Store, error) {
-	s := &Store{
-		db: db, dialect: d, piece: pieceBytes,
-		tokenByID: point{query: db.Rebind(tokenByIDQuery)},
-		duplicate: point{query: db.Rebind(duplicateQuery)},
-		lookup:    point{query: db.Rebind(lookupQuery)},
-		claim:     point{query: db.Rebind(claimQuery)},
+	s := &Store{db: db, dialect: d, piece: pieceBytes, texts: pointTexts}
+	for i, text := range s.texts {
+		s.texts[i] = db.Rebind(text)
 	}
-	if d.PointLimit > 0 {
-		s.pointTurns = make(chan struct{}, d.PointLimit)
+	var prepared []string
+	if d.Prepared {
+		prepared = s.texts[:]
 	}
-	if d.ListLimit > 0 {
-		s.listTurns = make(chan struct{}, d.ListLimit)
+	s.points = newLanes(db.DB, d.Conns-d.Lists, d.Lifetime, prepared)
+	s.lists = s.points
+	if d.Lists > 0 {
+		s.lists = newLanes(db.DB, d.Lists, d.Lifetime, nil)
 	}
-	if !d.Prepared {
-		return s, nil
-	}
-	for _, p := range s.points() {
-		stmt, err := db.PrepareContext(ctx, p.query)
-		if err != nil {
-			err = s.fail(err)
-			return nil, errors.Join(err, s.Close())
-		}
-		p.stmt = stmt
+	// What cannot be prepared is better known now.
+	if err := s.on(ctx, s.points, func(*lane) (bool, error) { return true, nil }); err != nil {
+		return nil, s.fail(err)
 	}
 	return s, nil
 }
 
-func (s *Store) points() []*point {
-	return []*point{&s.tokenByID, &s.duplicate, &s.lookup, &s.claim}
-}
-
-// Close releases the prepared statements. Reads that come later return
-// [storage.ErrClosed].
-func (s *Store) Close() error {
+// Close closes the connections, each when nobody reads on it any more. Reads
+// that come later return [storage.ErrClosed].
+func (s *Store) Close() {
 	s.closed.Store(true)
-	var errs []error
-	for _, p := range s.points() {
-		if p.stmt != nil {
-			errs = append(errs, p.stmt.Close())
-		}
-	}
-	return errors.Join(errs...)
+	s.points.close()
+	s.lists.close()
 }
 
 // Ping reports whether the database answers.
 func (s *Store) Ping(ctx context.Context) error {
-	if err := s.ready(ctx); err != nil {
-		return err
-	}
-	return s.fail(s.db.PingContext(ctx))
+	return s.fail(Do(ctx, s, func(conn *sql.Conn) error { return conn.PingContext(ctx) }))
+}
+
+// Do runs something that may be repeated on a connection of a Store, and again
+// on another if that one turns out to be lost. It returns the driver's error.
+func Do(ctx context.Context, s *Store, do func(*sql.Conn) error) error {
+	return s.on(ctx, s.lists, func(l *lane) (bool, error) { return true, do(l.conn) })
 }
 
 // ready reports why a read should not even start.
@@ -173,67 +166,59 @@ func (s *Store) fail(err error) error {
 	}
 }
 
-// enter waits for a turn, if turns are limited.
-func enter(ctx context.Context, turns chan struct{}) error {
-	if turns == nil {
-		return nil
-	}
-	select {
-	case turns <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func leave(turns chan struct{}) {
-	if turns != nil {
-		<-turns
-	}
-}
-
 // point is a statement that finds one row by a unique key.
-type point struct {
-	query string
-	stmt  *sql.Stmt // nil when statements may not be prepared
+type point int
+
+const (
+	pointTokenByID point = iota
+	pointDuplicate
+	pointLookup
+	pointClaim
+	pointCount
+)
+
+var pointTexts = [pointCount]string{
+	pointTokenByID: tokenByIDQuery,
+	pointDuplicate: duplicateQuery,
+	pointLookup:    lookupQuery,
+	pointClaim:     claimQuery,
 }
 
 // one runs a point statement and scans its row into dest. It returns false when
 // there is none.
-func (s *Store) one(ctx context.Context, p *point, dest []any, args ...any) (bool, error) {
-	if err := s.ready(ctx); err != nil {
+func (s *Store) one(ctx context.Context, p point, dest []sql.Scanner, args ...any) (found bool, err error) {
+	if !s.dialect.Prepared {
+		err = s.read(ctx, s.points, s.texts[p], args, dest, func() error {
+			found = true
+			return nil
+		})
+		return found && err == nil, err
+	}
+	running := ctx
+	if s.dialect.FinishPoints {
+		running = context.Background()
+	}
+	var malformed error
+	err = s.on(ctx, s.points, func(l *lane) (bool, error) {
+		found, malformed = false, nil
+		return true, l.prepared[p].Query(running, func(row direct.Row) error {
+			found, malformed = true, Scan(row, dest)
+			return nil
+		}, args...)
+	})
+	if err = cmp.Or(s.fail(err), malformed); err != nil {
 		return false, err
 	}
-	if err := enter(ctx, s.pointTurns); err != nil {
-		return false, err
-	}
-	defer leave(s.pointTurns)
-	if s.dialect.PointContext != nil {
-		ctx = s.dialect.PointContext(ctx)
-	}
-	var rows *sql.Rows
-	var err error
-	if p.stmt != nil {
-		rows, err = p.stmt.QueryContext(ctx, args...)
-	} else {
-		rows, err = s.db.DB.QueryContext(ctx, p.query, args...)
-	}
-	if err != nil {
-		return false, s.fail(err)
-	}
-	defer rows.Close()
-	if !rows.Next() {
-		return false, s.fail(rows.Err())
-	}
-	if err := rows.Scan(dest...); err != nil {
-		return false, s.fail(err)
-	}
-	return true, s.fail(rows.Close())
+	return found, nil
 }
 
-// each runs a query for a list and calls row for every row, after it has been
-// scanned into dest.
-func (s *Store) each(ctx context.Context, query string, args []any, dest []any, row func()) error {
+// Each runs a query for a list of a Store and calls row for every row, after it
+// has been scanned into dest. The query may be repeated.
+func Each(ctx context.Context, s *Store, query string, args []any, dest []sql.Scanner, row func()) error {
+	return s.each(ctx, query, args, dest, row)
+}
+
+func (s *Store) each(ctx context.Context, query string, args []any, dest []sql.Scanner, row func()) error {
 	return s.until(ctx, query, args, dest, func() error {
 		row()
 		return nil
@@ -241,41 +226,36 @@ func (s *Store) each(ctx context.Context, query string, args []any, dest []any, 
 }
 
 // until is each for a row that may return an error, which ends the reading.
-func (s *Store) until(ctx context.Context, query string, args []any, dest []any, row func() error) error {
-	if err := s.ready(ctx); err != nil {
-		return err
-	}
-	if err := enter(ctx, s.listTurns); err != nil {
-		return err
-	}
-	defer leave(s.listTurns)
-	rows, err := s.db.DB.QueryContext(ctx, s.db.Rebind(query), args...)
-	if err != nil {
-		return s.fail(err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		if err := rows.Scan(dest...); err != nil {
-			return s.fail(err)
+func (s *Store) until(ctx context.Context, query string, args []any, dest []sql.Scanner, row func() error) error {
+	return s.read(ctx, s.lists, s.db.Rebind(query), args, dest, row)
+}
+
+// read runs a query that is not prepared.
+func (s *Store) read(ctx context.Context, from *lanes, query string, args []any, dest []sql.Scanner, row func() error) error {
+	begun, columns := false, anys(dest)
+	var ended error
+	err := s.on(ctx, from, func(l *lane) (bool, error) {
+		rows, err := l.conn.QueryContext(ctx, query, args...)
+		if err != nil {
+			return true, err
 		}
-		if err := row(); err != nil {
-			return err
+		defer rows.Close()
+		for ended == nil && rows.Next() {
+			begun = true
+			if ended = rows.Scan(columns...); ended == nil {
+				ended = row()
+			}
 		}
-	}
-	return s.fail(rows.Err())
+		return !begun, errors.Join(rows.Err(), rows.Close())
+	})
+	return cmp.Or(ended, s.fail(err))
 }
 
 // count runs a query whose answer is one number.
 func (s *Store) count(ctx context.Context, query string, args ...any) (int, error) {
-	if err := s.ready(ctx); err != nil {
-		return 0, err
-	}
-	if err := enter(ctx, s.listTurns); err != nil {
-		return 0, err
-	}
-	defer leave(s.listTurns)
 	var n int
-	return n, s.fail(s.db.GetContext(ctx, &n, s.db.Rebind(query), args...))
+	err := s.each(ctx, query, args, []sql.Scanner{(*intColumn)(&n)}, func() {})
+	return n, err
 }
 
 // pieceBytes is how much is read at once of rows that the vault works through

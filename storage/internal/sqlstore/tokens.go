@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"database/sql"
 	"strings"
 	"time"
 
@@ -25,9 +26,9 @@ const (
 const idsAtOnce = 1000
 
 // tokenDest returns where to scan tokenColumns to.
-func tokenDest(t *storage.Token) []any {
-	return []any{
-		(*idColumn)(&t.Ord), &t.ID, &t.Type, (*hashColumn)(&t.Set), (*joinedColumn)(&t.Containers),
+func tokenDest(t *storage.Token) []sql.Scanner {
+	return []sql.Scanner{
+		(*idColumn)(&t.Ord), (*textColumn)(&t.ID), (*textColumn)(&t.Type), (*hashColumn)(&t.Set), (*joinedColumn)(&t.Containers),
 		(*keyColumn)(&t.Fingerprint), (*hashColumn)(&t.Expression), (*hashColumn)(&t.Dedup),
 		(*intColumn)(&t.KeyVersion), (*blobColumn)(&t.Body), (*blobColumn)(&t.CVC),
 		(*timeColumn)(&t.CVCExpiresAt), (*timeColumn)(&t.ExpiresAt),
@@ -58,7 +59,7 @@ func (s *Store) Tokens(ctx context.Context, tenant storage.ID, ids []string) ([]
 
 func (s *Store) token(ctx context.Context, tenant storage.ID, id string) ([]storage.Token, error) {
 	found := make([]storage.Token, 1)
-	ok, err := s.one(ctx, &s.tokenByID, tokenDest(&found[0]), s.dialect.ID(tenant), id)
+	ok, err := s.one(ctx, pointTokenByID, tokenDest(&found[0]), s.dialect.ID(tenant), id)
 	if err != nil || !ok {
 		return nil, err
 	}
@@ -82,7 +83,7 @@ func (s *Store) tokens(ctx context.Context, found []storage.Token, tenant storag
 // Duplicate implements [storage.TokenReader].
 func (s *Store) Duplicate(ctx context.Context, tenant storage.ID, d storage.Duplicate) (*storage.Token, error) {
 	var t storage.Token
-	ok, err := s.one(ctx, &s.duplicate, tokenDest(&t),
+	ok, err := s.one(ctx, pointDuplicate, tokenDest(&t),
 		s.dialect.ID(tenant), d.Fingerprint[:], d.Expression[:], d.Except, d.Now.UnixMicro())
 	if err != nil || !ok {
 		return nil, err
@@ -95,7 +96,7 @@ func (s *Store) Duplicate(ctx context.Context, tenant storage.ID, d storage.Dupl
 func (s *Store) ContainerSets(ctx context.Context, tenant storage.ID) ([]storage.ContainerSet, error) {
 	var sets []storage.ContainerSet
 	var set storage.ContainerSet
-	dest := []any{(*hashColumn)(&set.Set), (*joinedColumn)(&set.Containers)}
+	dest := []sql.Scanner{(*hashColumn)(&set.Set), (*joinedColumn)(&set.Containers)}
 	err := s.each(ctx, `SELECT set_id, containers FROM container_sets WHERE tenant_id = ?`,
 		[]any{s.dialect.ID(tenant)}, dest, func() { sets = append(sets, set) })
 	return sets, err

@@ -1,0 +1,216 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// newLanesStore returns a Store whose lanes have no statements, and may thus be
+// opened on a database without tables.
+func newLanesStore(t *testing.T, d Dialect) *Store {
+	t.Helper()
+	s, err := New(t.Context(), openDB(t), d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// open counts the connections that the Store has.
+func (s *Store) open() int { return s.db.Stats().OpenConnections }
+
+// A list that takes long holds up lists beyond the limit, for as long as their
+// callers wait, and no read of a single row.
+func TestListsLeaveConnectionsForSingleRows(t *testing.T) {
+	t.Parallel()
+	s := newLanesStore(t, Dialect{Conns: 2, Lists: 1})
+	s.texts[pointClaim] = "SELECT 42"
+	var n, found int
+	err := s.each(t.Context(), "SELECT 1", nil, []sql.Scanner{(*intColumn)(&n)}, func() {
+		stopped, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		if _, err := s.count(stopped, "SELECT 1"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a second list, whose caller has left: %v", err)
+		}
+		if ok, err := s.one(t.Context(), pointClaim, []sql.Scanner{(*intColumn)(&found)}); !ok || err != nil {
+			t.Errorf("a single row beside a list: %v, %v", ok, err)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found != 42 || s.open() != 2 || len(s.lists.turns)+len(s.points.turns) != 0 {
+		t.Errorf("found %d on %d connections; turns still taken: %d and %d",
+			found, s.open(), len(s.lists.turns), len(s.points.turns))
+	}
+}
+
+// Lists and single rows that share one connection take turns.
+func TestOneConnectionIsEnough(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	for range 3 {
+		if _, err := s.count(t.Context(), "SELECT 1"); err != nil {
+			t.Error(err)
+		}
+		if _, err := s.Claim(t.Context(), someTenant, storage.Key{1}); !errors.Is(err, storage.ErrNotFound) {
+			t.Errorf("no claim: %v", err)
+		}
+	}
+	if used := s.db.Stats().InUse; used != 1 {
+		t.Errorf("%d connections are in use, want 1", used)
+	}
+}
+
+// The lane that was used last is used next, so that few do the work of few.
+func TestTheWarmLaneIsUsed(t *testing.T) {
+	t.Parallel()
+	s := newLanesStore(t, Dialect{Conns: 3})
+	var taken []*lane
+	for range 3 {
+		l, err := s.points.take(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		taken = append(taken, l)
+	}
+	for _, l := range taken {
+		s.points.give(l, true)
+	}
+	for range 2 {
+		l, err := s.points.take(t.Context())
+		if err != nil || l != taken[2] {
+			t.Errorf("got another lane than the last one, %v", err)
+		}
+		s.points.give(l, true)
+	}
+}
+
+// What becomes of a lane, and of what runs on it.
+func TestLanesAfterErrors(t *testing.T) {
+	t.Parallel()
+	broken, errLeft := errors.New("broken"), errors.New("left")
+	lose := func(l *lane) { l.direct.Discard() }
+	for name, test := range map[string]struct {
+		again bool // it may be run again
+		do    func(l *lane, leave func()) error
+		runs  int
+		kept  bool
+		want  error
+	}{
+		"none":                  {again: true, do: func(*lane, func()) error { return nil }, runs: 1, kept: true},
+		"of the statement":      {again: true, do: func(*lane, func()) error { return broken }, runs: 1, want: broken},
+		"the reader has left":   {again: true, do: func(_ *lane, leave func()) error { leave(); return errLeft }, runs: 1, kept: true, want: context.Canceled},
+		"the connection lost":   {again: true, do: func(l *lane, _ func()) error { lose(l); return broken }, runs: 2, want: broken},
+		"lost after a row":      {do: func(l *lane, _ func()) error { lose(l); return broken }, runs: 1, want: broken},
+		"lost, and reader left": {again: true, do: func(l *lane, leave func()) error { lose(l); leave(); return errLeft }, runs: 1, want: context.Canceled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newLanesStore(t, Dialect{Conns: 1})
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			runs := 0
+			err := s.on(ctx, s.points, func(l *lane) (bool, error) {
+				runs++
+				return test.again, test.do(l, cancel)
+			})
+			if !errors.Is(err, test.want) || runs != test.runs || len(s.points.idle) == 1 != test.kept || len(s.points.turns) != 0 {
+				t.Errorf("got %v after %d runs, %d lanes are kept and %d turns taken", err, runs, len(s.points.idle), len(s.points.turns))
+			}
+			if n, err := s.count(t.Context(), "SELECT 7"); n != 7 || err != nil {
+				t.Errorf("the next read: %d, %v", n, err)
+			}
+		})
+	}
+}
+
+// A lost connection is replaced before its reader notices.
+func TestALostLaneIsReplaced(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	lost := s.points.idle[0]
+	lost.direct.Discard()
+	if _, err := s.Claim(t.Context(), someTenant, storage.Key{1}); !errors.Is(err, storage.ErrNotFound) {
+		t.Errorf("a single row: %v", err)
+	}
+	s.points.idle[0].direct.Discard()
+	if n, err := s.count(t.Context(), "SELECT 7"); n != 7 || err != nil {
+		t.Errorf("a list: %d, %v", n, err)
+	}
+	if s.points.idle[0] == lost || s.open() != 1 {
+		t.Errorf("%d connections are open", s.open())
+	}
+}
+
+func TestOldLanesAreReplaced(t *testing.T) {
+	t.Parallel()
+	s := newLanesStore(t, Dialect{Conns: 3, Lifetime: time.Hour})
+	var taken []*lane
+	for range 3 {
+		l, err := s.points.take(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		taken = append(taken, l)
+	}
+	for _, l := range taken {
+		s.points.give(l, true)
+	}
+	taken[0].opened = taken[0].opened.Add(-time.Hour)
+	taken[2].opened = taken[2].opened.Add(-2 * time.Hour)
+	l, err := s.points.take(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.points.give(l, true)
+	if l != taken[1] || len(s.points.idle) != 0 || s.open() != 1 {
+		t.Errorf("%d connections are open, of which %d idle", s.open(), len(s.points.idle))
+	}
+}
+
+func TestCloseWhileReading(t *testing.T) {
+	t.Parallel()
+	for name, d := range map[string]Dialect{"shared": {Conns: 2}, "apart": {Conns: 2, Lists: 1}} {
+		s := newLanesStore(t, d)
+		var got []int
+		var n int
+		err := s.each(t.Context(), "SELECT 1 UNION SELECT 2", nil, []sql.Scanner{(*intColumn)(&n)}, func() {
+			s.Close()
+			got = append(got, n)
+		})
+		if diff := cmp.Diff([]int{1, 2}, got); diff != "" || err != nil {
+			t.Errorf("%s: the read under way: %v (-want +got):\n%s", name, err, diff)
+		}
+		if _, err := s.count(t.Context(), "SELECT 1"); !errors.Is(err, storage.ErrClosed) {
+			t.Errorf("%s: a read after it: %v", name, err)
+		}
+		if s.open() != 0 {
+			t.Errorf("%s: %d connections are open", name, s.open())
+		}
+	}
+}
+
+// A panic ends neither the lane's turn nor leaves what it did behind.
+func TestAPanicGivesUpItsLane(t *testing.T) {
+	t.Parallel()
+	s := newLanesStore(t, Dialect{Conns: 1})
+	func() {
+		defer func() { _ = recover() }()
+		_ = s.on(t.Context(), s.points, func(*lane) (bool, error) { panic("broken") })
+	}()
+	if len(s.points.idle) != 0 || s.open() != 0 {
+		t.Errorf("%d lanes are kept, %d connections are open", len(s.points.idle), s.open())
+	}
+	if n, err := s.count(t.Context(), "SELECT 7"); n != 7 || err != nil {
+		t.Errorf("the next read: %d, %v", n, err)
+	}
+}
