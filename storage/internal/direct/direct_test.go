@@ -1,0 +1,256 @@
+package direct_test
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/lib/pq"
+	_ "modernc.org/sqlite"
+
+	"github.com/seed-72ea4aab/vault/internal/pgtest"
+	"github.com/seed-72ea4aab/vault/storage/internal/direct"
+)
+
+// dialect is how to say the same things to each of the databases.
+type dialect struct {
+	name                          string
+	open                          func(t *testing.T) *sql.DB
+	create, insert, read, numbers string
+}
+
+var dialects = []dialect{
+	{
+		name:    "SQLite",
+		open:    func(t *testing.T) *sql.DB { return openDB(t, "sqlite", filepath.Join(t.TempDir(), "test.db")) },
+		create:  `CREATE TABLE things (number INTEGER, flag INTEGER, name TEXT, body BLOB) STRICT`,
+		insert:  `INSERT INTO things VALUES (?, ?, ?, ?)`,
+		read:    `SELECT number, flag, name, body FROM things WHERE number >= ? ORDER BY number`,
+		numbers: `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?) SELECT i FROM n`,
+	},
+	{
+		name:    "PostgreSQL",
+		open:    openPostgres,
+		create:  `CREATE TABLE things (number bigint, flag boolean, name text, body bytea)`,
+		insert:  `INSERT INTO things VALUES ($1, $2, $3, $4)`,
+		read:    `SELECT number, flag::int, name, body FROM things WHERE number >= $1 ORDER BY number`,
+		numbers: `SELECT generate_series(1, $1::bigint)`,
+	},
+}
+
+func openDB(t *testing.T, driver, name string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open(driver, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+// openPostgres returns a database whose driver sends bytes as they are, and
+// returns them without a copy.
+func openPostgres(t *testing.T) *sql.DB {
+	t.Helper()
+	config, err := pq.NewConfig(pgtest.URL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.BinaryParameters = true
+	connector, err := pq.NewConnectorConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := sql.OpenDB(connector)
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+// onBoth runs a test on a connection to a database with an empty table.
+func onBoth(t *testing.T, test func(t *testing.T, d dialect, conn *sql.Conn)) {
+	t.Helper()
+	t.Parallel()
+	for _, d := range dialects {
+		t.Run(d.name, func(t *testing.T) {
+			t.Parallel()
+			conn, err := d.open(t).Conn(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = conn.Close() })
+			if _, err := conn.ExecContext(t.Context(), d.create); err != nil {
+				t.Fatal(err)
+			}
+			test(t, d, conn)
+		})
+	}
+}
+
+// prepare prepares a statement that the end of the test closes.
+func prepare(t *testing.T, c *direct.Conn, text string) *direct.Stmt {
+	t.Helper()
+	stmt, err := c.Prepare(t.Context(), text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = stmt.Close() })
+	return stmt
+}
+
+func TestRows(t *testing.T) {
+	onBoth(t, func(t *testing.T, d dialect, conn *sql.Conn) {
+		c := direct.NewConn(conn)
+		insert, read := prepare(t, c, d.insert), prepare(t, c, d.read)
+		for _, row := range [][]any{{1, true, "one", []byte("1")}, {int64(2), false, "", []byte("22")}, {3, nil, nil, nil}} {
+			result, err := insert.Exec(t.Context(), row...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n, err := result.RowsAffected(); n != 1 || err != nil {
+				t.Errorf("%d rows, %v", n, err)
+			}
+		}
+		for from, want := range map[int][]direct.Row{
+			1: {{int64(1), int64(1), "one", "1"}, {int64(2), int64(0), "", "22"}, {int64(3), nil, nil, nil}},
+			3: {{int64(3), nil, nil, nil}},
+			4: nil,
+		} {
+			var got []direct.Row
+			err := read.Query(t.Context(), func(row direct.Row) error {
+				row = slices.Clone(row)
+				if body, ok := row[3].([]byte); ok {
+					row[3] = string(body)
+				}
+				got = append(got, row)
+				return nil
+			}, from)
+			if diff := cmp.Diff(want, got); diff != "" || err != nil {
+				t.Errorf("from %d: %v (-want +got):\n%s", from, err, diff)
+			}
+		}
+	})
+}
+
+// What a statement was given and has returned is not kept when it has run.
+func TestNothingIsKept(t *testing.T) {
+	onBoth(t, func(t *testing.T, d dialect, conn *sql.Conn) {
+		c := direct.NewConn(conn)
+		insert, read := prepare(t, c, d.insert), prepare(t, c, d.read)
+		body := bytes.Repeat([]byte("x"), 1000)
+		if _, err := insert.Exec(t.Context(), 1, true, "one", body); err != nil {
+			t.Fatal(err)
+		}
+		var kept direct.Row
+		if err := read.Query(t.Context(), func(row direct.Row) error { kept = row; return nil }, 1); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(make(direct.Row, 4), kept); diff != "" {
+			t.Errorf("the row is still there (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// An error of the caller or of a statement leaves the connection as good as it
+// was.
+func TestErrorsLeaveTheConnection(t *testing.T) {
+	onBoth(t, func(t *testing.T, d dialect, conn *sql.Conn) {
+		c := direct.NewConn(conn)
+		numbers := prepare(t, c, d.numbers)
+		sound := func(after string) {
+			t.Helper()
+			rows := 0
+			err := numbers.Query(t.Context(), func(direct.Row) error { rows++; return nil }, 10)
+			if rows != 10 || err != nil || c.Lost() {
+				t.Errorf("after %s: %d rows, %v, lost %v", after, rows, err, c.Lost())
+			}
+		}
+		enough := errors.New("enough")
+		rows := 0
+		err := numbers.Query(t.Context(), func(direct.Row) error { rows++; return enough }, 1000)
+		if rows != 1 || !errors.Is(err, enough) {
+			t.Errorf("%d rows, %v", rows, err)
+		}
+		sound("an error of the caller")
+		if err := numbers.Query(t.Context(), func(direct.Row) error { return nil }, struct{}{}); err == nil {
+			t.Error("an argument of a strange type is accepted")
+		}
+		sound("a wrong argument")
+		if _, err := c.Prepare(t.Context(), "no statement"); err == nil {
+			t.Error("nonsense is prepared")
+		}
+		sound("a wrong statement")
+	})
+}
+
+// PostgreSQL ends a statement with its context, and the connection goes on.
+func TestCancelledStatements(t *testing.T) {
+	t.Parallel()
+	conn, err := openPostgres(t).Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	c := direct.NewConn(conn)
+	numbers := prepare(t, c, "SELECT generate_series(1, $1::bigint)")
+	ctx, cancel := context.WithCancel(t.Context())
+	rows := 0
+	count := func(direct.Row) error { rows++; cancel(); return nil }
+	if err := numbers.Query(ctx, count, 1_000_000_000); err == nil || rows == 0 || c.Lost() {
+		t.Errorf("cancelled: %v after %d rows, lost %v", err, rows, c.Lost())
+	}
+	rows = 0
+	if err := numbers.Query(t.Context(), count, 10); err != nil || rows != 10 {
+		t.Errorf("the next one: %v after %d rows", err, rows)
+	}
+}
+
+func TestLostConnections(t *testing.T) {
+	onBoth(t, func(t *testing.T, d dialect, conn *sql.Conn) {
+		c := direct.NewConn(conn)
+		numbers := prepare(t, c, d.numbers)
+		if c.Lost() {
+			t.Fatal("lost from the start")
+		}
+		if err := numbers.Close(); err != nil {
+			t.Error(err)
+		}
+		c.Discard()
+		if !c.Lost() {
+			t.Error("not lost after it was discarded")
+		}
+		if err := conn.PingContext(t.Context()); !errors.Is(err, sql.ErrConnDone) {
+			t.Errorf("ping: %v", err)
+		}
+		if _, err := c.Prepare(t.Context(), d.numbers); !errors.Is(err, sql.ErrConnDone) {
+			t.Errorf("prepare: %v", err)
+		}
+	})
+}
+
+// A server that ends a connection is noticed by the next statement.
+func TestKilledConnections(t *testing.T) {
+	t.Parallel()
+	db := openPostgres(t)
+	conn, err := db.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := direct.NewConn(conn)
+	pid := prepare(t, c, "SELECT pg_backend_pid()")
+	var id driver.Value
+	if err := pid.Query(t.Context(), func(row direct.Row) error { id = row[0]; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.ExecContext(t.Context(), "SELECT pg_terminate_backend($1, 10000)", id); err != nil {
+		t.Fatal(err)
+	}
+	if err := pid.Query(t.Context(), func(direct.Row) error { return nil }); err == nil || !c.Lost() {
+		t.Errorf("got %v, lost %v", err, c.Lost())
+	}
+}

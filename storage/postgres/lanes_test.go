@@ -1,0 +1,282 @@
+package postgres_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/lib/pq/pqerror"
+
+	"github.com/seed-72ea4aab/vault/internal/pgtest"
+	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/postgres"
+)
+
+// node is a store, and a look at its server past it.
+type node struct {
+	*postgres.Store
+	name   string // its connections have it
+	db     *sql.DB
+	tenant storage.ID
+	token  storage.Token // is there
+}
+
+func newNode(t *testing.T, options *postgres.Options, parameters ...string) *node {
+	t.Helper()
+	address := pgtest.URL(t)
+	n := &node{name: fmt.Sprintf("vault-%x", newID()), db: database(t, address), tenant: newID()}
+	through := with(t, address, "application_name", n.name)
+	for pair := range slices.Chunk(parameters, 2) {
+		through = with(t, through, pair[0], pair[1])
+	}
+	n.Store = openAt(t, through, options)
+	c := sample(n.tenant, 1)
+	if err := n.Write(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	n.token = c.InsertTokens[0]
+	return n
+}
+
+// read reads the token.
+func (n *node) read(ctx context.Context) error {
+	found, err := n.Tokens(ctx, n.tenant, []string{n.token.ID})
+	if err == nil && (len(found) != 1 || found[0].ID != n.token.ID) {
+		return fmt.Errorf("%d tokens", len(found))
+	}
+	return err
+}
+
+// list reads it in a list.
+func (n *node) list(ctx context.Context) error {
+	page, _, err := n.ListTokens(ctx, storage.TokenFilter{Tenant: n.tenant, Now: time.Now(), Limit: 10})
+	if err == nil && len(page) != 1 {
+		return fmt.Errorf("%d tokens", len(page))
+	}
+	return err
+}
+
+// reads are calls that need a reading connection.
+func (n *node) reads() map[string]func(context.Context) error {
+	return map[string]func(context.Context) error{
+		"a token": n.read, "a list": n.list, "ping": n.Ping,
+		"a look-up": func(ctx context.Context) error {
+			if _, err := n.Lookup(ctx, storage.Key{9}); !errors.Is(err, storage.ErrNotFound) {
+				return fmt.Errorf("got %w, want ErrNotFound", err)
+			}
+			return nil
+		},
+		"a lease": func(ctx context.Context) error {
+			_, err := n.LeaseJobs(ctx, storage.Lease{Tenant: n.tenant, Owner: n.tenant, Now: time.Now(), Limit: 1})
+			return err
+		},
+		"a sweep": func(ctx context.Context) error {
+			_, err := n.Sweep(ctx, time.Unix(1, 0), 10)
+			return err
+		},
+	}
+}
+
+// sessions returns the processes that serve the store.
+func (n *node) sessions(t *testing.T) (pids []int64) {
+	t.Helper()
+	rows, err := n.db.QueryContext(t.Context(), "SELECT pid FROM pg_stat_activity WHERE application_name = $1 ORDER BY pid", n.name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var pid int64
+		if err := rows.Scan(&pid); err != nil {
+			t.Fatal(err)
+		}
+		pids = append(pids, pid)
+	}
+	return pids
+}
+
+// lock keeps all from reading tokens until it is released.
+func (n *node) lock(t *testing.T) (release func()) {
+	t.Helper()
+	tx, err := n.db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = tx.Rollback() })
+	if _, err := tx.ExecContext(t.Context(), "LOCK TABLE tokens"); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := tx.Rollback(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// blocked waits until so many statements of the store wait for a lock.
+func (n *node) blocked(t *testing.T, statements int) {
+	t.Helper()
+	for got := -1; got != statements; {
+		got = number(t, n.db, "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1 AND wait_event_type = 'Lock'", n.name)
+	}
+}
+
+// Whoever reads after all connections have been killed does not notice.
+func TestReadsSurviveKilledConnections(t *testing.T) {
+	t.Parallel()
+	for name, options := range map[string]postgres.Options{
+		"prepared": {MaxConns: 6}, "not prepared": {MaxConns: 6, TransactionPooler: true}, "one": {MaxConns: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := newNode(t, &options)
+			for what, read := range n.reads() {
+				var readers sync.WaitGroup
+				for range options.MaxConns {
+					readers.Go(func() {
+						if err := n.read(t.Context()); err != nil {
+							t.Errorf("before %s: %v", what, err)
+						}
+					})
+				}
+				readers.Wait()
+				if _, err := n.db.ExecContext(t.Context(), `SELECT pg_terminate_backend(pid, 10000)
+					FROM pg_stat_activity WHERE application_name = $1`, n.name); err != nil {
+					t.Fatal(err)
+				}
+				if err := read(t.Context()); err != nil {
+					t.Errorf("%s: %v", what, err)
+				}
+			}
+		})
+	}
+}
+
+func TestReadsSurviveALostLine(t *testing.T) {
+	t.Parallel()
+	p, through := newProxy(t, pgtest.URL(t))
+	s := openAt(t, through, &postgres.Options{MaxConns: 2})
+	c := sample(newID(), 1)
+	if err := s.Write(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	for name, cut := range map[string]int32{"request lost": loseRequest, "answer lost": loseAnswer} {
+		p.cut.Store(cut)
+		found, err := s.Tokens(t.Context(), c.Tenant, []string{c.InsertTokens[0].ID})
+		if len(found) != 1 || err != nil || p.cut.Load() != deliver {
+			t.Errorf("%s: %d tokens, %v", name, len(found), err)
+		}
+	}
+}
+
+// A read that its caller has given up ends, and its connection serves the next.
+func TestCancelledReadKeepsItsConnection(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, &postgres.Options{MaxConns: 2})
+	if err := n.read(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	before := n.sessions(t)
+	release := n.lock(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- n.read(ctx) }()
+	n.blocked(t, 1)
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("the read ended with %v", err)
+	}
+	release()
+	if err := n.read(t.Context()); err != nil {
+		t.Errorf("the next read: %v", err)
+	}
+	if diff := cmp.Diff(before, n.sessions(t)); diff != "" {
+		t.Errorf("the connections (-before +after):\n%s", diff)
+	}
+}
+
+// A read that the server has given up fails, and nothing after it.
+func TestStatementTimeout(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, &postgres.Options{MaxConns: 2}, "statement_timeout", "200")
+	release := n.lock(t)
+	for name, read := range map[string]func(context.Context) error{"a token": n.read, "a list": n.list} {
+		server, ok := errors.AsType[*postgres.ServerError](read(t.Context()))
+		if !ok || server.Code != string(pqerror.QueryCanceled) {
+			t.Errorf("%s: got %v, want SQLSTATE %s", name, server, pqerror.QueryCanceled)
+		}
+	}
+	release()
+	for name, read := range n.reads() {
+		if err := read(t.Context()); err != nil {
+			t.Errorf("%s after it: %v", name, err)
+		}
+	}
+}
+
+// With a single reading connection everything takes turns on it.
+func TestOneReadingConnection(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, &postgres.Options{MaxConns: 2})
+	release := n.lock(t)
+	var work sync.WaitGroup
+	work.Go(func() {
+		if err := n.list(t.Context()); err != nil {
+			t.Errorf("the list under way: %v", err)
+		}
+	})
+	n.blocked(t, 1)
+	for name, read := range n.reads() {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		if err := read(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s beside a list: %v", name, err)
+		}
+		cancel()
+		for range 4 {
+			work.Go(func() {
+				if err := read(t.Context()); err != nil {
+					t.Errorf("%s after a list: %v", name, err)
+				}
+			})
+		}
+	}
+	release()
+	work.Wait()
+	if got := len(n.sessions(t)); got > 2 {
+		t.Errorf("%d connections, want no more than 2", got)
+	}
+}
+
+// Close does not wait for reads, and leaves them no connection.
+func TestCloseWhileReading(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, nil)
+	release := n.lock(t)
+	var work sync.WaitGroup
+	for _, read := range []func(context.Context) error{n.read, n.list} {
+		work.Go(func() {
+			if err := read(t.Context()); err != nil && !errors.Is(err, storage.ErrClosed) {
+				t.Errorf("a read under way: %v", err)
+			}
+		})
+	}
+	n.blocked(t, 2)
+	if err := n.Close(); err != nil {
+		t.Error(err)
+	}
+	for name, read := range n.reads() {
+		if err := read(t.Context()); !errors.Is(err, storage.ErrClosed) {
+			t.Errorf("%s after Close: %v", name, err)
+		}
+	}
+	release()
+	work.Wait()
+	for len(n.sessions(t)) > 0 { // a server ends a session some time after its client has gone
+	}
+}
