@@ -8,8 +8,10 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-const claimQuery = `SELECT owner, lease_until, expires_at, key_version, answer
-	FROM claims WHERE tenant_id = ? AND key = ?`
+const (
+	claimColumns = `owner, lease_until, expires_at, key_version, answer`
+	claimByKey   = `claims WHERE tenant_id = ? AND key = ?`
+)
 
 // Claim implements [storage.Queue].
 func (s *Store) Claim(ctx context.Context, tenant storage.ID, key storage.Key) (storage.Claim, error) {

@@ -11,7 +11,7 @@ import (
 const recordColumns = `r.tenant_id, r.kind, r.id, r.name, r.key_hash, r.alt_hash, r.expires_at,
 	r.key_version, r.body, r.created_at, r.rev`
 
-const lookupQuery = `SELECT ` + recordColumns + ` FROM lookups l
+const recordByHash = `lookups l
 	JOIN records r ON r.tenant_id = l.tenant_id AND r.kind = l.kind AND r.id = l.id
 	WHERE l.hash = ?`
 

@@ -39,6 +39,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -70,6 +71,11 @@ type Dialect struct {
 	// their context, for a driver that takes long to watch one and whose
 	// statements take no time worth cancelling.
 	FinishPoints bool
+
+	// Column, unless nil, returns the expression by which a statement for a
+	// single row selects a column, for a driver that asks for the names and
+	// types of columns each time.
+	Column func(column string) string
 
 	// Conns is how many connections the Store may have. Lists, unless zero, is
 	// how many of them are for lists alone, and the others are then for single
@@ -105,9 +111,9 @@ type Store struct {
 // large as Dialect.Conns, and nobody else may need one of those. The database
 // stays the caller's to close, after the Store.
 func New(ctx context.Context, db *sqlx.DB, d Dialect) (*Store, error) {
-	s := &Store{db: db, dialect: d, piece: pieceBytes, texts: pointTexts}
-	for i, text := range s.texts {
-		s.texts[i] = db.Rebind(text)
+	s := &Store{db: db, dialect: d, piece: pieceBytes}
+	for i, p := range pointQueries {
+		s.texts[i] = db.Rebind(`SELECT ` + d.columns(p.columns) + ` FROM ` + p.from)
 	}
 	var prepared []string
 	if d.Prepared {
@@ -177,11 +183,23 @@ const (
 	pointCount
 )
 
-var pointTexts = [pointCount]string{
-	pointTokenByID: tokenByIDQuery,
-	pointDuplicate: duplicateQuery,
-	pointLookup:    lookupQuery,
-	pointClaim:     claimQuery,
+var pointQueries = [pointCount]struct{ columns, from string }{
+	pointTokenByID: {tokenColumns, tokenByID},
+	pointDuplicate: {tokenColumns, duplicateOf},
+	pointLookup:    {recordColumns, recordByHash},
+	pointClaim:     {claimColumns, claimByKey},
+}
+
+// columns returns what to select for a list of columns.
+func (d *Dialect) columns(list string) string {
+	if d.Column == nil {
+		return list
+	}
+	columns := strings.Split(list, ",")
+	for i, column := range columns {
+		columns[i] = d.Column(strings.TrimSpace(column))
+	}
+	return strings.Join(columns, ", ")
 }
 
 // one runs a point statement and scans its row into dest. It returns false when

@@ -14,9 +14,9 @@ const tokenColumns = `t.ord, t.id, t.type, t.set_id, t.containers, t.fingerprint
 	t.created_by, t.created_at, t.modified_by, t.modified_at, t.rev`
 
 const (
-	tokenByIDQuery = `SELECT ` + tokenColumns + ` FROM tokens t WHERE t.tenant_id = ? AND t.id = ?`
+	tokenByID = `tokens t WHERE t.tenant_id = ? AND t.id = ?`
 
-	duplicateQuery = `SELECT ` + tokenColumns + ` FROM tokens t
+	duplicateOf = `tokens t
 		WHERE t.tenant_id = ? AND t.fingerprint = ? AND t.expression = ? AND t.id <> ?
 		AND (t.expires_at IS NULL OR t.expires_at > ?)
 		ORDER BY t.ord LIMIT 1`
