@@ -49,10 +49,10 @@ func (w *writer) applyClaim(c *storage.Change) error {
 	if c.Claim == nil {
 		return nil
 	}
-	k, tenant := &c.Claim.Claim, c.Tenant[:]
+	k, tenant := &c.Claim.Claim, any(c.Tenant[:])
 	switch c.Claim.Op {
 	case storage.ClaimTake:
-		n, err := w.exec(stmtTakeClaim, tenant, k.Key[:], optionalID(k.Owner), sqlstore.Micros(k.LeaseUntil),
+		n, err := w.exec(stmtTakeClaim, tenant, k.Key[:], optionalID(&k.Owner), sqlstore.Micros(k.LeaseUntil),
 			sqlstore.Micros(k.ExpiresAt), k.KeyVersion, optional(k.Answer), c.Now.UnixMicro())
 		return guarded(n, err, storage.ClaimTaken, 0)
 	case storage.ClaimFinish:
@@ -68,27 +68,28 @@ func (w *writer) applyClaim(c *storage.Change) error {
 }
 
 func (w *writer) insertRecords(c *storage.Change) error {
+	tenant := any(c.Tenant[:])
 	for i := range c.InsertRecords {
 		r := &c.InsertRecords[i]
-		n, err := w.exec(stmtInsertRecord, c.Tenant[:], r.Kind, r.ID[:], r.Name, sqlstore.FoldName(r.Name),
-			optionalKey(r.Key), optionalKey(r.AltKey), sqlstore.Micros(r.ExpiresAt),
+		n, err := w.exec(stmtInsertRecord, tenant, r.Kind, r.ID[:], r.Name, sqlstore.FoldName(r.Name),
+			optionalKey(&r.Key), optionalKey(&r.AltKey), sqlstore.Micros(r.ExpiresAt),
 			r.KeyVersion, sqlstore.Micros(r.CreatedAt), r.Rev, bytesOf(r.Body))
 		if err := guarded(n, err, storage.KeyTaken, i); err != nil {
 			return err
 		}
-		if err := w.insertLookups(c.Tenant, r, i); err != nil {
+		if err := w.insertLookups(tenant, r, i); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (w *writer) insertLookups(tenant storage.ID, r *storage.Record, index int) error {
-	for _, key := range []storage.Key{r.Key, r.AltKey} {
+func (w *writer) insertLookups(tenant any, r *storage.Record, index int) error {
+	for _, key := range []*storage.Key{&r.Key, &r.AltKey} {
 		if key.IsZero() {
 			continue
 		}
-		n, err := w.exec(stmtInsertLookup, key[:], tenant[:], r.Kind, r.ID[:])
+		n, err := w.exec(stmtInsertLookup, key[:], tenant, r.Kind, r.ID[:])
 		if err := guarded(n, err, storage.KeyTaken, index); err != nil {
 			return err
 		}
@@ -97,26 +98,27 @@ func (w *writer) insertLookups(tenant storage.ID, r *storage.Record, index int) 
 }
 
 func (w *writer) updateRecords(c *storage.Change) error {
+	tenant := any(c.Tenant[:])
 	for i := range c.UpdateRecords {
 		u := &c.UpdateRecords[i]
 		r := &u.Record
 		var key, alt []byte
-		found, err := w.found(stmtReadRecordKeys, []*[]byte{&key, &alt}, c.Tenant[:], r.Kind, r.ID[:], u.Rev)
+		found, err := w.found(stmtReadRecordKeys, []*[]byte{&key, &alt}, tenant, r.Kind, r.ID[:], u.Rev)
 		if err != nil {
 			return describe("writing", err)
 		}
 		if !found {
 			return conflict(storage.RecordStale, i)
 		}
-		if _, err := w.exec(stmtUpdateRecord, r.Name, sqlstore.FoldName(r.Name), optionalKey(r.Key), optionalKey(r.AltKey),
+		if _, err := w.exec(stmtUpdateRecord, r.Name, sqlstore.FoldName(r.Name), optionalKey(&r.Key), optionalKey(&r.AltKey),
 			sqlstore.Micros(r.ExpiresAt), r.KeyVersion, sqlstore.Micros(r.CreatedAt), bytesOf(r.Body),
-			c.Tenant[:], r.Kind, r.ID[:], u.Rev); err != nil {
+			tenant, r.Kind, r.ID[:], u.Rev); err != nil {
 			return describe("writing", err)
 		}
-		if err := w.deleteLookups(c.Tenant, key, alt); err != nil {
+		if err := w.deleteLookups(tenant, key, alt); err != nil {
 			return err
 		}
-		if err := w.insertLookups(c.Tenant, r, i); err != nil {
+		if err := w.insertLookups(tenant, r, i); err != nil {
 			return err
 		}
 	}
@@ -124,10 +126,11 @@ func (w *writer) updateRecords(c *storage.Change) error {
 }
 
 func (w *writer) deleteRecords(c *storage.Change) error {
+	tenant := any(c.Tenant[:])
 	for i := range c.DeleteRecords {
 		d := &c.DeleteRecords[i]
 		var key, alt []byte
-		found, err := w.found(stmtDeleteRecord, []*[]byte{&key, &alt}, c.Tenant[:], d.Kind, d.ID[:], d.Rev)
+		found, err := w.found(stmtDeleteRecord, []*[]byte{&key, &alt}, tenant, d.Kind, d.ID[:], d.Rev)
 		if err != nil {
 			return describe("writing", err)
 		}
@@ -135,19 +138,19 @@ func (w *writer) deleteRecords(c *storage.Change) error {
 			return conflict(storage.RecordStale, i)
 		}
 		w.wrote = true
-		if err := w.deleteLookups(c.Tenant, key, alt); err != nil {
+		if err := w.deleteLookups(tenant, key, alt); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (w *writer) deleteLookups(tenant storage.ID, keys ...[]byte) error {
+func (w *writer) deleteLookups(tenant any, keys ...[]byte) error {
 	for _, key := range keys {
 		if key == nil {
 			continue
 		}
-		if _, err := w.exec(stmtDeleteLookup, key, tenant[:]); err != nil {
+		if _, err := w.exec(stmtDeleteLookup, key, tenant); err != nil {
 			return describe("writing", err)
 		}
 	}
@@ -158,7 +161,7 @@ func (w *writer) insertJobs(c *storage.Change) error {
 	for i := range c.InsertJobs {
 		j := &c.InsertJobs[i]
 		_, err := w.exec(stmtInsertJob, c.Tenant[:], j.ID[:], j.Kind, j.RunAt.UnixMicro(), j.Attempts, j.Dead,
-			optionalID(j.Owner), sqlstore.Micros(j.LeaseUntil), j.KeyVersion, bytesOf(j.Payload))
+			optionalID(&j.Owner), sqlstore.Micros(j.LeaseUntil), j.KeyVersion, bytesOf(j.Payload))
 		if err := inserted("job", i, err); err != nil {
 			return err
 		}
@@ -175,7 +178,7 @@ func (w *writer) updateJobs(c *storage.Change) error {
 			owner = storage.ID{}
 		}
 		n, err := w.exec(stmtUpdateJob, j.RunAt.UnixMicro(), j.Attempts, j.Dead, j.KeyVersion, bytesOf(j.Payload),
-			optionalID(owner), sqlstore.Micros(u.Until), c.Tenant[:], j.ID[:], u.Owner[:])
+			optionalID(&owner), sqlstore.Micros(u.Until), c.Tenant[:], j.ID[:], u.Owner[:])
 		if err := guarded(n, err, storage.JobStale, i); err != nil {
 			return err
 		}
@@ -209,9 +212,10 @@ func (w *writer) reseal(c *storage.Change) error {
 }
 
 func (w *writer) insertLogs(c *storage.Change) error {
+	tenant := any(c.Tenant[:])
 	for i := range c.Logs {
 		l := &c.Logs[i]
-		_, err := w.exec(stmtInsertLog, c.Tenant[:], l.ID[:], l.CreatedAt.UnixMicro(), optionalID(l.ActorID),
+		_, err := w.exec(stmtInsertLog, tenant, l.ID[:], l.CreatedAt.UnixMicro(), optionalID(&l.ActorID),
 			l.ActorType, l.EntityType, l.EntityID, l.Operation, l.Message)
 		if err := inserted("log entry", i, err); err != nil {
 			return err

@@ -6,23 +6,24 @@ import (
 )
 
 func (w *writer) insertTokens(c *storage.Change) error {
+	tenant := any(c.Tenant[:])
 	for i := range c.InsertTokens {
 		t := &c.InsertTokens[i]
-		containers := sqlstore.JoinContainers(t.Containers)
-		n, err := w.exec(stmtInsertToken, c.Tenant[:], t.Ord[:], t.ID, t.Type, t.Set[:], containers,
+		ord, containers := any(t.Ord[:]), sqlstore.JoinContainers(t.Containers)
+		n, err := w.exec(stmtInsertToken, tenant, ord, t.ID, t.Type, t.Set[:], containers,
 			sqlstore.Micros(t.ExpiresAt), sqlstore.Micros(t.CVCExpiresAt), t.KeyVersion, t.Rev,
-			optionalID(t.CreatedBy), t.CreatedAt.UnixMicro(), optionalID(t.ModifiedBy), sqlstore.Micros(t.ModifiedAt),
-			t.Fingerprint[:], t.Expression[:], optionalHash(t.Dedup), joinHashes(t.Hashes), optional(t.CVC), bytesOf(t.Body))
+			optionalID(&t.CreatedBy), t.CreatedAt.UnixMicro(), optionalID(&t.ModifiedBy), sqlstore.Micros(t.ModifiedAt),
+			t.Fingerprint[:], t.Expression[:], optionalHash(&t.Dedup), joinHashes(t.Hashes), optional(t.CVC), bytesOf(t.Body))
 		if err != nil {
 			return describe("writing", err)
 		}
 		if n == 0 {
-			return w.takenBy(c.Tenant, t, i)
+			return w.takenBy(tenant, t, i)
 		}
-		if err := w.insertHashes(c.Tenant, t.Ord, t.Hashes); err != nil {
+		if err := w.insertHashes(tenant, ord, t.Hashes); err != nil {
 			return err
 		}
-		if err := w.ensureSet(c.Tenant, t.Set, containers); err != nil {
+		if err := w.ensureSet(&c.Tenant, &t.Set, containers); err != nil {
 			return err
 		}
 		w.counts.addToken(c.Tenant, t.Set, t.Type, 1)
@@ -31,8 +32,8 @@ func (w *writer) insertTokens(c *storage.Change) error {
 }
 
 // takenBy says which unique key kept a token out.
-func (w *writer) takenBy(tenant storage.ID, t *storage.Token, index int) error {
-	taken, err := w.found(stmtFindTakenToken, nil, tenant[:], t.ID, t.Ord[:])
+func (w *writer) takenBy(tenant any, t *storage.Token, index int) error {
+	taken, err := w.found(stmtFindTakenToken, nil, tenant, t.ID, t.Ord[:])
 	switch {
 	case err != nil:
 		return describe("writing", err)
@@ -43,18 +44,18 @@ func (w *writer) takenBy(tenant storage.ID, t *storage.Token, index int) error {
 	}
 }
 
-func (w *writer) insertHashes(tenant, ord storage.ID, hashes []storage.Hash) error {
+func (w *writer) insertHashes(tenant, ord any, hashes []storage.Hash) error {
 	for i := range hashes {
-		if _, err := w.exec(stmtInsertHash, tenant[:], hashes[i][:], ord[:]); err != nil {
+		if _, err := w.exec(stmtInsertHash, tenant, hashes[i][:], ord); err != nil {
 			return describe("writing", err)
 		}
 	}
 	return nil
 }
 
-func (w *writer) deleteHashes(tenant, ord storage.ID, hashes []storage.Hash) error {
+func (w *writer) deleteHashes(tenant, ord any, hashes []storage.Hash) error {
 	for i := range hashes {
-		if _, err := w.exec(stmtDeleteHash, tenant[:], hashes[i][:], ord[:]); err != nil {
+		if _, err := w.exec(stmtDeleteHash, tenant, hashes[i][:], ord); err != nil {
 			return describe("writing", err)
 		}
 	}
@@ -62,8 +63,8 @@ func (w *writer) deleteHashes(tenant, ord storage.ID, hashes []storage.Hash) err
 }
 
 // ensureSet stores which containers are in a set, unless that is known.
-func (w *writer) ensureSet(tenant storage.ID, set storage.Hash, containers string) error {
-	key := setKey{tenant, set}
+func (w *writer) ensureSet(tenant *storage.ID, set *storage.Hash, containers string) error {
+	key := setKey{*tenant, *set}
 	if _, known := w.knownSets[key]; known || len(w.sets) > 0 && w.sets[len(w.sets)-1] == key {
 		return nil
 	}
@@ -75,13 +76,14 @@ func (w *writer) ensureSet(tenant storage.ID, set storage.Hash, containers strin
 }
 
 func (w *writer) updateTokens(c *storage.Change) error {
+	tenant := any(c.Tenant[:])
 	for i := range c.UpdateTokens {
 		u := &c.UpdateTokens[i]
-		if err := w.updateToken(c.Tenant, u, i); err != nil {
+		if err := w.updateToken(tenant, u, i); err != nil {
 			return err
 		}
 		t := &u.Token
-		if err := w.ensureSet(c.Tenant, t.Set, sqlstore.JoinContainers(t.Containers)); err != nil {
+		if err := w.ensureSet(&c.Tenant, &t.Set, sqlstore.JoinContainers(t.Containers)); err != nil {
 			return err
 		}
 		if t.Set != u.OldSet {
@@ -92,17 +94,18 @@ func (w *writer) updateTokens(c *storage.Change) error {
 	return nil
 }
 
-func (w *writer) updateToken(tenant storage.ID, u *storage.TokenUpdate, index int) error {
+func (w *writer) updateToken(tenant any, u *storage.TokenUpdate, index int) error {
 	t := &u.Token
+	ord := any(t.Ord[:])
 	args := append(make([]any, 0, 16), t.Set[:], sqlstore.JoinContainers(t.Containers),
 		sqlstore.Micros(t.ExpiresAt), sqlstore.Micros(t.CVCExpiresAt), t.KeyVersion,
-		optionalID(t.ModifiedBy), sqlstore.Micros(t.ModifiedAt), t.Fingerprint[:], t.Expression[:],
-		optionalHash(t.Dedup), optional(t.CVC), bytesOf(t.Body))
+		optionalID(&t.ModifiedBy), sqlstore.Micros(t.ModifiedAt), t.Fingerprint[:], t.Expression[:],
+		optionalHash(&t.Dedup), optional(t.CVC), bytesOf(t.Body))
 	if u.KeepHashes {
 		return w.replaceToken(stmtUpdateTokenKeepHashes, args, tenant, u, index)
 	}
 	var old []byte
-	found, err := w.found(stmtReadHashes, []*[]byte{&old}, tenant[:], t.Ord[:], u.Rev)
+	found, err := w.found(stmtReadHashes, []*[]byte{&old}, tenant, ord, u.Rev)
 	switch {
 	case err != nil:
 		return describe("writing", err)
@@ -113,24 +116,24 @@ func (w *writer) updateToken(tenant storage.ID, u *storage.TokenUpdate, index in
 		return err
 	}
 	before := splitHashes(old)
-	if err := w.deleteHashes(tenant, t.Ord, without(before, t.Hashes)); err != nil {
+	if err := w.deleteHashes(tenant, ord, without(before, t.Hashes)); err != nil {
 		return err
 	}
-	return w.insertHashes(tenant, t.Ord, without(t.Hashes, before))
+	return w.insertHashes(tenant, ord, without(t.Hashes, before))
 }
 
 // replaceToken runs the update itself. It changes no row either because there
 // is none with the revision, or because the new Dedup hash is taken.
-func (w *writer) replaceToken(stmt statementID, args []any, tenant storage.ID, u *storage.TokenUpdate, index int) error {
-	ord := u.Token.Ord
-	n, err := w.exec(stmt, append(args, tenant[:], ord[:], u.Rev)...)
+func (w *writer) replaceToken(stmt statementID, args []any, tenant any, u *storage.TokenUpdate, index int) error {
+	ord := any(u.Token.Ord[:])
+	n, err := w.exec(stmt, append(args, tenant, ord, u.Rev)...)
 	if err != nil {
 		return describe("writing", err)
 	}
 	if n > 0 {
 		return nil
 	}
-	found, err := w.found(stmtFindToken, nil, tenant[:], ord[:], u.Rev)
+	found, err := w.found(stmtFindToken, nil, tenant, ord, u.Rev)
 	switch {
 	case err != nil:
 		return describe("writing", err)
@@ -142,10 +145,12 @@ func (w *writer) replaceToken(stmt statementID, args []any, tenant storage.ID, u
 }
 
 func (w *writer) deleteTokens(c *storage.Change) error {
+	tenant := any(c.Tenant[:])
 	for i := range c.DeleteTokens {
 		d := &c.DeleteTokens[i]
+		ord := any(d.Ord[:])
 		var old []byte
-		found, err := w.found(stmtDeleteToken, []*[]byte{&old}, c.Tenant[:], d.Ord[:], d.Rev)
+		found, err := w.found(stmtDeleteToken, []*[]byte{&old}, tenant, ord, d.Rev)
 		if err != nil {
 			return describe("writing", err)
 		}
@@ -153,7 +158,7 @@ func (w *writer) deleteTokens(c *storage.Change) error {
 			return conflict(storage.TokenStale, i)
 		}
 		w.wrote = true
-		if err := w.deleteHashes(c.Tenant, d.Ord, splitHashes(old)); err != nil {
+		if err := w.deleteHashes(tenant, ord, splitHashes(old)); err != nil {
 			return err
 		}
 		w.counts.addToken(c.Tenant, d.Set, d.Type, -1)

@@ -12,6 +12,14 @@ import (
 type tally struct {
 	tokens []tokenCount
 	logs   []logCount
+
+	// Where the sum of each counter is; only sums uses them.
+	tokenSums map[tokenCounter]int
+	logSums   map[logCounter]int
+}
+
+func newTally() tally {
+	return tally{tokenSums: map[tokenCounter]int{}, logSums: map[logCounter]int{}}
 }
 
 // tokenCount is a change of a row of token_counts.
@@ -60,11 +68,11 @@ func (t *tally) addLog(tenant storage.ID, l *storage.Log) {
 // sums returns one change for each counter.
 func (t *tally) sums() ([]tokenCount, []logCount) {
 	if len(t.tokens) > 1 {
-		t.tokens = summed(t.tokens, func(c *tokenCount) tokenCounter { return c.tokenCounter },
+		t.tokens = summed(t.tokens, t.tokenSums, func(c *tokenCount) tokenCounter { return c.tokenCounter },
 			func(sum, c *tokenCount) { sum.by += c.by })
 	}
 	if len(t.logs) > 1 {
-		t.logs = summed(t.logs, func(c *logCount) logCounter { return c.logCounter }, func(sum, c *logCount) {
+		t.logs = summed(t.logs, t.logSums, func(c *logCount) logCounter { return c.logCounter }, func(sum, c *logCount) {
 			sum.by += c.by
 			sum.first = lower(sum.first, c.first)
 			sum.last = higher(sum.last, c.last)
@@ -73,9 +81,9 @@ func (t *tally) sums() ([]tokenCount, []logCount) {
 	return t.tokens, t.logs
 }
 
-// summed joins the changes with the same key, in place.
-func summed[C any, K comparable](changes []C, key func(*C) K, add func(sum, c *C)) []C {
-	at := make(map[K]int)
+// summed joins the changes with the same key, in place. The map is left empty.
+func summed[C any, K comparable](changes []C, at map[K]int, key func(*C) K, add func(sum, c *C)) []C {
+	defer clear(at)
 	n := 0
 	for i := range changes {
 		k := key(&changes[i])

@@ -3,22 +3,23 @@ package sqlite
 import "github.com/seed-72ea4aab/vault/storage"
 
 // The functions below return the values of columns that are NULL when absent.
+// They take pointers, so that the bytes need not be copied.
 
-func optionalID(id storage.ID) any {
+func optionalID(id *storage.ID) any {
 	if id.IsZero() {
 		return nil
 	}
 	return id[:]
 }
 
-func optionalHash(h storage.Hash) any {
-	if h == (storage.Hash{}) {
+func optionalHash(h *storage.Hash) any {
+	if *h == (storage.Hash{}) {
 		return nil
 	}
 	return h[:]
 }
 
-func optionalKey(k storage.Key) any {
+func optionalKey(k *storage.Key) any {
 	if k.IsZero() {
 		return nil
 	}

@@ -61,7 +61,10 @@ type setKey struct {
 }
 
 func newWriter(db *sql.DB, conn *sql.Conn, f file) *writer {
-	return &writer{db: db, conn: conn, file: f, on: direct.NewConn(conn), knownSets: map[setKey]struct{}{}}
+	return &writer{
+		db: db, conn: conn, file: f, on: direct.NewConn(conn),
+		counts: newTally(), knownSets: map[setKey]struct{}{},
+	}
 }
 
 // close releases the connection. Its statements come first: SQLite would keep
