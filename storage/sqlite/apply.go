@@ -14,6 +14,8 @@ import (
 // Inserts come first and deletes last, so that a change cannot take a key that
 // it frees itself: guards are about what was there before it.
 func (w *writer) applyChange(c *storage.Change) error {
+	w.tenant = c.Tenant[:]
+	defer func() { w.tenant = nil }()
 	for _, step := range [...]func(*storage.Change) error{
 		w.applyClaim,
 		w.insertTokens, w.insertRecords, w.insertJobs,
@@ -49,18 +51,18 @@ func (w *writer) applyClaim(c *storage.Change) error {
 	if c.Claim == nil {
 		return nil
 	}
-	k, tenant := &c.Claim.Claim, any(c.Tenant[:])
+	k := &c.Claim.Claim
 	switch c.Claim.Op {
 	case storage.ClaimTake:
-		n, err := w.exec(stmtTakeClaim, tenant, k.Key[:], optionalID(&k.Owner), sqlstore.Micros(k.LeaseUntil),
+		n, err := w.exec(stmtTakeClaim, w.tenant, k.Key[:], optionalID(&k.Owner), sqlstore.Micros(k.LeaseUntil),
 			sqlstore.Micros(k.ExpiresAt), k.KeyVersion, optional(k.Answer), c.Now.UnixMicro())
 		return guarded(n, err, storage.ClaimTaken, 0)
 	case storage.ClaimFinish:
 		n, err := w.exec(stmtFinishClaim, optional(k.Answer), sqlstore.Micros(k.ExpiresAt), k.KeyVersion,
-			tenant, k.Key[:], k.Owner[:])
+			w.tenant, k.Key[:], k.Owner[:])
 		return guarded(n, err, storage.ClaimLost, 0)
 	case storage.ClaimDrop:
-		n, err := w.exec(stmtDropClaim, tenant, k.Key[:], k.Owner[:])
+		n, err := w.exec(stmtDropClaim, w.tenant, k.Key[:], k.Owner[:])
 		return guarded(n, err, storage.ClaimLost, 0)
 	default:
 		return fmt.Errorf("sqlite: unknown operation %d on a claim", c.Claim.Op)
@@ -68,28 +70,27 @@ func (w *writer) applyClaim(c *storage.Change) error {
 }
 
 func (w *writer) insertRecords(c *storage.Change) error {
-	tenant := any(c.Tenant[:])
 	for i := range c.InsertRecords {
 		r := &c.InsertRecords[i]
-		n, err := w.exec(stmtInsertRecord, tenant, r.Kind, r.ID[:], r.Name, sqlstore.FoldName(r.Name),
+		n, err := w.exec(stmtInsertRecord, w.tenant, r.Kind, r.ID[:], r.Name, sqlstore.FoldName(r.Name),
 			optionalKey(&r.Key), optionalKey(&r.AltKey), sqlstore.Micros(r.ExpiresAt),
 			r.KeyVersion, sqlstore.Micros(r.CreatedAt), r.Rev, bytesOf(r.Body))
 		if err := guarded(n, err, storage.KeyTaken, i); err != nil {
 			return err
 		}
-		if err := w.insertLookups(tenant, r, i); err != nil {
+		if err := w.insertLookups(r, i); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (w *writer) insertLookups(tenant any, r *storage.Record, index int) error {
+func (w *writer) insertLookups(r *storage.Record, index int) error {
 	for _, key := range []*storage.Key{&r.Key, &r.AltKey} {
 		if key.IsZero() {
 			continue
 		}
-		n, err := w.exec(stmtInsertLookup, key[:], tenant, r.Kind, r.ID[:])
+		n, err := w.exec(stmtInsertLookup, key[:], w.tenant, r.Kind, r.ID[:])
 		if err := guarded(n, err, storage.KeyTaken, index); err != nil {
 			return err
 		}
@@ -98,12 +99,11 @@ func (w *writer) insertLookups(tenant any, r *storage.Record, index int) error {
 }
 
 func (w *writer) updateRecords(c *storage.Change) error {
-	tenant := any(c.Tenant[:])
 	for i := range c.UpdateRecords {
 		u := &c.UpdateRecords[i]
 		r := &u.Record
 		var key, alt []byte
-		found, err := w.found(stmtReadRecordKeys, []*[]byte{&key, &alt}, tenant, r.Kind, r.ID[:], u.Rev)
+		found, err := w.found(stmtReadRecordKeys, []*[]byte{&key, &alt}, w.tenant, r.Kind, r.ID[:], u.Rev)
 		if err != nil {
 			return describe("writing", err)
 		}
@@ -112,13 +112,13 @@ func (w *writer) updateRecords(c *storage.Change) error {
 		}
 		if _, err := w.exec(stmtUpdateRecord, r.Name, sqlstore.FoldName(r.Name), optionalKey(&r.Key), optionalKey(&r.AltKey),
 			sqlstore.Micros(r.ExpiresAt), r.KeyVersion, sqlstore.Micros(r.CreatedAt), bytesOf(r.Body),
-			tenant, r.Kind, r.ID[:], u.Rev); err != nil {
+			w.tenant, r.Kind, r.ID[:], u.Rev); err != nil {
 			return describe("writing", err)
 		}
-		if err := w.deleteLookups(tenant, key, alt); err != nil {
+		if err := w.deleteLookups(key, alt); err != nil {
 			return err
 		}
-		if err := w.insertLookups(tenant, r, i); err != nil {
+		if err := w.insertLookups(r, i); err != nil {
 			return err
 		}
 	}
@@ -126,11 +126,10 @@ func (w *writer) updateRecords(c *storage.Change) error {
 }
 
 func (w *writer) deleteRecords(c *storage.Change) error {
-	tenant := any(c.Tenant[:])
 	for i := range c.DeleteRecords {
 		d := &c.DeleteRecords[i]
 		var key, alt []byte
-		found, err := w.found(stmtDeleteRecord, []*[]byte{&key, &alt}, tenant, d.Kind, d.ID[:], d.Rev)
+		found, err := w.found(stmtDeleteRecord, []*[]byte{&key, &alt}, w.tenant, d.Kind, d.ID[:], d.Rev)
 		if err != nil {
 			return describe("writing", err)
 		}
@@ -138,19 +137,19 @@ func (w *writer) deleteRecords(c *storage.Change) error {
 			return conflict(storage.RecordStale, i)
 		}
 		w.wrote = true
-		if err := w.deleteLookups(tenant, key, alt); err != nil {
+		if err := w.deleteLookups(key, alt); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (w *writer) deleteLookups(tenant any, keys ...[]byte) error {
+func (w *writer) deleteLookups(keys ...[]byte) error {
 	for _, key := range keys {
 		if key == nil {
 			continue
 		}
-		if _, err := w.exec(stmtDeleteLookup, key, tenant); err != nil {
+		if _, err := w.exec(stmtDeleteLookup, key, w.tenant); err != nil {
 			return describe("writing", err)
 		}
 	}
@@ -160,7 +159,7 @@ func (w *writer) deleteLookups(tenant any, keys ...[]byte) error {
 func (w *writer) insertJobs(c *storage.Change) error {
 	for i := range c.InsertJobs {
 		j := &c.InsertJobs[i]
-		_, err := w.exec(stmtInsertJob, c.Tenant[:], j.ID[:], j.Kind, j.RunAt.UnixMicro(), j.Attempts, j.Dead,
+		_, err := w.exec(stmtInsertJob, w.tenant, j.ID[:], j.Kind, j.RunAt.UnixMicro(), j.Attempts, j.Dead,
 			optionalID(&j.Owner), sqlstore.Micros(j.LeaseUntil), j.KeyVersion, bytesOf(j.Payload))
 		if err := inserted("job", i, err); err != nil {
 			return err
@@ -178,7 +177,7 @@ func (w *writer) updateJobs(c *storage.Change) error {
 			owner = storage.ID{}
 		}
 		n, err := w.exec(stmtUpdateJob, j.RunAt.UnixMicro(), j.Attempts, j.Dead, j.KeyVersion, bytesOf(j.Payload),
-			optionalID(&owner), sqlstore.Micros(u.Until), c.Tenant[:], j.ID[:], u.Owner[:])
+			optionalID(&owner), sqlstore.Micros(u.Until), w.tenant, j.ID[:], u.Owner[:])
 		if err := guarded(n, err, storage.JobStale, i); err != nil {
 			return err
 		}
@@ -189,7 +188,7 @@ func (w *writer) updateJobs(c *storage.Change) error {
 func (w *writer) deleteJobs(c *storage.Change) error {
 	for i := range c.DeleteJobs {
 		d := &c.DeleteJobs[i]
-		n, err := w.exec(stmtDeleteJob, c.Tenant[:], d.ID[:], d.Owner[:])
+		n, err := w.exec(stmtDeleteJob, w.tenant, d.ID[:], d.Owner[:])
 		if err := guarded(n, err, storage.JobStale, i); err != nil {
 			return err
 		}
@@ -204,7 +203,7 @@ func (w *writer) reseal(c *storage.Change) error {
 		if s.Kind == storage.SealedJobs {
 			stmt, key = stmtResealJob, s.Key[:len(storage.ID{})]
 		}
-		if _, err := w.exec(stmt, bytesOf(s.Body), s.KeyVersion, c.Tenant[:], key, s.KeyVersion); err != nil {
+		if _, err := w.exec(stmt, bytesOf(s.Body), s.KeyVersion, w.tenant, key, s.KeyVersion); err != nil {
 			return describe("writing", err)
 		}
 	}
@@ -212,10 +211,9 @@ func (w *writer) reseal(c *storage.Change) error {
 }
 
 func (w *writer) insertLogs(c *storage.Change) error {
-	tenant := any(c.Tenant[:])
 	for i := range c.Logs {
 		l := &c.Logs[i]
-		_, err := w.exec(stmtInsertLog, tenant, l.ID[:], l.CreatedAt.UnixMicro(), optionalID(&l.ActorID),
+		_, err := w.exec(stmtInsertLog, w.tenant, l.ID[:], l.CreatedAt.UnixMicro(), optionalID(&l.ActorID),
 			l.ActorType, l.EntityType, l.EntityID, l.Operation, l.Message)
 		if err := inserted("log entry", i, err); err != nil {
 			return err

@@ -6,11 +6,10 @@ import (
 )
 
 func (w *writer) insertTokens(c *storage.Change) error {
-	tenant := any(c.Tenant[:])
 	for i := range c.InsertTokens {
 		t := &c.InsertTokens[i]
 		ord, containers := any(t.Ord[:]), sqlstore.JoinContainers(t.Containers)
-		n, err := w.exec(stmtInsertToken, tenant, ord, t.ID, t.Type, t.Set[:], containers,
+		n, err := w.exec(stmtInsertToken, w.tenant, ord, t.ID, t.Type, t.Set[:], containers,
 			sqlstore.Micros(t.ExpiresAt), sqlstore.Micros(t.CVCExpiresAt), t.KeyVersion, t.Rev,
 			optionalID(&t.CreatedBy), t.CreatedAt.UnixMicro(), optionalID(&t.ModifiedBy), sqlstore.Micros(t.ModifiedAt),
 			t.Fingerprint[:], t.Expression[:], optionalHash(&t.Dedup), joinHashes(t.Hashes), optional(t.CVC), bytesOf(t.Body))
@@ -18,9 +17,9 @@ func (w *writer) insertTokens(c *storage.Change) error {
 			return describe("writing", err)
 		}
 		if n == 0 {
-			return w.takenBy(tenant, t, i)
+			return w.takenBy(t, i)
 		}
-		if err := w.insertHashes(tenant, ord, t.Hashes); err != nil {
+		if err := w.insertHashes(ord, t.Hashes); err != nil {
 			return err
 		}
 		if err := w.ensureSet(&c.Tenant, &t.Set, containers); err != nil {
@@ -32,8 +31,8 @@ func (w *writer) insertTokens(c *storage.Change) error {
 }
 
 // takenBy says which unique key kept a token out.
-func (w *writer) takenBy(tenant any, t *storage.Token, index int) error {
-	taken, err := w.found(stmtFindTakenToken, nil, tenant, t.ID, t.Ord[:])
+func (w *writer) takenBy(t *storage.Token, index int) error {
+	taken, err := w.found(stmtFindTakenToken, nil, w.tenant, t.ID, t.Ord[:])
 	switch {
 	case err != nil:
 		return describe("writing", err)
@@ -44,18 +43,18 @@ func (w *writer) takenBy(tenant any, t *storage.Token, index int) error {
 	}
 }
 
-func (w *writer) insertHashes(tenant, ord any, hashes []storage.Hash) error {
+func (w *writer) insertHashes(ord any, hashes []storage.Hash) error {
 	for i := range hashes {
-		if _, err := w.exec(stmtInsertHash, tenant, hashes[i][:], ord); err != nil {
+		if _, err := w.exec(stmtInsertHash, w.tenant, hashes[i][:], ord); err != nil {
 			return describe("writing", err)
 		}
 	}
 	return nil
 }
 
-func (w *writer) deleteHashes(tenant, ord any, hashes []storage.Hash) error {
+func (w *writer) deleteHashes(ord any, hashes []storage.Hash) error {
 	for i := range hashes {
-		if _, err := w.exec(stmtDeleteHash, tenant, hashes[i][:], ord); err != nil {
+		if _, err := w.exec(stmtDeleteHash, w.tenant, hashes[i][:], ord); err != nil {
 			return describe("writing", err)
 		}
 	}
@@ -68,7 +67,7 @@ func (w *writer) ensureSet(tenant *storage.ID, set *storage.Hash, containers str
 	if _, known := w.knownSets[key]; known || len(w.sets) > 0 && w.sets[len(w.sets)-1] == key {
 		return nil
 	}
-	if _, err := w.exec(stmtInsertSet, tenant[:], set[:], containers); err != nil {
+	if _, err := w.exec(stmtInsertSet, w.tenant, set[:], containers); err != nil {
 		return describe("writing", err)
 	}
 	w.sets = append(w.sets, key)
@@ -76,10 +75,9 @@ func (w *writer) ensureSet(tenant *storage.ID, set *storage.Hash, containers str
 }
 
 func (w *writer) updateTokens(c *storage.Change) error {
-	tenant := any(c.Tenant[:])
 	for i := range c.UpdateTokens {
 		u := &c.UpdateTokens[i]
-		if err := w.updateToken(tenant, u, i); err != nil {
+		if err := w.updateToken(u, i); err != nil {
 			return err
 		}
 		t := &u.Token
@@ -94,7 +92,7 @@ func (w *writer) updateTokens(c *storage.Change) error {
 	return nil
 }
 
-func (w *writer) updateToken(tenant any, u *storage.TokenUpdate, index int) error {
+func (w *writer) updateToken(u *storage.TokenUpdate, index int) error {
 	t := &u.Token
 	ord := any(t.Ord[:])
 	args := append(make([]any, 0, 16), t.Set[:], sqlstore.JoinContainers(t.Containers),
@@ -102,38 +100,38 @@ func (w *writer) updateToken(tenant any, u *storage.TokenUpdate, index int) erro
 		optionalID(&t.ModifiedBy), sqlstore.Micros(t.ModifiedAt), t.Fingerprint[:], t.Expression[:],
 		optionalHash(&t.Dedup), optional(t.CVC), bytesOf(t.Body))
 	if u.KeepHashes {
-		return w.replaceToken(stmtUpdateTokenKeepHashes, args, tenant, u, index)
+		return w.replaceToken(stmtUpdateTokenKeepHashes, args, u, index)
 	}
 	var old []byte
-	found, err := w.found(stmtReadHashes, []*[]byte{&old}, tenant, ord, u.Rev)
+	found, err := w.found(stmtReadHashes, []*[]byte{&old}, w.tenant, ord, u.Rev)
 	switch {
 	case err != nil:
 		return describe("writing", err)
 	case !found:
 		return conflict(storage.TokenStale, index)
 	}
-	if err := w.replaceToken(stmtUpdateToken, append(args, joinHashes(t.Hashes)), tenant, u, index); err != nil {
+	if err := w.replaceToken(stmtUpdateToken, append(args, joinHashes(t.Hashes)), u, index); err != nil {
 		return err
 	}
 	before := splitHashes(old)
-	if err := w.deleteHashes(tenant, ord, without(before, t.Hashes)); err != nil {
+	if err := w.deleteHashes(ord, without(before, t.Hashes)); err != nil {
 		return err
 	}
-	return w.insertHashes(tenant, ord, without(t.Hashes, before))
+	return w.insertHashes(ord, without(t.Hashes, before))
 }
 
 // replaceToken runs the update itself. It changes no row either because there
 // is none with the revision, or because the new Dedup hash is taken.
-func (w *writer) replaceToken(stmt statementID, args []any, tenant any, u *storage.TokenUpdate, index int) error {
+func (w *writer) replaceToken(stmt statementID, args []any, u *storage.TokenUpdate, index int) error {
 	ord := any(u.Token.Ord[:])
-	n, err := w.exec(stmt, append(args, tenant, ord, u.Rev)...)
+	n, err := w.exec(stmt, append(args, w.tenant, ord, u.Rev)...)
 	if err != nil {
 		return describe("writing", err)
 	}
 	if n > 0 {
 		return nil
 	}
-	found, err := w.found(stmtFindToken, nil, tenant, ord, u.Rev)
+	found, err := w.found(stmtFindToken, nil, w.tenant, ord, u.Rev)
 	switch {
 	case err != nil:
 		return describe("writing", err)
@@ -145,12 +143,11 @@ func (w *writer) replaceToken(stmt statementID, args []any, tenant any, u *stora
 }
 
 func (w *writer) deleteTokens(c *storage.Change) error {
-	tenant := any(c.Tenant[:])
 	for i := range c.DeleteTokens {
 		d := &c.DeleteTokens[i]
 		ord := any(d.Ord[:])
 		var old []byte
-		found, err := w.found(stmtDeleteToken, []*[]byte{&old}, tenant, ord, d.Rev)
+		found, err := w.found(stmtDeleteToken, []*[]byte{&old}, w.tenant, ord, d.Rev)
 		if err != nil {
 			return describe("writing", err)
 		}
@@ -158,7 +155,7 @@ func (w *writer) deleteTokens(c *storage.Change) error {
 			return conflict(storage.TokenStale, i)
 		}
 		w.wrote = true
-		if err := w.deleteHashes(tenant, ord, splitHashes(old)); err != nil {
+		if err := w.deleteHashes(ord, splitHashes(old)); err != nil {
 			return err
 		}
 		w.counts.addToken(c.Tenant, d.Set, d.Type, -1)

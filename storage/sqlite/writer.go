@@ -39,6 +39,7 @@ type writer struct {
 
 	relaxed bool // synchronous is NORMAL
 	wrote   bool // the call under way has changed something
+	tenant  any  // the value of tenant_id for the change under way
 
 	// What the transaction under way will have added when it commits.
 	counts tally
