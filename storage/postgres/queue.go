@@ -18,10 +18,12 @@ import (
 //
 // The log entries of reads use one connection at a time: their commits are not
 // synced, so one is fast enough, and entries that share a statement cost the
-// server a fraction of what they cost alone.
+// server a fraction of what they cost alone. It is a connection of their own if
+// there can be one.
 type queue struct {
 	mu      sync.Mutex
 	free    []*slot // while one is free, nothing but logs of reads waits
+	forLogs *slot   // nil when the logs of reads use what is free
 	waiting []*pending
 	reading bool           // logs of reads are being written
 	busy    sync.WaitGroup // calls under way
@@ -97,9 +99,7 @@ func (q *queue) enter(p *pending) (*slot, error) {
 		return nil, storage.ErrClosed
 	}
 	q.busy.Add(1)
-	if last := len(q.free) - 1; last >= 0 && q.mayStart(p) {
-		s := q.free[last]
-		q.free = q.free[:last]
+	if s := q.slotFor(p); s != nil {
 		q.reading = q.reading || p.class == reads
 		return s, nil
 	}
@@ -108,8 +108,29 @@ func (q *queue) enter(p *pending) (*slot, error) {
 	return nil, nil
 }
 
-// mayStart reports whether a change may take a slot when there is one.
-func (q *queue) mayStart(p *pending) bool { return p.class != reads || !q.reading }
+// slotFor takes a free slot for a change; nil when there is none.
+func (q *queue) slotFor(p *pending) *slot {
+	last := len(q.free) - 1
+	switch {
+	case p.class == reads && q.reading:
+		return nil
+	case p.class == reads && q.forLogs != nil:
+		return q.forLogs
+	case last < 0:
+		return nil
+	}
+	s := q.free[last]
+	q.free = q.free[:last]
+	return s
+}
+
+// mayUse reports whether a change that waits may use a slot that is free now.
+func (q *queue) mayUse(s *slot, p *pending) bool {
+	if q.forLogs != nil {
+		return (p.class == reads) == (s == q.forLogs)
+	}
+	return p.class != reads || !q.reading
+}
 
 // leave takes a change out of the queue, unless it is no longer in it.
 func (q *queue) leave(p *pending) bool {
@@ -134,8 +155,8 @@ func (q *queue) lead(s *slot, batch []*pending) {
 	if batch[0].class == reads {
 		q.reading = false
 	}
-	next := q.take()
-	if next == nil {
+	next := q.take(s)
+	if next == nil && s != q.forLogs {
 		q.free = append(q.free, s)
 	}
 	q.mu.Unlock()
@@ -144,10 +165,10 @@ func (q *queue) lead(s *slot, batch []*pending) {
 	}
 }
 
-// take removes the first waiting change that may start, and all that may share
-// a statement with it, from the queue.
-func (q *queue) take() []*pending {
-	first := slices.IndexFunc(q.waiting, q.mayStart)
+// take removes the first waiting change that may use a slot, and all that may
+// share a statement with it, from the queue.
+func (q *queue) take(s *slot) []*pending {
+	first := slices.IndexFunc(q.waiting, func(p *pending) bool { return q.mayUse(s, p) })
 	if first < 0 {
 		return nil
 	}
@@ -177,6 +198,9 @@ func (q *queue) close() []*slot {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	slots := q.free
-	q.free = nil
+	if q.forLogs != nil {
+		slots = append(slots, q.forLogs)
+	}
+	q.free, q.forLogs = nil, nil
 	return slots
 }
