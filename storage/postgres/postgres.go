@@ -13,8 +13,8 @@
 // # Writing
 //
 // A change is one statement and one round trip, whatever it holds, unless it
-// creates more than a thousand tokens; creates that arrive while all writing
-// connections are busy share one. Guards are unique keys and revisions, judged
+// creates more than a thousand tokens; creates that arrive while one is under
+// way share the next. Guards are unique keys and revisions, judged
 // at the READ COMMITTED level: there is no lock that outlives a statement, no
 // advisory lock, no sequence, no trigger and no function on the server, and
 // the tenant leads every key. So the same schema can be distributed by tenant.
