@@ -17,6 +17,7 @@ const (
 	postgresConns   = 16
 	postgresWriters = 8
 	postgresBatch   = 100
+	postgresEnough  = 16
 	postgresShards  = 64
 )
 
@@ -81,7 +82,7 @@ const (
 func openPostgresWriter(b *testing.B, url string) bareWriter {
 	b.Helper()
 	w := &postgresBare{db: openPostgres(b, url, true)}
-	w.lanes.write, w.limit = writePostgres, postgresBatch
+	w.lanes.write, w.limit, w.enough = writePostgres, postgresBatch, postgresEnough
 	for i := range postgresWriters {
 		conn, err := w.db.Conn(context.Background())
 		if err != nil {

@@ -7,16 +7,19 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// lanes spreads writes over connections. A caller that finds one free uses it;
-// the others wait, and whoever is done wakes those of its group and passes the
-// connection on, together with all that waits by then.
+// lanes spreads writes over connections. A caller that finds one free uses it,
+// unless another is in use and too few wait to be worth a second; the others
+// wait, and whoever is done wakes those of its group and passes the connection
+// on, together with all that waits by then.
 type lanes[C any] struct {
-	write func(conn C, group []*storage.Change) error
-	limit int  // of a group
-	yield bool // lets those who were woken come back before the next group starts
+	write  func(conn C, group []*storage.Change) error
+	limit  int  // of a group
+	enough int  // that wait are worth a second connection
+	yield  bool // lets those who were woken come back before the next group starts
 
 	mu      sync.Mutex
 	free    []C
+	used    int // connections
 	waiting []*job[C]
 }
 
@@ -36,11 +39,10 @@ type turn[C any] struct {
 func (l *lanes[C]) do(c *storage.Change) error {
 	own := &job[C]{change: c}
 	l.mu.Lock()
-	if last := len(l.free) - 1; last >= 0 {
-		conn := l.free[last]
-		l.free = l.free[:last]
+	if len(l.free) > 0 && l.worthwhile(1) {
+		conn, group := l.start(own)
 		l.mu.Unlock()
-		return l.lead(conn, []*job[C]{own})
+		return l.lead(conn, group)
 	}
 	own.turn = make(chan turn[C], 1)
 	l.waiting = append(l.waiting, own)
@@ -72,12 +74,29 @@ func (l *lanes[C]) lead(conn C, group []*job[C]) error {
 func (l *lanes[C]) pass(conn C) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.waiting) == 0 {
-		l.free = append(l.free, conn)
+	l.used--
+	l.free = append(l.free, conn)
+	if len(l.waiting) == 0 || !l.worthwhile(0) {
 		return
 	}
-	n := min(l.limit, len(l.waiting))
-	group := append([]*job[C](nil), l.waiting[:n]...)
+	first := l.waiting[0]
+	l.waiting = l.waiting[1:]
+	conn, group := l.start(first)
+	first.turn <- turn[C]{conn: conn, group: group}
+}
+
+func (l *lanes[C]) worthwhile(more int) bool {
+	return l.used == 0 || len(l.waiting)+more >= l.enough
+}
+
+// start takes a connection for a job and those that wait.
+func (l *lanes[C]) start(first *job[C]) (C, []*job[C]) {
+	last := len(l.free) - 1
+	conn := l.free[last]
+	l.free = l.free[:last]
+	l.used++
+	n := min(l.limit-1, len(l.waiting))
+	group := append([]*job[C]{first}, l.waiting[:n]...)
 	l.waiting = append(l.waiting[:0], l.waiting[n:]...)
-	group[0].turn <- turn[C]{conn: conn, group: group}
+	return conn, group
 }

@@ -13,9 +13,13 @@ const (
 // array is a one-dimensional PostgreSQL array in its binary wire format: half
 // the bytes of the text form for sealed data, and nothing for the server to
 // parse.
+//
+// Nothing is written before there is an element that is not NULL, since columns
+// of nothing but NULL are not sent.
 type array struct {
 	buf      []byte
 	oid      uint32
+	room     int // for how many small elements to allocate
 	n, nulls int
 }
 
@@ -23,40 +27,78 @@ type array struct {
 // type, and the length and lower bound of the one dimension: 4 bytes each.
 const arrayHeader = 20
 
+// nullElement stands for the length of an element that is NULL.
+const nullElement = 0xffffffff
+
 // newArray returns an array with room for this many small elements.
-func newArray(oid uint32, elements int) array {
+func newArray(oid uint32, elements int) array { return array{oid: oid, room: elements} }
+
+// maxKept bounds the memory that an array, or a row, keeps when it is emptied.
+const maxKept = 64 << 10
+
+// reset empties the array.
+func (a *array) reset() {
+	a.n, a.nulls = 0, 0
+	if a.buf = a.buf[:0]; cap(a.buf) > maxKept {
+		a.buf = nil
+	}
+}
+
+// start writes the header, and the elements before the first that is not NULL.
+func (a *array) start() {
 	const small = 4 + 16
-	return array{buf: make([]byte, arrayHeader, arrayHeader+small*elements), oid: oid}
+	if a.buf == nil {
+		a.buf = make([]byte, 0, arrayHeader+small*a.room)
+	}
+	a.buf = append(a.buf, make([]byte, arrayHeader)...)
+	for range a.nulls {
+		a.buf = binary.BigEndian.AppendUint32(a.buf, nullElement)
+	}
 }
 
 func (a *array) null() {
+	if len(a.buf) > 0 {
+		a.buf = binary.BigEndian.AppendUint32(a.buf, nullElement)
+	}
 	a.n++
 	a.nulls++
-	a.buf = binary.BigEndian.AppendUint32(a.buf, 0xffffffff)
+}
+
+// element writes the length of the next element, which the caller appends.
+func (a *array) element(size int) {
+	if len(a.buf) == 0 {
+		a.start()
+	}
+	a.n++
+	a.buf = binary.BigEndian.AppendUint32(a.buf, uint32(size))
 }
 
 func (a *array) bytes(v []byte) {
-	a.n++
-	a.buf = append(binary.BigEndian.AppendUint32(a.buf, uint32(len(v))), v...)
+	a.element(len(v))
+	a.buf = append(a.buf, v...)
 }
 
 func (a *array) text(v string) {
-	a.n++
-	a.buf = append(binary.BigEndian.AppendUint32(a.buf, uint32(len(v))), v...)
+	a.element(len(v))
+	a.buf = append(a.buf, v...)
 }
 
 func (a *array) int(v int64) {
-	a.n++
-	a.buf = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32(a.buf, 8), uint64(v))
+	a.element(8)
+	a.buf = binary.BigEndian.AppendUint64(a.buf, uint64(v))
 }
 
 func (a *array) bool(v bool) {
-	var b byte
+	a.element(1)
+	a.buf = append(a.buf, boolByte(v))
+}
+
+// boolByte is a boolean in the binary format.
+func boolByte(v bool) byte {
 	if v {
-		b = 1
+		return 1
 	}
-	a.n++
-	a.buf = append(binary.BigEndian.AppendUint32(a.buf, 1), b)
+	return 0
 }
 
 // absent reports whether every element is NULL.
@@ -71,6 +113,9 @@ func (a *array) first() []byte {
 
 // value returns the array as a parameter; it cannot grow after that.
 func (a *array) value() []byte {
+	if len(a.buf) == 0 {
+		a.start()
+	}
 	if a.n == 0 {
 		a.buf = a.buf[:12] // no dimension
 	} else {

@@ -1,7 +1,7 @@
 package postgres
 
 import (
-	"database/sql"
+	"database/sql/driver"
 	"slices"
 	"strconv"
 	"strings"
@@ -74,24 +74,24 @@ var carefulTexts = map[[2]bool]string{
 // createCarefully writes a batch of creates in one statement, and returns those
 // that it has passed over.
 func (g *group) createCarefully(slot *slot, batch []*pending) (passed []*pending, err error) {
-	args := append(g.tokens.values(), g.logs.values()...)
+	args := g.logs.values(g.tokens.values(slot.args[:0]))
 	args = append(args, slot.shard)
 	if g.claims.n > 0 {
 		args = append(args, g.now)
-		args = append(args, g.claims.values()...)
+		args = g.claims.values(args)
 	}
 	if g.sets.n > 0 {
-		args = append(args, g.sets.values()...)
+		args = g.sets.values(args)
 	}
-	created := make(map[tokenKey]bool, len(batch))
+	slot.args = args
+	done := make(map[tokenKey]bool, len(batch))
 	text := carefulTexts[[2]bool{g.claims.n > 0, g.sets.n > 0}]
-	err = slot.query(text, args, true, func(rows *sql.Rows) error {
-		var ok int64
-		var tenant, ord []byte
-		if err := rows.Scan(&ok, &tenant, &ord); err != nil || ord == nil {
-			return err
+	err = slot.query(text, args, true, func(row []driver.Value) error {
+		tenant, _ := row[1].([]byte)
+		ord, created := row[2].([]byte)
+		if created { // else none was
+			done[tokenKey{storage.ID(tenant), storage.ID(ord)}] = true
 		}
-		created[tokenKey{storage.ID(tenant), storage.ID(ord)}] = true
 		return nil
 	})
 	if err != nil {
@@ -99,7 +99,7 @@ func (g *group) createCarefully(slot *slot, batch []*pending) (passed []*pending
 	}
 	for _, p := range batch {
 		c := p.change
-		if len(c.InsertTokens) > 0 && !created[tokenKey{c.Tenant, c.InsertTokens[0].Ord}] {
+		if len(c.InsertTokens) > 0 && !done[tokenKey{c.Tenant, c.InsertTokens[0].Ord}] {
 			passed = append(passed, p)
 		}
 	}

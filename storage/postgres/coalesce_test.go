@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -69,6 +70,63 @@ func TestCoalescedRows(t *testing.T) {
 				stored(t, s, c)
 			}
 		})
+	}
+}
+
+// TestCoalescedReads lets log entries of reads share statements, and reads back
+// every column that a statement may share among them or send for each.
+func TestCoalescedReads(t *testing.T) {
+	t.Parallel()
+	forms := map[string]func(i int, c *storage.Change){
+		"alike":   func(int, *storage.Change) {},
+		"tenants": func(i int, c *storage.Change) { c.Tenant[0] = byte(i % 3) },
+		"actors": func(i int, c *storage.Change) {
+			if i%2 == 0 {
+				c.Logs[0].ActorID, c.Logs[0].ActorType = storage.ID{}, ""
+			}
+		},
+		"no actors": func(_ int, c *storage.Change) { c.Logs[0].ActorID = storage.ID{} },
+		"messages":  func(i int, c *storage.Change) { c.Logs[0].Message = fmt.Sprint("message", i%2) },
+		"several": func(i int, c *storage.Change) {
+			if i%2 == 0 {
+				more := c.Logs[0]
+				more.ID, more.Operation = newID(), "use"
+				c.Logs = append(c.Logs, more)
+			}
+		},
+	}
+	for name, form := range forms {
+		for _, connections := range []int{2, 3} { // from three on, these have their own
+			t.Run(fmt.Sprintf("%s, %d connections", name, connections), func(t *testing.T) {
+				t.Parallel()
+				s := openAt(t, pgtest.URL(t), &postgres.Options{MaxConns: connections})
+				tenant := newID()
+				changes := make([]*storage.Change, 60)
+				var work sync.WaitGroup
+				for i := range changes {
+					c := sample(tenant, 1)
+					c.InsertTokens, c.Relaxed = nil, true
+					form(i, c)
+					changes[i] = c
+					work.Go(func() {
+						if err := s.Write(t.Context(), c); err != nil {
+							t.Error(err)
+						}
+					})
+				}
+				work.Wait()
+				for _, c := range changes {
+					logs, _, err := s.ListLogs(t.Context(), storage.LogFilter{Tenant: c.Tenant, EntityID: c.Logs[0].EntityID, Limit: 3})
+					if err != nil {
+						t.Fatal(err)
+					}
+					slices.Reverse(logs) // they come newest first
+					if diff := cmp.Diff(c.Logs, logs); diff != "" {
+						t.Errorf("log (-want +got):\n%s", diff)
+					}
+				}
+			})
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"encoding/binary"
 	"slices"
 	"strconv"
 	"strings"
@@ -118,13 +119,15 @@ func (cs columns) insert(table, others, values string, n int, l layout) (text st
 }
 
 // rows are rows on their way to the server: an array for each column, or, for
-// one row, scalars. Its methods add the next value of the current row.
+// one row, scalars, all in the binary format. Its methods add the next value of
+// the current row.
 type rows struct {
 	columns columns
 	n       int     // rows
 	arrays  []array // of each column
 	shared  uint32  // columns of which the first row's value stands for all
 	scalars []any   // in place of the arrays
+	buf     []byte  // of the scalars
 	next    int     // the column of the next value
 	spare   array   // what takes values that are not sent
 }
@@ -140,7 +143,20 @@ func newRows(cs columns, n int) *rows {
 
 // newRow returns rows that hold one, which is sent as scalars.
 func newRow(cs columns) *rows {
-	return &rows{columns: cs, scalars: make([]any, 0, len(cs))}
+	const small = 16
+	return &rows{columns: cs, scalars: make([]any, 0, len(cs)), buf: make([]byte, 0, small*len(cs))}
+}
+
+// reset empties the rows. What was made of them must have been sent.
+func (r *rows) reset() {
+	r.n, r.next, r.shared = 0, 0, 0
+	for i := range r.arrays {
+		r.arrays[i].reset()
+	}
+	r.scalars = r.scalars[:0]
+	if r.buf = r.buf[:0]; cap(r.buf) > maxKept {
+		r.buf = make([]byte, 0, maxKept)
+	}
 }
 
 // rowsOf puts every value into rows; a single one as scalars.
@@ -161,9 +177,12 @@ func (r *rows) many() bool { return r.scalars == nil }
 // column returns the array of the next value, and moves on.
 func (r *rows) column() *array {
 	a := &r.arrays[r.next]
-	if r.n > 0 && r.shared&(1<<r.next) != 0 {
-		r.spare.buf = r.spare.buf[:0]
-		a = &r.spare
+	if r.shared&(1<<r.next) != 0 {
+		a.room = 1
+		if r.n > 0 {
+			r.spare.reset()
+			a = &r.spare
+		}
 	}
 	if r.next++; r.next == len(r.arrays) {
 		r.next = 0
@@ -201,25 +220,31 @@ func (r *rows) bytes(v []byte) {
 func (r *rows) text(v string) {
 	if r.many() {
 		r.column().text(v)
-	} else {
-		r.scalar(v)
+		return
 	}
+	start := len(r.buf)
+	r.buf = append(r.buf, v...)
+	r.scalar(r.buf[start:])
 }
 
 func (r *rows) int(v int64) {
 	if r.many() {
 		r.column().int(v)
-	} else {
-		r.scalar(v)
+		return
 	}
+	start := len(r.buf)
+	r.buf = binary.BigEndian.AppendUint64(r.buf, uint64(v))
+	r.scalar(r.buf[start:])
 }
 
 func (r *rows) bool(v bool) {
 	if r.many() {
 		r.column().bool(v)
-	} else {
-		r.scalar(v)
+		return
 	}
+	start := len(r.buf)
+	r.buf = append(r.buf, boolByte(v))
+	r.scalar(r.buf[start:])
 }
 
 // optional adds bytes of which nil are NULL.
@@ -267,14 +292,11 @@ func (r *rows) time(v time.Time) {
 	}
 }
 
-// values are the parameters that the rows are: scalars, or arrays.
-func (r *rows) values() []any {
-	if !r.many() {
-		return r.scalars
-	}
-	args := make([]any, len(r.arrays))
+// values appends the parameters that the rows are: scalars, or arrays.
+func (r *rows) values(args []any) []any {
+	args = append(args, r.scalars...)
 	for i := range r.arrays {
-		args[i] = r.arrays[i].value()
+		args = append(args, r.arrays[i].value())
 	}
 	return args
 }
@@ -290,9 +312,8 @@ func (r *rows) layout() layout {
 	return l
 }
 
-// laidOut are the parameters of the rows in a layout.
-func (r *rows) laidOut(l layout) []any {
-	args := make([]any, 0, len(r.arrays))
+// laidOut appends the parameters of the rows in a layout.
+func (r *rows) laidOut(args []any, l layout) []any {
 	for i := range r.arrays {
 		switch {
 		case l.absent&(1<<i) != 0:

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"database/sql"
+	"database/sql/driver"
 	"time"
 
 	"github.com/seed-72ea4aab/vault/storage"
@@ -39,16 +40,11 @@ func diagnoseClaim(slot *slot, c *storage.Change) (*storage.Conflict, error) {
 		return nil, nil
 	}
 	var found *storage.Claim
-	err := slot.query(claimQuery, []any{c.Tenant[:], c.Claim.Key[:]}, true, func(rows *sql.Rows) error {
-		var owner []byte
-		var lease, expires sql.NullInt64
-		var answered bool
-		if err := rows.Scan(&owner, &lease, &expires, &answered); err != nil {
-			return err
-		}
-		found = &storage.Claim{LeaseUntil: timeOf(lease), ExpiresAt: timeOf(expires)}
+	err := slot.query(claimQuery, []any{c.Tenant[:], c.Claim.Key[:]}, true, func(row []driver.Value) error {
+		found = &storage.Claim{LeaseUntil: timeOf(row[1]), ExpiresAt: timeOf(row[2])}
+		owner, _ := row[0].([]byte)
 		copy(found.Owner[:], owner)
-		if answered {
+		if answered, _ := row[3].(bool); answered {
 			found.Answer = []byte{}
 		}
 		return nil
@@ -68,11 +64,13 @@ func diagnoseClaim(slot *slot, c *storage.Change) (*storage.Conflict, error) {
 	return nil, nil
 }
 
-func timeOf(micros sql.NullInt64) time.Time {
-	if !micros.Valid {
+// timeOf is the time in a column, which is zero when it is NULL.
+func timeOf(column driver.Value) time.Time {
+	micros, ok := column.(int64)
+	if !ok {
 		return time.Time{}
 	}
-	return time.UnixMicro(micros.Int64)
+	return time.UnixMicro(micros)
 }
 
 // check finds the first of some rows for which a condition on the database
@@ -95,8 +93,9 @@ func checkOf[T any](kind storage.ConflictKind, cs columns, values []T, put func(
 
 func (k *check) run(slot *slot, tenant storage.ID) (first sql.NullInt64, err error) {
 	query := "SELECT min(u.i) FROM " + k.rows.columns.from(1, true, "u") + " WHERE " + k.condition
-	err = slot.query(query, append([]any{tenant[:]}, k.rows.values()...), false, func(r *sql.Rows) error {
-		return r.Scan(&first)
+	err = slot.query(query, k.rows.values([]any{tenant[:]}), false, func(row []driver.Value) error {
+		first.Int64, first.Valid = row[0].(int64)
+		return nil
 	})
 	return first, err
 }

@@ -207,12 +207,21 @@ func (p *proxy) pipe(dst, src net.Conn, lose int32) {
 // has got a change, and after it has committed it.
 func TestAmbiguousCommit(t *testing.T) {
 	t.Parallel()
-	for name, cut := range map[string]int32{"request lost": loseRequest, "answer lost": loseAnswer} {
+	for name, test := range map[string]struct {
+		cut         int32
+		connections int // from three on, logs of reads have their own
+	}{
+		"request lost":          {loseRequest, 2},
+		"answer lost":           {loseAnswer, 2},
+		"request lost of three": {loseRequest, 3},
+		"answer lost of three":  {loseAnswer, 3},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			cut := test.cut
 			address := pgtest.URL(t)
 			p, through := newProxy(t, address)
-			s := openAt(t, through, &postgres.Options{MaxConns: 2})
+			s := openAt(t, through, &postgres.Options{MaxConns: test.connections})
 			db := database(t, address)
 			tenant := newID()
 			warm := sample(tenant, 1)

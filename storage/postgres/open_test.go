@@ -49,44 +49,45 @@ func TestNewerSchemas(t *testing.T) {
 }
 
 // TestOnlyReadLogsAreUnsynced proves that a change is not committed unsynced
-// because it claims to be a log of reads.
+// because it claims to be a log of reads, and that the logs of reads are: on a
+// connection of their own, and on one that other changes use too.
 func TestOnlyReadLogsAreUnsynced(t *testing.T) {
 	t.Parallel()
-	address := pgtest.URL(t)
-	db := database(t, address)
-	if _, err := db.Exec(`CREATE TABLE seen (what text, setting text);
-		CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql AS $$
-		BEGIN INSERT INTO seen VALUES (TG_TABLE_NAME, current_setting('synchronous_commit')); RETURN NULL; END $$`); err != nil {
-		t.Fatal(err)
-	}
-	s := openAt(t, address, nil)
-	if _, err := db.Exec(`CREATE CONSTRAINT TRIGGER see AFTER INSERT ON logs DEFERRABLE INITIALLY DEFERRED
-		FOR EACH ROW EXECUTE FUNCTION see()`); err != nil {
-		t.Fatal(err)
-	}
-	tenant := newID()
-	for _, test := range []struct {
-		relaxed, token bool
-		want           string
-	}{{false, true, "on"}, {true, true, "on"}, {false, false, "on"}, {true, false, "off"}, {false, true, "on"}} {
-		c := sample(tenant, 1)
-		c.Relaxed = test.relaxed
-		if !test.token {
-			c.InsertTokens = nil
-		}
-		if _, err := db.Exec("TRUNCATE seen"); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Write(t.Context(), c); err != nil {
-			t.Fatal(err)
-		}
-		var got string
-		if err := db.QueryRow("SELECT setting FROM seen").Scan(&got); err != nil {
-			t.Fatal(err)
-		}
-		if got != test.want {
-			t.Errorf("relaxed %v, token %v: synchronous_commit was %s at the commit, want %s", test.relaxed, test.token, got, test.want)
-		}
+	for name, connections := range map[string]int{"own connection": 3, "shared connection": 2} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			address := pgtest.URL(t)
+			s := openAt(t, address, &postgres.Options{MaxConns: connections})
+			db := database(t, address)
+			if _, err := db.Exec(`CREATE TABLE seen (setting text);
+				CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql AS $$
+				BEGIN INSERT INTO seen VALUES (current_setting('synchronous_commit')); RETURN NULL; END $$;
+				CREATE CONSTRAINT TRIGGER see AFTER INSERT ON logs DEFERRABLE INITIALLY DEFERRED
+				FOR EACH ROW EXECUTE FUNCTION see()`); err != nil {
+				t.Fatal(err)
+			}
+			tenant := newID()
+			for _, test := range []struct {
+				relaxed, token bool
+				want           string
+			}{{false, true, "on"}, {true, true, "on"}, {false, false, "on"}, {true, false, "off"}, {false, true, "on"}} {
+				c := sample(tenant, 1)
+				c.Relaxed = test.relaxed
+				if !test.token {
+					c.InsertTokens = nil
+				}
+				if err := s.Write(t.Context(), c); err != nil {
+					t.Fatal(err)
+				}
+				var got string
+				if err := db.QueryRow("DELETE FROM seen RETURNING setting").Scan(&got); err != nil {
+					t.Fatal(err)
+				}
+				if got != test.want {
+					t.Errorf("relaxed %v, token %v: synchronous_commit was %s at the commit, want %s", test.relaxed, test.token, got, test.want)
+				}
+			}
+		})
 	}
 }
 

@@ -13,8 +13,8 @@
 // # Writing
 //
 // A change is one statement and one round trip, whatever it holds, unless it
-// creates more than a thousand tokens; creates that arrive while all writing
-// connections are busy share one. Guards are unique keys and revisions, judged
+// creates more than a thousand tokens; creates that arrive while one is under
+// way share the next. Guards are unique keys and revisions, judged
 // at the READ COMMITTED level: there is no lock that outlives a statement, no
 // advisory lock, no sequence, no trigger and no function on the server, and
 // the tenant leads every key. So the same schema can be distributed by tenant.
@@ -54,8 +54,9 @@ import (
 type Store struct {
 	*sqlstore.Store // the reads
 
-	readers  *sql.DB // the connections of Store, which reads, and leases and deletes
+	readers  *sql.DB // for everything but changes; its connections are those of Store
 	writers  *sql.DB // for changes
+	loggers  *sql.DB // for the log entries of reads; nil when writers are
 	queue    queue
 	sets     knownSets
 	retryFor time.Duration
@@ -68,8 +69,9 @@ var _ storage.Storage = (*Store)(nil)
 // Options change how a database is used. The zero value is right for a program
 // that talks to its servers directly.
 type Options struct {
-	// MaxConns bounds the connections to the server; 16 when zero, at least 2.
-	// Half of them write, and half of them read.
+	// MaxConns bounds the connections to the server; 17 when zero, at least 2.
+	// Half of them read, and the others write. From 3 on, and without a pooler,
+	// one of these is for the log entries of reads alone.
 	MaxConns int
 
 	// TransactionPooler says that a pooler such as PgBouncer, in transaction
@@ -87,7 +89,7 @@ type Options struct {
 }
 
 const (
-	defaultMaxConns = 16
+	defaultMaxConns = 17
 	defaultRetryFor = 20 * time.Second
 	// connectTimeout applies to each host, unless the URL has connect_timeout.
 	connectTimeout = 5 * time.Second
@@ -127,23 +129,58 @@ func OpenOptions(ctx context.Context, url string, options *Options) (*Store, err
 		// the vault looks for always has an index.
 		config.Runtime["enable_seqscan"] = "off"
 	}
-	readers, err := pool(config, o.readers())
-	if err != nil {
-		return nil, err
+	s := &Store{retryFor: o.RetryFor}
+	if err := s.connectTo(config, o); err != nil {
+		return nil, errors.Join(err, s.disconnect())
 	}
-	writers, err := pool(config, o.MaxConns/2)
-	if err != nil {
-		return nil, errors.Join(err, readers.Close())
-	}
-	s, err := newStore(ctx, readers, writers, o)
-	if err != nil {
-		return nil, errors.Join(err, readers.Close(), writers.Close())
+	if err := s.prepare(ctx, o); err != nil {
+		return nil, errors.Join(err, s.disconnect())
 	}
 	return s, nil
 }
 
-// readers is how many connections read.
-func (o Options) readers() int { return o.MaxConns - o.MaxConns/2 }
+// reading is how many connections read.
+func (o *Options) reading() int { return o.MaxConns / 2 }
+
+// connectTo makes the pools of connections, and the slots of those that write.
+func (s *Store) connectTo(config pq.Config, o Options) (err error) {
+	if s.readers, err = pool(config, o.reading()); err != nil {
+		return err
+	}
+	writing := o.MaxConns - o.reading()
+	if writing > 1 && !o.TransactionPooler {
+		writing--
+		relaxed := config.Clone()
+		relaxed.Runtime["synchronous_commit"] = "off"
+		if s.loggers, err = pool(relaxed, 1); err != nil {
+			return err
+		}
+		s.queue.forLogs = &slot{db: s.loggers, prepare: true, unsynced: true}
+	}
+	if s.writers, err = pool(config, writing); err != nil {
+		return err
+	}
+	s.queue.flush = s.flush
+	shard := rand.Int64N(countShards)
+	for i := range int64(writing) {
+		s.queue.free = append(s.queue.free, &slot{db: s.writers, prepare: !o.TransactionPooler, shard: (shard + i) % countShards})
+	}
+	return nil
+}
+
+// disconnect closes the pools there are.
+func (s *Store) disconnect() error {
+	var failed error
+	for _, db := range []*sql.DB{s.readers, s.writers, s.loggers} {
+		if db == nil {
+			continue
+		}
+		if err := db.Close(); !lost(err) { // a connection that has gone is as closed as can be
+			failed = errors.Join(failed, clean(err))
+		}
+	}
+	return failed
+}
 
 func pool(config pq.Config, size int) (*sql.DB, error) {
 	connector, err := pq.NewConnectorConfig(config)
@@ -161,29 +198,22 @@ func pool(config pq.Config, size int) (*sql.DB, error) {
 //go:embed migrations/*.sql
 var migrationFiles embed.FS
 
-func newStore(ctx context.Context, readers, writers *sql.DB, o Options) (*Store, error) {
-	if err := checkServer(ctx, readers, o.AllowAsyncCommit); err != nil {
-		return nil, err
+// prepare checks the server, brings the schema up to date, and prepares the
+// reads.
+func (s *Store) prepare(ctx context.Context, o Options) error {
+	if err := checkServer(ctx, s.readers, o.AllowAsyncCommit); err != nil {
+		return err
 	}
 	files, err := fs.Sub(migrationFiles, "migrations")
 	if err != nil {
-		return nil, err
+		return err
 	}
-	x := sqlx.NewDb(readers, "postgres")
+	x := sqlx.NewDb(s.readers, "postgres")
 	if err := sqlstore.Migrate(ctx, x, files); err != nil {
-		return nil, fmt.Errorf("postgres: bringing the schema up to date: %w", clean(err))
+		return fmt.Errorf("postgres: bringing the schema up to date: %w", clean(err))
 	}
-	reader, err := sqlstore.New(ctx, x, dialect(o))
-	if err != nil {
-		return nil, err
-	}
-	s := &Store{Store: reader, readers: readers, writers: writers, retryFor: o.RetryFor}
-	s.queue.flush = s.flush
-	shard := rand.Int64N(countShards)
-	for i := range int64(o.MaxConns / 2) {
-		s.queue.free = append(s.queue.free, &slot{db: writers, prepare: !o.TransactionPooler, shard: (shard + i) % countShards})
-	}
-	return s, nil
+	s.Store, err = sqlstore.New(ctx, x, dialect(&o))
+	return err
 }
 
 // Close implements [storage.Storage].
@@ -192,13 +222,7 @@ func (s *Store) Close() error {
 		slot.reset() // a connection that is in use is not the pool's to close
 	}
 	s.Store.Close()
-	var failed error
-	for _, err := range []error{s.readers.Close(), s.writers.Close()} {
-		if !lost(err) { // a connection that has gone is as closed as can be
-			failed = errors.Join(failed, clean(err))
-		}
-	}
-	return failed
+	return s.disconnect()
 }
 
 // parse reads a URL, or a key=value string, and adds what the vault needs. Its
@@ -241,12 +265,12 @@ func checkServer(ctx context.Context, db *sql.DB, allowAsync bool) error {
 	return nil
 }
 
-func dialect(o Options) sqlstore.Dialect {
+func dialect(o *Options) sqlstore.Dialect {
 	return sqlstore.Dialect{
 		Prepared: !o.TransactionPooler,
 		ID:       func(id storage.ID) any { return id[:] },
 		In:       in,
-		Conns:    o.readers(),
+		Conns:    o.reading(),
 		Lifetime: connLifetime,
 		Error:    clean,
 	}

@@ -4,28 +4,39 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
 // queue hands changes to the connections that write.
 //
-// There is no writing goroutine and no timer. A caller that finds a free
-// connection takes it and writes; the others wait, and whoever is done with a
-// connection passes it, with everything that waits and fits into one statement,
-// to the first of them. So changes share a commit exactly when connections are
-// scarce, and a lone caller pays for nothing.
+// There is no writing goroutine. A caller that finds a free connection takes it
+// and writes; the others wait, and whoever is done with a connection passes it,
+// with everything that waits and fits into one statement, to the first of them.
+//
+// Changes that share a statement cost the server a fraction of what they cost
+// alone. So a change that creates a token does not take a second connection at
+// once when a statement of such changes is under way: it waits until that is
+// done, until enough of them wait to fill a statement, or until its patience is
+// at an end. A server that is near has then done the statement; one that is far
+// away, or busy with something else, is used through all connections. A lone
+// caller never waits.
 //
 // The log entries of reads use one connection at a time: their commits are not
-// synced, so one is fast enough, and entries that share a statement cost the
-// server a fraction of what they cost alone.
+// synced, so one is fast enough. It is a connection of their own if there can be
+// one.
 type queue struct {
-	mu      sync.Mutex
-	free    []*slot // while one is free, nothing but logs of reads waits
-	waiting []*pending
-	reading bool           // logs of reads are being written
-	busy    sync.WaitGroup // calls under way
-	closed  bool
+	mu       sync.Mutex
+	free     []*slot
+	forLogs  *slot // nil when the logs of reads use what is free
+	waiting  []*pending
+	creating int            // statements under way that create tokens
+	watched  *pending       // waits for company, until the timer
+	timer    *time.Timer    // nil before it is first needed
+	reading  bool           // logs of reads are being written
+	busy     sync.WaitGroup // calls under way
+	closed   bool
 
 	// flush writes the changes of a batch and sets their errors.
 	flush func(*slot, []*pending)
@@ -61,27 +72,27 @@ const (
 	reads                // with others that only log reads
 )
 
-// maxBatch bounds the changes that share a statement.
-const maxBatch = 100
+const (
+	// maxBatch bounds the changes that share a statement.
+	maxBatch = 100
+	// enough creates that wait are worth a statement of their own while another
+	// is under way.
+	enough = 16
+	// patience is after how long a create that waits while a connection is free
+	// gets it; at most twice that.
+	patience = time.Millisecond
+)
 
 func (q *queue) write(ctx context.Context, p *pending) error {
-	s, err := q.enter(p)
+	t, err := q.enter(p)
 	if err != nil {
 		return err
 	}
 	defer q.busy.Done()
-	if s != nil {
-		q.lead(s, []*pending{p})
-		return p.err
-	}
-	var t turn
-	select {
-	case t = <-p.turn:
-	case <-ctx.Done():
-		if q.leave(p) {
-			return ctx.Err()
+	if t.slot == nil {
+		if t, err = q.await(ctx, p); err != nil {
+			return err
 		}
-		t = <-p.turn // somebody has already taken the change
 	}
 	if t.slot != nil {
 		q.lead(t.slot, t.batch)
@@ -89,27 +100,126 @@ func (q *queue) write(ctx context.Context, p *pending) error {
 	return p.err
 }
 
-// enter returns a free slot, or nil when the change has to wait.
-func (q *queue) enter(p *pending) (*slot, error) {
+// await returns the turn of a waiting change.
+func (q *queue) await(ctx context.Context, p *pending) (turn, error) {
+	select {
+	case t := <-p.turn:
+		return t, nil
+	case <-ctx.Done():
+		if q.leave(p) {
+			return turn{}, ctx.Err()
+		}
+		return <-p.turn, nil // somebody has already taken the change
+	}
+}
+
+// enter returns a turn with a slot, or one without when the change has to wait.
+func (q *queue) enter(p *pending) (turn, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
-		return nil, storage.ErrClosed
+		return turn{}, storage.ErrClosed
 	}
 	q.busy.Add(1)
-	if last := len(q.free) - 1; last >= 0 && q.mayStart(p) {
-		s := q.free[last]
-		q.free = q.free[:last]
-		q.reading = q.reading || p.class == reads
-		return s, nil
+	if s := q.slotFor(p); s != nil && (p.class != creates || q.worthwhile(1)) {
+		return q.start(s, p), nil
 	}
 	p.turn = make(chan turn, 1)
 	q.waiting = append(q.waiting, p)
-	return nil, nil
+	q.watch()
+	return turn{}, nil
 }
 
-// mayStart reports whether a change may take a slot when there is one.
-func (q *queue) mayStart(p *pending) bool { return p.class != reads || !q.reading }
+// watch sees to it that the first create that waits, while a slot is free, does
+// not do so for ever. There is one watch at a time: a timer for every change
+// would cost more than the waiting.
+func (q *queue) watch() {
+	first := slices.IndexFunc(q.waiting, func(p *pending) bool { return p.class == creates })
+	if q.watched != nil || first < 0 || len(q.free) == 0 {
+		return
+	}
+	q.watched = q.waiting[first]
+	if q.timer == nil {
+		q.timer = time.AfterFunc(patience, q.relieve)
+	} else {
+		q.timer.Reset(patience)
+	}
+}
+
+// relieve starts the change that was watched, if it still waits.
+func (q *queue) relieve() {
+	q.mu.Lock()
+	p := q.watched
+	q.watched = nil
+	var t turn
+	if i := slices.Index(q.waiting, p); i >= 0 && len(q.free) > 0 {
+		q.waiting = slices.Delete(q.waiting, i, i+1)
+		t = q.start(q.slotFor(p), p)
+	}
+	q.watch()
+	q.mu.Unlock()
+	if t.slot != nil {
+		p.turn <- t
+	}
+}
+
+// slotFor returns a slot that is free for a change; nil when there is none.
+func (q *queue) slotFor(p *pending) *slot {
+	switch {
+	case p.class == reads && q.reading:
+		return nil
+	case p.class == reads && q.forLogs != nil:
+		return q.forLogs
+	case len(q.free) == 0:
+		return nil
+	default:
+		return q.free[len(q.free)-1]
+	}
+}
+
+// worthwhile reports whether creates that wait, and some that are about to,
+// should have a statement of their own.
+func (q *queue) worthwhile(more int) bool {
+	if q.creating == 0 {
+		return true
+	}
+	for i := 0; i < len(q.waiting) && more < enough; i++ {
+		if q.waiting[i].class == creates {
+			more++
+		}
+	}
+	return more >= enough
+}
+
+// start takes a slot for a change and for all waiting ones that may share its
+// statement.
+func (q *queue) start(s *slot, p *pending) turn {
+	if s != q.forLogs {
+		q.free = slices.DeleteFunc(q.free, func(f *slot) bool { return f == s })
+	}
+	switch p.class {
+	case creates:
+		q.creating++
+	case reads:
+		q.reading = true
+	}
+	batch := []*pending{p}
+	if p.class == alone {
+		return turn{s, batch}
+	}
+	with := newCompany(p)
+	rest := q.waiting[:0]
+	for _, w := range q.waiting {
+		if len(batch) < maxBatch && with.accepts(w) {
+			batch = append(batch, w)
+		} else {
+			rest = append(rest, w)
+		}
+	}
+	clear(q.waiting[len(rest):])
+	q.waiting = rest
+	return turn{s, batch}
+}
 
 // leave takes a change out of the queue, unless it is no longer in it.
 func (q *queue) leave(p *pending) bool {
@@ -130,41 +240,32 @@ func (q *queue) lead(s *slot, batch []*pending) {
 	for _, p := range batch[1:] {
 		p.turn <- turn{}
 	}
-	q.mu.Lock()
-	if batch[0].class == reads {
-		q.reading = false
-	}
-	next := q.take()
-	if next == nil {
-		q.free = append(q.free, s)
-	}
-	q.mu.Unlock()
-	if next != nil {
-		next[0].turn <- turn{s, next}
+	if next := q.pass(s, batch[0].class); next.slot != nil {
+		next.batch[0].turn <- next
 	}
 }
 
-// take removes the first waiting change that may start, and all that may share
-// a statement with it, from the queue.
-func (q *queue) take() []*pending {
-	first := slices.IndexFunc(q.waiting, q.mayStart)
-	if first < 0 {
-		return nil
+// pass frees a slot after a statement of a class, and starts the first waiting
+// change that may use it.
+func (q *queue) pass(s *slot, done class) turn {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	switch done {
+	case creates:
+		q.creating--
+	case reads:
+		q.reading = false
 	}
-	batch := []*pending{q.waiting[first]}
-	q.reading = q.reading || batch[0].class == reads
-	rest := q.waiting[:first]
-	with := newCompany(batch[0])
-	for _, p := range q.waiting[first+1:] {
-		if len(batch) < maxBatch && with.accepts(p) {
-			batch = append(batch, p)
-		} else {
-			rest = append(rest, p)
+	if s != q.forLogs {
+		q.free = append(q.free, s)
+	}
+	for i, p := range q.waiting {
+		if q.slotFor(p) == s && (p.class != creates || q.worthwhile(0)) {
+			q.waiting = slices.Delete(q.waiting, i, i+1)
+			return q.start(s, p)
 		}
 	}
-	clear(q.waiting[len(rest):])
-	q.waiting = rest
-	return batch
+	return turn{}
 }
 
 // close refuses further changes, waits for those under way, and returns the
@@ -176,7 +277,13 @@ func (q *queue) close() []*slot {
 	q.busy.Wait()
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if q.timer != nil {
+		q.timer.Stop()
+	}
 	slots := q.free
-	q.free = nil
+	if q.forLogs != nil {
+		slots = append(slots, q.forLogs)
+	}
+	q.free, q.forLogs = nil, nil
 	return slots
 }

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/seed-72ea4aab/vault/storage"
@@ -17,11 +18,11 @@ type quick struct {
 var quickTexts sync.Map // of quick to string
 
 // quickForm tells the form of a change, if it is a quick one.
-func quickForm(c *storage.Change, sets []storage.ContainerSet) (quick, bool) {
+func (s *slot) quickForm(c *storage.Change, sets []storage.ContainerSet) (quick, bool) {
 	if classOf(c) == alone || len(c.Logs) != 1 || len(sets) > 0 {
 		return quick{}, false
 	}
-	q := quick{claim: c.Claim != nil, token: len(c.InsertTokens) > 0, relaxed: onlyReadLogs(c)}
+	q := quick{claim: c.Claim != nil, token: len(c.InsertTokens) > 0, relaxed: onlyReadLogs(c) && !s.unsynced}
 	q.hashed = q.token && len(c.InsertTokens[0].Hashes) > 0
 	return q, true
 }
@@ -31,18 +32,22 @@ func (q quick) text(c *storage.Change) string {
 	if text, ok := quickTexts.Load(q); ok {
 		return text.(string)
 	}
-	text := compose(c, 0, nil).text()
+	text := compose(c, 0, nil, q.relaxed).text()
 	quickTexts.Store(q, text)
 	return text
 }
 
 // quickArgs are the parameters of a quick change, as compose orders them.
-func quickArgs(c *storage.Change, shard int64) []any {
-	args := &rows{scalars: make([]any, 0, 40)}
+func (s *slot) quickArgs(c *storage.Change) []any {
+	if s.single == nil {
+		s.single = newRow(slices.Concat(tenantColumn, tokenColumns, claimColumns, logColumns))
+	}
+	args := s.single
+	args.reset()
 	args.bytes(c.Tenant[:])
 	if len(c.InsertTokens) > 0 {
 		putToken(args, &c.InsertTokens[0])
-		args.int(shard)
+		args.int(s.shard)
 	}
 	if c.Claim != nil {
 		args.int(1)

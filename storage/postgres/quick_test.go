@@ -30,15 +30,16 @@ func TestQuickIsComposed(t *testing.T) {
 	for name, c := range changes {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			form, ok := quickForm(c, nil)
+			s := &slot{shard: 7}
+			form, ok := s.quickForm(c, nil)
 			if !ok {
 				t.Fatal("not taken for a quick change")
 			}
-			long := compose(c, 7, nil)
+			long := compose(c, 7, nil, onlyReadLogs(c))
 			if diff := cmp.Diff(long.text(), form.text(c)); diff != "" {
 				t.Errorf("text (-composed +quick):\n%s", diff)
 			}
-			if diff := cmp.Diff(long.args, quickArgs(c, 7)); diff != "" {
+			if diff := cmp.Diff(long.args, s.quickArgs(c)); diff != "" {
 				t.Errorf("parameters (-composed +quick):\n%s", diff)
 			}
 		})
@@ -65,11 +66,11 @@ func TestNotQuick(t *testing.T) {
 		"reseal":        {Reseal: make([]storage.Sealed, 1), Logs: []storage.Log{entry}},
 	}
 	for name, c := range changes {
-		if _, ok := quickForm(c, nil); ok {
+		if _, ok := new(slot).quickForm(c, nil); ok {
 			t.Errorf("%s: taken for a quick change", name)
 		}
 	}
-	if _, ok := quickForm(&storage.Change{Logs: []storage.Log{entry}}, make([]storage.ContainerSet, 1)); ok {
+	if _, ok := new(slot).quickForm(&storage.Change{Logs: []storage.Log{entry}}, make([]storage.ContainerSet, 1)); ok {
 		t.Error("new set: taken for a quick change")
 	}
 }

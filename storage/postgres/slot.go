@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/lib/pq/pqerror"
+
+	"github.com/seed-72ea4aab/vault/storage/internal/direct"
 )
 
 // slot is a connection that writes. It is used by one goroutine at a time, and
@@ -15,9 +17,17 @@ type slot struct {
 	db       *sql.DB
 	prepare  bool
 	shard    int64 // of the counters that its writes add to
+	unsynced bool  // its session does not wait for the disk
 	conn     *sql.Conn
+	direct   *direct.Conn
 	opened   time.Time
-	prepared map[string]*sql.Stmt
+	prepared map[string]*direct.Stmt
+
+	// What statements are made of. It is kept, because it would be the better
+	// part of what writing leaves to the garbage collector.
+	group  *group
+	single *rows
+	args   []any
 }
 
 const (
@@ -39,19 +49,18 @@ func (s *slot) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.conn, s.opened, s.prepared = conn, time.Now(), map[string]*sql.Stmt{}
+	s.conn, s.direct, s.opened, s.prepared = conn, direct.NewConn(conn), time.Now(), map[string]*direct.Stmt{}
 	return nil
 }
 
-// reset gives the connection up. The pool closes it, since it is told that it
-// is bad, and with it go its prepared statements and any open transaction.
+// reset gives the connection up, and with it its prepared statements and any
+// open transaction.
 func (s *slot) reset() {
 	if s.conn == nil {
 		return
 	}
-	_ = s.conn.Raw(func(any) error { return driver.ErrBadConn })
-	_ = s.conn.Close()
-	s.conn, s.prepared = nil, nil
+	s.direct.Discard()
+	s.conn, s.direct, s.prepared = nil, nil, nil
 }
 
 // exec runs a statement whose rows do not matter. It is prepared, for this time
@@ -62,47 +71,35 @@ func (s *slot) exec(text string, args []any, prepare bool) error {
 		return err
 	}
 	if stmt == nil {
-		_, err = s.conn.ExecContext(context.Background(), text, args...)
+		_, err = s.direct.Exec(context.Background(), text, args...)
 	} else {
-		_, err = stmt.ExecContext(context.Background(), args...)
+		_, err = stmt.Exec(context.Background(), args...)
 	}
 	return err
 }
 
 // query runs a statement as exec does, and calls row for each of its rows.
-func (s *slot) query(text string, args []any, prepare bool, row func(*sql.Rows) error) error {
+func (s *slot) query(text string, args []any, prepare bool, row func([]driver.Value) error) error {
 	stmt, err := s.statement(text, prepare)
 	if err != nil {
 		return err
 	}
-	var rows *sql.Rows
 	if stmt == nil {
-		rows, err = s.conn.QueryContext(context.Background(), text, args...)
-	} else {
-		rows, err = stmt.QueryContext(context.Background(), args...)
+		return s.direct.Query(context.Background(), text, row, args...)
 	}
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		if err := row(rows); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
+	return stmt.Query(context.Background(), row, args...)
 }
 
 // statement returns the prepared statement of a text, or nil when it is to be
 // sent as it is.
-func (s *slot) statement(text string, prepare bool) (*sql.Stmt, error) {
+func (s *slot) statement(text string, prepare bool) (*direct.Stmt, error) {
 	if !prepare || !s.prepare {
 		return nil, nil
 	}
 	if stmt := s.prepared[text]; stmt != nil || len(s.prepared) >= maxPrepared {
 		return stmt, nil
 	}
-	stmt, err := s.conn.PrepareContext(context.Background(), text)
+	stmt, err := s.direct.Prepare(context.Background(), text)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"encoding/binary"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,7 +17,7 @@ import (
 // Its text depends only on which parts the change has, and on which of them
 // have more than one row: few texts, each prepared once.
 type statement struct {
-	parts  []string
+	parts  []part
 	guards []string
 	args   []any
 	final  string // an expression to select beside the guards; may be empty
@@ -26,21 +27,24 @@ type statement struct {
 	joins bool
 }
 
+// part is a common table expression.
+type part struct{ name, body string }
+
 func newStatement(tenant storage.ID) *statement {
 	return &statement{args: []any{tenant[:]}}
 }
 
-// arg adds a parameter and returns its place in the text.
-func (s *statement) arg(k kind, value any) string {
-	s.args = append(s.args, value)
-	return "$" + strconv.Itoa(len(s.args)) + "::" + k.name
+// number adds a parameter and returns its place in the text.
+func (s *statement) number(v int64) string {
+	s.args = append(s.args, binary.BigEndian.AppendUint64(nil, uint64(v)))
+	return "$" + strconv.Itoa(len(s.args)) + "::bigint"
 }
 
 // rows adds rows as parameters and returns an item of a FROM list that yields
 // them as u.
 func (s *statement) rows(r *rows) string {
 	from := r.columns.from(len(s.args), r.many(), "u")
-	s.args = append(s.args, r.values()...)
+	s.args = r.values(s.args)
 	return from
 }
 
@@ -65,20 +69,28 @@ func (s *statement) find(r *rows, alias string, key ...string) (from, same strin
 
 // with adds a common table expression.
 func (s *statement) with(name, body string) {
-	s.parts = append(s.parts, name+" AS ("+body+")")
+	s.parts = append(s.parts, part{name, body})
 }
 
 // expect adds the guard that an expression has exactly n rows. Guards are
 // judged, and so their expressions run, in the order in which they are added.
 func (s *statement) expect(name string, n int) {
-	s.guards = append(s.guards, "(SELECT count(*) FROM "+name+") = "+s.arg(bigint, int64(n)))
+	s.guards = append(s.guards, "(SELECT count(*) FROM "+name+") = "+s.number(int64(n)))
 }
 
 // text returns the statement. The division by zero is the shortest way to
 // raise an error that needs no function on the server.
 func (s *statement) text() string {
+	if len(s.parts) == 1 && len(s.guards) == 0 && s.final == "" {
+		return s.parts[0].body
+	}
 	var b strings.Builder
-	b.WriteString("WITH " + strings.Join(s.parts, ",\n") + "\nSELECT ")
+	separator := "WITH "
+	for _, p := range s.parts {
+		b.WriteString(separator + p.name + " AS (" + p.body + ")")
+		separator = ",\n"
+	}
+	b.WriteString("\nSELECT ")
 	if len(s.guards) > 0 {
 		b.WriteString("1 / (CASE WHEN " + strings.Join(s.guards, "\nAND ") + " THEN 1 ELSE 0 END)")
 	} else {
@@ -96,8 +108,9 @@ func (s *statement) text() string {
 const unsynced = "set_config('synchronous_commit', 'off', true)"
 
 // compose returns the statement that applies a change. The shard is that of
-// the counters it adds to; sets are those of the change that may be new.
-func compose(c *storage.Change, shard int64, sets []storage.ContainerSet) *statement {
+// the counters it adds to; sets are those of the change that may be new; relaxed
+// is what need not be on disk when it is committed.
+func compose(c *storage.Change, shard int64, sets []storage.ContainerSet, relaxed bool) *statement {
 	s := newStatement(c.Tenant)
 	if len(c.InsertTokens) > 0 {
 		s.insertTokens(c, shard)
@@ -129,7 +142,7 @@ func compose(c *storage.Change, shard int64, sets []storage.ContainerSet) *state
 	if len(c.Logs) > 0 {
 		s.insertLogs(c.Logs)
 	}
-	if onlyReadLogs(c) {
+	if relaxed {
 		s.final = unsynced
 	}
 	return s
@@ -157,7 +170,7 @@ func (s *statement) claim(c *storage.Change) {
 		s.with("claimed", "DELETE FROM claims c USING "+s.rows(row)+" WHERE "+own)
 	default:
 		s.with("claimed", "INSERT INTO claims (tenant_id, "+claimColumns.names("")+") SELECT $1, u.* FROM "+
-			s.rows(row)+replaceClaim+dead(s.arg(bigint, c.Now.UnixMicro()))+" RETURNING 1")
+			s.rows(row)+replaceClaim+dead(s.number(c.Now.UnixMicro()))+" RETURNING 1")
 	}
 	s.expect("claimed", 1)
 }
@@ -192,7 +205,7 @@ func (s *statement) insertTokens(c *storage.Change, shard int64) {
 	}
 	l := tokens.layout()
 	insert, _ := tokenColumns.insert("tokens", "tenant_id", "$1", len(s.args), l)
-	s.args = append(s.args, tokens.laidOut(l)...)
+	s.args = tokens.laidOut(s.args, l)
 	s.with("created", insert+" RETURNING 1")
 	s.expect("created", len(c.InsertTokens)) // so that ids are judged before a part below gives one up
 	if hashes.n > 0 {
@@ -206,7 +219,7 @@ func (s *statement) insertToken(t *storage.Token, shard int64) {
 	row := newRow(tokenColumns)
 	putToken(row, t)
 	first := len(s.args)
-	s.args = append(s.args, row.values()...)
+	s.args = row.values(s.args)
 	place := func(name string) string {
 		i := slices.IndexFunc(tokenColumns, func(c column) bool { return c.name == name })
 		return "$" + strconv.Itoa(first+i+1)
@@ -217,7 +230,7 @@ func (s *statement) insertToken(t *storage.Token, shard int64) {
 			" FROM 16 * k + 1 FOR 16), "+place("ord")+" FROM generate_series(0, octet_length("+place("hashes")+") / 16 - 1) AS k")
 	}
 	s.with("counted", "INSERT INTO token_counts (tenant_id, set_id, type, shard, n) VALUES ($1, "+
-		place("set_id")+", "+place("type")+", "+s.arg(bigint, shard)+", 1)"+addToCounts)
+		place("set_id")+", "+place("type")+", "+s.number(shard)+", 1)"+addToCounts)
 }
 
 // updateTokens locks the rows in the order of their keys, as every statement
@@ -302,7 +315,7 @@ func (s *statement) countTokens(c *storage.Change, shard int64) {
 		return
 	}
 	s.with("counted", "INSERT INTO token_counts (tenant_id, set_id, type, shard, n)"+
-		" SELECT $1, d.set_id, d.type, "+s.arg(bigint, shard)+", sum(d.n) FROM ("+strings.Join(changes, " UNION ALL ")+
+		" SELECT $1, d.set_id, d.type, "+s.number(shard)+", sum(d.n) FROM ("+strings.Join(changes, " UNION ALL ")+
 		") AS d(set_id, type, n) GROUP BY d.set_id, d.type HAVING sum(d.n) <> 0 ORDER BY d.set_id, d.type"+addToCounts)
 }
 
@@ -339,6 +352,6 @@ func (s *statement) insertLogs(logs []storage.Log) {
 	}
 	l := entries.layout()
 	insert, _ := logColumns.insert("logs", "tenant_id", "$1", len(s.args), l)
-	s.args = append(s.args, entries.laidOut(l)...)
+	s.args = entries.laidOut(s.args, l)
 	s.with("logged", insert)
 }

@@ -28,14 +28,14 @@ func (s *Store) createTogether(slot *slot, batch []*pending) (passed []*pending,
 	if careful {
 		s.careful.Add(-1)
 	} else {
-		err = slot.exec(s.gather(batch, uniform(batch)).trusting(slot.shard))
+		err = slot.exec(s.gather(slot, batch, uniform(batch)).trusting(slot))
 	}
 	if refused(err) {
 		s.careful.Store(carefulFor)
 		careful = true
 	}
 	if careful {
-		passed, err = s.gather(batch, false).createCarefully(slot, batch)
+		passed, err = s.gather(slot, batch, false).createCarefully(slot, batch)
 	}
 	if err != nil {
 		return nil, err
@@ -97,13 +97,25 @@ func uniform(batch []*pending) bool {
 	return true
 }
 
-// gather collects the rows of a batch. Those of a uniform one share columns.
-func (s *Store) gather(batch []*pending, uniform bool) *group {
-	n := len(batch)
-	g := &group{
-		tokens: newRows(groupTokenColumns, n), hashes: newRows(groupHashColumns, n), logs: newRows(groupLogColumns, n),
-		claims: newRows(groupClaimColumns, 0), sets: newRows(groupSetColumns, 0), counts: newRows(groupCountColumns, 0),
+// emptied returns the slot's group without rows.
+func (s *slot) emptied() *group {
+	if s.group == nil {
+		s.group = &group{
+			tokens: newRows(groupTokenColumns, maxBatch), hashes: newRows(groupHashColumns, maxBatch),
+			logs: newRows(groupLogColumns, maxBatch), claims: newRows(groupClaimColumns, maxBatch),
+			sets: newRows(groupSetColumns, 1), counts: newRows(groupCountColumns, 1),
+		}
 	}
+	g := s.group
+	for _, r := range []*rows{g.tokens, g.hashes, g.logs, g.claims, g.sets, g.counts} {
+		r.reset()
+	}
+	return g
+}
+
+// gather collects the rows of a batch. Those of a uniform one share columns.
+func (s *Store) gather(slot *slot, batch []*pending, uniform bool) *group {
+	g := slot.emptied()
 	if uniform {
 		g.tokens.shared, g.logs.shared = uniformTokens, uniformLogs
 		g.hashes.shared, g.claims.shared = uniformHashes, uniformClaims
@@ -212,7 +224,7 @@ var trustingTexts sync.Map // of trustingForm to string
 // trusting returns the statement that writes all of a batch, or nothing at a
 // conflict, and its parameters. Any claim with the same key is a conflict to it,
 // even a dead one.
-func (g *group) trusting(shard int64) (text string, args []any, prepare bool) {
+func (g *group) trusting(slot *slot) (text string, args []any, prepare bool) {
 	f := g.form()
 	if known, ok := trustingTexts.Load(f); ok {
 		text = known.(string)
@@ -220,21 +232,21 @@ func (g *group) trusting(shard int64) (text string, args []any, prepare bool) {
 		text = f.text()
 		trustingTexts.Store(f, text)
 	}
-	args = g.logs.laidOut(f.logs)
-	if f.noTokens {
-		return text, args, true
+	args = g.logs.laidOut(slot.args[:0], f.logs)
+	if !f.noTokens {
+		args = g.tokens.laidOut(args, f.tokens)
+		args = append(g.counts.values(args), slot.shard)
 	}
-	args = append(args, g.tokens.laidOut(f.tokens)...)
-	args = append(append(args, g.counts.values()...), shard)
 	if !f.noHashes {
-		args = append(args, g.hashes.laidOut(f.hashes)...)
+		args = g.hashes.laidOut(args, f.hashes)
 	}
 	if !f.noSets {
-		args = append(args, g.sets.values()...)
+		args = g.sets.values(args)
 	}
 	if !f.noClaims {
-		args = append(args, g.claims.laidOut(f.claims)...)
+		args = g.claims.laidOut(args, f.claims)
 	}
+	slot.args = args
 	return text, args, true
 }
 

@@ -2,7 +2,7 @@ package postgres
 
 import (
 	"context"
-	"database/sql"
+	"database/sql/driver"
 	"fmt"
 	"slices"
 	"strings"
@@ -46,7 +46,7 @@ func (s *Store) together(slot *slot, batch []*pending, deadline time.Time) []*pe
 	var passed []*pending
 	var err error
 	if batch[0].class == reads {
-		err = slot.exec(groupReadsText, groupReads(batch), true)
+		err = slot.logReads(batch)
 	} else {
 		passed, err = s.createTogether(slot, batch)
 	}
@@ -173,10 +173,10 @@ func (s *Store) apply(slot *slot, c *storage.Change) error {
 
 func (s *Store) applyPiece(slot *slot, c *storage.Change) error {
 	sets := s.sets.unknown(c)
-	if q, ok := quickForm(c, sets); ok {
-		return slot.exec(q.text(c), quickArgs(c, slot.shard), true)
+	if q, ok := slot.quickForm(c, sets); ok {
+		return slot.exec(q.text(c), slot.quickArgs(c), true)
 	}
-	st := compose(c, slot.shard, sets)
+	st := compose(c, slot.shard, sets, onlyReadLogs(c) && !slot.unsynced)
 	if len(st.parts) == 0 {
 		return nil
 	}
@@ -215,7 +215,7 @@ func (s *slot) applied(c *storage.Change) (bool, error) {
 		return false, nil
 	}
 	found := false
-	err := s.query(markerQuery, []any{c.Tenant[:], c.Logs[0].ID[:]}, true, func(*sql.Rows) error {
+	err := s.query(markerQuery, []any{c.Tenant[:], c.Logs[0].ID[:]}, true, func([]driver.Value) error {
 		found = true
 		return nil
 	})

@@ -1,4 +1,4 @@
-// Package direct runs prepared statements on the driver itself.
+// Package direct runs statements on the driver itself.
 //
 // A pool of [database/sql] looks for a connection and for the statement on it,
 // and converts every argument, each time. Of a statement that takes a few
@@ -14,7 +14,9 @@ import (
 	"io"
 )
 
-// Conn is a connection of one's own. It is used by one goroutine at a time.
+// Conn is a connection of one's own. It is used by one goroutine at a time, and
+// the arguments of its statements must be what drivers know, nil, int64, bool,
+// string and []byte, or an int. Neither arguments nor rows are kept.
 type Conn struct {
 	conn *sql.Conn
 	args []driver.NamedValue // of the statement that runs
@@ -23,10 +25,9 @@ type Conn struct {
 
 // Row is a row as the driver has it: nil, int64, bool, string and []byte. The
 // bytes may be the driver's own, and change when the next row is read.
-type Row []driver.Value
+type Row = []driver.Value
 
-// Stmt is a prepared statement of a Conn. Its arguments must be what drivers
-// know, nil, int64, bool, string and []byte, or an int.
+// Stmt is a prepared statement of a Conn.
 type Stmt struct {
 	conn *Conn
 	stmt driver.Stmt
@@ -76,6 +77,33 @@ func (s *Stmt) Close() error {
 	return s.conn.conn.Raw(func(any) error { return s.stmt.Close() })
 }
 
+// Exec runs a statement that is not prepared and whose rows do not matter.
+func (c *Conn) Exec(ctx context.Context, text string, args ...any) (driver.Result, error) {
+	var result driver.Result
+	err := c.conn.Raw(func(on any) (err error) {
+		execer, ok := on.(driver.ExecerContext)
+		if !ok {
+			return errDriver
+		}
+		defer c.forget()
+		result, err = execer.ExecContext(ctx, text, c.named(args))
+		return err
+	})
+	return result, err
+}
+
+// Query runs a statement that is not prepared, and calls row as [Stmt.Query]
+// does.
+func (c *Conn) Query(ctx context.Context, text string, row func(Row) error, args ...any) error {
+	return c.conn.Raw(func(on any) error {
+		queryer, ok := on.(driver.QueryerContext)
+		if !ok {
+			return errDriver
+		}
+		return c.each(row, func() (driver.Rows, error) { return queryer.QueryContext(ctx, text, c.named(args)) })
+	})
+}
+
 // Exec runs a statement whose rows do not matter.
 func (s *Stmt) Exec(ctx context.Context, args ...any) (driver.Result, error) {
 	execer, ok := s.stmt.(driver.StmtExecContext)
@@ -99,16 +127,22 @@ func (s *Stmt) Query(ctx context.Context, row func(Row) error, args ...any) erro
 		return errDriver
 	}
 	return s.conn.conn.Raw(func(any) error {
-		defer s.conn.forget()
-		rows, err := queryer.QueryContext(ctx, s.conn.named(args))
-		if err != nil {
-			return err
-		}
-		return errors.Join(s.conn.each(rows, row), rows.Close())
+		return s.conn.each(row, func() (driver.Rows, error) { return queryer.QueryContext(ctx, s.conn.named(args)) })
 	})
 }
 
-func (c *Conn) each(rows driver.Rows, row func(Row) error) error {
+// each calls row with the rows of a query.
+func (c *Conn) each(row func(Row) error, query func() (driver.Rows, error)) (err error) {
+	defer c.forget()
+	rows, err := query()
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if closed := rows.Close(); err == nil {
+			err = closed
+		}
+	}()
 	if width := len(rows.Columns()); cap(c.row) < width {
 		c.row = make(Row, width)
 	} else {

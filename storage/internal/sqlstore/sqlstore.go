@@ -205,24 +205,21 @@ func (d *Dialect) columns(list string) string {
 // one runs a point statement and scans its row into dest. It returns false when
 // there is none.
 func (s *Store) one(ctx context.Context, p point, dest []sql.Scanner, args ...any) (found bool, err error) {
-	if !s.dialect.Prepared {
-		err = s.read(ctx, s.points, s.texts[p], args, dest, func() error {
-			found = true
-			return nil
-		})
-		return found && err == nil, err
-	}
 	running := ctx
 	if s.dialect.FinishPoints {
 		running = context.Background()
 	}
 	var malformed error
+	scan := func(row direct.Row) error {
+		found, malformed = true, Scan(row, dest)
+		return nil
+	}
 	err = s.on(ctx, s.points, func(l *lane) (bool, error) {
 		found, malformed = false, nil
-		return true, l.prepared[p].Query(running, func(row direct.Row) error {
-			found, malformed = true, Scan(row, dest)
-			return nil
-		}, args...)
+		if s.dialect.Prepared {
+			return true, l.prepared[p].Query(running, scan, args...)
+		}
+		return true, l.direct.Query(running, s.texts[p], scan, args...)
 	})
 	if err = cmp.Or(s.fail(err), malformed); err != nil {
 		return false, err
@@ -245,14 +242,10 @@ func (s *Store) each(ctx context.Context, query string, args []any, dest []sql.S
 
 // until is each for a row that may return an error, which ends the reading.
 func (s *Store) until(ctx context.Context, query string, args []any, dest []sql.Scanner, row func() error) error {
-	return s.read(ctx, s.lists, s.db.Rebind(query), args, dest, row)
-}
-
-// read runs a query that is not prepared.
-func (s *Store) read(ctx context.Context, from *lanes, query string, args []any, dest []sql.Scanner, row func() error) error {
+	query = s.db.Rebind(query)
 	begun, columns := false, anys(dest)
 	var ended error
-	err := s.on(ctx, from, func(l *lane) (bool, error) {
+	err := s.on(ctx, s.lists, func(l *lane) (bool, error) {
 		rows, err := l.conn.QueryContext(ctx, query, args...)
 		if err != nil {
 			return true, err

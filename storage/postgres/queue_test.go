@@ -1,0 +1,152 @@
+package postgres
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// heldQueue is a queue whose statements end when they are told to.
+type heldQueue struct {
+	queue
+	begun chan int      // the changes of a statement that has begun
+	end   chan struct{} // lets one statement end
+	calls sync.WaitGroup
+}
+
+func newHeldQueue(t *testing.T, slots int, forLogs bool) *heldQueue {
+	t.Helper()
+	q := &heldQueue{begun: make(chan int), end: make(chan struct{})}
+	for range slots {
+		q.free = append(q.free, &slot{})
+	}
+	if forLogs {
+		q.forLogs = &slot{}
+	}
+	q.flush = func(_ *slot, batch []*pending) {
+		q.begun <- len(batch)
+		<-q.end
+	}
+	want := slots
+	if forLogs {
+		want++
+	}
+	t.Cleanup(func() {
+		q.calls.Wait()
+		if got := len(q.close()); got != want {
+			t.Errorf("%d slots when all is done, want %d", got, want)
+		}
+	})
+	return q
+}
+
+// write lets changes of a class wait or begin, one after the other.
+func (q *heldQueue) write(t *testing.T, c class, changes int) {
+	t.Helper()
+	for range changes {
+		before := q.arrived()
+		q.calls.Go(func() {
+			if err := q.queue.write(context.Background(), &pending{change: &storage.Change{}, class: c}); err != nil {
+				t.Error(err)
+			}
+		})
+		for q.arrived() == before {
+			select {
+			case <-q.begun: // for whoever expects it
+				t.Fatal("a statement began that should not have")
+			default:
+			}
+		}
+	}
+}
+
+// arrived is how many changes wait.
+func (q *heldQueue) arrived() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.waiting)
+}
+
+// begins starts a change that is expected to begin a statement at once.
+func (q *heldQueue) begins(t *testing.T, c class, changes int) {
+	t.Helper()
+	q.calls.Go(func() {
+		if err := q.queue.write(context.Background(), &pending{change: &storage.Change{}, class: c}); err != nil {
+			t.Error(err)
+		}
+	})
+	q.expect(t, changes)
+}
+
+func (q *heldQueue) expect(t *testing.T, changes int) {
+	t.Helper()
+	if got := <-q.begun; got != changes {
+		t.Errorf("a statement of %d changes began, want %d", got, changes)
+	}
+}
+
+func TestCreatesWaitForCompany(t *testing.T) {
+	t.Parallel()
+	q := newHeldQueue(t, 1, false)
+	q.begins(t, creates, 1) // a lone caller does not wait
+	q.write(t, creates, 5)
+	q.end <- struct{}{}
+	q.expect(t, 5)
+	q.end <- struct{}{}
+}
+
+func TestEnoughCreatesTakeAnotherConnection(t *testing.T) {
+	t.Parallel()
+	q := newHeldQueue(t, 2, false)
+	q.begins(t, creates, 1)
+	q.mu.Lock()
+	q.watched = &pending{} // nobody loses patience
+	q.mu.Unlock()
+	q.write(t, creates, enough-1)
+	q.begins(t, creates, enough)
+	q.end <- struct{}{}
+	q.end <- struct{}{}
+}
+
+// TestCreatesLosePatience lets a statement hang: what waits for it gets a
+// connection that is free.
+func TestCreatesLosePatience(t *testing.T) {
+	t.Parallel()
+	q := newHeldQueue(t, 3, false)
+	q.begins(t, creates, 1)
+	for range 2 {
+		q.begins(t, creates, 1)
+	}
+	for range 3 {
+		q.end <- struct{}{}
+	}
+}
+
+// TestOthersDoNotWait shows who takes a free connection while tokens are being
+// created.
+func TestOthersDoNotWait(t *testing.T) {
+	t.Parallel()
+	for name, forLogs := range map[string]bool{"own connection for logs": true, "none": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			q := newHeldQueue(t, 4, forLogs)
+			q.begins(t, creates, 1)
+			q.begins(t, alone, 1)
+			q.begins(t, alone, 1)
+			q.begins(t, reads, 1)
+			q.write(t, reads, 3)
+			q.mu.Lock()
+			if free, want := len(q.free), map[bool]int{true: 1, false: 0}[forLogs]; free != want {
+				t.Errorf("%d connections are free, want %d", free, want)
+			}
+			q.mu.Unlock()
+			for range 4 {
+				q.end <- struct{}{}
+			}
+			q.expect(t, 3)
+			q.end <- struct{}{}
+		})
+	}
+}
