@@ -56,6 +56,7 @@ func TestImports(t *testing.T) {
 		"internal/webhook":             {},
 		"internal/access":              {},
 		"internal/query":               {},
+		"storage/internal/direct":      {},
 		"storage/internal/sqlstore":    {module + "/storage", "github.com/jmoiron/sqlx", "golang.org/x/text"},
 		"storage/sqlite":               {module + "/storage", "github.com/jmoiron/sqlx", "modernc.org/sqlite"},
 		"storage/postgres":             {module + "/storage", "github.com/jmoiron/sqlx", "github.com/lib/pq", "golang.org/x/sys"},
