@@ -129,12 +129,7 @@ func (c *Client) begin(ctx context.Context, permission string) (*call, error) {
 		if err != nil {
 			return nil, err
 		}
-		fresh := *now
-		fresh.held = c.held
-		if c.actorType == actorUser {
-			fresh.creator, fresh.actor, fresh.actorType = c.creator, c.actor, c.actorType
-		}
-		c = &fresh
+		c = c.renewed(now)
 	}
 	if permission != "" && !c.grant.Has(permission) {
 		return nil, errorf(ErrForbidden, "The permission %s is needed.", permission)
@@ -144,6 +139,19 @@ func (c *Client) begin(ctx context.Context, permission string) (*call, error) {
 		return nil, err
 	}
 	return &call{c, state, c.v.now()}, nil
+}
+
+// renewed returns what the client's key stands for now, at work where c is.
+func (c *Client) renewed(now *Client) *Client {
+	if c.held == nil && c.actorType != actorUser {
+		return now
+	}
+	fresh := *now
+	fresh.held = c.held
+	if c.actorType == actorUser {
+		fresh.creator, fresh.actor, fresh.actorType = c.creator, c.actor, c.actorType
+	}
+	return &fresh
 }
 
 // tenantID returns the tenant as the storage knows it.
@@ -213,7 +221,9 @@ func (op *call) open(ctx context.Context, p *seal.Place, version int, sealed []b
 		plain, err = op.state.ring.Open(p, version, sealed)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("vault: %s of %s %s: %w", p.Field, p.Entity, p.ID, err)
+		// Joined first, because what goes to Errorf piece by piece goes to the heap,
+		// and with it the place of everything that does open.
+		return nil, fmt.Errorf("%s: %w", "vault: "+p.Field+" of "+p.Entity+" "+p.ID, err)
 	}
 	return plain, nil
 }

@@ -201,7 +201,8 @@ func (r *rotation) resealTokens(ctx context.Context, op *call) error {
 func (op *call) resealedToken(ctx context.Context, row *storage.Token) (storage.TokenUpdate, error) {
 	u := storage.TokenUpdate{Rev: row.Rev, OldSet: row.Set, KeepHashes: true}
 	t := token{row: *row}
-	body := tokenPlace(row, "body")
+	var parts boundParts
+	body := tokenPlace(row, "body", &parts)
 	plain, err := op.open(ctx, &body, row.KeyVersion, row.Body)
 	if err != nil {
 		return u, err
@@ -210,7 +211,7 @@ func (op *call) resealedToken(ctx context.Context, row *storage.Token) (storage.
 		return u, err
 	}
 	if row.CVC != nil {
-		place := cvcPlace(row)
+		place := cvcPlace(row, &parts)
 		if plain, err = op.open(ctx, &place, row.KeyVersion, row.CVC); err != nil {
 			return u, err
 		}

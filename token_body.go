@@ -285,18 +285,23 @@ func (op *call) setContainers(row *storage.Token, containers []string) {
 	row.Set = op.state.ring.Hash(labelContainers, slices.Sorted(slices.Values(containers))...)
 }
 
+// boundParts is where tokenPlace and cvcPlace put what a field is bound to: the
+// caller's, so that a place needs no memory of its own.
+type boundParts [5]string
+
 // tokenPlace binds a sealed field of a token to its row: to its id, its type,
 // the containers it is in, and the times that end it.
-func tokenPlace(row *storage.Token, field string) seal.Place {
-	return seal.Place{Entity: "token", ID: row.ID, Field: field, Bound: []string{
-		row.Type, strings.Join(row.Containers, ","), string(row.Ord[:]), bindTime(row.ExpiresAt),
-	}}
+func tokenPlace(row *storage.Token, field string, parts *boundParts) seal.Place {
+	parts[0], parts[1] = row.Type, strings.Join(row.Containers, ",")
+	parts[2], parts[3] = string(row.Ord[:]), bindTime(row.ExpiresAt)
+	return seal.Place{Entity: "token", ID: row.ID, Field: field, Bound: parts[:4]}
 }
 
 // cvcPlace also binds when the cvc ends.
-func cvcPlace(row *storage.Token) seal.Place {
-	p := tokenPlace(row, "cvc")
-	p.Bound = append(p.Bound, bindTime(row.CVCExpiresAt))
+func cvcPlace(row *storage.Token, parts *boundParts) seal.Place {
+	p := tokenPlace(row, "cvc", parts)
+	parts[4] = bindTime(row.CVCExpiresAt)
+	p.Bound = parts[:]
 	return p
 }
 
@@ -304,7 +309,8 @@ func cvcPlace(row *storage.Token) seal.Place {
 func (op *call) sealToken(t *token) error {
 	row := &t.row
 	row.KeyVersion = op.state.ring.Version()
-	place := tokenPlace(row, "body")
+	var parts boundParts
+	place := tokenPlace(row, "body", &parts)
 	body := t.body.encode()
 	if len(body) > op.v.cfg.MaxBytes {
 		return errorf(ErrTooLarge, "A token must have at most %d bytes.", op.v.cfg.MaxBytes)
@@ -318,7 +324,7 @@ func (op *call) sealToken(t *token) error {
 		row.CVCExpiresAt = time.Time{}
 		return nil
 	}
-	place = cvcPlace(row)
+	place = cvcPlace(row, &parts)
 	row.CVC, err = op.seal(&place, []byte(t.cvc))
 	return err
 }
@@ -327,7 +333,8 @@ func (op *call) sealToken(t *token) error {
 func (op *call) openToken(ctx context.Context, row *storage.Token) (*token, error) {
 	t := &token{row: *row}
 	t.row.Tenant = op.tenantID()
-	place := tokenPlace(row, "body")
+	var parts boundParts
+	place := tokenPlace(row, "body", &parts)
 	plain, err := op.open(ctx, &place, row.KeyVersion, row.Body)
 	if err != nil {
 		return nil, err
@@ -337,7 +344,7 @@ func (op *call) openToken(ctx context.Context, row *storage.Token) (*token, erro
 		return nil, errors.New("vault: token " + uuid.UUID(row.Ord).String() + ": the sealed body is not what this version writes")
 	}
 	if row.CVC != nil && row.CVCExpiresAt.After(op.now) {
-		place = cvcPlace(row)
+		place = cvcPlace(row, &parts)
 		cvc, err := op.open(ctx, &place, row.KeyVersion, row.CVC)
 		if err != nil {
 			return nil, err
