@@ -392,7 +392,12 @@ func (t *token) view(transform access.Transform) *Token {
 	if mask := body.maskInForce(); !mask.IsZero() {
 		out.Mask = mask.JSON()
 	}
-	out.Data = jsonOf(t.shown(transform))
+	switch transform {
+	case access.Reveal:
+		out.Data = t.plain().JSON()
+	case access.Mask:
+		out.Data, _ = body.maskJSON() // a mask that fails shows nothing
+	}
 	return out
 }
 

@@ -92,23 +92,11 @@ func (b *tokenBody) fingerprintInForce() string {
 	return b.fingerprint
 }
 
-// env is what expressions over this token see. The cvc is not part of it.
-func (b *tokenBody) env() expr.Env {
-	env := expr.Data(b.data, jsonx.Value{})
+// env is what expressions over this token see: its data, the cvc excepted, and
+// metadata where it is given.
+func (b *tokenBody) env(metadata jsonx.Value) expr.Env {
+	env := expr.Data(b.data, metadata)
 	env.Work = b.work
-	return env
-}
-
-// fingerprintEnv is what a fingerprint expression sees: the metadata too.
-func (b *tokenBody) fingerprintEnv() expr.Env {
-	env := b.env()
-	data := env.Lookup
-	env.Lookup = func(ref expr.Ref) (jsonx.Value, bool) {
-		if ref.ID == "metadata" {
-			return metadataValue(b.metadata), true
-		}
-		return data(ref)
-	}
 	return env
 }
 
@@ -133,19 +121,24 @@ func metadataValue(metadata map[string]string) jsonx.Value {
 // masked evaluates the mask. A mask that is absent, or fails on this data,
 // shows nothing.
 func (b *tokenBody) masked() jsonx.Value {
-	v, err := b.evalMask()
+	tree, err := b.maskTree()
+	if err != nil || tree == nil {
+		return jsonx.Value{}
+	}
+	v, err := tree.Eval(b.env(jsonx.Value{}))
 	if err != nil {
 		return jsonx.Value{}
 	}
 	return v
 }
 
-func (b *tokenBody) evalMask() (jsonx.Value, error) {
+// maskJSON evaluates the mask to JSON text; nil where there is no mask.
+func (b *tokenBody) maskJSON() (JSON, error) {
 	tree, err := b.maskTree()
 	if err != nil || tree == nil {
-		return jsonx.Value{}, err
+		return nil, err
 	}
-	return tree.Eval(b.env())
+	return tree.JSON(b.env(jsonx.Value{}))
 }
 
 // fingerprintValue evaluates the fingerprint expression to the text that is
@@ -155,7 +148,11 @@ func (b *tokenBody) fingerprintValue() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	v, err := t.Eval(b.fingerprintEnv())
+	var metadata jsonx.Value
+	if t.RefersTo("metadata") {
+		metadata = metadataValue(b.metadata)
+	}
+	v, err := t.Eval(b.env(metadata))
 	if err != nil {
 		return "", err
 	}
@@ -192,7 +189,7 @@ func (b *tokenBody) indexValues() ([]string, error) {
 			bad.addErr(path, err)
 			continue
 		}
-		v, err := t.Eval(b.env())
+		v, err := t.Eval(b.env(jsonx.Value{}))
 		switch {
 		case err != nil:
 			bad.addErr(path, err)

@@ -46,7 +46,7 @@ type draft struct {
 	token
 	fixedID string         // given as it is
 	idExpr  *expr.Template // or to be evaluated
-	shown   jsonx.Value    // the evaluated mask
+	shown   JSON           // the evaluated mask
 	tries   int
 }
 
@@ -153,7 +153,7 @@ func (op *call) checkBody(t *token, containers []string, bad *InvalidError) {
 	if len(t.body.indexes) > maxIndexes {
 		bad.add("search_indexes", "must have at most %d expressions", maxIndexes)
 	}
-	if _, err := expr.CompileTree(t.body.mask); err != nil {
+	if _, err := t.body.maskTree(); err != nil {
 		bad.addErr("mask", err)
 	}
 	if _, err := expr.Compile(t.body.fingerprintInForce()); err != nil {
@@ -188,7 +188,7 @@ func checkMetadata(metadata map[string]string, bad *InvalidError) {
 // evaluate computes the mask, the fingerprint and the indexes.
 func (op *call) evaluate(d *draft, bad *InvalidError) {
 	var err error
-	if d.shown, err = d.body.evalMask(); err != nil {
+	if d.shown, err = d.body.maskJSON(); err != nil {
 		bad.addErr("mask", err)
 	}
 	if err := op.index(&d.token); err != nil {
@@ -234,7 +234,7 @@ func (op *call) create(ctx context.Context, d *draft) (*Token, error) {
 func (d *draft) created(op *call) *Token {
 	d.row.Tenant = op.tenantID()
 	out := d.view(access.Redact)
-	out.Data = jsonOf(d.shown)
+	out.Data = d.shown
 	return out
 }
 
