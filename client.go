@@ -159,13 +159,19 @@ func (c *Client) tenantID() storage.ID { return storage.ID(c.tenant) }
 
 // change returns an empty change of the client's tenant.
 func (op *call) change() *storage.Change {
-	ch := &storage.Change{Tenant: op.tenantID(), Now: op.now}
+	ch := &storage.Change{}
+	op.start(ch)
+	return ch
+}
+
+// start makes an empty change one of the client's tenant.
+func (op *call) start(ch *storage.Change) {
+	ch.Tenant, ch.Now = op.tenantID(), op.now
 	if op.state != nil {
 		// What is sealed under these keys must not be written when they may
 		// have been replaced.
 		ch.Before = op.state.readAt.Add(maxKeyAge)
 	}
-	return ch
 }
 
 // refresh lets a long operation go on under keys that are not too old.

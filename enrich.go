@@ -20,7 +20,7 @@ func enrich(t *token) *Enrichments {
 	if typ != Card && typ != CardNumber {
 		return nil
 	}
-	number := t.body.spec().secret(t.body.data)
+	number := t.body.spec.secret(t.body.data)
 	bin := 6
 	if len(number) >= 16 {
 		bin = 8

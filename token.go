@@ -381,17 +381,15 @@ func deletionOf(row *storage.Token) storage.TokenDelete {
 
 // view returns the token as a transform shows it.
 func (t *token) view(transform access.Transform) *Token {
-	row, body := &t.row, &t.body
+	row, body := t.row, &t.body
 	out := &Token{
-		ID: row.ID, TenantID: uuid.UUID(row.Tenant), Type: TokenType(row.Type),
+		ID: row.ID, TenantID: uuid.UUID(row.Tenant), Type: TokenType(row.Type), Mask: body.maskText(),
 		Fingerprint: base58.Encode(row.Fingerprint[:]), Containers: row.Containers, Metadata: body.metadata,
 		SearchIndexes: body.indexesInForce(), FingerprintExpression: body.fingerprintInForce(),
-		ExpiresAt: momentOf(row.ExpiresAt), CreatedAt: momentOf(row.CreatedAt), ModifiedAt: momentOf(row.ModifiedAt),
-		CreatedBy: idOf(row.CreatedBy), ModifiedBy: idOf(row.ModifiedBy),
+		ExpiresAt: momentOf(row.ExpiresAt),
 	}
-	if mask := body.maskInForce(); !mask.IsZero() {
-		out.Mask = mask.JSON()
-	}
+	out.CreatedAt, out.CreatedBy = stampOf(row.CreatedAt, row.CreatedBy)
+	out.ModifiedAt, out.ModifiedBy = stampOf(row.ModifiedAt, row.ModifiedBy)
 	switch transform {
 	case access.Reveal:
 		out.Data = t.plain().JSON()
@@ -428,10 +426,21 @@ func momentOf(t time.Time) *time.Time {
 	return &moment
 }
 
-func idOf(id storage.ID) *uuid.UUID {
-	if id.IsZero() {
-		return nil
+// stampOf returns when something was done and by whom, nil for what is zero. The
+// two lie in one piece of memory.
+func stampOf(at time.Time, by storage.ID) (when *time.Time, who *uuid.UUID) {
+	if at.IsZero() && by.IsZero() {
+		return nil, nil
 	}
-	u := uuid.UUID(id)
-	return &u
+	stamp := &struct {
+		at time.Time
+		by uuid.UUID
+	}{at, uuid.UUID(by)}
+	if !at.IsZero() {
+		when = &stamp.at
+	}
+	if !by.IsZero() {
+		who = &stamp.by
+	}
+	return when, who
 }

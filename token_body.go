@@ -1,10 +1,12 @@
 package vault
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -18,7 +20,7 @@ import (
 
 // token is a token in clear. It lives for the length of a call.
 type token struct {
-	row  storage.Token
+	row  *storage.Token
 	body tokenBody
 	cvc  string // empty without one, and once its hour has passed
 }
@@ -28,6 +30,7 @@ type token struct {
 // type's default and computed anew each time.
 type tokenBody struct {
 	typ         TokenType
+	spec        *tokenSpec  // of typ
 	data        jsonx.Value // without the cvc
 	mask        jsonx.Value
 	metadata    map[string]string
@@ -55,16 +58,26 @@ func (t *token) plain() jsonx.Value {
 	return jsonx.ObjectValue(slices.Insert(members, at, cvc)...)
 }
 
-func (b *tokenBody) spec() *tokenSpec { return tokenSpecs[b.typ] }
-
 func (b *tokenBody) maskInForce() jsonx.Value {
 	if !b.mask.IsZero() {
 		return b.mask
 	}
-	if m := b.spec().mask(b.data); m != nil {
+	if m := b.spec.mask(b.data); m != nil {
 		return m.value
 	}
 	return jsonx.Value{}
+}
+
+// maskText returns the mask in force as JSON, which is the caller's to change;
+// nil where there is none.
+func (b *tokenBody) maskText() JSON {
+	if !b.mask.IsZero() {
+		return b.mask.JSON()
+	}
+	if m := b.spec.mask(b.data); m != nil {
+		return bytes.Clone(m.text)
+	}
+	return nil
 }
 
 // maskTree returns the mask in force, compiled; nil where there is none.
@@ -72,7 +85,7 @@ func (b *tokenBody) maskTree() (*expr.Tree, error) {
 	if !b.mask.IsZero() {
 		return expr.CompileTree(b.mask)
 	}
-	if m := b.spec().mask(b.data); m != nil {
+	if m := b.spec.mask(b.data); m != nil {
 		return m.tree, nil
 	}
 	return nil, nil
@@ -80,14 +93,14 @@ func (b *tokenBody) maskTree() (*expr.Tree, error) {
 
 func (b *tokenBody) indexesInForce() []string {
 	if b.indexes == nil {
-		return b.spec().indexes
+		return b.spec.indexes
 	}
 	return b.indexes
 }
 
 func (b *tokenBody) fingerprintInForce() string {
 	if b.fingerprint == "" {
-		return b.spec().fingerprint
+		return b.spec.fingerprint
 	}
 	return b.fingerprint
 }
@@ -242,19 +255,19 @@ func (op *call) hashes(b *tokenBody) ([]storage.Hash, error) {
 // index fills in the columns that are computed from the body: fingerprint,
 // duplicate key and hashes.
 func (op *call) index(t *token) error {
-	bad := &InvalidError{}
-	value, err := t.body.fingerprintValue()
-	if err != nil {
-		bad.addErr("fingerprint_expression", err)
-	}
-	hashes, err := op.hashes(&t.body)
-	if err != nil {
-		bad.addErr("", err)
-	}
-	if bad.err() != nil {
+	value, fingerprintErr := t.body.fingerprintValue()
+	hashes, hashesErr := op.hashes(&t.body)
+	if fingerprintErr != nil || hashesErr != nil {
+		bad := &InvalidError{}
+		if fingerprintErr != nil {
+			bad.addErr("fingerprint_expression", fingerprintErr)
+		}
+		if hashesErr != nil {
+			bad.addErr("", hashesErr)
+		}
 		return bad
 	}
-	ring, row := op.state.ring, &t.row
+	ring, row := op.state.ring, t.row
 	row.Hashes = hashes
 	row.Fingerprint = ring.MAC(labelFingerprint, row.Type, value)
 	row.Expression = ring.HashName(labelExpression, t.body.fingerprintInForce())
@@ -304,16 +317,12 @@ func cvcPlace(row *storage.Token, parts *boundParts) seal.Place {
 
 // sealToken fills in the sealed columns. All other columns must be set already.
 func (op *call) sealToken(t *token) error {
-	row := &t.row
+	row := t.row
 	row.KeyVersion = op.state.ring.Version()
 	var parts boundParts
 	place := tokenPlace(row, "body", &parts)
-	body := t.body.encode()
-	if len(body) > op.v.cfg.MaxBytes {
-		return errorf(ErrTooLarge, "A token must have at most %d bytes.", op.v.cfg.MaxBytes)
-	}
 	var err error
-	if row.Body, err = op.seal(&place, body); err != nil {
+	if row.Body, err = op.sealBody(&place, &t.body); err != nil {
 		return err
 	}
 	row.CVC = nil
@@ -326,25 +335,55 @@ func (op *call) sealToken(t *token) error {
 	return err
 }
 
-// openToken reads a row.
-func (op *call) openToken(ctx context.Context, row *storage.Token) (*token, error) {
-	t := &token{row: *row}
-	t.row.Tenant = op.tenantID()
+// sealBody encrypts a body for its place.
+func (op *call) sealBody(p *seal.Place, b *tokenBody) ([]byte, error) {
+	spare := spareBodies.Get().(*bodyBuffer)
+	plain := b.encode(spare.bytes)
+	defer spare.release(plain)
+	if len(plain) > op.v.cfg.MaxBytes {
+		return nil, errorf(ErrTooLarge, "A token must have at most %d bytes.", op.v.cfg.MaxBytes)
+	}
+	return op.seal(p, plain)
+}
+
+// bodyBuffer holds an encoded body until it is sealed.
+type bodyBuffer struct{ bytes []byte }
+
+var spareBodies = sync.Pool{New: func() any { return &bodyBuffer{make([]byte, 0, 512)} }}
+
+// maxSpareBody bounds the memory that is kept for the next body.
+const maxSpareBody = 4096
+
+// release wipes the body, which may have outgrown the buffer, and gives the
+// buffer back.
+func (s *bodyBuffer) release(plain []byte) {
+	clear(plain)
+	if cap(plain) <= maxSpareBody {
+		s.bytes = plain[:0]
+		spareBodies.Put(s)
+	}
+}
+
+// openToken reads a row, which becomes part of the token.
+func (op *call) openToken(ctx context.Context, row *storage.Token) (token, error) {
+	t := token{row: row}
+	row.Tenant = op.tenantID()
 	var parts boundParts
 	place := tokenPlace(row, "body", &parts)
 	plain, err := op.open(ctx, &place, row.KeyVersion, row.Body)
 	if err != nil {
-		return nil, err
+		return t, err
 	}
 	t.body.typ = TokenType(row.Type)
-	if t.body.spec() == nil || t.body.decode(plain) != nil {
-		return nil, errors.New("vault: token " + uuid.UUID(row.Ord).String() + ": the sealed body is not what this version writes")
+	t.body.spec = tokenSpecs[t.body.typ]
+	if t.body.spec == nil || t.body.decode(plain) != nil {
+		return t, errors.New("vault: token " + uuid.UUID(row.Ord).String() + ": the sealed body is not what this version writes")
 	}
 	if row.CVC != nil && row.CVCExpiresAt.After(op.now) {
 		place = cvcPlace(row, &parts)
 		cvc, err := op.open(ctx, &place, row.KeyVersion, row.CVC)
 		if err != nil {
-			return nil, err
+			return t, err
 		}
 		t.cvc = string(cvc)
 	}

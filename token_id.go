@@ -68,7 +68,7 @@ func (b *tokenBody) revealedBy(id string) bool {
 	if id == stringOf(b.data) {
 		return true
 	}
-	secret := b.spec().secret
+	secret := b.spec.secret
 	if secret == nil {
 		return false
 	}

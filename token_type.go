@@ -102,10 +102,12 @@ func nineDigitSpec() *tokenSpec {
 	}
 }
 
-// typeMask is the mask that a type brings with it, ready to be evaluated.
+// typeMask is the mask that a type brings with it, ready to be evaluated and to
+// be shown.
 type typeMask struct {
 	value jsonx.Value
 	tree  *expr.Tree
+	text  []byte
 }
 
 func newTypeMask(v jsonx.Value) *typeMask {
@@ -113,7 +115,7 @@ func newTypeMask(v jsonx.Value) *typeMask {
 	if err != nil {
 		panic("vault: a type's own mask: " + err.Error()) // unreachable: the masks are below
 	}
-	return &typeMask{v, tree}
+	return &typeMask{v, tree, v.JSON()}
 }
 
 var (
