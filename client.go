@@ -123,22 +123,30 @@ type call struct {
 // begin opens an operation: it finds out whether the client's key is still
 // good, whether it carries the permission at all (none is asked for with ""),
 // and under which keys the tenant's data is sealed.
+//
+// It is so small that it is inlined: the call is then on the caller's stack.
 func (c *Client) begin(ctx context.Context, permission string) (*call, error) {
-	if !c.key.IsZero() {
+	op := &call{Client: c}
+	return op, op.admit(ctx, permission)
+}
+
+func (op *call) admit(ctx context.Context, permission string) error {
+	if c := op.Client; !c.key.IsZero() {
 		now, err := c.v.authenticate(ctx, c.key)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		c = c.renewed(now)
+		op.Client = c.renewed(now)
 	}
-	if permission != "" && !c.grant.Has(permission) {
-		return nil, errorf(ErrForbidden, "The permission %s is needed.", permission)
+	if permission != "" && !op.grant.Has(permission) {
+		return errorf(ErrForbidden, "The permission %s is needed.", permission)
 	}
-	state, err := c.v.tenants.get(ctx, c.tenant)
+	state, err := op.v.tenants.get(ctx, op.tenant)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return &call{c, state, c.v.now()}, nil
+	op.state, op.now = state, op.v.now()
+	return nil
 }
 
 // renewed returns what the client's key stands for now, at work where c is.

@@ -113,8 +113,9 @@ func (b *tokenBody) env(metadata jsonx.Value) expr.Env {
 	return env
 }
 
-func sortedKeys(metadata map[string]string) []string {
-	keys := make([]string, 0, len(metadata))
+// sortedKeys returns the keys in order, in spare if they fit.
+func sortedKeys(metadata map[string]string, spare []string) []string {
+	keys := slices.Grow(spare, len(metadata))
 	for k := range metadata {
 		keys = append(keys, k)
 	}
@@ -123,7 +124,7 @@ func sortedKeys(metadata map[string]string) []string {
 }
 
 func metadataValue(metadata map[string]string) jsonx.Value {
-	keys := sortedKeys(metadata)
+	keys := sortedKeys(metadata, nil)
 	members := make([]jsonx.Member, len(keys))
 	for i, k := range keys {
 		members[i] = jsonx.Member{Name: k, Value: jsonx.StringValue(metadata[k])}

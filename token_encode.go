@@ -59,8 +59,9 @@ func appendMetadata(dst []byte, metadata map[string]string) []byte {
 	if len(metadata) == 0 {
 		return dst
 	}
+	var few [8]string
 	separator := byte('{')
-	for _, k := range sortedKeys(metadata) {
+	for _, k := range sortedKeys(metadata, few[:0]) {
 		dst = jsonx.AppendString(append(dst, separator), k)
 		dst = jsonx.AppendString(append(dst, ':'), metadata[k])
 		separator = ','

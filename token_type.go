@@ -177,22 +177,26 @@ func maskBank(jsonx.Value) *typeMask { return bankMask }
 func checkGeneric(*InvalidError, string, jsonx.Value) {}
 
 func checkCard(bad *InvalidError, path string, data jsonx.Value) {
-	readFields(data, path, bad, func(r *fieldReader) {
-		if number := r.value("number"); number.IsZero() {
-			bad.add(r.at("number"), "is required")
-		} else {
-			checkCardNumber(bad, r.at("number"), number)
-		}
-		if month, ok := r.integer("expiration_month"); ok && (month < 1 || month > 12) {
-			bad.add(r.at("expiration_month"), "must be a month from 1 to 12")
-		}
-		if year, ok := r.integer("expiration_year"); ok && (year < 1000 || year > 9999) {
-			bad.add(r.at("expiration_year"), "must be a year of four digits")
-		}
-		if cvc := r.value("cvc"); !cvc.IsZero() {
-			digitsCheck(3, 4)(bad, r.at("cvc"), cvc)
-		}
-	})
+	var names [4]string
+	r := fieldReader{obj: data, path: path, bad: bad, known: names[:0]} // readFields would put it on the heap
+	if !r.isObject() {
+		return
+	}
+	if number := r.value("number"); number.IsZero() {
+		bad.add(r.at("number"), "is required")
+	} else {
+		checkCardNumber(bad, r.at("number"), number)
+	}
+	if month, ok := r.integer("expiration_month"); ok && (month < 1 || month > 12) {
+		bad.add(r.at("expiration_month"), "must be a month from 1 to 12")
+	}
+	if year, ok := r.integer("expiration_year"); ok && (year < 1000 || year > 9999) {
+		bad.add(r.at("expiration_year"), "must be a year of four digits")
+	}
+	if cvc := r.value("cvc"); !cvc.IsZero() {
+		digitsCheck(3, 4)(bad, r.at("cvc"), cvc)
+	}
+	r.refuseOthers()
 }
 
 func checkBank(bad *InvalidError, path string, data jsonx.Value) {
