@@ -223,7 +223,7 @@ func checkName(bad *InvalidError, path, name string) {
 	switch {
 	case strings.TrimSpace(name) == "":
 		bad.add(path, "is required")
-	case utf8.RuneCountInString(name) > maxName:
+	case longer(name, maxName):
 		bad.add(path, "must have at most %d characters", maxName)
 	default:
 		checkText(bad, path, name)
@@ -238,6 +238,9 @@ func checkText(bad *InvalidError, path, s string) bool {
 	}
 	return msg == ""
 }
+
+// longer reports whether a text has more than so many characters.
+func longer(s string, most int) bool { return len(s) > most && utf8.RuneCountInString(s) > most }
 
 // isPlain reports whether a text is printable ASCII, as most are.
 func isPlain(s string) bool {

@@ -5,10 +5,8 @@ import (
 	"iter"
 	"slices"
 	"time"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
-	"github.com/mr-tron/base58"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
@@ -115,9 +113,12 @@ func errForbiddenToken(permission string) error {
 
 // tokenRow reads the row of a token that has not expired.
 func (op *call) tokenRow(ctx context.Context, id string) (*storage.Token, error) {
-	rows, err := op.rows(ctx, []string{id})
-	if err != nil {
-		return nil, err
+	var rows []storage.Token
+	if possibleID(id) {
+		var err error
+		if rows, err = op.v.store.Tokens(ctx, op.tenantID(), []string{id}); err != nil {
+			return nil, err
+		}
 	}
 	if len(rows) == 0 || expiredRow(&rows[0], op.now) {
 		return nil, errorf(ErrNotFound, "There is no such token.")
@@ -125,12 +126,13 @@ func (op *call) tokenRow(ctx context.Context, id string) (*storage.Token, error)
 	return &rows[0], nil
 }
 
-// rows reads rows by id. Ids that no token can have are not asked for: a
-// database may refuse them as text.
+// possibleID reports whether a token can have an id. Ids that none can have are
+// not asked for: a database may refuse them as text.
+func possibleID(id string) bool { return textProblem(id) == "" && !longer(id, maxID) }
+
+// rows reads rows by id.
 func (op *call) rows(ctx context.Context, ids []string) ([]storage.Token, error) {
-	possible := slices.DeleteFunc(slices.Clone(ids), func(id string) bool {
-		return !checkText(&InvalidError{}, "", id) || utf8.RuneCountInString(id) > maxID
-	})
+	possible := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !possibleID(id) })
 	if len(possible) == 0 {
 		return nil, nil
 	}
@@ -384,7 +386,7 @@ func (t *token) view(transform access.Transform) *Token {
 	row, body := t.row, &t.body
 	out := &Token{
 		ID: row.ID, TenantID: uuid.UUID(row.Tenant), Type: TokenType(row.Type), Mask: body.maskText(),
-		Fingerprint: base58.Encode(row.Fingerprint[:]), Containers: row.Containers, Metadata: body.metadata,
+		Fingerprint: encode58(row.Fingerprint), Containers: row.Containers, Metadata: body.metadata,
 		SearchIndexes: body.indexesInForce(), FingerprintExpression: body.fingerprintInForce(),
 		ExpiresAt: momentOf(row.ExpiresAt),
 	}

@@ -3,7 +3,6 @@ package vault
 import (
 	"context"
 	"time"
-	"unicode/utf8"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/expr"
@@ -176,11 +175,11 @@ func checkMetadata(metadata map[string]string, bad *InvalidError) {
 		return
 	}
 	for key, value := range metadata {
-		if n := utf8.RuneCountInString(key); n < 1 || n > maxMetadataKey {
+		if key == "" || longer(key, maxMetadataKey) {
 			bad.add("metadata", "must have keys of 1 to %d characters", maxMetadataKey)
 			continue
 		}
-		if utf8.RuneCountInString(value) > maxMetadataValue {
+		if longer(value, maxMetadataValue) {
 			bad.add(jsonx.JoinName("metadata", key), "must have at most %d characters", maxMetadataValue)
 		}
 		if msg := textProblem(key); msg != "" {

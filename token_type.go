@@ -185,7 +185,7 @@ func checkCard(bad *InvalidError, path string, data jsonx.Value) {
 	if number := r.value("number"); number.IsZero() {
 		bad.add(r.at("number"), "is required")
 	} else {
-		checkCardNumber(bad, r.at("number"), number)
+		checkCardNumber(bad, joinPath(path, "number"), number)
 	}
 	if month, ok := r.integer("expiration_month"); ok && (month < 1 || month > 12) {
 		bad.add(r.at("expiration_month"), "must be a month from 1 to 12")
@@ -253,7 +253,12 @@ func digitsCheck(least, most int) func(*InvalidError, string, jsonx.Value) {
 }
 
 func isDigits(s string) bool {
-	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return r < '0' || r > '9' })
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return false
+		}
+	}
+	return s != ""
 }
 
 // luhn reports whether the last digit is the check digit of the others.
