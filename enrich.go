@@ -16,7 +16,7 @@ type CardEnrichment struct {
 
 // enrich returns the enrichments of card types, and nil for others.
 func enrich(t *token) *Enrichments {
-	typ := t.body.typ
+	typ := t.typ()
 	if typ != Card && typ != CardNumber {
 		return nil
 	}

@@ -291,7 +291,8 @@ func (op *call) seeAll(ctx context.Context, permission string, rows []storage.To
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, *t.view(transform))
+		out = append(out, Token{})
+		t.show(&out[len(out)-1], transform)
 		seen = append(seen, t.entity())
 	}
 	if err := op.logReads(ctx, opRead, seen...); err != nil {
@@ -383,8 +384,15 @@ func deletionOf(row *storage.Token) storage.TokenDelete {
 
 // view returns the token as a transform shows it.
 func (t *token) view(transform access.Transform) *Token {
+	out := &Token{}
+	t.show(out, transform)
+	return out
+}
+
+// show fills in the token as a transform shows it.
+func (t *token) show(out *Token, transform access.Transform) {
 	row, body := t.row, &t.body
-	out := &Token{
+	*out = Token{
 		ID: row.ID, TenantID: uuid.UUID(row.Tenant), Type: TokenType(row.Type), Mask: body.maskText(),
 		Fingerprint: encode58(row.Fingerprint), Containers: row.Containers, Metadata: body.metadata,
 		SearchIndexes: body.indexesInForce(), FingerprintExpression: body.fingerprintInForce(),
@@ -398,7 +406,6 @@ func (t *token) view(transform access.Transform) *Token {
 	case access.Mask:
 		out.Data, _ = body.maskJSON() // a mask that fails shows nothing
 	}
-	return out
 }
 
 // shown returns the data that a transform leaves; absent when it is redacted.

@@ -29,8 +29,7 @@ type token struct {
 // fingerprint expression are as the caller gave them; what is not given is the
 // type's default and computed anew each time.
 type tokenBody struct {
-	typ         TokenType
-	spec        *tokenSpec  // of typ
+	spec        *tokenSpec  // of the token's type
 	data        jsonx.Value // without the cvc
 	mask        jsonx.Value
 	metadata    map[string]string
@@ -44,6 +43,8 @@ type tokenBody struct {
 
 // cvcLife is how long a cvc is kept.
 const cvcLife = time.Hour
+
+func (t *token) typ() TokenType { return TokenType(t.row.Type) }
 
 func (t *token) entity() entity { return entity{t.row.Type, t.row.ID} }
 
@@ -100,9 +101,17 @@ func (b *tokenBody) indexesInForce() []string {
 
 func (b *tokenBody) fingerprintInForce() string {
 	if b.fingerprint == "" {
-		return b.spec.fingerprint
+		return b.spec.fingerprint.source
 	}
 	return b.fingerprint
+}
+
+// fingerprintTemplate returns the fingerprint expression in force, compiled.
+func (b *tokenBody) fingerprintTemplate() (*expr.Template, error) {
+	if b.fingerprint == "" {
+		return b.spec.fingerprint.template, nil
+	}
+	return expr.Compile(b.fingerprint)
 }
 
 // env is what expressions over this token see: its data, the cvc excepted, and
@@ -158,7 +167,7 @@ func (b *tokenBody) maskJSON() (JSON, error) {
 // fingerprintValue evaluates the fingerprint expression to the text that is
 // fingerprinted.
 func (b *tokenBody) fingerprintValue() (string, error) {
-	t, err := expr.Compile(b.fingerprintInForce())
+	t, err := b.fingerprintTemplate()
 	if err != nil {
 		return "", err
 	}
@@ -375,8 +384,7 @@ func (op *call) openToken(ctx context.Context, row *storage.Token) (token, error
 	if err != nil {
 		return t, err
 	}
-	t.body.typ = TokenType(row.Type)
-	t.body.spec = tokenSpecs[t.body.typ]
+	t.body.spec = tokenSpecs[t.typ()]
 	if t.body.spec == nil || t.body.decode(plain) != nil {
 		return t, errors.New("vault: token " + uuid.UUID(row.Ord).String() + ": the sealed body is not what this version writes")
 	}

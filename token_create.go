@@ -86,7 +86,8 @@ func (op *call) checkParams(d *draft, p TokenParams, bad *InvalidError) {
 	if bad.err() != nil {
 		return
 	}
-	d.body.typ, d.body.spec = p.Type, spec
+	d.row.Tenant, d.row.Type = op.tenantID(), string(p.Type)
+	d.body.spec = spec
 	d.setData(data, op.now, bad)
 	mask, err := parseJSON("mask", p.Mask)
 	if err != nil {
@@ -95,8 +96,7 @@ func (op *call) checkParams(d *draft, p TokenParams, bad *InvalidError) {
 	d.body.mask = nonNull(mask)
 	d.body.metadata, d.body.indexes, d.body.dedup = p.Metadata, p.SearchIndexes, p.DeduplicateToken
 	d.body.fingerprint = p.FingerprintExpression
-	d.row.Tenant = op.tenantID()
-	d.row.Type, d.row.CreatedAt, d.row.CreatedBy = string(p.Type), op.now, storage.ID(op.creator)
+	d.row.CreatedAt, d.row.CreatedBy = op.now, storage.ID(op.creator)
 	if p.ExpiresAt != nil {
 		d.row.ExpiresAt = p.ExpiresAt.UTC().Truncate(time.Microsecond)
 	}
@@ -117,7 +117,7 @@ func nonNull(v jsonx.Value) jsonx.Value {
 
 // setData validates data and takes the cvc out of it.
 func (t *token) setData(data jsonx.Value, now time.Time, bad *InvalidError) {
-	typ := t.body.typ
+	typ := t.typ()
 	if typ == Card || typ == Bank {
 		data = withoutNulls(data)
 	}
@@ -161,7 +161,7 @@ func (op *call) checkBody(t *token, containers []string, bad *InvalidError) {
 	if _, err := t.body.maskTree(); err != nil {
 		bad.addErr("mask", err)
 	}
-	if _, err := expr.Compile(t.body.fingerprintInForce()); err != nil {
+	if _, err := t.body.fingerprintTemplate(); err != nil {
 		bad.addErr("fingerprint_expression", err)
 	}
 	if e := t.row.ExpiresAt; !e.IsZero() {

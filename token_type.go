@@ -56,7 +56,7 @@ type BankData struct {
 // tokenSpec is what a type brings with it.
 type tokenSpec struct {
 	container   string
-	fingerprint string
+	fingerprint typeExpression
 	indexes     []string
 	check       func(bad *InvalidError, path string, data jsonx.Value)
 	// mask returns nil where there is none, and the data is redacted.
@@ -76,30 +76,45 @@ const (
 )
 
 var tokenSpecs = map[TokenType]*tokenSpec{
-	Generic: {container: "/general/high/", fingerprint: stringified, check: checkGeneric, mask: maskGeneric},
-	Card: {container: "/pci/high/", fingerprint: "{{ data.number }}", check: checkCard, mask: maskCard,
+	Generic: {container: "/general/high/", fingerprint: newTypeExpression(stringified), check: checkGeneric, mask: maskGeneric},
+	Card: {container: "/pci/high/", fingerprint: newTypeExpression("{{ data.number }}"), check: checkCard, mask: maskCard,
 		secret: func(d jsonx.Value) string { return d.Get("number").Text() }},
-	Bank: {container: "/bank/high/", fingerprint: "{{ data.account_number }}|{{ data.routing_number }}", check: checkBank, mask: maskBank,
+	Bank: {container: "/bank/high/", fingerprint: newTypeExpression("{{ data.account_number }}|{{ data.routing_number }}"), check: checkBank, mask: maskBank,
 		secret: func(d jsonx.Value) string { return d.Get("account_number").Text() }},
 	CardNumber:           numberSpec("/pci/high/", checkCardNumber),
 	USBankAccountNumber:  numberSpec("/bank/high/", digitsCheck(3, 17)),
-	USBankRoutingNumber:  {container: "/bank/low/", fingerprint: plainData, check: checkRoutingNumber, mask: maskLast4},
+	USBankRoutingNumber:  {container: "/bank/low/", fingerprint: newTypeExpression(plainData), check: checkRoutingNumber, mask: maskLast4},
 	SocialSecurityNumber: nineDigitSpec(),
 	EmployerIDNumber:     nineDigitSpec(),
 }
 
 func numberSpec(container string, check func(*InvalidError, string, jsonx.Value)) *tokenSpec {
-	return &tokenSpec{container: container, fingerprint: plainData, check: check, mask: maskLast4,
+	return &tokenSpec{container: container, fingerprint: newTypeExpression(plainData), check: check, mask: maskLast4,
 		secret: func(d jsonx.Value) string { return d.Text() }}
 }
 
 func nineDigitSpec() *tokenSpec {
 	return &tokenSpec{
-		container: "/pii/high/", fingerprint: noDashes, check: checkNineDigits,
+		container: "/pii/high/", fingerprint: newTypeExpression(noDashes), check: checkNineDigits,
 		indexes: []string{plainData, noDashes, "{{ data | last4 }}"},
 		mask:    func(jsonx.Value) *typeMask { return nineDigitMask },
 		secret:  func(d jsonx.Value) string { return strings.ReplaceAll(d.Text(), "-", "") },
 	}
+}
+
+// typeExpression is an expression that a type brings with it, ready to be
+// evaluated.
+type typeExpression struct {
+	source   string
+	template *expr.Template
+}
+
+func newTypeExpression(source string) typeExpression {
+	template, err := expr.Compile(source)
+	if err != nil {
+		panic("vault: a type's own expression: " + err.Error()) // unreachable: the expressions are above
+	}
+	return typeExpression{source, template}
 }
 
 // typeMask is the mask that a type brings with it, ready to be evaluated and to

@@ -196,7 +196,7 @@ func (op *call) patchData(t *token, p *tokenPatch, bad *InvalidError) {
 	if t.nameTells() {
 		bad.add("data", "must not be what the token's id holds: ids stand in URLs and logs")
 	}
-	if t.body.typ == Card && p.data.Get("cvc").IsZero() {
+	if t.typ() == Card && p.data.Get("cvc").IsZero() {
 		t.cvc, t.row.CVCExpiresAt = cvc, ends
 	}
 }
