@@ -395,7 +395,7 @@ func (t *token) show(out *Token, transform access.Transform) {
 	*out = Token{
 		ID: row.ID, TenantID: uuid.UUID(row.Tenant), Type: TokenType(row.Type), Mask: body.maskText(),
 		Fingerprint: encode58(row.Fingerprint), Containers: row.Containers, Metadata: body.metadata,
-		SearchIndexes: body.indexesInForce(), FingerprintExpression: body.fingerprintInForce(),
+		SearchIndexes: slices.Clone(body.indexesInForce()), FingerprintExpression: body.fingerprintInForce(),
 		ExpiresAt: momentOf(row.ExpiresAt),
 	}
 	out.CreatedAt, out.CreatedBy = stampOf(row.CreatedAt, row.CreatedBy)
