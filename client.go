@@ -172,9 +172,9 @@ func (op *call) change() *storage.Change {
 	return ch
 }
 
-// start makes an empty change one of the client's tenant.
+// start makes ch an empty change of the client's tenant.
 func (op *call) start(ch *storage.Change) {
-	ch.Tenant, ch.Now = op.tenantID(), op.now
+	*ch = storage.Change{Tenant: op.tenantID(), Now: op.now}
 	if op.state != nil {
 		// What is sealed under these keys must not be written when they may
 		// have been replaced.

@@ -364,13 +364,19 @@ var spareBodies = sync.Pool{New: func() any { return &bodyBuffer{make([]byte, 0,
 // maxSpareBody bounds the memory that is kept for the next body.
 const maxSpareBody = 4096
 
-// release wipes the body, which may have outgrown the buffer, and gives the
-// buffer back.
+// release gives the buffer back when its body, which may have outgrown it, is
+// sealed.
 func (s *bodyBuffer) release(plain []byte) {
+	s.wipe(plain)
+	spareBodies.Put(s)
+}
+
+// wipe clears the body and keeps its memory, unless that is much.
+func (s *bodyBuffer) wipe(plain []byte) {
 	clear(plain)
+	s.bytes = nil
 	if cap(plain) <= maxSpareBody {
 		s.bytes = plain[:0]
-		spareBodies.Put(s)
 	}
 }
 
