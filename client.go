@@ -123,27 +123,43 @@ type call struct {
 // begin opens an operation: it finds out whether the client's key is still
 // good, whether it carries the permission at all (none is asked for with ""),
 // and under which keys the tenant's data is sealed.
+//
+// It is so small that it is inlined: the call is then on the caller's stack.
 func (c *Client) begin(ctx context.Context, permission string) (*call, error) {
-	if !c.key.IsZero() {
+	op := &call{Client: c}
+	return op, op.admit(ctx, permission)
+}
+
+func (op *call) admit(ctx context.Context, permission string) error {
+	if c := op.Client; !c.key.IsZero() {
 		now, err := c.v.authenticate(ctx, c.key)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		fresh := *now
-		fresh.held = c.held
-		if c.actorType == actorUser {
-			fresh.creator, fresh.actor, fresh.actorType = c.creator, c.actor, c.actorType
-		}
-		c = &fresh
+		op.Client = c.renewed(now)
 	}
-	if permission != "" && !c.grant.Has(permission) {
-		return nil, errorf(ErrForbidden, "The permission %s is needed.", permission)
+	if permission != "" && !op.grant.Has(permission) {
+		return errorf(ErrForbidden, "The permission %s is needed.", permission)
 	}
-	state, err := c.v.tenants.get(ctx, c.tenant)
+	state, err := op.v.tenants.get(ctx, op.tenant)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return &call{c, state, c.v.now()}, nil
+	op.state, op.now = state, op.v.now()
+	return nil
+}
+
+// renewed returns what the client's key stands for now, at work where c is.
+func (c *Client) renewed(now *Client) *Client {
+	if c.held == nil && c.actorType != actorUser {
+		return now
+	}
+	fresh := *now
+	fresh.held = c.held
+	if c.actorType == actorUser {
+		fresh.creator, fresh.actor, fresh.actorType = c.creator, c.actor, c.actorType
+	}
+	return &fresh
 }
 
 // tenantID returns the tenant as the storage knows it.
@@ -151,13 +167,19 @@ func (c *Client) tenantID() storage.ID { return storage.ID(c.tenant) }
 
 // change returns an empty change of the client's tenant.
 func (op *call) change() *storage.Change {
-	ch := &storage.Change{Tenant: op.tenantID(), Now: op.now}
+	ch := &storage.Change{}
+	op.start(ch)
+	return ch
+}
+
+// start makes ch an empty change of the client's tenant.
+func (op *call) start(ch *storage.Change) {
+	*ch = storage.Change{Tenant: op.tenantID(), Now: op.now}
 	if op.state != nil {
 		// What is sealed under these keys must not be written when they may
 		// have been replaced.
 		ch.Before = op.state.readAt.Add(maxKeyAge)
 	}
-	return ch
 }
 
 // refresh lets a long operation go on under keys that are not too old.
@@ -213,7 +235,9 @@ func (op *call) open(ctx context.Context, p *seal.Place, version int, sealed []b
 		plain, err = op.state.ring.Open(p, version, sealed)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("vault: %s of %s %s: %w", p.Field, p.Entity, p.ID, err)
+		// Joined first, because what goes to Errorf piece by piece goes to the heap,
+		// and with it the place of everything that does open.
+		return nil, fmt.Errorf("%s: %w", "vault: "+p.Field+" of "+p.Entity+" "+p.ID, err)
 	}
 	return plain, nil
 }

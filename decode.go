@@ -28,16 +28,10 @@ func readObject(data []byte, read func(*fieldReader)) error {
 
 // readFields is readObject on a value that stands at a path of a larger one.
 func readFields(v jsonx.Value, path string, bad *InvalidError, read func(*fieldReader)) {
-	if v.Kind() != jsonx.Object {
-		bad.add(path, "must be an object")
-		return
-	}
 	r := &fieldReader{obj: v, path: path, bad: bad, known: make([]string, 0, 8)}
-	read(r)
-	for _, m := range v.Members() {
-		if !slices.Contains(r.known, m.Name) {
-			bad.add(jsonx.JoinName(path, m.Name), "is not a field of this object")
-		}
+	if r.isObject() {
+		read(r)
+		r.refuseOthers()
 	}
 }
 
@@ -48,6 +42,23 @@ type fieldReader struct {
 	path  string
 	bad   *InvalidError
 	known []string // the fields that were asked for: a dozen at most
+}
+
+func (r *fieldReader) isObject() bool {
+	if r.obj.Kind() != jsonx.Object {
+		r.bad.add(r.path, "must be an object")
+		return false
+	}
+	return true
+}
+
+// refuseOthers refuses the fields that nobody asked for.
+func (r *fieldReader) refuseOthers() {
+	for _, m := range r.obj.Members() {
+		if !slices.Contains(r.known, m.Name) {
+			r.bad.add(r.at(m.Name), "is not a field of this object")
+		}
+	}
 }
 
 func (r *fieldReader) at(name string) string { return jsonx.JoinName(r.path, name) }
@@ -212,7 +223,7 @@ func checkName(bad *InvalidError, path, name string) {
 	switch {
 	case strings.TrimSpace(name) == "":
 		bad.add(path, "is required")
-	case utf8.RuneCountInString(name) > maxName:
+	case longer(name, maxName):
 		bad.add(path, "must have at most %d characters", maxName)
 	default:
 		checkText(bad, path, name)
@@ -227,6 +238,9 @@ func checkText(bad *InvalidError, path, s string) bool {
 	}
 	return msg == ""
 }
+
+// longer reports whether a text has more than so many characters.
+func longer(s string, most int) bool { return len(s) > most && utf8.RuneCountInString(s) > most }
 
 // isPlain reports whether a text is printable ASCII, as most are.
 func isPlain(s string) bool {

@@ -131,7 +131,7 @@ func (op *call) use(ctx context.Context, rows []storage.Token, used usedTokens) 
 		if err != nil {
 			return err
 		}
-		used[rows[i].ID] = &usedToken{t, transform, map[bool]jsonx.Value{}}
+		used[rows[i].ID] = &usedToken{&t, transform, map[bool]jsonx.Value{}}
 	}
 	return nil
 }

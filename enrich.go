@@ -16,11 +16,11 @@ type CardEnrichment struct {
 
 // enrich returns the enrichments of card types, and nil for others.
 func enrich(t *token) *Enrichments {
-	typ := t.body.typ
+	typ := t.typ()
 	if typ != Card && typ != CardNumber {
 		return nil
 	}
-	number := t.body.spec().secret(t.body.data)
+	number := t.body.spec.secret(t.body.data)
 	bin := 6
 	if len(number) >= 16 {
 		bin = 8

@@ -105,7 +105,6 @@ const (
 	apiKeyRandom = 32
 	apiKeyCheck  = 6
 	nonceLength  = 24
-	alphabet58   = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 )
 
 // Kinds of API key, as they stand in the key's text.

@@ -90,13 +90,29 @@ func (op *call) logReads(ctx context.Context, operation string, seen ...entity) 
 	if len(seen) == 0 {
 		return nil
 	}
-	ch := op.change()
+	ch := op.changeOfLogs(len(seen))
 	ch.Relaxed = true
-	ch.Logs = make([]storage.Log, len(seen))
 	for i, e := range seen {
 		ch.Logs[i] = op.entry(operation, e.typ, e.id)
 	}
 	return op.write(ctx, ch)
+}
+
+// changeOfLogs returns a change with room for n entries. Most operations read
+// one thing, and then the entry lies beside its change.
+func (op *call) changeOfLogs(n int) *storage.Change {
+	if n != 1 {
+		ch := op.change()
+		ch.Logs = make([]storage.Log, n)
+		return ch
+	}
+	single := &struct {
+		storage.Change
+		logs [1]storage.Log
+	}{}
+	op.start(&single.Change)
+	single.Logs = single.logs[:]
+	return &single.Change
 }
 
 // ListLogsParams filters the log. Zero fields filter nothing.

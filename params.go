@@ -105,7 +105,7 @@ func (w *fieldWriter) textMap(name string, pairs map[string]string) {
 		return
 	}
 	members := make([]jsonx.Member, 0, len(pairs))
-	for _, key := range sortedKeys(pairs) {
+	for _, key := range sortedKeys(pairs, nil) {
 		members = append(members, jsonx.Member{Name: key, Value: jsonx.StringValue(pairs[key])})
 	}
 	w.add(name, jsonx.ObjectValue(members...))

@@ -200,26 +200,26 @@ func (r *rotation) resealTokens(ctx context.Context, op *call) error {
 // resealedToken opens a row and seals it as it is under the primary key.
 func (op *call) resealedToken(ctx context.Context, row *storage.Token) (storage.TokenUpdate, error) {
 	u := storage.TokenUpdate{Rev: row.Rev, OldSet: row.Set, KeepHashes: true}
-	t := token{row: *row}
-	body := tokenPlace(row, "body")
+	u.Token = *row
+	var parts boundParts
+	body := tokenPlace(row, "body", &parts)
 	plain, err := op.open(ctx, &body, row.KeyVersion, row.Body)
 	if err != nil {
 		return u, err
 	}
-	if t.row.Body, err = op.seal(&body, plain); err != nil {
+	if u.Token.Body, err = op.seal(&body, plain); err != nil {
 		return u, err
 	}
 	if row.CVC != nil {
-		place := cvcPlace(row)
+		place := cvcPlace(row, &parts)
 		if plain, err = op.open(ctx, &place, row.KeyVersion, row.CVC); err != nil {
 			return u, err
 		}
-		if t.row.CVC, err = op.seal(&place, plain); err != nil {
+		if u.Token.CVC, err = op.seal(&place, plain); err != nil {
 			return u, err
 		}
 	}
-	t.row.KeyVersion = op.state.ring.Version()
-	u.Token = t.row
+	u.Token.KeyVersion = op.state.ring.Version()
 	return u, nil
 }
 

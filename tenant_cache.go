@@ -67,12 +67,13 @@ func (tc *tenantCache) get(ctx context.Context, id uuid.UUID) (*tenantState, err
 	after := time.Now().Add(-tc.v.cfg.KeyAge)
 	tc.mu.Lock()
 	s := tc.states[id]
-	if tc.changed.After(after) {
-		after = tc.changed
-	}
+	changed := tc.changed
 	tc.mu.Unlock()
-	if s != nil && time.Since(s.readAt) < tc.v.cfg.KeyAge {
+	if s != nil && s.readAt.After(after) {
 		return s, nil
+	}
+	if changed.After(after) {
+		after = changed
 	}
 	return tc.load(ctx, id, after)
 }

@@ -5,13 +5,10 @@ import (
 	"iter"
 	"slices"
 	"time"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
-	"github.com/mr-tron/base58"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
-	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -115,9 +112,12 @@ func errForbiddenToken(permission string) error {
 
 // tokenRow reads the row of a token that has not expired.
 func (op *call) tokenRow(ctx context.Context, id string) (*storage.Token, error) {
-	rows, err := op.rows(ctx, []string{id})
-	if err != nil {
-		return nil, err
+	var rows []storage.Token
+	if possibleID(id) {
+		var err error
+		if rows, err = op.v.store.Tokens(ctx, op.tenantID(), []string{id}); err != nil {
+			return nil, err
+		}
 	}
 	if len(rows) == 0 || expiredRow(&rows[0], op.now) {
 		return nil, errorf(ErrNotFound, "There is no such token.")
@@ -125,12 +125,13 @@ func (op *call) tokenRow(ctx context.Context, id string) (*storage.Token, error)
 	return &rows[0], nil
 }
 
-// rows reads rows by id. Ids that no token can have are not asked for: a
-// database may refuse them as text.
+// possibleID reports whether a token can have an id. Ids that none can have are
+// not asked for: a database may refuse them as text.
+func possibleID(id string) bool { return textProblem(id) == "" && !longer(id, maxID) }
+
+// rows reads rows by id.
 func (op *call) rows(ctx context.Context, ids []string) ([]storage.Token, error) {
-	possible := slices.DeleteFunc(slices.Clone(ids), func(id string) bool {
-		return !checkText(&InvalidError{}, "", id) || utf8.RuneCountInString(id) > maxID
-	})
+	possible := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !possibleID(id) })
 	if len(possible) == 0 {
 		return nil, nil
 	}
@@ -289,7 +290,8 @@ func (op *call) seeAll(ctx context.Context, permission string, rows []storage.To
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, *t.view(transform))
+		out = append(out, Token{})
+		t.show(&out[len(out)-1], transform)
 		seen = append(seen, t.entity())
 	}
 	if err := op.logReads(ctx, opRead, seen...); err != nil {
@@ -377,56 +379,4 @@ func (op *call) deleteToken(ctx context.Context, id string) error {
 
 func deletionOf(row *storage.Token) storage.TokenDelete {
 	return storage.TokenDelete{Ord: row.Ord, Rev: row.Rev, Set: row.Set, Type: row.Type}
-}
-
-// view returns the token as a transform shows it.
-func (t *token) view(transform access.Transform) *Token {
-	row, body := &t.row, &t.body
-	out := &Token{
-		ID: row.ID, TenantID: uuid.UUID(row.Tenant), Type: TokenType(row.Type),
-		Fingerprint: base58.Encode(row.Fingerprint[:]), Containers: row.Containers, Metadata: body.metadata,
-		SearchIndexes: body.indexesInForce(), FingerprintExpression: body.fingerprintInForce(),
-		ExpiresAt: momentOf(row.ExpiresAt), CreatedAt: momentOf(row.CreatedAt), ModifiedAt: momentOf(row.ModifiedAt),
-		CreatedBy: idOf(row.CreatedBy), ModifiedBy: idOf(row.ModifiedBy),
-	}
-	if mask := body.maskInForce(); !mask.IsZero() {
-		out.Mask = mask.JSON()
-	}
-	out.Data = jsonOf(t.shown(transform))
-	return out
-}
-
-// shown returns the data that a transform leaves; absent when it is redacted.
-func (t *token) shown(transform access.Transform) jsonx.Value {
-	switch transform {
-	case access.Reveal:
-		return t.plain()
-	case access.Mask:
-		return t.body.masked()
-	default:
-		return jsonx.Value{}
-	}
-}
-
-func jsonOf(v jsonx.Value) JSON {
-	if v.IsZero() {
-		return nil
-	}
-	return v.JSON()
-}
-
-func momentOf(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	moment := t // not t itself, which would be on the heap even when it is zero
-	return &moment
-}
-
-func idOf(id storage.ID) *uuid.UUID {
-	if id.IsZero() {
-		return nil
-	}
-	u := uuid.UUID(id)
-	return &u
 }

@@ -1,10 +1,12 @@
 package vault
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -18,7 +20,7 @@ import (
 
 // token is a token in clear. It lives for the length of a call.
 type token struct {
-	row  storage.Token
+	row  *storage.Token
 	body tokenBody
 	cvc  string // empty without one, and once its hour has passed
 }
@@ -27,7 +29,7 @@ type token struct {
 // fingerprint expression are as the caller gave them; what is not given is the
 // type's default and computed anew each time.
 type tokenBody struct {
-	typ         TokenType
+	spec        *tokenSpec  // of the token's type
 	data        jsonx.Value // without the cvc
 	mask        jsonx.Value
 	metadata    map[string]string
@@ -42,6 +44,8 @@ type tokenBody struct {
 // cvcLife is how long a cvc is kept.
 const cvcLife = time.Hour
 
+func (t *token) typ() TokenType { return TokenType(t.row.Type) }
+
 func (t *token) entity() entity { return entity{t.row.Type, t.row.ID} }
 
 // plain returns the data with the cvc where it was given.
@@ -55,16 +59,26 @@ func (t *token) plain() jsonx.Value {
 	return jsonx.ObjectValue(slices.Insert(members, at, cvc)...)
 }
 
-func (b *tokenBody) spec() *tokenSpec { return tokenSpecs[b.typ] }
-
 func (b *tokenBody) maskInForce() jsonx.Value {
 	if !b.mask.IsZero() {
 		return b.mask
 	}
-	if m := b.spec().mask(b.data); m != nil {
+	if m := b.spec.mask(b.data); m != nil {
 		return m.value
 	}
 	return jsonx.Value{}
+}
+
+// maskText returns the mask in force as JSON, which is the caller's to change;
+// nil where there is none.
+func (b *tokenBody) maskText() JSON {
+	if !b.mask.IsZero() {
+		return b.mask.JSON()
+	}
+	if m := b.spec.mask(b.data); m != nil {
+		return bytes.Clone(m.text)
+	}
+	return nil
 }
 
 // maskTree returns the mask in force, compiled; nil where there is none.
@@ -72,7 +86,7 @@ func (b *tokenBody) maskTree() (*expr.Tree, error) {
 	if !b.mask.IsZero() {
 		return expr.CompileTree(b.mask)
 	}
-	if m := b.spec().mask(b.data); m != nil {
+	if m := b.spec.mask(b.data); m != nil {
 		return m.tree, nil
 	}
 	return nil, nil
@@ -80,40 +94,37 @@ func (b *tokenBody) maskTree() (*expr.Tree, error) {
 
 func (b *tokenBody) indexesInForce() []string {
 	if b.indexes == nil {
-		return b.spec().indexes
+		return b.spec.indexes
 	}
 	return b.indexes
 }
 
 func (b *tokenBody) fingerprintInForce() string {
 	if b.fingerprint == "" {
-		return b.spec().fingerprint
+		return b.spec.fingerprint.source
 	}
 	return b.fingerprint
 }
 
-// env is what expressions over this token see. The cvc is not part of it.
-func (b *tokenBody) env() expr.Env {
-	env := expr.Data(b.data, jsonx.Value{})
+// fingerprintTemplate returns the fingerprint expression in force, compiled.
+func (b *tokenBody) fingerprintTemplate() (*expr.Template, error) {
+	if b.fingerprint == "" {
+		return b.spec.fingerprint.template, nil
+	}
+	return expr.Compile(b.fingerprint)
+}
+
+// env is what expressions over this token see: its data, the cvc excepted, and
+// metadata where it is given.
+func (b *tokenBody) env(metadata jsonx.Value) expr.Env {
+	env := expr.Data(b.data, metadata)
 	env.Work = b.work
 	return env
 }
 
-// fingerprintEnv is what a fingerprint expression sees: the metadata too.
-func (b *tokenBody) fingerprintEnv() expr.Env {
-	env := b.env()
-	data := env.Lookup
-	env.Lookup = func(ref expr.Ref) (jsonx.Value, bool) {
-		if ref.ID == "metadata" {
-			return metadataValue(b.metadata), true
-		}
-		return data(ref)
-	}
-	return env
-}
-
-func sortedKeys(metadata map[string]string) []string {
-	keys := make([]string, 0, len(metadata))
+// sortedKeys returns the keys in order, in spare if they fit.
+func sortedKeys(metadata map[string]string, spare []string) []string {
+	keys := slices.Grow(spare, len(metadata))
 	for k := range metadata {
 		keys = append(keys, k)
 	}
@@ -122,7 +133,7 @@ func sortedKeys(metadata map[string]string) []string {
 }
 
 func metadataValue(metadata map[string]string) jsonx.Value {
-	keys := sortedKeys(metadata)
+	keys := sortedKeys(metadata, nil)
 	members := make([]jsonx.Member, len(keys))
 	for i, k := range keys {
 		members[i] = jsonx.Member{Name: k, Value: jsonx.StringValue(metadata[k])}
@@ -133,29 +144,38 @@ func metadataValue(metadata map[string]string) jsonx.Value {
 // masked evaluates the mask. A mask that is absent, or fails on this data,
 // shows nothing.
 func (b *tokenBody) masked() jsonx.Value {
-	v, err := b.evalMask()
+	tree, err := b.maskTree()
+	if err != nil || tree == nil {
+		return jsonx.Value{}
+	}
+	v, err := tree.Eval(b.env(jsonx.Value{}))
 	if err != nil {
 		return jsonx.Value{}
 	}
 	return v
 }
 
-func (b *tokenBody) evalMask() (jsonx.Value, error) {
+// maskJSON evaluates the mask to JSON text; nil where there is no mask.
+func (b *tokenBody) maskJSON() (JSON, error) {
 	tree, err := b.maskTree()
 	if err != nil || tree == nil {
-		return jsonx.Value{}, err
+		return nil, err
 	}
-	return tree.Eval(b.env())
+	return tree.JSON(b.env(jsonx.Value{}))
 }
 
 // fingerprintValue evaluates the fingerprint expression to the text that is
 // fingerprinted.
 func (b *tokenBody) fingerprintValue() (string, error) {
-	t, err := expr.Compile(b.fingerprintInForce())
+	t, err := b.fingerprintTemplate()
 	if err != nil {
 		return "", err
 	}
-	v, err := t.Eval(b.fingerprintEnv())
+	var metadata jsonx.Value
+	if t.RefersTo("metadata") {
+		metadata = metadataValue(b.metadata)
+	}
+	v, err := t.Eval(b.env(metadata))
 	if err != nil {
 		return "", err
 	}
@@ -192,7 +212,7 @@ func (b *tokenBody) indexValues() ([]string, error) {
 			bad.addErr(path, err)
 			continue
 		}
-		v, err := t.Eval(b.env())
+		v, err := t.Eval(b.env(jsonx.Value{}))
 		switch {
 		case err != nil:
 			bad.addErr(path, err)
@@ -245,19 +265,19 @@ func (op *call) hashes(b *tokenBody) ([]storage.Hash, error) {
 // index fills in the columns that are computed from the body: fingerprint,
 // duplicate key and hashes.
 func (op *call) index(t *token) error {
-	bad := &InvalidError{}
-	value, err := t.body.fingerprintValue()
-	if err != nil {
-		bad.addErr("fingerprint_expression", err)
-	}
-	hashes, err := op.hashes(&t.body)
-	if err != nil {
-		bad.addErr("", err)
-	}
-	if bad.err() != nil {
+	value, fingerprintErr := t.body.fingerprintValue()
+	hashes, hashesErr := op.hashes(&t.body)
+	if fingerprintErr != nil || hashesErr != nil {
+		bad := &InvalidError{}
+		if fingerprintErr != nil {
+			bad.addErr("fingerprint_expression", fingerprintErr)
+		}
+		if hashesErr != nil {
+			bad.addErr("", hashesErr)
+		}
 		return bad
 	}
-	ring, row := op.state.ring, &t.row
+	ring, row := op.state.ring, t.row
 	row.Hashes = hashes
 	row.Fingerprint = ring.MAC(labelFingerprint, row.Type, value)
 	row.Expression = ring.HashName(labelExpression, t.body.fingerprintInForce())
@@ -285,32 +305,34 @@ func (op *call) setContainers(row *storage.Token, containers []string) {
 	row.Set = op.state.ring.Hash(labelContainers, slices.Sorted(slices.Values(containers))...)
 }
 
+// boundParts is where tokenPlace and cvcPlace put what a field is bound to: the
+// caller's, so that a place needs no memory of its own.
+type boundParts [5]string
+
 // tokenPlace binds a sealed field of a token to its row: to its id, its type,
 // the containers it is in, and the times that end it.
-func tokenPlace(row *storage.Token, field string) seal.Place {
-	return seal.Place{Entity: "token", ID: row.ID, Field: field, Bound: []string{
-		row.Type, strings.Join(row.Containers, ","), string(row.Ord[:]), bindTime(row.ExpiresAt),
-	}}
+func tokenPlace(row *storage.Token, field string, parts *boundParts) seal.Place {
+	parts[0], parts[1] = row.Type, strings.Join(row.Containers, ",")
+	parts[2], parts[3] = string(row.Ord[:]), bindTime(row.ExpiresAt)
+	return seal.Place{Entity: "token", ID: row.ID, Field: field, Bound: parts[:4]}
 }
 
 // cvcPlace also binds when the cvc ends.
-func cvcPlace(row *storage.Token) seal.Place {
-	p := tokenPlace(row, "cvc")
-	p.Bound = append(p.Bound, bindTime(row.CVCExpiresAt))
+func cvcPlace(row *storage.Token, parts *boundParts) seal.Place {
+	p := tokenPlace(row, "cvc", parts)
+	parts[4] = bindTime(row.CVCExpiresAt)
+	p.Bound = parts[:]
 	return p
 }
 
 // sealToken fills in the sealed columns. All other columns must be set already.
 func (op *call) sealToken(t *token) error {
-	row := &t.row
+	row := t.row
 	row.KeyVersion = op.state.ring.Version()
-	place := tokenPlace(row, "body")
-	body := t.body.encode()
-	if len(body) > op.v.cfg.MaxBytes {
-		return errorf(ErrTooLarge, "A token must have at most %d bytes.", op.v.cfg.MaxBytes)
-	}
+	var parts boundParts
+	place := tokenPlace(row, "body", &parts)
 	var err error
-	if row.Body, err = op.seal(&place, body); err != nil {
+	if row.Body, err = op.sealBody(&place, &t.body); err != nil {
 		return err
 	}
 	row.CVC = nil
@@ -318,29 +340,65 @@ func (op *call) sealToken(t *token) error {
 		row.CVCExpiresAt = time.Time{}
 		return nil
 	}
-	place = cvcPlace(row)
+	place = cvcPlace(row, &parts)
 	row.CVC, err = op.seal(&place, []byte(t.cvc))
 	return err
 }
 
-// openToken reads a row.
-func (op *call) openToken(ctx context.Context, row *storage.Token) (*token, error) {
-	t := &token{row: *row}
-	t.row.Tenant = op.tenantID()
-	place := tokenPlace(row, "body")
+// sealBody encrypts a body for its place.
+func (op *call) sealBody(p *seal.Place, b *tokenBody) ([]byte, error) {
+	spare := spareBodies.Get().(*bodyBuffer)
+	plain := b.encode(spare.bytes)
+	defer spare.release(plain)
+	if len(plain) > op.v.cfg.MaxBytes {
+		return nil, errorf(ErrTooLarge, "A token must have at most %d bytes.", op.v.cfg.MaxBytes)
+	}
+	return op.seal(p, plain)
+}
+
+// bodyBuffer holds an encoded body until it is sealed.
+type bodyBuffer struct{ bytes []byte }
+
+var spareBodies = sync.Pool{New: func() any { return &bodyBuffer{make([]byte, 0, 512)} }}
+
+// maxSpareBody bounds the memory that is kept for the next body.
+const maxSpareBody = 4096
+
+// release gives the buffer back when its body, which may have outgrown it, is
+// sealed.
+func (s *bodyBuffer) release(plain []byte) {
+	s.wipe(plain)
+	spareBodies.Put(s)
+}
+
+// wipe clears the body and keeps its memory, unless that is much.
+func (s *bodyBuffer) wipe(plain []byte) {
+	clear(plain)
+	s.bytes = nil
+	if cap(plain) <= maxSpareBody {
+		s.bytes = plain[:0]
+	}
+}
+
+// openToken reads a row, which becomes part of the token.
+func (op *call) openToken(ctx context.Context, row *storage.Token) (token, error) {
+	t := token{row: row}
+	row.Tenant = op.tenantID()
+	var parts boundParts
+	place := tokenPlace(row, "body", &parts)
 	plain, err := op.open(ctx, &place, row.KeyVersion, row.Body)
 	if err != nil {
-		return nil, err
+		return t, err
 	}
-	t.body.typ = TokenType(row.Type)
-	if t.body.spec() == nil || t.body.decode(plain) != nil {
-		return nil, errors.New("vault: token " + uuid.UUID(row.Ord).String() + ": the sealed body is not what this version writes")
+	t.body.spec = tokenSpecs[t.typ()]
+	if t.body.spec == nil || t.body.decode(plain) != nil {
+		return t, errors.New("vault: token " + uuid.UUID(row.Ord).String() + ": the sealed body is not what this version writes")
 	}
 	if row.CVC != nil && row.CVCExpiresAt.After(op.now) {
-		place = cvcPlace(row)
+		place = cvcPlace(row, &parts)
 		cvc, err := op.open(ctx, &place, row.KeyVersion, row.CVC)
 		if err != nil {
-			return nil, err
+			return t, err
 		}
 		t.cvc = string(cvc)
 	}

@@ -3,7 +3,6 @@ package vault
 import (
 	"context"
 	"time"
-	"unicode/utf8"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/expr"
@@ -30,41 +29,47 @@ func (c *Client) CreateToken(ctx context.Context, p TokenParams) (*Token, error)
 	if err != nil {
 		return nil, err
 	}
-	bad := &InvalidError{}
-	d := op.draft(p, nil, bad)
+	ins := &insertion{}
+	d, bad := draft{token: token{row: &ins.tokens[0]}}, &InvalidError{}
+	op.draft(&d, p, bad)
 	if err := bad.err(); err != nil {
 		return nil, err
 	}
-	if err := op.mayCreate(d); err != nil {
+	if err := op.mayCreate(&d); err != nil {
 		return nil, err
 	}
-	return op.create(ctx, d)
+	return op.create(ctx, &d, ins)
 }
 
-// draft is a token to be: checked, evaluated, and not yet named or sealed.
+// insertion is a change that creates one token, in one piece of memory with its
+// row and its log entry.
+type insertion struct {
+	storage.Change
+	tokens [1]storage.Token
+	logs   [1]storage.Log
+}
+
+// draft is a token to be: checked, evaluated, and not yet named or sealed. Its
+// row is where the caller wants it.
 type draft struct {
 	token
 	fixedID string         // given as it is
 	idExpr  *expr.Template // or to be evaluated
-	shown   jsonx.Value    // the evaluated mask
+	shown   JSON           // the evaluated mask
 	tries   int
 }
 
-// draft checks parameters and evaluates their expressions, with the work that
-// several drafts may have in common. What is wrong with them it adds to bad;
-// then the draft is of no use.
-func (op *call) draft(p TokenParams, work *int, bad *InvalidError) *draft {
-	d := op.checkParams(p, bad)
+// draft checks parameters and evaluates their expressions. What is wrong with
+// them it adds to bad; then the draft is of no use.
+func (op *call) draft(d *draft, p TokenParams, bad *InvalidError) {
+	op.checkParams(d, p, bad)
 	if bad.err() == nil {
-		d.body.work = work
 		op.evaluate(d, bad)
 	}
-	return d
 }
 
 // checkParams checks everything that can be told without evaluating.
-func (op *call) checkParams(p TokenParams, bad *InvalidError) *draft {
-	d := &draft{}
+func (op *call) checkParams(d *draft, p TokenParams, bad *InvalidError) {
 	spec := tokenSpecs[p.Type]
 	switch {
 	case p.Type == "":
@@ -79,9 +84,10 @@ func (op *call) checkParams(p TokenParams, bad *InvalidError) *draft {
 		bad.add("data", "is required")
 	}
 	if bad.err() != nil {
-		return nil
+		return
 	}
-	d.body.typ = p.Type
+	d.row.Tenant, d.row.Type = op.tenantID(), string(p.Type)
+	d.body.spec = spec
 	d.setData(data, op.now, bad)
 	mask, err := parseJSON("mask", p.Mask)
 	if err != nil {
@@ -90,7 +96,7 @@ func (op *call) checkParams(p TokenParams, bad *InvalidError) *draft {
 	d.body.mask = nonNull(mask)
 	d.body.metadata, d.body.indexes, d.body.dedup = p.Metadata, p.SearchIndexes, p.DeduplicateToken
 	d.body.fingerprint = p.FingerprintExpression
-	d.row.Type, d.row.CreatedAt, d.row.CreatedBy = string(p.Type), op.now, storage.ID(op.creator)
+	d.row.CreatedAt, d.row.CreatedBy = op.now, storage.ID(op.creator)
 	if p.ExpiresAt != nil {
 		d.row.ExpiresAt = p.ExpiresAt.UTC().Truncate(time.Microsecond)
 	}
@@ -100,7 +106,6 @@ func (op *call) checkParams(p TokenParams, bad *InvalidError) *draft {
 	}
 	op.checkBody(&d.token, containers, bad)
 	d.checkGivenID(p.ID, bad)
-	return d
 }
 
 func nonNull(v jsonx.Value) jsonx.Value {
@@ -112,11 +117,11 @@ func nonNull(v jsonx.Value) jsonx.Value {
 
 // setData validates data and takes the cvc out of it.
 func (t *token) setData(data jsonx.Value, now time.Time, bad *InvalidError) {
-	typ := t.body.typ
+	typ := t.typ()
 	if typ == Card || typ == Bank {
 		data = withoutNulls(data)
 	}
-	t.body.spec().check(bad, "data", data)
+	t.body.spec.check(bad, "data", data)
 	if typ == Card {
 		for i, m := range data.Members() {
 			if m.Name == "cvc" {
@@ -148,15 +153,15 @@ func withoutNulls(v jsonx.Value) jsonx.Value {
 func (op *call) checkBody(t *token, containers []string, bad *InvalidError) {
 	clean, problems := access.CheckContainers(containers)
 	bad.addProblems(problems)
-	op.setContainers(&t.row, clean)
+	op.setContainers(t.row, clean)
 	checkMetadata(t.body.metadata, bad)
 	if len(t.body.indexes) > maxIndexes {
 		bad.add("search_indexes", "must have at most %d expressions", maxIndexes)
 	}
-	if _, err := expr.CompileTree(t.body.mask); err != nil {
+	if _, err := t.body.maskTree(); err != nil {
 		bad.addErr("mask", err)
 	}
-	if _, err := expr.Compile(t.body.fingerprintInForce()); err != nil {
+	if _, err := t.body.fingerprintTemplate(); err != nil {
 		bad.addErr("fingerprint_expression", err)
 	}
 	if e := t.row.ExpiresAt; !e.IsZero() {
@@ -170,11 +175,11 @@ func checkMetadata(metadata map[string]string, bad *InvalidError) {
 		return
 	}
 	for key, value := range metadata {
-		if n := utf8.RuneCountInString(key); n < 1 || n > maxMetadataKey {
+		if key == "" || longer(key, maxMetadataKey) {
 			bad.add("metadata", "must have keys of 1 to %d characters", maxMetadataKey)
 			continue
 		}
-		if utf8.RuneCountInString(value) > maxMetadataValue {
+		if longer(value, maxMetadataValue) {
 			bad.add(jsonx.JoinName("metadata", key), "must have at most %d characters", maxMetadataValue)
 		}
 		if msg := textProblem(key); msg != "" {
@@ -188,7 +193,7 @@ func checkMetadata(metadata map[string]string, bad *InvalidError) {
 // evaluate computes the mask, the fingerprint and the indexes.
 func (op *call) evaluate(d *draft, bad *InvalidError) {
 	var err error
-	if d.shown, err = d.body.evalMask(); err != nil {
+	if d.shown, err = d.body.maskJSON(); err != nil {
 		bad.addErr("mask", err)
 	}
 	if err := op.index(&d.token); err != nil {
@@ -204,8 +209,9 @@ func (op *call) mayCreate(d *draft) error {
 	return nil
 }
 
-// create stores a draft, or returns the token that it duplicates.
-func (op *call) create(ctx context.Context, d *draft) (*Token, error) {
+// create stores a draft whose row is that of the insertion, or returns the token
+// that it duplicates.
+func (op *call) create(ctx context.Context, d *draft, ins *insertion) (*Token, error) {
 	for range maxAttempts {
 		if dup, err := op.duplicateOf(ctx, &d.token, ""); err != nil || dup != nil {
 			return op.existing(ctx, dup, err)
@@ -216,12 +222,12 @@ func (op *call) create(ctx context.Context, d *draft) (*Token, error) {
 		if err := op.sealToken(&d.token); err != nil {
 			return nil, err
 		}
-		ch := op.change()
-		ch.InsertTokens = []storage.Token{d.row}
-		ch.Logs = []storage.Log{op.entry(opCreate, d.row.Type, d.row.ID)}
-		err := op.write(ctx, ch)
+		op.start(&ins.Change)
+		ins.logs[0] = op.entry(opCreate, d.row.Type, d.row.ID)
+		ins.InsertTokens, ins.Logs = ins.tokens[:], ins.logs[:]
+		err := op.write(ctx, &ins.Change)
 		if err == nil {
-			return d.created(op), nil
+			return d.created(), nil
 		}
 		if err := op.makeRoom(ctx, &d.token, d.fixedID != "", err); err != nil {
 			return nil, err
@@ -231,10 +237,9 @@ func (op *call) create(ctx context.Context, d *draft) (*Token, error) {
 }
 
 // created returns a new token as its creator sees it: masked.
-func (d *draft) created(op *call) *Token {
-	d.row.Tenant = op.tenantID()
+func (d *draft) created() *Token {
 	out := d.view(access.Redact)
-	out.Data = jsonOf(d.shown)
+	out.Data = d.shown
 	return out
 }
 

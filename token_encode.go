@@ -3,6 +3,7 @@ package vault
 import (
 	"encoding/binary"
 	"errors"
+	"slices"
 
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
@@ -17,9 +18,9 @@ const (
 	flagDedupOff
 )
 
-// encode writes the body: a version, flags, the place of the cvc, and each
+// encode appends the body: a version, flags, the place of the cvc, and each
 // field after its length. Absent fields have none.
-func (b *tokenBody) encode() []byte {
+func (b *tokenBody) encode(dst []byte) []byte {
 	var flags byte
 	if b.indexes != nil {
 		flags |= flagIndexes
@@ -30,30 +31,37 @@ func (b *tokenBody) encode() []byte {
 	if b.dedup != nil && !*b.dedup {
 		flags |= flagDedupOff
 	}
-	data := b.data.JSON()
-	dst := make([]byte, 0, len(data)+64)
+	dst = slices.Grow(dst, b.data.Size()+128)
 	dst = append(dst, bodyVersion, flags, byte(b.cvcAt))
-	dst = appendField(dst, data)
-	if b.mask.IsZero() {
-		dst = appendField(dst, nil)
-	} else {
-		dst = appendField(dst, b.mask.JSON())
+	dst = endField(len(dst), b.data.Append(dst))
+	dst = endField(len(dst), appendMask(dst, b.mask))
+	dst = endField(len(dst), appendMetadata(dst, b.metadata))
+	dst = endField(len(dst), appendIndexes(dst, b.indexes))
+	return endField(len(dst), append(dst, b.fingerprint...))
+}
+
+// endField puts the length of the field that starts at a place before it.
+func endField(start int, dst []byte) []byte {
+	var length [binary.MaxVarintLen64]byte
+	width := binary.PutUvarint(length[:], uint64(len(dst)-start))
+	return slices.Insert(dst, start, length[:width]...)
+}
+
+func appendMask(dst []byte, mask jsonx.Value) []byte {
+	if mask.IsZero() {
+		return dst
 	}
-	var metadata, indexes []byte
-	if len(b.metadata) > 0 {
-		metadata = appendMetadata(make([]byte, 0, 128), b.metadata)
-	}
-	if len(b.indexes) > 0 {
-		indexes = textsValue(b.indexes).JSON()
-	}
-	dst = appendField(appendField(dst, metadata), indexes)
-	return appendField(dst, []byte(b.fingerprint))
+	return mask.Append(dst)
 }
 
 // appendMetadata writes metadata as a JSON object, in the order of its keys.
 func appendMetadata(dst []byte, metadata map[string]string) []byte {
+	if len(metadata) == 0 {
+		return dst
+	}
+	var few [8]string
 	separator := byte('{')
-	for _, k := range sortedKeys(metadata) {
+	for _, k := range sortedKeys(metadata, few[:0]) {
 		dst = jsonx.AppendString(append(dst, separator), k)
 		dst = jsonx.AppendString(append(dst, ':'), metadata[k])
 		separator = ','
@@ -61,8 +69,11 @@ func appendMetadata(dst []byte, metadata map[string]string) []byte {
 	return append(dst, '}')
 }
 
-func appendField(dst, field []byte) []byte {
-	return append(binary.AppendUvarint(dst, uint64(len(field))), field...)
+func appendIndexes(dst []byte, indexes []string) []byte {
+	if len(indexes) == 0 {
+		return dst
+	}
+	return textsValue(indexes).Append(dst)
 }
 
 func textsValue(texts []string) jsonx.Value {

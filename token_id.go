@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/expr"
+	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -67,7 +68,7 @@ func (b *tokenBody) revealedBy(id string) bool {
 	if id == stringOf(b.data) {
 		return true
 	}
-	secret := b.spec().secret
+	secret := b.spec.secret
 	if secret == nil {
 		return false
 	}
@@ -126,7 +127,7 @@ func (op *call) draw(d *draft) error {
 func (op *call) alias(d *draft, ord uuid.UUID) error {
 	var problem string
 	for ; d.tries < maxAliasTries; d.tries++ {
-		v, err := d.idExpr.Eval(d.body.env())
+		v, err := d.idExpr.Eval(d.body.env(jsonx.Value{}))
 		if err == nil && v.IsNull() {
 			err = errNoValue
 		}

@@ -56,7 +56,7 @@ type BankData struct {
 // tokenSpec is what a type brings with it.
 type tokenSpec struct {
 	container   string
-	fingerprint string
+	fingerprint typeExpression
 	indexes     []string
 	check       func(bad *InvalidError, path string, data jsonx.Value)
 	// mask returns nil where there is none, and the data is redacted.
@@ -76,36 +76,53 @@ const (
 )
 
 var tokenSpecs = map[TokenType]*tokenSpec{
-	Generic: {container: "/general/high/", fingerprint: stringified, check: checkGeneric, mask: maskGeneric},
-	Card: {container: "/pci/high/", fingerprint: "{{ data.number }}", check: checkCard, mask: maskCard,
+	Generic: {container: "/general/high/", fingerprint: newTypeExpression(stringified), check: checkGeneric, mask: maskGeneric},
+	Card: {container: "/pci/high/", fingerprint: newTypeExpression("{{ data.number }}"), check: checkCard, mask: maskCard,
 		secret: func(d jsonx.Value) string { return d.Get("number").Text() }},
-	Bank: {container: "/bank/high/", fingerprint: "{{ data.account_number }}|{{ data.routing_number }}", check: checkBank, mask: maskBank,
+	Bank: {container: "/bank/high/", fingerprint: newTypeExpression("{{ data.account_number }}|{{ data.routing_number }}"), check: checkBank, mask: maskBank,
 		secret: func(d jsonx.Value) string { return d.Get("account_number").Text() }},
 	CardNumber:           numberSpec("/pci/high/", checkCardNumber),
 	USBankAccountNumber:  numberSpec("/bank/high/", digitsCheck(3, 17)),
-	USBankRoutingNumber:  {container: "/bank/low/", fingerprint: plainData, check: checkRoutingNumber, mask: maskLast4},
+	USBankRoutingNumber:  {container: "/bank/low/", fingerprint: newTypeExpression(plainData), check: checkRoutingNumber, mask: maskLast4},
 	SocialSecurityNumber: nineDigitSpec(),
 	EmployerIDNumber:     nineDigitSpec(),
 }
 
 func numberSpec(container string, check func(*InvalidError, string, jsonx.Value)) *tokenSpec {
-	return &tokenSpec{container: container, fingerprint: plainData, check: check, mask: maskLast4,
+	return &tokenSpec{container: container, fingerprint: newTypeExpression(plainData), check: check, mask: maskLast4,
 		secret: func(d jsonx.Value) string { return d.Text() }}
 }
 
 func nineDigitSpec() *tokenSpec {
 	return &tokenSpec{
-		container: "/pii/high/", fingerprint: noDashes, check: checkNineDigits,
+		container: "/pii/high/", fingerprint: newTypeExpression(noDashes), check: checkNineDigits,
 		indexes: []string{plainData, noDashes, "{{ data | last4 }}"},
 		mask:    func(jsonx.Value) *typeMask { return nineDigitMask },
 		secret:  func(d jsonx.Value) string { return strings.ReplaceAll(d.Text(), "-", "") },
 	}
 }
 
-// typeMask is the mask that a type brings with it, ready to be evaluated.
+// typeExpression is an expression that a type brings with it, ready to be
+// evaluated.
+type typeExpression struct {
+	source   string
+	template *expr.Template
+}
+
+func newTypeExpression(source string) typeExpression {
+	template, err := expr.Compile(source)
+	if err != nil {
+		panic("vault: a type's own expression: " + err.Error()) // unreachable: the expressions are above
+	}
+	return typeExpression{source, template}
+}
+
+// typeMask is the mask that a type brings with it, ready to be evaluated and to
+// be shown.
 type typeMask struct {
 	value jsonx.Value
 	tree  *expr.Tree
+	text  []byte
 }
 
 func newTypeMask(v jsonx.Value) *typeMask {
@@ -113,7 +130,7 @@ func newTypeMask(v jsonx.Value) *typeMask {
 	if err != nil {
 		panic("vault: a type's own mask: " + err.Error()) // unreachable: the masks are below
 	}
-	return &typeMask{v, tree}
+	return &typeMask{v, tree, v.JSON()}
 }
 
 var (
@@ -175,22 +192,26 @@ func maskBank(jsonx.Value) *typeMask { return bankMask }
 func checkGeneric(*InvalidError, string, jsonx.Value) {}
 
 func checkCard(bad *InvalidError, path string, data jsonx.Value) {
-	readFields(data, path, bad, func(r *fieldReader) {
-		if number := r.value("number"); number.IsZero() {
-			bad.add(r.at("number"), "is required")
-		} else {
-			checkCardNumber(bad, r.at("number"), number)
-		}
-		if month, ok := r.integer("expiration_month"); ok && (month < 1 || month > 12) {
-			bad.add(r.at("expiration_month"), "must be a month from 1 to 12")
-		}
-		if year, ok := r.integer("expiration_year"); ok && (year < 1000 || year > 9999) {
-			bad.add(r.at("expiration_year"), "must be a year of four digits")
-		}
-		if cvc := r.value("cvc"); !cvc.IsZero() {
-			digitsCheck(3, 4)(bad, r.at("cvc"), cvc)
-		}
-	})
+	var names [4]string
+	r := fieldReader{obj: data, path: path, bad: bad, known: names[:0]} // readFields would put it on the heap
+	if !r.isObject() {
+		return
+	}
+	if number := r.value("number"); number.IsZero() {
+		bad.add(r.at("number"), "is required")
+	} else {
+		checkCardNumber(bad, joinPath(path, "number"), number)
+	}
+	if month, ok := r.integer("expiration_month"); ok && (month < 1 || month > 12) {
+		bad.add(r.at("expiration_month"), "must be a month from 1 to 12")
+	}
+	if year, ok := r.integer("expiration_year"); ok && (year < 1000 || year > 9999) {
+		bad.add(r.at("expiration_year"), "must be a year of four digits")
+	}
+	if cvc := r.value("cvc"); !cvc.IsZero() {
+		digitsCheck(3, 4)(bad, r.at("cvc"), cvc)
+	}
+	r.refuseOthers()
 }
 
 func checkBank(bad *InvalidError, path string, data jsonx.Value) {
@@ -247,7 +268,12 @@ func digitsCheck(least, most int) func(*InvalidError, string, jsonx.Value) {
 }
 
 func isDigits(s string) bool {
-	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return r < '0' || r > '9' })
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return false
+		}
+	}
+	return s != ""
 }
 
 // luhn reports whether the last digit is the check digit of the others.

@@ -2,6 +2,7 @@ package vault_test
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -57,6 +58,23 @@ func TestTypeDefaults(t *testing.T) {
 		wantData(t, name+": masked data", tok.Data, tt.masked)
 		wantData(t, name+": masked data read", get(t, v.Private, tok.ID).Data, tt.masked)
 		wantData(t, name+": data", get(t, v.Tenant, tok.ID).Data, tt.data)
+	}
+}
+
+// What a token shows of its type's defaults is the caller's to change.
+func TestTypeDefaultsAreNotTheCallers(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	params := vault.TokenParams{Type: vault.SocialSecurityNumber, Data: "536-22-8726"}
+	tok := create(t, v.Private, params)
+	mask, indexes := tok.Mask.String(), slices.Clone(tok.SearchIndexes)
+	clear(tok.Mask)
+	clear(tok.SearchIndexes)
+	clear(tok.Containers)
+	for what, again := range map[string]*vault.Token{"the same token": get(t, v.Private, tok.ID), "another": create(t, v.Private, params)} {
+		wantData(t, what+": mask", again.Mask, mask)
+		same(t, what+": indexes", again.SearchIndexes, indexes)
+		same(t, what+": containers", again.Containers, []string{"/pii/high/"})
 	}
 }
 

@@ -103,7 +103,7 @@ func (op *call) update(ctx context.Context, id string, p *tokenPatch) (*Token, e
 		return nil, err
 	}
 	bad := &InvalidError{}
-	t := op.patched(old, p, bad)
+	t := op.patched(&old, p, bad)
 	if err := bad.err(); err != nil {
 		return nil, err
 	}
@@ -111,7 +111,7 @@ func (op *call) update(ctx context.Context, id string, p *tokenPatch) (*Token, e
 	if !ok {
 		return nil, errorf(ErrForbidden, "The permission token:update is needed on the containers that the token is moved to.")
 	}
-	if err := op.mayLook(old, t, p); err != nil {
+	if err := op.mayLook(&old, t, p); err != nil {
 		return nil, err
 	}
 	if err := op.index(t); err != nil {
@@ -122,7 +122,7 @@ func (op *call) update(ctx context.Context, id string, p *tokenPatch) (*Token, e
 	} else if dup, err := op.duplicateOf(ctx, t, t.row.ID); err != nil || dup != nil {
 		return op.existing(ctx, dup, err)
 	}
-	return op.saveToken(ctx, old, t, min(shown, shownThere, access.Mask))
+	return op.saveToken(ctx, &old, t, min(shown, shownThere, access.Mask))
 }
 
 // saveToken writes a patched token and returns it as a transform shows it.
@@ -131,7 +131,7 @@ func (op *call) saveToken(ctx context.Context, old, t *token, transform access.T
 		return nil, err
 	}
 	ch := op.change()
-	ch.UpdateTokens = []storage.TokenUpdate{{Rev: old.row.Rev, OldSet: old.row.Set, Token: t.row}}
+	ch.UpdateTokens = []storage.TokenUpdate{{Rev: old.row.Rev, OldSet: old.row.Set, Token: *t.row}}
 	ch.Logs = []storage.Log{op.entry(opUpdate, t.row.Type, t.row.ID)}
 	if err := op.write(ctx, ch); err != nil {
 		if err := op.makeRoom(ctx, t, false, err); err != nil {
@@ -144,7 +144,8 @@ func (op *call) saveToken(ctx context.Context, old, t *token, transform access.T
 
 // patched returns the token as the patch makes it.
 func (op *call) patched(old *token, p *tokenPatch, bad *InvalidError) *token {
-	t := *old
+	t, row := *old, *old.row
+	t.row = &row
 	t.row.ModifiedAt, t.row.ModifiedBy = op.now, storage.ID(op.creator)
 	op.patchData(&t, p, bad)
 	switch {
@@ -172,7 +173,7 @@ func (op *call) patched(old *token, p *tokenPatch, bad *InvalidError) *token {
 	containers := old.row.Containers
 	switch {
 	case p.containers.IsNull():
-		containers = []string{t.body.spec().container}
+		containers = []string{t.body.spec.container}
 	case !p.containers.IsZero():
 		containers = p.texts.containers
 	}
@@ -195,7 +196,7 @@ func (op *call) patchData(t *token, p *tokenPatch, bad *InvalidError) {
 	if t.nameTells() {
 		bad.add("data", "must not be what the token's id holds: ids stand in URLs and logs")
 	}
-	if t.body.typ == Card && p.data.Get("cvc").IsZero() {
+	if t.typ() == Card && p.data.Get("cvc").IsZero() {
 		t.cvc, t.row.CVCExpiresAt = cvc, ends
 	}
 }
@@ -203,7 +204,7 @@ func (op *call) patchData(t *token, p *tokenPatch, bad *InvalidError) {
 // nameTells reports whether new data would stand in the token's id. A short
 // number may stand in any id by chance.
 func (t *token) nameTells() bool {
-	secret := t.body.spec().secret
+	secret := t.body.spec.secret
 	if secret != nil && len(secret(t.body.data)) < telling {
 		return false
 	}

@@ -100,8 +100,14 @@ func (w *tokenizer) collect(doc jsonx.Value) {
 }
 
 func (w *tokenizer) add(p TokenParams, path *jsonx.Path) {
+	made := &struct {
+		draft
+		stored storage.Token
+	}{}
+	made.row, made.body.work = &made.stored, &w.work
 	own := &InvalidError{}
-	place := tokenized{draft: w.op.draft(p, &w.work, own)}
+	w.op.draft(&made.draft, p, own)
+	place := tokenized{draft: &made.draft}
 	if own.err() != nil {
 		w.bad.addErr(path.String(), own)
 	}
@@ -160,7 +166,7 @@ func (w *tokenizer) savePlace(ctx context.Context, p *tokenized, ch *storage.Cha
 	if err := w.op.sealToken(&d.token); err != nil {
 		return err
 	}
-	ch.InsertTokens = append(ch.InsertTokens, d.row)
+	ch.InsertTokens = append(ch.InsertTokens, *d.row)
 	ch.Logs = append(ch.Logs, w.op.entry(opCreate, d.row.Type, d.row.ID))
 	return nil
 }
@@ -226,7 +232,7 @@ func valueOf(t *Token) (jsonx.Value, error) {
 func (w *tokenizer) result() *Token {
 	p := w.nextPlace()
 	if p.token == nil {
-		p.token = p.draft.created(w.op)
+		p.token = p.draft.created()
 	}
 	copied := *p.token
 	return &copied

@@ -23,6 +23,13 @@ func (e *Error) Error() string {
 	return text
 }
 
+// under puts the place of a part of a tree before the path of a failure inside
+// it, so that a path costs nothing until something fails.
+func (e *Error) under(segment string) *Error {
+	e.Path = jsonx.JoinPath(segment, e.Path)
+	return e
+}
+
 // faultf makes an error whose place the caller knows and fills in. Its
 // arguments must be names, kinds and limits, never values.
 func faultf(format string, args ...any) *Error {

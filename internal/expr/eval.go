@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
@@ -21,7 +22,8 @@ const (
 	workPerByte = 64
 )
 
-// Env is what a template is evaluated against. Only Lookup is required.
+// Env is what a template is evaluated against: the values that Lookup finds, or
+// the token that [Data] was given.
 type Env struct {
 	// Lookup returns the value of a root: data, metadata or a token. It
 	// reports false for one that is not available, which fails the evaluation.
@@ -34,23 +36,26 @@ type Env struct {
 	// takes from it what it used, and fails when nothing is left.
 	Work *int
 
-	data jsonx.Value // whose size bounds the work; absent where nothing but maxWork does
+	data     jsonx.Value // whose size bounds the work; absent where nothing but maxWork does
+	metadata jsonx.Value
 }
 
 // Data returns an Env for a token that is being written. An absent metadata
 // makes the root unavailable.
-func Data(data, metadata jsonx.Value) Env {
-	lookup := func(ref Ref) (jsonx.Value, bool) {
-		switch ref.ID {
-		case "data":
-			return data, !data.IsZero()
-		case "metadata":
-			return metadata, !metadata.IsZero()
-		default:
-			return jsonx.Value{}, false
-		}
+func Data(data, metadata jsonx.Value) Env { return Env{data: data, metadata: metadata} }
+
+// lookup returns the value of a root, and whether it is available.
+func (env *Env) lookup(ref Ref) (jsonx.Value, bool) {
+	switch {
+	case env.Lookup != nil:
+		return env.Lookup(ref)
+	case ref.ID == "data":
+		return env.data, !env.data.IsZero()
+	case ref.ID == "metadata":
+		return env.metadata, !env.metadata.IsZero()
+	default:
+		return jsonx.Value{}, false
 	}
-	return Env{Lookup: lookup, data: data}
 }
 
 // Eval evaluates the template. A template that is exactly one expression gives
@@ -76,24 +81,47 @@ type evaluator struct {
 	work     int // what is left of them
 	dataSize int // in bytes, once the work was extended
 	extended bool
+	text     []byte // what Tree.JSON has written
 }
+
+// evaluators are those that are not in use. They hold nothing of what they
+// evaluated.
+var evaluators = sync.Pool{New: func() any { return new(evaluator) }}
 
 func newEvaluator(env Env) (*evaluator, *Error) {
 	if env.Work != nil && *env.Work <= 0 {
 		return nil, faultf("%v", errTooMuchWork)
 	}
-	ev := &evaluator{env: env, granted: maxWork, work: maxWork}
+	ev := evaluators.Get().(*evaluator)
+	ev.env, ev.granted = env, maxWork
 	if !env.data.IsZero() {
-		ev.granted, ev.work = baseWork, baseWork
+		ev.granted = baseWork
 	}
+	ev.work = ev.granted
 	return ev, nil
 }
 
-// settle takes the work that was done from the shared budget.
+// maxSpareText bounds the memory that is kept for the text of the next tree.
+const maxSpareText = 4096
+
+// settle ends an evaluation: it takes the work that was done from the shared
+// budget, and gives the evaluator back.
 func (ev *evaluator) settle() {
 	if ev.env.Work != nil {
 		*ev.env.Work -= ev.granted - ev.work
 	}
+	ev.wipe()
+	evaluators.Put(ev)
+}
+
+// wipe makes the evaluator forget what it evaluated.
+func (ev *evaluator) wipe() {
+	text := ev.text
+	if cap(text) > maxSpareText {
+		text = nil
+	}
+	clear(text)
+	*ev = evaluator{text: text[:0]}
 }
 
 var errTooMuchWork = errors.New("the evaluation takes too much work")
@@ -147,16 +175,16 @@ func (ev *evaluator) template(t *Template) (jsonx.Value, *Error) {
 	if t.whole {
 		return ev.expression(t.parts[0].expr)
 	}
-	text, err := ev.text(t, nil)
+	text, err := ev.textOf(t, nil)
 	if err != nil {
 		return jsonx.Value{}, err
 	}
 	return jsonx.StringValue(text), nil
 }
 
-// text evaluates a template to a text. Values go through escape before they
+// textOf evaluates a template to a text. Values go through escape before they
 // are inserted, unless it is nil.
-func (ev *evaluator) text(t *Template, escape func(string) string) (string, *Error) {
+func (ev *evaluator) textOf(t *Template, escape func(string) string) (string, *Error) {
 	if t.count == 0 && len(t.parts) == 1 {
 		return t.parts[0].text, nil
 	}
@@ -213,10 +241,7 @@ func (ev *evaluator) operand(op *operand) (jsonx.Value, *Error) {
 	if op.ref.ID == "" {
 		return op.literal, nil
 	}
-	v, ok := jsonx.Value{}, false
-	if ev.env.Lookup != nil {
-		v, ok = ev.env.Lookup(op.ref)
-	}
+	v, ok := ev.env.lookup(op.ref)
 	if !ok {
 		return v, faultf("what the expression refers to is not available here")
 	}

@@ -38,11 +38,23 @@ func revealLast(ev *evaluator, in string, args []arg) (string, error) {
 	}
 	var b strings.Builder
 	b.Grow(size)
-	for range hidden {
-		b.WriteString(char)
-	}
+	writeTimes(&b, char, hidden)
 	b.WriteString(tail)
 	return b.String(), nil
+}
+
+// writeTimes writes s n times, doubling what it has written.
+func writeTimes(b *strings.Builder, s string, n int) {
+	start := b.Len()
+	for size := n * len(s); size > 0; {
+		piece := b.String()[start:]
+		if piece == "" {
+			piece = s
+		}
+		piece = piece[:min(len(piece), size)]
+		b.WriteString(piece)
+		size -= len(piece)
+	}
 }
 
 func reveal(ev *evaluator, in string, args []arg) (string, error) {

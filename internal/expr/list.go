@@ -80,7 +80,7 @@ func (l *List) Eval(env Env) ([]string, error) {
 
 func (ev *evaluator) item(it item) (string, *Error) {
 	if it.text {
-		return ev.text(it.Template, it.escape)
+		return ev.textOf(it.Template, it.escape)
 	}
 	v, err := ev.template(it.Template)
 	if err != nil {

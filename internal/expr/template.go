@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -108,6 +109,24 @@ func (t *Template) Refs() []Ref {
 	var set refSet
 	t.addRefs(&set)
 	return set.refs
+}
+
+// RefersTo reports whether the template refers to the root or token of an id.
+func (t *Template) RefersTo(id string) bool {
+	for _, p := range t.parts {
+		if p.expr == nil {
+			continue
+		}
+		if p.expr.operand.ref.ID == id {
+			return true
+		}
+		for _, f := range p.expr.filters {
+			if slices.ContainsFunc(f.dynamic, func(d dynamicArg) bool { return d.operand.ref.ID == id }) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func (t *Template) addRefs(set *refSet) {

@@ -279,3 +279,19 @@ func TestCacheIsBoundedAndShared(t *testing.T) {
 		t.Errorf("the cache holds %d templates, more than %d", n, expr.CacheLimit)
 	}
 }
+
+func TestTemplateRefersTo(t *testing.T) {
+	t.Parallel()
+	for source, want := range map[string]bool{
+		"{{ metadata.color }}": true, "{{ data }} {{ metadata }}": true, "{{ data | append: metadata.color }}": true,
+		"{{ data.metadata }}": false, "metadata": false, "{{ data | append: 'metadata' }}": false,
+	} {
+		template, err := expr.Compile(source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := template.RefersTo("metadata"); got != want {
+			t.Errorf("%s refers to metadata: %v, want %v", source, got, want)
+		}
+	}
+}

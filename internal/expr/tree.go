@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"bytes"
 	"errors"
 
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
@@ -88,26 +89,107 @@ func (t *Tree) Eval(env Env) (jsonx.Value, error) {
 		return jsonx.Value{}, err
 	}
 	defer ev.settle()
-	next, inserted := 0, 0
+	run := treeRun{ev: ev, rest: t.templates}
 	return jsonx.Rewrite(t.source, func(path *jsonx.Path, v jsonx.Value) (jsonx.Value, bool, error) {
 		if !isTemplate(v) {
 			return v, true, nil
 		}
-		result, err := ev.template(t.templates[next])
-		next++
+		result, err := run.next()
 		if err != nil {
 			return v, false, at(path, err)
 		}
-		size := jsonSize(result, maxTree)
-		inserted += size
-		if room := ev.room(inserted); inserted > room {
-			return v, false, at(path, faultf("the values that are inserted make more than %d bytes", room))
-		}
-		if err := ev.spend(size); err != nil {
-			return v, false, at(path, faultf("%v", err))
-		}
 		return result, false, nil
 	})
+}
+
+// JSON returns what Eval does as JSON text. It is for who needs nothing but the
+// text: no tree is built.
+func (t *Tree) JSON(env Env) ([]byte, error) {
+	if len(t.templates) == 0 {
+		return t.source.JSON(), nil
+	}
+	ev, err := newEvaluator(env)
+	if err != nil {
+		return nil, err
+	}
+	defer ev.settle()
+	run := treeRun{ev: ev, rest: t.templates}
+	if err := run.write(t.source); err != nil {
+		return nil, err
+	}
+	return bytes.Clone(ev.text), nil
+}
+
+// treeRun is one evaluation of a tree.
+type treeRun struct {
+	ev       *evaluator
+	rest     []*Template // still to be evaluated
+	inserted int         // bytes of JSON, so far
+}
+
+// next evaluates the next template.
+func (r *treeRun) next() (jsonx.Value, *Error) {
+	result, err := r.ev.template(r.rest[0])
+	r.rest = r.rest[1:]
+	if err != nil {
+		return jsonx.Value{}, err
+	}
+	size := jsonSize(result, maxTree)
+	r.inserted += size
+	if room := r.ev.room(r.inserted); r.inserted > room {
+		return jsonx.Value{}, faultf("the values that are inserted make more than %d bytes", room)
+	}
+	if err := r.ev.spend(size); err != nil {
+		return jsonx.Value{}, faultf("%v", err)
+	}
+	return result, nil
+}
+
+// write adds a part of the tree to the text of the evaluator.
+func (r *treeRun) write(v jsonx.Value) *Error {
+	switch {
+	case isTemplate(v):
+		result, err := r.next()
+		if err != nil {
+			return err
+		}
+		r.ev.text = result.Append(r.ev.text)
+		return nil
+	case v.Len() == 0:
+		r.ev.text = v.Append(r.ev.text)
+		return nil
+	case v.Kind() == jsonx.Array:
+		return r.writeArray(v.Elems())
+	default:
+		return r.writeObject(v.Members())
+	}
+}
+
+func (r *treeRun) writeArray(elems []jsonx.Value) *Error {
+	separator := byte('[')
+	for i, e := range elems {
+		r.ev.text = append(r.ev.text, separator)
+		if err := r.write(e); err != nil {
+			return err.under(jsonx.JoinIndex("", i))
+		}
+		separator = ','
+	}
+	r.ev.text = append(r.ev.text, ']')
+	return nil
+}
+
+func (r *treeRun) writeObject(members []jsonx.Member) *Error {
+	separator := byte('{')
+	for _, m := range members {
+		r.ev.text = jsonx.AppendString(append(r.ev.text, separator), m.Name)
+		r.ev.text = append(r.ev.text, ':')
+		if err := r.write(m.Value); err != nil {
+			return err.under(jsonx.JoinName("", m.Name))
+		}
+		separator = ','
+	}
+	r.ev.text = append(r.ev.text, '}')
+	return nil
 }
 
 // room is how many bytes of JSON a tree may insert, of which so many are wanted.

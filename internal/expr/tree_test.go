@@ -26,7 +26,7 @@ func TestTree(t *testing.T) {
 		t.Errorf("refs (-want +got):\n%s", diff)
 	}
 	for range 2 { // a tree can be evaluated again
-		got, err := tree.Eval(expr.Data(mustJSON(t, `{"number":"4242424242421234","month":12}`), jsonx.Value{}))
+		got, err := evalTree(t, tree, expr.Data(mustJSON(t, `{"number":"4242424242421234","month":12}`), jsonx.Value{}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -35,6 +35,20 @@ func TestTree(t *testing.T) {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 	}
+}
+
+// evalTree evaluates a tree to a value, and to text, which must be the same.
+func evalTree(t *testing.T, tree *expr.Tree, env expr.Env) (jsonx.Value, error) {
+	t.Helper()
+	v, err := tree.Eval(env)
+	text, textErr := tree.JSON(env)
+	if err == nil && string(text) != string(v.JSON()) || err != nil && text != nil {
+		t.Errorf("as text the tree is %q, as a value %q", text, v.JSON())
+	}
+	if diff := cmp.Diff(err, textErr); diff != "" {
+		t.Errorf("as text the tree fails otherwise (-value +text):\n%s", diff)
+	}
+	return v, err
 }
 
 func TestTreeOfScalars(t *testing.T) {
@@ -46,7 +60,7 @@ func TestTreeOfScalars(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := tree.Eval(expr.Data(mustJSON(t, document), jsonx.Value{}))
+		got, err := evalTree(t, tree, expr.Data(mustJSON(t, document), jsonx.Value{}))
 		if err != nil || string(got.JSON()) != want {
 			t.Errorf("%s gave %s, %v, want %s", text, got.JSON(), err, want)
 		}
@@ -62,7 +76,7 @@ func TestTreeErrorsNameTheirPlace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = tree.Eval(expr.Data(mustJSON(t, `["secret"]`), jsonx.Value{}))
+	_, err = evalTree(t, tree, expr.Data(mustJSON(t, `["secret"]`), jsonx.Value{}))
 	checkTreeError(t, err, "a[0]", 10, "filter upcase: needs text, not an array")
 	if strings.Contains(err.Error(), "secret") {
 		t.Errorf("the error quotes the value: %v", err)
@@ -97,7 +111,7 @@ func TestTokenTree(t *testing.T) {
 		}
 		return mustJSON(t, text), true
 	}}
-	got, err := tree.Eval(env)
+	got, err := evalTree(t, tree, env)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +120,7 @@ func TestTokenTree(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	delete(values, "tok-2")
-	if _, err := tree.Eval(env); err == nil || !strings.Contains(err.Error(), "note: what the expression refers to is not available") {
+	if _, err := evalTree(t, tree, env); err == nil || !strings.Contains(err.Error(), "note: what the expression refers to is not available") {
 		t.Errorf("an unknown token gave %v", err)
 	}
 }
@@ -122,10 +136,10 @@ func TestTreeBoundsWhatItInserts(t *testing.T) {
 		v := jsonx.ArrayValue(jsonx.StringValue(strings.Repeat("x", n)))
 		return expr.Env{Lookup: func(expr.Ref) (jsonx.Value, bool) { return v, true }}
 	}
-	if _, err := tree.Eval(sized(100_000)); err != nil {
+	if _, err := evalTree(t, tree, sized(100_000)); err != nil {
 		t.Errorf("10 MB: %v", err)
 	}
-	if _, err := tree.Eval(sized(200_000)); err == nil || !strings.Contains(err.Error(), "more than 16777216 bytes") {
+	if _, err := evalTree(t, tree, sized(200_000)); err == nil || !strings.Contains(err.Error(), "more than 16777216 bytes") {
 		t.Errorf("20 MB: %v", err)
 	}
 	many := `[` + strings.Repeat(`"{{ tok-1 }}",`, 10_001) + `1]`
@@ -152,7 +166,7 @@ func TestEvaluationOverDataIsBoundedByTheData(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = tree.Eval(expr.Data(mustJSON(t, tt.data), jsonx.Value{}))
+		_, err = evalTree(t, tree, expr.Data(mustJSON(t, tt.data), jsonx.Value{}))
 		if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
 			t.Errorf("%s: %v, want %q", name, err, tt.want)
 		}

@@ -24,10 +24,10 @@ func (v Value) Append(dst []byte) []byte {
 }
 
 // JSON returns v as compact JSON text.
-func (v Value) JSON() []byte { return v.Append(make([]byte, 0, v.size())) }
+func (v Value) JSON() []byte { return v.Append(make([]byte, 0, v.Size())) }
 
-// size is the length of v as JSON, but for escapes in strings.
-func (v Value) size() int {
+// Size returns the length of v as JSON, but for escapes in strings.
+func (v Value) Size() int {
 	switch v.kind {
 	case Number:
 		return len(v.text)
@@ -36,10 +36,10 @@ func (v Value) size() int {
 	case Array, Object:
 		size := len("[]") + v.Len() // a comma too many
 		for _, e := range v.kids.elems {
-			size += e.size()
+			size += e.Size()
 		}
 		for _, m := range v.kids.members {
-			size += len(m.Name) + len(`"":`) + m.Value.size()
+			size += len(m.Name) + len(`"":`) + m.Value.Size()
 		}
 		return size
 	default:

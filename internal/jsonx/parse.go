@@ -3,6 +3,7 @@ package jsonx
 import (
 	"fmt"
 	"slices"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -32,7 +33,9 @@ func (l Limits) orDefault() Limits {
 // and refuses duplicate keys in any object. A failure is an [*Error]. The
 // Value keeps one copy of data; data itself may be reused.
 func Parse(data []byte, lim Limits) (Value, error) {
-	p := parser{src: string(data), lim: lim.orDefault(), members: make([]Member, 0, 8)}
+	p := parsers.Get().(*parser)
+	defer p.release()
+	p.src, p.lim = string(data), lim.orDefault()
 	if !utf8.ValidString(p.src) {
 		return Value{}, &Error{Offset: firstInvalid(p.src), Msg: "is not valid UTF-8"}
 	}
@@ -73,7 +76,8 @@ func firstInvalid(s string) int {
 
 // parser reads src by recursive descent, at most lim.Depth deep. The children
 // of containers that are still open lie on two shared stacks and are copied to
-// a slice of the right size when their container closes.
+// a slice of the right size when their container closes. What leaves a stack is
+// wiped, since parsers are used again.
 type parser struct {
 	src     string
 	pos     int
@@ -81,6 +85,30 @@ type parser struct {
 	lim     Limits
 	elems   []Value
 	members []Member
+}
+
+var parsers = sync.Pool{New: func() any { return &parser{members: make([]Member, 0, 8)} }}
+
+// maxSpareStack bounds what is kept of a stack for the next parser.
+const maxSpareStack = 64
+
+// release makes the parser forget what it read and gives it back.
+func (p *parser) release() {
+	p.wipe()
+	parsers.Put(p)
+}
+
+func (p *parser) wipe() {
+	clear(p.elems)
+	clear(p.members)
+	elems, members := p.elems[:0], p.members[:0]
+	if cap(elems) > maxSpareStack {
+		elems = nil
+	}
+	if cap(members) > maxSpareStack {
+		members = nil
+	}
+	*p = parser{elems: elems, members: members}
 }
 
 func (p *parser) fail(msg string) *Error { return &Error{Offset: p.pos, Msg: msg} }
@@ -178,6 +206,7 @@ func (p *parser) array(depth int) (Value, *Error) {
 	}
 	p.pos++
 	kids := &container{elems: slices.Clone(p.elems[base:])}
+	clear(p.elems[base:])
 	p.elems = p.elems[:base]
 	return Value{kind: Array, kids: kids}, nil
 }
@@ -200,6 +229,7 @@ func (p *parser) object(depth int) (Value, *Error) {
 	}
 	p.pos++
 	kids := &container{members: slices.Clone(p.members[base:])}
+	clear(p.members[base:])
 	p.members = p.members[:base]
 	return Value{kind: Object, kids: kids}, nil
 }

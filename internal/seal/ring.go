@@ -164,8 +164,9 @@ func (r *Ring) Destroy() (*Ring, error) {
 // Seal encrypts plain for a place under the primary key, whose version the
 // caller stores beside the result.
 func (r *Ring) Seal(p *Place, plain []byte) ([]byte, error) {
-	ad := p.appendTo(make([]byte, 0, 256), r.seal.Version)
-	sealed, err := r.seal.aead.Encrypt(plain, ad)
+	ad := p.associatedData(r.seal.Version)
+	defer ad.release()
+	sealed, err := r.seal.aead.Encrypt(plain, ad.bytes)
 	if err != nil {
 		return nil, fmt.Errorf("seal: %w", err)
 	}
@@ -178,7 +179,9 @@ func (r *Ring) Open(p *Place, version int, sealed []byte) ([]byte, error) {
 	if !ok || r.keys[i].aead == nil {
 		return nil, ErrNoKey
 	}
-	plain, err := r.keys[i].aead.Decrypt(sealed, p.appendTo(make([]byte, 0, 256), version))
+	ad := p.associatedData(version)
+	defer ad.release()
+	plain, err := r.keys[i].aead.Decrypt(sealed, ad.bytes)
 	if err != nil {
 		return nil, ErrOpen
 	}

@@ -17,6 +17,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/tink-crypto/tink-go/v2/aead"
 	"github.com/tink-crypto/tink-go/v2/aead/xaesgcm"
@@ -95,6 +96,27 @@ func (p *Place) appendTo(dst []byte, version int) []byte {
 		dst = appendPart(dst, s)
 	}
 	return dst
+}
+
+// associatedData is a place in its bytes. They are names, never a value, and
+// the ciphers of this package do not keep them, so their memory is used again.
+type associatedData struct{ bytes []byte }
+
+var spareData = sync.Pool{New: func() any { return &associatedData{make([]byte, 0, 256)} }}
+
+// maxSpareData bounds the memory that is kept for the next place.
+const maxSpareData = 4096
+
+func (p *Place) associatedData(version int) *associatedData {
+	ad := spareData.Get().(*associatedData)
+	ad.bytes = p.appendTo(ad.bytes[:0], version)
+	return ad
+}
+
+func (ad *associatedData) release() {
+	if cap(ad.bytes) <= maxSpareData {
+		spareData.Put(ad)
+	}
 }
 
 func appendPart(dst []byte, s string) []byte {

@@ -1,0 +1,38 @@
+package expr
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/seed-72ea4aab/vault/internal/jsonx"
+)
+
+// TestEvaluatorsForget: evaluators are used again, so nothing of a token may
+// stay in one.
+func TestEvaluatorsForget(t *testing.T) {
+	t.Parallel()
+	data := jsonx.ObjectValue(jsonx.Member{Name: "number", Value: jsonx.StringValue("4242424242424242")})
+	ev, err := newEvaluator(Data(data, data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree, compileErr := CompileTree(jsonx.StringValue("<{{ data.number }}>"))
+	if compileErr != nil {
+		t.Fatal(compileErr)
+	}
+	run := treeRun{ev: ev, rest: tree.templates}
+	if err := run.write(tree.source); err != nil {
+		t.Fatal(err)
+	}
+	text := ev.text
+	if string(text) != `"<4242424242424242>"` {
+		t.Fatalf("the text is %s", text)
+	}
+	ev.wipe()
+	if !bytes.Equal(text, make([]byte, len(text))) {
+		t.Error("the text is still there")
+	}
+	if !ev.env.data.IsZero() || !ev.env.metadata.IsZero() || len(ev.text) > 0 {
+		t.Error("the evaluator still holds what it evaluated")
+	}
+}
