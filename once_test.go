@@ -82,6 +82,32 @@ func TestOnceKeepsAnyAnswer(t *testing.T) {
 }
 
 // The same key under another scope, actor or tenant is another request.
+// TestOnceStoresWhatWasCreated changes a token that work has created, which is
+// the work's own copy.
+func TestOnceStoresWhatWasCreated(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	var id string
+	_, _, err := v.Private.Once(t.Context(), vault.OnceKey{Scope: "s", Key: "k"}, func(ctx context.Context, c *vault.Client) (vault.Answer, error) {
+		p := generic
+		p.Containers = []string{"/general/", "/general/high/"}
+		tok, err := c.CreateToken(ctx, p)
+		if err != nil {
+			return vault.Answer{}, err
+		}
+		id, tok.Containers[0] = tok.ID, "/elsewhere/"
+		return vault.Answer{Status: 201}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tok, err := v.Private.GetToken(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "containers", tok.Containers, []string{"/general/", "/general/high/"})
+}
+
 func TestOnceScope(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)

@@ -23,7 +23,7 @@ func (t *token) show(out *Token, transform access.Transform) {
 	row, body := t.row, &t.body
 	*out = Token{
 		ID: row.ID, TenantID: uuid.UUID(row.Tenant), Type: TokenType(row.Type), Mask: body.maskText(),
-		Fingerprint: encode58(row.Fingerprint), Containers: row.Containers, Metadata: body.metadata,
+		Fingerprint: encode58(row.Fingerprint), Containers: slices.Clone(row.Containers), Metadata: body.metadata,
 		SearchIndexes: slices.Clone(body.indexesInForce()), FingerprintExpression: body.fingerprintInForce(),
 		ExpiresAt: momentOf(row.ExpiresAt),
 	}
