@@ -15,10 +15,10 @@ import (
 // The settings are those of storage/sqlite, but that the log is moved to the
 // database by whoever finds it long, and that readers map the file.
 const (
-	sqliteCommon = "_pragma=busy_timeout(10000)&_pragma=temp_store(2)&_pragma=cache_size(-16384)"
-	sqliteWriter = sqliteCommon + "&_pragma=secure_delete(1)&_pragma=journal_mode(wal)&_pragma=synchronous(2)" +
+	sqliteCommon = "_pragma=busy_timeout(10000)&_pragma=temp_store(2)"
+	sqliteWriter = sqliteCommon + "&_pragma=cache_size(-2048)&_pragma=secure_delete(1)&_pragma=journal_mode(wal)&_pragma=synchronous(2)" +
 		"&_pragma=wal_autocheckpoint(4000)&_txlock=immediate"
-	sqliteReader = sqliteCommon + "&_pragma=query_only(1)&_pragma=mmap_size(268435456)"
+	sqliteReader = sqliteCommon + "&_pragma=cache_size(-16384)&_pragma=query_only(1)&_pragma=mmap_size(268435456)"
 )
 
 func openSQLite(b *testing.B, path, settings string, conns int) *sql.DB {

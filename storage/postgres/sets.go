@@ -26,28 +26,34 @@ const maxKnownSets = 100_000
 func (k *knownSets) unknown(c *storage.Change) []storage.ContainerSet {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
-	var sets []storage.ContainerSet
-	var seen map[storage.Hash]struct{}
-	add := func(t *storage.Token) {
-		if _, ok := k.set[tenantSet{c.Tenant, t.Set}]; ok {
-			return
-		}
-		if _, ok := seen[t.Set]; ok {
-			return
-		}
-		if seen == nil {
-			seen = map[storage.Hash]struct{}{}
-		}
-		seen[t.Set] = struct{}{}
-		sets = append(sets, storage.ContainerSet{Set: t.Set, Containers: t.Containers})
-	}
+	var found setsFound
 	for i := range c.InsertTokens {
-		add(&c.InsertTokens[i])
+		k.find(&found, c.Tenant, &c.InsertTokens[i])
 	}
 	for i := range c.UpdateTokens {
-		add(&c.UpdateTokens[i].Token)
+		k.find(&found, c.Tenant, &c.UpdateTokens[i].Token)
 	}
-	return sets
+	return found.sets
+}
+
+// setsFound are sets that are not known, each once.
+type setsFound struct {
+	sets []storage.ContainerSet
+	seen map[storage.Hash]struct{}
+}
+
+func (k *knownSets) find(found *setsFound, tenant storage.ID, t *storage.Token) {
+	if _, ok := k.set[tenantSet{tenant, t.Set}]; ok {
+		return
+	}
+	if _, ok := found.seen[t.Set]; ok {
+		return
+	}
+	if found.seen == nil {
+		found.seen = map[storage.Hash]struct{}{}
+	}
+	found.seen[t.Set] = struct{}{}
+	found.sets = append(found.sets, storage.ContainerSet{Set: t.Set, Containers: t.Containers})
 }
 
 // learn notes the sets of a change that has been committed.

@@ -39,11 +39,11 @@ const (
 	maxPrepared = 200
 )
 
-// connect makes sure that there is a connection.
+// connected reports whether there is a connection that is not too old.
+func (s *slot) connected() bool { return s.conn != nil && time.Since(s.opened) < connLifetime }
+
+// connect opens a connection, in place of the one there is.
 func (s *slot) connect(ctx context.Context) error {
-	if s.conn != nil && time.Since(s.opened) < connLifetime {
-		return nil
-	}
 	s.reset()
 	conn, err := s.db.Conn(ctx)
 	if err != nil {

@@ -40,6 +40,9 @@ func (s *Store) createTogether(slot *slot, batch []*pending) (passed []*pending,
 	if err != nil {
 		return nil, err
 	}
+	if slot.group.sets.n == 0 {
+		return passed, nil // all are known
+	}
 	for _, p := range batch {
 		if !slices.Contains(passed, p) {
 			s.sets.learn(p.change)

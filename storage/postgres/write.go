@@ -233,9 +233,12 @@ const (
 	retryAtMost  = 500 * time.Millisecond
 )
 
-// connect opens the slot's connection, if need be again and again until the
-// deadline.
+// connect makes sure that the slot has a connection. If need be it tries again
+// and again until the deadline.
 func (s *Store) connect(slot *slot, deadline time.Time) error {
+	if slot.connected() {
+		return nil
+	}
 	for wait := retryAtFirst; ; wait = min(2*wait, retryAtMost) {
 		ctx, cancel := context.WithDeadline(context.Background(), deadline.Add(connectTimeout))
 		err := slot.connect(ctx)

@@ -96,12 +96,13 @@ func commonSettings() []setting {
 	return []setting{
 		{"busy_timeout", strconv.FormatInt(busyTimeout.Milliseconds(), 10)},
 		{"temp_store", "2"}, // memory: nothing of a sort reaches a file
-		{"cache_size", "-16384"},
 	}
 }
 
+// writerSettings keep the cache small, of 2 MiB: a transaction that splits pages
+// of an index, as most do, looks at every cached page when it commits.
 func (f file) writerSettings() []setting {
-	s := append(commonSettings(), setting{"secure_delete", "1"})
+	s := append(commonSettings(), setting{"secure_delete", "1"}, setting{"cache_size", "-2048"})
 	if f.memory {
 		return s
 	}
@@ -112,7 +113,7 @@ func (f file) writerSettings() []setting {
 // writes, but SQLite maps the file anew after every change, and there is one for
 // the log entry of each read.
 func (f file) readerSettings() []setting {
-	return append(commonSettings(), setting{"query_only", "1"})
+	return append(commonSettings(), setting{"query_only", "1"}, setting{"cache_size", "-16384"})
 }
 
 // open returns a pool of connections that are opened when they are needed and
