@@ -47,12 +47,9 @@ func (v *Vault) sweepLogs(ctx context.Context, swept *Swept) error {
 func (v *Vault) deleteLogs(ctx context.Context, tenant storage.ID, before time.Time, swept *Swept) error {
 	for {
 		n, err := v.store.DeleteLogs(ctx, tenant, before, sweepChunk)
-		if err != nil {
-			return err
-		}
 		swept.Logs += n
-		if n < sweepChunk {
-			return nil
+		if err != nil || n < sweepChunk {
+			return err
 		}
 	}
 }

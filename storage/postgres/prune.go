@@ -2,19 +2,49 @@ package postgres
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 )
 
-// deleteLogsText deletes entries in the order of their key. What another node
-// is deleting is passed over, so that nodes which sweep at once share the work.
-// The array is made once; as part of a join, which IN would become, the entries
-// could be looked for again for each row, and be more than the limit.
-const deleteLogsText = `DELETE FROM logs WHERE tenant_id = $1 AND id = ANY(ARRAY(
-	SELECT id FROM logs WHERE tenant_id = $1 AND id < $2 AND created_at < $3::bigint
-	ORDER BY id LIMIT $4::bigint FOR UPDATE SKIP LOCKED))`
+// deleteLogsText deletes entries in the order of their key, and returns how many
+// and the last. What another node is deleting is passed over, so that nodes
+// which sweep at once share the work. The array is made once; as part of a join,
+// which IN would become, the entries could be looked for again for each row, and
+// be more than the limit.
+const deleteLogsText = `WITH gone AS (DELETE FROM logs WHERE tenant_id = $1 AND id = ANY(ARRAY(
+	SELECT id FROM logs WHERE tenant_id = $1 AND id > $2 AND id < $3 AND created_at < $4::bigint
+	ORDER BY id LIMIT $5::bigint FOR UPDATE SKIP LOCKED)) RETURNING id)
+SELECT count(*), (SELECT id FROM gone ORDER BY id DESC LIMIT 1) FROM gone`
+
+// pruned is up to which entry of a tenant the last call of DeleteLogs has
+// deleted those from before a time. The index has deleted entries until the
+// server vacuums it: a call that goes on there need not walk over all that the
+// calls before it have deleted.
+type pruned struct {
+	mu     sync.Mutex
+	tenant storage.ID
+	before int64
+	last   storage.ID
+}
+
+// after returns where to go on, or zero.
+func (p *pruned) after(tenant storage.ID, before int64) storage.ID {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.tenant != tenant || p.before != before {
+		return storage.ID{}
+	}
+	return p.last
+}
+
+func (p *pruned) note(tenant storage.ID, before int64, last storage.ID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.tenant, p.before, p.last = tenant, before, last
+}
 
 // DeleteLogs implements [storage.Writer]. The entries stay in the files until
 // the server vacuums them.
@@ -22,7 +52,21 @@ func (s *Store) DeleteLogs(ctx context.Context, tenant storage.ID, before time.T
 	if err := s.ready(ctx); err != nil {
 		return 0, err
 	}
-	first, at := sqlstore.LogsBefore(before)
-	n, err := s.delete(ctx, deleteLogsText, tenant[:], first[:], at, int64(max(limit, 0)))
-	return int(n), err
+	bound, at := sqlstore.LogsBefore(before)
+	piece := func(after storage.ID, limit int) (n int, err error) {
+		var last []byte
+		err = s.db.QueryRowContext(ctx, deleteLogsText, tenant[:], after[:], bound[:], at, int64(max(limit, 0))).Scan(&n, &last)
+		if len(last) == len(after) {
+			s.pruned.note(tenant, at, storage.ID(last))
+		}
+		return n, clean(err)
+	}
+	after := s.pruned.after(tenant, at)
+	n, err := piece(after, limit)
+	if err != nil || n >= limit || after.IsZero() {
+		return n, err
+	}
+	// Behind that place are entries that were locked then, or written since.
+	more, err := piece(storage.ID{}, limit-n)
+	return n + more, err
 }
