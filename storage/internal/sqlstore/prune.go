@@ -8,13 +8,10 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// oldEntry is what finds the oldest entry before a time, of a tenant or of one
-// of its types, by the key of logs: the id bounds how far it looks. As a value,
-// and not as EXISTS, it is never made a join that reads all such entries.
-const oldEntry = `l.id < ? AND l.created_at < ? ORDER BY l.id LIMIT 1) = 1 LIMIT ?`
-
 // logTenantsQuery steps from tenant to tenant through the key of logs, so that
-// its cost is that of the tenants, not that of the entries.
+// its cost is that of the tenants, not that of the entries; of each it looks for
+// one entry, as far as the id allows. As a value, and not as EXISTS, that is
+// never made a join, which could read all old entries.
 const logTenantsQuery = `
 WITH RECURSIVE logged(tenant) AS (
 	SELECT * FROM (SELECT l.tenant_id FROM logs l WHERE l.tenant_id > ? ORDER BY l.tenant_id LIMIT 1) AS first
@@ -23,7 +20,8 @@ WITH RECURSIVE logged(tenant) AS (
 	FROM logged WHERE logged.tenant IS NOT NULL
 )
 SELECT logged.tenant FROM logged WHERE logged.tenant IS NOT NULL AND (
-	SELECT 1 FROM logs l WHERE l.tenant_id = logged.tenant AND ` + oldEntry
+	SELECT 1 FROM logs l WHERE l.tenant_id = logged.tenant AND l.id < ? AND l.created_at < ? ORDER BY l.id LIMIT 1
+) = 1 LIMIT ?`
 
 // countedTenantsQuery does the same through log_counts, from type to type of
 // each tenant, where the key of logs has the type before the id.
@@ -41,7 +39,9 @@ SELECT logged.tenant FROM logged WHERE logged.tenant IS NOT NULL AND (
 		SELECT (SELECT MIN(c.entity_type) FROM log_counts c WHERE c.tenant_id = logged.tenant AND c.entity_type > types.name)
 		FROM types WHERE types.name IS NOT NULL
 	)
-	SELECT 1 FROM types CROSS JOIN logs l WHERE l.tenant_id = logged.tenant AND l.entity_type = types.name AND ` + oldEntry
+	SELECT 1 FROM types CROSS JOIN logs l
+	WHERE l.tenant_id = logged.tenant AND l.entity_type = types.name AND l.id < ? AND l.created_at < ? LIMIT 1
+) = 1 LIMIT ?`
 
 // LogTenants implements [storage.TokenReader].
 func (s *Store) LogTenants(ctx context.Context, before time.Time, after storage.ID, limit int) ([]storage.ID, error) {
