@@ -17,7 +17,7 @@
 //   - The tenant is part of every key, and of every query that is given one. No
 //     row of one tenant is ever visible through, changed by, or in conflict
 //     with another tenant's call. What is given none is the vault's own work:
-//     [TokenReader.Expired], [TokenReader.LogTenants], [Queue.DueTenants],
+//     [TokenReader.Expired], [Pruner.LogTenants], [Queue.DueTenants],
 //     [Writer.Sweep], and [RecordReader.ListRecords] without a tenant; and
 //     [RecordReader.Lookup], which is asked before the tenant is known: its
 //     hashes are unique across tenants.
@@ -61,6 +61,7 @@ type Storage interface {
 	TokenReader
 	RecordReader
 	Queue
+	Pruner
 
 	// Ping reports whether the database answers.
 	Ping(ctx context.Context) error
@@ -91,15 +92,6 @@ type Writer interface {
 	// changes deleted unreadable in the files where the database can. It reports
 	// whether more claims or jobs are due.
 	Sweep(ctx context.Context, now time.Time, limit int) (more bool, err error)
-
-	// DeleteLogs deletes up to limit log entries of the tenant that were created
-	// before a time, not at it, and returns how many. They are gone from every
-	// list and its total when it returns. Fewer than limit means that no more are
-	// left, but for those that another call is deleting at that moment.
-	//
-	// An entry's ID is of the millisecond of its CreatedAt, so a backend may look
-	// for entries in the order of a key that ends with the ID.
-	DeleteLogs(ctx context.Context, tenant ID, before time.Time, limit int) (deleted int, err error)
 }
 
 // TokenReader reads tokens and their log.
@@ -127,10 +119,6 @@ type TokenReader interface {
 	// ListLogs returns a page of the log, newest first, and the number of
 	// entries over all pages.
 	ListLogs(ctx context.Context, f LogFilter) (page []Log, total int, err error)
-
-	// LogTenants returns up to limit tenants, in order of their ids and after
-	// the given one, that have an entry which [Writer.DeleteLogs] would delete.
-	LogTenants(ctx context.Context, before time.Time, after ID, limit int) ([]ID, error)
 }
 
 // RecordReader reads records: sealed documents with a few columns beside them.
@@ -168,6 +156,21 @@ type Queue interface {
 	// that would take much memory. A claim without an answer, or a job whose
 	// payload is empty, is not sealed.
 	SealedUnder(ctx context.Context, tenant ID, kind SealedKind, version, limit int) ([]Sealed, error)
+}
+
+// Pruner deletes old entries of the log. An entry's ID is of the millisecond of
+// its CreatedAt, so a backend may look for them in the order of a key that ends
+// with the ID.
+type Pruner interface {
+	// LogTenants returns up to limit tenants, in order of their ids and after
+	// the given one, that have an entry which [Pruner.DeleteLogs] would delete.
+	LogTenants(ctx context.Context, before time.Time, after ID, limit int) ([]ID, error)
+
+	// DeleteLogs deletes up to limit log entries of the tenant that were created
+	// before a time, not at it, and returns how many. They are gone from every
+	// list and its total when it returns. Fewer than limit means that no more are
+	// left, but for those that another call is deleting at that moment.
+	DeleteLogs(ctx context.Context, tenant ID, before time.Time, limit int) (deleted int, err error)
 }
 
 // Errors that a Storage returns, to be told by errors.Is.

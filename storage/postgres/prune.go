@@ -19,34 +19,32 @@ const deleteLogsText = `WITH gone AS (DELETE FROM logs WHERE tenant_id = $1 AND 
 	ORDER BY id LIMIT $5::bigint FOR UPDATE SKIP LOCKED)) RETURNING id)
 SELECT count(*), (SELECT id FROM gone ORDER BY id DESC LIMIT 1) FROM gone`
 
-// pruned is up to which entry of a tenant the last call of DeleteLogs has
-// deleted those from before a time. The index has deleted entries until the
-// server vacuums it: a call that goes on there need not walk over all that the
-// calls before it have deleted.
+// pruned is the last entry that DeleteLogs has deleted. The index has deleted
+// entries until the server vacuums it: a call for the same tenant that begins
+// there need not walk over all that the calls before it have deleted.
 type pruned struct {
 	mu     sync.Mutex
 	tenant storage.ID
-	before int64
 	last   storage.ID
 }
 
-// after returns where to go on, or zero.
-func (p *pruned) after(tenant storage.ID, before int64) storage.ID {
+// after returns where to begin: zero is the beginning.
+func (p *pruned) after(tenant storage.ID) storage.ID {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.tenant != tenant || p.before != before {
+	if p.tenant != tenant {
 		return storage.ID{}
 	}
 	return p.last
 }
 
-func (p *pruned) note(tenant storage.ID, before int64, last storage.ID) {
+func (p *pruned) note(tenant, last storage.ID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.tenant, p.before, p.last = tenant, before, last
+	p.tenant, p.last = tenant, last
 }
 
-// DeleteLogs implements [storage.Writer]. The entries stay in the files until
+// DeleteLogs implements [storage.Pruner]. The entries stay in the files until
 // the server vacuums them.
 func (s *Store) DeleteLogs(ctx context.Context, tenant storage.ID, before time.Time, limit int) (int, error) {
 	if err := s.ready(ctx); err != nil {
@@ -57,16 +55,16 @@ func (s *Store) DeleteLogs(ctx context.Context, tenant storage.ID, before time.T
 		var last []byte
 		err = s.db.QueryRowContext(ctx, deleteLogsText, tenant[:], after[:], bound[:], at, int64(max(limit, 0))).Scan(&n, &last)
 		if len(last) == len(after) {
-			s.pruned.note(tenant, at, storage.ID(last))
+			s.pruned.note(tenant, storage.ID(last))
 		}
 		return n, clean(err)
 	}
-	after := s.pruned.after(tenant, at)
+	after := s.pruned.after(tenant)
 	n, err := piece(after, limit)
 	if err != nil || n >= limit || after.IsZero() {
 		return n, err
 	}
-	// Behind that place are entries that were locked then, or written since.
+	// Before that place may be entries that were locked then, or written since.
 	more, err := piece(storage.ID{}, limit-n)
 	return n + more, err
 }

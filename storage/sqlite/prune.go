@@ -27,7 +27,7 @@ const (
 	dropCountText = `DELETE FROM log_counts WHERE tenant_id = ?1 AND entity_type = ?2 AND day = ?3 AND n <= 0`
 )
 
-// DeleteLogs implements [storage.Writer].
+// DeleteLogs implements [storage.Pruner].
 func (s *Store) DeleteLogs(ctx context.Context, tenant storage.ID, before time.Time, limit int) (int, error) {
 	deleted := 0
 	// Alone, since log_counts has the entries of a transaction when it commits.

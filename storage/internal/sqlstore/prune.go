@@ -43,7 +43,7 @@ SELECT logged.tenant FROM logged WHERE logged.tenant IS NOT NULL AND (
 	WHERE l.tenant_id = logged.tenant AND l.entity_type = types.name AND l.id < ? AND l.created_at < ? LIMIT 1
 ) = 1 LIMIT ?`
 
-// LogTenants implements [storage.TokenReader].
+// LogTenants implements [storage.Pruner].
 func (s *Store) LogTenants(ctx context.Context, before time.Time, after storage.ID, limit int) ([]storage.ID, error) {
 	query := logTenantsQuery
 	if s.dialect.LogCounts {
