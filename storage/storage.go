@@ -61,7 +61,6 @@ type Storage interface {
 	TokenReader
 	RecordReader
 	Queue
-	Pruner
 
 	// Ping reports whether the database answers.
 	Ping(ctx context.Context) error
@@ -72,6 +71,8 @@ type Storage interface {
 
 // Writer changes the database.
 type Writer interface {
+	Pruner
+
 	// Write applies a change: when its guards hold, all of its rows are written
 	// and durable when Write returns nil; otherwise nothing is, and the error
 	// is a [*Conflict]. ctx counts only until the change is handed over: after
