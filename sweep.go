@@ -15,6 +15,7 @@ type Swept struct {
 	Tokens   int // expired
 	CVCs     int // whose hour had passed
 	Sessions int // expired
+	Logs     int // entries of the audit log, older than Config.LogRetention
 }
 
 // sweepChunk bounds how many rows one change of a sweep touches.
@@ -22,12 +23,13 @@ const sweepChunk = 200
 
 // Sweep deletes what has expired: tokens, cvcs, sessions, idempotency records,
 // what is left of deleted tenants, and of callbacks that were given up 30 days
-// ago. The vault sweeps by itself every Config.SweepEvery; several nodes may do
-// so at once.
+// ago; and entries of the audit log that are older than Config.LogRetention. The
+// vault sweeps by itself every Config.SweepEvery; several nodes may do so at
+// once.
 func (v *Vault) Sweep(ctx context.Context) (Swept, error) {
 	var swept Swept
 	// What fails for one row does not keep the rest from being deleted.
-	errs := []error{v.sweepExpired(ctx, &swept), v.sweepTombstones(ctx)}
+	errs := []error{v.sweepExpired(ctx, &swept), v.sweepTombstones(ctx), v.sweepLogs(ctx, &swept)}
 	for {
 		more, err := v.store.Sweep(ctx, v.now(), sweepChunk)
 		if err != nil || !more {

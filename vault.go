@@ -64,6 +64,11 @@ type Config struct {
 	// those of the last second.
 	StrictReadLogs bool
 
+	// LogRetention is how long entries of the audit log are kept: a sweep deletes
+	// those of every tenant that are older, and no entry tells of it. Zero, the
+	// default, keeps them for ever. The shortest is 24 hours.
+	LogRetention time.Duration
+
 	// MaxBytes bounds the JSON of one call. Default 5 MiB.
 	MaxBytes int
 
@@ -156,7 +161,7 @@ func (cfg *Config) withDefaults() (Config, error) {
 	if c.KeyAge < 0 || c.KeyAge > maxKeyAge {
 		return c, fmt.Errorf("vault: Config.KeyAge must be between 0 and %s", maxKeyAge)
 	}
-	return c, nil
+	return c, checkLogRetention(c.LogRetention)
 }
 
 // Vault is an open vault. Get one from [Open].

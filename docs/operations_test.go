@@ -157,13 +157,7 @@ func TestPostgresOperations(t *testing.T) {
 		t.Errorf("jobs: %d late, %d given up, %v", late, dead, err)
 	}
 	checkActorQuery(t, db, v, tenant)
-	old := command(t, "DELETE FROM logs")
-	if n := execute(t, db, old); n != 0 {
-		t.Errorf("%d new entries of the log were deleted", n)
-	}
-	if n := execute(t, db, strings.Replace(old, "2 years", "-1 day", 1)); n < 2 {
-		t.Errorf("%d entries of the log were deleted, want all", n)
-	}
+	execute(t, db, command(t, "ALTER TABLE logs"))
 }
 
 // checkActorQuery lets an application do something, and looks it up.

@@ -10,6 +10,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
 const (
@@ -65,6 +68,54 @@ func TestListLogsFilters(t *testing.T) {
 	} {
 		if got := total(query); got != want {
 			t.Errorf("%s: %q, want %q", query, got, want)
+		}
+	}
+}
+
+// Entries that a sweep has deleted are in no list and no total.
+func TestListLogsEndsWithTheRetention(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.Open(t, ":memory:", &vault.Config{LogRetention: 30 * 24 * time.Hour})
+	w := worldOf(t, v, nil)
+	w.create(`{"id":"early","type":"token","data":1}`)
+	w.Clock.Advance(24 * time.Hour)
+	w.create(`{"id":"late","type":"token","data":1}`)
+	w.Clock.Advance(29*24*time.Hour + time.Second)
+	seen := func(query string) string {
+		t.Helper()
+		var page struct {
+			Pagination struct {
+				Total int `json:"total_items"`
+			}
+			Data []struct {
+				EntityID string `json:"entity_id"`
+			}
+		}
+		res := w.do("GET", "/logs?size=1&entity_type=token"+query, w.ManagementKey, "").want(t, 200)
+		if err := json.Unmarshal([]byte(res.body), &page); err != nil {
+			t.Fatal(err)
+		}
+		text := fmt.Sprint(page.Pagination.Total)
+		for _, e := range page.Data {
+			text += " " + e.EntityID
+		}
+		return text
+	}
+	for _, step := range []struct {
+		sweep                 bool
+		all, early, until2Jan string
+	}{
+		{false, "2 late", "1 early", "1 early"},
+		{true, "1 late", "0", "0"},
+	} {
+		if step.sweep {
+			if _, err := v.Sweep(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got := []string{seen(""), seen("&entity_id=early"), seen("&end_date=2026-01-02")}
+		if diff := cmp.Diff([]string{step.all, step.early, step.until2Jan}, got); diff != "" {
+			t.Errorf("swept: %t (-want +got):\n%s", step.sweep, diff)
 		}
 	}
 }

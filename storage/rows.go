@@ -79,7 +79,7 @@ type Record struct {
 
 // Log is an entry of the audit log. It holds names and ids, never a value.
 type Log struct {
-	ID         ID // UUIDv7: the entry's key under the tenant, and the order of lists
+	ID         ID // UUIDv7 of CreatedAt: the entry's key under the tenant, and the order of lists
 	ActorID    ID // zero when the tenant itself acted
 	ActorType  string
 	EntityType string

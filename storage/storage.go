@@ -17,10 +17,10 @@
 //   - The tenant is part of every key, and of every query that is given one. No
 //     row of one tenant is ever visible through, changed by, or in conflict
 //     with another tenant's call. What is given none is the vault's own work:
-//     [TokenReader.Expired], [Queue.DueTenants], [Writer.Sweep], and
-//     [RecordReader.ListRecords] without a tenant; and [RecordReader.Lookup],
-//     which is asked before the tenant is known: its hashes are unique across
-//     tenants.
+//     [TokenReader.Expired], [Pruner.LogTenants], [Queue.DueTenants],
+//     [Writer.Sweep], and [RecordReader.ListRecords] without a tenant; and
+//     [RecordReader.Lookup], which is asked before the tenant is known: its
+//     hashes are unique across tenants.
 //   - Times keep microseconds and come back in UTC. A zero time is "none".
 //   - Returned slices and the bytes in them belong to the caller, and the
 //     arguments belong to the backend only until the call returns.
@@ -71,6 +71,8 @@ type Storage interface {
 
 // Writer changes the database.
 type Writer interface {
+	Pruner
+
 	// Write applies a change: when its guards hold, all of its rows are written
 	// and durable when Write returns nil; otherwise nothing is, and the error
 	// is a [*Conflict]. ctx counts only until the change is handed over: after
@@ -155,6 +157,21 @@ type Queue interface {
 	// that would take much memory. A claim without an answer, or a job whose
 	// payload is empty, is not sealed.
 	SealedUnder(ctx context.Context, tenant ID, kind SealedKind, version, limit int) ([]Sealed, error)
+}
+
+// Pruner deletes old entries of the log. An entry's ID is of the millisecond of
+// its CreatedAt, so a backend may look for them in the order of a key that ends
+// with the ID.
+type Pruner interface {
+	// LogTenants returns up to limit tenants, in order of their ids and after
+	// the given one, that have an entry which [Pruner.DeleteLogs] would delete.
+	LogTenants(ctx context.Context, before time.Time, after ID, limit int) ([]ID, error)
+
+	// DeleteLogs deletes up to limit log entries of the tenant that were created
+	// before a time, not at it, and returns how many. They are gone from every
+	// list and its total when it returns. Fewer than limit means that no more are
+	// left, but for those that another call is deleting at that moment.
+	DeleteLogs(ctx context.Context, tenant ID, before time.Time, limit int) (deleted int, err error)
 }
 
 // Errors that a Storage returns, to be told by errors.Is.

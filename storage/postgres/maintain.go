@@ -12,12 +12,14 @@ import (
 )
 
 // leaseQuery gives an owner jobs that nobody else is about to get: rows that
-// another lease has locked are passed over.
+// another lease has locked are passed over. The array is made once; as part of a
+// join, which IN would become, the jobs could be looked for again for each row,
+// and be more than the limit.
 const leaseQuery = `UPDATE jobs SET owner = $2::bytea, lease_until = $4::bigint
-	WHERE tenant_id = $1::bytea AND id IN (
+	WHERE tenant_id = $1::bytea AND id = ANY(ARRAY(
 		SELECT id FROM jobs
 		WHERE tenant_id = $1::bytea AND NOT dead AND run_at <= $3::bigint AND (lease_until IS NULL OR lease_until <= $3::bigint)
-		ORDER BY run_at, id LIMIT $5::bigint FOR UPDATE SKIP LOCKED)
+		ORDER BY run_at, id LIMIT $5::bigint FOR UPDATE SKIP LOCKED))
 	RETURNING ` + sqlstore.JobColumns
 
 // LeaseJobs implements [storage.Queue].
@@ -97,8 +99,10 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, limit int) (more bool,
 	var left []string
 	for _, p := range swept {
 		left = append(left, "EXISTS (SELECT FROM "+p.table+" WHERE "+p.where+")")
-		_, err = s.delete(ctx, "DELETE FROM "+p.table+" WHERE ("+p.key+") IN (SELECT "+p.key+" FROM "+p.table+
-			" WHERE "+p.where+" ORDER BY "+p.key+" LIMIT $2::bigint FOR UPDATE SKIP LOCKED)", now.UnixMicro(), int64(max(limit, 0)))
+		// Materialized, so that the rows are looked for once, as in leaseQuery.
+		_, err = s.delete(ctx, "WITH due AS MATERIALIZED (SELECT "+p.key+" FROM "+p.table+" WHERE "+p.where+
+			" ORDER BY "+p.key+" LIMIT $2::bigint FOR UPDATE SKIP LOCKED)"+
+			" DELETE FROM "+p.table+" WHERE ("+p.key+") IN (SELECT * FROM due)", now.UnixMicro(), int64(max(limit, 0)))
 		if err != nil {
 			return false, err
 		}

@@ -59,6 +59,7 @@ type Store struct {
 	loggers  *sql.DB // for the log entries of reads; nil when writers are
 	queue    queue
 	sets     knownSets
+	pruned   pruned
 	retryFor time.Duration
 	written  atomic.Int64 // rows, since it was opened
 	careful  atomic.Int64 // for how many more batches conflicts are expected

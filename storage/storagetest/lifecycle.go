@@ -88,6 +88,10 @@ func (w *world) tokenCalls() map[string]func(ctx context.Context) error {
 			_, err := s.Sweep(ctx, now, 1)
 			return err
 		},
+		"DeleteLogs": func(ctx context.Context) error {
+			_, err := s.DeleteLogs(ctx, tenant, now, 1)
+			return err
+		},
 		"Tokens": func(ctx context.Context) error {
 			_, err := s.Tokens(ctx, tenant, []string{"a"})
 			return err
@@ -110,6 +114,10 @@ func (w *world) tokenCalls() map[string]func(ctx context.Context) error {
 		},
 		"ListLogs": func(ctx context.Context) error {
 			_, _, err := s.ListLogs(ctx, storage.LogFilter{Tenant: tenant, Limit: 1})
+			return err
+		},
+		"LogTenants": func(ctx context.Context) error {
+			_, err := s.LogTenants(ctx, now, storage.ID{}, 1)
 			return err
 		},
 	}

@@ -47,6 +47,10 @@ func agreesWithModel(w *world, seed uint64) {
 		if want == nil {
 			g.written(c)
 		}
+		if g.IntN(10) == 0 {
+			tenant, before := tenants[g.IntN(2)], g.moment()
+			w.sameFor("deleted log entries", before, w.deleteLogs(tenant, before, 1000), m.deleteLogs(tenant, before, 1000))
+		}
 	}
 	for _, tenant := range tenants {
 		w.same("state", w.state(tenant), m.state(tenant))

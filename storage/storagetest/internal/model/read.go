@@ -131,6 +131,26 @@ func (s *Store) ListLogs(ctx context.Context, f storage.LogFilter) ([]storage.Lo
 	return page(rows, f.Offset, f.Limit), len(rows), nil
 }
 
+// LogTenants returns the tenants that have log entries from before a time.
+func (s *Store) LogTenants(ctx context.Context, before time.Time, after storage.ID, limit int) ([]storage.ID, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	var ids []storage.ID
+	for id, t := range s.db.tenants {
+		for _, entry := range t.logs {
+			if entry.CreatedAt.Before(before) && bytes.Compare(id[:], after[:]) > 0 {
+				ids = append(ids, id)
+				break
+			}
+		}
+	}
+	slices.SortFunc(ids, func(a, b storage.ID) int { return bytes.Compare(a[:], b[:]) })
+	return page(ids, 0, limit), nil
+}
+
 // Records returns records by their ids.
 func (s *Store) Records(ctx context.Context, id storage.ID, kind string, ids []storage.ID) ([]storage.Record, error) {
 	leave, err := s.enter(ctx)

@@ -197,6 +197,21 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, limit int) (more bool,
 	return claims < 0 || jobs < 0, nil
 }
 
+// DeleteLogs deletes log entries of a tenant that were created before a time.
+func (s *Store) DeleteLogs(ctx context.Context, id storage.ID, before time.Time, limit int) (deleted int, err error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer leave()
+	t := s.db.tenant(id)
+	all := len(t.logs)
+	maps.DeleteFunc(t.logs, func(_ storage.ID, entry storage.Log) bool {
+		return entry.CreatedAt.Before(before) && countDown(&limit)
+	})
+	return all - len(t.logs), nil
+}
+
 // countDown reports whether there was something left.
 func countDown(left *int) bool {
 	*left--

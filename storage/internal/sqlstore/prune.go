@@ -1,0 +1,68 @@
+package sqlstore
+
+import (
+	"context"
+	"encoding/binary"
+	"time"
+
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// logTenantsQuery steps from tenant to tenant through the key of logs, so that
+// its cost is that of the tenants, not that of the entries; of each it looks for
+// one entry, as far as the id allows. As a value, and not as EXISTS, that is
+// never made a join, which could read all old entries.
+const logTenantsQuery = `
+WITH RECURSIVE logged(tenant) AS (
+	SELECT * FROM (SELECT l.tenant_id FROM logs l WHERE l.tenant_id > ? ORDER BY l.tenant_id LIMIT 1) AS first
+	UNION ALL
+	SELECT (SELECT l.tenant_id FROM logs l WHERE l.tenant_id > logged.tenant ORDER BY l.tenant_id LIMIT 1)
+	FROM logged WHERE logged.tenant IS NOT NULL
+)
+SELECT logged.tenant FROM logged WHERE logged.tenant IS NOT NULL AND (
+	SELECT 1 FROM logs l WHERE l.tenant_id = logged.tenant AND l.id < ? AND l.created_at < ? ORDER BY l.id LIMIT 1
+) = 1 LIMIT ?`
+
+// countedTenantsQuery does the same through log_counts, from type to type of
+// each tenant, where the key of logs has the type before the id.
+const countedTenantsQuery = `
+WITH RECURSIVE logged(tenant) AS (
+	SELECT * FROM (SELECT c.tenant_id FROM log_counts c WHERE c.tenant_id > ? ORDER BY c.tenant_id LIMIT 1) AS first
+	UNION ALL
+	SELECT (SELECT c.tenant_id FROM log_counts c WHERE c.tenant_id > logged.tenant ORDER BY c.tenant_id LIMIT 1)
+	FROM logged WHERE logged.tenant IS NOT NULL
+)
+SELECT logged.tenant FROM logged WHERE logged.tenant IS NOT NULL AND (
+	WITH RECURSIVE types(name) AS (
+		SELECT MIN(c.entity_type) FROM log_counts c WHERE c.tenant_id = logged.tenant
+		UNION ALL
+		SELECT (SELECT MIN(c.entity_type) FROM log_counts c WHERE c.tenant_id = logged.tenant AND c.entity_type > types.name)
+		FROM types WHERE types.name IS NOT NULL
+	)
+	SELECT 1 FROM types CROSS JOIN logs l
+	WHERE l.tenant_id = logged.tenant AND l.entity_type = types.name AND l.id < ? AND l.created_at < ? LIMIT 1
+) = 1 LIMIT ?`
+
+// LogTenants implements [storage.Pruner].
+func (s *Store) LogTenants(ctx context.Context, before time.Time, after storage.ID, limit int) ([]storage.ID, error) {
+	query := logTenantsQuery
+	if s.dialect.LogCounts {
+		query = countedTenantsQuery
+	}
+	first, at := LogsBefore(before)
+	var tenants []storage.ID
+	var tenant storage.ID
+	err := s.each(ctx, query, []any{s.dialect.ID(after), s.dialect.ID(first), at, max(limit, 0)},
+		[]any{(*idColumn)(&tenant)}, func() { tenants = append(tenants, tenant) })
+	return tenants, err
+}
+
+// LogsBefore returns the bounds of the entries that were created before a time:
+// each has a lower id than the first one, and a lower created_at than the
+// second.
+func LogsBefore(t time.Time) (first storage.ID, micros int64) {
+	const perMilli = int64(time.Millisecond / time.Microsecond)
+	micros = max(microsUp(t), 0)
+	binary.BigEndian.PutUint64(first[:8], uint64((micros+perMilli-1)/perMilli)<<16)
+	return first, micros
+}

@@ -1,0 +1,38 @@
+package postgres_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/seed-72ea4aab/vault/internal/pgtest"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// TestLeaseLimit leases from tables of several sizes that the server knows
+// nothing of, since it may plan for each in its own way.
+func TestLeaseLimit(t *testing.T) {
+	t.Parallel()
+	for _, size := range []struct{ tenants, jobs int }{{1, 10}, {3, 300}, {40, 10}, {200, 10}} {
+		t.Run(fmt.Sprintf("%dx%d", size.tenants, size.jobs), func(t *testing.T) {
+			t.Parallel()
+			s := openAt(t, pgtest.URL(t), nil)
+			now := time.Now()
+			var tenant storage.ID
+			for range size.tenants {
+				tenant = newID()
+				c := &storage.Change{Tenant: tenant}
+				for range size.jobs {
+					c.InsertJobs = append(c.InsertJobs, storage.Job{ID: newID(), Kind: "react", RunAt: now})
+				}
+				if err := s.Write(t.Context(), c); err != nil {
+					t.Fatal(err)
+				}
+			}
+			lease := storage.Lease{Tenant: tenant, Owner: tenant, Now: now, Until: now.Add(time.Minute), Limit: 2}
+			if jobs, err := s.LeaseJobs(t.Context(), lease); err != nil || len(jobs) != lease.Limit {
+				t.Errorf("%d jobs were leased, %v, want %d", len(jobs), err, lease.Limit)
+			}
+		})
+	}
+}

@@ -1,0 +1,70 @@
+package postgres
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
+)
+
+// deleteLogsText deletes entries in the order of their key, and returns how many
+// and the last. What another node is deleting is passed over, so that nodes
+// which sweep at once share the work. The array is made once; as part of a join,
+// which IN would become, the entries could be looked for again for each row, and
+// be more than the limit.
+const deleteLogsText = `WITH gone AS (DELETE FROM logs WHERE tenant_id = $1 AND id = ANY(ARRAY(
+	SELECT id FROM logs WHERE tenant_id = $1 AND id > $2 AND id < $3 AND created_at < $4::bigint
+	ORDER BY id LIMIT $5::bigint FOR UPDATE SKIP LOCKED)) RETURNING id)
+SELECT count(*), (SELECT id FROM gone ORDER BY id DESC LIMIT 1) FROM gone`
+
+// pruned is the last entry that DeleteLogs has deleted. The index has deleted
+// entries until the server vacuums it: a call for the same tenant that begins
+// there need not walk over all that the calls before it have deleted.
+type pruned struct {
+	mu     sync.Mutex
+	tenant storage.ID
+	last   storage.ID
+}
+
+// after returns where to begin: zero is the beginning.
+func (p *pruned) after(tenant storage.ID) storage.ID {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.tenant != tenant {
+		return storage.ID{}
+	}
+	return p.last
+}
+
+func (p *pruned) note(tenant, last storage.ID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.tenant, p.last = tenant, last
+}
+
+// DeleteLogs implements [storage.Pruner]. The entries stay in the files until
+// the server vacuums them.
+func (s *Store) DeleteLogs(ctx context.Context, tenant storage.ID, before time.Time, limit int) (int, error) {
+	if err := s.ready(ctx); err != nil {
+		return 0, err
+	}
+	bound, at := sqlstore.LogsBefore(before)
+	piece := func(after storage.ID, limit int) (n int, err error) {
+		var last []byte
+		err = s.db.QueryRowContext(ctx, deleteLogsText, tenant[:], after[:], bound[:], at, int64(max(limit, 0))).Scan(&n, &last)
+		if len(last) == len(after) {
+			s.pruned.note(tenant, storage.ID(last))
+		}
+		return n, clean(err)
+	}
+	after := s.pruned.after(tenant)
+	n, err := piece(after, limit)
+	if err != nil || n >= limit || after.IsZero() {
+		return n, err
+	}
+	// Before that place may be entries that were locked then, or written since.
+	more, err := piece(storage.ID{}, limit-n)
+	return n + more, err
+}

@@ -1,0 +1,104 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
+)
+
+// The statements of DeleteLogs. They run some times in a sweep, and not often
+// enough to be kept.
+const (
+	oldTypesText = `SELECT DISTINCT entity_type FROM log_counts WHERE tenant_id = ?1 AND day <= ?2`
+
+	deleteLogsText = `DELETE FROM logs WHERE tenant_id = ?1 AND entity_type = ?2 AND id IN (
+		SELECT id FROM logs WHERE tenant_id = ?1 AND entity_type = ?2 AND id < ?3 AND created_at < ?4
+		ORDER BY id LIMIT ?5) RETURNING created_at`
+
+	// leftOfDay are the entries of a row of log_counts.
+	leftOfDay = `(SELECT l.id FROM logs l WHERE l.tenant_id = ?1 AND l.entity_type = ?2
+		AND l.id BETWEEN first_id AND last_id AND l.created_at >= ?4 AND l.created_at < ?5 ORDER BY l.id `
+	uncountLogsText = `UPDATE log_counts SET n = n - ?6, first_id = COALESCE(` + leftOfDay + `LIMIT 1), first_id),
+		last_id = COALESCE(` + leftOfDay + `DESC LIMIT 1), last_id)
+		WHERE tenant_id = ?1 AND entity_type = ?2 AND day = ?3`
+	dropCountText = `DELETE FROM log_counts WHERE tenant_id = ?1 AND entity_type = ?2 AND day = ?3 AND n <= 0`
+)
+
+// DeleteLogs implements [storage.Pruner].
+func (s *Store) DeleteLogs(ctx context.Context, tenant storage.ID, before time.Time, limit int) (int, error) {
+	deleted := 0
+	// Alone, since log_counts has the entries of a transaction when it commits.
+	err := s.writes.do(ctx, call{alone: true, rows: max(limit, 1), inside: func(w *writer) (err error) {
+		deleted, err = w.deleteLogs(tenant, before, max(limit, 0))
+		return err
+	}})
+	if err != nil {
+		return 0, describe("deleting log entries", err)
+	}
+	return deleted, nil
+}
+
+// deleteLogs deletes entries type by type, each type in the order of the key.
+func (w *writer) deleteLogs(tenant storage.ID, before time.Time, limit int) (deleted int, err error) {
+	first, at := sqlstore.LogsBefore(before)
+	types, err := column[string](w, oldTypesText, tenant[:], sqlstore.LogDay(before))
+	if err != nil {
+		return 0, err
+	}
+	for _, entityType := range types {
+		if deleted == limit {
+			break
+		}
+		created, err := column[int64](w, deleteLogsText, tenant[:], entityType, first[:], at, limit-deleted)
+		if err != nil {
+			return 0, err
+		}
+		if err := w.uncountLogs(tenant, entityType, created); err != nil {
+			return 0, err
+		}
+		deleted += len(created)
+	}
+	return deleted, nil
+}
+
+// uncountLogs takes entries that were created at these times, and are deleted,
+// out of log_counts.
+func (w *writer) uncountLogs(tenant storage.ID, entityType string, created []int64) error {
+	byDay := map[int64]int{}
+	for _, at := range created {
+		byDay[sqlstore.LogDay(time.UnixMicro(at))]++
+	}
+	for day, n := range byDay {
+		start, end := day*microsPerDay, (day+1)*microsPerDay
+		if _, err := w.conn.ExecContext(background, uncountLogsText, tenant[:], entityType, day, start, end, n); err != nil {
+			return err
+		}
+		if _, err := w.conn.ExecContext(background, dropCountText, tenant[:], entityType, day); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const microsPerDay = int64(24 * time.Hour / time.Microsecond)
+
+// column runs a statement and returns the values of its one column.
+func column[T any](w *writer, query string, args ...any) ([]T, error) {
+	rows, err := w.conn.QueryContext(background, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var values []T
+	for rows.Next() {
+		var v T
+		if err := rows.Scan(&v); err != nil {
+			return nil, err
+		}
+		values = append(values, v)
+	}
+	return values, errors.Join(rows.Err(), rows.Close())
+}

@@ -1,0 +1,108 @@
+package sqlite
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// countedDay is a row of log_counts, or what it should be.
+type countedDay struct {
+	Tenant, Type, First, Last string
+	Day, N                    int
+}
+
+// TestCountsOfDeletedLogs holds log_counts, with the ids in it, against the
+// entries, while these are deleted in pieces that end anywhere in a day.
+func TestCountsOfDeletedLogs(t *testing.T) {
+	t.Parallel()
+	s := open(t, newPath(t))
+	end := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+	for i := range 120 {
+		// Two in a millisecond, of which the later one has the lower id.
+		at := end.Add(-time.Duration(i/2) * time.Hour)
+		id := storage.ID{6: 0x70, 8: 0x80, 15: byte(i % 2)}
+		for n := range 6 {
+			id[n] = byte(at.UnixMilli() >> (40 - 8*n))
+		}
+		entry := storage.Log{ID: id, EntityType: fmt.Sprint("type", i/2%3), EntityID: "x", CreatedAt: at}
+		if i%2 == 0 {
+			entry.CreatedAt = at.Add(500 * time.Microsecond)
+		}
+		write(t, s, &storage.Change{Tenant: storage.ID{byte(1 + i/2%2)}, Logs: []storage.Log{entry}})
+	}
+	for deleted := 0; deleted < 59; { // all of the first tenant but the last
+		n, err := s.DeleteLogs(t.Context(), storage.ID{1}, end.Add(200*time.Microsecond), 7)
+		if err != nil || n == 0 {
+			t.Fatalf("%d entries were deleted after %d, %v", n, deleted, err)
+		}
+		deleted += n
+		checkLogCounts(t, s)
+	}
+}
+
+// TestDeleteLogsBesideAWrite deletes an entry in the moment in which it is
+// written.
+func TestDeleteLogsBesideAWrite(t *testing.T) {
+	t.Parallel()
+	s := open(t, newPath(t))
+	write(t, s, &storage.Change{Tenant: tenant, Logs: []storage.Log{logEntry()}})
+	held, release := make(chan struct{}), make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		hold := call{alone: true, inside: func(*writer) error { close(held); <-release; return nil }}
+		if err := s.writes.do(t.Context(), hold); err != nil {
+			t.Error(err)
+		}
+	})
+	<-held
+	wg.Go(func() { write(t, s, &storage.Change{Tenant: tenant, Logs: []storage.Log{logEntry()}}) })
+	waitUntilWaiting(s.writes, 1)
+	wg.Go(func() {
+		if n, err := s.DeleteLogs(t.Context(), tenant, someTime.AddDate(100, 0, 0), 10); n != 2 || err != nil {
+			t.Errorf("%d entries were deleted, %v, want 2", n, err)
+		}
+	})
+	waitUntilWaiting(s.writes, 2)
+	close(release)
+	wg.Wait()
+	checkLogCounts(t, s)
+}
+
+// checkLogCounts holds log_counts against the entries.
+func checkLogCounts(t *testing.T, s *Store) {
+	t.Helper()
+	counted := days(t, s, `SELECT hex(tenant_id), entity_type, day, n, hex(first_id), hex(last_id)
+		FROM log_counts ORDER BY 1, 2, 3`)
+	there := days(t, s, `SELECT hex(tenant_id), entity_type, created_at / 86400000000, count(*), hex(min(id)), hex(max(id))
+		FROM logs GROUP BY 1, 2, 3 ORDER BY 1, 2, 3`)
+	if diff := cmp.Diff(there, counted); diff != "" {
+		t.Fatalf("log_counts (-entries +counts):\n%s", diff)
+	}
+}
+
+func days(t *testing.T, s *Store, query string) []countedDay {
+	t.Helper()
+	rows, err := s.readers.QueryContext(t.Context(), query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	var all []countedDay
+	for rows.Next() {
+		var d countedDay
+		if err := rows.Scan(&d.Tenant, &d.Type, &d.Day, &d.N, &d.First, &d.Last); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, d)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}

@@ -1,0 +1,289 @@
+package storagetest
+
+import (
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+func pruneRules() []rule {
+	return []rule{
+		{"DeleteLogs deletes entries that were created before a time, not at it", deleteLogsBefore},
+		{"DeleteLogs deletes entries of one time, as many as there are", deleteLogsOfOneTime},
+		{"DeleteLogs deletes up to limit entries and returns how many", deleteLogsLimit},
+		{"DeleteLogs of nothing deletes nothing", deleteNoLogs},
+		{"lists and totals are those of what is left, after each DeleteLogs", deleteLogsCounts},
+		{"DeleteLogs leaves other tenants, and everything but log entries", deleteLogsOthers},
+		{"a day whose entries were deleted can be written again, or purged", deleteLogsThenWrite},
+		{"LogTenants returns tenants that have such entries, in order", logTenants},
+		{"no two calls delete the same entry, and those written meanwhile are kept", deleteLogsInParallel},
+	}
+}
+
+// logAt returns an entry of a time.
+func (s *source) logAt(entityType, entityID string, at time.Time) storage.Log {
+	entry := s.log(entityType, entityID)
+	entry.ID, entry.CreatedAt = idAt(at, s.last.Add(1)), at
+	return entry
+}
+
+// deleteLogs deletes what is older than a time, and checks that it is no more
+// than the limit.
+func (w *world) deleteLogs(tenant storage.ID, before time.Time, limit int) int {
+	w.Helper()
+	deleted, err := w.store.DeleteLogs(w.Context(), tenant, before, limit)
+	if err != nil {
+		w.Fatalf("delete logs: %v", err)
+	}
+	if deleted < 0 || deleted > limit {
+		w.Fatalf("%d entries were deleted, with a limit of %d", deleted, limit)
+	}
+	return deleted
+}
+
+func (w *world) allLogs(tenant storage.ID) []storage.Log {
+	w.Helper()
+	all, total := w.logs(storage.LogFilter{Tenant: tenant, Limit: 10_000})
+	w.same("total of all entries", total, len(all))
+	return all
+}
+
+func (w *world) logTenants(before time.Time, after storage.ID, limit int) []storage.ID {
+	w.Helper()
+	ids, err := w.store.LogTenants(w.Context(), before, after, limit)
+	if err != nil {
+		w.Fatalf("log tenants: %v", err)
+	}
+	return ids
+}
+
+// checkLogs compares the totals and the pages of filters with the entries that
+// the tenant has.
+func (w *world) checkLogs(tenant storage.ID, all []storage.Log) {
+	w.Helper()
+	filters := []storage.LogFilter{{}}
+	for _, kind := range types {
+		filters = append(filters, storage.LogFilter{EntityType: kind})
+	}
+	for _, id := range []string{"x", "y"} {
+		filters = append(filters, storage.LogFilter{EntityID: id}, storage.LogFilter{EntityType: "card", EntityID: id})
+	}
+	for day := -4; day <= 1; day++ {
+		at := now.AddDate(0, 0, day)
+		midnight := at.Truncate(24 * time.Hour)
+		filters = append(filters,
+			storage.LogFilter{From: at}, storage.LogFilter{To: at}, storage.LogFilter{From: midnight, To: at},
+			storage.LogFilter{EntityType: "token", From: midnight, To: midnight.AddDate(0, 0, 1)})
+	}
+	for _, f := range filters {
+		var want []storage.Log
+		for _, e := range all {
+			if (f.EntityType == "" || f.EntityType == e.EntityType) && (f.EntityID == "" || f.EntityID == e.EntityID) &&
+				!e.CreatedAt.Before(f.From) && (f.To.IsZero() || e.CreatedAt.Before(f.To)) {
+				want = append(want, e)
+			}
+		}
+		f.Tenant, f.Limit = tenant, 1 // so that the page does not tell the total
+		page, total := w.logs(f)
+		w.sameFor("page", f, page, want[:min(1, len(want))])
+		w.sameFor("total", f, total, len(want))
+	}
+}
+
+func deleteLogsBefore(w *world) {
+	tenant := w.id()
+	var entries []storage.Log
+	for _, at := range []time.Duration{-48 * time.Hour, -time.Millisecond, -time.Microsecond, 0, time.Microsecond, time.Millisecond, time.Hour} {
+		for _, kind := range types {
+			entries = append(entries, w.logAt(kind, "x", now.Add(at)))
+		}
+	}
+	w.writeLogs(tenant, entries...)
+	left := entries[3*len(types):] // from now on
+	w.same("deleted", w.deleteLogs(tenant, now, 100), 3*len(types))
+	w.same("entries", w.allLogs(tenant), reversed(sortedLogs(left)))
+	w.same("deleted again", w.deleteLogs(tenant, now, 100), 0)
+
+	left = entries[4*len(types):] // those at now are before what comes a nanosecond later
+	zoned := now.Add(time.Nanosecond).In(time.FixedZone("", 5*3600))
+	w.same("deleted a nanosecond later", w.deleteLogs(tenant, zoned, 100), len(types))
+	w.same("entries", w.allLogs(tenant), reversed(sortedLogs(left)))
+	w.checkLogs(tenant, w.allLogs(tenant))
+}
+
+func sortedLogs(entries []storage.Log) []storage.Log {
+	entries = slices.Clone(entries)
+	slices.SortFunc(entries, func(a, b storage.Log) int { return compareIDs(a.ID, b.ID) })
+	return entries
+}
+
+func deleteLogsOfOneTime(w *world) {
+	tenant := w.id()
+	var entries []storage.Log
+	for i := range 40 {
+		entries = append(entries, w.logAt(types[i%2], "x", earlier))
+	}
+	w.writeLogs(tenant, entries...)
+	w.same("deleted at their time", w.deleteLogs(tenant, earlier, 100), 0)
+	w.same("deleted of one time, up to a limit", w.deleteLogs(tenant, earlier.Add(time.Microsecond), 7), 7)
+	w.same("entries", len(w.allLogs(tenant)), 33)
+	w.same("the rest", w.deleteLogs(tenant, earlier.Add(time.Microsecond), 100), 33)
+	w.same("entries", len(w.allLogs(tenant)), 0)
+}
+
+func deleteLogsLimit(w *world) {
+	tenant := w.id()
+	for i := range 10 {
+		w.writeLogs(tenant, w.logAt(types[i%3], "x", earlier.Add(-time.Duration(i)*time.Second)))
+	}
+	w.writeLogs(tenant, w.logAt("card", "kept", now))
+	w.same("deleted with a limit of zero", w.deleteLogs(tenant, now, 0), 0)
+	for _, want := range []int{4, 4, 2, 0} {
+		w.same("deleted", w.deleteLogs(tenant, now, 4), want)
+	}
+	w.same("entries", len(w.allLogs(tenant)), 1)
+}
+
+func deleteNoLogs(w *world) {
+	tenant, e := w.id(), w.example("a")
+	w.same("deleted of an empty tenant", w.deleteLogs(tenant, later, 10), 0)
+	w.write(e.insert(tenant))
+	w.unchanged(tenant, func() {
+		for _, before := range []time.Time{{}, time.Unix(0, 0), time.Date(1900, 1, 1, 0, 0, 0, 0, time.UTC), earlier} {
+			w.same("deleted", w.deleteLogs(tenant, before, 10), 0)
+			w.same("tenants", w.logTenants(before, storage.ID{}, 10), []storage.ID(nil))
+		}
+	})
+}
+
+// days writes entries of several types, entities and days, ending now.
+func (w *world) days(tenant storage.ID) []storage.Log {
+	w.Helper()
+	var entries []storage.Log
+	for i := range 90 {
+		at := now.Add(-time.Duration(i) * time.Hour)
+		entries = append(entries, w.logAt(types[i%3], []string{"x", "y"}[i%2], at))
+	}
+	w.writeLogs(tenant, entries[:60]...)
+	w.writeLogs(tenant, entries[60:]...)
+	return entries
+}
+
+func deleteLogsCounts(w *world) {
+	tenants := []storage.ID{w.id(), w.id()}
+	for _, tenant := range tenants {
+		w.checkLogs(tenant, reversed(sortedLogs(w.days(tenant))))
+	}
+	left := 90
+	for _, before := range []time.Time{now.AddDate(0, 0, -3), now.Add(-30 * time.Hour).Truncate(24 * time.Hour), now} {
+		for {
+			deleted := w.deleteLogs(tenants[0], before, 11)
+			all := w.allLogs(tenants[0])
+			left -= deleted
+			w.same("entries left", len(all), left)
+			w.checkLogs(tenants[0], all)
+			if deleted < 11 {
+				break
+			}
+		}
+		for _, e := range w.allLogs(tenants[0]) {
+			if e.CreatedAt.Before(before) {
+				w.Errorf("an entry of %v is left, before %v", e.CreatedAt, before)
+			}
+		}
+	}
+	w.same("entries left in the end", left, 1)
+	w.same("entries of the other tenant", len(w.allLogs(tenants[1])), 90)
+}
+
+func deleteLogsOthers(w *world) {
+	a, b := w.id(), w.id()
+	mine := w.example("same")
+	mine.log = w.logAt("token", "same", earlier)
+	theirs := w.twin(mine)
+	w.write(mine.insert(a))
+	w.write(theirs.insert(b))
+	before := w.state(a)
+	w.unchanged(b, func() { w.same("deleted", w.deleteLogs(a, now, 10), 1) })
+	before.Logs, before.LogN = nil, 0
+	w.same("state but for the log", w.state(a), before)
+}
+
+func deleteLogsThenWrite(w *world) {
+	tenant := w.id()
+	w.days(tenant)
+	w.same("deleted", w.deleteLogs(tenant, later, 100), 90)
+	w.checkLogs(tenant, nil)
+	w.days(tenant)
+	w.checkLogs(tenant, w.allLogs(tenant))
+	w.same("deleted of what was written again", w.deleteLogs(tenant, now.AddDate(0, 0, -1), 5), 5)
+	w.purge(tenant, 1000)
+	w.checkLogs(tenant, nil)
+	w.same("tenants", w.logTenants(later, storage.ID{}, 10), []storage.ID(nil))
+}
+
+func logTenants(w *world) {
+	var old []storage.ID
+	for i := range 9 {
+		tenant := w.id()
+		w.writeLogs(tenant, w.logAt(types[i%3], "x", now), w.logAt(types[(i+1)%3], "x", later))
+		if i%3 > 0 {
+			w.writeLogs(tenant, w.logAt(types[i%2], "x", now.Add(-time.Microsecond)))
+			old = append(old, tenant)
+		}
+	}
+	w.same("all", w.logTenants(now, storage.ID{}, 100), old)
+	w.same("the first", w.logTenants(now, storage.ID{}, 2), old[:2])
+	w.same("the next", w.logTenants(now, old[1], 3), old[2:5])
+	w.same("after the last", w.logTenants(now, old[5], 100), []storage.ID(nil))
+	w.same("none", w.logTenants(now, storage.ID{}, 0), []storage.ID(nil))
+	w.same("earlier", w.logTenants(earlier, storage.ID{}, 100), []storage.ID(nil))
+	w.deleteLogs(old[0], now, 100)
+	w.same("when one has been deleted", w.logTenants(now, storage.ID{}, 100), old[1:])
+	w.same("of a later time", len(w.logTenants(later, storage.ID{}, 100)), 9)
+}
+
+// deleteLogsInParallel has two nodes delete while others write: entries that are
+// kept, and some that are old already.
+func deleteLogsInParallel(w *world) {
+	const writers, rounds = 4, 10
+	nodes, tenant := w.nodes(), w.id()
+	w.days(tenant)
+	entries := make([]storage.Log, 2*writers*rounds)
+	for i := range entries {
+		entries[i] = w.logAt(types[i%3], "x", []time.Time{earlier, now}[i%2])
+	}
+	var deleted atomic.Int64
+	errs := try(2*writers, func(i int) error {
+		node := nodes[i%len(nodes)]
+		for round := range rounds {
+			if i < writers {
+				at := 2 * (i*rounds + round)
+				if err := node.Write(w.Context(), &storage.Change{Tenant: tenant, Now: now, Logs: entries[at : at+2]}); err != nil {
+					return fmt.Errorf("write: %w", err)
+				}
+				continue
+			}
+			n, err := node.DeleteLogs(w.Context(), tenant, now, 3)
+			if err != nil {
+				return fmt.Errorf("delete: %w", err)
+			}
+			deleted.Add(int64(n))
+		}
+		return nil
+	})
+	for _, err := range errs {
+		if err != nil {
+			w.Fatal(err)
+		}
+	}
+	all := w.allLogs(tenant)
+	w.checkLogs(tenant, all)
+	w.same("deleted and left", int(deleted.Load())+len(all), 90+len(entries))
+	rest := w.deleteLogs(tenant, now, 1000)
+	w.same("left in the end", len(all)-rest, 1+len(entries)/2)
+	w.checkLogs(tenant, w.allLogs(tenant))
+}
