@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"database/sql"
 	"sync"
 	"time"
 
@@ -47,13 +48,12 @@ func (p *pruned) note(tenant, last storage.ID) {
 // DeleteLogs implements [storage.Pruner]. The entries stay in the files until
 // the server vacuums them.
 func (s *Store) DeleteLogs(ctx context.Context, tenant storage.ID, before time.Time, limit int) (int, error) {
-	if err := s.ready(ctx); err != nil {
-		return 0, err
-	}
 	bound, at := sqlstore.LogsBefore(before)
 	piece := func(after storage.ID, limit int) (n int, err error) {
 		var last []byte
-		err = s.db.QueryRowContext(ctx, deleteLogsText, tenant[:], after[:], bound[:], at, int64(max(limit, 0))).Scan(&n, &last)
+		err = sqlstore.Do(ctx, s.Store, func(conn *sql.Conn) error {
+			return conn.QueryRowContext(ctx, deleteLogsText, tenant[:], after[:], bound[:], at, int64(max(limit, 0))).Scan(&n, &last)
+		})
 		if len(last) == len(after) {
 			s.pruned.note(tenant, storage.ID(last))
 		}

@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"database/sql"
 	"encoding/binary"
 	"time"
 
@@ -53,7 +54,7 @@ func (s *Store) LogTenants(ctx context.Context, before time.Time, after storage.
 	var tenants []storage.ID
 	var tenant storage.ID
 	err := s.each(ctx, query, []any{s.dialect.ID(after), s.dialect.ID(first), at, max(limit, 0)},
-		[]any{(*idColumn)(&tenant)}, func() { tenants = append(tenants, tenant) })
+		[]sql.Scanner{(*idColumn)(&tenant)}, func() { tenants = append(tenants, tenant) })
 	return tenants, err
 }
 
