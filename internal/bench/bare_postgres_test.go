@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lib/pq"
 
@@ -18,6 +19,7 @@ const (
 	postgresWriters = 8
 	postgresBatch   = 100
 	postgresEnough  = 16
+	postgresLull    = 30 * time.Microsecond
 	postgresShards  = 64
 )
 
@@ -82,7 +84,7 @@ const (
 func openPostgresWriter(b *testing.B, url string) bareWriter {
 	b.Helper()
 	w := &postgresBare{db: openPostgres(b, url, true)}
-	w.lanes.write, w.limit, w.enough = writePostgres, postgresBatch, postgresEnough
+	w.lanes.write, w.limit, w.enough, w.lull = writePostgres, postgresBatch, postgresEnough, postgresLull
 	for i := range postgresWriters {
 		conn, err := w.db.Conn(context.Background())
 		if err != nil {

@@ -3,6 +3,7 @@ package bench
 import (
 	"runtime"
 	"sync"
+	"time"
 
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -13,13 +14,15 @@ import (
 // on, together with all that waits by then.
 type lanes[C any] struct {
 	write  func(conn C, group []*storage.Change) error
-	limit  int  // of a group
-	enough int  // that wait are worth a second connection
-	yield  bool // lets those who were woken come back before the next group starts
+	limit  int           // of a group
+	enough int           // that wait are worth a second connection
+	yield  bool          // lets those who were woken come back before the next group starts
+	lull   time.Duration // how long one waits for the next of those who were woken
 
 	mu      sync.Mutex
 	free    []C
 	used    int // connections
+	last    int // jobs of the last group, and those that came since
 	waiting []*job[C]
 }
 
@@ -56,6 +59,7 @@ func (l *lanes[C]) do(c *storage.Change) error {
 
 // lead writes a group whose first job is the caller's own.
 func (l *lanes[C]) lead(conn C, group []*job[C]) error {
+	group = l.gather(group)
 	changes := make([]*storage.Change, len(group))
 	for i, j := range group {
 		changes[i] = j.change
@@ -67,21 +71,22 @@ func (l *lanes[C]) lead(conn C, group []*job[C]) error {
 	if l.yield {
 		runtime.Gosched()
 	}
-	l.pass(conn)
+	l.pass(conn, group)
 	return err
 }
 
-func (l *lanes[C]) pass(conn C) {
+func (l *lanes[C]) pass(conn C, group []*job[C]) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.used--
+	l.last = len(group) + len(l.waiting)
 	l.free = append(l.free, conn)
 	if len(l.waiting) == 0 || !l.worthwhile(0) {
 		return
 	}
 	first := l.waiting[0]
 	l.waiting = l.waiting[1:]
-	conn, group := l.start(first)
+	conn, group = l.start(first)
 	first.turn <- turn[C]{conn: conn, group: group}
 }
 
@@ -95,8 +100,35 @@ func (l *lanes[C]) start(first *job[C]) (C, []*job[C]) {
 	conn := l.free[last]
 	l.free = l.free[:last]
 	l.used++
-	n := min(l.limit-1, len(l.waiting))
-	group := append([]*job[C]{first}, l.waiting[:n]...)
+	return conn, l.join([]*job[C]{first})
+}
+
+// join moves jobs that wait to a group.
+func (l *lanes[C]) join(group []*job[C]) []*job[C] {
+	n := min(l.limit-len(group), len(l.waiting))
+	group = append(group, l.waiting[:n]...)
 	l.waiting = append(l.waiting[:0], l.waiting[n:]...)
-	return conn, group
+	return group
+}
+
+// gather waits for those who were woken, as many as are enough.
+func (l *lanes[C]) gather(group []*job[C]) []*job[C] {
+	if l.lull == 0 {
+		return group
+	}
+	l.mu.Lock()
+	expected := min(l.last, l.enough)
+	l.last = 0
+	l.mu.Unlock()
+	for since := time.Now(); len(group) < expected && time.Since(since) < l.lull; {
+		runtime.Gosched()
+		l.mu.Lock()
+		before := len(group)
+		group = l.join(group)
+		l.mu.Unlock()
+		if len(group) > before {
+			since = time.Now()
+		}
+	}
+	return group
 }

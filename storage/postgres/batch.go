@@ -53,9 +53,11 @@ type claimKey struct {
 	key    storage.Key
 }
 
-func newCompany(p *pending) *company {
-	c := &company{class: p.class}
-	c.accepts(p)
+func newCompany(batch []*pending) *company {
+	c := &company{class: batch[0].class}
+	for _, p := range batch {
+		c.accepts(p)
+	}
 	return c
 }
 

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -32,6 +33,7 @@ type queue struct {
 	forLogs  *slot // nil when the logs of reads use what is free
 	waiting  []*pending
 	creating int            // statements under way that create tokens
+	expected int            // creates that the next statement may have: of the last, and come since
 	watched  *pending       // waits for company, until the timer
 	timer    *time.Timer    // nil before it is first needed
 	reading  bool           // logs of reads are being written
@@ -78,6 +80,9 @@ const (
 	// enough creates that wait are worth a statement of their own while another
 	// is under way.
 	enough = 16
+	// lull is how long the next create is waited for, a small part of the time
+	// that a statement takes.
+	lull = 30 * time.Microsecond
 	// patience is after how long a create that waits while a connection is free
 	// gets it; at most twice that.
 	patience = time.Millisecond
@@ -95,9 +100,34 @@ func (q *queue) write(ctx context.Context, p *pending) error {
 		}
 	}
 	if t.slot != nil {
+		if p.class == creates {
+			t.batch = q.gather(t.batch)
+		}
 		q.lead(t.slot, t.batch)
 	}
 	return p.err
+}
+
+// gather adds to a batch of creates those that are about to come, often because
+// the statement before has just set them free: to wait for them takes less time
+// than another statement. It stops when as many are there as were before, when
+// they are enough, or when nobody has come for a while.
+func (q *queue) gather(batch []*pending) []*pending {
+	q.mu.Lock()
+	expected := min(q.expected, enough)
+	q.expected = 0
+	q.mu.Unlock()
+	for since := time.Now(); len(batch) < expected && time.Since(since) < lull; {
+		runtime.Gosched()
+		q.mu.Lock()
+		before := len(batch)
+		batch = q.join(batch)
+		q.mu.Unlock()
+		if len(batch) > before {
+			since = time.Now()
+		}
+	}
+	return batch
 }
 
 // await returns the turn of a waiting change.
@@ -207,7 +237,16 @@ func (q *queue) start(s *slot, p *pending) turn {
 	if p.class == alone {
 		return turn{s, batch}
 	}
-	with := newCompany(p)
+	return turn{s, q.join(batch)}
+}
+
+// join moves the waiting changes that may share a statement with a batch from
+// the queue to the batch.
+func (q *queue) join(batch []*pending) []*pending {
+	if len(q.waiting) == 0 {
+		return batch
+	}
+	with := newCompany(batch)
 	rest := q.waiting[:0]
 	for _, w := range q.waiting {
 		if len(batch) < maxBatch && with.accepts(w) {
@@ -218,7 +257,7 @@ func (q *queue) start(s *slot, p *pending) turn {
 	}
 	clear(q.waiting[len(rest):])
 	q.waiting = rest
-	return turn{s, batch}
+	return batch
 }
 
 // leave takes a change out of the queue, unless it is no longer in it.
@@ -240,19 +279,20 @@ func (q *queue) lead(s *slot, batch []*pending) {
 	for _, p := range batch[1:] {
 		p.turn <- turn{}
 	}
-	if next := q.pass(s, batch[0].class); next.slot != nil {
+	if next := q.pass(s, batch); next.slot != nil {
 		next.batch[0].turn <- next
 	}
 }
 
-// pass frees a slot after a statement of a class, and starts the first waiting
+// pass frees a slot after a batch is written, and starts the first waiting
 // change that may use it.
-func (q *queue) pass(s *slot, done class) turn {
+func (q *queue) pass(s *slot, batch []*pending) turn {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	switch done {
+	switch batch[0].class {
 	case creates:
 		q.creating--
+		q.expected = len(batch) + len(q.waiting)
 	case reads:
 		q.reading = false
 	}
