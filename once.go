@@ -3,7 +3,6 @@ package vault
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"strings"
 	"sync"
@@ -27,13 +26,6 @@ type OnceKey struct {
 	// must be longer than the work can take. Zero means that the work does
 	// nothing but change the vault.
 	Lease time.Duration
-}
-
-// Answer is what a request gave, kept for whoever asks again.
-type Answer struct {
-	Status int               `json:"status"`
-	Header map[string]string `json:"header,omitempty"`
-	Body   []byte            `json:"body"`
 }
 
 // answerLife is how long an answer is kept.
@@ -133,21 +125,17 @@ func (o *onceCall) answer(ctx context.Context) (Answer, bool, error) {
 		return Answer{}, false, err
 	}
 	var a Answer
-	return a, true, json.Unmarshal(plain, &a)
+	return a, true, a.decode(plain)
 }
 
 // claim seals an answer for the claim that keeps it. The work may have taken
 // longer than keys may be used unread.
 func (o *onceCall) claim(ctx context.Context, a Answer) (storage.Claim, error) {
-	plain, err := json.Marshal(a)
-	if err != nil {
-		return storage.Claim{}, err
-	}
 	if err := o.refresh(ctx); err != nil {
 		return storage.Claim{}, err
 	}
 	place := claimPlace(o.key)
-	sealed, err := o.seal(&place, plain)
+	sealed, err := o.seal(&place, a.encode())
 	return storage.Claim{
 		Key: o.key, Owner: storage.ID(o.owner), LeaseUntil: o.now, ExpiresAt: o.now.Add(answerLife),
 		KeyVersion: o.state.ring.Version(), Answer: sealed,
@@ -282,6 +270,9 @@ func (h *held) committed() {
 func (h *held) change(op *call) *storage.Change {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if len(h.changes) == 1 && !h.changes[0].Relaxed {
+		return h.changes[0]
+	}
 	all := op.change()
 	for _, ch := range h.changes {
 		if ch.Before.Before(all.Before) {
