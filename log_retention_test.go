@@ -2,6 +2,7 @@ package vault_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -140,6 +141,54 @@ func TestSweepOfLogsGoesOnAfterAFailure(t *testing.T) {
 	}
 	same(t, "swept of the other", swept, vault.Swept{Logs: 1})
 	same(t, "entries of the other", logTotal(t, other, vault.ListLogsParams{}), 0)
+}
+
+// endlessLogs is a database whose log has no end of old entries, or fails for
+// every tenant.
+type endlessLogs struct {
+	storage.Storage
+	err     error
+	tenants []storage.ID
+	calls   int
+}
+
+func (s *endlessLogs) LogTenants(_ context.Context, _ time.Time, after storage.ID, _ int) ([]storage.ID, error) {
+	if !after.IsZero() {
+		return nil, nil
+	}
+	return s.tenants, nil
+}
+
+func (s *endlessLogs) DeleteLogs(_ context.Context, _ storage.ID, _ time.Time, limit int) (int, error) {
+	s.calls++
+	if s.err != nil {
+		return 0, s.err
+	}
+	return limit, nil
+}
+
+// A sweep ends, however long the log is and however many tenants it fails for.
+func TestSweepOfLogsIsBounded(t *testing.T) {
+	t.Parallel()
+	many := make([]storage.ID, 100)
+	for i := range many {
+		many[i] = storage.ID{byte(i + 1)}
+	}
+	for name, test := range map[string]struct {
+		err   error
+		calls int
+	}{"a backlog": {nil, 10_000}, "a database that is down": {errDown, 10}} {
+		store, err := sqlite.Open(t.Context(), ":memory:")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &endlessLogs{Storage: store, err: test.err, tenants: many}
+		v := vaulttest.OpenStorage(t, s, &vault.Config{LogRetention: year})
+		if _, err := v.Sweep(t.Context()); !errors.Is(err, test.err) {
+			t.Errorf("%s: %v", name, err)
+		}
+		same(t, name+": pieces", s.calls, test.calls)
+	}
 }
 
 // The vault deletes old entries by itself.

@@ -81,7 +81,6 @@ func TestOnceKeepsAnyAnswer(t *testing.T) {
 	}
 }
 
-// The same key under another scope, actor or tenant is another request.
 // TestOnceStoresWhatWasCreated changes a token that work has created, which is
 // the work's own copy.
 func TestOnceStoresWhatWasCreated(t *testing.T) {
@@ -108,6 +107,7 @@ func TestOnceStoresWhatWasCreated(t *testing.T) {
 	same(t, "containers", tok.Containers, []string{"/general/", "/general/high/"})
 }
 
+// The same key under another scope, actor or tenant is another request.
 func TestOnceScope(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)

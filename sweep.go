@@ -23,17 +23,22 @@ const sweepChunk = 200
 
 // Sweep deletes what has expired: tokens, cvcs, sessions, idempotency records,
 // what is left of deleted tenants, and of callbacks that were given up 30 days
-// ago; and entries of the audit log that are older than Config.LogRetention. The
-// vault sweeps by itself every Config.SweepEvery; several nodes may do so at
-// once.
+// ago; and then entries of the audit log that are older than Config.LogRetention,
+// two million at most. The vault sweeps by itself every Config.SweepEvery;
+// several nodes may do so at once.
 func (v *Vault) Sweep(ctx context.Context) (Swept, error) {
 	var swept Swept
 	// What fails for one row does not keep the rest from being deleted.
-	errs := []error{v.sweepExpired(ctx, &swept), v.sweepTombstones(ctx), v.sweepLogs(ctx, &swept)}
+	errs := []error{v.sweepExpired(ctx, &swept), v.sweepTombstones(ctx), v.sweepStore(ctx), v.sweepLogs(ctx, &swept)}
+	return swept, errors.Join(errs...)
+}
+
+// sweepStore lets the storage delete what it can without the vault.
+func (v *Vault) sweepStore(ctx context.Context) error {
 	for {
 		more, err := v.store.Sweep(ctx, v.now(), sweepChunk)
 		if err != nil || !more {
-			return swept, errors.Join(append(errs, err)...)
+			return err
 		}
 	}
 }

@@ -2,6 +2,7 @@ package vault
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
@@ -239,7 +240,7 @@ func (op *call) create(ctx context.Context, d *draft, ins *insertion) (*Token, e
 // created returns a new token as its creator sees it: masked.
 func (d *draft) created() *Token {
 	out := d.view(access.Redact)
-	out.Data = d.shown
+	out.Data, out.Metadata = d.shown, maps.Clone(out.Metadata) // the parameters' map is the caller's
 	return out
 }
 

@@ -65,16 +65,18 @@ func TestTypeDefaults(t *testing.T) {
 func TestTypeDefaultsAreNotTheCallers(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	params := vault.TokenParams{Type: vault.SocialSecurityNumber, Data: "536-22-8726"}
+	params := vault.TokenParams{Type: vault.SocialSecurityNumber, Data: "536-22-8726", Metadata: map[string]string{"a": "b"}}
 	tok := create(t, v.Private, params)
 	mask, indexes := tok.Mask.String(), slices.Clone(tok.SearchIndexes)
 	clear(tok.Mask)
 	clear(tok.SearchIndexes)
 	clear(tok.Containers)
+	clear(tok.Metadata)
 	for what, again := range map[string]*vault.Token{"the same token": get(t, v.Private, tok.ID), "another": create(t, v.Private, params)} {
 		wantData(t, what+": mask", again.Mask, mask)
 		same(t, what+": indexes", again.SearchIndexes, indexes)
 		same(t, what+": containers", again.Containers, []string{"/pii/high/"})
+		same(t, what+": metadata", again.Metadata, map[string]string{"a": "b"})
 	}
 }
 

@@ -66,7 +66,8 @@ type Config struct {
 
 	// LogRetention is how long entries of the audit log are kept: a sweep deletes
 	// those of every tenant that are older, and no entry tells of it. Zero, the
-	// default, keeps them for ever. The shortest is 24 hours.
+	// default, keeps them for as long as there is the tenant. The shortest is 24
+	// hours.
 	LogRetention time.Duration
 
 	// MaxBytes bounds the JSON of one call. Default 5 MiB.

@@ -46,7 +46,8 @@ func (p *pruned) note(tenant, last storage.ID) {
 }
 
 // DeleteLogs implements [storage.Pruner]. The entries stay in the files until
-// the server vacuums them.
+// the server vacuums them. When the answer of the server is lost the statement
+// is repeated: then up to twice the limit are gone, and half of them counted.
 func (s *Store) DeleteLogs(ctx context.Context, tenant storage.ID, before time.Time, limit int) (int, error) {
 	bound, at := sqlstore.LogsBefore(before)
 	piece := func(after storage.ID, limit int) (n int, err error) {

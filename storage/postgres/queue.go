@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"slices"
 	"sync"
@@ -273,15 +274,24 @@ func (q *queue) leave(p *pending) bool {
 }
 
 // lead writes a batch whose first change is the caller's own, wakes the
-// others, and passes the slot on.
+// others, and passes the slot on. A panic is an error of the batch: whoever
+// waits is told, and the slot begins with a new connection.
 func (q *queue) lead(s *slot, batch []*pending) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.reset()
+			for _, c := range batch {
+				c.err = fmt.Errorf("postgres: panic while writing (%T); whether the change was applied is not known", p)
+			}
+		}
+		for _, p := range batch[1:] {
+			p.turn <- turn{}
+		}
+		if next := q.pass(s, batch); next.slot != nil {
+			next.batch[0].turn <- next
+		}
+	}()
 	q.flush(s, batch)
-	for _, p := range batch[1:] {
-		p.turn <- turn{}
-	}
-	if next := q.pass(s, batch); next.slot != nil {
-		next.batch[0].turn <- next
-	}
 }
 
 // pass frees a slot after a batch is written, and starts the first waiting
@@ -289,6 +299,7 @@ func (q *queue) lead(s *slot, batch []*pending) {
 func (q *queue) pass(s *slot, batch []*pending) turn {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	defer q.watch() // a create may have begun to wait when no slot was free
 	switch batch[0].class {
 	case creates:
 		q.creating--

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"testing"
 
@@ -148,5 +149,50 @@ func TestOthersDoNotWait(t *testing.T) {
 			q.expect(t, 3)
 			q.end <- struct{}{}
 		})
+	}
+}
+
+// TestWaitingCreatesAreWatched lets a create begin to wait while no connection
+// is free: when one becomes free, it does not wait for the other create.
+func TestWaitingCreatesAreWatched(t *testing.T) {
+	t.Parallel()
+	q := newHeldQueue(t, 2, false)
+	stuck, other := make(chan struct{}), make(chan struct{})
+	q.flush = func(_ *slot, batch []*pending) {
+		q.begun <- len(batch)
+		if batch[0].class == alone {
+			<-other
+		} else {
+			<-stuck
+		}
+	}
+	q.begins(t, creates, 1)
+	q.begins(t, alone, 1)
+	q.write(t, creates, 1)
+	close(other)
+	q.expect(t, 1)
+	close(stuck)
+}
+
+// TestAPanicIsAnErrorOfItsBatch wakes everybody whose change was in a batch
+// that panicked, and the next one is written.
+func TestAPanicIsAnErrorOfItsBatch(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]class{"creates": creates, "reads": reads, "alone": alone} {
+		q := &queue{free: []*slot{{}}}
+		q.flush = func(*slot, []*pending) { panic(name) }
+		write := func() error {
+			return q.write(t.Context(), &pending{change: &storage.Change{}, class: c})
+		}
+		if err := write(); err == nil || strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+		q.flush = func(*slot, []*pending) {}
+		if err := write(); err != nil {
+			t.Errorf("%s, the next: %v", name, err)
+		}
+		if len(q.close()) != 1 || q.creating != 0 || q.reading {
+			t.Errorf("%s: the slot is lost", name)
+		}
 	}
 }
