@@ -336,7 +336,7 @@ func TestAPanicIsA500AndTheServerGoesOn(t *testing.T) {
 		res.wantError(t, 500)
 		down.panics.Store(nil)
 		w.do("GET", "/tokens/x", w.PrivateKey, "").wantError(t, 404)
-		if strings.Contains(res.body+w.log.String(), "4242") {
+		if strings.Contains(res.body+w.log.String(), "42424242") {
 			t.Error("what the panic held got out")
 		}
 	}

@@ -121,7 +121,7 @@ func TestTwoNodesServeOneDirectory(t *testing.T) {
 		"unknown":         {"GET", "/employees/unknown", "Authorization", staff, "", 404},
 		"payroll writes":  {"POST", "/vault/tokens", "SVC-API-KEY", first.key, `{"type":"token","data":1}`, 403},
 	} {
-		if status, body := first.send(c.method, c.path, c.header, c.value, c.body); status != c.status || strings.Contains(body, "6789") {
+		if status, body := first.send(c.method, c.path, c.header, c.value, c.body); status != c.status || strings.Contains(body, "-6789") {
 			t.Errorf("%s: %d %s", name, status, body)
 		}
 	}
