@@ -143,7 +143,13 @@ func (c *Client) Do(req *http.Request, tenant string) (*http.Response, error) {
 		}
 		return nil, err
 	}
-	resp, err := c.transport.RoundTrip(req)
+	var x exchange
+	resp, err := c.transport.RoundTrip(req.WithContext(x.traced(req.Context())))
+	if err == nil && x.surplus() {
+		resp.Body.Close()
+		_ = x.conn.Close()
+		err = errSurplus
+	}
 	if err == nil && resp.StatusCode == http.StatusSwitchingProtocols {
 		resp.Body.Close()
 		err = errSwitched

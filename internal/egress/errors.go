@@ -20,6 +20,7 @@ var (
 
 var (
 	errTooMany  = &failure{kind: ErrBusy, text: "too many requests of this tenant are under way; try again later"}
+	errSurplus  = &failure{kind: ErrUnreachable, text: "the destination answered before it was asked"}
 	errSwitched = &failure{kind: ErrUnreachable, text: "the destination switched to another protocol"}
 )
 

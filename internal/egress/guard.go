@@ -161,12 +161,21 @@ func isNumber(label string) bool {
 func consistsOf(text, alphabet string) bool { return strings.Trim(text, alphabet) == "" }
 
 // dialer connects to host:port addresses; Control sees each address it tries.
+// Its connections count what is read.
 type dialer struct {
 	net.Dialer
 	lookup func(ctx context.Context, host string) ([]netip.Addr, error)
 }
 
 func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := d.connect(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	return &countedConn{Conn: conn}, nil
+}
+
+func (d *dialer) connect(ctx context.Context, network, address string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, err
