@@ -18,7 +18,6 @@ const (
 	postgresConns   = 16
 	postgresWriters = 8
 	postgresBatch   = 100
-	postgresEnough  = 16
 	postgresLull    = 30 * time.Microsecond
 	postgresShards  = 64
 )
@@ -84,7 +83,7 @@ const (
 func openPostgresWriter(b *testing.B, url string) bareWriter {
 	b.Helper()
 	w := &postgresBare{db: openPostgres(b, url, true)}
-	w.lanes.write, w.limit, w.enough, w.lull = writePostgres, postgresBatch, postgresEnough, postgresLull
+	w.lanes.write, w.limit, w.lull = writePostgres, postgresBatch, postgresLull
 	for i := range postgresWriters {
 		conn, err := w.db.Conn(context.Background())
 		if err != nil {

@@ -9,19 +9,20 @@ import (
 )
 
 // lanes spreads writes over connections. A caller that finds one free uses it,
-// unless another is in use and too few wait to be worth a second; the others
-// wait, and whoever is done wakes those of its group and passes the connection
-// on, together with all that waits by then.
+// unless another is in use and fewer wait than half of those who are usually
+// there; the others wait, and whoever is done wakes those of its group and
+// passes the connection on, together with all that waits by then.
 type lanes[C any] struct {
-	write  func(conn C, group []*storage.Change) error
-	limit  int           // of a group
-	enough int           // that wait are worth a second connection
-	yield  bool          // lets those who were woken come back before the next group starts
-	lull   time.Duration // how long one waits for the next of those who were woken
+	write func(conn C, group []*storage.Change) error
+	limit int           // of a group
+	yield bool          // lets those who were woken come back before the next group starts
+	lull  time.Duration // how long one waits for the next of those who were woken
 
 	mu      sync.Mutex
 	free    []C
 	used    int // connections
+	here    int // callers
+	usual   int // callers, in sixteenths
 	last    int // jobs of the last group, and those that came since
 	waiting []*job[C]
 }
@@ -42,7 +43,9 @@ type turn[C any] struct {
 func (l *lanes[C]) do(c *storage.Change) error {
 	own := &job[C]{change: c}
 	l.mu.Lock()
-	if len(l.free) > 0 && l.worthwhile(1) {
+	l.here++
+	l.usual = max(l.usual, 16*l.here)
+	if len(l.free) > 0 && (l.used == 0 || len(l.waiting)+1 >= l.enough()) {
 		conn, group := l.start(own)
 		l.mu.Unlock()
 		return l.lead(conn, group)
@@ -79,9 +82,11 @@ func (l *lanes[C]) pass(conn C, group []*job[C]) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.used--
+	l.here -= len(group)
+	l.usual -= l.usual / 64
 	l.last = len(group) + len(l.waiting)
 	l.free = append(l.free, conn)
-	if len(l.waiting) == 0 || !l.worthwhile(0) {
+	if len(l.waiting) == 0 || l.used > 0 && len(l.waiting) < l.enough() {
 		return
 	}
 	first := l.waiting[0]
@@ -90,9 +95,8 @@ func (l *lanes[C]) pass(conn C, group []*job[C]) {
 	first.turn <- turn[C]{conn: conn, group: group}
 }
 
-func (l *lanes[C]) worthwhile(more int) bool {
-	return l.used == 0 || len(l.waiting)+more >= l.enough
-}
+// enough is how many that wait are worth a second connection.
+func (l *lanes[C]) enough() int { return min((l.usual+31)/32, 64) }
 
 // start takes a connection for a job and those that wait.
 func (l *lanes[C]) start(first *job[C]) (C, []*job[C]) {
@@ -117,7 +121,7 @@ func (l *lanes[C]) gather(group []*job[C]) []*job[C] {
 		return group
 	}
 	l.mu.Lock()
-	expected := min(l.last, l.enough)
+	expected := min(l.last, l.enough())
 	l.last = 0
 	l.mu.Unlock()
 	for since := time.Now(); len(group) < expected && time.Since(since) < l.lull; {

@@ -20,10 +20,10 @@ import (
 // Changes that share a statement cost the server a fraction of what they cost
 // alone. So a change that creates a token does not take a second connection at
 // once when a statement of such changes is under way: it waits until that is
-// done, until enough of them wait to fill a statement, or until its patience is
-// at an end. A server that is near has then done the statement; one that is far
-// away, or busy with something else, is used through all connections. A lone
-// caller never waits.
+// done, until enough of them wait to be worth a statement, which is for the
+// crowd to say, or until its patience is at an end. A server that is near has
+// then done the statement; one that is far away, or busy with something else, is
+// used through all connections. A lone caller never waits.
 //
 // The log entries of reads use one connection at a time: their commits are not
 // synced, so one is fast enough. It is a connection of their own if there can be
@@ -34,6 +34,7 @@ type queue struct {
 	forLogs  *slot // nil when the logs of reads use what is free
 	waiting  []*pending
 	creating int            // statements under way that create tokens
+	crowd    crowd          // who creates tokens
 	expected int            // creates that the next statement may have: of the last, and come since
 	watched  *pending       // waits for company, until the timer
 	timer    *time.Timer    // nil before it is first needed
@@ -78,9 +79,6 @@ const (
 const (
 	// maxBatch bounds the changes that share a statement.
 	maxBatch = 100
-	// enough creates that wait are worth a statement of their own while another
-	// is under way.
-	enough = 16
 	// lull is how long the next create is waited for, a small part of the time
 	// that a statement takes.
 	lull = 30 * time.Microsecond
@@ -115,7 +113,7 @@ func (q *queue) write(ctx context.Context, p *pending) error {
 // they are enough, or when nobody has come for a while.
 func (q *queue) gather(batch []*pending) []*pending {
 	q.mu.Lock()
-	expected := min(q.expected, enough)
+	expected := min(q.expected, q.crowd.enough())
 	q.expected = 0
 	q.mu.Unlock()
 	for since := time.Now(); len(batch) < expected && time.Since(since) < lull; {
@@ -152,7 +150,10 @@ func (q *queue) enter(p *pending) (turn, error) {
 		return turn{}, storage.ErrClosed
 	}
 	q.busy.Add(1)
-	if s := q.slotFor(p); s != nil && (p.class != creates || q.worthwhile(1)) {
+	if p.class == creates {
+		q.crowd.come()
+	}
+	if s := q.slotFor(p); s != nil && (p.class != creates || q.worthwhile()) {
 		return q.start(s, p), nil
 	}
 	p.turn = make(chan turn, 1)
@@ -208,18 +209,10 @@ func (q *queue) slotFor(p *pending) *slot {
 	}
 }
 
-// worthwhile reports whether creates that wait, and some that are about to,
-// should have a statement of their own.
-func (q *queue) worthwhile(more int) bool {
-	if q.creating == 0 {
-		return true
-	}
-	for i := 0; i < len(q.waiting) && more < enough; i++ {
-		if q.waiting[i].class == creates {
-			more++
-		}
-	}
-	return more >= enough
+// worthwhile reports whether the creates that wait should have a statement of
+// their own.
+func (q *queue) worthwhile() bool {
+	return q.creating == 0 || q.crowd.waiting() >= q.crowd.enough()
 }
 
 // start takes a slot for a change and for all waiting ones that may share its
@@ -228,14 +221,14 @@ func (q *queue) start(s *slot, p *pending) turn {
 	if s != q.forLogs {
 		q.free = slices.DeleteFunc(q.free, func(f *slot) bool { return f == s })
 	}
+	batch := []*pending{p}
 	switch p.class {
 	case creates:
 		q.creating++
+		q.crowd.begin(1)
 	case reads:
 		q.reading = true
-	}
-	batch := []*pending{p}
-	if p.class == alone {
+	case alone:
 		return turn{s, batch}
 	}
 	return turn{s, q.join(batch)}
@@ -247,7 +240,7 @@ func (q *queue) join(batch []*pending) []*pending {
 	if len(q.waiting) == 0 {
 		return batch
 	}
-	with := newCompany(batch)
+	with, before := newCompany(batch), len(batch)
 	rest := q.waiting[:0]
 	for _, w := range q.waiting {
 		if len(batch) < maxBatch && with.accepts(w) {
@@ -258,6 +251,9 @@ func (q *queue) join(batch []*pending) []*pending {
 	}
 	clear(q.waiting[len(rest):])
 	q.waiting = rest
+	if batch[0].class == creates {
+		q.crowd.begin(len(batch) - before)
+	}
 	return batch
 }
 
@@ -270,6 +266,9 @@ func (q *queue) leave(p *pending) bool {
 		return false
 	}
 	q.waiting = slices.Delete(q.waiting, i, i+1)
+	if p.class == creates {
+		q.crowd.leave()
+	}
 	return true
 }
 
@@ -303,6 +302,7 @@ func (q *queue) pass(s *slot, batch []*pending) turn {
 	switch batch[0].class {
 	case creates:
 		q.creating--
+		q.crowd.end(len(batch))
 		q.expected = len(batch) + len(q.waiting)
 	case reads:
 		q.reading = false
@@ -311,7 +311,7 @@ func (q *queue) pass(s *slot, batch []*pending) turn {
 		q.free = append(q.free, s)
 	}
 	for i, p := range q.waiting {
-		if q.slotFor(p) == s && (p.class != creates || q.worthwhile(0)) {
+		if q.slotFor(p) == s && (p.class != creates || q.worthwhile()) {
 			q.waiting = slices.Delete(q.waiting, i, i+1)
 			return q.start(s, p)
 		}

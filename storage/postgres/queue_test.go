@@ -2,6 +2,8 @@ package postgres
 
 import (
 	"context"
+	"errors"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -88,6 +90,67 @@ func (q *heldQueue) expect(t *testing.T, changes int) {
 	}
 }
 
+// TestCrowd follows how many creates are enough for a statement, from a lone
+// caller to a crowd and back.
+func TestCrowd(t *testing.T) {
+	t.Parallel()
+	var c crowd
+	// turn lets all of a number of callers create a token once.
+	turn := func(callers int) {
+		for range callers {
+			c.come()
+		}
+		c.begin(callers)
+		c.end(callers)
+	}
+	for _, step := range []struct{ callers, enough int }{{1, 1}, {2, 1}, {3, 2}, {8, 4}, {32, 16}, {500, maxEnough}} {
+		turn(step.callers)
+		if got := c.enough(); got != step.enough {
+			t.Errorf("%d callers: %d are enough, want %d", step.callers, got, step.enough)
+		}
+	}
+	for range 100 * crowdDecay {
+		turn(4)
+	}
+	if got := c.enough(); got != 2 {
+		t.Errorf("4 callers after a crowd: %d are enough, want 2", got)
+	}
+	c.come()
+	c.come()
+	c.begin(1)
+	c.leave()
+	if c.waiting() != 0 || c.here != 1 {
+		t.Errorf("one left, one is written: %d wait, %d are here", c.waiting(), c.here)
+	}
+}
+
+// TestCrowdCountsEveryWayOut leaves the queue with an error, by a panic, and
+// because the caller no longer waits.
+func TestCrowdCountsEveryWayOut(t *testing.T) {
+	t.Parallel()
+	q := newHeldQueue(t, 1, false)
+	q.begins(t, creates, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	left := make(chan error)
+	go func() { left <- q.queue.write(ctx, &pending{change: &storage.Change{}, class: creates}) }()
+	for q.arrived() == 0 {
+		runtime.Gosched()
+	}
+	cancel()
+	if err := <-left; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	q.end <- struct{}{}
+	q.calls.Wait()
+	q.flush = func(*slot, []*pending) { panic("now") }
+	if err := q.queue.write(t.Context(), &pending{change: &storage.Change{}, class: creates}); err == nil {
+		t.Error("a panic is no error")
+	}
+	if q.crowd.here != 0 || q.crowd.writing != 0 {
+		t.Errorf("all are gone: %d are here, %d are written", q.crowd.here, q.crowd.writing)
+	}
+}
+
 func TestCreatesWaitForCompany(t *testing.T) {
 	t.Parallel()
 	q := newHeldQueue(t, 1, false)
@@ -101,12 +164,11 @@ func TestCreatesWaitForCompany(t *testing.T) {
 func TestEnoughCreatesTakeAnotherConnection(t *testing.T) {
 	t.Parallel()
 	q := newHeldQueue(t, 2, false)
-	q.begins(t, creates, 1)
-	q.mu.Lock()
+	q.crowd.usual = 10 * crowdScale
 	q.watched = &pending{} // nobody loses patience
-	q.mu.Unlock()
-	q.write(t, creates, enough-1)
-	q.begins(t, creates, enough)
+	q.begins(t, creates, 1)
+	q.write(t, creates, 4)
+	q.begins(t, creates, 5)
 	q.end <- struct{}{}
 	q.end <- struct{}{}
 }
@@ -116,6 +178,7 @@ func TestEnoughCreatesTakeAnotherConnection(t *testing.T) {
 func TestCreatesLosePatience(t *testing.T) {
 	t.Parallel()
 	q := newHeldQueue(t, 3, false)
+	q.crowd.usual = 10 * crowdScale
 	q.begins(t, creates, 1)
 	for range 2 {
 		q.begins(t, creates, 1)
@@ -157,6 +220,7 @@ func TestOthersDoNotWait(t *testing.T) {
 func TestWaitingCreatesAreWatched(t *testing.T) {
 	t.Parallel()
 	q := newHeldQueue(t, 2, false)
+	q.crowd.usual = 10 * crowdScale
 	stuck, other := make(chan struct{}), make(chan struct{})
 	q.flush = func(_ *slot, batch []*pending) {
 		q.begun <- len(batch)
