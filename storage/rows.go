@@ -50,6 +50,13 @@ type Duplicate struct {
 	Now time.Time
 }
 
+// Reading asks for a token, and for an entry in the log that says so.
+type Reading struct {
+	Tenant ID
+	ID     string // of the token
+	Entry  Log    // about the token: its EntityType and EntityID do not count
+}
+
 // Expired lists what a sweep should delete.
 type Expired struct {
 	Tokens  []Token  // ExpiresAt has come

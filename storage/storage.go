@@ -174,6 +174,18 @@ type Pruner interface {
 	DeleteLogs(ctx context.Context, tenant ID, before time.Time, limit int) (deleted int, err error)
 }
 
+// ReadLogger is a [Storage] that reads a token and enters that in the log in one
+// round trip. No Storage has to be one: the vault then does the one after the
+// other.
+type ReadLogger interface {
+	// ReadToken returns a token that has not expired at the entry's CreatedAt,
+	// and enters in the log that it was read. When it returns the token, the
+	// entry is in the log as after the Write of a relaxed change; when there is
+	// no such token, the log is as it was, and the error is ErrNotFound. After
+	// any other error the entry may be there or not.
+	ReadToken(ctx context.Context, r Reading) (Token, error)
+}
+
 // Errors that a Storage returns, to be told by errors.Is.
 var (
 	// ErrNotFound means that there is no such row.

@@ -118,6 +118,15 @@ func (g *Grant) decide(permission int, id, container string) Transform {
 	return None
 }
 
+// OnAll reports whether the grant allows the permission on every token, whatever
+// the transforms are that apply.
+func (g *Grant) OnAll(permission string) bool {
+	p := position(permission)
+	return slices.ContainsFunc(g.rules, func(r compiled) bool {
+		return r.permissions.has(p) && r.container == everyPath && r.id == span{}
+	})
+}
+
 // Best returns the transform with which the grant can see a token at best, by
 // reading or by using it. Who may not see a token plainly must not be able to
 // evaluate an expression of their own over its data either.

@@ -21,6 +21,30 @@ func when(priority int, transform Transform, conditions ...Condition) Rule {
 	return Rule{Priority: priority, Conditions: conditions, Transform: transform, Permissions: []string{TokenRead}}
 }
 
+func TestOnAll(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		grant *Grant
+		want  bool
+	}{
+		"nothing":                {mustNew(t, nil), false},
+		"plain":                  {mustNew(t, nil, TokenRead), true},
+		"another plain one":      {mustNew(t, nil, TokenUse), false},
+		"unlimited":              {Unlimited(), true},
+		"the root":               {mustNew(t, []Rule{on(1, "/", Redact, TokenRead)}), true},
+		"a container":            {mustNew(t, []Rule{on(1, "/pci/", Reveal, TokenRead)}), false},
+		"a container, then all":  {mustNew(t, []Rule{on(1, "/pci/", Reveal, TokenRead), on(2, "/", Mask, TokenRead)}), true},
+		"a container, and plain": {mustNew(t, []Rule{on(1, "/pci/", Redact, TokenRead)}, TokenRead), true},
+		"all of two containers":  {mustNew(t, []Rule{on(1, "/a/", Mask, TokenRead), on(2, "/b/", Mask, TokenRead)}), false},
+		"every id from a prefix": {mustNew(t, []Rule{when(1, Mask, Condition{Attribute: ID, Operator: StartsWith, Value: "x"})}), false},
+		"another on all":         {mustNew(t, []Rule{on(1, "/", Reveal, TokenUse), on(2, "/a/", Reveal, TokenRead)}), false},
+	} {
+		if got := test.grant.OnAll(TokenRead); got != test.want {
+			t.Errorf("%s: %t, want %t", name, got, test.want)
+		}
+	}
+}
+
 func TestDecide(t *testing.T) {
 	t.Parallel()
 	in := func(containers ...string) []string { return containers }

@@ -211,3 +211,26 @@ func TestWithinIsExact(t *testing.T) {
 		t.Errorf("the grants are not varied: %d accepted, %d refused", accepted, refused)
 	}
 }
+
+// TestOnAllHoldsForEveryToken compares what is said of all tokens with the
+// decision on each.
+func TestOnAllHoldsForEveryToken(t *testing.T) {
+	t.Parallel()
+	r, certain := rand.New(rand.NewPCG(1, 2)), 0
+	for range 2000 {
+		_, _, g := randomGrant(t, r)
+		permission := pick(r, onToken)
+		if !g.OnAll(permission) {
+			continue
+		}
+		certain++
+		for _, set := range worldSets {
+			if _, ok := g.Decide(permission, pick(r, worldIDs), set); !ok {
+				t.Fatalf("%s is refused in %v", permission, set)
+			}
+		}
+	}
+	if certain == 0 {
+		t.Error("no grant was on all tokens")
+	}
+}

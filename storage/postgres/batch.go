@@ -65,7 +65,7 @@ func (c *company) accepts(p *pending) bool {
 	if p.class == alone || p.class != c.class {
 		return false
 	}
-	if p.change.Claim == nil {
+	if p.class != creates || p.change.Claim == nil {
 		return true
 	}
 	key := claimKey{p.change.Tenant, p.change.Claim.Key}

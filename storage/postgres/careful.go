@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"context"
 	"database/sql/driver"
 	"slices"
 	"strconv"
@@ -86,7 +87,7 @@ func (g *group) createCarefully(slot *slot, batch []*pending) (passed []*pending
 	slot.args = args
 	done := make(map[tokenKey]bool, len(batch))
 	text := carefulTexts[[2]bool{g.claims.n > 0, g.sets.n > 0}]
-	err = slot.query(text, args, true, func(row []driver.Value) error {
+	err = slot.query(context.Background(), text, args, true, func(row []driver.Value) error {
 		tenant, _ := row[1].([]byte)
 		ord, created := row[2].([]byte)
 		if created { // else none was

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"context"
 	"database/sql"
 	"database/sql/driver"
 	"time"
@@ -40,7 +41,7 @@ func diagnoseClaim(slot *slot, c *storage.Change) (*storage.Conflict, error) {
 		return nil, nil
 	}
 	var found *storage.Claim
-	err := slot.query(claimQuery, []any{c.Tenant[:], c.Claim.Key[:]}, true, func(row []driver.Value) error {
+	err := slot.query(context.Background(), claimQuery, []any{c.Tenant[:], c.Claim.Key[:]}, true, func(row []driver.Value) error {
 		found = &storage.Claim{LeaseUntil: timeOf(row[1]), ExpiresAt: timeOf(row[2])}
 		owner, _ := row[0].([]byte)
 		copy(found.Owner[:], owner)
@@ -93,7 +94,7 @@ func checkOf[T any](kind storage.ConflictKind, cs columns, values []T, put func(
 
 func (k *check) run(slot *slot, tenant storage.ID) (first sql.NullInt64, err error) {
 	query := "SELECT min(u.i) FROM " + k.rows.columns.from(1, true, "u") + " WHERE " + k.condition
-	err = slot.query(query, k.rows.values([]any{tenant[:]}), false, func(row []driver.Value) error {
+	err = slot.query(context.Background(), query, k.rows.values([]any{tenant[:]}), false, func(row []driver.Value) error {
 		first.Int64, first.Valid = row[0].(int64)
 		return nil
 	})

@@ -240,6 +240,17 @@ func TestAmbiguousCommit(t *testing.T) {
 					t.Errorf("%s: %d log entries, want 1", what, got)
 				}
 			}
+			asked := storage.Reading{Tenant: tenant, ID: warm.InsertTokens[0].ID, Entry: sample(tenant, 1).Logs[0]}
+			for range 2 { // on a connection that is new, and on one that is not
+				asked.Entry.ID = newID()
+				p.cut.Store(cut)
+				if token, err := s.ReadToken(t.Context(), asked); err != nil || token.ID != asked.ID {
+					t.Errorf("reading: got %q, %v", token.ID, err)
+				}
+				if got := number(t, db, "SELECT count(*) FROM logs WHERE id = $1", asked.Entry.ID[:]); got != 1 {
+					t.Errorf("reading: %d log entries, want 1", got)
+				}
+			}
 			for _, what := range []string{"update", "delete"} {
 				c := ambiguousChanges(tenant, warm.InsertTokens[0])[what]
 				p.cut.Store(cut)

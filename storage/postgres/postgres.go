@@ -65,14 +65,17 @@ type Store struct {
 	careful  atomic.Int64 // for how many more batches conflicts are expected
 }
 
-var _ storage.Storage = (*Store)(nil)
+var (
+	_ storage.Storage    = (*Store)(nil)
+	_ storage.ReadLogger = (*Store)(nil)
+)
 
 // Options change how a database is used. The zero value is right for a program
 // that talks to its servers directly.
 type Options struct {
 	// MaxConns bounds the connections to the server; 17 when zero, at least 2.
 	// Half of them read, and the others write. From 3 on, and without a pooler,
-	// one of these is for the log entries of reads alone.
+	// one of these is for ReadToken and the log entries of other reads alone.
 	MaxConns int
 
 	// TransactionPooler says that a pooler such as PgBouncer, in transaction
@@ -153,6 +156,9 @@ func (s *Store) connectTo(config pq.Config, o Options) (err error) {
 		writing--
 		relaxed := config.Clone()
 		relaxed.Runtime["synchronous_commit"] = "off"
+		// Its statements look up rows by their unique keys, one after the other,
+		// and are not worth a plan for every number of them.
+		relaxed.Runtime["plan_cache_mode"] = "force_generic_plan"
 		if s.loggers, err = pool(relaxed, 1); err != nil {
 			return err
 		}

@@ -25,20 +25,20 @@ import (
 // then done the statement; one that is far away, or busy with something else, is
 // used through all connections. A lone caller never waits.
 //
-// The log entries of reads use one connection at a time: their commits are not
-// synced, so one is fast enough. It is a connection of their own if there can be
-// one.
+// Readings, and changes that hold nothing but log entries of reads, use one
+// connection at a time: their commits are not synced, so one is fast enough. It
+// is a connection of their own if there can be one.
 type queue struct {
 	mu       sync.Mutex
 	free     []*slot
-	forLogs  *slot // nil when the logs of reads use what is free
+	forLogs  *slot // nil when they use what is free
 	waiting  []*pending
 	creating int            // statements under way that create tokens
 	crowd    crowd          // who creates tokens
-	expected int            // creates that the next statement may have: of the last, and come since
 	watched  *pending       // waits for company, until the timer
 	timer    *time.Timer    // nil before it is first needed
-	reading  bool           // logs of reads are being written
+	expected [classes]int   // how many the next statement of a class may have: of the last, and come since
+	reading  bool           // a statement of readings, or of logs of reads, is under way
 	busy     sync.WaitGroup // calls under way
 	closed   bool
 
@@ -48,9 +48,10 @@ type queue struct {
 
 // pending is a change that waits for its outcome.
 type pending struct {
-	change *storage.Change
-	class  class
-	err    error
+	change  *storage.Change // nil for a reading
+	reading *reading        // nil for a change
+	class   class
+	err     error
 	// ambiguous says that a connection was lost after the change had been sent:
 	// it may have been applied.
 	ambiguous bool
@@ -71,16 +72,18 @@ type turn struct {
 type class uint8
 
 const (
-	alone   class = iota // with none
-	creates              // with others that create a token, or only log
-	reads                // with others that only log reads
+	alone    class = iota // with none
+	creates               // with others that create a token, or only log
+	reads                 // with others that only log reads
+	readings              // with other readings
+	classes
 )
 
 const (
 	// maxBatch bounds the changes that share a statement.
 	maxBatch = 100
-	// lull is how long the next create is waited for, a small part of the time
-	// that a statement takes.
+	// lull is how long the next create, or reading, is waited for, a small part
+	// of the time that a statement takes.
 	lull = 30 * time.Microsecond
 	// patience is after how long a create that waits while a connection is free
 	// gets it; at most twice that.
@@ -107,14 +110,52 @@ func (q *queue) write(ctx context.Context, p *pending) error {
 	return p.err
 }
 
-// gather adds to a batch of creates those that are about to come, often because
-// the statement before has just set them free: to wait for them takes less time
-// than another statement. It stops when as many are there as were before, when
-// they are enough, or when nobody has come for a while.
+// read is write for a reading. Its outcome matters to its caller alone, who need
+// not wait for it any more when the context ends.
+func (q *queue) read(ctx context.Context, p *pending) error {
+	t, err := q.enter(p)
+	if err != nil {
+		return err
+	}
+	if t.slot == nil {
+		select {
+		case t = <-p.turn:
+		case <-ctx.Done():
+			go q.abandon(p)
+			return ctx.Err()
+		}
+	}
+	defer q.busy.Done()
+	if t.slot != nil {
+		q.lead(t.slot, q.gather(t.batch))
+	}
+	return p.err
+}
+
+// abandon sees a reading through that nobody waits for: others may be in its
+// batch.
+func (q *queue) abandon(p *pending) {
+	defer q.busy.Done()
+	if q.leave(p) {
+		return
+	}
+	if t := <-p.turn; t.slot != nil {
+		q.lead(t.slot, t.batch)
+	}
+}
+
+// gather adds to a batch those that are about to come, often because the
+// statement before has just set them free: to wait for them takes less time than
+// another statement. It stops when as many are there as were before, when they
+// are enough, or when nobody has come for a while.
 func (q *queue) gather(batch []*pending) []*pending {
+	class := batch[0].class
 	q.mu.Lock()
-	expected := min(q.expected, q.crowd.enough())
-	q.expected = 0
+	expected := q.expected[class]
+	if class == creates {
+		expected = min(expected, q.crowd.enough())
+	}
+	q.expected[class] = 0
 	q.mu.Unlock()
 	for since := time.Now(); len(batch) < expected && time.Since(since) < lull; {
 		runtime.Gosched()
@@ -197,10 +238,11 @@ func (q *queue) relieve() {
 
 // slotFor returns a slot that is free for a change; nil when there is none.
 func (q *queue) slotFor(p *pending) *slot {
+	logs := p.class == reads || p.class == readings
 	switch {
-	case p.class == reads && q.reading:
+	case logs && q.reading:
 		return nil
-	case p.class == reads && q.forLogs != nil:
+	case logs && q.forLogs != nil:
 		return q.forLogs
 	case len(q.free) == 0:
 		return nil
@@ -226,7 +268,7 @@ func (q *queue) start(s *slot, p *pending) turn {
 	case creates:
 		q.creating++
 		q.crowd.begin(1)
-	case reads:
+	case reads, readings:
 		q.reading = true
 	case alone:
 		return turn{s, batch}
@@ -299,12 +341,13 @@ func (q *queue) pass(s *slot, batch []*pending) turn {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	defer q.watch() // a create may have begun to wait when no slot was free
-	switch batch[0].class {
+	class := batch[0].class
+	q.expected[class] = len(batch) + len(q.waiting)
+	switch class {
 	case creates:
 		q.creating--
 		q.crowd.end(len(batch))
-		q.expected = len(batch) + len(q.waiting)
-	case reads:
+	case reads, readings:
 		q.reading = false
 	}
 	if s != q.forLogs {

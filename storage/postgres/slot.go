@@ -25,9 +25,11 @@ type slot struct {
 
 	// What statements are made of. It is kept, because it would be the better
 	// part of what writing leaves to the garbage collector.
-	group  *group
-	single *rows
-	args   []any
+	group     *group
+	single    *rows
+	oneAsked  *rows
+	manyAsked *rows
+	args      []any
 }
 
 const (
@@ -79,15 +81,15 @@ func (s *slot) exec(text string, args []any, prepare bool) error {
 }
 
 // query runs a statement as exec does, and calls row for each of its rows.
-func (s *slot) query(text string, args []any, prepare bool, row func([]driver.Value) error) error {
+func (s *slot) query(ctx context.Context, text string, args []any, prepare bool, row func([]driver.Value) error) error {
 	stmt, err := s.statement(text, prepare)
 	if err != nil {
 		return err
 	}
 	if stmt == nil {
-		return s.direct.Query(context.Background(), text, row, args...)
+		return s.direct.Query(ctx, text, row, args...)
 	}
-	return stmt.Query(context.Background(), row, args...)
+	return stmt.Query(ctx, row, args...)
 }
 
 // statement returns the prepared statement of a text, or nil when it is to be

@@ -21,9 +21,13 @@ func (s *Store) Write(ctx context.Context, c *storage.Change) error {
 	return s.queue.write(ctx, &pending{change: c, class: classOf(c)})
 }
 
-// flush writes a batch, in one statement if it can, and sets the error of each
-// of its changes.
+// flush does what a batch asks for, in one statement if it can, and sets the
+// error of each of its changes or readings.
 func (s *Store) flush(slot *slot, batch []*pending) {
+	if batch[0].class == readings {
+		s.readBatch(slot, batch)
+		return
+	}
 	deadline := time.Now().Add(s.retryFor)
 	left := batch
 	if len(batch) > 1 && !slices.ContainsFunc(batch, late) {
@@ -215,7 +219,7 @@ func (s *slot) applied(c *storage.Change) (bool, error) {
 		return false, nil
 	}
 	found := false
-	err := s.query(markerQuery, []any{c.Tenant[:], c.Logs[0].ID[:]}, true, func([]driver.Value) error {
+	err := s.query(context.Background(), markerQuery, []any{c.Tenant[:], c.Logs[0].ID[:]}, true, func([]driver.Value) error {
 		found = true
 		return nil
 	})

@@ -74,6 +74,12 @@ func lateWrite(w *world) {
 func (w *world) calls() map[string]func(ctx context.Context) error {
 	calls := w.tokenCalls()
 	maps.Copy(calls, w.otherCalls())
+	if s, ok := w.store.(storage.ReadLogger); ok {
+		calls["ReadToken"] = func(ctx context.Context) error {
+			_, err := s.ReadToken(ctx, w.reading(w.id(), "a"))
+			return err
+		}
+	}
 	return calls
 }
 

@@ -78,6 +78,7 @@ func chapters() []chapter {
 		{name: "Atomic", rules: atomicRules()},
 		{name: "Records", rules: recordRules()},
 		{name: "Logs", rules: logRules()},
+		{name: "ReadLogger", rules: readLogRules()},
 		{name: "Prune", rules: pruneRules()},
 		{name: "Claims", rules: claimRules()},
 		{name: "Jobs", rules: jobRules()},

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/internal/direct"
 )
 
 const tokenColumns = `t.ord, t.id, t.type, t.set_id, t.containers, t.fingerprint, t.expression, t.dedup,
@@ -36,6 +37,13 @@ func tokenDest(t *storage.Token) []sql.Scanner {
 		(*idColumn)(&t.ModifiedBy), (*timeColumn)(&t.ModifiedAt), (*int64Column)(&t.Rev),
 	}
 }
+
+// TokenColumns are the columns of a token t that [ScanToken] reads.
+const TokenColumns = tokenColumns
+
+// ScanToken reads a token, its tenant excepted, from a row that a driver
+// returned.
+func ScanToken(row direct.Row, t *storage.Token) error { return Scan(row, tokenDest(t)) }
 
 // Tokens implements [storage.TokenReader].
 func (s *Store) Tokens(ctx context.Context, tenant storage.ID, ids []string) ([]storage.Token, error) {

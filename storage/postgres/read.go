@@ -1,0 +1,196 @@
+package postgres
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
+)
+
+// ReadToken implements [storage.ReadLogger]. Readings that wait for a connection
+// share a statement, as changes do.
+func (s *Store) ReadToken(ctx context.Context, r storage.Reading) (storage.Token, error) {
+	if err := ctx.Err(); err != nil {
+		return storage.Token{}, err
+	}
+	p := &pending{class: readings, reading: &reading{Reading: r, ctx: ctx}}
+	err := s.queue.read(ctx, p)
+	switch {
+	case errors.Is(err, errInSteps):
+		return s.readInSteps(ctx, r)
+	case err != nil:
+		return storage.Token{}, err
+	case !p.reading.found:
+		return storage.Token{}, storage.ErrNotFound
+	case p.reading.token.Body == nil:
+		return s.readable(ctx, &r)
+	}
+	return p.reading.token, nil
+}
+
+// readInSteps reads a token and then writes the entry, which may have been
+// written before.
+func (s *Store) readInSteps(ctx context.Context, r storage.Reading) (storage.Token, error) {
+	t, err := s.readable(ctx, &r)
+	if err != nil {
+		return storage.Token{}, err
+	}
+	r.Entry.EntityType, r.Entry.EntityID = t.Type, t.ID
+	change := &storage.Change{Tenant: r.Tenant, Now: r.Entry.CreatedAt, Logs: []storage.Log{r.Entry}, Relaxed: true}
+	if err := s.queue.write(ctx, &pending{change: change, class: reads, ambiguous: true}); err != nil {
+		return storage.Token{}, err
+	}
+	return t, nil
+}
+
+// readable reads a token that has not expired, and nothing else.
+func (s *Store) readable(ctx context.Context, r *storage.Reading) (storage.Token, error) {
+	found, err := s.Tokens(ctx, r.Tenant, []string{r.ID})
+	if err != nil {
+		return storage.Token{}, err
+	}
+	if len(found) == 0 || !found[0].ExpiresAt.IsZero() && !found[0].ExpiresAt.After(r.Entry.CreatedAt) {
+		return storage.Token{}, storage.ErrNotFound
+	}
+	return found[0], nil
+}
+
+// reading is a token that is asked for, and what was found.
+type reading struct {
+	storage.Reading
+	ctx   context.Context // of the caller
+	found bool
+	token storage.Token // its body is nil when that is large
+}
+
+// errInSteps means that a statement for several readings has failed. What of it
+// came to pass is not known.
+var errInSteps = errors.New("postgres: to be read in steps")
+
+// readBatch reads the tokens of a batch, and enters that in the log, in one
+// statement. When that fails, each is read in steps: these try again.
+func (s *Store) readBatch(slot *slot, batch []*pending) {
+	if slot.readTogether(batch) == nil {
+		return
+	}
+	slot.reset() // a statement that was cancelled leaves a connection of no use
+	for _, p := range batch {
+		p.err = errInSteps
+	}
+}
+
+func (s *slot) readTogether(batch []*pending) error {
+	ctx, cancel := afterwards(batch[0].reading.ctx)
+	defer cancel()
+	if !s.connected() {
+		if err := s.connect(ctx); err != nil {
+			return err
+		}
+	}
+	asked := s.asked(len(batch))
+	for i, p := range batch {
+		asked.int(int64(i))
+		putReading(asked, &p.reading.Reading)
+	}
+	s.args = asked.values(s.args[:0])
+	return s.query(ctx, readingTexts[readingForm{asked.many(), s.unsynced}], s.args, true, func(row []driver.Value) error {
+		i, ok := row[0].(int64)
+		if !ok || i < 0 || i >= int64(len(batch)) {
+			return errors.New("postgres: a row that answers no reading")
+		}
+		r := batch[i].reading
+		r.found, r.token.Tenant = true, r.Tenant
+		return sqlstore.ScanToken(row[1:], &r.token)
+	})
+}
+
+// afterwards returns a context that ends when another has ended a while ago.
+// Statements take much less than that: clients who go away while theirs runs do
+// not cost those who stay their connection.
+func afterwards(ctx context.Context) (context.Context, context.CancelFunc) {
+	if ctx.Done() == nil {
+		return ctx, func() {}
+	}
+	later, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		timer := time.AfterFunc(readGrace, cancel)
+		<-later.Done()
+		timer.Stop()
+	})
+	return later, func() {
+		stop()
+		cancel()
+	}
+}
+
+// readGrace is how long a statement may go on for which nobody waits.
+const readGrace = time.Second
+
+var readingColumns = columns{
+	{"n", bigint}, {"tenant", bytea}, {"token", text}, {"entry", bytea}, {"at", bigint},
+	{"actor", bytea}, {"actor_type", text}, {"operation", text}, {"message", text},
+}
+
+func putReading(rows *rows, r *storage.Reading) {
+	rows.bytes(r.Tenant[:])
+	rows.text(r.ID)
+	rows.bytes(r.Entry.ID[:])
+	rows.int(r.Entry.CreatedAt.UnixMicro())
+	rows.id(&r.Entry.ActorID)
+	rows.text(r.Entry.ActorType)
+	rows.text(r.Entry.Operation)
+	rows.text(r.Entry.Message)
+}
+
+// asked returns empty rows for so many readings.
+func (s *slot) asked(n int) *rows {
+	if s.oneAsked == nil {
+		s.oneAsked, s.manyAsked = newRow(readingColumns), newRows(readingColumns, 0)
+	}
+	asked := s.manyAsked
+	if n == 1 {
+		asked = s.oneAsked
+	}
+	asked.reset()
+	return asked
+}
+
+// readingForm is what the text of a statement for readings depends on.
+type readingForm struct {
+	many     bool
+	unsynced bool // the session is, so the statement need not say so
+}
+
+// readingTexts are the statements by their forms.
+var readingTexts = map[readingForm]string{
+	{}:                           readingForm{}.compose(),
+	{many: true}:                 readingForm{many: true}.compose(),
+	{unsynced: true}:             readingForm{unsynced: true}.compose(),
+	{many: true, unsynced: true}: readingForm{many: true, unsynced: true}.compose(),
+}
+
+// compose returns the statement. Each token is looked up by itself, whatever the
+// server believes of the table. The body of a large one is left out: those who
+// share the statement shall not wait for it.
+func (f readingForm) compose() string {
+	body := fmt.Sprintf("CASE WHEN octet_length(t.body) <= %d THEN t.body END AS body", maxSharedBody)
+	from := "found"
+	if !f.unsynced {
+		from += ", (SELECT " + unsynced + ") AS relaxed"
+	}
+	return `WITH found AS (SELECT r.*, t.* FROM ` + readingColumns.from(0, f.many, "r") + `
+			CROSS JOIN LATERAL (SELECT ` + strings.Replace(sqlstore.TokenColumns, "t.body", body, 1) + `
+				FROM tokens t WHERE t.tenant_id = r.tenant AND t.id = r.token
+				AND (t.expires_at IS NULL OR t.expires_at > r.at) LIMIT 1) AS t),
+		logged AS (INSERT INTO logs (tenant_id, ` + logColumns.names("") + `)
+			SELECT tenant, entry, at, actor, actor_type, type, id, operation, message FROM ` + from + `)
+		SELECT n, ` + sqlstore.TokenColumns + ` FROM found AS t`
+}
+
+// maxSharedBody bounds the bodies that are read by a statement for several.
+const maxSharedBody = 64 << 10

@@ -1,0 +1,176 @@
+package storagetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// readLogRules are about a [storage.ReadLogger]. For a Storage that is none,
+// there is nothing to hold.
+func readLogRules() []rule {
+	var rules []rule
+	for text, holds := range map[string]func(*world, storage.ReadLogger){
+		"ReadToken returns the token and enters that it was read":     readEnters,
+		"what ReadToken does not return is not entered":               readNothing,
+		"ReadToken returns large tokens whole":                        readLarge,
+		"every one of many readers gets its token, and has its entry": readManyAtOnce,
+		"a reader whose context ends leaves the others alone":         readersWhoLeave,
+	} {
+		rules = append(rules, rule{text, func(w *world) {
+			if s, ok := w.store.(storage.ReadLogger); ok {
+				holds(w, s)
+			}
+		}})
+	}
+	return rules
+}
+
+// reading asks for a token.
+func (w *world) reading(tenant storage.ID, id string) storage.Reading {
+	return storage.Reading{Tenant: tenant, ID: id, Entry: w.log("", "")}
+}
+
+// entryOf is the entry of a reading that found a token.
+func entryOf(r storage.Reading, t storage.Token) storage.Log {
+	r.Entry.EntityType, r.Entry.EntityID = t.Type, t.ID
+	return r.Entry
+}
+
+// asRead is a token as reads return it: without hashes, of its tenant.
+func asRead(tenant storage.ID, t storage.Token) storage.Token {
+	t.Tenant, t.Hashes = tenant, nil
+	return t
+}
+
+func readEnters(w *world, s storage.ReadLogger) {
+	tenant, token := w.id(), w.token("größe's")
+	w.write(insert(tenant, token))
+	first, second := w.reading(tenant, token.ID), w.reading(tenant, token.ID)
+	second.Entry.ActorID, second.Entry.ActorType, second.Entry.Message = storage.ID{}, "", ""
+	first.Entry.EntityType, first.Entry.EntityID = "ignored", "ignored"
+	for _, r := range []storage.Reading{first, second} {
+		got, err := s.ReadToken(w.Context(), r)
+		if err != nil {
+			w.Fatal(err)
+		}
+		w.same("token", got, asRead(tenant, token))
+	}
+	logs, total := w.logs(storage.LogFilter{Tenant: tenant, Limit: 10})
+	w.same("logs", logs, []storage.Log{entryOf(second, token), entryOf(first, token)})
+	w.same("total", total, 2)
+}
+
+func readNothing(w *world, s storage.ReadLogger) {
+	tenant, other := w.id(), w.id()
+	live, ended, ends := w.token("live"), w.token("ended"), w.token("ends")
+	for _, t := range []*storage.Token{&live, &ended, &ends} {
+		t.ExpiresAt = w.log("", "").CreatedAt.Add(time.Microsecond)
+	}
+	ended.ExpiresAt = ended.ExpiresAt.Add(-2 * time.Microsecond)
+	ends.ExpiresAt = ends.ExpiresAt.Add(-time.Microsecond)
+	w.write(insert(tenant, live, ended, ends))
+	for _, r := range []storage.Reading{
+		w.reading(tenant, "missing"), w.reading(tenant, "LIVE"), w.reading(tenant, ended.ID),
+		w.reading(tenant, ends.ID), w.reading(other, live.ID),
+	} {
+		if _, err := s.ReadToken(w.Context(), r); !errors.Is(err, storage.ErrNotFound) {
+			w.Errorf("%s: got %v, want ErrNotFound", r.ID, err)
+		}
+	}
+	if _, err := s.ReadToken(w.Context(), w.reading(tenant, live.ID)); err != nil {
+		w.Errorf("one that has not expired: %v", err)
+	}
+	for t, want := range map[storage.ID]int{tenant: 1, other: 0} {
+		if logs, _ := w.logs(storage.LogFilter{Tenant: t, Limit: 10}); len(logs) != want {
+			w.Errorf("%d entries, want %d", len(logs), want)
+		}
+	}
+}
+
+func readLarge(w *world, s storage.ReadLogger) {
+	tenant := w.id()
+	for i, size := range []int{0, 1, 64<<10 - 1, 64 << 10, 64<<10 + 1, 3 << 20} {
+		token := w.token(fmt.Sprint("large", i))
+		token.Body = make([]byte, size)
+		for j := range token.Body {
+			token.Body[j] = byte(j * 7)
+		}
+		w.write(insert(tenant, token))
+		got, err := s.ReadToken(w.Context(), w.reading(tenant, token.ID))
+		if err != nil {
+			w.Fatalf("%d bytes: %v", size, err)
+		}
+		w.same("token", got, asRead(tenant, token))
+	}
+	if _, total := w.logs(storage.LogFilter{Tenant: tenant, Limit: 1}); total != 6 {
+		w.Errorf("%d entries, want 6", total)
+	}
+}
+
+func readManyAtOnce(w *world, s storage.ReadLogger) {
+	const readers, each = 40, 5
+	tenants := []storage.ID{w.id(), w.id(), w.id()}
+	tokens := w.tokenSeries("t", 10)
+	for _, tenant := range tenants {
+		w.write(insert(tenant, tokens...))
+	}
+	var wanted [readers * each]storage.Reading
+	for i := range wanted {
+		wanted[i] = w.reading(tenants[i%3], tokens[i%10].ID)
+		if i%7 == 0 {
+			wanted[i].ID = "missing"
+		}
+	}
+	for i, err := range try(readers, func(i int) error {
+		for _, r := range wanted[i*each : (i+1)*each] {
+			got, err := s.ReadToken(w.Context(), r)
+			switch {
+			case r.ID == "missing" && errors.Is(err, storage.ErrNotFound):
+			case err != nil:
+				return err
+			case got.ID != r.ID || got.Tenant != r.Tenant:
+				return fmt.Errorf("got token %s of %x, want %s of %x", got.ID, got.Tenant, r.ID, r.Tenant)
+			}
+		}
+		return nil
+	}) {
+		if err != nil {
+			w.Errorf("reader %d: %v", i, err)
+		}
+	}
+	for _, r := range wanted {
+		logs, _ := w.logs(storage.LogFilter{Tenant: r.Tenant, EntityID: r.ID, Limit: 1000})
+		found := 0
+		for _, l := range logs {
+			if l.ID == r.Entry.ID {
+				found++
+			}
+		}
+		if want := map[bool]int{true: 0, false: 1}[r.ID == "missing"]; found != want {
+			w.Errorf("%d entries of a reading of %s, want %d", found, r.ID, want)
+		}
+	}
+}
+
+func readersWhoLeave(w *world, s storage.ReadLogger) {
+	tenant, token := w.id(), w.token("t")
+	w.write(insert(tenant, token))
+	for i, err := range try(60, func(i int) error {
+		ctx := w.Context()
+		if i%2 == 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, time.Duration(i*30)*time.Microsecond)
+			defer cancel()
+		}
+		_, err := s.ReadToken(ctx, w.reading(tenant, token.ID))
+		return err
+	}) {
+		if err != nil && (i%2 == 1 || !errors.Is(err, context.DeadlineExceeded)) {
+			w.Errorf("reader %d: %v", i, err)
+		}
+	}
+}
