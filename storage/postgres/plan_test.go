@@ -1,0 +1,46 @@
+package postgres_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/seed-72ea4aab/vault/internal/pgtest"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// TestRecordsOfOneKindNeedNoScan lists the records of a rare kind over all
+// tenants among many of another.
+func TestRecordsOfOneKindNeedNoScan(t *testing.T) {
+	t.Parallel()
+	address := pgtest.URL(t)
+	s, db := openAt(t, address, nil), database(t, address)
+	c := sample(newID(), 1)
+	c.InsertTokens = nil
+	for range 3000 {
+		c.InsertRecords = append(c.InsertRecords, storage.Record{Kind: "session", ID: newID(), Body: []byte("b"), CreatedAt: c.Now, Rev: 1})
+	}
+	if err := s.Write(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Exec("ANALYZE records"); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := db.Query(`EXPLAIN SELECT r.body FROM records r WHERE 1 = 1 AND r.kind = 'tombstone'
+		ORDER BY r.id DESC, r.tenant_id DESC, r.kind DESC LIMIT 100`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	var plan strings.Builder
+	for rows.Next() {
+		var step string
+		if err := rows.Scan(&step); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintln(&plan, step)
+	}
+	if err := rows.Err(); err != nil || !strings.Contains(plan.String(), "records_kind") || strings.Contains(plan.String(), "Sort") {
+		t.Errorf("%v, the plan is\n%s", err, plan.String())
+	}
+}
