@@ -68,7 +68,7 @@ func (s *slot) reset() {
 // exec runs a statement whose rows do not matter. It is prepared, for this time
 // and later ones, if that is wanted and possible.
 func (s *slot) exec(text string, args []any, prepare bool) error {
-	stmt, err := s.statement(text, prepare)
+	stmt, err := s.statement(context.Background(), text, prepare)
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (s *slot) exec(text string, args []any, prepare bool) error {
 
 // query runs a statement as exec does, and calls row for each of its rows.
 func (s *slot) query(ctx context.Context, text string, args []any, prepare bool, row func([]driver.Value) error) error {
-	stmt, err := s.statement(text, prepare)
+	stmt, err := s.statement(ctx, text, prepare)
 	if err != nil {
 		return err
 	}
@@ -94,14 +94,14 @@ func (s *slot) query(ctx context.Context, text string, args []any, prepare bool,
 
 // statement returns the prepared statement of a text, or nil when it is to be
 // sent as it is.
-func (s *slot) statement(text string, prepare bool) (*direct.Stmt, error) {
+func (s *slot) statement(ctx context.Context, text string, prepare bool) (*direct.Stmt, error) {
 	if !prepare || !s.prepare {
 		return nil, nil
 	}
 	if stmt := s.prepared[text]; stmt != nil || len(s.prepared) >= maxPrepared {
 		return stmt, nil
 	}
-	stmt, err := s.direct.Prepare(context.Background(), text)
+	stmt, err := s.direct.Prepare(ctx, text)
 	if err != nil {
 		return nil, err
 	}

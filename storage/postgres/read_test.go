@@ -1,0 +1,67 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/seed-72ea4aab/vault/internal/pgtest"
+	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/postgres"
+)
+
+// readable writes a token and returns a reading of it.
+func readable(t *testing.T, s *postgres.Store) storage.Reading {
+	t.Helper()
+	c := sample(newID(), 1)
+	if err := s.Write(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	return storage.Reading{Tenant: c.Tenant, ID: c.InsertTokens[0].ID, Entry: sample(c.Tenant, 1).Logs[0]}
+}
+
+// TestReadersOfALockedTableLeave locks the tokens before a connection knows the
+// statement that reads them, and after. A reader whose context ends does not
+// wait for the lock.
+func TestReadersOfALockedTableLeave(t *testing.T) {
+	t.Parallel()
+	for name, before := range map[string]int{"statement unknown": 0, "statement known": 1} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			address := pgtest.URL(t)
+			s, db := openAt(t, address, nil), database(t, address)
+			r := readable(t, s)
+			for range before {
+				r.Entry.ID = newID()
+				if _, err := s.ReadToken(t.Context(), r); err != nil {
+					t.Fatal(err)
+				}
+			}
+			lock, err := db.Begin()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = lock.Rollback() }()
+			if _, err := lock.Exec("LOCK TABLE tokens IN ACCESS EXCLUSIVE MODE"); err != nil {
+				t.Fatal(err)
+			}
+			ctx, leave := context.WithCancel(t.Context())
+			defer leave()
+			left := make(chan error, 1)
+			r.Entry.ID = newID()
+			go func() { _, err := s.ReadToken(ctx, r); left <- err }()
+			for number(t, db, "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'tokens'::regclass") == 0 {
+			}
+			leave()
+			select {
+			case err := <-left:
+				if !errors.Is(err, context.Canceled) {
+					t.Error(err)
+				}
+			case <-time.After(10 * time.Second):
+				t.Error("the reader waits for the lock")
+			}
+		})
+	}
+}
