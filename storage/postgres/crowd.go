@@ -36,7 +36,7 @@ func (c *crowd) begin(n int) { c.writing += n }
 func (c *crowd) end(n int) {
 	c.writing -= n
 	c.here -= n
-	c.usual -= c.usual / crowdDecay
+	c.usual -= (c.usual + crowdDecay - 1) / crowdDecay // rounded up, or a few would never be forgotten
 }
 
 // leave counts a create that no longer waits.

@@ -37,7 +37,7 @@ type queue struct {
 	crowd    crowd          // who creates tokens
 	watched  *pending       // waits for company, until the timer
 	timer    *time.Timer    // nil before it is first needed
-	expected [classes]int   // how many the next statement of a class may have: of the last, and come since
+	expected [classes]int   // how many the next statement of a class may have: of the last, and come since; at most maxBatch
 	reading  bool           // a statement of readings, or of logs of reads, is under way
 	busy     sync.WaitGroup // calls under way
 	closed   bool
@@ -342,7 +342,7 @@ func (q *queue) pass(s *slot, batch []*pending) turn {
 	defer q.mu.Unlock()
 	defer q.watch() // a create may have begun to wait when no slot was free
 	class := batch[0].class
-	q.expected[class] = len(batch) + len(q.waiting)
+	q.expected[class] = q.mayCome(batch)
 	switch class {
 	case creates:
 		q.creating--
@@ -360,6 +360,18 @@ func (q *queue) pass(s *slot, batch []*pending) turn {
 		}
 	}
 	return turn{}
+}
+
+// mayCome is how many the statement after a batch may have: those that it sets
+// free, and those of their class that have come since.
+func (q *queue) mayCome(batch []*pending) int {
+	n := len(batch)
+	for _, p := range q.waiting {
+		if p.class == batch[0].class {
+			n++
+		}
+	}
+	return min(n, maxBatch)
 }
 
 // close refuses further changes, waits for those under way, and returns the

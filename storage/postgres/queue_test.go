@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -111,11 +112,13 @@ func TestCrowd(t *testing.T) {
 			t.Errorf("%d callers: %d are enough, want %d", step.callers, got, step.enough)
 		}
 	}
-	for range 100 * crowdDecay {
-		turn(4)
-	}
-	if got := c.enough(); got != 2 {
-		t.Errorf("4 callers after a crowd: %d are enough, want 2", got)
+	for _, step := range []struct{ callers, enough int }{{4, 2}, {2, 1}} {
+		for range 100 * crowdDecay {
+			turn(step.callers)
+		}
+		if got := c.enough(); got != step.enough {
+			t.Errorf("%d callers after a crowd: %d are enough, want %d", step.callers, got, step.enough)
+		}
 	}
 	c.come()
 	c.come()
@@ -293,6 +296,32 @@ func TestReadingsShareAStatement(t *testing.T) {
 			q.expect(t, 2)
 			q.end <- struct{}{}
 		})
+	}
+}
+
+// TestExpected tells how many the next statement of a class may have. Those of
+// another class, and those for whom it has no room, are not waited for.
+func TestExpected(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		batch, waiting, others, want int
+	}{
+		"one alone":     {1, 0, 0, 1},
+		"others come":   {1, 0, 5, 1},
+		"more come":     {2, 3, 5, 5},
+		"too many come": {maxBatch, 50, 0, maxBatch},
+	} {
+		q := &queue{forLogs: &slot{}}
+		for range test.waiting {
+			q.waiting = append(q.waiting, &pending{class: readings})
+		}
+		for range test.others {
+			q.waiting = append(q.waiting, &pending{class: creates})
+		}
+		q.pass(q.forLogs, slices.Repeat([]*pending{{class: readings}}, test.batch))
+		if got := q.expected[readings]; got != test.want {
+			t.Errorf("%s: %d are expected, want %d", name, got, test.want)
+		}
 	}
 }
 
