@@ -22,27 +22,27 @@ func (s *Store) ReadToken(ctx context.Context, r storage.Reading) (storage.Token
 	err := s.queue.read(ctx, p)
 	switch {
 	case errors.Is(err, errInSteps):
-		return s.readInSteps(ctx, r)
+		return s.readInSteps(ctx, r, true)
 	case err != nil:
 		return storage.Token{}, err
 	case !p.reading.found:
 		return storage.Token{}, storage.ErrNotFound
 	case p.reading.token.Body == nil:
-		return s.readable(ctx, &r)
+		return s.readInSteps(ctx, r, false)
 	}
 	return p.reading.token, nil
 }
 
-// readInSteps reads a token and then writes the entry, which may have been
-// written before.
-func (s *Store) readInSteps(ctx context.Context, r storage.Reading) (storage.Token, error) {
+// readInSteps reads a token and then writes the entry, unless that was entered
+// before, which is looked for if it may be.
+func (s *Store) readInSteps(ctx context.Context, r storage.Reading, mayBeEntered bool) (storage.Token, error) {
 	t, err := s.readable(ctx, &r)
 	if err != nil {
 		return storage.Token{}, err
 	}
 	r.Entry.EntityType, r.Entry.EntityID = t.Type, t.ID
 	change := &storage.Change{Tenant: r.Tenant, Now: r.Entry.CreatedAt, Logs: []storage.Log{r.Entry}, Relaxed: true}
-	if err := s.queue.write(ctx, &pending{change: change, class: reads, ambiguous: true}); err != nil {
+	if err := s.queue.write(ctx, &pending{change: change, class: reads, ambiguous: mayBeEntered}); err != nil {
 		return storage.Token{}, err
 	}
 	return t, nil
@@ -65,7 +65,7 @@ type reading struct {
 	storage.Reading
 	ctx   context.Context // of the caller
 	found bool
-	token storage.Token // its body is nil when that is large
+	token storage.Token // its body is nil when that is large, and then nothing is entered
 }
 
 // errInSteps means that a statement for several readings has failed. What of it
@@ -175,8 +175,9 @@ var readingTexts = map[readingForm]string{
 }
 
 // compose returns the statement. Each token is looked up by itself, whatever the
-// server believes of the table. The body of a large one is left out: those who
-// share the statement shall not wait for it.
+// server believes of the table. The body of a large one is left out, since those
+// who share the statement shall not wait for it, and so is its entry: it may be
+// gone when the body is read.
 func (f readingForm) compose() string {
 	body := fmt.Sprintf("CASE WHEN octet_length(t.body) <= %d THEN t.body END AS body", maxSharedBody)
 	from := "found"
@@ -188,7 +189,8 @@ func (f readingForm) compose() string {
 				FROM tokens t WHERE t.tenant_id = r.tenant AND t.id = r.token
 				AND (t.expires_at IS NULL OR t.expires_at > r.at) LIMIT 1) AS t),
 		logged AS (INSERT INTO logs (tenant_id, ` + logColumns.names("") + `)
-			SELECT tenant, entry, at, actor, actor_type, type, id, operation, message FROM ` + from + `)
+			SELECT tenant, entry, at, actor, actor_type, type, id, operation, message FROM ` + from + `
+			WHERE body IS NOT NULL)
 		SELECT n, ` + sqlstore.TokenColumns + ` FROM found AS t`
 }
 

@@ -1,0 +1,42 @@
+package postgres
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/seed-72ea4aab/vault/internal/pgtest"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// TestALargeTokenIsEnteredWhenItIsRead runs the statement for readings on a
+// token whose body it leaves out. Should the token be deleted before the body is
+// read, then nobody has read it.
+func TestALargeTokenIsEnteredWhenItIsRead(t *testing.T) {
+	t.Parallel()
+	s, err := Open(t.Context(), pgtest.URL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	tenant, now := storage.ID{1}, time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	large := storage.Token{Ord: storage.ID{2}, ID: "large", Type: "token", Body: bytes.Repeat([]byte("b"), maxSharedBody+1), CreatedAt: now, Rev: 1}
+	if err := s.Write(t.Context(), &storage.Change{Tenant: tenant, Now: now, InsertTokens: []storage.Token{large}}); err != nil {
+		t.Fatal(err)
+	}
+	asked := storage.Reading{Tenant: tenant, ID: large.ID, Entry: storage.Log{ID: storage.ID{3}, CreatedAt: now}}
+	entries := func() int {
+		_, total, err := s.ListLogs(t.Context(), storage.LogFilter{Tenant: tenant, Limit: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return total
+	}
+	p := &pending{class: readings, reading: &reading{Reading: asked, ctx: t.Context()}}
+	if err := s.queue.read(t.Context(), p); err != nil || !p.reading.found || p.reading.token.Body != nil || entries() != 0 {
+		t.Errorf("%v, found %t, %d bytes, %d entries", err, p.reading.found, len(p.reading.token.Body), entries())
+	}
+	if token, err := s.ReadToken(t.Context(), asked); err != nil || !bytes.Equal(token.Body, large.Body) || entries() != 1 {
+		t.Errorf("%v, %d bytes, %d entries", err, len(token.Body), entries())
+	}
+}
