@@ -19,14 +19,13 @@ const (
 
 const analyzeText = "ANALYZE tokens, token_hashes, logs, records, lookups, claims, jobs"
 
-// account adds the rows of changes to those that were written, and has the
+// account adds the rows of a batch to those that were written, and has the
 // tables analyzed when it is time. It is called while a write is under way, so
 // that Close waits for it.
 func (s *Store) account(batch []*pending) {
 	var rows int64
 	for _, p := range batch {
-		c := p.change
-		rows += int64(len(c.InsertTokens) + len(c.InsertRecords) + len(c.InsertJobs) + len(c.Logs))
+		rows += p.rows()
 	}
 	after := s.written.Add(rows)
 	for mark := int64(analyzeFirst); mark <= analyzeLast; mark *= 10 {
@@ -41,5 +40,17 @@ func (s *Store) account(batch []*pending) {
 			})
 			return
 		}
+	}
+}
+
+// rows is how many rows a change writes, or a reading.
+func (p *pending) rows() int64 {
+	switch c := p.change; {
+	case c != nil:
+		return int64(len(c.InsertTokens) + len(c.InsertRecords) + len(c.InsertJobs) + len(c.Logs))
+	case p.reading.token.Body != nil:
+		return 1
+	default:
+		return 0
 	}
 }

@@ -76,6 +76,7 @@ var errInSteps = errors.New("postgres: to be read in steps")
 // statement. When that fails, each is read in steps: these try again.
 func (s *Store) readBatch(slot *slot, batch []*pending) {
 	if slot.readTogether(batch) == nil {
+		s.account(batch)
 		return
 	}
 	slot.reset() // a statement that was cancelled leaves a connection of no use
