@@ -83,7 +83,7 @@ func (l *lanes[C]) pass(conn C, group []*job[C]) {
 	defer l.mu.Unlock()
 	l.used--
 	l.here -= len(group)
-	l.usual -= l.usual / 64
+	l.usual -= (l.usual + 63) / 64
 	l.last = len(group) + len(l.waiting)
 	l.free = append(l.free, conn)
 	if len(l.waiting) == 0 || l.used > 0 && len(l.waiting) < l.enough() {

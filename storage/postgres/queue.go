@@ -33,14 +33,18 @@ type queue struct {
 	free     []*slot
 	forLogs  *slot // nil when they use what is free
 	waiting  []*pending
-	creating int            // statements under way that create tokens
-	crowd    crowd          // who creates tokens
-	watched  *pending       // waits for company, until the timer
-	timer    *time.Timer    // nil before it is first needed
-	expected [classes]int   // how many the next statement of a class may have: of the last, and come since; at most maxBatch
-	reading  bool           // a statement of readings, or of logs of reads, is under way
-	busy     sync.WaitGroup // calls under way
-	closed   bool
+	creating int          // statements under way that create tokens
+	crowd    crowd        // who creates tokens
+	watched  *pending     // waits for company, until the timer
+	timer    *time.Timer  // nil before it is first needed
+	expected [classes]int // how many the next statement of a class may have: of the last, and come since
+	reading  bool         // a statement of readings, or of logs of reads, is under way
+	// What readings wait for: the number of that statement, the one that the
+	// timer is set for, and the timer, nil before it is first needed.
+	statement, timed int
+	slow             *time.Timer
+	busy             sync.WaitGroup // calls under way
+	closed           bool
 
 	// flush writes the changes of a batch and sets their errors.
 	flush func(*slot, []*pending)
@@ -79,6 +83,14 @@ const (
 	classes
 )
 
+// most is how many of a class share a statement.
+func (c class) most() int {
+	if c == readings {
+		return maxReadings
+	}
+	return maxBatch
+}
+
 const (
 	// maxBatch bounds the changes that share a statement.
 	maxBatch = 100
@@ -108,40 +120,6 @@ func (q *queue) write(ctx context.Context, p *pending) error {
 		q.lead(t.slot, t.batch)
 	}
 	return p.err
-}
-
-// read is write for a reading. Its outcome matters to its caller alone, who need
-// not wait for it any more when the context ends.
-func (q *queue) read(ctx context.Context, p *pending) error {
-	t, err := q.enter(p)
-	if err != nil {
-		return err
-	}
-	if t.slot == nil {
-		select {
-		case t = <-p.turn:
-		case <-ctx.Done():
-			go q.abandon(p)
-			return ctx.Err()
-		}
-	}
-	defer q.busy.Done()
-	if t.slot != nil {
-		q.lead(t.slot, q.gather(t.batch))
-	}
-	return p.err
-}
-
-// abandon sees a reading through that nobody waits for: others may be in its
-// batch.
-func (q *queue) abandon(p *pending) {
-	defer q.busy.Done()
-	if q.leave(p) {
-		return
-	}
-	if t := <-p.turn; t.slot != nil {
-		q.lead(t.slot, t.batch)
-	}
 }
 
 // gather adds to a batch those that are about to come, often because the
@@ -199,7 +177,11 @@ func (q *queue) enter(p *pending) (turn, error) {
 	}
 	p.turn = make(chan turn, 1)
 	q.waiting = append(q.waiting, p)
-	q.watch()
+	if p.class == readings {
+		q.watchReading()
+	} else {
+		q.watch()
+	}
 	return turn{}, nil
 }
 
@@ -270,6 +252,7 @@ func (q *queue) start(s *slot, p *pending) turn {
 		q.crowd.begin(1)
 	case reads, readings:
 		q.reading = true
+		q.statement++
 	case alone:
 		return turn{s, batch}
 	}
@@ -282,10 +265,10 @@ func (q *queue) join(batch []*pending) []*pending {
 	if len(q.waiting) == 0 {
 		return batch
 	}
-	with, before := newCompany(batch), len(batch)
+	with, before, most := newCompany(batch), len(batch), batch[0].class.most()
 	rest := q.waiting[:0]
 	for _, w := range q.waiting {
-		if len(batch) < maxBatch && with.accepts(w) {
+		if len(batch) < most && with.accepts(w) {
 			batch = append(batch, w)
 		} else {
 			rest = append(rest, w)
@@ -371,7 +354,7 @@ func (q *queue) mayCome(batch []*pending) int {
 			n++
 		}
 	}
-	return min(n, maxBatch)
+	return min(n, batch[0].class.most())
 }
 
 // close refuses further changes, waits for those under way, and returns the
@@ -383,8 +366,10 @@ func (q *queue) close() []*slot {
 	q.busy.Wait()
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.timer != nil {
-		q.timer.Stop()
+	for _, timer := range []*time.Timer{q.timer, q.slow} {
+		if timer != nil {
+			timer.Stop()
+		}
 	}
 	slots := q.free
 	if q.forLogs != nil {

@@ -21,8 +21,8 @@ func (s *Store) ReadToken(ctx context.Context, r storage.Reading) (storage.Token
 	p := &pending{class: readings, reading: &reading{Reading: r, ctx: ctx}}
 	err := s.queue.read(ctx, p)
 	switch {
-	case errors.Is(err, errInSteps):
-		return s.readInSteps(ctx, r, true)
+	case errors.Is(err, errInSteps), errors.Is(err, errBusy):
+		return s.readInSteps(ctx, r, errors.Is(err, errInSteps))
 	case err != nil:
 		return storage.Token{}, err
 	case !p.reading.found:
