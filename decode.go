@@ -94,6 +94,19 @@ func (r *fieldReader) text(name string) string {
 	return v.Text()
 }
 
+// optionalText returns a text that may be left out. In Go "" says that it is,
+// so a JSON "", which is there, has to be refused here.
+func (r *fieldReader) optionalText(name string) string {
+	v, ok := r.kind(name, jsonx.String)
+	if !ok {
+		return ""
+	}
+	if v.Text() == "" {
+		r.bad.add(r.at(name), "must not be empty")
+	}
+	return v.Text()
+}
+
 // raw returns a field of any kind as JSON.
 func (r *fieldReader) raw(name string) JSON {
 	v := r.value(name)
@@ -200,19 +213,20 @@ func (r *fieldReader) each(name string, read func(*fieldReader)) {
 	}
 }
 
-// moment reads an ISO 8601 date-time.
+// moment reads an ISO 8601 date-time. Without an offset it is in UTC.
 func (r *fieldReader) moment(name string) *time.Time {
 	v, ok := r.kind(name, jsonx.String)
 	if !ok {
 		return nil
 	}
-	t, err := time.Parse(time.RFC3339, v.Text())
-	if err != nil {
-		r.bad.add(r.at(name), "must be an ISO 8601 date-time with offset")
-		return nil
+	for _, layout := range dateTimeLayouts {
+		if t, err := time.Parse(layout, v.Text()); err == nil {
+			t = t.UTC().Truncate(time.Microsecond)
+			return &t
+		}
 	}
-	t = t.UTC().Truncate(time.Microsecond)
-	return &t
+	r.bad.add(r.at(name), "must be an ISO 8601 date-time")
+	return nil
 }
 
 // Bounds on text that stands in columns.

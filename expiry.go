@@ -2,19 +2,24 @@ package vault
 
 import "time"
 
-// expiryLayouts are the ways in which expires_at may be written, besides
-// ISO 8601. Without an offset a time is in UTC; a date alone is its midnight.
-var expiryLayouts = []string{
-	"1/2/2006 3:04:05 PM -07:00",
-	"1/2/2006 3:04:05 PM Z07:00",
-	"1/2/2006 3:04:05 PM",
-	"1/2/2006",
+// dateTimeLayouts are the ways in which an ISO 8601 date-time may be written.
+// Without an offset it is in UTC.
+var dateTimeLayouts = []string{
 	time.RFC3339,
 	"2006-01-02T15:04:05",
 	"2006-01-02T15:04Z07:00",
 	"2006-01-02T15:04",
-	"2006-01-02",
 }
+
+// expiryLayouts are the ways in which a token's expires_at may be written.
+// Without an offset a time is in UTC; a date alone is its midnight.
+var expiryLayouts = append([]string{
+	"1/2/2006 3:04:05 PM -07:00",
+	"1/2/2006 3:04:05 PM Z07:00",
+	"1/2/2006 3:04:05 PM",
+	"1/2/2006",
+	"2006-01-02",
+}, dateTimeLayouts...)
 
 // expiry reads a token's expires_at.
 func (r *fieldReader) expiry(name string) *time.Time {

@@ -43,7 +43,7 @@ func (p *ReactParams) UnmarshalJSON(data []byte) error {
 		if v := r.value("args"); !v.IsZero() {
 			p.Args = v
 		}
-		p.CallbackURL = r.text("callback_url")
+		p.CallbackURL = r.optionalText("callback_url")
 		ms, ok := r.integer("timeout_ms")
 		if p.TimeoutMS = ms; ok && ms == 0 {
 			p.TimeoutMS = -1 // given, and out of bounds

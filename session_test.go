@@ -156,9 +156,41 @@ func TestGrantRules(t *testing.T) {
 	}
 	var g vault.Grant
 	wantFields(t, "unknown fields", g.UnmarshalJSON([]byte(`{"nonce":"x","scope":"y"}`)), "scope")
-	wantFields(t, "a time without offset", g.UnmarshalJSON([]byte(`{"nonce":"x","expires_at":"2026-01-01"}`)), "expires_at")
+	wantFields(t, "a date alone", g.UnmarshalJSON([]byte(`{"nonce":"x","expires_at":"2026-01-01"}`)), "expires_at")
 	if err := v.Tenant.AuthorizeSession(t.Context(), vault.Grant{Nonce: s.Nonce, Permissions: everything}); err != nil {
 		t.Errorf("the nonce after refused grants: %v", err)
+	}
+}
+
+// Any ISO 8601 date-time says when a session or an application ends.
+func TestDateTimeFormats(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"2030-08-26T19:23:57Z":            "2030-08-26T19:23:57Z",
+		"2030-08-26T19:23:57+02:00":       "2030-08-26T17:23:57Z",
+		"2030-08-26T19:23:57.1234567":     "2030-08-26T19:23:57.123456Z",
+		"2030-08-26T19:23:57":             "2030-08-26T19:23:57Z",
+		"2030-08-26T19:23-07:00":          "2030-08-27T02:23:00Z",
+		"2030-08-26T19:23":                "2030-08-26T19:23:00Z",
+		"2030-08-26T19:23:57.123456+0200": "",
+		"2030-08-26":                      "",
+		"8/26/2030":                       "",
+		"":                                "",
+	} {
+		doc := []byte(`{"expires_at":"` + text + `"}`)
+		var g vault.Grant
+		var a vault.ApplicationParams
+		ofGrant, ofApplication := g.UnmarshalJSON(doc), a.UnmarshalJSON(doc)
+		switch {
+		case want == "":
+			wantFields(t, "grant "+text, ofGrant, "expires_at")
+			wantFields(t, "application "+text, ofApplication, "expires_at")
+		case ofGrant != nil || ofApplication != nil:
+			t.Errorf("%s: %v, %v", text, ofGrant, ofApplication)
+		default:
+			same(t, "grant "+text, g.ExpiresAt.Format(time.RFC3339Nano), want)
+			same(t, "application "+text, a.ExpiresAt.Format(time.RFC3339Nano), want)
+		}
 	}
 }
 

@@ -70,9 +70,9 @@ func (p *TokenParams) UnmarshalJSON(data []byte) error {
 
 func (p *TokenParams) read(r *fieldReader) {
 	*p = TokenParams{
-		ID: r.text("id"), Type: TokenType(r.text("type")), Containers: r.texts("containers"),
+		ID: r.optionalText("id"), Type: TokenType(r.text("type")), Containers: r.texts("containers"),
 		Metadata: r.textMap("metadata"), SearchIndexes: r.texts("search_indexes"),
-		FingerprintExpression: r.text("fingerprint_expression"),
+		FingerprintExpression: r.optionalText("fingerprint_expression"),
 		DeduplicateToken:      r.optionalBool("deduplicate_token"), ExpiresAt: r.expiry("expires_at"),
 	}
 	if v := r.value("data"); !v.IsZero() {

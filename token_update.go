@@ -73,7 +73,7 @@ func readPatch(patch any) (*tokenPatch, error) {
 			*dst = v.Get(name)
 			r.known = append(r.known, name)
 		}
-		p.texts = tokenTexts{r.texts("containers"), r.texts("search_indexes"), r.text("fingerprint_expression"),
+		p.texts = tokenTexts{r.texts("containers"), r.texts("search_indexes"), r.optionalText("fingerprint_expression"),
 			r.optionalBool("deduplicate_token"), r.expiry("expires_at")}
 		if p.metadata.Kind() != jsonx.Object && !p.metadata.IsNull() && !p.metadata.IsZero() {
 			bad.add("metadata", "must be of type object")

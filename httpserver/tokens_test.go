@@ -131,6 +131,23 @@ func TestCreateTokenAssignsAUUID(t *testing.T) {
 	}
 }
 
+// null is the same as absent, an empty string is not.
+func TestOptionalTextMustNotBeEmpty(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.do("POST", "/tokens", w.PrivateKey, `{"id":null,"fingerprint_expression":null,"type":"token","data":1}`).want(t, 201)
+	w.create(`{"id":"mine","type":"token","data":1}`)
+	for body, at := range map[string]string{
+		`{"id":"","type":"token","data":1}`:                     "POST /tokens",
+		`{"fingerprint_expression":"","type":"token","data":1}`: "POST /tokens",
+		`{"fingerprint_expression":""}`:                         "PATCH /tokens/mine",
+		`{"callback_url":""}`:                                   "POST /reactors/" + uuid.NewString() + "/react",
+	} {
+		method, path, _ := strings.Cut(at, " ")
+		w.do(method, path, w.PrivateKey, body).wantError(t, 400)
+	}
+}
+
 func TestCreateTokenKeepsNumbersByteForByte(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
