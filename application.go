@@ -209,17 +209,24 @@ func (c *Client) PatchApplication(ctx context.Context, id uuid.UUID, patch JSON)
 	if err != nil {
 		return nil, err
 	}
-	if err := mergeInto(&ApplicationParams{}, ApplicationParams{}, patch); err != nil {
-		return nil, err
-	}
-	return op.updateApplication(ctx, id, func(p ApplicationParams) (ApplicationParams, error) {
+	app, err := op.updateApplication(ctx, id, func(p ApplicationParams) (ApplicationParams, error) {
 		var patched ApplicationParams
 		if err := mergeInto(&patched, p, patch); err != nil {
 			return p, err
 		}
+		if patched.Type != p.Type {
+			return p, errTypeIsFixed() // what another type may hold is beside the point
+		}
 		return op.checkApplication(patched)
 	})
+	var alone ApplicationParams
+	return app, patchError(err, patch, &alone, func() error {
+		_, err := op.checkApplication(alone)
+		return err
+	})
 }
+
+func errTypeIsFixed() error { return invalid("type", "cannot be changed") }
 
 func (op *call) updateApplication(ctx context.Context, id uuid.UUID, change func(ApplicationParams) (ApplicationParams, error)) (*Application, error) {
 	return op.saveApplication(ctx, id, func(app *Application) error {
@@ -228,7 +235,7 @@ func (op *call) updateApplication(ctx context.Context, id uuid.UUID, change func
 			return err
 		}
 		if p.Type != app.Type {
-			return invalid("type", "cannot be changed")
+			return errTypeIsFixed()
 		}
 		if err := op.mayGrant(p.Permissions, app.Permissions); err != nil {
 			return err

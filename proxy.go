@@ -212,10 +212,7 @@ func (c *Client) PatchProxy(ctx context.Context, id uuid.UUID, patch JSON) (*Pro
 	if err != nil {
 		return nil, err
 	}
-	if err := mergeInto(&ProxyParams{}, ProxyParams{}, patch); err != nil {
-		return nil, err
-	}
-	return op.proxySeen(op.updateProxy(ctx, id, func(x *Proxy) error {
+	x, err := op.updateProxy(ctx, id, func(x *Proxy) error {
 		var p ProxyParams
 		if err := mergeInto(&p, x.params(), patch); err != nil {
 			return err
@@ -225,7 +222,9 @@ func (c *Client) PatchProxy(ctx context.Context, id uuid.UUID, patch JSON) (*Pro
 		}
 		x.set(&p)
 		return nil
-	}))
+	})
+	var alone ProxyParams
+	return op.proxySeen(x, patchError(err, patch, &alone, func() error { return op.checkProxy(ctx, &alone, &Proxy{}) }))
 }
 
 func (op *call) updateProxy(ctx context.Context, id uuid.UUID, change func(*Proxy) error) (*Proxy, error) {

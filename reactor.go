@@ -196,10 +196,7 @@ func (c *Client) PatchReactor(ctx context.Context, id uuid.UUID, patch JSON) (*R
 	if err != nil {
 		return nil, err
 	}
-	if err := mergeInto(&ReactorParams{}, ReactorParams{}, patch); err != nil {
-		return nil, err
-	}
-	return op.updateReactor(ctx, id, func(r *Reactor) error {
+	r, err := op.updateReactor(ctx, id, func(r *Reactor) error {
 		var p ReactorParams
 		if err := mergeInto(&p, ReactorParams{r.Name, r.Code, r.Configuration, r.Application}, patch); err != nil {
 			return err
@@ -210,6 +207,8 @@ func (c *Client) PatchReactor(ctx context.Context, id uuid.UUID, patch JSON) (*R
 		r.set(&p)
 		return nil
 	})
+	var alone ReactorParams
+	return r, patchError(err, patch, &alone, func() error { return op.checkReactor(ctx, &alone, "") })
 }
 
 func (op *call) updateReactor(ctx context.Context, id uuid.UUID, change func(*Reactor) error) (*Reactor, error) {

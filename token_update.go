@@ -1,11 +1,14 @@
 package vault
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"time"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/expr"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -91,6 +94,9 @@ var errRetryUpdate = errorf(ErrConflict, "try again")
 // update reads, patches and writes a token once.
 func (op *call) update(ctx context.Context, id string, p *tokenPatch) (*Token, error) {
 	row, err := op.tokenRow(ctx, id)
+	if errors.Is(err, ErrNotFound) {
+		return nil, cmp.Or(op.faultOf(p), err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -179,6 +185,26 @@ func (op *call) patched(old *token, p *tokenPatch, bad *InvalidError) *token {
 	}
 	op.checkBody(&t, containers, bad)
 	return &t
+}
+
+// faultOf returns what is wrong with a patch whatever token it is for. What
+// data may hold depends on the token.
+func (op *call) faultOf(p *tokenPatch) error {
+	bad := &InvalidError{}
+	spec := tokenSpecs[Generic]
+	blank := token{row: &storage.Token{Containers: []string{spec.container}}, body: tokenBody{spec: spec}}
+	rest := *p
+	rest.data = jsonx.Value{}
+	op.patched(&blank, &rest, bad)
+	if bad.err() != nil {
+		return bad
+	}
+	for i, e := range p.texts.indexes {
+		if _, err := expr.Compile(e); err != nil {
+			bad.addErr(jsonx.JoinIndex("search_indexes", i), err)
+		}
+	}
+	return bad.err()
 }
 
 // patchData merges data. A cvc in the patch starts a new hour; one that the

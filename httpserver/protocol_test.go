@@ -34,6 +34,7 @@ func TestOrderOfChecks(t *testing.T) {
 		{good, w.ManagementKey, mergePatch, "x", 400},
 		{"/reactors/no-uuid", w.ManagementKey, mergePatch, "x", 400},
 		{"/reactors/no-uuid", w.ManagementKey, mergePatch, "{}", 404},
+		{good, w.ManagementKey, mergePatch, `{"name":""}`, 400},
 		{good, w.ManagementKey, mergePatch, "{}", 404},
 	} {
 		if res := w.do("PATCH", c.path, c.key, c.body, "Content-Type", c.contentType); res.StatusCode != c.want {
@@ -41,6 +42,61 @@ func TestOrderOfChecks(t *testing.T) {
 		}
 	}
 	w.do("TRACE", good, "", "").wantError(t, 405)
+}
+
+// TestPatchOfNothingSaysFirstWhatIsWrongWithThePatch patches entities that are
+// not there. Only what depends on the entity is left unsaid.
+func TestPatchOfNothingSaysFirstWhatIsWrongWithThePatch(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	const id = "/3fa85f64-5717-4562-b3fc-2c963f66afa6"
+	for patch, c := range map[string]struct{ path, key, field string }{
+		`{"containers":["x"]}`:                             {"/tokens", w.PrivateKey, "containers[0]"},
+		`{"metadata":{"a":"\u0000"}}`:                      {"/tokens", w.PrivateKey, "metadata.a"},
+		`{"metadata":{"a":1}}`:                             {"/tokens", w.PrivateKey, "metadata.a"},
+		`{"mask":{"a":"{{ data | nope }}"}}`:               {"/tokens", w.PrivateKey, "mask.a"},
+		`{"fingerprint_expression":"{{"}`:                  {"/tokens", w.PrivateKey, "fingerprint_expression"},
+		`{"search_indexes":["{{ data }}","{{"]}`:           {"/tokens", w.PrivateKey, "search_indexes[1]"},
+		`{"expires_at":"1/1/2020"}`:                        {"/tokens", w.PrivateKey, "expires_at"},
+		`{"data":{"number":"1"},"metadata":{"a":null}}`:    {"/tokens", w.PrivateKey, ""},
+		`{"name":null}`:                                    {"/reactors", w.ManagementKey, "name"},
+		`{"configuration":{"a":1}}`:                        {"/reactors", w.ManagementKey, "configuration.a"},
+		`{"application":{"id":"no"}}`:                      {"/reactors", w.ManagementKey, "application.id"},
+		`{"name":"new","configuration":{"a":null}}`:        {"/reactors", w.ManagementKey, ""},
+		`{"destination_url":"here"}`:                       {"/proxies", w.ManagementKey, "destination_url"},
+		`{"request_transform":null,"require_auth":null}`:   {"/proxies", w.ManagementKey, ""},
+		`{"name":"` + strings.Repeat("x", 201) + `"}`:      {"/applications", w.ManagementKey, "name"},
+		`{"expires_at":"2020-01-01T00:00:00Z"}`:            {"/applications", w.ManagementKey, "expires_at"},
+		`{"permissions":["token:create"],"name":"public"}`: {"/applications", w.ManagementKey, ""},
+	} {
+		res := w.do("PATCH", c.path+id, c.key, patch)
+		if c.field == "" {
+			res.wantError(t, 404)
+			continue
+		}
+		res.wantError(t, 400)
+		fields, _ := res.decode(t)["errors"].(map[string]any)
+		if _, ok := fields[c.field]; !ok || len(fields) != 1 {
+			t.Errorf("%s %s: errors about %v, want %s", c.path, patch, fields, c.field)
+		}
+	}
+}
+
+// TestPatchOfNothingInAnObjectChangesNothing: by RFC 7386 an empty object in a
+// patch leaves the object that stands there as it is.
+func TestPatchOfNothingInAnObjectChangesNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	at := w.do("POST", "/reactors", w.ManagementKey, `{"name":"r","code":"module.exports = () => 1","configuration":{"a":"b"},
+		"application":{"id":"`+w.do("GET", "/applications/key", w.PrivateKey, "").text(t, "id")+`"}}`).want(t, 201).Header.Get("Location")
+	before := w.do("GET", at, w.ManagementKey, "").decode(t)
+	w.do("PATCH", at, w.ManagementKey, `{"application":{},"configuration":{}}`).want(t, 204)
+	after := w.do("GET", at, w.ManagementKey, "").decode(t)
+	for _, field := range []string{"application", "configuration"} {
+		if diff := cmp.Diff(before[field], after[field]); diff != "" {
+			t.Errorf("%s: %s", field, diff)
+		}
+	}
 }
 
 func TestTrailingSlashIsTheSameRoute(t *testing.T) {
