@@ -195,15 +195,19 @@ func (j *leasedJob) send(ctx context.Context) error {
 // error that a synchronous run answers with.
 func callbackError(err error) any {
 	known := AsHostError(err)
-	title := http.StatusText(known.Status)
+	title, detail := http.StatusText(known.Status), known.Message
 	var script *ScriptError
-	if errors.As(err, &script) {
-		title = script.Title
+	var bad *InvalidError
+	switch {
+	case errors.As(err, &script):
+		title, detail = script.Title, script.Error()
+	case errors.As(err, &bad):
+		title, detail = known.Message, "The request breaks the rules that are listed under errors."
 	}
 	return struct {
 		Title  string              `json:"title"`
 		Status int                 `json:"status"`
 		Detail string              `json:"detail"`
 		Errors map[string][]string `json:"errors,omitempty"`
-	}{title, known.Status, known.Message, known.Errors}
+	}{title, known.Status, detail, known.Errors}
 }

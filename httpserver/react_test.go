@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/jsruntime"
 	"github.com/seed-72ea4aab/vault/vaulttest"
@@ -121,6 +123,38 @@ func TestReactWithCallbackIsAcceptedAndDelivered(t *testing.T) {
 	callback := strings.SplitN(<-got, " ", 3)
 	if callback[0] == "" || callback[1] != "trace-1" || callback[2] != `{"raw":2}` {
 		t.Errorf("callback %q", callback)
+	}
+}
+
+// TestErrorOfACallbackIsThatOfASynchronousRun runs code that fails both ways.
+func TestErrorOfACallbackIsThatOfASynchronousRun(t *testing.T) {
+	t.Parallel()
+	w := reactorWorld(t)
+	got := make(chan string, 1)
+	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		got <- string(body)
+	}))
+	defer hook.Close()
+	for code, status := range map[string]int{
+		`throw new Error('boom')`:         500,
+		`throw new BadRequestError('no')`: 400,
+		`return 5`:                        500,
+		`return {tokenize: {type: 'card', data: {number: 'four'}}}`: 400,
+		`return {tokenize: {id: 'taken', type: 'token', data: 1}}`:  409,
+	} {
+		path := w.newReactor(`module.exports = async () => { ` + code + ` }`)
+		if status == 409 {
+			w.create(`{"id":"taken","type":"token","data":2}`)
+		}
+		answer := w.do("POST", path, w.PrivateKey, `{}`).want(t, status)
+		w.do("POST", path, w.PrivateKey, `{"callback_url":"`+hook.URL+`"}`).want(t, 202)
+		if err := w.Work(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(strings.TrimSpace(answer.body), <-got); diff != "" {
+			t.Errorf("%s: the callback is not the answer: %s", code, diff)
+		}
 	}
 }
 
