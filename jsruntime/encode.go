@@ -38,6 +38,8 @@ func (c *call) encode(v goja.Value) ([]byte, *vault.ScriptError) {
 		return nil, c.failure(ex)
 	case e.fail != nil:
 		return nil, e.fail
+	case len(e.out) > c.limits.MaxOutput: // its last text was long once escaped
+		return nil, stopError(vault.ScriptOutput)
 	case !written:
 		return []byte("null"), nil
 	}

@@ -15,9 +15,10 @@ import (
 
 // Bounds on what a thrown error may carry out.
 const (
-	maxMessage  = 4 << 10 // bytes of one message
-	maxMessages = 100     // fields, and messages of a field
-	maxFrames   = 20
+	maxMessage   = 4 << 10  // bytes of one message
+	maxMessages  = 100      // fields, and messages of a field
+	maxErrorText = 64 << 10 // bytes of all messages, about
+	maxFrames    = 20
 )
 
 // stopTexts say in the answer why a run was stopped.
@@ -116,10 +117,14 @@ func (c *call) describe(e *vault.ScriptError, v goja.Value) {
 }
 
 // describeChosen reads the answer out of an error of the classes in
-// @vault/errors.
+// @vault/errors. Code can find their symbol and put it on an object of its own,
+// so what stands there is believed only as far as it makes an error.
 func (c *call) describeChosen(e *vault.ScriptError, o, class *goja.Object) {
-	e.Status = int(class.Get("status").ToInteger())
-	e.Title = class.Get("title").String()
+	status, ok := statusOf(class, http.StatusBadRequest)
+	if !ok {
+		return
+	}
+	e.Status, e.Title = status, clip(textOf(class.Get("title")))
 	if own := o.Get("errors"); own != nil && !goja.IsUndefined(own) {
 		e.Messages = messagesOf(own)
 	}
@@ -127,13 +132,12 @@ func (c *call) describeChosen(e *vault.ScriptError, o, class *goja.Object) {
 	if !ok || e.Title != customResponse {
 		return
 	}
-	status := response.Get("status")
-	if status == nil || status.ToInteger() < 200 || status.ToInteger() > 599 {
+	if e.Status, ok = statusOf(response, http.StatusOK); !ok {
+		e.Status = http.StatusInternalServerError
 		e.Title = vault.ScriptTitle
 		e.Messages = map[string][]string{"error": {"CustomHttpResponseError: status must be from 200 to 599"}}
 		return
 	}
-	e.Status = int(status.ToInteger())
 	e.Response = &vault.ScriptResponse{Status: e.Status, Headers: map[string]string{}, Body: []byte("null")}
 	if headers, ok := response.Get("headers").(*goja.Object); ok {
 		for i, name := range headers.Keys() {
@@ -151,39 +155,59 @@ func (c *call) describeChosen(e *vault.ScriptError, o, class *goja.Object) {
 	e.Response.Body = body
 }
 
+// statusOf reads the status of an answer: a number from least to 599. It is
+// asked for once, since an object may be another number each time.
+func statusOf(o *goja.Object, least int64) (status int, ok bool) {
+	v := o.Get("status")
+	if v == nil {
+		return 0, false
+	}
+	n := v.ToInteger()
+	return int(n), least <= n && n <= 599
+}
+
 // customResponse is the title by which the prelude marks the one class that
 // makes its whole answer.
 const customResponse = "CustomHttpResponseError"
 
-// messagesOf reads {field: message or messages}, a list, or a single message.
+// messagesOf reads {field: message or messages}, a list, or a single message,
+// as far as they are not too many or too long.
 func messagesOf(v goja.Value) map[string][]string {
 	o, ok := v.(*goja.Object)
 	if !ok {
 		return map[string][]string{"error": {clip(textOf(v))}}
 	}
+	room := maxErrorText
 	if o.ClassName() == "Array" {
-		return map[string][]string{"error": listOf(o)}
+		return map[string][]string{"error": listOf(o, &room)}
 	}
 	out := map[string][]string{}
 	for i, key := range o.Keys() {
-		if i == maxMessages {
+		if i == maxMessages || room <= 0 {
 			break
 		}
 		value := o.Get(key)
+		key = clip(key)
+		room -= len(key)
 		if list, ok := value.(*goja.Object); ok && list.ClassName() == "Array" {
-			out[clip(key)] = listOf(list)
+			out[key] = listOf(list, &room)
 			continue
 		}
-		out[clip(key)] = []string{clip(textOf(value))}
+		text := clip(textOf(value))
+		room -= len(text)
+		out[key] = []string{text}
 	}
 	return out
 }
 
-func listOf(o *goja.Object) []string {
+// listOf reads the texts of an array, and takes their length off the room.
+func listOf(o *goja.Object, room *int) []string {
 	out := []string{}
 	n := min(o.Get("length").ToInteger(), maxMessages)
-	for i := range n {
-		out = append(out, clip(textOf(o.Get(strconv.FormatInt(i, 10)))))
+	for i := int64(0); i < n && *room > 0; i++ {
+		text := clip(textOf(o.Get(strconv.FormatInt(i, 10))))
+		*room -= len(text)
+		out = append(out, text)
 	}
 	return out
 }

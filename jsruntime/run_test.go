@@ -171,6 +171,8 @@ func TestErrors(t *testing.T) {
 				Kind: vault.ScriptDeadlock, Status: 500, Title: vault.ScriptTitle, Messages: map[string][]string{"error": {"the function waits for a promise that nothing can settle"}}}},
 			"too large": {"module.exports = () => 'x'.repeat(6e6)", vault.ScriptError{
 				Kind: vault.ScriptOutput, Status: 500, Title: vault.ScriptTitle, Messages: map[string][]string{"error": {"the result is too large"}}}},
+			"too large once escaped": {"module.exports = () => '\\u0001'.repeat(1e6)", vault.ScriptError{
+				Kind: vault.ScriptOutput, Status: 500, Title: vault.ScriptTitle, Messages: map[string][]string{"error": {"the result is too large"}}}},
 			"in a timer": {"module.exports = () => new Promise(() => setTimeout(() => { throw new Error('late') }, 1))", vault.ScriptError{
 				Kind: vault.ScriptThrown, Status: 500, Title: vault.ScriptTitle, Name: "Error", Messages: map[string][]string{"error": {"late"}},
 				Frames: []vault.ScriptFrame{{Line: 1, Column: 67}}}},
@@ -199,6 +201,11 @@ func TestErrors(t *testing.T) {
 	})
 }
 
+// branded is code that finds the symbol by which errors choose their answer.
+const branded = "const [brand] = Object.getOwnPropertySymbols(BadRequestError.prototype); "
+
+// TestHostileErrors throws what is no error, or more than one. The answer that
+// comes of it has a status that can be sent, and a bounded size.
 func TestHostileErrors(t *testing.T) {
 	t.Parallel()
 	eachRuntime(t, func(t *testing.T, r vault.Runtime) {
@@ -211,6 +218,13 @@ func TestHostileErrors(t *testing.T) {
 			"throw new CustomHttpResponseError({ status: 99999 })",
 			"throw new CustomHttpResponseError({ status: 200, body: { toJSON() { throw 1 } } })",
 			"throw new CustomHttpResponseError()",
+			"let n = 0; throw new CustomHttpResponseError({ status: { valueOf: () => [200, 200, 99999][n++] || 99999 } })",
+			branded + "throw Object.assign(new Error('x'), { [brand]: { status: 99999, title: 'y' } })",
+			branded + "let n = 0; throw Object.assign(new Error('x'), { [brand]: { status: { valueOf: () => n++ ? 99999 : 400 }, title: 'y' } })",
+			branded + "throw Object.assign(new Error('x'), { [brand]: { status: 400, title: 'y'.repeat(1e6) } })",
+			branded + "throw Object.assign(new Error('x'), { [brand]: {} })",
+			"const list = Array(100).fill('z'.repeat(4000)), all = {}; for (let i = 0; i < 30; i++) all['f' + i] = list; throw new BadRequestError(all)",
+			"throw new BadRequestError(Array(100).fill('z'.repeat(4000)))",
 			"throw Object.assign(new Error('y'.repeat(1e6)), { errors: 'z'.repeat(1e6) })",
 			"Error = null; TypeError = null; Promise = null; JSON = null; throw 1",
 			"Object.prototype.toJSON = () => { throw 1 }; return {}",
@@ -220,10 +234,14 @@ func TestHostileErrors(t *testing.T) {
 				t.Parallel()
 				_, err := runBody(r, body, body, time.Second)
 				e := scriptError(t, err)
-				for field, list := range e.Messages {
-					if len(field) > 5000 || len(strings.Join(list, "")) > 5000 {
-						t.Errorf("the messages take %d bytes", len(strings.Join(list, "")))
-					}
+				if text, err := json.Marshal(e.Messages); err != nil || len(text)+len(e.Title) > 80_000 {
+					t.Errorf("the error takes %d bytes, %v", len(text)+len(e.Title), err)
+				}
+				if e.Status < 200 || e.Status > 599 || e.Response == nil && e.Status < 400 {
+					t.Errorf("the status is %d", e.Status)
+				}
+				if e.Kind == vault.ScriptCrash {
+					t.Error("the engine failed over it")
 				}
 			})
 		}
