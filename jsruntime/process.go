@@ -74,11 +74,12 @@ func (w *worker) handshake() error {
 
 // running is one run in a worker, seen from the embedding process.
 type running struct {
-	w    *worker
-	ctx  context.Context
-	host vault.Host
-	mu   sync.Mutex
-	over bool // no more replies
+	w      *worker
+	number uint32 // among the runs of the worker
+	ctx    context.Context
+	host   vault.Host
+	mu     sync.Mutex
+	over   bool // no more replies
 }
 
 // run has the worker do a job, and serves its calls meanwhile. healthy tells
@@ -87,7 +88,7 @@ func (w *worker) run(ctx context.Context, j job, host vault.Host) (out []byte, h
 	w.runs++
 	hostCtx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r := &running{w: w, ctx: hostCtx, host: host}
+	r := &running{w: w, number: uint32(w.runs), ctx: hostCtx, host: host}
 	defer r.end()
 	deadline := time.Now().Add(j.limits.Timeout)
 	timer := time.AfterFunc(j.limits.Timeout+grace, w.kill)
@@ -129,7 +130,7 @@ func (r *running) cancelled(deadline time.Time) {
 	if r.over {
 		return
 	}
-	go func() { _ = r.w.link.send(kindStop, 0) }()
+	go func() { _ = r.w.link.send(kindStop, r.number) }()
 	time.AfterFunc(grace, func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()

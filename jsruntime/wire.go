@@ -13,7 +13,7 @@ import (
 const (
 	kindHello  = 'h' // worker: ready; part 0 the protocol
 	kindRun    = 'r' // parent: run, or check if id is 1; parts limits, source, input
-	kindStop   = 's' // parent: stop the run
+	kindStop   = 's' // parent: stop the run of this number, counted from 1
 	kindReply  = 'a' // parent: answer to call id; part 0 the result
 	kindRefuse = 'e' // parent: error of call id; part 0 the error
 	kindCall   = 'c' // worker: call id; parts operation, arguments
@@ -24,7 +24,7 @@ const (
 
 // protocol tells two builds of this package apart, should WorkerPath name an
 // older binary.
-const protocol = "vault-jsruntime-1"
+const protocol = "vault-jsruntime-2"
 
 // maxFrame bounds a message; results and inputs have tighter bounds of their
 // own.

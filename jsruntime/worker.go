@@ -23,7 +23,8 @@ type server struct {
 	mu      sync.Mutex
 	watcher *time.Timer
 	current *call
-	halted  bool // the parent asked to stop before the call was there
+	runs    uint32 // jobs that have come
+	halted  bool   // the parent asked to stop before the call was there
 }
 
 // serveLink serves a parent until it hangs up.
@@ -46,11 +47,12 @@ func serveLink(l *link, memory int64) {
 		switch f.kind {
 		case kindRun:
 			s.mu.Lock()
+			s.runs++
 			s.halted = false
 			s.mu.Unlock()
 			jobs <- f
 		case kindStop:
-			s.halt()
+			s.halt(f.id)
 		case kindReply:
 			s.deliver(reply{id: int(f.id), result: f.part(0)})
 		case kindRefuse:
@@ -136,12 +138,17 @@ func heapBytes() uint64 {
 	return sample[0].Value.Uint64()
 }
 
-func (s *server) halt() {
+// halt stops the run of a number. A parent may ask for it just when that run
+// ends by itself; the one after it, which may be another tenant's, goes on.
+func (s *server) halt(number uint32) {
 	s.mu.Lock()
 	c := s.current
-	s.halted = true
+	late := number != s.runs
+	if !late {
+		s.halted = true
+	}
 	s.mu.Unlock()
-	if c != nil {
+	if c != nil && !late {
 		c.stop(vault.ScriptTimeout)
 	}
 }

@@ -1,0 +1,47 @@
+package jsruntime
+
+import (
+	"net"
+	"testing"
+	"time"
+)
+
+// TestLateStop sends the stop of a run that has ended when the next one is
+// under way. Only the stop of its own number ends a run.
+func TestLateStop(t *testing.T) {
+	t.Parallel()
+	ours, theirs := net.Pipe()
+	defer ours.Close()
+	go serveLink(newLink(theirs), 128<<20)
+	parent := newLink(ours)
+	expect := func(kind byte) frame {
+		t.Helper()
+		f, err := parent.receive()
+		if err != nil || f.kind != kind {
+			t.Fatalf("got %q %s, %v, want %q", f.kind, f.part(0), err, kind)
+		}
+		return f
+	}
+	send := func(kind byte, id uint32, parts ...[]byte) {
+		t.Helper()
+		if err := parent.send(kind, id, parts...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect(kindHello)
+	l := limits{Timeout: 10 * time.Second, MaxSource: 1000, MaxOutput: 1000, MaxLog: 1000}
+	for run, stop := range []struct {
+		number uint32
+		end    byte
+	}{{1, kindFailed}, {1, kindDone}, {2, kindDone}, {4, kindFailed}} {
+		send(kindRun, 0, l.encode(), []byte(`module.exports = ({ bt }) => bt.tokenize({})`), []byte(`{"application":true}`))
+		call := expect(kindCall)
+		send(kindStop, stop.number)
+		if stop.end == kindDone {
+			send(kindReply, call.id, []byte(`1`))
+		}
+		if f := expect(stop.end); stop.end == kindDone && string(f.part(0)) != "1" {
+			t.Errorf("run %d returned %s", run+1, f.part(0))
+		}
+	}
+}
