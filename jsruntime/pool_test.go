@@ -193,6 +193,18 @@ func TestStrayVariable(t *testing.T) {
 	}
 }
 
+// TestGarbageOfTheRunBefore has short runs that leave much garbage. It does not
+// count against the next run.
+func TestGarbageOfTheRunBefore(t *testing.T) {
+	t.Parallel()
+	r := newWorkers(t, &jsruntime.Options{Workers: 1})
+	for i, size := range []string{"120e6", "120e6", "120e6", "60e6", "120e6", "30e6", "30e6", "120e6"} {
+		if out, err := runBody(r, "t", "return new ArrayBuffer("+size+").byteLength", 10*time.Second); err != nil {
+			t.Errorf("run %d: %s, %s", i+1, out, explain(err))
+		}
+	}
+}
+
 // TestWorkerIsBare looks at what code can see of its process.
 func TestWorkerIsBare(t *testing.T) {
 	t.Setenv("VAULT_TEST_SECRET", "s3cret")

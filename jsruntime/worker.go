@@ -2,6 +2,7 @@ package jsruntime
 
 import (
 	"encoding/json"
+	"runtime"
 	"runtime/metrics"
 	"sync"
 	"time"
@@ -72,7 +73,6 @@ func (s *server) run(f frame) {
 		return
 	}
 	j := job{check: f.id == 1, source: string(f.part(1)), input: f.part(2), limits: l}
-	begin := time.Now()
 	out, bad := s.engine.run(j, s, s.started)
 	s.mu.Lock()
 	s.current = nil
@@ -81,18 +81,21 @@ func (s *server) run(f frame) {
 	}
 	s.mu.Unlock()
 	// A worker that is full is not worth keeping: it says so, and its parent
-	// ends it. A short run is not worth the question.
-	long := time.Since(begin) > watchEvery
-	spent := flag(long && heapBytes() > s.memory/2 || bad != nil && bad.Kind == vault.ScriptMemory)
+	// ends it.
+	left := heapBytes()
+	spent := flag(left > s.memory/2 || bad != nil && bad.Kind == vault.ScriptMemory)
 	if bad == nil {
 		_ = s.link.send(kindDone, spent, out)
-		return
+	} else {
+		body, err := json.Marshal(bad)
+		if err != nil {
+			body, _ = json.Marshal(stopError(vault.ScriptCrash))
+		}
+		_ = s.link.send(kindFailed, spent, body)
 	}
-	body, err := json.Marshal(bad)
-	if err != nil {
-		body, _ = json.Marshal(stopError(vault.ScriptCrash))
+	if left > s.memory/4 {
+		runtime.GC() // what this run left must not count against the next one
 	}
-	_ = s.link.send(kindFailed, spent, body)
 }
 
 func flag(b bool) uint32 {
