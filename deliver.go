@@ -58,7 +58,7 @@ func (j *leasedJob) run(ctx context.Context) error {
 		return err
 	}
 	client.held = &held{leased: true}
-	result, err := client.runJob(ctx, &j.react)
+	result, err := client.runJob(withRunDepth(ctx, j.react.Depth), &j.react)
 	if ctx.Err() != nil {
 		return ctx.Err() // the node stops, or has lost the job
 	}

@@ -27,6 +27,7 @@ type scriptHost struct {
 	tenant uuid.UUID
 	entity entity
 	client *Client // nil without an application
+	depth  int     // of the run, counted from 1
 }
 
 // Log hands console output to the embedding program, if it asked for it.
@@ -48,7 +49,7 @@ func (h *scriptHost) Call(ctx context.Context, op string, args json.RawMessage) 
 	if h.client == nil {
 		return nil, &HostError{Status: http.StatusForbidden, Message: "the code has no application to act as"}
 	}
-	out, err := do(ctx, h.client, JSON(args))
+	out, err := do(withRunDepth(ctx, h.depth), h.client, JSON(args))
 	if err != nil {
 		return nil, err
 	}

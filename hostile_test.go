@@ -215,3 +215,44 @@ func TestDeletedTenantStaysEmpty(t *testing.T) {
 		t.Errorf("%d tombstones are left (%v)", len(recs), err)
 	}
 }
+
+// TestRunsDoNotBreed: code that starts its own reactor again asynchronously
+// would go on for ever, and survive the process.
+func TestRunsDoNotBreed(t *testing.T) {
+	t.Parallel()
+	var runs atomic.Int32
+	refused := make(chan error, 1)
+	hook := newReceiver(t)
+	w := newReactWorld(t, func(ctx context.Context, in map[string]any, host vault.Host) (any, error) {
+		if runs.Add(1) > 10 {
+			return nil, errors.New("enough")
+		}
+		id := in["args"].(map[string]any)["id"]
+		body, err := json.Marshal(map[string]any{"id": id, "body": map[string]any{"args": map[string]any{"id": id}, "callback_url": hook.URL}})
+		if err != nil {
+			return nil, err
+		}
+		if _, err = host.Call(ctx, "reactors.react", body); err != nil {
+			refused <- err
+		}
+		return map[string]any{}, nil
+	})
+	args := map[string]any{"id": w.reactor.ID}
+	if _, err := w.Private.React(t.Context(), w.reactor.ID, vault.ReactParams{Args: args, CallbackURL: hook.URL}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Work(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	same(t, "runs", runs.Load(), 3)
+	select {
+	case err := <-refused:
+		var script *vault.ScriptError
+		if !errors.As(err, &script) || script.Kind != vault.ScriptDepth {
+			t.Errorf("the fourth got %v, want %s", err, vault.ScriptDepth)
+		}
+	default:
+		t.Error("none was refused")
+	}
+	same(t, "callbacks", hook.count(), 3)
+}

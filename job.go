@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -42,6 +43,8 @@ type reactJob struct {
 	TraceHeader string        `json:"trace_header,omitempty"`
 	TraceID     string        `json:"trace_id,omitempty"`
 	Caller      caller        `json:"caller"`
+	// Depth is how many runs it is below.
+	Depth int `json:"depth,omitempty"`
 	// Result is the body of the callback, when the run is over.
 	Result JSON `json:"result,omitempty"`
 }
@@ -75,10 +78,15 @@ func (k *caller) client(v *Vault, tenant uuid.UUID) (*Client, error) {
 
 // reactLater stores an asynchronous run. It is durable when this returns.
 func (op *call) reactLater(ctx context.Context, r *Reactor, args jsonx.Value, p *ReactParams) error {
+	depth := runDepth(ctx)
+	if depth >= maxRunDepth {
+		return &ScriptError{Kind: ScriptDepth, Status: http.StatusInternalServerError, Title: ScriptTitle,
+			Messages: map[string][]string{"error": {"reactors and proxies call each other more than 3 deep"}}}
+	}
 	if err := op.checkExpressions(ctx, args); err != nil {
 		return underPath("args", err)
 	}
-	j := reactJob{Reactor: r.ID, Args: jsonOf(args), CallbackURL: p.CallbackURL, Timeout: time.Duration(p.TimeoutMS) * time.Millisecond, Caller: op.caller(), TraceHeader: p.TraceHeader, TraceID: p.TraceID}
+	j := reactJob{Reactor: r.ID, Args: jsonOf(args), CallbackURL: p.CallbackURL, Timeout: time.Duration(p.TimeoutMS) * time.Millisecond, Caller: op.caller(), Depth: depth, TraceHeader: p.TraceHeader, TraceID: p.TraceID}
 	if j.Timeout == 0 {
 		j.Timeout = minTimeoutMS * time.Millisecond
 	}

@@ -176,6 +176,24 @@ func (op *call) reactResult(ctx context.Context, out JSON) (*ReactResult, error)
 	return result, nil
 }
 
+// maxRunDepth is how many runs may have come of each other, this one included,
+// whether one waits for the other or has left it to be carried out later. Code
+// that starts itself again would otherwise go on for ever, and the jobs that it
+// leaves would outlive the process.
+const maxRunDepth = 3
+
+// runDepthKey is where a context has how many runs it is below.
+type runDepthKey struct{}
+
+func withRunDepth(ctx context.Context, depth int) context.Context {
+	return context.WithValue(ctx, runDepthKey{}, depth)
+}
+
+func runDepth(ctx context.Context) int {
+	depth, _ := ctx.Value(runDepthKey{}).(int)
+	return depth
+}
+
 // script is code to be run for a caller.
 type script struct {
 	entity        entity
@@ -191,7 +209,7 @@ func (op *call) runCode(ctx context.Context, s script) (JSON, error) {
 	if op.v.cfg.Runtime == nil {
 		return nil, ErrNoRuntime
 	}
-	host := &scriptHost{v: op.v, tenant: op.tenant, entity: s.entity}
+	host := &scriptHost{v: op.v, tenant: op.tenant, entity: s.entity, depth: runDepth(ctx) + 1}
 	if s.application != nil {
 		client, err := op.v.Tenant(op.tenant).As(ctx, s.application.ID)
 		if err != nil && !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrUnauthenticated) {
