@@ -38,6 +38,8 @@ type Client struct {
 	actorType string
 
 	held *held // inside Once: writes wait here for the answer
+
+	scripted bool // running code asks
 }
 
 // trusted is the grant of the embedding program.

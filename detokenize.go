@@ -104,8 +104,8 @@ func (op *call) findTokens(ctx context.Context, refs []expr.Ref) (usedTokens, []
 		for i := range rows {
 			size += len(rows[i].Body)
 		}
-		if size > op.v.cfg.MaxPageBytes && len(ids) > 1 {
-			return nil, nil, invalid("", "must not name tokens that hold more than %d bytes in all", op.v.cfg.MaxPageBytes)
+		if most := op.maxPageBytes(); size > most && len(ids) > 1 {
+			return nil, nil, invalid("", "must not name tokens that hold more than %d bytes in all", most)
 		}
 		if err := op.use(ctx, rows, used); err != nil {
 			return nil, nil, err

@@ -7,7 +7,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
 	"net/netip"
 	"time"
@@ -96,7 +95,11 @@ func (h *scriptHost) fetch(ctx context.Context, args JSON) (json.RawMessage, err
 		return nil, fetchError(err)
 	}
 	defer res.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(res.Body, maxFetched+1))
+	body, err := h.bytes.read(res.Body, maxFetched+1)
+	defer func() { h.bytes.release(len(body)) }()
+	if errors.Is(err, errHostBytes) {
+		return nil, errHostBytes
+	}
 	if err != nil {
 		return nil, fetchError(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -28,6 +29,7 @@ type scriptHost struct {
 	entity entity
 	client *Client // nil without an application
 	depth  int     // of the run, counted from 1
+	bytes  hostBytes
 }
 
 // Log hands console output to the embedding program, if it asked for it.
@@ -39,6 +41,10 @@ func (h *scriptHost) Log(level, line string) {
 
 // Call carries out an operation of the client instance.
 func (h *scriptHost) Call(ctx context.Context, op string, args json.RawMessage) (json.RawMessage, error) {
+	if err := h.bytes.hold(len(args)); err != nil {
+		return nil, err
+	}
+	defer h.bytes.release(len(args))
 	if op == "fetch" {
 		return h.fetch(ctx, JSON(args))
 	}
@@ -49,6 +55,12 @@ func (h *scriptHost) Call(ctx context.Context, op string, args json.RawMessage) 
 	if h.client == nil {
 		return nil, &HostError{Status: http.StatusForbidden, Message: "the code has no application to act as"}
 	}
+	if !runsMore(op) {
+		if err := h.v.turns.take(ctx); err != nil {
+			return nil, err
+		}
+		defer h.v.turns.give()
+	}
 	out, err := do(withRunDepth(ctx, h.depth), h.client, JSON(args))
 	if err != nil {
 		return nil, err
@@ -58,6 +70,10 @@ func (h *scriptHost) Call(ctx context.Context, op string, args json.RawMessage) 
 	}
 	return json.Marshal(out)
 }
+
+// runsMore reports whether an operation runs code, or waits for somebody else's
+// server. Such a call may take long, and what it waits for may need a turn.
+func runsMore(op string) bool { return op == "reactors.react" || strings.HasPrefix(op, "proxy.") }
 
 // hostOperations are the operations of the client instance, by name. Their
 // arguments and results are those of the REST API.

@@ -63,9 +63,9 @@ func newPage[T any](p PageParams, total int) *Page[T] {
 }
 
 // pageError says of a page that holds too much what to do about it.
-func (v *Vault) pageError(err error) error {
+func (op *call) pageError(err error) error {
 	if errors.Is(err, storage.ErrTooLarge) {
-		return invalid("size", "must be smaller: the items of this page hold more than %d bytes; ask for fewer at once", v.cfg.MaxPageBytes)
+		return invalid("size", "must be smaller: the items of this page hold more than %d bytes; ask for fewer at once", op.maxPageBytes())
 	}
 	return err
 }

@@ -215,7 +215,9 @@ func (op *call) runCode(ctx context.Context, s script) (JSON, error) {
 		if err != nil && !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrUnauthenticated) {
 			return nil, err
 		}
-		host.client = client // nil when the application has gone
+		if host.client = client; client != nil { // it may have gone
+			client.scripted = true
+		}
 	}
 	configuration := s.configuration
 	if configuration == nil {

@@ -200,13 +200,13 @@ func listRecords[T any](ctx context.Context, op *call, kind string, p recordList
 	if bad.err() != nil {
 		return nil, bad
 	}
-	filter := storage.RecordFilter{Tenant: op.tenantID(), Kind: kind, Name: p.Name, Offset: p.offset(), Limit: p.Size, MaxBytes: op.v.cfg.MaxPageBytes}
+	filter := storage.RecordFilter{Tenant: op.tenantID(), Kind: kind, Name: p.Name, Offset: p.offset(), Limit: p.Size, MaxBytes: op.maxPageBytes()}
 	for _, id := range p.IDs {
 		filter.IDs = append(filter.IDs, storage.ID(id))
 	}
 	recs, total, err := op.v.store.ListRecords(ctx, filter)
 	if err != nil {
-		return nil, op.v.pageError(err)
+		return nil, op.pageError(err)
 	}
 	page := newPage[T](p.PageParams, total)
 	seen := make([]entity, len(recs))

@@ -229,10 +229,10 @@ func (op *call) pageOfTokens(ctx context.Context, permission string, where stora
 	}
 	rows, total, err := op.v.store.ListTokens(ctx, storage.TokenFilter{
 		Tenant: op.tenantID(), Where: condOf(where), Now: op.now,
-		Offset: p.offset(), Limit: p.Size, MaxBytes: op.v.cfg.MaxPageBytes, Count: true,
+		Offset: p.offset(), Limit: p.Size, MaxBytes: op.maxPageBytes(), Count: true,
 	})
 	if err != nil {
-		return nil, op.v.pageError(err)
+		return nil, op.pageError(err)
 	}
 	page := newPage[Token](p, total)
 	page.Data, err = op.seeAll(ctx, permission, rows)
@@ -286,7 +286,7 @@ func (c *Client) nextTokens(ctx context.Context, p ListTokensParams, walk *token
 	rows, more, err := nextBatch(&walk.batches, func(limit int) ([]storage.Token, error) {
 		rows, _, err := op.v.store.ListTokens(ctx, storage.TokenFilter{
 			Tenant: op.tenantID(), Where: condOf(where), Now: op.now,
-			Before: walk.before, Limit: limit, MaxBytes: op.v.cfg.MaxPageBytes,
+			Before: walk.before, Limit: limit, MaxBytes: op.maxPageBytes(),
 		})
 		return rows, err
 	})

@@ -180,6 +180,7 @@ type Vault struct {
 	auth    *keyCache[*identity]
 	proxies *keyCache[*Proxy]
 	flight  inFlight
+	turns   hostTurns
 	ids     idSource
 
 	stop   context.CancelFunc
@@ -209,6 +210,7 @@ func open(ctx context.Context, store Storage, key AEAD, cfg *Config) (*Vault, er
 	v.auth = newKeyCache[*identity]()
 	v.proxies = newKeyCache[*Proxy]()
 	v.egress = c.Egress.client()
+	v.turns = newHostTurns()
 	v.worker = newWorker(v)
 	if err := v.checkMaster(ctx); err != nil {
 		return nil, err

@@ -1,0 +1,212 @@
+package vault_test
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/vaulttest"
+)
+
+// hosted runs a Go function in place of code, with what code can reach, on a
+// spied database.
+func hosted(t *testing.T, run func(ctx context.Context, v *vaulttest.Vault, s *spy, host vault.Host)) {
+	t.Helper()
+	var v *vaulttest.Vault
+	var s *spy
+	v, s = spiedWith(t, &vault.Config{
+		Egress: vault.EgressPolicy{AllowHTTP: true, AllowPrivate: true},
+		Runtime: goRuntime(func(ctx context.Context, _ map[string]any, host vault.Host) (any, error) {
+			run(ctx, v, s, host)
+			return nil, nil
+		}),
+	})
+	own, err := v.Private.OwnApplication(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := v.Management.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Code: "code", Configuration: map[string]string{}, Application: &vault.ApplicationRef{ID: own.ID}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := v.Private.React(t.Context(), r.ID, vault.ReactParams{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func mustJSON(v any) json.RawMessage {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // what these tests encode can be
+	}
+	return text
+}
+
+// The arguments of calls that are under way hold 32 MiB at most; one more is
+// refused until another has ended.
+func TestArgumentsOfCallsAreBoundedTogether(t *testing.T) {
+	t.Parallel()
+	hosted(t, func(ctx context.Context, _ *vaulttest.Vault, s *spy, host vault.Host) {
+		large := mustJSON(strings.Repeat("x", 4<<20))
+		begun, end := make(chan struct{}), make(chan struct{})
+		s.before = func(call string, _ *storage.Change) error {
+			if call == "Write" {
+				begun <- struct{}{}
+				<-end
+			}
+			return nil
+		}
+		var calls sync.WaitGroup
+		for range 7 {
+			calls.Go(func() {
+				if _, err := host.Call(ctx, "tokenize", large); err != nil {
+					t.Error(err)
+				}
+			})
+			<-begun
+		}
+		for range 3 {
+			_, err := host.Call(ctx, "tokenize", large)
+			if known := vault.AsHostError(err); err == nil || known.Status != http.StatusRequestEntityTooLarge || known.Code != "ERR_BODY_TOO_LARGE" {
+				t.Errorf("the eighth: %v", err)
+			}
+		}
+		close(end)
+		calls.Wait()
+		s.before = nil
+		if _, err := host.Call(ctx, "tokenize", large); err != nil {
+			t.Errorf("when all have ended: %v", err)
+		}
+	})
+}
+
+// The answers of fetches that are under way count too, as they come in.
+func TestFetchedBytesAreBoundedTogether(t *testing.T) {
+	t.Parallel()
+	refused, end := make(chan struct{}, 10), make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Write(make([]byte, 4<<20))
+		w.(http.Flusher).Flush()
+		select {
+		case <-end:
+		case <-r.Context().Done():
+		}
+	}))
+	defer server.Close()
+	hosted(t, func(ctx context.Context, _ *vaulttest.Vault, _ *spy, host vault.Host) {
+		request := mustJSON(map[string]any{"method": "GET", "url": server.URL, "headers": []any{}})
+		var calls sync.WaitGroup
+		var mu sync.Mutex
+		good := 0
+		for range 10 {
+			calls.Go(func() {
+				out, err := host.Call(ctx, "fetch", request)
+				if err != nil {
+					if vault.AsHostError(err).Code != "ERR_BODY_TOO_LARGE" {
+						t.Error(err)
+					}
+					refused <- struct{}{}
+					return
+				}
+				var answer struct{ Body string }
+				if err := json.Unmarshal(out, &answer); err != nil {
+					t.Error(err)
+				}
+				if body, err := base64.StdEncoding.DecodeString(answer.Body); err != nil || len(body) != 4<<20 {
+					t.Errorf("%d bytes, %v", len(body), err)
+				}
+				mu.Lock()
+				good++
+				mu.Unlock()
+			})
+		}
+		<-refused
+		<-refused
+		close(end)
+		calls.Wait()
+		if good == 0 || good > 8 {
+			t.Errorf("%d of 10 answers came through, want at most 8", good)
+		}
+		if _, err := host.Call(ctx, "fetch", request); err != nil {
+			t.Errorf("when all have ended: %v", err)
+		}
+	})
+}
+
+// Operations on the database have a few turns, for all runs together. Who waits
+// for one leaves when the run ends.
+func TestHostOperationsTakeTurns(t *testing.T) {
+	t.Parallel()
+	turns := max(8, 4*runtime.GOMAXPROCS(0))
+	hosted(t, func(ctx context.Context, v *vaulttest.Vault, s *spy, host vault.Host) {
+		tok := create(t, v.Private, vault.TokenParams{Type: vault.Generic, Data: "x"})
+		begun, end := make(chan struct{}, 100), make(chan struct{})
+		s.before = func(call string, _ *storage.Change) error {
+			if call == "Tokens" {
+				begun <- struct{}{}
+				<-end
+			}
+			return nil
+		}
+		retrieve := mustJSON(map[string]string{"id": tok.ID})
+		var calls sync.WaitGroup
+		for range turns + 5 {
+			calls.Go(func() {
+				if _, err := host.Call(ctx, "tokens.retrieve", retrieve); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		for range turns {
+			<-begun
+		}
+		late, cancel := context.WithCancel(ctx)
+		cancel()
+		if _, err := host.Call(late, "tokens.retrieve", retrieve); !errors.Is(err, context.Canceled) {
+			t.Errorf("a call that waits for its turn: %v", err)
+		}
+		if len(begun) > 0 {
+			t.Errorf("more than %d calls are under way", turns)
+		}
+		close(end)
+		calls.Wait()
+	})
+}
+
+// What one call of running code reads is bounded more tightly than what a
+// request may.
+func TestPagesOfRunningCodeAreSmaller(t *testing.T) {
+	t.Parallel()
+	hosted(t, func(ctx context.Context, v *vaulttest.Vault, _ *spy, host vault.Host) {
+		var ids []string
+		for range 3 {
+			ids = append(ids, create(t, v.Private, vault.TokenParams{Type: vault.Generic, Data: strings.Repeat("x", 3<<20)}).ID)
+		}
+		for _, call := range []struct {
+			op   string
+			args any
+		}{
+			{"tokens.list", map[string]any{}},
+			{"detokenize", []string{"{{ " + ids[0] + " }}", "{{ " + ids[1] + " }}", "{{ " + ids[2] + " }}"}},
+		} {
+			if _, err := host.Call(ctx, call.op, mustJSON(call.args)); !errors.Is(err, vault.ErrInvalid) {
+				t.Errorf("%s: got %v, want ErrInvalid", call.op, err)
+			}
+		}
+		if _, err := host.Call(ctx, "tokens.list", mustJSON(map[string]any{"size": 2})); err != nil {
+			t.Errorf("a smaller page: %v", err)
+		}
+		if _, err := v.Private.ListTokens(ctx, vault.ListTokensParams{}); err != nil {
+			t.Errorf("a page of a request: %v", err)
+		}
+	})
+}
