@@ -133,6 +133,9 @@ func (q *queue) gather() {
 	runtime.Gosched()
 	q.mu.Lock()
 	expected, waiting := q.expected, len(q.waiting)
+	if waiting > 0 && q.waiting[0].relaxed() {
+		expected = 0 // a commit that is not synced is not worth the wait
+	}
 	q.expected = 0
 	q.mu.Unlock()
 	for since := time.Now(); waiting < expected && time.Since(since) < lull; {
