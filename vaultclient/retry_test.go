@@ -227,7 +227,7 @@ func TestContextEndsRetries(t *testing.T) {
 	}
 	// With a real timer, and a pause that nobody would wait for.
 	slow := newFront(t, answer(429, "Retry-After", "3600"))
-	short, cancelShort := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	short, cancelShort := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancelShort()
 	c, err := vaultclient.New(slow.Server.URL, slow.PrivateKey, &vaultclient.Options{
 		Transport: slow.Server.Client().Transport, Retry: vaultclient.Retry{MaxDelay: 2 * time.Hour}})
