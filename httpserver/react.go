@@ -55,5 +55,9 @@ func customAnswer(r *vault.ScriptResponse) answer {
 	return a
 }
 
-// computed are headers that the server sets by itself.
-var computed = map[string]bool{"Content-Length": true, "Transfer-Encoding": true, "Connection": true, "Trailer": true, "Upgrade": true}
+// computed are headers that the server sets by itself, or that are about its
+// connection to the client.
+var computed = map[string]bool{
+	"Content-Length": true, "Transfer-Encoding": true, "Connection": true, "Trailer": true, "Upgrade": true,
+	"Date": true, "Keep-Alive": true, "Proxy-Connection": true, "Te": true,
+}

@@ -78,7 +78,7 @@ func TestErrorsOfReactorCodeAreTranslated(t *testing.T) {
 		`throw new InvalidPaymentMethodError('declined')`:             {402, `"declined"`},
 		`throw new (require('@vault/errors').RateLimitError)('slow')`: {429, `"slow"`},
 		`throw new Error('broken')`:                                   {500, `"broken"`},
-		`throw new CustomHttpResponseError({status: 418, headers: {'X-Pot': 'tea', 'svc-trace-id': 'forged', 'access-control-allow-origin': '*', 'cache-control': 'public'}, body: {short: 'stout'}})`: {418, `{"short":"stout"}`},
+		`throw new CustomHttpResponseError({status: 418, headers: {'X-Pot': 'tea', 'svc-trace-id': 'forged', 'access-control-allow-origin': '*', 'cache-control': 'public', 'keep-alive': 'timeout=9', te: 'trailers', 'proxy-connection': 'close', date: 'never'}, body: {short: 'stout'}})`: {418, `{"short":"stout"}`},
 	} {
 		r := httptest.NewRequest("POST", w.newReactor(`module.exports = () => { `+code+` }`), strings.NewReader(`{}`))
 		r.Header.Set("SVC-API-KEY", w.PrivateKey)
@@ -94,6 +94,11 @@ func TestErrorsOfReactorCodeAreTranslated(t *testing.T) {
 		}
 		if res.Header.Get("Access-Control-Allow-Origin") != "" || res.Header.Get("Cache-Control") != "no-store" {
 			t.Errorf("%s: code has set headers of the server: %v", code, res.Header)
+		}
+		for _, name := range []string{"Keep-Alive", "Te", "Proxy-Connection", "Date"} {
+			if value := res.Header.Get(name); value != "" {
+				t.Errorf("%s: code has set %s of the connection to %s", code, name, value)
+			}
 		}
 		if chose := res.Header.Get("SVC-CUSTOM-RESPONSE") == "true"; chose != (want.status == 418) {
 			t.Errorf("%s: marked as what code chose: %v", code, chose)
