@@ -11,7 +11,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// queue hands changes to the connections that write.
+// queue hands changes, and readings, to the connections that write.
 //
 // There is no writing goroutine. A caller that finds a free connection takes it
 // and writes; the others wait, and whoever is done with a connection passes it,
@@ -46,11 +46,11 @@ type queue struct {
 	busy             sync.WaitGroup // calls under way
 	closed           bool
 
-	// flush writes the changes of a batch and sets their errors.
+	// flush does what a batch asks for and sets the errors of what is in it.
 	flush func(*slot, []*pending)
 }
 
-// pending is a change that waits for its outcome.
+// pending is a change, or a reading, that waits for its outcome.
 type pending struct {
 	change  *storage.Change // nil for a reading
 	reading *reading        // nil for a change
@@ -65,14 +65,14 @@ type pending struct {
 	turn    chan turn // nil when the change never waited
 }
 
-// turn wakes a waiting change: its error is set, or, with a slot, it is its
-// turn to write the batch.
+// turn wakes what waits: its error is set, or, with a slot, it is its turn to
+// lead the batch.
 type turn struct {
 	slot  *slot
 	batch []*pending
 }
 
-// class says which changes may share a statement.
+// class says what may share a statement.
 type class uint8
 
 const (
@@ -305,7 +305,7 @@ func (q *queue) lead(s *slot, batch []*pending) {
 		if p := recover(); p != nil {
 			s.reset()
 			for _, c := range batch {
-				c.err = fmt.Errorf("postgres: panic while writing (%T); whether the change was applied is not known", p)
+				c.err = fmt.Errorf("postgres: panic in a statement (%T); whether it was applied is not known", p)
 			}
 		}
 		for _, p := range batch[1:] {
