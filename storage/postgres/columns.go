@@ -126,8 +126,7 @@ type rows struct {
 	n       int     // rows
 	arrays  []array // of each column
 	shared  uint32  // columns of which the first row's value stands for all
-	scalars []any   // in place of the arrays
-	buf     []byte  // of the scalars
+	scalars []any   // in place of the arrays; beyond its length are those of the row before
 	next    int     // the column of the next value
 	spare   array   // what takes values that are not sent
 }
@@ -143,8 +142,7 @@ func newRows(cs columns, n int) *rows {
 
 // newRow returns rows that hold one, which is sent as scalars.
 func newRow(cs columns) *rows {
-	const small = 16
-	return &rows{columns: cs, scalars: make([]any, 0, len(cs)), buf: make([]byte, 0, small*len(cs))}
+	return &rows{columns: cs, scalars: make([]any, 0, len(cs))}
 }
 
 // reset empties the rows. What was made of them must have been sent.
@@ -154,9 +152,6 @@ func (r *rows) reset() {
 		r.arrays[i].reset()
 	}
 	r.scalars = r.scalars[:0]
-	if r.buf = r.buf[:0]; cap(r.buf) > maxKept {
-		r.buf = make([]byte, 0, maxKept)
-	}
 }
 
 // rowsOf puts every value into rows; a single one as scalars.
@@ -198,6 +193,22 @@ func (r *rows) scalar(v any) {
 	}
 }
 
+// copied adds a value of a single row, for the caller to fill in. Its memory is
+// that of the row before if it is as large, which most values are: to wrap it
+// anew for the driver would be most of the work.
+func (r *rows) copied(size int) []byte {
+	if n := len(r.scalars); n < cap(r.scalars) && size <= maxKept {
+		before := r.scalars[:n+1][n]
+		if memory, ok := before.([]byte); ok && len(memory) == size {
+			r.scalar(before)
+			return memory
+		}
+	}
+	own := make([]byte, size)
+	r.scalar(own)
+	return own
+}
+
 func (r *rows) null() {
 	if r.many() {
 		r.column().null()
@@ -207,44 +218,35 @@ func (r *rows) null() {
 }
 
 func (r *rows) bytes(v []byte) {
-	switch {
-	case r.many():
+	if r.many() {
 		r.column().bytes(v)
-	case v == nil:
-		r.scalar([]byte{})
-	default:
-		r.scalar(v)
+	} else {
+		copy(r.copied(len(v)), v)
 	}
 }
 
 func (r *rows) text(v string) {
 	if r.many() {
 		r.column().text(v)
-		return
+	} else {
+		copy(r.copied(len(v)), v)
 	}
-	start := len(r.buf)
-	r.buf = append(r.buf, v...)
-	r.scalar(r.buf[start:])
 }
 
 func (r *rows) int(v int64) {
 	if r.many() {
 		r.column().int(v)
-		return
+	} else {
+		binary.BigEndian.PutUint64(r.copied(8), uint64(v))
 	}
-	start := len(r.buf)
-	r.buf = binary.BigEndian.AppendUint64(r.buf, uint64(v))
-	r.scalar(r.buf[start:])
 }
 
 func (r *rows) bool(v bool) {
 	if r.many() {
 		r.column().bool(v)
-		return
+	} else {
+		r.copied(1)[0] = boolByte(v)
 	}
-	start := len(r.buf)
-	r.buf = append(r.buf, boolByte(v))
-	r.scalar(r.buf[start:])
 }
 
 // optional adds bytes of which nil are NULL.

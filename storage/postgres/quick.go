@@ -11,7 +11,8 @@ import (
 // without a claim, and one log entry. Its statement is composed once for all
 // changes of its form.
 type quick struct {
-	claim, token, hashed, relaxed bool
+	claim, token, relaxed bool
+	hashes                int // more than are listed are as good as one more
 }
 
 // quickTexts are the statements of quick changes.
@@ -23,7 +24,9 @@ func (s *slot) quickForm(c *storage.Change, sets []storage.ContainerSet) (quick,
 		return quick{}, false
 	}
 	q := quick{claim: c.Claim != nil, token: len(c.InsertTokens) > 0, relaxed: onlyReadLogs(c) && !s.unsynced}
-	q.hashed = q.token && len(c.InsertTokens[0].Hashes) > 0
+	if q.token {
+		q.hashes = min(numberOfHashes(c.InsertTokens[0].Hashes), maxListedHashes+1)
+	}
 	return q, true
 }
 

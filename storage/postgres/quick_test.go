@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"bytes"
 	"testing"
 	"time"
 
@@ -18,12 +19,18 @@ func TestQuickIsComposed(t *testing.T) {
 	token := storage.Token{Ord: storage.ID{2}, ID: "a", Type: "card", Body: []byte("b"), CreatedAt: now, ExpiresAt: now}
 	hashed := token
 	hashed.Hashes = []storage.Hash{{1}, {2}}
+	manyHashes := token
+	for i := range byte(maxListedHashes + 1) {
+		manyHashes.Hashes = append(manyHashes.Hashes, storage.Hash{i}, storage.Hash{i})
+	}
 	take := storage.ClaimChange{Op: storage.ClaimTake, Claim: storage.Claim{Key: storage.Key{3}, LeaseUntil: now}}
 	changes := map[string]*storage.Change{
 		"log":              {Logs: []storage.Log{entry}},
 		"relaxed log":      {Logs: []storage.Log{entry}, Relaxed: true},
 		"token":            {InsertTokens: []storage.Token{token}, Logs: []storage.Log{entry}},
 		"hashed token":     {InsertTokens: []storage.Token{hashed}, Logs: []storage.Log{entry}},
+		"all listed":       {InsertTokens: []storage.Token{{Hashes: manyHashes.Hashes[2:]}}, Logs: []storage.Log{entry}},
+		"too many hashes":  {InsertTokens: []storage.Token{manyHashes}, Logs: []storage.Log{entry}},
 		"token with claim": {InsertTokens: []storage.Token{hashed}, Logs: []storage.Log{entry}, Claim: &take, Now: now},
 		"not synced token": {InsertTokens: []storage.Token{token}, Logs: []storage.Log{entry}, Relaxed: true},
 	}
@@ -43,6 +50,37 @@ func TestQuickIsComposed(t *testing.T) {
 				t.Errorf("parameters (-composed +quick):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestQuickLeavesItsChanges sends changes one after the other on one connection,
+// whose memory they share: each has its own values, and keeps them.
+func TestQuickLeavesItsChanges(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	change := func(seed byte, body int) *storage.Change {
+		text := string(bytes.Repeat([]byte{'a' + seed}, 36))
+		return &storage.Change{
+			Tenant: storage.ID{seed},
+			InsertTokens: []storage.Token{{
+				Ord: storage.ID{seed, 1}, ID: text, Type: "card", Hashes: []storage.Hash{{seed}}, CreatedAt: now.Add(time.Duration(seed) * time.Second),
+				Body: bytes.Repeat([]byte{seed}, body), CVC: bytes.Repeat([]byte{seed}, body%3),
+			}},
+			Logs: []storage.Log{{ID: storage.ID{seed, 2}, EntityID: text, Operation: "create", CreatedAt: now}},
+		}
+	}
+	s := &slot{}
+	var before *storage.Change
+	for seed, body := range []int{100, 100, 101, 0, maxKept, maxKept + 1, maxKept + 1, 100} {
+		c := change(byte(seed), body)
+		same := cmp.Equal(compose(c, 0, nil, false).args, s.quickArgs(c))
+		if !same {
+			t.Errorf("the parameters of change %d are not its own", seed)
+		}
+		if before != nil && !cmp.Equal(change(byte(seed-1), len(before.InsertTokens[0].Body)), before) {
+			t.Errorf("change %d was changed by the next one", seed-1)
+		}
+		before = c
 	}
 }
 

@@ -158,6 +158,12 @@ func eachHash(hashes []storage.Hash, put func(*storage.Hash)) {
 	}
 }
 
+// numberOfHashes counts a token's hashes, each once.
+func numberOfHashes(hashes []storage.Hash) (n int) {
+	eachHash(hashes, func(*storage.Hash) { n++ })
+	return n
+}
+
 // joinHashes concatenates a token's hashes, each once.
 func joinHashes(hashes []storage.Hash) []byte {
 	joined := make([]byte, 0, len(hashes)*len(storage.Hash{}))

@@ -78,28 +78,30 @@ func (s *statement) expect(name string, n int) {
 	s.guards = append(s.guards, "(SELECT count(*) FROM "+name+") = "+s.number(int64(n)))
 }
 
-// text returns the statement. The division by zero is the shortest way to
+// text returns the statement. Its last part is the statement proper, unless
+// there is something to select. The division by zero is the shortest way to
 // raise an error that needs no function on the server.
 func (s *statement) text() string {
-	if len(s.parts) == 1 && len(s.guards) == 0 && s.final == "" {
-		return s.parts[0].body
-	}
-	var b strings.Builder
-	separator := "WITH "
-	for _, p := range s.parts {
-		b.WriteString(separator + p.name + " AS (" + p.body + ")")
-		separator = ",\n"
-	}
-	b.WriteString("\nSELECT ")
+	var list []string
 	if len(s.guards) > 0 {
-		b.WriteString("1 / (CASE WHEN " + strings.Join(s.guards, "\nAND ") + " THEN 1 ELSE 0 END)")
-	} else {
-		b.WriteString("1")
+		list = append(list, "1 / (CASE WHEN "+strings.Join(s.guards, "\nAND ")+" THEN 1 ELSE 0 END)")
 	}
 	if s.final != "" {
-		b.WriteString(", " + s.final)
+		list = append(list, s.final)
 	}
-	return b.String()
+	parts, proper := s.parts, "SELECT "+strings.Join(list, ", ")
+	if len(list) == 0 {
+		last := len(s.parts) - 1
+		parts, proper = s.parts[:last], s.parts[last].body
+	}
+	if len(parts) == 0 {
+		return proper
+	}
+	expressions := make([]string, len(parts))
+	for i, p := range parts {
+		expressions[i] = p.name + " AS (" + p.body + ")"
+	}
+	return "WITH " + strings.Join(expressions, ",\n") + "\n" + proper
 }
 
 // unsynced makes the commit of the statement that selects it return before the
@@ -184,10 +186,7 @@ const (
 
 func (s *statement) insertTokens(c *storage.Change, shard int64) {
 	if len(c.InsertTokens) == 1 && len(c.UpdateTokens) == 0 && len(c.DeleteTokens) == 0 {
-		s.insertToken(&c.InsertTokens[0], shard)
-		if c.Claim != nil {
-			s.expect("created", 1) // so that every statement has its token before it wants its claim
-		}
+		s.insertToken(c, shard)
 		return
 	}
 	tokens := newRows(tokenColumns, len(c.InsertTokens))
@@ -214,9 +213,9 @@ func (s *statement) insertTokens(c *storage.Change, shard int64) {
 }
 
 // insertToken is what most changes do, and so it takes everything from the
-// parameters.
-func (s *statement) insertToken(t *storage.Token, shard int64) {
-	row := newRow(tokenColumns)
+// parameters, and returns nothing unless a guard asks for it.
+func (s *statement) insertToken(c *storage.Change, shard int64) {
+	row, t := newRow(tokenColumns), &c.InsertTokens[0]
 	putToken(row, t)
 	first := len(s.args)
 	s.args = row.values(s.args)
@@ -224,13 +223,38 @@ func (s *statement) insertToken(t *storage.Token, shard int64) {
 		i := slices.IndexFunc(tokenColumns, func(c column) bool { return c.name == name })
 		return "$" + strconv.Itoa(first+i+1)
 	}
-	s.with("created", "INSERT INTO tokens (tenant_id, "+tokenColumns.names("")+") VALUES ($1, "+tokenColumns.places(first, "")+") RETURNING 1")
+	insert := "INSERT INTO tokens (tenant_id, " + tokenColumns.names("") + ") VALUES ($1, " + tokenColumns.places(first, "") + ")"
+	if c.Claim != nil {
+		insert += " RETURNING 1"
+	}
+	s.with("created", insert)
 	if len(t.Hashes) > 0 {
-		s.with("hashed", "INSERT INTO token_hashes (tenant_id, hash, ord) SELECT $1, substring("+place("hashes")+
-			" FROM 16 * k + 1 FOR 16), "+place("ord")+" FROM generate_series(0, octet_length("+place("hashes")+") / 16 - 1) AS k")
+		s.with("hashed", "INSERT INTO token_hashes (tenant_id, hash, ord) "+
+			hashRows(numberOfHashes(t.Hashes), place("hashes"), place("ord")))
 	}
 	s.with("counted", "INSERT INTO token_counts (tenant_id, set_id, type, shard, n) VALUES ($1, "+
 		place("set_id")+", "+place("type")+", "+s.number(shard)+", 1)"+addToCounts)
+	if c.Claim != nil {
+		s.expect("created", 1) // so that every statement has its token before it wants its claim
+	}
+}
+
+// maxListedHashes bounds the hashes of a token that a statement lists, and so
+// the number of its texts.
+const maxListedHashes = 8
+
+// hashRows are the rows of a token's hashes, which come concatenated. A list of
+// a few is less work for the server than a function that returns them.
+func hashRows(n int, hashes, ord string) string {
+	if n > maxListedHashes {
+		return "SELECT $1, substring(" + hashes + " FROM 16 * k + 1 FOR 16), " + ord +
+			" FROM generate_series(0, octet_length(" + hashes + ") / 16 - 1) AS k"
+	}
+	rows := make([]string, n)
+	for i := range rows {
+		rows[i] = "($1, substring(" + hashes + " FROM " + strconv.Itoa(16*i+1) + " FOR 16), " + ord + ")"
+	}
+	return "VALUES " + strings.Join(rows, ", ")
 }
 
 // updateTokens locks the rows in the order of their keys, as every statement

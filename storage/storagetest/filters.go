@@ -19,6 +19,7 @@ func filterRules() []rule {
 		{"IDIn holds for tokens with one of these ids", filterIDs},
 		{"IDPrefix holds for tokens whose id starts with it, byte for byte", filterPrefix},
 		{"HashIs holds for tokens that were stored with this hash", filterHash},
+		{"HashIs finds a token by each of its hashes, however many they are", filterManyHashes},
 		{"FingerprintIs holds for tokens with this fingerprint", filterFingerprint},
 		{"ByIs holds for tokens that this actor made, or last changed", filterActor},
 		{"TimeIn holds for tokens whose time lies between From and To", filterTime},
@@ -187,6 +188,27 @@ func filterHash(w *world) {
 	w.holdsFor(tenant, storage.HashIs{}, "")
 	w.holdsFor(tenant, storage.And{storage.HashIs(t[2].Hashes[0]), storage.HashIs(t[2].Hashes[2])}, "c")
 	w.holdsFor(tenant, storage.Or{storage.HashIs(t[0].Hashes[1]), storage.HashIs(t[2].Hashes[0])}, "ac")
+}
+
+// filterManyHashes creates tokens that are alone in their change, with any
+// number of hashes.
+func filterManyHashes(w *world) {
+	tenant := w.id()
+	for n := range 20 {
+		token := w.token(fmt.Sprint("hashes", n))
+		token.Hashes = nil
+		for range n {
+			token.Hashes = append(token.Hashes, w.hash())
+		}
+		given := token.Hashes
+		token.Hashes = append(token.Hashes, token.Hashes...) // a repeated one is one
+		created := insert(tenant, token)
+		created.Logs = []storage.Log{w.log("token", token.ID)}
+		w.write(created)
+		for _, h := range given {
+			w.same(fmt.Sprintf("token of %d hashes by one of them", n), w.found(tenant, storage.HashIs(h)), []string{token.ID})
+		}
+	}
 }
 
 func filterFingerprint(w *world) {
