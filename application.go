@@ -308,7 +308,8 @@ func (c *Client) ListPermissions(ctx context.Context) ([]Permission, error) {
 }
 
 // mergeInto applies a JSON merge patch to the JSON form of a value and reads
-// the result into dst.
+// the result into dst. The patch is read by itself too: a field that does not
+// exist is refused also when it is null, and null does not outlive the merge.
 func mergeInto(dst json.Unmarshaler, current any, patch JSON) error {
 	bad := &InvalidError{}
 	p, err := jsonx.Parse(patch, jsonx.Limits{})
@@ -323,7 +324,12 @@ func mergeInto(dst json.Unmarshaler, current any, patch JSON) error {
 	if err != nil {
 		return err
 	}
-	return dst.UnmarshalJSON(jsonx.Merge(now, p).JSON())
+	alone := dst.UnmarshalJSON(patch)
+	if err := dst.UnmarshalJSON(jsonx.Merge(now, p).JSON()); err != nil {
+		bad.addErr("", err)
+	}
+	bad.addUnknown(alone)
+	return bad.err()
 }
 
 // addProblems records what package access found wrong.

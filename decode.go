@@ -56,10 +56,13 @@ func (r *fieldReader) isObject() bool {
 func (r *fieldReader) refuseOthers() {
 	for _, m := range r.obj.Members() {
 		if !slices.Contains(r.known, m.Name) {
-			r.bad.add(r.at(m.Name), "is not a field of this object")
+			r.bad.add(r.at(m.Name), unknownField)
 		}
 	}
 }
+
+// unknownField is what is wrong with a field that an object does not have.
+const unknownField = "is not a field of this object"
 
 func (r *fieldReader) at(name string) string { return jsonx.JoinName(r.path, name) }
 

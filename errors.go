@@ -120,6 +120,20 @@ func (e *InvalidError) addErr(path string, err error) {
 	}
 }
 
+// addUnknown records the fields of which a check of the same input said that
+// they do not exist, each once.
+func (e *InvalidError) addUnknown(err error) {
+	var inner *InvalidError
+	if !errors.As(err, &inner) {
+		return
+	}
+	for path, messages := range inner.Fields {
+		if slices.Contains(messages, unknownField) && !slices.Contains(e.Fields[path], unknownField) {
+			e.add(path, unknownField)
+		}
+	}
+}
+
 // invalidErr returns what a parser said as an InvalidError about the whole
 // input.
 func invalidErr(err error) error {

@@ -119,10 +119,10 @@ func nonNull(v jsonx.Value) jsonx.Value {
 // setData validates data and takes the cvc out of it.
 func (t *token) setData(data jsonx.Value, now time.Time, bad *InvalidError) {
 	typ := t.typ()
+	t.body.spec.check(bad, "data", data)
 	if typ == Card || typ == Bank {
 		data = withoutNulls(data)
 	}
-	t.body.spec.check(bad, "data", data)
 	if typ == Card {
 		for i, m := range data.Members() {
 			if m.Name == "cvc" {

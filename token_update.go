@@ -216,6 +216,9 @@ func (op *call) patchData(t *token, p *tokenPatch, bad *InvalidError) {
 	cvc, ends := t.cvc, t.row.CVCExpiresAt
 	t.cvc, t.row.CVCExpiresAt = "", time.Time{}
 	t.setData(jsonx.Merge(t.body.data, p.data), op.now, bad)
+	named := &InvalidError{}
+	t.body.spec.check(named, "data", p.data) // the merge has lost what is null
+	bad.addUnknown(named)
 	if len(t.body.data.JSON()) > op.v.cfg.MaxBytes {
 		bad.add("data", "must have at most %d bytes", op.v.cfg.MaxBytes)
 	}

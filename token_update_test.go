@@ -114,6 +114,7 @@ func TestUpdateTokenRefusesBadPatches(t *testing.T) {
 		`{"data":null}`: {"data"}, `{"data":"s3cr3t"}`: {"data"},
 		`{"data":{"number":"s3cr3t"}}`: {"data.number"}, `{"data":{"number":null}}`: {"data.number"},
 		`{"data":{"cvc":"s3cr3t"}}`: {"data.cvc"}, `{"data":{"holder":"s3cr3t"}}`: {"data.holder"},
+		`{"data":{"holder":null}}`: {"data.holder"}, `{"data":{"holder":null,"month":7}}`: {"data.holder", "data.month"},
 		`{"data":{"cvc":"123","cvc":"124"}}`: {"data.cvc"},
 		`{"metadata":"s3cr3t"}`:              {"metadata"}, `{"metadata":{"a":7}}`: {"metadata.a"}, `{"metadata":{"a":"\u0000"}}`: {"metadata.a"},
 		`{"containers":[]}`: {"containers"}, `{"containers":["x"]}`: {"containers[0]"}, `{"containers":"x"}`: {"containers"},

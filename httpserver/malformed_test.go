@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/pgtest"
@@ -266,6 +267,41 @@ func (w *world) state() string {
 			}
 		}
 	}
+}
+
+// TestUnknownFieldsAreRefusedAlsoWhenNull: null is the same as absent, and in a
+// patch it removes, but only what a field of the object can be.
+func TestUnknownFieldsAreRefusedAlsoWhenNull(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	card := "/tokens/" + w.create(`{"type":"card","data":{"number":"4242424242424242"}}`)
+	own := w.do("GET", "/applications/key", w.PrivateKey, "").text(t, "id")
+	at := func(path, body string) string {
+		return w.do("POST", path, w.ManagementKey, body).want(t, 201).Header.Get("Location")
+	}
+	reactor := at("/reactors", `{"name":"r","code":"module.exports = () => 1","configuration":{},"application":{"id":"`+own+`"}}`)
+	proxy := at("/proxies", `{"name":"p","destination_url":"https://a.example","application":{"id":"`+own+`"}}`)
+	for _, c := range []struct{ method, path, key, body, field string }{
+		{"POST", "/tokens", w.PrivateKey, `{"type":"token","data":"x","nope":null}`, "nope"},
+		{"POST", "/tokens", w.PrivateKey, `{"type":"card","data":{"number":"4242424242424242","nope":null}}`, "data.nope"},
+		{"POST", "/tokenize", w.PrivateKey, `[{"type":"bank","data":{"routing_number":"110000000","account_number":"1","nope":null}}]`, "[0].data.nope"},
+		{"PATCH", card, w.PrivateKey, `{"nope":null}`, "nope"},
+		{"PATCH", card, w.PrivateKey, `{"data":{"nope":null}}`, "data.nope"},
+		{"PATCH", reactor, w.ManagementKey, `{"nope":null}`, "nope"},
+		{"PATCH", reactor, w.ManagementKey, `{"application":{"nope":null}}`, "application.nope"},
+		{"PATCH", proxy, w.ManagementKey, `{"application_id":null}`, "application_id"},
+		{"PATCH", proxy, w.ManagementKey, `{"key":null,"name":"new"}`, "key"},
+		{"PATCH", "/proxies/" + own, w.ManagementKey, `{"nope":null}`, "nope"},
+		{"PATCH", "/applications/" + own, w.ManagementKey, `{"nope":null}`, "nope"},
+		{"PUT", "/tenants/self", w.ManagementKey, `{"name":"x","settings":{"nope":null}}`, "settings.nope"},
+		{"POST", "/sessions", w.PublicKey, `{"nope":null}`, "nope"},
+	} {
+		fields := w.do(c.method, c.path, c.key, c.body).wantError(t, 400)["errors"].(map[string]any)
+		if diff := cmp.Diff(map[string]any{c.field: []any{"is not a field of this object"}}, fields); diff != "" {
+			t.Errorf("%s %s %s: %s", c.method, c.path, c.body, diff)
+		}
+	}
+	w.do("PATCH", reactor, w.ManagementKey, `{"configuration":{"unset":null},"application":null}`).want(t, 204)
 }
 
 func TestErrorsNeverRepeatAValue(t *testing.T) {
