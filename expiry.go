@@ -2,13 +2,13 @@ package vault
 
 import "time"
 
-// dateTimeLayouts are the ways in which an ISO 8601 date-time may be written.
-// Without an offset it is in UTC.
+// dateTimeLayouts are the ways in which an ISO 8601 date-time may be written:
+// in the extended format or in the basic one. Without an offset it is in UTC.
 var dateTimeLayouts = []string{
-	time.RFC3339,
-	"2006-01-02T15:04:05",
-	"2006-01-02T15:04Z07:00",
-	"2006-01-02T15:04",
+	time.RFC3339, "2006-01-02T15:04:05Z07", "2006-01-02T15:04:05",
+	"2006-01-02T15:04Z07:00", "2006-01-02T15:04Z07", "2006-01-02T15:04",
+	"20060102T150405Z0700", "20060102T150405Z07", "20060102T150405",
+	"20060102T1504Z0700", "20060102T1504Z07", "20060102T1504",
 }
 
 // expiryLayouts are the ways in which a token's expires_at may be written.
@@ -18,7 +18,7 @@ var expiryLayouts = append([]string{
 	"1/2/2006 3:04:05 PM Z07:00",
 	"1/2/2006 3:04:05 PM",
 	"1/2/2006",
-	"2006-01-02",
+	"2006-01-02", "20060102",
 }, dateTimeLayouts...)
 
 // expiry reads a token's expires_at.

@@ -24,6 +24,12 @@ func TestExpiryFormats(t *testing.T) {
 		"2030-08-26T19:23:57.1234567Z": "2030-08-26T19:23:57.123456Z",
 		"2030-08-26T19:23:57":          "2030-08-26T19:23:57Z",
 		"2030-08-26":                   "2030-08-26T00:00:00Z",
+		"2030-08-26T19:23:57-07":       "2030-08-27T02:23:57Z",
+		"2030-08-26T19:23+02":          "2030-08-26T17:23:00Z",
+		"20300826T192357Z":             "2030-08-26T19:23:57Z",
+		"20300826T192357+0200":         "2030-08-26T17:23:57Z",
+		"20300826T1923":                "2030-08-26T19:23:00Z",
+		"20300826":                     "2030-08-26T00:00:00Z",
 	} {
 		tok, err := createJSON(t, v.Private, `{"type":"token","data":"x","expires_at":"`+text+`"}`)
 		if err != nil {
@@ -33,7 +39,7 @@ func TestExpiryFormats(t *testing.T) {
 		same(t, text, tok.ExpiresAt.Format(time.RFC3339Nano), want)
 		same(t, text+" read", get(t, v.Private, tok.ID).ExpiresAt.Format(time.RFC3339Nano), want)
 	}
-	for _, text := range []string{"", "soon", "13/1/2030", "2/30/2030", "8/26/30", "8/26/2030 19:23:57 PM", "1893456000", "8/26/2030 7:23:57 PM UTC"} {
+	for _, text := range []string{"", "soon", "2030-08-26T19:23:57+0200", "13/1/2030", "2/30/2030", "8/26/30", "8/26/2030 19:23:57 PM", "1893456000", "8/26/2030 7:23:57 PM UTC"} {
 		_, err := createJSON(t, v.Private, `{"type":"token","data":"x","expires_at":"`+text+`"}`)
 		wantFields(t, "expires_at "+text, err, "expires_at")
 	}
