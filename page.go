@@ -31,7 +31,7 @@ func (p PageParams) normal() (PageParams, error) {
 		p.Size = defaultPageSize
 	}
 	if p.Page < 1 || p.Page > math.MaxInt32 {
-		bad.add("page", "must be a number from 1 on")
+		bad.add("page", "must be a number from 1 to %d", math.MaxInt32)
 	}
 	if p.Size < 1 || p.Size > maxPageSize {
 		bad.add("size", "must be a number from 1 to %d", maxPageSize)

@@ -74,6 +74,9 @@ func TestPageBounds(t *testing.T) {
 			"tenants":      second(v.Tenants(t.Context(), p)),
 		} {
 			wantFields(t, fmt.Sprintf("%s, page %d of %d", name, tt.page, tt.size), err, tt.fields...)
+			if slices.Contains(tt.fields, "page") && !strings.Contains(err.Error(), "from 1 to 2147483647") {
+				t.Errorf("%s, page %d: %v does not say which pages there are", name, tt.page, err)
+			}
 		}
 	}
 }
