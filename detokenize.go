@@ -80,11 +80,16 @@ func (op *call) useTokens(ctx context.Context, refs []expr.Ref) (usedTokens, err
 	if err != nil {
 		return nil, err
 	}
+	return used, op.logUses(ctx, used, ids)
+}
+
+// logUses logs that tokens are used.
+func (op *call) logUses(ctx context.Context, used usedTokens, ids []string) error {
 	seen := make([]entity, len(ids))
 	for i, id := range ids {
 		seen[i] = used[id].entity()
 	}
-	return used, op.logReads(ctx, opUse, seen...)
+	return op.logReads(ctx, opUse, seen...)
 }
 
 // findTokens reads the tokens that expressions name and asks for token:use on

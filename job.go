@@ -1,6 +1,7 @@
 package vault
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -83,7 +84,7 @@ func (op *call) reactLater(ctx context.Context, r *Reactor, args jsonx.Value, p 
 		return &ScriptError{Kind: ScriptDepth, Status: http.StatusInternalServerError, Title: ScriptTitle,
 			Messages: map[string][]string{"error": {"reactors and proxies call each other more than 3 deep"}}}
 	}
-	if err := op.checkExpressions(ctx, args); err != nil {
+	if err := op.tryExpressions(ctx, args); err != nil {
 		return underPath("args", err)
 	}
 	j := reactJob{Reactor: r.ID, Args: jsonOf(args), CallbackURL: p.CallbackURL, Timeout: time.Duration(p.TimeoutMS) * time.Millisecond, Caller: op.caller(), Depth: depth, TraceHeader: p.TraceHeader, TraceID: p.TraceID}
@@ -101,9 +102,11 @@ func (op *call) reactLater(ctx context.Context, r *Reactor, args jsonx.Value, p 
 	return op.write(ctx, ch)
 }
 
-// checkExpressions finds out whether all tokens that arguments name exist and
-// may be used, without using them.
-func (op *call) checkExpressions(ctx context.Context, args jsonx.Value) error {
+// tryExpressions finds out whether arguments can be detokenized now, and are an
+// object then. What they give is dropped: they are detokenized when the job
+// runs, and the use of the tokens is logged then. But a refusal tells something
+// of their data, so it is logged as a use of them, like that of a run.
+func (op *call) tryExpressions(ctx context.Context, args jsonx.Value) error {
 	tree, err := expr.CompileTokenTree(args)
 	if err != nil {
 		return invalidErr(err)
@@ -111,8 +114,17 @@ func (op *call) checkExpressions(ctx context.Context, args jsonx.Value) error {
 	if !tree.HasExpressions() {
 		return nil
 	}
-	_, _, err = op.findTokens(ctx, tree.Refs())
-	return err
+	used, ids, err := op.findTokens(ctx, tree.Refs())
+	if err != nil {
+		return err
+	}
+	out, err := tree.Eval(used.env())
+	if err != nil {
+		err = invalidErr(err)
+	} else if err = checkDetokenized(out); err == nil {
+		return nil
+	}
+	return cmp.Or(op.logUses(ctx, used, ids), err)
 }
 
 // job seals a job's payload.

@@ -82,6 +82,14 @@ func (t *ProxyTransform) code() string {
 
 // checkProxy checks parameters, and transforms that differ from the old ones.
 func (op *call) checkProxy(ctx context.Context, p *ProxyParams, old *Proxy) error {
+	if err := op.checkProxyFields(ctx, p); err != nil {
+		return err
+	}
+	return op.loadTransforms(ctx, p, old)
+}
+
+// checkProxyFields checks everything but whether the transforms can be used.
+func (op *call) checkProxyFields(ctx context.Context, p *ProxyParams) error {
 	bad := &InvalidError{}
 	checkName(bad, "name", p.Name)
 	if p.DestinationURL == "" {
@@ -95,9 +103,11 @@ func (op *call) checkProxy(ctx context.Context, p *ProxyParams, old *Proxy) erro
 	if err := op.checkScriptApplication(ctx, bad, p.Application); err != nil {
 		return err
 	}
-	if err := bad.err(); err != nil {
-		return err
-	}
+	return bad.err()
+}
+
+// loadTransforms lets the runtime look at transforms that are not the old ones.
+func (op *call) loadTransforms(ctx context.Context, p *ProxyParams, old *Proxy) error {
 	if err := op.loadCode(ctx, "request_transform.code", p.Name, p.RequestTransform.code(), old.RequestTransform.code()); err != nil {
 		return err
 	}
@@ -224,7 +234,9 @@ func (c *Client) PatchProxy(ctx context.Context, id uuid.UUID, patch JSON) (*Pro
 		return nil
 	})
 	var alone ProxyParams
-	return op.proxySeen(x, patchError(err, patch, &alone, func() error { return op.checkProxy(ctx, &alone, &Proxy{}) }))
+	return op.proxySeen(x, patchError(err, patch, &alone,
+		func() error { return op.checkProxyFields(ctx, &alone) },
+		func() error { return op.loadTransforms(ctx, &alone, &Proxy{}) }))
 }
 
 func (op *call) updateProxy(ctx context.Context, id uuid.UUID, change func(*Proxy) error) (*Proxy, error) {

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/expr"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
 
@@ -107,6 +108,8 @@ func (op *call) checkReact(p *ReactParams) (jsonx.Value, error) {
 			return args, err
 		}
 		bad.addErr("args", err)
+	} else if err := checkArgs(args); err != nil {
+		bad.addErr("args", err)
 	}
 	switch {
 	case p.TimeoutMS != 0 && p.CallbackURL == "":
@@ -120,18 +123,39 @@ func (op *call) checkReact(p *ReactParams) (jsonx.Value, error) {
 	return args, bad.err()
 }
 
+// checkArgs checks what can be told of arguments before they are detokenized:
+// the syntax of expressions, and that they are an object or may become one.
+func checkArgs(args jsonx.Value) error {
+	tree, err := expr.CompileTokenTree(args)
+	if err != nil {
+		return invalidErr(err)
+	}
+	if args.Kind() == jsonx.String && tree.HasExpressions() {
+		return nil
+	}
+	return checkDetokenized(args)
+}
+
+// checkDetokenized refuses arguments that are no object.
+func checkDetokenized(args jsonx.Value) error {
+	if args.IsZero() || args.IsNull() || args.Kind() == jsonx.Object {
+		return nil
+	}
+	return invalid("", "must be an object after detokenization")
+}
+
 // runReactor detokenizes the arguments, runs the code, and tokenizes what it
 // asks for.
 func (op *call) runReactor(ctx context.Context, r *Reactor, args jsonx.Value, timeout time.Duration) (*ReactResult, error) {
 	args, err := op.detokenize(ctx, args)
+	if err == nil {
+		err = checkDetokenized(args)
+	}
 	if err != nil {
 		return nil, underPath("args", err)
 	}
 	if args.IsZero() {
 		args = jsonx.NullValue()
-	}
-	if !args.IsNull() && args.Kind() != jsonx.Object {
-		return nil, invalid("args", "must be an object after detokenization")
 	}
 	if err := op.logReads(ctx, opReact, entity{kindReactor, r.ID.String()}); err != nil {
 		return nil, err

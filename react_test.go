@@ -124,7 +124,10 @@ func TestReactRefusesBadRequests(t *testing.T) {
 		"unknown token, later":      {vault.ReactParams{Args: map[string]string{"x": "{{ nobody }}"}, CallbackURL: url}, "args"},
 		"bad expression":            {vault.ReactParams{Args: map[string]string{"x": "{{ a | nope }}"}}, "args.x"},
 		"args of text":              {vault.ReactParams{Args: "{{ " + text.ID + " }}"}, "args"},
+		"args of text, later":       {vault.ReactParams{Args: "{{ " + text.ID + " }}", CallbackURL: url}, "args"},
 		"args of a number":          {vault.ReactParams{Args: 5}, "args"},
+		"args of a number, later":   {vault.ReactParams{Args: 5, CallbackURL: url}, "args"},
+		"filter that fails, later":  {vault.ReactParams{Args: map[string]string{"x": "{{ " + text.ID + " | json: '$.y' }}"}, CallbackURL: url}, "args.x"},
 		"timeout without callback":  {vault.ReactParams{TimeoutMS: 20_000}, "timeout_ms"},
 		"timeout too short":         {vault.ReactParams{TimeoutMS: 9_999, CallbackURL: url}, "timeout_ms"},
 		"timeout too long":          {vault.ReactParams{TimeoutMS: 210_001, CallbackURL: url}, "timeout_ms"},
@@ -137,6 +140,7 @@ func TestReactRefusesBadRequests(t *testing.T) {
 			t.Errorf("%s: %v, want an error at %s", name, err, tc.path)
 		}
 	}
+	same(t, "log of the token: what was refused for its data has used it", operations(t, w.Vault, text.ID), []string{"create", "use", "use", "use"})
 	if _, err := w.Public.React(t.Context(), w.reactor.ID, vault.ReactParams{}); !errors.Is(err, vault.ErrForbidden) {
 		t.Errorf("without token:use: %v, want ErrForbidden", err)
 	}

@@ -99,6 +99,14 @@ func readApplicationRef(r *fieldReader) *ApplicationRef {
 
 // checkReactor checks parameters, and the code when it is new.
 func (op *call) checkReactor(ctx context.Context, p *ReactorParams, oldCode string) error {
+	if err := op.checkReactorFields(ctx, p); err != nil {
+		return err
+	}
+	return op.loadReactor(ctx, p, oldCode)
+}
+
+// checkReactorFields checks everything but whether the code can be used.
+func (op *call) checkReactorFields(ctx context.Context, p *ReactorParams) error {
 	bad := &InvalidError{}
 	checkName(bad, "name", p.Name)
 	if p.Code == "" {
@@ -112,9 +120,11 @@ func (op *call) checkReactor(ctx context.Context, p *ReactorParams, oldCode stri
 	if err := op.checkScriptApplication(ctx, bad, p.Application); err != nil {
 		return err
 	}
-	if err := bad.err(); err != nil {
-		return err
-	}
+	return bad.err()
+}
+
+// loadReactor lets the runtime look at the code when it is new.
+func (op *call) loadReactor(ctx context.Context, p *ReactorParams, oldCode string) error {
 	return op.loadCode(ctx, "code", p.Name, p.Code, oldCode)
 }
 
@@ -208,7 +218,9 @@ func (c *Client) PatchReactor(ctx context.Context, id uuid.UUID, patch JSON) (*R
 		return nil
 	})
 	var alone ReactorParams
-	return r, patchError(err, patch, &alone, func() error { return op.checkReactor(ctx, &alone, "") })
+	return r, patchError(err, patch, &alone,
+		func() error { return op.checkReactorFields(ctx, &alone) },
+		func() error { return op.loadReactor(ctx, &alone, "") })
 }
 
 func (op *call) updateReactor(ctx context.Context, id uuid.UUID, change func(*Reactor) error) (*Reactor, error) {

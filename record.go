@@ -1,7 +1,6 @@
 package vault
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -141,27 +140,32 @@ func updateRecord[T any](ctx context.Context, op *call, kind string, id uuid.UUI
 
 // patchError returns the error of a merge patch. Where there is nothing to
 // patch, what is wrong with the patch itself comes first: it is read by itself
-// into params, and check says what is wrong with those. Fields that the patch
-// does not name are no fault of it.
-func patchError(err error, patch JSON, params json.Unmarshaler, check func() error) error {
+// into params, and the checks say what is wrong with those. Fields that the
+// patch does not name are no fault of it.
+func patchError(err error, patch JSON, params json.Unmarshaler, checks ...func() error) error {
 	if !errors.Is(err, ErrNotFound) {
 		return err
 	}
 	if fault := mergeInto(params, struct{}{}, patch); fault != nil {
 		return fault
 	}
-	fault := check()
-	var bad *InvalidError
-	if !errors.As(fault, &bad) {
-		return cmp.Or(fault, err)
-	}
 	named, _ := jsonx.Parse(patch, jsonx.Limits{}) // mergeInto could
-	maps.DeleteFunc(bad.Fields, func(path string, _ []string) bool {
-		name, _, _ := strings.Cut(path, ".")
-		name, _, _ = strings.Cut(name, "[")
-		return named.Get(name).IsZero()
-	})
-	return cmp.Or(bad.err(), err)
+	for _, check := range checks {
+		fault := check()
+		var bad *InvalidError
+		if errors.As(fault, &bad) {
+			maps.DeleteFunc(bad.Fields, func(path string, _ []string) bool {
+				name, _, _ := strings.Cut(path, ".")
+				name, _, _ = strings.Cut(name, "[")
+				return named.Get(name).IsZero()
+			})
+			fault = bad.err()
+		}
+		if fault != nil {
+			return fault
+		}
+	}
+	return err
 }
 
 // deleteRecord deletes a record, with its log entry.

@@ -131,6 +131,57 @@ func TestReactWithCallbackIsAcceptedAndDelivered(t *testing.T) {
 	}
 }
 
+// TestArgsAreValidatedBeforeARunIsAccepted asks for runs that would be refused,
+// without a callback and with one. What can be told of the body alone is told
+// also where there is no such reactor.
+func TestArgsAreValidatedBeforeARunIsAccepted(t *testing.T) {
+	t.Parallel()
+	w := reactorWorld(t)
+	text := w.create(`{"type":"token","data":"text"}`)
+	path := w.newReactor(`module.exports = async (req) => ({raw: req.args})`)
+	const missing = "/reactors/3fa85f64-5717-4562-b3fc-2c963f66afa6/react"
+	for args, c := range map[string]struct {
+		field   string
+		unfound int // the status where there is no such reactor
+	}{
+		`"text"`:                   {"args", 400},
+		`5`:                        {"args", 400},
+		`[]`:                       {"args", 400},
+		`{"a":"{{"}`:               {"args.a", 400},
+		`"{{ ` + text + ` }}"`:     {"args", 404},
+		`"so: {{ ` + text + ` }}"`: {"args", 404},
+		`{"a":["{{ ` + text + ` | json: '$.number'}}"]}`: {"args.a[0]", 404},
+		`{"a":"{{ nobody }}"}`:                           {"args", 404},
+	} {
+		for _, body := range []string{`{"args":` + args + `}`, `{"args":` + args + `,"callback_url":"https://hook.example"}`} {
+			fields := w.do("POST", path, w.PrivateKey, body).wantError(t, 400)["errors"].(map[string]any)
+			if _, ok := fields[c.field]; !ok || len(fields) != 1 {
+				t.Errorf("%s: errors about %v, want %s", body, fields, c.field)
+			}
+			w.do("POST", missing, w.PrivateKey, body).wantError(t, c.unfound)
+		}
+	}
+}
+
+// TestBadCodeIsToldBeforeTheMissingEntity writes code that does not compile to
+// reactors and proxies that are not there.
+func TestBadCodeIsToldBeforeTheMissingEntity(t *testing.T) {
+	t.Parallel()
+	w := reactorWorld(t)
+	const id = "/3fa85f64-5717-4562-b3fc-2c963f66afa6"
+	for body, c := range map[string]struct{ method, path string }{
+		`{"name":"x","code":"(","configuration":{}}`: {"PUT", "/reactors"},
+		`{"code":"("}`: {"PATCH", "/reactors"},
+		`{"name":"x","destination_url":"https://a.example","request_transform":{"code":"("}}`: {"PUT", "/proxies"},
+		`{"request_transform":{"code":"("}}`:                                                  {"PATCH", "/proxies"},
+		`{"response_transform":{"code":"("},"name":"new"}`:                                    {"PATCH", "/proxies"},
+	} {
+		w.do(c.method, c.path+id, w.ManagementKey, body).want(t, 422)
+	}
+	w.do("PATCH", "/reactors"+id, w.ManagementKey, `{"code":"module.exports = () => 1"}`).wantError(t, 404)
+	w.do("PATCH", "/reactors"+id, w.ManagementKey, `{"code":"(","name":5}`).wantError(t, 400)
+}
+
 // TestErrorOfACallbackIsThatOfASynchronousRun runs code that fails both ways.
 func TestErrorOfACallbackIsThatOfASynchronousRun(t *testing.T) {
 	t.Parallel()
