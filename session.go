@@ -242,13 +242,15 @@ func (op *call) authorizeSession(ctx context.Context, g *Grant) error {
 	if err := op.openRecord(ctx, &rec, &s); err != nil {
 		return err
 	}
+	app, err := op.application(ctx, s.Application)
+	if errors.Is(err, ErrNotFound) || err == nil && app.expired(op.now) {
+		return errUnknownNonce // sessions end with their application
+	}
+	if err != nil {
+		return err
+	}
 	if s.Authorized {
 		return errorf(ErrConflict, "The nonce has been used.")
-	}
-	if _, err := op.application(ctx, s.Application); errors.Is(err, ErrNotFound) {
-		return errUnknownNonce
-	} else if err != nil {
-		return err
 	}
 	s.Authorized, s.Permissions, s.Rules = true, g.Permissions, g.Rules
 	if g.ExpiresAt != nil {

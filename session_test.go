@@ -286,6 +286,8 @@ func TestSessionEndsWithItsApplication(t *testing.T) {
 	wantError(t, "the client", c.Check(t.Context(), "token:create"), vault.ErrUnauthenticated)
 	_, err := v.Authenticate(t.Context(), pending.SessionKey)
 	wantError(t, "a session that waits", err, vault.ErrUnauthenticated)
+	grant := vault.Grant{Nonce: pending.Nonce, Permissions: []string{"token:create"}}
+	wantError(t, "its nonce", v.Private.AuthorizeSession(t.Context(), grant), vault.ErrNotFound)
 
 	app, err := v.Tenant.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.Public, Permissions: []string{"token:create"}, ExpiresAt: ptr(vaulttest.Start.Add(time.Minute))})
 	if err != nil {
@@ -298,6 +300,8 @@ func TestSessionEndsWithItsApplication(t *testing.T) {
 	v.Clock.Advance(time.Minute)
 	_, err = v.Authenticate(t.Context(), s.SessionKey)
 	wantError(t, "a session of an expired application", err, vault.ErrUnauthenticated)
+	grant.Nonce = s.Nonce
+	wantError(t, "its nonce", v.Private.AuthorizeSession(t.Context(), grant), vault.ErrNotFound)
 }
 
 // What a session makes carries its application.
