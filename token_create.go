@@ -3,6 +3,7 @@ package vault
 import (
 	"context"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
@@ -159,14 +160,25 @@ func (op *call) checkBody(t *token, containers []string, bad *InvalidError) {
 	if len(t.body.indexes) > maxIndexes {
 		bad.add("search_indexes", "must have at most %d expressions", maxIndexes)
 	}
-	if _, err := t.body.maskTree(); err != nil {
-		bad.addErr("mask", err)
-	}
+	checkMask(&t.body, bad)
 	if _, err := t.body.fingerprintTemplate(); err != nil {
 		bad.addErr("fingerprint_expression", err)
 	}
 	if e := t.row.ExpiresAt; !e.IsZero() {
 		checkExpiry(e, op.now, bad)
+	}
+}
+
+// checkMask refuses a mask that no data could be shown by: one that does not
+// compile, or refers to more than data.
+func checkMask(b *tokenBody, bad *InvalidError) {
+	tree, err := b.maskTree()
+	switch {
+	case err != nil:
+		bad.addErr("mask", err)
+	case b.mask.IsZero(): // the type's own
+	case slices.ContainsFunc(tree.Refs(), func(r expr.Ref) bool { return r.ID != "data" }):
+		bad.add("mask", "must refer to data alone")
 	}
 }
 

@@ -118,6 +118,7 @@ func TestUpdateTokenRefusesBadPatches(t *testing.T) {
 		`{"data":{"cvc":"123","cvc":"124"}}`: {"data.cvc"},
 		`{"metadata":"s3cr3t"}`:              {"metadata"}, `{"metadata":{"a":7}}`: {"metadata.a"}, `{"metadata":{"a":"\u0000"}}`: {"metadata.a"},
 		`{"containers":[]}`: {"containers"}, `{"containers":["x"]}`: {"containers[0]"}, `{"containers":"x"}`: {"containers"},
+		`{"mask":"{{ metadata.a }}"}`: {"mask"}, `{"mask":{"a":"{{ data | append: metadata.a }}"}}`: {"mask"},
 		`{"mask":"{{ data"}`: {"mask"}, `{"mask":{"a":"{{ data | nope }}"}}`: {"mask.a"},
 		`{"fingerprint_expression":"{{"}`: {"fingerprint_expression"}, `{"fingerprint_expression":"{{ data.nope }}"}`: {"fingerprint_expression"},
 		`{"search_indexes":["{{ data.nope }}"]}`: {"search_indexes[0]"}, `{"search_indexes":[7]}`: {"search_indexes[0]"},
