@@ -309,7 +309,7 @@ func (c *Client) ListPermissions(ctx context.Context) ([]Permission, error) {
 
 // mergeInto applies a JSON merge patch to the JSON form of a value and reads
 // the result into dst. The patch is read by itself too: a field that does not
-// exist is refused also when it is null, and null does not outlive the merge.
+// exist is refused also when it is null, which the merge would leave no trace of.
 func mergeInto(dst json.Unmarshaler, current any, patch JSON) error {
 	bad := &InvalidError{}
 	p, err := jsonx.Parse(patch, jsonx.Limits{})
