@@ -48,6 +48,10 @@ var (
 	ErrNoRuntime = errors.New("vault: Config.Runtime is not set, so code cannot run")
 	// ErrWrongKey means that the database was sealed under another master key.
 	ErrWrongKey = errors.New("vault: the master key is not the one that this database was sealed under")
+	// ErrKeyUnavailable means that the master key neither opened what it had to
+	// nor what it had just sealed itself, or sealed nothing: the service that
+	// keeps it is down, or denies us its use. The error wraps the key's own.
+	ErrKeyUnavailable = errors.New("vault: the master key does not work")
 	// ErrClosed means that the vault has been closed.
 	ErrClosed = storage.ErrClosed
 )

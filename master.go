@@ -113,21 +113,77 @@ func (v *Vault) readCheck(ctx context.Context) (*seal.Ring, *storage.Record, err
 	if len(recs) == 0 {
 		return nil, nil, nil
 	}
-	ring, err := seal.Unwrap(v.master, none, recs[0].Body)
-	if errors.Is(err, seal.ErrOpen) {
-		return nil, nil, fmt.Errorf("%w: %w", ErrWrongKey, err)
-	}
+	ring, err := v.unwrapCheck(recs[0].Body)
 	return ring, &recs[0], err
 }
 
+// unwrapCheck opens the ring of checkMaster. A key in a KMS refuses what another
+// key sealed, and whatever it is given while the service is down, and the errors
+// of one service are not those of the next. So a key that refuses has to show
+// that it works at all, before it is called the wrong one.
+func (v *Vault) unwrapCheck(wrapped []byte) (*seal.Ring, error) {
+	var none storage.ID
+	ring, err := seal.Unwrap(v.master, none, wrapped)
+	if !errors.Is(err, seal.ErrUnwrap) {
+		return ring, err
+	}
+	if broken := tryKey(v.master); broken != nil {
+		return nil, fmt.Errorf("%w: %w", ErrKeyUnavailable, broken)
+	}
+	// It may have come back just now.
+	ring, err = seal.Unwrap(v.master, none, wrapped)
+	if errors.Is(err, seal.ErrUnwrap) {
+		return nil, fmt.Errorf("%w: %w", ErrWrongKey, err)
+	}
+	return ring, err
+}
+
+// tryKey returns why a master key cannot seal a ring and open it again. Of
+// several keys each is tried: the one that does not work may be the one that is
+// needed.
+func tryKey(key AEAD) error {
+	if several, ok := key.(*keys); ok {
+		for _, k := range several.all {
+			if err := tryKey(k); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	ring, err := seal.NewRing()
+	if err != nil {
+		return err
+	}
+	wrapped, err := ring.Wrap(key, storage.ID{})
+	if err != nil {
+		return err
+	}
+	_, err = seal.Unwrap(key, storage.ID{}, wrapped)
+	return err
+}
+
+// wrap seals a ring under the master key.
+func (v *Vault) wrap(ring *seal.Ring, tenant storage.ID) ([]byte, error) {
+	wrapped, err := ring.Wrap(v.master, tenant)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrKeyUnavailable, err)
+	}
+	return wrapped, nil
+}
+
+// storeCheck sets a database up, under a master key that can also open what it
+// seals.
 func (v *Vault) storeCheck(ctx context.Context) error {
 	ring, err := seal.NewRing()
 	if err != nil {
 		return err
 	}
-	wrapped, err := ring.Wrap(v.master, storage.ID{})
+	wrapped, err := v.wrap(ring, storage.ID{})
 	if err != nil {
 		return err
+	}
+	if _, err := seal.Unwrap(v.master, storage.ID{}, wrapped); err != nil {
+		return fmt.Errorf("%w: %w", ErrKeyUnavailable, err)
 	}
 	now := v.now()
 	return v.store.Write(ctx, &storage.Change{
@@ -145,7 +201,7 @@ func (v *Vault) rewrapCheck(ctx context.Context) error {
 	if ring == nil {
 		return v.storeCheck(ctx)
 	}
-	if rec.Body, err = ring.Wrap(v.master, storage.ID{}); err != nil {
+	if rec.Body, err = v.wrap(ring, storage.ID{}); err != nil {
 		return err
 	}
 	return v.store.Write(ctx, &storage.Change{

@@ -1,6 +1,7 @@
 package vault_test
 
 import (
+	"errors"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -114,4 +115,103 @@ func TestRewrapKeysDoesNotLeaveATenantBehind(t *testing.T) {
 		t.Errorf("without it: %v", err)
 	}
 	c.node(t, c.new)
+}
+
+// service is a master key in a KMS that can be down, or deny what is asked of
+// it.
+type service struct {
+	vault.AEAD
+	sealing, opening error
+	recovers         bool // after the first refusal
+}
+
+func (s *service) Encrypt(plaintext, associatedData []byte) ([]byte, error) {
+	if s.sealing != nil {
+		return nil, s.sealing
+	}
+	return s.AEAD.Encrypt(plaintext, associatedData)
+}
+
+func (s *service) Decrypt(ciphertext, associatedData []byte) ([]byte, error) {
+	if err := s.opening; err != nil {
+		if s.recovers {
+			s.sealing, s.opening = nil, nil
+		}
+		return nil, err
+	}
+	return s.AEAD.Decrypt(ciphertext, associatedData)
+}
+
+// A master key that does not work is not called the wrong one, whatever the
+// error that it gives; and the wrong one is not said to be broken.
+func TestOpenTellsABrokenKeyFromAWrongOne(t *testing.T) {
+	t.Parallel()
+	down := errors.New("kms: deadline exceeded")
+	right, wrong := vault.NewKey(), vault.NewKey()
+	for name, test := range map[string]struct {
+		key  vault.AEAD
+		want []error // none: it opens
+	}{
+		"down":                      {&service{AEAD: right, sealing: down, opening: down}, []error{vault.ErrKeyUnavailable, down}},
+		"may seal alone":            {&service{AEAD: right, opening: down}, []error{vault.ErrKeyUnavailable, down}},
+		"down, and another key":     {vault.Keys(wrong, &service{AEAD: right, sealing: down, opening: down}), []error{vault.ErrKeyUnavailable, down}},
+		"down, and not needed":      {vault.Keys(right, &service{AEAD: wrong, sealing: down, opening: down}), nil},
+		"back after a moment":       {&service{AEAD: right, sealing: down, opening: down, recovers: true}, nil},
+		"wrong":                     {&service{AEAD: wrong}, []error{vault.ErrWrongKey}},
+		"wrong, back after a while": {&service{AEAD: wrong, opening: down, recovers: true}, []error{vault.ErrWrongKey}},
+		"several wrong ones":        {vault.Keys(wrong, vault.NewKey()), []error{vault.ErrWrongKey}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := &changing{path: filepath.Join(t.TempDir(), "vault.db")}
+			c.node(t, right)
+			store, err := sqlite.Open(t.Context(), c.path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			v, err := vault.Open(t.Context(), store, test.key, nil)
+			if err == nil {
+				defer v.Close()
+			}
+			if opened := err == nil; opened != (test.want == nil) {
+				t.Fatalf("opened: %v, %v", opened, err)
+			}
+			for _, want := range test.want {
+				wantError(t, name, err, want)
+			}
+			if errors.Is(err, vault.ErrWrongKey) && errors.Is(err, vault.ErrKeyUnavailable) {
+				t.Errorf("both wrong and broken: %v", err)
+			}
+		})
+	}
+}
+
+// A key that does not work leaves a new database as it was, for the key that
+// does, and a vault without the tenant.
+func TestABrokenKeySetsNothingUp(t *testing.T) {
+	t.Parallel()
+	denied := errors.New("kms: permission denied")
+	for name, key := range map[string]*service{
+		"seals nothing": {AEAD: vault.NewKey(), sealing: denied},
+		"opens nothing": {AEAD: vault.NewKey(), opening: denied},
+	} {
+		path := filepath.Join(t.TempDir(), "vault.db")
+		store, err := sqlite.Open(t.Context(), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = vault.Open(t.Context(), store, key, nil)
+		wantError(t, name, err, vault.ErrKeyUnavailable)
+		wantError(t, name, err, denied)
+
+		working := &service{AEAD: vault.NewKey()}
+		v := (&changing{path: path}).node(t, working)
+		working.sealing = denied
+		_, err = v.CreateTenant(t.Context(), "Acme")
+		wantError(t, name+": create tenant", err, vault.ErrKeyUnavailable)
+		page, err := v.Tenants(t.Context(), vault.PageParams{})
+		if err != nil || len(page.Data) != 0 {
+			t.Errorf("%s: %d tenants (%v)", name, len(page.Data), err)
+		}
+	}
 }

@@ -112,7 +112,7 @@ func (r *rotation) step(ctx context.Context, message string, change func(*seal.R
 }
 
 func (r *rotation) store(ctx context.Context, state *tenantState, ring *seal.Ring, message string) error {
-	wrapped, err := ring.Wrap(r.v.master, r.tenant)
+	wrapped, err := r.v.wrap(ring, storage.ID(r.tenant))
 	if err != nil {
 		return err
 	}

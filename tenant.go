@@ -81,7 +81,7 @@ func (v *Vault) CreateTenant(ctx context.Context, name string) (*Tenant, error) 
 	}
 	now := v.now()
 	t := &tenantDoc{Tenant: Tenant{ID: v.idAt(now), Name: name, WebhookSecret: webhook.NewSecret(), CreatedAt: now}}
-	wrapped, err := ring.Wrap(v.master, t.ID)
+	wrapped, err := v.wrap(ring, storage.ID(t.ID))
 	if err != nil {
 		return nil, err
 	}

@@ -90,6 +90,7 @@ func TestRingIsUnwrappedWhenItChanged(t *testing.T) {
 	ctx := t.Context()
 	v, key, tenant := counted(t, Config{KeyAge: time.Nanosecond})
 	c := v.Tenant(tenant)
+	atOpen := key.opened.Load()
 	use := func(wanted int32) {
 		t.Helper()
 		for range 5 {
@@ -100,7 +101,7 @@ func TestRingIsUnwrappedWhenItChanged(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if got := key.opened.Load(); got != wanted {
+		if got := key.opened.Load() - atOpen; got != wanted {
 			t.Errorf("the master key was asked %d times, want %d", got, wanted)
 		}
 	}
@@ -204,5 +205,28 @@ func TestSharedReadingOutlivesItsCaller(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// However old keys may become, an operation begins with keys that it has the
+// time to write under.
+func TestKeysAreReadAgainInTimeToWrite(t *testing.T) {
+	t.Parallel()
+	v, _, tenant := counted(t, Config{KeyAge: maxKeyAge})
+	c := v.Tenant(tenant)
+	for range 2 {
+		if _, err := c.CreateToken(t.Context(), TokenParams{Type: Generic, Data: "x"}); err != nil {
+			t.Fatal(err)
+		}
+		old := *v.tenants.states[tenant]
+		old.readAt = time.Now().Add(-maxKeyAge + time.Second)
+		v.tenants.keep(tenant, &old)
+	}
+	state, err := v.tenants.get(t.Context(), tenant)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if age := time.Since(state.readAt); age > maxKeyAge/2 {
+		t.Errorf("an operation begins with keys that were read %s ago, and must have written within %s", age, maxKeyAge)
 	}
 }

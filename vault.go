@@ -17,7 +17,8 @@
 // # Guarantees
 //
 //   - A write that returned nil is on disk together with its log entry; a write
-//     that returned an error left nothing.
+//     that returned an error left nothing, unless the error says that this is not
+//     known, because the connection to the database was lost for too long.
 //   - A value exists in clear only in the memory of this process, for the
 //     length of a call. The database holds ciphertext and keyed hashes; errors
 //     and log lines hold names and rules.
@@ -190,8 +191,9 @@ type Vault struct {
 
 // Open opens a vault on a database under a master key. A new database is set
 // up; one that was sealed under another master key is refused with
-// ErrWrongKey. The vault owns the store from then on, also when Open fails,
-// and Close closes it. cfg may be nil.
+// ErrWrongKey, and a master key that does not work at the moment gives
+// ErrKeyUnavailable. The vault owns the store from then on, also when Open
+// fails, and Close closes it. cfg may be nil.
 func Open(ctx context.Context, store Storage, key AEAD, cfg *Config) (*Vault, error) {
 	v, err := open(ctx, store, key, cfg)
 	if err != nil {

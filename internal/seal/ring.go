@@ -97,18 +97,23 @@ func (r *Ring) Wrap(master AEAD, tenant [16]byte) ([]byte, error) {
 	return wrapped, nil
 }
 
-// Unwrap opens a ring that Wrap made. The error matches ErrOpen when the
-// master key refuses it, whatever the reason it gives.
+// ErrUnwrap means that the master key did not open a ring: it is another key,
+// the ring was altered or moved, or the service that keeps the key failed. A
+// master key has no way to tell us which.
+var ErrUnwrap = errors.New("seal: the master key did not open the ring")
+
+// Unwrap opens a ring that Wrap made. When the master key does not, the error
+// matches ErrUnwrap and the key's own.
 func Unwrap(master AEAD, tenant [16]byte, wrapped []byte) (*Ring, error) {
 	place := Place{Tenant: tenant, Entity: ringLabel}
 	plain, err := master.Decrypt(wrapped, place.appendTo(nil, 0))
 	if err != nil {
-		return nil, fmt.Errorf("%w (%w)", ErrOpen, err)
+		return nil, fmt.Errorf("%w: %w", ErrUnwrap, err)
 	}
 	defer clear(plain)
 	var s stored
-	if err := json.Unmarshal(plain, &s); err != nil {
-		return nil, ErrOpen
+	if json.Unmarshal(plain, &s) != nil {
+		return nil, fmt.Errorf("%w: what it gave is none", ErrUnwrap)
 	}
 	return newRing(s.Keys, s.Index)
 }

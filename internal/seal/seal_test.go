@@ -129,11 +129,11 @@ func TestWrapBindsTenantAndMaster(t *testing.T) {
 	if got, err := back.Open(&p, 1, sealed); err != nil || string(got) != "v" {
 		t.Fatalf("Open after Unwrap = %q, %v", got, err)
 	}
-	if _, err := Unwrap(other, p.Tenant, wrapped); !errors.Is(err, ErrOpen) {
-		t.Errorf("another master key: %v, want ErrOpen", err)
+	if _, err := Unwrap(other, p.Tenant, wrapped); !errors.Is(err, ErrUnwrap) {
+		t.Errorf("another master key: %v, want ErrUnwrap", err)
 	}
-	if _, err := Unwrap(master, [16]byte{9}, wrapped); !errors.Is(err, ErrOpen) {
-		t.Errorf("another tenant: %v, want ErrOpen", err)
+	if _, err := Unwrap(master, [16]byte{9}, wrapped); !errors.Is(err, ErrUnwrap) {
+		t.Errorf("another tenant: %v, want ErrUnwrap", err)
 	}
 }
 
