@@ -61,10 +61,14 @@ func newTenantCache(v *Vault) *tenantCache {
 	}
 }
 
+// timeToWrite is what an operation has left of maxKeyAge, at the least, when it
+// begins: a change under keys that are older is not written.
+const timeToWrite = 2 * time.Second
+
 // get returns a state that is at most Config.KeyAge old, and not from before a
 // change that this node has made.
 func (tc *tenantCache) get(ctx context.Context, id uuid.UUID) (*tenantState, error) {
-	after := time.Now().Add(-tc.v.cfg.KeyAge)
+	after := time.Now().Add(-min(tc.v.cfg.KeyAge, maxKeyAge-timeToWrite))
 	tc.mu.Lock()
 	s := tc.states[id]
 	changed := tc.changed
