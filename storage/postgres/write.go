@@ -105,7 +105,7 @@ func (s *Store) attempt(slot *slot, p *pending) (done bool, err error) {
 		}
 	}
 	if p.change.Late(time.Now()) {
-		return true, storage.ErrLate
+		return true, unknownIf(p.ambiguous, storage.ErrLate)
 	}
 	if !p.refused {
 		err = s.apply(slot, p.change)
