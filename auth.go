@@ -26,6 +26,9 @@ func (v *Vault) Authenticate(ctx context.Context, key string) (*Client, error) {
 
 // authenticate finds the client of a key by its hash.
 func (v *Vault) authenticate(ctx context.Context, key storage.Key) (*Client, error) {
+	if v.closed.Load() {
+		return nil, ErrClosed
+	}
 	id, known := v.auth.get(key)
 	if !known {
 		asked, gen := time.Now(), v.auth.generation()

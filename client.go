@@ -72,12 +72,12 @@ func (c *Client) AsUser(user uuid.UUID) *Client {
 // As returns a client that acts as an application of the tenant, with the
 // application's rights and no more. Only the tenant itself may do this.
 func (c *Client) As(ctx context.Context, application uuid.UUID) (*Client, error) {
-	if c.grant != trusted {
-		return nil, errorf(ErrForbidden, "Only the tenant itself may act as one of its applications.")
-	}
 	op, err := c.begin(ctx, "")
 	if err != nil {
 		return nil, err
+	}
+	if c.grant != trusted {
+		return nil, errorf(ErrForbidden, "Only the tenant itself may act as one of its applications.")
 	}
 	app, err := op.application(ctx, application)
 	if err != nil {
@@ -133,6 +133,9 @@ func (c *Client) begin(ctx context.Context, permission string) (*call, error) {
 }
 
 func (op *call) admit(ctx context.Context, permission string) error {
+	if op.v.closed.Load() {
+		return ErrClosed // though what the caches hold would do for some operations
+	}
 	if c := op.Client; !c.key.IsZero() {
 		now, err := c.v.authenticate(ctx, c.key)
 		if err != nil {

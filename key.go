@@ -88,13 +88,22 @@ func (k *Key) String() string { return masterKeyPrefix + "(hidden)" }
 // GoString hides the key from %#v.
 func (k *Key) GoString() string { return k.String() }
 
+// errNoKey is for a Key that was declared and never made.
+var errNoKey = errors.New("vault: the master key is empty: get one from NewKey or ParseKey")
+
 // Encrypt implements AEAD.
 func (k *Key) Encrypt(plaintext, associatedData []byte) ([]byte, error) {
+	if k == nil || k.aead == nil {
+		return nil, errNoKey
+	}
 	return k.aead.Encrypt(plaintext, associatedData)
 }
 
 // Decrypt implements AEAD.
 func (k *Key) Decrypt(ciphertext, associatedData []byte) ([]byte, error) {
+	if k == nil || k.aead == nil {
+		return nil, errNoKey
+	}
 	return k.aead.Decrypt(ciphertext, associatedData)
 }
 

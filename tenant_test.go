@@ -208,28 +208,3 @@ func TestConfigBounds(t *testing.T) {
 		wantError(t, "the store of a vault that did not open", store.Ping(t.Context()), storage.ErrClosed)
 	}
 }
-
-// After Close nothing works, and nothing crashes.
-func TestClosedVault(t *testing.T) {
-	t.Parallel()
-	store, err := sqlite.Open(t.Context(), ":memory:")
-	if err != nil {
-		t.Fatal(err)
-	}
-	v, err := vault.Open(t.Context(), store, vault.NewKey(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := tenantOf(t, v)
-	if err := v.Ping(t.Context()); err != nil {
-		t.Errorf("ping: %v", err)
-	}
-	if err := v.Close(); err != nil {
-		t.Fatal(err)
-	}
-	for name, err := range map[string]error{
-		"ping": v.Ping(t.Context()), "create": second(c.CreateToken(t.Context(), generic)), "get": second(c.GetToken(t.Context(), "tok")),
-	} {
-		wantError(t, name, err, storage.ErrClosed)
-	}
-}

@@ -38,6 +38,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -184,28 +185,38 @@ type Vault struct {
 	turns   hostTurns
 	ids     idSource
 
-	stop   context.CancelFunc
-	done   sync.WaitGroup
-	closed sync.Once
+	stop    context.CancelFunc
+	done    sync.WaitGroup
+	closing sync.Once
+	closed  atomic.Bool
 }
 
 // Open opens a vault on a database under a master key. A new database is set
 // up; one that was sealed under another master key is refused with
 // ErrWrongKey, and a master key that does not work at the moment gives
-// ErrKeyUnavailable. The vault owns the store from then on, also when Open
-// fails, and Close closes it. cfg may be nil.
+// ErrKeyUnavailable. The vault owns the store and cfg.Runtime from then on:
+// Close closes them, and so does an Open that fails. cfg may be nil.
 func Open(ctx context.Context, store Storage, key AEAD, cfg *Config) (*Vault, error) {
 	v, err := open(ctx, store, key, cfg)
-	if err != nil {
-		return nil, errors.Join(err, store.Close())
+	if err == nil {
+		return v, nil
 	}
-	return v, nil
+	if cfg != nil && cfg.Runtime != nil {
+		err = errors.Join(err, cfg.Runtime.Close())
+	}
+	if store != nil {
+		err = errors.Join(err, store.Close())
+	}
+	return nil, err
 }
 
 func open(ctx context.Context, store Storage, key AEAD, cfg *Config) (*Vault, error) {
 	c, err := cfg.withDefaults()
 	if err != nil {
 		return nil, err
+	}
+	if store == nil || key == nil {
+		return nil, errors.New("vault: Open needs a store and a master key")
 	}
 	v := &Vault{store: store, master: key, cfg: c, horizon: maxKeyAge + writeSlack}
 	v.tenants = newTenantCache(v)
@@ -233,9 +244,10 @@ func open(ctx context.Context, store Storage, key AEAD, cfg *Config) (*Vault, er
 // nothing.
 func (v *Vault) Close() error {
 	var err error
-	v.closed.Do(func() {
+	v.closing.Do(func() {
 		v.stop()
 		v.done.Wait()
+		v.closed.Store(true)
 		v.egress.Close()
 		if v.cfg.Runtime != nil {
 			err = v.cfg.Runtime.Close()
