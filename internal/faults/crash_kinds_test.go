@@ -1,0 +1,278 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// writer is one of the callers in the child.
+type writer struct {
+	v       *vault.Vault
+	c       *vault.Client // the tenant
+	public  *vault.Client // opens sessions
+	reactor uuid.UUID     // is run later
+}
+
+func newWriter(ctx context.Context, v *vault.Vault, tenant uuid.UUID) (*writer, error) {
+	w := &writer{v: v, c: v.Tenant(tenant)}
+	app, err := w.c.CreateApplication(ctx, vault.ApplicationParams{Name: "Shop", Type: vault.Public, Permissions: []string{"token:create"}})
+	if err != nil {
+		return nil, err
+	}
+	if w.public, err = v.Authenticate(ctx, app.Key); err != nil {
+		return nil, err
+	}
+	r, err := w.c.CreateReactor(ctx, vault.ReactorParams{Name: "Later", Code: "module.exports = () => ({})", Configuration: map[string]string{}})
+	if err != nil {
+		return nil, err
+	}
+	w.reactor = r.ID
+	return w, nil
+}
+
+// writeForever does one kind of write after the other.
+func (w *writer) writeForever(ctx context.Context) error {
+	kinds := []func(context.Context, int) error{
+		w.create, w.read, w.update, w.tokenize, w.delete, w.once, w.lease, w.session, w.regenerate, w.administer, w.react,
+	}
+	for n := 0; ; n++ {
+		if err := kinds[n%len(kinds)](ctx, n); err != nil {
+			return err
+		}
+	}
+}
+
+// said reports what was acknowledged, unless it was not.
+func said(err error, format string, args ...any) error {
+	if err == nil {
+		fmt.Printf(format+"\n", args...)
+	}
+	return err
+}
+
+func (w *writer) newToken(ctx context.Context, n int) (string, error) {
+	tok, err := w.c.CreateToken(ctx, vault.TokenParams{Type: vault.Generic, Data: map[string]int{"n": n}, Metadata: map[string]string{"n": fmt.Sprint(n)}})
+	if err != nil {
+		return "", err
+	}
+	return tok.ID, said(nil, "create %s", tok.ID)
+}
+
+func (w *writer) create(ctx context.Context, n int) error {
+	_, err := w.newToken(ctx, n)
+	return err
+}
+
+func (w *writer) read(ctx context.Context, n int) error {
+	id, err := w.newToken(ctx, n)
+	if err != nil {
+		return err
+	}
+	_, err = w.c.GetToken(ctx, id)
+	return said(err, "read %s", id)
+}
+
+func (w *writer) update(ctx context.Context, n int) error {
+	id, err := w.newToken(ctx, n)
+	if err != nil {
+		return err
+	}
+	_, err = w.c.UpdateToken(ctx, id, vault.JSON(`{"data":{"changed":true}}`))
+	return said(err, "update %s", id)
+}
+
+func (w *writer) delete(ctx context.Context, n int) error {
+	id, err := w.newToken(ctx, n)
+	if err != nil {
+		return err
+	}
+	return said(w.c.DeleteToken(ctx, id), "delete %s", id)
+}
+
+func (w *writer) tokenize(ctx context.Context, n int) error {
+	out, err := w.c.Tokenize(ctx, []any{"a", "b", n})
+	if err != nil {
+		return err
+	}
+	var ids []string
+	return said(out.Decode(&ids), "create %s", strings.Join(ids, " "))
+}
+
+// onceKey is a request of its own, with a lease or without.
+func onceKey(key string, lease time.Duration) vault.OnceKey {
+	return vault.OnceKey{Scope: "POST /tokens", Key: key, Lease: lease}
+}
+
+func (w *writer) once(ctx context.Context, _ int) error { return w.createOnce(ctx, "once", 0) }
+func (w *writer) lease(ctx context.Context, _ int) error {
+	return w.createOnce(ctx, "lease", time.Hour)
+}
+
+func (w *writer) createOnce(ctx context.Context, word string, lease time.Duration) error {
+	key := uuid.NewString()
+	answer, _, err := w.c.Once(ctx, onceKey(key, lease), func(ctx context.Context, c *vault.Client) (vault.Answer, error) {
+		tok, err := c.CreateToken(ctx, vault.TokenParams{Type: vault.Generic, Data: key})
+		if err != nil {
+			return vault.Answer{}, err
+		}
+		return vault.Answer{Status: 201, Body: []byte(tok.ID)}, nil
+	})
+	return said(err, "%s %s %s", word, key, answer.Body)
+}
+
+func (w *writer) session(ctx context.Context, _ int) error {
+	s, err := w.public.CreateSession(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("session %s\n", s.SessionKey)
+	later := time.Now().Add(time.Hour)
+	err = w.c.AuthorizeSession(ctx, vault.Grant{Nonce: s.Nonce, Permissions: []string{"token:create"}, ExpiresAt: &later})
+	return said(err, "authorize %s", s.SessionKey)
+}
+
+func (w *writer) regenerate(ctx context.Context, _ int) error {
+	app, err := w.c.CreateApplication(ctx, vault.ApplicationParams{Name: "x", Type: vault.Private, Permissions: []string{"token:read"}})
+	if err != nil {
+		return err
+	}
+	fmt.Printf("application %s\n", app.ID)
+	again, err := w.c.RegenerateKey(ctx, app.ID)
+	if err != nil {
+		return err
+	}
+	return said(nil, "regenerate %s %s %s", app.ID, app.Key, again.Key)
+}
+
+func (w *writer) administer(ctx context.Context, n int) error {
+	name := fmt.Sprintf("name-%d", n)
+	x, err := w.c.CreateProxy(ctx, vault.ProxyParams{Name: "x", DestinationURL: "https://example.com/"})
+	if err != nil {
+		return err
+	}
+	_, err = w.c.PatchProxy(ctx, x.ID, vault.JSON(`{"name":"`+name+`"}`))
+	return said(err, "proxy %s %s", x.ID, name)
+}
+
+func (w *writer) react(ctx context.Context, n int) error {
+	_, err := w.c.React(ctx, w.reactor, vault.ReactParams{Args: map[string]int{"n": n}, CallbackURL: "https://example.com/"})
+	return said(err, "react %s", w.reactor)
+}
+
+// aftermath is what is there when a child was killed.
+type aftermath struct {
+	store  vault.Storage
+	v      *vault.Vault
+	c      *vault.Client
+	tokens map[string]vault.Token
+	logged map[string]int // by operation, and id or type of the entity
+	done   map[string]int // by line, and by its first word
+}
+
+// effects look for what an acknowledged operation did, by the first word of its
+// line and for what else the line names. They return what is amiss.
+var effects = map[string]func(t *testing.T, a *aftermath, names []string) string{
+	"create": func(_ *testing.T, a *aftermath, ids []string) string {
+		for _, id := range ids {
+			if problem := a.token("create", id); problem != "" {
+				return problem
+			}
+		}
+		return ""
+	},
+	"read": func(_ *testing.T, a *aftermath, names []string) string { return a.token("read", names[0]) },
+	"update": func(_ *testing.T, a *aftermath, names []string) string {
+		if data := a.tokens[names[0]].Data; !strings.Contains(data.String(), "changed") {
+			return "not changed"
+		}
+		return a.token("update", names[0])
+	},
+	"delete": func(_ *testing.T, a *aftermath, names []string) string {
+		if _, there := a.tokens[names[0]]; there {
+			return "still there"
+		}
+		return a.entry("delete", names[0])
+	},
+	"once":  func(t *testing.T, a *aftermath, names []string) string { return a.replayed(t, 0, names) },
+	"lease": func(t *testing.T, a *aftermath, names []string) string { return a.replayed(t, time.Hour, names) },
+	"session": func(_ *testing.T, a *aftermath, _ []string) string {
+		return a.entries("create session", a.done["session"])
+	},
+	"authorize": func(t *testing.T, a *aftermath, names []string) string {
+		c, err := a.v.Authenticate(t.Context(), names[0])
+		if err != nil || c.Check(t.Context(), "token:create") != nil {
+			return fmt.Sprintf("without its rights (%v)", err)
+		}
+		return a.entries("authorize session", a.done["authorize"])
+	},
+	"application": func(t *testing.T, a *aftermath, names []string) string {
+		if _, err := a.c.GetApplication(t.Context(), uuid.MustParse(names[0])); err != nil {
+			return err.Error()
+		}
+		return a.entry("create", names[0])
+	},
+	"regenerate": func(t *testing.T, a *aftermath, names []string) string {
+		if _, err := a.v.Authenticate(t.Context(), names[1]); !errors.Is(err, vault.ErrUnauthenticated) {
+			return "the old key still works"
+		}
+		if _, err := a.v.Authenticate(t.Context(), names[2]); err != nil {
+			return "the new key does not work"
+		}
+		return a.entry("update", names[0])
+	},
+	"proxy": func(t *testing.T, a *aftermath, names []string) string {
+		x, err := a.c.GetProxy(t.Context(), uuid.MustParse(names[0]))
+		if err != nil || x.Name != names[1] {
+			return fmt.Sprintf("not as it was left (%v)", err)
+		}
+		return a.entry("create", names[0]) + a.entry("update", names[0])
+	},
+	"react": func(t *testing.T, a *aftermath, names []string) string {
+		jobs, err := a.store.SealedUnder(t.Context(), storage.ID(a.c.TenantID()), storage.SealedJobs, 1<<30, 10_000)
+		if err != nil || len(jobs) < a.done["react"] {
+			return fmt.Sprintf("only %d jobs (%v)", len(jobs), err)
+		}
+		return a.entries("react "+names[0], a.done["react "+names[0]])
+	},
+}
+
+func (a *aftermath) entry(operation, id string) string { return a.entries(operation+" "+id, 1) }
+
+// entries asks for some entries of the log, or more: others may have been
+// written that nobody was told of.
+func (a *aftermath) entries(what string, atLeast int) string {
+	if got := a.logged[what]; got < atLeast {
+		return fmt.Sprintf("in the log %d times, not %d", got, atLeast)
+	}
+	return ""
+}
+
+// token asks for a token, unless it was deleted, and for its entry in the log.
+func (a *aftermath) token(operation, id string) string {
+	if _, there := a.tokens[id]; !there && a.logged["delete "+id] == 0 {
+		return "lost"
+	}
+	return a.entry(operation, id)
+}
+
+// replayed asks for the answer to a request that was carried out, and for what
+// that made.
+func (a *aftermath) replayed(t *testing.T, lease time.Duration, names []string) string {
+	t.Helper()
+	answer, replayed, err := a.c.Once(t.Context(), onceKey(names[0], lease), func(context.Context, *vault.Client) (vault.Answer, error) {
+		return vault.Answer{}, errors.New("it runs again")
+	})
+	if err != nil || !replayed || string(answer.Body) != names[1] {
+		return fmt.Sprintf("not answered as before (%v)", err)
+	}
+	return a.token("create", names[1])
+}
