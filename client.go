@@ -201,7 +201,7 @@ func (op *call) refresh(ctx context.Context) error {
 // let out what it read before that, so its entries of reads are written at once.
 func (op *call) write(ctx context.Context, ch *storage.Change) error {
 	if op.held != nil && !(ch.Relaxed && op.held.leased) {
-		op.held.add(ch)
+		op.held.add(ch, op.state.ring)
 		return nil
 	}
 	if ch.Relaxed && op.v.cfg.StrictReadLogs {

@@ -113,7 +113,9 @@ func (j *leasedJob) put(ctx context.Context, made *held, delay time.Duration) er
 	}
 	ch := j.change()
 	if made != nil {
-		ch = made.change(j.call)
+		if ch, err = made.change(ctx, j.call); err != nil {
+			return err
+		}
 		defer made.committed()
 	}
 	ch.UpdateJobs = []storage.JobUpdate{{Owner: j.owner, Job: row}}

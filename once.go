@@ -156,7 +156,10 @@ func (o *onceCall) runHeld(ctx context.Context, do func(context.Context, *Client
 		if err != nil {
 			return a, false, err
 		}
-		ch := client.held.change(o.call)
+		ch, err := client.held.change(ctx, o.call)
+		if err != nil {
+			return a, false, err
+		}
 		ch.Claim = &storage.ClaimChange{Op: storage.ClaimTake, Claim: claim}
 		err = o.v.store.Write(ctx, ch)
 		conflict, refused := asConflict(err)
@@ -224,7 +227,10 @@ func (o *onceCall) finish(ctx context.Context, h *held, a Answer) error {
 	if err != nil {
 		return err
 	}
-	ch := h.change(o.call)
+	ch, err := h.change(ctx, o.call)
+	if err != nil {
+		return err
+	}
 	ch.Claim = &storage.ClaimChange{Op: storage.ClaimFinish, Claim: claim}
 	defer h.committed()
 	err = o.v.store.Write(ctx, ch)
@@ -243,51 +249,6 @@ func (o *onceCall) drop(ctx context.Context) error {
 		return nil // somebody else's by now
 	}
 	return err
-}
-
-// held collects the writes of a request that is to be carried out once.
-type held struct {
-	leased  bool // the work has effects outside of the database
-	mu      sync.Mutex
-	changes []*storage.Change
-	after   []func() // to be called when the changes are committed
-}
-
-func (h *held) add(ch *storage.Change) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.changes = append(h.changes, ch)
-}
-
-// committed runs what had to wait for the commit.
-func (h *held) committed() {
-	for _, f := range h.after {
-		f()
-	}
-}
-
-// change returns all that was held back as one change.
-func (h *held) change(op *call) *storage.Change {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if len(h.changes) == 1 && !h.changes[0].Relaxed {
-		return h.changes[0]
-	}
-	all := op.change()
-	for _, ch := range h.changes {
-		if ch.Before.Before(all.Before) {
-			all.Before = ch.Before
-		}
-		all.InsertTokens = append(all.InsertTokens, ch.InsertTokens...)
-		all.UpdateTokens = append(all.UpdateTokens, ch.UpdateTokens...)
-		all.DeleteTokens = append(all.DeleteTokens, ch.DeleteTokens...)
-		all.InsertRecords = append(all.InsertRecords, ch.InsertRecords...)
-		all.UpdateRecords = append(all.UpdateRecords, ch.UpdateRecords...)
-		all.DeleteRecords = append(all.DeleteRecords, ch.DeleteRecords...)
-		all.InsertJobs = append(all.InsertJobs, ch.InsertJobs...)
-		all.Logs = append(all.Logs, ch.Logs...)
-	}
-	return all
 }
 
 // inFlight knows the requests that this process is carrying out, so that a

@@ -199,28 +199,8 @@ func (r *rotation) resealTokens(ctx context.Context, op *call) error {
 
 // resealedToken opens a row and seals it as it is under the primary key.
 func (op *call) resealedToken(ctx context.Context, row *storage.Token) (storage.TokenUpdate, error) {
-	u := storage.TokenUpdate{Rev: row.Rev, OldSet: row.Set, KeepHashes: true}
-	u.Token = *row
-	var parts boundParts
-	body := tokenPlace(row, "body", &parts)
-	plain, err := op.open(ctx, &body, row.KeyVersion, row.Body)
-	if err != nil {
-		return u, err
-	}
-	if u.Token.Body, err = op.seal(&body, plain); err != nil {
-		return u, err
-	}
-	if row.CVC != nil {
-		place := cvcPlace(row, &parts)
-		if plain, err = op.open(ctx, &place, row.KeyVersion, row.CVC); err != nil {
-			return u, err
-		}
-		if u.Token.CVC, err = op.seal(&place, plain); err != nil {
-			return u, err
-		}
-	}
-	u.Token.KeyVersion = op.state.ring.Version()
-	return u, nil
+	u := storage.TokenUpdate{Rev: row.Rev, OldSet: row.Set, KeepHashes: true, Token: *row}
+	return u, op.resealToken(ctx, op, &u.Token)
 }
 
 func (r *rotation) resealRecords(ctx context.Context, op *call) error {
@@ -244,17 +224,10 @@ func (r *rotation) resealRecords(ctx context.Context, op *call) error {
 			if rec.Kind == kindRing || rec.Kind == kindTombstone {
 				continue // not sealed under a data key
 			}
-			place := recordPlace(&rec)
-			plain, err := op.open(ctx, &place, rec.KeyVersion, rec.Body)
-			if err != nil {
+			if err := op.resealRecord(ctx, op, &rec); err != nil {
 				return err
 			}
-			u := storage.RecordUpdate{Rev: rec.Rev, Record: rec}
-			if u.Record.Body, err = op.seal(&place, plain); err != nil {
-				return err
-			}
-			u.Record.KeyVersion = op.state.ring.Version()
-			updates = append(updates, u)
+			updates = append(updates, storage.RecordUpdate{Rev: rec.Rev, Record: rec})
 		}
 		err = writeEach(ctx, op, updates, func(ch *storage.Change, some []storage.RecordUpdate) { ch.UpdateRecords = some })
 		if err != nil {
