@@ -57,12 +57,16 @@ func (op *call) checkScriptApplication(ctx context.Context, bad *InvalidError, r
 
 // loadCode lets the runtime look at code that is not the old one. What is wrong
 // with it is told of its field. Without a runtime code is stored as it is; it
-// cannot run either.
+// cannot run either. The look may take as long as keys may be used unread, so
+// they are read again after it.
 func (op *call) loadCode(ctx context.Context, field, name, code, old string) error {
 	if op.v.cfg.Runtime == nil || code == "" || code == old {
 		return nil
 	}
 	err := op.v.cfg.Runtime.Check(ctx, Program{Tenant: op.tenant.String(), Name: name, Source: code})
+	if err == nil {
+		return op.refresh(ctx)
+	}
 	script, ok := errors.AsType[*ScriptError](err)
 	if !ok || script.Messages["code"] == nil {
 		return err
