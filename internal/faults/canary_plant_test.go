@@ -1,0 +1,235 @@
+package faults
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+// canaries are values that must be found nowhere but in answers.
+var canaries = map[string]string{
+	"token data":         "canary-data-5f1e",
+	"key in data":        "canary-name-99ab",
+	"card number":        "4000056655665556",
+	"cvc":                "9173",
+	"account number":     "73190046218",
+	"social security":    "536-22-8726",
+	"metadata":           "canary-metadata-c3d9",
+	"patched data":       "canary-patch-77aa",
+	"index value":        "canary-index-0b0b",
+	"mask":               "canary-mask-b7b7",
+	"configuration":      "canary-config-1d1d",
+	"reactor code":       "canary-code-e2e2",
+	"idempotent answer":  "canary-answer-f8f8",
+	"webhook secret":     "", // filled in by the test
+	"public key":         "",
+	"session key":        "",
+	"session nonce":      "",
+	"proxy key":          "",
+	"regenerated key":    "",
+	"master key":         "",
+	"tokenized document": "canary-document-4a4a",
+
+	"patched cvc":           "8264",
+	"deleted data":          "canary-deleted-6c6c",
+	"patched metadata":      "canary-patchmeta-2e2e",
+	"expression":            "canary-expression-a1a1",
+	"index expression":      "canary-indexexpr-3b3b",
+	"rule":                  "canary-rule-9d9d",
+	"grant":                 "canary-grant-5a5a",
+	"proxy configuration":   "canary-proxyconfig-c0c0",
+	"proxy transform":       "canary-transform-d4d4",
+	"path of a destination": "canary-path-7e7e",
+	"idempotency key":       "canary-oncekey-b2b2",
+	"leased answer":         "canary-leased-e9e9",
+	"argument of a job":     "canary-argument-f3f3",
+	"address of a callback": "canary-callback-1a1a",
+	"message of code":       "canary-message-6f6f",
+	"next webhook secret":   "",
+}
+
+// plantCanaries stores every canary in every way there is, and returns them
+// together with the secrets that the vault made itself.
+func plantCanaries(t *testing.T, v *vault.Vault, key *vault.Key) map[string]string {
+	t.Helper()
+	ctx := t.Context()
+	found := map[string]string{}
+	for name, value := range canaries {
+		found[name] = value
+	}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	tenant, err := v.CreateTenant(ctx, "Acme")
+	must(err)
+	c := v.Tenant(tenant.ID)
+	found["master key"] = key.Text()
+	found["webhook secret"] = tenant.WebhookSecret
+
+	for _, p := range []vault.TokenParams{
+		{Type: vault.Generic, Data: map[string]string{canaries["key in data"]: canaries["token data"]}, Mask: canaries["mask"]},
+		{Type: vault.Generic, Data: canaries["index value"], SearchIndexes: []string{"{{ data }}"}, Metadata: map[string]string{"k": canaries["metadata"]}},
+		{Type: vault.Card, Data: vault.CardData{Number: canaries["card number"], CVC: canaries["cvc"]}},
+		{Type: vault.Bank, Data: vault.BankData{RoutingNumber: "021000021", AccountNumber: canaries["account number"]}},
+		{Type: vault.SocialSecurityNumber, Data: canaries["social security"]},
+	} {
+		tok, err := c.CreateToken(ctx, p)
+		must(err)
+		_, err = c.GetToken(ctx, tok.ID)
+		must(err)
+		_, err = c.Detokenize(ctx, "{{ "+tok.ID+" }}")
+		must(err)
+	}
+	tok, err := c.CreateToken(ctx, vault.TokenParams{Type: vault.Generic, Data: "x"})
+	must(err)
+	_, err = c.UpdateToken(ctx, tok.ID, vault.JSON(fmt.Sprintf(`{"data":%q}`, canaries["patched data"])))
+	must(err)
+	_, err = c.Tokenize(ctx, map[string]any{"a": []string{canaries["tokenized document"]}})
+	must(err)
+	_, err = c.SearchTokens(ctx, vault.SearchTokensParams{Query: "data:" + canaries["index value"]})
+	must(err)
+	plantKeys(t, v, c, found)
+	plantAnswers(t, c)
+	plantChanges(t, c, found)
+	plantJobs(t, v, c)
+	return found
+}
+
+// plantAnswers stores answers of idempotency keys.
+func plantAnswers(t *testing.T, c *vault.Client) {
+	t.Helper()
+	for canary, lease := range map[string]time.Duration{"idempotent answer": 0, "leased answer": time.Hour} {
+		key := vault.OnceKey{Scope: "POST /" + canaries["path of a destination"], Key: canaries["idempotency key"] + canary, Lease: lease}
+		for range 2 { // the second is answered as the first was
+			a, _, err := c.Once(t.Context(), key, func(context.Context, *vault.Client) (vault.Answer, error) {
+				return vault.Answer{Status: 201, Body: []byte(canaries[canary])}, nil
+			})
+			if err != nil || string(a.Body) != canaries[canary] {
+				t.Fatalf("%s: %v", canary, err)
+			}
+		}
+	}
+}
+
+// plantChanges stores what is changed and deleted again.
+func plantChanges(t *testing.T, c *vault.Client, found map[string]string) {
+	t.Helper()
+	ctx := t.Context()
+	card, err := c.CreateToken(ctx, vault.TokenParams{
+		Type: vault.Card, Data: vault.CardData{Number: "4242424242424242"},
+		FingerprintExpression: "{{ data.number | append: '" + canaries["expression"] + "' }}",
+		SearchIndexes:         []string{"{{ data.number | append: '" + canaries["index expression"] + "' }}"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	patch := fmt.Sprintf(`{"data":{"cvc":%q},"metadata":{"k":%q},"mask":{"x":%q}}`, canaries["patched cvc"], canaries["patched metadata"], canaries["mask"])
+	if _, err := c.UpdateToken(ctx, card.ID, vault.JSON(patch)); err != nil {
+		t.Fatal(err)
+	}
+	gone, err := c.CreateToken(ctx, vault.TokenParams{Type: vault.Generic, Data: canaries["deleted data"]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.DeleteToken(ctx, gone.ID); err != nil {
+		t.Fatal(err)
+	}
+	for _, query := range []string{`metadata.k:"` + canaries["patched metadata"] + `"`, "data:4242424242424242" + canaries["index expression"]} {
+		page, err := c.SearchTokens(ctx, vault.SearchTokensParams{Query: query})
+		if err != nil || page.Pagination.TotalItems != 1 {
+			t.Fatalf("a search finds %d tokens (%v)", page.Pagination.TotalItems, err)
+		}
+	}
+	tenant, err := c.RotateWebhookSecret(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found["next webhook secret"] = tenant.WebhookSecret
+}
+
+// failing is a runtime in which all code fails with a message.
+type failing struct{ vault.Runtime }
+
+func (failing) Check(context.Context, vault.Program) error { return nil }
+func (failing) Close() error                               { return nil }
+func (failing) Run(_ context.Context, _ vault.Program, _ json.RawMessage, host vault.Host) (json.RawMessage, error) {
+	host.Log("log", canaries["message of code"])
+	return nil, &vault.ScriptError{Kind: vault.ScriptThrown, Status: 500, Title: vault.ScriptTitle,
+		Messages: map[string][]string{"error": {canaries["message of code"]}}}
+}
+
+// plantJobs stores runs for later, and carries one out whose callback fails.
+func plantJobs(t *testing.T, v *vault.Vault, c *vault.Client) {
+	t.Helper()
+	ctx := t.Context()
+	r, err := c.CreateReactor(ctx, vault.ReactorParams{Name: "later", Code: "x", Configuration: map[string]string{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hooks := httptest.NewServer(http.NotFoundHandler())
+	hooks.Close() // nobody answers
+	later := vault.ReactParams{Args: map[string]string{"a": canaries["argument of a job"]}, CallbackURL: hooks.URL + "/" + canaries["address of a callback"]}
+	for _, work := range []bool{true, false} {
+		if _, err := c.React(ctx, r.ID, later); err != nil {
+			t.Fatal(err)
+		}
+		if !work {
+			break
+		}
+		if err := v.Work(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func plantKeys(t *testing.T, v *vault.Vault, c *vault.Client, found map[string]string) {
+	t.Helper()
+	ctx := t.Context()
+	rules := []vault.AccessRule{{Description: canaries["rule"], Priority: 1, Transform: vault.Mask, Permissions: []string{"token:create"},
+		Conditions: []vault.Condition{{Attribute: "id", Operator: "equals", Value: canaries["rule"]}}}}
+	public, err := c.CreateApplication(ctx, vault.ApplicationParams{Name: "p", Type: vault.Public, Permissions: []string{"token:create"}, Rules: rules})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found["public key"] = public.Key
+	pc, err := v.Authenticate(ctx, public.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := pc.CreateSession(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found["session key"], found["session nonce"] = s.SessionKey, s.Nonce
+	rules[0].Description, rules[0].Conditions[0].Value = canaries["grant"], canaries["grant"]
+	if err := c.AuthorizeSession(ctx, vault.Grant{Nonce: s.Nonce, Permissions: []string{"token:create"}, Rules: rules}); err != nil {
+		t.Fatal(err)
+	}
+	again, err := c.RegenerateKey(ctx, public.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found["regenerated key"] = again.Key
+	configuration := map[string]string{"SECRET": canaries["configuration"]}
+	if _, err := c.CreateReactor(ctx, vault.ReactorParams{Name: "r", Code: "// " + canaries["reactor code"], Configuration: configuration}); err != nil {
+		t.Fatal(err)
+	}
+	transform := &vault.ProxyTransform{Code: "// " + canaries["proxy transform"]}
+	proxy, err := c.CreateProxy(ctx, vault.ProxyParams{
+		Name: "x", DestinationURL: "https://example.com/" + canaries["path of a destination"], RequestTransform: transform, ResponseTransform: transform,
+		Configuration: map[string]string{"SECRET": canaries["proxy configuration"]},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found["proxy key"] = proxy.Key
+}
