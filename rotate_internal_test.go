@@ -3,7 +3,9 @@ package vault
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -118,5 +120,105 @@ func TestRotationOfLargeRows(t *testing.T) {
 	}
 	if last < 20 {
 		t.Errorf("%d rows were sealed anew", last)
+	}
+}
+
+// rotatingNodes are two vaults on one database, whose rotations wait for nobody.
+func rotatingNodes(t *testing.T) (nodes [2]*Vault, store *hooked, c *Client) {
+	t.Helper()
+	path, key := filepath.Join(t.TempDir(), "vault.db"), NewKey()
+	for i := range nodes {
+		opened, err := sqlite.Open(t.Context(), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		store = &hooked{Storage: opened}
+		if nodes[i], err = Open(t.Context(), store, key, &Config{SweepEvery: -1, WorkEvery: -1}); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { nodes[i].Close() })
+		nodes[i].horizon = 0
+	}
+	tenant, err := nodes[0].CreateTenant(t.Context(), "Acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c = nodes[0].Tenant(tenant.ID)
+	for range rotateChunk + 50 { // more than one batch
+		if _, err := c.CreateToken(t.Context(), TokenParams{Type: Generic, Data: "secret"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return nodes, store, c
+}
+
+// Rotations of one tenant on two nodes at once do not get into each other's way.
+func TestRotationsOnTwoNodes(t *testing.T) {
+	t.Parallel()
+	nodes, _, c := rotatingNodes(t)
+	for range 3 {
+		var wg sync.WaitGroup
+		for _, v := range nodes {
+			wg.Go(func() {
+				if err := v.RotateKeys(t.Context(), c.tenant, nil); err != nil {
+					t.Errorf("rotate: %v", err)
+				}
+			})
+		}
+		wg.Wait()
+	}
+	for _, v := range nodes {
+		state, err := v.tenants.reload(t.Context(), c.tenant)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if version := state.ring.Version(); version < 4 || version > 7 || state.ring.Retired() {
+			t.Errorf("six rotations, in three pairs, left key %d, with one retired: %v", version, state.ring.Retired())
+		}
+		n := 0
+		for _, err := range v.Tenant(c.tenant).AllTokens(t.Context(), ListTokensParams{}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			n++
+		}
+		if n != rotateChunk+50 {
+			t.Errorf("%d tokens can be read", n)
+		}
+	}
+}
+
+// A tenant that is deleted while its keys are rotated is gone, wherever the
+// rotation is.
+func TestTenantIsDeletedDuringARotation(t *testing.T) {
+	t.Parallel()
+	for name, hook := range map[string]func(*hooked, func()){
+		"before the tokens": func(h *hooked, f func()) { h.lists = f },
+		"after them":        func(h *hooked, f func()) { h.sealed = f },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			nodes, store, c := rotatingNodes(t)
+			var once sync.Once
+			hook(store, func() {
+				once.Do(func() {
+					if err := nodes[0].DeleteTenant(t.Context(), c.tenant); err != nil {
+						t.Errorf("delete: %v", err)
+					}
+				})
+			})
+			if err := nodes[1].RotateKeys(t.Context(), c.tenant, nil); !errors.Is(err, ErrNotFound) {
+				t.Errorf("rotate: %v, want ErrNotFound", err)
+			}
+			store.lists, store.sealed = nil, nil
+			rows, _, err := store.ListTokens(t.Context(), storage.TokenFilter{Tenant: storage.ID(c.tenant), Limit: 10})
+			if err != nil || len(rows) != 0 {
+				t.Errorf("%d tokens are left (%v)", len(rows), err)
+			}
+			recs, _, err := store.ListRecords(t.Context(), storage.RecordFilter{Tenant: storage.ID(c.tenant), Limit: 10})
+			if err != nil || len(recs) != 0 {
+				t.Errorf("%d records are left, a ring perhaps (%v)", len(recs), err)
+			}
+		})
 	}
 }

@@ -1,0 +1,114 @@
+package faults
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/vaulttest"
+)
+
+// TestExpiryOnNodesWhoseClocksDiffer lets tokens expire while two nodes, one of
+// them a second ahead, sweep, change them, and create the same values anew with
+// deduplication. Each value then has one token, and the count is theirs.
+func TestExpiryOnNodesWhoseClocksDiffer(t *testing.T) {
+	t.Parallel()
+	for name, newDSN := range backends {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dsn, key := newDSN(t), vault.NewKey()
+			var nodes []*vault.Vault
+			var clocks []*vaulttest.Clock
+			for _, ahead := range []time.Duration{0, time.Second} {
+				clock := vaulttest.NewClock(vaulttest.Start.Add(ahead))
+				nodes, clocks = append(nodes, openVault(t, dsn, key, &vault.Config{Now: clock.Now, SweepEvery: -1, WorkEvery: -1})), append(clocks, clock)
+			}
+			tenant, err := nodes[0].CreateTenant(t.Context(), "Acme")
+			if err != nil {
+				t.Fatal(err)
+			}
+			e := &expiring{t: t, nodes: nodes, clients: []*vault.Client{nodes[0].Tenant(tenant.ID), nodes[1].Tenant(tenant.ID)}}
+			for round := range 3 {
+				ends := clocks[0].Now().Add(time.Minute)
+				old := e.createAll(&ends, 0)
+				for _, c := range clocks {
+					c.Advance(time.Minute)
+				}
+				e.replaceAll(round, old)
+				for _, c := range clocks {
+					c.Advance(time.Hour)
+				}
+			}
+		})
+	}
+}
+
+// values is how many values the nodes contend for.
+const values = 12
+
+type expiring struct {
+	t       *testing.T
+	nodes   []*vault.Vault
+	clients []*vault.Client
+}
+
+// create creates a token of a value on a node, or finds the one that is there.
+func (e *expiring) create(node, value int, ends *time.Time) string {
+	yes := true
+	tok, err := e.clients[node].CreateToken(e.t.Context(), vault.TokenParams{
+		Type: vault.Generic, Data: fmt.Sprintf("value %d", value), DeduplicateToken: &yes, ExpiresAt: ends,
+	})
+	if err != nil {
+		e.t.Errorf("create: %v", err)
+		return ""
+	}
+	return tok.ID
+}
+
+func (e *expiring) createAll(ends *time.Time, node int) []string {
+	ids := make([]string, values)
+	for i := range ids {
+		ids[i] = e.create(node, i, ends)
+	}
+	return ids
+}
+
+// replaceAll lets both nodes do everything at once to tokens that have expired.
+func (e *expiring) replaceAll(round int, old []string) {
+	e.t.Helper()
+	made := [2][]string{make([]string, values), make([]string, values)}
+	ends := e.ends(round)
+	var wg sync.WaitGroup
+	for node := range e.nodes {
+		wg.Go(func() {
+			if _, err := e.nodes[node].Sweep(e.t.Context()); err != nil {
+				e.t.Errorf("sweep: %v", err)
+			}
+		})
+		for i := range values {
+			wg.Go(func() { made[node][i] = e.create(node, i, &ends) })
+			wg.Go(func() {
+				// It has expired on both nodes: to change it never succeeds.
+				if _, err := e.clients[node].UpdateToken(e.t.Context(), old[i], vault.JSON(`{"metadata":{"a":"b"}}`)); err == nil {
+					e.t.Error("an expired token was changed")
+				}
+			})
+		}
+	}
+	wg.Wait()
+	for i := range values {
+		if made[0][i] != made[1][i] || made[0][i] == old[i] {
+			e.t.Errorf("value %d has the tokens %q and %q, and had %q", i, made[0][i], made[1][i], old[i])
+		}
+	}
+	if tokens := readTokens(e.t, e.clients[1]); len(tokens) != values {
+		e.t.Errorf("%d tokens, want %d", len(tokens), values)
+	}
+}
+
+// ends is when what a round has made expires: before the next one begins.
+func (e *expiring) ends(round int) time.Time {
+	return vaulttest.Start.Add(time.Duration(round)*(time.Hour+time.Minute) + 30*time.Minute)
+}
