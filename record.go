@@ -183,6 +183,11 @@ func (op *call) deleteRecord(ctx context.Context, kind string, id uuid.UUID) err
 	return err
 }
 
+// maxNameFilter bounds the pattern that names are asked for by: five times the
+// length of the longest name. A database has a bound of its own, and no words
+// for it.
+const maxNameFilter = 1000
+
 // recordList filters a list of records.
 type recordList struct {
 	IDs  []uuid.UUID
@@ -198,6 +203,9 @@ func listRecords[T any](ctx context.Context, op *call, kind string, p recordList
 	}
 	bad := &InvalidError{}
 	checkText(bad, "name", p.Name)
+	if longer(p.Name, maxNameFilter) {
+		bad.add("name", "must have at most %d characters", maxNameFilter)
+	}
 	if len(p.IDs) > maxListValues {
 		bad.add("id", "must be given at most %d times", maxListValues)
 	}

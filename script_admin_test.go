@@ -158,6 +158,11 @@ func TestNameFilter(t *testing.T) {
 		same(t, "proxies "+filter, foundProxies, want)
 		same(t, "total of "+filter, reactors.Pagination.TotalItems, len(want))
 	}
+	long := strings.Repeat("*a", 30_000)
+	_, err := v.Management.ListReactors(t.Context(), vault.ListReactorsParams{Name: long})
+	wantFields(t, "reactors by a long name", err, "name")
+	_, err = v.Management.ListProxies(t.Context(), vault.ListProxiesParams{Name: long})
+	wantFields(t, "proxies by a long name", err, "name")
 }
 
 func TestProxyAdministration(t *testing.T) {
