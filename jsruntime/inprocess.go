@@ -78,4 +78,4 @@ func (p *directPort) call(id int, op string, args []byte) {
 	go func() { p.run.deliver(callHost(p.ctx, p.host, id, op, args)) }()
 }
 
-func (p *directPort) log(level, line string) { p.host.Log(level, line) }
+func (p *directPort) log(level, line string) { logHost(p.host, level, line) }

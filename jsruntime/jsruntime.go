@@ -154,3 +154,10 @@ func callHost(ctx context.Context, host vault.Host, id int, op string, args []by
 	}
 	return reply{id: id, result: result}
 }
+
+// logHost hands a line of the console to the host. A panic there loses the
+// line, and not the run.
+func logHost(host vault.Host, level, line string) {
+	defer func() { _ = recover() }()
+	host.Log(level, line)
+}

@@ -86,8 +86,9 @@ func (r *Workers) do(ctx context.Context, p vault.Program, input json.RawMessage
 	if err != nil {
 		return nil, err
 	}
+	healthy := false
+	defer func() { r.put(w, healthy) }() // also when the host ends this goroutine
 	out, healthy, err := w.run(ctx, r.options.job(ctx, p, input, check), host)
-	r.put(w, healthy)
 	return out, err
 }
 

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	vault "github.com/seed-72ea4aab/vault"
@@ -27,12 +28,16 @@ type worker struct {
 	link   *link
 	stderr *head
 	dead   chan struct{} // closed when the process is gone
+	killed atomic.Bool   // it is gone, or soon will be
 	tenant string        // whom it served last
 	runs   int
 	since  time.Time // idle since
 }
 
 func (w *worker) isDead() bool {
+	if w.killed.Load() {
+		return true
+	}
 	select {
 	case <-w.dead:
 		return true
@@ -44,6 +49,7 @@ func (w *worker) isDead() bool {
 // kill ends the process at once. Whoever reads from it is told now, and not
 // when the kernel has taken its memory back.
 func (w *worker) kill() {
+	w.killed.Store(true)
 	_ = w.cmd.Process.Kill()
 	_ = w.link.rw.Close()
 }
@@ -83,36 +89,44 @@ type running struct {
 }
 
 // run has the worker do a job, and serves its calls meanwhile. healthy tells
-// whether the worker can be used again.
+// whether the worker can be used again: not when it was killed, even if its
+// answer had come just before.
 func (w *worker) run(ctx context.Context, j job, host vault.Host) (out []byte, healthy bool, err error) {
 	w.runs++
 	hostCtx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r := &running{w: w, number: uint32(w.runs), ctx: hostCtx, host: host}
-	defer r.end()
 	deadline := time.Now().Add(j.limits.Timeout)
 	timer := time.AfterFunc(j.limits.Timeout+grace, w.kill)
-	defer timer.Stop()
 	unwatch := context.AfterFunc(ctx, func() { r.cancelled(deadline) })
-	defer unwatch()
+	defer func() {
+		unwatch()
+		r.end()
+		healthy = timer.Stop() && healthy && !w.killed.Load()
+	}()
+	return r.converse(j, deadline)
+}
 
+// converse sends the job and answers the worker until it is done.
+func (r *running) converse(j job, deadline time.Time) (out []byte, healthy bool, err error) {
+	w := r.w
 	if err := w.link.send(kindRun, flag(j.check), j.limits.encode(), []byte(j.source), j.input); err != nil {
-		return nil, false, w.died(ctx, deadline)
+		return nil, false, r.died(deadline)
 	}
 	for {
 		f, err := w.link.receive()
 		if err != nil {
-			return nil, false, w.died(ctx, deadline)
+			return nil, false, r.died(deadline)
 		}
 		switch f.kind {
 		case kindCall:
 			go r.serve(int(f.id), string(f.part(0)), f.part(1))
 		case kindLog:
-			host.Log(string(f.part(0)), string(f.part(1)))
+			logHost(r.host, string(f.part(0)), string(f.part(1)))
 		case kindDone:
 			return f.part(0), f.id == 0, nil
 		case kindFailed:
-			return nil, f.id == 0, w.failed(ctx, f.part(0))
+			return nil, f.id == 0, r.failed(f.part(0))
 		default:
 			return nil, false, stopError(vault.ScriptCrash)
 		}
@@ -166,9 +180,9 @@ func (r *running) end() {
 }
 
 // failed reads the error of a run that ended in an orderly way.
-func (w *worker) failed(ctx context.Context, body []byte) error {
-	if ctx.Err() == context.Canceled {
-		return ctx.Err()
+func (r *running) failed(body []byte) error {
+	if r.ctx.Err() == context.Canceled {
+		return r.ctx.Err()
 	}
 	e := &vault.ScriptError{}
 	if err := json.Unmarshal(body, e); err != nil {
@@ -178,27 +192,34 @@ func (w *worker) failed(ctx context.Context, body []byte) error {
 }
 
 // died says why a worker is gone, as far as its last words tell.
-func (w *worker) died(ctx context.Context, deadline time.Time) error {
-	w.kill()
-	if ctx.Err() == context.Canceled {
-		return ctx.Err()
+func (r *running) died(deadline time.Time) error {
+	r.w.kill()
+	if r.ctx.Err() == context.Canceled {
+		return r.ctx.Err()
 	}
 	if time.Until(deadline) <= 0 {
 		return stopError(vault.ScriptTimeout)
 	}
 	select {
-	case <-w.dead:
+	case <-r.w.dead:
 	case <-time.After(grace):
 	}
-	words := w.stderr.String()
+	return stopError(causeOfDeath(r.w.stderr.String()))
+}
+
+// causeOfDeath reads what Go writes when a process of its cannot go on. The
+// collector does not check the memory that it asks for itself: when there is
+// none, it takes address 0 for it, on the stack of the runtime.
+func causeOfDeath(words string) vault.ScriptErrorKind {
 	switch {
 	case strings.Contains(words, "out of memory"), strings.Contains(words, "cannot allocate memory"),
-		strings.Contains(words, "pthread_create failed"):
-		return stopError(vault.ScriptMemory)
+		strings.Contains(words, "pthread_create failed"),
+		strings.HasPrefix(words, "SIGSEGV") && strings.Contains(words, " addr=0x0\n") && strings.Contains(words, "\ngoroutine 0 "):
+		return vault.ScriptMemory
 	case strings.Contains(words, "stack overflow"), strings.Contains(words, "stack exceeds"):
-		return stopError(vault.ScriptStack)
+		return vault.ScriptStack
 	}
-	return stopError(vault.ScriptCrash)
+	return vault.ScriptCrash
 }
 
 // head keeps the beginning of what is written to it.

@@ -1,0 +1,125 @@
+package jsruntime
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	vault "github.com/seed-72ea4aab/vault"
+)
+
+// script is a link to a worker that says everything at once, however it is
+// asked, and hangs up then.
+type script struct{ *bytes.Reader }
+
+func (script) Write(p []byte) (int, error) { return len(p), nil }
+func (script) Close() error                { return nil }
+
+// said returns a link over which frames have come.
+func said(t *testing.T, frames ...frame) *link {
+	t.Helper()
+	var all bytes.Buffer
+	out := &link{rw: written{&all}}
+	for _, f := range frames {
+		if err := out.send(f.kind, f.id, f.parts...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return newLink(script{bytes.NewReader(all.Bytes())})
+}
+
+type written struct{ *bytes.Buffer }
+
+func (written) Close() error { return nil }
+
+// slowLog is a host that takes a line of the console only when the worker is
+// dead.
+type slowLog struct {
+	w     *worker
+	begun func()
+}
+
+func (h slowLog) Call(context.Context, string, json.RawMessage) (json.RawMessage, error) {
+	return nil, nil
+}
+
+func (h slowLog) Log(string, string) {
+	h.begun()
+	<-h.w.dead
+}
+
+// TestKilledAfterItsAnswer kills a worker whose answer is here but not read
+// yet: because its caller has gone, and because its time is up. The answer
+// counts; the worker is not given to the next run.
+func TestKilledAfterItsAnswer(t *testing.T) {
+	t.Parallel()
+	r := New(nil)
+	t.Cleanup(func() { _ = r.Close() })
+	for name, c := range map[string]struct {
+		timeout time.Duration
+		leaves  bool
+	}{"caller gone": {time.Minute, true}, "time up": {time.Millisecond, false}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, err := r.starter.start(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.link = said(t, frame{kind: kindLog}, frame{kind: kindDone, parts: [][]byte{[]byte("1")}})
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			begun := func() {}
+			if c.leaves {
+				begun = cancel
+			}
+			out, healthy, err := w.run(ctx, job{limits: limits{Timeout: c.timeout}}, slowLog{w, begun})
+			if string(out) != "1" || err != nil || healthy {
+				t.Errorf("got %q, %v, healthy: %v", out, err, healthy)
+			}
+		})
+	}
+}
+
+// fleeting is a host whose log ends the goroutine that calls it.
+type fleeting struct{ noHost }
+
+func (fleeting) Log(string, string) { runtime.Goexit() }
+
+// TestLogEndsItsGoroutine has a console that takes the goroutine of the run
+// with it. The worker is not left behind, and its place is free.
+func TestLogEndsItsGoroutine(t *testing.T) {
+	t.Parallel()
+	r := New(&Options{Workers: 1})
+	t.Cleanup(func() { _ = r.Close() })
+	p := vault.Program{Tenant: "t", Name: "n", Source: "module.exports = () => { console.log(1); return 1 }"}
+	var ended sync.WaitGroup
+	ended.Go(func() { _, _ = r.Run(context.Background(), p, nil, fleeting{}) })
+	ended.Wait()
+	if n := len(r.busy); n != 0 {
+		t.Errorf("%d workers are left behind", n)
+	}
+	if out, err := r.Run(t.Context(), p, nil, noHost{}); err != nil || string(out) != "1" {
+		t.Errorf("afterwards: %s, %v", out, err)
+	}
+}
+
+func TestCauseOfDeath(t *testing.T) {
+	t.Parallel()
+	for words, want := range map[string]vault.ScriptErrorKind{
+		"fatal error: runtime: out of memory\n\nruntime stack:": vault.ScriptMemory,
+		"fatal error: runtime: cannot allocate memory":          vault.ScriptMemory,
+		"SIGSEGV: segmentation violation\nPC=0x439bbd m=4 sigcode=1 addr=0x0\n\ngoroutine 0 gp=0x1baed2d47860 m=4 mp=0x1baed2d97808 [idle]:\nruntime.(*spanQueue).tryDrain(0x470003)": vault.ScriptMemory,
+		"SIGSEGV: segmentation violation\nPC=0x439bbd m=4 sigcode=1 addr=0x10\n\ngoroutine 0 gp=0x1baed2d47860 m=4":                                                                   vault.ScriptCrash,
+		"panic: runtime error: invalid memory address or nil pointer dereference\n[signal SIGSEGV: segmentation violation code=0x1 addr=0x0 pc=0x1]\n\ngoroutine 1 [running]:":        vault.ScriptCrash,
+		"runtime: goroutine stack exceeds 67108864-byte limit": vault.ScriptStack,
+		"": vault.ScriptCrash,
+	} {
+		if got := causeOfDeath(words); got != want {
+			t.Errorf("%q: got %s, want %s", words, got, want)
+		}
+	}
+}
