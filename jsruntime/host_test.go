@@ -187,3 +187,48 @@ func TestHostCallLimit(t *testing.T) {
 		}
 	})
 }
+
+// badLog is a host whose log fails as no host's should.
+type badLog struct {
+	fakeHost
+	fail func()
+}
+
+func (h *badLog) Log(string, string) { h.fail() }
+
+// TestBrokenLog has a console that panics. The run does not notice.
+func TestBrokenLog(t *testing.T) {
+	t.Parallel()
+	eachRuntime(t, func(t *testing.T, r vault.Runtime) {
+		for name, fail := range map[string]func(){
+			"text":    func() { panic("4242424242424242") },
+			"error":   func() { panic(errors.New("4242424242424242")) },
+			"runtime": func() { _, _ = new(fakeHost).answer(context.Background(), "", nil) },
+		} {
+			out, err := run(r, "module.exports = () => { console.log('x'); return 1 }", "{}", &badLog{fail: fail})
+			if err != nil || out != "1" {
+				t.Errorf("%s: got %s, %s", name, out, explain(err))
+			}
+		}
+	})
+}
+
+// TestCallsWithinArguments makes calls while the arguments of others are
+// written. They count too.
+func TestCallsWithinArguments(t *testing.T) {
+	t.Parallel()
+	eachRuntime(t, func(t *testing.T, r vault.Runtime) {
+		host, begun, release := blocking()
+		const source = `
+			const nest = (bt, n) => ({ toJSON() {
+				if (n > 0) bt.tokenize(nest(bt, n - 1)).then(() => {}, () => {})
+				return n
+			} })
+			module.exports = ({ bt }) => bt.tokenize(nest(bt, 99)).catch((e) => e.code)`
+		close(release)
+		out, err := run(r, source, string(withClient), host)
+		if err != nil || out != `"ERR_TOO_MANY_CALLS"` || len(begun) > 64 {
+			t.Errorf("got %s, %s after %d calls, want the last of 100 refused, and 64 made", out, explain(err), len(begun))
+		}
+	})
+}

@@ -141,13 +141,14 @@ func (c *call) hostCall(args []goja.Value) goja.Value {
 	if !ok {
 		panic(c.vm.NewTypeError("callback missing"))
 	}
-	if len(c.loop.pending) >= maxHostPending || c.loop.calls >= maxHostCalls {
-		panic(c.newError("Error", "ERR_TOO_MANY_CALLS", fmt.Sprintf(
-			"at most %d calls may be under way at a time, and %d in a run", maxHostPending, maxHostCalls)))
-	}
 	body, bad := c.encode(arg(args, 1))
 	if bad != nil {
 		panic(c.newError("Error", "ERR_INVALID_ARG_VALUE", "the arguments cannot be written as JSON, or are too large"))
+	}
+	// Counted only now: a toJSON among the arguments may have made calls too.
+	if len(c.loop.pending) >= maxHostPending || c.loop.calls >= maxHostCalls {
+		panic(c.newError("Error", "ERR_TOO_MANY_CALLS", fmt.Sprintf(
+			"at most %d calls may be under way at a time, and %d in a run", maxHostPending, maxHostCalls)))
 	}
 	if c.loop.pending == nil {
 		c.loop.pending = map[int]goja.Callable{}
