@@ -16,8 +16,13 @@ const (
 	nestedWidth = 4
 )
 
-// gate lets runs in: so many in all, so many of one tenant, and a bounded
-// number that wait.
+// gates let runs in, each depth through a gate of its own. A run waits only for
+// places of its own depth, which are given back without any place further out:
+// so runs that wait for each other cannot all stand still.
+type gates [maxNested]*gate
+
+// gate lets runs of one depth in: so many in all, so many of one tenant, and a
+// bounded number that wait.
 type gate struct {
 	max, perTenant  int
 	queue, perQueue int
@@ -38,7 +43,7 @@ type waiter struct {
 // lineage says which run a context comes from: it is in the context that
 // Host.Call gets.
 type lineage struct {
-	depth  int
+	depth  int // 0 outside of runs
 	family *family
 }
 
@@ -61,32 +66,43 @@ func (f *family) level(depth int) chan struct{} {
 type lineageKey struct{}
 
 // enter waits for a place and returns a context for the host calls of the run,
-// and a function that gives the place back. A run within a run takes no place
-// of its own kind: it waits only for its siblings, never for its ancestors.
-func (g *gate) enter(ctx context.Context, tenant string) (context.Context, func(), error) {
+// and a function that gives the place back.
+func (g *gates) enter(ctx context.Context, tenant string) (context.Context, func(), error) {
 	line, nested := ctx.Value(lineageKey{}).(lineage)
-	if nested {
-		return line.enter(ctx)
+	if !nested {
+		line.family = &family{}
 	}
-	if err := g.take(ctx, tenant); err != nil {
+	leaveFamily, err := line.enter(ctx)
+	if err != nil {
 		return nil, nil, err
 	}
-	ctx = context.WithValue(ctx, lineageKey{}, lineage{1, &family{}})
-	return ctx, func() { g.leave(tenant) }, nil
+	gate := g[line.depth]
+	if err := gate.take(ctx, tenant); err != nil {
+		leaveFamily()
+		return nil, nil, err
+	}
+	line.depth++
+	return context.WithValue(ctx, lineageKey{}, line), func() {
+		gate.leave(tenant)
+		leaveFamily()
+	}, nil
 }
 
-func (l lineage) enter(ctx context.Context) (context.Context, func(), error) {
-	if l.depth >= maxNested {
-		return nil, nil, stopError(vault.ScriptDepth)
+// enter waits for siblings, if there are so many that they have to take turns.
+func (l lineage) enter(ctx context.Context) (leave func(), err error) {
+	switch l.depth {
+	case 0:
+		return func() {}, nil
+	case maxNested:
+		return nil, stopError(vault.ScriptDepth)
 	}
 	level := l.family.level(l.depth)
 	select {
 	case level <- struct{}{}:
+		return func() { <-level }, nil
 	case <-ctx.Done():
-		return nil, nil, vault.ErrBusy
+		return nil, vault.ErrBusy
 	}
-	ctx = context.WithValue(ctx, lineageKey{}, lineage{l.depth + 1, l.family})
-	return ctx, func() { <-level }, nil
 }
 
 // take takes a place, or waits for one in the queue.
@@ -173,6 +189,12 @@ func (g *gate) leave(tenant string) {
 		g.admit(w.tenant)
 		w.in = true
 		close(w.ready)
+	}
+}
+
+func (g *gates) close() {
+	for _, gate := range g {
+		gate.close()
 	}
 }
 

@@ -34,7 +34,7 @@ func enqueue(t *testing.T, g *gate, tenant string, in chan<- string) {
 
 func TestGateOrder(t *testing.T) {
 	t.Parallel()
-	g := Options{Workers: 2, TenantWorkers: 2, Queue: 6}.gate()
+	g := Options{Workers: 2, TenantWorkers: 2, Queue: 6}.gates()[0]
 	for range 2 {
 		if err := g.take(context.Background(), "a"); err != nil {
 			t.Fatal(err)
@@ -62,7 +62,7 @@ func TestGateOrder(t *testing.T) {
 
 func TestGateQueueBound(t *testing.T) {
 	t.Parallel()
-	g := Options{Workers: 1, TenantWorkers: 1, Queue: 2}.gate()
+	g := Options{Workers: 1, TenantWorkers: 1, Queue: 2}.gates()[0]
 	if err := g.take(context.Background(), "a"); err != nil {
 		t.Fatal(err)
 	}
@@ -80,6 +80,54 @@ func TestGateQueueBound(t *testing.T) {
 		if got := <-in; got != vault.ErrClosed.Error() {
 			t.Errorf("a waiter of a closed gate got %q", got)
 		}
+	}
+}
+
+// TestNestedPlaces has two outermost runs that ask for four runs each. As many
+// go on as there are places, and the rest wait. What those ask for in turn has
+// places of its own, and does not wait for them.
+func TestNestedPlaces(t *testing.T) {
+	t.Parallel()
+	g := Options{Workers: 2, TenantWorkers: 2, Queue: -1}.gates()
+	enter := func(ctx context.Context) (context.Context, func()) {
+		ctx, leave, err := g.enter(ctx, "t")
+		if err != nil {
+			t.Error(err)
+			return nil, nil
+		}
+		return ctx, leave
+	}
+	type run struct {
+		ctx   context.Context
+		leave func()
+	}
+	inner := make(chan run, 2*nestedWidth)
+	for range 2 {
+		outer, leave := enter(t.Context())
+		defer leave()
+		for range nestedWidth {
+			go func() {
+				ctx, leave := enter(outer)
+				inner <- run{ctx, leave}
+			}()
+		}
+	}
+	for waiting := 0; waiting < 2*nestedWidth-2; {
+		g[1].mu.Lock()
+		waiting = len(g[1].waiting)
+		g[1].mu.Unlock()
+	}
+	for range 2 * nestedWidth {
+		if n := len(inner); n > 2 {
+			t.Fatalf("%d runs within runs go on, want 2", n)
+		}
+		r := <-inner
+		ctx, leave := enter(r.ctx)
+		if _, _, err := g.enter(ctx, "t"); err == nil {
+			t.Error("a run of the fourth depth was let in")
+		}
+		leave()
+		r.leave()
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 // InProcess runs tenant code in the embedding process. It is a vault.Runtime.
 type InProcess struct {
 	options Options
-	gate    *gate
+	gates   *gates
 	engine  engine
 }
 
@@ -24,7 +24,7 @@ var _ vault.Runtime = (*InProcess)(nil)
 // that is trusted like the program itself.
 func NewInProcess(o *Options) *InProcess {
 	options := o.withDefaults()
-	return &InProcess{options: options, gate: options.gate()}
+	return &InProcess{options: options, gates: options.gates()}
 }
 
 // Check loads the code without calling its function.
@@ -40,12 +40,12 @@ func (r *InProcess) Run(ctx context.Context, p vault.Program, input json.RawMess
 
 // Close turns new runs away.
 func (r *InProcess) Close() error {
-	r.gate.close()
+	r.gates.close()
 	return nil
 }
 
 func (r *InProcess) do(ctx context.Context, p vault.Program, input json.RawMessage, host vault.Host, check bool) (json.RawMessage, error) {
-	ctx, leave, err := r.gate.enter(ctx, p.Tenant)
+	ctx, leave, err := r.gates.enter(ctx, p.Tenant)
 	if err != nil {
 		return nil, err
 	}

@@ -63,10 +63,13 @@ import (
 // is safe.
 type Options struct {
 	// Workers is how many runs may go on at a time. Each has a process of its
-	// own, started when it is needed. The default is 4 for each CPU, at least 8.
+	// own, started when it is needed. Runs that other runs wait for, down to the
+	// third in a row, have as many places again on each level, so that there are
+	// at most three times as many processes, and two spare ones. The default is 4
+	// for each CPU, at least 8.
 	Workers int
-	// TenantWorkers is how many of them one tenant may have. The default is
-	// half of Workers, so that one tenant cannot keep the others out.
+	// TenantWorkers is how many of them one tenant may have, on each level. The
+	// default is half of Workers, so that one tenant cannot keep the others out.
 	TenantWorkers int
 	// Queue is how many runs may wait for a place, half of them of one tenant.
 	// Beyond it they are refused with vault.ErrBusy. The default is 8 for each
@@ -111,10 +114,16 @@ func setDefault[T int | int64 | time.Duration](field *T, value T) {
 	}
 }
 
-// gate returns the gate that the options describe.
-func (o Options) gate() *gate {
+// gates returns the gates that the options describe. Runs within runs are
+// never too many to wait: each outermost one has a few.
+func (o Options) gates() *gates {
 	queue := max(0, o.Queue)
-	return &gate{max: o.Workers, perTenant: o.TenantWorkers, queue: queue, perQueue: (queue + 1) / 2}
+	g := gates{{max: o.Workers, perTenant: o.TenantWorkers, queue: queue, perQueue: (queue + 1) / 2}}
+	for depth := 1; depth < maxNested; depth++ {
+		most := nestedWidth * o.Workers
+		g[depth] = &gate{max: o.Workers, perTenant: o.TenantWorkers, queue: most, perQueue: most}
+	}
+	return &g
 }
 
 // job returns the job for a program. Its time is what is left of the context's.

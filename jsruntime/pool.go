@@ -21,7 +21,7 @@ const workerRuns = 20_000
 // Workers runs tenant code in worker processes. It is a vault.Runtime.
 type Workers struct {
 	options Options
-	gate    *gate
+	gates   *gates
 	starter *starter
 
 	mu       sync.Mutex
@@ -42,7 +42,7 @@ func New(o *Options) *Workers {
 	options := o.withDefaults()
 	w := &Workers{
 		options: options,
-		gate:    options.gate(),
+		gates:   options.gates(),
 		starter: newStarter(options),
 		busy:    map[*worker]bool{},
 	}
@@ -77,7 +77,7 @@ func (r *Workers) do(ctx context.Context, p vault.Program, input json.RawMessage
 		_, bad := compile(p.Source, r.options.MaxSource)
 		return nil, bad
 	}
-	ctx, leave, err := r.gate.enter(ctx, p.Tenant)
+	ctx, leave, err := r.gates.enter(ctx, p.Tenant)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +94,7 @@ func (r *Workers) do(ctx context.Context, p vault.Program, input json.RawMessage
 
 // Close ends all workers. Runs under way fail.
 func (r *Workers) Close() error {
-	r.gate.close()
+	r.gates.close()
 	r.mu.Lock()
 	r.closed = true
 	if r.trimmer != nil {
