@@ -58,7 +58,7 @@ func (j *leasedJob) run(ctx context.Context) error {
 		return err
 	}
 	client.held = &held{leased: true}
-	result, err := client.runJob(withRunDepth(ctx, j.react.Depth), &j.react)
+	result, err := client.runJob(withLineage(ctx, lineage{depth: j.react.Depth}), &j.react)
 	if ctx.Err() != nil {
 		return ctx.Err() // the node stops, or has lost the job
 	}
@@ -75,6 +75,7 @@ func (j *leasedJob) run(ctx context.Context) error {
 	if j.react.Result, err = json.Marshal(answer); err != nil {
 		return err
 	}
+	j.react.Args = nil // nobody needs them any more
 	j.row.Attempts = 0
 	return j.put(ctx, made, 0)
 }
@@ -193,23 +194,38 @@ func (j *leasedJob) send(ctx context.Context) error {
 	return nil
 }
 
-// callbackError is the body of a callback about a run that failed: the same
-// error that a synchronous run answers with.
-func callbackError(err error) any {
+// failedRun is the body of a callback about a run that failed.
+type failedRun struct {
+	Title  string              `json:"title"`
+	Status int                 `json:"status"`
+	Detail string              `json:"detail"`
+	Errors map[string][]string `json:"errors,omitempty"`
+	// Response is what the code chose to answer with, if it did.
+	Response *chosenResponse `json:"response,omitempty"`
+}
+
+type chosenResponse struct {
+	Status  int               `json:"status"`
+	Headers map[string]string `json:"headers"`
+	Body    JSON              `json:"body"`
+}
+
+// callbackError describes why a run failed: the same error that a synchronous
+// run answers with. An answer that the code chose in full is a part of it, so
+// that receivers can tell it from a result.
+func callbackError(err error) failedRun {
 	known := AsHostError(err)
-	title, detail := http.StatusText(known.Status), known.Message
+	out := failedRun{Title: http.StatusText(known.Status), Status: known.Status, Detail: known.Message, Errors: known.Errors}
 	var script *ScriptError
 	var bad *InvalidError
 	switch {
 	case errors.As(err, &script):
-		title, detail = script.Title, script.Error()
+		out.Title, out.Detail = script.Title, script.Error()
+		if r := script.Response; r != nil {
+			out.Response = &chosenResponse{r.Status, r.Headers, JSON(r.Body)}
+		}
 	case errors.As(err, &bad):
-		title, detail = known.Message, "The request breaks the rules that are listed under errors."
+		out.Title, out.Detail = known.Message, "The request breaks the rules that are listed under errors."
 	}
-	return struct {
-		Title  string              `json:"title"`
-		Status int                 `json:"status"`
-		Detail string              `json:"detail"`
-		Errors map[string][]string `json:"errors,omitempty"`
-	}{title, known.Status, detail, known.Errors}
+	return out
 }

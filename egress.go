@@ -95,8 +95,8 @@ func (h *scriptHost) fetch(ctx context.Context, args JSON) (json.RawMessage, err
 		return nil, fetchError(err)
 	}
 	defer res.Body.Close()
-	body, err := h.bytes.read(res.Body, maxFetched+1)
-	defer func() { h.bytes.release(len(body)) }()
+	body, err := h.line.bytes.read(res.Body, maxFetched+1)
+	defer func() { h.line.bytes.release(len(body)) }()
 	if errors.Is(err, errHostBytes) {
 		return nil, errHostBytes
 	}

@@ -3,8 +3,10 @@ package vault
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 
 	"github.com/google/uuid"
 
@@ -28,23 +30,33 @@ type scriptHost struct {
 	tenant uuid.UUID
 	entity entity
 	client *Client // nil without an application
-	depth  int     // of the run, counted from 1
-	bytes  hostBytes
+	line   lineage // of what the code asks for
+	broken sync.Once
 }
 
-// Log hands console output to the embedding program, if it asked for it.
+// Log hands console output to the embedding program, if it asked for it. A
+// panic there does not end the run. The logger is told once in a run, and only
+// the type: the value may hold the line.
 func (h *scriptHost) Log(level, line string) {
-	if h.v.cfg.ScriptLog != nil {
-		h.v.cfg.ScriptLog(ScriptLine{TenantID: h.tenant, EntityType: h.entity.typ, EntityID: h.entity.id, Level: level, Text: line})
+	if h.v.cfg.ScriptLog == nil {
+		return
 	}
+	defer func() {
+		if p := recover(); p != nil {
+			h.broken.Do(func() {
+				h.v.cfg.Logger.Error("Config.ScriptLog panicked", "tenant", h.tenant, "panic", fmt.Sprintf("%T", p))
+			})
+		}
+	}()
+	h.v.cfg.ScriptLog(ScriptLine{TenantID: h.tenant, EntityType: h.entity.typ, EntityID: h.entity.id, Level: level, Text: line})
 }
 
 // Call carries out an operation of the client instance.
 func (h *scriptHost) Call(ctx context.Context, op string, args json.RawMessage) (json.RawMessage, error) {
-	if err := h.bytes.hold(len(args)); err != nil {
+	if err := h.line.bytes.hold(len(args)); err != nil {
 		return nil, err
 	}
-	defer h.bytes.release(len(args))
+	defer h.line.bytes.release(len(args))
 	if op == "fetch" {
 		return h.fetch(ctx, JSON(args))
 	}
@@ -61,7 +73,7 @@ func (h *scriptHost) Call(ctx context.Context, op string, args json.RawMessage) 
 		}
 		defer h.v.turns.give()
 	}
-	out, err := do(withRunDepth(ctx, h.depth), h.client, JSON(args))
+	out, err := do(withLineage(ctx, h.line), h.client, JSON(args))
 	if err != nil {
 		return nil, err
 	}

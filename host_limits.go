@@ -13,8 +13,8 @@ import (
 // everybody's. A run has 64 calls under way at most, each of which may be large;
 // these bounds are on all of them together.
 const (
-	// maxHostBytes bounds the arguments, and the answers of fetch, that the
-	// calls of one run hold at once.
+	// maxHostBytes bounds the arguments, and the answers of fetch and of proxies,
+	// that the calls of one run hold at once.
 	maxHostBytes = 32 << 20
 	// maxHostPage bounds the sealed bytes of what one call reads, in place of
 	// Config.MaxPageBytes if that is more.

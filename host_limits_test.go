@@ -1,10 +1,13 @@
 package vault_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
@@ -139,6 +142,146 @@ func TestFetchedBytesAreBoundedTogether(t *testing.T) {
 			t.Errorf("when all have ended: %v", err)
 		}
 	})
+}
+
+// So do the answers that come through proxies.
+func TestProxiedBytesAreBoundedTogether(t *testing.T) {
+	t.Parallel()
+	const size = 4 << 20
+	begun, end := make(chan struct{}, 10), make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Write(make([]byte, size))
+		w.(http.Flusher).Flush()
+		begun <- struct{}{}
+		select {
+		case <-end:
+		case <-r.Context().Done():
+		}
+	}))
+	defer server.Close()
+	hosted(t, func(ctx context.Context, _ *vaulttest.Vault, _ *spy, host vault.Host) {
+		request := mustJSON(map[string]any{"proxyUrl": server.URL})
+		refused := make(chan struct{}, 10)
+		var calls sync.WaitGroup
+		for range 10 {
+			calls.Go(func() {
+				_, err := host.Call(ctx, "proxy.get", request)
+				if err != nil && vault.AsHostError(err).Code != "ERR_BODY_TOO_LARGE" {
+					t.Error(err)
+				}
+				if err != nil {
+					refused <- struct{}{}
+				}
+			})
+		}
+		for range 10 {
+			<-begun
+		}
+		<-refused
+		<-refused
+		close(end)
+		calls.Wait()
+		if _, err := host.Call(ctx, "proxy.get", request); err != nil {
+			t.Errorf("when all have ended: %v", err)
+		}
+	})
+}
+
+// What comes through a proxy is a value where it is the JSON that it says it is.
+func TestProxiedBodies(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", r.Header.Get("X-Type"))
+		w.Header().Set("X-Seen", "1")
+		_, _ = io.WriteString(w, r.Header.Get("X-Body"))
+	}))
+	defer server.Close()
+	hosted(t, func(ctx context.Context, _ *vaulttest.Vault, _ *spy, host vault.Host) {
+		for _, c := range []struct{ typ, body, want string }{
+			{"application/json", `{"a": [1.10, "<>"]}`, `{"a": [1.10, "<>"]}`},
+			{"application/json; charset=utf-8", ` 1`, ` 1`},
+			{"application/json", ``, `null`},
+			{"application/json", `{"a":`, `"{\"a\":"`},
+			{"application/json", `1,"body":2`, `"1,\"body\":2"`},
+			{"text/plain", `{"a":1}`, `"{\"a\":1}"`},
+		} {
+			out, err := host.Call(ctx, "proxy.get", mustJSON(map[string]any{
+				"proxyUrl": server.URL, "headers": map[string]string{"X-Type": c.typ, "X-Body": c.body},
+			}))
+			var answer struct {
+				Status  int
+				Headers map[string]string
+				Body    json.RawMessage
+			}
+			if err == nil {
+				err = json.Unmarshal(out, &answer)
+			}
+			if want := strings.TrimSpace(c.want); err != nil || string(answer.Body) != want || answer.Status != 200 || answer.Headers["X-Seen"] != "1" {
+				t.Errorf("%s %s: %s, %v, want the body %s", c.typ, c.body, out, err, want)
+			}
+		}
+	})
+}
+
+// A run leaves 100 runs for later, those counted that runs it waits for leave.
+func TestRunsLeaveFewOthers(t *testing.T) {
+	t.Parallel()
+	var reactor *vault.Reactor
+	depth := 0
+	w := newReactWorld(t, func(ctx context.Context, _ map[string]any, host vault.Host) (any, error) {
+		depth++
+		defer func() { depth-- }()
+		react := func(body map[string]any) error {
+			_, err := host.Call(ctx, "reactors.react", mustJSON(map[string]any{"id": reactor.ID, "body": body}))
+			return err
+		}
+		later := map[string]any{"callback_url": "http://localhost/"}
+		for range 50 {
+			if err := react(later); err != nil {
+				t.Error(err)
+			}
+		}
+		if depth == 1 {
+			if err := react(map[string]any{}); err != nil {
+				t.Error(err)
+			}
+			wantError(t, "one more", react(later), vault.ErrBusy)
+		}
+		return nil, nil
+	})
+	reactor = w.reactor
+	for range 2 {
+		if _, err := w.Private.React(t.Context(), reactor.ID, vault.ReactParams{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A program whose ScriptLog panics hears of it once in a run, and without the
+// line. The run goes on.
+func TestScriptLogPanics(t *testing.T) {
+	t.Parallel()
+	var lines bytes.Buffer
+	v := vaulttest.Open(t, ":memory:", &vault.Config{
+		ScriptLog: func(l vault.ScriptLine) { panic(l.Text) },
+		Logger:    slog.New(slog.NewTextHandler(&lines, nil)),
+		Runtime: goRuntime(func(_ context.Context, _ map[string]any, host vault.Host) (any, error) {
+			host.Log("log", "4242424242424242")
+			host.Log("log", "4242424242424242")
+			return map[string]any{"raw": 1}, nil
+		}),
+	})
+	r, err := v.Management.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Code: "code", Configuration: map[string]string{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := v.Private.React(t.Context(), r.ID, vault.ReactParams{})
+	if err != nil || string(out.Raw) != "1" {
+		t.Errorf("got %v, %v", out, err)
+	}
+	if got := lines.String(); strings.Count(got, "ScriptLog panicked") != 1 || strings.Contains(got, "4242") || !strings.Contains(got, "panic=string") {
+		t.Errorf("logged %s", got)
+	}
 }
 
 // Operations on the database have a few turns, for all runs together. Who waits

@@ -1,12 +1,12 @@
 package vault
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -79,15 +79,14 @@ func (k *caller) client(v *Vault, tenant uuid.UUID) (*Client, error) {
 
 // reactLater stores an asynchronous run. It is durable when this returns.
 func (op *call) reactLater(ctx context.Context, r *Reactor, args jsonx.Value, p *ReactParams) error {
-	depth := runDepth(ctx)
-	if depth >= maxRunDepth {
-		return &ScriptError{Kind: ScriptDepth, Status: http.StatusInternalServerError, Title: ScriptTitle,
-			Messages: map[string][]string{"error": {"reactors and proxies call each other more than 3 deep"}}}
+	line := lineageOf(ctx)
+	if err := line.leave(); err != nil {
+		return err
 	}
 	if err := op.tryExpressions(ctx, args); err != nil {
 		return underPath("args", err)
 	}
-	j := reactJob{Reactor: r.ID, Args: jsonOf(args), CallbackURL: p.CallbackURL, Timeout: time.Duration(p.TimeoutMS) * time.Millisecond, Caller: op.caller(), Depth: depth, TraceHeader: p.TraceHeader, TraceID: p.TraceID}
+	j := reactJob{Reactor: r.ID, Args: jsonOf(args), CallbackURL: p.CallbackURL, Timeout: time.Duration(p.TimeoutMS) * time.Millisecond, Caller: op.caller(), Depth: line.depth, TraceHeader: p.TraceHeader, TraceID: p.TraceID}
 	if j.Timeout == 0 {
 		j.Timeout = minTimeoutMS * time.Millisecond
 	}
@@ -148,6 +147,7 @@ type worker struct {
 	mu      sync.Mutex
 	running map[storage.ID]int // by tenant
 	total   int
+	served  storage.ID // the last tenant whose turn it was
 	jobs    sync.WaitGroup
 }
 
@@ -195,16 +195,29 @@ func (w *worker) loop(ctx context.Context) {
 }
 
 // dispatch leases due jobs, one tenant after the other and each in its turn,
-// and starts them. It returns how many it started.
+// and starts them. It goes on behind the tenant that was served last, and round
+// to it: whatever some have left, the others come before them. It returns how
+// many jobs it started.
 func (w *worker) dispatch(ctx context.Context) (int, error) {
 	const atOnce = 100
-	started, after := 0, storage.ID{}
-	for {
+	served, started := w.lastServed(), 0
+	after, round := served, false
+	for w.hasRoom() {
 		tenants, err := w.v.store.DueTenants(ctx, w.v.now(), after, atOnce)
-		if err != nil || len(tenants) == 0 {
+		if err != nil {
 			return started, err
 		}
+		if len(tenants) == 0 {
+			if round || served == (storage.ID{}) {
+				break
+			}
+			after, round = storage.ID{}, true
+			continue
+		}
 		for _, tenant := range tenants {
+			if round && bytes.Compare(tenant[:], served[:]) > 0 {
+				return started, nil
+			}
 			n, err := w.start(ctx, tenant)
 			started += n
 			if err != nil {
@@ -213,6 +226,7 @@ func (w *worker) dispatch(ctx context.Context) (int, error) {
 		}
 		after = tenants[len(tenants)-1]
 	}
+	return started, nil
 }
 
 // start leases as many jobs of a tenant as there is room for.
@@ -224,6 +238,7 @@ func (w *worker) start(ctx context.Context, tenant storage.ID) (int, error) {
 	now := w.v.now()
 	jobs, err := w.v.store.LeaseJobs(ctx, storage.Lease{Tenant: tenant, Owner: w.owner, Now: now, Until: now.Add(jobLease), Limit: room})
 	w.release(tenant, room-len(jobs))
+	w.serve(tenant)
 	for i := range jobs {
 		job := jobs[i]
 		w.jobs.Go(func() {
@@ -233,6 +248,24 @@ func (w *worker) start(ctx context.Context, tenant storage.ID) (int, error) {
 		})
 	}
 	return len(jobs), err
+}
+
+func (w *worker) lastServed() storage.ID {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.served
+}
+
+func (w *worker) serve(tenant storage.ID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.served = tenant
+}
+
+func (w *worker) hasRoom() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.total < maxJobs
 }
 
 func (w *worker) reserve(tenant storage.ID) int {

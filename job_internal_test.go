@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -137,4 +138,84 @@ func TestJobPanicsAlone(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "panic with a string") || strings.Contains(err.Error(), "4242424242424242") {
 		t.Errorf("%v", err)
 	}
+}
+
+// gated is a runtime whose runs tell their tenant and wait to be let go.
+type gated struct {
+	panicking
+	begun chan string
+	end   map[string]chan struct{} // by tenant
+}
+
+func (g gated) Run(_ context.Context, p Program, _ json.RawMessage, _ Host) (json.RawMessage, error) {
+	g.begun <- p.Tenant
+	<-g.end[p.Tenant]
+	return json.RawMessage(`{}`), nil
+}
+
+// Tenants that have more to do than there is room for do not keep one out whose
+// id comes after theirs.
+func TestTenantsTakeTurns(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	store, err := sqlite.Open(ctx, ":memory:")
+	if err != nil {
+		t.Fatal(err)
+	}
+	runtime := gated{begun: make(chan string, 100), end: map[string]chan struct{}{}}
+	v, err := Open(ctx, store, NewKey(), &Config{SweepEvery: -1, WorkEvery: -1, Runtime: runtime})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = v.Close() })
+	var tenants []string // in order of their ids
+	for range maxJobs/maxTenantJobs + 1 {
+		tenant, err := v.CreateTenant(ctx, "Acme")
+		if err != nil {
+			t.Fatal(err)
+		}
+		tenants = append(tenants, tenant.ID.String())
+		runtime.end[tenant.ID.String()] = make(chan struct{})
+		c := v.Tenant(tenant.ID)
+		r, err := c.CreateReactor(ctx, ReactorParams{Name: "Waits", Code: "x", Configuration: map[string]string{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 * maxTenantJobs {
+			if _, err := c.React(ctx, r.ID, ReactParams{CallbackURL: "https://example.com/"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	slices.Sort(tenants)
+	dispatch := func(want ...string) {
+		t.Helper()
+		if _, err := v.worker.dispatch(ctx); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for range want {
+			got = append(got, <-runtime.begun)
+		}
+		if slices.Sort(got); !slices.Equal(got, want) || len(runtime.begun) > 0 {
+			t.Errorf("started jobs of %v, and %d more, want %v", got, len(runtime.begun), want)
+		}
+	}
+	last := len(tenants) - 1
+	var first []string
+	for _, tenant := range tenants[:last] {
+		first = append(first, slices.Repeat([]string{tenant}, maxTenantJobs)...)
+	}
+	dispatch(first...)
+	dispatch() // there is no room
+	for len(v.worker.woken) > 0 {
+		<-v.worker.woken // by the jobs that have come
+	}
+	runtime.end[tenants[0]] <- struct{}{}
+	<-v.worker.woken // by the end of the job, when its place is free
+	dispatch(tenants[last])
+	for _, end := range runtime.end {
+		close(end)
+	}
+	v.worker.jobs.Wait()
 }

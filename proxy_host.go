@@ -3,6 +3,8 @@ package vault
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -25,7 +27,7 @@ func proxyOperation(method string) func(context.Context, *Client, JSON) (any, er
 		if err != nil {
 			return nil, err
 		}
-		return readAnswer(answer, int64(c.v.cfg.MaxBytes))
+		return readAnswer(answer, int64(c.v.cfg.MaxBytes), lineageOf(ctx).bytes)
 	}
 }
 
@@ -46,23 +48,39 @@ func readProxyOptions(r *fieldReader, p *ProxyCall, m *message) {
 	m.setBody(r.value("body"), jsonx.Value{})
 }
 
-// readAnswer reads an answer for running code.
-func readAnswer(answer *ProxyAnswer, limit int64) (any, error) {
+// readAnswer reads an answer for running code. What it holds of it counts, and a
+// body that is JSON stays a text: as a tree it would take many times the memory.
+func readAnswer(answer *ProxyAnswer, limit int64, held *hostBytes) (JSON, error) {
 	defer answer.Body.Close()
-	raw, err := readBody(answer.Body, limit)
+	raw, err := held.read(answer.Body, limit+1)
+	defer func() { held.release(len(raw)) }()
 	if err != nil {
 		return nil, err
+	}
+	if int64(len(raw)) > limit {
+		return nil, errorf(ErrTooLarge, "The body must have at most %d bytes.", limit)
 	}
 	m := &message{header: answer.Header, body: raw}
 	if err := m.decode(limit); err != nil {
 		return nil, errorf(ErrUnreachable, "The answer of the destination cannot be read: it %s.", err)
 	}
-	body, err := m.value()
-	if err != nil {
-		body = jsonx.StringValue(string(m.body)) // not the JSON that it says it is
+	if err := held.hold(len(m.body)); err != nil {
+		return nil, err
 	}
-	return jsonx.ObjectValue(
-		jsonx.Member{Name: "status", Value: jsonx.IntValue(int64(answer.Status))},
-		jsonx.Member{Name: "headers", Value: m.headerValue()}, jsonx.Member{Name: "body", Value: body},
-	), nil
+	defer held.release(len(m.body))
+	out := fmt.Appendf(nil, `{"status":%d,"headers":%s,"body":`, answer.Status, m.headerValue().JSON())
+	return append(m.appendValue(out), '}'), nil
+}
+
+// appendValue writes the body as code sees it: as it is when it is the JSON that
+// its type says, null when it should be and is empty, else as a string.
+func (m *message) appendValue(out []byte) []byte {
+	switch {
+	case isJSON(m.header) && len(bytes.TrimSpace(m.body)) == 0:
+		return append(out, "null"...)
+	case isJSON(m.header) && json.Valid(m.body):
+		return append(out, m.body...)
+	default:
+		return jsonx.StringValue(string(m.body)).Append(out)
+	}
 }

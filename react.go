@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -206,16 +208,50 @@ func (op *call) reactResult(ctx context.Context, out JSON) (*ReactResult, error)
 // leaves would outlive the process.
 const maxRunDepth = 3
 
-// runDepthKey is where a context has how many runs it is below.
-type runDepthKey struct{}
+// maxLeftRuns is how many runs may be left to be carried out later by a run and
+// those that it waits for. Each of them may leave as many: without a bound one
+// request could fill the database.
+const maxLeftRuns = 100
 
-func withRunDepth(ctx context.Context, depth int) context.Context {
-	return context.WithValue(ctx, runDepthKey{}, depth)
+// lineage is what a context knows of the runs that an operation comes from. Its
+// zero value is an operation that comes from none.
+type lineage struct {
+	depth int           // how many runs it is below
+	left  *atomic.Int32 // what these have left for later
+	bytes *hostBytes    // what the calls of the innermost one hold
 }
 
-func runDepth(ctx context.Context) int {
-	depth, _ := ctx.Value(runDepthKey{}).(int)
-	return depth
+type lineageKey struct{}
+
+func withLineage(ctx context.Context, l lineage) context.Context {
+	return context.WithValue(ctx, lineageKey{}, l)
+}
+
+func lineageOf(ctx context.Context) lineage {
+	l, _ := ctx.Value(lineageKey{}).(lineage)
+	return l
+}
+
+// below returns the lineage of what a new run will ask for.
+func (l lineage) below() lineage {
+	l.depth++
+	if l.left == nil {
+		l.left = new(atomic.Int32)
+	}
+	l.bytes = new(hostBytes)
+	return l
+}
+
+// leave counts a run that is left for later.
+func (l lineage) leave() error {
+	switch {
+	case l.depth >= maxRunDepth:
+		return &ScriptError{Kind: ScriptDepth, Status: http.StatusInternalServerError, Title: ScriptTitle,
+			Messages: map[string][]string{"error": {"reactors and proxies call each other more than 3 deep"}}}
+	case l.left != nil && l.left.Add(1) > maxLeftRuns:
+		return errorf(ErrBusy, "A run may start at most %d asynchronous runs.", maxLeftRuns)
+	}
+	return nil
 }
 
 // script is code to be run for a caller.
@@ -233,7 +269,7 @@ func (op *call) runCode(ctx context.Context, s script) (JSON, error) {
 	if op.v.cfg.Runtime == nil {
 		return nil, ErrNoRuntime
 	}
-	host := &scriptHost{v: op.v, tenant: op.tenant, entity: s.entity, depth: runDepth(ctx) + 1}
+	host := &scriptHost{v: op.v, tenant: op.tenant, entity: s.entity, line: lineageOf(ctx).below()}
 	if s.application != nil {
 		client, err := op.v.Tenant(op.tenant).As(ctx, s.application.ID)
 		if err != nil && !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrUnauthenticated) {

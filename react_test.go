@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -357,6 +358,60 @@ func TestErrorOfAnAsynchronousRunIsDelivered(t *testing.T) {
 	}
 	if body.Status != 402 || body.Title != "Invalid Payment Method" || len(body.Errors["error"]) != 1 {
 		t.Errorf("callback body = %s", hook.bodies[0])
+	}
+}
+
+// What the code chose to answer with reaches the callback too, as a part of the
+// error.
+func TestChosenResponseIsDelivered(t *testing.T) {
+	t.Parallel()
+	w := newReactWorld(t, func(context.Context, map[string]any, vault.Host) (any, error) {
+		return nil, &vault.ScriptError{Kind: vault.ScriptThrown, Status: 418, Title: "CustomHttpResponseError", Messages: map[string][]string{"error": {"x"}},
+			Response: &vault.ScriptResponse{Status: 418, Headers: map[string]string{"X-Kind": "teapot"}, Body: []byte(`{"short":true}`)}}
+	})
+	hook := newReceiver(t)
+	if _, err := w.Private.React(t.Context(), w.reactor.ID, vault.ReactParams{CallbackURL: hook.URL}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Work(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	same(t, "callback", string(hook.bodies[0]), `{"title":"CustomHttpResponseError","status":418,"detail":"the code failed (thrown)","errors":{"error":["x"]},`+
+		`"response":{"status":418,"headers":{"X-Kind":"teapot"},"body":{"short":true}}}`)
+}
+
+// A job whose run is over keeps what it has to deliver, and not what the run was
+// given.
+func TestArgumentsEndWithTheRun(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "vault.db")
+	w := newReactWorldAt(t, path, func(context.Context, map[string]any, vault.Host) (any, error) { return nil, nil })
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	size := func() (n int) {
+		t.Helper()
+		if err := db.QueryRow(`SELECT length(payload) FROM jobs`).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	hook := newReceiver(t)
+	hook.answer(http.StatusInternalServerError)
+	args := map[string]string{"x": strings.Repeat("x", 100_000)}
+	if _, err := w.Private.React(t.Context(), w.reactor.ID, vault.ReactParams{Args: args, CallbackURL: hook.URL}); err != nil {
+		t.Fatal(err)
+	}
+	if n := size(); n < 100_000 {
+		t.Fatalf("a payload of %d bytes holds no arguments", n)
+	}
+	if err := w.Work(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := size(); n > 10_000 {
+		t.Errorf("the payload has %d bytes when the run is over", n)
 	}
 }
 

@@ -103,7 +103,9 @@ type Config struct {
 	WorkEvery time.Duration
 
 	// ScriptLog takes what tenant code writes to its console. The lines may hold
-	// values, so they go nowhere else. Default: they are dropped.
+	// values, so they go nowhere else. It is called by many goroutines, and the
+	// run waits for it; a panic in it is told to Logger and ends nothing. Default:
+	// they are dropped.
 	ScriptLog func(ScriptLine)
 
 	// Logger takes what goes wrong in the background. It never gets a value.
