@@ -9,8 +9,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // TestBodyEndsWithContext leaves while an answer is being read.
@@ -72,9 +70,7 @@ func TestBrokenAnswers(t *testing.T) {
 			if !errors.Is(err, ErrUnreachable) || strings.Contains(err.Error(), "42") {
 				t.Errorf("%v, want ErrUnreachable that quotes nothing", err)
 			}
-			if diff := cmp.Diff(map[string]int{}, c.tenants.used); diff != "" {
-				t.Errorf("slots are left over: %s", diff)
-			}
+			wantNoneUnderWay(t, c)
 		})
 	}
 }

@@ -66,20 +66,10 @@ type Policy struct {
 	MaxHeaderBytes int64
 }
 
-// What the pool of connections keeps. An idle connection is given up before
-// the minute after which many servers drop it, so that few requests meet one
-// that is just being closed.
-const (
-	maxIdleConns        = 1024
-	maxIdleConnsPerHost = 64
-	idleTimeout         = 45 * time.Second
-)
-
 // Client sends requests under a policy. It is safe for use by many goroutines.
 type Client struct {
-	guard     guard
-	tenants   slots
-	transport *http.Transport
+	guard guard
+	pools pools
 }
 
 // New returns a client for a policy, which must not be changed afterwards.
@@ -90,17 +80,24 @@ func New(p Policy) *Client {
 	orDefault(&p.HeaderTimeout, 5*time.Minute)
 	orDefault(&p.MaxHeaderBytes, 64<<10)
 
-	c := &Client{guard: newGuard(p), tenants: slots{limit: p.MaxConnsPerTenant, used: map[string]int{}}}
-	d := dialer{
+	c := &Client{guard: newGuard(p)}
+	d := &dialer{
 		Dialer: net.Dialer{Timeout: p.DialTimeout, Control: c.guard.control},
 		lookup: p.Lookup,
 	}
+	c.pools.limit, c.pools.all = p.MaxConnsPerTenant, map[string]*pool{}
+	c.pools.connect = func() *http.Transport { return p.transport(d) }
+	return c
+}
+
+// transport returns a pool of connections that the dialer makes.
+func (p *Policy) transport(d *dialer) *http.Transport {
 	// Only HTTP/1.1: a connection then carries one request at a time, and an
 	// answer that its reader leaves lying waits at the destination, not in
 	// buffers here.
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
-	c.transport = &http.Transport{
+	t := &http.Transport{
 		DialContext:            d.dial,
 		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: p.RootCAs},
 		Protocols:              protocols,
@@ -114,9 +111,9 @@ func New(p Policy) *Client {
 		IdleConnTimeout:        idleTimeout,
 	}
 	if p.UseEnvironmentProxy {
-		c.transport.Proxy = http.ProxyFromEnvironment
+		t.Proxy = http.ProxyFromEnvironment
 	}
-	return c
+	return t
 }
 
 func orDefault[T int | int64 | time.Duration](value *T, preset T) {
@@ -127,7 +124,8 @@ func orDefault[T int | int64 | time.Duration](value *T, preset T) {
 
 // Do sends a request for a tenant and returns the answer of the destination as
 // it came: redirects are not followed, compressed bodies not opened, cookies
-// not kept. The context of the request ends it, even while the body is read.
+// not kept. No two tenants share a connection. The context of the request ends
+// it, even while the body is read.
 //
 // The body of the answer must be closed, which ends the request as far as the
 // tenant's limit is concerned. The body of the request is always closed.
@@ -137,14 +135,15 @@ func orDefault[T int | int64 | time.Duration](value *T, preset T) {
 // [ErrUnreachable] for everything else, and so are those of reading the body.
 // Their texts hold nothing of the request and nothing of the network here.
 func (c *Client) Do(req *http.Request, tenant string) (*http.Response, error) {
-	if err := c.admit(req, tenant); err != nil {
+	connections, err := c.admit(req, tenant)
+	if err != nil {
 		if req.Body != nil {
 			req.Body.Close()
 		}
 		return nil, err
 	}
 	var x exchange
-	resp, err := c.transport.RoundTrip(req.WithContext(x.traced(req.Context())))
+	resp, err := connections.RoundTrip(req.WithContext(x.traced(req.Context())))
 	if err == nil && x.surplus() {
 		resp.Body.Close()
 		_ = x.conn.Close()
@@ -155,30 +154,30 @@ func (c *Client) Do(req *http.Request, tenant string) (*http.Response, error) {
 		err = errSwitched
 	}
 	if err != nil {
-		c.tenants.give(tenant)
+		c.pools.give(connections)
 		return nil, explain(req.Context(), err)
 	}
-	release := sync.OnceFunc(func() { c.tenants.give(tenant) })
+	release := sync.OnceFunc(func() { c.pools.give(connections) })
 	resp.Body = &body{ReadCloser: resp.Body, ctx: req.Context(), release: release}
 	return resp, nil
 }
 
-// admit refuses a request that the policy forbids and takes the tenant's slot
-// for one that it allows.
-func (c *Client) admit(req *http.Request, tenant string) error {
+// admit refuses a request that the policy forbids, and returns the tenant's
+// connections for one that it allows.
+func (c *Client) admit(req *http.Request, tenant string) (*pool, error) {
 	if err := c.guard.checkParsed(req.URL); err != nil {
-		return err
+		return nil, err
 	}
 	if req.Method == http.MethodConnect {
-		return forbidden("CONNECT requests are not allowed")
+		return nil, forbidden("CONNECT requests are not allowed")
 	}
 	if err := CheckHeader(req.Header); err != nil {
-		return err
+		return nil, err
 	}
-	if !c.tenants.take(tenant) {
-		return errTooMany
+	if connections := c.pools.take(tenant); connections != nil {
+		return connections, nil
 	}
-	return nil
+	return nil, errTooMany
 }
 
 // CheckURL tells of a URL, before it is stored, what can be told without
@@ -189,7 +188,7 @@ func (c *Client) admit(req *http.Request, tenant string) error {
 func (c *Client) CheckURL(text string) (*url.URL, error) { return c.guard.checkURL(text) }
 
 // Close closes the connections that are idle. Requests under way go on.
-func (c *Client) Close() { c.transport.CloseIdleConnections() }
+func (c *Client) Close() { c.pools.close() }
 
 // body is the body of an answer; closing it gives the tenant's slot back.
 type body struct {
@@ -209,29 +208,4 @@ func (b *body) Read(p []byte) (int, error) {
 func (b *body) Close() error {
 	defer b.release()
 	return b.ReadCloser.Close()
-}
-
-// slots counts the requests that each tenant has under way.
-type slots struct {
-	limit int
-	mu    sync.Mutex
-	used  map[string]int
-}
-
-func (s *slots) take(tenant string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.used[tenant] >= s.limit {
-		return false
-	}
-	s.used[tenant]++
-	return true
-}
-
-func (s *slots) give(tenant string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.used[tenant]--; s.used[tenant] == 0 {
-		delete(s.used, tenant)
-	}
 }

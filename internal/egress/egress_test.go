@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"net/http/httptrace"
 	"net/netip"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -114,7 +115,7 @@ func TestRefusedBeforeAnyPacket(t *testing.T) {
 		"b.example": answers("0.0.0.0"), "c.example": answers("::ffff:127.0.0.1"),
 	} {
 		c := newClient(t, Policy{AllowHTTP: true, Lookup: lookup})
-		if _, err := c.transport.RoundTrip(request(t, t.Context(), "GET", "http://"+host+":"+port, nil)); !errors.Is(err, ErrForbidden) {
+		if _, err := c.pools.connect().RoundTrip(request(t, t.Context(), "GET", "http://"+host+":"+port, nil)); !errors.Is(err, ErrForbidden) {
 			t.Errorf("%s at the dialer: %v, want ErrForbidden", host, err)
 		}
 	}
@@ -353,8 +354,16 @@ func TestTenantLimit(t *testing.T) {
 	}
 	second.Body.Close()
 	third.Body.Close()
-	if diff := cmp.Diff(map[string]int{}, c.tenants.used); diff != "" {
-		t.Errorf("slots are left over: %s", diff)
+	wantNoneUnderWay(t, c)
+}
+
+// wantNoneUnderWay makes sure that every request was given back.
+func wantNoneUnderWay(t *testing.T, c *Client) {
+	t.Helper()
+	for tenant, p := range c.pools.all {
+		if p.used != 0 {
+			t.Errorf("%d requests of tenant %s are left over", p.used, tenant)
+		}
 	}
 }
 
@@ -365,18 +374,45 @@ type closing struct {
 
 func (c *closing) Close() error { c.closed = true; return nil }
 
+// A tenant uses its connections again, and nobody else's.
 func TestConnectionsAreReused(t *testing.T) {
 	t.Parallel()
 	url, policy := destination(t, nil, ok)
 	c := newClient(t, policy)
 	var reused []bool
 	trace := &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) { reused = append(reused, info.Reused) }}
-	for _, tenant := range []string{"a", "a", "b"} {
+	for _, tenant := range []string{"a", "a", "b", "a", "b"} {
 		ctx := httptrace.WithClientTrace(t.Context(), trace)
 		resp, err := c.Do(request(t, ctx, "GET", url, nil), tenant)
 		readAll(t, resp, err)
 	}
-	if diff := cmp.Diff([]bool{false, true, true}, reused); diff != "" {
+	if diff := cmp.Diff([]bool{false, true, false, true, true}, reused); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// Of many tenants that have been here, the latest keep their connections, and
+// those with a request under way.
+func TestFewTenantsKeepConnections(t *testing.T) {
+	t.Parallel()
+	p := &pools{limit: 1, connect: func() *http.Transport { return new(http.Transport) }, all: map[string]*pool{}}
+	busy := p.take("busy")
+	for i := range maxResting + 10 {
+		p.give(p.take(strconv.Itoa(i)))
+	}
+	p.give(p.take("10")) // is the latest now
+	p.give(p.take("new"))
+	for tenant, want := range map[string]bool{"busy": true, "9": false, "10": true, "11": false, "12": true, "new": true} {
+		if _, kept := p.all[tenant]; kept != want {
+			t.Errorf("tenant %s is kept: %v, want %v", tenant, kept, want)
+		}
+	}
+	if n := p.resting.Len(); n != maxResting {
+		t.Errorf("%d tenants rest, want %d", n, maxResting)
+	}
+	p.resting.Front().Value.(*pool).since = time.Now().Add(-idleTimeout)
+	p.give(busy)
+	if _, kept := p.all["12"]; kept || len(p.all) != maxResting {
+		t.Errorf("a tenant whose connections have ended is kept: %v, of %d", kept, len(p.all))
 	}
 }
