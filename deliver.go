@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/internal/webhook"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -223,6 +224,9 @@ func callbackError(err error) failedRun {
 		out.Title, out.Detail = script.Title, script.Error()
 		if r := script.Response; r != nil {
 			out.Response = &chosenResponse{r.Status, r.Headers, JSON(r.Body)}
+			if r.Body != nil && !json.Valid(r.Body) { // a job that cannot be written would be run for ever
+				out.Response.Body = jsonx.StringValue(string(r.Body)).JSON()
+			}
 		}
 	case errors.As(err, &bad):
 		out.Title, out.Detail = known.Message, "The request breaks the rules that are listed under errors."

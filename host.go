@@ -13,8 +13,8 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
 
-// ScriptLine is a line that tenant code wrote to its console. It may hold
-// values.
+// ScriptLine is what tenant code wrote to its console at a time. It may hold
+// values, line breaks and control characters.
 type ScriptLine struct {
 	TenantID   uuid.UUID
 	EntityType string // reactor or proxy
@@ -68,10 +68,11 @@ func (h *scriptHost) Call(ctx context.Context, op string, args json.RawMessage) 
 		return nil, &HostError{Status: http.StatusForbidden, Message: "the code has no application to act as"}
 	}
 	if !runsMore(op) {
-		if err := h.v.turns.take(ctx); err != nil {
+		give, err := h.v.turns.take(ctx, h.tenant)
+		if err != nil {
 			return nil, err
 		}
-		defer h.v.turns.give()
+		defer give()
 	}
 	out, err := do(withLineage(ctx, h.line), h.client, JSON(args))
 	if err != nil {

@@ -6,7 +6,10 @@ import (
 	"io"
 	"net/http"
 	"runtime"
+	"sync"
 	"sync/atomic"
+
+	"github.com/google/uuid"
 )
 
 // What running code asks for is done in the embedding process, whose memory is
@@ -60,24 +63,76 @@ func (r *heldReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// hostTurns bounds the operations of running code, of all tenants, that are
-// under way in the database. They are short, so a few at a time are enough, and
-// each may hold a page.
-type hostTurns chan struct{}
+// hostTurns bounds the operations of running code that are under way in the
+// database: of all tenants together, and of one tenant to half of that, so that
+// the code of one does not make that of the others wait. The operations are
+// short, so a few at a time are enough, and each may hold a page.
+type hostTurns struct {
+	all chan struct{}
 
-func newHostTurns() hostTurns { return make(hostTurns, max(8, 4*runtime.GOMAXPROCS(0))) }
+	mu      sync.Mutex
+	tenants map[uuid.UUID]*tenantTurns // of those whose code has or wants a turn
+}
 
-// take waits for a turn, which the caller gives back.
-func (t hostTurns) take(ctx context.Context) error {
+type tenantTurns struct {
+	taken chan struct{}
+	users int // that have or want a turn
+}
+
+func newHostTurns() *hostTurns {
+	return &hostTurns{all: make(chan struct{}, max(8, 4*runtime.GOMAXPROCS(0))), tenants: map[uuid.UUID]*tenantTurns{}}
+}
+
+// take waits for a turn. The caller gives it back.
+func (t *hostTurns) take(ctx context.Context, tenant uuid.UUID) (give func(), err error) {
+	own := t.enter(tenant)
+	if err := wait(ctx, own.taken); err != nil {
+		t.leave(tenant, own)
+		return nil, err
+	}
+	giveOwn := func() {
+		<-own.taken
+		t.leave(tenant, own)
+	}
+	if err := wait(ctx, t.all); err != nil {
+		giveOwn()
+		return nil, err
+	}
+	return func() {
+		<-t.all
+		giveOwn()
+	}, nil
+}
+
+// wait takes one of the places of a channel.
+func wait(ctx context.Context, places chan<- struct{}) error {
 	select {
-	case t <- struct{}{}:
+	case places <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-func (t hostTurns) give() { <-t }
+func (t *hostTurns) enter(tenant uuid.UUID) *tenantTurns {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	own := t.tenants[tenant]
+	if own == nil {
+		own = &tenantTurns{taken: make(chan struct{}, cap(t.all)/2)}
+		t.tenants[tenant] = own
+	}
+	own.users++
+	return own
+}
+
+func (t *hostTurns) leave(tenant uuid.UUID, own *tenantTurns) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if own.users--; own.users == 0 {
+		delete(t.tenants, tenant)
+	}
+}
 
 // maxPageBytes bounds the sealed bytes that one call may read.
 func (op *call) maxPageBytes() int {

@@ -284,11 +284,11 @@ func TestScriptLogPanics(t *testing.T) {
 	}
 }
 
-// Operations on the database have a few turns, for all runs together. Who waits
-// for one leaves when the run ends.
+// Operations on the database have a few turns, for all runs of a tenant
+// together. Who waits for one leaves when the run ends.
 func TestHostOperationsTakeTurns(t *testing.T) {
 	t.Parallel()
-	turns := max(8, 4*runtime.GOMAXPROCS(0))
+	turns := max(8, 4*runtime.GOMAXPROCS(0)) / 2
 	hosted(t, func(ctx context.Context, v *vaulttest.Vault, s *spy, host vault.Host) {
 		tok := create(t, v.Private, vault.TokenParams{Type: vault.Generic, Data: "x"})
 		begun, end := make(chan struct{}, 100), make(chan struct{})

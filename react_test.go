@@ -365,19 +365,24 @@ func TestErrorOfAnAsynchronousRunIsDelivered(t *testing.T) {
 // error.
 func TestChosenResponseIsDelivered(t *testing.T) {
 	t.Parallel()
-	w := newReactWorld(t, func(context.Context, map[string]any, vault.Host) (any, error) {
-		return nil, &vault.ScriptError{Kind: vault.ScriptThrown, Status: 418, Title: "CustomHttpResponseError", Messages: map[string][]string{"error": {"x"}},
-			Response: &vault.ScriptResponse{Status: 418, Headers: map[string]string{"X-Kind": "teapot"}, Body: []byte(`{"short":true}`)}}
-	})
-	hook := newReceiver(t)
-	if _, err := w.Private.React(t.Context(), w.reactor.ID, vault.ReactParams{CallbackURL: hook.URL}); err != nil {
-		t.Fatal(err)
+	for body, want := range map[string]string{`{"short":true}`: `{"short":true}`, `"text"`: `"text"`, "null": "null", "no JSON": `"no JSON"`} {
+		t.Run(body, func(t *testing.T) {
+			t.Parallel()
+			w := newReactWorld(t, func(context.Context, map[string]any, vault.Host) (any, error) {
+				return nil, &vault.ScriptError{Kind: vault.ScriptThrown, Status: 418, Title: "CustomHttpResponseError", Messages: map[string][]string{"error": {"x"}},
+					Response: &vault.ScriptResponse{Status: 418, Headers: map[string]string{"X-Kind": "teapot"}, Body: []byte(body)}}
+			})
+			hook := newReceiver(t)
+			if _, err := w.Private.React(t.Context(), w.reactor.ID, vault.ReactParams{CallbackURL: hook.URL}); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.Work(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			same(t, "callback", string(hook.bodies[0]), `{"title":"CustomHttpResponseError","status":418,"detail":"the code failed (thrown)","errors":{"error":["x"]},`+
+				`"response":{"status":418,"headers":{"X-Kind":"teapot"},"body":`+want+`}}`)
+		})
 	}
-	if err := w.Work(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	same(t, "callback", string(hook.bodies[0]), `{"title":"CustomHttpResponseError","status":418,"detail":"the code failed (thrown)","errors":{"error":["x"]},`+
-		`"response":{"status":418,"headers":{"X-Kind":"teapot"},"body":{"short":true}}}`)
 }
 
 // A job whose run is over keeps what it has to deliver, and not what the run was

@@ -184,7 +184,7 @@ type Vault struct {
 	auth    *keyCache[*identity]
 	proxies *keyCache[*Proxy]
 	flight  inFlight
-	turns   hostTurns
+	turns   *hostTurns
 	ids     idSource
 
 	stop    context.CancelFunc
