@@ -49,9 +49,12 @@ func NewKey() *Key {
 // around it is ignored.
 func ParseKey(text string) (*Key, error) {
 	text = strings.TrimSpace(text)
+	if text == "" {
+		return nil, errors.New("vault: the master key is empty")
+	}
 	body, ok := strings.CutPrefix(text, masterKeyPrefix)
 	if !ok {
-		return nil, fmt.Errorf("vault: a master key starts with %s", masterKeyPrefix)
+		return nil, fmt.Errorf("vault: a master key starts with %s, as Key.Text writes it", masterKeyPrefix)
 	}
 	raw, err := base58.Decode(body)
 	if err != nil || len(raw) != seal.KeySize+masterKeyCheck {

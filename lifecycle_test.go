@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -158,14 +159,23 @@ func (r *closable) Close() error { r.closed++; return nil }
 func TestOpenThatFailsClosesWhatItOwns(t *testing.T) {
 	t.Parallel()
 	var undeclared *vault.Key
-	for name, key := range map[string]vault.AEAD{"no key": nil, "a nil key": undeclared, "an empty key": &vault.Key{}} {
+	for name, test := range map[string]struct {
+		key    vault.AEAD
+		keyAge time.Duration
+		want   string
+	}{
+		"no key":       {nil, 0, "master key"},
+		"a nil key":    {undeclared, 0, "master key"},
+		"an empty key": {&vault.Key{}, 0, "master key"},
+		"a bad config": {vault.NewKey(), -1, "Config.KeyAge"},
+	} {
 		store, err := sqlite.Open(t.Context(), ":memory:")
 		if err != nil {
 			t.Fatal(err)
 		}
 		runtime := &closable{}
-		_, err = vault.Open(t.Context(), store, key, &vault.Config{Runtime: runtime})
-		if err == nil || !strings.Contains(err.Error(), "master key") {
+		_, err = vault.Open(t.Context(), store, test.key, &vault.Config{Runtime: runtime, KeyAge: test.keyAge})
+		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 		wantError(t, name+": the store", store.Ping(t.Context()), vault.ErrClosed)

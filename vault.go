@@ -196,8 +196,10 @@ type Vault struct {
 // Open opens a vault on a database under a master key. A new database is set
 // up; one that was sealed under another master key is refused with
 // ErrWrongKey, and a master key that does not work at the moment gives
-// ErrKeyUnavailable. The vault owns the store and cfg.Runtime from then on:
-// Close closes them, and so does an Open that fails. cfg may be nil.
+// ErrKeyUnavailable. cfg may be nil.
+//
+// The vault owns the store and cfg.Runtime from then on: [Vault.Close] closes
+// them, and so does Open when it fails.
 func Open(ctx context.Context, store Storage, key AEAD, cfg *Config) (*Vault, error) {
 	v, err := open(ctx, store, key, cfg)
 	if err == nil {
@@ -213,12 +215,12 @@ func Open(ctx context.Context, store Storage, key AEAD, cfg *Config) (*Vault, er
 }
 
 func open(ctx context.Context, store Storage, key AEAD, cfg *Config) (*Vault, error) {
+	if store == nil || key == nil {
+		return nil, errors.New("vault: Open needs a store and a master key")
+	}
 	c, err := cfg.withDefaults()
 	if err != nil {
 		return nil, err
-	}
-	if store == nil || key == nil {
-		return nil, errors.New("vault: Open needs a store and a master key")
 	}
 	v := &Vault{store: store, master: key, cfg: c, horizon: maxKeyAge + writeSlack}
 	v.tenants = newTenantCache(v)
