@@ -148,7 +148,7 @@ func strange(op string, a *answer) error {
 	case a.status >= 300 && a.status <= 399:
 		return &kindError{ErrAnswer, fmt.Sprintf("vaultclient: %s: status %d, but an API key follows no redirect", op, a.status)}
 	default:
-		return &kindError{ErrAnswer, fmt.Sprintf("vaultclient: %s: status %d without an error of a vault", op, a.status)}
+		return &kindError{ErrAnswer, fmt.Sprintf("vaultclient: %s: status %d, and the answer is not one of a vault; is the URL the one where the vault is mounted?", op, a.status)}
 	}
 }
 

@@ -40,7 +40,11 @@ func (e *ServerError) Error() string {
 	case pqerror.InvalidSQLStatementName, pqerror.DuplicatePstatement:
 		text += "; behind a transaction pooler, set Options.TransactionPooler"
 	case pqerror.InsufficientPrivilege:
-		text += "; the role needs to own the vault's tables"
+		text += "; the role needs to own the vault's tables, and to be allowed to create them"
+	case pqerror.InvalidAuthorizationSpecification, pqerror.InvalidPassword:
+		text += "; the server does not let this role in: look at the user and the password in the connection string"
+	case pqerror.InvalidCatalogName:
+		text += "; the database has to be created first"
 	}
 	return text
 }
@@ -53,6 +57,8 @@ func clean(err error) error {
 		return nil
 	case errors.As(err, &server):
 		return &ServerError{Code: string(server.Code), Constraint: server.Constraint}
+	case errors.Is(err, pq.ErrSSLNotSupported):
+		return errors.New("postgres: the server has no TLS: turn it on, or, where nobody can listen, add sslmode=disable to the connection string")
 	case lost(err):
 		return fmt.Errorf("postgres: no connection: %w", err)
 	default:

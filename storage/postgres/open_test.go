@@ -2,6 +2,9 @@ package postgres_test
 
 import (
 	"errors"
+	"io"
+	"net"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -104,6 +107,7 @@ func TestOpenErrors(t *testing.T) {
 		"too few":           {url: "postgres://vault:" + secret + "@localhost/x", options: &postgres.Options{MaxConns: 1}, says: "MaxConns"},
 		"nobody is there":   {url: "host=/nonexistent password=" + secret, says: "no connection"},
 		"none of the hosts": {url: "host=/nonexistent,/missing password=" + secret, says: "no connection"},
+		"no TLS":            {url: "postgres://vault:" + secret + "@" + withoutTLS(t) + "/x", says: "sslmode=disable"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -118,6 +122,58 @@ func TestOpenErrors(t *testing.T) {
 			}
 			if strings.Contains(err.Error(), secret) {
 				t.Errorf("%q holds the password", err)
+			}
+		})
+	}
+}
+
+// withoutTLS is the address of a server that answers every request for TLS as
+// PostgreSQL does when it has none.
+func withoutTLS(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			if _, err := io.ReadFull(conn, make([]byte, 8)); err == nil { // the request
+				_, _ = conn.Write([]byte("N"))
+			}
+			_ = conn.Close()
+		}
+	}()
+	return listener.Addr().String()
+}
+
+// TestRefusalsSayWhatToDo opens a server as nobody it knows, and a database that
+// it does not have.
+func TestRefusalsSayWhatToDo(t *testing.T) {
+	t.Parallel()
+	address := pgtest.URL(t)
+	elsewhere, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	elsewhere.Path = "/missing"
+	for name, test := range map[string]struct{ address, says string }{
+		"no such role":     {with(t, address, "user", "nobody_here"), "does not let this role in"},
+		"no such database": {elsewhere.String(), "has to be created first"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, err := postgres.Open(t.Context(), test.address)
+			if err == nil {
+				s.Close()
+				t.Fatal("opened")
+			}
+			if !strings.Contains(err.Error(), test.says) {
+				t.Errorf("got %q, want it to say %q", err, test.says)
 			}
 		})
 	}

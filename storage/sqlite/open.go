@@ -52,6 +52,9 @@ func locate(path string) (file, error) {
 	if path == ":memory:" {
 		return file{uri: fmt.Sprintf("file:/vault-%d?vfs=memdb&", memories.Add(1)), memory: true}, nil
 	}
+	if path == "" {
+		return file{}, errors.New("the path is empty; :memory: stands for a database in memory")
+	}
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return file{}, err

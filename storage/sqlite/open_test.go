@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -142,10 +143,14 @@ func TestOpenFails(t *testing.T) {
 		"no such folder": filepath.Join(t.TempDir(), "missing", "vault.db"),
 		"a folder":       t.TempDir(),
 		"not a database": notADatabase,
+		"no path":        "",
 	} {
-		if s, err := Open(t.Context(), path); err == nil {
+		s, err := Open(t.Context(), path)
+		if err == nil {
 			t.Errorf("%s: Open succeeded", name)
 			_ = s.Close()
+		} else if says := "sqlite: opening " + strconv.Quote(path); !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: got %q, want it to say %q", name, err, says)
 		}
 	}
 	cancelled, cancel := context.WithCancel(t.Context())

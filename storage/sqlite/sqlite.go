@@ -12,6 +12,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"strconv"
 	"sync"
 
 	"github.com/seed-72ea4aab/vault/storage"
@@ -39,21 +40,22 @@ type Store struct {
 // Open brings the schema up to date, or fails with
 // [storage.ErrNewerSchema].
 func Open(ctx context.Context, path string) (*Store, error) {
+	opening := "opening " + strconv.Quote(path)
 	file, err := locate(path)
 	if err != nil {
-		return nil, err
+		return nil, describe(opening, err)
 	}
 	w, err := openWriter(ctx, file)
 	if err != nil {
-		return nil, describe("opening the database", err)
+		return nil, describe(opening, err)
 	}
 	readers, err := openReaders(ctx, file)
 	if err != nil {
-		return nil, errors.Join(describe("opening the database", err), w.close())
+		return nil, errors.Join(describe(opening, err), w.close())
 	}
 	reads, err := sqlstore.New(ctx, readers, dialect)
 	if err != nil {
-		return nil, errors.Join(describe("opening the database", err), readers.Close(), w.close())
+		return nil, errors.Join(describe(opening, err), readers.Close(), w.close())
 	}
 	return &Store{reader: reads, readers: readers.DB, writes: newQueue(w)}, nil
 }
