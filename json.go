@@ -33,28 +33,38 @@ func (j *JSON) UnmarshalJSON(data []byte) error {
 func (j JSON) String() string { return string(j) }
 
 // document reads a whole document that a caller gave, within the limit of
-// size.
+// size. Text is not read at all when it is too long.
 func (op *call) document(x any) (jsonx.Value, error) {
-	if n := rawSize(x); n > op.v.cfg.MaxBytes {
-		return jsonx.Value{}, errorf(ErrTooLarge, "The JSON must have at most %d bytes.", op.v.cfg.MaxBytes)
+	most := op.v.cfg.MaxBytes
+	tooLarge := errorf(ErrTooLarge, "The JSON must have at most %d bytes.", most)
+	size, isText := textSize(x)
+	if size > most {
+		return jsonx.Value{}, tooLarge
 	}
-	return parseJSON("", x)
+	v, err := parseJSON("", x)
+	// The size of a value is an estimate, so what is found too large is measured.
+	if err == nil && !isText && v.Size() > most && len(v.JSON()) > most {
+		return jsonx.Value{}, tooLarge
+	}
+	return v, err
 }
 
-// rawSize returns the size of JSON text, and 0 for other values.
-func rawSize(x any) int {
+// textSize returns the size of JSON text. It reports whether x is one.
+func textSize(x any) (size int, isText bool) {
 	switch x := x.(type) {
 	case JSON:
-		return len(x)
+		return len(x), true
 	case json.RawMessage:
-		return len(x)
+		return len(x), true
+	case []byte:
+		return len(x), true
 	}
-	return 0
+	return 0, false
 }
 
-// parseJSON reads a Go value or JSON text that a caller gave for a field.
-// Raw JSON (JSON, json.RawMessage) is taken as text, everything else is
-// encoded first.
+// parseJSON reads a Go value or JSON text that a caller gave for a field. A
+// JSON, a json.RawMessage and a []byte are text; everything else is encoded
+// first.
 func parseJSON(path string, x any) (jsonx.Value, error) {
 	var v jsonx.Value
 	var err error

@@ -3,6 +3,7 @@ package vault_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -370,10 +371,16 @@ func TestSizeIsBounded(t *testing.T) {
 	v := vaulttest.Open(t, ":memory:", &vault.Config{MaxBytes: 1000, MaxTokens: 3})
 	_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.Generic, Data: strings.Repeat("x", 1000)})
 	wantError(t, "CreateToken", err, vault.ErrTooLarge)
-	_, err = v.Private.Tokenize(t.Context(), vault.JSON(`"`+strings.Repeat("x", 1000)+`"`))
-	wantError(t, "Tokenize", err, vault.ErrTooLarge)
-	_, err = v.Private.Detokenize(t.Context(), vault.JSON(`"`+strings.Repeat("x", 1000)+`"`))
-	wantError(t, "Detokenize", err, vault.ErrTooLarge)
+	text, half := `"`+strings.Repeat("x", 1000)+`"`, strings.Repeat("x", 499)
+	for _, document := range []any{vault.JSON(text), json.RawMessage(text), []byte(text), []string{half, half}} {
+		_, err = v.Private.Tokenize(t.Context(), document)
+		wantError(t, fmt.Sprintf("Tokenize of a %T", document), err, vault.ErrTooLarge)
+		_, err = v.Private.Detokenize(t.Context(), document)
+		wantError(t, fmt.Sprintf("Detokenize of a %T", document), err, vault.ErrTooLarge)
+	}
+	if _, err := v.Private.Detokenize(t.Context(), []string{half, strings.Repeat("x", 494)}); err != nil {
+		t.Errorf("1000 bytes of JSON: %v", err)
+	}
 	tok := create(t, v.Private, vault.TokenParams{Type: vault.Generic, Data: map[string]string{"a": strings.Repeat("x", 700)}})
 	if _, err := v.Private.UpdateToken(t.Context(), tok.ID, vault.JSON(`{"data":{"b":"`+strings.Repeat("x", 500)+`"}}`)); err == nil {
 		t.Error("an update makes the token larger than the limit")
