@@ -1,6 +1,7 @@
 package vault
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -24,6 +25,7 @@ type ProxyCall struct {
 	Key string
 	URL string
 
+	// Method is that of HTTP. Default GET.
 	Method string
 	// Path is put behind the path of the destination, as it is: escaped, and
 	// empty or with a slash in front. Dot segments are refused.
@@ -35,7 +37,7 @@ type ProxyCall struct {
 	// Body may be nil. It is read at most until the body of the answer is
 	// closed, and not closed.
 	Body io.Reader
-	// ContentLength is the length of Body, or -1 when it is unknown.
+	// ContentLength is the length of Body. 0 and -1 mean that it is unknown.
 	ContentLength int64
 	// MaxBody bounds, in bytes, a body that has to be held in memory: one whose
 	// type can hold expressions, or that goes through a transform. Default
@@ -249,6 +251,7 @@ func (op *call) invoke(ctx context.Context, x *Proxy, p *ProxyCall) (*ProxyAnswe
 	if p.MaxBody <= 0 {
 		p.MaxBody = int64(op.v.cfg.MaxBytes)
 	}
+	p.Method = cmp.Or(p.Method, http.MethodGet)
 	inv := &invocation{call: op, ProxyCall: p, proxy: x}
 	if err := inv.prepare(); err != nil {
 		return nil, err

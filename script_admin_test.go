@@ -368,3 +368,23 @@ func TestProxyConfigurationIsForReaders(t *testing.T) {
 		same(t, "what is stored", stored.Configuration, p.Configuration)
 	}
 }
+
+// A call of a proxy that names no method is a GET, for transforms too.
+func TestProxyMethodIsGETByDefault(t *testing.T) {
+	t.Parallel()
+	stop := errors.New("seen")
+	var method any
+	v := vaulttest.Open(t, ":memory:", &vault.Config{Runtime: goRuntime(func(_ context.Context, in map[string]any, _ vault.Host) (any, error) {
+		method = in["args"].(map[string]any)["method"]
+		return nil, stop
+	})})
+	x, err := v.Management.CreateProxy(t.Context(), vault.ProxyParams{
+		Name: "x", DestinationURL: "https://example.com", RequestTransform: &vault.ProxyTransform{Code: code},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = v.Private.InvokeProxy(t.Context(), vault.ProxyCall{Key: x.Key})
+	wantError(t, "InvokeProxy", err, stop)
+	same(t, "method", method, any("GET"))
+}
