@@ -33,7 +33,7 @@ func (s *Store) account(batch []*pending) {
 			s.queue.busy.Go(func() {
 				// What fails here is done by the server later.
 				ctx := context.Background()
-				_ = sqlstore.Do(ctx, s.Store, func(conn *sql.Conn) error {
+				_ = sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
 					_, err := conn.ExecContext(ctx, analyzeText)
 					return err
 				})

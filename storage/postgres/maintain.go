@@ -29,7 +29,7 @@ func (s *Store) LeaseJobs(ctx context.Context, l storage.Lease) ([]storage.Job, 
 	}
 	var jobs []storage.Job
 	job := storage.Job{Tenant: l.Tenant}
-	err := sqlstore.Each(ctx, s.Store, leaseQuery,
+	err := sqlstore.Each(ctx, s.reader, leaseQuery,
 		[]any{l.Tenant[:], l.Owner[:], l.Now.UnixMicro(), sqlstore.Micros(l.Until), int64(max(l.Limit, 0))},
 		sqlstore.JobDest(&job), func() { jobs = append(jobs, job) })
 	if err != nil {
@@ -123,7 +123,7 @@ func (s *Store) ready(ctx context.Context) error {
 // delete runs a statement that may be repeated, and again after a deadlock.
 func (s *Store) delete(ctx context.Context, query string, args ...any) (deleted int64, err error) {
 	for wait := retryAtFirst; ; wait = min(2*wait, retryAtMost) {
-		err := sqlstore.Do(ctx, s.Store, func(conn *sql.Conn) error {
+		err := sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
 			result, err := conn.ExecContext(ctx, query, args...)
 			if err != nil {
 				return err
@@ -139,7 +139,7 @@ func (s *Store) delete(ctx context.Context, query string, args ...any) (deleted 
 }
 
 func (s *Store) exists(ctx context.Context, query string, args ...any) (yes bool, err error) {
-	err = sqlstore.Do(ctx, s.Store, func(conn *sql.Conn) error {
+	err = sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
 		return conn.QueryRowContext(ctx, query, args...).Scan(&yes)
 	})
 	return yes, clean(err)

@@ -13,11 +13,12 @@
 // # Writing
 //
 // A change is one statement and one round trip, whatever it holds, unless it
-// creates more than a thousand tokens; creates that arrive while one is under
-// way share the next. Guards are unique keys and revisions, judged
-// at the READ COMMITTED level: there is no lock that outlives a statement, no
-// advisory lock, no sequence, no trigger and no function on the server, and
-// the tenant leads every key. So the same schema can be distributed by tenant.
+// has more than a thousand tokens to create, or log entries: then it is a
+// transaction. Creates that arrive while one is under way share the next. Guards
+// are unique keys and revisions, judged at the READ COMMITTED level: no lock
+// outlives a change, and there is no advisory lock, no sequence, no trigger and
+// no function on the server. The tenant leads every key, so the same schema can
+// be distributed by tenant.
 //
 // # Failover
 //
@@ -50,11 +51,14 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 )
 
-// Store is a vault's database. Open makes one.
-type Store struct {
-	*sqlstore.Store // the reads
+// reader hides the field that the reads are promoted from.
+type reader = sqlstore.Store
 
-	readers  *sql.DB // for everything but changes; its connections are those of Store
+// Store is a [storage.Storage] in a PostgreSQL database. Open makes one.
+type Store struct {
+	*reader
+
+	readers  *sql.DB // for everything but changes; its connections are those of reader
 	writers  *sql.DB // for changes
 	loggers  *sql.DB // for the log entries of reads; nil when writers are
 	queue    queue
@@ -109,11 +113,11 @@ const (
 // fails with [storage.ErrNewerSchema].
 func Open(ctx context.Context, url string) (*Store, error) { return OpenOptions(ctx, url, nil) }
 
-// OpenOptions opens the database as Open does. Nil options are the default.
-func OpenOptions(ctx context.Context, url string, options *Options) (*Store, error) {
+// OpenOptions opens the database as Open does. opts may be nil.
+func OpenOptions(ctx context.Context, url string, opts *Options) (*Store, error) {
 	var o Options
-	if options != nil {
-		o = *options
+	if opts != nil {
+		o = *opts
 	}
 	if o.MaxConns == 0 {
 		o.MaxConns = defaultMaxConns
@@ -219,7 +223,7 @@ func (s *Store) prepare(ctx context.Context, o Options) error {
 	if err := sqlstore.Migrate(ctx, x, files); err != nil {
 		return fmt.Errorf("postgres: bringing the schema up to date: %w", clean(err))
 	}
-	s.Store, err = sqlstore.New(ctx, x, dialect(&o))
+	s.reader, err = sqlstore.New(ctx, x, dialect(&o))
 	return err
 }
 
@@ -228,7 +232,7 @@ func (s *Store) Close() error {
 	for _, slot := range s.queue.close() {
 		slot.reset() // a connection that is in use is not the pool's to close
 	}
-	s.Store.Close()
+	s.reader.Close()
 	return s.disconnect()
 }
 

@@ -52,7 +52,7 @@ func (s *Store) DeleteLogs(ctx context.Context, tenant storage.ID, before time.T
 	bound, at := sqlstore.LogsBefore(before)
 	piece := func(after storage.ID, limit int) (n int, err error) {
 		var last []byte
-		err = sqlstore.Do(ctx, s.Store, func(conn *sql.Conn) error {
+		err = sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
 			return conn.QueryRowContext(ctx, deleteLogsText, tenant[:], after[:], bound[:], at, int64(max(limit, 0))).Scan(&n, &last)
 		})
 		if len(last) == len(after) {
