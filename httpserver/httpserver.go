@@ -16,7 +16,8 @@
 // as it is. Answers and requests that need no look into them are streamed. An
 // answer with the header SVC-PROXY-DESTINATION-STATUS comes from the
 // destination; one without it is an error of the proxy itself, under
-// proxy_error. [Options.Prefix] changes the SVC- of this and all other headers.
+// proxy_error, or, with SVC-CUSTOM-RESPONSE, what the code of a transform chose
+// to answer. [Options.Prefix] changes the SVC- of this and all other headers.
 //
 // Every answer carries the trace id of its request. An error is JSON with
 // title, status, detail and, where fields are to blame, errors; it names fields
@@ -24,7 +25,10 @@
 // /openapi.json.
 //
 // The server around the handler is the program's own: its timeouts, its TLS,
-// its listener. examples/server shows a complete one.
+// its listener. examples/server shows a complete one. A middleware that puts a
+// ResponseWriter of its own around the server's needs to give that one an Unwrap
+// method, as [http.ResponseController] asks, or bodies are not bounded in time
+// and the answers of proxies do not stream.
 package httpserver
 
 import (

@@ -22,8 +22,8 @@ var _ vault.Runtime = (*InProcess)(nil)
 // attacks that [New] contains hangs or ends the process. Dates are in the time
 // zone of the process, where workers have UTC. Use it in tests, and for code
 // that is trusted like the program itself.
-func NewInProcess(o *Options) *InProcess {
-	options := o.withDefaults()
+func NewInProcess(opts *Options) *InProcess {
+	options := opts.withDefaults()
 	return &InProcess{options: options, gates: options.gates()}
 }
 

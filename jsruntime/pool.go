@@ -38,8 +38,8 @@ var _ vault.Runtime = (*Workers)(nil)
 // New returns a runtime that isolates code in worker processes, and begins to
 // start the first of them. Whether that works is said by [Workers.Ready] and
 // by every call; code never runs in the embedding process instead.
-func New(o *Options) *Workers {
-	options := o.withDefaults()
+func New(opts *Options) *Workers {
+	options := opts.withDefaults()
 	w := &Workers{
 		options: options,
 		gates:   options.gates(),

@@ -43,8 +43,8 @@ func (c *Client) ReplaceApplication(ctx context.Context, id uuid.UUID, p vault.A
 // PatchApplication changes an application by a JSON merge patch. See
 // [vault.Client.PatchApplication], and [ErrUnseen] about a key that may not read
 // it.
-func (c *Client) PatchApplication(ctx context.Context, id uuid.UUID, p vault.JSON) (*vault.Application, error) {
-	return patch[vault.Application](ctx, c, "PatchApplication", below(applications, id), p)
+func (c *Client) PatchApplication(ctx context.Context, id uuid.UUID, patch vault.JSON) (*vault.Application, error) {
+	return patchEntity[vault.Application](ctx, c, "PatchApplication", below(applications, id), patch)
 }
 
 // RegenerateKey gives an application a new API key. See

@@ -188,9 +188,10 @@ func write[T any](ctx context.Context, c *Client, op, method, path string, param
 	return call[T](ctx, c, &request{op: op, method: method, path: path, typ: contentJSON, body: body, once: true})
 }
 
-// patch sends a merge patch and returns what it made. When the answer does not
-// show that, it is asked for: the change is made then, whatever comes of asking.
-func patch[T any](ctx context.Context, c *Client, op, path string, patch vault.JSON) (*T, error) {
+// patchEntity sends a merge patch and returns what it made. When the answer does
+// not show that, it is asked for: the change is made then, whatever comes of
+// asking.
+func patchEntity[T any](ctx context.Context, c *Client, op, path string, patch vault.JSON) (*T, error) {
 	r := &request{op: op, method: http.MethodPatch, path: path, typ: contentPatch, body: patch, once: true, shows: true}
 	a, err := c.send(ctx, r)
 	if err != nil {

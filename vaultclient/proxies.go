@@ -35,8 +35,8 @@ func (c *Client) ReplaceProxy(ctx context.Context, id uuid.UUID, p vault.ProxyPa
 
 // PatchProxy changes a proxy by a JSON merge patch. See
 // [vault.Client.PatchProxy], and [ErrUnseen] about a key that may not read it.
-func (c *Client) PatchProxy(ctx context.Context, id uuid.UUID, p vault.JSON) (*vault.Proxy, error) {
-	return patch[vault.Proxy](ctx, c, "PatchProxy", below(proxies, id), p)
+func (c *Client) PatchProxy(ctx context.Context, id uuid.UUID, patch vault.JSON) (*vault.Proxy, error) {
+	return patchEntity[vault.Proxy](ctx, c, "PatchProxy", below(proxies, id), patch)
 }
 
 // DeleteProxy deletes a proxy. See [vault.Client.DeleteProxy].

@@ -7,6 +7,16 @@
 //
 // It needs no set-up, takes a few milliseconds, and closes itself when the
 // test ends. Tests that use it can run in parallel: no two share anything.
+//
+// Tests of reactors and proxies give it a runtime, and let it reach servers on
+// this machine; tests of HTTP put it behind a handler:
+//
+//	v := vaulttest.Open(t, ":memory:", &vault.Config{
+//		Runtime: jsruntime.New(nil),
+//		Egress:  vault.EgressPolicy{AllowHTTP: true, AllowPrivate: true},
+//	})
+//	srv := httptest.NewServer(httpserver.Handler(v.Vault, nil))
+//	defer srv.Close()
 package vaulttest
 
 import (
