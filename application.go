@@ -39,7 +39,7 @@ type Application struct {
 	CreatedAt   time.Time    `json:"created_at"`
 	ModifiedBy  *uuid.UUID   `json:"modified_by,omitempty"`
 	ModifiedAt  *time.Time   `json:"modified_at,omitempty"`
-	ExpiresAt   *time.Time   `json:"expires_at,omitempty"` // the key stops working
+	ExpiresAt   *time.Time   `json:"expires_at,omitempty"` // when the key stops working
 
 	hash storage.Key
 }
@@ -49,7 +49,8 @@ func (a *Application) expired(now time.Time) bool {
 }
 
 // ApplicationParams describes an application. At least one of Permissions and
-// Rules must not be empty, and the type must be one that may hold them.
+// Rules must not be empty, and the type must be one that may hold them:
+// [Client.ListPermissions] says which may. ExpiresAt ends the key.
 type ApplicationParams struct {
 	Name        string          `json:"name"`
 	Type        ApplicationType `json:"type"`

@@ -71,6 +71,10 @@ func (c *Client) AsUser(user uuid.UUID) *Client {
 
 // As returns a client that acts as an application of the tenant, with the
 // application's rights and no more. Only the tenant itself may do this.
+//
+// The rights are those that the application has now. Unlike a client from
+// [Vault.Authenticate], this one does not learn when they change, or when the
+// application is deleted or expires: ask for a new one for each piece of work.
 func (c *Client) As(ctx context.Context, application uuid.UUID) (*Client, error) {
 	op, err := c.begin(ctx, "")
 	if err != nil {

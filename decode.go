@@ -112,11 +112,7 @@ func (r *fieldReader) optionalText(name string) string {
 
 // raw returns a field of any kind as JSON.
 func (r *fieldReader) raw(name string) JSON {
-	v := r.value(name)
-	if v.IsZero() {
-		return nil
-	}
-	return v.JSON()
+	return jsonOf(r.value(name))
 }
 
 func (r *fieldReader) boolean(name string, absent bool) bool {

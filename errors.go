@@ -178,13 +178,13 @@ type kindError struct {
 func (e *kindError) Error() string { return e.text }
 func (e *kindError) Unwrap() error { return e.kind }
 
+// errorf returns an error that matches kind and reads as the text says.
+func errorf(kind error, format string, args ...any) error {
+	return &kindError{kind, fmt.Sprintf(format, args...)}
+}
+
 // asConflict returns the guard that refused a change.
 func asConflict(err error) (*storage.Conflict, bool) {
 	var c *storage.Conflict
 	return c, errors.As(err, &c)
-}
-
-// errorf returns an error that matches kind and reads as the text says.
-func errorf(kind error, format string, args ...any) error {
-	return &kindError{kind, fmt.Sprintf(format, args...)}
 }

@@ -15,11 +15,11 @@ import (
 // when. It never holds data.
 type LogEntry struct {
 	TenantID   uuid.UUID  `json:"tenant_id"`
-	ActorID    *uuid.UUID `json:"actor_id,omitempty"`
+	ActorID    *uuid.UUID `json:"actor_id,omitempty"`   // nil when the tenant itself acted
 	ActorType  string     `json:"actor_type,omitempty"` // user or application
-	EntityType string     `json:"entity_type"`
+	EntityType string     `json:"entity_type"`          // see ListEntityTypes
 	EntityID   string     `json:"entity_id"`
-	Operation  string     `json:"operation"`
+	Operation  string     `json:"operation"` // create, update, read, delete, use, authorize, expire or react
 	Message    string     `json:"message"`
 	CreatedAt  time.Time  `json:"created_at"`
 }

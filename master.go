@@ -51,10 +51,10 @@ func (k *keys) Decrypt(ciphertext, associatedData []byte) ([]byte, error) {
 // to know the new key, and then to wrap with it, or it would wrap new tenants
 // under the old one or not be able to open them:
 //
-//	vault.Keys(old, new) // on every node, one after the other
-//	vault.Keys(new, old) // when the last has the first
-//	v.RewrapKeys(ctx)    // when the last has the second
-//	new                  // after that, on every node
+//	vault.Keys(old, next) // on every node, one after the other
+//	vault.Keys(next, old) // when the last has the first
+//	v.RewrapKeys(ctx)     // when the last has the second
+//	next                  // after that, on every node
 //
 // The data keys stay as they are. If the old master key may be known to
 // somebody, let [Vault.RotateKeys] replace them after the second step.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
-	"strings"
 	"sync"
 	"time"
 
@@ -15,11 +14,12 @@ import (
 )
 
 // OnceKey names a request that must be carried out at most once. The same key
-// under another scope, by another application or session, is another request.
+// under another scope, or by another application, session or user, is another
+// request.
 type OnceKey struct {
 	// Scope says what kind of request it is, as a method and path do.
 	Scope string
-	// Key is chosen by the caller: 1 to 255 printable characters.
+	// Key is chosen by the caller: 1 to 255 printable ASCII characters.
 	Key string
 	// Lease is for requests with effects outside of the database: the key is
 	// claimed before the work and kept for this long if the process dies. It
@@ -41,7 +41,7 @@ const answerLife = 24 * time.Hour
 // again from the start when others changed what it read, and it may run in vain
 // when another node has answered already. Its writes are held back until it
 // returns, and reads within it do not see them.
-func (c *Client) Once(ctx context.Context, key OnceKey, do func(context.Context, *Client) (Answer, error)) (Answer, bool, error) {
+func (c *Client) Once(ctx context.Context, key OnceKey, do func(context.Context, *Client) (Answer, error)) (answer Answer, replayed bool, err error) {
 	if err := checkOnceKey(key.Key); err != nil {
 		return Answer{}, false, err
 	}
@@ -71,9 +71,8 @@ func (c *Client) Once(ctx context.Context, key OnceKey, do func(context.Context,
 var errFaster = errorf(ErrConflict, "The request could not be carried out because others were faster; try again.")
 
 func checkOnceKey(key string) error {
-	printable := func(r rune) bool { return r > ' ' && r < 0x7f || r == ' ' }
-	if len(key) < 1 || len(key) > 255 || strings.ContainsFunc(key, func(r rune) bool { return !printable(r) }) {
-		return invalid("idempotency_key", "must have 1 to 255 printable characters")
+	if len(key) < 1 || len(key) > 255 || !isPlain(key) {
+		return invalid("idempotency_key", "must have 1 to 255 printable ASCII characters")
 	}
 	return nil
 }
@@ -106,7 +105,7 @@ func jobPlace(id storage.ID) seal.Place {
 	return seal.Place{Entity: "job", ID: uuid.UUID(id).String(), Field: "payload"}
 }
 
-// answer returns the stored answer, if there is one. It is ErrConflict while
+// answer returns the stored answer, if there is one. It is ErrInProgress while
 // somebody else is at work.
 func (o *onceCall) answer(ctx context.Context) (Answer, bool, error) {
 	claim, err := o.v.store.Claim(ctx, o.tenantID(), o.key)

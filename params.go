@@ -101,14 +101,9 @@ func (w *fieldWriter) texts(name string, texts []string) {
 }
 
 func (w *fieldWriter) textMap(name string, pairs map[string]string) {
-	if pairs == nil {
-		return
+	if pairs != nil {
+		w.add(name, metadataValue(pairs))
 	}
-	members := make([]jsonx.Member, 0, len(pairs))
-	for _, key := range sortedKeys(pairs, nil) {
-		members = append(members, jsonx.Member{Name: key, Value: jsonx.StringValue(pairs[key])})
-	}
-	w.add(name, jsonx.ObjectValue(members...))
 }
 
 // object returns what was written, or what was wrong with it.

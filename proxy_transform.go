@@ -106,7 +106,7 @@ func (inv *invocation) transform(ctx context.Context, t *ProxyTransform, m *mess
 	return nil
 }
 
-// badResult is an error about what a transform returned.
+// badResult is an error about what code returned.
 func badResult(text string) error {
 	return &ScriptError{Kind: ScriptOutput, Status: http.StatusInternalServerError, Title: ScriptTitle,
 		Messages: map[string][]string{"error": {text}}}

@@ -65,7 +65,7 @@ type ReactResult struct {
 // React runs a reactor with detokenized arguments (permission token:use, also
 // on each container of the tokens that args name). What its code returns as
 // tokenize is tokenized as the caller, who needs token:create for it. An error
-// that the code throws is a [*ScriptError].
+// that the code throws is a [*ScriptError], whose Messages have its text.
 //
 // With a callback URL the run is asynchronous, and the result is nil: when
 // React returns, the run is stored, and some node will carry it out with the
@@ -187,8 +187,7 @@ func underPath(path string, err error) error {
 func (op *call) reactResult(ctx context.Context, out JSON) (*ReactResult, error) {
 	v, err := jsonx.Parse(out, storedLimits)
 	if err != nil || !v.IsNull() && v.Kind() != jsonx.Object {
-		return nil, &ScriptError{Kind: ScriptOutput, Status: 500, Title: ScriptTitle,
-			Messages: map[string][]string{"error": {"the function must return an object with raw, tokenize or both"}}}
+		return nil, badResult("the function must return an object with raw, tokenize or both")
 	}
 	result := &ReactResult{}
 	if raw := v.Get("raw"); !raw.IsZero() {

@@ -66,7 +66,7 @@ type ApplicationRef struct {
 }
 
 // ReactorParams describes a reactor. All but Application is required;
-// Configuration may be empty.
+// Configuration may be empty, but not nil.
 type ReactorParams struct {
 	Name          string            `json:"name"`
 	Code          string            `json:"code"`
@@ -129,7 +129,7 @@ func (op *call) loadReactor(ctx context.Context, p *ReactorParams, oldCode strin
 }
 
 // CreateReactor adds a reactor (permission reactor:create). Code that cannot be
-// used is ErrCode.
+// used is ErrCode, and a [*ScriptError] whose Messages say what is wrong with it.
 func (c *Client) CreateReactor(ctx context.Context, p ReactorParams) (*Reactor, error) {
 	op, err := c.begin(ctx, access.ReactorCreate)
 	if err != nil {

@@ -30,8 +30,8 @@ const rotateChunk = 200
 // called again: what is already sealed under the new key is passed over. The
 // old key is destroyed only when no node can be using it any more (a node
 // seals with keys that it read at most ten seconds ago, and begins no write
-// later) and a last scan found nothing under it; so a rotation takes a little
-// over ten seconds at least.
+// later) and a last scan found nothing under it; so a rotation takes at least
+// twelve seconds.
 //
 // Fingerprints and search indexes stay as they are: the key behind them is
 // wrapped anew under the master key, never replaced.

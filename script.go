@@ -25,7 +25,8 @@ const (
 	ScriptStack ScriptErrorKind = "stack"
 	// ScriptCrash: the process that ran the code died for another reason.
 	ScriptCrash ScriptErrorKind = "crash"
-	// ScriptOutput: the result is larger than allowed, or cannot be written as JSON.
+	// ScriptOutput: the result is larger than allowed, cannot be written as JSON,
+	// or is not of the form that it has to have.
 	ScriptOutput ScriptErrorKind = "output"
 	// ScriptDeadlock: the code waits for a promise that nothing can settle any more.
 	ScriptDeadlock ScriptErrorKind = "deadlock"

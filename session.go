@@ -31,7 +31,7 @@ type AccessRule struct {
 	Container   string      `json:"container,omitempty"`
 	Conditions  []Condition `json:"conditions,omitempty"`
 	Transform   Transform   `json:"transform"`
-	Permissions []string    `json:"permissions"`
+	Permissions []string    `json:"permissions"` // on tokens, such as token:read
 }
 
 // Condition narrows an access rule: Attribute is id or container, Operator is

@@ -236,8 +236,10 @@ func (v *Vault) DeleteTenant(ctx context.Context, id uuid.UUID) error {
 	return v.purge(ctx, storage.ID(id))
 }
 
+var errNoTenant = errorf(ErrNotFound, "There is no such tenant.")
+
 func (v *Vault) dropTenant(ctx context.Context, id uuid.UUID) error {
-	op := &call{Client: v.Tenant(id), now: v.now()}
+	op := v.system(storage.ID(id))
 	ch := op.change()
 	for _, kind := range []string{kindTenant, kindRing} {
 		recs, err := v.store.Records(ctx, storage.ID(id), kind, []storage.ID{storage.ID(id)})
@@ -245,7 +247,7 @@ func (v *Vault) dropTenant(ctx context.Context, id uuid.UUID) error {
 			return err
 		}
 		if len(recs) == 0 {
-			return errorf(ErrNotFound, "There is no such tenant.")
+			return errNoTenant
 		}
 		ch.DeleteRecords = append(ch.DeleteRecords, storage.RecordDelete{Kind: kind, ID: recs[0].ID, Rev: recs[0].Rev})
 	}

@@ -187,7 +187,7 @@ func (tc *tenantCache) read(ctx context.Context, id uuid.UUID, began time.Time) 
 		return nil, err
 	}
 	if len(rings) == 0 || len(tenants) == 0 {
-		return nil, errorf(ErrNotFound, "There is no such tenant.")
+		return nil, errNoTenant
 	}
 	if s.ring, err = tc.unwrap(id, rings[0].Body); err != nil {
 		return nil, fmt.Errorf("vault: tenant %s: %w", id, err)

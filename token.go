@@ -14,7 +14,8 @@ import (
 )
 
 // Token stands in for a value. How much of the value Data shows depends on who
-// asks: the data itself, its mask, or nothing.
+// asks: the data itself, its mask, or nothing. CreatedBy and CreatedAt are nil
+// only on a duplicate that its finder may not read: see [Client.CreateToken].
 type Token struct {
 	ID       string    `json:"id"`
 	TenantID uuid.UUID `json:"tenant_id"`
@@ -43,8 +44,8 @@ type TokenParams struct {
 	// ID names the token; it may be an expression. Default: a UUID.
 	ID   string
 	Type TokenType
-	// Data is the value: raw JSON ([JSON], json.RawMessage) or anything that
-	// encodes to JSON.
+	// Data is the value: JSON text (a [JSON], a json.RawMessage or a []byte), or
+	// anything else that encodes to JSON.
 	Data any
 	// Mask is an expression, or any JSON with expressions in its strings.
 	Mask any

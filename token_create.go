@@ -217,7 +217,7 @@ func (op *call) evaluate(d *draft, bad *InvalidError) {
 // mayCreate asks for token:create on the containers of a draft.
 func (op *call) mayCreate(d *draft) error {
 	if _, ok := op.grant.Decide(access.TokenCreate, d.fixedID, d.row.Containers); !ok {
-		return errorf(ErrForbidden, "The permission token:create is needed on each container of the token.")
+		return errForbiddenToken(access.TokenCreate)
 	}
 	return nil
 }

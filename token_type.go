@@ -14,14 +14,14 @@ type TokenType string
 
 // The types of tokens.
 const (
-	Generic              TokenType = "token" // any JSON but null
-	Card                 TokenType = "card"  // see CardData
-	Bank                 TokenType = "bank"  // see BankData
-	CardNumber           TokenType = "card_number"
-	USBankAccountNumber  TokenType = "us_bank_account_number"
-	USBankRoutingNumber  TokenType = "us_bank_routing_number"
-	SocialSecurityNumber TokenType = "social_security_number"
-	EmployerIDNumber     TokenType = "employer_id_number"
+	Generic              TokenType = "token"                  // any JSON but null
+	Card                 TokenType = "card"                   // see CardData
+	Bank                 TokenType = "bank"                   // see BankData
+	CardNumber           TokenType = "card_number"            // a string of 12 to 19 digits
+	USBankAccountNumber  TokenType = "us_bank_account_number" // a string of 3 to 17 digits
+	USBankRoutingNumber  TokenType = "us_bank_routing_number" // a string of 9 digits
+	SocialSecurityNumber TokenType = "social_security_number" // a string of 9 digits, with dashes or without
+	EmployerIDNumber     TokenType = "employer_id_number"     // likewise
 )
 
 // CardData is the data of a Card token.

@@ -36,7 +36,7 @@ func (c *Client) UpdateToken(ctx context.Context, id string, patch any) (*Token,
 	}
 	for range maxAttempts {
 		t, err := retryStale(func() (*Token, error) { return op.update(ctx, id, p) })
-		if err != errRetryUpdate {
+		if err != errRetry {
 			return t, err
 		}
 	}
@@ -88,8 +88,9 @@ func readPatch(patch any) (*tokenPatch, error) {
 	return p, bad.err()
 }
 
-// errRetryUpdate asks for another attempt after a conflict was cleared away.
-var errRetryUpdate = errorf(ErrConflict, "try again")
+// errRetry asks for another attempt at a write, after a conflict was cleared
+// away.
+var errRetry = errorf(ErrConflict, "try again")
 
 // update reads, patches and writes a token once.
 func (op *call) update(ctx context.Context, id string, p *tokenPatch) (*Token, error) {
@@ -143,7 +144,7 @@ func (op *call) saveToken(ctx context.Context, old, t *token, transform access.T
 		if err := op.makeRoom(ctx, t, false, err); err != nil {
 			return nil, err
 		}
-		return nil, errRetryUpdate
+		return nil, errRetry
 	}
 	return t.view(transform), nil
 }

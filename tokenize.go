@@ -34,7 +34,7 @@ func (c *Client) Tokenize(ctx context.Context, document any) (JSON, error) {
 		return nil, err
 	}
 	for range maxAttempts {
-		if err := w.save(ctx); err == errRetryUpdate {
+		if err := w.save(ctx); err == errRetry {
 			continue
 		} else if err != nil {
 			return nil, err
@@ -186,7 +186,7 @@ func (w *tokenizer) resolve(ctx context.Context, err error) error {
 				if err := w.op.makeRoom(ctx, &d.token, d.fixedID != "", err); err != nil {
 					return err
 				}
-				return errRetryUpdate
+				return errRetry
 			}
 		}
 	}

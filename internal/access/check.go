@@ -213,7 +213,7 @@ func (p *Problems) checkPermissions(path string, permissions []string) {
 		field := fmt.Sprintf("%s[%d]", path, i)
 		switch {
 		case position(permission) < 0:
-			p.add(field, "must be a permission of the catalogue")
+			p.add(field, "must be one of the permissions that there are, such as token:read")
 		case slices.Contains(permissions[:i], permission):
 			p.add(field, "must not be repeated")
 		}
