@@ -2,6 +2,7 @@ package vault
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -15,7 +16,7 @@ import (
 
 // Bounds on ids of tokens.
 const (
-	minID, maxID  = 3, 400
+	minID, maxID  = expr.MinTokenID, expr.MaxTokenID
 	maxAliasTries = 10
 	telling       = 8 // digits that an id does not share with a number by chance
 )
@@ -38,19 +39,15 @@ func (d *draft) checkGivenID(id string, bad *InvalidError) {
 	}
 }
 
-// idForbidden lists characters that an id must not hold: those that mean
-// something in URLs, expressions and queries.
-const idForbidden = "#/\\+?[]|&=%<>{}^\"'`:"
-
 // idProblem says what is wrong with an id; "" when nothing is.
 func (d *draft) idProblem(id string) string {
 	n := utf8.RuneCountInString(id)
 	switch {
 	case n < minID || n > maxID:
-		return "must have 3 to 400 characters"
+		return fmt.Sprintf("must have %d to %d characters", minID, maxID)
 	case !utf8.ValidString(id) || strings.ContainsFunc(id, unicode.IsControl):
 		return "must be valid Unicode text without control characters"
-	case strings.ContainsAny(id, idForbidden):
+	case strings.ContainsAny(id, expr.NotInTokenID):
 		return "must not contain any of # / \\ + ? [ ] | & = % < > { } ^ : or quotes"
 	case strings.TrimSpace(id) != id:
 		return "must not start or end with a space"

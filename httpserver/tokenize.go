@@ -61,7 +61,7 @@ func parseFieldPath(path string) ([]string, error) {
 		bare := strings.TrimRight(name, "[]")
 		arrays := strings.Count(name, "[]")
 		if name == "" || strings.ContainsAny(bare, "[]") || bare+strings.Repeat("[]", arrays) != name || bare == "" && len(steps) > 0 {
-			return nil, fmt.Errorf("httpserver: the path of a TokenizedField reads like payments[].card")
+			return nil, fmt.Errorf("httpserver: %q is no path of a TokenizedField: one reads like payments[].card", path)
 		}
 		if bare != "" {
 			steps = append(steps, bare)

@@ -68,10 +68,11 @@
 //	to_boolean          'true', 'false', '1', '0', 1 and 0
 //
 // Text: last4 (the last four characters, of a shorter value all of it: for
-// search indexes, where reveal_last is for masks), append, prepend, upcase, downcase, capitalize, strip, lstrip, rstrip,
-// strip_newlines, remove, remove_first, replace, replace_first, slice,
-// truncate, split, escape, url_encode, url_decode, base64_encode,
-// base64_decode, pad_left: length, [char=' '], pad_right: length, [char=' '].
+// search indexes, where reveal_last is for masks), append, prepend, upcase,
+// downcase, capitalize, strip, lstrip, rstrip, strip_newlines, remove,
+// remove_first, replace, replace_first, slice, truncate, split, escape,
+// url_encode, url_decode, base64_encode, base64_decode, pad_left: length,
+// [char=' '], pad_right: length, [char=' '].
 //
 // Numbers: plus, minus, times, divided_by, modulo, round: [places=0], floor,
 // ceil, abs. Arithmetic is exact, on numbers of up to 1,000 digits. Integers

@@ -228,10 +228,13 @@ func (p *parser) subscript() (step, *Error) {
 	return s, nil
 }
 
+// Bounds on ids of tokens. An expression has to be able to name each of them.
 const (
-	minTokenID = 3 // characters
-	maxTokenID = 400
-	notInID    = "#/\\+?[]|&=%<>{}^:'\"`"
+	MinTokenID = 3 // characters
+	MaxTokenID = 400
+	// NotInTokenID lists characters that an id must not hold: those that mean
+	// something in URLs, expressions and queries.
+	NotInTokenID = "#/\\+?[]|&=%<>{}^:'\"`"
 )
 
 // token reads a token id, or token: and an id.
@@ -249,18 +252,18 @@ func (p *parser) token() (operand, *Error) {
 	}
 	if !isTokenID(ref.ID) {
 		return operand{}, p.failAt(start, "a token id is expected: %d to %d characters, without quotes and %s",
-			minTokenID, maxTokenID, "# / \\ + ? [ ] | & = % < > { } ^ :")
+			MinTokenID, MaxTokenID, "# / \\ + ? [ ] | & = % < > { } ^ :")
 	}
 	return operand{ref: ref}, nil
 }
 
 func isTokenID(id string) bool {
-	if len(id) > maxTokenID*utf8.UTFMax {
+	if len(id) > MaxTokenID*utf8.UTFMax {
 		return false
 	}
 	n := utf8.RuneCountInString(id)
-	return n >= minTokenID && n <= maxTokenID &&
-		!strings.ContainsAny(id, notInID) && !strings.ContainsFunc(id, unicode.IsControl)
+	return n >= MinTokenID && n <= MaxTokenID &&
+		!strings.ContainsAny(id, NotInTokenID) && !strings.ContainsFunc(id, unicode.IsControl)
 }
 
 // application reads a filter and its arguments, behind the |.

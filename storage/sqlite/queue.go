@@ -65,7 +65,8 @@ func newQueue(w *writer) *queue {
 
 var doneChannels = sync.Pool{New: func() any { return make(chan struct{}, 1) }}
 
-// do runs a call and returns its outcome. The context counts until then.
+// do runs a call and returns its outcome. The context counts only until the
+// call waits for its turn: what waits is written.
 func (q *queue) do(ctx context.Context, c call) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -18,7 +18,7 @@ const (
 	// busyAttempts is how often the start of a transaction waits for another
 	// process, for the busy timeout each time.
 	busyAttempts = 3
-	// relaxedSync is after what time a commit that was not synced is.
+	// relaxedSync is how long a commit that was not synced waits for it.
 	relaxedSync = 500 * time.Millisecond
 	// maxKnownSets bounds the memory of container sets that are in the database.
 	maxKnownSets = 100_000
