@@ -332,7 +332,7 @@ func condOf(where storage.And) storage.Cond {
 
 // restrict adds to a condition that the client has a permission on the token.
 func (op *call) restrict(ctx context.Context, permission string, where storage.And) (storage.And, error) {
-	if op.grant.Filter(permission, nil).All {
+	if op.grant.OnAll(permission) {
 		return where, nil
 	}
 	sets, err := op.v.store.ContainerSets(ctx, op.tenantID())

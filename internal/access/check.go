@@ -11,12 +11,12 @@ import (
 
 // Bounds on what a grant and a token may hold.
 const (
-	MaxContainers  = 10  // of a token
-	MaxPathLength  = 200 // of a container, in bytes
-	MaxSegments    = 20  // of a container
-	MaxRules       = 100 // of a grant
-	MaxConditions  = 10  // of a rule
-	MaxPermissions = 50  // in one list
+	maxContainers  = 10  // of a token
+	maxPathLength  = 200 // of a container, in bytes
+	maxSegments    = 20  // of a container
+	maxRules       = 100 // of a grant
+	maxConditions  = 10  // of a rule
+	maxPermissions = 50  // in one list
 	maxIDLength    = 400 // of a condition's value, in characters
 	maxDescription = 500 // in characters
 )
@@ -40,13 +40,13 @@ func (p Problems) first() string {
 
 const pathRule = "must start and end with '/', without '//', and have segments of letters, digits, '_' and '-' only"
 
-// CleanContainer returns a container path as it is stored, in lower case. It
+// cleanContainer returns a container path as it is stored, in lower case. It
 // reports false when the text is no such path.
-func CleanContainer(path string) (string, bool) {
-	if len(path) == 0 || len(path) > MaxPathLength || path[0] != '/' || path[len(path)-1] != '/' {
+func cleanContainer(path string) (string, bool) {
+	if len(path) == 0 || len(path) > maxPathLength || path[0] != '/' || path[len(path)-1] != '/' {
 		return "", false
 	}
-	if strings.Contains(path, "//") || strings.Count(path, "/") > MaxSegments+1 {
+	if strings.Contains(path, "//") || strings.Count(path, "/") > maxSegments+1 {
 		return "", false
 	}
 	if strings.ContainsFunc(path, func(r rune) bool { return r != '/' && !segmentRune(r) }) {
@@ -64,13 +64,13 @@ func segmentRune(r rune) bool {
 // "containers".
 func CheckContainers(paths []string) ([]string, Problems) {
 	var problems Problems
-	if len(paths) == 0 || len(paths) > MaxContainers {
-		problems.add("containers", "must name 1 to %d containers", MaxContainers)
+	if len(paths) == 0 || len(paths) > maxContainers {
+		problems.add("containers", "must name 1 to %d containers", maxContainers)
 		return nil, problems
 	}
 	var clean []string
 	for i, path := range paths {
-		c, ok := CleanContainer(path)
+		c, ok := cleanContainer(path)
 		if !ok {
 			problems.container(fmt.Sprintf("containers[%d]", i), path)
 		}
@@ -85,11 +85,11 @@ func CheckContainers(paths []string) ([]string, Problems) {
 }
 
 func (p *Problems) container(field, path string) string {
-	clean, ok := CleanContainer(path)
+	clean, ok := cleanContainer(path)
 	switch {
 	case ok:
-	case len(path) > MaxPathLength || strings.Count(path, "/") > MaxSegments+1:
-		p.add(field, "must have at most %d characters and %d segments", MaxPathLength, MaxSegments)
+	case len(path) > maxPathLength || strings.Count(path, "/") > maxSegments+1:
+		p.add(field, "must have at most %d characters and %d segments", maxPathLength, maxSegments)
 	default:
 		p.add(field, pathRule)
 	}
@@ -126,8 +126,8 @@ func Check(holder Holder, rules []Rule, permissions []string) ([]Rule, []string,
 }
 
 func (p *Problems) checkRules(rules []Rule) []Rule {
-	if len(rules) > MaxRules {
-		p.add("rules", "must be at most %d", MaxRules)
+	if len(rules) > maxRules {
+		p.add("rules", "must be at most %d", maxRules)
 		return nil
 	}
 	clean := slices.Clone(rules)
@@ -178,8 +178,8 @@ func (p *Problems) checkRule(path string, r *Rule) {
 }
 
 func (p *Problems) checkConditions(path string, conditions []Condition) {
-	if len(conditions) > MaxConditions {
-		p.add(path, "must be at most %d", MaxConditions)
+	if len(conditions) > maxConditions {
+		p.add(path, "must be at most %d", maxConditions)
 		return
 	}
 	for i := range conditions {
@@ -205,8 +205,8 @@ func validText(s string, most int) bool {
 }
 
 func (p *Problems) checkPermissions(path string, permissions []string) {
-	if len(permissions) > MaxPermissions {
-		p.add(path, "must be at most %d", MaxPermissions)
+	if len(permissions) > maxPermissions {
+		p.add(path, "must be at most %d", maxPermissions)
 		return
 	}
 	for i, permission := range permissions {

@@ -10,16 +10,16 @@ import (
 
 func TestCleanContainer(t *testing.T) {
 	t.Parallel()
-	deepest := "/" + strings.Repeat("a/", MaxSegments)
-	longest := "/" + strings.Repeat("a", MaxPathLength-2) + "/"
+	deepest := "/" + strings.Repeat("a/", maxSegments)
+	longest := "/" + strings.Repeat("a", maxPathLength-2) + "/"
 	for path, want := range map[string]string{
 		"/": "/", "/pci/": "/pci/", "/PCI/High-1_x/": "/pci/high-1_x/", deepest: deepest, longest: longest,
 		"": "", "pci/": "", "/pci": "", "pci": "", "//": "", "/a//b/": "", "/a b/": "", "/a.b/": "", "/../": "",
 		"/é/": "", "/a*/": "", "/\u212a/": "", "/a\x00/": "",
 		deepest + "a/": "", longest[:1] + "a" + longest[1:]: "",
 	} {
-		if got, ok := CleanContainer(path); got != want || ok != (want != "") {
-			t.Errorf("CleanContainer(%q) = %q, %v", path, got, ok)
+		if got, ok := cleanContainer(path); got != want || ok != (want != "") {
+			t.Errorf("cleanContainer(%q) = %q, %v", path, got, ok)
 		}
 	}
 }
@@ -35,9 +35,9 @@ func TestCheckContainers(t *testing.T) {
 		field string
 	}{
 		"none":     {nil, "containers"},
-		"too many": {make([]string, MaxContainers+1), "containers"},
+		"too many": {make([]string, maxContainers+1), "containers"},
 		"bad path": {[]string{"/a/", "b"}, "containers[1]"},
-		"too long": {[]string{"/" + strings.Repeat("a", MaxPathLength) + "/"}, "containers[0]"},
+		"too long": {[]string{"/" + strings.Repeat("a", maxPathLength) + "/"}, "containers[0]"},
 	} {
 		got, problems := CheckContainers(test.paths)
 		if got != nil || len(problems) != 1 || len(problems[test.field]) != 1 {
@@ -131,8 +131,8 @@ func TestCheckProblems(t *testing.T) {
 		field       string // empty: no problem
 	}{
 		"nothing at all":        {nil, nil, "permissions"},
-		"as many as can be":     {many(MaxRules), nil, ""},
-		"too many rules":        {many(MaxRules + 1), nil, "rules"},
+		"as many as can be":     {many(maxRules), nil, ""},
+		"too many rules":        {many(maxRules + 1), nil, "rules"},
 		"no priority":           {bad(func(r *Rule) { r.Priority = 0 }), nil, "rules[0].priority"},
 		"negative priority":     {bad(func(r *Rule) { r.Priority = -1 }), nil, "rules[0].priority"},
 		"same priority":         {append(many(1), many(1)...), nil, "rules[1].priority"},
@@ -156,11 +156,11 @@ func TestCheckProblems(t *testing.T) {
 		"longest id":            {condition(Condition{ID, Equals, strings.Repeat("é", 400)}), nil, ""},
 		"NUL in id":             {condition(Condition{ID, Equals, "a\x00"}), nil, "rules[0].conditions[0].value"},
 		"broken id":             {condition(Condition{ID, Equals, "\xff"}), nil, "rules[0].conditions[0].value"},
-		"too many conditions":   {[]Rule{when(1, Mask, make([]Condition, MaxConditions+1)...)}, nil, "rules[0].conditions"},
+		"too many conditions":   {[]Rule{when(1, Mask, make([]Condition, maxConditions+1)...)}, nil, "rules[0].conditions"},
 		"unknown permission":    {nil, []string{TokenRead, secret}, "permissions[1]"},
 		"permission twice":      {nil, []string{TokenRead, TokenUse, TokenRead}, "permissions[2]"},
-		"too many permissions":  {nil, make([]string, MaxPermissions+1), "permissions"},
-		"too many in a rule":    {bad(func(r *Rule) { r.Permissions = make([]string, MaxPermissions+1) }), nil, "rules[0].permissions"},
+		"too many permissions":  {nil, make([]string, maxPermissions+1), "permissions"},
+		"too many in a rule":    {bad(func(r *Rule) { r.Permissions = make([]string, maxPermissions+1) }), nil, "rules[0].permissions"},
 		"rules and permissions": {many(1), []string{TokenUse}, ""},
 	} {
 		rules, permissions, problems := Check(Private, test.rules, test.permissions)

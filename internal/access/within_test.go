@@ -105,7 +105,7 @@ func TestWithin(t *testing.T) {
 // largest returns a grant as large as can be, of rules that differ.
 func largest(b *testing.B, name string, transform Transform) *Grant {
 	b.Helper()
-	rules := make([]Rule, MaxRules)
+	rules := make([]Rule, maxRules)
 	for i := range rules {
 		rules[i] = Rule{
 			Priority: i + 1, Transform: transform, Permissions: onToken,

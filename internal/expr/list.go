@@ -48,9 +48,6 @@ func (l *List) Refs() []Ref {
 	return set.refs
 }
 
-// Len returns how many templates were added.
-func (l *List) Len() int { return len(l.items) }
-
 // Eval returns what takes the place of the templates, in their order: of one
 // that was added by Add the JSON of its value, of one added by AddText the
 // text. A failure is an [*Error], and belongs to the template after those whose
