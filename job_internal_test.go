@@ -188,11 +188,16 @@ func TestTenantsTakeTurns(t *testing.T) {
 		}
 	}
 	slices.Sort(tenants)
-	dispatch := func(want ...string) {
+	dispatch := func() int {
 		t.Helper()
-		if _, err := v.worker.dispatch(ctx); err != nil {
+		started, err := v.worker.dispatch(ctx)
+		if err != nil {
 			t.Fatal(err)
 		}
+		return started
+	}
+	begun := func(want ...string) {
+		t.Helper()
 		var got []string
 		for range want {
 			got = append(got, <-runtime.begun)
@@ -206,14 +211,16 @@ func TestTenantsTakeTurns(t *testing.T) {
 	for _, tenant := range tenants[:last] {
 		first = append(first, slices.Repeat([]string{tenant}, maxTenantJobs)...)
 	}
-	dispatch(first...)
-	dispatch() // there is no room
-	for len(v.worker.woken) > 0 {
-		<-v.worker.woken // by the jobs that have come
+	dispatch()
+	begun(first...)
+	if n := dispatch(); n > 0 {
+		t.Errorf("%d jobs were started without room for them", n)
 	}
 	runtime.end[tenants[0]] <- struct{}{}
-	<-v.worker.woken // by the end of the job, when its place is free
-	dispatch(tenants[last])
+	for dispatch() == 0 {
+		<-v.worker.woken // by the job's result, and again when its place is free
+	}
+	begun(tenants[last])
 	for _, end := range runtime.end {
 		close(end)
 	}
