@@ -16,9 +16,10 @@ import (
 // It leaves out what belongs to the program that has opened the vault: choosing
 // and asking for an identity (As, AsUser, Check, TenantID, ApplicationID,
 // ProxyID), Once, whose work runs in the vault's process, and
-// RotateWebhookSecret. It leaves out RoundTripper too: its requests leave from the program itself, so
-// over HTTP the data of tokens would have to come to the program first, which
-// proxies are there to avoid. InvokeProxy has the vault send the request.
+// RotateWebhookSecret. It leaves out RoundTripper too: its requests leave from
+// the program itself, so over HTTP the data of tokens would have to come to the
+// program first, which proxies are there to avoid. InvokeProxy has the vault
+// send the request.
 type API interface {
 	TokenAPI
 	TokenListAPI

@@ -136,9 +136,9 @@ func (c *Client) GoString() string { return c.String() }
 type idempotencyKey struct{}
 
 // WithIdempotencyKey returns a context whose calls carry an idempotency key of
-// the program's choice, of 1 to 255 printable characters, in place of a random
-// one. For 24 hours the same call with the same key, also from another process
-// with the same API key, gets the answer of the first that succeeded.
+// the program's choice, of 1 to 255 printable ASCII characters, in place of a
+// random one. For 24 hours the same call with the same key, also from another
+// process with the same API key, gets the answer of the first that succeeded.
 //
 // The key belongs to one call: a second CreateToken under the same context is
 // the same request to the vault, whatever it is to create. Calls to different

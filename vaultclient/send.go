@@ -120,7 +120,7 @@ func (r *request) idempotencyKey(ctx context.Context) (string, error) {
 	const maxLength = 255
 	printable := func(c rune) bool { return c >= ' ' && c <= '~' }
 	if key == "" || len(key) > maxLength || strings.TrimSpace(key) != key || strings.ContainsFunc(key, func(c rune) bool { return !printable(c) }) {
-		return "", invalid("idempotency_key", "must have 1 to 255 printable characters, and no space at its ends")
+		return "", invalid("idempotency_key", "must have 1 to 255 printable ASCII characters, and no space at its ends")
 	}
 	return key, nil
 }
