@@ -13,9 +13,9 @@ type figure struct {
 	what, backend, callers string
 	metric                 string // its name among the benchmark's metrics
 	value                  float64
-	unit                   string // "x" for a ratio
-	goal                   float64
-	atMost                 bool // the goal is a ceiling, not a floor
+	unit                   string  // "x" for a ratio
+	goal                   float64 // zero for none
+	atMost                 bool    // the goal is a ceiling, not a floor
 	rates                  string
 }
 
@@ -61,8 +61,12 @@ func printTable() {
 		if !f.met() {
 			verdict = "MISSED"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%.2f %s\t%s %.2f\t%s\t%s\n",
-			f.what, f.backend, f.callers, f.value, f.unit, bound, f.goal, verdict, f.rates)
+		goal := fmt.Sprintf("%s %.2f", bound, f.goal)
+		if f.goal == 0 {
+			goal, verdict = "", ""
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%.2f %s\t%s\t%s\t%s\n",
+			f.what, f.backend, f.callers, f.value, f.unit, goal, verdict, f.rates)
 	}
 	_ = w.Flush()
 }

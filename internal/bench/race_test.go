@@ -18,7 +18,8 @@ const (
 	roundTime     = 40 * time.Millisecond
 	timePerCaller = 1250 * time.Microsecond
 
-	defaultStock = 20_000
+	// mostASecond is more calls than a contender manages.
+	mostASecond = 50_000
 
 	warmCalls   = 6000
 	warmCallers = 32
@@ -30,12 +31,10 @@ type contender struct {
 	name string
 	// call does it once.
 	call func() error
-	// prepare makes ready for this many calls, outside of the measured time; it
-	// may be nil. A call that finds too little prepared returns errDry.
+	// prepare makes ready for this many calls, in place of what is left from
+	// before; it may be nil. A call that finds too little prepared returns errDry.
 	prepare func(calls int) error
-	stock   int // how many calls to prepare for
 
-	left  int       // of the stock
 	rates []float64 // calls a second, by round
 }
 
@@ -103,11 +102,17 @@ func warmUp(b *testing.B, contenders ...*contender) {
 	}
 }
 
-// run is one round: as many calls as some callers manage.
+// run is one round: as many calls as some callers manage. What the contender
+// has prepared is there in its own rounds alone: in those of others it would be
+// so much more that their garbage collector has to go through.
 func (c *contender) run(callers int, length time.Duration) (rate float64, err error) {
-	if err := c.ready(); err != nil {
-		return 0, err
+	if c.prepare != nil {
+		if err := c.prepare(int(mostASecond * length.Seconds())); err != nil {
+			return 0, err
+		}
+		defer func() { err = errors.Join(err, c.prepare(0)) }()
 	}
+	runtime.GC()
 	var calls atomic.Int64
 	errs := make(chan error, callers)
 	var running sync.WaitGroup
@@ -129,25 +134,10 @@ func (c *contender) run(callers int, length time.Duration) (rate float64, err er
 	}
 	running.Wait()
 	elapsed := time.Since(start)
-	c.left -= int(calls.Load())
 	select {
 	case err := <-errs:
 		return 0, err
 	default:
 		return float64(calls.Load()) / elapsed.Seconds(), nil
 	}
-}
-
-// ready prepares anew when most of what was prepared is used up.
-func (c *contender) ready() error {
-	if c.prepare == nil || c.left > c.stock/4 {
-		return nil
-	}
-	if c.stock == 0 {
-		c.stock = defaultStock
-	}
-	c.left = c.stock
-	err := c.prepare(c.stock)
-	runtime.GC()
-	return err
 }

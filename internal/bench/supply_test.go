@@ -49,6 +49,9 @@ func (s *supply) prepare(calls int) error {
 	return nil
 }
 
+// prepareBatches makes changes of a thousand tokens each for this many tokens.
+func (s *supply) prepareBatches(tokens int) error { return s.prepare(tokens / 1000) }
+
 // take returns a change that nobody else gets.
 func (s *supply) take() (*storage.Change, error) {
 	if i := int(s.next.Add(1)) - 1; i < len(s.changes) {
