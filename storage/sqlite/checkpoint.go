@@ -16,6 +16,11 @@ const (
 	// enough that little is left for a writer to do, and seldom enough that the
 	// syncs of the database do not hold up those of the log.
 	checkpointRows = 1500
+	// checkpointPages is the same for log entries of reads, which touch a page
+	// or so each, and readPages more in a transaction.
+	checkpointPages, readPages = autoCheckpoint * 3 / 4, 3
+	// autoCheckpoint is how many pages in the log make a writer move them itself.
+	autoCheckpoint = 16_000
 	// truncateTimeout is for how long emptying the log, and all other writes
 	// with it, waits for readers.
 	truncateTimeout = 250 * time.Millisecond
@@ -30,7 +35,7 @@ type checkpointer struct {
 	conn *sql.Conn
 
 	moving sync.Mutex // held for the length of a checkpoint
-	rows   int        // written since the last wake; the writer's
+	share  float64    // of what wakes it, written since the last wake; the writer's
 	due    chan struct{}
 	ended  chan struct{}
 }
@@ -55,15 +60,21 @@ func startCheckpointer(ctx context.Context, f file) (*checkpointer, error) {
 	return c, nil
 }
 
-// wrote tells how many rows a transaction has written. It never waits.
-func (c *checkpointer) wrote(rows int) {
+// wrote tells how many rows a transaction has written, and whether those are
+// log entries of reads. It never waits.
+func (c *checkpointer) wrote(rows int, reads bool) {
 	if c == nil {
 		return
 	}
-	if c.rows += rows; c.rows < checkpointRows {
+	if reads {
+		c.share += float64(rows+readPages) / checkpointPages
+	} else {
+		c.share += float64(rows) / checkpointRows
+	}
+	if c.share < 1 {
 		return
 	}
-	c.rows = 0
+	c.share = 0
 	select {
 	case c.due <- struct{}{}:
 	default: // one is under way and another will follow

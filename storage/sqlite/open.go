@@ -109,7 +109,7 @@ func (f file) writerSettings() []setting {
 	if f.memory {
 		return s
 	}
-	return append(s, setting{"journal_mode", "wal"}, setting{"synchronous", "2"}, setting{"wal_autocheckpoint", "16000"})
+	return append(s, setting{"journal_mode", "wal"}, setting{"synchronous", "2"}, setting{"wal_autocheckpoint", strconv.Itoa(autoCheckpoint)})
 }
 
 // readerSettings leave memory mapping off. It makes reads quicker while nobody
@@ -223,14 +223,14 @@ func openReaders(ctx context.Context, f file) (*sqlx.DB, error) {
 func readersOfAKind() int { return min(maxReaders, runtime.NumCPU()) }
 
 var dialect = sqlstore.Dialect{
-	Prepared:     true,
-	ID:           func(id storage.ID) any { return id[:] },
-	In:           in,
-	FinishPoints: true,
-	Column:       nameless,
-	Conns:        2 * readersOfAKind(),
-	Lists:        readersOfAKind(),
-	LogCounts:    true,
+	Prepared:    true,
+	ID:          func(id storage.ID) any { return id[:] },
+	In:          in,
+	SharePoints: true,
+	Column:      nameless,
+	Conns:       2 * readersOfAKind(),
+	Lists:       readersOfAKind(),
+	LogCounts:   true,
 }
 
 // nameless selects a column as an expression, which has no declared type, under

@@ -128,7 +128,7 @@ func (w *writer) transact(group []*call, apply func([]*call) error) error {
 	for _, c := range group {
 		rows += c.rows
 	}
-	w.checkpoints.wrote(rows)
+	w.checkpoints.wrote(rows, w.relaxed)
 	return nil
 }
 

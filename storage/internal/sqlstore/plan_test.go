@@ -17,14 +17,15 @@ import (
 
 var someTenant = storage.ID{1}
 
-// newStore returns a Store on an empty SQLite database.
-func newStore(t *testing.T) *Store {
+// newStore returns a Store on an empty SQLite database. Its dialect may be
+// changed.
+func newStore(t *testing.T, changes ...func(*Dialect)) *Store {
 	t.Helper()
 	db := openDB(t)
 	if err := Migrate(t.Context(), db, os.DirFS("../../sqlite/migrations")); err != nil {
 		t.Fatal(err)
 	}
-	s, err := New(t.Context(), db, Dialect{
+	d := Dialect{
 		Prepared:  true,
 		Conns:     1,
 		LogCounts: true,
@@ -32,7 +33,11 @@ func newStore(t *testing.T) *Store {
 		In: func(column string, values []any) (string, []any) {
 			return column + " IN (?" + strings.Repeat(", ?", len(values)-1) + ")", values
 		},
-	})
+	}
+	for _, change := range changes {
+		change(&d)
+	}
+	s, err := New(t.Context(), db, d)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -67,10 +67,13 @@ type Dialect struct {
 	// []byte for a hash, or what ID returns.
 	In func(column string, values []any) (condition string, args []any)
 
-	// FinishPoints says that statements for single rows are not cancelled with
-	// their context, for a driver that takes long to watch one and whose
-	// statements take no time worth cancelling.
-	FinishPoints bool
+	// SharePoints says that statements for single rows which come at the same
+	// time share a transaction, for a database that forgets what it has cached
+	// when somebody has written since its last one: they then read the upper
+	// pages once. Such statements are prepared, and not cancelled with their
+	// context, for a driver that takes long to watch one and whose statements
+	// take no time worth cancelling.
+	SharePoints bool
 
 	// Column, unless nil, returns the expression by which a statement for a
 	// single row selects a column, for a driver that asks for the names and
@@ -101,6 +104,7 @@ type Store struct {
 	dialect Dialect
 	closed  atomic.Bool
 	points  *lanes
+	line    line   // for points, if they share transactions
 	lists   *lanes // may be the same
 	texts   [pointCount]string
 	piece   int // pieceBytes
@@ -118,6 +122,9 @@ func New(ctx context.Context, db *sqlx.DB, d Dialect) (*Store, error) {
 	var prepared []string
 	if d.Prepared {
 		prepared = s.texts[:]
+	}
+	if d.SharePoints {
+		prepared = append(prepared, "BEGIN", "COMMIT") // pointBegin and pointCommit
 	}
 	s.points = newLanes(db.DB, d.Conns-d.Lists, d.Lifetime, prepared)
 	s.lists = s.points
@@ -181,6 +188,10 @@ const (
 	pointLookup
 	pointClaim
 	pointCount
+
+	// Prepared after those, on lanes whose reads share transactions.
+	pointBegin  = pointCount
+	pointCommit = pointCount + 1
 )
 
 var pointQueries = [pointCount]struct{ columns, from string }{
@@ -205,22 +216,22 @@ func (d *Dialect) columns(list string) string {
 // one runs a point statement and scans its row into dest. It returns false when
 // there is none.
 func (s *Store) one(ctx context.Context, p point, dest []sql.Scanner, args ...any) (found bool, err error) {
-	running := ctx
-	if s.dialect.FinishPoints {
-		running = context.Background()
-	}
 	var malformed error
 	scan := func(row direct.Row) error {
 		found, malformed = true, Scan(row, dest)
 		return nil
 	}
-	err = s.on(ctx, s.points, func(l *lane) (bool, error) {
-		found, malformed = false, nil
-		if s.dialect.Prepared {
-			return true, l.prepared[p].Query(running, scan, args...)
-		}
-		return true, l.direct.Query(running, s.texts[p], scan, args...)
-	})
+	if s.dialect.SharePoints {
+		err = s.share(ctx, func(l *lane) error { return l.prepared[p].Query(context.Background(), scan, args...) })
+	} else {
+		err = s.on(ctx, s.points, func(l *lane) (bool, error) {
+			found, malformed = false, nil
+			if s.dialect.Prepared {
+				return true, l.prepared[p].Query(ctx, scan, args...)
+			}
+			return true, l.direct.Query(ctx, s.texts[p], scan, args...)
+		})
+	}
 	if err = cmp.Or(s.fail(err), malformed); err != nil {
 		return false, err
 	}

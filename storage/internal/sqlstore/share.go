@@ -1,0 +1,171 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// maxShared bounds the reads that share a transaction, so that those beyond it
+// use another connection meanwhile.
+const maxShared = 32
+
+// line is where reads of single rows wait that share transactions
+// ([Dialect].SharePoints). The first of them leads: it takes a connection, and
+// reads for all who wait by then. Whoever comes next is the first again.
+type line struct {
+	inside atomic.Int64 // how many read, or wait, or write
+
+	mu      sync.Mutex
+	waiting []*sharer // the first of them leads
+}
+
+// sharer is one who waits in a line.
+type sharer struct {
+	read func(*lane) error
+	err  error
+	// turn tells one who was not the first that its read is done, or, if not,
+	// that it leads.
+	turn chan bool
+}
+
+var errShared = errors.New("storage: a read that shared the transaction has panicked")
+
+// share runs a read in a transaction with others that come at the same time.
+// The context counts until the transaction begins.
+func (s *Store) share(ctx context.Context, read func(*lane) error) error {
+	if err := s.ready(ctx); err != nil {
+		return err
+	}
+	n := &s.line
+	r := &sharer{read: read}
+	others := n.inside.Add(1) > 1
+	defer n.inside.Add(-1)
+	if leads := n.join(r); !leads {
+		if done, err := n.await(ctx, r); done {
+			return err
+		}
+	} else if others {
+		runtime.Gosched() // lets those join who are about to
+	}
+	begun := false
+	err := s.on(ctx, s.points, func(l *lane) (bool, error) {
+		begun = true
+		return false, l.readAll(n.take(), r)
+	})
+	if !begun {
+		n.leave(r)
+		return err
+	}
+	return r.err
+}
+
+// Writing tells a Store that somebody writes, until it calls the function that
+// is returned: those who write at the same time will go on to read at the same
+// time, and a read that would not wait for company otherwise does.
+func Writing(s *Store) (done func()) {
+	s.line.inside.Add(1)
+	return func() { s.line.inside.Add(-1) }
+}
+
+// join puts a read in the line and reports whether it leads.
+func (n *line) join(r *sharer) (leads bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.waiting = append(n.waiting, r)
+	if len(n.waiting) == 1 {
+		return true
+	}
+	r.turn = make(chan bool, 1)
+	return false
+}
+
+// await waits until a read is done or leads.
+func (n *line) await(ctx context.Context, r *sharer) (done bool, err error) {
+	select {
+	case done = <-r.turn:
+	case <-ctx.Done():
+		if n.leave(r) {
+			return true, ctx.Err()
+		}
+		done = <-r.turn // somebody reads for it
+	}
+	return done, r.err
+}
+
+// leave takes a read out of the line. It returns false when that is too late.
+func (n *line) leave(r *sharer) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	i := slices.Index(n.waiting, r)
+	if i < 0 {
+		return false
+	}
+	n.waiting = slices.Delete(n.waiting, i, i+1)
+	if i == 0 {
+		n.lead()
+	}
+	return true
+}
+
+// take takes those who share the next transaction out of the line.
+func (n *line) take() []*sharer {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	group := n.waiting
+	if len(group) <= maxShared {
+		n.waiting = nil
+		return group
+	}
+	n.waiting = slices.Clone(group[maxShared:])
+	n.lead()
+	return group[:maxShared]
+}
+
+// lead tells whoever has become the first.
+func (n *line) lead() {
+	if len(n.waiting) > 0 {
+		n.waiting[0].turn <- false
+	}
+}
+
+// readAll reads for a group in one transaction, and sets what became of each.
+// It returns an error when the lane is not to be used again.
+func (l *lane) readAll(group []*sharer, leader *sharer) (failed error) {
+	read := 0
+	defer func() {
+		for i, r := range group {
+			if i >= read {
+				r.err = errShared
+			}
+			if r != leader {
+				r.turn <- true
+			}
+		}
+	}()
+	if len(group) > 1 {
+		failed = l.run(pointBegin)
+	}
+	for _, r := range group {
+		if r.err = failed; failed == nil {
+			r.err = r.read(l)
+		}
+		read++
+	}
+	for _, r := range group {
+		failed = errors.Join(failed, r.err)
+	}
+	if len(group) > 1 && failed == nil {
+		failed = l.run(pointCommit)
+	}
+	return failed
+}
+
+// run runs a prepared statement that returns nothing.
+func (l *lane) run(p point) error {
+	_, err := l.prepared[p].Exec(context.Background())
+	return err
+}
