@@ -16,9 +16,11 @@ const (
 	// enough that little is left for a writer to do, and seldom enough that the
 	// syncs of the database do not hold up those of the log.
 	checkpointRows = 1500
-	// checkpointPages is the same for log entries of reads, which touch a page
-	// or so each, and readPages more in a transaction.
-	checkpointPages, readPages = autoCheckpoint * 3 / 4, 3
+	// checkpointPages is the same for transactions of nothing but log entries of
+	// reads, in pages, of which an entry touches about two and a transaction two
+	// more. If they are of many tenants it is half as many again, which must not
+	// come to autoCheckpoint.
+	checkpointPages = 10_000
 	// autoCheckpoint is how many pages in the log make a writer move them itself.
 	autoCheckpoint = 16_000
 	// truncateTimeout is for how long emptying the log, and all other writes
@@ -35,7 +37,7 @@ type checkpointer struct {
 	conn *sql.Conn
 
 	moving sync.Mutex // held for the length of a checkpoint
-	share  float64    // of what wakes it, written since the last wake; the writer's
+	filled float64    // how near the next wake is, from 0 to 1; the writer's
 	due    chan struct{}
 	ended  chan struct{}
 }
@@ -67,14 +69,14 @@ func (c *checkpointer) wrote(rows int, reads bool) {
 		return
 	}
 	if reads {
-		c.share += float64(rows+readPages) / checkpointPages
+		c.filled += float64(2*rows+2) / checkpointPages
 	} else {
-		c.share += float64(rows) / checkpointRows
+		c.filled += float64(rows) / checkpointRows
 	}
-	if c.share < 1 {
+	if c.filled < 1 {
 		return
 	}
-	c.share = 0
+	c.filled = 0
 	select {
 	case c.due <- struct{}{}:
 	default: // one is under way and another will follow

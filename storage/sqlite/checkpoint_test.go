@@ -42,6 +42,32 @@ func TestPagesAreMovedInTheBackground(t *testing.T) {
 	s.writes.writer.checkpoints = nil // is stopped
 }
 
+// Log entries of reads wake the checkpointer later than rows of tokens, and
+// before the log is so long that a commit has to move its pages.
+func TestReadsWakeTheCheckpointerByPages(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		rows  int
+		reads bool
+		want  int // transactions until it is woken
+	}{
+		{1, false, checkpointRows},
+		{30, false, checkpointRows / 30},
+		{1, true, checkpointPages / 4},
+		{49, true, checkpointPages / 100},
+	} {
+		c := &checkpointer{due: make(chan struct{}, 1)}
+		n := 0
+		for len(c.due) == 0 {
+			c.wrote(test.rows, test.reads)
+			n++
+		}
+		if n < test.want || n > test.want+1 {
+			t.Errorf("%d rows at a time, reads %v: woken after %d transactions, want %d", test.rows, test.reads, n, test.want)
+		}
+	}
+}
+
 // However much is written, the log stays small.
 func TestTheLogIsBounded(t *testing.T) {
 	t.Parallel()

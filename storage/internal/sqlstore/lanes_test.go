@@ -40,7 +40,7 @@ func TestListsLeaveConnectionsForSingleRows(t *testing.T) {
 		if _, err := s.count(stopped, "SELECT 1"); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("a second list, whose caller has left: %v", err)
 		}
-		if ok, err := s.one(t.Context(), pointClaim, []sql.Scanner{(*intColumn)(&found)}); !ok || err != nil {
+		if ok, err := s.one(t.Context(), pointClaim, into([]sql.Scanner{(*intColumn)(&found)})); !ok || err != nil {
 			t.Errorf("a single row beside a list: %v, %v", ok, err)
 		}
 	})

@@ -20,7 +20,7 @@ func (s *Store) Claim(ctx context.Context, tenant storage.ID, key storage.Key) (
 		(*idColumn)(&c.Owner), (*timeColumn)(&c.LeaseUntil), (*timeColumn)(&c.ExpiresAt),
 		(*intColumn)(&c.KeyVersion), (*blobColumn)(&c.Answer),
 	}
-	ok, err := s.one(ctx, pointClaim, dest, s.dialect.ID(tenant), key[:])
+	ok, err := s.one(ctx, pointClaim, into(dest), s.dialect.ID(tenant), key[:])
 	switch {
 	case err != nil:
 		return storage.Claim{}, err

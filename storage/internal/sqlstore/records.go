@@ -27,7 +27,7 @@ func recordDest(r *storage.Record) []sql.Scanner {
 // Lookup implements [storage.RecordReader].
 func (s *Store) Lookup(ctx context.Context, key storage.Key) (storage.Record, error) {
 	var r storage.Record
-	ok, err := s.one(ctx, pointLookup, recordDest(&r), key[:])
+	ok, err := s.one(ctx, pointLookup, into(recordDest(&r)), key[:])
 	switch {
 	case err != nil:
 		return storage.Record{}, err

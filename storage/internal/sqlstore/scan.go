@@ -26,6 +26,11 @@ func Scan(row direct.Row, dest []sql.Scanner) error {
 	return nil
 }
 
+// into returns a function that scans rows into columns.
+func into(dest []sql.Scanner) func(direct.Row) error {
+	return func(row direct.Row) error { return Scan(row, dest) }
+}
+
 var errColumn = errors.New("storage: a column holds something of another type or length")
 
 // The types below scan a column straight into a field of a row, without the

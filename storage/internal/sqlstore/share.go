@@ -15,7 +15,7 @@ const maxShared = 32
 
 // line is where reads of single rows wait that share transactions
 // ([Dialect].SharePoints). The first of them leads: it takes a connection, and
-// reads for all who wait by then. Whoever comes next is the first again.
+// reads for those who wait by then. Whoever is first after them leads next.
 type line struct {
 	inside atomic.Int64 // how many read, or wait, or write
 
@@ -27,21 +27,21 @@ type line struct {
 type sharer struct {
 	read func(*lane) error
 	err  error
-	// turn tells one who was not the first that its read is done, or, if not,
-	// that it leads.
+	// turn gets true when the read is done, and false when it is the first now
+	// and leads. It is nil for one who was first when it came.
 	turn chan bool
 }
 
 var errShared = errors.New("storage: a read that shared the transaction has panicked")
 
 // share runs a read in a transaction with others that come at the same time.
-// The context counts until the transaction begins.
+// The context counts until the transaction begins, and then the whole of it is
+// waited for.
 func (s *Store) share(ctx context.Context, read func(*lane) error) error {
 	if err := s.ready(ctx); err != nil {
 		return err
 	}
-	n := &s.line
-	r := &sharer{read: read}
+	n, r := &s.line, &sharer{read: read}
 	others := n.inside.Add(1) > 1
 	defer n.inside.Add(-1)
 	if leads := n.join(r); !leads {
@@ -51,21 +51,20 @@ func (s *Store) share(ctx context.Context, read func(*lane) error) error {
 	} else if others {
 		runtime.Gosched() // lets those join who are about to
 	}
-	begun := false
-	err := s.on(ctx, s.points, func(l *lane) (bool, error) {
-		begun = true
-		return false, l.readAll(n.take(), r)
-	})
-	if !begun {
-		n.leave(r)
+	defer n.leave(r) // unless it was taken
+	l, err := s.points.take(ctx)
+	if err != nil {
 		return err
 	}
+	keep := false
+	defer func() { s.points.give(l, keep) }()
+	keep = l.readAll(n.take(), r) == nil
 	return r.err
 }
 
 // Writing tells a Store that somebody writes, until it calls the function that
 // is returned: those who write at the same time will go on to read at the same
-// time, and a read that would not wait for company otherwise does.
+// time, so that a read which finds nobody else yields once, to let them come.
 func Writing(s *Store) (done func()) {
 	s.line.inside.Add(1)
 	return func() { s.line.inside.Add(-1) }
@@ -132,8 +131,9 @@ func (n *line) lead() {
 	}
 }
 
-// readAll reads for a group in one transaction, and sets what became of each.
-// It returns an error when the lane is not to be used again.
+// readAll reads for a group in one transaction, which one alone does without,
+// and sets what became of each. After an error the transaction may be open: the
+// lane must be closed. That a commit failed is no reader's concern.
 func (l *lane) readAll(group []*sharer, leader *sharer) (failed error) {
 	read := 0
 	defer func() {

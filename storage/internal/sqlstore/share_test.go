@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/internal/direct"
 )
 
 // queueing is a Store with one connection, which the test has, so that reads of
@@ -158,6 +159,47 @@ func TestTroubleInASharedTransaction(t *testing.T) {
 				t.Errorf("%d are still inside, %d turns are taken", n, len(q.points.turns))
 			}
 		})
+	}
+}
+
+// A transaction that failed ends with its connection, also when whoever led it
+// has left meanwhile: the next reads see what was written since.
+func TestNoTransactionOutlivesItsReads(t *testing.T) {
+	t.Parallel()
+	q := newQueueing(t)
+	leaving, leave := context.WithCancel(t.Context())
+	q.waitFor(leaving, func(*lane) error {
+		leave()
+		return nil
+	})
+	q.waitFor(t.Context(), func(*lane) error { return errors.New("broken") })
+	if errs := q.outcomes(); errs[0] != nil || errs[1] == nil {
+		t.Errorf("the outcomes are %v", errs)
+	}
+	if len(q.points.idle) != 0 || q.open() != 0 {
+		t.Errorf("%d lanes are kept, %d connections are open", len(q.points.idle), q.open())
+	}
+}
+
+// A panic in the reading of a row is its reader's error, and leaves the
+// connection, which others may share, as it was.
+func TestAPanicInARowIsAnError(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, func(d *Dialect) { d.SharePoints = true })
+	key := storage.Key{1}
+	if _, err := s.db.Exec(`INSERT INTO claims (tenant_id, key, key_version) VALUES (?, ?, 7)`, someTenant[:], key[:]); err != nil {
+		t.Fatal(err)
+	}
+	lane := s.points.idle[0]
+	_, err := s.one(t.Context(), pointClaim, func(direct.Row) error { panic("a value") }, someTenant[:], key[:])
+	if err == nil || err.Error() != "storage: panic in the reading of a row (string)" {
+		t.Errorf("the error is %v", err)
+	}
+	if c, err := s.Claim(t.Context(), someTenant, key); c.KeyVersion != 7 || err != nil {
+		t.Errorf("the next read: %v, %v", c, err)
+	}
+	if len(s.points.idle) != 1 || s.points.idle[0] != lane || !begins(lane) {
+		t.Error("the connection was given up, or has a transaction open")
 	}
 }
 

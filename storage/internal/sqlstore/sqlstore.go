@@ -39,6 +39,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -68,11 +69,12 @@ type Dialect struct {
 	In func(column string, values []any) (condition string, args []any)
 
 	// SharePoints says that statements for single rows which come at the same
-	// time share a transaction, for a database that forgets what it has cached
-	// when somebody has written since its last one: they then read the upper
-	// pages once. Such statements are prepared, and not cancelled with their
-	// context, for a driver that takes long to watch one and whose statements
-	// take no time worth cancelling.
+	// time share a transaction. That is for a database which forgets what it has
+	// cached of a file as soon as somebody has written to it: they then read the
+	// upper pages once.
+	//
+	// Such statements are not cancelled with their context, which would take the
+	// driver longer than they do. It needs Prepared.
 	SharePoints bool
 
 	// Column, unless nil, returns the expression by which a statement for a
@@ -213,23 +215,30 @@ func (d *Dialect) columns(list string) string {
 	return strings.Join(columns, ", ")
 }
 
-// one runs a point statement and scans its row into dest. It returns false when
+// one runs a point statement and calls scan with its row. It returns false when
 // there is none.
-func (s *Store) one(ctx context.Context, p point, dest []sql.Scanner, args ...any) (found bool, err error) {
+func (s *Store) one(ctx context.Context, p point, scan func(direct.Row) error, args ...any) (found bool, err error) {
 	var malformed error
-	scan := func(row direct.Row) error {
-		found, malformed = true, Scan(row, dest)
+	take := func(row direct.Row) error {
+		// A panic would close the connection before its statements, and with
+		// them the transaction that others share.
+		defer func() {
+			if p := recover(); p != nil {
+				malformed = fmt.Errorf("storage: panic in the reading of a row (%T)", p)
+			}
+		}()
+		found, malformed = true, scan(row)
 		return nil
 	}
 	if s.dialect.SharePoints {
-		err = s.share(ctx, func(l *lane) error { return l.prepared[p].Query(context.Background(), scan, args...) })
+		err = s.share(ctx, func(l *lane) error { return l.prepared[p].Query(context.Background(), take, args...) })
 	} else {
 		err = s.on(ctx, s.points, func(l *lane) (bool, error) {
 			found, malformed = false, nil
 			if s.dialect.Prepared {
-				return true, l.prepared[p].Query(ctx, scan, args...)
+				return true, l.prepared[p].Query(ctx, take, args...)
 			}
-			return true, l.direct.Query(ctx, s.texts[p], scan, args...)
+			return true, l.direct.Query(ctx, s.texts[p], take, args...)
 		})
 	}
 	if err = cmp.Or(s.fail(err), malformed); err != nil {

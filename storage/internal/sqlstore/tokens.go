@@ -26,9 +26,10 @@ const (
 // idsAtOnce bounds the ids that one query asks for.
 const idsAtOnce = 1000
 
-// tokenDest returns where to scan tokenColumns to.
-func tokenDest(t *storage.Token) []sql.Scanner {
-	return []sql.Scanner{
+// tokenDest returns where to scan tokenColumns to: an array, which for a single
+// token needs no memory of its own.
+func tokenDest(t *storage.Token) [18]sql.Scanner {
+	return [...]sql.Scanner{
 		(*idColumn)(&t.Ord), (*textColumn)(&t.ID), (*textColumn)(&t.Type), (*hashColumn)(&t.Set), (*joinedColumn)(&t.Containers),
 		(*keyColumn)(&t.Fingerprint), (*hashColumn)(&t.Expression), (*hashColumn)(&t.Dedup),
 		(*intColumn)(&t.KeyVersion), (*blobColumn)(&t.Body), (*blobColumn)(&t.CVC),
@@ -43,7 +44,10 @@ const TokenColumns = tokenColumns
 
 // ScanToken reads a token, its tenant excepted, from a row that a driver
 // returned.
-func ScanToken(row direct.Row, t *storage.Token) error { return Scan(row, tokenDest(t)) }
+func ScanToken(row direct.Row, t *storage.Token) error {
+	dest := tokenDest(t)
+	return Scan(row, dest[:])
+}
 
 // Tokens implements [storage.TokenReader].
 func (s *Store) Tokens(ctx context.Context, tenant storage.ID, ids []string) ([]storage.Token, error) {
@@ -67,7 +71,8 @@ func (s *Store) Tokens(ctx context.Context, tenant storage.ID, ids []string) ([]
 
 func (s *Store) token(ctx context.Context, tenant storage.ID, id string) ([]storage.Token, error) {
 	found := make([]storage.Token, 1)
-	ok, err := s.one(ctx, pointTokenByID, tokenDest(&found[0]), s.dialect.ID(tenant), id)
+	scan := func(row direct.Row) error { return ScanToken(row, &found[0]) }
+	ok, err := s.one(ctx, pointTokenByID, scan, s.dialect.ID(tenant), id)
 	if err != nil || !ok {
 		return nil, err
 	}
@@ -79,8 +84,8 @@ func (s *Store) token(ctx context.Context, tenant storage.ID, id string) ([]stor
 // bound of bytes unless that is zero.
 func (s *Store) tokens(ctx context.Context, found []storage.Token, tenant storage.ID, maxBytes int, query string, args []any) ([]storage.Token, error) {
 	var t storage.Token
-	size := pageBytes{most: maxBytes}
-	err := s.until(ctx, query, args, tokenDest(&t), func() error {
+	size, dest := pageBytes{most: maxBytes}, tokenDest(&t)
+	err := s.until(ctx, query, args, dest[:], func() error {
 		t.Tenant = tenant
 		found = append(found, t)
 		return size.add(t.Body, t.CVC)
@@ -91,7 +96,8 @@ func (s *Store) tokens(ctx context.Context, found []storage.Token, tenant storag
 // Duplicate implements [storage.TokenReader].
 func (s *Store) Duplicate(ctx context.Context, tenant storage.ID, d storage.Duplicate) (*storage.Token, error) {
 	var t storage.Token
-	ok, err := s.one(ctx, pointDuplicate, tokenDest(&t),
+	scan := func(row direct.Row) error { return ScanToken(row, &t) }
+	ok, err := s.one(ctx, pointDuplicate, scan,
 		s.dialect.ID(tenant), d.Fingerprint[:], d.Expression[:], d.Except, d.Now.UnixMicro())
 	if err != nil || !ok {
 		return nil, err
@@ -133,9 +139,9 @@ func (s *Store) Expired(ctx context.Context, now time.Time, limit int) (storage.
 func (s *Store) tokensOfAll(ctx context.Context, where string, args ...any) ([]storage.Token, error) {
 	var found []storage.Token
 	var t storage.Token
-	dest := append(tokenDest(&t), (*idColumn)(&t.Tenant))
-	size := pageBytes{most: s.piece}
-	err := s.until(ctx, `SELECT `+tokenColumns+`, t.tenant_id FROM tokens t WHERE `+where, args, dest, func() error {
+	size, dest := pageBytes{most: s.piece}, tokenDest(&t)
+	columns := append(dest[:], (*idColumn)(&t.Tenant))
+	err := s.until(ctx, `SELECT `+tokenColumns+`, t.tenant_id FROM tokens t WHERE `+where, args, columns, func() error {
 		found = append(found, t)
 		return size.add(t.Body, t.CVC)
 	})
