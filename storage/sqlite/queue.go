@@ -38,18 +38,54 @@ func (c *call) relaxed() bool {
 	return c.change != nil && c.change.Relaxed && c.change.Claim == nil && c.rows == len(c.change.Logs)
 }
 
+// group is the calls that share a transaction.
+type group struct {
+	calls []*call
+	rows  int
+	// more adds calls that have come meanwhile, and reports whether there were
+	// any; nil when a group is to stay as it is.
+	more func(*group) bool
+}
+
+// accepts reports whether a call may be in the group: one of bounded size, or
+// of one call that must be alone.
+func (g *group) accepts(c *call) bool {
+	switch {
+	case len(g.calls) == 0:
+		return true
+	case c.alone || g.calls[0].alone:
+		return false
+	default:
+		return len(g.calls) < maxGroupCalls && g.rows+c.rows <= maxGroupRows
+	}
+}
+
+// empty makes room for the next group.
+func (g *group) empty() {
+	clear(g.calls)
+	g.calls, g.rows = g.calls[:0], 0
+}
+
+// fail sets the error of every call.
+func (g *group) fail(err error) {
+	for _, c := range g.calls {
+		c.err = err
+	}
+}
+
 // queue hands writes to the writer in groups. The first to come runs a group
 // itself. If others wait by then, a goroutine takes all that waits at once,
-// again and again, and ends when nothing does: what comes while a transaction
-// is under way is in the next one.
+// again and again, and ends when nothing does. What comes while the rows of a
+// transaction are being written is still in it; what comes while it is committed
+// is in the next one.
 type queue struct {
 	writer *writer
 
 	mu      sync.Mutex
 	idle    sync.Cond
 	waiting []*call
-	group   []*call // under way
-	working bool    // somebody runs groups
+	group   group // under way
+	working bool  // somebody runs groups
 	stopped bool
 
 	// expected is how many calls the next group may have: those of the group
@@ -60,6 +96,7 @@ type queue struct {
 func newQueue(w *writer) *queue {
 	q := &queue{writer: w}
 	q.idle.L = &q.mu
+	q.group.more = q.gather
 	return q
 }
 
@@ -106,18 +143,26 @@ func (q *queue) drain() {
 // next runs what waits, or as much of it as fits in a group, and reports
 // whether there is more to do.
 func (q *queue) next() bool {
-	q.gather()
+	g := &q.group
 	q.mu.Lock()
-	group := q.take()
+	if q.waiting[0].relaxed() {
+		// Nobody joins such a group later: those whom the group before has set
+		// free come now.
+		q.mu.Unlock()
+		runtime.Gosched()
+		q.mu.Lock()
+	}
+	q.fill(g)
 	q.mu.Unlock()
-	q.writer.run(group)
-	for i, c := range group {
-		group[i] = nil
+	q.writer.run(g)
+	done := len(g.calls)
+	for _, c := range g.calls {
 		c.done <- struct{}{}
 	}
+	g.empty()
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.expected = len(group) + len(q.waiting)
+	q.expected = done + len(q.waiting)
 	if len(q.waiting) > 0 {
 		return true
 	}
@@ -126,48 +171,39 @@ func (q *queue) next() bool {
 	return false
 }
 
-// gather lets those come who are about to write, often because the group before
-// has just set them free: to sync once for all of them takes less time than to
-// wait for them. It stops when as many wait as wrote or waited before, or when
-// nobody has come for a while.
-func (q *queue) gather() {
-	runtime.Gosched()
-	q.mu.Lock()
-	expected, waiting := q.expected, len(q.waiting)
-	if waiting > 0 && q.waiting[0].relaxed() {
-		expected = 0 // a commit that is not synced is not worth the wait
+// gather adds those to a group who have come since its transaction began. When
+// they are fewer than may be expected, it waits for others who are about to
+// write, often because the group before has just set them free: to sync once for
+// all of them takes less time. It stops when nobody has come for a while. A
+// commit that is not synced is not worth all that.
+func (q *queue) gather(g *group) bool {
+	if first := g.calls[0]; first.alone || first.relaxed() {
+		return false
 	}
-	q.expected = 0
-	q.mu.Unlock()
-	for since := time.Now(); waiting < expected && time.Since(since) < lull; {
-		runtime.Gosched()
+	for since := time.Now(); ; runtime.Gosched() {
 		q.mu.Lock()
-		if len(q.waiting) > waiting {
-			waiting, since = len(q.waiting), time.Now()
-		}
+		added := q.fill(g)
+		complete := len(g.calls) >= q.expected || len(q.waiting) > 0
 		q.mu.Unlock()
+		if added || complete || time.Since(since) >= lull {
+			return added
+		}
 	}
 }
 
-// take moves the next group out of the queue: as many calls as fit in a
-// transaction of bounded size, or one that must be alone.
-func (q *queue) take() []*call {
-	rows, group := 0, q.group[:0]
-	for _, c := range q.waiting {
-		full := len(group) == maxGroupCalls || rows+c.rows > maxGroupRows || c.alone
-		if len(group) > 0 && full {
-			break
-		}
-		group = append(group, c)
-		rows += c.rows
-		if c.alone {
-			break
-		}
+// fill moves what waits to a group, in the order in which it came, and reports
+// whether it was anything.
+func (q *queue) fill(g *group) bool {
+	n := 0
+	for n < len(q.waiting) && g.accepts(q.waiting[n]) {
+		g.calls = append(g.calls, q.waiting[n])
+		g.rows += q.waiting[n].rows
+		n++
 	}
-	kept := copy(q.waiting, q.waiting[len(group):])
+	kept := copy(q.waiting, q.waiting[n:])
 	clear(q.waiting[kept:])
-	q.waiting, q.group = q.waiting[:kept], group
-	return group
+	q.waiting = q.waiting[:kept]
+	return n > 0
 }
 
 // stop refuses calls from now on and waits for those under way.

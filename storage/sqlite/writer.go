@@ -83,21 +83,19 @@ func (w *writer) close() error {
 
 // run runs a group of calls and sets their errors. A panic is an error of the
 // group: whoever waits is told, and the next group finds no transaction open.
-func (w *writer) run(group []*call) {
+func (w *writer) run(g *group) {
 	defer func() {
 		if p := recover(); p != nil {
 			_, _ = w.exec(stmtRollback)
-			for _, c := range group {
-				c.err = fmt.Errorf("sqlite: panic in a transaction (%T)", p)
-			}
+			g.fail(fmt.Errorf("sqlite: panic in a transaction (%T)", p))
 		}
 	}()
-	if first := group[0]; first.outside != nil {
+	if first := g.calls[0]; first.outside != nil {
 		first.err = first.outside(w)
 		return
 	}
-	if errors.Is(w.transact(group, w.together), errReplay) {
-		_ = w.transact(group, w.oneByOne)
+	if errors.Is(w.transact(g, w.together), errReplay) {
+		_ = w.transact(g, w.oneByOne)
 	}
 }
 
@@ -106,12 +104,12 @@ var errReplay = errors.New("sqlite: the group must be replayed")
 
 // transact runs a group in one transaction. When it fails, nothing of the group
 // is written and every call has the error.
-func (w *writer) transact(group []*call, apply func([]*call) error) error {
+func (w *writer) transact(g *group, apply func(*group) error) error {
 	w.counts.reset()
 	w.sets = w.sets[:0]
-	err := w.begin(group)
+	err := w.begin(g)
 	if err == nil {
-		if err = apply(group); err == nil {
+		if err = apply(g); err == nil {
 			err = w.commit()
 		}
 		if err != nil {
@@ -119,21 +117,15 @@ func (w *writer) transact(group []*call, apply func([]*call) error) error {
 		}
 	}
 	if err != nil {
-		for _, c := range group {
-			c.err = err
-		}
+		g.fail(err)
 		return err
 	}
-	rows := 0
-	for _, c := range group {
-		rows += c.rows
-	}
-	w.checkpoints.wrote(rows, w.relaxed)
+	w.checkpoints.wrote(g.rows, w.relaxed)
 	return nil
 }
 
-func (w *writer) begin(group []*call) error {
-	if err := w.setRelaxed(group); err != nil {
+func (w *writer) begin(g *group) error {
+	if err := w.setRelaxed(g); err != nil {
 		// It cannot be chosen in a transaction that was left open.
 		_, _ = w.exec(stmtRollback)
 		return describe("choosing the durability", err)
@@ -153,12 +145,12 @@ func (w *writer) begin(group []*call) error {
 
 // setRelaxed turns off the sync of the commit for a group that asks for it as a
 // whole.
-func (w *writer) setRelaxed(group []*call) error {
+func (w *writer) setRelaxed(g *group) error {
 	if w.file.memory {
 		return nil
 	}
 	relaxed := true
-	for _, c := range group {
+	for _, c := range g.calls {
 		relaxed = relaxed && c.relaxed()
 	}
 	if relaxed == w.relaxed {
@@ -175,11 +167,12 @@ func (w *writer) setRelaxed(group []*call) error {
 	return nil
 }
 
-// together applies the calls of a group one after the other. A call that is
-// refused before it has changed anything is left out; one that fails later
-// spoils the transaction for all.
-func (w *writer) together(group []*call) error {
-	for _, c := range group {
+// together applies the calls of a group one after the other, and of those that
+// come meanwhile. A call that is refused before it has changed anything is left
+// out; one that fails later spoils the transaction for all.
+func (w *writer) together(g *group) error {
+	for i := 0; i < len(g.calls) || g.more != nil && g.more(g); i++ {
+		c := g.calls[i]
 		w.wrote = false
 		if c.err = w.apply(c); c.err == nil {
 			continue
@@ -200,8 +193,8 @@ func refused(err error) bool {
 
 // oneByOne applies the calls of a group, each in a savepoint of its own, which
 // is slower but leaves the others alone when one fails.
-func (w *writer) oneByOne(group []*call) error {
-	for _, c := range group {
+func (w *writer) oneByOne(g *group) error {
+	for _, c := range g.calls {
 		if _, err := w.exec(stmtSavepoint); err != nil {
 			return err
 		}

@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -64,67 +63,99 @@ func TestGroup(t *testing.T) {
 			want:    map[string]storage.ConflictKind{"bad": storage.TokenIDTaken},
 		},
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		for how, there := range map[string]int{", all there": len(test.order), ", one after the other": 1} {
+			t.Run(test.name+how, func(t *testing.T) {
+				t.Parallel()
+				s := open(t, newPath(t))
+				write(t, s, insert(token("taken")))
+				calls := make([]*call, len(test.order))
+				for i, name := range test.order {
+					calls[i] = &call{change: test.members[name]}
+				}
+				for waiting := calls; len(waiting) > 0; {
+					g := &group{calls: waiting[:min(there, len(waiting))]}
+					g.more = func(g *group) bool {
+						next := len(g.calls)
+						g.calls = waiting[:min(next+1, len(waiting))]
+						return len(g.calls) > next
+					}
+					s.writes.writer.run(g)
+					waiting = waiting[len(g.calls):]
+				}
+				got := map[string]storage.ConflictKind{}
+				want := 1
+				for i, name := range test.order {
+					if c, ok := errors.AsType[*storage.Conflict](calls[i].err); ok {
+						got[name] = c.Kind
+					} else if calls[i].err != nil {
+						t.Errorf("%s: %v", name, calls[i].err)
+					} else {
+						want++
+					}
+				}
+				if diff := cmp.Diff(test.want, got); diff != "" {
+					t.Errorf("refused (-want +got):\n%s", diff)
+				}
+				if counted, stored := total(t, s); counted != want || stored != want {
+					t.Errorf("counted %d and stored %d tokens, want %d", counted, stored, want)
+				}
+			})
+		}
+	}
+}
+
+// Calls that wait while a transaction is under way are in the next one, or in
+// that one if its rows are still being written and it may have company.
+func TestCallsThatWaitShareATransaction(t *testing.T) {
+	t.Parallel()
+	const callers = 20
+	for name, test := range map[string]struct {
+		alone bool
+		want  int // calls in the transaction of those that waited
+	}{
+		"the next":       {alone: true, want: callers + 1},
+		"that under way": {want: 1 + callers + 1},
+	} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := open(t, newPath(t))
-			write(t, s, insert(token("taken")))
-			group := make([]*call, len(test.order))
-			for i, name := range test.order {
-				group[i] = &call{change: test.members[name]}
+			held, release := make(chan struct{}), make(chan struct{})
+			var wg sync.WaitGroup
+			do := func(c call) {
+				wg.Go(func() {
+					if err := s.writes.do(t.Context(), c); err != nil {
+						t.Error(err)
+					}
+				})
 			}
-			s.writes.writer.run(group)
-			got := map[string]storage.ConflictKind{}
-			want := 1
-			for i, name := range test.order {
-				if c, ok := errors.AsType[*storage.Conflict](group[i].err); ok {
-					got[name] = c.Kind
-				} else if group[i].err != nil {
-					t.Errorf("%s: %v", name, group[i].err)
-				} else {
-					want++
-				}
+			do(call{alone: test.alone, rows: 1, inside: func(*writer) error { close(held); <-release; return nil }})
+			<-held
+			for i := range callers {
+				do(call{change: insert(token(strconv.Itoa(i))), rows: 2})
 			}
-			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("refused (-want +got):\n%s", diff)
+			waitUntilWaiting(s.writes, callers)
+			together := 0
+			do(call{rows: 1, inside: func(*writer) error { together = len(s.writes.group.calls); return nil }})
+			waitUntilWaiting(s.writes, callers+1)
+			close(release)
+			wg.Wait()
+			if together != test.want {
+				t.Errorf("the transaction has %d calls, want %d", together, test.want)
 			}
-			if counted, stored := total(t, s); counted != want || stored != want {
-				t.Errorf("counted %d and stored %d tokens, want %d", counted, stored, want)
+			if counted, stored := total(t, s); counted != callers || stored != callers {
+				t.Errorf("counted %d and stored %d tokens, want %d", counted, stored, callers)
 			}
 		})
 	}
 }
 
-func TestCallsThatWaitShareATransaction(t *testing.T) {
+// What must be synced does not join a transaction whose commit is not.
+func TestNobodyJoinsATransactionThatIsNotSynced(t *testing.T) {
 	t.Parallel()
-	s := open(t, newPath(t))
-	held, release := make(chan struct{}), make(chan struct{})
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		hold := call{alone: true, inside: func(*writer) error { close(held); <-release; return nil }}
-		if err := s.writes.do(t.Context(), hold); err != nil {
-			t.Error(err)
-		}
-	})
-	<-held
-	const callers = 20
-	for i := range callers {
-		wg.Go(func() {
-			if err := s.Write(t.Context(), insert(token(strconv.Itoa(i)))); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	waitUntilWaiting(s.writes, callers)
-	s.writes.mu.Lock()
-	next := queue{waiting: slices.Clone(s.writes.waiting)}
-	s.writes.mu.Unlock()
-	close(release)
-	wg.Wait()
-	if group := len(next.take()); group != callers {
-		t.Errorf("the next group has %d calls, want %d", group, callers)
-	}
-	if counted, stored := total(t, s); counted != callers || stored != callers {
-		t.Errorf("counted %d and stored %d tokens, want %d", counted, stored, callers)
+	read := &call{change: &storage.Change{Tenant: tenant, Relaxed: true, Logs: []storage.Log{logEntry()}}, rows: 1}
+	q := &queue{waiting: []*call{{change: insert(token("a")), rows: 2}}, expected: 2}
+	if g := (&group{calls: []*call{read}, rows: 1}); q.gather(g) || len(g.calls) != 1 {
+		t.Errorf("%d calls have joined", len(g.calls)-1)
 	}
 }
 
@@ -165,7 +196,9 @@ func TestGroupsAreBounded(t *testing.T) {
 			q := queue{waiting: test.waiting}
 			var got []int
 			for len(q.waiting) > 0 {
-				got = append(got, len(q.take()))
+				var g group
+				q.fill(&g)
+				got = append(got, len(g.calls))
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("sizes of groups (-want +got):\n%s", diff)
@@ -197,12 +230,12 @@ func TestDurability(t *testing.T) {
 		{"a token that says it is a read is", []*storage.Change{withToken}, full},
 		{"a claim that says it is a read is", []*storage.Change{withClaim}, full},
 	} {
-		var group []*call
+		var g group
 		for _, c := range test.group {
-			group = append(group, &call{change: c, rows: rowsOf(c)})
+			g.calls = append(g.calls, &call{change: c, rows: rowsOf(c)})
 		}
-		s.writes.writer.run(group)
-		for _, c := range group {
+		s.writes.writer.run(&g)
+		for _, c := range g.calls {
 			if c.err != nil {
 				t.Errorf("%s: %v", test.name, c.err)
 			}
