@@ -17,6 +17,7 @@ import (
 const (
 	postgresConns   = 16
 	postgresWriters = 8
+	postgresReaders = 8
 	postgresBatch   = 100
 	postgresLull    = 30 * time.Microsecond
 	postgresShards  = 64
@@ -97,7 +98,9 @@ func openGroupWriter(b *testing.B, url string, arrays func([]*storage.Change) []
 	b.Helper()
 	w := &postgresBare{db: openPostgres(b, url, true)}
 	w.limit, w.lull = postgresBatch, postgresLull
-	w.lanes.write = func(conn *postgresConn, group []*storage.Change) error { return conn.write(group, arrays) }
+	w.lanes.write = func(conn *postgresConn, group []*storage.Change, _ func() []*storage.Change) error {
+		return conn.write(group, arrays)
+	}
 	for i := range postgresWriters {
 		conn, err := w.db.Conn(context.Background())
 		if err != nil {

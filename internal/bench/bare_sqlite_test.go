@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	_ "modernc.org/sqlite" // the driver under test
 
@@ -20,6 +21,8 @@ const (
 		"&_pragma=wal_autocheckpoint(4000)&_txlock=immediate"
 	sqliteReader = sqliteCommon + "&_pragma=cache_size(-16384)&_pragma=query_only(1)&_pragma=mmap_size(268435456)"
 )
+
+const sqliteLull = 30 * time.Microsecond
 
 func openSQLite(b *testing.B, path, settings string, conns int) *sql.DB {
 	b.Helper()
@@ -75,7 +78,7 @@ func openSQLiteWriter(b *testing.B, path string) bareWriter {
 			VALUES (?, ?, ?, 0, ?, ?, ?) ON CONFLICT DO UPDATE SET n = n + excluded.n, last_id = excluded.last_id`),
 	}
 	w := &sqliteBare{}
-	w.lanes.write, w.limit, w.yield, w.free = writeSQLite, 512, true, []*sqliteConn{c}
+	w.lanes.write, w.limit, w.late, w.lull, w.free = writeSQLite, 512, true, sqliteLull, []*sqliteConn{c}
 	return w
 }
 
@@ -84,25 +87,28 @@ func (w *sqliteBare) writeMany(c *storage.Change) error { return w.do(c) }
 
 // writeSQLite writes the rows of a group in one transaction. An error ends the
 // benchmark, so nothing is rolled back.
-func writeSQLite(conn *sqliteConn, group []*storage.Change) error {
+func writeSQLite(conn *sqliteConn, group []*storage.Change, more func() []*storage.Change) error {
 	if _, err := conn.begin.Exec(); err != nil {
 		return err
 	}
 	tokens, entries := 0, 0
-	for _, c := range group {
-		if err := conn.insert(c); err != nil {
-			return err
+	first, last := group[0], group[0]
+	for ; len(group) > 0; group = more() {
+		for _, c := range group {
+			if err := conn.insert(c); err != nil {
+				return err
+			}
+			tokens += len(c.InsertTokens)
+			entries += len(c.Logs)
+			last = c
 		}
-		tokens += len(c.InsertTokens)
-		entries += len(c.Logs)
 	}
-	first := group[0]
 	t := &first.InsertTokens[0]
 	if _, err := conn.countTokens.Exec(first.Tenant[:], t.Set[:], t.Type, tokens); err != nil {
 		return err
 	}
-	day, last := t.CreatedAt.Unix()/secondsPerDay, group[len(group)-1].Logs
-	if _, err := conn.countEntries.Exec(first.Tenant[:], t.Type, day, entries, first.Logs[0].ID[:], last[len(last)-1].ID[:]); err != nil {
+	day, lastEntry := t.CreatedAt.Unix()/secondsPerDay, &last.Logs[len(last.Logs)-1]
+	if _, err := conn.countEntries.Exec(first.Tenant[:], t.Type, day, entries, first.Logs[0].ID[:], lastEntry.ID[:]); err != nil {
 		return err
 	}
 	_, err := conn.commit.Exec()

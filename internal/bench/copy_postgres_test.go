@@ -88,5 +88,8 @@ func openNaiveWriter(b *testing.B, url string) func(*storage.Change) error {
 
 func openPostgresReader(b *testing.B, url string) func(storage.ID, string) error {
 	b.Helper()
-	return preparedSelect(b, openPostgres(b, url, true), "$1 AND id = $2")
+	db := openPostgres(b, url, true)
+	db.SetMaxOpenConns(postgresReaders)
+	db.SetMaxIdleConns(postgresReaders)
+	return preparedSelect(b, db, "$1 AND id = $2")
 }

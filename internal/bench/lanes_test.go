@@ -13,9 +13,10 @@ import (
 // there; the others wait, and whoever is done wakes those of its group and
 // passes the connection on, together with all that waits by then.
 type lanes[C any] struct {
-	write func(conn C, group []*storage.Change) error
+	// write writes a group, and what more returns, in one transaction.
+	write func(conn C, group []*storage.Change, more func() []*storage.Change) error
 	limit int           // of a group
-	yield bool          // lets those who were woken come back before the next group starts
+	late  bool          // a group takes in who comes while it is written, instead of waiting before
 	lull  time.Duration // how long one waits for the next of those who were woken
 
 	mu      sync.Mutex
@@ -23,7 +24,7 @@ type lanes[C any] struct {
 	used    int // connections
 	here    int // callers
 	usual   int // callers, in sixteenths
-	last    int // jobs of the last group, and those that came since
+	last    int // jobs of the last group, and those that waited after it
 	waiting []*job[C]
 }
 
@@ -62,20 +63,29 @@ func (l *lanes[C]) do(c *storage.Change) error {
 
 // lead writes a group whose first job is the caller's own.
 func (l *lanes[C]) lead(conn C, group []*job[C]) error {
-	group = l.gather(group)
-	changes := make([]*storage.Change, len(group))
-	for i, j := range group {
-		changes[i] = j.change
+	if !l.late {
+		group = l.gather(group)
 	}
-	err := l.write(conn, changes)
+	err := l.write(conn, changesOf(group), func() []*storage.Change {
+		before := len(group)
+		if l.late {
+			group = l.gather(group)
+		}
+		return changesOf(group[before:])
+	})
 	for _, j := range group[1:] {
 		j.turn <- turn[C]{err: err}
 	}
-	if l.yield {
-		runtime.Gosched()
-	}
 	l.pass(conn, group)
 	return err
+}
+
+func changesOf[C any](jobs []*job[C]) []*storage.Change {
+	changes := make([]*storage.Change, len(jobs))
+	for i, j := range jobs {
+		changes[i] = j.change
+	}
+	return changes
 }
 
 func (l *lanes[C]) pass(conn C, group []*job[C]) {
@@ -115,14 +125,16 @@ func (l *lanes[C]) join(group []*job[C]) []*job[C] {
 	return group
 }
 
-// gather waits for those who were woken, as many as are enough.
+// gather waits for those who were woken, as many as are enough. For a group that
+// is being written, that is as many as wrote before, and whoever waits joins it.
 func (l *lanes[C]) gather(group []*job[C]) []*job[C] {
-	if l.lull == 0 {
-		return group
-	}
 	l.mu.Lock()
-	expected := min(l.last, l.enough())
-	l.last = 0
+	expected := l.last
+	if l.late {
+		group = l.join(group)
+	} else {
+		expected, l.last = min(expected, l.enough()), 0
+	}
 	l.mu.Unlock()
 	for since := time.Now(); len(group) < expected && time.Since(since) < l.lull; {
 		runtime.Gosched()
