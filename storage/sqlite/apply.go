@@ -210,19 +210,6 @@ func (w *writer) reseal(c *storage.Change) error {
 	return nil
 }
 
-func (w *writer) insertLogs(c *storage.Change) error {
-	for i := range c.Logs {
-		l := &c.Logs[i]
-		_, err := w.exec(stmtInsertLog, w.tenant, l.ID[:], l.CreatedAt.UnixMicro(), optionalID(&l.ActorID),
-			l.ActorType, l.EntityType, l.EntityID, l.Operation, l.Message)
-		if err := inserted("log entry", i, err); err != nil {
-			return err
-		}
-		w.counts.addLog(c.Tenant, l)
-	}
-	return nil
-}
-
 // inserted is the outcome of an insert that no guard is about.
 func inserted(what string, index int, err error) error {
 	switch {

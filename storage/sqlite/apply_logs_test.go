@@ -1,0 +1,102 @@
+package sqlite
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/internal/direct"
+)
+
+// entries counts the log entries there are, and those that are counted.
+func entries(t *testing.T, s *Store) (counted, stored int) {
+	t.Helper()
+	return number(t, s, `SELECT COALESCE(sum(n), 0) FROM log_counts`), number(t, s, `SELECT count(*) FROM logs`)
+}
+
+func logs(n int) []storage.Log {
+	all := make([]storage.Log, n)
+	for i := range all {
+		all[i] = logEntry()
+	}
+	return all
+}
+
+// However many entries a transaction has, all are inserted, and when the id of
+// one is taken, its change is refused and no other.
+func TestEntriesOfAGroup(t *testing.T) {
+	t.Parallel()
+	for n := 1; n <= 17; n++ {
+		for taken := -1; taken < n; taken += 3 {
+			t.Run(fmt.Sprintf("%d, %d taken", n, taken), func(t *testing.T) {
+				t.Parallel()
+				s := open(t, newPath(t))
+				there := logEntry()
+				write(t, s, &storage.Change{Tenant: tenant, Logs: []storage.Log{there}})
+				var g group
+				for _, l := range logs(n) {
+					g.calls = append(g.calls, &call{change: &storage.Change{Tenant: tenant, Logs: []storage.Log{l}}, rows: 1})
+				}
+				want := 1 + n
+				if taken >= 0 {
+					g.calls[taken].change.Logs[0].ID = there.ID
+					want--
+				}
+				s.writes.writer.run(&g)
+				for i, c := range g.calls {
+					if refused := errors.Is(c.err, storage.ErrExists); refused != (i == taken) || c.err != nil && !refused {
+						t.Errorf("change %d: %v", i, c.err)
+					}
+				}
+				if counted, stored := entries(t, s); counted != want || stored != want {
+					t.Errorf("counted %d and stored %d entries, want %d", counted, stored, want)
+				}
+			})
+		}
+	}
+}
+
+// The error of a change says which of its entries has an id that is taken, and
+// nothing of the change stays.
+func TestAnEntryThatIsTakenIsNamed(t *testing.T) {
+	t.Parallel()
+	for _, taken := range []int{0, 5, 8, 10} {
+		s := open(t, newPath(t))
+		there := logEntry()
+		write(t, s, &storage.Change{Tenant: tenant, Logs: []storage.Log{there}})
+		c := insert(token("a"))
+		c.Logs = logs(11)
+		c.Logs[taken].ID = there.ID
+		err := s.Write(t.Context(), c)
+		if !errors.Is(err, storage.ErrExists) || !strings.Contains(err.Error(), fmt.Sprintf("a log entry (row %d)", taken)) {
+			t.Errorf("entry %d: %v", taken, err)
+		}
+		counted, stored := entries(t, s)
+		_, tokens := total(t, s)
+		if diff := cmp.Diff([]int{1, 1, 0}, []int{counted, stored, tokens}); diff != "" {
+			t.Errorf("entries counted and stored, and tokens (-want +got):\n%s", diff)
+		}
+	}
+}
+
+// What deletes rows in a transaction sees the entries of the calls before it.
+func TestEntriesAreThereForCallsAfterThem(t *testing.T) {
+	t.Parallel()
+	s := open(t, newPath(t))
+	seen := 0
+	count := func(w *writer) error {
+		return w.on.Query(background, `SELECT count(*) FROM logs`, func(row direct.Row) error {
+			seen = int(row[0].(int64))
+			return nil
+		})
+	}
+	g := group{calls: []*call{{change: &storage.Change{Tenant: tenant, Logs: logs(3)}, rows: 3}, {inside: count, rows: 1}}}
+	s.writes.writer.run(&g)
+	if seen != 3 || g.calls[1].err != nil {
+		t.Errorf("it sees %d entries, want 3 (%v)", seen, g.calls[1].err)
+	}
+}
