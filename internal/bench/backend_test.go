@@ -25,7 +25,7 @@ type backend struct {
 	open   func(ctx context.Context, dsn string) (storage.Storage, error)
 	// bareWriter and bareReader open a database that has its schema already.
 	bareWriter func(b *testing.B, dsn string) bareWriter
-	bareReader func(b *testing.B, dsn string) func(tenant storage.ID, id string) error
+	bareReader func(b *testing.B, dsn string) bareReader
 }
 
 // bareWriter writes rows through a driver.
@@ -35,6 +35,9 @@ type bareWriter interface {
 	// writeMany writes many created tokens at once.
 	writeMany(c *storage.Change) error
 }
+
+// bareReader reads a token through a driver.
+type bareReader func(tenant storage.ID, id string) error
 
 var onSQLite = &backend{
 	name:   "SQLite",

@@ -14,15 +14,17 @@ import (
 )
 
 // The settings are those of storage/sqlite, but that the log is moved to the
-// database by whoever finds it long, and that readers map the file.
+// database by whoever finds it long.
 const (
 	sqliteCommon = "_pragma=busy_timeout(10000)&_pragma=temp_store(2)"
 	sqliteWriter = sqliteCommon + "&_pragma=cache_size(-2048)&_pragma=secure_delete(1)&_pragma=journal_mode(wal)&_pragma=synchronous(2)" +
 		"&_pragma=wal_autocheckpoint(4000)&_txlock=immediate"
-	sqliteReader = sqliteCommon + "&_pragma=cache_size(-16384)&_pragma=query_only(1)&_pragma=mmap_size(268435456)"
-)
+	sqliteReader = sqliteCommon + "&_pragma=cache_size(-16384)&_pragma=query_only(1)"
+	sqliteMapped = sqliteReader + "&_pragma=mmap_size(268435456)"
 
-const sqliteLull = 30 * time.Microsecond
+	sqliteBatch = 512
+	sqliteLull  = 30 * time.Microsecond
+)
 
 func openSQLite(b *testing.B, path, settings string, conns int) *sql.DB {
 	b.Helper()
@@ -78,7 +80,7 @@ func openSQLiteWriter(b *testing.B, path string) bareWriter {
 			VALUES (?, ?, ?, 0, ?, ?, ?) ON CONFLICT DO UPDATE SET n = n + excluded.n, last_id = excluded.last_id`),
 	}
 	w := &sqliteBare{}
-	w.lanes.write, w.limit, w.late, w.lull, w.free = writeSQLite, 512, true, sqliteLull, []*sqliteConn{c}
+	w.lanes.write, w.limit, w.late, w.lull, w.free = writeSQLite, sqliteBatch, true, sqliteLull, []*sqliteConn{c}
 	return w
 }
 
@@ -147,13 +149,23 @@ func joined(hashes []storage.Hash) []byte {
 	return all
 }
 
-func openSQLiteReader(b *testing.B, path string) func(storage.ID, string) error {
+func openSQLiteReader(b *testing.B, path string) bareReader {
 	b.Helper()
-	return preparedSelect(b, openSQLite(b, path, sqliteReader, min(4, 2*runtime.NumCPU())), "? AND id = ?")
+	return preparedSelect(b, openSQLite(b, path, sqliteReader, sqliteReaders()), "? AND id = ?")
 }
 
+// openMappedReader returns a reader that maps the file. That serves it well
+// while nobody writes; the vault writes a log entry for each read, after which
+// SQLite would map the file anew.
+func openMappedReader(b *testing.B, path string) bareReader {
+	b.Helper()
+	return preparedSelect(b, openSQLite(b, path, sqliteMapped, sqliteReaders()), "? AND id = ?")
+}
+
+func sqliteReaders() int { return min(4, 2*runtime.NumCPU()) }
+
 // preparedSelect returns a function that selects one token.
-func preparedSelect(b *testing.B, db *sql.DB, where string) func(storage.ID, string) error {
+func preparedSelect(b *testing.B, db *sql.DB, where string) bareReader {
 	b.Helper()
 	stmt, err := db.Prepare(`SELECT ord, id, type, set_id, containers, fingerprint, expression, dedup, key_version, body,
 		cvc, cvc_expires_at, expires_at, created_by, created_at, modified_by, modified_at, rev

@@ -86,7 +86,7 @@ func openNaiveWriter(b *testing.B, url string) func(*storage.Change) error {
 	}
 }
 
-func openPostgresReader(b *testing.B, url string) func(storage.ID, string) error {
+func openPostgresReader(b *testing.B, url string) bareReader {
 	b.Helper()
 	db := openPostgres(b, url, true)
 	db.SetMaxOpenConns(postgresReaders)
