@@ -6,7 +6,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	_ "modernc.org/sqlite" // the driver under test
 
@@ -23,7 +22,6 @@ const (
 	sqliteMapped = sqliteReader + "&_pragma=mmap_size(268435456)"
 
 	sqliteBatch = 512
-	sqliteLull  = 30 * time.Microsecond
 )
 
 func openSQLite(b *testing.B, path, settings string, conns int) *sql.DB {
@@ -80,7 +78,7 @@ func openSQLiteWriter(b *testing.B, path string) bareWriter {
 			VALUES (?, ?, ?, 0, ?, ?, ?) ON CONFLICT DO UPDATE SET n = n + excluded.n, last_id = excluded.last_id`),
 	}
 	w := &sqliteBare{}
-	w.lanes.write, w.limit, w.late, w.lull, w.free = writeSQLite, sqliteBatch, true, sqliteLull, []*sqliteConn{c}
+	w.lanes.write, w.limit, w.late, w.free = writeSQLite, sqliteBatch, true, []*sqliteConn{c}
 	return w
 }
 

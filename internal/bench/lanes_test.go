@@ -16,7 +16,7 @@ type lanes[C any] struct {
 	// write writes a group, and what more returns, in one transaction.
 	write func(conn C, group []*storage.Change, more func() []*storage.Change) error
 	limit int           // of a group
-	late  bool          // a group takes in who comes while it is written, instead of waiting before
+	late  bool          // a group takes in who comes while it is written
 	lull  time.Duration // how long one waits for the next of those who were woken
 
 	mu      sync.Mutex
@@ -24,7 +24,7 @@ type lanes[C any] struct {
 	used    int // connections
 	here    int // callers
 	usual   int // callers, in sixteenths
-	last    int // jobs of the last group, and those that waited after it
+	last    int // jobs of the last group, and those that came since
 	waiting []*job[C]
 }
 
@@ -63,13 +63,13 @@ func (l *lanes[C]) do(c *storage.Change) error {
 
 // lead writes a group whose first job is the caller's own.
 func (l *lanes[C]) lead(conn C, group []*job[C]) error {
-	if !l.late {
-		group = l.gather(group)
-	}
+	group = l.gather(group)
 	err := l.write(conn, changesOf(group), func() []*storage.Change {
 		before := len(group)
 		if l.late {
-			group = l.gather(group)
+			l.mu.Lock()
+			group = l.join(group)
+			l.mu.Unlock()
 		}
 		return changesOf(group[before:])
 	})
@@ -125,16 +125,14 @@ func (l *lanes[C]) join(group []*job[C]) []*job[C] {
 	return group
 }
 
-// gather waits for those who were woken, as many as are enough. For a group that
-// is being written, that is as many as wrote before, and whoever waits joins it.
+// gather waits for those who were woken, as many as are enough.
 func (l *lanes[C]) gather(group []*job[C]) []*job[C] {
-	l.mu.Lock()
-	expected := l.last
-	if l.late {
-		group = l.join(group)
-	} else {
-		expected, l.last = min(expected, l.enough()), 0
+	if l.lull == 0 {
+		return group
 	}
+	l.mu.Lock()
+	expected := min(l.last, l.enough())
+	l.last = 0
 	l.mu.Unlock()
 	for since := time.Now(); len(group) < expected && time.Since(since) < l.lull; {
 		runtime.Gosched()

@@ -100,3 +100,19 @@ func TestEntriesAreThereForCallsAfterThem(t *testing.T) {
 		t.Errorf("it sees %d entries, want 3 (%v)", seen, g.calls[1].err)
 	}
 }
+
+// A call that fails leaves no entry for the next one to insert, even if it is
+// one that wrote a change.
+func TestEntriesOfAFailedCallAreForgotten(t *testing.T) {
+	t.Parallel()
+	s := open(t, newPath(t))
+	fail := func(w *writer) error {
+		return errors.Join(w.applyChange(&storage.Change{Tenant: tenant, Logs: logs(3)}), errors.New("broken"))
+	}
+	g := group{calls: []*call{{inside: fail, rows: 1}, {change: &storage.Change{Tenant: tenant, Logs: logs(1)}, rows: 1}}}
+	s.writes.writer.run(&g)
+	counted, stored := entries(t, s)
+	if g.calls[0].err == nil || g.calls[1].err != nil || counted != 1 || stored != 1 {
+		t.Errorf("%v and %v; counted %d and stored %d entries, want 1", g.calls[0].err, g.calls[1].err, counted, stored)
+	}
+}

@@ -125,7 +125,7 @@ func (w *writer) truncate() error {
 	if err != nil {
 		err = describe("emptying the write-ahead log", err)
 	}
-	return errors.Join(err, w.setBusyTimeout(busyTimeout))
+	return errors.Join(err, w.setBusyTimeout(0))
 }
 
 func (w *writer) setBusyTimeout(d time.Duration) error {

@@ -191,7 +191,10 @@ func openWriter(ctx context.Context, f file) (*writer, error) {
 		return nil, errors.Join(err, db.Close())
 	}
 	w := newWriter(db.DB, conn, f)
-	if w.checkpoints, err = startCheckpointer(ctx, f); err != nil {
+	if w.checkpoints, err = startCheckpointer(ctx, f); err == nil && !f.memory {
+		err = w.setBusyTimeout(0) // it waits for other processes in its own way
+	}
+	if err != nil {
 		return nil, errors.Join(err, w.close())
 	}
 	return w, nil

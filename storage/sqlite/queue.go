@@ -4,7 +4,6 @@ import (
 	"context"
 	"runtime"
 	"sync"
-	"time"
 
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -12,9 +11,6 @@ import (
 const (
 	maxGroupCalls = 512
 	maxGroupRows  = 1024
-	// lull is how long the next call is waited for, a small part of the time
-	// that a synced transaction takes.
-	lull = 30 * time.Microsecond
 )
 
 // call is one caller's write.
@@ -76,8 +72,8 @@ func (g *group) fail(err error) {
 // queue hands writes to the writer in groups. The first to come runs a group
 // itself. If others wait by then, a goroutine takes all that waits at once,
 // again and again, and ends when nothing does. What comes while the rows of a
-// transaction are being written is still in it; what comes while it is committed
-// is in the next one.
+// synced transaction are being written is still in it, if it may have company;
+// what comes while it is committed is in the next one.
 type queue struct {
 	writer *writer
 
@@ -87,16 +83,12 @@ type queue struct {
 	group   group // under way
 	working bool  // somebody runs groups
 	stopped bool
-
-	// expected is how many calls the next group may have: those of the group
-	// before, whose callers may have more to write, and those that came since.
-	expected int
 }
 
 func newQueue(w *writer) *queue {
 	q := &queue{writer: w}
 	q.idle.L = &q.mu
-	q.group.more = q.gather
+	q.group.more = q.takeIn
 	return q
 }
 
@@ -145,9 +137,8 @@ func (q *queue) drain() {
 func (q *queue) next() bool {
 	g := &q.group
 	q.mu.Lock()
-	if q.waiting[0].relaxed() {
-		// Nobody joins such a group later: those whom the group before has set
-		// free come now.
+	if !q.synced(q.waiting[0]) {
+		// Nobody is taken in later: whom the group before has set free comes now.
 		q.mu.Unlock()
 		runtime.Gosched()
 		q.mu.Lock()
@@ -155,14 +146,12 @@ func (q *queue) next() bool {
 	q.fill(g)
 	q.mu.Unlock()
 	q.writer.run(g)
-	done := len(g.calls)
 	for _, c := range g.calls {
 		c.done <- struct{}{}
 	}
 	g.empty()
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.expected = done + len(q.waiting)
 	if len(q.waiting) > 0 {
 		return true
 	}
@@ -171,24 +160,21 @@ func (q *queue) next() bool {
 	return false
 }
 
-// gather adds those to a group who have come since its transaction began. When
-// they are fewer than may be expected, it waits for others who are about to
-// write, often because the group before has just set them free: to sync once for
-// all of them takes less time. It stops when nobody has come for a while. A
-// commit that is not synced is not worth all that.
-func (q *queue) gather(g *group) bool {
-	if first := g.calls[0]; first.alone || first.relaxed() {
+// synced reports whether a transaction that begins with a call waits for the
+// disk when it commits.
+func (q *queue) synced(first *call) bool { return !first.relaxed() && !q.writer.file.memory }
+
+// takeIn adds those to a group who have come since its transaction began, for
+// whom it then need not sync once more. It waits for nobody: the transaction
+// keeps other processes from writing. One in memory even keeps others from
+// reading, and what is not synced is soon done, so both stay as they were.
+func (q *queue) takeIn(g *group) bool {
+	if !q.synced(g.calls[0]) {
 		return false
 	}
-	for since := time.Now(); ; runtime.Gosched() {
-		q.mu.Lock()
-		added := q.fill(g)
-		complete := len(g.calls) >= q.expected || len(q.waiting) > 0
-		q.mu.Unlock()
-		if added || complete || time.Since(since) >= lull {
-			return added
-		}
-	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.fill(g)
 }
 
 // fill moves what waits to a group, in the order in which it came, and reports

@@ -3,9 +3,9 @@
 //	store, err := sqlite.Open(ctx, "vault.db")
 //
 // Writes of all callers share one connection and, when they come at the same
-// time, one transaction; reads have connections of their own and never wait for
-// a write. What Write has acknowledged is on the disk. Several processes may
-// have the same file open.
+// time, one transaction; reads have connections of their own and, but for a
+// database in memory, never wait for a write. What Write has acknowledged is on
+// the disk. Several processes may have the same file open.
 package sqlite
 
 import (

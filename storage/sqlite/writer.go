@@ -15,9 +15,14 @@ import (
 )
 
 const (
-	// busyAttempts is how often the start of a transaction waits for another
-	// process, for the busy timeout each time.
-	busyAttempts = 3
+	// busyPatience is how long the start of a transaction waits for another
+	// process, and busyPause after what time it looks again. SQLite itself would
+	// look every tenth of a second, and rarely at the moment between two
+	// transactions of a process that writes all the time.
+	busyPatience = 30 * time.Second
+	busyPause    = 300 * time.Microsecond
+	// beginAttempts is how often a transaction is started that fails otherwise.
+	beginAttempts = 3
 	// relaxedSync is how long a commit that was not synced waits for it.
 	relaxedSync = 500 * time.Millisecond
 	// maxKnownSets bounds the memory of container sets that are in the database.
@@ -102,7 +107,8 @@ func (w *writer) run(g *group) {
 	}
 }
 
-// errReplay means that a call failed after it had changed something.
+// errReplay means that a call failed after it had changed something, or that
+// the database did.
 var errReplay = errors.New("sqlite: the group must be replayed")
 
 // transact runs a group in one transaction. When it fails, nothing of the group
@@ -134,17 +140,22 @@ func (w *writer) begin(g *group) error {
 		_, _ = w.exec(stmtRollback)
 		return describe("choosing the durability", err)
 	}
-	var err error
-	for range busyAttempts {
-		if _, err = w.exec(stmtBegin); err == nil {
+	since := time.Now()
+	for attempt := 1; ; {
+		_, err := w.exec(stmtBegin)
+		switch {
+		case err == nil:
 			return nil
-		}
-		if !isBusy(err) {
+		case isBusy(err) && time.Since(since) < busyPatience:
+			time.Sleep(busyPause)
+		case isBusy(err) || attempt == beginAttempts:
+			return describe("starting a transaction", err)
+		default:
 			// A rollback that failed may have left a transaction open.
 			_, _ = w.exec(stmtRollback)
+			attempt++
 		}
 	}
-	return describe("starting a transaction", err)
 }
 
 // setRelaxed turns off the sync of the commit for a group that asks for it as a
@@ -210,6 +221,7 @@ func (w *writer) oneByOne(g *group) error {
 			c.err = w.writeEntries()
 		}
 		if c.err != nil {
+			w.forgetEntries()
 			if _, err := w.exec(stmtRollbackTo); err != nil {
 				return c.err
 			}
@@ -225,7 +237,7 @@ func (w *writer) oneByOne(g *group) error {
 
 func (w *writer) apply(c *call) error {
 	if c.inside != nil {
-		// It may be about the entries of calls before it.
+		// It could be about the entries of calls before it.
 		if err := w.writeEntries(); err != nil {
 			return err
 		}

@@ -1,13 +1,16 @@
 package sqlite
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -149,13 +152,31 @@ func TestCallsThatWaitShareATransaction(t *testing.T) {
 	}
 }
 
-// What must be synced does not join a transaction whose commit is not.
+// What must be synced does not join a transaction whose commit is not, and
+// nobody joins one in memory, which keeps others from reading.
 func TestNobodyJoinsATransactionThatIsNotSynced(t *testing.T) {
 	t.Parallel()
-	read := &call{change: &storage.Change{Tenant: tenant, Relaxed: true, Logs: []storage.Log{logEntry()}}, rows: 1}
-	q := &queue{waiting: []*call{{change: insert(token("a")), rows: 2}}, expected: 2}
-	if g := (&group{calls: []*call{read}, rows: 1}); q.gather(g) || len(g.calls) != 1 {
-		t.Errorf("%d calls have joined", len(g.calls)-1)
+	read := func() *call {
+		return &call{change: &storage.Change{Tenant: tenant, Relaxed: true, Logs: []storage.Log{logEntry()}}, rows: 1}
+	}
+	create := func() *call { return &call{change: insert(token("a")), rows: 2} }
+	for name, test := range map[string]struct {
+		path  string
+		first *call
+		want  int // calls that join
+	}{
+		"synced":     {newPath(t), create(), 1},
+		"not synced": {newPath(t), read(), 0},
+		"in memory":  {":memory:", create(), 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			q := &queue{writer: open(t, test.path).writes.writer, waiting: []*call{create()}}
+			g := &group{calls: []*call{test.first}}
+			if joins := q.takeIn(g); joins != (test.want > 0) || len(g.calls) != 1+test.want {
+				t.Errorf("%d calls have joined, want %d", len(g.calls)-1, test.want)
+			}
+		})
 	}
 }
 
@@ -323,7 +344,7 @@ func TestAPanicEndsItsGroupAlone(t *testing.T) {
 	}
 }
 
-// A log that cannot be emptied leaves the writer as patient as it was.
+// A log that cannot be emptied leaves the writer as impatient as it was.
 func TestBusyTimeoutIsRestored(t *testing.T) {
 	t.Parallel()
 	s := open(t, newPath(t))
@@ -336,7 +357,41 @@ func TestBusyTimeoutIsRestored(t *testing.T) {
 	if err := s.writes.do(t.Context(), call{inside: inTransaction, rows: 1}); err != nil {
 		t.Fatal(err)
 	}
-	if got := pragma(t, s.writes.writer.conn, "busy_timeout"); got != "10000" {
+	if got := pragma(t, s.writes.writer.conn, "busy_timeout"); got != "0" {
 		t.Errorf("busy_timeout = %s", got)
+	}
+}
+
+// Who writes now and then gets its turn beside somebody who writes all the time
+// through another Store, as another process would. Waiting as SQLite does, it
+// came last among thousands.
+func TestNobodyKeepsTheFileForItself(t *testing.T) {
+	t.Parallel()
+	path := newPath(t)
+	busy, other := open(t, path), open(t, path)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var written atomic.Int64
+	var callers sync.WaitGroup
+	defer callers.Wait()
+	defer stop()
+	for caller := range 8 {
+		callers.Go(func() {
+			for i := 0; ctx.Err() == nil; i++ {
+				if err := busy.Write(t.Context(), insert(token(fmt.Sprintf("busy %d %d", caller, i)))); err != nil {
+					t.Error(err)
+				}
+				written.Add(1)
+			}
+		})
+	}
+	const writes, mostOthers = 20, 2000
+	for i := range writes {
+		if err := other.Write(t.Context(), insert(token(fmt.Sprint("other ", i)))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := written.Load(); n > writes*mostOthers {
+		t.Errorf("%d tokens were written before %d of the other", n, writes)
 	}
 }
