@@ -370,7 +370,6 @@ func TestNobodyKeepsTheFileForItself(t *testing.T) {
 	path := newPath(t)
 	busy, other := open(t, path), open(t, path)
 	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
 	var written atomic.Int64
 	var callers sync.WaitGroup
 	defer callers.Wait()
