@@ -3,6 +3,8 @@ package vault
 import (
 	"encoding/binary"
 	"errors"
+
+	"github.com/seed-72ea4aab/vault/internal/form"
 )
 
 // Answer is what a request gave, kept for whoever asks again.
@@ -22,7 +24,7 @@ func (a *Answer) encode() []byte {
 	dst := make([]byte, 0, len(a.Body)+256)
 	dst = binary.AppendVarint(append(dst, answerVersion), int64(a.Status))
 	dst = binary.AppendUvarint(dst, uint64(len(a.Header)))
-	for _, name := range sortedKeys(a.Header, nil) {
+	for _, name := range form.SortedKeys(a.Header, nil) {
 		dst = endField(len(dst), append(dst, name...))
 		dst = endField(len(dst), append(dst, a.Header[name]...))
 	}

@@ -2,14 +2,13 @@ package vault
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
-	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -62,31 +61,31 @@ type ApplicationParams struct {
 // UnmarshalJSON reads the JSON form strictly: an unknown field, a duplicate
 // key or a wrong type is an [InvalidError].
 func (p *ApplicationParams) UnmarshalJSON(data []byte) error {
-	return readObject(data, func(r *fieldReader) {
-		p.Name = r.text("name")
-		p.Type = ApplicationType(r.text("type"))
-		p.Permissions = r.texts("permissions")
+	return readObject(data, func(r *form.Reader) {
+		p.Name = r.Text("name")
+		p.Type = ApplicationType(r.Text("type"))
+		p.Permissions = r.Texts("permissions")
 		p.Rules = readRules(r)
-		p.ExpiresAt = r.moment("expires_at")
+		p.ExpiresAt = r.Moment("expires_at")
 	})
 }
 
 // checkApplication returns the parameters as they are stored.
 func (op *call) checkApplication(p ApplicationParams) (ApplicationParams, error) {
-	bad := &InvalidError{}
-	checkName(bad, "name", p.Name)
+	bad := &form.Problems{}
+	form.CheckName(bad, "name", p.Name)
 	switch p.Type {
 	case Public, Private, Management:
 		rules, permissions, problems := access.Check(access.Holder(p.Type), accessRules(p.Rules), p.Permissions)
-		bad.addProblems(problems)
+		bad.AddAll("", problems)
 		p.Rules, p.Permissions = rulesOf(rules), permissions
 	default:
-		bad.add("type", "must be public, private or management")
+		bad.Add("type", "must be public, private or management")
 	}
 	if p.ExpiresAt != nil {
-		checkExpiry(*p.ExpiresAt, op.now, bad)
+		form.CheckExpiry(*p.ExpiresAt, op.now, bad)
 	}
-	return p, bad.err()
+	return p, asInvalid(bad)
 }
 
 // mayGrant asks whether the caller may give permissions to an application that
@@ -306,38 +305,4 @@ func (c *Client) ListPermissions(ctx context.Context) ([]Permission, error) {
 		all = append(all, Permission{p.Type, p.Description, types})
 	}
 	return all, nil
-}
-
-// mergeInto applies a JSON merge patch to the JSON form of a value and reads
-// the result into dst. The patch is read by itself too: a field that does not
-// exist is refused also when it is null, which the merge would leave no trace of.
-func mergeInto(dst json.Unmarshaler, current any, patch JSON) error {
-	bad := &InvalidError{}
-	p, err := jsonx.Parse(patch, jsonx.Limits{})
-	if err != nil {
-		bad.addErr("", err)
-		return bad
-	}
-	if p.Kind() != jsonx.Object {
-		return invalid("", "must be an object")
-	}
-	now, err := jsonx.From(current)
-	if err != nil {
-		return err
-	}
-	alone := dst.UnmarshalJSON(patch)
-	if err := dst.UnmarshalJSON(jsonx.Merge(now, p).JSON()); err != nil {
-		bad.addErr("", err)
-	}
-	bad.addUnknown(alone)
-	return bad.err()
-}
-
-// addProblems records what package access found wrong.
-func (e *InvalidError) addProblems(p access.Problems) {
-	for path, messages := range p {
-		for _, m := range messages {
-			e.add(path, "%s", m)
-		}
-	}
 }

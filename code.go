@@ -6,6 +6,7 @@ import (
 	"maps"
 	"unicode/utf8"
 
+	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
 
@@ -17,40 +18,40 @@ const (
 	maxConfigurationValue = 10_000 // characters
 )
 
-func checkCode(bad *InvalidError, path, code string) {
+func checkCode(bad *form.Problems, path, code string) {
 	if utf8.RuneCountInString(code) > maxCode {
-		bad.add(path, "must have at most %d characters", maxCode)
+		bad.Add(path, "must have at most %d characters", maxCode)
 	}
 }
 
-func checkConfiguration(bad *InvalidError, configuration map[string]string) {
+func checkConfiguration(bad *form.Problems, configuration map[string]string) {
 	if len(configuration) > maxConfiguration {
-		bad.add("configuration", "must have at most %d entries", maxConfiguration)
+		bad.Add("configuration", "must have at most %d entries", maxConfiguration)
 		return
 	}
 	for key, value := range configuration {
 		if n := utf8.RuneCountInString(key); n < 1 || n > maxConfigurationKey {
-			bad.add("configuration", "must have names of 1 to %d characters", maxConfigurationKey)
+			bad.Add("configuration", "must have names of 1 to %d characters", maxConfigurationKey)
 		}
 		if utf8.RuneCountInString(value) > maxConfigurationValue {
-			bad.add(jsonx.JoinName("configuration", key), "must have at most %d characters", maxConfigurationValue)
+			bad.Add(jsonx.JoinName("configuration", key), "must have at most %d characters", maxConfigurationValue)
 		}
 	}
 }
 
 // checkScriptApplication checks the application that code is to act as.
-func (op *call) checkScriptApplication(ctx context.Context, bad *InvalidError, ref *ApplicationRef) error {
+func (op *call) checkScriptApplication(ctx context.Context, bad *form.Problems, ref *ApplicationRef) error {
 	if ref == nil {
 		return nil
 	}
 	app, err := op.application(ctx, ref.ID)
 	switch {
 	case errors.Is(err, ErrNotFound):
-		bad.add("application.id", "must be the id of an application of this tenant")
+		bad.Add("application.id", "must be the id of an application of this tenant")
 	case err != nil:
 		return err
 	case app.Type == Management:
-		bad.add("application.id", "must be a public or private application")
+		bad.Add("application.id", "must be a public or private application")
 	}
 	return nil
 }

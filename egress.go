@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault/internal/egress"
+	"github.com/seed-72ea4aab/vault/internal/form"
 )
 
 // EgressPolicy says where proxies, callbacks and the code of tenants may
@@ -47,9 +48,9 @@ func (p *EgressPolicy) client() *egress.Client {
 }
 
 // checkURL checks a URL that something will be sent to.
-func (v *Vault) checkURL(bad *InvalidError, path, text string) {
+func (v *Vault) checkURL(bad *form.Problems, path, text string) {
 	if _, err := v.egress.CheckURL(text); err != nil {
-		bad.add(path, "must be an absolute URL that the egress policy allows: %s", err.Error())
+		bad.Add(path, "must be an absolute URL that the egress policy allows: %s", err.Error())
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/internal/form"
 )
 
 // ScriptLine is what tenant code wrote to its console at a time. It may hold
@@ -174,14 +174,14 @@ var hostOperations = map[string]func(context.Context, *Client, JSON) (any, error
 
 // idAndMore reads an object that has an id and one more field.
 func idAndMore(args JSON, more string) (id string, rest JSON, err error) {
-	err = readObject(args, func(r *fieldReader) {
-		if id = r.text("id"); id == "" {
-			r.bad.add("id", "is required")
+	err = readObject(args, func(r *form.Reader) {
+		if id = r.Text("id"); id == "" {
+			r.Problem("id", "is required")
 		}
 		if more == "" {
 			return
 		}
-		if rest = r.raw(more); rest == nil {
+		if rest = r.JSON(more); rest == nil {
 			rest = JSON("{}")
 		}
 	})
@@ -190,48 +190,28 @@ func idAndMore(args JSON, more string) (id string, rest JSON, err error) {
 
 // readTokenList reads the filters of tokens.list.
 func readTokenList(args JSON) (p ListTokensParams, err error) {
-	err = readObject(args, func(r *fieldReader) {
-		p.IDs = r.textOrTexts("id")
-		for _, t := range r.textOrTexts("type") {
+	err = readObject(args, func(r *form.Reader) {
+		p.IDs = r.TextOrTexts("id")
+		for _, t := range r.TextOrTexts("type") {
 			p.Types = append(p.Types, TokenType(t))
 		}
-		p.Metadata = r.textMap("metadata")
-		p.PageParams = r.page()
+		p.Metadata = r.TextMap("metadata")
+		p.PageParams = readPage(r)
 	})
 	return p, err
 }
 
 // readLogList reads the filters of logs.list.
 func readLogList(args JSON) (p ListLogsParams, err error) {
-	err = readObject(args, func(r *fieldReader) {
-		p.EntityType, p.EntityID = r.text("entity_type"), r.text("entity_id")
-		if t := r.moment("start_date"); t != nil {
+	err = readObject(args, func(r *form.Reader) {
+		p.EntityType, p.EntityID = r.Text("entity_type"), r.Text("entity_id")
+		if t := r.Moment("start_date"); t != nil {
 			p.StartDate = *t
 		}
-		if t := r.moment("end_date"); t != nil {
+		if t := r.Moment("end_date"); t != nil {
 			p.EndDate = *t
 		}
-		p.PageParams = r.page()
+		p.PageParams = readPage(r)
 	})
 	return p, err
-}
-
-// textOrTexts reads one string, or an array of them.
-func (r *fieldReader) textOrTexts(name string) []string {
-	if v := r.value(name); v.Kind() == jsonx.String {
-		return []string{v.Text()}
-	}
-	return r.texts(name)
-}
-
-// page reads page and size. A zero that is given is out of bounds, unlike one
-// that is not.
-func (r *fieldReader) page() (p PageParams) {
-	for name, dst := range map[string]*int{"page": &p.Page, "size": &p.Size} {
-		n, ok := r.integer(name)
-		if *dst = n; ok && n == 0 {
-			*dst = -1
-		}
-	}
-	return p
 }

@@ -54,6 +54,7 @@ func TestImports(t *testing.T) {
 		"internal/expr/jsonpath":       {module + "/internal/jsonx"},
 		"internal/egress":              {"code.dny.dev/ssrf"},
 		"internal/webhook":             {},
+		"internal/form":                {module + "/internal/jsonx", module + "/internal/expr", "github.com/google/uuid"},
 		"internal/access":              {},
 		"internal/query":               {},
 		"storage/internal/direct":      {},

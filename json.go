@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 
+	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
 
@@ -79,9 +80,15 @@ func parseJSON(path string, x any) (jsonx.Value, error) {
 		v, err = jsonx.From(x)
 	}
 	if err != nil {
-		bad := &InvalidError{}
-		bad.addErr(path, err)
-		return v, bad
+		bad := &form.Problems{}
+		bad.AddErr(path, err)
+		return v, asInvalid(bad)
 	}
 	return v, nil
+}
+
+// readObject reads a JSON object strictly: an unknown field, a duplicate key or
+// a wrong type is an InvalidError about all bad fields.
+func readObject(text []byte, read func(*form.Reader)) error {
+	return asInvalid(form.ReadText(text, read))
 }

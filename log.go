@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -134,11 +135,11 @@ func (c *Client) ListLogs(ctx context.Context, p ListLogsParams) (*Page[LogEntry
 	if p.PageParams, err = p.normal(); err != nil {
 		return nil, err
 	}
-	bad := &InvalidError{}
-	checkText(bad, "entity_type", p.EntityType)
-	checkText(bad, "entity_id", p.EntityID)
-	if bad.err() != nil {
-		return nil, bad
+	bad := &form.Problems{}
+	form.CheckText(bad, "entity_type", p.EntityType)
+	form.CheckText(bad, "entity_id", p.EntityID)
+	if err := asInvalid(bad); err != nil {
+		return nil, err
 	}
 	rows, total, err := op.v.store.ListLogs(ctx, storage.LogFilter{
 		Tenant: op.tenantID(), EntityType: p.EntityType, EntityID: p.EntityID,

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -71,7 +72,7 @@ func (c *Client) Once(ctx context.Context, key OnceKey, do func(context.Context,
 var errFaster = errorf(ErrConflict, "The request could not be carried out because others were faster; try again.")
 
 func checkOnceKey(key string) error {
-	if len(key) < 1 || len(key) > 255 || !isPlain(key) {
+	if len(key) < 1 || len(key) > 255 || !form.IsPlain(key) {
 		return invalid("idempotency_key", "must have 1 to 255 printable ASCII characters")
 	}
 	return nil

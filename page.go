@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 
+	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -23,7 +24,7 @@ type PageParams struct {
 
 // normal fills in the defaults and checks the bounds.
 func (p PageParams) normal() (PageParams, error) {
-	bad := &InvalidError{}
+	bad := &form.Problems{}
 	if p.Page == 0 {
 		p.Page = 1
 	}
@@ -31,12 +32,24 @@ func (p PageParams) normal() (PageParams, error) {
 		p.Size = defaultPageSize
 	}
 	if p.Page < 1 || p.Page > math.MaxInt32 {
-		bad.add("page", "must be a number from 1 to %d", math.MaxInt32)
+		bad.Add("page", "must be a number from 1 to %d", math.MaxInt32)
 	}
 	if p.Size < 1 || p.Size > maxPageSize {
-		bad.add("size", "must be a number from 1 to %d", maxPageSize)
+		bad.Add("size", "must be a number from 1 to %d", maxPageSize)
 	}
-	return p, bad.err()
+	return p, asInvalid(bad)
+}
+
+// readPage reads page and size. A zero that is given is out of bounds, unlike
+// one that is not.
+func readPage(r *form.Reader) (p PageParams) {
+	for name, dst := range map[string]*int{"page": &p.Page, "size": &p.Size} {
+		n, ok := r.Int(name)
+		if *dst = n; ok && n == 0 {
+			*dst = -1
+		}
+	}
+	return p
 }
 
 func (p PageParams) offset() int { return (p.Page - 1) * p.Size }

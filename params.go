@@ -3,6 +3,7 @@ package vault
 import (
 	"time"
 
+	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
 
@@ -23,93 +24,51 @@ func EncodeJSON(x any) (JSON, error) {
 
 // MarshalJSON writes the JSON form, which UnmarshalJSON reads.
 func (p TokenParams) MarshalJSON() ([]byte, error) {
-	w := &fieldWriter{}
-	w.text("id", p.ID)
-	w.text("type", string(p.Type))
-	w.any("data", p.Data)
-	w.any("mask", p.Mask)
-	w.texts("containers", p.Containers)
-	w.textMap("metadata", p.Metadata)
-	w.texts("search_indexes", p.SearchIndexes)
-	w.text("fingerprint_expression", p.FingerprintExpression)
+	data, err := parseJSON("data", p.Data)
+	if err != nil {
+		return nil, err
+	}
+	mask, err := parseJSON("mask", p.Mask)
+	if err != nil {
+		return nil, err
+	}
+	w := &form.Writer{}
+	w.Text("id", p.ID)
+	w.Text("type", string(p.Type))
+	w.Value("data", data)
+	w.Value("mask", mask)
+	w.Texts("containers", p.Containers)
+	w.TextMap("metadata", p.Metadata)
+	w.Texts("search_indexes", p.SearchIndexes)
+	w.Text("fingerprint_expression", p.FingerprintExpression)
 	if p.DeduplicateToken != nil {
-		w.add("deduplicate_token", jsonx.BoolValue(*p.DeduplicateToken))
+		w.Value("deduplicate_token", jsonx.BoolValue(*p.DeduplicateToken))
 	}
 	if p.ExpiresAt != nil && !p.ExpiresAt.IsZero() { // a zero time means none
-		w.text("expires_at", p.ExpiresAt.Format(time.RFC3339Nano))
+		w.Text("expires_at", p.ExpiresAt.Format(time.RFC3339Nano))
 	}
-	return w.object()
+	return w.JSON(), nil
 }
 
 // MarshalJSON writes the JSON form, which UnmarshalJSON reads.
 func (p SearchTokensParams) MarshalJSON() ([]byte, error) {
-	w := &fieldWriter{}
-	w.text("query", p.Query)
-	w.number("page", p.Page)
-	w.number("size", p.Size)
-	return w.object()
+	w := &form.Writer{}
+	w.Text("query", p.Query)
+	w.Int("page", p.Page)
+	w.Int("size", p.Size)
+	return w.JSON(), nil
 }
 
 // MarshalJSON writes the JSON form, which UnmarshalJSON reads. TraceHeader and
 // TraceID are no part of it.
 func (p ReactParams) MarshalJSON() ([]byte, error) {
-	w := &fieldWriter{}
-	w.any("args", p.Args)
-	w.text("callback_url", p.CallbackURL)
-	w.number("timeout_ms", p.TimeoutMS)
-	return w.object()
-}
-
-// fieldWriter is the counterpart of fieldReader: it builds an object and leaves
-// out fields that are absent.
-type fieldWriter struct {
-	members []jsonx.Member
-	bad     InvalidError
-}
-
-func (w *fieldWriter) add(name string, v jsonx.Value) {
-	w.members = append(w.members, jsonx.Member{Name: name, Value: v})
-}
-
-func (w *fieldWriter) text(name, s string) {
-	if s != "" {
-		w.add(name, jsonx.StringValue(s))
-	}
-}
-
-func (w *fieldWriter) number(name string, n int) {
-	if n != 0 {
-		w.add(name, jsonx.IntValue(int64(n)))
-	}
-}
-
-// any writes what a caller gave for a field that takes any JSON.
-func (w *fieldWriter) any(name string, x any) {
-	v, err := parseJSON(name, x)
+	args, err := parseJSON("args", p.Args)
 	if err != nil {
-		w.bad.addErr("", err)
-	} else if !v.IsZero() {
-		w.add(name, v)
-	}
-}
-
-// texts writes an array; an empty one is not the same as none.
-func (w *fieldWriter) texts(name string, texts []string) {
-	if texts != nil {
-		w.add(name, textsValue(texts))
-	}
-}
-
-func (w *fieldWriter) textMap(name string, pairs map[string]string) {
-	if pairs != nil {
-		w.add(name, metadataValue(pairs))
-	}
-}
-
-// object returns what was written, or what was wrong with it.
-func (w *fieldWriter) object() ([]byte, error) {
-	if err := w.bad.err(); err != nil {
 		return nil, err
 	}
-	return jsonx.ObjectValue(w.members...).JSON(), nil
+	w := &form.Writer{}
+	w.Value("args", args)
+	w.Text("callback_url", p.CallbackURL)
+	w.Int("timeout_ms", p.TimeoutMS)
+	return w.JSON(), nil
 }

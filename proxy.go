@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -53,21 +54,21 @@ type ProxyParams struct {
 // UnmarshalJSON reads the JSON form strictly: an unknown field, a duplicate
 // key or a wrong type is an [InvalidError].
 func (p *ProxyParams) UnmarshalJSON(data []byte) error {
-	return readObject(data, func(r *fieldReader) {
-		p.Name, p.DestinationURL = r.text("name"), r.text("destination_url")
+	return readObject(data, func(r *form.Reader) {
+		p.Name, p.DestinationURL = r.Text("name"), r.Text("destination_url")
 		p.RequestTransform, p.ResponseTransform = readTransform(r, "request_transform"), readTransform(r, "response_transform")
 		p.Application = readApplicationRef(r)
-		p.Configuration = r.textMap("configuration")
-		p.RequireAuth = r.optionalBool("require_auth")
+		p.Configuration = r.TextMap("configuration")
+		p.RequireAuth = r.OptionalBool("require_auth")
 	})
 }
 
-func readTransform(r *fieldReader, name string) *ProxyTransform {
+func readTransform(r *form.Reader, name string) *ProxyTransform {
 	var t *ProxyTransform
-	r.object(name, func(r *fieldReader) {
-		t = &ProxyTransform{r.text("code")}
+	r.Object(name, func(r *form.Reader) {
+		t = &ProxyTransform{r.Text("code")}
 		if t.Code == "" {
-			r.bad.add(r.at("code"), "is required")
+			r.Problem("code", "is required")
 		}
 	})
 	return t
@@ -90,10 +91,10 @@ func (op *call) checkProxy(ctx context.Context, p *ProxyParams, old *Proxy) erro
 
 // checkProxyFields checks everything but whether the transforms can be used.
 func (op *call) checkProxyFields(ctx context.Context, p *ProxyParams) error {
-	bad := &InvalidError{}
-	checkName(bad, "name", p.Name)
+	bad := &form.Problems{}
+	form.CheckName(bad, "name", p.Name)
 	if p.DestinationURL == "" {
-		bad.add("destination_url", "is required")
+		bad.Add("destination_url", "is required")
 	} else {
 		op.v.checkURL(bad, "destination_url", p.DestinationURL)
 	}
@@ -103,7 +104,7 @@ func (op *call) checkProxyFields(ctx context.Context, p *ProxyParams) error {
 	if err := op.checkScriptApplication(ctx, bad, p.Application); err != nil {
 		return err
 	}
-	return bad.err()
+	return asInvalid(bad)
 }
 
 // loadTransforms lets the runtime look at transforms that are not the old ones.

@@ -150,7 +150,7 @@ func (b *scannedBody) scanJSON(start, end int, path string) error {
 		}
 		has, place := expr.HasExpression(v.Text()), ""
 		if has {
-			place = joinPath(path, at.String())
+			place = jsonx.JoinPath(path, at.String())
 			if err := b.templates.Add(v.Text()); err != nil {
 				return v, false, underPath(place, invalidErr(err))
 			}

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
 
@@ -19,7 +20,7 @@ func proxyOperation(method string) func(context.Context, *Client, JSON) (any, er
 	return func(ctx context.Context, c *Client, args JSON) (any, error) {
 		p := ProxyCall{Method: method, Header: http.Header{}}
 		m := &message{header: p.Header}
-		if err := readObject(args, func(r *fieldReader) { readProxyOptions(r, &p, m) }); err != nil {
+		if err := readObject(args, func(r *form.Reader) { readProxyOptions(r, &p, m) }); err != nil {
 			return nil, err
 		}
 		p.Header, p.Body, p.ContentLength = m.header, bytes.NewReader(m.body), int64(len(m.body))
@@ -31,21 +32,21 @@ func proxyOperation(method string) func(context.Context, *Client, JSON) (any, er
 	}
 }
 
-func readProxyOptions(r *fieldReader, p *ProxyCall, m *message) {
-	p.Key, p.URL, p.Path = r.text("proxyKey"), r.text("proxyUrl"), r.text("path")
-	if v := r.value("query"); v.Kind() == jsonx.Object {
+func readProxyOptions(r *form.Reader, p *ProxyCall, m *message) {
+	p.Key, p.URL, p.Path = r.Text("proxyKey"), r.Text("proxyUrl"), r.Text("path")
+	if v := r.Value("query"); v.Kind() == jsonx.Object {
 		pairs := url.Values{}
-		for name, value := range r.textMap("query") {
+		for name, value := range r.TextMap("query") {
 			pairs.Set(name, value)
 		}
 		p.Query = pairs.Encode()
 	} else {
-		p.Query = strings.TrimPrefix(r.text("query"), "?")
+		p.Query = strings.TrimPrefix(r.Text("query"), "?")
 	}
-	if err := m.setHeader(r.value("headers"), ""); err != nil {
-		r.bad.add("headers", "must be an object of header names and strings")
+	if err := m.setHeader(r.Value("headers"), ""); err != nil {
+		r.Problem("headers", "must be an object of header names and strings")
 	}
-	m.setBody(r.value("body"), jsonx.Value{})
+	m.setBody(r.Value("body"), jsonx.Value{})
 }
 
 // readAnswer reads an answer for running code. What it holds of it counts, and a

@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/egress"
+	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -239,9 +240,9 @@ const ephemeral = "ephemeral"
 
 // invokeURL sends a request through an ephemeral proxy.
 func (op *call) invokeURL(ctx context.Context, p *ProxyCall) (*ProxyAnswer, error) {
-	bad := &InvalidError{}
-	if op.v.checkURL(bad, p.OwnPrefix+"PROXY-URL", p.URL); bad.err() != nil {
-		return nil, bad
+	bad := &form.Problems{}
+	if op.v.checkURL(bad, p.OwnPrefix+"PROXY-URL", p.URL); bad.Any() {
+		return nil, asInvalid(bad)
 	}
 	return op.invoke(ctx, &Proxy{DestinationURL: p.URL}, p)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/expr"
+	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
 
@@ -42,12 +43,12 @@ type ReactParams struct {
 // UnmarshalJSON reads the JSON form strictly: an unknown field, a duplicate
 // key or a wrong type is an [InvalidError].
 func (p *ReactParams) UnmarshalJSON(data []byte) error {
-	return readObject(data, func(r *fieldReader) {
-		if v := r.value("args"); !v.IsZero() {
+	return readObject(data, func(r *form.Reader) {
+		if v := r.Value("args"); !v.IsZero() {
 			p.Args = v
 		}
-		p.CallbackURL = r.optionalText("callback_url")
-		ms, ok := r.integer("timeout_ms")
+		p.CallbackURL = r.OptionalText("callback_url")
+		ms, ok := r.Int("timeout_ms")
 		if p.TimeoutMS = ms; ok && ms == 0 {
 			p.TimeoutMS = -1 // given, and out of bounds
 		}
@@ -104,25 +105,25 @@ func (op *call) reactor(ctx context.Context, id uuid.UUID) (*Reactor, error) {
 // detokenized.
 func (op *call) checkReact(p *ReactParams) (jsonx.Value, error) {
 	args, err := op.document(p.Args)
-	bad := &InvalidError{}
+	bad := &form.Problems{}
 	if err != nil {
 		if !errors.Is(err, ErrInvalid) {
 			return args, err
 		}
-		bad.addErr("args", err)
+		bad.AddAll("args", fieldsOf(err))
 	} else if err := checkArgs(args); err != nil {
-		bad.addErr("args", err)
+		bad.AddAll("args", fieldsOf(err))
 	}
 	switch {
 	case p.TimeoutMS != 0 && p.CallbackURL == "":
-		bad.add("timeout_ms", "is supported only together with callback_url")
+		bad.Add("timeout_ms", "is supported only together with callback_url")
 	case p.TimeoutMS != 0 && (p.TimeoutMS < minTimeoutMS || p.TimeoutMS > maxTimeoutMS):
-		bad.add("timeout_ms", "must lie between %d and %d", minTimeoutMS, maxTimeoutMS)
+		bad.Add("timeout_ms", "must lie between %d and %d", minTimeoutMS, maxTimeoutMS)
 	}
 	if p.CallbackURL != "" {
 		op.v.checkURL(bad, "callback_url", p.CallbackURL)
 	}
-	return args, bad.err()
+	return args, asInvalid(bad)
 }
 
 // checkArgs checks what can be told of arguments before they are detokenized:
@@ -170,17 +171,6 @@ func (op *call) runReactor(ctx context.Context, r *Reactor, args jsonx.Value, ti
 		return nil, err
 	}
 	return op.reactResult(ctx, out)
-}
-
-// underPath puts what is wrong with an input under the path of a field.
-func underPath(path string, err error) error {
-	var inner *InvalidError
-	if !errors.As(err, &inner) {
-		return err
-	}
-	bad := &InvalidError{}
-	bad.addErr(path, inner)
-	return bad
 }
 
 // reactResult reads what the code returned.

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -77,21 +78,21 @@ type ReactorParams struct {
 // UnmarshalJSON reads the JSON form strictly: an unknown field, a duplicate
 // key or a wrong type is an [InvalidError].
 func (p *ReactorParams) UnmarshalJSON(data []byte) error {
-	return readObject(data, func(r *fieldReader) {
-		p.Name, p.Code = r.text("name"), r.text("code")
-		p.Configuration = r.textMap("configuration")
+	return readObject(data, func(r *form.Reader) {
+		p.Name, p.Code = r.Text("name"), r.Text("code")
+		p.Configuration = r.TextMap("configuration")
 		p.Application = readApplicationRef(r)
 	})
 }
 
-func readApplicationRef(r *fieldReader) *ApplicationRef {
+func readApplicationRef(r *form.Reader) *ApplicationRef {
 	var ref *ApplicationRef
-	r.object("application", func(r *fieldReader) {
-		id, ok := r.id("id")
+	r.Object("application", func(r *form.Reader) {
+		id, ok := r.ID("id")
 		if ok {
 			ref = &ApplicationRef{id}
-		} else if r.value("id").IsZero() {
-			r.bad.add(r.at("id"), "is required")
+		} else if r.Value("id").IsZero() {
+			r.Problem("id", "is required")
 		}
 	})
 	return ref
@@ -107,20 +108,20 @@ func (op *call) checkReactor(ctx context.Context, p *ReactorParams, oldCode stri
 
 // checkReactorFields checks everything but whether the code can be used.
 func (op *call) checkReactorFields(ctx context.Context, p *ReactorParams) error {
-	bad := &InvalidError{}
-	checkName(bad, "name", p.Name)
+	bad := &form.Problems{}
+	form.CheckName(bad, "name", p.Name)
 	if p.Code == "" {
-		bad.add("code", "is required")
+		bad.Add("code", "is required")
 	}
 	checkCode(bad, "code", p.Code)
 	if p.Configuration == nil {
-		bad.add("configuration", "is required")
+		bad.Add("configuration", "is required")
 	}
 	checkConfiguration(bad, p.Configuration)
 	if err := op.checkScriptApplication(ctx, bad, p.Application); err != nil {
 		return err
 	}
-	return bad.err()
+	return asInvalid(bad)
 }
 
 // loadReactor lets the runtime look at the code when it is new.

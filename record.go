@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -138,6 +139,28 @@ func updateRecord[T any](ctx context.Context, op *call, kind string, id uuid.UUI
 	})
 }
 
+// mergeInto applies a JSON merge patch to the JSON form of a value and reads
+// the result into dst. The patch is read by itself too: a field that does not
+// exist is refused also when it is null, which the merge would leave no trace of.
+func mergeInto(dst json.Unmarshaler, current any, patch JSON) error {
+	p, err := jsonx.Parse(patch, jsonx.Limits{})
+	if err != nil {
+		return invalidErr(err)
+	}
+	if p.Kind() != jsonx.Object {
+		return invalid("", "must be an object")
+	}
+	now, err := jsonx.From(current)
+	if err != nil {
+		return err
+	}
+	alone := dst.UnmarshalJSON(patch)
+	bad := &form.Problems{}
+	bad.AddAll("", fieldsOf(dst.UnmarshalJSON(jsonx.Merge(now, p).JSON())))
+	bad.AddUnknown(fieldsOf(alone))
+	return asInvalid(bad)
+}
+
 // patchError returns the error of a merge patch. Where there is nothing to
 // patch, what is wrong with the patch itself comes first: it is read by itself
 // into params, and the checks say what is wrong with those. Fields that the
@@ -152,14 +175,13 @@ func patchError(err error, patch JSON, params json.Unmarshaler, checks ...func()
 	named, _ := jsonx.Parse(patch, jsonx.Limits{}) // mergeInto could
 	for _, check := range checks {
 		fault := check()
-		var bad *InvalidError
-		if errors.As(fault, &bad) {
+		if bad, ok := errors.AsType[*InvalidError](fault); ok {
 			maps.DeleteFunc(bad.Fields, func(path string, _ []string) bool {
 				name, _, _ := strings.Cut(path, ".")
 				name, _, _ = strings.Cut(name, "[")
 				return named.Get(name).IsZero()
 			})
-			fault = bad.err()
+			fault = asInvalid((*form.Problems)(bad))
 		}
 		if fault != nil {
 			return fault
@@ -201,16 +223,16 @@ func listRecords[T any](ctx context.Context, op *call, kind string, p recordList
 	if p.PageParams, err = p.normal(); err != nil {
 		return nil, err
 	}
-	bad := &InvalidError{}
-	checkText(bad, "name", p.Name)
-	if longer(p.Name, maxNameFilter) {
-		bad.add("name", "must have at most %d characters", maxNameFilter)
+	bad := &form.Problems{}
+	form.CheckText(bad, "name", p.Name)
+	if form.Longer(p.Name, maxNameFilter) {
+		bad.Add("name", "must have at most %d characters", maxNameFilter)
 	}
 	if len(p.IDs) > maxListValues {
-		bad.add("id", "must be given at most %d times", maxListValues)
+		bad.Add("id", "must be given at most %d times", maxListValues)
 	}
-	if bad.err() != nil {
-		return nil, bad
+	if err := asInvalid(bad); err != nil {
+		return nil, err
 	}
 	filter := storage.RecordFilter{Tenant: op.tenantID(), Kind: kind, Name: p.Name, Offset: p.offset(), Limit: p.Size, MaxBytes: op.maxPageBytes()}
 	for _, id := range p.IDs {

@@ -8,6 +8,7 @@ import (
 	"github.com/mr-tron/base58"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/query"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -23,9 +24,9 @@ type SearchTokensParams struct {
 // UnmarshalJSON reads the JSON form strictly: an unknown field, a duplicate
 // key or a wrong type is an [InvalidError].
 func (p *SearchTokensParams) UnmarshalJSON(data []byte) error {
-	return readObject(data, func(r *fieldReader) {
-		p.Query = r.text("query")
-		p.PageParams = r.page()
+	return readObject(data, func(r *form.Reader) {
+		p.Query = r.Text("query")
+		p.PageParams = readPage(r)
 	})
 }
 
@@ -41,9 +42,9 @@ func (c *Client) SearchTokens(ctx context.Context, p SearchTokensParams) (*Page[
 	if err != nil {
 		return nil, err
 	}
-	bad := &InvalidError{}
-	if !checkText(bad, "query", p.Query) {
-		return nil, bad
+	bad := &form.Problems{}
+	if !form.CheckText(bad, "query", p.Query) {
+		return nil, asInvalid(bad)
 	}
 	node, err := query.Parse(p.Query)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -42,14 +43,14 @@ type Condition struct {
 	Value     string `json:"value"`
 }
 
-func readRules(r *fieldReader) []AccessRule {
+func readRules(r *form.Reader) []AccessRule {
 	var rules []AccessRule
-	r.each("rules", func(r *fieldReader) {
-		rule := AccessRule{Description: r.text("description"), Container: r.text("container"),
-			Transform: Transform(r.text("transform")), Permissions: r.texts("permissions")}
-		rule.Priority, _ = r.integer("priority")
-		r.each("conditions", func(r *fieldReader) {
-			rule.Conditions = append(rule.Conditions, Condition{r.text("attribute"), r.text("operator"), r.text("value")})
+	r.Each("rules", func(r *form.Reader) {
+		rule := AccessRule{Description: r.Text("description"), Container: r.Text("container"),
+			Transform: Transform(r.Text("transform")), Permissions: r.Texts("permissions")}
+		rule.Priority, _ = r.Int("priority")
+		r.Each("conditions", func(r *form.Reader) {
+			rule.Conditions = append(rule.Conditions, Condition{r.Text("attribute"), r.Text("operator"), r.Text("value")})
 		})
 		rules = append(rules, rule)
 	})
@@ -106,11 +107,11 @@ type Grant struct {
 // UnmarshalJSON reads the JSON form strictly: an unknown field, a duplicate
 // key or a wrong type is an [InvalidError].
 func (g *Grant) UnmarshalJSON(data []byte) error {
-	return readObject(data, func(r *fieldReader) {
-		g.Nonce = r.text("nonce")
-		g.Permissions = r.texts("permissions")
+	return readObject(data, func(r *form.Reader) {
+		g.Nonce = r.Text("nonce")
+		g.Permissions = r.Texts("permissions")
 		g.Rules = readRules(r)
-		g.ExpiresAt = r.moment("expires_at")
+		g.ExpiresAt = r.Moment("expires_at")
 	})
 }
 
@@ -208,16 +209,16 @@ func (c *Client) AuthorizeSession(ctx context.Context, g Grant) error {
 }
 
 func (op *call) checkGrant(g *Grant) (*access.Grant, error) {
-	bad := &InvalidError{}
+	bad := &form.Problems{}
 	if g.Nonce == "" {
-		bad.add("nonce", "is required")
+		bad.Add("nonce", "is required")
 	}
 	rules, permissions, problems := access.Check(access.Session, accessRules(g.Rules), g.Permissions)
-	bad.addProblems(problems)
+	bad.AddAll("", problems)
 	if g.ExpiresAt != nil {
-		checkExpiry(*g.ExpiresAt, op.now, bad)
+		form.CheckExpiry(*g.ExpiresAt, op.now, bad)
 	}
-	if err := bad.err(); err != nil {
+	if err := asInvalid(bad); err != nil {
 		return nil, err
 	}
 	g.Rules, g.Permissions = rulesOf(rules), permissions

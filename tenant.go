@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/internal/webhook"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -55,18 +56,18 @@ type TenantParams struct {
 // UnmarshalJSON reads the JSON form strictly: an unknown field, a duplicate
 // key or a wrong type is an [InvalidError].
 func (p *TenantParams) UnmarshalJSON(data []byte) error {
-	return readObject(data, func(r *fieldReader) {
-		p.Name = r.text("name")
-		r.object("settings", func(r *fieldReader) {
-			p.Settings.DeduplicateTokens = r.boolean("deduplicate_tokens", false)
+	return readObject(data, func(r *form.Reader) {
+		p.Name = r.Text("name")
+		r.Object("settings", func(r *form.Reader) {
+			p.Settings.DeduplicateTokens = r.Bool("deduplicate_tokens", false)
 		})
 	})
 }
 
 func (p *TenantParams) validate() error {
-	bad := &InvalidError{}
-	checkName(bad, "name", p.Name)
-	return bad.err()
+	bad := &form.Problems{}
+	form.CheckName(bad, "name", p.Name)
+	return asInvalid(bad)
 }
 
 // CreateTenant adds a tenant with keys of its own.

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -69,17 +70,17 @@ func (p *TokenParams) UnmarshalJSON(data []byte) error {
 	return readObject(data, p.read)
 }
 
-func (p *TokenParams) read(r *fieldReader) {
+func (p *TokenParams) read(r *form.Reader) {
 	*p = TokenParams{
-		ID: r.optionalText("id"), Type: TokenType(r.text("type")), Containers: r.texts("containers"),
-		Metadata: r.textMap("metadata"), SearchIndexes: r.texts("search_indexes"),
-		FingerprintExpression: r.optionalText("fingerprint_expression"),
-		DeduplicateToken:      r.optionalBool("deduplicate_token"), ExpiresAt: r.expiry("expires_at"),
+		ID: r.OptionalText("id"), Type: TokenType(r.Text("type")), Containers: r.Texts("containers"),
+		Metadata: r.TextMap("metadata"), SearchIndexes: r.Texts("search_indexes"),
+		FingerprintExpression: r.OptionalText("fingerprint_expression"),
+		DeduplicateToken:      r.OptionalBool("deduplicate_token"), ExpiresAt: r.Expiry("expires_at"),
 	}
-	if v := r.value("data"); !v.IsZero() {
+	if v := r.Value("data"); !v.IsZero() {
 		p.Data = v
 	}
-	if v := r.value("mask"); !v.IsZero() {
+	if v := r.Value("mask"); !v.IsZero() {
 		p.Mask = v
 	}
 }
@@ -149,7 +150,7 @@ func (op *call) tokenRow(ctx context.Context, id string) (*storage.Token, error)
 
 // possibleID reports whether a token can have an id. Ids that none can have are
 // not asked for: a database may refuse them as text.
-func possibleID(id string) bool { return textProblem(id) == "" && !longer(id, maxID) }
+func possibleID(id string) bool { return form.TextProblem(id) == "" && !form.Longer(id, maxID) }
 
 // rows reads rows by id.
 func (op *call) rows(ctx context.Context, ids []string) ([]storage.Token, error) {
@@ -191,7 +192,7 @@ func (c *Client) ListTokens(ctx context.Context, p ListTokensParams) (*Page[Toke
 // listCond turns the filters into a condition.
 func (op *call) listCond(p ListTokensParams) (storage.And, error) {
 	var where storage.And
-	bad := &InvalidError{}
+	bad := &form.Problems{}
 	if len(p.IDs) > maxListValues || len(p.Types) > maxListValues || len(p.Metadata) > maxMetadata {
 		return nil, invalid("", "must have at most %d ids, %d types and %d metadata filters", maxListValues, maxListValues, maxMetadata)
 	}
@@ -202,7 +203,7 @@ func (op *call) listCond(p ListTokensParams) (storage.And, error) {
 		types := make(storage.TypeIn, len(p.Types))
 		for i, t := range p.Types {
 			types[i] = string(t)
-			checkText(bad, "type", types[i])
+			form.CheckText(bad, "type", types[i])
 		}
 		where = append(where, types)
 	}
@@ -210,9 +211,9 @@ func (op *call) listCond(p ListTokensParams) (storage.And, error) {
 		where = append(where, storage.HashIs(op.metadataHash(key, value)))
 	}
 	for _, id := range p.IDs {
-		checkText(bad, "id", id)
+		form.CheckText(bad, "id", id)
 	}
-	return where, bad.err()
+	return where, asInvalid(bad)
 }
 
 // maxListValues bounds each repeated filter of a list.

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/expr"
+	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/internal/query"
 	"github.com/seed-72ea4aab/vault/internal/seal"
@@ -122,25 +123,6 @@ func (b *tokenBody) env(metadata jsonx.Value) expr.Env {
 	return env
 }
 
-// sortedKeys returns the keys in order, in spare if they fit.
-func sortedKeys(metadata map[string]string, spare []string) []string {
-	keys := slices.Grow(spare, len(metadata))
-	for k := range metadata {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
-}
-
-func metadataValue(metadata map[string]string) jsonx.Value {
-	keys := sortedKeys(metadata, nil)
-	members := make([]jsonx.Member, len(keys))
-	for i, k := range keys {
-		members[i] = jsonx.Member{Name: k, Value: jsonx.StringValue(metadata[k])}
-	}
-	return jsonx.ObjectValue(members...)
-}
-
 // masked evaluates the mask. A mask that is absent, or fails on this data,
 // shows nothing.
 func (b *tokenBody) masked() jsonx.Value {
@@ -173,7 +155,7 @@ func (b *tokenBody) fingerprintValue() (string, error) {
 	}
 	var metadata jsonx.Value
 	if t.RefersTo("metadata") {
-		metadata = metadataValue(b.metadata)
+		metadata = form.TextMapValue(b.metadata)
 	}
 	v, err := t.Eval(b.env(metadata))
 	if err != nil {
@@ -203,26 +185,26 @@ func (b *tokenBody) indexValues() ([]string, error) {
 	if len(indexes) == 0 {
 		return nil, nil
 	}
-	bad := &InvalidError{}
+	bad := &form.Problems{}
 	values := make([]string, 0, len(indexes))
 	for i, src := range indexes {
 		path := jsonx.JoinIndex("search_indexes", i)
 		t, err := expr.Compile(src)
 		if err != nil {
-			bad.addErr(path, err)
+			bad.AddErr(path, err)
 			continue
 		}
 		v, err := t.Eval(b.env(jsonx.Value{}))
 		switch {
 		case err != nil:
-			bad.addErr(path, err)
+			bad.AddErr(path, err)
 		case v.Kind() == jsonx.Array || v.Kind() == jsonx.Object || v.IsNull() || v.IsZero() || stringOf(v) == "":
-			bad.add(path, "must give one value that is not empty")
+			bad.Add(path, "must give one value that is not empty")
 		default:
 			values = append(values, stringOf(v))
 		}
 	}
-	return values, bad.err()
+	return values, asInvalid(bad)
 }
 
 // Labels of keyed hashes.
@@ -268,14 +250,14 @@ func (op *call) index(t *token) error {
 	value, fingerprintErr := t.body.fingerprintValue()
 	hashes, hashesErr := op.hashes(&t.body)
 	if fingerprintErr != nil || hashesErr != nil {
-		bad := &InvalidError{}
+		bad := &form.Problems{}
 		if fingerprintErr != nil {
-			bad.addErr("fingerprint_expression", fingerprintErr)
+			bad.AddErr("fingerprint_expression", fingerprintErr)
 		}
 		if hashesErr != nil {
-			bad.addErr("", hashesErr)
+			bad.AddAll("", fieldsOf(hashesErr))
 		}
-		return bad
+		return asInvalid(bad)
 	}
 	ring, row := op.state.ring, t.row
 	row.Hashes = hashes

@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/expr"
+	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -32,9 +33,9 @@ func (c *Client) CreateToken(ctx context.Context, p TokenParams) (*Token, error)
 		return nil, err
 	}
 	ins := &insertion{}
-	d, bad := draft{token: token{row: &ins.tokens[0]}}, &InvalidError{}
+	d, bad := draft{token: token{row: &ins.tokens[0]}}, &form.Problems{}
 	op.draft(&d, p, bad)
-	if err := bad.err(); err != nil {
+	if err := asInvalid(bad); err != nil {
 		return nil, err
 	}
 	if err := op.mayCreate(&d); err != nil {
@@ -63,29 +64,29 @@ type draft struct {
 
 // draft checks parameters and evaluates their expressions. What is wrong with
 // them it adds to bad; then the draft is of no use.
-func (op *call) draft(d *draft, p TokenParams, bad *InvalidError) {
+func (op *call) draft(d *draft, p TokenParams, bad *form.Problems) {
 	op.checkParams(d, p, bad)
-	if bad.err() == nil {
+	if !bad.Any() {
 		op.evaluate(d, bad)
 	}
 }
 
 // checkParams checks everything that can be told without evaluating.
-func (op *call) checkParams(d *draft, p TokenParams, bad *InvalidError) {
+func (op *call) checkParams(d *draft, p TokenParams, bad *form.Problems) {
 	spec := tokenSpecs[p.Type]
 	switch {
 	case p.Type == "":
-		bad.add("type", "is required")
+		bad.Add("type", "is required")
 	case spec == nil:
-		bad.add("type", "must be one of %s", typeNames())
+		bad.Add("type", "must be one of %s", typeNames())
 	}
 	data, err := parseJSON("data", p.Data)
 	if err != nil {
-		bad.addErr("", err)
+		bad.AddAll("", fieldsOf(err))
 	} else if data.IsZero() || data.IsNull() {
-		bad.add("data", "is required")
+		bad.Add("data", "is required")
 	}
-	if bad.err() != nil {
+	if bad.Any() {
 		return
 	}
 	d.row.Tenant, d.row.Type = op.tenantID(), string(p.Type)
@@ -93,7 +94,7 @@ func (op *call) checkParams(d *draft, p TokenParams, bad *InvalidError) {
 	d.setData(data, op.now, bad)
 	mask, err := parseJSON("mask", p.Mask)
 	if err != nil {
-		bad.addErr("", err)
+		bad.AddAll("", fieldsOf(err))
 	}
 	d.body.mask = nonNull(mask)
 	d.body.metadata, d.body.indexes, d.body.dedup = p.Metadata, p.SearchIndexes, p.DeduplicateToken
@@ -118,7 +119,7 @@ func nonNull(v jsonx.Value) jsonx.Value {
 }
 
 // setData validates data and takes the cvc out of it.
-func (t *token) setData(data jsonx.Value, now time.Time, bad *InvalidError) {
+func (t *token) setData(data jsonx.Value, now time.Time, bad *form.Problems) {
 	typ := t.typ()
 	t.body.spec.check(bad, "data", data)
 	if typ == Card || typ == Bank {
@@ -152,65 +153,65 @@ func withoutNulls(v jsonx.Value) jsonx.Value {
 
 // checkBody checks what create and update have in common, and puts the token
 // in its containers.
-func (op *call) checkBody(t *token, containers []string, bad *InvalidError) {
+func (op *call) checkBody(t *token, containers []string, bad *form.Problems) {
 	clean, problems := access.CheckContainers(containers)
-	bad.addProblems(problems)
+	bad.AddAll("", problems)
 	op.setContainers(t.row, clean)
 	checkMetadata(t.body.metadata, bad)
 	if len(t.body.indexes) > maxIndexes {
-		bad.add("search_indexes", "must have at most %d expressions", maxIndexes)
+		bad.Add("search_indexes", "must have at most %d expressions", maxIndexes)
 	}
 	checkMask(&t.body, bad)
 	if _, err := t.body.fingerprintTemplate(); err != nil {
-		bad.addErr("fingerprint_expression", err)
+		bad.AddErr("fingerprint_expression", err)
 	}
 	if e := t.row.ExpiresAt; !e.IsZero() {
-		checkExpiry(e, op.now, bad)
+		form.CheckExpiry(e, op.now, bad)
 	}
 }
 
 // checkMask refuses a mask that no data could be shown by: one that does not
 // compile, or refers to more than data.
-func checkMask(b *tokenBody, bad *InvalidError) {
+func checkMask(b *tokenBody, bad *form.Problems) {
 	tree, err := b.maskTree()
 	switch {
 	case err != nil:
-		bad.addErr("mask", err)
+		bad.AddErr("mask", err)
 	case b.mask.IsZero(): // the type's own
 	case slices.ContainsFunc(tree.Refs(), func(r expr.Ref) bool { return r.ID != "data" }):
-		bad.add("mask", "must refer to data alone")
+		bad.Add("mask", "must refer to data alone")
 	}
 }
 
-func checkMetadata(metadata map[string]string, bad *InvalidError) {
+func checkMetadata(metadata map[string]string, bad *form.Problems) {
 	if len(metadata) > maxMetadata {
-		bad.add("metadata", "must have at most %d pairs", maxMetadata)
+		bad.Add("metadata", "must have at most %d pairs", maxMetadata)
 		return
 	}
 	for key, value := range metadata {
-		if key == "" || longer(key, maxMetadataKey) {
-			bad.add("metadata", "must have keys of 1 to %d characters", maxMetadataKey)
+		if key == "" || form.Longer(key, maxMetadataKey) {
+			bad.Add("metadata", "must have keys of 1 to %d characters", maxMetadataKey)
 			continue
 		}
-		if longer(value, maxMetadataValue) {
-			bad.add(jsonx.JoinName("metadata", key), "must have at most %d characters", maxMetadataValue)
+		if form.Longer(value, maxMetadataValue) {
+			bad.Add(jsonx.JoinName("metadata", key), "must have at most %d characters", maxMetadataValue)
 		}
-		if msg := textProblem(key); msg != "" {
-			bad.add("metadata", "%s", msg)
-		} else if msg := textProblem(value); msg != "" {
-			bad.add(jsonx.JoinName("metadata", key), "%s", msg)
+		if msg := form.TextProblem(key); msg != "" {
+			bad.Add("metadata", "%s", msg)
+		} else if msg := form.TextProblem(value); msg != "" {
+			bad.Add(jsonx.JoinName("metadata", key), "%s", msg)
 		}
 	}
 }
 
 // evaluate computes the mask, the fingerprint and the indexes.
-func (op *call) evaluate(d *draft, bad *InvalidError) {
+func (op *call) evaluate(d *draft, bad *form.Problems) {
 	var err error
 	if d.shown, err = d.body.maskJSON(); err != nil {
-		bad.addErr("mask", err)
+		bad.AddErr("mask", err)
 	}
 	if err := op.index(&d.token); err != nil {
-		bad.addErr("", err)
+		bad.AddAll("", fieldsOf(err))
 	}
 }
 

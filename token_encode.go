@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
 
@@ -61,7 +62,7 @@ func appendMetadata(dst []byte, metadata map[string]string) []byte {
 	}
 	var few [8]string
 	separator := byte('{')
-	for _, k := range sortedKeys(metadata, few[:0]) {
+	for _, k := range form.SortedKeys(metadata, few[:0]) {
 		dst = jsonx.AppendString(append(dst, separator), k)
 		dst = jsonx.AppendString(append(dst, ':'), metadata[k])
 		separator = ','
@@ -73,15 +74,7 @@ func appendIndexes(dst []byte, indexes []string) []byte {
 	if len(indexes) == 0 {
 		return dst
 	}
-	return textsValue(indexes).Append(dst)
-}
-
-func textsValue(texts []string) jsonx.Value {
-	elems := make([]jsonx.Value, len(texts))
-	for i, s := range texts {
-		elems[i] = jsonx.StringValue(s)
-	}
-	return jsonx.ArrayValue(elems...)
+	return form.TextsValue(indexes).Append(dst)
 }
 
 var errBody = errors.New("vault: not a token body")

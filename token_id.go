@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/expr"
+	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -22,19 +23,19 @@ const (
 )
 
 // checkGivenID checks an id that the caller chose, or compiles its expression.
-func (d *draft) checkGivenID(id string, bad *InvalidError) {
+func (d *draft) checkGivenID(id string, bad *form.Problems) {
 	switch {
 	case id == "":
 	case expr.HasExpression(id):
 		t, err := expr.Compile(id)
 		if err != nil {
-			bad.addErr("id", err)
+			bad.AddErr("id", err)
 		}
 		d.idExpr = t
 	default:
 		d.fixedID = id
 		if msg := d.idProblem(id); msg != "" {
-			bad.add("id", "%s", msg)
+			bad.Add("id", "%s", msg)
 		}
 	}
 }

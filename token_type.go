@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/seed-72ea4aab/vault/internal/expr"
+	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
 
@@ -58,7 +59,7 @@ type tokenSpec struct {
 	container   string
 	fingerprint typeExpression
 	indexes     []string
-	check       func(bad *InvalidError, path string, data jsonx.Value)
+	check       func(bad *form.Problems, path string, data jsonx.Value)
 	// mask returns nil where there is none, and the data is redacted.
 	mask func(data jsonx.Value) *typeMask
 	// secret returns the number that must not stand in the token's id.
@@ -88,7 +89,7 @@ var tokenSpecs = map[TokenType]*tokenSpec{
 	EmployerIDNumber:     nineDigitSpec(),
 }
 
-func numberSpec(container string, check func(*InvalidError, string, jsonx.Value)) *tokenSpec {
+func numberSpec(container string, check func(*form.Problems, string, jsonx.Value)) *tokenSpec {
 	return &tokenSpec{container: container, fingerprint: newTypeExpression(plainData), check: check, mask: maskLast4,
 		secret: func(d jsonx.Value) string { return d.Text() }}
 }
@@ -189,56 +190,56 @@ func maskCard(data jsonx.Value) *typeMask {
 
 func maskBank(jsonx.Value) *typeMask { return bankMask }
 
-func checkGeneric(*InvalidError, string, jsonx.Value) {}
+func checkGeneric(*form.Problems, string, jsonx.Value) {}
 
-func checkCard(bad *InvalidError, path string, data jsonx.Value) {
+func checkCard(bad *form.Problems, path string, data jsonx.Value) {
 	var names [4]string
-	r := fieldReader{obj: data, path: path, bad: bad, known: names[:0]} // readFields would put it on the heap
-	if !r.isObject() {
+	r := form.NewReader(data, path, bad, names[:0]) // form.Read would put it on the heap
+	if !r.IsObject() {
 		return
 	}
-	if number := r.value("number"); number.IsZero() {
-		bad.add(r.at("number"), "is required")
+	if number := r.Value("number"); number.IsZero() {
+		bad.Add(r.At("number"), "is required")
 	} else {
-		checkCardNumber(bad, joinPath(path, "number"), number)
+		checkCardNumber(bad, jsonx.JoinPath(path, "number"), number)
 	}
-	if month, ok := r.integer("expiration_month"); ok && (month < 1 || month > 12) {
-		bad.add(r.at("expiration_month"), "must be a month from 1 to 12")
+	if month, ok := r.Int("expiration_month"); ok && (month < 1 || month > 12) {
+		bad.Add(r.At("expiration_month"), "must be a month from 1 to 12")
 	}
-	if year, ok := r.integer("expiration_year"); ok && (year < 1000 || year > 9999) {
-		bad.add(r.at("expiration_year"), "must be a year of four digits")
+	if year, ok := r.Int("expiration_year"); ok && (year < 1000 || year > 9999) {
+		bad.Add(r.At("expiration_year"), "must be a year of four digits")
 	}
-	if cvc := r.value("cvc"); !cvc.IsZero() {
-		digitsCheck(3, 4)(bad, r.at("cvc"), cvc)
+	if cvc := r.Value("cvc"); !cvc.IsZero() {
+		digitsCheck(3, 4)(bad, r.At("cvc"), cvc)
 	}
-	r.refuseOthers()
+	r.RefuseOthers()
 }
 
-func checkBank(bad *InvalidError, path string, data jsonx.Value) {
-	readFields(data, path, bad, func(r *fieldReader) {
-		for name, check := range map[string]func(*InvalidError, string, jsonx.Value){
+func checkBank(bad *form.Problems, path string, data jsonx.Value) {
+	form.Read(data, path, bad, func(r *form.Reader) {
+		for name, check := range map[string]func(*form.Problems, string, jsonx.Value){
 			"routing_number": checkRoutingNumber, "account_number": digitsCheck(1, 17),
 		} {
-			if v := r.value(name); v.IsZero() {
-				bad.add(r.at(name), "is required")
+			if v := r.Value(name); v.IsZero() {
+				bad.Add(r.At(name), "is required")
 			} else {
-				check(bad, r.at(name), v)
+				check(bad, r.At(name), v)
 			}
 		}
 	})
 }
 
-func checkCardNumber(bad *InvalidError, path string, data jsonx.Value) {
+func checkCardNumber(bad *form.Problems, path string, data jsonx.Value) {
 	digitsCheck(12, 19)(bad, path, data)
 	if isDigits(data.Text()) && !luhn(data.Text()) {
-		bad.add(path, "must have a valid check digit (Luhn)")
+		bad.Add(path, "must have a valid check digit (Luhn)")
 	}
 }
 
-func checkRoutingNumber(bad *InvalidError, path string, data jsonx.Value) {
+func checkRoutingNumber(bad *form.Problems, path string, data jsonx.Value) {
 	digits := data.Text()
 	if data.Kind() != jsonx.String || len(digits) != 9 || !isDigits(digits) {
-		bad.add(path, "must be a string of 9 digits")
+		bad.Add(path, "must be a string of 9 digits")
 		return
 	}
 	sum := 0
@@ -246,23 +247,23 @@ func checkRoutingNumber(bad *InvalidError, path string, data jsonx.Value) {
 		sum += weight * int(digits[i]-'0')
 	}
 	if sum%10 != 0 {
-		bad.add(path, "must have a valid checksum (ABA)")
+		bad.Add(path, "must have a valid checksum (ABA)")
 	}
 }
 
-func checkNineDigits(bad *InvalidError, path string, data jsonx.Value) {
+func checkNineDigits(bad *form.Problems, path string, data jsonx.Value) {
 	digits := strings.ReplaceAll(data.Text(), "-", "")
 	if data.Kind() != jsonx.String || len(digits) != 9 || !isDigits(digits) || len(data.Text()) > 11 {
-		bad.add(path, "must be a string of 9 digits, in which '-' is allowed")
+		bad.Add(path, "must be a string of 9 digits, in which '-' is allowed")
 	}
 }
 
 // digitsCheck asks for a string of digits of a length.
-func digitsCheck(least, most int) func(*InvalidError, string, jsonx.Value) {
-	return func(bad *InvalidError, path string, data jsonx.Value) {
+func digitsCheck(least, most int) func(*form.Problems, string, jsonx.Value) {
+	return func(bad *form.Problems, path string, data jsonx.Value) {
 		s := data.Text()
 		if data.Kind() != jsonx.String || len(s) < least || len(s) > most || !isDigits(s) {
-			bad.add(path, "must be a string of %d to %d digits", least, most)
+			bad.Add(path, "must be a string of %d to %d digits", least, most)
 		}
 	}
 }

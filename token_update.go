@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/expr"
+	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -67,25 +68,24 @@ func readPatch(patch any) (*tokenPatch, error) {
 		return nil, err
 	}
 	p := &tokenPatch{}
-	bad := &InvalidError{}
-	readFields(v, "", bad, func(r *fieldReader) {
+	bad := &form.Problems{}
+	form.Read(v, "", bad, func(r *form.Reader) {
 		for name, dst := range map[string]*jsonx.Value{
 			"data": &p.data, "mask": &p.mask, "metadata": &p.metadata, "containers": &p.containers, "search_indexes": &p.indexes,
 			"fingerprint_expression": &p.fingerprint, "deduplicate_token": &p.dedup, "expires_at": &p.expires,
 		} {
-			*dst = v.Get(name)
-			r.known = append(r.known, name)
+			*dst = r.Given(name)
 		}
-		p.texts = tokenTexts{r.texts("containers"), r.texts("search_indexes"), r.optionalText("fingerprint_expression"),
-			r.optionalBool("deduplicate_token"), r.expiry("expires_at")}
+		p.texts = tokenTexts{r.Texts("containers"), r.Texts("search_indexes"), r.OptionalText("fingerprint_expression"),
+			r.OptionalBool("deduplicate_token"), r.Expiry("expires_at")}
 		if p.metadata.Kind() != jsonx.Object && !p.metadata.IsNull() && !p.metadata.IsZero() {
-			bad.add("metadata", "must be of type object")
+			bad.Add("metadata", "must be of type object")
 		}
 	})
 	if p.data.IsNull() {
-		bad.add("data", "is required: it can be changed but not removed")
+		bad.Add("data", "is required: it can be changed but not removed")
 	}
-	return p, bad.err()
+	return p, asInvalid(bad)
 }
 
 // errRetry asks for another attempt at a write, after a conflict was cleared
@@ -109,9 +109,9 @@ func (op *call) update(ctx context.Context, id string, p *tokenPatch) (*Token, e
 	if err != nil {
 		return nil, err
 	}
-	bad := &InvalidError{}
+	bad := &form.Problems{}
 	t := op.patched(&old, p, bad)
-	if err := bad.err(); err != nil {
+	if err := asInvalid(bad); err != nil {
 		return nil, err
 	}
 	shownThere, ok := op.grant.Decide(access.TokenUpdate, row.ID, t.row.Containers)
@@ -150,7 +150,7 @@ func (op *call) saveToken(ctx context.Context, old, t *token, transform access.T
 }
 
 // patched returns the token as the patch makes it.
-func (op *call) patched(old *token, p *tokenPatch, bad *InvalidError) *token {
+func (op *call) patched(old *token, p *tokenPatch, bad *form.Problems) *token {
 	t, row := *old, *old.row
 	t.row = &row
 	t.row.ModifiedAt, t.row.ModifiedBy = op.now, storage.ID(op.creator)
@@ -191,40 +191,40 @@ func (op *call) patched(old *token, p *tokenPatch, bad *InvalidError) *token {
 // faultOf returns what is wrong with a patch whatever token it is for. What
 // data may hold depends on the token.
 func (op *call) faultOf(p *tokenPatch) error {
-	bad := &InvalidError{}
+	bad := &form.Problems{}
 	spec := tokenSpecs[Generic]
 	blank := token{row: &storage.Token{Containers: []string{spec.container}}, body: tokenBody{spec: spec}}
 	rest := *p
 	rest.data = jsonx.Value{}
 	op.patched(&blank, &rest, bad)
-	if bad.err() != nil {
-		return bad
+	if bad.Any() {
+		return asInvalid(bad)
 	}
 	for i, e := range p.texts.indexes {
 		if _, err := expr.Compile(e); err != nil {
-			bad.addErr(jsonx.JoinIndex("search_indexes", i), err)
+			bad.AddErr(jsonx.JoinIndex("search_indexes", i), err)
 		}
 	}
-	return bad.err()
+	return asInvalid(bad)
 }
 
 // patchData merges data. A cvc in the patch starts a new hour; one that the
 // patch does not name keeps what is left of its own.
-func (op *call) patchData(t *token, p *tokenPatch, bad *InvalidError) {
+func (op *call) patchData(t *token, p *tokenPatch, bad *form.Problems) {
 	if p.data.IsZero() {
 		return
 	}
 	cvc, ends := t.cvc, t.row.CVCExpiresAt
 	t.cvc, t.row.CVCExpiresAt = "", time.Time{}
 	t.setData(jsonx.Merge(t.body.data, p.data), op.now, bad)
-	named := &InvalidError{}
+	named := &form.Problems{}
 	t.body.spec.check(named, "data", p.data) // the merge has lost what is null
-	bad.addUnknown(named)
+	bad.AddUnknown(named.Fields)
 	if len(t.body.data.JSON()) > op.v.cfg.MaxBytes {
-		bad.add("data", "must have at most %d bytes", op.v.cfg.MaxBytes)
+		bad.Add("data", "must have at most %d bytes", op.v.cfg.MaxBytes)
 	}
 	if t.nameTells() {
-		bad.add("data", "must not be what the token's id holds: ids stand in URLs and logs")
+		bad.Add("data", "must not be what the token's id holds: ids stand in URLs and logs")
 	}
 	if t.typ() == Card && p.data.Get("cvc").IsZero() {
 		t.cvc, t.row.CVCExpiresAt = cvc, ends
@@ -242,7 +242,7 @@ func (t *token) nameTells() bool {
 }
 
 // mergeMetadata applies a merge patch to pairs of strings.
-func mergeMetadata(old map[string]string, patch jsonx.Value, bad *InvalidError) map[string]string {
+func mergeMetadata(old map[string]string, patch jsonx.Value, bad *form.Problems) map[string]string {
 	if patch.IsZero() {
 		return old
 	}
@@ -259,7 +259,7 @@ func mergeMetadata(old map[string]string, patch jsonx.Value, bad *InvalidError) 
 		case jsonx.String:
 			merged[m.Name] = m.Value.Text()
 		default:
-			bad.add(jsonx.JoinName("metadata", m.Name), "must be of type string")
+			bad.Add(jsonx.JoinName("metadata", m.Name), "must be of type string")
 		}
 	}
 	return merged

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -30,7 +31,7 @@ func (c *Client) Tokenize(ctx context.Context, document any) (JSON, error) {
 	}
 	w := &tokenizer{op: op, single: isRequest(doc), work: maxTokenizeWork}
 	w.collect(doc)
-	if err := w.bad.err(); err != nil {
+	if err := asInvalid(&w.bad); err != nil {
 		return nil, err
 	}
 	for range maxAttempts {
@@ -50,7 +51,7 @@ type tokenizer struct {
 	op     *call
 	single bool // the document is one token request, which shows a card's mask under mask
 	work   int  // what the expressions of all requests may still take
-	bad    InvalidError
+	bad    form.Problems
 	places []tokenized
 	next   int
 }
@@ -78,10 +79,10 @@ func (w *tokenizer) collect(doc jsonx.Value) {
 		switch {
 		case isRequest(v):
 			var p TokenParams
-			bad := &InvalidError{}
-			readFields(v, "", bad, p.read)
-			if bad.err() != nil {
-				w.bad.addErr(path.String(), bad)
+			bad := &form.Problems{}
+			form.Read(v, "", bad, p.read)
+			if bad.Any() {
+				w.bad.AddAll(path.String(), bad.Fields)
 				return v, false, nil
 			}
 			w.add(p, path)
@@ -91,9 +92,9 @@ func (w *tokenizer) collect(doc jsonx.Value) {
 			w.add(TokenParams{Type: Generic, Data: v}, path)
 		}
 		if len(w.places) > w.op.v.cfg.MaxTokens {
-			w.bad = InvalidError{}
-			w.bad.add("", "must have at most %d values to tokenize", w.op.v.cfg.MaxTokens)
-			return v, false, &w.bad
+			w.bad = form.Problems{}
+			w.bad.Add("", "must have at most %d values to tokenize", w.op.v.cfg.MaxTokens)
+			return v, false, asInvalid(&w.bad)
 		}
 		return v, false, nil
 	})
@@ -105,11 +106,11 @@ func (w *tokenizer) add(p TokenParams, path *jsonx.Path) {
 		stored storage.Token
 	}{}
 	made.row, made.body.work = &made.stored, &w.work
-	own := &InvalidError{}
+	own := &form.Problems{}
 	w.op.draft(&made.draft, p, own)
 	place := tokenized{draft: &made.draft}
-	if own.err() != nil {
-		w.bad.addErr(path.String(), own)
+	if own.Any() {
+		w.bad.AddAll(path.String(), own.Fields)
 	}
 	if p.ID != "" {
 		place.path = path.String()
