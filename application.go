@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/apikey"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -71,7 +72,7 @@ func (p *ApplicationParams) UnmarshalJSON(data []byte) error {
 }
 
 // checkApplication returns the parameters as they are stored.
-func (op *call) checkApplication(p ApplicationParams) (ApplicationParams, error) {
+func (op *operation) checkApplication(p ApplicationParams) (ApplicationParams, error) {
 	bad := &form.Problems{}
 	form.CheckName(bad, "name", p.Name)
 	switch p.Type {
@@ -91,7 +92,7 @@ func (op *call) checkApplication(p ApplicationParams) (ApplicationParams, error)
 // mayGrant asks whether the caller may give permissions to an application that
 // has some already. Permissions on tokens go with the right to administer
 // applications; all others only somebody who holds them can hand on.
-func (op *call) mayGrant(permissions, had []string) error {
+func (op *operation) mayGrant(permissions, had []string) error {
 	for _, p := range permissions {
 		if !slices.Contains(had, p) && !op.grant.MayGrant(p) {
 			return errorf(ErrForbidden, "The permission %s can be granted only by a caller that holds it.", p)
@@ -114,26 +115,26 @@ func (c *Client) CreateApplication(ctx context.Context, p ApplicationParams) (*A
 		return nil, err
 	}
 	app := &Application{
-		ID: op.v.idAt(op.now), TenantID: op.tenant, Name: p.Name, Type: p.Type, Key: newAPIKey(keyKind(p.Type)),
+		ID: op.v.ids.At(op.now), TenantID: op.tenant, Name: p.Name, Type: p.Type, Key: apikey.New(keyKind(p.Type)),
 		Permissions: p.Permissions, Rules: p.Rules, ExpiresAt: p.ExpiresAt, CreatedBy: op.creator, CreatedAt: op.now,
 	}
-	app.hash = hashKey(app.Key)
+	app.hash = apikey.Hash(app.Key)
 	return createRecord(ctx, op, app, op.applicationRecord)
 }
 
 func keyKind(t ApplicationType) string {
-	return map[ApplicationType]string{Public: keyPublic, Private: keyPrivate, Management: keyManagement}[t]
+	return map[ApplicationType]string{Public: apikey.Public, Private: apikey.Private, Management: apikey.Management}[t]
 }
 
 // applicationRecord seals an application. Its key is not part of it.
-func (op *call) applicationRecord(app *Application) (storage.Record, error) {
+func (op *operation) applicationRecord(app *Application) (storage.Record, error) {
 	doc := *app
 	doc.Key = ""
 	rec := storage.Record{Kind: kindApplication, ID: storage.ID(app.ID), Name: app.Name, Key: app.hash, CreatedAt: app.CreatedAt}
 	return rec, op.sealRecord(&rec, &doc)
 }
 
-func (op *call) openApplication(ctx context.Context, rec *storage.Record) (*Application, error) {
+func (op *operation) openApplication(ctx context.Context, rec *storage.Record) (*Application, error) {
 	app := &Application{}
 	if err := op.openRecord(ctx, rec, app); err != nil {
 		return nil, err
@@ -143,7 +144,7 @@ func (op *call) openApplication(ctx context.Context, rec *storage.Record) (*Appl
 }
 
 // application reads an application of the tenant.
-func (op *call) application(ctx context.Context, id uuid.UUID) (*Application, error) {
+func (op *operation) application(ctx context.Context, id uuid.UUID) (*Application, error) {
 	rec, err := op.record(ctx, kindApplication, id)
 	if err != nil {
 		return nil, err
@@ -228,7 +229,7 @@ func (c *Client) PatchApplication(ctx context.Context, id uuid.UUID, patch JSON)
 
 func errTypeIsFixed() error { return invalid("type", "cannot be changed") }
 
-func (op *call) updateApplication(ctx context.Context, id uuid.UUID, change func(ApplicationParams) (ApplicationParams, error)) (*Application, error) {
+func (op *operation) updateApplication(ctx context.Context, id uuid.UUID, change func(ApplicationParams) (ApplicationParams, error)) (*Application, error) {
 	return op.saveApplication(ctx, id, func(app *Application) error {
 		p, err := change(ApplicationParams{app.Name, app.Type, app.Permissions, app.Rules, app.ExpiresAt})
 		if err != nil {
@@ -247,8 +248,8 @@ func (op *call) updateApplication(ctx context.Context, id uuid.UUID, change func
 
 // saveApplication changes an application and forgets what this node believes
 // of its key.
-func (op *call) saveApplication(ctx context.Context, id uuid.UUID, change func(*Application) error) (*Application, error) {
-	defer op.afterwards(op.v.auth.clear)
+func (op *operation) saveApplication(ctx context.Context, id uuid.UUID, change func(*Application) error) (*Application, error) {
+	defer op.afterwards(op.v.auth.Clear)
 	return updateRecord(ctx, op, kindApplication, id, op.openApplication, func(app *Application) error {
 		app.ModifiedBy, app.ModifiedAt = &op.creator, &op.now
 		return change(app)
@@ -267,8 +268,8 @@ func (c *Client) RegenerateKey(ctx context.Context, id uuid.UUID) (*Application,
 		if err := op.mayGrant(app.Permissions, nil); err != nil {
 			return err
 		}
-		app.Key = newAPIKey(keyKind(app.Type))
-		app.hash = hashKey(app.Key)
+		app.Key = apikey.New(keyKind(app.Type))
+		app.hash = apikey.Hash(app.Key)
 		return nil
 	})
 }
@@ -280,7 +281,7 @@ func (c *Client) DeleteApplication(ctx context.Context, id uuid.UUID) error {
 	if err != nil {
 		return err
 	}
-	defer op.afterwards(op.v.auth.clear)
+	defer op.afterwards(op.v.auth.Clear)
 	return op.deleteRecord(ctx, kindApplication, id)
 }
 

@@ -37,7 +37,7 @@ type Client struct {
 	actor     uuid.UUID // stands in log entries; zero for the tenant itself
 	actorType string
 
-	held *held // inside Once: writes wait here for the answer
+	pending *pendingWrites // inside Once: writes wait here for the answer
 
 	scripted bool // running code asks
 }
@@ -119,8 +119,8 @@ func (c *Client) Check(ctx context.Context, permission string) error {
 	return may(op)
 }
 
-// call is one operation under way: who asks, under which keys, and when.
-type call struct {
+// operation is an operation of a client under way: who asks, under which keys, and when.
+type operation struct {
 	*Client
 	state *tenantState
 	now   time.Time
@@ -131,12 +131,12 @@ type call struct {
 // and under which keys the tenant's data is sealed.
 //
 // It is so small that it is inlined: the call is then on the caller's stack.
-func (c *Client) begin(ctx context.Context, permission string) (*call, error) {
-	op := &call{Client: c}
+func (c *Client) begin(ctx context.Context, permission string) (*operation, error) {
+	op := &operation{Client: c}
 	return op, op.admit(ctx, permission)
 }
 
-func (op *call) admit(ctx context.Context, permission string) error {
+func (op *operation) admit(ctx context.Context, permission string) error {
 	if op.v.closed.Load() {
 		return ErrClosed // though what the caches hold would do for some operations
 	}
@@ -160,11 +160,11 @@ func (op *call) admit(ctx context.Context, permission string) error {
 
 // renewed returns what the client's key stands for now, at work where c is.
 func (c *Client) renewed(now *Client) *Client {
-	if c.held == nil && c.actorType != actorUser {
+	if c.pending == nil && c.actorType != actorUser {
 		return now
 	}
 	fresh := *now
-	fresh.held = c.held
+	fresh.pending = c.pending
 	if c.actorType == actorUser {
 		fresh.creator, fresh.actor, fresh.actorType = c.creator, c.actor, c.actorType
 	}
@@ -175,14 +175,14 @@ func (c *Client) renewed(now *Client) *Client {
 func (c *Client) tenantID() storage.ID { return storage.ID(c.tenant) }
 
 // change returns an empty change of the client's tenant.
-func (op *call) change() *storage.Change {
+func (op *operation) change() *storage.Change {
 	ch := &storage.Change{}
 	op.start(ch)
 	return ch
 }
 
 // start makes ch an empty change of the client's tenant.
-func (op *call) start(ch *storage.Change) {
+func (op *operation) start(ch *storage.Change) {
 	*ch = storage.Change{Tenant: op.tenantID(), Now: op.now}
 	if op.state != nil {
 		// What is sealed under these keys must not be written when they may
@@ -192,7 +192,7 @@ func (op *call) start(ch *storage.Change) {
 }
 
 // refresh lets a long operation go on under keys that are not too old.
-func (op *call) refresh(ctx context.Context) error {
+func (op *operation) refresh(ctx context.Context) error {
 	state, err := op.v.tenants.get(ctx, op.tenant)
 	if err == nil {
 		op.state = state
@@ -203,9 +203,9 @@ func (op *call) refresh(ctx context.Context) error {
 // write applies a change. Inside Once it is held back instead, to be committed
 // together with the answer; but work with effects outside of the database may
 // let out what it read before that, so its entries of reads are written at once.
-func (op *call) write(ctx context.Context, ch *storage.Change) error {
-	if op.held != nil && !(ch.Relaxed && op.held.leased) {
-		op.held.add(ch, op.state.ring)
+func (op *operation) write(ctx context.Context, ch *storage.Change) error {
+	if op.pending != nil && !(ch.Relaxed && op.pending.leased) {
+		op.pending.add(ch, op.state.ring)
 		return nil
 	}
 	if ch.Relaxed && op.v.cfg.StrictReadLogs {
@@ -216,25 +216,23 @@ func (op *call) write(ctx context.Context, ch *storage.Change) error {
 
 // afterwards runs f now, or inside Once when the change that came before is
 // committed. It is for forgetting what a change has made untrue.
-func (op *call) afterwards(f func()) {
-	if op.held != nil {
-		op.held.mu.Lock()
-		defer op.held.mu.Unlock()
-		op.held.after = append(op.held.after, f)
+func (op *operation) afterwards(f func()) {
+	if op.pending != nil {
+		op.pending.afterwards(f)
 		return
 	}
 	f()
 }
 
 // seal encrypts for a place of this tenant.
-func (op *call) seal(p *seal.Place, plain []byte) ([]byte, error) {
+func (op *operation) seal(p *seal.Place, plain []byte) ([]byte, error) {
 	p.Tenant = op.tenant
 	return op.state.ring.Seal(p, plain)
 }
 
 // open decrypts what was sealed for a place of this tenant. A key that the
 // ring does not know may be younger than the ring: then the ring is read again.
-func (op *call) open(ctx context.Context, p *seal.Place, version int, sealed []byte) ([]byte, error) {
+func (op *operation) open(ctx context.Context, p *seal.Place, version int, sealed []byte) ([]byte, error) {
 	p.Tenant = op.tenant
 	plain, err := op.state.ring.Open(p, version, sealed)
 	if errors.Is(err, seal.ErrNoKey) {

@@ -40,7 +40,7 @@ func checkConfiguration(bad *form.Problems, configuration map[string]string) {
 }
 
 // checkScriptApplication checks the application that code is to act as.
-func (op *call) checkScriptApplication(ctx context.Context, bad *form.Problems, ref *ApplicationRef) error {
+func (op *operation) checkScriptApplication(ctx context.Context, bad *form.Problems, ref *ApplicationRef) error {
 	if ref == nil {
 		return nil
 	}
@@ -60,7 +60,7 @@ func (op *call) checkScriptApplication(ctx context.Context, bad *form.Problems, 
 // with it is told of its field. Without a runtime code is stored as it is; it
 // cannot run either. The look may take as long as keys may be used unread, so
 // they are read again after it.
-func (op *call) loadCode(ctx context.Context, field, name, code, old string) error {
+func (op *operation) loadCode(ctx context.Context, field, name, code, old string) error {
 	if op.v.cfg.Runtime == nil || code == "" || code == old {
 		return nil
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/internal/sealed"
 	"github.com/seed-72ea4aab/vault/internal/webhook"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -28,12 +29,12 @@ func (v *Vault) carryOut(ctx context.Context, owner storage.ID, job *storage.Job
 	if err != nil {
 		return err
 	}
-	place := jobPlace(job.ID)
+	place := sealed.JobPlace(job.ID)
 	plain, err := op.open(ctx, &place, job.KeyVersion, job.Payload)
 	if err != nil {
 		return err
 	}
-	j := &leasedJob{call: op, owner: owner, row: *job}
+	j := &leasedJob{operation: op, owner: owner, row: *job}
 	if err := json.Unmarshal(plain, &j.react); err != nil {
 		return errors.New("vault: the payload of a job is not what this version writes")
 	}
@@ -45,7 +46,7 @@ func (v *Vault) carryOut(ctx context.Context, owner storage.ID, job *storage.Job
 
 // leasedJob is a job that this node holds.
 type leasedJob struct {
-	*call
+	*operation
 	owner storage.ID
 	row   storage.Job
 	react reactJob
@@ -58,7 +59,7 @@ func (j *leasedJob) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	client.held = &held{leased: true}
+	client.pending = &pendingWrites{leased: true}
 	result, err := client.runJob(withLineage(ctx, lineage{depth: j.react.Depth}), &j.react)
 	if ctx.Err() != nil {
 		return ctx.Err() // the node stops, or has lost the job
@@ -68,17 +69,17 @@ func (j *leasedJob) run(ctx context.Context) error {
 		delay, _ := webhook.Delay(j.row.Attempts, rand.Float64())
 		return j.put(ctx, nil, delay)
 	}
-	made := client.held
+	writes := client.pending
 	var answer any = result
 	if err != nil {
-		made, answer = nil, callbackError(err)
+		writes, answer = nil, callbackError(err)
 	}
 	if j.react.Result, err = json.Marshal(answer); err != nil {
 		return err
 	}
 	j.react.Args = nil // nobody needs them any more
 	j.row.Attempts = 0
-	return j.put(ctx, made, 0)
+	return j.put(ctx, writes, 0)
 }
 
 // runJob runs the reactor of a job as its caller.
@@ -104,7 +105,7 @@ func (c *Client) runJob(ctx context.Context, job *reactJob) (*ReactResult, error
 
 // put stores the job as it is now, together with what its run wrote, and gives
 // it up until the delay has passed.
-func (j *leasedJob) put(ctx context.Context, made *held, delay time.Duration) error {
+func (j *leasedJob) put(ctx context.Context, writes *pendingWrites, delay time.Duration) error {
 	if err := j.refresh(ctx); err != nil {
 		return err
 	}
@@ -114,11 +115,11 @@ func (j *leasedJob) put(ctx context.Context, made *held, delay time.Duration) er
 		return err
 	}
 	ch := j.change()
-	if made != nil {
-		if ch, err = made.change(ctx, j.call); err != nil {
+	if writes != nil {
+		if ch, err = writes.change(j.operation); err != nil {
 			return err
 		}
-		defer made.committed()
+		defer writes.committed()
 	}
 	ch.UpdateJobs = []storage.JobUpdate{{Owner: j.owner, Job: row}}
 	defer j.v.wake()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/egress"
 	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/internal/limits"
 )
 
 // EgressPolicy says where proxies, callbacks and the code of tenants may
@@ -96,10 +97,10 @@ func (h *scriptHost) fetch(ctx context.Context, args JSON) (json.RawMessage, err
 		return nil, fetchError(err)
 	}
 	defer res.Body.Close()
-	body, err := h.line.bytes.read(res.Body, maxFetched+1)
-	defer func() { h.line.bytes.release(len(body)) }()
-	if errors.Is(err, errHostBytes) {
-		return nil, errHostBytes
+	body, err := h.line.bytes.Read(res.Body, maxFetched+1)
+	defer func() { h.line.bytes.Release(len(body)) }()
+	if errors.Is(err, limits.ErrFull) {
+		return nil, err
 	}
 	if err != nil {
 		return nil, fetchError(err)

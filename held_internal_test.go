@@ -11,7 +11,7 @@ import (
 
 // slowWork writes through a client everything that can be sealed, and lets then
 // happen what the test wants.
-func slowWork(reactor uuid.UUID, then func(*held) error) func(context.Context, *Client) (Answer, error) {
+func slowWork(reactor uuid.UUID, then func(*pendingWrites) error) func(context.Context, *Client) (Answer, error) {
 	return func(ctx context.Context, c *Client) (Answer, error) {
 		_, err := c.CreateToken(ctx, TokenParams{ID: "made", Type: Card, Data: CardData{Number: "4242424242424242", CVC: "987"}})
 		if err != nil {
@@ -24,7 +24,7 @@ func slowWork(reactor uuid.UUID, then func(*held) error) func(context.Context, *
 		if _, err := c.React(ctx, reactor, ReactParams{CallbackURL: "https://example.com/"}); err != nil {
 			return Answer{}, err
 		}
-		return Answer{Status: 200, Body: []byte(app.Key)}, then(c.held)
+		return Answer{Status: 200, Body: []byte(app.Key)}, then(c.pending)
 	}
 }
 
@@ -52,7 +52,7 @@ func heldWorkSurvives(t *testing.T, lease time.Duration, rotates bool) {
 		t.Fatal(err)
 	}
 	runs := 0
-	work := slowWork(reactor.ID, func(h *held) error {
+	work := slowWork(reactor.ID, func(h *pendingWrites) error {
 		if runs++; runs > 1 {
 			return errors.New("the work is done again")
 		}
@@ -96,7 +96,7 @@ func TestHeldUpdatesAreNotTooLate(t *testing.T) {
 	}
 	_, _, err := c.Once(ctx, OnceKey{Key: "k", Lease: time.Hour}, func(ctx context.Context, c *Client) (Answer, error) {
 		_, err := c.UpdateToken(ctx, "there", JSON(`{"data":"changed"}`))
-		for _, ch := range c.held.changes {
+		for _, ch := range c.pending.changes {
 			ch.Before = time.Now().Add(-time.Second)
 		}
 		return Answer{Status: 200}, err

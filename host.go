@@ -53,10 +53,10 @@ func (h *scriptHost) Log(level, line string) {
 
 // Call carries out an operation of the client instance.
 func (h *scriptHost) Call(ctx context.Context, op string, args json.RawMessage) (json.RawMessage, error) {
-	if err := h.line.bytes.hold(len(args)); err != nil {
+	if err := h.line.bytes.Hold(len(args)); err != nil {
 		return nil, err
 	}
-	defer h.line.bytes.release(len(args))
+	defer h.line.bytes.Release(len(args))
 	if op == "fetch" {
 		return h.fetch(ctx, JSON(args))
 	}
@@ -68,7 +68,7 @@ func (h *scriptHost) Call(ctx context.Context, op string, args json.RawMessage) 
 		return nil, &HostError{Status: http.StatusForbidden, Message: "the code has no application to act as"}
 	}
 	if !runsMore(op) {
-		give, err := h.v.turns.take(ctx, h.tenant)
+		give, err := h.v.turns.Take(ctx, h.tenant)
 		if err != nil {
 			return nil, err
 		}
@@ -214,4 +214,16 @@ func readLogList(args JSON) (p ListLogsParams, err error) {
 		p.PageParams = readPage(r)
 	})
 	return p, err
+}
+
+// maxHostPage bounds the sealed bytes of what one call of running code reads, in
+// place of Config.MaxPageBytes if that is more.
+const maxHostPage = 8 << 20
+
+// maxPageBytes bounds the sealed bytes that one operation may read.
+func (op *operation) maxPageBytes() int {
+	if op.scripted {
+		return min(op.v.cfg.MaxPageBytes, maxHostPage)
+	}
+	return op.v.cfg.MaxPageBytes
 }

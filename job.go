@@ -16,6 +16,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/expr"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/internal/sealed"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -60,7 +61,7 @@ type caller struct {
 	ActorType   string       `json:"actor_type,omitempty"`
 }
 
-func (op *call) caller() caller {
+func (op *operation) caller() caller {
 	return caller{Trusted: op.grant == trusted, Permissions: op.permissions, Rules: op.rules,
 		Creator: op.creator, Actor: op.actor, ActorType: op.actorType}
 }
@@ -78,7 +79,7 @@ func (k *caller) client(v *Vault, tenant uuid.UUID) (*Client, error) {
 }
 
 // reactLater stores an asynchronous run. It is durable when this returns.
-func (op *call) reactLater(ctx context.Context, r *Reactor, args jsonx.Value, p *ReactParams) error {
+func (op *operation) reactLater(ctx context.Context, r *Reactor, args jsonx.Value, p *ReactParams) error {
 	line := lineageOf(ctx)
 	if err := line.leave(); err != nil {
 		return err
@@ -90,7 +91,7 @@ func (op *call) reactLater(ctx context.Context, r *Reactor, args jsonx.Value, p 
 	if j.Timeout == 0 {
 		j.Timeout = minTimeoutMS * time.Millisecond
 	}
-	job, err := op.job(storage.Job{ID: storage.ID(op.v.idAt(op.now)), Kind: kindReact, RunAt: op.now}, &j)
+	job, err := op.job(storage.Job{ID: storage.ID(op.v.ids.At(op.now)), Kind: kindReact, RunAt: op.now}, &j)
 	if err != nil {
 		return err
 	}
@@ -105,7 +106,7 @@ func (op *call) reactLater(ctx context.Context, r *Reactor, args jsonx.Value, p 
 // object then. What they give is dropped: they are detokenized when the job
 // runs, and the use of the tokens is logged then. But a refusal tells something
 // of their data, so it is logged as a use of them, like that of a run.
-func (op *call) tryExpressions(ctx context.Context, args jsonx.Value) error {
+func (op *operation) tryExpressions(ctx context.Context, args jsonx.Value) error {
 	tree, err := expr.CompileTokenTree(args)
 	if err != nil {
 		return invalidErr(err)
@@ -127,12 +128,12 @@ func (op *call) tryExpressions(ctx context.Context, args jsonx.Value) error {
 }
 
 // job seals a job's payload.
-func (op *call) job(job storage.Job, payload *reactJob) (storage.Job, error) {
+func (op *operation) job(job storage.Job, payload *reactJob) (storage.Job, error) {
 	plain, err := json.Marshal(payload)
 	if err != nil {
 		return job, err
 	}
-	place := jobPlace(job.ID)
+	place := sealed.JobPlace(job.ID)
 	job.KeyVersion = op.state.ring.Version()
 	job.Payload, err = op.seal(&place, plain)
 	return job, err
@@ -343,7 +344,7 @@ func (w *worker) extend(ctx context.Context, job *storage.Job) error {
 		return err
 	}
 	if version := op.state.ring.Version(); version != job.KeyVersion {
-		place := jobPlace(job.ID)
+		place := sealed.JobPlace(job.ID)
 		plain, err := op.open(ctx, &place, job.KeyVersion, job.Payload)
 		if err != nil {
 			return err

@@ -46,7 +46,7 @@ func leased(t *testing.T, payload reactJob) (*Vault, uuid.UUID, storage.Job) {
 		t.Fatal(err)
 	}
 	payload.Reactor, payload.Caller = r.ID, op.caller()
-	job, err := op.job(storage.Job{ID: storage.ID(v.idAt(op.now)), Kind: kindReact, RunAt: op.now}, &payload)
+	job, err := op.job(storage.Job{ID: storage.ID(v.ids.At(op.now)), Kind: kindReact, RunAt: op.now}, &payload)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func TestSlowReceiverIsCalledOnce(t *testing.T) {
 	old.readAt = old.readAt.Add(-maxKeyAge - time.Second) // as if the receiver had taken its time
 	op := v.system(job.Tenant)
 	op.state = &old
-	j := &leasedJob{call: op, owner: v.worker.owner, row: job, react: reactJob{CallbackURL: receiver.URL, Result: JSON(`{"raw":1}`)}}
+	j := &leasedJob{operation: op, owner: v.worker.owner, row: job, react: reactJob{CallbackURL: receiver.URL, Result: JSON(`{"raw":1}`)}}
 	if err := j.deliver(ctx); err != nil {
 		t.Errorf("delivered, but not forgotten: %v", err)
 	}

@@ -2,7 +2,6 @@ package vault
 
 import (
 	"bytes"
-	"crypto/rand"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 	"github.com/mr-tron/base58"
 
 	"github.com/seed-72ea4aab/vault/internal/seal"
-	"github.com/seed-72ea4aab/vault/storage"
 )
 
 // AEAD is the master key: it wraps the data keys of the tenants. It has the
@@ -109,73 +107,3 @@ func (k *Key) Decrypt(ciphertext, associatedData []byte) ([]byte, error) {
 	}
 	return k.aead.Decrypt(ciphertext, associatedData)
 }
-
-// API keys read key_<kind>_<32 random characters><6 characters of checksum>,
-// in base58, so that secret scanners know them and typing errors are found
-// before anything is looked up. Only their SHA-256 is stored.
-const (
-	apiKeyRandom = 32
-	apiKeyCheck  = 6
-	nonceLength  = 24
-)
-
-// Kinds of API key, as they stand in the key's text.
-const (
-	keyPublic     = "pub"
-	keyPrivate    = "prv"
-	keyManagement = "mgt"
-	keySession    = "sess"
-)
-
-// newAPIKey returns a new key of a kind.
-func newAPIKey(kind string) string {
-	body := "key_" + kind + "_" + random58(apiKeyRandom)
-	return body + apiKeyChecksum(body)
-}
-
-// validAPIKey reports whether a text has the form and the checksum of a key.
-func validAPIKey(key string) bool {
-	rest, ok := strings.CutPrefix(key, "key_")
-	if !ok {
-		return false
-	}
-	kind, body, ok := strings.Cut(rest, "_")
-	if !ok || len(body) != apiKeyRandom+apiKeyCheck {
-		return false
-	}
-	switch kind {
-	case keyPublic, keyPrivate, keyManagement, keySession:
-		split := len(key) - apiKeyCheck
-		return key[split:] == apiKeyChecksum(key[:split])
-	}
-	return false
-}
-
-func apiKeyChecksum(body string) string {
-	sum := sha256.Sum256([]byte(body))
-	check := make([]byte, apiKeyCheck)
-	for i := range check {
-		check[i] = alphabet58[sum[i]%58]
-	}
-	return string(check)
-}
-
-// random58 returns n random base58 characters, each equally likely.
-func random58(n int) string {
-	const fair = 256 - 256%58 // bytes from here on would favour some characters
-	out := make([]byte, 0, n)
-	var buf [64]byte
-	for {
-		rand.Read(buf[:])
-		for _, b := range buf {
-			if int(b) < fair {
-				if out = append(out, alphabet58[b%58]); len(out) == n {
-					return string(out)
-				}
-			}
-		}
-	}
-}
-
-// hashKey is what the database knows of an API key or a proxy's key.
-func hashKey(text string) storage.Key { return sha256.Sum256([]byte(text)) }

@@ -7,7 +7,9 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/apikey"
 	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/internal/ids"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -82,7 +84,7 @@ func (t *ProxyTransform) code() string {
 }
 
 // checkProxy checks parameters, and transforms that differ from the old ones.
-func (op *call) checkProxy(ctx context.Context, p *ProxyParams, old *Proxy) error {
+func (op *operation) checkProxy(ctx context.Context, p *ProxyParams, old *Proxy) error {
 	if err := op.checkProxyFields(ctx, p); err != nil {
 		return err
 	}
@@ -90,7 +92,7 @@ func (op *call) checkProxy(ctx context.Context, p *ProxyParams, old *Proxy) erro
 }
 
 // checkProxyFields checks everything but whether the transforms can be used.
-func (op *call) checkProxyFields(ctx context.Context, p *ProxyParams) error {
+func (op *operation) checkProxyFields(ctx context.Context, p *ProxyParams) error {
 	bad := &form.Problems{}
 	form.CheckName(bad, "name", p.Name)
 	if p.DestinationURL == "" {
@@ -108,7 +110,7 @@ func (op *call) checkProxyFields(ctx context.Context, p *ProxyParams) error {
 }
 
 // loadTransforms lets the runtime look at transforms that are not the old ones.
-func (op *call) loadTransforms(ctx context.Context, p *ProxyParams, old *Proxy) error {
+func (op *operation) loadTransforms(ctx context.Context, p *ProxyParams, old *Proxy) error {
 	if err := op.loadCode(ctx, "request_transform.code", p.Name, p.RequestTransform.code(), old.RequestTransform.code()); err != nil {
 		return err
 	}
@@ -126,14 +128,14 @@ func (c *Client) CreateProxy(ctx context.Context, p ProxyParams) (*Proxy, error)
 	if err := op.checkProxy(ctx, &p, &Proxy{}); err != nil {
 		return nil, err
 	}
-	x := &Proxy{ID: op.v.idAt(op.now), TenantID: op.tenant, Key: random58(proxyKeyLength), CreatedBy: op.creator, CreatedAt: op.now}
+	x := &Proxy{ID: op.v.ids.At(op.now), TenantID: op.tenant, Key: ids.Random58(proxyKeyLength), CreatedBy: op.creator, CreatedAt: op.now}
 	x.set(&p)
 	return op.proxySeen(createRecord(ctx, op, x, op.proxyRecord))
 }
 
 // proxySeen is a changed proxy as the caller may see it: with its configuration
 // only if it may read proxies.
-func (op *call) proxySeen(x *Proxy, err error) (*Proxy, error) {
+func (op *operation) proxySeen(x *Proxy, err error) (*Proxy, error) {
 	if err == nil && !op.grant.Has(access.ProxyRead) {
 		seen := *x
 		seen.Configuration = nil
@@ -165,12 +167,12 @@ func (x *Proxy) params() ProxyParams {
 	return p
 }
 
-func (op *call) proxyRecord(x *Proxy) (storage.Record, error) {
-	rec := storage.Record{Kind: kindProxy, ID: storage.ID(x.ID), Name: x.Name, Key: hashKey(x.Key), CreatedAt: x.CreatedAt}
+func (op *operation) proxyRecord(x *Proxy) (storage.Record, error) {
+	rec := storage.Record{Kind: kindProxy, ID: storage.ID(x.ID), Name: x.Name, Key: apikey.Hash(x.Key), CreatedAt: x.CreatedAt}
 	return rec, op.sealRecord(&rec, x)
 }
 
-func (op *call) openProxy(ctx context.Context, rec *storage.Record) (*Proxy, error) {
+func (op *operation) openProxy(ctx context.Context, rec *storage.Record) (*Proxy, error) {
 	x := &Proxy{}
 	return x, op.openRecord(ctx, rec, x)
 }
@@ -241,8 +243,8 @@ func (c *Client) PatchProxy(ctx context.Context, id uuid.UUID, patch JSON) (*Pro
 		func() error { return op.loadTransforms(ctx, &alone, &Proxy{}) }))
 }
 
-func (op *call) updateProxy(ctx context.Context, id uuid.UUID, change func(*Proxy) error) (*Proxy, error) {
-	defer op.afterwards(op.v.proxies.clear)
+func (op *operation) updateProxy(ctx context.Context, id uuid.UUID, change func(*Proxy) error) (*Proxy, error) {
+	defer op.afterwards(op.v.proxies.Clear)
 	return updateRecord(ctx, op, kindProxy, id, op.openProxy, func(x *Proxy) error {
 		x.ModifiedBy, x.ModifiedAt = &op.creator, &op.now
 		return change(x)
@@ -255,6 +257,6 @@ func (c *Client) DeleteProxy(ctx context.Context, id uuid.UUID) error {
 	if err != nil {
 		return err
 	}
-	defer op.afterwards(op.v.proxies.clear)
+	defer op.afterwards(op.v.proxies.Clear)
 	return op.deleteRecord(ctx, kindProxy, id)
 }

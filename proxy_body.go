@@ -262,7 +262,7 @@ func (b *scannedBody) fill(env expr.Env) ([]byte, error) {
 
 // detokenizeBody replaces the expressions of a body, and enters in the log that
 // the tokens were used, and whatever else is.
-func (op *call) detokenizeBody(ctx context.Context, header http.Header, raw []byte, also ...entity) ([]byte, error) {
+func (op *operation) detokenizeBody(ctx context.Context, header http.Header, raw []byte, also ...entity) ([]byte, error) {
 	b, err := scanBody(header, raw)
 	if err != nil {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/internal/limits"
 )
 
 // proxyOperation lets running code send a request through a proxy, with the
@@ -51,10 +52,10 @@ func readProxyOptions(r *form.Reader, p *ProxyCall, m *message) {
 
 // readAnswer reads an answer for running code. What it holds of it counts, and a
 // body that is JSON stays a text: as a tree it would take many times the memory.
-func readAnswer(answer *ProxyAnswer, limit int64, held *hostBytes) (JSON, error) {
+func readAnswer(answer *ProxyAnswer, limit int64, counted *limits.Bytes) (JSON, error) {
 	defer answer.Body.Close()
-	raw, err := held.read(answer.Body, limit+1)
-	defer func() { held.release(len(raw)) }()
+	raw, err := counted.Read(answer.Body, limit+1)
+	defer func() { counted.Release(len(raw)) }()
 	if err != nil {
 		return nil, err
 	}
@@ -65,10 +66,10 @@ func readAnswer(answer *ProxyAnswer, limit int64, held *hostBytes) (JSON, error)
 	if err := m.decode(limit); err != nil {
 		return nil, errorf(ErrUnreachable, "The answer of the destination cannot be read: it %s.", err)
 	}
-	if err := held.hold(len(m.body)); err != nil {
+	if err := counted.Hold(len(m.body)); err != nil {
 		return nil, err
 	}
-	defer held.release(len(m.body))
+	defer counted.Release(len(m.body))
 	out := fmt.Appendf(nil, `{"status":%d,"headers":%s,"body":`, answer.Status, m.headerValue().JSON())
 	return append(m.appendValue(out), '}'), nil
 }

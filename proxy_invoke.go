@@ -14,6 +14,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/apikey"
+	"github.com/seed-72ea4aab/vault/internal/cache"
 	"github.com/seed-72ea4aab/vault/internal/egress"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -149,7 +151,7 @@ func (v *Vault) ProxyCaller(ctx context.Context, key string) (*Client, error) {
 }
 
 // openProxyOf finds a proxy that anybody may call.
-func (v *Vault) openProxyOf(ctx context.Context, key string) (*call, *Proxy, error) {
+func (v *Vault) openProxyOf(ctx context.Context, key string) (*operation, *Proxy, error) {
 	op, x, err := v.proxyOf(ctx, key)
 	if err == nil && x.RequireAuth {
 		err = ErrUnauthenticated
@@ -169,16 +171,16 @@ const maxProxyKey = 100
 // proxyOf finds a proxy by its key, and opens an operation as its tenant. What
 // was found is used for up to a second, but on the node that changes a proxy not
 // beyond the change; then it is dropped, because it may hold secrets.
-func (v *Vault) proxyOf(ctx context.Context, key string) (*call, *Proxy, error) {
+func (v *Vault) proxyOf(ctx context.Context, key string) (*operation, *Proxy, error) {
 	if len(key) > maxProxyKey {
 		return nil, nil, errNoProxy
 	}
-	hash := hashKey(key)
-	if x, ok := v.proxies.get(hash); ok {
+	hash := apikey.Hash(key)
+	if x, ok := v.proxies.Get(hash); ok {
 		op, err := v.Tenant(x.TenantID).begin(ctx, "")
 		return op, x, proxyGone(err)
 	}
-	asked, gen := time.Now(), v.proxies.generation()
+	reading := v.proxies.Ask(hash)
 	rec, err := v.store.Lookup(ctx, hash)
 	if errors.Is(err, storage.ErrNotFound) || err == nil && rec.Kind != kindProxy {
 		return nil, nil, errNoProxy
@@ -194,8 +196,8 @@ func (v *Vault) proxyOf(ctx context.Context, key string) (*call, *Proxy, error) 
 	if err != nil {
 		return nil, nil, err
 	}
-	v.proxies.put(hash, x, asked, gen)
-	time.AfterFunc(maxKeyCacheAge, func() { v.proxies.forget(hash) })
+	reading.Keep(x)
+	time.AfterFunc(cache.MaxAge, func() { v.proxies.Drop(hash) })
 	return op, x, nil
 }
 
@@ -209,7 +211,7 @@ func proxyGone(err error) error {
 
 // anonymous returns the client of a call without an API key: the proxy's
 // application, if that may use tokens, else one that may do nothing.
-func (op *call) anonymous(ctx context.Context, x *Proxy) (*Client, error) {
+func (op *operation) anonymous(ctx context.Context, x *Proxy) (*Client, error) {
 	if x.ApplicationID == nil {
 		return op.nobody(), nil
 	}
@@ -221,13 +223,13 @@ func (op *call) anonymous(ctx context.Context, x *Proxy) (*Client, error) {
 }
 
 // nobody is a client that may do nothing.
-func (op *call) nobody() *Client {
+func (op *operation) nobody() *Client {
 	return &Client{v: op.v, tenant: op.tenant, grant: new(access.Grant)}
 }
 
 // invocation is a request on its way through a proxy.
 type invocation struct {
-	*call
+	*operation
 	*ProxyCall
 	proxy  *Proxy
 	target *url.URL
@@ -239,7 +241,7 @@ type invocation struct {
 const ephemeral = "ephemeral"
 
 // invokeURL sends a request through an ephemeral proxy.
-func (op *call) invokeURL(ctx context.Context, p *ProxyCall) (*ProxyAnswer, error) {
+func (op *operation) invokeURL(ctx context.Context, p *ProxyCall) (*ProxyAnswer, error) {
 	bad := &form.Problems{}
 	if op.v.checkURL(bad, p.OwnPrefix+"PROXY-URL", p.URL); bad.Any() {
 		return nil, asInvalid(bad)
@@ -248,12 +250,12 @@ func (op *call) invokeURL(ctx context.Context, p *ProxyCall) (*ProxyAnswer, erro
 }
 
 // invoke takes a request to the destination and the answer back.
-func (op *call) invoke(ctx context.Context, x *Proxy, p *ProxyCall) (*ProxyAnswer, error) {
+func (op *operation) invoke(ctx context.Context, x *Proxy, p *ProxyCall) (*ProxyAnswer, error) {
 	if p.MaxBody <= 0 {
 		p.MaxBody = int64(op.v.cfg.MaxBytes)
 	}
 	p.Method = cmp.Or(p.Method, http.MethodGet)
-	inv := &invocation{call: op, ProxyCall: p, proxy: x}
+	inv := &invocation{operation: op, ProxyCall: p, proxy: x}
 	if err := inv.prepare(); err != nil {
 		return nil, err
 	}

@@ -95,7 +95,7 @@ func (inv *invocation) transform(ctx context.Context, t *ProxyTransform, m *mess
 	if err != nil {
 		return err
 	}
-	result, err := jsonx.Parse(out, storedLimits)
+	result, err := jsonx.Parse(out, stored)
 	if err != nil || result.Kind() != jsonx.Object {
 		return badResult("the function must return an object with body and headers")
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/expr"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/internal/limits"
 )
 
 // How long a run of a reactor may take: synchronously, and, when the caller
@@ -55,6 +56,20 @@ func (p *ReactParams) UnmarshalJSON(data []byte) error {
 	})
 }
 
+// MarshalJSON writes the JSON form, which UnmarshalJSON reads. TraceHeader and
+// TraceID are no part of it.
+func (p ReactParams) MarshalJSON() ([]byte, error) {
+	args, err := parseJSON("args", p.Args)
+	if err != nil {
+		return nil, err
+	}
+	w := &form.Writer{}
+	w.Value("args", args)
+	w.Text("callback_url", p.CallbackURL)
+	w.Int("timeout_ms", p.TimeoutMS)
+	return w.JSON(), nil
+}
+
 // ReactResult is what a reactor gave.
 type ReactResult struct {
 	// Tokens is the tokenize part of the result, tokenized as the caller.
@@ -93,7 +108,7 @@ func (c *Client) React(ctx context.Context, id uuid.UUID, p ReactParams) (*React
 }
 
 // reactor reads a reactor of the tenant.
-func (op *call) reactor(ctx context.Context, id uuid.UUID) (*Reactor, error) {
+func (op *operation) reactor(ctx context.Context, id uuid.UUID) (*Reactor, error) {
 	rec, err := op.record(ctx, kindReactor, id)
 	if err != nil {
 		return nil, err
@@ -103,7 +118,7 @@ func (op *call) reactor(ctx context.Context, id uuid.UUID) (*Reactor, error) {
 
 // checkReact checks parameters and reads the arguments, which are still to be
 // detokenized.
-func (op *call) checkReact(p *ReactParams) (jsonx.Value, error) {
+func (op *operation) checkReact(p *ReactParams) (jsonx.Value, error) {
 	args, err := op.document(p.Args)
 	bad := &form.Problems{}
 	if err != nil {
@@ -149,7 +164,7 @@ func checkDetokenized(args jsonx.Value) error {
 
 // runReactor detokenizes the arguments, runs the code, and tokenizes what it
 // asks for.
-func (op *call) runReactor(ctx context.Context, r *Reactor, args jsonx.Value, timeout time.Duration) (*ReactResult, error) {
+func (op *operation) runReactor(ctx context.Context, r *Reactor, args jsonx.Value, timeout time.Duration) (*ReactResult, error) {
 	args, err := op.detokenize(ctx, args)
 	if err == nil {
 		err = checkDetokenized(args)
@@ -174,8 +189,8 @@ func (op *call) runReactor(ctx context.Context, r *Reactor, args jsonx.Value, ti
 }
 
 // reactResult reads what the code returned.
-func (op *call) reactResult(ctx context.Context, out JSON) (*ReactResult, error) {
-	v, err := jsonx.Parse(out, storedLimits)
+func (op *operation) reactResult(ctx context.Context, out JSON) (*ReactResult, error) {
+	v, err := jsonx.Parse(out, stored)
 	if err != nil || !v.IsNull() && v.Kind() != jsonx.Object {
 		return nil, badResult("the function must return an object with raw, tokenize or both")
 	}
@@ -207,7 +222,7 @@ const maxLeftRuns = 100
 type lineage struct {
 	depth int           // how many runs it is below
 	left  *atomic.Int32 // what these have left for later
-	bytes *hostBytes    // what the calls of the innermost one hold
+	bytes *limits.Bytes // what the calls of the innermost one hold
 }
 
 type lineageKey struct{}
@@ -227,7 +242,7 @@ func (l lineage) below() lineage {
 	if l.left == nil {
 		l.left = new(atomic.Int32)
 	}
-	l.bytes = new(hostBytes)
+	l.bytes = new(limits.Bytes)
 	return l
 }
 
@@ -254,7 +269,7 @@ type script struct {
 }
 
 // runCode runs code with a client of its own application, if it has one.
-func (op *call) runCode(ctx context.Context, s script) (JSON, error) {
+func (op *operation) runCode(ctx context.Context, s script) (JSON, error) {
 	if op.v.cfg.Runtime == nil {
 		return nil, ErrNoRuntime
 	}

@@ -99,7 +99,7 @@ func readApplicationRef(r *form.Reader) *ApplicationRef {
 }
 
 // checkReactor checks parameters, and the code when it is new.
-func (op *call) checkReactor(ctx context.Context, p *ReactorParams, oldCode string) error {
+func (op *operation) checkReactor(ctx context.Context, p *ReactorParams, oldCode string) error {
 	if err := op.checkReactorFields(ctx, p); err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func (op *call) checkReactor(ctx context.Context, p *ReactorParams, oldCode stri
 }
 
 // checkReactorFields checks everything but whether the code can be used.
-func (op *call) checkReactorFields(ctx context.Context, p *ReactorParams) error {
+func (op *operation) checkReactorFields(ctx context.Context, p *ReactorParams) error {
 	bad := &form.Problems{}
 	form.CheckName(bad, "name", p.Name)
 	if p.Code == "" {
@@ -125,7 +125,7 @@ func (op *call) checkReactorFields(ctx context.Context, p *ReactorParams) error 
 }
 
 // loadReactor lets the runtime look at the code when it is new.
-func (op *call) loadReactor(ctx context.Context, p *ReactorParams, oldCode string) error {
+func (op *operation) loadReactor(ctx context.Context, p *ReactorParams, oldCode string) error {
 	return op.loadCode(ctx, "code", p.Name, p.Code, oldCode)
 }
 
@@ -139,7 +139,7 @@ func (c *Client) CreateReactor(ctx context.Context, p ReactorParams) (*Reactor, 
 	if err := op.checkReactor(ctx, &p, ""); err != nil {
 		return nil, err
 	}
-	r := &Reactor{ID: op.v.idAt(op.now), TenantID: op.tenant, CreatedBy: op.creator, CreatedAt: op.now}
+	r := &Reactor{ID: op.v.ids.At(op.now), TenantID: op.tenant, CreatedBy: op.creator, CreatedAt: op.now}
 	r.set(&p)
 	return createRecord(ctx, op, r, op.reactorRecord)
 }
@@ -148,12 +148,12 @@ func (r *Reactor) set(p *ReactorParams) {
 	r.Name, r.Code, r.Configuration, r.Application = p.Name, p.Code, p.Configuration, p.Application
 }
 
-func (op *call) reactorRecord(r *Reactor) (storage.Record, error) {
+func (op *operation) reactorRecord(r *Reactor) (storage.Record, error) {
 	rec := storage.Record{Kind: kindReactor, ID: storage.ID(r.ID), Name: r.Name, CreatedAt: r.CreatedAt}
 	return rec, op.sealRecord(&rec, r)
 }
 
-func (op *call) openReactor(ctx context.Context, rec *storage.Record) (*Reactor, error) {
+func (op *operation) openReactor(ctx context.Context, rec *storage.Record) (*Reactor, error) {
 	r := &Reactor{}
 	return r, op.openRecord(ctx, rec, r)
 }
@@ -224,7 +224,7 @@ func (c *Client) PatchReactor(ctx context.Context, id uuid.UUID, patch JSON) (*R
 		func() error { return op.loadReactor(ctx, &alone, "") })
 }
 
-func (op *call) updateReactor(ctx context.Context, id uuid.UUID, change func(*Reactor) error) (*Reactor, error) {
+func (op *operation) updateReactor(ctx context.Context, id uuid.UUID, change func(*Reactor) error) (*Reactor, error) {
 	return updateRecord(ctx, op, kindReactor, id, op.openReactor, func(r *Reactor) error {
 		r.ModifiedBy, r.ModifiedAt = &op.creator, &op.now
 		return change(r)

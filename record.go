@@ -6,54 +6,32 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
-	"github.com/seed-72ea4aab/vault/internal/seal"
+	"github.com/seed-72ea4aab/vault/internal/sealed"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// recordPlace binds a record's document to everything that stands beside it in
-// clear. Its keys are among that: a document opens only under the key that it
-// was sealed with, so writing another key's hash beside somebody's rights
-// gives nobody those rights.
-func recordPlace(rec *storage.Record) seal.Place {
-	return seal.Place{
-		Entity: rec.Kind, ID: uuid.UUID(rec.ID).String(), Field: "body",
-		Bound: []string{rec.Name, string(rec.Key[:]), string(rec.AltKey[:]), bindTime(rec.ExpiresAt), bindTime(rec.CreatedAt)},
-	}
-}
-
-// bindTime writes a time for use as associated data, in the precision that the
-// database keeps.
-func bindTime(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return strconv.FormatInt(t.UnixMicro(), 10)
-}
-
 // sealRecord fills in the record's sealed document. All other columns must be
 // set already.
-func (op *call) sealRecord(rec *storage.Record, doc any) error {
+func (op *operation) sealRecord(rec *storage.Record, doc any) error {
 	plain, err := json.Marshal(doc)
 	if err != nil {
 		return fmt.Errorf("vault: encode %s: %w", rec.Kind, err)
 	}
-	place := recordPlace(rec)
+	place := sealed.RecordPlace(rec)
 	rec.KeyVersion = op.state.ring.Version()
 	rec.Body, err = op.seal(&place, plain)
 	return err
 }
 
 // openRecord reads a record's sealed document.
-func (op *call) openRecord(ctx context.Context, rec *storage.Record, doc any) error {
-	place := recordPlace(rec)
+func (op *operation) openRecord(ctx context.Context, rec *storage.Record, doc any) error {
+	place := sealed.RecordPlace(rec)
 	plain, err := op.open(ctx, &place, rec.KeyVersion, rec.Body)
 	if err != nil {
 		return err
@@ -69,7 +47,7 @@ func decodeRecord(rec *storage.Record, plain []byte, doc any) error {
 }
 
 // record returns one record of the tenant, or ErrNotFound.
-func (op *call) record(ctx context.Context, kind string, id uuid.UUID) (*storage.Record, error) {
+func (op *operation) record(ctx context.Context, kind string, id uuid.UUID) (*storage.Record, error) {
 	recs, err := op.v.store.Records(ctx, op.tenantID(), kind, []storage.ID{storage.ID(id)})
 	if err != nil {
 		return nil, err
@@ -81,7 +59,7 @@ func (op *call) record(ctx context.Context, kind string, id uuid.UUID) (*storage
 }
 
 // createRecord stores a new entity, with its log entry.
-func createRecord[T any](ctx context.Context, op *call, item *T, seal func(*T) (storage.Record, error)) (*T, error) {
+func createRecord[T any](ctx context.Context, op *operation, item *T, seal func(*T) (storage.Record, error)) (*T, error) {
 	rec, err := seal(item)
 	if err != nil {
 		return nil, err
@@ -96,7 +74,7 @@ func createRecord[T any](ctx context.Context, op *call, item *T, seal func(*T) (
 }
 
 // getRecord reads an entity, and logs that it was read.
-func getRecord[T any](ctx context.Context, op *call, kind string, id uuid.UUID, open func(context.Context, *storage.Record) (*T, error)) (*T, error) {
+func getRecord[T any](ctx context.Context, op *operation, kind string, id uuid.UUID, open func(context.Context, *storage.Record) (*T, error)) (*T, error) {
 	rec, err := op.record(ctx, kind, id)
 	if err != nil {
 		return nil, err
@@ -113,7 +91,7 @@ func getRecord[T any](ctx context.Context, op *call, kind string, id uuid.UUID, 
 
 // updateRecord reads an entity, changes it and stores it, again if somebody
 // else was faster.
-func updateRecord[T any](ctx context.Context, op *call, kind string, id uuid.UUID,
+func updateRecord[T any](ctx context.Context, op *operation, kind string, id uuid.UUID,
 	open func(context.Context, *storage.Record) (*T, error), change func(*T) error, seal func(*T) (storage.Record, error),
 ) (*T, error) {
 	return retryStale(func() (*T, error) {
@@ -191,7 +169,7 @@ func patchError(err error, patch JSON, params json.Unmarshaler, checks ...func()
 }
 
 // deleteRecord deletes a record, with its log entry.
-func (op *call) deleteRecord(ctx context.Context, kind string, id uuid.UUID) error {
+func (op *operation) deleteRecord(ctx context.Context, kind string, id uuid.UUID) error {
 	_, err := retryStale(func() (struct{}, error) {
 		rec, err := op.record(ctx, kind, id)
 		if err != nil {
@@ -218,7 +196,7 @@ type recordList struct {
 }
 
 // listRecords returns a page of records, opened, and logs that each was read.
-func listRecords[T any](ctx context.Context, op *call, kind string, p recordList, open func(context.Context, *storage.Record) (*T, error)) (*Page[T], error) {
+func listRecords[T any](ctx context.Context, op *operation, kind string, p recordList, open func(context.Context, *storage.Record) (*T, error)) (*Page[T], error) {
 	var err error
 	if p.PageParams, err = p.normal(); err != nil {
 		return nil, err

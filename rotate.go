@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/seal"
+	"github.com/seed-72ea4aab/vault/internal/sealed"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -116,7 +117,7 @@ func (r *rotation) store(ctx context.Context, state *tenantState, ring *seal.Rin
 	if err != nil {
 		return err
 	}
-	op := &call{r.v.Tenant(r.tenant), state, r.v.now()}
+	op := &operation{r.v.Tenant(r.tenant), state, r.v.now()}
 	ch := op.change()
 	ch.UpdateRecords = []storage.RecordUpdate{{Rev: state.ringRev, Record: storage.Record{
 		Kind: kindRing, ID: op.tenantID(), Body: wrapped, CreatedAt: state.doc.CreatedAt,
@@ -147,13 +148,18 @@ func (r *rotation) reseal(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	op := &call{r.v.Tenant(r.tenant), state, r.v.now()}
-	for _, pass := range []func(context.Context, *call) error{r.resealTokens, r.resealRecords, r.resealRest} {
+	op := &operation{r.v.Tenant(r.tenant), state, r.v.now()}
+	for _, pass := range []func(context.Context, *operation) error{r.resealTokens, r.resealRecords, r.resealRest} {
 		if err := pass(ctx, op); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// resealer seals rows under the key that seals now.
+func (op *operation) resealer() *sealed.Resealer {
+	return &sealed.Resealer{Tenant: op.tenant, From: op.state.ring, To: op.state.ring}
 }
 
 func (r *rotation) report(n int) {
@@ -165,7 +171,7 @@ func (r *rotation) report(n int) {
 
 // resealTokens walks the tokens from the newest to the oldest. New ones are
 // sealed under the new key by themselves.
-func (r *rotation) resealTokens(ctx context.Context, op *call) error {
+func (r *rotation) resealTokens(ctx context.Context, op *operation) error {
 	filter := storage.TokenFilter{Tenant: op.tenantID(), Where: storage.KeyBelow(op.state.ring.Version()), MaxBytes: op.v.cfg.MaxPageBytes}
 	walk := newBatches(rotateChunk)
 	for {
@@ -183,8 +189,8 @@ func (r *rotation) resealTokens(ctx context.Context, op *call) error {
 		filter.Before = rows[len(rows)-1].Ord
 		updates := make([]storage.TokenUpdate, 0, len(rows))
 		for i := range rows {
-			u, err := op.resealedToken(ctx, &rows[i])
-			if err != nil {
+			u := storage.TokenUpdate{Rev: rows[i].Rev, OldSet: rows[i].Set, KeepHashes: true, Token: rows[i]}
+			if err := op.resealer().Token(&u.Token); err != nil {
 				return err
 			}
 			updates = append(updates, u)
@@ -197,13 +203,7 @@ func (r *rotation) resealTokens(ctx context.Context, op *call) error {
 	}
 }
 
-// resealedToken opens a row and seals it as it is under the primary key.
-func (op *call) resealedToken(ctx context.Context, row *storage.Token) (storage.TokenUpdate, error) {
-	u := storage.TokenUpdate{Rev: row.Rev, OldSet: row.Set, KeepHashes: true, Token: *row}
-	return u, op.resealToken(ctx, op, &u.Token)
-}
-
-func (r *rotation) resealRecords(ctx context.Context, op *call) error {
+func (r *rotation) resealRecords(ctx context.Context, op *operation) error {
 	filter := storage.RecordFilter{Tenant: op.tenantID(), KeyBelow: op.state.ring.Version(), MaxBytes: op.v.cfg.MaxPageBytes}
 	walk := newBatches(rotateChunk)
 	for {
@@ -224,7 +224,7 @@ func (r *rotation) resealRecords(ctx context.Context, op *call) error {
 			if rec.Kind == kindRing || rec.Kind == kindTombstone {
 				continue // not sealed under a data key
 			}
-			if err := op.resealRecord(ctx, op, &rec); err != nil {
+			if err := op.resealer().Record(&rec); err != nil {
 				return err
 			}
 			updates = append(updates, storage.RecordUpdate{Rev: rec.Rev, Record: rec})
@@ -240,7 +240,7 @@ func (r *rotation) resealRecords(ctx context.Context, op *call) error {
 // writeEach writes updates in one change; or, when somebody else changed some
 // of the rows, one by one without those. Who changed a row has sealed it anew,
 // or the last scan finds it.
-func writeEach[T any](ctx context.Context, op *call, updates []T, put func(*storage.Change, []T)) error {
+func writeEach[T any](ctx context.Context, op *operation, updates []T, put func(*storage.Change, []T)) error {
 	if len(updates) == 0 {
 		return nil
 	}
@@ -263,7 +263,7 @@ func writeEach[T any](ctx context.Context, op *call, updates []T, put func(*stor
 
 // resealRest seals claims and jobs anew. A resealed row is no longer found, so
 // there is no place to remember.
-func (r *rotation) resealRest(ctx context.Context, op *call) error {
+func (r *rotation) resealRest(ctx context.Context, op *operation) error {
 	version := op.state.ring.Version()
 	for _, kind := range []storage.SealedKind{storage.SealedClaims, storage.SealedJobs} {
 		for {
@@ -279,15 +279,9 @@ func (r *rotation) resealRest(ctx context.Context, op *call) error {
 			}
 			ch := op.change()
 			for _, row := range rows {
-				place := sealedPlace(&row)
-				plain, err := op.open(ctx, &place, row.KeyVersion, row.Body)
-				if err != nil {
+				if err := op.resealer().Row(&row); err != nil {
 					return err
 				}
-				if row.Body, err = op.seal(&place, plain); err != nil {
-					return err
-				}
-				row.KeyVersion = op.state.ring.Version()
 				ch.Reseal = append(ch.Reseal, row)
 			}
 			if err := op.v.store.Write(ctx, ch); err != nil {
@@ -297,12 +291,4 @@ func (r *rotation) resealRest(ctx context.Context, op *call) error {
 		}
 	}
 	return nil
-}
-
-// sealedPlace is where the sealed part of a claim or a job belongs.
-func sealedPlace(row *storage.Sealed) seal.Place {
-	if row.Kind == storage.SealedClaims {
-		return claimPlace(row.Key)
-	}
-	return jobPlace(storage.ID(row.Key[:16]))
 }

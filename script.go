@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+
+	"github.com/seed-72ea4aab/vault/internal/limits"
 )
 
 // ScriptErrorKind says how a run of tenant code ended when it did not return.
@@ -114,6 +116,12 @@ func AsHostError(err error) *HostError {
 	var host *HostError
 	if errors.As(err, &host) {
 		return host
+	}
+	if errors.Is(err, limits.ErrFull) {
+		return &HostError{
+			Status: http.StatusRequestEntityTooLarge, Code: "ERR_BODY_TOO_LARGE",
+			Message: fmt.Sprintf("the calls under way hold more than %d MiB; wait for some of them", limits.MaxBytes>>20),
+		}
 	}
 	var script *ScriptError
 	if errors.As(err, &script) {

@@ -9,7 +9,9 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/apikey"
 	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/internal/ids"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -123,6 +125,9 @@ type session struct {
 	Rules       []AccessRule `json:"rules,omitempty"`
 }
 
+// nonceLength gives a nonce 140 random bits.
+const nonceLength = 24
+
 // sessionLife is how long a session lives unless its authorization says more.
 const sessionLife = 3 * time.Minute
 
@@ -135,19 +140,19 @@ const (
 	AuthorizeSessions = "session:authorize"
 )
 
-var sessionRights = map[string]func(*call) error{
-	CreateSessions:    (*call).mayCreateSession,
-	AuthorizeSessions: (*call).mayAuthorizeSession,
+var sessionRights = map[string]func(*operation) error{
+	CreateSessions:    (*operation).mayCreateSession,
+	AuthorizeSessions: (*operation).mayAuthorizeSession,
 }
 
-func (op *call) mayCreateSession() error {
+func (op *operation) mayCreateSession() error {
 	if op.app == nil || op.app.Type != Public || op.session != (uuid.UUID{}) {
 		return errorf(ErrForbidden, "A session is created with the key of a public application.")
 	}
 	return nil
 }
 
-func (op *call) mayAuthorizeSession() error {
+func (op *operation) mayAuthorizeSession() error {
 	if op.app != nil && (op.app.Type != Private || op.session != (uuid.UUID{})) {
 		return errorf(ErrForbidden, "A session is authorized with the key of a private application.")
 	}
@@ -164,9 +169,9 @@ func (c *Client) CreateSession(ctx context.Context) (*Session, error) {
 	if err := op.mayCreateSession(); err != nil {
 		return nil, err
 	}
-	s := &Session{SessionKey: newAPIKey(keySession), Nonce: random58(nonceLength), ExpiresAt: op.now.Add(sessionLife)}
+	s := &Session{SessionKey: apikey.New(apikey.Session), Nonce: ids.Random58(nonceLength), ExpiresAt: op.now.Add(sessionLife)}
 	rec := storage.Record{
-		Kind: kindSession, ID: storage.ID(op.v.idAt(op.now)), Key: hashKey(s.SessionKey), AltKey: op.nonceHash(s.Nonce),
+		Kind: kindSession, ID: storage.ID(op.v.ids.At(op.now)), Key: apikey.Hash(s.SessionKey), AltKey: op.nonceHash(s.Nonce),
 		ExpiresAt: s.ExpiresAt, CreatedAt: op.now,
 	}
 	if err := op.sealRecord(&rec, session{Application: op.app.ID}); err != nil {
@@ -208,7 +213,7 @@ func (c *Client) AuthorizeSession(ctx context.Context, g Grant) error {
 	return err
 }
 
-func (op *call) checkGrant(g *Grant) (*access.Grant, error) {
+func (op *operation) checkGrant(g *Grant) (*access.Grant, error) {
 	bad := &form.Problems{}
 	if g.Nonce == "" {
 		bad.Add("nonce", "is required")
@@ -227,7 +232,7 @@ func (op *call) checkGrant(g *Grant) (*access.Grant, error) {
 
 var errUnknownNonce = errorf(ErrNotFound, "The nonce is unknown or its session has expired.")
 
-func (op *call) authorizeSession(ctx context.Context, g *Grant) error {
+func (op *operation) authorizeSession(ctx context.Context, g *Grant) error {
 	hash := op.nonceHash(g.Nonce)
 	rec, err := op.v.store.Lookup(ctx, hash)
 	if errors.Is(err, storage.ErrNotFound) {

@@ -81,12 +81,12 @@ func (v *Vault) CreateTenant(ctx context.Context, name string) (*Tenant, error) 
 		return nil, err
 	}
 	now := v.now()
-	t := &tenantDoc{Tenant: Tenant{ID: v.idAt(now), Name: name, WebhookSecret: webhook.NewSecret(), CreatedAt: now}}
+	t := &tenantDoc{Tenant: Tenant{ID: v.ids.At(now), Name: name, WebhookSecret: webhook.NewSecret(), CreatedAt: now}}
 	wrapped, err := v.wrap(ring, storage.ID(t.ID))
 	if err != nil {
 		return nil, err
 	}
-	op := &call{v.Tenant(t.ID), &tenantState{ring: ring, readAt: time.Now()}, now}
+	op := &operation{v.Tenant(t.ID), &tenantState{ring: ring, readAt: time.Now()}, now}
 	rec, err := op.tenantRecord(t)
 	if err != nil {
 		return nil, err
@@ -192,7 +192,7 @@ func (t *tenantDoc) webhookSecrets(now time.Time) []string {
 }
 
 // changeTenant reads the client's own tenant, changes it and stores it.
-func (op *call) changeTenant(ctx context.Context, change func(*tenantDoc)) (*Tenant, error) {
+func (op *operation) changeTenant(ctx context.Context, change func(*tenantDoc)) (*Tenant, error) {
 	defer op.afterwards(func() { op.v.tenants.forget(op.tenant) })
 	return retryStale(func() (*Tenant, error) {
 		var err error
@@ -214,7 +214,7 @@ func (op *call) changeTenant(ctx context.Context, change func(*tenantDoc)) (*Ten
 }
 
 // tenantRecord seals a tenant.
-func (op *call) tenantRecord(t *tenantDoc) (storage.Record, error) {
+func (op *operation) tenantRecord(t *tenantDoc) (storage.Record, error) {
 	rec := storage.Record{Kind: kindTenant, ID: storage.ID(t.ID), Name: t.Name, CreatedAt: t.CreatedAt}
 	return rec, op.sealRecord(&rec, t)
 }
@@ -233,7 +233,7 @@ func (v *Vault) DeleteTenant(ctx context.Context, id uuid.UUID) error {
 	}
 	v.tenants.forget(id)
 	v.tenants.drop(id)
-	v.auth.clear()
+	v.auth.Clear()
 	return v.purge(ctx, storage.ID(id))
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/seal"
+	"github.com/seed-72ea4aab/vault/internal/sealed"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -193,7 +194,7 @@ func (tc *tenantCache) read(ctx context.Context, id uuid.UUID, began time.Time) 
 		return nil, fmt.Errorf("vault: tenant %s: %w", id, err)
 	}
 	s.ringRev = rings[0].Rev
-	place := recordPlace(&tenants[0])
+	place := sealed.RecordPlace(&tenants[0])
 	place.Tenant = id
 	plain, err := s.ring.Open(&place, tenants[0].KeyVersion, tenants[0].Body)
 	if err != nil {

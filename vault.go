@@ -43,7 +43,10 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/seed-72ea4aab/vault/internal/cache"
 	"github.com/seed-72ea4aab/vault/internal/egress"
+	"github.com/seed-72ea4aab/vault/internal/ids"
+	"github.com/seed-72ea4aab/vault/internal/limits"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -181,11 +184,11 @@ type Vault struct {
 	tenants *tenantCache
 	egress  *egress.Client
 	worker  *worker
-	auth    *keyCache[*identity]
-	proxies *keyCache[*Proxy]
-	flight  inFlight
-	turns   *hostTurns
-	ids     idSource
+	auth    *cache.Cache[storage.Key, *identity]
+	proxies *cache.Cache[storage.Key, *Proxy]
+	flights cache.Flights[flightKey]
+	turns   *limits.Turns
+	ids     ids.Source
 
 	stop    context.CancelFunc
 	done    sync.WaitGroup
@@ -224,10 +227,10 @@ func open(ctx context.Context, store Storage, key AEAD, cfg *Config) (*Vault, er
 	}
 	v := &Vault{store: store, master: key, cfg: c, horizon: maxKeyAge + writeSlack}
 	v.tenants = newTenantCache(v)
-	v.auth = newKeyCache[*identity]()
-	v.proxies = newKeyCache[*Proxy]()
+	v.auth = cache.New[storage.Key, *identity]()
+	v.proxies = cache.New[storage.Key, *Proxy]()
 	v.egress = c.Egress.client()
-	v.turns = newHostTurns()
+	v.turns = limits.NewTurns()
 	v.worker = newWorker(v)
 	if err := v.checkMaster(ctx); err != nil {
 		return nil, err

@@ -1,23 +1,23 @@
-package vault
+package ids
 
 import (
+	"crypto/rand"
 	"encoding/binary"
 	"math/bits"
-
-	"github.com/seed-72ea4aab/vault/storage"
 )
 
-const (
-	alphabet58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+// Alphabet58 is the digits of base58: those that cannot be taken for others.
+const Alphabet58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 
+const (
 	radixToThe5  = 58 * 58 * 58 * 58 * 58    // fits 32 bits
 	radixToThe10 = radixToThe5 * radixToThe5 // fits 64 bits
 )
 
-// encode58 writes a key in base58. A general encoder gives the same, but every
-// token that is shown has a fingerprint, and the fixed length makes it a matter
-// of a dozen divisions and no memory but the text.
-func encode58(key storage.Key) string {
+// Encode58 writes 32 bytes in base58. A general encoder gives the same, but
+// every token that is shown has a fingerprint, and the fixed length makes it a
+// matter of a dozen divisions and no memory but the text.
+func Encode58(key [32]byte) string {
 	var number [len(key) / 8]uint64 // the key as one large number, highest part first
 	for i := range number {
 		number[i] = binary.BigEndian.Uint64(key[8*i:])
@@ -34,18 +34,35 @@ func encode58(key storage.Key) string {
 		}
 		high, low := uint32(rest/radixToThe5), uint32(rest%radixToThe5)
 		for i := end - 1; i >= end-5; i-- {
-			digits[i], digits[i-5] = alphabet58[low%58], alphabet58[high%58]
+			digits[i], digits[i-5] = Alphabet58[low%58], Alphabet58[high%58]
 			low, high = low/58, high/58
 		}
 	}
 	// The text starts with the highest digit, after one more for each zero byte
 	// that the key starts with.
 	start := 0
-	for start < len(digits) && digits[start] == alphabet58[0] {
+	for start < len(digits) && digits[start] == Alphabet58[0] {
 		start++
 	}
 	for i := 0; i < len(key) && key[i] == 0; i++ {
 		start--
 	}
 	return string(digits[start:])
+}
+
+// Random58 returns n random base58 characters, each equally likely.
+func Random58(n int) string {
+	const fair = 256 - 256%58 // bytes from here on would favour some characters
+	out := make([]byte, 0, n)
+	var buf [64]byte
+	for {
+		rand.Read(buf[:])
+		for _, b := range buf {
+			if int(b) < fair {
+				if out = append(out, Alphabet58[b%58]); len(out) == n {
+					return string(out)
+				}
+			}
+		}
+	}
 }

@@ -1,4 +1,4 @@
-package vault
+package limits
 
 import (
 	"context"
@@ -12,14 +12,14 @@ import (
 // wait for it. The last ones are for all.
 func TestTurnsOfTenants(t *testing.T) {
 	t.Parallel()
-	turns := newHostTurns()
+	turns := NewTurns()
 	half := cap(turns.all) / 2
 	late, cancel := context.WithCancel(t.Context())
 	cancel()
 	var given []func()
 	for _, tenant := range []uuid.UUID{uuid.New(), uuid.New()} {
 		for range half {
-			give, err := turns.take(t.Context(), tenant)
+			give, err := turns.Take(t.Context(), tenant)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -30,16 +30,16 @@ func TestTurnsOfTenants(t *testing.T) {
 				t.Errorf("a tenant has %d turns, want %d", len(waiting.taken), half)
 			}
 		}
-		if _, err := turns.take(late, tenant); !errors.Is(err, context.Canceled) {
+		if _, err := turns.Take(late, tenant); !errors.Is(err, context.Canceled) {
 			t.Errorf("more than half: %v", err)
 		}
 	}
 	third := uuid.New()
-	if _, err := turns.take(late, third); !errors.Is(err, context.Canceled) {
+	if _, err := turns.Take(late, third); !errors.Is(err, context.Canceled) {
 		t.Errorf("more than all: %v", err)
 	}
 	given[0]()
-	give, err := turns.take(t.Context(), third)
+	give, err := turns.Take(t.Context(), third)
 	if err != nil {
 		t.Fatal(err)
 	}

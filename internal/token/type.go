@@ -1,4 +1,4 @@
-package vault
+package token
 
 import (
 	"slices"
@@ -9,54 +9,25 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
 
-// TokenType says what a token holds, and with it how data is validated, masked
-// and fingerprinted by default.
-type TokenType string
-
-// The types of tokens.
+// The types of tokens, as the API names them.
 const (
-	Generic              TokenType = "token"                  // any JSON but null
-	Card                 TokenType = "card"                   // see CardData
-	Bank                 TokenType = "bank"                   // see BankData
-	CardNumber           TokenType = "card_number"            // a string of 12 to 19 digits
-	USBankAccountNumber  TokenType = "us_bank_account_number" // a string of 3 to 17 digits
-	USBankRoutingNumber  TokenType = "us_bank_routing_number" // a string of 9 digits
-	SocialSecurityNumber TokenType = "social_security_number" // a string of 9 digits, with dashes or without
-	EmployerIDNumber     TokenType = "employer_id_number"     // likewise
+	Generic              = "token"
+	Card                 = "card"
+	Bank                 = "bank"
+	CardNumber           = "card_number"
+	USBankAccountNumber  = "us_bank_account_number"
+	USBankRoutingNumber  = "us_bank_routing_number"
+	SocialSecurityNumber = "social_security_number"
+	EmployerIDNumber     = "employer_id_number"
 )
 
-// CardData is the data of a Card token.
-type CardData struct {
-	Number          string `json:"number"` // without separators
-	ExpirationMonth int    `json:"expiration_month,omitempty"`
-	ExpirationYear  int    `json:"expiration_year,omitempty"`
-	CVC             string `json:"cvc,omitempty"` // deleted an hour after it was given
-}
+// Type is what a type of token brings with it.
+type Type struct {
+	// Name is one of the constants above.
+	Name string
+	// Container is where tokens are unless they say otherwise.
+	Container string
 
-// value is what encoding/json makes of the card, without its reflection.
-func (d CardData) value() jsonx.Value {
-	members := append(make([]jsonx.Member, 0, 4), jsonx.Member{Name: "number", Value: jsonx.StringValue(d.Number)})
-	if d.ExpirationMonth != 0 {
-		members = append(members, jsonx.Member{Name: "expiration_month", Value: jsonx.IntValue(int64(d.ExpirationMonth))})
-	}
-	if d.ExpirationYear != 0 {
-		members = append(members, jsonx.Member{Name: "expiration_year", Value: jsonx.IntValue(int64(d.ExpirationYear))})
-	}
-	if d.CVC != "" {
-		members = append(members, jsonx.Member{Name: "cvc", Value: jsonx.StringValue(d.CVC)})
-	}
-	return jsonx.ObjectValue(members...)
-}
-
-// BankData is the data of a Bank token.
-type BankData struct {
-	RoutingNumber string `json:"routing_number"`
-	AccountNumber string `json:"account_number"`
-}
-
-// tokenSpec is what a type brings with it.
-type tokenSpec struct {
-	container   string
 	fingerprint typeExpression
 	indexes     []string
 	check       func(bad *form.Problems, path string, data jsonx.Value)
@@ -64,6 +35,19 @@ type tokenSpec struct {
 	mask func(data jsonx.Value) *typeMask
 	// secret returns the number that must not stand in the token's id.
 	secret func(data jsonx.Value) string
+}
+
+// TypeOf returns a type by its name; nil for a name that is not one.
+func TypeOf(name string) *Type { return types[name] }
+
+// TypeNames lists the types for messages.
+func TypeNames() string {
+	var names []string
+	for name := range types {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
 }
 
 const (
@@ -76,27 +60,35 @@ const (
 	plainYear   = "{{ data.expiration_year }}"
 )
 
-var tokenSpecs = map[TokenType]*tokenSpec{
-	Generic: {container: "/general/high/", fingerprint: newTypeExpression(stringified), check: checkGeneric, mask: maskGeneric},
-	Card: {container: "/pci/high/", fingerprint: newTypeExpression("{{ data.number }}"), check: checkCard, mask: maskCard,
+var types = named(map[string]*Type{
+	Generic: {Container: "/general/high/", fingerprint: newTypeExpression(stringified), check: checkGeneric, mask: maskGeneric},
+	Card: {Container: "/pci/high/", fingerprint: newTypeExpression("{{ data.number }}"), check: checkCard, mask: maskCard,
 		secret: func(d jsonx.Value) string { return d.Get("number").Text() }},
-	Bank: {container: "/bank/high/", fingerprint: newTypeExpression("{{ data.account_number }}|{{ data.routing_number }}"), check: checkBank, mask: maskBank,
+	Bank: {Container: "/bank/high/", fingerprint: newTypeExpression("{{ data.account_number }}|{{ data.routing_number }}"), check: checkBank, mask: maskBank,
 		secret: func(d jsonx.Value) string { return d.Get("account_number").Text() }},
-	CardNumber:           numberSpec("/pci/high/", checkCardNumber),
-	USBankAccountNumber:  numberSpec("/bank/high/", digitsCheck(3, 17)),
-	USBankRoutingNumber:  {container: "/bank/low/", fingerprint: newTypeExpression(plainData), check: checkRoutingNumber, mask: maskLast4},
-	SocialSecurityNumber: nineDigitSpec(),
-	EmployerIDNumber:     nineDigitSpec(),
+	CardNumber:           number("/pci/high/", checkCardNumber),
+	USBankAccountNumber:  number("/bank/high/", digitsCheck(3, 17)),
+	USBankRoutingNumber:  {Container: "/bank/low/", fingerprint: newTypeExpression(plainData), check: checkRoutingNumber, mask: maskLast4},
+	SocialSecurityNumber: nineDigits(),
+	EmployerIDNumber:     nineDigits(),
+})
+
+// named puts the names of types into them.
+func named(types map[string]*Type) map[string]*Type {
+	for name, t := range types {
+		t.Name = name
+	}
+	return types
 }
 
-func numberSpec(container string, check func(*form.Problems, string, jsonx.Value)) *tokenSpec {
-	return &tokenSpec{container: container, fingerprint: newTypeExpression(plainData), check: check, mask: maskLast4,
+func number(container string, check func(*form.Problems, string, jsonx.Value)) *Type {
+	return &Type{Container: container, fingerprint: newTypeExpression(plainData), check: check, mask: maskLast4,
 		secret: func(d jsonx.Value) string { return d.Text() }}
 }
 
-func nineDigitSpec() *tokenSpec {
-	return &tokenSpec{
-		container: "/pii/high/", fingerprint: newTypeExpression(noDashes), check: checkNineDigits,
+func nineDigits() *Type {
+	return &Type{
+		Container: "/pii/high/", fingerprint: newTypeExpression(noDashes), check: checkNineDigits,
 		indexes: []string{plainData, noDashes, "{{ data | last4 }}"},
 		mask:    func(jsonx.Value) *typeMask { return nineDigitMask },
 		secret:  func(d jsonx.Value) string { return strings.ReplaceAll(d.Text(), "-", "") },
@@ -113,7 +105,7 @@ type typeExpression struct {
 func newTypeExpression(source string) typeExpression {
 	template, err := expr.Compile(source)
 	if err != nil {
-		panic("vault: a type's own expression: " + err.Error()) // unreachable: the expressions are above
+		panic("token: a type's own expression: " + err.Error()) // unreachable: the expressions are above
 	}
 	return typeExpression{source, template}
 }
@@ -129,7 +121,7 @@ type typeMask struct {
 func newTypeMask(v jsonx.Value) *typeMask {
 	tree, err := expr.CompileTree(v)
 	if err != nil {
-		panic("vault: a type's own mask: " + err.Error()) // unreachable: the masks are below
+		panic("token: a type's own mask: " + err.Error()) // unreachable: the masks are below
 	}
 	return &typeMask{v, tree, v.JSON()}
 }
@@ -157,19 +149,6 @@ func maskObject(pairs ...string) jsonx.Value {
 		members = append(members, jsonx.Member{Name: pairs[i+1], Value: jsonx.StringValue(pairs[i])})
 	}
 	return jsonx.ObjectValue(members...)
-}
-
-// isTokenType reports whether a name is that of a token type.
-func isTokenType(name string) bool { return tokenSpecs[TokenType(name)] != nil }
-
-// typeNames lists the types for messages.
-func typeNames() string {
-	var names []string
-	for t := range tokenSpecs {
-		names = append(names, string(t))
-	}
-	slices.Sort(names)
-	return strings.Join(names, ", ")
 }
 
 func maskLast4(jsonx.Value) *typeMask { return last4Mask }

@@ -1,31 +1,22 @@
-package vault
+package token
 
 import "strconv"
 
-// Enrichments is what the vault knows about a token's data beyond the data.
-type Enrichments struct {
-	Card *CardEnrichment `json:"card,omitempty"`
-}
-
-// CardEnrichment describes a card by its number.
-type CardEnrichment struct {
-	Brand string `json:"brand"` // visa, mastercard, ...; unknown outside known ranges
-	BIN   string `json:"bin"`   // 8 digits from 16 digits on, else 6
-	Last4 string `json:"last4"`
-}
-
-// enrich returns the enrichments of card types, and nil for others.
-func enrich(t *token) *Enrichments {
-	typ := t.typ()
-	if typ != Card && typ != CardNumber {
-		return nil
+// CardNumber returns the number of a card, and whether the token holds one.
+func (b *Body) CardNumber() (string, bool) {
+	if b.Type.Name != Card && b.Type.Name != CardNumber {
+		return "", false
 	}
-	number := t.body.spec.secret(t.body.data)
-	bin := 6
+	return b.Type.secret(b.Data), true
+}
+
+// BIN returns the digits that name the issuer of a card: 8 from 16 digits on,
+// else 6.
+func BIN(number string) string {
 	if len(number) >= 16 {
-		bin = 8
+		return number[:8]
 	}
-	return &Enrichments{Card: &CardEnrichment{Brand: cardBrand(number), BIN: number[:bin], Last4: number[len(number)-4:]}}
+	return number[:6]
 }
 
 // iinRange is a range of the leading six digits that a brand issues.
@@ -73,8 +64,9 @@ var iinRanges = []iinRange{
 	{600000, 699999, "maestro"},
 }
 
-// cardBrand finds the brand by the leading digits.
-func cardBrand(number string) string {
+// Brand returns the brand of a card by its leading digits: visa, mastercard,
+// and so on, or unknown.
+func Brand(number string) string {
 	iin, err := strconv.Atoi(number[:6])
 	if err != nil {
 		return "unknown"

@@ -1,4 +1,4 @@
-package vault
+package token
 
 import (
 	"encoding/binary"
@@ -19,26 +19,26 @@ const (
 	flagDedupOff
 )
 
-// encode appends the body: a version, flags, the place of the cvc, and each
+// Encode appends the body: a version, flags, the place of the cvc, and each
 // field after its length. Absent fields have none.
-func (b *tokenBody) encode(dst []byte) []byte {
+func (b *Body) Encode(dst []byte) []byte {
 	var flags byte
-	if b.indexes != nil {
+	if b.Indexes != nil {
 		flags |= flagIndexes
 	}
-	if b.dedup != nil && *b.dedup {
+	if b.Dedup != nil && *b.Dedup {
 		flags |= flagDedupOn
 	}
-	if b.dedup != nil && !*b.dedup {
+	if b.Dedup != nil && !*b.Dedup {
 		flags |= flagDedupOff
 	}
-	dst = slices.Grow(dst, b.data.Size()+128)
-	dst = append(dst, bodyVersion, flags, byte(b.cvcAt))
-	dst = endField(len(dst), b.data.Append(dst))
-	dst = endField(len(dst), appendMask(dst, b.mask))
-	dst = endField(len(dst), appendMetadata(dst, b.metadata))
-	dst = endField(len(dst), appendIndexes(dst, b.indexes))
-	return endField(len(dst), append(dst, b.fingerprint...))
+	dst = slices.Grow(dst, b.Data.Size()+128)
+	dst = append(dst, bodyVersion, flags, byte(b.CVCAt))
+	dst = endField(len(dst), b.Data.Append(dst))
+	dst = endField(len(dst), appendMask(dst, b.Mask))
+	dst = endField(len(dst), appendMetadata(dst, b.Metadata))
+	dst = endField(len(dst), appendIndexes(dst, b.Indexes))
+	return endField(len(dst), append(dst, b.Fingerprint...))
 }
 
 // endField puts the length of the field that starts at a place before it.
@@ -77,15 +77,15 @@ func appendIndexes(dst []byte, indexes []string) []byte {
 	return form.TextsValue(indexes).Append(dst)
 }
 
-var errBody = errors.New("vault: not a token body")
+var errBody = errors.New("the sealed body is not what this version writes")
 
-// decode reads what encode wrote.
-func (b *tokenBody) decode(src []byte) error {
+// Decode reads what Encode wrote.
+func (b *Body) Decode(src []byte) error {
 	if len(src) < 3 || src[0] != bodyVersion {
 		return errBody
 	}
 	flags := src[1]
-	b.cvcAt = int(src[2])
+	b.CVCAt = int(src[2])
 	var fields [5][]byte
 	rest := src[3:]
 	for i := range fields {
@@ -96,47 +96,47 @@ func (b *tokenBody) decode(src []byte) error {
 		fields[i], rest = rest[width:width+int(n)], rest[width+int(n):]
 	}
 	if flags&flagIndexes != 0 {
-		b.indexes = []string{}
+		b.Indexes = []string{}
 	}
 	if flags&(flagDedupOn|flagDedupOff) != 0 {
 		on := flags&flagDedupOn != 0
-		b.dedup = &on
+		b.Dedup = &on
 	}
-	b.fingerprint = string(fields[4])
+	b.Fingerprint = string(fields[4])
 	return b.decodeJSON(fields)
 }
 
-func (b *tokenBody) decodeJSON(fields [5][]byte) error {
+func (b *Body) decodeJSON(fields [5][]byte) error {
 	var err error
-	if b.data, err = jsonx.Parse(fields[0], storedLimits); err != nil {
+	if b.Data, err = jsonx.Parse(fields[0], stored); err != nil {
 		return errBody
 	}
 	if len(fields[1]) > 0 {
-		if b.mask, err = jsonx.Parse(fields[1], storedLimits); err != nil {
+		if b.Mask, err = jsonx.Parse(fields[1], stored); err != nil {
 			return errBody
 		}
 	}
 	if len(fields[2]) > 0 {
-		metadata, err := jsonx.Parse(fields[2], storedLimits)
+		metadata, err := jsonx.Parse(fields[2], stored)
 		if err != nil {
 			return errBody
 		}
-		b.metadata = make(map[string]string, metadata.Len())
+		b.Metadata = make(map[string]string, metadata.Len())
 		for _, m := range metadata.Members() {
-			b.metadata[m.Name] = m.Value.Text()
+			b.Metadata[m.Name] = m.Value.Text()
 		}
 	}
 	if len(fields[3]) > 0 {
-		indexes, err := jsonx.Parse(fields[3], storedLimits)
+		indexes, err := jsonx.Parse(fields[3], stored)
 		if err != nil {
 			return errBody
 		}
 		for _, e := range indexes.Elems() {
-			b.indexes = append(b.indexes, e.Text())
+			b.Indexes = append(b.Indexes, e.Text())
 		}
 	}
 	return nil
 }
 
-// storedLimits lets pass whatever was accepted once, also through a merge.
-var storedLimits = jsonx.Limits{Depth: 1000}
+// stored lets pass whatever was accepted once, also through a merge.
+var stored = jsonx.Limits{Depth: 1000}
