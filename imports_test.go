@@ -55,6 +55,7 @@ func TestImports(t *testing.T) {
 		"internal/egress":              {"code.dny.dev/ssrf"},
 		"internal/webhook":             {},
 		"internal/form":                {module + "/internal/jsonx", module + "/internal/expr", "github.com/google/uuid"},
+		"internal/relay":               {module + "/internal/egress", module + "/internal/form", module + "/internal/jsonx", module + "/internal/expr"},
 		"internal/ids":                 {"github.com/google/uuid"},
 		"internal/apikey":              {module + "/internal/ids"},
 		"internal/cache":               {},

@@ -2,6 +2,8 @@ package vault
 
 import (
 	"context"
+	"io"
+	"net/http"
 	"time"
 
 	"github.com/google/uuid"
@@ -259,4 +261,52 @@ func (c *Client) DeleteProxy(ctx context.Context, id uuid.UUID) error {
 	}
 	defer op.afterwards(op.v.proxies.Clear)
 	return op.deleteRecord(ctx, kindProxy, id)
+}
+
+// ProxyCall is a request that is to go through a proxy.
+type ProxyCall struct {
+	// Key is that of a stored proxy. Without one, URL is the destination of an
+	// ephemeral proxy, which has no transforms.
+	Key string
+	URL string
+
+	// Method is that of HTTP. Default GET.
+	Method string
+	// Path is put behind the path of the destination, as it is: escaped, and
+	// empty or with a slash in front. Dot segments are refused.
+	Path string
+	// Query is put behind the query of the destination, as it is and without ?.
+	Query string
+	// Header is forwarded, but for Host and what concerns one connection only.
+	Header http.Header
+	// Body may be nil. It is read at most until the body of the answer is
+	// closed, and not closed.
+	Body io.Reader
+	// ContentLength is the length of Body. 0 and -1 mean that it is unknown.
+	ContentLength int64
+	// MaxBody bounds, in bytes, a body that has to be held in memory: one whose
+	// type can hold expressions, or that goes through a transform. Default
+	// [Config.MaxBytes]. Other bodies are streamed, and may have any size.
+	MaxBody int64
+
+	// OwnPrefix starts the names of headers that are between the caller and the
+	// vault: they are taken out in both directions. Empty means that there are
+	// none.
+	OwnPrefix string
+	// TraceID, when set, is sent in the header TRACE-ID under OwnPrefix.
+	TraceID string
+	// KeepAlive and Connection, when set, are sent in the headers of these
+	// names. Connection is keep-alive or close.
+	KeepAlive, Connection string
+}
+
+// ProxyAnswer is the answer of a destination.
+type ProxyAnswer struct {
+	Status int
+	// Header has a Content-Length when the length of Body is known.
+	Header http.Header
+	// Body streams, unless a transform made it. It must be closed. Reading it
+	// fails with ErrUnreachable when the destination breaks off, and with
+	// ErrTimeout when it falls silent.
+	Body io.ReadCloser
 }

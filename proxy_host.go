@@ -3,7 +3,6 @@ package vault
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -12,6 +11,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/internal/limits"
+	"github.com/seed-72ea4aab/vault/internal/relay"
 )
 
 // proxyOperation lets running code send a request through a proxy, with the
@@ -20,11 +20,11 @@ import (
 func proxyOperation(method string) func(context.Context, *Client, JSON) (any, error) {
 	return func(ctx context.Context, c *Client, args JSON) (any, error) {
 		p := ProxyCall{Method: method, Header: http.Header{}}
-		m := &message{header: p.Header}
+		m := &relay.Message{Header: p.Header}
 		if err := readObject(args, func(r *form.Reader) { readProxyOptions(r, &p, m) }); err != nil {
 			return nil, err
 		}
-		p.Header, p.Body, p.ContentLength = m.header, bytes.NewReader(m.body), int64(len(m.body))
+		p.Header, p.Body, p.ContentLength = m.Header, bytes.NewReader(m.Body), int64(len(m.Body))
 		answer, err := c.InvokeProxy(ctx, p)
 		if err != nil {
 			return nil, err
@@ -33,7 +33,7 @@ func proxyOperation(method string) func(context.Context, *Client, JSON) (any, er
 	}
 }
 
-func readProxyOptions(r *form.Reader, p *ProxyCall, m *message) {
+func readProxyOptions(r *form.Reader, p *ProxyCall, m *relay.Message) {
 	p.Key, p.URL, p.Path = r.Text("proxyKey"), r.Text("proxyUrl"), r.Text("path")
 	if v := r.Value("query"); v.Kind() == jsonx.Object {
 		pairs := url.Values{}
@@ -44,10 +44,10 @@ func readProxyOptions(r *form.Reader, p *ProxyCall, m *message) {
 	} else {
 		p.Query = strings.TrimPrefix(r.Text("query"), "?")
 	}
-	if err := m.setHeader(r.Value("headers"), ""); err != nil {
+	if err := m.SetHeader(r.Value("headers"), ""); err != nil {
 		r.Problem("headers", "must be an object of header names and strings")
 	}
-	m.setBody(r.Value("body"), jsonx.Value{})
+	m.SetBody(r.Value("body"), jsonx.Value{})
 }
 
 // readAnswer reads an answer for running code. What it holds of it counts, and a
@@ -60,29 +60,16 @@ func readAnswer(answer *ProxyAnswer, limit int64, counted *limits.Bytes) (JSON, 
 		return nil, err
 	}
 	if int64(len(raw)) > limit {
-		return nil, errorf(ErrTooLarge, "The body must have at most %d bytes.", limit)
+		return nil, errBodyTooLarge(limit)
 	}
-	m := &message{header: answer.Header, body: raw}
-	if err := m.decode(limit); err != nil {
+	m := &relay.Message{Header: answer.Header, Body: raw}
+	if err := m.Decode(limit); err != nil {
 		return nil, errorf(ErrUnreachable, "The answer of the destination cannot be read: it %s.", err)
 	}
-	if err := counted.Hold(len(m.body)); err != nil {
+	if err := counted.Hold(len(m.Body)); err != nil {
 		return nil, err
 	}
-	defer counted.Release(len(m.body))
-	out := fmt.Appendf(nil, `{"status":%d,"headers":%s,"body":`, answer.Status, m.headerValue().JSON())
-	return append(m.appendValue(out), '}'), nil
-}
-
-// appendValue writes the body as code sees it: as it is when it is the JSON that
-// its type says, null when it should be and is empty, else as a string.
-func (m *message) appendValue(out []byte) []byte {
-	switch {
-	case isJSON(m.header) && len(bytes.TrimSpace(m.body)) == 0:
-		return append(out, "null"...)
-	case isJSON(m.header) && json.Valid(m.body):
-		return append(out, m.body...)
-	default:
-		return jsonx.StringValue(string(m.body)).Append(out)
-	}
+	defer counted.Release(len(m.Body))
+	out := fmt.Appendf(nil, `{"status":%d,"headers":%s,"body":`, answer.Status, m.HeaderValue().JSON())
+	return append(m.AppendValue(out), '}'), nil
 }

@@ -298,3 +298,9 @@ func (op *operation) runCode(ctx context.Context, s script) (JSON, error) {
 	out, err := op.v.cfg.Runtime.Run(ctx, Program{Tenant: op.tenant.String(), Name: s.name, Source: s.code}, input, host)
 	return JSON(out), err
 }
+
+// badResult is an error about what code returned.
+func badResult(text string) error {
+	return &ScriptError{Kind: ScriptOutput, Status: http.StatusInternalServerError, Title: ScriptTitle,
+		Messages: map[string][]string{"error": {text}}}
+}

@@ -99,3 +99,17 @@ func (p *Problems) String() string {
 	}
 	return b.String()
 }
+
+// Problem returns a list of one message about a field.
+func Problem(path, format string, args ...any) *Problems {
+	p := &Problems{}
+	p.Add(path, format, args...)
+	return p
+}
+
+// Of returns what a parser said, under the path of its input.
+func Of(path string, err error) *Problems {
+	p := &Problems{}
+	p.AddErr(path, err)
+	return p
+}

@@ -1,10 +1,11 @@
-package vault
+// Package relay takes bodies and messages through a proxy: it finds the
+// expressions of a body by its type and fills them in, turns messages into what
+// code sees and back, and sends a request to its destination.
+package relay
 
 import (
 	"bytes"
-	"context"
 	"encoding/xml"
-	"io"
 	"mime"
 	"net/http"
 	"net/url"
@@ -13,22 +14,23 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/expr"
+	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
 
-// bodyFormat says how expressions stand in a body.
-type bodyFormat uint8
+// Format says how expressions stand in a body.
+type Format uint8
 
+// The formats. A body that is Opaque is binary or encoded, and never looked at.
 const (
-	formatOpaque    bodyFormat = iota // binary or encoded: never looked at
-	formatText                        // values are inserted as they are
-	formatUnknown                     // like text, unless it turns out to be binary
-	formatJSON                        // in the strings of a document, but not in keys
-	formatForm                        // in the values of pairs, form-encoded
-	formatXML                         // like text, with values escaped
-	formatMultipart                   // each part by its own type
+	Opaque    Format = iota
+	text             // values are inserted as they are
+	unknown          // like text, unless it turns out to be binary
+	jsonText         // in the strings of a document, but not in keys
+	formPairs        // in the values of pairs, form-encoded
+	xmlText          // like text, with values escaped
+	multipart        // each part by its own type
 )
 
 // binaryTypes are types outside of image, audio, video and font whose bodies
@@ -40,37 +42,37 @@ var binaryTypes = []string{
 	"application/x-protobuf", "application/vnd.google.protobuf", "application/grpc", "application/avro",
 }
 
-// formatOf tells the format of a body by its headers. The boundary is that of a
+// FormatOf tells the format of a body by its headers. The boundary is that of a
 // multipart body.
-func formatOf(header http.Header) (format bodyFormat, boundary string) {
+func FormatOf(header http.Header) (format Format, boundary string) {
 	if e := header.Get("Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") {
-		return formatOpaque, ""
+		return Opaque, ""
 	}
 	typ, params, err := mime.ParseMediaType(header.Get("Content-Type"))
 	if err != nil && typ == "" {
-		return formatUnknown, ""
+		return unknown, ""
 	}
 	major, minor, _ := strings.Cut(typ, "/")
 	switch {
 	case minor == "json" || strings.HasSuffix(minor, "+json"):
-		return formatJSON, ""
+		return jsonText, ""
 	case typ == "application/xml" || typ == "text/xml" || strings.HasSuffix(minor, "+xml"):
-		return formatXML, ""
+		return xmlText, ""
 	case typ == "application/x-www-form-urlencoded":
-		return formatForm, ""
+		return formPairs, ""
 	case major == "multipart":
-		return formatMultipart, params["boundary"]
+		return multipart, params["boundary"]
 	case major == "text":
-		return formatText, ""
+		return text, ""
 	case slices.Contains([]string{"image", "audio", "video", "font", "model"}, major), slices.Contains(binaryTypes, typ), strings.HasPrefix(typ, "application/grpc"):
-		return formatOpaque, ""
+		return Opaque, ""
 	default:
-		return formatUnknown, ""
+		return unknown, ""
 	}
 }
 
-// scannedBody is a body with the places at which values of tokens go.
-type scannedBody struct {
+// Body is a scanned body, with the places at which values of tokens go.
+type Body struct {
 	raw       []byte
 	spots     []spot    // in order
 	templates expr.List // of the spots
@@ -84,12 +86,12 @@ type spot struct {
 	encode     func(string) string // nil: nothing is left to be done
 }
 
-// scanBody finds the expressions of a body. Everything outside of them will
+// Scan finds the expressions of a body. Everything outside of them will
 // stay as it is, byte for byte.
-func scanBody(header http.Header, raw []byte) (*scannedBody, error) {
-	format, boundary := formatOf(header)
-	b := &scannedBody{raw: raw}
-	if format != formatMultipart {
+func Scan(header http.Header, raw []byte) (*Body, *form.Problems) {
+	format, boundary := FormatOf(header)
+	b := &Body{raw: raw}
+	if format != multipart {
 		return b, b.scan(format, 0, len(raw), "")
 	}
 	if !bytes.Contains(raw, []byte("{{")) && !opening.Match(raw) {
@@ -100,20 +102,20 @@ func scanBody(header http.Header, raw []byte) (*scannedBody, error) {
 }
 
 // scan looks for expressions in a part of the body that has one format.
-func (b *scannedBody) scan(format bodyFormat, start, end int, path string) error {
+func (b *Body) scan(format Format, start, end int, path string) *form.Problems {
 	raw := b.raw[start:end]
-	if format == formatForm {
+	if format == formPairs {
 		return b.scanForm(start, end, path)
 	}
-	if format == formatOpaque || format == formatMultipart || !bytes.Contains(raw, []byte("{{")) {
+	if format == Opaque || format == multipart || !bytes.Contains(raw, []byte("{{")) {
 		return nil
 	}
 	switch format {
-	case formatJSON:
+	case jsonText:
 		return b.scanJSON(start, end, path)
-	case formatXML:
+	case xmlText:
 		return b.addText(spot{start: start, end: end, path: path}, string(raw), escapeXML)
-	case formatUnknown:
+	case unknown:
 		if !utf8.Valid(raw) || bytes.IndexByte(raw, 0) >= 0 {
 			return nil // binary
 		}
@@ -121,9 +123,9 @@ func (b *scannedBody) scan(format bodyFormat, start, end int, path string) error
 	return b.addText(spot{start: start, end: end, path: path}, string(raw), nil)
 }
 
-func (b *scannedBody) addText(s spot, template string, escape func(string) string) error {
+func (b *Body) addText(s spot, template string, escape func(string) string) *form.Problems {
 	if err := b.templates.AddText(template, escape); err != nil {
-		return underPath(s.path, invalidErr(err))
+		return form.Of(s.path, err)
 	}
 	b.spots = append(b.spots, s)
 	return nil
@@ -136,14 +138,15 @@ func escapeXML(text string) string {
 }
 
 // scanJSON finds the strings of a document that hold expressions.
-func (b *scannedBody) scanJSON(start, end int, path string) error {
+func (b *Body) scanJSON(start, end int, path string) *form.Problems {
 	raw := b.raw[start:end]
 	doc, err := jsonx.Parse(raw, jsonx.Limits{})
 	if err != nil {
-		return underPath(path, invalidErr(err))
+		return form.Of(path, err)
 	}
 	var places []string // of all strings that are values; "" for those without expressions
 	var found []bool
+	var bad *form.Problems
 	_, err = jsonx.Rewrite(doc, func(at *jsonx.Path, v jsonx.Value) (jsonx.Value, bool, error) {
 		if v.Kind() != jsonx.String {
 			return v, true, nil
@@ -152,14 +155,15 @@ func (b *scannedBody) scanJSON(start, end int, path string) error {
 		if has {
 			place = jsonx.JoinPath(path, at.String())
 			if err := b.templates.Add(v.Text()); err != nil {
-				return v, false, underPath(place, invalidErr(err))
+				bad = form.Of(place, err)
+				return v, false, err
 			}
 		}
 		places, found = append(places, place), append(found, has)
 		return v, false, nil
 	})
 	if err != nil {
-		return err
+		return bad
 	}
 	n := 0
 	for from, to := range valueStrings(raw) {
@@ -205,7 +209,7 @@ var (
 
 // scanForm finds expressions in the values of name=value pairs. From the first
 // expression of a value to its last one is replaced, newly encoded.
-func (b *scannedBody) scanForm(start, end int, path string) error {
+func (b *Body) scanForm(start, end int, path string) *form.Problems {
 	if !opening.Match(b.raw[start:end]) {
 		return nil
 	}
@@ -224,11 +228,11 @@ func (b *scannedBody) scanForm(start, end int, path string) error {
 			}
 			template, err := url.QueryUnescape(string(value[first[0]:until]))
 			if err != nil {
-				return invalid(place, "is not form-encoded")
+				return form.Problem(place, "is not form-encoded")
 			}
 			s := spot{start: at + first[0], end: at + until, path: place, encode: url.QueryEscape}
-			if err := b.addText(s, template, nil); err != nil {
-				return err
+			if bad := b.addText(s, template, nil); bad != nil {
+				return bad
 			}
 		}
 		start += len(pair) + len("&")
@@ -236,11 +240,17 @@ func (b *scannedBody) scanForm(start, end int, path string) error {
 	return nil
 }
 
-// fill returns the body with values in the places of expressions.
-func (b *scannedBody) fill(env expr.Env) ([]byte, error) {
+// Refs returns the tokens that the expressions of the body name.
+func (b *Body) Refs() []expr.Ref { return b.templates.Refs() }
+
+// HasExpressions reports whether there is something to fill in.
+func (b *Body) HasExpressions() bool { return len(b.spots) > 0 }
+
+// Fill returns the body with values in the places of expressions.
+func (b *Body) Fill(env expr.Env) ([]byte, *form.Problems) {
 	values, err := b.templates.Eval(env)
 	if err != nil {
-		return nil, underPath(b.spots[len(values)].path, invalidErr(err))
+		return nil, form.Of(b.spots[len(values)].path, err)
 	}
 	var out bytes.Buffer
 	last := 0
@@ -255,50 +265,7 @@ func (b *scannedBody) fill(env expr.Env) ([]byte, error) {
 	out.Write(b.raw[last:])
 	delimiter := []byte("--" + b.boundary)
 	if b.boundary != "" && bytes.Count(out.Bytes(), delimiter) != bytes.Count(b.raw, delimiter) {
-		return nil, invalid("", "must have a boundary that does not occur in what is inserted")
+		return nil, form.Problem("", "must have a boundary that does not occur in what is inserted")
 	}
 	return out.Bytes(), nil
-}
-
-// detokenizeBody replaces the expressions of a body, and enters in the log that
-// the tokens were used, and whatever else is.
-func (op *operation) detokenizeBody(ctx context.Context, header http.Header, raw []byte, also ...entity) ([]byte, error) {
-	b, err := scanBody(header, raw)
-	if err != nil {
-		return nil, err
-	}
-	if len(b.spots) == 0 {
-		return raw, op.logReads(ctx, opUse, also...)
-	}
-	if !op.grant.Has(access.TokenUse) {
-		return nil, errForbiddenToken(access.TokenUse)
-	}
-	used, ids, err := op.findTokens(ctx, b.templates.Refs())
-	if err != nil {
-		return nil, err
-	}
-	out, err := b.fill(used.env())
-	if err != nil {
-		return nil, err
-	}
-	entities := slices.Clone(also)
-	for _, id := range ids {
-		entities = append(entities, used[id].entity())
-	}
-	return out, op.logReads(ctx, opUse, entities...)
-}
-
-// readBody reads a body that has to be held in memory.
-func readBody(r io.Reader, limit int64) ([]byte, error) {
-	if r == nil {
-		return nil, nil
-	}
-	var buf bytes.Buffer
-	if _, err := buf.ReadFrom(io.LimitReader(r, limit+1)); err != nil {
-		return nil, err
-	}
-	if int64(buf.Len()) > limit {
-		return nil, errorf(ErrTooLarge, "The body must have at most %d bytes.", limit)
-	}
-	return buf.Bytes(), nil
 }

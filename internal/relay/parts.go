@@ -1,4 +1,4 @@
-package vault
+package relay
 
 import (
 	"bufio"
@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
 
@@ -21,27 +22,27 @@ const (
 // scanParts looks for expressions in each part of a multipart body, by the
 // part's own type. Headers of parts, and parts that are encoded or have parts
 // themselves, are left alone.
-func (b *scannedBody) scanParts() error {
+func (b *Body) scanParts() *form.Problems {
 	if b.boundary == "" || len(b.boundary) > maxBoundary {
-		return invalid("", "must name a boundary of 1 to %d characters in the Content-Type", maxBoundary)
+		return form.Problem("", "must name a boundary of 1 to %d characters in the Content-Type", maxBoundary)
 	}
 	at, ok := b.delimiter(0)
 	for range maxParts {
 		if !ok {
-			return invalid("", "is not multipart as the Content-Type says, or was cut off")
+			return form.Problem("", "is not multipart as the Content-Type says, or was cut off")
 		}
 		if at.last {
 			return nil
 		}
 		next, found := b.delimiter(at.next)
 		if found {
-			if err := b.scanPart(at.next, next.start); err != nil {
-				return err
+			if bad := b.scanPart(at.next, next.start); bad != nil {
+				return bad
 			}
 		}
 		at, ok = next, found
 	}
-	return invalid("", "must have at most %d parts", maxParts-1)
+	return form.Problem("", "must have at most %d parts", maxParts-1)
 }
 
 // delimiter is a line between parts.
@@ -52,7 +53,7 @@ type delimiter struct {
 }
 
 // delimiter finds the next delimiter.
-func (b *scannedBody) delimiter(from int) (delimiter, bool) {
+func (b *Body) delimiter(from int) (delimiter, bool) {
 	mark := []byte("--" + b.boundary)
 	for i := from; ; {
 		found := bytes.Index(b.raw[i:], mark)
@@ -77,11 +78,11 @@ func (b *scannedBody) delimiter(from int) (delimiter, bool) {
 }
 
 // scanPart scans one part, whose headers come first.
-func (b *scannedBody) scanPart(start, end int) error {
+func (b *Body) scanPart(start, end int) *form.Problems {
 	part := b.raw[start:max(start, end)]
 	header, body, ok := cutHeader(part)
 	if !ok {
-		return invalid("", "has a part whose headers cannot be read")
+		return form.Problem("", "has a part whose headers cannot be read")
 	}
 	from := start + len(part) - len(body)
 	var name string
@@ -92,7 +93,7 @@ func (b *scannedBody) scanPart(start, end int) error {
 	if !slices.Contains([]string{"", "7bit", "8bit", "binary"}, encoding) {
 		return nil
 	}
-	format, _ := formatOf(header)
+	format, _ := FormatOf(header)
 	return b.scan(format, from, start+len(part), name)
 }
 
