@@ -56,6 +56,8 @@ func TestImports(t *testing.T) {
 		"internal/webhook":             {},
 		"internal/form":                {module + "/internal/jsonx", module + "/internal/expr", "github.com/google/uuid"},
 		"internal/relay":               {module + "/internal/egress", module + "/internal/form", module + "/internal/jsonx", module + "/internal/expr"},
+		"internal/jobs":                {module + "/storage", "github.com/google/uuid"},
+		"internal/keyring":             {module + "/internal/seal", module + "/internal/sealed", module + "/storage", "github.com/google/uuid"},
 		"internal/ids":                 {"github.com/google/uuid"},
 		"internal/apikey":              {module + "/internal/ids"},
 		"internal/cache":               {},

@@ -46,6 +46,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/cache"
 	"github.com/seed-72ea4aab/vault/internal/egress"
 	"github.com/seed-72ea4aab/vault/internal/ids"
+	"github.com/seed-72ea4aab/vault/internal/jobs"
 	"github.com/seed-72ea4aab/vault/internal/limits"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -183,7 +184,7 @@ type Vault struct {
 
 	tenants *tenantCache
 	egress  *egress.Client
-	worker  *worker
+	worker  *jobs.Worker
 	auth    *cache.Cache[storage.Key, *identity]
 	proxies *cache.Cache[storage.Key, *Proxy]
 	flights cache.Flights[flightKey]
@@ -241,7 +242,7 @@ func open(ctx context.Context, store Storage, key AEAD, cfg *Config) (*Vault, er
 		v.done.Go(func() { v.sweepLoop(background) })
 	}
 	if c.WorkEvery > 0 {
-		v.done.Go(func() { v.worker.loop(background) })
+		v.done.Go(func() { v.worker.Loop(background, c.WorkEvery) })
 	}
 	return v, nil
 }
