@@ -65,7 +65,7 @@ func (v *Vault) identify(ctx context.Context, key storage.Key) (*identity, error
 	if err != nil {
 		return nil, err
 	}
-	state, err := v.tenants.get(ctx, uuid.UUID(rec.Tenant))
+	state, err := v.tenants.Get(ctx, uuid.UUID(rec.Tenant))
 	if errors.Is(err, ErrNotFound) {
 		return nil, ErrUnauthenticated
 	}

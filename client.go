@@ -9,7 +9,9 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/seal"
+	"github.com/seed-72ea4aab/vault/internal/sealed"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -122,7 +124,7 @@ func (c *Client) Check(ctx context.Context, permission string) error {
 // operation is an operation of a client under way: who asks, under which keys, and when.
 type operation struct {
 	*Client
-	state *tenantState
+	state *keyring.State[tenantDoc]
 	now   time.Time
 }
 
@@ -150,7 +152,7 @@ func (op *operation) admit(ctx context.Context, permission string) error {
 	if permission != "" && !op.grant.Has(permission) {
 		return errorf(ErrForbidden, "The permission %s is needed.", permission)
 	}
-	state, err := op.v.tenants.get(ctx, op.tenant)
+	state, err := op.v.tenants.Get(ctx, op.tenant)
 	if err != nil {
 		return err
 	}
@@ -187,31 +189,64 @@ func (op *operation) start(ch *storage.Change) {
 	if op.state != nil {
 		// What is sealed under these keys must not be written when they may
 		// have been replaced.
-		ch.Before = op.state.readAt.Add(maxKeyAge)
+		ch.Before = op.state.WriteBefore()
 	}
 }
 
 // refresh lets a long operation go on under keys that are not too old.
 func (op *operation) refresh(ctx context.Context) error {
-	state, err := op.v.tenants.get(ctx, op.tenant)
+	state, err := op.v.tenants.Get(ctx, op.tenant)
 	if err == nil {
 		op.state = state
 	}
 	return err
 }
 
-// write applies a change. Inside Once it is held back instead, to be committed
-// together with the answer; but work with effects outside of the database may
-// let out what it read before that, so its entries of reads are written at once.
+// write applies a change. Inside Once it waits instead, to be committed together
+// with the answer; but work with effects outside of the database may let out
+// what it read before that, so its entries of reads are written at once.
+//
+// An operation may have taken longer than keys may be used. Then the database
+// refuses its change, and it is sealed again under keys that are read now.
 func (op *operation) write(ctx context.Context, ch *storage.Change) error {
 	if op.pending != nil && !(ch.Relaxed && op.pending.leased) {
-		op.pending.add(ch, op.state.ring)
+		op.pending.add(ch, op.state.Ring)
 		return nil
 	}
 	if ch.Relaxed && op.v.cfg.StrictReadLogs {
 		ch.Relaxed = false
 	}
-	return op.v.store.Write(ctx, ch)
+	for range maxAttempts {
+		err := op.v.store.Write(ctx, ch)
+		if !errors.Is(err, storage.ErrLate) {
+			return err
+		}
+		if err := op.renew(ctx, ch); err != nil {
+			return err
+		}
+	}
+	return errFaster
+}
+
+// renew seals a change again under keys that are not too old, and gives it the
+// time that these have.
+func (op *operation) renew(ctx context.Context, ch *storage.Change) error {
+	from := op.state.Ring
+	if err := op.refresh(ctx); err != nil {
+		return err
+	}
+	return op.reseal(ch, from)
+}
+
+// reseal seals a change, which was sealed with another ring, under the keys of
+// the operation.
+func (op *operation) reseal(ch *storage.Change, from *seal.Ring) error {
+	r := sealed.Resealer{Tenant: op.tenant, From: from, To: op.state.Ring}
+	if err := r.Change(ch); err != nil {
+		return fmt.Errorf("vault: %w", err)
+	}
+	ch.Before = op.state.WriteBefore()
+	return nil
 }
 
 // afterwards runs f now, or inside Once when the change that came before is
@@ -227,19 +262,19 @@ func (op *operation) afterwards(f func()) {
 // seal encrypts for a place of this tenant.
 func (op *operation) seal(p *seal.Place, plain []byte) ([]byte, error) {
 	p.Tenant = op.tenant
-	return op.state.ring.Seal(p, plain)
+	return op.state.Ring.Seal(p, plain)
 }
 
 // open decrypts what was sealed for a place of this tenant. A key that the
 // ring does not know may be younger than the ring: then the ring is read again.
 func (op *operation) open(ctx context.Context, p *seal.Place, version int, sealed []byte) ([]byte, error) {
 	p.Tenant = op.tenant
-	plain, err := op.state.ring.Open(p, version, sealed)
+	plain, err := op.state.Ring.Open(p, version, sealed)
 	if errors.Is(err, seal.ErrNoKey) {
-		if op.state, err = op.v.tenants.reload(ctx, op.tenant); err != nil {
+		if op.state, err = op.v.tenants.Reload(ctx, op.tenant); err != nil {
 			return nil, err
 		}
-		plain, err = op.state.ring.Open(p, version, sealed)
+		plain, err = op.state.Ring.Open(p, version, sealed)
 	}
 	if err != nil {
 		// Joined first, because what goes to Errorf piece by piece goes to the heap,
@@ -249,17 +284,18 @@ func (op *operation) open(ctx context.Context, p *seal.Place, version int, seale
 	return plain, nil
 }
 
-// retryStale runs an operation that reads, computes and writes, again when
-// somebody else changed the rows in between.
+// retryStale runs an operation that reads, computes and writes, again when the
+// rows were changed by others in between, or the keys grew too old.
 func retryStale[T any](do func() (T, error)) (T, error) {
 	for attempt := 1; ; attempt++ {
 		out, err := do()
-		if !errors.Is(err, storage.ErrStale) || attempt == maxAttempts {
+		again := errors.Is(err, storage.ErrStale) || errors.Is(err, storage.ErrLate)
+		if !again || attempt == maxAttempts {
 			return out, err
 		}
 	}
 }
 
-// maxAttempts bounds how often a write is computed anew because others were
-// faster. Each lost attempt means that somebody else's succeeded.
+// maxAttempts bounds how often a write is computed again because others were
+// faster. Each lost attempt means that another's succeeded.
 const maxAttempts = 100

@@ -132,7 +132,7 @@ func (op *operation) job(job storage.Job, payload *reactJob) (storage.Job, error
 		return job, err
 	}
 	place := sealed.JobPlace(job.ID)
-	job.KeyVersion = op.state.ring.Version()
+	job.KeyVersion = op.state.Ring.Version()
 	job.Payload, err = op.seal(&place, plain)
 	return job, err
 }
@@ -159,7 +159,7 @@ func (v *Vault) extendLease(ctx context.Context, job *storage.Job) error {
 	if err := op.refresh(ctx); err != nil {
 		return err
 	}
-	if version := op.state.ring.Version(); version != job.KeyVersion {
+	if version := op.state.Ring.Version(); version != job.KeyVersion {
 		place := sealed.JobPlace(job.ID)
 		plain, err := op.open(ctx, &place, job.KeyVersion, job.Payload)
 		if err != nil {
@@ -168,18 +168,18 @@ func (v *Vault) extendLease(ctx context.Context, job *storage.Job) error {
 		if job.Payload, err = op.seal(&place, plain); err != nil {
 			return err
 		}
-		job.KeyVersion = op.state.ring.Version()
+		job.KeyVersion = op.state.Ring.Version()
 	}
 	ch := op.change()
 	ch.UpdateJobs = []storage.JobUpdate{{Owner: v.worker.Owner, Job: *job, Until: op.now.Add(jobs.Lease)}}
-	return v.store.Write(ctx, ch)
+	return op.write(ctx, ch)
 }
 
 // carryOut does the next step of a job: the run, or the delivery of its result.
 func (v *Vault) carryOut(ctx context.Context, job *storage.Job) error {
 	op := v.system(job.Tenant)
 	var err error
-	op.state, err = v.tenants.get(ctx, op.tenant)
+	op.state, err = v.tenants.Get(ctx, op.tenant)
 	if errors.Is(err, ErrNotFound) {
 		return nil // the tenant is being deleted, and its jobs with it
 	}
@@ -279,7 +279,7 @@ func (j *leasedJob) put(ctx context.Context, writes *pendingWrites, delay time.D
 	}
 	ch.UpdateJobs = []storage.JobUpdate{{Owner: j.v.worker.Owner, Job: row}}
 	defer j.v.worker.Wake()
-	return j.v.store.Write(ctx, ch)
+	return j.write(ctx, ch)
 }
 
 // callbackTimeout bounds one try of a callback.
@@ -331,7 +331,7 @@ func (j *leasedJob) send(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	secrets := j.state.doc.webhookSecrets(j.now)
+	secrets := j.state.Doc.webhookSecrets(j.now)
 	if req.Header, err = webhook.Sign(secrets, uuid.UUID(j.row.ID).String(), time.Now(), j.react.Result); err != nil {
 		return err
 	}

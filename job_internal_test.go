@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/jobs"
+	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
@@ -115,12 +116,12 @@ func TestSlowReceiverIsCalledOnce(t *testing.T) {
 	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer receiver.Close()
 	v, tenant, job := leased(t, reactJob{CallbackURL: receiver.URL, Result: JSON(`{"raw":1}`)})
-	state, err := v.tenants.reload(ctx, tenant)
+	state, err := v.tenants.Reload(ctx, tenant)
 	if err != nil {
 		t.Fatal(err)
 	}
 	old := *state
-	old.readAt = old.readAt.Add(-maxKeyAge - time.Second) // as if the receiver had taken its time
+	old.ReadAt = old.ReadAt.Add(-keyring.MaxAge - time.Second) // as if the receiver had taken its time
 	op := v.system(job.Tenant)
 	op.state = &old
 	j := &leasedJob{operation: op, row: job, react: reactJob{CallbackURL: receiver.URL, Result: JSON(`{"raw":1}`)}}

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -139,7 +138,7 @@ func (o *onceCall) claim(ctx context.Context, a Answer) (storage.Claim, error) {
 	sealed, err := o.seal(&place, a.encode())
 	return storage.Claim{
 		Key: o.key, Owner: storage.ID(o.owner), LeaseUntil: o.now, ExpiresAt: o.now.Add(answerLife),
-		KeyVersion: o.state.ring.Version(), Answer: sealed,
+		KeyVersion: o.state.Ring.Version(), Answer: sealed,
 	}, err
 }
 
@@ -162,10 +161,9 @@ func (o *onceCall) runPending(ctx context.Context, do func(context.Context, *Cli
 			return a, false, err
 		}
 		ch.Claim = &storage.ClaimChange{Op: storage.ClaimTake, Claim: claim}
-		err = o.v.store.Write(ctx, ch)
+		err = o.write(ctx, ch)
 		conflict, refused := asConflict(err)
 		switch {
-		case errors.Is(err, storage.ErrLate): // again, under newer keys
 		case !refused:
 			client.pending.committed()
 			return a, false, err
@@ -195,7 +193,7 @@ func (o *onceCall) runLeased(ctx context.Context, do func(context.Context, *Clie
 	ch.Claim = &storage.ClaimChange{Op: storage.ClaimTake, Claim: storage.Claim{
 		Key: o.key, Owner: storage.ID(o.owner), LeaseUntil: o.now.Add(o.lease), ExpiresAt: o.now.Add(answerLife),
 	}}
-	if err := o.v.store.Write(ctx, ch); errors.Is(err, storage.ErrExists) {
+	if err := o.write(ctx, ch); errors.Is(err, storage.ErrExists) {
 		return o.answerOrBusy(ctx)
 	} else if err != nil {
 		return Answer{}, false, err
@@ -234,7 +232,7 @@ func (o *onceCall) finish(ctx context.Context, writes *pendingWrites, a Answer) 
 	}
 	ch.Claim = &storage.ClaimChange{Op: storage.ClaimFinish, Claim: claim}
 	defer writes.committed()
-	err = o.v.store.Write(ctx, ch)
+	err = o.write(ctx, ch)
 	if _, refused := asConflict(err); refused {
 		return errFaster // the work cannot be done again
 	}
@@ -300,11 +298,9 @@ func (p *pendingWrites) change(op *operation) (*storage.Change, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, ch := range p.changes {
-		reseal := sealed.Resealer{Tenant: op.tenant, From: ch.ring, To: op.state.ring}
-		if err := reseal.Change(ch.Change); err != nil {
-			return nil, fmt.Errorf("vault: %w", err)
+		if err := op.reseal(ch.Change, ch.ring); err != nil {
+			return nil, err
 		}
-		ch.Before = op.state.readAt.Add(maxKeyAge)
 	}
 	if len(p.changes) == 1 && !p.changes[0].Relaxed {
 		return p.changes[0].Change, nil

@@ -12,8 +12,20 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/sealed"
 	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// Kinds of records.
+const (
+	kindTenant      = keyring.KindTenant
+	kindRing        = keyring.KindRing
+	kindTombstone   = "tombstone"
+	kindApplication = "application"
+	kindSession     = "session"
+	kindReactor     = "reactor"
+	kindProxy       = "proxy"
 )
 
 // sealRecord fills in the record's sealed document. All other columns must be
@@ -24,7 +36,7 @@ func (op *operation) sealRecord(rec *storage.Record, doc any) error {
 		return fmt.Errorf("vault: encode %s: %w", rec.Kind, err)
 	}
 	place := sealed.RecordPlace(rec)
-	rec.KeyVersion = op.state.ring.Version()
+	rec.KeyVersion = op.state.Ring.Version()
 	rec.Body, err = op.seal(&place, plain)
 	return err
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/internal/sealed"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -99,11 +100,11 @@ func (r *rotation) promote(ctx context.Context) (time.Time, error) {
 // leaves the ring as it is.
 func (r *rotation) step(ctx context.Context, message string, change func(*seal.Ring) (*seal.Ring, error)) error {
 	_, err := retryStale(func() (struct{}, error) {
-		state, err := r.v.tenants.reload(ctx, r.tenant)
+		state, err := r.v.tenants.Reload(ctx, r.tenant)
 		if err != nil {
 			return struct{}{}, err
 		}
-		ring, err := change(state.ring)
+		ring, err := change(state.Ring)
 		if err != nil || ring == nil {
 			return struct{}{}, err
 		}
@@ -112,21 +113,21 @@ func (r *rotation) step(ctx context.Context, message string, change func(*seal.R
 	return err
 }
 
-func (r *rotation) store(ctx context.Context, state *tenantState, ring *seal.Ring, message string) error {
-	wrapped, err := r.v.wrap(ring, storage.ID(r.tenant))
+func (r *rotation) store(ctx context.Context, state *keyring.State[tenantDoc], ring *seal.Ring, message string) error {
+	wrapped, err := r.v.wrap(ring, r.tenant)
 	if err != nil {
 		return err
 	}
 	op := &operation{r.v.Tenant(r.tenant), state, r.v.now()}
 	ch := op.change()
-	ch.UpdateRecords = []storage.RecordUpdate{{Rev: state.ringRev, Record: storage.Record{
-		Kind: kindRing, ID: op.tenantID(), Body: wrapped, CreatedAt: state.doc.CreatedAt,
+	ch.UpdateRecords = []storage.RecordUpdate{{Rev: state.RingRev, Record: storage.Record{
+		Kind: kindRing, ID: op.tenantID(), Body: wrapped, CreatedAt: state.Doc.CreatedAt,
 	}}}
 	entry := op.entry(opUpdate, kindTenant, r.tenant.String())
 	version, _ := ring.Newest()
 	entry.Message = fmt.Sprintf(message, version)
 	ch.Logs = []storage.Log{entry}
-	defer r.v.tenants.forget(r.tenant)
+	defer r.v.tenants.Forget(r.tenant)
 	return r.v.store.Write(ctx, ch)
 }
 
@@ -144,7 +145,7 @@ func (r *rotation) wait(ctx context.Context, since time.Time) error {
 
 // reseal seals anew whatever is sealed under an older key.
 func (r *rotation) reseal(ctx context.Context) error {
-	state, err := r.v.tenants.reload(ctx, r.tenant)
+	state, err := r.v.tenants.Reload(ctx, r.tenant)
 	if err != nil {
 		return err
 	}
@@ -159,7 +160,7 @@ func (r *rotation) reseal(ctx context.Context) error {
 
 // resealer seals rows under the key that seals now.
 func (op *operation) resealer() *sealed.Resealer {
-	return &sealed.Resealer{Tenant: op.tenant, From: op.state.ring, To: op.state.ring}
+	return &sealed.Resealer{Tenant: op.tenant, From: op.state.Ring, To: op.state.Ring}
 }
 
 func (r *rotation) report(n int) {
@@ -172,7 +173,7 @@ func (r *rotation) report(n int) {
 // resealTokens walks the tokens from the newest to the oldest. New ones are
 // sealed under the new key by themselves.
 func (r *rotation) resealTokens(ctx context.Context, op *operation) error {
-	filter := storage.TokenFilter{Tenant: op.tenantID(), Where: storage.KeyBelow(op.state.ring.Version()), MaxBytes: op.v.cfg.MaxPageBytes}
+	filter := storage.TokenFilter{Tenant: op.tenantID(), Where: storage.KeyBelow(op.state.Ring.Version()), MaxBytes: op.v.cfg.MaxPageBytes}
 	walk := newBatches(rotateChunk)
 	for {
 		if err := op.refresh(ctx); err != nil {
@@ -204,7 +205,7 @@ func (r *rotation) resealTokens(ctx context.Context, op *operation) error {
 }
 
 func (r *rotation) resealRecords(ctx context.Context, op *operation) error {
-	filter := storage.RecordFilter{Tenant: op.tenantID(), KeyBelow: op.state.ring.Version(), MaxBytes: op.v.cfg.MaxPageBytes}
+	filter := storage.RecordFilter{Tenant: op.tenantID(), KeyBelow: op.state.Ring.Version(), MaxBytes: op.v.cfg.MaxPageBytes}
 	walk := newBatches(rotateChunk)
 	for {
 		if err := op.refresh(ctx); err != nil {
@@ -247,7 +248,7 @@ func writeEach[T any](ctx context.Context, op *operation, updates []T, put func(
 	write := func(some []T) error {
 		ch := op.change()
 		put(ch, some)
-		return op.v.store.Write(ctx, ch)
+		return op.write(ctx, ch)
 	}
 	err := write(updates)
 	if !errors.Is(err, storage.ErrStale) {
@@ -264,7 +265,7 @@ func writeEach[T any](ctx context.Context, op *operation, updates []T, put func(
 // resealRest seals claims and jobs anew. A resealed row is no longer found, so
 // there is no place to remember.
 func (r *rotation) resealRest(ctx context.Context, op *operation) error {
-	version := op.state.ring.Version()
+	version := op.state.Ring.Version()
 	for _, kind := range []storage.SealedKind{storage.SealedClaims, storage.SealedJobs} {
 		for {
 			if err := op.refresh(ctx); err != nil {
@@ -284,7 +285,7 @@ func (r *rotation) resealRest(ctx context.Context, op *operation) error {
 				}
 				ch.Reseal = append(ch.Reseal, row)
 			}
-			if err := op.v.store.Write(ctx, ch); err != nil {
+			if err := op.write(ctx, ch); err != nil {
 				return err
 			}
 			r.report(len(rows))

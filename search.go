@@ -31,7 +31,7 @@ func (c *Client) ListTokens(ctx context.Context, p ListTokensParams) (*Page[Toke
 	if err != nil {
 		return nil, err
 	}
-	where, err := p.condition(op.state.ring)
+	where, err := p.condition(op.state.Ring)
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +117,7 @@ func (c *Client) nextTokens(ctx context.Context, p ListTokensParams, walk *token
 	if err != nil {
 		return nil, false, err
 	}
-	where, err := p.condition(op.state.ring)
+	where, err := p.condition(op.state.Ring)
 	if err != nil {
 		return nil, false, err
 	}
@@ -232,7 +232,7 @@ func (c *Client) SearchTokens(ctx context.Context, p SearchTokensParams) (*Page[
 		}
 		return nil, err
 	}
-	search := find.Search{Ring: op.state.ring}
+	search := find.Search{Ring: op.state.Ring}
 	if find.AsksContainer(node) {
 		if search.Sets, err = op.v.store.ContainerSets(ctx, op.tenantID()); err != nil {
 			return nil, err

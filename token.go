@@ -290,7 +290,7 @@ func (t *clearToken) entity() entity { return entity{t.row.Type, t.row.ID} }
 // sealToken fills in the sealed columns. All other columns must be set already.
 func (op *operation) sealToken(t *clearToken) error {
 	row := t.row
-	row.KeyVersion = op.state.ring.Version()
+	row.KeyVersion = op.state.Ring.Version()
 	var parts sealed.Parts
 	place := sealed.TokenPlace(row, &parts)
 	err := t.WithEncoded(func(plain []byte) (err error) {

@@ -118,7 +118,7 @@ func (n *newToken) check(p TokenParams, bad *form.Problems) {
 func (op *operation) checkToken(t *clearToken, containers []string, bad *form.Problems) {
 	clean, problems := access.CheckContainers(containers)
 	bad.AddAll("", problems)
-	t.row.Containers, t.row.Set = clean, token.SetHash(op.state.ring, clean)
+	t.row.Containers, t.row.Set = clean, token.SetHash(op.state.Ring, clean)
 	t.Check(bad)
 	if e := t.row.ExpiresAt; !e.IsZero() {
 		form.CheckExpiry(e, op.now, bad)
@@ -128,12 +128,12 @@ func (op *operation) checkToken(t *clearToken, containers []string, bad *form.Pr
 // index fills in the columns that are computed from the body: fingerprint,
 // duplicate key and hashes.
 func (op *operation) index(t *clearToken, bad *form.Problems) {
-	ring, row := op.state.ring, t.row
+	ring, row := op.state.Ring, t.row
 	row.Fingerprint = t.FingerprintHash(ring, bad)
 	row.Hashes = token.Hashes[storage.Hash](&t.Body, ring, bad)
 	row.Expression = t.ExpressionHash(ring)
 	row.Dedup = storage.Hash{}
-	deduplicate := op.state.doc.Settings.DeduplicateTokens
+	deduplicate := op.state.Doc.Settings.DeduplicateTokens
 	if t.Dedup != nil {
 		deduplicate = *t.Dedup
 	}

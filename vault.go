@@ -47,6 +47,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/egress"
 	"github.com/seed-72ea4aab/vault/internal/ids"
 	"github.com/seed-72ea4aab/vault/internal/jobs"
+	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/limits"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -131,7 +132,6 @@ const (
 	defaultMaxTokens  = 20_000
 	defaultMaxPage    = 64 << 20
 	defaultKeyAge     = time.Second
-	maxKeyAge         = 10 * time.Second
 	writeSlack        = 2 * time.Second // for a write that began just before
 )
 
@@ -167,8 +167,8 @@ func (cfg *Config) withDefaults() (Config, error) {
 	if c.KeyAge == 0 {
 		c.KeyAge = defaultKeyAge
 	}
-	if c.KeyAge < 0 || c.KeyAge > maxKeyAge {
-		return c, fmt.Errorf("vault: Config.KeyAge must be between 0 and %s", maxKeyAge)
+	if c.KeyAge < 0 || c.KeyAge > keyring.MaxAge {
+		return c, fmt.Errorf("vault: Config.KeyAge must be between 0 and %s", keyring.MaxAge)
 	}
 	return c, checkLogRetention(c.LogRetention)
 }
@@ -182,7 +182,8 @@ type Vault struct {
 	// horizon is how long a node may go on with keys that it has read.
 	horizon time.Duration
 
-	tenants *tenantCache
+	tenants *keyring.Cache[tenantDoc]
+	check   *keyring.Check
 	egress  *egress.Client
 	worker  *jobs.Worker
 	auth    *cache.Cache[storage.Key, *identity]
@@ -226,15 +227,16 @@ func open(ctx context.Context, store Storage, key AEAD, cfg *Config) (*Vault, er
 	if err != nil {
 		return nil, err
 	}
-	v := &Vault{store: store, master: key, cfg: c, horizon: maxKeyAge + writeSlack}
-	v.tenants = newTenantCache(v)
+	v := &Vault{store: store, master: key, cfg: c, horizon: keyring.MaxAge + writeSlack}
+	v.tenants = newTenants(v)
+	v.check = &keyring.Check{Store: store, Master: key, Now: v.now}
 	v.auth = cache.New[storage.Key, *identity]()
 	v.proxies = cache.New[storage.Key, *Proxy]()
 	v.egress = c.Egress.client()
 	v.turns = limits.NewTurns()
 	v.worker = newWorker(v)
-	if err := v.checkMaster(ctx); err != nil {
-		return nil, err
+	if err := v.check.Verify(ctx); err != nil {
+		return nil, masterError(err)
 	}
 	background, stop := context.WithCancel(context.Background())
 	v.stop = stop

@@ -43,6 +43,22 @@ func (r *Resealer) Change(ch *storage.Change) error {
 			return err
 		}
 	}
+	for i := range ch.UpdateJobs {
+		if err := r.Job(&ch.UpdateJobs[i].Job); err != nil {
+			return err
+		}
+	}
+	if c := ch.Claim; c != nil {
+		place := ClaimPlace(c.Claim.Key)
+		if err := r.one(&place, &c.Claim.KeyVersion, &c.Claim.Answer); err != nil {
+			return err
+		}
+	}
+	for i := range ch.Reseal {
+		if err := r.Row(&ch.Reseal[i]); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -84,9 +100,9 @@ func (r *Resealer) Row(row *storage.Sealed) error {
 	return r.one(&place, &row.KeyVersion, &row.Body)
 }
 
-// one reseals a row that has one sealed part.
+// one reseals a row that has one sealed part, unless nothing is left of it.
 func (r *Resealer) one(place *seal.Place, version *int, sealed *[]byte) error {
-	if *version == r.To.Version() {
+	if *version == r.To.Version() || len(*sealed) == 0 {
 		return nil
 	}
 	if err := r.reseal(place, *version, sealed); err != nil {
