@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault/internal/egress"
+	"github.com/seed-72ea4aab/vault/script"
 )
 
 // EgressPolicy says where proxies, callbacks and the code of tenants may
@@ -79,16 +80,16 @@ type fetchResponse struct {
 func (h *scriptHost) fetch(ctx context.Context, args JSON) (json.RawMessage, error) {
 	var in fetchRequest
 	if err := json.Unmarshal(args, &in); err != nil {
-		return nil, &HostError{Status: http.StatusBadRequest, Message: "the request is malformed"}
+		return nil, &script.HostError{Status: http.StatusBadRequest, Message: "the request is malformed"}
 	}
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
 	req, err := in.request(ctx)
 	if err != nil {
-		return nil, &HostError{Code: "ERR_INVALID_URL", Message: "the request is malformed"}
+		return nil, &script.HostError{Code: "ERR_INVALID_URL", Message: "the request is malformed"}
 	}
 	if _, err := h.v.egress.CheckURL(in.URL); err != nil {
-		return nil, &HostError{Code: "EACCES", Message: err.Error()}
+		return nil, &script.HostError{Code: "EACCES", Message: err.Error()}
 	}
 	res, err := h.v.egress.Do(req, h.tenant.String())
 	if err != nil {
@@ -104,7 +105,7 @@ func (h *scriptHost) fetch(ctx context.Context, args JSON) (json.RawMessage, err
 		return nil, fetchError(err)
 	}
 	if len(body) > maxFetched {
-		return nil, &HostError{Code: "ERR_BODY_TOO_LARGE", Message: "the answer is larger than 5 MiB"}
+		return nil, &script.HostError{Code: "ERR_BODY_TOO_LARGE", Message: "the answer is larger than 5 MiB"}
 	}
 	out := fetchResponse{Status: res.StatusCode, StatusText: http.StatusText(res.StatusCode), URL: in.URL, Body: base64.StdEncoding.EncodeToString(body)}
 	for name, values := range res.Header {
@@ -141,9 +142,9 @@ func fetchError(err error) error {
 	case errors.Is(err, egress.ErrForbidden):
 		code = "EACCES"
 	case errors.Is(err, egress.ErrBusy):
-		return &HostError{Status: http.StatusTooManyRequests, Code: "EBUSY", Message: err.Error()}
+		return &script.HostError{Status: http.StatusTooManyRequests, Code: "EBUSY", Message: err.Error()}
 	case errors.Is(err, context.DeadlineExceeded):
 		code = "ETIMEDOUT"
 	}
-	return &HostError{Code: code, Message: err.Error()}
+	return &script.HostError{Code: code, Message: err.Error()}
 }

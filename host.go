@@ -3,6 +3,7 @@ package vault
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -11,16 +12,15 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/script"
 )
 
-// ScriptLine is what tenant code wrote to its console at a time. It may hold
-// values, line breaks and control characters.
+// ScriptLine is what tenant code wrote to its console, and whose code it was.
 type ScriptLine struct {
 	TenantID   uuid.UUID
 	EntityType string // reactor or proxy
 	EntityID   string
-	Level      string // log, info, warn, error or debug
-	Text       string
+	script.Line
 }
 
 // scriptHost is what running code can reach: the vault, as its application, and
@@ -37,7 +37,7 @@ type scriptHost struct {
 // Log hands console output to the embedding program, if it asked for it. A
 // panic there does not end the run. The logger is told once in a run, and only
 // the type: the value may hold the line.
-func (h *scriptHost) Log(level, line string) {
+func (h *scriptHost) Log(line script.Line) {
 	if h.v.cfg.ScriptLog == nil {
 		return
 	}
@@ -48,11 +48,20 @@ func (h *scriptHost) Log(level, line string) {
 			})
 		}
 	}()
-	h.v.cfg.ScriptLog(ScriptLine{TenantID: h.tenant, EntityType: h.entity.typ, EntityID: h.entity.id, Level: level, Text: line})
+	h.v.cfg.ScriptLog(ScriptLine{TenantID: h.tenant, EntityType: h.entity.typ, EntityID: h.entity.id, Line: line})
 }
 
-// Call carries out an operation of the client instance.
+// Call carries out an operation of the client instance. Its errors are what the
+// code may know of them.
 func (h *scriptHost) Call(ctx context.Context, op string, args json.RawMessage) (json.RawMessage, error) {
+	out, err := h.call(ctx, op, args)
+	if err != nil {
+		return nil, hostError(err)
+	}
+	return out, nil
+}
+
+func (h *scriptHost) call(ctx context.Context, op string, args json.RawMessage) (json.RawMessage, error) {
 	if err := h.line.bytes.hold(len(args)); err != nil {
 		return nil, err
 	}
@@ -62,10 +71,10 @@ func (h *scriptHost) Call(ctx context.Context, op string, args json.RawMessage) 
 	}
 	do, known := hostOperations[op]
 	if !known {
-		return nil, &HostError{Status: http.StatusNotFound, Message: "there is no such operation"}
+		return nil, &script.HostError{Status: http.StatusNotFound, Message: "there is no such operation"}
 	}
 	if h.client == nil {
-		return nil, &HostError{Status: http.StatusForbidden, Message: "the code has no application to act as"}
+		return nil, &script.HostError{Status: http.StatusForbidden, Message: "the code has no application to act as"}
 	}
 	if !runsMore(op) {
 		give, err := h.v.turns.take(ctx, h.tenant)
@@ -234,4 +243,44 @@ func (r *fieldReader) page() (p PageParams) {
 		}
 	}
 	return p
+}
+
+// hostError returns what running code may know of an error: those that are made
+// for callers, and of any other that the operation failed.
+func hostError(err error) *script.HostError {
+	var host *script.HostError
+	if errors.As(err, &host) {
+		return host
+	}
+	var failed *script.Error
+	if errors.As(err, &failed) {
+		return &script.HostError{Status: failed.Status, Message: failed.Title, Errors: failed.Messages}
+	}
+	var bad *InvalidError
+	if errors.As(err, &bad) {
+		return &script.HostError{Status: http.StatusBadRequest, Message: "One or more validation errors occurred.", Errors: bad.Fields}
+	}
+	for _, known := range hostErrors {
+		if errors.Is(err, known.err) {
+			return &script.HostError{Status: known.status, Message: err.Error()}
+		}
+	}
+	return &script.HostError{Status: http.StatusInternalServerError, Message: "the operation failed"}
+}
+
+// hostErrors are the sentinels whose text is made for callers.
+var hostErrors = []struct {
+	err    error
+	status int
+}{
+	{ErrInvalid, http.StatusBadRequest},
+	{ErrUnauthenticated, http.StatusUnauthorized},
+	{ErrForbidden, http.StatusForbidden},
+	{ErrNotFound, http.StatusNotFound},
+	{ErrConflict, http.StatusConflict},
+	{ErrTooLarge, http.StatusRequestEntityTooLarge},
+	{ErrBusy, http.StatusTooManyRequests},
+	{ErrCode, http.StatusUnprocessableEntity},
+	{ErrTimeout, http.StatusRequestTimeout},
+	{ErrUnreachable, http.StatusBadGateway},
 }

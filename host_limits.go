@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 
 	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/script"
 )
 
 // What running code asks for is done in the embedding process, whose memory is
@@ -27,7 +29,7 @@ const (
 // hostBytes counts what the calls of a run hold.
 type hostBytes struct{ held atomic.Int64 }
 
-var errHostBytes = &HostError{
+var errHostBytes = &script.HostError{
 	Status: http.StatusRequestEntityTooLarge, Code: "ERR_BODY_TOO_LARGE",
 	Message: fmt.Sprintf("the calls under way hold more than %d MiB; wait for some of them", maxHostBytes>>20),
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/seal"
+	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 )
@@ -61,9 +62,9 @@ func leased(t *testing.T, payload reactJob) (*Vault, uuid.UUID, storage.Job) {
 // panicking is a runtime that fails as no runtime should.
 type panicking struct{}
 
-func (panicking) Check(context.Context, Program) error { return nil }
-func (panicking) Close() error                         { return nil }
-func (panicking) Run(context.Context, Program, json.RawMessage, Host) (json.RawMessage, error) {
+func (panicking) Check(context.Context, script.Program) error { return nil }
+func (panicking) Close() error                                { return nil }
+func (panicking) Run(context.Context, script.Program, json.RawMessage, script.Host) (json.RawMessage, error) {
 	panic("4242424242424242")
 }
 
@@ -147,7 +148,7 @@ type gated struct {
 	end   map[string]chan struct{} // by tenant
 }
 
-func (g gated) Run(_ context.Context, p Program, _ json.RawMessage, _ Host) (json.RawMessage, error) {
+func (g gated) Run(_ context.Context, p script.Program, _ json.RawMessage, _ script.Host) (json.RawMessage, error) {
 	g.begun <- p.Tenant
 	<-g.end[p.Tenant]
 	return json.RawMessage(`{}`), nil

@@ -115,7 +115,7 @@ func (op *call) loadTransforms(ctx context.Context, p *ProxyParams, old *Proxy) 
 }
 
 // CreateProxy adds a proxy and gives it a key (permission proxy:create). Code
-// that cannot be used is ErrCode, and a [*ScriptError] whose Messages say what is
+// that cannot be used is ErrCode, and a [*script.Error] whose Messages say what is
 // wrong with it.
 func (c *Client) CreateProxy(ctx context.Context, p ProxyParams) (*Proxy, error) {
 	op, err := c.begin(ctx, access.ProxyCreate)

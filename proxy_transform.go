@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/egress"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/script"
 )
 
 // message is a request or an answer on its way through a transform.
@@ -84,7 +85,7 @@ func (inv *invocation) transformResponse(ctx context.Context, res *http.Response
 
 // transform runs code on a message and puts what it returns in its place.
 func (inv *invocation) transform(ctx context.Context, t *ProxyTransform, m *message, body, args jsonx.Value) error {
-	s := script{
+	s := codeRun{
 		entity: entity{kindProxy, inv.proxy.ID.String()}, name: inv.proxy.Name, code: t.Code, args: args,
 		configuration: inv.proxy.Configuration, timeout: syncTimeout,
 	}
@@ -108,7 +109,7 @@ func (inv *invocation) transform(ctx context.Context, t *ProxyTransform, m *mess
 
 // badResult is an error about what code returned.
 func badResult(text string) error {
-	return &ScriptError{Kind: ScriptOutput, Status: http.StatusInternalServerError, Title: ScriptTitle,
+	return &script.Error{Kind: script.Output, Status: http.StatusInternalServerError, Title: script.DefaultTitle,
 		Messages: map[string][]string{"error": {text}}}
 }
 

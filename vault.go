@@ -44,12 +44,17 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/egress"
+	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
 // Storage is the database that a vault is opened on: storage/sqlite,
 // storage/postgres, or one's own.
 type Storage = storage.Storage
+
+// Runtime runs the code of tenants: jsruntime, which keeps it in processes of
+// its own, or one's own.
+type Runtime = script.Runtime
 
 // Config adjusts a vault. The zero value is safe and complete.
 type Config struct {

@@ -5,17 +5,17 @@ import (
 
 	"github.com/dop251/goja"
 
-	vault "github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/script"
 )
 
 // load runs the top level of the code and returns the function that it
 // exports: module.exports itself, or its property default.
-func (c *call) load(check bool) (goja.Callable, *vault.ScriptError) {
+func (c *call) load(check bool) (goja.Callable, *script.Error) {
 	module := c.vm.NewObject()
 	exports := c.vm.NewObject()
 	err := errors.Join(module.Set("exports", exports), module.Set("id", "."), module.Set("filename", fileName))
 	if err != nil {
-		return nil, stopError(vault.ScriptCrash)
+		return nil, stopError(script.Crash)
 	}
 	err = c.macrotask(func() error {
 		wrapper, err := c.vm.RunProgram(c.code.program)
@@ -45,7 +45,7 @@ func (c *call) load(check bool) (goja.Callable, *vault.ScriptError) {
 
 // loadFailure is an error of the top level. A run reports it like any other
 // error of the code; a check says that the code cannot be used.
-func (c *call) loadFailure(err error, check bool) *vault.ScriptError {
+func (c *call) loadFailure(err error, check bool) *script.Error {
 	e := c.failure(err)
 	if !check {
 		return e
@@ -133,9 +133,9 @@ func (c *call) addClient(req *goja.Object, application bool) error {
 }
 
 // output writes the result as JSON, still under the deadline.
-func (c *call) output(v goja.Value) ([]byte, *vault.ScriptError) {
+func (c *call) output(v goja.Value) ([]byte, *script.Error) {
 	var out []byte
-	var bad *vault.ScriptError
+	var bad *script.Error
 	if err := c.macrotask(func() error {
 		out, bad = c.encode(v)
 		return nil
