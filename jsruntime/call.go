@@ -1,6 +1,7 @@
 package jsruntime
 
 import (
+	"encoding/json"
 	"hash"
 	"math/rand/v2"
 	"runtime"
@@ -37,21 +38,21 @@ type limits struct {
 type job struct {
 	check  bool
 	source string
-	input  []byte
+	input  json.RawMessage
 	limits limits
 }
 
 // port is how a run reaches the world. Answers to calls come back through
 // [call.deliver].
 type port interface {
-	call(id int, op string, args []byte)
+	call(id int, op string, args json.RawMessage)
 	log(level, line string)
 }
 
 // reply answers a host call.
 type reply struct {
 	id     int
-	result []byte // JSON
+	result json.RawMessage
 	err    *script.HostError
 }
 
@@ -135,7 +136,7 @@ func (c *call) deliver(r reply) {
 
 // run does the job and returns the result as JSON. started is told of the
 // call before any code of the tenant runs.
-func (e *engine) run(j job, p port, started func(*call)) ([]byte, *script.Error) {
+func (e *engine) run(j job, p port, started func(*call)) (json.RawMessage, *script.Error) {
 	begin := time.Now()
 	code, bad := e.cache.get(j.source, j.limits.MaxSource)
 	if bad != nil {
@@ -151,7 +152,7 @@ func (e *engine) run(j job, p port, started func(*call)) ([]byte, *script.Error)
 
 // do loads the code, calls its function and waits for the outcome. A panic of
 // the engine is an error of this run and of nothing else.
-func (c *call) do(j job) (out []byte, bad *script.Error) {
+func (c *call) do(j job) (out json.RawMessage, bad *script.Error) {
 	defer func() {
 		if p := recover(); p != nil {
 			out, bad = nil, stopError(script.Crash)
@@ -162,7 +163,7 @@ func (c *call) do(j job) (out []byte, bad *script.Error) {
 }
 
 // perform is do without the prelude and without a net.
-func (c *call) perform(j job) ([]byte, *script.Error) {
+func (c *call) perform(j job) (json.RawMessage, *script.Error) {
 	main, bad := c.load(j.check)
 	if bad != nil || j.check {
 		return nil, bad

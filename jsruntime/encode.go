@@ -1,6 +1,7 @@
 package jsruntime
 
 import (
+	"encoding/json"
 	"math"
 	"strconv"
 	"strings"
@@ -24,7 +25,7 @@ type encoder struct {
 
 // encode returns the JSON text of a result; undefined is null. It must run
 // within a macrotask, since toJSON and getters are code of the tenant.
-func (c *call) encode(v goja.Value) ([]byte, *script.Error) {
+func (c *call) encode(v goja.Value) (json.RawMessage, *script.Error) {
 	e := &encoder{c: c}
 	if v == nil {
 		v = goja.Undefined()
@@ -41,7 +42,7 @@ func (c *call) encode(v goja.Value) ([]byte, *script.Error) {
 	case len(e.out) > c.limits.MaxOutput: // its last text was long once escaped
 		return nil, stopError(script.Output)
 	case !written:
-		return []byte("null"), nil
+		return json.RawMessage("null"), nil
 	}
 	return e.out, nil
 }

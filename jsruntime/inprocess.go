@@ -74,7 +74,7 @@ type directPort struct {
 	run  *call
 }
 
-func (p *directPort) call(id int, op string, args []byte) {
+func (p *directPort) call(id int, op string, args json.RawMessage) {
 	go func() { p.run.deliver(callHost(p.ctx, p.host, id, op, args)) }()
 }
 

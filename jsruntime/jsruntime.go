@@ -118,7 +118,7 @@ func (noHost) Log(script.Line) {}
 
 // callHost carries out an operation for a run. A panic of the host is an
 // error of the operation.
-func callHost(ctx context.Context, host script.Host, id int, op string, args []byte) (r reply) {
+func callHost(ctx context.Context, host script.Host, id int, op string, args json.RawMessage) (r reply) {
 	defer func() {
 		if p := recover(); p != nil {
 			r = reply{id: id, err: failedOperation()}
@@ -129,7 +129,7 @@ func callHost(ctx context.Context, host script.Host, id int, op string, args []b
 		return reply{id: id, err: hostError(err)}
 	}
 	if len(result) == 0 {
-		result = []byte("null")
+		result = json.RawMessage("null")
 	}
 	return reply{id: id, result: result}
 }

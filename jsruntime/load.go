@@ -1,6 +1,7 @@
 package jsruntime
 
 import (
+	"encoding/json"
 	"errors"
 
 	"github.com/dop251/goja"
@@ -95,9 +96,9 @@ func (c *call) get(o *goja.Object, name string) (v goja.Value, err error) {
 // request builds the argument of the function out of the input, an object with
 // args, configuration and application. The client is made when it is first
 // looked at.
-func (c *call) request(input []byte) (goja.Value, error) {
+func (c *call) request(input json.RawMessage) (goja.Value, error) {
 	if len(input) == 0 {
-		input = []byte("{}")
+		input = json.RawMessage("{}")
 	}
 	v, err := buildJSON(c.vm, input)
 	if err != nil {
@@ -133,8 +134,8 @@ func (c *call) addClient(req *goja.Object, application bool) error {
 }
 
 // output writes the result as JSON, still under the deadline.
-func (c *call) output(v goja.Value) ([]byte, *script.Error) {
-	var out []byte
+func (c *call) output(v goja.Value) (json.RawMessage, *script.Error) {
+	var out json.RawMessage
 	var bad *script.Error
 	if err := c.macrotask(func() error {
 		out, bad = c.encode(v)

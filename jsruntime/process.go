@@ -91,7 +91,7 @@ type running struct {
 // run has the worker do a job, and serves its calls meanwhile. healthy tells
 // whether the worker can be used again: not when it was killed, even if its
 // answer had come just before.
-func (w *worker) run(ctx context.Context, j job, host script.Host) (out []byte, healthy bool, err error) {
+func (w *worker) run(ctx context.Context, j job, host script.Host) (out json.RawMessage, healthy bool, err error) {
 	w.runs++
 	hostCtx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -108,7 +108,7 @@ func (w *worker) run(ctx context.Context, j job, host script.Host) (out []byte, 
 }
 
 // converse sends the job and answers the worker until it is done.
-func (r *running) converse(j job, deadline time.Time) (out []byte, healthy bool, err error) {
+func (r *running) converse(j job, deadline time.Time) (out json.RawMessage, healthy bool, err error) {
 	w := r.w
 	if err := w.link.send(kindRun, flag(j.check), j.limits.encode(), []byte(j.source), j.input); err != nil {
 		return nil, false, r.died(deadline)
@@ -156,7 +156,7 @@ func (r *running) cancelled(deadline time.Time) {
 
 // serve carries out one call of the code and sends the answer, unless the run
 // is over by then.
-func (r *running) serve(id int, op string, args []byte) {
+func (r *running) serve(id int, op string, args json.RawMessage) {
 	answer := callHost(r.ctx, r.host, id, op, args)
 	kind, body := byte(kindReply), answer.result
 	if answer.err != nil {

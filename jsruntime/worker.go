@@ -165,7 +165,7 @@ func (s *server) deliver(r reply) {
 	}
 }
 
-func (s *server) call(id int, op string, args []byte) {
+func (s *server) call(id int, op string, args json.RawMessage) {
 	_ = s.link.send(kindCall, uint32(id), []byte(op), args)
 }
 
