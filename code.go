@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/script"
 )
 
 // Bounds on what reactors and proxies carry.
@@ -64,17 +65,17 @@ func (op *operation) loadCode(ctx context.Context, field, name, code, old string
 	if op.v.cfg.Runtime == nil || code == "" || code == old {
 		return nil
 	}
-	err := op.v.cfg.Runtime.Check(ctx, Program{Tenant: op.tenant.String(), Name: name, Source: code})
+	err := op.v.cfg.Runtime.Check(ctx, script.Program{Tenant: op.tenant.String(), Name: name, Source: code})
 	if err == nil {
 		return op.refresh(ctx)
 	}
-	script, ok := errors.AsType[*ScriptError](err)
-	if !ok || script.Messages["code"] == nil {
-		return err
+	failed, ok := errors.AsType[*script.Error](err)
+	if !ok || failed.Messages["code"] == nil {
+		return runtimeErr(err)
 	}
-	told := *script
-	told.Messages = maps.Clone(script.Messages)
+	told := *failed
+	told.Messages = maps.Clone(failed.Messages)
 	delete(told.Messages, "code")
-	told.Messages[field] = script.Messages["code"]
+	told.Messages[field] = failed.Messages["code"]
 	return &told
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -31,10 +32,10 @@ var (
 	// ErrTooLarge means that the input is over a limit of size.
 	ErrTooLarge = errors.New("too large")
 	// ErrBusy means that a limit on work under way is reached; try again later.
-	ErrBusy = errors.New("too many requests")
+	ErrBusy = script.ErrBusy
 	// ErrCode means that reactor or transform code does not compile, throws
 	// while it is loaded, or exports no function.
-	ErrCode = errors.New("the code cannot be used")
+	ErrCode = script.ErrInvalid
 	// ErrTimeout means that the destination of a proxy did not answer in time.
 	ErrTimeout = errors.New("the destination did not answer in time")
 	// ErrUnreachable means that the destination of a proxy could not be reached,

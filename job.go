@@ -19,6 +19,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/internal/sealed"
 	"github.com/seed-72ea4aab/vault/internal/webhook"
+	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -372,14 +373,14 @@ type chosenResponse struct {
 // run answers with. An answer that the code chose in full is a part of it, so
 // that receivers can tell it from a result.
 func callbackError(err error) failedRun {
-	known := AsHostError(err)
+	known := hostError(err)
 	out := failedRun{Title: http.StatusText(known.Status), Status: known.Status, Detail: known.Message, Errors: known.Errors}
-	var script *ScriptError
+	var failed *script.Error
 	var bad *InvalidError
 	switch {
-	case errors.As(err, &script):
-		out.Title, out.Detail = script.Title, script.Error()
-		if r := script.Response; r != nil {
+	case errors.As(err, &failed):
+		out.Title, out.Detail = failed.Title, failed.Error()
+		if r := failed.Response; r != nil {
 			out.Response = &chosenResponse{r.Status, r.Headers, JSON(r.Body)}
 			if r.Body != nil && !json.Valid(r.Body) { // a job that cannot be written would be run for ever
 				out.Response.Body = jsonx.StringValue(string(r.Body)).JSON()

@@ -14,6 +14,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/jobs"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/seal"
+	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 )
@@ -61,9 +62,9 @@ func leased(t *testing.T, payload reactJob) (*Vault, uuid.UUID, storage.Job) {
 // panicking is a runtime that fails as no runtime should.
 type panicking struct{}
 
-func (panicking) Check(context.Context, Program) error { return nil }
-func (panicking) Close() error                         { return nil }
-func (panicking) Run(context.Context, Program, json.RawMessage, Host) (json.RawMessage, error) {
+func (panicking) Check(context.Context, script.Program) error { return nil }
+func (panicking) Close() error                                { return nil }
+func (panicking) Run(context.Context, script.Program, json.RawMessage, script.Host) (json.RawMessage, error) {
 	panic("4242424242424242")
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
+	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 )
@@ -129,8 +130,8 @@ type slowRuntime struct {
 	during func()
 }
 
-func (r *slowRuntime) Check(context.Context, Program) error { r.during(); return nil }
-func (r *slowRuntime) Close() error                         { return nil }
+func (r *slowRuntime) Check(context.Context, script.Program) error { r.during(); return nil }
+func (r *slowRuntime) Close() error                                { return nil }
 
 // Code that takes long to check is stored all the same.
 func TestSlowCheckOfCodeIsNotTooLate(t *testing.T) {

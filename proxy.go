@@ -120,7 +120,7 @@ func (op *operation) loadTransforms(ctx context.Context, p *ProxyParams, old *Pr
 }
 
 // CreateProxy adds a proxy and gives it a key (permission proxy:create). Code
-// that cannot be used is ErrCode, and a [*ScriptError] whose Messages say what is
+// that cannot be used is ErrCode, and a [*script.Error] whose Messages say what is
 // wrong with it.
 func (c *Client) CreateProxy(ctx context.Context, p ProxyParams) (*Proxy, error) {
 	op, err := c.begin(ctx, access.ProxyCreate)

@@ -34,7 +34,7 @@ import (
 // on a status from 200 to 299 the response transform runs. Redirects are
 // answers like others. A proxy of another tenant is ErrNotFound; a destination
 // that is silent is ErrTimeout, one that cannot be reached ErrUnreachable; an
-// error of a transform is a [*ScriptError].
+// error of a transform is a [*script.Error].
 //
 // The log gets an entry for the proxy ("ephemeral" for one that is not stored)
 // and for each token that is used.

@@ -70,7 +70,7 @@ func (inv *invocation) transformResponse(ctx context.Context, res *http.Response
 
 // transform runs code on a message and puts what it returns in its place.
 func (inv *invocation) transform(ctx context.Context, t *ProxyTransform, m *relay.Message, body, args jsonx.Value) error {
-	s := script{
+	s := codeRun{
 		entity: entity{kindProxy, inv.proxy.ID.String()}, name: inv.proxy.Name, code: t.Code, args: args,
 		configuration: inv.proxy.Configuration, timeout: syncTimeout,
 	}

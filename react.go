@@ -15,6 +15,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/internal/limits"
+	"github.com/seed-72ea4aab/vault/script"
 )
 
 // How long a run of a reactor may take: synchronously, and, when the caller
@@ -81,7 +82,7 @@ type ReactResult struct {
 // React runs a reactor with detokenized arguments (permission token:use, also
 // on each container of the tokens that args name). What its code returns as
 // tokenize is tokenized as the caller, who needs token:create for it. An error
-// that the code throws is a [*ScriptError], whose Messages have its text.
+// that the code throws is a [*script.Error], whose Messages have its text.
 //
 // With a callback URL the run is asynchronous, and the result is nil: when
 // React returns, the run is stored, and some node will carry it out with the
@@ -178,7 +179,7 @@ func (op *operation) runReactor(ctx context.Context, r *Reactor, args jsonx.Valu
 	if err := op.logReads(ctx, opReact, entity{kindReactor, r.ID.String()}); err != nil {
 		return nil, err
 	}
-	out, err := op.runCode(ctx, script{
+	out, err := op.runCode(ctx, codeRun{
 		entity: entity{kindReactor, r.ID.String()}, name: r.Name, code: r.Code, args: args,
 		configuration: r.Configuration, application: r.Application, timeout: timeout,
 	})
@@ -250,7 +251,7 @@ func (l lineage) below() lineage {
 func (l lineage) leave() error {
 	switch {
 	case l.depth >= maxRunDepth:
-		return &ScriptError{Kind: ScriptDepth, Status: http.StatusInternalServerError, Title: ScriptTitle,
+		return &script.Error{Kind: script.Depth, Status: http.StatusInternalServerError, Title: script.DefaultTitle,
 			Messages: map[string][]string{"error": {"reactors and proxies call each other more than 3 deep"}}}
 	case l.left != nil && l.left.Add(1) > maxLeftRuns:
 		return errorf(ErrBusy, "A run may start at most %d asynchronous runs.", maxLeftRuns)
@@ -258,8 +259,8 @@ func (l lineage) leave() error {
 	return nil
 }
 
-// script is code to be run for a caller.
-type script struct {
+// codeRun is code to be run for a caller.
+type codeRun struct {
 	entity        entity
 	name, code    string
 	args          jsonx.Value
@@ -269,7 +270,7 @@ type script struct {
 }
 
 // runCode runs code with a client of its own application, if it has one.
-func (op *operation) runCode(ctx context.Context, s script) (JSON, error) {
+func (op *operation) runCode(ctx context.Context, s codeRun) (JSON, error) {
 	if op.v.cfg.Runtime == nil {
 		return nil, ErrNoRuntime
 	}
@@ -295,12 +296,21 @@ func (op *operation) runCode(ctx context.Context, s script) (JSON, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	out, err := op.v.cfg.Runtime.Run(ctx, Program{Tenant: op.tenant.String(), Name: s.name, Source: s.code}, input, host)
-	return JSON(out), err
+	out, err := op.v.cfg.Runtime.Run(ctx, script.Program{Tenant: op.tenant.String(), Name: s.name, Source: s.code}, input, host)
+	return JSON(out), runtimeErr(err)
+}
+
+// runtimeErr returns an error of the runtime as one of the vault's. A vault
+// owns its runtime, so a closed runtime means a closed vault.
+func runtimeErr(err error) error {
+	if errors.Is(err, script.ErrClosed) {
+		return ErrClosed
+	}
+	return err
 }
 
 // badResult is an error about what code returned.
 func badResult(text string) error {
-	return &ScriptError{Kind: ScriptOutput, Status: http.StatusInternalServerError, Title: ScriptTitle,
+	return &script.Error{Kind: script.Output, Status: http.StatusInternalServerError, Title: script.DefaultTitle,
 		Messages: map[string][]string{"error": {text}}}
 }

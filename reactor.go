@@ -2,7 +2,6 @@ package vault
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"github.com/google/uuid"
@@ -11,38 +10,6 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/storage"
 )
-
-// Runtime runs the JavaScript of tenants: the code of reactors and of proxy
-// transforms. Package jsruntime has one that keeps the code in processes of
-// its own.
-type Runtime interface {
-	// Check loads code without running it. Code that does not compile, whose
-	// top level throws, or that exports no function is an error that matches
-	// ErrCode.
-	Check(ctx context.Context, p Program) error
-	// Run calls the function that the code exports with one argument, built
-	// from input and from what host offers, and returns what it returned as
-	// JSON. ctx carries the deadline. An error that the code raised is a
-	// *ScriptError.
-	Run(ctx context.Context, p Program, input json.RawMessage, host Host) (json.RawMessage, error)
-	// Close stops what is running.
-	Close() error
-}
-
-// Program is code to run, and whose it is.
-type Program struct {
-	Tenant string // for limits that keep tenants from each other
-	Name   string // of the reactor or proxy, for messages
-	Source string
-}
-
-// Host is what running code can reach of the world.
-type Host interface {
-	// Call carries out an operation for the code: a client call or a fetch.
-	Call(ctx context.Context, op string, args json.RawMessage) (json.RawMessage, error)
-	// Log takes a line that the code wrote to its console.
-	Log(level, line string)
-}
 
 // Reactor is code of a tenant that runs with detokenized arguments.
 type Reactor struct {
@@ -130,7 +97,7 @@ func (op *operation) loadReactor(ctx context.Context, p *ReactorParams, oldCode 
 }
 
 // CreateReactor adds a reactor (permission reactor:create). Code that cannot be
-// used is ErrCode, and a [*ScriptError] whose Messages say what is wrong with it.
+// used is ErrCode, and a [*script.Error] whose Messages say what is wrong with it.
 func (c *Client) CreateReactor(ctx context.Context, p ReactorParams) (*Reactor, error) {
 	op, err := c.begin(ctx, access.ReactorCreate)
 	if err != nil {

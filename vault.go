@@ -34,9 +34,11 @@ package vault
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -45,16 +47,22 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/cache"
 	"github.com/seed-72ea4aab/vault/internal/egress"
+	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/ids"
 	"github.com/seed-72ea4aab/vault/internal/jobs"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/limits"
+	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
 // Storage is the database that a vault is opened on: storage/sqlite,
 // storage/postgres, or one's own.
 type Storage = storage.Storage
+
+// Runtime runs the code of tenants: jsruntime, which keeps it in processes of
+// its own, or one's own.
+type Runtime = script.Runtime
 
 // Config adjusts a vault. The zero value is safe and complete.
 type Config struct {
@@ -278,4 +286,43 @@ func (v *Vault) now() time.Time { return v.cfg.Now().UTC().Truncate(time.Microse
 // the first operation does.
 func (v *Vault) Tenant(id uuid.UUID) *Client {
 	return &Client{v: v, tenant: id, grant: trusted, creator: id}
+}
+
+// EgressPolicy says where proxies, callbacks and the code of tenants may
+// connect to. The zero value allows https with TLS 1.2 or later to public
+// addresses, which are checked when they are dialed, so that a name which
+// changes its address gains nothing.
+type EgressPolicy struct {
+	// AllowHTTP allows plain http.
+	AllowHTTP bool
+	// AllowPrivate allows every address: loopback and private ones too.
+	AllowPrivate bool
+	// AllowPrefixes allows some addresses that would be refused, and
+	// DenyPrefixes refuses some that would be allowed. A refusal wins.
+	AllowPrefixes, DenyPrefixes []netip.Prefix
+	// Ports narrows the ports. Default: any.
+	Ports []uint16
+	// RootCAs are the authorities that certificates are checked against.
+	// Default: those of the system.
+	RootCAs *x509.CertPool
+	// UseEnvironmentProxy heeds HTTPS_PROXY and the like. The proxy then
+	// resolves names, so it has to be trusted with what this policy forbids.
+	UseEnvironmentProxy bool
+	// MaxConnsPerTenant bounds the requests of one tenant that are under way.
+	// Default 100.
+	MaxConnsPerTenant int
+}
+
+func (p *EgressPolicy) client() *egress.Client {
+	return egress.New(egress.Policy{
+		AllowHTTP: p.AllowHTTP, AllowPrivate: p.AllowPrivate, AllowPrefixes: p.AllowPrefixes, DenyPrefixes: p.DenyPrefixes,
+		Ports: p.Ports, RootCAs: p.RootCAs, UseEnvironmentProxy: p.UseEnvironmentProxy, MaxConnsPerTenant: p.MaxConnsPerTenant,
+	})
+}
+
+// checkURL checks a URL that something will be sent to.
+func (v *Vault) checkURL(bad *form.Problems, path, text string) {
+	if _, err := v.egress.CheckURL(text); err != nil {
+		bad.Add(path, "must be an absolute URL that the egress policy allows: %s", err.Error())
+	}
 }

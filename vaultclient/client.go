@@ -29,7 +29,7 @@
 //
 // Errors are told by errors.Is and errors.As against those of package vault, as
 // in process: [vault.ErrNotFound], [*vault.InvalidError] with its fields,
-// [*vault.ScriptError] and so on. Those that came as an answer are an [*Error]
+// [*script.Error] and so on. Those that came as an answer are an [*Error]
 // too, with the status and the trace id. An error never holds the API key or
 // anything of a body but what the vault says of field names and rules.
 //
@@ -38,7 +38,7 @@
 // What JSON leaves out comes back as nil: an empty list or map of an optional
 // field. A [*vault.InvalidError] names at most 100 fields.
 //
-// A [*vault.ScriptError] has the lines of its frames, but neither functions and
+// A [*script.Error] has the lines of its frames, but neither functions and
 // columns nor Name. Where code made its whole answer by itself, Response holds
 // it, and Title and Messages are empty.
 //
