@@ -1,7 +1,9 @@
 package vault
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -71,8 +73,8 @@ func (p *ApplicationParams) UnmarshalJSON(data []byte) error {
 	})
 }
 
-// checkApplication returns the parameters as they are stored.
-func (op *operation) checkApplication(p ApplicationParams) (ApplicationParams, error) {
+// checked returns the parameters as they are stored.
+func (p ApplicationParams) checked(now time.Time) (ApplicationParams, error) {
 	bad := &form.Problems{}
 	form.CheckName(bad, "name", p.Name)
 	switch p.Type {
@@ -84,7 +86,7 @@ func (op *operation) checkApplication(p ApplicationParams) (ApplicationParams, e
 		bad.Add("type", "must be public, private or management")
 	}
 	if p.ExpiresAt != nil {
-		form.CheckExpiry(*p.ExpiresAt, op.now, bad)
+		form.CheckExpiry(*p.ExpiresAt, now, bad)
 	}
 	return p, asInvalid(bad)
 }
@@ -108,7 +110,7 @@ func (c *Client) CreateApplication(ctx context.Context, p ApplicationParams) (*A
 	if err != nil {
 		return nil, err
 	}
-	if p, err = op.checkApplication(p); err != nil {
+	if p, err = p.checked(op.now); err != nil {
 		return nil, err
 	}
 	if err := op.mayGrant(p.Permissions, nil); err != nil {
@@ -119,37 +121,25 @@ func (c *Client) CreateApplication(ctx context.Context, p ApplicationParams) (*A
 		Permissions: p.Permissions, Rules: p.Rules, ExpiresAt: p.ExpiresAt, CreatedBy: op.creator, CreatedAt: op.now,
 	}
 	app.hash = apikey.Hash(app.Key)
-	return createRecord(ctx, op, app, op.applicationRecord)
+	return applications.create(ctx, op, app)
 }
 
 func keyKind(t ApplicationType) string {
 	return map[ApplicationType]string{Public: apikey.Public, Private: apikey.Private, Management: apikey.Management}[t]
 }
 
-// applicationRecord seals an application. Its key is not part of it.
-func (op *operation) applicationRecord(app *Application) (storage.Record, error) {
-	doc := *app
-	doc.Key = ""
-	rec := storage.Record{Kind: kindApplication, ID: storage.ID(app.ID), Name: app.Name, Key: app.hash, CreatedAt: app.CreatedAt}
-	return rec, op.sealRecord(&rec, &doc)
-}
-
-func (op *operation) openApplication(ctx context.Context, rec *storage.Record) (*Application, error) {
-	app := &Application{}
-	if err := op.openRecord(ctx, rec, app); err != nil {
-		return nil, err
-	}
-	app.hash = rec.Key
-	return app, nil
-}
-
-// application reads an application of the tenant.
-func (op *operation) application(ctx context.Context, id uuid.UUID) (*Application, error) {
-	rec, err := op.record(ctx, kindApplication, id)
-	if err != nil {
-		return nil, err
-	}
-	return op.openApplication(ctx, rec)
+var applications = recordKind[Application]{
+	name: kindApplication,
+	columns: func(app *Application) storage.Record {
+		return storage.Record{ID: storage.ID(app.ID), Name: app.Name, Key: app.hash, CreatedAt: app.CreatedAt}
+	},
+	document: func(app *Application) any {
+		doc := *app
+		doc.Key = "" // only its hash is kept
+		return &doc
+	},
+	opened:   func(app *Application, rec *storage.Record) { app.hash = rec.Key },
+	modified: func(app *Application, by uuid.UUID, at time.Time) { app.ModifiedBy, app.ModifiedAt = &by, &at },
 }
 
 // GetApplication returns an application (permission application:read).
@@ -158,7 +148,7 @@ func (c *Client) GetApplication(ctx context.Context, id uuid.UUID) (*Application
 	if err != nil {
 		return nil, err
 	}
-	return getRecord(ctx, op, kindApplication, id, op.openApplication)
+	return applications.get(ctx, op, id)
 }
 
 // OwnApplication returns the application that the client acts as. It needs no
@@ -171,7 +161,7 @@ func (c *Client) OwnApplication(ctx context.Context) (*Application, error) {
 	if op.app == nil {
 		return nil, errorf(ErrNotFound, "The tenant itself has no application.")
 	}
-	return getRecord(ctx, op, kindApplication, op.app.ID, op.openApplication)
+	return applications.get(ctx, op, op.app.ID)
 }
 
 // ListApplicationsParams filters applications. Zero fields filter nothing.
@@ -187,7 +177,7 @@ func (c *Client) ListApplications(ctx context.Context, p ListApplicationsParams)
 	if err != nil {
 		return nil, err
 	}
-	return listRecords(ctx, op, kindApplication, recordList{IDs: p.IDs, PageParams: p.PageParams}, op.openApplication)
+	return applications.list(ctx, op, recordList{IDs: p.IDs, PageParams: p.PageParams})
 }
 
 // ReplaceApplication replaces everything of an application but its type and
@@ -197,7 +187,7 @@ func (c *Client) ReplaceApplication(ctx context.Context, id uuid.UUID, p Applica
 	if err != nil {
 		return nil, err
 	}
-	if p, err = op.checkApplication(p); err != nil {
+	if p, err = p.checked(op.now); err != nil {
 		return nil, err
 	}
 	return op.updateApplication(ctx, id, func(ApplicationParams) (ApplicationParams, error) { return p, nil })
@@ -218,13 +208,16 @@ func (c *Client) PatchApplication(ctx context.Context, id uuid.UUID, patch JSON)
 		if patched.Type != p.Type {
 			return p, errTypeIsFixed() // what another type may hold is beside the point
 		}
-		return op.checkApplication(patched)
+		return patched.checked(op.now)
 	})
-	var alone ApplicationParams
-	return app, patchError(err, patch, &alone, func() error {
-		_, err := op.checkApplication(alone)
-		return err
-	})
+	if errors.Is(err, ErrNotFound) {
+		var alone ApplicationParams
+		err = cmp.Or(patchFault(patch, &alone, func() error {
+			_, err := alone.checked(op.now)
+			return err
+		}), err)
+	}
+	return app, err
 }
 
 func errTypeIsFixed() error { return invalid("type", "cannot be changed") }
@@ -250,10 +243,7 @@ func (op *operation) updateApplication(ctx context.Context, id uuid.UUID, change
 // of its key.
 func (op *operation) saveApplication(ctx context.Context, id uuid.UUID, change func(*Application) error) (*Application, error) {
 	defer op.afterwards(op.v.auth.Clear)
-	return updateRecord(ctx, op, kindApplication, id, op.openApplication, func(app *Application) error {
-		app.ModifiedBy, app.ModifiedAt = &op.creator, &op.now
-		return change(app)
-	}, op.applicationRecord)
+	return applications.update(ctx, op, id, change)
 }
 
 // RegenerateKey gives an application a new API key (permission
@@ -282,7 +272,7 @@ func (c *Client) DeleteApplication(ctx context.Context, id uuid.UUID) error {
 		return err
 	}
 	defer op.afterwards(op.v.auth.Clear)
-	return op.deleteRecord(ctx, kindApplication, id)
+	return applications.delete(ctx, op, id)
 }
 
 // Permission describes a permission that applications may hold.

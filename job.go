@@ -60,9 +60,9 @@ type caller struct {
 	ActorType   string       `json:"actor_type,omitempty"`
 }
 
-func (op *operation) caller() caller {
-	return caller{Trusted: op.grant == trusted, Permissions: op.permissions, Rules: op.rules,
-		Creator: op.creator, Actor: op.actor, ActorType: op.actorType}
+func callerOf(c *Client) caller {
+	return caller{Trusted: c.grant == trusted, Permissions: c.permissions, Rules: c.rules,
+		Creator: c.creator, Actor: c.actor, ActorType: c.actorType}
 }
 
 // client returns a client with the caller's rights.
@@ -86,7 +86,7 @@ func (op *operation) reactLater(ctx context.Context, r *Reactor, args jsonx.Valu
 	if err := op.tryExpressions(ctx, args); err != nil {
 		return underPath("args", err)
 	}
-	j := reactJob{Reactor: r.ID, Args: jsonOf(args), CallbackURL: p.CallbackURL, Timeout: time.Duration(p.TimeoutMS) * time.Millisecond, Caller: op.caller(), Depth: line.depth, TraceHeader: p.TraceHeader, TraceID: p.TraceID}
+	j := reactJob{Reactor: r.ID, Args: jsonOf(args), CallbackURL: p.CallbackURL, Timeout: time.Duration(p.TimeoutMS) * time.Millisecond, Caller: callerOf(op.Client), Depth: line.depth, TraceHeader: p.TraceHeader, TraceID: p.TraceID}
 	if j.Timeout == 0 {
 		j.Timeout = minTimeoutMS * time.Millisecond
 	}
@@ -245,7 +245,7 @@ func (c *Client) runJob(ctx context.Context, job *reactJob) (*ReactResult, error
 	if err != nil {
 		return nil, err
 	}
-	r, err := op.reactor(ctx, job.Reactor)
+	r, err := reactors.read(ctx, op, job.Reactor)
 	if err != nil {
 		return nil, err
 	}

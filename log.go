@@ -151,14 +151,14 @@ func (c *Client) ListLogs(ctx context.Context, p ListLogsParams) (*Page[LogEntry
 	}
 	page := newPage[LogEntry](p.PageParams, total)
 	for _, row := range rows {
-		page.Data = append(page.Data, op.logEntry(row))
+		page.Data = append(page.Data, entryOf(op.tenant, row))
 	}
 	return page, nil
 }
 
-func (op *operation) logEntry(row storage.Log) LogEntry {
+func entryOf(tenant uuid.UUID, row storage.Log) LogEntry {
 	e := LogEntry{
-		TenantID: op.tenant, ActorType: row.ActorType, EntityType: row.EntityType, EntityID: row.EntityID,
+		TenantID: tenant, ActorType: row.ActorType, EntityType: row.EntityType, EntityID: row.EntityID,
 		Operation: row.Operation, Message: row.Message, CreatedAt: row.CreatedAt,
 	}
 	if !row.ActorID.IsZero() {

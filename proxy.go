@@ -1,7 +1,9 @@
 package vault
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"time"
@@ -85,16 +87,16 @@ func (t *ProxyTransform) code() string {
 	return t.Code
 }
 
-// checkProxy checks parameters, and transforms that differ from the old ones.
-func (op *operation) checkProxy(ctx context.Context, p *ProxyParams, old *Proxy) error {
-	if err := op.checkProxyFields(ctx, p); err != nil {
+// check checks the parameters, and transforms that differ from the old ones.
+func (p *ProxyParams) check(ctx context.Context, op *operation, old *Proxy) error {
+	if err := p.checkFields(ctx, op); err != nil {
 		return err
 	}
-	return op.loadTransforms(ctx, p, old)
+	return p.load(ctx, op, old)
 }
 
-// checkProxyFields checks everything but whether the transforms can be used.
-func (op *operation) checkProxyFields(ctx context.Context, p *ProxyParams) error {
+// checkFields checks everything but whether the transforms can be used.
+func (p *ProxyParams) checkFields(ctx context.Context, op *operation) error {
 	bad := &form.Problems{}
 	form.CheckName(bad, "name", p.Name)
 	if p.DestinationURL == "" {
@@ -111,8 +113,8 @@ func (op *operation) checkProxyFields(ctx context.Context, p *ProxyParams) error
 	return asInvalid(bad)
 }
 
-// loadTransforms lets the runtime look at transforms that are not the old ones.
-func (op *operation) loadTransforms(ctx context.Context, p *ProxyParams, old *Proxy) error {
+// load lets the runtime look at transforms that are not the old ones.
+func (p *ProxyParams) load(ctx context.Context, op *operation, old *Proxy) error {
 	if err := op.loadCode(ctx, "request_transform.code", p.Name, p.RequestTransform.code(), old.RequestTransform.code()); err != nil {
 		return err
 	}
@@ -127,23 +129,26 @@ func (c *Client) CreateProxy(ctx context.Context, p ProxyParams) (*Proxy, error)
 	if err != nil {
 		return nil, err
 	}
-	if err := op.checkProxy(ctx, &p, &Proxy{}); err != nil {
+	if err := p.check(ctx, op, &Proxy{}); err != nil {
 		return nil, err
 	}
 	x := &Proxy{ID: op.v.ids.At(op.now), TenantID: op.tenant, Key: ids.Random58(proxyKeyLength), CreatedBy: op.creator, CreatedAt: op.now}
 	x.set(&p)
-	return op.proxySeen(createRecord(ctx, op, x, op.proxyRecord))
+	if _, err := proxies.create(ctx, op, x); err != nil {
+		return nil, err
+	}
+	return x.seenBy(op), nil
 }
 
-// proxySeen is a changed proxy as the caller may see it: with its configuration
-// only if it may read proxies.
-func (op *operation) proxySeen(x *Proxy, err error) (*Proxy, error) {
-	if err == nil && !op.grant.Has(access.ProxyRead) {
-		seen := *x
-		seen.Configuration = nil
-		x = &seen
+// seenBy returns a changed proxy as the caller may see it: with its
+// configuration only if it may read proxies.
+func (x *Proxy) seenBy(op *operation) *Proxy {
+	if op.grant.Has(access.ProxyRead) {
+		return x
 	}
-	return x, err
+	seen := *x
+	seen.Configuration = nil
+	return &seen
 }
 
 // proxyKeyLength gives a key 128 random bits.
@@ -169,14 +174,13 @@ func (x *Proxy) params() ProxyParams {
 	return p
 }
 
-func (op *operation) proxyRecord(x *Proxy) (storage.Record, error) {
-	rec := storage.Record{Kind: kindProxy, ID: storage.ID(x.ID), Name: x.Name, Key: apikey.Hash(x.Key), CreatedAt: x.CreatedAt}
-	return rec, op.sealRecord(&rec, x)
-}
-
-func (op *operation) openProxy(ctx context.Context, rec *storage.Record) (*Proxy, error) {
-	x := &Proxy{}
-	return x, op.openRecord(ctx, rec, x)
+var proxies = recordKind[Proxy]{
+	name: kindProxy,
+	columns: func(x *Proxy) storage.Record {
+		return storage.Record{ID: storage.ID(x.ID), Name: x.Name, Key: apikey.Hash(x.Key), CreatedAt: x.CreatedAt}
+	},
+	document: func(x *Proxy) any { return x },
+	modified: func(x *Proxy, by uuid.UUID, at time.Time) { x.ModifiedBy, x.ModifiedAt = &by, &at },
 }
 
 // GetProxy returns a proxy (permission proxy:read).
@@ -185,7 +189,7 @@ func (c *Client) GetProxy(ctx context.Context, id uuid.UUID) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	return getRecord(ctx, op, kindProxy, id, op.openProxy)
+	return proxies.get(ctx, op, id)
 }
 
 // ListProxiesParams filters proxies. Zero fields filter nothing.
@@ -202,7 +206,7 @@ func (c *Client) ListProxies(ctx context.Context, p ListProxiesParams) (*Page[Pr
 	if err != nil {
 		return nil, err
 	}
-	return listRecords(ctx, op, kindProxy, recordList(p), op.openProxy)
+	return proxies.list(ctx, op, recordList(p))
 }
 
 // ReplaceProxy replaces everything of a proxy but its key (permission
@@ -212,13 +216,17 @@ func (c *Client) ReplaceProxy(ctx context.Context, id uuid.UUID, p ProxyParams) 
 	if err != nil {
 		return nil, err
 	}
-	if err := op.checkProxy(ctx, &p, &Proxy{}); err != nil {
+	if err := p.check(ctx, op, &Proxy{}); err != nil {
 		return nil, err
 	}
-	return op.proxySeen(op.updateProxy(ctx, id, func(x *Proxy) error {
+	x, err := op.updateProxy(ctx, id, func(x *Proxy) error {
 		x.set(&p)
 		return nil
-	}))
+	})
+	if err != nil {
+		return nil, err
+	}
+	return x.seenBy(op), nil
 }
 
 // PatchProxy changes a proxy by a JSON merge patch (RFC 7386) of its parameters
@@ -233,24 +241,27 @@ func (c *Client) PatchProxy(ctx context.Context, id uuid.UUID, patch JSON) (*Pro
 		if err := mergeInto(&p, x.params(), patch); err != nil {
 			return err
 		}
-		if err := op.checkProxy(ctx, &p, x); err != nil {
+		if err := p.check(ctx, op, x); err != nil {
 			return err
 		}
 		x.set(&p)
 		return nil
 	})
-	var alone ProxyParams
-	return op.proxySeen(x, patchError(err, patch, &alone,
-		func() error { return op.checkProxyFields(ctx, &alone) },
-		func() error { return op.loadTransforms(ctx, &alone, &Proxy{}) }))
+	if errors.Is(err, ErrNotFound) {
+		var alone ProxyParams
+		err = cmp.Or(patchFault(patch, &alone,
+			func() error { return alone.checkFields(ctx, op) },
+			func() error { return alone.load(ctx, op, &Proxy{}) }), err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return x.seenBy(op), nil
 }
 
 func (op *operation) updateProxy(ctx context.Context, id uuid.UUID, change func(*Proxy) error) (*Proxy, error) {
 	defer op.afterwards(op.v.proxies.Clear)
-	return updateRecord(ctx, op, kindProxy, id, op.openProxy, func(x *Proxy) error {
-		x.ModifiedBy, x.ModifiedAt = &op.creator, &op.now
-		return change(x)
-	}, op.proxyRecord)
+	return proxies.update(ctx, op, id, change)
 }
 
 // DeleteProxy deletes a proxy (permission proxy:delete).
@@ -260,7 +271,7 @@ func (c *Client) DeleteProxy(ctx context.Context, id uuid.UUID) error {
 		return err
 	}
 	defer op.afterwards(op.v.proxies.Clear)
-	return op.deleteRecord(ctx, kindProxy, id)
+	return proxies.delete(ctx, op, id)
 }
 
 // ProxyCall is a request that is to go through a proxy.

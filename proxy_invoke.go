@@ -98,7 +98,7 @@ func (v *Vault) ProxyCaller(ctx context.Context, key string) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	caller := op.nobody()
+	caller := powerless(op.v, op.tenant)
 	caller.proxy = x.ID
 	return caller, nil
 }
@@ -145,7 +145,7 @@ func (v *Vault) proxyOf(ctx context.Context, key string) (*operation, *Proxy, er
 	if err != nil {
 		return nil, nil, proxyGone(err)
 	}
-	x, err := op.openProxy(ctx, &rec)
+	x, err := proxies.open(ctx, op, &rec)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -166,18 +166,18 @@ func proxyGone(err error) error {
 // application, if that may use tokens, else one that may do nothing.
 func (op *operation) anonymous(ctx context.Context, x *Proxy) (*Client, error) {
 	if x.ApplicationID == nil {
-		return op.nobody(), nil
+		return powerless(op.v, op.tenant), nil
 	}
 	c, err := op.As(ctx, *x.ApplicationID)
 	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrUnauthenticated) || err == nil && !c.grant.Has(access.TokenUse) {
-		return op.nobody(), nil
+		return powerless(op.v, op.tenant), nil
 	}
 	return c, err
 }
 
-// nobody is a client that may do nothing.
-func (op *operation) nobody() *Client {
-	return &Client{v: op.v, tenant: op.tenant, grant: new(access.Grant)}
+// powerless is a client that may do nothing.
+func powerless(v *Vault, tenant uuid.UUID) *Client {
+	return &Client{v: v, tenant: tenant, grant: new(access.Grant)}
 }
 
 // invocation is a request on its way through a proxy.

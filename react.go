@@ -98,7 +98,7 @@ func (c *Client) React(ctx context.Context, id uuid.UUID, p ReactParams) (*React
 	if err != nil {
 		return nil, err
 	}
-	r, err := op.reactor(ctx, id)
+	r, err := reactors.read(ctx, op, id)
 	if err != nil {
 		return nil, err
 	}
@@ -106,15 +106,6 @@ func (c *Client) React(ctx context.Context, id uuid.UUID, p ReactParams) (*React
 		return nil, op.reactLater(ctx, r, args, &p)
 	}
 	return op.runReactor(ctx, r, args, syncTimeout)
-}
-
-// reactor reads a reactor of the tenant.
-func (op *operation) reactor(ctx context.Context, id uuid.UUID) (*Reactor, error) {
-	rec, err := op.record(ctx, kindReactor, id)
-	if err != nil {
-		return nil, err
-	}
-	return op.openReactor(ctx, rec)
 }
 
 // checkReact checks parameters and reads the arguments, which are still to be

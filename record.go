@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -70,63 +71,176 @@ func (op *operation) record(ctx context.Context, kind string, id uuid.UUID) (*st
 	return &recs[0], nil
 }
 
-// createRecord stores a new entity, with its log entry.
-func createRecord[T any](ctx context.Context, op *operation, item *T, seal func(*T) (storage.Record, error)) (*T, error) {
-	rec, err := seal(item)
+// recordKind is a kind of entity that is stored as a record: a sealed document
+// with the few columns that it is found by.
+type recordKind[T any] struct {
+	name string
+	// columns returns the record of an entity, without its document.
+	columns func(*T) storage.Record
+	// document returns what is sealed of an entity.
+	document func(*T) any
+	// opened fills in what an entity has from the columns. It may be nil.
+	opened func(*T, *storage.Record)
+	// modified notes who changed an entity last, and when.
+	modified func(item *T, by uuid.UUID, at time.Time)
+}
+
+// seal returns the record of an entity.
+func (k *recordKind[T]) seal(op *operation, item *T) (storage.Record, error) {
+	rec := k.columns(item)
+	rec.Kind = k.name
+	return rec, op.sealRecord(&rec, k.document(item))
+}
+
+// open returns the entity of a record.
+func (k *recordKind[T]) open(ctx context.Context, op *operation, rec *storage.Record) (*T, error) {
+	item := new(T)
+	if err := op.openRecord(ctx, rec, item); err != nil {
+		return nil, err
+	}
+	if k.opened != nil {
+		k.opened(item, rec)
+	}
+	return item, nil
+}
+
+// create stores a new entity, with its log entry.
+func (k *recordKind[T]) create(ctx context.Context, op *operation, item *T) (*T, error) {
+	rec, err := k.seal(op, item)
 	if err != nil {
 		return nil, err
 	}
 	ch := op.change()
 	ch.InsertRecords = []storage.Record{rec}
-	ch.Logs = []storage.Log{op.entry(opCreate, rec.Kind, uuid.UUID(rec.ID).String())}
+	ch.Logs = []storage.Log{op.entry(opCreate, k.name, uuid.UUID(rec.ID).String())}
 	if err := op.write(ctx, ch); err != nil {
 		return nil, err
 	}
 	return item, nil
 }
 
-// getRecord reads an entity, and logs that it was read.
-func getRecord[T any](ctx context.Context, op *operation, kind string, id uuid.UUID, open func(context.Context, *storage.Record) (*T, error)) (*T, error) {
-	rec, err := op.record(ctx, kind, id)
+// read returns an entity for the vault's own use.
+func (k *recordKind[T]) read(ctx context.Context, op *operation, id uuid.UUID) (*T, error) {
+	rec, err := op.record(ctx, k.name, id)
 	if err != nil {
 		return nil, err
 	}
-	item, err := open(ctx, rec)
+	return k.open(ctx, op, rec)
+}
+
+// get returns an entity to a caller, and logs that it was read.
+func (k *recordKind[T]) get(ctx context.Context, op *operation, id uuid.UUID) (*T, error) {
+	item, err := k.read(ctx, op, id)
 	if err != nil {
 		return nil, err
 	}
-	if err := op.logReads(ctx, opRead, entity{kind, id.String()}); err != nil {
+	if err := op.logReads(ctx, opRead, entity{k.name, id.String()}); err != nil {
 		return nil, err
 	}
 	return item, nil
 }
 
-// updateRecord reads an entity, changes it and stores it, again if somebody
-// else was faster.
-func updateRecord[T any](ctx context.Context, op *operation, kind string, id uuid.UUID,
-	open func(context.Context, *storage.Record) (*T, error), change func(*T) error, seal func(*T) (storage.Record, error),
-) (*T, error) {
+// update reads an entity, changes it and stores it, again if others were faster.
+func (k *recordKind[T]) update(ctx context.Context, op *operation, id uuid.UUID, change func(*T) error) (*T, error) {
 	return retryStale(func() (*T, error) {
-		old, err := op.record(ctx, kind, id)
+		old, err := op.record(ctx, k.name, id)
 		if err != nil {
 			return nil, err
 		}
-		item, err := open(ctx, old)
+		item, err := k.open(ctx, op, old)
 		if err != nil {
 			return nil, err
 		}
+		k.modified(item, op.creator, op.now)
 		if err := change(item); err != nil {
 			return nil, err
 		}
-		rec, err := seal(item)
+		rec, err := k.seal(op, item)
 		if err != nil {
 			return nil, err
 		}
 		ch := op.change()
 		ch.UpdateRecords = []storage.RecordUpdate{{Rev: old.Rev, Record: rec}}
-		ch.Logs = []storage.Log{op.entry(opUpdate, kind, id.String())}
-		return item, op.write(ctx, ch)
+		ch.Logs = []storage.Log{op.entry(opUpdate, k.name, id.String())}
+		if err := op.write(ctx, ch); err != nil {
+			return nil, err
+		}
+		return item, nil
 	})
+}
+
+// delete deletes an entity, with its log entry.
+func (k *recordKind[T]) delete(ctx context.Context, op *operation, id uuid.UUID) error {
+	_, err := retryStale(func() (struct{}, error) {
+		rec, err := op.record(ctx, k.name, id)
+		if err != nil {
+			return struct{}{}, err
+		}
+		ch := op.change()
+		ch.DeleteRecords = []storage.RecordDelete{{Kind: k.name, ID: rec.ID, Rev: rec.Rev}}
+		ch.Logs = []storage.Log{op.entry(opDelete, k.name, id.String())}
+		return struct{}{}, op.write(ctx, ch)
+	})
+	return err
+}
+
+// recordList filters a list of records.
+type recordList struct {
+	IDs  []uuid.UUID
+	Name string
+	PageParams
+}
+
+// maxNameFilter bounds the pattern that names are asked for by: five times the
+// length of the longest name. A database has a bound of its own, and no words
+// for it.
+const maxNameFilter = 1000
+
+// filter checks the filters and returns them as the storage reads them.
+func (p *recordList) filter(op *operation, kind string) (storage.RecordFilter, error) {
+	var err error
+	if p.PageParams, err = p.normal(); err != nil {
+		return storage.RecordFilter{}, err
+	}
+	bad := &form.Problems{}
+	form.CheckText(bad, "name", p.Name)
+	if form.Longer(p.Name, maxNameFilter) {
+		bad.Add("name", "must have at most %d characters", maxNameFilter)
+	}
+	if len(p.IDs) > maxListValues {
+		bad.Add("id", "must be given at most %d times", maxListValues)
+	}
+	filter := storage.RecordFilter{Tenant: op.tenantID(), Kind: kind, Name: p.Name, Offset: p.offset(), Limit: p.Size, MaxBytes: op.maxPageBytes()}
+	for _, id := range p.IDs {
+		filter.IDs = append(filter.IDs, storage.ID(id))
+	}
+	return filter, asInvalid(bad)
+}
+
+// list returns a page of entities, and logs that each was read.
+func (k *recordKind[T]) list(ctx context.Context, op *operation, p recordList) (*Page[T], error) {
+	filter, err := p.filter(op, k.name)
+	if err != nil {
+		return nil, err
+	}
+	recs, total, err := op.v.store.ListRecords(ctx, filter)
+	if err != nil {
+		return nil, op.pageError(err)
+	}
+	page := newPage[T](p.PageParams, total)
+	seen := make([]entity, len(recs))
+	for i := range recs {
+		item, err := k.open(ctx, op, &recs[i])
+		if err != nil {
+			return nil, err
+		}
+		page.Data = append(page.Data, *item)
+		seen[i] = entity{k.name, uuid.UUID(recs[i].ID).String()}
+	}
+	if err := op.logReads(ctx, opRead, seen...); err != nil {
+		return nil, err
+	}
+	return page, nil
 }
 
 // mergeInto applies a JSON merge patch to the JSON form of a value and reads
@@ -151,99 +265,27 @@ func mergeInto(dst json.Unmarshaler, current any, patch JSON) error {
 	return asInvalid(bad)
 }
 
-// patchError returns the error of a merge patch. Where there is nothing to
-// patch, what is wrong with the patch itself comes first: it is read by itself
-// into params, and the checks say what is wrong with those. Fields that the
-// patch does not name are no fault of it.
-func patchError(err error, patch JSON, params json.Unmarshaler, checks ...func() error) error {
-	if !errors.Is(err, ErrNotFound) {
+// patchFault returns what is wrong with a merge patch by itself, for where there
+// is nothing to patch: it is read into params, and the checks say what is wrong
+// with those. Fields that the patch does not name are not its fault.
+func patchFault(patch JSON, params json.Unmarshaler, checks ...func() error) error {
+	if err := mergeInto(params, struct{}{}, patch); err != nil {
 		return err
 	}
-	if fault := mergeInto(params, struct{}{}, patch); fault != nil {
-		return fault
-	}
-	named, _ := jsonx.Parse(patch, jsonx.Limits{}) // mergeInto could
+	given, _ := jsonx.Parse(patch, jsonx.Limits{}) // mergeInto could
 	for _, check := range checks {
-		fault := check()
-		if bad, ok := errors.AsType[*InvalidError](fault); ok {
+		err := check()
+		if bad, ok := errors.AsType[*InvalidError](err); ok {
 			maps.DeleteFunc(bad.Fields, func(path string, _ []string) bool {
 				name, _, _ := strings.Cut(path, ".")
 				name, _, _ = strings.Cut(name, "[")
-				return named.Get(name).IsZero()
+				return given.Get(name).IsZero()
 			})
-			fault = asInvalid((*form.Problems)(bad))
+			err = asInvalid((*form.Problems)(bad))
 		}
-		if fault != nil {
-			return fault
-		}
-	}
-	return err
-}
-
-// deleteRecord deletes a record, with its log entry.
-func (op *operation) deleteRecord(ctx context.Context, kind string, id uuid.UUID) error {
-	_, err := retryStale(func() (struct{}, error) {
-		rec, err := op.record(ctx, kind, id)
 		if err != nil {
-			return struct{}{}, err
+			return err
 		}
-		ch := op.change()
-		ch.DeleteRecords = []storage.RecordDelete{{Kind: kind, ID: rec.ID, Rev: rec.Rev}}
-		ch.Logs = []storage.Log{op.entry(opDelete, kind, id.String())}
-		return struct{}{}, op.write(ctx, ch)
-	})
-	return err
-}
-
-// maxNameFilter bounds the pattern that names are asked for by: five times the
-// length of the longest name. A database has a bound of its own, and no words
-// for it.
-const maxNameFilter = 1000
-
-// recordList filters a list of records.
-type recordList struct {
-	IDs  []uuid.UUID
-	Name string
-	PageParams
-}
-
-// listRecords returns a page of records, opened, and logs that each was read.
-func listRecords[T any](ctx context.Context, op *operation, kind string, p recordList, open func(context.Context, *storage.Record) (*T, error)) (*Page[T], error) {
-	var err error
-	if p.PageParams, err = p.normal(); err != nil {
-		return nil, err
 	}
-	bad := &form.Problems{}
-	form.CheckText(bad, "name", p.Name)
-	if form.Longer(p.Name, maxNameFilter) {
-		bad.Add("name", "must have at most %d characters", maxNameFilter)
-	}
-	if len(p.IDs) > maxListValues {
-		bad.Add("id", "must be given at most %d times", maxListValues)
-	}
-	if err := asInvalid(bad); err != nil {
-		return nil, err
-	}
-	filter := storage.RecordFilter{Tenant: op.tenantID(), Kind: kind, Name: p.Name, Offset: p.offset(), Limit: p.Size, MaxBytes: op.maxPageBytes()}
-	for _, id := range p.IDs {
-		filter.IDs = append(filter.IDs, storage.ID(id))
-	}
-	recs, total, err := op.v.store.ListRecords(ctx, filter)
-	if err != nil {
-		return nil, op.pageError(err)
-	}
-	page := newPage[T](p.PageParams, total)
-	seen := make([]entity, len(recs))
-	for i := range recs {
-		item, err := open(ctx, &recs[i])
-		if err != nil {
-			return nil, err
-		}
-		page.Data = append(page.Data, *item)
-		seen[i] = entity{kind, uuid.UUID(recs[i].ID).String()}
-	}
-	if err := op.logReads(ctx, opRead, seen...); err != nil {
-		return nil, err
-	}
-	return page, nil
+	return nil
 }

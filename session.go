@@ -202,7 +202,7 @@ func (c *Client) AuthorizeSession(ctx context.Context, g Grant) error {
 	if err := op.mayAuthorizeSession(); err != nil {
 		return err
 	}
-	granted, err := op.checkGrant(&g)
+	granted, err := g.check(op.now)
 	if err != nil {
 		return err
 	}
@@ -213,7 +213,8 @@ func (c *Client) AuthorizeSession(ctx context.Context, g Grant) error {
 	return err
 }
 
-func (op *operation) checkGrant(g *Grant) (*access.Grant, error) {
+// check checks a grant and returns it as package access reads it.
+func (g *Grant) check(now time.Time) (*access.Grant, error) {
 	bad := &form.Problems{}
 	if g.Nonce == "" {
 		bad.Add("nonce", "is required")
@@ -221,7 +222,7 @@ func (op *operation) checkGrant(g *Grant) (*access.Grant, error) {
 	rules, permissions, problems := access.Check(access.Session, accessRules(g.Rules), g.Permissions)
 	bad.AddAll("", problems)
 	if g.ExpiresAt != nil {
-		form.CheckExpiry(*g.ExpiresAt, op.now, bad)
+		form.CheckExpiry(*g.ExpiresAt, now, bad)
 	}
 	if err := asInvalid(bad); err != nil {
 		return nil, err
@@ -248,7 +249,7 @@ func (op *operation) authorizeSession(ctx context.Context, g *Grant) error {
 	if err := op.openRecord(ctx, &rec, &s); err != nil {
 		return err
 	}
-	app, err := op.application(ctx, s.Application)
+	app, err := applications.read(ctx, op, s.Application)
 	if errors.Is(err, ErrNotFound) || err == nil && app.expired(op.now) {
 		return errUnknownNonce // sessions end with their application
 	}

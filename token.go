@@ -100,6 +100,15 @@ type CardEnrichment struct {
 	Last4 string `json:"last4"`
 }
 
+// enrichments returns the enrichments of card types, and nil for others.
+func enrichments(b *token.Body) *Enrichments {
+	number, ok := b.CardNumber()
+	if !ok {
+		return nil
+	}
+	return &Enrichments{Card: &CardEnrichment{Brand: token.Brand(number), BIN: token.BIN(number), Last4: number[len(number)-4:]}}
+}
+
 // TokenParams describes a token to be created. Only Type and Data are
 // required.
 type TokenParams struct {

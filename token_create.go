@@ -224,7 +224,7 @@ func (n *newToken) name(ctx context.Context, others map[string]bool) error {
 		}
 		free := !others[n.row.ID]
 		if free && n.pending != nil {
-			free, err = n.isFree(ctx, n.row.ID)
+			free, err = n.isFree(ctx)
 		}
 		switch {
 		case err != nil || free:
@@ -272,16 +272,16 @@ func (n *newToken) alias(ord uuid.UUID) error {
 	return nil
 }
 
-// isFree reports whether no token has an id. One that has expired makes room.
-func (op *operation) isFree(ctx context.Context, id string) (bool, error) {
-	rows, err := op.v.store.Tokens(ctx, op.tenantID(), []string{id})
+// isFree reports whether no token has the id. One that has expired makes room.
+func (n *newToken) isFree(ctx context.Context) (bool, error) {
+	rows, err := n.v.store.Tokens(ctx, n.tenantID(), []string{n.row.ID})
 	if err != nil || len(rows) == 0 {
 		return err == nil, err
 	}
-	if !expiredRow(&rows[0], op.now) {
+	if !expiredRow(&rows[0], n.now) {
 		return false, nil
 	}
-	return true, op.v.expireTokens(ctx, rows)
+	return true, n.v.expireTokens(ctx, rows)
 }
 
 // duplicateOf returns a token with the same content, if the token is to be

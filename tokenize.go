@@ -10,7 +10,6 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/expr"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
-	"github.com/seed-72ea4aab/vault/internal/token"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -444,13 +443,4 @@ func (u *usedToken) whole() jsonx.Value {
 		return jsonx.Value{}
 	}
 	return v
-}
-
-// enrichments returns the enrichments of card types, and nil for others.
-func enrichments(b *token.Body) *Enrichments {
-	number, ok := b.CardNumber()
-	if !ok {
-		return nil
-	}
-	return &Enrichments{Card: &CardEnrichment{Brand: token.Brand(number), BIN: token.BIN(number), Last4: number[len(number)-4:]}}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/vaulttest"
@@ -239,4 +240,274 @@ func TestTextMustBeUTF8(t *testing.T) {
 	t.Parallel()
 	_, err := vaulttest.New(t).Tenant.CreateToken(t.Context(), vault.TokenParams{Type: vault.Generic, Data: "a\xff"})
 	wantFields(t, "invalid UTF-8", err, "data")
+}
+
+const withCVC = `{"cvc":"987","number":"4242424242424242"}`
+
+// A cvc is shown in clear for an hour, and not a moment longer, swept or not.
+func TestCVCLivesForAnHour(t *testing.T) {
+	t.Parallel()
+	v, store := spied(t)
+	tok := create(t, v.Private, vault.TokenParams{Type: vault.Card, Data: vault.JSON(withCVC)})
+	use := func() string {
+		out, err := v.Private.Detokenize(t.Context(), vault.JSON(`"{{ `+tok.ID+` }}"`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(out)
+	}
+	v.Clock.Advance(time.Hour - time.Microsecond)
+	wantData(t, "data before the hour is over", get(t, v.Tenant, tok.ID).Data, withCVC)
+	same(t, "data in use before the hour is over", use(), withCVC)
+	if swept, err := v.Sweep(t.Context()); err != nil || swept.CVCs != 0 {
+		t.Errorf("a sweep before the hour is over deletes %d cvcs (%v)", swept.CVCs, err)
+	}
+	v.Clock.Advance(time.Microsecond)
+	const without = `{"number":"4242424242424242"}`
+	wantData(t, "data after an hour", get(t, v.Tenant, tok.ID).Data, without)
+	same(t, "data in use after an hour", use(), without)
+	page, err := v.Tenant.ListTokens(t.Context(), vault.ListTokensParams{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantData(t, "data in a list after an hour", page.Data[0].Data, without)
+	if row := store.rows(t, v.Acme.ID, tok.ID)[0]; row.CVC == nil {
+		t.Fatal("the cvc is gone before the sweep, so the test proves nothing")
+	}
+	swept, err := v.Sweep(t.Context())
+	if err != nil || swept.CVCs != 1 || swept.Tokens != 0 {
+		t.Errorf("the sweep deletes %+v (%v)", swept, err)
+	}
+	if row := store.rows(t, v.Acme.ID, tok.ID)[0]; row.CVC != nil || !row.CVCExpiresAt.IsZero() {
+		t.Error("the cvc is still stored after the sweep")
+	}
+	wantData(t, "data after the sweep", get(t, v.Tenant, tok.ID).Data, without)
+}
+
+// The cvc is stored apart from the rest, where it was given.
+func TestCVCIsStoredApart(t *testing.T) {
+	t.Parallel()
+	v, store := spied(t)
+	for _, data := range []string{
+		withCVC, `{"number":"4242424242424242","cvc":"987"}`,
+		`{"number":"4242424242424242","expiration_month":7,"cvc":"987","expiration_year":2030}`,
+	} {
+		tok := create(t, v.Private, vault.TokenParams{Type: vault.Card, Data: vault.JSON(data)})
+		wantData(t, "data", get(t, v.Tenant, tok.ID).Data, data)
+		row := store.rows(t, v.Acme.ID, tok.ID)[0]
+		if row.CVC == nil || strings.Contains(string(row.Body), visa) {
+			t.Error("the row is not sealed, or has no cvc")
+		}
+	}
+	bare := create(t, v.Private, vault.TokenParams{Type: vault.Card, Data: vault.CardData{Number: visa}})
+	if row := store.rows(t, v.Acme.ID, bare.ID)[0]; row.CVC != nil || !row.CVCExpiresAt.IsZero() {
+		t.Error("a card without cvc has one")
+	}
+}
+
+func TestPatchAndCVC(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		after time.Duration // since creation, when the patch comes
+		patch string
+		at    time.Duration // since creation, when the token is read
+		want  string
+	}{
+		"set anew, the hour starts again": {50 * time.Minute, `{"cvc":"123"}`, 109 * time.Minute, "123"},
+		"the new hour ends too":           {50 * time.Minute, `{"cvc":"123"}`, 110 * time.Minute, ""},
+		"the same cvc is a new one":       {50 * time.Minute, `{"cvc":"987"}`, 109 * time.Minute, "987"},
+		"set after the first is gone":     {2 * time.Hour, `{"cvc":"123"}`, 2 * time.Hour, "123"},
+		"null removes it":                 {time.Minute, `{"cvc":null}`, time.Minute, ""},
+		"another field does not touch it": {50 * time.Minute, `{"expiration_month":7}`, 59 * time.Minute, "987"},
+		"nor lengthen its life":           {50 * time.Minute, `{"expiration_month":7}`, 60 * time.Minute, ""},
+		"nor bring it back":               {2 * time.Hour, `{"expiration_month":7}`, 2 * time.Hour, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v := vaulttest.New(t)
+			tok := create(t, v.Private, vault.TokenParams{Type: vault.Card, Data: vault.JSON(withCVC)})
+			v.Clock.Advance(tt.after)
+			got := update(t, v.Tenant, tok.ID, `{"data":`+tt.patch+`}`)
+			if strings.Contains(string(got.Data), "cvc") {
+				t.Errorf("the answer has a cvc: %s", got.Data)
+			}
+			v.Clock.Advance(tt.at - tt.after)
+			var data vault.CardData
+			if err := get(t, v.Tenant, tok.ID).Data.Decode(&data); err != nil {
+				t.Fatal(err)
+			}
+			same(t, "cvc", data.CVC, tt.want)
+		})
+	}
+}
+
+// Moving a token or letting it expire later leaves its cvc readable.
+func TestCVCSurvivesOtherPatches(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	tok := create(t, v.Private, vault.TokenParams{Type: vault.Card, Data: vault.JSON(withCVC)})
+	for _, patch := range []string{`{"containers":["/elsewhere/"]}`, `{"expires_at":"1/1/2030"}`, `{"metadata":{"a":"b"}}`, `{"data":{}}`} {
+		update(t, v.Private, tok.ID, patch)
+		wantData(t, "data after "+patch, get(t, v.Tenant, tok.ID).Data, withCVC)
+	}
+}
+
+// No expression sees the cvc, and no log entry or answer holds it.
+func TestExpressionsDoNotSeeTheCVC(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	for _, p := range []vault.TokenParams{
+		{SearchIndexes: []string{"{{ data.cvc }}"}}, {FingerprintExpression: "{{ data.cvc }}"},
+		{ID: "{{ data.cvc }}"}, {Mask: "{{ data | json: '$.cvc' }}"},
+	} {
+		p.Type, p.Data = vault.Card, vault.JSON(withCVC)
+		_, err := v.Tenant.CreateToken(t.Context(), p)
+		wantError(t, "an expression over the cvc", err, vault.ErrInvalid)
+		wantSilent(t, err, "987")
+	}
+	tok := create(t, v.Tenant, vault.TokenParams{Type: vault.Card, Data: vault.JSON(withCVC),
+		Mask: map[string]string{"all": "{{ data | stringify }}", "cvc": "{{ data.cvc }}"}})
+	wantData(t, "masked data", tok.Data, `{"all":"{\"number\":\"4242424242424242\"}","cvc":null}`)
+	got := update(t, v.Tenant, tok.ID, `{"data":{"cvc":"654"}}`)
+	wantData(t, "masked data after a patch", got.Data, `{"all":"{\"number\":\"4242424242424242\"}","cvc":null}`)
+	same(t, "the fingerprint does not depend on the cvc", got.Fingerprint, tok.Fingerprint)
+	for _, e := range entries(t, v, vault.ListLogsParams{}) {
+		if strings.Contains(e.Message, "987") || strings.Contains(e.Message, "654") {
+			t.Errorf("a log entry tells the cvc: %s", e.Message)
+		}
+	}
+}
+
+func TestExpiryFormats(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	for text, want := range map[string]string{
+		"8/26/2030":                    "2030-08-26T00:00:00Z",
+		"08/06/2030":                   "2030-08-06T00:00:00Z",
+		"8/26/2030 7:23:57 PM -07:00":  "2030-08-27T02:23:57Z",
+		"8/26/2030 7:23:57 AM +05:30":  "2030-08-26T01:53:57Z",
+		"8/26/2030 12:00:00 AM +00:00": "2030-08-26T00:00:00Z",
+		"8/26/2030 12:00:00 PM":        "2030-08-26T12:00:00Z",
+		"8/26/2030 7:23:57 PM":         "2030-08-26T19:23:57Z",
+		"2030-08-26T19:23:57Z":         "2030-08-26T19:23:57Z",
+		"2030-08-26T19:23:57+02:00":    "2030-08-26T17:23:57Z",
+		"2030-08-26T19:23:57.1234567Z": "2030-08-26T19:23:57.123456Z",
+		"2030-08-26T19:23:57":          "2030-08-26T19:23:57Z",
+		"2030-08-26":                   "2030-08-26T00:00:00Z",
+		"2030-08-26T19:23:57-07":       "2030-08-27T02:23:57Z",
+		"2030-08-26T19:23+02":          "2030-08-26T17:23:00Z",
+		"20300826T192357Z":             "2030-08-26T19:23:57Z",
+		"20300826T192357+0200":         "2030-08-26T17:23:57Z",
+		"20300826T1923":                "2030-08-26T19:23:00Z",
+		"20300826":                     "2030-08-26T00:00:00Z",
+	} {
+		tok, err := createJSON(t, v.Private, `{"type":"token","data":"x","expires_at":"`+text+`"}`)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		same(t, text, tok.ExpiresAt.Format(time.RFC3339Nano), want)
+		same(t, text+" read", get(t, v.Private, tok.ID).ExpiresAt.Format(time.RFC3339Nano), want)
+	}
+	for _, text := range []string{"", "soon", "2030-08-26T19:23:57+0200", "13/1/2030", "2/30/2030", "8/26/30", "8/26/2030 19:23:57 PM", "1893456000", "8/26/2030 7:23:57 PM UTC"} {
+		_, err := createJSON(t, v.Private, `{"type":"token","data":"x","expires_at":"`+text+`"}`)
+		wantFields(t, "expires_at "+text, err, "expires_at")
+	}
+}
+
+func TestPastExpiryIsRefused(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	for _, at := range []time.Time{vaulttest.Start, vaulttest.Start.Add(-time.Second), {}} {
+		_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.Generic, Data: "x", ExpiresAt: &at})
+		if at.IsZero() {
+			if err != nil {
+				t.Errorf("a zero time means none: %v", err)
+			}
+			continue
+		}
+		wantFields(t, at.String(), err, "expires_at")
+	}
+	_, err := createJSON(t, v.Private, `{"type":"token","data":"x","expires_at":"1/1/2026"}`)
+	wantFields(t, "midnight of today", err, "expires_at")
+}
+
+// From its expiry on a token is invisible to every operation, swept or not.
+func TestExpiredTokensAreInvisible(t *testing.T) {
+	t.Parallel()
+	v, store := spied(t)
+	tok := create(t, v.Private, vault.TokenParams{ID: "short", Type: vault.Generic, Data: "secret", SearchIndexes: []string{"{{ data }}"},
+		Metadata: map[string]string{"k": "v"}, ExpiresAt: ptr(vaulttest.Start.Add(time.Hour))})
+	kept := create(t, v.Private, vault.TokenParams{Type: vault.Generic, Data: "secret"})
+	v.Clock.Advance(time.Hour - time.Microsecond)
+	get(t, v.Private, tok.ID)
+	v.Clock.Advance(time.Microsecond)
+	for name, err := range map[string]error{
+		"GetToken":    second(v.Tenant.GetToken(t.Context(), tok.ID)),
+		"UpdateToken": second(v.Tenant.UpdateToken(t.Context(), tok.ID, vault.JSON(`{"expires_at":null}`))),
+		"DeleteToken": v.Tenant.DeleteToken(t.Context(), tok.ID),
+	} {
+		wantError(t, name, err, vault.ErrNotFound)
+	}
+	_, err := v.Tenant.Detokenize(t.Context(), vault.JSON(`"{{ short }}"`))
+	wantError(t, "Detokenize", err, vault.ErrInvalid)
+	found, total := list(t, v.Tenant, vault.ListTokensParams{})
+	same(t, "list", found, []string{kept.ID})
+	same(t, "total", total, 1)
+	for _, q := range []string{"id:short", "data:secret", "metadata.k:v", "type:token AND -id:" + kept.ID} {
+		page, err := v.Tenant.SearchTokens(t.Context(), vault.SearchTokensParams{Query: q})
+		if err != nil || page.Pagination.TotalItems != 0 || len(page.Data) != 0 {
+			t.Errorf("%s finds %d tokens (%v)", q, page.Pagination.TotalItems, err)
+		}
+	}
+	for tok, err := range v.Tenant.AllTokens(t.Context(), vault.ListTokensParams{}) {
+		if err != nil || tok.ID != kept.ID {
+			t.Errorf("AllTokens: %v %v", tok, err)
+		}
+	}
+	if len(store.rows(t, v.Acme.ID, "short")) != 1 {
+		t.Fatal("the row is gone before the sweep, so the test proves nothing")
+	}
+	if swept, err := v.Sweep(t.Context()); err != nil || swept.Tokens != 1 {
+		t.Errorf("the sweep deletes %d tokens (%v)", swept.Tokens, err)
+	}
+	if len(store.rows(t, v.Acme.ID, "short")) != 0 {
+		t.Error("the row is there after the sweep")
+	}
+	same(t, "log", operations(t, v, "short"), []string{"create", "read", "expire"})
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// The id of an expired token is free, also before the sweep.
+func TestExpiredTokenMakesRoomForItsID(t *testing.T) {
+	t.Parallel()
+	short := vault.TokenParams{ID: "same", Type: vault.Generic, Data: "old", ExpiresAt: ptr(vaulttest.Start.Add(time.Hour))}
+	for name, again := range map[string]func(t *testing.T, c *vault.Client) error{
+		"CreateToken": func(t *testing.T, c *vault.Client) error {
+			return second(c.CreateToken(t.Context(), vault.TokenParams{ID: "same", Type: vault.Generic, Data: "new"}))
+		},
+		"Tokenize": func(t *testing.T, c *vault.Client) error {
+			return second(c.Tokenize(t.Context(), vault.JSON(`["x",{"id":"same","type":"token","data":"new"}]`)))
+		},
+		"Once": func(t *testing.T, c *vault.Client) error {
+			_, _, err := c.Once(t.Context(), vault.OnceKey{Key: "k"}, func(ctx contextT, c *vault.Client) (vault.Answer, error) {
+				return vault.Answer{}, second(c.CreateToken(ctx, vault.TokenParams{ID: "same", Type: vault.Generic, Data: "new"}))
+			})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v := vaulttest.New(t)
+			create(t, v.Private, short)
+			wantError(t, "while it lives", again(t, v.Private), vault.ErrConflict)
+			v.Clock.Advance(time.Hour)
+			if err := again(t, v.Private); err != nil {
+				t.Fatal(err)
+			}
+			wantData(t, "data", get(t, v.Tenant, "same").Data, `"new"`)
+			same(t, "log", operations(t, v, "same"), []string{"create", "expire", "create", "read"})
+		})
+	}
 }
