@@ -39,7 +39,7 @@ func checkOrigin(origin string) error {
 	}
 	u, err := url.Parse(origin)
 	if err != nil || u.Host == "" || u.Scheme+"://"+u.Host != origin || strings.ToLower(origin) != origin {
-		return fmt.Errorf("httpserver: %q in Options.Origins is no origin: one reads like https://shop.example, in lower case and without a path", origin)
+		return fmt.Errorf("httpserver: %q in Options.Origins is not an origin; write it like https://shop.example, in lower case and without a path", origin)
 	}
 	return nil
 }

@@ -20,7 +20,7 @@ var (
 	errNotJSON   = errors.New("the body is not JSON")
 	errRateLimit = errors.New("rate limit reached")
 	errSlowBody  = errors.New("the body did not arrive in time")
-	errNotReady  = errors.New("the database does not answer")
+	errNotReady  = errors.New("the database is not responding")
 )
 
 // statuses is the one table from errors to statuses. The first row that matches
@@ -32,12 +32,12 @@ var statuses = []struct {
 	detail string
 }{
 	{errNoRoute, http.StatusNotFound, "There is nothing at this path."},
-	{errMethod, http.StatusMethodNotAllowed, "The path does not take this method; the header Allow lists those that it takes."},
+	{errMethod, http.StatusMethodNotAllowed, "This path does not support the method; the Allow header lists the ones it supports."},
 	{vault.ErrUnauthenticated, http.StatusUnauthorized, "The API key is missing, unknown, expired or revoked."},
-	{errRateLimit, http.StatusTooManyRequests, "Too many requests; try again after the seconds in the header Retry-After."},
+	{errRateLimit, http.StatusTooManyRequests, "Too many requests; try again after the number of seconds in the Retry-After header."},
 	{vault.ErrForbidden, http.StatusForbidden, ""},
 	{errMediaType, http.StatusUnsupportedMediaType, "The content type must be " + mergePatch + "."},
-	{errNotJSON, http.StatusUnsupportedMediaType, "The body must be JSON, under the content type application/json and without a Content-Encoding."},
+	{errNotJSON, http.StatusUnsupportedMediaType, "The body must be JSON, with the content type application/json and without a Content-Encoding."},
 	{vault.ErrTooLarge, http.StatusRequestEntityTooLarge, ""},
 	{errSlowBody, http.StatusRequestTimeout, "The body did not arrive in time."},
 	{vault.ErrInvalid, http.StatusBadRequest, "The request breaks the rules that are listed under errors."},
@@ -47,13 +47,13 @@ var statuses = []struct {
 	{vault.ErrBusy, http.StatusTooManyRequests, ""},
 	{vault.ErrTimeout, http.StatusRequestTimeout, ""},
 	{vault.ErrUnreachable, http.StatusBadGateway, ""},
-	{vault.ErrNoRuntime, http.StatusInternalServerError, "This server runs no code: its vault was opened without a runtime."},
-	{errNotReady, http.StatusServiceUnavailable, "The database does not answer."},
+	{vault.ErrNoRuntime, http.StatusInternalServerError, "This server cannot run code: its vault was opened without a runtime."},
+	{errNotReady, http.StatusServiceUnavailable, "The database is not responding."},
 }
 
 const (
 	titleInvalid   = "One or more validation errors occurred."
-	detailInternal = "The request could not be processed. The server's log has the cause under the trace id of this answer."
+	detailInternal = "The request could not be processed. The server's log has the cause under the trace id of this response."
 )
 
 // refusal is an error with headers for the answer.

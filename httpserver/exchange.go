@@ -78,7 +78,7 @@ func panicError(p any) error {
 	if err, ok := p.(runtime.Error); ok {
 		return fmt.Errorf("panic: %w\n%s", err, debug.Stack())
 	}
-	return fmt.Errorf("panic with a %T\n%s", p, debug.Stack())
+	return fmt.Errorf("panic with a value of type %T\n%s", p, debug.Stack())
 }
 
 // handle checks the request step by step and runs its operation.
@@ -105,7 +105,7 @@ func (x *exchange) handle() (answer, error) {
 	}
 	if keys, ok := x.r.Header[h.header.idempotencyKey]; ok && x.route.once() {
 		if len(keys) > 1 {
-			return answer{}, invalid("", "The request must have one header %s, not %d.", h.header.idempotencyKey, len(keys))
+			return answer{}, invalid("", "The request must have one %s header, not %d.", h.header.idempotencyKey, len(keys))
 		}
 		return x.once(keys[0], in)
 	}
@@ -238,7 +238,7 @@ func bodyError(err error, limit int64) error {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return errSlowBody
 	default:
-		return invalid("", "The body was cut off before its end.")
+		return invalid("", "The body was cut off.")
 	}
 }
 
@@ -283,7 +283,7 @@ func (x *exchange) run(ctx context.Context, in *input) (answer, error) {
 		return answer{}, err
 	}
 	if limit := x.handler.opts.MaxResponse; x.route.reads && len(a.body) > limit {
-		return answer{}, tooLarge("The answer would have more than %d bytes; ask for less at once.", limit)
+		return answer{}, tooLarge("The response would have more than %d bytes; ask for less at a time.", limit)
 	}
 	return a, nil
 }

@@ -27,7 +27,7 @@ func parseQuery(raw string) (pairs, error) {
 		return nil, nil
 	}
 	if strings.Count(raw, "&") >= maxPairs {
-		return nil, invalid("", "The query must have at most %d parameters.", maxPairs)
+		return nil, invalid("", "The query string must have at most %d parameters.", maxPairs)
 	}
 	var all pairs
 	for part := range strings.SplitSeq(raw, "&") {
@@ -35,7 +35,7 @@ func parseQuery(raw string) (pairs, error) {
 		name, errName := url.QueryUnescape(name)
 		value, errValue := url.QueryUnescape(value)
 		if errName != nil || errValue != nil {
-			return nil, invalid("", "The query has a broken %% escape.")
+			return nil, invalid("", "The query string has an invalid %% escape.")
 		}
 		if name != "" {
 			all = append(all, pair{name, value})

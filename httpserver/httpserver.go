@@ -99,10 +99,10 @@ func (o *Options) Check() error {
 		return nil
 	}
 	if strings.ContainsFunc(o.Prefix, func(r rune) bool { return !isHeaderRune(r) }) {
-		return errors.New("httpserver: Options.Prefix may hold letters, digits, - and _")
+		return errors.New("httpserver: Options.Prefix may contain only letters, digits, - and _")
 	}
 	if o.MaxBody < 0 || o.MaxResponse < 0 || o.BodyTimeout < 0 {
-		return errors.New("httpserver: the bounds in Options must not be negative")
+		return errors.New("httpserver: the limits in Options must not be negative")
 	}
 	for _, origin := range o.Origins {
 		if err := checkOrigin(origin); err != nil {

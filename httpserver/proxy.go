@@ -124,7 +124,7 @@ func (x *exchange) proxyCall(suffix string) (vault.ProxyCall, error) {
 	bad := &vault.InvalidError{Fields: map[string][]string{}}
 	one := func(name string, values []string) string {
 		if len(values) > 1 {
-			bad.Fields[name] = []string{"must be given once"}
+			bad.Fields[name] = []string{"must be given only once"}
 		}
 		if len(values) == 0 {
 			return ""

@@ -61,7 +61,7 @@ func parseFieldPath(path string) ([]string, error) {
 		bare := strings.TrimRight(name, "[]")
 		arrays := strings.Count(name, "[]")
 		if name == "" || strings.ContainsAny(bare, "[]") || bare+strings.Repeat("[]", arrays) != name || bare == "" && len(steps) > 0 {
-			return nil, fmt.Errorf("httpserver: %q is no path of a TokenizedField: one reads like payments[].card", path)
+			return nil, fmt.Errorf("httpserver: %q is not a valid path of a TokenizedField; write it like payments[].card", path)
 		}
 		if bare != "" {
 			steps = append(steps, bare)

@@ -27,7 +27,7 @@ func (t *tokenizing) find(body []byte) ([]foundValue, error) {
 }
 
 var (
-	errMalformed = invalid("", "is not one JSON value")
+	errMalformed = invalid("", "must be a single JSON value")
 	errTooDeep   = invalid("", "is nested more than %d levels deep", maxFieldDepth)
 )
 

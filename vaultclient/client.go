@@ -232,7 +232,7 @@ func decode[T any](r *request, a *answer) (*T, error) {
 	}
 	var t T
 	if err := json.Unmarshal(a.body, &t); err != nil {
-		return nil, notAVault(r, a, "its JSON is not what was asked for") // err may quote a value
+		return nil, notAVault(r, a, "its JSON does not have the expected fields") // err may quote a value
 	}
 	return &t, nil
 }

@@ -16,7 +16,7 @@ import (
 // ErrAnswer means that an answer is not one that a vault gives: a redirect, a
 // page of some other server, JSON of another form. Whether a call that gets it
 // was carried out is not known.
-var ErrAnswer = errors.New("the answer is not one of a vault")
+var ErrAnswer = errors.New("the response is not from a vault")
 
 // ErrUnseen means that a patch was made, but that what it made could not be read
 // afterwards. Why not is in the error too: mostly it is [vault.ErrForbidden],
@@ -146,9 +146,9 @@ func strange(op string, a *answer) error {
 	case strangeKinds[a.status] != nil:
 		return &kindError{strangeKinds[a.status], fmt.Sprintf("vaultclient: %s: status %d", op, a.status)}
 	case a.status >= 300 && a.status <= 399:
-		return &kindError{ErrAnswer, fmt.Sprintf("vaultclient: %s: status %d, but an API key follows no redirect", op, a.status)}
+		return &kindError{ErrAnswer, fmt.Sprintf("vaultclient: %s: status %d; redirects are not followed, because they would get the API key", op, a.status)}
 	default:
-		return &kindError{ErrAnswer, fmt.Sprintf("vaultclient: %s: status %d, and the answer is not one of a vault; is the URL the one where the vault is mounted?", op, a.status)}
+		return &kindError{ErrAnswer, fmt.Sprintf("vaultclient: %s: status %d, and the response is not from a vault; is the URL the one where the vault is mounted?", op, a.status)}
 	}
 }
 
@@ -156,13 +156,13 @@ func strange(op string, a *answer) error {
 // that all is well.
 func notAVault(r *request, a *answer, why string) error {
 	return &Error{Status: a.status, TraceID: a.trace,
-		err: &kindError{ErrAnswer, fmt.Sprintf("vaultclient: %s: the answer is not one of a vault: %s", r.op, why)}}
+		err: &kindError{ErrAnswer, fmt.Sprintf("vaultclient: %s: the response is not from a vault: %s", r.op, why)}}
 }
 
 // tooLarge is the error about an answer that is larger than it may be.
 func (c *Client) tooLarge(op string, a *answer) error {
 	return &Error{Status: a.status, TraceID: a.trace, err: &kindError{vault.ErrTooLarge,
-		fmt.Sprintf("vaultclient: %s: the answer has more than %d bytes; ask for less at once, or set Options.MaxAnswer", op, c.opts.MaxAnswer)}}
+		fmt.Sprintf("vaultclient: %s: the response has more than %d bytes; ask for less at a time, or raise Options.MaxAnswer", op, c.opts.MaxAnswer)}}
 }
 
 // failedCode is how the vault describes an error of tenant code: by its kind and

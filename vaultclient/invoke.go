@@ -265,7 +265,7 @@ func (b *answerBody) Read(p []byte) (int, error) {
 	case b.ctx.Err() != nil:
 		return n, b.ctx.Err()
 	default:
-		return n, &kindError{vault.ErrUnreachable, "The destination could not be reached, or its answer was broken off or is not HTTP."}
+		return n, &kindError{vault.ErrUnreachable, "The destination could not be reached, or its response was cut off or is not HTTP."}
 	}
 }
 

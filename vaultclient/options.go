@@ -86,13 +86,13 @@ func (o *Options) complete() (Options, error) {
 	}
 	switch {
 	case strings.ContainsFunc(c.Prefix, func(r rune) bool { return !isHeaderRune(r) }):
-		return c, errors.New("vaultclient: Options.Prefix may hold letters, digits, - and _")
+		return c, errors.New("vaultclient: Options.Prefix may contain only letters, digits, - and _")
 	case strings.ContainsFunc(c.UserAgent, func(r rune) bool { return r < ' ' || r > '~' }):
-		return c, errors.New("vaultclient: Options.UserAgent may hold printable ASCII characters")
+		return c, errors.New("vaultclient: Options.UserAgent may contain only printable ASCII characters")
 	case c.Timeout < 0 || c.MaxAnswer < 0:
-		return c, errors.New("vaultclient: the bounds in Options must not be negative")
+		return c, errors.New("vaultclient: the limits in Options must not be negative")
 	case c.Retry.Attempts < 0 || c.Retry.Attempts > maxAttempts || c.Retry.MinDelay < 0 || c.Retry.MaxDelay < 0:
-		return c, errors.New("vaultclient: Options.Retry must have 0 to 100 attempts, and delays that are not negative")
+		return c, errors.New("vaultclient: Options.Retry must have 0 to 100 attempts, and its delays must not be negative")
 	}
 	setDefault(&c.Prefix, defaultPrefix)
 	setDefault(&c.UserAgent, defaultUserAgent)
@@ -160,9 +160,9 @@ func parseBase(text string, plain bool) (*url.URL, error) {
 	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
 		return nil, errors.New("vaultclient: the URL must be like https://vault.example or https://vault.example/path")
 	case u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
-		return nil, errors.New("vaultclient: the URL must have no user, query or fragment")
+		return nil, errors.New("vaultclient: the URL must not have a user, query or fragment")
 	case u.Scheme == "http" && !plain && !isLoopback(u.Hostname()):
-		return nil, errors.New("vaultclient: the URL must be https, or the API key would travel in clear; see Options.AllowPlainHTTP")
+		return nil, errors.New("vaultclient: the URL must be https, or the API key would be sent unencrypted; see Options.AllowPlainHTTP")
 	}
 	base := &url.URL{Scheme: u.Scheme, Host: strings.ToLower(u.Host), Path: strings.TrimRight(u.Path, "/")}
 	base.RawPath = strings.TrimRight(u.EscapedPath(), "/")

@@ -120,7 +120,7 @@ func (r *request) idempotencyKey(ctx context.Context) (string, error) {
 	const maxLength = 255
 	printable := func(c rune) bool { return c >= ' ' && c <= '~' }
 	if key == "" || len(key) > maxLength || strings.TrimSpace(key) != key || strings.ContainsFunc(key, func(c rune) bool { return !printable(c) }) {
-		return "", invalid("idempotency_key", "must have 1 to 255 printable ASCII characters, and no space at its ends")
+		return "", invalid("idempotency_key", "must have 1 to 255 printable ASCII characters, and must not start or end with a space")
 	}
 	return key, nil
 }
@@ -157,7 +157,7 @@ func (c *Client) attempt(ctx context.Context, r *request, key string) (*answer, 
 		e := c.refusal(r, a)
 		return a, statusFate(e), e
 	case r.done != 0 && (a.status != r.done || a.trace == ""):
-		return a, final, notAVault(r, a, fmt.Sprintf("it must have the status %d and a trace id", r.done))
+		return a, final, notAVault(r, a, fmt.Sprintf("it must have status %d and a trace id", r.done))
 	}
 	return a, final, nil
 }
@@ -249,18 +249,18 @@ func (e *lostError) Unwrap() error { return e.cause }
 func (c *Client) lost(ctx context.Context, op string, err error) error {
 	var untrusted *tls.CertificateVerificationError
 	var network *net.OpError
-	text := "the connection broke, or what came over it is not HTTP"
+	text := "the connection broke, or the response is not HTTP"
 	switch {
 	case ctx.Err() != nil:
 		text, err = ctx.Err().Error(), ctx.Err()
 	case errors.Is(err, context.DeadlineExceeded):
-		text = fmt.Sprintf("no answer within %s", c.opts.Timeout)
+		text = fmt.Sprintf("no response within %s", c.opts.Timeout)
 	case errors.As(err, &untrusted):
 		text = untrusted.Error()
 	case errors.As(err, &network):
 		text = network.Error()
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		text = "the connection was closed before the answer was whole"
+		text = "the connection was closed before the whole response arrived"
 	}
 	return &lostError{"vaultclient: " + op + ": " + text, err}
 }

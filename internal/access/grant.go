@@ -38,7 +38,7 @@ func New(rules []Rule, permissions []string) (*Grant, error) {
 	rules = problems.checkRules(rules)
 	problems.checkPermissions("permissions", permissions)
 	if len(problems) > 0 {
-		return nil, fmt.Errorf("access: not a valid grant: %s", problems.first())
+		return nil, fmt.Errorf("access: invalid grant: %s", problems.first())
 	}
 	g := &Grant{carried: setOf(permissions)}
 	for _, r := range slices.SortedFunc(slices.Values(rules), byPriority) {

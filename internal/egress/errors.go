@@ -12,15 +12,15 @@ var (
 	// one that could be sent safely. Nothing was sent.
 	ErrForbidden = errors.New("the destination is not allowed")
 	// ErrBusy says that the tenant has as many requests under way as it may.
-	ErrBusy = errors.New("too many requests are under way")
+	ErrBusy = errors.New("too many requests are in progress")
 	// ErrUnreachable says that the destination could not be found, connected
 	// to or trusted, or that what it answered was broken off or not HTTP.
 	ErrUnreachable = errors.New("the destination could not be reached")
 )
 
 var (
-	errTooMany  = &failure{kind: ErrBusy, text: "too many requests of this tenant are under way; try again later"}
-	errSurplus  = &failure{kind: ErrUnreachable, text: "the destination answered before it was asked"}
+	errTooMany  = &failure{kind: ErrBusy, text: "this tenant has too many requests in progress; try again later"}
+	errSurplus  = &failure{kind: ErrUnreachable, text: "the destination responded before it was sent a request"}
 	errSwitched = &failure{kind: ErrUnreachable, text: "the destination switched to another protocol"}
 )
 
@@ -55,7 +55,7 @@ func explain(ctx context.Context, err error) error {
 	case errors.Is(ctx.Err(), context.Canceled):
 		return &failure{context.Canceled, "the request was canceled", err}
 	case ctx.Err() != nil, errors.Is(err, context.DeadlineExceeded), errors.As(err, &slow) && slow.Timeout():
-		return &failure{context.DeadlineExceeded, "the destination did not answer in time", err}
+		return &failure{context.DeadlineExceeded, "the destination did not respond in time", err}
 	default:
 		return &failure{ErrUnreachable, ErrUnreachable.Error(), err}
 	}

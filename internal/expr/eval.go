@@ -124,7 +124,7 @@ func (ev *evaluator) wipe() {
 	*ev = evaluator{text: text[:0]}
 }
 
-var errTooMuchWork = errors.New("the evaluation takes too much work")
+var errTooMuchWork = errors.New("the expression takes too much work to evaluate")
 
 // spend takes units of work from the budget.
 func (ev *evaluator) spend(units int) error {
@@ -152,7 +152,7 @@ func (ev *evaluator) extend() {
 // fits checks the size of a text made from an input before it is built.
 func (ev *evaluator) fits(size, inputSize int) error {
 	if size > maxText && size > inputSize {
-		return faultf("would make a text of more than %d bytes", maxText)
+		return faultf("would produce more than %d bytes of text", maxText)
 	}
 	return ev.spend(size)
 }
@@ -243,7 +243,7 @@ func (ev *evaluator) operand(op *operand) (jsonx.Value, *Error) {
 	}
 	v, ok := ev.env.lookup(op.ref)
 	if !ok {
-		return v, faultf("what the expression refers to is not available here")
+		return v, faultf("the expression refers to something that is not available here")
 	}
 	for _, s := range op.path {
 		if ev.spend(1+v.Len()) != nil {

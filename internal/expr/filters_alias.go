@@ -111,7 +111,7 @@ func alias(ev *evaluator, in string, alphabets func() func(i int, c string) stri
 			return out, nil
 		}
 	}
-	return "", faultf("finds nothing in the value that it could replace")
+	return "", faultf("finds nothing to replace in the value")
 }
 
 // dice picks characters from an alphabet, all equally likely.

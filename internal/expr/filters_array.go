@@ -160,7 +160,7 @@ func sortArray(ev *evaluator, in []jsonx.Value, args []arg) (jsonx.Value, error)
 			continue
 		}
 		if k := key.Kind(); (k != jsonx.Number && k != jsonx.String) || (kind != jsonx.Null && k != kind) {
-			return jsonx.Value{}, faultf("needs only numbers or only texts to sort by")
+			return jsonx.Value{}, faultf("needs only numbers, or only text, to sort by")
 		}
 		kind = key.Kind()
 		if err := ev.spend(perElement + 32*len(key.Text())); err != nil {

@@ -179,7 +179,7 @@ func cardBIN(ev *evaluator, in string, args []arg) (string, error) {
 	total := digitCount(in)
 	length := binLength(total)
 	if total <= length+4 {
-		return "", faultf("needs a card number, which has more digits than a BIN and the last four")
+		return "", faultf("needs a card number, with more digits than the BIN and the last four have together")
 	}
 	separator := args[0].text
 	if err := ev.fits(length+len(separator), 0); err != nil {

@@ -65,7 +65,7 @@ func (l *List) Eval(env Env) ([]string, error) {
 			return results, fault
 		}
 		if room -= max(0, len(result)-it.size); room < 0 {
-			return results, faultf("the values that are inserted make more than %d bytes", maxTree)
+			return results, faultf("the inserted values have more than %d bytes in all", maxTree)
 		}
 		if err := ev.spend(len(result)); err != nil {
 			return results, faultf("%v", err)

@@ -137,7 +137,7 @@ func (r *treeRun) next() (jsonx.Value, *Error) {
 	size := jsonSize(result, maxTree)
 	r.inserted += size
 	if room := r.ev.room(r.inserted); r.inserted > room {
-		return jsonx.Value{}, faultf("the values that are inserted make more than %d bytes", room)
+		return jsonx.Value{}, faultf("the inserted values have more than %d bytes in all", room)
 	}
 	if err := r.ev.spend(size); err != nil {
 		return jsonx.Value{}, faultf("%v", err)

@@ -14,7 +14,7 @@ type Cluster struct {
 
 // Start refuses: a private server needs unix sockets and process groups.
 func Start() (*Cluster, error) {
-	return nil, errors.New("a private server cannot be started on this system")
+	return nil, errors.New("a private PostgreSQL server cannot be started on this system")
 }
 
 // Stop does nothing.

@@ -75,7 +75,7 @@ func serverCredential(dir string) (*syscall.Credential, error) {
 	}
 	u, err := user.Lookup(superuser)
 	if err != nil {
-		return nil, fmt.Errorf("a server cannot run as root, and there is no user %q", superuser)
+		return nil, fmt.Errorf("PostgreSQL cannot run as root, and there is no user %q to run it as", superuser)
 	}
 	uid, err := strconv.ParseUint(u.Uid, 10, 32)
 	if err != nil {

@@ -92,7 +92,7 @@ func (r *Ring) Wrap(master AEAD, tenant [16]byte) ([]byte, error) {
 	place := Place{Tenant: tenant, Entity: ringLabel}
 	wrapped, err := master.Encrypt(plain, place.appendTo(nil, 0))
 	if err != nil {
-		return nil, fmt.Errorf("seal: the master key did not wrap a ring: %w", err)
+		return nil, fmt.Errorf("seal: the master key could not encrypt the ring: %w", err)
 	}
 	return wrapped, nil
 }
@@ -100,7 +100,7 @@ func (r *Ring) Wrap(master AEAD, tenant [16]byte) ([]byte, error) {
 // ErrUnwrap means that the master key did not open a ring: it is another key,
 // the ring was altered or moved, or the service that keeps the key failed. A
 // master key has no way to tell us which.
-var ErrUnwrap = errors.New("seal: the master key did not open the ring")
+var ErrUnwrap = errors.New("seal: the master key could not decrypt the ring")
 
 // Unwrap opens a ring that Wrap made. When the master key does not, the error
 // matches ErrUnwrap and the key's own.
@@ -113,7 +113,7 @@ func Unwrap(master AEAD, tenant [16]byte, wrapped []byte) (*Ring, error) {
 	defer clear(plain)
 	var s stored
 	if json.Unmarshal(plain, &s) != nil {
-		return nil, fmt.Errorf("%w: what it gave is none", ErrUnwrap)
+		return nil, fmt.Errorf("%w: what it decrypted is not a ring", ErrUnwrap)
 	}
 	return newRing(s.Keys, s.Index)
 }

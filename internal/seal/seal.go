@@ -35,7 +35,7 @@ const saltSize = 12
 
 // ErrOpen means that sealed bytes are not what this key sealed for this place:
 // they were altered, moved, or sealed under another key.
-var ErrOpen = errors.New("seal: cannot open: wrong key, or the bytes were altered or moved")
+var ErrOpen = errors.New("seal: cannot decrypt: wrong key, or the bytes were altered or moved")
 
 // AEAD is what wraps a ring: the two methods of Tink's AEAD.
 type AEAD interface {
@@ -51,7 +51,7 @@ func NewAEAD(key []byte) (AEAD, error) {
 	}
 	k, err := xaesgcm.NewKey(secretdata.NewBytesFromData(key, insecuresecretdataaccess.Token{}), 0, params)
 	if err != nil {
-		return nil, fmt.Errorf("seal: a key has %d bytes", KeySize)
+		return nil, fmt.Errorf("seal: a key must have %d bytes", KeySize)
 	}
 	manager := keyset.NewManager()
 	id, err := manager.AddKey(k)

@@ -29,7 +29,7 @@ var delays = [...]time.Duration{
 }
 
 // ErrSecret says that a secret is not one that NewSecret could have made.
-var ErrSecret = errors.New("webhook: a secret must be " + prefix + " and at least 24 bytes in base64")
+var ErrSecret = errors.New("webhook: a secret must be " + prefix + " followed by at least 24 bytes in base64")
 
 // NewSecret returns a new signing secret, ready to be shown to its tenant.
 func NewSecret() string {

@@ -30,7 +30,7 @@ type SyntaxError struct {
 
 // Error returns the rule that was broken and where.
 func (e *SyntaxError) Error() string {
-	return fmt.Sprintf("is not a JSONPath: %s (at byte %d of the path)", e.Msg, e.Offset)
+	return fmt.Sprintf("is not a valid JSONPath: %s (at byte %d of the path)", e.Msg, e.Offset)
 }
 
 // Path is a compiled JSONPath, safe for concurrent use.
