@@ -203,11 +203,11 @@ func patchEntity[T any](ctx context.Context, c *Client, op, path string, patch v
 	if a.trace == "" {
 		return nil, notAVault(r, a, "it has no trace id")
 	}
-	made, err := get[T](ctx, c, op, path, "")
+	patched, err := get[T](ctx, c, op, path, "")
 	if err != nil {
 		return nil, &unseenError{op, err}
 	}
-	return made, nil
+	return patched, nil
 }
 
 // remove deletes what is at a path.

@@ -217,15 +217,15 @@ func (c *Client) proxyRefusal(ctx context.Context, op string, res *http.Response
 // any more once the answer is closed, or when there is none.
 type sentBody struct {
 	io.Reader
-	ended atomic.Bool
-	turn  chan struct{} // is full during a Read
+	ended   atomic.Bool
+	reading chan struct{} // is full during a Read
 }
 
-func newSentBody(r io.Reader) *sentBody { return &sentBody{Reader: r, turn: make(chan struct{}, 1)} }
+func newSentBody(r io.Reader) *sentBody { return &sentBody{Reader: r, reading: make(chan struct{}, 1)} }
 
 func (b *sentBody) Read(p []byte) (int, error) {
-	b.turn <- struct{}{}
-	defer func() { <-b.turn }()
+	b.reading <- struct{}{}
+	defer func() { <-b.reading }()
 	if b.ended.Load() {
 		return 0, io.ErrClosedPipe
 	}
@@ -241,8 +241,8 @@ func (b *sentBody) end() {
 	timer := time.NewTimer(lastRead)
 	defer timer.Stop()
 	select {
-	case b.turn <- struct{}{}:
-		<-b.turn
+	case b.reading <- struct{}{}:
+		<-b.reading
 	case <-timer.C:
 	}
 }

@@ -166,7 +166,7 @@ func (p *parser) word() (any, *SyntaxError) {
 	}
 	switch word := p.src[start:p.pos]; {
 	case p.peek() == '(':
-		return p.call(start, word)
+		return p.functionCall(start, word)
 	case word == "true" || word == "false":
 		return literal{jsonx.BoolValue(word == "true")}, nil
 	case word == "null":
@@ -176,8 +176,8 @@ func (p *parser) word() (any, *SyntaxError) {
 	}
 }
 
-// call reads the arguments of a function and checks them against its type.
-func (p *parser) call(start int, name string) (any, *SyntaxError) {
+// functionCall reads the arguments of a function and checks them against its type.
+func (p *parser) functionCall(start int, name string) (any, *SyntaxError) {
 	args, err := p.arguments()
 	if err != nil {
 		return nil, err
