@@ -22,7 +22,7 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// answer is what came back, whole.
+// answer is a response that was read to its end.
 type answer struct {
 	status int
 	header http.Header
@@ -47,14 +47,14 @@ func (a *answer) retryAfter() time.Duration {
 	return 0
 }
 
-// fate is what is known of a call that failed.
+// fate is what is known about a call that failed.
 type fate uint8
 
 const (
-	final   fate = iota // sending it again is of no use
-	undone              // the vault has not carried it out
-	denied              // so says a server in between
-	unknown             // it may have been carried out
+	final   fate = iota // sending it again would not help
+	undone              // it has not taken effect
+	denied              // a server in between says that it has not
+	unknown             // it may have taken effect
 )
 
 // send sends a request until it succeeds, or there is no point in going on.
@@ -71,7 +71,7 @@ func (c *Client) send(ctx context.Context, r *request) (*answer, error) {
 			return a, nil
 		}
 		if maybeDone && r.method == http.MethodDelete && errors.Is(err, vault.ErrNotFound) {
-			return a, nil // done by an attempt whose answer was lost
+			return a, nil // deleted by an attempt whose response was lost
 		}
 		maybeDone = maybeDone || fate == unknown
 		if fate == final || fate != undone && !repeatable || n >= c.opts.Retry.Attempts {
@@ -125,8 +125,8 @@ func (r *request) idempotencyKey(ctx context.Context) (string, error) {
 	return key, nil
 }
 
-// attempt sends a request once. The answer is there, too, with the error that
-// it stands for.
+// attempt sends a request once. If the response reports an error, both are
+// returned.
 func (c *Client) attempt(ctx context.Context, r *request, key string) (*answer, fate, error) {
 	limited, cancel := context.WithTimeout(ctx, c.opts.Timeout)
 	defer cancel()
@@ -141,7 +141,7 @@ func (c *Client) attempt(ctx context.Context, r *request, key string) (*answer, 
 	defer res.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(res.Body, c.opts.MaxAnswer+1))
 	if err == nil {
-		err = limited.Err() // a server that sees us leave may end its answer anywhere
+		err = limited.Err() // a server that sees us leave may cut off its response anywhere
 	}
 	if err != nil {
 		return nil, fateOf(ctx, err), c.lost(ctx, r.op, err)
@@ -235,8 +235,8 @@ func fateOf(ctx context.Context, err error) fate {
 	}
 }
 
-// lostError is an error of the network. Its cause can be had by unwrapping, but
-// is not printed unless it is known to repeat nothing of an answer.
+// lostError is an error of the network. It unwraps to its cause, but prints it
+// only if the cause is known to repeat nothing of a response.
 type lostError struct {
 	text  string
 	cause error
