@@ -21,8 +21,8 @@ const (
 	maxDescription = 500 // in characters
 )
 
-// Problems says what is wrong with an input: messages by the dotted path of the
-// field. Messages name rules, never values.
+// Problems lists what is wrong with an input: messages by the dotted path of
+// the field. Messages name rules, never values.
 type Problems map[string][]string
 
 func (p *Problems) add(path, message string, args ...any) {
@@ -41,7 +41,7 @@ func (p Problems) first() string {
 const pathRule = "must start and end with '/', must not contain '//', and may use only letters, digits, '_' and '-' between the slashes"
 
 // cleanContainer returns a container path as it is stored, in lower case. It
-// reports false when the text is no such path.
+// reports false if the text is not such a path.
 func cleanContainer(path string) (string, bool) {
 	if len(path) == 0 || len(path) > maxPathLength || path[0] != '/' || path[len(path)-1] != '/' {
 		return "", false

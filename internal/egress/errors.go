@@ -6,15 +6,16 @@ import (
 	"net"
 )
 
-// What a request fails with, besides the two errors of package context.
+// The errors of a request, besides the two of package context.
 var (
-	// ErrForbidden says that the policy refuses the request, or that it is not
-	// one that could be sent safely. Nothing was sent.
+	// ErrForbidden means that the policy refuses the request, or that it cannot
+	// be sent safely. Nothing was sent.
 	ErrForbidden = errors.New("the destination is not allowed")
-	// ErrBusy says that the tenant has as many requests under way as it may.
+	// ErrBusy means that the tenant has as many requests in progress as it may
+	// have.
 	ErrBusy = errors.New("too many requests are in progress")
-	// ErrUnreachable says that the destination could not be found, connected
-	// to or trusted, or that what it answered was broken off or not HTTP.
+	// ErrUnreachable means that the destination could not be found, connected
+	// to or trusted, or that its response was cut off or is not HTTP.
 	ErrUnreachable = errors.New("the destination could not be reached")
 )
 
@@ -24,9 +25,9 @@ var (
 	errSwitched = &failure{kind: ErrUnreachable, text: "the destination switched to another protocol"}
 )
 
-// failure is an error whose text is made of our words alone. Causes from the
-// network name addresses and quote what was received; they can be had by
-// unwrapping, for errors.Is and errors.As, but are never printed.
+// failure is an error whose text contains only our own words. Causes from the
+// network name addresses and quote what was received; the error unwraps to
+// them, for errors.Is and errors.As, but never prints them.
 type failure struct {
 	kind  error
 	text  string

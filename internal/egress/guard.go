@@ -17,7 +17,7 @@ import (
 const MaxURLLength = 4096
 
 // publicMetadata are addresses outside the registries of special addresses at
-// which a cloud answers its own machines only.
+// which a cloud serves only its own machines.
 var publicMetadata = []netip.Prefix{
 	netip.MustParsePrefix("168.63.129.16/32"), // Azure
 }
@@ -29,7 +29,7 @@ type guard struct {
 	allowed []netip.Prefix
 	denied  []netip.Prefix
 	ports   []uint16
-	// public knows the registries: it refuses IPv4 addresses with a special
+	// public knows the registries: it rejects IPv4 addresses with a special
 	// purpose, and of IPv6 all that is not global unicast or embeds an IPv4
 	// address (mapped, NAT64, 6to4, Teredo).
 	public *ssrf.Guardian
@@ -98,7 +98,7 @@ func (g guard) checkParsed(u *url.URL) error {
 	case u.User != nil:
 		return forbidden("the URL must not have a user name or password")
 	case strings.ContainsFunc(u.RawQuery, isSpace):
-		// net/http would write it into the request line as it is.
+		// net/http would write it into the request line unchanged.
 		return forbidden("the query string of the URL has spaces or control characters; escape them")
 	}
 	if err := g.checkPort(u); err != nil {

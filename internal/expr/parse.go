@@ -51,7 +51,7 @@ func (p *parser) failAt(offset int, format string, args ...any) *Error {
 	return e
 }
 
-// expression reads {{ ... }}, of which {{ is known to stand at pos.
+// expression reads {{ ... }}; the {{ is known to be at pos.
 func (p *parser) expression() (*expression, *Error) {
 	e := &expression{offset: p.pos}
 	p.pos += len("{{")
@@ -266,7 +266,7 @@ func isTokenID(id string) bool {
 		!strings.ContainsAny(id, NotInTokenID) && !strings.ContainsFunc(id, unicode.IsControl)
 }
 
-// application reads a filter and its arguments, behind the |.
+// application reads a filter and its arguments, after the |.
 func (p *parser) application() (application, *Error) {
 	p.space()
 	a := application{offset: p.pos}

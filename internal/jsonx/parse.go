@@ -76,8 +76,8 @@ func firstInvalid(s string) int {
 
 // parser reads src by recursive descent, at most lim.Depth deep. The children
 // of containers that are still open lie on two shared stacks and are copied to
-// a slice of the right size when their container closes. What leaves a stack is
-// wiped, since parsers are used again.
+// a slice of the right size when their container closes. Whatever leaves a
+// stack is wiped, since parsers are reused.
 type parser struct {
 	src     string
 	pos     int

@@ -2,7 +2,7 @@ package query
 
 import "strings"
 
-// value is what stands after the colon of a term: a text, or a range.
+// value is what follows the colon of a term: text, or a range.
 type value struct {
 	at   int    // where it starts
 	key  string // of metadata

@@ -68,7 +68,7 @@ func (p *parser) space() {
 }
 
 // segments reads as many segments as follow. White space counts only if a
-// segment stands behind it.
+// segment follows it.
 func (p *parser) segments() ([]segment, *SyntaxError) {
 	var all []segment
 	for {
