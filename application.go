@@ -2,14 +2,14 @@ package vault
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
-	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/internal/apikey"
+	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -62,37 +62,37 @@ type ApplicationParams struct {
 // UnmarshalJSON reads the JSON form strictly: an unknown field, a duplicate
 // key or a wrong type is an [InvalidError].
 func (p *ApplicationParams) UnmarshalJSON(data []byte) error {
-	return readObject(data, func(r *fieldReader) {
-		p.Name = r.text("name")
-		p.Type = ApplicationType(r.text("type"))
-		p.Permissions = r.texts("permissions")
+	return readObject(data, func(r *form.Reader) {
+		p.Name = r.Text("name")
+		p.Type = ApplicationType(r.Text("type"))
+		p.Permissions = r.Texts("permissions")
 		p.Rules = readRules(r)
-		p.ExpiresAt = r.moment("expires_at")
+		p.ExpiresAt = r.Moment("expires_at")
 	})
 }
 
 // checkApplication returns the parameters as they are stored.
-func (op *call) checkApplication(p ApplicationParams) (ApplicationParams, error) {
-	bad := &InvalidError{}
-	checkName(bad, "name", p.Name)
+func (op *operation) checkApplication(p ApplicationParams) (ApplicationParams, error) {
+	bad := &form.Problems{}
+	form.CheckName(bad, "name", p.Name)
 	switch p.Type {
 	case Public, Private, Management:
 		rules, permissions, problems := access.Check(access.Holder(p.Type), accessRules(p.Rules), p.Permissions)
-		bad.addProblems(problems)
+		bad.AddAll("", problems)
 		p.Rules, p.Permissions = rulesOf(rules), permissions
 	default:
-		bad.add("type", "must be public, private or management")
+		bad.Add("type", "must be public, private or management")
 	}
 	if p.ExpiresAt != nil {
-		checkExpiry(*p.ExpiresAt, op.now, bad)
+		form.CheckExpiry(*p.ExpiresAt, op.now, bad)
 	}
-	return p, bad.err()
+	return p, asInvalid(bad)
 }
 
 // mayGrant asks whether the caller may give permissions to an application that
 // has some already. Permissions on tokens go with the right to administer
 // applications; all others only somebody who holds them can hand on.
-func (op *call) mayGrant(permissions, had []string) error {
+func (op *operation) mayGrant(permissions, had []string) error {
 	for _, p := range permissions {
 		if !slices.Contains(had, p) && !op.grant.MayGrant(p) {
 			return errorf(ErrForbidden, "The permission %s can be granted only by a caller that holds it.", p)
@@ -115,26 +115,26 @@ func (c *Client) CreateApplication(ctx context.Context, p ApplicationParams) (*A
 		return nil, err
 	}
 	app := &Application{
-		ID: op.v.idAt(op.now), TenantID: op.tenant, Name: p.Name, Type: p.Type, Key: newAPIKey(keyKind(p.Type)),
+		ID: op.v.ids.At(op.now), TenantID: op.tenant, Name: p.Name, Type: p.Type, Key: apikey.New(keyKind(p.Type)),
 		Permissions: p.Permissions, Rules: p.Rules, ExpiresAt: p.ExpiresAt, CreatedBy: op.creator, CreatedAt: op.now,
 	}
-	app.hash = hashKey(app.Key)
+	app.hash = apikey.Hash(app.Key)
 	return createRecord(ctx, op, app, op.applicationRecord)
 }
 
 func keyKind(t ApplicationType) string {
-	return map[ApplicationType]string{Public: keyPublic, Private: keyPrivate, Management: keyManagement}[t]
+	return map[ApplicationType]string{Public: apikey.Public, Private: apikey.Private, Management: apikey.Management}[t]
 }
 
 // applicationRecord seals an application. Its key is not part of it.
-func (op *call) applicationRecord(app *Application) (storage.Record, error) {
+func (op *operation) applicationRecord(app *Application) (storage.Record, error) {
 	doc := *app
 	doc.Key = ""
 	rec := storage.Record{Kind: kindApplication, ID: storage.ID(app.ID), Name: app.Name, Key: app.hash, CreatedAt: app.CreatedAt}
 	return rec, op.sealRecord(&rec, &doc)
 }
 
-func (op *call) openApplication(ctx context.Context, rec *storage.Record) (*Application, error) {
+func (op *operation) openApplication(ctx context.Context, rec *storage.Record) (*Application, error) {
 	app := &Application{}
 	if err := op.openRecord(ctx, rec, app); err != nil {
 		return nil, err
@@ -144,7 +144,7 @@ func (op *call) openApplication(ctx context.Context, rec *storage.Record) (*Appl
 }
 
 // application reads an application of the tenant.
-func (op *call) application(ctx context.Context, id uuid.UUID) (*Application, error) {
+func (op *operation) application(ctx context.Context, id uuid.UUID) (*Application, error) {
 	rec, err := op.record(ctx, kindApplication, id)
 	if err != nil {
 		return nil, err
@@ -229,7 +229,7 @@ func (c *Client) PatchApplication(ctx context.Context, id uuid.UUID, patch JSON)
 
 func errTypeIsFixed() error { return invalid("type", "cannot be changed") }
 
-func (op *call) updateApplication(ctx context.Context, id uuid.UUID, change func(ApplicationParams) (ApplicationParams, error)) (*Application, error) {
+func (op *operation) updateApplication(ctx context.Context, id uuid.UUID, change func(ApplicationParams) (ApplicationParams, error)) (*Application, error) {
 	return op.saveApplication(ctx, id, func(app *Application) error {
 		p, err := change(ApplicationParams{app.Name, app.Type, app.Permissions, app.Rules, app.ExpiresAt})
 		if err != nil {
@@ -248,8 +248,8 @@ func (op *call) updateApplication(ctx context.Context, id uuid.UUID, change func
 
 // saveApplication changes an application and forgets what this node believes
 // of its key.
-func (op *call) saveApplication(ctx context.Context, id uuid.UUID, change func(*Application) error) (*Application, error) {
-	defer op.afterwards(op.v.auth.clear)
+func (op *operation) saveApplication(ctx context.Context, id uuid.UUID, change func(*Application) error) (*Application, error) {
+	defer op.afterwards(op.v.auth.Clear)
 	return updateRecord(ctx, op, kindApplication, id, op.openApplication, func(app *Application) error {
 		app.ModifiedBy, app.ModifiedAt = &op.creator, &op.now
 		return change(app)
@@ -268,8 +268,8 @@ func (c *Client) RegenerateKey(ctx context.Context, id uuid.UUID) (*Application,
 		if err := op.mayGrant(app.Permissions, nil); err != nil {
 			return err
 		}
-		app.Key = newAPIKey(keyKind(app.Type))
-		app.hash = hashKey(app.Key)
+		app.Key = apikey.New(keyKind(app.Type))
+		app.hash = apikey.Hash(app.Key)
 		return nil
 	})
 }
@@ -281,7 +281,7 @@ func (c *Client) DeleteApplication(ctx context.Context, id uuid.UUID) error {
 	if err != nil {
 		return err
 	}
-	defer op.afterwards(op.v.auth.clear)
+	defer op.afterwards(op.v.auth.Clear)
 	return op.deleteRecord(ctx, kindApplication, id)
 }
 
@@ -306,38 +306,4 @@ func (c *Client) ListPermissions(ctx context.Context) ([]Permission, error) {
 		all = append(all, Permission{p.Type, p.Description, types})
 	}
 	return all, nil
-}
-
-// mergeInto applies a JSON merge patch to the JSON form of a value and reads
-// the result into dst. The patch is read by itself too: a field that does not
-// exist is refused also when it is null, which the merge would leave no trace of.
-func mergeInto(dst json.Unmarshaler, current any, patch JSON) error {
-	bad := &InvalidError{}
-	p, err := jsonx.Parse(patch, jsonx.Limits{})
-	if err != nil {
-		bad.addErr("", err)
-		return bad
-	}
-	if p.Kind() != jsonx.Object {
-		return invalid("", "must be an object")
-	}
-	now, err := jsonx.From(current)
-	if err != nil {
-		return err
-	}
-	alone := dst.UnmarshalJSON(patch)
-	if err := dst.UnmarshalJSON(jsonx.Merge(now, p).JSON()); err != nil {
-		bad.addErr("", err)
-	}
-	bad.addUnknown(alone)
-	return bad.err()
-}
-
-// addProblems records what package access found wrong.
-func (e *InvalidError) addProblems(p access.Problems) {
-	for path, messages := range p {
-		for _, m := range messages {
-			e.add(path, "%s", m)
-		}
-	}
 }

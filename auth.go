@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/apikey"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -18,10 +19,10 @@ import (
 // A revoked key stops working at once on the node that revoked it and within a
 // second on every other.
 func (v *Vault) Authenticate(ctx context.Context, key string) (*Client, error) {
-	if !validAPIKey(key) {
+	if !apikey.Valid(key) {
 		return nil, ErrUnauthenticated
 	}
-	return v.authenticate(ctx, hashKey(key))
+	return v.authenticate(ctx, apikey.Hash(key))
 }
 
 // authenticate finds the client of a key by its hash.
@@ -29,15 +30,15 @@ func (v *Vault) authenticate(ctx context.Context, key storage.Key) (*Client, err
 	if v.closed.Load() {
 		return nil, ErrClosed
 	}
-	id, known := v.auth.get(key)
+	id, known := v.auth.Get(key)
 	if !known {
-		asked, gen := time.Now(), v.auth.generation()
+		reading := v.auth.Ask(key)
 		var err error
 		if id, err = v.identify(ctx, key); err != nil {
 			return nil, err
 		}
 		if id.settled {
-			v.auth.put(key, id, asked, gen)
+			reading.Keep(id)
 		}
 	}
 	if !id.expiresAt.IsZero() && !id.expiresAt.After(v.now()) {
@@ -64,14 +65,14 @@ func (v *Vault) identify(ctx context.Context, key storage.Key) (*identity, error
 	if err != nil {
 		return nil, err
 	}
-	state, err := v.tenants.get(ctx, uuid.UUID(rec.Tenant))
+	state, err := v.tenants.Get(ctx, uuid.UUID(rec.Tenant))
 	if errors.Is(err, ErrNotFound) {
 		return nil, ErrUnauthenticated
 	}
 	if err != nil {
 		return nil, err
 	}
-	op := &call{v.Tenant(uuid.UUID(rec.Tenant)), state, v.now()}
+	op := &operation{v.Tenant(uuid.UUID(rec.Tenant)), state, v.now()}
 	switch rec.Kind {
 	case kindApplication:
 		return op.identifyApplication(ctx, &rec)
@@ -82,7 +83,7 @@ func (v *Vault) identify(ctx context.Context, key storage.Key) (*identity, error
 	}
 }
 
-func (op *call) identifyApplication(ctx context.Context, rec *storage.Record) (*identity, error) {
+func (op *operation) identifyApplication(ctx context.Context, rec *storage.Record) (*identity, error) {
 	app, err := op.openApplication(ctx, rec)
 	if err != nil {
 		op.v.cfg.Logger.ErrorContext(ctx, "an application's record does not open", "tenant", op.tenant, "error", err)
@@ -100,7 +101,7 @@ func (op *call) identifyApplication(ctx context.Context, rec *storage.Record) (*
 	return id, nil
 }
 
-func (op *call) identifySession(ctx context.Context, rec *storage.Record) (*identity, error) {
+func (op *operation) identifySession(ctx context.Context, rec *storage.Record) (*identity, error) {
 	var s session
 	if err := op.openRecord(ctx, rec, &s); err != nil {
 		op.v.cfg.Logger.ErrorContext(ctx, "a session's record does not open", "tenant", op.tenant, "error", err)

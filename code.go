@@ -6,7 +6,9 @@ import (
 	"maps"
 	"unicode/utf8"
 
+	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/script"
 )
 
 // Bounds on what reactors and proxies carry.
@@ -17,40 +19,40 @@ const (
 	maxConfigurationValue = 10_000 // characters
 )
 
-func checkCode(bad *InvalidError, path, code string) {
+func checkCode(bad *form.Problems, path, code string) {
 	if utf8.RuneCountInString(code) > maxCode {
-		bad.add(path, "must have at most %d characters", maxCode)
+		bad.Add(path, "must have at most %d characters", maxCode)
 	}
 }
 
-func checkConfiguration(bad *InvalidError, configuration map[string]string) {
+func checkConfiguration(bad *form.Problems, configuration map[string]string) {
 	if len(configuration) > maxConfiguration {
-		bad.add("configuration", "must have at most %d entries", maxConfiguration)
+		bad.Add("configuration", "must have at most %d entries", maxConfiguration)
 		return
 	}
 	for key, value := range configuration {
 		if n := utf8.RuneCountInString(key); n < 1 || n > maxConfigurationKey {
-			bad.add("configuration", "must have names of 1 to %d characters", maxConfigurationKey)
+			bad.Add("configuration", "must have names of 1 to %d characters", maxConfigurationKey)
 		}
 		if utf8.RuneCountInString(value) > maxConfigurationValue {
-			bad.add(jsonx.JoinName("configuration", key), "must have at most %d characters", maxConfigurationValue)
+			bad.Add(jsonx.JoinName("configuration", key), "must have at most %d characters", maxConfigurationValue)
 		}
 	}
 }
 
 // checkScriptApplication checks the application that code is to act as.
-func (op *call) checkScriptApplication(ctx context.Context, bad *InvalidError, ref *ApplicationRef) error {
+func (op *operation) checkScriptApplication(ctx context.Context, bad *form.Problems, ref *ApplicationRef) error {
 	if ref == nil {
 		return nil
 	}
 	app, err := op.application(ctx, ref.ID)
 	switch {
 	case errors.Is(err, ErrNotFound):
-		bad.add("application.id", "must be the id of an application of this tenant")
+		bad.Add("application.id", "must be the id of an application of this tenant")
 	case err != nil:
 		return err
 	case app.Type == Management:
-		bad.add("application.id", "must be a public or private application")
+		bad.Add("application.id", "must be a public or private application")
 	}
 	return nil
 }
@@ -59,21 +61,21 @@ func (op *call) checkScriptApplication(ctx context.Context, bad *InvalidError, r
 // with it is told of its field. Without a runtime code is stored as it is; it
 // cannot run either. The look may take as long as keys may be used unread, so
 // they are read again after it.
-func (op *call) loadCode(ctx context.Context, field, name, code, old string) error {
+func (op *operation) loadCode(ctx context.Context, field, name, code, old string) error {
 	if op.v.cfg.Runtime == nil || code == "" || code == old {
 		return nil
 	}
-	err := op.v.cfg.Runtime.Check(ctx, Program{Tenant: op.tenant.String(), Name: name, Source: code})
+	err := op.v.cfg.Runtime.Check(ctx, script.Program{Tenant: op.tenant.String(), Name: name, Source: code})
 	if err == nil {
 		return op.refresh(ctx)
 	}
-	script, ok := errors.AsType[*ScriptError](err)
-	if !ok || script.Messages["code"] == nil {
-		return err
+	failed, ok := errors.AsType[*script.Error](err)
+	if !ok || failed.Messages["code"] == nil {
+		return runtimeErr(err)
 	}
-	told := *script
-	told.Messages = maps.Clone(script.Messages)
+	told := *failed
+	told.Messages = maps.Clone(failed.Messages)
 	delete(told.Messages, "code")
-	told.Messages[field] = script.Messages["code"]
+	told.Messages[field] = failed.Messages["code"]
 	return &told
 }

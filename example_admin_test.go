@@ -9,11 +9,12 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/jsruntime"
+	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 )
 
 // A reactor gets the card for the length of a call; who invokes it needs to
-// know the token alone. What the code throws is a [vault.ScriptError].
+// know the token alone. What the code throws is a [script.Error].
 func ExampleClient_React() {
 	ctx := context.Background()
 	store, err := sqlite.Open(ctx, ":memory:")
@@ -50,7 +51,7 @@ func ExampleClient_React() {
 		result, err := c.React(ctx, reactor.ID, vault.ReactParams{
 			Args: map[string]any{"card": "{{ " + card.ID + " }}", "amount": amount},
 		})
-		var thrown *vault.ScriptError
+		var thrown *script.Error
 		switch {
 		case errors.As(err, &thrown):
 			fmt.Println(thrown.Status, thrown.Messages["error"])

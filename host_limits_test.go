@@ -16,19 +16,29 @@ import (
 	"testing"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
+// hostError returns what running code learns of an error of its host; nothing,
+// when it would learn nothing.
+func hostError(err error) *script.HostError {
+	if known, ok := errors.AsType[*script.HostError](err); ok {
+		return known
+	}
+	return &script.HostError{}
+}
+
 // hosted runs a Go function in place of code, with what code can reach, on a
 // spied database.
-func hosted(t *testing.T, run func(ctx context.Context, v *vaulttest.Vault, s *spy, host vault.Host)) {
+func hosted(t *testing.T, run func(ctx context.Context, v *vaulttest.Vault, s *spy, host script.Host)) {
 	t.Helper()
 	var v *vaulttest.Vault
 	var s *spy
 	v, s = spiedWith(t, &vault.Config{
 		Egress: vault.EgressPolicy{AllowHTTP: true, AllowPrivate: true},
-		Runtime: goRuntime(func(ctx context.Context, _ map[string]any, host vault.Host) (any, error) {
+		Runtime: goRuntime(func(ctx context.Context, _ map[string]any, host script.Host) (any, error) {
 			run(context.WithoutCancel(ctx), v, s, host) // however long it takes here
 			return nil, nil
 		}),
@@ -64,7 +74,7 @@ func TestArgumentsOfCallsAreBoundedTogether(t *testing.T) {
 		<-end
 	}))
 	defer server.Close()
-	hosted(t, func(ctx context.Context, _ *vaulttest.Vault, _ *spy, host vault.Host) {
+	hosted(t, func(ctx context.Context, _ *vaulttest.Vault, _ *spy, host script.Host) {
 		request := mustJSON(map[string]any{
 			"method": "POST", "url": server.URL, "headers": []any{}, "body": strings.Repeat("AAAA", 1<<20),
 		})
@@ -79,7 +89,7 @@ func TestArgumentsOfCallsAreBoundedTogether(t *testing.T) {
 		}
 		for range 3 {
 			_, err := host.Call(ctx, "fetch", request)
-			if known := vault.AsHostError(err); err == nil || known.Status != http.StatusRequestEntityTooLarge || known.Code != "ERR_BODY_TOO_LARGE" {
+			if known := hostError(err); known.Status != http.StatusRequestEntityTooLarge || known.Code != "ERR_BODY_TOO_LARGE" {
 				t.Errorf("the eighth: %v", err)
 			}
 		}
@@ -104,7 +114,7 @@ func TestFetchedBytesAreBoundedTogether(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	hosted(t, func(ctx context.Context, _ *vaulttest.Vault, _ *spy, host vault.Host) {
+	hosted(t, func(ctx context.Context, _ *vaulttest.Vault, _ *spy, host script.Host) {
 		request := mustJSON(map[string]any{"method": "GET", "url": server.URL, "headers": []any{}})
 		var calls sync.WaitGroup
 		var mu sync.Mutex
@@ -113,7 +123,7 @@ func TestFetchedBytesAreBoundedTogether(t *testing.T) {
 			calls.Go(func() {
 				out, err := host.Call(ctx, "fetch", request)
 				if err != nil {
-					if vault.AsHostError(err).Code != "ERR_BODY_TOO_LARGE" {
+					if hostError(err).Code != "ERR_BODY_TOO_LARGE" {
 						t.Error(err)
 					}
 					refused <- struct{}{}
@@ -159,14 +169,14 @@ func TestProxiedBytesAreBoundedTogether(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	hosted(t, func(ctx context.Context, _ *vaulttest.Vault, _ *spy, host vault.Host) {
+	hosted(t, func(ctx context.Context, _ *vaulttest.Vault, _ *spy, host script.Host) {
 		request := mustJSON(map[string]any{"proxyUrl": server.URL})
 		refused := make(chan struct{}, 10)
 		var calls sync.WaitGroup
 		for range 10 {
 			calls.Go(func() {
 				_, err := host.Call(ctx, "proxy.get", request)
-				if err != nil && vault.AsHostError(err).Code != "ERR_BODY_TOO_LARGE" {
+				if err != nil && hostError(err).Code != "ERR_BODY_TOO_LARGE" {
 					t.Error(err)
 				}
 				if err != nil {
@@ -196,7 +206,7 @@ func TestProxiedBodies(t *testing.T) {
 		_, _ = io.WriteString(w, r.Header.Get("X-Body"))
 	}))
 	defer server.Close()
-	hosted(t, func(ctx context.Context, _ *vaulttest.Vault, _ *spy, host vault.Host) {
+	hosted(t, func(ctx context.Context, _ *vaulttest.Vault, _ *spy, host script.Host) {
 		for _, c := range []struct{ typ, body, want string }{
 			{"application/json", `{"a": [1.10, "<>"]}`, `{"a": [1.10, "<>"]}`},
 			{"application/json; charset=utf-8", ` 1`, ` 1`},
@@ -228,7 +238,7 @@ func TestRunsLeaveFewOthers(t *testing.T) {
 	t.Parallel()
 	var reactor *vault.Reactor
 	depth := 0
-	w := newReactWorld(t, func(ctx context.Context, _ map[string]any, host vault.Host) (any, error) {
+	w := newReactWorld(t, func(ctx context.Context, _ map[string]any, host script.Host) (any, error) {
 		depth++
 		defer func() { depth-- }()
 		react := func(body map[string]any) error {
@@ -245,7 +255,7 @@ func TestRunsLeaveFewOthers(t *testing.T) {
 			if err := react(map[string]any{}); err != nil {
 				t.Error(err)
 			}
-			wantError(t, "one more", react(later), vault.ErrBusy)
+			same(t, "the status of one more", hostError(react(later)).Status, http.StatusTooManyRequests)
 		}
 		return nil, nil
 	})
@@ -265,9 +275,9 @@ func TestScriptLogPanics(t *testing.T) {
 	v := vaulttest.Open(t, ":memory:", &vault.Config{
 		ScriptLog: func(l vault.ScriptLine) { panic(l.Text) },
 		Logger:    slog.New(slog.NewTextHandler(&lines, nil)),
-		Runtime: goRuntime(func(_ context.Context, _ map[string]any, host vault.Host) (any, error) {
-			host.Log("log", "4242424242424242")
-			host.Log("log", "4242424242424242")
+		Runtime: goRuntime(func(_ context.Context, _ map[string]any, host script.Host) (any, error) {
+			host.Log(script.Line{Level: "log", Text: "4242424242424242"})
+			host.Log(script.Line{Level: "log", Text: "4242424242424242"})
 			return map[string]any{"raw": 1}, nil
 		}),
 	})
@@ -289,7 +299,7 @@ func TestScriptLogPanics(t *testing.T) {
 func TestHostOperationsTakeTurns(t *testing.T) {
 	t.Parallel()
 	turns := max(8, 4*runtime.GOMAXPROCS(0)) / 2
-	hosted(t, func(ctx context.Context, v *vaulttest.Vault, s *spy, host vault.Host) {
+	hosted(t, func(ctx context.Context, v *vaulttest.Vault, s *spy, host script.Host) {
 		tok := create(t, v.Private, vault.TokenParams{Type: vault.Generic, Data: "x"})
 		begun, end := make(chan struct{}, 100), make(chan struct{})
 		s.before = func(call string, _ *storage.Change) error {
@@ -313,9 +323,8 @@ func TestHostOperationsTakeTurns(t *testing.T) {
 		}
 		late, cancel := context.WithCancel(ctx)
 		cancel()
-		if _, err := host.Call(late, "tokens.retrieve", retrieve); !errors.Is(err, context.Canceled) {
-			t.Errorf("a call that waits for its turn: %v", err)
-		}
+		_, err := host.Call(late, "tokens.retrieve", retrieve)
+		same(t, "the status of a call that gives up its turn", hostError(err).Status, http.StatusInternalServerError)
 		if len(begun) > 0 {
 			t.Errorf("more than %d calls are under way", turns)
 		}
@@ -328,7 +337,7 @@ func TestHostOperationsTakeTurns(t *testing.T) {
 // request may.
 func TestPagesOfRunningCodeAreSmaller(t *testing.T) {
 	t.Parallel()
-	hosted(t, func(ctx context.Context, v *vaulttest.Vault, _ *spy, host vault.Host) {
+	hosted(t, func(ctx context.Context, v *vaulttest.Vault, _ *spy, host script.Host) {
 		var ids []string
 		for range 3 {
 			ids = append(ids, create(t, v.Private, vault.TokenParams{Type: vault.Generic, Data: strings.Repeat("x", 3<<20)}).ID)
@@ -340,9 +349,8 @@ func TestPagesOfRunningCodeAreSmaller(t *testing.T) {
 			{"tokens.list", map[string]any{}},
 			{"detokenize", []string{"{{ " + ids[0] + " }}", "{{ " + ids[1] + " }}", "{{ " + ids[2] + " }}"}},
 		} {
-			if _, err := host.Call(ctx, call.op, mustJSON(call.args)); !errors.Is(err, vault.ErrInvalid) {
-				t.Errorf("%s: got %v, want ErrInvalid", call.op, err)
-			}
+			_, err := host.Call(ctx, call.op, mustJSON(call.args))
+			same(t, "the status of "+call.op, hostError(err).Status, http.StatusBadRequest)
 		}
 		if _, err := host.Call(ctx, "tokens.list", mustJSON(map[string]any{"size": 2})); err != nil {
 			t.Errorf("a smaller page: %v", err)

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
@@ -223,7 +224,7 @@ func TestRunsDoNotBreed(t *testing.T) {
 	var runs atomic.Int32
 	refused := make(chan error, 1)
 	hook := newReceiver(t)
-	w := newReactWorld(t, func(ctx context.Context, in map[string]any, host vault.Host) (any, error) {
+	w := newReactWorld(t, func(ctx context.Context, in map[string]any, host script.Host) (any, error) {
 		if runs.Add(1) > 10 {
 			return nil, errors.New("enough")
 		}
@@ -247,10 +248,8 @@ func TestRunsDoNotBreed(t *testing.T) {
 	same(t, "runs", runs.Load(), 3)
 	select {
 	case err := <-refused:
-		var script *vault.ScriptError
-		if !errors.As(err, &script) || script.Kind != vault.ScriptDepth {
-			t.Errorf("the fourth got %v, want %s", err, vault.ScriptDepth)
-		}
+		same(t, "the fourth", err, error(&script.HostError{Status: 500, Message: script.DefaultTitle,
+			Errors: map[string][]string{"error": {"reactors and proxies call each other more than 3 deep"}}}))
 	default:
 		t.Error("none was refused")
 	}

@@ -6,14 +6,15 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/seed-72ea4aab/vault/internal/jobs"
+	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/seal"
+	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 )
@@ -46,7 +47,7 @@ func leased(t *testing.T, payload reactJob) (*Vault, uuid.UUID, storage.Job) {
 		t.Fatal(err)
 	}
 	payload.Reactor, payload.Caller = r.ID, op.caller()
-	job, err := op.job(storage.Job{ID: storage.ID(v.idAt(op.now)), Kind: kindReact, RunAt: op.now}, &payload)
+	job, err := op.job(storage.Job{ID: storage.ID(v.ids.At(op.now)), Kind: kindReact, RunAt: op.now}, &payload)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,9 +62,9 @@ func leased(t *testing.T, payload reactJob) (*Vault, uuid.UUID, storage.Job) {
 // panicking is a runtime that fails as no runtime should.
 type panicking struct{}
 
-func (panicking) Check(context.Context, Program) error { return nil }
-func (panicking) Close() error                         { return nil }
-func (panicking) Run(context.Context, Program, json.RawMessage, Host) (json.RawMessage, error) {
+func (panicking) Check(context.Context, script.Program) error { return nil }
+func (panicking) Close() error                                { return nil }
+func (panicking) Run(context.Context, script.Program, json.RawMessage, script.Host) (json.RawMessage, error) {
 	panic("4242424242424242")
 }
 
@@ -71,7 +72,7 @@ func (panicking) Run(context.Context, Program, json.RawMessage, Host) (json.RawM
 func lease(t *testing.T, v *Vault, tenant uuid.UUID) storage.Job {
 	t.Helper()
 	now := v.now()
-	jobs, err := v.store.LeaseJobs(t.Context(), storage.Lease{Tenant: storage.ID(tenant), Owner: v.worker.owner, Now: now, Until: now.Add(jobLease), Limit: 2})
+	jobs, err := v.store.LeaseJobs(t.Context(), storage.Lease{Tenant: storage.ID(tenant), Owner: v.worker.Owner, Now: now, Until: now.Add(jobs.Lease), Limit: 2})
 	if err != nil || len(jobs) != 1 {
 		t.Fatalf("%d jobs, %v", len(jobs), err)
 	}
@@ -88,7 +89,7 @@ func TestLeaseOutlivesARotation(t *testing.T) {
 			t.Parallel()
 			v, tenant, job := leased(t, reactJob{CallbackURL: "https://example.com/"})
 			progress := func(int) {
-				if err := v.worker.extend(ctx, &job); renewals && err != nil {
+				if err := v.extendLease(ctx, &job); renewals && err != nil {
 					t.Errorf("a longer lease during the rotation: %v", err)
 				}
 			}
@@ -98,7 +99,7 @@ func TestLeaseOutlivesARotation(t *testing.T) {
 			if err := v.RotateKeys(ctx, tenant, &RotateOptions{Progress: progress}); err != nil {
 				t.Fatal(err)
 			}
-			if err := v.worker.extend(ctx, &job); renewals != (err == nil) || !renewals && !errors.Is(err, seal.ErrNoKey) {
+			if err := v.extendLease(ctx, &job); renewals != (err == nil) || !renewals && !errors.Is(err, seal.ErrNoKey) {
 				t.Errorf("a longer lease after the rotation: %v", err)
 			}
 			left, err := v.store.SealedUnder(ctx, storage.ID(tenant), storage.SealedJobs, 2, 10)
@@ -116,113 +117,16 @@ func TestSlowReceiverIsCalledOnce(t *testing.T) {
 	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer receiver.Close()
 	v, tenant, job := leased(t, reactJob{CallbackURL: receiver.URL, Result: JSON(`{"raw":1}`)})
-	state, err := v.tenants.reload(ctx, tenant)
+	state, err := v.tenants.Reload(ctx, tenant)
 	if err != nil {
 		t.Fatal(err)
 	}
 	old := *state
-	old.readAt = old.readAt.Add(-maxKeyAge - time.Second) // as if the receiver had taken its time
+	old.ReadAt = old.ReadAt.Add(-keyring.MaxAge - time.Second) // as if the receiver had taken its time
 	op := v.system(job.Tenant)
 	op.state = &old
-	j := &leasedJob{call: op, owner: v.worker.owner, row: job, react: reactJob{CallbackURL: receiver.URL, Result: JSON(`{"raw":1}`)}}
+	j := &leasedJob{operation: op, row: job, react: reactJob{CallbackURL: receiver.URL, Result: JSON(`{"raw":1}`)}}
 	if err := j.deliver(ctx); err != nil {
 		t.Errorf("delivered, but not forgotten: %v", err)
 	}
-}
-
-// A job that panics ends alone, and tells nobody what it panicked with.
-func TestJobPanicsAlone(t *testing.T) {
-	t.Parallel()
-	v, _, job := leased(t, reactJob{CallbackURL: "https://example.com/", Timeout: time.Second})
-	err := v.worker.carryOut(t.Context(), &job)
-	if err == nil || !strings.Contains(err.Error(), "panic with a string") || strings.Contains(err.Error(), "4242424242424242") {
-		t.Errorf("%v", err)
-	}
-}
-
-// gated is a runtime whose runs tell their tenant and wait to be let go.
-type gated struct {
-	panicking
-	begun chan string
-	end   map[string]chan struct{} // by tenant
-}
-
-func (g gated) Run(_ context.Context, p Program, _ json.RawMessage, _ Host) (json.RawMessage, error) {
-	g.begun <- p.Tenant
-	<-g.end[p.Tenant]
-	return json.RawMessage(`{}`), nil
-}
-
-// Tenants that have more to do than there is room for do not keep one out whose
-// id comes after theirs.
-func TestTenantsTakeTurns(t *testing.T) {
-	t.Parallel()
-	ctx := t.Context()
-	store, err := sqlite.Open(ctx, ":memory:")
-	if err != nil {
-		t.Fatal(err)
-	}
-	runtime := gated{begun: make(chan string, 100), end: map[string]chan struct{}{}}
-	v, err := Open(ctx, store, NewKey(), &Config{SweepEvery: -1, WorkEvery: -1, Runtime: runtime})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = v.Close() })
-	var tenants []string // in order of their ids
-	for range maxJobs/maxTenantJobs + 1 {
-		tenant, err := v.CreateTenant(ctx, "Acme")
-		if err != nil {
-			t.Fatal(err)
-		}
-		tenants = append(tenants, tenant.ID.String())
-		runtime.end[tenant.ID.String()] = make(chan struct{})
-		c := v.Tenant(tenant.ID)
-		r, err := c.CreateReactor(ctx, ReactorParams{Name: "Waits", Code: "x", Configuration: map[string]string{}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for range 2 * maxTenantJobs {
-			if _, err := c.React(ctx, r.ID, ReactParams{CallbackURL: "https://example.com/"}); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	slices.Sort(tenants)
-	dispatch := func() int {
-		t.Helper()
-		started, err := v.worker.dispatch(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return started
-	}
-	begun := func(want ...string) {
-		t.Helper()
-		var got []string
-		for range want {
-			got = append(got, <-runtime.begun)
-		}
-		if slices.Sort(got); !slices.Equal(got, want) || len(runtime.begun) > 0 {
-			t.Errorf("started jobs of %v, and %d more, want %v", got, len(runtime.begun), want)
-		}
-	}
-	last := len(tenants) - 1
-	var first []string
-	for _, tenant := range tenants[:last] {
-		first = append(first, slices.Repeat([]string{tenant}, maxTenantJobs)...)
-	}
-	dispatch()
-	begun(first...)
-	if n := dispatch(); n > 0 {
-		t.Errorf("%d jobs were started without room for them", n)
-	}
-	runtime.end[tenants[0]] <- struct{}{}
-	for dispatch() == 0 {
-		<-v.worker.woken // by the job's result, and again when its place is free
-	}
-	begun(tenants[last])
-	for _, end := range runtime.end {
-		close(end)
-	}
-	v.worker.jobs.Wait()
 }

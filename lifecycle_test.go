@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
@@ -184,4 +185,16 @@ func TestOpenThatFailsClosesWhatItOwns(t *testing.T) {
 	if _, err := vault.Open(t.Context(), nil, vault.NewKey(), nil); err == nil {
 		t.Error("opened without a store")
 	}
+}
+
+// A run that is cut short because the vault closes its runtime fails as every
+// operation of a closed vault does, and so does a check of code.
+func TestClosedRuntimeIsAClosedVault(t *testing.T) {
+	t.Parallel()
+	w := newReactWorld(t, func(context.Context, map[string]any, script.Host) (any, error) { return nil, script.ErrClosed })
+	_, err := w.Private.React(t.Context(), w.reactor.ID, vault.ReactParams{})
+	wantError(t, "run", err, vault.ErrClosed)
+	v := vaulttest.Open(t, ":memory:", &vault.Config{Runtime: refusing{err: script.ErrClosed}})
+	_, err = v.Tenant.CreateReactor(t.Context(), reactorParams("r"))
+	wantError(t, "check", err, vault.ErrClosed)
 }

@@ -93,7 +93,7 @@ func TestMasterKeyIsChangedWhileNodesServe(t *testing.T) {
 	for _, e := range page.Data {
 		messages = append(messages, e.Message)
 	}
-	same(t, "log", slices.Compact(messages), []string{"Data keys up to 1 wrapped anew", "Tenant created"})
+	same(t, "log", slices.Compact(messages), []string{"Data keys up to 1 wrapped again", "Tenant created"})
 }
 
 // While a tenant's keys cannot be opened, the database asks for the old key.

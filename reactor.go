@@ -2,46 +2,14 @@ package vault
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/storage"
 )
-
-// Runtime runs the JavaScript of tenants: the code of reactors and of proxy
-// transforms. Package jsruntime has one that keeps the code in processes of
-// its own.
-type Runtime interface {
-	// Check loads code without running it. Code that does not compile, whose
-	// top level throws, or that exports no function is an error that matches
-	// ErrCode.
-	Check(ctx context.Context, p Program) error
-	// Run calls the function that the code exports with one argument, built
-	// from input and from what host offers, and returns what it returned as
-	// JSON. ctx carries the deadline. An error that the code raised is a
-	// *ScriptError.
-	Run(ctx context.Context, p Program, input json.RawMessage, host Host) (json.RawMessage, error)
-	// Close stops what is running.
-	Close() error
-}
-
-// Program is code to run, and whose it is.
-type Program struct {
-	Tenant string // for limits that keep tenants from each other
-	Name   string // of the reactor or proxy, for messages
-	Source string
-}
-
-// Host is what running code can reach of the world.
-type Host interface {
-	// Call carries out an operation for the code: a client call or a fetch.
-	Call(ctx context.Context, op string, args json.RawMessage) (json.RawMessage, error)
-	// Log takes a line that the code wrote to its console.
-	Log(level, line string)
-}
 
 // Reactor is code of a tenant that runs with detokenized arguments.
 type Reactor struct {
@@ -77,28 +45,28 @@ type ReactorParams struct {
 // UnmarshalJSON reads the JSON form strictly: an unknown field, a duplicate
 // key or a wrong type is an [InvalidError].
 func (p *ReactorParams) UnmarshalJSON(data []byte) error {
-	return readObject(data, func(r *fieldReader) {
-		p.Name, p.Code = r.text("name"), r.text("code")
-		p.Configuration = r.textMap("configuration")
+	return readObject(data, func(r *form.Reader) {
+		p.Name, p.Code = r.Text("name"), r.Text("code")
+		p.Configuration = r.TextMap("configuration")
 		p.Application = readApplicationRef(r)
 	})
 }
 
-func readApplicationRef(r *fieldReader) *ApplicationRef {
+func readApplicationRef(r *form.Reader) *ApplicationRef {
 	var ref *ApplicationRef
-	r.object("application", func(r *fieldReader) {
-		id, ok := r.id("id")
+	r.Object("application", func(r *form.Reader) {
+		id, ok := r.ID("id")
 		if ok {
 			ref = &ApplicationRef{id}
-		} else if r.value("id").IsZero() {
-			r.bad.add(r.at("id"), "is required")
+		} else if r.Value("id").IsZero() {
+			r.Problem("id", "is required")
 		}
 	})
 	return ref
 }
 
 // checkReactor checks parameters, and the code when it is new.
-func (op *call) checkReactor(ctx context.Context, p *ReactorParams, oldCode string) error {
+func (op *operation) checkReactor(ctx context.Context, p *ReactorParams, oldCode string) error {
 	if err := op.checkReactorFields(ctx, p); err != nil {
 		return err
 	}
@@ -106,30 +74,30 @@ func (op *call) checkReactor(ctx context.Context, p *ReactorParams, oldCode stri
 }
 
 // checkReactorFields checks everything but whether the code can be used.
-func (op *call) checkReactorFields(ctx context.Context, p *ReactorParams) error {
-	bad := &InvalidError{}
-	checkName(bad, "name", p.Name)
+func (op *operation) checkReactorFields(ctx context.Context, p *ReactorParams) error {
+	bad := &form.Problems{}
+	form.CheckName(bad, "name", p.Name)
 	if p.Code == "" {
-		bad.add("code", "is required")
+		bad.Add("code", "is required")
 	}
 	checkCode(bad, "code", p.Code)
 	if p.Configuration == nil {
-		bad.add("configuration", "is required")
+		bad.Add("configuration", "is required")
 	}
 	checkConfiguration(bad, p.Configuration)
 	if err := op.checkScriptApplication(ctx, bad, p.Application); err != nil {
 		return err
 	}
-	return bad.err()
+	return asInvalid(bad)
 }
 
 // loadReactor lets the runtime look at the code when it is new.
-func (op *call) loadReactor(ctx context.Context, p *ReactorParams, oldCode string) error {
+func (op *operation) loadReactor(ctx context.Context, p *ReactorParams, oldCode string) error {
 	return op.loadCode(ctx, "code", p.Name, p.Code, oldCode)
 }
 
 // CreateReactor adds a reactor (permission reactor:create). Code that cannot be
-// used is ErrCode, and a [*ScriptError] whose Messages say what is wrong with it.
+// used is ErrCode, and a [*script.Error] whose Messages say what is wrong with it.
 func (c *Client) CreateReactor(ctx context.Context, p ReactorParams) (*Reactor, error) {
 	op, err := c.begin(ctx, access.ReactorCreate)
 	if err != nil {
@@ -138,7 +106,7 @@ func (c *Client) CreateReactor(ctx context.Context, p ReactorParams) (*Reactor, 
 	if err := op.checkReactor(ctx, &p, ""); err != nil {
 		return nil, err
 	}
-	r := &Reactor{ID: op.v.idAt(op.now), TenantID: op.tenant, CreatedBy: op.creator, CreatedAt: op.now}
+	r := &Reactor{ID: op.v.ids.At(op.now), TenantID: op.tenant, CreatedBy: op.creator, CreatedAt: op.now}
 	r.set(&p)
 	return createRecord(ctx, op, r, op.reactorRecord)
 }
@@ -147,12 +115,12 @@ func (r *Reactor) set(p *ReactorParams) {
 	r.Name, r.Code, r.Configuration, r.Application = p.Name, p.Code, p.Configuration, p.Application
 }
 
-func (op *call) reactorRecord(r *Reactor) (storage.Record, error) {
+func (op *operation) reactorRecord(r *Reactor) (storage.Record, error) {
 	rec := storage.Record{Kind: kindReactor, ID: storage.ID(r.ID), Name: r.Name, CreatedAt: r.CreatedAt}
 	return rec, op.sealRecord(&rec, r)
 }
 
-func (op *call) openReactor(ctx context.Context, rec *storage.Record) (*Reactor, error) {
+func (op *operation) openReactor(ctx context.Context, rec *storage.Record) (*Reactor, error) {
 	r := &Reactor{}
 	return r, op.openRecord(ctx, rec, r)
 }
@@ -223,7 +191,7 @@ func (c *Client) PatchReactor(ctx context.Context, id uuid.UUID, patch JSON) (*R
 		func() error { return op.loadReactor(ctx, &alone, "") })
 }
 
-func (op *call) updateReactor(ctx context.Context, id uuid.UUID, change func(*Reactor) error) (*Reactor, error) {
+func (op *operation) updateReactor(ctx context.Context, id uuid.UUID, change func(*Reactor) error) (*Reactor, error) {
 	return updateRecord(ctx, op, kindReactor, id, op.openReactor, func(r *Reactor) error {
 		r.ModifiedBy, r.ModifiedAt = &op.creator, &op.now
 		return change(r)

@@ -6,53 +6,44 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
-	"github.com/seed-72ea4aab/vault/internal/seal"
+	"github.com/seed-72ea4aab/vault/internal/keyring"
+	"github.com/seed-72ea4aab/vault/internal/sealed"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// recordPlace binds a record's document to everything that stands beside it in
-// clear. Its keys are among that: a document opens only under the key that it
-// was sealed with, so writing another key's hash beside somebody's rights
-// gives nobody those rights.
-func recordPlace(rec *storage.Record) seal.Place {
-	return seal.Place{
-		Entity: rec.Kind, ID: uuid.UUID(rec.ID).String(), Field: "body",
-		Bound: []string{rec.Name, string(rec.Key[:]), string(rec.AltKey[:]), bindTime(rec.ExpiresAt), bindTime(rec.CreatedAt)},
-	}
-}
-
-// bindTime writes a time for use as associated data, in the precision that the
-// database keeps.
-func bindTime(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return strconv.FormatInt(t.UnixMicro(), 10)
-}
+// Kinds of records.
+const (
+	kindTenant      = keyring.KindTenant
+	kindRing        = keyring.KindRing
+	kindTombstone   = "tombstone"
+	kindApplication = "application"
+	kindSession     = "session"
+	kindReactor     = "reactor"
+	kindProxy       = "proxy"
+)
 
 // sealRecord fills in the record's sealed document. All other columns must be
 // set already.
-func (op *call) sealRecord(rec *storage.Record, doc any) error {
+func (op *operation) sealRecord(rec *storage.Record, doc any) error {
 	plain, err := json.Marshal(doc)
 	if err != nil {
 		return fmt.Errorf("vault: encode %s: %w", rec.Kind, err)
 	}
-	place := recordPlace(rec)
-	rec.KeyVersion = op.state.ring.Version()
+	place := sealed.RecordPlace(rec)
+	rec.KeyVersion = op.state.Ring.Version()
 	rec.Body, err = op.seal(&place, plain)
 	return err
 }
 
 // openRecord reads a record's sealed document.
-func (op *call) openRecord(ctx context.Context, rec *storage.Record, doc any) error {
-	place := recordPlace(rec)
+func (op *operation) openRecord(ctx context.Context, rec *storage.Record, doc any) error {
+	place := sealed.RecordPlace(rec)
 	plain, err := op.open(ctx, &place, rec.KeyVersion, rec.Body)
 	if err != nil {
 		return err
@@ -68,7 +59,7 @@ func decodeRecord(rec *storage.Record, plain []byte, doc any) error {
 }
 
 // record returns one record of the tenant, or ErrNotFound.
-func (op *call) record(ctx context.Context, kind string, id uuid.UUID) (*storage.Record, error) {
+func (op *operation) record(ctx context.Context, kind string, id uuid.UUID) (*storage.Record, error) {
 	recs, err := op.v.store.Records(ctx, op.tenantID(), kind, []storage.ID{storage.ID(id)})
 	if err != nil {
 		return nil, err
@@ -80,7 +71,7 @@ func (op *call) record(ctx context.Context, kind string, id uuid.UUID) (*storage
 }
 
 // createRecord stores a new entity, with its log entry.
-func createRecord[T any](ctx context.Context, op *call, item *T, seal func(*T) (storage.Record, error)) (*T, error) {
+func createRecord[T any](ctx context.Context, op *operation, item *T, seal func(*T) (storage.Record, error)) (*T, error) {
 	rec, err := seal(item)
 	if err != nil {
 		return nil, err
@@ -95,7 +86,7 @@ func createRecord[T any](ctx context.Context, op *call, item *T, seal func(*T) (
 }
 
 // getRecord reads an entity, and logs that it was read.
-func getRecord[T any](ctx context.Context, op *call, kind string, id uuid.UUID, open func(context.Context, *storage.Record) (*T, error)) (*T, error) {
+func getRecord[T any](ctx context.Context, op *operation, kind string, id uuid.UUID, open func(context.Context, *storage.Record) (*T, error)) (*T, error) {
 	rec, err := op.record(ctx, kind, id)
 	if err != nil {
 		return nil, err
@@ -112,7 +103,7 @@ func getRecord[T any](ctx context.Context, op *call, kind string, id uuid.UUID, 
 
 // updateRecord reads an entity, changes it and stores it, again if somebody
 // else was faster.
-func updateRecord[T any](ctx context.Context, op *call, kind string, id uuid.UUID,
+func updateRecord[T any](ctx context.Context, op *operation, kind string, id uuid.UUID,
 	open func(context.Context, *storage.Record) (*T, error), change func(*T) error, seal func(*T) (storage.Record, error),
 ) (*T, error) {
 	return retryStale(func() (*T, error) {
@@ -138,6 +129,28 @@ func updateRecord[T any](ctx context.Context, op *call, kind string, id uuid.UUI
 	})
 }
 
+// mergeInto applies a JSON merge patch to the JSON form of a value and reads
+// the result into dst. The patch is read by itself too: a field that does not
+// exist is refused also when it is null, which the merge would leave no trace of.
+func mergeInto(dst json.Unmarshaler, current any, patch JSON) error {
+	p, err := jsonx.Parse(patch, jsonx.Limits{})
+	if err != nil {
+		return invalidErr(err)
+	}
+	if p.Kind() != jsonx.Object {
+		return invalid("", "must be an object")
+	}
+	now, err := jsonx.From(current)
+	if err != nil {
+		return err
+	}
+	alone := dst.UnmarshalJSON(patch)
+	bad := &form.Problems{}
+	bad.AddAll("", fieldsOf(dst.UnmarshalJSON(jsonx.Merge(now, p).JSON())))
+	bad.AddUnknown(fieldsOf(alone))
+	return asInvalid(bad)
+}
+
 // patchError returns the error of a merge patch. Where there is nothing to
 // patch, what is wrong with the patch itself comes first: it is read by itself
 // into params, and the checks say what is wrong with those. Fields that the
@@ -152,14 +165,13 @@ func patchError(err error, patch JSON, params json.Unmarshaler, checks ...func()
 	named, _ := jsonx.Parse(patch, jsonx.Limits{}) // mergeInto could
 	for _, check := range checks {
 		fault := check()
-		var bad *InvalidError
-		if errors.As(fault, &bad) {
+		if bad, ok := errors.AsType[*InvalidError](fault); ok {
 			maps.DeleteFunc(bad.Fields, func(path string, _ []string) bool {
 				name, _, _ := strings.Cut(path, ".")
 				name, _, _ = strings.Cut(name, "[")
 				return named.Get(name).IsZero()
 			})
-			fault = bad.err()
+			fault = asInvalid((*form.Problems)(bad))
 		}
 		if fault != nil {
 			return fault
@@ -169,7 +181,7 @@ func patchError(err error, patch JSON, params json.Unmarshaler, checks ...func()
 }
 
 // deleteRecord deletes a record, with its log entry.
-func (op *call) deleteRecord(ctx context.Context, kind string, id uuid.UUID) error {
+func (op *operation) deleteRecord(ctx context.Context, kind string, id uuid.UUID) error {
 	_, err := retryStale(func() (struct{}, error) {
 		rec, err := op.record(ctx, kind, id)
 		if err != nil {
@@ -196,21 +208,21 @@ type recordList struct {
 }
 
 // listRecords returns a page of records, opened, and logs that each was read.
-func listRecords[T any](ctx context.Context, op *call, kind string, p recordList, open func(context.Context, *storage.Record) (*T, error)) (*Page[T], error) {
+func listRecords[T any](ctx context.Context, op *operation, kind string, p recordList, open func(context.Context, *storage.Record) (*T, error)) (*Page[T], error) {
 	var err error
 	if p.PageParams, err = p.normal(); err != nil {
 		return nil, err
 	}
-	bad := &InvalidError{}
-	checkText(bad, "name", p.Name)
-	if longer(p.Name, maxNameFilter) {
-		bad.add("name", "must have at most %d characters", maxNameFilter)
+	bad := &form.Problems{}
+	form.CheckText(bad, "name", p.Name)
+	if form.Longer(p.Name, maxNameFilter) {
+		bad.Add("name", "must have at most %d characters", maxNameFilter)
 	}
 	if len(p.IDs) > maxListValues {
-		bad.add("id", "must be given at most %d times", maxListValues)
+		bad.Add("id", "must be given at most %d times", maxListValues)
 	}
-	if bad.err() != nil {
-		return nil, bad
+	if err := asInvalid(bad); err != nil {
+		return nil, err
 	}
 	filter := storage.RecordFilter{Tenant: op.tenantID(), Kind: kind, Name: p.Name, Offset: p.offset(), Limit: p.Size, MaxBytes: op.maxPageBytes()}
 	for _, id := range p.IDs {

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
@@ -247,7 +248,7 @@ func TestProxyRules(t *testing.T) {
 // picky is a runtime that refuses some code and runs none.
 type picky struct{ checked []string }
 
-func (p *picky) Check(_ context.Context, program vault.Program) error {
+func (p *picky) Check(_ context.Context, program script.Program) error {
 	p.checked = append(p.checked, program.Source)
 	if strings.Contains(program.Source, "syntax error") {
 		return fmt.Errorf("line 1: %w", vault.ErrCode)
@@ -255,7 +256,7 @@ func (p *picky) Check(_ context.Context, program vault.Program) error {
 	return nil
 }
 
-func (p *picky) Run(context.Context, vault.Program, json.RawMessage, vault.Host) (json.RawMessage, error) {
+func (p *picky) Run(context.Context, script.Program, json.RawMessage, script.Host) (json.RawMessage, error) {
 	return nil, errors.New("runs nothing")
 }
 
@@ -298,30 +299,33 @@ func TestCodeIsCheckedWhenItIsWritten(t *testing.T) {
 	same(t, "code", reactors.Data[0].Code, code)
 }
 
-// refusing is a runtime to which no code is right.
-type refusing struct{ vault.Runtime }
+// refusing is a runtime whose checks fail.
+type refusing struct {
+	vault.Runtime
+	err error
+}
 
 func (refusing) Close() error { return nil }
 
-func (refusing) Check(context.Context, vault.Program) error {
-	return &vault.ScriptError{Kind: vault.ScriptInvalid, Status: 422, Messages: map[string][]string{"code": {"line 1: no"}}}
-}
+func (r refusing) Check(context.Context, script.Program) error { return r.err }
 
 // What is wrong with code is told of the field that holds it.
 func TestBadCodeIsToldOfItsField(t *testing.T) {
 	t.Parallel()
-	v := vaulttest.Open(t, ":memory:", &vault.Config{Runtime: refusing{}})
+	v := vaulttest.Open(t, ":memory:", &vault.Config{Runtime: refusing{
+		err: &script.Error{Kind: script.Invalid, Status: 422, Messages: map[string][]string{"code": {"line 1: no"}}},
+	}})
 	for field, p := range map[string]vault.ProxyParams{
 		"request_transform.code":  {RequestTransform: &vault.ProxyTransform{Code: "x"}},
 		"response_transform.code": {ResponseTransform: &vault.ProxyTransform{Code: "x"}},
 	} {
 		p.Name, p.DestinationURL = "x", "https://example.com"
 		_, err := v.Management.CreateProxy(t.Context(), p)
-		script, ok := errors.AsType[*vault.ScriptError](err)
+		failed, ok := errors.AsType[*script.Error](err)
 		if !ok {
 			t.Fatalf("%s: %v", field, err)
 		}
-		same(t, field, script.Messages, map[string][]string{field: {"line 1: no"}})
+		same(t, field, failed.Messages, map[string][]string{field: {"line 1: no"}})
 	}
 }
 
@@ -374,7 +378,7 @@ func TestProxyMethodIsGETByDefault(t *testing.T) {
 	t.Parallel()
 	stop := errors.New("seen")
 	var method any
-	v := vaulttest.Open(t, ":memory:", &vault.Config{Runtime: goRuntime(func(_ context.Context, in map[string]any, _ vault.Host) (any, error) {
+	v := vaulttest.Open(t, ":memory:", &vault.Config{Runtime: goRuntime(func(_ context.Context, in map[string]any, _ script.Host) (any, error) {
 		method = in["args"].(map[string]any)["method"]
 		return nil, stop
 	})})

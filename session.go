@@ -9,6 +9,9 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/apikey"
+	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/internal/ids"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -42,14 +45,14 @@ type Condition struct {
 	Value     string `json:"value"`
 }
 
-func readRules(r *fieldReader) []AccessRule {
+func readRules(r *form.Reader) []AccessRule {
 	var rules []AccessRule
-	r.each("rules", func(r *fieldReader) {
-		rule := AccessRule{Description: r.text("description"), Container: r.text("container"),
-			Transform: Transform(r.text("transform")), Permissions: r.texts("permissions")}
-		rule.Priority, _ = r.integer("priority")
-		r.each("conditions", func(r *fieldReader) {
-			rule.Conditions = append(rule.Conditions, Condition{r.text("attribute"), r.text("operator"), r.text("value")})
+	r.Each("rules", func(r *form.Reader) {
+		rule := AccessRule{Description: r.Text("description"), Container: r.Text("container"),
+			Transform: Transform(r.Text("transform")), Permissions: r.Texts("permissions")}
+		rule.Priority, _ = r.Int("priority")
+		r.Each("conditions", func(r *form.Reader) {
+			rule.Conditions = append(rule.Conditions, Condition{r.Text("attribute"), r.Text("operator"), r.Text("value")})
 		})
 		rules = append(rules, rule)
 	})
@@ -106,11 +109,11 @@ type Grant struct {
 // UnmarshalJSON reads the JSON form strictly: an unknown field, a duplicate
 // key or a wrong type is an [InvalidError].
 func (g *Grant) UnmarshalJSON(data []byte) error {
-	return readObject(data, func(r *fieldReader) {
-		g.Nonce = r.text("nonce")
-		g.Permissions = r.texts("permissions")
+	return readObject(data, func(r *form.Reader) {
+		g.Nonce = r.Text("nonce")
+		g.Permissions = r.Texts("permissions")
 		g.Rules = readRules(r)
-		g.ExpiresAt = r.moment("expires_at")
+		g.ExpiresAt = r.Moment("expires_at")
 	})
 }
 
@@ -121,6 +124,9 @@ type session struct {
 	Permissions []string     `json:"permissions,omitempty"`
 	Rules       []AccessRule `json:"rules,omitempty"`
 }
+
+// nonceLength gives a nonce 140 random bits.
+const nonceLength = 24
 
 // sessionLife is how long a session lives unless its authorization says more.
 const sessionLife = 3 * time.Minute
@@ -134,19 +140,19 @@ const (
 	AuthorizeSessions = "session:authorize"
 )
 
-var sessionRights = map[string]func(*call) error{
-	CreateSessions:    (*call).mayCreateSession,
-	AuthorizeSessions: (*call).mayAuthorizeSession,
+var sessionRights = map[string]func(*operation) error{
+	CreateSessions:    (*operation).mayCreateSession,
+	AuthorizeSessions: (*operation).mayAuthorizeSession,
 }
 
-func (op *call) mayCreateSession() error {
+func (op *operation) mayCreateSession() error {
 	if op.app == nil || op.app.Type != Public || op.session != (uuid.UUID{}) {
 		return errorf(ErrForbidden, "A session is created with the key of a public application.")
 	}
 	return nil
 }
 
-func (op *call) mayAuthorizeSession() error {
+func (op *operation) mayAuthorizeSession() error {
 	if op.app != nil && (op.app.Type != Private || op.session != (uuid.UUID{})) {
 		return errorf(ErrForbidden, "A session is authorized with the key of a private application.")
 	}
@@ -163,9 +169,9 @@ func (c *Client) CreateSession(ctx context.Context) (*Session, error) {
 	if err := op.mayCreateSession(); err != nil {
 		return nil, err
 	}
-	s := &Session{SessionKey: newAPIKey(keySession), Nonce: random58(nonceLength), ExpiresAt: op.now.Add(sessionLife)}
+	s := &Session{SessionKey: apikey.New(apikey.Session), Nonce: ids.Random58(nonceLength), ExpiresAt: op.now.Add(sessionLife)}
 	rec := storage.Record{
-		Kind: kindSession, ID: storage.ID(op.v.idAt(op.now)), Key: hashKey(s.SessionKey), AltKey: op.nonceHash(s.Nonce),
+		Kind: kindSession, ID: storage.ID(op.v.ids.At(op.now)), Key: apikey.Hash(s.SessionKey), AltKey: op.nonceHash(s.Nonce),
 		ExpiresAt: s.ExpiresAt, CreatedAt: op.now,
 	}
 	if err := op.sealRecord(&rec, session{Application: op.app.ID}); err != nil {
@@ -207,17 +213,17 @@ func (c *Client) AuthorizeSession(ctx context.Context, g Grant) error {
 	return err
 }
 
-func (op *call) checkGrant(g *Grant) (*access.Grant, error) {
-	bad := &InvalidError{}
+func (op *operation) checkGrant(g *Grant) (*access.Grant, error) {
+	bad := &form.Problems{}
 	if g.Nonce == "" {
-		bad.add("nonce", "is required")
+		bad.Add("nonce", "is required")
 	}
 	rules, permissions, problems := access.Check(access.Session, accessRules(g.Rules), g.Permissions)
-	bad.addProblems(problems)
+	bad.AddAll("", problems)
 	if g.ExpiresAt != nil {
-		checkExpiry(*g.ExpiresAt, op.now, bad)
+		form.CheckExpiry(*g.ExpiresAt, op.now, bad)
 	}
-	if err := bad.err(); err != nil {
+	if err := asInvalid(bad); err != nil {
 		return nil, err
 	}
 	g.Rules, g.Permissions = rulesOf(rules), permissions
@@ -226,7 +232,7 @@ func (op *call) checkGrant(g *Grant) (*access.Grant, error) {
 
 var errUnknownNonce = errorf(ErrNotFound, "The nonce is unknown or its session has expired.")
 
-func (op *call) authorizeSession(ctx context.Context, g *Grant) error {
+func (op *operation) authorizeSession(ctx context.Context, g *Grant) error {
 	hash := op.nonceHash(g.Nonce)
 	rec, err := op.v.store.Lookup(ctx, hash)
 	if errors.Is(err, storage.ErrNotFound) {

@@ -72,13 +72,13 @@ func (v *Vault) sweepDue(ctx context.Context, due storage.Expired, swept *Swept)
 }
 
 // system returns an operation of the vault itself for a tenant.
-func (v *Vault) system(tenant storage.ID) *call {
-	return &call{Client: v.Tenant(uuid.UUID(tenant)), now: v.now()}
+func (v *Vault) system(tenant storage.ID) *operation {
+	return &operation{Client: v.Tenant(uuid.UUID(tenant)), now: v.now()}
 }
 
 // expireTokens deletes rows, with a log entry each.
 func (v *Vault) expireTokens(ctx context.Context, rows []storage.Token) error {
-	return eachTenant(ctx, v, rows, func(r *storage.Token) storage.ID { return r.Tenant }, func(op *call, ch *storage.Change, r *storage.Token) {
+	return eachTenant(ctx, v, rows, func(r *storage.Token) storage.ID { return r.Tenant }, func(op *operation, ch *storage.Change, r *storage.Token) {
 		ch.DeleteTokens = append(ch.DeleteTokens, deletionOf(r))
 		ch.Logs = append(ch.Logs, op.entry(opExpire, r.Type, r.ID))
 	})
@@ -87,7 +87,7 @@ func (v *Vault) expireTokens(ctx context.Context, rows []storage.Token) error {
 // dropCVCs removes cvcs from rows. The rest of a row stays sealed as it is, so
 // no key is needed.
 func (v *Vault) dropCVCs(ctx context.Context, rows []storage.Token) error {
-	return eachTenant(ctx, v, rows, func(r *storage.Token) storage.ID { return r.Tenant }, func(op *call, ch *storage.Change, r *storage.Token) {
+	return eachTenant(ctx, v, rows, func(r *storage.Token) storage.ID { return r.Tenant }, func(op *operation, ch *storage.Change, r *storage.Token) {
 		row := *r
 		row.CVC, row.CVCExpiresAt = nil, time.Time{}
 		ch.UpdateTokens = append(ch.UpdateTokens, storage.TokenUpdate{Rev: r.Rev, OldSet: r.Set, Token: row, KeepHashes: true})
@@ -99,7 +99,7 @@ func (v *Vault) dropCVCs(ctx context.Context, rows []storage.Token) error {
 
 // expireRecords deletes records, with a log entry each.
 func (v *Vault) expireRecords(ctx context.Context, recs []storage.Record) error {
-	return eachTenant(ctx, v, recs, func(r *storage.Record) storage.ID { return r.Tenant }, func(op *call, ch *storage.Change, r *storage.Record) {
+	return eachTenant(ctx, v, recs, func(r *storage.Record) storage.ID { return r.Tenant }, func(op *operation, ch *storage.Change, r *storage.Record) {
 		ch.DeleteRecords = append(ch.DeleteRecords, storage.RecordDelete{Kind: r.Kind, ID: r.ID, Rev: r.Rev})
 		ch.Logs = append(ch.Logs, op.entry(opExpire, r.Kind, uuid.UUID(r.ID).String()))
 	})
@@ -107,7 +107,7 @@ func (v *Vault) expireRecords(ctx context.Context, recs []storage.Record) error 
 
 // eachTenant writes one change for each tenant that has rows. If another node
 // was faster with some of them, the rest is written row by row.
-func eachTenant[T any](ctx context.Context, v *Vault, rows []T, tenant func(*T) storage.ID, add func(*call, *storage.Change, *T)) error {
+func eachTenant[T any](ctx context.Context, v *Vault, rows []T, tenant func(*T) storage.ID, add func(*operation, *storage.Change, *T)) error {
 	groups := map[storage.ID][]*T{}
 	for i := range rows {
 		t := tenant(&rows[i])

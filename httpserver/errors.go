@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/script"
 )
 
 // Errors of the REST layer itself. Those of the vault pass through unchanged.
@@ -106,9 +107,9 @@ func describe(err error) errorBody {
 	if errors.As(err, &bad) {
 		b.Title, b.Errors = titleInvalid, firstFields(bad.Fields)
 	}
-	var script *vault.ScriptError
-	if errors.As(err, &script) && script.Status != 0 {
-		b.Title, b.Status, b.Detail, b.Errors = script.Title, script.Status, script.Error(), script.Messages
+	var failed *script.Error
+	if errors.As(err, &failed) && failed.Status != 0 {
+		b.Title, b.Status, b.Detail, b.Errors = failed.Title, failed.Status, failed.Error(), failed.Messages
 	}
 	return b
 }
@@ -136,9 +137,9 @@ func firstFields(all map[string][]string) map[string][]string {
 // the cause if the server is to blame, and nil if the caller or a tenant's code
 // is.
 func refuse(err error) (answer, error) {
-	var script *vault.ScriptError
-	if errors.As(err, &script) && script.Response != nil {
-		return customAnswer(script.Response), nil
+	var failed *script.Error
+	if errors.As(err, &failed) && failed.Response != nil {
+		return customAnswer(failed.Response), nil
 	}
 	body := describe(err)
 	text, encErr := encode(body)
@@ -153,7 +154,7 @@ func refuse(err error) (answer, error) {
 	case body.Status == http.StatusTooManyRequests, errors.Is(err, vault.ErrInProgress):
 		a.header = map[string]string{headerRetryAfter: "1"}
 	}
-	if body.Status < http.StatusInternalServerError || script != nil {
+	if body.Status < http.StatusInternalServerError || failed != nil {
 		return a, nil
 	}
 	return a, err
@@ -179,8 +180,8 @@ func (h *handler) owns(name string) bool {
 
 // choseAnswer reports whether a tenant's code built the whole response.
 func choseAnswer(err error) bool {
-	var script *vault.ScriptError
-	return errors.As(err, &script) && script.Response != nil
+	var failed *script.Error
+	return errors.As(err, &failed) && failed.Response != nil
 }
 
 // usualAnswer is about the size of a token as JSON.

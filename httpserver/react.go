@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/script"
 )
 
 // reactLease is how long the idempotency key of a run is kept when its node
@@ -40,7 +41,7 @@ func (h *handler) react() operation {
 
 // customAnswer is the response that tenant code built by throwing it. A body
 // that is a string is sent as text, any other as JSON.
-func customAnswer(r *vault.ScriptResponse) answer {
+func customAnswer(r *script.Response) answer {
 	a := answer{status: r.Status, body: r.Body, header: map[string]string{}}
 	var text string
 	if json.Unmarshal(r.Body, &text) == nil {

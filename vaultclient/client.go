@@ -30,7 +30,7 @@
 //
 // Check errors with errors.Is and errors.As against those of package vault, as
 // in process: [vault.ErrNotFound], [*vault.InvalidError] with its fields,
-// [*vault.ScriptError] and so on. Those that came as a response are also an
+// [*script.Error] and so on. Those that came as a response are also an
 // [*Error], with the status and the trace id. An error never contains the API
 // key, and nothing of a body except what the vault says about field names and
 // rules.
@@ -40,7 +40,7 @@
 // An empty list or map of an optional field comes back as nil, because the JSON
 // leaves it out. A [*vault.InvalidError] names at most 100 fields.
 //
-// A [*vault.ScriptError] has the lines of its frames, but no functions, columns
+// A [*script.Error] has the lines of its frames, but no functions, columns
 // or Name. If the code built the whole response, it is in Response, and Title
 // and Messages are empty.
 //

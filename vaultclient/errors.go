@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/script"
 )
 
 // ErrAnswer means that a response does not come from a vault: a redirect, a
@@ -119,8 +120,8 @@ func (c *Client) refusal(r *request, a *answer) *Error {
 
 // known returns the error that the body of an error describes.
 func known(op string, e *Error, body *errorBody, kinds map[int]error) error {
-	if script := scriptError(body); script != nil {
-		return script
+	if failed := scriptError(body); failed != nil {
+		return failed
 	}
 	kind, detail := kinds[body.Status], body.Detail[:min(len(body.Detail), maxDetail)]
 	switch {
@@ -173,15 +174,15 @@ var failedCode = regexp.MustCompile(`^the code failed \(([a-z]+)\)((?:(?: at|, c
 var lineNumber = regexp.MustCompile(`[0-9]+`)
 
 // scriptError returns the error of tenant code that a body describes, or nil.
-func scriptError(body *errorBody) *vault.ScriptError {
+func scriptError(body *errorBody) *script.Error {
 	match := failedCode.FindStringSubmatch(body.Detail)
 	if match == nil {
 		return nil
 	}
-	e := &vault.ScriptError{Kind: vault.ScriptErrorKind(match[1]), Status: body.Status, Title: body.Title, Messages: body.Errors}
+	e := &script.Error{Kind: script.ErrorKind(match[1]), Status: body.Status, Title: body.Title, Messages: body.Errors}
 	for _, text := range lineNumber.FindAllString(match[2], -1) {
 		line, _ := strconv.Atoi(text) // has at most nine digits
-		e.Frames = append(e.Frames, vault.ScriptFrame{Line: line})
+		e.Frames = append(e.Frames, script.Frame{Line: line})
 	}
 	return e
 }
@@ -198,7 +199,7 @@ func (c *Client) isChosen(a *answer) bool { return a.header.Get(c.name.custom) !
 
 // chosen returns the error of code that built the whole response.
 func (c *Client) chosen(a *answer) *Error {
-	res := &vault.ScriptResponse{Status: a.status, Headers: map[string]string{}, Body: a.body}
+	res := &script.Response{Status: a.status, Headers: map[string]string{}, Body: a.body}
 	for name, values := range a.header {
 		if !byServer[name] && !c.isOwn(name) {
 			res.Headers[name] = strings.Join(values, ", ")
@@ -212,7 +213,7 @@ func (c *Client) chosen(a *answer) *Error {
 		delete(res.Headers, "Content-Type")
 	}
 	return &Error{Status: a.status, TraceID: a.trace,
-		err: &vault.ScriptError{Kind: vault.ScriptThrown, Status: a.status, Response: res}}
+		err: &script.Error{Kind: script.Thrown, Status: a.status, Response: res}}
 }
 
 // isOwn reports whether a header is one of the API's own.

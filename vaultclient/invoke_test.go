@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/vaultclient"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
@@ -302,8 +303,8 @@ func TestRefusalOfAProxyIsBounded(t *testing.T) {
 		_, _ = io.WriteString(w, strings.Repeat("x", 1001))
 	})
 	_, err := f.client(t, f.PrivateKey, vaultclient.Options{MaxAnswer: 1000}).InvokeProxy(t.Context(), vault.ProxyCall{Key: "k"})
-	var script *vault.ScriptError
-	if !errors.Is(err, vault.ErrTooLarge) || errors.As(err, &script) {
+	var failed *script.Error
+	if !errors.Is(err, vault.ErrTooLarge) || errors.As(err, &failed) {
 		t.Errorf("error %v", err)
 	}
 }

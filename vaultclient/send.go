@@ -20,6 +20,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/script"
 )
 
 // answer is a response that was read to its end.
@@ -202,8 +203,8 @@ func (c *Client) at(path, query string) (*url.URL, error) {
 // statusFate says what an error in the vault's form, or in none, means for the
 // call. After an error of tenant code nothing is sent again.
 func statusFate(e *Error) fate {
-	var script *vault.ScriptError
-	if errors.As(e, &script) {
+	var failed *script.Error
+	if errors.As(e, &failed) {
 		return final
 	}
 	switch e.Status {

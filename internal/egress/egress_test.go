@@ -12,6 +12,8 @@ import (
 	"net/http/httptest"
 	"net/http/httptrace"
 	"net/netip"
+	"os"
+	"os/exec"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -202,8 +204,19 @@ func TestAnswersPassUntouched(t *testing.T) {
 	}
 }
 
-// TestEnvironmentProxy changes the environment, hence does not run in parallel.
+// TestEnvironmentProxy runs in a process of its own, since net/http reads the
+// environment once in a process.
 func TestEnvironmentProxy(t *testing.T) {
+	const alone = "EGRESS_TEST_ALONE"
+	if os.Getenv(alone) == "" {
+		t.Parallel()
+		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestEnvironmentProxy$")
+		child.Env = append(os.Environ(), alone+"=1")
+		if out, err := child.CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
+	}
 	var asked atomic.Int64
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked.Add(1)

@@ -46,6 +46,11 @@ func CheckHeader(h http.Header) error {
 	return nil
 }
 
+// ValidMethod reports whether a text can be the method of a request.
+func ValidMethod(method string) bool {
+	return method != "" && !strings.ContainsFunc(method, notToken)
+}
+
 func isControl(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
 
 // notToken tells characters that no token has (RFC 9110, 5.6.2).
