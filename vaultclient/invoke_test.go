@@ -248,7 +248,7 @@ func (b *heldBody) counts() (reads, ended int) {
 }
 
 // TestBodyIsLeftAlone finds that the caller has its body back when a call has
-// failed, and that a Read which blocks holds up nobody for long.
+// failed, and that a Read which blocks does not hold up the call for long.
 func TestBodyIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -286,7 +286,7 @@ func TestBodyIsLeftAlone(t *testing.T) {
 				t.Errorf("%d reads are under way", under)
 			}
 			free()
-			f.Server.Close() // the connection has ended, so nobody asks for more
+			f.Server.Close() // the connection has ended, so no more reads come
 			if after, _ := body.counts(); after != reads {
 				t.Errorf("%d reads began after the call had failed", after-reads)
 			}

@@ -110,7 +110,7 @@ func TestRefusedBeforeAnyPacket(t *testing.T) {
 			t.Errorf("%s: %v, want ErrForbidden", host, err)
 		}
 	}
-	// The dialer refuses by itself, whatever the URL looked like.
+	// The dialer refuses by itself, even if the URL looked fine.
 	for host, lookup := range map[string]lookup{
 		"127.0.0.1": nil, "localhost": nil, "0.0.0.0": nil, "[::ffff:127.0.0.1]": nil,
 		"2130706433": answers("127.0.0.1"), "a.example": answers("127.0.0.1"),
@@ -387,7 +387,7 @@ type closing struct {
 
 func (c *closing) Close() error { c.closed = true; return nil }
 
-// A tenant uses its connections again, and nobody else's.
+// A tenant reuses its own connections, and no one else's.
 func TestConnectionsAreReused(t *testing.T) {
 	t.Parallel()
 	url, policy := destination(t, nil, ok)
