@@ -15,7 +15,7 @@ import (
 // API is what an application can do with a vault, wherever the vault is: in
 // the same process, through a [*Client], or behind HTTP, through the Client of
 // package vaultclient. Code that takes an API, or one of the interfaces that it
-// is made of, works with both; what a method does is told at the method of
+// is made of, works with both; each method is documented at the method of
 // [Client] with the same name.
 //
 // It leaves out what belongs to the program that has opened the vault: choosing
@@ -188,13 +188,13 @@ func newPage[T any](p PageParams, total int) *Page[T] {
 // pageError says of a page that holds too much what to do about it.
 func (op *operation) pageError(err error) error {
 	if errors.Is(err, storage.ErrTooLarge) {
-		return invalid("size", "must be smaller: the items of this page hold more than %d bytes; ask for fewer at once", op.maxPageBytes())
+		return invalid("size", "must be smaller: the items on this page have more than %d bytes; ask for fewer at a time", op.maxPageBytes())
 	}
 	return err
 }
 
-// batches is the size of the next page of a walk over a list, which nobody
-// asked for by its size: where items are large, pages have fewer of them.
+// batches is the size of the next page of a walk over a list. The caller did not
+// choose it, so pages have fewer items where these are large.
 type batches struct{ size, most int }
 
 func newBatches(most int) batches { return batches{most, most} }

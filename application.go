@@ -93,11 +93,12 @@ func (p ApplicationParams) checked(now time.Time) (ApplicationParams, error) {
 
 // mayGrant asks whether the caller may give permissions to an application that
 // has some already. Permissions on tokens go with the right to administer
-// applications; all others only somebody who holds them can hand on.
+// applications; every other permission can be granted only by a caller that holds
+// it.
 func (op *operation) mayGrant(permissions, had []string) error {
 	for _, p := range permissions {
 		if !slices.Contains(had, p) && !op.grant.MayGrant(p) {
-			return errorf(ErrForbidden, "The permission %s can be granted only by a caller that holds it.", p)
+			return errorf(ErrForbidden, "Only a caller that has the permission %s can grant it.", p)
 		}
 	}
 	return nil
@@ -159,7 +160,7 @@ func (c *Client) OwnApplication(ctx context.Context) (*Application, error) {
 		return nil, err
 	}
 	if op.app == nil {
-		return nil, errorf(ErrNotFound, "The tenant itself has no application.")
+		return nil, errorf(ErrNotFound, "The tenant itself is not an application.")
 	}
 	return applications.get(ctx, op, op.app.ID)
 }

@@ -122,7 +122,8 @@ func (c *Client) Check(ctx context.Context, permission string) error {
 	return may(op)
 }
 
-// operation is an operation of a client under way: who asks, under which keys, and when.
+// operation is one operation of a client in progress: whose it is, the keys it
+// works with, and when it began.
 type operation struct {
 	*Client
 	state *keyring.State[tenantDoc]
@@ -303,7 +304,7 @@ const maxAttempts = 100
 
 // Authenticate returns the client that an API key stands for: an application
 // or a session. A key that is missing, malformed, unknown, expired or revoked
-// gives ErrUnauthenticated. When the database does not answer, nobody gets in.
+// gives ErrUnauthenticated. When the database does not answer, no key works.
 //
 // A revoked key stops working at once on the node that revoked it and within a
 // second on every other.
@@ -344,8 +345,8 @@ type identity struct {
 }
 
 // identify reads whose key this is. The rights that a record holds are sealed
-// under the key's own hash: a record that somebody put under another key does
-// not open, and its key counts as unknown.
+// under the key's own hash: a record that was moved to another key does not
+// open, and that key counts as unknown.
 func (v *Vault) identify(ctx context.Context, key storage.Key) (*identity, error) {
 	rec, err := v.store.Lookup(ctx, key)
 	if errors.Is(err, storage.ErrNotFound) || err == nil && rec.Key != key {
@@ -375,7 +376,7 @@ func (v *Vault) identify(ctx context.Context, key storage.Key) (*identity, error
 func (op *operation) identifyApplication(ctx context.Context, rec *storage.Record) (*identity, error) {
 	app, err := applications.open(ctx, op, rec)
 	if err != nil {
-		op.v.cfg.Logger.ErrorContext(ctx, "an application's record does not open", "tenant", op.tenant, "error", err)
+		op.v.cfg.Logger.ErrorContext(ctx, "an application's record cannot be decrypted", "tenant", op.tenant, "error", err)
 		return nil, ErrUnauthenticated
 	}
 	c, err := op.v.clientOf(app)
@@ -393,7 +394,7 @@ func (op *operation) identifyApplication(ctx context.Context, rec *storage.Recor
 func (op *operation) identifySession(ctx context.Context, rec *storage.Record) (*identity, error) {
 	var s session
 	if err := op.openRecord(ctx, rec, &s); err != nil {
-		op.v.cfg.Logger.ErrorContext(ctx, "a session's record does not open", "tenant", op.tenant, "error", err)
+		op.v.cfg.Logger.ErrorContext(ctx, "a session's record cannot be decrypted", "tenant", op.tenant, "error", err)
 		return nil, ErrUnauthenticated
 	}
 	app, err := applications.read(ctx, op, s.Application)
@@ -403,7 +404,7 @@ func (op *operation) identifySession(ctx context.Context, rec *storage.Record) (
 	if err != nil {
 		return nil, err
 	}
-	grant := new(access.Grant) // nothing, until somebody authorizes it
+	grant := new(access.Grant) // nothing, until the session is authorized
 	if s.Authorized {
 		if grant, err = access.New(accessRules(s.Rules), s.Permissions); err != nil {
 			return nil, err

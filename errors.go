@@ -9,7 +9,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Errors that operations return, to be told by errors.Is. An error's text
+// Errors that operations return; use errors.Is. An error's text
 // names fields and rules and is fit to be shown to the caller; it never holds
 // a value that a caller sent or that the vault keeps.
 var (
@@ -37,15 +37,15 @@ var (
 	// while it is loaded, or exports no function.
 	ErrCode = script.ErrInvalid
 	// ErrTimeout means that the destination of a proxy did not answer in time.
-	ErrTimeout = errors.New("the destination did not answer in time")
+	ErrTimeout = errors.New("the destination did not respond in time")
 	// ErrUnreachable means that the destination of a proxy could not be reached,
-	// or that what it answered is of no use.
+	// or that its response cannot be used.
 	ErrUnreachable = errors.New("the destination could not be reached")
 	// ErrNoRuntime means that code cannot run, because [Config].Runtime is not
 	// set.
 	ErrNoRuntime = errors.New("vault: Config.Runtime is not set, so code cannot run")
 	// ErrWrongKey means that the database was sealed under another master key.
-	ErrWrongKey = errors.New("vault: the master key is not the one that this database was sealed under")
+	ErrWrongKey = errors.New("vault: this is not the master key that the database was encrypted with")
 	// ErrKeyUnavailable means that the master key neither opened what it had to
 	// nor what it had just sealed itself, or sealed nothing: the service that
 	// keeps it is down, or denies us its use. The error wraps the key's own.

@@ -32,16 +32,16 @@ type ScriptLine struct {
 // scriptHost is what running code can reach: the vault, as its application, and
 // the network, through the guarded client.
 type scriptHost struct {
-	v      *Vault
-	tenant uuid.UUID
-	entity entity
-	client *Client // nil without an application
-	line   lineage // of what the code asks for
-	broken sync.Once
+	v       *Vault
+	tenant  uuid.UUID
+	entity  entity
+	client  *Client // nil without an application
+	lineage lineage // of what the code asks for
+	broken  sync.Once
 }
 
 // Log hands console output to the embedding program, if it asked for it. A
-// panic there does not end the run. The logger is told once in a run, and only
+// panic there does not end the run. The logger hears of it once in a run, and gets only
 // the type: the value may hold the line.
 func (h *scriptHost) Log(line script.Line) {
 	if h.v.cfg.ScriptLog == nil {
@@ -68,10 +68,10 @@ func (h *scriptHost) Call(ctx context.Context, op string, args json.RawMessage) 
 }
 
 func (h *scriptHost) call(ctx context.Context, op string, args json.RawMessage) (json.RawMessage, error) {
-	if err := h.line.bytes.Hold(len(args)); err != nil {
+	if err := h.lineage.bytes.Hold(len(args)); err != nil {
 		return nil, err
 	}
-	defer h.line.bytes.Release(len(args))
+	defer h.lineage.bytes.Release(len(args))
 	if op == "fetch" {
 		return h.fetch(ctx, args)
 	}
@@ -80,7 +80,7 @@ func (h *scriptHost) call(ctx context.Context, op string, args json.RawMessage) 
 		return nil, &script.HostError{Status: http.StatusNotFound, Message: "there is no such operation"}
 	}
 	if h.client == nil {
-		return nil, &script.HostError{Status: http.StatusForbidden, Message: "the code has no application to act as"}
+		return nil, &script.HostError{Status: http.StatusForbidden, Message: "the code has no application to act as; set one on the reactor or proxy"}
 	}
 	if !runsMore(op) {
 		give, err := h.v.turns.Take(ctx, h.tenant)
@@ -89,7 +89,7 @@ func (h *scriptHost) call(ctx context.Context, op string, args json.RawMessage) 
 		}
 		defer give()
 	}
-	out, err := do(withLineage(ctx, h.line), h.client, JSON(args))
+	out, err := do(withLineage(ctx, h.lineage), h.client, JSON(args))
 	if err != nil {
 		return nil, err
 	}
@@ -103,15 +103,15 @@ func (h *scriptHost) call(ctx context.Context, op string, args json.RawMessage) 
 // until the answer is written.
 func (h *scriptHost) fetch(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
 	read := 0
-	defer func() { h.line.bytes.Release(read) }()
+	defer func() { h.lineage.bytes.Release(read) }()
 	return h.v.egress.Fetch(ctx, h.tenant.String(), args, func(from io.Reader, limit int64) ([]byte, error) {
-		body, err := h.line.bytes.Read(from, limit)
+		body, err := h.lineage.bytes.Read(from, limit)
 		read = len(body)
 		return body, err
 	})
 }
 
-// runsMore reports whether an operation runs code, or waits for somebody else's
+// runsMore reports whether an operation runs code, or waits for another
 // server. Such a call may take long, and what it waits for may need a turn.
 func runsMore(op string) bool { return op == "reactors.react" || strings.HasPrefix(op, "proxy.") }
 
@@ -265,7 +265,7 @@ func hostError(err error) *script.HostError {
 	if errors.Is(err, limits.ErrFull) {
 		return &script.HostError{
 			Status: http.StatusRequestEntityTooLarge, Code: "ERR_BODY_TOO_LARGE",
-			Message: fmt.Sprintf("the calls under way hold more than %d MiB; wait for some of them", limits.MaxBytes>>20),
+			Message: fmt.Sprintf("the calls in progress hold more than %d MiB; wait for some of them to finish", limits.MaxBytes>>20),
 		}
 	}
 	var failed *script.Error
@@ -351,7 +351,7 @@ func readAnswer(answer *ProxyAnswer, limit int64, counted *limits.Bytes) (JSON, 
 	}
 	m := &relay.Message{Header: answer.Header, Body: raw}
 	if err := m.Decode(limit); err != nil {
-		return nil, errorf(ErrUnreachable, "The answer of the destination cannot be read: it %s.", err)
+		return nil, errorf(ErrUnreachable, "The destination's response cannot be read: it %s.", err)
 	}
 	if err := counted.Hold(len(m.Body)); err != nil {
 		return nil, err

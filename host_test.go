@@ -597,7 +597,7 @@ func TestRunsDoNotBreed(t *testing.T) {
 	select {
 	case err := <-refused:
 		same(t, "the fourth", err, error(&script.HostError{Status: 500, Message: script.DefaultTitle,
-			Errors: map[string][]string{"error": {"reactors and proxies call each other more than 3 deep"}}}))
+			Errors: map[string][]string{"error": {"reactors and proxies call each other more than 3 levels deep"}}}))
 	default:
 		t.Error("none was refused")
 	}

@@ -79,14 +79,14 @@ func (k *caller) client(v *Vault, tenant uuid.UUID) (*Client, error) {
 
 // reactLater stores an asynchronous run. It is durable when this returns.
 func (op *operation) reactLater(ctx context.Context, r *Reactor, args jsonx.Value, p *ReactParams) error {
-	line := lineageOf(ctx)
-	if err := line.leave(); err != nil {
+	from := lineageOf(ctx)
+	if err := from.leave(); err != nil {
 		return err
 	}
 	if err := op.tryExpressions(ctx, args); err != nil {
 		return underPath("args", err)
 	}
-	j := reactJob{Reactor: r.ID, Args: jsonOf(args), CallbackURL: p.CallbackURL, Timeout: time.Duration(p.TimeoutMS) * time.Millisecond, Caller: callerOf(op.Client), Depth: line.depth, TraceHeader: p.TraceHeader, TraceID: p.TraceID}
+	j := reactJob{Reactor: r.ID, Args: jsonOf(args), CallbackURL: p.CallbackURL, Timeout: time.Duration(p.TimeoutMS) * time.Millisecond, Caller: callerOf(op.Client), Depth: from.depth, TraceHeader: p.TraceHeader, TraceID: p.TraceID}
 	if j.Timeout == 0 {
 		j.Timeout = minTimeoutMS * time.Millisecond
 	}
@@ -194,7 +194,7 @@ func (v *Vault) carryOut(ctx context.Context, job *storage.Job) error {
 	}
 	j := &leasedJob{operation: op, row: *job}
 	if err := json.Unmarshal(plain, &j.react); err != nil {
-		return errors.New("vault: the payload of a job is not what this version writes")
+		return errors.New("vault: the payload of a job has a format that this version does not know")
 	}
 	if j.react.Result == nil {
 		return j.run(ctx)
@@ -234,7 +234,7 @@ func (j *leasedJob) run(ctx context.Context) error {
 	if j.react.Result, err = json.Marshal(answer); err != nil {
 		return err
 	}
-	j.react.Args = nil // nobody needs them any more
+	j.react.Args = nil // they are not needed any more
 	j.row.Attempts = 0
 	return j.put(ctx, writes, 0)
 }
@@ -306,14 +306,14 @@ func (j *leasedJob) deliver(ctx context.Context) error {
 	return j.giveUp(ctx)
 }
 
-// giveUp marks the job as dead and deletes its payload, which nobody will ask
-// for any more. The log tells of it.
+// giveUp marks the job as dead and deletes its payload, which is not needed any
+// more. It leaves an entry in the log.
 func (j *leasedJob) giveUp(ctx context.Context) error {
 	row := j.row
 	row.Dead, row.Payload = true, nil
 	row.RunAt = j.v.now().Add(keepDeadJobs)
 	entry := j.entry(opReact, kindReactor, j.react.Reactor.String())
-	entry.Message = "Reactor callback given up"
+	entry.Message = "Reactor callback abandoned"
 	return j.v.store.Write(ctx, &storage.Change{
 		Tenant: row.Tenant, Now: j.now, // seals nothing, so it is never too late
 		UpdateJobs: []storage.JobUpdate{{Owner: j.v.worker.Owner, Job: row}},
@@ -387,7 +387,7 @@ func callbackError(err error) failedRun {
 			}
 		}
 	case errors.As(err, &bad):
-		out.Title, out.Detail = known.Message, "The request breaks the rules that are listed under errors."
+		out.Title, out.Detail = known.Message, "The request is invalid; errors lists what is wrong with each field."
 	}
 	return out
 }

@@ -56,15 +56,15 @@ func ParseKey(text string) (*Key, error) {
 	}
 	body, ok := strings.CutPrefix(text, masterKeyPrefix)
 	if !ok {
-		return nil, fmt.Errorf("vault: a master key starts with %s, as Key.Text writes it", masterKeyPrefix)
+		return nil, fmt.Errorf("vault: a master key must start with %s, as Key.Text writes it", masterKeyPrefix)
 	}
 	raw, err := base58.Decode(body)
 	if err != nil || len(raw) != seal.KeySize+masterKeyCheck {
-		return nil, errors.New("vault: the master key is cut off or mistyped")
+		return nil, errors.New("vault: the master key is truncated or mistyped")
 	}
 	key := raw[:seal.KeySize]
 	if !bytes.Equal(raw[seal.KeySize:], masterChecksum(key)) {
-		return nil, errors.New("vault: the master key's checksum does not fit: it is mistyped")
+		return nil, errors.New("vault: the master key's checksum does not match: it is mistyped")
 	}
 	return newKey(key)
 }
@@ -149,7 +149,7 @@ func (k *keys) Decrypt(ciphertext, associatedData []byte) ([]byte, error) {
 	return nil, errors.Join(failed...)
 }
 
-// RewrapKeys wraps the keys of every tenant anew under the primary master key,
+// RewrapKeys wraps the keys of every tenant again under the primary master key,
 // while all nodes serve, and last the record by which [Open] recognizes the
 // right master key. So when it has returned nil, the vault opens with the new
 // key alone, and nothing in it is wrapped under another. One that was cut off
@@ -164,8 +164,8 @@ func (k *keys) Decrypt(ciphertext, associatedData []byte) ([]byte, error) {
 //	v.RewrapKeys(ctx)     // when the last has the second
 //	next                  // after that, on every node
 //
-// The data keys stay as they are. If the old master key may be known to
-// somebody, let [Vault.RotateKeys] replace them after the second step.
+// The data keys stay as they are. If the old master key may have
+// leaked, let [Vault.RotateKeys] replace them after the second step.
 func (v *Vault) RewrapKeys(ctx context.Context) error {
 	filter := storage.RecordFilter{Kind: kindTenant, Limit: rotateChunk}
 	for {

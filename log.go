@@ -87,7 +87,7 @@ func (op *operation) entry(operation, entityType, entityID string) storage.Log {
 }
 
 // logReads enters that entities were read or used. The entries are in the
-// database when it returns: nobody sees a value that the log does not know of.
+// database when it returns: no value is shown without an entry in the log.
 func (op *operation) logReads(ctx context.Context, operation string, seen ...entity) error {
 	if len(seen) == 0 {
 		return nil

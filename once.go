@@ -36,7 +36,7 @@ const answerLife = 24 * time.Hour
 
 // Once carries out a request at most once for a key, across all nodes: do runs,
 // and what it changed through the Client it is given is committed together with
-// its answer. Who comes later with the same key gets the answer, and true. A
+// its answer. A later call with the same key gets the answer, and true. A
 // request that fails leaves nothing, its claim included, so that it can be
 // tried again. While one is under way, others get ErrInProgress.
 //
@@ -72,7 +72,7 @@ func (c *Client) Once(ctx context.Context, key OnceKey, do func(context.Context,
 	return o.runPending(ctx, do)
 }
 
-var errFaster = errorf(ErrConflict, "The request could not be carried out because others were faster; try again.")
+var errFaster = errorf(ErrConflict, "The request could not be completed because of concurrent changes; try again.")
 
 func checkOnceKey(key string) error {
 	if len(key) < 1 || len(key) > 255 || !form.IsPlain(key) {
@@ -92,7 +92,7 @@ func (key *OnceKey) hash(c *Client) storage.Key {
 }
 
 // flightKey names a request that this process is carrying out, so that a second
-// one is told at once. Across processes the claim decides.
+// one is refused at once. Across processes the claim decides.
 type flightKey struct {
 	tenant uuid.UUID
 	key    storage.Key
@@ -107,7 +107,7 @@ type onceCall struct {
 }
 
 // answer returns the stored answer, if there is one. It is ErrInProgress while
-// somebody else is at work.
+// another request with the key is being processed.
 func (o *onceCall) answer(ctx context.Context) (Answer, bool, error) {
 	claim, err := o.v.store.Claim(ctx, o.tenantID(), o.key)
 	if errors.Is(err, storage.ErrNotFound) || err == nil && !claim.Live(o.now) {
@@ -206,7 +206,7 @@ func (o *onceCall) runLeased(ctx context.Context, do func(context.Context, *Clie
 	}
 	if err != nil {
 		if dropped := o.drop(ctx); dropped != nil {
-			o.v.cfg.Logger.ErrorContext(ctx, "an idempotency claim could not be given up and ends with its lease", "tenant", o.tenant, "error", dropped)
+			o.v.cfg.Logger.ErrorContext(ctx, "an idempotency claim could not be released; it ends with its lease", "tenant", o.tenant, "error", dropped)
 		}
 		return a, false, err
 	}
@@ -245,7 +245,7 @@ func (o *onceCall) drop(ctx context.Context) error {
 	ch.Claim = &storage.ClaimChange{Op: storage.ClaimDrop, Claim: storage.Claim{Key: o.key, Owner: storage.ID(o.owner)}}
 	err := o.v.store.Write(context.WithoutCancel(ctx), ch)
 	if errors.Is(err, storage.ErrStale) {
-		return nil // somebody else's by now
+		return nil // another owner has it by now
 	}
 	return err
 }
@@ -319,7 +319,7 @@ func (p *pendingWrites) change(op *operation) (*storage.Change, error) {
 	return all, nil
 }
 
-// Answer is what a request gave, kept for whoever asks again.
+// Answer is the outcome of a request, kept for later requests with the same key.
 type Answer struct {
 	Status int
 	Header map[string]string
@@ -331,7 +331,7 @@ const answerVersion = 1
 
 // encode writes the answer: a version, the status, the headers in the order of
 // their names, and the body, each text after its length. The length of a body
-// has one added, so that zero says that there is none.
+// has one added, so that zero means no body.
 func (a *Answer) encode() []byte {
 	dst := make([]byte, 0, len(a.Body)+256)
 	dst = binary.AppendVarint(append(dst, answerVersion), int64(a.Status))
@@ -350,7 +350,7 @@ func appendField(dst []byte, field string) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(field))), field...)
 }
 
-var errAnswer = errors.New("vault: a stored answer is not what this version writes")
+var errAnswer = errors.New("vault: a stored answer has a format that this version does not know")
 
 // decode reads what encode wrote.
 func (a *Answer) decode(src []byte) error {

@@ -309,20 +309,21 @@ func (inv *invocation) send(ctx context.Context) (*http.Response, error) {
 func sendError(ctx context.Context, err error) error {
 	switch {
 	case context.Cause(ctx) == relay.ErrSilent, errors.Is(err, context.DeadlineExceeded):
-		return errorf(ErrTimeout, "The destination did not answer in time.")
+		return errorf(ErrTimeout, "The destination did not respond in time.")
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, egress.ErrBusy):
-		return errorf(ErrBusy, "Too many requests of this tenant are under way; try again later.")
+		return errorf(ErrBusy, "This tenant has too many requests in progress; try again later.")
 	case errors.Is(err, egress.ErrForbidden):
 		return errorf(ErrUnreachable, "The destination is not allowed: %s.", err)
 	default:
-		return errorf(ErrUnreachable, "The destination could not be reached, or its answer was broken off or is not HTTP.")
+		return errorf(ErrUnreachable, "The destination could not be reached, or its response was cut off or is not HTTP.")
 	}
 }
 
 // detokenizeOrStream reads the body and replaces its expressions, or leaves a
-// body unread that nobody needs to look at. It enters the invocation in the log.
+// body unread that has to be neither filled in nor transformed. It enters the
+// invocation in the log.
 func (inv *invocation) detokenizeOrStream(ctx context.Context) error {
 	entered := entity{kindProxy, ephemeral}
 	if inv.proxy.ID != (uuid.UUID{}) {

@@ -41,7 +41,7 @@ func (inv *invocation) transformResponse(ctx context.Context, res *http.Response
 	raw, err := relay.ReadBody(res.Body, inv.MaxBody)
 	res.Body.Close() // the code may need the place of this request for its own
 	if errors.Is(err, relay.ErrTooLarge) {
-		return nil, errorf(ErrUnreachable, "The answer of the destination has more than %d bytes, which is too much for a response transform.", inv.MaxBody)
+		return nil, errorf(ErrUnreachable, "The destination's response has more than %d bytes, which is too much for a response transform.", inv.MaxBody)
 	}
 	if err != nil {
 		return nil, err
@@ -49,11 +49,11 @@ func (inv *invocation) transformResponse(ctx context.Context, res *http.Response
 	m := &relay.Message{Header: res.Header, Body: raw}
 	m.Header.Del("Content-Length")
 	if err := m.Decode(inv.MaxBody); err != nil {
-		return nil, errorf(ErrUnreachable, "The answer of the destination cannot be transformed: it %s.", err)
+		return nil, errorf(ErrUnreachable, "The destination's response cannot be transformed: it %s.", err)
 	}
 	body, err := m.Value()
 	if err != nil {
-		return nil, errorf(ErrUnreachable, "The answer of the destination is not the JSON that its Content-Type says.")
+		return nil, errorf(ErrUnreachable, "The destination's response is not JSON, although its Content-Type says so.")
 	}
 	args := jsonx.ObjectValue(jsonx.Member{Name: "body", Value: body}, jsonx.Member{Name: "headers", Value: m.HeaderValue()})
 	if err := inv.transform(ctx, inv.proxy.ResponseTransform, m, body, args); err != nil {

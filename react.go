@@ -37,7 +37,7 @@ type ReactParams struct {
 	// by default 10,000.
 	TimeoutMS int `json:"timeout_ms,omitempty"`
 	// TraceHeader and TraceID are a header that goes with the callback, so that
-	// the two requests can be told to belong together. They may be empty.
+	// the two requests can be matched. They may be empty.
 	TraceHeader string `json:"-"`
 	TraceID     string `json:"-"`
 }
@@ -123,9 +123,9 @@ func (op *operation) checkReact(p *ReactParams) (jsonx.Value, error) {
 	}
 	switch {
 	case p.TimeoutMS != 0 && p.CallbackURL == "":
-		bad.Add("timeout_ms", "is supported only together with callback_url")
+		bad.Add("timeout_ms", "is allowed only together with callback_url")
 	case p.TimeoutMS != 0 && (p.TimeoutMS < minTimeoutMS || p.TimeoutMS > maxTimeoutMS):
-		bad.Add("timeout_ms", "must lie between %d and %d", minTimeoutMS, maxTimeoutMS)
+		bad.Add("timeout_ms", "must be between %d and %d", minTimeoutMS, maxTimeoutMS)
 	}
 	if p.CallbackURL != "" {
 		op.v.checkURL(bad, "callback_url", p.CallbackURL)
@@ -133,7 +133,7 @@ func (op *operation) checkReact(p *ReactParams) (jsonx.Value, error) {
 	return args, asInvalid(bad)
 }
 
-// checkArgs checks what can be told of arguments before they are detokenized:
+// checkArgs checks what can be known of arguments before they are detokenized:
 // the syntax of expressions, and that they are an object or may become one.
 func checkArgs(args jsonx.Value) error {
 	tree, err := expr.CompileTokenTree(args)
@@ -243,7 +243,7 @@ func (l lineage) leave() error {
 	switch {
 	case l.depth >= maxRunDepth:
 		return &script.Error{Kind: script.Depth, Status: http.StatusInternalServerError, Title: script.DefaultTitle,
-			Messages: map[string][]string{"error": {"reactors and proxies call each other more than 3 deep"}}}
+			Messages: map[string][]string{"error": {"reactors and proxies call each other more than 3 levels deep"}}}
 	case l.left != nil && l.left.Add(1) > maxLeftRuns:
 		return errorf(ErrBusy, "A run may start at most %d asynchronous runs.", maxLeftRuns)
 	}
@@ -265,7 +265,7 @@ func (op *operation) runCode(ctx context.Context, s codeRun) (JSON, error) {
 	if op.v.cfg.Runtime == nil {
 		return nil, ErrNoRuntime
 	}
-	host := &scriptHost{v: op.v, tenant: op.tenant, entity: s.entity, line: lineageOf(ctx).below()}
+	host := &scriptHost{v: op.v, tenant: op.tenant, entity: s.entity, lineage: lineageOf(ctx).below()}
 	if s.application != nil {
 		client, err := op.v.Tenant(op.tenant).As(ctx, s.application.ID)
 		if err != nil && !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrUnauthenticated) {

@@ -284,7 +284,7 @@ func TestCallbackIsRetriedWithBackoffAndGivenUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if logs.Data[0].Message != "Reactor callback given up" {
+	if logs.Data[0].Message != "Reactor callback abandoned" {
 		t.Errorf("newest entry = %q, want that the callback was given up", logs.Data[0].Message)
 	}
 }

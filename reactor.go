@@ -255,8 +255,8 @@ func (op *operation) checkScriptApplication(ctx context.Context, bad *form.Probl
 	return nil
 }
 
-// loadCode lets the runtime look at code that is not the old one. What is wrong
-// with it is told of its field. Without a runtime code is stored as it is; it
+// loadCode lets the runtime look at code that is not the old one. Its problems are
+// reported under the name of its field. Without a runtime code is stored as it is; it
 // cannot run either. The look may take as long as keys may be used unread, so
 // they are read again after it.
 func (op *operation) loadCode(ctx context.Context, field, name, code, old string) error {

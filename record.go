@@ -54,7 +54,7 @@ func (op *operation) openRecord(ctx context.Context, rec *storage.Record, doc an
 
 func decodeRecord(rec *storage.Record, plain []byte, doc any) error {
 	if err := json.Unmarshal(plain, doc); err != nil {
-		return fmt.Errorf("vault: decode %s: %w", rec.Kind, errors.New("the sealed document is not what this version writes"))
+		return fmt.Errorf("vault: decode %s: %w", rec.Kind, errors.New("the sealed document has a format that this version does not know"))
 	}
 	return nil
 }

@@ -16,12 +16,12 @@ import (
 
 // RotateOptions adjusts a rotation of keys.
 type RotateOptions struct {
-	// Progress is called after each batch with the rows that have been sealed
-	// anew so far. It may be nil.
+	// Progress is called after each batch with the number of rows that have been
+	// resealed so far. It may be nil.
 	Progress func(done int)
 }
 
-// rotateChunk bounds how many rows are sealed anew in one change; of large ones
+// rotateChunk bounds how many rows are resealed in one change; of large ones
 // there are fewer, within Config.MaxPageBytes.
 const rotateChunk = 200
 
@@ -36,7 +36,7 @@ const rotateChunk = 200
 // twelve seconds.
 //
 // Fingerprints and search indexes stay as they are: the key behind them is
-// wrapped anew under the master key, never replaced.
+// wrapped again under the master key, never replaced.
 func (v *Vault) RotateKeys(ctx context.Context, tenant uuid.UUID, opts *RotateOptions) error {
 	r := &rotation{v: v, tenant: tenant}
 	if opts != nil {
@@ -143,7 +143,7 @@ func (r *rotation) wait(ctx context.Context, since time.Time) error {
 	}
 }
 
-// reseal seals anew whatever is sealed under an older key.
+// reseal seals everything under the new key that is under an older one.
 func (r *rotation) reseal(ctx context.Context) error {
 	state, err := r.v.tenants.Reload(ctx, r.tenant)
 	if err != nil {
@@ -238,9 +238,9 @@ func (r *rotation) resealRecords(ctx context.Context, op *operation) error {
 	}
 }
 
-// writeEach writes updates in one change; or, when somebody else changed some
-// of the rows, one by one without those. Who changed a row has sealed it anew,
-// or the last scan finds it.
+// writeEach writes updates in one change; or, when some of the rows were changed
+// meanwhile, one by one without those. A row that was changed is under the new
+// key, or the last scan finds it.
 func writeEach[T any](ctx context.Context, op *operation, updates []T, put func(*storage.Change, []T)) error {
 	if len(updates) == 0 {
 		return nil
@@ -262,7 +262,7 @@ func writeEach[T any](ctx context.Context, op *operation, updates []T, put func(
 	return nil
 }
 
-// resealRest seals claims and jobs anew. A resealed row is no longer found, so
+// resealRest reseals claims and jobs. A resealed row is no longer found, so
 // there is no place to remember.
 func (r *rotation) resealRest(ctx context.Context, op *operation) error {
 	version := op.state.Ring.Version()

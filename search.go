@@ -41,7 +41,7 @@ func (c *Client) ListTokens(ctx context.Context, p ListTokensParams) (*Page[Toke
 // condition checks the filters and turns them into a condition.
 func (p *ListTokensParams) condition(ring *seal.Ring) (storage.And, error) {
 	if len(p.IDs) > maxListValues || len(p.Types) > maxListValues || len(p.Metadata) > token.MaxMetadata {
-		return nil, invalid("", "must have at most %d ids, %d types and %d metadata filters", maxListValues, maxListValues, token.MaxMetadata)
+		return nil, invalid("", "may have at most %d ids, %d types and %d metadata filters", maxListValues, maxListValues, token.MaxMetadata)
 	}
 	bad := &form.Problems{}
 	types := make([]string, len(p.Types))

@@ -131,7 +131,7 @@ const nonceLength = 24
 // sessionLife is how long a session lives unless its authorization says more.
 const sessionLife = 3 * time.Minute
 
-// Rights that belong to a type of key: nobody can grant them.
+// Rights that come with a type of key and cannot be granted.
 const (
 	// CreateSessions is the right of public applications to open sessions.
 	CreateSessions = "session:create"
@@ -147,20 +147,20 @@ var sessionRights = map[string]func(*operation) error{
 
 func (op *operation) mayCreateSession() error {
 	if op.app == nil || op.app.Type != Public || op.session != (uuid.UUID{}) {
-		return errorf(ErrForbidden, "A session is created with the key of a public application.")
+		return errorf(ErrForbidden, "Creating a session needs the key of a public application.")
 	}
 	return nil
 }
 
 func (op *operation) mayAuthorizeSession() error {
 	if op.app != nil && (op.app.Type != Private || op.session != (uuid.UUID{})) {
-		return errorf(ErrForbidden, "A session is authorized with the key of a private application.")
+		return errorf(ErrForbidden, "Authorizing a session needs the key of a private application.")
 	}
 	return nil
 }
 
 // CreateSession opens a session of the client's application, which must be a
-// public one. The session key has no access until somebody authorizes it.
+// public one. The session key has no access until it is authorized.
 func (c *Client) CreateSession(ctx context.Context) (*Session, error) {
 	op, err := c.begin(ctx, "")
 	if err != nil {
@@ -207,7 +207,7 @@ func (c *Client) AuthorizeSession(ctx context.Context, g Grant) error {
 		return err
 	}
 	if !granted.Within(op.grant) {
-		return errorf(ErrForbidden, "A session cannot be given more than its authorizer may do.")
+		return errorf(ErrForbidden, "A session cannot be given more access than its authorizer has.")
 	}
 	_, err = retryStale(func() (struct{}, error) { return struct{}{}, op.authorizeSession(ctx, &g) })
 	return err
@@ -257,7 +257,7 @@ func (op *operation) authorizeSession(ctx context.Context, g *Grant) error {
 		return err
 	}
 	if s.Authorized {
-		return errorf(ErrConflict, "The nonce has been used.")
+		return errorf(ErrConflict, "The nonce has already been used.")
 	}
 	s.Authorized, s.Permissions, s.Rules = true, g.Permissions, g.Rules
 	if g.ExpiresAt != nil {

@@ -193,7 +193,7 @@ const minLogRetention = 24 * time.Hour
 
 func checkLogRetention(d time.Duration) error {
 	if d != 0 && d < minLogRetention {
-		return fmt.Errorf("vault: Config.LogRetention is %s; it must be 0, which keeps the log for ever, or at least %s", d, minLogRetention)
+		return fmt.Errorf("vault: Config.LogRetention is %s; it must be 0, which keeps the log forever, or at least %s", d, minLogRetention)
 	}
 	return nil
 }

@@ -225,7 +225,7 @@ func (op *operation) tenantRecord(t *tenantDoc) (storage.Record, error) {
 // sealed under them, and then its rows. If it is cut off in between, the next
 // sweep deletes what is left.
 //
-// A copy of the database from before holds the keys, wrapped, so whoever has it
+// A copy of the database from before holds the keys, wrapped, so anyone who has it
 // and the master key can still read it. For the data to be gone everywhere,
 // such copies have to be gone, or the master key they were made under.
 func (v *Vault) DeleteTenant(ctx context.Context, id uuid.UUID) error {

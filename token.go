@@ -397,7 +397,7 @@ func momentOf(t time.Time) *time.Time {
 	return &moment
 }
 
-// stampOf returns when something was done and by whom, nil for what is zero. The
+// stampOf returns when something was done and who did it, nil for what is zero. The
 // two lie in one piece of memory.
 func stampOf(at time.Time, by storage.ID) (when *time.Time, who *uuid.UUID) {
 	if at.IsZero() && by.IsZero() {

@@ -59,7 +59,7 @@ type newToken struct {
 }
 
 // prepare checks parameters and evaluates their expressions. When it finds
-// problems, the token is of no use.
+// problems, the token must not be used.
 func (n *newToken) prepare(p TokenParams, bad *form.Problems) {
 	n.check(p, bad)
 	if bad.Any() {
@@ -72,7 +72,7 @@ func (n *newToken) prepare(p TokenParams, bad *form.Problems) {
 	n.index(&n.clearToken, bad)
 }
 
-// check checks everything that can be told without evaluating.
+// check checks everything that needs no evaluation.
 func (n *newToken) check(p TokenParams, bad *form.Problems) {
 	n.Type = token.TypeOf(string(p.Type))
 	switch {
@@ -182,7 +182,7 @@ func (n *newToken) create(ctx context.Context, ins *insertion) (*Token, error) {
 			return nil, err
 		}
 	}
-	return nil, errorf(ErrConflict, "The token could not be created because others were faster; try again.")
+	return nil, errorf(ErrConflict, "The token could not be created because of concurrent changes; try again.")
 }
 
 // created returns a new token as its creator sees it: masked.

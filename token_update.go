@@ -41,7 +41,7 @@ func (c *Client) UpdateToken(ctx context.Context, id string, patch any) (*Token,
 			return t, err
 		}
 	}
-	return nil, errorf(ErrConflict, "The token could not be updated because others were faster; try again.")
+	return nil, errorf(ErrConflict, "The token could not be updated because of concurrent changes; try again.")
 }
 
 // tokenPatch is a merge patch of a token. An absent field is zero; null is a
@@ -116,7 +116,7 @@ func (op *operation) update(ctx context.Context, id string, p *tokenPatch) (*Tok
 	}
 	shownThere, ok := op.grant.Decide(access.TokenUpdate, row.ID, t.row.Containers)
 	if !ok {
-		return nil, errorf(ErrForbidden, "The permission token:update is needed on the containers that the token is moved to.")
+		return nil, errorf(ErrForbidden, "The permission token:update is needed on the containers you move the token to.")
 	}
 	if err := op.mayLook(&old, t, p); err != nil {
 		return nil, err
@@ -231,7 +231,7 @@ func (op *operation) patchData(t *clearToken, p *tokenPatch, bad *form.Problems)
 		bad.Add("data", "must have at most %d bytes", op.v.cfg.MaxBytes)
 	}
 	if t.RevealedLater(t.row.ID) {
-		bad.Add("data", "must not be what the token's id holds: ids stand in URLs and logs")
+		bad.Add("data", "must not be data that the token's id contains: ids appear in URLs and logs")
 	}
 }
 
@@ -244,7 +244,7 @@ func (op *operation) mayLook(old, t *clearToken, p *tokenPatch) error {
 		return nil
 	}
 	if p.looksAt(old, t) {
-		return errorf(ErrForbidden, "Changing mask, fingerprint_expression or search_indexes needs the right to see the token's data in clear.")
+		return errorf(ErrForbidden, "Changing mask, fingerprint_expression or search_indexes needs reveal access to the token's data.")
 	}
 	if op.grant.Best(t.row.ID, t.row.Containers) == access.Reveal {
 		return errorf(ErrForbidden, "Moving this token would let you read its data; that needs reveal access where it is now.")

@@ -45,7 +45,7 @@ func (c *Client) Tokenize(ctx context.Context, document any) (JSON, error) {
 		}
 		return w.answer(doc)
 	}
-	return nil, errorf(ErrConflict, "The document could not be tokenized because others were faster; try again.")
+	return nil, errorf(ErrConflict, "The document could not be tokenized because of concurrent changes; try again.")
 }
 
 // tokenizer walks a document twice in the same order: once to prepare the
@@ -362,7 +362,7 @@ func (op *operation) findTokens(ctx context.Context, refs []expr.Ref) (usedToken
 			size += len(rows[i].Body)
 		}
 		if most := op.maxPageBytes(); size > most && len(ids) > 1 {
-			return nil, nil, invalid("", "must not name tokens that hold more than %d bytes in all", most)
+			return nil, nil, invalid("", "must not name tokens with more than %d bytes in all", most)
 		}
 		if err := op.use(ctx, rows, used); err != nil {
 			return nil, nil, err

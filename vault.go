@@ -117,7 +117,7 @@ type Config struct {
 
 	// ScriptLog takes what tenant code writes to its console. The lines may hold
 	// values, so they go nowhere else. It is called by many goroutines, and the
-	// run waits for it; a panic in it is told to Logger and ends nothing. Default:
+	// run waits for it; a panic in it is logged and ends nothing. Default:
 	// they are dropped.
 	ScriptLog func(ScriptLine)
 

@@ -110,9 +110,9 @@ func (c *Client) checkProxyCall(p *vault.ProxyCall) error {
 	case p.Path != "" && p.Path[0] != '/':
 		return invalid("path", "must start with a slash")
 	case hasDotSegment(p.Path):
-		return invalid("path", "must have no dot segments")
+		return invalid("path", "must not have dot segments")
 	case strings.ContainsFunc(p.Query, func(r rune) bool { return r <= ' ' || r == 0x7f }):
-		return invalid("query", "must have no spaces and control characters")
+		return invalid("query", "must not have spaces or control characters")
 	}
 	own := strings.ToLower(c.opts.Prefix) + "proxy-key"
 	for pair := range strings.SplitSeq(p.Query, "&") {

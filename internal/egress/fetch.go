@@ -65,7 +65,7 @@ func (c *Client) Fetch(ctx context.Context, tenant string, args json.RawMessage,
 	case err != nil:
 		return nil, err
 	case len(body) > maxFetched:
-		return nil, &script.HostError{Code: "ERR_BODY_TOO_LARGE", Message: "the answer is larger than 5 MiB"}
+		return nil, &script.HostError{Code: "ERR_BODY_TOO_LARGE", Message: "the response is larger than 5 MiB"}
 	}
 	return in.answer(res, body)
 }

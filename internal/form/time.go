@@ -37,8 +37,8 @@ func parseTime(text string, layouts []string) (time.Time, bool) {
 func CheckExpiry(at, now time.Time, p *Problems) {
 	switch {
 	case !at.After(now):
-		p.Add("expires_at", "must lie in the future")
+		p.Add("expires_at", "must be in the future")
 	case at.UTC().Year() > 9999:
-		p.Add("expires_at", "must lie before the year 10000")
+		p.Add("expires_at", "must be before the year 10000")
 	}
 }

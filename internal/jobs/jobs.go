@@ -207,7 +207,7 @@ func (w *Worker) run(ctx context.Context, job *storage.Job) {
 	cancel()
 	renewing.Wait()
 	if err != nil && !errors.Is(err, storage.ErrStale) && !errors.Is(err, context.Canceled) {
-		w.Logger.ErrorContext(ctx, "a job failed and is tried again later", "tenant", uuid.UUID(job.Tenant), "job", uuid.UUID(job.ID), "error", err)
+		w.Logger.ErrorContext(ctx, "a job failed and will be retried", "tenant", uuid.UUID(job.Tenant), "job", uuid.UUID(job.ID), "error", err)
 	}
 }
 
@@ -217,7 +217,7 @@ func (w *Worker) run(ctx context.Context, job *storage.Job) {
 func (w *Worker) carryOut(ctx context.Context, job *storage.Job) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("panic with a %T\n%s", p, debug.Stack())
+			err = fmt.Errorf("panic with a value of type %T\n%s", p, debug.Stack())
 		}
 	}()
 	return w.CarryOut(ctx, job)

@@ -48,7 +48,7 @@ func TestJobPanicsAlone(t *testing.T) {
 	t.Parallel()
 	w, _, lines := newWorker(t, func(context.Context, *storage.Job) error { panic("4242424242424242") })
 	w.run(t.Context(), &storage.Job{})
-	if got := lines.String(); !strings.Contains(got, "panic with a string") || strings.Contains(got, "4242424242424242") {
+	if got := lines.String(); !strings.Contains(got, "panic with a value of type string") || strings.Contains(got, "4242424242424242") {
 		t.Errorf("%s", got)
 	}
 }

@@ -20,7 +20,7 @@ import (
 const MaxBytes = 32 << 20
 
 // ErrFull means that the calls under way hold MaxBytes already.
-var ErrFull = errors.New("the calls under way hold too much")
+var ErrFull = errors.New("the calls in progress hold too much")
 
 // Bytes counts what the calls of a run hold.
 type Bytes struct{ count atomic.Int64 }

@@ -152,7 +152,7 @@ func (m *Message) Decode(limit int64) error {
 		}
 	}
 	if len(encodings) > maxEncodings {
-		return errors.New("is encoded too often")
+		return errors.New("has too many encodings in its Content-Encoding")
 	}
 	m.Header.Del("Content-Encoding")
 	if len(m.Body) == 0 {
@@ -186,9 +186,9 @@ func decompress(encoding string, body []byte, limit int64) ([]byte, error) {
 	}
 	switch {
 	case errors.Is(err, ErrTooLarge):
-		return nil, errors.New("is too large when it is decompressed")
+		return nil, errors.New("is too large once decompressed")
 	case err != nil:
-		return nil, errors.New("is not compressed as its Content-Encoding says")
+		return nil, errors.New("is not compressed the way its Content-Encoding says")
 	}
 	return body, nil
 }

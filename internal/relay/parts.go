@@ -29,7 +29,7 @@ func (b *Body) scanParts() *form.Problems {
 	at, ok := b.delimiter(0)
 	for range maxParts {
 		if !ok {
-			return form.Problem("", "is not multipart as the Content-Type says, or was cut off")
+			return form.Problem("", "is not multipart although the Content-Type says so, or was cut off")
 		}
 		if at.last {
 			return nil

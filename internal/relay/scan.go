@@ -265,7 +265,7 @@ func (b *Body) Fill(env expr.Env) ([]byte, *form.Problems) {
 	out.Write(b.raw[last:])
 	delimiter := []byte("--" + b.boundary)
 	if b.boundary != "" && bytes.Count(out.Bytes(), delimiter) != bytes.Count(b.raw, delimiter) {
-		return nil, form.Problem("", "must have a boundary that does not occur in what is inserted")
+		return nil, form.Problem("", "must have a boundary that does not occur in the inserted data")
 	}
 	return out.Bytes(), nil
 }

@@ -34,7 +34,7 @@ func Extend(base *url.URL, path, query string) (*url.URL, *form.Problems) {
 			return nil, form.Problem("path", "has a %% that is not followed by two hexadecimal digits")
 		}
 		if hasDotSegment(path) {
-			return nil, form.Problem("path", "must have no dot segments")
+			return nil, form.Problem("path", "must not have dot segments")
 		}
 		u.Path, u.RawPath = plain, raw
 	}
@@ -45,7 +45,7 @@ func Extend(base *url.URL, path, query string) (*url.URL, *form.Problems) {
 		u.RawQuery += "&" + query
 	}
 	if strings.ContainsFunc(u.RawQuery, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
-		return nil, form.Problem("query", "must have no spaces and control characters")
+		return nil, form.Problem("query", "must not have spaces or control characters")
 	}
 	return &u, nil
 }

@@ -1,10 +1,10 @@
 // Package sealed says where each sealed part of a row belongs, and seals rows
 // again under another key.
 //
-// A place is bound to what stands beside the sealed bytes in clear. So somebody
-// who can write to the database can neither move a token to a laxer container,
-// nor put their own key's hash beside another's rights: what was moved does not
-// open.
+// A place is bound to what stands beside the sealed bytes in clear. So an
+// attacker who can write to the database can neither move a token to a laxer
+// container, nor put their own key's hash beside the rights of another: what was
+// moved does not open.
 package sealed
 
 import (
@@ -42,8 +42,8 @@ func tokenPlace(row *storage.Token, field string, parts *Parts) seal.Place {
 
 // RecordPlace binds a record's document to everything that stands beside it in
 // clear. Its keys are among that: a document opens only under the key that it
-// was sealed with, so another key's hash beside somebody's rights gives nobody
-// those rights.
+// was sealed with, so a hash that is put beside the rights of another key
+// does not gain them.
 func RecordPlace(rec *storage.Record) seal.Place {
 	return seal.Place{
 		Entity: rec.Kind, ID: uuid.UUID(rec.ID).String(), Field: "body",

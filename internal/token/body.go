@@ -168,7 +168,7 @@ func (b *Body) env(metadata jsonx.Value) expr.Env {
 
 // errNoValue keeps tokens that lack a value from all having one fingerprint, or
 // asking for one id.
-var errNoValue = errors.New("must give a value for this data")
+var errNoValue = errors.New("must produce a value for this data")
 
 // stringOf returns a string as it is, and anything else as compact JSON.
 func stringOf(v jsonx.Value) string {

@@ -48,7 +48,7 @@ func (b *Body) checkMask(bad *form.Problems) {
 		bad.AddErr("mask", err)
 	case b.Mask.IsZero(): // the type's own
 	case slices.ContainsFunc(tree.Refs(), func(r expr.Ref) bool { return r.ID != "data" }):
-		bad.Add("mask", "must refer to data alone")
+		bad.Add("mask", "must refer only to data")
 	}
 }
 

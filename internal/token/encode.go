@@ -77,7 +77,7 @@ func appendIndexes(dst []byte, indexes []string) []byte {
 	return form.TextsValue(indexes).Append(dst)
 }
 
-var errBody = errors.New("the sealed body is not what this version writes")
+var errBody = errors.New("the sealed body has a format that this version does not know")
 
 // Decode reads what Encode wrote.
 func (b *Body) Decode(src []byte) error {

@@ -38,7 +38,7 @@ func (b *Body) IDProblem(id string) string {
 	case id == "search":
 		return "is a reserved word"
 	case b.revealedBy(id):
-		return "must not hold the token's own data: ids stand in URLs and logs"
+		return "must not contain the token's own data: ids appear in URLs and logs"
 	}
 	return ""
 }

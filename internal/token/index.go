@@ -118,7 +118,7 @@ func (b *Body) indexValues(bad *form.Problems) []string {
 		case err != nil:
 			bad.AddErr(path, err)
 		case v.Kind() == jsonx.Array || v.Kind() == jsonx.Object || v.IsNull() || v.IsZero() || stringOf(v) == "":
-			bad.Add(path, "must give one value that is not empty")
+			bad.Add(path, "must produce a single value that is not empty")
 		default:
 			values = append(values, stringOf(v))
 		}

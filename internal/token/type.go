@@ -233,7 +233,7 @@ func checkRoutingNumber(bad *form.Problems, path string, data jsonx.Value) {
 func checkNineDigits(bad *form.Problems, path string, data jsonx.Value) {
 	digits := strings.ReplaceAll(data.Text(), "-", "")
 	if data.Kind() != jsonx.String || len(digits) != 9 || !isDigits(digits) || len(data.Text()) > 11 {
-		bad.Add(path, "must be a string of 9 digits, in which '-' is allowed")
+		bad.Add(path, "must be a string of 9 digits, with or without '-'")
 	}
 }
 
