@@ -1,0 +1,70 @@
+package cache_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-72ea4aab/vault/internal/cache"
+)
+
+// A value is used for a second, counted from when it was asked for.
+func TestValuesGrowOld(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := cache.New[string, int]()
+		reading := c.Ask("a")
+		<-time.After(cache.MaxAge / 2)
+		reading.Keep(1)
+		if v, ok := c.Get("a"); !ok || v != 1 {
+			t.Errorf("a value is not kept: %d, %v", v, ok)
+		}
+		c.Drop("a")
+		if _, ok := c.Get("a"); !ok {
+			t.Error("a value was dropped before its time")
+		}
+		<-time.After(cache.MaxAge / 2)
+		if _, ok := c.Get("a"); ok {
+			t.Error("a value is used for longer than it may be")
+		}
+	})
+}
+
+// What was read before a revocation on this node is not used after it.
+func TestRevocationWins(t *testing.T) {
+	t.Parallel()
+	c := cache.New[string, int]()
+	c.Ask("a").Keep(1)
+	late := c.Ask("b")
+	c.Clear()
+	late.Keep(2)
+	for _, key := range []string{"a", "b"} {
+		if v, ok := c.Get(key); ok {
+			t.Errorf("%s is still %d", key, v)
+		}
+	}
+	c.Ask("a").Keep(3)
+	if v, ok := c.Get("a"); !ok || v != 3 {
+		t.Errorf("nothing is kept after a revocation: %d, %v", v, ok)
+	}
+}
+
+func TestFlights(t *testing.T) {
+	t.Parallel()
+	var f cache.Flights[int]
+	if f.Met(1) || !f.Enter(1) || f.Enter(1) || !f.Enter(2) {
+		t.Error("a key is not for one request at a time")
+	}
+	f.Leave(1)
+	if !f.Met(1) || f.Met(2) || !f.Enter(1) {
+		t.Error("a key that has left is not remembered as such")
+	}
+	const many = 25_000 // more than two generations
+	for i := range many {
+		f.Enter(100 + i)
+		f.Leave(100 + i)
+	}
+	if f.Met(2) || f.Met(100) || !f.Met(100+many-1) {
+		t.Error("the oldest keys are kept, or the newest forgotten")
+	}
+}

@@ -1,0 +1,87 @@
+package find_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/find"
+	"github.com/seed-72ea4aab/vault/internal/query"
+	"github.com/seed-72ea4aab/vault/internal/seal"
+	"github.com/seed-72ea4aab/vault/internal/token"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+var sets = []storage.ContainerSet{
+	{Set: storage.Hash{1}, Containers: []string{"/pci/high/"}},
+	{Set: storage.Hash{2}, Containers: []string{"/pci/low/"}},
+	{Set: storage.Hash{3}, Containers: []string{"/pci/high/", "/bank/"}},
+}
+
+// A grant becomes the sets that it covers, and ids where a rule names them.
+func TestGranted(t *testing.T) {
+	t.Parallel()
+	rule := func(r access.Rule) access.Rule {
+		r.Priority, r.Transform, r.Permissions = 1, access.Mask, []string{access.TokenRead}
+		return r
+	}
+	for name, c := range map[string]struct {
+		rule access.Rule
+		want storage.Cond
+	}{
+		"a container": {rule(access.Rule{Container: "/pci/"}), storage.SetIn{{1}, {2}}},
+		"one of them": {rule(access.Rule{Container: "/pci/low/"}), storage.SetIn{{2}}},
+		"no token":    {rule(access.Rule{Container: "/other/"}), storage.Or{}},
+	} {
+		grant, err := access.New([]access.Rule{c.rule}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(c.want, find.Granted(grant, access.TokenRead, sets)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// What is searched for goes into a condition as a hash, never as text.
+func TestSearch(t *testing.T) {
+	t.Parallel()
+	ring, err := seal.NewRing()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]storage.Cond{
+		`data:"123-45-6789"`:        storage.HashIs(token.IndexHash(ring, "123-45-6789")),
+		`metadata.user:Jane`:        storage.HashIs(token.MetadataHash(ring, "user", "jane")),
+		`container:"/pci/*"`:        storage.SetIn{{1}, {2}, {3}},
+		`container:"/bank/"`:        storage.SetIn{{3}},
+		`type:card OR id:a`:         storage.Or{storage.TypeIn{"card"}, storage.IDIn{"a"}},
+		`NOT type:card`:             storage.Not{Cond: storage.TypeIn{"card"}},
+		`fingerprint:notafinger0OI`: storage.Or{},
+	} {
+		node, err := query.Parse(text)
+		if err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		s := find.Search{Ring: ring, Sets: sets}
+		if diff := cmp.Diff(want, s.Cond(node)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", text, diff)
+		}
+	}
+}
+
+func TestListFiltersAreANDed(t *testing.T) {
+	t.Parallel()
+	ring, err := seal.NewRing()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := find.List(ring, nil, nil, nil); got != nil {
+		t.Errorf("no filters: %v", got)
+	}
+	want := storage.And{storage.IDIn{"a"}, storage.TypeIn{"card"}, storage.HashIs(token.MetadataHash(ring, "k", "V"))}
+	if diff := cmp.Diff(want, find.List(ring, []string{"a"}, []string{"card"}, map[string]string{"k": "v"})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,169 @@
+package sealed_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/seal"
+	"github.com/seed-72ea4aab/vault/internal/sealed"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+func newRing(t *testing.T) *seal.Ring {
+	t.Helper()
+	ring, err := seal.NewRing()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ring
+}
+
+// next returns the ring with a new key that seals.
+func next(t *testing.T, ring *seal.Ring) *seal.Ring {
+	t.Helper()
+	added, err := ring.Add()
+	if err != nil {
+		t.Fatal(err)
+	}
+	promoted, err := added.Promote()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return promoted
+}
+
+func token() storage.Token {
+	at := time.Date(2031, 1, 2, 3, 4, 5, 0, time.UTC)
+	return storage.Token{Ord: storage.ID(uuid.New()), ID: "id", Type: "card", Containers: []string{"/pci/high/"}, ExpiresAt: at, CVCExpiresAt: at}
+}
+
+// A field opens in its own row alone: changing any column that it is bound to
+// closes it.
+func TestTokenIsBoundToItsRow(t *testing.T) {
+	t.Parallel()
+	ring := newRing(t)
+	row := token()
+	var parts sealed.Parts
+	place := sealed.CVCPlace(&row, &parts)
+	bytes, err := ring.Seal(&place, []byte("123"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(*storage.Token){
+		"nothing":     func(*storage.Token) {},
+		"id":          func(r *storage.Token) { r.ID = "other" },
+		"ord":         func(r *storage.Token) { r.Ord = storage.ID(uuid.New()) },
+		"type":        func(r *storage.Token) { r.Type = "token" },
+		"containers":  func(r *storage.Token) { r.Containers = []string{"/pci/low/"} },
+		"expiry":      func(r *storage.Token) { r.ExpiresAt = time.Time{} },
+		"cvc's hour":  func(r *storage.Token) { r.CVCExpiresAt = r.CVCExpiresAt.Add(time.Hour) },
+		"joined path": func(r *storage.Token) { r.Containers = []string{"/pci/", "high/"} },
+	} {
+		changed := row
+		changed.Containers = slices.Clone(row.Containers)
+		change(&changed)
+		var parts sealed.Parts
+		place := sealed.CVCPlace(&changed, &parts)
+		if _, err := ring.Open(&place, ring.Version(), bytes); (err == nil) != (name == "nothing") {
+			t.Errorf("with another %s: %v", name, err)
+		}
+	}
+	body := sealed.TokenPlace(&row, &parts)
+	if _, err := ring.Open(&body, ring.Version(), bytes); err == nil {
+		t.Error("a cvc opens as a body")
+	}
+}
+
+// The rights of a key do not open under the hash of another.
+func TestRecordIsBoundToItsKeys(t *testing.T) {
+	t.Parallel()
+	ring := newRing(t)
+	rec := storage.Record{Kind: "application", ID: storage.ID(uuid.New()), Name: "a", Key: storage.Key{1}, AltKey: storage.Key{2}, CreatedAt: time.Now()}
+	place := sealed.RecordPlace(&rec)
+	bytes, err := ring.Seal(&place, []byte("rights"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(*storage.Record){
+		"nothing":  func(*storage.Record) {},
+		"kind":     func(r *storage.Record) { r.Kind = "session" },
+		"id":       func(r *storage.Record) { r.ID = storage.ID(uuid.New()) },
+		"name":     func(r *storage.Record) { r.Name = "b" },
+		"key":      func(r *storage.Record) { r.Key = storage.Key{3} },
+		"alt key":  func(r *storage.Record) { r.AltKey = storage.Key{3} },
+		"end":      func(r *storage.Record) { r.ExpiresAt = time.Now() },
+		"creation": func(r *storage.Record) { r.CreatedAt = r.CreatedAt.Add(time.Second) },
+	} {
+		changed := rec
+		change(&changed)
+		place := sealed.RecordPlace(&changed)
+		if _, err := ring.Open(&place, ring.Version(), bytes); (err == nil) != (name == "nothing") {
+			t.Errorf("with another %s: %v", name, err)
+		}
+	}
+}
+
+// Everything that a change writes is under the new key afterwards, and opens.
+func TestChangeIsResealedWhole(t *testing.T) {
+	t.Parallel()
+	tenant := uuid.New()
+	old := newRing(t)
+	r := sealed.Resealer{Tenant: tenant, From: old, To: next(t, old)}
+	put := func(place seal.Place, text string) []byte {
+		t.Helper()
+		place.Tenant = tenant
+		bytes, err := old.Seal(&place, []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return bytes
+	}
+	version := old.Version()
+	var parts sealed.Parts
+	row := token()
+	row.KeyVersion = version
+	row.Body = put(sealed.TokenPlace(&row, &parts), "body")
+	row.CVC = put(sealed.CVCPlace(&row, &parts), "cvc")
+	rec := storage.Record{Kind: "reactor", ID: storage.ID(uuid.New()), KeyVersion: version}
+	rec.Body = put(sealed.RecordPlace(&rec), "record")
+	job := storage.Job{ID: storage.ID(uuid.New()), KeyVersion: version}
+	job.Payload = put(sealed.JobPlace(job.ID), "job")
+	claim := storage.Claim{Key: storage.Key{1}, KeyVersion: version}
+	claim.Answer = put(sealed.ClaimPlace(claim.Key), "answer")
+	ch := &storage.Change{
+		InsertTokens: []storage.Token{row}, UpdateTokens: []storage.TokenUpdate{{Token: row}},
+		InsertRecords: []storage.Record{rec}, UpdateRecords: []storage.RecordUpdate{{Record: rec}},
+		InsertJobs: []storage.Job{job}, UpdateJobs: []storage.JobUpdate{{Job: job}},
+		Claim:  &storage.ClaimChange{Claim: claim},
+		Reseal: []storage.Sealed{{Kind: storage.SealedClaims, Key: claim.Key, KeyVersion: version, Body: claim.Answer}},
+	}
+	if err := r.Change(ch); err != nil {
+		t.Fatal(err)
+	}
+	opens := func(what string, place seal.Place, version int, bytes []byte) {
+		t.Helper()
+		place.Tenant = tenant
+		plain, err := r.To.Open(&place, version, bytes)
+		if err != nil || string(plain) != what || version != r.To.Version() {
+			t.Errorf("%s under key %d: %q, %v", what, version, plain, err)
+		}
+	}
+	for _, got := range []*storage.Token{&ch.InsertTokens[0], &ch.UpdateTokens[0].Token} {
+		opens("body", sealed.TokenPlace(got, &parts), got.KeyVersion, got.Body)
+		opens("cvc", sealed.CVCPlace(got, &parts), got.KeyVersion, got.CVC)
+	}
+	for _, got := range []*storage.Record{&ch.InsertRecords[0], &ch.UpdateRecords[0].Record} {
+		opens("record", sealed.RecordPlace(got), got.KeyVersion, got.Body)
+	}
+	for _, got := range []*storage.Job{&ch.InsertJobs[0], &ch.UpdateJobs[0].Job} {
+		opens("job", sealed.JobPlace(got.ID), got.KeyVersion, got.Payload)
+	}
+	opens("answer", sealed.ClaimPlace(claim.Key), ch.Claim.Claim.KeyVersion, ch.Claim.Claim.Answer)
+	opens("answer", sealed.ClaimPlace(claim.Key), ch.Reseal[0].KeyVersion, ch.Reseal[0].Body)
+	if err := r.Change(ch); err != nil {
+		t.Errorf("again: %v", err) // what is under the key already stays
+	}
+}
