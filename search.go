@@ -35,7 +35,7 @@ func (c *Client) ListTokens(ctx context.Context, p ListTokensParams) (*Page[Toke
 	if err != nil {
 		return nil, err
 	}
-	return op.pageOfTokens(ctx, access.TokenRead, where, p.PageParams)
+	return op.pageOfTokens(ctx, access.TokenRead, access.Redact, where, p.PageParams)
 }
 
 // condition checks the filters and turns them into a condition.
@@ -59,13 +59,13 @@ func (p *ListTokensParams) condition(ring *seal.Ring) (storage.And, error) {
 const maxListValues = 1000
 
 // pageOfTokens lists the tokens that meet a condition and on which the client
-// has a permission.
-func (op *operation) pageOfTokens(ctx context.Context, permission string, where storage.And, p PageParams) (*Page[Token], error) {
+// has a permission, with at least a transform.
+func (op *operation) pageOfTokens(ctx context.Context, permission string, least access.Transform, where storage.And, p PageParams) (*Page[Token], error) {
 	p, err := p.normal()
 	if err != nil {
 		return nil, err
 	}
-	if where, err = op.restrict(ctx, permission, where); err != nil {
+	if where, err = op.restrict(ctx, permission, least, where); err != nil {
 		return nil, err
 	}
 	rows, total, err := op.v.store.ListTokens(ctx, storage.TokenFilter{
@@ -121,7 +121,7 @@ func (c *Client) nextTokens(ctx context.Context, p ListTokensParams, walk *token
 	if err != nil {
 		return nil, false, err
 	}
-	if where, err = op.restrict(ctx, access.TokenRead, where); err != nil {
+	if where, err = op.restrict(ctx, access.TokenRead, access.Redact, where); err != nil {
 		return nil, false, err
 	}
 	rows, more, err := nextBatch(&walk.batches, func(limit int) ([]storage.Token, error) {
@@ -170,16 +170,21 @@ func condOf(where storage.And) storage.Cond {
 	return where
 }
 
-// restrict adds to a condition that the client has a permission on the token.
-func (op *operation) restrict(ctx context.Context, permission string, where storage.And) (storage.And, error) {
-	if op.grant.OnAll(permission) {
+// restrict adds to a condition that the client has a permission on the token,
+// with at least a transform.
+func (op *operation) restrict(ctx context.Context, permission string, least access.Transform, where storage.And) (storage.And, error) {
+	if op.grant.OnAll(permission) && least <= access.Redact {
 		return where, nil
 	}
 	sets, err := op.v.store.ContainerSets(ctx, op.tenantID())
 	if err != nil {
 		return nil, err
 	}
-	return append(storage.And{find.Granted(op.grant, permission, sets)}, where...), nil
+	granted := find.Granted(op.grant, permission, least, sets)
+	if granted == nil {
+		return where, nil
+	}
+	return append(storage.And{granted}, where...), nil
 }
 
 // SearchTokensParams asks for tokens by a query.
@@ -214,7 +219,10 @@ func (p SearchTokensParams) MarshalJSON() ([]byte, error) {
 // The fields are id, type, data, fingerprint, container, metadata.<key>,
 // created_by, created_at, modified_by and modified_at. data finds tokens by the
 // values of their search indexes, through keyed hashes: nothing is decrypted to
-// find them. A bad query is an [InvalidError] that says where.
+// find them. A search over data is a way to see it, so a query with a data term
+// covers only tokens that the client may search with the transform mask or
+// reveal, and without such a right it is ErrForbidden. A bad query is an
+// [InvalidError] that says where.
 func (c *Client) SearchTokens(ctx context.Context, p SearchTokensParams) (*Page[Token], error) {
 	op, err := c.begin(ctx, access.TokenSearch)
 	if err != nil {
@@ -238,5 +246,11 @@ func (c *Client) SearchTokens(ctx context.Context, p SearchTokensParams) (*Page[
 			return nil, err
 		}
 	}
-	return op.pageOfTokens(ctx, access.TokenSearch, storage.And{search.Cond(node)}, p.PageParams)
+	least := access.Redact
+	if find.AsksData(node) {
+		if least = access.Mask; !op.grant.Shows(access.TokenSearch, least) {
+			return nil, errorf(ErrForbidden, "Searching by data needs token:search with the transform mask or reveal.")
+		}
+	}
+	return op.pageOfTokens(ctx, access.TokenSearch, least, storage.And{search.Cond(node)}, p.PageParams)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/find"
 	"github.com/seed-72ea4aab/vault/internal/query"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
@@ -189,12 +190,41 @@ func TestListTransforms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, page := range []*vault.Page[vault.Token]{listed, found} {
+	byType, err := c.SearchTokens(t.Context(), vault.SearchTokensParams{Query: "type:token"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := func(page *vault.Page[vault.Token]) map[string]string {
 		got := map[string]string{}
 		for _, tok := range page.Data {
 			got[tok.ID] = string(tok.Data)
 		}
-		same(t, "data", got, map[string]string{"open": `"secret"`, "half": `"XXcret"`, "shut": ""})
+		return got
+	}
+	all := map[string]string{"open": `"secret"`, "half": `"XXcret"`, "shut": ""}
+	same(t, "data of the list", shown(listed), all)
+	same(t, "data of a search", shown(byType), all)
+	delete(all, "shut")
+	same(t, "data of a search over data", shown(found), all)
+	if found.Pagination.TotalItems != 2 {
+		t.Errorf("a search over data counts %d tokens, want 2", found.Pagination.TotalItems)
+	}
+}
+
+// Who sees nothing of tokens cannot find them by their data: with enough guesses
+// that would be a way to see it.
+func TestSearchOverRedactedDataIsForbidden(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	create(t, v.Tenant, vault.TokenParams{ID: "ssn", Type: vault.SocialSecurityNumber, Data: "123-45-6789"})
+	c := private(t, v, rule(1, "/pii/", vault.Redact, "token:search"))
+	for _, q := range []string{"data:6789", "NOT data:6789", "type:card OR (id:ssn AND data:6789)"} {
+		if _, err := c.SearchTokens(t.Context(), vault.SearchTokensParams{Query: q}); !errors.Is(err, vault.ErrForbidden) {
+			t.Errorf("%s: %v", q, err)
+		}
+	}
+	if got := search(t, c, "type:social_security_number"); !slices.Equal(got, []string{"ssn"}) {
+		t.Errorf("a search that does not ask for data finds %v", got)
 	}
 }
 
@@ -457,7 +487,8 @@ func (d dice) rules() ([]vault.AccessRule, []access.Rule) {
 	var rules []vault.AccessRule
 	var same []access.Rule
 	for i := range 1 + d.IntN(3) {
-		r := vault.AccessRule{Priority: i + 1, Transform: vault.Mask, Permissions: []string{d.pick("token:search", "token:search", "token:read")}}
+		shown := []access.Transform{access.Redact, access.Mask, access.Reveal}[d.IntN(3)]
+		r := vault.AccessRule{Priority: i + 1, Transform: vault.Transform(shown.String()), Permissions: []string{d.pick("token:search", "token:search", "token:read")}}
 		if d.IntN(2) == 0 {
 			r.Container = d.pick(someContainers...)
 		} else {
@@ -466,14 +497,14 @@ func (d dice) rules() ([]vault.AccessRule, []access.Rule) {
 				r.Conditions = append(r.Conditions, vault.Condition{Attribute: "container", Operator: d.pick("equals", "starts_with"), Value: d.pick(someContainers...)})
 			}
 		}
-		a := access.Rule{Priority: r.Priority, Transform: access.Mask, Permissions: r.Permissions, Container: r.Container}
+		a := access.Rule{Priority: r.Priority, Transform: shown, Permissions: r.Permissions, Container: r.Container}
 		for _, c := range r.Conditions {
 			a.Conditions = append(a.Conditions, access.Condition{Attribute: access.Attribute(c.Attribute), Operator: access.Operator(c.Operator), Value: c.Value})
 		}
 		rules, same = append(rules, r), append(same, a)
 	}
-	rules = append(rules, rule(9, "/x/", vault.Redact, "token:search")) // so that searching is never forbidden
-	same = append(same, access.Rule{Priority: 9, Container: "/x/", Transform: access.Redact, Permissions: []string{"token:search"}})
+	rules = append(rules, rule(9, "/x/", vault.Mask, "token:search")) // so that searching is never forbidden
+	same = append(same, access.Rule{Priority: 9, Container: "/x/", Transform: access.Mask, Permissions: []string{"token:search"}})
 	return rules, same
 }
 
@@ -511,8 +542,13 @@ func TestSearchAgreesWithItsMeaning(t *testing.T) {
 		}
 		s := searchers[d.IntN(len(searchers))]
 		var want []string
+		least := access.Redact
+		if find.AsksData(node) {
+			least = access.Mask
+		}
 		for _, doc := range slices.Backward(docs) {
-			if _, ok := s.grant.Decide(access.TokenSearch, doc.ID, doc.Containers); ok && query.Match(node, doc) {
+			shown, _ := s.grant.Decide(access.TokenSearch, doc.ID, doc.Containers)
+			if shown >= least && query.Match(node, doc) {
 				want = append(want, doc.ID)
 			}
 		}

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 )
@@ -22,41 +23,80 @@ type Clause struct {
 	IDs  []IDs // empty: any id
 }
 
-// IDs is met by an id that is equal to one of Equal or starts with one of
-// Prefixes, byte for byte. At least one of them is not empty.
+// IDs is met by an id that is equal to one of Equal, starts with one of Prefixes,
+// byte for byte, or is in one of Ranges. At least one of them is not empty.
 type IDs struct {
 	Equal    []string
 	Prefixes []string
+	Ranges   []IDRange
 }
 
-// Filter returns the tokens on which Decide allows the permission, among those
-// whose containers are one of the given sets. No set occurs in two clauses.
-func (g *Grant) Filter(permission string, sets [][]string) Filter {
+// IDRange is the ids that are in Within and in none of Except.
+type IDRange struct {
+	Within IDSpan
+	Except []IDSpan // not empty
+}
+
+// IDSpan is one id, or all that start with a text.
+type IDSpan struct {
+	Exact bool
+	Value string
+}
+
+// Filters returns the tokens on which Decide allows the permission with at least
+// a transform, among those whose containers are one of the given sets. A token
+// must meet one filter of each group.
+func (g *Grant) Filters(permission string, least Transform, sets [][]string) [][]Filter {
+	groups := [][]Filter{{g.filter(permission, least, sets)}}
+	for _, l := range g.limits {
+		if !l.delegated {
+			groups = append(groups, l.by.Filters(permission, least, sets)...)
+			continue
+		}
+		groups = append(groups, l.by.Filters(permission, Redact, sets)...)
+		if least <= Redact {
+			continue
+		}
+		// One of its own ways has to show as much.
+		groups = append(groups, []Filter{
+			l.by.filter(permission, least, sets), l.by.filter(TokenRead, least, sets), l.by.filter(TokenUse, least, sets),
+		})
+	}
+	return groups
+}
+
+// filter is Filters for the grant's own rules. No set occurs in two clauses.
+func (g *Grant) filter(permission string, least Transform, sets [][]string) Filter {
 	p := position(permission)
 	var rules []compiled
+	hides := false // some rule shows less than it has to
 	for _, r := range g.rules {
 		if !r.permissions.has(p) || r.container.kind == empty || r.id.kind == empty {
 			continue
 		}
-		if r.container == everyPath && r.id == (span{}) {
+		if r.container == everyPath && r.id == (span{}) && r.transform >= least && !hides {
 			return Filter{All: true}
 		}
+		hides = hides || r.transform < least
 		rules = append(rules, r)
 	}
-	return Filter{Clauses: clauses(rules, sets)}
+	return Filter{Clauses: clauses(rules, least, sets)}
 }
 
 // clauses groups the sets by what their tokens' ids have to meet.
-func clauses(rules []compiled, sets [][]string) []Clause {
-	allowed := map[string][]span{} // by container
+func clauses(rules []compiled, least Transform, sets [][]string) []Clause {
+	allowed := map[string][]idRange{} // by container
 	place := map[string]int{}      // of the clause with these conditions
 	var out []Clause
 	for i, set := range sets {
-		groups, ok := idGroups(rules, set, allowed)
+		groups, ok := idGroups(rules, least, set, allowed)
 		if !ok {
 			continue
 		}
-		key := fmt.Sprintf("%q", groups)
+		key := ""
+		if len(groups) > 0 {
+			key = fmt.Sprintf("%#v", groups)
+		}
 		at, known := place[key]
 		if !known {
 			at = len(out)
@@ -71,58 +111,98 @@ func clauses(rules []compiled, sets [][]string) []Clause {
 // idGroups returns what the id of a token in all these containers has to meet,
 // a condition for each container that has one. It reports false if no id can
 // meet it, as far as a single container shows that.
-func idGroups(rules []compiled, containers []string, allowed map[string][]span) ([]IDs, bool) {
+func idGroups(rules []compiled, least Transform, containers []string, allowed map[string][]idRange) ([]IDs, bool) {
 	var groups []IDs
 	for _, container := range containers {
-		spans, known := allowed[container]
+		ranges, known := allowed[container]
 		if !known {
-			spans = idSpans(rules, container)
-			allowed[container] = spans
+			ranges = idRanges(rules, least, container)
+			allowed[container] = ranges
 		}
 		switch {
-		case len(spans) == 0:
+		case len(ranges) == 0:
 			return nil, false
-		case spans[0] == span{}:
+		case ranges[0].within == span{} && len(ranges[0].except) == 0:
 			continue
 		}
-		groups = append(groups, newIDs(spans))
+		groups = append(groups, newIDs(ranges))
 	}
 	slices.SortFunc(groups, compareIDs)
 	groups = slices.CompactFunc(groups, func(a, b IDs) bool { return compareIDs(a, b) == 0 })
 	return groups, len(containers) > 0
 }
 
-// idSpans returns the ids that some rule allows in a container, as spans of
-// which none lies in another.
-func idSpans(rules []compiled, container string) []span {
-	var widest []span
-	for _, r := range rules {
-		if !r.container.covers(container) || slices.ContainsFunc(widest, r.id.within) {
-			continue
-		}
-		widest = slices.DeleteFunc(widest, func(s span) bool { return s.within(r.id) })
-		widest = append(widest, r.id)
-	}
-	return widest
+// idRange is ids that one rule allows, without those that rules before it hide.
+type idRange struct {
+	within span
+	except []span
 }
 
-func newIDs(spans []span) IDs {
+// idRanges returns the ids that the rules allow in a container with at least a
+// transform, as ranges of which none lies in another that has no exceptions.
+func idRanges(rules []compiled, least Transform, container string) []idRange {
+	var ranges []idRange
+	var decided, hidden []span // ids that rules before decide, and those that they hide
+	for _, r := range rules {
+		if !r.container.covers(container) || slices.ContainsFunc(decided, r.id.within) {
+			continue
+		}
+		decided = append(decided, r.id)
+		if r.transform < least {
+			hidden = append(hidden, r.id)
+			continue
+		}
+		next := idRange{within: r.id}
+		for _, h := range hidden {
+			if h.within(r.id) {
+				next.except = append(next.except, h)
+			}
+		}
+		if len(next.except) == 0 {
+			ranges = slices.DeleteFunc(ranges, func(old idRange) bool { return old.within.within(r.id) })
+		}
+		ranges = append(ranges, next)
+	}
+	return ranges
+}
+
+func newIDs(ranges []idRange) IDs {
 	var ids IDs
-	for _, s := range spans {
-		if s.kind == exact {
-			ids.Equal = append(ids.Equal, s.value)
-		} else {
-			ids.Prefixes = append(ids.Prefixes, s.value)
+	for _, r := range ranges {
+		switch {
+		case len(r.except) > 0:
+			ids.Ranges = append(ids.Ranges, newIDRange(r))
+		case r.within.kind == exact:
+			ids.Equal = append(ids.Equal, r.within.value)
+		default:
+			ids.Prefixes = append(ids.Prefixes, r.within.value)
 		}
 	}
 	slices.Sort(ids.Equal)
 	slices.Sort(ids.Prefixes)
+	slices.SortFunc(ids.Ranges, compareRanges)
 	return ids
 }
 
-func compareIDs(a, b IDs) int {
-	if c := slices.Compare(a.Equal, b.Equal); c != 0 {
-		return c
+func newIDRange(r idRange) IDRange {
+	out := IDRange{Within: IDSpan{r.within.kind == exact, r.within.value}}
+	for _, e := range r.except {
+		out.Except = append(out.Except, IDSpan{e.kind == exact, e.value})
 	}
-	return slices.Compare(a.Prefixes, b.Prefixes)
+	return out
+}
+
+func compareIDs(a, b IDs) int {
+	return cmp.Or(slices.Compare(a.Equal, b.Equal), slices.Compare(a.Prefixes, b.Prefixes), slices.CompareFunc(a.Ranges, b.Ranges, compareRanges))
+}
+
+func compareRanges(a, b IDRange) int {
+	return cmp.Or(compareSpans(a.Within, b.Within), slices.CompareFunc(a.Except, b.Except, compareSpans))
+}
+
+func compareSpans(a, b IDSpan) int {
+	if a.Exact != b.Exact {
+		return map[bool]int{true: 1, false: -1}[a.Exact]
+	}
+	return cmp.Compare(a.Value, b.Value)
 }

@@ -61,7 +61,7 @@ func TestFilter(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			got := mustNew(t, test.rules, test.plain...).Filter(TokenRead, sets)
+			got := mustNew(t, test.rules, test.plain...).filter(TokenRead, Redact, sets)
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("filter (-want +got):\n%s", diff)
 			}

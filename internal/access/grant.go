@@ -12,6 +12,7 @@ type Grant struct {
 	rules     []compiled    // in the order in which they are asked
 	carried   permissionSet // by some rule or plainly
 	unlimited bool
+	limits    []limit // that bound all of this
 }
 
 // compiled is a rule reduced to the tokens that it covers: one in a container
@@ -89,24 +90,42 @@ func plain(permissions permissionSet) []compiled {
 // is the check that comes before any token is known, and the only one for
 // permissions that are not on tokens.
 func (g *Grant) Has(permission string) bool {
-	return g.carried.has(position(permission))
+	if !g.carried.has(position(permission)) {
+		return false
+	}
+	for i := range g.limits {
+		if !g.limits[i].by.Has(permission) {
+			return false
+		}
+	}
+	return true
 }
 
 // Decide reports whether the grant allows the permission on a token, and the
 // transform that applies. Only an unlimited grant allows a token that is in no
 // container.
 func (g *Grant) Decide(permission, id string, containers []string) (Transform, bool) {
-	if g.unlimited && g.Has(permission) {
-		return Reveal, true
+	strictest := g.own(permission, id, containers)
+	for i := range g.limits {
+		strictest = min(strictest, g.limits[i].decide(permission, id, containers))
 	}
-	if len(containers) == 0 {
-		return None, false
+	return strictest, strictest != None
+}
+
+// own is what the grant's own rules decide.
+func (g *Grant) own(permission, id string, containers []string) Transform {
+	p := position(permission)
+	switch {
+	case g.unlimited && g.carried.has(p):
+		return Reveal
+	case len(containers) == 0:
+		return None
 	}
-	strictest, p := Reveal, position(permission)
+	strictest := Reveal
 	for _, container := range containers {
 		strictest = min(strictest, g.decide(p, id, container))
 	}
-	return strictest, strictest != None
+	return strictest
 }
 
 func (g *Grant) decide(permission int, id, container string) Transform {
@@ -124,7 +143,15 @@ func (g *Grant) OnAll(permission string) bool {
 	p := position(permission)
 	return slices.ContainsFunc(g.rules, func(r compiled) bool {
 		return r.permissions.has(p) && r.container == everyPath && r.id == span{}
-	})
+	}) && !slices.ContainsFunc(g.limits, func(l limit) bool { return !l.by.OnAll(permission) })
+}
+
+// Shows reports whether the grant allows the permission with at least a
+// transform on anything at all.
+func (g *Grant) Shows(permission string, least Transform) bool {
+	p := position(permission)
+	own := slices.ContainsFunc(g.rules, func(r compiled) bool { return r.permissions.has(p) && r.transform >= least })
+	return own && !slices.ContainsFunc(g.limits, func(l limit) bool { return !l.shows(permission, least) })
 }
 
 // Best returns the transform with which the grant can see a token at best, by

@@ -125,40 +125,110 @@ func TestDecideAgreesWithTheRules(t *testing.T) {
 // allows evaluates a filter as a database would.
 func (f Filter) allows(id string, set int) bool {
 	return f.All || slices.ContainsFunc(f.Clauses, func(c Clause) bool {
-		return slices.Contains(c.Sets, set) && !slices.ContainsFunc(c.IDs, func(ids IDs) bool {
-			starts := func(p string) bool { return strings.HasPrefix(id, p) }
-			return !slices.Contains(ids.Equal, id) && !slices.ContainsFunc(ids.Prefixes, starts)
-		})
+		return slices.Contains(c.Sets, set) && !slices.ContainsFunc(c.IDs, func(ids IDs) bool { return !ids.contain(id) })
 	})
 }
 
-func TestFilterAgreesWithDecide(t *testing.T) {
+func (ids IDs) contain(id string) bool {
+	starts := func(p string) bool { return strings.HasPrefix(id, p) }
+	in := func(s IDSpan) bool { return s.Exact && id == s.Value || !s.Exact && starts(s.Value) }
+	return slices.Contains(ids.Equal, id) || slices.ContainsFunc(ids.Prefixes, starts) ||
+		slices.ContainsFunc(ids.Ranges, func(r IDRange) bool { return in(r.Within) && !slices.ContainsFunc(r.Except, in) })
+}
+
+// allow evaluates groups of filters.
+func allow(groups [][]Filter, id string, set int) bool {
+	for _, group := range groups {
+		if !slices.ContainsFunc(group, func(f Filter) bool { return f.allows(id, set) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// Filters find the tokens that Decide allows, with every transform, also for
+// grants that others limit.
+func TestFiltersAgreeWithDecide(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(3, 4))
 	var all, nothing, narrowed int
-	for range 400 {
+	for n := range 1200 {
 		rules, permissions, g := randomGrant(t, r)
-		permission := pick(r, onToken)
-		f := g.Filter(permission, worldSets)
-		switch {
-		case f.All:
+		kind := []string{"own", "under", "delegated"}[n%3]
+		if _, _, other := randomGrant(t, r); kind == "under" {
+			g = g.Under(other)
+		} else if kind == "delegated" {
+			g = g.DelegatedBy(other)
+		}
+		permission, least := pick(r, onToken), pick(r, []Transform{Redact, Mask, Reveal})
+		f := g.Filters(permission, least, worldSets)
+		allowed, tokens := 0, 0
+		for i, set := range worldSets {
+			for _, id := range worldIDs {
+				transform, _ := g.Decide(permission, id, set)
+				want := transform >= least
+				if allow(f, id, i) != want {
+					t.Fatalf("%s, %s with %s on %s in %v: the filter says %v, Decide %v\nfilters %+v\nrules %+v\npermissions %v",
+						kind, permission, least, id, set, !want, want, f, rules, permissions)
+				}
+				if tokens++; want {
+					allowed++
+				}
+			}
+		}
+		if allowed > 0 && !g.Shows(permission, least) {
+			t.Fatalf("%s: Shows denies what Decide allows", kind)
+		}
+		switch allowed {
+		case tokens:
 			all++
-		case len(f.Clauses) == 0:
+		case 0:
 			nothing++
 		default:
 			narrowed++
 		}
-		for i, set := range worldSets {
-			for _, id := range worldIDs {
-				if _, want := g.Decide(permission, id, set); f.allows(id, i) != want {
-					t.Fatalf("%s on %s in %v: the filter says %v, Decide %v\nfilter %+v\nrules %+v\npermissions %v",
-						permission, id, set, !want, want, f, rules, permissions)
-				}
-			}
-		}
 	}
 	if min(all, nothing, narrowed) < 15 {
 		t.Errorf("the grants are not varied: %d all, %d nothing, %d narrowed", all, nothing, narrowed)
+	}
+}
+
+// A limited grant allows no more than its own rules, and no more than what
+// limits it; one that was delegated within its authorizer's rights loses nothing
+// while those stay.
+func TestLimitsOnlyTakeAway(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(5, 6))
+	kept := 0
+	for range 600 {
+		_, _, g := randomGrant(t, r)
+		_, _, by := randomGrant(t, r)
+		under, delegated, within := g.Under(by), g.DelegatedBy(by), g.Within(by)
+		for _, set := range worldSets {
+			for _, id := range worldIDs {
+				for _, permission := range onToken {
+					own, _ := g.Decide(permission, id, set)
+					other, held := by.Decide(permission, id, set)
+					best := max(other, by.Best(id, set))
+					if got, _ := under.Decide(permission, id, set); got != min(own, other) {
+						t.Fatalf("under: %s, want the stricter of %s and %s", got, own, other)
+					}
+					want := min(own, best)
+					if !held {
+						want = None
+					}
+					if got, _ := delegated.Decide(permission, id, set); got != want || within && got != own {
+						t.Fatalf("delegated: %s, want %s of %s", got, want, own)
+					}
+				}
+			}
+		}
+		if within {
+			kept++
+		}
+	}
+	if kept < 15 {
+		t.Errorf("only %d grants are within their authorizer's", kept)
 	}
 }
 

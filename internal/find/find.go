@@ -4,6 +4,7 @@
 package find
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/mr-tron/base58"
@@ -31,20 +32,44 @@ func List(ring *seal.Ring, ids, types []string, metadata map[string]string) stor
 	return where
 }
 
-// Granted returns the condition that a grant has a permission on a token. Sets
-// are all sets of containers of the tenant.
-func Granted(grant *access.Grant, permission string, sets []storage.ContainerSet) storage.Cond {
+// Granted returns the condition that a grant has a permission on a token, with at
+// least a transform. Sets are all sets of containers of the tenant. It is nil
+// when the grant has it on every token.
+func Granted(grant *access.Grant, permission string, least access.Transform, sets []storage.ContainerSet) storage.Cond {
 	containers := make([][]string, len(sets))
 	for i := range sets {
 		containers[i] = sets[i].Containers
 	}
-	allowed := storage.Or{}
-	for _, clause := range grant.Filter(permission, containers).Clauses {
-		in := make(storage.SetIn, len(clause.Sets))
-		for i, set := range clause.Sets {
-			in[i] = sets[set].Set
+	var all storage.And
+	for _, group := range grant.Filters(permission, least, containers) {
+		if cond := groupCond(group, sets); cond != nil {
+			all = append(all, cond)
 		}
-		allowed = append(allowed, clauseCond(in, clause.IDs))
+	}
+	switch len(all) {
+	case 0:
+		return nil
+	case 1:
+		return all[0]
+	default:
+		return all
+	}
+}
+
+// groupCond is met by tokens that meet one of the filters; nil for all tokens.
+func groupCond(group []access.Filter, sets []storage.ContainerSet) storage.Cond {
+	allowed := storage.Or{}
+	for _, f := range group {
+		if f.All {
+			return nil
+		}
+		for _, clause := range f.Clauses {
+			in := make(storage.SetIn, len(clause.Sets))
+			for i, set := range clause.Sets {
+				in[i] = sets[set].Set
+			}
+			allowed = append(allowed, clauseCond(in, clause.IDs))
+		}
 	}
 	if len(allowed) == 1 {
 		return allowed[0]
@@ -65,33 +90,48 @@ func clauseCond(in storage.SetIn, ids []access.IDs) storage.Cond {
 		for _, prefix := range group.Prefixes {
 			any = append(any, storage.IDPrefix(prefix))
 		}
+		for _, r := range group.Ranges {
+			within := storage.And{spanCond(r.Within)}
+			for _, e := range r.Except {
+				within = append(within, storage.Not{Cond: spanCond(e)})
+			}
+			any = append(any, within)
+		}
 		cond = append(cond, any)
 	}
 	return cond
 }
 
-// AsksContainer reports whether a search needs the sets of containers.
-func AsksContainer(n query.Node) bool {
-	switch n := n.(type) {
-	case query.And:
-		return anyNode(n, AsksContainer)
-	case query.Or:
-		return anyNode(n, AsksContainer)
-	case query.Not:
-		return AsksContainer(n.Node)
-	case query.InContainer:
-		return true
+func spanCond(s access.IDSpan) storage.Cond {
+	if s.Exact {
+		return storage.IDIn{s.Value}
 	}
-	return false
+	return storage.IDPrefix(s.Value)
 }
 
-func anyNode(nodes []query.Node, is func(query.Node) bool) bool {
-	for _, n := range nodes {
-		if is(n) {
-			return true
-		}
+// AsksContainer reports whether a search needs the sets of containers.
+func AsksContainer(n query.Node) bool {
+	return anyTerm(n, func(n query.Node) bool { _, ok := n.(query.InContainer); return ok })
+}
+
+// AsksData reports whether a search looks for data.
+func AsksData(n query.Node) bool {
+	return anyTerm(n, func(n query.Node) bool { _, ok := n.(query.DataIs); return ok })
+}
+
+// anyTerm reports whether some term of a query is of a kind.
+func anyTerm(n query.Node, is func(query.Node) bool) bool {
+	inside := func(n query.Node) bool { return anyTerm(n, is) }
+	switch n := n.(type) {
+	case query.And:
+		return slices.ContainsFunc(n, inside)
+	case query.Or:
+		return slices.ContainsFunc(n, inside)
+	case query.Not:
+		return inside(n.Node)
+	default:
+		return is(n)
 	}
-	return false
 }
 
 // Search turns a query into a condition.

@@ -38,7 +38,7 @@ func TestGranted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(c.want, find.Granted(grant, access.TokenRead, sets)); diff != "" {
+		if diff := cmp.Diff(c.want, find.Granted(grant, access.TokenRead, access.Redact, sets)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
