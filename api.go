@@ -52,10 +52,12 @@ type TokenListAPI interface {
 	SearchTokens(ctx context.Context, p SearchTokensParams) (*Page[Token], error)
 }
 
-// SessionAPI makes short-lived keys.
+// SessionAPI makes short-lived keys, and ends them.
 type SessionAPI interface {
 	CreateSession(ctx context.Context) (*Session, error)
 	AuthorizeSession(ctx context.Context, g Grant) error
+	ListSessions(ctx context.Context, p ListSessionsParams) (*Page[SessionInfo], error)
+	DeleteSession(ctx context.Context, id uuid.UUID) error
 }
 
 // RunAPI uses tokens where their data is needed: in code, and at a destination.

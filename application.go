@@ -3,8 +3,8 @@ package vault
 import (
 	"cmp"
 	"context"
+	"encoding/hex"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -20,7 +20,8 @@ type ApplicationType string
 
 // Types of applications. A public key may stand in a browser: it creates and
 // updates tokens and opens sessions. A private key works with tokens. A
-// management key administers everything else.
+// management key administers everything else; one that may create or change
+// applications can make a private key, and so in effect read all data.
 const (
 	Public     ApplicationType = "public"
 	Private    ApplicationType = "private"
@@ -49,6 +50,9 @@ type Application struct {
 func (a *Application) expired(now time.Time) bool {
 	return a.ExpiresAt != nil && !a.ExpiresAt.After(now)
 }
+
+// keyMark tells the key of an application from those that it had before.
+func (a *Application) keyMark() string { return hex.EncodeToString(a.hash[:]) }
 
 // ApplicationParams describes an application. At least one of Permissions and
 // Rules must not be empty, and the type must be one that may hold them:
@@ -91,13 +95,12 @@ func (p ApplicationParams) checked(now time.Time) (ApplicationParams, error) {
 	return p, asInvalid(bad)
 }
 
-// mayGrant asks whether the caller may give permissions to an application that
-// has some already. Permissions on tokens go with the right to administer
-// applications; every other permission can be granted only by a caller that holds
-// it.
-func (op *operation) mayGrant(permissions, had []string) error {
+// mayGrant asks whether the caller may give permissions to an application.
+// Permissions on tokens go with the right to administer applications; every
+// other permission can be granted only by a caller that holds it.
+func (op *operation) mayGrant(permissions []string) error {
 	for _, p := range permissions {
-		if !slices.Contains(had, p) && !op.grant.MayGrant(p) {
+		if !op.grant.MayGrant(p) {
 			return errorf(ErrForbidden, "Only a caller that has the permission %s can grant it.", p)
 		}
 	}
@@ -114,7 +117,7 @@ func (c *Client) CreateApplication(ctx context.Context, p ApplicationParams) (*A
 	if p, err = p.checked(op.now); err != nil {
 		return nil, err
 	}
-	if err := op.mayGrant(p.Permissions, nil); err != nil {
+	if err := op.mayGrant(p.Permissions); err != nil {
 		return nil, err
 	}
 	app := &Application{
@@ -182,7 +185,8 @@ func (c *Client) ListApplications(ctx context.Context, p ListApplicationsParams)
 }
 
 // ReplaceApplication replaces everything of an application but its type and
-// its key (permission application:update).
+// its key (permission application:update, and every permission of the application
+// that is not on tokens).
 func (c *Client) ReplaceApplication(ctx context.Context, id uuid.UUID, p ApplicationParams) (*Application, error) {
 	op, err := c.begin(ctx, access.ApplicationUpdate)
 	if err != nil {
@@ -232,7 +236,7 @@ func (op *operation) updateApplication(ctx context.Context, id uuid.UUID, change
 		if p.Type != app.Type {
 			return errTypeIsFixed()
 		}
-		if err := op.mayGrant(p.Permissions, app.Permissions); err != nil {
+		if err := op.mayGrant(p.Permissions); err != nil {
 			return err
 		}
 		app.Name, app.Permissions, app.Rules, app.ExpiresAt = p.Name, p.Permissions, p.Rules, p.ExpiresAt
@@ -243,37 +247,54 @@ func (op *operation) updateApplication(ctx context.Context, id uuid.UUID, change
 // saveApplication changes an application and forgets what this node believes
 // of its key.
 func (op *operation) saveApplication(ctx context.Context, id uuid.UUID, change func(*Application) error) (*Application, error) {
-	defer op.afterwards(op.v.auth.Clear)
-	return applications.update(ctx, op, id, change)
+	defer op.afterwards(op.v.forgetIdentities)
+	return applications.update(ctx, op, id, func(app *Application) error {
+		if err := op.mayChange(app); err != nil {
+			return err
+		}
+		return change(app)
+	})
+}
+
+// mayChange asks whether the caller could have granted all that an application
+// holds. Otherwise it could take over an application that has more rights than
+// itself, or end it.
+func (op *operation) mayChange(app *Application) error {
+	for _, p := range app.Permissions {
+		if !op.grant.MayGrant(p) {
+			return errorf(ErrForbidden, "Changing this application needs the permission %s, which it holds.", p)
+		}
+	}
+	return nil
 }
 
 // RegenerateKey gives an application a new API key (permission
-// application:update). The old one dies at once. The caller gets the key, so it
-// must be one that may grant all that the application holds.
+// application:update, and every permission of the application that is not on
+// tokens). The old key dies at once, and with it the sessions that it made or
+// authorized and the jobs that it queued.
 func (c *Client) RegenerateKey(ctx context.Context, id uuid.UUID) (*Application, error) {
 	op, err := c.begin(ctx, access.ApplicationUpdate)
 	if err != nil {
 		return nil, err
 	}
 	return op.saveApplication(ctx, id, func(app *Application) error {
-		if err := op.mayGrant(app.Permissions, nil); err != nil {
-			return err
-		}
 		app.Key = apikey.New(keyKind(app.Type))
 		app.hash = apikey.Hash(app.Key)
 		return nil
 	})
 }
 
-// DeleteApplication deletes an application (permission application:delete).
-// Its key and its sessions die at once.
+// DeleteApplication deletes an application (permission application:delete, and
+// every permission of the application that is not on tokens). Its key dies at
+// once, and with it the sessions that it made or authorized and the jobs that it
+// queued.
 func (c *Client) DeleteApplication(ctx context.Context, id uuid.UUID) error {
 	op, err := c.begin(ctx, access.ApplicationDelete)
 	if err != nil {
 		return err
 	}
-	defer op.afterwards(op.v.auth.Clear)
-	return applications.delete(ctx, op, id)
+	defer op.afterwards(op.v.forgetIdentities)
+	return applications.delete(ctx, op, id, op.mayChange)
 }
 
 // Permission describes a permission that applications may hold.

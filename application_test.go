@@ -89,7 +89,7 @@ func TestTypePermissionMatrix(t *testing.T) {
 	}
 	same(t, "management permissions", may[vault.Management], []string{
 		"log:read", "reactor:create", "reactor:read", "reactor:update", "reactor:delete", "proxy:create", "proxy:read", "proxy:update", "proxy:delete",
-		"application:create", "application:read", "application:update", "application:delete", "tenant:read", "tenant:update"})
+		"application:create", "application:read", "application:update", "application:delete", "session:read", "session:delete", "tenant:read", "tenant:update"})
 	for _, typ := range []vault.ApplicationType{vault.Public, vault.Private, vault.Management} {
 		for _, p := range all {
 			allowed := slices.Contains(may[typ], p.Type)

@@ -9,7 +9,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
-	"github.com/seed-72ea4aab/vault/internal/apikey"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/internal/sealed"
@@ -20,9 +19,11 @@ import (
 // or a session. Its methods are the operations of the vault, each limited to
 // what the identity may do and entered in the audit log.
 //
-// A Client is cheap, holds no connection, and need not be closed. One that
-// came from [Vault.Authenticate] follows its key: when the key is revoked or
-// expires, its operations fail with ErrUnauthenticated.
+// A Client is cheap, holds no connection, and need not be closed. It follows
+// what it came from: each operation has the rights of that moment. When the API
+// key of [Vault.Authenticate] is revoked or expires, or the application of
+// [Client.As] is deleted or expires, operations fail with ErrUnauthenticated. On
+// other nodes than the one that made a change it takes up to a second.
 type Client struct {
 	v      *Vault
 	tenant uuid.UUID
@@ -32,7 +33,7 @@ type Client struct {
 	rules       []AccessRule
 
 	key     storage.Key  // the API key this client follows; zero for none
-	app     *Application // nil for the tenant itself
+	app     *Application // nil for the tenant itself; without a key it is followed
 	session uuid.UUID    // zero unless the key is a session's
 	proxy   uuid.UUID    // zero unless the client is a ProxyCaller
 
@@ -43,6 +44,8 @@ type Client struct {
 	pending *pendingWrites // inside Once: writes wait here for the answer
 
 	scripted bool // running code asks
+
+	limit *access.Grant // rights that it never exceeds, whatever it follows; nil for none
 }
 
 // trusted is the grant of the embedding program.
@@ -73,11 +76,8 @@ func (c *Client) AsUser(user uuid.UUID) *Client {
 }
 
 // As returns a client that acts as an application of the tenant, with the
-// application's rights and no more. Only the tenant itself may do this.
-//
-// The rights are those that the application has now. Unlike a client from
-// [Vault.Authenticate], this one does not learn when they change, or when the
-// application is deleted or expires: ask for a new one for each piece of work.
+// application's rights and no more. Only the tenant itself may do this. The
+// client follows the application, but not its key: a new key changes nothing.
 func (c *Client) As(ctx context.Context, application uuid.UUID) (*Client, error) {
 	op, err := c.begin(ctx, "")
 	if err != nil {
@@ -86,14 +86,11 @@ func (c *Client) As(ctx context.Context, application uuid.UUID) (*Client, error)
 	if c.grant != trusted {
 		return nil, errorf(ErrForbidden, "Only the tenant itself may act as one of its applications.")
 	}
-	app, err := applications.read(ctx, op, application)
+	id, err := op.follow(ctx, application)
 	if err != nil {
 		return nil, err
 	}
-	if app.expired(op.now) {
-		return nil, ErrUnauthenticated
-	}
-	return c.v.clientOf(app)
+	return id.client, nil
 }
 
 // clientOf returns a client with the rights of an application.
@@ -144,12 +141,8 @@ func (op *operation) admit(ctx context.Context, permission string) error {
 	if op.v.closed.Load() {
 		return ErrClosed // though what the caches hold would do for some operations
 	}
-	if c := op.Client; !c.key.IsZero() {
-		now, err := c.v.authenticate(ctx, c.key)
-		if err != nil {
-			return err
-		}
-		op.Client = c.renewed(now)
+	if err := op.renewRights(ctx); err != nil {
+		return err
 	}
 	if permission != "" && !op.grant.Has(permission) {
 		return errorf(ErrForbidden, "The permission %s is needed.", permission)
@@ -160,19 +153,6 @@ func (op *operation) admit(ctx context.Context, permission string) error {
 	}
 	op.state, op.now = state, op.v.now()
 	return nil
-}
-
-// renewed returns what the client's key stands for now, at work where c is.
-func (c *Client) renewed(now *Client) *Client {
-	if c.pending == nil && c.actorType != actorUser {
-		return now
-	}
-	fresh := *now
-	fresh.pending = c.pending
-	if c.actorType == actorUser {
-		fresh.creator, fresh.actor, fresh.actorType = c.creator, c.actor, c.actorType
-	}
-	return &fresh
 }
 
 // tenantID returns the tenant as the storage knows it.
@@ -301,120 +281,3 @@ func retryStale[T any](do func() (T, error)) (T, error) {
 // maxAttempts bounds how often a write is computed again because others were
 // faster. Each lost attempt means that another's succeeded.
 const maxAttempts = 100
-
-// Authenticate returns the client that an API key stands for: an application
-// or a session. A key that is missing, malformed, unknown, expired or revoked
-// gives ErrUnauthenticated. When the database does not answer, no key works.
-//
-// A revoked key stops working at once on the node that revoked it and within a
-// second on every other.
-func (v *Vault) Authenticate(ctx context.Context, key string) (*Client, error) {
-	if !apikey.Valid(key) {
-		return nil, ErrUnauthenticated
-	}
-	return v.authenticate(ctx, apikey.Hash(key))
-}
-
-// authenticate finds the client of a key by its hash.
-func (v *Vault) authenticate(ctx context.Context, key storage.Key) (*Client, error) {
-	if v.closed.Load() {
-		return nil, ErrClosed
-	}
-	id, known := v.auth.Get(key)
-	if !known {
-		reading := v.auth.Ask(key)
-		var err error
-		if id, err = v.identify(ctx, key); err != nil {
-			return nil, err
-		}
-		if id.settled {
-			reading.Keep(id)
-		}
-	}
-	if !id.expiresAt.IsZero() && !id.expiresAt.After(v.now()) {
-		return nil, ErrUnauthenticated
-	}
-	return id.client, nil
-}
-
-// identity is what is known of a key.
-type identity struct {
-	client    *Client
-	expiresAt time.Time // the earliest end of all that the key depends on
-	settled   bool      // false for a session that may yet be authorized
-}
-
-// identify reads whose key this is. The rights that a record holds are sealed
-// under the key's own hash: a record that was moved to another key does not
-// open, and that key counts as unknown.
-func (v *Vault) identify(ctx context.Context, key storage.Key) (*identity, error) {
-	rec, err := v.store.Lookup(ctx, key)
-	if errors.Is(err, storage.ErrNotFound) || err == nil && rec.Key != key {
-		return nil, ErrUnauthenticated // unknown, or a nonce sent as a key
-	}
-	if err != nil {
-		return nil, err
-	}
-	state, err := v.tenants.Get(ctx, uuid.UUID(rec.Tenant))
-	if errors.Is(err, ErrNotFound) {
-		return nil, ErrUnauthenticated
-	}
-	if err != nil {
-		return nil, err
-	}
-	op := &operation{v.Tenant(uuid.UUID(rec.Tenant)), state, v.now()}
-	switch rec.Kind {
-	case kindApplication:
-		return op.identifyApplication(ctx, &rec)
-	case kindSession:
-		return op.identifySession(ctx, &rec)
-	default:
-		return nil, ErrUnauthenticated
-	}
-}
-
-func (op *operation) identifyApplication(ctx context.Context, rec *storage.Record) (*identity, error) {
-	app, err := applications.open(ctx, op, rec)
-	if err != nil {
-		op.v.cfg.Logger.ErrorContext(ctx, "an application's record cannot be decrypted", "tenant", op.tenant, "error", err)
-		return nil, ErrUnauthenticated
-	}
-	c, err := op.v.clientOf(app)
-	if err != nil {
-		return nil, err
-	}
-	c.key = rec.Key
-	id := &identity{client: c, settled: true}
-	if app.ExpiresAt != nil {
-		id.expiresAt = *app.ExpiresAt
-	}
-	return id, nil
-}
-
-func (op *operation) identifySession(ctx context.Context, rec *storage.Record) (*identity, error) {
-	var s session
-	if err := op.openRecord(ctx, rec, &s); err != nil {
-		op.v.cfg.Logger.ErrorContext(ctx, "a session's record cannot be decrypted", "tenant", op.tenant, "error", err)
-		return nil, ErrUnauthenticated
-	}
-	app, err := applications.read(ctx, op, s.Application)
-	if errors.Is(err, ErrNotFound) {
-		return nil, ErrUnauthenticated // sessions end with their application
-	}
-	if err != nil {
-		return nil, err
-	}
-	grant := new(access.Grant) // nothing, until the session is authorized
-	if s.Authorized {
-		if grant, err = access.New(accessRules(s.Rules), s.Permissions); err != nil {
-			return nil, err
-		}
-	}
-	id := &identity{settled: s.Authorized, expiresAt: rec.ExpiresAt}
-	if app.ExpiresAt != nil && app.ExpiresAt.Before(id.expiresAt) {
-		id.expiresAt = *app.ExpiresAt
-	}
-	id.client = &Client{v: op.v, tenant: op.tenant, grant: grant, permissions: s.Permissions, rules: s.Rules, key: rec.Key, app: app, session: uuid.UUID(rec.ID),
-		creator: app.ID, actor: app.ID, actorType: actorApplication}
-	return id, nil
-}

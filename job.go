@@ -46,13 +46,19 @@ type reactJob struct {
 	Caller      caller        `json:"caller"`
 	// Depth is how many runs it is below.
 	Depth int `json:"depth,omitempty"`
-	// Result is the body of the callback, when the run is over.
-	Result JSON `json:"result,omitempty"`
+	// Result is the body of the callback, when the run is over. Withdrawn says
+	// that it was replaced because the caller is gone.
+	Result    JSON `json:"result,omitempty"`
+	Withdrawn bool `json:"withdrawn,omitempty"`
 }
 
-// caller is a client and its rights at the time when it asked.
+// caller names the client that asked for a run: the key or the application that
+// it follows. Its rights when it asked are kept as a limit: what it may do is
+// asked when the run needs it.
 type caller struct {
-	Trusted     bool         `json:"trusted,omitempty"`
+	Trusted     bool         `json:"trusted,omitempty"` // the tenant itself
+	Key         storage.Key  `json:"key,omitzero"`      // the hash of its API key
+	Application uuid.UUID    `json:"application,omitzero"`
 	Permissions []string     `json:"permissions,omitempty"`
 	Rules       []AccessRule `json:"rules,omitempty"`
 	Creator     uuid.UUID    `json:"creator"`
@@ -61,20 +67,32 @@ type caller struct {
 }
 
 func callerOf(c *Client) caller {
-	return caller{Trusted: c.grant == trusted, Permissions: c.permissions, Rules: c.rules,
-		Creator: c.creator, Actor: c.actor, ActorType: c.actorType}
+	return caller{Trusted: c.grant == trusted, Key: c.key, Application: c.ApplicationID(),
+		Permissions: c.permissions, Rules: c.rules, Creator: c.creator, Actor: c.actor, ActorType: c.actorType}
 }
 
-// client returns a client with the caller's rights.
+// client returns the caller, with the rights that it has at each use, and no
+// more than it had when it asked.
 func (k *caller) client(v *Vault, tenant uuid.UUID) (*Client, error) {
-	c := &Client{v: v, tenant: tenant, grant: trusted, creator: k.Creator, actor: k.Actor, actorType: k.ActorType}
+	c := &Client{v: v, tenant: tenant, creator: k.Creator, actor: k.Actor, actorType: k.ActorType}
 	if k.Trusted {
+		c.grant = trusted
 		return c, nil
 	}
+	c.grant, c.key, c.app = new(access.Grant), k.Key, &Application{ID: k.Application}
 	var err error
-	c.permissions, c.rules = k.Permissions, k.Rules
-	c.grant, err = access.New(accessRules(k.Rules), k.Permissions)
+	c.limit, err = access.New(accessRules(k.Rules), k.Permissions)
 	return c, err
+}
+
+// gone returns ErrUnauthenticated when the caller is no more: its key was
+// replaced, its application was deleted, or its session has ended.
+func (k *caller) gone(ctx context.Context, v *Vault, tenant uuid.UUID) error {
+	c, err := k.client(v, tenant)
+	if err == nil {
+		_, err = c.begin(ctx, "")
+	}
+	return err
 }
 
 // reactLater stores an asynchronous run. It is durable when this returns.
@@ -230,6 +248,7 @@ func (j *leasedJob) run(ctx context.Context) error {
 	var answer any = result
 	if err != nil {
 		writes, answer = nil, callbackError(err)
+		j.react.Withdrawn = errors.Is(err, ErrUnauthenticated)
 	}
 	if j.react.Result, err = json.Marshal(answer); err != nil {
 		return err
@@ -287,8 +306,18 @@ func (j *leasedJob) put(ctx context.Context, writes *pendingWrites, delay time.D
 const callbackTimeout = 15 * time.Second
 
 // deliver sends the result to the callback URL. A callback that fails is sent
-// again later; one that has failed too often is given up.
+// again later; one that has failed too often is given up. A result whose caller
+// is gone is not sent: the callback says so instead.
 func (j *leasedJob) deliver(ctx context.Context) error {
+	if !j.react.Withdrawn {
+		err := j.react.Caller.gone(ctx, j.v, j.tenant)
+		if errors.Is(err, ErrUnauthenticated) {
+			return j.withdraw(ctx)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	sent := j.send(ctx)
 	if sent == nil {
 		ch := &storage.Change{Tenant: j.row.Tenant, Now: j.now} // seals nothing, so it is never too late
@@ -304,6 +333,17 @@ func (j *leasedJob) deliver(ctx context.Context) error {
 		return j.put(ctx, nil, delay)
 	}
 	return j.giveUp(ctx)
+}
+
+// withdraw replaces the result by the error that the caller is gone. Tries at
+// its delivery start from one.
+func (j *leasedJob) withdraw(ctx context.Context) error {
+	var err error
+	if j.react.Result, err = json.Marshal(callbackError(ErrUnauthenticated)); err != nil {
+		return err
+	}
+	j.react.Withdrawn, j.row.Attempts = true, 0
+	return j.put(ctx, nil, 0)
 }
 
 // giveUp marks the job as dead and deletes its payload, which is not needed any

@@ -271,7 +271,7 @@ func (c *Client) DeleteProxy(ctx context.Context, id uuid.UUID) error {
 		return err
 	}
 	defer op.afterwards(op.v.proxies.Clear)
-	return proxies.delete(ctx, op, id)
+	return proxies.delete(ctx, op, id, nil)
 }
 
 // ProxyCall is a request that is to go through a proxy.

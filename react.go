@@ -85,8 +85,9 @@ type ReactResult struct {
 // that the code throws is a [*script.Error], whose Messages have its text.
 //
 // With a callback URL the run is asynchronous, and the result is nil: when
-// React returns, the run is stored, and some node will carry it out with the
-// rights that the caller has now, even if this one dies. What it gives, or the
+// React returns, the run is stored, and some node will carry it out, even if this
+// one dies. Its rights are those that the caller has when it runs, and no more
+// than it has now; if the caller is gone by then, the callback says so. What it gives, or the
 // error that a synchronous run would answer with, is sent to the URL at least
 // once, signed with the tenant's webhook secret.
 func (c *Client) React(ctx context.Context, id uuid.UUID, p ReactParams) (*ReactResult, error) {

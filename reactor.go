@@ -206,7 +206,7 @@ func (c *Client) DeleteReactor(ctx context.Context, id uuid.UUID) error {
 	if err != nil {
 		return err
 	}
-	return reactors.delete(ctx, op, id)
+	return reactors.delete(ctx, op, id, nil)
 }
 
 // Bounds on what reactors and proxies carry.

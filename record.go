@@ -169,12 +169,22 @@ func (k *recordKind[T]) update(ctx context.Context, op *operation, id uuid.UUID,
 	})
 }
 
-// delete deletes an entity, with its log entry.
-func (k *recordKind[T]) delete(ctx context.Context, op *operation, id uuid.UUID) error {
+// delete deletes an entity, with its log entry. May, unless it is nil, can
+// refuse that.
+func (k *recordKind[T]) delete(ctx context.Context, op *operation, id uuid.UUID, may func(*T) error) error {
 	_, err := retryStale(func() (struct{}, error) {
 		rec, err := op.record(ctx, k.name, id)
 		if err != nil {
 			return struct{}{}, err
+		}
+		if may != nil {
+			item, err := k.open(ctx, op, rec)
+			if err != nil {
+				return struct{}{}, err
+			}
+			if err := may(item); err != nil {
+				return struct{}{}, err
+			}
 		}
 		ch := op.change()
 		ch.DeleteRecords = []storage.RecordDelete{{Kind: k.name, ID: rec.ID, Rev: rec.Rev}}

@@ -117,12 +117,17 @@ func (g *Grant) UnmarshalJSON(data []byte) error {
 	})
 }
 
-// session is a session as it is sealed.
+// session is a session as it is sealed. It names who made and who authorized
+// it, and with which of their keys, and has no rights by itself: what it may do
+// is asked of its authorizer at each use.
 type session struct {
-	Application uuid.UUID    `json:"application"`
-	Authorized  bool         `json:"authorized"`
-	Permissions []string     `json:"permissions,omitempty"`
-	Rules       []AccessRule `json:"rules,omitempty"`
+	Application    uuid.UUID    `json:"application"`
+	ApplicationKey string       `json:"application_key"`
+	Authorized     bool         `json:"authorized"`
+	AuthorizedBy   uuid.UUID    `json:"authorized_by,omitzero"`   // an application, or the tenant itself
+	AuthorizerKey  string       `json:"authorizer_key,omitempty"` // empty for the tenant itself
+	Permissions    []string     `json:"permissions,omitempty"`
+	Rules          []AccessRule `json:"rules,omitempty"`
 }
 
 // nonceLength gives a nonce 140 random bits.
@@ -169,12 +174,16 @@ func (c *Client) CreateSession(ctx context.Context) (*Session, error) {
 	if err := op.mayCreateSession(); err != nil {
 		return nil, err
 	}
-	s := &Session{SessionKey: apikey.New(apikey.Session), Nonce: ids.Random58(nonceLength), ExpiresAt: op.now.Add(sessionLife)}
+	life := sessionLife
+	if most := op.v.cfg.MaxSessionLife; most > 0 {
+		life = min(life, most)
+	}
+	s := &Session{SessionKey: apikey.New(apikey.Session), Nonce: ids.Random58(nonceLength), ExpiresAt: op.now.Add(life)}
 	rec := storage.Record{
 		Kind: kindSession, ID: storage.ID(op.v.ids.At(op.now)), Key: apikey.Hash(s.SessionKey), AltKey: op.nonceHash(s.Nonce),
 		ExpiresAt: s.ExpiresAt, CreatedAt: op.now,
 	}
-	if err := op.sealRecord(&rec, session{Application: op.app.ID}); err != nil {
+	if err := op.sealRecord(&rec, session{Application: op.app.ID, ApplicationKey: op.app.keyMark()}); err != nil {
 		return nil, err
 	}
 	ch := op.change()
@@ -192,8 +201,10 @@ func (c *Client) nonceHash(nonce string) storage.Key {
 // AuthorizeSession gives a session its rights, once. The client must be a
 // private application, or the tenant itself, and cannot give more than it has:
 // each permission only where it holds it, and no transform that shows more
-// than the client sees by reading or using. An unknown or expired nonce is
-// ErrNotFound, a used one ErrConflict.
+// than the client sees by reading or using. That holds at each use too: when the
+// client's rights are cut, so are those of the session, and when its application
+// is deleted or expires, or gets a new key, the session ends. An unknown or
+// expired nonce is ErrNotFound, a used one ErrConflict.
 func (c *Client) AuthorizeSession(ctx context.Context, g Grant) error {
 	op, err := c.begin(ctx, "")
 	if err != nil {
@@ -202,7 +213,7 @@ func (c *Client) AuthorizeSession(ctx context.Context, g Grant) error {
 	if err := op.mayAuthorizeSession(); err != nil {
 		return err
 	}
-	granted, err := g.check(op.now)
+	granted, err := g.check(op.now, op.v.cfg.MaxSessionLife)
 	if err != nil {
 		return err
 	}
@@ -214,7 +225,7 @@ func (c *Client) AuthorizeSession(ctx context.Context, g Grant) error {
 }
 
 // check checks a grant and returns it as package access reads it.
-func (g *Grant) check(now time.Time) (*access.Grant, error) {
+func (g *Grant) check(now time.Time, longest time.Duration) (*access.Grant, error) {
 	bad := &form.Problems{}
 	if g.Nonce == "" {
 		bad.Add("nonce", "is required")
@@ -223,6 +234,9 @@ func (g *Grant) check(now time.Time) (*access.Grant, error) {
 	bad.AddAll("", problems)
 	if g.ExpiresAt != nil {
 		form.CheckExpiry(*g.ExpiresAt, now, bad)
+		if longest > 0 && g.ExpiresAt.After(now.Add(longest)) {
+			bad.Add("expires_at", "must be at most %s from now", longest)
+		}
 	}
 	if err := asInvalid(bad); err != nil {
 		return nil, err
@@ -249,9 +263,9 @@ func (op *operation) authorizeSession(ctx context.Context, g *Grant) error {
 	if err := op.openRecord(ctx, &rec, &s); err != nil {
 		return err
 	}
-	app, err := applications.read(ctx, op, s.Application)
-	if errors.Is(err, ErrNotFound) || err == nil && app.expired(op.now) {
-		return errUnknownNonce // sessions end with their application
+	app, err := op.keyHolder(ctx, s.Application, s.ApplicationKey)
+	if errors.Is(err, ErrUnauthenticated) || err == nil && app.expired(op.now) {
+		return errUnknownNonce // sessions end with the key that made them
 	}
 	if err != nil {
 		return err
@@ -260,6 +274,10 @@ func (op *operation) authorizeSession(ctx context.Context, g *Grant) error {
 		return errorf(ErrConflict, "The nonce has already been used.")
 	}
 	s.Authorized, s.Permissions, s.Rules = true, g.Permissions, g.Rules
+	s.AuthorizedBy, s.AuthorizerKey = op.tenant, ""
+	if op.app != nil {
+		s.AuthorizedBy, s.AuthorizerKey = op.app.ID, op.app.keyMark()
+	}
 	if g.ExpiresAt != nil {
 		rec.ExpiresAt = g.ExpiresAt.UTC().Truncate(time.Microsecond)
 	}
@@ -269,5 +287,123 @@ func (op *operation) authorizeSession(ctx context.Context, g *Grant) error {
 	ch := op.change()
 	ch.UpdateRecords = []storage.RecordUpdate{{Rev: rec.Rev, Record: rec}}
 	ch.Logs = []storage.Log{op.entry(opAuthorize, kindSession, uuid.UUID(rec.ID).String())}
+	return op.write(ctx, ch)
+}
+
+// SessionInfo describes a session that is alive. It does not hold its key.
+type SessionInfo struct {
+	ID            uuid.UUID `json:"id"`
+	ApplicationID uuid.UUID `json:"application_id"` // that created it
+	// AuthorizedBy is the application that authorized it, or the tenant's id for
+	// the tenant itself. Nil means that it was not authorized, and has no access.
+	AuthorizedBy *uuid.UUID   `json:"authorized_by,omitempty"`
+	Permissions  []string     `json:"permissions,omitempty"`
+	Rules        []AccessRule `json:"rules,omitempty"`
+	CreatedAt    time.Time    `json:"created_at"`
+	ExpiresAt    time.Time    `json:"expires_at"`
+}
+
+// ListSessionsParams asks for a page of sessions.
+type ListSessionsParams struct {
+	PageParams
+}
+
+// ListSessions returns a page of the sessions that are alive, newest first
+// (permission session:read). Permissions and Rules are what they were granted;
+// what they may do now also depends on their authorizer. It reads all sessions
+// of the tenant to count those that are alive.
+func (c *Client) ListSessions(ctx context.Context, p ListSessionsParams) (*Page[SessionInfo], error) {
+	op, err := c.begin(ctx, access.SessionRead)
+	if err != nil {
+		return nil, err
+	}
+	if p.PageParams, err = p.normal(); err != nil {
+		return nil, err
+	}
+	var alive []SessionInfo
+	filter := storage.RecordFilter{Tenant: op.tenantID(), Kind: kindSession, Limit: sessionChunk}
+	for {
+		recs, _, err := op.v.store.ListRecords(ctx, filter)
+		if err != nil {
+			return nil, err
+		}
+		for i := range recs {
+			info, err := op.sessionInfo(ctx, &recs[i])
+			if err != nil {
+				return nil, err
+			}
+			if info != nil {
+				alive = append(alive, *info)
+			}
+		}
+		if len(recs) < sessionChunk {
+			break
+		}
+		filter.Before = recs[len(recs)-1].ID
+	}
+	page := newPage[SessionInfo](p.PageParams, len(alive))
+	from := min(p.offset(), len(alive))
+	page.Data = append(page.Data, alive[from:min(from+p.Size, len(alive))]...)
+	seen := make([]entity, len(page.Data))
+	for i := range page.Data {
+		seen[i] = entity{kindSession, page.Data[i].ID.String()}
+	}
+	return page, op.logReads(ctx, opRead, seen...)
+}
+
+// sessionChunk is how many sessions are read at a time.
+const sessionChunk = 500
+
+// sessionInfo describes the session of a record; nil when it has ended.
+func (op *operation) sessionInfo(ctx context.Context, rec *storage.Record) (*SessionInfo, error) {
+	var s session
+	if err := op.openRecord(ctx, rec, &s); err != nil {
+		return nil, err
+	}
+	id, err := op.identifySession(ctx, rec)
+	if errors.Is(err, ErrUnauthenticated) || err == nil && id.live(op.now) != nil {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	info := &SessionInfo{
+		ID: uuid.UUID(rec.ID), ApplicationID: s.Application, Permissions: s.Permissions, Rules: s.Rules,
+		CreatedAt: rec.CreatedAt, ExpiresAt: rec.ExpiresAt,
+	}
+	if s.Authorized {
+		info.AuthorizedBy = &s.AuthorizedBy
+	}
+	return info, nil
+}
+
+// DeleteSession ends a session (permission session:delete): at once on this
+// node, and within a second on every other. One that has ended already is
+// ErrNotFound.
+func (c *Client) DeleteSession(ctx context.Context, id uuid.UUID) error {
+	op, err := c.begin(ctx, access.SessionDelete)
+	if err != nil {
+		return err
+	}
+	defer op.afterwards(op.v.forgetIdentities)
+	_, err = retryStale(func() (struct{}, error) { return struct{}{}, op.endSession(ctx, id) })
+	return err
+}
+
+func (op *operation) endSession(ctx context.Context, id uuid.UUID) error {
+	rec, err := op.record(ctx, kindSession, id)
+	if err != nil {
+		return err
+	}
+	info, err := op.sessionInfo(ctx, rec)
+	if err != nil {
+		return err
+	}
+	if info == nil {
+		return errorf(ErrNotFound, "There is no such session.")
+	}
+	ch := op.change()
+	ch.DeleteRecords = []storage.RecordDelete{{Kind: kindSession, ID: rec.ID, Rev: rec.Rev}}
+	ch.Logs = []storage.Log{op.entry(opDelete, kindSession, id.String())}
 	return op.write(ctx, ch)
 }

@@ -2,6 +2,7 @@ package vault_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -322,4 +323,77 @@ func TestSessionActsForItsApplication(t *testing.T) {
 	}
 	_, err := c.CreateToken(t.Context(), vault.TokenParams{Type: vault.Card, Data: vault.CardData{Number: visa}})
 	wantError(t, "in another container", err, vault.ErrForbidden)
+}
+
+// Sessions that are alive can be seen and ended by who may, on every node.
+func TestSessionsAreListedAndEnded(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	manager := application(t, v, vault.ApplicationParams{Name: "ops", Type: vault.Management, Permissions: []string{"session:read", "session:delete"}})
+	open := newSession(t, v)
+	authorized := newSession(t, v)
+	far := v.Clock.Now().Add(time.Hour)
+	if err := v.Private.AuthorizeSession(t.Context(), vault.Grant{Nonce: authorized.Nonce, Permissions: []string{"token:read"}, ExpiresAt: &far}); err != nil {
+		t.Fatal(err)
+	}
+	private, err := v.Private.OwnApplication(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := manager.ListSessions(t.Context(), vault.ListSessionsParams{})
+	if err != nil || page.Pagination.TotalItems != 2 || len(page.Data) != 2 {
+		t.Fatalf("%+v, %v", page, err)
+	}
+	newest, oldest := page.Data[0], page.Data[1]
+	if newest.AuthorizedBy == nil || *newest.AuthorizedBy != private.ID || !slices.Equal(newest.Permissions, []string{"token:read"}) || !newest.ExpiresAt.Equal(far) {
+		t.Errorf("the authorized session is %+v", newest)
+	}
+	if oldest.AuthorizedBy != nil || oldest.Permissions != nil || !oldest.ExpiresAt.Equal(open.ExpiresAt) {
+		t.Errorf("the open session is %+v", oldest)
+	}
+	second, err := manager.ListSessions(t.Context(), vault.ListSessionsParams{PageParams: vault.PageParams{Page: 2, Size: 1}})
+	if err != nil || len(second.Data) != 1 || second.Data[0].ID != oldest.ID || second.Pagination.TotalPages != 2 {
+		t.Errorf("the second page is %+v, %v", second, err)
+	}
+
+	c := authenticated(t, v.Vault, authorized.SessionKey)
+	if err := manager.DeleteSession(t.Context(), newest.ID); err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.ListTokens(t.Context(), vault.ListTokensParams{})
+	wantError(t, "a session that was ended", err, vault.ErrUnauthenticated)
+	wantError(t, "ending it again", manager.DeleteSession(t.Context(), newest.ID), vault.ErrNotFound)
+	v.Clock.Advance(10 * time.Minute)
+	page, err = manager.ListSessions(t.Context(), vault.ListSessionsParams{})
+	if err != nil || page.Pagination.TotalItems != 0 {
+		t.Errorf("sessions that are not alive are listed: %+v, %v", page, err)
+	}
+	wantError(t, "ending one that expired", manager.DeleteSession(t.Context(), oldest.ID), vault.ErrNotFound)
+
+	_, err = v.Private.ListSessions(t.Context(), vault.ListSessionsParams{})
+	wantError(t, "without session:read", err, vault.ErrForbidden)
+	wantError(t, "without session:delete", v.Private.DeleteSession(t.Context(), oldest.ID), vault.ErrForbidden)
+}
+
+func TestMaxSessionLife(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.Open(t, ":memory:", &vault.Config{MaxSessionLife: time.Hour})
+	for name, c := range map[string]struct {
+		life time.Duration
+		ok   bool
+	}{"within": {time.Hour, true}, "beyond": {time.Hour + time.Second, false}} {
+		s := newSession(t, v)
+		end := v.Clock.Now().Add(c.life)
+		err := v.Private.AuthorizeSession(t.Context(), vault.Grant{Nonce: s.Nonce, Permissions: []string{"token:read"}, ExpiresAt: &end})
+		if c.ok && err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if !c.ok {
+			wantFields(t, name, err, "expires_at")
+		}
+	}
+	short := vaulttest.Open(t, ":memory:", &vault.Config{MaxSessionLife: time.Minute})
+	if s := newSession(t, short); s.ExpiresAt.Sub(short.Clock.Now()) > time.Minute {
+		t.Errorf("a session lives until %s", s.ExpiresAt)
+	}
 }

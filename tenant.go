@@ -235,7 +235,7 @@ func (v *Vault) DeleteTenant(ctx context.Context, id uuid.UUID) error {
 	}
 	v.tenants.Forget(id)
 	v.tenants.Drop(id)
-	v.auth.Clear()
+	v.forgetIdentities()
 	return v.purge(ctx, storage.ID(id))
 }
 

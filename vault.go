@@ -85,6 +85,10 @@ type Config struct {
 	// hours.
 	LogRetention time.Duration
 
+	// MaxSessionLife bounds how far in the future AuthorizeSession may set the end
+	// of a session. Zero, the default, sets no bound.
+	MaxSessionLife time.Duration
+
 	// MaxBytes bounds the JSON of one call. Default 5 MiB.
 	MaxBytes int
 
@@ -195,6 +199,7 @@ type Vault struct {
 	egress  *egress.Client
 	worker  *jobs.Worker
 	auth    *cache.Cache[storage.Key, *identity]
+	apps    *cache.Cache[appKey, *identity]
 	proxies *cache.Cache[storage.Key, *Proxy]
 	flights cache.Flights[flightKey]
 	turns   *limits.Turns
@@ -239,6 +244,7 @@ func open(ctx context.Context, store Storage, key AEAD, cfg *Config) (*Vault, er
 	v.tenants = newTenants(v)
 	v.check = &keyring.Check{Store: store, Master: key, Now: v.now}
 	v.auth = cache.New[storage.Key, *identity]()
+	v.apps = cache.New[appKey, *identity]()
 	v.proxies = cache.New[storage.Key, *Proxy]()
 	v.egress = c.Egress.client()
 	v.turns = limits.NewTurns()

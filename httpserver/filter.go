@@ -218,6 +218,10 @@ func applicationFilter(p pairs) (vault.ListApplicationsParams, error) {
 	return f, nil
 }
 
+func sessionFilter(p pairs) (vault.ListSessionsParams, error) {
+	return vault.ListSessionsParams{PageParams: p.page()}, nil
+}
+
 func reactorFilter(p pairs) (vault.ListReactorsParams, error) {
 	f := vault.ListReactorsParams{Name: p.text("name")}
 	var err error

@@ -39,7 +39,9 @@ func (h *handler) table() []route {
 		{get, "/logs/entity-types", "log:read", 200, show((*vault.Client).ListEntityTypes)},
 
 		{post, "/sessions", vault.CreateSessions, 201, open((*vault.Client).CreateSession)},
+		{get, "/sessions", "session:read", 200, list(sessionFilter, (*vault.Client).ListSessions)},
 		{post, "/sessions/authorize", vault.AuthorizeSessions, 200, perform((*vault.Client).AuthorizeSession)},
+		{del, "/sessions/{id}", "session:delete", 204, remove(entityID, (*vault.Client).DeleteSession)},
 
 		{post, "/applications", "application:create", 201, create((*vault.Client).CreateApplication, func(a *vault.Application) string { return a.ID.String() })},
 		{get, "/applications", "application:read", 200, list(applicationFilter, (*vault.Client).ListApplications)},

@@ -86,6 +86,17 @@ func (c *Client) AuthorizeSession(ctx context.Context, g vault.Grant) error {
 	return err
 }
 
+// ListSessions returns a page of the sessions that are alive, newest first. See
+// [vault.Client.ListSessions].
+func (c *Client) ListSessions(ctx context.Context, p vault.ListSessionsParams) (*vault.Page[vault.SessionInfo], error) {
+	return list[vault.SessionInfo](ctx, c, "ListSessions", "/sessions", nil, "", p.PageParams)
+}
+
+// DeleteSession ends a session. See [vault.Client.DeleteSession].
+func (c *Client) DeleteSession(ctx context.Context, id uuid.UUID) error {
+	return c.remove(ctx, "DeleteSession", below("/sessions", id))
+}
+
 // below returns the path of an entity in a collection.
 func below(collection string, id uuid.UUID) string { return collection + "/" + id.String() }
 

@@ -28,6 +28,8 @@ var scenarios = map[string]map[string]func(*world){
 
 	"CreateSession":    {"lifecycle": sessionLifecycle},
 	"AuthorizeSession": {"refused": authorizeRefused},
+	"ListSessions":     {"pages": listSessions},
+	"DeleteSession":    {"twice": deleteSession},
 
 	"CreateApplication":  {"created": createApplication},
 	"GetApplication":     {"read": getApplication},

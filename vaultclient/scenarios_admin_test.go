@@ -52,6 +52,35 @@ func authorizeRefused(w *world) {
 	w.saw("AuthorizeSession by a public key", nil, w.public.AuthorizeSession(ctx, vault.Grant{Nonce: s.Nonce, Permissions: []string{"token:read"}}))
 }
 
+func listSessions(w *world) {
+	ctx := w.t.Context()
+	for range 3 {
+		s := must[*vault.Session](w.t)(w.Public.CreateSession(ctx))
+		if err := w.Private.AuthorizeSession(ctx, vault.Grant{Nonce: s.Nonce, Permissions: []string{"token:read"}}); err != nil {
+			w.t.Fatal(err)
+		}
+		w.Clock.Advance(time.Second)
+	}
+	for _, p := range []vault.PageParams{{}, {Page: 2, Size: 2}, {Size: 1000}} {
+		page, err := w.management.ListSessions(ctx, vault.ListSessionsParams{PageParams: p})
+		w.saw("ListSessions", page, err)
+	}
+	page, err := w.private.ListSessions(ctx, vault.ListSessionsParams{})
+	w.saw("ListSessions by a private key", page, err)
+}
+
+func deleteSession(w *world) {
+	ctx := w.t.Context()
+	s := must[*vault.Session](w.t)(w.Public.CreateSession(ctx))
+	page := must[*vault.Page[vault.SessionInfo]](w.t)(w.Tenant.ListSessions(ctx, vault.ListSessionsParams{}))
+	for range 2 {
+		w.saw("DeleteSession", nil, w.management.DeleteSession(ctx, page.Data[0].ID))
+	}
+	tok, err := w.as(s.SessionKey).GetToken(ctx, "tok")
+	w.saw("GetToken", tok, err)
+	w.saw("DeleteSession by a private key", nil, w.private.DeleteSession(ctx, page.Data[0].ID))
+}
+
 // shop describes an application with everything that one can have.
 func (w *world) shop() vault.ApplicationParams {
 	return vault.ApplicationParams{Name: "Shop <&> ü", Type: vault.Private, Permissions: []string{"token:use", "token:read"},

@@ -28,6 +28,9 @@ const (
 	ApplicationUpdate = "application:update"
 	ApplicationDelete = "application:delete"
 
+	SessionRead   = "session:read"
+	SessionDelete = "session:delete"
+
 	TenantRead   = "tenant:read"
 	TenantUpdate = "tenant:update"
 )
@@ -72,6 +75,8 @@ var catalogue = [...]Permission{
 	{ApplicationRead, "Read applications", []Holder{Management}},
 	{ApplicationUpdate, "Update applications and regenerate their keys", []Holder{Management}},
 	{ApplicationDelete, "Delete applications", []Holder{Management}},
+	{SessionRead, "List sessions", []Holder{Management}},
+	{SessionDelete, "End sessions", []Holder{Management}},
 	{TenantRead, "Read the tenant", []Holder{Management}},
 	{TenantUpdate, "Update the tenant", []Holder{Management}},
 }

@@ -1,0 +1,252 @@
+package vault
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/apikey"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// renewRights gives the operation the rights that its client has at this moment.
+func (op *operation) renewRights(ctx context.Context) error {
+	c := op.Client
+	switch {
+	case !c.key.IsZero():
+		now, err := c.v.authenticate(ctx, c.key)
+		if err != nil {
+			return err
+		}
+		op.Client = c.renewed(now)
+	case c.app != nil:
+		id, err := op.follow(ctx, c.app.ID)
+		if errors.Is(err, ErrNotFound) {
+			return ErrUnauthenticated // the application is gone
+		}
+		if err != nil {
+			return err
+		}
+		op.Client = c.renewed(id.client)
+	}
+	return nil
+}
+
+// renewed returns what the client follows as it is now, at work where c is.
+func (c *Client) renewed(now *Client) *Client {
+	if c.pending == nil && c.actorType != actorUser && !c.scripted && c.limit == nil {
+		return now
+	}
+	fresh := *now
+	fresh.pending, fresh.scripted, fresh.limit = c.pending, c.scripted, c.limit
+	if c.limit != nil {
+		fresh.grant = now.grant.Under(c.limit)
+	}
+	if c.actorType == actorUser {
+		fresh.creator, fresh.actor, fresh.actorType = c.creator, c.actor, c.actorType
+	}
+	return &fresh
+}
+
+// Authenticate returns the client that an API key stands for: an application
+// or a session. A key that is missing, malformed, unknown, expired or revoked
+// gives ErrUnauthenticated. When the database does not answer, no key works.
+//
+// A revoked key stops working at once on the node that revoked it and within a
+// second on every other.
+func (v *Vault) Authenticate(ctx context.Context, key string) (*Client, error) {
+	if !apikey.Valid(key) {
+		return nil, ErrUnauthenticated
+	}
+	return v.authenticate(ctx, apikey.Hash(key))
+}
+
+// authenticate finds the client of a key by its hash.
+func (v *Vault) authenticate(ctx context.Context, key storage.Key) (*Client, error) {
+	if v.closed.Load() {
+		return nil, ErrClosed
+	}
+	id, known := v.auth.Get(key)
+	if !known {
+		reading := v.auth.Ask(key)
+		var err error
+		if id, err = v.identify(ctx, key); err != nil {
+			return nil, err
+		}
+		if id.settled {
+			reading.Keep(id)
+		}
+	}
+	if err := id.live(v.now()); err != nil {
+		return nil, err
+	}
+	return id.client, nil
+}
+
+// identity is what is known of a key or an application.
+type identity struct {
+	client    *Client
+	expiresAt time.Time // the earliest end of all that it depends on
+	settled   bool      // false for a session that may yet be authorized
+}
+
+// endBy notes an end of something that the identity depends on.
+func (id *identity) endBy(end *time.Time) {
+	if end != nil && (id.expiresAt.IsZero() || end.Before(id.expiresAt)) {
+		id.expiresAt = *end
+	}
+}
+
+// live returns ErrUnauthenticated once the identity has expired.
+func (id *identity) live(now time.Time) error {
+	if !id.expiresAt.IsZero() && !id.expiresAt.After(now) {
+		return ErrUnauthenticated
+	}
+	return nil
+}
+
+// appKey names an application among those of all tenants.
+type appKey struct{ tenant, id uuid.UUID }
+
+// follow returns an application of the tenant as an identity. It is used for up
+// to a second, but not beyond a change that this node made.
+func (op *operation) follow(ctx context.Context, application uuid.UUID) (*identity, error) {
+	key := appKey{op.tenant, application}
+	id, known := op.v.apps.Get(key)
+	if !known {
+		reading := op.v.apps.Ask(key)
+		var err error
+		if id, err = op.v.readApplication(ctx, op.tenant, application); err != nil {
+			return nil, err
+		}
+		reading.Keep(id)
+	}
+	return id, id.live(op.v.now())
+}
+
+// readApplication reads an application as an identity.
+func (v *Vault) readApplication(ctx context.Context, tenant, application uuid.UUID) (*identity, error) {
+	state, err := v.tenants.Get(ctx, tenant)
+	if err != nil {
+		return nil, err
+	}
+	op := &operation{v.Tenant(tenant), state, v.now()}
+	app, err := applications.read(ctx, op, application)
+	if err != nil {
+		return nil, err
+	}
+	c, err := v.clientOf(app)
+	if err != nil {
+		return nil, err
+	}
+	id := &identity{client: c, settled: true}
+	id.endBy(app.ExpiresAt)
+	return id, nil
+}
+
+// forgetIdentities makes this node read every identity again.
+func (v *Vault) forgetIdentities() {
+	v.auth.Clear()
+	v.apps.Clear()
+}
+
+// identify reads whose key this is. The rights that a record holds are sealed
+// under the key's own hash: a record that was moved to another key does not
+// open, and that key counts as unknown.
+func (v *Vault) identify(ctx context.Context, key storage.Key) (*identity, error) {
+	rec, err := v.store.Lookup(ctx, key)
+	if errors.Is(err, storage.ErrNotFound) || err == nil && rec.Key != key {
+		return nil, ErrUnauthenticated // unknown, or a nonce sent as a key
+	}
+	if err != nil {
+		return nil, err
+	}
+	state, err := v.tenants.Get(ctx, uuid.UUID(rec.Tenant))
+	if errors.Is(err, ErrNotFound) {
+		return nil, ErrUnauthenticated
+	}
+	if err != nil {
+		return nil, err
+	}
+	op := &operation{v.Tenant(uuid.UUID(rec.Tenant)), state, v.now()}
+	switch rec.Kind {
+	case kindApplication:
+		return op.identifyApplication(ctx, &rec)
+	case kindSession:
+		return op.identifySession(ctx, &rec)
+	default:
+		return nil, ErrUnauthenticated
+	}
+}
+
+func (op *operation) identifyApplication(ctx context.Context, rec *storage.Record) (*identity, error) {
+	app, err := applications.open(ctx, op, rec)
+	if err != nil {
+		op.v.cfg.Logger.ErrorContext(ctx, "an application's record cannot be decrypted", "tenant", op.tenant, "error", err)
+		return nil, ErrUnauthenticated
+	}
+	c, err := op.v.clientOf(app)
+	if err != nil {
+		return nil, err
+	}
+	c.key = rec.Key
+	id := &identity{client: c, settled: true}
+	id.endBy(app.ExpiresAt)
+	return id, nil
+}
+
+func (op *operation) identifySession(ctx context.Context, rec *storage.Record) (*identity, error) {
+	var s session
+	if err := op.openRecord(ctx, rec, &s); err != nil {
+		op.v.cfg.Logger.ErrorContext(ctx, "a session's record cannot be decrypted", "tenant", op.tenant, "error", err)
+		return nil, ErrUnauthenticated
+	}
+	app, err := op.keyHolder(ctx, s.Application, s.ApplicationKey)
+	if err != nil {
+		return nil, err
+	}
+	id := &identity{settled: s.Authorized}
+	id.endBy(&rec.ExpiresAt)
+	id.endBy(app.ExpiresAt)
+	grant := new(access.Grant) // nothing, until the session is authorized
+	if s.Authorized {
+		if grant, err = op.sessionGrant(ctx, &s, id); err != nil {
+			return nil, err
+		}
+	}
+	id.client = &Client{v: op.v, tenant: op.tenant, grant: grant, permissions: s.Permissions, rules: s.Rules, key: rec.Key, app: app, session: uuid.UUID(rec.ID),
+		creator: app.ID, actor: app.ID, actorType: actorApplication}
+	return id, nil
+}
+
+// sessionGrant returns what a session may do now: what it was granted, as far as
+// its authorizer could grant it at this moment. It ends with its authorizer.
+func (op *operation) sessionGrant(ctx context.Context, s *session, id *identity) (*access.Grant, error) {
+	grant, err := access.New(accessRules(s.Rules), s.Permissions)
+	if err != nil || s.AuthorizerKey == "" {
+		return grant, err // the tenant itself may grant everything
+	}
+	authorizer, err := op.keyHolder(ctx, s.AuthorizedBy, s.AuthorizerKey)
+	if err != nil {
+		return nil, err
+	}
+	id.endBy(authorizer.ExpiresAt)
+	now, err := access.New(accessRules(authorizer.Rules), authorizer.Permissions)
+	if err != nil {
+		return nil, err
+	}
+	return grant.DelegatedBy(now), nil
+}
+
+// keyHolder returns an application, while it has the key that it had when it
+// made or authorized a session; else ErrUnauthenticated.
+func (op *operation) keyHolder(ctx context.Context, id uuid.UUID, mark string) (*Application, error) {
+	app, err := applications.read(ctx, op, id)
+	if errors.Is(err, ErrNotFound) || err == nil && app.keyMark() != mark {
+		return nil, ErrUnauthenticated
+	}
+	return app, err
+}

@@ -1,0 +1,321 @@
+package vault_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/script"
+	"github.com/seed-72ea4aab/vault/vaulttest"
+)
+
+// ways are the ways in which an application loses what it gave.
+var ways = map[string]func(ctx context.Context, v *vaulttest.Vault, app uuid.UUID) error{
+	"deleted": func(ctx context.Context, v *vaulttest.Vault, app uuid.UUID) error {
+		return v.Tenant.DeleteApplication(ctx, app)
+	},
+	"given a new key": func(ctx context.Context, v *vaulttest.Vault, app uuid.UUID) error {
+		_, err := v.Tenant.RegenerateKey(ctx, app)
+		return err
+	},
+	"expired": func(ctx context.Context, v *vaulttest.Vault, app uuid.UUID) error {
+		soon := v.Clock.Now().Add(time.Second)
+		text, _ := json.Marshal(map[string]any{"expires_at": soon})
+		_, err := v.Tenant.PatchApplication(ctx, app, text)
+		v.Clock.Advance(time.Minute)
+		return err
+	},
+}
+
+// newApp makes an application and returns it with its client.
+func newApp(t *testing.T, v *vaulttest.Vault, p vault.ApplicationParams) (*vault.Application, *vault.Client) {
+	t.Helper()
+	app, err := v.Tenant.CreateApplication(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return app, authenticated(t, v.Vault, app.Key)
+}
+
+// A session ends with the key that made it and with the key that authorized it,
+// however long it was to live.
+func TestSessionEndsWithItsMakers(t *testing.T) {
+	t.Parallel()
+	for name, lose := range ways {
+		for who, creator := range map[string]bool{"creator": true, "authorizer": false} {
+			t.Run(who+" "+name, func(t *testing.T) {
+				t.Parallel()
+				v := vaulttest.New(t)
+				tok := create(t, v.Tenant, vault.TokenParams{Type: vault.Generic, Data: "secret"})
+				public, pub := newApp(t, v, vault.ApplicationParams{Name: "pub", Type: vault.Public, Permissions: []string{"token:create"}})
+				private, prv := newApp(t, v, vault.ApplicationParams{Name: "prv", Type: vault.Private, Permissions: []string{"token:use"}})
+				s, err := pub.CreateSession(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				far := v.Clock.Now().AddDate(100, 0, 0)
+				if err := prv.AuthorizeSession(t.Context(), vault.Grant{Nonce: s.Nonce, Permissions: []string{"token:use"}, ExpiresAt: &far}); err != nil {
+					t.Fatal(err)
+				}
+				c := authenticated(t, v.Vault, s.SessionKey)
+				if out, err := c.Detokenize(t.Context(), "{{"+tok.ID+"}}"); err != nil || string(out) != `"secret"` {
+					t.Fatalf("%s, %v", out, err)
+				}
+				gone := private.ID
+				if creator {
+					gone = public.ID
+				}
+				if err := lose(t.Context(), v, gone); err != nil {
+					t.Fatal(err)
+				}
+				_, err = c.Detokenize(t.Context(), "{{"+tok.ID+"}}")
+				wantError(t, "a session whose "+who+" was "+name, err, vault.ErrUnauthenticated)
+				_, err = v.Authenticate(t.Context(), s.SessionKey)
+				wantError(t, "its key", err, vault.ErrUnauthenticated)
+			})
+		}
+	}
+}
+
+// A session never has more than its authorizer could grant at that moment.
+func TestSessionIsCutWithItsAuthorizer(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	for _, name := range []string{"a", "b"} {
+		create(t, v.Tenant, vault.TokenParams{ID: "tok-" + name, Type: vault.Generic, Data: "secret", Containers: []string{"/" + name + "/"}})
+	}
+	app, prv := newApp(t, v, vault.ApplicationParams{Name: "prv", Type: vault.Private,
+		Rules: []vault.AccessRule{rule(1, "/", vault.Reveal, "token:read", "token:use", "token:search")}})
+	s := newSession(t, v)
+	grant := vault.Grant{Nonce: s.Nonce, Rules: []vault.AccessRule{rule(1, "/", vault.Reveal, "token:read", "token:search")}}
+	if err := prv.AuthorizeSession(t.Context(), grant); err != nil {
+		t.Fatal(err)
+	}
+	c := authenticated(t, v.Vault, s.SessionKey)
+	cut := func(rules ...vault.AccessRule) {
+		t.Helper()
+		if _, err := v.Tenant.ReplaceApplication(t.Context(), app.ID, vault.ApplicationParams{Name: "prv", Type: vault.Private, Rules: rules}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantData(t, "before", get(t, c, "tok-a").Data, `"secret"`)
+
+	cut(rule(1, "/a/", vault.Mask, "token:read", "token:use", "token:search"))
+	wantData(t, "masked for the authorizer", get(t, c, "tok-a").Data, `"XXcret"`)
+	_, err := c.GetToken(t.Context(), "tok-b")
+	wantError(t, "outside of the authorizer's containers", err, vault.ErrForbidden)
+	got, total := list(t, c, vault.ListTokensParams{})
+	if !slices.Equal(got, []string{"tok-a"}) || total != 1 {
+		t.Errorf("the session lists %v of %d", got, total)
+	}
+	if got := search(t, c, "type:token"); !slices.Equal(got, []string{"tok-a"}) {
+		t.Errorf("the session finds %v", got)
+	}
+
+	cut(rule(1, "/", vault.Reveal, "token:create"))
+	_, err = c.GetToken(t.Context(), "tok-a")
+	wantError(t, "without the authorizer's permission", err, vault.ErrForbidden)
+
+	cut(rule(1, "/", vault.Reveal, "token:read", "token:use", "token:search"))
+	wantData(t, "given back", get(t, c, "tok-b").Data, `"secret"`)
+}
+
+// A client from As has the rights that its application has at each operation.
+func TestAsFollowsTheApplication(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	tok := create(t, v.Tenant, vault.TokenParams{Type: vault.Generic, Data: "secret"})
+	app, _ := newApp(t, v, vault.ApplicationParams{Name: "prv", Type: vault.Private, Permissions: []string{"token:read"}})
+	c, err := v.Tenant.As(t.Context(), app.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	get(t, c, tok.ID)
+	if _, err := v.Tenant.RegenerateKey(t.Context(), app.ID); err != nil {
+		t.Fatal(err)
+	}
+	get(t, c, tok.ID) // it has no key
+	if _, err := v.Tenant.PatchApplication(t.Context(), app.ID, vault.JSON(`{"permissions":["token:create"]}`)); err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.GetToken(t.Context(), tok.ID)
+	wantError(t, "without its permission", err, vault.ErrForbidden)
+	if err := v.Tenant.DeleteApplication(t.Context(), app.ID); err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.GetToken(t.Context(), tok.ID)
+	wantError(t, "without its application", err, vault.ErrUnauthenticated)
+}
+
+// callback is the error in a callback.
+type callback struct {
+	Status int
+	Raw    json.RawMessage
+}
+
+func callbackOf(t *testing.T, hook *receiver) (c callback) {
+	t.Helper()
+	if hook.count() == 0 {
+		t.Fatal("there was no callback")
+	}
+	if err := json.Unmarshal(hook.bodies[hook.count()-1], &c); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// A queued run whose caller is gone reads no token: its callback is a 401.
+func TestQueuedRunEndsWithItsCaller(t *testing.T) {
+	t.Parallel()
+	for name, lose := range ways {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newReactWorld(t, func(_ context.Context, in map[string]any, _ script.Host) (any, error) {
+				t.Error("the code runs")
+				return map[string]any{"raw": in["args"]}, nil
+			})
+			hook := newReceiver(t)
+			tok := create(t, w.Tenant, vault.TokenParams{Type: vault.Generic, Data: "secret"})
+			app, c := newApp(t, w.Vault, vault.ApplicationParams{Name: "prv", Type: vault.Private, Permissions: []string{"token:use"}})
+			if _, err := c.React(t.Context(), w.reactor.ID, vault.ReactParams{Args: map[string]string{"x": "{{ " + tok.ID + " }}"}, CallbackURL: hook.URL}); err != nil {
+				t.Fatal(err)
+			}
+			if err := lose(t.Context(), w.Vault, app.ID); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.Work(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if got := callbackOf(t, hook); got.Status != http.StatusUnauthorized || got.Raw != nil {
+				t.Errorf("the callback is %+v", got)
+			}
+			if ops := operations(t, w.Vault, tok.ID); slices.Contains(ops, "use") {
+				t.Errorf("the token was used: %v", ops)
+			}
+		})
+	}
+}
+
+// A queued run has the rights of when it runs, and never more than it had when
+// it was queued.
+func TestQueuedRunIsCutWithItsCaller(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		then, now string // containers
+		status    int
+	}{
+		"kept":    {"/a/", "/a/", 0},
+		"cut":     {"/a/", "/b/", http.StatusForbidden},
+		"widened": {"/b/", "/", http.StatusForbidden},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newReactWorld(t, func(ctx context.Context, in map[string]any, _ script.Host) (any, error) {
+				return map[string]any{"raw": in["args"]}, nil
+			})
+			hook := newReceiver(t)
+			create(t, w.Tenant, vault.TokenParams{ID: "tok", Type: vault.Generic, Data: "secret", Containers: []string{"/a/"}})
+			params := func(container string) vault.ApplicationParams {
+				return vault.ApplicationParams{Name: "prv", Type: vault.Private, Rules: []vault.AccessRule{rule(1, container, vault.Reveal, "token:use")}}
+			}
+			// The expressions are checked when the run is queued, so the token is moved after that.
+			app, caller := newApp(t, w.Vault, params("/a/"))
+			if c.then != "/a/" {
+				update(t, w.Tenant, "tok", `{"containers":["/b/"]}`)
+				if _, err := w.Tenant.ReplaceApplication(t.Context(), app.ID, params(c.then)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := caller.React(t.Context(), w.reactor.ID, vault.ReactParams{Args: map[string]string{"x": "{{ tok }}"}, CallbackURL: hook.URL}); err != nil {
+				t.Fatal(err)
+			}
+			update(t, w.Tenant, "tok", `{"containers":["/a/"]}`)
+			if _, err := w.Tenant.ReplaceApplication(t.Context(), app.ID, params(c.now)); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.Work(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if got := callbackOf(t, hook); got.Status != c.status || (got.Raw == nil) != (c.status != 0) {
+				t.Errorf("the callback is %+v, want status %d", got, c.status)
+			}
+		})
+	}
+}
+
+// A result that waits for its delivery is not delivered when its caller is gone.
+func TestResultIsWithdrawnWithItsCaller(t *testing.T) {
+	t.Parallel()
+	for name, lose := range ways {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newReactWorld(t, func(_ context.Context, in map[string]any, _ script.Host) (any, error) {
+				return map[string]any{"raw": in["args"]}, nil
+			})
+			hook := newReceiver(t)
+			hook.answer(http.StatusServiceUnavailable)
+			tok := create(t, w.Tenant, vault.TokenParams{Type: vault.Generic, Data: "secret-4242"})
+			app, c := newApp(t, w.Vault, vault.ApplicationParams{Name: "prv", Type: vault.Private, Permissions: []string{"token:use"}})
+			if _, err := c.React(t.Context(), w.reactor.ID, vault.ReactParams{Args: map[string]string{"x": "{{ " + tok.ID + " }}"}, CallbackURL: hook.URL}); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.Work(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if hook.count() != 1 || !bytes.Contains(hook.bodies[0], []byte("secret-4242")) {
+				t.Fatalf("%d callbacks before", hook.count())
+			}
+			if err := lose(t.Context(), w.Vault, app.ID); err != nil {
+				t.Fatal(err)
+			}
+			hook.answer(http.StatusOK)
+			w.Clock.Advance(time.Hour)
+			if err := w.Work(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if got := callbackOf(t, hook); got.Status != http.StatusUnauthorized || bytes.Contains(hook.bodies[hook.count()-1], []byte("secret-4242")) {
+				t.Errorf("the callback is %+v", got)
+			}
+		})
+	}
+}
+
+// An application that holds more than its changer could grant is out of reach.
+func TestApplicationsAreChangedByTheirEquals(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	strong, _ := newApp(t, v, vault.ApplicationParams{Name: "strong", Type: vault.Management, Permissions: []string{"application:update", "log:read"}})
+	plain, _ := newApp(t, v, vault.ApplicationParams{Name: "plain", Type: vault.Private, Permissions: []string{"token:read"}})
+	_, weak := newApp(t, v, vault.ApplicationParams{Name: "weak", Type: vault.Management,
+		Permissions: []string{"application:create", "application:read", "application:update", "application:delete"}})
+	for what, do := range map[string]func(uuid.UUID) error{
+		"rename": func(id uuid.UUID) error {
+			_, err := weak.PatchApplication(t.Context(), id, vault.JSON(`{"name":"mine"}`))
+			return err
+		},
+		"replace": func(id uuid.UUID) error {
+			_, err := weak.ReplaceApplication(t.Context(), id, vault.ApplicationParams{Name: "x", Type: vault.Management, Permissions: []string{"application:read"}})
+			return err
+		},
+		"regenerate": func(id uuid.UUID) error {
+			_, err := weak.RegenerateKey(t.Context(), id)
+			return err
+		},
+		"delete": func(id uuid.UUID) error { return weak.DeleteApplication(t.Context(), id) },
+	} {
+		wantError(t, what, do(strong.ID), vault.ErrForbidden)
+	}
+	if _, err := weak.PatchApplication(t.Context(), plain.ID, vault.JSON(`{"name":"renamed"}`)); err != nil {
+		t.Errorf("an application that holds no more than its changer could grant: %v", err)
+	}
+	if err := weak.DeleteApplication(t.Context(), plain.ID); err != nil {
+		t.Errorf("its deletion: %v", err)
+	}
+}
