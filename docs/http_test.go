@@ -117,7 +117,7 @@ var (
 )
 
 // TestCurlLines runs the lines of http.md in their order.
-func TestCurlLines(t *testing.T) {
+func TestCurlLines(t *testing.T) { //nolint:tparallel // the lines build on each other
 	t.Parallel()
 	w := newWorld(t)
 	blocks := blocksOf(t, "http.md")
@@ -125,7 +125,6 @@ func TestCurlLines(t *testing.T) {
 		if b.lang != "sh" || !strings.Contains(b.text, "curl ") {
 			continue
 		}
-		// Not parallel: the lines build on each other.
 		t.Run(fmt.Sprintf("line %d", b.line), func(t *testing.T) {
 			comment := statusComment.FindStringSubmatch(b.text)
 			if comment == nil || strings.Count(b.text, "curl ") != 1 {

@@ -52,7 +52,7 @@ module.exports = async (req) => {
 `
 
 // run opens a vault in memory, stores a card, and charges it.
-func run(ctx context.Context, out io.Writer) error {
+func run(ctx context.Context, out io.Writer) (err error) {
 	gateway := httptest.NewServer(http.HandlerFunc(fakeGateway))
 	defer gateway.Close()
 
@@ -68,7 +68,7 @@ func run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer v.Close()
+	defer func() { err = errors.Join(err, v.Close()) }()
 	shop, err := v.CreateTenant(ctx, "Shop")
 	if err != nil {
 		return err

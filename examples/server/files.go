@@ -46,7 +46,7 @@ func createMasterKey(path string) (*vault.Key, bool, error) {
 	if err != nil {
 		return nil, false, fmt.Errorf("write the master key: %w", err)
 	}
-	defer os.Remove(temp)
+	defer func() { _ = os.Remove(temp) }()
 	err = os.Link(temp, path)
 	if errors.Is(err, fs.ErrExist) {
 		text, err := os.ReadFile(path)

@@ -33,7 +33,7 @@ func serve(ctx context.Context, v *vault.Vault, cfg *config, stdout io.Writer, l
 	if err != nil {
 		return err
 	}
-	defer listener.Close()
+	defer func() { _ = listener.Close() }() // closed already when the server has served
 	creds, err := demoCredentials(ctx, v, cfg)
 	if err != nil {
 		return err
