@@ -42,7 +42,7 @@ func TestRotateKeysMakesNothing(t *testing.T) {
 		"no database, one":        {[]string{"vault.key"}, "", "vautl.db", nobody, "vautl.db"},
 		"no database but the key": {nil, key, "vautl.db", everyTenant, "vautl.db"},
 		"neither":                 {nil, "", "vault.db", everyTenant, "vault.db"},
-		"in memory":               {nil, key, ":memory:", everyTenant, "needs a database that is there"},
+		"in memory":               {nil, key, ":memory:", everyTenant, "needs an existing database"},
 		"no key":                  {[]string{"vault.db"}, "", "vault.db", everyTenant, "read the master key"},
 	} {
 		t.Run(name, func(t *testing.T) {
