@@ -159,7 +159,7 @@ func (w *world) capture(t *testing.T, comment, body string) {
 	for _, c := range captured.FindAllStringSubmatch(comment, -1) {
 		var fields map[string]any
 		if err := json.Unmarshal([]byte(body), &fields); err != nil {
-			t.Fatalf("the answer is no JSON object: %v", err)
+			t.Fatalf("the answer is not a JSON object: %v", err)
 		}
 		value, ok := fields[c[1]].(string)
 		if !ok {
@@ -169,7 +169,7 @@ func (w *world) capture(t *testing.T, comment, body string) {
 	}
 }
 
-// compare holds an answer against the block that shows it. A paragraph may
+// compare compares an answer with the block that shows it. A paragraph may
 // stand between the two.
 func (w *world) compare(t *testing.T, shown block, body string) {
 	t.Helper()

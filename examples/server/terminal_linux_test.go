@@ -46,7 +46,7 @@ func newTerminal(t *testing.T, width int) *terminal {
 	d := &terminal{tty: tty, drawn: make(chan string, 1)}
 	go func() {
 		var all bytes.Buffer
-		_, _ = io.Copy(&all, master) // ends with an error when nobody has the tty open
+		_, _ = io.Copy(&all, master) // ends with an error once the tty is closed
 		master.Close()
 		d.drawn <- all.String()
 	}()
