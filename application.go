@@ -1,15 +1,17 @@
 package vault
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
+	"errors"
 	"slices"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
-	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/internal/apikey"
+	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -62,40 +64,41 @@ type ApplicationParams struct {
 // UnmarshalJSON reads the JSON form strictly: an unknown field, a duplicate
 // key or a wrong type is an [InvalidError].
 func (p *ApplicationParams) UnmarshalJSON(data []byte) error {
-	return readObject(data, func(r *fieldReader) {
-		p.Name = r.text("name")
-		p.Type = ApplicationType(r.text("type"))
-		p.Permissions = r.texts("permissions")
+	return readObject(data, func(r *form.Reader) {
+		p.Name = r.Text("name")
+		p.Type = ApplicationType(r.Text("type"))
+		p.Permissions = r.Texts("permissions")
 		p.Rules = readRules(r)
-		p.ExpiresAt = r.moment("expires_at")
+		p.ExpiresAt = r.Moment("expires_at")
 	})
 }
 
-// checkApplication returns the parameters as they are stored.
-func (op *call) checkApplication(p ApplicationParams) (ApplicationParams, error) {
-	bad := &InvalidError{}
-	checkName(bad, "name", p.Name)
+// checked returns the parameters as they are stored.
+func (p ApplicationParams) checked(now time.Time) (ApplicationParams, error) {
+	bad := &form.Problems{}
+	form.CheckName(bad, "name", p.Name)
 	switch p.Type {
 	case Public, Private, Management:
 		rules, permissions, problems := access.Check(access.Holder(p.Type), accessRules(p.Rules), p.Permissions)
-		bad.addProblems(problems)
+		bad.AddAll("", problems)
 		p.Rules, p.Permissions = rulesOf(rules), permissions
 	default:
-		bad.add("type", "must be public, private or management")
+		bad.Add("type", "must be public, private or management")
 	}
 	if p.ExpiresAt != nil {
-		checkExpiry(*p.ExpiresAt, op.now, bad)
+		form.CheckExpiry(*p.ExpiresAt, now, bad)
 	}
-	return p, bad.err()
+	return p, asInvalid(bad)
 }
 
 // mayGrant asks whether the caller may give permissions to an application that
 // has some already. Permissions on tokens go with the right to administer
-// applications; all others only somebody who holds them can hand on.
-func (op *call) mayGrant(permissions, had []string) error {
+// applications; every other permission can be granted only by a caller that holds
+// it.
+func (op *operation) mayGrant(permissions, had []string) error {
 	for _, p := range permissions {
 		if !slices.Contains(had, p) && !op.grant.MayGrant(p) {
-			return errorf(ErrForbidden, "The permission %s can be granted only by a caller that holds it.", p)
+			return errorf(ErrForbidden, "Only a caller that has the permission %s can grant it.", p)
 		}
 	}
 	return nil
@@ -108,48 +111,36 @@ func (c *Client) CreateApplication(ctx context.Context, p ApplicationParams) (*A
 	if err != nil {
 		return nil, err
 	}
-	if p, err = op.checkApplication(p); err != nil {
+	if p, err = p.checked(op.now); err != nil {
 		return nil, err
 	}
 	if err := op.mayGrant(p.Permissions, nil); err != nil {
 		return nil, err
 	}
 	app := &Application{
-		ID: op.v.idAt(op.now), TenantID: op.tenant, Name: p.Name, Type: p.Type, Key: newAPIKey(keyKind(p.Type)),
+		ID: op.v.ids.At(op.now), TenantID: op.tenant, Name: p.Name, Type: p.Type, Key: apikey.New(keyKind(p.Type)),
 		Permissions: p.Permissions, Rules: p.Rules, ExpiresAt: p.ExpiresAt, CreatedBy: op.creator, CreatedAt: op.now,
 	}
-	app.hash = hashKey(app.Key)
-	return createRecord(ctx, op, app, op.applicationRecord)
+	app.hash = apikey.Hash(app.Key)
+	return applications.create(ctx, op, app)
 }
 
 func keyKind(t ApplicationType) string {
-	return map[ApplicationType]string{Public: keyPublic, Private: keyPrivate, Management: keyManagement}[t]
+	return map[ApplicationType]string{Public: apikey.Public, Private: apikey.Private, Management: apikey.Management}[t]
 }
 
-// applicationRecord seals an application. Its key is not part of it.
-func (op *call) applicationRecord(app *Application) (storage.Record, error) {
-	doc := *app
-	doc.Key = ""
-	rec := storage.Record{Kind: kindApplication, ID: storage.ID(app.ID), Name: app.Name, Key: app.hash, CreatedAt: app.CreatedAt}
-	return rec, op.sealRecord(&rec, &doc)
-}
-
-func (op *call) openApplication(ctx context.Context, rec *storage.Record) (*Application, error) {
-	app := &Application{}
-	if err := op.openRecord(ctx, rec, app); err != nil {
-		return nil, err
-	}
-	app.hash = rec.Key
-	return app, nil
-}
-
-// application reads an application of the tenant.
-func (op *call) application(ctx context.Context, id uuid.UUID) (*Application, error) {
-	rec, err := op.record(ctx, kindApplication, id)
-	if err != nil {
-		return nil, err
-	}
-	return op.openApplication(ctx, rec)
+var applications = recordKind[Application]{
+	name: kindApplication,
+	columns: func(app *Application) storage.Record {
+		return storage.Record{ID: storage.ID(app.ID), Name: app.Name, Key: app.hash, CreatedAt: app.CreatedAt}
+	},
+	document: func(app *Application) any {
+		doc := *app
+		doc.Key = "" // only its hash is kept
+		return &doc
+	},
+	opened:   func(app *Application, rec *storage.Record) { app.hash = rec.Key },
+	modified: func(app *Application, by uuid.UUID, at time.Time) { app.ModifiedBy, app.ModifiedAt = &by, &at },
 }
 
 // GetApplication returns an application (permission application:read).
@@ -158,7 +149,7 @@ func (c *Client) GetApplication(ctx context.Context, id uuid.UUID) (*Application
 	if err != nil {
 		return nil, err
 	}
-	return getRecord(ctx, op, kindApplication, id, op.openApplication)
+	return applications.get(ctx, op, id)
 }
 
 // OwnApplication returns the application that the client acts as. It needs no
@@ -169,9 +160,9 @@ func (c *Client) OwnApplication(ctx context.Context) (*Application, error) {
 		return nil, err
 	}
 	if op.app == nil {
-		return nil, errorf(ErrNotFound, "The tenant itself has no application.")
+		return nil, errorf(ErrNotFound, "The tenant itself is not an application.")
 	}
-	return getRecord(ctx, op, kindApplication, op.app.ID, op.openApplication)
+	return applications.get(ctx, op, op.app.ID)
 }
 
 // ListApplicationsParams filters applications. Zero fields filter nothing.
@@ -187,7 +178,7 @@ func (c *Client) ListApplications(ctx context.Context, p ListApplicationsParams)
 	if err != nil {
 		return nil, err
 	}
-	return listRecords(ctx, op, kindApplication, recordList{IDs: p.IDs, PageParams: p.PageParams}, op.openApplication)
+	return applications.list(ctx, op, recordList{IDs: p.IDs, PageParams: p.PageParams})
 }
 
 // ReplaceApplication replaces everything of an application but its type and
@@ -197,7 +188,7 @@ func (c *Client) ReplaceApplication(ctx context.Context, id uuid.UUID, p Applica
 	if err != nil {
 		return nil, err
 	}
-	if p, err = op.checkApplication(p); err != nil {
+	if p, err = p.checked(op.now); err != nil {
 		return nil, err
 	}
 	return op.updateApplication(ctx, id, func(ApplicationParams) (ApplicationParams, error) { return p, nil })
@@ -218,18 +209,21 @@ func (c *Client) PatchApplication(ctx context.Context, id uuid.UUID, patch JSON)
 		if patched.Type != p.Type {
 			return p, errTypeIsFixed() // what another type may hold is beside the point
 		}
-		return op.checkApplication(patched)
+		return patched.checked(op.now)
 	})
-	var alone ApplicationParams
-	return app, patchError(err, patch, &alone, func() error {
-		_, err := op.checkApplication(alone)
-		return err
-	})
+	if errors.Is(err, ErrNotFound) {
+		var alone ApplicationParams
+		err = cmp.Or(patchFault(patch, &alone, func() error {
+			_, err := alone.checked(op.now)
+			return err
+		}), err)
+	}
+	return app, err
 }
 
 func errTypeIsFixed() error { return invalid("type", "cannot be changed") }
 
-func (op *call) updateApplication(ctx context.Context, id uuid.UUID, change func(ApplicationParams) (ApplicationParams, error)) (*Application, error) {
+func (op *operation) updateApplication(ctx context.Context, id uuid.UUID, change func(ApplicationParams) (ApplicationParams, error)) (*Application, error) {
 	return op.saveApplication(ctx, id, func(app *Application) error {
 		p, err := change(ApplicationParams{app.Name, app.Type, app.Permissions, app.Rules, app.ExpiresAt})
 		if err != nil {
@@ -248,12 +242,9 @@ func (op *call) updateApplication(ctx context.Context, id uuid.UUID, change func
 
 // saveApplication changes an application and forgets what this node believes
 // of its key.
-func (op *call) saveApplication(ctx context.Context, id uuid.UUID, change func(*Application) error) (*Application, error) {
-	defer op.afterwards(op.v.auth.clear)
-	return updateRecord(ctx, op, kindApplication, id, op.openApplication, func(app *Application) error {
-		app.ModifiedBy, app.ModifiedAt = &op.creator, &op.now
-		return change(app)
-	}, op.applicationRecord)
+func (op *operation) saveApplication(ctx context.Context, id uuid.UUID, change func(*Application) error) (*Application, error) {
+	defer op.afterwards(op.v.auth.Clear)
+	return applications.update(ctx, op, id, change)
 }
 
 // RegenerateKey gives an application a new API key (permission
@@ -268,8 +259,8 @@ func (c *Client) RegenerateKey(ctx context.Context, id uuid.UUID) (*Application,
 		if err := op.mayGrant(app.Permissions, nil); err != nil {
 			return err
 		}
-		app.Key = newAPIKey(keyKind(app.Type))
-		app.hash = hashKey(app.Key)
+		app.Key = apikey.New(keyKind(app.Type))
+		app.hash = apikey.Hash(app.Key)
 		return nil
 	})
 }
@@ -281,8 +272,8 @@ func (c *Client) DeleteApplication(ctx context.Context, id uuid.UUID) error {
 	if err != nil {
 		return err
 	}
-	defer op.afterwards(op.v.auth.clear)
-	return op.deleteRecord(ctx, kindApplication, id)
+	defer op.afterwards(op.v.auth.Clear)
+	return applications.delete(ctx, op, id)
 }
 
 // Permission describes a permission that applications may hold.
@@ -306,38 +297,4 @@ func (c *Client) ListPermissions(ctx context.Context) ([]Permission, error) {
 		all = append(all, Permission{p.Type, p.Description, types})
 	}
 	return all, nil
-}
-
-// mergeInto applies a JSON merge patch to the JSON form of a value and reads
-// the result into dst. The patch is read by itself too: a field that does not
-// exist is refused also when it is null, which the merge would leave no trace of.
-func mergeInto(dst json.Unmarshaler, current any, patch JSON) error {
-	bad := &InvalidError{}
-	p, err := jsonx.Parse(patch, jsonx.Limits{})
-	if err != nil {
-		bad.addErr("", err)
-		return bad
-	}
-	if p.Kind() != jsonx.Object {
-		return invalid("", "must be an object")
-	}
-	now, err := jsonx.From(current)
-	if err != nil {
-		return err
-	}
-	alone := dst.UnmarshalJSON(patch)
-	if err := dst.UnmarshalJSON(jsonx.Merge(now, p).JSON()); err != nil {
-		bad.addErr("", err)
-	}
-	bad.addUnknown(alone)
-	return bad.err()
-}
-
-// addProblems records what package access found wrong.
-func (e *InvalidError) addProblems(p access.Problems) {
-	for path, messages := range p {
-		for _, m := range messages {
-			e.add(path, "%s", m)
-		}
-	}
 }

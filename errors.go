@@ -3,15 +3,13 @@ package vault
 import (
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 
-	"github.com/seed-72ea4aab/vault/internal/expr"
-	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Errors that operations return, to be told by errors.Is. An error's text
+// Errors that operations return; use errors.Is. An error's text
 // names fields and rules and is fit to be shown to the caller; it never holds
 // a value that a caller sent or that the vault keeps.
 var (
@@ -34,20 +32,20 @@ var (
 	// ErrTooLarge means that the input is over a limit of size.
 	ErrTooLarge = errors.New("too large")
 	// ErrBusy means that a limit on work under way is reached; try again later.
-	ErrBusy = errors.New("too many requests")
+	ErrBusy = script.ErrBusy
 	// ErrCode means that reactor or transform code does not compile, throws
 	// while it is loaded, or exports no function.
-	ErrCode = errors.New("the code cannot be used")
+	ErrCode = script.ErrInvalid
 	// ErrTimeout means that the destination of a proxy did not answer in time.
-	ErrTimeout = errors.New("the destination did not answer in time")
+	ErrTimeout = errors.New("the destination did not respond in time")
 	// ErrUnreachable means that the destination of a proxy could not be reached,
-	// or that what it answered is of no use.
+	// or that its response cannot be used.
 	ErrUnreachable = errors.New("the destination could not be reached")
 	// ErrNoRuntime means that code cannot run, because [Config].Runtime is not
 	// set.
 	ErrNoRuntime = errors.New("vault: Config.Runtime is not set, so code cannot run")
 	// ErrWrongKey means that the database was sealed under another master key.
-	ErrWrongKey = errors.New("vault: the master key is not the one that this database was sealed under")
+	ErrWrongKey = errors.New("vault: this is not the master key that the database was encrypted with")
 	// ErrKeyUnavailable means that the master key neither opened what it had to
 	// nor what it had just sealed itself, or sealed nothing: the service that
 	// keeps it is down, or denies us its use. The error wraps the key's own.
@@ -64,109 +62,55 @@ type InvalidError struct {
 }
 
 // Error lists the fields and their messages in the order of the paths.
-func (e *InvalidError) Error() string {
-	paths := make([]string, 0, len(e.Fields))
-	for p := range e.Fields {
-		paths = append(paths, p)
-	}
-	slices.Sort(paths)
-	var b strings.Builder
-	b.WriteString("invalid input")
-	for _, p := range paths {
-		for _, m := range e.Fields[p] {
-			b.WriteString("; ")
-			if p != "" {
-				b.WriteString(p + ": ")
-			}
-			b.WriteString(m)
-		}
-	}
-	return b.String()
-}
+func (e *InvalidError) Error() string { return (*form.Problems)(e).String() }
 
 // Is matches ErrInvalid.
 func (e *InvalidError) Is(target error) bool { return target == ErrInvalid }
 
-// maxProblems bounds the fields that an error is about, and the messages about
-// each: a document can have a million of them.
-const maxProblems = 1000
-
-// add records a message about a field.
-func (e *InvalidError) add(path, format string, args ...any) {
-	if e.Fields == nil {
-		e.Fields = map[string][]string{}
+// asInvalid returns what was found wrong with an input as an error; nil when
+// nothing was. The two types are the same struct, so that rooms behind this one
+// can collect problems and callers still find them in a public type.
+func asInvalid(bad *form.Problems) error {
+	if !bad.Any() {
+		return nil
 	}
-	known := len(e.Fields[path])
-	if known == 0 && len(e.Fields) >= maxProblems || known >= maxProblems {
-		return
-	}
-	e.Fields[path] = append(e.Fields[path], fmt.Sprintf(format, args...))
+	return (*InvalidError)(bad)
 }
 
-// addErr records what a parser or another check said, under a path.
-func (e *InvalidError) addErr(path string, err error) {
-	var inner *InvalidError
-	var syntax *jsonx.Error
-	var expression *expr.Error
-	switch {
-	case errors.As(err, &inner):
-		for p, msgs := range inner.Fields {
-			for _, m := range msgs {
-				e.add(joinPath(path, p), "%s", m)
-			}
-		}
-	case errors.As(err, &syntax):
-		e.add(joinPath(path, syntax.Path), "%s", syntax.Msg)
-	case errors.As(err, &expression):
-		e.add(joinPath(path, expression.Path), "%s (at byte %d of the expression)", expression.Msg, expression.Offset)
-	default:
-		e.add(path, "%s", err.Error())
-	}
-}
-
-// addUnknown records the fields of which a check of the same input said that
-// they do not exist, each once.
-func (e *InvalidError) addUnknown(err error) {
-	var inner *InvalidError
-	if !errors.As(err, &inner) {
-		return
-	}
-	for path, messages := range inner.Fields {
-		if slices.Contains(messages, unknownField) && !slices.Contains(e.Fields[path], unknownField) {
-			e.add(path, unknownField)
-		}
-	}
+// invalid returns an InvalidError about one field.
+func invalid(path, format string, args ...any) error {
+	bad := &form.Problems{}
+	bad.Add(path, format, args...)
+	return asInvalid(bad)
 }
 
 // invalidErr returns what a parser said as an InvalidError about the whole
 // input.
 func invalidErr(err error) error {
-	bad := &InvalidError{}
-	bad.addErr("", err)
-	return bad
+	bad := &form.Problems{}
+	bad.AddErr("", err)
+	return asInvalid(bad)
 }
 
-// err returns the error, or nil when nothing was recorded.
-func (e *InvalidError) err() error {
-	if len(e.Fields) == 0 {
-		return nil
+// underPath puts what is wrong with an input under the path of a field. Other
+// errors stay as they are.
+func underPath(path string, err error) error {
+	inner, ok := errors.AsType[*InvalidError](err)
+	if !ok {
+		return err
 	}
-	return e
+	bad := &form.Problems{}
+	bad.AddAll(path, inner.Fields)
+	return asInvalid(bad)
 }
 
-// invalid returns an InvalidError about one field.
-func invalid(path, format string, args ...any) error {
-	e := &InvalidError{}
-	e.add(path, format, args...)
-	return e
-}
-
-// joinPath puts a path behind another: a.b, a[0].
-func joinPath(head, tail string) string {
-	if head == "" || tail == "" || tail[0] == '[' {
-		return head + tail
+// fieldsOf returns what an error says of the fields of an input; nil when it is
+// about something else.
+func fieldsOf(err error) map[string][]string {
+	if bad, ok := errors.AsType[*InvalidError](err); ok {
+		return bad.Fields
 	}
-	return head + "." + tail
+	return nil
 }
 
 // kindError is an error of a known kind with a text of its own.

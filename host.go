@@ -1,43 +1,49 @@
 package vault
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 
 	"github.com/google/uuid"
 
+	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/internal/limits"
+	"github.com/seed-72ea4aab/vault/internal/relay"
+	"github.com/seed-72ea4aab/vault/script"
 )
 
-// ScriptLine is what tenant code wrote to its console at a time. It may hold
-// values, line breaks and control characters.
+// ScriptLine is what tenant code wrote to its console, and whose code it was.
 type ScriptLine struct {
 	TenantID   uuid.UUID
 	EntityType string // reactor or proxy
 	EntityID   string
-	Level      string // log, info, warn, error or debug
-	Text       string
+	script.Line
 }
 
 // scriptHost is what running code can reach: the vault, as its application, and
 // the network, through the guarded client.
 type scriptHost struct {
-	v      *Vault
-	tenant uuid.UUID
-	entity entity
-	client *Client // nil without an application
-	line   lineage // of what the code asks for
-	broken sync.Once
+	v       *Vault
+	tenant  uuid.UUID
+	entity  entity
+	client  *Client // nil without an application
+	lineage lineage // of what the code asks for
+	broken  sync.Once
 }
 
 // Log hands console output to the embedding program, if it asked for it. A
-// panic there does not end the run. The logger is told once in a run, and only
+// panic there does not end the run. The logger hears of it once in a run, and gets only
 // the type: the value may hold the line.
-func (h *scriptHost) Log(level, line string) {
+func (h *scriptHost) Log(line script.Line) {
 	if h.v.cfg.ScriptLog == nil {
 		return
 	}
@@ -48,33 +54,42 @@ func (h *scriptHost) Log(level, line string) {
 			})
 		}
 	}()
-	h.v.cfg.ScriptLog(ScriptLine{TenantID: h.tenant, EntityType: h.entity.typ, EntityID: h.entity.id, Level: level, Text: line})
+	h.v.cfg.ScriptLog(ScriptLine{TenantID: h.tenant, EntityType: h.entity.typ, EntityID: h.entity.id, Line: line})
 }
 
-// Call carries out an operation of the client instance.
+// Call carries out an operation of the client instance. Its errors are what the
+// code may know of them.
 func (h *scriptHost) Call(ctx context.Context, op string, args json.RawMessage) (json.RawMessage, error) {
-	if err := h.line.bytes.hold(len(args)); err != nil {
+	out, err := h.call(ctx, op, args)
+	if err != nil {
+		return nil, hostError(err)
+	}
+	return out, nil
+}
+
+func (h *scriptHost) call(ctx context.Context, op string, args json.RawMessage) (json.RawMessage, error) {
+	if err := h.lineage.bytes.Hold(len(args)); err != nil {
 		return nil, err
 	}
-	defer h.line.bytes.release(len(args))
+	defer h.lineage.bytes.Release(len(args))
 	if op == "fetch" {
-		return h.fetch(ctx, JSON(args))
+		return h.fetch(ctx, args)
 	}
 	do, known := hostOperations[op]
 	if !known {
-		return nil, &HostError{Status: http.StatusNotFound, Message: "there is no such operation"}
+		return nil, &script.HostError{Status: http.StatusNotFound, Message: "there is no such operation"}
 	}
 	if h.client == nil {
-		return nil, &HostError{Status: http.StatusForbidden, Message: "the code has no application to act as"}
+		return nil, &script.HostError{Status: http.StatusForbidden, Message: "the code has no application to act as; set one on the reactor or proxy"}
 	}
 	if !runsMore(op) {
-		give, err := h.v.turns.take(ctx, h.tenant)
+		give, err := h.v.turns.Take(ctx, h.tenant)
 		if err != nil {
 			return nil, err
 		}
 		defer give()
 	}
-	out, err := do(withLineage(ctx, h.line), h.client, JSON(args))
+	out, err := do(withLineage(ctx, h.lineage), h.client, JSON(args))
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +99,19 @@ func (h *scriptHost) Call(ctx context.Context, op string, args json.RawMessage) 
 	return json.Marshal(out)
 }
 
-// runsMore reports whether an operation runs code, or waits for somebody else's
+// fetch carries out a request of running code. What it reads counts as held
+// until the answer is written.
+func (h *scriptHost) fetch(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
+	read := 0
+	defer func() { h.lineage.bytes.Release(read) }()
+	return h.v.egress.Fetch(ctx, h.tenant.String(), args, func(from io.Reader, limit int64) ([]byte, error) {
+		body, err := h.lineage.bytes.Read(from, limit)
+		read = len(body)
+		return body, err
+	})
+}
+
+// runsMore reports whether an operation runs code, or waits for another
 // server. Such a call may take long, and what it waits for may need a turn.
 func runsMore(op string) bool { return op == "reactors.react" || strings.HasPrefix(op, "proxy.") }
 
@@ -174,14 +201,14 @@ var hostOperations = map[string]func(context.Context, *Client, JSON) (any, error
 
 // idAndMore reads an object that has an id and one more field.
 func idAndMore(args JSON, more string) (id string, rest JSON, err error) {
-	err = readObject(args, func(r *fieldReader) {
-		if id = r.text("id"); id == "" {
-			r.bad.add("id", "is required")
+	err = readObject(args, func(r *form.Reader) {
+		if id = r.Text("id"); id == "" {
+			r.Problem("id", "is required")
 		}
 		if more == "" {
 			return
 		}
-		if rest = r.raw(more); rest == nil {
+		if rest = r.JSON(more); rest == nil {
 			rest = JSON("{}")
 		}
 	})
@@ -190,48 +217,146 @@ func idAndMore(args JSON, more string) (id string, rest JSON, err error) {
 
 // readTokenList reads the filters of tokens.list.
 func readTokenList(args JSON) (p ListTokensParams, err error) {
-	err = readObject(args, func(r *fieldReader) {
-		p.IDs = r.textOrTexts("id")
-		for _, t := range r.textOrTexts("type") {
+	err = readObject(args, func(r *form.Reader) {
+		p.IDs = r.TextOrTexts("id")
+		for _, t := range r.TextOrTexts("type") {
 			p.Types = append(p.Types, TokenType(t))
 		}
-		p.Metadata = r.textMap("metadata")
-		p.PageParams = r.page()
+		p.Metadata = r.TextMap("metadata")
+		p.PageParams = readPage(r)
 	})
 	return p, err
 }
 
 // readLogList reads the filters of logs.list.
 func readLogList(args JSON) (p ListLogsParams, err error) {
-	err = readObject(args, func(r *fieldReader) {
-		p.EntityType, p.EntityID = r.text("entity_type"), r.text("entity_id")
-		if t := r.moment("start_date"); t != nil {
+	err = readObject(args, func(r *form.Reader) {
+		p.EntityType, p.EntityID = r.Text("entity_type"), r.Text("entity_id")
+		if t := r.Moment("start_date"); t != nil {
 			p.StartDate = *t
 		}
-		if t := r.moment("end_date"); t != nil {
+		if t := r.Moment("end_date"); t != nil {
 			p.EndDate = *t
 		}
-		p.PageParams = r.page()
+		p.PageParams = readPage(r)
 	})
 	return p, err
 }
 
-// textOrTexts reads one string, or an array of them.
-func (r *fieldReader) textOrTexts(name string) []string {
-	if v := r.value(name); v.Kind() == jsonx.String {
-		return []string{v.Text()}
+// maxHostPage bounds the sealed bytes of what one call of running code reads, in
+// place of Config.MaxPageBytes if that is more.
+const maxHostPage = 8 << 20
+
+// maxPageBytes bounds the sealed bytes that one operation may read.
+func (op *operation) maxPageBytes() int {
+	if op.scripted {
+		return min(op.v.cfg.MaxPageBytes, maxHostPage)
 	}
-	return r.texts(name)
+	return op.v.cfg.MaxPageBytes
 }
 
-// page reads page and size. A zero that is given is out of bounds, unlike one
-// that is not.
-func (r *fieldReader) page() (p PageParams) {
-	for name, dst := range map[string]*int{"page": &p.Page, "size": &p.Size} {
-		n, ok := r.integer(name)
-		if *dst = n; ok && n == 0 {
-			*dst = -1
+// hostError returns what running code may know of an error: those that are made
+// for callers, and of any other that the operation failed.
+func hostError(err error) *script.HostError {
+	var host *script.HostError
+	if errors.As(err, &host) {
+		return host
+	}
+	if errors.Is(err, limits.ErrFull) {
+		return &script.HostError{
+			Status: http.StatusRequestEntityTooLarge, Code: "ERR_BODY_TOO_LARGE",
+			Message: fmt.Sprintf("the calls in progress hold more than %d MiB; wait for some of them to finish", limits.MaxBytes>>20),
 		}
 	}
-	return p
+	var failed *script.Error
+	if errors.As(err, &failed) {
+		return &script.HostError{Status: failed.Status, Message: failed.Title, Errors: failed.Messages}
+	}
+	var bad *InvalidError
+	if errors.As(err, &bad) {
+		return &script.HostError{Status: http.StatusBadRequest, Message: "One or more validation errors occurred.", Errors: bad.Fields}
+	}
+	for _, known := range hostErrors {
+		if errors.Is(err, known.err) {
+			return &script.HostError{Status: known.status, Message: err.Error()}
+		}
+	}
+	return &script.HostError{Status: http.StatusInternalServerError, Message: "the operation failed"}
+}
+
+// hostErrors are the sentinels whose text is made for callers.
+var hostErrors = []struct {
+	err    error
+	status int
+}{
+	{ErrInvalid, http.StatusBadRequest},
+	{ErrUnauthenticated, http.StatusUnauthorized},
+	{ErrForbidden, http.StatusForbidden},
+	{ErrNotFound, http.StatusNotFound},
+	{ErrConflict, http.StatusConflict},
+	{ErrTooLarge, http.StatusRequestEntityTooLarge},
+	{ErrBusy, http.StatusTooManyRequests},
+	{ErrCode, http.StatusUnprocessableEntity},
+	{ErrTimeout, http.StatusRequestTimeout},
+	{ErrUnreachable, http.StatusBadGateway},
+}
+
+// proxyOperation lets running code send a request through a proxy, with the
+// options proxyKey or proxyUrl, path, query, headers and body. The result has
+// status, headers and body; the body is a value when it is JSON, else a string.
+func proxyOperation(method string) func(context.Context, *Client, JSON) (any, error) {
+	return func(ctx context.Context, c *Client, args JSON) (any, error) {
+		p := ProxyCall{Method: method, Header: http.Header{}}
+		m := &relay.Message{Header: p.Header}
+		if err := readObject(args, func(r *form.Reader) { readProxyOptions(r, &p, m) }); err != nil {
+			return nil, err
+		}
+		p.Header, p.Body, p.ContentLength = m.Header, bytes.NewReader(m.Body), int64(len(m.Body))
+		answer, err := c.InvokeProxy(ctx, p)
+		if err != nil {
+			return nil, err
+		}
+		return readAnswer(answer, int64(c.v.cfg.MaxBytes), lineageOf(ctx).bytes)
+	}
+}
+
+func readProxyOptions(r *form.Reader, p *ProxyCall, m *relay.Message) {
+	p.Key, p.URL, p.Path = r.Text("proxyKey"), r.Text("proxyUrl"), r.Text("path")
+	if v := r.Value("query"); v.Kind() == jsonx.Object {
+		pairs := url.Values{}
+		for name, value := range r.TextMap("query") {
+			pairs.Set(name, value)
+		}
+		p.Query = pairs.Encode()
+	} else {
+		p.Query = strings.TrimPrefix(r.Text("query"), "?")
+	}
+	if err := m.SetHeader(r.Value("headers"), ""); err != nil {
+		r.Problem("headers", "must be an object of header names and strings")
+	}
+	m.SetBody(r.Value("body"), jsonx.Value{})
+}
+
+// readAnswer reads an answer for running code. What it holds of it counts, and a
+// body that is JSON stays a text: as a tree it would take many times the memory.
+func readAnswer(answer *ProxyAnswer, limit int64, counted *limits.Bytes) (JSON, error) {
+	defer answer.Body.Close()
+	raw, err := counted.Read(answer.Body, limit+1)
+	defer func() { counted.Release(len(raw)) }()
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(raw)) > limit {
+		return nil, errBodyTooLarge(limit)
+	}
+	m := &relay.Message{Header: answer.Header, Body: raw}
+	if err := m.Decode(limit); err != nil {
+		return nil, errorf(ErrUnreachable, "The destination's response cannot be read: it %s.", err)
+	}
+	if err := counted.Hold(len(m.Body)); err != nil {
+		return nil, err
+	}
+	defer counted.Release(len(m.Body))
+	out := fmt.Appendf(nil, `{"status":%d,"headers":%s,"body":`, answer.Status, m.HeaderValue().JSON())
+	return append(m.AppendValue(out), '}'), nil
 }

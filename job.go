@@ -6,26 +6,26 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"runtime/debug"
-	"sync"
+	"io"
+	"math/rand/v2"
+	"net/http"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/expr"
+	"github.com/seed-72ea4aab/vault/internal/jobs"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/internal/sealed"
+	"github.com/seed-72ea4aab/vault/internal/webhook"
+	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
 // Bounds on work in the background.
 const (
-	jobLease      = 15 * time.Second // renewed while the node lives
-	jobRenewEvery = 5 * time.Second
-	maxJobs       = 16 // at a time on a node
-	maxTenantJobs = 4  // of one tenant among them
-	maxRunTries   = 10 // of a run for which there was no room
+	maxRunTries = 10 // of a run for which there was no room
 
 	// keepDeadJobs is how long a job that was given up can be counted.
 	keepDeadJobs = 30 * 24 * time.Hour
@@ -60,9 +60,9 @@ type caller struct {
 	ActorType   string       `json:"actor_type,omitempty"`
 }
 
-func (op *call) caller() caller {
-	return caller{Trusted: op.grant == trusted, Permissions: op.permissions, Rules: op.rules,
-		Creator: op.creator, Actor: op.actor, ActorType: op.actorType}
+func callerOf(c *Client) caller {
+	return caller{Trusted: c.grant == trusted, Permissions: c.permissions, Rules: c.rules,
+		Creator: c.creator, Actor: c.actor, ActorType: c.actorType}
 }
 
 // client returns a client with the caller's rights.
@@ -78,26 +78,26 @@ func (k *caller) client(v *Vault, tenant uuid.UUID) (*Client, error) {
 }
 
 // reactLater stores an asynchronous run. It is durable when this returns.
-func (op *call) reactLater(ctx context.Context, r *Reactor, args jsonx.Value, p *ReactParams) error {
-	line := lineageOf(ctx)
-	if err := line.leave(); err != nil {
+func (op *operation) reactLater(ctx context.Context, r *Reactor, args jsonx.Value, p *ReactParams) error {
+	from := lineageOf(ctx)
+	if err := from.leave(); err != nil {
 		return err
 	}
 	if err := op.tryExpressions(ctx, args); err != nil {
 		return underPath("args", err)
 	}
-	j := reactJob{Reactor: r.ID, Args: jsonOf(args), CallbackURL: p.CallbackURL, Timeout: time.Duration(p.TimeoutMS) * time.Millisecond, Caller: op.caller(), Depth: line.depth, TraceHeader: p.TraceHeader, TraceID: p.TraceID}
+	j := reactJob{Reactor: r.ID, Args: jsonOf(args), CallbackURL: p.CallbackURL, Timeout: time.Duration(p.TimeoutMS) * time.Millisecond, Caller: callerOf(op.Client), Depth: from.depth, TraceHeader: p.TraceHeader, TraceID: p.TraceID}
 	if j.Timeout == 0 {
 		j.Timeout = minTimeoutMS * time.Millisecond
 	}
-	job, err := op.job(storage.Job{ID: storage.ID(op.v.idAt(op.now)), Kind: kindReact, RunAt: op.now}, &j)
+	job, err := op.job(storage.Job{ID: storage.ID(op.v.ids.At(op.now)), Kind: kindReact, RunAt: op.now}, &j)
 	if err != nil {
 		return err
 	}
 	ch := op.change()
 	ch.InsertJobs = []storage.Job{job}
 	ch.Logs = []storage.Log{op.entry(opReact, kindReactor, r.ID.String())}
-	defer op.afterwards(op.v.wake)
+	defer op.afterwards(op.v.worker.Wake)
 	return op.write(ctx, ch)
 }
 
@@ -105,7 +105,7 @@ func (op *call) reactLater(ctx context.Context, r *Reactor, args jsonx.Value, p 
 // object then. What they give is dropped: they are detokenized when the job
 // runs, and the use of the tokens is logged then. But a refusal tells something
 // of their data, so it is logged as a use of them, like that of a run.
-func (op *call) tryExpressions(ctx context.Context, args jsonx.Value) error {
+func (op *operation) tryExpressions(ctx context.Context, args jsonx.Value) error {
 	tree, err := expr.CompileTokenTree(args)
 	if err != nil {
 		return invalidErr(err)
@@ -127,223 +127,41 @@ func (op *call) tryExpressions(ctx context.Context, args jsonx.Value) error {
 }
 
 // job seals a job's payload.
-func (op *call) job(job storage.Job, payload *reactJob) (storage.Job, error) {
+func (op *operation) job(job storage.Job, payload *reactJob) (storage.Job, error) {
 	plain, err := json.Marshal(payload)
 	if err != nil {
 		return job, err
 	}
-	place := jobPlace(job.ID)
-	job.KeyVersion = op.state.ring.Version()
+	place := sealed.JobPlace(job.ID)
+	job.KeyVersion = op.state.Ring.Version()
 	job.Payload, err = op.seal(&place, plain)
 	return job, err
 }
 
-// worker carries out jobs on this node.
-type worker struct {
-	v     *Vault
-	owner storage.ID
-	woken chan struct{}
-
-	mu      sync.Mutex
-	running map[storage.ID]int // by tenant
-	total   int
-	served  storage.ID // the last tenant whose turn it was
-	jobs    sync.WaitGroup
-}
-
-func newWorker(v *Vault) *worker {
-	return &worker{v: v, owner: storage.ID(uuid.New()), woken: make(chan struct{}, 1), running: map[storage.ID]int{}}
-}
-
-// wake makes the loop look for jobs at once.
-func (v *Vault) wake() {
-	select {
-	case v.worker.woken <- struct{}{}:
-	default:
-	}
+// newWorker returns what carries out jobs on this node.
+func newWorker(v *Vault) *jobs.Worker {
+	return jobs.New(jobs.Config{
+		Queue: v.store, Owner: storage.ID(uuid.New()), Now: v.now, Logger: v.cfg.Logger,
+		CarryOut: v.carryOut, Extend: v.extendLease,
+	})
 }
 
 // Work carries out the jobs that are due (asynchronous runs and their
 // callbacks) and returns when none is left. The vault does so by itself every
 // Config.WorkEvery; any node may do any job.
-func (v *Vault) Work(ctx context.Context) error {
-	for {
-		started, err := v.worker.dispatch(ctx)
-		v.worker.jobs.Wait()
-		if err != nil || started == 0 {
-			return err
-		}
-	}
-}
+func (v *Vault) Work(ctx context.Context) error { return v.worker.Work(ctx) }
 
-// loop works until the vault is closed, and then waits for what is running.
-func (w *worker) loop(ctx context.Context) {
-	tick := time.NewTicker(w.v.cfg.WorkEvery)
-	defer tick.Stop()
-	defer w.jobs.Wait()
-	for {
-		if _, err := w.dispatch(ctx); err != nil && ctx.Err() == nil {
-			w.v.cfg.Logger.ErrorContext(ctx, "looking for jobs failed", "error", err)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		case <-w.woken:
-		}
-	}
-}
-
-// dispatch leases due jobs, one tenant after the other and each in its turn,
-// and starts them. It goes on behind the tenant that was served last, and round
-// to it: whatever some have left, the others come before them. It returns how
-// many jobs it started.
-func (w *worker) dispatch(ctx context.Context) (int, error) {
-	const atOnce = 100
-	served, started := w.lastServed(), 0
-	after, round := served, false
-	for w.hasRoom() {
-		tenants, err := w.v.store.DueTenants(ctx, w.v.now(), after, atOnce)
-		if err != nil {
-			return started, err
-		}
-		if len(tenants) == 0 {
-			if round || served == (storage.ID{}) {
-				break
-			}
-			after, round = storage.ID{}, true
-			continue
-		}
-		for _, tenant := range tenants {
-			if round && bytes.Compare(tenant[:], served[:]) > 0 {
-				return started, nil
-			}
-			n, err := w.start(ctx, tenant)
-			started += n
-			if err != nil {
-				return started, err
-			}
-		}
-		after = tenants[len(tenants)-1]
-	}
-	return started, nil
-}
-
-// start leases as many jobs of a tenant as there is room for.
-func (w *worker) start(ctx context.Context, tenant storage.ID) (int, error) {
-	room := w.reserve(tenant)
-	if room == 0 {
-		return 0, nil
-	}
-	now := w.v.now()
-	jobs, err := w.v.store.LeaseJobs(ctx, storage.Lease{Tenant: tenant, Owner: w.owner, Now: now, Until: now.Add(jobLease), Limit: room})
-	w.release(tenant, room-len(jobs))
-	w.serve(tenant)
-	for i := range jobs {
-		job := jobs[i]
-		w.jobs.Go(func() {
-			defer w.v.wake() // there is room for another
-			defer w.release(tenant, 1)
-			w.run(ctx, &job)
-		})
-	}
-	return len(jobs), err
-}
-
-func (w *worker) lastServed() storage.ID {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.served
-}
-
-func (w *worker) serve(tenant storage.ID) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.served = tenant
-}
-
-func (w *worker) hasRoom() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.total < maxJobs
-}
-
-func (w *worker) reserve(tenant storage.ID) int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	room := min(maxJobs-w.total, maxTenantJobs-w.running[tenant])
-	if room > 0 {
-		w.running[tenant] += room
-		w.total += room
-	}
-	return room
-}
-
-func (w *worker) release(tenant storage.ID, n int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.total -= n
-	if w.running[tenant] -= n; w.running[tenant] == 0 {
-		delete(w.running, tenant)
-	}
-}
-
-// run carries out one job. Its outcome is written only while the lease is
-// ours: a node that was thought dead changes nothing.
-func (w *worker) run(ctx context.Context, job *storage.Job) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var renewing sync.WaitGroup
-	renewing.Go(func() { w.renew(ctx, cancel, *job) })
-	err := w.carryOut(ctx, job)
-	cancel()
-	renewing.Wait()
-	if err != nil && !errors.Is(err, storage.ErrStale) && !errors.Is(err, context.Canceled) {
-		w.v.cfg.Logger.ErrorContext(ctx, "a job failed and is tried again later", "tenant", uuid.UUID(job.Tenant), "job", uuid.UUID(job.ID), "error", err)
-	}
-}
-
-// carryOut does the next step of a job. A panic ends this job alone, and not the
-// process: another node would take the job, and be next. What it panics with may
-// hold anything, so only the type is told.
-func (w *worker) carryOut(ctx context.Context, job *storage.Job) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("vault: panic with a %T\n%s", p, debug.Stack())
-		}
-	}()
-	return w.v.carryOut(ctx, w.owner, job)
-}
-
-// renew keeps the lease while the job runs. When it is lost, the run is
-// stopped: another node has it.
-func (w *worker) renew(ctx context.Context, stop context.CancelFunc, job storage.Job) {
-	tick := time.NewTicker(jobRenewEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		if err := w.extend(ctx, &job); errors.Is(err, storage.ErrStale) {
-			stop()
-			return
-		}
-	}
-}
-
-// extend makes a lease longer. The payload is written with it, so it has to be
+// extendLease makes a lease longer. The payload is written with it, so it has to be
 // sealed under the primary key: a rotation may be about to destroy the one that
 // it came under. When that has happened already, the lease is left to end, and
 // the row as the rotation sealed it.
-func (w *worker) extend(ctx context.Context, job *storage.Job) error {
-	op := w.v.system(job.Tenant)
+func (v *Vault) extendLease(ctx context.Context, job *storage.Job) error {
+	op := v.system(job.Tenant)
 	if err := op.refresh(ctx); err != nil {
 		return err
 	}
-	if version := op.state.ring.Version(); version != job.KeyVersion {
-		place := jobPlace(job.ID)
+	if version := op.state.Ring.Version(); version != job.KeyVersion {
+		place := sealed.JobPlace(job.ID)
 		plain, err := op.open(ctx, &place, job.KeyVersion, job.Payload)
 		if err != nil {
 			return err
@@ -351,9 +169,225 @@ func (w *worker) extend(ctx context.Context, job *storage.Job) error {
 		if job.Payload, err = op.seal(&place, plain); err != nil {
 			return err
 		}
-		job.KeyVersion = op.state.ring.Version()
+		job.KeyVersion = op.state.Ring.Version()
 	}
 	ch := op.change()
-	ch.UpdateJobs = []storage.JobUpdate{{Owner: w.owner, Job: *job, Until: op.now.Add(jobLease)}}
-	return w.v.store.Write(ctx, ch)
+	ch.UpdateJobs = []storage.JobUpdate{{Owner: v.worker.Owner, Job: *job, Until: op.now.Add(jobs.Lease)}}
+	return op.write(ctx, ch)
+}
+
+// carryOut does the next step of a job: the run, or the delivery of its result.
+func (v *Vault) carryOut(ctx context.Context, job *storage.Job) error {
+	op := v.system(job.Tenant)
+	var err error
+	op.state, err = v.tenants.Get(ctx, op.tenant)
+	if errors.Is(err, ErrNotFound) {
+		return nil // the tenant is being deleted, and its jobs with it
+	}
+	if err != nil {
+		return err
+	}
+	place := sealed.JobPlace(job.ID)
+	plain, err := op.open(ctx, &place, job.KeyVersion, job.Payload)
+	if err != nil {
+		return err
+	}
+	j := &leasedJob{operation: op, row: *job}
+	if err := json.Unmarshal(plain, &j.react); err != nil {
+		return errors.New("vault: the payload of a job has a format that this version does not know")
+	}
+	if j.react.Result == nil {
+		return j.run(ctx)
+	}
+	return j.deliver(ctx)
+}
+
+// leasedJob is a job that this node holds.
+type leasedJob struct {
+	*operation
+	row   storage.Job
+	react reactJob
+}
+
+// run runs the reactor and stores its result, to be delivered, together with
+// the tokens that it made.
+func (j *leasedJob) run(ctx context.Context) error {
+	client, err := j.react.Caller.client(j.v, j.tenant)
+	if err != nil {
+		return err
+	}
+	client.pending = &pendingWrites{leased: true}
+	result, err := client.runJob(withLineage(ctx, lineage{depth: j.react.Depth}), &j.react)
+	if ctx.Err() != nil {
+		return ctx.Err() // the node stops, or has lost the job
+	}
+	if errors.Is(err, ErrBusy) && j.row.Attempts+1 < maxRunTries {
+		j.row.Attempts++
+		delay, _ := webhook.Delay(j.row.Attempts, rand.Float64())
+		return j.put(ctx, nil, delay)
+	}
+	writes := client.pending
+	var answer any = result
+	if err != nil {
+		writes, answer = nil, callbackError(err)
+	}
+	if j.react.Result, err = json.Marshal(answer); err != nil {
+		return err
+	}
+	j.react.Args = nil // they are not needed any more
+	j.row.Attempts = 0
+	return j.put(ctx, writes, 0)
+}
+
+// runJob runs the reactor of a job as its caller.
+func (c *Client) runJob(ctx context.Context, job *reactJob) (*ReactResult, error) {
+	op, err := c.begin(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	r, err := reactors.read(ctx, op, job.Reactor)
+	if err != nil {
+		return nil, err
+	}
+	var args any
+	if job.Args != nil {
+		args = job.Args
+	}
+	doc, err := parseJSON("args", args)
+	if err != nil {
+		return nil, err
+	}
+	return op.runReactor(ctx, r, doc, job.Timeout)
+}
+
+// put stores the job as it is now, together with what its run wrote, and gives
+// it up until the delay has passed.
+func (j *leasedJob) put(ctx context.Context, writes *pendingWrites, delay time.Duration) error {
+	if err := j.refresh(ctx); err != nil {
+		return err
+	}
+	j.row.RunAt = j.v.now().Add(delay)
+	row, err := j.job(j.row, &j.react)
+	if err != nil {
+		return err
+	}
+	ch := j.change()
+	if writes != nil {
+		if ch, err = writes.change(j.operation); err != nil {
+			return err
+		}
+		defer writes.committed()
+	}
+	ch.UpdateJobs = []storage.JobUpdate{{Owner: j.v.worker.Owner, Job: row}}
+	defer j.v.worker.Wake()
+	return j.write(ctx, ch)
+}
+
+// callbackTimeout bounds one try of a callback.
+const callbackTimeout = 15 * time.Second
+
+// deliver sends the result to the callback URL. A callback that fails is sent
+// again later; one that has failed too often is given up.
+func (j *leasedJob) deliver(ctx context.Context) error {
+	sent := j.send(ctx)
+	if sent == nil {
+		ch := &storage.Change{Tenant: j.row.Tenant, Now: j.now} // seals nothing, so it is never too late
+		ch.DeleteJobs = []storage.JobDelete{{Owner: j.v.worker.Owner, ID: j.row.ID}}
+		return j.v.store.Write(ctx, ch)
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	j.row.Attempts++
+	delay, again := webhook.Delay(j.row.Attempts, rand.Float64())
+	if again {
+		return j.put(ctx, nil, delay)
+	}
+	return j.giveUp(ctx)
+}
+
+// giveUp marks the job as dead and deletes its payload, which is not needed any
+// more. It leaves an entry in the log.
+func (j *leasedJob) giveUp(ctx context.Context) error {
+	row := j.row
+	row.Dead, row.Payload = true, nil
+	row.RunAt = j.v.now().Add(keepDeadJobs)
+	entry := j.entry(opReact, kindReactor, j.react.Reactor.String())
+	entry.Message = "Reactor callback abandoned"
+	return j.v.store.Write(ctx, &storage.Change{
+		Tenant: row.Tenant, Now: j.now, // seals nothing, so it is never too late
+		UpdateJobs: []storage.JobUpdate{{Owner: j.v.worker.Owner, Job: row}},
+		Logs:       []storage.Log{entry},
+	})
+}
+
+// errNotTaken means that a receiver did not acknowledge a callback.
+var errNotTaken = errors.New("vault: the callback was not acknowledged")
+
+// send posts the callback once. Every status from 200 to 299 acknowledges it.
+func (j *leasedJob) send(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, callbackTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, j.react.CallbackURL, bytes.NewReader(j.react.Result))
+	if err != nil {
+		return err
+	}
+	secrets := j.state.Doc.webhookSecrets(j.now)
+	if req.Header, err = webhook.Sign(secrets, uuid.UUID(j.row.ID).String(), time.Now(), j.react.Result); err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("User-Agent", "vault")
+	if j.react.TraceHeader != "" {
+		req.Header.Set(j.react.TraceHeader, j.react.TraceID)
+	}
+	res, err := j.v.egress.Do(req, j.tenant.String())
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	_, _ = io.CopyN(io.Discard, res.Body, 64<<10) // so that the connection can be used again
+	if res.StatusCode < 200 || res.StatusCode > 299 {
+		return errNotTaken
+	}
+	return nil
+}
+
+// failedRun is the body of a callback about a run that failed.
+type failedRun struct {
+	Title  string              `json:"title"`
+	Status int                 `json:"status"`
+	Detail string              `json:"detail"`
+	Errors map[string][]string `json:"errors,omitempty"`
+	// Response is what the code chose to answer with, if it did.
+	Response *chosenResponse `json:"response,omitempty"`
+}
+
+type chosenResponse struct {
+	Status  int               `json:"status"`
+	Headers map[string]string `json:"headers"`
+	Body    JSON              `json:"body"`
+}
+
+// callbackError describes why a run failed: the same error that a synchronous
+// run answers with. An answer that the code chose in full is a part of it, so
+// that receivers can tell it from a result.
+func callbackError(err error) failedRun {
+	known := hostError(err)
+	out := failedRun{Title: http.StatusText(known.Status), Status: known.Status, Detail: known.Message, Errors: known.Errors}
+	var failed *script.Error
+	var bad *InvalidError
+	switch {
+	case errors.As(err, &failed):
+		out.Title, out.Detail = failed.Title, failed.Error()
+		if r := failed.Response; r != nil {
+			out.Response = &chosenResponse{r.Status, r.Headers, JSON(r.Body)}
+			if r.Body != nil && !json.Valid(r.Body) { // a job that cannot be written would be run for ever
+				out.Response.Body = jsonx.StringValue(string(r.Body)).JSON()
+			}
+		}
+	case errors.As(err, &bad):
+		out.Title, out.Detail = known.Message, "The request is invalid; errors lists what is wrong with each field."
+	}
+	return out
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 
+	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
 
@@ -32,9 +33,24 @@ func (j *JSON) UnmarshalJSON(data []byte) error {
 // String returns the text. It prints values in clear: do not log it.
 func (j JSON) String() string { return string(j) }
 
+// EncodeJSON returns a value as JSON, as the methods of [Client] read it: a
+// [JSON], a json.RawMessage and a []byte are JSON text, and everything else is
+// encoded as encoding/json does, but without escapes for HTML. Text that is not
+// JSON, and a value that cannot be written as JSON, is an [InvalidError].
+func EncodeJSON(x any) (JSON, error) {
+	v, err := parseJSON("", x)
+	if err != nil {
+		return nil, err
+	}
+	if v.IsZero() {
+		v = jsonx.NullValue()
+	}
+	return v.JSON(), nil
+}
+
 // document reads a whole document that a caller gave, within the limit of
 // size. Text is not read at all when it is too long.
-func (op *call) document(x any) (jsonx.Value, error) {
+func (op *operation) document(x any) (jsonx.Value, error) {
 	most := op.v.cfg.MaxBytes
 	tooLarge := errorf(ErrTooLarge, "The JSON must have at most %d bytes.", most)
 	size, isText := textSize(x)
@@ -79,9 +95,26 @@ func parseJSON(path string, x any) (jsonx.Value, error) {
 		v, err = jsonx.From(x)
 	}
 	if err != nil {
-		bad := &InvalidError{}
-		bad.addErr(path, err)
-		return v, bad
+		bad := &form.Problems{}
+		bad.AddErr(path, err)
+		return v, asInvalid(bad)
 	}
 	return v, nil
+}
+
+// jsonOf returns a value as JSON; nil for an absent one.
+func jsonOf(v jsonx.Value) JSON {
+	if v.IsZero() {
+		return nil
+	}
+	return v.JSON()
+}
+
+// stored lets pass whatever was accepted once, also through a merge.
+var stored = jsonx.Limits{Depth: 1000}
+
+// readObject reads a JSON object strictly: an unknown field, a duplicate key or
+// a wrong type is an InvalidError about all bad fields.
+func readObject(text []byte, read func(*form.Reader)) error {
+	return asInvalid(form.ReadText(text, read))
 }

@@ -2,14 +2,16 @@ package vault
 
 import (
 	"bytes"
-	"crypto/rand"
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"strings"
 
+	"github.com/google/uuid"
 	"github.com/mr-tron/base58"
 
+	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -54,15 +56,15 @@ func ParseKey(text string) (*Key, error) {
 	}
 	body, ok := strings.CutPrefix(text, masterKeyPrefix)
 	if !ok {
-		return nil, fmt.Errorf("vault: a master key starts with %s, as Key.Text writes it", masterKeyPrefix)
+		return nil, fmt.Errorf("vault: a master key must start with %s, as Key.Text writes it", masterKeyPrefix)
 	}
 	raw, err := base58.Decode(body)
 	if err != nil || len(raw) != seal.KeySize+masterKeyCheck {
-		return nil, errors.New("vault: the master key is cut off or mistyped")
+		return nil, errors.New("vault: the master key is truncated or mistyped")
 	}
 	key := raw[:seal.KeySize]
 	if !bytes.Equal(raw[seal.KeySize:], masterChecksum(key)) {
-		return nil, errors.New("vault: the master key's checksum does not fit: it is mistyped")
+		return nil, errors.New("vault: the master key's checksum does not match: it is mistyped")
 	}
 	return newKey(key)
 }
@@ -110,72 +112,103 @@ func (k *Key) Decrypt(ciphertext, associatedData []byte) ([]byte, error) {
 	return k.aead.Decrypt(ciphertext, associatedData)
 }
 
-// API keys read key_<kind>_<32 random characters><6 characters of checksum>,
-// in base58, so that secret scanners know them and typing errors are found
-// before anything is looked up. Only their SHA-256 is stored.
-const (
-	apiKeyRandom = 32
-	apiKeyCheck  = 6
-	nonceLength  = 24
-)
-
-// Kinds of API key, as they stand in the key's text.
-const (
-	keyPublic     = "pub"
-	keyPrivate    = "prv"
-	keyManagement = "mgt"
-	keySession    = "sess"
-)
-
-// newAPIKey returns a new key of a kind.
-func newAPIKey(kind string) string {
-	body := "key_" + kind + "_" + random58(apiKeyRandom)
-	return body + apiKeyChecksum(body)
+// Keys returns a master key that wraps with the first of several and opens what
+// any of them has wrapped. It is for going over from one master key to another:
+// see [Vault.RewrapKeys]. A Tink keyset of several keys is the same.
+func Keys(primary AEAD, others ...AEAD) AEAD {
+	k := &keys{primary, []seal.AEAD{primary}}
+	for _, other := range others {
+		k.all = append(k.all, other)
+	}
+	return k
 }
 
-// validAPIKey reports whether a text has the form and the checksum of a key.
-func validAPIKey(key string) bool {
-	rest, ok := strings.CutPrefix(key, "key_")
-	if !ok {
-		return false
-	}
-	kind, body, ok := strings.Cut(rest, "_")
-	if !ok || len(body) != apiKeyRandom+apiKeyCheck {
-		return false
-	}
-	switch kind {
-	case keyPublic, keyPrivate, keyManagement, keySession:
-		split := len(key) - apiKeyCheck
-		return key[split:] == apiKeyChecksum(key[:split])
-	}
-	return false
+type keys struct {
+	primary AEAD
+	all     []seal.AEAD
 }
 
-func apiKeyChecksum(body string) string {
-	sum := sha256.Sum256([]byte(body))
-	check := make([]byte, apiKeyCheck)
-	for i := range check {
-		check[i] = alphabet58[sum[i]%58]
-	}
-	return string(check)
+// Keys lets package keyring try each key by itself.
+func (k *keys) Keys() []seal.AEAD { return k.all }
+
+// Encrypt implements AEAD.
+func (k *keys) Encrypt(plaintext, associatedData []byte) ([]byte, error) {
+	return k.primary.Encrypt(plaintext, associatedData)
 }
 
-// random58 returns n random base58 characters, each equally likely.
-func random58(n int) string {
-	const fair = 256 - 256%58 // bytes from here on would favour some characters
-	out := make([]byte, 0, n)
-	var buf [64]byte
+// Decrypt implements AEAD.
+func (k *keys) Decrypt(ciphertext, associatedData []byte) ([]byte, error) {
+	var failed []error
+	for _, key := range k.all {
+		plaintext, err := key.Decrypt(ciphertext, associatedData)
+		if err == nil {
+			return plaintext, nil
+		}
+		failed = append(failed, err)
+	}
+	return nil, errors.Join(failed...)
+}
+
+// RewrapKeys wraps the keys of every tenant again under the primary master key,
+// while all nodes serve, and last the record by which [Open] recognizes the
+// right master key. So when it has returned nil, the vault opens with the new
+// key alone, and nothing in it is wrapped under another. One that was cut off
+// is finished by calling it again.
+//
+// It is the third step of a change of the master key. Before it, every node has
+// to know the new key, and then to wrap with it, or it would wrap new tenants
+// under the old one or not be able to open them:
+//
+//	vault.Keys(old, next) // on every node, one after the other
+//	vault.Keys(next, old) // when the last has the first
+//	v.RewrapKeys(ctx)     // when the last has the second
+//	next                  // after that, on every node
+//
+// The data keys stay as they are. If the old master key may have
+// leaked, let [Vault.RotateKeys] replace them after the second step.
+func (v *Vault) RewrapKeys(ctx context.Context) error {
+	filter := storage.RecordFilter{Kind: kindTenant, Limit: rotateChunk}
 	for {
-		rand.Read(buf[:])
-		for _, b := range buf {
-			if int(b) < fair {
-				if out = append(out, alphabet58[b%58]); len(out) == n {
-					return string(out)
-				}
+		tenants, _, err := v.store.ListRecords(ctx, filter)
+		if err != nil {
+			return fmt.Errorf("vault: rewrap keys: %w", err)
+		}
+		if len(tenants) == 0 {
+			break
+		}
+		for i := range tenants {
+			if err := v.rewrapTenant(ctx, uuid.UUID(tenants[i].Tenant)); err != nil {
+				return fmt.Errorf("vault: rewrap keys of tenant %s: %w", uuid.UUID(tenants[i].Tenant), err)
 			}
 		}
+		filter.Before = tenants[len(tenants)-1].ID
 	}
+	_, err := retryStale(func() (struct{}, error) { return struct{}{}, v.check.Rewrap(ctx) })
+	return masterError(err)
 }
 
-// hashKey is what the database knows of an API key or a proxy's key.
-func hashKey(text string) storage.Key { return sha256.Sum256([]byte(text)) }
+func (v *Vault) rewrapTenant(ctx context.Context, tenant uuid.UUID) error {
+	r := &rotation{v: v, tenant: tenant}
+	err := r.step(ctx, "Data keys up to %d wrapped again", func(ring *seal.Ring) (*seal.Ring, error) { return ring, nil })
+	if errors.Is(err, ErrNotFound) {
+		return nil // deleted since the list was read
+	}
+	return err
+}
+
+// masterError says in the vault's own errors what is wrong with a master key.
+func masterError(err error) error {
+	switch {
+	case errors.Is(err, keyring.ErrWrongMaster):
+		return fmt.Errorf("%w: %w", ErrWrongKey, err)
+	case errors.Is(err, keyring.ErrMasterFails):
+		return fmt.Errorf("%w: %w", ErrKeyUnavailable, err)
+	}
+	return err
+}
+
+// wrap seals a ring under the master key.
+func (v *Vault) wrap(ring *seal.Ring, tenant uuid.UUID) ([]byte, error) {
+	wrapped, err := keyring.Wrap(v.master, ring, storage.ID(tenant))
+	return wrapped, masterError(err)
+}

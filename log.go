@@ -8,6 +8,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/internal/token"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -59,7 +61,7 @@ var messages = func() map[[2]string]string {
 	all := map[[2]string]string{}
 	for _, entityType := range entityTypes() {
 		noun := entityType
-		if isTokenType(entityType) {
+		if token.TypeOf(entityType) != nil {
 			noun = "token"
 		}
 		for operation, past := range pastTense {
@@ -74,9 +76,9 @@ var messages = func() map[[2]string]string {
 type entity struct{ typ, id string }
 
 // entry returns a log entry of the client about an entity.
-func (op *call) entry(operation, entityType, entityID string) storage.Log {
+func (op *operation) entry(operation, entityType, entityID string) storage.Log {
 	return storage.Log{
-		ID:      storage.ID(op.v.idAt(op.now)),
+		ID:      storage.ID(op.v.ids.At(op.now)),
 		ActorID: storage.ID(op.actor), ActorType: op.actorType,
 		EntityType: entityType, EntityID: entityID,
 		Operation: operation, Message: messages[[2]string{entityType, operation}],
@@ -85,8 +87,8 @@ func (op *call) entry(operation, entityType, entityID string) storage.Log {
 }
 
 // logReads enters that entities were read or used. The entries are in the
-// database when it returns: nobody sees a value that the log does not know of.
-func (op *call) logReads(ctx context.Context, operation string, seen ...entity) error {
+// database when it returns: no value is shown without an entry in the log.
+func (op *operation) logReads(ctx context.Context, operation string, seen ...entity) error {
 	if len(seen) == 0 {
 		return nil
 	}
@@ -100,7 +102,7 @@ func (op *call) logReads(ctx context.Context, operation string, seen ...entity) 
 
 // changeOfLogs returns a change with room for n entries. Most operations read
 // one thing, and then the entry lies beside its change.
-func (op *call) changeOfLogs(n int) *storage.Change {
+func (op *operation) changeOfLogs(n int) *storage.Change {
 	if n != 1 {
 		ch := op.change()
 		ch.Logs = make([]storage.Log, n)
@@ -134,11 +136,11 @@ func (c *Client) ListLogs(ctx context.Context, p ListLogsParams) (*Page[LogEntry
 	if p.PageParams, err = p.normal(); err != nil {
 		return nil, err
 	}
-	bad := &InvalidError{}
-	checkText(bad, "entity_type", p.EntityType)
-	checkText(bad, "entity_id", p.EntityID)
-	if bad.err() != nil {
-		return nil, bad
+	bad := &form.Problems{}
+	form.CheckText(bad, "entity_type", p.EntityType)
+	form.CheckText(bad, "entity_id", p.EntityID)
+	if err := asInvalid(bad); err != nil {
+		return nil, err
 	}
 	rows, total, err := op.v.store.ListLogs(ctx, storage.LogFilter{
 		Tenant: op.tenantID(), EntityType: p.EntityType, EntityID: p.EntityID,
@@ -149,14 +151,14 @@ func (c *Client) ListLogs(ctx context.Context, p ListLogsParams) (*Page[LogEntry
 	}
 	page := newPage[LogEntry](p.PageParams, total)
 	for _, row := range rows {
-		page.Data = append(page.Data, op.logEntry(row))
+		page.Data = append(page.Data, entryOf(op.tenant, row))
 	}
 	return page, nil
 }
 
-func (op *call) logEntry(row storage.Log) LogEntry {
+func entryOf(tenant uuid.UUID, row storage.Log) LogEntry {
 	e := LogEntry{
-		TenantID: op.tenant, ActorType: row.ActorType, EntityType: row.EntityType, EntityID: row.EntityID,
+		TenantID: tenant, ActorType: row.ActorType, EntityType: row.EntityType, EntityID: row.EntityID,
 		Operation: row.Operation, Message: row.Message, CreatedAt: row.CreatedAt,
 	}
 	if !row.ActorID.IsZero() {

@@ -3,13 +3,16 @@ package vault
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/seal"
+	"github.com/seed-72ea4aab/vault/internal/sealed"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -33,7 +36,7 @@ const answerLife = 24 * time.Hour
 
 // Once carries out a request at most once for a key, across all nodes: do runs,
 // and what it changed through the Client it is given is committed together with
-// its answer. Who comes later with the same key gets the answer, and true. A
+// its answer. A later call with the same key gets the answer, and true. A
 // request that fails leaves nothing, its claim included, so that it can be
 // tried again. While one is under way, others get ErrInProgress.
 //
@@ -49,15 +52,16 @@ func (c *Client) Once(ctx context.Context, key OnceKey, do func(context.Context,
 	if err != nil {
 		return Answer{}, false, err
 	}
-	o := &onceCall{call: op, key: op.onceHash(key), lease: key.Lease, owner: op.v.idAt(op.now)}
-	if !op.v.flight.enter(op.tenant, o.key) {
+	o := &onceCall{operation: op, key: key.hash(op.Client), lease: key.Lease, owner: op.v.ids.At(op.now)}
+	flight := flightKey{op.tenant, o.key}
+	if !op.v.flights.Enter(flight) {
 		return Answer{}, false, ErrInProgress
 	}
-	defer op.v.flight.leave(op.tenant, o.key)
+	defer op.v.flights.Leave(flight)
 	// A key that this node has not met is most likely new. Work without effects
 	// outside then begins at once: if the key is not new after all, the claim,
 	// which is taken together with the work's changes, will tell.
-	if key.Lease > 0 || op.v.flight.met(op.tenant, o.key) {
+	if key.Lease > 0 || op.v.flights.Met(flight) {
 		if answer, found, err := o.answer(ctx); err != nil || found {
 			return answer, found, err
 		}
@@ -65,48 +69,45 @@ func (c *Client) Once(ctx context.Context, key OnceKey, do func(context.Context,
 	if key.Lease > 0 {
 		return o.runLeased(ctx, do)
 	}
-	return o.runHeld(ctx, do)
+	return o.runPending(ctx, do)
 }
 
-var errFaster = errorf(ErrConflict, "The request could not be carried out because others were faster; try again.")
+var errFaster = errorf(ErrConflict, "The request could not be completed because of concurrent changes; try again.")
 
 func checkOnceKey(key string) error {
-	if len(key) < 1 || len(key) > 255 || !isPlain(key) {
+	if len(key) < 1 || len(key) > 255 || !form.IsPlain(key) {
 		return invalid("idempotency_key", "must have 1 to 255 printable ASCII characters")
 	}
 	return nil
 }
 
-// onceHash is what the database knows of a key. Who asks is part of it: the
-// session or application, and the user that it acts for.
-func (op *call) onceHash(key OnceKey) storage.Key {
-	holder := op.ApplicationID()
-	if op.session != (uuid.UUID{}) {
-		holder = op.session
+// hash is what the database knows of a key. Who asks is part of it: the session
+// or application, and the user that it acts for.
+func (key *OnceKey) hash(c *Client) storage.Key {
+	holder := c.ApplicationID()
+	if c.session != (uuid.UUID{}) {
+		holder = c.session
 	}
-	return sha256.Sum256([]byte(holder.String() + op.actor.String() + "\x00" + key.Scope + "\x00" + key.Key))
+	return sha256.Sum256([]byte(holder.String() + c.actor.String() + "\x00" + key.Scope + "\x00" + key.Key))
+}
+
+// flightKey names a request that this process is carrying out, so that a second
+// one is refused at once. Across processes the claim decides.
+type flightKey struct {
+	tenant uuid.UUID
+	key    storage.Key
 }
 
 // onceCall is a request with an idempotency key under way.
 type onceCall struct {
-	*call
+	*operation
 	key   storage.Key
 	lease time.Duration
 	owner uuid.UUID
 }
 
-// claimPlace is where a claim's answer belongs.
-func claimPlace(key storage.Key) seal.Place {
-	return seal.Place{Entity: "claim", ID: string(key[:]), Field: "answer"}
-}
-
-// jobPlace is where a job's payload belongs.
-func jobPlace(id storage.ID) seal.Place {
-	return seal.Place{Entity: "job", ID: uuid.UUID(id).String(), Field: "payload"}
-}
-
 // answer returns the stored answer, if there is one. It is ErrInProgress while
-// somebody else is at work.
+// another request with the key is being processed.
 func (o *onceCall) answer(ctx context.Context) (Answer, bool, error) {
 	claim, err := o.v.store.Claim(ctx, o.tenantID(), o.key)
 	if errors.Is(err, storage.ErrNotFound) || err == nil && !claim.Live(o.now) {
@@ -118,7 +119,7 @@ func (o *onceCall) answer(ctx context.Context) (Answer, bool, error) {
 	if claim.Answer == nil {
 		return Answer{}, false, ErrInProgress
 	}
-	place := claimPlace(o.key)
+	place := sealed.ClaimPlace(o.key)
 	plain, err := o.open(ctx, &place, claim.KeyVersion, claim.Answer)
 	if err != nil {
 		return Answer{}, false, err
@@ -133,20 +134,20 @@ func (o *onceCall) claim(ctx context.Context, a Answer) (storage.Claim, error) {
 	if err := o.refresh(ctx); err != nil {
 		return storage.Claim{}, err
 	}
-	place := claimPlace(o.key)
+	place := sealed.ClaimPlace(o.key)
 	sealed, err := o.seal(&place, a.encode())
 	return storage.Claim{
 		Key: o.key, Owner: storage.ID(o.owner), LeaseUntil: o.now, ExpiresAt: o.now.Add(answerLife),
-		KeyVersion: o.state.ring.Version(), Answer: sealed,
+		KeyVersion: o.state.Ring.Version(), Answer: sealed,
 	}, err
 }
 
-// runHeld runs do with its writes held back, and commits them together with
+// runPending runs do with its writes held back, and commits them together with
 // the claim and the answer.
-func (o *onceCall) runHeld(ctx context.Context, do func(context.Context, *Client) (Answer, error)) (Answer, bool, error) {
+func (o *onceCall) runPending(ctx context.Context, do func(context.Context, *Client) (Answer, error)) (Answer, bool, error) {
 	for range maxAttempts {
 		client := *o.Client
-		client.held = &held{}
+		client.pending = &pendingWrites{}
 		a, err := do(ctx, &client)
 		if err != nil {
 			return o.failed(ctx, a, err)
@@ -155,17 +156,16 @@ func (o *onceCall) runHeld(ctx context.Context, do func(context.Context, *Client
 		if err != nil {
 			return a, false, err
 		}
-		ch, err := client.held.change(ctx, o.call)
+		ch, err := client.pending.change(o.operation)
 		if err != nil {
 			return a, false, err
 		}
 		ch.Claim = &storage.ClaimChange{Op: storage.ClaimTake, Claim: claim}
-		err = o.v.store.Write(ctx, ch)
+		err = o.write(ctx, ch)
 		conflict, refused := asConflict(err)
 		switch {
-		case errors.Is(err, storage.ErrLate): // again, under newer keys
 		case !refused:
-			client.held.committed()
+			client.pending.committed()
 			return a, false, err
 		case conflict.Kind == storage.ClaimTaken:
 			if stored, found, err := o.answer(ctx); err != nil || found {
@@ -193,20 +193,20 @@ func (o *onceCall) runLeased(ctx context.Context, do func(context.Context, *Clie
 	ch.Claim = &storage.ClaimChange{Op: storage.ClaimTake, Claim: storage.Claim{
 		Key: o.key, Owner: storage.ID(o.owner), LeaseUntil: o.now.Add(o.lease), ExpiresAt: o.now.Add(answerLife),
 	}}
-	if err := o.v.store.Write(ctx, ch); errors.Is(err, storage.ErrExists) {
+	if err := o.write(ctx, ch); errors.Is(err, storage.ErrExists) {
 		return o.answerOrBusy(ctx)
 	} else if err != nil {
 		return Answer{}, false, err
 	}
 	client := *o.Client
-	client.held = &held{leased: true}
+	client.pending = &pendingWrites{leased: true}
 	a, err := do(ctx, &client)
 	if err == nil {
-		err = o.finish(ctx, client.held, a)
+		err = o.finish(ctx, client.pending, a)
 	}
 	if err != nil {
 		if dropped := o.drop(ctx); dropped != nil {
-			o.v.cfg.Logger.ErrorContext(ctx, "an idempotency claim could not be given up and ends with its lease", "tenant", o.tenant, "error", dropped)
+			o.v.cfg.Logger.ErrorContext(ctx, "an idempotency claim could not be released; it ends with its lease", "tenant", o.tenant, "error", dropped)
 		}
 		return a, false, err
 	}
@@ -221,18 +221,18 @@ func (o *onceCall) answerOrBusy(ctx context.Context) (Answer, bool, error) {
 	return a, found, err
 }
 
-func (o *onceCall) finish(ctx context.Context, h *held, a Answer) error {
+func (o *onceCall) finish(ctx context.Context, writes *pendingWrites, a Answer) error {
 	claim, err := o.claim(ctx, a)
 	if err != nil {
 		return err
 	}
-	ch, err := h.change(ctx, o.call)
+	ch, err := writes.change(o.operation)
 	if err != nil {
 		return err
 	}
 	ch.Claim = &storage.ClaimChange{Op: storage.ClaimFinish, Claim: claim}
-	defer h.committed()
-	err = o.v.store.Write(ctx, ch)
+	defer writes.committed()
+	err = o.write(ctx, ch)
 	if _, refused := asConflict(err); refused {
 		return errFaster // the work cannot be done again
 	}
@@ -245,59 +245,163 @@ func (o *onceCall) drop(ctx context.Context) error {
 	ch.Claim = &storage.ClaimChange{Op: storage.ClaimDrop, Claim: storage.Claim{Key: o.key, Owner: storage.ID(o.owner)}}
 	err := o.v.store.Write(context.WithoutCancel(ctx), ch)
 	if errors.Is(err, storage.ErrStale) {
-		return nil // somebody else's by now
+		return nil // another owner has it by now
 	}
 	return err
 }
 
-// inFlight knows the requests that this process is carrying out, so that a
-// second one is told at once, and most of those that it has carried out. Across
-// processes the claim decides.
-type inFlight struct {
-	mu   sync.Mutex
-	keys map[flightKey]bool
-	// young and old are keys that were here before. When young is full it
-	// becomes old, and what was old is forgotten.
-	young, old map[flightKey]bool
+// pendingWrites collects the writes of a request that is to be carried out
+// once.
+type pendingWrites struct {
+	leased bool // the work has effects outside of the database
+
+	mu      sync.Mutex
+	changes []pendingChange
+	after   []func() // to be called when the changes are committed
 }
 
-// maxMet is how many keys a generation of inFlight has.
-const maxMet = 10_000
-
-type flightKey struct {
-	tenant uuid.UUID
-	key    storage.Key
+// pendingChange is a write that waits, with the keys that it was sealed under.
+type pendingChange struct {
+	*storage.Change
+	ring *seal.Ring
 }
 
-func (f *inFlight) enter(tenant uuid.UUID, key storage.Key) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	k := flightKey{tenant, key}
-	if f.keys[k] {
-		return false
+func (p *pendingWrites) add(ch *storage.Change, ring *seal.Ring) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.changes = append(p.changes, pendingChange{ch, ring})
+}
+
+// afterwards has f called when the changes are committed.
+func (p *pendingWrites) afterwards(f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.after = append(p.after, f)
+}
+
+// committed runs what had to wait for the commit.
+func (p *pendingWrites) committed() {
+	p.mu.Lock()
+	after := p.after
+	p.after = nil
+	p.mu.Unlock()
+	for _, f := range after {
+		f()
 	}
-	if f.keys == nil {
-		f.keys = map[flightKey]bool{}
-	}
-	f.keys[k] = true
-	return true
 }
 
-func (f *inFlight) leave(tenant uuid.UUID, key storage.Key) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	k := flightKey{tenant, key}
-	delete(f.keys, k)
-	if f.young == nil || len(f.young) >= maxMet {
-		f.young, f.old = map[flightKey]bool{}, f.young
+// change returns all that was collected as one change, to be written under the
+// keys of op. The work may have taken longer than a change may wait, and cannot
+// always be done again, so what it wrote at first is sealed again, under keys
+// that are not too old.
+func (p *pendingWrites) change(op *operation) (*storage.Change, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, ch := range p.changes {
+		if err := op.reseal(ch.Change, ch.ring); err != nil {
+			return nil, err
+		}
 	}
-	f.young[k] = true
+	if len(p.changes) == 1 && !p.changes[0].Relaxed {
+		return p.changes[0].Change, nil
+	}
+	all := op.change()
+	for _, ch := range p.changes {
+		all.InsertTokens = append(all.InsertTokens, ch.InsertTokens...)
+		all.UpdateTokens = append(all.UpdateTokens, ch.UpdateTokens...)
+		all.DeleteTokens = append(all.DeleteTokens, ch.DeleteTokens...)
+		all.InsertRecords = append(all.InsertRecords, ch.InsertRecords...)
+		all.UpdateRecords = append(all.UpdateRecords, ch.UpdateRecords...)
+		all.DeleteRecords = append(all.DeleteRecords, ch.DeleteRecords...)
+		all.InsertJobs = append(all.InsertJobs, ch.InsertJobs...)
+		all.Logs = append(all.Logs, ch.Logs...)
+	}
+	return all, nil
 }
 
-// met reports whether a key is remembered from an earlier request.
-func (f *inFlight) met(tenant uuid.UUID, key storage.Key) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	k := flightKey{tenant, key}
-	return f.young[k] || f.old[k]
+// Answer is the outcome of a request, kept for later requests with the same key.
+type Answer struct {
+	Status int
+	Header map[string]string
+	Body   []byte
+}
+
+// answerVersion is the first byte of an encoded answer.
+const answerVersion = 1
+
+// encode writes the answer: a version, the status, the headers in the order of
+// their names, and the body, each text after its length. The length of a body
+// has one added, so that zero means no body.
+func (a *Answer) encode() []byte {
+	dst := make([]byte, 0, len(a.Body)+256)
+	dst = binary.AppendVarint(append(dst, answerVersion), int64(a.Status))
+	dst = binary.AppendUvarint(dst, uint64(len(a.Header)))
+	for _, name := range form.SortedKeys(a.Header, nil) {
+		dst = appendField(dst, name)
+		dst = appendField(dst, a.Header[name])
+	}
+	if a.Body == nil {
+		return binary.AppendUvarint(dst, 0)
+	}
+	return append(binary.AppendUvarint(dst, uint64(len(a.Body))+1), a.Body...)
+}
+
+func appendField(dst []byte, field string) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(field))), field...)
+}
+
+var errAnswer = errors.New("vault: a stored answer has a format that this version does not know")
+
+// decode reads what encode wrote.
+func (a *Answer) decode(src []byte) error {
+	if len(src) == 0 || src[0] != answerVersion {
+		return errAnswer
+	}
+	status, width := binary.Varint(src[1:])
+	if width <= 0 {
+		return errAnswer
+	}
+	r := fieldsReader{rest: src[1+width:]}
+	a.Status = int(status)
+	headers := r.number()
+	for i := uint64(0); i < headers && !r.bad; i++ {
+		if a.Header == nil {
+			a.Header = map[string]string{}
+		}
+		name := string(r.next(r.number()))
+		a.Header[name] = string(r.next(r.number()))
+	}
+	if n := r.number(); n > 0 {
+		a.Body = r.next(n - 1)
+	}
+	if r.bad || len(r.rest) > 0 {
+		return errAnswer
+	}
+	return nil
+}
+
+// fieldsReader reads lengths and what they are the lengths of.
+type fieldsReader struct {
+	rest []byte
+	bad  bool // something was missing
+}
+
+func (r *fieldsReader) number() uint64 {
+	n, width := binary.Uvarint(r.rest)
+	if width <= 0 {
+		r.bad = true
+		return 0
+	}
+	r.rest = r.rest[width:]
+	return n
+}
+
+func (r *fieldsReader) next(n uint64) []byte {
+	if n > uint64(len(r.rest)) {
+		r.bad = true
+		return nil
+	}
+	field := r.rest[:n:n]
+	r.rest = r.rest[n:]
+	return field
 }

@@ -1,12 +1,19 @@
 package vault
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"io"
+	"net/http"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/apikey"
+	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/internal/ids"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -53,21 +60,21 @@ type ProxyParams struct {
 // UnmarshalJSON reads the JSON form strictly: an unknown field, a duplicate
 // key or a wrong type is an [InvalidError].
 func (p *ProxyParams) UnmarshalJSON(data []byte) error {
-	return readObject(data, func(r *fieldReader) {
-		p.Name, p.DestinationURL = r.text("name"), r.text("destination_url")
+	return readObject(data, func(r *form.Reader) {
+		p.Name, p.DestinationURL = r.Text("name"), r.Text("destination_url")
 		p.RequestTransform, p.ResponseTransform = readTransform(r, "request_transform"), readTransform(r, "response_transform")
 		p.Application = readApplicationRef(r)
-		p.Configuration = r.textMap("configuration")
-		p.RequireAuth = r.optionalBool("require_auth")
+		p.Configuration = r.TextMap("configuration")
+		p.RequireAuth = r.OptionalBool("require_auth")
 	})
 }
 
-func readTransform(r *fieldReader, name string) *ProxyTransform {
+func readTransform(r *form.Reader, name string) *ProxyTransform {
 	var t *ProxyTransform
-	r.object(name, func(r *fieldReader) {
-		t = &ProxyTransform{r.text("code")}
+	r.Object(name, func(r *form.Reader) {
+		t = &ProxyTransform{r.Text("code")}
 		if t.Code == "" {
-			r.bad.add(r.at("code"), "is required")
+			r.Problem("code", "is required")
 		}
 	})
 	return t
@@ -80,20 +87,20 @@ func (t *ProxyTransform) code() string {
 	return t.Code
 }
 
-// checkProxy checks parameters, and transforms that differ from the old ones.
-func (op *call) checkProxy(ctx context.Context, p *ProxyParams, old *Proxy) error {
-	if err := op.checkProxyFields(ctx, p); err != nil {
+// check checks the parameters, and transforms that differ from the old ones.
+func (p *ProxyParams) check(ctx context.Context, op *operation, old *Proxy) error {
+	if err := p.checkFields(ctx, op); err != nil {
 		return err
 	}
-	return op.loadTransforms(ctx, p, old)
+	return p.load(ctx, op, old)
 }
 
-// checkProxyFields checks everything but whether the transforms can be used.
-func (op *call) checkProxyFields(ctx context.Context, p *ProxyParams) error {
-	bad := &InvalidError{}
-	checkName(bad, "name", p.Name)
+// checkFields checks everything but whether the transforms can be used.
+func (p *ProxyParams) checkFields(ctx context.Context, op *operation) error {
+	bad := &form.Problems{}
+	form.CheckName(bad, "name", p.Name)
 	if p.DestinationURL == "" {
-		bad.add("destination_url", "is required")
+		bad.Add("destination_url", "is required")
 	} else {
 		op.v.checkURL(bad, "destination_url", p.DestinationURL)
 	}
@@ -103,11 +110,11 @@ func (op *call) checkProxyFields(ctx context.Context, p *ProxyParams) error {
 	if err := op.checkScriptApplication(ctx, bad, p.Application); err != nil {
 		return err
 	}
-	return bad.err()
+	return asInvalid(bad)
 }
 
-// loadTransforms lets the runtime look at transforms that are not the old ones.
-func (op *call) loadTransforms(ctx context.Context, p *ProxyParams, old *Proxy) error {
+// load lets the runtime look at transforms that are not the old ones.
+func (p *ProxyParams) load(ctx context.Context, op *operation, old *Proxy) error {
 	if err := op.loadCode(ctx, "request_transform.code", p.Name, p.RequestTransform.code(), old.RequestTransform.code()); err != nil {
 		return err
 	}
@@ -115,30 +122,33 @@ func (op *call) loadTransforms(ctx context.Context, p *ProxyParams, old *Proxy) 
 }
 
 // CreateProxy adds a proxy and gives it a key (permission proxy:create). Code
-// that cannot be used is ErrCode, and a [*ScriptError] whose Messages say what is
+// that cannot be used is ErrCode, and a [*script.Error] whose Messages say what is
 // wrong with it.
 func (c *Client) CreateProxy(ctx context.Context, p ProxyParams) (*Proxy, error) {
 	op, err := c.begin(ctx, access.ProxyCreate)
 	if err != nil {
 		return nil, err
 	}
-	if err := op.checkProxy(ctx, &p, &Proxy{}); err != nil {
+	if err := p.check(ctx, op, &Proxy{}); err != nil {
 		return nil, err
 	}
-	x := &Proxy{ID: op.v.idAt(op.now), TenantID: op.tenant, Key: random58(proxyKeyLength), CreatedBy: op.creator, CreatedAt: op.now}
+	x := &Proxy{ID: op.v.ids.At(op.now), TenantID: op.tenant, Key: ids.Random58(proxyKeyLength), CreatedBy: op.creator, CreatedAt: op.now}
 	x.set(&p)
-	return op.proxySeen(createRecord(ctx, op, x, op.proxyRecord))
+	if _, err := proxies.create(ctx, op, x); err != nil {
+		return nil, err
+	}
+	return x.seenBy(op), nil
 }
 
-// proxySeen is a changed proxy as the caller may see it: with its configuration
-// only if it may read proxies.
-func (op *call) proxySeen(x *Proxy, err error) (*Proxy, error) {
-	if err == nil && !op.grant.Has(access.ProxyRead) {
-		seen := *x
-		seen.Configuration = nil
-		x = &seen
+// seenBy returns a changed proxy as the caller may see it: with its
+// configuration only if it may read proxies.
+func (x *Proxy) seenBy(op *operation) *Proxy {
+	if op.grant.Has(access.ProxyRead) {
+		return x
 	}
-	return x, err
+	seen := *x
+	seen.Configuration = nil
+	return &seen
 }
 
 // proxyKeyLength gives a key 128 random bits.
@@ -164,14 +174,13 @@ func (x *Proxy) params() ProxyParams {
 	return p
 }
 
-func (op *call) proxyRecord(x *Proxy) (storage.Record, error) {
-	rec := storage.Record{Kind: kindProxy, ID: storage.ID(x.ID), Name: x.Name, Key: hashKey(x.Key), CreatedAt: x.CreatedAt}
-	return rec, op.sealRecord(&rec, x)
-}
-
-func (op *call) openProxy(ctx context.Context, rec *storage.Record) (*Proxy, error) {
-	x := &Proxy{}
-	return x, op.openRecord(ctx, rec, x)
+var proxies = recordKind[Proxy]{
+	name: kindProxy,
+	columns: func(x *Proxy) storage.Record {
+		return storage.Record{ID: storage.ID(x.ID), Name: x.Name, Key: apikey.Hash(x.Key), CreatedAt: x.CreatedAt}
+	},
+	document: func(x *Proxy) any { return x },
+	modified: func(x *Proxy, by uuid.UUID, at time.Time) { x.ModifiedBy, x.ModifiedAt = &by, &at },
 }
 
 // GetProxy returns a proxy (permission proxy:read).
@@ -180,7 +189,7 @@ func (c *Client) GetProxy(ctx context.Context, id uuid.UUID) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	return getRecord(ctx, op, kindProxy, id, op.openProxy)
+	return proxies.get(ctx, op, id)
 }
 
 // ListProxiesParams filters proxies. Zero fields filter nothing.
@@ -197,7 +206,7 @@ func (c *Client) ListProxies(ctx context.Context, p ListProxiesParams) (*Page[Pr
 	if err != nil {
 		return nil, err
 	}
-	return listRecords(ctx, op, kindProxy, recordList(p), op.openProxy)
+	return proxies.list(ctx, op, recordList(p))
 }
 
 // ReplaceProxy replaces everything of a proxy but its key (permission
@@ -207,13 +216,17 @@ func (c *Client) ReplaceProxy(ctx context.Context, id uuid.UUID, p ProxyParams) 
 	if err != nil {
 		return nil, err
 	}
-	if err := op.checkProxy(ctx, &p, &Proxy{}); err != nil {
+	if err := p.check(ctx, op, &Proxy{}); err != nil {
 		return nil, err
 	}
-	return op.proxySeen(op.updateProxy(ctx, id, func(x *Proxy) error {
+	x, err := op.updateProxy(ctx, id, func(x *Proxy) error {
 		x.set(&p)
 		return nil
-	}))
+	})
+	if err != nil {
+		return nil, err
+	}
+	return x.seenBy(op), nil
 }
 
 // PatchProxy changes a proxy by a JSON merge patch (RFC 7386) of its parameters
@@ -228,24 +241,27 @@ func (c *Client) PatchProxy(ctx context.Context, id uuid.UUID, patch JSON) (*Pro
 		if err := mergeInto(&p, x.params(), patch); err != nil {
 			return err
 		}
-		if err := op.checkProxy(ctx, &p, x); err != nil {
+		if err := p.check(ctx, op, x); err != nil {
 			return err
 		}
 		x.set(&p)
 		return nil
 	})
-	var alone ProxyParams
-	return op.proxySeen(x, patchError(err, patch, &alone,
-		func() error { return op.checkProxyFields(ctx, &alone) },
-		func() error { return op.loadTransforms(ctx, &alone, &Proxy{}) }))
+	if errors.Is(err, ErrNotFound) {
+		var alone ProxyParams
+		err = cmp.Or(patchFault(patch, &alone,
+			func() error { return alone.checkFields(ctx, op) },
+			func() error { return alone.load(ctx, op, &Proxy{}) }), err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return x.seenBy(op), nil
 }
 
-func (op *call) updateProxy(ctx context.Context, id uuid.UUID, change func(*Proxy) error) (*Proxy, error) {
-	defer op.afterwards(op.v.proxies.clear)
-	return updateRecord(ctx, op, kindProxy, id, op.openProxy, func(x *Proxy) error {
-		x.ModifiedBy, x.ModifiedAt = &op.creator, &op.now
-		return change(x)
-	}, op.proxyRecord)
+func (op *operation) updateProxy(ctx context.Context, id uuid.UUID, change func(*Proxy) error) (*Proxy, error) {
+	defer op.afterwards(op.v.proxies.Clear)
+	return proxies.update(ctx, op, id, change)
 }
 
 // DeleteProxy deletes a proxy (permission proxy:delete).
@@ -254,6 +270,54 @@ func (c *Client) DeleteProxy(ctx context.Context, id uuid.UUID) error {
 	if err != nil {
 		return err
 	}
-	defer op.afterwards(op.v.proxies.clear)
-	return op.deleteRecord(ctx, kindProxy, id)
+	defer op.afterwards(op.v.proxies.Clear)
+	return proxies.delete(ctx, op, id)
+}
+
+// ProxyCall is a request that is to go through a proxy.
+type ProxyCall struct {
+	// Key is that of a stored proxy. Without one, URL is the destination of an
+	// ephemeral proxy, which has no transforms.
+	Key string
+	URL string
+
+	// Method is that of HTTP. Default GET.
+	Method string
+	// Path is put behind the path of the destination, as it is: escaped, and
+	// empty or with a slash in front. Dot segments are refused.
+	Path string
+	// Query is put behind the query of the destination, as it is and without ?.
+	Query string
+	// Header is forwarded, but for Host and what concerns one connection only.
+	Header http.Header
+	// Body may be nil. It is read at most until the body of the answer is
+	// closed, and not closed.
+	Body io.Reader
+	// ContentLength is the length of Body. 0 and -1 mean that it is unknown.
+	ContentLength int64
+	// MaxBody bounds, in bytes, a body that has to be held in memory: one whose
+	// type can hold expressions, or that goes through a transform. Default
+	// [Config.MaxBytes]. Other bodies are streamed, and may have any size.
+	MaxBody int64
+
+	// OwnPrefix starts the names of headers that are between the caller and the
+	// vault: they are taken out in both directions. Empty means that there are
+	// none.
+	OwnPrefix string
+	// TraceID, when set, is sent in the header TRACE-ID under OwnPrefix.
+	TraceID string
+	// KeepAlive and Connection, when set, are sent in the headers of these
+	// names. Connection is keep-alive or close.
+	KeepAlive, Connection string
+}
+
+// ProxyAnswer is the answer of a destination.
+type ProxyAnswer struct {
+	Status int
+	// Header has a Content-Length when the length of Body is known.
+	Header http.Header
+	// Body streams, unless a transform made it. It must be closed. Reading it
+	// fails with ErrUnreachable when the destination breaks off, and with
+	// ErrTimeout when it falls silent.
+	Body io.ReadCloser
 }

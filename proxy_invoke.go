@@ -1,12 +1,12 @@
 package vault
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"io"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -14,57 +14,13 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/apikey"
+	"github.com/seed-72ea4aab/vault/internal/cache"
 	"github.com/seed-72ea4aab/vault/internal/egress"
+	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/internal/relay"
 	"github.com/seed-72ea4aab/vault/storage"
 )
-
-// ProxyCall is a request that is to go through a proxy.
-type ProxyCall struct {
-	// Key is that of a stored proxy. Without one, URL is the destination of an
-	// ephemeral proxy, which has no transforms.
-	Key string
-	URL string
-
-	// Method is that of HTTP. Default GET.
-	Method string
-	// Path is put behind the path of the destination, as it is: escaped, and
-	// empty or with a slash in front. Dot segments are refused.
-	Path string
-	// Query is put behind the query of the destination, as it is and without ?.
-	Query string
-	// Header is forwarded, but for Host and what concerns one connection only.
-	Header http.Header
-	// Body may be nil. It is read at most until the body of the answer is
-	// closed, and not closed.
-	Body io.Reader
-	// ContentLength is the length of Body. 0 and -1 mean that it is unknown.
-	ContentLength int64
-	// MaxBody bounds, in bytes, a body that has to be held in memory: one whose
-	// type can hold expressions, or that goes through a transform. Default
-	// [Config.MaxBytes]. Other bodies are streamed, and may have any size.
-	MaxBody int64
-
-	// OwnPrefix starts the names of headers that are between the caller and the
-	// vault: they are taken out in both directions. Empty means that there are
-	// none.
-	OwnPrefix string
-	// TraceID, when set, is sent in the header TRACE-ID under OwnPrefix.
-	TraceID string
-	// KeepAlive and Connection, when set, are sent in the headers of these
-	// names. Connection is keep-alive or close.
-	KeepAlive, Connection string
-}
-
-// ProxyAnswer is the answer of a destination.
-type ProxyAnswer struct {
-	Status int
-	// Header has a Content-Length when the length of Body is known.
-	Header http.Header
-	// Body streams, unless a transform made it. It must be closed. Reading it
-	// fails with ErrUnreachable when the destination breaks off, and with
-	// ErrTimeout when it falls silent.
-	Body io.ReadCloser
-}
 
 // InvokeProxy sends a request through a proxy (permission token:use, unless
 // the proxy requires no authentication). The expressions of its body are
@@ -78,7 +34,7 @@ type ProxyAnswer struct {
 // on a status from 200 to 299 the response transform runs. Redirects are
 // answers like others. A proxy of another tenant is ErrNotFound; a destination
 // that is silent is ErrTimeout, one that cannot be reached ErrUnreachable; an
-// error of a transform is a [*ScriptError].
+// error of a transform is a [*script.Error].
 //
 // The log gets an entry for the proxy ("ephemeral" for one that is not stored)
 // and for each token that is used.
@@ -142,13 +98,13 @@ func (v *Vault) ProxyCaller(ctx context.Context, key string) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	caller := op.nobody()
+	caller := powerless(op.v, op.tenant)
 	caller.proxy = x.ID
 	return caller, nil
 }
 
 // openProxyOf finds a proxy that anybody may call.
-func (v *Vault) openProxyOf(ctx context.Context, key string) (*call, *Proxy, error) {
+func (v *Vault) openProxyOf(ctx context.Context, key string) (*operation, *Proxy, error) {
 	op, x, err := v.proxyOf(ctx, key)
 	if err == nil && x.RequireAuth {
 		err = ErrUnauthenticated
@@ -168,16 +124,16 @@ const maxProxyKey = 100
 // proxyOf finds a proxy by its key, and opens an operation as its tenant. What
 // was found is used for up to a second, but on the node that changes a proxy not
 // beyond the change; then it is dropped, because it may hold secrets.
-func (v *Vault) proxyOf(ctx context.Context, key string) (*call, *Proxy, error) {
+func (v *Vault) proxyOf(ctx context.Context, key string) (*operation, *Proxy, error) {
 	if len(key) > maxProxyKey {
 		return nil, nil, errNoProxy
 	}
-	hash := hashKey(key)
-	if x, ok := v.proxies.get(hash); ok {
+	hash := apikey.Hash(key)
+	if x, ok := v.proxies.Get(hash); ok {
 		op, err := v.Tenant(x.TenantID).begin(ctx, "")
 		return op, x, proxyGone(err)
 	}
-	asked, gen := time.Now(), v.proxies.generation()
+	reading := v.proxies.Ask(hash)
 	rec, err := v.store.Lookup(ctx, hash)
 	if errors.Is(err, storage.ErrNotFound) || err == nil && rec.Kind != kindProxy {
 		return nil, nil, errNoProxy
@@ -189,12 +145,12 @@ func (v *Vault) proxyOf(ctx context.Context, key string) (*call, *Proxy, error) 
 	if err != nil {
 		return nil, nil, proxyGone(err)
 	}
-	x, err := op.openProxy(ctx, &rec)
+	x, err := proxies.open(ctx, op, &rec)
 	if err != nil {
 		return nil, nil, err
 	}
-	v.proxies.put(hash, x, asked, gen)
-	time.AfterFunc(maxKeyCacheAge, func() { v.proxies.forget(hash) })
+	reading.Keep(x)
+	time.AfterFunc(cache.MaxAge, func() { v.proxies.Drop(hash) })
 	return op, x, nil
 }
 
@@ -208,51 +164,49 @@ func proxyGone(err error) error {
 
 // anonymous returns the client of a call without an API key: the proxy's
 // application, if that may use tokens, else one that may do nothing.
-func (op *call) anonymous(ctx context.Context, x *Proxy) (*Client, error) {
+func (op *operation) anonymous(ctx context.Context, x *Proxy) (*Client, error) {
 	if x.ApplicationID == nil {
-		return op.nobody(), nil
+		return powerless(op.v, op.tenant), nil
 	}
 	c, err := op.As(ctx, *x.ApplicationID)
 	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrUnauthenticated) || err == nil && !c.grant.Has(access.TokenUse) {
-		return op.nobody(), nil
+		return powerless(op.v, op.tenant), nil
 	}
 	return c, err
 }
 
-// nobody is a client that may do nothing.
-func (op *call) nobody() *Client {
-	return &Client{v: op.v, tenant: op.tenant, grant: new(access.Grant)}
+// powerless is a client that may do nothing.
+func powerless(v *Vault, tenant uuid.UUID) *Client {
+	return &Client{v: v, tenant: tenant, grant: new(access.Grant)}
 }
 
 // invocation is a request on its way through a proxy.
 type invocation struct {
-	*call
+	*operation
 	*ProxyCall
-	proxy  *Proxy
-	target *url.URL
-	out    message   // what goes to the destination
-	stream io.Reader // the body instead of out.body, when it is not held in memory
+	proxy *Proxy
+	out   relay.Request // what goes to the destination
 }
 
 // ephemeral stands in the log for the id of a proxy that is not stored.
 const ephemeral = "ephemeral"
 
 // invokeURL sends a request through an ephemeral proxy.
-func (op *call) invokeURL(ctx context.Context, p *ProxyCall) (*ProxyAnswer, error) {
-	bad := &InvalidError{}
-	if op.v.checkURL(bad, p.OwnPrefix+"PROXY-URL", p.URL); bad.err() != nil {
-		return nil, bad
+func (op *operation) invokeURL(ctx context.Context, p *ProxyCall) (*ProxyAnswer, error) {
+	bad := &form.Problems{}
+	if op.v.checkURL(bad, p.OwnPrefix+"PROXY-URL", p.URL); bad.Any() {
+		return nil, asInvalid(bad)
 	}
 	return op.invoke(ctx, &Proxy{DestinationURL: p.URL}, p)
 }
 
 // invoke takes a request to the destination and the answer back.
-func (op *call) invoke(ctx context.Context, x *Proxy, p *ProxyCall) (*ProxyAnswer, error) {
+func (op *operation) invoke(ctx context.Context, x *Proxy, p *ProxyCall) (*ProxyAnswer, error) {
 	if p.MaxBody <= 0 {
 		p.MaxBody = int64(op.v.cfg.MaxBytes)
 	}
 	p.Method = cmp.Or(p.Method, http.MethodGet)
-	inv := &invocation{call: op, ProxyCall: p, proxy: x}
+	inv := &invocation{operation: op, ProxyCall: p, proxy: x}
 	if err := inv.prepare(); err != nil {
 		return nil, err
 	}
@@ -270,10 +224,10 @@ func (op *call) invoke(ctx context.Context, x *Proxy, p *ProxyCall) (*ProxyAnswe
 	}
 	if res.StatusCode < 200 {
 		res.Body.Close()
-		return nil, errorf(ErrUnreachable, "The destination answered with a status that is none.")
+		return nil, errorf(ErrUnreachable, "The destination sent an invalid HTTP status.")
 	}
 	egress.RemoveHopByHop(res.Header)
-	dropOwn(res.Header, p.OwnPrefix)
+	relay.DropPrefixed(res.Header, p.OwnPrefix)
 	if x.ResponseTransform != nil && res.StatusCode >= 200 && res.StatusCode <= 299 {
 		return inv.transformResponse(ctx, res)
 	}
@@ -285,8 +239,11 @@ func (op *call) invoke(ctx context.Context, x *Proxy, p *ProxyCall) (*ProxyAnswe
 
 // prepare finds out where the request goes and what headers it takes along.
 func (inv *invocation) prepare() error {
-	if inv.Method == http.MethodConnect {
+	switch {
+	case inv.Method == http.MethodConnect:
 		return invalid("method", "must not be CONNECT")
+	case !egress.ValidMethod(inv.Method):
+		return invalid("method", "must be the name of an HTTP method")
 	}
 	if !slices.Contains([]string{"", "keep-alive", "close"}, strings.ToLower(inv.Connection)) {
 		return invalid(inv.OwnPrefix+"PROXY-CONNECTION", "must be keep-alive or close")
@@ -296,8 +253,9 @@ func (inv *invocation) prepare() error {
 		// The policy has changed since the proxy was written.
 		return errorf(ErrUnreachable, "The destination is not allowed: %s.", err)
 	}
-	if inv.target, err = extend(base, inv.Path, inv.Query); err != nil {
-		return err
+	target, bad := relay.Extend(base, inv.Path, inv.Query)
+	if bad != nil {
+		return asInvalid(bad)
 	}
 	header := http.Header{}
 	for name, values := range inv.Header {
@@ -305,87 +263,79 @@ func (inv *invocation) prepare() error {
 		header[name] = append(header[name], values...)
 	}
 	egress.RemoveHopByHop(header)
-	dropOwn(header, inv.OwnPrefix)
+	relay.DropPrefixed(header, inv.OwnPrefix)
 	for _, name := range []string{"Host", "Content-Length", "Expect"} {
 		header.Del(name)
 	}
-	if err := egress.CheckHeader(header); err != nil {
+	inv.out = relay.Request{Method: inv.Method, URL: target, Message: relay.Message{Header: header}}
+	return inv.checkHeader()
+}
+
+// checkHeader checks the headers that go to the destination.
+func (inv *invocation) checkHeader() error {
+	if err := egress.CheckHeader(inv.out.Header); err != nil {
 		return invalid("headers", "%s", err.Error())
 	}
-	inv.out.header = header
 	return nil
 }
 
-// dropOwn removes the headers whose names start with a prefix.
-func dropOwn(header http.Header, prefix string) {
-	if prefix == "" {
-		return
+// send calls the destination and returns its answer, whose body is still to
+// come.
+func (inv *invocation) send(ctx context.Context) (*http.Response, error) {
+	header := inv.out.Header
+	if inv.proxy.ResponseTransform != nil {
+		header.Set("Accept-Encoding", "identity") // what the transform can read
 	}
-	for name := range header {
-		if len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix) {
-			delete(header, name)
-		}
+	if inv.TraceID != "" {
+		header.Set(inv.OwnPrefix+"TRACE-ID", inv.TraceID)
 	}
+	if inv.KeepAlive != "" {
+		header.Set("Keep-Alive", inv.KeepAlive)
+	}
+	switch connection := strings.ToLower(inv.Connection); connection {
+	case "close":
+		inv.out.Close = true
+	case "keep-alive":
+		header.Set("Connection", connection)
+	}
+	if err := inv.checkHeader(); err != nil {
+		return nil, err
+	}
+	sender := relay.Sender{Client: inv.v.egress, Timeout: inv.v.cfg.ProxyTimeout, Explain: sendError}
+	return sender.Send(ctx, inv.tenant.String(), &inv.out)
 }
 
-// extend puts a path and a query behind those of a URL.
-func extend(base *url.URL, path, query string) (*url.URL, error) {
-	u := *base
-	if path != "" {
-		if path[0] != '/' {
-			return nil, invalid("path", "must start with a slash")
-		}
-		raw := strings.TrimSuffix(base.EscapedPath(), "/") + path
-		plain, err := url.PathUnescape(raw)
-		if err != nil {
-			return nil, invalid("path", "has a %% that is not followed by two hexadecimal digits")
-		}
-		if hasDotSegment(path) {
-			return nil, invalid("path", "must have no dot segments")
-		}
-		u.Path, u.RawPath = plain, raw
-	}
+// sendError says in the vault's own errors why there is no answer.
+func sendError(ctx context.Context, err error) error {
 	switch {
-	case u.RawQuery == "":
-		u.RawQuery = query
-	case query != "":
-		u.RawQuery += "&" + query
+	case context.Cause(ctx) == relay.ErrSilent, errors.Is(err, context.DeadlineExceeded):
+		return errorf(ErrTimeout, "The destination did not respond in time.")
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, egress.ErrBusy):
+		return errorf(ErrBusy, "This tenant has too many requests in progress; try again later.")
+	case errors.Is(err, egress.ErrForbidden):
+		return errorf(ErrUnreachable, "The destination is not allowed: %s.", err)
+	default:
+		return errorf(ErrUnreachable, "The destination could not be reached, or its response was cut off or is not HTTP.")
 	}
-	if strings.ContainsFunc(u.RawQuery, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
-		return nil, invalid("query", "must have no spaces and control characters")
-	}
-	return &u, nil
-}
-
-// hasDotSegment reports whether a path could lead upwards: also for a
-// destination that decodes it first, takes backslashes for slashes, or leaves
-// the parameters of a segment out ("..;x").
-func hasDotSegment(path string) bool {
-	plain, err := url.PathUnescape(path)
-	if err != nil {
-		return true
-	}
-	isSlash := func(r rune) bool { return r == '/' || r == '\\' }
-	return slices.ContainsFunc(strings.FieldsFunc(plain, isSlash), func(segment string) bool {
-		name, _, _ := strings.Cut(segment, ";")
-		return name == "." || name == ".."
-	})
 }
 
 // detokenizeOrStream reads the body and replaces its expressions, or leaves a
-// body unread that nobody needs to look at. It enters the invocation in the log.
+// body unread that has to be neither filled in nor transformed. It enters the
+// invocation in the log.
 func (inv *invocation) detokenizeOrStream(ctx context.Context) error {
 	entered := entity{kindProxy, ephemeral}
 	if inv.proxy.ID != (uuid.UUID{}) {
 		entered.id = inv.proxy.ID.String()
 	}
-	format, _ := formatOf(inv.out.header)
-	if format == formatOpaque && inv.proxy.RequestTransform == nil {
-		inv.stream = inv.Body
+	format, _ := relay.FormatOf(inv.out.Header)
+	if format == relay.Opaque && inv.proxy.RequestTransform == nil {
+		inv.out.Stream, inv.out.ContentLength = inv.Body, inv.ContentLength
 		return inv.logReads(ctx, opUse, entered)
 	}
 	if inv.ContentLength > inv.MaxBody {
-		return errorf(ErrTooLarge, "The body must have at most %d bytes.", inv.MaxBody)
+		return errBodyTooLarge(inv.MaxBody)
 	}
 	raw, err := readBody(inv.Body, inv.MaxBody)
 	if err != nil {
@@ -395,6 +345,101 @@ func (inv *invocation) detokenizeOrStream(ctx context.Context) error {
 	if err := inv.refresh(ctx); err != nil {
 		return err
 	}
-	inv.out.body, err = inv.detokenizeBody(ctx, inv.out.header, raw, entered)
+	inv.out.Message.Body, err = inv.detokenizeBody(ctx, inv.out.Header, raw, entered)
 	return err
+}
+
+func errBodyTooLarge(limit int64) error {
+	return errorf(ErrTooLarge, "The body must have at most %d bytes.", limit)
+}
+
+// readBody reads a body that has to be held in memory.
+func readBody(r io.Reader, limit int64) ([]byte, error) {
+	raw, err := relay.ReadBody(r, limit)
+	if errors.Is(err, relay.ErrTooLarge) {
+		return nil, errBodyTooLarge(limit)
+	}
+	return raw, err
+}
+
+// detokenizeBody replaces the expressions of a body, and enters in the log that
+// the tokens were used, and whatever else is.
+func (op *operation) detokenizeBody(ctx context.Context, header http.Header, raw []byte, also ...entity) ([]byte, error) {
+	b, bad := relay.Scan(header, raw)
+	if bad != nil {
+		return nil, asInvalid(bad)
+	}
+	if !b.HasExpressions() {
+		return raw, op.logReads(ctx, opUse, also...)
+	}
+	if !op.grant.Has(access.TokenUse) {
+		return nil, errForbiddenToken(access.TokenUse)
+	}
+	used, ids, err := op.findTokens(ctx, b.Refs())
+	if err != nil {
+		return nil, err
+	}
+	out, bad := b.Fill(used.env())
+	if bad != nil {
+		return nil, asInvalid(bad)
+	}
+	entities := slices.Clone(also)
+	for _, id := range ids {
+		entities = append(entities, used[id].entity())
+	}
+	return out, op.logReads(ctx, opUse, entities...)
+}
+
+// RoundTripper returns a transport that replaces the expressions in the bodies
+// of outbound requests by the data of tokens, by the rules of
+// [Client.InvokeProxy], and hands the requests to base; nil stands for
+// [http.DefaultTransport]. With it any Go client can be pointed through the
+// vault:
+//
+//	stripe.SetHTTPClient(&http.Client{Transport: c.RoundTripper(nil)})
+//
+// The client needs token:use on the tokens that a request names, and none for a
+// request that names none. A body that has to be looked at may have at most
+// [Config.MaxBytes]; others are not held in memory. Where requests go is up to
+// the program: the egress policy of the vault is not applied, and an
+// [http.Client] that follows a redirect with its body sends the data there too.
+func (c *Client) RoundTripper(base http.RoundTripper) http.RoundTripper {
+	if base == nil {
+		base = http.DefaultTransport
+	}
+	return &detokenizer{c, base}
+}
+
+// detokenizer is a transport that detokenizes.
+type detokenizer struct {
+	client *Client
+	base   http.RoundTripper
+}
+
+// RoundTrip sends a request with its expressions replaced. The request itself
+// is not changed.
+func (d *detokenizer) RoundTrip(req *http.Request) (*http.Response, error) {
+	format, _ := relay.FormatOf(req.Header)
+	if req.Body == nil || req.Body == http.NoBody || format == relay.Opaque {
+		return d.base.RoundTrip(req)
+	}
+	defer req.Body.Close()
+	raw, err := readBody(req.Body, int64(d.client.v.cfg.MaxBytes))
+	if err != nil {
+		return nil, err
+	}
+	op, err := d.client.begin(req.Context(), "")
+	if err != nil {
+		return nil, err
+	}
+	body, err := op.detokenizeBody(req.Context(), req.Header, raw)
+	if err != nil {
+		return nil, err
+	}
+	out := req.Clone(req.Context())
+	out.ContentLength = int64(len(body))
+	out.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+	out.Body, _ = out.GetBody()
+	out.Header.Del("Content-Length")
+	return d.base.RoundTrip(out)
 }

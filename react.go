@@ -12,7 +12,10 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/expr"
+	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/internal/limits"
+	"github.com/seed-72ea4aab/vault/script"
 )
 
 // How long a run of a reactor may take: synchronously, and, when the caller
@@ -34,7 +37,7 @@ type ReactParams struct {
 	// by default 10,000.
 	TimeoutMS int `json:"timeout_ms,omitempty"`
 	// TraceHeader and TraceID are a header that goes with the callback, so that
-	// the two requests can be told to belong together. They may be empty.
+	// the two requests can be matched. They may be empty.
 	TraceHeader string `json:"-"`
 	TraceID     string `json:"-"`
 }
@@ -42,16 +45,30 @@ type ReactParams struct {
 // UnmarshalJSON reads the JSON form strictly: an unknown field, a duplicate
 // key or a wrong type is an [InvalidError].
 func (p *ReactParams) UnmarshalJSON(data []byte) error {
-	return readObject(data, func(r *fieldReader) {
-		if v := r.value("args"); !v.IsZero() {
+	return readObject(data, func(r *form.Reader) {
+		if v := r.Value("args"); !v.IsZero() {
 			p.Args = v
 		}
-		p.CallbackURL = r.optionalText("callback_url")
-		ms, ok := r.integer("timeout_ms")
+		p.CallbackURL = r.OptionalText("callback_url")
+		ms, ok := r.Int("timeout_ms")
 		if p.TimeoutMS = ms; ok && ms == 0 {
 			p.TimeoutMS = -1 // given, and out of bounds
 		}
 	})
+}
+
+// MarshalJSON writes the JSON form, which UnmarshalJSON reads. TraceHeader and
+// TraceID are no part of it.
+func (p ReactParams) MarshalJSON() ([]byte, error) {
+	args, err := parseJSON("args", p.Args)
+	if err != nil {
+		return nil, err
+	}
+	w := &form.Writer{}
+	w.Value("args", args)
+	w.Text("callback_url", p.CallbackURL)
+	w.Int("timeout_ms", p.TimeoutMS)
+	return w.JSON(), nil
 }
 
 // ReactResult is what a reactor gave.
@@ -65,7 +82,7 @@ type ReactResult struct {
 // React runs a reactor with detokenized arguments (permission token:use, also
 // on each container of the tokens that args name). What its code returns as
 // tokenize is tokenized as the caller, who needs token:create for it. An error
-// that the code throws is a [*ScriptError], whose Messages have its text.
+// that the code throws is a [*script.Error], whose Messages have its text.
 //
 // With a callback URL the run is asynchronous, and the result is nil: when
 // React returns, the run is stored, and some node will carry it out with the
@@ -81,7 +98,7 @@ func (c *Client) React(ctx context.Context, id uuid.UUID, p ReactParams) (*React
 	if err != nil {
 		return nil, err
 	}
-	r, err := op.reactor(ctx, id)
+	r, err := reactors.read(ctx, op, id)
 	if err != nil {
 		return nil, err
 	}
@@ -91,41 +108,32 @@ func (c *Client) React(ctx context.Context, id uuid.UUID, p ReactParams) (*React
 	return op.runReactor(ctx, r, args, syncTimeout)
 }
 
-// reactor reads a reactor of the tenant.
-func (op *call) reactor(ctx context.Context, id uuid.UUID) (*Reactor, error) {
-	rec, err := op.record(ctx, kindReactor, id)
-	if err != nil {
-		return nil, err
-	}
-	return op.openReactor(ctx, rec)
-}
-
 // checkReact checks parameters and reads the arguments, which are still to be
 // detokenized.
-func (op *call) checkReact(p *ReactParams) (jsonx.Value, error) {
+func (op *operation) checkReact(p *ReactParams) (jsonx.Value, error) {
 	args, err := op.document(p.Args)
-	bad := &InvalidError{}
+	bad := &form.Problems{}
 	if err != nil {
 		if !errors.Is(err, ErrInvalid) {
 			return args, err
 		}
-		bad.addErr("args", err)
+		bad.AddAll("args", fieldsOf(err))
 	} else if err := checkArgs(args); err != nil {
-		bad.addErr("args", err)
+		bad.AddAll("args", fieldsOf(err))
 	}
 	switch {
 	case p.TimeoutMS != 0 && p.CallbackURL == "":
-		bad.add("timeout_ms", "is supported only together with callback_url")
+		bad.Add("timeout_ms", "is allowed only together with callback_url")
 	case p.TimeoutMS != 0 && (p.TimeoutMS < minTimeoutMS || p.TimeoutMS > maxTimeoutMS):
-		bad.add("timeout_ms", "must lie between %d and %d", minTimeoutMS, maxTimeoutMS)
+		bad.Add("timeout_ms", "must be between %d and %d", minTimeoutMS, maxTimeoutMS)
 	}
 	if p.CallbackURL != "" {
 		op.v.checkURL(bad, "callback_url", p.CallbackURL)
 	}
-	return args, bad.err()
+	return args, asInvalid(bad)
 }
 
-// checkArgs checks what can be told of arguments before they are detokenized:
+// checkArgs checks what can be known of arguments before they are detokenized:
 // the syntax of expressions, and that they are an object or may become one.
 func checkArgs(args jsonx.Value) error {
 	tree, err := expr.CompileTokenTree(args)
@@ -148,7 +156,7 @@ func checkDetokenized(args jsonx.Value) error {
 
 // runReactor detokenizes the arguments, runs the code, and tokenizes what it
 // asks for.
-func (op *call) runReactor(ctx context.Context, r *Reactor, args jsonx.Value, timeout time.Duration) (*ReactResult, error) {
+func (op *operation) runReactor(ctx context.Context, r *Reactor, args jsonx.Value, timeout time.Duration) (*ReactResult, error) {
 	args, err := op.detokenize(ctx, args)
 	if err == nil {
 		err = checkDetokenized(args)
@@ -162,7 +170,7 @@ func (op *call) runReactor(ctx context.Context, r *Reactor, args jsonx.Value, ti
 	if err := op.logReads(ctx, opReact, entity{kindReactor, r.ID.String()}); err != nil {
 		return nil, err
 	}
-	out, err := op.runCode(ctx, script{
+	out, err := op.runCode(ctx, codeRun{
 		entity: entity{kindReactor, r.ID.String()}, name: r.Name, code: r.Code, args: args,
 		configuration: r.Configuration, application: r.Application, timeout: timeout,
 	})
@@ -172,20 +180,9 @@ func (op *call) runReactor(ctx context.Context, r *Reactor, args jsonx.Value, ti
 	return op.reactResult(ctx, out)
 }
 
-// underPath puts what is wrong with an input under the path of a field.
-func underPath(path string, err error) error {
-	var inner *InvalidError
-	if !errors.As(err, &inner) {
-		return err
-	}
-	bad := &InvalidError{}
-	bad.addErr(path, inner)
-	return bad
-}
-
 // reactResult reads what the code returned.
-func (op *call) reactResult(ctx context.Context, out JSON) (*ReactResult, error) {
-	v, err := jsonx.Parse(out, storedLimits)
+func (op *operation) reactResult(ctx context.Context, out JSON) (*ReactResult, error) {
+	v, err := jsonx.Parse(out, stored)
 	if err != nil || !v.IsNull() && v.Kind() != jsonx.Object {
 		return nil, badResult("the function must return an object with raw, tokenize or both")
 	}
@@ -217,7 +214,7 @@ const maxLeftRuns = 100
 type lineage struct {
 	depth int           // how many runs it is below
 	left  *atomic.Int32 // what these have left for later
-	bytes *hostBytes    // what the calls of the innermost one hold
+	bytes *limits.Bytes // what the calls of the innermost one hold
 }
 
 type lineageKey struct{}
@@ -237,7 +234,7 @@ func (l lineage) below() lineage {
 	if l.left == nil {
 		l.left = new(atomic.Int32)
 	}
-	l.bytes = new(hostBytes)
+	l.bytes = new(limits.Bytes)
 	return l
 }
 
@@ -245,16 +242,16 @@ func (l lineage) below() lineage {
 func (l lineage) leave() error {
 	switch {
 	case l.depth >= maxRunDepth:
-		return &ScriptError{Kind: ScriptDepth, Status: http.StatusInternalServerError, Title: ScriptTitle,
-			Messages: map[string][]string{"error": {"reactors and proxies call each other more than 3 deep"}}}
+		return &script.Error{Kind: script.Depth, Status: http.StatusInternalServerError, Title: script.DefaultTitle,
+			Messages: map[string][]string{"error": {"reactors and proxies call each other more than 3 levels deep"}}}
 	case l.left != nil && l.left.Add(1) > maxLeftRuns:
 		return errorf(ErrBusy, "A run may start at most %d asynchronous runs.", maxLeftRuns)
 	}
 	return nil
 }
 
-// script is code to be run for a caller.
-type script struct {
+// codeRun is code to be run for a caller.
+type codeRun struct {
 	entity        entity
 	name, code    string
 	args          jsonx.Value
@@ -264,11 +261,11 @@ type script struct {
 }
 
 // runCode runs code with a client of its own application, if it has one.
-func (op *call) runCode(ctx context.Context, s script) (JSON, error) {
+func (op *operation) runCode(ctx context.Context, s codeRun) (JSON, error) {
 	if op.v.cfg.Runtime == nil {
 		return nil, ErrNoRuntime
 	}
-	host := &scriptHost{v: op.v, tenant: op.tenant, entity: s.entity, line: lineageOf(ctx).below()}
+	host := &scriptHost{v: op.v, tenant: op.tenant, entity: s.entity, lineage: lineageOf(ctx).below()}
 	if s.application != nil {
 		client, err := op.v.Tenant(op.tenant).As(ctx, s.application.ID)
 		if err != nil && !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrUnauthenticated) {
@@ -290,6 +287,21 @@ func (op *call) runCode(ctx context.Context, s script) (JSON, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	out, err := op.v.cfg.Runtime.Run(ctx, Program{Tenant: op.tenant.String(), Name: s.name, Source: s.code}, input, host)
-	return JSON(out), err
+	out, err := op.v.cfg.Runtime.Run(ctx, script.Program{Tenant: op.tenant.String(), Name: s.name, Source: s.code}, input, host)
+	return JSON(out), runtimeErr(err)
+}
+
+// runtimeErr returns an error of the runtime as one of the vault's. A vault
+// owns its runtime, so a closed runtime means a closed vault.
+func runtimeErr(err error) error {
+	if errors.Is(err, script.ErrClosed) {
+		return ErrClosed
+	}
+	return err
+}
+
+// badResult is an error about what code returned.
+func badResult(text string) error {
+	return &script.Error{Kind: script.Output, Status: http.StatusInternalServerError, Title: script.DefaultTitle,
+		Messages: map[string][]string{"error": {text}}}
 }

@@ -19,21 +19,22 @@ import (
 	webhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
 // goRuntime runs a Go function in place of code, so that these tests are about
 // what happens around it.
-type goRuntime func(ctx context.Context, input map[string]any, host vault.Host) (any, error)
+type goRuntime func(ctx context.Context, input map[string]any, host script.Host) (any, error)
 
-func (goRuntime) Check(_ context.Context, p vault.Program) error {
+func (goRuntime) Check(_ context.Context, p script.Program) error {
 	if p.Source == "broken" {
 		return vault.ErrCode
 	}
 	return nil
 }
 
-func (run goRuntime) Run(ctx context.Context, _ vault.Program, input json.RawMessage, host vault.Host) (json.RawMessage, error) {
+func (run goRuntime) Run(ctx context.Context, _ script.Program, input json.RawMessage, host script.Host) (json.RawMessage, error) {
 	var in map[string]any
 	if err := json.Unmarshal(input, &in); err != nil {
 		return nil, err
@@ -77,7 +78,7 @@ func newReactWorldAt(t *testing.T, path string, run goRuntime) *reactWorld {
 func TestReactGivesDetokenizedArgsAndReturnsRawAndTokens(t *testing.T) {
 	t.Parallel()
 	var got map[string]any
-	w := newReactWorld(t, func(_ context.Context, in map[string]any, _ vault.Host) (any, error) {
+	w := newReactWorld(t, func(_ context.Context, in map[string]any, _ script.Host) (any, error) {
 		got = in
 		return map[string]any{"raw": map[string]any{"ok": true}, "tokenize": map[string]any{"receipt": "r-1"}}, nil
 	})
@@ -111,7 +112,7 @@ func TestReactGivesDetokenizedArgsAndReturnsRawAndTokens(t *testing.T) {
 
 func TestReactRefusesBadRequests(t *testing.T) {
 	t.Parallel()
-	w := newReactWorld(t, func(context.Context, map[string]any, vault.Host) (any, error) { return nil, nil })
+	w := newReactWorld(t, func(context.Context, map[string]any, script.Host) (any, error) { return nil, nil })
 	text, err := w.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.Generic, Data: "text"})
 	if err != nil {
 		t.Fatal(err)
@@ -149,7 +150,7 @@ func TestReactRefusesBadRequests(t *testing.T) {
 
 func TestReactorClientActsAsItsApplication(t *testing.T) {
 	t.Parallel()
-	w := newReactWorld(t, func(ctx context.Context, in map[string]any, host vault.Host) (any, error) {
+	w := newReactWorld(t, func(ctx context.Context, in map[string]any, host script.Host) (any, error) {
 		if _, err := host.Call(ctx, "reactors.list", nil); err == nil {
 			return nil, errors.New("an unknown operation must fail")
 		}
@@ -206,7 +207,7 @@ func (r *receiver) count() int {
 
 func TestAsynchronousRunIsDeliveredSigned(t *testing.T) {
 	t.Parallel()
-	w := newReactWorld(t, func(_ context.Context, in map[string]any, _ vault.Host) (any, error) {
+	w := newReactWorld(t, func(_ context.Context, in map[string]any, _ script.Host) (any, error) {
 		return map[string]any{"raw": in["args"], "tokenize": "t"}, nil
 	})
 	hook := newReceiver(t)
@@ -242,7 +243,7 @@ func TestAsynchronousRunIsDeliveredSigned(t *testing.T) {
 
 func TestCallbackIsRetriedWithBackoffAndGivenUp(t *testing.T) {
 	t.Parallel()
-	w := newReactWorld(t, func(context.Context, map[string]any, vault.Host) (any, error) { return nil, nil })
+	w := newReactWorld(t, func(context.Context, map[string]any, script.Host) (any, error) { return nil, nil })
 	hook := newReceiver(t)
 	hook.answer(http.StatusInternalServerError)
 	if _, err := w.Private.React(t.Context(), w.reactor.ID, vault.ReactParams{CallbackURL: hook.URL}); err != nil {
@@ -283,7 +284,7 @@ func TestCallbackIsRetriedWithBackoffAndGivenUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if logs.Data[0].Message != "Reactor callback given up" {
+	if logs.Data[0].Message != "Reactor callback abandoned" {
 		t.Errorf("newest entry = %q, want that the callback was given up", logs.Data[0].Message)
 	}
 }
@@ -293,7 +294,7 @@ func TestCallbackIsRetriedWithBackoffAndGivenUp(t *testing.T) {
 func TestGivenUpCallbackIsEmptiedAndSwept(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "vault.db")
-	w := newReactWorldAt(t, path, func(context.Context, map[string]any, vault.Host) (any, error) {
+	w := newReactWorldAt(t, path, func(context.Context, map[string]any, script.Host) (any, error) {
 		return map[string]any{"raw": map[string]any{"a": "b"}}, nil
 	})
 	db, err := sql.Open("sqlite", path)
@@ -338,8 +339,8 @@ func TestGivenUpCallbackIsEmptiedAndSwept(t *testing.T) {
 
 func TestErrorOfAnAsynchronousRunIsDelivered(t *testing.T) {
 	t.Parallel()
-	w := newReactWorld(t, func(context.Context, map[string]any, vault.Host) (any, error) {
-		return nil, &vault.ScriptError{Kind: vault.ScriptThrown, Status: 402, Title: "Invalid Payment Method", Messages: map[string][]string{"error": {"declined"}}}
+	w := newReactWorld(t, func(context.Context, map[string]any, script.Host) (any, error) {
+		return nil, &script.Error{Kind: script.Thrown, Status: 402, Title: "Invalid Payment Method", Messages: map[string][]string{"error": {"declined"}}}
 	})
 	hook := newReceiver(t)
 	if _, err := w.Private.React(t.Context(), w.reactor.ID, vault.ReactParams{CallbackURL: hook.URL}); err != nil {
@@ -368,9 +369,9 @@ func TestChosenResponseIsDelivered(t *testing.T) {
 	for body, want := range map[string]string{`{"short":true}`: `{"short":true}`, `"text"`: `"text"`, "null": "null", "no JSON": `"no JSON"`} {
 		t.Run(body, func(t *testing.T) {
 			t.Parallel()
-			w := newReactWorld(t, func(context.Context, map[string]any, vault.Host) (any, error) {
-				return nil, &vault.ScriptError{Kind: vault.ScriptThrown, Status: 418, Title: "CustomHttpResponseError", Messages: map[string][]string{"error": {"x"}},
-					Response: &vault.ScriptResponse{Status: 418, Headers: map[string]string{"X-Kind": "teapot"}, Body: []byte(body)}}
+			w := newReactWorld(t, func(context.Context, map[string]any, script.Host) (any, error) {
+				return nil, &script.Error{Kind: script.Thrown, Status: 418, Title: "CustomHttpResponseError", Messages: map[string][]string{"error": {"x"}},
+					Response: &script.Response{Status: 418, Headers: map[string]string{"X-Kind": "teapot"}, Body: []byte(body)}}
 			})
 			hook := newReceiver(t)
 			if _, err := w.Private.React(t.Context(), w.reactor.ID, vault.ReactParams{CallbackURL: hook.URL}); err != nil {
@@ -390,7 +391,7 @@ func TestChosenResponseIsDelivered(t *testing.T) {
 func TestArgumentsEndWithTheRun(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "vault.db")
-	w := newReactWorldAt(t, path, func(context.Context, map[string]any, vault.Host) (any, error) { return nil, nil })
+	w := newReactWorldAt(t, path, func(context.Context, map[string]any, script.Host) (any, error) { return nil, nil })
 	db, err := sql.Open("sqlite", path)
 	if err != nil {
 		t.Fatal(err)
@@ -422,7 +423,7 @@ func TestArgumentsEndWithTheRun(t *testing.T) {
 
 func TestWebhookSecretRotationKeepsTheOldOneForADay(t *testing.T) {
 	t.Parallel()
-	w := newReactWorld(t, func(context.Context, map[string]any, vault.Host) (any, error) { return nil, nil })
+	w := newReactWorld(t, func(context.Context, map[string]any, script.Host) (any, error) { return nil, nil })
 	hook := newReceiver(t)
 	fresh, err := w.Tenant.RotateWebhookSecret(t.Context())
 	if err != nil {
@@ -463,7 +464,7 @@ func TestAnotherNodeTakesOverAfterTheLease(t *testing.T) {
 	stuck := make(chan struct{})
 	first := true
 	var mu sync.Mutex
-	w := newReactWorld(t, func(ctx context.Context, _ map[string]any, _ vault.Host) (any, error) {
+	w := newReactWorld(t, func(ctx context.Context, _ map[string]any, _ script.Host) (any, error) {
 		mu.Lock()
 		mine := first
 		first = false

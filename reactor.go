@@ -1,47 +1,21 @@
 package vault
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
+	"errors"
+	"maps"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/storage"
 )
-
-// Runtime runs the JavaScript of tenants: the code of reactors and of proxy
-// transforms. Package jsruntime has one that keeps the code in processes of
-// its own.
-type Runtime interface {
-	// Check loads code without running it. Code that does not compile, whose
-	// top level throws, or that exports no function is an error that matches
-	// ErrCode.
-	Check(ctx context.Context, p Program) error
-	// Run calls the function that the code exports with one argument, built
-	// from input and from what host offers, and returns what it returned as
-	// JSON. ctx carries the deadline. An error that the code raised is a
-	// *ScriptError.
-	Run(ctx context.Context, p Program, input json.RawMessage, host Host) (json.RawMessage, error)
-	// Close stops what is running.
-	Close() error
-}
-
-// Program is code to run, and whose it is.
-type Program struct {
-	Tenant string // for limits that keep tenants from each other
-	Name   string // of the reactor or proxy, for messages
-	Source string
-}
-
-// Host is what running code can reach of the world.
-type Host interface {
-	// Call carries out an operation for the code: a client call or a fetch.
-	Call(ctx context.Context, op string, args json.RawMessage) (json.RawMessage, error)
-	// Log takes a line that the code wrote to its console.
-	Log(level, line string)
-}
 
 // Reactor is code of a tenant that runs with detokenized arguments.
 type Reactor struct {
@@ -77,84 +51,84 @@ type ReactorParams struct {
 // UnmarshalJSON reads the JSON form strictly: an unknown field, a duplicate
 // key or a wrong type is an [InvalidError].
 func (p *ReactorParams) UnmarshalJSON(data []byte) error {
-	return readObject(data, func(r *fieldReader) {
-		p.Name, p.Code = r.text("name"), r.text("code")
-		p.Configuration = r.textMap("configuration")
+	return readObject(data, func(r *form.Reader) {
+		p.Name, p.Code = r.Text("name"), r.Text("code")
+		p.Configuration = r.TextMap("configuration")
 		p.Application = readApplicationRef(r)
 	})
 }
 
-func readApplicationRef(r *fieldReader) *ApplicationRef {
+func readApplicationRef(r *form.Reader) *ApplicationRef {
 	var ref *ApplicationRef
-	r.object("application", func(r *fieldReader) {
-		id, ok := r.id("id")
+	r.Object("application", func(r *form.Reader) {
+		id, ok := r.ID("id")
 		if ok {
 			ref = &ApplicationRef{id}
-		} else if r.value("id").IsZero() {
-			r.bad.add(r.at("id"), "is required")
+		} else if r.Value("id").IsZero() {
+			r.Problem("id", "is required")
 		}
 	})
 	return ref
 }
 
-// checkReactor checks parameters, and the code when it is new.
-func (op *call) checkReactor(ctx context.Context, p *ReactorParams, oldCode string) error {
-	if err := op.checkReactorFields(ctx, p); err != nil {
+// check checks the parameters, and the code when it is new.
+func (p *ReactorParams) check(ctx context.Context, op *operation, oldCode string) error {
+	if err := p.checkFields(ctx, op); err != nil {
 		return err
 	}
-	return op.loadReactor(ctx, p, oldCode)
+	return p.load(ctx, op, oldCode)
 }
 
-// checkReactorFields checks everything but whether the code can be used.
-func (op *call) checkReactorFields(ctx context.Context, p *ReactorParams) error {
-	bad := &InvalidError{}
-	checkName(bad, "name", p.Name)
+// checkFields checks everything but whether the code can be used.
+func (p *ReactorParams) checkFields(ctx context.Context, op *operation) error {
+	bad := &form.Problems{}
+	form.CheckName(bad, "name", p.Name)
 	if p.Code == "" {
-		bad.add("code", "is required")
+		bad.Add("code", "is required")
 	}
 	checkCode(bad, "code", p.Code)
 	if p.Configuration == nil {
-		bad.add("configuration", "is required")
+		bad.Add("configuration", "is required")
 	}
 	checkConfiguration(bad, p.Configuration)
 	if err := op.checkScriptApplication(ctx, bad, p.Application); err != nil {
 		return err
 	}
-	return bad.err()
+	return asInvalid(bad)
 }
 
-// loadReactor lets the runtime look at the code when it is new.
-func (op *call) loadReactor(ctx context.Context, p *ReactorParams, oldCode string) error {
+// load lets the runtime look at the code when it is new.
+func (p *ReactorParams) load(ctx context.Context, op *operation, oldCode string) error {
 	return op.loadCode(ctx, "code", p.Name, p.Code, oldCode)
 }
 
 // CreateReactor adds a reactor (permission reactor:create). Code that cannot be
-// used is ErrCode, and a [*ScriptError] whose Messages say what is wrong with it.
+// used is ErrCode, and a [*script.Error] whose Messages say what is wrong with it.
 func (c *Client) CreateReactor(ctx context.Context, p ReactorParams) (*Reactor, error) {
 	op, err := c.begin(ctx, access.ReactorCreate)
 	if err != nil {
 		return nil, err
 	}
-	if err := op.checkReactor(ctx, &p, ""); err != nil {
+	if err := p.check(ctx, op, ""); err != nil {
 		return nil, err
 	}
-	r := &Reactor{ID: op.v.idAt(op.now), TenantID: op.tenant, CreatedBy: op.creator, CreatedAt: op.now}
+	r := &Reactor{ID: op.v.ids.At(op.now), TenantID: op.tenant, CreatedBy: op.creator, CreatedAt: op.now}
 	r.set(&p)
-	return createRecord(ctx, op, r, op.reactorRecord)
+	return reactors.create(ctx, op, r)
 }
 
+// set changes what parameters describe.
 func (r *Reactor) set(p *ReactorParams) {
 	r.Name, r.Code, r.Configuration, r.Application = p.Name, p.Code, p.Configuration, p.Application
 }
 
-func (op *call) reactorRecord(r *Reactor) (storage.Record, error) {
-	rec := storage.Record{Kind: kindReactor, ID: storage.ID(r.ID), Name: r.Name, CreatedAt: r.CreatedAt}
-	return rec, op.sealRecord(&rec, r)
-}
-
-func (op *call) openReactor(ctx context.Context, rec *storage.Record) (*Reactor, error) {
-	r := &Reactor{}
-	return r, op.openRecord(ctx, rec, r)
+var reactors = recordKind[Reactor]{
+	name: kindReactor,
+	columns: func(r *Reactor) storage.Record {
+		return storage.Record{ID: storage.ID(r.ID), Name: r.Name, CreatedAt: r.CreatedAt}
+	},
+	document: func(r *Reactor) any { return r },
+	modified: func(r *Reactor, by uuid.UUID, at time.Time) { r.ModifiedBy, r.ModifiedAt = &by, &at },
 }
 
 // GetReactor returns a reactor (permission reactor:read).
@@ -163,7 +137,7 @@ func (c *Client) GetReactor(ctx context.Context, id uuid.UUID) (*Reactor, error)
 	if err != nil {
 		return nil, err
 	}
-	return getRecord(ctx, op, kindReactor, id, op.openReactor)
+	return reactors.get(ctx, op, id)
 }
 
 // ListReactorsParams filters reactors. Zero fields filter nothing.
@@ -181,7 +155,7 @@ func (c *Client) ListReactors(ctx context.Context, p ListReactorsParams) (*Page[
 	if err != nil {
 		return nil, err
 	}
-	return listRecords(ctx, op, kindReactor, recordList(p), op.openReactor)
+	return reactors.list(ctx, op, recordList(p))
 }
 
 // ReplaceReactor replaces everything of a reactor (permission reactor:update).
@@ -190,10 +164,10 @@ func (c *Client) ReplaceReactor(ctx context.Context, id uuid.UUID, p ReactorPara
 	if err != nil {
 		return nil, err
 	}
-	if err := op.checkReactor(ctx, &p, ""); err != nil {
+	if err := p.check(ctx, op, ""); err != nil {
 		return nil, err
 	}
-	return op.updateReactor(ctx, id, func(r *Reactor) error {
+	return reactors.update(ctx, op, id, func(r *Reactor) error {
 		r.set(&p)
 		return nil
 	})
@@ -206,28 +180,24 @@ func (c *Client) PatchReactor(ctx context.Context, id uuid.UUID, patch JSON) (*R
 	if err != nil {
 		return nil, err
 	}
-	r, err := op.updateReactor(ctx, id, func(r *Reactor) error {
+	r, err := reactors.update(ctx, op, id, func(r *Reactor) error {
 		var p ReactorParams
 		if err := mergeInto(&p, ReactorParams{r.Name, r.Code, r.Configuration, r.Application}, patch); err != nil {
 			return err
 		}
-		if err := op.checkReactor(ctx, &p, r.Code); err != nil {
+		if err := p.check(ctx, op, r.Code); err != nil {
 			return err
 		}
 		r.set(&p)
 		return nil
 	})
-	var alone ReactorParams
-	return r, patchError(err, patch, &alone,
-		func() error { return op.checkReactorFields(ctx, &alone) },
-		func() error { return op.loadReactor(ctx, &alone, "") })
-}
-
-func (op *call) updateReactor(ctx context.Context, id uuid.UUID, change func(*Reactor) error) (*Reactor, error) {
-	return updateRecord(ctx, op, kindReactor, id, op.openReactor, func(r *Reactor) error {
-		r.ModifiedBy, r.ModifiedAt = &op.creator, &op.now
-		return change(r)
-	}, op.reactorRecord)
+	if errors.Is(err, ErrNotFound) {
+		var alone ReactorParams
+		err = cmp.Or(patchFault(patch, &alone,
+			func() error { return alone.checkFields(ctx, op) },
+			func() error { return alone.load(ctx, op, "") }), err)
+	}
+	return r, err
 }
 
 // DeleteReactor deletes a reactor (permission reactor:delete).
@@ -236,5 +206,74 @@ func (c *Client) DeleteReactor(ctx context.Context, id uuid.UUID) error {
 	if err != nil {
 		return err
 	}
-	return op.deleteRecord(ctx, kindReactor, id)
+	return reactors.delete(ctx, op, id)
+}
+
+// Bounds on what reactors and proxies carry.
+const (
+	maxCode               = 50_000 // characters
+	maxConfiguration      = 25     // entries
+	maxConfigurationKey   = 200    // characters
+	maxConfigurationValue = 10_000 // characters
+)
+
+func checkCode(bad *form.Problems, path, code string) {
+	if utf8.RuneCountInString(code) > maxCode {
+		bad.Add(path, "must have at most %d characters", maxCode)
+	}
+}
+
+func checkConfiguration(bad *form.Problems, configuration map[string]string) {
+	if len(configuration) > maxConfiguration {
+		bad.Add("configuration", "must have at most %d entries", maxConfiguration)
+		return
+	}
+	for key, value := range configuration {
+		if n := utf8.RuneCountInString(key); n < 1 || n > maxConfigurationKey {
+			bad.Add("configuration", "must have names of 1 to %d characters", maxConfigurationKey)
+		}
+		if utf8.RuneCountInString(value) > maxConfigurationValue {
+			bad.Add(jsonx.JoinName("configuration", key), "must have at most %d characters", maxConfigurationValue)
+		}
+	}
+}
+
+// checkScriptApplication checks the application that code is to act as.
+func (op *operation) checkScriptApplication(ctx context.Context, bad *form.Problems, ref *ApplicationRef) error {
+	if ref == nil {
+		return nil
+	}
+	app, err := applications.read(ctx, op, ref.ID)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		bad.Add("application.id", "must be the id of an application of this tenant")
+	case err != nil:
+		return err
+	case app.Type == Management:
+		bad.Add("application.id", "must be a public or private application")
+	}
+	return nil
+}
+
+// loadCode lets the runtime look at code that is not the old one. Its problems are
+// reported under the name of its field. Without a runtime code is stored as it is; it
+// cannot run either. The look may take as long as keys may be used unread, so
+// they are read again after it.
+func (op *operation) loadCode(ctx context.Context, field, name, code, old string) error {
+	if op.v.cfg.Runtime == nil || code == "" || code == old {
+		return nil
+	}
+	err := op.v.cfg.Runtime.Check(ctx, script.Program{Tenant: op.tenant.String(), Name: name, Source: code})
+	if err == nil {
+		return op.refresh(ctx)
+	}
+	failed, ok := errors.AsType[*script.Error](err)
+	if !ok || failed.Messages["code"] == nil {
+		return runtimeErr(err)
+	}
+	told := *failed
+	told.Messages = maps.Clone(failed.Messages)
+	delete(told.Messages, "code")
+	told.Messages[field] = failed.Messages["code"]
+	return &told
 }

@@ -6,53 +6,45 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
-	"github.com/seed-72ea4aab/vault/internal/seal"
+	"github.com/seed-72ea4aab/vault/internal/keyring"
+	"github.com/seed-72ea4aab/vault/internal/sealed"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// recordPlace binds a record's document to everything that stands beside it in
-// clear. Its keys are among that: a document opens only under the key that it
-// was sealed with, so writing another key's hash beside somebody's rights
-// gives nobody those rights.
-func recordPlace(rec *storage.Record) seal.Place {
-	return seal.Place{
-		Entity: rec.Kind, ID: uuid.UUID(rec.ID).String(), Field: "body",
-		Bound: []string{rec.Name, string(rec.Key[:]), string(rec.AltKey[:]), bindTime(rec.ExpiresAt), bindTime(rec.CreatedAt)},
-	}
-}
-
-// bindTime writes a time for use as associated data, in the precision that the
-// database keeps.
-func bindTime(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return strconv.FormatInt(t.UnixMicro(), 10)
-}
+// Kinds of records.
+const (
+	kindTenant      = keyring.KindTenant
+	kindRing        = keyring.KindRing
+	kindTombstone   = "tombstone"
+	kindApplication = "application"
+	kindSession     = "session"
+	kindReactor     = "reactor"
+	kindProxy       = "proxy"
+)
 
 // sealRecord fills in the record's sealed document. All other columns must be
 // set already.
-func (op *call) sealRecord(rec *storage.Record, doc any) error {
+func (op *operation) sealRecord(rec *storage.Record, doc any) error {
 	plain, err := json.Marshal(doc)
 	if err != nil {
 		return fmt.Errorf("vault: encode %s: %w", rec.Kind, err)
 	}
-	place := recordPlace(rec)
-	rec.KeyVersion = op.state.ring.Version()
+	place := sealed.RecordPlace(rec)
+	rec.KeyVersion = op.state.Ring.Version()
 	rec.Body, err = op.seal(&place, plain)
 	return err
 }
 
 // openRecord reads a record's sealed document.
-func (op *call) openRecord(ctx context.Context, rec *storage.Record, doc any) error {
-	place := recordPlace(rec)
+func (op *operation) openRecord(ctx context.Context, rec *storage.Record, doc any) error {
+	place := sealed.RecordPlace(rec)
 	plain, err := op.open(ctx, &place, rec.KeyVersion, rec.Body)
 	if err != nil {
 		return err
@@ -62,13 +54,13 @@ func (op *call) openRecord(ctx context.Context, rec *storage.Record, doc any) er
 
 func decodeRecord(rec *storage.Record, plain []byte, doc any) error {
 	if err := json.Unmarshal(plain, doc); err != nil {
-		return fmt.Errorf("vault: decode %s: %w", rec.Kind, errors.New("the sealed document is not what this version writes"))
+		return fmt.Errorf("vault: decode %s: %w", rec.Kind, errors.New("the sealed document has a format that this version does not know"))
 	}
 	return nil
 }
 
 // record returns one record of the tenant, or ErrNotFound.
-func (op *call) record(ctx context.Context, kind string, id uuid.UUID) (*storage.Record, error) {
+func (op *operation) record(ctx context.Context, kind string, id uuid.UUID) (*storage.Record, error) {
 	recs, err := op.v.store.Records(ctx, op.tenantID(), kind, []storage.ID{storage.ID(id)})
 	if err != nil {
 		return nil, err
@@ -79,114 +71,118 @@ func (op *call) record(ctx context.Context, kind string, id uuid.UUID) (*storage
 	return &recs[0], nil
 }
 
-// createRecord stores a new entity, with its log entry.
-func createRecord[T any](ctx context.Context, op *call, item *T, seal func(*T) (storage.Record, error)) (*T, error) {
-	rec, err := seal(item)
+// recordKind is a kind of entity that is stored as a record: a sealed document
+// with the few columns that it is found by.
+type recordKind[T any] struct {
+	name string
+	// columns returns the record of an entity, without its document.
+	columns func(*T) storage.Record
+	// document returns what is sealed of an entity.
+	document func(*T) any
+	// opened fills in what an entity has from the columns. It may be nil.
+	opened func(*T, *storage.Record)
+	// modified notes who changed an entity last, and when.
+	modified func(item *T, by uuid.UUID, at time.Time)
+}
+
+// seal returns the record of an entity.
+func (k *recordKind[T]) seal(op *operation, item *T) (storage.Record, error) {
+	rec := k.columns(item)
+	rec.Kind = k.name
+	return rec, op.sealRecord(&rec, k.document(item))
+}
+
+// open returns the entity of a record.
+func (k *recordKind[T]) open(ctx context.Context, op *operation, rec *storage.Record) (*T, error) {
+	item := new(T)
+	if err := op.openRecord(ctx, rec, item); err != nil {
+		return nil, err
+	}
+	if k.opened != nil {
+		k.opened(item, rec)
+	}
+	return item, nil
+}
+
+// create stores a new entity, with its log entry.
+func (k *recordKind[T]) create(ctx context.Context, op *operation, item *T) (*T, error) {
+	rec, err := k.seal(op, item)
 	if err != nil {
 		return nil, err
 	}
 	ch := op.change()
 	ch.InsertRecords = []storage.Record{rec}
-	ch.Logs = []storage.Log{op.entry(opCreate, rec.Kind, uuid.UUID(rec.ID).String())}
+	ch.Logs = []storage.Log{op.entry(opCreate, k.name, uuid.UUID(rec.ID).String())}
 	if err := op.write(ctx, ch); err != nil {
 		return nil, err
 	}
 	return item, nil
 }
 
-// getRecord reads an entity, and logs that it was read.
-func getRecord[T any](ctx context.Context, op *call, kind string, id uuid.UUID, open func(context.Context, *storage.Record) (*T, error)) (*T, error) {
-	rec, err := op.record(ctx, kind, id)
+// read returns an entity for the vault's own use.
+func (k *recordKind[T]) read(ctx context.Context, op *operation, id uuid.UUID) (*T, error) {
+	rec, err := op.record(ctx, k.name, id)
 	if err != nil {
 		return nil, err
 	}
-	item, err := open(ctx, rec)
+	return k.open(ctx, op, rec)
+}
+
+// get returns an entity to a caller, and logs that it was read.
+func (k *recordKind[T]) get(ctx context.Context, op *operation, id uuid.UUID) (*T, error) {
+	item, err := k.read(ctx, op, id)
 	if err != nil {
 		return nil, err
 	}
-	if err := op.logReads(ctx, opRead, entity{kind, id.String()}); err != nil {
+	if err := op.logReads(ctx, opRead, entity{k.name, id.String()}); err != nil {
 		return nil, err
 	}
 	return item, nil
 }
 
-// updateRecord reads an entity, changes it and stores it, again if somebody
-// else was faster.
-func updateRecord[T any](ctx context.Context, op *call, kind string, id uuid.UUID,
-	open func(context.Context, *storage.Record) (*T, error), change func(*T) error, seal func(*T) (storage.Record, error),
-) (*T, error) {
+// update reads an entity, changes it and stores it, again if others were faster.
+func (k *recordKind[T]) update(ctx context.Context, op *operation, id uuid.UUID, change func(*T) error) (*T, error) {
 	return retryStale(func() (*T, error) {
-		old, err := op.record(ctx, kind, id)
+		old, err := op.record(ctx, k.name, id)
 		if err != nil {
 			return nil, err
 		}
-		item, err := open(ctx, old)
+		item, err := k.open(ctx, op, old)
 		if err != nil {
 			return nil, err
 		}
+		k.modified(item, op.creator, op.now)
 		if err := change(item); err != nil {
 			return nil, err
 		}
-		rec, err := seal(item)
+		rec, err := k.seal(op, item)
 		if err != nil {
 			return nil, err
 		}
 		ch := op.change()
 		ch.UpdateRecords = []storage.RecordUpdate{{Rev: old.Rev, Record: rec}}
-		ch.Logs = []storage.Log{op.entry(opUpdate, kind, id.String())}
-		return item, op.write(ctx, ch)
+		ch.Logs = []storage.Log{op.entry(opUpdate, k.name, id.String())}
+		if err := op.write(ctx, ch); err != nil {
+			return nil, err
+		}
+		return item, nil
 	})
 }
 
-// patchError returns the error of a merge patch. Where there is nothing to
-// patch, what is wrong with the patch itself comes first: it is read by itself
-// into params, and the checks say what is wrong with those. Fields that the
-// patch does not name are no fault of it.
-func patchError(err error, patch JSON, params json.Unmarshaler, checks ...func() error) error {
-	if !errors.Is(err, ErrNotFound) {
-		return err
-	}
-	if fault := mergeInto(params, struct{}{}, patch); fault != nil {
-		return fault
-	}
-	named, _ := jsonx.Parse(patch, jsonx.Limits{}) // mergeInto could
-	for _, check := range checks {
-		fault := check()
-		var bad *InvalidError
-		if errors.As(fault, &bad) {
-			maps.DeleteFunc(bad.Fields, func(path string, _ []string) bool {
-				name, _, _ := strings.Cut(path, ".")
-				name, _, _ = strings.Cut(name, "[")
-				return named.Get(name).IsZero()
-			})
-			fault = bad.err()
-		}
-		if fault != nil {
-			return fault
-		}
-	}
-	return err
-}
-
-// deleteRecord deletes a record, with its log entry.
-func (op *call) deleteRecord(ctx context.Context, kind string, id uuid.UUID) error {
+// delete deletes an entity, with its log entry.
+func (k *recordKind[T]) delete(ctx context.Context, op *operation, id uuid.UUID) error {
 	_, err := retryStale(func() (struct{}, error) {
-		rec, err := op.record(ctx, kind, id)
+		rec, err := op.record(ctx, k.name, id)
 		if err != nil {
 			return struct{}{}, err
 		}
 		ch := op.change()
-		ch.DeleteRecords = []storage.RecordDelete{{Kind: kind, ID: rec.ID, Rev: rec.Rev}}
-		ch.Logs = []storage.Log{op.entry(opDelete, kind, id.String())}
+		ch.DeleteRecords = []storage.RecordDelete{{Kind: k.name, ID: rec.ID, Rev: rec.Rev}}
+		ch.Logs = []storage.Log{op.entry(opDelete, k.name, id.String())}
 		return struct{}{}, op.write(ctx, ch)
 	})
 	return err
 }
-
-// maxNameFilter bounds the pattern that names are asked for by: five times the
-// length of the longest name. A database has a bound of its own, and no words
-// for it.
-const maxNameFilter = 1000
 
 // recordList filters a list of records.
 type recordList struct {
@@ -195,26 +191,37 @@ type recordList struct {
 	PageParams
 }
 
-// listRecords returns a page of records, opened, and logs that each was read.
-func listRecords[T any](ctx context.Context, op *call, kind string, p recordList, open func(context.Context, *storage.Record) (*T, error)) (*Page[T], error) {
+// maxNameFilter bounds the pattern that names are asked for by: five times the
+// length of the longest name. A database has a bound of its own, and no words
+// for it.
+const maxNameFilter = 1000
+
+// filter checks the filters and returns them as the storage reads them.
+func (p *recordList) filter(op *operation, kind string) (storage.RecordFilter, error) {
 	var err error
 	if p.PageParams, err = p.normal(); err != nil {
-		return nil, err
+		return storage.RecordFilter{}, err
 	}
-	bad := &InvalidError{}
-	checkText(bad, "name", p.Name)
-	if longer(p.Name, maxNameFilter) {
-		bad.add("name", "must have at most %d characters", maxNameFilter)
+	bad := &form.Problems{}
+	form.CheckText(bad, "name", p.Name)
+	if form.Longer(p.Name, maxNameFilter) {
+		bad.Add("name", "must have at most %d characters", maxNameFilter)
 	}
 	if len(p.IDs) > maxListValues {
-		bad.add("id", "must be given at most %d times", maxListValues)
-	}
-	if bad.err() != nil {
-		return nil, bad
+		bad.Add("id", "must be given at most %d times", maxListValues)
 	}
 	filter := storage.RecordFilter{Tenant: op.tenantID(), Kind: kind, Name: p.Name, Offset: p.offset(), Limit: p.Size, MaxBytes: op.maxPageBytes()}
 	for _, id := range p.IDs {
 		filter.IDs = append(filter.IDs, storage.ID(id))
+	}
+	return filter, asInvalid(bad)
+}
+
+// list returns a page of entities, and logs that each was read.
+func (k *recordKind[T]) list(ctx context.Context, op *operation, p recordList) (*Page[T], error) {
+	filter, err := p.filter(op, k.name)
+	if err != nil {
+		return nil, err
 	}
 	recs, total, err := op.v.store.ListRecords(ctx, filter)
 	if err != nil {
@@ -223,15 +230,62 @@ func listRecords[T any](ctx context.Context, op *call, kind string, p recordList
 	page := newPage[T](p.PageParams, total)
 	seen := make([]entity, len(recs))
 	for i := range recs {
-		item, err := open(ctx, &recs[i])
+		item, err := k.open(ctx, op, &recs[i])
 		if err != nil {
 			return nil, err
 		}
 		page.Data = append(page.Data, *item)
-		seen[i] = entity{kind, uuid.UUID(recs[i].ID).String()}
+		seen[i] = entity{k.name, uuid.UUID(recs[i].ID).String()}
 	}
 	if err := op.logReads(ctx, opRead, seen...); err != nil {
 		return nil, err
 	}
 	return page, nil
+}
+
+// mergeInto applies a JSON merge patch to the JSON form of a value and reads
+// the result into dst. The patch is read by itself too: a field that does not
+// exist is refused also when it is null, which the merge would leave no trace of.
+func mergeInto(dst json.Unmarshaler, current any, patch JSON) error {
+	p, err := jsonx.Parse(patch, jsonx.Limits{})
+	if err != nil {
+		return invalidErr(err)
+	}
+	if p.Kind() != jsonx.Object {
+		return invalid("", "must be an object")
+	}
+	now, err := jsonx.From(current)
+	if err != nil {
+		return err
+	}
+	alone := dst.UnmarshalJSON(patch)
+	bad := &form.Problems{}
+	bad.AddAll("", fieldsOf(dst.UnmarshalJSON(jsonx.Merge(now, p).JSON())))
+	bad.AddUnknown(fieldsOf(alone))
+	return asInvalid(bad)
+}
+
+// patchFault returns what is wrong with a merge patch by itself, for where there
+// is nothing to patch: it is read into params, and the checks say what is wrong
+// with those. Fields that the patch does not name are not its fault.
+func patchFault(patch JSON, params json.Unmarshaler, checks ...func() error) error {
+	if err := mergeInto(params, struct{}{}, patch); err != nil {
+		return err
+	}
+	given, _ := jsonx.Parse(patch, jsonx.Limits{}) // mergeInto could
+	for _, check := range checks {
+		err := check()
+		if bad, ok := errors.AsType[*InvalidError](err); ok {
+			maps.DeleteFunc(bad.Fields, func(path string, _ []string) bool {
+				name, _, _ := strings.Cut(path, ".")
+				name, _, _ = strings.Cut(name, "[")
+				return given.Get(name).IsZero()
+			})
+			err = asInvalid((*form.Problems)(bad))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

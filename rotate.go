@@ -8,18 +8,20 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/seal"
+	"github.com/seed-72ea4aab/vault/internal/sealed"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
 // RotateOptions adjusts a rotation of keys.
 type RotateOptions struct {
-	// Progress is called after each batch with the rows that have been sealed
-	// anew so far. It may be nil.
+	// Progress is called after each batch with the number of rows that have been
+	// resealed so far. It may be nil.
 	Progress func(done int)
 }
 
-// rotateChunk bounds how many rows are sealed anew in one change; of large ones
+// rotateChunk bounds how many rows are resealed in one change; of large ones
 // there are fewer, within Config.MaxPageBytes.
 const rotateChunk = 200
 
@@ -34,7 +36,7 @@ const rotateChunk = 200
 // twelve seconds.
 //
 // Fingerprints and search indexes stay as they are: the key behind them is
-// wrapped anew under the master key, never replaced.
+// wrapped again under the master key, never replaced.
 func (v *Vault) RotateKeys(ctx context.Context, tenant uuid.UUID, opts *RotateOptions) error {
 	r := &rotation{v: v, tenant: tenant}
 	if opts != nil {
@@ -98,11 +100,11 @@ func (r *rotation) promote(ctx context.Context) (time.Time, error) {
 // leaves the ring as it is.
 func (r *rotation) step(ctx context.Context, message string, change func(*seal.Ring) (*seal.Ring, error)) error {
 	_, err := retryStale(func() (struct{}, error) {
-		state, err := r.v.tenants.reload(ctx, r.tenant)
+		state, err := r.v.tenants.Reload(ctx, r.tenant)
 		if err != nil {
 			return struct{}{}, err
 		}
-		ring, err := change(state.ring)
+		ring, err := change(state.Ring)
 		if err != nil || ring == nil {
 			return struct{}{}, err
 		}
@@ -111,21 +113,21 @@ func (r *rotation) step(ctx context.Context, message string, change func(*seal.R
 	return err
 }
 
-func (r *rotation) store(ctx context.Context, state *tenantState, ring *seal.Ring, message string) error {
-	wrapped, err := r.v.wrap(ring, storage.ID(r.tenant))
+func (r *rotation) store(ctx context.Context, state *keyring.State[tenantDoc], ring *seal.Ring, message string) error {
+	wrapped, err := r.v.wrap(ring, r.tenant)
 	if err != nil {
 		return err
 	}
-	op := &call{r.v.Tenant(r.tenant), state, r.v.now()}
+	op := &operation{r.v.Tenant(r.tenant), state, r.v.now()}
 	ch := op.change()
-	ch.UpdateRecords = []storage.RecordUpdate{{Rev: state.ringRev, Record: storage.Record{
-		Kind: kindRing, ID: op.tenantID(), Body: wrapped, CreatedAt: state.doc.CreatedAt,
+	ch.UpdateRecords = []storage.RecordUpdate{{Rev: state.RingRev, Record: storage.Record{
+		Kind: kindRing, ID: op.tenantID(), Body: wrapped, CreatedAt: state.Doc.CreatedAt,
 	}}}
 	entry := op.entry(opUpdate, kindTenant, r.tenant.String())
 	version, _ := ring.Newest()
 	entry.Message = fmt.Sprintf(message, version)
 	ch.Logs = []storage.Log{entry}
-	defer r.v.tenants.forget(r.tenant)
+	defer r.v.tenants.Forget(r.tenant)
 	return r.v.store.Write(ctx, ch)
 }
 
@@ -141,19 +143,24 @@ func (r *rotation) wait(ctx context.Context, since time.Time) error {
 	}
 }
 
-// reseal seals anew whatever is sealed under an older key.
+// reseal seals everything under the new key that is under an older one.
 func (r *rotation) reseal(ctx context.Context) error {
-	state, err := r.v.tenants.reload(ctx, r.tenant)
+	state, err := r.v.tenants.Reload(ctx, r.tenant)
 	if err != nil {
 		return err
 	}
-	op := &call{r.v.Tenant(r.tenant), state, r.v.now()}
-	for _, pass := range []func(context.Context, *call) error{r.resealTokens, r.resealRecords, r.resealRest} {
+	op := &operation{r.v.Tenant(r.tenant), state, r.v.now()}
+	for _, pass := range []func(context.Context, *operation) error{r.resealTokens, r.resealRecords, r.resealRest} {
 		if err := pass(ctx, op); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// resealer seals rows under the key that seals now.
+func (op *operation) resealer() *sealed.Resealer {
+	return &sealed.Resealer{Tenant: op.tenant, From: op.state.Ring, To: op.state.Ring}
 }
 
 func (r *rotation) report(n int) {
@@ -165,8 +172,8 @@ func (r *rotation) report(n int) {
 
 // resealTokens walks the tokens from the newest to the oldest. New ones are
 // sealed under the new key by themselves.
-func (r *rotation) resealTokens(ctx context.Context, op *call) error {
-	filter := storage.TokenFilter{Tenant: op.tenantID(), Where: storage.KeyBelow(op.state.ring.Version()), MaxBytes: op.v.cfg.MaxPageBytes}
+func (r *rotation) resealTokens(ctx context.Context, op *operation) error {
+	filter := storage.TokenFilter{Tenant: op.tenantID(), Where: storage.KeyBelow(op.state.Ring.Version()), MaxBytes: op.v.cfg.MaxPageBytes}
 	walk := newBatches(rotateChunk)
 	for {
 		if err := op.refresh(ctx); err != nil {
@@ -183,8 +190,8 @@ func (r *rotation) resealTokens(ctx context.Context, op *call) error {
 		filter.Before = rows[len(rows)-1].Ord
 		updates := make([]storage.TokenUpdate, 0, len(rows))
 		for i := range rows {
-			u, err := op.resealedToken(ctx, &rows[i])
-			if err != nil {
+			u := storage.TokenUpdate{Rev: rows[i].Rev, OldSet: rows[i].Set, KeepHashes: true, Token: rows[i]}
+			if err := op.resealer().Token(&u.Token); err != nil {
 				return err
 			}
 			updates = append(updates, u)
@@ -197,14 +204,8 @@ func (r *rotation) resealTokens(ctx context.Context, op *call) error {
 	}
 }
 
-// resealedToken opens a row and seals it as it is under the primary key.
-func (op *call) resealedToken(ctx context.Context, row *storage.Token) (storage.TokenUpdate, error) {
-	u := storage.TokenUpdate{Rev: row.Rev, OldSet: row.Set, KeepHashes: true, Token: *row}
-	return u, op.resealToken(ctx, op, &u.Token)
-}
-
-func (r *rotation) resealRecords(ctx context.Context, op *call) error {
-	filter := storage.RecordFilter{Tenant: op.tenantID(), KeyBelow: op.state.ring.Version(), MaxBytes: op.v.cfg.MaxPageBytes}
+func (r *rotation) resealRecords(ctx context.Context, op *operation) error {
+	filter := storage.RecordFilter{Tenant: op.tenantID(), KeyBelow: op.state.Ring.Version(), MaxBytes: op.v.cfg.MaxPageBytes}
 	walk := newBatches(rotateChunk)
 	for {
 		if err := op.refresh(ctx); err != nil {
@@ -224,7 +225,7 @@ func (r *rotation) resealRecords(ctx context.Context, op *call) error {
 			if rec.Kind == kindRing || rec.Kind == kindTombstone {
 				continue // not sealed under a data key
 			}
-			if err := op.resealRecord(ctx, op, &rec); err != nil {
+			if err := op.resealer().Record(&rec); err != nil {
 				return err
 			}
 			updates = append(updates, storage.RecordUpdate{Rev: rec.Rev, Record: rec})
@@ -237,17 +238,17 @@ func (r *rotation) resealRecords(ctx context.Context, op *call) error {
 	}
 }
 
-// writeEach writes updates in one change; or, when somebody else changed some
-// of the rows, one by one without those. Who changed a row has sealed it anew,
-// or the last scan finds it.
-func writeEach[T any](ctx context.Context, op *call, updates []T, put func(*storage.Change, []T)) error {
+// writeEach writes updates in one change; or, when some of the rows were changed
+// meanwhile, one by one without those. A row that was changed is under the new
+// key, or the last scan finds it.
+func writeEach[T any](ctx context.Context, op *operation, updates []T, put func(*storage.Change, []T)) error {
 	if len(updates) == 0 {
 		return nil
 	}
 	write := func(some []T) error {
 		ch := op.change()
 		put(ch, some)
-		return op.v.store.Write(ctx, ch)
+		return op.write(ctx, ch)
 	}
 	err := write(updates)
 	if !errors.Is(err, storage.ErrStale) {
@@ -261,10 +262,10 @@ func writeEach[T any](ctx context.Context, op *call, updates []T, put func(*stor
 	return nil
 }
 
-// resealRest seals claims and jobs anew. A resealed row is no longer found, so
+// resealRest reseals claims and jobs. A resealed row is no longer found, so
 // there is no place to remember.
-func (r *rotation) resealRest(ctx context.Context, op *call) error {
-	version := op.state.ring.Version()
+func (r *rotation) resealRest(ctx context.Context, op *operation) error {
+	version := op.state.Ring.Version()
 	for _, kind := range []storage.SealedKind{storage.SealedClaims, storage.SealedJobs} {
 		for {
 			if err := op.refresh(ctx); err != nil {
@@ -279,30 +280,16 @@ func (r *rotation) resealRest(ctx context.Context, op *call) error {
 			}
 			ch := op.change()
 			for _, row := range rows {
-				place := sealedPlace(&row)
-				plain, err := op.open(ctx, &place, row.KeyVersion, row.Body)
-				if err != nil {
+				if err := op.resealer().Row(&row); err != nil {
 					return err
 				}
-				if row.Body, err = op.seal(&place, plain); err != nil {
-					return err
-				}
-				row.KeyVersion = op.state.ring.Version()
 				ch.Reseal = append(ch.Reseal, row)
 			}
-			if err := op.v.store.Write(ctx, ch); err != nil {
+			if err := op.write(ctx, ch); err != nil {
 				return err
 			}
 			r.report(len(rows))
 		}
 	}
 	return nil
-}
-
-// sealedPlace is where the sealed part of a claim or a job belongs.
-func sealedPlace(row *storage.Sealed) seal.Place {
-	if row.Kind == storage.SealedClaims {
-		return claimPlace(row.Key)
-	}
-	return jobPlace(storage.ID(row.Key[:16]))
 }

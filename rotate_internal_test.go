@@ -97,7 +97,7 @@ func TestRotationDestroysOnlyItsOwnKey(t *testing.T) {
 func TestRotationOfLargeRows(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	v, _, tenant := counted(t, Config{MaxPageBytes: 5000})
+	v, _, tenant := slow(t, Config{MaxPageBytes: 5000})
 	c := v.Tenant(tenant)
 	for range 10 {
 		if _, err := c.CreateToken(ctx, TokenParams{Type: Generic, Data: strings.Repeat("x", 2000)}); err != nil {
@@ -168,12 +168,12 @@ func TestRotationsOnTwoNodes(t *testing.T) {
 		wg.Wait()
 	}
 	for _, v := range nodes {
-		state, err := v.tenants.reload(t.Context(), c.tenant)
+		state, err := v.tenants.Reload(t.Context(), c.tenant)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if version := state.ring.Version(); version < 4 || version > 7 || state.ring.Retired() {
-			t.Errorf("six rotations, in three pairs, left key %d, with one retired: %v", version, state.ring.Retired())
+		if version := state.Ring.Version(); version < 4 || version > 7 || state.Ring.Retired() {
+			t.Errorf("six rotations, in three pairs, left key %d, with one retired: %v", version, state.Ring.Retired())
 		}
 		n := 0
 		for _, err := range v.Tenant(c.tenant).AllTokens(t.Context(), ListTokensParams{}) {

@@ -3,14 +3,184 @@ package vault
 import (
 	"context"
 	"errors"
-	"strings"
-
-	"github.com/mr-tron/base58"
+	"iter"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/find"
+	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/query"
+	"github.com/seed-72ea4aab/vault/internal/seal"
+	"github.com/seed-72ea4aab/vault/internal/token"
 	"github.com/seed-72ea4aab/vault/storage"
 )
+
+// ListTokensParams filters tokens. Zero fields filter nothing; all given ones
+// must hold.
+type ListTokensParams struct {
+	IDs   []string
+	Types []TokenType
+	// Metadata matches values without regard to case, keys exactly.
+	Metadata map[string]string
+	PageParams
+}
+
+// ListTokens returns a page of the tokens that the client may read, newest
+// first (permission token:read).
+func (c *Client) ListTokens(ctx context.Context, p ListTokensParams) (*Page[Token], error) {
+	op, err := c.begin(ctx, access.TokenRead)
+	if err != nil {
+		return nil, err
+	}
+	where, err := p.condition(op.state.Ring)
+	if err != nil {
+		return nil, err
+	}
+	return op.pageOfTokens(ctx, access.TokenRead, where, p.PageParams)
+}
+
+// condition checks the filters and turns them into a condition.
+func (p *ListTokensParams) condition(ring *seal.Ring) (storage.And, error) {
+	if len(p.IDs) > maxListValues || len(p.Types) > maxListValues || len(p.Metadata) > token.MaxMetadata {
+		return nil, invalid("", "may have at most %d ids, %d types and %d metadata filters", maxListValues, maxListValues, token.MaxMetadata)
+	}
+	bad := &form.Problems{}
+	types := make([]string, len(p.Types))
+	for i, t := range p.Types {
+		types[i] = string(t)
+		form.CheckText(bad, "type", types[i])
+	}
+	for _, id := range p.IDs {
+		form.CheckText(bad, "id", id)
+	}
+	return find.List(ring, p.IDs, types, p.Metadata), asInvalid(bad)
+}
+
+// maxListValues bounds each repeated filter of a list.
+const maxListValues = 1000
+
+// pageOfTokens lists the tokens that meet a condition and on which the client
+// has a permission.
+func (op *operation) pageOfTokens(ctx context.Context, permission string, where storage.And, p PageParams) (*Page[Token], error) {
+	p, err := p.normal()
+	if err != nil {
+		return nil, err
+	}
+	if where, err = op.restrict(ctx, permission, where); err != nil {
+		return nil, err
+	}
+	rows, total, err := op.v.store.ListTokens(ctx, storage.TokenFilter{
+		Tenant: op.tenantID(), Where: condOf(where), Now: op.now,
+		Offset: p.offset(), Limit: p.Size, MaxBytes: op.maxPageBytes(), Count: true,
+	})
+	if err != nil {
+		return nil, op.pageError(err)
+	}
+	page := newPage[Token](p, total)
+	page.Data, err = op.seeAll(ctx, permission, rows)
+	return page, err
+}
+
+// AllTokens iterates over all tokens that meet the filters and that the client
+// may read, newest first (permission token:read). Tokens created meanwhile are
+// not seen. The page parameters do not count.
+func (c *Client) AllTokens(ctx context.Context, p ListTokensParams) iter.Seq2[*Token, error] {
+	return func(yield func(*Token, error) bool) {
+		walk := tokenWalk{batches: newBatches(maxPageSize)}
+		for {
+			batch, more, err := c.nextTokens(ctx, p, &walk)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for i := range batch {
+				if !yield(&batch[i], nil) {
+					return
+				}
+			}
+			if !more {
+				return
+			}
+		}
+	}
+}
+
+// tokenWalk is how far an iteration has come.
+type tokenWalk struct {
+	before storage.ID
+	batches
+}
+
+// nextTokens returns the next batch of an iteration. It reports whether there
+// may be another.
+func (c *Client) nextTokens(ctx context.Context, p ListTokensParams, walk *tokenWalk) ([]Token, bool, error) {
+	op, err := c.begin(ctx, access.TokenRead)
+	if err != nil {
+		return nil, false, err
+	}
+	where, err := p.condition(op.state.Ring)
+	if err != nil {
+		return nil, false, err
+	}
+	if where, err = op.restrict(ctx, access.TokenRead, where); err != nil {
+		return nil, false, err
+	}
+	rows, more, err := nextBatch(&walk.batches, func(limit int) ([]storage.Token, error) {
+		rows, _, err := op.v.store.ListTokens(ctx, storage.TokenFilter{
+			Tenant: op.tenantID(), Where: condOf(where), Now: op.now,
+			Before: walk.before, Limit: limit, MaxBytes: op.maxPageBytes(),
+		})
+		return rows, err
+	})
+	if err != nil || len(rows) == 0 {
+		return nil, false, err
+	}
+	walk.before = rows[len(rows)-1].Ord
+	batch, err := op.seeAll(ctx, access.TokenRead, rows)
+	return batch, more, err
+}
+
+// seeAll opens rows of a list as the client may see them, and logs the reads.
+func (op *operation) seeAll(ctx context.Context, permission string, rows []storage.Token) ([]Token, error) {
+	out := make([]Token, 0, len(rows))
+	seen := make([]entity, 0, len(rows))
+	for i := range rows {
+		transform, ok := op.grant.Decide(permission, rows[i].ID, rows[i].Containers)
+		if !ok {
+			continue // the condition and the rules disagree: show nothing
+		}
+		t, err := op.openToken(ctx, &rows[i])
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, Token{})
+		t.show(&out[len(out)-1], transform)
+		seen = append(seen, t.entity())
+	}
+	if err := op.logReads(ctx, opRead, seen...); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// condOf returns nil for a condition that always holds.
+func condOf(where storage.And) storage.Cond {
+	if len(where) == 0 {
+		return nil
+	}
+	return where
+}
+
+// restrict adds to a condition that the client has a permission on the token.
+func (op *operation) restrict(ctx context.Context, permission string, where storage.And) (storage.And, error) {
+	if op.grant.OnAll(permission) {
+		return where, nil
+	}
+	sets, err := op.v.store.ContainerSets(ctx, op.tenantID())
+	if err != nil {
+		return nil, err
+	}
+	return append(storage.And{find.Granted(op.grant, permission, sets)}, where...), nil
+}
 
 // SearchTokensParams asks for tokens by a query.
 type SearchTokensParams struct {
@@ -23,10 +193,19 @@ type SearchTokensParams struct {
 // UnmarshalJSON reads the JSON form strictly: an unknown field, a duplicate
 // key or a wrong type is an [InvalidError].
 func (p *SearchTokensParams) UnmarshalJSON(data []byte) error {
-	return readObject(data, func(r *fieldReader) {
-		p.Query = r.text("query")
-		p.PageParams = r.page()
+	return readObject(data, func(r *form.Reader) {
+		p.Query = r.Text("query")
+		p.PageParams = readPage(r)
 	})
+}
+
+// MarshalJSON writes the JSON form, which UnmarshalJSON reads.
+func (p SearchTokensParams) MarshalJSON() ([]byte, error) {
+	w := &form.Writer{}
+	w.Text("query", p.Query)
+	w.Int("page", p.Page)
+	w.Int("size", p.Size)
+	return w.JSON(), nil
 }
 
 // SearchTokens returns a page of the tokens that meet a query and that the
@@ -41,9 +220,9 @@ func (c *Client) SearchTokens(ctx context.Context, p SearchTokensParams) (*Page[
 	if err != nil {
 		return nil, err
 	}
-	bad := &InvalidError{}
-	if !checkText(bad, "query", p.Query) {
-		return nil, bad
+	bad := &form.Problems{}
+	if !form.CheckText(bad, "query", p.Query) {
+		return nil, asInvalid(bad)
 	}
 	node, err := query.Parse(p.Query)
 	if err != nil {
@@ -53,112 +232,11 @@ func (c *Client) SearchTokens(ctx context.Context, p SearchTokensParams) (*Page[
 		}
 		return nil, err
 	}
-	s := searcher{op: op}
-	if err := s.readSets(ctx, node); err != nil {
-		return nil, err
-	}
-	return op.pageOfTokens(ctx, access.TokenSearch, storage.And{s.cond(node)}, p.PageParams)
-}
-
-// searcher turns a query into a condition.
-type searcher struct {
-	op   *call
-	sets []storage.ContainerSet // read when the query asks for containers
-}
-
-// readSets reads the sets of containers, if the query asks for any.
-func (s *searcher) readSets(ctx context.Context, n query.Node) error {
-	if s.sets != nil || !asksContainer(n) {
-		return nil
-	}
-	var err error
-	s.sets, err = s.op.v.store.ContainerSets(ctx, s.op.tenantID())
-	return err
-}
-
-func asksContainer(n query.Node) bool {
-	switch n := n.(type) {
-	case query.And:
-		return anyNode(n, asksContainer)
-	case query.Or:
-		return anyNode(n, asksContainer)
-	case query.Not:
-		return asksContainer(n.Node)
-	case query.InContainer:
-		return true
-	}
-	return false
-}
-
-func anyNode(nodes []query.Node, is func(query.Node) bool) bool {
-	for _, n := range nodes {
-		if is(n) {
-			return true
+	search := find.Search{Ring: op.state.Ring}
+	if find.AsksContainer(node) {
+		if search.Sets, err = op.v.store.ContainerSets(ctx, op.tenantID()); err != nil {
+			return nil, err
 		}
 	}
-	return false
-}
-
-func (s *searcher) cond(n query.Node) storage.Cond {
-	switch n := n.(type) {
-	case query.And:
-		return storage.And(s.conds(n))
-	case query.Or:
-		return storage.Or(s.conds(n))
-	case query.Not:
-		return storage.Not{Cond: s.cond(n.Node)}
-	case query.IDIs:
-		return storage.IDIn{string(n)}
-	case query.TypeIs:
-		return storage.TypeIn{string(n)}
-	case query.DataIs:
-		return storage.HashIs(s.op.indexHash(string(n)))
-	case query.MetadataIs:
-		return storage.HashIs(s.op.metadataHash(n.Key, n.Value))
-	case query.FingerprintIs:
-		return fingerprintCond(string(n))
-	case query.InContainer:
-		return s.containerCond(n)
-	case query.ByIs:
-		return storage.ByIs{Field: searchFields[n.Field], ID: n.ID}
-	case query.TimeIn:
-		return storage.TimeIn{Field: searchFields[n.Field], From: n.From, To: n.To, ExcludeTo: true}
-	default:
-		return storage.Or{} // unknown to this version: finds nothing
-	}
-}
-
-func (s *searcher) conds(nodes []query.Node) []storage.Cond {
-	out := make([]storage.Cond, len(nodes))
-	for i, n := range nodes {
-		out[i] = s.cond(n)
-	}
-	return out
-}
-
-var searchFields = map[query.Field]storage.Field{
-	query.CreatedBy: storage.CreatedBy, query.CreatedAt: storage.CreatedAt,
-	query.ModifiedBy: storage.ModifiedBy, query.ModifiedAt: storage.ModifiedAt,
-}
-
-// fingerprintCond finds nothing for a text that is no fingerprint.
-func fingerprintCond(text string) storage.Cond {
-	raw, err := base58.Decode(text)
-	if err != nil || len(raw) != len(storage.Key{}) {
-		return storage.Or{}
-	}
-	return storage.FingerprintIs(raw)
-}
-
-func (s *searcher) containerCond(n query.InContainer) storage.Cond {
-	in := storage.SetIn{}
-	for _, set := range s.sets {
-		for _, c := range set.Containers {
-			if c == n.Path || n.Prefix && strings.HasPrefix(c, n.Path) {
-				in = append(in, set.Set)
-				break
-			}
-		}
-	}
-	return in
+	return op.pageOfTokens(ctx, access.TokenSearch, storage.And{search.Cond(node)}, p.PageParams)
 }

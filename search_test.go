@@ -1,6 +1,7 @@
 package vault_test
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -15,6 +16,284 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/query"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
+
+// many creates tokens t000, t001, ... and returns their ids, newest first.
+func many(t *testing.T, v *vaulttest.Vault, n int) []string {
+	t.Helper()
+	var out []string
+	for i := range n {
+		out = append(out, create(t, v.Tenant, vault.TokenParams{ID: fmt.Sprintf("t%03d", i), Type: vault.Generic, Data: i}).ID)
+		if i%3 == 0 { // some are created at the same moment
+			v.Clock.Advance(time.Millisecond)
+		}
+	}
+	slices.Reverse(out)
+	return out
+}
+
+func TestListIsNewestFirstAndPaged(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	all := many(t, v, 45)
+	for _, tt := range []struct {
+		page, size int
+		want       []string
+		pages      int
+	}{
+		{0, 0, all[:20], 3}, {1, 20, all[:20], 3}, {2, 20, all[20:40], 3}, {3, 20, all[40:], 3}, {4, 20, nil, 3},
+		{1, 45, all, 1}, {1, 100, all, 1}, {45, 1, all[44:], 45}, {2, 7, all[7:14], 7}, {1 << 30, 100, nil, 1},
+	} {
+		page, err := v.Private.ListTokens(t.Context(), vault.ListTokensParams{PageParams: vault.PageParams{Page: tt.page, Size: tt.size}})
+		if err != nil {
+			t.Errorf("page %d of %d: %v", tt.page, tt.size, err)
+			continue
+		}
+		if !slices.Equal(ids(page), tt.want) {
+			t.Errorf("page %d of %d: %v, want %v", tt.page, tt.size, ids(page), tt.want)
+		}
+		same(t, "pagination", page.Pagination, vault.Pagination{TotalItems: 45, PageNumber: max(tt.page, 1),
+			PageSize: map[bool]int{true: 20, false: tt.size}[tt.size == 0], TotalPages: tt.pages})
+		if page.Data == nil {
+			t.Error("an empty page is not an empty array")
+		}
+	}
+}
+
+func TestPageBounds(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	for _, tt := range []struct {
+		page, size int
+		fields     []string
+	}{
+		{-1, 20, []string{"page"}}, {1, -1, []string{"size"}}, {1, 101, []string{"size"}}, {-1, 101, []string{"page", "size"}}, {1 << 40, 1, []string{"page"}},
+	} {
+		p := vault.PageParams{Page: tt.page, Size: tt.size}
+		for name, err := range map[string]error{
+			"tokens":       second(v.Tenant.ListTokens(t.Context(), vault.ListTokensParams{PageParams: p})),
+			"search":       second(v.Tenant.SearchTokens(t.Context(), vault.SearchTokensParams{Query: "type:card", PageParams: p})),
+			"logs":         second(v.Tenant.ListLogs(t.Context(), vault.ListLogsParams{PageParams: p})),
+			"applications": second(v.Tenant.ListApplications(t.Context(), vault.ListApplicationsParams{PageParams: p})),
+			"reactors":     second(v.Tenant.ListReactors(t.Context(), vault.ListReactorsParams{PageParams: p})),
+			"proxies":      second(v.Tenant.ListProxies(t.Context(), vault.ListProxiesParams{PageParams: p})),
+			"tenants":      second(v.Tenants(t.Context(), p)),
+		} {
+			wantFields(t, fmt.Sprintf("%s, page %d of %d", name, tt.page, tt.size), err, tt.fields...)
+			if slices.Contains(tt.fields, "page") && !strings.Contains(err.Error(), "from 1 to 2147483647") {
+				t.Errorf("%s, page %d: %v does not say which pages there are", name, tt.page, err)
+			}
+		}
+	}
+}
+
+func TestListFilters(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	create(t, v.Tenant, vault.TokenParams{ID: "tok1", Type: vault.Generic, Data: "x", Metadata: map[string]string{"User": "Jane", "n": "1"}})
+	create(t, v.Tenant, vault.TokenParams{ID: "tok2", Type: vault.Generic, Data: "x", Metadata: map[string]string{"user": "JANE", "n": "2"}})
+	create(t, v.Tenant, vault.TokenParams{ID: "card", Type: vault.Card, Data: vault.CardData{Number: visa}, Metadata: map[string]string{"user": "jane", "n": "1"}})
+	_, other := v.NewTenant(t, "Other")
+	create(t, other, vault.TokenParams{ID: "theirs", Type: vault.Generic, Data: "x", Metadata: map[string]string{"user": "jane"}})
+	for _, tt := range []struct {
+		name string
+		p    vault.ListTokensParams
+		want []string
+	}{
+		{"all", vault.ListTokensParams{}, []string{"card", "tok2", "tok1"}},
+		{"one id", vault.ListTokensParams{IDs: []string{"tok1"}}, []string{"tok1"}},
+		{"several ids", vault.ListTokensParams{IDs: []string{"tok1", "card", "missing", "theirs"}}, []string{"card", "tok1"}},
+		{"ids are exact", vault.ListTokensParams{IDs: []string{"TOK1"}}, []string{}},
+		{"one type", vault.ListTokensParams{Types: []vault.TokenType{vault.Card}}, []string{"card"}},
+		{"several types", vault.ListTokensParams{Types: []vault.TokenType{vault.Card, vault.Generic}}, []string{"card", "tok2", "tok1"}},
+		{"values in any case", vault.ListTokensParams{Metadata: map[string]string{"user": "jAnE"}}, []string{"card", "tok2"}},
+		{"keys exactly", vault.ListTokensParams{Metadata: map[string]string{"User": "jane"}}, []string{"tok1"}},
+		{"not a part of a value", vault.ListTokensParams{Metadata: map[string]string{"user": "jan"}}, []string{}},
+		{"several pairs are ANDed", vault.ListTokensParams{Metadata: map[string]string{"user": "jane", "n": "1"}}, []string{"card"}},
+		{"all kinds are ANDed", vault.ListTokensParams{IDs: []string{"tok2", "card"}, Types: []vault.TokenType{vault.Generic}, Metadata: map[string]string{"user": "jane"}}, []string{"tok2"}},
+	} {
+		found, total := list(t, v.Private, tt.p)
+		same(t, tt.name, found, tt.want)
+		same(t, tt.name+": total", total, len(tt.want))
+	}
+	_, err := v.Private.ListTokens(t.Context(), vault.ListTokensParams{IDs: []string{"a\x00b"}})
+	wantFields(t, "NUL in an id", err, "id")
+	_, err = v.Private.ListTokens(t.Context(), vault.ListTokensParams{IDs: make([]string, 1001)})
+	wantError(t, "too many ids", err, vault.ErrInvalid)
+}
+
+// A list holds, and counts, what the client may read, over all pages.
+func TestListUnderRules(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	for i, containers := range [][]string{{"/pci/high/"}, {"/pci/low/"}, {"/pii/"}, {"/pci/low/", "/pii/"}, {"/"}, {"/pcix/"}} {
+		create(t, v.Tenant, vault.TokenParams{ID: fmt.Sprintf("tok%d", i), Type: vault.Generic, Data: "secret", Containers: containers})
+	}
+	id := func(op, value string) vault.AccessRule {
+		return vault.AccessRule{Priority: 1, Transform: vault.Reveal, Permissions: []string{"token:read"},
+			Conditions: []vault.Condition{{Attribute: "id", Operator: op, Value: value}}}
+	}
+	both := id("starts_with", "tok")
+	both.Conditions = append(both.Conditions, vault.Condition{Attribute: "container", Operator: "equals", Value: "/pii/"})
+	for name, tt := range map[string]struct {
+		rules []vault.AccessRule
+		want  []string
+	}{
+		"a container":               {[]vault.AccessRule{rule(1, "/pci/", vault.Reveal, "token:read")}, []string{"tok1", "tok0"}},
+		"two containers":            {[]vault.AccessRule{rule(1, "/pci/low/", vault.Reveal, "token:read"), rule(2, "/pii/", vault.Redact, "token:read")}, []string{"tok3", "tok2", "tok1"}},
+		"everything":                {[]vault.AccessRule{rule(1, "/", vault.Reveal, "token:read")}, []string{"tok5", "tok4", "tok3", "tok2", "tok1", "tok0"}},
+		"another permission":        {[]vault.AccessRule{rule(1, "/pci/", vault.Reveal, "token:read"), rule(2, "/", vault.Reveal, "token:use")}, []string{"tok1", "tok0"}},
+		"an id":                     {[]vault.AccessRule{id("equals", "tok3")}, []string{"tok3"}},
+		"a prefix of ids":           {[]vault.AccessRule{id("starts_with", "tok")}, []string{"tok5", "tok4", "tok3", "tok2", "tok1", "tok0"}},
+		"conditions that are ANDed": {[]vault.AccessRule{both}, []string{"tok2"}},
+		"nothing there":             {[]vault.AccessRule{rule(1, "/none/", vault.Reveal, "token:read")}, []string{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := private(t, v, tt.rules...)
+			found, total := list(t, c, vault.ListTokensParams{})
+			same(t, "tokens", found, tt.want)
+			same(t, "total", total, len(tt.want))
+			for i := range tt.want {
+				found, total := list(t, c, vault.ListTokensParams{PageParams: vault.PageParams{Page: i + 1, Size: 1}})
+				same(t, "page", found, tt.want[i:i+1])
+				same(t, "total", total, len(tt.want))
+			}
+			var walked []string
+			for tok, err := range c.AllTokens(t.Context(), vault.ListTokensParams{}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				walked = append(walked, tok.ID)
+			}
+			if !slices.Equal(walked, tt.want) {
+				t.Errorf("AllTokens gives %v, want %v", walked, tt.want)
+			}
+		})
+	}
+}
+
+// Lists show data as the access rules say, token by token.
+func TestListTransforms(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	for _, name := range []string{"open", "half", "shut"} {
+		create(t, v.Tenant, vault.TokenParams{ID: name, Type: vault.Generic, Data: "secret", Containers: []string{"/" + name + "/"}, SearchIndexes: []string{"{{ data }}"}})
+	}
+	c := private(t, v, rule(1, "/open/", vault.Reveal, "token:read", "token:search"), rule(2, "/half/", vault.Mask, "token:read", "token:search"),
+		rule(3, "/shut/", vault.Redact, "token:read", "token:search"))
+	listed, err := c.ListTokens(t.Context(), vault.ListTokensParams{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := c.SearchTokens(t.Context(), vault.SearchTokensParams{Query: "data:secret"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range []*vault.Page[vault.Token]{listed, found} {
+		got := map[string]string{}
+		for _, tok := range page.Data {
+			got[tok.ID] = string(tok.Data)
+		}
+		same(t, "data", got, map[string]string{"open": `"secret"`, "half": `"XXcret"`, "shut": ""})
+	}
+}
+
+func TestAllTokensWalksEverythingOnce(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	want := many(t, v, 205) // more than two batches
+	var got []string
+	for tok, err := range v.Tenant.AllTokens(t.Context(), vault.ListTokensParams{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(got) == 50 {
+			create(t, v.Tenant, vault.TokenParams{Type: vault.Generic, Data: "new"}) // not seen
+		}
+		got = append(got, tok.ID)
+	}
+	same(t, "tokens", got, want)
+	n := 0
+	for range v.Tenant.AllTokens(t.Context(), vault.ListTokensParams{}) {
+		if n++; n == 3 {
+			break
+		}
+	}
+	for _, err := range v.Public.AllTokens(t.Context(), vault.ListTokensParams{}) {
+		if !errors.Is(err, vault.ErrForbidden) {
+			t.Errorf("without the permission: %v", err)
+		}
+		n++
+	}
+	same(t, "values", n, 4)
+}
+
+// A page that would hold too much is refused with what to do about it; walks
+// over all tokens take smaller pages by themselves.
+func TestPagesAreBoundedInBytes(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.Open(t, ":memory:", &vault.Config{MaxPageBytes: 100_000})
+	large := strings.Repeat("x", 30_000)
+	var want []string
+	for i := range 130 { // small ones, large ones, and one that is larger than a page
+		data := "small"
+		switch {
+		case i >= 40 && i < 50:
+			data = large
+		case i == 60:
+			data = strings.Repeat(large, 10)
+		}
+		tok := create(t, v.Tenant, vault.TokenParams{Type: vault.Generic, Data: data, Metadata: map[string]string{"large": fmt.Sprint(len(data) > 10)}})
+		want = append([]string{tok.ID}, want...)
+	}
+	read := func(size int) map[string]error {
+		p := vault.PageParams{Size: size}
+		return map[string]error{
+			"list":   second(v.Private.ListTokens(t.Context(), vault.ListTokensParams{Metadata: map[string]string{"large": "true"}, PageParams: p})),
+			"search": second(v.Private.SearchTokens(t.Context(), vault.SearchTokensParams{Query: "metadata.large:true", PageParams: p})),
+		}
+	}
+	for name, err := range read(2) {
+		wantFields(t, name, err, "size")
+		if err != nil && !strings.Contains(err.Error(), "ask for fewer") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for name, err := range read(1) {
+		if err != nil {
+			t.Errorf("%s of one item: %v", name, err)
+		}
+	}
+	if _, err := v.Private.ListTokens(t.Context(), vault.ListTokensParams{Metadata: map[string]string{"large": "false"}, PageParams: vault.PageParams{Size: 100}}); err != nil {
+		t.Errorf("small items: %v", err)
+	}
+	var got []string
+	for tok, err := range v.Private.AllTokens(t.Context(), vault.ListTokensParams{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, tok.ID)
+	}
+	same(t, "all tokens", got, want)
+}
+
+func TestPagesOfRecordsAreBoundedInBytes(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.Open(t, ":memory:", &vault.Config{MaxPageBytes: 30_000})
+	for range 5 {
+		_, err := v.Management.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Code: strings.Repeat("/", 10_000), Configuration: map[string]string{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	list := func(size int) error {
+		return second(v.Management.ListReactors(t.Context(), vault.ListReactorsParams{PageParams: vault.PageParams{Size: size}}))
+	}
+	wantFields(t, "five of 10 kB", list(5), "size")
+	if err := list(2); err != nil {
+		t.Errorf("two of 10 kB: %v", err)
+	}
+}
 
 func search(t testing.TB, c *vault.Client, q string) []string {
 	t.Helper()

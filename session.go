@@ -9,6 +9,9 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/apikey"
+	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/internal/ids"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -42,14 +45,14 @@ type Condition struct {
 	Value     string `json:"value"`
 }
 
-func readRules(r *fieldReader) []AccessRule {
+func readRules(r *form.Reader) []AccessRule {
 	var rules []AccessRule
-	r.each("rules", func(r *fieldReader) {
-		rule := AccessRule{Description: r.text("description"), Container: r.text("container"),
-			Transform: Transform(r.text("transform")), Permissions: r.texts("permissions")}
-		rule.Priority, _ = r.integer("priority")
-		r.each("conditions", func(r *fieldReader) {
-			rule.Conditions = append(rule.Conditions, Condition{r.text("attribute"), r.text("operator"), r.text("value")})
+	r.Each("rules", func(r *form.Reader) {
+		rule := AccessRule{Description: r.Text("description"), Container: r.Text("container"),
+			Transform: Transform(r.Text("transform")), Permissions: r.Texts("permissions")}
+		rule.Priority, _ = r.Int("priority")
+		r.Each("conditions", func(r *form.Reader) {
+			rule.Conditions = append(rule.Conditions, Condition{r.Text("attribute"), r.Text("operator"), r.Text("value")})
 		})
 		rules = append(rules, rule)
 	})
@@ -106,11 +109,11 @@ type Grant struct {
 // UnmarshalJSON reads the JSON form strictly: an unknown field, a duplicate
 // key or a wrong type is an [InvalidError].
 func (g *Grant) UnmarshalJSON(data []byte) error {
-	return readObject(data, func(r *fieldReader) {
-		g.Nonce = r.text("nonce")
-		g.Permissions = r.texts("permissions")
+	return readObject(data, func(r *form.Reader) {
+		g.Nonce = r.Text("nonce")
+		g.Permissions = r.Texts("permissions")
 		g.Rules = readRules(r)
-		g.ExpiresAt = r.moment("expires_at")
+		g.ExpiresAt = r.Moment("expires_at")
 	})
 }
 
@@ -122,10 +125,13 @@ type session struct {
 	Rules       []AccessRule `json:"rules,omitempty"`
 }
 
+// nonceLength gives a nonce 140 random bits.
+const nonceLength = 24
+
 // sessionLife is how long a session lives unless its authorization says more.
 const sessionLife = 3 * time.Minute
 
-// Rights that belong to a type of key: nobody can grant them.
+// Rights that come with a type of key and cannot be granted.
 const (
 	// CreateSessions is the right of public applications to open sessions.
 	CreateSessions = "session:create"
@@ -134,27 +140,27 @@ const (
 	AuthorizeSessions = "session:authorize"
 )
 
-var sessionRights = map[string]func(*call) error{
-	CreateSessions:    (*call).mayCreateSession,
-	AuthorizeSessions: (*call).mayAuthorizeSession,
+var sessionRights = map[string]func(*operation) error{
+	CreateSessions:    (*operation).mayCreateSession,
+	AuthorizeSessions: (*operation).mayAuthorizeSession,
 }
 
-func (op *call) mayCreateSession() error {
+func (op *operation) mayCreateSession() error {
 	if op.app == nil || op.app.Type != Public || op.session != (uuid.UUID{}) {
-		return errorf(ErrForbidden, "A session is created with the key of a public application.")
+		return errorf(ErrForbidden, "Creating a session needs the key of a public application.")
 	}
 	return nil
 }
 
-func (op *call) mayAuthorizeSession() error {
+func (op *operation) mayAuthorizeSession() error {
 	if op.app != nil && (op.app.Type != Private || op.session != (uuid.UUID{})) {
-		return errorf(ErrForbidden, "A session is authorized with the key of a private application.")
+		return errorf(ErrForbidden, "Authorizing a session needs the key of a private application.")
 	}
 	return nil
 }
 
 // CreateSession opens a session of the client's application, which must be a
-// public one. The session key has no access until somebody authorizes it.
+// public one. The session key has no access until it is authorized.
 func (c *Client) CreateSession(ctx context.Context) (*Session, error) {
 	op, err := c.begin(ctx, "")
 	if err != nil {
@@ -163,9 +169,9 @@ func (c *Client) CreateSession(ctx context.Context) (*Session, error) {
 	if err := op.mayCreateSession(); err != nil {
 		return nil, err
 	}
-	s := &Session{SessionKey: newAPIKey(keySession), Nonce: random58(nonceLength), ExpiresAt: op.now.Add(sessionLife)}
+	s := &Session{SessionKey: apikey.New(apikey.Session), Nonce: ids.Random58(nonceLength), ExpiresAt: op.now.Add(sessionLife)}
 	rec := storage.Record{
-		Kind: kindSession, ID: storage.ID(op.v.idAt(op.now)), Key: hashKey(s.SessionKey), AltKey: op.nonceHash(s.Nonce),
+		Kind: kindSession, ID: storage.ID(op.v.ids.At(op.now)), Key: apikey.Hash(s.SessionKey), AltKey: op.nonceHash(s.Nonce),
 		ExpiresAt: s.ExpiresAt, CreatedAt: op.now,
 	}
 	if err := op.sealRecord(&rec, session{Application: op.app.ID}); err != nil {
@@ -196,28 +202,29 @@ func (c *Client) AuthorizeSession(ctx context.Context, g Grant) error {
 	if err := op.mayAuthorizeSession(); err != nil {
 		return err
 	}
-	granted, err := op.checkGrant(&g)
+	granted, err := g.check(op.now)
 	if err != nil {
 		return err
 	}
 	if !granted.Within(op.grant) {
-		return errorf(ErrForbidden, "A session cannot be given more than its authorizer may do.")
+		return errorf(ErrForbidden, "A session cannot be given more access than its authorizer has.")
 	}
 	_, err = retryStale(func() (struct{}, error) { return struct{}{}, op.authorizeSession(ctx, &g) })
 	return err
 }
 
-func (op *call) checkGrant(g *Grant) (*access.Grant, error) {
-	bad := &InvalidError{}
+// check checks a grant and returns it as package access reads it.
+func (g *Grant) check(now time.Time) (*access.Grant, error) {
+	bad := &form.Problems{}
 	if g.Nonce == "" {
-		bad.add("nonce", "is required")
+		bad.Add("nonce", "is required")
 	}
 	rules, permissions, problems := access.Check(access.Session, accessRules(g.Rules), g.Permissions)
-	bad.addProblems(problems)
+	bad.AddAll("", problems)
 	if g.ExpiresAt != nil {
-		checkExpiry(*g.ExpiresAt, op.now, bad)
+		form.CheckExpiry(*g.ExpiresAt, now, bad)
 	}
-	if err := bad.err(); err != nil {
+	if err := asInvalid(bad); err != nil {
 		return nil, err
 	}
 	g.Rules, g.Permissions = rulesOf(rules), permissions
@@ -226,7 +233,7 @@ func (op *call) checkGrant(g *Grant) (*access.Grant, error) {
 
 var errUnknownNonce = errorf(ErrNotFound, "The nonce is unknown or its session has expired.")
 
-func (op *call) authorizeSession(ctx context.Context, g *Grant) error {
+func (op *operation) authorizeSession(ctx context.Context, g *Grant) error {
 	hash := op.nonceHash(g.Nonce)
 	rec, err := op.v.store.Lookup(ctx, hash)
 	if errors.Is(err, storage.ErrNotFound) {
@@ -242,7 +249,7 @@ func (op *call) authorizeSession(ctx context.Context, g *Grant) error {
 	if err := op.openRecord(ctx, &rec, &s); err != nil {
 		return err
 	}
-	app, err := op.application(ctx, s.Application)
+	app, err := applications.read(ctx, op, s.Application)
 	if errors.Is(err, ErrNotFound) || err == nil && app.expired(op.now) {
 		return errUnknownNonce // sessions end with their application
 	}
@@ -250,7 +257,7 @@ func (op *call) authorizeSession(ctx context.Context, g *Grant) error {
 		return err
 	}
 	if s.Authorized {
-		return errorf(ErrConflict, "The nonce has been used.")
+		return errorf(ErrConflict, "The nonce has already been used.")
 	}
 	s.Authorized, s.Permissions, s.Rules = true, g.Permissions, g.Rules
 	if g.ExpiresAt != nil {

@@ -3,6 +3,7 @@ package vault
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -72,13 +73,13 @@ func (v *Vault) sweepDue(ctx context.Context, due storage.Expired, swept *Swept)
 }
 
 // system returns an operation of the vault itself for a tenant.
-func (v *Vault) system(tenant storage.ID) *call {
-	return &call{Client: v.Tenant(uuid.UUID(tenant)), now: v.now()}
+func (v *Vault) system(tenant storage.ID) *operation {
+	return &operation{Client: v.Tenant(uuid.UUID(tenant)), now: v.now()}
 }
 
 // expireTokens deletes rows, with a log entry each.
 func (v *Vault) expireTokens(ctx context.Context, rows []storage.Token) error {
-	return eachTenant(ctx, v, rows, func(r *storage.Token) storage.ID { return r.Tenant }, func(op *call, ch *storage.Change, r *storage.Token) {
+	return eachTenant(ctx, v, rows, func(r *storage.Token) storage.ID { return r.Tenant }, func(op *operation, ch *storage.Change, r *storage.Token) {
 		ch.DeleteTokens = append(ch.DeleteTokens, deletionOf(r))
 		ch.Logs = append(ch.Logs, op.entry(opExpire, r.Type, r.ID))
 	})
@@ -87,7 +88,7 @@ func (v *Vault) expireTokens(ctx context.Context, rows []storage.Token) error {
 // dropCVCs removes cvcs from rows. The rest of a row stays sealed as it is, so
 // no key is needed.
 func (v *Vault) dropCVCs(ctx context.Context, rows []storage.Token) error {
-	return eachTenant(ctx, v, rows, func(r *storage.Token) storage.ID { return r.Tenant }, func(op *call, ch *storage.Change, r *storage.Token) {
+	return eachTenant(ctx, v, rows, func(r *storage.Token) storage.ID { return r.Tenant }, func(op *operation, ch *storage.Change, r *storage.Token) {
 		row := *r
 		row.CVC, row.CVCExpiresAt = nil, time.Time{}
 		ch.UpdateTokens = append(ch.UpdateTokens, storage.TokenUpdate{Rev: r.Rev, OldSet: r.Set, Token: row, KeepHashes: true})
@@ -99,7 +100,7 @@ func (v *Vault) dropCVCs(ctx context.Context, rows []storage.Token) error {
 
 // expireRecords deletes records, with a log entry each.
 func (v *Vault) expireRecords(ctx context.Context, recs []storage.Record) error {
-	return eachTenant(ctx, v, recs, func(r *storage.Record) storage.ID { return r.Tenant }, func(op *call, ch *storage.Change, r *storage.Record) {
+	return eachTenant(ctx, v, recs, func(r *storage.Record) storage.ID { return r.Tenant }, func(op *operation, ch *storage.Change, r *storage.Record) {
 		ch.DeleteRecords = append(ch.DeleteRecords, storage.RecordDelete{Kind: r.Kind, ID: r.ID, Rev: r.Rev})
 		ch.Logs = append(ch.Logs, op.entry(opExpire, r.Kind, uuid.UUID(r.ID).String()))
 	})
@@ -107,7 +108,7 @@ func (v *Vault) expireRecords(ctx context.Context, recs []storage.Record) error 
 
 // eachTenant writes one change for each tenant that has rows. If another node
 // was faster with some of them, the rest is written row by row.
-func eachTenant[T any](ctx context.Context, v *Vault, rows []T, tenant func(*T) storage.ID, add func(*call, *storage.Change, *T)) error {
+func eachTenant[T any](ctx context.Context, v *Vault, rows []T, tenant func(*T) storage.ID, add func(*operation, *storage.Change, *T)) error {
 	groups := map[storage.ID][]*T{}
 	for i := range rows {
 		t := tenant(&rows[i])
@@ -184,4 +185,63 @@ func (v *Vault) sweepLoop(ctx context.Context) {
 			}
 		}
 	}
+}
+
+// minLogRetention is the shortest Config.LogRetention. The newest entries are
+// also how a write that lost its connection finds out whether it was committed.
+const minLogRetention = 24 * time.Hour
+
+func checkLogRetention(d time.Duration) error {
+	if d != 0 && d < minLogRetention {
+		return fmt.Errorf("vault: Config.LogRetention is %s; it must be 0, which keeps the log forever, or at least %s", d, minLogRetention)
+	}
+	return nil
+}
+
+const (
+	// maxLogPieces bounds what one sweep deletes of the log, to two million
+	// entries, so that what expires does not wait for a large backlog.
+	maxLogPieces = 10_000
+	// maxLogFailures is for how many tenants it may fail before a sweep leaves
+	// the others to the next one.
+	maxLogFailures = 10
+)
+
+// sweepLogs deletes the log entries whose retention is over, tenant by tenant.
+// What fails for one tenant does not keep the others' from being deleted.
+func (v *Vault) sweepLogs(ctx context.Context, swept *Swept) error {
+	if v.cfg.LogRetention == 0 {
+		return nil
+	}
+	before := v.now().Add(-v.cfg.LogRetention)
+	pieces := maxLogPieces
+	var errs []error
+	for after := (storage.ID{}); ; {
+		tenants, err := v.store.LogTenants(ctx, before, after, sweepChunk)
+		if err != nil || len(tenants) == 0 {
+			return errors.Join(append(errs, err)...)
+		}
+		for _, tenant := range tenants {
+			if err := v.deleteLogs(ctx, tenant, before, &pieces, swept); err != nil {
+				errs = append(errs, fmt.Errorf("deleting log entries of tenant %s: %w", uuid.UUID(tenant), err))
+			}
+			if pieces == 0 || len(errs) == maxLogFailures {
+				return errors.Join(errs...)
+			}
+		}
+		after = tenants[len(tenants)-1]
+	}
+}
+
+// deleteLogs deletes the entries of a tenant, in no more pieces than are left.
+func (v *Vault) deleteLogs(ctx context.Context, tenant storage.ID, before time.Time, pieces *int, swept *Swept) error {
+	for *pieces > 0 {
+		*pieces--
+		n, err := v.store.DeleteLogs(ctx, tenant, before, sweepChunk)
+		swept.Logs += n
+		if err != nil || n < sweepChunk {
+			return err
+		}
+	}
+	return nil
 }

@@ -9,20 +9,11 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/internal/webhook"
 	"github.com/seed-72ea4aab/vault/storage"
-)
-
-// Kinds of records.
-const (
-	kindTenant      = "tenant"
-	kindRing        = "ring"
-	kindTombstone   = "tombstone"
-	kindApplication = "application"
-	kindSession     = "session"
-	kindReactor     = "reactor"
-	kindProxy       = "proxy"
 )
 
 // Tenant is an owner of data. Tenants share nothing.
@@ -55,18 +46,18 @@ type TenantParams struct {
 // UnmarshalJSON reads the JSON form strictly: an unknown field, a duplicate
 // key or a wrong type is an [InvalidError].
 func (p *TenantParams) UnmarshalJSON(data []byte) error {
-	return readObject(data, func(r *fieldReader) {
-		p.Name = r.text("name")
-		r.object("settings", func(r *fieldReader) {
-			p.Settings.DeduplicateTokens = r.boolean("deduplicate_tokens", false)
+	return readObject(data, func(r *form.Reader) {
+		p.Name = r.Text("name")
+		r.Object("settings", func(r *form.Reader) {
+			p.Settings.DeduplicateTokens = r.Bool("deduplicate_tokens", false)
 		})
 	})
 }
 
 func (p *TenantParams) validate() error {
-	bad := &InvalidError{}
-	checkName(bad, "name", p.Name)
-	return bad.err()
+	bad := &form.Problems{}
+	form.CheckName(bad, "name", p.Name)
+	return asInvalid(bad)
 }
 
 // CreateTenant adds a tenant with keys of its own.
@@ -80,12 +71,12 @@ func (v *Vault) CreateTenant(ctx context.Context, name string) (*Tenant, error) 
 		return nil, err
 	}
 	now := v.now()
-	t := &tenantDoc{Tenant: Tenant{ID: v.idAt(now), Name: name, WebhookSecret: webhook.NewSecret(), CreatedAt: now}}
-	wrapped, err := v.wrap(ring, storage.ID(t.ID))
+	t := &tenantDoc{Tenant: Tenant{ID: v.ids.At(now), Name: name, WebhookSecret: webhook.NewSecret(), CreatedAt: now}}
+	wrapped, err := v.wrap(ring, t.ID)
 	if err != nil {
 		return nil, err
 	}
-	op := &call{v.Tenant(t.ID), &tenantState{ring: ring, readAt: time.Now()}, now}
+	op := &operation{v.Tenant(t.ID), &keyring.State[tenantDoc]{Ring: ring, ReadAt: time.Now()}, now}
 	rec, err := op.tenantRecord(t)
 	if err != nil {
 		return nil, err
@@ -114,14 +105,14 @@ func (v *Vault) Tenants(ctx context.Context, p PageParams) (*Page[Tenant], error
 	}
 	page := newPage[Tenant](p, total)
 	for i := range recs {
-		state, err := v.tenants.get(ctx, uuid.UUID(recs[i].Tenant))
+		state, err := v.tenants.Get(ctx, uuid.UUID(recs[i].Tenant))
 		if errors.Is(err, ErrNotFound) {
 			continue // deleted since the list was read
 		}
 		if err != nil {
 			return nil, err
 		}
-		page.Data = append(page.Data, state.doc.Tenant)
+		page.Data = append(page.Data, state.Doc.Tenant)
 	}
 	return page, nil
 }
@@ -132,14 +123,14 @@ func (c *Client) GetTenant(ctx context.Context) (*Tenant, error) {
 	if err != nil {
 		return nil, err
 	}
-	state, err := op.v.tenants.reload(ctx, op.tenant)
+	state, err := op.v.tenants.Reload(ctx, op.tenant)
 	if err != nil {
 		return nil, err
 	}
 	if err := op.logReads(ctx, opRead, entity{kindTenant, op.tenant.String()}); err != nil {
 		return nil, err
 	}
-	t := state.doc.Tenant
+	t := state.Doc.Tenant
 	return &t, nil
 }
 
@@ -190,15 +181,27 @@ func (t *tenantDoc) webhookSecrets(now time.Time) []string {
 	return secrets
 }
 
+// newTenants returns what keeps the keys and documents of tenants.
+func newTenants(v *Vault) *keyring.Cache[tenantDoc] {
+	return keyring.New(keyring.Config[tenantDoc]{
+		Store: v.store, Master: v.master, Missing: errNoTenant, Age: v.cfg.KeyAge,
+		Decode: func(rec *storage.Record, plain []byte) (doc tenantDoc, err error) {
+			err = decodeRecord(rec, plain, &doc)
+			doc.ID, doc.rev = uuid.UUID(rec.ID), rec.Rev
+			return doc, err
+		},
+	})
+}
+
 // changeTenant reads the client's own tenant, changes it and stores it.
-func (op *call) changeTenant(ctx context.Context, change func(*tenantDoc)) (*Tenant, error) {
-	defer op.afterwards(func() { op.v.tenants.forget(op.tenant) })
+func (op *operation) changeTenant(ctx context.Context, change func(*tenantDoc)) (*Tenant, error) {
+	defer op.afterwards(func() { op.v.tenants.Forget(op.tenant) })
 	return retryStale(func() (*Tenant, error) {
 		var err error
-		if op.state, err = op.v.tenants.reload(ctx, op.tenant); err != nil {
+		if op.state, err = op.v.tenants.Reload(ctx, op.tenant); err != nil {
 			return nil, err
 		}
-		t := op.state.doc
+		t := op.state.Doc
 		t.ModifiedAt = &op.now
 		change(&t)
 		rec, err := op.tenantRecord(&t)
@@ -213,7 +216,7 @@ func (op *call) changeTenant(ctx context.Context, change func(*tenantDoc)) (*Ten
 }
 
 // tenantRecord seals a tenant.
-func (op *call) tenantRecord(t *tenantDoc) (storage.Record, error) {
+func (op *operation) tenantRecord(t *tenantDoc) (storage.Record, error) {
 	rec := storage.Record{Kind: kindTenant, ID: storage.ID(t.ID), Name: t.Name, CreatedAt: t.CreatedAt}
 	return rec, op.sealRecord(&rec, t)
 }
@@ -222,7 +225,7 @@ func (op *call) tenantRecord(t *tenantDoc) (storage.Record, error) {
 // sealed under them, and then its rows. If it is cut off in between, the next
 // sweep deletes what is left.
 //
-// A copy of the database from before holds the keys, wrapped, so whoever has it
+// A copy of the database from before holds the keys, wrapped, so anyone who has it
 // and the master key can still read it. For the data to be gone everywhere,
 // such copies have to be gone, or the master key they were made under.
 func (v *Vault) DeleteTenant(ctx context.Context, id uuid.UUID) error {
@@ -230,9 +233,9 @@ func (v *Vault) DeleteTenant(ctx context.Context, id uuid.UUID) error {
 	if err != nil {
 		return err
 	}
-	v.tenants.forget(id)
-	v.tenants.drop(id)
-	v.auth.clear()
+	v.tenants.Forget(id)
+	v.tenants.Drop(id)
+	v.auth.Clear()
 	return v.purge(ctx, storage.ID(id))
 }
 

@@ -3,13 +3,18 @@ package vault
 import (
 	"context"
 	"errors"
-	"iter"
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/internal/ids"
+	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/internal/sealed"
+	"github.com/seed-72ea4aab/vault/internal/token"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -36,6 +41,72 @@ type Token struct {
 	CreatedAt             *time.Time        `json:"created_at,omitempty"`
 	ModifiedBy            *uuid.UUID        `json:"modified_by,omitempty"`
 	ModifiedAt            *time.Time        `json:"modified_at,omitempty"`
+}
+
+// TokenType says what a token holds, and with it how data is validated, masked
+// and fingerprinted by default.
+type TokenType string
+
+// The types of tokens.
+const (
+	Generic              TokenType = "token"                  // any JSON but null
+	Card                 TokenType = "card"                   // see CardData
+	Bank                 TokenType = "bank"                   // see BankData
+	CardNumber           TokenType = "card_number"            // a string of 12 to 19 digits
+	USBankAccountNumber  TokenType = "us_bank_account_number" // a string of 3 to 17 digits
+	USBankRoutingNumber  TokenType = "us_bank_routing_number" // a string of 9 digits
+	SocialSecurityNumber TokenType = "social_security_number" // a string of 9 digits, with dashes or without
+	EmployerIDNumber     TokenType = "employer_id_number"     // likewise
+)
+
+// CardData is the data of a Card token.
+type CardData struct {
+	Number          string `json:"number"` // without separators
+	ExpirationMonth int    `json:"expiration_month,omitempty"`
+	ExpirationYear  int    `json:"expiration_year,omitempty"`
+	CVC             string `json:"cvc,omitempty"` // deleted an hour after it was given
+}
+
+// value is what encoding/json makes of the card, without its reflection.
+func (d CardData) value() jsonx.Value {
+	members := append(make([]jsonx.Member, 0, 4), jsonx.Member{Name: "number", Value: jsonx.StringValue(d.Number)})
+	if d.ExpirationMonth != 0 {
+		members = append(members, jsonx.Member{Name: "expiration_month", Value: jsonx.IntValue(int64(d.ExpirationMonth))})
+	}
+	if d.ExpirationYear != 0 {
+		members = append(members, jsonx.Member{Name: "expiration_year", Value: jsonx.IntValue(int64(d.ExpirationYear))})
+	}
+	if d.CVC != "" {
+		members = append(members, jsonx.Member{Name: "cvc", Value: jsonx.StringValue(d.CVC)})
+	}
+	return jsonx.ObjectValue(members...)
+}
+
+// BankData is the data of a Bank token.
+type BankData struct {
+	RoutingNumber string `json:"routing_number"`
+	AccountNumber string `json:"account_number"`
+}
+
+// Enrichments is what the vault knows about a token's data beyond the data.
+type Enrichments struct {
+	Card *CardEnrichment `json:"card,omitempty"`
+}
+
+// CardEnrichment describes a card by its number.
+type CardEnrichment struct {
+	Brand string `json:"brand"` // visa, mastercard, ...; unknown outside known ranges
+	BIN   string `json:"bin"`   // 8 digits from 16 digits on, else 6
+	Last4 string `json:"last4"`
+}
+
+// enrichments returns the enrichments of card types, and nil for others.
+func enrichments(b *token.Body) *Enrichments {
+	number, ok := b.CardNumber()
+	if !ok {
+		return nil
+	}
+	return &Enrichments{Card: &CardEnrichment{Brand: token.Brand(number), BIN: token.BIN(number), Last4: number[len(number)-4:]}}
 }
 
 // TokenParams describes a token to be created. Only Type and Data are
@@ -69,19 +140,47 @@ func (p *TokenParams) UnmarshalJSON(data []byte) error {
 	return readObject(data, p.read)
 }
 
-func (p *TokenParams) read(r *fieldReader) {
+func (p *TokenParams) read(r *form.Reader) {
 	*p = TokenParams{
-		ID: r.optionalText("id"), Type: TokenType(r.text("type")), Containers: r.texts("containers"),
-		Metadata: r.textMap("metadata"), SearchIndexes: r.texts("search_indexes"),
-		FingerprintExpression: r.optionalText("fingerprint_expression"),
-		DeduplicateToken:      r.optionalBool("deduplicate_token"), ExpiresAt: r.expiry("expires_at"),
+		ID: r.OptionalText("id"), Type: TokenType(r.Text("type")), Containers: r.Texts("containers"),
+		Metadata: r.TextMap("metadata"), SearchIndexes: r.Texts("search_indexes"),
+		FingerprintExpression: r.OptionalText("fingerprint_expression"),
+		DeduplicateToken:      r.OptionalBool("deduplicate_token"), ExpiresAt: r.Expiry("expires_at"),
 	}
-	if v := r.value("data"); !v.IsZero() {
+	if v := r.Value("data"); !v.IsZero() {
 		p.Data = v
 	}
-	if v := r.value("mask"); !v.IsZero() {
+	if v := r.Value("mask"); !v.IsZero() {
 		p.Mask = v
 	}
+}
+
+// MarshalJSON writes the JSON form, which UnmarshalJSON reads.
+func (p TokenParams) MarshalJSON() ([]byte, error) {
+	data, err := parseJSON("data", p.Data)
+	if err != nil {
+		return nil, err
+	}
+	mask, err := parseJSON("mask", p.Mask)
+	if err != nil {
+		return nil, err
+	}
+	w := &form.Writer{}
+	w.Text("id", p.ID)
+	w.Text("type", string(p.Type))
+	w.Value("data", data)
+	w.Value("mask", mask)
+	w.Texts("containers", p.Containers)
+	w.TextMap("metadata", p.Metadata)
+	w.Texts("search_indexes", p.SearchIndexes)
+	w.Text("fingerprint_expression", p.FingerprintExpression)
+	if p.DeduplicateToken != nil {
+		w.Value("deduplicate_token", jsonx.BoolValue(*p.DeduplicateToken))
+	}
+	if p.ExpiresAt != nil && !p.ExpiresAt.IsZero() { // a zero time means none
+		w.Text("expires_at", p.ExpiresAt.Format(time.RFC3339Nano))
+	}
+	return w.JSON(), nil
 }
 
 // GetToken returns a token as the client may see it (permission token:read).
@@ -113,9 +212,9 @@ func (c *Client) GetToken(ctx context.Context, id string) (*Token, error) {
 // rowToRead reads the row of a token that has not expired. When it cannot matter
 // to the grant which token that is, and the storage can, the entry that it was
 // read is made in the same step, and logged is true.
-func (op *call) rowToRead(ctx context.Context, id string) (row *storage.Token, logged bool, err error) {
+func (op *operation) rowToRead(ctx context.Context, id string) (row *storage.Token, logged bool, err error) {
 	store, ok := op.v.store.(storage.ReadLogger)
-	if !ok || op.held != nil || op.v.cfg.StrictReadLogs || !possibleID(id) || !op.grant.OnAll(access.TokenRead) {
+	if !ok || op.pending != nil || op.v.cfg.StrictReadLogs || !token.PossibleID(id) || !op.grant.OnAll(access.TokenRead) {
 		row, err = op.tokenRow(ctx, id)
 		return row, false, err
 	}
@@ -133,9 +232,9 @@ func errForbiddenToken(permission string) error {
 }
 
 // tokenRow reads the row of a token that has not expired.
-func (op *call) tokenRow(ctx context.Context, id string) (*storage.Token, error) {
+func (op *operation) tokenRow(ctx context.Context, id string) (*storage.Token, error) {
 	var rows []storage.Token
-	if possibleID(id) {
+	if token.PossibleID(id) {
 		var err error
 		if rows, err = op.v.store.Tokens(ctx, op.tenantID(), []string{id}); err != nil {
 			return nil, err
@@ -147,13 +246,9 @@ func (op *call) tokenRow(ctx context.Context, id string) (*storage.Token, error)
 	return &rows[0], nil
 }
 
-// possibleID reports whether a token can have an id. Ids that none can have are
-// not asked for: a database may refuse them as text.
-func possibleID(id string) bool { return textProblem(id) == "" && !longer(id, maxID) }
-
 // rows reads rows by id.
-func (op *call) rows(ctx context.Context, ids []string) ([]storage.Token, error) {
-	possible := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !possibleID(id) })
+func (op *operation) rows(ctx context.Context, ids []string) ([]storage.Token, error) {
+	possible := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !token.PossibleID(id) })
 	if len(possible) == 0 {
 		return nil, nil
 	}
@@ -162,217 +257,6 @@ func (op *call) rows(ctx context.Context, ids []string) ([]storage.Token, error)
 
 func expiredRow(row *storage.Token, now time.Time) bool {
 	return !row.ExpiresAt.IsZero() && !row.ExpiresAt.After(now)
-}
-
-// ListTokensParams filters tokens. Zero fields filter nothing; all given ones
-// must hold.
-type ListTokensParams struct {
-	IDs   []string
-	Types []TokenType
-	// Metadata matches values without regard to case, keys exactly.
-	Metadata map[string]string
-	PageParams
-}
-
-// ListTokens returns a page of the tokens that the client may read, newest
-// first (permission token:read).
-func (c *Client) ListTokens(ctx context.Context, p ListTokensParams) (*Page[Token], error) {
-	op, err := c.begin(ctx, access.TokenRead)
-	if err != nil {
-		return nil, err
-	}
-	where, err := op.listCond(p)
-	if err != nil {
-		return nil, err
-	}
-	return op.pageOfTokens(ctx, access.TokenRead, where, p.PageParams)
-}
-
-// listCond turns the filters into a condition.
-func (op *call) listCond(p ListTokensParams) (storage.And, error) {
-	var where storage.And
-	bad := &InvalidError{}
-	if len(p.IDs) > maxListValues || len(p.Types) > maxListValues || len(p.Metadata) > maxMetadata {
-		return nil, invalid("", "must have at most %d ids, %d types and %d metadata filters", maxListValues, maxListValues, maxMetadata)
-	}
-	if len(p.IDs) > 0 {
-		where = append(where, storage.IDIn(p.IDs))
-	}
-	if len(p.Types) > 0 {
-		types := make(storage.TypeIn, len(p.Types))
-		for i, t := range p.Types {
-			types[i] = string(t)
-			checkText(bad, "type", types[i])
-		}
-		where = append(where, types)
-	}
-	for key, value := range p.Metadata {
-		where = append(where, storage.HashIs(op.metadataHash(key, value)))
-	}
-	for _, id := range p.IDs {
-		checkText(bad, "id", id)
-	}
-	return where, bad.err()
-}
-
-// maxListValues bounds each repeated filter of a list.
-const maxListValues = 1000
-
-// pageOfTokens lists the tokens that meet a condition and on which the client
-// has a permission.
-func (op *call) pageOfTokens(ctx context.Context, permission string, where storage.And, p PageParams) (*Page[Token], error) {
-	p, err := p.normal()
-	if err != nil {
-		return nil, err
-	}
-	if where, err = op.restrict(ctx, permission, where); err != nil {
-		return nil, err
-	}
-	rows, total, err := op.v.store.ListTokens(ctx, storage.TokenFilter{
-		Tenant: op.tenantID(), Where: condOf(where), Now: op.now,
-		Offset: p.offset(), Limit: p.Size, MaxBytes: op.maxPageBytes(), Count: true,
-	})
-	if err != nil {
-		return nil, op.pageError(err)
-	}
-	page := newPage[Token](p, total)
-	page.Data, err = op.seeAll(ctx, permission, rows)
-	return page, err
-}
-
-// AllTokens iterates over all tokens that meet the filters and that the client
-// may read, newest first (permission token:read). Tokens created meanwhile are
-// not seen. The page parameters do not count.
-func (c *Client) AllTokens(ctx context.Context, p ListTokensParams) iter.Seq2[*Token, error] {
-	return func(yield func(*Token, error) bool) {
-		walk := tokenWalk{batches: newBatches(maxPageSize)}
-		for {
-			batch, more, err := c.nextTokens(ctx, p, &walk)
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			for i := range batch {
-				if !yield(&batch[i], nil) {
-					return
-				}
-			}
-			if !more {
-				return
-			}
-		}
-	}
-}
-
-// tokenWalk is how far an iteration has come.
-type tokenWalk struct {
-	before storage.ID
-	batches
-}
-
-// nextTokens returns the next batch of an iteration. It reports whether there
-// may be another.
-func (c *Client) nextTokens(ctx context.Context, p ListTokensParams, walk *tokenWalk) ([]Token, bool, error) {
-	op, err := c.begin(ctx, access.TokenRead)
-	if err != nil {
-		return nil, false, err
-	}
-	where, err := op.listCond(p)
-	if err != nil {
-		return nil, false, err
-	}
-	if where, err = op.restrict(ctx, access.TokenRead, where); err != nil {
-		return nil, false, err
-	}
-	rows, more, err := nextBatch(&walk.batches, func(limit int) ([]storage.Token, error) {
-		rows, _, err := op.v.store.ListTokens(ctx, storage.TokenFilter{
-			Tenant: op.tenantID(), Where: condOf(where), Now: op.now,
-			Before: walk.before, Limit: limit, MaxBytes: op.maxPageBytes(),
-		})
-		return rows, err
-	})
-	if err != nil || len(rows) == 0 {
-		return nil, false, err
-	}
-	walk.before = rows[len(rows)-1].Ord
-	batch, err := op.seeAll(ctx, access.TokenRead, rows)
-	return batch, more, err
-}
-
-// seeAll opens rows of a list as the client may see them, and logs the reads.
-func (op *call) seeAll(ctx context.Context, permission string, rows []storage.Token) ([]Token, error) {
-	out := make([]Token, 0, len(rows))
-	seen := make([]entity, 0, len(rows))
-	for i := range rows {
-		transform, ok := op.grant.Decide(permission, rows[i].ID, rows[i].Containers)
-		if !ok {
-			continue // the condition and the rules disagree: show nothing
-		}
-		t, err := op.openToken(ctx, &rows[i])
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, Token{})
-		t.show(&out[len(out)-1], transform)
-		seen = append(seen, t.entity())
-	}
-	if err := op.logReads(ctx, opRead, seen...); err != nil {
-		return nil, err
-	}
-	return out, nil
-}
-
-// condOf returns nil for a condition that always holds.
-func condOf(where storage.And) storage.Cond {
-	if len(where) == 0 {
-		return nil
-	}
-	return where
-}
-
-// restrict adds to a condition that the client has a permission on the token.
-func (op *call) restrict(ctx context.Context, permission string, where storage.And) (storage.And, error) {
-	if op.grant.OnAll(permission) {
-		return where, nil
-	}
-	sets, err := op.v.store.ContainerSets(ctx, op.tenantID())
-	if err != nil {
-		return nil, err
-	}
-	containers := make([][]string, len(sets))
-	for i := range sets {
-		containers[i] = sets[i].Containers
-	}
-	allowed := storage.Or{}
-	for _, clause := range op.grant.Filter(permission, containers).Clauses {
-		in := make(storage.SetIn, len(clause.Sets))
-		for i, set := range clause.Sets {
-			in[i] = sets[set].Set
-		}
-		allowed = append(allowed, clauseCond(in, clause.IDs))
-	}
-	if len(allowed) == 1 {
-		return append(storage.And{allowed[0]}, where...), nil
-	}
-	return append(storage.And{allowed}, where...), nil
-}
-
-func clauseCond(in storage.SetIn, ids []access.IDs) storage.Cond {
-	if len(ids) == 0 {
-		return in
-	}
-	cond := storage.And{in}
-	for _, group := range ids {
-		var any storage.Or
-		if len(group.Equal) > 0 {
-			any = append(any, storage.IDIn(group.Equal))
-		}
-		for _, prefix := range group.Prefixes {
-			any = append(any, storage.IDPrefix(prefix))
-		}
-		cond = append(cond, any)
-	}
-	return cond
 }
 
 // DeleteToken deletes a token (permission token:delete).
@@ -385,7 +269,7 @@ func (c *Client) DeleteToken(ctx context.Context, id string) error {
 	return err
 }
 
-func (op *call) deleteToken(ctx context.Context, id string) error {
+func (op *operation) deleteToken(ctx context.Context, id string) error {
 	row, err := op.tokenRow(ctx, id)
 	if err != nil {
 		return err
@@ -401,4 +285,133 @@ func (op *call) deleteToken(ctx context.Context, id string) error {
 
 func deletionOf(row *storage.Token) storage.TokenDelete {
 	return storage.TokenDelete{Ord: row.Ord, Rev: row.Rev, Set: row.Set, Type: row.Type}
+}
+
+// clearToken is a token in clear, with its row. It lives for the length of a
+// call.
+type clearToken struct {
+	row *storage.Token
+	token.Body
+}
+
+func (t *clearToken) entity() entity { return entity{t.row.Type, t.row.ID} }
+
+// sealToken fills in the sealed columns. All other columns must be set already.
+func (op *operation) sealToken(t *clearToken) error {
+	row := t.row
+	row.KeyVersion = op.state.Ring.Version()
+	var parts sealed.Parts
+	place := sealed.TokenPlace(row, &parts)
+	err := t.WithEncoded(func(plain []byte) (err error) {
+		if len(plain) > op.v.cfg.MaxBytes {
+			return errorf(ErrTooLarge, "A token must have at most %d bytes.", op.v.cfg.MaxBytes)
+		}
+		row.Body, err = op.seal(&place, plain)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	row.CVC = nil
+	if t.CVC == "" {
+		row.CVCExpiresAt = time.Time{}
+		return nil
+	}
+	place = sealed.CVCPlace(row, &parts)
+	row.CVC, err = op.seal(&place, []byte(t.CVC))
+	return err
+}
+
+// openToken reads a row, which becomes part of the token.
+func (op *operation) openToken(ctx context.Context, row *storage.Token) (clearToken, error) {
+	t := clearToken{row: row}
+	row.Tenant = op.tenantID()
+	var parts sealed.Parts
+	place := sealed.TokenPlace(row, &parts)
+	plain, err := op.open(ctx, &place, row.KeyVersion, row.Body)
+	if err != nil {
+		return t, err
+	}
+	if t.Type = token.TypeOf(row.Type); t.Type == nil {
+		err = errors.New("the type is unknown to this version")
+	} else {
+		err = t.Decode(plain)
+	}
+	if err != nil {
+		return t, fmt.Errorf("vault: token %s: %w", uuid.UUID(row.Ord), err)
+	}
+	if row.CVC != nil && row.CVCExpiresAt.After(op.now) {
+		place = sealed.CVCPlace(row, &parts)
+		cvc, err := op.open(ctx, &place, row.KeyVersion, row.CVC)
+		if err != nil {
+			return t, err
+		}
+		t.CVC = string(cvc)
+	}
+	return t, nil
+}
+
+// view returns the token as a transform shows it.
+func (t *clearToken) view(transform access.Transform) *Token {
+	out := &Token{}
+	t.show(out, transform)
+	return out
+}
+
+// show fills in the token as a transform shows it.
+func (t *clearToken) show(out *Token, transform access.Transform) {
+	row := t.row
+	*out = Token{
+		ID: row.ID, TenantID: uuid.UUID(row.Tenant), Type: TokenType(row.Type), Mask: t.MaskText(),
+		Fingerprint: ids.Encode58(row.Fingerprint), Containers: slices.Clone(row.Containers), Metadata: t.Metadata,
+		SearchIndexes: slices.Clone(t.IndexesInForce()), FingerprintExpression: t.FingerprintInForce(),
+		ExpiresAt: momentOf(row.ExpiresAt),
+	}
+	out.CreatedAt, out.CreatedBy = stampOf(row.CreatedAt, row.CreatedBy)
+	out.ModifiedAt, out.ModifiedBy = stampOf(row.ModifiedAt, row.ModifiedBy)
+	switch transform {
+	case access.Reveal:
+		out.Data = t.Plain().JSON()
+	case access.Mask:
+		out.Data, _ = t.MaskedText() // a mask that fails shows nothing
+	}
+}
+
+// shown returns the data that a transform leaves; absent when it is redacted.
+func (t *clearToken) shown(transform access.Transform) jsonx.Value {
+	switch transform {
+	case access.Reveal:
+		return t.Plain()
+	case access.Mask:
+		return t.Masked()
+	default:
+		return jsonx.Value{}
+	}
+}
+
+func momentOf(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	moment := t // not t itself, which would be on the heap even when it is zero
+	return &moment
+}
+
+// stampOf returns when something was done and who did it, nil for what is zero. The
+// two lie in one piece of memory.
+func stampOf(at time.Time, by storage.ID) (when *time.Time, who *uuid.UUID) {
+	if at.IsZero() && by.IsZero() {
+		return nil, nil
+	}
+	stamp := &struct {
+		at time.Time
+		by uuid.UUID
+	}{at, uuid.UUID(by)}
+	if !at.IsZero() {
+		when = &stamp.at
+	}
+	if !by.IsZero() {
+		who = &stamp.by
+	}
+	return when, who
 }

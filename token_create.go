@@ -3,22 +3,19 @@ package vault
 import (
 	"context"
 	"maps"
-	"slices"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/expr"
-	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/internal/token"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Bounds on what a token may carry.
-const (
-	maxMetadata      = 50
-	maxMetadataKey   = 100
-	maxMetadataValue = 1000
-	maxIndexes       = 10
-)
+// cvcLife is how long a cvc is kept.
+const cvcLife = time.Hour
 
 // CreateToken stores a value and returns the token that stands for it, with
 // its data masked (permission token:create on each container).
@@ -32,15 +29,14 @@ func (c *Client) CreateToken(ctx context.Context, p TokenParams) (*Token, error)
 		return nil, err
 	}
 	ins := &insertion{}
-	d, bad := draft{token: token{row: &ins.tokens[0]}}, &InvalidError{}
-	op.draft(&d, p, bad)
-	if err := bad.err(); err != nil {
+	n, bad := newToken{operation: op, clearToken: clearToken{row: &ins.tokens[0]}}, &form.Problems{}
+	if n.prepare(p, bad); bad.Any() {
+		return nil, asInvalid(bad)
+	}
+	if err := n.mayCreate(); err != nil {
 		return nil, err
 	}
-	if err := op.mayCreate(&d); err != nil {
-		return nil, err
-	}
-	return op.create(ctx, &d, ins)
+	return n.create(ctx, ins)
 }
 
 // insertion is a change that creates one token, in one piece of memory with its
@@ -51,220 +47,252 @@ type insertion struct {
 	logs   [1]storage.Log
 }
 
-// draft is a token to be: checked, evaluated, and not yet named or sealed. Its
-// row is where the caller wants it.
-type draft struct {
-	token
+// newToken is a token that is to be created. Its row is where the caller wants
+// it.
+type newToken struct {
+	*operation
+	clearToken
 	fixedID string         // given as it is
 	idExpr  *expr.Template // or to be evaluated
 	shown   JSON           // the evaluated mask
-	tries   int
+	tries   int            // at an id that is free
 }
 
-// draft checks parameters and evaluates their expressions. What is wrong with
-// them it adds to bad; then the draft is of no use.
-func (op *call) draft(d *draft, p TokenParams, bad *InvalidError) {
-	op.checkParams(d, p, bad)
-	if bad.err() == nil {
-		op.evaluate(d, bad)
-	}
-}
-
-// checkParams checks everything that can be told without evaluating.
-func (op *call) checkParams(d *draft, p TokenParams, bad *InvalidError) {
-	spec := tokenSpecs[p.Type]
-	switch {
-	case p.Type == "":
-		bad.add("type", "is required")
-	case spec == nil:
-		bad.add("type", "must be one of %s", typeNames())
-	}
-	data, err := parseJSON("data", p.Data)
-	if err != nil {
-		bad.addErr("", err)
-	} else if data.IsZero() || data.IsNull() {
-		bad.add("data", "is required")
-	}
-	if bad.err() != nil {
+// prepare checks parameters and evaluates their expressions. When it finds
+// problems, the token must not be used.
+func (n *newToken) prepare(p TokenParams, bad *form.Problems) {
+	n.check(p, bad)
+	if bad.Any() {
 		return
 	}
-	d.row.Tenant, d.row.Type = op.tenantID(), string(p.Type)
-	d.body.spec = spec
-	d.setData(data, op.now, bad)
-	mask, err := parseJSON("mask", p.Mask)
-	if err != nil {
-		bad.addErr("", err)
+	var err error
+	if n.shown, err = n.MaskedText(); err != nil {
+		bad.AddErr("mask", err)
 	}
-	d.body.mask = nonNull(mask)
-	d.body.metadata, d.body.indexes, d.body.dedup = p.Metadata, p.SearchIndexes, p.DeduplicateToken
-	d.body.fingerprint = p.FingerprintExpression
-	d.row.CreatedAt, d.row.CreatedBy = op.now, storage.ID(op.creator)
+	n.index(&n.clearToken, bad)
+}
+
+// check checks everything that needs no evaluation.
+func (n *newToken) check(p TokenParams, bad *form.Problems) {
+	n.Type = token.TypeOf(string(p.Type))
+	switch {
+	case p.Type == "":
+		bad.Add("type", "is required")
+	case n.Type == nil:
+		bad.Add("type", "must be one of %s", token.TypeNames())
+	}
+	data, err := parseJSON("data", p.Data)
+	bad.AddAll("", fieldsOf(err))
+	if err == nil && (data.IsZero() || data.IsNull()) {
+		bad.Add("data", "is required")
+	}
+	if bad.Any() {
+		return
+	}
+	n.row.Tenant, n.row.Type = n.tenantID(), string(p.Type)
+	n.SetData(data, bad)
+	if n.CVC != "" {
+		n.row.CVCExpiresAt = n.now.Add(cvcLife)
+	}
+	mask, err := parseJSON("mask", p.Mask)
+	bad.AddAll("", fieldsOf(err))
+	if !mask.IsNull() {
+		n.Mask = mask
+	}
+	n.Metadata, n.Indexes, n.Dedup = p.Metadata, p.SearchIndexes, p.DeduplicateToken
+	n.Fingerprint = p.FingerprintExpression
+	n.row.CreatedAt, n.row.CreatedBy = n.now, storage.ID(n.creator)
 	if p.ExpiresAt != nil {
-		d.row.ExpiresAt = p.ExpiresAt.UTC().Truncate(time.Microsecond)
+		n.row.ExpiresAt = p.ExpiresAt.UTC().Truncate(time.Microsecond)
 	}
 	containers := p.Containers
 	if containers == nil {
-		containers = []string{spec.container}
+		containers = []string{n.Type.Container}
 	}
-	op.checkBody(&d.token, containers, bad)
-	d.checkGivenID(p.ID, bad)
+	n.checkToken(&n.clearToken, containers, bad)
+	n.checkID(p.ID, bad)
 }
 
-func nonNull(v jsonx.Value) jsonx.Value {
-	if v.IsNull() {
-		return jsonx.Value{}
-	}
-	return v
-}
-
-// setData validates data and takes the cvc out of it.
-func (t *token) setData(data jsonx.Value, now time.Time, bad *InvalidError) {
-	typ := t.typ()
-	t.body.spec.check(bad, "data", data)
-	if typ == Card || typ == Bank {
-		data = withoutNulls(data)
-	}
-	if typ == Card {
-		for i, m := range data.Members() {
-			if m.Name == "cvc" {
-				t.cvc, t.body.cvcAt = m.Value.Text(), i
-				t.row.CVCExpiresAt = now.Add(cvcLife)
-			}
-		}
-		data = data.Without("cvc")
-	}
-	t.body.data = data
-}
-
-// withoutNulls leaves out members that are null: they are the same as absent.
-func withoutNulls(v jsonx.Value) jsonx.Value {
-	var names []string
-	for _, m := range v.Members() {
-		if m.Value.IsNull() {
-			names = append(names, m.Name)
-		}
-	}
-	if names == nil {
-		return v
-	}
-	return v.Without(names...)
-}
-
-// checkBody checks what create and update have in common, and puts the token
+// checkToken checks what create and update have in common, and puts the token
 // in its containers.
-func (op *call) checkBody(t *token, containers []string, bad *InvalidError) {
+func (op *operation) checkToken(t *clearToken, containers []string, bad *form.Problems) {
 	clean, problems := access.CheckContainers(containers)
-	bad.addProblems(problems)
-	op.setContainers(t.row, clean)
-	checkMetadata(t.body.metadata, bad)
-	if len(t.body.indexes) > maxIndexes {
-		bad.add("search_indexes", "must have at most %d expressions", maxIndexes)
-	}
-	checkMask(&t.body, bad)
-	if _, err := t.body.fingerprintTemplate(); err != nil {
-		bad.addErr("fingerprint_expression", err)
-	}
+	bad.AddAll("", problems)
+	t.row.Containers, t.row.Set = clean, token.SetHash(op.state.Ring, clean)
+	t.Check(bad)
 	if e := t.row.ExpiresAt; !e.IsZero() {
-		checkExpiry(e, op.now, bad)
+		form.CheckExpiry(e, op.now, bad)
 	}
 }
 
-// checkMask refuses a mask that no data could be shown by: one that does not
-// compile, or refers to more than data.
-func checkMask(b *tokenBody, bad *InvalidError) {
-	tree, err := b.maskTree()
-	switch {
-	case err != nil:
-		bad.addErr("mask", err)
-	case b.mask.IsZero(): // the type's own
-	case slices.ContainsFunc(tree.Refs(), func(r expr.Ref) bool { return r.ID != "data" }):
-		bad.add("mask", "must refer to data alone")
+// index fills in the columns that are computed from the body: fingerprint,
+// duplicate key and hashes.
+func (op *operation) index(t *clearToken, bad *form.Problems) {
+	ring, row := op.state.Ring, t.row
+	row.Fingerprint = t.FingerprintHash(ring, bad)
+	row.Hashes = token.Hashes[storage.Hash](&t.Body, ring, bad)
+	row.Expression = t.ExpressionHash(ring)
+	row.Dedup = storage.Hash{}
+	deduplicate := op.state.Doc.Settings.DeduplicateTokens
+	if t.Dedup != nil {
+		deduplicate = *t.Dedup
+	}
+	if deduplicate && !bad.Any() {
+		row.Dedup = t.DuplicateHash(ring, row.Fingerprint)
 	}
 }
 
-func checkMetadata(metadata map[string]string, bad *InvalidError) {
-	if len(metadata) > maxMetadata {
-		bad.add("metadata", "must have at most %d pairs", maxMetadata)
-		return
-	}
-	for key, value := range metadata {
-		if key == "" || longer(key, maxMetadataKey) {
-			bad.add("metadata", "must have keys of 1 to %d characters", maxMetadataKey)
-			continue
-		}
-		if longer(value, maxMetadataValue) {
-			bad.add(jsonx.JoinName("metadata", key), "must have at most %d characters", maxMetadataValue)
-		}
-		if msg := textProblem(key); msg != "" {
-			bad.add("metadata", "%s", msg)
-		} else if msg := textProblem(value); msg != "" {
-			bad.add(jsonx.JoinName("metadata", key), "%s", msg)
-		}
-	}
-}
-
-// evaluate computes the mask, the fingerprint and the indexes.
-func (op *call) evaluate(d *draft, bad *InvalidError) {
-	var err error
-	if d.shown, err = d.body.maskJSON(); err != nil {
-		bad.addErr("mask", err)
-	}
-	if err := op.index(&d.token); err != nil {
-		bad.addErr("", err)
-	}
-}
-
-// mayCreate asks for token:create on the containers of a draft.
-func (op *call) mayCreate(d *draft) error {
-	if _, ok := op.grant.Decide(access.TokenCreate, d.fixedID, d.row.Containers); !ok {
+// mayCreate asks for token:create on the containers.
+func (n *newToken) mayCreate() error {
+	if _, ok := n.grant.Decide(access.TokenCreate, n.fixedID, n.row.Containers); !ok {
 		return errForbiddenToken(access.TokenCreate)
 	}
 	return nil
 }
 
-// create stores a draft whose row is that of the insertion, or returns the token
-// that it duplicates.
-func (op *call) create(ctx context.Context, d *draft, ins *insertion) (*Token, error) {
+// create stores a token whose row is that of the insertion, or returns the
+// token that it duplicates.
+func (n *newToken) create(ctx context.Context, ins *insertion) (*Token, error) {
 	for range maxAttempts {
-		if dup, err := op.duplicateOf(ctx, &d.token, ""); err != nil || dup != nil {
-			return op.existing(ctx, dup, err)
-		}
-		if err := op.name(ctx, d, nil); err != nil {
+		dup, err := n.duplicateOf(ctx, &n.clearToken, "")
+		if err != nil {
 			return nil, err
 		}
-		if err := op.sealToken(&d.token); err != nil {
+		if dup != nil {
+			return n.existing(ctx, dup)
+		}
+		if err := n.name(ctx, nil); err != nil {
 			return nil, err
 		}
-		op.start(&ins.Change)
-		ins.logs[0] = op.entry(opCreate, d.row.Type, d.row.ID)
+		if err := n.sealToken(&n.clearToken); err != nil {
+			return nil, err
+		}
+		n.start(&ins.Change)
+		ins.logs[0] = n.entry(opCreate, n.row.Type, n.row.ID)
 		ins.InsertTokens, ins.Logs = ins.tokens[:], ins.logs[:]
-		err := op.write(ctx, &ins.Change)
+		err = n.write(ctx, &ins.Change)
 		if err == nil {
-			return d.created(), nil
+			return n.created(), nil
 		}
-		if err := op.makeRoom(ctx, &d.token, d.fixedID != "", err); err != nil {
+		conflict, refused := asConflict(err)
+		if !refused {
+			return nil, err
+		}
+		if err := n.makeRoom(ctx, &n.clearToken, n.fixedID != "", conflict); err != nil {
 			return nil, err
 		}
 	}
-	return nil, errorf(ErrConflict, "The token could not be created because others were faster; try again.")
+	return nil, errorf(ErrConflict, "The token could not be created because of concurrent changes; try again.")
 }
 
 // created returns a new token as its creator sees it: masked.
-func (d *draft) created() *Token {
-	out := d.view(access.Redact)
-	out.Data, out.Metadata = d.shown, maps.Clone(out.Metadata) // the parameters' map is the caller's
+func (n *newToken) created() *Token {
+	out := n.view(access.Redact)
+	out.Data, out.Metadata = n.shown, maps.Clone(out.Metadata) // the parameters' map is the caller's
 	return out
+}
+
+// checkID checks an id that the caller chose, or compiles its expression.
+func (n *newToken) checkID(id string, bad *form.Problems) {
+	switch {
+	case id == "":
+	case expr.HasExpression(id):
+		t, err := expr.Compile(id)
+		if err != nil {
+			bad.AddErr("id", err)
+		}
+		n.idExpr = t
+	default:
+		n.fixedID = id
+		if msg := n.IDProblem(id); msg != "" {
+			bad.Add("id", "%s", msg)
+		}
+	}
+}
+
+// maxAliasTries bounds how often an id is drawn before a UUID is taken instead.
+const maxAliasTries = 10
+
+// name gives a token its id and its place in lists. Inside Once a write is held
+// back, so whether an id is taken has to be asked beforehand. That of another
+// token of the same document is taken always.
+func (n *newToken) name(ctx context.Context, others map[string]bool) error {
+	for {
+		err := n.draw()
+		if err != nil || n.fixedID == "" && n.idExpr == nil {
+			return err
+		}
+		free := !others[n.row.ID]
+		if free && n.pending != nil {
+			free, err = n.isFree(ctx)
+		}
+		switch {
+		case err != nil || free:
+			return err
+		case n.fixedID != "":
+			return errTokenExists
+		}
+	}
+}
+
+// draw names a token: as the caller said, or by another draw each time.
+func (n *newToken) draw() error {
+	ord := n.v.ids.At(n.now)
+	n.row.Ord = storage.ID(ord)
+	switch {
+	case n.fixedID != "":
+		n.row.ID = n.fixedID
+		return nil
+	case n.idExpr == nil || n.tries >= maxAliasTries:
+		n.row.ID = ord.String()
+		return nil
+	}
+	return n.alias(ord)
+}
+
+// alias evaluates an id expression. An alias is random, so one that happens to
+// give the data away is drawn again; one that always does is refused.
+func (n *newToken) alias(ord uuid.UUID) error {
+	var problem string
+	for ; n.tries < maxAliasTries; n.tries++ {
+		id, err := n.Alias(n.idExpr)
+		if err != nil {
+			return underPath("id", invalidErr(err))
+		}
+		if problem = n.IDProblem(id); problem == "" {
+			n.row.ID = id
+			n.tries++
+			return nil
+		}
+	}
+	if problem != "" {
+		return invalid("id", "%s", problem)
+	}
+	n.row.ID = ord.String()
+	return nil
+}
+
+// isFree reports whether no token has the id. One that has expired makes room.
+func (n *newToken) isFree(ctx context.Context) (bool, error) {
+	rows, err := n.v.store.Tokens(ctx, n.tenantID(), []string{n.row.ID})
+	if err != nil || len(rows) == 0 {
+		return err == nil, err
+	}
+	if !expiredRow(&rows[0], n.now) {
+		return false, nil
+	}
+	return true, n.v.expireTokens(ctx, rows)
 }
 
 // duplicateOf returns a token with the same content, if the token is to be
 // deduplicated and there is one. Inside Once a write is held back, so those that
 // have expired and would be in its way are deleted beforehand.
-func (op *call) duplicateOf(ctx context.Context, t *token, except string) (*storage.Token, error) {
+func (op *operation) duplicateOf(ctx context.Context, t *clearToken, except string) (*storage.Token, error) {
 	if t.row.Dedup == (storage.Hash{}) {
 		return nil, nil
 	}
 	like := storage.Duplicate{Fingerprint: t.row.Fingerprint, Expression: t.row.Expression, Except: except}
-	if op.held == nil {
+	if op.pending == nil {
 		like.Now = op.now
 		return op.v.store.Duplicate(ctx, op.tenantID(), like)
 	}
@@ -282,10 +310,7 @@ func (op *call) duplicateOf(ctx context.Context, t *token, except string) (*stor
 
 // existing returns a token that was there before: masked for a client that may
 // read it, and otherwise no more than its name.
-func (op *call) existing(ctx context.Context, row *storage.Token, err error) (*Token, error) {
-	if err != nil {
-		return nil, err
-	}
+func (op *operation) existing(ctx context.Context, row *storage.Token) (*Token, error) {
 	t, err := op.openToken(ctx, row)
 	if err != nil {
 		return nil, err
@@ -305,14 +330,11 @@ var errTokenExists = errorf(ErrConflict, "A token with this id already exists.")
 
 // makeRoom looks at why a token could not be written. It returns nil when the
 // reason is gone and another attempt may succeed: the duplicate can now be
-// read, an alias will be drawn anew, or the row that was in the way had
-// expired and is deleted.
-func (op *call) makeRoom(ctx context.Context, t *token, fixedID bool, err error) error {
-	conflict, ok := asConflict(err)
-	if !ok {
-		return err
-	}
+// read, another alias will be drawn, or the row that was in the way had expired
+// and is deleted. A conflict of another kind it returns.
+func (op *operation) makeRoom(ctx context.Context, t *clearToken, fixedID bool, conflict *storage.Conflict) error {
 	var rows []storage.Token
+	var err error
 	switch conflict.Kind {
 	case storage.TokenIDTaken:
 		rows, err = op.v.store.Tokens(ctx, op.tenantID(), []string{t.row.ID})
@@ -325,7 +347,7 @@ func (op *call) makeRoom(ctx context.Context, t *token, fixedID bool, err error)
 			rows = []storage.Token{*row}
 		}
 	default:
-		return err
+		return conflict
 	}
 	switch {
 	case err != nil:

@@ -8,8 +8,9 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
-	"github.com/seed-72ea4aab/vault/internal/expr"
+	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/internal/token"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -40,7 +41,7 @@ func (c *Client) UpdateToken(ctx context.Context, id string, patch any) (*Token,
 			return t, err
 		}
 	}
-	return nil, errorf(ErrConflict, "The token could not be updated because others were faster; try again.")
+	return nil, errorf(ErrConflict, "The token could not be updated because of concurrent changes; try again.")
 }
 
 // tokenPatch is a merge patch of a token. An absent field is zero; null is a
@@ -67,25 +68,24 @@ func readPatch(patch any) (*tokenPatch, error) {
 		return nil, err
 	}
 	p := &tokenPatch{}
-	bad := &InvalidError{}
-	readFields(v, "", bad, func(r *fieldReader) {
+	bad := &form.Problems{}
+	form.Read(v, "", bad, func(r *form.Reader) {
 		for name, dst := range map[string]*jsonx.Value{
 			"data": &p.data, "mask": &p.mask, "metadata": &p.metadata, "containers": &p.containers, "search_indexes": &p.indexes,
 			"fingerprint_expression": &p.fingerprint, "deduplicate_token": &p.dedup, "expires_at": &p.expires,
 		} {
-			*dst = v.Get(name)
-			r.known = append(r.known, name)
+			*dst = r.Given(name)
 		}
-		p.texts = tokenTexts{r.texts("containers"), r.texts("search_indexes"), r.optionalText("fingerprint_expression"),
-			r.optionalBool("deduplicate_token"), r.expiry("expires_at")}
+		p.texts = tokenTexts{r.Texts("containers"), r.Texts("search_indexes"), r.OptionalText("fingerprint_expression"),
+			r.OptionalBool("deduplicate_token"), r.Expiry("expires_at")}
 		if p.metadata.Kind() != jsonx.Object && !p.metadata.IsNull() && !p.metadata.IsZero() {
-			bad.add("metadata", "must be of type object")
+			bad.Add("metadata", "must be of type object")
 		}
 	})
 	if p.data.IsNull() {
-		bad.add("data", "is required: it can be changed but not removed")
+		bad.Add("data", "is required: it can be changed but not removed")
 	}
-	return p, bad.err()
+	return p, asInvalid(bad)
 }
 
 // errRetry asks for another attempt at a write, after a conflict was cleared
@@ -93,7 +93,7 @@ func readPatch(patch any) (*tokenPatch, error) {
 var errRetry = errorf(ErrConflict, "try again")
 
 // update reads, patches and writes a token once.
-func (op *call) update(ctx context.Context, id string, p *tokenPatch) (*Token, error) {
+func (op *operation) update(ctx context.Context, id string, p *tokenPatch) (*Token, error) {
 	row, err := op.tokenRow(ctx, id)
 	if errors.Is(err, ErrNotFound) {
 		return nil, cmp.Or(op.faultOf(p), err)
@@ -109,67 +109,78 @@ func (op *call) update(ctx context.Context, id string, p *tokenPatch) (*Token, e
 	if err != nil {
 		return nil, err
 	}
-	bad := &InvalidError{}
+	bad := &form.Problems{}
 	t := op.patched(&old, p, bad)
-	if err := bad.err(); err != nil {
-		return nil, err
+	if bad.Any() {
+		return nil, asInvalid(bad)
 	}
 	shownThere, ok := op.grant.Decide(access.TokenUpdate, row.ID, t.row.Containers)
 	if !ok {
-		return nil, errorf(ErrForbidden, "The permission token:update is needed on the containers that the token is moved to.")
+		return nil, errorf(ErrForbidden, "The permission token:update is needed on the containers you move the token to.")
 	}
 	if err := op.mayLook(&old, t, p); err != nil {
 		return nil, err
 	}
-	if err := op.index(t); err != nil {
-		return nil, err
+	if op.index(t, bad); bad.Any() {
+		return nil, asInvalid(bad)
 	}
 	if p.dedup.IsZero() && t.row.Fingerprint == old.row.Fingerprint && t.row.Expression == old.row.Expression {
 		t.row.Dedup = old.row.Dedup // no more and no less of a duplicate than before
-	} else if dup, err := op.duplicateOf(ctx, t, t.row.ID); err != nil || dup != nil {
-		return op.existing(ctx, dup, err)
+	} else {
+		dup, err := op.duplicateOf(ctx, t, t.row.ID)
+		if err != nil {
+			return nil, err
+		}
+		if dup != nil {
+			return op.existing(ctx, dup)
+		}
 	}
 	return op.saveToken(ctx, &old, t, min(shown, shownThere, access.Mask))
 }
 
 // saveToken writes a patched token and returns it as a transform shows it.
-func (op *call) saveToken(ctx context.Context, old, t *token, transform access.Transform) (*Token, error) {
+func (op *operation) saveToken(ctx context.Context, old, t *clearToken, transform access.Transform) (*Token, error) {
 	if err := op.sealToken(t); err != nil {
 		return nil, err
 	}
 	ch := op.change()
 	ch.UpdateTokens = []storage.TokenUpdate{{Rev: old.row.Rev, OldSet: old.row.Set, Token: *t.row}}
 	ch.Logs = []storage.Log{op.entry(opUpdate, t.row.Type, t.row.ID)}
-	if err := op.write(ctx, ch); err != nil {
-		if err := op.makeRoom(ctx, t, false, err); err != nil {
-			return nil, err
-		}
-		return nil, errRetry
+	err := op.write(ctx, ch)
+	if err == nil {
+		return t.view(transform), nil
 	}
-	return t.view(transform), nil
+	conflict, refused := asConflict(err)
+	if !refused {
+		return nil, err
+	}
+	if err := op.makeRoom(ctx, t, false, conflict); err != nil {
+		return nil, err
+	}
+	return nil, errRetry
 }
 
 // patched returns the token as the patch makes it.
-func (op *call) patched(old *token, p *tokenPatch, bad *InvalidError) *token {
+func (op *operation) patched(old *clearToken, p *tokenPatch, bad *form.Problems) *clearToken {
 	t, row := *old, *old.row
 	t.row = &row
 	t.row.ModifiedAt, t.row.ModifiedBy = op.now, storage.ID(op.creator)
 	op.patchData(&t, p, bad)
 	switch {
 	case p.mask.IsNull():
-		t.body.mask = jsonx.Value{}
+		t.Mask = jsonx.Value{}
 	case !p.mask.IsZero():
-		t.body.mask = jsonx.Merge(old.body.maskInForce(), p.mask)
+		t.Mask = jsonx.Merge(old.MaskInForce(), p.mask)
 	}
-	t.body.metadata = mergeMetadata(old.body.metadata, p.metadata, bad)
+	t.Metadata = token.MergeMetadata(old.Metadata, p.metadata, bad)
 	if !p.indexes.IsZero() {
-		t.body.indexes = p.texts.indexes
+		t.Indexes = p.texts.indexes
 	}
 	if !p.fingerprint.IsZero() {
-		t.body.fingerprint = p.texts.fingerprint
+		t.Fingerprint = p.texts.fingerprint
 	}
 	if !p.dedup.IsZero() {
-		t.body.dedup = p.texts.dedup
+		t.Dedup = p.texts.dedup
 	}
 	if !p.expires.IsZero() {
 		t.row.ExpiresAt = time.Time{}
@@ -180,116 +191,70 @@ func (op *call) patched(old *token, p *tokenPatch, bad *InvalidError) *token {
 	containers := old.row.Containers
 	switch {
 	case p.containers.IsNull():
-		containers = []string{t.body.spec.container}
+		containers = []string{t.Type.Container}
 	case !p.containers.IsZero():
 		containers = p.texts.containers
 	}
-	op.checkBody(&t, containers, bad)
+	op.checkToken(&t, containers, bad)
 	return &t
 }
 
 // faultOf returns what is wrong with a patch whatever token it is for. What
 // data may hold depends on the token.
-func (op *call) faultOf(p *tokenPatch) error {
-	bad := &InvalidError{}
-	spec := tokenSpecs[Generic]
-	blank := token{row: &storage.Token{Containers: []string{spec.container}}, body: tokenBody{spec: spec}}
+func (op *operation) faultOf(p *tokenPatch) error {
+	bad := &form.Problems{}
+	generic := token.TypeOf(token.Generic)
+	blank := clearToken{&storage.Token{Containers: []string{generic.Container}}, token.Body{Type: generic}}
 	rest := *p
 	rest.data = jsonx.Value{}
 	op.patched(&blank, &rest, bad)
-	if bad.err() != nil {
-		return bad
+	if !bad.Any() {
+		token.CheckIndexes(p.texts.indexes, bad)
 	}
-	for i, e := range p.texts.indexes {
-		if _, err := expr.Compile(e); err != nil {
-			bad.addErr(jsonx.JoinIndex("search_indexes", i), err)
-		}
-	}
-	return bad.err()
+	return asInvalid(bad)
 }
 
 // patchData merges data. A cvc in the patch starts a new hour; one that the
 // patch does not name keeps what is left of its own.
-func (op *call) patchData(t *token, p *tokenPatch, bad *InvalidError) {
+func (op *operation) patchData(t *clearToken, p *tokenPatch, bad *form.Problems) {
 	if p.data.IsZero() {
 		return
 	}
-	cvc, ends := t.cvc, t.row.CVCExpiresAt
-	t.cvc, t.row.CVCExpiresAt = "", time.Time{}
-	t.setData(jsonx.Merge(t.body.data, p.data), op.now, bad)
-	named := &InvalidError{}
-	t.body.spec.check(named, "data", p.data) // the merge has lost what is null
-	bad.addUnknown(named)
-	if len(t.body.data.JSON()) > op.v.cfg.MaxBytes {
-		bad.add("data", "must have at most %d bytes", op.v.cfg.MaxBytes)
+	t.MergeData(p.data, bad)
+	switch {
+	case t.CVC == "":
+		t.row.CVCExpiresAt = time.Time{}
+	case !p.data.Get("cvc").IsZero():
+		t.row.CVCExpiresAt = op.now.Add(cvcLife)
 	}
-	if t.nameTells() {
-		bad.add("data", "must not be what the token's id holds: ids stand in URLs and logs")
+	if len(t.Data.JSON()) > op.v.cfg.MaxBytes {
+		bad.Add("data", "must have at most %d bytes", op.v.cfg.MaxBytes)
 	}
-	if t.typ() == Card && p.data.Get("cvc").IsZero() {
-		t.cvc, t.row.CVCExpiresAt = cvc, ends
+	if t.RevealedLater(t.row.ID) {
+		bad.Add("data", "must not be data that the token's id contains: ids appear in URLs and logs")
 	}
-}
-
-// nameTells reports whether new data would stand in the token's id. A short
-// number may stand in any id by chance.
-func (t *token) nameTells() bool {
-	secret := t.body.spec.secret
-	if secret != nil && len(secret(t.body.data)) < telling {
-		return false
-	}
-	return t.body.revealedBy(t.row.ID)
-}
-
-// mergeMetadata applies a merge patch to pairs of strings.
-func mergeMetadata(old map[string]string, patch jsonx.Value, bad *InvalidError) map[string]string {
-	if patch.IsZero() {
-		return old
-	}
-	merged := map[string]string{}
-	if patch.Kind() == jsonx.Object {
-		for k, v := range old {
-			merged[k] = v
-		}
-	}
-	for _, m := range patch.Members() {
-		switch m.Value.Kind() {
-		case jsonx.Null:
-			delete(merged, m.Name)
-		case jsonx.String:
-			merged[m.Name] = m.Value.Text()
-		default:
-			bad.add(jsonx.JoinName("metadata", m.Name), "must be of type string")
-		}
-	}
-	return merged
 }
 
 // mayLook refuses a patch that would be a way to see what one may not read: a
 // new expression over data that was stored before, or a move to where the
 // client's rules show it in clear.
-func (op *call) mayLook(old, t *token, p *tokenPatch) error {
+func (op *operation) mayLook(old, t *clearToken, p *tokenPatch) error {
 	best := op.grant.Best(old.row.ID, old.row.Containers)
-	if !p.keepsData(old) || best == access.Reveal {
+	if !old.KeepsData(p.data) || best == access.Reveal {
 		return nil
 	}
 	if p.looksAt(old, t) {
-		return errorf(ErrForbidden, "Changing mask, fingerprint_expression or search_indexes needs the right to see the token's data in clear.")
+		return errorf(ErrForbidden, "Changing mask, fingerprint_expression or search_indexes needs reveal access to the token's data.")
 	}
 	if op.grant.Best(t.row.ID, t.row.Containers) == access.Reveal {
-		return errorf(ErrForbidden, "A token can be moved to where its mover sees the data in clear only by who sees it where it is.")
+		return errorf(ErrForbidden, "Moving this token would let you read its data; that needs reveal access where it is now.")
 	}
 	return nil
 }
 
-// keepsData reports whether some of the data stays that was stored before.
-func (p *tokenPatch) keepsData(old *token) bool {
-	return p.data.IsZero() || p.data.Kind() == jsonx.Object && old.body.data.Kind() == jsonx.Object
-}
-
 // looksAt reports whether the patch changes what is evaluated over the data.
-func (p *tokenPatch) looksAt(old, t *token) bool {
-	return !p.mask.IsZero() && !old.body.maskInForce().Equal(t.body.maskInForce()) ||
-		!p.fingerprint.IsZero() && old.body.fingerprintInForce() != t.body.fingerprintInForce() ||
-		!p.indexes.IsZero() && !slices.Equal(old.body.indexesInForce(), t.body.indexesInForce())
+func (p *tokenPatch) looksAt(old, t *clearToken) bool {
+	return !p.mask.IsZero() && !old.MaskInForce().Equal(t.MaskInForce()) ||
+		!p.fingerprint.IsZero() && old.FingerprintInForce() != t.FingerprintInForce() ||
+		!p.indexes.IsZero() && !slices.Equal(old.IndexesInForce(), t.IndexesInForce())
 }

@@ -3,8 +3,12 @@ package vault
 import (
 	"context"
 	"encoding/json"
+	"slices"
+	"strings"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/expr"
+	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -30,7 +34,7 @@ func (c *Client) Tokenize(ctx context.Context, document any) (JSON, error) {
 	}
 	w := &tokenizer{op: op, single: isRequest(doc), work: maxTokenizeWork}
 	w.collect(doc)
-	if err := w.bad.err(); err != nil {
+	if err := asInvalid(&w.bad); err != nil {
 		return nil, err
 	}
 	for range maxAttempts {
@@ -41,16 +45,16 @@ func (c *Client) Tokenize(ctx context.Context, document any) (JSON, error) {
 		}
 		return w.answer(doc)
 	}
-	return nil, errorf(ErrConflict, "The document could not be tokenized because others were faster; try again.")
+	return nil, errorf(ErrConflict, "The document could not be tokenized because of concurrent changes; try again.")
 }
 
-// tokenizer walks a document twice in the same order: once to draft the
+// tokenizer walks a document twice in the same order: once to prepare the
 // tokens, and, when they are stored, once to put them in their places.
 type tokenizer struct {
-	op     *call
+	op     *operation
 	single bool // the document is one token request, which shows a card's mask under mask
 	work   int  // what the expressions of all requests may still take
-	bad    InvalidError
+	bad    form.Problems
 	places []tokenized
 	next   int
 }
@@ -62,7 +66,7 @@ const maxTokenizeWork = 128 << 20
 // tokenized is what a place of the document became.
 type tokenized struct {
 	path  string // given where the token's id can be refused
-	draft *draft
+	new   *newToken
 	same  int    // the place earlier in the document that it duplicates, or -1
 	token *Token // where one exists already
 }
@@ -72,16 +76,16 @@ func isRequest(v jsonx.Value) bool {
 	return v.Kind() == jsonx.Object && !v.Get("type").IsZero() && !v.Get("data").IsZero()
 }
 
-// collect drafts the tokens of a document.
+// collect prepares the tokens of a document.
 func (w *tokenizer) collect(doc jsonx.Value) {
 	_, _ = jsonx.Rewrite(doc, func(path *jsonx.Path, v jsonx.Value) (jsonx.Value, bool, error) {
 		switch {
 		case isRequest(v):
 			var p TokenParams
-			bad := &InvalidError{}
-			readFields(v, "", bad, p.read)
-			if bad.err() != nil {
-				w.bad.addErr(path.String(), bad)
+			bad := &form.Problems{}
+			form.Read(v, "", bad, p.read)
+			if bad.Any() {
+				w.bad.AddAll(path.String(), bad.Fields)
 				return v, false, nil
 			}
 			w.add(p, path)
@@ -91,25 +95,25 @@ func (w *tokenizer) collect(doc jsonx.Value) {
 			w.add(TokenParams{Type: Generic, Data: v}, path)
 		}
 		if len(w.places) > w.op.v.cfg.MaxTokens {
-			w.bad = InvalidError{}
-			w.bad.add("", "must have at most %d values to tokenize", w.op.v.cfg.MaxTokens)
-			return v, false, &w.bad
+			w.bad = form.Problems{}
+			w.bad.Add("", "must have at most %d values to tokenize", w.op.v.cfg.MaxTokens)
+			return v, false, asInvalid(&w.bad)
 		}
 		return v, false, nil
 	})
 }
 
 func (w *tokenizer) add(p TokenParams, path *jsonx.Path) {
-	made := &struct {
-		draft
+	one := &struct { // a token and its row in one piece of memory
+		newToken
 		stored storage.Token
 	}{}
-	made.row, made.body.work = &made.stored, &w.work
-	own := &InvalidError{}
-	w.op.draft(&made.draft, p, own)
-	place := tokenized{draft: &made.draft}
-	if own.err() != nil {
-		w.bad.addErr(path.String(), own)
+	one.operation, one.row, one.Work = w.op, &one.stored, &w.work
+	own := &form.Problems{}
+	one.prepare(p, own)
+	place := tokenized{new: &one.newToken}
+	if own.Any() {
+		w.bad.AddAll(path.String(), own.Fields)
 	}
 	if p.ID != "" {
 		place.path = path.String()
@@ -117,7 +121,7 @@ func (w *tokenizer) add(p TokenParams, path *jsonx.Path) {
 	w.places = append(w.places, place)
 }
 
-// save stores all drafts in one change.
+// save stores all new tokens in one change.
 func (w *tokenizer) save(ctx context.Context) error {
 	ch := w.op.change()
 	ch.InsertTokens = make([]storage.Token, 0, len(w.places))
@@ -127,15 +131,15 @@ func (w *tokenizer) save(ctx context.Context) error {
 	for i := range w.places {
 		p := &w.places[i]
 		p.token, p.same = nil, -1
-		if err := w.op.mayCreate(p.draft); err != nil {
+		if err := p.new.mayCreate(); err != nil {
 			return err
 		}
-		if at, seen := first[p.draft.row.Dedup]; seen {
+		if at, seen := first[p.new.row.Dedup]; seen {
 			p.same = at
 			continue
 		}
-		if p.draft.row.Dedup != (storage.Hash{}) {
-			first[p.draft.row.Dedup] = i
+		if p.new.row.Dedup != (storage.Hash{}) {
+			first[p.new.row.Dedup] = i
 		}
 		if err := w.savePlace(ctx, p, ch, names); err != nil {
 			return err
@@ -144,53 +148,56 @@ func (w *tokenizer) save(ctx context.Context) error {
 	if len(ch.InsertTokens) == 0 {
 		return nil
 	}
-	if err := w.op.write(ctx, ch); err != nil {
-		return w.resolve(ctx, err)
+	err := w.op.write(ctx, ch)
+	if conflict, refused := asConflict(err); refused {
+		return w.resolve(ctx, conflict)
 	}
-	return nil
+	return err
 }
 
 // savePlace adds one token to the change, or finds the one it duplicates.
 func (w *tokenizer) savePlace(ctx context.Context, p *tokenized, ch *storage.Change, names map[string]bool) error {
-	d := p.draft
-	if dup, err := w.op.duplicateOf(ctx, &d.token, ""); err != nil || dup != nil {
-		p.token, err = w.op.existing(ctx, dup, err)
+	n := p.new
+	dup, err := w.op.duplicateOf(ctx, &n.clearToken, "")
+	if err != nil {
 		return err
 	}
-	if err := w.op.name(ctx, d, names); err != nil {
+	if dup != nil {
+		p.token, err = w.op.existing(ctx, dup)
+		return err
+	}
+	if err := n.name(ctx, names); err != nil {
 		return underPath(p.path, err)
 	}
 	if p.path != "" {
-		names[d.row.ID] = true
+		names[n.row.ID] = true
 	}
-	if err := w.op.sealToken(&d.token); err != nil {
+	if err := w.op.sealToken(&n.clearToken); err != nil {
 		return err
 	}
-	ch.InsertTokens = append(ch.InsertTokens, *d.row)
-	ch.Logs = append(ch.Logs, w.op.entry(opCreate, d.row.Type, d.row.ID))
+	ch.InsertTokens = append(ch.InsertTokens, *n.row)
+	ch.Logs = append(ch.Logs, w.op.entry(opCreate, n.row.Type, n.row.ID))
 	return nil
 }
 
 // resolve clears away what kept the change from being written, and asks for
 // another attempt; or says that it cannot be written.
-func (w *tokenizer) resolve(ctx context.Context, err error) error {
-	conflict, ok := asConflict(err)
-	if !ok {
-		return err
-	}
+func (w *tokenizer) resolve(ctx context.Context, conflict *storage.Conflict) error {
 	at := -1
 	for i := range w.places {
-		if p := &w.places[i]; p.token == nil && p.same < 0 {
-			if at++; at == conflict.Index {
-				d := p.draft
-				if err := w.op.makeRoom(ctx, &d.token, d.fixedID != "", err); err != nil {
-					return err
-				}
-				return errRetry
-			}
+		p := &w.places[i]
+		if p.token != nil || p.same >= 0 {
+			continue // not part of the change
 		}
+		if at++; at != conflict.Index {
+			continue
+		}
+		if err := w.op.makeRoom(ctx, &p.new.clearToken, p.new.fixedID != "", conflict); err != nil {
+			return err
+		}
+		return errRetry
 	}
-	return err
+	return conflict
 }
 
 // answer builds the document with tokens in place of values.
@@ -225,14 +232,14 @@ func valueOf(t *Token) (jsonx.Value, error) {
 	if err != nil {
 		return jsonx.Value{}, err
 	}
-	return jsonx.Parse(text, storedLimits)
+	return jsonx.Parse(text, stored)
 }
 
 // result returns the token of the next place.
 func (w *tokenizer) result() *Token {
 	p := w.nextPlace()
 	if p.token == nil {
-		p.token = p.draft.created()
+		p.token = p.new.created()
 	}
 	copied := *p.token
 	return &copied
@@ -244,7 +251,7 @@ func (w *tokenizer) resultID() string {
 	if p.token != nil {
 		return p.token.ID
 	}
-	return p.draft.row.ID
+	return p.new.row.ID
 }
 
 func (w *tokenizer) nextPlace() *tokenized {
@@ -254,4 +261,186 @@ func (w *tokenizer) nextPlace() *tokenized {
 		p = &w.places[p.same]
 	}
 	return p
+}
+
+// maxDetokenized bounds the distinct tokens of one request.
+const maxDetokenized = 100
+
+// detokenizedAtOnce is how many of them are read before their size is looked at.
+const detokenizedAtOnce = 16
+
+// Detokenize returns a document with its expressions replaced by the data of
+// tokens: {{ <id> }}, {{ <id> | filter }}, and {{ token: <id> }} for the whole
+// token (permission token:use on each container).
+//
+// A string that is exactly one expression becomes the value itself; text
+// around it makes a string. Object keys are not looked at, and what is inserted
+// is not evaluated again. At most 100 distinct tokens can be used at once. An
+// id that does not exist is an [InvalidError] that names it.
+func (c *Client) Detokenize(ctx context.Context, document any) (JSON, error) {
+	op, err := c.begin(ctx, access.TokenUse)
+	if err != nil {
+		return nil, err
+	}
+	doc, err := op.document(document)
+	if err != nil {
+		return nil, err
+	}
+	out, err := op.detokenize(ctx, doc)
+	if err != nil {
+		return nil, err
+	}
+	if raw, ok := document.(JSON); ok && out == doc {
+		return raw, nil // nothing to replace: not a byte is changed
+	}
+	return out.JSON(), nil
+}
+
+// detokenize replaces the expressions of a document.
+func (op *operation) detokenize(ctx context.Context, doc jsonx.Value) (jsonx.Value, error) {
+	tree, err := expr.CompileTokenTree(doc)
+	if err != nil {
+		return doc, invalidErr(err)
+	}
+	if !tree.HasExpressions() {
+		return doc, nil
+	}
+	tokens, err := op.useTokens(ctx, tree.Refs())
+	if err != nil {
+		return doc, err
+	}
+	out, err := tree.Eval(tokens.env())
+	if err != nil {
+		return doc, invalidErr(err)
+	}
+	return out, nil
+}
+
+// usedTokens are the tokens of one request, by id, as the caller may use them.
+type usedTokens map[string]*usedToken
+
+type usedToken struct {
+	clearToken
+	transform access.Transform
+	seen      map[bool]jsonx.Value // its data and the whole of it, once asked for
+}
+
+// useTokens reads the tokens that expressions name, and logs that they are
+// used.
+func (op *operation) useTokens(ctx context.Context, refs []expr.Ref) (usedTokens, error) {
+	used, ids, err := op.findTokens(ctx, refs)
+	if err != nil {
+		return nil, err
+	}
+	return used, op.logUses(ctx, used, ids)
+}
+
+// logUses logs that tokens are used.
+func (op *operation) logUses(ctx context.Context, used usedTokens, ids []string) error {
+	seen := make([]entity, len(ids))
+	for i, id := range ids {
+		seen[i] = used[id].entity()
+	}
+	return op.logReads(ctx, opUse, seen...)
+}
+
+// findTokens reads the tokens that expressions name and asks for token:use on
+// each. It returns their ids in the order in which they were named.
+func (op *operation) findTokens(ctx context.Context, refs []expr.Ref) (usedTokens, []string, error) {
+	ids := distinctIDs(refs)
+	if len(ids) > maxDetokenized {
+		return nil, nil, invalid("", "must not name more than %d tokens in one request", maxDetokenized)
+	}
+	used := usedTokens{}
+	size := 0
+	for piece := range slices.Chunk(ids, detokenizedAtOnce) {
+		rows, err := op.rows(ctx, piece)
+		if err != nil {
+			return nil, nil, err
+		}
+		for i := range rows {
+			size += len(rows[i].Body)
+		}
+		if most := op.maxPageBytes(); size > most && len(ids) > 1 {
+			return nil, nil, invalid("", "must not name tokens with more than %d bytes in all", most)
+		}
+		if err := op.use(ctx, rows, used); err != nil {
+			return nil, nil, err
+		}
+	}
+	if missing := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return used[id] != nil }); len(missing) > 0 {
+		return nil, nil, invalid("", "Failed to detokenize some tokens: %s", strings.Join(missing, ", "))
+	}
+	return used, ids, nil
+}
+
+// use opens rows for expressions, if token:use allows it for each.
+func (op *operation) use(ctx context.Context, rows []storage.Token, used usedTokens) error {
+	for i := range rows {
+		if expiredRow(&rows[i], op.now) {
+			continue
+		}
+		transform, ok := op.grant.Decide(access.TokenUse, rows[i].ID, rows[i].Containers)
+		if !ok || transform == access.Redact {
+			return errForbiddenToken(access.TokenUse)
+		}
+		t, err := op.openToken(ctx, &rows[i])
+		if err != nil {
+			return err
+		}
+		used[rows[i].ID] = &usedToken{t, transform, map[bool]jsonx.Value{}}
+	}
+	return nil
+}
+
+func distinctIDs(refs []expr.Ref) []string {
+	var ids []string
+	known := map[string]bool{}
+	for _, r := range refs {
+		if !known[r.ID] {
+			known[r.ID] = true
+			ids = append(ids, r.ID)
+		}
+	}
+	return ids
+}
+
+// env gives expressions the data of tokens, or the whole of them.
+func (u usedTokens) env() expr.Env {
+	return expr.Env{Lookup: func(ref expr.Ref) (jsonx.Value, bool) {
+		t := u[ref.ID]
+		if t == nil {
+			return jsonx.Value{}, false
+		}
+		v, known := t.seen[ref.Whole]
+		if !known {
+			v = t.see(ref.Whole)
+			t.seen[ref.Whole] = v
+		}
+		return v, !v.IsZero()
+	}}
+}
+
+// see returns the token's data, or the whole token, as the caller may see it.
+// A request may name one token in thousands of expressions, so it is asked for
+// once only.
+func (u *usedToken) see(whole bool) jsonx.Value {
+	if whole {
+		return u.whole()
+	}
+	return u.shown(u.transform)
+}
+
+// whole returns the token as a document. Its enrichments tell more of a number
+// than a mask does, so they are only for a caller that sees the number.
+func (u *usedToken) whole() jsonx.Value {
+	out := u.view(u.transform)
+	if u.transform == access.Reveal {
+		out.Enrichments = enrichments(&u.Body)
+	}
+	v, err := valueOf(out)
+	if err != nil {
+		return jsonx.Value{}
+	}
+	return v
 }

@@ -34,22 +34,35 @@ package vault
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/seed-72ea4aab/vault/internal/cache"
 	"github.com/seed-72ea4aab/vault/internal/egress"
+	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/internal/ids"
+	"github.com/seed-72ea4aab/vault/internal/jobs"
+	"github.com/seed-72ea4aab/vault/internal/keyring"
+	"github.com/seed-72ea4aab/vault/internal/limits"
+	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
 // Storage is the database that a vault is opened on: storage/sqlite,
 // storage/postgres, or one's own.
 type Storage = storage.Storage
+
+// Runtime runs the code of tenants: jsruntime, which keeps it in processes of
+// its own, or one's own.
+type Runtime = script.Runtime
 
 // Config adjusts a vault. The zero value is safe and complete.
 type Config struct {
@@ -104,7 +117,7 @@ type Config struct {
 
 	// ScriptLog takes what tenant code writes to its console. The lines may hold
 	// values, so they go nowhere else. It is called by many goroutines, and the
-	// run waits for it; a panic in it is told to Logger and ends nothing. Default:
+	// run waits for it; a panic in it is logged and ends nothing. Default:
 	// they are dropped.
 	ScriptLog func(ScriptLine)
 
@@ -127,7 +140,6 @@ const (
 	defaultMaxTokens  = 20_000
 	defaultMaxPage    = 64 << 20
 	defaultKeyAge     = time.Second
-	maxKeyAge         = 10 * time.Second
 	writeSlack        = 2 * time.Second // for a write that began just before
 )
 
@@ -163,8 +175,8 @@ func (cfg *Config) withDefaults() (Config, error) {
 	if c.KeyAge == 0 {
 		c.KeyAge = defaultKeyAge
 	}
-	if c.KeyAge < 0 || c.KeyAge > maxKeyAge {
-		return c, fmt.Errorf("vault: Config.KeyAge must be between 0 and %s", maxKeyAge)
+	if c.KeyAge < 0 || c.KeyAge > keyring.MaxAge {
+		return c, fmt.Errorf("vault: Config.KeyAge must be between 0 and %s", keyring.MaxAge)
 	}
 	return c, checkLogRetention(c.LogRetention)
 }
@@ -178,14 +190,15 @@ type Vault struct {
 	// horizon is how long a node may go on with keys that it has read.
 	horizon time.Duration
 
-	tenants *tenantCache
+	tenants *keyring.Cache[tenantDoc]
+	check   *keyring.Check
 	egress  *egress.Client
-	worker  *worker
-	auth    *keyCache[*identity]
-	proxies *keyCache[*Proxy]
-	flight  inFlight
-	turns   *hostTurns
-	ids     idSource
+	worker  *jobs.Worker
+	auth    *cache.Cache[storage.Key, *identity]
+	proxies *cache.Cache[storage.Key, *Proxy]
+	flights cache.Flights[flightKey]
+	turns   *limits.Turns
+	ids     ids.Source
 
 	stop    context.CancelFunc
 	done    sync.WaitGroup
@@ -222,15 +235,16 @@ func open(ctx context.Context, store Storage, key AEAD, cfg *Config) (*Vault, er
 	if err != nil {
 		return nil, err
 	}
-	v := &Vault{store: store, master: key, cfg: c, horizon: maxKeyAge + writeSlack}
-	v.tenants = newTenantCache(v)
-	v.auth = newKeyCache[*identity]()
-	v.proxies = newKeyCache[*Proxy]()
+	v := &Vault{store: store, master: key, cfg: c, horizon: keyring.MaxAge + writeSlack}
+	v.tenants = newTenants(v)
+	v.check = &keyring.Check{Store: store, Master: key, Now: v.now}
+	v.auth = cache.New[storage.Key, *identity]()
+	v.proxies = cache.New[storage.Key, *Proxy]()
 	v.egress = c.Egress.client()
-	v.turns = newHostTurns()
+	v.turns = limits.NewTurns()
 	v.worker = newWorker(v)
-	if err := v.checkMaster(ctx); err != nil {
-		return nil, err
+	if err := v.check.Verify(ctx); err != nil {
+		return nil, masterError(err)
 	}
 	background, stop := context.WithCancel(context.Background())
 	v.stop = stop
@@ -238,7 +252,7 @@ func open(ctx context.Context, store Storage, key AEAD, cfg *Config) (*Vault, er
 		v.done.Go(func() { v.sweepLoop(background) })
 	}
 	if c.WorkEvery > 0 {
-		v.done.Go(func() { v.worker.loop(background) })
+		v.done.Go(func() { v.worker.Loop(background, c.WorkEvery) })
 	}
 	return v, nil
 }
@@ -272,4 +286,43 @@ func (v *Vault) now() time.Time { return v.cfg.Now().UTC().Truncate(time.Microse
 // the first operation does.
 func (v *Vault) Tenant(id uuid.UUID) *Client {
 	return &Client{v: v, tenant: id, grant: trusted, creator: id}
+}
+
+// EgressPolicy says where proxies, callbacks and the code of tenants may
+// connect to. The zero value allows https with TLS 1.2 or later to public
+// addresses, which are checked when they are dialed, so that a name which
+// changes its address gains nothing.
+type EgressPolicy struct {
+	// AllowHTTP allows plain http.
+	AllowHTTP bool
+	// AllowPrivate allows every address: loopback and private ones too.
+	AllowPrivate bool
+	// AllowPrefixes allows some addresses that would be refused, and
+	// DenyPrefixes refuses some that would be allowed. A refusal wins.
+	AllowPrefixes, DenyPrefixes []netip.Prefix
+	// Ports narrows the ports. Default: any.
+	Ports []uint16
+	// RootCAs are the authorities that certificates are checked against.
+	// Default: those of the system.
+	RootCAs *x509.CertPool
+	// UseEnvironmentProxy heeds HTTPS_PROXY and the like. The proxy then
+	// resolves names, so it has to be trusted with what this policy forbids.
+	UseEnvironmentProxy bool
+	// MaxConnsPerTenant bounds the requests of one tenant that are under way.
+	// Default 100.
+	MaxConnsPerTenant int
+}
+
+func (p *EgressPolicy) client() *egress.Client {
+	return egress.New(egress.Policy{
+		AllowHTTP: p.AllowHTTP, AllowPrivate: p.AllowPrivate, AllowPrefixes: p.AllowPrefixes, DenyPrefixes: p.DenyPrefixes,
+		Ports: p.Ports, RootCAs: p.RootCAs, UseEnvironmentProxy: p.UseEnvironmentProxy, MaxConnsPerTenant: p.MaxConnsPerTenant,
+	})
+}
+
+// checkURL checks a URL that something will be sent to.
+func (v *Vault) checkURL(bad *form.Problems, path, text string) {
+	if _, err := v.egress.CheckURL(text); err != nil {
+		bad.Add(path, "must be an absolute URL that the egress policy allows: %s", err.Error())
+	}
 }

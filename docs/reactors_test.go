@@ -25,6 +25,7 @@ import (
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/webhook"
 	"github.com/seed-72ea4aab/vault/jsruntime"
+	"github.com/seed-72ea4aab/vault/script"
 )
 
 // snippet is a JavaScript block of reactors.md: how it is invoked, the code,
@@ -217,7 +218,7 @@ func runJS(t *testing.T, code string, args any) string {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	out, err := r.Run(ctx, vault.Program{Tenant: "t", Source: code}, input, nil)
+	out, err := r.Run(ctx, script.Program{Tenant: "t", Source: code}, input, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

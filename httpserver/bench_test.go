@@ -195,7 +195,7 @@ func caller(b *testing.B, method, url, key, body string, want int) func() error 
 	}
 }
 
-// compare lets two calls take turns in short rounds, so that whatever else the
+// compare lets two calls take turns in short rounds, so that anything else the
 // machine does falls on both, and reports the median ratio of their rates.
 func compare(b *testing.B, unit string, ours, other func() error) {
 	b.Helper()

@@ -15,7 +15,8 @@ type origins struct {
 	exposed string // that a page may read
 }
 
-// preflightAge is how long a browser may remember an answer, in seconds.
+// preflightAge is how long a browser may remember the response to a preflight,
+// in seconds.
 const preflightAge = "600"
 
 func newOrigins(list []string, names headerNames) *origins {
@@ -39,13 +40,13 @@ func checkOrigin(origin string) error {
 	}
 	u, err := url.Parse(origin)
 	if err != nil || u.Host == "" || u.Scheme+"://"+u.Host != origin || strings.ToLower(origin) != origin {
-		return fmt.Errorf("httpserver: %q in Options.Origins is no origin: one reads like https://shop.example, in lower case and without a path", origin)
+		return fmt.Errorf("httpserver: %q in Options.Origins is not an origin; write it like https://shop.example, in lower case and without a path", origin)
 	}
 	return nil
 }
 
-// admit lets a page of an admitted origin read the answer, whatever it will be,
-// and reports whether the request comes from one.
+// admit lets a page of an allowed origin read the response, also one that is an
+// error, and reports whether the request comes from such a page.
 func (o *origins) admit(header http.Header, r *http.Request) bool {
 	if o == nil {
 		return false
@@ -63,7 +64,7 @@ func (o *origins) admit(header http.Header, r *http.Request) bool {
 	return true
 }
 
-// isPreflight reports whether a browser asks before it sends a request.
+// isPreflight reports whether the request is a browser's CORS preflight.
 func isPreflight(r *http.Request) bool {
 	return r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != ""
 }

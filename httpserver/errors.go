@@ -10,9 +10,10 @@ import (
 	"slices"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/script"
 )
 
-// Errors of the surface itself. Those of the vault come through as they are.
+// Errors of the REST layer itself. Those of the vault pass through unchanged.
 var (
 	errNoRoute   = errors.New("no such path")
 	errMethod    = errors.New("method not allowed")
@@ -20,43 +21,43 @@ var (
 	errNotJSON   = errors.New("the body is not JSON")
 	errRateLimit = errors.New("rate limit reached")
 	errSlowBody  = errors.New("the body did not arrive in time")
-	errNotReady  = errors.New("the database does not answer")
+	errNotReady  = errors.New("the database is not responding")
 )
 
 // statuses is the one table from errors to statuses. The first row that matches
-// counts, and what matches none is a 500. Where a row has no detail, the error's
-// own text is made for callers.
+// counts, and an error that matches no row is a 500. Where a row has no detail,
+// the error's own text is written for callers.
 var statuses = []struct {
 	err    error
 	status int
 	detail string
 }{
 	{errNoRoute, http.StatusNotFound, "There is nothing at this path."},
-	{errMethod, http.StatusMethodNotAllowed, "The path does not take this method; the header Allow lists those that it takes."},
+	{errMethod, http.StatusMethodNotAllowed, "This path does not support the method; the Allow header lists the ones it supports."},
 	{vault.ErrUnauthenticated, http.StatusUnauthorized, "The API key is missing, unknown, expired or revoked."},
-	{errRateLimit, http.StatusTooManyRequests, "Too many requests; try again after the seconds in the header Retry-After."},
+	{errRateLimit, http.StatusTooManyRequests, "Too many requests; try again after the number of seconds in the Retry-After header."},
 	{vault.ErrForbidden, http.StatusForbidden, ""},
 	{errMediaType, http.StatusUnsupportedMediaType, "The content type must be " + mergePatch + "."},
-	{errNotJSON, http.StatusUnsupportedMediaType, "The body must be JSON, under the content type application/json and without a Content-Encoding."},
+	{errNotJSON, http.StatusUnsupportedMediaType, "The body must be JSON, with the content type application/json and without a Content-Encoding."},
 	{vault.ErrTooLarge, http.StatusRequestEntityTooLarge, ""},
 	{errSlowBody, http.StatusRequestTimeout, "The body did not arrive in time."},
-	{vault.ErrInvalid, http.StatusBadRequest, "The request breaks the rules that are listed under errors."},
+	{vault.ErrInvalid, http.StatusBadRequest, "The request is invalid; errors lists what is wrong with each field."},
 	{vault.ErrNotFound, http.StatusNotFound, ""},
 	{vault.ErrConflict, http.StatusConflict, ""},
 	{vault.ErrCode, http.StatusUnprocessableEntity, ""},
 	{vault.ErrBusy, http.StatusTooManyRequests, ""},
 	{vault.ErrTimeout, http.StatusRequestTimeout, ""},
 	{vault.ErrUnreachable, http.StatusBadGateway, ""},
-	{vault.ErrNoRuntime, http.StatusInternalServerError, "This server runs no code: its vault was opened without a runtime."},
-	{errNotReady, http.StatusServiceUnavailable, "The database does not answer."},
+	{vault.ErrNoRuntime, http.StatusInternalServerError, "This server cannot run code: its vault was opened without a runtime."},
+	{errNotReady, http.StatusServiceUnavailable, "The database is not responding."},
 }
 
 const (
 	titleInvalid   = "One or more validation errors occurred."
-	detailInternal = "The request could not be processed. The server's log has the cause under the trace id of this answer."
+	detailInternal = "The request could not be processed. The server's log has the cause under the trace id of this response."
 )
 
-// refusal is an error with headers for the answer.
+// refusal is an error with headers for the response.
 type refusal struct {
 	error
 	header map[string]string
@@ -88,8 +89,8 @@ type errorBody struct {
 	Errors map[string][]string `json:"errors,omitempty"`
 }
 
-// describe turns an error into the body that a caller sees. A cause that is the
-// server's own stays out of it.
+// describe turns an error into the body that a caller sees. The cause of a
+// server error stays out of it.
 func describe(err error) errorBody {
 	b := errorBody{Status: http.StatusInternalServerError, Detail: detailInternal}
 	for _, row := range statuses {
@@ -106,9 +107,9 @@ func describe(err error) errorBody {
 	if errors.As(err, &bad) {
 		b.Title, b.Errors = titleInvalid, firstFields(bad.Fields)
 	}
-	var script *vault.ScriptError
-	if errors.As(err, &script) && script.Status != 0 {
-		b.Title, b.Status, b.Detail, b.Errors = script.Title, script.Status, script.Error(), script.Messages
+	var failed *script.Error
+	if errors.As(err, &failed) && failed.Status != 0 {
+		b.Title, b.Status, b.Detail, b.Errors = failed.Title, failed.Status, failed.Error(), failed.Messages
 	}
 	return b
 }
@@ -119,7 +120,7 @@ const (
 	maxErrorPath = 1000 // bytes
 )
 
-// firstFields keeps an answer about a body with thousands of bad fields small.
+// firstFields keeps the response small when a body has thousands of bad fields.
 func firstFields(all map[string][]string) map[string][]string {
 	kept := make(map[string][]string, min(len(all), maxErrors))
 	for _, path := range slices.Sorted(maps.Keys(all)) {
@@ -132,12 +133,13 @@ func firstFields(all map[string][]string) map[string][]string {
 	return kept
 }
 
-// refuse is the answer to a request that failed, and the cause when that lies
-// with the server: neither with the caller nor with the code of a tenant.
+// refuse returns the response to a request that failed. The second result is
+// the cause if the server is to blame, and nil if the caller or a tenant's code
+// is.
 func refuse(err error) (answer, error) {
-	var script *vault.ScriptError
-	if errors.As(err, &script) && script.Response != nil {
-		return customAnswer(script.Response), nil
+	var failed *script.Error
+	if errors.As(err, &failed) && failed.Response != nil {
+		return customAnswer(failed.Response), nil
 	}
 	body := describe(err)
 	text, encErr := encode(body)
@@ -152,15 +154,15 @@ func refuse(err error) (answer, error) {
 	case body.Status == http.StatusTooManyRequests, errors.Is(err, vault.ErrInProgress):
 		a.header = map[string]string{headerRetryAfter: "1"}
 	}
-	if body.Status < http.StatusInternalServerError || script != nil {
+	if body.Status < http.StatusInternalServerError || failed != nil {
 		return a, nil
 	}
 	return a, err
 }
 
-// refuse is the answer to this request, which failed. What code of a tenant
-// chose to answer sets none of the headers that are the server's, and is marked
-// as such: its body could otherwise pass for an error of the vault.
+// refuse returns the response to this request, which failed. A response that a
+// tenant's code built cannot set the server's own headers, and a header marks
+// it: otherwise its body could pass for an error of the vault.
 func (x *exchange) refuse(err error) (a answer, cause error) {
 	a, cause = refuse(err)
 	if choseAnswer(err) {
@@ -176,17 +178,17 @@ func (h *handler) owns(name string) bool {
 		name == "Cache-Control" || name == "X-Content-Type-Options"
 }
 
-// choseAnswer reports whether code of a tenant chose the whole answer.
+// choseAnswer reports whether a tenant's code built the whole response.
 func choseAnswer(err error) bool {
-	var script *vault.ScriptError
-	return errors.As(err, &script) && script.Response != nil
+	var failed *script.Error
+	return errors.As(err, &failed) && failed.Response != nil
 }
 
 // usualAnswer is about the size of a token as JSON.
 const usualAnswer = 1 << 10
 
 // encode writes a value as JSON, its strings as they are: an expression in a
-// mask stays readable. What is JSON already is not touched.
+// mask stays readable. A value that is already JSON is not touched.
 func encode(v any) ([]byte, error) {
 	switch v := v.(type) {
 	case nil:

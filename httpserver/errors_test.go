@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
@@ -27,10 +28,10 @@ func TestStatusOfEachError(t *testing.T) {
 		409: {vault.ErrConflict},
 		413: {vault.ErrTooLarge, tooLarge("x")},
 		415: {errMediaType},
-		422: {vault.ErrCode, &vault.ScriptError{Kind: vault.ScriptInvalid}},
+		422: {vault.ErrCode, &script.Error{Kind: script.Invalid}},
 		429: {vault.ErrBusy, errRateLimit},
-		402: {&vault.ScriptError{Kind: vault.ScriptThrown, Status: 402}},
-		500: {errors.New("x"), vault.ErrClosed, vault.ErrWrongKey, context.DeadlineExceeded, &vault.ScriptError{Kind: vault.ScriptThrown}},
+		402: {&script.Error{Kind: script.Thrown, Status: 402}},
+		500: {errors.New("x"), vault.ErrClosed, vault.ErrWrongKey, context.DeadlineExceeded, &script.Error{Kind: script.Thrown}},
 		503: {errNotReady},
 	} {
 		for _, err := range errs {
@@ -46,9 +47,9 @@ func TestStatusOfEachError(t *testing.T) {
 // picky is a runtime that takes no code.
 type picky struct{ err error }
 
-func (p picky) Check(context.Context, vault.Program) error { return p.err }
-func (p picky) Close() error                               { return nil }
-func (p picky) Run(context.Context, vault.Program, json.RawMessage, vault.Host) (json.RawMessage, error) {
+func (p picky) Check(context.Context, script.Program) error { return p.err }
+func (p picky) Close() error                                { return nil }
+func (p picky) Run(context.Context, script.Program, json.RawMessage, script.Host) (json.RawMessage, error) {
 	return nil, p.err
 }
 
@@ -56,7 +57,7 @@ func TestCodeThatCannotBeUsedIs422(t *testing.T) {
 	t.Parallel()
 	messages := map[string][]string{"error": {"Unexpected token"}}
 	for _, err := range []error{
-		&vault.ScriptError{Kind: vault.ScriptInvalid, Status: 422, Title: vault.ScriptTitle, Messages: messages},
+		&script.Error{Kind: script.Invalid, Status: 422, Title: script.DefaultTitle, Messages: messages},
 		vault.ErrCode,
 	} {
 		w := worldOf(t, vaulttest.Open(t, ":memory:", &vault.Config{Runtime: picky{err}}), nil)
@@ -65,8 +66,8 @@ func TestCodeThatCannotBeUsedIs422(t *testing.T) {
 			"/proxies":  `{"name":"x","destination_url":"https://example.com","request_transform":{"code":"x"}}`,
 		} {
 			got := w.do("POST", path, w.ManagementKey, body).want(t, http.StatusUnprocessableEntity).decode(t)
-			if errors.As(err, new(*vault.ScriptError)) {
-				if diff := cmp.Diff(map[string]any{"error": []any{"Unexpected token"}}, got["errors"]); diff != "" || got["title"] != vault.ScriptTitle {
+			if errors.As(err, new(*script.Error)) {
+				if diff := cmp.Diff(map[string]any{"error": []any{"Unexpected token"}}, got["errors"]); diff != "" || got["title"] != script.DefaultTitle {
 					t.Errorf("%v %s", got, diff)
 				}
 			}

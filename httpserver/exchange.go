@@ -21,7 +21,7 @@ import (
 // mergePatch is the content type of RFC 7386.
 const mergePatch = "application/merge-patch+json"
 
-// exchange is one request on its way to its answer.
+// exchange is one request and its response.
 type exchange struct {
 	*endpoint
 	w      http.ResponseWriter
@@ -33,14 +33,14 @@ type exchange struct {
 	read   bool          // the body has been read to its end
 }
 
-// answer is what goes back.
+// answer is a response before it is sent.
 type answer struct {
 	status   int
 	location string            // of what was created
 	header   map[string]string // further headers
 	body     []byte
 	streamed int  // bytes of a body that was sent as it came
-	replayed bool // it is the stored answer of an earlier request
+	replayed bool // it is the stored response to an earlier request
 }
 
 // ServeHTTP answers a request to the endpoint.
@@ -57,8 +57,8 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x.report(a, cause, time.Since(start))
 }
 
-// answer returns the answer to the request, and the cause when it is a failure
-// of the server. A panic is such a failure and ends this request alone.
+// answer returns the response to the request, and the cause if the server
+// failed. A panic counts as such a failure and ends only this request.
 func (x *exchange) answer() (a answer, cause error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -72,13 +72,13 @@ func (x *exchange) answer() (a answer, cause error) {
 	return a, nil
 }
 
-// panicError describes a panic. Its value may hold anything, so of what is not
-// the runtime's own only the type is told.
+// panicError describes a panic. Its value may hold anything, so only its type
+// is named, unless it is an error of the Go runtime.
 func panicError(p any) error {
 	if err, ok := p.(runtime.Error); ok {
 		return fmt.Errorf("panic: %w\n%s", err, debug.Stack())
 	}
-	return fmt.Errorf("panic with a %T\n%s", p, debug.Stack())
+	return fmt.Errorf("panic with a value of type %T\n%s", p, debug.Stack())
 }
 
 // handle checks the request step by step and runs its operation.
@@ -105,7 +105,7 @@ func (x *exchange) handle() (answer, error) {
 	}
 	if keys, ok := x.r.Header[h.header.idempotencyKey]; ok && x.route.once() {
 		if len(keys) > 1 {
-			return answer{}, invalid("", "The request must have one header %s, not %d.", h.header.idempotencyKey, len(keys))
+			return answer{}, invalid("", "The request must have one %s header, not %d.", h.header.idempotencyKey, len(keys))
 		}
 		return x.once(keys[0], in)
 	}
@@ -128,7 +128,7 @@ func (x *exchange) identify() error {
 	h := x.handler
 	keys := x.r.Header[h.header.apiKey]
 	if len(keys) != 1 {
-		return vault.ErrUnauthenticated // none, or no telling which
+		return vault.ErrUnauthenticated // no key, or several: there is no way to know which one is meant
 	}
 	client, err := h.vault.Authenticate(x.ctx, keys[0])
 	if err != nil {
@@ -172,11 +172,11 @@ func (x *exchange) input() (*input, error) {
 	return in, err
 }
 
-// prefersBody reports whether a caller asks for what a change has made to be in
-// the answer, as RFC 7240 has it: the first of several such preferences counts.
+// prefersBody reports whether the caller wants the changed entity in the
+// response, as in RFC 7240: the first of several such preferences counts.
 func prefersBody(prefer []string) bool {
-	for _, line := range prefer {
-		for preference := range strings.SplitSeq(line, ",") {
+	for _, header := range prefer {
+		for preference := range strings.SplitSeq(header, ",") {
 			preference, _, _ = strings.Cut(preference, ";")
 			name, value, _ := strings.Cut(preference, "=")
 			if strings.EqualFold(strings.TrimSpace(name), "return") {
@@ -188,7 +188,7 @@ func prefersBody(prefer []string) bool {
 }
 
 // mayRead reports whether the caller may see what it changes. A preference is
-// no more than that: who may not gets the answer without a body.
+// only a wish: a caller that may not see it gets a response without a body.
 func (x *exchange) mayRead() bool {
 	kind, _, _ := strings.Cut(x.route.permission, ":")
 	return x.client.Check(x.ctx, kind+":read") == nil
@@ -202,14 +202,15 @@ func isMergePatch(contentType string) bool {
 	return err == nil && typ == mergePatch
 }
 
-// smallBody is how much memory the announced size of a body gets in advance.
-// What goes beyond it has to arrive first.
+// smallBody is the most memory that is allocated for a body before it arrives,
+// based on its Content-Length. Beyond that, memory grows with the bytes that
+// have arrived.
 const smallBody = 16 << 10
 
 // body reads the body, within bounds of size and time.
 func (x *exchange) body() ([]byte, error) {
 	limit := x.handler.opts.MaxBody
-	if x.r.Body == nil { // of a request that came through no server
+	if x.r.Body == nil { // a request that did not come through a server
 		return nil, nil
 	}
 	if x.r.ContentLength > limit {
@@ -238,7 +239,7 @@ func bodyError(err error, limit int64) error {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return errSlowBody
 	default:
-		return invalid("", "The body was cut off before its end.")
+		return invalid("", "The body was cut off.")
 	}
 }
 
@@ -266,7 +267,7 @@ func (x *exchange) server() *http.Server {
 	return srv
 }
 
-// run carries the operation out.
+// run runs the operation.
 func (x *exchange) run(ctx context.Context, in *input) (answer, error) {
 	out, err := x.route.run(ctx, in)
 	if err != nil {
@@ -283,19 +284,19 @@ func (x *exchange) run(ctx context.Context, in *input) (answer, error) {
 		return answer{}, err
 	}
 	if limit := x.handler.opts.MaxResponse; x.route.reads && len(a.body) > limit {
-		return answer{}, tooLarge("The answer would have more than %d bytes; ask for less at once.", limit)
+		return answer{}, tooLarge("The response would have more than %d bytes; ask for less at a time.", limit)
 	}
 	return a, nil
 }
 
-// once carries the operation out at most once for an idempotency key.
+// once runs the operation at most once for an idempotency key.
 func (x *exchange) once(key string, in *input) (answer, error) {
 	scope := x.r.Method + " " + x.r.URL.Path
 	stored, replayed, err := x.client.Once(x.ctx, vault.OnceKey{Scope: scope, Key: key, Lease: x.route.lease},
 		func(ctx context.Context, c *vault.Client) (vault.Answer, error) {
-			held := *in
-			held.client = c
-			a, err := x.run(ctx, &held)
+			within := *in
+			within.client = c
+			a, err := x.run(ctx, &within)
 			if err == nil {
 				return vault.Answer{Status: a.status, Header: map[string]string{headerLocation: a.location}, Body: a.body}, nil
 			}
@@ -316,8 +317,8 @@ const (
 	headerRetryAfter = "Retry-After"
 )
 
-// mountOf returns the path under which the handler is mounted: what stands in
-// the request before the path that is left of it.
+// mountOf returns the path under which the handler is mounted: the part of the
+// requested path that was stripped before the handler saw it.
 func mountOf(r *http.Request) string {
 	sent, _, _ := strings.Cut(r.RequestURI, "?")
 	if !strings.HasPrefix(sent, "/") { // with scheme and host, as to a proxy
@@ -332,14 +333,15 @@ func mountOf(r *http.Request) string {
 	return mount
 }
 
-// lingerTimeout is how long the rest of a body is waited for that nobody wants.
+// lingerTimeout is how long to wait for the rest of a body that is not needed
+// any more.
 const lingerTimeout = 5 * time.Second
 
-// send writes the answer. Nothing of it may be kept by a cache on the way.
+// send writes the response. No cache on the way may store it.
 func (x *exchange) send(a answer) {
 	if !x.read {
 		// The server reads and drops some of what is left, so that the caller
-		// gets to see the answer. That must not take long.
+		// gets to see the response. That must not take long.
 		x.deadline(time.Now().Add(min(lingerTimeout, x.bodyTimeout())))
 	}
 	x.setHeaders(&a)
@@ -349,15 +351,15 @@ func (x *exchange) send(a answer) {
 		_ = control.SetWriteDeadline(time.Now().Add(x.handler.opts.BodyTimeout))
 		defer func() { _ = control.SetWriteDeadline(time.Time{}) }()
 	}
-	_, _ = x.w.Write(a.body) // a caller that has gone cannot be told
+	_, _ = x.w.Write(a.body) // if the caller has gone, there is no one to report the error to
 }
 
-// largeAnswer is from where on a caller that does not take its answer is given
-// up, on a server that has no timeout of its own for that.
+// largeAnswer is the size in bytes from which sending a response is bounded in
+// time, on a server that has no write timeout of its own.
 const largeAnswer = 64 << 10
 
-// setHeaders sets the headers of an answer. Their values share one array, which
-// is all that they allocate.
+// setHeaders sets the headers of a response. Their values share one array,
+// which is all that they allocate.
 func (x *exchange) setHeaders(a *answer) {
 	header, values := x.w.Header(), make([]string, 0, 7)
 	set := func(name, value string) {

@@ -27,7 +27,7 @@ func parseQuery(raw string) (pairs, error) {
 		return nil, nil
 	}
 	if strings.Count(raw, "&") >= maxPairs {
-		return nil, invalid("", "The query must have at most %d parameters.", maxPairs)
+		return nil, invalid("", "The query string must have at most %d parameters.", maxPairs)
 	}
 	var all pairs
 	for part := range strings.SplitSeq(raw, "&") {
@@ -35,7 +35,7 @@ func parseQuery(raw string) (pairs, error) {
 		name, errName := url.QueryUnescape(name)
 		value, errValue := url.QueryUnescape(value)
 		if errName != nil || errValue != nil {
-			return nil, invalid("", "The query has a broken %% escape.")
+			return nil, invalid("", "The query string has an invalid %% escape.")
 		}
 		if name != "" {
 			all = append(all, pair{name, value})
@@ -71,8 +71,8 @@ func (p pairs) all(name string) []string {
 	return values
 }
 
-// page reads page and size. What is no number of a page is handed on as one
-// that the vault refuses.
+// page reads page and size. A value that is not a page number is passed on as
+// one that the vault rejects.
 func (p pairs) page() vault.PageParams {
 	number := func(name string) int {
 		value, given := p.first(name)
@@ -115,7 +115,8 @@ func tokenFilter(p pairs) (vault.ListTokensParams, error) {
 }
 
 // metadata reads the metadata filters in their three forms: metadata.k=v,
-// metadata[k]=v and metadata={"k":"v"}. Of a repeated key the first counts.
+// metadata[k]=v and metadata={"k":"v"}. If a key is repeated, the first one
+// counts.
 func (p pairs) metadata() (map[string]string, error) {
 	filters := map[string]string{}
 	add := func(key, value string) {
@@ -143,7 +144,7 @@ func (p pairs) metadata() (map[string]string, error) {
 }
 
 // eachMember calls add for each member of a JSON object of strings, in order.
-// It reports whether the text is one.
+// It reports whether the text is such an object.
 func eachMember(text string, add func(key, value string)) bool {
 	dec := json.NewDecoder(strings.NewReader(text))
 	if start, err := dec.Token(); err != nil || start != json.Delim('{') {

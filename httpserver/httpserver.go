@@ -7,28 +7,28 @@
 //	mux.Handle("/vault/", http.StripPrefix("/vault", httpserver.Handler(v, nil)))
 //
 // A request is checked in a fixed order, and the first check that fails decides
-// the answer: the route (404, 405), the key (401), the rate limit (429), the
+// the response: the route (404, 405), the key (401), the rate limit (429), the
 // permission (403), the content type (415), the size (413), the body (400), and
-// last the entity (404). A trailing slash never matters, and no answer is a
-// redirect.
+// last the entity (404). A trailing slash makes no difference, and the API
+// never redirects.
 //
 // Below /proxy the path belongs to the destination of a proxy and is forwarded
-// as it is. Answers and requests that need no look into them are streamed. An
-// answer with the header SVC-PROXY-DESTINATION-STATUS comes from the
-// destination; one without it is an error of the proxy itself, under
-// proxy_error, or, with SVC-CUSTOM-RESPONSE, what the code of a transform chose
-// to answer. [Options.Prefix] changes the SVC- of this and all other headers.
+// unchanged. Requests and responses are streamed unless the vault has to look
+// into them. A response with the header SVC-PROXY-DESTINATION-STATUS comes from
+// the destination; one without it is an error of the proxy itself, under
+// proxy_error, or, with SVC-CUSTOM-RESPONSE, a response that the code of a
+// transform built. [Options.Prefix] changes the SVC- of this and all other
+// headers.
 //
-// Every answer carries the trace id of its request. An error is JSON with
-// title, status, detail and, where fields are to blame, errors; it names fields
-// and rules and never repeats a value. The OpenAPI document of all this is at
-// /openapi.json.
+// Every response has the trace id of its request. An error is JSON with title,
+// status, detail and, if fields are wrong, errors; it names fields and rules
+// and never repeats a value. The OpenAPI document is at /openapi.json.
 //
 // The server around the handler is the program's own: its timeouts, its TLS,
-// its listener. examples/server shows a complete one. A middleware that puts a
-// ResponseWriter of its own around the server's needs to give that one an Unwrap
-// method, as [http.ResponseController] asks, or bodies are not bounded in time
-// and the answers of proxies do not stream.
+// its listener. examples/server shows a complete one. A middleware that wraps
+// the ResponseWriter must give its own an Unwrap method, as
+// [http.ResponseController] requires; without it there is no time limit on
+// bodies, and responses of proxies are not streamed.
 package httpserver
 
 import (
@@ -49,19 +49,19 @@ type Options struct {
 	// key is in BT-API-KEY. Default "SVC-".
 	Prefix string
 
-	// MaxBody bounds the body of a request, in bytes. Default 5 MiB. The vault
-	// has a limit of its own, [vault.Config.MaxBytes]. What a proxy streams is
-	// not bounded by it.
+	// MaxBody limits the body of a request, in bytes. Default 5 MiB. The vault
+	// has a limit of its own, [vault.Config.MaxBytes]. MaxBody does not apply
+	// to what a proxy streams.
 	MaxBody int64
 
-	// MaxResponse bounds the answer to a read, in bytes: a larger one becomes a
-	// 413 that asks for a smaller page. Default 64 MiB.
+	// MaxResponse limits the response to a read, in bytes: a larger one becomes
+	// a 413 that asks for a smaller page. Default 64 MiB.
 	MaxResponse int
 
-	// BodyTimeout is how long the body of a request may take to arrive, and a
-	// large answer to be taken. Default 30 seconds; timeouts of the server that
-	// are shorter hold too. It needs a ResponseWriter that can set deadlines, as
-	// that of net/http can.
+	// BodyTimeout is how long the body of a request may take to arrive, and how
+	// long a large response may take to send. Default 30 seconds; shorter
+	// timeouts of the server apply too. It needs a ResponseWriter that can set
+	// deadlines, as that of net/http can.
 	BodyTimeout time.Duration
 
 	// Origins lists the web origins whose pages may call the API, such as
@@ -71,16 +71,16 @@ type Options struct {
 	// RateLimit returns the limiter that a request counts against, or nil for
 	// none. It runs after authentication. For a call of a proxy without an API
 	// key the client is a [vault.Vault.ProxyCaller]: it has a ProxyID, and no
-	// application. [EachApplication] returns one that gives every application,
-	// and every such proxy, the same. Default: no limit.
+	// application. [EachApplication] returns a function that gives every
+	// application, and every such proxy, the same limit. Default: no limit.
 	RateLimit func(*http.Request, *vault.Client) *rate.Limiter
 
 	// Logger gets one line for each request: trace id, route, status, duration,
-	// tenant and application; for a 500 the cause too. It never gets a body, a
+	// tenant and application, and for a 500 the cause. It never gets a body, a
 	// query, a header or a key. Default: nothing is logged.
 	Logger *slog.Logger
 
-	// Observer is told of each request when it is done. Default: nobody is.
+	// Observer, if set, is called for each request when it is done.
 	Observer Observer
 }
 
@@ -93,16 +93,16 @@ const (
 )
 
 // Check reports what is wrong with the options: a prefix that cannot start the
-// name of a header, a negative bound, or an origin that no browser sends.
+// name of a header, a negative limit, or an origin that no browser sends.
 func (o *Options) Check() error {
 	if o == nil {
 		return nil
 	}
 	if strings.ContainsFunc(o.Prefix, func(r rune) bool { return !isHeaderRune(r) }) {
-		return errors.New("httpserver: Options.Prefix may hold letters, digits, - and _")
+		return errors.New("httpserver: Options.Prefix may contain only letters, digits, - and _")
 	}
 	if o.MaxBody < 0 || o.MaxResponse < 0 || o.BodyTimeout < 0 {
-		return errors.New("httpserver: the bounds in Options must not be negative")
+		return errors.New("httpserver: the limits in Options must not be negative")
 	}
 	for _, origin := range o.Origins {
 		if err := checkOrigin(origin); err != nil {
@@ -116,7 +116,7 @@ func isHeaderRune(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_'
 }
 
-// withDefaults returns the options with nothing left open.
+// withDefaults returns the options with defaults in place of zero values.
 func (o *Options) withDefaults() Options {
 	var c Options
 	if o != nil {
@@ -140,9 +140,9 @@ func (o *Options) withDefaults() Options {
 	return c
 }
 
-// Handler returns the REST surface of a vault. opts may be nil; it panics with
-// what [Options.Check] returns, as a bad pattern makes a mux panic. The handler
-// holds nothing that has to be closed, and works until the vault is closed.
+// Handler returns the REST API of a vault. opts may be nil; it panics with what
+// [Options.Check] returns, as a bad pattern makes a mux panic. The handler
+// needs no closing, and works until the vault is closed.
 func Handler(v *vault.Vault, opts *Options) http.Handler {
 	if err := opts.Check(); err != nil {
 		panic(err)
@@ -160,7 +160,7 @@ func Handler(v *vault.Vault, opts *Options) http.Handler {
 	return h
 }
 
-// handler is the REST surface.
+// handler is the REST API.
 type handler struct {
 	vault    *vault.Vault
 	opts     Options
@@ -168,7 +168,7 @@ type handler struct {
 	origins  *origins // nil: cross-origin requests are off
 	document []byte   // the OpenAPI document
 	mux      *http.ServeMux
-	unknown  *endpoint // answers for every path that is not one
+	unknown  *endpoint // handles every path that the API does not have
 	proxy    *endpoint // takes every method and path below /proxy
 }
 
@@ -180,10 +180,10 @@ func namesOf(prefix string) headerNames {
 	return headerNames{name("API-KEY"), name("IDEMPOTENCY-KEY"), name("IDEMPOTENT-REPLAYED"), name("TRACE-ID"), name("PROXY-DESTINATION-STATUS"), name("CUSTOM-RESPONSE")}
 }
 
-// ServeHTTP finds the endpoint of a path. The mux would redirect from paths
-// that are not clean, so those do not get that far: a trailing slash is taken
-// off, and what has empty or dot segments is no path of the API. What stands
-// behind /proxy belongs to a destination, and is not touched.
+// ServeHTTP finds the endpoint of a path. The mux would redirect paths that are
+// not clean, so they never reach it: a trailing slash is removed, and a path
+// with empty or dot segments does not exist. The part after /proxy belongs to a
+// destination and is not touched.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if suffix, ok := proxySuffix(r.URL); ok {
 		h.serveProxy(w, r, suffix)

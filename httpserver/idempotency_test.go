@@ -137,7 +137,7 @@ func TestIdempotencyKeyIsIgnoredOnGETAndDELETE(t *testing.T) {
 	w.do("DELETE", "/tokens/"+id, w.PrivateKey, "", idempotencyKey, "k").wantError(t, 404)
 }
 
-// An answer that shows data in clear is not kept: it may hold a cvc, which must
+// A response that shows plaintext is not stored: it may hold a cvc, which must
 // be gone after an hour.
 func TestIdempotencyKeyIsIgnoredOnReadsByPOST(t *testing.T) {
 	t.Parallel()

@@ -11,12 +11,12 @@ import (
 )
 
 // EachApplication returns a function for [Options.RateLimit] that allows every
-// application so many requests a second, and bursts of so many. A session
-// counts as the application that created it: opening sessions gains nothing.
-// Calls of a proxy without an API key are allowed as many, for each proxy, and
-// take nothing from its application.
+// application the given number of requests a second, and bursts of the given
+// size. A session counts as the application that created it, so opening more
+// sessions does not raise the limit. Calls of a proxy without an API key have
+// the same limit for each proxy, and do not count against its application.
 //
-// The limits are those of one process; n processes behind a balancer allow n
+// The limits apply to one process; n processes behind a load balancer allow n
 // times as much.
 func EachApplication(perSecond rate.Limit, burst int) func(*http.Request, *vault.Client) *rate.Limiter {
 	l := &limiters{limit: perSecond, burst: burst, recent: map[uuid.UUID]*rate.Limiter{}}
@@ -28,9 +28,8 @@ func EachApplication(perSecond rate.Limit, burst int) func(*http.Request, *vault
 	}
 }
 
-// limiters keeps the limiters of the applications, and proxies, that called or
-// were called lately: those of the current generation, and those of the one
-// before.
+// limiters keeps the limiters of applications and proxies that were active
+// lately, in two generations: the current one and the one before.
 type limiters struct {
 	limit rate.Limit
 	burst int
@@ -39,7 +38,7 @@ type limiters struct {
 	recent, old map[uuid.UUID]*rate.Limiter
 }
 
-// maxLimiters bounds a generation.
+// maxLimiters is the size of a generation.
 const maxLimiters = 10_000
 
 func (l *limiters) of(id uuid.UUID) *rate.Limiter {

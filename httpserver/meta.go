@@ -28,13 +28,13 @@ type health struct {
 	Status string `json:"status"`
 }
 
-// alive says that the process serves.
+// alive reports that the process is serving.
 func (h *handler) alive(context.Context) (any, error) { return health{"ok"}, nil }
 
 // readyTimeout is how long the database may take to answer /readyz.
 const readyTimeout = 5 * time.Second
 
-// ready says that the database answers.
+// ready reports whether the database responds.
 func (h *handler) ready(ctx context.Context) (any, error) {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()

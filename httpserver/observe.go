@@ -9,18 +9,18 @@ import (
 	"github.com/google/uuid"
 )
 
-// Observer is told of requests, to count and time them. It is called by many
-// goroutines at once, after the answer was sent.
+// Observer counts and times requests. It is called after the response was sent,
+// by many goroutines at once.
 type Observer interface {
 	Observe(Request)
 }
 
-// Request describes a request that is done. Method and Route are of few values,
-// so that they can label a metric.
+// Request describes a request that is done. Method and Route have few distinct
+// values, so that they can label a metric.
 type Request struct {
 	Method   string // "other" for methods that the API does not know
 	Route    string // the pattern of the path, like /tokens/{id}; "unmatched" for none
-	Status   int    // 499 when the caller left before the answer
+	Status   int    // 499 when the caller left before the response
 	Duration time.Duration
 	Replayed bool // answered from an idempotency key
 	Bytes    int  // of the answer's body
@@ -29,7 +29,7 @@ type Request struct {
 // statusGone stands in logs and metrics for a request whose caller has left.
 const statusGone = 499
 
-// report logs a request and tells the observer.
+// report logs a request and calls the observer.
 func (x *exchange) report(a answer, cause error, took time.Duration) {
 	opts := &x.handler.opts
 	if opts.Observer != nil {
@@ -42,24 +42,24 @@ func (x *exchange) report(a answer, cause error, took time.Duration) {
 	if cause != nil {
 		level = slog.LevelError
 	}
-	ctx := x.r.Context() // the line has the trace id already
+	ctx := x.r.Context() // the attributes have the trace id already
 	if !opts.Logger.Enabled(ctx, level) {
 		return
 	}
-	line := make([]slog.Attr, 0, 8)
-	line = append(line, slog.String("trace_id", x.trace), slog.String("method", methodLabel(x.r.Method)),
+	attrs := make([]slog.Attr, 0, 8)
+	attrs = append(attrs, slog.String("trace_id", x.trace), slog.String("method", methodLabel(x.r.Method)),
 		slog.String("route", x.name), slog.Int("status", a.status), slog.Duration("duration", took))
 	if x.client != nil {
-		line = append(line, slog.String("tenant_id", x.client.TenantID().String()),
+		attrs = append(attrs, slog.String("tenant_id", x.client.TenantID().String()),
 			slog.String("application_id", x.client.ApplicationID().String()))
 	}
 	if cause != nil {
-		line = append(line, slog.String("error", cause.Error()))
+		attrs = append(attrs, slog.String("error", cause.Error()))
 	}
-	opts.Logger.LogAttrs(ctx, level, "request", line...)
+	opts.Logger.LogAttrs(ctx, level, "request", attrs...)
 }
 
-// methodLabel keeps what a caller made up out of logs and metrics.
+// methodLabel keeps invented methods out of logs and metrics.
 func methodLabel(method string) string {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:
@@ -80,7 +80,7 @@ func traceOf(sent []string) string {
 }
 
 // isTrace reports whether a text is short and has only visible ASCII
-// characters, so that it can stand in headers and logs.
+// characters, so that it can go into headers and logs.
 func isTrace(s string) bool {
 	if len(s) < 1 || len(s) > maxTrace {
 		return false

@@ -18,10 +18,11 @@ type operation struct {
 	lists bool // reads filters and a page from the query
 	reads bool // changes nothing
 	open  bool // needs no key
-	// silent means that the answer has a body only for those who prefer one.
+	// silent means that the response has a body only if the caller asks for
+	// one.
 	silent bool
-	// lease says that the operation has effects elsewhere, and for how long its
-	// idempotency key is claimed in advance.
+	// lease is set if the operation has effects outside of the vault. Its
+	// idempotency key is then claimed in advance, for this long.
 	lease time.Duration
 	run   func(context.Context, *input) (output, error)
 }
@@ -30,7 +31,7 @@ type operation struct {
 type bodyKind uint8
 
 const (
-	noBody       bodyKind = iota // whatever is sent is not looked at
+	noBody       bodyKind = iota // a body is ignored
 	jsonBody                     // JSON under any content type
 	patchBody                    // a merge patch under its own content type
 	noFieldsBody                 // nothing, or an object without fields
@@ -42,16 +43,16 @@ type input struct {
 	id     string // from the path
 	query  string // as it was sent
 	body   []byte
-	shown  bool // the caller wants to see what a silent operation made
+	shown  bool // the caller wants to see the result of a silent operation
 }
 
-// output is the answer of an operation: the id of what it created, if that is
-// told by a Location, and the body. A vault.JSON is sent as it is.
+// output is the result of an operation: the id of what it created, if the
+// response has a Location, and the body. A vault.JSON is sent unchanged.
 type output struct {
 	created bool
 	id      string
 	body    any
-	status  int // in place of the route's, unless zero
+	status  int // replaces the route's, unless zero
 }
 
 // decoder is a type of parameters that reads its own JSON.
@@ -92,7 +93,8 @@ func open[T any](do func(*vault.Client, context.Context) (*T, error)) operation 
 	}}
 }
 
-// query answers the parameters in the body.
+// query runs an operation that takes parameters in the body and returns a
+// result.
 func query[P, T any, D decoder[P]](do func(*vault.Client, context.Context, P) (*T, error)) operation {
 	return operation{takes: jsonBody, run: func(ctx context.Context, in *input) (output, error) {
 		p, err := decode[P, D](in)
@@ -104,7 +106,8 @@ func query[P, T any, D decoder[P]](do func(*vault.Client, context.Context, P) (*
 	}}
 }
 
-// perform does what the parameters in the body say, and has nothing to show.
+// perform runs an operation that takes parameters in the body and returns
+// nothing.
 func perform[P any, D decoder[P]](do func(*vault.Client, context.Context, P) error) operation {
 	return operation{takes: jsonBody, run: func(ctx context.Context, in *input) (output, error) {
 		p, err := decode[P, D](in)
@@ -115,7 +118,7 @@ func perform[P any, D decoder[P]](do func(*vault.Client, context.Context, P) err
 	}}
 }
 
-// document answers a body that is any JSON.
+// document runs an operation on a body that may be any JSON.
 func document(do func(*vault.Client, context.Context, any) (vault.JSON, error)) operation {
 	return operation{takes: jsonBody, run: func(ctx context.Context, in *input) (output, error) {
 		out, err := do(in.client, ctx, vault.JSON(in.body))
@@ -139,7 +142,7 @@ func list[F, T any](filter func(pairs) (F, error), do func(*vault.Client, contex
 	}}
 }
 
-// show returns what the caller's key alone decides.
+// show runs an operation whose result depends only on the caller's key.
 func show[T any](do func(*vault.Client, context.Context) (T, error)) operation {
 	return operation{reads: true, run: func(ctx context.Context, in *input) (output, error) {
 		t, err := do(in.client, ctx)
@@ -193,7 +196,7 @@ func remove[ID any](id func(string) ID, do func(*vault.Client, context.Context, 
 	}}
 }
 
-// keyless is an operation that is open to everybody.
+// keyless is an operation that anyone may call.
 func keyless(do func(context.Context) (any, error)) operation {
 	return operation{open: true, reads: true, run: func(ctx context.Context, _ *input) (output, error) {
 		body, err := do(ctx)
@@ -201,7 +204,7 @@ func keyless(do func(context.Context) (any, error)) operation {
 	}}
 }
 
-// silent leaves the body out of an answer, unless the caller prefers to have it.
+// silent leaves out the response body, unless the caller asks for it.
 func silent(op operation) operation {
 	run := op.run
 	op.silent = true
@@ -225,8 +228,8 @@ func readOnly(op operation) operation {
 // tokenID takes the id of a token from a path: any text.
 func tokenID(text string) string { return text }
 
-// entityID takes the id of another entity from a path. A text that is no UUID
-// gives the zero one, which nothing has.
+// entityID takes the id of another entity from a path. Text that is not a UUID
+// gives the zero UUID, which no entity has.
 func entityID(text string) uuid.UUID {
 	id, _ := parseUUID(text)
 	return id
@@ -247,7 +250,7 @@ func updateToken(c *vault.Client, ctx context.Context, id string, patch vault.JS
 	return c.UpdateToken(ctx, id, patch)
 }
 
-// noFields refuses a body that says anything.
+// noFields rejects a body with any field.
 func (in *input) noFields() error {
 	if len(bytes.TrimSpace(in.body)) == 0 {
 		return nil

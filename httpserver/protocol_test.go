@@ -396,7 +396,7 @@ func TestAPanicIsA500AndTheServerGoesOn(t *testing.T) {
 			t.Error("what the panic held got out")
 		}
 	}
-	if !strings.Contains(w.log.String(), "panic with a string") || !strings.Contains(w.log.String(), "exchange.go") {
+	if !strings.Contains(w.log.String(), "panic with a value of type string") || !strings.Contains(w.log.String(), "exchange.go") {
 		t.Errorf("the log does not say where: %s", w.log)
 	}
 }

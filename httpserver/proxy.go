@@ -17,7 +17,8 @@ import (
 // proxyPath is where proxies are invoked, alone or with a suffix.
 const proxyPath = "/proxy"
 
-// proxySuffix returns what stands behind the path of proxies, as it was sent.
+// proxySuffix returns the part of the path after the path of proxies, as it was
+// sent.
 func proxySuffix(u *url.URL) (suffix string, ok bool) {
 	path := u.RawPath
 	if path == "" {
@@ -27,8 +28,8 @@ func proxySuffix(u *url.URL) (suffix string, ok bool) {
 	return suffix, ok && (suffix == "" || suffix[0] == '/')
 }
 
-// serveProxy sends a request through a proxy. The answer is that of the
-// destination, with its status in a header of ours; without that header it is
+// serveProxy sends a request through a proxy. The response is the
+// destination's, with its status in a header of ours; without that header it is
 // an error of the proxy itself.
 func (h *handler) serveProxy(w http.ResponseWriter, r *http.Request, suffix string) {
 	start := time.Now()
@@ -51,11 +52,12 @@ func (h *handler) serveProxy(w http.ResponseWriter, r *http.Request, suffix stri
 	}
 	x.report(a, cause, time.Since(start))
 	if broken {
-		panic(http.ErrAbortHandler) // so that nobody takes half an answer for a whole one
+		panic(http.ErrAbortHandler) // so that the caller does not take half a response for a whole one
 	}
 }
 
-// forward returns the destination's answer, or ours when there is none.
+// forward returns the destination's response, or one of ours if the destination
+// sent none.
 func (x *exchange) forward(suffix string, body *incoming) (res *vault.ProxyAnswer, a answer, cause error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -74,8 +76,8 @@ func (x *exchange) forward(suffix string, body *incoming) (res *vault.ProxyAnswe
 	return res, answer{}, nil
 }
 
-// invoke calls the proxy as whoever the request comes from: an API key, or
-// nobody.
+// invoke calls the proxy as the application of the API key, or without an
+// identity if there is no key.
 func (x *exchange) invoke(suffix string, body *incoming) (*vault.ProxyAnswer, error) {
 	h := x.handler
 	if _, ok := x.r.Header[h.header.apiKey]; ok {
@@ -100,7 +102,8 @@ func (x *exchange) invoke(suffix string, body *incoming) (*vault.ProxyAnswer, er
 }
 
 // countAnonymous asks the limiter for calls of a proxy without an API key. A
-// key that is no proxy's gets no limiter, since there is no end of those.
+// key that no proxy has gets no limiter, because there is no limit to how many
+// of those a caller can invent.
 func (x *exchange) countAnonymous(proxyKey string) error {
 	if x.handler.opts.RateLimit == nil || proxyKey == "" {
 		return nil
@@ -112,7 +115,7 @@ func (x *exchange) countAnonymous(proxyKey string) error {
 	return x.handler.slowDown(x.r, caller)
 }
 
-// proxyCall reads which proxy is meant and what it is to forward.
+// proxyCall reads which proxy to call and what to forward.
 func (x *exchange) proxyCall(suffix string) (vault.ProxyCall, error) {
 	h := x.handler
 	call := vault.ProxyCall{
@@ -124,7 +127,7 @@ func (x *exchange) proxyCall(suffix string) (vault.ProxyCall, error) {
 	bad := &vault.InvalidError{Fields: map[string][]string{}}
 	one := func(name string, values []string) string {
 		if len(values) > 1 {
-			bad.Fields[name] = []string{"must be given once"}
+			bad.Fields[name] = []string{"must be given only once"}
 		}
 		if len(values) == 0 {
 			return ""
@@ -166,7 +169,8 @@ type proxyError struct {
 	ProxyError json.RawMessage `json:"proxy_error"`
 }
 
-// refuseProxy is the answer to a request that no destination answered.
+// refuseProxy returns the response to a request that got no response from a
+// destination.
 func (x *exchange) refuseProxy(err error) (answer, error) {
 	a, cause := x.refuse(err)
 	if choseAnswer(err) {
@@ -184,7 +188,7 @@ func hasPrefixFold(name, prefix string) bool {
 	return len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix)
 }
 
-// relay streams the destination's answer to the caller. It returns how many
+// relay streams the destination's response to the caller. It returns how many
 // bytes of the body were sent, and whether it had to stop before the end.
 func (x *exchange) relay(res *vault.ProxyAnswer) (sent int, broken bool) {
 	defer res.Body.Close()
@@ -199,7 +203,7 @@ func (x *exchange) relay(res *vault.ProxyAnswer) (sent int, broken bool) {
 	}
 	flush := res.Header.Get("Content-Length") == ""
 	if flush {
-		_ = control.Flush() // the first piece may be long in coming
+		_ = control.Flush() // the first piece may take long to arrive
 	}
 	buffer := buffers.Get().(*[]byte)
 	defer buffers.Put(buffer)
@@ -222,15 +226,15 @@ func (x *exchange) relay(res *vault.ProxyAnswer) (sent int, broken bool) {
 	}
 }
 
-// buffers are what answers are copied through.
+// buffers are used to copy responses.
 var buffers = sync.Pool{New: func() any {
 	b := make([]byte, 32<<10)
 	return &b
 }}
 
-// relayHeader sets the headers of the destination's answer, and ours. Which
-// pages may read the answer is decided here, if origins are configured, and not
-// by the destination.
+// relayHeader sets the headers of the destination's response, and ours. If
+// origins are configured, they decide which pages may read the response, and
+// not the destination.
 func (x *exchange) relayHeader(res *vault.ProxyAnswer) {
 	h, header := x.handler, x.w.Header()
 	for name, values := range res.Header {
@@ -247,13 +251,13 @@ func (x *exchange) relayHeader(res *vault.ProxyAnswer) {
 }
 
 // incoming is the body of a request. Each piece of it has to arrive in time;
-// how long all of it takes does not matter, because it may be streamed. The
-// goroutine that sends it to the destination may outlive the request.
+// the whole may take any time, because it may be streamed. The goroutine that
+// sends it to the destination may outlive the request.
 type incoming struct {
 	x *exchange
 
 	mu    sync.Mutex
-	ended bool // the connection is not ours any more
+	ended bool // the connection is no longer ours
 	eof   bool
 }
 
@@ -274,7 +278,7 @@ func (b *incoming) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// wait sets the time by which the next piece has to be there.
+// wait sets the time by which the next piece has to arrive.
 func (b *incoming) wait(until time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -290,8 +294,8 @@ func (b *incoming) isRead() bool {
 	return b.eof
 }
 
-// end takes the connection back. What is left of the body is waited for shortly,
-// by the server.
+// end takes the connection back. The server waits briefly for the rest of the
+// body.
 func (b *incoming) end() {
 	if !b.isRead() {
 		b.wait(time.Now().Add(min(lingerTimeout, b.x.bodyTimeout())))

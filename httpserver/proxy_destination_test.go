@@ -121,7 +121,7 @@ func TestProxyDestinationsThatMisbehaveBeforeTheAnswer(t *testing.T) {
 		"unknown transfer encoding": {"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", 502},
 		"endless header":            {"HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 1<<20), 502},
 		"switches":                  {"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n", 502},
-		"status that is none":       {"HTTP/1.1 099 Odd\r\nContent-Length: 0\r\n\r\n", 502},
+		"invalid status":            {"HTTP/1.1 099 Odd\r\nContent-Length: 0\r\n\r\n", 502},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/script"
 )
 
 // reactLease is how long the idempotency key of a run is kept when its node
@@ -15,8 +16,8 @@ import (
 const reactLease = 70 * time.Second
 
 // react runs a reactor. Its code has effects elsewhere, so an idempotency key
-// is claimed before it runs. A run with a callback is accepted and answered by
-// the callback.
+// is claimed before it runs. A run with a callback is accepted, and the
+// callback gets the result.
 func (h *handler) react() operation {
 	return operation{takes: jsonBody, lease: reactLease, run: func(ctx context.Context, in *input) (output, error) {
 		if len(bytes.TrimSpace(in.body)) == 0 {
@@ -38,9 +39,9 @@ func (h *handler) react() operation {
 	}}
 }
 
-// customAnswer is the answer that tenant code chose in full by throwing it. A
-// body that is a string is sent as that text, any other as JSON.
-func customAnswer(r *vault.ScriptResponse) answer {
+// customAnswer is the response that tenant code built by throwing it. A body
+// that is a string is sent as text, any other as JSON.
+func customAnswer(r *script.Response) answer {
 	a := answer{status: r.Status, body: r.Body, header: map[string]string{}}
 	var text string
 	if json.Unmarshal(r.Body, &text) == nil {

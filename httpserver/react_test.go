@@ -132,8 +132,8 @@ func TestReactWithCallbackIsAcceptedAndDelivered(t *testing.T) {
 }
 
 // TestArgsAreValidatedBeforeARunIsAccepted asks for runs that would be refused,
-// without a callback and with one. What can be told of the body alone is told
-// also where there is no such reactor.
+// without a callback and with one. What can be checked from the body alone is
+// checked also where there is no such reactor.
 func TestArgsAreValidatedBeforeARunIsAccepted(t *testing.T) {
 	t.Parallel()
 	w := reactorWorld(t)

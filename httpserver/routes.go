@@ -9,13 +9,13 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// route is a row of the table below: a method on a path, who may call it, what
-// it answers when all is well, and what it does.
+// route is a row of the table below: a method on a path, who may call it, the
+// status of success, and what it does.
 type route struct {
 	method string
 	path   string
-	// permission is asked for before anything of the request is read; session:*
-	// stands for the kind of key. A route that any key may call has none.
+	// permission is checked before the body is read; session:* stands for the
+	// kind of key. It is empty for a route that any key may call.
 	permission string
 	status     int
 	operation
@@ -75,7 +75,7 @@ func (h *handler) table() []route {
 	}
 }
 
-// location returns where the thing is that a POST to the route made.
+// location returns the path of the entity that a POST to the route created.
 func (rt *route) location(id string) string {
 	if id == "" {
 		return rt.path
@@ -83,9 +83,10 @@ func (rt *route) location(id string) string {
 	return rt.path + "/" + url.PathEscape(id)
 }
 
-// once reports whether the route heeds an idempotency key: it changes
+// once reports whether the route supports an idempotency key: it changes
 // something, and is not idempotent by itself as DELETE is. A POST that only
-// reads does not: its answer may show what must be gone by the next day.
+// reads does not support one: the response may contain data that must not be
+// stored for a day.
 func (rt *route) once() bool {
 	return !rt.reads && rt.method != http.MethodGet && rt.method != http.MethodDelete
 }
@@ -98,8 +99,7 @@ type endpoint struct {
 	allow   string // the methods, as the Allow header lists them
 }
 
-// endpoints groups the table by path. What can be read by GET can be asked for
-// by HEAD.
+// endpoints groups the table by path. A path that has GET has HEAD too.
 func (h *handler) endpoints() []*endpoint {
 	var all []*endpoint
 	byPath := map[string]*endpoint{}

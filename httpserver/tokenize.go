@@ -16,10 +16,10 @@ import (
 
 // TokenizedField is a field of JSON bodies that [TokenizeRequests] replaces.
 type TokenizedField struct {
-	// Path leads to the field: names joined by dots, with [] behind the name of
-	// an array to mean each of its elements, like "card", "buyer.ssn" or
+	// Path leads to the field: names joined by dots, with [] after the name of
+	// an array for each of its elements, like "card", "buyer.ssn" or
 	// "payments[].card". Names match in any case, because encoding/json reads
-	// them so.
+	// them that way.
 	Path string
 	// Type is the type of the token. Default: a generic token.
 	Type vault.TokenType
@@ -29,17 +29,18 @@ type TokenizedField struct {
 
 // TokenizeRequests returns a handler that takes sensitive fields out of JSON
 // bodies before next sees them: each value becomes one token of c, which needs
-// token:create, and the token's id stands in its place. The rest of the body
-// is left as it is, byte for byte. A field that is missing or null stays so.
+// token:create, and the token's id takes its place. The rest of the body stays
+// the same, byte for byte. A field that is missing or null is left alone.
 //
 //	mux.Handle("POST /orders", httpserver.TokenizeRequests(orders, c,
 //		httpserver.TokenizedField{Path: "card", Type: vault.Card},
 //		httpserver.TokenizedField{Path: "buyer.ssn", Type: vault.SocialSecurityNumber}))
 //
-// All tokens of a request are created, or none. A value that is no card, a body
-// that is not JSON, and one of more than 5 MiB are answered with an error of the
-// API's form and do not reach next. A body of another content type, or with a
-// Content-Encoding, is a 415: nothing that cannot be looked into gets through.
+// All tokens of a request are created, or none. A value that is not a valid
+// card, a body that is not JSON, and a body of more than 5 MiB get an error in
+// the API's form and do not reach next. A body of another content type, or with
+// a Content-Encoding, gets a 415: nothing that cannot be inspected gets
+// through.
 //
 // It panics when a path is malformed, as a bad pattern makes a mux panic.
 func TokenizeRequests(next http.Handler, c *vault.Client, fields ...TokenizedField) http.Handler {
@@ -54,14 +55,14 @@ func TokenizeRequests(next http.Handler, c *vault.Client, fields ...TokenizedFie
 	return t
 }
 
-// parseFieldPath parts a path into names and elements ("[]").
+// parseFieldPath splits a path into names and elements ("[]").
 func parseFieldPath(path string) ([]string, error) {
 	var steps []string
 	for name := range strings.SplitSeq(path, ".") {
 		bare := strings.TrimRight(name, "[]")
 		arrays := strings.Count(name, "[]")
 		if name == "" || strings.ContainsAny(bare, "[]") || bare+strings.Repeat("[]", arrays) != name || bare == "" && len(steps) > 0 {
-			return nil, fmt.Errorf("httpserver: %q is no path of a TokenizedField: one reads like payments[].card", path)
+			return nil, fmt.Errorf("httpserver: %q is not a valid path of a TokenizedField; write it like payments[].card", path)
 		}
 		if bare != "" {
 			steps = append(steps, bare)
@@ -109,7 +110,7 @@ func answerError(w http.ResponseWriter, err error) {
 		header.Set(name, value)
 	}
 	w.WriteHeader(a.status)
-	_, _ = w.Write(a.body) // a caller that has gone cannot be told
+	_, _ = w.Write(a.body) // if the caller has gone, there is no one to report the error to
 }
 
 // replace returns the body with ids in place of the chosen values.
@@ -160,16 +161,16 @@ type foundValue struct {
 
 // splice puts the ids of tokens in the places of values.
 func splice(body []byte, found []foundValue, tokens vault.JSON) ([]byte, error) {
-	var made []struct {
+	var created []struct {
 		ID string `json:"id"`
 	}
-	if err := tokens.Decode(&made); err != nil {
+	if err := tokens.Decode(&created); err != nil {
 		return nil, err
 	}
 	var out bytes.Buffer
 	last := 0
 	for i, f := range found {
-		id, err := json.Marshal(made[i].ID)
+		id, err := json.Marshal(created[i].ID)
 		if err != nil {
 			return nil, err
 		}
@@ -181,8 +182,8 @@ func splice(body []byte, found []foundValue, tokens vault.JSON) ([]byte, error) 
 	return out.Bytes(), nil
 }
 
-// named says in the names of the caller's fields what the vault says of the
-// requests for tokens: [2].data.number is that of the third value.
+// named translates the field names in an error of the vault into those of the
+// caller's body: [2].data.number is the number in the third value.
 func (t *tokenizing) named(err error, found []foundValue) error {
 	var bad *vault.InvalidError
 	if !errors.As(err, &bad) {

@@ -9,8 +9,8 @@ import (
 // maxFieldDepth bounds how deep a body may nest.
 const maxFieldDepth = 200
 
-// find returns where the chosen values stand in a body, in order. A field that
-// is given twice is found twice.
+// find returns the positions of the chosen values in a body, in order. A field
+// that occurs twice is found twice.
 func (t *tokenizing) find(body []byte) ([]foundValue, error) {
 	w := &fieldWalk{body: body, dec: json.NewDecoder(bytes.NewReader(body)), paths: t.paths}
 	all := make([]int, len(t.paths))
@@ -27,7 +27,7 @@ func (t *tokenizing) find(body []byte) ([]foundValue, error) {
 }
 
 var (
-	errMalformed = invalid("", "is not one JSON value")
+	errMalformed = invalid("", "must be a single JSON value")
 	errTooDeep   = invalid("", "is nested more than %d levels deep", maxFieldDepth)
 )
 
@@ -39,7 +39,7 @@ type fieldWalk struct {
 	found []foundValue
 }
 
-// value reads a value that stands at depth steps of the paths that are open.
+// value reads a value that is depth steps down the paths that are open.
 func (w *fieldWalk) value(open []int, depth int) error {
 	var deeper []int
 	for _, i := range open {

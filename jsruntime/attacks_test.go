@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	vault "github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/jsruntime"
+	"github.com/seed-72ea4aab/vault/script"
 )
 
 // residentBytes returns the memory of this process as the operating system
@@ -66,7 +66,7 @@ func TestAttacks(t *testing.T) {
 
 // attack runs one attack and then an innocent tenant's code. It returns what
 // took too long.
-func attack(t *testing.T, r vault.Runtime, body string) (late string) {
+func attack(t *testing.T, r script.Runtime, body string) (late string) {
 	t.Helper()
 	start := time.Now()
 	_, err := runBody(r, "attacker", body, attackLimit)

@@ -19,7 +19,7 @@ import (
 
 	"github.com/dop251/goja"
 
-	vault "github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/script"
 )
 
 // The benchmarks report ratios of two ways to do the same, taken in turns in
@@ -88,9 +88,9 @@ func typical(d []time.Duration) time.Duration {
 	return d[len(d)/4]
 }
 
-func mustRun(b *testing.B, r vault.Runtime, source string) {
+func mustRun(b *testing.B, r script.Runtime, source string) {
 	b.Helper()
-	if _, err := r.Run(context.Background(), vault.Program{Tenant: "t", Source: source}, input1K, silentHost{}); err != nil {
+	if _, err := r.Run(context.Background(), script.Program{Tenant: "t", Source: source}, input1K, silentHost{}); err != nil {
 		b.Fatal(err)
 	}
 }
@@ -183,7 +183,7 @@ func BenchmarkPreludeAgainstBare(b *testing.B) {
 		b.Fatal(bad)
 	}
 	options := (&Options{}).withDefaults()
-	j := options.job(context.Background(), vault.Program{}, input1K, false)
+	j := options.job(context.Background(), script.Program{}, input1K, false)
 	fresh := func() *call { return newCall(code, &directPort{host: silentHost{}}, j.limits) }
 	ratio(b, 1.5, func() {
 		if _, bad := fresh().do(j); bad != nil {

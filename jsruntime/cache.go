@@ -4,7 +4,7 @@ import (
 	"container/list"
 	"sync"
 
-	vault "github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/script"
 )
 
 // Bounds of the cache of compiled programs.
@@ -26,11 +26,11 @@ type cacheEntry struct {
 	source string
 	once   sync.Once
 	code   *compiled
-	err    *vault.ScriptError
+	err    *script.Error
 }
 
 // get returns the program for a source, compiled at most once.
-func (c *programCache) get(source string, maxSource int) (*compiled, *vault.ScriptError) {
+func (c *programCache) get(source string, maxSource int) (*compiled, *script.Error) {
 	entry := c.entry(source)
 	entry.once.Do(func() { entry.code, entry.err = compile(source, maxSource) })
 	return entry.code, entry.err

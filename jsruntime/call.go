@@ -1,6 +1,7 @@
 package jsruntime
 
 import (
+	"encoding/json"
 	"hash"
 	"math/rand/v2"
 	"runtime"
@@ -11,7 +12,7 @@ import (
 	"github.com/dop251/goja"
 	"github.com/dop251/goja/parser"
 
-	vault "github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/script"
 )
 
 // maxStack bounds calls within calls. goja needs time quadratic in the depth
@@ -37,22 +38,22 @@ type limits struct {
 type job struct {
 	check  bool
 	source string
-	input  []byte
+	input  json.RawMessage
 	limits limits
 }
 
 // port is how a run reaches the world. Answers to calls come back through
 // [call.deliver].
 type port interface {
-	call(id int, op string, args []byte)
+	call(id int, op string, args json.RawMessage)
 	log(level, line string)
 }
 
 // reply answers a host call.
 type reply struct {
 	id     int
-	result []byte // JSON
-	err    *vault.HostError
+	result json.RawMessage
+	err    *script.HostError
 }
 
 // engine compiles and runs code. It may be used by several goroutines.
@@ -82,7 +83,7 @@ type call struct {
 	started   time.Time
 
 	mu      sync.Mutex
-	stopped atomic.Pointer[vault.ScriptErrorKind]
+	stopped atomic.Pointer[script.ErrorKind]
 	done    chan struct{} // closed by stop
 }
 
@@ -113,7 +114,7 @@ func newCall(code *compiled, p port, l limits) *call {
 
 // stop ends the run for a reason, from any goroutine, as soon as the runtime
 // can be interrupted.
-func (c *call) stop(reason vault.ScriptErrorKind) {
+func (c *call) stop(reason script.ErrorKind) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.stopped.Load() != nil {
@@ -135,26 +136,26 @@ func (c *call) deliver(r reply) {
 
 // run does the job and returns the result as JSON. started is told of the
 // call before any code of the tenant runs.
-func (e *engine) run(j job, p port, started func(*call)) ([]byte, *vault.ScriptError) {
+func (e *engine) run(j job, p port, started func(*call)) (json.RawMessage, *script.Error) {
 	begin := time.Now()
 	code, bad := e.cache.get(j.source, j.limits.MaxSource)
 	if bad != nil {
 		return nil, bad
 	}
 	c := newCall(code, p, j.limits)
-	timer := time.AfterFunc(j.limits.Timeout-time.Since(begin), func() { c.stop(vault.ScriptTimeout) })
+	timer := time.AfterFunc(j.limits.Timeout-time.Since(begin), func() { c.stop(script.Timeout) })
 	defer timer.Stop()
-	defer c.stop(vault.ScriptTimeout)
+	defer c.stop(script.Timeout)
 	started(c)
 	return c.do(j)
 }
 
 // do loads the code, calls its function and waits for the outcome. A panic of
 // the engine is an error of this run and of nothing else.
-func (c *call) do(j job) (out []byte, bad *vault.ScriptError) {
+func (c *call) do(j job) (out json.RawMessage, bad *script.Error) {
 	defer func() {
 		if p := recover(); p != nil {
-			out, bad = nil, stopError(vault.ScriptCrash)
+			out, bad = nil, stopError(script.Crash)
 		}
 	}()
 	c.installGlobals()
@@ -162,7 +163,7 @@ func (c *call) do(j job) (out []byte, bad *vault.ScriptError) {
 }
 
 // perform is do without the prelude and without a net.
-func (c *call) perform(j job) ([]byte, *vault.ScriptError) {
+func (c *call) perform(j job) (json.RawMessage, *script.Error) {
 	main, bad := c.load(j.check)
 	if bad != nil || j.check {
 		return nil, bad

@@ -12,7 +12,7 @@ import (
 	"github.com/evanw/esbuild/pkg/api"
 	"github.com/go-sourcemap/sourcemap"
 
-	vault "github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/script"
 )
 
 // fileName is what the tenant's code is called in stack traces and __filename.
@@ -39,7 +39,7 @@ type compiled struct {
 // keeps the text of functions and the columns of errors exact. What goja does
 // not know (modules, TypeScript, asynchronous generators) or gets wrong
 // (functions declared in blocks) is lowered first.
-func compile(source string, maxSource int) (*compiled, *vault.ScriptError) {
+func compile(source string, maxSource int) (*compiled, *script.Error) {
 	if len(source) > maxSource {
 		return nil, invalidCode(0, fmt.Sprintf("the code is longer than %d bytes", maxSource))
 	}
@@ -78,16 +78,16 @@ func assemble(tree *ast.Program) (*goja.Program, error) {
 }
 
 // invalidCode is the error for code that cannot be used.
-func invalidCode(line int, text string) *vault.ScriptError {
-	e := &vault.ScriptError{
-		Kind:     vault.ScriptInvalid,
+func invalidCode(line int, text string) *script.Error {
+	e := &script.Error{
+		Kind:     script.Invalid,
 		Status:   http.StatusUnprocessableEntity,
 		Title:    "Invalid Code",
 		Name:     "SyntaxError",
 		Messages: map[string][]string{"code": {text}},
 	}
 	if line > 0 {
-		e.Frames = []vault.ScriptFrame{{Line: line, Column: 1}}
+		e.Frames = []script.Frame{{Line: line, Column: 1}}
 		e.Messages = map[string][]string{"code": {fmt.Sprintf("line %d: %s", line, text)}}
 	}
 	return e
@@ -111,7 +111,7 @@ func parseWrapped(text string) (*ast.Program, error) {
 }
 
 // lower rewrites source with esbuild and parses the outcome.
-func lower(source string) (*ast.Program, *vault.ScriptError) {
+func lower(source string) (*ast.Program, *script.Error) {
 	out := transform(source, api.LoaderJS)
 	if len(out.Errors) > 0 {
 		if ts := transform(source, api.LoaderTS); len(ts.Errors) == 0 {

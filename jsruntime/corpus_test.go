@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	vault "github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/jsruntime"
+	"github.com/seed-72ea4aab/vault/script"
 )
 
 // snippet is a line of a corpus: the body of an async function and the JSON
@@ -48,10 +48,10 @@ func asFunction(body string) string {
 }
 
 // runBody runs the body of a function in a runtime.
-func runBody(r vault.Runtime, tenant, body string, timeout time.Duration) (string, error) {
+func runBody(r script.Runtime, tenant, body string, timeout time.Duration) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	out, err := r.Run(ctx, vault.Program{Tenant: tenant, Name: "test", Source: asFunction(body)}, nil, &fakeHost{})
+	out, err := r.Run(ctx, script.Program{Tenant: tenant, Name: "test", Source: asFunction(body)}, nil, &fakeHost{})
 	return string(out), err
 }
 

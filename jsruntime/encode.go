@@ -1,6 +1,7 @@
 package jsruntime
 
 import (
+	"encoding/json"
 	"math"
 	"strconv"
 	"strings"
@@ -8,7 +9,7 @@ import (
 
 	"github.com/dop251/goja"
 
-	vault "github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/script"
 )
 
 // encoder writes a value as JSON.stringify would. Unlike goja's own it stops
@@ -19,12 +20,12 @@ type encoder struct {
 	out   []byte
 	stack []*goja.Object
 	nodes int
-	fail  *vault.ScriptError
+	fail  *script.Error
 }
 
 // encode returns the JSON text of a result; undefined is null. It must run
 // within a macrotask, since toJSON and getters are code of the tenant.
-func (c *call) encode(v goja.Value) ([]byte, *vault.ScriptError) {
+func (c *call) encode(v goja.Value) (json.RawMessage, *script.Error) {
 	e := &encoder{c: c}
 	if v == nil {
 		v = goja.Undefined()
@@ -39,9 +40,9 @@ func (c *call) encode(v goja.Value) ([]byte, *vault.ScriptError) {
 	case e.fail != nil:
 		return nil, e.fail
 	case len(e.out) > c.limits.MaxOutput: // its last text was long once escaped
-		return nil, stopError(vault.ScriptOutput)
+		return nil, stopError(script.Output)
 	case !written:
-		return []byte("null"), nil
+		return json.RawMessage("null"), nil
 	}
 	return e.out, nil
 }
@@ -53,7 +54,7 @@ func (e *encoder) full() bool {
 	case e.fail != nil:
 		return true
 	case len(e.out) > e.c.limits.MaxOutput:
-		e.fail = stopError(vault.ScriptOutput)
+		e.fail = stopError(script.Output)
 	case e.nodes%256 == 0 && e.c.stopped.Load() != nil:
 		e.fail = stopError(*e.c.stopped.Load())
 	}
@@ -135,7 +136,7 @@ func (e *encoder) nested(o *goja.Object) {
 		}
 	}
 	if len(e.stack) > maxDepth {
-		e.fail = runtimeError(vault.ScriptOutput, "the result is nested too deeply")
+		e.fail = runtimeError(script.Output, "the result is nested too deeply")
 		return
 	}
 	e.stack = append(e.stack, o)
@@ -188,7 +189,7 @@ func (e *encoder) object(o *goja.Object) {
 // because it has no UTF-8.
 func (e *encoder) text(s goja.String) {
 	if s.Length() > e.c.limits.MaxOutput {
-		e.fail = stopError(vault.ScriptOutput)
+		e.fail = stopError(script.Output)
 		return
 	}
 	plain := s.String()

@@ -10,7 +10,7 @@ import (
 
 	"github.com/dop251/goja"
 
-	vault "github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/script"
 )
 
 // Bounds on what a thrown error may carry out.
@@ -22,32 +22,32 @@ const (
 )
 
 // stopTexts say in the answer why a run was stopped.
-var stopTexts = map[vault.ScriptErrorKind]string{
-	vault.ScriptTimeout:  "timed out",
-	vault.ScriptMemory:   "out of memory",
-	vault.ScriptStack:    "Maximum call stack size exceeded",
-	vault.ScriptCrash:    "the code made its process fail",
-	vault.ScriptOutput:   "the result is too large",
-	vault.ScriptDeadlock: "the function waits for a promise that nothing can settle",
-	vault.ScriptDepth:    "reactors and proxies call each other more than 3 deep",
+var stopTexts = map[script.ErrorKind]string{
+	script.Timeout:  "timed out",
+	script.Memory:   "out of memory",
+	script.Stack:    "Maximum call stack size exceeded",
+	script.Crash:    "the code made its process fail",
+	script.Output:   "the result is too large",
+	script.Deadlock: "the function waits for a promise that nothing can settle",
+	script.Depth:    "reactors and proxies call each other more than 3 deep",
 }
 
 // stopError is the error of a run that did not end by itself.
-func stopError(kind vault.ScriptErrorKind) *vault.ScriptError {
+func stopError(kind script.ErrorKind) *script.Error {
 	return runtimeError(kind, stopTexts[kind])
 }
 
-func runtimeError(kind vault.ScriptErrorKind, text string) *vault.ScriptError {
-	return &vault.ScriptError{
+func runtimeError(kind script.ErrorKind, text string) *script.Error {
+	return &script.Error{
 		Kind:     kind,
 		Status:   http.StatusInternalServerError,
-		Title:    vault.ScriptTitle,
+		Title:    script.DefaultTitle,
 		Messages: map[string][]string{"error": {text}},
 	}
 }
 
 // failure says what ended a run.
-func (c *call) failure(err error) *vault.ScriptError {
+func (c *call) failure(err error) *script.Error {
 	var interrupted *goja.InterruptedError
 	var overflow *goja.StackOverflowError
 	var thrown *goja.Exception
@@ -60,24 +60,24 @@ func (c *call) failure(err error) *vault.ScriptError {
 		}
 		return e
 	case errors.As(err, &overflow):
-		e := stopError(vault.ScriptStack)
+		e := stopError(script.Stack)
 		e.Name = "RangeError"
 		e.Frames = c.frames(overflow.Stack())
 		return e
 	case errors.Is(err, errDeadlock):
-		return stopError(vault.ScriptDeadlock)
+		return stopError(script.Deadlock)
 	case errors.As(err, &rejected):
 		return c.thrown(rejected.reason, nil)
 	case errors.As(err, &thrown):
 		return c.thrown(thrown.Value(), thrown.Stack())
 	}
-	return stopError(vault.ScriptCrash)
+	return stopError(script.Crash)
 }
 
 // thrown describes a value that the code threw. Reading it may run code of the
 // tenant, which is still under the deadline.
-func (c *call) thrown(v goja.Value, stack []goja.StackFrame) (e *vault.ScriptError) {
-	e = runtimeError(vault.ScriptThrown, "")
+func (c *call) thrown(v goja.Value, stack []goja.StackFrame) (e *script.Error) {
+	e = runtimeError(script.Thrown, "")
 	e.Frames = c.frames(stack)
 	err := c.macrotask(func() error {
 		if ex := c.vm.Try(func() { c.describe(e, v) }); ex != nil {
@@ -92,7 +92,7 @@ func (c *call) thrown(v goja.Value, stack []goja.StackFrame) (e *vault.ScriptErr
 }
 
 // describe reads name, message, position and answer of a thrown value into e.
-func (c *call) describe(e *vault.ScriptError, v goja.Value) {
+func (c *call) describe(e *script.Error, v goja.Value) {
 	o, ok := v.(*goja.Object)
 	if !ok {
 		e.Messages["error"] = []string{clip(textOf(v))}
@@ -119,7 +119,7 @@ func (c *call) describe(e *vault.ScriptError, v goja.Value) {
 // describeChosen reads the answer out of an error of the classes in
 // @vault/errors. Code can find their symbol and put it on an object of its own,
 // so what stands there is believed only as far as it makes an error.
-func (c *call) describeChosen(e *vault.ScriptError, o, class *goja.Object) {
+func (c *call) describeChosen(e *script.Error, o, class *goja.Object) {
 	status, ok := statusOf(class, http.StatusBadRequest)
 	if !ok {
 		return
@@ -134,11 +134,11 @@ func (c *call) describeChosen(e *vault.ScriptError, o, class *goja.Object) {
 	}
 	if e.Status, ok = statusOf(response, http.StatusOK); !ok {
 		e.Status = http.StatusInternalServerError
-		e.Title = vault.ScriptTitle
+		e.Title = script.DefaultTitle
 		e.Messages = map[string][]string{"error": {"CustomHttpResponseError: status must be from 200 to 599"}}
 		return
 	}
-	e.Response = &vault.ScriptResponse{Status: e.Status, Headers: map[string]string{}, Body: []byte("null")}
+	e.Response = &script.Response{Status: e.Status, Headers: map[string]string{}, Body: []byte("null")}
 	if headers, ok := response.Get("headers").(*goja.Object); ok {
 		for i, name := range headers.Keys() {
 			if i == maxMessages {
@@ -231,8 +231,8 @@ func clip(s string) string {
 }
 
 // frames keeps the places that are in the tenant's own code.
-func (c *call) frames(stack []goja.StackFrame) []vault.ScriptFrame {
-	var out []vault.ScriptFrame
+func (c *call) frames(stack []goja.StackFrame) []script.Frame {
+	var out []script.Frame
 	for _, f := range stack {
 		pos := f.Position()
 		if !strings.HasSuffix(pos.Filename, fileName) || len(out) == maxFrames {
@@ -248,11 +248,11 @@ func (c *call) frames(stack []goja.StackFrame) []vault.ScriptFrame {
 }
 
 // frame corrects the column on the line that the code shares with its wrapper.
-func (c *call) frame(name string, line, column int) vault.ScriptFrame {
+func (c *call) frame(name string, line, column int) script.Frame {
 	if line == 1 && !c.code.lowered {
 		column = max(1, column-len(wrapHead))
 	}
-	return vault.ScriptFrame{Function: clip(name), Line: line, Column: column}
+	return script.Frame{Function: clip(name), Line: line, Column: column}
 }
 
 // traceLine is a line of a stack property, as goja writes it.
@@ -260,11 +260,11 @@ var traceLine = regexp.MustCompile(`(?m)^\s*at (?:(.*) \()?(?:\S*/)?app/index\.j
 
 // parseTrace reads the places out of the stack property of an error, the only
 // thing that a rejected promise keeps of them.
-func (c *call) parseTrace(trace string) []vault.ScriptFrame {
+func (c *call) parseTrace(trace string) []script.Frame {
 	if len(trace) > 64<<10 {
 		trace = trace[:64<<10]
 	}
-	var out []vault.ScriptFrame
+	var out []script.Frame
 	for _, m := range traceLine.FindAllStringSubmatch(trace, maxFrames) {
 		line, _ := strconv.Atoi(m[2])
 		column, _ := strconv.Atoi(m[3])

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"sync"
 
-	vault "github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/script"
 )
 
 const (
@@ -94,14 +94,14 @@ func (l lineage) enter(ctx context.Context) (leave func(), err error) {
 	case 0:
 		return func() {}, nil
 	case maxNested:
-		return nil, stopError(vault.ScriptDepth)
+		return nil, stopError(script.Depth)
 	}
 	level := l.family.level(l.depth)
 	select {
 	case level <- struct{}{}:
 		return func() { <-level }, nil
 	case <-ctx.Done():
-		return nil, vault.ErrBusy
+		return nil, script.ErrBusy
 	}
 }
 
@@ -110,7 +110,7 @@ func (g *gate) take(ctx context.Context, tenant string) error {
 	g.mu.Lock()
 	if g.closed {
 		g.mu.Unlock()
-		return vault.ErrClosed
+		return script.ErrClosed
 	}
 	if g.total < g.max && g.running[tenant] < g.perTenant {
 		g.admit(tenant)
@@ -125,7 +125,7 @@ func (g *gate) take(ctx context.Context, tenant string) error {
 	}
 	if len(g.waiting) >= g.queue || mine >= g.perQueue {
 		g.mu.Unlock()
-		return vault.ErrBusy
+		return script.ErrBusy
 	}
 	w := &waiter{tenant: tenant, ready: make(chan struct{})}
 	g.waiting = append(g.waiting, w)
@@ -133,7 +133,7 @@ func (g *gate) take(ctx context.Context, tenant string) error {
 	select {
 	case <-w.ready:
 		if !w.in {
-			return vault.ErrClosed
+			return script.ErrClosed
 		}
 		return nil
 	case <-ctx.Done():
@@ -156,7 +156,7 @@ func (g *gate) abandon(ctx context.Context, w *waiter) error {
 	if ctx.Err() == context.Canceled {
 		return ctx.Err()
 	}
-	return vault.ErrBusy
+	return script.ErrBusy
 }
 
 func (g *gate) admit(tenant string) {

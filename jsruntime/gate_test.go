@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	vault "github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/script"
 )
 
 // enqueue starts a waiter and returns once it is in the queue.
@@ -68,16 +68,16 @@ func TestGateQueueBound(t *testing.T) {
 	}
 	in := make(chan string, 4)
 	enqueue(t, g, "a", in)
-	if err := g.take(context.Background(), "a"); !errors.Is(err, vault.ErrBusy) {
+	if err := g.take(context.Background(), "a"); !errors.Is(err, script.ErrBusy) {
 		t.Errorf("a second waiter of one tenant got %v, want ErrBusy", err)
 	}
 	enqueue(t, g, "b", in)
-	if err := g.take(context.Background(), "c"); !errors.Is(err, vault.ErrBusy) {
+	if err := g.take(context.Background(), "c"); !errors.Is(err, script.ErrBusy) {
 		t.Errorf("a waiter beyond the queue got %v, want ErrBusy", err)
 	}
 	g.close()
 	for range 2 {
-		if got := <-in; got != vault.ErrClosed.Error() {
+		if got := <-in; got != script.ErrClosed.Error() {
 			t.Errorf("a waiter of a closed gate got %q", got)
 		}
 	}
@@ -144,7 +144,7 @@ func FuzzScan(f *testing.F) {
 		if len(source) > 2000 {
 			return
 		}
-		if _, err := compile(source, 2000); err != nil && err.Kind != vault.ScriptInvalid {
+		if _, err := compile(source, 2000); err != nil && err.Kind != script.Invalid {
 			t.Errorf("got %v", err)
 		}
 	})

@@ -8,8 +8,8 @@ import (
 	"sync"
 	"testing"
 
-	vault "github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/jsruntime"
+	"github.com/seed-72ea4aab/vault/script"
 )
 
 // fakeHost answers calls with answer and keeps what was logged.
@@ -27,10 +27,10 @@ func (h *fakeHost) Call(ctx context.Context, op string, args json.RawMessage) (j
 	return h.answer(ctx, op, args)
 }
 
-func (h *fakeHost) Log(level, line string) {
+func (h *fakeHost) Log(line script.Line) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.lines = append(h.lines, level+": "+line)
+	h.lines = append(h.lines, line.Level+": "+line.Text)
 }
 
 func newWorkers(t testing.TB, o *jsruntime.Options) *jsruntime.Workers {
@@ -49,7 +49,7 @@ func newWorkers(t testing.TB, o *jsruntime.Options) *jsruntime.Workers {
 
 // explain shows the parts of a script error that its text leaves out.
 func explain(err error) string {
-	var e *vault.ScriptError
+	var e *script.Error
 	if errors.As(err, &e) {
 		return fmt.Sprintf("%s %d %q %s %v %v", e.Kind, e.Status, e.Title, e.Name, e.Messages, e.Frames)
 	}
@@ -57,11 +57,11 @@ func explain(err error) string {
 }
 
 // scriptError returns the error as a script error, or fails the test.
-func scriptError(t *testing.T, err error) *vault.ScriptError {
+func scriptError(t *testing.T, err error) *script.Error {
 	t.Helper()
-	var e *vault.ScriptError
+	var e *script.Error
 	if !errors.As(err, &e) {
-		t.Fatalf("got error %v, want a *vault.ScriptError", err)
+		t.Fatalf("got error %v, want a *script.Error", err)
 	}
 	return e
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	vault "github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/script"
 )
 
 // echo answers every call with its operation and arguments.
@@ -21,7 +21,7 @@ func echo(_ context.Context, op string, args json.RawMessage) (json.RawMessage, 
 
 func TestClientCalls(t *testing.T) {
 	t.Parallel()
-	eachRuntime(t, func(t *testing.T, r vault.Runtime) {
+	eachRuntime(t, func(t *testing.T, r script.Runtime) {
 		for expression, want := range map[string]string{
 			`bt.tokens.create({ type: 'card', data: { cardNumber: '1' }, metadata: { myKey: 'v' }, searchIndexes: ['x'], fingerprintExpression: 'y' })`: `tokens.create {"type":"card","data":{"cardNumber":"1"},"metadata":{"myKey":"v"},"search_indexes":["x"],"fingerprint_expression":"y"}`,
 			`bt.tokens.retrieve('id')`:                                       `tokens.retrieve {"id":"id"}`,
@@ -63,15 +63,15 @@ func TestClientCalls(t *testing.T) {
 
 func TestClientAnswers(t *testing.T) {
 	t.Parallel()
-	eachRuntime(t, func(t *testing.T, r vault.Runtime) {
+	eachRuntime(t, func(t *testing.T, r script.Runtime) {
 		host := &fakeHost{answer: func(_ context.Context, op string, _ json.RawMessage) (json.RawMessage, error) {
 			switch op {
 			case "tokens.list":
 				return json.RawMessage(`{"pagination":{"total_items":1},"data":[{"tenant_id":"t","data":{"a_b":1},"metadata":{"c_d":"e"}}]}`), nil
 			case "tokens.retrieve":
-				return nil, fmt.Errorf("the token: %w", vault.ErrNotFound)
+				return nil, fmt.Errorf("wrapped: %w", &script.HostError{Status: 404, Message: "There is no such token."})
 			case "tokens.update":
-				return nil, &vault.InvalidError{Fields: map[string][]string{"data.number": {"is bad"}}}
+				return nil, &script.HostError{Status: 400, Message: "bad request", Errors: map[string][]string{"data.number": {"is bad"}}}
 			case "tokens.delete":
 				return nil, errors.New("secret of the database")
 			case "logs.list":
@@ -87,7 +87,7 @@ func TestClientAnswers(t *testing.T) {
 		out, err := run(r, source, `{"application":true}`, host)
 		want := `[{"pagination":{"totalItems":1},"data":[{"tenantId":"t","data":{"a_b":1},"metadata":{"c_d":"e"}}]},` +
 			`{"createdAt":"x","aB":{"cD":1}},{"created_at":"x","a_b":{"c_d":1}},` +
-			`[true,404,"the token: not found",null],[true,400,"One or more validation errors occurred.",{"data.number":["is bad"]}],` +
+			`[true,404,"There is no such token.",null],[true,400,"bad request",{"data.number":["is bad"]}],` +
 			`[true,500,"the operation failed",null],[true,500,"the operation failed",null]]`
 		if diff := cmp.Diff(want, out); diff != "" {
 			t.Errorf("%s (-want +got)\n%s", explain(err), diff)
@@ -113,7 +113,7 @@ func web(_ context.Context, op string, args json.RawMessage) (json.RawMessage, e
 	case strings.HasSuffix(req.URL, "/moved"):
 		answer["status"], answer["headers"] = 302, [][2]string{{"Location", "https://other.example/there"}}
 	case strings.HasSuffix(req.URL, "/down"):
-		return nil, &vault.HostError{Code: "ECONNREFUSED", Message: "connect ECONNREFUSED"}
+		return nil, &script.HostError{Code: "ECONNREFUSED", Message: "connect ECONNREFUSED"}
 	}
 	answer["body"] = base64.StdEncoding.EncodeToString(text)
 	return json.Marshal(answer)
@@ -121,7 +121,7 @@ func web(_ context.Context, op string, args json.RawMessage) (json.RawMessage, e
 
 func TestHTTPClients(t *testing.T) {
 	t.Parallel()
-	eachRuntime(t, func(t *testing.T, r vault.Runtime) {
+	eachRuntime(t, func(t *testing.T, r script.Runtime) {
 		for body, want := range map[string]string{
 			`const r = await fetch('https://a.example/x?y=1'); const j = await r.json(); return [r.status, r.ok, r.headers.get('x-a'), j.method, j.url]`:                                                                                                                                                                `[200,true,"1, 2","GET","https://a.example/x?y=1"]`,
 			`const r = await fetch('https://a.example/', { method: 'post', headers: { 'X-K': 'v' }, body: JSON.stringify({ a: 1 }) }); return (await r.json())`:                                                                                                                                                         `{"body":"{\"a\":1}","headers":[["content-type","text/plain;charset=UTF-8"],["x-k","v"]],"method":"POST","url":"https://a.example/"}`,
@@ -158,7 +158,7 @@ func TestHTTPClients(t *testing.T) {
 
 func TestConsole(t *testing.T) {
 	t.Parallel()
-	eachRuntime(t, func(t *testing.T, r vault.Runtime) {
+	eachRuntime(t, func(t *testing.T, r script.Runtime) {
 		host := &fakeHost{}
 		_, err := run(r, `module.exports = () => { console.log('a', { b: 1 }, [2]); console.warn('%s-%d', 'x', 3); console.error(new Error('e').message); console.debug(); process.stdout.write('out\n') }`, "", host)
 		want := []string{"log: a { b: 1 } [ 2 ]", "warn: x-3", "error: e", "debug: ", "info: out"}
@@ -177,7 +177,7 @@ func TestConsole(t *testing.T) {
 
 func TestHostCallLimit(t *testing.T) {
 	t.Parallel()
-	eachRuntime(t, func(t *testing.T, r vault.Runtime) {
+	eachRuntime(t, func(t *testing.T, r script.Runtime) {
 		got, err := run(r, `module.exports = async ({ bt }) => {
 			const all = await Promise.allSettled(Array.from({ length: 70 }, (_, i) => bt.tokenize(i)));
 			return [all.filter((r) => r.status === 'fulfilled').length, all.find((r) => r.status === 'rejected').reason.code];
@@ -194,12 +194,12 @@ type badLog struct {
 	fail func()
 }
 
-func (h *badLog) Log(string, string) { h.fail() }
+func (h *badLog) Log(script.Line) { h.fail() }
 
 // TestBrokenLog has a console that panics. The run does not notice.
 func TestBrokenLog(t *testing.T) {
 	t.Parallel()
-	eachRuntime(t, func(t *testing.T, r vault.Runtime) {
+	eachRuntime(t, func(t *testing.T, r script.Runtime) {
 		for name, fail := range map[string]func(){
 			"text":    func() { panic("4242424242424242") },
 			"error":   func() { panic(errors.New("4242424242424242")) },
@@ -217,7 +217,7 @@ func TestBrokenLog(t *testing.T) {
 // written. They count too.
 func TestCallsWithinArguments(t *testing.T) {
 	t.Parallel()
-	eachRuntime(t, func(t *testing.T, r vault.Runtime) {
+	eachRuntime(t, func(t *testing.T, r script.Runtime) {
 		host, begun, release := blocking()
 		const source = `
 			const nest = (bt, n) => ({ toJSON() {

@@ -4,17 +4,17 @@ import (
 	"context"
 	"encoding/json"
 
-	vault "github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/script"
 )
 
-// InProcess runs tenant code in the embedding process. It is a vault.Runtime.
+// InProcess runs tenant code in the embedding process. It is a script.Runtime.
 type InProcess struct {
 	options Options
 	gates   *gates
 	engine  engine
 }
 
-var _ vault.Runtime = (*InProcess)(nil)
+var _ script.Runtime = (*InProcess)(nil)
 
 // NewInProcess returns a runtime without worker processes. It stops code at
 // its deadline wherever JavaScript itself runs, but it cannot interrupt
@@ -28,13 +28,13 @@ func NewInProcess(opts *Options) *InProcess {
 }
 
 // Check loads the code without calling its function.
-func (r *InProcess) Check(ctx context.Context, p vault.Program) error {
+func (r *InProcess) Check(ctx context.Context, p script.Program) error {
 	_, err := r.do(ctx, p, nil, noHost{}, true)
 	return err
 }
 
 // Run calls the function that the code exports.
-func (r *InProcess) Run(ctx context.Context, p vault.Program, input json.RawMessage, host vault.Host) (json.RawMessage, error) {
+func (r *InProcess) Run(ctx context.Context, p script.Program, input json.RawMessage, host script.Host) (json.RawMessage, error) {
 	return r.do(ctx, p, input, host, false)
 }
 
@@ -44,7 +44,7 @@ func (r *InProcess) Close() error {
 	return nil
 }
 
-func (r *InProcess) do(ctx context.Context, p vault.Program, input json.RawMessage, host vault.Host, check bool) (json.RawMessage, error) {
+func (r *InProcess) do(ctx context.Context, p script.Program, input json.RawMessage, host script.Host, check bool) (json.RawMessage, error) {
 	ctx, leave, err := r.gates.enter(ctx, p.Tenant)
 	if err != nil {
 		return nil, err
@@ -56,7 +56,7 @@ func (r *InProcess) do(ctx context.Context, p vault.Program, input json.RawMessa
 	j := r.options.job(ctx, p, input, check)
 	out, bad := r.engine.run(j, direct, func(c *call) {
 		direct.run = c
-		context.AfterFunc(ctx, func() { c.stop(vault.ScriptTimeout) })
+		context.AfterFunc(ctx, func() { c.stop(script.Timeout) })
 	})
 	if ctx.Err() == context.Canceled {
 		return nil, ctx.Err()
@@ -70,11 +70,11 @@ func (r *InProcess) do(ctx context.Context, p vault.Program, input json.RawMessa
 // directPort calls the host from the same process.
 type directPort struct {
 	ctx  context.Context
-	host vault.Host
+	host script.Host
 	run  *call
 }
 
-func (p *directPort) call(id int, op string, args []byte) {
+func (p *directPort) call(id int, op string, args json.RawMessage) {
 	go func() { p.run.deliver(callHost(p.ctx, p.host, id, op, args)) }()
 }
 

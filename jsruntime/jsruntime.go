@@ -13,50 +13,20 @@
 // [NewInProcess] runs the code in the embedding process, for tests and for
 // code that one trusts as much as one's own.
 //
-// # The argument
-//
-// The input of Run is a JSON object
-//
-//	{"args": ..., "configuration": {...}, "application": true}
-//
-// and the exported function is called with {args, configuration, bt, client}.
-// bt and client are the same object: the vault's client, or null unless
-// application is true.
-//
-// # Operations of the host
-//
-// What the code asks for arrives at Host.Call as an operation and a JSON
-// object, and is answered in JSON:
-//
-//	tokens.create     {type, data, ...}            a token
-//	tokens.retrieve   {id}                         a token
-//	tokens.update     {id, patch}                  a token
-//	tokens.delete     {id}                         null
-//	tokens.list       {id, type, metadata, page, size}  a page
-//	tokens.search     {query, page, size}          a page
-//	tokenize          any JSON                     the same structure
-//	detokenize        any JSON                     the same structure
-//	reactors.react    {id, body: {args, ...}}      {tokens, raw}
-//	proxy.get ... proxy.delete  {path, query, headers, body, proxyKey, proxyUrl, ...}  as the host defines
-//	logs.list         {entity_type, ..., page, size}  a page
-//	sessions.create   {}                           {session_key, nonce, expires_at}
-//	sessions.authorize {nonce, permissions, rules, expires_at}  null
-//	fetch             {method, url, headers: [[name, value], ...], body}
-//	                  {status, status_text, url, headers: [[name, value], ...], body}
-//
-// Names are snake_case in JSON and camelCase in JavaScript, where data and
-// metadata are left as they are. The body of fetch is base64 both ways, and
-// absent when empty. An error of Host.Call rejects the promise in the code;
-// see [vault.HostError] for what the code gets to know.
+// Package script says which argument the code gets and what it may ask for. Of
+// an error of Host.Call that is not a [*script.HostError] the code learns only
+// that the operation failed.
 package jsruntime
 
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"net/http"
 	"runtime"
 	"time"
 
-	vault "github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/script"
 )
 
 // Options adjust a runtime. The zero value of every field is a default that
@@ -72,7 +42,7 @@ type Options struct {
 	// default is half of Workers, so that one tenant cannot keep the others out.
 	TenantWorkers int
 	// Queue is how many runs may wait for a place, half of them of one tenant.
-	// Beyond it they are refused with vault.ErrBusy. The default is 8 for each
+	// Beyond it they are refused with script.ErrBusy. The default is 8 for each
 	// of Workers; a negative number means none.
 	Queue int
 	// Timeout is the time of a run whose context has no deadline. The default
@@ -127,7 +97,7 @@ func (o Options) gates() *gates {
 }
 
 // job returns the job for a program. Its time is what is left of the context's.
-func (o Options) job(ctx context.Context, p vault.Program, input json.RawMessage, check bool) job {
+func (o Options) job(ctx context.Context, p script.Program, input json.RawMessage, check bool) job {
 	l := limits{Timeout: o.Timeout, MaxSource: o.MaxSource, MaxOutput: o.MaxOutput, MaxLog: o.MaxLog}
 	if deadline, ok := ctx.Deadline(); ok {
 		l.Timeout = max(time.Millisecond, time.Until(deadline))
@@ -140,33 +110,47 @@ type noHost struct{}
 
 // Call refuses.
 func (noHost) Call(context.Context, string, json.RawMessage) (json.RawMessage, error) {
-	return nil, &vault.HostError{Message: "not available while the code is loaded"}
+	return nil, &script.HostError{Message: "not available while the code is loaded"}
 }
 
 // Log drops the line.
-func (noHost) Log(string, string) {}
+func (noHost) Log(script.Line) {}
 
 // callHost carries out an operation for a run. A panic of the host is an
 // error of the operation.
-func callHost(ctx context.Context, host vault.Host, id int, op string, args []byte) (r reply) {
+func callHost(ctx context.Context, host script.Host, id int, op string, args json.RawMessage) (r reply) {
 	defer func() {
 		if p := recover(); p != nil {
-			r = reply{id: id, err: &vault.HostError{Status: 500, Message: "the operation failed"}}
+			r = reply{id: id, err: failedOperation()}
 		}
 	}()
 	result, err := host.Call(ctx, op, args)
 	if err != nil {
-		return reply{id: id, err: vault.AsHostError(err)}
+		return reply{id: id, err: hostError(err)}
 	}
 	if len(result) == 0 {
-		result = []byte("null")
+		result = json.RawMessage("null")
 	}
 	return reply{id: id, result: result}
 }
 
+// hostError returns what the code may know of an error of the host.
+func hostError(err error) *script.HostError {
+	if known, ok := errors.AsType[*script.HostError](err); ok {
+		return known
+	}
+	return failedOperation()
+}
+
+// failedOperation is the error of an operation whose cause is not the code's to
+// know.
+func failedOperation() *script.HostError {
+	return &script.HostError{Status: http.StatusInternalServerError, Message: "the operation failed"}
+}
+
 // logHost hands a line of the console to the host. A panic there loses the
 // line, and not the run.
-func logHost(host vault.Host, level, line string) {
+func logHost(host script.Host, level, line string) {
 	defer func() { _ = recover() }()
-	host.Log(level, line)
+	host.Log(script.Line{Level: level, Text: line})
 }

@@ -1,21 +1,22 @@
 package jsruntime
 
 import (
+	"encoding/json"
 	"errors"
 
 	"github.com/dop251/goja"
 
-	vault "github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/script"
 )
 
 // load runs the top level of the code and returns the function that it
 // exports: module.exports itself, or its property default.
-func (c *call) load(check bool) (goja.Callable, *vault.ScriptError) {
+func (c *call) load(check bool) (goja.Callable, *script.Error) {
 	module := c.vm.NewObject()
 	exports := c.vm.NewObject()
 	err := errors.Join(module.Set("exports", exports), module.Set("id", "."), module.Set("filename", fileName))
 	if err != nil {
-		return nil, stopError(vault.ScriptCrash)
+		return nil, stopError(script.Crash)
 	}
 	err = c.macrotask(func() error {
 		wrapper, err := c.vm.RunProgram(c.code.program)
@@ -45,7 +46,7 @@ func (c *call) load(check bool) (goja.Callable, *vault.ScriptError) {
 
 // loadFailure is an error of the top level. A run reports it like any other
 // error of the code; a check says that the code cannot be used.
-func (c *call) loadFailure(err error, check bool) *vault.ScriptError {
+func (c *call) loadFailure(err error, check bool) *script.Error {
 	e := c.failure(err)
 	if !check {
 		return e
@@ -95,9 +96,9 @@ func (c *call) get(o *goja.Object, name string) (v goja.Value, err error) {
 // request builds the argument of the function out of the input, an object with
 // args, configuration and application. The client is made when it is first
 // looked at.
-func (c *call) request(input []byte) (goja.Value, error) {
+func (c *call) request(input json.RawMessage) (goja.Value, error) {
 	if len(input) == 0 {
-		input = []byte("{}")
+		input = json.RawMessage("{}")
 	}
 	v, err := buildJSON(c.vm, input)
 	if err != nil {
@@ -133,9 +134,9 @@ func (c *call) addClient(req *goja.Object, application bool) error {
 }
 
 // output writes the result as JSON, still under the deadline.
-func (c *call) output(v goja.Value) ([]byte, *vault.ScriptError) {
-	var out []byte
-	var bad *vault.ScriptError
+func (c *call) output(v goja.Value) (json.RawMessage, *script.Error) {
+	var out json.RawMessage
+	var bad *script.Error
 	if err := c.macrotask(func() error {
 		out, bad = c.encode(v)
 		return nil

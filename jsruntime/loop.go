@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/dop251/goja"
-
-	vault "github.com/seed-72ea4aab/vault"
 )
 
 // loop is the event loop of one run: callbacks that wait for their turn. It
@@ -218,7 +216,7 @@ func (c *call) answer(r reply) error {
 	}
 	v, err := buildJSON(c.vm, r.result)
 	if err != nil {
-		return c.fire(f, c.hostError(&vault.HostError{Status: 500, Message: "the operation failed"}))
+		return c.fire(f, c.hostError(failedOperation()))
 	}
 	return c.fire(f, goja.Null(), v)
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/dop251/goja"
 
-	vault "github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/script"
 )
 
 // native is a function of Go that the prelude calls. It takes and returns
@@ -93,7 +93,7 @@ func (c *call) newError(class, code, text string) *goja.Object {
 }
 
 // hostError makes the error with which a host call rejects.
-func (c *call) hostError(e *vault.HostError) goja.Value {
+func (c *call) hostError(e *script.HostError) goja.Value {
 	o := c.newError("Error", e.Code, e.Message)
 	if e.Status != 0 {
 		c.set(o, "status", e.Status)

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	vault "github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/script"
 )
 
 // ErrWorker means that no worker process could be started. The text says what
@@ -18,7 +18,7 @@ var ErrWorker = errors.New("jsruntime: a worker process cannot be started")
 // one.
 const workerRuns = 20_000
 
-// Workers runs tenant code in worker processes. It is a vault.Runtime.
+// Workers runs tenant code in worker processes. It is a script.Runtime.
 type Workers struct {
 	options Options
 	gates   *gates
@@ -33,7 +33,7 @@ type Workers struct {
 	spares   sync.WaitGroup
 }
 
-var _ vault.Runtime = (*Workers)(nil)
+var _ script.Runtime = (*Workers)(nil)
 
 // New returns a runtime that isolates code in worker processes, and begins to
 // start the first of them. Whether that works is said by [Workers.Ready] and
@@ -62,17 +62,17 @@ func (r *Workers) Ready(ctx context.Context) error {
 }
 
 // Check loads the code without calling its function.
-func (r *Workers) Check(ctx context.Context, p vault.Program) error {
+func (r *Workers) Check(ctx context.Context, p script.Program) error {
 	_, err := r.do(ctx, p, nil, noHost{}, true)
 	return err
 }
 
 // Run calls the function that the code exports, in a worker.
-func (r *Workers) Run(ctx context.Context, p vault.Program, input json.RawMessage, host vault.Host) (json.RawMessage, error) {
+func (r *Workers) Run(ctx context.Context, p script.Program, input json.RawMessage, host script.Host) (json.RawMessage, error) {
 	return r.do(ctx, p, input, host, false)
 }
 
-func (r *Workers) do(ctx context.Context, p vault.Program, input json.RawMessage, host vault.Host, check bool) (json.RawMessage, error) {
+func (r *Workers) do(ctx context.Context, p script.Program, input json.RawMessage, host script.Host, check bool) (json.RawMessage, error) {
 	if len(p.Source) > r.options.MaxSource {
 		_, bad := compile(p.Source, r.options.MaxSource)
 		return nil, bad
@@ -147,7 +147,7 @@ func (r *Workers) take(ctx context.Context, tenant string) (*worker, error) {
 	r.mu.Unlock()
 	if closed {
 		w.kill()
-		return nil, vault.ErrClosed
+		return nil, script.ErrClosed
 	}
 	w.tenant = tenant
 	r.keepSpare()

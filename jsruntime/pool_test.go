@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	vault "github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/jsruntime"
+	"github.com/seed-72ea4aab/vault/script"
 )
 
 // blocking returns a host whose calls wait until release is closed, and the
@@ -33,8 +33,8 @@ func blocking() (host *fakeHost, begun chan string, release chan struct{}) {
 
 const waits = `module.exports = ({ bt }) => bt.tokenize({})`
 
-func program(tenant, source string) vault.Program {
-	return vault.Program{Tenant: tenant, Name: "n", Source: source}
+func program(tenant, source string) script.Program {
+	return script.Program{Tenant: tenant, Name: "n", Source: source}
 }
 
 var withClient = json.RawMessage(`{"application":true}`)
@@ -61,7 +61,7 @@ func TestTenantLimit(t *testing.T) {
 	<-begun
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer cancel()
-	if _, err := r.Run(ctx, program("greedy", waits), withClient, host); !errors.Is(err, vault.ErrBusy) {
+	if _, err := r.Run(ctx, program("greedy", waits), withClient, host); !errors.Is(err, script.ErrBusy) {
 		t.Errorf("a run that waited to the end of its time got %v, want ErrBusy", err)
 	}
 	start() // waits in the queue
@@ -81,7 +81,7 @@ func TestTenantLimit(t *testing.T) {
 // ancestors hold, and the fourth is refused.
 func TestNested(t *testing.T) {
 	t.Parallel()
-	for name, r := range map[string]vault.Runtime{
+	for name, r := range map[string]script.Runtime{
 		"workers":    newWorkers(t, &jsruntime.Options{Workers: 1, TenantWorkers: 1, Queue: -1}),
 		"in process": jsruntime.NewInProcess(&jsruntime.Options{Workers: 1, TenantWorkers: 1, Queue: -1}),
 	} {
@@ -90,7 +90,11 @@ func TestNested(t *testing.T) {
 			source := `module.exports = async ({ bt }) => { try { return 1 + await bt.reactors.react('x') } catch (e) { return e.errors ? 1 : 100 } }`
 			var host *fakeHost
 			host = &fakeHost{answer: func(ctx context.Context, _ string, _ json.RawMessage) (json.RawMessage, error) {
-				return r.Run(ctx, program("t", source), withClient, host)
+				out, err := r.Run(ctx, program("t", source), withClient, host)
+				if failed, ok := errors.AsType[*script.Error](err); ok {
+					return nil, &script.HostError{Status: failed.Status, Errors: failed.Messages}
+				}
+				return out, err
 			}}
 			out, err := r.Run(context.Background(), program("t", source), withClient, host)
 			if err != nil || string(out) != "3" {
@@ -102,7 +106,7 @@ func TestNested(t *testing.T) {
 
 func TestDeadlineAndCancel(t *testing.T) {
 	t.Parallel()
-	eachRuntime(t, func(t *testing.T, r vault.Runtime) {
+	eachRuntime(t, func(t *testing.T, r script.Runtime) {
 		host, begun, _ := blocking()
 		ctx, cancel := context.WithCancel(context.Background())
 		done := make(chan error, 1)
@@ -117,7 +121,7 @@ func TestDeadlineAndCancel(t *testing.T) {
 		}
 		start := time.Now()
 		_, err := runBody(r, "t", "setTimeout(() => {}, 60000); await new Promise(() => {})", 50*time.Millisecond)
-		if e := scriptError(t, err); e.Kind != vault.ScriptTimeout || e.Messages["error"][0] != "timed out" {
+		if e := scriptError(t, err); e.Kind != script.Timeout || e.Messages["error"][0] != "timed out" {
 			t.Errorf("got %s, want a timeout", explain(err))
 		}
 		if took := time.Since(start); took > 5*time.Second {
@@ -145,7 +149,7 @@ func TestClose(t *testing.T) {
 	if err := <-done; err == nil {
 		t.Error("the run under way got no error")
 	}
-	if _, err := r.Run(context.Background(), program("t", waits), nil, host); !errors.Is(err, vault.ErrClosed) {
+	if _, err := r.Run(context.Background(), program("t", waits), nil, host); !errors.Is(err, script.ErrClosed) {
 		t.Errorf("a run after Close got %v, want ErrClosed", err)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	vault "github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/script"
 )
 
 const (
@@ -83,7 +83,7 @@ type running struct {
 	w      *worker
 	number uint32 // among the runs of the worker
 	ctx    context.Context
-	host   vault.Host
+	host   script.Host
 	mu     sync.Mutex
 	over   bool // no more replies
 }
@@ -91,7 +91,7 @@ type running struct {
 // run has the worker do a job, and serves its calls meanwhile. healthy tells
 // whether the worker can be used again: not when it was killed, even if its
 // answer had come just before.
-func (w *worker) run(ctx context.Context, j job, host vault.Host) (out []byte, healthy bool, err error) {
+func (w *worker) run(ctx context.Context, j job, host script.Host) (out json.RawMessage, healthy bool, err error) {
 	w.runs++
 	hostCtx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -108,7 +108,7 @@ func (w *worker) run(ctx context.Context, j job, host vault.Host) (out []byte, h
 }
 
 // converse sends the job and answers the worker until it is done.
-func (r *running) converse(j job, deadline time.Time) (out []byte, healthy bool, err error) {
+func (r *running) converse(j job, deadline time.Time) (out json.RawMessage, healthy bool, err error) {
 	w := r.w
 	if err := w.link.send(kindRun, flag(j.check), j.limits.encode(), []byte(j.source), j.input); err != nil {
 		return nil, false, r.died(deadline)
@@ -128,7 +128,7 @@ func (r *running) converse(j job, deadline time.Time) (out []byte, healthy bool,
 		case kindFailed:
 			return nil, f.id == 0, r.failed(f.part(0))
 		default:
-			return nil, false, stopError(vault.ScriptCrash)
+			return nil, false, stopError(script.Crash)
 		}
 	}
 }
@@ -156,7 +156,7 @@ func (r *running) cancelled(deadline time.Time) {
 
 // serve carries out one call of the code and sends the answer, unless the run
 // is over by then.
-func (r *running) serve(id int, op string, args []byte) {
+func (r *running) serve(id int, op string, args json.RawMessage) {
 	answer := callHost(r.ctx, r.host, id, op, args)
 	kind, body := byte(kindReply), answer.result
 	if answer.err != nil {
@@ -184,9 +184,9 @@ func (r *running) failed(body []byte) error {
 	if r.ctx.Err() == context.Canceled {
 		return r.ctx.Err()
 	}
-	e := &vault.ScriptError{}
+	e := &script.Error{}
 	if err := json.Unmarshal(body, e); err != nil {
-		return stopError(vault.ScriptCrash)
+		return stopError(script.Crash)
 	}
 	return e
 }
@@ -198,7 +198,7 @@ func (r *running) died(deadline time.Time) error {
 		return r.ctx.Err()
 	}
 	if time.Until(deadline) <= 0 {
-		return stopError(vault.ScriptTimeout)
+		return stopError(script.Timeout)
 	}
 	select {
 	case <-r.w.dead:
@@ -210,16 +210,16 @@ func (r *running) died(deadline time.Time) error {
 // causeOfDeath reads what Go writes when a process of its cannot go on. The
 // collector does not check the memory that it asks for itself: when there is
 // none, it takes address 0 for it, on the stack of the runtime.
-func causeOfDeath(words string) vault.ScriptErrorKind {
+func causeOfDeath(words string) script.ErrorKind {
 	switch {
 	case strings.Contains(words, "out of memory"), strings.Contains(words, "cannot allocate memory"),
 		strings.Contains(words, "pthread_create failed"),
 		strings.HasPrefix(words, "SIGSEGV") && strings.Contains(words, " addr=0x0\n") && strings.Contains(words, "\ngoroutine 0 "):
-		return vault.ScriptMemory
+		return script.Memory
 	case strings.Contains(words, "stack overflow"), strings.Contains(words, "stack exceeds"):
-		return vault.ScriptStack
+		return script.Stack
 	}
-	return vault.ScriptCrash
+	return script.Crash
 }
 
 // head keeps the beginning of what is written to it.

@@ -9,15 +9,15 @@ import (
 	"testing"
 	"time"
 
-	vault "github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/script"
 )
 
 // script is a link to a worker that says everything at once, however it is
 // asked, and hangs up then.
-type script struct{ *bytes.Reader }
+type recording struct{ *bytes.Reader }
 
-func (script) Write(p []byte) (int, error) { return len(p), nil }
-func (script) Close() error                { return nil }
+func (recording) Write(p []byte) (int, error) { return len(p), nil }
+func (recording) Close() error                { return nil }
 
 // said returns a link over which frames have come.
 func said(t *testing.T, frames ...frame) *link {
@@ -29,7 +29,7 @@ func said(t *testing.T, frames ...frame) *link {
 			t.Fatal(err)
 		}
 	}
-	return newLink(script{bytes.NewReader(all.Bytes())})
+	return newLink(recording{bytes.NewReader(all.Bytes())})
 }
 
 type written struct{ *bytes.Buffer }
@@ -47,7 +47,7 @@ func (h slowLog) Call(context.Context, string, json.RawMessage) (json.RawMessage
 	return nil, nil
 }
 
-func (h slowLog) Log(string, string) {
+func (h slowLog) Log(script.Line) {
 	h.begun()
 	<-h.w.dead
 }
@@ -87,7 +87,7 @@ func TestKilledAfterItsAnswer(t *testing.T) {
 // fleeting is a host whose log ends the goroutine that calls it.
 type fleeting struct{ noHost }
 
-func (fleeting) Log(string, string) { runtime.Goexit() }
+func (fleeting) Log(script.Line) { runtime.Goexit() }
 
 // TestLogEndsItsGoroutine has a console that takes the goroutine of the run
 // with it. The worker is not left behind, and its place is free.
@@ -95,7 +95,7 @@ func TestLogEndsItsGoroutine(t *testing.T) {
 	t.Parallel()
 	r := New(&Options{Workers: 1})
 	t.Cleanup(func() { _ = r.Close() })
-	p := vault.Program{Tenant: "t", Name: "n", Source: "module.exports = () => { console.log(1); return 1 }"}
+	p := script.Program{Tenant: "t", Name: "n", Source: "module.exports = () => { console.log(1); return 1 }"}
 	var ended sync.WaitGroup
 	ended.Go(func() { _, _ = r.Run(context.Background(), p, nil, fleeting{}) })
 	ended.Wait()
@@ -109,14 +109,14 @@ func TestLogEndsItsGoroutine(t *testing.T) {
 
 func TestCauseOfDeath(t *testing.T) {
 	t.Parallel()
-	for words, want := range map[string]vault.ScriptErrorKind{
-		"fatal error: runtime: out of memory\n\nruntime stack:": vault.ScriptMemory,
-		"fatal error: runtime: cannot allocate memory":          vault.ScriptMemory,
-		"SIGSEGV: segmentation violation\nPC=0x439bbd m=4 sigcode=1 addr=0x0\n\ngoroutine 0 gp=0x1baed2d47860 m=4 mp=0x1baed2d97808 [idle]:\nruntime.(*spanQueue).tryDrain(0x470003)": vault.ScriptMemory,
-		"SIGSEGV: segmentation violation\nPC=0x439bbd m=4 sigcode=1 addr=0x10\n\ngoroutine 0 gp=0x1baed2d47860 m=4":                                                                   vault.ScriptCrash,
-		"panic: runtime error: invalid memory address or nil pointer dereference\n[signal SIGSEGV: segmentation violation code=0x1 addr=0x0 pc=0x1]\n\ngoroutine 1 [running]:":        vault.ScriptCrash,
-		"runtime: goroutine stack exceeds 67108864-byte limit": vault.ScriptStack,
-		"": vault.ScriptCrash,
+	for words, want := range map[string]script.ErrorKind{
+		"fatal error: runtime: out of memory\n\nruntime stack:": script.Memory,
+		"fatal error: runtime: cannot allocate memory":          script.Memory,
+		"SIGSEGV: segmentation violation\nPC=0x439bbd m=4 sigcode=1 addr=0x0\n\ngoroutine 0 gp=0x1baed2d47860 m=4 mp=0x1baed2d97808 [idle]:\nruntime.(*spanQueue).tryDrain(0x470003)": script.Memory,
+		"SIGSEGV: segmentation violation\nPC=0x439bbd m=4 sigcode=1 addr=0x10\n\ngoroutine 0 gp=0x1baed2d47860 m=4":                                                                   script.Crash,
+		"panic: runtime error: invalid memory address or nil pointer dereference\n[signal SIGSEGV: segmentation violation code=0x1 addr=0x0 pc=0x1]\n\ngoroutine 1 [running]:":        script.Crash,
+		"runtime: goroutine stack exceeds 67108864-byte limit": script.Stack,
+		"": script.Crash,
 	} {
 		if got := causeOfDeath(words); got != want {
 			t.Errorf("%q: got %s, want %s", words, got, want)

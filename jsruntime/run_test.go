@@ -10,12 +10,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	vault "github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/jsruntime"
+	"github.com/seed-72ea4aab/vault/script"
 )
 
 // eachRuntime runs a test with workers and in process.
-func eachRuntime(t *testing.T, f func(t *testing.T, r vault.Runtime)) {
+func eachRuntime(t *testing.T, f func(t *testing.T, r script.Runtime)) {
 	t.Run("workers", func(t *testing.T) {
 		t.Parallel()
 		f(t, newWorkers(t, nil))
@@ -26,16 +26,16 @@ func eachRuntime(t *testing.T, f func(t *testing.T, r vault.Runtime)) {
 	})
 }
 
-func run(r vault.Runtime, source, input string, host vault.Host) (string, error) {
+func run(r script.Runtime, source, input string, host script.Host) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	out, err := r.Run(ctx, vault.Program{Tenant: "t", Name: "n", Source: source}, json.RawMessage(input), host)
+	out, err := r.Run(ctx, script.Program{Tenant: "t", Name: "n", Source: source}, json.RawMessage(input), host)
 	return string(out), err
 }
 
 func TestModuleForms(t *testing.T) {
 	t.Parallel()
-	eachRuntime(t, func(t *testing.T, r vault.Runtime) {
+	eachRuntime(t, func(t *testing.T, r script.Runtime) {
 		for name, source := range map[string]string{
 			"module.exports":         `module.exports = async function (req) { return req.args.x }`,
 			"arrow":                  `module.exports = (req) => req.args.x`,
@@ -56,7 +56,7 @@ func TestModuleForms(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				if err := r.Check(context.Background(), vault.Program{Source: source}); err != nil {
+				if err := r.Check(context.Background(), script.Program{Source: source}); err != nil {
 					t.Errorf("Check: %s", explain(err))
 				}
 				got, err := run(r, source, `{"args":{"x":42}}`, &fakeHost{})
@@ -70,7 +70,7 @@ func TestModuleForms(t *testing.T) {
 
 func TestCheckRefuses(t *testing.T) {
 	t.Parallel()
-	eachRuntime(t, func(t *testing.T, r vault.Runtime) {
+	eachRuntime(t, func(t *testing.T, r script.Runtime) {
 		for name, c := range map[string]struct {
 			source string
 			line   int
@@ -95,8 +95,8 @@ func TestCheckRefuses(t *testing.T) {
 				t.Parallel()
 				ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 				defer cancel()
-				err := r.Check(ctx, vault.Program{Tenant: name, Source: c.source})
-				if !errors.Is(err, vault.ErrCode) {
+				err := r.Check(ctx, script.Program{Tenant: name, Source: c.source})
+				if !errors.Is(err, script.ErrInvalid) {
 					t.Fatalf("got %s, want ErrCode", explain(err))
 				}
 				e := scriptError(t, err)
@@ -113,7 +113,7 @@ func TestCheckRefuses(t *testing.T) {
 
 func TestArgument(t *testing.T) {
 	t.Parallel()
-	eachRuntime(t, func(t *testing.T, r vault.Runtime) {
+	eachRuntime(t, func(t *testing.T, r script.Runtime) {
 		for name, c := range map[string]struct{ source, input, want string }{
 			"all":             {"module.exports = (r) => [Object.keys(r), r.args, r.configuration, r.bt, r.client]", `{"args":[1],"configuration":{"k":"v"}}`, `[["args","configuration","bt","client"],[1],{"k":"v"},null,null]`},
 			"nothing":         {"module.exports = (r) => r", "", `{"args":null,"configuration":{},"bt":null,"client":null}`},
@@ -139,46 +139,46 @@ func TestArgument(t *testing.T) {
 
 func TestErrors(t *testing.T) {
 	t.Parallel()
-	eachRuntime(t, func(t *testing.T, r vault.Runtime) {
+	eachRuntime(t, func(t *testing.T, r script.Runtime) {
 		for name, c := range map[string]struct {
 			source string
-			want   vault.ScriptError
+			want   script.Error
 		}{
-			"plain error": {"module.exports = async () => {\n  await 1;\n  throw new Error('boom');\n}", vault.ScriptError{
-				Kind: vault.ScriptThrown, Status: 500, Title: vault.ScriptTitle, Name: "Error", Messages: map[string][]string{"error": {"boom"}},
-				Frames: []vault.ScriptFrame{{Line: 3, Column: 9}}}},
-			"called function": {"function f(x) {\n  return x.y.z;\n}\nmodule.exports = () => {\n  f({});\n}", vault.ScriptError{
-				Kind: vault.ScriptThrown, Status: 500, Title: vault.ScriptTitle, Name: "TypeError", Messages: map[string][]string{"error": {"Cannot read properties of undefined (reading 'z')"}},
-				Frames: []vault.ScriptFrame{{Function: "f", Line: 2, Column: 14}, {Line: 5, Column: 4}}}},
-			"a string": {"module.exports = () => { throw 'text' }", vault.ScriptError{
-				Kind: vault.ScriptThrown, Status: 500, Title: vault.ScriptTitle, Messages: map[string][]string{"error": {"text"}},
-				Frames: []vault.ScriptFrame{{Line: 1, Column: 26}}}},
-			"class": {"const { BadRequestError } = require('@vault/errors');\nmodule.exports = () => { throw new BadRequestError('bad card') }", vault.ScriptError{
-				Kind: vault.ScriptThrown, Status: 400, Title: "Bad Request", Name: "BadRequestError", Messages: map[string][]string{"error": {"bad card"}},
-				Frames: []vault.ScriptFrame{{Line: 2, Column: 32}}}},
-			"class with fields": {"module.exports = async () => { throw new InvalidPaymentMethodError({ number: ['expired', 'stolen'], cvc: 'short' }) }", vault.ScriptError{
-				Kind: vault.ScriptThrown, Status: 402, Title: "Invalid Payment Method", Name: "InvalidPaymentMethodError",
+			"plain error": {"module.exports = async () => {\n  await 1;\n  throw new Error('boom');\n}", script.Error{
+				Kind: script.Thrown, Status: 500, Title: script.DefaultTitle, Name: "Error", Messages: map[string][]string{"error": {"boom"}},
+				Frames: []script.Frame{{Line: 3, Column: 9}}}},
+			"called function": {"function f(x) {\n  return x.y.z;\n}\nmodule.exports = () => {\n  f({});\n}", script.Error{
+				Kind: script.Thrown, Status: 500, Title: script.DefaultTitle, Name: "TypeError", Messages: map[string][]string{"error": {"Cannot read properties of undefined (reading 'z')"}},
+				Frames: []script.Frame{{Function: "f", Line: 2, Column: 14}, {Line: 5, Column: 4}}}},
+			"a string": {"module.exports = () => { throw 'text' }", script.Error{
+				Kind: script.Thrown, Status: 500, Title: script.DefaultTitle, Messages: map[string][]string{"error": {"text"}},
+				Frames: []script.Frame{{Line: 1, Column: 26}}}},
+			"class": {"const { BadRequestError } = require('@vault/errors');\nmodule.exports = () => { throw new BadRequestError('bad card') }", script.Error{
+				Kind: script.Thrown, Status: 400, Title: "Bad Request", Name: "BadRequestError", Messages: map[string][]string{"error": {"bad card"}},
+				Frames: []script.Frame{{Line: 2, Column: 32}}}},
+			"class with fields": {"module.exports = async () => { throw new InvalidPaymentMethodError({ number: ['expired', 'stolen'], cvc: 'short' }) }", script.Error{
+				Kind: script.Thrown, Status: 402, Title: "Invalid Payment Method", Name: "InvalidPaymentMethodError",
 				Messages: map[string][]string{"number": {"expired", "stolen"}, "cvc": {"short"}},
-				Frames:   []vault.ScriptFrame{{Line: 1, Column: 38}}}},
-			"subclass": {"class Mine extends RateLimitError {}\nmodule.exports = () => { throw new Mine('slow') }", vault.ScriptError{
-				Kind: vault.ScriptThrown, Status: 429, Title: "Rate Limit Exceeded", Name: "RateLimitError", Messages: map[string][]string{"error": {"slow"}},
-				Frames: []vault.ScriptFrame{{Line: 2, Column: 32}}}},
-			"custom response": {"module.exports = () => { throw new CustomHttpResponseError({ status: 418, headers: { 'X-A': 'b' }, body: { teapot: true } }) }", vault.ScriptError{
-				Kind: vault.ScriptThrown, Status: 418, Title: "CustomHttpResponseError", Name: "CustomHttpResponseError", Messages: map[string][]string{"error": {"Custom HTTP response"}},
-				Frames:   []vault.ScriptFrame{{Line: 1, Column: 32}},
-				Response: &vault.ScriptResponse{Status: 418, Headers: map[string]string{"X-A": "b"}, Body: []byte(`{"teapot":true}`)}}},
-			"deadlock": {"module.exports = () => new Promise(() => {})", vault.ScriptError{
-				Kind: vault.ScriptDeadlock, Status: 500, Title: vault.ScriptTitle, Messages: map[string][]string{"error": {"the function waits for a promise that nothing can settle"}}}},
-			"too large": {"module.exports = () => 'x'.repeat(6e6)", vault.ScriptError{
-				Kind: vault.ScriptOutput, Status: 500, Title: vault.ScriptTitle, Messages: map[string][]string{"error": {"the result is too large"}}}},
-			"too large once escaped": {"module.exports = () => '\\u0001'.repeat(1e6)", vault.ScriptError{
-				Kind: vault.ScriptOutput, Status: 500, Title: vault.ScriptTitle, Messages: map[string][]string{"error": {"the result is too large"}}}},
-			"in a timer": {"module.exports = () => new Promise(() => setTimeout(() => { throw new Error('late') }, 1))", vault.ScriptError{
-				Kind: vault.ScriptThrown, Status: 500, Title: vault.ScriptTitle, Name: "Error", Messages: map[string][]string{"error": {"late"}},
-				Frames: []vault.ScriptFrame{{Line: 1, Column: 67}}}},
-			"lowered code": {"import path from 'path';\nconst g = async function* () { yield 1 };\nexport default async () => {\n  for await (const x of g())\n    throw new Error(path.sep);\n}", vault.ScriptError{
-				Kind: vault.ScriptThrown, Status: 500, Title: vault.ScriptTitle, Name: "Error", Messages: map[string][]string{"error": {"/"}},
-				Frames: []vault.ScriptFrame{{Line: 5}}}},
+				Frames:   []script.Frame{{Line: 1, Column: 38}}}},
+			"subclass": {"class Mine extends RateLimitError {}\nmodule.exports = () => { throw new Mine('slow') }", script.Error{
+				Kind: script.Thrown, Status: 429, Title: "Rate Limit Exceeded", Name: "RateLimitError", Messages: map[string][]string{"error": {"slow"}},
+				Frames: []script.Frame{{Line: 2, Column: 32}}}},
+			"custom response": {"module.exports = () => { throw new CustomHttpResponseError({ status: 418, headers: { 'X-A': 'b' }, body: { teapot: true } }) }", script.Error{
+				Kind: script.Thrown, Status: 418, Title: "CustomHttpResponseError", Name: "CustomHttpResponseError", Messages: map[string][]string{"error": {"Custom HTTP response"}},
+				Frames:   []script.Frame{{Line: 1, Column: 32}},
+				Response: &script.Response{Status: 418, Headers: map[string]string{"X-A": "b"}, Body: []byte(`{"teapot":true}`)}}},
+			"deadlock": {"module.exports = () => new Promise(() => {})", script.Error{
+				Kind: script.Deadlock, Status: 500, Title: script.DefaultTitle, Messages: map[string][]string{"error": {"the function waits for a promise that nothing can settle"}}}},
+			"too large": {"module.exports = () => 'x'.repeat(6e6)", script.Error{
+				Kind: script.Output, Status: 500, Title: script.DefaultTitle, Messages: map[string][]string{"error": {"the result is too large"}}}},
+			"too large once escaped": {"module.exports = () => '\\u0001'.repeat(1e6)", script.Error{
+				Kind: script.Output, Status: 500, Title: script.DefaultTitle, Messages: map[string][]string{"error": {"the result is too large"}}}},
+			"in a timer": {"module.exports = () => new Promise(() => setTimeout(() => { throw new Error('late') }, 1))", script.Error{
+				Kind: script.Thrown, Status: 500, Title: script.DefaultTitle, Name: "Error", Messages: map[string][]string{"error": {"late"}},
+				Frames: []script.Frame{{Line: 1, Column: 67}}}},
+			"lowered code": {"import path from 'path';\nconst g = async function* () { yield 1 };\nexport default async () => {\n  for await (const x of g())\n    throw new Error(path.sep);\n}", script.Error{
+				Kind: script.Thrown, Status: 500, Title: script.DefaultTitle, Name: "Error", Messages: map[string][]string{"error": {"/"}},
+				Frames: []script.Frame{{Line: 5}}}},
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -208,7 +208,7 @@ const branded = "const [brand] = Object.getOwnPropertySymbols(BadRequestError.pr
 // comes of it has a status that can be sent, and a bounded size.
 func TestHostileErrors(t *testing.T) {
 	t.Parallel()
-	eachRuntime(t, func(t *testing.T, r vault.Runtime) {
+	eachRuntime(t, func(t *testing.T, r script.Runtime) {
 		for _, body := range []string{
 			"throw { get message() { throw 1 }, get name() { throw 2 } }",
 			"const e = new Error('x'); Object.defineProperty(e, 'stack', { get() { for (;;) {} } }); throw e",
@@ -240,7 +240,7 @@ func TestHostileErrors(t *testing.T) {
 				if e.Status < 200 || e.Status > 599 || e.Response == nil && e.Status < 400 {
 					t.Errorf("the status is %d", e.Status)
 				}
-				if e.Kind == vault.ScriptCrash {
+				if e.Kind == script.Crash {
 					t.Error("the engine failed over it")
 				}
 			})

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"syscall"
 
-	vault "github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/script"
 )
 
 // workerEnv is the variable that makes a process a worker. Its value is the
@@ -82,7 +82,7 @@ func (s *starter) start(ctx context.Context) (*worker, error) {
 		result <- outcome{w, err}
 	}:
 	case <-s.done:
-		return nil, vault.ErrClosed
+		return nil, script.ErrClosed
 	}
 	got := <-result
 	if got.err != nil {

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	vault "github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/script"
 )
 
 func init() {
@@ -57,7 +57,7 @@ func serveLink(l *link, memory int64) {
 		case kindReply:
 			s.deliver(reply{id: int(f.id), result: f.part(0)})
 		case kindRefuse:
-			e := &vault.HostError{}
+			e := &script.HostError{}
 			if json.Unmarshal(f.part(0), e) != nil {
 				e.Message = "the operation failed"
 			}
@@ -83,13 +83,13 @@ func (s *server) run(f frame) {
 	// A worker that is full is not worth keeping: it says so, and its parent
 	// ends it.
 	left := heapBytes()
-	spent := flag(left > s.memory/2 || bad != nil && bad.Kind == vault.ScriptMemory)
+	spent := flag(left > s.memory/2 || bad != nil && bad.Kind == script.Memory)
 	if bad == nil {
 		_ = s.link.send(kindDone, spent, out)
 	} else {
 		body, err := json.Marshal(bad)
 		if err != nil {
-			body, _ = json.Marshal(stopError(vault.ScriptCrash))
+			body, _ = json.Marshal(stopError(script.Crash))
 		}
 		_ = s.link.send(kindFailed, spent, body)
 	}
@@ -113,7 +113,7 @@ func (s *server) started(c *call) {
 	halted := s.halted
 	s.mu.Unlock()
 	if halted {
-		c.stop(vault.ScriptTimeout)
+		c.stop(script.Timeout)
 	}
 }
 
@@ -124,7 +124,7 @@ const watchEvery = 3 * time.Millisecond
 // way. Growth in one leap is left to the operating system.
 func (s *server) watch(c *call) {
 	if heapBytes() > s.memory+s.memory/8 {
-		c.stop(vault.ScriptMemory)
+		c.stop(script.Memory)
 		return
 	}
 	s.mu.Lock()
@@ -152,7 +152,7 @@ func (s *server) halt(number uint32) {
 	}
 	s.mu.Unlock()
 	if c != nil && !late {
-		c.stop(vault.ScriptTimeout)
+		c.stop(script.Timeout)
 	}
 }
 
@@ -165,7 +165,7 @@ func (s *server) deliver(r reply) {
 	}
 }
 
-func (s *server) call(id int, op string, args []byte) {
+func (s *server) call(id int, op string, args json.RawMessage) {
 	_ = s.link.send(kindCall, uint32(id), []byte(op), args)
 }
 

@@ -10,9 +10,9 @@ import (
 )
 
 // AllTokens iterates over all tokens that meet the filters and that the key may
-// read, newest first. Tokens created meanwhile are not seen, and none is left
-// out or seen twice because others come or go, the ones just seen included: a
-// loop may delete them. The page parameters do not count. See
+// read, newest first. Tokens created during the loop are not returned. Creating
+// and deleting tokens during the loop does not make it skip or repeat others,
+// so a loop may delete what it is given. The page parameters are ignored. See
 // [vault.Client.AllTokens].
 //
 // Pages overlap, so the audit log has more than one entry for some reads.
@@ -46,21 +46,21 @@ func (c *Client) AllTokens(ctx context.Context, p vault.ListTokensParams) iter.S
 // pageSize is the most tokens that a page has.
 const pageSize = 100
 
-// walk goes through a list by pages although the list changes. It knows where
-// it has been by the time of the last token seen, since lists are ordered by
-// time, and not by how many tokens it has seen: those may be gone by now, or
-// others may stand before them.
+// walk goes through a list by pages although the list changes. It knows its
+// place by the time of the last token seen, since lists are ordered by time. A
+// count of the tokens seen would not do: they may have been deleted since, or
+// new ones may have come before them.
 type walk struct {
 	started bool
 	until   time.Time       // of the last token that was seen
 	seen    map[string]bool // the ids that were seen of that time
 	passed  int             // how many tokens of the list are believed to be seen
-	size    int             // of pages that are not too large to be sent
+	size    int             // of a page that is small enough to be sent
 	asked   vault.PageParams
 }
 
-// window chooses the next page: of those that have the last token seen in them,
-// which tells whether anything moved, the one with the most tokens behind it.
+// window chooses the next page: of those that contain the last token seen,
+// which shows whether anything moved, the one with the most tokens after it.
 func (w *walk) window() vault.PageParams {
 	w.asked = vault.PageParams{Page: 1, Size: w.size}
 	if w.passed == 0 {
@@ -83,8 +83,8 @@ func (w *walk) window() vault.PageParams {
 }
 
 // take returns the tokens of a page that were not seen yet, and whether there
-// may be more. When the page does not start with one that was, some may stand
-// before it, and the walk goes back.
+// may be more. If the page does not start with a token that was seen, it may
+// have skipped some, and the walk goes back.
 func (w *walk) take(page []vault.Token) (fresh []vault.Token, more bool) {
 	offset := (w.asked.Page - 1) * w.asked.Size
 	if offset > 0 && (len(page) == 0 || !w.has(&page[0])) {

@@ -11,7 +11,7 @@ import (
 
 const applications = "/applications"
 
-// CreateApplication adds an application. The answer holds its API key. See
+// CreateApplication adds an application. The result has its API key. See
 // [vault.Client.CreateApplication].
 func (c *Client) CreateApplication(ctx context.Context, p vault.ApplicationParams) (*vault.Application, error) {
 	return write[vault.Application](ctx, c, "CreateApplication", http.MethodPost, applications, p)
@@ -48,9 +48,9 @@ func (c *Client) PatchApplication(ctx context.Context, id uuid.UUID, patch vault
 }
 
 // RegenerateKey gives an application a new API key. See
-// [vault.Client.RegenerateKey]. When it is the application of c, c is of no use
-// any more: make a new client with the new key. If the answer is lost then, so
-// is the key, because the old one cannot ask again.
+// [vault.Client.RegenerateKey]. If it is the application of c, c stops working:
+// make a new client with the new key. If the response is lost in that case, so
+// is the new key, because the old one cannot ask again.
 func (c *Client) RegenerateKey(ctx context.Context, id uuid.UUID) (*vault.Application, error) {
 	return call[vault.Application](ctx, c, &request{
 		op: "RegenerateKey", method: http.MethodPost, path: below(applications, id) + "/regenerate", once: true})
@@ -62,8 +62,7 @@ func (c *Client) DeleteApplication(ctx context.Context, id uuid.UUID) error {
 	return c.remove(ctx, "DeleteApplication", below(applications, id))
 }
 
-// ListPermissions returns all permissions that there are. See
-// [vault.Client.ListPermissions].
+// ListPermissions returns all permissions. See [vault.Client.ListPermissions].
 func (c *Client) ListPermissions(ctx context.Context) ([]vault.Permission, error) {
 	return plainList[vault.Permission](ctx, c, "ListPermissions", "/permissions")
 }

@@ -8,49 +8,50 @@
 //
 // # Retries
 //
-// A call whose answer was lost is sent again, after a pause that grows and is
-// random, as [Retry] says. So is one that the server was too busy for, after
-// the time that it asks for. A call that changes something carries an
-// idempotency key, the same on every attempt, so it is carried out at most once
-// however often it is sent. [WithIdempotencyKey] gives a call a key of the
-// program's own, which holds across restarts of the program too.
+// A call whose response was lost is sent again, after a random pause that grows
+// with each attempt, as [Retry] describes. So is a call that the server was too
+// busy for, after the pause that the server asks for. A call that changes
+// something carries an idempotency key, the same on every attempt, so it takes
+// effect at most once however often it is sent. [WithIdempotencyKey] sets the
+// key of a call, so that it also works across restarts of the program.
 //
-// Two calls carry no key by themselves. [Client.React] without a callback
-// would make the vault keep an answer that may hold data in clear for a day:
-// unless the program gives it a key, it is sent again only when the vault could
-// not be connected to, or has itself answered that it is too busy.
-// [Client.InvokeProxy] supports no keys and is never sent again. Neither is
-// anything that tenant code has answered, whatever the status.
+// Two calls carry no key of their own. With one, [Client.React] without a
+// callback would make the vault store the response, which may contain
+// plaintext, for a day: unless the program sets a key, the call is sent again
+// only if the client could not connect to the vault, or if the vault itself
+// said that it is too busy. [Client.InvokeProxy] supports no keys and is never
+// sent again. Neither is a call to which tenant code has responded, with any
+// status.
 //
-// A delete that is answered with "not found" after an attempt whose fate is
-// unknown has been done: that is no error.
+// If an attempt to delete may or may not have succeeded, and the next one gets
+// "not found", the delete has succeeded: it returns no error.
 //
 // # Errors
 //
-// Errors are told by errors.Is and errors.As against those of package vault, as
+// Check errors with errors.Is and errors.As against those of package vault, as
 // in process: [vault.ErrNotFound], [*vault.InvalidError] with its fields,
-// [*vault.ScriptError] and so on. Those that came as an answer are an [*Error]
-// too, with the status and the trace id. An error never holds the API key or
-// anything of a body but what the vault says of field names and rules.
+// [*script.Error] and so on. Those that came as a response are also an
+// [*Error], with the status and the trace id. An error never contains the API
+// key, and nothing of a body except what the vault says about field names and
+// rules.
 //
 // # Differences
 //
-// What JSON leaves out comes back as nil: an empty list or map of an optional
-// field. A [*vault.InvalidError] names at most 100 fields.
+// An empty list or map of an optional field comes back as nil, because the JSON
+// leaves it out. A [*vault.InvalidError] names at most 100 fields.
 //
-// A [*vault.ScriptError] has the lines of its frames, but neither functions and
-// columns nor Name. Where code made its whole answer by itself, Response holds
-// it, and Title and Messages are empty.
+// A [*script.Error] has the lines of its frames, but no functions, columns
+// or Name. If the code built the whole response, it is in Response, and Title
+// and Messages are empty.
 //
-// PatchApplication, PatchReactor and PatchProxy show what they made only to a key
-// that may read it. For another the change is made all the same, and the error
+// PatchApplication, PatchReactor and PatchProxy return the result only to a key
+// that may read it. With another key the change takes effect too, and the error
 // is [ErrUnseen].
 //
-// Parameters that concern the transport, and what becomes of them, are told
-// about at React and InvokeProxy.
+// React and InvokeProxy describe how parameters for the transport are treated.
 //
-// The package needs package vault for its types, and so everything that a vault
-// in process is built of, except databases and the JavaScript engine.
+// The package imports package vault for its types, and so everything that a
+// vault in process needs, except databases and the JavaScript engine.
 package vaultclient
 
 import (
@@ -63,8 +64,8 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// Client calls a vault over HTTP with one API key. It can be used by many
-// goroutines, and need not be closed. Printing one shows where its vault is, and
+// Client calls a vault over HTTP with one API key. It is safe for use by many
+// goroutines, and need not be closed. Printing it shows the URL of the vault,
 // never the key.
 type Client struct {
 	base *url.URL
@@ -75,11 +76,11 @@ type Client struct {
 
 var _ vault.API = (*Client)(nil)
 
-// secret is a text that cannot be printed by accident: of a function, every
-// printer shows the address.
+// secret is text that cannot be printed by accident: fmt prints a function only
+// by its address.
 type secret func() string
 
-// headerNames are the headers of the API's own.
+// headerNames are the API's own headers.
 type headerNames struct {
 	apiKey, idempotencyKey, traceID                     string
 	proxyKey, proxyURL, proxyKeepAlive, proxyConnection string
@@ -101,8 +102,8 @@ func namesOf(prefix string) headerNames {
 // opts may be nil.
 //
 // A URL of plain http is refused unless its host is this machine, because the
-// key would travel in clear; see [Options.AllowPlainHTTP]. Nothing is sent: a
-// wrong key is found out by the first call.
+// key would be sent unencrypted; see [Options.AllowPlainHTTP]. New sends
+// nothing: a wrong key fails at the first call.
 func New(baseURL, key string, opts *Options) (*Client, error) {
 	o, err := opts.complete()
 	if err != nil {
@@ -128,21 +129,21 @@ func New(baseURL, key string, opts *Options) (*Client, error) {
 // String returns the URL of the vault.
 func (c *Client) String() string { return "vaultclient " + c.base.String() }
 
-// GoString is String: no form of printing shows more.
+// GoString is String, so that no way of printing shows more.
 func (c *Client) GoString() string { return c.String() }
 
-// idempotencyKey is the key of the value that WithIdempotencyKey leaves in a
-// context.
+// idempotencyKey is the context key that WithIdempotencyKey uses.
 type idempotencyKey struct{}
 
 // WithIdempotencyKey returns a context whose calls carry an idempotency key of
 // the program's choice, of 1 to 255 printable ASCII characters, in place of a
 // random one. For 24 hours the same call with the same key, also from another
-// process with the same API key, gets the answer of the first that succeeded.
+// process with the same API key, gets the response of the first one that
+// succeeded.
 //
-// The key belongs to one call: a second CreateToken under the same context is
-// the same request to the vault, whatever it is to create. Calls to different
-// endpoints do not get in each other's way.
+// The key belongs to one call: to the vault, a second CreateToken with the same
+// context is the same request, even with other parameters. Calls to different
+// endpoints do not affect each other.
 func WithIdempotencyKey(ctx context.Context, key string) context.Context {
 	return context.WithValue(ctx, idempotencyKey{}, key)
 }
@@ -162,15 +163,16 @@ type request struct {
 	typ    string // content type of the body
 	body   []byte
 	trace  string // a trace id of the caller's choice
-	// once means that the endpoint heeds an idempotency key.
+	// once means that the endpoint supports an idempotency key.
 	once bool
 	// keyless means that the call carries one only if the caller gave it.
 	keyless bool
-	// done is the status of success where the answer has no body: without one,
-	// nothing else tells the vault's answer from a page of some other server. 0
-	// where there is a body to read.
+	// done is the status of success if the response has no body: only the
+	// status then distinguishes the vault's response from a page of some other
+	// server. It is 0 if there is a body to read.
 	done int
-	// shows asks for what a change made, where the usual answer has no body.
+	// shows asks for the changed entity in the response, which usually has no
+	// body.
 	shows bool
 }
 
@@ -188,9 +190,9 @@ func write[T any](ctx context.Context, c *Client, op, method, path string, param
 	return call[T](ctx, c, &request{op: op, method: method, path: path, typ: contentJSON, body: body, once: true})
 }
 
-// patchEntity sends a merge patch and returns what it made. When the answer does
-// not show that, it is asked for: the change is made then, whatever comes of
-// asking.
+// patchEntity sends a merge patch and returns the patched entity. If the
+// response does not have it, a second request reads it: by then the change has
+// taken effect, even if that read fails.
 func patchEntity[T any](ctx context.Context, c *Client, op, path string, patch vault.JSON) (*T, error) {
 	r := &request{op: op, method: http.MethodPatch, path: path, typ: contentPatch, body: patch, once: true, shows: true}
 	a, err := c.send(ctx, r)
@@ -203,11 +205,11 @@ func patchEntity[T any](ctx context.Context, c *Client, op, path string, patch v
 	if a.trace == "" {
 		return nil, notAVault(r, a, "it has no trace id")
 	}
-	made, err := get[T](ctx, c, op, path, "")
+	patched, err := get[T](ctx, c, op, path, "")
 	if err != nil {
 		return nil, &unseenError{op, err}
 	}
-	return made, nil
+	return patched, nil
 }
 
 // remove deletes what is at a path.
@@ -216,7 +218,7 @@ func (c *Client) remove(ctx context.Context, op, path string) error {
 	return err
 }
 
-// call sends a request and reads the answer.
+// call sends a request and reads the response.
 func call[T any](ctx context.Context, c *Client, r *request) (*T, error) {
 	a, err := c.send(ctx, r)
 	if err != nil {
@@ -225,19 +227,19 @@ func call[T any](ctx context.Context, c *Client, r *request) (*T, error) {
 	return decode[T](r, a)
 }
 
-// decode reads an answer that must be JSON.
+// decode reads a response that must be JSON.
 func decode[T any](r *request, a *answer) (*T, error) {
 	if !a.isJSON() {
 		return nil, notAVault(r, a, "it is not JSON")
 	}
 	var t T
 	if err := json.Unmarshal(a.body, &t); err != nil {
-		return nil, notAVault(r, a, "its JSON is not what was asked for") // err may quote a value
+		return nil, notAVault(r, a, "its JSON does not have the expected fields") // err may quote a value
 	}
 	return &t, nil
 }
 
-// encode writes parameters as JSON, and refuses texts that JSON would change.
+// encode writes parameters as JSON, and rejects text that JSON would change.
 func encode(params any) ([]byte, error) {
 	if !isText(params) {
 		return nil, invalid("", "must be valid Unicode text")
@@ -254,7 +256,8 @@ func encode(params any) ([]byte, error) {
 	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
 }
 
-// document writes any JSON that a caller gave. Text of its own is not touched.
+// document writes any JSON that a caller gave. What is already JSON is not
+// touched.
 func document(x any) ([]byte, error) {
 	if raw, ok := x.(vault.JSON); ok {
 		return raw, nil

@@ -11,16 +11,17 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/script"
 )
 
-// ErrAnswer means that an answer is not one that a vault gives: a redirect, a
-// page of some other server, JSON of another form. Whether a call that gets it
-// was carried out is not known.
-var ErrAnswer = errors.New("the answer is not one of a vault")
+// ErrAnswer means that a response does not come from a vault: a redirect, a
+// page of some other server, JSON of another form. The call may or may not have
+// taken effect.
+var ErrAnswer = errors.New("the response is not from a vault")
 
-// ErrUnseen means that a patch was made, but that what it made could not be read
-// afterwards. Why not is in the error too: mostly it is [vault.ErrForbidden],
-// because the key may change the thing, but not read it.
+// ErrUnseen means that a patch took effect, but that its result could not be
+// read afterwards. The error wraps the reason too: usually
+// [vault.ErrForbidden], because the key may change the entity but not read it.
 var ErrUnseen = errors.New("the change was made, but its result could not be read")
 
 // unseenError is ErrUnseen with its cause.
@@ -35,24 +36,25 @@ func (e *unseenError) Error() string {
 
 func (e *unseenError) Unwrap() []error { return []error{ErrUnseen, e.cause} }
 
-// Error is an answer that is an error. It unwraps to the error that the vault
-// would return in process, or to ErrAnswer, and has the same text as that; a
-// failure of the server itself unwraps to neither.
+// Error is a response that reports an error. It unwraps to the error that the
+// vault would return in process, or to ErrAnswer, and has the same text; an
+// internal error of the server unwraps to neither.
 type Error struct {
-	// Status is that of the answer.
+	// Status is the status of the response.
 	Status int
-	// TraceID names the request in the server's log. It is empty when the answer
-	// is not the vault's.
+	// TraceID names the request in the server's log. It is empty if the
+	// response is not the vault's.
 	TraceID string
 	// RetryAfter is how long the server asks to wait; 0 when it does not.
 	RetryAfter time.Duration
 
 	err error
-	// own means that the vault itself gave the answer, and no server in between.
+	// own means that the response came from the vault itself, and not from a
+	// server in between.
 	own bool
 }
 
-// Error says what the vault has against the call.
+// Error says why the vault rejected the call.
 func (e *Error) Error() string { return e.err.Error() }
 
 // Unwrap returns the error of package vault.
@@ -94,8 +96,8 @@ var proxyKinds = map[int]error{
 	http.StatusBadGateway:     vault.ErrUnreachable,
 }
 
-// strangeKinds are those of answers that some server in between gave. Of others,
-// a 404 above all, nobody knows what they mean.
+// strangeKinds are those of responses from a server in between. The meaning of
+// other statuses, a 404 above all, is not known then.
 var strangeKinds = map[int]error{
 	http.StatusRequestEntityTooLarge:       vault.ErrTooLarge,
 	http.StatusRequestURITooLong:           vault.ErrTooLarge,
@@ -103,7 +105,7 @@ var strangeKinds = map[int]error{
 	http.StatusTooManyRequests:             vault.ErrBusy,
 }
 
-// refusal returns the error that an answer stands for.
+// refusal returns the error that a response stands for.
 func (c *Client) refusal(r *request, a *answer) *Error {
 	e := &Error{Status: a.status, TraceID: a.trace, RetryAfter: a.retryAfter()}
 	var body errorBody
@@ -118,8 +120,8 @@ func (c *Client) refusal(r *request, a *answer) *Error {
 
 // known returns the error that the body of an error describes.
 func known(op string, e *Error, body *errorBody, kinds map[int]error) error {
-	if script := scriptError(body); script != nil {
-		return script
+	if failed := scriptError(body); failed != nil {
+		return failed
 	}
 	kind, detail := kinds[body.Status], body.Detail[:min(len(body.Detail), maxDetail)]
 	switch {
@@ -136,33 +138,33 @@ func known(op string, e *Error, body *errorBody, kinds map[int]error) error {
 	}
 }
 
-// maxDetail bounds what is repeated of an answer, in bytes.
+// maxDetail limits how much of a response is repeated, in bytes.
 const maxDetail = 10_000
 
-// strange returns the error for an answer without the body of an error, which is
-// none of the vault's. Nothing of the body is repeated.
+// strange returns the error for a response that does not have the body of a
+// vault's error. Nothing of the body is repeated.
 func strange(op string, a *answer) error {
 	switch {
 	case strangeKinds[a.status] != nil:
 		return &kindError{strangeKinds[a.status], fmt.Sprintf("vaultclient: %s: status %d", op, a.status)}
 	case a.status >= 300 && a.status <= 399:
-		return &kindError{ErrAnswer, fmt.Sprintf("vaultclient: %s: status %d, but an API key follows no redirect", op, a.status)}
+		return &kindError{ErrAnswer, fmt.Sprintf("vaultclient: %s: status %d; redirects are not followed, because they would get the API key", op, a.status)}
 	default:
-		return &kindError{ErrAnswer, fmt.Sprintf("vaultclient: %s: status %d, and the answer is not one of a vault; is the URL the one where the vault is mounted?", op, a.status)}
+		return &kindError{ErrAnswer, fmt.Sprintf("vaultclient: %s: status %d, and the response is not from a vault; is the URL the one where the vault is mounted?", op, a.status)}
 	}
 }
 
-// notAVault is the error about an answer that is none, though its status says
-// that all is well.
+// notAVault is the error about a response that does not come from a vault
+// although its status reports success.
 func notAVault(r *request, a *answer, why string) error {
 	return &Error{Status: a.status, TraceID: a.trace,
-		err: &kindError{ErrAnswer, fmt.Sprintf("vaultclient: %s: the answer is not one of a vault: %s", r.op, why)}}
+		err: &kindError{ErrAnswer, fmt.Sprintf("vaultclient: %s: the response is not from a vault: %s", r.op, why)}}
 }
 
-// tooLarge is the error about an answer that is larger than it may be.
+// tooLarge is the error about a response that is larger than allowed.
 func (c *Client) tooLarge(op string, a *answer) error {
 	return &Error{Status: a.status, TraceID: a.trace, err: &kindError{vault.ErrTooLarge,
-		fmt.Sprintf("vaultclient: %s: the answer has more than %d bytes; ask for less at once, or set Options.MaxAnswer", op, c.opts.MaxAnswer)}}
+		fmt.Sprintf("vaultclient: %s: the response has more than %d bytes; ask for less at a time, or raise Options.MaxAnswer", op, c.opts.MaxAnswer)}}
 }
 
 // failedCode is how the vault describes an error of tenant code: by its kind and
@@ -171,35 +173,33 @@ var failedCode = regexp.MustCompile(`^the code failed \(([a-z]+)\)((?:(?: at|, c
 
 var lineNumber = regexp.MustCompile(`[0-9]+`)
 
-// scriptError returns the error of tenant code that a body describes, if it
-// does.
-func scriptError(body *errorBody) *vault.ScriptError {
+// scriptError returns the error of tenant code that a body describes, or nil.
+func scriptError(body *errorBody) *script.Error {
 	match := failedCode.FindStringSubmatch(body.Detail)
 	if match == nil {
 		return nil
 	}
-	e := &vault.ScriptError{Kind: vault.ScriptErrorKind(match[1]), Status: body.Status, Title: body.Title, Messages: body.Errors}
+	e := &script.Error{Kind: script.ErrorKind(match[1]), Status: body.Status, Title: body.Title, Messages: body.Errors}
 	for _, text := range lineNumber.FindAllString(match[2], -1) {
 		line, _ := strconv.Atoi(text) // has at most nine digits
-		e.Frames = append(e.Frames, vault.ScriptFrame{Line: line})
+		e.Frames = append(e.Frames, script.Frame{Line: line})
 	}
 	return e
 }
 
-// byServer are headers that a server sets by itself, whatever code has chosen.
+// byServer are headers that a server sets itself, even if code has set them.
 var byServer = map[string]bool{"Cache-Control": true, "X-Content-Type-Options": true, "Content-Length": true, "Date": true, "Vary": true}
 
-// plainText is the content type under which a body comes that code gave as a
-// string.
+// plainText is the content type of a body that code gave as a string.
 const plainText = "text/plain; charset=utf-8"
 
-// isChosen reports whether tenant code made the whole answer by itself. Its body
-// may look like anything, also like an error of the vault.
+// isChosen reports whether tenant code built the whole response. Its body may
+// look like anything, even like an error of the vault.
 func (c *Client) isChosen(a *answer) bool { return a.header.Get(c.name.custom) != "" }
 
-// chosen returns the error of code that made its whole answer by itself.
+// chosen returns the error of code that built the whole response.
 func (c *Client) chosen(a *answer) *Error {
-	res := &vault.ScriptResponse{Status: a.status, Headers: map[string]string{}, Body: a.body}
+	res := &script.Response{Status: a.status, Headers: map[string]string{}, Body: a.body}
 	for name, values := range a.header {
 		if !byServer[name] && !c.isOwn(name) {
 			res.Headers[name] = strings.Join(values, ", ")
@@ -213,7 +213,7 @@ func (c *Client) chosen(a *answer) *Error {
 		delete(res.Headers, "Content-Type")
 	}
 	return &Error{Status: a.status, TraceID: a.trace,
-		err: &vault.ScriptError{Kind: vault.ScriptThrown, Status: a.status, Response: res}}
+		err: &script.Error{Kind: script.Thrown, Status: a.status, Response: res}}
 }
 
 // isOwn reports whether a header is one of the API's own.

@@ -17,17 +17,18 @@ import (
 )
 
 // InvokeProxy sends a request through a proxy of the vault. See
-// [vault.Client.InvokeProxy]. It is bounded by the context alone, and is never
-// sent a second time, unless a Transport of the program's own does that.
+// [vault.Client.InvokeProxy]. Only the context limits it, and it is never sent
+// a second time, unless the program's own Transport does that.
 //
-// When it fails, the body is not read any more. A Read that is under way then is
-// waited for, but for no more than a second: one that blocks cannot be ended.
+// When it fails, the body is not read any more. InvokeProxy then waits for a
+// Read in progress, but for no more than a second, because a Read that blocks
+// cannot be interrupted.
 //
 // Headers with the API's own prefix are not forwarded in either direction, and
-// neither are those with OwnPrefix. MaxBody is the server's to say, and TraceID
-// is sent on under the server's prefix. Without an Accept-Encoding the
-// destination is told that it should use none. When the destination falls silent
-// in the middle of its answer, reading fails with [vault.ErrUnreachable].
+// neither are those with OwnPrefix. The server decides MaxBody, and TraceID is
+// sent under the server's prefix. Without an Accept-Encoding the destination is
+// asked not to use one. If the destination goes silent in the middle of its
+// response, reading fails with [vault.ErrUnreachable].
 func (c *Client) InvokeProxy(ctx context.Context, p vault.ProxyCall) (*vault.ProxyAnswer, error) {
 	const op = "InvokeProxy"
 	body := newSentBody(p.Body)
@@ -54,8 +55,8 @@ func (c *Client) InvokeProxy(ctx context.Context, p vault.ProxyCall) (*vault.Pro
 // proxyPath is where proxies are invoked.
 const proxyPath = "/proxy"
 
-// proxyRequest builds the request to the vault. What could be taken for
-// something else than a request through this proxy is refused.
+// proxyRequest builds the request to the vault. It rejects anything that could
+// be taken for something other than a request through this proxy.
 func (c *Client) proxyRequest(ctx context.Context, p *vault.ProxyCall, body *sentBody) (*http.Request, error) {
 	if err := c.checkProxyCall(p); err != nil {
 		return nil, err
@@ -90,7 +91,7 @@ func sendOnce(req *http.Request) {
 	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
 		if req.Body == nil || req.Body == http.NoBody {
 			req.Body = io.NopCloser(strings.NewReader(""))
-			req.TransferEncoding = []string{"identity"} // and so nothing tells of a body
+			req.TransferEncoding = []string{"identity"} // so that nothing announces a body
 		}
 	}
 	for _, name := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
@@ -101,7 +102,7 @@ func sendOnce(req *http.Request) {
 	}
 }
 
-// checkProxyCall refuses paths and queries that would not arrive as they are.
+// checkProxyCall rejects paths and queries that would not arrive unchanged.
 func (c *Client) checkProxyCall(p *vault.ProxyCall) error {
 	switch {
 	case p.Method == http.MethodConnect:
@@ -109,9 +110,9 @@ func (c *Client) checkProxyCall(p *vault.ProxyCall) error {
 	case p.Path != "" && p.Path[0] != '/':
 		return invalid("path", "must start with a slash")
 	case hasDotSegment(p.Path):
-		return invalid("path", "must have no dot segments")
+		return invalid("path", "must not have dot segments")
 	case strings.ContainsFunc(p.Query, func(r rune) bool { return r <= ' ' || r == 0x7f }):
-		return invalid("query", "must have no spaces and control characters")
+		return invalid("query", "must not have spaces or control characters")
 	}
 	own := strings.ToLower(c.opts.Prefix) + "proxy-key"
 	for pair := range strings.SplitSeq(p.Query, "&") {
@@ -123,13 +124,12 @@ func (c *Client) checkProxyCall(p *vault.ProxyCall) error {
 	return checkTrace(p.TraceID)
 }
 
-// hasDotSegment reports whether a path could lead upwards, to another endpoint
-// of the vault: a server in between may decode it, or take backslashes for
-// slashes.
+// hasDotSegment reports whether a path could lead up to another endpoint of the
+// vault: a server in between may decode it, or treat backslashes as slashes.
 func hasDotSegment(path string) bool {
 	plain, err := url.PathUnescape(path)
 	if err != nil {
-		plain = path // refused for that
+		plain = path // rejected for that
 	}
 	isSlash := func(r rune) bool { return r == '/' || r == '\\' }
 	return slices.ContainsFunc(strings.FieldsFunc(plain, isSlash), func(segment string) bool {
@@ -179,15 +179,15 @@ func (c *Client) dropOwn(header http.Header, prefix string) {
 	maps.DeleteFunc(header, func(name string, _ []string) bool { return c.isOwn(name) || hasPrefixFold(name, prefix) })
 }
 
-// allProxyKinds are the errors that the statuses of a proxy's own answers stand
-// for.
+// allProxyKinds are the errors that the statuses of a proxy's own responses
+// stand for.
 var allProxyKinds = func() map[int]error {
 	all := maps.Clone(kinds)
 	maps.Copy(all, proxyKinds)
 	return all
 }()
 
-// proxyRefusal returns the error that an answer stands for which is not the
+// proxyRefusal returns the error that a response stands for if it is not the
 // destination's.
 func (c *Client) proxyRefusal(ctx context.Context, op string, res *http.Response) error {
 	raw, err := io.ReadAll(io.LimitReader(res.Body, c.opts.MaxAnswer+1))
@@ -213,36 +213,36 @@ func (c *Client) proxyRefusal(ctx context.Context, op string, res *http.Response
 	return e
 }
 
-// sentBody is the body of a request, which belongs to the caller. It is not read
-// any more once the answer is closed, or when there is none.
+// sentBody is the body of a request, which belongs to the caller. It is not
+// read any more once the response is closed, or if there is no response.
 type sentBody struct {
 	io.Reader
-	ended atomic.Bool
-	turn  chan struct{} // is full during a Read
+	ended   atomic.Bool
+	reading chan struct{} // full during a Read
 }
 
-func newSentBody(r io.Reader) *sentBody { return &sentBody{Reader: r, turn: make(chan struct{}, 1)} }
+func newSentBody(r io.Reader) *sentBody { return &sentBody{Reader: r, reading: make(chan struct{}, 1)} }
 
 func (b *sentBody) Read(p []byte) (int, error) {
-	b.turn <- struct{}{}
-	defer func() { <-b.turn }()
+	b.reading <- struct{}{}
+	defer func() { <-b.reading }()
 	if b.ended.Load() {
 		return 0, io.ErrClosedPipe
 	}
 	return b.Reader.Read(p)
 }
 
-// lastRead is how long a Read of the caller's body is waited for.
+// lastRead is how long to wait for a Read of the caller's body.
 const lastRead = time.Second
 
-// end lets no further Read begin, and waits for one that is under way.
+// end keeps further Reads from starting, and waits for one in progress.
 func (b *sentBody) end() {
 	b.ended.Store(true)
 	timer := time.NewTimer(lastRead)
 	defer timer.Stop()
 	select {
-	case b.turn <- struct{}{}:
-		<-b.turn
+	case b.reading <- struct{}{}:
+		<-b.reading
 	case <-timer.C:
 	}
 }
@@ -250,7 +250,7 @@ func (b *sentBody) end() {
 // Close does nothing: the body is not ours.
 func (b *sentBody) Close() error { return nil }
 
-// answerBody is the body of a destination's answer.
+// answerBody is the body of a destination's response.
 type answerBody struct {
 	io.ReadCloser
 	ctx  context.Context
@@ -265,7 +265,7 @@ func (b *answerBody) Read(p []byte) (int, error) {
 	case b.ctx.Err() != nil:
 		return n, b.ctx.Err()
 	default:
-		return n, &kindError{vault.ErrUnreachable, "The destination could not be reached, or its answer was broken off or is not HTTP."}
+		return n, &kindError{vault.ErrUnreachable, "The destination could not be reached, or its response was cut off or is not HTTP."}
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/vaultclient"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
@@ -247,7 +248,7 @@ func (b *heldBody) counts() (reads, ended int) {
 }
 
 // TestBodyIsLeftAlone finds that the caller has its body back when a call has
-// failed, and that a Read which blocks holds up nobody for long.
+// failed, and that a Read which blocks does not hold up the call for long.
 func TestBodyIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -285,7 +286,7 @@ func TestBodyIsLeftAlone(t *testing.T) {
 				t.Errorf("%d reads are under way", under)
 			}
 			free()
-			f.Server.Close() // the connection has ended, so nobody asks for more
+			f.Server.Close() // the connection has ended, so no more reads come
 			if after, _ := body.counts(); after != reads {
 				t.Errorf("%d reads began after the call had failed", after-reads)
 			}
@@ -302,8 +303,8 @@ func TestRefusalOfAProxyIsBounded(t *testing.T) {
 		_, _ = io.WriteString(w, strings.Repeat("x", 1001))
 	})
 	_, err := f.client(t, f.PrivateKey, vaultclient.Options{MaxAnswer: 1000}).InvokeProxy(t.Context(), vault.ProxyCall{Key: "k"})
-	var script *vault.ScriptError
-	if !errors.Is(err, vault.ErrTooLarge) || errors.As(err, &script) {
+	var failed *script.Error
+	if !errors.Is(err, vault.ErrTooLarge) || errors.As(err, &failed) {
 		t.Errorf("error %v", err)
 	}
 }

@@ -30,18 +30,18 @@ type Options struct {
 	// their caller's. Default "vaultclient".
 	UserAgent string
 
-	// Timeout bounds each attempt, from connecting to the end of the answer.
-	// The whole call is bounded by its context. InvokeProxy streams, and is
-	// bounded by its context alone. Default 30 seconds.
+	// Timeout limits each attempt, from connecting to the end of the response.
+	// The context limits the whole call. InvokeProxy streams, and only its
+	// context limits it. Default 30 seconds.
 	Timeout time.Duration
 
-	// MaxAnswer bounds the answers, in bytes, but for those of proxies, which
-	// are streamed. Default 64 MiB.
+	// MaxAnswer limits responses, in bytes, except those of proxies, which are
+	// streamed. Default 64 MiB.
 	MaxAnswer int64
 
-	// AllowPlainHTTP admits URLs of plain http to other machines. The API key
-	// and all data then travel in clear: it is for networks that encrypt by
-	// themselves.
+	// AllowPlainHTTP allows URLs of plain http to other machines. The API key
+	// and all data are then sent unencrypted: it is for networks that encrypt
+	// traffic themselves.
 	AllowPlainHTTP bool
 
 	// Retry says how often and after which pauses a call is sent again.
@@ -50,8 +50,8 @@ type Options struct {
 
 // Retry says how calls are sent again. The zero value stands for the defaults.
 type Retry struct {
-	// Attempts is how often a call is sent at most; 1 means never again.
-	// Default 4.
+	// Attempts is how often a call is sent at most; 1 means that it is not
+	// retried. Default 4.
 	Attempts int
 	// MinDelay and MaxDelay bound the pauses: the one after the n-th attempt is
 	// random, between nothing and MinDelay times 2 to the n-1, and never more
@@ -78,7 +78,8 @@ const (
 	maxKey           = 1000 // bytes of an API key
 )
 
-// complete checks options and returns them with nothing left open.
+// complete checks options and returns them with defaults in place of zero
+// values.
 func (o *Options) complete() (Options, error) {
 	var c Options
 	if o != nil {
@@ -86,13 +87,13 @@ func (o *Options) complete() (Options, error) {
 	}
 	switch {
 	case strings.ContainsFunc(c.Prefix, func(r rune) bool { return !isHeaderRune(r) }):
-		return c, errors.New("vaultclient: Options.Prefix may hold letters, digits, - and _")
+		return c, errors.New("vaultclient: Options.Prefix may contain only letters, digits, - and _")
 	case strings.ContainsFunc(c.UserAgent, func(r rune) bool { return r < ' ' || r > '~' }):
-		return c, errors.New("vaultclient: Options.UserAgent may hold printable ASCII characters")
+		return c, errors.New("vaultclient: Options.UserAgent may contain only printable ASCII characters")
 	case c.Timeout < 0 || c.MaxAnswer < 0:
-		return c, errors.New("vaultclient: the bounds in Options must not be negative")
+		return c, errors.New("vaultclient: the limits in Options must not be negative")
 	case c.Retry.Attempts < 0 || c.Retry.Attempts > maxAttempts || c.Retry.MinDelay < 0 || c.Retry.MaxDelay < 0:
-		return c, errors.New("vaultclient: Options.Retry must have 0 to 100 attempts, and delays that are not negative")
+		return c, errors.New("vaultclient: Options.Retry must have 0 to 100 attempts, and its delays must not be negative")
 	}
 	setDefault(&c.Prefix, defaultPrefix)
 	setDefault(&c.UserAgent, defaultUserAgent)
@@ -118,9 +119,9 @@ func isHeaderRune(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_'
 }
 
-// sharedTransport is that of all clients that bring none, and directTransport
-// that of those whose key must not leave this machine in clear, by way of a
-// proxy.
+// sharedTransport is for clients without a transport of their own.
+// directTransport is for those of them that use plain http on this machine:
+// their key must not leave it unencrypted through a proxy.
 var (
 	sharedTransport = sync.OnceValue(func() http.RoundTripper { return newTransport(func(*http.Transport) {}) })
 	directTransport = sync.OnceValue(func() http.RoundTripper { return newTransport(func(t *http.Transport) { t.Proxy = nil }) })
@@ -152,17 +153,17 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// parseBase reads the URL of a vault. The URL stays out of errors: by mistake it
-// may hold a password.
+// parseBase reads the URL of a vault. Errors do not contain the URL, because it
+// may contain a password by mistake.
 func parseBase(text string, plain bool) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
 		return nil, errors.New("vaultclient: the URL must be like https://vault.example or https://vault.example/path")
 	case u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
-		return nil, errors.New("vaultclient: the URL must have no user, query or fragment")
+		return nil, errors.New("vaultclient: the URL must not have a user, query or fragment")
 	case u.Scheme == "http" && !plain && !isLoopback(u.Hostname()):
-		return nil, errors.New("vaultclient: the URL must be https, or the API key would travel in clear; see Options.AllowPlainHTTP")
+		return nil, errors.New("vaultclient: the URL must be https, or the API key would be sent unencrypted; see Options.AllowPlainHTTP")
 	}
 	base := &url.URL{Scheme: u.Scheme, Host: strings.ToLower(u.Host), Path: strings.TrimRight(u.Path, "/")}
 	base.RawPath = strings.TrimRight(u.EscapedPath(), "/")
@@ -174,7 +175,8 @@ func isLoopback(host string) bool {
 	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
-// checkKey refuses what is no API key at all, and could not stand in a header.
+// checkKey rejects text that cannot be an API key or cannot be sent in a
+// header.
 func checkKey(key string) error {
 	if key == "" || len(key) > maxKey || strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return errors.New("vaultclient: the API key must have 1 to 1000 visible ASCII characters")
@@ -182,9 +184,9 @@ func checkKey(key string) error {
 	return nil
 }
 
-// isText reports whether all strings of parameters are valid UTF-8. JSON has no
-// way to write others, and would store something else than was given. What is
-// in fields of any type is JSON already, or made to be.
+// isText reports whether all strings of parameters are valid UTF-8. JSON cannot
+// represent others, so the vault would store something else. Fields of any type
+// are JSON already, or are converted to it.
 func isText(params any) bool { return textIn(reflect.ValueOf(params)) }
 
 func textIn(v reflect.Value) bool {

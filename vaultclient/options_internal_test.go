@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestNoProxyInBetween finds that a key which would travel in clear goes to this
-// machine alone, and to no proxy that the environment names.
+// TestNoProxyInBetween finds that a key which would be sent unencrypted goes to
+// this machine alone, and to no proxy that the environment names.
 func TestNoProxyInBetween(t *testing.T) {
 	t.Parallel()
 	for url, want := range map[string]struct {

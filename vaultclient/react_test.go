@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/vaultclient"
 )
 
@@ -69,8 +70,8 @@ func TestErrorsOfCodeAreFinal(t *testing.T) {
 		before := f.tokens(t)
 		for n, ctx := range []context.Context{t.Context(), vaultclient.WithIdempotencyKey(t.Context(), throws)} {
 			_, err := f.client(t, f.PrivateKey, vaultclient.Options{}).React(ctx, r.ID, vault.ReactParams{})
-			var script *vault.ScriptError
-			if !errors.As(err, &script) || len(problemOf(err).Kinds) != 0 || strings.Contains(err.Error(), "4242") {
+			var failed *script.Error
+			if !errors.As(err, &failed) || len(problemOf(err).Kinds) != 0 || strings.Contains(err.Error(), "4242") {
 				t.Errorf("%s: error %v", throws, err)
 			}
 			if f.count() != n+1 || f.tokens(t)-before != n+1 {

@@ -50,10 +50,10 @@ func (c *Client) DeleteReactor(ctx context.Context, id uuid.UUID) error {
 // React runs a reactor with detokenized arguments. See [vault.Client.React].
 //
 // With a callback URL the call carries an idempotency key; without one only if
-// [WithIdempotencyKey] gives it, because the vault keeps the answer with the
-// key, and code may answer with data in clear. Code that has answered, be it with
-// an error, is not run again. The trace id of the callback is TraceID, under the name that the
-// server has for it: TraceHeader does not count.
+// [WithIdempotencyKey] gives it, because the vault stores the response with the
+// key, and code may respond with plaintext. Code that has responded, even with
+// an error, is not run again. The trace id of the callback is TraceID, under
+// the name that the server uses: TraceHeader is ignored.
 func (c *Client) React(ctx context.Context, id uuid.UUID, p vault.ReactParams) (*vault.ReactResult, error) {
 	body, err := encode(p)
 	if err != nil {
@@ -77,7 +77,7 @@ func (c *Client) React(ctx context.Context, id uuid.UUID, p vault.ReactParams) (
 	return nil, notAVault(r, a, "it is not the result of a reactor")
 }
 
-// reactResult reads the result of a run, and reports whether it is one.
+// reactResult reads the result of a run, and reports whether the body is one.
 func reactResult(a *answer) (*vault.ReactResult, bool) {
 	result := &vault.ReactResult{}
 	dec := json.NewDecoder(bytes.NewReader(a.body))
@@ -89,7 +89,7 @@ func reactResult(a *answer) (*vault.ReactResult, bool) {
 	return result, true
 }
 
-// checkTrace refuses a trace id that cannot stand in a header.
+// checkTrace rejects a trace id that cannot be sent in a header.
 func checkTrace(id string) error {
 	const maxTrace = 128
 	if len(id) > maxTrace || strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r > '~' }) {

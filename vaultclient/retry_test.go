@@ -225,7 +225,7 @@ func TestContextEndsRetries(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || f.count() != 2 {
 		t.Errorf("%d requests, error %v", f.count(), err)
 	}
-	// With a real timer, and a pause that nobody would wait for.
+	// With a real timer, and a pause that is too long to wait for.
 	slow := newFront(t, answer(429, "Retry-After", "3600"))
 	short, cancelShort := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancelShort()
@@ -317,7 +317,8 @@ func TestNobodyIsThere(t *testing.T) {
 	}
 }
 
-// TestUntrustedServer finds that a certificate of nobody's ends the call.
+// TestUntrustedServer checks that a certificate of an unknown authority ends
+// the call.
 func TestUntrustedServer(t *testing.T) {
 	t.Parallel()
 	f := newFront(t, pass)

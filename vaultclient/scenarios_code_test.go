@@ -231,8 +231,8 @@ func deleteProxy(w *world) {
 	}
 }
 
-// invoke calls a proxy and keeps the answer. Headers with the prefix of the API
-// are forwarded in process only if they are nobody's own.
+// invoke calls a proxy and keeps the response. OwnPrefix keeps headers with the
+// API's prefix from being forwarded in process, as they are not over HTTP.
 func (w *world) invoke(p vault.ProxyCall) {
 	p.OwnPrefix = "SVC-"
 	got, err := read(w.private.InvokeProxy(w.t.Context(), p))

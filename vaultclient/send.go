@@ -20,9 +20,10 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/script"
 )
 
-// answer is what came back, whole.
+// answer is a response that was read to its end.
 type answer struct {
 	status int
 	header http.Header
@@ -47,14 +48,14 @@ func (a *answer) retryAfter() time.Duration {
 	return 0
 }
 
-// fate is what is known of a call that failed.
+// fate is what is known about a call that failed.
 type fate uint8
 
 const (
-	final   fate = iota // sending it again is of no use
-	undone              // the vault has not carried it out
-	denied              // so says a server in between
-	unknown             // it may have been carried out
+	final   fate = iota // sending it again would not help
+	undone              // it has not taken effect
+	denied              // a server in between says that it has not
+	unknown             // it may have taken effect
 )
 
 // send sends a request until it succeeds, or there is no point in going on.
@@ -71,7 +72,7 @@ func (c *Client) send(ctx context.Context, r *request) (*answer, error) {
 			return a, nil
 		}
 		if maybeDone && r.method == http.MethodDelete && errors.Is(err, vault.ErrNotFound) {
-			return a, nil // done by an attempt whose answer was lost
+			return a, nil // deleted by an attempt whose response was lost
 		}
 		maybeDone = maybeDone || fate == unknown
 		if fate == final || fate != undone && !repeatable || n >= c.opts.Retry.Attempts {
@@ -120,13 +121,13 @@ func (r *request) idempotencyKey(ctx context.Context) (string, error) {
 	const maxLength = 255
 	printable := func(c rune) bool { return c >= ' ' && c <= '~' }
 	if key == "" || len(key) > maxLength || strings.TrimSpace(key) != key || strings.ContainsFunc(key, func(c rune) bool { return !printable(c) }) {
-		return "", invalid("idempotency_key", "must have 1 to 255 printable ASCII characters, and no space at its ends")
+		return "", invalid("idempotency_key", "must have 1 to 255 printable ASCII characters, and must not start or end with a space")
 	}
 	return key, nil
 }
 
-// attempt sends a request once. The answer is there, too, with the error that
-// it stands for.
+// attempt sends a request once. If the response reports an error, both are
+// returned.
 func (c *Client) attempt(ctx context.Context, r *request, key string) (*answer, fate, error) {
 	limited, cancel := context.WithTimeout(ctx, c.opts.Timeout)
 	defer cancel()
@@ -141,7 +142,7 @@ func (c *Client) attempt(ctx context.Context, r *request, key string) (*answer, 
 	defer res.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(res.Body, c.opts.MaxAnswer+1))
 	if err == nil {
-		err = limited.Err() // a server that sees us leave may end its answer anywhere
+		err = limited.Err() // a server that sees us leave may cut off its response anywhere
 	}
 	if err != nil {
 		return nil, fateOf(ctx, err), c.lost(ctx, r.op, err)
@@ -157,7 +158,7 @@ func (c *Client) attempt(ctx context.Context, r *request, key string) (*answer, 
 		e := c.refusal(r, a)
 		return a, statusFate(e), e
 	case r.done != 0 && (a.status != r.done || a.trace == ""):
-		return a, final, notAVault(r, a, fmt.Sprintf("it must have the status %d and a trace id", r.done))
+		return a, final, notAVault(r, a, fmt.Sprintf("it must have status %d and a trace id", r.done))
 	}
 	return a, final, nil
 }
@@ -202,8 +203,8 @@ func (c *Client) at(path, query string) (*url.URL, error) {
 // statusFate says what an error in the vault's form, or in none, means for the
 // call. After an error of tenant code nothing is sent again.
 func statusFate(e *Error) fate {
-	var script *vault.ScriptError
-	if errors.As(e, &script) {
+	var failed *script.Error
+	if errors.As(e, &failed) {
 		return final
 	}
 	switch e.Status {
@@ -235,8 +236,8 @@ func fateOf(ctx context.Context, err error) fate {
 	}
 }
 
-// lostError is an error of the network. Its cause can be had by unwrapping, but
-// is not printed unless it is known to repeat nothing of an answer.
+// lostError is an error of the network. It unwraps to its cause, but prints it
+// only if the cause is known to repeat nothing of a response.
 type lostError struct {
 	text  string
 	cause error
@@ -249,18 +250,18 @@ func (e *lostError) Unwrap() error { return e.cause }
 func (c *Client) lost(ctx context.Context, op string, err error) error {
 	var untrusted *tls.CertificateVerificationError
 	var network *net.OpError
-	text := "the connection broke, or what came over it is not HTTP"
+	text := "the connection broke, or the response is not HTTP"
 	switch {
 	case ctx.Err() != nil:
 		text, err = ctx.Err().Error(), ctx.Err()
 	case errors.Is(err, context.DeadlineExceeded):
-		text = fmt.Sprintf("no answer within %s", c.opts.Timeout)
+		text = fmt.Sprintf("no response within %s", c.opts.Timeout)
 	case errors.As(err, &untrusted):
 		text = untrusted.Error()
 	case errors.As(err, &network):
 		text = network.Error()
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		text = "the connection was closed before the answer was whole"
+		text = "the connection was closed before the whole response arrived"
 	}
 	return &lostError{"vaultclient: " + op + ": " + text, err}
 }

@@ -45,14 +45,14 @@ const (
 	forbiddenInTokenID     = "#/\\+?[]|&=%<>{}^\"'`:"
 )
 
-// noToken stands in paths for all ids that no token can have: it is one of them,
-// since it is too short.
+// noToken replaces, in paths, every id that no token can have: it is such an id
+// itself, because it is too short.
 const noToken = "-"
 
-// tokenPath returns the path of a token. An id that no token can have does not
-// get into it, because it may lead elsewhere by way of a server in between that
-// cleans paths. The vault is asked nevertheless: to a key that may not read
-// tokens it has something else to say than that there is no such token.
+// tokenPath returns the path of a token. An id that no token can have is kept
+// out of it, because a server in between that cleans paths could send the
+// request elsewhere. The vault is asked anyway: a key that may not read tokens
+// gets another error than "not found".
 func tokenPath(id string) string {
 	if !canBeTokenID(id) {
 		id = noToken
@@ -69,7 +69,7 @@ func canBeTokenID(id string) bool {
 // Tokenize turns a whole document into tokens, all or none, and returns the same
 // structure with tokens in place of values. See [vault.Client.Tokenize].
 func (c *Client) Tokenize(ctx context.Context, document any) (vault.JSON, error) {
-	if document == nil { // is nothing, and not the null that JSON would make of it
+	if document == nil { // nothing, and not a JSON null
 		return nil, invalid("data", "is required")
 	}
 	return c.transform(ctx, &request{op: "Tokenize", path: "/tokenize", once: true}, document)

@@ -222,7 +222,7 @@ func TestSlowAnswers(t *testing.T) {
 		})
 		c := f.client(t, f.PrivateKey, vaultclient.Options{Timeout: 30 * time.Millisecond, Retry: vaultclient.Retry{Attempts: 2}})
 		_, err := c.GetToken(t.Context(), "tok")
-		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no answer within 30ms") || len(f.pauses) != 1 {
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no response within 30ms") || len(f.pauses) != 1 {
 			t.Errorf("%s: %d pauses, error %v", name, len(f.pauses), err)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/httpserver"
+	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
@@ -82,14 +83,14 @@ func pageOf(list []vault.Token, p vault.PageParams) []vault.Token {
 // TestScriptErrorsAreRead reads what the vault says of every error of code.
 func TestScriptErrorsAreRead(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []vault.ScriptErrorKind{
-		vault.ScriptThrown, vault.ScriptInvalid, vault.ScriptTimeout, vault.ScriptMemory, vault.ScriptStack,
-		vault.ScriptCrash, vault.ScriptOutput, vault.ScriptDeadlock, vault.ScriptDepth,
+	for _, kind := range []script.ErrorKind{
+		script.Thrown, script.Invalid, script.Timeout, script.Memory, script.Stack,
+		script.Crash, script.Output, script.Deadlock, script.Depth,
 	} {
 		for frames := range 3 {
-			want := &vault.ScriptError{Kind: kind}
+			want := &script.Error{Kind: kind}
 			for i := range frames {
-				want.Frames = append(want.Frames, vault.ScriptFrame{Line: i + 1})
+				want.Frames = append(want.Frames, script.Frame{Line: i + 1})
 			}
 			got := scriptError(&errorBody{Detail: want.Error()})
 			if got == nil || got.Kind != kind || !slices.Equal(got.Frames, want.Frames) {

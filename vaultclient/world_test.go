@@ -18,6 +18,7 @@ import (
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/httpserver"
 	"github.com/seed-72ea4aab/vault/jsruntime"
+	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/vaultclient"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
@@ -167,7 +168,7 @@ type problem struct {
 	Text   string
 	Kinds  []string
 	Fields map[string][]string
-	Script *vault.ScriptError
+	Script *script.Error
 }
 
 // sentinels are the errors that a caller may ask for.
@@ -193,9 +194,9 @@ func problemOf(err error) *problem {
 	if errors.As(err, &bad) {
 		p.Fields = bad.Fields
 	}
-	var script *vault.ScriptError
-	if errors.As(err, &script) {
-		p.Script, p.Text = carried(script), ""
+	var failed *script.Error
+	if errors.As(err, &failed) {
+		p.Script, p.Text = carried(failed), ""
 	}
 	if errors.Is(err, vault.ErrTooLarge) {
 		p.Text = "" // says whose limit it is
@@ -204,14 +205,14 @@ func problemOf(err error) *problem {
 }
 
 // carried leaves of an error of tenant code what REST can carry.
-func carried(e *vault.ScriptError) *vault.ScriptError {
-	out := &vault.ScriptError{Kind: e.Kind, Status: e.Status, Response: e.Response}
+func carried(e *script.Error) *script.Error {
+	out := &script.Error{Kind: e.Kind, Status: e.Status, Response: e.Response}
 	if e.Response != nil {
 		return out
 	}
 	out.Title, out.Messages = e.Title, e.Messages
 	for _, f := range e.Frames {
-		out.Frames = append(out.Frames, vault.ScriptFrame{Line: f.Line})
+		out.Frames = append(out.Frames, script.Frame{Line: f.Line})
 	}
 	return out
 }

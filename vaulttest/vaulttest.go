@@ -5,8 +5,8 @@
 //	tok, err := v.Private.CreateToken(ctx, vault.TokenParams{Type: vault.Generic, Data: "secret"})
 //	v.Clock.Advance(time.Hour)
 //
-// It needs no set-up, takes a few milliseconds, and closes itself when the
-// test ends. Tests that use it can run in parallel: no two share anything.
+// It needs no set-up, takes a few milliseconds, and closes itself when the test
+// ends. Tests that use it can run in parallel, because they share nothing.
 //
 // Tests of reactors and proxies give it a runtime, and let it reach servers on
 // this machine; tests of HTTP put it behind a handler:
@@ -29,7 +29,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 )
 
-// Start is the time at which the clock of a new vault stands.
+// Start is the time that the clock of a new vault shows.
 var Start = time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
 
 // Vault is a vault for one test.
@@ -56,9 +56,9 @@ func New(t testing.TB) *Vault {
 }
 
 // Open is New on a SQLite database of the test's choice and with a
-// configuration, of which Now, SweepEvery and WorkEvery are set: nothing happens
-// by itself, and the test calls [vault.Vault.Sweep] and [vault.Vault.Work] when
-// it wants a sweep, or jobs to be done.
+// configuration, of which Now, SweepEvery and WorkEvery are set: nothing runs
+// in the background, and the test calls [vault.Vault.Sweep] and
+// [vault.Vault.Work] when it wants a sweep, or jobs to run.
 func Open(t testing.TB, path string, cfg *vault.Config) *Vault {
 	t.Helper()
 	ctx := context.Background()
@@ -144,16 +144,16 @@ func permissionsOf(t testing.TB, c *vault.Client, typ vault.ApplicationType) []s
 	return out
 }
 
-// Clock is a clock that moves only when it is told to.
+// Clock is a clock that moves only when Advance is called.
 type Clock struct {
 	mu  sync.Mutex
 	now time.Time
 }
 
-// NewClock returns a clock that stands at a time.
+// NewClock returns a clock that shows the given time.
 func NewClock(now time.Time) *Clock { return &Clock{now: now} }
 
-// Now returns the time at which the clock stands.
+// Now returns the time that the clock shows.
 func (c *Clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -25,6 +25,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/jsruntime"
+	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 )
 
@@ -105,7 +106,7 @@ func pay(ctx context.Context, c *vault.Client, reactor uuid.UUID, card string, o
 	result, err := c.React(ctx, reactor, vault.ReactParams{
 		Args: map[string]any{"card": "{{ " + card + " }}", "amount": 1999},
 	})
-	var declined *vault.ScriptError
+	var declined *script.Error
 	if errors.As(err, &declined) && declined.Status == http.StatusPaymentRequired {
 		fmt.Fprintln(out, "declined", strings.Join(declined.Messages["error"], " "))
 		return nil

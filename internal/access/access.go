@@ -3,16 +3,17 @@
 //
 // A [Grant] is compiled from access rules and plain permissions. It answers for
 // one token ([Grant.Decide]), for all tokens at once as a condition that a
-// database can apply ([Grant.Filter]), and for another grant that somebody wants
-// to hand out ([Grant.Within]). The three agree, because each rule is reduced to
-// the same thing: a range of container paths and a range of token ids.
+// database can apply ([Grant.Filter]), and for a grant that its holder wants to
+// give to others ([Grant.Within]). The three agree, because each rule is
+// reduced to the same thing: a range of container paths and a range of token
+// ids.
 //
 // # Rules
 //
 // A rule matches when it carries the needed permission and covers the token.
 // The rule with the lowest priority number is asked first, and the first match
-// decides. Plain permissions come after all rules and equal rules on "/" with
-// transform mask, but for token:use, which has reveal.
+// decides. Plain permissions come after all rules. They work like rules on "/"
+// with transform mask, except token:use, which has reveal.
 //
 // A rule on a container covers what is below it. A token in several containers
 // needs the permission in each of them, each judged by itself, and gets the
@@ -23,7 +24,7 @@ package access
 // a larger one shows more.
 type Transform uint8
 
-// The transforms, strictest first. None is no access at all; no rule may name
+// The transforms, strictest first. None is no access at all; a rule may not use
 // it.
 const (
 	None Transform = iota
@@ -45,9 +46,9 @@ func (t Transform) String() string {
 // MarshalText returns the transform's name.
 func (t Transform) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 
-// UnmarshalText reads a transform's name. Text that names none gives None, not
-// an error: None allows nothing, and [Check] refuses it with the path of the
-// rule that has it, which a decoder could not tell.
+// UnmarshalText reads a transform's name. Unknown text gives None, not an
+// error: None allows nothing, and [Check] rejects it with the path of the rule,
+// which a decoder does not know.
 func (t *Transform) UnmarshalText(text []byte) error {
 	*t = None
 	for i, name := range transformTexts {
@@ -86,8 +87,8 @@ type Condition struct {
 }
 
 // Rule grants permissions on some tokens. It has either a container, and covers
-// that and all below, or conditions, and covers what meets all of them. A rule
-// whose conditions are all about ids covers every container.
+// it and all below, or conditions, and covers the tokens that meet all of them.
+// A rule whose conditions are all about ids covers every container.
 type Rule struct {
 	Description string      `json:"description,omitempty"`
 	Priority    int         `json:"priority"`

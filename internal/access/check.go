@@ -21,8 +21,8 @@ const (
 	maxDescription = 500 // in characters
 )
 
-// Problems says what is wrong with an input: messages by the dotted path of the
-// field. Messages name rules, never values.
+// Problems lists what is wrong with an input: messages by the dotted path of
+// the field. Messages name rules, never values.
 type Problems map[string][]string
 
 func (p *Problems) add(path, message string, args ...any) {
@@ -38,10 +38,10 @@ func (p Problems) first() string {
 	return path + ": " + p[path][0]
 }
 
-const pathRule = "must start and end with '/', without '//', and have segments of letters, digits, '_' and '-' only"
+const pathRule = "must start and end with '/', must not contain '//', and may use only letters, digits, '_' and '-' between the slashes"
 
 // cleanContainer returns a container path as it is stored, in lower case. It
-// reports false when the text is no such path.
+// reports false if the text is not such a path.
 func cleanContainer(path string) (string, bool) {
 	if len(path) == 0 || len(path) > maxPathLength || path[0] != '/' || path[len(path)-1] != '/' {
 		return "", false
@@ -65,7 +65,7 @@ func segmentRune(r rune) bool {
 func CheckContainers(paths []string) ([]string, Problems) {
 	var problems Problems
 	if len(paths) == 0 || len(paths) > maxContainers {
-		problems.add("containers", "must name 1 to %d containers", maxContainers)
+		problems.add("containers", "must have 1 to %d containers", maxContainers)
 		return nil, problems
 	}
 	var clean []string
@@ -139,7 +139,7 @@ func (p *Problems) checkRules(rules []Rule) []Rule {
 		case priority < 1:
 			p.add(path+".priority", "must be at least 1")
 		case priorities[priority]:
-			p.add(path+".priority", "must differ from those of the other rules")
+			p.add(path+".priority", "must not be the priority of another rule")
 		}
 		priorities[clean[i].Priority] = true
 	}
@@ -149,7 +149,7 @@ func (p *Problems) checkRules(rules []Rule) []Rule {
 // checkRule looks at one rule by itself, and cleans its container paths.
 func (p *Problems) checkRule(path string, r *Rule) {
 	if !validText(r.Description, maxDescription) {
-		p.add(path+".description", "must be at most %d characters of valid UTF-8 without control characters", maxDescription)
+		p.add(path+".description", "must be at most %d characters long, in valid UTF-8 and without control characters", maxDescription)
 	}
 	if r.Transform == None || r.Transform > Reveal {
 		p.add(path+".transform", "must be one of: reveal, mask, redact")
@@ -167,7 +167,7 @@ func (p *Problems) checkRule(path string, r *Rule) {
 	r.Conditions = slices.Clone(r.Conditions)
 	switch {
 	case r.Container != "" && len(r.Conditions) > 0:
-		p.add(path+".container", "must be absent where there are conditions")
+		p.add(path+".container", "must be left out when there are conditions")
 	case r.Container == "" && len(r.Conditions) == 0:
 		p.add(path+".container", "a container or conditions are required")
 	case r.Container != "":
@@ -192,7 +192,7 @@ func (p *Problems) checkConditions(path string, conditions []Condition) {
 			c.Value = p.container(path+".value", c.Value)
 		case ID:
 			if c.Value == "" || !validText(c.Value, maxIDLength) {
-				p.add(path+".value", "must be 1 to %d characters of valid UTF-8 without control characters", maxIDLength)
+				p.add(path+".value", "must be 1 to %d characters long, in valid UTF-8 and without control characters", maxIDLength)
 			}
 		default:
 			p.add(path+".attribute", "must be one of: id, container")
@@ -213,7 +213,7 @@ func (p *Problems) checkPermissions(path string, permissions []string) {
 		field := fmt.Sprintf("%s[%d]", path, i)
 		switch {
 		case position(permission) < 0:
-			p.add(field, "must be one of the permissions that there are, such as token:read")
+			p.add(field, "must be a known permission, such as token:read")
 		case slices.Contains(permissions[:i], permission):
 			p.add(field, "must not be repeated")
 		}
@@ -223,7 +223,7 @@ func (p *Problems) checkPermissions(path string, permissions []string) {
 func (p *Problems) checkHolder(path string, holder Holder, permissions []string) {
 	for i, permission := range permissions {
 		if !holder.MayHold(permission) {
-			p.add(fmt.Sprintf("%s[%d]", path, i), "is not one that a %s key may hold", holder)
+			p.add(fmt.Sprintf("%s[%d]", path, i), "cannot be held by a %s key", holder)
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 // Filter says which tokens a permission allows, in terms that a database knows:
 // the sets of containers that tokens are in, and the tokens' ids.
 type Filter struct {
-	// All means every token, whatever its containers; there are no clauses.
+	// All means every token, in any containers; there are no clauses.
 	All bool
 	// Clauses each allow some tokens. Without All and clauses, no token is
 	// allowed.
@@ -19,7 +19,7 @@ type Filter struct {
 // one of its conditions.
 type Clause struct {
 	Sets []int // indexes into the sets that Filter was given, ascending
-	IDs  []IDs // none: any id will do
+	IDs  []IDs // empty: any id
 }
 
 // IDs is met by an id that is equal to one of Equal or starts with one of
@@ -69,8 +69,8 @@ func clauses(rules []compiled, sets [][]string) []Clause {
 }
 
 // idGroups returns what the id of a token in all these containers has to meet,
-// a condition for each container that has one. It reports false when no id
-// will do, as far as that is visible in a single container.
+// a condition for each container that has one. It reports false if no id can
+// meet it, as far as a single container shows that.
 func idGroups(rules []compiled, containers []string, allowed map[string][]span) ([]IDs, bool) {
 	var groups []IDs
 	for _, container := range containers {

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Grant is what somebody may do. It does not change, and is safe for concurrent
-// use. The zero Grant allows nothing.
+// Grant is what a caller may do. It is immutable and safe for concurrent use.
+// The zero Grant allows nothing.
 type Grant struct {
 	rules     []compiled    // in the order in which they are asked
 	carried   permissionSet // by some rule or plainly
@@ -31,14 +31,14 @@ func (c *compiled) covers(id, container string) bool {
 }
 
 // New compiles rules and plain permissions, as [Check] returned them. It fails
-// on what Check would refuse for every kind of key, so that a damaged rule
-// never widens a grant by being passed over.
+// on what Check would reject for every kind of key, so that a damaged rule
+// never widens a grant by being skipped.
 func New(rules []Rule, permissions []string) (*Grant, error) {
 	var problems Problems
 	rules = problems.checkRules(rules)
 	problems.checkPermissions("permissions", permissions)
 	if len(problems) > 0 {
-		return nil, fmt.Errorf("access: not a valid grant: %s", problems.first())
+		return nil, fmt.Errorf("access: invalid grant: %s", problems.first())
 	}
 	g := &Grant{carried: setOf(permissions)}
 	for _, r := range slices.SortedFunc(slices.Values(rules), byPriority) {
@@ -93,8 +93,8 @@ func (g *Grant) Has(permission string) bool {
 }
 
 // Decide reports whether the grant allows the permission on a token, and the
-// transform that applies. A token in no container is allowed to nobody but an
-// unlimited grant.
+// transform that applies. Only an unlimited grant allows a token that is in no
+// container.
 func (g *Grant) Decide(permission, id string, containers []string) (Transform, bool) {
 	if g.unlimited && g.Has(permission) {
 		return Reveal, true
@@ -118,8 +118,8 @@ func (g *Grant) decide(permission int, id, container string) Transform {
 	return None
 }
 
-// OnAll reports whether the grant allows the permission on every token, whatever
-// the transforms are that apply.
+// OnAll reports whether the grant allows the permission on every token, with
+// any transform.
 func (g *Grant) OnAll(permission string) bool {
 	p := position(permission)
 	return slices.ContainsFunc(g.rules, func(r compiled) bool {
@@ -128,8 +128,8 @@ func (g *Grant) OnAll(permission string) bool {
 }
 
 // Best returns the transform with which the grant can see a token at best, by
-// reading or by using it. Who may not see a token plainly must not be able to
-// evaluate an expression of their own over its data either.
+// reading or by using it. A caller that may not see a token's plaintext must
+// not be able to evaluate an expression of its own over the data either.
 func (g *Grant) Best(id string, containers []string) Transform {
 	read, _ := g.Decide(TokenRead, id, containers)
 	use, _ := g.Decide(TokenUse, id, containers)
@@ -137,8 +137,8 @@ func (g *Grant) Best(id string, containers []string) Transform {
 }
 
 // MayGrant reports whether the holder of this grant may give the permission to
-// an application. Permissions on tokens go with the right to manage
-// applications; all others only somebody who holds them can hand on.
+// an application. Permissions on tokens come with the right to manage
+// applications; any other permission can be granted only by a holder of it.
 func (g *Grant) MayGrant(permission string) bool {
 	return onTokens(permission) || g.Has(permission)
 }

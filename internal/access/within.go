@@ -2,17 +2,18 @@ package access
 
 import "slices"
 
-// Within reports whether everything that g allows lies within what the
-// authorizer may do, so that the authorizer can hand it out. For every token
-// on which g allows a permission, the authorizer must have that permission, and
+// Within reports whether everything that g allows is within what the authorizer
+// may do, so that the authorizer may give it to others. For every token on
+// which g allows a permission, the authorizer must have that permission, and
 // the transform that g gives must be no stronger than the one that the
 // authorizer has for it, or the best that it has on the token by reading or
-// using it, as [Grant.Best] tells.
+// using it, as [Grant.Best] returns it.
 //
 // The answer is exact, priorities included: a rule that redacts a container
-// before a later one reveals everything limits what can be handed out there.
-// Ranges of ids and containers divide all tokens into finitely many classes
-// that no rule of either grant tells apart, and one token of each is tried.
+// before a later one reveals everything limits what can be given to others
+// there. Ranges of ids and containers divide all tokens into finitely many
+// classes that no rule of either grant tells apart, and one token of each is
+// tried.
 func (g *Grant) Within(authorizer *Grant) bool {
 	switch {
 	case authorizer.unlimited:

@@ -18,9 +18,9 @@ func TestWithin(t *testing.T) {
 		{"nothing is within anything", &Grant{}, plain(TokenRead), true},
 		{"the same", plain(TokenRead, TokenUse), plain(TokenRead, TokenUse), true},
 		{"creating", plain(TokenCreate), plain(TokenCreate, TokenRead), true},
-		{"creating by who cannot see", plain(TokenCreate), plain(TokenCreate), true},
-		{"redacted, by who cannot see", rules(on(1, "/", Redact, TokenCreate)), plain(TokenCreate), true},
-		{"revealed, by who cannot see", rules(on(1, "/", Reveal, TokenCreate)), plain(TokenCreate), false},
+		{"creating by a caller that cannot see", plain(TokenCreate), plain(TokenCreate), true},
+		{"redacted, by a caller that cannot see", rules(on(1, "/", Redact, TokenCreate)), plain(TokenCreate), true},
+		{"revealed, by a caller that cannot see", rules(on(1, "/", Reveal, TokenCreate)), plain(TokenCreate), false},
 		{
 			"creating with less to see", rules(on(1, "/", Mask, TokenCreate)),
 			rules(on(1, "/", Redact, TokenCreate), on(2, "/", Redact, TokenRead)), false,

@@ -1,10 +1,10 @@
-// Package egress sends HTTP requests to destinations that tenants choose:
-// where their proxies point, where their callbacks go, what their code
-// fetches. A tenant must not reach through it what only this machine can reach,
-// so a request is refused before the first packet unless the [Policy] allows
-// the address that is really dialed. Checking at that moment, and not when a
-// name is first looked up, leaves nothing to win by changing a DNS answer in
-// between.
+// Package egress sends HTTP requests to destinations that tenants choose: where
+// their proxies point, where their callbacks go, what their code fetches. A
+// tenant must not reach through it what only this machine can reach, so a
+// request is refused before the first packet unless the [Policy] allows the
+// address that is really dialed. Checking at that moment, and not when a name
+// is first looked up, means that changing a DNS record in between gains an
+// attacker nothing.
 package egress
 
 import (
@@ -32,9 +32,10 @@ type Policy struct {
 	// AllowPrefixes admits addresses that are not public, such as those of a
 	// payment gateway on a private line.
 	AllowPrefixes []netip.Prefix
-	// DenyPrefixes refuses addresses, public ones too, whatever else allows
-	// them. Public addresses of your own that trust this machine, and the
-	// prefix of a NAT64 gateway other than the well-known one, belong here.
+	// DenyPrefixes refuses addresses, public ones too, and overrides everything
+	// that allows them. Public addresses of your own that trust this machine,
+	// and the prefix of a NAT64 gateway other than the well-known one, belong
+	// here.
 	DenyPrefixes []netip.Prefix
 	// Ports are the only ports that may be reached. None means any port: real
 	// gateways use many, and on public addresses a port protects little.
@@ -47,22 +48,23 @@ type Policy struct {
 	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
 	// UseEnvironmentProxy sends requests through the proxy that HTTPS_PROXY,
 	// HTTP_PROXY and NO_PROXY name. That proxy then resolves names and dials
-	// in our stead, so it must refuse private addresses itself. Its own
-	// address is held to this policy: list it in AllowPrefixes if private.
+	// for us, so it must refuse private addresses itself. This policy applies
+	// to its own address: list it in AllowPrefixes if it is private.
 	UseEnvironmentProxy bool
 
-	// MaxConnsPerTenant bounds the requests that one tenant has under way in
-	// this process, answers still being read among them; 0 means 100.
+	// MaxConnsPerTenant limits the requests that one tenant has in progress in
+	// this process, including those whose responses are still being read; 0
+	// means 100.
 	MaxConnsPerTenant int
 	// DialTimeout bounds name lookup and connecting; 0 means 10 seconds.
 	DialTimeout time.Duration
 	// TLSTimeout bounds the TLS handshake; 0 means 10 seconds.
 	TLSTimeout time.Duration
-	// HeaderTimeout bounds the wait for the header of the answer once the
-	// request is written; 0 means 5 minutes, a net under callers whose
-	// contexts have no deadline. The body is bounded by the context alone.
+	// HeaderTimeout limits the wait for the response headers once the request
+	// is written; 0 means 5 minutes, a safety net for callers whose contexts
+	// have no deadline. Only the context limits the body.
 	HeaderTimeout time.Duration
-	// MaxHeaderBytes bounds the header of the answer; 0 means 64 KiB.
+	// MaxHeaderBytes limits the response headers; 0 means 64 KiB.
 	MaxHeaderBytes int64
 }
 
@@ -92,9 +94,8 @@ func New(p Policy) *Client {
 
 // transport returns a pool of connections that the dialer makes.
 func (p *Policy) transport(d *dialer) *http.Transport {
-	// Only HTTP/1.1: a connection then carries one request at a time, and an
-	// answer that its reader leaves lying waits at the destination, not in
-	// buffers here.
+	// Only HTTP/1.1: a connection then carries one request at a time, and a
+	// response that is not read waits at the destination, not in buffers here.
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	t := &http.Transport{
@@ -122,18 +123,19 @@ func orDefault[T int | int64 | time.Duration](value *T, preset T) {
 	}
 }
 
-// Do sends a request for a tenant and returns the answer of the destination as
-// it came: redirects are not followed, compressed bodies not opened, cookies
-// not kept. No two tenants share a connection. The context of the request ends
-// it, even while the body is read.
+// Do sends a request for a tenant and returns the destination's response as it
+// came: redirects are not followed, bodies not decompressed, cookies not kept.
+// No two tenants share a connection. The context of the request ends it, even
+// while the body is read.
 //
-// The body of the answer must be closed, which ends the request as far as the
+// The response body must be closed, which ends the request as far as the
 // tenant's limit is concerned. The body of the request is always closed.
 //
-// Errors are [ErrForbidden], [ErrBusy], [context.DeadlineExceeded] for
-// whatever took too long, [context.Canceled] when the caller gave up, and
+// Errors are [ErrForbidden], [ErrBusy], [context.DeadlineExceeded] for anything
+// that took too long, [context.Canceled] when the caller gave up, and
 // [ErrUnreachable] for everything else, and so are those of reading the body.
-// Their texts hold nothing of the request and nothing of the network here.
+// Their texts contain nothing of the request and nothing about the network
+// here.
 func (c *Client) Do(req *http.Request, tenant string) (*http.Response, error) {
 	connections, err := c.admit(req, tenant)
 	if err != nil {
@@ -180,17 +182,17 @@ func (c *Client) admit(req *http.Request, tenant string) (*pool, error) {
 	return nil, errTooMany
 }
 
-// CheckURL tells of a URL, before it is stored, what can be told without
+// CheckURL checks a URL before it is stored, as far as that is possible without
 // asking the DNS: that it is absolute and https (or http, where the policy
 // admits it), at most [MaxURLLength] bytes, without credentials and fragment,
-// and that its host is a name or an address that the policy allows. The
-// address behind a name is checked whenever a request is sent.
+// and that its host is a name or an address that the policy allows. The address
+// behind a name is checked whenever a request is sent.
 func (c *Client) CheckURL(text string) (*url.URL, error) { return c.guard.checkURL(text) }
 
-// Close closes the connections that are idle. Requests under way go on.
+// Close closes the idle connections. Requests in progress go on.
 func (c *Client) Close() { c.pools.close() }
 
-// body is the body of an answer; closing it gives the tenant's slot back.
+// body is the body of a response; closing it frees the tenant's slot.
 type body struct {
 	io.ReadCloser
 	ctx     context.Context

@@ -12,6 +12,8 @@ import (
 	"net/http/httptest"
 	"net/http/httptrace"
 	"net/netip"
+	"os"
+	"os/exec"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -108,7 +110,7 @@ func TestRefusedBeforeAnyPacket(t *testing.T) {
 			t.Errorf("%s: %v, want ErrForbidden", host, err)
 		}
 	}
-	// The dialer refuses by itself, whatever the URL looked like.
+	// The dialer refuses by itself, even if the URL looked fine.
 	for host, lookup := range map[string]lookup{
 		"127.0.0.1": nil, "localhost": nil, "0.0.0.0": nil, "[::ffff:127.0.0.1]": nil,
 		"2130706433": answers("127.0.0.1"), "a.example": answers("127.0.0.1"),
@@ -202,8 +204,19 @@ func TestAnswersPassUntouched(t *testing.T) {
 	}
 }
 
-// TestEnvironmentProxy changes the environment, hence does not run in parallel.
+// TestEnvironmentProxy runs in a process of its own, since net/http reads the
+// environment once in a process.
 func TestEnvironmentProxy(t *testing.T) {
+	const alone = "EGRESS_TEST_ALONE"
+	if os.Getenv(alone) == "" {
+		t.Parallel()
+		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestEnvironmentProxy$")
+		child.Env = append(os.Environ(), alone+"=1")
+		if out, err := child.CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
+	}
 	var asked atomic.Int64
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked.Add(1)
@@ -374,7 +387,7 @@ type closing struct {
 
 func (c *closing) Close() error { c.closed = true; return nil }
 
-// A tenant uses its connections again, and nobody else's.
+// A tenant reuses its own connections, and no one else's.
 func TestConnectionsAreReused(t *testing.T) {
 	t.Parallel()
 	url, policy := destination(t, nil, ok)

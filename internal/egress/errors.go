@@ -6,27 +6,28 @@ import (
 	"net"
 )
 
-// What a request fails with, besides the two errors of package context.
+// The errors of a request, besides the two of package context.
 var (
-	// ErrForbidden says that the policy refuses the request, or that it is not
-	// one that could be sent safely. Nothing was sent.
+	// ErrForbidden means that the policy refuses the request, or that it cannot
+	// be sent safely. Nothing was sent.
 	ErrForbidden = errors.New("the destination is not allowed")
-	// ErrBusy says that the tenant has as many requests under way as it may.
-	ErrBusy = errors.New("too many requests are under way")
-	// ErrUnreachable says that the destination could not be found, connected
-	// to or trusted, or that what it answered was broken off or not HTTP.
+	// ErrBusy means that the tenant has as many requests in progress as it may
+	// have.
+	ErrBusy = errors.New("too many requests are in progress")
+	// ErrUnreachable means that the destination could not be found, connected
+	// to or trusted, or that its response was cut off or is not HTTP.
 	ErrUnreachable = errors.New("the destination could not be reached")
 )
 
 var (
-	errTooMany  = &failure{kind: ErrBusy, text: "too many requests of this tenant are under way; try again later"}
-	errSurplus  = &failure{kind: ErrUnreachable, text: "the destination answered before it was asked"}
+	errTooMany  = &failure{kind: ErrBusy, text: "this tenant has too many requests in progress; try again later"}
+	errSurplus  = &failure{kind: ErrUnreachable, text: "the destination responded before it was sent a request"}
 	errSwitched = &failure{kind: ErrUnreachable, text: "the destination switched to another protocol"}
 )
 
-// failure is an error whose text is made of our words alone. Causes from the
-// network name addresses and quote what was received; they can be had by
-// unwrapping, for errors.Is and errors.As, but are never printed.
+// failure is an error whose text contains only our own words. Causes from the
+// network name addresses and quote what was received; the error unwraps to
+// them, for errors.Is and errors.As, but never prints them.
 type failure struct {
 	kind  error
 	text  string
@@ -55,7 +56,7 @@ func explain(ctx context.Context, err error) error {
 	case errors.Is(ctx.Err(), context.Canceled):
 		return &failure{context.Canceled, "the request was canceled", err}
 	case ctx.Err() != nil, errors.Is(err, context.DeadlineExceeded), errors.As(err, &slow) && slow.Timeout():
-		return &failure{context.DeadlineExceeded, "the destination did not answer in time", err}
+		return &failure{context.DeadlineExceeded, "the destination did not respond in time", err}
 	default:
 		return &failure{ErrUnreachable, ErrUnreachable.Error(), err}
 	}

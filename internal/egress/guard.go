@@ -17,7 +17,7 @@ import (
 const MaxURLLength = 4096
 
 // publicMetadata are addresses outside the registries of special addresses at
-// which a cloud answers its own machines only.
+// which a cloud serves only its own machines.
 var publicMetadata = []netip.Prefix{
 	netip.MustParsePrefix("168.63.129.16/32"), // Azure
 }
@@ -29,7 +29,7 @@ type guard struct {
 	allowed []netip.Prefix
 	denied  []netip.Prefix
 	ports   []uint16
-	// public knows the registries: it refuses IPv4 addresses with a special
+	// public knows the registries: it rejects IPv4 addresses with a special
 	// purpose, and of IPv6 all that is not global unicast or embeds an IPv4
 	// address (mapped, NAT64, 6to4, Teredo).
 	public *ssrf.Guardian
@@ -55,7 +55,7 @@ func (g guard) control(_, address string, _ syscall.RawConn) error {
 
 func (g guard) checkAddr(ip netip.Addr) error {
 	if within(g.denied, ip.Unmap().WithZone("")) {
-		return forbidden("the address of the destination is denied by the egress policy")
+		return forbidden("the egress policy denies the address of the destination")
 	}
 	if g.any || within(g.allowed, ip) {
 		return nil
@@ -75,7 +75,7 @@ func (g guard) checkURL(text string) (*url.URL, error) {
 		return nil, forbidden("the URL is longer than " + strconv.Itoa(MaxURLLength) + " bytes")
 	}
 	if strings.Contains(text, "#") {
-		return nil, forbidden("the URL must have no fragment")
+		return nil, forbidden("the URL must not have a fragment")
 	}
 	u, err := url.Parse(text)
 	if err != nil {
@@ -96,10 +96,10 @@ func (g guard) checkParsed(u *url.URL) error {
 	case u.Scheme != "https" && u.Scheme != "http":
 		return forbidden("the URL must use https or http")
 	case u.User != nil:
-		return forbidden("the URL must have no user name and password")
+		return forbidden("the URL must not have a user name or password")
 	case strings.ContainsFunc(u.RawQuery, isSpace):
-		// net/http would write it into the request line as it is.
-		return forbidden("the query of the URL has spaces or control characters; escape them")
+		// net/http would write it into the request line unchanged.
+		return forbidden("the query string of the URL has spaces or control characters; escape them")
 	}
 	if err := g.checkPort(u); err != nil {
 		return err
@@ -117,10 +117,10 @@ func (g guard) checkPort(u *url.URL) error {
 	}
 	n, err := strconv.ParseUint(port, 10, 16)
 	if err != nil || n == 0 {
-		return forbidden("the port of the URL must be from 1 to 65535")
+		return forbidden("the port of the URL must be between 1 and 65535")
 	}
 	if len(g.ports) > 0 && !slices.Contains(g.ports, uint16(n)) {
-		return forbidden("the port of the URL is not allowed by the egress policy")
+		return forbidden("the egress policy does not allow the port of the URL")
 	}
 	return nil
 }
@@ -135,11 +135,11 @@ func (g guard) checkHost(host string) error {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	labels := strings.Split(host, ".")
 	if len(host) > 253 || slices.ContainsFunc(labels, invalidLabel) {
-		return forbidden("the host of the URL must be an address or a domain name in ASCII (xn-- for others)")
+		return forbidden("the host of the URL must be an IP address or a domain name in ASCII (write other names in their xn-- form)")
 	}
 	last := labels[len(labels)-1]
 	if isNumber(last) {
-		return forbidden("an address in the URL must be four decimal numbers, or IPv6 in brackets")
+		return forbidden("an IP address in the URL must be four decimal numbers, or IPv6 in brackets")
 	}
 	if last == "localhost" {
 		return g.checkAddr(netip.AddrFrom4([4]byte{127, 0, 0, 1}))

@@ -32,18 +32,23 @@ func RemoveHopByHop(h http.Header) {
 func CheckHeader(h http.Header) error {
 	for name, values := range h {
 		if name == "" || strings.ContainsFunc(name, notToken) {
-			return forbidden("the name of a header has characters that are not allowed")
+			return forbidden("a header name has characters that are not allowed")
 		}
 		if name != http.CanonicalHeaderKey(name) {
 			return forbidden("header names must be in canonical form: " + http.CanonicalHeaderKey(name))
 		}
 		for _, value := range values {
 			if strings.ContainsFunc(value, isControl) {
-				return forbidden("the value of header " + name + " has control characters")
+				return forbidden("the value of the header " + name + " has control characters")
 			}
 		}
 	}
 	return nil
+}
+
+// ValidMethod reports whether a text can be the method of a request.
+func ValidMethod(method string) bool {
+	return method != "" && !strings.ContainsFunc(method, notToken)
 }
 
 func isControl(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }

@@ -7,42 +7,43 @@ import (
 	"time"
 )
 
-// What the connections of one tenant are bounded to. An idle one is given up
-// before the minute after which many servers drop it, so that few requests meet
-// one that is just being closed.
+// Limits on the connections of one tenant. An idle one is closed before the
+// minute after which many servers drop it, so that few requests meet one that
+// is just being closed.
 const (
 	maxIdleConns        = 128
 	maxIdleConnsPerHost = 64
 	idleTimeout         = 45 * time.Second
 )
 
-// maxResting is how many tenants without a request under way keep connections.
+// maxResting is how many tenants without a request in progress keep
+// connections.
 const maxResting = 64
 
-// pools holds the connections of each tenant, and counts the requests that it
-// has under way. Tenants share no connection: what the request of one, or the
-// answer to it, leaves there for a destination to misread would meet the next
-// request, and that may carry somebody else's card.
+// pools holds the connections of each tenant, and counts its requests in
+// progress. Tenants do not share connections: whatever one tenant's request or
+// its response leaves behind on a connection could corrupt the next request,
+// which may carry another tenant's card.
 type pools struct {
-	limit   int // of requests under way of one tenant
+	limit   int // of one tenant's requests in progress
 	connect func() *http.Transport
 
 	mu      sync.Mutex
 	all     map[string]*pool
-	resting list.List // of *pool without a request under way, that for longest first
+	resting list.List // of *pool without a request in progress, the longest idle first
 }
 
 // pool is what one tenant has.
 type pool struct {
 	*http.Transport
 	tenant string
-	used   int           // requests under way
-	place  *list.Element // among those that rest, if used is 0
+	used   int           // requests in progress
+	place  *list.Element // in resting, if used is 0
 	since  time.Time     // when it began to rest
 }
 
-// take counts a request and returns the connections for it, or nil when the
-// tenant has as many under way as it may.
+// take counts a request and returns the connections for it, or nil if the
+// tenant has as many in progress as it may have.
 func (p *pools) take(tenant string) *pool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -60,9 +61,9 @@ func (p *pools) take(tenant string) *pool {
 	return t
 }
 
-// give says that a request is over. Pools that rest for long, or that are too
-// many, are given up, in the background: a destination may take its time to
-// read that a connection ends.
+// give ends a request. Pools that have rested for long, and the oldest if there
+// are too many, are closed in the background, because a destination may be slow
+// to notice that a connection ends.
 func (p *pools) give(t *pool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -81,7 +82,7 @@ func (p *pools) give(t *pool) {
 	}
 }
 
-// close closes what is idle.
+// close closes the idle connections.
 func (p *pools) close() {
 	p.mu.Lock()
 	var all []*pool

@@ -19,19 +19,19 @@ func (c *countedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// exchange is a request and its answer on a connection.
+// exchange is a request and its response on a connection.
 //
-// A destination may send more than its answer. net/http closes a connection on
-// which something is left, but a request that comes at that moment may still be
-// given the connection, and then what is left as its answer. Such an answer is
-// told by this: nothing was read from the network for it.
+// A destination may send more than its response. net/http closes a connection
+// with bytes left over, but a request at that very moment may still get the
+// connection, and then the leftover bytes as its response. Such a response is
+// recognized by this: nothing was read from the network for it.
 type exchange struct {
 	conn   net.Conn
-	count  *atomic.Int64 // nil for a connection that was not used before
+	count  *atomic.Int64 // nil for a new connection
 	before int64
 }
 
-// traced returns a context in which the exchange learns of its connection.
+// traced returns a context that gives the exchange its connection.
 func (x *exchange) traced(ctx context.Context) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: x.begin})
 }
@@ -51,5 +51,5 @@ func (x *exchange) begin(info httptrace.GotConnInfo) {
 	}
 }
 
-// surplus reports whether the answer was there before the request.
+// surplus reports whether the response was there before the request.
 func (x *exchange) surplus() bool { return x.count != nil && x.count.Load() == x.before }

@@ -59,7 +59,7 @@ func (d decimal) at(scale int) *big.Int {
 }
 
 // value writes d as JSON: an integer as such, else with a point and at least
-// one digit behind it, without further trailing zeros.
+// one digit after it, without further trailing zeros.
 func (d decimal) value() (jsonx.Value, error) {
 	s := d.coef.String()
 	if d.isPoint {
@@ -79,8 +79,8 @@ func (d decimal) value() (jsonx.Value, error) {
 	return jsonx.NumberValue(s)
 }
 
-// rescale returns d with at most places digits behind the point, rounded by
-// how the quotient and remainder of its coefficient say.
+// rescale returns d with at most places digits after the point, rounded by how,
+// which gets the quotient and remainder of its coefficient.
 func (d decimal) rescale(places int, adjust func(quotient, remainder, divisor *big.Int)) decimal {
 	if d.scale <= places {
 		return d
@@ -113,5 +113,5 @@ func up(quotient, remainder, _ *big.Int) {
 	}
 }
 
-// integer returns d without the point, which must have nothing behind it.
+// integer returns d without the point, which must have no digits after it.
 func (d decimal) integer() decimal { return decimal{coef: d.coef, scale: d.scale} }

@@ -63,7 +63,7 @@
 //	json: path          the one value that a JSONPath (RFC 9535) finds
 //	stringify           a string as it is, anything else as compact JSON with
 //	                    stored key order and number text
-//	to_string           the same, but null becomes ""
+//	to_string           the same, except that null becomes ""
 //	to_number           text that is a decimal number, true as 1, false as 0
 //	to_boolean          'true', 'false', '1', '0', 1 and 0
 //
@@ -93,10 +93,10 @@
 // # Bounds
 //
 // A write-time template has at most 10,000 characters, an expression 10,000
-// bytes and 32 filters, a template or tree 10,000 expressions. A text that a
-// filter makes has at most 1 MiB, unless it is no longer than its input; the
-// values inserted into a tree make at most 16 MiB, and over a token's own data
-// 1 MiB more than the data has; and all the work of one evaluation is counted
-// and bounded, by the size of the data too. Every error is an [*Error], which
-// names filters and rules and never holds a value.
+// bytes and 32 filters, a template or tree 10,000 expressions. Text that a
+// filter produces has at most 1 MiB, unless it is no longer than its input; the
+// values inserted into a tree have at most 16 MiB in all, and over a token's
+// own data 1 MiB more than the data has; and all the work of one evaluation is
+// counted and limited, by the size of the data too. Every error is an [*Error],
+// which names filters and rules and never holds a value.
 package expr

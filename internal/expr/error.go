@@ -6,8 +6,8 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
 
-// Error tells what is wrong with an expression or why it could not be
-// evaluated. It names filters and rules, never a value.
+// Error says what is wrong with an expression or why it could not be evaluated.
+// It names filters and rules, never a value.
 type Error struct {
 	Path   string // where the template stands in a tree, like number or a[0]; "" if not in one
 	Offset int    // bytes from the start of the template

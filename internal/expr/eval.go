@@ -12,12 +12,13 @@ import (
 )
 
 const (
-	maxText = 1 << 20  // bytes of a text that evaluation makes longer
+	maxText = 1 << 20  // bytes of text that evaluation makes longer
 	maxWork = 64 << 20 // units of work, about one for each byte touched
 
-	// An evaluation over a token's own data has this much work, and so much
-	// more for each byte of the data, up to maxWork: what is stored is evaluated
-	// again each time that it is read, in lists a hundred at a time.
+	// The budget of an evaluation over a token's own data: a fixed part, and a
+	// part for each byte of the data, up to maxWork. It is small because what
+	// is stored is evaluated each time it is read, a hundred at a time in
+	// lists.
 	baseWork    = 2 << 20
 	workPerByte = 64
 )
@@ -84,7 +85,7 @@ type evaluator struct {
 	text     []byte // what Tree.JSON has written
 }
 
-// evaluators are those that are not in use. They hold nothing of what they
+// evaluators are those that are not in use. They keep nothing of what they
 // evaluated.
 var evaluators = sync.Pool{New: func() any { return new(evaluator) }}
 
@@ -124,7 +125,7 @@ func (ev *evaluator) wipe() {
 	*ev = evaluator{text: text[:0]}
 }
 
-var errTooMuchWork = errors.New("the evaluation takes too much work")
+var errTooMuchWork = errors.New("the expression takes too much work to evaluate")
 
 // spend takes units of work from the budget.
 func (ev *evaluator) spend(units int) error {
@@ -152,7 +153,7 @@ func (ev *evaluator) extend() {
 // fits checks the size of a text made from an input before it is built.
 func (ev *evaluator) fits(size, inputSize int) error {
 	if size > maxText && size > inputSize {
-		return faultf("would make a text of more than %d bytes", maxText)
+		return faultf("would produce more than %d bytes of text", maxText)
 	}
 	return ev.spend(size)
 }
@@ -211,7 +212,7 @@ func (ev *evaluator) textOf(t *Template, escape func(string) string) (string, *E
 	return b.String(), nil
 }
 
-// inserted is how a value stands in a text.
+// inserted returns a value as it is inserted into text.
 func inserted(v jsonx.Value) string {
 	if v.IsNull() || v.IsZero() {
 		return ""
@@ -243,7 +244,7 @@ func (ev *evaluator) operand(op *operand) (jsonx.Value, *Error) {
 	}
 	v, ok := ev.env.lookup(op.ref)
 	if !ok {
-		return v, faultf("what the expression refers to is not available here")
+		return v, faultf("the expression refers to something that is not available here")
 	}
 	for _, s := range op.path {
 		if ev.spend(1+v.Len()) != nil {
@@ -304,7 +305,7 @@ func (ev *evaluator) fill(f *application) ([]arg, error) {
 	return args, nil
 }
 
-// failed says which filter failed and where it stands.
+// failed says which filter failed and where it is.
 func (f *application) failed(err error) *Error {
 	var e *Error
 	if !errors.As(err, &e) {

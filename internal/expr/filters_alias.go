@@ -84,7 +84,7 @@ const aliasTries = 32
 
 // alias replaces characters at random. The function that alphabets makes gives
 // the alphabet for each character in turn, "" to keep it. A result that equals
-// the input is thrown away, since an alias stands where the value must not.
+// the input is thrown away, since an alias goes where the value must not.
 func alias(ev *evaluator, in string, alphabets func() func(i int, c string) string) (string, error) {
 	d := dice{source: ev.random()}
 	for range aliasTries {
@@ -111,7 +111,7 @@ func alias(ev *evaluator, in string, alphabets func() func(i int, c string) stri
 			return out, nil
 		}
 	}
-	return "", faultf("finds nothing in the value that it could replace")
+	return "", faultf("finds nothing to replace in the value")
 }
 
 // dice picks characters from an alphabet, all equally likely.

@@ -98,9 +98,9 @@ func TestAliasFailures(t *testing.T) {
 	}{
 		{"broken source", "alias_card", "source of random bytes failed", jsonx.StringValue("4242424242424242"), broken},
 		{"useless source", "alias_card", "source of random bytes failed", jsonx.StringValue("4242424242424242"), useless},
-		{"nothing to replace", "alias_card", "nothing in the value", jsonx.StringValue("secret"), nil},
-		{"nothing to replace in form", "alias_preserve_format", "nothing in the value", jsonx.StringValue("--"), nil},
-		{"empty", "alias_preserve_length", "nothing in the value", jsonx.StringValue(""), nil},
+		{"nothing to replace", "alias_card", "nothing to replace", jsonx.StringValue("secret"), nil},
+		{"nothing to replace in form", "alias_preserve_format", "nothing to replace", jsonx.StringValue("--"), nil},
+		{"empty", "alias_preserve_length", "nothing to replace", jsonx.StringValue(""), nil},
 		{"array", "alias_preserve_length", "needs text, not an array", jsonx.ArrayValue(), nil},
 		{"bad flag", "alias_card: 'maybe'", "must be true or false", jsonx.StringValue("1"), nil},
 		{"bad count", "alias_preserve_format: -1", "must be an integer", jsonx.StringValue("1"), nil},

@@ -79,7 +79,7 @@ func join(ev *evaluator, in []jsonx.Value, args []arg) (jsonx.Value, error) {
 }
 
 // property returns the member of an element that an optional argument names,
-// null if there is none, or the element itself without the argument.
+// null if there is no such member, or the element itself without the argument.
 func property(ev *evaluator, elem jsonx.Value, name arg) (jsonx.Value, error) {
 	if !name.given {
 		return elem, nil
@@ -145,7 +145,7 @@ func uniq(ev *evaluator, in []jsonx.Value, args []arg) (jsonx.Value, error) {
 	return jsonx.ArrayValue(out...), nil
 }
 
-// sortArray sorts numbers by value or texts by code point, null at the end.
+// sortArray sorts numbers by value or strings by code point, null at the end.
 func sortArray(ev *evaluator, in []jsonx.Value, args []arg) (jsonx.Value, error) {
 	type item struct{ key, elem jsonx.Value }
 	items := make([]item, len(in))
@@ -160,7 +160,7 @@ func sortArray(ev *evaluator, in []jsonx.Value, args []arg) (jsonx.Value, error)
 			continue
 		}
 		if k := key.Kind(); (k != jsonx.Number && k != jsonx.String) || (kind != jsonx.Null && k != kind) {
-			return jsonx.Value{}, faultf("needs only numbers or only texts to sort by")
+			return jsonx.Value{}, faultf("needs only numbers, or only text, to sort by")
 		}
 		kind = key.Kind()
 		if err := ev.spend(perElement + 32*len(key.Text())); err != nil {

@@ -36,8 +36,9 @@ var dateForms = []string{
 
 const maxUnix = 253402300799 // the end of the year 9999
 
-// date formats a date by strftime. What is no date is an error, where Liquid
-// would hand it on: a mask must not show by accident what it cannot read.
+// date formats a date by strftime. A value that is not a date is an error,
+// where Liquid would return it: a mask must not show by accident what it cannot
+// read.
 func date(ev *evaluator, in string, args []arg) (string, error) {
 	t, ok := readDate(ev, strings.TrimSpace(in))
 	if !ok {

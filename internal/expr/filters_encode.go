@@ -62,10 +62,11 @@ func urlDecode(s string) string {
 
 func hexValue(c byte) int { return strings.IndexByte("0123456789abcdef", c|0x20) }
 
-// validText refuses decoded bytes that are no text, rather than change them.
+// validText rejects decoded bytes that are not valid UTF-8, rather than change
+// them.
 func validText(s string) (string, error) {
 	if !utf8.ValidString(s) {
-		return "", faultf("decodes to bytes that are not text in UTF-8")
+		return "", faultf("decodes to bytes that are not valid UTF-8")
 	}
 	return s, nil
 }

@@ -118,7 +118,7 @@ func hide(ev *evaluator, s, char string, visible func(i int, c string) bool) (st
 	return b.String(), nil
 }
 
-// cardView tells which digits of a card number may be seen, by their place
+// cardView says which digits of a card number may be seen, by their position
 // among the digits: those before first and those from last on.
 type cardView struct{ first, last int }
 
@@ -141,7 +141,8 @@ func viewCard(s string, revealBIN, revealLast4 bool) cardView {
 
 func (v cardView) shows(digit int) bool { return digit < v.first || digit >= v.last }
 
-// binLength is the length of the BIN of a card number with so many digits.
+// binLength is the length of the BIN of a card number with the given number of
+// digits.
 func binLength(digits int) int {
 	if digits >= 16 {
 		return 8
@@ -173,13 +174,13 @@ func cardMask(ev *evaluator, in string, args []arg) (string, error) {
 	})
 }
 
-// cardBIN fails on what has no digits beyond the BIN, because that would give
-// all of it away.
+// cardBIN fails on a value that has no digits beyond the BIN, because that
+// would reveal all of it.
 func cardBIN(ev *evaluator, in string, args []arg) (string, error) {
 	total := digitCount(in)
 	length := binLength(total)
 	if total <= length+4 {
-		return "", faultf("needs a card number, which has more digits than a BIN and the last four")
+		return "", faultf("needs a card number, with more digits than the BIN and the last four have together")
 	}
 	separator := args[0].text
 	if err := ev.fits(length+len(separator), 0); err != nil {

@@ -110,8 +110,8 @@ func modulo(a, b decimal) (decimal, error) {
 	return decimal{coef: remainder, scale: scale, isPoint: a.isPoint || b.isPoint}, nil
 }
 
-// round gives an integer, or with places a number with at most so many digits
-// behind its point. Halves go away from zero.
+// round gives an integer, or a number with at most places digits after the
+// point. Halves go away from zero.
 func round(_ *evaluator, in jsonx.Value, args []arg) (jsonx.Value, error) {
 	a, err := readInput(in)
 	if err != nil {

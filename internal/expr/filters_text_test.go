@@ -127,7 +127,7 @@ var textCases = map[string][]filterCase{
 		{use: "pad_left: 4, '•'", data: `"é"`, want: `"•••é"`},
 		{use: "pad_left: 5, '00'", data: `"a"`, fails: "exactly one character"},
 		{use: "pad_left: 1048577", data: `"a"`, fails: "must be an integer from 0 to 1048576"},
-		{use: "pad_left: 1048576, '•'", data: `"a"`, fails: "would make a text of more than 1048576 bytes"},
+		{use: "pad_left: 1048576, '•'", data: `"a"`, fails: "would produce more than 1048576 bytes of text"},
 		{use: "pad_left", data: `"a"`, fails: "missing"},
 		{use: "pad_left: 3", data: `[]`, fails: "needs text"},
 	},
@@ -155,7 +155,7 @@ var encodingCases = map[string][]filterCase{
 	"url_decode": {
 		{use: "url_decode", data: `"%27Stop%21%27+said+%C3%A9"`, want: `"'Stop!' said é"`},
 		{use: "url_decode", data: `"100% %zz %4"`, want: `"100% %zz %4"`},
-		{use: "url_decode", data: `"%ff"`, fails: "not text in UTF-8"},
+		{use: "url_decode", data: `"%ff"`, fails: "not valid UTF-8"},
 		{use: "url_decode", data: `{}`, fails: "needs text"},
 	},
 	"base64_encode": {
@@ -166,7 +166,7 @@ var encodingCases = map[string][]filterCase{
 		{use: "base64_decode", data: `"b25lIHR3byB0aHJlZQ=="`, want: `"one two three"`},
 		{use: "base64_decode", data: `""`, want: `""`},
 		{use: "base64_decode", data: `"%%%%"`, fails: "needs text in base64"},
-		{use: "base64_decode", data: `"/w=="`, fails: "not text in UTF-8"},
+		{use: "base64_decode", data: `"/w=="`, fails: "not valid UTF-8"},
 	},
 	"date": {
 		{use: "date: '%Y-%m-%d'", data: `"now"`, want: `"2024-02-29"`},
@@ -192,7 +192,7 @@ func TestFiltersBoundTheirOutput(t *testing.T) {
 	for _, use := range []string{
 		"append: data", "prepend: data", "replace: 'a', 'bb'", "replace: '', 'x'", "slice: 0, 200000 | split: '' | join: '------'", "base64_encode | base64_encode",
 	} {
-		if _, err := eval(t, "{{ data | "+use+" }}", half); err == nil || !strings.Contains(err.Error(), "would make a text of more than") {
+		if _, err := eval(t, "{{ data | "+use+" }}", half); err == nil || !strings.Contains(err.Error(), "would produce more than") {
 			t.Errorf("%s: %v", use, err)
 		}
 	}

@@ -20,7 +20,7 @@ func typeFilters() []*filter {
 }
 
 func jsonFilter(ev *evaluator, in jsonx.Value, args []arg) (jsonx.Value, error) {
-	ev.extend() // a search has to take its steps from a budget that stays as it is
+	ev.extend() // a search takes its steps from a budget that must not change meanwhile
 	return args[0].path.One(in, &ev.work)
 }
 
@@ -65,8 +65,8 @@ func toNumber(_ *evaluator, in jsonx.Value, _ []arg) (jsonx.Value, error) {
 	}
 }
 
-// plainNumber writes a decimal number as JSON wants it. What is no number comes
-// back as something that is none either.
+// plainNumber writes a decimal number the way JSON requires. Text that is not a
+// number comes back as text that is not one either.
 func plainNumber(s string) string {
 	s = strings.TrimSpace(s)
 	sign := ""

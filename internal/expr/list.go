@@ -2,8 +2,8 @@ package expr
 
 // List is templates for detokenization that belong to one document and are
 // evaluated together, within the bounds of one [Tree]: the strings of a JSON
-// text that is to stay as it is around them, or the parts of a form. The zero
-// value is an empty list.
+// text that stays the same around them, or the parts of a form. The zero value
+// is an empty list.
 type List struct {
 	items []item
 	count int // expressions
@@ -19,7 +19,7 @@ type item struct {
 // failure is an [*Error].
 func (l *List) Add(source string) error { return l.add(source, item{}) }
 
-// AddText adds a template whose value is a text, also where it is exactly one
+// AddText adds a template whose value is text, even if it is exactly one
 // expression. Each value goes through escape before it is inserted; nil leaves
 // values as they are.
 func (l *List) AddText(source string, escape func(string) string) error {
@@ -48,10 +48,10 @@ func (l *List) Refs() []Ref {
 	return set.refs
 }
 
-// Eval returns what takes the place of the templates, in their order: of one
-// that was added by Add the JSON of its value, of one added by AddText the
-// text. A failure is an [*Error], and belongs to the template after those whose
-// results are returned with it.
+// Eval returns the replacements of the templates, in their order: the JSON of
+// the value for one that was added by Add, the text for one added by AddText. A
+// failure is an [*Error]; it is about the template after those whose results
+// are returned with it.
 func (l *List) Eval(env Env) ([]string, error) {
 	ev, fault := newEvaluator(env)
 	if fault != nil {
@@ -65,7 +65,7 @@ func (l *List) Eval(env Env) ([]string, error) {
 			return results, fault
 		}
 		if room -= max(0, len(result)-it.size); room < 0 {
-			return results, faultf("the values that are inserted make more than %d bytes", maxTree)
+			return results, faultf("the inserted values have more than %d bytes in all", maxTree)
 		}
 		if err := ev.spend(len(result)); err != nil {
 			return results, faultf("%v", err)

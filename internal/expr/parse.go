@@ -31,7 +31,7 @@ func parse(source string, tokens bool) (*Template, *Error) {
 			continue
 		}
 		if t.count++; t.count > maxExpressions {
-			return nil, p.fail("a text may have at most %d expressions", maxExpressions)
+			return nil, p.fail("a string may have at most %d expressions", maxExpressions)
 		}
 		e, err := p.expression()
 		if err != nil {
@@ -51,7 +51,7 @@ func (p *parser) failAt(offset int, format string, args ...any) *Error {
 	return e
 }
 
-// expression reads {{ ... }}, of which {{ is known to stand at pos.
+// expression reads {{ ... }}; the {{ is known to be at pos.
 func (p *parser) expression() (*expression, *Error) {
 	e := &expression{offset: p.pos}
 	p.pos += len("{{")
@@ -79,7 +79,7 @@ func (p *parser) expression() (*expression, *Error) {
 		case p.pos == len(p.src):
 			err = p.failAt(e.offset, "an expression has no closing }}")
 		default:
-			err = p.fail("a filter (after |) or the closing }} is expected")
+			err = p.fail("expected a filter (after |) or the closing }}")
 		}
 	}
 	return nil, err
@@ -149,14 +149,14 @@ func (p *parser) operand() (operand, *Error) {
 	if p.tokens {
 		return operand{}, p.failAt(start, "an argument must be text in quotes, a number, true, false or null")
 	}
-	return operand{}, p.failAt(start, "data, metadata, text in quotes, a number, true, false or null is expected")
+	return operand{}, p.failAt(start, "expected data, metadata, text in quotes, a number, true, false or null")
 }
 
 func (p *parser) quoted() (string, *Error) {
 	quote, start := p.src[p.pos], p.pos+1
 	end := strings.IndexByte(p.src[start:], quote)
 	if end < 0 {
-		return "", p.fail("a text has no closing quote")
+		return "", p.fail("a string has no closing quote")
 	}
 	p.pos = start + end + 1
 	return p.src[start : start+end], nil
@@ -169,7 +169,7 @@ func (p *parser) number() (operand, *Error) {
 	}
 	v, err := jsonx.NumberValue(p.src[start:p.pos])
 	if err != nil {
-		return operand{}, p.failAt(start, "a number is not written as in JSON")
+		return operand{}, p.failAt(start, "a number must be written as in JSON")
 	}
 	return operand{literal: v}, nil
 }
@@ -181,7 +181,7 @@ func (p *parser) path() ([]step, *Error) {
 		case p.accept("."):
 			name := p.name()
 			if name == "" {
-				return nil, p.fail("a name is expected after the dot; other keys are written ['key']")
+				return nil, p.fail("expected a name after the dot; write other keys as ['key']")
 			}
 			steps = append(steps, step{name: name})
 		case p.accept("["):
@@ -219,11 +219,11 @@ func (p *parser) subscript() (step, *Error) {
 		}
 		s.index, s.byIndex = int(n), true
 	default:
-		return s, p.fail("a key in quotes or an index is expected in [ ]")
+		return s, p.fail("expected a key in quotes or an index in [ ]")
 	}
 	p.space()
 	if !p.accept("]") {
-		return s, p.fail("the closing ] is expected")
+		return s, p.fail("expected the closing ]")
 	}
 	return s, nil
 }
@@ -251,7 +251,7 @@ func (p *parser) token() (operand, *Error) {
 		ref = Ref{ID: strings.TrimSpace(id), Whole: true}
 	}
 	if !isTokenID(ref.ID) {
-		return operand{}, p.failAt(start, "a token id is expected: %d to %d characters, without quotes and %s",
+		return operand{}, p.failAt(start, "expected a token id: %d to %d characters, without quotes and without any of %s",
 			MinTokenID, MaxTokenID, "# / \\ + ? [ ] | & = % < > { } ^ :")
 	}
 	return operand{ref: ref}, nil
@@ -266,13 +266,13 @@ func isTokenID(id string) bool {
 		!strings.ContainsAny(id, NotInTokenID) && !strings.ContainsFunc(id, unicode.IsControl)
 }
 
-// application reads a filter and its arguments, behind the |.
+// application reads a filter and its arguments, after the |.
 func (p *parser) application() (application, *Error) {
 	p.space()
 	a := application{offset: p.pos}
 	name := p.name()
 	if name == "" {
-		return a, p.fail("the name of a filter is expected after |")
+		return a, p.fail("expected the name of a filter after |")
 	}
 	a.filter = filters[name]
 	if a.filter == nil {

@@ -102,8 +102,8 @@ func (t *Tree) Eval(env Env) (jsonx.Value, error) {
 	})
 }
 
-// JSON returns what Eval does as JSON text. It is for who needs nothing but the
-// text: no tree is built.
+// JSON returns what Eval does as JSON text. It is for callers that need only
+// the text: no tree is built.
 func (t *Tree) JSON(env Env) ([]byte, error) {
 	if len(t.templates) == 0 {
 		return t.source.JSON(), nil
@@ -137,7 +137,7 @@ func (r *treeRun) next() (jsonx.Value, *Error) {
 	size := jsonSize(result, maxTree)
 	r.inserted += size
 	if room := r.ev.room(r.inserted); r.inserted > room {
-		return jsonx.Value{}, faultf("the values that are inserted make more than %d bytes", room)
+		return jsonx.Value{}, faultf("the inserted values have more than %d bytes in all", room)
 	}
 	if err := r.ev.spend(size); err != nil {
 		return jsonx.Value{}, faultf("%v", err)
@@ -192,8 +192,8 @@ func (r *treeRun) writeObject(members []jsonx.Member) *Error {
 	return nil
 }
 
-// room is how many bytes of JSON a tree may insert, of which so many are wanted.
-// Over a token's own data that is one text more than the data has.
+// room returns how many bytes of JSON a tree may insert, if so many are wanted.
+// Over a token's own data that is maxText more than the data has.
 func (ev *evaluator) room(wanted int) int {
 	if ev.env.data.IsZero() {
 		return maxTree

@@ -120,7 +120,7 @@ func TestTokenTree(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	delete(values, "tok-2")
-	if _, err := evalTree(t, tree, env); err == nil || !strings.Contains(err.Error(), "note: what the expression refers to is not available") {
+	if _, err := evalTree(t, tree, env); err == nil || !strings.Contains(err.Error(), "note: the expression refers to something that is not available") {
 		t.Errorf("an unknown token gave %v", err)
 	}
 }

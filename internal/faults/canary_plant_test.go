@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/script"
 )
 
 // canaries are values that must be found nowhere but in answers.
@@ -159,11 +160,11 @@ func plantChanges(t *testing.T, c *vault.Client, found map[string]string) {
 // failing is a runtime in which all code fails with a message.
 type failing struct{ vault.Runtime }
 
-func (failing) Check(context.Context, vault.Program) error { return nil }
-func (failing) Close() error                               { return nil }
-func (failing) Run(_ context.Context, _ vault.Program, _ json.RawMessage, host vault.Host) (json.RawMessage, error) {
-	host.Log("log", canaries["message of code"])
-	return nil, &vault.ScriptError{Kind: vault.ScriptThrown, Status: 500, Title: vault.ScriptTitle,
+func (failing) Check(context.Context, script.Program) error { return nil }
+func (failing) Close() error                                { return nil }
+func (failing) Run(_ context.Context, _ script.Program, _ json.RawMessage, host script.Host) (json.RawMessage, error) {
+	host.Log(script.Line{Level: "log", Text: canaries["message of code"]})
+	return nil, &script.Error{Kind: script.Thrown, Status: 500, Title: script.DefaultTitle,
 		Messages: map[string][]string{"error": {canaries["message of code"]}}}
 }
 
@@ -176,7 +177,7 @@ func plantJobs(t *testing.T, v *vault.Vault, c *vault.Client) {
 		t.Fatal(err)
 	}
 	hooks := httptest.NewServer(http.NotFoundHandler())
-	hooks.Close() // nobody answers
+	hooks.Close() // the destination is down
 	later := vault.ReactParams{Args: map[string]string{"a": canaries["argument of a job"]}, CallbackURL: hooks.URL + "/" + canaries["address of a callback"]}
 	for _, work := range []bool{true, false} {
 		if _, err := c.React(ctx, r.ID, later); err != nil {

@@ -248,7 +248,7 @@ var effects = map[string]func(t *testing.T, a *aftermath, names []string) string
 func (a *aftermath) entry(operation, id string) string { return a.entries(operation+" "+id, 1) }
 
 // entries asks for some entries of the log, or more: others may have been
-// written that nobody was told of.
+// written without any caller having been told.
 func (a *aftermath) entries(what string, atLeast int) string {
 	if got := a.logged[what]; got < atLeast {
 		return fmt.Sprintf("in the log %d times, not %d", got, atLeast)

@@ -11,8 +11,8 @@ import (
 )
 
 // TestExpiryOnNodesWhoseClocksDiffer lets tokens expire while two nodes, one of
-// them a second ahead, sweep, change them, and create the same values anew with
-// deduplication. Each value then has one token, and the count is theirs.
+// them a second ahead, sweep, change them, and create the same values again
+// with deduplication. Each value then has one token, and the count is theirs.
 func TestExpiryOnNodesWhoseClocksDiffer(t *testing.T) {
 	t.Parallel()
 	for name, newDSN := range backends {

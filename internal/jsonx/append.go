@@ -26,7 +26,7 @@ func (v Value) Append(dst []byte) []byte {
 // JSON returns v as compact JSON text.
 func (v Value) JSON() []byte { return v.Append(make([]byte, 0, v.Size())) }
 
-// Size returns the length of v as JSON, but for escapes in strings.
+// Size returns the length of v as JSON, without escapes in strings.
 func (v Value) Size() int {
 	switch v.kind {
 	case Number:

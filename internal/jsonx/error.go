@@ -6,8 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// Error tells what is wrong with a JSON text and where. It never holds a value
-// from the text; Path holds member names, shortened to a bounded length.
+// Error says what is wrong with a JSON text and where. It never contains a
+// value from the text; Path contains member names, shortened to a limited
+// length.
 type Error struct {
 	Path   string // dotted, like data.number or [2].data; "" for the whole text
 	Offset int    // bytes from the start of the text
@@ -56,7 +57,7 @@ func nameSegment(name string) string {
 	}, shorten(name, maxNameInPath))
 }
 
-// JoinPath puts a path behind another one: JoinPath("mask", "[0].a") is
+// JoinPath appends a path to another one: JoinPath("mask", "[0].a") is
 // mask[0].a. One that grows too long keeps its start.
 func JoinPath(head, tail string) string {
 	switch {

@@ -12,9 +12,9 @@ import (
 var errNotUTF8 = errors.New("must be valid UTF-8")
 
 // From returns the JSON of a Go value. A Value is taken as it is, a
-// [json.RawMessage] or []byte is parsed as JSON text, and everything else
-// goes through encoding/json, so struct tags and marshalers count. Inside
-// other values a []byte is base64, as encoding/json has it.
+// [json.RawMessage] or []byte is parsed as JSON text, and everything else goes
+// through encoding/json, so struct tags and marshalers count. Inside other
+// values a []byte is base64, as in encoding/json.
 func From(x any) (Value, error) {
 	switch x := x.(type) {
 	case nil:
@@ -23,7 +23,7 @@ func From(x any) (Value, error) {
 		return x, nil
 	case json.RawMessage:
 		if x == nil {
-			return NullValue(), nil // as encoding/json has it
+			return NullValue(), nil // as in encoding/json
 		}
 		return Parse(x, Limits{})
 	case []byte:

@@ -76,8 +76,8 @@ func firstInvalid(s string) int {
 
 // parser reads src by recursive descent, at most lim.Depth deep. The children
 // of containers that are still open lie on two shared stacks and are copied to
-// a slice of the right size when their container closes. What leaves a stack is
-// wiped, since parsers are used again.
+// a slice of the right size when their container closes. Whatever leaves a
+// stack is wiped, since parsers are reused.
 type parser struct {
 	src     string
 	pos     int
@@ -170,7 +170,7 @@ func (p *parser) value(depth int) (Value, *Error) {
 	default:
 		end := scanNumber(p.src, p.pos)
 		if end == p.pos {
-			return Value{}, p.fail("is not valid JSON: a value is expected")
+			return Value{}, p.fail("is not valid JSON: expected a value")
 		}
 		text := p.src[p.pos:end]
 		p.pos = end
@@ -180,7 +180,7 @@ func (p *parser) value(depth int) (Value, *Error) {
 
 func (p *parser) literal(word string) *Error {
 	if len(p.src)-p.pos < len(word) || p.src[p.pos:p.pos+len(word)] != word {
-		return p.fail("is not valid JSON: a value is expected")
+		return p.fail("is not valid JSON: expected a value")
 	}
 	p.pos += len(word)
 	return nil
@@ -201,7 +201,7 @@ func (p *parser) array(depth int) (Value, *Error) {
 		case ']':
 			more = false
 		default:
-			return Value{}, p.fail("is not valid JSON: ',' or ']' is expected")
+			return Value{}, p.fail("is not valid JSON: expected ',' or ']'")
 		}
 	}
 	p.pos++
@@ -224,7 +224,7 @@ func (p *parser) object(depth int) (Value, *Error) {
 		case '}':
 			more = false
 		default:
-			return Value{}, p.fail("is not valid JSON: ',' or '}' is expected")
+			return Value{}, p.fail("is not valid JSON: expected ',' or '}'")
 		}
 	}
 	p.pos++
@@ -236,7 +236,7 @@ func (p *parser) object(depth int) (Value, *Error) {
 
 func (p *parser) member(base int, index *nameIndex, depth int) *Error {
 	if p.next() != '"' {
-		return p.fail("is not valid JSON: a key in double quotes is expected")
+		return p.fail("is not valid JSON: expected a key in double quotes")
 	}
 	start := p.pos
 	name, err := p.str()
@@ -248,7 +248,7 @@ func (p *parser) member(base int, index *nameIndex, depth int) *Error {
 		return p.fail("is a duplicate key").under(nameSegment(name))
 	}
 	if p.next() != ':' {
-		return p.fail("is not valid JSON: ':' is expected after the key").under(nameSegment(name))
+		return p.fail("is not valid JSON: expected ':' after the key").under(nameSegment(name))
 	}
 	p.pos++
 	p.space()

@@ -26,7 +26,7 @@ func (p *Path) String() string {
 	return text
 }
 
-// Depth returns how many arrays and objects stand above the value.
+// Depth returns how many arrays and objects are around the value.
 func (p *Path) Depth() int { return len(p.steps) }
 
 // Visit is called by [Rewrite] with each value. It returns what takes the

@@ -211,7 +211,7 @@ func (v Value) Equal(w Value) bool {
 func equalMembers(a, b []Member) bool {
 	var index nameIndex
 	for i, m := range a {
-		j := i // members mostly stand in the same order
+		j := i // members are mostly in the same order
 		if b[j].Name != m.Name {
 			if j = index.find(b, m.Name); j < 0 {
 				return false

@@ -12,9 +12,9 @@ type Cluster struct {
 	URL string
 }
 
-// Start refuses: a private server needs unix sockets and process groups.
+// Start always fails: a private server needs unix sockets and process groups.
 func Start() (*Cluster, error) {
-	return nil, errors.New("a private server cannot be started on this system")
+	return nil, errors.New("a private PostgreSQL server cannot be started on this system")
 }
 
 // Stop does nothing.

@@ -14,7 +14,7 @@ import (
 )
 
 // binaryFolders are where packages put the server's programs when they do not
-// put them on the PATH; of several versions the highest is taken.
+// put them on the PATH; of several versions the highest is used.
 var binaryFolders = []string{
 	"/usr/lib/postgresql/*/bin",
 	"/usr/pgsql-*/bin",
@@ -59,8 +59,8 @@ type Cluster struct {
 	kept *kept
 }
 
-// Start makes a cluster in a temporary folder and runs it, reachable through a
-// unix socket there. It is stopped and removed by Stop, or when this process
+// Start creates a cluster in a temporary folder and runs it, reachable through
+// a unix socket there. It is stopped and removed by Stop, or when this process
 // ends.
 func Start() (*Cluster, error) {
 	bin, err := findBinaries()

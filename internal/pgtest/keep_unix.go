@@ -15,7 +15,7 @@ import (
 	"syscall"
 )
 
-// kept is a server that a shell keeps for us.
+// kept is a server that a shell runs for us.
 type kept struct {
 	shell *exec.Cmd
 	alive io.Closer // the pipe that keeps it alive
@@ -67,15 +67,15 @@ func (k *kept) start() error {
 // stop stops the server and waits until its folder has gone.
 func (k *kept) stop() error { return errors.Join(k.alive.Close(), k.shell.Wait()) }
 
-// serverCredential says as whom a server runs (nil: as ourselves), and gives
-// that user the folder.
+// serverCredential returns the user that a server runs as (nil: our own), and
+// gives that user the folder.
 func serverCredential(dir string) (*syscall.Credential, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
 	}
 	u, err := user.Lookup(superuser)
 	if err != nil {
-		return nil, fmt.Errorf("a server cannot run as root, and there is no user %q", superuser)
+		return nil, fmt.Errorf("PostgreSQL cannot run as root, and there is no user %q to run it as", superuser)
 	}
 	uid, err := strconv.ParseUint(u.Uid, 10, 32)
 	if err != nil {

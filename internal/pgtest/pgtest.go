@@ -1,10 +1,11 @@
 // Package pgtest gives tests a schema of their own on a real PostgreSQL: as
-// good as a database, and made and dropped in a tenth of the time.
+// good as a database of their own, and created and dropped in a tenth of the
+// time.
 //
 // The server is the one that VAULT_TEST_POSTGRES names (a URL of a role that
-// may create schemas), or else a private one: its binaries are looked for,
-// a cluster is made in a temporary folder, and both are gone when the test
-// process is, however it ends.
+// may create schemas), or else a private one: it looks for the binaries and
+// creates a cluster in a temporary folder; server and folder go away with the
+// test process, however it ends.
 package pgtest
 
 import (
@@ -18,7 +19,7 @@ import (
 	"sync"
 	"testing"
 
-	_ "github.com/lib/pq" // the driver by which schemas are made and dropped
+	_ "github.com/lib/pq" // the driver that creates and drops schemas
 )
 
 const (

@@ -20,8 +20,8 @@ type Doc struct {
 	ModifiedAt  time.Time // zero when it was never modified
 }
 
-// Match reports whether a query holds for a token. It is what the query means:
-// a database that answers queries is measured against it.
+// Match reports whether a query holds for a token. It defines what a query
+// means: databases that run queries are tested against it.
 func Match(n Node, d *Doc) bool {
 	holds := func(n Node) bool { return Match(n, d) }
 	switch n := n.(type) {
@@ -61,6 +61,6 @@ func (r TimeIn) holds(t time.Time) bool {
 	return !t.IsZero() && !t.Before(r.From) && (r.To.IsZero() || t.Before(r.To))
 }
 
-// Fold returns the form in which values of metadata are compared. What finds
-// them in a database must be made from the same form.
+// Fold returns the form in which values of metadata are compared. An index that
+// finds them in a database must use the same form.
 func Fold(value string) string { return strings.ToLower(value) }

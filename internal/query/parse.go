@@ -12,7 +12,7 @@ const fieldNames = "id, type, data, fingerprint, container, metadata.<key>, crea
 // Parse reads a query. Its error is an [*Error].
 func Parse(q string) (Node, error) {
 	if utf8.RuneCountInString(q) > MaxLength {
-		return nil, &Error{MaxLength, fmt.Sprintf("a query has at most %d characters", MaxLength)}
+		return nil, &Error{MaxLength, fmt.Sprintf("a query may have at most %d characters", MaxLength)}
 	}
 	return parse(q)
 }
@@ -21,13 +21,13 @@ func Parse(q string) (Node, error) {
 func parse(q string) (Node, error) {
 	for i, r := range q {
 		if r == 0 || r == utf8.RuneError && !strings.HasPrefix(q[i:], string(utf8.RuneError)) {
-			return nil, &Error{utf8.RuneCountInString(q[:i]), "a query is valid UTF-8 without NUL"}
+			return nil, &Error{utf8.RuneCountInString(q[:i]), "a query must be valid UTF-8 without NUL characters"}
 		}
 	}
 	p := &parser{text: []rune(q)}
 	p.space()
 	if p.done() {
-		return nil, p.errorf("a query has at least one term, as in type:card")
+		return nil, p.errorf("a query needs at least one term, such as type:card")
 	}
 	n, err := p.or(0)
 	if err != nil {
@@ -123,7 +123,7 @@ func (p *parser) atOr() bool {
 
 func (p *parser) unary(depth int) (Node, error) {
 	if depth > maxDepth {
-		return nil, p.errorf("parentheses and negations nest at most %d deep", maxDepth)
+		return nil, p.errorf("parentheses and negations may be nested at most %d levels deep", maxDepth)
 	}
 	if p.next("!-") {
 		p.at++
@@ -194,7 +194,7 @@ func (p *parser) field() (name, key string, err error) {
 		}
 	}
 	if !p.next(":") {
-		return "", "", &Error{start, "expected a term, field:value; the words AND, OR and NOT are in upper case"}
+		return "", "", &Error{start, "expected a term like field:value; AND, OR and NOT must be in upper case"}
 	}
 	return name, key, nil
 }
@@ -205,9 +205,9 @@ func (p *parser) key() (string, error) {
 	case err != nil:
 		return "", err
 	case v.star >= 0:
-		return "", &Error{v.star, "'*' stands for itself only in quotes"}
+		return "", &Error{v.star, "put '*' in quotes to search for the character"}
 	case v.text == "":
-		return "", &Error{v.at, "metadata takes a key, as in metadata.user:jane"}
+		return "", &Error{v.at, "metadata needs a key, as in metadata.user:jane"}
 	}
 	return v.text, nil
 }

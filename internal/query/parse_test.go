@@ -201,9 +201,9 @@ func TestParseErrors(t *testing.T) {
 		"created_at:9999-12-31T23:59:59-01:00":            {11, "ISO 8601"},
 		"created_at:[2026-01-01 TO soon]":                 {26, "ISO 8601"},
 		"created_at:[soon TO 2026-01-01]":                 {12, "ISO 8601"},
-		"created_at:[2026-01-02 TO 2026-01-01]":           {11, "ends after"},
-		"created_at:{2026-01-02 TO 2026-01-02}":           {11, "ends after"},
-		"created_at:{2026-01-01 TO 2026-01-02}":           {11, "ends after"},
+		"created_at:[2026-01-02 TO 2026-01-01]":           {11, "end after"},
+		"created_at:{2026-01-02 TO 2026-01-02}":           {11, "end after"},
+		"created_at:{2026-01-01 TO 2026-01-02}":           {11, "end after"},
 		"created_at:[2026-01-01]":                         {22, "TO"},
 		"created_at:[2026-01-01 to 2026-01-02]":           {23, "TO"},
 		"created_at:[TO 2026-01-02]":                      {15, "TO"},
@@ -212,8 +212,8 @@ func TestParseErrors(t *testing.T) {
 		"created_at:[2026-01-01 TO 2026-01-02)":           {36, "']'"},
 		"type:[a TO b]":                                   {5, "ranges"},
 		"container:{/a/ TO /b/}":                          {10, "ranges"},
-		strings.Repeat("(", 21) + "id:a":                  {21, "20 deep"},
-		strings.Repeat("!", 21) + "id:a":                  {21, "20 deep"},
+		strings.Repeat("(", 21) + "id:a":                  {21, "20 levels deep"},
+		strings.Repeat("!", 21) + "id:a":                  {21, "20 levels deep"},
 		"id:" + strings.Repeat("é", MaxLength-2):          {MaxLength, "at most 200"},
 	} {
 		n, err := Parse(q)

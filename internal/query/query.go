@@ -13,13 +13,13 @@
 //	data                        equal to one of the token's search indexes
 //	container                   one of the token's containers, as a path that
 //	                            ends in '/', or the beginning of one and '*'
-//	metadata.<key>              equal without regard to case; the key exactly
+//	metadata.<key>              equal, ignoring case; the key exactly
 //	created_by, modified_by     a UUID
 //	created_at, modified_at     a date, a date-time, or a range of them
 //
-// A value, or a key of metadata, that holds a space or a special character
-// stands in double quotes, or has a backslash before the character. Within
-// quotes only '"' and '\' are special, and each takes a backslash.
+// A value, or a key of metadata, with a space or a special character goes in
+// double quotes, or has a backslash before the character. Within quotes only
+// '"' and '\' are special, and each takes a backslash.
 //
 // Dates are ISO 8601, in UTC unless they carry an offset. A date means the
 // whole day, a date-time the whole of its last digit: 10:30 is a minute long,
@@ -69,7 +69,7 @@ type (
 	// DataIs holds for tokens that have a search index with this value.
 	DataIs string
 	// FingerprintIs holds for tokens with this fingerprint, in its text form.
-	// The text can be any: what is no fingerprint is no token's.
+	// It may be any text: one that is not a fingerprint matches no token.
 	FingerprintIs string
 	// InContainer holds for tokens in a container that is equal to Path or, for
 	// a Prefix, starts with it. Path is in lower case.
@@ -80,8 +80,8 @@ type (
 	// MetadataIs holds for tokens with this pair. Values are compared in the form
 	// that Fold gives; here the value is as it was written.
 	MetadataIs struct{ Key, Value string }
-	// ByIs holds for tokens that this actor made or last changed. Parse never
-	// gives the zero ID.
+	// ByIs holds for tokens that this actor created or last changed. Parse
+	// never returns the zero ID.
 	ByIs struct {
 		Field Field
 		ID    [16]byte

@@ -20,7 +20,7 @@ var terms = map[string]func(value) (Node, error){
 	"modified_at": timeTerm(ModifiedAt),
 }
 
-const wildcardRule = "'*' is for the end of a container and the ends of a range; in quotes it stands for itself"
+const wildcardRule = "'*' works only at the end of a container and as an end of a range; put it in quotes to search for the character"
 
 // textTerm makes the terms whose value is any text but the empty one.
 func textTerm(node func(value) Node) func(value) (Node, error) {
@@ -29,7 +29,7 @@ func textTerm(node func(value) Node) func(value) (Node, error) {
 			return nil, &Error{v.star, wildcardRule}
 		}
 		if v.text == "" {
-			return nil, &Error{v.at, "only a value of metadata can be empty"}
+			return nil, &Error{v.at, "only metadata values can be empty"}
 		}
 		return node(v), nil
 	}
@@ -52,8 +52,8 @@ func containerTerm(v value) (Node, error) {
 	switch {
 	case strings.ContainsFunc(path, other), strings.Contains(path, "//"),
 		path != "" && path[0] != '/', !isPrefix && !strings.HasSuffix(path, "/"):
-		return nil, &Error{v.at, "a container is a path of letters, digits, '_' and '-' that starts and ends with '/', " +
-			"or the beginning of one with '*' at its end"}
+		return nil, &Error{v.at, "expected a container, a path of letters, digits, '_' and '-' that starts and ends with '/', " +
+			"or the beginning of one followed by '*'"}
 	}
 	return InContainer{strings.ToLower(path), isPrefix}, nil
 }
@@ -63,7 +63,7 @@ func byTerm(field Field) func(value) (Node, error) {
 	return func(v value) (Node, error) {
 		id, ok := parseUUID(v.text)
 		if !ok || id == [16]byte{} {
-			return nil, &Error{v.at, "expected a UUID, 32 hexadecimal digits in groups of 8, 4, 4, 4 and 12, not all zero"}
+			return nil, &Error{v.at, "expected a UUID, 32 hexadecimal digits in groups of 8, 4, 4, 4 and 12, not all of them zero"}
 		}
 		return ByIs{field, id}, nil
 	}
@@ -111,7 +111,7 @@ func rangeTerm(field Field, v value) (Node, error) {
 		}
 	}
 	if v.from != nil && v.to != nil && !t.From.Before(t.To) {
-		return nil, &Error{v.at, "a range ends after it starts"}
+		return nil, &Error{v.at, "a range must end after it starts"}
 	}
 	return t, nil
 }

@@ -2,7 +2,7 @@ package query
 
 import "strings"
 
-// value is what stands after the colon of a term: a text, or a range.
+// value is what follows the colon of a term: text, or a range.
 type value struct {
 	at   int    // where it starts
 	key  string // of metadata
@@ -23,7 +23,7 @@ func (p *parser) value(field string) (value, error) {
 		return p.textValue()
 	}
 	if field != "created_at" && field != "modified_at" {
-		return value{}, p.errorf("ranges are for created_at and modified_at; in other values a bracket stands in double quotes")
+		return value{}, p.errorf("only created_at and modified_at take ranges; put brackets in other values in double quotes")
 	}
 	return p.valueRange()
 }
@@ -38,7 +38,7 @@ func (p *parser) textValue() (value, error) {
 	if !quoted {
 		switch v.text {
 		case "", "AND", "OR", "NOT":
-			return v, &Error{v.at, "expected a value; special characters and the words AND, OR and NOT stand in double quotes"}
+			return v, &Error{v.at, "expected a value; put special characters and the words AND, OR and NOT in double quotes"}
 		}
 	}
 	return v, nil
@@ -56,9 +56,9 @@ func (p *parser) plain(ends string) (value, error) {
 		r := p.text[p.at]
 		switch {
 		case r < ' ':
-			return v, p.errorf("control characters stand in double quotes")
+			return v, p.errorf("put control characters in double quotes")
 		case r == '\\' && p.at+1 == len(p.text):
-			return v, p.errorf("a backslash has a character after it")
+			return v, p.errorf("expected a character after the backslash")
 		case r == '\\':
 			p.at++
 			r = p.text[p.at]
@@ -69,7 +69,7 @@ func (p *parser) plain(ends string) (value, error) {
 		p.at++
 	}
 	if p.next(`"`) && text.Len() > 0 {
-		return v, p.errorf("a quote inside a value has a backslash before it")
+		return v, p.errorf("put a backslash before a quote inside a value")
 	}
 	v.text = text.String()
 	return v, nil
@@ -83,7 +83,7 @@ func (p *parser) quotedText() (value, error) {
 		if p.next(`\`) {
 			p.at++
 			if !p.next(`"\`) {
-				return v, p.errorf(`in quotes a backslash stands before '"' or '\' only`)
+				return v, p.errorf(`inside quotes, a backslash may come only before '"' or '\'`)
 			}
 		}
 		if p.done() {
@@ -113,7 +113,7 @@ func (p *parser) valueRange() (value, error) {
 		return v, err
 	}
 	if !p.next("]}") {
-		return v, p.errorf("a range ends with ']' or '}'")
+		return v, p.errorf("expected ']' or '}' at the end of the range")
 	}
 	v.from, v.to, v.withoutTo = from, to, p.next("}")
 	p.at++

@@ -15,9 +15,10 @@ import (
 // State is where a data key is in its life.
 type State string
 
-// A data key is made pending, so that every node learns of it before anything
-// is sealed with it; becomes primary, the one that seals; is retired, when it
-// only opens; and is destroyed when nothing is sealed under it any more.
+// A data key starts as pending, so that every node knows it before anything is
+// encrypted with it; becomes primary, the one that encrypts; is retired, when
+// it only decrypts; and is destroyed when nothing is encrypted with it any
+// more.
 const (
 	Pending   State = "pending"
 	Primary   State = "primary"
@@ -92,18 +93,18 @@ func (r *Ring) Wrap(master AEAD, tenant [16]byte) ([]byte, error) {
 	place := Place{Tenant: tenant, Entity: ringLabel}
 	wrapped, err := master.Encrypt(plain, place.appendTo(nil, 0))
 	if err != nil {
-		return nil, fmt.Errorf("seal: the master key did not wrap a ring: %w", err)
+		return nil, fmt.Errorf("seal: the master key could not encrypt the ring: %w", err)
 	}
 	return wrapped, nil
 }
 
-// ErrUnwrap means that the master key did not open a ring: it is another key,
-// the ring was altered or moved, or the service that keeps the key failed. A
-// master key has no way to tell us which.
-var ErrUnwrap = errors.New("seal: the master key did not open the ring")
+// ErrUnwrap means that the master key could not decrypt a ring: it is another
+// key, the ring was altered or moved, or the service that keeps the key failed.
+// A master key cannot tell us which.
+var ErrUnwrap = errors.New("seal: the master key could not decrypt the ring")
 
-// Unwrap opens a ring that Wrap made. When the master key does not, the error
-// matches ErrUnwrap and the key's own.
+// Unwrap decrypts a ring that Wrap returned. If the master key fails, the error
+// matches ErrUnwrap and the key's own error.
 func Unwrap(master AEAD, tenant [16]byte, wrapped []byte) (*Ring, error) {
 	place := Place{Tenant: tenant, Entity: ringLabel}
 	plain, err := master.Decrypt(wrapped, place.appendTo(nil, 0))
@@ -113,7 +114,7 @@ func Unwrap(master AEAD, tenant [16]byte, wrapped []byte) (*Ring, error) {
 	defer clear(plain)
 	var s stored
 	if json.Unmarshal(plain, &s) != nil {
-		return nil, fmt.Errorf("%w: what it gave is none", ErrUnwrap)
+		return nil, fmt.Errorf("%w: what it decrypted is not a ring", ErrUnwrap)
 	}
 	return newRing(s.Keys, s.Index)
 }
@@ -155,7 +156,7 @@ func (r *Ring) Promote() (*Ring, error) {
 }
 
 // Destroy returns a ring without the retired keys. Their versions stay listed,
-// so that a number is never used twice.
+// so that no number is used twice.
 func (r *Ring) Destroy() (*Ring, error) {
 	keys := slices.Clone(r.keys)
 	for i := range keys {
@@ -178,7 +179,7 @@ func (r *Ring) Seal(p *Place, plain []byte) ([]byte, error) {
 	return sealed, nil
 }
 
-// Open decrypts what Seal made for the same place.
+// Open decrypts what Seal returned for the same place.
 func (r *Ring) Open(p *Place, version int, sealed []byte) ([]byte, error) {
 	i, ok := slices.BinarySearchFunc(r.keys, version, func(k dataKey, v int) int { return k.Version - v })
 	if !ok || r.keys[i].aead == nil {
@@ -213,8 +214,8 @@ func (r *Ring) MAC(label string, parts ...string) [32]byte {
 	return m.sum
 }
 
-// mac is what it takes to compute a MAC. It is used again and again, because
-// every token has several.
+// mac is what it takes to compute a MAC. It is reused, because every token has
+// several.
 type mac struct {
 	hash hash.Hash
 	buf  []byte
@@ -224,8 +225,8 @@ type mac struct {
 // maxMACBuffer bounds the memory that is kept for the next MAC.
 const maxMACBuffer = 4096
 
-// Hash is the first half of MAC: long enough that two values do not meet, and
-// half as wide in an index.
+// Hash is the first half of MAC: long enough to avoid collisions, and half as
+// wide in an index.
 func (r *Ring) Hash(label string, parts ...string) (h [16]byte) {
 	sum := r.MAC(label, parts...)
 	return [16]byte(sum[:16])

@@ -9,7 +9,7 @@
 // count of messages to watch. Everything that decides who may see a value
 // (tenant, entity, field, type, containers, key version) is bound to the
 // ciphertext as associated data: sealed bytes that are moved to another place
-// do not open there.
+// cannot be decrypted there.
 package seal
 
 import (
@@ -33,9 +33,9 @@ const KeySize = 32
 // salt and 12 bytes of IV are its 24-byte nonce.
 const saltSize = 12
 
-// ErrOpen means that sealed bytes are not what this key sealed for this place:
-// they were altered, moved, or sealed under another key.
-var ErrOpen = errors.New("seal: cannot open: wrong key, or the bytes were altered or moved")
+// ErrOpen means that this key did not seal the bytes for this place: they were
+// altered, moved, or sealed with another key.
+var ErrOpen = errors.New("seal: cannot decrypt: wrong key, or the bytes were altered or moved")
 
 // AEAD is what wraps a ring: the two methods of Tink's AEAD.
 type AEAD interface {
@@ -51,7 +51,7 @@ func NewAEAD(key []byte) (AEAD, error) {
 	}
 	k, err := xaesgcm.NewKey(secretdata.NewBytesFromData(key, insecuresecretdataaccess.Token{}), 0, params)
 	if err != nil {
-		return nil, fmt.Errorf("seal: a key has %d bytes", KeySize)
+		return nil, fmt.Errorf("seal: a key must have %d bytes", KeySize)
 	}
 	manager := keyset.NewManager()
 	id, err := manager.AddKey(k)
@@ -81,7 +81,7 @@ type Place struct {
 	Entity string   // the kind of row: "token", "application", ...
 	ID     string   // of the row
 	Field  string   // of the row
-	Bound  []string // whatever else must not be exchanged under the bytes
+	Bound  []string // everything else that must not change without the bytes
 }
 
 // appendTo writes the place so that no two places have the same bytes: every
@@ -99,7 +99,7 @@ func (p *Place) appendTo(dst []byte, version int) []byte {
 }
 
 // associatedData is a place in its bytes. They are names, never a value, and
-// the ciphers of this package do not keep them, so their memory is used again.
+// the ciphers of this package do not keep them, so their memory is reused.
 type associatedData struct{ bytes []byte }
 
 var spareData = sync.Pool{New: func() any { return &associatedData{make([]byte, 0, 256)} }}

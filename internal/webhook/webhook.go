@@ -28,8 +28,8 @@ var delays = [...]time.Duration{
 	time.Minute, 3 * time.Minute, 7 * time.Minute, 15 * time.Minute, 40 * time.Minute, 90 * time.Minute,
 }
 
-// ErrSecret says that a secret is not one that NewSecret could have made.
-var ErrSecret = errors.New("webhook: a secret must be " + prefix + " and at least 24 bytes in base64")
+// ErrSecret means that a secret is not one that NewSecret could have returned.
+var ErrSecret = errors.New("webhook: a secret must be " + prefix + " followed by at least 24 bytes in base64")
 
 // NewSecret returns a new signing secret, ready to be shown to its tenant.
 func NewSecret() string {
@@ -38,7 +38,7 @@ func NewSecret() string {
 	return prefix + base64.StdEncoding.EncodeToString(key)
 }
 
-// Sign returns the headers that vouch for a callback. They carry a signature
+// Sign returns the headers that authenticate a callback. They carry a signature
 // for each secret, so that receivers can verify with an old or a new one while
 // secrets are rotated. The id stays the same when the callback is sent again;
 // it must have no dot, which separates what is signed.

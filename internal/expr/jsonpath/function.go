@@ -67,11 +67,11 @@ func (m matches) holds(s *search, current jsonx.Value) bool {
 	return re.MatchString(text.Text())
 }
 
-// A pattern costs time in proportion to its size times the length of the
-// text, so both its source and its compiled size are bounded. To compile one
-// costs far more time and memory than its source tells, so that happens only
-// when a search comes to it, at the expense of the budget, and is forgotten
-// after the search: paths are kept, and may be full of patterns.
+// A pattern costs time in proportion to its size times the length of the text,
+// so both its source and its compiled size are bounded. Compiling one costs far
+// more time and memory than its length suggests. So a pattern is compiled only
+// when a search reaches it, at the expense of the budget, and dropped after the
+// search: paths are cached, and may be full of patterns.
 const (
 	maxPatternSource = 1000
 	maxPatternSize   = 2000
@@ -88,7 +88,7 @@ type patternKey struct {
 	whole  bool
 }
 
-// pattern returns a compiled pattern; nil if it is none, or too expensive.
+// pattern returns a compiled pattern; nil if it is invalid or too expensive.
 func (s *search) pattern(key patternKey) *pattern {
 	if len(key.source) > maxPatternSource {
 		return nil
@@ -109,7 +109,7 @@ func (s *search) pattern(key patternKey) *pattern {
 }
 
 // compilePattern compiles an I-Regexp (RFC 9485); nil if it is not one, which
-// by RFC 9535 matches nothing. It also returns the instructions that it came to.
+// by RFC 9535 matches nothing. It also returns the number of instructions.
 func compilePattern(source string, whole bool) (*pattern, int) {
 	source = "(?:" + dotsWithoutLineEnds(source) + ")"
 	if whole {

@@ -29,7 +29,7 @@ func Parse(source string) (*Path, error) {
 		return nil, err
 	}
 	if p.pos < len(p.src) {
-		return nil, p.fail("a segment like .name or [0] is expected")
+		return nil, p.fail("expected a segment like .name or [0]")
 	}
 	return &Path{query: query{segments: segments}}, nil
 }
@@ -68,7 +68,7 @@ func (p *parser) space() {
 }
 
 // segments reads as many segments as follow. White space counts only if a
-// segment stands behind it.
+// segment follows it.
 func (p *parser) segments() ([]segment, *SyntaxError) {
 	var all []segment
 	for {
@@ -102,7 +102,7 @@ func (p *parser) segment() (segment, *SyntaxError) {
 	}
 	name := p.name()
 	if name == "" {
-		return seg, p.fail("a name, * or [ is expected")
+		return seg, p.fail("expected a name, * or [")
 	}
 	seg.selectors = []selector{nameSelector(name)}
 	return seg, nil
@@ -137,7 +137,7 @@ func (p *parser) bracket() ([]selector, *SyntaxError) {
 			return all, nil
 		}
 		if !p.accept(",") {
-			return nil, p.fail("',' or ']' is expected")
+			return nil, p.fail("expected ',' or ']'")
 		}
 	}
 }
@@ -168,7 +168,7 @@ func (p *parser) indexOrSlice() (selector, *SyntaxError) {
 	p.space()
 	if p.peek() != ':' {
 		if start == nil {
-			return nil, p.fail("a name in quotes, an index, a slice, * or ? is expected")
+			return nil, p.fail("expected a name in quotes, an index, a slice, * or ?")
 		}
 		return indexSelector(*start), nil
 	}
@@ -196,7 +196,7 @@ func (p *parser) optionalInteger() (*int64, *SyntaxError) {
 	text := p.src[digits:p.pos]
 	if text == "" {
 		if digits > start {
-			return nil, p.fail("a digit is expected after -")
+			return nil, p.fail("expected a digit after -")
 		}
 		return nil, nil
 	}
@@ -248,12 +248,12 @@ func (p *parser) quoted() (string, *SyntaxError) {
 func (p *parser) decode(asJSON []byte, start int) (string, *SyntaxError) {
 	v, err := jsonx.Parse(asJSON, jsonx.Limits{})
 	if err != nil {
-		return "", p.failAt(start, "a string holds an unknown escape or a control character")
+		return "", p.failAt(start, "a string has an unknown escape or a control character")
 	}
 	for text := v.Text(); len(text) > 0; {
 		r, width := jsonx.DecodeRune(text)
 		if jsonx.IsSurrogate(r) {
-			return "", p.failAt(start, "a string holds half of a surrogate pair")
+			return "", p.failAt(start, "a string has half of a surrogate pair")
 		}
 		text = text[width:]
 	}

@@ -65,7 +65,7 @@ func (p *parser) positive(negated bool) (condition, *SyntaxError) {
 		}
 		p.space()
 		if !p.accept(")") {
-			return nil, p.fail("')' is expected")
+			return nil, p.fail("expected ')'")
 		}
 		return c, nil
 	}
@@ -86,7 +86,7 @@ func (p *parser) positive(negated bool) (condition, *SyntaxError) {
 	case condition:
 		return t, nil
 	default:
-		return nil, p.failAt(start, "a value must be compared with another one")
+		return nil, p.failAt(start, "a value must be compared with another value")
 	}
 }
 
@@ -120,12 +120,12 @@ func (p *parser) compare(start int, left any, op string) (condition, *SyntaxErro
 // comparable checks that a term yields at most one value.
 func (p *parser) comparable(start int, term any) (operand, *SyntaxError) {
 	if q, ok := term.(*query); ok && !q.singular() {
-		return nil, p.failAt(start, "only a path to a single value can be compared or be this argument")
+		return nil, p.failAt(start, "only a path to a single value can be compared or passed as this argument")
 	}
 	if op, ok := term.(operand); ok {
 		return op, nil
 	}
-	return nil, p.failAt(start, "match and search give no value that can be compared")
+	return nil, p.failAt(start, "the results of match and search cannot be compared")
 }
 
 // term reads a literal, a query or a function call: an operand, a condition,
@@ -153,7 +153,7 @@ func (p *parser) number() (any, *SyntaxError) {
 	}
 	v, err := jsonx.NumberValue(p.src[start:p.pos])
 	if err != nil {
-		return nil, p.failAt(start, "a number is not written as in JSON")
+		return nil, p.failAt(start, "a number must be written as in JSON")
 	}
 	return literal{v}, nil
 }
@@ -166,25 +166,25 @@ func (p *parser) word() (any, *SyntaxError) {
 	}
 	switch word := p.src[start:p.pos]; {
 	case p.peek() == '(':
-		return p.call(start, word)
+		return p.functionCall(start, word)
 	case word == "true" || word == "false":
 		return literal{jsonx.BoolValue(word == "true")}, nil
 	case word == "null":
 		return literal{jsonx.NullValue()}, nil
 	default:
-		return nil, p.failAt(start, "a value, @, $ or a function call is expected")
+		return nil, p.failAt(start, "expected a value, @, $ or a function call")
 	}
 }
 
-// call reads the arguments of a function and checks them against its type.
-func (p *parser) call(start int, name string) (any, *SyntaxError) {
+// functionCall reads the arguments of a function and checks them against its type.
+func (p *parser) functionCall(start int, name string) (any, *SyntaxError) {
 	args, err := p.arguments()
 	if err != nil {
 		return nil, err
 	}
 	want := map[string]int{"length": 1, "count": 1, "value": 1, "match": 2, "search": 2}[name]
 	if want == 0 {
-		return nil, p.failAt(start, "only the functions length, count, match, search and value exist")
+		return nil, p.failAt(start, "unknown function; the functions are length, count, match, search and value")
 	}
 	if len(args) != want {
 		return nil, p.failAt(start, "a function has the wrong number of arguments")
@@ -223,7 +223,7 @@ func (p *parser) arguments() ([]any, *SyntaxError) {
 	for !p.accept(")") {
 		if len(args) > 0 {
 			if !p.accept(",") {
-				return nil, p.fail("',' or ')' is expected")
+				return nil, p.fail("expected ',' or ')'")
 			}
 			p.space()
 		}

@@ -1,9 +1,9 @@
 // Package jsonpath is JSONPath (RFC 9535) over exact JSON values: what a path
 // finds is the stored value itself, number text included.
 //
-// It is safe to run on paths and documents of strangers: a path is bounded in
-// length and nesting, every step of a search is counted against a budget, and
-// the regular expressions of match and search run in linear time.
+// It is safe to run on paths and documents that are not trusted: a path is
+// bounded in length and nesting, every step of a search is counted against a
+// budget, and the regular expressions of match and search run in linear time.
 package jsonpath
 
 import (
@@ -22,7 +22,7 @@ var (
 	ErrMany = errors.New("the JSONPath finds more than one value")
 )
 
-// SyntaxError tells where a path is not JSONPath.
+// SyntaxError says where and why a path is not valid.
 type SyntaxError struct {
 	Offset int // bytes from the start of the path
 	Msg    string
@@ -30,7 +30,7 @@ type SyntaxError struct {
 
 // Error returns the rule that was broken and where.
 func (e *SyntaxError) Error() string {
-	return fmt.Sprintf("is not a JSONPath: %s (at byte %d of the path)", e.Msg, e.Offset)
+	return fmt.Sprintf("is not a valid JSONPath: %s (at byte %d of the path)", e.Msg, e.Offset)
 }
 
 // Path is a compiled JSONPath, safe for concurrent use.

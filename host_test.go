@@ -1,0 +1,605 @@
+package vault_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/script"
+	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/vaulttest"
+)
+
+// hostError returns what running code learns of an error of its host; nothing,
+// when it would learn nothing.
+func hostError(err error) *script.HostError {
+	if known, ok := errors.AsType[*script.HostError](err); ok {
+		return known
+	}
+	return &script.HostError{}
+}
+
+// hosted runs a Go function in place of code, with what code can reach, on a
+// spied database.
+func hosted(t *testing.T, run func(ctx context.Context, v *vaulttest.Vault, s *spy, host script.Host)) {
+	t.Helper()
+	var v *vaulttest.Vault
+	var s *spy
+	v, s = spiedWith(t, &vault.Config{
+		Egress: vault.EgressPolicy{AllowHTTP: true, AllowPrivate: true},
+		Runtime: goRuntime(func(ctx context.Context, _ map[string]any, host script.Host) (any, error) {
+			run(context.WithoutCancel(ctx), v, s, host) // however long it takes here
+			return nil, nil
+		}),
+	})
+	own, err := v.Private.OwnApplication(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := v.Management.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Code: "code", Configuration: map[string]string{}, Application: &vault.ApplicationRef{ID: own.ID}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := v.Private.React(t.Context(), r.ID, vault.ReactParams{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func mustJSON(v any) json.RawMessage {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // what these tests encode can be
+	}
+	return text
+}
+
+// The arguments of calls that are under way hold 32 MiB at most; one more is
+// refused until another has ended.
+func TestArgumentsOfCallsAreBoundedTogether(t *testing.T) {
+	t.Parallel()
+	begun, end := make(chan struct{}, 10), make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		begun <- struct{}{}
+		<-end
+	}))
+	defer server.Close()
+	hosted(t, func(ctx context.Context, _ *vaulttest.Vault, _ *spy, host script.Host) {
+		request := mustJSON(map[string]any{
+			"method": "POST", "url": server.URL, "headers": []any{}, "body": strings.Repeat("AAAA", 1<<20),
+		})
+		var calls sync.WaitGroup
+		for range 7 {
+			calls.Go(func() {
+				if _, err := host.Call(ctx, "fetch", request); err != nil {
+					t.Error(err)
+				}
+			})
+			<-begun
+		}
+		for range 3 {
+			_, err := host.Call(ctx, "fetch", request)
+			if known := hostError(err); known.Status != http.StatusRequestEntityTooLarge || known.Code != "ERR_BODY_TOO_LARGE" {
+				t.Errorf("the eighth: %v", err)
+			}
+		}
+		close(end)
+		calls.Wait()
+		if _, err := host.Call(ctx, "fetch", request); err != nil {
+			t.Errorf("when all have ended: %v", err)
+		}
+	})
+}
+
+// The answers of fetches that are under way count too, as they come in.
+func TestFetchedBytesAreBoundedTogether(t *testing.T) {
+	t.Parallel()
+	refused, end := make(chan struct{}, 10), make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Write(make([]byte, 4<<20))
+		w.(http.Flusher).Flush()
+		select {
+		case <-end:
+		case <-r.Context().Done():
+		}
+	}))
+	defer server.Close()
+	hosted(t, func(ctx context.Context, _ *vaulttest.Vault, _ *spy, host script.Host) {
+		request := mustJSON(map[string]any{"method": "GET", "url": server.URL, "headers": []any{}})
+		var calls sync.WaitGroup
+		var mu sync.Mutex
+		good := 0
+		for range 10 {
+			calls.Go(func() {
+				out, err := host.Call(ctx, "fetch", request)
+				if err != nil {
+					if hostError(err).Code != "ERR_BODY_TOO_LARGE" {
+						t.Error(err)
+					}
+					refused <- struct{}{}
+					return
+				}
+				var answer struct{ Body string }
+				if err := json.Unmarshal(out, &answer); err != nil {
+					t.Error(err)
+				}
+				if body, err := base64.StdEncoding.DecodeString(answer.Body); err != nil || len(body) != 4<<20 {
+					t.Errorf("%d bytes, %v", len(body), err)
+				}
+				mu.Lock()
+				good++
+				mu.Unlock()
+			})
+		}
+		<-refused
+		<-refused
+		close(end)
+		calls.Wait()
+		if good == 0 || good > 8 {
+			t.Errorf("%d of 10 answers came through, want at most 8", good)
+		}
+		if _, err := host.Call(ctx, "fetch", request); err != nil {
+			t.Errorf("when all have ended: %v", err)
+		}
+	})
+}
+
+// So do the answers that come through proxies.
+func TestProxiedBytesAreBoundedTogether(t *testing.T) {
+	t.Parallel()
+	const size = 4 << 20
+	begun, end := make(chan struct{}, 10), make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Write(make([]byte, size))
+		w.(http.Flusher).Flush()
+		begun <- struct{}{}
+		select {
+		case <-end:
+		case <-r.Context().Done():
+		}
+	}))
+	defer server.Close()
+	hosted(t, func(ctx context.Context, _ *vaulttest.Vault, _ *spy, host script.Host) {
+		request := mustJSON(map[string]any{"proxyUrl": server.URL})
+		refused := make(chan struct{}, 10)
+		var calls sync.WaitGroup
+		for range 10 {
+			calls.Go(func() {
+				_, err := host.Call(ctx, "proxy.get", request)
+				if err != nil && hostError(err).Code != "ERR_BODY_TOO_LARGE" {
+					t.Error(err)
+				}
+				if err != nil {
+					refused <- struct{}{}
+				}
+			})
+		}
+		for range 10 {
+			<-begun
+		}
+		<-refused
+		<-refused
+		close(end)
+		calls.Wait()
+		if _, err := host.Call(ctx, "proxy.get", request); err != nil {
+			t.Errorf("when all have ended: %v", err)
+		}
+	})
+}
+
+// What comes through a proxy is a value where it is the JSON that it says it is.
+func TestProxiedBodies(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", r.Header.Get("X-Type"))
+		w.Header().Set("X-Seen", "1")
+		_, _ = io.WriteString(w, r.Header.Get("X-Body"))
+	}))
+	defer server.Close()
+	hosted(t, func(ctx context.Context, _ *vaulttest.Vault, _ *spy, host script.Host) {
+		for _, c := range []struct{ typ, body, want string }{
+			{"application/json", `{"a": [1.10, "<>"]}`, `{"a": [1.10, "<>"]}`},
+			{"application/json; charset=utf-8", ` 1`, ` 1`},
+			{"application/json", ``, `null`},
+			{"application/json", `{"a":`, `"{\"a\":"`},
+			{"application/json", `1,"body":2`, `"1,\"body\":2"`},
+			{"text/plain", `{"a":1}`, `"{\"a\":1}"`},
+		} {
+			out, err := host.Call(ctx, "proxy.get", mustJSON(map[string]any{
+				"proxyUrl": server.URL, "headers": map[string]string{"X-Type": c.typ, "X-Body": c.body},
+			}))
+			var answer struct {
+				Status  int
+				Headers map[string]string
+				Body    json.RawMessage
+			}
+			if err == nil {
+				err = json.Unmarshal(out, &answer)
+			}
+			if want := strings.TrimSpace(c.want); err != nil || string(answer.Body) != want || answer.Status != 200 || answer.Headers["X-Seen"] != "1" {
+				t.Errorf("%s %s: %s, %v, want the body %s", c.typ, c.body, out, err, want)
+			}
+		}
+	})
+}
+
+// A run leaves 100 runs for later, those counted that runs it waits for leave.
+func TestRunsLeaveFewOthers(t *testing.T) {
+	t.Parallel()
+	var reactor *vault.Reactor
+	depth := 0
+	w := newReactWorld(t, func(ctx context.Context, _ map[string]any, host script.Host) (any, error) {
+		depth++
+		defer func() { depth-- }()
+		react := func(body map[string]any) error {
+			_, err := host.Call(ctx, "reactors.react", mustJSON(map[string]any{"id": reactor.ID, "body": body}))
+			return err
+		}
+		later := map[string]any{"callback_url": "http://localhost/"}
+		for range 50 {
+			if err := react(later); err != nil {
+				t.Error(err)
+			}
+		}
+		if depth == 1 {
+			if err := react(map[string]any{}); err != nil {
+				t.Error(err)
+			}
+			same(t, "the status of one more", hostError(react(later)).Status, http.StatusTooManyRequests)
+		}
+		return nil, nil
+	})
+	reactor = w.reactor
+	for range 2 {
+		if _, err := w.Private.React(t.Context(), reactor.ID, vault.ReactParams{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A program whose ScriptLog panics hears of it once in a run, and without the
+// line. The run goes on.
+func TestScriptLogPanics(t *testing.T) {
+	t.Parallel()
+	var lines bytes.Buffer
+	v := vaulttest.Open(t, ":memory:", &vault.Config{
+		ScriptLog: func(l vault.ScriptLine) { panic(l.Text) },
+		Logger:    slog.New(slog.NewTextHandler(&lines, nil)),
+		Runtime: goRuntime(func(_ context.Context, _ map[string]any, host script.Host) (any, error) {
+			host.Log(script.Line{Level: "log", Text: "4242424242424242"})
+			host.Log(script.Line{Level: "log", Text: "4242424242424242"})
+			return map[string]any{"raw": 1}, nil
+		}),
+	})
+	r, err := v.Management.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Code: "code", Configuration: map[string]string{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := v.Private.React(t.Context(), r.ID, vault.ReactParams{})
+	if err != nil || string(out.Raw) != "1" {
+		t.Errorf("got %v, %v", out, err)
+	}
+	if got := lines.String(); strings.Count(got, "ScriptLog panicked") != 1 || strings.Contains(got, "4242") || !strings.Contains(got, "panic=string") {
+		t.Errorf("logged %s", got)
+	}
+}
+
+// Operations on the database have a few turns, for all runs of a tenant
+// together. Who waits for one leaves when the run ends.
+func TestHostOperationsTakeTurns(t *testing.T) {
+	t.Parallel()
+	turns := max(8, 4*runtime.GOMAXPROCS(0)) / 2
+	hosted(t, func(ctx context.Context, v *vaulttest.Vault, s *spy, host script.Host) {
+		tok := create(t, v.Private, vault.TokenParams{Type: vault.Generic, Data: "x"})
+		begun, end := make(chan struct{}, 100), make(chan struct{})
+		s.before = func(call string, _ *storage.Change) error {
+			if call == "Tokens" {
+				begun <- struct{}{}
+				<-end
+			}
+			return nil
+		}
+		retrieve := mustJSON(map[string]string{"id": tok.ID})
+		var calls sync.WaitGroup
+		for range turns + 5 {
+			calls.Go(func() {
+				if _, err := host.Call(ctx, "tokens.retrieve", retrieve); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		for range turns {
+			<-begun
+		}
+		late, cancel := context.WithCancel(ctx)
+		cancel()
+		_, err := host.Call(late, "tokens.retrieve", retrieve)
+		same(t, "the status of a call that gives up its turn", hostError(err).Status, http.StatusInternalServerError)
+		if len(begun) > 0 {
+			t.Errorf("more than %d calls are under way", turns)
+		}
+		close(end)
+		calls.Wait()
+	})
+}
+
+// What one call of running code reads is bounded more tightly than what a
+// request may.
+func TestPagesOfRunningCodeAreSmaller(t *testing.T) {
+	t.Parallel()
+	hosted(t, func(ctx context.Context, v *vaulttest.Vault, _ *spy, host script.Host) {
+		var ids []string
+		for range 3 {
+			ids = append(ids, create(t, v.Private, vault.TokenParams{Type: vault.Generic, Data: strings.Repeat("x", 3<<20)}).ID)
+		}
+		for _, call := range []struct {
+			op   string
+			args any
+		}{
+			{"tokens.list", map[string]any{}},
+			{"detokenize", []string{"{{ " + ids[0] + " }}", "{{ " + ids[1] + " }}", "{{ " + ids[2] + " }}"}},
+		} {
+			_, err := host.Call(ctx, call.op, mustJSON(call.args))
+			same(t, "the status of "+call.op, hostError(err).Status, http.StatusBadRequest)
+		}
+		if _, err := host.Call(ctx, "tokens.list", mustJSON(map[string]any{"size": 2})); err != nil {
+			t.Errorf("a smaller page: %v", err)
+		}
+		if _, err := v.Private.ListTokens(ctx, vault.ListTokensParams{}); err != nil {
+			t.Errorf("a page of a request: %v", err)
+		}
+	})
+}
+
+// TestExpiryCanBeWritten: a time that JSON cannot write would make every list
+// with its token fail.
+func TestExpiryCanBeWritten(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	for _, at := range []string{"9999-12-31T23:30:00-01:00", "12/31/9999 11:30:00 PM -01:00", "0001-01-01T00:00:00Z", "1/1/0001"} {
+		_, err := createJSON(t, v.Private, `{"type":"token","data":"x","expires_at":"`+at+`"}`)
+		wantFields(t, at, err, "expires_at")
+	}
+	_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.Generic, Data: "x", ExpiresAt: ptr(time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC))})
+	wantFields(t, "a Go time", err, "expires_at")
+	tok, err := createJSON(t, v.Private, `{"type":"token","data":"x","expires_at":"9999-12-31T23:59:59Z"}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = v.Private.UpdateToken(t.Context(), tok.ID, vault.JSON(`{"expires_at":"9999-12-31T23:30:00-01:00"}`))
+	wantFields(t, "update", err, "expires_at")
+	page, err := v.Private.ListTokens(t.Context(), vault.ListTokensParams{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := json.Marshal(page); err != nil {
+		t.Errorf("the list cannot be written: %v", err)
+	}
+}
+
+// TestTokenizeBoundsItsExpressions: the masks of a document are evaluated and
+// kept until its answer is written, so a small document must not blow up.
+func TestTokenizeBoundsItsExpressions(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	const request = `{"type":"token","data":"x","mask":"{{ data | pad_left: 1000000 }}"},`
+	_, err := v.Private.Tokenize(t.Context(), vault.JSON(`[`+strings.Repeat(request, 200)+`1]`))
+	wantError(t, "200 megabytes of masks", err, vault.ErrInvalid)
+	if _, err := v.Private.Tokenize(t.Context(), vault.JSON(`[`+strings.Repeat(request, 3)+`1]`)); err != nil {
+		t.Errorf("three of them: %v", err)
+	}
+}
+
+// TestErrorsAreFew: a document can be wrong in a million places.
+func TestErrorsAreFew(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	var doc strings.Builder
+	doc.WriteString(`{"type":"token","data":"x"`)
+	for i := range 5000 {
+		fmt.Fprintf(&doc, `,"f%d":1`, i)
+	}
+	doc.WriteString(`}`)
+	for what, body := range map[string]string{
+		"fields":   doc.String(),
+		"requests": `[` + strings.Repeat(`{"type":"nothing","data":1},`, 5000) + `1]`,
+	} {
+		_, err := v.Private.Tokenize(t.Context(), vault.JSON(body))
+		var bad *vault.InvalidError
+		if !errors.As(err, &bad) || len(bad.Fields) == 0 || len(bad.Fields) > 1000 {
+			t.Errorf("%s: %d fields", what, len(bad.Fields))
+		}
+	}
+}
+
+// TestOnceTokenizeWithOneIDTwice: what can never be written is not tried again
+// and again.
+func TestOnceTokenizeWithOneIDTwice(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	tokenize := func(runs *atomic.Int32, doc string) func(context.Context, *vault.Client) (vault.Answer, error) {
+		return func(ctx context.Context, c *vault.Client) (vault.Answer, error) {
+			runs.Add(1)
+			out, err := c.Tokenize(ctx, vault.JSON(doc))
+			return vault.Answer{Status: 200, Body: out}, err
+		}
+	}
+	var runs atomic.Int32
+	_, _, err := v.Private.Once(t.Context(), vault.OnceKey{Key: "fixed"},
+		tokenize(&runs, `[{"id":"same","type":"token","data":"a"},{"id":"same","type":"token","data":"b"}]`))
+	wantError(t, "one id twice", err, vault.ErrConflict)
+	same(t, "runs", runs.Load(), 1)
+	runs.Store(0)
+	const alias = `{"id":"{{ data | slice: 0, 5 }}","type":"token","data":"alike and different"}`
+	a, _, err := v.Private.Once(t.Context(), vault.OnceKey{Key: "alias"}, tokenize(&runs, `[`+alias+`,`+alias+`]`))
+	if err != nil {
+		t.Fatalf("one alias twice: %v", err)
+	}
+	same(t, "runs", runs.Load(), 1)
+	var made []vault.Token
+	if err := json.Unmarshal(a.Body, &made); err != nil || len(made) != 2 {
+		t.Fatalf("%d tokens, %v", len(made), err)
+	}
+	if made[0].ID != "alike" || uuid.Validate(made[1].ID) != nil {
+		t.Errorf("the ids are %q and %q; the second falls back to a UUID", made[0].ID, made[1].ID)
+	}
+}
+
+// TestOnceMakesRoom: a duplicate that has expired but is still there is in
+// nobody's way.
+func TestOnceMakesRoom(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	p := vault.TokenParams{Type: vault.Generic, Data: "x", DeduplicateToken: ptr(true), ExpiresAt: ptr(vaulttest.Start.Add(time.Minute))}
+	create(t, v.Private, p)
+	v.Clock.Advance(2 * time.Minute)
+	p.ExpiresAt = nil
+	var runs atomic.Int32
+	if _, _, err := v.Private.Once(t.Context(), vault.OnceKey{Key: "abc"}, creating(&runs, p)); err != nil {
+		t.Errorf("after %d runs: %v", runs.Load(), err)
+	}
+	_, total := list(t, v.Tenant, vault.ListTokensParams{})
+	same(t, "tokens", total, 1)
+}
+
+// TestOnceScopeIncludesTheUser: two applications that act for one user are two,
+// and so are two users of one session.
+func TestOnceScopeIncludesTheUser(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	user, other := uuid.New(), uuid.New()
+	s := session(t, v, vault.Grant{Permissions: []string{"token:create"}})
+	var runs atomic.Int32
+	for _, c := range []*vault.Client{
+		v.Private.AsUser(user), revealing(t, v).AsUser(user), v.Tenant.AsUser(user), s.AsUser(user), s.AsUser(other), s,
+	} {
+		_, replayed, err := c.Once(t.Context(), vault.OnceKey{Key: "abc"}, creating(&runs, generic))
+		if err != nil || replayed {
+			t.Errorf("replayed %v, %v", replayed, err)
+		}
+	}
+	same(t, "runs", runs.Load(), 6)
+}
+
+// TestIDsDoNotHoldNumbers of people, however they are written.
+func TestIDsDoNotHoldNumbers(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	for id, data := range map[string]string{"536-22-8726": "536228726", "536228726": "536-22-8726", "user 536-22-8726": "536-22-8726"} {
+		for _, typ := range []vault.TokenType{vault.SocialSecurityNumber, vault.EmployerIDNumber} {
+			_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{ID: id, Type: typ, Data: data})
+			wantFields(t, id, err, "id")
+			wantSilent(t, err, data, id)
+		}
+	}
+}
+
+// TestMovingATokenDoesNotRevealIt: who may not see a token in clear must not be
+// able to move it to where he may.
+func TestMovingATokenDoesNotRevealIt(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	c := private(t, v, rule(1, "/open/", vault.Reveal, "token:read", "token:update"), rule(2, "/used/", vault.Reveal, "token:use", "token:update"),
+		rule(3, "/half/", vault.Mask, "token:read", "token:update"), rule(4, "/shut/", vault.Redact, "token:update"), rule(5, "/blind/", vault.Mask, "token:update"))
+	for _, tt := range []struct {
+		from, patch string
+		allowed     bool
+	}{
+		{"/half/", `{"containers":["/open/"]}`, false},
+		{"/half/", `{"containers":["/used/"]}`, false},
+		{"/blind/", `{"containers":["/open/"]}`, false},
+		{"/shut/", `{"containers":["/half/"]}`, true},
+		{"/half/", `{"containers":["/open/"],"data":{"b":"new"}}`, false},
+		{"/half/", `{"containers":["/open/"],"data":"new"}`, true},
+		{"/half/", `{"containers":["/open/","/shut/"]}`, true},
+		{"/blind/", `{"containers":["/half/"]}`, true},
+		{"/half/", `{"containers":["/shut/"]}`, true},
+		{"/used/", `{"containers":["/open/"]}`, true},
+		{"/open/", `{"containers":["/used/"]}`, true},
+	} {
+		tok := create(t, v.Tenant, vault.TokenParams{Type: vault.Generic, Data: map[string]string{"a": "secret"}, Containers: []string{tt.from}})
+		_, err := c.UpdateToken(t.Context(), tok.ID, vault.JSON(tt.patch))
+		if tt.allowed && err != nil || !tt.allowed && !errors.Is(err, vault.ErrForbidden) {
+			t.Errorf("%s %s: %v", tt.from, tt.patch, err)
+		}
+	}
+}
+
+// TestDeletedTenantStaysEmpty: a node that has not heard of the deletion may
+// write once more.
+func TestDeletedTenantStaysEmpty(t *testing.T) {
+	t.Parallel()
+	v, store := spied(t)
+	create(t, v.Tenant, vault.TokenParams{ID: "tok", Type: vault.Generic, Data: "x"})
+	late := store.rows(t, v.Acme.ID, "tok")
+	if err := v.DeleteTenant(t.Context(), v.Acme.ID); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := store.Write(t.Context(), &storage.Change{Tenant: storage.ID(v.Acme.ID), Now: v.Clock.Now(), InsertTokens: late}); err != nil {
+			t.Fatal(err)
+		}
+		sweep(t, v.Vault)
+		same(t, "rows", len(store.rows(t, v.Acme.ID, "tok")), 0)
+	}
+	v.Clock.Advance(time.Minute) // by now everybody knows
+	sweep(t, v.Vault)
+	recs, _, err := store.ListRecords(t.Context(), storage.RecordFilter{Kind: "tombstone", Limit: 10})
+	if err != nil || len(recs) != 0 {
+		t.Errorf("%d tombstones are left (%v)", len(recs), err)
+	}
+}
+
+// TestRunsDoNotBreed: code that starts its own reactor again asynchronously
+// would go on for ever, and survive the process.
+func TestRunsDoNotBreed(t *testing.T) {
+	t.Parallel()
+	var runs atomic.Int32
+	refused := make(chan error, 1)
+	hook := newReceiver(t)
+	w := newReactWorld(t, func(ctx context.Context, in map[string]any, host script.Host) (any, error) {
+		if runs.Add(1) > 10 {
+			return nil, errors.New("enough")
+		}
+		id := in["args"].(map[string]any)["id"]
+		body, err := json.Marshal(map[string]any{"id": id, "body": map[string]any{"args": map[string]any{"id": id}, "callback_url": hook.URL}})
+		if err != nil {
+			return nil, err
+		}
+		if _, err = host.Call(ctx, "reactors.react", body); err != nil {
+			refused <- err
+		}
+		return map[string]any{}, nil
+	})
+	args := map[string]any{"id": w.reactor.ID}
+	if _, err := w.Private.React(t.Context(), w.reactor.ID, vault.ReactParams{Args: args, CallbackURL: hook.URL}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Work(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	same(t, "runs", runs.Load(), 3)
+	select {
+	case err := <-refused:
+		same(t, "the fourth", err, error(&script.HostError{Status: 500, Message: script.DefaultTitle,
+			Errors: map[string][]string{"error": {"reactors and proxies call each other more than 3 levels deep"}}}))
+	default:
+		t.Error("none was refused")
+	}
+	same(t, "callbacks", hook.count(), 3)
+}

@@ -1,0 +1,63 @@
+// Package apikey makes API keys and recognizes them.
+//
+// A key reads key_<kind>_<32 random characters><6 characters of checksum>, in
+// base58, so that secret scanners know keys and typing errors are found before
+// anything is looked up. Only the SHA-256 of a key is stored.
+package apikey
+
+import (
+	"crypto/sha256"
+	"strings"
+
+	"github.com/seed-72ea4aab/vault/internal/ids"
+)
+
+// The kinds of keys, as they stand in their text.
+const (
+	Public     = "pub"
+	Private    = "prv"
+	Management = "mgt"
+	Session    = "sess"
+)
+
+const (
+	prefix       = "key_"
+	randomLength = 32
+	checkLength  = 6
+)
+
+// New returns a new key of a kind.
+func New(kind string) string {
+	body := prefix + kind + "_" + ids.Random58(randomLength)
+	return body + checksum(body)
+}
+
+// Valid reports whether a text has the form and the checksum of a key.
+func Valid(key string) bool {
+	rest, ok := strings.CutPrefix(key, prefix)
+	if !ok {
+		return false
+	}
+	kind, body, ok := strings.Cut(rest, "_")
+	if !ok || len(body) != randomLength+checkLength {
+		return false
+	}
+	switch kind {
+	case Public, Private, Management, Session:
+		split := len(key) - checkLength
+		return key[split:] == checksum(key[:split])
+	}
+	return false
+}
+
+func checksum(body string) string {
+	sum := sha256.Sum256([]byte(body))
+	check := make([]byte, checkLength)
+	for i := range check {
+		check[i] = ids.Alphabet58[sum[i]%58]
+	}
+	return string(check)
+}
+
+// Hash is what the database knows of an API key, or of the key of a proxy.
+func Hash(text string) [32]byte { return sha256.Sum256([]byte(text)) }

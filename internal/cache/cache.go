@@ -1,0 +1,87 @@
+// Package cache remembers for a short while what was read, and no longer than
+// until something is revoked on this node.
+package cache
+
+import (
+	"sync"
+	"time"
+)
+
+// MaxAge is how long a remembered value is used, counted on the real clock from
+// when it was asked for.
+const MaxAge = time.Second
+
+// maxEntries bounds a cache; beyond it, the cache starts from empty.
+const maxEntries = 50_000
+
+// Cache remembers values by key for MaxAge.
+type Cache[K comparable, V any] struct {
+	mu      sync.RWMutex
+	entries map[K]entry[V]
+	gen     uint64 // counts the revocations on this node
+}
+
+type entry[V any] struct {
+	value V
+	asked time.Time
+}
+
+// New returns an empty cache.
+func New[K comparable, V any]() *Cache[K, V] { return &Cache[K, V]{entries: map[K]entry[V]{}} }
+
+// Get returns a value that is not too old.
+func (c *Cache[K, V]) Get(key K) (value V, ok bool) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if e, ok := c.entries[key]; ok && time.Since(e.asked) < MaxAge {
+		return e.value, true
+	}
+	return value, false
+}
+
+// Ask begins the reading of a value that Get does not have. The reading's
+// Keep stores what it gave.
+func (c *Cache[K, V]) Ask(key K) Reading[K, V] {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return Reading[K, V]{c, key, time.Now(), c.gen}
+}
+
+// Reading is a value on its way into a cache.
+type Reading[K comparable, V any] struct {
+	cache *Cache[K, V]
+	key   K
+	asked time.Time
+	gen   uint64
+}
+
+// Keep stores a value, unless something was revoked since it was asked for.
+func (r Reading[K, V]) Keep(value V) {
+	c := r.cache
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.gen != r.gen {
+		return
+	}
+	if len(c.entries) >= maxEntries {
+		clear(c.entries)
+	}
+	c.entries[r.key] = entry[V]{value, r.asked}
+}
+
+// Drop lets go of a value that is too old to be used.
+func (c *Cache[K, V]) Drop(key K) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if time.Since(c.entries[key].asked) >= MaxAge {
+		delete(c.entries, key)
+	}
+}
+
+// Clear forgets everything, because something has changed.
+func (c *Cache[K, V]) Clear() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.gen++
+	clear(c.entries)
+}

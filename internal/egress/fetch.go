@@ -1,0 +1,128 @@
+package egress
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/seed-72ea4aab/vault/script"
+)
+
+// Bounds on what is fetched for tenant code.
+const (
+	maxFetched   = 5 << 20
+	fetchTimeout = 30 * time.Second
+)
+
+// fetchRequest and fetchResponse are the fetch operation of running code.
+type fetchRequest struct {
+	Method  string      `json:"method"`
+	URL     string      `json:"url"`
+	Headers [][2]string `json:"headers"`
+	Body    string      `json:"body"` // base64
+}
+
+type fetchResponse struct {
+	Status     int         `json:"status"`
+	StatusText string      `json:"status_text"`
+	URL        string      `json:"url"`
+	Headers    [][2]string `json:"headers"`
+	Body       string      `json:"body,omitempty"` // base64
+}
+
+// Fetch carries out a request of running code, in the form that package script
+// describes. read reads up to a number of bytes of an answer; its errors are
+// returned as they are. All other errors are a *script.HostError.
+func (c *Client) Fetch(ctx context.Context, tenant string, args json.RawMessage, read func(io.Reader, int64) ([]byte, error)) (json.RawMessage, error) {
+	var in fetchRequest
+	if err := json.Unmarshal(args, &in); err != nil {
+		return nil, &script.HostError{Status: http.StatusBadRequest, Message: "the request is malformed"}
+	}
+	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
+	defer cancel()
+	req, err := in.request(ctx)
+	if err != nil {
+		return nil, &script.HostError{Code: "ERR_INVALID_URL", Message: "the request is malformed"}
+	}
+	if _, err := c.CheckURL(in.URL); err != nil {
+		return nil, &script.HostError{Code: "EACCES", Message: err.Error()}
+	}
+	res, err := c.Do(req, tenant)
+	if err != nil {
+		return nil, fetchError(err)
+	}
+	defer res.Body.Close()
+	broken := &brokenReader{Reader: res.Body}
+	body, err := read(broken, maxFetched+1)
+	switch {
+	case broken.err != nil:
+		return nil, fetchError(broken.err)
+	case err != nil:
+		return nil, err
+	case len(body) > maxFetched:
+		return nil, &script.HostError{Code: "ERR_BODY_TOO_LARGE", Message: "the response is larger than 5 MiB"}
+	}
+	return in.answer(res, body)
+}
+
+// brokenReader remembers why an answer broke off.
+type brokenReader struct {
+	io.Reader
+	err error
+}
+
+func (r *brokenReader) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	if err != nil && err != io.EOF {
+		r.err = err
+	}
+	return n, err
+}
+
+func (f *fetchRequest) request(ctx context.Context) (*http.Request, error) {
+	body, err := base64.StdEncoding.DecodeString(f.Body)
+	if err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, f.Method, f.URL, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	for _, h := range f.Headers {
+		req.Header.Add(h[0], h[1])
+	}
+	RemoveHopByHop(req.Header)
+	if req.Header.Get("User-Agent") == "" {
+		req.Header.Set("User-Agent", "vault")
+	}
+	return req, nil
+}
+
+func (f *fetchRequest) answer(res *http.Response, body []byte) (json.RawMessage, error) {
+	out := fetchResponse{Status: res.StatusCode, StatusText: http.StatusText(res.StatusCode), URL: f.URL, Body: base64.StdEncoding.EncodeToString(body)}
+	for name, values := range res.Header {
+		for _, value := range values {
+			out.Headers = append(out.Headers, [2]string{name, value})
+		}
+	}
+	return json.Marshal(out)
+}
+
+// fetchError says what went wrong as Node names it.
+func fetchError(err error) *script.HostError {
+	code := "ECONNREFUSED"
+	switch {
+	case errors.Is(err, ErrForbidden):
+		code = "EACCES"
+	case errors.Is(err, ErrBusy):
+		return &script.HostError{Status: http.StatusTooManyRequests, Code: "EBUSY", Message: err.Error()}
+	case errors.Is(err, context.DeadlineExceeded):
+		code = "ETIMEDOUT"
+	}
+	return &script.HostError{Code: code, Message: err.Error()}
+}

@@ -1,0 +1,166 @@
+// Package find turns filters, searches and grants into conditions that a
+// storage can answer. What is searched for goes in as keyed hashes: nothing is
+// decrypted to be found.
+package find
+
+import (
+	"strings"
+
+	"github.com/mr-tron/base58"
+
+	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/query"
+	"github.com/seed-72ea4aab/vault/internal/seal"
+	"github.com/seed-72ea4aab/vault/internal/token"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// List returns the condition of a list's filters. Empty ones filter nothing;
+// all others must hold.
+func List(ring *seal.Ring, ids, types []string, metadata map[string]string) storage.And {
+	var where storage.And
+	if len(ids) > 0 {
+		where = append(where, storage.IDIn(ids))
+	}
+	if len(types) > 0 {
+		where = append(where, storage.TypeIn(types))
+	}
+	for key, value := range metadata {
+		where = append(where, storage.HashIs(token.MetadataHash(ring, key, value)))
+	}
+	return where
+}
+
+// Granted returns the condition that a grant has a permission on a token. Sets
+// are all sets of containers of the tenant.
+func Granted(grant *access.Grant, permission string, sets []storage.ContainerSet) storage.Cond {
+	containers := make([][]string, len(sets))
+	for i := range sets {
+		containers[i] = sets[i].Containers
+	}
+	allowed := storage.Or{}
+	for _, clause := range grant.Filter(permission, containers).Clauses {
+		in := make(storage.SetIn, len(clause.Sets))
+		for i, set := range clause.Sets {
+			in[i] = sets[set].Set
+		}
+		allowed = append(allowed, clauseCond(in, clause.IDs))
+	}
+	if len(allowed) == 1 {
+		return allowed[0]
+	}
+	return allowed
+}
+
+func clauseCond(in storage.SetIn, ids []access.IDs) storage.Cond {
+	if len(ids) == 0 {
+		return in
+	}
+	cond := storage.And{in}
+	for _, group := range ids {
+		var any storage.Or
+		if len(group.Equal) > 0 {
+			any = append(any, storage.IDIn(group.Equal))
+		}
+		for _, prefix := range group.Prefixes {
+			any = append(any, storage.IDPrefix(prefix))
+		}
+		cond = append(cond, any)
+	}
+	return cond
+}
+
+// AsksContainer reports whether a search needs the sets of containers.
+func AsksContainer(n query.Node) bool {
+	switch n := n.(type) {
+	case query.And:
+		return anyNode(n, AsksContainer)
+	case query.Or:
+		return anyNode(n, AsksContainer)
+	case query.Not:
+		return AsksContainer(n.Node)
+	case query.InContainer:
+		return true
+	}
+	return false
+}
+
+func anyNode(nodes []query.Node, is func(query.Node) bool) bool {
+	for _, n := range nodes {
+		if is(n) {
+			return true
+		}
+	}
+	return false
+}
+
+// Search turns a query into a condition.
+type Search struct {
+	Ring *seal.Ring
+	Sets []storage.ContainerSet // needed if AsksContainer
+}
+
+// Cond returns the condition of a query.
+func (s *Search) Cond(n query.Node) storage.Cond {
+	switch n := n.(type) {
+	case query.And:
+		return storage.And(s.conds(n))
+	case query.Or:
+		return storage.Or(s.conds(n))
+	case query.Not:
+		return storage.Not{Cond: s.Cond(n.Node)}
+	case query.IDIs:
+		return storage.IDIn{string(n)}
+	case query.TypeIs:
+		return storage.TypeIn{string(n)}
+	case query.DataIs:
+		return storage.HashIs(token.IndexHash(s.Ring, string(n)))
+	case query.MetadataIs:
+		return storage.HashIs(token.MetadataHash(s.Ring, n.Key, n.Value))
+	case query.FingerprintIs:
+		return fingerprintCond(string(n))
+	case query.InContainer:
+		return s.containerCond(n)
+	case query.ByIs:
+		return storage.ByIs{Field: fields[n.Field], ID: n.ID}
+	case query.TimeIn:
+		return storage.TimeIn{Field: fields[n.Field], From: n.From, To: n.To, ExcludeTo: true}
+	default:
+		return storage.Or{} // unknown to this version: finds nothing
+	}
+}
+
+func (s *Search) conds(nodes []query.Node) []storage.Cond {
+	out := make([]storage.Cond, len(nodes))
+	for i, n := range nodes {
+		out[i] = s.Cond(n)
+	}
+	return out
+}
+
+var fields = map[query.Field]storage.Field{
+	query.CreatedBy: storage.CreatedBy, query.CreatedAt: storage.CreatedAt,
+	query.ModifiedBy: storage.ModifiedBy, query.ModifiedAt: storage.ModifiedAt,
+}
+
+// fingerprintCond finds nothing for a text that is not a fingerprint.
+func fingerprintCond(text string) storage.Cond {
+	raw, err := base58.Decode(text)
+	if err != nil || len(raw) != len(storage.Key{}) {
+		return storage.Or{}
+	}
+	return storage.FingerprintIs(raw)
+}
+
+func (s *Search) containerCond(n query.InContainer) storage.Cond {
+	in := storage.SetIn{}
+	for _, set := range s.Sets {
+		for _, c := range set.Containers {
+			if c == n.Path || n.Prefix && strings.HasPrefix(c, n.Path) {
+				in = append(in, set.Set)
+				break
+			}
+		}
+	}
+	return in
+}

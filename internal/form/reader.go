@@ -1,0 +1,275 @@
+package form
+
+import (
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/jsonx"
+)
+
+// Reader takes the fields of an object one by one and collects what is wrong
+// with them. A field that is null is the same as one that is absent. Fields
+// that are not asked for are refused by name.
+type Reader struct {
+	object   jsonx.Value
+	path     string
+	problems *Problems
+	known    []string // the fields that were asked for: a dozen at most
+}
+
+// NewReader returns a reader of a value that stands at a path of a larger one.
+// The names of the fields are noted in spare, so that a caller can keep them
+// off the heap; it may be nil. The caller ends with [Reader.RefuseOthers]; Read
+// does all of this at once.
+func NewReader(v jsonx.Value, path string, problems *Problems, spare []string) Reader {
+	return Reader{object: v, path: path, problems: problems, known: spare}
+}
+
+// Read has read take the fields of an object that stands at a path.
+func Read(v jsonx.Value, path string, problems *Problems, read func(*Reader)) {
+	r := NewReader(v, path, problems, make([]string, 0, 8))
+	if r.IsObject() {
+		read(&r)
+		r.RefuseOthers()
+	}
+}
+
+// ReadText is Read on the text of a whole document.
+func ReadText(text []byte, read func(*Reader)) *Problems {
+	p := &Problems{}
+	v, err := jsonx.Parse(text, jsonx.Limits{})
+	if err != nil {
+		p.AddErr("", err)
+		return p
+	}
+	Read(v, "", p, read)
+	return p
+}
+
+// IsObject reports whether there is an object to read.
+func (r *Reader) IsObject() bool {
+	if r.object.Kind() != jsonx.Object {
+		r.problems.Add(r.path, "must be an object")
+		return false
+	}
+	return true
+}
+
+// RefuseOthers refuses the fields that were not asked for.
+func (r *Reader) RefuseOthers() {
+	for _, m := range r.object.Members() {
+		if !slices.Contains(r.known, m.Name) {
+			r.problems.Add(r.At(m.Name), unknownField)
+		}
+	}
+}
+
+// At returns the path of a field.
+func (r *Reader) At(name string) string { return jsonx.JoinName(r.path, name) }
+
+// Problem records a message about a field.
+func (r *Reader) Problem(name, format string, args ...any) {
+	r.problems.Add(r.At(name), format, args...)
+}
+
+// Given returns a field as it was sent: zero when it is absent, and null when
+// it is null.
+func (r *Reader) Given(name string) jsonx.Value {
+	r.known = append(r.known, name)
+	return r.object.Get(name)
+}
+
+// Value returns a field, absent when it is null.
+func (r *Reader) Value(name string) jsonx.Value {
+	v := r.Given(name)
+	if v.IsNull() {
+		return jsonx.Value{}
+	}
+	return v
+}
+
+// kind returns a field that must be of a kind, if it is there.
+func (r *Reader) kind(name string, k jsonx.Kind) (jsonx.Value, bool) {
+	v := r.Value(name)
+	if v.IsZero() {
+		return v, false
+	}
+	if v.Kind() != k {
+		r.Problem(name, "must be of type %s", k)
+		return v, false
+	}
+	return v, true
+}
+
+// Text returns a string, empty when it is absent.
+func (r *Reader) Text(name string) string {
+	v, ok := r.kind(name, jsonx.String)
+	if !ok {
+		return ""
+	}
+	return v.Text()
+}
+
+// OptionalText returns a string that may be left out. In Go "" says that it is,
+// so a JSON "", which is there, has to be refused here.
+func (r *Reader) OptionalText(name string) string {
+	v, ok := r.kind(name, jsonx.String)
+	if ok && v.Text() == "" {
+		r.Problem(name, "must not be empty")
+	}
+	if !ok {
+		return ""
+	}
+	return v.Text()
+}
+
+// JSON returns a field of any kind as JSON text, nil when it is absent.
+func (r *Reader) JSON(name string) []byte {
+	v := r.Value(name)
+	if v.IsZero() {
+		return nil
+	}
+	return v.JSON()
+}
+
+// Bool returns a boolean, or what it is when it is absent.
+func (r *Reader) Bool(name string, absent bool) bool {
+	if b := r.OptionalBool(name); b != nil {
+		return *b
+	}
+	return absent
+}
+
+// OptionalBool returns a boolean, nil when it is absent.
+func (r *Reader) OptionalBool(name string) *bool {
+	v, ok := r.kind(name, jsonx.Bool)
+	if !ok {
+		return nil
+	}
+	b := v.Bool()
+	return &b
+}
+
+// Int returns an integer, and whether it is there.
+func (r *Reader) Int(name string) (int, bool) {
+	v, ok := r.kind(name, jsonx.Number)
+	if !ok {
+		return 0, false
+	}
+	n, ok := v.Int()
+	if !ok || int64(int(n)) != n {
+		r.Problem(name, "must be an integer")
+		return 0, false
+	}
+	return int(n), true
+}
+
+// ID returns a UUID, and whether it is there.
+func (r *Reader) ID(name string) (uuid.UUID, bool) {
+	v, ok := r.kind(name, jsonx.String)
+	if !ok {
+		return uuid.UUID{}, false
+	}
+	id, err := uuid.Parse(v.Text())
+	if err != nil || len(v.Text()) != len(id.String()) {
+		r.Problem(name, "must be a UUID")
+		return uuid.UUID{}, false
+	}
+	return id, true
+}
+
+// Texts returns an array of strings; nil when it is absent.
+func (r *Reader) Texts(name string) []string {
+	v, ok := r.kind(name, jsonx.Array)
+	if !ok {
+		return nil
+	}
+	out := make([]string, 0, v.Len())
+	for i, e := range v.Elems() {
+		if e.Kind() != jsonx.String {
+			r.problems.Add(jsonx.JoinIndex(r.At(name), i), "must be of type string")
+			continue
+		}
+		out = append(out, e.Text())
+	}
+	return out
+}
+
+// TextOrTexts returns one string, or an array of them.
+func (r *Reader) TextOrTexts(name string) []string {
+	if v := r.Value(name); v.Kind() == jsonx.String {
+		return []string{v.Text()}
+	}
+	return r.Texts(name)
+}
+
+// TextMap returns an object of strings; nil when it is absent.
+func (r *Reader) TextMap(name string) map[string]string {
+	v, ok := r.kind(name, jsonx.Object)
+	if !ok {
+		return nil
+	}
+	out := make(map[string]string, v.Len())
+	for _, m := range v.Members() {
+		if m.Value.Kind() != jsonx.String {
+			r.problems.Add(jsonx.JoinName(r.At(name), m.Name), "must be of type string")
+			continue
+		}
+		out[m.Name] = m.Value.Text()
+	}
+	return out
+}
+
+// Object reads a field that is an object itself. It reports whether it is there.
+func (r *Reader) Object(name string, read func(*Reader)) bool {
+	v, ok := r.kind(name, jsonx.Object)
+	if ok {
+		Read(v, r.At(name), r.problems, read)
+	}
+	return ok
+}
+
+// Each reads an array of objects.
+func (r *Reader) Each(name string, read func(*Reader)) {
+	v, ok := r.kind(name, jsonx.Array)
+	if !ok {
+		return
+	}
+	for i, e := range v.Elems() {
+		Read(e, jsonx.JoinIndex(r.At(name), i), r.problems, read)
+	}
+}
+
+// Moment returns an ISO 8601 date-time, nil when it is absent. Without an
+// offset it is in UTC.
+func (r *Reader) Moment(name string) *time.Time {
+	v, ok := r.kind(name, jsonx.String)
+	if !ok {
+		return nil
+	}
+	if t, ok := parseTime(v.Text(), dateTimeLayouts); ok {
+		return &t
+	}
+	r.Problem(name, "must be an ISO 8601 date-time")
+	return nil
+}
+
+// Expiry returns when a token expires, in one of the forms that the contract
+// knows, nil when it is absent.
+func (r *Reader) Expiry(name string) *time.Time {
+	v, ok := r.kind(name, jsonx.String)
+	if !ok {
+		return nil
+	}
+	t, ok := parseTime(v.Text(), expiryLayouts)
+	if !ok {
+		r.Problem(name, "must be M/D/YYYY, M/D/YYYY h:mm:ss AM|PM +hh:mm, or an ISO 8601 date-time")
+		return nil
+	}
+	if t.IsZero() {
+		t = t.Add(time.Microsecond) // the zero time would mean never
+	}
+	return &t
+}

@@ -1,0 +1,60 @@
+package form
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// maxName bounds the names of tenants, applications, reactors and proxies, in
+// characters.
+const maxName = 200
+
+// CheckName checks the name of a tenant, application, reactor or proxy.
+func CheckName(p *Problems, path, name string) {
+	switch {
+	case strings.TrimSpace(name) == "":
+		p.Add(path, "is required")
+	case Longer(name, maxName):
+		p.Add(path, "must have at most %d characters", maxName)
+	default:
+		CheckText(p, path, name)
+	}
+}
+
+// CheckText refuses what a text column cannot hold or a person cannot see. It
+// reports whether the text is fine.
+func CheckText(p *Problems, path, s string) bool {
+	msg := TextProblem(s)
+	if msg != "" {
+		p.Add(path, "%s", msg)
+	}
+	return msg == ""
+}
+
+// TextProblem says what CheckText has against a text; "" when nothing.
+func TextProblem(s string) string {
+	switch {
+	case IsPlain(s):
+		return ""
+	case !utf8.ValidString(s):
+		return "must be valid Unicode text"
+	case strings.ContainsFunc(s, unicode.IsControl):
+		return "must not contain control characters"
+	default:
+		return ""
+	}
+}
+
+// Longer reports whether a text has more than so many characters.
+func Longer(s string, most int) bool { return len(s) > most && utf8.RuneCountInString(s) > most }
+
+// IsPlain reports whether a text is printable ASCII, as most are.
+func IsPlain(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,242 @@
+// Package jobs carries out leased work. A Worker looks for jobs that are due,
+// tenant by tenant in turns, leases as many as it has room for, and renews the
+// leases while they run. When a node dies, its leases end and another node
+// takes the jobs.
+package jobs
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// Lease is how long a job stays with a node that does not renew its lease.
+const Lease = 15 * time.Second
+
+const (
+	renewEvery  = 5 * time.Second
+	maxJobs     = 16 // at a time on a node
+	maxOfTenant = 4  // of one tenant among them
+)
+
+// Queue is where jobs are kept: a part of a storage.
+type Queue interface {
+	DueTenants(ctx context.Context, now time.Time, after storage.ID, limit int) ([]storage.ID, error)
+	LeaseJobs(ctx context.Context, l storage.Lease) ([]storage.Job, error)
+}
+
+// Config is what a Worker needs. All fields are required.
+type Config struct {
+	Queue  Queue
+	Owner  storage.ID // of the leases
+	Now    func() time.Time
+	Logger *slog.Logger
+	// CarryOut does the next step of a job. Its outcome must be written only
+	// while the lease is the owner's: a node that was thought dead changes
+	// nothing. An error means that the job is tried again later.
+	CarryOut func(ctx context.Context, job *storage.Job) error
+	// Extend makes the lease of a running job longer. storage.ErrStale says that
+	// another node has the job.
+	Extend func(ctx context.Context, job *storage.Job) error
+}
+
+// Worker carries out jobs on this node.
+type Worker struct {
+	Config
+	woken chan struct{}
+
+	mu      sync.Mutex
+	running map[storage.ID]int // by tenant
+	total   int
+	served  storage.ID // the tenant that was served last
+	jobs    sync.WaitGroup
+}
+
+// New returns a worker that does nothing yet.
+func New(cfg Config) *Worker {
+	return &Worker{Config: cfg, woken: make(chan struct{}, 1), running: map[storage.ID]int{}}
+}
+
+// Wake makes Loop look for jobs at once.
+func (w *Worker) Wake() {
+	select {
+	case w.woken <- struct{}{}:
+	default:
+	}
+}
+
+// Work carries out the jobs that are due and returns when none is left.
+func (w *Worker) Work(ctx context.Context) error {
+	for {
+		started, err := w.dispatch(ctx)
+		w.jobs.Wait()
+		if err != nil || started == 0 {
+			return err
+		}
+	}
+}
+
+// Loop works until the context ends, and then waits for what is running. It
+// looks for jobs every so often, and whenever it is woken.
+func (w *Worker) Loop(ctx context.Context, every time.Duration) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	defer w.jobs.Wait()
+	for {
+		if _, err := w.dispatch(ctx); err != nil && ctx.Err() == nil {
+			w.Logger.ErrorContext(ctx, "looking for jobs failed", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		case <-w.woken:
+		}
+	}
+}
+
+// dispatch leases due jobs, one tenant after the other, and starts them. It
+// goes on behind the tenant that was served last, and round to it: tenants with
+// much to do do not keep the others out. It returns how many jobs it started.
+func (w *Worker) dispatch(ctx context.Context) (int, error) {
+	const atOnce = 100
+	served, started := w.lastServed(), 0
+	after, round := served, false
+	for w.hasRoom() {
+		tenants, err := w.Queue.DueTenants(ctx, w.Now(), after, atOnce)
+		if err != nil {
+			return started, err
+		}
+		if len(tenants) == 0 {
+			if round || served == (storage.ID{}) {
+				break
+			}
+			after, round = storage.ID{}, true
+			continue
+		}
+		for _, tenant := range tenants {
+			if round && bytes.Compare(tenant[:], served[:]) > 0 {
+				return started, nil
+			}
+			n, err := w.start(ctx, tenant)
+			started += n
+			if err != nil {
+				return started, err
+			}
+		}
+		after = tenants[len(tenants)-1]
+	}
+	return started, nil
+}
+
+// start leases as many jobs of a tenant as there is room for.
+func (w *Worker) start(ctx context.Context, tenant storage.ID) (int, error) {
+	room := w.reserve(tenant)
+	if room == 0 {
+		return 0, nil
+	}
+	now := w.Now()
+	jobs, err := w.Queue.LeaseJobs(ctx, storage.Lease{Tenant: tenant, Owner: w.Owner, Now: now, Until: now.Add(Lease), Limit: room})
+	w.release(tenant, room-len(jobs))
+	w.serve(tenant)
+	for i := range jobs {
+		job := jobs[i]
+		w.jobs.Go(func() {
+			defer w.Wake() // there is room for another
+			defer w.release(tenant, 1)
+			w.run(ctx, &job)
+		})
+	}
+	return len(jobs), err
+}
+
+func (w *Worker) lastServed() storage.ID {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.served
+}
+
+func (w *Worker) serve(tenant storage.ID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.served = tenant
+}
+
+func (w *Worker) hasRoom() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.total < maxJobs
+}
+
+func (w *Worker) reserve(tenant storage.ID) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	room := min(maxJobs-w.total, maxOfTenant-w.running[tenant])
+	if room > 0 {
+		w.running[tenant] += room
+		w.total += room
+	}
+	return room
+}
+
+func (w *Worker) release(tenant storage.ID, n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.total -= n
+	if w.running[tenant] -= n; w.running[tenant] == 0 {
+		delete(w.running, tenant)
+	}
+}
+
+// run carries out one job and keeps its lease meanwhile.
+func (w *Worker) run(ctx context.Context, job *storage.Job) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var renewing sync.WaitGroup
+	renewing.Go(func() { w.renew(ctx, cancel, *job) })
+	err := w.carryOut(ctx, job)
+	cancel()
+	renewing.Wait()
+	if err != nil && !errors.Is(err, storage.ErrStale) && !errors.Is(err, context.Canceled) {
+		w.Logger.ErrorContext(ctx, "a job failed and will be retried", "tenant", uuid.UUID(job.Tenant), "job", uuid.UUID(job.ID), "error", err)
+	}
+}
+
+// carryOut does the next step of a job. A panic ends this job alone, and not the
+// process: another node would take the job, and be next. What it panics with may
+// hold anything, so only its type is reported.
+func (w *Worker) carryOut(ctx context.Context, job *storage.Job) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic with a value of type %T\n%s", p, debug.Stack())
+		}
+	}()
+	return w.CarryOut(ctx, job)
+}
+
+// renew keeps the lease while the job runs. When it is lost, the run is
+// stopped: another node has it.
+func (w *Worker) renew(ctx context.Context, stop context.CancelFunc, job storage.Job) {
+	tick := time.NewTicker(renewEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if err := w.Extend(ctx, &job); errors.Is(err, storage.ErrStale) {
+			stop()
+			return
+		}
+	}
+}

@@ -1,0 +1,149 @@
+package jobs
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/sqlite"
+)
+
+// newWorker returns a worker on a database of its own.
+func newWorker(t *testing.T, carryOut func(context.Context, *storage.Job) error) (*Worker, storage.Storage, *bytes.Buffer) {
+	t.Helper()
+	store, err := sqlite.Open(t.Context(), ":memory:")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	var lines bytes.Buffer
+	return New(Config{
+		Queue: store, Owner: storage.ID(uuid.New()), Now: time.Now, Logger: slog.New(slog.NewTextHandler(&lines, nil)),
+		CarryOut: carryOut, Extend: func(context.Context, *storage.Job) error { return nil },
+	}), store, &lines
+}
+
+// add stores jobs of a tenant that are due.
+func add(t *testing.T, store storage.Storage, tenant storage.ID, n int) {
+	t.Helper()
+	now := time.Now().UTC().Truncate(time.Microsecond)
+	ch := &storage.Change{Tenant: tenant, Now: now}
+	for range n {
+		ch.InsertJobs = append(ch.InsertJobs, storage.Job{Tenant: tenant, ID: storage.ID(uuid.New()), Kind: "test", RunAt: now, Payload: []byte("x")})
+	}
+	if err := store.Write(t.Context(), ch); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A job that panics ends alone, and what it panicked with is in no line.
+func TestJobPanicsAlone(t *testing.T) {
+	t.Parallel()
+	w, _, lines := newWorker(t, func(context.Context, *storage.Job) error { panic("4242424242424242") })
+	w.run(t.Context(), &storage.Job{})
+	if got := lines.String(); !strings.Contains(got, "panic with a value of type string") || strings.Contains(got, "4242424242424242") {
+		t.Errorf("%s", got)
+	}
+}
+
+// gate holds jobs until a test lets them go.
+type gate struct {
+	store storage.Storage
+	begun chan storage.ID
+	end   map[storage.ID]chan struct{} // by tenant
+}
+
+// carryOut reports that a job began, waits, and finishes it.
+func (g *gate) carryOut(ctx context.Context, job *storage.Job) error {
+	g.begun <- job.Tenant
+	<-g.end[job.Tenant]
+	return g.store.Write(ctx, &storage.Change{
+		Tenant: job.Tenant, Now: time.Now(), DeleteJobs: []storage.JobDelete{{Owner: job.Owner, ID: job.ID}},
+	})
+}
+
+// began checks whose jobs were started.
+func (g *gate) began(t *testing.T, want ...storage.ID) {
+	t.Helper()
+	var got []storage.ID
+	for range want {
+		got = append(got, <-g.begun)
+	}
+	slices.SortFunc(got, compare)
+	if !slices.Equal(got, want) || len(g.begun) > 0 {
+		t.Errorf("started jobs of %v, and %d more, want %v", got, len(g.begun), want)
+	}
+}
+
+func compare(a, b storage.ID) int { return bytes.Compare(a[:], b[:]) }
+
+// Tenants that have more to do than there is room for do not keep one out whose
+// id comes after theirs.
+func TestTenantsTakeTurns(t *testing.T) {
+	t.Parallel()
+	g := &gate{begun: make(chan storage.ID, 100), end: map[storage.ID]chan struct{}{}}
+	w, store, _ := newWorker(t, g.carryOut)
+	g.store = store
+	var tenants []storage.ID // in order
+	for range maxJobs/maxOfTenant + 1 {
+		tenant := storage.ID(uuid.New())
+		tenants = append(tenants, tenant)
+		g.end[tenant] = make(chan struct{})
+		add(t, store, tenant, 2*maxOfTenant)
+	}
+	slices.SortFunc(tenants, compare)
+	dispatch := func() int {
+		t.Helper()
+		started, err := w.dispatch(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return started
+	}
+	last := len(tenants) - 1
+	var first []storage.ID
+	for _, tenant := range tenants[:last] {
+		first = append(first, slices.Repeat([]storage.ID{tenant}, maxOfTenant)...)
+	}
+	dispatch()
+	g.began(t, first...)
+	if n := dispatch(); n > 0 {
+		t.Errorf("%d jobs were started without room for them", n)
+	}
+	g.end[tenants[0]] <- struct{}{}
+	for dispatch() == 0 {
+		<-w.woken // when the place of the job is free
+	}
+	g.began(t, tenants[last])
+	for _, end := range g.end {
+		close(end)
+	}
+	w.jobs.Wait()
+}
+
+// Work goes on until nothing is due.
+func TestWorkCarriesOutEverythingThatIsDue(t *testing.T) {
+	t.Parallel()
+	g := &gate{begun: make(chan storage.ID, 100), end: map[storage.ID]chan struct{}{}}
+	w, store, _ := newWorker(t, g.carryOut)
+	g.store = store
+	for range 3 {
+		tenant := storage.ID(uuid.New())
+		g.end[tenant] = make(chan struct{})
+		close(g.end[tenant])
+		add(t, store, tenant, 3*maxOfTenant)
+	}
+	if err := w.Work(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(g.begun); n != 9*maxOfTenant {
+		t.Errorf("%d jobs were carried out, want %d", n, 9*maxOfTenant)
+	}
+}

@@ -1,0 +1,257 @@
+// Package keyring keeps the keys of tenants: it reads and unwraps them, shares
+// one reading among those who ask at the same time, and remembers the outcome
+// for a short while. It also checks that a master key is the one that a
+// database was set up with.
+package keyring
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/seal"
+	"github.com/seed-72ea4aab/vault/internal/sealed"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// The kinds of records that a tenant's keys are read from.
+const (
+	KindTenant = "tenant"
+	KindRing   = "ring"
+)
+
+// MaxAge is the longest time that a node may seal with keys that it has read.
+// A rotation waits for it, so nothing may be written under older ones.
+const MaxAge = 10 * time.Second
+
+// timeToWrite is what an operation has left of MaxAge, at the least, when it
+// begins.
+const timeToWrite = 2 * time.Second
+
+// State is what every operation needs of a tenant. D is its document.
+type State[D any] struct {
+	Doc     D
+	Ring    *seal.Ring
+	RingRev int64     // revision of the ring's record
+	ReadAt  time.Time // on the monotonic clock, when the query began
+}
+
+// WriteBefore is the last moment for a change that was sealed under these keys.
+func (s *State[D]) WriteBefore() time.Time { return s.ReadAt.Add(MaxAge) }
+
+// Records reads records: a part of a storage.
+type Records interface {
+	Records(ctx context.Context, tenant storage.ID, kind string, ids []storage.ID) ([]storage.Record, error)
+}
+
+// Config is what a Cache needs. All fields are required.
+type Config[D any] struct {
+	Store  Records
+	Master seal.AEAD
+	// Missing is the error about a tenant that does not exist.
+	Missing error
+	// Age is how long a state is used before it is read again.
+	Age time.Duration
+	// Decode reads the document of a tenant.
+	Decode func(rec *storage.Record, plain []byte) (D, error)
+}
+
+// Cache keeps the state of tenants for Config.Age. The ring in it is unwrapped
+// only when the wrapped bytes in the database are not those of the last time,
+// since with a key in a KMS every unwrapping is a call to it.
+type Cache[D any] struct {
+	cfg Config[D]
+
+	mu      sync.Mutex
+	states  map[uuid.UUID]*State[D]
+	rings   map[uuid.UUID]wrappedRing
+	loads   map[uuid.UUID]*load[D] // under way, one of a tenant at a time
+	changed time.Time              // when this node last changed a tenant
+}
+
+// wrappedRing is a ring with the bytes that it was unwrapped from.
+type wrappedRing struct {
+	wrapped []byte
+	ring    *seal.Ring
+}
+
+// load is a reading of a state that several callers may wait for. Its outcome
+// is set when done is closed.
+type load[D any] struct {
+	began time.Time
+	done  chan struct{}
+
+	state *State[D]
+	err   error
+	cut   bool // it ended with the caller that ran it, and says nothing
+}
+
+// maxTenants bounds each map of the cache; beyond it, it starts from empty.
+const maxTenants = 10_000
+
+// New returns an empty cache.
+func New[D any](cfg Config[D]) *Cache[D] {
+	return &Cache[D]{
+		cfg: cfg, states: map[uuid.UUID]*State[D]{}, rings: map[uuid.UUID]wrappedRing{}, loads: map[uuid.UUID]*load[D]{},
+	}
+}
+
+// Get returns a state that is at most Config.Age old, leaves time to write, and
+// is not from before a change that this node has made.
+func (c *Cache[D]) Get(ctx context.Context, tenant uuid.UUID) (*State[D], error) {
+	after := time.Now().Add(-min(c.cfg.Age, MaxAge-timeToWrite))
+	c.mu.Lock()
+	s := c.states[tenant]
+	changed := c.changed
+	c.mu.Unlock()
+	if s != nil && s.ReadAt.After(after) {
+		return s, nil
+	}
+	if changed.After(after) {
+		after = changed
+	}
+	return c.load(ctx, tenant, after)
+}
+
+// Reload returns a state that was read after the call.
+func (c *Cache[D]) Reload(ctx context.Context, tenant uuid.UUID) (*State[D], error) {
+	return c.load(ctx, tenant, time.Now())
+}
+
+// load returns a state whose reading began after a moment. A caller that finds
+// a reading under way waits for it, and reads again only if that one began too
+// early, or was cut off together with its caller.
+func (c *Cache[D]) load(ctx context.Context, tenant uuid.UUID, after time.Time) (*State[D], error) {
+	for {
+		l, mine := c.join(tenant)
+		if mine {
+			c.run(ctx, tenant, l)
+			return l.state, l.err
+		}
+		select {
+		case <-l.done:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		if !l.cut && l.began.After(after) {
+			return l.state, l.err
+		}
+	}
+}
+
+// join returns the reading that is under way, or a new one for the caller to
+// run.
+func (c *Cache[D]) join(tenant uuid.UUID) (l *load[D], mine bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if l := c.loads[tenant]; l != nil {
+		return l, false
+	}
+	l = &load[D]{began: time.Now(), done: make(chan struct{})}
+	c.loads[tenant] = l
+	return l, true
+}
+
+// run carries out a reading and wakes those who wait for it.
+func (c *Cache[D]) run(ctx context.Context, tenant uuid.UUID, l *load[D]) {
+	l.cut = true // unless it comes to its end: a master key may panic
+	defer func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.loads, tenant)
+		close(l.done)
+	}()
+	l.state, l.err = c.read(ctx, tenant, l.began)
+	l.cut = l.err != nil && ctx.Err() != nil
+	switch {
+	case l.err == nil:
+		c.keep(tenant, l.state)
+	case errors.Is(l.err, c.cfg.Missing):
+		c.Drop(tenant)
+	}
+}
+
+// keep stores a state, unless it may be from before a change of this node.
+func (c *Cache[D]) keep(tenant uuid.UUID, s *State[D]) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s.ReadAt.After(c.changed) {
+		put(c.states, tenant, s)
+	}
+}
+
+// put adds to a map of the cache within its bound.
+func put[T any](m map[uuid.UUID]T, tenant uuid.UUID, value T) {
+	if len(m) >= maxTenants {
+		clear(m)
+	}
+	m[tenant] = value
+}
+
+// Forget makes the next operation on this node read the state again.
+func (c *Cache[D]) Forget(tenant uuid.UUID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.changed = time.Now()
+	delete(c.states, tenant)
+}
+
+// Drop lets go of the keys of a tenant that is gone.
+func (c *Cache[D]) Drop(tenant uuid.UUID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.states, tenant)
+	delete(c.rings, tenant)
+}
+
+// read reads the ring after the tenant's record, so that it knows the key which
+// the record is sealed under.
+func (c *Cache[D]) read(ctx context.Context, tenant uuid.UUID, began time.Time) (*State[D], error) {
+	own := []storage.ID{storage.ID(tenant)}
+	tenants, err := c.cfg.Store.Records(ctx, storage.ID(tenant), KindTenant, own)
+	if err != nil {
+		return nil, err
+	}
+	rings, err := c.cfg.Store.Records(ctx, storage.ID(tenant), KindRing, own)
+	if err != nil {
+		return nil, err
+	}
+	if len(rings) == 0 || len(tenants) == 0 {
+		return nil, c.cfg.Missing
+	}
+	s := &State[D]{ReadAt: began, RingRev: rings[0].Rev}
+	if s.Ring, err = c.unwrap(tenant, rings[0].Body); err != nil {
+		return nil, fmt.Errorf("vault: tenant %s: %w", tenant, err)
+	}
+	place := sealed.RecordPlace(&tenants[0])
+	place.Tenant = tenant
+	plain, err := s.Ring.Open(&place, tenants[0].KeyVersion, tenants[0].Body)
+	if err != nil {
+		return nil, fmt.Errorf("vault: tenant %s: %w", tenant, err)
+	}
+	s.Doc, err = c.cfg.Decode(&tenants[0], plain)
+	return s, err
+}
+
+// unwrap opens a ring, unless it is the one that was opened last.
+func (c *Cache[D]) unwrap(tenant uuid.UUID, wrapped []byte) (*seal.Ring, error) {
+	c.mu.Lock()
+	known := c.rings[tenant]
+	c.mu.Unlock()
+	if known.ring != nil && bytes.Equal(known.wrapped, wrapped) {
+		return known.ring, nil
+	}
+	ring, err := seal.Unwrap(c.cfg.Master, tenant, wrapped)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	put(c.rings, tenant, wrappedRing{wrapped, ring})
+	return ring, nil
+}

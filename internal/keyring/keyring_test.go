@@ -1,0 +1,244 @@
+package keyring
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/seal"
+	"github.com/seed-72ea4aab/vault/internal/sealed"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// countedKey is a master key that counts what it is asked to open, as a KMS
+// does on its bill, and may take its time for it.
+type countedKey struct {
+	seal.AEAD
+	opened atomic.Int32
+	wait   func() error
+}
+
+func (k *countedKey) Decrypt(ciphertext, associatedData []byte) ([]byte, error) {
+	k.opened.Add(1)
+	if k.wait != nil {
+		if err := k.wait(); err != nil {
+			return nil, err
+		}
+	}
+	return k.AEAD.Decrypt(ciphertext, associatedData)
+}
+
+// records answers reads of records from memory: in a bubble of synctest there
+// is no place for the goroutines of a database.
+type records map[string][]storage.Record
+
+func (r records) Records(_ context.Context, _ storage.ID, kind string, _ []storage.ID) ([]storage.Record, error) {
+	return r[kind], nil
+}
+
+var errMissing = errors.New("missing")
+
+// world is a cache and what it reads.
+type world struct {
+	*Cache[string]
+	key    *countedKey
+	store  records
+	tenant uuid.UUID
+	ring   *seal.Ring
+}
+
+func newWorld(t *testing.T, age time.Duration) *world {
+	t.Helper()
+	aead, err := seal.NewAEAD(seal.RandomKey())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{key: &countedKey{AEAD: aead}, store: records{}, tenant: uuid.New()}
+	if w.ring, err = seal.NewRing(); err != nil {
+		t.Fatal(err)
+	}
+	rec := storage.Record{Kind: KindTenant, ID: storage.ID(w.tenant), Name: "Acme", KeyVersion: w.ring.Version()}
+	place := sealed.RecordPlace(&rec)
+	place.Tenant = w.tenant
+	if rec.Body, err = w.ring.Seal(&place, []byte("the document")); err != nil {
+		t.Fatal(err)
+	}
+	w.store[KindTenant] = []storage.Record{rec}
+	w.wrap(t, w.ring)
+	w.Cache = New(Config[string]{
+		Store: w.store, Master: w.key, Missing: errMissing, Age: age,
+		Decode: func(_ *storage.Record, plain []byte) (string, error) { return string(plain), nil },
+	})
+	return w
+}
+
+// wrap stores a ring.
+func (w *world) wrap(t *testing.T, ring *seal.Ring) {
+	t.Helper()
+	wrapped, err := Wrap(w.key, ring, storage.ID(w.tenant))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.store[KindRing] = []storage.Record{{Kind: KindRing, ID: storage.ID(w.tenant), Body: wrapped}}
+}
+
+// A ring is unwrapped when a node sees it for the first time and when it has
+// been wrapped again, however often it is read.
+func TestRingIsUnwrappedWhenItChanged(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, time.Nanosecond)
+	use := func(want int32) {
+		t.Helper()
+		for range 5 {
+			state, err := w.Get(t.Context(), w.tenant)
+			if err != nil || state.Doc != "the document" {
+				t.Fatalf("%v, %v", state, err)
+			}
+			if _, err := w.Reload(t.Context(), w.tenant); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := w.key.opened.Load(); got != want {
+			t.Errorf("the master key was asked %d times, want %d", got, want)
+		}
+	}
+	use(1)
+	w.wrap(t, w.ring)
+	use(2)
+	w.store[KindTenant] = nil
+	if _, err := w.Get(t.Context(), w.tenant); !errors.Is(err, errMissing) {
+		t.Errorf("a tenant that is gone: %v", err)
+	}
+	if n := len(w.rings); n != 0 {
+		t.Errorf("%d rings of deleted tenants are kept", n)
+	}
+}
+
+// Operations that need the same keys at the same time ask for them once. One
+// that is cancelled does not wait.
+func TestOperationsShareOneUnwrapping(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, time.Second)
+		answer := make(chan struct{})
+		w.key.wait = func() error {
+			<-answer
+			return nil
+		}
+		const callers = 20
+		errs := make(chan error, callers)
+		for i := range callers {
+			go func() {
+				get := w.Get
+				if i%2 == 1 {
+					get = w.Reload
+				}
+				_, err := get(t.Context(), w.tenant)
+				errs <- err
+			}()
+		}
+		cut, cancel := context.WithCancel(t.Context())
+		gone := make(chan error, 1)
+		synctest.Wait() // one asks the master key, the others wait for it
+		go func() {
+			_, err := w.Get(cut, w.tenant)
+			gone <- err
+		}()
+		synctest.Wait()
+		cancel()
+		if err := <-gone; !errors.Is(err, context.Canceled) {
+			t.Errorf("a caller that was cancelled: %v", err)
+		}
+		close(answer)
+		for range callers {
+			if err := <-errs; err != nil {
+				t.Error(err)
+			}
+		}
+		if got := w.key.opened.Load(); got != 1 {
+			t.Errorf("the master key was asked %d times, want once", got)
+		}
+	})
+}
+
+// A caller that gives up, or panics, while others wait for what it reads does
+// not take them with it.
+func TestSharedReadingOutlivesItsCaller(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func() error{
+		"cancelled": func() error { return context.Canceled },
+		"panicking": func() error { panic("as the client of a KMS might") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, time.Second)
+				ctx, cancel := context.WithCancel(t.Context())
+				release := make(chan struct{})
+				w.key.wait = func() error {
+					if w.key.opened.Load() > 1 {
+						return nil
+					}
+					<-release
+					return end()
+				}
+				go func() {
+					defer func() { _ = recover() }()
+					if _, err := w.Get(ctx, w.tenant); err == nil {
+						t.Error("the first caller succeeded")
+					}
+				}()
+				synctest.Wait() // it asks the master key
+				second := make(chan error, 1)
+				go func() {
+					_, err := w.Get(t.Context(), w.tenant)
+					second <- err
+				}()
+				synctest.Wait() // it waits for the first
+				cancel()
+				close(release)
+				if err := <-second; err != nil {
+					t.Errorf("the one that waited: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// However old keys may become, an operation begins with keys that it has the
+// time to write under; and what this node changed is read again.
+func TestKeysAreReadAgainInTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, MaxAge)
+		get := func() *State[string] {
+			t.Helper()
+			state, err := w.Get(t.Context(), w.tenant)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return state
+		}
+		first := get()
+		<-time.After(MaxAge - timeToWrite - time.Millisecond)
+		if get() != first {
+			t.Error("keys that leave time to write are read again")
+		}
+		<-time.After(time.Millisecond)
+		second := get()
+		if second == first || time.Until(second.WriteBefore()) != MaxAge {
+			t.Errorf("an operation begins with %s to write", time.Until(second.WriteBefore()))
+		}
+		<-time.After(time.Millisecond)
+		w.Forget(w.tenant)
+		<-time.After(time.Millisecond)
+		if get() == second {
+			t.Error("a state from before a change is used")
+		}
+	})
+}

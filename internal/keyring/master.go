@@ -1,0 +1,158 @@
+package keyring
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/seed-72ea4aab/vault/internal/seal"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// ErrWrongMaster means that the database was set up under another master key.
+// ErrMasterFails means that the master key neither opened what it had to nor
+// what it had just sealed itself, or sealed nothing.
+var (
+	ErrWrongMaster = errors.New("another master key")
+	ErrMasterFails = errors.New("the master key does not work")
+)
+
+// Check is the record that tells the right master key from others: a ring that
+// holds no tenant's data.
+type Check struct {
+	Store interface {
+		Records
+		Write(ctx context.Context, c *storage.Change) error
+	}
+	Master seal.AEAD
+	Now    func() time.Time
+}
+
+// Verify proves that the master key is the one that the database was set up
+// with. A new database gets a record.
+func (c *Check) Verify(ctx context.Context) error {
+	ring, _, err := c.read(ctx)
+	if err != nil || ring != nil {
+		return err
+	}
+	err = c.create(ctx)
+	if !errors.Is(err, storage.ErrExists) {
+		return err
+	}
+	// Another node set the database up meanwhile: its key must be ours.
+	return c.Verify(ctx)
+}
+
+// Rewrap wraps the record under the master key that wraps now. It fails with
+// storage.ErrStale when another node was faster.
+func (c *Check) Rewrap(ctx context.Context) error {
+	ring, rec, err := c.read(ctx)
+	if err != nil {
+		return err
+	}
+	if ring == nil {
+		return c.create(ctx)
+	}
+	if rec.Body, err = Wrap(c.Master, ring, storage.ID{}); err != nil {
+		return err
+	}
+	return c.Store.Write(ctx, &storage.Change{
+		Now:           c.Now(),
+		UpdateRecords: []storage.RecordUpdate{{Rev: rec.Rev, Record: *rec}},
+	})
+}
+
+// read returns the ring, if there is one, and its record.
+func (c *Check) read(ctx context.Context) (*seal.Ring, *storage.Record, error) {
+	var none storage.ID
+	recs, err := c.Store.Records(ctx, none, KindRing, []storage.ID{none})
+	if err != nil {
+		return nil, nil, fmt.Errorf("vault: read the record of the master key: %w", err)
+	}
+	if len(recs) == 0 {
+		return nil, nil, nil
+	}
+	ring, err := c.unwrap(recs[0].Body)
+	return ring, &recs[0], err
+}
+
+// unwrap opens the ring. A key in a KMS refuses what another key sealed, and
+// whatever it is given while the service is down, and the errors of one service
+// are not those of the next. So a key that refuses has to show that it works at
+// all, before it is called the wrong one.
+func (c *Check) unwrap(wrapped []byte) (*seal.Ring, error) {
+	var none storage.ID
+	ring, err := seal.Unwrap(c.Master, none, wrapped)
+	if !errors.Is(err, seal.ErrUnwrap) {
+		return ring, err
+	}
+	if broken := try(c.Master); broken != nil {
+		return nil, fmt.Errorf("%w: %w", ErrMasterFails, broken)
+	}
+	// It may have come back just now.
+	ring, err = seal.Unwrap(c.Master, none, wrapped)
+	if errors.Is(err, seal.ErrUnwrap) {
+		return nil, fmt.Errorf("%w: %w", ErrWrongMaster, err)
+	}
+	return ring, err
+}
+
+// Several is a master key that is made of others.
+type Several interface {
+	// Keys returns the others.
+	Keys() []seal.AEAD
+}
+
+// try returns why a master key cannot seal a ring and open it again. Of several
+// keys each is tried: the one that does not work may be the one that is needed.
+func try(key seal.AEAD) error {
+	if several, ok := key.(Several); ok {
+		for _, k := range several.Keys() {
+			if err := try(k); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	ring, err := seal.NewRing()
+	if err != nil {
+		return err
+	}
+	wrapped, err := ring.Wrap(key, storage.ID{})
+	if err != nil {
+		return err
+	}
+	_, err = seal.Unwrap(key, storage.ID{}, wrapped)
+	return err
+}
+
+// Wrap seals a ring of a tenant under a master key.
+func Wrap(master seal.AEAD, ring *seal.Ring, tenant storage.ID) ([]byte, error) {
+	wrapped, err := ring.Wrap(master, tenant)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrMasterFails, err)
+	}
+	return wrapped, nil
+}
+
+// create sets a database up, under a master key that can also open what it
+// seals.
+func (c *Check) create(ctx context.Context) error {
+	ring, err := seal.NewRing()
+	if err != nil {
+		return err
+	}
+	wrapped, err := Wrap(c.Master, ring, storage.ID{})
+	if err != nil {
+		return err
+	}
+	if _, err := seal.Unwrap(c.Master, storage.ID{}, wrapped); err != nil {
+		return fmt.Errorf("%w: %w", ErrMasterFails, err)
+	}
+	now := c.Now()
+	return c.Store.Write(ctx, &storage.Change{
+		Now:           now,
+		InsertRecords: []storage.Record{{Kind: KindRing, Body: wrapped, CreatedAt: now}},
+	})
+}

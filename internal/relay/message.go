@@ -1,0 +1,226 @@
+package relay
+
+import (
+	"bytes"
+	"compress/flate"
+	"compress/gzip"
+	"compress/zlib"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/seed-72ea4aab/vault/internal/egress"
+	"github.com/seed-72ea4aab/vault/internal/jsonx"
+)
+
+// Message is a request or an answer on its way through a transform.
+type Message struct {
+	Header http.Header
+	Body   []byte
+}
+
+// Value returns the body as code sees it: the document when the type is
+// application/json, and null for an empty one; else a string.
+func (m *Message) Value() (jsonx.Value, error) {
+	if !isJSON(m.Header) {
+		return jsonx.StringValue(string(m.Body)), nil
+	}
+	if len(bytes.TrimSpace(m.Body)) == 0 {
+		return jsonx.NullValue(), nil
+	}
+	v, err := jsonx.Parse(m.Body, jsonx.Limits{})
+	if err != nil {
+		return v, err
+	}
+	return v, nil
+}
+
+func isJSON(header http.Header) bool {
+	typ, _, _ := mime.ParseMediaType(header.Get("Content-Type"))
+	return typ == "application/json"
+}
+
+// HeaderValue returns the headers as code sees them: an object of strings.
+func (m *Message) HeaderValue() jsonx.Value {
+	var members []jsonx.Member
+	for name, values := range m.Header {
+		members = append(members, jsonx.Member{Name: name, Value: jsonx.StringValue(strings.Join(values, ", "))})
+	}
+	slices.SortFunc(members, func(a, b jsonx.Member) int { return strings.Compare(a.Name, b.Name) })
+	return jsonx.ObjectValue(members...)
+}
+
+// SetBody takes the body that code returned. One that it did not change stays
+// as it was, byte for byte; so does one that it did not return. Text is taken
+// as it is, everything else as JSON, and null is no body.
+func (m *Message) SetBody(result, given jsonx.Value) {
+	switch {
+	case result.IsZero() || result.Equal(given):
+	case result.IsNull():
+		m.Body = nil
+	case result.Kind() == jsonx.String:
+		m.Body = []byte(result.Text())
+	default:
+		m.Body = result.JSON()
+		if m.Header.Get("Content-Type") == "" {
+			m.Header.Set("Content-Type", "application/json")
+		}
+	}
+}
+
+// computed are headers that follow from what is sent.
+var computed = []string{"Content-Length", "Host", "Transfer-Encoding"}
+
+var errHeaders = errors.New("headers must be an object of strings")
+
+// SetHeader takes the headers that code returned: strings, numbers, booleans,
+// or arrays of them. Without any the headers stay. Those that start with a
+// prefix are the vault's own, and left out.
+func (m *Message) SetHeader(result jsonx.Value, prefix string) error {
+	if result.IsZero() || result.IsNull() {
+		return nil
+	}
+	if result.Kind() != jsonx.Object {
+		return errHeaders
+	}
+	header := http.Header{}
+	for _, member := range result.Members() {
+		name := http.CanonicalHeaderKey(member.Name)
+		values, ok := headerTexts(member.Value)
+		if !ok {
+			return errHeaders
+		}
+		if old := m.Header[name]; len(values) == 1 && values[0] == strings.Join(old, ", ") {
+			values = old // lines that code has seen as one, like those of Set-Cookie
+		}
+		if len(values) > 0 {
+			header[name] = append(header[name], values...)
+		}
+	}
+	egress.RemoveHopByHop(header)
+	DropPrefixed(header, prefix)
+	for _, name := range computed {
+		header.Del(name)
+	}
+	if err := egress.CheckHeader(header); err != nil {
+		return errors.New("a header is not allowed: " + err.Error())
+	}
+	m.Header = header
+	return nil
+}
+
+// headerTexts returns the lines of a header that code wrote.
+func headerTexts(v jsonx.Value) ([]string, bool) {
+	switch v.Kind() {
+	case jsonx.Null:
+		return nil, true
+	case jsonx.String, jsonx.Number:
+		return []string{v.Text()}, true
+	case jsonx.Bool:
+		return []string{strconv.FormatBool(v.Bool())}, true
+	case jsonx.Array:
+		var all []string
+		for _, e := range v.Elems() {
+			texts, ok := headerTexts(e)
+			if !ok || len(texts) != 1 {
+				return nil, false
+			}
+			all = append(all, texts[0])
+		}
+		return all, true
+	default:
+		return nil, false
+	}
+}
+
+// maxEncodings bounds how often a body may be compressed.
+const maxEncodings = 2
+
+// Decode decompresses the body, so that code can read it.
+func (m *Message) Decode(limit int64) error {
+	var encodings []string
+	for _, line := range m.Header["Content-Encoding"] {
+		for name := range strings.SplitSeq(line, ",") {
+			if name = strings.ToLower(strings.TrimSpace(name)); name != "" && name != "identity" {
+				encodings = append(encodings, name)
+			}
+		}
+	}
+	if len(encodings) > maxEncodings {
+		return errors.New("has too many encodings in its Content-Encoding")
+	}
+	m.Header.Del("Content-Encoding")
+	if len(m.Body) == 0 {
+		return nil
+	}
+	for _, name := range slices.Backward(encodings) {
+		plain, err := decompress(name, m.Body, limit)
+		if err != nil {
+			return err
+		}
+		m.Body = plain
+	}
+	return nil
+}
+
+func decompress(encoding string, body []byte, limit int64) ([]byte, error) {
+	var r io.Reader
+	var err error
+	switch encoding {
+	case "gzip", "x-gzip":
+		r, err = gzip.NewReader(bytes.NewReader(body))
+	case "deflate": // zlib by the book, but some senders leave its frame out
+		if r, err = zlib.NewReader(bytes.NewReader(body)); err != nil {
+			r, err = flate.NewReader(bytes.NewReader(body)), nil
+		}
+	default:
+		return nil, errors.New("has a Content-Encoding other than gzip and deflate")
+	}
+	if err == nil {
+		body, err = ReadBody(r, limit)
+	}
+	switch {
+	case errors.Is(err, ErrTooLarge):
+		return nil, errors.New("is too large once decompressed")
+	case err != nil:
+		return nil, errors.New("is not compressed the way its Content-Encoding says")
+	}
+	return body, nil
+}
+
+// AppendValue writes the body as code sees it: as it is when it is the JSON that
+// its type says, null when it should be and is empty, else as a string.
+func (m *Message) AppendValue(out []byte) []byte {
+	switch {
+	case isJSON(m.Header) && len(bytes.TrimSpace(m.Body)) == 0:
+		return append(out, "null"...)
+	case isJSON(m.Header) && json.Valid(m.Body):
+		return append(out, m.Body...)
+	default:
+		return jsonx.StringValue(string(m.Body)).Append(out)
+	}
+}
+
+// ErrTooLarge means that a body is larger than it may be.
+var ErrTooLarge = errors.New("the body is too large")
+
+// ReadBody reads a body that has to be held in memory. One that has more than
+// limit bytes is ErrTooLarge.
+func ReadBody(r io.Reader, limit int64) ([]byte, error) {
+	if r == nil {
+		return nil, nil
+	}
+	var buf bytes.Buffer
+	if _, err := buf.ReadFrom(io.LimitReader(r, limit+1)); err != nil {
+		return nil, err
+	}
+	if int64(buf.Len()) > limit {
+		return nil, ErrTooLarge
+	}
+	return buf.Bytes(), nil
+}

@@ -1,0 +1,271 @@
+// Package relay takes bodies and messages through a proxy: it finds the
+// expressions of a body by its type and fills them in, turns messages into what
+// code sees and back, and sends a request to its destination.
+package relay
+
+import (
+	"bytes"
+	"encoding/xml"
+	"mime"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/seed-72ea4aab/vault/internal/expr"
+	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/internal/jsonx"
+)
+
+// Format says how expressions stand in a body.
+type Format uint8
+
+// The formats. A body that is Opaque is binary or encoded, and never looked at.
+const (
+	Opaque    Format = iota
+	text             // values are inserted as they are
+	unknown          // like text, unless it turns out to be binary
+	jsonText         // in the strings of a document, but not in keys
+	formPairs        // in the values of pairs, form-encoded
+	xmlText          // like text, with values escaped
+	multipart        // each part by its own type
+)
+
+// binaryTypes are types outside of image, audio, video and font whose bodies
+// are not text.
+var binaryTypes = []string{
+	"application/octet-stream", "application/pdf", "application/zip", "application/gzip", "application/x-gzip",
+	"application/x-tar", "application/x-7z-compressed", "application/zstd", "application/wasm", "application/cbor",
+	"application/msgpack", "application/x-msgpack", "application/vnd.msgpack", "application/protobuf",
+	"application/x-protobuf", "application/vnd.google.protobuf", "application/grpc", "application/avro",
+}
+
+// FormatOf tells the format of a body by its headers. The boundary is that of a
+// multipart body.
+func FormatOf(header http.Header) (format Format, boundary string) {
+	if e := header.Get("Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") {
+		return Opaque, ""
+	}
+	typ, params, err := mime.ParseMediaType(header.Get("Content-Type"))
+	if err != nil && typ == "" {
+		return unknown, ""
+	}
+	major, minor, _ := strings.Cut(typ, "/")
+	switch {
+	case minor == "json" || strings.HasSuffix(minor, "+json"):
+		return jsonText, ""
+	case typ == "application/xml" || typ == "text/xml" || strings.HasSuffix(minor, "+xml"):
+		return xmlText, ""
+	case typ == "application/x-www-form-urlencoded":
+		return formPairs, ""
+	case major == "multipart":
+		return multipart, params["boundary"]
+	case major == "text":
+		return text, ""
+	case slices.Contains([]string{"image", "audio", "video", "font", "model"}, major), slices.Contains(binaryTypes, typ), strings.HasPrefix(typ, "application/grpc"):
+		return Opaque, ""
+	default:
+		return unknown, ""
+	}
+}
+
+// Body is a scanned body, with the places at which values of tokens go.
+type Body struct {
+	raw       []byte
+	spots     []spot    // in order
+	templates expr.List // of the spots
+	boundary  string    // of a multipart body
+}
+
+// spot is a part of a body that is replaced.
+type spot struct {
+	start, end int
+	path       string              // for messages
+	encode     func(string) string // nil: nothing is left to be done
+}
+
+// Scan finds the expressions of a body. Everything outside of them will
+// stay as it is, byte for byte.
+func Scan(header http.Header, raw []byte) (*Body, *form.Problems) {
+	format, boundary := FormatOf(header)
+	b := &Body{raw: raw}
+	if format != multipart {
+		return b, b.scan(format, 0, len(raw), "")
+	}
+	if !bytes.Contains(raw, []byte("{{")) && !opening.Match(raw) {
+		return b, nil
+	}
+	b.boundary = boundary
+	return b, b.scanParts()
+}
+
+// scan looks for expressions in a part of the body that has one format.
+func (b *Body) scan(format Format, start, end int, path string) *form.Problems {
+	raw := b.raw[start:end]
+	if format == formPairs {
+		return b.scanForm(start, end, path)
+	}
+	if format == Opaque || format == multipart || !bytes.Contains(raw, []byte("{{")) {
+		return nil
+	}
+	switch format {
+	case jsonText:
+		return b.scanJSON(start, end, path)
+	case xmlText:
+		return b.addText(spot{start: start, end: end, path: path}, string(raw), escapeXML)
+	case unknown:
+		if !utf8.Valid(raw) || bytes.IndexByte(raw, 0) >= 0 {
+			return nil // binary
+		}
+	}
+	return b.addText(spot{start: start, end: end, path: path}, string(raw), nil)
+}
+
+func (b *Body) addText(s spot, template string, escape func(string) string) *form.Problems {
+	if err := b.templates.AddText(template, escape); err != nil {
+		return form.Of(s.path, err)
+	}
+	b.spots = append(b.spots, s)
+	return nil
+}
+
+func escapeXML(text string) string {
+	var out bytes.Buffer
+	_ = xml.EscapeText(&out, []byte(text)) // a buffer takes everything
+	return out.String()
+}
+
+// scanJSON finds the strings of a document that hold expressions.
+func (b *Body) scanJSON(start, end int, path string) *form.Problems {
+	raw := b.raw[start:end]
+	doc, err := jsonx.Parse(raw, jsonx.Limits{})
+	if err != nil {
+		return form.Of(path, err)
+	}
+	var places []string // of all strings that are values; "" for those without expressions
+	var found []bool
+	var bad *form.Problems
+	_, err = jsonx.Rewrite(doc, func(at *jsonx.Path, v jsonx.Value) (jsonx.Value, bool, error) {
+		if v.Kind() != jsonx.String {
+			return v, true, nil
+		}
+		has, place := expr.HasExpression(v.Text()), ""
+		if has {
+			place = jsonx.JoinPath(path, at.String())
+			if err := b.templates.Add(v.Text()); err != nil {
+				bad = form.Of(place, err)
+				return v, false, err
+			}
+		}
+		places, found = append(places, place), append(found, has)
+		return v, false, nil
+	})
+	if err != nil {
+		return bad
+	}
+	n := 0
+	for from, to := range valueStrings(raw) {
+		if found[n] {
+			b.spots = append(b.spots, spot{start: start + from, end: start + to, path: places[n]})
+		}
+		n++
+	}
+	return nil
+}
+
+// valueStrings yields where the strings of a valid JSON text start and end that
+// are values, in order. A string before a colon is a key.
+func valueStrings(raw []byte) func(yield func(from, to int) bool) {
+	return func(yield func(from, to int) bool) {
+		for i := 0; i < len(raw); i++ {
+			if raw[i] != '"' {
+				continue
+			}
+			from := i
+			for i++; raw[i] != '"'; i++ {
+				if raw[i] == '\\' {
+					i++
+				}
+			}
+			rest := bytes.TrimLeft(raw[i+1:], " \t\r\n")
+			if len(rest) > 0 && rest[0] == ':' {
+				continue
+			}
+			if !yield(from, i+1) {
+				return
+			}
+		}
+	}
+}
+
+// Braces stand in a form as they are or, as most encoders write them,
+// percent-encoded.
+var (
+	opening = regexp.MustCompile(`(?i)(?:\{|%7b){2}`)
+	closing = regexp.MustCompile(`(?i)(?:\}|%7d){2}`)
+)
+
+// scanForm finds expressions in the values of name=value pairs. From the first
+// expression of a value to its last one is replaced, newly encoded.
+func (b *Body) scanForm(start, end int, path string) *form.Problems {
+	if !opening.Match(b.raw[start:end]) {
+		return nil
+	}
+	for start < end {
+		pair, _, _ := bytes.Cut(b.raw[start:end], []byte("&"))
+		name, value, _ := bytes.Cut(pair, []byte("="))
+		if first := opening.FindIndex(value); first != nil {
+			until := len(value)
+			if all := closing.FindAllIndex(value, -1); len(all) > 0 && all[len(all)-1][1] > first[0] {
+				until = all[len(all)-1][1]
+			}
+			at := start + len(name) + len("=")
+			place := path
+			if text, err := url.QueryUnescape(string(name)); err == nil {
+				place = jsonx.JoinName(path, text)
+			}
+			template, err := url.QueryUnescape(string(value[first[0]:until]))
+			if err != nil {
+				return form.Problem(place, "is not form-encoded")
+			}
+			s := spot{start: at + first[0], end: at + until, path: place, encode: url.QueryEscape}
+			if bad := b.addText(s, template, nil); bad != nil {
+				return bad
+			}
+		}
+		start += len(pair) + len("&")
+	}
+	return nil
+}
+
+// Refs returns the tokens that the expressions of the body name.
+func (b *Body) Refs() []expr.Ref { return b.templates.Refs() }
+
+// HasExpressions reports whether there is something to fill in.
+func (b *Body) HasExpressions() bool { return len(b.spots) > 0 }
+
+// Fill returns the body with values in the places of expressions.
+func (b *Body) Fill(env expr.Env) ([]byte, *form.Problems) {
+	values, err := b.templates.Eval(env)
+	if err != nil {
+		return nil, form.Of(b.spots[len(values)].path, err)
+	}
+	var out bytes.Buffer
+	last := 0
+	for i, s := range b.spots {
+		if s.encode != nil {
+			values[i] = s.encode(values[i])
+		}
+		out.Write(b.raw[last:s.start])
+		out.WriteString(values[i])
+		last = s.end
+	}
+	out.Write(b.raw[last:])
+	delimiter := []byte("--" + b.boundary)
+	if b.boundary != "" && bytes.Count(out.Bytes(), delimiter) != bytes.Count(b.raw, delimiter) {
+		return nil, form.Problem("", "must have a boundary that does not occur in the inserted data")
+	}
+	return out.Bytes(), nil
+}

@@ -1,0 +1,123 @@
+package sealed
+
+import (
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/seal"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// Resealer seals rows of a tenant again: what From opens is sealed under the
+// primary key of To. What is under that key already stays as it is.
+type Resealer struct {
+	Tenant   uuid.UUID
+	From, To *seal.Ring
+}
+
+// Change reseals everything that a change is about to write.
+func (r *Resealer) Change(ch *storage.Change) error {
+	for i := range ch.InsertTokens {
+		if err := r.Token(&ch.InsertTokens[i]); err != nil {
+			return err
+		}
+	}
+	for i := range ch.UpdateTokens {
+		if err := r.Token(&ch.UpdateTokens[i].Token); err != nil {
+			return err
+		}
+	}
+	for i := range ch.InsertRecords {
+		if err := r.Record(&ch.InsertRecords[i]); err != nil {
+			return err
+		}
+	}
+	for i := range ch.UpdateRecords {
+		if err := r.Record(&ch.UpdateRecords[i].Record); err != nil {
+			return err
+		}
+	}
+	for i := range ch.InsertJobs {
+		if err := r.Job(&ch.InsertJobs[i]); err != nil {
+			return err
+		}
+	}
+	for i := range ch.UpdateJobs {
+		if err := r.Job(&ch.UpdateJobs[i].Job); err != nil {
+			return err
+		}
+	}
+	if c := ch.Claim; c != nil {
+		place := ClaimPlace(c.Claim.Key)
+		if err := r.one(&place, &c.Claim.KeyVersion, &c.Claim.Answer); err != nil {
+			return err
+		}
+	}
+	for i := range ch.Reseal {
+		if err := r.Row(&ch.Reseal[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Token reseals the body and the cvc of a token.
+func (r *Resealer) Token(row *storage.Token) error {
+	if row.KeyVersion == r.To.Version() {
+		return nil
+	}
+	var parts Parts
+	place := TokenPlace(row, &parts)
+	if err := r.reseal(&place, row.KeyVersion, &row.Body); err != nil {
+		return err
+	}
+	if row.CVC != nil {
+		place := CVCPlace(row, &parts)
+		if err := r.reseal(&place, row.KeyVersion, &row.CVC); err != nil {
+			return err
+		}
+	}
+	row.KeyVersion = r.To.Version()
+	return nil
+}
+
+// Record reseals the document of a record.
+func (r *Resealer) Record(rec *storage.Record) error {
+	place := RecordPlace(rec)
+	return r.one(&place, &rec.KeyVersion, &rec.Body)
+}
+
+// Job reseals the payload of a job.
+func (r *Resealer) Job(job *storage.Job) error {
+	place := JobPlace(job.ID)
+	return r.one(&place, &job.KeyVersion, &job.Payload)
+}
+
+// Row reseals the sealed part of a claim or a job.
+func (r *Resealer) Row(row *storage.Sealed) error {
+	place := rowPlace(row)
+	return r.one(&place, &row.KeyVersion, &row.Body)
+}
+
+// one reseals a row that has one sealed part, unless nothing is left of it.
+func (r *Resealer) one(place *seal.Place, version *int, sealed *[]byte) error {
+	if *version == r.To.Version() || len(*sealed) == 0 {
+		return nil
+	}
+	if err := r.reseal(place, *version, sealed); err != nil {
+		return err
+	}
+	*version = r.To.Version()
+	return nil
+}
+
+func (r *Resealer) reseal(place *seal.Place, version int, sealed *[]byte) error {
+	place.Tenant = r.Tenant
+	plain, err := r.From.Open(place, version, *sealed)
+	if err != nil {
+		return fmt.Errorf("%s of %s %q: %w", place.Field, place.Entity, place.ID, err)
+	}
+	*sealed, err = r.To.Seal(place, plain)
+	return err
+}

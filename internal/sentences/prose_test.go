@@ -1,0 +1,75 @@
+package sentences
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// A text is prose when two words of it stand side by side, one of which may be
+// an abbreviation, a verb of fmt, or what was left out of a concatenation.
+var (
+	word  = regexp.MustCompile(`^[A-Za-z]?[a-z]+('[a-z]+)?(-[a-z]+)*$`)
+	other = regexp.MustCompile(`^([A-Z]{2,}[0-9]*|%[-+# 0-9.\[\]]*[a-zA-Z]|…)$`)
+)
+
+// code is what only SQL, JavaScript, a shell script or a regular expression
+// has. AND, OR, NOT and TO alone do not make a text SQL: messages about the
+// search language name them.
+var code = regexp.MustCompile(`^\^|\(\?|\$[\w!]|=>|^\(function|[<=]+ \?|PRAGMA \w|` +
+	`\b(SELECT|INSERT|UPDATE|DELETE|FROM|WHERE|VALUES|RETURNING|CREATE|DROP|ORDER BY|AS|JOIN|SAVEPOINT|ROLLBACK|RELEASE|ANALYZE|CASE)\b`)
+
+// names are texts of several words that are not sentences.
+var names = map[string]bool{
+	"vault ring v1":                           true, // associated data of sealed rings
+	"Buffer atob btoa Blob":                   true, // globals of JavaScript, as are the next ones
+	"fetch Headers Request Response FormData": true,
+	"structuredClone queueMicrotask WeakRef FinalizationRegistry SharedArrayBuffer Atomics WebAssembly escape unescape": true,
+}
+
+func prose(text string) bool {
+	if names[text] || code.MatchString(text) {
+		return false
+	}
+	before := ""
+	for _, s := range strings.Fields(text) {
+		s = strings.TrimLeft(s, "(")
+		next := strings.TrimRight(s, ".,;:?!)")
+		if word.MatchString(before) && (word.MatchString(next) || other.MatchString(next)) ||
+			other.MatchString(before) && word.MatchString(next) {
+			return true
+		}
+		before = s
+	}
+	return false
+}
+
+func TestProse(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{
+		"is required":                           true,
+		"must have at most %d bytes":            true,
+		"vault: encode %s: %w":                  true,
+		"The content type must be ….":           true,
+		"expected TO, as in [2026-01-01 TO *]":  true,
+		"is not valid JSON: ',' is expected":    true,
+		"malformed JSON":                        true,
+		"token:read":                            false,
+		"%s: %w":                                false,
+		"Jan 2, 2006 15:04:05":                  false,
+		"GET /orders/{id}":                      false,
+		"text/plain; charset=utf-8":             false,
+		"PRIVATE KEY":                           false,
+		"{{ data | last4 }}":                    false,
+		"set_id, type, shard":                   false,
+		"UPDATE claims c SET answer = u.answer": false,
+		"dead AND run_at <= ?":                  false,
+		"until grep -q up; do kill -0 $!; done": false,
+		"^the code failed \\(([a-z]+)\\)$":      false,
+		"module.exports = async (r) => 1":       false,
+	} {
+		if got := prose(text); got != want {
+			t.Errorf("prose(%q) = %t, want %t", text, got, want)
+		}
+	}
+}

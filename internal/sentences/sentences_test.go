@@ -1,0 +1,77 @@
+package sentences
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write testdata/sentences.txt")
+
+const (
+	golden = "testdata/sentences.txt"
+	howTo  = "go test ./internal/sentences -update"
+	header = "Every sentence that a user can see, by folder. Written by " + howTo + ".\n" +
+		"… stands for text that is put in; %s, %d and so on are verbs of fmt.\n"
+)
+
+// TestSentences holds the list against the code. A sentence that is new or gone
+// shows in the diff of the list, where a reviewer reads it beside the others.
+func TestSentences(t *testing.T) {
+	t.Parallel()
+	got := render(collect(t))
+	if *update {
+		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, after := lines(string(want)), lines(got)
+	for _, s := range slices.Sorted(maps.Keys(after)) {
+		if !before[s] {
+			t.Errorf("new: %s", s)
+		}
+	}
+	for _, s := range slices.Sorted(maps.Keys(before)) {
+		if !after[s] {
+			t.Errorf("gone: %s", s)
+		}
+	}
+	if t.Failed() || string(want) != got {
+		t.Errorf("%s is not what the code says; write it with %s, and read the diff", golden, howTo)
+	}
+}
+
+func render(all table) string {
+	var b strings.Builder
+	b.WriteString(header)
+	for _, folder := range slices.Sorted(maps.Keys(all)) {
+		fmt.Fprintf(&b, "\n## %s\n", folder)
+		for _, s := range slices.Sorted(maps.Keys(all[folder])) {
+			fmt.Fprintln(&b, s)
+		}
+	}
+	return b.String()
+}
+
+// lines returns the sentences of a list, each with its folder.
+func lines(list string) map[string]bool {
+	all, folder := map[string]bool{}, ""
+	for s := range strings.Lines(strings.TrimPrefix(list, header)) {
+		s = strings.TrimSuffix(s, "\n")
+		if name, ok := strings.CutPrefix(s, "## "); ok {
+			folder = name
+		} else if s != "" {
+			all[folder+": "+s] = true
+		}
+	}
+	return all
+}

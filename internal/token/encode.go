@@ -1,0 +1,142 @@
+package token
+
+import (
+	"encoding/binary"
+	"errors"
+	"slices"
+
+	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/internal/jsonx"
+)
+
+// bodyVersion is the first byte of an encoded body.
+const bodyVersion = 1
+
+// Flags of an encoded body.
+const (
+	flagIndexes = 1 << iota // search indexes are given
+	flagDedupOn
+	flagDedupOff
+)
+
+// Encode appends the body: a version, flags, the place of the cvc, and each
+// field after its length. Absent fields have none.
+func (b *Body) Encode(dst []byte) []byte {
+	var flags byte
+	if b.Indexes != nil {
+		flags |= flagIndexes
+	}
+	if b.Dedup != nil && *b.Dedup {
+		flags |= flagDedupOn
+	}
+	if b.Dedup != nil && !*b.Dedup {
+		flags |= flagDedupOff
+	}
+	dst = slices.Grow(dst, b.Data.Size()+128)
+	dst = append(dst, bodyVersion, flags, byte(b.CVCAt))
+	dst = endField(len(dst), b.Data.Append(dst))
+	dst = endField(len(dst), appendMask(dst, b.Mask))
+	dst = endField(len(dst), appendMetadata(dst, b.Metadata))
+	dst = endField(len(dst), appendIndexes(dst, b.Indexes))
+	return endField(len(dst), append(dst, b.Fingerprint...))
+}
+
+// endField puts the length of the field that starts at a place before it.
+func endField(start int, dst []byte) []byte {
+	var length [binary.MaxVarintLen64]byte
+	width := binary.PutUvarint(length[:], uint64(len(dst)-start))
+	return slices.Insert(dst, start, length[:width]...)
+}
+
+func appendMask(dst []byte, mask jsonx.Value) []byte {
+	if mask.IsZero() {
+		return dst
+	}
+	return mask.Append(dst)
+}
+
+// appendMetadata writes metadata as a JSON object, in the order of its keys.
+func appendMetadata(dst []byte, metadata map[string]string) []byte {
+	if len(metadata) == 0 {
+		return dst
+	}
+	var few [8]string
+	separator := byte('{')
+	for _, k := range form.SortedKeys(metadata, few[:0]) {
+		dst = jsonx.AppendString(append(dst, separator), k)
+		dst = jsonx.AppendString(append(dst, ':'), metadata[k])
+		separator = ','
+	}
+	return append(dst, '}')
+}
+
+func appendIndexes(dst []byte, indexes []string) []byte {
+	if len(indexes) == 0 {
+		return dst
+	}
+	return form.TextsValue(indexes).Append(dst)
+}
+
+var errBody = errors.New("the sealed body has a format that this version does not know")
+
+// Decode reads what Encode wrote.
+func (b *Body) Decode(src []byte) error {
+	if len(src) < 3 || src[0] != bodyVersion {
+		return errBody
+	}
+	flags := src[1]
+	b.CVCAt = int(src[2])
+	var fields [5][]byte
+	rest := src[3:]
+	for i := range fields {
+		n, width := binary.Uvarint(rest)
+		if width <= 0 || uint64(len(rest)-width) < n {
+			return errBody
+		}
+		fields[i], rest = rest[width:width+int(n)], rest[width+int(n):]
+	}
+	if flags&flagIndexes != 0 {
+		b.Indexes = []string{}
+	}
+	if flags&(flagDedupOn|flagDedupOff) != 0 {
+		on := flags&flagDedupOn != 0
+		b.Dedup = &on
+	}
+	b.Fingerprint = string(fields[4])
+	return b.decodeJSON(fields)
+}
+
+func (b *Body) decodeJSON(fields [5][]byte) error {
+	var err error
+	if b.Data, err = jsonx.Parse(fields[0], stored); err != nil {
+		return errBody
+	}
+	if len(fields[1]) > 0 {
+		if b.Mask, err = jsonx.Parse(fields[1], stored); err != nil {
+			return errBody
+		}
+	}
+	if len(fields[2]) > 0 {
+		metadata, err := jsonx.Parse(fields[2], stored)
+		if err != nil {
+			return errBody
+		}
+		b.Metadata = make(map[string]string, metadata.Len())
+		for _, m := range metadata.Members() {
+			b.Metadata[m.Name] = m.Value.Text()
+		}
+	}
+	if len(fields[3]) > 0 {
+		indexes, err := jsonx.Parse(fields[3], stored)
+		if err != nil {
+			return errBody
+		}
+		for _, e := range indexes.Elems() {
+			b.Indexes = append(b.Indexes, e.Text())
+		}
+	}
+	return nil
+}
+
+// stored lets pass whatever was accepted once, also through a merge.
+var stored = jsonx.Limits{Depth: 1000}

@@ -1,0 +1,55 @@
+package token
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-72ea4aab/vault/internal/jsonx"
+)
+
+// TestBodySurvivesItsEncoding encodes bodies whose fields are as long as one, two
+// and three bytes of length can say, behind each other.
+func TestBodySurvivesItsEncoding(t *testing.T) {
+	t.Parallel()
+	yes := true
+	for _, n := range []int{0, 1, 117, 118, 125, 126, 127, 128, 1000, 16_380, 16_384, 20_000} {
+		text := strings.Repeat("a\"", n/2) + strings.Repeat("b", n%2)
+		for name, b := range map[string]Body{
+			"data":        {Data: jsonx.StringValue(text)},
+			"mask":        {Data: jsonx.NullValue(), Mask: jsonx.StringValue(text), CVCAt: 3},
+			"metadata":    {Data: jsonx.NullValue(), Metadata: map[string]string{"z": text, "a": "b"}},
+			"indexes":     {Data: jsonx.NullValue(), Indexes: []string{text, "b"}},
+			"no indexes":  {Data: jsonx.StringValue(text), Indexes: []string{}, Dedup: &yes},
+			"fingerprint": {Data: jsonx.StringValue(text), Fingerprint: text, Dedup: new(bool)},
+		} {
+			var got Body
+			if err := got.Decode(b.Encode([]byte{})); err != nil {
+				t.Fatalf("%s of %d: %v", name, n, err)
+			}
+			if diff := cmp.Diff(b, got, cmp.AllowUnexported(Body{})); diff != "" {
+				t.Errorf("%s of %d (-given +read):\n%s", name, n, diff)
+			}
+		}
+	}
+}
+
+// TestBodyBuffersForget: the buffers of bodies are used again, so nothing of a
+// body may stay in one.
+func TestBodyBuffersForget(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{10, 1000, 10_000} {
+		b := Body{Data: jsonx.StringValue(strings.Repeat("4242", n/4))}
+		spare := &buffer{make([]byte, 0, 512)}
+		plain := b.Encode(spare.bytes)
+		if !bytes.Contains(plain, []byte("4242")) {
+			t.Fatal("the body is not in the buffer")
+		}
+		spare.wipe(plain)
+		if !bytes.Equal(plain, make([]byte, len(plain))) || len(spare.bytes) > 0 || cap(spare.bytes) > maxSpare {
+			t.Errorf("a body of %d bytes is still there", n)
+		}
+	}
+}

@@ -1,0 +1,92 @@
+package token
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/seed-72ea4aab/vault/internal/expr"
+	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/internal/jsonx"
+)
+
+// Bounds on ids of tokens, in characters.
+const (
+	minID, maxID = expr.MinTokenID, expr.MaxTokenID
+
+	// minTelling is how many digits an id does not share with a number by chance.
+	minTelling = 8
+)
+
+// PossibleID reports whether a token can have an id. Ids that none can have are
+// not looked for: a database may refuse them as text.
+func PossibleID(id string) bool { return form.TextProblem(id) == "" && !form.Longer(id, maxID) }
+
+// IDProblem says what is wrong with an id for this token; "" when nothing is.
+func (b *Body) IDProblem(id string) string {
+	n := utf8.RuneCountInString(id)
+	switch {
+	case n < minID || n > maxID:
+		return fmt.Sprintf("must have %d to %d characters", minID, maxID)
+	case !utf8.ValidString(id) || strings.ContainsFunc(id, unicode.IsControl):
+		return "must be valid Unicode text without control characters"
+	case strings.ContainsAny(id, expr.NotInTokenID):
+		return "must not contain any of # / \\ + ? [ ] | & = % < > { } ^ : or quotes"
+	case strings.TrimSpace(id) != id:
+		return "must not start or end with a space"
+	case id == "search":
+		return "is a reserved word"
+	case b.revealedBy(id):
+		return "must not contain the token's own data: ids appear in URLs and logs"
+	}
+	return ""
+}
+
+// Alias evaluates an id expression.
+func (b *Body) Alias(t *expr.Template) (string, error) {
+	v, err := t.Eval(b.env(jsonx.Value{}))
+	if err != nil {
+		return "", err
+	}
+	if v.IsNull() {
+		return "", errNoValue
+	}
+	return stringOf(v), nil
+}
+
+// revealedBy reports whether an id gives the data away: it is the whole of it,
+// or holds its card or account number, with or without separators.
+func (b *Body) revealedBy(id string) bool {
+	if id == stringOf(b.Data) {
+		return true
+	}
+	number := b.secret()
+	if number == "" {
+		return false
+	}
+	digits := strings.Map(func(r rune) rune {
+		if r < '0' || r > '9' {
+			return -1
+		}
+		return r
+	}, id)
+	return strings.Contains(id, number) || len(number) >= minTelling && strings.Contains(digits, number)
+}
+
+// RevealedLater reports whether new data would stand in the id that the token
+// has already. A short number may stand in any id by chance.
+func (b *Body) RevealedLater(id string) bool {
+	if b.Type.secret != nil && len(b.secret()) < minTelling {
+		return false
+	}
+	return b.revealedBy(id)
+}
+
+// secret returns the number that must not stand in the token's id.
+func (b *Body) secret() string {
+	if b.Type.secret == nil {
+		return ""
+	}
+	return b.Type.secret(b.Data)
+}

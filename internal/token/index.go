@@ -1,0 +1,127 @@
+package token
+
+import (
+	"slices"
+
+	"github.com/seed-72ea4aab/vault/internal/expr"
+	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/internal/query"
+	"github.com/seed-72ea4aab/vault/internal/seal"
+)
+
+// Labels of keyed hashes. Each says what a hash is of, so that no hash of one
+// kind can be taken for one of another.
+const (
+	labelFingerprint = "fingerprint"
+	labelExpression  = "expression"
+	labelDuplicate   = "duplicate"
+	labelMetadata    = "metadata"
+	labelIndex       = "index"
+	labelContainers  = "containers"
+)
+
+// FingerprintHash evaluates the fingerprint expression and returns the
+// fingerprint: equal for tokens of one tenant and type with equal content.
+func (b *Body) FingerprintHash(ring *seal.Ring, bad *form.Problems) (fingerprint [32]byte) {
+	value, err := b.fingerprintValue()
+	if err != nil {
+		bad.AddErr("fingerprint_expression", err)
+		return fingerprint
+	}
+	return ring.MAC(labelFingerprint, b.Type.Name, value)
+}
+
+// ExpressionHash names the fingerprint expression in force.
+func (b *Body) ExpressionHash(ring *seal.Ring) [16]byte {
+	return ring.HashName(labelExpression, b.FingerprintInForce())
+}
+
+// DuplicateHash is equal for tokens with one fingerprint and one expression: a
+// constant expression must not capture other people's values.
+func (b *Body) DuplicateHash(ring *seal.Ring, fingerprint [32]byte) [16]byte {
+	return ring.Hash(labelDuplicate, string(fingerprint[:]), b.FingerprintInForce())
+}
+
+// fingerprintValue evaluates the fingerprint expression to the text that is
+// fingerprinted.
+func (b *Body) fingerprintValue() (string, error) {
+	t, err := b.fingerprintTemplate()
+	if err != nil {
+		return "", err
+	}
+	var metadata jsonx.Value
+	if t.RefersTo("metadata") {
+		metadata = form.TextMapValue(b.Metadata)
+	}
+	v, err := t.Eval(b.env(metadata))
+	if err != nil {
+		return "", err
+	}
+	if v.IsNull() {
+		return "", errNoValue
+	}
+	return stringOf(v), nil
+}
+
+// Hashes returns what a token can be found by, under the keys of its tenant:
+// its metadata and the values of its search indexes.
+func Hashes[H ~[16]byte](b *Body, ring *seal.Ring, bad *form.Problems) []H {
+	values := b.indexValues(bad)
+	out := make([]H, 0, len(b.Metadata)+len(values))
+	add := func(h H) {
+		if !slices.Contains(out, h) {
+			out = append(out, h)
+		}
+	}
+	for k, v := range b.Metadata {
+		add(H(MetadataHash(ring, k, v)))
+	}
+	for _, v := range values {
+		add(H(IndexHash(ring, v)))
+	}
+	return out
+}
+
+// MetadataHash is what tokens with a pair of metadata are found by.
+func MetadataHash(ring *seal.Ring, key, value string) [16]byte {
+	return ring.Hash(labelMetadata, key, query.Fold(value))
+}
+
+// IndexHash is what tokens with a value of a search index are found by.
+func IndexHash(ring *seal.Ring, value string) [16]byte { return ring.Hash(labelIndex, value) }
+
+// SetHash names a set of containers.
+func SetHash(ring *seal.Ring, containers []string) [16]byte {
+	if len(containers) == 1 {
+		return ring.HashName(labelContainers, containers[0])
+	}
+	return ring.Hash(labelContainers, slices.Sorted(slices.Values(containers))...)
+}
+
+// indexValues evaluates the search indexes. Each must give one value.
+func (b *Body) indexValues(bad *form.Problems) []string {
+	indexes := b.IndexesInForce()
+	if len(indexes) == 0 {
+		return nil
+	}
+	values := make([]string, 0, len(indexes))
+	for i, src := range indexes {
+		path := jsonx.JoinIndex("search_indexes", i)
+		t, err := expr.Compile(src)
+		if err != nil {
+			bad.AddErr(path, err)
+			continue
+		}
+		v, err := t.Eval(b.env(jsonx.Value{}))
+		switch {
+		case err != nil:
+			bad.AddErr(path, err)
+		case v.Kind() == jsonx.Array || v.Kind() == jsonx.Object || v.IsNull() || v.IsZero() || stringOf(v) == "":
+			bad.Add(path, "must produce a single value that is not empty")
+		default:
+			values = append(values, stringOf(v))
+		}
+	}
+	return values
+}

@@ -1,0 +1,272 @@
+package token
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/seed-72ea4aab/vault/internal/expr"
+	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/internal/jsonx"
+)
+
+// The types of tokens, as the API names them.
+const (
+	Generic              = "token"
+	Card                 = "card"
+	Bank                 = "bank"
+	CardNumber           = "card_number"
+	USBankAccountNumber  = "us_bank_account_number"
+	USBankRoutingNumber  = "us_bank_routing_number"
+	SocialSecurityNumber = "social_security_number"
+	EmployerIDNumber     = "employer_id_number"
+)
+
+// Type is what a type of token brings with it.
+type Type struct {
+	// Name is one of the constants above.
+	Name string
+	// Container is where tokens are unless they say otherwise.
+	Container string
+
+	fingerprint typeExpression
+	indexes     []string
+	check       func(bad *form.Problems, path string, data jsonx.Value)
+	// mask returns nil where there is none, and the data is redacted.
+	mask func(data jsonx.Value) *typeMask
+	// secret returns the number that must not stand in the token's id.
+	secret func(data jsonx.Value) string
+}
+
+// TypeOf returns a type by its name; nil for a name that is not one.
+func TypeOf(name string) *Type { return types[name] }
+
+// TypeNames lists the types for messages.
+func TypeNames() string {
+	var names []string
+	for name := range types {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
+}
+
+const (
+	revealLast4 = "{{ data | reveal_last: 4 }}"
+	stringified = "{{ data | stringify }}"
+	plainData   = "{{ data }}"
+	noDashes    = "{{ data | remove: '-' }}"
+	numberLast4 = "{{ data.number | reveal_last: 4 }}"
+	plainMonth  = "{{ data.expiration_month }}"
+	plainYear   = "{{ data.expiration_year }}"
+)
+
+var types = named(map[string]*Type{
+	Generic: {Container: "/general/high/", fingerprint: newTypeExpression(stringified), check: checkGeneric, mask: maskGeneric},
+	Card: {Container: "/pci/high/", fingerprint: newTypeExpression("{{ data.number }}"), check: checkCard, mask: maskCard,
+		secret: func(d jsonx.Value) string { return d.Get("number").Text() }},
+	Bank: {Container: "/bank/high/", fingerprint: newTypeExpression("{{ data.account_number }}|{{ data.routing_number }}"), check: checkBank, mask: maskBank,
+		secret: func(d jsonx.Value) string { return d.Get("account_number").Text() }},
+	CardNumber:           number("/pci/high/", checkCardNumber),
+	USBankAccountNumber:  number("/bank/high/", digitsCheck(3, 17)),
+	USBankRoutingNumber:  {Container: "/bank/low/", fingerprint: newTypeExpression(plainData), check: checkRoutingNumber, mask: maskLast4},
+	SocialSecurityNumber: nineDigits(),
+	EmployerIDNumber:     nineDigits(),
+})
+
+// named puts the names of types into them.
+func named(types map[string]*Type) map[string]*Type {
+	for name, t := range types {
+		t.Name = name
+	}
+	return types
+}
+
+func number(container string, check func(*form.Problems, string, jsonx.Value)) *Type {
+	return &Type{Container: container, fingerprint: newTypeExpression(plainData), check: check, mask: maskLast4,
+		secret: func(d jsonx.Value) string { return d.Text() }}
+}
+
+func nineDigits() *Type {
+	return &Type{
+		Container: "/pii/high/", fingerprint: newTypeExpression(noDashes), check: checkNineDigits,
+		indexes: []string{plainData, noDashes, "{{ data | last4 }}"},
+		mask:    func(jsonx.Value) *typeMask { return nineDigitMask },
+		secret:  func(d jsonx.Value) string { return strings.ReplaceAll(d.Text(), "-", "") },
+	}
+}
+
+// typeExpression is an expression that a type brings with it, ready to be
+// evaluated.
+type typeExpression struct {
+	source   string
+	template *expr.Template
+}
+
+func newTypeExpression(source string) typeExpression {
+	template, err := expr.Compile(source)
+	if err != nil {
+		panic("token: a type's own expression: " + err.Error()) // unreachable: the expressions are above
+	}
+	return typeExpression{source, template}
+}
+
+// typeMask is the mask that a type brings with it, ready to be evaluated and to
+// be shown.
+type typeMask struct {
+	value jsonx.Value
+	tree  *expr.Tree
+	text  []byte
+}
+
+func newTypeMask(v jsonx.Value) *typeMask {
+	tree, err := expr.CompileTree(v)
+	if err != nil {
+		panic("token: a type's own mask: " + err.Error()) // unreachable: the masks are below
+	}
+	return &typeMask{v, tree, v.JSON()}
+}
+
+var (
+	last4Mask     = newTypeMask(jsonx.StringValue(revealLast4))
+	nineDigitMask = newTypeMask(jsonx.StringValue("{{ data | reveal: 0, 4, 'X', '-' }}"))
+	bankMask      = newTypeMask(maskObject("{{ data.routing_number }}", "routing_number",
+		"{{ data.account_number | reveal_last: 4 }}", "account_number"))
+	// cardMasks are by whether the card has a month and a year.
+	cardMasks = map[[2]bool]*typeMask{
+		{false, false}: newTypeMask(maskObject(numberLast4, "number")),
+		{true, false}:  newTypeMask(maskObject(numberLast4, "number", plainMonth, "expiration_month")),
+		{false, true}:  newTypeMask(maskObject(numberLast4, "number", plainYear, "expiration_year")),
+		{true, true}: newTypeMask(maskObject(numberLast4, "number", plainMonth, "expiration_month",
+			plainYear, "expiration_year")),
+	}
+)
+
+// maskObject returns an object of expressions, each before the name of its
+// member.
+func maskObject(pairs ...string) jsonx.Value {
+	var members []jsonx.Member
+	for i := 0; i < len(pairs); i += 2 {
+		members = append(members, jsonx.Member{Name: pairs[i+1], Value: jsonx.StringValue(pairs[i])})
+	}
+	return jsonx.ObjectValue(members...)
+}
+
+func maskLast4(jsonx.Value) *typeMask { return last4Mask }
+
+// maskGeneric masks text; anything else has no mask and is redacted.
+func maskGeneric(data jsonx.Value) *typeMask {
+	if data.Kind() == jsonx.String {
+		return last4Mask
+	}
+	return nil
+}
+
+// maskCard shows the last digits and when the card ends, never the cvc.
+func maskCard(data jsonx.Value) *typeMask {
+	month, year := data.Get("expiration_month"), data.Get("expiration_year")
+	return cardMasks[[2]bool{!month.IsZero(), !year.IsZero()}]
+}
+
+func maskBank(jsonx.Value) *typeMask { return bankMask }
+
+func checkGeneric(*form.Problems, string, jsonx.Value) {}
+
+func checkCard(bad *form.Problems, path string, data jsonx.Value) {
+	var names [4]string
+	r := form.NewReader(data, path, bad, names[:0]) // form.Read would put it on the heap
+	if !r.IsObject() {
+		return
+	}
+	if number := r.Value("number"); number.IsZero() {
+		bad.Add(r.At("number"), "is required")
+	} else {
+		checkCardNumber(bad, jsonx.JoinPath(path, "number"), number)
+	}
+	if month, ok := r.Int("expiration_month"); ok && (month < 1 || month > 12) {
+		bad.Add(r.At("expiration_month"), "must be a month from 1 to 12")
+	}
+	if year, ok := r.Int("expiration_year"); ok && (year < 1000 || year > 9999) {
+		bad.Add(r.At("expiration_year"), "must be a year of four digits")
+	}
+	if cvc := r.Value("cvc"); !cvc.IsZero() {
+		digitsCheck(3, 4)(bad, r.At("cvc"), cvc)
+	}
+	r.RefuseOthers()
+}
+
+func checkBank(bad *form.Problems, path string, data jsonx.Value) {
+	form.Read(data, path, bad, func(r *form.Reader) {
+		for name, check := range map[string]func(*form.Problems, string, jsonx.Value){
+			"routing_number": checkRoutingNumber, "account_number": digitsCheck(1, 17),
+		} {
+			if v := r.Value(name); v.IsZero() {
+				bad.Add(r.At(name), "is required")
+			} else {
+				check(bad, r.At(name), v)
+			}
+		}
+	})
+}
+
+func checkCardNumber(bad *form.Problems, path string, data jsonx.Value) {
+	digitsCheck(12, 19)(bad, path, data)
+	if isDigits(data.Text()) && !luhn(data.Text()) {
+		bad.Add(path, "must have a valid check digit (Luhn)")
+	}
+}
+
+func checkRoutingNumber(bad *form.Problems, path string, data jsonx.Value) {
+	digits := data.Text()
+	if data.Kind() != jsonx.String || len(digits) != 9 || !isDigits(digits) {
+		bad.Add(path, "must be a string of 9 digits")
+		return
+	}
+	sum := 0
+	for i, weight := range [9]int{3, 7, 1, 3, 7, 1, 3, 7, 1} {
+		sum += weight * int(digits[i]-'0')
+	}
+	if sum%10 != 0 {
+		bad.Add(path, "must have a valid checksum (ABA)")
+	}
+}
+
+func checkNineDigits(bad *form.Problems, path string, data jsonx.Value) {
+	digits := strings.ReplaceAll(data.Text(), "-", "")
+	if data.Kind() != jsonx.String || len(digits) != 9 || !isDigits(digits) || len(data.Text()) > 11 {
+		bad.Add(path, "must be a string of 9 digits, with or without '-'")
+	}
+}
+
+// digitsCheck asks for a string of digits of a length.
+func digitsCheck(least, most int) func(*form.Problems, string, jsonx.Value) {
+	return func(bad *form.Problems, path string, data jsonx.Value) {
+		s := data.Text()
+		if data.Kind() != jsonx.String || len(s) < least || len(s) > most || !isDigits(s) {
+			bad.Add(path, "must be a string of %d to %d digits", least, most)
+		}
+	}
+}
+
+func isDigits(s string) bool {
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// luhn reports whether the last digit is the check digit of the others.
+func luhn(digits string) bool {
+	sum := 0
+	for i := range len(digits) {
+		d := int(digits[len(digits)-1-i] - '0')
+		if i%2 == 1 {
+			if d *= 2; d > 9 {
+				d -= 9
+			}
+		}
+		sum += d
+	}
+	return sum%10 == 0
+}

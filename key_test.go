@@ -1,0 +1,586 @@
+package vault_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/seal"
+	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/sqlite"
+	"github.com/seed-72ea4aab/vault/vaulttest"
+)
+
+// changing is a database whose master key is changed while nodes serve it.
+type changing struct {
+	path     string
+	old, new *vault.Key
+}
+
+// node opens the database as another node.
+func (c *changing) node(t *testing.T, key vault.AEAD) *vault.Vault {
+	t.Helper()
+	store, err := sqlite.Open(t.Context(), c.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return openVault(t, store, key, vaulttest.NewClock(vaulttest.Start))
+}
+
+// refuses asks that a key does not open the database.
+func (c *changing) refuses(t *testing.T, what string, key vault.AEAD) {
+	t.Helper()
+	store, err := sqlite.Open(t.Context(), c.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = vault.Open(t.Context(), store, key, nil)
+	wantError(t, what, err, vault.ErrWrongKey)
+}
+
+// serves asks that a node can read, write, and create tenants for the others.
+func serves(t *testing.T, v *vault.Vault, tenants ...uuid.UUID) uuid.UUID {
+	t.Helper()
+	for _, tenant := range tenants {
+		tok := create(t, v.Tenant(tenant), generic)
+		wantData(t, "data", get(t, v.Tenant(tenant), tok.ID).Data, `"x"`)
+	}
+	return tenantOf(t, v).TenantID()
+}
+
+// In each step of a change of the master key all nodes serve, those that are
+// a step behind too; and at the end the old key is not needed.
+func TestMasterKeyIsChangedWhileNodesServe(t *testing.T) {
+	t.Parallel()
+	c := &changing{filepath.Join(t.TempDir(), "vault.db"), vault.NewKey(), vault.NewKey()}
+	behind := c.node(t, c.old)
+	tenants := []uuid.UUID{serves(t, behind)}
+	for _, key := range []vault.AEAD{vault.Keys(c.old, c.new), vault.Keys(c.new, c.old)} {
+		ahead := c.node(t, key)
+		for _, v := range []*vault.Vault{behind, ahead, behind} {
+			tenants = append(tenants, serves(t, v, tenants...))
+		}
+		behind = ahead
+	}
+	c.refuses(t, "the new key alone, too early", c.new)
+
+	deleted := serves(t, behind)
+	if err := behind.DeleteTenant(t.Context(), deleted); err != nil {
+		t.Fatal(err)
+	}
+	other := c.node(t, vault.Keys(c.new, c.old))
+	serves(t, other, tenants...)
+	for range 2 { // it can be called again
+		if err := behind.RewrapKeys(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tenants = append(tenants, serves(t, other, tenants...))
+
+	c.refuses(t, "the old key", c.old)
+	last := c.node(t, c.new)
+	for _, v := range []*vault.Vault{last, behind, other} {
+		tenants = append(tenants, serves(t, v, tenants...))
+	}
+	page, err := last.Tenant(tenants[0]).ListLogs(t.Context(), vault.ListLogsParams{EntityType: "tenant"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var messages []string
+	for _, e := range page.Data {
+		messages = append(messages, e.Message)
+	}
+	same(t, "log", slices.Compact(messages), []string{"Data keys up to 1 wrapped again", "Tenant created"})
+}
+
+// While a tenant's keys cannot be opened, the database asks for the old key.
+func TestRewrapKeysDoesNotLeaveATenantBehind(t *testing.T) {
+	t.Parallel()
+	c := &changing{filepath.Join(t.TempDir(), "vault.db"), vault.NewKey(), vault.NewKey()}
+	serves(t, c.node(t, c.old))
+	astray := c.node(t, vault.Keys(vault.NewKey(), c.old))
+	lost := serves(t, astray)
+	v := c.node(t, vault.Keys(c.new, c.old))
+	if err := v.RewrapKeys(t.Context()); err == nil || !strings.Contains(err.Error(), lost.String()) {
+		t.Errorf("a tenant under a third key: %v", err)
+	}
+	c.refuses(t, "the new key alone", c.new)
+	if err := astray.DeleteTenant(t.Context(), lost); err != nil {
+		t.Fatal(err)
+	}
+	if err := v.RewrapKeys(t.Context()); err != nil {
+		t.Errorf("without it: %v", err)
+	}
+	c.node(t, c.new)
+}
+
+// service is a master key in a KMS that can be down, or deny what is asked of
+// it.
+type service struct {
+	vault.AEAD
+	sealing, opening error
+	recovers         bool // after the first refusal
+}
+
+func (s *service) Encrypt(plaintext, associatedData []byte) ([]byte, error) {
+	if s.sealing != nil {
+		return nil, s.sealing
+	}
+	return s.AEAD.Encrypt(plaintext, associatedData)
+}
+
+func (s *service) Decrypt(ciphertext, associatedData []byte) ([]byte, error) {
+	if err := s.opening; err != nil {
+		if s.recovers {
+			s.sealing, s.opening = nil, nil
+		}
+		return nil, err
+	}
+	return s.AEAD.Decrypt(ciphertext, associatedData)
+}
+
+// A master key that does not work is not called the wrong one, whatever the
+// error that it gives; and the wrong one is not said to be broken.
+func TestOpenTellsABrokenKeyFromAWrongOne(t *testing.T) {
+	t.Parallel()
+	down := errors.New("kms: deadline exceeded")
+	right, wrong := vault.NewKey(), vault.NewKey()
+	for name, test := range map[string]struct {
+		key  vault.AEAD
+		want []error // none: it opens
+	}{
+		"down":                      {&service{AEAD: right, sealing: down, opening: down}, []error{vault.ErrKeyUnavailable, down}},
+		"may seal alone":            {&service{AEAD: right, opening: down}, []error{vault.ErrKeyUnavailable, down}},
+		"down, and another key":     {vault.Keys(wrong, &service{AEAD: right, sealing: down, opening: down}), []error{vault.ErrKeyUnavailable, down}},
+		"down, and not needed":      {vault.Keys(right, &service{AEAD: wrong, sealing: down, opening: down}), nil},
+		"back after a moment":       {&service{AEAD: right, sealing: down, opening: down, recovers: true}, nil},
+		"wrong":                     {&service{AEAD: wrong}, []error{vault.ErrWrongKey}},
+		"wrong, back after a while": {&service{AEAD: wrong, opening: down, recovers: true}, []error{vault.ErrWrongKey}},
+		"several wrong ones":        {vault.Keys(wrong, vault.NewKey()), []error{vault.ErrWrongKey}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := &changing{path: filepath.Join(t.TempDir(), "vault.db")}
+			c.node(t, right)
+			store, err := sqlite.Open(t.Context(), c.path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			v, err := vault.Open(t.Context(), store, test.key, nil)
+			if err == nil {
+				defer v.Close()
+			}
+			if opened := err == nil; opened != (test.want == nil) {
+				t.Fatalf("opened: %v, %v", opened, err)
+			}
+			for _, want := range test.want {
+				wantError(t, name, err, want)
+			}
+			if errors.Is(err, vault.ErrWrongKey) && errors.Is(err, vault.ErrKeyUnavailable) {
+				t.Errorf("both wrong and broken: %v", err)
+			}
+		})
+	}
+}
+
+// A key that does not work leaves a new database as it was, for the key that
+// does, and a vault without the tenant.
+func TestABrokenKeySetsNothingUp(t *testing.T) {
+	t.Parallel()
+	denied := errors.New("kms: permission denied")
+	for name, key := range map[string]*service{
+		"seals nothing": {AEAD: vault.NewKey(), sealing: denied},
+		"opens nothing": {AEAD: vault.NewKey(), opening: denied},
+	} {
+		path := filepath.Join(t.TempDir(), "vault.db")
+		store, err := sqlite.Open(t.Context(), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = vault.Open(t.Context(), store, key, nil)
+		wantError(t, name, err, vault.ErrKeyUnavailable)
+		wantError(t, name, err, denied)
+
+		working := &service{AEAD: vault.NewKey()}
+		v := (&changing{path: path}).node(t, working)
+		working.sealing = denied
+		_, err = v.CreateTenant(t.Context(), "Acme")
+		wantError(t, name+": create tenant", err, vault.ErrKeyUnavailable)
+		page, err := v.Tenants(t.Context(), vault.PageParams{})
+		if err != nil || len(page.Data) != 0 {
+			t.Errorf("%s: %d tenants (%v)", name, len(page.Data), err)
+		}
+	}
+}
+
+// rotating is a tenant whose keys are replaced while two nodes serve it.
+type rotating struct {
+	key    *vault.Key
+	store  storage.Storage
+	vaults [2]*vault.Vault
+	clock  *vaulttest.Clock
+	id     uuid.UUID
+	c      *vault.Client
+}
+
+func newRotating(t *testing.T) *rotating {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "vault.db")
+	r := &rotating{key: vault.NewKey(), clock: vaulttest.NewClock(vaulttest.Start)}
+	for i := range r.vaults {
+		store, err := sqlite.Open(t.Context(), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.store, r.vaults[i] = store, openVault(t, store, r.key, r.clock)
+	}
+	r.c = tenantOf(t, r.vaults[0])
+	r.id = r.c.TenantID()
+	return r
+}
+
+// ring returns the tenant's keys as they are stored.
+func (r *rotating) ring(t *testing.T) *seal.Ring {
+	t.Helper()
+	recs, err := r.store.Records(t.Context(), storage.ID(r.id), "ring", []storage.ID{storage.ID(r.id)})
+	if err != nil || len(recs) != 1 {
+		t.Fatalf("%d rings (%v)", len(recs), err)
+	}
+	ring, err := seal.Unwrap(r.key, r.id, recs[0].Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ring
+}
+
+// below counts the rows that are sealed under a key older than version.
+func (r *rotating) below(t *testing.T, version int) int {
+	t.Helper()
+	tenant := storage.ID(r.id)
+	_, n, err := r.store.ListTokens(t.Context(), storage.TokenFilter{Tenant: tenant, Where: storage.KeyBelow(version), Limit: 1, Count: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	recs, _, err := r.store.ListRecords(t.Context(), storage.RecordFilter{Tenant: tenant, KeyBelow: version, Limit: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, rec := range recs {
+		if rec.Kind != "ring" { // wrapped under the master key
+			n++
+		}
+	}
+	claims, err := r.store.SealedUnder(t.Context(), tenant, storage.SealedClaims, version, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n + len(claims)
+}
+
+// Keys are replaced while readers and writers on two nodes go on, after a
+// rotation that was cut off, and the old key is destroyed.
+func TestRotateKeysWhileTheVaultServes(t *testing.T) {
+	t.Parallel()
+	r := newRotating(t)
+	tokens := map[string]string{}
+	for i := range 250 { // more than one batch
+		tok := create(t, r.c, vault.TokenParams{ID: fmt.Sprintf("tok%d", i), Type: vault.Generic, Data: i, SearchIndexes: []string{"index"}})
+		tokens[tok.ID] = tok.Fingerprint
+	}
+	create(t, r.c, vault.TokenParams{ID: "card", Type: vault.Card, Data: vault.CardData{Number: visa, CVC: "987"}})
+	app, err := r.c.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.Private, Permissions: everything})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var runs atomic.Int32
+	onceKey := vault.OnceKey{Key: "before"}
+	if _, _, err := r.c.Once(t.Context(), onceKey, creating(&runs, generic)); err != nil {
+		t.Fatal(err)
+	}
+	same(t, "version at first", r.ring(t).Version(), 1)
+
+	// The first attempt is cut off after its first batch.
+	cut, cancel := context.WithCancel(t.Context())
+	err = r.vaults[0].RotateKeys(cut, r.id, &vault.RotateOptions{Progress: func(int) { cancel() }})
+	wantError(t, "a rotation that is cut off", err, context.Canceled)
+	same(t, "version after the cut", r.ring(t).Version(), 2)
+	if !r.ring(t).Retired() || r.below(t, 2) == 0 {
+		t.Error("the cut came too late to prove anything")
+	}
+	get(t, r.c, "tok0")
+
+	// The second goes on where it stopped, while everybody is at work.
+	r.clock.Advance(time.Minute)
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	for n, v := range r.vaults {
+		c := v.Tenant(r.id)
+		wg.Go(func() {
+			pace := time.NewTicker(5 * time.Millisecond)
+			defer pace.Stop()
+			for i := 0; ; i++ {
+				select {
+				case <-stop:
+					return
+				case <-pace.C:
+				}
+				id := fmt.Sprintf("tok%d", i%250)
+				wantData(t, "data", get(t, c, id).Data, fmt.Sprint(i%250))
+				update(t, c, id, `{"metadata":{"k":"v"}}`)
+				create(t, c, vault.TokenParams{ID: fmt.Sprintf("new-%d-%d", n, i), Type: vault.Generic, Data: "new"})
+				if _, err := v.Authenticate(t.Context(), app.Key); err != nil {
+					t.Errorf("authenticate: %v", err)
+				}
+			}
+		})
+	}
+	var done []int
+	began := time.Now()
+	err = r.vaults[1].RotateKeys(t.Context(), r.id, &vault.RotateOptions{Progress: func(n int) { done = append(done, n) }})
+	close(stop)
+	wg.Wait()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(began); took < 10*time.Second {
+		t.Errorf("the old key was destroyed after %s, while nodes may use it for ten", took)
+	}
+	if len(done) == 0 || done[len(done)-1] < 50 {
+		t.Errorf("progress is %v", done)
+	}
+
+	ring := r.ring(t)
+	same(t, "version", ring.Version(), 2) // no third key for the second attempt
+	same(t, "a retired key is left", ring.Retired(), false)
+	same(t, "rows under the old key", r.below(t, 2), 0)
+	place := seal.Place{}
+	if _, err := ring.Open(&place, 1, []byte("anything")); !errors.Is(err, seal.ErrNoKey) {
+		t.Errorf("the old key is still there: %v", err)
+	}
+	for _, v := range r.vaults {
+		c := v.Tenant(r.id)
+		for id, fingerprint := range tokens {
+			same(t, "fingerprint of "+id, get(t, c, id).Fingerprint, fingerprint)
+		}
+		wantData(t, "card", get(t, c, "card").Data, `{"number":"4242424242424242","cvc":"987"}`)
+		page, err := c.SearchTokens(t.Context(), vault.SearchTokensParams{Query: "data:index"})
+		if err != nil || page.Pagination.TotalItems != 250 {
+			t.Errorf("search finds %d tokens (%v)", page.Pagination.TotalItems, err)
+		}
+		if _, replayed, err := c.Once(t.Context(), onceKey, creating(&runs, generic)); err != nil || !replayed {
+			t.Errorf("an answer from before: replayed %v, %v", replayed, err)
+		}
+		authenticated(t, v, app.Key)
+	}
+	page, err := r.c.ListLogs(t.Context(), vault.ListLogsParams{EntityType: "tenant"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var messages []string
+	for _, e := range page.Data {
+		messages = append(messages, e.Message)
+	}
+	same(t, "log", messages, []string{"Data keys before 2 destroyed", "Data key 2 made primary", "Data key 2 made pending", "Tenant created"})
+}
+
+func TestRotateKeysOfAMissingTenant(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	wantError(t, "rotate", v.RotateKeys(t.Context(), uuid.New(), nil), vault.ErrNotFound)
+}
+
+// tampered is a database in the hands of somebody who can write to it.
+type tampered struct {
+	storage.Storage
+	tokens  func([]storage.Token)
+	records func([]storage.Record)
+	lookup  func(storage.Key) (storage.Record, bool)
+}
+
+func (s *tampered) Tokens(ctx context.Context, tenant storage.ID, ids []string) ([]storage.Token, error) {
+	rows, err := s.Storage.Tokens(ctx, tenant, ids)
+	if s.tokens != nil {
+		s.tokens(rows)
+	}
+	return rows, err
+}
+
+func (s *tampered) Records(ctx context.Context, tenant storage.ID, kind string, ids []storage.ID) ([]storage.Record, error) {
+	recs, err := s.Storage.Records(ctx, tenant, kind, ids)
+	if s.records != nil {
+		s.records(recs)
+	}
+	return recs, err
+}
+
+func (s *tampered) Lookup(ctx context.Context, key storage.Key) (storage.Record, error) {
+	if s.lookup != nil {
+		if rec, ok := s.lookup(key); ok {
+			return rec, nil
+		}
+	}
+	return s.Storage.Lookup(ctx, key)
+}
+
+func tamper(t *testing.T) (*vaulttest.Vault, *tampered) {
+	t.Helper()
+	store, err := sqlite.Open(t.Context(), ":memory:")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &tampered{Storage: store}
+	return vaulttest.OpenStorage(t, s, nil), s
+}
+
+// A row whose columns were changed does not open: nobody gets at a token by
+// moving it to a laxer container, or keeps it by moving its end.
+func TestChangedRowsDoNotOpen(t *testing.T) {
+	t.Parallel()
+	v, store := tamper(t)
+	ends := ptr(vaulttest.Start.Add(time.Hour))
+	create(t, v.Tenant, vault.TokenParams{ID: "strict", Type: vault.Card, Data: vault.CardData{Number: visa, CVC: "987"}, Containers: []string{"/strict/"}, ExpiresAt: ends})
+	create(t, v.Tenant, vault.TokenParams{ID: "other", Type: vault.Card, Data: vault.CardData{Number: mastercard}, Containers: []string{"/strict/"}, ExpiresAt: ends})
+	other, err := store.Storage.Tokens(t.Context(), storage.ID(v.Acme.ID), []string{"other"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := private(t, v, rule(1, "/lax/", vault.Reveal, everything...), rule(2, "/strict/", vault.Reveal, everything...))
+	for name, change := range map[string]func(*storage.Token){
+		"containers":           func(r *storage.Token) { r.Containers = []string{"/lax/"} },
+		"type":                 func(r *storage.Token) { r.Type = "token" },
+		"expiry":               func(r *storage.Token) { r.ExpiresAt = time.Time{} },
+		"end of the cvc":       func(r *storage.Token) { r.CVCExpiresAt = r.CVCExpiresAt.Add(time.Hour) },
+		"key version":          func(r *storage.Token) { r.KeyVersion++ },
+		"another token's body": func(r *storage.Token) { r.Body = other[0].Body },
+		"a bit of the body":    func(r *storage.Token) { r.Body[len(r.Body)/2] ^= 1 },
+		"an empty body":        func(r *storage.Token) { r.Body = nil },
+	} {
+		store.tokens = func(rows []storage.Token) {
+			for i := range rows {
+				change(&rows[i])
+			}
+		}
+		tok, err := c.GetToken(t.Context(), "strict")
+		if err == nil {
+			t.Errorf("%s changed: the token opens as %s", name, tok.Data)
+		}
+		wantSilent(t, err, visa, mastercard)
+		if _, err := c.Detokenize(t.Context(), vault.JSON(`"{{ strict }}"`)); err == nil {
+			t.Errorf("%s changed: the token can be used", name)
+		}
+	}
+	store.tokens = nil
+	get(t, c, "strict")
+}
+
+// Rights are sealed under the key that they belong to: writing another key's
+// hash beside them gives nobody those rights.
+func TestRightsCannotBeMovedToAnotherKey(t *testing.T) {
+	t.Parallel()
+	v, store := tamper(t)
+	strong, err := store.Storage.Lookup(t.Context(), sha256.Sum256([]byte(v.PrivateKey)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	weak := storage.Key(sha256.Sum256([]byte(v.PublicKey)))
+	weakRecord, err := store.Storage.Lookup(t.Context(), weak)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := v.Tenant.DeleteApplication(t.Context(), v.Management.ApplicationID()); err != nil { // forgets what is cached
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(rec *storage.Record){
+		"the record under another key": func(rec *storage.Record) { *rec = strong; rec.Key = weak },
+		"the rights of another":        func(rec *storage.Record) { rec.Body = strong.Body },
+		"another name":                 func(rec *storage.Record) { rec.Name = "Admin" },
+		"another kind":                 func(rec *storage.Record) { rec.Kind = "session" },
+	} {
+		store.lookup = func(key storage.Key) (storage.Record, bool) {
+			rec := weakRecord
+			change(&rec)
+			return rec, key == weak
+		}
+		if c, err := v.Authenticate(t.Context(), v.PublicKey); err == nil {
+			t.Errorf("%s: somebody got in, with token:read: %v", name, c.Check(t.Context(), "token:read") == nil)
+		}
+	}
+	store.lookup = nil
+	authenticated(t, v.Vault, v.PublicKey)
+}
+
+// A tenant whose records were damaged is an error, not a crash.
+func TestDamagedTenantIsAnError(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*storage.Record){
+		"an unknown key version": func(r *storage.Record) { r.KeyVersion += 7 },
+		"a bit of the body":      func(r *storage.Record) { r.Body[len(r.Body)/2] ^= 1 },
+		"another name":           func(r *storage.Record) { r.Name += "x" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v, store := tamper(t)
+			store.records = func(recs []storage.Record) {
+				for i := range recs {
+					if recs[i].Kind == "tenant" {
+						change(&recs[i])
+					}
+				}
+			}
+			_, err := v.Tenant.GetTenant(t.Context()) // reads it anew
+			wantSilent(t, err, "Acme")
+		})
+	}
+}
+
+// What a database gets to see is sealed or hashed.
+func TestStorageSeesNoValues(t *testing.T) {
+	t.Parallel()
+	v, store := spied(t)
+	secrets := []string{visa, "s3cr3t", "m3tadata", "keyname", "ind3x"}
+	see := func(where string, parts ...[]byte) {
+		for _, part := range parts {
+			for _, s := range secrets {
+				if strings.Contains(string(part), s) {
+					t.Errorf("%s holds %s", where, s)
+				}
+			}
+		}
+	}
+	store.before = func(call string, ch *storage.Change) error {
+		if call != "Write" {
+			return nil
+		}
+		for _, row := range ch.InsertTokens {
+			see("a token", row.Body, row.CVC, row.Fingerprint[:], row.Dedup[:], []byte(row.ID))
+			for _, h := range row.Hashes {
+				see("a hash", h[:])
+			}
+		}
+		for _, rec := range ch.InsertRecords {
+			see("a record", rec.Body, rec.Key[:], rec.AltKey[:])
+		}
+		for _, e := range ch.Logs {
+			see("a log entry", []byte(e.Message+e.EntityID))
+		}
+		return nil
+	}
+	tokenize(t, v.Tenant, `["s3cr3t",{"type":"card","data":{"number":"4242424242424242","cvc":"987"},"metadata":{"keyname":"m3tadata"},"mask":{"x":"s3cr3t"},"search_indexes":["ind3x"]}]`)
+	if _, err := v.Tenant.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Code: "module.exports = async () => 's3cr3t'", Configuration: map[string]string{"keyname": "s3cr3t"}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := v.Tenant.CreateProxy(t.Context(), vault.ProxyParams{Name: "p", DestinationURL: "https://example.com/s3cr3t", Configuration: map[string]string{"keyname": "s3cr3t"}}); err != nil {
+		t.Fatal(err)
+	}
+}

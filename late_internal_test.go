@@ -1,0 +1,372 @@
+package vault
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/internal/jobs"
+	"github.com/seed-72ea4aab/vault/internal/keyring"
+	"github.com/seed-72ea4aab/vault/internal/seal"
+	"github.com/seed-72ea4aab/vault/script"
+	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/sqlite"
+)
+
+// slowStore refuses changes that were sealed under keys read before a moment,
+// as a database does when ten seconds have passed since.
+type slowStore struct {
+	storage.Storage
+	moment atomic.Pointer[time.Time]
+	late   atomic.Int32
+}
+
+// tenSecondsPass makes everything late that is under way.
+func (s *slowStore) tenSecondsPass() {
+	now := time.Now()
+	s.moment.Store(&now)
+}
+
+func (s *slowStore) Write(ctx context.Context, ch *storage.Change) error {
+	if m := s.moment.Load(); m != nil && !ch.Before.IsZero() && ch.Before.Before(m.Add(keyring.MaxAge)) {
+		s.late.Add(1)
+		return storage.ErrLate
+	}
+	return s.Storage.Write(ctx, ch)
+}
+
+// ListTokens takes longer than keys may be used.
+func (s *slowStore) ListTokens(ctx context.Context, f storage.TokenFilter) ([]storage.Token, int, error) {
+	rows, total, err := s.Storage.ListTokens(ctx, f)
+	s.tenSecondsPass()
+	return rows, total, err
+}
+
+// slow opens a vault with a tenant on a slow store.
+func slow(t *testing.T, cfg Config) (*Vault, *slowStore, uuid.UUID) {
+	t.Helper()
+	db, err := sqlite.Open(t.Context(), ":memory:")
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := &slowStore{Storage: db}
+	cfg.SweepEvery, cfg.WorkEvery, cfg.KeyAge = -1, -1, time.Nanosecond
+	v, err := Open(t.Context(), store, NewKey(), &cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { v.Close() })
+	v.horizon = 0
+	tenant, err := v.CreateTenant(t.Context(), "Acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v, store, tenant.ID
+}
+
+// A read that takes longer than keys may be used is answered, with its entries
+// in the log.
+func TestSlowReadIsNotTooLate(t *testing.T) {
+	t.Parallel()
+	v, store, tenant := slow(t, Config{})
+	c := v.Tenant(tenant)
+	if _, err := c.CreateToken(t.Context(), TokenParams{Type: Generic, Data: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	page, err := c.ListTokens(t.Context(), ListTokensParams{})
+	if err != nil || len(page.Data) != 1 {
+		t.Fatalf("the list: %v", err)
+	}
+	if store.late.Load() == 0 {
+		t.Error("nothing came too late, so nothing was tested")
+	}
+	logs, err := c.ListLogs(t.Context(), ListLogsParams{EntityType: "token"})
+	if err != nil || logs.Pagination.TotalItems != 2 {
+		t.Errorf("the log: %v", err)
+	}
+}
+
+// What was sealed too long ago is sealed again, also when a rotation has
+// replaced the key meanwhile.
+func TestSlowWriteIsSealedAgain(t *testing.T) {
+	t.Parallel()
+	for name, rotates := range map[string]bool{"slow": false, "slow, and a rotation": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v, store, tenant := slow(t, Config{})
+			ctx := t.Context()
+			op, err := v.Tenant(tenant).begin(ctx, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			ins := &insertion{}
+			n, bad := newToken{operation: op, clearToken: clearToken{row: &ins.tokens[0]}}, &form.Problems{}
+			if n.prepare(TokenParams{ID: "late", Type: Card, Data: CardData{Number: "4242424242424242", CVC: "987"}}, bad); bad.Any() {
+				t.Fatal(bad)
+			}
+			if rotates {
+				if err := v.RotateKeys(ctx, tenant, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			store.tenSecondsPass()
+			if _, err := n.create(ctx, ins); err != nil || store.late.Load() == 0 {
+				t.Fatalf("%v, and %d late", err, store.late.Load())
+			}
+			tok, err := v.Tenant(tenant).GetToken(ctx, "late")
+			if err != nil || string(tok.Data) != `{"number":"4242424242424242","cvc":"987"}` {
+				t.Errorf("the token: %v", err)
+			}
+		})
+	}
+}
+
+// slowRuntime takes longer over a piece of code than keys may be used unread.
+type slowRuntime struct {
+	Runtime
+	during func()
+}
+
+func (r *slowRuntime) Check(context.Context, script.Program) error { r.during(); return nil }
+func (r *slowRuntime) Close() error                                { return nil }
+
+// Code that takes long to check is stored all the same.
+func TestSlowCheckOfCodeIsNotTooLate(t *testing.T) {
+	t.Parallel()
+	runtime := &slowRuntime{}
+	v, store, tenant := slow(t, Config{Runtime: runtime})
+	c := v.Tenant(tenant)
+	runtime.during = store.tenSecondsPass
+	configuration := map[string]string{}
+	r, err := c.CreateReactor(t.Context(), ReactorParams{Name: "r", Code: "x", Configuration: configuration})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.ReplaceReactor(t.Context(), r.ID, ReactorParams{Name: "r", Code: "y", Configuration: configuration}); err != nil {
+		t.Errorf("replace: %v", err)
+	}
+	code := &ProxyTransform{Code: "x"}
+	if _, err := c.CreateProxy(t.Context(), ProxyParams{Name: "p", DestinationURL: "https://example.com/", RequestTransform: code, ResponseTransform: code}); err != nil {
+		t.Errorf("proxy: %v", err)
+	}
+}
+
+// slowWork writes through a client everything that can be sealed, and lets then
+// happen what the test wants.
+func slowWork(reactor uuid.UUID, then func(*pendingWrites) error) func(context.Context, *Client) (Answer, error) {
+	return func(ctx context.Context, c *Client) (Answer, error) {
+		_, err := c.CreateToken(ctx, TokenParams{ID: "made", Type: Card, Data: CardData{Number: "4242424242424242", CVC: "987"}})
+		if err != nil {
+			return Answer{}, err
+		}
+		app, err := c.CreateApplication(ctx, ApplicationParams{Name: "new", Type: Private, Permissions: []string{"token:read"}})
+		if err != nil {
+			return Answer{}, err
+		}
+		if _, err := c.React(ctx, reactor, ReactParams{CallbackURL: "https://example.com/"}); err != nil {
+			return Answer{}, err
+		}
+		return Answer{Status: 200, Body: []byte(app.Key)}, then(c.pending)
+	}
+}
+
+// Work that takes longer than its keys may be used is not done in vain: with
+// effects outside of the database it cannot be done again.
+func TestHeldWritesAreNotTooLate(t *testing.T) {
+	t.Parallel()
+	for name, lease := range map[string]time.Duration{"at once": 0, "leased": time.Hour} {
+		for what, rotates := range map[string]bool{"slow work": false, "slow work and a rotation": true} {
+			t.Run(name+", "+what, func(t *testing.T) {
+				t.Parallel()
+				heldWorkSurvives(t, lease, rotates)
+			})
+		}
+	}
+}
+
+func heldWorkSurvives(t *testing.T, lease time.Duration, rotates bool) {
+	t.Helper()
+	ctx := t.Context()
+	v, _, tenant := slow(t, Config{})
+	c := v.Tenant(tenant)
+	reactor, err := c.CreateReactor(ctx, ReactorParams{Name: "r", Code: "x", Configuration: map[string]string{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs := 0
+	work := slowWork(reactor.ID, func(h *pendingWrites) error {
+		if runs++; runs > 1 {
+			return errors.New("the work is done again")
+		}
+		for _, ch := range h.changes {
+			ch.Before = time.Now().Add(-time.Second) // what ten seconds of work come to
+		}
+		if rotates {
+			return v.RotateKeys(ctx, tenant, nil)
+		}
+		return nil
+	})
+	a, _, err := c.Once(ctx, OnceKey{Key: "k", Lease: lease}, work)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tok, err := c.GetToken(ctx, "made")
+	if err != nil || string(tok.Data) != `{"number":"4242424242424242","cvc":"987"}` {
+		t.Errorf("the token that was made: %v", err)
+	}
+	if _, err := v.Authenticate(ctx, string(a.Body)); err != nil {
+		t.Errorf("the application: %v", err)
+	}
+	if _, replayed, err := c.Once(ctx, OnceKey{Key: "k", Lease: lease}, work); err != nil || !replayed {
+		t.Errorf("the answer: replayed %v, %v", replayed, err)
+	}
+	// A rotation opens everything that there is, the job too.
+	if err := v.RotateKeys(ctx, tenant, nil); err != nil {
+		t.Errorf("the rotation after it: %v", err)
+	}
+}
+
+// What the work changed is not too late either, while nobody else has changed
+// it: a rotation does.
+func TestHeldUpdatesAreNotTooLate(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	v, _, tenant := slow(t, Config{})
+	c := v.Tenant(tenant)
+	if _, err := c.CreateToken(ctx, TokenParams{ID: "there", Type: Generic, Data: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err := c.Once(ctx, OnceKey{Key: "k", Lease: time.Hour}, func(ctx context.Context, c *Client) (Answer, error) {
+		_, err := c.UpdateToken(ctx, "there", JSON(`{"data":"changed"}`))
+		for _, ch := range c.pending.changes {
+			ch.Before = time.Now().Add(-time.Second)
+		}
+		return Answer{Status: 200}, err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tok, err := c.GetToken(ctx, "there"); err != nil || string(tok.Data) != `"changed"` {
+		t.Errorf("the token: %v", err)
+	}
+}
+
+// leased returns a vault without a horizon, and a job of a tenant that its
+// worker holds. The job's reactor panics when it is run.
+func leased(t *testing.T, payload reactJob) (*Vault, uuid.UUID, storage.Job) {
+	t.Helper()
+	ctx := t.Context()
+	store, err := sqlite.Open(ctx, ":memory:")
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := Open(ctx, store, NewKey(), &Config{SweepEvery: -1, WorkEvery: -1, Runtime: panicking{}, Egress: EgressPolicy{AllowHTTP: true, AllowPrivate: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = v.Close() })
+	v.horizon = 0
+	tenant, err := v.CreateTenant(ctx, "Acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	op, err := v.Tenant(tenant.ID).begin(ctx, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := op.CreateReactor(ctx, ReactorParams{Name: "Panics", Code: "x", Configuration: map[string]string{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	payload.Reactor, payload.Caller = r.ID, callerOf(op.Client)
+	job, err := op.job(storage.Job{ID: storage.ID(v.ids.At(op.now)), Kind: kindReact, RunAt: op.now}, &payload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ch := op.change()
+	ch.InsertJobs = []storage.Job{job}
+	if err := store.Write(ctx, ch); err != nil {
+		t.Fatal(err)
+	}
+	return v, tenant.ID, lease(t, v, tenant.ID)
+}
+
+// panicking is a runtime that fails as no runtime should.
+type panicking struct{}
+
+func (panicking) Check(context.Context, script.Program) error { return nil }
+func (panicking) Close() error                                { return nil }
+func (panicking) Run(context.Context, script.Program, json.RawMessage, script.Host) (json.RawMessage, error) {
+	panic("4242424242424242")
+}
+
+// lease takes the one job that is due.
+func lease(t *testing.T, v *Vault, tenant uuid.UUID) storage.Job {
+	t.Helper()
+	now := v.now()
+	jobs, err := v.store.LeaseJobs(t.Context(), storage.Lease{Tenant: storage.ID(tenant), Owner: v.worker.Owner, Now: now, Until: now.Add(jobs.Lease), Limit: 2})
+	if err != nil || len(jobs) != 1 {
+		t.Fatalf("%d jobs, %v", len(jobs), err)
+	}
+	return jobs[0]
+}
+
+// A job that runs while keys are rotated stays readable: a longer lease never
+// brings back what was sealed under the old key.
+func TestLeaseOutlivesARotation(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	for name, renewals := range map[string]bool{"renewed meanwhile": true, "not renewed in time": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v, tenant, job := leased(t, reactJob{CallbackURL: "https://example.com/"})
+			progress := func(int) {
+				if err := v.extendLease(ctx, &job); renewals && err != nil {
+					t.Errorf("a longer lease during the rotation: %v", err)
+				}
+			}
+			if !renewals {
+				progress = nil
+			}
+			if err := v.RotateKeys(ctx, tenant, &RotateOptions{Progress: progress}); err != nil {
+				t.Fatal(err)
+			}
+			if err := v.extendLease(ctx, &job); renewals != (err == nil) || !renewals && !errors.Is(err, seal.ErrNoKey) {
+				t.Errorf("a longer lease after the rotation: %v", err)
+			}
+			left, err := v.store.SealedUnder(ctx, storage.ID(tenant), storage.SealedJobs, 2, 10)
+			if err != nil || len(left) != 0 {
+				t.Errorf("%d jobs are sealed under a key that is no more, %v", len(left), err)
+			}
+		})
+	}
+}
+
+// A callback that is acknowledged late is acknowledged all the same.
+func TestSlowReceiverIsCalledOnce(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer receiver.Close()
+	v, tenant, job := leased(t, reactJob{CallbackURL: receiver.URL, Result: JSON(`{"raw":1}`)})
+	state, err := v.tenants.Reload(ctx, tenant)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := *state
+	old.ReadAt = old.ReadAt.Add(-keyring.MaxAge - time.Second) // as if the receiver had taken its time
+	op := v.system(job.Tenant)
+	op.state = &old
+	j := &leasedJob{operation: op, row: job, react: reactJob{CallbackURL: receiver.URL, Result: JSON(`{"raw":1}`)}}
+	if err := j.deliver(ctx); err != nil {
+		t.Errorf("delivered, but not forgotten: %v", err)
+	}
+}

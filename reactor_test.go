@@ -1,0 +1,394 @@
+package vault_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/script"
+	"github.com/seed-72ea4aab/vault/vaulttest"
+)
+
+const code = "module.exports = async (req) => ({raw: 1})"
+
+func reactorParams(name string) vault.ReactorParams {
+	return vault.ReactorParams{Name: name, Code: code, Configuration: map[string]string{"a": "1", "b": "2"}}
+}
+
+func TestReactorAdministration(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	p := reactorParams("first")
+	p.Application = &vault.ApplicationRef{ID: v.Private.ApplicationID()}
+	got, err := v.Management.CreateReactor(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &vault.Reactor{ID: got.ID, TenantID: v.Acme.ID, Name: "first", Code: code, Configuration: map[string]string{"a": "1", "b": "2"},
+		Application: &vault.ApplicationRef{ID: v.Private.ApplicationID()}, CreatedBy: v.Management.ApplicationID(), CreatedAt: vaulttest.Start}
+	same(t, "created", got, want)
+	v.Clock.Advance(time.Minute)
+	want.ModifiedBy, want.ModifiedAt = ptr(v.Management.ApplicationID()), ptr(v.Clock.Now())
+	for _, tt := range []struct {
+		patch  string
+		change func()
+	}{
+		{`{"name":"second","configuration":{"a":null,"c":"3"}}`, func() { want.Name, want.Configuration = "second", map[string]string{"b": "2", "c": "3"} }},
+		{`{"application":null}`, func() { want.Application = nil }},
+		{`{"application":{"id":"` + v.Public.ApplicationID().String() + `"}}`, func() { want.Application = &vault.ApplicationRef{ID: v.Public.ApplicationID()} }},
+		{`{"code":"exports.default = () => 1"}`, func() { want.Code = "exports.default = () => 1" }},
+		{`{}`, func() {}},
+	} {
+		if _, err := v.Management.PatchReactor(t.Context(), got.ID, vault.JSON(tt.patch)); err != nil {
+			t.Fatalf("%s: %v", tt.patch, err)
+		}
+		tt.change()
+		read, err := v.Management.GetReactor(t.Context(), got.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, "after "+tt.patch, read, want)
+	}
+	replaced, err := v.Management.ReplaceReactor(t.Context(), got.ID, vault.ReactorParams{Name: "third", Code: code, Configuration: map[string]string{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want.Name, want.Code, want.Configuration, want.Application = "third", code, map[string]string{}, nil
+	same(t, "replaced", replaced, want)
+	if err := v.Management.DeleteReactor(t.Context(), got.ID); err != nil {
+		t.Fatal(err)
+	}
+	for name, err := range map[string]error{
+		"get":     second(v.Tenant.GetReactor(t.Context(), got.ID)),
+		"patch":   second(v.Tenant.PatchReactor(t.Context(), got.ID, vault.JSON(`{}`))),
+		"replace": second(v.Tenant.ReplaceReactor(t.Context(), got.ID, reactorParams("x"))),
+		"delete":  v.Tenant.DeleteReactor(t.Context(), got.ID),
+	} {
+		wantError(t, name+" after deletion", err, vault.ErrNotFound)
+	}
+	same(t, "first and last entries", operations(t, v, got.ID.String())[:1], []string{"create"})
+}
+
+func TestReactorRules(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	many := map[string]string{}
+	for i := range 26 {
+		many[fmt.Sprint(i)] = "x"
+	}
+	_, other := v.NewTenant(t, "Other")
+	theirs, err := other.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.Private, Permissions: everything})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		change func(*vault.ReactorParams)
+		field  string
+	}{
+		"no name":                      {func(p *vault.ReactorParams) { p.Name = "" }, "name"},
+		"a long name":                  {func(p *vault.ReactorParams) { p.Name = strings.Repeat("x", 201) }, "name"},
+		"no code":                      {func(p *vault.ReactorParams) { p.Code = "" }, "code"},
+		"long code":                    {func(p *vault.ReactorParams) { p.Code = strings.Repeat("x", 50_001) }, "code"},
+		"no configuration":             {func(p *vault.ReactorParams) { p.Configuration = nil }, "configuration"},
+		"26 entries of configuration":  {func(p *vault.ReactorParams) { p.Configuration = many }, "configuration"},
+		"a missing application":        {func(p *vault.ReactorParams) { p.Application = &vault.ApplicationRef{ID: uuid.New()} }, "application.id"},
+		"another tenant's application": {func(p *vault.ReactorParams) { p.Application = &vault.ApplicationRef{ID: theirs.ID} }, "application.id"},
+		"a management application":     {func(p *vault.ReactorParams) { p.Application = &vault.ApplicationRef{ID: v.Management.ApplicationID()} }, "application.id"},
+	} {
+		p := reactorParams("x")
+		tt.change(&p)
+		_, err := v.Management.CreateReactor(t.Context(), p)
+		wantFields(t, name, err, tt.field)
+	}
+	var p vault.ReactorParams
+	wantFields(t, "strict JSON", p.UnmarshalJSON([]byte(`{"name":1,"code":"x","configuration":{"a":1},"application":{"id":"x","y":1},"z":1}`)),
+		"name", "configuration.a", "application.id", "application.y", "z")
+	wantFields(t, "no id", p.UnmarshalJSON([]byte(`{"application":{}}`)), "application.id")
+	ok := reactorParams(strings.Repeat("ä", 200))
+	ok.Code = strings.Repeat("ä", 50_000)
+	r, err := v.Management.CreateReactor(t.Context(), ok)
+	if err != nil {
+		t.Fatalf("as long as allowed: %v", err)
+	}
+	for patch, field := range map[string]string{`{"name":null}`: "name", `{"code":""}`: "code", `{"configuration":null}`: "configuration", `{"nope":1}`: "nope", `{"configuration":{"a":7}}`: "configuration.a", `7`: ""} {
+		_, err := v.Management.PatchReactor(t.Context(), r.ID, vault.JSON(patch))
+		wantFields(t, patch, err, field)
+	}
+}
+
+// The name filter matches the whole name in any case; only * is special.
+func TestNameFilter(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	names := []string{"Charge card", "charge bank", "100%", "100x", "a_b", "axb", "Ünicode"}
+	for _, name := range names {
+		if _, err := v.Tenant.CreateReactor(t.Context(), reactorParams(name)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := v.Tenant.CreateProxy(t.Context(), vault.ProxyParams{Name: name, DestinationURL: "https://example.com"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for filter, want := range map[string][]string{
+		"": {"Ünicode", "axb", "a_b", "100x", "100%", "charge bank", "Charge card"}, "charge*": {"charge bank", "Charge card"}, "CHARGE CARD": {"Charge card"}, "charge": nil,
+		"*card": {"Charge card"}, "*a*r*": {"charge bank", "Charge card"}, "100%": {"100%"}, "a_b": {"a_b"}, "*": {"Ünicode", "axb", "a_b", "100x", "100%", "charge bank", "Charge card"}, "?xb": nil,
+	} {
+		reactors, err := v.Management.ListReactors(t.Context(), vault.ListReactorsParams{Name: filter})
+		if err != nil {
+			t.Fatal(err)
+		}
+		proxies, err := v.Management.ListProxies(t.Context(), vault.ListProxiesParams{Name: filter})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var found, foundProxies []string
+		for _, r := range reactors.Data {
+			found = append(found, r.Name)
+		}
+		for _, p := range proxies.Data {
+			foundProxies = append(foundProxies, p.Name)
+		}
+		same(t, "reactors "+filter, found, want)
+		same(t, "proxies "+filter, foundProxies, want)
+		same(t, "total of "+filter, reactors.Pagination.TotalItems, len(want))
+	}
+	long := strings.Repeat("*a", 30_000)
+	_, err := v.Management.ListReactors(t.Context(), vault.ListReactorsParams{Name: long})
+	wantFields(t, "reactors by a long name", err, "name")
+	_, err = v.Management.ListProxies(t.Context(), vault.ListProxiesParams{Name: long})
+	wantFields(t, "proxies by a long name", err, "name")
+}
+
+func TestProxyAdministration(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	got, err := v.Management.CreateProxy(t.Context(), vault.ProxyParams{Name: "first", DestinationURL: "https://example.com/v1?a=b"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Key) < 22 {
+		t.Errorf("the key has %d characters, which are less than 128 bits", len(got.Key))
+	}
+	want := &vault.Proxy{ID: got.ID, TenantID: v.Acme.ID, Name: "first", Key: got.Key, DestinationURL: "https://example.com/v1?a=b", RequireAuth: true,
+		CreatedBy: v.Management.ApplicationID(), CreatedAt: vaulttest.Start}
+	same(t, "created", got, want)
+	v.Clock.Advance(time.Minute)
+	want.ModifiedBy, want.ModifiedAt = ptr(v.Management.ApplicationID()), ptr(v.Clock.Now())
+	for _, tt := range []struct {
+		patch  string
+		change func()
+	}{
+		{`{"require_auth":false,"configuration":{"a":"1"}}`, func() { want.RequireAuth, want.Configuration = false, map[string]string{"a": "1"} }},
+		{`{"name":"second","request_transform":{"code":"` + code + `"}}`, func() { want.Name, want.RequestTransform = "second", &vault.ProxyTransform{Code: code} }},
+		{`{"application":{"id":"` + v.Public.ApplicationID().String() + `"}}`, func() { want.ApplicationID = ptr(v.Public.ApplicationID()) }},
+		{`{"application":null,"request_transform":null,"configuration":null}`, func() { want.ApplicationID, want.RequestTransform, want.Configuration = nil, nil, nil }},
+		{`{"require_auth":null}`, func() { want.RequireAuth = true }},
+	} {
+		if _, err := v.Management.PatchProxy(t.Context(), got.ID, vault.JSON(tt.patch)); err != nil {
+			t.Fatalf("%s: %v", tt.patch, err)
+		}
+		tt.change()
+		read, err := v.Management.GetProxy(t.Context(), got.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, "after "+tt.patch, read, want)
+	}
+	if _, err := v.Management.PatchProxy(t.Context(), got.ID, vault.JSON(`{"require_auth":false,"configuration":{"a":"1"},"response_transform":{"code":"`+code+`"}}`)); err != nil {
+		t.Fatal(err)
+	}
+	replaced, err := v.Management.ReplaceProxy(t.Context(), got.ID, vault.ProxyParams{Name: "third", DestinationURL: "https://example.org"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want.Name, want.DestinationURL = "third", "https://example.org" // the key stays, the rest is cleared
+	same(t, "replaced", replaced, want)
+	if err := v.Management.DeleteProxy(t.Context(), got.ID); err != nil {
+		t.Fatal(err)
+	}
+	_, err = v.Management.GetProxy(t.Context(), got.ID)
+	wantError(t, "after deletion", err, vault.ErrNotFound)
+}
+
+func TestProxyRules(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	for name, tt := range map[string]struct {
+		p     vault.ProxyParams
+		field string
+	}{
+		"no name":                  {vault.ProxyParams{DestinationURL: "https://example.com"}, "name"},
+		"no destination":           {vault.ProxyParams{Name: "x"}, "destination_url"},
+		"a relative destination":   {vault.ProxyParams{Name: "x", DestinationURL: "/path"}, "destination_url"},
+		"another scheme":           {vault.ProxyParams{Name: "x", DestinationURL: "ftp://example.com"}, "destination_url"},
+		"plain http":               {vault.ProxyParams{Name: "x", DestinationURL: "http://example.com"}, "destination_url"},
+		"a private address":        {vault.ProxyParams{Name: "x", DestinationURL: "https://10.0.0.1/"}, "destination_url"},
+		"loopback":                 {vault.ProxyParams{Name: "x", DestinationURL: "https://127.0.0.1/"}, "destination_url"},
+		"the metadata service":     {vault.ProxyParams{Name: "x", DestinationURL: "https://169.254.169.254/latest"}, "destination_url"},
+		"credentials":              {vault.ProxyParams{Name: "x", DestinationURL: "https://user:s3cr3t@example.com"}, "destination_url"},
+		"a management application": {vault.ProxyParams{Name: "x", DestinationURL: "https://example.com", Application: &vault.ApplicationRef{ID: v.Management.ApplicationID()}}, "application.id"},
+		"long code":                {vault.ProxyParams{Name: "x", DestinationURL: "https://example.com", RequestTransform: &vault.ProxyTransform{Code: strings.Repeat("x", 50_001)}}, "request_transform.code"},
+	} {
+		_, err := v.Management.CreateProxy(t.Context(), tt.p)
+		wantFields(t, name, err, tt.field)
+		wantSilent(t, err, "s3cr3t")
+	}
+	var p vault.ProxyParams
+	wantFields(t, "strict JSON", p.UnmarshalJSON([]byte(`{"name":"x","require_auth":"no","request_transform":{},"response_transform":{"code":"x","y":1},"key":"x"}`)),
+		"require_auth", "request_transform.code", "response_transform.y", "key")
+}
+
+// picky is a runtime that refuses some code and runs none.
+type picky struct{ checked []string }
+
+func (p *picky) Check(_ context.Context, program script.Program) error {
+	p.checked = append(p.checked, program.Source)
+	if strings.Contains(program.Source, "syntax error") {
+		return fmt.Errorf("line 1: %w", vault.ErrCode)
+	}
+	return nil
+}
+
+func (p *picky) Run(context.Context, script.Program, json.RawMessage, script.Host) (json.RawMessage, error) {
+	return nil, errors.New("runs nothing")
+}
+
+func (p *picky) Close() error { return nil }
+
+// Code is checked when it is written, and only when it is new.
+func TestCodeIsCheckedWhenItIsWritten(t *testing.T) {
+	t.Parallel()
+	runtime := &picky{}
+	v := vaulttest.Open(t, ":memory:", &vault.Config{Runtime: runtime})
+	bad := reactorParams("bad")
+	bad.Code = "syntax error"
+	_, err := v.Tenant.CreateReactor(t.Context(), bad)
+	wantError(t, "create", err, vault.ErrCode)
+	r, err := v.Tenant.CreateReactor(t.Context(), reactorParams("good"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = v.Tenant.PatchReactor(t.Context(), r.ID, vault.JSON(`{"code":"syntax error"}`))
+	wantError(t, "patch", err, vault.ErrCode)
+	checks := len(runtime.checked)
+	if _, err := v.Tenant.PatchReactor(t.Context(), r.ID, vault.JSON(`{"name":"new"}`)); err != nil {
+		t.Fatal(err)
+	}
+	same(t, "checks of code that stays", len(runtime.checked)-checks, 0)
+	for _, p := range []vault.ProxyParams{{RequestTransform: &vault.ProxyTransform{Code: "syntax error"}}, {ResponseTransform: &vault.ProxyTransform{Code: "syntax error"}}} {
+		p.Name, p.DestinationURL = "x", "https://example.com"
+		_, err := v.Tenant.CreateProxy(t.Context(), p)
+		wantError(t, "a transform", err, vault.ErrCode)
+	}
+	reactors, err := v.Tenant.ListReactors(t.Context(), vault.ListReactorsParams{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxies, err := v.Tenant.ListProxies(t.Context(), vault.ListProxiesParams{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "what is stored", []int{len(reactors.Data), len(proxies.Data)}, []int{1, 0})
+	same(t, "code", reactors.Data[0].Code, code)
+}
+
+// refusing is a runtime whose checks fail.
+type refusing struct {
+	vault.Runtime
+	err error
+}
+
+func (refusing) Close() error { return nil }
+
+func (r refusing) Check(context.Context, script.Program) error { return r.err }
+
+// What is wrong with code is told of the field that holds it.
+func TestBadCodeIsToldOfItsField(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.Open(t, ":memory:", &vault.Config{Runtime: refusing{
+		err: &script.Error{Kind: script.Invalid, Status: 422, Messages: map[string][]string{"code": {"line 1: no"}}},
+	}})
+	for field, p := range map[string]vault.ProxyParams{
+		"request_transform.code":  {RequestTransform: &vault.ProxyTransform{Code: "x"}},
+		"response_transform.code": {ResponseTransform: &vault.ProxyTransform{Code: "x"}},
+	} {
+		p.Name, p.DestinationURL = "x", "https://example.com"
+		_, err := v.Management.CreateProxy(t.Context(), p)
+		failed, ok := errors.AsType[*script.Error](err)
+		if !ok {
+			t.Fatalf("%s: %v", field, err)
+		}
+		same(t, field, failed.Messages, map[string][]string{field: {"line 1: no"}})
+	}
+}
+
+// The configuration of a proxy is shown to who may read proxies, and to nobody
+// else, however they change it.
+func TestProxyConfigurationIsForReaders(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	p := vault.ProxyParams{Name: "x", DestinationURL: "https://example.com", Configuration: map[string]string{"SECRET": "sk"}}
+	for _, read := range []bool{false, true} {
+		permissions := []string{"proxy:create", "proxy:update"}
+		if read {
+			permissions = append(permissions, "proxy:read")
+		}
+		app, err := v.Tenant.CreateApplication(t.Context(), vault.ApplicationParams{Name: "a", Type: vault.Management, Permissions: permissions})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := v.Authenticate(t.Context(), app.Key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		created, err := c.CreateProxy(t.Context(), p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		replaced, err := c.ReplaceProxy(t.Context(), created.ID, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		patched, err := c.PatchProxy(t.Context(), created.ID, vault.JSON(`{"name":"y"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for what, got := range map[string]*vault.Proxy{"POST": created, "PUT": replaced, "PATCH": patched} {
+			if shown := got.Configuration != nil; shown != read {
+				t.Errorf("%s by somebody who may read (%v) shows %v", what, read, got.Configuration)
+			}
+		}
+		stored, err := v.Management.GetProxy(t.Context(), created.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, "what is stored", stored.Configuration, p.Configuration)
+	}
+}
+
+// A call of a proxy that names no method is a GET, for transforms too.
+func TestProxyMethodIsGETByDefault(t *testing.T) {
+	t.Parallel()
+	stop := errors.New("seen")
+	var method any
+	v := vaulttest.Open(t, ":memory:", &vault.Config{Runtime: goRuntime(func(_ context.Context, in map[string]any, _ script.Host) (any, error) {
+		method = in["args"].(map[string]any)["method"]
+		return nil, stop
+	})})
+	x, err := v.Management.CreateProxy(t.Context(), vault.ProxyParams{
+		Name: "x", DestinationURL: "https://example.com", RequestTransform: &vault.ProxyTransform{Code: code},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = v.Private.InvokeProxy(t.Context(), vault.ProxyCall{Key: x.Key})
+	wantError(t, "InvokeProxy", err, stop)
+	same(t, "method", method, any("GET"))
+}

@@ -1,0 +1,513 @@
+package vault_test
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/vaulttest"
+)
+
+// Every type brings its container, its fingerprint expression, its mask and
+// its indexes.
+func TestTypeDefaults(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	nine := []string{"{{ data }}", "{{ data | remove: '-' }}", "{{ data | last4 }}"}
+	for _, tt := range []struct {
+		typ                          vault.TokenType
+		data, container, fingerprint string
+		mask, masked                 string
+		indexes                      []string
+	}{
+		{typ: vault.Generic, data: `"secret"`, container: "/general/high/", fingerprint: "{{ data | stringify }}",
+			mask: `"{{ data | reveal_last: 4 }}"`, masked: `"XXcret"`},
+		{typ: vault.Generic, data: `{"a":"secret"}`, container: "/general/high/", fingerprint: "{{ data | stringify }}"},
+		{typ: vault.Generic, data: `12345678`, container: "/general/high/", fingerprint: "{{ data | stringify }}"},
+		{typ: vault.Generic, data: `true`, container: "/general/high/", fingerprint: "{{ data | stringify }}"},
+		{typ: vault.Generic, data: `["secret"]`, container: "/general/high/", fingerprint: "{{ data | stringify }}"},
+		{typ: vault.Card, data: `{"number":"4242424242424242","expiration_month":7,"expiration_year":2031,"cvc":"123"}`,
+			container: "/pci/high/", fingerprint: "{{ data.number }}",
+			mask:   `{"number":"{{ data.number | reveal_last: 4 }}","expiration_month":"{{ data.expiration_month }}","expiration_year":"{{ data.expiration_year }}"}`,
+			masked: `{"number":"XXXXXXXXXXXX4242","expiration_month":7,"expiration_year":2031}`},
+		{typ: vault.Card, data: `{"cvc":"1234","number":"4242424242424242"}`, container: "/pci/high/", fingerprint: "{{ data.number }}",
+			mask: `{"number":"{{ data.number | reveal_last: 4 }}"}`, masked: `{"number":"XXXXXXXXXXXX4242"}`},
+		{typ: vault.Bank, data: `{"routing_number":"110000000","account_number":"000123456789"}`,
+			container: "/bank/high/", fingerprint: "{{ data.account_number }}|{{ data.routing_number }}",
+			mask:   `{"routing_number":"{{ data.routing_number }}","account_number":"{{ data.account_number | reveal_last: 4 }}"}`,
+			masked: `{"routing_number":"110000000","account_number":"XXXXXXXX6789"}`},
+		{typ: vault.CardNumber, data: `"4242424242424242"`, container: "/pci/high/", fingerprint: "{{ data }}",
+			mask: `"{{ data | reveal_last: 4 }}"`, masked: `"XXXXXXXXXXXX4242"`},
+		{typ: vault.USBankAccountNumber, data: `"12345678"`, container: "/bank/high/", fingerprint: "{{ data }}",
+			mask: `"{{ data | reveal_last: 4 }}"`, masked: `"XXXX5678"`},
+		{typ: vault.USBankRoutingNumber, data: `"110000000"`, container: "/bank/low/", fingerprint: "{{ data }}",
+			mask: `"{{ data | reveal_last: 4 }}"`, masked: `"XXXXX0000"`},
+		{typ: vault.SocialSecurityNumber, data: `"536-22-8726"`, container: "/pii/high/", fingerprint: "{{ data | remove: '-' }}",
+			mask: `"{{ data | reveal: 0, 4, 'X', '-' }}"`, masked: `"XXX-XX-8726"`, indexes: nine},
+		{typ: vault.EmployerIDNumber, data: `"12-3456789"`, container: "/pii/high/", fingerprint: "{{ data | remove: '-' }}",
+			mask: `"{{ data | reveal: 0, 4, 'X', '-' }}"`, masked: `"XX-XXX6789"`, indexes: nine},
+	} {
+		tok := create(t, v.Private, vault.TokenParams{Type: tt.typ, Data: vault.JSON(tt.data)})
+		name := string(tt.typ)
+		same(t, name+": containers", tok.Containers, []string{tt.container})
+		same(t, name+": fingerprint expression", tok.FingerprintExpression, tt.fingerprint)
+		same(t, name+": indexes", tok.SearchIndexes, tt.indexes)
+		wantData(t, name+": mask", tok.Mask, tt.mask)
+		wantData(t, name+": masked data", tok.Data, tt.masked)
+		wantData(t, name+": masked data read", get(t, v.Private, tok.ID).Data, tt.masked)
+		wantData(t, name+": data", get(t, v.Tenant, tok.ID).Data, tt.data)
+	}
+}
+
+// What a token shows of its type's defaults is the caller's to change.
+func TestTypeDefaultsAreNotTheCallers(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	params := vault.TokenParams{Type: vault.SocialSecurityNumber, Data: "536-22-8726", Metadata: map[string]string{"a": "b"}}
+	tok := create(t, v.Private, params)
+	mask, indexes := tok.Mask.String(), slices.Clone(tok.SearchIndexes)
+	clear(tok.Mask)
+	clear(tok.SearchIndexes)
+	clear(tok.Containers)
+	clear(tok.Metadata)
+	for what, again := range map[string]*vault.Token{"the same token": get(t, v.Private, tok.ID), "another": create(t, v.Private, params)} {
+		wantData(t, what+": mask", again.Mask, mask)
+		same(t, what+": indexes", again.SearchIndexes, indexes)
+		same(t, what+": containers", again.Containers, []string{"/pii/high/"})
+		same(t, what+": metadata", again.Metadata, map[string]string{"a": "b"})
+	}
+}
+
+// A value no longer than what a mask reveals is masked wholly.
+func TestShortValueIsMaskedWholly(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	for data, want := range map[string]string{`"abcd"`: `"XXXX"`, `"abc"`: `"XXX"`, `"abcde"`: `"Xbcde"`, `""`: `""`, `"äöüß"`: `"XXXX"`} {
+		tok := create(t, v.Private, vault.TokenParams{Type: vault.Generic, Data: vault.JSON(data)})
+		wantData(t, "mask of "+data, tok.Data, want)
+	}
+}
+
+func TestTypeRefusesBadData(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	for _, tt := range []struct {
+		typ, data string
+		fields    []string
+	}{
+		{"token", `null`, []string{"data"}},
+		{"card", `"4242424242424242"`, []string{"data"}},
+		{"card", `{}`, []string{"data.number"}},
+		{"card", `{"number":null}`, []string{"data.number"}},
+		{"card", `{"number":4242424242424242}`, []string{"data.number"}},
+		{"card", `{"number":"4242424242424241"}`, []string{"data.number"}},
+		{"card", `{"number":"4242 4242 4242 4242"}`, []string{"data.number"}},
+		{"card", `{"number":"42424242420"}`, []string{"data.number"}},
+		{"card", `{"number":"42424242424242424242"}`, []string{"data.number"}},
+		{"card", `{"number":"４２４２424242424242"}`, []string{"data.number"}},
+		{"card", `{"number":"4242424242424242","expiration_month":0}`, []string{"data.expiration_month"}},
+		{"card", `{"number":"4242424242424242","expiration_month":13}`, []string{"data.expiration_month"}},
+		{"card", `{"number":"4242424242424242","expiration_month":"07"}`, []string{"data.expiration_month"}},
+		{"card", `{"number":"4242424242424242","expiration_month":7.0}`, []string{"data.expiration_month"}},
+		{"card", `{"number":"4242424242424242","expiration_year":31}`, []string{"data.expiration_year"}},
+		{"card", `{"number":"4242424242424242","expiration_year":20310}`, []string{"data.expiration_year"}},
+		{"card", `{"number":"4242424242424242","cvc":123}`, []string{"data.cvc"}},
+		{"card", `{"number":"4242424242424242","cvc":"12"}`, []string{"data.cvc"}},
+		{"card", `{"number":"4242424242424242","cvc":"12345"}`, []string{"data.cvc"}},
+		{"card", `{"number":"4242424242424242","cvc":"12a"}`, []string{"data.cvc"}},
+		{"card", `{"number":"4242424242424242","cvc":""}`, []string{"data.cvc"}},
+		{"card", `{"number":"4242424242424242","holder":"Jane"}`, []string{"data.holder"}},
+		{"card", `{"number":"4242424242424242","holder":null}`, []string{"data.holder"}},
+		{"card", `{"number":"1","cvc":"x","expiration_month":99}`, []string{"data.number", "data.cvc", "data.expiration_month"}},
+		{"bank", `{}`, []string{"data.routing_number", "data.account_number"}},
+		{"bank", `{"routing_number":"110000001","account_number":"1"}`, []string{"data.routing_number"}},
+		{"bank", `{"routing_number":"11000000","account_number":"1"}`, []string{"data.routing_number"}},
+		{"bank", `{"routing_number":110000000,"account_number":"1"}`, []string{"data.routing_number"}},
+		{"bank", `{"routing_number":"110000000","account_number":""}`, []string{"data.account_number"}},
+		{"bank", `{"routing_number":"110000000","account_number":"123456789012345678"}`, []string{"data.account_number"}},
+		{"bank", `{"routing_number":"110000000","account_number":"1","name":"x"}`, []string{"data.name"}},
+		{"bank", `{"routing_number":"110000000","account_number":"1","name":null}`, []string{"data.name"}},
+		{"card_number", `"4242424242424241"`, []string{"data"}},
+		{"card_number", `{"number":"4242424242424242"}`, []string{"data"}},
+		{"us_bank_account_number", `"12"`, []string{"data"}},
+		{"us_bank_account_number", `"123456789012345678"`, []string{"data"}},
+		{"us_bank_routing_number", `"110000001"`, []string{"data"}},
+		{"social_security_number", `"12345678"`, []string{"data"}},
+		{"social_security_number", `"1234567890"`, []string{"data"}},
+		{"social_security_number", `"123 45 6789"`, []string{"data"}},
+		{"social_security_number", `123456789`, []string{"data"}},
+		{"employer_id_number", `"1-2-3-4-5-6-7-8-9"`, []string{"data"}},
+		{"passport", `"x"`, []string{"type"}},
+		{"", `"x"`, []string{"type"}},
+	} {
+		_, err := createJSON(t, v.Private, `{"type":"`+tt.typ+`","data":`+tt.data+`}`)
+		wantFields(t, tt.typ+" "+tt.data, err, tt.fields...)
+		for _, value := range []string{"4242", "1100", "12345", "Jane"} {
+			if strings.Contains(tt.data, value) {
+				wantSilent(t, err, value)
+			}
+		}
+	}
+	if found, total := list(t, v.Private, vault.ListTokensParams{}); total != 0 {
+		t.Errorf("refused tokens are there: %v", found)
+	}
+}
+
+func TestTypeTakesGoodData(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	for _, tt := range []struct {
+		typ  vault.TokenType
+		data string
+	}{
+		{vault.Card, `{"number":"424242424242"}`},        // 12 digits
+		{vault.Card, `{"number":"4242424242424242428"}`}, // 19 digits
+		{vault.Card, `{"number":"4242424242424242","expiration_month":12,"expiration_year":1999,"cvc":"1234"}`},
+		{vault.Bank, `{"account_number":"1","routing_number":"110000000"}`},
+		{vault.Bank, `{"routing_number":"021000021","account_number":"12345678901234567"}`},
+		{vault.USBankAccountNumber, `"123"`},
+		{vault.SocialSecurityNumber, `"536228726"`},
+		{vault.EmployerIDNumber, `"123456789"`},
+		{vault.Generic, `false`}, {vault.Generic, `0`}, {vault.Generic, `[]`}, {vault.Generic, `{}`}, {vault.Generic, `""`},
+	} {
+		tok, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: tt.typ, Data: vault.JSON(tt.data)})
+		if err != nil {
+			t.Errorf("%s %s: %v", tt.typ, tt.data, err)
+			continue
+		}
+		wantData(t, "data", get(t, v.Tenant, tok.ID).Data, tt.data)
+	}
+}
+
+// Null in card data is the same as absent.
+func TestNullInCardDataIsAbsent(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	tok := create(t, v.Private, vault.TokenParams{Type: vault.Card,
+		Data: vault.JSON(`{"cvc":null,"number":"4242424242424242","expiration_month":null}`)})
+	wantData(t, "data", get(t, v.Tenant, tok.ID).Data, `{"number":"4242424242424242"}`)
+}
+
+// What was stored comes back byte for byte, but for white space.
+func TestJSONIsExact(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	for _, data := range []string{
+		`1.10`, `12345678901234567890`, `1e400`, `-0`, `1E+2`, `0.000000000000000000000000000000000001`,
+		`{"z":1,"a":2,"m":{"y":1.0,"b":[1.10,12345678901234567890,1e400]}}`,
+		`"\ud800"`, `"a\udfffb"`, `{"\ud834":"\udd1e"}`,
+		`"日本語 🔐 ñ ͏"`, `"\u0000\u001f"`, `"</script>&\u2028"`, `{"":{"":[[],{}]}}`, `{"a":null}`, `"{{ data }}"`,
+	} {
+		tok := create(t, v.Private, vault.TokenParams{Type: vault.Generic, Data: vault.JSON(data)})
+		want := strings.ReplaceAll(data, `\u2028`, "\u2028")
+		wantData(t, "data", get(t, v.Tenant, tok.ID).Data, want)
+		out, err := v.Tenant.Detokenize(t.Context(), vault.JSON(`["{{ `+tok.ID+` }}"]`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantData(t, "detokenized data", out, "["+want+"]")
+	}
+}
+
+// Data given as a Go value is the JSON that the value encodes to.
+func TestDataFromGoValues(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	for _, tt := range []struct {
+		data any
+		want string
+	}{
+		{"text", `"text"`}, {7, `7`}, {true, `true`}, {[]string{"a"}, `["a"]`}, {map[string]int{"b": 1, "a": 2}, `{"a":2,"b":1}`},
+		{json.RawMessage(`{"b": 1.10}`), `{"b":1.10}`}, {json.Number("1e400"), `1e400`},
+		{struct {
+			A string `json:"a"`
+		}{"<&>"}, `{"a":"<&>"}`},
+	} {
+		tok := create(t, v.Private, vault.TokenParams{Type: vault.Generic, Data: tt.data})
+		wantData(t, "data", get(t, v.Tenant, tok.ID).Data, tt.want)
+	}
+	_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.Generic, Data: make(chan int)})
+	wantFields(t, "a channel", err, "data")
+	_, err = v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.Generic})
+	wantFields(t, "no data", err, "data")
+}
+
+// Text that JSON cannot carry is refused rather than changed.
+func TestTextMustBeUTF8(t *testing.T) {
+	t.Parallel()
+	_, err := vaulttest.New(t).Tenant.CreateToken(t.Context(), vault.TokenParams{Type: vault.Generic, Data: "a\xff"})
+	wantFields(t, "invalid UTF-8", err, "data")
+}
+
+const withCVC = `{"cvc":"987","number":"4242424242424242"}`
+
+// A cvc is shown in clear for an hour, and not a moment longer, swept or not.
+func TestCVCLivesForAnHour(t *testing.T) {
+	t.Parallel()
+	v, store := spied(t)
+	tok := create(t, v.Private, vault.TokenParams{Type: vault.Card, Data: vault.JSON(withCVC)})
+	use := func() string {
+		out, err := v.Private.Detokenize(t.Context(), vault.JSON(`"{{ `+tok.ID+` }}"`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(out)
+	}
+	v.Clock.Advance(time.Hour - time.Microsecond)
+	wantData(t, "data before the hour is over", get(t, v.Tenant, tok.ID).Data, withCVC)
+	same(t, "data in use before the hour is over", use(), withCVC)
+	if swept, err := v.Sweep(t.Context()); err != nil || swept.CVCs != 0 {
+		t.Errorf("a sweep before the hour is over deletes %d cvcs (%v)", swept.CVCs, err)
+	}
+	v.Clock.Advance(time.Microsecond)
+	const without = `{"number":"4242424242424242"}`
+	wantData(t, "data after an hour", get(t, v.Tenant, tok.ID).Data, without)
+	same(t, "data in use after an hour", use(), without)
+	page, err := v.Tenant.ListTokens(t.Context(), vault.ListTokensParams{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantData(t, "data in a list after an hour", page.Data[0].Data, without)
+	if row := store.rows(t, v.Acme.ID, tok.ID)[0]; row.CVC == nil {
+		t.Fatal("the cvc is gone before the sweep, so the test proves nothing")
+	}
+	swept, err := v.Sweep(t.Context())
+	if err != nil || swept.CVCs != 1 || swept.Tokens != 0 {
+		t.Errorf("the sweep deletes %+v (%v)", swept, err)
+	}
+	if row := store.rows(t, v.Acme.ID, tok.ID)[0]; row.CVC != nil || !row.CVCExpiresAt.IsZero() {
+		t.Error("the cvc is still stored after the sweep")
+	}
+	wantData(t, "data after the sweep", get(t, v.Tenant, tok.ID).Data, without)
+}
+
+// The cvc is stored apart from the rest, where it was given.
+func TestCVCIsStoredApart(t *testing.T) {
+	t.Parallel()
+	v, store := spied(t)
+	for _, data := range []string{
+		withCVC, `{"number":"4242424242424242","cvc":"987"}`,
+		`{"number":"4242424242424242","expiration_month":7,"cvc":"987","expiration_year":2030}`,
+	} {
+		tok := create(t, v.Private, vault.TokenParams{Type: vault.Card, Data: vault.JSON(data)})
+		wantData(t, "data", get(t, v.Tenant, tok.ID).Data, data)
+		row := store.rows(t, v.Acme.ID, tok.ID)[0]
+		if row.CVC == nil || strings.Contains(string(row.Body), visa) {
+			t.Error("the row is not sealed, or has no cvc")
+		}
+	}
+	bare := create(t, v.Private, vault.TokenParams{Type: vault.Card, Data: vault.CardData{Number: visa}})
+	if row := store.rows(t, v.Acme.ID, bare.ID)[0]; row.CVC != nil || !row.CVCExpiresAt.IsZero() {
+		t.Error("a card without cvc has one")
+	}
+}
+
+func TestPatchAndCVC(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		after time.Duration // since creation, when the patch comes
+		patch string
+		at    time.Duration // since creation, when the token is read
+		want  string
+	}{
+		"set anew, the hour starts again": {50 * time.Minute, `{"cvc":"123"}`, 109 * time.Minute, "123"},
+		"the new hour ends too":           {50 * time.Minute, `{"cvc":"123"}`, 110 * time.Minute, ""},
+		"the same cvc is a new one":       {50 * time.Minute, `{"cvc":"987"}`, 109 * time.Minute, "987"},
+		"set after the first is gone":     {2 * time.Hour, `{"cvc":"123"}`, 2 * time.Hour, "123"},
+		"null removes it":                 {time.Minute, `{"cvc":null}`, time.Minute, ""},
+		"another field does not touch it": {50 * time.Minute, `{"expiration_month":7}`, 59 * time.Minute, "987"},
+		"nor lengthen its life":           {50 * time.Minute, `{"expiration_month":7}`, 60 * time.Minute, ""},
+		"nor bring it back":               {2 * time.Hour, `{"expiration_month":7}`, 2 * time.Hour, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v := vaulttest.New(t)
+			tok := create(t, v.Private, vault.TokenParams{Type: vault.Card, Data: vault.JSON(withCVC)})
+			v.Clock.Advance(tt.after)
+			got := update(t, v.Tenant, tok.ID, `{"data":`+tt.patch+`}`)
+			if strings.Contains(string(got.Data), "cvc") {
+				t.Errorf("the answer has a cvc: %s", got.Data)
+			}
+			v.Clock.Advance(tt.at - tt.after)
+			var data vault.CardData
+			if err := get(t, v.Tenant, tok.ID).Data.Decode(&data); err != nil {
+				t.Fatal(err)
+			}
+			same(t, "cvc", data.CVC, tt.want)
+		})
+	}
+}
+
+// Moving a token or letting it expire later leaves its cvc readable.
+func TestCVCSurvivesOtherPatches(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	tok := create(t, v.Private, vault.TokenParams{Type: vault.Card, Data: vault.JSON(withCVC)})
+	for _, patch := range []string{`{"containers":["/elsewhere/"]}`, `{"expires_at":"1/1/2030"}`, `{"metadata":{"a":"b"}}`, `{"data":{}}`} {
+		update(t, v.Private, tok.ID, patch)
+		wantData(t, "data after "+patch, get(t, v.Tenant, tok.ID).Data, withCVC)
+	}
+}
+
+// No expression sees the cvc, and no log entry or answer holds it.
+func TestExpressionsDoNotSeeTheCVC(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	for _, p := range []vault.TokenParams{
+		{SearchIndexes: []string{"{{ data.cvc }}"}}, {FingerprintExpression: "{{ data.cvc }}"},
+		{ID: "{{ data.cvc }}"}, {Mask: "{{ data | json: '$.cvc' }}"},
+	} {
+		p.Type, p.Data = vault.Card, vault.JSON(withCVC)
+		_, err := v.Tenant.CreateToken(t.Context(), p)
+		wantError(t, "an expression over the cvc", err, vault.ErrInvalid)
+		wantSilent(t, err, "987")
+	}
+	tok := create(t, v.Tenant, vault.TokenParams{Type: vault.Card, Data: vault.JSON(withCVC),
+		Mask: map[string]string{"all": "{{ data | stringify }}", "cvc": "{{ data.cvc }}"}})
+	wantData(t, "masked data", tok.Data, `{"all":"{\"number\":\"4242424242424242\"}","cvc":null}`)
+	got := update(t, v.Tenant, tok.ID, `{"data":{"cvc":"654"}}`)
+	wantData(t, "masked data after a patch", got.Data, `{"all":"{\"number\":\"4242424242424242\"}","cvc":null}`)
+	same(t, "the fingerprint does not depend on the cvc", got.Fingerprint, tok.Fingerprint)
+	for _, e := range entries(t, v, vault.ListLogsParams{}) {
+		if strings.Contains(e.Message, "987") || strings.Contains(e.Message, "654") {
+			t.Errorf("a log entry tells the cvc: %s", e.Message)
+		}
+	}
+}
+
+func TestExpiryFormats(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	for text, want := range map[string]string{
+		"8/26/2030":                    "2030-08-26T00:00:00Z",
+		"08/06/2030":                   "2030-08-06T00:00:00Z",
+		"8/26/2030 7:23:57 PM -07:00":  "2030-08-27T02:23:57Z",
+		"8/26/2030 7:23:57 AM +05:30":  "2030-08-26T01:53:57Z",
+		"8/26/2030 12:00:00 AM +00:00": "2030-08-26T00:00:00Z",
+		"8/26/2030 12:00:00 PM":        "2030-08-26T12:00:00Z",
+		"8/26/2030 7:23:57 PM":         "2030-08-26T19:23:57Z",
+		"2030-08-26T19:23:57Z":         "2030-08-26T19:23:57Z",
+		"2030-08-26T19:23:57+02:00":    "2030-08-26T17:23:57Z",
+		"2030-08-26T19:23:57.1234567Z": "2030-08-26T19:23:57.123456Z",
+		"2030-08-26T19:23:57":          "2030-08-26T19:23:57Z",
+		"2030-08-26":                   "2030-08-26T00:00:00Z",
+		"2030-08-26T19:23:57-07":       "2030-08-27T02:23:57Z",
+		"2030-08-26T19:23+02":          "2030-08-26T17:23:00Z",
+		"20300826T192357Z":             "2030-08-26T19:23:57Z",
+		"20300826T192357+0200":         "2030-08-26T17:23:57Z",
+		"20300826T1923":                "2030-08-26T19:23:00Z",
+		"20300826":                     "2030-08-26T00:00:00Z",
+	} {
+		tok, err := createJSON(t, v.Private, `{"type":"token","data":"x","expires_at":"`+text+`"}`)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		same(t, text, tok.ExpiresAt.Format(time.RFC3339Nano), want)
+		same(t, text+" read", get(t, v.Private, tok.ID).ExpiresAt.Format(time.RFC3339Nano), want)
+	}
+	for _, text := range []string{"", "soon", "2030-08-26T19:23:57+0200", "13/1/2030", "2/30/2030", "8/26/30", "8/26/2030 19:23:57 PM", "1893456000", "8/26/2030 7:23:57 PM UTC"} {
+		_, err := createJSON(t, v.Private, `{"type":"token","data":"x","expires_at":"`+text+`"}`)
+		wantFields(t, "expires_at "+text, err, "expires_at")
+	}
+}
+
+func TestPastExpiryIsRefused(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	for _, at := range []time.Time{vaulttest.Start, vaulttest.Start.Add(-time.Second), {}} {
+		_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.Generic, Data: "x", ExpiresAt: &at})
+		if at.IsZero() {
+			if err != nil {
+				t.Errorf("a zero time means none: %v", err)
+			}
+			continue
+		}
+		wantFields(t, at.String(), err, "expires_at")
+	}
+	_, err := createJSON(t, v.Private, `{"type":"token","data":"x","expires_at":"1/1/2026"}`)
+	wantFields(t, "midnight of today", err, "expires_at")
+}
+
+// From its expiry on a token is invisible to every operation, swept or not.
+func TestExpiredTokensAreInvisible(t *testing.T) {
+	t.Parallel()
+	v, store := spied(t)
+	tok := create(t, v.Private, vault.TokenParams{ID: "short", Type: vault.Generic, Data: "secret", SearchIndexes: []string{"{{ data }}"},
+		Metadata: map[string]string{"k": "v"}, ExpiresAt: ptr(vaulttest.Start.Add(time.Hour))})
+	kept := create(t, v.Private, vault.TokenParams{Type: vault.Generic, Data: "secret"})
+	v.Clock.Advance(time.Hour - time.Microsecond)
+	get(t, v.Private, tok.ID)
+	v.Clock.Advance(time.Microsecond)
+	for name, err := range map[string]error{
+		"GetToken":    second(v.Tenant.GetToken(t.Context(), tok.ID)),
+		"UpdateToken": second(v.Tenant.UpdateToken(t.Context(), tok.ID, vault.JSON(`{"expires_at":null}`))),
+		"DeleteToken": v.Tenant.DeleteToken(t.Context(), tok.ID),
+	} {
+		wantError(t, name, err, vault.ErrNotFound)
+	}
+	_, err := v.Tenant.Detokenize(t.Context(), vault.JSON(`"{{ short }}"`))
+	wantError(t, "Detokenize", err, vault.ErrInvalid)
+	found, total := list(t, v.Tenant, vault.ListTokensParams{})
+	same(t, "list", found, []string{kept.ID})
+	same(t, "total", total, 1)
+	for _, q := range []string{"id:short", "data:secret", "metadata.k:v", "type:token AND -id:" + kept.ID} {
+		page, err := v.Tenant.SearchTokens(t.Context(), vault.SearchTokensParams{Query: q})
+		if err != nil || page.Pagination.TotalItems != 0 || len(page.Data) != 0 {
+			t.Errorf("%s finds %d tokens (%v)", q, page.Pagination.TotalItems, err)
+		}
+	}
+	for tok, err := range v.Tenant.AllTokens(t.Context(), vault.ListTokensParams{}) {
+		if err != nil || tok.ID != kept.ID {
+			t.Errorf("AllTokens: %v %v", tok, err)
+		}
+	}
+	if len(store.rows(t, v.Acme.ID, "short")) != 1 {
+		t.Fatal("the row is gone before the sweep, so the test proves nothing")
+	}
+	if swept, err := v.Sweep(t.Context()); err != nil || swept.Tokens != 1 {
+		t.Errorf("the sweep deletes %d tokens (%v)", swept.Tokens, err)
+	}
+	if len(store.rows(t, v.Acme.ID, "short")) != 0 {
+		t.Error("the row is there after the sweep")
+	}
+	same(t, "log", operations(t, v, "short"), []string{"create", "read", "expire"})
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// The id of an expired token is free, also before the sweep.
+func TestExpiredTokenMakesRoomForItsID(t *testing.T) {
+	t.Parallel()
+	short := vault.TokenParams{ID: "same", Type: vault.Generic, Data: "old", ExpiresAt: ptr(vaulttest.Start.Add(time.Hour))}
+	for name, again := range map[string]func(t *testing.T, c *vault.Client) error{
+		"CreateToken": func(t *testing.T, c *vault.Client) error {
+			return second(c.CreateToken(t.Context(), vault.TokenParams{ID: "same", Type: vault.Generic, Data: "new"}))
+		},
+		"Tokenize": func(t *testing.T, c *vault.Client) error {
+			return second(c.Tokenize(t.Context(), vault.JSON(`["x",{"id":"same","type":"token","data":"new"}]`)))
+		},
+		"Once": func(t *testing.T, c *vault.Client) error {
+			_, _, err := c.Once(t.Context(), vault.OnceKey{Key: "k"}, func(ctx contextT, c *vault.Client) (vault.Answer, error) {
+				return vault.Answer{}, second(c.CreateToken(ctx, vault.TokenParams{ID: "same", Type: vault.Generic, Data: "new"}))
+			})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v := vaulttest.New(t)
+			create(t, v.Private, short)
+			wantError(t, "while it lives", again(t, v.Private), vault.ErrConflict)
+			v.Clock.Advance(time.Hour)
+			if err := again(t, v.Private); err != nil {
+				t.Fatal(err)
+			}
+			wantData(t, "data", get(t, v.Tenant, "same").Data, `"new"`)
+			same(t, "log", operations(t, v, "same"), []string{"create", "expire", "create", "read"})
+		})
+	}
+}
