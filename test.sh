@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# Formats, vets and tests everything, PostgreSQL and a browser included, and ends
-# with one line of totals. As root on Debian it installs what is missing;
-# elsewhere install curl, PostgreSQL, or set VAULT_TEST_POSTGRES to a URL, and
-# Chromium, or set VAULT_TEST_CHROMIUM to its path.
-# Arguments are handed to "go test" in place of "./...".
+# Checks the format, vets and tests everything, against a real PostgreSQL and in
+# a real browser, and ends with one line of totals. On Debian, as root, it first
+# installs what is missing, and says so; elsewhere it names the command to run.
+# Arguments are passed to "go test" in place of "./...".
+#
+# VAULT_TEST_POSTGRES, the URL of a server, and VAULT_TEST_CHROMIUM, the path of
+# a browser, take the place of installed ones.
 set -u
 cd "$(dirname "$0")" || exit 1
 
@@ -12,45 +14,63 @@ fail() {
 	exit 1
 }
 
+have() { command -v "$1" >/dev/null 2>&1; }
+
 have_postgres() {
-	command -v pg_ctl >/dev/null || ls -d /usr/lib/postgresql/*/bin/pg_ctl /usr/pgsql-*/bin/pg_ctl \
-		/opt/homebrew/opt/postgresql*/bin/pg_ctl /usr/local/opt/postgresql*/bin/pg_ctl \
-		/home/linuxbrew/.linuxbrew/opt/postgresql*/bin/pg_ctl >/dev/null 2>&1
+	[ -n "${VAULT_TEST_POSTGRES:-}" ] || have pg_ctl ||
+		ls -d /usr/lib/postgresql/*/bin/pg_ctl /usr/pgsql-*/bin/pg_ctl \
+			/opt/homebrew/opt/postgresql*/bin/pg_ctl /usr/local/opt/postgresql*/bin/pg_ctl \
+			/home/linuxbrew/.linuxbrew/opt/postgresql*/bin/pg_ctl 2>/dev/null | grep -q .
 }
 
 have_chromium() {
-	[ -n "${VAULT_TEST_CHROMIUM:-}" ] || command -v chromium >/dev/null ||
-		command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null
+	[ -n "${VAULT_TEST_CHROMIUM:-}" ] || have chromium || have chromium-browser || have google-chrome
 }
 
-# install PACKAGE installs it when this is a Debian machine and we are root.
+# missing prints the packages that the tests cannot do without.
+missing() {
+	have_postgres || printf ' postgresql'
+	have curl || printf ' curl'
+	have_chromium || printf ' chromium'
+}
+
+# install installs Debian packages, one by one, and shows what apt-get says when
+# it fails.
 install() {
-	[ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || return 0
+	local package output updated=
 	export DEBIAN_FRONTEND=noninteractive
-	apt-get install -qq -y --no-install-recommends "$1" >/dev/null 2>&1 && return
-	apt-get update -qq >/dev/null 2>&1
-	apt-get install -qq -y --no-install-recommends "$1" >/dev/null 2>&1
+	for package in "$@"; do
+		output=$(apt-get install -qq -y --no-install-recommends "$package" 2>&1) && continue
+		[ -n "$updated" ] || { apt-get update -qq >/dev/null 2>&1; updated=1; }
+		output=$(apt-get install -qq -y --no-install-recommends "$package" 2>&1) || printf '%s\n' "$output"
+	done
 }
 
-command -v go >/dev/null || fail "Go is missing: see https://go.dev/doc/install"
-if [ -z "${VAULT_TEST_POSTGRES:-}" ] && ! have_postgres; then
-	install postgresql
-	have_postgres || fail "PostgreSQL is missing: install it, or set VAULT_TEST_POSTGRES to the URL of a server"
+have go || fail "Go is missing: see https://go.dev/doc/install"
+if [ "$(id -u)" = 0 ] && have apt-get; then
+	# PgBouncer is optional: without it, its tests go to the server directly.
+	packages="$(missing)$(have pgbouncer || printf ' pgbouncer')"
+	if [ -n "$packages" ]; then
+		echo "Installing what the tests need, with apt-get:$packages"
+		# shellcheck disable=SC2086 # a list of words
+		install $packages
+	fi
 fi
-command -v curl >/dev/null || install curl
-command -v curl >/dev/null || fail "curl is missing: the tests of docs/http.md run its commands"
-if ! have_chromium; then
-	install chromium
-	have_chromium || fail "Chromium is missing: install it, or set VAULT_TEST_CHROMIUM to its path"
+packages=$(missing)
+if [ -n "$packages" ]; then
+	how="Install:$packages"
+	if have apt-get; then how="Run: sudo apt-get install$packages"; fi
+	if have brew; then how="Run: brew install$packages"; fi
+	fail "The tests need more than this machine has. $how" \
+		"Or set VAULT_TEST_POSTGRES to the URL of a server, VAULT_TEST_CHROMIUM to the path of a browser."
 fi
 export VAULT_TEST_REQUIRE_CHROMIUM=1
-command -v pgbouncer >/dev/null || install pgbouncer # without it, its tests go to the server directly
 
 unformatted=$(gofmt -l .)
 [ -z "$unformatted" ] || fail "Not formatted (run gofmt -w):" "$unformatted"
 go vet ./... || fail "go vet found problems."
 
-# The race detector watches our code. SQLite's is machine-made from C and runs
-# on one goroutine at a time; watching it too would take twenty times as long.
+# The race detector watches our code. SQLite's is translated from C and runs on
+# one goroutine at a time; watching it too would take twenty times as long.
 [ $# -gt 0 ] || set -- ./...
 exec go run ./internal/pgtest/testrun -race -gcflags='modernc.org/...=-race=false' -timeout 15m -p 2 "$@"

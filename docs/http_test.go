@@ -117,7 +117,7 @@ var (
 )
 
 // TestCurlLines runs the lines of http.md in their order.
-func TestCurlLines(t *testing.T) {
+func TestCurlLines(t *testing.T) { //nolint:tparallel // the lines build on each other
 	t.Parallel()
 	w := newWorld(t)
 	blocks := blocksOf(t, "http.md")
@@ -125,7 +125,6 @@ func TestCurlLines(t *testing.T) {
 		if b.lang != "sh" || !strings.Contains(b.text, "curl ") {
 			continue
 		}
-		// Not parallel: the lines build on each other.
 		t.Run(fmt.Sprintf("line %d", b.line), func(t *testing.T) {
 			comment := statusComment.FindStringSubmatch(b.text)
 			if comment == nil || strings.Count(b.text, "curl ") != 1 {
@@ -160,7 +159,7 @@ func (w *world) capture(t *testing.T, comment, body string) {
 	for _, c := range captured.FindAllStringSubmatch(comment, -1) {
 		var fields map[string]any
 		if err := json.Unmarshal([]byte(body), &fields); err != nil {
-			t.Fatalf("the answer is no JSON object: %v", err)
+			t.Fatalf("the answer is not a JSON object: %v", err)
 		}
 		value, ok := fields[c[1]].(string)
 		if !ok {
@@ -170,7 +169,7 @@ func (w *world) capture(t *testing.T, comment, body string) {
 	}
 }
 
-// compare holds an answer against the block that shows it. A paragraph may
+// compare compares an answer with the block that shows it. A paragraph may
 // stand between the two.
 func (w *world) compare(t *testing.T, shown block, body string) {
 	t.Helper()

@@ -1,10 +1,14 @@
 package docs_test
 
 import (
+	"flag"
+	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,6 +18,8 @@ var (
 	linkForm    = regexp.MustCompile(`\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)`)
 	headingForm = regexp.MustCompile(`^#{1,6} (.+)$`)
 	testName    = regexp.MustCompile("^`((?:Test|Example|Fuzz|Benchmark)\\w*)`$")
+
+	testDeclared = regexp.MustCompile(`(?m)^func ((?:Test|Example|Fuzz|Benchmark)\w*)\(`)
 )
 
 // link is a link of a document.
@@ -77,16 +83,26 @@ func anchor(heading string) string {
 	return out.String()
 }
 
-// TestLinksResolve follows every link that stays within the repository.
+// test returns the name of the test that a link is about, or "".
+func (l link) test() string {
+	name := testName.FindStringSubmatch(l.text)
+	if name == nil || !strings.HasSuffix(l.target, "_test.go") {
+		return ""
+	}
+	return name[1]
+}
+
+// TestLinksResolve follows every link that stays within the repository. Those
+// to tests are for TestNamedTestsExist.
 func TestLinksResolve(t *testing.T) {
 	t.Parallel()
 	for _, l := range linksOf(t) {
 		u, err := url.Parse(l.target)
 		if err != nil {
-			t.Errorf("%s: the link to %s is no URL", l.file, l.target)
+			t.Errorf("%s: the link to %s is not a URL", l.file, l.target)
 			continue
 		}
-		if u.Scheme != "" {
+		if u.Scheme != "" || l.test() != "" {
 			continue
 		}
 		file := l.file
@@ -101,33 +117,115 @@ func TestLinksResolve(t *testing.T) {
 	}
 }
 
+var update = flag.Bool("update", false, "point links at the files that their tests are in now")
+
 // TestNamedTestsExist looks for every test that a link names, in the file that
-// it links to.
+// it links to. After tests have moved, it corrects the links:
+//
+//	go test ./docs -run TestNamedTestsExist -update
 func TestNamedTestsExist(t *testing.T) {
 	t.Parallel()
+	home := filesOfTests(t)
+	moved := map[string][]string{} // by document: old and new links, in turns
 	for _, l := range linksOf(t) {
-		name := testName.FindStringSubmatch(l.text)
-		if name == nil || !strings.HasSuffix(l.target, "_test.go") {
+		name := l.test()
+		if name == "" {
 			continue
 		}
-		file := filepath.Join(filepath.Dir(l.file), filepath.FromSlash(l.target))
-		if !strings.Contains(readText(t, file), "\nfunc "+name[1]+"(") {
-			t.Errorf("%s: %s has no %s", l.file, l.target, name[1])
+		folder := absolute(t, filepath.Dir(l.file))
+		linked := filepath.Join(folder, filepath.FromSlash(l.target))
+		if slices.Contains(home[name], linked) {
+			continue
+		}
+		file, err := newHome(name, linked, home[name])
+		if err != nil {
+			t.Errorf("%s: %v", l.file, err)
+			continue
+		}
+		target, err := filepath.Rel(folder, file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		target = filepath.ToSlash(target)
+		if !*update {
+			t.Errorf("%s: %s is no longer in %s but in %s; run this test with -update", l.file, name, l.target, target)
+		}
+		moved[l.file] = append(moved[l.file], "["+l.text+"]("+l.target+")", "["+l.text+"]("+target+")")
+	}
+	if *update {
+		rewrite(t, moved)
+	}
+}
+
+// newHome picks the file that a test has moved to, out of those that have a test
+// of its name: the only one, or the only one in the folder that it was in.
+func newHome(name, old string, files []string) (string, error) {
+	beside := slices.DeleteFunc(slices.Clone(files), func(f string) bool { return filepath.Dir(f) != filepath.Dir(old) })
+	switch {
+	case len(beside) == 1:
+		return beside[0], nil
+	case len(files) == 1:
+		return files[0], nil
+	case len(files) == 0:
+		return "", fmt.Errorf("there is no %s; it was in %s", name, old)
+	}
+	return "", fmt.Errorf("%s is no longer in %s; link to one of %s", name, old, strings.Join(files, ", "))
+}
+
+// rewrite replaces links in documents.
+func rewrite(t *testing.T, links map[string][]string) {
+	t.Helper()
+	for file, pairs := range links {
+		text := strings.NewReplacer(pairs...).Replace(readText(t, file))
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
 		}
 	}
 }
 
-// TestEveryDocumentIsFound makes sure that a reader of the README gets to each
-// document of this folder.
+func absolute(t *testing.T, path string) string {
+	t.Helper()
+	path, err := filepath.Abs(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// filesOfTests returns the files of this repository that have a test of each
+// name.
+func filesOfTests(t *testing.T) map[string][]string {
+	t.Helper()
+	all := map[string][]string{}
+	err := filepath.WalkDir(absolute(t, ".."), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		for _, m := range testDeclared.FindAllStringSubmatch(readText(t, path), -1) {
+			all[m[1]] = append(all[m[1]], path)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) < 100 {
+		t.Fatalf("found only %d tests", len(all))
+	}
+	return all
+}
+
+// TestEveryDocumentIsFound makes sure that a link leads to each document of this
+// folder.
 func TestEveryDocumentIsFound(t *testing.T) {
 	t.Parallel()
 	linked := map[string]bool{}
 	for _, l := range linksOf(t) {
 		path, _, _ := strings.Cut(l.target, "#")
-		linked[filepath.Join(filepath.Dir(l.file), filepath.FromSlash(path))] = true
+		linked[absolute(t, filepath.Join(filepath.Dir(l.file), filepath.FromSlash(path)))] = true
 	}
 	for _, file := range documents(t) {
-		if filepath.Dir(file) == "." && !linked[file] {
+		if filepath.Dir(file) == "." && !linked[absolute(t, file)] {
 			t.Errorf("no document links to %s", file)
 		}
 	}

@@ -176,7 +176,7 @@ func literalsOf(t *testing.T, file, name string, keys bool) []string {
 func TestModulesAndGlobalsAreListed(t *testing.T) {
 	t.Parallel()
 	const prelude = "../jsruntime/prelude.go"
-	listed := words(t, "reactors.md", "With or without `node:` in front:", "\n`http` and")
+	listed := words(t, "reactors.md", "With or without the prefix `node:`:", "\n`http` and")
 	if diff := cmp.Diff(literalsOf(t, prelude, "publicModules", true), listed); diff != "" {
 		t.Errorf("modules (-runtime +document):\n%s", diff)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// charge is what the acquirer is asked for.
+// charge is what the acquirer is asked to charge.
 type charge struct {
 	Order    string         `json:"order"`
 	Amount   int            `json:"amount"` // in cents
@@ -30,9 +30,9 @@ const (
 	declinedCode   = "000"
 )
 
-// acquirer stands for the company that moves the money. It takes every card
-// that has not expired, but for one number and one code, and charges an order
-// once however often it is asked.
+// acquirer stands for the company that moves the money. It accepts every card
+// that has not expired, except for one number and one code, and charges an order
+// once, however often it is asked to.
 type acquirer struct {
 	mu      sync.Mutex
 	charged map[string]charge // by order
@@ -62,7 +62,7 @@ func (a *acquirer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, struct{}{})
 }
 
-// decision is what the acquirer says of a charge that it does not make.
+// decision is the acquirer's answer when it declines a charge.
 type decision struct {
 	Reason string `json:"reason"`
 }

@@ -81,7 +81,7 @@ func TestWhatIsWrongStandsBesideTheField(t *testing.T) {
 		// The acquirer's.
 		{goodNumber, "0120", "123", "expiry", "This card has expired. Try another one."},
 		{declinedNumber, goodExpiry, "123", "number", "The bank declined this card. Try another one."},
-		{goodNumber, goodExpiry, declinedCode, "cvc", "The bank says that this security code is wrong."},
+		{goodNumber, goodExpiry, declinedCode, "cvc", "The bank says this security code is wrong."},
 	} {
 		p.run(`document.activeElement.blur()`)
 		p.fill(c.number, c.expiry, c.cvc)

@@ -16,13 +16,13 @@ const (
 	ordersPerSecond, ordersAtOnce = 1, 20  // new ones
 )
 
-// maxAddresses bounds the limiters that are kept: those of so many addresses
-// that came last, and of as many before them.
+// maxAddresses bounds the limiters that are kept: those of this many recent
+// addresses, and of as many before them.
 const maxAddresses = 10_000
 
 // eachAddress has a limiter for every client address. All visitors use one public
-// key: a limit on that would let one of them shut out all others. Behind a load
-// balancer the address is to be taken from the header that it sets.
+// key: a limit on the key would let one visitor shut out all others. Behind a
+// load balancer, take the address from the header that it sets.
 type eachAddress struct {
 	limit rate.Limit
 	burst int
@@ -50,8 +50,8 @@ func (e *eachAddress) of(r *http.Request) *rate.Limiter {
 	return l
 }
 
-// network is what counts as one address: for IPv6 the 64 bits that one customer
-// has at least. What is no address counts as one.
+// network is what counts as one address. For IPv6 that is a network of 64 bits,
+// the least that a customer has. Everything that is not an address counts as one.
 func network(remote string) netip.Prefix {
 	peer, err := netip.ParseAddrPort(remote)
 	if err != nil {
@@ -65,9 +65,9 @@ func network(remote string) netip.Prefix {
 	return netip.PrefixFrom(addr, bits).Masked()
 }
 
-// limitPages bounds what pages send to the vault, with the public key or in a
-// session. The shop's own server is not bounded here: it asks for no more than
-// its visitors may, and one of them must not use up what is for all.
+// limitPages limits what pages send to the vault, with the public key or in a
+// session. The shop's own server is not limited here: it asks for no more than
+// its visitors may, and one visitor must not use up what is meant for all.
 func limitPages(access *vaultAccess) func(*http.Request, *vault.Client) *rate.Limiter {
 	pages := &eachAddress{limit: vaultPerSecond, burst: vaultAtOnce}
 	return func(r *http.Request, c *vault.Client) *rate.Limiter {

@@ -13,7 +13,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-var update = flag.Bool("update", false, "write screenshot.png anew")
+var update = flag.Bool("update", false, "rewrite screenshot.png")
 
 // weakText is the text on a page that has less contrast than WCAG asks for at
 // level AA, 4.5 to 1, and the edges of inputs that have less than 3 to 1.

@@ -1,30 +1,30 @@
-// Command checkout takes a card payment in a web page, and the shop's server
-// never sees the card.
+// Command checkout is a shop that takes card payments in a web page. Its server
+// never sees a card.
 //
 //	go run ./examples/checkout
 //
-// It prints the address of the shop. Three servers run, each on its own port:
-// the shop, the vault, and an acquirer that moves no money. The card takes this
-// way:
+// It prints the address of the shop. There are three servers, each on its own
+// port: the shop, the vault, and an acquirer that moves no money. This is what
+// happens to the card:
 //
-//   - The page opens a session at the vault with a public key, which by itself
-//     stores no card, and gives the session's nonce to the shop.
+//   - The page opens a session at the vault with a public key, which alone cannot
+//     store a card, and sends the session's nonce to the shop.
 //   - The shop authorizes the session with its private key: to create tokens in
-//     the container of this order, and for one minute.
-//   - The page sends the card to the vault under the session's key, and the
-//     token that it gets to the shop.
-//   - The shop reads the token masked, and checks that it is a card of this
-//     order: the token of another order pays for nothing here.
-//   - The shop charges the card by a proxy of the vault, which puts the card in
-//     the token's place on the way to the acquirer. Only the acquirer's own 200
+//     the container of this order, for one minute.
+//   - The page sends the card to the vault with the session's key, and the token
+//     that it gets in return to the shop.
+//   - The shop reads the masked token, and checks that it is a card of this
+//     order: the token of another order pays for nothing.
+//   - The shop charges the card through a proxy of the vault, which replaces the
+//     token with the card on the way to the acquirer. Only the acquirer's own 200
 //     counts as paid.
 //
-// A visitor who writes a page of their own can send whatever they like, their
-// own card with a mask that hides nothing included. The shop refuses such a
-// token and keeps nothing of it. What a visitor may ask for is bounded: attempts
-// to pay an order, and new orders and requests to the vault by client address.
+// A visitor who writes their own page can send anything, including a card with a
+// mask that hides nothing. The shop refuses such a token and keeps nothing of it.
+// Visitors are limited in their attempts to pay an order, and client addresses in
+// new orders and requests to the vault.
 //
-// The vault answers pages of the shop's origin alone. Whoever can change the
+// The vault answers only pages of the shop's origin. Someone who can change the
 // page can still read what is typed into it, so the page loads nothing from
 // elsewhere, and its content security policy allows no inline script.
 //
@@ -83,12 +83,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return errors.Join(err, v.Close())
 	}
-	fmt.Fprintf(stdout, "The shop is at %s, its vault at %s. Ctrl-C stops both.\n", originOf(l.shop), originOf(l.vault))
+	fmt.Fprintf(stdout, "The shop is at %s, and its vault is at %s. Ctrl-C stops both.\n", originOf(l.shop), originOf(l.vault))
 	return errors.Join(s.serve(ctx), v.Close())
 }
 
-// openVault opens a vault in memory. Proxies may reach this machine, since the
-// acquirer is here; one on the public net needs no such policy.
+// openVault opens a vault in memory. Proxies may reach this machine, because the
+// acquirer is here; a real one on the internet needs no such policy.
 func openVault(ctx context.Context, cfg *vault.Config) (*vault.Vault, error) {
 	var c vault.Config
 	if cfg != nil {
@@ -102,7 +102,7 @@ func openVault(ctx context.Context, cfg *vault.Config) (*vault.Vault, error) {
 	return vault.Open(ctx, store, vault.NewKey(), &c)
 }
 
-// listeners are where the parts of the site are reached.
+// listeners are the listeners of the site's parts.
 type listeners struct{ shop, vault, acquirer net.Listener }
 
 // listen opens the listeners; the acquirer gets any free port.
@@ -130,5 +130,5 @@ func (l *listeners) close() {
 	}
 }
 
-// originOf is the web origin of what listens there.
+// originOf is the web origin of a listener.
 func originOf(l net.Listener) string { return "http://" + l.Addr().String() }

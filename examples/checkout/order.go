@@ -16,18 +16,18 @@ const (
 )
 
 // errTooOften means that there were too many attempts to pay an order.
-var errTooOften = errors.New("too many attempts to pay an order")
+var errTooOften = errors.New("too many attempts to pay the order")
 
-// order is what a customer is about to buy, or has bought. Whoever knows its id
-// may pay it and see its receipt.
+// order is what a customer is about to buy, or has bought. Anyone who knows its
+// id may pay it and see its receipt.
 type order struct {
 	id string
 
 	mu       sync.Mutex // held while the order is being paid
 	sessions int
 	until    time.Time   // when the last session ends
-	charges  int         // and tokens that were refused before one
-	open     bool        // a charge was asked for, and nobody knows whether it was made
+	charges  int         // including tokens that were refused before a charge
+	open     bool        // a charge was requested, and it is not known whether it was made
 	paid     *maskedCard // nil until then
 }
 
@@ -38,7 +38,7 @@ func (o *order) receipt() *maskedCard {
 	return o.paid
 }
 
-// session counts a session, and reports whether there may be one.
+// session counts a session, and reports whether it is allowed.
 func (o *order) session() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -50,9 +50,9 @@ func (o *order) session() bool {
 	return true
 }
 
-// pay checks a card and charges it, unless the order is paid already or there
-// were too many attempts. Of calls at the same time the later ones wait for the
-// first, so an order is paid once.
+// pay checks a card and charges it, unless the order is already paid or there
+// were too many attempts. Concurrent calls wait for each other, so an order is
+// paid once.
 func (o *order) pay(check func() (*maskedCard, error), charge func() error) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -76,8 +76,8 @@ func (o *order) pay(check func() (*maskedCard, error), charge func() error) erro
 	return nil
 }
 
-// mayGo reports whether the order can be forgotten: it is not paid, and nobody
-// is paying it.
+// mayGo reports whether the order can be forgotten: it is neither paid nor being
+// paid.
 func (o *order) mayGo() bool {
 	if !o.mu.TryLock() {
 		return false
@@ -86,7 +86,7 @@ func (o *order) mayGo() bool {
 	return o.paid == nil && !o.open && time.Now().After(o.until)
 }
 
-// orders are the orders of the shop, the oldest first in line. A shop that sells
+// orders are the orders of the shop, with the oldest first in line. A real shop
 // keeps them in a database.
 type orders struct {
 	mu   sync.Mutex
@@ -94,8 +94,8 @@ type orders struct {
 	line []string
 }
 
-// add makes an order. When there are too many, it takes the place of the oldest
-// that may go; nil when none may.
+// add creates an order. If there are too many, it replaces the oldest that may
+// go; if none may, add returns nil.
 func (s *orders) add() *order {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,7 +111,8 @@ func (s *orders) add() *order {
 	return o
 }
 
-// forgetOne reports whether there was an order to forget.
+// forgetOne forgets the oldest order that may go, and reports whether there was
+// one.
 func (s *orders) forgetOne() bool {
 	i := slices.IndexFunc(s.line, func(id string) bool { return s.byID[id].mayGo() })
 	if i < 0 {
@@ -122,7 +123,7 @@ func (s *orders) forgetOne() bool {
 	return true
 }
 
-// find returns nil for an order that is not there.
+// find returns the order, or nil if there is no such order.
 func (s *orders) find(id string) *order {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -18,8 +18,8 @@ import (
 	"github.com/seed-72ea4aab/vault/vaultclient"
 )
 
-// vaultAccess is how the shop's server reaches the vault: over HTTP, as if it
-// were elsewhere.
+// vaultAccess is how the shop's server reaches the vault: over HTTP, as if the
+// vault ran elsewhere.
 type vaultAccess struct {
 	url        string
 	page       uuid.UUID // the application of publicKey
@@ -29,7 +29,7 @@ type vaultAccess struct {
 	client     *vaultclient.Client // has the private key, and follows no redirects
 }
 
-// connect makes the client for the vault at this address.
+// connect creates the client for the vault at this address.
 func (a *vaultAccess) connect(url string) (err error) {
 	a.url = url
 	a.client, err = vaultclient.New(url, a.privateKey, &vaultclient.Options{MaxAnswer: maxAnswer})
@@ -43,16 +43,16 @@ const (
 	maxAnswer     = 64 << 10
 )
 
-// sessionLife is how long a session may create cards, from its authorization on.
+// sessionLife is how long a session may create cards after it is authorized.
 const sessionLife = time.Minute
 
 // cards is the container that the vault keeps card tokens in.
 const cards = "/pci/high/"
 
-// containerOf is where the cards of an order are. Each order has a container of
-// its own, so that a token pays for the order alone that it was made for. A
-// session that asks for deduplication may be told the token of somebody who
-// uses the same card; it is in another container.
+// containerOf is the container of an order's cards. Each order has its own, so
+// that a token pays only for the order it was created for. A session that asks
+// for deduplication may get the token of someone else who uses the same card, but
+// that one is in another container.
 func containerOf(order string) string { return cards + order + "/" }
 
 // maskedCard is what the shop gets to see of a card.
@@ -62,23 +62,23 @@ type maskedCard struct {
 	Year   int    `json:"expiration_year"`
 }
 
-// Last4 is the end of the number, which the mask leaves.
+// Last4 is the end of the number, which the mask shows.
 func (c *maskedCard) Last4() string { return c.Number[max(0, len(c.Number)-4):] }
 
 // Expiry is the month in which the card expires, as the card shows it.
 func (c *maskedCard) Expiry() string { return fmt.Sprintf("%02d/%02d", c.Month, c.Year%100) }
 
-// maskedNumber is a card number of which four digits are left.
+// maskedNumber is a card number that shows only its last four digits.
 var maskedNumber = regexp.MustCompile(`^X{8,15}[0-9]{4}$`)
 
 // isMasked reports whether the card shows no more than its last four digits and
-// its date. Who creates a token may choose its mask, and that is a visitor.
+// its date. A token's creator may choose its mask, and here that is a visitor.
 func (c *maskedCard) isMasked() bool {
 	return maskedNumber.MatchString(c.Number) && 1 <= c.Month && c.Month <= 12 && 1000 <= c.Year && c.Year <= 9999
 }
 
-// errNotPayable means that a token is not a card for this order, masked as cards
-// are. The error says nothing of what the token holds instead.
+// errNotPayable means that a token is not a card of this order with the usual
+// mask. The error does not say what the token holds instead.
 var errNotPayable = errors.New("the token is not a masked card of this order")
 
 // errNotCharged means that the acquirer's answer is neither a charge nor a
@@ -88,10 +88,10 @@ var errNotCharged = errors.New("the acquirer did not confirm the charge")
 // declinedError is the acquirer's refusal of a card.
 type declinedError struct{ reason string }
 
-func (e *declinedError) Error() string { return "the acquirer declined" }
+func (e *declinedError) Error() string { return "the acquirer declined the card" }
 
-// authorize lets the session of a nonce create card tokens for one order, and do
-// nothing else with them.
+// authorize lets the session with this nonce create card tokens for one order,
+// and nothing else.
 func (a *vaultAccess) authorize(ctx context.Context, order, nonce string) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -101,7 +101,7 @@ func (a *vaultAccess) authorize(ctx context.Context, order, nonce string) error 
 	}})
 }
 
-// card reads a card token of an order, masked. Any other token is an error.
+// card reads a masked card token of an order. Any other token is an error.
 func (a *vaultAccess) card(ctx context.Context, order string, token uuid.UUID) (*maskedCard, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -119,8 +119,8 @@ func (a *vaultAccess) card(ctx context.Context, order string, token uuid.UUID) (
 	return card, nil
 }
 
-// charge asks the acquirer for the price of an order. The vault replaces the
-// token by the card on the way.
+// charge asks the acquirer to charge the price of an order. The vault replaces
+// the token with the card on the way.
 func (a *vaultAccess) charge(ctx context.Context, order string, token uuid.UUID) error {
 	body, err := json.Marshal(map[string]any{
 		"order": order, "amount": price, "currency": currency, "card": "{{ " + token.String() + " }}",
@@ -130,8 +130,8 @@ func (a *vaultAccess) charge(ctx context.Context, order string, token uuid.UUID)
 	}
 	ctx, cancel := context.WithTimeout(ctx, chargeTimeout)
 	defer cancel()
-	// What the vault itself answers is an error here: the status is the
-	// acquirer's own.
+	// If the vault itself refuses, that is an error here. So the status is always
+	// the acquirer's own.
 	res, err := a.client.InvokeProxy(ctx, vault.ProxyCall{Key: a.proxyKey, Method: http.MethodPost,
 		Header: http.Header{"Content-Type": {"application/json"}}, Body: bytes.NewReader(body), ContentLength: int64(len(body))})
 	if err != nil {

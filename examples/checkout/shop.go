@@ -55,8 +55,8 @@ func (s *shop) handler() http.Handler {
 	return s.logged(s.guarded(http.NewCrossOriginProtection().Handler(mux)))
 }
 
-// guarded sets what every answer of the shop tells a browser: to load and run
-// the shop's own files alone, to talk to the shop and its vault alone, and to
+// guarded sets the headers of every answer. They tell the browser to load and
+// run only the shop's own files, to talk only to the shop and its vault, and to
 // keep no copy.
 func (s *shop) guarded(next http.Handler) http.Handler {
 	policy := "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self' " + s.vault.url +
@@ -78,22 +78,21 @@ func (s *shop) logged(next http.Handler) http.Handler {
 	})
 }
 
-// newOrder puts the one thing that the shop sells into a new order.
+// newOrder creates an order for the one thing that the shop sells.
 func (s *shop) newOrder(w http.ResponseWriter, r *http.Request) {
 	if !s.visits.of(r).Allow() {
-		http.Error(w, "That was quick. Try again in a moment.", http.StatusTooManyRequests)
+		http.Error(w, "Too many requests. Try again in a moment.", http.StatusTooManyRequests)
 		return
 	}
 	o := s.orders.add()
 	if o == nil {
-		http.Error(w, "We cannot take more orders now. Try again later.", http.StatusServiceUnavailable)
+		http.Error(w, "We cannot take more orders right now. Try again later.", http.StatusServiceUnavailable)
 		return
 	}
 	http.Redirect(w, r, "/orders/"+o.id, http.StatusSeeOther)
 }
 
-// showOrder shows the checkout of an order, or its receipt once it is paid: to
-// come back to a paid order, by whatever way, is to see the receipt.
+// showOrder shows the checkout page of an order or, once it is paid, its receipt.
 func (s *shop) showOrder(w http.ResponseWriter, r *http.Request) {
 	o := s.orders.find(r.PathValue("id"))
 	if o == nil {
@@ -111,7 +110,7 @@ func (s *shop) showOrder(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// authorize authorizes the session that a page has opened to pay an order.
+// authorize authorizes the session that a page has opened to pay for an order.
 func (s *shop) authorize(w http.ResponseWriter, r *http.Request) {
 	var in struct {
 		Nonce string `json:"nonce"`
@@ -121,7 +120,7 @@ func (s *shop) authorize(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if o.receipt() != nil { // no need for another card
-		writeJSON(w, http.StatusConflict, problem{Message: "This order is paid."})
+		writeJSON(w, http.StatusConflict, problem{Message: "This order has already been paid."})
 		return
 	}
 	if !o.session() {
@@ -135,16 +134,16 @@ func (s *shop) authorize(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// pay pays an order with a card of which the shop gets the token.
+// pay pays for an order with a card, of which the shop gets only the token.
 func (s *shop) pay(w http.ResponseWriter, r *http.Request) {
 	var in struct {
-		Token uuid.UUID `json:"token"` // of this form: it becomes part of an expression
+		Token uuid.UUID `json:"token"` // only a UUID: it becomes part of an expression
 	}
 	o := s.read(w, r, &in)
 	if o == nil {
 		return
 	}
-	ctx := context.WithoutCancel(r.Context()) // a page that is closed now has still paid
+	ctx := context.WithoutCancel(r.Context()) // closing the page does not undo the payment
 	err := o.pay(
 		func() (*maskedCard, error) { return s.vault.card(ctx, o.id, in.Token) },
 		func() error { return s.vault.charge(ctx, o.id, in.Token) })
@@ -155,7 +154,7 @@ func (s *shop) pay(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, errTooOften):
 		writeJSON(w, http.StatusTooManyRequests, tooOften)
 	case errors.Is(err, errNotPayable):
-		writeJSON(w, http.StatusBadRequest, problem{Message: "This card cannot be used. Load the page again."})
+		writeJSON(w, http.StatusBadRequest, problem{Message: "This card cannot be used. Reload the page and try again."})
 	case err != nil:
 		s.fail(w, r, "a payment failed", err)
 	default:
@@ -163,17 +162,17 @@ func (s *shop) pay(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// problem tells the page what to say, and beside which field.
+// problem tells the page what to say, and next to which field.
 type problem struct {
 	Field   string `json:"field,omitempty"` // the id of an input; "" for the form
 	Message string `json:"message"`
 }
 
-// refusals are the acquirer's reasons in words for the customer.
+// refusals put the acquirer's reasons into words for the customer.
 var refusals = map[string]problem{
 	declined:    {"number", "The bank declined this card. Try another one."},
 	expiredCard: {"expiry", "This card has expired. Try another one."},
-	wrongCode:   {"cvc", "The bank says that this security code is wrong."},
+	wrongCode:   {"cvc", "The bank says this security code is wrong."},
 }
 
 // refusal puts a reason into words. The acquirer may have more reasons than the
@@ -185,25 +184,25 @@ func refusal(reason string) problem {
 	return problem{Message: "The bank declined the payment. Try another card."}
 }
 
-var tooOften = problem{Message: "There were too many attempts to pay this order. Start a new one."}
+var tooOften = problem{Message: "There were too many attempts to pay for this order. Start a new one."}
 
-// read finds the order of a request and reads its body; nil when it has
-// answered already.
+// read finds the order of a request and reads its body. If it cannot, it answers
+// the request itself and returns nil.
 func (s *shop) read(w http.ResponseWriter, r *http.Request, body any) *order {
 	o := s.orders.find(r.PathValue("id"))
 	if o == nil {
-		writeJSON(w, http.StatusNotFound, problem{Message: "This order is no longer there. Start a new one."})
+		writeJSON(w, http.StatusNotFound, problem{Message: "This order no longer exists. Start a new one."})
 		return nil
 	}
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody)).Decode(body); err != nil {
-		writeJSON(w, http.StatusBadRequest, problem{Message: "The page sent something unexpected. Load it again."})
+		writeJSON(w, http.StatusBadRequest, problem{Message: "Something went wrong on this page. Reload it and try again."})
 		return nil
 	}
 	return o
 }
 
-// fail answers for a vault that does not do its part. The cause goes to the
-// log; it holds no value, since the vault's errors do not.
+// fail answers when a call to the vault fails. The cause goes to the log; it
+// contains no card data, because the vault's errors never do.
 func (s *shop) fail(w http.ResponseWriter, r *http.Request, what string, err error) {
 	s.logger.ErrorContext(r.Context(), what, "error", err)
 	writeJSON(w, http.StatusBadGateway, problem{Message: "We could not confirm the payment. Press Pay again: you will not be charged twice."})

@@ -20,8 +20,8 @@ type site struct {
 	bank                  *acquirer
 }
 
-// newSite sets a new vault up for the shop and puts each part on its server.
-// The vault answers pages of the shop alone.
+// newSite sets up a new vault for the shop and puts each part on its server. The
+// vault answers only pages of the shop.
 func newSite(ctx context.Context, v *vault.Vault, l *listeners, logger *slog.Logger) (*site, error) {
 	access, err := setUp(ctx, v, originOf(l.acquirer))
 	if err != nil {
@@ -40,23 +40,23 @@ func newSite(ctx context.Context, v *vault.Vault, l *listeners, logger *slog.Log
 		shop: newServer(store.handler()), vault: newServer(api), acquirer: newServer(bank)}, nil
 }
 
-// setUp makes the tenant of the shop, its two applications, and the proxy to
-// the acquirer. Each application gets what it needs and no more.
+// setUp creates the shop's tenant, its two applications, and the proxy to the
+// acquirer. Each application gets what it needs and no more.
 func setUp(ctx context.Context, v *vault.Vault, acquirer string) (*vaultAccess, error) {
 	tenant, err := v.CreateTenant(ctx, "Shop")
 	if err != nil {
 		return nil, err
 	}
 	c := v.Tenant(tenant.ID)
-	// The public key is in the page for everyone to see. Any public application
-	// may open sessions; the one right that it must have leads nowhere.
+	// Everyone can see the public key in the page. Any public application may open
+	// sessions; the one permission that it must have leads nowhere.
 	page, err := c.CreateApplication(ctx, vault.ApplicationParams{Name: "Checkout page", Type: vault.Public,
 		Rules: []vault.AccessRule{{Priority: 1, Container: "/nowhere/", Transform: vault.Redact, Permissions: []string{"token:create"}}}})
 	if err != nil {
 		return nil, err
 	}
-	// The server reads cards masked. It uses them in clear, but only a proxy
-	// gets to see what it uses.
+	// The server reads masked cards. It may use them in the clear, but only a proxy
+	// sees what it uses.
 	server, err := c.CreateApplication(ctx, vault.ApplicationParams{Name: "Shop server", Type: vault.Private,
 		Rules: []vault.AccessRule{
 			{Priority: 1, Container: cards, Transform: vault.Mask, Permissions: []string{"token:create", "token:read"}},
@@ -86,7 +86,7 @@ func newServer(h http.Handler) *http.Server {
 }
 
 // serve runs the servers until ctx ends, or one of them fails, and then until
-// the requests under way are done.
+// the requests in progress are done.
 func (s *site) serve(ctx context.Context) error {
 	servers := map[*http.Server]net.Listener{s.shop: s.listeners.shop, s.vault: s.listeners.vault, s.acquirer: s.listeners.acquirer}
 	failed := make(chan error, len(servers))

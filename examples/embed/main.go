@@ -1,12 +1,12 @@
-// Command embed charges cards from a shop that never handles one: it keeps the
-// card in a vault inside its own process, and a reactor sends it to the payment
-// gateway.
+// Command embed is a shop that charges cards without handling them: it keeps the
+// cards in a vault inside its own process, and a reactor sends them to the
+// payment gateway.
 //
 //	go run ./examples/embed
 //
-// The gateway here is a fake one on this machine. Everything else is as it
-// would be: the shop knows a token, the reactor's code gets the card for the
-// length of a call, and only the masked card and the receipt come back.
+// The gateway is a fake one on this machine. Everything else is as in a real
+// shop: the shop knows a token, the reactor's code has the card for the length of
+// a call, and only the masked card and the receipt come back.
 package main
 
 import (
@@ -53,7 +53,7 @@ module.exports = async (req) => {
 `
 
 // run opens a vault in memory, stores a card, and charges it.
-func run(ctx context.Context, out io.Writer) error {
+func run(ctx context.Context, out io.Writer) (err error) {
 	gateway := httptest.NewServer(http.HandlerFunc(fakeGateway))
 	defer gateway.Close()
 
@@ -69,7 +69,7 @@ func run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer v.Close()
+	defer func() { err = errors.Join(err, v.Close()) }()
 	shop, err := v.CreateTenant(ctx, "Shop")
 	if err != nil {
 		return err
@@ -77,7 +77,7 @@ func run(ctx context.Context, out io.Writer) error {
 	return sell(ctx, v.Tenant(shop.ID), gateway.URL, out)
 }
 
-// sell stores a customer's card and charges it twice: once with success.
+// sell stores two cards and charges them; the gateway declines the second.
 func sell(ctx context.Context, c *vault.Client, gateway string, out io.Writer) error {
 	reactor, err := c.CreateReactor(ctx, vault.ReactorParams{
 		Name: "Charge", Code: charge,
@@ -99,9 +99,9 @@ func sell(ctx context.Context, c *vault.Client, gateway string, out io.Writer) e
 	return nil
 }
 
-// pay charges a card of which it knows the token alone. That the gateway
-// declines it is an outcome, not an error: the reactor says so with a 402, and
-// its messages are meant for the caller.
+// pay charges a card of which it knows only the token. If the gateway declines
+// the card, that is a result and not an error: the reactor answers with a 402,
+// and its messages are meant for the caller.
 func pay(ctx context.Context, c *vault.Client, reactor uuid.UUID, card string, out io.Writer) error {
 	result, err := c.React(ctx, reactor, vault.ReactParams{
 		Args: map[string]any{"card": "{{ " + card + " }}", "amount": 1999},
@@ -118,7 +118,7 @@ func pay(ctx context.Context, c *vault.Client, reactor uuid.UUID, card string, o
 	return nil
 }
 
-// fakeGateway takes every card but one.
+// fakeGateway accepts every card but one.
 func fakeGateway(w http.ResponseWriter, r *http.Request) {
 	var body struct{ Number string }
 	if r.Header.Get("Authorization") != "Bearer sk_test" || json.NewDecoder(r.Body).Decode(&body) != nil {

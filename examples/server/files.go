@@ -32,21 +32,21 @@ func loadMasterKey(cfg *config, logger *slog.Logger) (key *vault.Key, created bo
 		return nil, false, fmt.Errorf("read the master key: %w", err)
 	}
 	if info, err := os.Stat(cfg.keyFile); err == nil && info.Mode().Perm()&^private != 0 {
-		logger.Warn("others can read the file with the master key; give it the mode 0600", "file", cfg.keyFile)
+		logger.Warn("other users can read the master key; set the mode of the file to 0600", "file", cfg.keyFile)
 	}
 	key, err = vault.ParseKey(string(text))
 	return key, false, err
 }
 
-// createMasterKey writes a new master key, unless somebody else is faster: then
-// theirs is the one.
+// createMasterKey writes a new master key. If another process is faster, its key
+// is the one.
 func createMasterKey(path string) (*vault.Key, bool, error) {
 	key := vault.NewKey()
 	temp, err := writeTemp(path, []byte(key.Text()+"\n"))
 	if err != nil {
 		return nil, false, fmt.Errorf("write the master key: %w", err)
 	}
-	defer os.Remove(temp)
+	defer func() { _ = os.Remove(temp) }()
 	err = os.Link(temp, path)
 	if errors.Is(err, fs.ErrExist) {
 		text, err := os.ReadFile(path)
@@ -62,8 +62,8 @@ func createMasterKey(path string) (*vault.Key, bool, error) {
 	return key, true, syncFolder(path)
 }
 
-// writeTemp writes a private file beside path, to be given its name when it is
-// whole and on disk.
+// writeTemp writes a private file next to path, to be renamed to it once it is
+// complete and on disk.
 func writeTemp(path string, content []byte) (string, error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // has mode 0600
 	if err != nil {
@@ -95,7 +95,7 @@ type credentials struct {
 	ManagementKey string `json:"management_key"`
 }
 
-// readCredentials reads the file; nil when there is none.
+// readCredentials reads the file. It returns nil if there is no such file.
 func readCredentials(path string) (*credentials, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -106,7 +106,7 @@ func readCredentials(path string) (*credentials, error) {
 	}
 	c := &credentials{}
 	if json.Unmarshal(text, c) != nil || c.TenantID == "" {
-		return nil, fmt.Errorf("%s does not hold credentials; name another file, or remove it", path)
+		return nil, fmt.Errorf("%s does not hold credentials; remove it, or name another file with -credentials", path)
 	}
 	return c, nil
 }

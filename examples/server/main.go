@@ -2,20 +2,20 @@
 //
 //	go run ./examples/server
 //
-// It keeps its data in an SQLite file in the working folder, makes a demo
+// It keeps its data in a SQLite file in the working directory, creates a demo
 // tenant with an application of each type on the first start, and prints the
-// address, the keys, and curl lines to try. The flags turn it into a small
-// service: -db takes a postgres:// URL too, -tls-cert and -tls-key turn on TLS,
+// address, the keys, and curl commands to try. The flags turn it into a small
+// service: -db also takes a postgres:// URL, -tls-cert and -tls-key turn on TLS,
 // and the master key can come from a secret store through VAULT_MASTER_KEY.
 //
-// Two flags do their work beside a server that has the same database open, and
-// exit: -new-tenant adds a tenant and prints its keys as one line of JSON, and
-// -rotate-keys gives a tenant, or all of them, new data keys. The first
-// may come before any server; the second creates neither a database file nor a
-// master key. On a terminal they show how far they are.
+// Two flags do one thing and exit, and may be used while a server has the same
+// database open: -new-tenant adds a tenant and prints its keys as one line of
+// JSON, and -rotate-keys gives one tenant, or all of them, new data keys. The
+// first also works before any server has run; the second creates neither a
+// database file nor a master key. On a terminal they show their progress.
 //
-// SIGTERM and SIGINT let requests under way finish before it exits. Metrics for
-// Prometheus are at /metrics, logs go to standard error.
+// On SIGTERM and SIGINT it lets requests in progress finish before it exits.
+// Metrics for Prometheus are at /metrics; logs go to standard error.
 package main
 
 import (
@@ -66,8 +66,8 @@ type config struct {
 	tlsCert     string
 	tlsKey      string
 
-	// allowPrivateEgress opens plain http and private addresses to what tenants
-	// make the vault send. That is for development.
+	// allowPrivateEgress lets tenants' requests go to plain http and to private
+	// addresses. That is for development.
 	allowPrivateEgress bool
 }
 
@@ -76,14 +76,14 @@ func parseFlags(args []string, stderr io.Writer) (*config, error) {
 	f := flag.NewFlagSet("server", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	f.StringVar(&c.addr, "addr", "127.0.0.1:8080", "`address` to listen on")
-	f.StringVar(&c.db, "db", "vault.db", "database: the `path` of an SQLite file, or a postgres:// URL")
-	f.StringVar(&c.keyFile, "key-file", "vault.key", "`file` with the master key; created when missing. "+masterKeyVariable+" in the environment wins")
-	f.StringVar(&c.credentials, "credentials", "vault-credentials.json", "`file` that the API keys of the demo tenant are kept in; created when missing")
+	f.StringVar(&c.db, "db", "vault.db", "database: the `path` of a SQLite file, or a postgres:// URL")
+	f.StringVar(&c.keyFile, "key-file", "vault.key", "`file` with the master key, created if missing; the environment variable "+masterKeyVariable+" takes precedence")
+	f.StringVar(&c.credentials, "credentials", "vault-credentials.json", "`file` for the demo tenant's API keys, created if missing")
 	f.StringVar(&c.prefix, "prefix", "SVC-", "`prefix` of the API's own headers")
-	f.StringVar(&c.newTenant, "new-tenant", "", "create a tenant of this `name`, print its keys as one line of JSON, and exit")
-	f.StringVar(&c.rotateKeys, "rotate-keys", "", "give the tenant of this `id` new data keys, or all tenants if it is \""+everyTenant+"\", and exit")
+	f.StringVar(&c.newTenant, "new-tenant", "", "create a tenant with this `name`, print its keys as one line of JSON, and exit")
+	f.StringVar(&c.rotateKeys, "rotate-keys", "", "give the tenant with this `id`, or \""+everyTenant+"\" tenants, new data keys, and exit")
 	f.StringVar(&c.tlsCert, "tls-cert", "", "`file` with the TLS certificate")
-	f.StringVar(&c.tlsKey, "tls-key", "", "`file` with the key of the TLS certificate")
+	f.StringVar(&c.tlsKey, "tls-key", "", "`file` with the private key of the TLS certificate")
 	f.BoolVar(&c.allowPrivateEgress, "allow-private-egress", false,
 		"for development: allow plain http and private addresses for proxies, callbacks and fetch")
 	if err := f.Parse(args); err != nil {
@@ -104,13 +104,13 @@ func parseFlags(args []string, stderr io.Writer) (*config, error) {
 func (c *config) check(extra int) error {
 	switch {
 	case extra > 0:
-		return errors.New("there are arguments that no flag takes; see -help")
+		return errors.New("the program takes flags only; see -help")
 	case c.credentials == "" || c.keyFile == "" || c.db == "":
 		return errors.New("-db, -key-file and -credentials must not be empty")
 	case (c.tlsCert == "") != (c.tlsKey == ""):
-		return errors.New("-tls-cert and -tls-key belong together")
+		return errors.New("-tls-cert and -tls-key must be given together")
 	case c.newTenant != "" && c.rotateKeys != "":
-		return errors.New("-new-tenant and -rotate-keys are two things to do: run the program twice")
+		return errors.New("-new-tenant and -rotate-keys cannot be combined: run the program twice")
 	}
 	if _, err := uuid.Parse(c.rotateKeys); c.rotateKeys != "" && c.rotateKeys != everyTenant && err != nil {
 		return fmt.Errorf("-rotate-keys takes the id of a tenant, or %q", everyTenant)
@@ -155,12 +155,13 @@ func printLine(ctx context.Context, v *vault.Vault, cfg *config, stdout io.Write
 	return err
 }
 
-// openVault opens the database under the master key. To rotate keys, both must
-// be there: a new database has none to rotate, and means that -db is mistyped.
+// openVault opens the database with the master key. To rotate keys, both must
+// exist: a new database has none to rotate, so a missing one means that -db is
+// mistyped.
 func openVault(ctx context.Context, cfg *config, logger *slog.Logger) (*vault.Vault, error) {
 	if cfg.rotateKeys != "" && !isPostgres(cfg.db) {
 		if _, err := os.Stat(cfg.db); err != nil {
-			return nil, fmt.Errorf("-rotate-keys needs a database that is there: %w", err)
+			return nil, fmt.Errorf("-rotate-keys needs an existing database: %w", err)
 		}
 	}
 	key, created, err := loadMasterKey(cfg, logger)
@@ -177,7 +178,7 @@ func openVault(ctx context.Context, cfg *config, logger *slog.Logger) (*vault.Va
 		Egress:  vault.EgressPolicy{AllowHTTP: cfg.allowPrivateEgress, AllowPrivate: cfg.allowPrivateEgress},
 	}
 	if cfg.newTenant != "" || cfg.rotateKeys != "" {
-		config.SweepEvery, config.WorkEvery = -1, -1 // that is for servers
+		config.SweepEvery, config.WorkEvery = -1, -1 // servers do that
 	}
 	v, err := vault.Open(ctx, store, key, config)
 	if errors.Is(err, vault.ErrWrongKey) {
@@ -200,8 +201,7 @@ func isPostgres(db string) bool {
 	return strings.HasPrefix(db, "postgres://") || strings.HasPrefix(db, "postgresql://")
 }
 
-// baseURL is the address under which a client on this machine reaches the
-// server.
+// baseURL is the address at which a client on this machine reaches the server.
 func (c *config) baseURL(listener string) string {
 	scheme := "http"
 	if c.tlsCert != "" {

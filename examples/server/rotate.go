@@ -16,13 +16,12 @@ import (
 // everyTenant stands for all tenants in -rotate-keys.
 const everyTenant = "all"
 
-// rotateAtOnce is how many tenants are rotated at a time. Most of a rotation is
-// waiting.
+// rotateAtOnce is how many tenants are rotated at a time. A rotation mostly waits.
 const rotateAtOnce = 8
 
-// rotateKeys gives tenants new data keys, while servers work with the same
-// database, and returns a line that says so. What was rotated stays so when a
-// tenant fails or the program is stopped; running it again goes on.
+// rotateKeys gives tenants new data keys, while servers use the same database,
+// and returns a line that says so. If one tenant fails, or the program is
+// stopped, what has been rotated stays rotated; running it again continues.
 func rotateKeys(ctx context.Context, v *vault.Vault, cfg *config, bar *progress) (string, error) {
 	tenants, err := tenantsToRotate(ctx, v, cfg.rotateKeys)
 	if err != nil {
@@ -37,13 +36,13 @@ func rotateKeys(ctx context.Context, v *vault.Vault, cfg *config, bar *progress)
 		r.total += n
 	}
 	if err := r.run(ctx, v, tenants); err != nil {
-		return "", fmt.Errorf("%w\nrun it again to go on", err)
+		return "", fmt.Errorf("%w\nrun it again to continue", err)
 	}
 	who := "tenant " + cfg.rotateKeys
 	if cfg.rotateKeys == everyTenant {
 		who = fmt.Sprintf("all tenants (%d)", len(tenants))
 	}
-	return fmt.Sprintf("Rotated the keys of %s: %d rows sealed anew in %s.", who, r.sum(), time.Since(bar.began).Round(time.Second)), nil
+	return fmt.Sprintf("Rotated the keys of %s: %d rows resealed in %s.", who, r.sum(), time.Since(bar.began).Round(time.Second)), nil
 }
 
 // tenantsToRotate returns the tenants that -rotate-keys names.
@@ -57,7 +56,7 @@ func tenantsToRotate(ctx context.Context, v *vault.Vault, which string) ([]uuid.
 		return nil, err
 	}
 	if len(tenants) == 0 {
-		return nil, errors.New("the database has no tenants; is -db the right one?")
+		return nil, errors.New("the database has no tenants; is -db right?")
 	}
 	ids := make([]uuid.UUID, len(tenants))
 	for i := range tenants {
@@ -66,8 +65,8 @@ func tenantsToRotate(ctx context.Context, v *vault.Vault, which string) ([]uuid.
 	return ids, nil
 }
 
-// countTokens returns how many tokens a tenant has. It asks for a page behind
-// the last, so that nothing is read, and no reads are logged.
+// countTokens returns how many tokens a tenant has. It asks for a page beyond the
+// last one, so that nothing is read and no reads are logged.
 func countTokens(ctx context.Context, v *vault.Vault, tenant uuid.UUID) (int, error) {
 	page, err := v.Tenant(tenant).ListTokens(ctx, vault.ListTokensParams{PageParams: vault.PageParams{Page: math.MaxInt32, Size: 1}})
 	if err != nil {
@@ -76,7 +75,7 @@ func countTokens(ctx context.Context, v *vault.Vault, tenant uuid.UUID) (int, er
 	return page.Pagination.TotalItems, nil
 }
 
-// rotation is the rotation of several tenants under way.
+// rotation is the rotation of several tenants in progress.
 type rotation struct {
 	bar   *progress
 	all   bool // of all tenants
@@ -104,8 +103,8 @@ func (r *rotation) run(ctx context.Context, v *vault.Vault, tenants []uuid.UUID)
 	return errors.Join(failed...)
 }
 
-// failure says whose error it is. A tenant that was deleted meanwhile is none,
-// unless it was asked for by its id.
+// failure names the tenant of an error. A tenant that has been deleted meanwhile
+// is not an error, unless the user asked for it by its id.
 func (r *rotation) failure(tenant uuid.UUID, err error) error {
 	if err == nil || r.all && errors.Is(err, vault.ErrNotFound) {
 		return nil
@@ -125,10 +124,10 @@ func (r *rotation) show() {
 		r.bar.set("Rotating keys", sum, r.total)
 		return
 	}
-	r.bar.set("Rotating keys: waiting until no server can use the old ones", 0, 0)
+	r.bar.set("Rotating keys: waiting until no server can still use the old keys", 0, 0)
 }
 
-// sum is how many rows have been sealed anew.
+// sum is how many rows have been resealed.
 func (r *rotation) sum() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

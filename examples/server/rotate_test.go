@@ -14,7 +14,7 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-const nobody = "7f1a6f56-7a0e-4b5a-9c62-2f6a2b1f0c11"
+const noTenant = "7f1a6f56-7a0e-4b5a-9c62-2f6a2b1f0c11"
 
 func TestRotateKeysOfATenantThatIsNotThere(t *testing.T) {
 	t.Parallel()
@@ -22,8 +22,8 @@ func TestRotateKeysOfATenantThatIsNotThere(t *testing.T) {
 	if out, err := command(folder, "", "-new-tenant", "Acme").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	out, err := command(folder, "", "-rotate-keys", nobody).CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "tenant "+nobody+": ") || strings.Contains(string(out), "Rotated") {
+	out, err := command(folder, "", "-rotate-keys", noTenant).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "tenant "+noTenant+": ") || strings.Contains(string(out), "Rotated") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
@@ -39,10 +39,10 @@ func TestRotateKeysMakesNothing(t *testing.T) {
 		which, says   string
 	}{
 		"no database, all":        {[]string{"vault.key"}, "", "vautl.db", everyTenant, "vautl.db"},
-		"no database, one":        {[]string{"vault.key"}, "", "vautl.db", nobody, "vautl.db"},
+		"no database, one":        {[]string{"vault.key"}, "", "vautl.db", noTenant, "vautl.db"},
 		"no database but the key": {nil, key, "vautl.db", everyTenant, "vautl.db"},
 		"neither":                 {nil, "", "vault.db", everyTenant, "vault.db"},
-		"in memory":               {nil, key, ":memory:", everyTenant, "needs a database that is there"},
+		"in memory":               {nil, key, ":memory:", everyTenant, "needs an existing database"},
 		"no key":                  {[]string{"vault.db"}, "", "vault.db", everyTenant, "read the master key"},
 	} {
 		t.Run(name, func(t *testing.T) {

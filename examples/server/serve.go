@@ -26,14 +26,14 @@ const (
 	maxHeader     = 64 << 10
 )
 
-// serve listens until ctx ends, and then until the requests under way are done.
+// serve listens until ctx ends, and then until the requests in progress are done.
 func serve(ctx context.Context, v *vault.Vault, cfg *config, stdout io.Writer, logger *slog.Logger) error {
 	var lc net.ListenConfig
 	listener, err := lc.Listen(ctx, "tcp", cfg.addr)
 	if err != nil {
 		return err
 	}
-	defer listener.Close()
+	defer func() { _ = listener.Close() }() // closed already when the server has served
 	creds, err := demoCredentials(ctx, v, cfg)
 	if err != nil {
 		return err
@@ -83,12 +83,12 @@ func listen(srv *http.Server, l net.Listener, cfg *config) error {
 	return srv.Serve(l)
 }
 
-// drain takes no more requests and waits for those under way.
+// drain accepts no more requests and waits for those in progress.
 func drain(srv *http.Server, done <-chan error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
 	defer cancel()
 	if err := srv.Shutdown(ctx); err != nil {
-		return errors.Join(fmt.Errorf("requests were still under way after %s: %w", drainTimeout, err), srv.Close())
+		return errors.Join(fmt.Errorf("requests were still in progress after %s: %w", drainTimeout, err), srv.Close())
 	}
 	if err := <-done; !errors.Is(err, http.ErrServerClosed) {
 		return err
@@ -96,21 +96,21 @@ func drain(srv *http.Server, done <-chan error) error {
 	return nil
 }
 
-// banner prints what a person needs to start. On a terminal it has colours and
-// room between the lines to paste; elsewhere it is plain.
+// banner prints what a person needs to get started. On a terminal it has colours,
+// and space between the commands to paste; elsewhere it is plain.
 func banner(w io.Writer, c *credentials, cfg *config) {
 	p, gap := newPalette(w, os.Getenv), ""
 	if _, terminal := columns(w); terminal {
 		gap = "\n"
 	}
-	fmt.Fprintf(w, "%s %s\n\n", p.bold("The vault listens at"), p.link(c.BaseURL))
+	fmt.Fprintf(w, "%s %s\n\n", p.bold("The vault is listening at"), p.link(c.BaseURL))
 	for _, row := range [][2]string{
 		{"tenant", c.TenantID}, {"public key", c.PublicKey}, {"private key", c.PrivateKey}, {"management key", c.ManagementKey},
 	} {
 		fmt.Fprintf(w, "  %s  %s\n", p.dim(fmt.Sprintf("%-14s", row[0])), row[1])
 	}
-	fmt.Fprintf(w, "\nThe keys are in %s, the master key is in %s.\n%s\n\n%s\n\n", cfg.credentials, cfg.masterKeyPlace(),
-		p.warn("Whoever has the master key and the database has everything."),
+	fmt.Fprintf(w, "\nThe API keys are in %s, and the master key is in %s.\n%s\n\n%s\n\n", cfg.credentials, cfg.masterKeyPlace(),
+		p.warn("Anyone with the master key and the database can read everything."),
 		p.bold("Create a card token, read it masked, and tokenize a JSON document:"))
 	for _, line := range curlLines(c, cfg) {
 		fmt.Fprintf(w, "%s\n%s", line, gap)

@@ -15,14 +15,14 @@ import (
 // demoTenant is the name that the first start gives the tenant that it creates.
 const demoTenant = "Demo"
 
-// demoUser is who creates the applications of the demo tenant, and nothing else.
-// The tenant is known by them: it can change its name and theirs, but no tenant
-// can create an application in this user's name.
+// demoUser is the user that creates the applications of the demo tenant, and
+// nothing else. They identify the tenant: it can change its name and theirs, but
+// no tenant can create an application in this user's name.
 var demoUser = uuid.MustParse("5e1f0c52-9a0b-4c35-8f5d-0d6f3c7a2b41")
 
-// demoCredentials returns the keys in the credentials file as long as they
-// work in this database. Otherwise it issues new ones, for the demo tenant that
-// is there or for a new one; keys that others hold stay good.
+// demoCredentials returns the keys in the credentials file if they work in this
+// database. Otherwise it issues new ones, for the existing demo tenant or for a
+// new one; keys that others hold stay valid.
 func demoCredentials(ctx context.Context, v *vault.Vault, cfg *config) (*credentials, error) {
 	known, err := readCredentials(cfg.credentials)
 	if err != nil {
@@ -62,8 +62,8 @@ func (c *credentials) work(ctx context.Context, v *vault.Vault) (bool, error) {
 	return true, nil
 }
 
-// findDemoTenant returns the tenant that an earlier start created, or nil. When
-// all its applications of those days are deleted, it is not known any more.
+// findDemoTenant returns the tenant that an earlier start created, or nil. Once
+// all the applications created then are deleted, it is no longer recognized.
 func findDemoTenant(ctx context.Context, v *vault.Vault) (*vault.Tenant, error) {
 	tenants, err := allTenants(ctx, v)
 	if err != nil {
@@ -103,8 +103,8 @@ const (
 	maxPasses = 10
 )
 
-// allTenants returns every tenant once, the oldest first. Pages shift while
-// tenants are created and deleted, so it looks again until there is nothing new.
+// allTenants returns every tenant once, oldest first. Pages shift while tenants
+// are created and deleted, so it lists them again until there is nothing new.
 func allTenants(ctx context.Context, v *vault.Vault) ([]vault.Tenant, error) {
 	var all []vault.Tenant
 	seen := map[uuid.UUID]bool{}
@@ -130,8 +130,8 @@ func allTenants(ctx context.Context, v *vault.Vault) ([]vault.Tenant, error) {
 	return nil, errors.New("tenants are created faster than they can be listed; try again later")
 }
 
-// issue adds an application of each type to the tenant of a client, and reports
-// how many it has added. Each holds all that its type may hold.
+// issue adds an application of each type to the client's tenant, and reports how
+// many it has added. Each holds all permissions that its type may hold.
 func issue(ctx context.Context, client *vault.Client, added func(int)) (*credentials, error) {
 	c := &credentials{TenantID: client.TenantID().String()}
 	n := 0
@@ -167,7 +167,7 @@ func newApplication(ctx context.Context, c *vault.Client, typ vault.ApplicationT
 }
 
 // newTenant creates a tenant and returns its keys as one line of JSON. The
-// address is that of the server, if its credentials file is here.
+// address is the server's, if the server's credentials file is here.
 func newTenant(ctx context.Context, v *vault.Vault, cfg *config, bar *progress) (string, error) {
 	const steps = 4 // the tenant and its applications
 	bar.set("Creating a tenant", 0, steps)

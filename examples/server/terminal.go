@@ -30,11 +30,12 @@ func (p palette) paint(code, s string) string {
 	return "\x1b[" + code + "m" + s + "\x1b[0m"
 }
 
-// drawEvery is the time between two looks of a progress line.
+// drawEvery is how often a progress line is redrawn.
 const drawEvery = 100 * time.Millisecond
 
-// progress is a line at the bottom of a terminal that says how far something
-// is. Elsewhere it draws nothing. What is written to it appears above the line.
+// progress is a line at the bottom of a terminal that shows how far something has
+// got. If the writer is not a terminal, it draws nothing. What is written to it
+// appears above the line.
 type progress struct {
 	w     io.Writer
 	began time.Time
@@ -49,8 +50,9 @@ type progress struct {
 
 func newProgress(w io.Writer) *progress { return &progress{w: w, began: time.Now()} }
 
-// set says what is being done, and how many of how many steps are. A total of 0
-// means that nobody knows. The line is there from the first call until clear.
+// set says what is being done, and how many of how many steps are done. A total
+// of 0 means that it is unknown. The line is shown from the first call until
+// clear.
 func (p *progress) set(text string, done, total int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -69,7 +71,7 @@ func (p *progress) Write(b []byte) (int, error) {
 	return p.w.Write(b)
 }
 
-// clear ends the drawing and takes the line away.
+// clear stops drawing and erases the line.
 func (p *progress) clear() {
 	p.mu.Lock()
 	stop, stopped := p.stop, p.stopped
@@ -91,7 +93,7 @@ func (p *progress) erase() {
 	}
 }
 
-// keepDrawing draws the line again and again, so that the time on it goes on.
+// keepDrawing redraws the line regularly, so that the time it shows advances.
 func (p *progress) keepDrawing(stop <-chan struct{}, stopped chan<- struct{}) {
 	defer close(stopped)
 	tick := time.NewTicker(drawEvery)
@@ -121,9 +123,9 @@ const (
 	minBar       = 10
 )
 
-// line is the progress line for a terminal of a width. The last column stays
-// free: some terminals wrap when it is used. Without room for a bar there is
-// none, and what does not fit is cut.
+// line is the progress line for a terminal of the given width. The last column
+// stays free: some terminals wrap when it is used. The bar is left out if there
+// is no room for it, and what does not fit is cut off.
 func (p *progress) line(width int, took time.Duration) string {
 	if width <= 0 {
 		width = unknownWidth

@@ -46,7 +46,7 @@ func newTerminal(t *testing.T, width int) *terminal {
 	d := &terminal{tty: tty, drawn: make(chan string, 1)}
 	go func() {
 		var all bytes.Buffer
-		_, _ = io.Copy(&all, master) // ends with an error when nobody has the tty open
+		_, _ = io.Copy(&all, master) // ends with an error once the tty is closed
 		master.Close()
 		d.drawn <- all.String()
 	}()
@@ -86,15 +86,15 @@ func TestTheBannerHasColoursOnATerminalAlone(t *testing.T) {
 	t.Parallel()
 	c := &credentials{"http://127.0.0.1:8080", "tenant-id", "key_pub_1", "key_prv_1", "key_mgt_1"}
 	cfg := &config{prefix: "SVC-", credentials: "c.json", keyFile: "k"}
-	plain := `The vault listens at http://127.0.0.1:8080
+	plain := `The vault is listening at http://127.0.0.1:8080
 
   tenant          tenant-id
   public key      key_pub_1
   private key     key_prv_1
   management key  key_mgt_1
 
-The keys are in c.json, the master key is in k.
-Whoever has the master key and the database has everything.
+The API keys are in c.json, and the master key is in k.
+Anyone with the master key and the database can read everything.
 
 Create a card token, read it masked, and tokenize a JSON document:
 

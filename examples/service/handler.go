@@ -14,8 +14,8 @@ import (
 	"github.com/seed-72ea4aab/vault/httpserver"
 )
 
-// newHandler puts the service's own routes, the vault's REST surface and the
-// figures on one mux, with the service's own middleware around all of it.
+// newHandler puts the service's own routes, the vault's REST API and the metrics
+// on one mux, with the service's middleware around all of it.
 func newHandler(v *vault.Vault, staff *vault.Client, token string, logger *slog.Logger) http.Handler {
 	d, m := &directory{staff}, newMetrics()
 	mux := http.NewServeMux()
@@ -26,7 +26,7 @@ func newHandler(v *vault.Vault, staff *vault.Client, token string, logger *slog.
 	return timed(logger, mux)
 }
 
-// timed logs each request with the pattern of its route, which holds no value.
+// timed logs each request with the pattern of its route, which contains no value.
 func timed(logger *slog.Logger, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
@@ -35,21 +35,21 @@ func timed(logger *slog.Logger, next http.Handler) http.Handler {
 	})
 }
 
-// signedIn asks for the token of the staff.
+// signedIn requires the bearer token of the staff.
 func signedIn(token string, next http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), []byte("Bearer "+token)) != 1 {
-			http.Error(w, "sign in", http.StatusUnauthorized)
+			http.Error(w, "a valid bearer token is required", http.StatusUnauthorized)
 			return
 		}
 		next(w, r)
 	})
 }
 
-// directory is the service's own part. All that it stores is in the vault.
+// directory is the service's own part. Everything it stores is in the vault.
 type directory struct{ client *vault.Client }
 
-// employee is an employee as the directory shows one: SSN is masked then.
+// employee is an employee as callers send it and see it; they see a masked SSN.
 type employee struct {
 	ID   string `json:"id,omitempty"`
 	Name string `json:"name"`
@@ -62,7 +62,7 @@ const maxBody = 4 << 10
 func (d *directory) create(w http.ResponseWriter, r *http.Request) {
 	var in employee
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody)).Decode(&in); err != nil {
-		http.Error(w, "the body must be an employee", http.StatusBadRequest)
+		http.Error(w, `the body must be JSON of the form {"name": "...", "ssn": "..."}`, http.StatusBadRequest)
 		return
 	}
 	token, err := d.client.CreateToken(r.Context(), vault.TokenParams{
@@ -75,8 +75,8 @@ func (d *directory) show(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, token, err)
 }
 
-// answer shows the employee of a token, or what went wrong. The texts of the
-// vault's errors are fit to be shown.
+// answer shows the employee of a token, or what went wrong. The vault's
+// validation errors can be shown to callers: they contain no values.
 func answer(w http.ResponseWriter, status int, token *vault.Token, err error) {
 	switch {
 	case errors.Is(err, vault.ErrInvalid):
@@ -97,7 +97,7 @@ func answer(w http.ResponseWriter, status int, token *vault.Token, err error) {
 	}
 }
 
-// metrics counts the requests to the vault's REST surface.
+// metrics counts the requests to the vault's REST API.
 type metrics struct{ requests expvar.Map }
 
 func newMetrics() *metrics {

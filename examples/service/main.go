@@ -1,20 +1,20 @@
-// Command service keeps a vault inside a bigger server: a staff directory on
+// Command service has a vault inside a larger server: a staff directory on
 // PostgreSQL that stores social security numbers as tokens.
 //
 //	export DATABASE_URL=postgres://localhost/staff
 //	export VAULT_MASTER_KEY=...   # vault.NewKey().Text(), from a secret store
-//	export STAFF_TOKEN=...        # what callers of /employees present
+//	export STAFF_TOKEN=...        # the bearer token for /employees
 //	go run ./examples/service
 //
-// The server has routes and middleware of its own. Its own route /employees uses
-// the vault in process, as an application that sees masked numbers; payroll gets
-// the numbers in clear through the REST surface below /vault/, with the key that
-// the first start prints. Work in the background is the program's own too, and
-// so is the end: SIGTERM lets requests finish, then the background, then closes
-// the vault.
+// The server has its own routes and middleware. Its route /employees uses the
+// vault in process, as an application that sees masked numbers. Payroll reads the
+// numbers in the clear through the REST API below /vault/, with the key that the
+// first start prints. The program also does the vault's background work, and
+// controls the shutdown: on SIGTERM it lets requests finish, then the background
+// work, and then closes the vault.
 //
-// Any number of processes may serve one database. Start the first alone: it
-// makes the tenant.
+// Any number of processes may serve one database. Start the first one alone: it
+// creates the tenant.
 package main
 
 import (
@@ -92,7 +92,7 @@ func openVault(ctx context.Context, cfg *config, logger *slog.Logger) (*vault.Va
 	})
 }
 
-// runWith serves, and works in the background until the last request is done.
+// runWith serves, and does background work until the last request is done.
 func runWith(ctx context.Context, v *vault.Vault, cfg *config, stdout io.Writer, logger *slog.Logger) error {
 	staff, err := setUp(ctx, v, stdout)
 	if err != nil {
@@ -109,14 +109,14 @@ func runWith(ctx context.Context, v *vault.Vault, cfg *config, stdout io.Writer,
 	wg.Go(func() {
 		every(background, cfg.sweepEvery, func() {
 			if _, err := v.Sweep(background); err != nil && background.Err() == nil {
-				logger.Error("sweeping failed", "error", err)
+				logger.Error("sweep failed", "error", err)
 			}
 		})
 	})
 	wg.Go(func() {
 		every(background, cfg.workEvery, func() {
 			if err := v.Work(background); err != nil && background.Err() == nil {
-				logger.Error("working on jobs failed", "error", err)
+				logger.Error("running jobs failed", "error", err)
 			}
 		})
 	})
@@ -125,7 +125,7 @@ func runWith(ctx context.Context, v *vault.Vault, cfg *config, stdout io.Writer,
 	return serve(ctx, listener, newHandler(v, staff, cfg.staffToken, logger))
 }
 
-// every calls do again and again until ctx ends.
+// every calls do at an interval until ctx ends.
 func every(ctx context.Context, interval time.Duration, do func()) {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
@@ -139,7 +139,7 @@ func every(ctx context.Context, interval time.Duration, do func()) {
 	}
 }
 
-// serve serves until ctx ends, and then until the requests under way are done.
+// serve serves until ctx ends, and then until the requests in progress are done.
 func serve(ctx context.Context, l net.Listener, h http.Handler) error {
 	srv := &http.Server{Handler: h, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
 		DisableGeneralOptionsHandler: true} // OPTIONS * goes through the middleware too

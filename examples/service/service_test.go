@@ -43,7 +43,7 @@ func startNode(t *testing.T, cfg config) *node {
 		if err := <-done; err != nil {
 			t.Errorf("the service ended with %v", err)
 		}
-		done <- nil // for who stops it again
+		done <- nil // so that it can be stopped again
 	}}
 	t.Cleanup(func() { n.stop() })
 	for lines := bufio.NewScanner(in); n.url == ""; {

@@ -16,12 +16,12 @@ const tenantName = "Staff directory"
 const (
 	directoryName = "Directory"
 	payrollName   = "Payroll"
-	numbers       = "/pii/high/" // the container that they are in
+	numbers       = "/pii/high/" // the container of the numbers
 )
 
 // setUp returns the client that the directory acts as. On a new database it
-// makes the tenant and its applications, and prints the key of payroll, which
-// cannot be read again.
+// creates the tenant and its applications, and prints payroll's key, which cannot
+// be read again.
 func setUp(ctx context.Context, v *vault.Vault, stdout io.Writer) (*vault.Client, error) {
 	tenants, err := v.Tenants(ctx, vault.PageParams{})
 	if err != nil {
@@ -51,8 +51,8 @@ func setUp(ctx context.Context, v *vault.Vault, stdout io.Writer) (*vault.Client
 	return directoryOf(ctx, c)
 }
 
-// directoryOf returns the client of the directory's application, with the rights
-// that it has now.
+// directoryOf returns the client of the directory's application, with its current
+// permissions.
 func directoryOf(ctx context.Context, c *vault.Client) (*vault.Client, error) {
 	apps, err := c.ListApplications(ctx, vault.ListApplicationsParams{})
 	if err != nil {

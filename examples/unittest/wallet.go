@@ -1,12 +1,12 @@
-// Package unittest tests code that keeps cards in a vault, with the vault that
-// vaulttest gives: in memory, with a clock that the test moves.
+// Package unittest shows how to test code that keeps cards in a vault, with the
+// vault of vaulttest: in memory, with a clock that the test moves.
 //
-// The code is a wallet of customers' cards, in wallet.go. How to test such code
-// is in wallet_test.go:
+// The code is a wallet of customers' cards, in wallet.go. Its tests are in
+// wallet_test.go:
 //
 //	go test ./examples/unittest
 //
-// The wallet takes the client that it acts as, so the test decides which
+// The wallet is given the client that it acts as, so a test decides which
 // application that is, and what it may do.
 package unittest
 
@@ -19,9 +19,9 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// ErrNoCode means that the security code of a card is no longer kept; the
-// customer has to give it again.
-var ErrNoCode = errors.New("the security code is no longer kept")
+// ErrNoCode means that the security code of a card has expired; the customer has
+// to enter it again.
+var ErrNoCode = errors.New("the security code has expired")
 
 // Wallet keeps the cards of customers.
 type Wallet struct {
@@ -30,7 +30,7 @@ type Wallet struct {
 	Client *vault.Client
 }
 
-// Add keeps a card of a customer until a time, and returns its token.
+// Add stores a customer's card until the given time, and returns its token.
 func (w *Wallet) Add(ctx context.Context, customer string, card vault.CardData, until time.Time) (string, error) {
 	token, err := w.Client.CreateToken(ctx, vault.TokenParams{
 		Type: vault.Card, Data: card, ExpiresAt: &until, Metadata: map[string]string{"customer": customer},
@@ -41,8 +41,8 @@ func (w *Wallet) Add(ctx context.Context, customer string, card vault.CardData, 
 	return token.ID, nil
 }
 
-// List describes the cards of a customer, the newest first, by what the client
-// may see of them.
+// List describes the cards of a customer, newest first, as far as the client may
+// see them.
 func (w *Wallet) List(ctx context.Context, customer string) ([]string, error) {
 	var all []string
 	for token, err := range w.Client.AllTokens(ctx, vault.ListTokensParams{Metadata: map[string]string{"customer": customer}}) {
@@ -58,8 +58,8 @@ func (w *Wallet) List(ctx context.Context, customer string) ([]string, error) {
 	return all, nil
 }
 
-// Charge hands a card in clear to the gateway, which gets the amount in cents.
-// It is ErrNoCode when the gateway would have to do without the code.
+// Charge passes a card in the clear to the gateway, with the amount in cents. It
+// returns ErrNoCode if the security code has expired.
 func (w *Wallet) Charge(ctx context.Context, token string, amount int, gateway func(vault.CardData, int) error) error {
 	data, err := w.Client.Detokenize(ctx, "{{ "+token+" }}")
 	if err != nil {

@@ -57,8 +57,8 @@ func TestChargeGivesTheGatewayTheCard(t *testing.T) {
 	}
 }
 
-// The code of a card vanishes an hour after it was given. The clock of the test
-// moves; nobody waits.
+// The code of a card is gone an hour after it was given. The test moves its clock
+// instead of waiting.
 func TestTheCodeIsGoneAfterAnHour(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -74,7 +74,7 @@ func TestTheCodeIsGoneAfterAnHour(t *testing.T) {
 	if err := w.Charge(t.Context(), token, 1999, take); !errors.Is(err, ErrNoCode) {
 		t.Errorf("after the hour: %v, want ErrNoCode", err)
 	}
-	// It cannot be read any more. The next sweep takes it out of the database.
+	// It can no longer be read. The next sweep deletes it from the database.
 	if swept, err := v.Sweep(t.Context()); err != nil || swept.CVCs != 1 {
 		t.Errorf("swept %+v, %v", swept, err)
 	}
@@ -94,8 +94,8 @@ func TestACardIsKeptUntilItsTime(t *testing.T) {
 	}
 }
 
-// Each type of application may do its part and no more: a public key, which
-// stands in a web page, adds cards and must not read them.
+// Each type of application may do its part and no more: a public key, which is
+// visible in a web page, adds cards and must not read them.
 func TestWhatEachTypeOfApplicationMayDo(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -124,7 +124,7 @@ func TestWhatEachTypeOfApplicationMayDo(t *testing.T) {
 	}
 }
 
-// Another tenant's wallet has nothing of this one's.
+// A wallet of another tenant has none of this tenant's cards.
 func TestTenantsSeeTheirOwn(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)

@@ -1,7 +1,7 @@
 'use strict';
 
 // The card leaves this page in one request, to the vault. The shop gets a nonce
-// before it and a token after it.
+// before that and a token after it.
 
 const form = document.getElementById('card');
 const { vault, key, order, container } = form.dataset;
@@ -11,9 +11,9 @@ const notice = document.getElementById('notice');
 const status = document.getElementById('status');
 const payText = document.getElementById('pay-text');
 const payLabel = payText.textContent;
-const patience = 30000; // ms for an answer
+const timeout = 30000; // ms for an answer
 
-// Where the vault's error body names a field, the input that it belongs to, and
+// The fields that the vault's errors name, with the input that each belongs to and
 // what a customer calls it.
 const fields = {
   'data.number': [number, 'card number'],
@@ -25,14 +25,13 @@ const fields = {
 const charged = 'You have not been charged.';
 const texts = {
   unreachable: `The card service cannot be reached. ${charged} Try again in a moment.`,
-  expired: `That took too long, so the connection to the card service has expired. ${charged} Press Pay to try again.`,
+  expired: `That took too long, and the connection to the card service has expired. ${charged} Press Pay to try again.`,
   busy: `The card service is busy. ${charged} Try again in a minute.`,
   refused: `The card service could not take the card. ${charged} Try again in a moment.`,
   unconfirmed: 'We could not confirm the payment. Press Pay again: you will not be charged twice.',
 };
 
-// Problem is a failure with what to say of it: about the form as a whole, or
-// about inputs.
+// Problem is a failure with a message, about the form as a whole or about inputs.
 class Problem extends Error {
   constructor(message, about = new Map()) {
     super(message);
@@ -52,9 +51,8 @@ function splitExpiry(digits) {
   return digits.length > 2 ? `${digits.slice(0, 2)} / ${digits.slice(2, 6)}` : digits;
 }
 
-// keepFormat formats an input while it is typed into. The caret stays behind the
-// digit that it stood behind, and deleting a separator deletes the digit next
-// to it.
+// keepFormat formats an input while the customer types. The caret stays behind
+// the same digit, and deleting a separator deletes the digit next to it.
 function keepFormat(input, format) {
   let last = '';
   input.addEventListener('input', (event) => {
@@ -103,8 +101,8 @@ function setBusy(busy) {
   for (const input of inputs) input.readOnly = busy;
 }
 
-// readCard returns the card as the vault takes it. What the vault does not ask
-// for but a payment needs is asked for here; all else is the vault's to judge.
+// readCard returns the card in the form that the vault takes. It checks only for
+// what a payment needs and the vault does not require; the vault checks the rest.
 function readCard() {
   const about = new Map();
   const date = digitsOf(expiry.value);
@@ -121,8 +119,8 @@ function readCard() {
   };
 }
 
-// post sends JSON and returns status and body. When there is no answer, it says
-// so in the words given.
+// post sends JSON and returns the status and body. If there is no answer, it
+// throws a Problem with the given message.
 async function post(url, headers, body, silence) {
   try {
     const res = await fetch(url, {
@@ -130,7 +128,7 @@ async function post(url, headers, body, silence) {
       headers: { 'Content-Type': 'application/json', ...headers },
       body: body && JSON.stringify(body),
       credentials: 'omit',
-      signal: AbortSignal.timeout(patience),
+      signal: AbortSignal.timeout(timeout),
     });
     const text = await res.text();
     return { status: res.status, body: text ? JSON.parse(text) : null };
@@ -148,7 +146,7 @@ async function toVault(path, apiKey, body) {
   throw new Problem(res.status === 429 ? texts.busy : texts.refused);
 }
 
-// aboutInputs puts the messages of an error body beside the inputs.
+// aboutInputs maps the messages of an error body to the inputs.
 function aboutInputs(errors) {
   const about = new Map();
   for (const [path, messages] of Object.entries(errors)) {
@@ -158,7 +156,7 @@ function aboutInputs(errors) {
   return about;
 }
 
-// toShop calls the shop. It returns whether the order was paid already.
+// toShop calls the shop. It returns whether the order was already paid.
 async function toShop(path, body) {
   const res = await post(`/orders/${order}/${path}`, {}, body, texts.unconfirmed);
   if (res.status < 300) return false;
@@ -189,8 +187,8 @@ form.addEventListener('submit', async (event) => {
   }
 });
 
-// A page that the browser kept while the customer was elsewhere may be of an
-// order that is paid by now.
+// A page that the browser kept while the customer was elsewhere may belong to an
+// order that has been paid since.
 window.addEventListener('pageshow', (event) => {
   if (event.persisted) location.reload();
 });
