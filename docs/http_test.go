@@ -161,6 +161,9 @@ func (w *world) capture(t *testing.T, comment, body string) {
 		if err := json.Unmarshal([]byte(body), &fields); err != nil {
 			t.Fatalf("the answer is not a JSON object: %v", err)
 		}
+		if page, ok := fields["data"].([]any); ok && len(page) > 0 && fields["pagination"] != nil {
+			fields, _ = page[0].(map[string]any) // of a page, the first item
+		}
 		value, ok := fields[c[1]].(string)
 		if !ok {
 			t.Fatalf("the answer has no text %s", c[1])

@@ -120,7 +120,7 @@ func TestUnknownPathsAre404AndNeverRedirects(t *testing.T) {
 	w := newWorld(t, nil)
 	for _, path := range []string{
 		"/", "/nope", "//tokens", "/tokens//", "//", "/./tokens", "/tokens/../tokens", "/tokens/.", "/tokens/..",
-		"/tokens/a/b", "/Tokens", "/tokens%2F", "/v1/tokens", "/reactors/x/y", "/proxyx", "/sessions/x", "/tokens/a%2Fb/c",
+		"/tokens/a/b", "/Tokens", "/tokens%2F", "/v1/tokens", "/reactors/x/y", "/proxyx", "/sessions/x/y", "/tokens/a%2Fb/c",
 	} {
 		for _, method := range []string{"GET", "POST", "PUT", "CONNECT"} {
 			res := w.do(method, path, w.PrivateKey, "{}")
