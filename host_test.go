@@ -509,13 +509,14 @@ func TestIDsDoNotHoldNumbers(t *testing.T) {
 	}
 }
 
-// TestMovingATokenDoesNotRevealIt: who may not see a token in clear must not be
-// able to move it to where he may.
+// TestMovingATokenDoesNotRevealIt: a caller must not be able to move a token to
+// where it sees more of it.
 func TestMovingATokenDoesNotRevealIt(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	c := private(t, v, rule(1, "/open/", vault.Reveal, "token:read", "token:update"), rule(2, "/used/", vault.Reveal, "token:use", "token:update"),
-		rule(3, "/half/", vault.Mask, "token:read", "token:update"), rule(4, "/shut/", vault.Redact, "token:update"), rule(5, "/blind/", vault.Mask, "token:update"))
+		rule(3, "/half/", vault.Mask, "token:read", "token:update"), rule(4, "/shut/", vault.Redact, "token:update"), rule(5, "/blind/", vault.Mask, "token:update"),
+		rule(6, "/found/", vault.Mask, "token:search", "token:update"))
 	for _, tt := range []struct {
 		from, patch string
 		allowed     bool
@@ -523,11 +524,14 @@ func TestMovingATokenDoesNotRevealIt(t *testing.T) {
 		{"/half/", `{"containers":["/open/"]}`, false},
 		{"/half/", `{"containers":["/used/"]}`, false},
 		{"/blind/", `{"containers":["/open/"]}`, false},
-		{"/shut/", `{"containers":["/half/"]}`, true},
+		{"/shut/", `{"containers":["/half/"]}`, false},
+		{"/shut/", `{"containers":["/found/"]}`, false},
+		{"/half/", `{"containers":["/found/"]}`, true},
 		{"/half/", `{"containers":["/open/"],"data":{"b":"new"}}`, false},
 		{"/half/", `{"containers":["/open/"],"data":"new"}`, true},
 		{"/half/", `{"containers":["/open/","/shut/"]}`, true},
-		{"/blind/", `{"containers":["/half/"]}`, true},
+		{"/blind/", `{"containers":["/half/"]}`, false},
+		{"/blind/", `{"containers":["/shut/"]}`, true},
 		{"/half/", `{"containers":["/shut/"]}`, true},
 		{"/used/", `{"containers":["/open/"]}`, true},
 		{"/open/", `{"containers":["/used/"]}`, true},

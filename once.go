@@ -40,6 +40,11 @@ const answerLife = 24 * time.Hour
 // request that fails leaves nothing, its claim included, so that it can be
 // tried again. While one is under way, others get ErrInProgress.
 //
+// An answer that holds what a run of a reactor gave may hold the data of tokens.
+// It is given again only while those who used the tokens could still see as much
+// of them, else Once fails with ErrForbidden, and while the tokens, and a cvc
+// that the run saw, still exist, else with [ErrWithdrawn].
+//
 // Unless key.Lease is set, do should do nothing but call the Client: it may run
 // again from the start when others changed what it read, and it may run in vain
 // when another node has answered already. Its writes are held back until it
@@ -124,18 +129,29 @@ func (o *onceCall) answer(ctx context.Context) (Answer, bool, error) {
 	if err != nil {
 		return Answer{}, false, err
 	}
-	var a Answer
-	return a, true, a.decode(plain)
+	var kept keptAnswer
+	if err := kept.decode(plain); err != nil {
+		return Answer{}, false, err
+	}
+	if err := o.replay(ctx, &kept); err != nil {
+		return Answer{}, false, err
+	}
+	return kept.Answer, true, nil
 }
 
 // claim seals an answer for the claim that keeps it. The work may have taken
 // longer than keys may be used unread.
-func (o *onceCall) claim(ctx context.Context, a Answer) (storage.Claim, error) {
+func (o *onceCall) claim(ctx context.Context, a Answer, writes *pendingWrites) (storage.Claim, error) {
 	if err := o.refresh(ctx); err != nil {
 		return storage.Claim{}, err
 	}
+	kept := keptAnswer{Answer: a, uses: writes.uses.uses, over: writes.uses.over}
+	plain, err := kept.encode()
+	if err != nil {
+		return storage.Claim{}, err
+	}
 	place := sealed.ClaimPlace(o.key)
-	sealed, err := o.seal(&place, a.encode())
+	sealed, err := o.seal(&place, plain)
 	return storage.Claim{
 		Key: o.key, Owner: storage.ID(o.owner), LeaseUntil: o.now, ExpiresAt: o.now.Add(answerLife),
 		KeyVersion: o.state.Ring.Version(), Answer: sealed,
@@ -152,7 +168,7 @@ func (o *onceCall) runPending(ctx context.Context, do func(context.Context, *Cli
 		if err != nil {
 			return o.failed(ctx, a, err)
 		}
-		claim, err := o.claim(ctx, a)
+		claim, err := o.claim(ctx, a, client.pending)
 		if err != nil {
 			return a, false, err
 		}
@@ -222,7 +238,7 @@ func (o *onceCall) answerOrBusy(ctx context.Context) (Answer, bool, error) {
 }
 
 func (o *onceCall) finish(ctx context.Context, writes *pendingWrites, a Answer) error {
-	claim, err := o.claim(ctx, a)
+	claim, err := o.claim(ctx, a, writes)
 	if err != nil {
 		return err
 	}
@@ -253,7 +269,8 @@ func (o *onceCall) drop(ctx context.Context) error {
 // pendingWrites collects the writes of a request that is to be carried out
 // once.
 type pendingWrites struct {
-	leased bool // the work has effects outside of the database
+	leased bool      // the work has effects outside of the database
+	uses   tokenUses // that the answer of a run depends on
 
 	mu      sync.Mutex
 	changes []pendingChange

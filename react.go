@@ -106,6 +106,11 @@ func (c *Client) React(ctx context.Context, id uuid.UUID, p ReactParams) (*React
 	if p.CallbackURL != "" {
 		return nil, op.reactLater(ctx, r, args, &p)
 	}
+	if op.pending != nil {
+		from := lineageOf(ctx)
+		from.uses = &op.pending.uses
+		ctx = withLineage(ctx, from)
+	}
 	return op.runReactor(ctx, r, args, syncTimeout)
 }
 
@@ -216,6 +221,7 @@ type lineage struct {
 	depth int           // how many runs it is below
 	left  *atomic.Int32 // what these have left for later
 	bytes *limits.Bytes // what the calls of the innermost one hold
+	uses  *tokenUses    // collects the tokens that they use; nil when no answer is kept
 }
 
 type lineageKey struct{}

@@ -154,6 +154,7 @@ func (op *operation) seeAll(ctx context.Context, permission string, rows []stora
 		}
 		out = append(out, Token{})
 		t.show(&out[len(out)-1], transform)
+		op.noteUse(ctx, permission, &t, transform)
 		seen = append(seen, t.entity())
 	}
 	if err := op.logReads(ctx, opRead, seen...); err != nil {

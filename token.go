@@ -206,6 +206,7 @@ func (c *Client) GetToken(ctx context.Context, id string) (*Token, error) {
 			return nil, err
 		}
 	}
+	op.noteUse(ctx, access.TokenRead, &t, transform)
 	return t.view(transform), nil
 }
 

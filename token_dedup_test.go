@@ -116,7 +116,9 @@ func TestDeduplicationRedactsForWhoMayNotRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	same(t, "after a patch", got, want)
+	bare := *want
+	bare.Fingerprint = ""
+	same(t, "after a patch", got, &bare)
 	out, err := v.Public.Tokenize(t.Context(), vault.JSON(`{"type":"token","data":"secret","deduplicate_token":true}`))
 	if err != nil {
 		t.Fatal(err)

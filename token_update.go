@@ -15,15 +15,16 @@ import (
 )
 
 // UpdateToken changes a token by a JSON merge patch (RFC 7386) and returns it
-// masked, or redacted where that is the client's transform (permission
-// token:update on its containers, and on the new ones if it moves). The patch
+// masked (permission token:update on its containers, and on the new ones if it
+// moves). A client that may not read the token gets its id, type and containers
+// alone. The patch
 // may hold data, mask and metadata, which are merged, and
 // containers, search_indexes, fingerprint_expression, deduplicate_token and
 // expires_at, which are replaced; null brings a default back.
 //
 // A patch that changes mask, fingerprint expression or search indexes over data
-// that stays stored needs the right to see that data in clear, and so does one
-// that moves it to where the client would see it. One that would make
+// that stays stored needs the right to see that data in clear, and one that moves
+// the token must not show the client more of it than before. One that would make
 // the token a duplicate changes nothing and returns the existing token, as
 // CreateToken does.
 func (c *Client) UpdateToken(ctx context.Context, id string, patch any) (*Token, error) {
@@ -101,8 +102,7 @@ func (op *operation) update(ctx context.Context, id string, p *tokenPatch) (*Tok
 	if err != nil {
 		return nil, err
 	}
-	shown, ok := op.grant.Decide(access.TokenUpdate, row.ID, row.Containers)
-	if !ok {
+	if _, ok := op.grant.Decide(access.TokenUpdate, row.ID, row.Containers); !ok {
 		return nil, errForbiddenToken(access.TokenUpdate)
 	}
 	old, err := op.openToken(ctx, row)
@@ -114,8 +114,7 @@ func (op *operation) update(ctx context.Context, id string, p *tokenPatch) (*Tok
 	if bad.Any() {
 		return nil, asInvalid(bad)
 	}
-	shownThere, ok := op.grant.Decide(access.TokenUpdate, row.ID, t.row.Containers)
-	if !ok {
+	if _, ok := op.grant.Decide(access.TokenUpdate, row.ID, t.row.Containers); !ok {
 		return nil, errorf(ErrForbidden, "The permission token:update is needed on the containers you move the token to.")
 	}
 	if err := op.mayLook(&old, t, p); err != nil {
@@ -132,14 +131,38 @@ func (op *operation) update(ctx context.Context, id string, p *tokenPatch) (*Tok
 			return nil, err
 		}
 		if dup != nil {
-			return op.existing(ctx, dup)
+			return op.existingInstead(ctx, dup)
 		}
 	}
-	return op.saveToken(ctx, &old, t, min(shown, shownThere, access.Mask))
+	return op.saveToken(ctx, &old, t)
 }
 
-// saveToken writes a patched token and returns it as a transform shows it.
-func (op *operation) saveToken(ctx context.Context, old, t *clearToken, transform access.Transform) (*Token, error) {
+// existingInstead returns the token that a patch would have duplicated. Without
+// the right to read it the fingerprint is left out too: with token:create it
+// would tell which value the token has.
+func (op *operation) existingInstead(ctx context.Context, row *storage.Token) (*Token, error) {
+	t, err := op.existing(ctx, row)
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := op.grant.Decide(access.TokenRead, row.ID, row.Containers); !ok {
+		t.Fingerprint = ""
+	}
+	return t, nil
+}
+
+// patchedView returns a patched token as the caller may read it: masked, or no
+// more than its name.
+func (op *operation) patchedView(t *clearToken) *Token {
+	if transform, ok := op.grant.Decide(access.TokenRead, t.row.ID, t.row.Containers); ok {
+		return t.view(min(transform, access.Mask))
+	}
+	full := t.view(access.Redact)
+	return &Token{ID: full.ID, TenantID: full.TenantID, Type: full.Type, Containers: full.Containers}
+}
+
+// saveToken writes a patched token and returns it as the caller may read it.
+func (op *operation) saveToken(ctx context.Context, old, t *clearToken) (*Token, error) {
 	if err := op.sealToken(t); err != nil {
 		return nil, err
 	}
@@ -148,7 +171,7 @@ func (op *operation) saveToken(ctx context.Context, old, t *clearToken, transfor
 	ch.Logs = []storage.Log{op.entry(opUpdate, t.row.Type, t.row.ID)}
 	err := op.write(ctx, ch)
 	if err == nil {
-		return t.view(transform), nil
+		return op.patchedView(t), nil
 	}
 	conflict, refused := asConflict(err)
 	if !refused {
@@ -237,19 +260,25 @@ func (op *operation) patchData(t *clearToken, p *tokenPatch, bad *form.Problems)
 
 // mayLook refuses a patch that would be a way to see what one may not read: a
 // new expression over data that was stored before, or a move to where the
-// client's rules show it in clear.
+// client's rules show more of it.
 func (op *operation) mayLook(old, t *clearToken, p *tokenPatch) error {
-	best := op.grant.Best(old.row.ID, old.row.Containers)
-	if !old.KeepsData(p.data) || best == access.Reveal {
+	if !old.KeepsData(p.data) {
 		return nil
 	}
-	if p.looksAt(old, t) {
+	if p.looksAt(old, t) && op.grant.Best(old.row.ID, old.row.Containers) != access.Reveal {
 		return errorf(ErrForbidden, "Changing mask, fingerprint_expression or search_indexes needs reveal access to the token's data.")
 	}
-	if op.grant.Best(t.row.ID, t.row.Containers) == access.Reveal {
-		return errorf(ErrForbidden, "Moving this token would let you read its data; that needs reveal access where it is now.")
+	if op.sees(t.row) > op.sees(old.row) {
+		return errorf(ErrForbidden, "Moving this token would show you more of its data; that needs the same access where it is now.")
 	}
 	return nil
+}
+
+// sees returns the most that the client can see of a token: by reading or using
+// it, or by searching for its data.
+func (op *operation) sees(row *storage.Token) access.Transform {
+	search, _ := op.grant.Decide(access.TokenSearch, row.ID, row.Containers)
+	return max(search, op.grant.Best(row.ID, row.Containers))
 }
 
 // looksAt reports whether the patch changes what is evaluated over the data.

@@ -189,20 +189,35 @@ func TestUpdateTokenExpressionsNeedReveal(t *testing.T) {
 	wantError(t, "null that brings a laxer default back", err, vault.ErrForbidden)
 }
 
-// The answer to a patch shows no more than the transform of token:update, and
-// never more than the mask.
-func TestUpdateTokenShowsByItsTransform(t *testing.T) {
+// The answer to a patch shows what the caller may read, and never more than the
+// mask.
+func TestUpdateTokenShowsWhatMayBeRead(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	c := private(t, v, rule(1, "/open/", vault.Reveal, "token:update"), rule(2, "/half/", vault.Mask, "token:update"), rule(3, "/shut/", vault.Redact, "token:update"))
+	both := []string{"token:read", "token:update"}
+	c := private(t, v, rule(1, "/open/", vault.Reveal, both...), rule(2, "/half/", vault.Mask, both...), rule(3, "/shut/", vault.Redact, both...))
 	for _, tt := range []struct{ from, to, want string }{
-		{"/open/", "/open/", `"XXcret"`}, {"/half/", "/half/", `"XXcret"`}, {"/shut/", "/shut/", ``}, {"/shut/", "/open/", ``}, {"/open/", "/shut/", ``},
+		{"/open/", "/open/", `"XXcret"`}, {"/half/", "/half/", `"XXcret"`}, {"/shut/", "/shut/", ``}, {"/open/", "/shut/", ``},
 	} {
 		tok := create(t, v.Tenant, vault.TokenParams{Type: vault.Generic, Data: "secret", Containers: []string{tt.from}})
 		got := update(t, c, tok.ID, `{"containers":["`+tt.to+`"],"metadata":{"k":"v"}}`)
 		wantData(t, tt.from+" to "+tt.to, got.Data, tt.want)
 		same(t, "metadata", got.Metadata, map[string]string{"k": "v"})
 	}
+}
+
+// A caller that may not read a token learns no more from a patch than its name:
+// with token:create a fingerprint would tell which of many guesses is right.
+func TestUpdateTokenWithoutReadIsNoOracle(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	tok := create(t, v.Tenant, vault.TokenParams{Type: vault.SocialSecurityNumber, Data: "123-45-6789", Metadata: map[string]string{"user": "7"}})
+	want := &vault.Token{ID: tok.ID, TenantID: v.Acme.ID, Type: vault.SocialSecurityNumber, Containers: []string{"/pii/high/"}}
+	for _, patch := range []string{`{}`, `{"metadata":{"a":"b"}}`, `{"expires_at":"2099-01-01"}`} {
+		same(t, patch, update(t, v.Public, tok.ID, patch), want)
+	}
+	elsewhere := private(t, v, rule(1, "/pii/", vault.Reveal, "token:update"), rule(2, "/general/", vault.Reveal, "token:read"))
+	same(t, "for a caller that reads elsewhere", update(t, elsewhere, tok.ID, `{}`), want)
 }
 
 // Data cannot be changed to what the id holds.

@@ -388,6 +388,7 @@ func (op *operation) use(ctx context.Context, rows []storage.Token, used usedTok
 		if err != nil {
 			return err
 		}
+		op.noteUse(ctx, access.TokenUse, &t, transform)
 		used[rows[i].ID] = &usedToken{t, transform, map[bool]jsonx.Value{}}
 	}
 	return nil

@@ -103,6 +103,10 @@ func describe(err error) errorBody {
 		}
 	}
 	b.Title = http.StatusText(b.Status)
+	if errors.Is(err, vault.ErrWithdrawn) {
+		b.Title = vault.ErrWithdrawn.Error()
+		b.Detail = "A token that the run used, or a cvc that it saw, no longer exists. The code does not run again under this idempotency key."
+	}
 	var bad *vault.InvalidError
 	if errors.As(err, &bad) {
 		b.Title, b.Errors = titleInvalid, firstFields(bad.Fields)

@@ -73,10 +73,11 @@ func deleteSession(w *world) {
 	ctx := w.t.Context()
 	s := must[*vault.Session](w.t)(w.Public.CreateSession(ctx))
 	page := must[*vault.Page[vault.SessionInfo]](w.t)(w.Tenant.ListSessions(ctx, vault.ListSessionsParams{}))
+	session := w.as(s.SessionKey)
 	for range 2 {
 		w.saw("DeleteSession", nil, w.management.DeleteSession(ctx, page.Data[0].ID))
 	}
-	tok, err := w.as(s.SessionKey).GetToken(ctx, "tok")
+	tok, err := session.GetToken(ctx, "tok")
 	w.saw("GetToken", tok, err)
 	w.saw("DeleteSession by a private key", nil, w.private.DeleteSession(ctx, page.Data[0].ID))
 }
