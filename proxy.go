@@ -18,6 +18,8 @@ import (
 )
 
 // Proxy forwards requests to a destination, with tokens replaced by their data.
+// Key, destination, transforms and configuration are not shown when it is
+// printed or logged, except as JSON and in unexported fields: see [Token].
 type Proxy struct {
 	ID       uuid.UUID `json:"id"`
 	TenantID uuid.UUID `json:"tenant_id"`
@@ -46,6 +48,8 @@ type ProxyTransform struct {
 }
 
 // ProxyParams describes a proxy. Only Name and DestinationURL are required.
+// Printed or logged it shows its name alone, except as JSON and in unexported
+// fields: see [Token].
 type ProxyParams struct {
 	Name              string            `json:"name"`
 	DestinationURL    string            `json:"destination_url"`
