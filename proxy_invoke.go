@@ -28,7 +28,10 @@ import (
 // the body: in the strings of JSON, in the values of a form, in each part of a
 // multipart body, and anywhere in other text. A body with a Content-Encoding
 // and one of a binary type is not looked at, and everything outside of
-// expressions is forwarded byte for byte.
+// expressions is forwarded byte for byte. JSON is every type with json in its
+// name, such as application/x-ndjson with a document on each line and
+// application/json-seq, and a body without a type that reads as JSON; one that
+// has expressions and is not strict JSON is an [InvalidError].
 //
 // Then the request transform of the proxy runs, the destination is called, and
 // on a status from 200 to 299 the response transform runs. Redirects are
