@@ -9,17 +9,13 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
-	"github.com/seed-72ea4aab/vault/internal/apikey"
-	"github.com/seed-72ea4aab/vault/internal/cache"
 	"github.com/seed-72ea4aab/vault/internal/egress"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/relay"
-	"github.com/seed-72ea4aab/vault/storage"
 )
 
 // InvokeProxy sends a request through a proxy (permission token:use, unless
@@ -106,63 +102,8 @@ func (v *Vault) ProxyCaller(ctx context.Context, key string) (*Client, error) {
 	return caller, nil
 }
 
-// openProxyOf finds a proxy that anybody may call.
-func (v *Vault) openProxyOf(ctx context.Context, key string) (*operation, *Proxy, error) {
-	op, x, err := v.proxyOf(ctx, key)
-	if err == nil && x.RequireAuth {
-		err = ErrUnauthenticated
-	}
-	return op, x, err
-}
-
-var errNoProxy = errorf(ErrNotFound, "There is no such proxy.")
-
 func errNoDestination() error {
 	return invalid("", "must name a proxy by its key, or a destination by its URL")
-}
-
-// maxProxyKey is longer than every key.
-const maxProxyKey = 100
-
-// proxyOf finds a proxy by its key, and opens an operation as its tenant. What
-// was found is used for up to a second, but on the node that changes a proxy not
-// beyond the change; then it is dropped, because it may hold secrets.
-func (v *Vault) proxyOf(ctx context.Context, key string) (*operation, *Proxy, error) {
-	if len(key) > maxProxyKey {
-		return nil, nil, errNoProxy
-	}
-	hash := apikey.Hash(key)
-	if x, ok := v.proxies.Get(hash); ok {
-		op, err := v.Tenant(x.TenantID).begin(ctx, "")
-		return op, x, proxyGone(err)
-	}
-	reading := v.proxies.Ask(hash)
-	rec, err := v.store.Lookup(ctx, hash)
-	if errors.Is(err, storage.ErrNotFound) || err == nil && rec.Kind != kindProxy {
-		return nil, nil, errNoProxy
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	op, err := v.Tenant(uuid.UUID(rec.Tenant)).begin(ctx, "")
-	if err != nil {
-		return nil, nil, proxyGone(err)
-	}
-	x, err := proxies.open(ctx, op, &rec)
-	if err != nil {
-		return nil, nil, err
-	}
-	reading.Keep(x)
-	time.AfterFunc(cache.MaxAge, func() { v.proxies.Drop(hash) })
-	return op, x, nil
-}
-
-// proxyGone says of a tenant that is being deleted that its proxies are gone.
-func proxyGone(err error) error {
-	if errors.Is(err, ErrNotFound) {
-		return errNoProxy
-	}
-	return err
 }
 
 // anonymous returns the client of a call without an API key: the proxy's
@@ -347,6 +288,10 @@ func (inv *invocation) detokenizeOrStream(ctx context.Context) error {
 	// What comes from a slow caller may take longer than keys may be used.
 	if err := inv.refresh(ctx); err != nil {
 		return err
+	}
+	if inv.asIs {
+		inv.out.Message.Body = raw
+		return inv.logReads(ctx, opUse, entered)
 	}
 	inv.out.Message.Body, err = inv.detokenizeBody(ctx, inv.out.Header, raw, entered)
 	return err

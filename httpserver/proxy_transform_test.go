@@ -235,6 +235,16 @@ func TestTransformsCallProxies(t *testing.T) {
 	if res.StatusCode != 200 || !strings.Contains(res.body, `"status":200`) || !strings.Contains(res.body, `{"uri":"/p?q=a+b","x":"1"}`) {
 		t.Errorf("%d %s", res.StatusCode, res.body)
 	}
+	w.token("tok", "secret")
+	for option, want := range map[string]string{"": "{{ tok }}", ", detokenize: true": "secret"} {
+		// The inner proxy has a transform too, which gets the body that the code sent.
+		through := w.transforms(`return req.args`, "")
+		code := fmt.Sprintf(`await req.bt.proxy.post({proxyKey: %q, body: {n: '{{ ' + 'tok }}'}%s}); return {}`, through.Key, option)
+		w.invoke(w.transforms("", code), "GET", "", "")
+		if got := w.dest.last(t).body; got != `{"n":"`+want+`"}` {
+			t.Errorf("with the options %q %s arrived", option, got)
+		}
+	}
 	circle := w.transforms(`return {}`, "")
 	_, err := w.Management.PatchProxy(t.Context(), circle.ID, vault.JSON(fmt.Sprintf(
 		`{"request_transform":{"code":"module.exports = async (req) => ({headers: {}, body: await req.bt.proxy.get({proxyKey: '%s'})})"}}`, circle.Key)))
