@@ -136,6 +136,9 @@ func TestTransformErrors(t *testing.T) {
 			t.Errorf("%d %s %v", res.StatusCode, res.body, res.Header)
 		}
 	}
+	for _, x := range []*vault.Proxy{w.transforms(chosenPage, ""), w.transforms("", chosenPage)} {
+		wantSandboxed(t, w.invoke(x, "POST", "", ""))
+	}
 }
 
 func TestResponseTransform(t *testing.T) {
