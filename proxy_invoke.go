@@ -16,6 +16,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/egress"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/relay"
+	"github.com/seed-72ea4aab/vault/storage"
 )
 
 // InvokeProxy sends a request through a proxy (permission token:use, unless
@@ -28,6 +29,9 @@ import (
 // name, such as application/x-ndjson with a document on each line and
 // application/json-seq, and a body without a type that reads as JSON; one that
 // has expressions and is not strict JSON is an [InvalidError].
+//
+// Headers and query are forwarded as they are. A value there that is nothing but
+// an expression which names a token is an [InvalidError].
 //
 // Then the request transform of the proxy runs, the destination is called, and
 // on a status from 200 to 299 the response transform runs. Redirects are
@@ -154,6 +158,9 @@ func (op *operation) invoke(ctx context.Context, x *Proxy, p *ProxyCall) (*Proxy
 	if err := inv.prepare(); err != nil {
 		return nil, err
 	}
+	if err := inv.checkPlaces(ctx); err != nil {
+		return nil, err
+	}
 	if err := inv.detokenizeOrStream(ctx); err != nil {
 		return nil, err
 	}
@@ -221,6 +228,36 @@ func (inv *invocation) checkHeader() error {
 		return invalid("headers", "%s", err.Error())
 	}
 	return nil
+}
+
+// checkPlaces refuses a request that has the expression of a token where nothing
+// is filled in: its sender expects the data there. Everything else that looks
+// like an expression may be the destination's own, and passes. It is a help, so
+// it reads no more tokens than fit into one call. It tells a caller which ids
+// exist; with token:use a body tells that too, and without it nothing does.
+func (inv *invocation) checkPlaces(ctx context.Context) error {
+	if inv.asIs || !inv.grant.Has(access.TokenUse) {
+		return nil
+	}
+	places := relay.Places(inv.out.Header, inv.Query, detokenizedAtOnce)
+	var ids []string
+	for _, p := range places {
+		ids = append(ids, p.IDs...)
+	}
+	slices.Sort(ids)
+	rows, err := inv.rows(ctx, slices.Compact(ids))
+	if err != nil {
+		return err
+	}
+	bad := &form.Problems{}
+	for _, p := range places {
+		if slices.ContainsFunc(rows, func(row storage.Token) bool {
+			return !expiredRow(&row, inv.now) && slices.Contains(p.IDs, row.ID)
+		}) {
+			bad.Add(p.Path, "must not be an expression that names a token: only bodies are filled in")
+		}
+	}
+	return asInvalid(bad)
 }
 
 // send calls the destination and returns its answer, whose body is still to
