@@ -28,7 +28,8 @@ const (
 	Management ApplicationType = "management"
 )
 
-// Application is a holder of an API key.
+// Application is a holder of an API key. The key is not shown when it is printed
+// or logged, except as JSON and in unexported fields: see [Token].
 type Application struct {
 	ID       uuid.UUID       `json:"id"`
 	TenantID uuid.UUID       `json:"tenant_id"`

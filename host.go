@@ -302,8 +302,11 @@ var hostErrors = []struct {
 }
 
 // proxyOperation lets running code send a request through a proxy, with the
-// options proxyKey or proxyUrl, path, query, headers and body. The result has
-// status, headers and body; the body is a value when it is JSON, else a string.
+// options proxyKey or proxyUrl, path, query, headers, body and detokenize. The
+// body is sent as it is, unless detokenize is true: code puts the data of tokens
+// in it, and data that reads like an expression must not become one. The result
+// has status, headers and body; the body is a value when it is JSON, else a
+// string.
 func proxyOperation(method string) func(context.Context, *Client, JSON) (any, error) {
 	return func(ctx context.Context, c *Client, args JSON) (any, error) {
 		p := ProxyCall{Method: method, Header: http.Header{}}
@@ -335,6 +338,7 @@ func readProxyOptions(r *form.Reader, p *ProxyCall, m *relay.Message) {
 		r.Problem("headers", "must be an object of header names and strings")
 	}
 	m.SetBody(r.Value("body"), jsonx.Value{})
+	p.asIs = !r.Bool("detokenize", false)
 }
 
 // readAnswer reads an answer for running code. What it holds of it counts, and a

@@ -30,7 +30,9 @@ func (j *JSON) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// String returns the text. It prints values in clear: do not log it.
+// String returns the text. A JSON is the value itself, as a string would be, so
+// fmt and slog show it in clear: log the [Token] that it belongs to, which does
+// not show it.
 func (j JSON) String() string { return string(j) }
 
 // EncodeJSON returns a value as JSON, as the methods of [Client] read it: a

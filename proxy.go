@@ -12,12 +12,15 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/apikey"
+	"github.com/seed-72ea4aab/vault/internal/cache"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/ids"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
 // Proxy forwards requests to a destination, with tokens replaced by their data.
+// Key, destination, transforms and configuration are not shown when it is
+// printed or logged, except as JSON and in unexported fields: see [Token].
 type Proxy struct {
 	ID       uuid.UUID `json:"id"`
 	TenantID uuid.UUID `json:"tenant_id"`
@@ -46,6 +49,8 @@ type ProxyTransform struct {
 }
 
 // ProxyParams describes a proxy. Only Name and DestinationURL are required.
+// Printed or logged it shows its name alone, except as JSON and in unexported
+// fields: see [Token].
 type ProxyParams struct {
 	Name              string            `json:"name"`
 	DestinationURL    string            `json:"destination_url"`
@@ -274,6 +279,61 @@ func (c *Client) DeleteProxy(ctx context.Context, id uuid.UUID) error {
 	return proxies.delete(ctx, op, id, nil)
 }
 
+// openProxyOf finds a proxy that anybody may call.
+func (v *Vault) openProxyOf(ctx context.Context, key string) (*operation, *Proxy, error) {
+	op, x, err := v.proxyOf(ctx, key)
+	if err == nil && x.RequireAuth {
+		err = ErrUnauthenticated
+	}
+	return op, x, err
+}
+
+var errNoProxy = errorf(ErrNotFound, "There is no such proxy.")
+
+// maxProxyKey is longer than every key.
+const maxProxyKey = 100
+
+// proxyOf finds a proxy by its key, and opens an operation as its tenant. What
+// was found is used for up to a second, but on the node that changes a proxy not
+// beyond the change; then it is dropped, because it may hold secrets.
+func (v *Vault) proxyOf(ctx context.Context, key string) (*operation, *Proxy, error) {
+	if len(key) > maxProxyKey {
+		return nil, nil, errNoProxy
+	}
+	hash := apikey.Hash(key)
+	if x, ok := v.proxies.Get(hash); ok {
+		op, err := v.Tenant(x.TenantID).begin(ctx, "")
+		return op, x, proxyGone(err)
+	}
+	reading := v.proxies.Ask(hash)
+	rec, err := v.store.Lookup(ctx, hash)
+	if errors.Is(err, storage.ErrNotFound) || err == nil && rec.Kind != kindProxy {
+		return nil, nil, errNoProxy
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	op, err := v.Tenant(uuid.UUID(rec.Tenant)).begin(ctx, "")
+	if err != nil {
+		return nil, nil, proxyGone(err)
+	}
+	x, err := proxies.open(ctx, op, &rec)
+	if err != nil {
+		return nil, nil, err
+	}
+	reading.Keep(x)
+	time.AfterFunc(cache.MaxAge, func() { v.proxies.Drop(hash) })
+	return op, x, nil
+}
+
+// proxyGone says of a tenant that is being deleted that its proxies are gone.
+func proxyGone(err error) error {
+	if errors.Is(err, ErrNotFound) {
+		return errNoProxy
+	}
+	return err
+}
+
 // ProxyCall is a request that is to go through a proxy.
 type ProxyCall struct {
 	// Key is that of a stored proxy. Without one, URL is the destination of an
@@ -309,6 +369,10 @@ type ProxyCall struct {
 	// KeepAlive and Connection, when set, are sent in the headers of these
 	// names. Connection is keep-alive or close.
 	KeepAlive, Connection string
+
+	// asIs means that nothing is filled in: what looks like an expression is
+	// data.
+	asIs bool
 }
 
 // ProxyAnswer is the answer of a destination.

@@ -9,13 +9,10 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
-	"github.com/seed-72ea4aab/vault/internal/apikey"
-	"github.com/seed-72ea4aab/vault/internal/cache"
 	"github.com/seed-72ea4aab/vault/internal/egress"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/relay"
@@ -28,7 +25,13 @@ import (
 // the body: in the strings of JSON, in the values of a form, in each part of a
 // multipart body, and anywhere in other text. A body with a Content-Encoding
 // and one of a binary type is not looked at, and everything outside of
-// expressions is forwarded byte for byte.
+// expressions is forwarded byte for byte. JSON is every type with json in its
+// name, such as application/x-ndjson with a document on each line and
+// application/json-seq, and a body without a type that reads as JSON; one that
+// has expressions and is not strict JSON is an [InvalidError].
+//
+// Headers and query are forwarded as they are. A value there that is nothing but
+// an expression which names a token is an [InvalidError].
 //
 // Then the request transform of the proxy runs, the destination is called, and
 // on a status from 200 to 299 the response transform runs. Redirects are
@@ -103,63 +106,8 @@ func (v *Vault) ProxyCaller(ctx context.Context, key string) (*Client, error) {
 	return caller, nil
 }
 
-// openProxyOf finds a proxy that anybody may call.
-func (v *Vault) openProxyOf(ctx context.Context, key string) (*operation, *Proxy, error) {
-	op, x, err := v.proxyOf(ctx, key)
-	if err == nil && x.RequireAuth {
-		err = ErrUnauthenticated
-	}
-	return op, x, err
-}
-
-var errNoProxy = errorf(ErrNotFound, "There is no such proxy.")
-
 func errNoDestination() error {
 	return invalid("", "must name a proxy by its key, or a destination by its URL")
-}
-
-// maxProxyKey is longer than every key.
-const maxProxyKey = 100
-
-// proxyOf finds a proxy by its key, and opens an operation as its tenant. What
-// was found is used for up to a second, but on the node that changes a proxy not
-// beyond the change; then it is dropped, because it may hold secrets.
-func (v *Vault) proxyOf(ctx context.Context, key string) (*operation, *Proxy, error) {
-	if len(key) > maxProxyKey {
-		return nil, nil, errNoProxy
-	}
-	hash := apikey.Hash(key)
-	if x, ok := v.proxies.Get(hash); ok {
-		op, err := v.Tenant(x.TenantID).begin(ctx, "")
-		return op, x, proxyGone(err)
-	}
-	reading := v.proxies.Ask(hash)
-	rec, err := v.store.Lookup(ctx, hash)
-	if errors.Is(err, storage.ErrNotFound) || err == nil && rec.Kind != kindProxy {
-		return nil, nil, errNoProxy
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	op, err := v.Tenant(uuid.UUID(rec.Tenant)).begin(ctx, "")
-	if err != nil {
-		return nil, nil, proxyGone(err)
-	}
-	x, err := proxies.open(ctx, op, &rec)
-	if err != nil {
-		return nil, nil, err
-	}
-	reading.Keep(x)
-	time.AfterFunc(cache.MaxAge, func() { v.proxies.Drop(hash) })
-	return op, x, nil
-}
-
-// proxyGone says of a tenant that is being deleted that its proxies are gone.
-func proxyGone(err error) error {
-	if errors.Is(err, ErrNotFound) {
-		return errNoProxy
-	}
-	return err
 }
 
 // anonymous returns the client of a call without an API key: the proxy's
@@ -208,6 +156,9 @@ func (op *operation) invoke(ctx context.Context, x *Proxy, p *ProxyCall) (*Proxy
 	p.Method = cmp.Or(p.Method, http.MethodGet)
 	inv := &invocation{operation: op, ProxyCall: p, proxy: x}
 	if err := inv.prepare(); err != nil {
+		return nil, err
+	}
+	if err := inv.checkPlaces(ctx); err != nil {
 		return nil, err
 	}
 	if err := inv.detokenizeOrStream(ctx); err != nil {
@@ -279,6 +230,36 @@ func (inv *invocation) checkHeader() error {
 	return nil
 }
 
+// checkPlaces refuses a request that has the expression of a token where nothing
+// is filled in: its sender expects the data there. Everything else that looks
+// like an expression may be the destination's own, and passes. It is a help, so
+// it reads no more tokens than fit into one call. It tells a caller which ids
+// exist; with token:use a body tells that too, and without it nothing does.
+func (inv *invocation) checkPlaces(ctx context.Context) error {
+	if inv.asIs || !inv.grant.Has(access.TokenUse) {
+		return nil
+	}
+	places := relay.Places(inv.out.Header, inv.Query, detokenizedAtOnce)
+	var ids []string
+	for _, p := range places {
+		ids = append(ids, p.IDs...)
+	}
+	slices.Sort(ids)
+	rows, err := inv.rows(ctx, slices.Compact(ids))
+	if err != nil {
+		return err
+	}
+	bad := &form.Problems{}
+	for _, p := range places {
+		if slices.ContainsFunc(rows, func(row storage.Token) bool {
+			return !expiredRow(&row, inv.now) && slices.Contains(p.IDs, row.ID)
+		}) {
+			bad.Add(p.Path, "must not be an expression that names a token: only bodies are filled in")
+		}
+	}
+	return asInvalid(bad)
+}
+
 // send calls the destination and returns its answer, whose body is still to
 // come.
 func (inv *invocation) send(ctx context.Context) (*http.Response, error) {
@@ -344,6 +325,10 @@ func (inv *invocation) detokenizeOrStream(ctx context.Context) error {
 	// What comes from a slow caller may take longer than keys may be used.
 	if err := inv.refresh(ctx); err != nil {
 		return err
+	}
+	if inv.asIs {
+		inv.out.Message.Body = raw
+		return inv.logReads(ctx, opUse, entered)
 	}
 	inv.out.Message.Body, err = inv.detokenizeBody(ctx, inv.out.Header, raw, entered)
 	return err

@@ -17,7 +17,9 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Reactor is code of a tenant that runs with detokenized arguments.
+// Reactor is code of a tenant that runs with detokenized arguments. Code and
+// configuration are not shown when it is printed or logged, except as JSON and
+// in unexported fields: see [Token].
 type Reactor struct {
 	ID       uuid.UUID `json:"id"`
 	TenantID uuid.UUID `json:"tenant_id"`
@@ -40,7 +42,8 @@ type ApplicationRef struct {
 }
 
 // ReactorParams describes a reactor. All but Application is required;
-// Configuration may be empty, but not nil.
+// Configuration may be empty, but not nil. Printed or logged it shows its name
+// alone, except as JSON and in unexported fields: see [Token].
 type ReactorParams struct {
 	Name          string            `json:"name"`
 	Code          string            `json:"code"`

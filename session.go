@@ -90,7 +90,8 @@ func rulesOf(rules []access.Rule) []AccessRule {
 }
 
 // Session is a new session: a short-lived API key that has no access until a
-// private application authorizes it by the nonce.
+// private application authorizes it by the nonce. Neither is shown when it is
+// printed or logged, except as JSON and in unexported fields: see [Token].
 type Session struct {
 	SessionKey string    `json:"session_key"`
 	Nonce      string    `json:"nonce"`

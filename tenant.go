@@ -16,7 +16,9 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Tenant is an owner of data. Tenants share nothing.
+// Tenant is an owner of data. Tenants share nothing. The secret is not shown
+// when it is printed or logged, except as JSON and in unexported fields: see
+// [Token].
 type Tenant struct {
 	ID       uuid.UUID      `json:"id"`
 	Name     string         `json:"name"`

@@ -21,6 +21,16 @@ import (
 // Token stands in for a value. How much of the value Data shows depends on who
 // asks: the data itself, its mask, or nothing. CreatedBy and CreatedAt are nil
 // only on a duplicate that its finder may not read: see [Client.CreateToken].
+//
+// With fmt, whatever the verb, and with slog a token shows its id, tenant and
+// type, but no data; so it does in a slice, in a map, and in an exported field
+// of a struct. In two places it is shown in full: as JSON, which is also how the
+// JSON handler of slog writes a slice, a map or a struct that holds tokens, and
+// in an unexported field of a struct that is printed, because fmt calls no
+// methods there. The same holds for [TokenParams], [CardData], [BankData],
+// [Tenant], [Application], [Session], [Reactor], [ReactorParams], [Proxy] and
+// [ProxyParams]: they show names and ids, but no data, keys, secrets or
+// configuration.
 type Token struct {
 	ID       string    `json:"id"`
 	TenantID uuid.UUID `json:"tenant_id"`
@@ -59,7 +69,8 @@ const (
 	EmployerIDNumber     TokenType = "employer_id_number"     // likewise
 )
 
-// CardData is the data of a Card token.
+// CardData is the data of a Card token. It is not shown when it is printed or
+// logged, except as JSON and in unexported fields: see [Token].
 type CardData struct {
 	Number          string `json:"number"` // without separators
 	ExpirationMonth int    `json:"expiration_month,omitempty"`
@@ -82,7 +93,8 @@ func (d CardData) value() jsonx.Value {
 	return jsonx.ObjectValue(members...)
 }
 
-// BankData is the data of a Bank token.
+// BankData is the data of a Bank token. It is not shown when it is printed or
+// logged, except as JSON and in unexported fields: see [Token].
 type BankData struct {
 	RoutingNumber string `json:"routing_number"`
 	AccountNumber string `json:"account_number"`
@@ -110,7 +122,8 @@ func enrichments(b *token.Body) *Enrichments {
 }
 
 // TokenParams describes a token to be created. Only Type and Data are
-// required.
+// required. Data is not shown when it is printed or logged, except as JSON and
+// in unexported fields: see [Token].
 type TokenParams struct {
 	// ID names the token; it may be an expression. Default: a UUID.
 	ID   string

@@ -166,21 +166,28 @@ func refuse(err error) (answer, error) {
 
 // refuse returns the response to this request, which failed. A response that a
 // tenant's code built cannot set the server's own headers, and a header marks
-// it: otherwise its body could pass for an error of the vault.
+// it: otherwise its body could pass for an error of the vault. A browser that
+// shows it runs nothing of it: the page would belong to the vault's origin.
 func (x *exchange) refuse(err error) (a answer, cause error) {
 	a, cause = refuse(err)
 	if choseAnswer(err) {
 		maps.DeleteFunc(a.header, func(name, _ string) bool { return x.handler.owns(name) })
 		a.header[x.handler.header.custom] = "true"
+		a.header[headerPolicy] = "sandbox"
 	}
 	return a, cause
 }
 
 // owns reports whether a header is the server's to set.
 func (h *handler) owns(name string) bool {
-	return hasPrefixFold(name, h.opts.Prefix) || hasPrefixFold(name, "Access-Control-") ||
-		name == "Cache-Control" || name == "X-Content-Type-Options"
+	return hasPrefixFold(name, h.opts.Prefix) || hasPrefixFold(name, "Access-Control-") || slices.Contains(ownHeaders, name)
 }
+
+const headerPolicy = "Content-Security-Policy"
+
+// ownHeaders are headers that code does not set. Cookies are not code's to set
+// because they would be those of the vault's origin.
+var ownHeaders = []string{"Cache-Control", "X-Content-Type-Options", headerPolicy, "Set-Cookie", "Set-Cookie2"}
 
 // choseAnswer reports whether a tenant's code built the whole response.
 func choseAnswer(err error) bool {

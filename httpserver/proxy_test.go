@@ -261,11 +261,14 @@ func TestProxyDetokenizesWithTheRightsOfTheCaller(t *testing.T) {
 		t.Errorf("errors: %s", text)
 	}
 	w.invoke(x, "POST", "", `{"k":"{{ a | b c }}"}`, "Content-Type", typ).wantProxyError(t, 400)
+	w.invoke(x, "GET", "/?q=%7B%7Btok%7D%7D", "").wantProxyError(t, 400)
+	w.invoke(x, "GET", "", "", "X-Name", "{{ tok }}").wantProxyError(t, 400)
 	_, elsewhere := w.NewApplication(t, w.Tenant, vault.Private, []vault.AccessRule{{Priority: 1, Container: "/pci/", Transform: vault.Reveal, Permissions: []string{"token:use"}}})
 	w.call(w.request("POST", "/proxy", body, "SVC-API-KEY", elsewhere, "SVC-PROXY-KEY", x.Key, "Content-Type", typ)).wantProxyError(t, 403)
 	if w.dest.count() != 1 {
 		t.Error("a refused request was forwarded")
 	}
+	w.invoke(x, "GET", "/?q=%7B%7Bnobody%7D%7D", "", "X-Name", "{{ {{tok}}").wantDestination(t, 200, "")
 }
 
 func TestAnonymousProxyDetokenizesAsItsApplication(t *testing.T) {

@@ -136,6 +136,9 @@ func TestTransformErrors(t *testing.T) {
 			t.Errorf("%d %s %v", res.StatusCode, res.body, res.Header)
 		}
 	}
+	for _, x := range []*vault.Proxy{w.transforms(chosenPage, ""), w.transforms("", chosenPage)} {
+		wantSandboxed(t, w.invoke(x, "POST", "", ""))
+	}
 }
 
 func TestResponseTransform(t *testing.T) {
@@ -234,6 +237,16 @@ func TestTransformsCallProxies(t *testing.T) {
 	res := w.invoke(outer, "GET", "", "")
 	if res.StatusCode != 200 || !strings.Contains(res.body, `"status":200`) || !strings.Contains(res.body, `{"uri":"/p?q=a+b","x":"1"}`) {
 		t.Errorf("%d %s", res.StatusCode, res.body)
+	}
+	w.token("tok", "secret")
+	for option, want := range map[string]string{"": "{{ tok }}", ", detokenize: true": "secret"} {
+		// The inner proxy has a transform too, which gets the body that the code sent.
+		through := w.transforms(`return req.args`, "")
+		code := fmt.Sprintf(`await req.bt.proxy.post({proxyKey: %q, body: {n: '{{ ' + 'tok }}'}%s}); return {}`, through.Key, option)
+		w.invoke(w.transforms("", code), "GET", "", "")
+		if got := w.dest.last(t).body; got != `{"n":"`+want+`"}` {
+			t.Errorf("with the options %q %s arrived", option, got)
+		}
 	}
 	circle := w.transforms(`return {}`, "")
 	_, err := w.Management.PatchProxy(t.Context(), circle.ID, vault.JSON(fmt.Sprintf(

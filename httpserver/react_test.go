@@ -108,6 +108,43 @@ func TestErrorsOfReactorCodeAreTranslated(t *testing.T) {
 	w.do("POST", "/reactors", w.ManagementKey, string(broken)).want(t, 422)
 }
 
+// chosenPage is an answer by which code tries to act as the vault's origin in a
+// browser.
+const chosenPage = `throw new CustomHttpResponseError({status: 200, body: '<script>steal()</script>', headers: {'content-type': 'text/html', 'X-Own': '1',
+	'set-cookie': 'session=1', 'Set-Cookie2': 'session=1', 'SET-COOKIE': 'other=1', 'content-security-policy': "default-src *", 'x-content-type-options': 'sniff'}})`
+
+// wantSandboxed checks that an answer of chosenPage can do nothing in a browser.
+func wantSandboxed(t *testing.T, res *response) {
+	t.Helper()
+	if res.StatusCode != 200 || !strings.Contains(res.body, "steal") || res.Header.Get("Content-Type") != "text/html" || res.Header.Get("X-Own") != "1" {
+		t.Errorf("it is not what the code chose: %d %s %v", res.StatusCode, res.body, res.Header)
+	}
+	for name, want := range map[string][]string{
+		"Content-Security-Policy": {"sandbox"}, "X-Content-Type-Options": {"nosniff"}, "Set-Cookie": nil, "Set-Cookie2": nil,
+	} {
+		if diff := cmp.Diff(want, res.Header.Values(name)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestAnswersThatCodeChoseAreSandboxed(t *testing.T) {
+	t.Parallel()
+	w := reactorWorld(t)
+	path := w.newReactor(`module.exports = () => { ` + chosenPage + ` }`)
+	for _, key := range []string{"", "k", "k"} { // the last one is replayed
+		r := httptest.NewRequest("POST", path, strings.NewReader(`{}`))
+		r.Header.Set("SVC-API-KEY", w.PrivateKey)
+		if key != "" {
+			r.Header.Set("SVC-IDEMPOTENCY-KEY", key)
+		}
+		wantSandboxed(t, w.serve(r))
+	}
+	if policy := w.do("GET", "/permissions", w.PrivateKey, "").Header.Get("Content-Security-Policy"); policy != "" {
+		t.Errorf("an answer of the vault itself has the policy %s", policy)
+	}
+}
+
 func TestReactWithCallbackIsAcceptedAndDelivered(t *testing.T) {
 	t.Parallel()
 	w := reactorWorld(t)

@@ -76,7 +76,8 @@ type Frame struct {
 	Column   int
 }
 
-// Response is an HTTP answer that tenant code made by itself.
+// Response is an HTTP answer that tenant code made by itself. The REST API adds
+// headers of its own, and sets no cookies for it.
 type Response struct {
 	Status  int
 	Headers map[string]string

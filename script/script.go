@@ -45,7 +45,9 @@
 //	tokenize          any JSON                     the same structure
 //	detokenize        any JSON                     the same structure
 //	reactors.react    {id, body: {args, ...}}      {tokens, raw}
-//	proxy.get ... proxy.delete  {path, query, headers, body, proxyKey, proxyUrl, ...}  as the host defines
+//	proxy.get ... proxy.delete
+//	                  {path, query, headers, body, proxyKey, proxyUrl, detokenize}
+//	                  {status, headers, body}
 //	logs.list         {entity_type, ..., page, size}  a page
 //	sessions.create   {}                           {session_key, nonce, expires_at}
 //	sessions.authorize {nonce, permissions, rules, expires_at}  null
@@ -54,7 +56,9 @@
 //
 // Names are snake_case in JSON and camelCase in JavaScript, where data and
 // metadata are left as they are. The body of fetch is base64 both ways, and
-// absent when empty. An error of Host.Call rejects the promise in the code.
+// absent when empty. That of proxy is sent as it is; expressions in it are
+// replaced only when detokenize is true, since data that came out of a token may
+// look like one. An error of Host.Call rejects the promise in the code.
 package script
 
 import (

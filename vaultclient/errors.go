@@ -188,7 +188,9 @@ func scriptError(body *errorBody) *script.Error {
 }
 
 // byServer are headers that a server sets itself, even if code has set them.
-var byServer = map[string]bool{"Cache-Control": true, "X-Content-Type-Options": true, "Content-Length": true, "Date": true, "Vary": true}
+var byServer = map[string]bool{
+	"Cache-Control": true, "Content-Security-Policy": true, "X-Content-Type-Options": true, "Content-Length": true, "Date": true, "Vary": true,
+}
 
 // plainText is the content type of a body that code gave as a string.
 const plainText = "text/plain; charset=utf-8"

@@ -24,13 +24,16 @@ type Format uint8
 
 // The formats. A body that is Opaque is binary or encoded, and never looked at.
 const (
-	Opaque    Format = iota
-	text             // values are inserted as they are
-	unknown          // like text, unless it turns out to be binary
-	jsonText         // in the strings of a document, but not in keys
-	formPairs        // in the values of pairs, form-encoded
-	xmlText          // like text, with values escaped
-	multipart        // each part by its own type
+	Opaque       Format = iota
+	text                // values are inserted as they are
+	unknown             // like text, unless it turns out to be binary
+	untyped             // like unknown, unless it turns out to be JSON
+	jsonText            // in the strings of a document, but not in keys
+	jsonLines           // a document on each line
+	jsonSequence        // a document after each record separator
+	formPairs           // in the values of pairs, form-encoded
+	xmlText             // like text, with values escaped
+	multipart           // each part by its own type
 )
 
 // binaryTypes are types outside of image, audio, video and font whose bodies
@@ -49,13 +52,17 @@ func FormatOf(header http.Header) (format Format, boundary string) {
 		return Opaque, ""
 	}
 	typ, params, err := mime.ParseMediaType(header.Get("Content-Type"))
-	if err != nil && typ == "" {
-		return unknown, ""
+	unreadable := err != nil && typ == ""
+	if unreadable {
+		typ = strings.ToLower(header.Get("Content-Type"))
+	}
+	if format, ok := jsonFormat(typ); ok {
+		return format, ""
 	}
 	major, minor, _ := strings.Cut(typ, "/")
 	switch {
-	case minor == "json" || strings.HasSuffix(minor, "+json"):
-		return jsonText, ""
+	case unreadable:
+		return untyped, ""
 	case typ == "application/xml" || typ == "text/xml" || strings.HasSuffix(minor, "+xml"):
 		return xmlText, ""
 	case typ == "application/x-www-form-urlencoded":
@@ -110,15 +117,21 @@ func (b *Body) scan(format Format, start, end int, path string) *form.Problems {
 	if format == Opaque || format == multipart || !bytes.Contains(raw, []byte("{{")) {
 		return nil
 	}
-	switch format {
-	case jsonText:
-		return b.scanJSON(start, end, path)
-	case xmlText:
-		return b.addText(spot{start: start, end: end, path: path}, string(raw), escapeXML)
-	case unknown:
+	if format == unknown || format == untyped {
 		if !utf8.Valid(raw) || bytes.IndexByte(raw, 0) >= 0 {
 			return nil // binary
 		}
+	}
+	if format == untyped {
+		format = guessFormat(raw)
+	}
+	switch format {
+	case jsonText:
+		return b.scanJSON(start, end, path)
+	case jsonLines, jsonSequence:
+		return b.scanRecords(format, start, end, path)
+	case xmlText:
+		return b.addText(spot{start: start, end: end, path: path}, string(raw), escapeXML)
 	}
 	return b.addText(spot{start: start, end: end, path: path}, string(raw), nil)
 }

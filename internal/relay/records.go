@@ -1,0 +1,78 @@
+package relay
+
+import (
+	"bytes"
+	"encoding/json"
+	"regexp"
+	"strings"
+
+	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/internal/jsonx"
+)
+
+// recordSeparator starts each text of a JSON text sequence (RFC 7464). It cannot
+// stand in a JSON text.
+const recordSeparator = 0x1E
+
+// lineTypes are names of types that have a JSON text on each line.
+var lineTypes = regexp.MustCompile(`[nl]djson|json[-_]?l(ines)?\b|json-?stream|\bstream\+json`)
+
+// jsonFormat returns the format of a type that holds JSON: one that has json in
+// its name, whatever else it says. What is not strict JSON after all is refused
+// once it holds an expression, because there is no safe place in it for a value.
+func jsonFormat(typ string) (format Format, ok bool) {
+	switch {
+	case !strings.Contains(typ, "json"):
+		return unknown, false
+	case strings.Contains(typ, "json-seq"):
+		return jsonSequence, true
+	case lineTypes.MatchString(typ):
+		return jsonLines, true
+	default:
+		return jsonText, true
+	}
+}
+
+// guessFormat returns the format of a text whose type is not known. One that a
+// reader may take for JSON is JSON.
+func guessFormat(raw []byte) Format {
+	text := bytes.TrimPrefix(raw, []byte("\ufeff"))
+	switch {
+	case json.Valid(text):
+		return jsonText
+	case len(text) > 0 && text[0] == recordSeparator:
+		return jsonSequence
+	}
+	for line := range bytes.Lines(text) {
+		if len(trimSpace(line)) > 0 && !json.Valid(line) {
+			return unknown
+		}
+	}
+	return jsonLines
+}
+
+// trimSpace removes what is white space to JSON.
+func trimSpace(text []byte) []byte { return bytes.Trim(text, " \t\r\n") }
+
+// scanRecords finds the strings that hold expressions in each JSON text of a
+// body that has many.
+func (b *Body) scanRecords(format Format, start, end int, path string) *form.Problems {
+	separator := byte('\n')
+	if format == jsonSequence {
+		separator = recordSeparator
+		if lead, _, _ := bytes.Cut(b.raw[start:end], []byte{separator}); len(trimSpace(lead)) > 0 {
+			return form.Problem(path, "must have the byte 0x1E before each JSON text, as the Content-Type says")
+		}
+	}
+	for n := 0; start < end; {
+		record, _, _ := bytes.Cut(b.raw[start:end], []byte{separator})
+		if len(trimSpace(record)) > 0 {
+			if bad := b.scanJSON(start, start+len(record), jsonx.JoinIndex(path, n)); bad != nil {
+				return bad
+			}
+			n++
+		}
+		start += len(record) + 1
+	}
+	return nil
+}
