@@ -319,3 +319,49 @@ func TestApplicationsAreChangedByTheirEquals(t *testing.T) {
 		t.Errorf("its deletion: %v", err)
 	}
 }
+
+// A deleted application reads as absent in what refers to it, and is in the way
+// of no later patch.
+func TestDeletedApplicationIsAbsent(t *testing.T) {
+	t.Parallel()
+	w := newReactWorld(t, func(_ context.Context, in map[string]any, _ script.Host) (any, error) {
+		return map[string]any{"raw": map[string]any{"client": in["application"]}}, nil
+	})
+	app, _ := newApp(t, w.Vault, vault.ApplicationParams{Name: "prv", Type: vault.Private, Permissions: []string{"token:use"}})
+	ref := &vault.ApplicationRef{ID: app.ID}
+	r, err := w.Management.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Code: "code", Configuration: map[string]string{}, Application: ref})
+	if err != nil || r.Application == nil {
+		t.Fatalf("%v, %v", r, err)
+	}
+	x, err := w.Management.CreateProxy(t.Context(), vault.ProxyParams{Name: "x", DestinationURL: "https://example.com/", Application: ref})
+	if err != nil || x.ApplicationID == nil {
+		t.Fatalf("%v, %v", x, err)
+	}
+	if err := w.Tenant.DeleteApplication(t.Context(), app.ID); err != nil {
+		t.Fatal(err)
+	}
+	absent := func(what string, r *vault.Reactor, x *vault.Proxy, err error) {
+		t.Helper()
+		if err != nil || r != nil && r.Application != nil || x != nil && x.ApplicationID != nil {
+			t.Errorf("%s: the application is there, or %v", what, err)
+		}
+	}
+	r, err = w.Management.GetReactor(t.Context(), r.ID)
+	absent("get", r, nil, err)
+	x, err = w.Management.GetProxy(t.Context(), x.ID)
+	absent("get", nil, x, err)
+	reactors, err := w.Management.ListReactors(t.Context(), vault.ListReactorsParams{IDs: []uuid.UUID{r.ID}})
+	absent("list", &reactors.Data[0], nil, err)
+	proxies, err := w.Management.ListProxies(t.Context(), vault.ListProxiesParams{})
+	absent("list", nil, &proxies.Data[0], err)
+	r, err = w.Management.PatchReactor(t.Context(), r.ID, vault.JSON(`{"name":"renamed"}`))
+	absent("patch", r, nil, err)
+	x, err = w.Management.PatchProxy(t.Context(), x.ID, vault.JSON(`{"name":"renamed"}`))
+	absent("patch", nil, x, err)
+	_, err = w.Management.PatchReactor(t.Context(), r.ID, vault.JSON(`{"application":{"id":"`+app.ID.String()+`"}}`))
+	wantFields(t, "a patch that names it", err, "application.id")
+	out, err := w.Private.React(t.Context(), r.ID, vault.ReactParams{})
+	if err != nil || string(out.Raw) != `{"client":false}` {
+		t.Errorf("the code runs with %s, %v", out.Raw, err)
+	}
+}

@@ -186,6 +186,9 @@ var proxies = recordKind[Proxy]{
 	},
 	document: func(x *Proxy) any { return x },
 	modified: func(x *Proxy, by uuid.UUID, at time.Time) { x.ModifiedBy, x.ModifiedAt = &by, &at },
+	application: func(x *Proxy) (*uuid.UUID, func()) {
+		return x.ApplicationID, func() { x.ApplicationID = nil }
+	},
 }
 
 // GetProxy returns a proxy (permission proxy:read).
@@ -246,9 +249,14 @@ func (c *Client) PatchProxy(ctx context.Context, id uuid.UUID, patch JSON) (*Pro
 		if err := mergeInto(&p, x.params(), patch); err != nil {
 			return err
 		}
+		kept := p.Application
+		if !patch.names("application") {
+			p.Application = nil // it was checked when it was set, and may be gone
+		}
 		if err := p.check(ctx, op, x); err != nil {
 			return err
 		}
+		p.Application = kept
 		x.set(&p)
 		return nil
 	})

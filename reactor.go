@@ -132,6 +132,12 @@ var reactors = recordKind[Reactor]{
 	},
 	document: func(r *Reactor) any { return r },
 	modified: func(r *Reactor, by uuid.UUID, at time.Time) { r.ModifiedBy, r.ModifiedAt = &by, &at },
+	application: func(r *Reactor) (*uuid.UUID, func()) {
+		if r.Application == nil {
+			return nil, nil
+		}
+		return &r.Application.ID, func() { r.Application = nil }
+	},
 }
 
 // GetReactor returns a reactor (permission reactor:read).
@@ -188,9 +194,14 @@ func (c *Client) PatchReactor(ctx context.Context, id uuid.UUID, patch JSON) (*R
 		if err := mergeInto(&p, ReactorParams{r.Name, r.Code, r.Configuration, r.Application}, patch); err != nil {
 			return err
 		}
+		kept := p.Application
+		if !patch.names("application") {
+			p.Application = nil // it was checked when it was set, and may be gone
+		}
 		if err := p.check(ctx, op, r.Code); err != nil {
 			return err
 		}
+		p.Application = kept
 		r.set(&p)
 		return nil
 	})

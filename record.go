@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -83,6 +84,9 @@ type recordKind[T any] struct {
 	opened func(*T, *storage.Record)
 	// modified notes who changed an entity last, and when.
 	modified func(item *T, by uuid.UUID, at time.Time)
+	// application returns the application that an entity refers to, and how to
+	// leave it out. It may be nil.
+	application func(*T) (id *uuid.UUID, leaveOut func())
 }
 
 // seal returns the record of an entity.
@@ -102,6 +106,36 @@ func (k *recordKind[T]) open(ctx context.Context, op *operation, rec *storage.Re
 		k.opened(item, rec)
 	}
 	return item, nil
+}
+
+// show leaves out references to applications that do not exist any more. The
+// stored entities keep them: ids are never used again.
+func (k *recordKind[T]) show(ctx context.Context, op *operation, items ...*T) error {
+	if k.application == nil {
+		return nil
+	}
+	var ids []storage.ID
+	for _, item := range items {
+		if id, _ := k.application(item); id != nil && !slices.Contains(ids, storage.ID(*id)) {
+			ids = append(ids, storage.ID(*id))
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	recs, err := op.v.store.Records(ctx, op.tenantID(), kindApplication, ids)
+	if err != nil {
+		return err
+	}
+	exists := func(id uuid.UUID) bool {
+		return slices.ContainsFunc(recs, func(r storage.Record) bool { return uuid.UUID(r.ID) == id })
+	}
+	for _, item := range items {
+		if id, leaveOut := k.application(item); id != nil && !exists(*id) {
+			leaveOut()
+		}
+	}
+	return nil
 }
 
 // create stores a new entity, with its log entry.
@@ -132,6 +166,9 @@ func (k *recordKind[T]) read(ctx context.Context, op *operation, id uuid.UUID) (
 func (k *recordKind[T]) get(ctx context.Context, op *operation, id uuid.UUID) (*T, error) {
 	item, err := k.read(ctx, op, id)
 	if err != nil {
+		return nil, err
+	}
+	if err := k.show(ctx, op, item); err != nil {
 		return nil, err
 	}
 	if err := op.logReads(ctx, opRead, entity{k.name, id.String()}); err != nil {
@@ -165,7 +202,7 @@ func (k *recordKind[T]) update(ctx context.Context, op *operation, id uuid.UUID,
 		if err := op.write(ctx, ch); err != nil {
 			return nil, err
 		}
-		return item, nil
+		return item, k.show(ctx, op, item)
 	})
 }
 
@@ -238,14 +275,18 @@ func (k *recordKind[T]) list(ctx context.Context, op *operation, p recordList) (
 		return nil, op.pageError(err)
 	}
 	page := newPage[T](p.PageParams, total)
-	seen := make([]entity, len(recs))
+	seen, items := make([]entity, len(recs)), make([]*T, len(recs))
 	for i := range recs {
-		item, err := k.open(ctx, op, &recs[i])
-		if err != nil {
+		if items[i], err = k.open(ctx, op, &recs[i]); err != nil {
 			return nil, err
 		}
-		page.Data = append(page.Data, *item)
 		seen[i] = entity{k.name, uuid.UUID(recs[i].ID).String()}
+	}
+	if err := k.show(ctx, op, items...); err != nil {
+		return nil, err
+	}
+	for _, item := range items {
+		page.Data = append(page.Data, *item)
 	}
 	if err := op.logReads(ctx, opRead, seen...); err != nil {
 		return nil, err
@@ -273,6 +314,13 @@ func mergeInto(dst json.Unmarshaler, current any, patch JSON) error {
 	bad.AddAll("", fieldsOf(dst.UnmarshalJSON(jsonx.Merge(now, p).JSON())))
 	bad.AddUnknown(fieldsOf(alone))
 	return asInvalid(bad)
+}
+
+// names reports whether a merge patch has a field. The patch has been read
+// before.
+func (j JSON) names(field string) bool {
+	v, _ := jsonx.Parse(j, jsonx.Limits{})
+	return !v.Get(field).IsZero()
 }
 
 // patchFault returns what is wrong with a merge patch by itself, for where there

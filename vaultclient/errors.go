@@ -129,6 +129,8 @@ func known(op string, e *Error, body *errorBody, kinds map[int]error) error {
 		return fmt.Errorf("vaultclient: %s: status %d: %s (trace id %s)", op, body.Status, detail, e.TraceID)
 	case kind == vault.ErrInvalid && len(body.Errors) > 0:
 		return &vault.InvalidError{Fields: body.Errors}
+	case kind == vault.ErrConflict && body.Title == vault.ErrWithdrawn.Error():
+		return vault.ErrWithdrawn
 	case kind == vault.ErrConflict && e.RetryAfter > 0:
 		return vault.ErrInProgress
 	case kind == vault.ErrUnauthenticated:
