@@ -111,6 +111,7 @@ func (b *Body) scan(format Format, start, end int, path string) *form.Problems {
 		return nil
 	}
 	switch format {
+	default: // text, below
 	case jsonText:
 		return b.scanJSON(start, end, path)
 	case xmlText:
