@@ -339,7 +339,7 @@ func TestRegeneratedKeyWorks(t *testing.T) {
 // second.
 func TestRevocationReachesOtherNodes(t *testing.T) {
 	t.Parallel()
-	vaults, _ := nodes(t, 2)
+	vaults, _ := nodes(t)
 	tenant := tenantOf(t, vaults[0])
 	app, err := tenant.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.Private, Permissions: []string{"token:create"}})
 	if err != nil {

@@ -212,12 +212,12 @@ func session(t testing.TB, v *vaulttest.Vault, g vault.Grant) *vault.Client {
 
 func ptr[T any](v T) *T { return &v }
 
-// nodes opens several vaults on one database, with one clock and one key.
-func nodes(t testing.TB, n int) ([]*vault.Vault, *vaulttest.Clock) {
+// nodes opens two vaults on one database, with one clock and one key.
+func nodes(t testing.TB) ([]*vault.Vault, *vaulttest.Clock) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "vault.db")
 	key, clock := vault.NewKey(), vaulttest.NewClock(vaulttest.Start)
-	out := make([]*vault.Vault, n)
+	out := make([]*vault.Vault, 2)
 	for i := range out {
 		store, err := sqlite.Open(t.Context(), path)
 		if err != nil {

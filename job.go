@@ -241,7 +241,7 @@ func (j *leasedJob) run(ctx context.Context) error {
 	}
 	if errors.Is(err, ErrBusy) && j.row.Attempts+1 < maxRunTries {
 		j.row.Attempts++
-		delay, _ := webhook.Delay(j.row.Attempts, rand.Float64())
+		delay, _ := webhook.Delay(j.row.Attempts, rand.Float64()) //nolint:gosec // spreads load, protects nothing
 		return j.put(ctx, nil, delay)
 	}
 	writes := client.pending
@@ -328,7 +328,7 @@ func (j *leasedJob) deliver(ctx context.Context) error {
 		return ctx.Err()
 	}
 	j.row.Attempts++
-	delay, again := webhook.Delay(j.row.Attempts, rand.Float64())
+	delay, again := webhook.Delay(j.row.Attempts, rand.Float64()) //nolint:gosec // spreads load, protects nothing
 	if again {
 		return j.put(ctx, nil, delay)
 	}

@@ -204,7 +204,7 @@ func TestReadFailsWithoutItsEntry(t *testing.T) {
 			out, err := v.Private.Detokenize(t.Context(), vault.JSON(`"{{ tok }}"`))
 			return orNil(out), err
 		},
-		"all": func() (any, error) { return firstOf(v.Private, t) },
+		"all": func() (any, error) { return firstOf(t, v.Private) },
 		"list": func() (any, error) {
 			page, err := v.Private.ListTokens(t.Context(), vault.ListTokensParams{})
 			return dataOf(page, err)
@@ -254,7 +254,7 @@ func dataOf(page *vault.Page[vault.Token], err error) (any, error) {
 	return string(page.Data[0].Data), err
 }
 
-func firstOf(c *vault.Client, t *testing.T) (any, error) {
+func firstOf(t *testing.T, c *vault.Client) (any, error) {
 	for tok, err := range c.AllTokens(t.Context(), vault.ListTokensParams{}) {
 		return nilOr(tok, err)
 	}

@@ -213,7 +213,7 @@ func TestOnceAcrossNodes(t *testing.T) {
 	for name, lease := range leases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			vaults, _ := nodes(t, 2)
+			vaults, _ := nodes(t)
 			tenant := tenantOf(t, vaults[0])
 			var runs atomic.Int32
 			var wg sync.WaitGroup
@@ -253,7 +253,7 @@ func TestOnceReplaysOnAnotherNode(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			vaults, _ := nodes(t, 2)
+			vaults, _ := nodes(t)
 			tenant := tenantOf(t, vaults[0])
 			var runs atomic.Int32
 			answers := make([]vault.Answer, 2)
@@ -276,7 +276,7 @@ func TestOnceReplaysOnAnotherNode(t *testing.T) {
 // finish of that node counts for nothing.
 func TestOnceLeaseExpires(t *testing.T) {
 	t.Parallel()
-	vaults, clock := nodes(t, 2)
+	vaults, clock := nodes(t)
 	tenant := tenantOf(t, vaults[0])
 	there := vaults[1].Tenant(tenant.TenantID())
 	key := vault.OnceKey{Key: "abc", Lease: time.Minute}

@@ -289,7 +289,7 @@ func (inv *invocation) send(ctx context.Context) (*http.Response, error) {
 // sendError says in the vault's own errors why there is no answer.
 func sendError(ctx context.Context, err error) error {
 	switch {
-	case context.Cause(ctx) == relay.ErrSilent, errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(context.Cause(ctx), relay.ErrSilent), errors.Is(err, context.DeadlineExceeded):
 		return errorf(ErrTimeout, "The destination did not respond in time.")
 	case ctx.Err() != nil:
 		return ctx.Err()

@@ -131,7 +131,7 @@ func TestRoundTripperLeavesEncodedBodiesAlone(t *testing.T) {
 	if err != nil || got.body != `"{{ nobody }}"` {
 		t.Errorf("sent %q, %v", got.body, err)
 	}
-	got, err = through(t, v.Private, "application/json", `"{{ nobody }}"`, "Content-Encoding", "identity")
+	_, err = through(t, v.Private, "application/json", `"{{ nobody }}"`, "Content-Encoding", "identity")
 	wantError(t, "identity is no encoding", err, vault.ErrInvalid)
 }
 

@@ -49,7 +49,7 @@ func TestSessionHasNoAccessUntilAuthorized(t *testing.T) {
 // is not remembered.
 func TestAuthorizationReachesOtherNodesAtOnce(t *testing.T) {
 	t.Parallel()
-	vaults, _ := nodes(t, 2)
+	vaults, _ := nodes(t)
 	tenant := tenantOf(t, vaults[0])
 	app, err := tenant.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.Public, Permissions: []string{"token:create"}})
 	if err != nil {

@@ -86,7 +86,7 @@ func TestSweepDeletesIdempotencyRecords(t *testing.T) {
 // Several nodes may sweep at once, while tokens are patched.
 func TestConcurrentSweeps(t *testing.T) {
 	t.Parallel()
-	vaults, clock := nodes(t, 2)
+	vaults, clock := nodes(t)
 	tenant := tenantOf(t, vaults[0])
 	for i := range 100 {
 		create(t, tenant, vault.TokenParams{ID: fmt.Sprintf("tok%d", i), Type: vault.Generic, Data: i, ExpiresAt: ptr(vaulttest.Start.Add(time.Hour))})

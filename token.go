@@ -386,6 +386,7 @@ func (t *clearToken) show(out *Token, transform access.Transform) {
 	switch transform {
 	case access.Reveal:
 		out.Data = t.Plain().JSON()
+	case access.None, access.Redact: // no data
 	case access.Mask:
 		out.Data, _ = t.MaskedText() // a mask that fails shows nothing
 	}

@@ -124,7 +124,7 @@ func TestTakenTokenIDIsAConflict(t *testing.T) {
 // Of several that want one id at once, one gets it.
 func TestConcurrentCreatesOfOneID(t *testing.T) {
 	t.Parallel()
-	vaults, _ := nodes(t, 2)
+	vaults, _ := nodes(t)
 	tenant := tenantOf(t, vaults[0])
 	var wins, conflicts atomic.Int32
 	var wg sync.WaitGroup
@@ -338,7 +338,7 @@ func TestSearchIndexRules(t *testing.T) {
 	_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.Generic, Data: data, SearchIndexes: eleven})
 	wantFields(t, "eleven indexes", err, "search_indexes")
 	tok := create(t, v.Private, vault.TokenParams{Type: vault.SocialSecurityNumber, Data: "536-22-8726", SearchIndexes: []string{}})
-	if tok.SearchIndexes != nil && len(tok.SearchIndexes) > 0 {
+	if len(tok.SearchIndexes) > 0 {
 		t.Errorf("an empty list brings the default back: %v", tok.SearchIndexes)
 	}
 }

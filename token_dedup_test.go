@@ -203,7 +203,7 @@ func TestDeduplicationPassesOverExpiredTokens(t *testing.T) {
 // However many create the same value at once, there is one token.
 func TestConcurrentDuplicatesYieldOneToken(t *testing.T) {
 	t.Parallel()
-	vaults, _ := nodes(t, 2)
+	vaults, _ := nodes(t)
 	c := tenantOf(t, vaults[0])
 	const callers = 16
 	got := make([]string, callers)

@@ -38,7 +38,7 @@ func (c *Client) UpdateToken(ctx context.Context, id string, patch any) (*Token,
 	}
 	for range maxAttempts {
 		t, err := retryStale(func() (*Token, error) { return op.update(ctx, id, p) })
-		if err != errRetry {
+		if !errors.Is(err, errRetry) {
 			return t, err
 		}
 	}

@@ -3,6 +3,7 @@ package vault
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 
@@ -38,7 +39,7 @@ func (c *Client) Tokenize(ctx context.Context, document any) (JSON, error) {
 		return nil, err
 	}
 	for range maxAttempts {
-		if err := w.save(ctx); err == errRetry {
+		if err := w.save(ctx); errors.Is(err, errRetry) {
 			continue
 		} else if err != nil {
 			return nil, err

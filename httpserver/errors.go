@@ -142,7 +142,8 @@ func firstFields(all map[string][]string) map[string][]string {
 // is.
 func refuse(err error) (answer, error) {
 	var failed *script.Error
-	if errors.As(err, &failed) && failed.Response != nil {
+	byCode := errors.As(err, &failed)
+	if byCode && failed.Response != nil {
 		return customAnswer(failed.Response), nil
 	}
 	body := describe(err)
@@ -158,7 +159,7 @@ func refuse(err error) (answer, error) {
 	case body.Status == http.StatusTooManyRequests, errors.Is(err, vault.ErrInProgress):
 		a.header = map[string]string{headerRetryAfter: "1"}
 	}
-	if body.Status < http.StatusInternalServerError || failed != nil {
+	if body.Status < http.StatusInternalServerError || byCode {
 		return a, nil
 	}
 	return a, err

@@ -233,7 +233,7 @@ func TestIdempotencyKeyHas1To255PrintableCharacters(t *testing.T) {
 func TestWithoutAnIdempotencyKeyARequestRepeats(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
-	if w.create(card) == w.create(card) {
+	if first := w.create(card); first == w.create(card) {
 		t.Error("the second request made no token")
 	}
 }

@@ -246,7 +246,7 @@ func parseUUID(text string) (uuid.UUID, bool) {
 }
 
 // updateToken is UpdateToken with the patch as JSON, like the others.
-func updateToken(c *vault.Client, ctx context.Context, id string, patch vault.JSON) (*vault.Token, error) {
+func updateToken(c *vault.Client, ctx context.Context, id string, patch vault.JSON) (*vault.Token, error) { //nolint:revive // in the order of a method expression, like the others
 	return c.UpdateToken(ctx, id, patch)
 }
 

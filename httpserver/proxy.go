@@ -273,7 +273,7 @@ func (b *incoming) Read(p []byte) (int, error) {
 		b.eof = true
 		b.mu.Unlock()
 	case err != nil:
-		err = bodyError(err, 0)
+		return n, bodyError(err, 0)
 	}
 	return n, err
 }

@@ -91,7 +91,7 @@ func TestProxyHeedsThePolicyOfNow(t *testing.T) {
 
 // TestProxySmuggling sends requests by hand that two servers could read
 // differently. None may arrive as more, or other, than one request.
-func TestProxySmuggling(t *testing.T) {
+func TestProxySmuggling(t *testing.T) { //nolint:tparallel // each case looks at what arrived since it began
 	t.Parallel()
 	w := newProxyWorld(t, nil, nil, nil)
 	x := w.proxy(nil)

@@ -20,10 +20,10 @@ import (
 )
 
 // newScriptWorld is a proxyWorld whose transforms are real JavaScript.
-func newScriptWorld(t testing.TB, opts *Options, answer http.HandlerFunc) *proxyWorld {
+func newScriptWorld(t testing.TB, answer http.HandlerFunc) *proxyWorld {
 	t.Helper()
 	dest := newDestination(t, answer)
-	w := newProxyWorld(t, &vault.Config{Runtime: jsruntime.New(nil), Egress: trusting(dest.Server), MaxBytes: 1 << 20}, opts, nil)
+	w := newProxyWorld(t, &vault.Config{Runtime: jsruntime.New(nil), Egress: trusting(dest.Server), MaxBytes: 1 << 20}, nil, nil)
 	w.dest.Close()
 	w.dest = dest
 	return w
@@ -47,7 +47,7 @@ func (w *proxyWorld) transforms(request, response string) *vault.Proxy {
 
 func TestRequestTransform(t *testing.T) {
 	t.Parallel()
-	w := newScriptWorld(t, nil, nil)
+	w := newScriptWorld(t, nil)
 	w.token("tok", "secret")
 	echoArgs := w.transforms(`return {body: req.args, headers: {'content-type': 'application/json', 'X-Key': req.configuration.KEY}}`, "")
 	for _, tc := range []struct{ method, suffix, typ, body, want string }{
@@ -71,9 +71,9 @@ func TestRequestTransform(t *testing.T) {
 	w.invoke(echoArgs, "POST", "", "{", "Content-Type", "application/json").wantProxyError(t, 400)
 }
 
-func TestRequestTransformResults(t *testing.T) {
+func TestRequestTransformResults(t *testing.T) { //nolint:tparallel // each case looks at what arrived last
 	t.Parallel()
-	w := newScriptWorld(t, nil, nil)
+	w := newScriptWorld(t, nil)
 	for name, tc := range map[string]struct {
 		code, sent, want string
 		header           http.Header // some of what arrives
@@ -104,9 +104,9 @@ func TestRequestTransformResults(t *testing.T) {
 	}
 }
 
-func TestTransformErrors(t *testing.T) {
+func TestTransformErrors(t *testing.T) { //nolint:tparallel // each case counts what arrives
 	t.Parallel()
-	w := newScriptWorld(t, nil, func(rw http.ResponseWriter, _ *http.Request) { fmt.Fprint(rw, "fine") })
+	w := newScriptWorld(t, func(rw http.ResponseWriter, _ *http.Request) { fmt.Fprint(rw, "fine") })
 	for name, tc := range map[string]struct {
 		code   string
 		status int
@@ -158,7 +158,7 @@ func TestResponseTransform(t *testing.T) {
 		z.Close()
 		return buf.String()
 	}
-	w := newScriptWorld(t, nil, func(rw http.ResponseWriter, r *http.Request) {
+	w := newScriptWorld(t, func(rw http.ResponseWriter, r *http.Request) {
 		h := rw.Header()
 		h.Set("Content-Type", "application/json")
 		h["Set-Cookie"] = []string{"a=1", "b=2"}
@@ -228,7 +228,7 @@ func TestResponseTransform(t *testing.T) {
 // of them ends.
 func TestTransformsCallProxies(t *testing.T) {
 	t.Parallel()
-	w := newScriptWorld(t, nil, func(rw http.ResponseWriter, r *http.Request) {
+	w := newScriptWorld(t, func(rw http.ResponseWriter, r *http.Request) {
 		rw.Header().Set("Content-Type", "application/json")
 		fmt.Fprintf(rw, `{"uri":%q,"x":%q}`, r.RequestURI, r.Header.Get("X-A"))
 	})

@@ -261,3 +261,20 @@ func TestReactIsCarriedOutOnceForAnIdempotencyKey(t *testing.T) {
 		t.Errorf("%s, then %s", first.body, again.body)
 	}
 }
+
+// The stored answer of a run is withdrawn with its token: a 409 that says so, and
+// does not ask the caller to try again.
+func TestStoredAnswerIsWithdrawnWithItsToken(t *testing.T) {
+	t.Parallel()
+	w := reactorWorld(t)
+	path := w.newReactor(`module.exports = async (req) => ({raw: req.args})`)
+	id := w.do("POST", "/tokens", w.PrivateKey, `{"type":"card","data":{"number":"4242424242424242","cvc":"123"}}`).want(t, 201).text(t, "id")
+	body := `{"args":{"card":"{{ ` + id + ` }}"}}`
+	w.do("POST", path, w.PrivateKey, body, "SVC-IDEMPOTENCY-KEY", "k").want(t, 200)
+	w.do("POST", path, w.PrivateKey, body, "SVC-IDEMPOTENCY-KEY", "k").want(t, 200)
+	w.do("DELETE", "/tokens/"+id, w.PrivateKey, "").want(t, 204)
+	gone := w.do("POST", path, w.PrivateKey, body, "SVC-IDEMPOTENCY-KEY", "k")
+	if title := gone.wantError(t, 409)["title"]; title != "The stored answer was withdrawn." || gone.Header.Get("Retry-After") != "" {
+		t.Errorf("%s, and try again after %q", title, gone.Header.Get("Retry-After"))
+	}
+}

@@ -43,9 +43,9 @@ func rawConn(t testing.TB, srv *httptest.Server) *tls.Conn {
 	return conn
 }
 
-// head is the start of a request that announces a body of a length.
-func head(path, key string, length int) string {
-	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nSVC-API-KEY: %s\r\nContent-Length: %d\r\n\r\n", path, key, length)
+// head is the start of a request for a token that announces a body of a length.
+func head(key string, length int) string {
+	return fmt.Sprintf("POST /tokens HTTP/1.1\r\nHost: x\r\nSVC-API-KEY: %s\r\nContent-Length: %d\r\n\r\n", key, length)
 }
 
 // roundTrip writes bytes and reads an answer.
@@ -96,7 +96,7 @@ func TestASlowBodyIsGivenUp(t *testing.T) {
 	srv := w.listen()
 	for key, status := range map[string]int{w.PrivateKey: 408, "": 401} {
 		conn := rawConn(t, srv)
-		roundTrip(t, conn, head("/tokens", key, 1000)+`{"type":`).wantError(t, status)
+		roundTrip(t, conn, head(key, 1000)+`{"type":`).wantError(t, status)
 		if n, err := conn.Read(make([]byte, 1)); err == nil {
 			t.Errorf("the connection of a slow client is still open (%d)", n)
 		}
@@ -111,16 +111,16 @@ func TestABodyTimeoutDoesNotEndTheWorkOnARequest(t *testing.T) {
 	gate := make(chan struct{})
 	store.gate.Store(&gate)
 	working := rawConn(t, srv)
-	if _, err := io.WriteString(working, head("/tokens", w.PrivateKey, len(card))+card); err != nil {
+	if _, err := io.WriteString(working, head(w.PrivateKey, len(card))+card); err != nil {
 		t.Fatal(err)
 	}
 	<-gate
 	// When this one is given up, the time of the first has passed as well.
-	roundTrip(t, rawConn(t, srv), head("/tokens", w.PrivateKey, 1000)).wantError(t, 408)
+	roundTrip(t, rawConn(t, srv), head(w.PrivateKey, 1000)).wantError(t, 408)
 	store.gate.Store(nil)
 	store.leave <- struct{}{}
 	readAnswer(t, working).want(t, 201)
-	roundTrip(t, working, head("/tokens", w.PrivateKey, len(card))+card).want(t, 201) // and the connection lives
+	roundTrip(t, working, head(w.PrivateKey, len(card))+card).want(t, 201) // and the connection lives
 }
 
 func TestACutOffBodyChangesNothing(t *testing.T) {
@@ -130,7 +130,7 @@ func TestACutOffBodyChangesNothing(t *testing.T) {
 	before := w.state()
 	for _, sent := range []string{card[:40], card, ""} { // also one that would be complete
 		conn := rawConn(t, srv)
-		if _, err := io.WriteString(conn, head("/tokens", w.PrivateKey, len(card)+1)+sent); err != nil {
+		if _, err := io.WriteString(conn, head(w.PrivateKey, len(card)+1)+sent); err != nil {
 			t.Fatal(err)
 		}
 		if err := conn.CloseWrite(); err != nil {
@@ -201,7 +201,7 @@ func TestAnnouncedBodiesTakeNoMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		if _, err := io.WriteString(conn, head("/tokens", w.PrivateKey, 5<<20)+`{"type":"token","data":"`); err != nil {
+		if _, err := io.WriteString(conn, head(w.PrivateKey, 5<<20)+`{"type":"token","data":"`); err != nil {
 			t.Fatal(err)
 		}
 	}

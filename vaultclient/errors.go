@@ -127,13 +127,13 @@ func known(op string, e *Error, body *errorBody, kinds map[int]error) error {
 	switch {
 	case kind == nil:
 		return fmt.Errorf("vaultclient: %s: status %d: %s (trace id %s)", op, body.Status, detail, e.TraceID)
-	case kind == vault.ErrInvalid && len(body.Errors) > 0:
+	case errors.Is(kind, vault.ErrInvalid) && len(body.Errors) > 0:
 		return &vault.InvalidError{Fields: body.Errors}
-	case kind == vault.ErrConflict && body.Title == vault.ErrWithdrawn.Error():
+	case errors.Is(kind, vault.ErrConflict) && body.Title == vault.ErrWithdrawn.Error():
 		return vault.ErrWithdrawn
-	case kind == vault.ErrConflict && e.RetryAfter > 0:
+	case errors.Is(kind, vault.ErrConflict) && e.RetryAfter > 0:
 		return vault.ErrInProgress
-	case kind == vault.ErrUnauthenticated:
+	case errors.Is(kind, vault.ErrUnauthenticated):
 		return kind
 	default:
 		return &kindError{kind, detail}

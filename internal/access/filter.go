@@ -86,7 +86,7 @@ func (g *Grant) filter(permission string, least Transform, sets [][]string) Filt
 // clauses groups the sets by what their tokens' ids have to meet.
 func clauses(rules []compiled, least Transform, sets [][]string) []Clause {
 	allowed := map[string][]idRange{} // by container
-	place := map[string]int{}      // of the clause with these conditions
+	place := map[string]int{}         // of the clause with these conditions
 	var out []Clause
 	for i, set := range sets {
 		groups, ok := idGroups(rules, least, set, allowed)

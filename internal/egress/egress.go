@@ -202,7 +202,7 @@ type body struct {
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err != nil && err != io.EOF {
-		err = explain(b.ctx, err)
+		return n, explain(b.ctx, err)
 	}
 	return n, err
 }

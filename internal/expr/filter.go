@@ -119,6 +119,7 @@ func (p *param) convert(v jsonx.Value) (arg, *Error) {
 	a := arg{given: true, value: v}
 	ok := true
 	switch p.kind {
+	case anyParam: // as it is
 	case textParam:
 		a.text, ok = scalarText(v)
 	case charParam:

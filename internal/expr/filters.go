@@ -27,7 +27,7 @@ func textOr(name, fallback string) param {
 	return param{name: name, kind: textParam, fallback: jsonx.StringValue(fallback)}
 }
 
-func charOr(name, fallback string) param {
+func charOr(name, fallback string) param { //nolint:unparam // every parameter is declared by its name
 	return param{name: name, kind: charParam, fallback: jsonx.StringValue(fallback)}
 }
 
@@ -35,7 +35,7 @@ func countOr(name string, fallback int64) param {
 	return param{name: name, kind: countParam, fallback: jsonx.IntValue(fallback)}
 }
 
-func flagOr(name string, fallback bool) param {
+func flagOr(name string, fallback bool) param { //nolint:unparam // every default is written out where it is declared
 	return param{name: name, kind: flagParam, fallback: jsonx.BoolValue(fallback)}
 }
 

@@ -112,6 +112,7 @@ func defaultFilter(_ *evaluator, in jsonx.Value, args []arg) (jsonx.Value, error
 		missing = in.Text() == ""
 	case jsonx.Array, jsonx.Object:
 		missing = in.Len() == 0
+	default: // a number is never empty
 	}
 	if missing {
 		return args[0].value, nil

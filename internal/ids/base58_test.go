@@ -36,7 +36,7 @@ func TestEncode58(t *testing.T) {
 			check(key)
 		}
 	}
-	for zeros := range len(key) {
+	for zeros := range key {
 		for range 100 {
 			key = [32]byte{}
 			rand.Read(key[zeros:])

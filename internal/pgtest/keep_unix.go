@@ -32,6 +32,7 @@ func keep(dir, script string, args ...string) (*kept, error) {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	whole := "trap '' HUP INT TERM\ndir=$1\n" + script + "\ncd / && rm -rf \"$dir\"\n"
+	//nolint:noctx // the shell lives as long as its pipe
 	k := &kept{shell: exec.Command("/bin/sh", append([]string{"-c", whole, "pgtest", dir}, args...)...)}
 	k.shell.Dir = dir
 	k.shell.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: credential}

@@ -25,7 +25,7 @@ import (
 const (
 	// EnvServer names a running server.
 	EnvServer = "VAULT_TEST_POSTGRES"
-	// EnvRequire, when it is set, makes a missing server a failure. So does CI.
+	// EnvRequire makes a missing server a failure when it is set. So does CI.
 	EnvRequire = "VAULT_TEST_REQUIRE_POSTGRES"
 )
 
@@ -80,7 +80,7 @@ func admin(server, statement string) error {
 	if err != nil {
 		return err
 	}
-	defer db.Close()
+	defer func() { _ = db.Close() }() // the statement has succeeded or failed by then
 	_, err = db.ExecContext(context.Background(), statement)
 	return err
 }

@@ -182,7 +182,7 @@ func (b *answerBody) Read(p []byte) (int, error) {
 	}
 	n, err := b.ReadCloser.Read(p)
 	if err != nil && err != io.EOF {
-		err = b.explain(b.ctx, err)
+		return n, b.explain(b.ctx, err)
 	}
 	return n, err
 }

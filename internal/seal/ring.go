@@ -150,6 +150,7 @@ func (r *Ring) Promote() (*Ring, error) {
 			keys[i].State = Retired
 		case Pending:
 			keys[i].State = Primary
+		case Retired, Destroyed: // stay as they are
 		}
 	}
 	return newRing(keys, r.index)

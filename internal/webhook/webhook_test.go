@@ -72,7 +72,7 @@ func TestSignRefusesBadSecrets(t *testing.T) {
 
 func TestNewSecretIsNew(t *testing.T) {
 	t.Parallel()
-	if NewSecret() == NewSecret() {
+	if first := NewSecret(); first == NewSecret() {
 		t.Error("two secrets are the same")
 	}
 }

@@ -42,7 +42,7 @@ func run(args []string) (ok bool, err error) {
 		defer func() { err = errors.Join(err, cluster.Stop()) }()
 		env = append(env, pgtest.EnvServer+"="+cluster.URL)
 	}
-	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)
+	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...) //nolint:noctx // runs until the tests end
 	cmd.Env = env
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
@@ -92,7 +92,7 @@ func report(events io.Reader, w io.Writer) (totals, error) {
 		}
 		var e event
 		if json.Unmarshal(line, &e) != nil {
-			w.Write(line)
+			fmt.Fprint(w, string(line))
 			continue
 		}
 		key := [2]string{e.Package, e.Test}
