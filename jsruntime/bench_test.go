@@ -184,7 +184,7 @@ func BenchmarkPreludeAgainstBare(b *testing.B) {
 	}
 	options := (&Options{}).withDefaults()
 	j := options.job(context.Background(), script.Program{}, input1K, false)
-	fresh := func() *call { return newCall(code, &directPort{host: silentHost{}}, j.limits) }
+	fresh := func() *execution { return newExecution(code, &directPort{host: silentHost{}}, j.limits) }
 	ratio(b, 1.5, func() {
 		if _, bad := fresh().do(j); bad != nil {
 			b.Fatal(bad)

@@ -84,8 +84,9 @@ func setDefault[T int | int64 | time.Duration](field *T, value T) {
 	}
 }
 
-// gates returns the gates that the options describe. Runs within runs are
-// never too many to wait: each outermost one has a few.
+// gates returns the gates that the options describe. The
+// queues of nested runs are large enough for all of them: each outermost run has
+// a few.
 func (o Options) gates() *gates {
 	queue := max(0, o.Queue)
 	g := gates{{max: o.Workers, perTenant: o.TenantWorkers, queue: queue, perQueue: (queue + 1) / 2}}
@@ -110,7 +111,7 @@ type noHost struct{}
 
 // Call refuses.
 func (noHost) Call(context.Context, string, json.RawMessage) (json.RawMessage, error) {
-	return nil, &script.HostError{Message: "not available while the code is loaded"}
+	return nil, &script.HostError{Message: "not available while the code is loading"}
 }
 
 // Log drops the line.

@@ -36,8 +36,8 @@ type Workers struct {
 var _ script.Runtime = (*Workers)(nil)
 
 // New returns a runtime that isolates code in worker processes, and begins to
-// start the first of them. Whether that works is said by [Workers.Ready] and
-// by every call; code never runs in the embedding process instead.
+// start the first of them. [Workers.Ready] and every call report whether that
+// works; code never runs in the embedding process instead.
 func New(opts *Options) *Workers {
 	options := opts.withDefaults()
 	w := &Workers{
@@ -92,7 +92,7 @@ func (r *Workers) do(ctx context.Context, p script.Program, input json.RawMessag
 	return out, err
 }
 
-// Close ends all workers. Runs under way fail.
+// Close ends all workers. Runs in progress fail.
 func (r *Workers) Close() error {
 	r.gates.close()
 	r.mu.Lock()

@@ -23,8 +23,8 @@ type server struct {
 
 	mu      sync.Mutex
 	watcher *time.Timer
-	current *call
-	runs    uint32 // jobs that have come
+	current *execution
+	runs    uint32 // jobs received
 	halted  bool   // the parent asked to stop before the call was there
 }
 
@@ -106,7 +106,7 @@ func flag(b bool) uint32 {
 }
 
 // started makes a call the current one and watches its memory.
-func (s *server) started(c *call) {
+func (s *server) started(c *execution) {
 	s.mu.Lock()
 	s.current = c
 	s.watcher = time.AfterFunc(watchEvery, func() { s.watch(c) })
@@ -122,7 +122,7 @@ const watchEvery = 3 * time.Millisecond
 
 // watch stops a call that grows step by step, in good time and in an orderly
 // way. Growth in one leap is left to the operating system.
-func (s *server) watch(c *call) {
+func (s *server) watch(c *execution) {
 	if heapBytes() > s.memory+s.memory/8 {
 		c.stop(script.Memory)
 		return

@@ -7,7 +7,7 @@ import (
 )
 
 // TestLateStop sends the stop of a run that has ended when the next one is
-// under way. Only the stop of its own number ends a run.
+// in progress. Only the stop of its own number ends a run.
 func TestLateStop(t *testing.T) {
 	t.Parallel()
 	ours, theirs := net.Pipe()

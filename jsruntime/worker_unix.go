@@ -34,8 +34,8 @@ func becomeWorker() {
 	os.Exit(0)
 }
 
-// confine gives this process the least that it needs. What fails here fails
-// the start, since a worker without bounds is worse than none.
+// confine sets the bounds of this process. If one cannot be set, the worker does
+// not start: a worker without bounds is worse than none.
 func confine(memory int64) {
 	runtime.GOMAXPROCS(1) // more would only spin while one thing is done at a time
 	debug.SetGCPercent(400)
@@ -43,7 +43,7 @@ func confine(memory int64) {
 	debug.SetMaxStack(64 << 20)
 	for _, l := range resourceLimits(memory) {
 		if err := syscall.Setrlimit(l.resource, &syscall.Rlimit{Cur: l.value, Max: l.value}); err != nil {
-			os.Stderr.WriteString("the limit " + l.name + " cannot be set: " + err.Error())
+			os.Stderr.WriteString("cannot set the limit " + l.name + ": " + err.Error())
 			os.Exit(3)
 		}
 	}
