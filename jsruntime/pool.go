@@ -61,6 +61,22 @@ func (r *Workers) Ready(ctx context.Context) error {
 	return nil
 }
 
+// Seccomp returns nil if workers run under a filter of system calls, and else an
+// error that says what the operating system lacks. Workers start without a
+// filter, too, where there is none: a program that insists on it, or wants to log
+// it, asks here. It starts a worker if none is idle.
+func (r *Workers) Seccomp(ctx context.Context) error {
+	w, err := r.take(ctx, "")
+	if err != nil {
+		return err
+	}
+	defer r.put(w, true)
+	if w.unfiltered != "" {
+		return errors.New("jsruntime: system calls of workers are not filtered: " + w.unfiltered)
+	}
+	return nil
+}
+
 // Check loads the code without calling its function.
 func (r *Workers) Check(ctx context.Context, p script.Program) error {
 	_, err := r.do(ctx, p, nil, noHost{}, true)

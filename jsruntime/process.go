@@ -32,6 +32,9 @@ type worker struct {
 	tenant string        // whom it served last
 	runs   int
 	since  time.Time // idle since
+	// unfiltered says why the kernel does not filter its system calls; empty if
+	// it does.
+	unfiltered string
 }
 
 func (w *worker) isDead() bool {
@@ -62,6 +65,7 @@ func (w *worker) handshake() error {
 		if err == nil && (f.kind != kindHello || string(f.part(0)) != protocol) {
 			err = errors.New("it uses another protocol: it was built from another version of this package")
 		}
+		w.unfiltered = string(f.part(1))
 		failed <- err
 	}()
 	var err error

@@ -2,6 +2,7 @@ package jsruntime
 
 import (
 	"encoding/json"
+	"os"
 	"runtime"
 	"runtime/metrics"
 	"sync"
@@ -28,10 +29,15 @@ type server struct {
 	halted  bool   // the parent asked to stop before the call was there
 }
 
-// serveLink serves a parent until it hangs up.
-func serveLink(l *link, memory int64) {
+// serveLink serves a parent until it hangs up. It first says whether system
+// calls are filtered, or why not.
+func serveLink(l *link, memory int64, unfiltered error) {
 	s := &server{link: l, memory: uint64(memory)}
-	if err := l.send(kindHello, 0, []byte(protocol)); err != nil {
+	reason := ""
+	if unfiltered != nil {
+		reason = unfiltered.Error()
+	}
+	if err := l.send(kindHello, 0, []byte(protocol), []byte(reason)); err != nil {
 		return
 	}
 	jobs := make(chan frame, 1)
@@ -171,4 +177,20 @@ func (s *server) call(id int, op string, args json.RawMessage) {
 
 func (s *server) log(level, line string) {
 	_ = s.link.send(kindLog, 0, []byte(level), []byte(line))
+}
+
+// WorkerMain is the main function of a program for [Options.WorkerPath]:
+//
+//	package main
+//
+//	import "github.com/seed-72ea4aab/vault/jsruntime"
+//
+//	func main() { jsruntime.WorkerMain() }
+//
+// Importing this package is what makes a process that was started as a worker
+// one, before main begins. WorkerMain is reached only when the program was
+// started by hand; it says what the program is for, and exits with status 2.
+func WorkerMain() {
+	os.Stderr.WriteString("This program runs the code of tenants. Set its path as WorkerPath in jsruntime.Options.\n")
+	os.Exit(2)
 }

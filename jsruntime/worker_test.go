@@ -12,7 +12,7 @@ func TestLateStop(t *testing.T) {
 	t.Parallel()
 	ours, theirs := net.Pipe()
 	defer ours.Close()
-	go serveLink(newLink(theirs), 128<<20)
+	go serveLink(newLink(theirs), 128<<20, nil)
 	parent := newLink(ours)
 	expect := func(kind byte) frame {
 		t.Helper()
