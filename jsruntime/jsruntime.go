@@ -33,10 +33,11 @@ import (
 // is safe.
 type Options struct {
 	// Workers is how many runs may go on at a time. Each has a process of its
-	// own, started when it is needed. Runs that other runs wait for, down to the
-	// third in a row, have as many places again on each level, so that there are
-	// at most three times as many processes, and two spare ones. The default is 4
-	// for each CPU, at least 8.
+	// own, which waits for the next run of its tenant as long as no other needs
+	// its place. Runs that other runs wait for, down to the third in a row, have
+	// as many places again on each level, so that there are at most three times as
+	// many processes, and two spare ones. The default is 4 for each CPU, at least
+	// 8.
 	Workers int
 	// TenantWorkers is how many of them one tenant may have, on each level. The
 	// default is half of Workers, so that one tenant cannot keep the others out.
@@ -55,9 +56,16 @@ type Options struct {
 	// MaxSource, MaxOutput and MaxLog bound, in bytes, the code (200,000), the
 	// result (5 MiB) and the console output of a run (64 KiB).
 	MaxSource, MaxOutput, MaxLog int
-	// WorkerPath is a program to start as a worker instead of the embedding
-	// one. It needs to import this package and to do nothing. A program whose
-	// init functions are slow or open things is better off with one.
+	// ShareWorkers lets a worker that has run code of one tenant run that of
+	// another. By default each tenant has processes of its own: a run of a tenant
+	// that has none takes a spare one, and waits for a process to start when there
+	// is none left. Shared workers save that wait where many tenants take turns.
+	// In return, code that breaks out of the interpreter can read what other
+	// tenants have left in the memory of its process.
+	ShareWorkers bool
+	// WorkerPath is a program to start as a worker instead of the embedding one,
+	// whose init functions otherwise run in every worker, with the secrets that
+	// they read. [WorkerMain] is all that it needs.
 	WorkerPath string
 }
 

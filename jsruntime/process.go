@@ -29,7 +29,7 @@ type worker struct {
 	stderr *head
 	dead   chan struct{} // closed when the process is gone
 	killed atomic.Bool   // it is gone, or soon will be
-	tenant string        // whom it served last
+	tenant string        // whose code it has run, once runs is more than 0
 	runs   int
 	since  time.Time // idle since
 	// unfiltered says why the kernel does not filter its system calls; empty if

@@ -181,23 +181,21 @@ func TestFilterInForce(t *testing.T) {
 	}
 }
 
-// TestUnfiltered has a worker on a system without filters. It serves, and the
+// TestUnfiltered has workers on a system without filters. They start, and the
 // runtime says what is missing.
 func TestUnfiltered(t *testing.T) {
 	t.Parallel()
 	r := New(nil)
 	t.Cleanup(func() { _ = r.Close() })
-	if err := r.Ready(t.Context()); err != nil {
-		t.Fatal(err)
+	r.spares.Wait()
+	for _, w := range r.spare {
+		w.link = said(t, frame{kind: kindHello, parts: [][]byte{[]byte(protocol), []byte("seccomp: function not implemented")}})
+		if err := w.handshake(); err != nil {
+			t.Fatal(err)
+		}
 	}
-	w, err := r.take(t.Context(), "")
-	if err != nil {
-		t.Fatal(err)
+	const want = "jsruntime: system calls of workers are not filtered: seccomp: function not implemented"
+	if err := r.Seccomp(t.Context()); err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
 	}
-	w.link = said(t, frame{kind: kindHello, parts: [][]byte{[]byte(protocol), []byte("seccomp: function not implemented")}})
-	if err := w.handshake(); err != nil || w.unfiltered != "seccomp: function not implemented" {
-		t.Errorf("got %q, %v", w.unfiltered, err)
-	}
-	w.kill()
-	r.put(w, false)
 }

@@ -148,7 +148,7 @@ func heapBytes() uint64 {
 }
 
 // halt stops the run of a number. A parent may ask for it just when that run
-// ends by itself; the one after it, which may be another tenant's, goes on.
+// ends by itself; the one after it goes on.
 func (s *server) halt(number uint32) {
 	s.mu.Lock()
 	c := s.current
