@@ -4,9 +4,12 @@
 //	v, err := vault.Open(ctx, store, key, &vault.Config{Runtime: jsruntime.New(nil)})
 //
 // [New] keeps the code in worker processes, which hold no keys, no
-// environment, no files and no network. The worker is the embedding program
-// itself, started again: importing this package is all it takes, and main
-// stays as it is. A run has a deadline, bounds on memory, output, console and
+// environment, no files and no network, and which tenants do not share. On
+// Linux the kernel also refuses them every system call that they do not need;
+// see [Workers.Seccomp]. The worker is the embedding program itself, started
+// again: importing this package is all it takes, and main stays as it is. Init
+// functions run in a worker, too, unless it is a program of its own; see
+// [WorkerMain]. A run has a deadline, bounds on memory, output, console and
 // timers, and cannot outlive its answer. Code that loops, exhausts memory or
 // crashes the engine takes its own worker down and nothing else.
 //
