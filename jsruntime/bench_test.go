@@ -55,12 +55,20 @@ type silentHost struct{ noHost }
 // times.
 func ratio(b *testing.B, limit float64, measured, reference func()) {
 	b.Helper()
+	ratioAfter(b, limit, func() {}, measured, reference)
+}
+
+// ratioAfter calls a function before each turn whose time does not count.
+func ratioAfter(b *testing.B, limit float64, prepare, measured, reference func()) {
+	b.Helper()
 	for range 20 {
+		prepare()
 		measured()
 		reference()
 	}
 	var a, c []time.Duration
 	for b.Loop() {
+		prepare()
 		start := time.Now()
 		measured()
 		middle := time.Now()
@@ -90,19 +98,56 @@ func typical(d []time.Duration) time.Duration {
 
 func mustRun(b *testing.B, r script.Runtime, source string) {
 	b.Helper()
-	if _, err := r.Run(context.Background(), script.Program{Tenant: "t", Source: source}, input1K, silentHost{}); err != nil {
+	mustRunOf(b, r, "t", source)
+}
+
+func mustRunOf(b *testing.B, r script.Runtime, tenant, source string) {
+	b.Helper()
+	if _, err := r.Run(context.Background(), script.Program{Tenant: tenant, Source: source}, input1K, silentHost{}); err != nil {
 		b.Fatal(err)
 	}
 }
 
 func benchRuntimes(b *testing.B) (*Workers, *InProcess) {
 	b.Helper()
-	w := New(nil)
+	return benchWorkers(b, nil), NewInProcess(nil)
+}
+
+func benchWorkers(b *testing.B, o *Options) *Workers {
+	b.Helper()
+	w := New(o)
 	b.Cleanup(func() { _ = w.Close() })
 	if err := w.Ready(context.Background()); err != nil {
 		b.Fatal(err)
 	}
-	return w, NewInProcess(nil)
+	return w
+}
+
+// BenchmarkTenants compares tenants that have workers of their own with tenants
+// that share them, when they take turns: each as soon as the one before is done,
+// so that every process but the first few has to be waited for, and when spare
+// processes last.
+func BenchmarkTenants(b *testing.B) {
+	for _, c := range []struct {
+		tenants int
+		limit   float64 // when spare processes last
+		pressed float64 // when they do not
+	}{{1, 1.3, 1.3}, {10, 10, 60}, {100, 10, 60}} {
+		own, shared := benchWorkers(b, nil), benchWorkers(b, &Options{ShareWorkers: true})
+		take := func(r *Workers) func() {
+			turn := 0
+			return func() {
+				turn++
+				mustRunOf(b, r, strconv.Itoa(turn%c.tenants), noop)
+			}
+		}
+		b.Run(strconv.Itoa(c.tenants)+" tenants", func(b *testing.B) {
+			ratioAfter(b, c.limit, own.spares.Wait, take(own), take(shared))
+		})
+		b.Run(strconv.Itoa(c.tenants)+" tenants without a pause", func(b *testing.B) {
+			ratio(b, c.pressed, take(own), take(shared))
+		})
+	}
 }
 
 // BenchmarkWorkerAgainstInProcess compares CPU time, that of the worker
@@ -184,7 +229,7 @@ func BenchmarkPreludeAgainstBare(b *testing.B) {
 	}
 	options := (&Options{}).withDefaults()
 	j := options.job(context.Background(), script.Program{}, input1K, false)
-	fresh := func() *call { return newCall(code, &directPort{host: silentHost{}}, j.limits) }
+	fresh := func() *execution { return newExecution(code, &directPort{host: silentHost{}}, j.limits) }
 	ratio(b, 1.5, func() {
 		if _, bad := fresh().do(j); bad != nil {
 			b.Fatal(bad)

@@ -15,26 +15,26 @@ import (
 // bufferNatives turn text into bytes and back, for Buffer, TextEncoder and
 // their like.
 var bufferNatives = map[string]native{
-	"buffer.encode": func(c *call, args []goja.Value) goja.Value {
+	"buffer.encode": func(c *execution, args []goja.Value) goja.Value {
 		return c.buffer(encodeText(arg(args, 0), arg(args, 1).String()))
 	},
-	"buffer.decode": func(c *call, args []goja.Value) goja.Value {
+	"buffer.decode": func(c *execution, args []goja.Value) goja.Value {
 		return c.decodeText(c.bytesOf(arg(args, 0)), arg(args, 1).String())
 	},
-	"buffer.compare": func(c *call, args []goja.Value) goja.Value {
+	"buffer.compare": func(c *execution, args []goja.Value) goja.Value {
 		return c.vm.ToValue(bytes.Compare(c.bytesOf(arg(args, 0)), c.bytesOf(arg(args, 1))))
 	},
-	"buffer.indexOf": func(c *call, args []goja.Value) goja.Value {
+	"buffer.indexOf": func(c *execution, args []goja.Value) goja.Value {
 		return c.vm.ToValue(bytes.Index(c.bytesOf(arg(args, 0)), c.bytesOf(arg(args, 1))))
 	},
-	"buffer.lastIndexOf": func(c *call, args []goja.Value) goja.Value {
+	"buffer.lastIndexOf": func(c *execution, args []goja.Value) goja.Value {
 		return c.vm.ToValue(bytes.LastIndex(c.bytesOf(arg(args, 0)), c.bytesOf(arg(args, 1))))
 	},
-	"text.valid": func(c *call, args []goja.Value) goja.Value {
+	"text.valid": func(c *execution, args []goja.Value) goja.Value {
 		return c.vm.ToValue(utf8.Valid(c.bytesOf(arg(args, 0))))
 	},
-	"text.decode": (*call).decodeLegacy,
-	"text.label":  (*call).encodingLabel,
+	"text.decode": (*execution).decodeLegacy,
+	"text.label":  (*execution).encodingLabel,
 }
 
 // encodeText returns the bytes of a string in an encoding of Node's.
@@ -65,7 +65,7 @@ func encodeText(v goja.Value, encoding string) []byte {
 	return []byte(s.String())
 }
 
-// decodeHex reads pairs of digits up to the first that is none.
+// decodeHex reads pairs of digits up to the first byte that is not one.
 func decodeHex(s string) []byte {
 	n := 0
 	for n < len(s)&^1 && isHex(s[n]) && isHex(s[n+1]) {
@@ -105,7 +105,7 @@ func decodeBase64(s string) []byte {
 }
 
 // decodeText returns the string for bytes in an encoding of Node's.
-func (c *call) decodeText(b []byte, encoding string) goja.Value {
+func (c *execution) decodeText(b []byte, encoding string) goja.Value {
 	switch encoding {
 	case "hex":
 		return c.vm.ToValue(hex.EncodeToString(b))
@@ -180,7 +180,7 @@ func brokenPrefix(b []byte) int {
 }
 
 // decodeLegacy decodes bytes in an encoding of the WHATWG standard.
-func (c *call) decodeLegacy(args []goja.Value) goja.Value {
+func (c *execution) decodeLegacy(args []goja.Value) goja.Value {
 	b, label := c.bytesOf(arg(args, 0)), arg(args, 1).String()
 	if label == "utf-16be" {
 		units := make([]uint16, len(b)/2)
@@ -202,7 +202,7 @@ func (c *call) decodeLegacy(args []goja.Value) goja.Value {
 
 // encodingLabel returns the standard name for a label of an encoding, or
 // undefined.
-func (c *call) encodingLabel(args []goja.Value) goja.Value {
+func (c *execution) encodingLabel(args []goja.Value) goja.Value {
 	enc, err := htmlindex.Get(arg(args, 0).String())
 	if err != nil {
 		return goja.Undefined()

@@ -67,7 +67,7 @@ type cipherState struct {
 
 // cipherInfo returns [key bytes, iv bytes, mode, name] of a cipher, or
 // undefined.
-func (c *call) cipherInfo(args []goja.Value) goja.Value {
+func (c *execution) cipherInfo(args []goja.Value) goja.Value {
 	k, ok := cipherKinds[strings.ToLower(arg(args, 0).String())]
 	if !ok {
 		return goja.Undefined()
@@ -76,7 +76,7 @@ func (c *call) cipherInfo(args []goja.Value) goja.Value {
 }
 
 // cipherNew takes name, key, iv, whether to encrypt, and the length of the tag.
-func (c *call) cipherNew(args []goja.Value) goja.Value {
+func (c *execution) cipherNew(args []goja.Value) goja.Value {
 	kind, ok := cipherKinds[strings.ToLower(arg(args, 0).String())]
 	if !ok {
 		panic(c.newError("Error", "ERR_CRYPTO_UNKNOWN_CIPHER", "Unknown cipher"))
@@ -132,7 +132,7 @@ func (s *cipherState) start(key, iv []byte) (err error) {
 	return nil
 }
 
-func (c *call) cipherOf(args []goja.Value) *cipherState {
+func (c *execution) cipherOf(args []goja.Value) *cipherState {
 	s := c.ciphers[int(arg(args, 0).ToInteger())]
 	if s.done {
 		panic(c.newError("Error", "ERR_CRYPTO_INVALID_STATE", "Unsupported state"))
@@ -140,7 +140,7 @@ func (c *call) cipherOf(args []goja.Value) *cipherState {
 	return s
 }
 
-func (c *call) cipherUpdate(args []goja.Value) goja.Value {
+func (c *execution) cipherUpdate(args []goja.Value) goja.Value {
 	s, data := c.cipherOf(args), c.bytesOf(arg(args, 1))
 	if s.stream != nil {
 		out := make([]byte, len(data))
@@ -180,7 +180,7 @@ func (s *cipherState) crypt(out, in []byte) {
 	}
 }
 
-func (c *call) cipherFinal(args []goja.Value) goja.Value {
+func (c *execution) cipherFinal(args []goja.Value) goja.Value {
 	s := c.cipherOf(args)
 	s.done = true
 	if s.aead != nil {
@@ -209,7 +209,7 @@ func (c *call) cipherFinal(args []goja.Value) goja.Value {
 }
 
 // unpad decrypts the last block and takes its padding off.
-func (c *call) unpad(s *cipherState, size int) []byte {
+func (c *execution) unpad(s *cipherState, size int) []byte {
 	if len(s.rest)%size != 0 || s.padding && len(s.rest) == 0 {
 		panic(c.newError("Error", "ERR_OSSL_EVP_WRONG_FINAL_BLOCK_LENGTH", "error:0606506D:digital envelope routines:EVP_DecryptFinal_ex:wrong final block length"))
 	}
@@ -232,7 +232,7 @@ func (c *call) unpad(s *cipherState, size int) []byte {
 }
 
 // finishTag computes the tag, and compares it when decrypting.
-func (c *call) finishTag(s *cipherState) {
+func (c *execution) finishTag(s *cipherState) {
 	sealed := s.aead.Seal(nil, s.nonce, s.plain, s.aad)
 	full := sealed[len(s.plain):]
 	if s.encrypt {
@@ -244,13 +244,13 @@ func (c *call) finishTag(s *cipherState) {
 	}
 }
 
-func (c *call) cipherAAD(args []goja.Value) goja.Value {
+func (c *execution) cipherAAD(args []goja.Value) goja.Value {
 	s := c.cipherOf(args)
 	s.aad = append(s.aad, c.bytesOf(arg(args, 1))...)
 	return goja.Undefined()
 }
 
-func (c *call) cipherTag(args []goja.Value) goja.Value {
+func (c *execution) cipherTag(args []goja.Value) goja.Value {
 	s := c.ciphers[int(arg(args, 0).ToInteger())]
 	if !s.done || !s.encrypt || s.aead == nil {
 		panic(c.newError("Error", "ERR_CRYPTO_INVALID_STATE", "Invalid state for operation getAuthTag"))
@@ -258,7 +258,7 @@ func (c *call) cipherTag(args []goja.Value) goja.Value {
 	return c.buffer(append([]byte{}, s.tag...))
 }
 
-func (c *call) cipherSetTag(args []goja.Value) goja.Value {
+func (c *execution) cipherSetTag(args []goja.Value) goja.Value {
 	s := c.cipherOf(args)
 	tag := c.bytesOf(arg(args, 1))
 	if s.aead == nil || s.encrypt {
@@ -271,7 +271,7 @@ func (c *call) cipherSetTag(args []goja.Value) goja.Value {
 	return goja.Undefined()
 }
 
-func (c *call) cipherNoPadding(args []goja.Value) goja.Value {
+func (c *execution) cipherNoPadding(args []goja.Value) goja.Value {
 	s := c.cipherOf(args)
 	s.padding = !arg(args, 1).ToBoolean()
 	return goja.Undefined()

@@ -31,23 +31,23 @@ const maxScryptMemory = 64 << 20
 // cryptoNatives are the symmetric half of Node's crypto. States of hashes and
 // ciphers stay in Go; the code holds their numbers.
 var cryptoNatives = map[string]native{
-	"hash.new":         (*call).hashNew,
-	"hash.update":      (*call).hashUpdate,
-	"hash.digest":      (*call).hashDigest,
-	"hash.copy":        (*call).hashCopy,
-	"crypto.random":    (*call).random,
-	"crypto.equal":     (*call).timingSafeEqual,
-	"crypto.pbkdf2":    (*call).pbkdf2,
-	"crypto.scrypt":    (*call).scrypt,
-	"crypto.hkdf":      (*call).hkdf,
-	"cipher.new":       (*call).cipherNew,
-	"cipher.info":      (*call).cipherInfo,
-	"cipher.update":    (*call).cipherUpdate,
-	"cipher.final":     (*call).cipherFinal,
-	"cipher.aad":       (*call).cipherAAD,
-	"cipher.tag":       (*call).cipherTag,
-	"cipher.settag":    (*call).cipherSetTag,
-	"cipher.nopadding": (*call).cipherNoPadding,
+	"hash.new":         (*execution).hashNew,
+	"hash.update":      (*execution).hashUpdate,
+	"hash.digest":      (*execution).hashDigest,
+	"hash.copy":        (*execution).hashCopy,
+	"crypto.random":    (*execution).random,
+	"crypto.equal":     (*execution).timingSafeEqual,
+	"crypto.pbkdf2":    (*execution).pbkdf2,
+	"crypto.scrypt":    (*execution).scrypt,
+	"crypto.hkdf":      (*execution).hkdf,
+	"cipher.new":       (*execution).cipherNew,
+	"cipher.info":      (*execution).cipherInfo,
+	"cipher.update":    (*execution).cipherUpdate,
+	"cipher.final":     (*execution).cipherFinal,
+	"cipher.aad":       (*execution).cipherAAD,
+	"cipher.tag":       (*execution).cipherTag,
+	"cipher.settag":    (*execution).cipherSetTag,
+	"cipher.nopadding": (*execution).cipherNoPadding,
 }
 
 // digests are the hash functions by the names that Node knows them under.
@@ -90,7 +90,7 @@ func digestName(name string) string {
 }
 
 // digest returns a hash function, or throws.
-func (c *call) digest(name string) func() hash.Hash {
+func (c *execution) digest(name string) func() hash.Hash {
 	f, ok := digests[digestName(name)]
 	if !ok {
 		panic(c.newError("TypeError", "ERR_CRYPTO_INVALID_DIGEST", "Invalid digest: "+clip(name)))
@@ -99,7 +99,7 @@ func (c *call) digest(name string) func() hash.Hash {
 }
 
 // hashNew takes the name of a digest and, for an HMAC, the key.
-func (c *call) hashNew(args []goja.Value) goja.Value {
+func (c *execution) hashNew(args []goja.Value) goja.Value {
 	name := arg(args, 0).String()
 	f, ok := digests[digestName(name)]
 	keyed := !goja.IsUndefined(arg(args, 1))
@@ -116,21 +116,21 @@ func (c *call) hashNew(args []goja.Value) goja.Value {
 	return c.vm.ToValue(len(c.hashes) - 1)
 }
 
-func (c *call) hashState(args []goja.Value) hash.Hash {
+func (c *execution) hashState(args []goja.Value) hash.Hash {
 	return c.hashes[int(arg(args, 0).ToInteger())]
 }
 
-func (c *call) hashUpdate(args []goja.Value) goja.Value {
+func (c *execution) hashUpdate(args []goja.Value) goja.Value {
 	c.hashState(args).Write(c.bytesOf(arg(args, 1)))
 	return goja.Undefined()
 }
 
-func (c *call) hashDigest(args []goja.Value) goja.Value {
+func (c *execution) hashDigest(args []goja.Value) goja.Value {
 	return c.buffer(c.hashState(args).Sum(nil))
 }
 
 // hashCopy copies the state of a hash.
-func (c *call) hashCopy(args []goja.Value) goja.Value {
+func (c *execution) hashCopy(args []goja.Value) goja.Value {
 	state, ok := c.hashState(args).(encoding.BinaryMarshaler)
 	f := c.digest(arg(args, 1).String())()
 	into, ok2 := f.(encoding.BinaryUnmarshaler)
@@ -149,7 +149,7 @@ func (c *call) hashCopy(args []goja.Value) goja.Value {
 }
 
 // size reads a length that the code asks for.
-func (c *call) size(v goja.Value) int {
+func (c *execution) size(v goja.Value) int {
 	n := v.ToInteger()
 	if n < 0 || n > maxRandom {
 		panic(c.newError("RangeError", "ERR_OUT_OF_RANGE", "The length is out of range"))
@@ -157,13 +157,13 @@ func (c *call) size(v goja.Value) int {
 	return int(n)
 }
 
-func (c *call) random(args []goja.Value) goja.Value {
+func (c *execution) random(args []goja.Value) goja.Value {
 	b := make([]byte, c.size(arg(args, 0)))
 	_, _ = rand.Read(b) // never fails: the process ends if the system has no randomness
 	return c.buffer(b)
 }
 
-func (c *call) timingSafeEqual(args []goja.Value) goja.Value {
+func (c *execution) timingSafeEqual(args []goja.Value) goja.Value {
 	a, b := c.bytesOf(arg(args, 0)), c.bytesOf(arg(args, 1))
 	if len(a) != len(b) {
 		panic(c.newError("RangeError", "ERR_CRYPTO_TIMING_SAFE_EQUAL_LENGTH", "Input buffers must have the same byte length"))
@@ -172,7 +172,7 @@ func (c *call) timingSafeEqual(args []goja.Value) goja.Value {
 }
 
 // pbkdf2 takes password, salt, iterations, length, digest.
-func (c *call) pbkdf2(args []goja.Value) goja.Value {
+func (c *execution) pbkdf2(args []goja.Value) goja.Value {
 	iterations := arg(args, 2).ToInteger()
 	if iterations < 1 {
 		panic(c.newError("RangeError", "ERR_OUT_OF_RANGE", `The value of "iterations" is out of range`))
@@ -186,7 +186,7 @@ func (c *call) pbkdf2(args []goja.Value) goja.Value {
 }
 
 // scrypt takes password, salt, length, N, r, p and the memory that it may use.
-func (c *call) scrypt(args []goja.Value) goja.Value {
+func (c *execution) scrypt(args []goja.Value) goja.Value {
 	n, r, p := arg(args, 3).ToInteger(), arg(args, 4).ToInteger(), arg(args, 5).ToInteger()
 	limit := min(arg(args, 6).ToInteger(), maxScryptMemory)
 	if n < 2 || r < 1 || p < 1 || r > 1<<16 || n > 1<<24 || 128*n*r > limit {
@@ -200,7 +200,7 @@ func (c *call) scrypt(args []goja.Value) goja.Value {
 }
 
 // hkdf takes digest, key, salt, info, length.
-func (c *call) hkdf(args []goja.Value) goja.Value {
+func (c *execution) hkdf(args []goja.Value) goja.Value {
 	out, err := hkdf.Key(c.digest(arg(args, 0).String()), c.bytesOf(arg(args, 1)), c.bytesOf(arg(args, 2)),
 		string(c.bytesOf(arg(args, 3))), c.size(arg(args, 4)))
 	if err != nil {

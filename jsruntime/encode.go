@@ -16,7 +16,7 @@ import (
 // as soon as the text is too long or the run is over, so that a small value
 // that stands for a huge text costs little.
 type encoder struct {
-	c     *call
+	c     *execution
 	out   []byte
 	stack []*goja.Object
 	nodes int
@@ -25,7 +25,7 @@ type encoder struct {
 
 // encode returns the JSON text of a result; undefined is null. It must run
 // within a macrotask, since toJSON and getters are code of the tenant.
-func (c *call) encode(v goja.Value) (json.RawMessage, *script.Error) {
+func (c *execution) encode(v goja.Value) (json.RawMessage, *script.Error) {
 	e := &encoder{c: c}
 	if v == nil {
 		v = goja.Undefined()

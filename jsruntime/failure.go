@@ -26,7 +26,7 @@ var stopTexts = map[script.ErrorKind]string{
 	script.Timeout:  "timed out",
 	script.Memory:   "out of memory",
 	script.Stack:    "Maximum call stack size exceeded",
-	script.Crash:    "the code made its process fail",
+	script.Crash:    "the code crashed its process",
 	script.Output:   "the result is too large",
 	script.Deadlock: "the function waits for a promise that nothing can settle",
 	script.Depth:    "reactors and proxies call each other more than 3 deep",
@@ -47,7 +47,7 @@ func runtimeError(kind script.ErrorKind, text string) *script.Error {
 }
 
 // failure says what ended a run.
-func (c *call) failure(err error) *script.Error {
+func (c *execution) failure(err error) *script.Error {
 	var interrupted *goja.InterruptedError
 	var overflow *goja.StackOverflowError
 	var thrown *goja.Exception
@@ -76,7 +76,7 @@ func (c *call) failure(err error) *script.Error {
 
 // thrown describes a value that the code threw. Reading it may run code of the
 // tenant, which is still under the deadline.
-func (c *call) thrown(v goja.Value, stack []goja.StackFrame) (e *script.Error) {
+func (c *execution) thrown(v goja.Value, stack []goja.StackFrame) (e *script.Error) {
 	e = runtimeError(script.Thrown, "")
 	e.Frames = c.frames(stack)
 	err := c.macrotask(func() error {
@@ -92,7 +92,7 @@ func (c *call) thrown(v goja.Value, stack []goja.StackFrame) (e *script.Error) {
 }
 
 // describe reads name, message, position and answer of a thrown value into e.
-func (c *call) describe(e *script.Error, v goja.Value) {
+func (c *execution) describe(e *script.Error, v goja.Value) {
 	o, ok := v.(*goja.Object)
 	if !ok {
 		e.Messages["error"] = []string{clip(textOf(v))}
@@ -118,8 +118,8 @@ func (c *call) describe(e *script.Error, v goja.Value) {
 
 // describeChosen reads the answer out of an error of the classes in
 // @vault/errors. Code can find their symbol and put it on an object of its own,
-// so what stands there is believed only as far as it makes an error.
-func (c *call) describeChosen(e *script.Error, o, class *goja.Object) {
+// so the symbol is trusted only as far as its value makes a valid error.
+func (c *execution) describeChosen(e *script.Error, o, class *goja.Object) {
 	status, ok := statusOf(class, http.StatusBadRequest)
 	if !ok {
 		return
@@ -156,7 +156,7 @@ func (c *call) describeChosen(e *script.Error, o, class *goja.Object) {
 }
 
 // statusOf reads the status of an answer: a number from least to 599. It is
-// asked for once, since an object may be another number each time.
+// read once, since an object may yield another number each time.
 func statusOf(o *goja.Object, least int64) (status int, ok bool) {
 	v := o.Get("status")
 	if v == nil {
@@ -231,7 +231,7 @@ func clip(s string) string {
 }
 
 // frames keeps the places that are in the tenant's own code.
-func (c *call) frames(stack []goja.StackFrame) []script.Frame {
+func (c *execution) frames(stack []goja.StackFrame) []script.Frame {
 	var out []script.Frame
 	for _, f := range stack {
 		pos := f.Position()
@@ -248,7 +248,7 @@ func (c *call) frames(stack []goja.StackFrame) []script.Frame {
 }
 
 // frame corrects the column on the line that the code shares with its wrapper.
-func (c *call) frame(name string, line, column int) script.Frame {
+func (c *execution) frame(name string, line, column int) script.Frame {
 	if line == 1 && !c.code.lowered {
 		column = max(1, column-len(wrapHead))
 	}
@@ -260,7 +260,7 @@ var traceLine = regexp.MustCompile(`(?m)^\s*at (?:(.*) \()?(?:\S*/)?app/index\.j
 
 // parseTrace reads the places out of the stack property of an error, the only
 // thing that a rejected promise keeps of them.
-func (c *call) parseTrace(trace string) []script.Frame {
+func (c *execution) parseTrace(trace string) []script.Frame {
 	if len(trace) > 64<<10 {
 		trace = trace[:64<<10]
 	}
@@ -273,7 +273,7 @@ func (c *call) parseTrace(trace string) []script.Frame {
 	return out
 }
 
-// Messages of goja that V8 words in another way.
+// Messages of goja that V8 words differently.
 var (
 	gojaRead   = regexp.MustCompile(`^Cannot read property '(.*)' of (undefined|null)$`)
 	gojaMember = regexp.MustCompile(`^Object has no member '(.*)'$`)

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// maxNested is how deep runs may stand in each other.
+	// maxNested is how deep runs may be nested.
 	maxNested = 3
 	// nestedWidth is how many runs below one outermost run may go on at a
 	// time, on each level.
@@ -17,8 +17,8 @@ const (
 )
 
 // gates let runs in, each depth through a gate of its own. A run waits only for
-// places of its own depth, which are given back without any place further out:
-// so runs that wait for each other cannot all stand still.
+// places of its own depth, and no run needs a place further out to finish, so runs
+// that wait for each other cannot deadlock.
 type gates [maxNested]*gate
 
 // gate lets runs of one depth in: so many in all, so many of one tenant, and a
@@ -68,21 +68,21 @@ type lineageKey struct{}
 // enter waits for a place and returns a context for the host calls of the run,
 // and a function that gives the place back.
 func (g *gates) enter(ctx context.Context, tenant string) (context.Context, func(), error) {
-	line, nested := ctx.Value(lineageKey{}).(lineage)
+	origin, nested := ctx.Value(lineageKey{}).(lineage)
 	if !nested {
-		line.family = &family{}
+		origin.family = &family{}
 	}
-	leaveFamily, err := line.enter(ctx)
+	leaveFamily, err := origin.enter(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	gate := g[line.depth]
+	gate := g[origin.depth]
 	if err := gate.take(ctx, tenant); err != nil {
 		leaveFamily()
 		return nil, nil, err
 	}
-	line.depth++
-	return context.WithValue(ctx, lineageKey{}, line), func() {
+	origin.depth++
+	return context.WithValue(ctx, lineageKey{}, origin), func() {
 		gate.leave(tenant)
 		leaveFamily()
 	}, nil
@@ -141,8 +141,8 @@ func (g *gate) take(ctx context.Context, tenant string) error {
 	}
 }
 
-// abandon takes a waiter out of the queue whose context ended. One that ended
-// for time is told to come back later.
+// abandon removes a waiter whose context ended from the queue. If its deadline
+// passed, the caller may try again later.
 func (g *gate) abandon(ctx context.Context, w *waiter) error {
 	g.mu.Lock()
 	i := slices.Index(g.waiting, w)
@@ -198,7 +198,7 @@ func (g *gates) close() {
 	}
 }
 
-// close turns everyone away from now on, those who wait included.
+// close refuses all runs from now on, those that wait included.
 func (g *gate) close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -158,7 +158,7 @@ func FuzzBuildJSON(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		c := newCall(&compiled{}, nil, limits{MaxOutput: 1 << 20})
+		c := newExecution(&compiled{}, nil, limits{MaxOutput: 1 << 20})
 		v, err := buildJSON(c.vm, []byte(text))
 		if err != nil {
 			return

@@ -228,7 +228,7 @@ func TestCallsWithinArguments(t *testing.T) {
 		close(release)
 		out, err := run(r, source, string(withClient), host)
 		if err != nil || out != `"ERR_TOO_MANY_CALLS"` || len(begun) > 64 {
-			t.Errorf("got %s, %s after %d calls, want the last of 100 refused, and 64 made", out, explain(err), len(begun))
+			t.Errorf("got %s, %s after %d calls, want the last of 100 refused, and 64 carried out", out, explain(err), len(begun))
 		}
 	})
 }

@@ -54,7 +54,7 @@ func (r *InProcess) do(ctx context.Context, p script.Program, input json.RawMess
 	defer cancel()
 	direct := &directPort{ctx: ctx, host: host}
 	j := r.options.job(ctx, p, input, check)
-	out, bad := r.engine.run(j, direct, func(c *call) {
+	out, bad := r.engine.run(j, direct, func(c *execution) {
 		direct.run = c
 		context.AfterFunc(ctx, func() { c.stop(script.Timeout) })
 	})
@@ -71,7 +71,7 @@ func (r *InProcess) do(ctx context.Context, p script.Program, input json.RawMess
 type directPort struct {
 	ctx  context.Context
 	host script.Host
-	run  *call
+	run  *execution
 }
 
 func (p *directPort) call(id int, op string, args json.RawMessage) {

@@ -12,15 +12,15 @@ import (
 
 // intlNatives serve the prelude's Intl: exact decimal rounding and time zones.
 var intlNatives = map[string]native{
-	"intl.round": (*call).intlRound,
-	"intl.time":  (*call).intlTime,
-	"intl.zone":  (*call).intlZone,
+	"intl.round": (*execution).intlRound,
+	"intl.time":  (*execution).intlTime,
+	"intl.zone":  (*execution).intlZone,
 }
 
 // intlRound takes a finite number and the least and most fraction digits, or,
 // when the last argument is given, significant digits. It returns the digits
 // of the absolute value, rounded half away from zero in decimal.
-func (c *call) intlRound(args []goja.Value) goja.Value {
+func (c *execution) intlRound(args []goja.Value) goja.Value {
 	digits := strings.TrimPrefix(arg(args, 0).String(), "-")
 	if f, ok := arg(args, 0).Export().(float64); ok {
 		digits = strconv.FormatFloat(math.Abs(f), 'f', -1, 64)
@@ -84,7 +84,7 @@ func increment(number []byte) []byte {
 }
 
 // location returns a time zone by its name, or throws.
-func (c *call) location(name string) *time.Location {
+func (c *execution) location(name string) *time.Location {
 	if name == "" || strings.EqualFold(name, "utc") {
 		return time.UTC
 	}
@@ -98,7 +98,7 @@ func (c *call) location(name string) *time.Location {
 // intlTime takes milliseconds and a time zone, and returns year, month, day,
 // weekday, hour, minute, second, millisecond, the zone's abbreviation and its
 // offset in minutes.
-func (c *call) intlTime(args []goja.Value) goja.Value {
+func (c *execution) intlTime(args []goja.Value) goja.Value {
 	t := time.UnixMilli(arg(args, 0).ToInteger()).In(c.location(arg(args, 1).String()))
 	zone, offset := t.Zone()
 	return c.vm.NewArray(t.Year(), int(t.Month()), t.Day(), int(t.Weekday()), t.Hour(), t.Minute(), t.Second(),
@@ -106,6 +106,6 @@ func (c *call) intlTime(args []goja.Value) goja.Value {
 }
 
 // intlZone checks the name of a time zone and returns it in its proper form.
-func (c *call) intlZone(args []goja.Value) goja.Value {
+func (c *execution) intlZone(args []goja.Value) goja.Value {
 	return c.vm.ToValue(c.location(arg(args, 0).String()).String())
 }

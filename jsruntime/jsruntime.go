@@ -4,9 +4,12 @@
 //	v, err := vault.Open(ctx, store, key, &vault.Config{Runtime: jsruntime.New(nil)})
 //
 // [New] keeps the code in worker processes, which hold no keys, no
-// environment, no files and no network. The worker is the embedding program
-// itself, started again: importing this package is all it takes, and main
-// stays as it is. A run has a deadline, bounds on memory, output, console and
+// environment, no files and no network, and which tenants do not share. On
+// Linux the kernel also refuses them every system call that they do not need;
+// see [Workers.Seccomp]. The worker is the embedding program itself, started
+// again: importing this package is all it takes, and main stays as it is. Init
+// functions run in a worker, too, unless it is a program of its own; see
+// [WorkerMain]. A run has a deadline, bounds on memory, output, console and
 // timers, and cannot outlive its answer. Code that loops, exhausts memory or
 // crashes the engine takes its own worker down and nothing else.
 //
@@ -33,10 +36,11 @@ import (
 // is safe.
 type Options struct {
 	// Workers is how many runs may go on at a time. Each has a process of its
-	// own, started when it is needed. Runs that other runs wait for, down to the
-	// third in a row, have as many places again on each level, so that there are
-	// at most three times as many processes, and two spare ones. The default is 4
-	// for each CPU, at least 8.
+	// own, which waits for the next run of its tenant as long as no other needs
+	// its place. Runs that other runs wait for, down to the third in a row, have
+	// as many places again on each level, so that there are at most three times as
+	// many processes, and two spare ones. The default is 4 for each CPU, at least
+	// 8.
 	Workers int
 	// TenantWorkers is how many of them one tenant may have, on each level. The
 	// default is half of Workers, so that one tenant cannot keep the others out.
@@ -55,9 +59,16 @@ type Options struct {
 	// MaxSource, MaxOutput and MaxLog bound, in bytes, the code (200,000), the
 	// result (5 MiB) and the console output of a run (64 KiB).
 	MaxSource, MaxOutput, MaxLog int
-	// WorkerPath is a program to start as a worker instead of the embedding
-	// one. It needs to import this package and to do nothing. A program whose
-	// init functions are slow or open things is better off with one.
+	// ShareWorkers lets a worker that has run code of one tenant run that of
+	// another. By default each tenant has processes of its own: a run of a tenant
+	// that has none takes a spare one, and waits for a process to start when there
+	// is none left. Shared workers save that wait where many tenants take turns.
+	// In return, code that breaks out of the interpreter can read what other
+	// tenants have left in the memory of its process.
+	ShareWorkers bool
+	// WorkerPath is a program to start as a worker instead of the embedding one,
+	// whose init functions otherwise run in every worker, with the secrets that
+	// they read. [WorkerMain] is all that it needs.
 	WorkerPath string
 }
 
@@ -84,8 +95,9 @@ func setDefault[T int | int64 | time.Duration](field *T, value T) {
 	}
 }
 
-// gates returns the gates that the options describe. Runs within runs are
-// never too many to wait: each outermost one has a few.
+// gates returns the gates that the options describe. The
+// queues of nested runs are large enough for all of them: each outermost run has
+// a few.
 func (o Options) gates() *gates {
 	queue := max(0, o.Queue)
 	g := gates{{max: o.Workers, perTenant: o.TenantWorkers, queue: queue, perQueue: (queue + 1) / 2}}
@@ -110,7 +122,7 @@ type noHost struct{}
 
 // Call refuses.
 func (noHost) Call(context.Context, string, json.RawMessage) (json.RawMessage, error) {
-	return nil, &script.HostError{Message: "not available while the code is loaded"}
+	return nil, &script.HostError{Message: "not available while the code is loading"}
 }
 
 // Log drops the line.

@@ -37,7 +37,7 @@ func b64(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
 func number(s string) *big.Int { return new(big.Int).SetBytes(decodeBase64(s)) }
 
 // keyToJWK returns a key as the object of a JWK.
-func (c *call) keyToJWK(args []goja.Value) goja.Value {
+func (c *execution) keyToJWK(args []goja.Value) goja.Value {
 	out, err := toJWK(c.key(arg(args, 0)))
 	if err != nil {
 		panic(c.newError("Error", "ERR_CRYPTO_JWK_UNSUPPORTED_KEY_TYPE", "Unsupported JWK Key Type."))
@@ -91,7 +91,7 @@ func toJWK(key any) (*jwk, error) {
 }
 
 // keyFromJWK takes the JSON text of a JWK.
-func (c *call) keyFromJWK(args []goja.Value) goja.Value {
+func (c *execution) keyFromJWK(args []goja.Value) goja.Value {
 	var in jwk
 	if err := json.Unmarshal([]byte(arg(args, 0).String()), &in); err != nil {
 		panic(c.newError("Error", "ERR_CRYPTO_INVALID_JWK", "Invalid JWK data"))
@@ -103,7 +103,7 @@ func (c *call) keyFromJWK(args []goja.Value) goja.Value {
 	return c.describeKey(key)
 }
 
-func (c *call) fromJWK(in *jwk) (any, error) {
+func (c *execution) fromJWK(in *jwk) (any, error) {
 	switch in.Kty {
 	case "RSA":
 		return rsaFromJWK(in)
@@ -165,7 +165,7 @@ func okpFromJWK(in *jwk) (any, error) {
 }
 
 // ecdhCurve returns the curve of a name for plain ECDH.
-func (c *call) ecdhCurve(name string) ecdh.Curve {
+func (c *execution) ecdhCurve(name string) ecdh.Curve {
 	switch c.curveOf(name) {
 	case elliptic.P256():
 		return ecdh.P256()
@@ -178,15 +178,15 @@ func (c *call) ecdhCurve(name string) ecdh.Curve {
 }
 
 // ecdhNew returns a new private key on a curve.
-func (c *call) ecdhNew(args []goja.Value) goja.Value {
+func (c *execution) ecdhNew(args []goja.Value) goja.Value {
 	key, err := c.ecdhCurve(arg(args, 0).String()).GenerateKey(rand.Reader)
 	if err != nil {
-		panic(c.cryptoError("no key could be made"))
+		panic(c.cryptoError("the key could not be created"))
 	}
 	return c.buffer(key.Bytes())
 }
 
-func (c *call) ecdhKey(args []goja.Value) *ecdh.PrivateKey {
+func (c *execution) ecdhKey(args []goja.Value) *ecdh.PrivateKey {
 	curve := c.curveOf(arg(args, 0).String())
 	raw := new(big.Int).SetBytes(c.bytesOf(arg(args, 1)))
 	size := (curve.Params().BitSize + 7) / 8
@@ -199,7 +199,7 @@ func (c *call) ecdhKey(args []goja.Value) *ecdh.PrivateKey {
 }
 
 // ecdhPublic takes curve, private key, and whether to compress.
-func (c *call) ecdhPublic(args []goja.Value) goja.Value {
+func (c *execution) ecdhPublic(args []goja.Value) goja.Value {
 	point := c.ecdhKey(args).PublicKey().Bytes()
 	if arg(args, 2).ToBoolean() {
 		half := (len(point) - 1) / 2
@@ -209,7 +209,7 @@ func (c *call) ecdhPublic(args []goja.Value) goja.Value {
 }
 
 // ecdhSecret takes curve, private key, and the other side's public key.
-func (c *call) ecdhSecret(args []goja.Value) goja.Value {
+func (c *execution) ecdhSecret(args []goja.Value) goja.Value {
 	point := c.bytesOf(arg(args, 2))
 	if len(point) > 0 && point[0] != 4 {
 		curve := c.curveOf(arg(args, 0).String())

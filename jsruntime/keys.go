@@ -18,26 +18,26 @@ import (
 // keyNatives are the asymmetric half of Node's crypto. A key crosses as DER:
 // PKCS #8 for a private key, SubjectPublicKeyInfo for a public one.
 var keyNatives = map[string]native{
-	"key.parse":    (*call).keyParse,
-	"key.public":   (*call).keyPublic,
-	"key.export":   (*call).keyExport,
-	"key.jwk":      (*call).keyToJWK,
-	"key.fromjwk":  (*call).keyFromJWK,
-	"key.generate": (*call).keyGenerate,
-	"key.sign":     (*call).keySign,
-	"key.verify":   (*call).keyVerify,
-	"key.encrypt":  (*call).keyEncrypt,
-	"key.decrypt":  (*call).keyDecrypt,
-	"key.agree":    (*call).keyAgree,
-	"ecdh.new":     (*call).ecdhNew,
-	"ecdh.public":  (*call).ecdhPublic,
-	"ecdh.secret":  (*call).ecdhSecret,
+	"key.parse":    (*execution).keyParse,
+	"key.public":   (*execution).keyPublic,
+	"key.export":   (*execution).keyExport,
+	"key.jwk":      (*execution).keyToJWK,
+	"key.fromjwk":  (*execution).keyFromJWK,
+	"key.generate": (*execution).keyGenerate,
+	"key.sign":     (*execution).keySign,
+	"key.verify":   (*execution).keyVerify,
+	"key.encrypt":  (*execution).keyEncrypt,
+	"key.decrypt":  (*execution).keyDecrypt,
+	"key.agree":    (*execution).keyAgree,
+	"ecdh.new":     (*execution).ecdhNew,
+	"ecdh.public":  (*execution).ecdhPublic,
+	"ecdh.secret":  (*execution).ecdhSecret,
 }
 
 var errKey = errors.New("not a key of a known kind")
 
 // keyError throws the error for key material that cannot be read.
-func (c *call) keyError() *goja.Object {
+func (c *execution) keyError() *goja.Object {
 	return c.newError("Error", "ERR_OSSL_PEM_NO_START_LINE", "error:0909006C:PEM routines:get_name:no start line")
 }
 
@@ -101,7 +101,7 @@ func publicOf(key any) (any, bool) {
 }
 
 // describeKey makes the object by which the prelude knows a key.
-func (c *call) describeKey(key any) goja.Value {
+func (c *execution) describeKey(key any) goja.Value {
 	o := c.vm.NewObject()
 	var der []byte
 	var err error
@@ -140,7 +140,7 @@ func nodeCurve(curve elliptic.Curve) string {
 }
 
 // curveOf returns the curve for a name of OpenSSL's or of WebCrypto's.
-func (c *call) curveOf(name string) elliptic.Curve {
+func (c *execution) curveOf(name string) elliptic.Curve {
 	switch name {
 	case "P-224", "secp224r1":
 		return elliptic.P224()
@@ -155,7 +155,7 @@ func (c *call) curveOf(name string) elliptic.Curve {
 }
 
 // keyParse takes bytes of PEM or DER, and for DER the type.
-func (c *call) keyParse(args []goja.Value) goja.Value {
+func (c *execution) keyParse(args []goja.Value) goja.Value {
 	data := c.bytesOf(arg(args, 0))
 	var key any
 	var err error
@@ -171,7 +171,7 @@ func (c *call) keyParse(args []goja.Value) goja.Value {
 }
 
 // key reads a key that the prelude holds.
-func (c *call) key(v goja.Value) any {
+func (c *execution) key(v goja.Value) any {
 	key, err := anyDER(c.bytesOf(v))
 	if err != nil {
 		panic(c.keyError())
@@ -180,7 +180,7 @@ func (c *call) key(v goja.Value) any {
 }
 
 // keyPublic returns the public half of a private key.
-func (c *call) keyPublic(args []goja.Value) goja.Value {
+func (c *execution) keyPublic(args []goja.Value) goja.Value {
 	public, ok := publicOf(c.key(arg(args, 0)))
 	if !ok {
 		panic(c.keyError())
@@ -189,11 +189,11 @@ func (c *call) keyPublic(args []goja.Value) goja.Value {
 }
 
 // keyExport takes a key, the format (pem, der) and the type (pkcs1, ...).
-func (c *call) keyExport(args []goja.Value) goja.Value {
+func (c *execution) keyExport(args []goja.Value) goja.Value {
 	key := c.key(arg(args, 0))
 	der, label, err := marshalKey(key, arg(args, 2).String())
 	if err != nil {
-		panic(c.newError("Error", "ERR_CRYPTO_INCOMPATIBLE_KEY_OPTIONS", "The selected key encoding does not fit the key"))
+		panic(c.newError("Error", "ERR_CRYPTO_INCOMPATIBLE_KEY_OPTIONS", "The selected key encoding does not match the key"))
 	}
 	if arg(args, 1).String() == "der" {
 		return c.buffer(der)
@@ -230,7 +230,7 @@ func marshalKey(key any, kind string) (der []byte, label string, err error) {
 }
 
 // keyGenerate takes the kind, and bits for RSA or the curve for EC.
-func (c *call) keyGenerate(args []goja.Value) goja.Value {
+func (c *execution) keyGenerate(args []goja.Value) goja.Value {
 	var key any
 	var err error
 	switch arg(args, 0).String() {

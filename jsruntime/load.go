@@ -11,7 +11,7 @@ import (
 
 // load runs the top level of the code and returns the function that it
 // exports: module.exports itself, or its property default.
-func (c *call) load(check bool) (goja.Callable, *script.Error) {
+func (c *execution) load(check bool) (goja.Callable, *script.Error) {
 	module := c.vm.NewObject()
 	exports := c.vm.NewObject()
 	err := errors.Join(module.Set("exports", exports), module.Set("id", "."), module.Set("filename", fileName))
@@ -46,7 +46,7 @@ func (c *call) load(check bool) (goja.Callable, *script.Error) {
 
 // loadFailure is an error of the top level. A run reports it like any other
 // error of the code; a check says that the code cannot be used.
-func (c *call) loadFailure(err error, check bool) *script.Error {
+func (c *execution) loadFailure(err error, check bool) *script.Error {
 	e := c.failure(err)
 	if !check {
 		return e
@@ -55,7 +55,7 @@ func (c *call) loadFailure(err error, check bool) *script.Error {
 	if len(e.Frames) > 0 {
 		line = e.Frames[0].Line
 	}
-	text := "the code fails while it is loaded"
+	text := "the code failed while loading"
 	if m := e.Messages["error"]; len(m) > 0 && m[0] != "" {
 		text += ": " + m[0]
 	}
@@ -65,7 +65,7 @@ func (c *call) loadFailure(err error, check bool) *script.Error {
 }
 
 // exported returns the exported function, or nil.
-func (c *call) exported(module *goja.Object) (goja.Callable, error) {
+func (c *execution) exported(module *goja.Object) (goja.Callable, error) {
 	v, err := c.get(module, "exports")
 	if err != nil {
 		return nil, err
@@ -86,7 +86,7 @@ func (c *call) exported(module *goja.Object) (goja.Callable, error) {
 }
 
 // get reads a property, whose getter may throw.
-func (c *call) get(o *goja.Object, name string) (v goja.Value, err error) {
+func (c *execution) get(o *goja.Object, name string) (v goja.Value, err error) {
 	if ex := c.vm.Try(func() { v = o.Get(name) }); ex != nil {
 		return nil, ex
 	}
@@ -94,9 +94,9 @@ func (c *call) get(o *goja.Object, name string) (v goja.Value, err error) {
 }
 
 // request builds the argument of the function out of the input, an object with
-// args, configuration and application. The client is made when it is first
-// looked at.
-func (c *call) request(input json.RawMessage) (goja.Value, error) {
+// args, configuration and application. The client is created when it is
+// first read.
+func (c *execution) request(input json.RawMessage) (goja.Value, error) {
 	if len(input) == 0 {
 		input = json.RawMessage("{}")
 	}
@@ -123,7 +123,7 @@ func (c *call) request(input json.RawMessage) (goja.Value, error) {
 }
 
 // addClient sets bt and client, which are the same object.
-func (c *call) addClient(req *goja.Object, application bool) error {
+func (c *execution) addClient(req *goja.Object, application bool) error {
 	if !application {
 		return errors.Join(req.Set("bt", goja.Null()), req.Set("client", goja.Null()))
 	}
@@ -134,7 +134,7 @@ func (c *call) addClient(req *goja.Object, application bool) error {
 }
 
 // output writes the result as JSON, still under the deadline.
-func (c *call) output(v goja.Value) (json.RawMessage, *script.Error) {
+func (c *execution) output(v goja.Value) (json.RawMessage, *script.Error) {
 	var out json.RawMessage
 	var bad *script.Error
 	if err := c.macrotask(func() error {

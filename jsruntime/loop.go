@@ -17,7 +17,7 @@ type loop struct {
 	timers     timerHeap
 	byID       map[int]*timer
 	lastID     int
-	pending    map[int]goja.Callable // host calls under way
+	pending    map[int]goja.Callable // host calls without an answer yet
 	calls      int
 	replies    chan reply
 }
@@ -64,8 +64,8 @@ func (h *timerHeap) Pop() any {
 
 var errDeadlock = errors.New("the function waits for a promise that nothing can settle")
 
-// settle waits until a value that may be a promise is one no longer.
-func (c *call) settle(v goja.Value) (goja.Value, error) {
+// settle returns a value, or waits for it if it is a promise.
+func (c *execution) settle(v goja.Value) (goja.Value, error) {
 	p, ok := asPromise(v)
 	if !ok {
 		wrapped, err := c.adopt(v)
@@ -106,9 +106,9 @@ func asPromise(v goja.Value) (*goja.Promise, bool) {
 	return p, ok
 }
 
-// adopt returns a promise that follows a thenable of another make, or nil for
-// a value that is none.
-func (c *call) adopt(v goja.Value) (*goja.Promise, error) {
+// adopt returns a promise that follows a thenable of another kind, or nil for
+// any other value.
+func (c *execution) adopt(v goja.Value) (*goja.Promise, error) {
 	o, ok := v.(*goja.Object)
 	if !ok {
 		return nil, nil
@@ -131,7 +131,7 @@ func (c *call) adopt(v goja.Value) (*goja.Promise, error) {
 
 // step runs what is due, or waits for the next thing to happen. It reports
 // false when nothing can happen any more.
-func (c *call) step() (bool, error) {
+func (c *execution) step() (bool, error) {
 	if c.stopped.Load() != nil {
 		return false, errStopped
 	}
@@ -161,7 +161,7 @@ var errStopped = errors.New("stopped")
 
 // runDue runs the timers that are due, then the immediates, and reports
 // whether there were any.
-func (c *call) runDue() (bool, error) {
+func (c *execution) runDue() (bool, error) {
 	ran := false
 	now := time.Now()
 	for {
@@ -196,16 +196,16 @@ func (c *call) runDue() (bool, error) {
 	return ran, nil
 }
 
-// fire runs one callback as a turn of its own.
-func (c *call) fire(f goja.Callable, args ...goja.Value) error {
+// fire runs one callback as a macrotask of its own.
+func (c *execution) fire(f goja.Callable, args ...goja.Value) error {
 	return c.macrotask(func() error {
 		_, err := f(goja.Undefined(), args...)
 		return err
 	})
 }
 
-// answer gives the answer of a host call to whoever made it.
-func (c *call) answer(r reply) error {
+// answer passes the answer of a host call to its callback.
+func (c *execution) answer(r reply) error {
 	f, ok := c.loop.pending[r.id]
 	if !ok {
 		return nil
@@ -221,13 +221,13 @@ func (c *call) answer(r reply) error {
 	return c.fire(f, goja.Null(), v)
 }
 
-// runTicks runs the callbacks of process.nextTick, those included that are
-// added meanwhile.
-func (c *call) runTicks() {
-	for len(c.loop.ticks) > 0 && c.turnErr == nil {
+// runTicks runs the callbacks of process.nextTick, including those
+// that are added meanwhile.
+func (c *execution) runTicks() {
+	for len(c.loop.ticks) > 0 && c.taskErr == nil {
 		f := c.loop.ticks[0]
 		c.loop.ticks = c.loop.ticks[1:]
-		_, c.turnErr = f(goja.Undefined())
+		_, c.taskErr = f(goja.Undefined())
 	}
 }
 

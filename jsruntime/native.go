@@ -15,7 +15,7 @@ import (
 
 // native is a function of Go that the prelude calls. It takes and returns
 // plain values and bytes, nothing by which code could reach into Go.
-type native func(c *call, args []goja.Value) goja.Value
+type native func(c *execution, args []goja.Value) goja.Value
 
 // natives is the registry, by the name that the prelude asks for. It is set by
 // init, because natives refer to the modules that refer to it.
@@ -32,22 +32,22 @@ func allNatives() map[string]native {
 }
 
 var coreNatives = map[string]native{
-	"sys":     func(c *call, args []goja.Value) goja.Value { return c.native(arg(args, 0).String()) },
-	"module":  func(c *call, args []goja.Value) goja.Value { return c.module(arg(args, 0).String()) },
-	"require": func(c *call, args []goja.Value) goja.Value { return c.require(args) },
-	"mentions": func(c *call, args []goja.Value) goja.Value {
+	"sys":     func(c *execution, args []goja.Value) goja.Value { return c.native(arg(args, 0).String()) },
+	"module":  func(c *execution, args []goja.Value) goja.Value { return c.module(arg(args, 0).String()) },
+	"require": func(c *execution, args []goja.Value) goja.Value { return c.require(args) },
+	"mentions": func(c *execution, args []goja.Value) goja.Value {
 		return c.vm.ToValue(strings.Contains(c.code.source, arg(args, 0).String()))
 	},
-	"brand":       (*call).brandSymbol,
-	"log":         (*call).logLine,
-	"host":        (*call).hostCall,
-	"tick":        (*call).addTick,
-	"timer":       (*call).addTimer,
-	"timer.clear": (*call).clearTimer,
-	"timer.weak":  (*call).weakenTimer,
-	"hrtime":      (*call).hrtime,
-	"classOf":     (*call).classOf,
-	"promise":     (*call).promiseState,
+	"brand":       (*execution).brandSymbol,
+	"log":         (*execution).logLine,
+	"host":        (*execution).hostCall,
+	"tick":        (*execution).addTick,
+	"timer":       (*execution).addTimer,
+	"timer.clear": (*execution).clearTimer,
+	"timer.weak":  (*execution).weakenTimer,
+	"hrtime":      (*execution).hrtime,
+	"classOf":     (*execution).classOf,
+	"promise":     (*execution).promiseState,
 }
 
 // arg returns an argument, or undefined.
@@ -60,7 +60,7 @@ func arg(args []goja.Value, i int) goja.Value {
 
 // bytesOf returns the bytes of a Uint8Array (a Buffer included) or an
 // ArrayBuffer, shared with the code. The prelude makes sure of the type.
-func (c *call) bytesOf(v goja.Value) []byte {
+func (c *execution) bytesOf(v goja.Value) []byte {
 	switch b := v.Export().(type) {
 	case []byte:
 		return b
@@ -71,13 +71,13 @@ func (c *call) bytesOf(v goja.Value) []byte {
 }
 
 // buffer hands bytes over to the code, as an ArrayBuffer.
-func (c *call) buffer(b []byte) goja.Value {
+func (c *execution) buffer(b []byte) goja.Value {
 	return c.vm.ToValue(c.vm.NewArrayBuffer(b))
 }
 
 // newError makes an error of one of the standard classes, with a code like
 // Node's.
-func (c *call) newError(class, code, text string) *goja.Object {
+func (c *execution) newError(class, code, text string) *goja.Object {
 	ctor := c.vm.GlobalObject().Get(class)
 	if _, ok := goja.AssertConstructor(ctor); !ok {
 		return c.vm.NewTypeError(text)
@@ -93,7 +93,7 @@ func (c *call) newError(class, code, text string) *goja.Object {
 }
 
 // hostError makes the error with which a host call rejects.
-func (c *call) hostError(e *script.HostError) goja.Value {
+func (c *execution) hostError(e *script.HostError) goja.Value {
 	o := c.newError("Error", e.Code, e.Message)
 	if e.Status != 0 {
 		c.set(o, "status", e.Status)
@@ -113,7 +113,7 @@ func (c *call) hostError(e *script.HostError) goja.Value {
 }
 
 // brandSymbol returns the symbol by which thrown errors are known as ours.
-func (c *call) brandSymbol([]goja.Value) goja.Value {
+func (c *execution) brandSymbol([]goja.Value) goja.Value {
 	if c.brand == nil {
 		c.brand = goja.NewSymbol("vault.error")
 	}
@@ -121,7 +121,7 @@ func (c *call) brandSymbol([]goja.Value) goja.Value {
 }
 
 // logLine takes a line of console output, up to the bound of the run.
-func (c *call) logLine(args []goja.Value) goja.Value {
+func (c *execution) logLine(args []goja.Value) goja.Value {
 	level, line := arg(args, 0).String(), arg(args, 1).String()
 	room := c.limits.MaxLog - c.logged
 	if room <= 0 {
@@ -136,7 +136,7 @@ func (c *call) logLine(args []goja.Value) goja.Value {
 }
 
 // hostCall starts an operation of the host: name, arguments, callback.
-func (c *call) hostCall(args []goja.Value) goja.Value {
+func (c *execution) hostCall(args []goja.Value) goja.Value {
 	done, ok := goja.AssertFunction(arg(args, 2))
 	if !ok {
 		panic(c.vm.NewTypeError("callback missing"))
@@ -148,7 +148,7 @@ func (c *call) hostCall(args []goja.Value) goja.Value {
 	// Counted only now: a toJSON among the arguments may have made calls too.
 	if len(c.loop.pending) >= maxHostPending || c.loop.calls >= maxHostCalls {
 		panic(c.newError("Error", "ERR_TOO_MANY_CALLS", fmt.Sprintf(
-			"at most %d calls may be under way at a time, and %d in a run", maxHostPending, maxHostCalls)))
+			"at most %d calls may be in progress at a time, and %d in a run", maxHostPending, maxHostCalls)))
 	}
 	if c.loop.pending == nil {
 		c.loop.pending = map[int]goja.Callable{}
@@ -159,7 +159,7 @@ func (c *call) hostCall(args []goja.Value) goja.Value {
 	return goja.Undefined()
 }
 
-func (c *call) addTick(args []goja.Value) goja.Value {
+func (c *execution) addTick(args []goja.Value) goja.Value {
 	f, ok := goja.AssertFunction(arg(args, 0))
 	if !ok {
 		panic(c.newError("TypeError", "ERR_INVALID_CALLBACK", "Callback must be a function"))
@@ -170,7 +170,7 @@ func (c *call) addTick(args []goja.Value) goja.Value {
 
 // addTimer takes callback, delay in milliseconds, and whether to repeat; a
 // delay below zero makes an immediate.
-func (c *call) addTimer(args []goja.Value) goja.Value {
+func (c *execution) addTimer(args []goja.Value) goja.Value {
 	f, ok := goja.AssertFunction(arg(args, 0))
 	if !ok {
 		panic(c.newError("TypeError", "ERR_INVALID_CALLBACK", "Callback must be a function"))
@@ -187,14 +187,14 @@ func (c *call) addTimer(args []goja.Value) goja.Value {
 	return c.vm.ToValue(t.id)
 }
 
-func (c *call) clearTimer(args []goja.Value) goja.Value {
+func (c *execution) clearTimer(args []goja.Value) goja.Value {
 	if t, ok := c.loop.byID[int(arg(args, 0).ToInteger())]; ok {
 		c.loop.forget(t)
 	}
 	return goja.Undefined()
 }
 
-func (c *call) weakenTimer(args []goja.Value) goja.Value {
+func (c *execution) weakenTimer(args []goja.Value) goja.Value {
 	if t, ok := c.loop.byID[int(arg(args, 0).ToInteger())]; ok {
 		t.weak = arg(args, 1).ToBoolean()
 	}
@@ -202,14 +202,14 @@ func (c *call) weakenTimer(args []goja.Value) goja.Value {
 }
 
 // hrtime returns the nanoseconds since the run began.
-func (c *call) hrtime([]goja.Value) goja.Value {
+func (c *execution) hrtime([]goja.Value) goja.Value {
 	return c.vm.ToValue(time.Since(c.started).Nanoseconds())
 }
 
 var proxyType = reflect.TypeFor[goja.Proxy]()
 
 // classOf returns the internal class of a value: Error, Date, Promise, ...
-func (c *call) classOf(args []goja.Value) goja.Value {
+func (c *execution) classOf(args []goja.Value) goja.Value {
 	o, ok := arg(args, 0).(*goja.Object)
 	if !ok {
 		return c.vm.ToValue("")
@@ -224,7 +224,7 @@ func (c *call) classOf(args []goja.Value) goja.Value {
 }
 
 // promiseState returns [state, result] of a promise, for util.inspect.
-func (c *call) promiseState(args []goja.Value) goja.Value {
+func (c *execution) promiseState(args []goja.Value) goja.Value {
 	p, ok := asPromise(arg(args, 0))
 	if !ok {
 		return goja.Undefined()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,7 +27,8 @@ type Workers struct {
 
 	mu       sync.Mutex
 	closed   bool
-	idle     []*worker // latest used last
+	spare    []*worker // have run nothing yet
+	idle     []*worker // have run code of their tenant; latest used last
 	trimmer  *time.Timer
 	busy     map[*worker]bool
 	starting chan struct{} // while a spare is being started; closed when it is there
@@ -36,8 +38,8 @@ type Workers struct {
 var _ script.Runtime = (*Workers)(nil)
 
 // New returns a runtime that isolates code in worker processes, and begins to
-// start the first of them. Whether that works is said by [Workers.Ready] and
-// by every call; code never runs in the embedding process instead.
+// start the first of them. [Workers.Ready] and every call report whether that
+// works; code never runs in the embedding process instead.
 func New(opts *Options) *Workers {
 	options := opts.withDefaults()
 	w := &Workers{
@@ -58,6 +60,22 @@ func (r *Workers) Ready(ctx context.Context) error {
 		return err
 	}
 	r.put(w, true)
+	return nil
+}
+
+// Seccomp returns nil if workers run under a filter of system calls, and else an
+// error that says what the operating system lacks. Workers start without a
+// filter, too, where there is none: a program that insists on it, or wants to log
+// it, asks here. It starts a worker if none is idle.
+func (r *Workers) Seccomp(ctx context.Context) error {
+	w, err := r.take(ctx, "")
+	if err != nil {
+		return err
+	}
+	defer r.put(w, true)
+	if w.unfiltered != "" {
+		return errors.New("jsruntime: system calls of workers are not filtered: " + w.unfiltered)
+	}
 	return nil
 }
 
@@ -86,13 +104,14 @@ func (r *Workers) do(ctx context.Context, p script.Program, input json.RawMessag
 	if err != nil {
 		return nil, err
 	}
+	r.keepSpare()
 	healthy := false
 	defer func() { r.put(w, healthy) }() // also when the host ends this goroutine
 	out, healthy, err := w.run(ctx, r.options.job(ctx, p, input, check), host)
 	return out, err
 }
 
-// Close ends all workers. Runs under way fail.
+// Close ends all workers. Runs in progress fail.
 func (r *Workers) Close() error {
 	r.gates.close()
 	r.mu.Lock()
@@ -100,12 +119,11 @@ func (r *Workers) Close() error {
 	if r.trimmer != nil {
 		r.trimmer.Stop()
 	}
-	var all []*worker
-	all = append(all, r.idle...)
+	all := slices.Concat(r.spare, r.idle)
 	for w := range r.busy {
 		all = append(all, w)
 	}
-	r.idle = nil
+	r.spare, r.idle = nil, nil
 	r.mu.Unlock()
 	for _, w := range all {
 		w.kill()
@@ -118,21 +136,21 @@ func (r *Workers) Close() error {
 	return nil
 }
 
-// take returns a worker for one run: one that served the tenant before if it
-// can, since it has the code compiled, else one that served nobody, else any
-// idle one, else a new one.
+// take returns a worker for one run: one that has run this tenant's code if it
+// can, since it has that compiled, else a spare one, else a new one. A worker that
+// has run the code of another tenant is not for this one, unless workers are
+// shared.
 func (r *Workers) take(ctx context.Context, tenant string) (*worker, error) {
-	w, spare := r.takeIdle(tenant)
-	if w == nil && spare != nil {
+	w, starting := r.takeWaiting(tenant)
+	if w == nil && starting != nil {
 		select {
-		case <-spare:
+		case <-starting:
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
-		w, _ = r.takeIdle(tenant)
+		w, _ = r.takeWaiting(tenant)
 	}
 	if w != nil {
-		r.keepSpare()
 		return w, nil
 	}
 	w, err := r.starter.start(ctx)
@@ -142,43 +160,65 @@ func (r *Workers) take(ctx context.Context, tenant string) (*worker, error) {
 	r.mu.Lock()
 	closed := r.closed
 	if !closed {
-		r.busy[w] = true
+		r.assign(w, tenant)
 	}
 	r.mu.Unlock()
 	if closed {
 		w.kill()
 		return nil, script.ErrClosed
 	}
-	w.tenant = tenant
-	r.keepSpare()
 	return w, nil
 }
 
-// takeIdle returns an idle worker, or none and the spare to wait for.
-func (r *Workers) takeIdle(tenant string) (*worker, <-chan struct{}) {
+// takeWaiting returns a worker that waits for a run of the tenant, or none and
+// the spare that is being started.
+func (r *Workers) takeWaiting(tenant string) (*worker, <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	living := r.idle[:0]
-	for _, w := range r.idle {
-		if !w.isDead() {
-			living = append(living, w)
-		}
-	}
-	r.idle = living
-	if len(r.idle) == 0 {
+	r.spare = slices.DeleteFunc(r.spare, (*worker).isDead)
+	r.idle = slices.DeleteFunc(r.idle, (*worker).isDead)
+	w := r.pick(tenant)
+	if w == nil {
 		return nil, r.starting
 	}
-	best := 0
-	for i, w := range r.idle {
-		if w.tenant == tenant || w.tenant == "" && r.idle[best].tenant != tenant {
-			best = i
+	r.assign(w, tenant)
+	return w, nil
+}
+
+// pick takes a worker off its list: the tenant's own that was used last, or a
+// spare one. Shared workers take turns once there are as many as may be. It needs
+// the lock.
+func (r *Workers) pick(tenant string) (w *worker) {
+	for i, w := range slices.Backward(r.idle) {
+		if w.tenant == tenant {
+			r.idle = slices.Delete(r.idle, i, i+1)
+			return w
 		}
 	}
-	w := r.idle[best]
-	r.idle = append(r.idle[:best], r.idle[best+1:]...)
-	r.busy[w] = true
+	shared := r.options.ShareWorkers && len(r.idle) > 0
+	switch {
+	case shared && (len(r.spare) == 0 || len(r.idle)+len(r.busy) >= r.options.Workers):
+		w, r.idle = r.idle[0], r.idle[1:]
+	case len(r.spare) > 0:
+		w, r.spare = r.spare[0], r.spare[1:]
+	}
+	return w
+}
+
+// assign gives a worker to a run of a tenant. It needs the lock.
+func (r *Workers) assign(w *worker, tenant string) {
 	w.tenant = tenant
-	return w, nil
+	r.busy[w] = true
+	r.evict()
+}
+
+// evict ends idle workers, the longest unused first, while they and the busy ones
+// are more than Workers. It needs the lock.
+func (r *Workers) evict() {
+	for len(r.idle) > 0 && len(r.idle)+len(r.busy) > r.options.Workers {
+		r.idle[0].kill()
+		r.idle = r.idle[1:]
+	}
 }
 
 // put takes a worker back. One that was stopped by force, or that has served
@@ -186,26 +226,29 @@ func (r *Workers) takeIdle(tenant string) (*worker, <-chan struct{}) {
 func (r *Workers) put(w *worker, healthy bool) {
 	r.mu.Lock()
 	delete(r.busy, w)
-	keep := healthy && !r.closed && w.runs < workerRuns && len(r.idle) <= r.options.Workers
-	if keep {
+	keep := healthy && !r.closed && w.runs < workerRuns && (w.runs > 0 || len(r.spare) < maxSpare)
+	switch {
+	case keep && w.runs == 0:
+		r.spare = append(r.spare, w)
+	case keep:
 		r.idle = append(r.idle, w)
 		w.since = time.Now()
-		if len(r.idle) > minIdle && r.trimmer == nil {
+		if len(r.idle) > 1 && r.trimmer == nil {
 			r.trimmer = time.AfterFunc(idleTime, r.trim)
 		}
 	}
+	r.evict()
 	r.mu.Unlock()
 	if !keep {
 		w.kill()
-		r.keepSpare()
 	}
+	r.keepSpare()
 }
 
 // idleTime is how long a worker may wait for work before it makes room.
 const idleTime = time.Minute
 
-// trim ends the workers that have waited for long, but for the few that are
-// kept for the next run.
+// trim ends the workers that have waited for long, but for the one used last.
 func (r *Workers) trim() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -213,38 +256,48 @@ func (r *Workers) trim() {
 	if r.closed {
 		return
 	}
-	for len(r.idle) > minIdle && time.Since(r.idle[0].since) >= idleTime {
+	for len(r.idle) > 1 && time.Since(r.idle[0].since) >= idleTime {
 		r.idle[0].kill()
 		r.idle = r.idle[1:]
 	}
-	if len(r.idle) > minIdle {
+	if len(r.idle) > 1 {
 		r.trimmer = time.AfterFunc(idleTime, r.trim)
 	}
 }
 
-// minIdle is how many workers are kept waiting: one to go on with, and a spare
-// for when code takes that one down.
-const minIdle = 2
+// maxSpare is how many workers are started ahead: for tenants that have none, and
+// for when code takes one down.
+const maxSpare = 2
 
-// keepSpare starts a worker in the background when too few are idle, so that
-// the next run finds one.
+// keepSpare starts a worker in the background when too few are spare, so that
+// the next run finds one. Workers that are shared count as spare while they are
+// idle.
 func (r *Workers) keepSpare() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.closed || r.starting != nil || len(r.idle) >= minIdle || len(r.busy) > r.options.Workers {
+	ready := len(r.spare)
+	if r.options.ShareWorkers {
+		ready += len(r.idle)
+	}
+	if r.closed || r.starting != nil || ready >= maxSpare || len(r.busy) > r.options.Workers {
 		return
 	}
-	ready := make(chan struct{})
-	r.starting = ready
+	r.startSpare()
+}
+
+// startSpare starts a worker in the background. It needs the lock.
+func (r *Workers) startSpare() {
+	started := make(chan struct{})
+	r.starting = started
 	r.spares.Add(1)
 	go func() {
 		defer r.spares.Done()
 		w, err := r.starter.start(context.Background())
 		r.mu.Lock()
 		r.starting = nil
-		close(ready)
-		if err == nil && !r.closed {
-			r.idle = append([]*worker{w}, r.idle...)
+		close(started)
+		if err == nil && !r.closed && len(r.spare) < maxSpare {
+			r.spare = append(r.spare, w)
 			w = nil
 		}
 		r.mu.Unlock()

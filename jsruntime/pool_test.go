@@ -147,7 +147,7 @@ func TestClose(t *testing.T) {
 		t.Error(err)
 	}
 	if err := <-done; err == nil {
-		t.Error("the run under way got no error")
+		t.Error("the run in progress got no error")
 	}
 	if _, err := r.Run(context.Background(), program("t", waits), nil, host); !errors.Is(err, script.ErrClosed) {
 		t.Errorf("a run after Close got %v, want ErrClosed", err)

@@ -36,7 +36,7 @@ func preludeProgram(name string) (*goja.Program, error) {
 var preludePrograms sync.Map // of *goja.Program by name
 
 // module returns the exports of a module of the prelude.
-func (c *call) module(name string) goja.Value {
+func (c *execution) module(name string) goja.Value {
 	if v, ok := c.modules[name]; ok {
 		return v.(*goja.Object).Get("exports")
 	}
@@ -61,7 +61,7 @@ func (c *call) module(name string) goja.Value {
 }
 
 // set sets a property of an object of our own, which cannot fail.
-func (c *call) set(o *goja.Object, name string, v any) {
+func (c *execution) set(o *goja.Object, name string, v any) {
 	if err := o.Set(name, v); err != nil {
 		panic(err)
 	}
@@ -99,7 +99,7 @@ var publicModules = map[string]string{
 }
 
 // require is the function of that name for tenant code.
-func (c *call) require(args []goja.Value) goja.Value {
+func (c *execution) require(args []goja.Value) goja.Value {
 	name, ok := arg(args, 0).(goja.String)
 	if !ok {
 		panic(c.newError("TypeError", "ERR_INVALID_ARG_TYPE", `The "id" argument must be of type string`))
@@ -169,7 +169,7 @@ func neededPatches(source string) []string {
 // installGlobals gives the runtime the globals of the prelude. They are where
 // the global object inherits from, and come to life when they are first read,
 // so that a run pays for what it uses.
-func (c *call) installGlobals() {
+func (c *execution) installGlobals() {
 	global := c.vm.GlobalObject()
 	c.set(global, "global", global)
 	if err := global.SetPrototype(c.vm.NewDynamicObject(lazyGlobals{c})); err != nil {
@@ -181,7 +181,7 @@ func (c *call) installGlobals() {
 }
 
 // loadGlobal loads a global and makes it an ordinary property.
-func (c *call) loadGlobal(name string) goja.Value {
+func (c *execution) loadGlobal(name string) goja.Value {
 	v := c.module(globalModules[name])
 	if !wholeModules[name] {
 		v = v.(*goja.Object).Get(name)
@@ -190,7 +190,7 @@ func (c *call) loadGlobal(name string) goja.Value {
 	return v
 }
 
-func (c *call) settleGlobal(name string, v goja.Value) {
+func (c *execution) settleGlobal(name string, v goja.Value) {
 	err := c.vm.GlobalObject().DefineDataProperty(name, v, goja.FLAG_TRUE, goja.FLAG_TRUE, goja.FLAG_FALSE)
 	if err != nil {
 		panic(err)
@@ -199,7 +199,7 @@ func (c *call) settleGlobal(name string, v goja.Value) {
 
 // lazyGlobals is what the global object inherits from. It has the globals of
 // the prelude, and shows nothing else of Go.
-type lazyGlobals struct{ c *call }
+type lazyGlobals struct{ c *execution }
 
 // Get loads a global.
 func (l lazyGlobals) Get(name string) goja.Value {

@@ -234,7 +234,7 @@ func (s *scanner) operator(c byte) *scanError {
 		s.prefix = 0
 		top := &s.stack[len(s.stack)-1]
 		if top.arrows++; top.arrows > maxArrows {
-			return s.fail("more than %d arrow functions stand in each other", maxArrows)
+			return s.fail("more than %d arrow functions are nested", maxArrows)
 		}
 		return nil
 	case c == ';' || c == ',':
@@ -247,7 +247,7 @@ func (s *scanner) operator(c byte) *scanError {
 
 func (s *scanner) countPrefix() *scanError {
 	if s.prefix++; s.prefix > maxPrefix {
-		return s.fail("more than %d operators stand in a row", maxPrefix)
+		return s.fail("more than %d operators in a row", maxPrefix)
 	}
 	return nil
 }

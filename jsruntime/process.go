@@ -29,9 +29,12 @@ type worker struct {
 	stderr *head
 	dead   chan struct{} // closed when the process is gone
 	killed atomic.Bool   // it is gone, or soon will be
-	tenant string        // whom it served last
+	tenant string        // whose code it has run, once runs is more than 0
 	runs   int
 	since  time.Time // idle since
+	// unfiltered says why the kernel does not filter its system calls; empty if
+	// it does.
+	unfiltered string
 }
 
 func (w *worker) isDead() bool {
@@ -46,7 +49,7 @@ func (w *worker) isDead() bool {
 	}
 }
 
-// kill ends the process at once. Whoever reads from it is told now, and not
+// kill ends the process at once. A pending read of its link fails now, and not
 // when the kernel has taken its memory back.
 func (w *worker) kill() {
 	w.killed.Store(true)
@@ -60,8 +63,9 @@ func (w *worker) handshake() error {
 	go func() {
 		f, err := w.link.receive()
 		if err == nil && (f.kind != kindHello || string(f.part(0)) != protocol) {
-			err = errors.New("it speaks another protocol: it was built from another version of this package")
+			err = errors.New("it uses another protocol: it was built from another version of this package")
 		}
+		w.unfiltered = string(f.part(1))
 		failed <- err
 	}()
 	var err error
@@ -71,7 +75,7 @@ func (w *worker) handshake() error {
 			return nil
 		}
 	case <-time.After(startTimeout):
-		err = fmt.Errorf("it did not answer within %v", startTimeout)
+		err = fmt.Errorf("it did not respond within %v", startTimeout)
 	}
 	w.kill()
 	<-w.dead
@@ -133,8 +137,8 @@ func (r *running) converse(j job, deadline time.Time) (out json.RawMessage, heal
 	}
 }
 
-// cancelled asks the worker to stop a run whose caller has gone, and sees to
-// it that it does.
+// cancelled asks the worker to stop a run whose caller has gone, and kills the
+// worker if it does not.
 func (r *running) cancelled(deadline time.Time) {
 	if r.ctx.Err() == context.DeadlineExceeded && time.Until(deadline) <= 0 {
 		return // the worker knows its deadline
@@ -169,7 +173,7 @@ func (r *running) serve(id int, op string, args json.RawMessage) {
 		return
 	}
 	if err := r.w.link.send(kind, uint32(id), body); errors.Is(err, errFrame) {
-		_ = r.w.link.send(kindRefuse, uint32(id), []byte(`{"Status":413,"Message":"the answer is too large"}`))
+		_ = r.w.link.send(kindRefuse, uint32(id), []byte(`{"Status":413,"Message":"the response is too large"}`))
 	}
 }
 
@@ -191,7 +195,7 @@ func (r *running) failed(body []byte) error {
 	return e
 }
 
-// died says why a worker is gone, as far as its last words tell.
+// died says why a worker is gone, as far as its standard error tells.
 func (r *running) died(deadline time.Time) error {
 	r.w.kill()
 	if r.ctx.Err() == context.Canceled {
@@ -207,7 +211,7 @@ func (r *running) died(deadline time.Time) error {
 	return stopError(causeOfDeath(r.w.stderr.String()))
 }
 
-// causeOfDeath reads what Go writes when a process of its cannot go on. The
+// causeOfDeath reads what Go writes when a process cannot go on. The
 // collector does not check the memory that it asks for itself: when there is
 // none, it takes address 0 for it, on the stack of the runtime.
 func causeOfDeath(words string) script.ErrorKind {

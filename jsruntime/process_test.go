@@ -12,8 +12,8 @@ import (
 	"github.com/seed-72ea4aab/vault/script"
 )
 
-// script is a link to a worker that says everything at once, however it is
-// asked, and hangs up then.
+// recording is a link to a worker that sends everything at once, whatever it is
+// asked, and then hangs up.
 type recording struct{ *bytes.Reader }
 
 func (recording) Write(p []byte) (int, error) { return len(p), nil }

@@ -213,7 +213,7 @@ func union(tables ...*unicode.RangeTable) []runeRange {
 	return out
 }
 
-// complement returns all other characters. Surrogates are none.
+// complement returns all other characters. Surrogates are not characters.
 func complement(ranges []runeRange) []runeRange {
 	var out []runeRange
 	next := rune(0)
@@ -254,7 +254,7 @@ var scriptNames = map[string]string{
 
 // regexpNatives serve the RegExp constructor of the prelude.
 var regexpNatives = map[string]native{
-	"regexp.expand": func(c *call, args []goja.Value) goja.Value {
+	"regexp.expand": func(c *execution, args []goja.Value) goja.Value {
 		pattern, err := expandProperties(arg(args, 0).String())
 		if err != nil {
 			panic(c.newError("SyntaxError", "", err.Error()))

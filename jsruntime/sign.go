@@ -30,12 +30,12 @@ const (
 )
 
 // cryptoError throws what OpenSSL would say less clearly.
-func (c *call) cryptoError(text string) *goja.Object {
+func (c *execution) cryptoError(text string) *goja.Object {
 	return c.newError("Error", "ERR_CRYPTO_OPERATION_FAILED", text)
 }
 
 // hashed returns the digest of data and which it is.
-func (c *call) hashed(name string, data []byte) (crypto.Hash, []byte) {
+func (c *execution) hashed(name string, data []byte) (crypto.Hash, []byte) {
 	h, ok := cryptoHashes[digestName(name)]
 	if !ok {
 		panic(c.newError("Error", "ERR_CRYPTO_INVALID_DIGEST", "Invalid digest: "+clip(name)))
@@ -47,7 +47,7 @@ func (c *call) hashed(name string, data []byte) (crypto.Hash, []byte) {
 
 // keySign takes key, digest, data, padding, salt length, and whether an ECDSA
 // signature is a plain pair of numbers.
-func (c *call) keySign(args []goja.Value) goja.Value {
+func (c *execution) keySign(args []goja.Value) goja.Value {
 	data := c.bytesOf(arg(args, 2))
 	switch key := c.key(arg(args, 0)).(type) {
 	case ed25519.PrivateKey:
@@ -113,7 +113,7 @@ func plainSignature(der []byte, curve elliptic.Curve) ([]byte, error) {
 
 // keyVerify takes key, digest, data, signature, padding, salt length, and
 // whether an ECDSA signature is a plain pair.
-func (c *call) keyVerify(args []goja.Value) goja.Value {
+func (c *execution) keyVerify(args []goja.Value) goja.Value {
 	data, sig := c.bytesOf(arg(args, 2)), c.bytesOf(arg(args, 3))
 	key := c.key(arg(args, 0))
 	if public, ok := publicOf(key); ok {
@@ -142,7 +142,7 @@ func (c *call) keyVerify(args []goja.Value) goja.Value {
 }
 
 // rsaPublic returns the public RSA key of a key.
-func (c *call) rsaPublic(v goja.Value) *rsa.PublicKey {
+func (c *execution) rsaPublic(v goja.Value) *rsa.PublicKey {
 	key := c.key(v)
 	if public, ok := publicOf(key); ok {
 		key = public
@@ -154,7 +154,7 @@ func (c *call) rsaPublic(v goja.Value) *rsa.PublicKey {
 	return k
 }
 
-func (c *call) rsaPrivate(v goja.Value) *rsa.PrivateKey {
+func (c *execution) rsaPrivate(v goja.Value) *rsa.PrivateKey {
 	k, ok := c.key(v).(*rsa.PrivateKey)
 	if !ok {
 		panic(c.cryptoError("operation not supported for this keytype"))
@@ -164,7 +164,7 @@ func (c *call) rsaPrivate(v goja.Value) *rsa.PrivateKey {
 
 // keyEncrypt takes key, data, padding, the digest and label of OAEP, and
 // whether to use the private key (privateEncrypt).
-func (c *call) keyEncrypt(args []goja.Value) goja.Value {
+func (c *execution) keyEncrypt(args []goja.Value) goja.Value {
 	data := c.bytesOf(arg(args, 1))
 	var out []byte
 	var err error
@@ -200,7 +200,7 @@ func rawRSA(key *rsa.PublicKey, data []byte) ([]byte, error) {
 
 // keyDecrypt takes the same as keyEncrypt; the last says that data is to be
 // opened with the public key (publicDecrypt).
-func (c *call) keyDecrypt(args []goja.Value) goja.Value {
+func (c *execution) keyDecrypt(args []goja.Value) goja.Value {
 	data := c.bytesOf(arg(args, 1))
 	var out []byte
 	var err error
@@ -245,7 +245,7 @@ func openPublic(key *rsa.PublicKey, data []byte) ([]byte, error) {
 }
 
 // keyAgree returns the shared secret of a private and a public key.
-func (c *call) keyAgree(args []goja.Value) goja.Value {
+func (c *execution) keyAgree(args []goja.Value) goja.Value {
 	private, public := c.key(arg(args, 0)), c.key(arg(args, 1))
 	if k, ok := private.(*ecdsa.PrivateKey); ok {
 		private, _ = k.ECDH()
@@ -256,11 +256,11 @@ func (c *call) keyAgree(args []goja.Value) goja.Value {
 	a, ok := private.(*ecdh.PrivateKey)
 	b, ok2 := public.(*ecdh.PublicKey)
 	if !ok || !ok2 {
-		panic(c.cryptoError("the keys do not fit each other"))
+		panic(c.cryptoError("the keys do not match"))
 	}
 	secret, err := a.ECDH(b)
 	if err != nil {
-		panic(c.cryptoError("the keys do not fit each other"))
+		panic(c.cryptoError("the keys do not match"))
 	}
 	return c.buffer(secret)
 }

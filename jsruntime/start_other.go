@@ -8,7 +8,7 @@ import (
 	"runtime"
 )
 
-// starter refuses: workers need what this operating system has not.
+// starter refuses: workers need a Unix.
 type starter struct{}
 
 func newStarter(Options) *starter { return &starter{} }

@@ -24,7 +24,9 @@ const workerFD = 3
 
 // starter starts worker processes, all from one operating system thread that
 // lives as long as it does: the kernel ends a worker when the thread that
-// started it ends, and with it when the embedding process dies.
+// started it ends, and with it when the embedding process dies. The thread also
+// hands down that no program it starts gains rights; the embedding process keeps
+// its own.
 type starter struct {
 	path    string
 	memory  int64
@@ -40,6 +42,7 @@ func newStarter(o Options) *starter {
 	}
 	go func() {
 		runtime.LockOSThread()
+		_ = noNewPrivileges() // without it, a worker reports that it has no filter
 		for {
 			select {
 			case f := <-s.jobs:

@@ -56,7 +56,7 @@ func walkValue(v reflect.Value, visit func(any)) {
 		}
 	case reflect.Slice:
 		if v.Type() == declarations || v.Type().Elem().Kind() == reflect.Uint8 {
-			return // these stand in the tree a second time, where they are declared
+			return // these are in the tree a second time, where they are declared
 		}
 		for i := range v.Len() {
 			walkValue(v.Index(i), visit)
@@ -99,7 +99,7 @@ func walkPointer(v reflect.Value, visit func(any)) {
 	}
 }
 
-// walkStatements visits what stands in a body, but not the body as a block.
+// walkStatements visits the statements of a body, but not the body as a block.
 func walkStatements(body *ast.BlockStatement, visit func(any)) {
 	if body != nil {
 		walkValue(reflect.ValueOf(body.List), visit)

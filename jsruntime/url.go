@@ -6,13 +6,13 @@ import (
 )
 
 var urlNatives = map[string]native{
-	"url.parse": (*call).urlParse,
-	"url.set":   (*call).urlSet,
+	"url.parse": (*execution).urlParse,
+	"url.set":   (*execution).urlSet,
 }
 
 // urlParse takes a URL and, if it is relative, its base, and returns its
 // parts, or undefined when it is not valid.
-func (c *call) urlParse(args []goja.Value) goja.Value {
+func (c *execution) urlParse(args []goja.Value) goja.Value {
 	var u *url.Url
 	var err error
 	if base := arg(args, 1); goja.IsUndefined(base) {
@@ -27,7 +27,7 @@ func (c *call) urlParse(args []goja.Value) goja.Value {
 }
 
 // urlSet takes a URL, the name of a part and its new value.
-func (c *call) urlSet(args []goja.Value) goja.Value {
+func (c *execution) urlSet(args []goja.Value) goja.Value {
 	u, err := url.Parse(arg(args, 0).String())
 	if err != nil {
 		return goja.Undefined()
@@ -56,7 +56,7 @@ func (c *call) urlSet(args []goja.Value) goja.Value {
 	return c.urlParts(u)
 }
 
-func (c *call) urlParts(u *url.Url) goja.Value {
+func (c *execution) urlParts(u *url.Url) goja.Value {
 	origin := "null"
 	switch u.Protocol() {
 	case "http:", "https:", "ws:", "wss:", "ftp:":

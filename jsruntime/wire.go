@@ -11,7 +11,7 @@ import (
 
 // The kinds of messages between the embedding process and a worker.
 const (
-	kindHello  = 'h' // worker: ready; part 0 the protocol
+	kindHello  = 'h' // worker: ready; parts protocol, why system calls are not filtered
 	kindRun    = 'r' // parent: run, or check if id is 1; parts limits, source, input
 	kindStop   = 's' // parent: stop the run of this number, counted from 1
 	kindReply  = 'a' // parent: answer to call id; part 0 the result
@@ -24,7 +24,7 @@ const (
 
 // protocol tells two builds of this package apart, should WorkerPath name an
 // older binary.
-const protocol = "vault-jsruntime-2"
+const protocol = "vault-jsruntime-3"
 
 // maxFrame bounds a message; results and inputs have tighter bounds of their
 // own.

@@ -2,6 +2,7 @@ package jsruntime
 
 import (
 	"encoding/json"
+	"os"
 	"runtime"
 	"runtime/metrics"
 	"sync"
@@ -23,15 +24,20 @@ type server struct {
 
 	mu      sync.Mutex
 	watcher *time.Timer
-	current *call
-	runs    uint32 // jobs that have come
+	current *execution
+	runs    uint32 // jobs received
 	halted  bool   // the parent asked to stop before the call was there
 }
 
-// serveLink serves a parent until it hangs up.
-func serveLink(l *link, memory int64) {
+// serveLink serves a parent until it hangs up. It first says whether system
+// calls are filtered, or why not.
+func serveLink(l *link, memory int64, unfiltered error) {
 	s := &server{link: l, memory: uint64(memory)}
-	if err := l.send(kindHello, 0, []byte(protocol)); err != nil {
+	reason := ""
+	if unfiltered != nil {
+		reason = unfiltered.Error()
+	}
+	if err := l.send(kindHello, 0, []byte(protocol), []byte(reason)); err != nil {
 		return
 	}
 	jobs := make(chan frame, 1)
@@ -106,7 +112,7 @@ func flag(b bool) uint32 {
 }
 
 // started makes a call the current one and watches its memory.
-func (s *server) started(c *call) {
+func (s *server) started(c *execution) {
 	s.mu.Lock()
 	s.current = c
 	s.watcher = time.AfterFunc(watchEvery, func() { s.watch(c) })
@@ -122,7 +128,7 @@ const watchEvery = 3 * time.Millisecond
 
 // watch stops a call that grows step by step, in good time and in an orderly
 // way. Growth in one leap is left to the operating system.
-func (s *server) watch(c *call) {
+func (s *server) watch(c *execution) {
 	if heapBytes() > s.memory+s.memory/8 {
 		c.stop(script.Memory)
 		return
@@ -142,7 +148,7 @@ func heapBytes() uint64 {
 }
 
 // halt stops the run of a number. A parent may ask for it just when that run
-// ends by itself; the one after it, which may be another tenant's, goes on.
+// ends by itself; the one after it goes on.
 func (s *server) halt(number uint32) {
 	s.mu.Lock()
 	c := s.current
@@ -171,4 +177,20 @@ func (s *server) call(id int, op string, args json.RawMessage) {
 
 func (s *server) log(level, line string) {
 	_ = s.link.send(kindLog, 0, []byte(level), []byte(line))
+}
+
+// WorkerMain is the main function of a program for [Options.WorkerPath]:
+//
+//	package main
+//
+//	import "github.com/seed-72ea4aab/vault/jsruntime"
+//
+//	func main() { jsruntime.WorkerMain() }
+//
+// Importing this package is what makes a process that was started as a worker
+// one, before main begins. WorkerMain is reached only when the program was
+// started by hand; it says what the program is for, and exits with status 2.
+func WorkerMain() {
+	os.Stderr.WriteString("This program runs the code of tenants. Set its path as WorkerPath in jsruntime.Options.\n")
+	os.Exit(2)
 }

@@ -7,12 +7,12 @@ import (
 )
 
 // TestLateStop sends the stop of a run that has ended when the next one is
-// under way. Only the stop of its own number ends a run.
+// in progress. Only the stop of its own number ends a run.
 func TestLateStop(t *testing.T) {
 	t.Parallel()
 	ours, theirs := net.Pipe()
 	defer ours.Close()
-	go serveLink(newLink(theirs), 128<<20)
+	go serveLink(newLink(theirs), 128<<20, nil)
 	parent := newLink(ours)
 	expect := func(kind byte) frame {
 		t.Helper()

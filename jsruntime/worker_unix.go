@@ -3,12 +3,15 @@
 package jsruntime
 
 import (
+	"fmt"
 	"os"
 	"runtime"
 	"runtime/debug"
 	"strconv"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // becomeWorker turns this process into a worker if it was started as one, and
@@ -28,25 +31,41 @@ func becomeWorker() {
 	if err := syscall.SetNonblock(workerFD, true); err != nil {
 		os.Exit(3)
 	}
+	// The file starts the poller of the Go runtime, which opens descriptors of
+	// its own; from then on no number of a closed one is used again.
 	l := newLink(os.NewFile(workerFD, "parent"))
-	confine(memory)
-	serveLink(l, memory)
+	if err := confine(memory); err != nil {
+		os.Stderr.WriteString(err.Error())
+		os.Exit(3)
+	}
+	serveLink(l, memory, filterCalls())
 	os.Exit(0)
 }
 
-// confine gives this process the least that it needs. What fails here fails
-// the start, since a worker without bounds is worse than none.
-func confine(memory int64) {
+// confine takes from this process what it does not need and sets its bounds. If
+// that fails, the worker does not start: a worker without bounds is worse than
+// none.
+func confine(memory int64) error {
 	runtime.GOMAXPROCS(1) // more would only spin while one thing is done at a time
 	debug.SetGCPercent(400)
 	debug.SetMemoryLimit(memory)
 	debug.SetMaxStack(64 << 20)
+	if err := closeInherited(); err != nil {
+		return fmt.Errorf("cannot close inherited descriptors: %w", err)
+	}
 	for _, l := range resourceLimits(memory) {
 		if err := syscall.Setrlimit(l.resource, &syscall.Rlimit{Cur: l.value, Max: l.value}); err != nil {
-			os.Stderr.WriteString("the limit " + l.name + " cannot be set: " + err.Error())
-			os.Exit(3)
+			return fmt.Errorf("cannot set the limit %s: %w", l.name, err)
 		}
 	}
+	return nil
+}
+
+// isInherited tells whether a descriptor was open before this program began.
+// Those survive only without the flag that Go sets on every one it opens.
+func isInherited(fd int) bool {
+	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
+	return err == nil && flags&unix.FD_CLOEXEC == 0
 }
 
 // resourceLimit is a bound that the operating system keeps.

@@ -14,12 +14,12 @@ import (
 const maxInflated = 32 << 20
 
 var zlibNatives = map[string]native{
-	"zlib.deflate": (*call).deflate,
-	"zlib.inflate": (*call).inflate,
+	"zlib.deflate": (*execution).deflate,
+	"zlib.inflate": (*execution).inflate,
 }
 
 // deflate takes bytes, the format (gzip, zlib, raw) and the level.
-func (c *call) deflate(args []goja.Value) goja.Value {
+func (c *execution) deflate(args []goja.Value) goja.Value {
 	level := int(arg(args, 2).ToInteger())
 	if level < -1 || level > 9 {
 		panic(c.newError("RangeError", "ERR_OUT_OF_RANGE", `The value of "options.level" is out of range`))
@@ -45,7 +45,7 @@ func (c *call) deflate(args []goja.Value) goja.Value {
 }
 
 // inflate takes bytes and the format; auto tells gzip and zlib apart.
-func (c *call) inflate(args []goja.Value) goja.Value {
+func (c *execution) inflate(args []goja.Value) goja.Value {
 	data, format := c.bytesOf(arg(args, 0)), arg(args, 1).String()
 	if format == "auto" {
 		format = "zlib"

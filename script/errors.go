@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// Errors of a runtime, to be told by errors.Is.
+// Errors of a runtime, for use with errors.Is.
 var (
 	// ErrInvalid means that code cannot be used at all; see [Invalid].
 	ErrInvalid = errors.New("the code cannot be used")
-	// ErrBusy means that the runtime has as many runs under way and waiting as
-	// it takes; try again later.
+	// ErrBusy means that the runtime has as many runs in progress and waiting
+	// as it accepts; try again later.
 	ErrBusy = errors.New("too many requests")
 	// ErrClosed means that the runtime has been closed.
 	ErrClosed = errors.New("script: the runtime is closed")
@@ -24,7 +24,7 @@ type ErrorKind string
 const (
 	// Thrown: the code threw an error, or returned a promise that was rejected.
 	Thrown ErrorKind = "thrown"
-	// Invalid: the code does not compile, throws while it is loaded, or
+	// Invalid: the code does not compile, throws while loading, or
 	// exports no function. Such an error matches [ErrInvalid].
 	Invalid ErrorKind = "invalid"
 	// Timeout: the run was stopped at its deadline.
@@ -76,7 +76,7 @@ type Frame struct {
 	Column   int
 }
 
-// Response is an HTTP answer that tenant code made by itself. The REST API adds
+// Response is an HTTP answer that tenant code wrote in full. The REST API adds
 // headers of its own, and sets no cookies for it.
 type Response struct {
 	Status  int

@@ -85,7 +85,7 @@ type Runtime interface {
 
 // Program is code to run, and whose it is.
 type Program struct {
-	Tenant string // for limits that keep tenants from each other
+	Tenant string // whose code it is: a runtime keeps tenants apart by it
 	Name   string // of the reactor or proxy, for messages
 	Source string
 }

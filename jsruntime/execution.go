@@ -19,7 +19,7 @@ import (
 // to unwind, so that this is about the most it can take.
 const maxStack = 2000
 
-// Bounds on what one run may have under way.
+// Bounds on what one run may have pending.
 const (
 	maxTimers      = 10_000
 	maxHostPending = 64
@@ -43,7 +43,7 @@ type job struct {
 }
 
 // port is how a run reaches the world. Answers to calls come back through
-// [call.deliver].
+// [execution.deliver].
 type port interface {
 	call(id int, op string, args json.RawMessage)
 	log(level, line string)
@@ -61,9 +61,9 @@ type engine struct {
 	cache programCache
 }
 
-// call is one run of one program in a runtime of its own. It belongs to one
+// execution is one run of one program in a runtime of its own. It belongs to one
 // goroutine, but for deliver and stop.
-type call struct {
+type execution struct {
 	vm     *goja.Runtime
 	code   *compiled
 	port   port
@@ -76,8 +76,8 @@ type call struct {
 	hashes    []hash.Hash
 	ciphers   []*cipherState
 	logged    int
-	turn      func()     // what the trampoline runs
-	turnErr   error      // what it ended with
+	task      func()     // what the trampoline runs
+	taskErr   error      // what it ended with
 	enter     goja.Value // the trampoline
 	enterCall goja.Callable
 	started   time.Time
@@ -87,9 +87,9 @@ type call struct {
 	done    chan struct{} // closed by stop
 }
 
-// newCall prepares a runtime for a program.
-func newCall(code *compiled, p port, l limits) *call {
-	c := &call{
+// newExecution prepares a runtime for a program.
+func newExecution(code *compiled, p port, l limits) *execution {
+	c := &execution{
 		vm:      goja.New(),
 		code:    code,
 		port:    p,
@@ -104,7 +104,7 @@ func newCall(code *compiled, p port, l limits) *call {
 	c.vm.SetParserOptions(parser.WithDisableSourceMaps)
 	c.vm.SetRandSource(rand.Float64)
 	c.enter = c.vm.ToValue(func(goja.FunctionCall) goja.Value {
-		c.turn()
+		c.task()
 		c.runTicks()
 		return goja.Undefined()
 	})
@@ -114,7 +114,7 @@ func newCall(code *compiled, p port, l limits) *call {
 
 // stop ends the run for a reason, from any goroutine, as soon as the runtime
 // can be interrupted.
-func (c *call) stop(reason script.ErrorKind) {
+func (c *execution) stop(reason script.ErrorKind) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.stopped.Load() != nil {
@@ -125,24 +125,24 @@ func (c *call) stop(reason script.ErrorKind) {
 	close(c.done)
 }
 
-// deliver hands the answer to a host call over. There is room for every call
-// that can be under way.
-func (c *call) deliver(r reply) {
+// deliver passes on the answer to a host call. There is room for every call that
+// can be pending.
+func (c *execution) deliver(r reply) {
 	select {
 	case c.loop.replies <- r:
 	case <-c.done:
 	}
 }
 
-// run does the job and returns the result as JSON. started is told of the
-// call before any code of the tenant runs.
-func (e *engine) run(j job, p port, started func(*call)) (json.RawMessage, *script.Error) {
+// run does the job and returns the result as JSON. It calls
+// started before any code of the tenant runs.
+func (e *engine) run(j job, p port, started func(*execution)) (json.RawMessage, *script.Error) {
 	begin := time.Now()
 	code, bad := e.cache.get(j.source, j.limits.MaxSource)
 	if bad != nil {
 		return nil, bad
 	}
-	c := newCall(code, p, j.limits)
+	c := newExecution(code, p, j.limits)
 	timer := time.AfterFunc(j.limits.Timeout-time.Since(begin), func() { c.stop(script.Timeout) })
 	defer timer.Stop()
 	defer c.stop(script.Timeout)
@@ -152,7 +152,7 @@ func (e *engine) run(j job, p port, started func(*call)) (json.RawMessage, *scri
 
 // do loads the code, calls its function and waits for the outcome. A panic of
 // the engine is an error of this run and of nothing else.
-func (c *call) do(j job) (out json.RawMessage, bad *script.Error) {
+func (c *execution) do(j job) (out json.RawMessage, bad *script.Error) {
 	defer func() {
 		if p := recover(); p != nil {
 			out, bad = nil, stopError(script.Crash)
@@ -162,8 +162,8 @@ func (c *call) do(j job) (out json.RawMessage, bad *script.Error) {
 	return c.perform(j)
 }
 
-// perform is do without the prelude and without a net.
-func (c *call) perform(j job) (json.RawMessage, *script.Error) {
+// perform is do without the prelude and without recovering from panics.
+func (c *execution) perform(j job) (json.RawMessage, *script.Error) {
 	main, bad := c.load(j.check)
 	if bad != nil || j.check {
 		return nil, bad
@@ -186,23 +186,23 @@ func (c *call) perform(j job) (json.RawMessage, *script.Error) {
 }
 
 // macrotask runs f as one turn of the event loop: f, then process.nextTick
-// callbacks, then promise jobs, then the ticks that those made.
-func (c *call) macrotask(f func() error) error {
-	c.turn = func() { c.turnErr = f() }
-	c.turnErr = nil
+// callbacks, then promise jobs, then the ticks that those added.
+func (c *execution) macrotask(f func() error) error {
+	c.task = func() { c.taskErr = f() }
+	c.taskErr = nil
 	if _, err := c.enterCall(goja.Undefined()); err != nil {
 		return err
 	}
-	if c.turnErr != nil {
-		return c.turnErr
+	if c.taskErr != nil {
+		return c.taskErr
 	}
 	for len(c.loop.ticks) > 0 {
-		c.turn = func() {}
+		c.task = func() {}
 		if _, err := c.enterCall(goja.Undefined()); err != nil {
 			return err
 		}
-		if c.turnErr != nil {
-			return c.turnErr
+		if c.taskErr != nil {
+			return c.taskErr
 		}
 	}
 	return nil
@@ -210,7 +210,7 @@ func (c *call) macrotask(f func() error) error {
 
 // native returns a function of the registry as a JavaScript function. A Go
 // panic in it is an error of the code that called it.
-func (c *call) native(name string) goja.Value {
+func (c *execution) native(name string) goja.Value {
 	if v, ok := c.natives[name]; ok {
 		return v
 	}
@@ -228,7 +228,7 @@ func (c *call) native(name string) goja.Value {
 
 // recoverNative turns Go's own panics into JavaScript errors. Those by which
 // goja throws pass.
-func (c *call) recoverNative() {
+func (c *execution) recoverNative() {
 	switch p := recover().(type) {
 	case nil:
 	case runtime.Error, string:

@@ -1,0 +1,98 @@
+package jsruntime_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// build builds a program of testdata into a folder.
+func build(t *testing.T, folder, name string) string {
+	t.Helper()
+	path := filepath.Join(folder, name)
+	if out, err := exec.Command("go", "build", "-o", path, "./testdata/"+name).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return path
+}
+
+// TestInitOfTheHost has a host whose init opens a file and a connection, and
+// which is started with descriptors of its parent. A worker has none of them. The
+// init runs in a worker that is the host started again, and does not run in one
+// that is a program of its own.
+func TestInitOfTheHost(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	host, worker := build(t, folder, "host"), build(t, folder, "worker")
+	for name, c := range map[string]struct {
+		args []string
+		runs bool
+	}{"itself": {nil, true}, "WorkerPath": {[]string{worker}, false}} {
+		t.Run(name, func(t *testing.T) {
+			cmd := exec.Command(host, c.args...)
+			cmd.Stderr = &bytes.Buffer{}
+			for range 3 { // as 3, 4 and 5; 3 is where a worker has its link
+				cmd.ExtraFiles = append(cmd.ExtraFiles, secretFile(t))
+			}
+			out, err := cmd.Output()
+			if err != nil {
+				t.Fatalf("%v: %s", err, cmd.Stderr)
+			}
+			checkDescriptors(t, out)
+			started, err := os.ReadFile(filepath.Join(folder, "init.log"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Contains(string(started), "vault-jsruntime-worker"); got != c.runs {
+				t.Errorf("the init of the host ran in a worker: %t, want %t", got, c.runs)
+			}
+			if err := os.Remove(filepath.Join(folder, "init.log")); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+func secretFile(t *testing.T) *os.File {
+	t.Helper()
+	f, err := os.Create(filepath.Join(t.TempDir(), "secret"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
+// checkDescriptors reads the descriptors of workers and looks for what they
+// should not have.
+func checkDescriptors(t *testing.T, out []byte) {
+	t.Helper()
+	var workers []map[string]string
+	if err := json.Unmarshal(out, &workers); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	seen := 0
+	for _, w := range workers {
+		if w == nil {
+			continue
+		}
+		seen++
+		if !strings.HasPrefix(w["3"], "socket:") {
+			t.Errorf("descriptor 3 is %q", w["3"])
+		}
+		for fd, what := range w {
+			switch {
+			case len(fd) == 1 && fd <= "3", what == "anon_inode:[eventpoll]", what == "anon_inode:[eventfd]":
+			default:
+				t.Errorf("a worker has descriptor %s: %s", fd, what)
+			}
+		}
+	}
+	if seen == 0 {
+		t.Errorf("no worker was seen: %s", out)
+	}
+}
