@@ -96,13 +96,14 @@ func (p ApplicationParams) checked(now time.Time) (ApplicationParams, error) {
 	return p, asInvalid(bad)
 }
 
-// mayGrant asks whether the caller may give permissions to an application.
-// Permissions on tokens go with the right to administer applications; every
+// mayGrant asks whether the caller may give permissions to an application, or
+// change one that holds them: otherwise it could take over an application that
+// has more rights than itself, or end it. Permissions on tokens go with the right to administer applications; every
 // other permission can be granted only by a caller that holds it.
 func (op *operation) mayGrant(permissions []string) error {
 	for _, p := range permissions {
 		if !op.grant.MayGrant(p) {
-			return errorf(ErrForbidden, "Only a caller that has the permission %s can grant it.", p)
+			return errorf(ErrForbidden, "The permission %s is needed to grant it, and to change an application that holds it.", p)
 		}
 	}
 	return nil
@@ -250,23 +251,11 @@ func (op *operation) updateApplication(ctx context.Context, id uuid.UUID, change
 func (op *operation) saveApplication(ctx context.Context, id uuid.UUID, change func(*Application) error) (*Application, error) {
 	defer op.afterwards(op.v.forgetIdentities)
 	return applications.update(ctx, op, id, func(app *Application) error {
-		if err := op.mayChange(app); err != nil {
+		if err := op.mayGrant(app.Permissions); err != nil {
 			return err
 		}
 		return change(app)
 	})
-}
-
-// mayChange asks whether the caller could have granted all that an application
-// holds. Otherwise it could take over an application that has more rights than
-// itself, or end it.
-func (op *operation) mayChange(app *Application) error {
-	for _, p := range app.Permissions {
-		if !op.grant.MayGrant(p) {
-			return errorf(ErrForbidden, "Changing this application needs the permission %s, which it holds.", p)
-		}
-	}
-	return nil
 }
 
 // RegenerateKey gives an application a new API key (permission
@@ -295,7 +284,7 @@ func (c *Client) DeleteApplication(ctx context.Context, id uuid.UUID) error {
 		return err
 	}
 	defer op.afterwards(op.v.forgetIdentities)
-	return applications.delete(ctx, op, id, op.mayChange)
+	return applications.delete(ctx, op, id, func(app *Application) error { return op.mayGrant(app.Permissions) })
 }
 
 // Permission describes a permission that applications may hold.

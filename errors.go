@@ -29,6 +29,10 @@ var (
 	// way. When it has succeeded, asking again gives its answer. It matches
 	// ErrConflict.
 	ErrInProgress = errorf(ErrConflict, "A request with this idempotency key is being processed.")
+	// ErrWithdrawn means that the answer which an idempotency key keeps is not given
+	// any more: a token that the run used is gone, or the cvc that it saw. The run
+	// is not repeated. It matches ErrConflict.
+	ErrWithdrawn = errorf(ErrConflict, "The stored answer was withdrawn.")
 	// ErrTooLarge means that the input is over a limit of size.
 	ErrTooLarge = errors.New("too large")
 	// ErrBusy means that a limit on work under way is reached; try again later.

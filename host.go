@@ -35,8 +35,8 @@ type scriptHost struct {
 	v       *Vault
 	tenant  uuid.UUID
 	entity  entity
-	client  *Client // nil without an application
-	lineage lineage // of what the code asks for
+	client  *Client        // nil without an application
+	lineage limits.Lineage // of what the code asks for
 	broken  sync.Once
 }
 
@@ -68,10 +68,10 @@ func (h *scriptHost) Call(ctx context.Context, op string, args json.RawMessage) 
 }
 
 func (h *scriptHost) call(ctx context.Context, op string, args json.RawMessage) (json.RawMessage, error) {
-	if err := h.lineage.bytes.Hold(len(args)); err != nil {
+	if err := h.lineage.Bytes.Hold(len(args)); err != nil {
 		return nil, err
 	}
-	defer h.lineage.bytes.Release(len(args))
+	defer h.lineage.Bytes.Release(len(args))
 	if op == "fetch" {
 		return h.fetch(ctx, args)
 	}
@@ -89,7 +89,7 @@ func (h *scriptHost) call(ctx context.Context, op string, args json.RawMessage) 
 		}
 		defer give()
 	}
-	out, err := do(withLineage(ctx, h.lineage), h.client, JSON(args))
+	out, err := do(h.lineage.In(ctx), h.client, JSON(args))
 	if err != nil {
 		return nil, err
 	}
@@ -103,9 +103,9 @@ func (h *scriptHost) call(ctx context.Context, op string, args json.RawMessage) 
 // until the answer is written.
 func (h *scriptHost) fetch(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
 	read := 0
-	defer func() { h.lineage.bytes.Release(read) }()
+	defer func() { h.lineage.Bytes.Release(read) }()
 	return h.v.egress.Fetch(ctx, h.tenant.String(), args, func(from io.Reader, limit int64) ([]byte, error) {
-		body, err := h.lineage.bytes.Read(from, limit)
+		body, err := h.lineage.Bytes.Read(from, limit)
 		read = len(body)
 		return body, err
 	})
@@ -319,7 +319,7 @@ func proxyOperation(method string) func(context.Context, *Client, JSON) (any, er
 		if err != nil {
 			return nil, err
 		}
-		return readAnswer(answer, int64(c.v.cfg.MaxBytes), lineageOf(ctx).bytes)
+		return readAnswer(answer, int64(c.v.cfg.MaxBytes), limits.LineageOf(ctx).Bytes)
 	}
 }
 

@@ -14,9 +14,11 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/expr"
 	"github.com/seed-72ea4aab/vault/internal/jobs"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/internal/limits"
 	"github.com/seed-72ea4aab/vault/internal/sealed"
 	"github.com/seed-72ea4aab/vault/internal/webhook"
 	"github.com/seed-72ea4aab/vault/script"
@@ -97,14 +99,14 @@ func (k *caller) gone(ctx context.Context, v *Vault, tenant uuid.UUID) error {
 
 // reactLater stores an asynchronous run. It is durable when this returns.
 func (op *operation) reactLater(ctx context.Context, r *Reactor, args jsonx.Value, p *ReactParams) error {
-	from := lineageOf(ctx)
-	if err := from.leave(); err != nil {
+	from := limits.LineageOf(ctx)
+	if err := leaveRun(from); err != nil {
 		return err
 	}
 	if err := op.tryExpressions(ctx, args); err != nil {
 		return underPath("args", err)
 	}
-	j := reactJob{Reactor: r.ID, Args: jsonOf(args), CallbackURL: p.CallbackURL, Timeout: time.Duration(p.TimeoutMS) * time.Millisecond, Caller: callerOf(op.Client), Depth: from.depth, TraceHeader: p.TraceHeader, TraceID: p.TraceID}
+	j := reactJob{Reactor: r.ID, Args: jsonOf(args), CallbackURL: p.CallbackURL, Timeout: time.Duration(p.TimeoutMS) * time.Millisecond, Caller: callerOf(op.Client), Depth: from.Depth, TraceHeader: p.TraceHeader, TraceID: p.TraceID}
 	if j.Timeout == 0 {
 		j.Timeout = minTimeoutMS * time.Millisecond
 	}
@@ -114,9 +116,22 @@ func (op *operation) reactLater(ctx context.Context, r *Reactor, args jsonx.Valu
 	}
 	ch := op.change()
 	ch.InsertJobs = []storage.Job{job}
-	ch.Logs = []storage.Log{op.entry(opReact, kindReactor, r.ID.String())}
+	ch.Logs = []storage.Log{op.entry(audit.React, kindReactor, r.ID.String())}
 	defer op.afterwards(op.v.worker.Wake)
 	return op.write(ctx, ch)
+}
+
+// leaveRun counts a run that is left for later by another.
+func leaveRun(from limits.Lineage) error {
+	err := from.Leave()
+	switch {
+	case errors.Is(err, limits.ErrDepth):
+		return &script.Error{Kind: script.Depth, Status: http.StatusInternalServerError, Title: script.DefaultTitle,
+			Messages: map[string][]string{"error": {"reactors and proxies call each other more than 3 levels deep"}}}
+	case errors.Is(err, limits.ErrLeft):
+		return errorf(ErrBusy, "A run may start at most %d asynchronous runs.", limits.MaxLeft)
+	}
+	return err
 }
 
 // tryExpressions finds out whether arguments can be detokenized now, and are an
@@ -235,7 +250,7 @@ func (j *leasedJob) run(ctx context.Context) error {
 		return err
 	}
 	client.pending = &pendingWrites{leased: true}
-	result, err := client.runJob(withLineage(ctx, lineage{depth: j.react.Depth}), &j.react)
+	result, err := client.runJob(limits.Lineage{Depth: j.react.Depth}.In(ctx), &j.react)
 	if ctx.Err() != nil {
 		return ctx.Err() // the node stops, or has lost the job
 	}
@@ -352,7 +367,7 @@ func (j *leasedJob) giveUp(ctx context.Context) error {
 	row := j.row
 	row.Dead, row.Payload = true, nil
 	row.RunAt = j.v.now().Add(keepDeadJobs)
-	entry := j.entry(opReact, kindReactor, j.react.Reactor.String())
+	entry := j.entry(audit.React, kindReactor, j.react.Reactor.String())
 	entry.Message = "Reactor callback abandoned"
 	return j.v.store.Write(ctx, &storage.Change{
 		Tenant: row.Tenant, Now: j.now, // seals nothing, so it is never too late

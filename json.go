@@ -3,9 +3,18 @@ package vault
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/storage"
 )
 
 // JSON is a JSON value as text. Key order and the text of numbers are those
@@ -120,3 +129,209 @@ var stored = jsonx.Limits{Depth: 1000}
 func readObject(text []byte, read func(*form.Reader)) error {
 	return asInvalid(form.ReadText(text, read))
 }
+
+// Bounds on pages.
+const (
+	defaultPageSize = 20
+	maxPageSize     = 100
+)
+
+// PageParams asks for a page of a list. Zero values mean the first page and
+// the default size of 20; a page holds at most 100 items, and no more bytes than
+// [Config.MaxPageBytes].
+type PageParams struct {
+	Page int
+	Size int
+}
+
+// normal fills in the defaults and checks the bounds.
+func (p PageParams) normal() (PageParams, error) {
+	bad := &form.Problems{}
+	if p.Page == 0 {
+		p.Page = 1
+	}
+	if p.Size == 0 {
+		p.Size = defaultPageSize
+	}
+	if p.Page < 1 || p.Page > math.MaxInt32 {
+		bad.Add("page", "must be a number from 1 to %d", math.MaxInt32)
+	}
+	if p.Size < 1 || p.Size > maxPageSize {
+		bad.Add("size", "must be a number from 1 to %d", maxPageSize)
+	}
+	return p, asInvalid(bad)
+}
+
+// readPage reads page and size. A zero that is given is out of bounds, unlike
+// one that is not.
+func readPage(r *form.Reader) (p PageParams) {
+	for name, dst := range map[string]*int{"page": &p.Page, "size": &p.Size} {
+		n, ok := r.Int(name)
+		if *dst = n; ok && n == 0 {
+			*dst = -1
+		}
+	}
+	return p
+}
+
+func (p PageParams) offset() int { return (p.Page - 1) * p.Size }
+
+// Page is one page of a list.
+type Page[T any] struct {
+	Pagination Pagination `json:"pagination"`
+	Data       []T        `json:"data"`
+}
+
+// Pagination says where a page stands in its list.
+type Pagination struct {
+	TotalItems int `json:"total_items"` // over all pages
+	PageNumber int `json:"page_number"`
+	PageSize   int `json:"page_size"`
+	TotalPages int `json:"total_pages"`
+}
+
+func newPage[T any](p PageParams, total int) *Page[T] {
+	return &Page[T]{
+		Pagination: Pagination{TotalItems: total, PageNumber: p.Page, PageSize: p.Size, TotalPages: (total + p.Size - 1) / p.Size},
+		Data:       []T{},
+	}
+}
+
+// pageError says of a page that holds too much what to do about it.
+func (op *operation) pageError(err error) error {
+	if errors.Is(err, storage.ErrTooLarge) {
+		return invalid("size", "must be smaller: the items on this page have more than %d bytes; ask for fewer at a time", op.maxPageBytes())
+	}
+	return err
+}
+
+// batches is the size of the next page of a walk over a list. The caller did not
+// choose it, so pages have fewer items where these are large.
+type batches struct{ size, most int }
+
+func newBatches(most int) batches { return batches{most, most} }
+
+// nextBatch reads a page, a smaller one while it holds too much, and reports
+// whether there may be another.
+func nextBatch[T any](b *batches, read func(limit int) ([]T, error)) (rows []T, more bool, err error) {
+	for {
+		limit := b.size
+		rows, err := read(limit)
+		if errors.Is(err, storage.ErrTooLarge) && limit > 1 {
+			b.size = limit / 2
+			continue
+		}
+		b.size = min(2*limit, b.most) // items that come later may be small again
+		return rows, len(rows) == limit, err
+	}
+}
+
+// The types below hold data, keys, secrets or configuration. With fmt, whatever
+// the verb, and with slog they show names and ids alone, so that a value that
+// ends up in a log or an error by mistake leaks nothing. The doc comment of
+// [Token] says where that does not help.
+
+// names returns what a value shows: pairs of a name and a text. Empty texts are
+// left out.
+func names(pairs ...string) slog.Value {
+	attrs := make([]slog.Attr, 0, len(pairs)/2)
+	for pair := range slices.Chunk(pairs, 2) {
+		if name, text := pair[0], pair[len(pair)-1]; text != "" && text != uuid.Nil.String() {
+			attrs = append(attrs, slog.String(name, text))
+		}
+	}
+	return slog.GroupValue(attrs...)
+}
+
+// format prints what a value shows. Texts are quoted, so that a name cannot
+// pass for a line of a log.
+func format(f fmt.State, x slog.LogValuer) {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%T{", x)
+	for i, a := range x.LogValue().Group() {
+		if i > 0 {
+			b.WriteString(" ")
+		}
+		fmt.Fprintf(&b, "%s:%q", a.Key, a.Value.String())
+	}
+	b.WriteString("}")
+	_, _ = io.WriteString(f, b.String()) // what printing fails on, it cannot say
+}
+
+// LogValue shows the id, the tenant and the type.
+func (t Token) LogValue() slog.Value {
+	return names("id", t.ID, "tenant_id", t.TenantID.String(), "type", string(t.Type))
+}
+
+// Format prints what LogValue shows.
+func (t Token) Format(f fmt.State, _ rune) { format(f, t) }
+
+// LogValue shows the id and the type.
+func (p TokenParams) LogValue() slog.Value { return names("id", p.ID, "type", string(p.Type)) }
+
+// Format prints what LogValue shows.
+func (p TokenParams) Format(f fmt.State, _ rune) { format(f, p) }
+
+// hidden stands for data that has neither a name nor an id.
+const hidden = "hidden"
+
+// LogValue shows nothing of the card.
+func (d CardData) LogValue() slog.Value { return names("card", hidden) }
+
+// Format prints what LogValue shows.
+func (d CardData) Format(f fmt.State, _ rune) { format(f, d) }
+
+// LogValue shows nothing of the account.
+func (d BankData) LogValue() slog.Value { return names("account", hidden) }
+
+// Format prints what LogValue shows.
+func (d BankData) Format(f fmt.State, _ rune) { format(f, d) }
+
+// LogValue shows the id and the name.
+func (t Tenant) LogValue() slog.Value { return names("id", t.ID.String(), "name", t.Name) }
+
+// Format prints what LogValue shows.
+func (t Tenant) Format(f fmt.State, _ rune) { format(f, t) }
+
+// LogValue shows the id, the tenant, the name and the type.
+func (a Application) LogValue() slog.Value {
+	return names("id", a.ID.String(), "tenant_id", a.TenantID.String(), "name", a.Name, "type", string(a.Type))
+}
+
+// Format prints what LogValue shows.
+func (a Application) Format(f fmt.State, _ rune) { format(f, a) }
+
+// LogValue shows nothing of the key and the nonce.
+func (s Session) LogValue() slog.Value { return names("session_key", hidden) }
+
+// Format prints what LogValue shows.
+func (s Session) Format(f fmt.State, _ rune) { format(f, s) }
+
+// LogValue shows the id, the tenant and the name.
+func (r Reactor) LogValue() slog.Value {
+	return names("id", r.ID.String(), "tenant_id", r.TenantID.String(), "name", r.Name)
+}
+
+// Format prints what LogValue shows.
+func (r Reactor) Format(f fmt.State, _ rune) { format(f, r) }
+
+// LogValue shows the name.
+func (p ReactorParams) LogValue() slog.Value { return names("name", p.Name) }
+
+// Format prints what LogValue shows.
+func (p ReactorParams) Format(f fmt.State, _ rune) { format(f, p) }
+
+// LogValue shows the id, the tenant and the name. A destination may have
+// credentials in its query, so it is not shown.
+func (x Proxy) LogValue() slog.Value {
+	return names("id", x.ID.String(), "tenant_id", x.TenantID.String(), "name", x.Name)
+}
+
+// Format prints what LogValue shows.
+func (x Proxy) Format(f fmt.State, _ rune) { format(f, x) }
+
+// LogValue shows the name.
+func (p ProxyParams) LogValue() slog.Value { return names("name", p.Name) }
+
+// Format prints what LogValue shows.
+func (p ProxyParams) Format(f fmt.State, _ rune) { format(f, p) }

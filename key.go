@@ -1,15 +1,12 @@
 package vault
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/google/uuid"
-	"github.com/mr-tron/base58"
 
 	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/seal"
@@ -33,11 +30,6 @@ type Key struct {
 	aead  seal.AEAD
 }
 
-const (
-	masterKeyPrefix = "vaultkey_"
-	masterKeyCheck  = 4 // bytes of checksum at the end
-)
-
 // NewKey returns a new random master key.
 func NewKey() *Key {
 	k, err := newKey(seal.RandomKey())
@@ -50,23 +42,11 @@ func NewKey() *Key {
 // ParseKey reads a master key from what [Key.Text] returned. White space
 // around it is ignored.
 func ParseKey(text string) (*Key, error) {
-	text = strings.TrimSpace(text)
-	if text == "" {
-		return nil, errors.New("vault: the master key is empty")
+	raw, err := seal.ParseKeyText(strings.TrimSpace(text))
+	if err != nil {
+		return nil, fmt.Errorf("vault: %w", err)
 	}
-	body, ok := strings.CutPrefix(text, masterKeyPrefix)
-	if !ok {
-		return nil, fmt.Errorf("vault: a master key must start with %s, as Key.Text writes it", masterKeyPrefix)
-	}
-	raw, err := base58.Decode(body)
-	if err != nil || len(raw) != seal.KeySize+masterKeyCheck {
-		return nil, errors.New("vault: the master key is truncated or mistyped")
-	}
-	key := raw[:seal.KeySize]
-	if !bytes.Equal(raw[seal.KeySize:], masterChecksum(key)) {
-		return nil, errors.New("vault: the master key's checksum does not match: it is mistyped")
-	}
-	return newKey(key)
+	return newKey(raw)
 }
 
 func newKey(raw []byte) (*Key, error) {
@@ -77,18 +57,13 @@ func newKey(raw []byte) (*Key, error) {
 	return &Key{raw, aead}, nil
 }
 
-func masterChecksum(key []byte) []byte {
-	sum := sha256.Sum256(append([]byte(masterKeyPrefix), key...))
-	return sum[:masterKeyCheck]
-}
-
 // Text returns the key as text, to be kept in a secret store.
 func (k *Key) Text() string {
-	return masterKeyPrefix + base58.Encode(append(bytes.Clone(k.bytes), masterChecksum(k.bytes)...))
+	return seal.KeyText(k.bytes)
 }
 
 // String hides the key from logs and format verbs.
-func (k *Key) String() string { return masterKeyPrefix + "(hidden)" }
+func (k *Key) String() string { return seal.KeyPrefix + "(hidden)" }
 
 // GoString hides the key from %#v.
 func (k *Key) GoString() string { return k.String() }

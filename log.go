@@ -2,14 +2,13 @@ package vault
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/form"
-	"github.com/seed-72ea4aab/vault/internal/token"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -38,40 +37,6 @@ const (
 	actorUser        = "user"
 )
 
-// Operations that entries report.
-const (
-	opCreate    = "create"
-	opUpdate    = "update"
-	opRead      = "read"
-	opDelete    = "delete"
-	opUse       = "use"
-	opAuthorize = "authorize"
-	opExpire    = "expire"
-	opReact     = "react"
-)
-
-var pastTense = map[string]string{
-	opCreate: "created", opUpdate: "updated", opRead: "read", opDelete: "deleted",
-	opUse: "used", opAuthorize: "authorized", opExpire: "expired", opReact: "invoked",
-}
-
-// messages are the texts of entries, by the type of their entity and the
-// operation.
-var messages = func() map[[2]string]string {
-	all := map[[2]string]string{}
-	for _, entityType := range entityTypes() {
-		noun := entityType
-		if token.TypeOf(entityType) != nil {
-			noun = "token"
-		}
-		for operation, past := range pastTense {
-			all[[2]string{entityType, operation}] = titleCase(noun) + " " + past
-		}
-	}
-	all[[2]string{kindProxy, opUse}] = "Proxy invoked"
-	return all
-}()
-
 // entity names what an entry is about.
 type entity struct{ typ, id string }
 
@@ -81,7 +46,7 @@ func (op *operation) entry(operation, entityType, entityID string) storage.Log {
 		ID:      storage.ID(op.v.ids.At(op.now)),
 		ActorID: storage.ID(op.actor), ActorType: op.actorType,
 		EntityType: entityType, EntityID: entityID,
-		Operation: operation, Message: messages[[2]string{entityType, operation}],
+		Operation: operation, Message: audit.Message(entityType, operation),
 		CreatedAt: op.now,
 	}
 }
@@ -175,33 +140,8 @@ func (c *Client) ListEntityTypes(ctx context.Context) ([]EntityType, error) {
 		return nil, err
 	}
 	var all []EntityType
-	for _, value := range entityTypes() {
-		all = append(all, EntityType{titleCase(value), value})
+	for _, value := range audit.EntityTypes() {
+		all = append(all, EntityType{audit.DisplayName(value), value})
 	}
 	return all, nil
-}
-
-// entityTypes returns the values in the order of their names.
-func entityTypes() []string {
-	return []string{
-		kindApplication, string(Bank), string(Card), string(CardNumber), string(EmployerIDNumber),
-		kindProxy, kindReactor, kindSession, string(SocialSecurityNumber), kindTenant, string(Generic),
-		string(USBankAccountNumber), string(USBankRoutingNumber),
-	}
-}
-
-// titleCase writes a system name for people: us_bank_account_number becomes
-// US Bank Account Number.
-func titleCase(name string) string {
-	words := strings.Split(name, "_")
-	for i, w := range words {
-		switch w {
-		case "us", "id":
-			words[i] = strings.ToUpper(w)
-		case "":
-		default:
-			words[i] = strings.ToUpper(w[:1]) + w[1:]
-		}
-	}
-	return strings.Join(words, " ")
 }

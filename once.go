@@ -3,14 +3,18 @@ package vault
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/binary"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/internal/kept"
+	"github.com/seed-72ea4aab/vault/internal/limits"
 	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/internal/sealed"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -129,14 +133,14 @@ func (o *onceCall) answer(ctx context.Context) (Answer, bool, error) {
 	if err != nil {
 		return Answer{}, false, err
 	}
-	var kept keptAnswer
-	if err := kept.decode(plain); err != nil {
+	var a kept.Answer
+	if err := a.Decode(plain); err != nil {
 		return Answer{}, false, err
 	}
-	if err := o.replay(ctx, &kept); err != nil {
+	if err := o.replay(ctx, &a); err != nil {
 		return Answer{}, false, err
 	}
-	return kept.Answer, true, nil
+	return Answer{a.Status, a.Header, a.Body}, true, nil
 }
 
 // claim seals an answer for the claim that keeps it. The work may have taken
@@ -145,8 +149,9 @@ func (o *onceCall) claim(ctx context.Context, a Answer, writes *pendingWrites) (
 	if err := o.refresh(ctx); err != nil {
 		return storage.Claim{}, err
 	}
-	kept := keptAnswer{Answer: a, uses: writes.uses.uses, over: writes.uses.over}
-	plain, err := kept.encode()
+	answer := kept.Answer{Status: a.Status, Header: a.Header, Body: a.Body}
+	answer.DependOn(&writes.uses)
+	plain, err := answer.Encode()
 	if err != nil {
 		return storage.Claim{}, err
 	}
@@ -270,7 +275,7 @@ func (o *onceCall) drop(ctx context.Context) error {
 // once.
 type pendingWrites struct {
 	leased bool      // the work has effects outside of the database
-	uses   tokenUses // that the answer of a run depends on
+	uses   kept.Uses // that the answer of a run depends on
 
 	mu      sync.Mutex
 	changes []pendingChange
@@ -343,82 +348,102 @@ type Answer struct {
 	Body   []byte
 }
 
-// answerVersion is the first byte of an encoded answer.
-const answerVersion = 1
-
-// encode writes the answer: a version, the status, the headers in the order of
-// their names, and the body, each text after its length. The length of a body
-// has one added, so that zero means no body.
-func (a *Answer) encode() []byte {
-	dst := make([]byte, 0, len(a.Body)+256)
-	dst = binary.AppendVarint(append(dst, answerVersion), int64(a.Status))
-	dst = binary.AppendUvarint(dst, uint64(len(a.Header)))
-	for _, name := range form.SortedKeys(a.Header, nil) {
-		dst = appendField(dst, name)
-		dst = appendField(dst, a.Header[name])
+// noteUse notes a token that is about to be shown, if it is for a run whose
+// answer will be kept.
+func (op *operation) noteUse(ctx context.Context, permission string, t *clearToken, shown access.Transform) {
+	if !op.scripted && op.pending == nil {
+		return
 	}
-	if a.Body == nil {
-		return binary.AppendUvarint(dst, 0)
+	uses := limits.LineageOf(ctx).Uses
+	if uses == nil {
+		return
 	}
-	return append(binary.AppendUvarint(dst, uint64(len(a.Body))+1), a.Body...)
+	use := kept.Use{Permission: permission, ID: t.row.ID, Ord: uuid.UUID(t.row.Ord), Shown: shown}
+	if op.scripted {
+		use.As = op.ApplicationID()
+	}
+	if shown == access.Reveal && t.CVC != "" {
+		use.CVCEnds = t.row.CVCExpiresAt
+	}
+	uses.Add(use)
 }
 
-func appendField(dst []byte, field string) []byte {
-	return append(binary.AppendUvarint(dst, uint64(len(field))), field...)
-}
-
-var errAnswer = errors.New("vault: a stored answer has a format that this version does not know")
-
-// decode reads what encode wrote.
-func (a *Answer) decode(src []byte) error {
-	if len(src) == 0 || src[0] != answerVersion {
-		return errAnswer
+// replay asks whether a kept answer may be given again: those who used its
+// tokens must still be allowed to see as much of them, else it is ErrForbidden,
+// and the data must exist, else it is ErrWithdrawn. Each replay is a use of the
+// tokens, and entered in the log.
+func (o *onceCall) replay(ctx context.Context, k *kept.Answer) error {
+	if k.TooMany {
+		return ErrWithdrawn
 	}
-	status, width := binary.Varint(src[1:])
-	if width <= 0 {
-		return errAnswer
-	}
-	r := fieldsReader{rest: src[1+width:]}
-	a.Status = int(status)
-	headers := r.number()
-	for i := uint64(0); i < headers && !r.bad; i++ {
-		if a.Header == nil {
-			a.Header = map[string]string{}
-		}
-		name := string(r.next(r.number()))
-		a.Header[name] = string(r.next(r.number()))
-	}
-	if n := r.number(); n > 0 {
-		a.Body = r.next(n - 1)
-	}
-	if r.bad || len(r.rest) > 0 {
-		return errAnswer
-	}
-	return nil
-}
-
-// fieldsReader reads lengths and what they are the lengths of.
-type fieldsReader struct {
-	rest []byte
-	bad  bool // something was missing
-}
-
-func (r *fieldsReader) number() uint64 {
-	n, width := binary.Uvarint(r.rest)
-	if width <= 0 {
-		r.bad = true
-		return 0
-	}
-	r.rest = r.rest[width:]
-	return n
-}
-
-func (r *fieldsReader) next(n uint64) []byte {
-	if n > uint64(len(r.rest)) {
-		r.bad = true
+	if len(k.Uses) == 0 {
 		return nil
 	}
-	field := r.rest[:n:n]
-	r.rest = r.rest[n:]
-	return field
+	rows, err := o.rowsOf(ctx, k.Uses)
+	if err != nil {
+		return err
+	}
+	withdrawn := false
+	var seen []entity
+	for _, use := range k.Uses {
+		row := rows[use.Ord]
+		if row == nil || expiredRow(row, o.now) {
+			withdrawn = true
+			continue
+		}
+		if err := o.maySeeAgain(ctx, &use, row); err != nil {
+			return err
+		}
+		if !use.CVCEnds.IsZero() && (row.CVC == nil || !row.CVCExpiresAt.Equal(use.CVCEnds) || !row.CVCExpiresAt.After(o.now)) {
+			withdrawn = true
+		}
+		if e := (entity{row.Type, row.ID}); !slices.Contains(seen, e) {
+			seen = append(seen, e)
+		}
+	}
+	if withdrawn {
+		return ErrWithdrawn
+	}
+	return o.logReads(ctx, audit.Use, seen...)
+}
+
+// rowsOf reads the rows of tokens that were used, without opening them.
+func (o *onceCall) rowsOf(ctx context.Context, uses []kept.Use) (map[uuid.UUID]*storage.Token, error) {
+	var ids []string
+	for i := range uses {
+		if !slices.Contains(ids, uses[i].ID) {
+			ids = append(ids, uses[i].ID)
+		}
+	}
+	rows := map[uuid.UUID]*storage.Token{}
+	for piece := range slices.Chunk(ids, detokenizedAtOnce) {
+		some, err := o.rows(ctx, piece)
+		if err != nil {
+			return nil, err
+		}
+		for i := range some {
+			some[i].Body = nil // only its columns are needed
+			rows[uuid.UUID(some[i].Ord)] = &some[i]
+		}
+	}
+	return rows, nil
+}
+
+// maySeeAgain asks whether the one that used a token may still see as much.
+func (o *onceCall) maySeeAgain(ctx context.Context, use *kept.Use, row *storage.Token) error {
+	grant := o.grant
+	if use.As != (uuid.UUID{}) {
+		id, err := o.follow(ctx, use.As)
+		if errors.Is(err, ErrNotFound) || errors.Is(err, ErrUnauthenticated) {
+			return errorf(ErrForbidden, "The application that the stored answer depends on no longer exists.")
+		}
+		if err != nil {
+			return err
+		}
+		grant = id.client.grant
+	}
+	if shown, ok := grant.Decide(use.Permission, row.ID, row.Containers); !ok || shown < use.Shown {
+		return errForbiddenToken(use.Permission)
+	}
+	return nil
 }

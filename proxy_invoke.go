@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/egress"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/relay"
@@ -50,7 +51,11 @@ func (c *Client) InvokeProxy(ctx context.Context, p ProxyCall) (*ProxyAnswer, er
 		if err != nil {
 			return nil, err
 		}
-		return op.invokeURL(ctx, &p)
+		bad := &form.Problems{}
+		if op.v.checkURL(bad, p.OwnPrefix+"PROXY-URL", p.URL); bad.Any() {
+			return nil, asInvalid(bad)
+		}
+		return op.invoke(ctx, &Proxy{DestinationURL: p.URL}, &p)
 	}
 	owner, x, err := c.v.proxyOf(ctx, p.Key)
 	if err != nil {
@@ -138,15 +143,6 @@ type invocation struct {
 
 // ephemeral stands in the log for the id of a proxy that is not stored.
 const ephemeral = "ephemeral"
-
-// invokeURL sends a request through an ephemeral proxy.
-func (op *operation) invokeURL(ctx context.Context, p *ProxyCall) (*ProxyAnswer, error) {
-	bad := &form.Problems{}
-	if op.v.checkURL(bad, p.OwnPrefix+"PROXY-URL", p.URL); bad.Any() {
-		return nil, asInvalid(bad)
-	}
-	return op.invoke(ctx, &Proxy{DestinationURL: p.URL}, p)
-}
 
 // invoke takes a request to the destination and the answer back.
 func (op *operation) invoke(ctx context.Context, x *Proxy, p *ProxyCall) (*ProxyAnswer, error) {
@@ -313,7 +309,7 @@ func (inv *invocation) detokenizeOrStream(ctx context.Context) error {
 	format, _ := relay.FormatOf(inv.out.Header)
 	if format == relay.Opaque && inv.proxy.RequestTransform == nil {
 		inv.out.Stream, inv.out.ContentLength = inv.Body, inv.ContentLength
-		return inv.logReads(ctx, opUse, entered)
+		return inv.logReads(ctx, audit.Use, entered)
 	}
 	if inv.ContentLength > inv.MaxBody {
 		return errBodyTooLarge(inv.MaxBody)
@@ -328,7 +324,7 @@ func (inv *invocation) detokenizeOrStream(ctx context.Context) error {
 	}
 	if inv.asIs {
 		inv.out.Message.Body = raw
-		return inv.logReads(ctx, opUse, entered)
+		return inv.logReads(ctx, audit.Use, entered)
 	}
 	inv.out.Message.Body, err = inv.detokenizeBody(ctx, inv.out.Header, raw, entered)
 	return err
@@ -355,7 +351,7 @@ func (op *operation) detokenizeBody(ctx context.Context, header http.Header, raw
 		return nil, asInvalid(bad)
 	}
 	if !b.HasExpressions() {
-		return raw, op.logReads(ctx, opUse, also...)
+		return raw, op.logReads(ctx, audit.Use, also...)
 	}
 	if !op.grant.Has(access.TokenUse) {
 		return nil, errForbiddenToken(access.TokenUse)
@@ -372,7 +368,7 @@ func (op *operation) detokenizeBody(ctx context.Context, header http.Header, raw
 	for _, id := range ids {
 		entities = append(entities, used[id].entity())
 	}
-	return out, op.logReads(ctx, opUse, entities...)
+	return out, op.logReads(ctx, audit.Use, entities...)
 }
 
 // RoundTripper returns a transport that replaces the expressions in the bodies

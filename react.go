@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/expr"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
@@ -107,9 +107,7 @@ func (c *Client) React(ctx context.Context, id uuid.UUID, p ReactParams) (*React
 		return nil, op.reactLater(ctx, r, args, &p)
 	}
 	if op.pending != nil {
-		from := lineageOf(ctx)
-		from.uses = &op.pending.uses
-		ctx = withLineage(ctx, from)
+		ctx = limits.LineageOf(ctx).Tracking(&op.pending.uses).In(ctx)
 	}
 	return op.runReactor(ctx, r, args, syncTimeout)
 }
@@ -173,7 +171,7 @@ func (op *operation) runReactor(ctx context.Context, r *Reactor, args jsonx.Valu
 	if args.IsZero() {
 		args = jsonx.NullValue()
 	}
-	if err := op.logReads(ctx, opReact, entity{kindReactor, r.ID.String()}); err != nil {
+	if err := op.logReads(ctx, audit.React, entity{kindReactor, r.ID.String()}); err != nil {
 		return nil, err
 	}
 	out, err := op.runCode(ctx, codeRun{
@@ -204,59 +202,6 @@ func (op *operation) reactResult(ctx context.Context, out JSON) (*ReactResult, e
 	return result, nil
 }
 
-// maxRunDepth is how many runs may have come of each other, this one included,
-// whether one waits for the other or has left it to be carried out later. Code
-// that starts itself again would otherwise go on for ever, and the jobs that it
-// leaves would outlive the process.
-const maxRunDepth = 3
-
-// maxLeftRuns is how many runs may be left to be carried out later by a run and
-// those that it waits for. Each of them may leave as many: without a bound one
-// request could fill the database.
-const maxLeftRuns = 100
-
-// lineage is what a context knows of the runs that an operation comes from. Its
-// zero value is an operation that comes from none.
-type lineage struct {
-	depth int           // how many runs it is below
-	left  *atomic.Int32 // what these have left for later
-	bytes *limits.Bytes // what the calls of the innermost one hold
-	uses  *tokenUses    // collects the tokens that they use; nil when no answer is kept
-}
-
-type lineageKey struct{}
-
-func withLineage(ctx context.Context, l lineage) context.Context {
-	return context.WithValue(ctx, lineageKey{}, l)
-}
-
-func lineageOf(ctx context.Context) lineage {
-	l, _ := ctx.Value(lineageKey{}).(lineage)
-	return l
-}
-
-// below returns the lineage of what a new run will ask for.
-func (l lineage) below() lineage {
-	l.depth++
-	if l.left == nil {
-		l.left = new(atomic.Int32)
-	}
-	l.bytes = new(limits.Bytes)
-	return l
-}
-
-// leave counts a run that is left for later.
-func (l lineage) leave() error {
-	switch {
-	case l.depth >= maxRunDepth:
-		return &script.Error{Kind: script.Depth, Status: http.StatusInternalServerError, Title: script.DefaultTitle,
-			Messages: map[string][]string{"error": {"reactors and proxies call each other more than 3 levels deep"}}}
-	case l.left != nil && l.left.Add(1) > maxLeftRuns:
-		return errorf(ErrBusy, "A run may start at most %d asynchronous runs.", maxLeftRuns)
-	}
-	return nil
-}
-
 // codeRun is code to be run for a caller.
 type codeRun struct {
 	entity        entity
@@ -272,7 +217,7 @@ func (op *operation) runCode(ctx context.Context, s codeRun) (JSON, error) {
 	if op.v.cfg.Runtime == nil {
 		return nil, ErrNoRuntime
 	}
-	host := &scriptHost{v: op.v, tenant: op.tenant, entity: s.entity, lineage: lineageOf(ctx).below()}
+	host := &scriptHost{v: op.v, tenant: op.tenant, entity: s.entity, lineage: limits.LineageOf(ctx).Below()}
 	if s.application != nil {
 		client, err := op.v.Tenant(op.tenant).As(ctx, s.application.ID)
 		if err != nil && !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrUnauthenticated) {

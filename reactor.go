@@ -12,7 +12,6 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/form"
-	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -238,18 +237,7 @@ func checkCode(bad *form.Problems, path, code string) {
 }
 
 func checkConfiguration(bad *form.Problems, configuration map[string]string) {
-	if len(configuration) > maxConfiguration {
-		bad.Add("configuration", "must have at most %d entries", maxConfiguration)
-		return
-	}
-	for key, value := range configuration {
-		if n := utf8.RuneCountInString(key); n < 1 || n > maxConfigurationKey {
-			bad.Add("configuration", "must have names of 1 to %d characters", maxConfigurationKey)
-		}
-		if utf8.RuneCountInString(value) > maxConfigurationValue {
-			bad.Add(jsonx.JoinName("configuration", key), "must have at most %d characters", maxConfigurationValue)
-		}
-	}
+	form.CheckPairs(bad, "configuration", configuration, maxConfiguration, maxConfigurationKey, maxConfigurationValue)
 }
 
 // checkScriptApplication checks the application that code is to act as.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
@@ -24,10 +25,10 @@ const (
 	kindTenant      = keyring.KindTenant
 	kindRing        = keyring.KindRing
 	kindTombstone   = "tombstone"
-	kindApplication = "application"
-	kindSession     = "session"
-	kindReactor     = "reactor"
-	kindProxy       = "proxy"
+	kindApplication = audit.Application
+	kindSession     = audit.Session
+	kindReactor     = audit.Reactor
+	kindProxy       = audit.Proxy
 )
 
 // sealRecord fills in the record's sealed document. All other columns must be
@@ -146,7 +147,7 @@ func (k *recordKind[T]) create(ctx context.Context, op *operation, item *T) (*T,
 	}
 	ch := op.change()
 	ch.InsertRecords = []storage.Record{rec}
-	ch.Logs = []storage.Log{op.entry(opCreate, k.name, uuid.UUID(rec.ID).String())}
+	ch.Logs = []storage.Log{op.entry(audit.Create, k.name, uuid.UUID(rec.ID).String())}
 	if err := op.write(ctx, ch); err != nil {
 		return nil, err
 	}
@@ -171,7 +172,7 @@ func (k *recordKind[T]) get(ctx context.Context, op *operation, id uuid.UUID) (*
 	if err := k.show(ctx, op, item); err != nil {
 		return nil, err
 	}
-	if err := op.logReads(ctx, opRead, entity{k.name, id.String()}); err != nil {
+	if err := op.logReads(ctx, audit.Read, entity{k.name, id.String()}); err != nil {
 		return nil, err
 	}
 	return item, nil
@@ -198,7 +199,7 @@ func (k *recordKind[T]) update(ctx context.Context, op *operation, id uuid.UUID,
 		}
 		ch := op.change()
 		ch.UpdateRecords = []storage.RecordUpdate{{Rev: old.Rev, Record: rec}}
-		ch.Logs = []storage.Log{op.entry(opUpdate, k.name, id.String())}
+		ch.Logs = []storage.Log{op.entry(audit.Update, k.name, id.String())}
 		if err := op.write(ctx, ch); err != nil {
 			return nil, err
 		}
@@ -225,7 +226,7 @@ func (k *recordKind[T]) delete(ctx context.Context, op *operation, id uuid.UUID,
 		}
 		ch := op.change()
 		ch.DeleteRecords = []storage.RecordDelete{{Kind: k.name, ID: rec.ID, Rev: rec.Rev}}
-		ch.Logs = []storage.Log{op.entry(opDelete, k.name, id.String())}
+		ch.Logs = []storage.Log{op.entry(audit.Delete, k.name, id.String())}
 		return struct{}{}, op.write(ctx, ch)
 	})
 	return err
@@ -288,7 +289,7 @@ func (k *recordKind[T]) list(ctx context.Context, op *operation, p recordList) (
 	for _, item := range items {
 		page.Data = append(page.Data, *item)
 	}
-	if err := op.logReads(ctx, opRead, seen...); err != nil {
+	if err := op.logReads(ctx, audit.Read, seen...); err != nil {
 		return nil, err
 	}
 	return page, nil

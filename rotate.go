@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/internal/sealed"
@@ -123,7 +124,7 @@ func (r *rotation) store(ctx context.Context, state *keyring.State[tenantDoc], r
 	ch.UpdateRecords = []storage.RecordUpdate{{Rev: state.RingRev, Record: storage.Record{
 		Kind: kindRing, ID: op.tenantID(), Body: wrapped, CreatedAt: state.Doc.CreatedAt,
 	}}}
-	entry := op.entry(opUpdate, kindTenant, r.tenant.String())
+	entry := op.entry(audit.Update, kindTenant, r.tenant.String())
 	version, _ := ring.Newest()
 	entry.Message = fmt.Sprintf(message, version)
 	ch.Logs = []storage.Log{entry}

@@ -6,6 +6,7 @@ import (
 	"iter"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/find"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/query"
@@ -157,7 +158,7 @@ func (op *operation) seeAll(ctx context.Context, permission string, rows []stora
 		op.noteUse(ctx, permission, &t, transform)
 		seen = append(seen, t.entity())
 	}
-	if err := op.logReads(ctx, opRead, seen...); err != nil {
+	if err := op.logReads(ctx, audit.Read, seen...); err != nil {
 		return nil, err
 	}
 	return out, nil

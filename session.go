@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/apikey"
+	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/ids"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -189,7 +190,7 @@ func (c *Client) CreateSession(ctx context.Context) (*Session, error) {
 	}
 	ch := op.change()
 	ch.InsertRecords = []storage.Record{rec}
-	ch.Logs = []storage.Log{op.entry(opCreate, kindSession, uuid.UUID(rec.ID).String())}
+	ch.Logs = []storage.Log{op.entry(audit.Create, kindSession, uuid.UUID(rec.ID).String())}
 	return s, op.write(ctx, ch)
 }
 
@@ -287,7 +288,7 @@ func (op *operation) authorizeSession(ctx context.Context, g *Grant) error {
 	}
 	ch := op.change()
 	ch.UpdateRecords = []storage.RecordUpdate{{Rev: rec.Rev, Record: rec}}
-	ch.Logs = []storage.Log{op.entry(opAuthorize, kindSession, uuid.UUID(rec.ID).String())}
+	ch.Logs = []storage.Log{op.entry(audit.Authorize, kindSession, uuid.UUID(rec.ID).String())}
 	return op.write(ctx, ch)
 }
 
@@ -349,7 +350,7 @@ func (c *Client) ListSessions(ctx context.Context, p ListSessionsParams) (*Page[
 	for i := range page.Data {
 		seen[i] = entity{kindSession, page.Data[i].ID.String()}
 	}
-	return page, op.logReads(ctx, opRead, seen...)
+	return page, op.logReads(ctx, audit.Read, seen...)
 }
 
 // sessionChunk is how many sessions are read at a time.
@@ -387,11 +388,6 @@ func (c *Client) DeleteSession(ctx context.Context, id uuid.UUID) error {
 		return err
 	}
 	defer op.afterwards(op.v.forgetIdentities)
-	_, err = retryStale(func() (struct{}, error) { return struct{}{}, op.endSession(ctx, id) })
-	return err
-}
-
-func (op *operation) endSession(ctx context.Context, id uuid.UUID) error {
 	rec, err := op.record(ctx, kindSession, id)
 	if err != nil {
 		return err
@@ -403,8 +399,8 @@ func (op *operation) endSession(ctx context.Context, id uuid.UUID) error {
 	if info == nil {
 		return errorf(ErrNotFound, "There is no such session.")
 	}
-	ch := op.change()
-	ch.DeleteRecords = []storage.RecordDelete{{Kind: kindSession, ID: rec.ID, Rev: rec.Rev}}
-	ch.Logs = []storage.Log{op.entry(opDelete, kindSession, id.String())}
-	return op.write(ctx, ch)
+	return sessions.delete(ctx, op, id, nil)
 }
+
+// sessions are deleted like other records; the rest of their life is their own.
+var sessions = recordKind[session]{name: kindSession}

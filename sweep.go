@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -81,7 +82,7 @@ func (v *Vault) system(tenant storage.ID) *operation {
 func (v *Vault) expireTokens(ctx context.Context, rows []storage.Token) error {
 	return eachTenant(ctx, v, rows, func(r *storage.Token) storage.ID { return r.Tenant }, func(op *operation, ch *storage.Change, r *storage.Token) {
 		ch.DeleteTokens = append(ch.DeleteTokens, deletionOf(r))
-		ch.Logs = append(ch.Logs, op.entry(opExpire, r.Type, r.ID))
+		ch.Logs = append(ch.Logs, op.entry(audit.Expire, r.Type, r.ID))
 	})
 }
 
@@ -92,7 +93,7 @@ func (v *Vault) dropCVCs(ctx context.Context, rows []storage.Token) error {
 		row := *r
 		row.CVC, row.CVCExpiresAt = nil, time.Time{}
 		ch.UpdateTokens = append(ch.UpdateTokens, storage.TokenUpdate{Rev: r.Rev, OldSet: r.Set, Token: row, KeepHashes: true})
-		e := op.entry(opExpire, r.Type, r.ID)
+		e := op.entry(audit.Expire, r.Type, r.ID)
 		e.Message = "Card cvc expired"
 		ch.Logs = append(ch.Logs, e)
 	})
@@ -102,7 +103,7 @@ func (v *Vault) dropCVCs(ctx context.Context, rows []storage.Token) error {
 func (v *Vault) expireRecords(ctx context.Context, recs []storage.Record) error {
 	return eachTenant(ctx, v, recs, func(r *storage.Record) storage.ID { return r.Tenant }, func(op *operation, ch *storage.Change, r *storage.Record) {
 		ch.DeleteRecords = append(ch.DeleteRecords, storage.RecordDelete{Kind: r.Kind, ID: r.ID, Rev: r.Rev})
-		ch.Logs = append(ch.Logs, op.entry(opExpire, r.Kind, uuid.UUID(r.ID).String()))
+		ch.Logs = append(ch.Logs, op.entry(audit.Expire, r.Kind, uuid.UUID(r.ID).String()))
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/seal"
@@ -87,7 +88,7 @@ func (v *Vault) CreateTenant(ctx context.Context, name string) (*Tenant, error) 
 	ch.InsertRecords = []storage.Record{
 		{Kind: kindRing, ID: storage.ID(t.ID), Body: wrapped, CreatedAt: now}, rec,
 	}
-	ch.Logs = []storage.Log{op.entry(opCreate, kindTenant, t.ID.String())}
+	ch.Logs = []storage.Log{op.entry(audit.Create, kindTenant, t.ID.String())}
 	if err := v.store.Write(ctx, ch); err != nil {
 		return nil, fmt.Errorf("vault: create tenant: %w", err)
 	}
@@ -129,7 +130,7 @@ func (c *Client) GetTenant(ctx context.Context) (*Tenant, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := op.logReads(ctx, opRead, entity{kindTenant, op.tenant.String()}); err != nil {
+	if err := op.logReads(ctx, audit.Read, entity{kindTenant, op.tenant.String()}); err != nil {
 		return nil, err
 	}
 	t := state.Doc.Tenant
@@ -212,7 +213,7 @@ func (op *operation) changeTenant(ctx context.Context, change func(*tenantDoc)) 
 		}
 		ch := op.change()
 		ch.UpdateRecords = []storage.RecordUpdate{{Rev: t.rev, Record: rec}}
-		ch.Logs = []storage.Log{op.entry(opUpdate, kindTenant, t.ID.String())}
+		ch.Logs = []storage.Log{op.entry(audit.Update, kindTenant, t.ID.String())}
 		return &t.Tenant, op.write(ctx, ch)
 	})
 }
@@ -257,7 +258,7 @@ func (v *Vault) dropTenant(ctx context.Context, id uuid.UUID) error {
 		ch.DeleteRecords = append(ch.DeleteRecords, storage.RecordDelete{Kind: kind, ID: recs[0].ID, Rev: recs[0].Rev})
 	}
 	ch.InsertRecords = []storage.Record{{Kind: kindTombstone, ID: storage.ID(id), CreatedAt: op.now}}
-	ch.Logs = []storage.Log{op.entry(opDelete, kindTenant, id.String())}
+	ch.Logs = []storage.Log{op.entry(audit.Delete, kindTenant, id.String())}
 	return v.store.Write(ctx, ch)
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/ids"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
@@ -215,7 +216,7 @@ func (c *Client) GetToken(ctx context.Context, id string) (*Token, error) {
 		return nil, err
 	}
 	if !logged {
-		if err := op.logReads(ctx, opRead, t.entity()); err != nil {
+		if err := op.logReads(ctx, audit.Read, t.entity()); err != nil {
 			return nil, err
 		}
 	}
@@ -232,7 +233,7 @@ func (op *operation) rowToRead(ctx context.Context, id string) (row *storage.Tok
 		row, err = op.tokenRow(ctx, id)
 		return row, false, err
 	}
-	t, err := store.ReadToken(ctx, storage.Reading{Tenant: op.tenantID(), ID: id, Entry: op.entry(opRead, string(Generic), id)})
+	t, err := store.ReadToken(ctx, storage.Reading{Tenant: op.tenantID(), ID: id, Entry: op.entry(audit.Read, string(Generic), id)})
 	if errors.Is(err, storage.ErrNotFound) {
 		return nil, false, errNoToken
 	}
@@ -293,7 +294,7 @@ func (op *operation) deleteToken(ctx context.Context, id string) error {
 	}
 	ch := op.change()
 	ch.DeleteTokens = []storage.TokenDelete{deletionOf(row)}
-	ch.Logs = []storage.Log{op.entry(opDelete, row.Type, row.ID)}
+	ch.Logs = []storage.Log{op.entry(audit.Delete, row.Type, row.ID)}
 	return op.write(ctx, ch)
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/expr"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/token"
@@ -168,7 +169,7 @@ func (n *newToken) create(ctx context.Context, ins *insertion) (*Token, error) {
 			return nil, err
 		}
 		n.start(&ins.Change)
-		ins.logs[0] = n.entry(opCreate, n.row.Type, n.row.ID)
+		ins.logs[0] = n.entry(audit.Create, n.row.Type, n.row.ID)
 		ins.InsertTokens, ins.Logs = ins.tokens[:], ins.logs[:]
 		err = n.write(ctx, &ins.Change)
 		if err == nil {
@@ -315,7 +316,7 @@ func (op *operation) existing(ctx context.Context, row *storage.Token) (*Token, 
 	if err != nil {
 		return nil, err
 	}
-	if err := op.logReads(ctx, opRead, t.entity()); err != nil {
+	if err := op.logReads(ctx, audit.Read, t.entity()); err != nil {
 		return nil, err
 	}
 	transform, ok := op.grant.Decide(access.TokenRead, row.ID, row.Containers)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/internal/token"
@@ -36,8 +37,9 @@ func (c *Client) UpdateToken(ctx context.Context, id string, patch any) (*Token,
 	if err != nil {
 		return nil, err
 	}
+	change := patching{op, p}
 	for range maxAttempts {
-		t, err := retryStale(func() (*Token, error) { return op.update(ctx, id, p) })
+		t, err := retryStale(func() (*Token, error) { return change.update(ctx, id) })
 		if !errors.Is(err, errRetry) {
 			return t, err
 		}
@@ -93,11 +95,17 @@ func readPatch(patch any) (*tokenPatch, error) {
 // away.
 var errRetry = errorf(ErrConflict, "try again")
 
+// patching is an operation that changes a token by a patch.
+type patching struct {
+	*operation
+	*tokenPatch
+}
+
 // update reads, patches and writes a token once.
-func (op *operation) update(ctx context.Context, id string, p *tokenPatch) (*Token, error) {
+func (op *patching) update(ctx context.Context, id string) (*Token, error) {
 	row, err := op.tokenRow(ctx, id)
 	if errors.Is(err, ErrNotFound) {
-		return nil, cmp.Or(op.faultOf(p), err)
+		return nil, cmp.Or(op.fault(), err)
 	}
 	if err != nil {
 		return nil, err
@@ -110,20 +118,20 @@ func (op *operation) update(ctx context.Context, id string, p *tokenPatch) (*Tok
 		return nil, err
 	}
 	bad := &form.Problems{}
-	t := op.patched(&old, p, bad)
+	t := op.patched(&old, bad)
 	if bad.Any() {
 		return nil, asInvalid(bad)
 	}
 	if _, ok := op.grant.Decide(access.TokenUpdate, row.ID, t.row.Containers); !ok {
 		return nil, errorf(ErrForbidden, "The permission token:update is needed on the containers you move the token to.")
 	}
-	if err := op.mayLook(&old, t, p); err != nil {
+	if err := op.mayLook(&old, t); err != nil {
 		return nil, err
 	}
 	if op.index(t, bad); bad.Any() {
 		return nil, asInvalid(bad)
 	}
-	if p.dedup.IsZero() && t.row.Fingerprint == old.row.Fingerprint && t.row.Expression == old.row.Expression {
+	if op.dedup.IsZero() && t.row.Fingerprint == old.row.Fingerprint && t.row.Expression == old.row.Expression {
 		t.row.Dedup = old.row.Dedup // no more and no less of a duplicate than before
 	} else {
 		dup, err := op.duplicateOf(ctx, t, t.row.ID)
@@ -140,7 +148,7 @@ func (op *operation) update(ctx context.Context, id string, p *tokenPatch) (*Tok
 // existingInstead returns the token that a patch would have duplicated. Without
 // the right to read it the fingerprint is left out too: with token:create it
 // would tell which value the token has.
-func (op *operation) existingInstead(ctx context.Context, row *storage.Token) (*Token, error) {
+func (op *patching) existingInstead(ctx context.Context, row *storage.Token) (*Token, error) {
 	t, err := op.existing(ctx, row)
 	if err != nil {
 		return nil, err
@@ -153,7 +161,7 @@ func (op *operation) existingInstead(ctx context.Context, row *storage.Token) (*
 
 // patchedView returns a patched token as the caller may read it: masked, or no
 // more than its name.
-func (op *operation) patchedView(t *clearToken) *Token {
+func (op *patching) patchedView(t *clearToken) *Token {
 	if transform, ok := op.grant.Decide(access.TokenRead, t.row.ID, t.row.Containers); ok {
 		return t.view(min(transform, access.Mask))
 	}
@@ -162,13 +170,13 @@ func (op *operation) patchedView(t *clearToken) *Token {
 }
 
 // saveToken writes a patched token and returns it as the caller may read it.
-func (op *operation) saveToken(ctx context.Context, old, t *clearToken) (*Token, error) {
+func (op *patching) saveToken(ctx context.Context, old, t *clearToken) (*Token, error) {
 	if err := op.sealToken(t); err != nil {
 		return nil, err
 	}
 	ch := op.change()
 	ch.UpdateTokens = []storage.TokenUpdate{{Rev: old.row.Rev, OldSet: old.row.Set, Token: *t.row}}
-	ch.Logs = []storage.Log{op.entry(opUpdate, t.row.Type, t.row.ID)}
+	ch.Logs = []storage.Log{op.entry(audit.Update, t.row.Type, t.row.ID)}
 	err := op.write(ctx, ch)
 	if err == nil {
 		return op.patchedView(t), nil
@@ -184,70 +192,70 @@ func (op *operation) saveToken(ctx context.Context, old, t *clearToken) (*Token,
 }
 
 // patched returns the token as the patch makes it.
-func (op *operation) patched(old *clearToken, p *tokenPatch, bad *form.Problems) *clearToken {
+func (op *patching) patched(old *clearToken, bad *form.Problems) *clearToken {
 	t, row := *old, *old.row
 	t.row = &row
 	t.row.ModifiedAt, t.row.ModifiedBy = op.now, storage.ID(op.creator)
-	op.patchData(&t, p, bad)
+	op.patchData(&t, bad)
 	switch {
-	case p.mask.IsNull():
+	case op.mask.IsNull():
 		t.Mask = jsonx.Value{}
-	case !p.mask.IsZero():
-		t.Mask = jsonx.Merge(old.MaskInForce(), p.mask)
+	case !op.mask.IsZero():
+		t.Mask = jsonx.Merge(old.MaskInForce(), op.mask)
 	}
-	t.Metadata = token.MergeMetadata(old.Metadata, p.metadata, bad)
-	if !p.indexes.IsZero() {
-		t.Indexes = p.texts.indexes
+	t.Metadata = token.MergeMetadata(old.Metadata, op.metadata, bad)
+	if !op.indexes.IsZero() {
+		t.Indexes = op.texts.indexes
 	}
-	if !p.fingerprint.IsZero() {
-		t.Fingerprint = p.texts.fingerprint
+	if !op.fingerprint.IsZero() {
+		t.Fingerprint = op.texts.fingerprint
 	}
-	if !p.dedup.IsZero() {
-		t.Dedup = p.texts.dedup
+	if !op.dedup.IsZero() {
+		t.Dedup = op.texts.dedup
 	}
-	if !p.expires.IsZero() {
+	if !op.expires.IsZero() {
 		t.row.ExpiresAt = time.Time{}
-		if p.texts.expires != nil {
-			t.row.ExpiresAt = *p.texts.expires
+		if op.texts.expires != nil {
+			t.row.ExpiresAt = *op.texts.expires
 		}
 	}
 	containers := old.row.Containers
 	switch {
-	case p.containers.IsNull():
+	case op.containers.IsNull():
 		containers = []string{t.Type.Container}
-	case !p.containers.IsZero():
-		containers = p.texts.containers
+	case !op.containers.IsZero():
+		containers = op.texts.containers
 	}
 	op.checkToken(&t, containers, bad)
 	return &t
 }
 
-// faultOf returns what is wrong with a patch whatever token it is for. What
+// fault returns what is wrong with the patch whatever token it is for. What
 // data may hold depends on the token.
-func (op *operation) faultOf(p *tokenPatch) error {
+func (op *patching) fault() error {
 	bad := &form.Problems{}
 	generic := token.TypeOf(token.Generic)
 	blank := clearToken{&storage.Token{Containers: []string{generic.Container}}, token.Body{Type: generic}}
-	rest := *p
+	rest := *op.tokenPatch
 	rest.data = jsonx.Value{}
-	op.patched(&blank, &rest, bad)
+	(&patching{op.operation, &rest}).patched(&blank, bad)
 	if !bad.Any() {
-		token.CheckIndexes(p.texts.indexes, bad)
+		token.CheckIndexes(op.texts.indexes, bad)
 	}
 	return asInvalid(bad)
 }
 
 // patchData merges data. A cvc in the patch starts a new hour; one that the
 // patch does not name keeps what is left of its own.
-func (op *operation) patchData(t *clearToken, p *tokenPatch, bad *form.Problems) {
-	if p.data.IsZero() {
+func (op *patching) patchData(t *clearToken, bad *form.Problems) {
+	if op.data.IsZero() {
 		return
 	}
-	t.MergeData(p.data, bad)
+	t.MergeData(op.data, bad)
 	switch {
 	case t.CVC == "":
 		t.row.CVCExpiresAt = time.Time{}
-	case !p.data.Get("cvc").IsZero():
+	case !op.data.Get("cvc").IsZero():
 		t.row.CVCExpiresAt = op.now.Add(cvcLife)
 	}
 	if len(t.Data.JSON()) > op.v.cfg.MaxBytes {
@@ -261,11 +269,11 @@ func (op *operation) patchData(t *clearToken, p *tokenPatch, bad *form.Problems)
 // mayLook refuses a patch that would be a way to see what one may not read: a
 // new expression over data that was stored before, or a move to where the
 // client's rules show more of it.
-func (op *operation) mayLook(old, t *clearToken, p *tokenPatch) error {
-	if !old.KeepsData(p.data) {
+func (op *patching) mayLook(old, t *clearToken) error {
+	if !old.KeepsData(op.data) {
 		return nil
 	}
-	if p.looksAt(old, t) && op.grant.Best(old.row.ID, old.row.Containers) != access.Reveal {
+	if op.looksAt(old, t) && op.grant.Best(old.row.ID, old.row.Containers) != access.Reveal {
 		return errorf(ErrForbidden, "Changing mask, fingerprint_expression or search_indexes needs reveal access to the token's data.")
 	}
 	if op.sees(t.row) > op.sees(old.row) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/expr"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
@@ -177,7 +178,7 @@ func (w *tokenizer) savePlace(ctx context.Context, p *tokenized, ch *storage.Cha
 		return err
 	}
 	ch.InsertTokens = append(ch.InsertTokens, *n.row)
-	ch.Logs = append(ch.Logs, w.op.entry(opCreate, n.row.Type, n.row.ID))
+	ch.Logs = append(ch.Logs, w.op.entry(audit.Create, n.row.Type, n.row.ID))
 	return nil
 }
 
@@ -342,7 +343,7 @@ func (op *operation) logUses(ctx context.Context, used usedTokens, ids []string)
 	for i, id := range ids {
 		seen[i] = used[id].entity()
 	}
-	return op.logReads(ctx, opUse, seen...)
+	return op.logReads(ctx, audit.Use, seen...)
 }
 
 // findTokens reads the tokens that expressions name and asks for token:use on

@@ -64,7 +64,8 @@ func TestCatalogue(t *testing.T) {
 		Management: {
 			LogRead, ReactorCreate, ReactorRead, ReactorUpdate, ReactorDelete,
 			ProxyCreate, ProxyRead, ProxyUpdate, ProxyDelete,
-			ApplicationCreate, ApplicationRead, ApplicationUpdate, ApplicationDelete, TenantRead, TenantUpdate,
+			ApplicationCreate, ApplicationRead, ApplicationUpdate, ApplicationDelete,
+			SessionRead, SessionDelete, TenantRead, TenantUpdate,
 		},
 	}
 	if diff := cmp.Diff(want, may); diff != "" {

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
 
 // maxName bounds the names of tenants, applications, reactors and proxies, in
@@ -57,4 +59,21 @@ func IsPlain(s string) bool {
 		}
 	}
 	return true
+}
+
+// CheckPairs bounds an object of strings: its size, and the characters of names
+// and values.
+func CheckPairs(p *Problems, path string, pairs map[string]string, size, name, value int) {
+	if len(pairs) > size {
+		p.Add(path, "must have at most %d entries", size)
+		return
+	}
+	for k, v := range pairs {
+		if k == "" || Longer(k, name) {
+			p.Add(path, "must have names of 1 to %d characters", name)
+		}
+		if Longer(v, value) {
+			p.Add(jsonx.JoinName(path, k), "must have at most %d characters", value)
+		}
+	}
 }

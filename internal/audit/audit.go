@@ -1,0 +1,80 @@
+// Package audit has the words of the audit log: what entries are about, what was
+// done, and how that reads.
+package audit
+
+import (
+	"strings"
+
+	"github.com/seed-72ea4aab/vault/internal/token"
+)
+
+// Operations that entries report.
+const (
+	Create    = "create"
+	Update    = "update"
+	Read      = "read"
+	Delete    = "delete"
+	Use       = "use"
+	Authorize = "authorize"
+	Expire    = "expire"
+	React     = "react"
+)
+
+// Entities that are not tokens. A token's entity type is its own type.
+const (
+	Application = "application"
+	Proxy       = "proxy"
+	Reactor     = "reactor"
+	Session     = "session"
+	Tenant      = "tenant"
+)
+
+var pastTense = map[string]string{
+	Create: "created", Update: "updated", Read: "read", Delete: "deleted",
+	Use: "used", Authorize: "authorized", Expire: "expired", React: "invoked",
+}
+
+// messages are the texts of entries, by the type of their entity and the
+// operation.
+var messages = func() map[[2]string]string {
+	all := map[[2]string]string{}
+	for _, entityType := range EntityTypes() {
+		noun := entityType
+		if token.TypeOf(entityType) != nil {
+			noun = "token"
+		}
+		for operation, past := range pastTense {
+			all[[2]string{entityType, operation}] = DisplayName(noun) + " " + past
+		}
+	}
+	all[[2]string{Proxy, Use}] = "Proxy invoked"
+	return all
+}()
+
+// Message returns the text of an entry.
+func Message(entityType, operation string) string { return messages[[2]string{entityType, operation}] }
+
+// EntityTypes returns what entries can be about, in the order of their names.
+func EntityTypes() []string {
+	return []string{
+		Application, token.Bank, token.Card, token.CardNumber, token.EmployerIDNumber,
+		Proxy, Reactor, Session, token.SocialSecurityNumber, Tenant, token.Generic,
+		token.USBankAccountNumber, token.USBankRoutingNumber,
+	}
+}
+
+// DisplayName writes a system name for people: us_bank_account_number becomes
+// US Bank Account Number.
+func DisplayName(name string) string {
+	words := strings.Split(name, "_")
+	for i, w := range words {
+		switch w {
+		case "us", "id":
+			words[i] = strings.ToUpper(w)
+		case "":
+		default:
+			words[i] = strings.ToUpper(w[:1]) + w[1:]
+		}
+	}
+	return strings.Join(words, " ")
+}

@@ -1,0 +1,73 @@
+package kept_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/kept"
+)
+
+func TestAnswerReadsBack(t *testing.T) {
+	t.Parallel()
+	for name, a := range map[string]kept.Answer{
+		"nothing":    {},
+		"status":     {Status: 204},
+		"negative":   {Status: -1},
+		"empty body": {Status: 200, Body: []byte{}},
+		"one header": {Status: 201, Header: map[string]string{"Location": "/tokens/a"}, Body: []byte(`{"a":1}`)},
+		"uses": {Status: 200, Body: []byte("x"), Uses: []kept.Use{
+			{Permission: "token:use", ID: "a", Ord: uuid.New(), Shown: access.Reveal, CVCEnds: time.Date(2031, 1, 2, 3, 4, 5, 6000, time.UTC)},
+			{As: uuid.New(), Permission: "token:read", ID: "b", Ord: uuid.New(), Shown: access.Mask}}},
+		"too many":    {Status: 200, TooMany: true},
+		"odd headers": {Status: 201, Header: map[string]string{"": "x", "A": "", "é": "\x00\xff"}, Body: make([]byte, 300)},
+	} {
+		encoded, err := a.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got kept.Answer
+		if err := got.Decode(encoded); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if diff := cmp.Diff(a, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		for n := range encoded {
+			var cut kept.Answer
+			if err := cut.Decode(encoded[:n]); err == nil {
+				t.Errorf("%s, cut off after %d bytes: %v", name, n, err)
+			}
+		}
+		if err := new(kept.Answer).Decode(append(encoded, 0)); err == nil {
+			t.Errorf("%s, with a byte too many: %v", name, err)
+		}
+	}
+	if err := new(kept.Answer).Decode([]byte(`{"status":200}`)); err == nil {
+		t.Errorf("another version: %v", err)
+	}
+}
+
+// A run that uses one token many times depends on it once, and one that uses
+// more than can be kept says so.
+func TestUsesAreBounded(t *testing.T) {
+	t.Parallel()
+	var uses kept.Uses
+	one := kept.Use{Permission: "token:use", ID: "a", Ord: uuid.New()}
+	for range 2000 {
+		uses.Add(one)
+	}
+	var a kept.Answer
+	if a.DependOn(&uses); len(a.Uses) != 1 || a.TooMany {
+		t.Errorf("%d uses of one token, too many: %v", len(a.Uses), a.TooMany)
+	}
+	for range 1000 {
+		uses.Add(kept.Use{Permission: "token:use", Ord: uuid.New()})
+	}
+	if a.DependOn(&uses); !a.TooMany {
+		t.Error("1,001 tokens are not too many")
+	}
+}
