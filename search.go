@@ -153,7 +153,10 @@ func (op *operation) seeAll(ctx context.Context, permission string, rows []stora
 			return nil, err
 		}
 		out = append(out, Token{})
-		t.show(&out[len(out)-1], transform)
+		t.show(ctx, &out[len(out)-1], transform)
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		seen = append(seen, t.entity())
 	}
 	if err := op.logReads(ctx, opRead, seen...); err != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/budget"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/internal/token"
@@ -52,6 +53,8 @@ type tokenPatch struct {
 	dedup, expires                   jsonx.Value
 
 	texts tokenTexts
+
+	steps *budget.Budget // for all attempts
 }
 
 // tokenTexts holds the replaced fields in their Go form.
@@ -121,8 +124,8 @@ func (op *operation) update(ctx context.Context, id string, p *tokenPatch) (*Tok
 	if err := op.mayLook(&old, t, p); err != nil {
 		return nil, err
 	}
-	if op.index(t, bad); bad.Any() {
-		return nil, asInvalid(bad)
+	if op.evaluate(ctx, t, p, bad); bad.Any() {
+		return nil, cmp.Or(p.steps.Canceled(), asInvalid(bad))
 	}
 	if p.dedup.IsZero() && t.row.Fingerprint == old.row.Fingerprint && t.row.Expression == old.row.Expression {
 		t.row.Dedup = old.row.Dedup // no more and no less of a duplicate than before
@@ -138,17 +141,32 @@ func (op *operation) update(ctx context.Context, id string, p *tokenPatch) (*Tok
 	return op.saveToken(ctx, &old, t, min(shown, shownThere, access.Mask))
 }
 
+// evaluate evaluates the expressions of a patched token. A mask that fails on
+// new data shows nothing, but one that takes too much is refused.
+func (op *operation) evaluate(ctx context.Context, t *clearToken, p *tokenPatch, bad *form.Problems) {
+	if p.steps == nil {
+		p.steps = t.Budget(ctx)
+	}
+	if !p.mask.IsZero() || !p.data.IsZero() {
+		if _, err := t.NewMaskedText(ctx, p.steps); p.steps.Err() != nil {
+			bad.AddErr("mask", err)
+		}
+	}
+	op.index(t, p.steps, bad)
+}
+
 // saveToken writes a patched token and returns it as a transform shows it.
 func (op *operation) saveToken(ctx context.Context, old, t *clearToken, transform access.Transform) (*Token, error) {
 	if err := op.sealToken(t); err != nil {
 		return nil, err
 	}
+	out := t.view(ctx, transform)
 	ch := op.change()
 	ch.UpdateTokens = []storage.TokenUpdate{{Rev: old.row.Rev, OldSet: old.row.Set, Token: *t.row}}
 	ch.Logs = []storage.Log{op.entry(opUpdate, t.row.Type, t.row.ID)}
 	err := op.write(ctx, ch)
 	if err == nil {
-		return t.view(transform), nil
+		return out, nil
 	}
 	conflict, refused := asConflict(err)
 	if !refused {

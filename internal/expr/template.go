@@ -28,6 +28,7 @@ type Template struct {
 	whole bool // exactly one expression and no text
 	size  int  // bytes of text outside of expressions
 	count int  // expressions
+	cost  int  // steps to compile it and to begin its evaluation
 }
 
 // part is literal text, or an expression if expr is not nil.
