@@ -86,11 +86,11 @@ func (w *tokenizer) collect(ctx context.Context, doc jsonx.Value) {
 				w.bad.AddAll(path.String(), bad.Fields)
 				return v, false, nil
 			}
-			w.add(ctx, p, path)
+			w.add(ctx, p, path, v.Size())
 		case v.Kind() == jsonx.Object || v.Kind() == jsonx.Array:
 			return v, true, nil
 		case !v.IsNull():
-			w.add(ctx, TokenParams{Type: Generic, Data: v}, path)
+			w.add(ctx, TokenParams{Type: Generic, Data: v}, path, 0)
 		}
 		if len(w.places) > w.op.v.cfg.MaxTokens {
 			w.bad = form.Problems{}
@@ -101,7 +101,8 @@ func (w *tokenizer) collect(ctx context.Context, doc jsonx.Value) {
 	})
 }
 
-func (w *tokenizer) add(ctx context.Context, p TokenParams, path *jsonx.Path) {
+// add prepares the token of a request of so many bytes.
+func (w *tokenizer) add(ctx context.Context, p TokenParams, path *jsonx.Path, size int) {
 	one := &struct { // a token and its row in one piece of memory
 		newToken
 		stored storage.Token
@@ -113,6 +114,7 @@ func (w *tokenizer) add(ctx context.Context, p TokenParams, path *jsonx.Path) {
 	place := tokenized{new: &one.newToken}
 	if own.Any() {
 		w.bad.AddAll(path.String(), own.Fields)
+		w.steps.Spend(size) // what is wrong may have been compiled and not paid for
 	}
 	if p.ID != "" {
 		place.path = path.String()

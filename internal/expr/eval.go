@@ -17,12 +17,11 @@ const maxText = 1 << 20 // bytes of text that evaluation makes longer
 // What is not priced by the text and the values it touches costs this many
 // steps.
 const (
-	expressionCost  = 4
-	compiledPerStep = 2 // bytes of the expressions of a template
-	filterCost      = 2
-	argumentCost    = 2 // of one that is a path
-	membersPerStep  = 8 // looked at for a name
-	weighedPerStep  = 2 // children
+	expressionCost = 4
+	filterCost     = 2
+	argumentCost   = 2 // of one that is a path
+	membersPerStep = 8 // looked at for a name
+	weighedPerStep = 2 // children
 )
 
 // Env is what a template is evaluated against: the values that Lookup finds, or

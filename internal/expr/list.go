@@ -6,7 +6,7 @@ package expr
 // is an empty list.
 type List struct {
 	items []item
-	count int // expressions
+	total total
 }
 
 type item struct {
@@ -31,8 +31,8 @@ func (l *List) add(source string, it item) error {
 	if err != nil {
 		return err
 	}
-	if l.count += t.count; l.count > maxExpressions {
-		return faultf("a document may have at most %d expressions", maxExpressions)
+	if err := l.total.add(t); err != nil {
+		return err
 	}
 	it.Template = t
 	l.items = append(l.items, it)

@@ -27,7 +27,7 @@ func CompileTree(v jsonx.Value) (*Tree, error) { return compileTree(v, Compile) 
 func CompileTokenTree(v jsonx.Value) (*Tree, error) { return compileTree(v, CompileTokens) }
 
 func compileTree(v jsonx.Value, compile func(string) (*Template, error)) (*Tree, error) {
-	t, count := &Tree{source: v}, 0
+	t, total := &Tree{source: v}, total{}
 	if v.IsZero() {
 		return t, nil
 	}
@@ -39,8 +39,8 @@ func compileTree(v jsonx.Value, compile func(string) (*Template, error)) (*Tree,
 		if err != nil {
 			return v, false, at(path, err)
 		}
-		if count += compiled.count; count > maxExpressions {
-			return v, false, at(path, faultf("a document may have at most %d expressions", maxExpressions))
+		if err := total.add(compiled); err != nil {
+			return v, false, at(path, err)
 		}
 		t.templates = append(t.templates, compiled)
 		return v, false, nil
@@ -49,6 +49,22 @@ func compileTree(v jsonx.Value, compile func(string) (*Template, error)) (*Tree,
 		return nil, err
 	}
 	return t, nil
+}
+
+// total counts the expressions of a document.
+type total struct{ count, cost int }
+
+// add counts those of one more template. Whether it was too much to compile is
+// known only then, but it is at most one template that is compiled in vain.
+func (n *total) add(t *Template) error {
+	n.count, n.cost = n.count+t.count, n.cost+t.cost
+	switch {
+	case n.count > maxExpressions:
+		return faultf("a document may have at most %d expressions", maxExpressions)
+	case n.cost > maxCompiled:
+		return faultf("the expressions of a document may have at most about %d bytes", maxCompiled)
+	}
+	return nil
 }
 
 func isTemplate(v jsonx.Value) bool {

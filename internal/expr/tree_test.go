@@ -200,3 +200,27 @@ func TestEvaluationsShareABudget(t *testing.T) {
 		t.Error("another evaluation began")
 	}
 }
+
+// TestDocumentsBoundWhatIsCompiled: compiling takes more time than reading, so
+// the expressions of a large body are bounded in length too.
+func TestDocumentsBoundWhatIsCompiled(t *testing.T) {
+	t.Parallel()
+	long := "{{ tok-1 | append: '" + strings.Repeat("x", 900) + "' }}"
+	fits, tooLong := list(`"`+long+`"`, 1000), list(`"`+long+`"`, 2000)
+	if _, err := expr.CompileTokenTree(mustJSON(t, fits)); err != nil {
+		t.Error(err)
+	}
+	if _, err := expr.CompileTokenTree(mustJSON(t, tooLong)); err == nil || !strings.Contains(err.Error(), "at most about 1048576 bytes") {
+		t.Errorf("2 MB of expressions: %v", err)
+	}
+	var l expr.List
+	var err error
+	for range 2000 {
+		if err = l.Add(long); err != nil {
+			break
+		}
+	}
+	if err == nil {
+		t.Error("2 MB of expressions were taken one by one")
+	}
+}
