@@ -1,6 +1,7 @@
 package vault
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -91,6 +92,9 @@ func invalid(path, format string, args ...any) error {
 // invalidErr returns what a parser said as an InvalidError about the whole
 // input.
 func invalidErr(err error) error {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err // the caller has gone: the input may be right
+	}
 	bad := &form.Problems{}
 	bad.AddErr("", err)
 	return asInvalid(bad)

@@ -150,7 +150,7 @@ func (op *operation) tryExpressions(ctx context.Context, args jsonx.Value) error
 	if err != nil {
 		return err
 	}
-	out, err := tree.Eval(used.env())
+	out, err := tree.Eval(used.env(ctx, args.Size()))
 	if err != nil {
 		err = invalidErr(err)
 	} else if err = checkDetokenized(out); err == nil {

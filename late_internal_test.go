@@ -109,7 +109,7 @@ func TestSlowWriteIsSealedAgain(t *testing.T) {
 			}
 			ins := &insertion{}
 			n, bad := newToken{operation: op, clearToken: clearToken{row: &ins.tokens[0]}}, &form.Problems{}
-			if n.prepare(TokenParams{ID: "late", Type: Card, Data: CardData{Number: "4242424242424242", CVC: "987"}}, bad); bad.Any() {
+			if n.prepare(t.Context(), TokenParams{ID: "late", Type: Card, Data: CardData{Number: "4242424242424242", CVC: "987"}}, bad); bad.Any() {
 				t.Fatal(bad)
 			}
 			if rotates {

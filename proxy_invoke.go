@@ -360,9 +360,9 @@ func (op *operation) detokenizeBody(ctx context.Context, header http.Header, raw
 	if err != nil {
 		return nil, err
 	}
-	out, bad := b.Fill(used.env())
+	out, bad := b.Fill(used.env(ctx, len(raw)))
 	if bad != nil {
-		return nil, asInvalid(bad)
+		return nil, cmp.Or(ctx.Err(), asInvalid(bad))
 	}
 	entities := slices.Clone(also)
 	for _, id := range ids {

@@ -154,8 +154,11 @@ func (op *operation) seeAll(ctx context.Context, permission string, rows []stora
 			return nil, err
 		}
 		out = append(out, Token{})
-		t.show(&out[len(out)-1], transform)
+		t.show(ctx, &out[len(out)-1], transform)
 		op.noteUse(ctx, permission, &t, transform)
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		seen = append(seen, t.entity())
 	}
 	if err := op.logReads(ctx, audit.Read, seen...); err != nil {

@@ -221,7 +221,7 @@ func (c *Client) GetToken(ctx context.Context, id string) (*Token, error) {
 		}
 	}
 	op.noteUse(ctx, access.TokenRead, &t, transform)
-	return t.view(transform), nil
+	return t.view(ctx, transform), ctx.Err()
 }
 
 // rowToRead reads the row of a token that has not expired. When it cannot matter
@@ -366,15 +366,23 @@ func (op *operation) openToken(ctx context.Context, row *storage.Token) (clearTo
 	return t, nil
 }
 
-// view returns the token as a transform shows it.
-func (t *clearToken) view(transform access.Transform) *Token {
+// view returns the token as a transform shows it. When the context has ended, a
+// mask may not have been evaluated: the caller asks for that.
+func (t *clearToken) view(ctx context.Context, transform access.Transform) *Token {
 	out := &Token{}
-	t.show(out, transform)
+	t.show(ctx, out, transform)
 	return out
 }
 
-// show fills in the token as a transform shows it.
-func (t *clearToken) show(out *Token, transform access.Transform) {
+// redacted returns the token without its data.
+func (t *clearToken) redacted() *Token {
+	out := &Token{}
+	t.fill(out)
+	return out
+}
+
+// fill fills in everything but the data.
+func (t *clearToken) fill(out *Token) {
 	row := t.row
 	*out = Token{
 		ID: row.ID, TenantID: uuid.UUID(row.Tenant), Type: TokenType(row.Type), Mask: t.MaskText(),
@@ -384,22 +392,27 @@ func (t *clearToken) show(out *Token, transform access.Transform) {
 	}
 	out.CreatedAt, out.CreatedBy = stampOf(row.CreatedAt, row.CreatedBy)
 	out.ModifiedAt, out.ModifiedBy = stampOf(row.ModifiedAt, row.ModifiedBy)
+}
+
+// show fills in the token as a transform shows it, as view does.
+func (t *clearToken) show(ctx context.Context, out *Token, transform access.Transform) {
+	t.fill(out)
 	switch transform {
 	case access.Reveal:
 		out.Data = t.Plain().JSON()
 	case access.None, access.Redact: // no data
 	case access.Mask:
-		out.Data, _ = t.MaskedText() // a mask that fails shows nothing
+		out.Data = t.MaskedText(ctx)
 	}
 }
 
 // shown returns the data that a transform leaves; absent when it is redacted.
-func (t *clearToken) shown(transform access.Transform) jsonx.Value {
+func (t *clearToken) shown(ctx context.Context, transform access.Transform) jsonx.Value {
 	switch transform {
 	case access.Reveal:
 		return t.Plain()
 	case access.Mask:
-		return t.Masked()
+		return t.Masked(ctx)
 	default:
 		return jsonx.Value{}
 	}

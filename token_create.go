@@ -1,6 +1,7 @@
 package vault
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"time"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/audit"
+	"github.com/seed-72ea4aab/vault/internal/budget"
 	"github.com/seed-72ea4aab/vault/internal/expr"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/token"
@@ -31,8 +33,8 @@ func (c *Client) CreateToken(ctx context.Context, p TokenParams) (*Token, error)
 	}
 	ins := &insertion{}
 	n, bad := newToken{operation: op, clearToken: clearToken{row: &ins.tokens[0]}}, &form.Problems{}
-	if n.prepare(p, bad); bad.Any() {
-		return nil, asInvalid(bad)
+	if n.prepare(ctx, p, bad); bad.Any() {
+		return nil, cmp.Or(n.steps.Canceled(), asInvalid(bad))
 	}
 	if err := n.mayCreate(); err != nil {
 		return nil, err
@@ -57,20 +59,24 @@ type newToken struct {
 	idExpr  *expr.Template // or to be evaluated
 	shown   JSON           // the evaluated mask
 	tries   int            // at an id that is free
+	steps   *budget.Budget // of the request; nil: of this token alone
 }
 
-// prepare checks parameters and evaluates their expressions. When it finds
-// problems, the token must not be used.
-func (n *newToken) prepare(p TokenParams, bad *form.Problems) {
+// prepare checks parameters and evaluates their expressions, until one takes
+// too much. When it finds problems, the token must not be used.
+func (n *newToken) prepare(ctx context.Context, p TokenParams, bad *form.Problems) {
 	n.check(p, bad)
 	if bad.Any() {
 		return
 	}
+	if n.steps == nil {
+		n.steps = n.Budget(ctx)
+	}
 	var err error
-	if n.shown, err = n.MaskedText(); err != nil {
+	if n.shown, err = n.NewMaskedText(ctx, n.steps); err != nil {
 		bad.AddErr("mask", err)
 	}
-	n.index(&n.clearToken, bad)
+	n.index(&n.clearToken, n.steps, bad)
 }
 
 // check checks everything that needs no evaluation.
@@ -128,10 +134,10 @@ func (op *operation) checkToken(t *clearToken, containers []string, bad *form.Pr
 
 // index fills in the columns that are computed from the body: fingerprint,
 // duplicate key and hashes.
-func (op *operation) index(t *clearToken, bad *form.Problems) {
+func (op *operation) index(t *clearToken, steps *budget.Budget, bad *form.Problems) {
 	ring, row := op.state.Ring, t.row
-	row.Fingerprint = t.FingerprintHash(ring, bad)
-	row.Hashes = token.Hashes[storage.Hash](&t.Body, ring, bad)
+	row.Fingerprint = t.FingerprintHash(ring, steps, bad)
+	row.Hashes = token.Hashes[storage.Hash](&t.Body, ring, steps, bad)
 	row.Expression = t.ExpressionHash(ring)
 	row.Dedup = storage.Hash{}
 	deduplicate := op.state.Doc.Settings.DeduplicateTokens
@@ -188,7 +194,7 @@ func (n *newToken) create(ctx context.Context, ins *insertion) (*Token, error) {
 
 // created returns a new token as its creator sees it: masked.
 func (n *newToken) created() *Token {
-	out := n.view(access.Redact)
+	out := n.redacted()
 	out.Data, out.Metadata = n.shown, maps.Clone(out.Metadata) // the parameters' map is the caller's
 	return out
 }
@@ -256,7 +262,7 @@ func (n *newToken) draw() error {
 func (n *newToken) alias(ord uuid.UUID) error {
 	var problem string
 	for ; n.tries < maxAliasTries; n.tries++ {
-		id, err := n.Alias(n.idExpr)
+		id, err := n.Alias(n.idExpr, n.steps)
 		if err != nil {
 			return underPath("id", invalidErr(err))
 		}
@@ -321,9 +327,9 @@ func (op *operation) existing(ctx context.Context, row *storage.Token) (*Token, 
 	}
 	transform, ok := op.grant.Decide(access.TokenRead, row.ID, row.Containers)
 	if ok {
-		return t.view(min(transform, access.Mask)), nil
+		return t.view(ctx, min(transform, access.Mask)), ctx.Err()
 	}
-	full := t.view(access.Redact)
+	full := t.redacted()
 	return &Token{ID: full.ID, TenantID: full.TenantID, Type: full.Type, Fingerprint: full.Fingerprint, Containers: full.Containers}, nil
 }
 

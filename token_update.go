@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/audit"
+	"github.com/seed-72ea4aab/vault/internal/budget"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/internal/token"
@@ -55,6 +56,8 @@ type tokenPatch struct {
 	dedup, expires                   jsonx.Value
 
 	texts tokenTexts
+
+	steps *budget.Budget // for all attempts
 }
 
 // tokenTexts holds the replaced fields in their Go form.
@@ -128,8 +131,8 @@ func (op *patching) update(ctx context.Context, id string) (*Token, error) {
 	if err := op.mayLook(&old, t); err != nil {
 		return nil, err
 	}
-	if op.index(t, bad); bad.Any() {
-		return nil, asInvalid(bad)
+	if op.evaluate(ctx, t, bad); bad.Any() {
+		return nil, cmp.Or(op.steps.Canceled(), asInvalid(bad))
 	}
 	if op.dedup.IsZero() && t.row.Fingerprint == old.row.Fingerprint && t.row.Expression == old.row.Expression {
 		t.row.Dedup = old.row.Dedup // no more and no less of a duplicate than before
@@ -143,6 +146,20 @@ func (op *patching) update(ctx context.Context, id string) (*Token, error) {
 		}
 	}
 	return op.saveToken(ctx, &old, t)
+}
+
+// evaluate evaluates the expressions of a patched token. A mask that fails on
+// new data shows nothing, but one that takes too much is refused.
+func (op *patching) evaluate(ctx context.Context, t *clearToken, bad *form.Problems) {
+	if op.steps == nil {
+		op.steps = t.Budget(ctx)
+	}
+	if !op.mask.IsZero() || !op.data.IsZero() {
+		if _, err := t.NewMaskedText(ctx, op.steps); op.steps.Err() != nil {
+			bad.AddErr("mask", err)
+		}
+	}
+	op.index(t, op.steps, bad)
 }
 
 // existingInstead returns the token that a patch would have duplicated. Without
@@ -161,11 +178,11 @@ func (op *patching) existingInstead(ctx context.Context, row *storage.Token) (*T
 
 // patchedView returns a patched token as the caller may read it: masked, or no
 // more than its name.
-func (op *patching) patchedView(t *clearToken) *Token {
+func (op *patching) patchedView(ctx context.Context, t *clearToken) *Token {
 	if transform, ok := op.grant.Decide(access.TokenRead, t.row.ID, t.row.Containers); ok {
-		return t.view(min(transform, access.Mask))
+		return t.view(ctx, min(transform, access.Mask))
 	}
-	full := t.view(access.Redact)
+	full := t.view(ctx, access.Redact)
 	return &Token{ID: full.ID, TenantID: full.TenantID, Type: full.Type, Containers: full.Containers}
 }
 
@@ -174,12 +191,13 @@ func (op *patching) saveToken(ctx context.Context, old, t *clearToken) (*Token, 
 	if err := op.sealToken(t); err != nil {
 		return nil, err
 	}
+	out := op.patchedView(ctx, t)
 	ch := op.change()
 	ch.UpdateTokens = []storage.TokenUpdate{{Rev: old.row.Rev, OldSet: old.row.Set, Token: *t.row}}
 	ch.Logs = []storage.Log{op.entry(audit.Update, t.row.Type, t.row.ID)}
 	err := op.write(ctx, ch)
 	if err == nil {
-		return op.patchedView(t), nil
+		return out, nil
 	}
 	conflict, refused := asConflict(err)
 	if !refused {

@@ -1,6 +1,7 @@
 package vault
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/audit"
+	"github.com/seed-72ea4aab/vault/internal/budget"
 	"github.com/seed-72ea4aab/vault/internal/expr"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
@@ -34,9 +36,9 @@ func (c *Client) Tokenize(ctx context.Context, document any) (JSON, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &tokenizer{op: op, single: isRequest(doc), work: maxTokenizeWork}
-	w.collect(doc)
-	if err := asInvalid(&w.bad); err != nil {
+	w := &tokenizer{op: op, single: isRequest(doc), steps: budget.Request(ctx, 0, doc.Size())}
+	w.collect(ctx, doc)
+	if err := cmp.Or(w.steps.Canceled(), asInvalid(&w.bad)); err != nil {
 		return nil, err
 	}
 	for range maxAttempts {
@@ -55,15 +57,11 @@ func (c *Client) Tokenize(ctx context.Context, document any) (JSON, error) {
 type tokenizer struct {
 	op     *operation
 	single bool // the document is one token request, which shows a card's mask under mask
-	work   int  // what the expressions of all requests may still take
+	steps  *budget.Budget
 	bad    form.Problems
 	places []tokenized
 	next   int
 }
-
-// maxTokenizeWork bounds the expressions of a whole document, and with them
-// what their values, which are kept until the answer is written, take of memory.
-const maxTokenizeWork = 128 << 20
 
 // tokenized is what a place of the document became.
 type tokenized struct {
@@ -78,8 +76,8 @@ func isRequest(v jsonx.Value) bool {
 	return v.Kind() == jsonx.Object && !v.Get("type").IsZero() && !v.Get("data").IsZero()
 }
 
-// collect prepares the tokens of a document.
-func (w *tokenizer) collect(doc jsonx.Value) {
+// collect prepares the tokens of a document, until one takes too much.
+func (w *tokenizer) collect(ctx context.Context, doc jsonx.Value) {
 	_, _ = jsonx.Rewrite(doc, func(path *jsonx.Path, v jsonx.Value) (jsonx.Value, bool, error) {
 		switch {
 		case isRequest(v):
@@ -90,32 +88,35 @@ func (w *tokenizer) collect(doc jsonx.Value) {
 				w.bad.AddAll(path.String(), bad.Fields)
 				return v, false, nil
 			}
-			w.add(p, path)
+			w.add(ctx, p, path, v.Size())
 		case v.Kind() == jsonx.Object || v.Kind() == jsonx.Array:
 			return v, true, nil
 		case !v.IsNull():
-			w.add(TokenParams{Type: Generic, Data: v}, path)
+			w.add(ctx, TokenParams{Type: Generic, Data: v}, path, 0)
 		}
 		if len(w.places) > w.op.v.cfg.MaxTokens {
 			w.bad = form.Problems{}
 			w.bad.Add("", "must have at most %d values to tokenize", w.op.v.cfg.MaxTokens)
 			return v, false, asInvalid(&w.bad)
 		}
-		return v, false, nil
+		return v, false, w.steps.Err()
 	})
 }
 
-func (w *tokenizer) add(p TokenParams, path *jsonx.Path) {
+// add prepares the token of a request of so many bytes.
+func (w *tokenizer) add(ctx context.Context, p TokenParams, path *jsonx.Path, size int) {
 	one := &struct { // a token and its row in one piece of memory
 		newToken
 		stored storage.Token
 	}{}
-	one.operation, one.row, one.Work = w.op, &one.stored, &w.work
+	one.operation, one.row, one.steps = w.op, &one.stored, w.steps
+	w.steps.AddToken(0)
 	own := &form.Problems{}
-	one.prepare(p, own)
+	one.prepare(ctx, p, own)
 	place := tokenized{new: &one.newToken}
 	if own.Any() {
 		w.bad.AddAll(path.String(), own.Fields)
+		w.steps.Spend(size) // what is wrong may have been compiled and not paid for
 	}
 	if p.ID != "" {
 		place.path = path.String()
@@ -311,7 +312,7 @@ func (op *operation) detokenize(ctx context.Context, doc jsonx.Value) (jsonx.Val
 	if err != nil {
 		return doc, err
 	}
-	out, err := tree.Eval(tokens.env())
+	out, err := tree.Eval(tokens.env(ctx, doc.Size()))
 	if err != nil {
 		return doc, invalidErr(err)
 	}
@@ -408,16 +409,21 @@ func distinctIDs(refs []expr.Ref) []string {
 	return ids
 }
 
-// env gives expressions the data of tokens, or the whole of them.
-func (u usedTokens) env() expr.Env {
-	return expr.Env{Lookup: func(ref expr.Ref) (jsonx.Value, bool) {
+// env gives the expressions of a body the data of tokens, or the whole of them,
+// and their budget.
+func (u usedTokens) env(ctx context.Context, body int) expr.Env {
+	steps := budget.Request(ctx, 0, body)
+	for _, t := range u {
+		steps.AddToken(t.Data.Size())
+	}
+	return expr.Env{Budget: steps, Lookup: func(ref expr.Ref) (jsonx.Value, bool) {
 		t := u[ref.ID]
 		if t == nil {
 			return jsonx.Value{}, false
 		}
 		v, known := t.seen[ref.Whole]
 		if !known {
-			v = t.see(ref.Whole)
+			v = t.see(ctx, ref.Whole)
 			t.seen[ref.Whole] = v
 		}
 		return v, !v.IsZero()
@@ -427,17 +433,17 @@ func (u usedTokens) env() expr.Env {
 // see returns the token's data, or the whole token, as the caller may see it.
 // A request may name one token in thousands of expressions, so it is asked for
 // once only.
-func (u *usedToken) see(whole bool) jsonx.Value {
+func (u *usedToken) see(ctx context.Context, whole bool) jsonx.Value {
 	if whole {
-		return u.whole()
+		return u.whole(ctx)
 	}
-	return u.shown(u.transform)
+	return u.shown(ctx, u.transform)
 }
 
 // whole returns the token as a document. Its enrichments tell more of a number
 // than a mask does, so they are only for a caller that sees the number.
-func (u *usedToken) whole() jsonx.Value {
-	out := u.view(u.transform)
+func (u *usedToken) whole(ctx context.Context) jsonx.Value {
+	out := u.view(ctx, u.transform)
 	if u.transform == access.Reveal {
 		out.Enrichments = enrichments(&u.Body)
 	}

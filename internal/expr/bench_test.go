@@ -29,7 +29,7 @@ func BenchmarkEval(b *testing.B) {
 	env := expr.Data(jsonx.ObjectValue(
 		jsonx.Member{Name: "number", Value: jsonx.StringValue("4242424242424242")},
 		jsonx.Member{Name: "expiration_month", Value: jsonx.IntValue(12)},
-	), jsonx.Value{})
+	), jsonx.Value{}, nil)
 	for _, source := range []string{
 		"{{ data.number }}",
 		"{{ data.number | reveal_last: 4 }}",

@@ -8,19 +8,20 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed-72ea4aab/vault/internal/budget"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
 
-const (
-	maxText = 1 << 20  // bytes of text that evaluation makes longer
-	maxWork = 64 << 20 // units of work, about one for each byte touched
+const maxText = 1 << 20 // bytes of text that evaluation makes longer
 
-	// The budget of an evaluation over a token's own data: a fixed part, and a
-	// part for each byte of the data, up to maxWork. It is small because what
-	// is stored is evaluated each time it is read, a hundred at a time in
-	// lists.
-	baseWork    = 2 << 20
-	workPerByte = 64
+// What is not priced by the text and the values it touches costs this many
+// steps.
+const (
+	expressionCost = 4
+	filterCost     = 2
+	argumentCost   = 2 // of one that is a path
+	membersPerStep = 8 // looked at for a name
+	weighedPerStep = 2 // children
 )
 
 // Env is what a template is evaluated against: the values that Lookup finds, or
@@ -33,17 +34,19 @@ type Env struct {
 	Now func() time.Time
 	// Rand is the source of aliases, crypto/rand by default.
 	Rand io.Reader
-	// Work, if it is given, is a budget that several evaluations share: each
-	// takes from it what it used, and fails when nothing is left.
-	Work *int
+	// Budget is what the evaluation takes its steps from. Nil is for the
+	// expressions of the vault's own, which are not charged.
+	Budget *budget.Budget
 
-	data     jsonx.Value // whose size bounds the work; absent where nothing but maxWork does
+	data     jsonx.Value // whose size bounds what a tree inserts; absent where nothing but maxTree does
 	metadata jsonx.Value
 }
 
 // Data returns an Env for a token that is being written. An absent metadata
 // makes the root unavailable.
-func Data(data, metadata jsonx.Value) Env { return Env{data: data, metadata: metadata} }
+func Data(data, metadata jsonx.Value, b *budget.Budget) Env {
+	return Env{Budget: b, data: data, metadata: metadata}
+}
 
 // lookup returns the value of a root, and whether it is available.
 func (env *Env) lookup(ref Ref) (jsonx.Value, bool) {
@@ -61,56 +64,39 @@ func (env *Env) lookup(ref Ref) (jsonx.Value, bool) {
 
 // Eval evaluates the template. A template that is exactly one expression gives
 // its value, null where a path leads nowhere; any other gives a string. A
-// failure is an [*Error].
+// failure is an [*Error], or the error of the context with which the budget
+// ended.
 func (t *Template) Eval(env Env) (jsonx.Value, error) {
-	ev, err := newEvaluator(env)
-	if err != nil {
-		return jsonx.Value{}, err
-	}
-	defer ev.settle()
+	ev := newEvaluator(env)
+	defer ev.release()
 	v, err := ev.template(t)
 	if err != nil {
-		return jsonx.Value{}, err
+		return jsonx.Value{}, ev.failure(err)
 	}
 	return v, nil
 }
 
 // evaluator is the state of one evaluation of a template or tree.
 type evaluator struct {
-	env      Env
-	granted  int // units of work, so far
-	work     int // what is left of them
-	dataSize int // in bytes, once the work was extended
-	extended bool
-	text     []byte // what Tree.JSON has written
+	env  Env
+	text []byte // what Tree.JSON has written
 }
 
 // evaluators are those that are not in use. They keep nothing of what they
 // evaluated.
 var evaluators = sync.Pool{New: func() any { return new(evaluator) }}
 
-func newEvaluator(env Env) (*evaluator, *Error) {
-	if env.Work != nil && *env.Work <= 0 {
-		return nil, faultf("%v", errTooMuchWork)
-	}
+func newEvaluator(env Env) *evaluator {
 	ev := evaluators.Get().(*evaluator)
-	ev.env, ev.granted = env, maxWork
-	if !env.data.IsZero() {
-		ev.granted = baseWork
-	}
-	ev.work = ev.granted
-	return ev, nil
+	ev.env = env
+	return ev
 }
 
 // maxSpareText bounds the memory that is kept for the text of the next tree.
 const maxSpareText = 4096
 
-// settle ends an evaluation: it takes the work that was done from the shared
-// budget, and gives the evaluator back.
-func (ev *evaluator) settle() {
-	if ev.env.Work != nil {
-		*ev.env.Work -= ev.granted - ev.work
-	}
+// release gives the evaluator back.
+func (ev *evaluator) release() {
 	ev.wipe()
 	evaluators.Put(ev)
 }
@@ -125,29 +111,57 @@ func (ev *evaluator) wipe() {
 	*ev = evaluator{text: text[:0]}
 }
 
-var errTooMuchWork = errors.New("the expression takes too much work to evaluate")
-
-// spend takes units of work from the budget.
-func (ev *evaluator) spend(units int) error {
-	if ev.work -= units; ev.work < 0 {
-		ev.extend()
+// failure returns why an evaluation failed: when the caller has gone, that.
+func (ev *evaluator) failure(err error) error {
+	ev.env.Budget.Lasts() // looks at the context
+	if gone := ev.env.Budget.Canceled(); gone != nil {
+		return gone
 	}
-	if ev.work < 0 {
-		return errTooMuchWork
+	return err
+}
+
+// spend takes steps from the budget.
+func (ev *evaluator) spend(steps int) error {
+	if !ev.env.Budget.Spend(steps) {
+		return ev.env.Budget.Err()
 	}
 	return nil
 }
 
-// extend adds the work that the size of the data allows. The data is measured
-// only when that is needed, which is seldom.
-func (ev *evaluator) extend() {
-	if ev.extended || ev.env.data.IsZero() {
-		return
+// spendText takes what it costs to read or build bytes of text.
+func (ev *evaluator) spendText(bytes int) error { return ev.spend(budget.Text(bytes)) }
+
+// weigh pays for the JSON of a value before it is written, and returns about how
+// many bytes that takes.
+func (ev *evaluator) weigh(v jsonx.Value) (int, error) {
+	size := len("null") + len(v.Text())
+	if err := ev.spend(budget.Text(size)); err != nil {
+		return 0, err
 	}
-	ev.extended, ev.dataSize = true, jsonSize(ev.env.data, maxWork)
-	more := min(workPerByte*ev.dataSize, maxWork-baseWork)
-	ev.granted += more
-	ev.work += more
+	for i, e := range v.Elems() {
+		n, err := ev.weighChild(i, e)
+		if err != nil {
+			return 0, err
+		}
+		size += n
+	}
+	for i, m := range v.Members() {
+		n, err := ev.weighChild(i, m.Value)
+		if err != nil {
+			return 0, err
+		}
+		size += len(m.Name) + n
+	}
+	return size, nil
+}
+
+func (ev *evaluator) weighChild(i int, v jsonx.Value) (int, error) {
+	if i%weighedPerStep == 0 {
+		if err := ev.spend(1); err != nil {
+			return 0, err
+		}
+	}
+	return ev.weigh(v)
 }
 
 // fits checks the size of a text made from an input before it is built.
@@ -155,7 +169,7 @@ func (ev *evaluator) fits(size, inputSize int) error {
 	if size > maxText && size > inputSize {
 		return faultf("would produce more than %d bytes of text", maxText)
 	}
-	return ev.spend(size)
+	return ev.spendText(size)
 }
 
 func (ev *evaluator) now() time.Time {
@@ -173,6 +187,9 @@ func (ev *evaluator) random() io.Reader {
 }
 
 func (ev *evaluator) template(t *Template) (jsonx.Value, *Error) {
+	if err := ev.spend(t.cost); err != nil {
+		return jsonx.Value{}, faultf("%v", err)
+	}
 	if t.whole {
 		return ev.expression(t.parts[0].expr)
 	}
@@ -200,11 +217,14 @@ func (ev *evaluator) textOf(t *Template, escape func(string) string) (string, *E
 		if err != nil {
 			return "", err
 		}
-		piece := inserted(v)
+		piece, fault := ev.inserted(v)
+		if fault != nil {
+			return "", &Error{Offset: p.expr.offset, Msg: fault.Error()}
+		}
 		if escape != nil {
 			piece = escape(piece)
 		}
-		if b.Len()+len(piece) > maxText+t.size || ev.spend(len(piece)) != nil {
+		if b.Len()+len(piece) > maxText+t.size {
 			return "", &Error{Offset: p.expr.offset, Msg: "the result would be too long"}
 		}
 		b.WriteString(piece)
@@ -212,15 +232,19 @@ func (ev *evaluator) textOf(t *Template, escape func(string) string) (string, *E
 	return b.String(), nil
 }
 
-// inserted returns a value as it is inserted into text.
-func inserted(v jsonx.Value) string {
+// inserted returns a value as it is inserted into text, paid for.
+func (ev *evaluator) inserted(v jsonx.Value) (string, error) {
 	if v.IsNull() || v.IsZero() {
-		return ""
+		return "", nil
 	}
 	if s, ok := scalarText(v); ok {
-		return s
+		return s, ev.spendText(len(s))
 	}
-	return string(v.JSON())
+	size, err := ev.weigh(v)
+	if err != nil {
+		return "", err
+	}
+	return string(v.Append(make([]byte, 0, size))), nil
 }
 
 func (ev *evaluator) expression(e *expression) (jsonx.Value, *Error) {
@@ -247,8 +271,8 @@ func (ev *evaluator) operand(op *operand) (jsonx.Value, *Error) {
 		return v, faultf("the expression refers to something that is not available here")
 	}
 	for _, s := range op.path {
-		if ev.spend(1+v.Len()) != nil {
-			return v, faultf("%v", errTooMuchWork)
+		if err := ev.spend(1 + v.Len()/membersPerStep); err != nil {
+			return v, faultf("%v", err)
 		}
 		switch {
 		case !s.byIndex:
@@ -274,7 +298,7 @@ func (ev *evaluator) apply(f *application, in jsonx.Value) (jsonx.Value, *Error)
 		}
 		args = filled
 	}
-	if err := ev.spend(1 + len(in.Text()) + in.Len()); err != nil {
+	if err := ev.spend(filterCost + budget.Text(len(in.Text()))); err != nil {
 		return jsonx.Value{}, f.failed(err)
 	}
 	out, err := f.filter.apply(ev, in, args)
@@ -293,7 +317,7 @@ func (ev *evaluator) fill(f *application) ([]arg, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := ev.spend(len(v.Text())); err != nil {
+		if err := ev.spend(argumentCost + budget.Text(len(v.Text()))); err != nil {
 			return nil, err
 		}
 		converted, err := f.filter.params[d.index].convert(v)

@@ -12,10 +12,7 @@ import (
 func TestEvaluatorsForget(t *testing.T) {
 	t.Parallel()
 	data := jsonx.ObjectValue(jsonx.Member{Name: "number", Value: jsonx.StringValue("4242424242424242")})
-	ev, err := newEvaluator(Data(data, data))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ev := newEvaluator(Data(data, data, nil))
 	tree, compileErr := CompileTree(jsonx.StringValue("<{{ data.number }}>"))
 	if compileErr != nil {
 		t.Fatal(compileErr)

@@ -28,7 +28,7 @@ func ExampleCompileTree() {
 		fmt.Println(err)
 		return
 	}
-	masked, err := tree.Eval(expr.Data(data, jsonx.Value{}))
+	masked, err := tree.Eval(expr.Data(data, jsonx.Value{}, nil))
 	fmt.Println(string(masked.JSON()), err)
 	// Output:
 	// {"number":"XXXXXXXXXXXX4242","month":12,"label":"card ending in 42"} <nil>

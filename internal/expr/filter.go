@@ -209,11 +209,16 @@ func boolean(v jsonx.Value) (yes, ok bool) {
 // charCount counts code points.
 func charCount(s string) int {
 	n := 0
-	for i := 0; i < len(s); n++ {
-		i += charWidth(s[i:])
+	for i := range len(s) {
+		if startsChar(s[i]) {
+			n++
+		}
 	}
 	return n
 }
+
+// startsChar reports whether a byte of WTF-8 begins a character.
+func startsChar(c byte) bool { return c&0xC0 != 0x80 }
 
 // charWidth returns the bytes of the first character of s, which is not empty.
 func charWidth(s string) int {
@@ -226,9 +231,17 @@ func charWidth(s string) int {
 
 // prefix returns the first n characters of s, or all of it.
 func prefix(s string, n int) string {
-	end := 0
-	for ; n > 0 && end < len(s); n-- {
-		end += charWidth(s[end:])
+	if n <= 0 {
+		return ""
 	}
-	return s[:end]
+	for i := range len(s) {
+		if !startsChar(s[i]) {
+			continue
+		}
+		if n == 0 {
+			return s[:i]
+		}
+		n--
+	}
+	return s
 }

@@ -80,7 +80,10 @@ func aliasBetween(ev *evaluator, in string, args []arg, alphabet func(c string) 
 	})
 }
 
-const aliasTries = 32
+const (
+	aliasTries = 32
+	aliasCost  = 10 // steps of a try, beside one for each byte
+)
 
 // alias replaces characters at random. The function that alphabets makes gives
 // the alphabet for each character in turn, "" to keep it. A result that equals
@@ -88,7 +91,7 @@ const aliasTries = 32
 func alias(ev *evaluator, in string, alphabets func() func(i int, c string) string) (string, error) {
 	d := dice{source: ev.random()}
 	for range aliasTries {
-		if err := ev.spend(len(in)); err != nil {
+		if err := ev.spend(aliasCost); err != nil {
 			return "", err
 		}
 		alphabet := alphabets()
@@ -97,6 +100,9 @@ func alias(ev *evaluator, in string, alphabets func() func(i int, c string) stri
 		for i, rest := 0, in; len(rest) > 0; i++ {
 			c := rest[:charWidth(rest)]
 			rest = rest[len(c):]
+			if err := ev.spend(len(c)); err != nil {
+				return "", err
+			}
 			if from := alphabet(i, c); from != "" {
 				picked, err := d.pick(from)
 				if err != nil {

@@ -61,7 +61,7 @@ func aliasOf(t *testing.T, use, data string, random io.Reader) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	env := expr.Data(jsonx.StringValue(data), jsonx.Value{})
+	env := expr.Data(jsonx.StringValue(data), jsonx.Value{}, nil)
 	env.Rand = random
 	v, err := template.Eval(env)
 	if err != nil {
@@ -111,7 +111,7 @@ func TestAliasFailures(t *testing.T) {
 			t.Parallel()
 			template, err := expr.Compile("{{ data | " + tt.use + " }}")
 			if err == nil {
-				env := expr.Data(tt.data, jsonx.Value{})
+				env := expr.Data(tt.data, jsonx.Value{}, nil)
 				env.Rand = tt.random
 				_, err = template.Eval(env)
 			}

@@ -4,17 +4,20 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed-72ea4aab/vault/internal/budget"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
 
-// perElement is what an element costs that is copied, compared or hashed, in
-// units of work.
-const perElement = 128
+// uniqueCost is what it costs to put an element into a set, beside its JSON.
+const uniqueCost = 6
 
 func arrayFilters() []*filter {
 	return []*filter{
 		arrayFilter("join", join, textOr("glue", " ")),
-		arrayFilter("reverse", func(_ *evaluator, in []jsonx.Value, _ []arg) (jsonx.Value, error) {
+		arrayFilter("reverse", func(ev *evaluator, in []jsonx.Value, _ []arg) (jsonx.Value, error) {
+			if err := ev.spend(len(in)); err != nil {
+				return jsonx.Value{}, err
+			}
 			out := slices.Clone(in)
 			slices.Reverse(out)
 			return jsonx.ArrayValue(out...), nil
@@ -63,16 +66,21 @@ func size(_ *evaluator, in jsonx.Value, _ []arg) (jsonx.Value, error) {
 func join(ev *evaluator, in []jsonx.Value, args []arg) (jsonx.Value, error) {
 	var b strings.Builder
 	for i, e := range in {
-		piece := inserted(e)
-		if i > 0 {
-			piece = args[0].text + piece
-		}
-		if b.Len()+len(piece) > maxText {
-			return jsonx.Value{}, ev.fits(b.Len()+len(piece), 0)
-		}
-		if err := ev.spend(len(piece)); err != nil {
+		piece, err := ev.inserted(e)
+		if err != nil {
 			return jsonx.Value{}, err
 		}
+		glue := args[0].text
+		if i == 0 {
+			glue = ""
+		}
+		if err := ev.spend(1 + budget.Text(len(glue))); err != nil {
+			return jsonx.Value{}, err
+		}
+		if size := b.Len() + len(glue) + len(piece); size > maxText {
+			return jsonx.Value{}, ev.fits(size, 0)
+		}
+		b.WriteString(glue)
 		b.WriteString(piece)
 	}
 	return jsonx.StringValue(b.String()), nil
@@ -81,14 +89,14 @@ func join(ev *evaluator, in []jsonx.Value, args []arg) (jsonx.Value, error) {
 // property returns the member of an element that an optional argument names,
 // null if there is no such member, or the element itself without the argument.
 func property(ev *evaluator, elem jsonx.Value, name arg) (jsonx.Value, error) {
+	if err := ev.spend(1 + elem.Len()/membersPerStep); err != nil {
+		return jsonx.Value{}, err
+	}
 	if !name.given {
 		return elem, nil
 	}
 	if elem.Kind() != jsonx.Object {
 		return jsonx.Value{}, needs("an array of objects", elem)
-	}
-	if err := ev.spend(1 + elem.Len()); err != nil {
-		return jsonx.Value{}, err
 	}
 	if v := elem.Get(name.text); !v.IsZero() {
 		return v, nil
@@ -97,6 +105,9 @@ func property(ev *evaluator, elem jsonx.Value, name arg) (jsonx.Value, error) {
 }
 
 func mapArray(ev *evaluator, in []jsonx.Value, args []arg) (jsonx.Value, error) {
+	if err := ev.spend(len(in)); err != nil {
+		return jsonx.Value{}, err
+	}
 	out := make([]jsonx.Value, len(in))
 	for i, e := range in {
 		v, err := property(ev, e, args[0])
@@ -120,6 +131,9 @@ func compact(ev *evaluator, in []jsonx.Value, args []arg) (jsonx.Value, error) {
 			out = append(out, e)
 		}
 	}
+	if err := ev.spend(len(out)); err != nil {
+		return jsonx.Value{}, err
+	}
 	return jsonx.ArrayValue(out...), nil
 }
 
@@ -133,10 +147,14 @@ func uniq(ev *evaluator, in []jsonx.Value, args []arg) (jsonx.Value, error) {
 		if err != nil {
 			return jsonx.Value{}, err
 		}
-		key := string(v.JSON())
-		if err := ev.spend(perElement + 8*len(key)); err != nil {
+		size, err := ev.weigh(v)
+		if err != nil {
 			return jsonx.Value{}, err
 		}
+		if err := ev.spend(uniqueCost + budget.Text(size)); err != nil {
+			return jsonx.Value{}, err
+		}
+		key := string(v.Append(make([]byte, 0, size)))
 		if !seen[key] {
 			seen[key] = true
 			out = append(out, e)
@@ -163,11 +181,12 @@ func sortArray(ev *evaluator, in []jsonx.Value, args []arg) (jsonx.Value, error)
 			return jsonx.Value{}, faultf("needs only numbers, or only text, to sort by")
 		}
 		kind = key.Kind()
-		if err := ev.spend(perElement + 32*len(key.Text())); err != nil {
-			return jsonx.Value{}, err
-		}
 	}
-	slices.SortStableFunc(items, func(a, b item) int { return compareKeys(a.key, b.key) })
+	// Once the budget has ended, everything is equal and the sort soon over.
+	slices.SortStableFunc(items, func(a, b item) int { return ev.compareKeys(a.key, b.key) })
+	if err := ev.spend(0); err != nil {
+		return jsonx.Value{}, err
+	}
 	out := make([]jsonx.Value, len(items))
 	for i := range items {
 		out[i] = items[i].elem
@@ -175,7 +194,20 @@ func sortArray(ev *evaluator, in []jsonx.Value, args []arg) (jsonx.Value, error)
 	return jsonx.ArrayValue(out...), nil
 }
 
-func compareKeys(a, b jsonx.Value) int {
+// What it costs to compare two keys, beside their text.
+const (
+	compareCost       = 1
+	compareNumberCost = 4
+)
+
+func (ev *evaluator) compareKeys(a, b jsonx.Value) int {
+	cost := compareCost
+	if a.Kind() == jsonx.Number {
+		cost = compareNumberCost
+	}
+	if ev.spend(cost+budget.Text(len(a.Text())+len(b.Text()))) != nil {
+		return 0
+	}
 	switch {
 	case a.IsNull() && b.IsNull():
 		return 0
@@ -195,7 +227,7 @@ func concatArrays(ev *evaluator, in []jsonx.Value, args []arg) (jsonx.Value, err
 	if other.Kind() != jsonx.Array {
 		return jsonx.Value{}, faultf("the argument array must be an array, such as data.list")
 	}
-	if err := ev.spend(perElement * (len(in) + other.Len())); err != nil {
+	if err := ev.spend(len(in) + other.Len()); err != nil {
 		return jsonx.Value{}, err
 	}
 	return jsonx.ArrayValue(slices.Concat(in, other.Elems())...), nil

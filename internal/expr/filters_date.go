@@ -34,12 +34,20 @@ var dateForms = []string{
 	"2 Jan 2006",
 }
 
+const (
+	dateCost      = 80 // all forms may have to be tried
+	formatPerStep = 2  // bytes
+)
+
 const maxUnix = 253402300799 // the end of the year 9999
 
 // date formats a date by strftime. A value that is not a date is an error,
 // where Liquid would return it: a mask must not show by accident what it cannot
 // read.
 func date(ev *evaluator, in string, args []arg) (string, error) {
+	if err := ev.spend(dateCost + len(args[0].text)/formatPerStep); err != nil {
+		return "", err
+	}
 	t, ok := readDate(ev, strings.TrimSpace(in))
 	if !ok {
 		return "", faultf("needs a date like 2006-01-02T15:04:05Z, 'now', or seconds since 1970")

@@ -14,10 +14,16 @@ func encodingFilters() []*filter {
 			return out, ev.fits(len(out), len(in))
 		}),
 		textFilter("url_encode", func(ev *evaluator, in string, _ []arg) (string, error) {
+			if err := ev.spend(len(in) / changedPerStep); err != nil {
+				return "", err
+			}
 			out := url.QueryEscape(in)
 			return out, ev.fits(len(out), len(in))
 		}),
-		textFilter("url_decode", func(_ *evaluator, in string, _ []arg) (string, error) {
+		textFilter("url_decode", func(ev *evaluator, in string, _ []arg) (string, error) {
+			if err := ev.spend(len(in) / changedPerStep); err != nil {
+				return "", err
+			}
 			return validText(urlDecode(in))
 		}),
 		textFilter("base64_encode", func(ev *evaluator, in string, _ []arg) (string, error) {

@@ -61,8 +61,15 @@ func reveal(ev *evaluator, in string, args []arg) (string, error) {
 	first, last, char, keep := args[0].n, args[1].n, args[2].text, args[3].text
 	total := charCount(in)
 	// Kept characters are visible anyway, so they do not count as hidden ones.
-	kept := charsOf(keep)
-	if secretCount(in, kept) <= first+last {
+	kept, err := charsOf(ev, keep)
+	if err != nil {
+		return "", err
+	}
+	secret, err := secretCount(ev, in, kept)
+	if err != nil {
+		return "", err
+	}
+	if secret <= first+last {
 		first, last, kept = 0, 0, nil
 	}
 	return hide(ev, in, char, func(i int, c string) bool {
@@ -70,52 +77,69 @@ func reveal(ev *evaluator, in string, args []arg) (string, error) {
 	})
 }
 
-// charsOf returns the characters of s, to be asked about one by one.
-func charsOf(s string) map[string]bool {
-	if s == "" {
-		return nil
-	}
-	chars := make(map[string]bool)
-	for len(s) > 0 {
+// eachChar calls do with every character of s and its place, and pays a step for
+// so many of them.
+func (ev *evaluator) eachChar(s string, charsPerStep int, do func(i int, c string)) error {
+	for i := 0; len(s) > 0; i++ {
+		if i%charsPerStep == 0 {
+			if err := ev.spend(1); err != nil {
+				return err
+			}
+		}
 		width := charWidth(s)
-		chars[s[:width]] = true
+		do(i, s[:width])
 		s = s[width:]
 	}
-	return chars
+	return nil
+}
+
+// How many characters are hidden, or looked up in a set, in one step.
+const (
+	hiddenPerStep = 2
+	keptPerStep   = 2
+)
+
+// charsOf returns the characters of s, to be asked about one by one.
+func charsOf(ev *evaluator, s string) (map[string]bool, error) {
+	if s == "" {
+		return nil, nil
+	}
+	chars := make(map[string]bool)
+	err := ev.eachChar(s, keptPerStep, func(_ int, c string) { chars[c] = true })
+	return chars, err
 }
 
 // secretCount counts the characters of s that are not kept.
-func secretCount(s string, kept map[string]bool) int {
+func secretCount(ev *evaluator, s string, kept map[string]bool) (int, error) {
+	if kept == nil {
+		return charCount(s), nil
+	}
 	n := 0
-	for len(s) > 0 {
-		width := charWidth(s)
-		if !kept[s[:width]] {
+	err := ev.eachChar(s, keptPerStep, func(_ int, c string) {
+		if !kept[c] {
 			n++
 		}
-		s = s[width:]
-	}
-	return n
+	})
+	return n, err
 }
 
 // hide replaces every character of s by char, except where visible reports
 // true for its place and the character itself.
 func hide(ev *evaluator, s, char string, visible func(i int, c string) bool) (string, error) {
-	total := charCount(s)
-	if err := ev.fits(max(len(s), total*len(char)), len(s)); err != nil {
+	size := max(len(s), charCount(s)*len(char))
+	if err := ev.fits(size, len(s)); err != nil {
 		return "", err
 	}
 	var b strings.Builder
-	b.Grow(max(len(s), total*len(char)))
-	for i := 0; len(s) > 0; i++ {
-		width := charWidth(s)
-		if visible(i, s[:width]) {
-			b.WriteString(s[:width])
+	b.Grow(size)
+	err := ev.eachChar(s, hiddenPerStep, func(i int, c string) {
+		if visible(i, c) {
+			b.WriteString(c)
 		} else {
 			b.WriteString(char)
 		}
-		s = s[width:]
-	}
-	return b.String(), nil
+	})
+	return b.String(), err
 }
 
 // cardView says which digits of a card number may be seen, by their position
@@ -163,7 +187,11 @@ func digitCount(s string) int {
 }
 
 func cardMask(ev *evaluator, in string, args []arg) (string, error) {
-	view, char, kept := viewCard(in, args[0].yes, args[1].yes), args[2].text, charsOf(args[3].text)
+	view, char := viewCard(in, args[0].yes, args[1].yes), args[2].text
+	kept, err := charsOf(ev, args[3].text)
+	if err != nil {
+		return "", err
+	}
 	digit := -1
 	return hide(ev, in, char, func(_ int, c string) bool {
 		if isDigit(c) {

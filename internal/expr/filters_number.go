@@ -2,6 +2,7 @@ package expr
 
 import (
 	"math/big"
+	"strings"
 
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
@@ -20,7 +21,23 @@ func numberFilters() []*filter {
 	}
 }
 
-func readInput(in jsonx.Value) (decimal, error) {
+// numberCost is what arithmetic costs, beside a step for each digit of both
+// numbers. Those that an exponent stands for count too.
+const numberCost = 12
+
+// spendDigits pays for arithmetic with a number.
+func (ev *evaluator) spendDigits(v jsonx.Value) error {
+	digits := len(v.Text())
+	if strings.ContainsAny(v.Text(), "eE") {
+		digits = maxNumberDigits
+	}
+	return ev.spend(numberCost + min(digits, maxNumberDigits))
+}
+
+func readInput(ev *evaluator, in jsonx.Value) (decimal, error) {
+	if err := ev.spendDigits(in); err != nil {
+		return decimal{}, err
+	}
 	if k := in.Kind(); k != jsonx.Number && k != jsonx.String {
 		return decimal{}, needs("a number", in)
 	}
@@ -32,8 +49,8 @@ func readInput(in jsonx.Value) (decimal, error) {
 }
 
 func unary(name string, compute func(a decimal) decimal) *filter {
-	return &filter{name: name, apply: func(_ *evaluator, in jsonx.Value, _ []arg) (jsonx.Value, error) {
-		a, err := readInput(in)
+	return &filter{name: name, apply: func(ev *evaluator, in jsonx.Value, _ []arg) (jsonx.Value, error) {
+		a, err := readInput(ev, in)
 		if err != nil {
 			return jsonx.Value{}, err
 		}
@@ -43,9 +60,12 @@ func unary(name string, compute func(a decimal) decimal) *filter {
 
 func binary(name string, compute func(a, b decimal) (decimal, error)) *filter {
 	params := []param{required("operand", numberParam)}
-	return &filter{name: name, params: params, apply: func(_ *evaluator, in jsonx.Value, args []arg) (jsonx.Value, error) {
-		a, err := readInput(in)
+	return &filter{name: name, params: params, apply: func(ev *evaluator, in jsonx.Value, args []arg) (jsonx.Value, error) {
+		a, err := readInput(ev, in)
 		if err != nil {
+			return jsonx.Value{}, err
+		}
+		if err := ev.spendDigits(args[0].value); err != nil {
 			return jsonx.Value{}, err
 		}
 		result, err := compute(a, args[0].decimal)
@@ -112,8 +132,8 @@ func modulo(a, b decimal) (decimal, error) {
 
 // round gives an integer, or a number with at most places digits after the
 // point. Halves go away from zero.
-func round(_ *evaluator, in jsonx.Value, args []arg) (jsonx.Value, error) {
-	a, err := readInput(in)
+func round(ev *evaluator, in jsonx.Value, args []arg) (jsonx.Value, error) {
+	a, err := readInput(ev, in)
 	if err != nil {
 		return jsonx.Value{}, err
 	}

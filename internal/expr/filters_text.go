@@ -41,10 +41,15 @@ func textFilters() []*filter {
 	}...)
 }
 
+const changedPerStep = 4 // bytes that are looked at one by one
+
 // trimmingFilters are those that change letters and space without arguments.
 func trimmingFilters() []*filter {
 	simple := func(name string, change func(string) string) *filter {
 		return textFilter(name, func(ev *evaluator, in string, _ []arg) (string, error) {
+			if err := ev.spend(len(in) / changedPerStep); err != nil {
+				return "", err
+			}
 			out := change(in)
 			return out, ev.fits(len(out), len(in))
 		})
@@ -77,9 +82,15 @@ func concat(ev *evaluator, a, b string) (string, error) {
 // replace replaces the first n occurrences, all if n is negative. Empty text
 // occurs before every character and at the end, as in Liquid.
 func replace(ev *evaluator, in, search, replacement string, n int) (string, error) {
+	if err := ev.spendText(len(in) + len(search)); err != nil {
+		return "", err
+	}
 	found := strings.Count(in, search)
 	if n >= 0 {
 		found = min(found, n)
+	}
+	if err := ev.spend(found); err != nil {
+		return "", err
 	}
 	if err := ev.fits(len(in)+found*(len(replacement)-len(search)), len(in)); err != nil {
 		return "", err
@@ -109,13 +120,16 @@ func padding(ev *evaluator, in string, args []arg) (string, error) {
 
 // slice takes characters of text or elements of an array. A negative offset
 // counts from the end.
-func slice(_ *evaluator, in jsonx.Value, args []arg) (jsonx.Value, error) {
+func slice(ev *evaluator, in jsonx.Value, args []arg) (jsonx.Value, error) {
 	s, isText := scalarText(in)
 	if !isText && in.Kind() != jsonx.Array {
 		return jsonx.Value{}, needs("text or an array", in)
 	}
 	size := in.Len()
 	if isText {
+		if err := ev.spendText(2 * len(s)); err != nil {
+			return jsonx.Value{}, err
+		}
 		size = charCount(s)
 	}
 	from := args[0].n
@@ -127,11 +141,16 @@ func slice(_ *evaluator, in jsonx.Value, args []arg) (jsonx.Value, error) {
 	}
 	to := min(from+args[1].n, size)
 	if !isText {
+		if err := ev.spend(to - from); err != nil {
+			return jsonx.Value{}, err
+		}
 		return jsonx.ArrayValue(in.Elems()[from:to]...), nil
 	}
 	tail := s[len(prefix(s, from)):]
 	return jsonx.StringValue(prefix(tail, to-from)), nil
 }
+
+const splitCost = 3 // of a part
 
 // split cuts text into an array. As in Liquid, empty parts at the end are
 // dropped, a single space cuts at every run of white space, and empty text cuts
@@ -155,7 +174,7 @@ func split(ev *evaluator, in jsonx.Value, args []arg) (jsonx.Value, error) {
 	for len(parts) > 0 && parts[len(parts)-1] == "" {
 		parts = parts[:len(parts)-1]
 	}
-	if err := ev.spend(perElement * len(parts)); err != nil {
+	if err := ev.spend(splitCost * len(parts)); err != nil {
 		return jsonx.Value{}, err
 	}
 	elems := make([]jsonx.Value, len(parts))

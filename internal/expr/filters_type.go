@@ -20,8 +20,7 @@ func typeFilters() []*filter {
 }
 
 func jsonFilter(ev *evaluator, in jsonx.Value, args []arg) (jsonx.Value, error) {
-	ev.extend() // a search takes its steps from a budget that must not change meanwhile
-	return args[0].path.One(in, &ev.work)
+	return args[0].path.One(in, ev.env.Budget)
 }
 
 // stringify is the text of any value: a string as it is, else compact JSON.
@@ -29,11 +28,11 @@ func stringify(ev *evaluator, v jsonx.Value) (jsonx.Value, error) {
 	if v.Kind() == jsonx.String {
 		return v, nil
 	}
-	out := v.Append(make([]byte, 0, 256))
-	if err := ev.spend(len(out)); err != nil {
-		return jsonx.Value{}, err
+	text, err := ev.inserted(v)
+	if v.IsNull() {
+		text = "null"
 	}
-	return jsonx.StringValue(string(out)), nil
+	return jsonx.StringValue(text), err
 }
 
 func toString(ev *evaluator, in jsonx.Value, _ []arg) (jsonx.Value, error) {

@@ -6,7 +6,7 @@ package expr
 // is an empty list.
 type List struct {
 	items []item
-	count int // expressions
+	total total
 }
 
 type item struct {
@@ -31,8 +31,8 @@ func (l *List) add(source string, it item) error {
 	if err != nil {
 		return err
 	}
-	if l.count += t.count; l.count > maxExpressions {
-		return faultf("a document may have at most %d expressions", maxExpressions)
+	if err := l.total.add(t); err != nil {
+		return err
 	}
 	it.Template = t
 	l.items = append(l.items, it)
@@ -50,25 +50,19 @@ func (l *List) Refs() []Ref {
 
 // Eval returns the replacements of the templates, in their order: the JSON of
 // the value for one that was added by Add, the text for one added by AddText. A
-// failure is an [*Error]; it is about the template after those whose results
-// are returned with it.
+// failure is as of [Template.Eval]; it is about the template after those whose
+// results are returned with it.
 func (l *List) Eval(env Env) ([]string, error) {
-	ev, fault := newEvaluator(env)
-	if fault != nil {
-		return nil, fault
-	}
-	defer ev.settle()
+	ev := newEvaluator(env)
+	defer ev.release()
 	results, room := make([]string, 0, len(l.items)), maxTree
 	for _, it := range l.items {
 		result, fault := ev.item(it)
 		if fault != nil {
-			return results, fault
+			return results, ev.failure(fault)
 		}
 		if room -= max(0, len(result)-it.size); room < 0 {
 			return results, faultf("the inserted values have more than %d bytes in all", maxTree)
-		}
-		if err := ev.spend(len(result)); err != nil {
-			return results, faultf("%v", err)
 		}
 		results = append(results, result)
 	}
@@ -77,11 +71,18 @@ func (l *List) Eval(env Env) ([]string, error) {
 
 func (ev *evaluator) item(it item) (string, *Error) {
 	if it.text {
+		if err := ev.spend(it.cost); err != nil {
+			return "", faultf("%v", err)
+		}
 		return ev.textOf(it.Template, it.escape)
 	}
 	v, err := ev.template(it.Template)
 	if err != nil {
 		return "", err
 	}
-	return string(v.JSON()), nil
+	size, fault := ev.weigh(v)
+	if fault != nil {
+		return "", faultf("%v", fault)
+	}
+	return string(v.Append(make([]byte, 0, size))), nil
 }

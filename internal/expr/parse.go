@@ -40,6 +40,7 @@ func parse(source string, tokens bool) (*Template, *Error) {
 		t.parts = append(t.parts, part{expr: e})
 	}
 	t.whole = t.count == 1 && t.size == 0
+	t.cost = t.count*expressionCost + len(source) - t.size
 	return t, nil
 }
 

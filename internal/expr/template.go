@@ -9,10 +9,11 @@ import (
 )
 
 const (
-	maxSource      = 10_000 // characters of a template given to Compile
-	maxExpression  = 10_000 // bytes of one expression
-	maxExpressions = 10_000 // expressions of one template or tree
-	maxFilters     = 32     // filters of one expression
+	maxSource      = 10_000  // characters of a template given to Compile
+	maxExpression  = 10_000  // bytes of one expression
+	maxExpressions = 10_000  // expressions of one template or tree
+	maxCompiled    = 1 << 20 // bytes of all expressions of one tree, with a few for each
+	maxFilters     = 32      // filters of one expression
 )
 
 // Ref names what an expression starts from: "data" or "metadata" in a template
@@ -28,6 +29,7 @@ type Template struct {
 	whole bool // exactly one expression and no text
 	size  int  // bytes of text outside of expressions
 	count int  // expressions
+	cost  int  // steps to compile it and to begin its evaluation: about its bytes
 }
 
 // part is literal text, or an expression if expr is not nil.

@@ -141,7 +141,7 @@ func TestUnavailableRootFails(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = template.Eval(expr.Data(jsonx.StringValue("x"), jsonx.Value{}))
+		_, err = template.Eval(expr.Data(jsonx.StringValue("x"), jsonx.Value{}, nil))
 		if err == nil || !strings.Contains(err.Error(), "not available here") {
 			t.Errorf("%s without metadata: %v", source, err)
 		}
@@ -263,7 +263,7 @@ func TestCacheIsBoundedAndShared(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				got, err := template.Eval(expr.Data(jsonx.StringValue("x"), jsonx.Value{}))
+				got, err := template.Eval(expr.Data(jsonx.StringValue("x"), jsonx.Value{}, nil))
 				if want := fmt.Sprintf("x%d-%d", worker, i); err != nil || got.Text() != want {
 					t.Errorf("got %q, %v, want %q", got.Text(), err, want)
 				}

@@ -27,7 +27,7 @@ func CompileTree(v jsonx.Value) (*Tree, error) { return compileTree(v, Compile) 
 func CompileTokenTree(v jsonx.Value) (*Tree, error) { return compileTree(v, CompileTokens) }
 
 func compileTree(v jsonx.Value, compile func(string) (*Template, error)) (*Tree, error) {
-	t, count := &Tree{source: v}, 0
+	t, total := &Tree{source: v}, total{}
 	if v.IsZero() {
 		return t, nil
 	}
@@ -39,8 +39,8 @@ func compileTree(v jsonx.Value, compile func(string) (*Template, error)) (*Tree,
 		if err != nil {
 			return v, false, at(path, err)
 		}
-		if count += compiled.count; count > maxExpressions {
-			return v, false, at(path, faultf("a document may have at most %d expressions", maxExpressions))
+		if err := total.add(compiled); err != nil {
+			return v, false, at(path, err)
 		}
 		t.templates = append(t.templates, compiled)
 		return v, false, nil
@@ -49,6 +49,22 @@ func compileTree(v jsonx.Value, compile func(string) (*Template, error)) (*Tree,
 		return nil, err
 	}
 	return t, nil
+}
+
+// total counts the expressions of a document.
+type total struct{ count, cost int }
+
+// add counts those of one more template. Whether it was too much to compile is
+// known only then, but it is at most one template that is compiled in vain.
+func (n *total) add(t *Template) error {
+	n.count, n.cost = n.count+t.count, n.cost+t.cost
+	switch {
+	case n.count > maxExpressions:
+		return faultf("a document may have at most %d expressions", maxExpressions)
+	case n.cost > maxCompiled:
+		return faultf("the expressions of a document may have at most about %d bytes", maxCompiled)
+	}
+	return nil
 }
 
 func isTemplate(v jsonx.Value) bool {
@@ -79,18 +95,15 @@ func (t *Tree) Refs() []Ref {
 func (t *Tree) HasExpressions() bool { return len(t.templates) > 0 }
 
 // Eval returns the tree with its templates evaluated; everything else stays as
-// it is. A failure is an [*Error] whose Path says where.
+// it is. A failure is as of [Template.Eval]; the Path of an [*Error] says where.
 func (t *Tree) Eval(env Env) (jsonx.Value, error) {
 	if len(t.templates) == 0 {
 		return t.source, nil
 	}
-	ev, err := newEvaluator(env)
-	if err != nil {
-		return jsonx.Value{}, err
-	}
-	defer ev.settle()
+	ev := newEvaluator(env)
+	defer ev.release()
 	run := treeRun{ev: ev, rest: t.templates}
-	return jsonx.Rewrite(t.source, func(path *jsonx.Path, v jsonx.Value) (jsonx.Value, bool, error) {
+	out, err := jsonx.Rewrite(t.source, func(path *jsonx.Path, v jsonx.Value) (jsonx.Value, bool, error) {
 		if !isTemplate(v) {
 			return v, true, nil
 		}
@@ -100,6 +113,10 @@ func (t *Tree) Eval(env Env) (jsonx.Value, error) {
 		}
 		return result, false, nil
 	})
+	if err != nil {
+		return jsonx.Value{}, ev.failure(err)
+	}
+	return out, nil
 }
 
 // JSON returns what Eval does as JSON text. It is for callers that need only
@@ -108,14 +125,11 @@ func (t *Tree) JSON(env Env) ([]byte, error) {
 	if len(t.templates) == 0 {
 		return t.source.JSON(), nil
 	}
-	ev, err := newEvaluator(env)
-	if err != nil {
-		return nil, err
-	}
-	defer ev.settle()
+	ev := newEvaluator(env)
+	defer ev.release()
 	run := treeRun{ev: ev, rest: t.templates}
 	if err := run.write(t.source); err != nil {
-		return nil, err
+		return nil, ev.failure(err)
 	}
 	return bytes.Clone(ev.text), nil
 }
@@ -134,13 +148,13 @@ func (r *treeRun) next() (jsonx.Value, *Error) {
 	if err != nil {
 		return jsonx.Value{}, err
 	}
-	size := jsonSize(result, maxTree)
+	size, fault := r.ev.weigh(result)
+	if fault != nil {
+		return jsonx.Value{}, faultf("%v", fault)
+	}
 	r.inserted += size
 	if room := r.ev.room(r.inserted); r.inserted > room {
 		return jsonx.Value{}, faultf("the inserted values have more than %d bytes in all", room)
-	}
-	if err := r.ev.spend(size); err != nil {
-		return jsonx.Value{}, faultf("%v", err)
 	}
 	return result, nil
 }
@@ -198,27 +212,8 @@ func (ev *evaluator) room(wanted int) int {
 	if ev.env.data.IsZero() {
 		return maxTree
 	}
-	if wanted > maxText {
-		ev.extend()
+	if wanted <= maxText {
+		return maxText
 	}
-	return min(maxText+ev.dataSize, maxTree)
-}
-
-// jsonSize returns about how many bytes v takes as JSON. It stops counting
-// beyond limit.
-func jsonSize(v jsonx.Value, limit int) int {
-	size := len("null") + len(v.Text())
-	for _, e := range v.Elems() {
-		if size > limit {
-			break
-		}
-		size += jsonSize(e, limit-size)
-	}
-	for _, m := range v.Members() {
-		if size > limit {
-			break
-		}
-		size += len(m.Name) + jsonSize(m.Value, limit-size)
-	}
-	return size
+	return min(maxText+ev.env.data.Size(), maxTree)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-72ea4aab/vault/internal/budget"
 	"github.com/seed-72ea4aab/vault/internal/expr"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
@@ -26,7 +27,7 @@ func TestTree(t *testing.T) {
 		t.Errorf("refs (-want +got):\n%s", diff)
 	}
 	for range 2 { // a tree can be evaluated again
-		got, err := evalTree(t, tree, expr.Data(mustJSON(t, `{"number":"4242424242421234","month":12}`), jsonx.Value{}))
+		got, err := evalTree(t, tree, expr.Data(mustJSON(t, `{"number":"4242424242421234","month":12}`), jsonx.Value{}, nil))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,7 +61,7 @@ func TestTreeOfScalars(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := evalTree(t, tree, expr.Data(mustJSON(t, document), jsonx.Value{}))
+		got, err := evalTree(t, tree, expr.Data(mustJSON(t, document), jsonx.Value{}, nil))
 		if err != nil || string(got.JSON()) != want {
 			t.Errorf("%s gave %s, %v, want %s", text, got.JSON(), err, want)
 		}
@@ -76,7 +77,7 @@ func TestTreeErrorsNameTheirPlace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = evalTree(t, tree, expr.Data(mustJSON(t, `["secret"]`), jsonx.Value{}))
+	_, err = evalTree(t, tree, expr.Data(mustJSON(t, `["secret"]`), jsonx.Value{}, nil))
 	checkTreeError(t, err, "a[0]", 10, "filter upcase: needs text, not an array")
 	if strings.Contains(err.Error(), "secret") {
 		t.Errorf("the error quotes the value: %v", err)
@@ -148,45 +149,78 @@ func TestTreeBoundsWhatItInserts(t *testing.T) {
 	}
 }
 
-// TestEvaluationOverDataIsBoundedByTheData: what a token stores is evaluated
-// each time that it is read, so a small token must not make much work or much
-// output.
-func TestEvaluationOverDataIsBoundedByTheData(t *testing.T) {
+// TestMasksAreBoundedByTheData: what a token stores is evaluated each time that
+// it is read, so a small token must not make much work or much output.
+func TestMasksAreBoundedByTheData(t *testing.T) {
 	t.Parallel()
 	small, medium, large := `"x"`, `"`+strings.Repeat("a", 10_000)+`"`, `"`+strings.Repeat("a", 2<<20)+`"`
 	often := `[` + strings.Repeat(`"{{ data }}",`, 120) + `1]`
+	elements := `[` + strings.TrimSuffix(strings.Repeat(`{"k":1},`, 900), ",") + `]`
 	for name, tt := range map[string]struct{ mask, data, want string }{
-		"output of a small token": {often, medium, "more than 1058"},
+		"output of a small token": {often, medium, "too much work"},
 		"work on a small token":   {`"{{ data | pad_left: 900000 | upcase | downcase | upcase | last4 }}"`, small, "too much work"},
-		"a long list to keep":     {`"{{ data | reveal: 0, 0, 'X', data }}"`, large, ""},
+		"a long list to keep":     {`"{{ data | reveal: 0, 0, 'X', data }}"`, large, "too much work"},
+		"a search in a search":    {`"{{ data | json: '$[?@.k && count($[?count($[?@.zz])==1])==0].k' }}"`, elements, "too much work"},
+		"one search":              {`"{{ data | json: '$[?@.k==2 || @.z]' | default: 1 }}"`, elements, "finds nothing"},
+		"many long expressions":   {`[` + strings.Repeat(`"{{ data | append: '`+strings.Repeat(`x`, 300)+`' }}",`, 200) + `1]`, small, "too much work"},
 		"all of a large token":    {`["{{ data }}"]`, large, ""},
+		"the end of a large one":  {`["{{ data | reveal_last: 4 }}"]`, large, ""},
 		"a large token twice":     {`["{{ data }}","{{ data }}"]`, large, "more than 3145"},
 	} {
 		tree, err := expr.CompileTree(mustJSON(t, tt.mask))
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = evalTree(t, tree, expr.Data(mustJSON(t, tt.data), jsonx.Value{}))
-		if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
-			t.Errorf("%s: %v, want %q", name, err, tt.want)
+		data := mustJSON(t, tt.data)
+		_, err = tree.Eval(expr.Data(data, jsonx.Value{}, budget.Mask(t.Context(), data.Size())))
+		_, jsonErr := tree.JSON(expr.Data(data, jsonx.Value{}, budget.Mask(t.Context(), data.Size())))
+		for _, err := range []error{err, jsonErr} {
+			if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
+				t.Errorf("%s: %v, want %q", name, err, tt.want)
+			}
 		}
 	}
 }
 
 func TestEvaluationsShareABudget(t *testing.T) {
 	t.Parallel()
-	tree, err := expr.CompileTree(mustJSON(t, `"{{ data | pad_left: 1000 }}"`))
+	tree, err := expr.CompileTree(mustJSON(t, `"{{ data | pad_left: 100000 }}"`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	left := 5000
-	env := expr.Data(mustJSON(t, `"x"`), jsonx.Value{})
-	env.Work = &left
+	env := expr.Data(mustJSON(t, `"x"`), jsonx.Value{}, budget.Mask(t.Context(), 0))
 	done := 0
 	for ; err == nil && done < 100; done++ {
 		_, err = tree.Eval(env)
 	}
 	if done < 2 || done > 6 || !strings.Contains(err.Error(), "too much work") {
 		t.Errorf("after %d evaluations: %v", done, err)
+	}
+	if _, err := tree.Eval(env); err == nil {
+		t.Error("another evaluation began")
+	}
+}
+
+// TestDocumentsBoundWhatIsCompiled: compiling takes more time than reading, so
+// the expressions of a large body are bounded in length too.
+func TestDocumentsBoundWhatIsCompiled(t *testing.T) {
+	t.Parallel()
+	long := "{{ tok-1 | append: '" + strings.Repeat("x", 900) + "' }}"
+	fits, tooLong := list(`"`+long+`"`, 1000), list(`"`+long+`"`, 2000)
+	if _, err := expr.CompileTokenTree(mustJSON(t, fits)); err != nil {
+		t.Error(err)
+	}
+	if _, err := expr.CompileTokenTree(mustJSON(t, tooLong)); err == nil || !strings.Contains(err.Error(), "at most about 1048576 bytes") {
+		t.Errorf("2 MB of expressions: %v", err)
+	}
+	var l expr.List
+	var err error
+	for range 2000 {
+		if err = l.Add(long); err != nil {
+			break
+		}
+	}
+	if err == nil {
+		t.Error("2 MB of expressions were taken one by one")
 	}
 }

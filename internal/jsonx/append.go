@@ -4,20 +4,20 @@ package jsonx
 // were written, and in strings only the escapes that JSON asks for. An absent
 // value is written as null.
 func (v Value) Append(dst []byte) []byte {
-	switch v.kind {
+	switch v.Kind() {
 	case Bool:
-		if v.yes {
+		if v.Bool() {
 			return append(dst, "true"...)
 		}
 		return append(dst, "false"...)
 	case Number:
-		return append(dst, v.text...)
+		return append(dst, v.text()...)
 	case String:
-		return AppendString(dst, v.text)
+		return AppendString(dst, v.text())
 	case Array:
-		return appendArray(dst, v.kids.elems)
+		return appendArray(dst, v.elems())
 	case Object:
-		return appendObject(dst, v.kids.members)
+		return appendObject(dst, v.members())
 	default:
 		return append(dst, "null"...)
 	}
@@ -28,17 +28,17 @@ func (v Value) JSON() []byte { return v.Append(make([]byte, 0, v.Size())) }
 
 // Size returns the length of v as JSON, without escapes in strings.
 func (v Value) Size() int {
-	switch v.kind {
+	switch v.Kind() {
 	case Number:
-		return len(v.text)
+		return len(v.text())
 	case String:
-		return len(v.text) + len(`""`)
+		return len(v.text()) + len(`""`)
 	case Array, Object:
 		size := len("[]") + v.Len() // a comma too many
-		for _, e := range v.kids.elems {
+		for _, e := range v.Elems() {
 			size += e.Size()
 		}
-		for _, m := range v.kids.members {
+		for _, m := range v.Members() {
 			size += len(m.Name) + len(`"":`) + m.Value.Size()
 		}
 		return size

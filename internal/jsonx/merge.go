@@ -6,10 +6,10 @@ package jsonx
 // keep their place; new ones follow in the order of the patch. An absent
 // target counts as an empty one, an absent patch changes nothing.
 func Merge(target, patch Value) Value {
-	if patch.kind == Invalid {
+	if patch.IsZero() {
 		return target
 	}
-	if patch.kind != Object {
+	if patch.Kind() != Object {
 		return patch
 	}
 	old := target.Members()
@@ -19,14 +19,14 @@ func Merge(target, patch Value) Value {
 		i := inPatch.find(patch.Members(), m.Name)
 		if i < 0 {
 			merged = append(merged, m)
-		} else if p := patch.Members()[i].Value; p.kind != Null {
+		} else if p := patch.Members()[i].Value; !p.IsNull() {
 			merged = append(merged, Member{Name: m.Name, Value: Merge(m.Value, p)})
 		}
 	}
 	for _, p := range patch.Members() {
-		if p.Value.kind != Null && inTarget.find(old, p.Name) < 0 {
+		if !p.Value.IsNull() && inTarget.find(old, p.Name) < 0 {
 			merged = append(merged, Member{Name: p.Name, Value: Merge(Value{}, p.Value)})
 		}
 	}
-	return Value{kind: Object, kids: &container{members: merged}}
+	return objectValue(merged)
 }

@@ -64,5 +64,5 @@ func (b *objectBuilder) set(name string, v Value) {
 }
 
 func (b *objectBuilder) value() Value {
-	return Value{kind: Object, kids: &container{members: b.members}}
+	return objectValue(b.members)
 }

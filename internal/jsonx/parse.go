@@ -160,13 +160,13 @@ func (p *parser) value(depth int) (Value, *Error) {
 		return p.array(depth + 1)
 	case '"':
 		s, err := p.str()
-		return Value{kind: String, text: s}, err
+		return textValue(String, s), err
 	case 't':
-		return Value{kind: Bool, yes: true}, p.literal("true")
+		return BoolValue(true), p.literal("true")
 	case 'f':
-		return Value{kind: Bool}, p.literal("false")
+		return BoolValue(false), p.literal("false")
 	case 'n':
-		return Value{kind: Null}, p.literal("null")
+		return NullValue(), p.literal("null")
 	default:
 		end := scanNumber(p.src, p.pos)
 		if end == p.pos {
@@ -174,7 +174,7 @@ func (p *parser) value(depth int) (Value, *Error) {
 		}
 		text := p.src[p.pos:end]
 		p.pos = end
-		return Value{kind: Number, text: text}, nil
+		return textValue(Number, text), nil
 	}
 }
 
@@ -205,10 +205,7 @@ func (p *parser) array(depth int) (Value, *Error) {
 		}
 	}
 	p.pos++
-	kids := &container{elems: slices.Clone(p.elems[base:])}
-	clear(p.elems[base:])
-	p.elems = p.elems[:base]
-	return Value{kind: Array, kids: kids}, nil
+	return arrayValue(taken(&p.elems, base)), nil
 }
 
 func (p *parser) object(depth int) (Value, *Error) {
@@ -228,10 +225,26 @@ func (p *parser) object(depth int) (Value, *Error) {
 		}
 	}
 	p.pos++
-	kids := &container{members: slices.Clone(p.members[base:])}
-	clear(p.members[base:])
-	p.members = p.members[:base]
-	return Value{kind: Object, kids: kids}, nil
+	return objectValue(taken(&p.members, base)), nil
+}
+
+// largeFrom is the number of children from which on a container may keep the
+// memory in which they were collected.
+const largeFrom = 4096
+
+// taken takes what lies on a stack from base on. Mostly that is copied and
+// wiped. A container that is most of its stack keeps the memory itself, since a
+// copy would double what a large body takes.
+func taken[T any](stack *[]T, base int) []T {
+	all := *stack
+	if kids := all[base:]; len(kids) >= largeFrom && base < len(kids)/8 {
+		*stack = slices.Clone(all[:base])
+		return kids
+	}
+	kids := slices.Clone(all[base:])
+	clear(all[base:])
+	*stack = all[:base]
+	return kids
 }
 
 func (p *parser) member(base int, index *nameIndex, depth int) *Error {

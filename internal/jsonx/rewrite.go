@@ -43,20 +43,20 @@ func Rewrite(v Value, visit Visit) (Value, error) {
 
 func rewrite(path *Path, v Value, visit Visit) (Value, error) {
 	v, descend, err := visit(path, v)
-	if err != nil || !descend || v.kids == nil {
+	if err != nil || !descend || v.Len() == 0 {
 		return v, err
 	}
 	path.steps = append(path.steps, step{})
 	defer func() { path.steps = path.steps[:len(path.steps)-1] }()
-	if v.kind == Array {
+	if v.Kind() == Array {
 		return rewriteArray(path, v, visit)
 	}
 	return rewriteObject(path, v, visit)
 }
 
 func rewriteArray(path *Path, v Value, visit Visit) (Value, error) {
-	elems, changed := v.kids.elems, false
-	for i, old := range v.kids.elems {
+	elems, changed := v.Elems(), false
+	for i, old := range v.Elems() {
 		path.steps[len(path.steps)-1] = step{index: i}
 		e, err := rewrite(path, old, visit)
 		if err != nil {
@@ -73,12 +73,12 @@ func rewriteArray(path *Path, v Value, visit Visit) (Value, error) {
 	if !changed {
 		return v, nil
 	}
-	return Value{kind: Array, kids: &container{elems: elems}}, nil
+	return arrayValue(elems), nil
 }
 
 func rewriteObject(path *Path, v Value, visit Visit) (Value, error) {
-	members, changed := v.kids.members, false
-	for i, old := range v.kids.members {
+	members, changed := v.Members(), false
+	for i, old := range v.Members() {
 		path.steps[len(path.steps)-1] = step{name: old.Name, index: -1}
 		m, err := rewrite(path, old.Value, visit)
 		if err != nil {
@@ -95,5 +95,5 @@ func rewriteObject(path *Path, v Value, visit Visit) (Value, error) {
 	if !changed {
 		return v, nil
 	}
-	return Value{kind: Object, kids: &container{members: members}}, nil
+	return objectValue(members), nil
 }

@@ -42,16 +42,13 @@ func (k Kind) String() string {
 // Value is one JSON value. The zero Value is absent: it is what [Value.Get]
 // returns for a member that is not there, and [Value.IsZero] tells it from
 // null. Values are immutable and safe for concurrent use.
+//
+// A Value takes 16 bytes and its children lie side by side, so that a tree is
+// small whatever its shape: see ref.go. Two Values that are == are equal; equal
+// ones need not be ==.
 type Value struct {
-	text string     // the number's source text, or the decoded string
-	kids *container // the content of an array or object
-	kind Kind
-	yes  bool // the boolean
-}
-
-type container struct {
-	elems   []Value
-	members []Member
+	ref  ref
+	meta meta
 }
 
 // Member is one name and value of an object.
@@ -61,17 +58,22 @@ type Member struct {
 }
 
 // NullValue returns a JSON null.
-func NullValue() Value { return Value{kind: Null} }
+func NullValue() Value { return Value{meta: metaOf(Null, 0)} }
 
 // BoolValue returns a JSON boolean.
-func BoolValue(b bool) Value { return Value{kind: Bool, yes: b} }
+func BoolValue(b bool) Value {
+	if b {
+		return Value{meta: metaOf(Bool, 1)}
+	}
+	return Value{meta: metaOf(Bool, 0)}
+}
 
 // StringValue returns a JSON string. Bytes that are neither UTF-8 nor an
 // encoded surrogate become U+FFFD, so that every Value can be written as JSON.
-func StringValue(s string) Value { return Value{kind: String, text: validWTF8(s)} }
+func StringValue(s string) Value { return textValue(String, validWTF8(s)) }
 
 // IntValue returns a JSON number.
-func IntValue(n int64) Value { return Value{kind: Number, text: strconv.FormatInt(n, 10)} }
+func IntValue(n int64) Value { return textValue(Number, strconv.FormatInt(n, 10)) }
 
 // NumberValue returns the JSON number written as text, which is kept as it is.
 // It fails if text is not a number by the grammar of JSON.
@@ -79,12 +81,12 @@ func NumberValue(text string) (Value, error) {
 	if end := scanNumber(text, 0); end != len(text) || end == 0 {
 		return Value{}, &Error{Msg: "is not a JSON number"}
 	}
-	return Value{kind: Number, text: text}, nil
+	return textValue(Number, text), nil
 }
 
 // ArrayValue returns a JSON array of a copy of elems.
 func ArrayValue(elems ...Value) Value {
-	return Value{kind: Array, kids: &container{elems: slices.Clone(elems)}}
+	return arrayValue(slices.Clone(elems))
 }
 
 // ObjectValue returns a JSON object with members in the order given. Of two
@@ -98,57 +100,66 @@ func ObjectValue(members ...Member) Value {
 }
 
 // Kind returns what v is.
-func (v Value) Kind() Kind { return v.kind }
+func (v Value) Kind() Kind { return v.meta.kind() }
 
 // IsZero reports whether v is absent. A JSON null is not absent.
-func (v Value) IsZero() bool { return v.kind == Invalid }
+func (v Value) IsZero() bool { return v.meta.kind() == Invalid }
 
 // IsNull reports whether v is a JSON null.
-func (v Value) IsNull() bool { return v.kind == Null }
+func (v Value) IsNull() bool { return v.meta.kind() == Null }
 
 // Text returns the decoded content of a string or the source text of a number,
 // and "" for other kinds. A lone surrogate in a string is encoded in three
 // bytes (WTF-8), so the text of a string may be invalid UTF-8; [DecodeRune]
 // reads it.
-func (v Value) Text() string { return v.text }
+func (v Value) Text() string {
+	switch v.meta.kind() {
+	case String, Number:
+		return v.text()
+	default:
+		return ""
+	}
+}
 
 // Bool returns the value of a boolean, and false for other kinds.
-func (v Value) Bool() bool { return v.yes }
+func (v Value) Bool() bool { return v.meta == metaOf(Bool, 1) }
 
 // Int returns the value of a number that is written as an integer and fits an
 // int64; ok is false for everything else, 1.0 and 1e3 included.
 func (v Value) Int() (n int64, ok bool) {
-	if v.kind != Number {
+	if v.meta.kind() != Number {
 		return 0, false
 	}
-	n, err := strconv.ParseInt(v.text, 10, 64)
+	n, err := strconv.ParseInt(v.text(), 10, 64)
 	return n, err == nil
 }
 
 // Elems returns the elements of an array, and nil for other kinds. The slice
 // belongs to v: callers must not change it.
 func (v Value) Elems() []Value {
-	if v.kids == nil {
+	if v.meta.kind() != Array {
 		return nil
 	}
-	return v.kids.elems
+	return v.elems()
 }
 
 // Members returns the members of an object in order, and nil for other kinds.
 // The slice belongs to v: callers must not change it.
 func (v Value) Members() []Member {
-	if v.kids == nil {
+	if v.meta.kind() != Object {
 		return nil
 	}
-	return v.kids.members
+	return v.members()
 }
 
 // Len returns the number of elements or members, and 0 for scalars.
 func (v Value) Len() int {
-	if v.kids == nil {
+	switch v.meta.kind() {
+	case Array, Object:
+		return v.meta.size()
+	default:
 		return 0
 	}
-	return len(v.kids.elems) + len(v.kids.members)
 }
 
 // Get returns the member called name, or the zero Value if v is not an object
@@ -189,23 +200,24 @@ func (v Value) Without(names ...string) Value {
 		return v
 	}
 	kept := slices.DeleteFunc(slices.Clone(v.Members()), listed)
-	return Value{kind: Object, kids: &container{members: kept}}
+	return objectValue(kept)
 }
 
 // Equal reports whether v and w are the same: numbers by their text, so 1.0
 // and 1 differ, and objects regardless of the order of their members. Absent
 // equals only absent.
 func (v Value) Equal(w Value) bool {
-	if v.kind != w.kind || v.text != w.text || v.yes != w.yes || v.Len() != w.Len() {
-		return false
+	if v.meta != w.meta || v.ref == w.ref {
+		return v.meta == w.meta
 	}
-	if v.kids == w.kids {
-		return true
+	switch v.meta.kind() {
+	case Array:
+		return slices.EqualFunc(v.elems(), w.elems(), Value.Equal)
+	case Object:
+		return equalMembers(v.members(), w.members())
+	default:
+		return v.Text() == w.Text()
 	}
-	if v.kind == Array {
-		return slices.EqualFunc(v.kids.elems, w.kids.elems, Value.Equal)
-	}
-	return equalMembers(v.kids.members, w.kids.members)
 }
 
 func equalMembers(a, b []Member) bool {

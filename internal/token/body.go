@@ -5,9 +5,12 @@ package token
 
 import (
 	"bytes"
+	"cmp"
+	"context"
 	"errors"
 	"slices"
 
+	"github.com/seed-72ea4aab/vault/internal/budget"
 	"github.com/seed-72ea4aab/vault/internal/expr"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
@@ -29,10 +32,6 @@ type Body struct {
 	// itself: Encode leaves it out, and no expression sees it.
 	CVC   string
 	CVCAt int // where among the members of the data it was given
-
-	// Work is what expressions may take, together with other tokens; nil: each
-	// for itself.
-	Work *int
 }
 
 // SetData validates data and takes the cvc out of it.
@@ -111,27 +110,56 @@ func (b *Body) maskTree() (*expr.Tree, error) {
 	return nil, nil
 }
 
-// Masked evaluates the mask. A mask that is absent, or fails on this data,
-// shows nothing.
-func (b *Body) Masked() jsonx.Value {
+// Masked evaluates the mask, within the bounds of a mask. One that is absent, or
+// fails on this data, shows nothing.
+func (b *Body) Masked(ctx context.Context) jsonx.Value {
 	tree, err := b.maskTree()
 	if err != nil || tree == nil {
 		return jsonx.Value{}
 	}
-	v, err := tree.Eval(b.env(jsonx.Value{}))
+	v, err := tree.Eval(expr.Data(b.Data, jsonx.Value{}, b.maskBudget(ctx)))
 	if err != nil {
 		return jsonx.Value{}
 	}
 	return v
 }
 
-// MaskedText evaluates the mask to JSON text; nil where there is no mask.
-func (b *Body) MaskedText() ([]byte, error) {
+// MaskedText evaluates the mask to JSON text, within the bounds of a mask. It
+// returns nil for one that is absent or fails on this data.
+func (b *Body) MaskedText(ctx context.Context) []byte {
+	text, err := b.maskedText(b.maskBudget(ctx))
+	if err != nil {
+		return nil
+	}
+	return text
+}
+
+// NewMaskedText evaluates a mask that is being written to JSON text; nil where
+// there is no mask. The request pays for it: one that takes more than a mask may
+// take, or more than is left, ends the budget.
+func (b *Body) NewMaskedText(ctx context.Context, request *budget.Budget) ([]byte, error) {
+	own := b.maskBudget(ctx)
+	text, err := b.maskedText(own)
+	paid := request.Pay(own)
+	return text, cmp.Or(err, paid)
+}
+
+// maskedText evaluates the mask; nil where there is none.
+func (b *Body) maskedText(own *budget.Budget) ([]byte, error) {
 	tree, err := b.maskTree()
 	if err != nil || tree == nil {
 		return nil, err
 	}
-	return tree.JSON(b.env(jsonx.Value{}))
+	return tree.JSON(expr.Data(b.Data, jsonx.Value{}, own))
+}
+
+// maskBudget returns what an evaluation of the mask may take. The type's own is
+// not counted.
+func (b *Body) maskBudget(ctx context.Context) *budget.Budget {
+	if b.Mask.IsZero() {
+		return nil
+	}
+	return budget.Mask(ctx, b.Data.Size())
 }
 
 // IndexesInForce returns the search indexes.
@@ -158,12 +186,10 @@ func (b *Body) fingerprintTemplate() (*expr.Template, error) {
 	return expr.Compile(b.Fingerprint)
 }
 
-// env is what expressions over this token see: its data, the cvc excepted, and
-// metadata where it is given.
-func (b *Body) env(metadata jsonx.Value) expr.Env {
-	env := expr.Data(b.Data, metadata)
-	env.Work = b.Work
-	return env
+// Budget returns what the expressions of a request may take that writes this
+// token.
+func (b *Body) Budget(ctx context.Context) *budget.Budget {
+	return budget.Request(ctx, 1, b.Data.Size()+b.Mask.Size())
 }
 
 // errNoValue keeps tokens that lack a value from all having one fingerprint, or

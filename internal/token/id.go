@@ -6,6 +6,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/seed-72ea4aab/vault/internal/budget"
 	"github.com/seed-72ea4aab/vault/internal/expr"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
@@ -44,8 +45,8 @@ func (b *Body) IDProblem(id string) string {
 }
 
 // Alias evaluates an id expression.
-func (b *Body) Alias(t *expr.Template) (string, error) {
-	v, err := t.Eval(b.env(jsonx.Value{}))
+func (b *Body) Alias(t *expr.Template, steps *budget.Budget) (string, error) {
+	v, err := t.Eval(expr.Data(b.Data, jsonx.Value{}, steps))
 	if err != nil {
 		return "", err
 	}

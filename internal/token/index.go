@@ -3,6 +3,7 @@ package token
 import (
 	"slices"
 
+	"github.com/seed-72ea4aab/vault/internal/budget"
 	"github.com/seed-72ea4aab/vault/internal/expr"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
@@ -23,8 +24,11 @@ const (
 
 // FingerprintHash evaluates the fingerprint expression and returns the
 // fingerprint: equal for tokens of one tenant and type with equal content.
-func (b *Body) FingerprintHash(ring *seal.Ring, bad *form.Problems) (fingerprint [32]byte) {
-	value, err := b.fingerprintValue()
+func (b *Body) FingerprintHash(ring *seal.Ring, steps *budget.Budget, bad *form.Problems) (fingerprint [32]byte) {
+	if steps.Err() != nil {
+		return fingerprint // the request is over
+	}
+	value, err := b.fingerprintValue(steps)
 	if err != nil {
 		bad.AddErr("fingerprint_expression", err)
 		return fingerprint
@@ -45,7 +49,10 @@ func (b *Body) DuplicateHash(ring *seal.Ring, fingerprint [32]byte) [16]byte {
 
 // fingerprintValue evaluates the fingerprint expression to the text that is
 // fingerprinted.
-func (b *Body) fingerprintValue() (string, error) {
+func (b *Body) fingerprintValue(steps *budget.Budget) (string, error) {
+	if b.Fingerprint == "" {
+		steps = nil // the type's own is not counted
+	}
 	t, err := b.fingerprintTemplate()
 	if err != nil {
 		return "", err
@@ -54,7 +61,7 @@ func (b *Body) fingerprintValue() (string, error) {
 	if t.RefersTo("metadata") {
 		metadata = form.TextMapValue(b.Metadata)
 	}
-	v, err := t.Eval(b.env(metadata))
+	v, err := t.Eval(expr.Data(b.Data, metadata, steps))
 	if err != nil {
 		return "", err
 	}
@@ -66,8 +73,8 @@ func (b *Body) fingerprintValue() (string, error) {
 
 // Hashes returns what a token can be found by, under the keys of its tenant:
 // its metadata and the values of its search indexes.
-func Hashes[H ~[16]byte](b *Body, ring *seal.Ring, bad *form.Problems) []H {
-	values := b.indexValues(bad)
+func Hashes[H ~[16]byte](b *Body, ring *seal.Ring, steps *budget.Budget, bad *form.Problems) []H {
+	values := b.indexValues(steps, bad)
 	out := make([]H, 0, len(b.Metadata)+len(values))
 	add := func(h H) {
 		if !slices.Contains(out, h) {
@@ -99,21 +106,28 @@ func SetHash(ring *seal.Ring, containers []string) [16]byte {
 	return ring.Hash(labelContainers, slices.Sorted(slices.Values(containers))...)
 }
 
-// indexValues evaluates the search indexes. Each must give one value.
-func (b *Body) indexValues(bad *form.Problems) []string {
+// indexValues evaluates the search indexes. Each must give one value. It stops
+// at one for which the budget does not last.
+func (b *Body) indexValues(steps *budget.Budget, bad *form.Problems) []string {
 	indexes := b.IndexesInForce()
+	if b.Indexes == nil {
+		steps = nil // the type's own are not counted
+	}
 	if len(indexes) == 0 {
 		return nil
 	}
 	values := make([]string, 0, len(indexes))
 	for i, src := range indexes {
+		if steps.Err() != nil {
+			break
+		}
 		path := jsonx.JoinIndex("search_indexes", i)
 		t, err := expr.Compile(src)
 		if err != nil {
 			bad.AddErr(path, err)
 			continue
 		}
-		v, err := t.Eval(b.env(jsonx.Value{}))
+		v, err := t.Eval(expr.Data(b.Data, jsonx.Value{}, steps))
 		switch {
 		case err != nil:
 			bad.AddErr(path, err)

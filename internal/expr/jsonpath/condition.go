@@ -3,6 +3,7 @@ package jsonpath
 import (
 	"strings"
 
+	"github.com/seed-72ea4aab/vault/internal/budget"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
 
@@ -39,6 +40,9 @@ func (c allOf) holds(s *search, current jsonx.Value) bool {
 func (c negate) holds(s *search, current jsonx.Value) bool { return !c.condition.holds(s, current) }
 
 func (c exists) holds(s *search, current jsonx.Value) bool {
+	if c.query.singular() {
+		return !s.follow(&c.query, current).IsZero()
+	}
 	found := false
 	s.runQuery(&c.query, current, func(jsonx.Value) bool {
 		found = true
@@ -47,12 +51,35 @@ func (c exists) holds(s *search, current jsonx.Value) bool {
 	return found
 }
 
+// queryCost is what it costs to begin a query.
+const queryCost = 2
+
 func (s *search) runQuery(q *query, current jsonx.Value, found func(jsonx.Value) bool) {
-	from := s.root
-	if q.relative {
-		from = current
+	if s.spend(queryCost) {
+		s.run(q.segments, s.start(q, current), found)
 	}
-	s.run(q.segments, from, found)
+}
+
+// start returns the value that a query starts from.
+func (s *search) start(q *query, current jsonx.Value) jsonx.Value {
+	if q.relative {
+		return current
+	}
+	return s.root
+}
+
+// follow returns what a singular query finds; the zero Value if that is nothing.
+func (s *search) follow(q *query, current jsonx.Value) jsonx.Value {
+	v := s.start(q, current)
+	for _, sel := range q.single {
+		if !s.spend(1) {
+			return jsonx.Value{}
+		}
+		if v = sel.child(s, v); v.IsZero() {
+			break
+		}
+	}
+	return v
 }
 
 // operand is what a comparison or a function argument yields; the zero Value
@@ -67,6 +94,9 @@ func (l literal) value(*search, jsonx.Value) jsonx.Value { return l.Value }
 
 // value makes a query an operand: the only value that it finds, or Nothing.
 func (q *query) value(s *search, current jsonx.Value) jsonx.Value {
+	if q.singular() {
+		return s.follow(q, current)
+	}
 	var only jsonx.Value
 	s.runQuery(q, current, func(v jsonx.Value) bool {
 		if !only.IsZero() {
@@ -86,6 +116,9 @@ type comparison struct {
 
 func (c comparison) holds(s *search, current jsonx.Value) bool {
 	left, right := c.left.value(s, current), c.right.value(s, current)
+	if !s.spend(1) {
+		return false
+	}
 	switch c.op {
 	case "==":
 		return s.equal(left, right)
@@ -102,30 +135,44 @@ func (c comparison) holds(s *search, current jsonx.Value) bool {
 	}
 }
 
+// numberCost is what it costs to compare two numbers, beside their text.
+const numberCost = 4
+
 // less orders numbers by value and strings by code point; nothing else has an
 // order.
 func (s *search) less(a, b jsonx.Value) bool {
-	if a.Kind() != b.Kind() || !s.spend(1+len(a.Text())) {
+	if a.Kind() != b.Kind() {
 		return false
 	}
 	switch a.Kind() {
 	case jsonx.Number:
-		return jsonx.CompareNumbers(a.Text(), b.Text()) < 0
+		return s.compareNumbers(a, b) < 0
 	case jsonx.String:
-		return strings.Compare(a.Text(), b.Text()) < 0
+		return s.spend(budget.Text(min(len(a.Text()), len(b.Text())))) && strings.Compare(a.Text(), b.Text()) < 0
 	default:
 		return false
 	}
 }
 
+// compareNumbers compares by value. What it returns counts only as long as the
+// budget lasts.
+func (s *search) compareNumbers(a, b jsonx.Value) int {
+	if a == b || !s.spend(numberCost+budget.Text(len(a.Text())+len(b.Text()))) {
+		return 0
+	}
+	return jsonx.CompareNumbers(a.Text(), b.Text())
+}
+
 // equal compares numbers by value, and objects regardless of order.
 func (s *search) equal(a, b jsonx.Value) bool {
-	if a.Kind() != b.Kind() || a.Len() != b.Len() || !s.spend(1+len(a.Text())) {
+	if a.Kind() != b.Kind() || a.Len() != b.Len() || !s.spend(1) {
 		return false
 	}
 	switch a.Kind() {
 	case jsonx.Number:
-		return jsonx.CompareNumbers(a.Text(), b.Text()) == 0
+		return s.compareNumbers(a, b) == 0
+	case jsonx.String:
+		return len(a.Text()) == len(b.Text()) && s.spend(budget.Text(len(a.Text()))) && a.Text() == b.Text()
 	case jsonx.Array:
 		for i, e := range a.Elems() {
 			if !s.equal(e, b.Index(i)) {
@@ -135,12 +182,12 @@ func (s *search) equal(a, b jsonx.Value) bool {
 		return true
 	case jsonx.Object:
 		for _, m := range a.Members() {
-			if !s.spend(b.Len()) || !s.equal(m.Value, b.Get(m.Name)) {
+			if !s.spend(b.Len()/membersPerStep) || !s.equal(m.Value, b.Get(m.Name)) {
 				return false
 			}
 		}
 		return true
 	default:
-		return a.Text() == b.Text() && a.Bool() == b.Bool()
+		return a.Bool() == b.Bool()
 	}
 }

@@ -1,10 +1,12 @@
 package jsonpath
 
 import (
+	"io"
 	"regexp"
 	"regexp/syntax"
 	"strings"
 
+	"github.com/seed-72ea4aab/vault/internal/budget"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
 
@@ -16,12 +18,14 @@ func (f lengthOf) value(s *search, current jsonx.Value) jsonx.Value {
 	v := f.arg.value(s, current)
 	switch v.Kind() {
 	case jsonx.String:
+		if !s.spend(budget.Text(len(v.Text()))) {
+			return jsonx.Value{}
+		}
 		n := 0
 		for text := v.Text(); len(text) > 0; n++ {
 			_, width := jsonx.DecodeRune(text)
 			text = text[width:]
 		}
-		s.spend(n)
 		return jsonx.IntValue(int64(n))
 	case jsonx.Array, jsonx.Object:
 		return jsonx.IntValue(int64(v.Len()))
@@ -61,10 +65,7 @@ func (m matches) holds(s *search, current jsonx.Value) bool {
 		return false
 	}
 	re := s.pattern(patternKey{source.Text(), m.whole})
-	if re == nil || !s.spend(re.size*(1+len(text.Text()))) {
-		return false
-	}
-	return re.MatchString(text.Text())
+	return re != nil && re.matches(s, text.Text())
 }
 
 // A pattern costs time in proportion to its size times the length of the text,
@@ -75,12 +76,47 @@ func (m matches) holds(s *search, current jsonx.Value) bool {
 const (
 	maxPatternSource = 1000
 	maxPatternSize   = 2000
-	compileCost      = 400 // steps for each instruction, and for each byte of source
+	compileCost      = 10     // steps for each instruction, and for each byte of source
+	rangesPerStep    = 2      // of the characters that instructions match
+	matchCost        = 10     // steps to begin a match
+	matchedPerStep   = 6      // instructions times bytes
+	readCost         = 4      // of a byte, in instructions
+	longMatch        = 20_000 // steps
 )
 
 type pattern struct {
 	*regexp.Regexp
 	size int // instructions
+}
+
+// matches reports whether the pattern matches. A match that may take long reads
+// the text in pieces, so that it ends when the caller has gone.
+func (p *pattern) matches(s *search, text string) bool {
+	cost := matchCost + (p.size+readCost)*len(text)/matchedPerStep
+	if !s.spend(cost) {
+		return false
+	}
+	if cost < longMatch {
+		return p.MatchString(text)
+	}
+	return p.MatchReader(&pieces{Reader: strings.NewReader(text), budget: s.budget})
+}
+
+// pieces reads a text as long as the work may go on.
+type pieces struct {
+	*strings.Reader
+	budget *budget.Budget
+}
+
+// pieceSize is how many bytes are read between looks at the budget.
+const pieceSize = 64
+
+// ReadRune reads the next character.
+func (p *pieces) ReadRune() (r rune, size int, err error) {
+	if p.Len()%pieceSize == 0 && !p.budget.Lasts() {
+		return 0, 0, io.EOF
+	}
+	return p.Reader.ReadRune()
 }
 
 type patternKey struct {
@@ -97,8 +133,11 @@ func (s *search) pattern(key patternKey) *pattern {
 	if known {
 		return re
 	}
-	re, size := compilePattern(key.source, key.whole)
-	if !s.spend(compileCost * (size + len(key.source))) {
+	if !s.spend(compileCost * len(key.source)) {
+		return nil
+	}
+	re, cost := compilePattern(key.source, key.whole)
+	if !s.spend(cost) {
 		return nil
 	}
 	if s.patterns == nil {
@@ -109,7 +148,7 @@ func (s *search) pattern(key patternKey) *pattern {
 }
 
 // compilePattern compiles an I-Regexp (RFC 9485); nil if it is not one, which
-// by RFC 9535 matches nothing. It also returns the number of instructions.
+// by RFC 9535 matches nothing. It also returns what compiling it costs.
 func compilePattern(source string, whole bool) (*pattern, int) {
 	source = "(?:" + dotsWithoutLineEnds(source) + ")"
 	if whole {
@@ -123,15 +162,18 @@ func compilePattern(source string, whole bool) (*pattern, int) {
 	if err != nil {
 		return nil, 0
 	}
-	size := len(prog.Inst)
-	if size > maxPatternSize {
-		return nil, size
+	cost := compileCost * len(prog.Inst)
+	for i := range prog.Inst {
+		cost += len(prog.Inst[i].Rune) / rangesPerStep
+	}
+	if len(prog.Inst) > maxPatternSize {
+		return nil, cost
 	}
 	re, err := regexp.Compile(source)
 	if err != nil {
-		return nil, size
+		return nil, cost
 	}
-	return &pattern{re, size}, size
+	return &pattern{re, len(prog.Inst)}, cost
 }
 
 // dotsWithoutLineEnds writes the dots of an I-Regexp, which match neither line

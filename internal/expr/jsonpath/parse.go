@@ -31,7 +31,7 @@ func Parse(source string) (*Path, error) {
 	if p.pos < len(p.src) {
 		return nil, p.fail("expected a segment like .name or [0]")
 	}
-	return &Path{query: query{segments: segments}}, nil
+	return &Path{query: newQuery(false, segments)}, nil
 }
 
 type parser struct {

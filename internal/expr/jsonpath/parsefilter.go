@@ -135,7 +135,8 @@ func (p *parser) term() (any, *SyntaxError) {
 	case c == '@' || c == '$':
 		p.pos++
 		segments, err := p.segments()
-		return &query{relative: c == '@', segments: segments}, err
+		q := newQuery(c == '@', segments)
+		return &q, err
 	case c == '\'' || c == '"':
 		s, err := p.quoted()
 		return literal{jsonx.StringValue(s)}, err

@@ -10,11 +10,9 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/seed-72ea4aab/vault/internal/budget"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
-
-// ErrBudget is returned by a search that would take more steps than allowed.
-var ErrBudget = errors.New("the JSONPath takes too many steps on this value")
 
 // The ways in which [Path.One] may not find exactly one value.
 var (
@@ -39,23 +37,20 @@ type Path struct {
 }
 
 // Each calls found with every value that the path finds in doc, in the order
-// of RFC 9535, until found returns false. Budget holds the steps that the
-// search may take and is reduced by those it took.
-func (p *Path) Each(doc jsonx.Value, budget *int, found func(jsonx.Value) bool) error {
-	s := &search{root: doc, budget: budget}
+// of RFC 9535, until found returns false. It takes its steps from a budget, and
+// returns the budget's error when that ends.
+func (p *Path) Each(doc jsonx.Value, b *budget.Budget, found func(jsonx.Value) bool) error {
+	s := &search{root: doc, budget: b}
 	s.run(p.query.segments, doc, found)
-	if *budget < 0 {
-		return ErrBudget
-	}
-	return nil
+	return b.Err()
 }
 
 // One returns the value that the path finds in doc, or [ErrNone] or [ErrMany]
 // if it does not find exactly one.
-func (p *Path) One(doc jsonx.Value, budget *int) (jsonx.Value, error) {
+func (p *Path) One(doc jsonx.Value, b *budget.Budget) (jsonx.Value, error) {
 	var only jsonx.Value
 	count := 0
-	err := p.Each(doc, budget, func(v jsonx.Value) bool {
+	err := p.Each(doc, b, func(v jsonx.Value) bool {
 		only = v
 		count++
 		return count < 2
@@ -75,32 +70,44 @@ func (p *Path) One(doc jsonx.Value, budget *int) (jsonx.Value, error) {
 type query struct {
 	relative bool
 	segments []segment
+	single   []childSelector // the same path, if it can find at most one value
+}
+
+func newQuery(relative bool, segments []segment) query {
+	q := query{relative: relative, segments: segments}
+	single := make([]childSelector, 0, len(segments))
+	for _, seg := range segments {
+		if seg.descend || len(seg.selectors) != 1 {
+			return q
+		}
+		child, ok := seg.selectors[0].(childSelector)
+		if !ok {
+			return q
+		}
+		single = append(single, child)
+	}
+	q.single = single
+	return q
 }
 
 // singular reports whether the query can find at most one value.
-func (q *query) singular() bool {
-	for _, seg := range q.segments {
-		if seg.descend || len(seg.selectors) != 1 {
-			return false
-		}
-		switch seg.selectors[0].(type) {
-		case nameSelector, indexSelector:
-		default:
-			return false
-		}
-	}
-	return true
-}
+func (q *query) singular() bool { return q.single != nil }
 
 type segment struct {
 	descend   bool
 	selectors []selector
 }
 
-// selector passes on those children of v that it selects, and reports whether
-// the search goes on.
+// selector applies the rest of a path to those children of v that it selects,
+// and reports whether the search goes on.
 type selector interface {
-	each(s *search, v jsonx.Value, next func(jsonx.Value) bool) bool
+	each(s *search, v jsonx.Value, rest []segment, found func(jsonx.Value) bool) bool
+}
+
+// childSelector is a selector of one child at most.
+type childSelector interface {
+	// child returns the child of v; the zero Value if there is none.
+	child(s *search, v jsonx.Value) jsonx.Value
 }
 
 type (
@@ -114,15 +121,12 @@ type (
 // search is one run of a path over a document.
 type search struct {
 	root     jsonx.Value
-	budget   *int
+	budget   *budget.Budget
 	patterns map[patternKey]*pattern // compiled so far
 }
 
 // spend takes steps from the budget and reports whether it lasts.
-func (s *search) spend(steps int) bool {
-	*s.budget -= steps
-	return *s.budget >= 0
-}
+func (s *search) spend(steps int) bool { return s.budget.Spend(steps) }
 
 // run applies the segments to v, depth first, which visits values in the order
 // that RFC 9535 gives them. It reports whether the search goes on.
@@ -130,87 +134,125 @@ func (s *search) run(segments []segment, v jsonx.Value, found func(jsonx.Value) 
 	if !s.spend(1) {
 		return false
 	}
-	if len(segments) == 0 {
+	switch {
+	case len(segments) == 0:
 		return found(v)
+	case segments[0].descend:
+		return s.descend(segments, v, found)
+	default:
+		return s.children(segments, v, found)
 	}
-	rest := func(child jsonx.Value) bool { return s.run(segments[1:], child, found) }
-	if segments[0].descend {
-		return s.descend(segments[0].selectors, v, rest)
-	}
-	return s.children(segments[0].selectors, v, rest)
 }
 
-func (s *search) children(selectors []selector, v jsonx.Value, next func(jsonx.Value) bool) bool {
-	for _, sel := range selectors {
-		if !sel.each(s, v, next) {
+func (s *search) children(segments []segment, v jsonx.Value, found func(jsonx.Value) bool) bool {
+	for _, sel := range segments[0].selectors {
+		if !sel.each(s, v, segments[1:], found) {
 			return false
 		}
 	}
 	return true
 }
 
-func (s *search) descend(selectors []selector, v jsonx.Value, next func(jsonx.Value) bool) bool {
-	if !s.spend(1) || !s.children(selectors, v, next) {
+func (s *search) descend(segments []segment, v jsonx.Value, found func(jsonx.Value) bool) bool {
+	if !s.spend(1) || !s.children(segments, v, found) {
 		return false
 	}
-	return wildcardSelector{}.each(s, v, func(child jsonx.Value) bool {
-		return s.descend(selectors, child, next)
-	})
-}
-
-func (name nameSelector) each(s *search, v jsonx.Value, next func(jsonx.Value) bool) bool {
-	if v.Kind() != jsonx.Object {
-		return true
+	for _, e := range v.Elems() {
+		if !s.descend(segments, e, found) {
+			return false
+		}
 	}
-	if !s.spend(v.Len()) {
-		return false
-	}
-	if member := v.Get(string(name)); !member.IsZero() {
-		return next(member)
+	for _, m := range v.Members() {
+		if !s.descend(segments, m.Value, found) {
+			return false
+		}
 	}
 	return true
 }
 
-func (i indexSelector) each(_ *search, v jsonx.Value, next func(jsonx.Value) bool) bool {
+// membersPerStep is how many members are looked at for a name in one step.
+const membersPerStep = 8
+
+func (name nameSelector) child(s *search, v jsonx.Value) jsonx.Value {
+	if v.Kind() != jsonx.Object || !s.spend(v.Len()/membersPerStep) {
+		return jsonx.Value{}
+	}
+	return v.Get(string(name))
+}
+
+func (name nameSelector) each(s *search, v jsonx.Value, rest []segment, found func(jsonx.Value) bool) bool {
+	child := name.child(s, v)
+	return child.IsZero() || s.run(rest, child, found)
+}
+
+func (i indexSelector) child(_ *search, v jsonx.Value) jsonx.Value {
 	at := int64(i)
 	if at < 0 {
 		at += int64(v.Len())
 	}
 	if v.Kind() != jsonx.Array || at < 0 || at >= int64(v.Len()) {
-		return true
+		return jsonx.Value{}
 	}
-	return next(v.Index(int(at)))
+	return v.Index(int(at))
 }
 
-func (wildcardSelector) each(_ *search, v jsonx.Value, next func(jsonx.Value) bool) bool {
+func (i indexSelector) each(s *search, v jsonx.Value, rest []segment, found func(jsonx.Value) bool) bool {
+	child := i.child(s, v)
+	return child.IsZero() || s.run(rest, child, found)
+}
+
+func (wildcardSelector) each(s *search, v jsonx.Value, rest []segment, found func(jsonx.Value) bool) bool {
 	for _, e := range v.Elems() {
-		if !next(e) {
+		if !s.run(rest, e, found) {
 			return false
 		}
 	}
 	for _, m := range v.Members() {
-		if !next(m.Value) {
+		if !s.run(rest, m.Value, found) {
 			return false
 		}
 	}
 	return true
 }
 
-func (sl sliceSelector) each(_ *search, v jsonx.Value, next func(jsonx.Value) bool) bool {
+func (f filterSelector) each(s *search, v jsonx.Value, rest []segment, found func(jsonx.Value) bool) bool {
+	for _, e := range v.Elems() {
+		if !f.one(s, e, rest, found) {
+			return false
+		}
+	}
+	for _, m := range v.Members() {
+		if !f.one(s, m.Value, rest, found) {
+			return false
+		}
+	}
+	return true
+}
+
+// one applies the rest of a path to a child that the filter keeps.
+func (f filterSelector) one(s *search, child jsonx.Value, rest []segment, found func(jsonx.Value) bool) bool {
+	keep := f.keep.holds(s, child)
+	if !s.spend(1) {
+		return false
+	}
+	return !keep || s.run(rest, child, found)
+}
+
+func (sl sliceSelector) each(s *search, v jsonx.Value, rest []segment, found func(jsonx.Value) bool) bool {
 	if v.Kind() != jsonx.Array {
 		return true
 	}
 	lower, upper, step := sl.bounds(int64(v.Len()))
 	if step > 0 {
 		for i := lower; i < upper; i += step {
-			if !next(v.Index(int(i))) {
+			if !s.run(rest, v.Index(int(i)), found) {
 				return false
 			}
 		}
 		return true
 	}
 	for i := upper; step < 0 && i > lower; i += step {
-		if !next(v.Index(int(i))) {
+		if !s.run(rest, v.Index(int(i)), found) {
 			return false
 		}
 	}
@@ -243,14 +285,4 @@ func (sl sliceSelector) bounds(size int64) (lower, upper, step int64) {
 		return min(max(start, 0), size), min(max(end, 0), size), step
 	}
 	return min(max(end, -1), size-1), min(max(start, -1), size-1), step
-}
-
-func (f filterSelector) each(s *search, v jsonx.Value, next func(jsonx.Value) bool) bool {
-	return wildcardSelector{}.each(s, v, func(child jsonx.Value) bool {
-		keep := f.keep.holds(s, child)
-		if !s.spend(1) {
-			return false
-		}
-		return !keep || next(child)
-	})
 }

@@ -1,17 +1,20 @@
 package jsonpath_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-72ea4aab/vault/internal/budget"
 	"github.com/seed-72ea4aab/vault/internal/expr/jsonpath"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
 
-const plenty = 1 << 20
+// steps returns a budget of n steps, which must be 20,000 or more.
+func steps(t testing.TB, n int) *budget.Budget { return budget.Mask(t.Context(), 8*(n-20_000)) }
 
 func mustJSON(t testing.TB, text string) jsonx.Value {
 	t.Helper()
@@ -29,8 +32,7 @@ func find(t testing.TB, path, doc string) string {
 		t.Fatalf("Parse(%q): %v", path, err)
 	}
 	var all []jsonx.Value
-	budget := plenty
-	if err := p.Each(mustJSON(t, doc), &budget, func(v jsonx.Value) bool {
+	if err := p.Each(mustJSON(t, doc), steps(t, 1<<20), func(v jsonx.Value) bool {
 		all = append(all, v)
 		return true
 	}); err != nil {
@@ -212,12 +214,12 @@ func TestOne(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		budget := plenty
-		v, err := p.One(mustJSON(t, mixed), &budget)
+		b := steps(t, 1<<20)
+		v, err := p.One(mustJSON(t, mixed), b)
 		if !errors.Is(err, want) || (want == nil) != (v.Text() == "1") {
 			t.Errorf("One(%s) = %s, %v, want %v", path, v.JSON(), err, want)
 		}
-		if budget >= plenty {
+		if b.Used() == 0 {
 			t.Errorf("One(%s) cost nothing", path)
 		}
 	}
@@ -236,24 +238,29 @@ func TestBudget(t *testing.T) {
 		`$[?search(@.s, @.s)]`:                   wide,
 		`$[*,*,*,*][*,*,*,*][*,*,*,*].none`:      wide,
 		`$..[?$ == $].none`:                      wide,
-		`$[?length(@.s) == 1]`:                   wide,
+		`$[?$[?length(@.s) == 1]]`:               wide,
 	} {
 		p, err := jsonpath.Parse(path)
 		if err != nil {
 			t.Fatalf("%s: %v", path, err)
 		}
-		budget := 20_000
-		if _, err := p.One(mustJSON(t, doc), &budget); !errors.Is(err, jsonpath.ErrBudget) {
-			t.Errorf("%s: %v with budget %d", path, err, budget)
+		b := steps(t, 20_000)
+		if _, err := p.One(mustJSON(t, doc), b); err == nil || !errors.Is(err, b.Err()) {
+			t.Errorf("%s: %v after %d steps", path, err, b.Used())
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := p.One(mustJSON(t, doc), budget.Request(ctx, 0, 0)); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s, for a caller who has gone: %v", path, err)
 		}
 	}
 	p, err := jsonpath.Parse(`$..[?@..*]`)
 	if err != nil {
 		t.Fatal(err)
 	}
-	budget := 1000
-	if _, err := p.One(mustJSON(t, wide), &budget); !errors.Is(err, jsonpath.ErrMany) {
-		t.Errorf("a search that is cut short by its second match: %v", err)
+	b := steps(t, 20_000)
+	if _, err := p.One(mustJSON(t, wide), b); !errors.Is(err, jsonpath.ErrMany) || b.Used() > 1000 {
+		t.Errorf("a search that is cut short by its second match: %v after %d steps", err, b.Used())
 	}
 }
 
@@ -269,20 +276,20 @@ func TestPatternsAreCompiledOnTheBudget(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	budget := plenty
-	if _, err := p.One(mustJSON(t, `["x"]`), &budget); !errors.Is(err, jsonpath.ErrBudget) {
-		t.Errorf("26 large patterns: %v with budget %d left", err, budget)
+	b := steps(t, 200_000)
+	if _, err := p.One(mustJSON(t, `["x"]`), b); err == nil || !errors.Is(err, b.Err()) {
+		t.Errorf("26 large patterns: %v after %d steps", err, b.Used())
 	}
 	p, err = jsonpath.Parse(`$[?match(@,"z{1000}")]`)
 	if err != nil {
 		t.Fatal(err)
 	}
-	budget = plenty
-	if _, err := p.One(mustJSON(t, `[`+strings.Repeat(`"",`, 100)+`"`+strings.Repeat("z", 1000)+`"]`), &budget); !errors.Is(err, jsonpath.ErrBudget) {
-		t.Errorf("a pattern over a long text: %v", err)
+	long := mustJSON(t, `[`+strings.Repeat(`"",`, 100)+`"`+strings.Repeat("z", 1000)+`"]`)
+	b = steps(t, 100_000)
+	if _, err := p.One(long, b); err == nil || !errors.Is(err, b.Err()) {
+		t.Errorf("a pattern over a long text: %v after %d steps", err, b.Used())
 	}
-	budget = 4 * plenty
-	if _, err := p.One(mustJSON(t, `[`+strings.Repeat(`"",`, 100)+`"`+strings.Repeat("z", 1000)+`"]`), &budget); err != nil {
+	if _, err := p.One(long, steps(t, 250_000)); err != nil {
 		t.Errorf("one pattern for a hundred elements is compiled once: %v", err)
 	}
 }
@@ -290,7 +297,7 @@ func TestPatternsAreCompiledOnTheBudget(t *testing.T) {
 func FuzzPath(f *testing.F) {
 	for _, path := range []string{
 		`$`, `$.a['b'][0][1:2:3]..*`, `$[?@.a==1&&!(@.b<'x'||$.c)]`, `$[?match(@.a,"[a-z]+")]`, `$[?length(@.a)>count(@.*)]`,
-		`$..[?value(@..b)!=null]`, `$["\ud83d\ude00"]`, `$[-1,::-1]`,
+		`$..[?value(@..b)!=null]`, `$["\ud83d\ude00"]`, `$[-1,::-1]`, `$[?$[?$[?@.zz]]]`, `$[?@.k && count($[?count($[?@.zz])==1])==0].k`,
 	} {
 		f.Add(path, []byte(mixed))
 	}
@@ -307,10 +314,10 @@ func FuzzPath(f *testing.F) {
 			}
 			return
 		}
-		budget := 100_000
-		err = p.Each(v, &budget, func(found jsonx.Value) bool { return !found.IsZero() })
-		if (budget < 0) != errors.Is(err, jsonpath.ErrBudget) {
-			t.Fatalf("budget %d, but %v", budget, err)
+		b := steps(t, 100_000)
+		err = p.Each(v, b, func(found jsonx.Value) bool { return !found.IsZero() })
+		if (b.Used() > 100_000) != (err != nil) {
+			t.Fatalf("%d steps, but %v", b.Used(), err)
 		}
 	})
 }

@@ -1,0 +1,100 @@
+package budget_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/seed-72ea4aab/vault/internal/budget"
+)
+
+// spend takes steps one by one and returns how many could be taken.
+func spend(b *budget.Budget, most int) int {
+	for n := range most {
+		if !b.Spend(1) {
+			return n
+		}
+	}
+	return most
+}
+
+func TestSizes(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		budget *budget.Budget
+		want   int
+	}{
+		"a request":                 {budget.Request(t.Context(), 0, 0), 2_000_000},
+		"a request of three tokens": {budget.Request(t.Context(), 3, 800), 2_000_000 + 3*500 + 100},
+		"a mask":                    {budget.Mask(t.Context(), 0), 20_000},
+		"a mask over data":          {budget.Mask(t.Context(), 8000), 21_000},
+	} {
+		if got := spend(c.budget, 3_000_000); got != c.want {
+			t.Errorf("%s has %d steps, not %d", name, got, c.want)
+		}
+		if c.budget.Err() == nil || c.budget.Canceled() != nil || c.budget.Spend(0) || c.budget.Lasts() {
+			t.Errorf("%s is spent, and does not say so", name)
+		}
+	}
+}
+
+func TestTokensAreAdded(t *testing.T) {
+	t.Parallel()
+	b := budget.Mask(t.Context(), 0)
+	b.Spend(19_990)
+	b.AddToken(80)
+	if got := spend(b, 10_000); got != 520 {
+		t.Errorf("%d steps were left, not 520", got)
+	}
+	b.AddToken(8000)
+	if b.Spend(1) {
+		t.Error("what is spent came back")
+	}
+}
+
+func TestNoBudgetNeverEnds(t *testing.T) {
+	t.Parallel()
+	var b *budget.Budget
+	b.AddToken(1)
+	if !b.Spend(1<<40) || !b.Lasts() || b.Err() != nil || b.Canceled() != nil || b.Pay(budget.Mask(t.Context(), 0)) != nil {
+		t.Error("it ended")
+	}
+}
+
+func TestTheContextEndsIt(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	b := budget.Request(ctx, 0, 0)
+	spend(b, 10_000)
+	cancel()
+	if n := spend(b, 100_000); n > 4096 {
+		t.Errorf("%d steps were taken after the caller had gone", n)
+	}
+	if !errors.Is(b.Err(), context.Canceled) || !errors.Is(b.Canceled(), context.Canceled) {
+		t.Errorf("it ended with %v", b.Err())
+	}
+	if fresh := budget.Request(ctx, 0, 0); fresh.Lasts() {
+		t.Error("a look at the context did not find its end")
+	}
+}
+
+func TestPaying(t *testing.T) {
+	t.Parallel()
+	request := budget.Request(t.Context(), 0, 0)
+	mask := budget.Mask(t.Context(), 0)
+	mask.Spend(1000)
+	if err := request.Pay(mask); err != nil || request.Used() != 1000 {
+		t.Errorf("it paid %d: %v", request.Used(), err)
+	}
+	mask.Spend(1 << 30)
+	if err := request.Pay(mask); err == nil || !errors.Is(err, mask.Err()) || request.Spend(0) || request.Canceled() != nil {
+		t.Errorf("a mask that takes too much gives %v", err)
+	}
+	request = budget.Request(t.Context(), 0, 0)
+	request.Spend(1_990_000)
+	mask = budget.Mask(t.Context(), 0)
+	mask.Spend(15_000)
+	if err := request.Pay(mask); err == nil || errors.Is(err, mask.Err()) {
+		t.Errorf("a request that is spent by a mask gives %v", err)
+	}
+}

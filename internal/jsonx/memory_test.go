@@ -1,0 +1,127 @@
+package jsonx_test
+
+import (
+	"maps"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/seed-72ea4aab/vault/internal/jsonx"
+)
+
+// shapes are texts whose trees are large for their length: each is an array of
+// one piece, or a piece around itself.
+var shapes = map[string]func(size int) string{
+	"empty arrays":       arrayOf(`[]`),
+	"empty objects":      arrayOf(`{}`),
+	"digits":             arrayOf(`1`),
+	"numbers":            arrayOf(`-12.50`),
+	"empty strings":      arrayOf(`""`),
+	"letters":            arrayOf(`"a"`),
+	"short strings":      arrayOf(`"abcdef"`),
+	"escapes":            arrayOf(`"\n\t"`),
+	"booleans":           arrayOf(`true`),
+	"arrays of one":      arrayOf(`[1]`),
+	"arrays of two":      arrayOf(`[1,1]`),
+	"arrays of three":    arrayOf(`[1,1,1]`),
+	"arrays in arrays":   arrayOf(`[[[]]]`),
+	"one member":         arrayOf(`{"a":1}`),
+	"one empty name":     arrayOf(`{"":1}`),
+	"two members":        arrayOf(`{"a":1,"b":2}`),
+	"five members":       arrayOf(`{"a":1,"b":2,"c":3,"d":4,"e":5}`),
+	"seventeen members":  arrayOf(`{"a":1,"b":1,"c":1,"d":1,"e":1,"f":1,"g":1,"h":1,"i":1,"j":1,"k":1,"l":1,"m":1,"n":1,"o":1,"p":1,"q":1}`),
+	"objects in objects": arrayOf(strings.Repeat(`{"a":`, 190) + `1` + strings.Repeat(`}`, 190)),
+	"arrays, deep":       arrayOf(strings.Repeat(`[`, 190) + strings.Repeat(`]`, 190)),
+	"a large array last": func(size int) string { return `[1,` + arrayOf(`1`)(size-4) + `]` },
+	"two large arrays":   func(size int) string { return `{"a":` + arrayOf(`1`)(size/2) + `,"b":` + arrayOf(`1`)(size/2) + `}` },
+	"one large object":   largeObject,
+}
+
+func arrayOf(piece string) func(size int) string {
+	return func(size int) string {
+		n := size / (len(piece) + 1)
+		return "[" + strings.TrimSuffix(strings.Repeat(piece+",", n), ",") + "]"
+	}
+}
+
+func largeObject(size int) string {
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
+	var b strings.Builder
+	for i := 0; b.Len() < size-12; i++ {
+		b.WriteString(`,"`)
+		for n := i; ; n /= 64 {
+			b.WriteByte(letters[n%64])
+			if n < 64 {
+				break
+			}
+		}
+		b.WriteString(`":1`)
+	}
+	return "{" + b.String()[1:] + "}"
+}
+
+// TestTreesAreCompact measures what a tree takes beside its text, whatever its
+// shape: at most 20 times its length, the text included.
+func TestTreesAreCompact(t *testing.T) { //nolint:tparallel // it measures the heap
+	const most = 20
+	for _, name := range slices.Sorted(maps.Keys(shapes)) {
+		text := []byte(shapes[name](1 << 20))
+		before := heapBytes()
+		v, err := jsonx.Parse(text, jsonx.Limits{})
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		times := float64(heapBytes()-before) / float64(len(text))
+		t.Logf("%-20s %5.1f times its text", name, times)
+		if times > most {
+			t.Errorf("%s: the tree takes %.1f times its text", name, times)
+		}
+		runtime.KeepAlive(v)
+		runtime.KeepAlive(text)
+	}
+}
+
+func heapBytes() int64 {
+	runtime.GC()
+	runtime.GC() // a pool keeps what it holds through one collection
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// BenchmarkParseShapes shows the time that trees of unusual shapes take, and
+// the memory that is allocated on the way.
+func BenchmarkParseShapes(b *testing.B) {
+	for _, name := range []string{"empty arrays", "digits", "arrays of one", "one member", "letters", "one large object"} {
+		text := []byte(shapes[name](1 << 20))
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(text)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := jsonx.Parse(text, jsonx.Limits{}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkParseOrdinary parses what callers send most.
+func BenchmarkParseOrdinary(b *testing.B) {
+	for name, text := range map[string]string{
+		"card": `{"type":"card","data":{"number":"4242424242424242","expiration_month":12,"expiration_year":2030,"cvc":"123"},"containers":["/pci/high/"],"metadata":{"user":"jane"}}`,
+		"order": `{"id":"ord_1","customer":{"name":"Jane Doe","email":"jane@example.com","addresses":[{"street":"1 Main St","city":"Springfield","zip":"01101"},{"street":"2 Elm St","city":"Shelbyville","zip":"01102"}]},` +
+			`"lines":[{"sku":"A-1","quantity":2,"price":19.99,"gift":false},{"sku":"B-2","quantity":1,"price":5.00,"gift":true}],"total":44.98,"note":null}`,
+		"text": `"4242424242424242"`,
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := jsonx.Parse([]byte(text), jsonx.Limits{}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

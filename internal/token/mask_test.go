@@ -1,0 +1,54 @@
+package token
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/seed-72ea4aab/vault/internal/budget"
+	"github.com/seed-72ea4aab/vault/internal/jsonx"
+)
+
+// TestStoredMasksAreBounded: a mask that takes too much, stored by an earlier
+// version, shows nothing.
+func TestStoredMasksAreBounded(t *testing.T) {
+	t.Parallel()
+	objects, err := jsonx.Parse([]byte("["+strings.TrimSuffix(strings.Repeat(`{"k":1},`, 900), ",")+"]"), jsonx.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := Body{Type: TypeOf(Generic), Data: objects, Mask: jsonx.StringValue("{{ data | size }}")}
+	if got := b.MaskedText(t.Context()); string(got) != "900" || b.Masked(t.Context()).Text() != "900" {
+		t.Errorf("a light mask gives %s", got)
+	}
+	b.Mask = jsonx.StringValue("{{ data | json: '$[?@.k && count($[?count($[?@.zz])==1])==0].k' }}")
+	if got := b.MaskedText(t.Context()); got != nil || !b.Masked(t.Context()).IsZero() {
+		t.Errorf("a heavy mask gives %s", got)
+	}
+}
+
+// TestDefaultsAreFree: what a type brings with it is evaluated over data of any
+// size, and no request pays for it.
+func TestDefaultsAreFree(t *testing.T) {
+	t.Parallel()
+	text := jsonx.StringValue(strings.Repeat("4", 4<<20))
+	b := Body{Type: TypeOf(Generic), Data: text}
+	steps := budget.Request(t.Context(), 1, 0)
+	shown, err := b.NewMaskedText(t.Context(), steps)
+	if err != nil || len(shown) != 4<<20+2 {
+		t.Errorf("the mask: %v", err)
+	}
+	b.Type = TypeOf(SocialSecurityNumber)
+	if value, err := b.fingerprintValue(steps); err != nil || len(value) != 4<<20 {
+		t.Errorf("the fingerprint: %v", err)
+	}
+	if values := b.indexValues(steps, nil); len(values) != 3 || steps.Used() != 0 {
+		t.Errorf("%d indexes, and %d steps", len(values), steps.Used())
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	b.Mask = text
+	if _, err := b.NewMaskedText(ctx, steps); err != nil {
+		t.Errorf("a mask without expressions: %v", err)
+	}
+}
