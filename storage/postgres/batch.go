@@ -40,10 +40,10 @@ func classOf(c *storage.Change) class {
 	}
 }
 
-// company tells which changes may share a statement with those it has: those
-// of one class, of which no two want the same claim, since a statement cannot
-// take one row twice.
-type company struct {
+// batchRule tells which changes may share a statement with those that it has
+// accepted: those of one class, of which no two want the same claim, since a
+// statement cannot take one row twice.
+type batchRule struct {
 	class  class
 	claims map[claimKey]bool
 }
@@ -53,29 +53,27 @@ type claimKey struct {
 	key    storage.Key
 }
 
-func newCompany(batch []*pending) *company {
-	c := &company{class: batch[0].class}
-	for _, p := range batch {
-		c.accepts(p)
-	}
-	return c
+func newBatchRule(first *pending) *batchRule {
+	r := &batchRule{class: first.class}
+	r.accepts(first)
+	return r
 }
 
-func (c *company) accepts(p *pending) bool {
-	if p.class == alone || p.class != c.class {
+func (r *batchRule) accepts(p *pending) bool {
+	if p.class == alone || p.class != r.class {
 		return false
 	}
 	if p.class != creates || p.change.Claim == nil {
 		return true
 	}
 	key := claimKey{p.change.Tenant, p.change.Claim.Key}
-	if c.claims[key] {
+	if r.claims[key] {
 		return false
 	}
-	if c.claims == nil {
-		c.claims = map[claimKey]bool{}
+	if r.claims == nil {
+		r.claims = map[claimKey]bool{}
 	}
-	c.claims[key] = true
+	r.claims[key] = true
 	return true
 }
 
