@@ -26,7 +26,6 @@ type slot struct {
 	// What statements are made of. It is kept, because it would be the better
 	// part of what writing leaves to the garbage collector.
 	group     *group
-	single    *rows
 	oneAsked  *rows
 	manyAsked *rows
 	args      []any
