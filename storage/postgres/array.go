@@ -12,14 +12,10 @@ const (
 
 // array is a one-dimensional PostgreSQL array in its binary wire format: half
 // the bytes of the text form for sealed data, and nothing for the server to
-// parse.
-//
-// Nothing is written before there is an element that is not NULL, since columns
-// of nothing but NULL are not sent.
+// parse. @ARRAYS@
 type array struct {
 	buf      []byte
 	oid      uint32
-	room     int // for how many small elements to allocate
 	n, nulls int
 }
 
@@ -31,44 +27,19 @@ const arrayHeader = 20
 const nullElement = 0xffffffff
 
 // newArray returns an array with room for this many small elements.
-func newArray(oid uint32, elements int) array { return array{oid: oid, room: elements} }
-
-// maxKept bounds the memory that an array, or a row, keeps when it is emptied.
-const maxKept = 64 << 10
-
-// reset empties the array.
-func (a *array) reset() {
-	a.n, a.nulls = 0, 0
-	if a.buf = a.buf[:0]; cap(a.buf) > maxKept {
-		a.buf = nil
-	}
-}
-
-// start writes the header, and the elements before the first that is not NULL.
-func (a *array) start() {
+func newArray(oid uint32, elements int) array {
 	const small = 4 + 16
-	if a.buf == nil {
-		a.buf = make([]byte, 0, arrayHeader+small*a.room)
-	}
-	a.buf = append(a.buf, make([]byte, arrayHeader)...)
-	for range a.nulls {
-		a.buf = binary.BigEndian.AppendUint32(a.buf, nullElement)
-	}
+	return array{oid: oid, buf: make([]byte, arrayHeader, arrayHeader+small*elements)}
 }
 
 func (a *array) null() {
-	if len(a.buf) > 0 {
-		a.buf = binary.BigEndian.AppendUint32(a.buf, nullElement)
-	}
+	a.buf = binary.BigEndian.AppendUint32(a.buf, nullElement)
 	a.n++
 	a.nulls++
 }
 
 // element writes the length of the next element, which the caller appends.
 func (a *array) element(size int) {
-	if len(a.buf) == 0 {
-		a.start()
-	}
 	a.n++
 	a.buf = binary.BigEndian.AppendUint32(a.buf, uint32(size))
 }
@@ -101,21 +72,17 @@ func boolByte(v bool) byte {
 	return 0
 }
 
-// absent reports whether every element is NULL.
-func (a *array) absent() bool { return a.n == a.nulls }
-
-// first returns the first element, which is not NULL, as a parameter in the
-// binary format.
-func (a *array) first() []byte {
-	element := a.buf[arrayHeader:]
-	return element[4 : 4+binary.BigEndian.Uint32(element)]
+// first returns the first element as a parameter: its bytes, or nil for NULL.
+func (a *array) first() any {
+	size := binary.BigEndian.Uint32(a.buf[arrayHeader:])
+	if size == nullElement {
+		return nil
+	}
+	return a.buf[arrayHeader+4:][:size]
 }
 
 // value returns the array as a parameter; it cannot grow after that.
 func (a *array) value() []byte {
-	if len(a.buf) == 0 {
-		a.start()
-	}
 	if a.n == 0 {
 		a.buf = a.buf[:12] // no dimension
 	} else {

@@ -1,7 +1,7 @@
 package postgres
 
 import (
-	"sync"
+	"slices"
 
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -40,10 +40,10 @@ func classOf(c *storage.Change) class {
 	}
 }
 
-// company tells which changes may share a statement with those it has: those
-// of one class, of which no two want the same claim, since a statement cannot
-// take one row twice.
-type company struct {
+// batchRule tells which changes may share a statement with those that it has
+// accepted: those of one class, of which no two want the same claim, since a
+// statement cannot take one row twice.
+type batchRule struct {
 	class  class
 	claims map[claimKey]bool
 }
@@ -53,85 +53,43 @@ type claimKey struct {
 	key    storage.Key
 }
 
-func newCompany(batch []*pending) *company {
-	c := &company{class: batch[0].class}
-	for _, p := range batch {
-		c.accepts(p)
-	}
-	return c
+func newBatchRule(first *pending) *batchRule {
+	r := &batchRule{class: first.class}
+	r.accepts(first)
+	return r
 }
 
-func (c *company) accepts(p *pending) bool {
-	if p.class == alone || p.class != c.class {
+func (r *batchRule) accepts(p *pending) bool {
+	if p.class == alone || p.class != r.class {
 		return false
 	}
 	if p.class != creates || p.change.Claim == nil {
 		return true
 	}
 	key := claimKey{p.change.Tenant, p.change.Claim.Key}
-	if c.claims[key] {
+	if r.claims[key] {
 		return false
 	}
-	if c.claims == nil {
-		c.claims = map[claimKey]bool{}
+	if r.claims == nil {
+		r.claims = map[claimKey]bool{}
 	}
-	c.claims[key] = true
+	r.claims[key] = true
 	return true
 }
 
 // logReads writes the log entries of reads in one statement.
 func (s *slot) logReads(batch []*pending) error {
-	logs := s.emptied().logs
-	if sameReads(batch) {
-		logs.shared = uniformLogs
-	}
+	columns := slices.Concat(tenantColumn, logColumns)
+	logs := newRows(columns, len(batch))
 	for _, p := range batch {
 		for i := range p.change.Logs {
 			logs.bytes(p.change.Tenant[:])
 			putLog(logs, &p.change.Logs[i])
-			logs.null()
 		}
 	}
-	l := logs.layout()
-	s.args = logs.laidOut(s.args[:0], l)
-	return s.exec(readsForm{l, s.unsynced}.text(), s.args, true)
-}
-
-// sameReads reports whether the log entries of a batch are of one tenant and
-// differ in nothing but what every entry has for itself.
-func sameReads(batch []*pending) bool {
-	first := batch[0].change
-	for _, p := range batch {
-		if p.change.Tenant != first.Tenant {
-			return false
-		}
-		for i := range p.change.Logs {
-			if !sameEvent(&first.Logs[0], &p.change.Logs[i]) {
-				return false
-			}
-		}
-	}
-	return true
-}
-
-// readsForm is what the text of a statement for log entries of reads depends
-// on.
-type readsForm struct {
-	logs     layout
-	unsynced bool // the session is, so the statement need not say so
-}
-
-// readsTexts are the statements by their forms.
-var readsTexts sync.Map // of readsForm to string
-
-func (f readsForm) text() string {
-	if known, ok := readsTexts.Load(f); ok {
-		return known.(string)
-	}
-	text, _ := groupLogColumns.insert("logs", "", "", 0, f.logs)
-	if !f.unsynced {
+	text := columns.insert("logs", 0, nil)
+	if !s.unsynced {
 		text = "WITH logged AS (" + text + ") SELECT " + unsynced
 	}
-	readsTexts.Store(f, text)
-	return text
+	return s.exec(text, logs.values(nil), true)
 }

@@ -19,26 +19,26 @@ const tokenCreated = "EXISTS (SELECT FROM created c WHERE c.tenant_id = u.tenant
 // A claim that is live is seen before its token is created. One that another
 // caller takes at the same moment is not, and then the whole statement fails:
 // its changes are written one by one.
-func carefulText(withClaims, withSets bool) string {
+func carefulText(f form) string {
 	n := 0
 	from := func(cs columns) string {
 		item := cs.from(n, true, "u")
 		n += len(cs)
 		return item
 	}
-	tokens, logs := from(groupTokenColumns), from(groupLogColumns)
+	tokens, logs := from(carefulTokenColumns), from(carefulLogColumns)
 	n++
 	shard := "$" + strconv.Itoa(n) + "::bigint"
 	free, ok := "", "1"
 	var claimed []string
-	if withClaims {
+	if f.claims {
 		n++
 		now := "$" + strconv.Itoa(n) + "::bigint"
 		// The offset keeps the planner from making this a join with the table.
 		free = ` WHERE u.claim IS NULL OR NOT EXISTS (
 			SELECT FROM claims WHERE claims.tenant_id = u.tenant_id AND claims.key = u.claim AND NOT (` + dead(now) + `) OFFSET 0)`
 		claimed = []string{
-			"wanted AS MATERIALIZED (SELECT * FROM " + from(groupClaimColumns) + " WHERE " + tokenCreated + ")",
+			"wanted AS MATERIALIZED (SELECT * FROM " + from(carefulClaimColumns) + " WHERE " + tokenCreated + ")",
 			"claimed AS (INSERT INTO claims (tenant_id, " + claimColumns.names("") + ") SELECT tenant_id, " +
 				claimColumns.names("") + " FROM wanted ORDER BY key" + replaceClaim + dead(now) + " RETURNING 1)",
 		}
@@ -57,7 +57,7 @@ func carefulText(withClaims, withSets bool) string {
 			logColumns.names("u.") + " FROM " + logs + " WHERE u.token IS NULL OR " + tokenCreated + ")",
 	}
 	parts = append(parts, claimed...)
-	if withSets {
+	if f.sets {
 		parts = append(parts, "sets AS (INSERT INTO container_sets ("+groupSetColumns.names("")+") SELECT u.* FROM "+
 			from(groupSetColumns)+` WHERE EXISTS (SELECT FROM created c WHERE c.tenant_id = u.tenant_id AND c.set_id = u.set_id)
 			ORDER BY u.tenant_id, u.set_id ON CONFLICT DO NOTHING)`)
@@ -66,16 +66,10 @@ func carefulText(withClaims, withSets bool) string {
 		" AS ok) g LEFT JOIN created c ON true"
 }
 
-// The four texts, by whether there are claims and sets.
-var carefulTexts = map[[2]bool]string{
-	{false, false}: carefulText(false, false), {false, true}: carefulText(false, true),
-	{true, false}: carefulText(true, false), {true, true}: carefulText(true, true),
-}
-
 // createCarefully writes a batch of creates in one statement, and returns those
 // that it has passed over.
 func (g *group) createCarefully(slot *slot, batch []*pending) (passed []*pending, err error) {
-	args := g.logs.values(g.tokens.values(slot.args[:0]))
+	args := g.logs.values(g.tokens.values(nil))
 	args = append(args, slot.shard)
 	if g.claims.n > 0 {
 		args = append(args, g.now)
@@ -84,9 +78,8 @@ func (g *group) createCarefully(slot *slot, batch []*pending) (passed []*pending
 	if g.sets.n > 0 {
 		args = g.sets.values(args)
 	}
-	slot.args = args
 	done := make(map[tokenKey]bool, len(batch))
-	text := carefulTexts[[2]bool{g.claims.n > 0, g.sets.n > 0}]
+	text := carefulTexts.of(g.form(), carefulText)
 	err = slot.query(context.Background(), text, args, true, func(row []driver.Value) error {
 		tenant, _ := row[1].([]byte)
 		ord, created := row[2].([]byte)

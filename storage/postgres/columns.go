@@ -69,53 +69,23 @@ func (cs columns) places(n int, suffix string) string {
 	return b.String()
 }
 
-// set returns the columns with these names, a bit for each.
-func (cs columns) set(names ...string) (set uint32) {
-	for i, c := range cs {
-		if slices.Contains(names, c.name) {
-			set |= 1 << i
-		}
-	}
-	return set
-}
-
-// layout says how columns are sent. It saves the server the work of taking
-// arrays apart that hold nothing, or one value again and again.
-type layout struct {
-	absent uint32 // columns that are NULL in every row: not sent
-	shared uint32 // columns that have one value in all rows: sent as a scalar
-}
-
-// insert is an INSERT of rows of these columns, as they are laid out in the
-// parameters after the first n, and the number of those. Columns that are in
-// none of the rows come first, with the expressions for them.
-func (cs columns) insert(table, others, values string, n int, l layout) (text string, args int) {
+// insert is an INSERT of rows of these columns, out of the parameters after the
+// first n: arrays, and scalars for the columns whose names are in shared.
+func (cs columns) insert(table string, n int, shared []string) string {
 	var arrays columns
-	names, exprs := others, values
-	var unnest strings.Builder
+	values, places := make([]string, len(cs)), []string{}
 	for i, c := range cs {
-		if l.absent&(1<<i) != 0 {
+		place := "$" + strconv.Itoa(n+i+1) + "::" + c.kind.name
+		if slices.Contains(shared, c.name) {
+			values[i] = place
 			continue
 		}
-		n++
-		args++
-		place, expr := "$"+strconv.Itoa(n)+"::"+c.kind.name, "u."+c.name
-		if l.shared&(1<<i) != 0 {
-			expr = place
-		} else {
-			if len(arrays) > 0 {
-				unnest.WriteString(", ")
-			}
-			unnest.WriteString(place + "[]")
-			arrays = append(arrays, c)
-		}
-		if names != "" {
-			names, exprs = names+", ", exprs+", "
-		}
-		names, exprs = names+c.name, exprs+expr
+		values[i] = "u." + c.name
+		places = append(places, place+"[]")
+		arrays = append(arrays, c)
 	}
-	return "INSERT INTO " + table + " (" + names + ") SELECT " + exprs +
-		" FROM unnest(" + unnest.String() + ") AS u(" + arrays.names("") + ")", args
+	return "INSERT INTO " + table + " (" + cs.names("") + ") SELECT " + strings.Join(values, ", ") +
+		" FROM unnest(" + strings.Join(places, ", ") + ") AS u(" + arrays.names("") + ")"
 }
 
 // rows are rows on their way to the server: an array for each column, or, for
@@ -125,10 +95,8 @@ type rows struct {
 	columns columns
 	n       int     // rows
 	arrays  []array // of each column
-	shared  uint32  // columns of which the first row's value stands for all
-	scalars []any   // in place of the arrays; beyond its length are those of the row before
+	scalars []any   // in place of the arrays
 	next    int     // the column of the next value
-	spare   array   // what takes values that are not sent
 }
 
 // newRows returns rows that are sent as arrays, with room for n of them.
@@ -143,15 +111,6 @@ func newRows(cs columns, n int) *rows {
 // newRow returns rows that hold one, which is sent as scalars.
 func newRow(cs columns) *rows {
 	return &rows{columns: cs, scalars: make([]any, 0, len(cs))}
-}
-
-// reset empties the rows. What was made of them must have been sent.
-func (r *rows) reset() {
-	r.n, r.next, r.shared = 0, 0, 0
-	for i := range r.arrays {
-		r.arrays[i].reset()
-	}
-	r.scalars = r.scalars[:0]
 }
 
 // rowsOf puts every value into rows; a single one as scalars.
@@ -172,13 +131,6 @@ func (r *rows) many() bool { return r.scalars == nil }
 // column returns the array of the next value, and moves on.
 func (r *rows) column() *array {
 	a := &r.arrays[r.next]
-	if r.shared&(1<<r.next) != 0 {
-		a.room = 1
-		if r.n > 0 {
-			r.spare.reset()
-			a = &r.spare
-		}
-	}
 	if r.next++; r.next == len(r.arrays) {
 		r.next = 0
 		r.n++
@@ -193,22 +145,6 @@ func (r *rows) scalar(v any) {
 	}
 }
 
-// copied adds a value of a single row, for the caller to fill in. Its memory is
-// that of the row before if it is as large, which most values are: to wrap it
-// anew for the driver would be most of the work.
-func (r *rows) copied(size int) []byte {
-	if n := len(r.scalars); n < cap(r.scalars) && size <= maxKept {
-		before := r.scalars[:n+1][n]
-		if memory, ok := before.([]byte); ok && len(memory) == size {
-			r.scalar(before)
-			return memory
-		}
-	}
-	own := make([]byte, size)
-	r.scalar(own)
-	return own
-}
-
 func (r *rows) null() {
 	if r.many() {
 		r.column().null()
@@ -221,7 +157,7 @@ func (r *rows) bytes(v []byte) {
 	if r.many() {
 		r.column().bytes(v)
 	} else {
-		copy(r.copied(len(v)), v)
+		r.scalar(append(make([]byte, 0, len(v)), v...)) // never nil, which is NULL
 	}
 }
 
@@ -229,7 +165,7 @@ func (r *rows) text(v string) {
 	if r.many() {
 		r.column().text(v)
 	} else {
-		copy(r.copied(len(v)), v)
+		r.scalar([]byte(v))
 	}
 }
 
@@ -237,7 +173,7 @@ func (r *rows) int(v int64) {
 	if r.many() {
 		r.column().int(v)
 	} else {
-		binary.BigEndian.PutUint64(r.copied(8), uint64(v))
+		r.scalar(binary.BigEndian.AppendUint64(nil, uint64(v)))
 	}
 }
 
@@ -245,7 +181,7 @@ func (r *rows) bool(v bool) {
 	if r.many() {
 		r.column().bool(v)
 	} else {
-		r.copied(1)[0] = boolByte(v)
+		r.scalar([]byte{boolByte(v)})
 	}
 }
 
@@ -296,32 +232,19 @@ func (r *rows) time(v time.Time) {
 
 // values appends the parameters that the rows are: scalars, or arrays.
 func (r *rows) values(args []any) []any {
-	args = append(args, r.scalars...)
-	for i := range r.arrays {
-		args = append(args, r.arrays[i].value())
+	if r.many() {
+		return r.parameters(args, r.columns, nil)
 	}
-	return args
+	return append(args, r.scalars...)
 }
 
-// layout tells how the rows can be sent.
-func (r *rows) layout() layout {
-	l := layout{shared: r.shared}
-	for i := range r.arrays {
-		if r.arrays[i].absent() {
-			l.absent |= 1 << i
-		}
-	}
-	return l
-}
-
-// laidOut appends the parameters of the rows in a layout.
-func (r *rows) laidOut(args []any, l layout) []any {
-	for i := range r.arrays {
-		switch {
-		case l.absent&(1<<i) != 0:
-		case l.shared&(1<<i) != 0:
+// parameters appends the parameters of the first columns of rows that are
+// arrays, as insert wants them.
+func (r *rows) parameters(args []any, first columns, shared []string) []any {
+	for i, c := range first {
+		if slices.Contains(shared, c.name) {
 			args = append(args, r.arrays[i].first())
-		default:
+		} else {
 			args = append(args, r.arrays[i].value())
 		}
 	}

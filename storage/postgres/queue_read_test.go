@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"runtime"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,49 +23,24 @@ func TestReadingsShareAStatement(t *testing.T) {
 	for name, forLogs := range map[string]bool{"own connection for logs": true, "none": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			q := newHeldQueue(t, 2, forLogs)
-			q.timed = 1 // the first statement may take long
-			q.ask(t.Context())
-			q.expect(t, 1)
-			for i := range 3 {
+			synctest.Test(t, func(t *testing.T) {
+				q := newHeldQueue(t, 2, forLogs)
 				q.ask(t.Context())
-				for q.arrived() == i {
-					runtime.Gosched()
+				q.expect(t, 1)
+				for i := range 3 {
+					q.ask(t.Context())
+					for q.arrived() == i {
+						runtime.Gosched()
+					}
 				}
-			}
-			q.write(t, reads, 2)
-			q.end <- struct{}{}
-			q.expect(t, 3)
-			q.end <- struct{}{}
-			q.expect(t, 2)
-			q.end <- struct{}{}
+				q.write(t, reads, 2)
+				q.end <- struct{}{}
+				q.expect(t, 3)
+				q.end <- struct{}{}
+				q.expect(t, 2)
+				q.end <- struct{}{}
+			})
 		})
-	}
-}
-
-// TestExpected tells how many the next statement of a class may have. Those of
-// another class, and those for whom it has no room, are not waited for.
-func TestExpected(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		batch, waiting, others, want int
-	}{
-		"one alone":     {1, 0, 0, 1},
-		"others come":   {1, 0, 5, 1},
-		"more come":     {2, 3, 5, 5},
-		"too many come": {maxReadings, 50, 0, maxReadings},
-	} {
-		q := &queue{forLogs: &slot{}}
-		for range test.waiting {
-			q.waiting = append(q.waiting, &pending{class: readings})
-		}
-		for range test.others {
-			q.waiting = append(q.waiting, &pending{class: creates})
-		}
-		q.pass(q.forLogs, slices.Repeat([]*pending{{class: readings}}, test.batch))
-		if got := q.expected[readings]; got != test.want {
-			t.Errorf("%s: %d are expected, want %d", name, got, test.want)
-		}
 	}
 }
 
@@ -74,82 +48,69 @@ func TestExpected(t *testing.T) {
 // that of the one that runs the statement.
 func TestReadingsAreNotWaitedFor(t *testing.T) {
 	t.Parallel()
-	q := newHeldQueue(t, 1, true)
-	q.timed = 1 // the first statement may take long
-	q.ask(t.Context())
-	q.expect(t, 1)
+	synctest.Test(t, func(t *testing.T) {
+		q := newHeldQueue(t, 1, true)
+		q.ask(t.Context())
+		q.expect(t, 1)
 
-	leaving, leave := context.WithCancel(t.Context())
-	left := q.ask(leaving)
-	for q.arrived() == 0 {
-		runtime.Gosched()
-	}
-	leave()
-	if err := <-left; !errors.Is(err, context.Canceled) {
-		t.Errorf("a reading that waits: %v", err)
-	}
-	for q.arrived() == 1 {
-		runtime.Gosched()
-	}
+		leaving, leave := context.WithCancel(t.Context())
+		left := q.ask(leaving)
+		for q.arrived() == 0 {
+			runtime.Gosched()
+		}
+		leave()
+		if err := <-left; !errors.Is(err, context.Canceled) {
+			t.Errorf("a reading that waits: %v", err)
+		}
+		for q.arrived() == 1 {
+			runtime.Gosched()
+		}
 
-	staying := q.ask(t.Context())
-	for q.arrived() == 0 {
-		runtime.Gosched()
-	}
-	following, leave := context.WithCancel(t.Context())
-	left = q.ask(following)
-	for q.arrived() == 1 {
-		runtime.Gosched()
-	}
-	q.end <- struct{}{}
-	q.expect(t, 2)
-	leave()
-	if err := <-left; !errors.Is(err, context.Canceled) {
-		t.Errorf("a reading whose statement runs: %v", err)
-	}
-	q.end <- struct{}{}
-	if err := <-staying; err != nil {
-		t.Errorf("the other reading of the statement: %v", err)
-	}
+		staying := q.ask(t.Context())
+		for q.arrived() == 0 {
+			runtime.Gosched()
+		}
+		following, leave := context.WithCancel(t.Context())
+		left = q.ask(following)
+		for q.arrived() == 1 {
+			runtime.Gosched()
+		}
+		q.end <- struct{}{}
+		q.expect(t, 2)
+		leave()
+		if err := <-left; !errors.Is(err, context.Canceled) {
+			t.Errorf("a reading whose statement runs: %v", err)
+		}
+		q.end <- struct{}{}
+		if err := <-staying; err != nil {
+			t.Errorf("the other reading of the statement: %v", err)
+		}
+	})
 }
 
 // TestReadingsDoNotWaitLong lets a statement hang: readings that wait for it are
 // sent away, each time, and others are not.
 func TestReadingsDoNotWaitLong(t *testing.T) {
 	t.Parallel()
-	q := newHeldQueue(t, 1, true)
-	for range 2 {
-		hangs := q.ask(t.Context())
-		q.expect(t, 1)
-		q.write(t, reads, 1)
-		for range 3 {
-			if err := <-q.ask(t.Context()); !errors.Is(err, errBusy) {
-				t.Errorf("a reading that waits: %v", err)
+	synctest.Test(t, func(t *testing.T) {
+		q := newHeldQueue(t, 1, true)
+		for range 2 {
+			hangs := q.ask(t.Context())
+			q.expect(t, 1)
+			q.write(t, reads, 1)
+			for range 3 {
+				if err := <-q.ask(t.Context()); !errors.Is(err, errBusy) {
+					t.Errorf("a reading that waits: %v", err)
+				}
 			}
+			q.end <- struct{}{}
+			if err := <-hangs; err != nil {
+				t.Error(err)
+			}
+			q.expect(t, 1) // the log entry, which has waited
+			q.end <- struct{}{}
 		}
-		q.end <- struct{}{}
-		if err := <-hangs; err != nil {
-			t.Error(err)
-		}
-		q.expect(t, 1) // the log entry, which has waited
-		q.end <- struct{}{}
-	}
-}
-
-// TestScatterIsForOneStatement lets the timer of a statement end late.
-func TestScatterIsForOneStatement(t *testing.T) {
-	t.Parallel()
-	for name, q := range map[string]*queue{
-		"which has ended":     {statement: 1, timed: 1},
-		"and another begun":   {statement: 2, timed: 1, reading: true},
-		"whose were all sent": {statement: 1, timed: 0, reading: true},
-	} {
-		q.waiting = []*pending{{class: readings}}
-		q.scatter()
-		if len(q.waiting) != 1 {
-			t.Errorf("a statement %s: a reading was sent away", name)
-		}
-	}
+	})
 }
 
 // TestAnAbandonedReadingLeads gives a reading that nobody waits for any more
@@ -159,15 +120,14 @@ func TestAnAbandonedReadingLeads(t *testing.T) {
 	q := &queue{free: []*slot{{}}}
 	served := 0
 	q.flush = func(_ *slot, batch []*pending) { served += len(batch) }
-	first, second := &pending{class: readings, turn: make(chan turn, 1)}, &pending{class: readings, turn: make(chan turn, 1)}
+	first, second := &pending{class: readings, turn: make(chan *slot, 1)}, &pending{class: readings, turn: make(chan *slot, 1)}
 	q.busy.Add(1)
-	q.reading = true
-	first.turn <- turn{q.free[0], []*pending{first, second}}
-	q.free = nil
+	q.waiting = []*pending{first, second}
+	first.turn <- q.start(first)
 	q.abandon(first)
 	<-second.turn
-	if served != 2 || q.reading || len(q.close()) != 1 {
-		t.Errorf("%d readings are served, reading %t", served, q.reading)
+	if served != 2 || q.running != [classes]int{} || len(q.close()) != 1 {
+		t.Errorf("%d readings are served, %v statements run", served, q.running)
 	}
 }
 

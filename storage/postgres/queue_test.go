@@ -7,11 +7,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// heldQueue is a queue whose statements end when they are told to.
+// heldQueue is a queue whose statements end when the test lets them.
 type heldQueue struct {
 	queue
 	begun chan int      // the changes of a statement that has begun
@@ -90,45 +91,9 @@ func (q *heldQueue) expect(t *testing.T, changes int) {
 	}
 }
 
-// TestCrowd follows how many creates are enough for a statement, from a lone
-// caller to a crowd and back.
-func TestCrowd(t *testing.T) {
-	t.Parallel()
-	var c crowd
-	// turn lets all of a number of callers create a token once.
-	turn := func(callers int) {
-		for range callers {
-			c.come()
-		}
-		c.begin(callers)
-		c.end(callers)
-	}
-	for _, step := range []struct{ callers, enough int }{{1, 1}, {2, 1}, {3, 2}, {8, 4}, {32, 16}, {500, maxEnough}} {
-		turn(step.callers)
-		if got := c.enough(); got != step.enough {
-			t.Errorf("%d callers: %d are enough, want %d", step.callers, got, step.enough)
-		}
-	}
-	for _, step := range []struct{ callers, enough int }{{4, 2}, {2, 1}} {
-		for range 100 * crowdDecay {
-			turn(step.callers)
-		}
-		if got := c.enough(); got != step.enough {
-			t.Errorf("%d callers after a crowd: %d are enough, want %d", step.callers, got, step.enough)
-		}
-	}
-	c.come()
-	c.come()
-	c.begin(1)
-	c.leave()
-	if c.waiting() != 0 || c.here != 1 {
-		t.Errorf("one left, one is written: %d wait, %d are here", c.waiting(), c.here)
-	}
-}
-
-// TestCrowdCountsEveryWayOut leaves the queue with an error, by a panic, and
-// because the caller no longer waits.
-func TestCrowdCountsEveryWayOut(t *testing.T) {
+// TestEveryWayOut leaves the queue because the caller no longer waits, and by a
+// panic: nothing of them stays in the queue.
+func TestEveryWayOut(t *testing.T) {
 	t.Parallel()
 	q := newHeldQueue(t, 1, false)
 	q.begins(t, creates, 1)
@@ -148,12 +113,12 @@ func TestCrowdCountsEveryWayOut(t *testing.T) {
 	if err := q.queue.write(t.Context(), &pending{change: &storage.Change{}, class: creates}); err == nil {
 		t.Error("a panic is no error")
 	}
-	if q.crowd.here != 0 || q.crowd.writing != 0 {
-		t.Errorf("all are gone: %d are here, %d are written", q.crowd.here, q.crowd.writing)
+	if q.writing != 0 || q.running != [classes]int{} || q.arrived() != 0 {
+		t.Errorf("%d creates are written in %v statements, %d wait", q.writing, q.running, q.arrived())
 	}
 }
 
-func TestCreatesWaitForCompany(t *testing.T) {
+func TestWaitingCreatesShareAStatement(t *testing.T) {
 	t.Parallel()
 	q := newHeldQueue(t, 1, false)
 	q.begins(t, creates, 1) // a lone caller does not wait
@@ -163,25 +128,35 @@ func TestCreatesWaitForCompany(t *testing.T) {
 	q.end <- struct{}{}
 }
 
-func TestEnoughCreatesTakeAnotherConnection(t *testing.T) {
+// TestHalfOfTheCreatesTakeAnotherConnection starts a second statement when half
+// of those that were there at the end of the last one wait.
+func TestHalfOfTheCreatesTakeAnotherConnection(t *testing.T) {
 	t.Parallel()
-	q := newHeldQueue(t, 2, false)
-	q.crowd.usual = 10 * crowdScale
-	q.watched = &pending{} // nobody loses patience
-	q.begins(t, creates, 1)
-	q.write(t, creates, 4)
-	q.begins(t, creates, 5)
-	q.end <- struct{}{}
-	q.end <- struct{}{}
+	synctest.Test(t, func(t *testing.T) { // so that none of them has waited for long
+		q := newHeldQueue(t, 2, false)
+		q.begins(t, creates, 1)
+		q.enough = 5
+		q.write(t, creates, 4)
+		q.begins(t, creates, 5)
+		q.write(t, creates, 1)
+		q.end <- struct{}{}
+		q.end <- struct{}{}
+		q.expect(t, 1)
+		q.end <- struct{}{}
+		q.calls.Wait()
+		if q.enough != 1 {
+			t.Errorf("%d are enough after a lone caller, want 1", q.enough)
+		}
+	})
 }
 
-// TestCreatesLosePatience lets a statement hang: what waits for it gets a
+// TestCreatesDoNotWaitLong lets a statement hang: what waits for it gets a
 // connection that is free.
-func TestCreatesLosePatience(t *testing.T) {
+func TestCreatesDoNotWaitLong(t *testing.T) {
 	t.Parallel()
 	q := newHeldQueue(t, 3, false)
-	q.crowd.usual = 10 * crowdScale
 	q.begins(t, creates, 1)
+	q.enough = 5
 	for range 2 {
 		q.begins(t, creates, 1)
 	}
@@ -217,12 +192,12 @@ func TestOthersDoNotWait(t *testing.T) {
 	}
 }
 
-// TestWaitingCreatesAreWatched lets a create begin to wait while no connection
-// is free: when one becomes free, it does not wait for the other create.
-func TestWaitingCreatesAreWatched(t *testing.T) {
+// TestOverdueCreateTakesTheNextConnection lets a create wait for long while no
+// connection is free: when one becomes free, it does not wait for the other
+// create.
+func TestOverdueCreateTakesTheNextConnection(t *testing.T) {
 	t.Parallel()
 	q := newHeldQueue(t, 2, false)
-	q.crowd.usual = 10 * crowdScale
 	stuck, other := make(chan struct{}), make(chan struct{})
 	q.flush = func(_ *slot, batch []*pending) {
 		q.begun <- len(batch)
@@ -234,6 +209,7 @@ func TestWaitingCreatesAreWatched(t *testing.T) {
 	}
 	q.begins(t, creates, 1)
 	q.begins(t, alone, 1)
+	q.enough = 5
 	q.write(t, creates, 1)
 	close(other)
 	q.expect(t, 1)
@@ -257,7 +233,7 @@ func TestAPanicIsAnErrorOfItsBatch(t *testing.T) {
 		if err := write(); err != nil {
 			t.Errorf("%s, the next: %v", name, err)
 		}
-		if len(q.close()) != 1 || q.creating != 0 || q.reading {
+		if len(q.close()) != 1 || q.running != [classes]int{} {
 			t.Errorf("%s: the slot is lost", name)
 		}
 	}

@@ -62,43 +62,6 @@ var (
 	resealColumns = columns{{"key", bytea}, {"key_version", bigint}, {"body", bytea}}
 )
 
-// The columns in which tokens, or log entries, that are made alike do not
-// differ.
-var (
-	sharedTokenColumns = []string{"type", "set_id", "containers", "expression", "key_version", "created_by", "rev"}
-	sharedLogColumns   = []string{"actor_id", "actor_type", "entity_type", "operation", "message"}
-)
-
-// alike reports whether tokens do not differ in the shared columns.
-func alike(tokens []storage.Token) bool {
-	for i := range tokens {
-		if !sameMake(&tokens[0], &tokens[i]) {
-			return false
-		}
-	}
-	return true
-}
-
-func sameMake(a, b *storage.Token) bool {
-	return a.Type == b.Type && a.Set == b.Set && a.Expression == b.Expression && a.KeyVersion == b.KeyVersion &&
-		a.CreatedBy == b.CreatedBy && a.Rev == b.Rev && slices.Equal(a.Containers, b.Containers)
-}
-
-// alikeLogs reports whether log entries do not differ in the shared columns.
-func alikeLogs(logs []storage.Log) bool {
-	for i := range logs {
-		if !sameEvent(&logs[0], &logs[i]) {
-			return false
-		}
-	}
-	return true
-}
-
-func sameEvent(a, b *storage.Log) bool {
-	return a.ActorID == b.ActorID && a.ActorType == b.ActorType && a.EntityType == b.EntityType &&
-		a.Operation == b.Operation && a.Message == b.Message
-}
-
 func putToken(r *rows, t *storage.Token) {
 	r.bytes(t.Ord[:])
 	r.text(t.ID)

@@ -22,14 +22,6 @@ type slot struct {
 	direct   *direct.Conn
 	opened   time.Time
 	prepared map[string]*direct.Stmt
-
-	// What statements are made of. It is kept, because it would be the better
-	// part of what writing leaves to the garbage collector.
-	group     *group
-	single    *rows
-	oneAsked  *rows
-	manyAsked *rows
-	args      []any
 }
 
 const (

@@ -191,9 +191,6 @@ func (s *statement) insertTokens(c *storage.Change, shard int64) {
 	}
 	tokens := newRows(tokenColumns, len(c.InsertTokens))
 	hashes := newRows(hashColumns, len(c.InsertTokens))
-	if alike(c.InsertTokens) {
-		tokens.shared = tokenColumns.set(sharedTokenColumns...)
-	}
 	for i := range c.InsertTokens {
 		t := &c.InsertTokens[i]
 		putToken(tokens, t)
@@ -202,10 +199,7 @@ func (s *statement) insertTokens(c *storage.Change, shard int64) {
 			hashes.bytes(t.Ord[:])
 		})
 	}
-	l := tokens.layout()
-	insert, _ := tokenColumns.insert("tokens", "tenant_id", "$1", len(s.args), l)
-	s.args = tokens.laidOut(s.args, l)
-	s.with("created", insert+" RETURNING 1")
+	s.with("created", "INSERT INTO tokens (tenant_id, "+tokenColumns.names("")+") SELECT $1, u.* FROM "+s.rows(tokens)+" RETURNING 1")
 	s.expect("created", len(c.InsertTokens)) // so that ids are judged before a part below gives one up
 	if hashes.n > 0 {
 		s.with("hashed", "INSERT INTO token_hashes (tenant_id, hash, ord) SELECT $1, u.* FROM "+s.rows(hashes))
@@ -362,20 +356,6 @@ func (s *statement) insertSets(sets []storage.ContainerSet) {
 }
 
 func (s *statement) insertLogs(logs []storage.Log) {
-	if len(logs) == 1 {
-		s.with("logged", "INSERT INTO logs (tenant_id, "+logColumns.names("")+") SELECT $1, u.* FROM "+
-			s.rows(rowsOf(logColumns, logs, putLog)))
-		return
-	}
-	entries := newRows(logColumns, len(logs))
-	if alikeLogs(logs) {
-		entries.shared = logColumns.set(sharedLogColumns...)
-	}
-	for i := range logs {
-		putLog(entries, &logs[i])
-	}
-	l := entries.layout()
-	insert, _ := logColumns.insert("logs", "tenant_id", "$1", len(s.args), l)
-	s.args = entries.laidOut(s.args, l)
-	s.with("logged", insert)
+	s.with("logged", "INSERT INTO logs (tenant_id, "+logColumns.names("")+") SELECT $1, u.* FROM "+
+		s.rows(rowsOf(logColumns, logs, putLog)))
 }

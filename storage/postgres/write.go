@@ -177,9 +177,6 @@ func (s *Store) apply(slot *slot, c *storage.Change) error {
 
 func (s *Store) applyPiece(slot *slot, c *storage.Change) error {
 	sets := s.sets.unknown(c)
-	if q, ok := slot.quickForm(c, sets); ok {
-		return slot.exec(q.text(c), slot.quickArgs(c), true)
-	}
 	st := compose(c, slot.shard, sets, onlyReadLogs(c) && !slot.unsynced)
 	if len(st.parts) == 0 {
 		return nil

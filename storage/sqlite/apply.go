@@ -221,3 +221,16 @@ func inserted(what string, index int, err error) error {
 		return describe("writing", err)
 	}
 }
+
+func (w *writer) insertLogs(c *storage.Change) error {
+	for i := range c.Logs {
+		l := &c.Logs[i]
+		_, err := w.exec(stmtInsertLog, w.tenant, l.ID[:], l.CreatedAt.UnixMicro(), optionalID(&l.ActorID),
+			l.ActorType, l.EntityType, l.EntityID, l.Operation, l.Message)
+		if err := inserted("log entry", i, err); err != nil {
+			return err
+		}
+		w.counts.addLog(c.Tenant, l)
+	}
+	return nil
+}

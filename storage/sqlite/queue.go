@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"runtime"
 	"sync"
 
 	"github.com/seed-72ea4aab/vault/storage"
@@ -137,12 +136,6 @@ func (q *queue) drain() {
 func (q *queue) next() bool {
 	g := &q.group
 	q.mu.Lock()
-	if !q.synced(q.waiting[0]) {
-		// Nobody is taken in later: whom the group before has set free comes now.
-		q.mu.Unlock()
-		runtime.Gosched()
-		q.mu.Lock()
-	}
 	q.fill(g)
 	q.mu.Unlock()
 	q.writer.run(g)

@@ -72,7 +72,6 @@ func (s *Store) Close() error {
 
 // Write implements [storage.Writer].
 func (s *Store) Write(ctx context.Context, c *storage.Change) error {
-	defer sqlstore.Writing(s.reader)()
 	return s.writes.do(ctx, call{change: c, rows: rowsOf(c)})
 }
 

@@ -1,10 +1,6 @@
 package sqlite
 
-import (
-	"strings"
-
-	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
-)
+import "github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 
 // statementID names a statement of the writer. Each is prepared when it is
 // first needed, and kept.
@@ -32,9 +28,6 @@ const (
 	stmtInsertSet
 	stmtCountTokens
 	stmtInsertLog
-	stmtInsert2Logs
-	stmtInsert4Logs
-	stmtInsert8Logs
 	stmtCountLogs
 
 	stmtInsertRecord
@@ -90,10 +83,8 @@ var statementText = [statementCount]string{
 		ON CONFLICT DO NOTHING`,
 	stmtCountTokens: `INSERT INTO token_counts (tenant_id, set_id, type, shard, n) VALUES (?, ?, ?, 0, ?)
 		ON CONFLICT DO UPDATE SET n = n + excluded.n`,
-	stmtInsertLog:   insertLog,
-	stmtInsert2Logs: insertLog + strings.Repeat(logRow, 1),
-	stmtInsert4Logs: insertLog + strings.Repeat(logRow, 3),
-	stmtInsert8Logs: insertLog + strings.Repeat(logRow, 7),
+	stmtInsertLog: `INSERT INTO logs (tenant_id, id, created_at, actor_id, actor_type, entity_type, entity_id,
+		operation, message) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 	stmtCountLogs: `INSERT INTO log_counts (tenant_id, entity_type, day, shard, n, first_id, last_id)
 		VALUES (?, ?, ?, 0, ?, ?, ?) ON CONFLICT DO UPDATE SET n = n + excluded.n,
 		first_id = min(first_id, excluded.first_id), last_id = max(last_id, excluded.last_id)`,
@@ -140,9 +131,3 @@ var statementText = [statementCount]string{
 // claimExpired holds for claims that may be swept. One that somebody works on
 // is not among them, whatever it says.
 const claimExpired = `expires_at <= ? AND (answer IS NOT NULL OR lease_until IS NULL OR lease_until <= ?)`
-
-const (
-	insertLog = `INSERT INTO logs (tenant_id, id, created_at, actor_id, actor_type, entity_type, entity_id,
-		operation, message) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	logRow = `, (?, ?, ?, ?, ?, ?, ?, ?, ?)` // one more
-)

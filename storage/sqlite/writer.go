@@ -47,11 +47,8 @@ type writer struct {
 	tenant  any  // the value of tenant_id for the change under way
 
 	// What the transaction under way will have added when it commits.
-	counts  tally
-	sets    []setKey
-	entries []entry // that are still to be inserted
-
-	args []any // of the statement under way
+	counts tally
+	sets   []setKey
 
 	// knownSets are sets that are in the database. A set is named by its
 	// content, so no other process can change what one is.
@@ -116,7 +113,6 @@ var errReplay = errors.New("sqlite: the group must be replayed")
 func (w *writer) transact(g *group, apply func(*group) error) error {
 	w.counts.reset()
 	w.sets = w.sets[:0]
-	defer w.forgetEntries()
 	err := w.begin(g)
 	if err == nil {
 		if err = apply(g); err == nil {
@@ -196,9 +192,6 @@ func (w *writer) together(g *group) error {
 			return errReplay
 		}
 	}
-	if w.writeEntries() != nil {
-		return errReplay
-	}
 	return nil
 }
 
@@ -217,11 +210,7 @@ func (w *writer) oneByOne(g *group) error {
 			return err
 		}
 		counts, sets := w.counts.mark(), len(w.sets)
-		if c.err = w.apply(c); c.err == nil {
-			c.err = w.writeEntries()
-		}
-		if c.err != nil {
-			w.forgetEntries()
+		if c.err = w.apply(c); c.err != nil {
 			if _, err := w.exec(stmtRollbackTo); err != nil {
 				return c.err
 			}
@@ -237,10 +226,6 @@ func (w *writer) oneByOne(g *group) error {
 
 func (w *writer) apply(c *call) error {
 	if c.inside != nil {
-		// It could be about the entries of calls before it.
-		if err := w.writeEntries(); err != nil {
-			return err
-		}
 		return c.inside(w)
 	}
 	if c.change.Late(time.Now()) {

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/internal/direct"
 )
 
 // newLanesStore returns a Store whose lanes have no statements, and may thus be
@@ -212,5 +213,27 @@ func TestAPanicGivesUpItsLane(t *testing.T) {
 	}
 	if n, err := s.count(t.Context(), "SELECT 7"); n != 7 || err != nil {
 		t.Errorf("the next read: %d, %v", n, err)
+	}
+}
+
+// A panic in the reading of a row is its reader's error, and leaves the
+// connection as it was.
+func TestAPanicInARowIsAnError(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	key := storage.Key{1}
+	if _, err := s.db.Exec(`INSERT INTO claims (tenant_id, key, key_version) VALUES (?, ?, 7)`, someTenant[:], key[:]); err != nil {
+		t.Fatal(err)
+	}
+	lane := s.points.idle[0]
+	_, err := s.one(t.Context(), pointClaim, func(direct.Row) error { panic("a value") }, someTenant[:], key[:])
+	if err == nil || err.Error() != "storage: panic in the reading of a row (string)" {
+		t.Errorf("the error is %v", err)
+	}
+	if c, err := s.Claim(t.Context(), someTenant, key); c.KeyVersion != 7 || err != nil {
+		t.Errorf("the next read: %v, %v", c, err)
+	}
+	if len(s.points.idle) != 1 || s.points.idle[0] != lane {
+		t.Error("the connection was given up")
 	}
 }

@@ -40,7 +40,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -68,19 +67,9 @@ type Dialect struct {
 	// []byte for a hash, or what ID returns.
 	In func(column string, values []any) (condition string, args []any)
 
-	// SharePoints says that statements for single rows which come at the same
-	// time share a transaction. That is for a database which forgets what it has
-	// cached of a file as soon as somebody has written to it: they then read the
-	// upper pages once.
-	//
-	// Such statements are not cancelled with their context, which would take the
-	// driver longer than they do. It needs Prepared.
-	SharePoints bool
-
-	// Column, unless nil, returns the expression by which a statement for a
-	// single row selects a column, for a driver that asks for the names and
-	// types of columns each time.
-	Column func(column string) string
+	// Uninterrupted says that statements for single rows are not cancelled with
+	// their context, for a driver that needs longer to cancel one than to run it.
+	Uninterrupted bool
 
 	// Conns is how many connections the Store may have. Lists, unless zero, is
 	// how many of them are for lists alone, and the others are then for single
@@ -106,7 +95,6 @@ type Store struct {
 	dialect Dialect
 	closed  atomic.Bool
 	points  *lanes
-	line    line   // for points, if they share transactions
 	lists   *lanes // may be the same
 	texts   [pointCount]string
 	piece   int // pieceBytes
@@ -119,14 +107,11 @@ type Store struct {
 func New(ctx context.Context, db *sqlx.DB, d Dialect) (*Store, error) {
 	s := &Store{db: db, dialect: d, piece: pieceBytes}
 	for i, p := range pointQueries {
-		s.texts[i] = db.Rebind(`SELECT ` + d.columns(p.columns) + ` FROM ` + p.from)
+		s.texts[i] = db.Rebind(`SELECT ` + p.columns + ` FROM ` + p.from)
 	}
 	var prepared []string
 	if d.Prepared {
 		prepared = s.texts[:]
-	}
-	if d.SharePoints {
-		prepared = append(prepared, "BEGIN", "COMMIT") // pointBegin and pointCommit
 	}
 	s.points = newLanes(db.DB, d.Conns-d.Lists, d.Lifetime, prepared)
 	s.lists = s.points
@@ -190,10 +175,6 @@ const (
 	pointLookup
 	pointClaim
 	pointCount
-
-	// Prepared after those, on lanes whose reads share transactions.
-	pointBegin  = pointCount
-	pointCommit = pointCount + 1
 )
 
 var pointQueries = [pointCount]struct{ columns, from string }{
@@ -203,25 +184,12 @@ var pointQueries = [pointCount]struct{ columns, from string }{
 	pointClaim:     {claimColumns, claimByKey},
 }
 
-// columns returns what to select for a list of columns.
-func (d *Dialect) columns(list string) string {
-	if d.Column == nil {
-		return list
-	}
-	columns := strings.Split(list, ",")
-	for i, column := range columns {
-		columns[i] = d.Column(strings.TrimSpace(column))
-	}
-	return strings.Join(columns, ", ")
-}
-
 // one runs a point statement and calls scan with its row. It returns false when
 // there is none.
 func (s *Store) one(ctx context.Context, p point, scan func(direct.Row) error, args ...any) (found bool, err error) {
 	var malformed error
 	take := func(row direct.Row) error {
-		// A panic would close the connection before its statements, and with
-		// them the transaction that others share.
+		// A panic would close the connection before its statements.
 		defer func() {
 			if p := recover(); p != nil {
 				malformed = fmt.Errorf("storage: panic in the reading of a row (%T)", p)
@@ -230,17 +198,17 @@ func (s *Store) one(ctx context.Context, p point, scan func(direct.Row) error, a
 		found, malformed = true, scan(row)
 		return nil
 	}
-	if s.dialect.SharePoints {
-		err = s.share(ctx, func(l *lane) error { return l.prepared[p].Query(context.Background(), take, args...) })
-	} else {
-		err = s.on(ctx, s.points, func(l *lane) (bool, error) {
-			found, malformed = false, nil
-			if s.dialect.Prepared {
-				return true, l.prepared[p].Query(ctx, take, args...)
-			}
-			return true, l.direct.Query(ctx, s.texts[p], take, args...)
-		})
+	run := ctx
+	if s.dialect.Uninterrupted {
+		run = context.WithoutCancel(ctx)
 	}
+	err = s.on(ctx, s.points, func(l *lane) (bool, error) {
+		found, malformed = false, nil
+		if s.dialect.Prepared {
+			return true, l.prepared[p].Query(run, take, args...)
+		}
+		return true, l.direct.Query(run, s.texts[p], take, args...)
+	})
 	if err = cmp.Or(s.fail(err), malformed); err != nil {
 		return false, err
 	}

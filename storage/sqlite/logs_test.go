@@ -30,8 +30,8 @@ func logs(n int) []storage.Log {
 // one is taken, its change is refused and no other.
 func TestEntriesOfAGroup(t *testing.T) {
 	t.Parallel()
-	for n := 1; n <= 17; n++ {
-		for taken := -1; taken < n; taken += 3 {
+	for _, n := range []int{1, 5} {
+		for taken := -1; taken < n; taken += 2 {
 			t.Run(fmt.Sprintf("%d, %d taken", n, taken), func(t *testing.T) {
 				t.Parallel()
 				s := open(t, newPath(t))
