@@ -360,7 +360,7 @@ func TestCodeForwardsDataAsItIs(t *testing.T) {
 
 // Only bodies are filled in. A header or a parameter that is an expression of a
 // token is a mistake of the sender; anything else there is not ours to judge.
-func TestExpressionsOutsideOfTheBody(t *testing.T) {
+func TestExpressionsOutsideOfTheBody(t *testing.T) { //nolint:tparallel // the cases share what the store was asked
 	t.Parallel()
 	server := echo(t)
 	v, s := spiedWith(t, &vault.Config{Egress: vault.EgressPolicy{AllowHTTP: true, AllowPrivate: true}})

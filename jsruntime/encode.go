@@ -221,7 +221,7 @@ func (e *encoder) text(s goja.String) {
 func (e *encoder) quote(s string) {
 	e.out = append(e.out, '"')
 	start := 0
-	for i := 0; i < len(s); i++ {
+	for i := range len(s) {
 		if c := s[i]; c < 0x20 || c == '"' || c == '\\' {
 			e.out = append(e.out, s[start:i]...)
 			e.char(rune(c))

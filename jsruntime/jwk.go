@@ -213,7 +213,7 @@ func (c *execution) ecdhSecret(args []goja.Value) goja.Value {
 	point := c.bytesOf(arg(args, 2))
 	if len(point) > 0 && point[0] != 4 {
 		curve := c.curveOf(arg(args, 0).String())
-		//nolint:staticcheck // the only way in the standard library to read a compressed point
+		// The standard library has no other way to read a compressed point.
 		if x, y := elliptic.UnmarshalCompressed(curve, point); x != nil {
 			size := (curve.Params().BitSize + 7) / 8
 			point = append([]byte{4}, append(x.FillBytes(make([]byte, size)), y.FillBytes(make([]byte, size))...)...)

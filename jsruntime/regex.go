@@ -123,7 +123,7 @@ func propertyRanges(property string) ([]runeRange, error) {
 		table = unicode.Scripts[value]
 	}
 	if table == nil {
-		return nil, fmt.Errorf("Invalid regular expression: invalid property name %q", property)
+		return nil, fmt.Errorf("Invalid regular expression: invalid property name %q", property) //nolint:staticcheck // as Node words it
 	}
 	return union(table), nil
 }

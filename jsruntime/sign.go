@@ -174,7 +174,7 @@ func (c *execution) keyEncrypt(args []goja.Value) goja.Value {
 		key := c.rsaPublic(arg(args, 0))
 		switch arg(args, 2).ToInteger() {
 		case paddingPKCS1:
-			out, err = rsa.EncryptPKCS1v15(rand.Reader, key, data)
+			out, err = rsa.EncryptPKCS1v15(rand.Reader, key, data) //nolint:staticcheck // Node offers it, and the code asked for it
 		case paddingOAEP:
 			out, err = rsa.EncryptOAEP(c.digest(arg(args, 3).String())(), rand.Reader, key, data, c.bytesOf(arg(args, 4)))
 		case paddingNone:
@@ -210,7 +210,7 @@ func (c *execution) keyDecrypt(args []goja.Value) goja.Value {
 		key := c.rsaPrivate(arg(args, 0))
 		switch arg(args, 2).ToInteger() {
 		case paddingPKCS1:
-			out, err = rsa.DecryptPKCS1v15(nil, key, data)
+			out, err = rsa.DecryptPKCS1v15(nil, key, data) //nolint:staticcheck // likewise
 		case paddingOAEP:
 			out, err = rsa.DecryptOAEP(c.digest(arg(args, 3).String())(), nil, key, data, c.bytesOf(arg(args, 4)))
 		default:

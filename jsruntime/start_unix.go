@@ -104,7 +104,7 @@ func (s *starter) exec() (*worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer theirs.Close()
+	defer func() { _ = theirs.Close() }()
 	w := &worker{link: newLink(ours), stderr: &head{}, dead: make(chan struct{})}
 	w.cmd = &exec.Cmd{
 		Path:        s.path,
@@ -116,7 +116,7 @@ func (s *starter) exec() (*worker, error) {
 		SysProcAttr: processAttributes(),
 	}
 	if err := w.cmd.Start(); err != nil {
-		ours.Close()
+		_ = ours.Close()
 		return nil, err
 	}
 	go func() {

@@ -67,6 +67,7 @@ func walkValue(v reflect.Value, visit func(any)) {
 				walkValue(v.Field(i), visit)
 			}
 		}
+	default: // a leaf
 	}
 }
 

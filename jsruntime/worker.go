@@ -191,6 +191,6 @@ func (s *server) log(level, line string) {
 // one, before main begins. WorkerMain is reached only when the program was
 // started by hand; it says what the program is for, and exits with status 2.
 func WorkerMain() {
-	os.Stderr.WriteString("This program runs the code of tenants. Set its path as WorkerPath in jsruntime.Options.\n")
+	_, _ = os.Stderr.WriteString("This program runs the code of tenants. Set its path as WorkerPath in jsruntime.Options.\n")
 	os.Exit(2)
 }

@@ -33,6 +33,7 @@ func TestInitOfTheHost(t *testing.T) {
 		runs bool
 	}{"itself": {nil, true}, "WorkerPath": {[]string{worker}, false}} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			cmd := exec.Command(host, c.args...)
 			cmd.Stderr = &bytes.Buffer{}
 			for range 3 { // as 3, 4 and 5; 3 is where a worker has its link

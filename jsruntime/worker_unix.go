@@ -35,7 +35,7 @@ func becomeWorker() {
 	// its own; from then on no number of a closed one is used again.
 	l := newLink(os.NewFile(workerFD, "parent"))
 	if err := confine(memory); err != nil {
-		os.Stderr.WriteString(err.Error())
+		_, _ = os.Stderr.WriteString(err.Error())
 		os.Exit(3)
 	}
 	serveLink(l, memory, filterCalls())

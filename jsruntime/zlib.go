@@ -5,6 +5,7 @@ import (
 	"compress/flate"
 	"compress/gzip"
 	"compress/zlib"
+	"errors"
 	"io"
 
 	"github.com/dop251/goja"
@@ -74,7 +75,7 @@ func (c *execution) inflate(args []goja.Value) goja.Value {
 	switch {
 	case int64(len(out)) > limit:
 		panic(c.newError("RangeError", "ERR_BUFFER_TOO_LARGE", "Cannot create a Buffer larger than the limit"))
-	case err == io.ErrUnexpectedEOF:
+	case errors.Is(err, io.ErrUnexpectedEOF):
 		panic(c.newError("Error", "Z_BUF_ERROR", "unexpected end of file"))
 	case err != nil:
 		panic(c.newError("Error", "Z_DATA_ERROR", "invalid stored block lengths"))

@@ -208,7 +208,7 @@ var (
 
 // Conflict says which guard of a change did not hold. It matches ErrExists or
 // ErrStale.
-type Conflict struct {
+type Conflict struct { //nolint:errname // it names what happened, and errors.As reads well with it
 	Kind  ConflictKind
 	Index int // of the row in its slice of the Change
 }

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lib/pq"
-
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -40,19 +38,18 @@ func (w *postgresBare) writeMany(c *storage.Change) error {
 }
 
 func copyRows(tx *sql.Tx, table, columns string, rows int, row func(int) []any) error {
-	stmt, err := tx.Prepare(pq.CopyIn(table, strings.FieldsFunc(columns, func(r rune) bool { return strings.ContainsRune(", \n\t", r) })...))
+	stmt, err := tx.Prepare("COPY " + table + " (" + columns + ") FROM STDIN")
 	if err != nil {
 		return err
 	}
+	defer stmt.Close()
 	for i := range rows {
 		if _, err := stmt.Exec(row(i)...); err != nil {
 			return err
 		}
 	}
-	if _, err := stmt.Exec(); err != nil {
-		return err
-	}
-	return stmt.Close()
+	_, err = stmt.Exec()
+	return err
 }
 
 // openNaiveWriter returns the writer that comes to mind first: a transaction

@@ -128,7 +128,7 @@ func (b *Budget) Err() error {
 
 // Canceled returns the context's error if the work ended for it, else nil.
 func (b *Budget) Canceled() error {
-	if err := b.Err(); err != errRequest && err != errMask {
+	if err := b.Err(); !errors.Is(err, errRequest) && !errors.Is(err, errMask) {
 		return err
 	}
 	return nil

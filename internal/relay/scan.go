@@ -132,8 +132,9 @@ func (b *Body) scan(format Format, start, end int, path string) *form.Problems {
 		return b.scanRecords(format, start, end, path)
 	case xmlText:
 		return b.addText(spot{start: start, end: end, path: path}, string(raw), escapeXML)
+	default:
+		return b.addText(spot{start: start, end: end, path: path}, string(raw), nil)
 	}
-	return b.addText(spot{start: start, end: end, path: path}, string(raw), nil)
 }
 
 func (b *Body) addText(s spot, template string, escape func(string) string) *form.Problems {

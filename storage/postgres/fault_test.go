@@ -360,6 +360,7 @@ func spoil(c, stored *storage.Change, want storage.ConflictKind, claim bool) {
 		c.InsertTokens[0].Dedup = stored.InsertTokens[0].Dedup
 	case storage.ClaimTaken:
 		key = stored.Claim.Key
+	default: // no conflict
 	}
 	if claim {
 		c.Claim = takeClaim(c.Tenant, key, c)

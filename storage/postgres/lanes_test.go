@@ -98,6 +98,9 @@ func (n *node) sessions(t *testing.T) (pids []int64) {
 		}
 		pids = append(pids, pid)
 	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
 	return pids
 }
 

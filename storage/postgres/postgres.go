@@ -172,7 +172,7 @@ func (s *Store) connectTo(config pq.Config, o Options) (err error) {
 		return err
 	}
 	s.queue.flush = s.flush
-	shard := rand.Int64N(countShards)
+	shard := rand.Int64N(countShards) //nolint:gosec // spreads nodes over the shards
 	for i := range int64(writing) {
 		s.queue.free = append(s.queue.free, &slot{db: s.writers, prepare: !o.TransactionPooler, shard: (shard + i) % countShards})
 	}

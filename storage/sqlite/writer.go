@@ -143,7 +143,7 @@ func (w *writer) begin(g *group) error {
 		case err == nil:
 			return nil
 		case isBusy(err) && time.Since(since) < busyPatience:
-			time.Sleep(busyPause)
+			time.Sleep(busyPause) //nolint:forbidigo // another process has the lock, and nothing tells when it lets go
 		case isBusy(err) || attempt == beginAttempts:
 			return describe("starting a transaction", err)
 		default:

@@ -150,7 +150,7 @@ func (c *Conn) each(row func(Row) error, query func() (driver.Rows, error)) (err
 	}
 	for {
 		switch err := rows.Next(c.row); {
-		case err == io.EOF: // as drivers say it; one that is wrapped is a failure
+		case err == io.EOF: //nolint:errorlint // as drivers say it; one that is wrapped is a failure
 			return nil
 		case err != nil:
 			return err
