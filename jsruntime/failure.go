@@ -29,7 +29,7 @@ var stopTexts = map[script.ErrorKind]string{
 	script.Crash:    "the code crashed its process",
 	script.Output:   "the result is too large",
 	script.Deadlock: "the function waits for a promise that nothing can settle",
-	script.Depth:    "reactors and proxies call each other more than 3 deep",
+	script.Depth:    "reactors and proxies call each other more than 3 levels deep",
 }
 
 // stopError is the error of a run that did not end by itself.

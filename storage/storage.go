@@ -195,7 +195,7 @@ var (
 	// ErrStale means that a row has changed, or gone, since it was read.
 	ErrStale = errors.New("storage: changed since it was read")
 	// ErrLate means that a change could not be applied before its time was up.
-	ErrLate = errors.New("storage: too late to apply the change")
+	ErrLate = errors.New("storage: the time to apply the change has passed")
 	// ErrTooLarge means that the rows of a page hold more bytes than its filter
 	// allows.
 	ErrTooLarge = errors.New("storage: the page is too large")
@@ -203,7 +203,7 @@ var (
 	ErrClosed = errors.New("storage: closed")
 	// ErrNewerSchema means that the database was migrated by a later version of
 	// its backend, to a schema that this one cannot work with. Opening it fails.
-	ErrNewerSchema = errors.New("storage: the database has a newer schema than this program knows")
+	ErrNewerSchema = errors.New("storage: the database has a newer schema than this program supports")
 )
 
 // Conflict says which guard of a change did not hold. It matches ErrExists or

@@ -82,7 +82,7 @@ func TestWhatEachApplicationHolds(t *testing.T) {
 		if got := strings.Join(app.Permissions, " "); want != "" && got != want {
 			t.Errorf("%s: %s", app.Type, got)
 		}
-		if app.Type == vault.Management && (len(app.Permissions) != 15 || strings.Contains(body, "token:")) {
+		if app.Type == vault.Management && (len(app.Permissions) != 17 || strings.Contains(body, "token:")) {
 			t.Errorf("management: %v", app.Permissions)
 		}
 	}

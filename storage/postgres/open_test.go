@@ -162,8 +162,8 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 	}
 	elsewhere.Path = "/missing"
 	for name, test := range map[string]struct{ address, says string }{
-		"no such role":     {with(t, address, "user", "nobody_here"), "does not let this role in"},
-		"no such database": {elsewhere.String(), "has to be created first"},
+		"no such role":     {with(t, address, "user", "nobody_here"), "rejects this role"},
+		"no such database": {elsewhere.String(), "create the database first"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -221,7 +221,7 @@ func (s *Store) prepare(ctx context.Context, o Options) error {
 	}
 	x := sqlx.NewDb(s.readers, "postgres")
 	if err := sqlstore.Migrate(ctx, x, files); err != nil {
-		return fmt.Errorf("postgres: bringing the schema up to date: %w", clean(err))
+		return fmt.Errorf("postgres: updating the schema: %w", clean(err))
 	}
 	s.reader, err = sqlstore.New(ctx, x, dialect(&o))
 	return err

@@ -256,7 +256,7 @@ func (q *queue) lead(s *slot, first *pending) {
 		if p := recover(); p != nil {
 			s.reset()
 			for _, c := range batch {
-				c.err = fmt.Errorf("postgres: panic in a statement (%T); whether it was applied is not known", p)
+				c.err = fmt.Errorf("postgres: panic in a statement (%T); it may or may not have been applied", p)
 			}
 		}
 		for _, p := range batch[1:] {

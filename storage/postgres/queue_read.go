@@ -18,7 +18,7 @@ const (
 // errBusy means that a reading has waited for readingWait, and is not part of
 // any statement. It is then read on another connection, so that tokens which the
 // server has to fetch from its disk do not hold up all others.
-var errBusy = errors.New("postgres: the connection for readings is busy")
+var errBusy = errors.New("postgres: the connection for reads is busy")
 
 // read is write for a reading. Only its caller needs the outcome, so it does not
 // wait for a statement of others when the context ends.

@@ -70,7 +70,7 @@ type reading struct {
 
 // errInSteps means that a statement for several readings has failed. What of it
 // came to pass is not known.
-var errInSteps = errors.New("postgres: to be read in steps")
+var errInSteps = errors.New("postgres: a grouped read failed; the reads are repeated one by one")
 
 // readBatch reads the tokens of a batch, and enters that in the log, in one
 // statement. When that fails, each is read in steps: these try again.
@@ -104,7 +104,7 @@ func (s *slot) readTogether(batch []*pending) error {
 	return s.query(ctx, readingTexts[readingForm{asked.many(), s.unsynced}], asked.values(nil), true, func(row []driver.Value) error {
 		i, ok := row[0].(int64)
 		if !ok || i < 0 || i >= int64(len(batch)) {
-			return errors.New("postgres: a row that answers no reading")
+			return errors.New("postgres: the server returned a row that no read asked for")
 		}
 		r := batch[i].reading
 		r.found, r.token.Tenant = true, r.Tenant

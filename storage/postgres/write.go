@@ -268,5 +268,5 @@ func unknownIf(ambiguous bool, err error) error {
 	if !ambiguous {
 		return err
 	}
-	return fmt.Errorf("postgres: the connection was lost for too long; whether the change was applied is not known: %w", err)
+	return fmt.Errorf("postgres: the connection was lost for too long; the change may or may not have been applied: %w", err)
 }

@@ -34,7 +34,7 @@ func TestLateAfterALostConnectionIsNotKnown(t *testing.T) {
 		if !done || !errors.Is(err, storage.ErrLate) {
 			t.Errorf("done %v, %v; want ErrLate", done, err)
 		}
-		if err != nil && strings.Contains(err.Error(), "not known") != ambiguous {
+		if err != nil && strings.Contains(err.Error(), "may or may not") != ambiguous {
 			t.Errorf("sent before: %v; the error is %q", ambiguous, err)
 		}
 	}

@@ -53,7 +53,7 @@ func locate(path string) (file, error) {
 		return file{uri: fmt.Sprintf("file:/vault-%d?vfs=memdb&", memories.Add(1)), memory: true}, nil
 	}
 	if path == "" {
-		return file{}, errors.New("the path is empty; :memory: stands for a database in memory")
+		return file{}, errors.New("the path is empty; use :memory: for a database in memory")
 	}
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -165,7 +165,7 @@ func check(ctx context.Context, conn *sql.Conn, settings []setting) error {
 			return errors.Join(fmt.Errorf("PRAGMA %s: %w", s.name, err), conn.Close())
 		}
 		if value != s.value {
-			return errors.Join(fmt.Errorf("PRAGMA %s is %s, and cannot be %s", s.name, value, s.value), conn.Close())
+			return errors.Join(fmt.Errorf("PRAGMA %s is %s and cannot be set to %s", s.name, value, s.value), conn.Close())
 		}
 	}
 	return nil

@@ -227,7 +227,7 @@ func TestAPanicInARowIsAnError(t *testing.T) {
 	}
 	lane := s.points.idle[0]
 	_, err := s.one(t.Context(), pointClaim, func(direct.Row) error { panic("a value") }, someTenant[:], key[:])
-	if err == nil || err.Error() != "storage: panic in the reading of a row (string)" {
+	if err == nil || err.Error() != "storage: panic while reading a row (string)" {
 		t.Errorf("the error is %v", err)
 	}
 	if c, err := s.Claim(t.Context(), someTenant, key); c.KeyVersion != 7 || err != nil {

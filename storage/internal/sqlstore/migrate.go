@@ -41,7 +41,7 @@ func Migrate(ctx context.Context, db *sqlx.DB, files fs.FS) error {
 	}
 	known := migrations[len(migrations)-1].version
 	if latest := slices.Max(append(done, 0)); latest/versionsPerMajor > known/versionsPerMajor {
-		return fmt.Errorf("%w: it is at version %d, the latest known here is %d", storage.ErrNewerSchema, latest, known)
+		return fmt.Errorf("%w: the database is at version %d, this program supports up to %d", storage.ErrNewerSchema, latest, known)
 	}
 	for _, m := range migrations {
 		if slices.Contains(done, m.version) {

@@ -31,7 +31,7 @@ func into(dest []sql.Scanner) func(direct.Row) error {
 	return func(row direct.Row) error { return Scan(row, dest) }
 }
 
-var errColumn = errors.New("storage: a column holds something of another type or length")
+var errColumn = errors.New("storage: a column has a value of the wrong type or length")
 
 // The types below scan a column straight into a field of a row, without the
 // reflection that database/sql needs for types it does not know.

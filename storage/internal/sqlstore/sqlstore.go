@@ -192,7 +192,7 @@ func (s *Store) one(ctx context.Context, p point, scan func(direct.Row) error, a
 		// A panic would close the connection before its statements.
 		defer func() {
 			if p := recover(); p != nil {
-				malformed = fmt.Errorf("storage: panic in the reading of a row (%T)", p)
+				malformed = fmt.Errorf("storage: panic while reading a row (%T)", p)
 			}
 		}()
 		found, malformed = true, scan(row)
