@@ -21,10 +21,10 @@ type meta uint64
 
 const kindBits = 8
 
-func metaOf(k Kind, n int) meta { return meta(n)<<kindBits | meta(k) } //nolint:gosec // n is not negative
+func metaOf(k Kind, n int) meta { return meta(n)<<kindBits | meta(k) }
 
-func (m meta) kind() Kind { return Kind(m & (1<<kindBits - 1)) } //nolint:gosec // it fits
-func (m meta) size() int  { return int(m >> kindBits) }          //nolint:gosec // it was one
+func (m meta) kind() Kind { return Kind(m & (1<<kindBits - 1)) }
+func (m meta) size() int  { return int(m >> kindBits) }
 
 func textValue(k Kind, s string) Value {
 	return Value{ref(unsafe.StringData(s)), metaOf(k, len(s))} //nolint:gosec // see above
