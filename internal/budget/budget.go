@@ -128,8 +128,9 @@ func (b *Budget) Err() error {
 
 // Canceled returns the context's error if the work ended for it, else nil.
 func (b *Budget) Canceled() error {
-	if err := b.Err(); !errors.Is(err, errRequest) && !errors.Is(err, errMask) {
-		return err
+	err := b.Err()
+	if errors.Is(err, errRequest) || errors.Is(err, errMask) {
+		return nil
 	}
-	return nil
+	return err
 }

@@ -94,11 +94,12 @@
 //
 // A write-time template has at most 10,000 characters, an expression 10,000
 // bytes and 32 filters, a template or tree 10,000 expressions of about 1 MiB in
-// all. Text that a
-// filter produces has at most 1 MiB, unless it is no longer than its input; the
-// values inserted into a tree have at most 16 MiB in all, and over a token's
-// own data 1 MiB more than the data has. All work is counted in steps of about
-// 50 ns, which the expressions of one request take from one budget; it ends soon
-// after the caller has gone. Every error but the context's is an [*Error], which
-// names filters and rules and never holds a value.
+// all. Text that a filter produces has at most 1 MiB, unless it is no longer
+// than its input; the values inserted into a tree have at most 16 MiB in all,
+// and over a token's own data 1 MiB more than the data has.
+//
+// All work is counted in steps of about 50 ns, which the expressions of one
+// request take from one budget. It ends soon after the caller has gone. Every
+// error but the context's is an [*Error], which names filters and rules and
+// never holds a value.
 package expr

@@ -63,7 +63,7 @@ func largeObject(size int) string {
 
 // TestTreesAreCompact measures what a tree takes beside its text, whatever its
 // shape: at most 20 times its length, the text included.
-func TestTreesAreCompact(t *testing.T) { // not parallel: it measures the heap
+func TestTreesAreCompact(t *testing.T) {
 	const most = 20
 	for _, name := range slices.Sorted(maps.Keys(shapes)) {
 		text := []byte(shapes[name](1 << 20))

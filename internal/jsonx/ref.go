@@ -21,7 +21,7 @@ type meta uint64
 
 const kindBits = 8
 
-func metaOf(k Kind, n int) meta { return meta(n)<<kindBits | meta(k) } // n is not negative
+func metaOf(k Kind, n int) meta { return meta(n)<<kindBits | meta(k) }
 
 func (m meta) kind() Kind { return Kind(m & (1<<kindBits - 1)) }
 func (m meta) size() int  { return int(m >> kindBits) }
