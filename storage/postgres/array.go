@@ -14,8 +14,9 @@ const (
 // the bytes of the text form for sealed data, and nothing for the server to
 // parse. @ARRAYS@
 type array struct {
-	buf      []byte
+	buf      []byte // nil before there is an element
 	oid      uint32
+	room     int // for how many small elements to allocate
 	n, nulls int
 }
 
@@ -27,30 +28,35 @@ const arrayHeader = 20
 const nullElement = 0xffffffff
 
 // newArray returns an array with room for this many small elements.
-func newArray(oid uint32, elements int) array {
+func newArray(oid uint32, elements int) array { return array{oid: oid, room: elements} }
+
+// start makes sure that there is a header.
+func (a *array) start() {
 	const small = 4 + 16
-	return array{oid: oid, buf: make([]byte, arrayHeader, arrayHeader+small*elements)}
+	if a.buf == nil {
+		a.buf = make([]byte, arrayHeader, arrayHeader+small*a.room)
+	}
 }
 
 func (a *array) null() {
-	a.buf = binary.BigEndian.AppendUint32(a.buf, nullElement)
-	a.n++
+	a.element(nullElement)
 	a.nulls++
 }
 
 // element writes the length of the next element, which the caller appends.
-func (a *array) element(size int) {
+func (a *array) element(size uint32) {
+	a.start()
 	a.n++
-	a.buf = binary.BigEndian.AppendUint32(a.buf, uint32(size))
+	a.buf = binary.BigEndian.AppendUint32(a.buf, size)
 }
 
 func (a *array) bytes(v []byte) {
-	a.element(len(v))
+	a.element(uint32(len(v)))
 	a.buf = append(a.buf, v...)
 }
 
 func (a *array) text(v string) {
-	a.element(len(v))
+	a.element(uint32(len(v)))
 	a.buf = append(a.buf, v...)
 }
 
@@ -83,6 +89,7 @@ func (a *array) first() any {
 
 // value returns the array as a parameter; it cannot grow after that.
 func (a *array) value() []byte {
+	a.start()
 	if a.n == 0 {
 		a.buf = a.buf[:12] // no dimension
 	} else {

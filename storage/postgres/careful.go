@@ -57,11 +57,9 @@ func carefulText(f form) string {
 			logColumns.names("u.") + " FROM " + logs + " WHERE u.token IS NULL OR " + tokenCreated + ")",
 	}
 	parts = append(parts, claimed...)
-	if f.sets {
-		parts = append(parts, "sets AS (INSERT INTO container_sets ("+groupSetColumns.names("")+") SELECT u.* FROM "+
-			from(groupSetColumns)+` WHERE EXISTS (SELECT FROM created c WHERE c.tenant_id = u.tenant_id AND c.set_id = u.set_id)
-			ORDER BY u.tenant_id, u.set_id ON CONFLICT DO NOTHING)`)
-	}
+	parts = append(parts, "sets AS (INSERT INTO container_sets ("+groupSetColumns.names("")+") SELECT u.* FROM "+
+		from(groupSetColumns)+` WHERE EXISTS (SELECT FROM created c WHERE c.tenant_id = u.tenant_id AND c.set_id = u.set_id)
+		ORDER BY u.tenant_id, u.set_id ON CONFLICT DO NOTHING)`)
 	return "WITH " + strings.Join(parts, ",\n") + "\nSELECT g.ok, c.tenant_id, c.ord FROM (SELECT " + ok +
 		" AS ok) g LEFT JOIN created c ON true"
 }
@@ -75,9 +73,7 @@ func (g *group) createCarefully(slot *slot, batch []*pending) (passed []*pending
 		args = append(args, g.now)
 		args = g.claims.values(args)
 	}
-	if g.sets.n > 0 {
-		args = g.sets.values(args)
-	}
+	args = g.sets.values(args)
 	done := make(map[tokenKey]bool, len(batch))
 	text := carefulTexts.of(g.form(), carefulText)
 	err = slot.query(context.Background(), text, args, true, func(row []driver.Value) error {

@@ -78,7 +78,6 @@ func (s *Store) Purge(ctx context.Context, tenant storage.ID, limit int) (more b
 		}
 		left -= n
 	}
-	s.sets.forget(tenant)
 	return s.exists(ctx, "SELECT "+strings.Join(any, " OR "), tenant[:])
 }
 

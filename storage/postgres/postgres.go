@@ -62,7 +62,6 @@ type Store struct {
 	writers  *sql.DB // for changes
 	loggers  *sql.DB // for the log entries of reads; nil when writers are
 	queue    queue
-	sets     knownSets
 	pruned   pruned
 	retryFor time.Duration
 	written  atomic.Int64 // rows, since it was opened

@@ -110,9 +110,9 @@ func (s *statement) text() string {
 const unsynced = "set_config('synchronous_commit', 'off', true)"
 
 // compose returns the statement that applies a change. The shard is that of
-// the counters it adds to; sets are those of the change that may be new; relaxed
-// is what need not be on disk when it is committed.
-func compose(c *storage.Change, shard int64, sets []storage.ContainerSet, relaxed bool) *statement {
+// the counters it adds to; relaxed is what need not be on disk when it is
+// committed.
+func compose(c *storage.Change, shard int64, relaxed bool) *statement {
 	s := newStatement(c.Tenant)
 	if len(c.InsertTokens) > 0 {
 		s.insertTokens(c, shard)
@@ -127,7 +127,7 @@ func compose(c *storage.Change, shard int64, sets []storage.ContainerSet, relaxe
 		s.deleteTokens(c.DeleteTokens)
 	}
 	s.countTokens(c, shard)
-	if len(sets) > 0 {
+	if sets := setsOf(c); len(sets) > 0 {
 		s.insertSets(sets)
 	}
 	if len(c.UpdateRecords) > 0 {

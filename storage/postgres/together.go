@@ -24,7 +24,7 @@ const carefulFor = 64
 // tried, unless there was a conflict not long ago: even somebody who causes them
 // all the time does not make others wait for statements that fail.
 func (s *Store) createTogether(slot *slot, batch []*pending) (passed []*pending, err error) {
-	g := s.gather(batch)
+	g := gather(batch)
 	careful := s.careful.Load() > 0
 	if careful {
 		s.careful.Add(-1)
@@ -38,18 +38,7 @@ func (s *Store) createTogether(slot *slot, batch []*pending) (passed []*pending,
 	if careful {
 		passed, err = g.createCarefully(slot, batch)
 	}
-	if err != nil {
-		return nil, err
-	}
-	if g.sets.n == 0 {
-		return passed, nil // all are known
-	}
-	for _, p := range batch {
-		if !slices.Contains(passed, p) {
-			s.sets.learn(p.change)
-		}
-	}
-	return passed, nil
+	return passed, err
 }
 
 // The columns of what shares a statement. Those of the careful statement have
@@ -113,7 +102,7 @@ func alikeLogs(a, b *storage.Log) bool {
 }
 
 // gather collects the rows of a batch.
-func (s *Store) gather(batch []*pending) *group {
+func gather(batch []*pending) *group {
 	n := len(batch)
 	g := &group{
 		uniform: uniform(batch),
@@ -130,7 +119,7 @@ func (s *Store) gather(batch []*pending) *group {
 			token = c.InsertTokens[0].Ord[:]
 			g.addToken(c)
 			sums.add(c.Tenant, &c.InsertTokens[0])
-			sets = g.addSets(c, s.sets.unknown(c), sets)
+			sets = g.addSet(c, sets)
 		}
 		for i := range c.Logs {
 			g.logs.bytes(c.Tenant[:])
@@ -168,16 +157,21 @@ func (g *group) addToken(c *storage.Change) {
 	g.claims.bytes(t.Ord[:])
 }
 
-// addSets adds the sets that are not among those that have been added.
-func (g *group) addSets(c *storage.Change, sets []storage.ContainerSet, added []tenantSet) []tenantSet {
-	for i := range sets {
-		if key := (tenantSet{c.Tenant, sets[i].Set}); !slices.Contains(added, key) {
-			added = append(added, key)
-			g.sets.bytes(c.Tenant[:])
-			putSet(g.sets, &sets[i])
-		}
+// addSet adds the set of a token, unless it is among those that have been added.
+func (g *group) addSet(c *storage.Change, added []tenantSet) []tenantSet {
+	t := &c.InsertTokens[0]
+	key := tenantSet{c.Tenant, t.Set}
+	if slices.Contains(added, key) {
+		return added
 	}
-	return added
+	g.sets.bytes(c.Tenant[:])
+	putSet(g.sets, &storage.ContainerSet{Set: t.Set, Containers: t.Containers})
+	return append(added, key)
+}
+
+type tenantSet struct {
+	tenant storage.ID
+	set    storage.Hash
 }
 
 // tally is numbers of tokens.
@@ -213,10 +207,10 @@ func compareCounts(a, b count) int {
 
 // form is all that the texts of a group's statements depend on: which rows it
 // has, and whether it is uniform.
-type form struct{ tokens, hashes, sets, claims, uniform bool }
+type form struct{ tokens, hashes, claims, uniform bool }
 
 func (g *group) form() form {
-	return form{tokens: g.tokens.n > 0, hashes: g.hashes.n > 0, sets: g.sets.n > 0, claims: g.claims.n > 0, uniform: g.uniform}
+	return form{tokens: g.tokens.n > 0, hashes: g.hashes.n > 0, claims: g.claims.n > 0, uniform: g.uniform}
 }
 
 // shared returns the columns that a group of the form shares, of those that a
@@ -253,12 +247,10 @@ func (g *group) createTrusting(slot *slot) error {
 	if f.tokens {
 		args = g.tokens.parameters(args, groupTokenColumns, f.shared(sharedTokenColumns))
 		args = append(g.counts.values(args), slot.shard)
+		args = g.sets.values(args)
 	}
 	if f.hashes {
 		args = g.hashes.parameters(args, groupHashColumns, f.shared(sharedTenant))
-	}
-	if f.sets {
-		args = g.sets.values(args)
 	}
 	if f.claims {
 		args = g.claims.parameters(args, groupClaimColumns, f.shared(sharedTenant))
@@ -285,13 +277,10 @@ func trustingText(f form) string {
 		"logged AS (" + logged + ")",
 		"counted AS (INSERT INTO token_counts (tenant_id, set_id, type, shard, n) SELECT u.tenant_id, u.set_id, u.type, $" +
 			strconv.Itoa(n) + "::bigint, u.n FROM " + counted + addToCounts + ")",
+		"sets AS (" + insert("container_sets", groupSetColumns, nil) + " ORDER BY u.tenant_id, u.set_id ON CONFLICT DO NOTHING)",
 	}
 	if f.hashes {
 		parts = append(parts, "hashed AS ("+insert("token_hashes", groupHashColumns, sharedTenant)+")")
-	}
-	if f.sets {
-		parts = append(parts, "sets AS ("+insert("container_sets", groupSetColumns, nil)+
-			" ORDER BY u.tenant_id, u.set_id ON CONFLICT DO NOTHING)")
 	}
 	if f.claims {
 		parts = append(parts, "claimed AS ("+insert("claims", groupClaimColumns, sharedTenant)+" ORDER BY u.key)")

@@ -108,7 +108,7 @@ func (s *Store) attempt(slot *slot, p *pending) (done bool, err error) {
 		return true, unknownIf(p.ambiguous, storage.ErrLate)
 	}
 	if !p.refused {
-		err = s.apply(slot, p.change)
+		err = slot.apply(p.change)
 	}
 	switch {
 	case p.refused:
@@ -148,40 +148,31 @@ func (s *Store) attempt(slot *slot, p *pending) (done bool, err error) {
 
 // apply writes one change: in one statement, or, when it is large, in several
 // inside a transaction.
-func (s *Store) apply(slot *slot, c *storage.Change) error {
+func (s *slot) apply(c *storage.Change) error {
 	pieces := split(c)
 	if len(pieces) == 1 {
-		err := s.applyPiece(slot, c)
-		if err == nil {
-			s.sets.learn(c)
-		}
-		return err
+		return s.applyPiece(c)
 	}
-	if err := slot.control("BEGIN"); err != nil {
+	if err := s.control("BEGIN"); err != nil {
 		return err
 	}
 	for _, piece := range pieces {
-		if err := s.applyPiece(slot, piece); err != nil {
-			if slot.control("ROLLBACK") != nil {
-				slot.reset()
+		if err := s.applyPiece(piece); err != nil {
+			if s.control("ROLLBACK") != nil {
+				s.reset()
 			}
 			return err
 		}
 	}
-	err := slot.control("COMMIT")
-	if err == nil {
-		s.sets.learn(c)
-	}
-	return err
+	return s.control("COMMIT")
 }
 
-func (s *Store) applyPiece(slot *slot, c *storage.Change) error {
-	sets := s.sets.unknown(c)
-	st := compose(c, slot.shard, sets, onlyReadLogs(c) && !slot.unsynced)
+func (s *slot) applyPiece(c *storage.Change) error {
+	st := compose(c, s.shard, onlyReadLogs(c) && !s.unsynced)
 	if len(st.parts) == 0 {
 		return nil
 	}
-	return slot.exec(st.text(), st.args, !st.joins)
+	return s.exec(st.text(), st.args, !st.joins)
 }
 
 // maxRows bounds the tokens, and the log entries, of one statement. Beyond it
