@@ -19,6 +19,7 @@ const maxText = 1 << 20 // bytes of text that evaluation makes longer
 const (
 	expressionCost = 4
 	filterCost     = 2
+	containerCost  = 3 // of an array or object that becomes text
 	argumentCost   = 2 // of one that is a path
 	membersPerStep = 8 // looked at for a name
 	weighedPerStep = 2 // children
@@ -239,6 +240,9 @@ func (ev *evaluator) inserted(v jsonx.Value) (string, error) {
 	}
 	if s, ok := scalarText(v); ok {
 		return s, ev.spendText(len(s))
+	}
+	if err := ev.spend(containerCost); err != nil {
+		return "", err
 	}
 	size, err := ev.weigh(v)
 	if err != nil {

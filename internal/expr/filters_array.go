@@ -163,17 +163,53 @@ func uniq(ev *evaluator, in []jsonx.Value, args []arg) (jsonx.Value, error) {
 	return jsonx.ArrayValue(out...), nil
 }
 
+const sortCost = 2 // of an element, beside the comparisons
+
+type sortItem struct{ key, elem jsonx.Value }
+
+// sort sorts items by their keys, equal ones in the order they have, with the
+// help of as much spare memory. Unlike those of package slices it stops when the
+// budget ends.
+func (ev *evaluator) sort(items, spare []sortItem) error {
+	if len(items) < 2 {
+		return nil
+	}
+	left, right := items[:len(items)/2], items[len(items)/2:]
+	for _, half := range [][]sortItem{left, right} {
+		if err := ev.sort(half, spare); err != nil {
+			return err
+		}
+	}
+	merged := spare[:0]
+	for len(left) > 0 && len(right) > 0 {
+		order, err := ev.compareKeys(left[0].key, right[0].key)
+		switch {
+		case err != nil:
+			return err
+		case order <= 0:
+			merged, left = append(merged, left[0]), left[1:]
+		default:
+			merged, right = append(merged, right[0]), right[1:]
+		}
+	}
+	copy(items[len(merged):], left) // what is left of the right half is in its place
+	copy(items, merged)
+	return nil
+}
+
 // sortArray sorts numbers by value or strings by code point, null at the end.
 func sortArray(ev *evaluator, in []jsonx.Value, args []arg) (jsonx.Value, error) {
-	type item struct{ key, elem jsonx.Value }
-	items := make([]item, len(in))
+	if err := ev.spend(sortCost * len(in)); err != nil {
+		return jsonx.Value{}, err
+	}
+	items := make([]sortItem, len(in))
 	kind := jsonx.Null
 	for i, e := range in {
 		key, err := property(ev, e, args[0])
 		if err != nil {
 			return jsonx.Value{}, err
 		}
-		items[i] = item{key: key, elem: e}
+		items[i] = sortItem{key: key, elem: e}
 		if key.IsNull() {
 			continue
 		}
@@ -182,9 +218,7 @@ func sortArray(ev *evaluator, in []jsonx.Value, args []arg) (jsonx.Value, error)
 		}
 		kind = key.Kind()
 	}
-	// Once the budget has ended, everything is equal and the sort soon over.
-	slices.SortStableFunc(items, func(a, b item) int { return ev.compareKeys(a.key, b.key) })
-	if err := ev.spend(0); err != nil {
+	if err := ev.sort(items, make([]sortItem, len(items))); err != nil {
 		return jsonx.Value{}, err
 	}
 	out := make([]jsonx.Value, len(items))
@@ -200,25 +234,25 @@ const (
 	compareNumberCost = 4
 )
 
-func (ev *evaluator) compareKeys(a, b jsonx.Value) int {
+func (ev *evaluator) compareKeys(a, b jsonx.Value) (int, error) {
 	cost := compareCost
 	if a.Kind() == jsonx.Number {
 		cost = compareNumberCost
 	}
-	if ev.spend(cost+budget.Text(len(a.Text())+len(b.Text()))) != nil {
-		return 0
+	if err := ev.spend(cost + budget.Text(len(a.Text())+len(b.Text()))); err != nil {
+		return 0, err
 	}
 	switch {
 	case a.IsNull() && b.IsNull():
-		return 0
+		return 0, nil
 	case a.IsNull():
-		return 1
+		return 1, nil
 	case b.IsNull():
-		return -1
+		return -1, nil
 	case a.Kind() == jsonx.Number:
-		return jsonx.CompareNumbers(a.Text(), b.Text())
+		return jsonx.CompareNumbers(a.Text(), b.Text()), nil
 	default:
-		return strings.Compare(a.Text(), b.Text())
+		return strings.Compare(a.Text(), b.Text()), nil
 	}
 }
 

@@ -55,9 +55,9 @@ func trimmingFilters() []*filter {
 		})
 	}
 	return []*filter{
-		simple("upcase", strings.ToUpper),
-		simple("downcase", strings.ToLower),
-		simple("capitalize", capitalize),
+		textFilter("upcase", func(ev *evaluator, in string, _ []arg) (string, error) { return changeCase(ev, in, strings.ToUpper) }),
+		textFilter("downcase", func(ev *evaluator, in string, _ []arg) (string, error) { return changeCase(ev, in, strings.ToLower) }),
+		textFilter("capitalize", capitalize),
 		simple("strip", strings.TrimSpace),
 		simple("lstrip", func(s string) string { return strings.TrimLeftFunc(s, unicode.IsSpace) }),
 		simple("rstrip", func(s string) string { return strings.TrimRightFunc(s, unicode.IsSpace) }),
@@ -67,9 +67,29 @@ func trimmingFilters() []*filter {
 	}
 }
 
-func capitalize(s string) string {
-	first := prefix(s, 1)
-	return strings.ToUpper(first) + strings.ToLower(s[len(first):])
+// changeCase changes all letters of a text, in pieces, since that takes long for
+// a large text that is not ASCII.
+func changeCase(ev *evaluator, in string, change func(string) string) (string, error) {
+	const piece = 64 << 10
+	var b strings.Builder
+	for rest := in; len(rest) > 0; {
+		cut := min(piece, len(rest))
+		for cut < len(rest) && !startsChar(rest[cut]) {
+			cut++
+		}
+		if err := ev.spend(cut / changedPerStep); err != nil {
+			return "", err
+		}
+		b.WriteString(change(rest[:cut]))
+		rest = rest[cut:]
+	}
+	return b.String(), ev.fits(b.Len(), len(in))
+}
+
+func capitalize(ev *evaluator, in string, _ []arg) (string, error) {
+	first := prefix(in, 1)
+	rest, err := changeCase(ev, in[len(first):], strings.ToLower)
+	return strings.ToUpper(first) + rest, err
 }
 
 func concat(ev *evaluator, a, b string) (string, error) {
@@ -150,7 +170,10 @@ func slice(ev *evaluator, in jsonx.Value, args []arg) (jsonx.Value, error) {
 	return jsonx.StringValue(prefix(tail, to-from)), nil
 }
 
-const splitCost = 3 // of a part
+const (
+	splitCost  = 3 // of a part, paid before it is cut off
+	wordLength = 8 // of parts between white space, on the average
+)
 
 // split cuts text into an array. As in Liquid, empty parts at the end are
 // dropped, a single space cuts at every run of white space, and empty text cuts
@@ -160,8 +183,19 @@ func split(ev *evaluator, in jsonx.Value, args []arg) (jsonx.Value, error) {
 	if !ok && !in.IsNull() {
 		return jsonx.Value{}, needs("text", in)
 	}
+	separator := args[0].text
+	if err := ev.spendText(len(s)); err != nil {
+		return jsonx.Value{}, err
+	}
+	count := 1 + strings.Count(s, separator)
+	if separator == " " {
+		count = 1 + len(s)/wordLength
+	}
+	if err := ev.spend(splitCost * count); err != nil {
+		return jsonx.Value{}, err
+	}
 	var parts []string
-	switch separator := args[0].text; separator {
+	switch separator {
 	case "":
 		for ; len(s) > 0; s = s[charWidth(s):] {
 			parts = append(parts, prefix(s, 1))
@@ -173,9 +207,6 @@ func split(ev *evaluator, in jsonx.Value, args []arg) (jsonx.Value, error) {
 	}
 	for len(parts) > 0 && parts[len(parts)-1] == "" {
 		parts = parts[:len(parts)-1]
-	}
-	if err := ev.spend(splitCost * len(parts)); err != nil {
-		return jsonx.Value{}, err
 	}
 	elems := make([]jsonx.Value, len(parts))
 	for i, part := range parts {

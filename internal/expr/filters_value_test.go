@@ -1,6 +1,8 @@
 package expr_test
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -173,4 +175,28 @@ var arrayCases = map[string][]filterCase{
 		{use: "concat: 'x'", data: `[1]`, fails: "must be an array"},
 		{use: "concat: data", data: `"abcd"`, fails: "needs an array"},
 	},
+}
+
+// TestSortIsStable compares with the sort of the standard library.
+func TestSortIsStable(t *testing.T) {
+	t.Parallel()
+	for n := range 70 {
+		type pair struct{ key, place int }
+		pairs := make([]pair, n)
+		for i := range pairs {
+			pairs[i] = pair{i * i % 7, i}
+		}
+		text := func() string {
+			var b strings.Builder
+			for _, p := range pairs {
+				fmt.Fprintf(&b, `,{"k":%d,"i":%d}`, p.key, p.place)
+			}
+			return "[" + strings.TrimPrefix(b.String(), ",") + "]"
+		}
+		got, err := eval(t, "{{ data | sort: 'k' }}", text())
+		slices.SortStableFunc(pairs, func(a, b pair) int { return a.key - b.key })
+		if want := text(); err != nil || got != want {
+			t.Errorf("of %d: %s, %v, want %s", n, got, err, want)
+		}
+	}
 }
