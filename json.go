@@ -205,27 +205,6 @@ func (op *operation) pageError(err error) error {
 	return err
 }
 
-// batches is the size of the next page of a walk over a list. The caller did not
-// choose it, so pages have fewer items where these are large.
-type batches struct{ size, most int }
-
-func newBatches(most int) batches { return batches{most, most} }
-
-// nextBatch reads a page, a smaller one while it holds too much, and reports
-// whether there may be another.
-func nextBatch[T any](b *batches, read func(limit int) ([]T, error)) (rows []T, more bool, err error) {
-	for {
-		limit := b.size
-		rows, err := read(limit)
-		if errors.Is(err, storage.ErrTooLarge) && limit > 1 {
-			b.size = limit / 2
-			continue
-		}
-		b.size = min(2*limit, b.most) // items that come later may be small again
-		return rows, len(rows) == limit, err
-	}
-}
-
 // The types below hold data, keys, secrets or configuration. With fmt, whatever
 // the verb, and with slog they show names and ids alone, so that a value that
 // ends up in a log or an error by mistake leaks nothing. The doc comment of

@@ -44,7 +44,7 @@ import (
 // and for each token that is used.
 func (c *Client) InvokeProxy(ctx context.Context, p ProxyCall) (*ProxyAnswer, error) {
 	if p.Key == "" && p.URL == "" {
-		return nil, errNoDestination()
+		return nil, invalid("", "must name a proxy by its key, or a destination by its URL")
 	}
 	if p.Key == "" {
 		op, err := c.begin(ctx, access.TokenUse)
@@ -82,7 +82,7 @@ func (c *Client) InvokeProxy(ctx context.Context, p ProxyCall) (*ProxyAnswer, er
 func (v *Vault) InvokeProxy(ctx context.Context, p ProxyCall) (*ProxyAnswer, error) {
 	switch {
 	case p.Key == "" && p.URL == "":
-		return nil, errNoDestination()
+		return nil, invalid("", "must name a proxy by its key, or a destination by its URL")
 	case p.Key == "":
 		return nil, ErrUnauthenticated
 	}
@@ -109,10 +109,6 @@ func (v *Vault) ProxyCaller(ctx context.Context, key string) (*Client, error) {
 	caller := powerless(op.v, op.tenant)
 	caller.proxy = x.ID
 	return caller, nil
-}
-
-func errNoDestination() error {
-	return invalid("", "must name a proxy by its key, or a destination by its URL")
 }
 
 // anonymous returns the client of a call without an API key: the proxy's

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/audit"
+	"github.com/seed-72ea4aab/vault/internal/find"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/internal/sealed"
@@ -175,12 +176,12 @@ func (r *rotation) report(n int) {
 // sealed under the new key by themselves.
 func (r *rotation) resealTokens(ctx context.Context, op *operation) error {
 	filter := storage.TokenFilter{Tenant: op.tenantID(), Where: storage.KeyBelow(op.state.Ring.Version()), MaxBytes: op.v.cfg.MaxPageBytes}
-	walk := newBatches(rotateChunk)
+	walk := find.NewWalk(rotateChunk)
 	for {
 		if err := op.refresh(ctx); err != nil {
 			return err
 		}
-		rows, _, err := nextBatch(&walk, func(limit int) ([]storage.Token, error) {
+		rows, _, err := find.Next(&walk, func(limit int) ([]storage.Token, error) {
 			filter.Limit = limit
 			rows, _, err := op.v.store.ListTokens(ctx, filter)
 			return rows, err
@@ -207,12 +208,12 @@ func (r *rotation) resealTokens(ctx context.Context, op *operation) error {
 
 func (r *rotation) resealRecords(ctx context.Context, op *operation) error {
 	filter := storage.RecordFilter{Tenant: op.tenantID(), KeyBelow: op.state.Ring.Version(), MaxBytes: op.v.cfg.MaxPageBytes}
-	walk := newBatches(rotateChunk)
+	walk := find.NewWalk(rotateChunk)
 	for {
 		if err := op.refresh(ctx); err != nil {
 			return err
 		}
-		recs, _, err := nextBatch(&walk, func(limit int) ([]storage.Record, error) {
+		recs, _, err := find.Next(&walk, func(limit int) ([]storage.Record, error) {
 			filter.Limit = limit
 			recs, _, err := op.v.store.ListRecords(ctx, filter)
 			return recs, err

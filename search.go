@@ -86,7 +86,7 @@ func (op *operation) pageOfTokens(ctx context.Context, permission string, least 
 // not seen. The page parameters do not count.
 func (c *Client) AllTokens(ctx context.Context, p ListTokensParams) iter.Seq2[*Token, error] {
 	return func(yield func(*Token, error) bool) {
-		walk := tokenWalk{batches: newBatches(maxPageSize)}
+		walk := tokenWalk{Walk: find.NewWalk(maxPageSize)}
 		for {
 			batch, more, err := c.nextTokens(ctx, p, &walk)
 			if err != nil {
@@ -108,7 +108,7 @@ func (c *Client) AllTokens(ctx context.Context, p ListTokensParams) iter.Seq2[*T
 // tokenWalk is how far an iteration has come.
 type tokenWalk struct {
 	before storage.ID
-	batches
+	find.Walk
 }
 
 // nextTokens returns the next batch of an iteration. It reports whether there
@@ -125,7 +125,7 @@ func (c *Client) nextTokens(ctx context.Context, p ListTokensParams, walk *token
 	if where, err = op.restrict(ctx, access.TokenRead, access.Redact, where); err != nil {
 		return nil, false, err
 	}
-	rows, more, err := nextBatch(&walk.batches, func(limit int) ([]storage.Token, error) {
+	rows, more, err := find.Next(&walk.Walk, func(limit int) ([]storage.Token, error) {
 		rows, _, err := op.v.store.ListTokens(ctx, storage.TokenFilter{
 			Tenant: op.tenantID(), Where: condOf(where), Now: op.now,
 			Before: walk.before, Limit: limit, MaxBytes: op.maxPageBytes(),

@@ -81,17 +81,7 @@ type CardData struct {
 
 // value is what encoding/json makes of the card, without its reflection.
 func (d CardData) value() jsonx.Value {
-	members := append(make([]jsonx.Member, 0, 4), jsonx.Member{Name: "number", Value: jsonx.StringValue(d.Number)})
-	if d.ExpirationMonth != 0 {
-		members = append(members, jsonx.Member{Name: "expiration_month", Value: jsonx.IntValue(int64(d.ExpirationMonth))})
-	}
-	if d.ExpirationYear != 0 {
-		members = append(members, jsonx.Member{Name: "expiration_year", Value: jsonx.IntValue(int64(d.ExpirationYear))})
-	}
-	if d.CVC != "" {
-		members = append(members, jsonx.Member{Name: "cvc", Value: jsonx.StringValue(d.CVC)})
-	}
-	return jsonx.ObjectValue(members...)
+	return token.CardValue(d.Number, d.ExpirationMonth, d.ExpirationYear, d.CVC)
 }
 
 // BankData is the data of a Bank token. It is not shown when it is printed or

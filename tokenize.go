@@ -308,11 +308,14 @@ func (op *operation) detokenize(ctx context.Context, doc jsonx.Value) (jsonx.Val
 	if !tree.HasExpressions() {
 		return doc, nil
 	}
-	tokens, err := op.useTokens(ctx, tree.Refs())
+	used, ids, err := op.findTokens(ctx, tree.Refs())
+	if err == nil {
+		err = op.logUses(ctx, used, ids)
+	}
 	if err != nil {
 		return doc, err
 	}
-	out, err := tree.Eval(tokens.env(ctx, doc.Size()))
+	out, err := tree.Eval(used.env(ctx, doc.Size()))
 	if err != nil {
 		return doc, invalidErr(err)
 	}
@@ -328,16 +331,6 @@ type usedToken struct {
 	seen      map[bool]jsonx.Value // its data and the whole of it, once asked for
 }
 
-// useTokens reads the tokens that expressions name, and logs that they are
-// used.
-func (op *operation) useTokens(ctx context.Context, refs []expr.Ref) (usedTokens, error) {
-	used, ids, err := op.findTokens(ctx, refs)
-	if err != nil {
-		return nil, err
-	}
-	return used, op.logUses(ctx, used, ids)
-}
-
 // logUses logs that tokens are used.
 func (op *operation) logUses(ctx context.Context, used usedTokens, ids []string) error {
 	seen := make([]entity, len(ids))
@@ -350,7 +343,7 @@ func (op *operation) logUses(ctx context.Context, used usedTokens, ids []string)
 // findTokens reads the tokens that expressions name and asks for token:use on
 // each. It returns their ids in the order in which they were named.
 func (op *operation) findTokens(ctx context.Context, refs []expr.Ref) (usedTokens, []string, error) {
-	ids := distinctIDs(refs)
+	ids := expr.DistinctIDs(refs)
 	if len(ids) > maxDetokenized {
 		return nil, nil, invalid("", "must not name more than %d tokens in one request", maxDetokenized)
 	}
@@ -395,18 +388,6 @@ func (op *operation) use(ctx context.Context, rows []storage.Token, used usedTok
 		used[rows[i].ID] = &usedToken{t, transform, map[bool]jsonx.Value{}}
 	}
 	return nil
-}
-
-func distinctIDs(refs []expr.Ref) []string {
-	var ids []string
-	known := map[string]bool{}
-	for _, r := range refs {
-		if !known[r.ID] {
-			known[r.ID] = true
-			ids = append(ids, r.ID)
-		}
-	}
-	return ids
 }
 
 // env gives the expressions of a body the data of tokens, or the whole of them,

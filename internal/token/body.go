@@ -203,3 +203,18 @@ func stringOf(v jsonx.Value) string {
 	}
 	return string(v.JSON())
 }
+
+// CardValue returns the data of a card. What is zero is left out.
+func CardValue(number string, month, year int, cvc string) jsonx.Value {
+	members := append(make([]jsonx.Member, 0, 4), jsonx.Member{Name: "number", Value: jsonx.StringValue(number)})
+	if month != 0 {
+		members = append(members, jsonx.Member{Name: "expiration_month", Value: jsonx.IntValue(int64(month))})
+	}
+	if year != 0 {
+		members = append(members, jsonx.Member{Name: "expiration_year", Value: jsonx.IntValue(int64(year))})
+	}
+	if cvc != "" {
+		members = append(members, jsonx.Member{Name: "cvc", Value: jsonx.StringValue(cvc)})
+	}
+	return jsonx.ObjectValue(members...)
+}
