@@ -58,7 +58,7 @@ func clean(err error) error {
 	case errors.As(err, &server):
 		return &ServerError{Code: string(server.Code), Constraint: server.Constraint}
 	case errors.Is(err, pq.ErrSSLNotSupported):
-		return errors.New("postgres: the server has no TLS: turn it on, or, where nobody can listen, add sslmode=disable to the connection string")
+		return errors.New("postgres: the server has no TLS: turn it on, or, on a network that you trust, add sslmode=disable to the connection string")
 	case lost(err):
 		return fmt.Errorf("postgres: no connection: %w", err)
 	default:
@@ -89,8 +89,8 @@ func transient(err error) bool {
 	}
 }
 
-// lost reports whether the connection is gone, so that nobody knows whether
-// the statement under way was committed.
+// lost reports whether the connection is gone, so that the statement under way
+// may or may not have been committed.
 func lost(err error) bool {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return false
@@ -124,4 +124,4 @@ func constraint(err error) string {
 
 // errUnsettled ends the attempts at a change whose guards fail without a row
 // that explains it, again and again.
-var errUnsettled = fmt.Errorf("postgres: the rows of the change did not come to rest: %w", storage.ErrStale)
+var errUnsettled = fmt.Errorf("postgres: other writers kept changing the same rows: %w", storage.ErrStale)

@@ -254,10 +254,10 @@ func hopeless(err error) bool {
 
 func pause(d time.Duration) { <-time.After(d) }
 
-// unknownIf says so when nobody knows whether a change was applied.
+// unknownIf adds to an error that the change may have been applied, if so.
 func unknownIf(ambiguous bool, err error) error {
 	if !ambiguous {
 		return err
 	}
-	return fmt.Errorf("postgres: the connection was lost for too long; whether the change was applied is not known: %w", err)
+	return fmt.Errorf("postgres: the connection was lost for too long; the change may or may not have been applied: %w", err)
 }
