@@ -101,7 +101,7 @@ type Log struct {
 // until ExpiresAt.
 type Claim struct {
 	Key        Key
-	Owner      ID // who did, or does, the work
+	Owner      ID // of the call that did, or does, the work
 	LeaseUntil time.Time
 	ExpiresAt  time.Time
 	KeyVersion int
@@ -124,8 +124,8 @@ type Job struct {
 	Kind       string
 	RunAt      time.Time
 	Attempts   int
-	Dead       bool // never due again; kept until RunAt, for whoever counts them
-	Owner      ID   // who holds the lease; zero when nobody does
+	Dead       bool // never due again; kept until RunAt, so that it can be counted
+	Owner      ID   // the holder of the lease; zero when there is no lease
 	LeaseUntil time.Time
 	KeyVersion int
 	Payload    []byte // sealed; empty when nothing is left of it

@@ -148,7 +148,7 @@ type Queue interface {
 
 	// LeaseJobs gives the owner up to limit of the tenant's due jobs, oldest
 	// RunAt first, until the given time. A job is due when it is not dead, its
-	// RunAt has come, and nobody holds a lease on it that is still running. No
+	// RunAt has come, and that no running lease is on. No
 	// two callers get the same job.
 	LeaseJobs(ctx context.Context, l Lease) ([]Job, error)
 
@@ -186,7 +186,7 @@ type ReadLogger interface {
 	ReadToken(ctx context.Context, r Reading) (Token, error)
 }
 
-// Errors that a Storage returns, to be told by errors.Is.
+// Errors that a Storage returns, for errors.Is.
 var (
 	// ErrNotFound means that there is no such row.
 	ErrNotFound = errors.New("storage: not found")
@@ -221,7 +221,7 @@ const (
 	TokenIDTaken   ConflictKind = iota + 1 // InsertTokens: the id is taken
 	DuplicateTaken                         // InsertTokens, UpdateTokens: the Dedup hash is taken
 	KeyTaken                               // InsertRecords, UpdateRecords: a key, or the id, is taken
-	ClaimTaken                             // Claim: somebody else's claim is live
+	ClaimTaken                             // Claim: another claim on the key is live
 	ClaimLost                              // Claim: no longer the owner's to finish
 	TokenStale                             // UpdateTokens, DeleteTokens: another revision
 	RecordStale                            // UpdateRecords, DeleteRecords: another revision

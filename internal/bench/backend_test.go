@@ -89,8 +89,8 @@ func (on *backend) emptyDatabase(b *testing.B) string {
 	return dsn
 }
 
-// openStore opens a store that is closed when the benchmark ends, if whoever
-// owns it then has not done so.
+// openStore opens a store that is closed when the benchmark ends, unless its
+// owner has closed it by then.
 func (on *backend) openStore(b *testing.B, dsn string) storage.Storage {
 	b.Helper()
 	store, err := on.open(b.Context(), dsn)

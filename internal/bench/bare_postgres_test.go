@@ -19,7 +19,7 @@ const (
 	postgresWriters = 8
 	postgresReaders = 8
 	postgresBatch   = 100
-	postgresLull    = 30 * time.Microsecond
+	postgresGap     = 30 * time.Microsecond
 	postgresShards  = 64
 )
 
@@ -48,7 +48,7 @@ type postgresConn struct {
 }
 
 type postgresBare struct {
-	lanes[*postgresConn]
+	grouping[*postgresConn]
 	db *sql.DB
 }
 
@@ -97,8 +97,8 @@ func openBinaryWriter(b *testing.B, url string) bareWriter {
 func openGroupWriter(b *testing.B, url string, arrays func([]*storage.Change) []any) bareWriter {
 	b.Helper()
 	w := &postgresBare{db: openPostgres(b, url, true)}
-	w.limit, w.lull = postgresBatch, postgresLull
-	w.lanes.write = func(conn *postgresConn, group []*storage.Change, _ func() []*storage.Change) error {
+	w.limit, w.gap = postgresBatch, postgresGap
+	w.grouping.write = func(conn *postgresConn, group []*storage.Change, _ func() []*storage.Change) error {
 		return conn.write(group, arrays)
 	}
 	for i := range postgresWriters {

@@ -13,7 +13,7 @@ import (
 )
 
 // The settings are those of storage/sqlite, but that the log is moved to the
-// database by whoever finds it long.
+// database by the caller that finds it long.
 const (
 	sqliteCommon = "_pragma=busy_timeout(10000)&_pragma=temp_store(2)"
 	sqliteWriter = sqliteCommon + "&_pragma=cache_size(-2048)&_pragma=secure_delete(1)&_pragma=journal_mode(wal)&_pragma=synchronous(2)" +
@@ -53,7 +53,7 @@ type sqliteConn struct {
 	token, hash, log, countTokens, countEntries *sql.Stmt
 }
 
-type sqliteBare struct{ lanes[*sqliteConn] }
+type sqliteBare struct{ grouping[*sqliteConn] }
 
 const secondsPerDay = 24 * 60 * 60
 
@@ -78,7 +78,7 @@ func openSQLiteWriter(b *testing.B, path string) bareWriter {
 			VALUES (?, ?, ?, 0, ?, ?, ?) ON CONFLICT DO UPDATE SET n = n + excluded.n, last_id = excluded.last_id`),
 	}
 	w := &sqliteBare{}
-	w.lanes.write, w.limit, w.late, w.free = writeSQLite, sqliteBatch, true, []*sqliteConn{c}
+	w.grouping.write, w.limit, w.late, w.free = writeSQLite, sqliteBatch, true, []*sqliteConn{c}
 	return w
 }
 
@@ -153,8 +153,8 @@ func openSQLiteReader(b *testing.B, path string) bareReader {
 }
 
 // openMappedReader returns a reader that maps the file. That serves it well
-// while nobody writes; the vault writes a log entry for each read, after which
-// SQLite would map the file anew.
+// while there are no writes; the vault writes a log entry for each read, after which
+// SQLite would map the file again.
 func openMappedReader(b *testing.B, path string) bareReader {
 	b.Helper()
 	return preparedSelect(b, openSQLite(b, path, sqliteMapped, sqliteReaders()), "? AND id = ?")

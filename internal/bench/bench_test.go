@@ -81,7 +81,7 @@ func BenchmarkGrouping(b *testing.B) {
 }
 
 // BenchmarkGet reads tokens by their ids. The bare reader's are in a database
-// that nobody writes to, so that what it has cached stays good.
+// without writes, so that what it has cached stays good.
 func BenchmarkGet(b *testing.B) {
 	eachCount(b, func(b *testing.B, on *backend, callers int) {
 		ctx := context.Background()

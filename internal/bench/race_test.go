@@ -66,8 +66,8 @@ func median(values []float64) float64 {
 	return sorted[middle]
 }
 
-// race lets contenders take turns, after a round that does not count. Whoever
-// begins changes from round to round.
+// race lets contenders take turns, after a round that does not count. Which of
+// them begins changes from round to round.
 //
 // To prepare is work, and leaves a heap behind. If one of them does, all do, so
 // that they begin their rounds alike.

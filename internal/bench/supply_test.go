@@ -52,7 +52,7 @@ func (s *supply) prepare(calls int) error {
 // prepareBatches makes changes of a thousand tokens each for this many tokens.
 func (s *supply) prepareBatches(tokens int) error { return s.prepare(tokens / 1000) }
 
-// take returns a change that nobody else gets.
+// take returns a change that no other call gets.
 func (s *supply) take() (*storage.Change, error) {
 	if i := int(s.next.Add(1)) - 1; i < len(s.changes) {
 		return s.changes[i], nil

@@ -18,7 +18,7 @@ import (
 
 // ErrNotDurable means that the server acknowledges commits that are not yet on
 // disk: its synchronous_commit, or its fsync, is off.
-var ErrNotDurable = errors.New("postgres: the server confirms commits before they are on disk")
+var ErrNotDurable = errors.New("postgres: the server acknowledges commits before they are on disk")
 
 // ServerError is an error that the server reported. It holds what kind of
 // error it was, and never a text that could quote a row.
@@ -40,11 +40,11 @@ func (e *ServerError) Error() string {
 	case pqerror.InvalidSQLStatementName, pqerror.DuplicatePstatement:
 		text += "; behind a transaction pooler, set Options.TransactionPooler"
 	case pqerror.InsufficientPrivilege:
-		text += "; the role must own the vault's tables and be allowed to create them"
+		text += "; the role needs to own the vault's tables, and to be allowed to create them"
 	case pqerror.InvalidAuthorizationSpecification, pqerror.InvalidPassword:
-		text += "; the server rejects this role: check the user and password in the connection string"
+		text += "; the server does not let this role in: look at the user and the password in the connection string"
 	case pqerror.InvalidCatalogName:
-		text += "; create the database first"
+		text += "; the database has to be created first"
 	}
 	return text
 }
@@ -58,7 +58,7 @@ func clean(err error) error {
 	case errors.As(err, &server):
 		return &ServerError{Code: string(server.Code), Constraint: server.Constraint}
 	case errors.Is(err, pq.ErrSSLNotSupported):
-		return errors.New("postgres: the server has no TLS: turn it on, or, if the network is trusted, add sslmode=disable to the connection string")
+		return errors.New("postgres: the server has no TLS: turn it on, or, on a network that you trust, add sslmode=disable to the connection string")
 	case lost(err):
 		return fmt.Errorf("postgres: no connection: %w", err)
 	default:
@@ -89,8 +89,8 @@ func transient(err error) bool {
 	}
 }
 
-// lost reports whether the connection is gone, so that nobody knows whether
-// the statement under way was committed.
+// lost reports whether the connection is gone, so that the statement under way
+// may or may not have been committed.
 func lost(err error) bool {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return false
@@ -124,4 +124,4 @@ func constraint(err error) string {
 
 // errUnsettled ends the attempts at a change whose guards fail without a row
 // that explains it, again and again.
-var errUnsettled = fmt.Errorf("postgres: other writers kept changing the same rows; try again: %w", storage.ErrStale)
+var errUnsettled = fmt.Errorf("postgres: other writers kept changing the same rows: %w", storage.ErrStale)

@@ -11,7 +11,7 @@ import (
 
 // TestALargeTokenIsEnteredWhenItIsRead runs the statement for readings on a
 // token whose body it leaves out. Should the token be deleted before the body is
-// read, then nobody has read it.
+// read, then it was not read.
 func TestALargeTokenIsEnteredWhenItIsRead(t *testing.T) {
 	t.Parallel()
 	s, err := Open(t.Context(), pgtest.URL(t))

@@ -11,8 +11,8 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 )
 
-// leaseQuery gives an owner jobs that nobody else is about to get: rows that
-// another lease has locked are passed over. The array is made once; as part of a
+// leaseQuery gives an owner jobs that no other lease is about to take: rows
+// that one has locked are passed over. The array is made once; as part of a
 // join, which IN would become, the jobs could be looked for again for each row,
 // and be more than the limit.
 const leaseQuery = `UPDATE jobs SET owner = $2::bytea, lease_until = $4::bigint
@@ -44,8 +44,8 @@ func (s *Store) LeaseJobs(ctx context.Context, l storage.Lease) ([]storage.Job, 
 	return jobs, nil
 }
 
-// purged are the tables that hold a tenant's rows, and what tells its rows
-// apart. What records are found by goes first, so that keys stop working at
+// purged are the tables that hold a tenant's rows, and the keys of
+// these rows. What records are found by goes first, so that keys stop working at
 // once; the records go last.
 var purged = []struct{ table, key string }{
 	{"lookups", "hash"},

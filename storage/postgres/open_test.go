@@ -105,7 +105,7 @@ func TestOpenErrors(t *testing.T) {
 		"not a URL":         {url: "postgres://vault:" + secret + "@ho st/x", says: "malformed"},
 		"not pairs":         {url: "password=" + secret + " user", says: "malformed"},
 		"too few":           {url: "postgres://vault:" + secret + "@localhost/x", options: &postgres.Options{MaxConns: 1}, says: "MaxConns"},
-		"nobody is there":   {url: "host=/nonexistent password=" + secret, says: "no connection"},
+		"no server":         {url: "host=/nonexistent password=" + secret, says: "no connection"},
 		"none of the hosts": {url: "host=/nonexistent,/missing password=" + secret, says: "no connection"},
 		"no TLS":            {url: "postgres://vault:" + secret + "@" + withoutTLS(t) + "/x", says: "sslmode=disable"},
 	}

@@ -18,7 +18,7 @@ import (
 // passes its connection to the first of them that may start one, and that one
 // writes everything that waits and fits into its statement.
 //
-// Two rules say who may start a statement while a connection is free:
+// Two rules say what may start a statement while a connection is free:
 //
 //   - A create may while no other create is being written, or when half of the
 //     callers that create tokens wait. Then two statements alternate: while the
@@ -256,7 +256,7 @@ func (q *queue) lead(s *slot, first *pending) {
 		if p := recover(); p != nil {
 			s.reset()
 			for _, c := range batch {
-				c.err = fmt.Errorf("postgres: panic in a statement (%T); it may or may not have been applied", p)
+				c.err = fmt.Errorf("postgres: panic in a statement (%T); its changes may or may not have been applied", p)
 			}
 		}
 		for _, p := range batch[1:] {

@@ -113,8 +113,8 @@ func TestReadingsDoNotWaitLong(t *testing.T) {
 	})
 }
 
-// TestAnAbandonedReadingLeads gives a reading that nobody waits for any more
-// its turn: those who came after it are still served.
+// TestAnAbandonedReadingLeads gives a reading whose caller has gone its
+// turn: those after it are still served.
 func TestAnAbandonedReadingLeads(t *testing.T) {
 	t.Parallel()
 	q := &queue{free: []*slot{{}}}
@@ -156,7 +156,7 @@ func TestAfterwards(t *testing.T) {
 		ctx, cancel := afterwards(parent)
 		cancel()
 		if ctx.Err() == nil {
-			t.Error("it goes on when nobody needs it")
+			t.Error("it goes on after its cancel")
 		}
 		end()
 	})

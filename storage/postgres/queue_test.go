@@ -58,7 +58,7 @@ func (q *heldQueue) write(t *testing.T, c class, changes int) {
 		})
 		for q.arrived() == before {
 			select {
-			case <-q.begun: // for whoever expects it
+			case <-q.begun: // so that the test sees it
 				t.Fatal("a statement began that should not have")
 			default:
 			}

@@ -113,8 +113,8 @@ func (s *slot) readTogether(batch []*pending) error {
 }
 
 // afterwards returns a context that ends when another has ended a while ago.
-// Statements take much less than that: clients who go away while theirs runs do
-// not cost those who stay their connection.
+// Statements take much less than that, so that a client that goes away does not
+// cost the others their connection.
 func afterwards(ctx context.Context) (context.Context, context.CancelFunc) {
 	if ctx.Done() == nil {
 		return ctx, func() {}
@@ -131,7 +131,7 @@ func afterwards(ctx context.Context) (context.Context, context.CancelFunc) {
 	}
 }
 
-// readGrace is how long a statement may go on for which nobody waits.
+// readGrace is how long a statement may go on after its caller has gone.
 const readGrace = time.Second
 
 var readingColumns = columns{
@@ -166,8 +166,8 @@ var readingTexts = map[readingForm]string{
 }
 
 // compose returns the statement. Each token is looked up by itself, whatever the
-// server believes of the table. The body of a large one is left out, since those
-// who share the statement shall not wait for it, and so is its entry: it may be
+// server believes of the table. The body of a large one is left out, so that
+// the others in the statement do not wait for it, and so is its entry: it may be
 // gone when the body is read.
 func (f readingForm) compose() string {
 	body := fmt.Sprintf("CASE WHEN octet_length(t.body) <= %d THEN t.body END AS body", maxSharedBody)

@@ -254,7 +254,7 @@ func hopeless(err error) bool {
 
 func pause(d time.Duration) { <-time.After(d) }
 
-// unknownIf says so when nobody knows whether a change was applied.
+// unknownIf adds to an error that the change may have been applied, if so.
 func unknownIf(ambiguous bool, err error) error {
 	if !ambiguous {
 		return err

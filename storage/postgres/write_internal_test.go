@@ -11,7 +11,7 @@ import (
 )
 
 // A change whose connection was lost may still be applied by a server that has
-// not noticed. When there is no time left to try again, its caller is not told
+// not noticed. When there is no time left to try again, the error does not say
 // that nothing was written.
 func TestLateAfterALostConnectionIsNotKnown(t *testing.T) {
 	t.Parallel()

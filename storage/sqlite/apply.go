@@ -35,8 +35,10 @@ func conflict(kind storage.ConflictKind, index int) error {
 	return &storage.Conflict{Kind: kind, Index: index}
 }
 
-// guarded is the outcome of a statement that changes one row if a guard holds.
-func guarded(changed int64, err error, kind storage.ConflictKind, index int) error {
+// guarded runs a statement that changes one row if a guard holds, and is a
+// conflict if it does not.
+func (w *writer) guarded(kind storage.ConflictKind, index int, stmt statementID, args ...any) error {
+	changed, err := w.exec(stmt, args...)
 	switch {
 	case err != nil:
 		return describe("writing", err)
@@ -47,6 +49,19 @@ func guarded(changed int64, err error, kind storage.ConflictKind, index int) err
 	}
 }
 
+// insert runs an insert that no guard is about, of a row of a change.
+func (w *writer) insert(what string, index int, stmt statementID, args ...any) error {
+	_, err := w.exec(stmt, args...)
+	switch {
+	case err == nil:
+		return nil
+	case isConstraint(err):
+		return fmt.Errorf("%w: the id of a %s (row %d)", storage.ErrExists, what, index)
+	default:
+		return describe("writing", err)
+	}
+}
+
 func (w *writer) applyClaim(c *storage.Change) error {
 	if c.Claim == nil {
 		return nil
@@ -54,16 +69,13 @@ func (w *writer) applyClaim(c *storage.Change) error {
 	k := &c.Claim.Claim
 	switch c.Claim.Op {
 	case storage.ClaimTake:
-		n, err := w.exec(stmtTakeClaim, w.tenant, k.Key[:], optionalID(&k.Owner), sqlstore.Micros(k.LeaseUntil),
+		return w.guarded(storage.ClaimTaken, 0, stmtTakeClaim, w.tenant, k.Key[:], optionalID(&k.Owner), sqlstore.Micros(k.LeaseUntil),
 			sqlstore.Micros(k.ExpiresAt), k.KeyVersion, optional(k.Answer), c.Now.UnixMicro())
-		return guarded(n, err, storage.ClaimTaken, 0)
 	case storage.ClaimFinish:
-		n, err := w.exec(stmtFinishClaim, optional(k.Answer), sqlstore.Micros(k.ExpiresAt), k.KeyVersion,
+		return w.guarded(storage.ClaimLost, 0, stmtFinishClaim, optional(k.Answer), sqlstore.Micros(k.ExpiresAt), k.KeyVersion,
 			w.tenant, k.Key[:], k.Owner[:])
-		return guarded(n, err, storage.ClaimLost, 0)
 	case storage.ClaimDrop:
-		n, err := w.exec(stmtDropClaim, w.tenant, k.Key[:], k.Owner[:])
-		return guarded(n, err, storage.ClaimLost, 0)
+		return w.guarded(storage.ClaimLost, 0, stmtDropClaim, w.tenant, k.Key[:], k.Owner[:])
 	default:
 		return fmt.Errorf("sqlite: unknown operation %d on a claim", c.Claim.Op)
 	}
@@ -72,10 +84,10 @@ func (w *writer) applyClaim(c *storage.Change) error {
 func (w *writer) insertRecords(c *storage.Change) error {
 	for i := range c.InsertRecords {
 		r := &c.InsertRecords[i]
-		n, err := w.exec(stmtInsertRecord, w.tenant, r.Kind, r.ID[:], r.Name, sqlstore.FoldName(r.Name),
+		err := w.guarded(storage.KeyTaken, i, stmtInsertRecord, w.tenant, r.Kind, r.ID[:], r.Name, sqlstore.FoldName(r.Name),
 			optionalKey(&r.Key), optionalKey(&r.AltKey), sqlstore.Micros(r.ExpiresAt),
 			r.KeyVersion, sqlstore.Micros(r.CreatedAt), r.Rev, bytesOf(r.Body))
-		if err := guarded(n, err, storage.KeyTaken, i); err != nil {
+		if err != nil {
 			return err
 		}
 		if err := w.insertLookups(r, i); err != nil {
@@ -90,8 +102,8 @@ func (w *writer) insertLookups(r *storage.Record, index int) error {
 		if key.IsZero() {
 			continue
 		}
-		n, err := w.exec(stmtInsertLookup, key[:], w.tenant, r.Kind, r.ID[:])
-		if err := guarded(n, err, storage.KeyTaken, index); err != nil {
+		err := w.guarded(storage.KeyTaken, index, stmtInsertLookup, key[:], w.tenant, r.Kind, r.ID[:])
+		if err != nil {
 			return err
 		}
 	}
@@ -159,9 +171,9 @@ func (w *writer) deleteLookups(keys ...[]byte) error {
 func (w *writer) insertJobs(c *storage.Change) error {
 	for i := range c.InsertJobs {
 		j := &c.InsertJobs[i]
-		_, err := w.exec(stmtInsertJob, w.tenant, j.ID[:], j.Kind, j.RunAt.UnixMicro(), j.Attempts, j.Dead,
+		err := w.insert("job", i, stmtInsertJob, w.tenant, j.ID[:], j.Kind, j.RunAt.UnixMicro(), j.Attempts, j.Dead,
 			optionalID(&j.Owner), sqlstore.Micros(j.LeaseUntil), j.KeyVersion, bytesOf(j.Payload))
-		if err := inserted("job", i, err); err != nil {
+		if err != nil {
 			return err
 		}
 	}
@@ -176,9 +188,9 @@ func (w *writer) updateJobs(c *storage.Change) error {
 		if u.Until.IsZero() {
 			owner = storage.ID{}
 		}
-		n, err := w.exec(stmtUpdateJob, j.RunAt.UnixMicro(), j.Attempts, j.Dead, j.KeyVersion, bytesOf(j.Payload),
+		err := w.guarded(storage.JobStale, i, stmtUpdateJob, j.RunAt.UnixMicro(), j.Attempts, j.Dead, j.KeyVersion, bytesOf(j.Payload),
 			optionalID(&owner), sqlstore.Micros(u.Until), w.tenant, j.ID[:], u.Owner[:])
-		if err := guarded(n, err, storage.JobStale, i); err != nil {
+		if err != nil {
 			return err
 		}
 	}
@@ -188,8 +200,8 @@ func (w *writer) updateJobs(c *storage.Change) error {
 func (w *writer) deleteJobs(c *storage.Change) error {
 	for i := range c.DeleteJobs {
 		d := &c.DeleteJobs[i]
-		n, err := w.exec(stmtDeleteJob, w.tenant, d.ID[:], d.Owner[:])
-		if err := guarded(n, err, storage.JobStale, i); err != nil {
+		err := w.guarded(storage.JobStale, i, stmtDeleteJob, w.tenant, d.ID[:], d.Owner[:])
+		if err != nil {
 			return err
 		}
 	}
@@ -210,24 +222,12 @@ func (w *writer) reseal(c *storage.Change) error {
 	return nil
 }
 
-// inserted is the outcome of an insert that no guard is about.
-func inserted(what string, index int, err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case isConstraint(err):
-		return fmt.Errorf("%w: the id of a %s (row %d)", storage.ErrExists, what, index)
-	default:
-		return describe("writing", err)
-	}
-}
-
 func (w *writer) insertLogs(c *storage.Change) error {
 	for i := range c.Logs {
 		l := &c.Logs[i]
-		_, err := w.exec(stmtInsertLog, w.tenant, l.ID[:], l.CreatedAt.UnixMicro(), optionalID(&l.ActorID),
+		err := w.insert("log entry", i, stmtInsertLog, w.tenant, l.ID[:], l.CreatedAt.UnixMicro(), optionalID(&l.ActorID),
 			l.ActorType, l.EntityType, l.EntityID, l.Operation, l.Message)
-		if err := inserted("log entry", i, err); err != nil {
+		if err != nil {
 			return err
 		}
 		w.counts.addLog(c.Tenant, l)

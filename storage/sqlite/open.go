@@ -112,9 +112,9 @@ func (f file) writerSettings() []setting {
 	return append(s, setting{"journal_mode", "wal"}, setting{"synchronous", "2"}, setting{"wal_autocheckpoint", strconv.Itoa(autoCheckpoint)})
 }
 
-// readerSettings leave memory mapping off. It makes reads quicker while nobody
-// writes, but SQLite maps the file anew after every change, and there is one for
-// the log entry of each read.
+// readerSettings leave memory mapping off. It makes reads quicker in a file
+// without writes, but SQLite maps the file again after every change, and there is
+// one for the log entry of each read.
 func (f file) readerSettings() []setting {
 	return append(commonSettings(), setting{"query_only", "1"}, setting{"cache_size", "-16384"})
 }

@@ -38,7 +38,7 @@ func (c *call) relaxed() bool {
 type group struct {
 	calls []*call
 	rows  int
-	// more adds calls that have come meanwhile, and reports whether there were
+	// more adds calls that have arrived since, and reports whether there were
 	// any; nil when a group is to stay as it is.
 	more func(*group) bool
 }
@@ -69,11 +69,14 @@ func (g *group) fail(err error) {
 	}
 }
 
-// queue hands writes to the writer in groups. The first to come runs a group
-// itself. If others wait by then, a goroutine takes all that waits at once,
-// again and again, and ends when nothing does. What comes while the rows of a
-// synced transaction are being written is still in it, if it may have company;
-// what comes while it is committed is in the next one.
+// queue hands writes to the writer in groups. A caller that finds it idle runs a
+// group itself. If other calls wait after that, a goroutine takes all that waits
+// at once, again and again, and ends when nothing does. A call that arrives while
+// the rows of a synced transaction are being written still joins it, unless it
+// must be alone; one that arrives during the commit is in the next one.
+//
+// One transaction for all calls that wait makes 32 callers create twice as many
+// tokens as one does (BenchmarkGrouping).
 type queue struct {
 	writer *writer
 
@@ -81,7 +84,7 @@ type queue struct {
 	idle    sync.Cond
 	waiting []*call
 	group   group // under way
-	working bool  // somebody runs groups
+	working bool  // a caller or a goroutine runs groups
 	stopped bool
 }
 
@@ -118,8 +121,9 @@ func (q *queue) do(ctx context.Context, c call) error {
 	return c.err
 }
 
-// start begins to work. The caller runs the first group itself, which is sooner
-// than a goroutine would be at work.
+// start begins to work. The caller runs the first group itself: to start a
+// goroutine for it would cost 7 to 13 % of GetToken at 1 caller, and nothing
+// that could be measured at 8 and more (BenchmarkGet).
 func (q *queue) start() {
 	if q.next() {
 		go q.drain()
@@ -166,8 +170,9 @@ func (q *queue) next() bool {
 // disk when it commits.
 func (q *queue) synced(first *call) bool { return !first.relaxed() && !q.writer.file.memory }
 
-// takeIn adds those to a group who have come since its transaction began, for
-// whom it then need not sync once more. It waits for nobody: the transaction
+// takeIn adds the calls to a group that have arrived since its transaction
+// began, which saves a sync: it wins 15 to 20 % of CreateToken at 8 callers, and
+// 7 to 10 % at 32 (BenchmarkCreate). It does not wait for any: the transaction
 // keeps other processes from writing. One in memory even keeps others from
 // reading, and what is not synced is soon done, so both stay as they were.
 func (q *queue) takeIn(g *group) bool {

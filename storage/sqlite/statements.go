@@ -128,6 +128,6 @@ var statementText = [statementCount]string{
 	stmtResealJob: `UPDATE jobs SET payload = ?, key_version = ? WHERE tenant_id = ? AND id = ? AND key_version < ?`,
 }
 
-// claimExpired holds for claims that may be swept. One that somebody works on
-// is not among them, whatever it says.
+// claimExpired holds for claims that may be swept. One whose lease
+// still runs is not among them, whatever it says.
 const claimExpired = `expires_at <= ? AND (answer IS NOT NULL OR lease_until IS NULL OR lease_until <= ?)`

@@ -108,7 +108,7 @@ func TestGroup(t *testing.T) {
 }
 
 // Calls that wait while a transaction is under way are in the next one, or in
-// that one if its rows are still being written and it may have company.
+// that one if its rows are still being written and it may share.
 func TestCallsThatWaitShareATransaction(t *testing.T) {
 	t.Parallel()
 	const callers = 20
@@ -153,7 +153,7 @@ func TestCallsThatWaitShareATransaction(t *testing.T) {
 }
 
 // What must be synced does not join a transaction whose commit is not, and
-// nobody joins one in memory, which keeps others from reading.
+// none joins one in memory, which keeps others from reading.
 func TestNobodyJoinsATransactionThatIsNotSynced(t *testing.T) {
 	t.Parallel()
 	read := func() *call {
@@ -324,7 +324,7 @@ func filesWith(t *testing.T, path, text string) int {
 	return n
 }
 
-// A panic is the error of a group. Those who come later can still write, and
+// A panic is the error of a group. Later calls can still write, and
 // what the group had begun is gone.
 func TestAPanicEndsItsGroupAlone(t *testing.T) {
 	t.Parallel()
@@ -362,7 +362,7 @@ func TestBusyTimeoutIsRestored(t *testing.T) {
 	}
 }
 
-// Who writes now and then gets its turn beside somebody who writes all the time
+// A process that writes now and then gets its turn beside one that writes all the time
 // through another Store, as another process would. Waiting as SQLite does, it
 // came last among thousands.
 func TestNobodyKeepsTheFileForItself(t *testing.T) {

@@ -100,7 +100,7 @@ func finishOf(tenant storage.ID, c storage.Claim) *storage.Change {
 
 func claimFinish(w *world) {
 	tenant, c, late := w.id(), w.claim(), w.claim()
-	late.LeaseUntil = earlier // nobody has taken it meanwhile
+	late.LeaseUntil = earlier // and no other claim was taken
 	for _, c := range []storage.Claim{c, late} {
 		w.write(take(tenant, c))
 		finish := finishOf(tenant, c)

@@ -15,7 +15,7 @@ func jobRules() []rule {
 		{"LeaseJobs gives up to limit jobs, oldest RunAt first", jobOrder},
 		{"a job is due when its RunAt has come", jobRunAt},
 		{"a dead job is never due", jobDead},
-		{"a job is not due while somebody holds a lease that is still running", jobLeased},
+		{"a job is not due while a lease on it is still running", jobLeased},
 		{"a job can be written with a lease", jobBornLeased},
 		{"JobUpdate replaces what it names and gives up the lease", jobUpdate},
 		{"JobUpdate with Until goes on holding the lease", jobRenewed},
@@ -66,7 +66,7 @@ func jobIDs(jobs []storage.Job) []storage.ID {
 	return ids
 }
 
-// isDue tells whether a tenant has jobs to lease, by the way that takes none.
+// isDue reports whether a tenant has jobs to lease, by the way that takes none.
 func (w *world) isDue(tenant storage.ID) bool {
 	w.Helper()
 	return slices.Contains(w.dueTenants(storage.ID{}, 1000), tenant)
@@ -173,7 +173,7 @@ func jobFenced(w *world) {
 	w.refused(&storage.Change{Tenant: tenant, UpdateJobs: []storage.JobUpdate{update}}, storage.JobStale, 0)
 	w.refused(&storage.Change{Tenant: tenant, DeleteJobs: []storage.JobDelete{remove}}, storage.JobStale, 0)
 	w.lease(tenant, owner, 10)
-	// The lease has run out, but nobody else has taken the job.
+	// The lease has run out, but no other worker has taken the job.
 	w.write(&storage.Change{Tenant: tenant, Now: later, UpdateJobs: []storage.JobUpdate{update}})
 	w.refused(&storage.Change{Tenant: tenant, UpdateJobs: []storage.JobUpdate{update}}, storage.JobStale, 0)
 	w.refused(&storage.Change{Tenant: tenant, DeleteJobs: []storage.JobDelete{remove}}, storage.JobStale, 0)
@@ -229,7 +229,7 @@ func jobContention(w *world) {
 			w.Errorf("job %x was leased %d times", id, n)
 		}
 	}
-	// A worker may have been told "nothing" while another held the last rows.
+	// A worker may get nothing while another has locked the last rows.
 	for _, job := range w.lease(tenant, w.id(), jobs) {
 		taken[job.ID]++
 	}

@@ -66,7 +66,7 @@ func agreesWithModel(w *world, seed uint64) {
 	}
 }
 
-// describe tells of a change what a failure is to be understood by.
+// describe shows of a change what helps to understand a failure.
 func describe(c *storage.Change) string {
 	return fmt.Sprintf("a change with %d/%d/%d tokens and %d/%d/%d records inserted/updated/deleted",
 		len(c.InsertTokens), len(c.UpdateTokens), len(c.DeleteTokens),

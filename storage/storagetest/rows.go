@@ -132,7 +132,7 @@ func (s *source) answered() storage.Claim {
 	return c
 }
 
-// job returns a job that nobody has leased.
+// job returns a job without a lease.
 func (s *source) job(runAt time.Time) storage.Job {
 	n := s.last.Add(1)
 	return storage.Job{

@@ -2,7 +2,7 @@
 //
 // A pool of [database/sql] looks for a connection and for the statement on it,
 // and converts every argument, each time. Of a statement that takes a few
-// microseconds that is a good part; whoever keeps a connection anyway can do
+// microseconds that is a good part; code that keeps a connection anyway can do
 // without it.
 package direct
 

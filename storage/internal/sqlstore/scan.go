@@ -187,8 +187,8 @@ func Micros(t time.Time) any {
 }
 
 // microsUp is the first microsecond that is not before t. Columns hold whole
-// microseconds, so "at or after t" and "before t" are told by it, while "at or
-// before t" and "after t" are told by t.UnixMicro.
+// microseconds, so "at or after t" and "before t" compare with it, while "at or
+// before t" and "after t" compare with t.UnixMicro.
 func microsUp(t time.Time) int64 {
 	micros := t.UnixMicro()
 	if t.Nanosecond()%int(time.Microsecond) != 0 {

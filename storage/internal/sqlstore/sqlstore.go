@@ -94,15 +94,15 @@ type Store struct {
 	db      *sqlx.DB
 	dialect Dialect
 	closed  atomic.Bool
-	points  *lanes
-	lists   *lanes // may be the same
+	points  *readPool
+	lists   *readPool // may be the same
 	texts   [pointCount]string
 	piece   int // pieceBytes
 }
 
 // New returns a Store that reads from a database whose migrations have run. It
 // takes connections out of the pool and keeps them, so that the pool must be as
-// large as Dialect.Conns, and nobody else may need one of those. The database
+// large as Dialect.Conns, and nothing else may need one of those. The database
 // stays the caller's to close, after the Store.
 func New(ctx context.Context, db *sqlx.DB, d Dialect) (*Store, error) {
 	s := &Store{db: db, dialect: d, piece: pieceBytes}
@@ -113,20 +113,20 @@ func New(ctx context.Context, db *sqlx.DB, d Dialect) (*Store, error) {
 	if d.Prepared {
 		prepared = s.texts[:]
 	}
-	s.points = newLanes(db.DB, d.Conns-d.Lists, d.Lifetime, prepared)
+	s.points = newReadPool(db.DB, d.Conns-d.Lists, d.Lifetime, prepared)
 	s.lists = s.points
 	if d.Lists > 0 {
-		s.lists = newLanes(db.DB, d.Lists, d.Lifetime, nil)
+		s.lists = newReadPool(db.DB, d.Lists, d.Lifetime, nil)
 	}
 	// What cannot be prepared is better known now.
-	if err := s.on(ctx, s.points, func(*lane) (bool, error) { return true, nil }); err != nil {
+	if err := s.on(ctx, s.points, func(*readConn) (bool, error) { return true, nil }); err != nil {
 		return nil, s.fail(err)
 	}
 	return s, nil
 }
 
-// Close closes the connections, each when nobody reads on it any more. Reads
-// that come later return [storage.ErrClosed].
+// Close closes the connections, each when the read on it has ended. Later reads
+// return [storage.ErrClosed].
 func (s *Store) Close() {
 	s.closed.Store(true)
 	s.points.close()
@@ -141,7 +141,7 @@ func (s *Store) Ping(ctx context.Context) error {
 // Do runs something that may be repeated on a connection of a Store, and again
 // on another if that one turns out to be lost. It returns the driver's error.
 func Do(ctx context.Context, s *Store, do func(*sql.Conn) error) error {
-	return s.on(ctx, s.lists, func(l *lane) (bool, error) { return true, do(l.conn) })
+	return s.on(ctx, s.lists, func(l *readConn) (bool, error) { return true, do(l.conn) })
 }
 
 // ready reports why a read should not even start.
@@ -202,7 +202,7 @@ func (s *Store) one(ctx context.Context, p point, scan func(direct.Row) error, a
 	if s.dialect.Uninterrupted {
 		run = context.WithoutCancel(ctx)
 	}
-	err = s.on(ctx, s.points, func(l *lane) (bool, error) {
+	err = s.on(ctx, s.points, func(l *readConn) (bool, error) {
 		found, malformed = false, nil
 		if s.dialect.Prepared {
 			return true, l.prepared[p].Query(run, take, args...)
@@ -233,7 +233,7 @@ func (s *Store) until(ctx context.Context, query string, args []any, dest []sql.
 	query = s.db.Rebind(query)
 	begun, columns := false, anys(dest)
 	var ended error
-	err := s.on(ctx, s.lists, func(l *lane) (bool, error) {
+	err := s.on(ctx, s.lists, func(l *readConn) (bool, error) {
 		rows, err := l.conn.QueryContext(ctx, query, args...)
 		if err != nil {
 			return true, err

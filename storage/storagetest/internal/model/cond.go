@@ -60,7 +60,7 @@ func beforeEnd(at, to time.Time, excluded bool) bool {
 	return to.IsZero() || at.Before(to) || !excluded && at.Equal(to)
 }
 
-// nameMatches tells whether a whole name matches a pattern in which '*' stands
+// nameMatches reports whether a whole name matches a pattern in which '*' stands
 // for any text, without regard to case.
 func nameMatches(pattern, name string) bool {
 	parts := strings.Split(strings.ToLower(pattern), "*")

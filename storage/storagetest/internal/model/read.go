@@ -208,7 +208,7 @@ func (s *Store) ListRecords(ctx context.Context, f storage.RecordFilter) ([]stor
 	return rows, total, nil
 }
 
-// tooLarge tells whether several rows hold more than a bound, unless it is zero.
+// tooLarge reports whether several rows hold more than a bound, unless it is zero.
 func tooLarge[T any](rows []T, most int, bytes func(*T) int) bool {
 	held := 0
 	for i := range rows {

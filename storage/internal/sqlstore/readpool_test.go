@@ -13,9 +13,9 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/internal/direct"
 )
 
-// newLanesStore returns a Store whose lanes have no statements, and may thus be
-// opened on a database without tables.
-func newLanesStore(t *testing.T, d Dialect) *Store {
+// newPoolStore returns a Store whose connections have no statements, and may thus
+// be opened on a database without tables.
+func newPoolStore(t *testing.T, d Dialect) *Store {
 	t.Helper()
 	s, err := New(t.Context(), openDB(t), d)
 	if err != nil {
@@ -32,7 +32,7 @@ func (s *Store) open() int { return s.db.Stats().OpenConnections }
 // callers wait, and no read of a single row.
 func TestListsLeaveConnectionsForSingleRows(t *testing.T) {
 	t.Parallel()
-	s := newLanesStore(t, Dialect{Conns: 2, Lists: 1})
+	s := newPoolStore(t, Dialect{Conns: 2, Lists: 1})
 	s.texts[pointClaim] = "SELECT 42"
 	var n, found int
 	err := s.each(t.Context(), "SELECT 1", nil, []sql.Scanner{(*intColumn)(&n)}, func() {
@@ -48,9 +48,9 @@ func TestListsLeaveConnectionsForSingleRows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if found != 42 || s.open() != 2 || len(s.lists.turns)+len(s.points.turns) != 0 {
-		t.Errorf("found %d on %d connections; turns still taken: %d and %d",
-			found, s.open(), len(s.lists.turns), len(s.points.turns))
+	if found != 42 || s.open() != 2 || len(s.lists.permits)+len(s.points.permits) != 0 {
+		t.Errorf("found %d on %d connections; permits still taken: %d and %d",
+			found, s.open(), len(s.lists.permits), len(s.points.permits))
 	}
 }
 
@@ -71,11 +71,11 @@ func TestOneConnectionIsEnough(t *testing.T) {
 	}
 }
 
-// The lane that was used last is used next, so that few do the work of few.
-func TestTheWarmLaneIsUsed(t *testing.T) {
+// The connection that was used last is used next, so that few do the work of few.
+func TestTheWarmConnectionIsUsed(t *testing.T) {
 	t.Parallel()
-	s := newLanesStore(t, Dialect{Conns: 3})
-	var taken []*lane
+	s := newPoolStore(t, Dialect{Conns: 3})
+	var taken []*readConn
 	for range 3 {
 		l, err := s.points.take(t.Context())
 		if err != nil {
@@ -89,43 +89,43 @@ func TestTheWarmLaneIsUsed(t *testing.T) {
 	for range 2 {
 		l, err := s.points.take(t.Context())
 		if err != nil || l != taken[2] {
-			t.Errorf("got another lane than the last one, %v", err)
+			t.Errorf("got another connection than the last one, %v", err)
 		}
 		s.points.give(l, true)
 	}
 }
 
-// What becomes of a lane, and of what runs on it.
-func TestLanesAfterErrors(t *testing.T) {
+// What becomes of a connection, and of what runs on it.
+func TestConnectionsAfterErrors(t *testing.T) {
 	t.Parallel()
 	broken, errLeft := errors.New("broken"), errors.New("left")
-	lose := func(l *lane) { l.direct.Discard() }
+	lose := func(l *readConn) { l.direct.Discard() }
 	for name, test := range map[string]struct {
 		again bool // it may be run again
-		do    func(l *lane, leave func()) error
+		do    func(l *readConn, leave func()) error
 		runs  int
 		kept  bool
 		want  error
 	}{
-		"none":                  {again: true, do: func(*lane, func()) error { return nil }, runs: 1, kept: true},
-		"of the statement":      {again: true, do: func(*lane, func()) error { return broken }, runs: 1, want: broken},
-		"the reader has left":   {again: true, do: func(_ *lane, leave func()) error { leave(); return errLeft }, runs: 1, kept: true, want: context.Canceled},
-		"the connection lost":   {again: true, do: func(l *lane, _ func()) error { lose(l); return broken }, runs: 2, want: broken},
-		"lost after a row":      {do: func(l *lane, _ func()) error { lose(l); return broken }, runs: 1, want: broken},
-		"lost, and reader left": {again: true, do: func(l *lane, leave func()) error { lose(l); leave(); return errLeft }, runs: 1, want: context.Canceled},
+		"none":                  {again: true, do: func(*readConn, func()) error { return nil }, runs: 1, kept: true},
+		"of the statement":      {again: true, do: func(*readConn, func()) error { return broken }, runs: 1, want: broken},
+		"the reader has left":   {again: true, do: func(_ *readConn, leave func()) error { leave(); return errLeft }, runs: 1, kept: true, want: context.Canceled},
+		"the connection lost":   {again: true, do: func(l *readConn, _ func()) error { lose(l); return broken }, runs: 2, want: broken},
+		"lost after a row":      {do: func(l *readConn, _ func()) error { lose(l); return broken }, runs: 1, want: broken},
+		"lost, and reader left": {again: true, do: func(l *readConn, leave func()) error { lose(l); leave(); return errLeft }, runs: 1, want: context.Canceled},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newLanesStore(t, Dialect{Conns: 1})
+			s := newPoolStore(t, Dialect{Conns: 1})
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			runs := 0
-			err := s.on(ctx, s.points, func(l *lane) (bool, error) {
+			err := s.on(ctx, s.points, func(l *readConn) (bool, error) {
 				runs++
 				return test.again, test.do(l, cancel)
 			})
-			if !errors.Is(err, test.want) || runs != test.runs || len(s.points.idle) == 1 != test.kept || len(s.points.turns) != 0 {
-				t.Errorf("got %v after %d runs, %d lanes are kept and %d turns taken", err, runs, len(s.points.idle), len(s.points.turns))
+			if !errors.Is(err, test.want) || runs != test.runs || len(s.points.idle) == 1 != test.kept || len(s.points.permits) != 0 {
+				t.Errorf("got %v after %d runs, %d connections are kept and %d permits taken", err, runs, len(s.points.idle), len(s.points.permits))
 			}
 			if n, err := s.count(t.Context(), "SELECT 7"); n != 7 || err != nil {
 				t.Errorf("the next read: %d, %v", n, err)
@@ -135,7 +135,7 @@ func TestLanesAfterErrors(t *testing.T) {
 }
 
 // A lost connection is replaced before its reader notices.
-func TestALostLaneIsReplaced(t *testing.T) {
+func TestALostConnectionIsReplaced(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
 	lost := s.points.idle[0]
@@ -152,10 +152,10 @@ func TestALostLaneIsReplaced(t *testing.T) {
 	}
 }
 
-func TestOldLanesAreReplaced(t *testing.T) {
+func TestOldConnectionsAreReplaced(t *testing.T) {
 	t.Parallel()
-	s := newLanesStore(t, Dialect{Conns: 3, Lifetime: time.Hour})
-	var taken []*lane
+	s := newPoolStore(t, Dialect{Conns: 3, Lifetime: time.Hour})
+	var taken []*readConn
 	for range 3 {
 		l, err := s.points.take(t.Context())
 		if err != nil {
@@ -181,7 +181,7 @@ func TestOldLanesAreReplaced(t *testing.T) {
 func TestCloseWhileReading(t *testing.T) {
 	t.Parallel()
 	for name, d := range map[string]Dialect{"shared": {Conns: 2}, "apart": {Conns: 2, Lists: 1}} {
-		s := newLanesStore(t, d)
+		s := newPoolStore(t, d)
 		var got []int
 		var n int
 		err := s.each(t.Context(), "SELECT 1 UNION SELECT 2", nil, []sql.Scanner{(*intColumn)(&n)}, func() {
@@ -200,16 +200,16 @@ func TestCloseWhileReading(t *testing.T) {
 	}
 }
 
-// A panic ends neither the lane's turn nor leaves what it did behind.
-func TestAPanicGivesUpItsLane(t *testing.T) {
+// A panic gives its connection up, and lets another take its place.
+func TestAPanicGivesUpItsConnection(t *testing.T) {
 	t.Parallel()
-	s := newLanesStore(t, Dialect{Conns: 1})
+	s := newPoolStore(t, Dialect{Conns: 1})
 	func() {
 		defer func() { _ = recover() }()
-		_ = s.on(t.Context(), s.points, func(*lane) (bool, error) { panic("broken") })
+		_ = s.on(t.Context(), s.points, func(*readConn) (bool, error) { panic("broken") })
 	}()
 	if len(s.points.idle) != 0 || s.open() != 0 {
-		t.Errorf("%d lanes are kept, %d connections are open", len(s.points.idle), s.open())
+		t.Errorf("%d connections are kept, %d connections are open", len(s.points.idle), s.open())
 	}
 	if n, err := s.count(t.Context(), "SELECT 7"); n != 7 || err != nil {
 		t.Errorf("the next read: %d, %v", n, err)
@@ -225,7 +225,7 @@ func TestAPanicInARowIsAnError(t *testing.T) {
 	if _, err := s.db.Exec(`INSERT INTO claims (tenant_id, key, key_version) VALUES (?, ?, 7)`, someTenant[:], key[:]); err != nil {
 		t.Fatal(err)
 	}
-	lane := s.points.idle[0]
+	conn := s.points.idle[0]
 	_, err := s.one(t.Context(), pointClaim, func(direct.Row) error { panic("a value") }, someTenant[:], key[:])
 	if err == nil || err.Error() != "storage: panic while reading a row (string)" {
 		t.Errorf("the error is %v", err)
@@ -233,7 +233,7 @@ func TestAPanicInARowIsAnError(t *testing.T) {
 	if c, err := s.Claim(t.Context(), someTenant, key); c.KeyVersion != 7 || err != nil {
 		t.Errorf("the next read: %v, %v", c, err)
 	}
-	if len(s.points.idle) != 1 || s.points.idle[0] != lane {
+	if len(s.points.idle) != 1 || s.points.idle[0] != conn {
 		t.Error("the connection was given up")
 	}
 }

@@ -130,7 +130,7 @@ func (n *node) blocked(t *testing.T, statements int) {
 	}
 }
 
-// Whoever reads after all connections have been killed does not notice.
+// A read after all connections have been killed succeeds.
 func TestReadsSurviveKilledConnections(t *testing.T) {
 	t.Parallel()
 	for name, options := range map[string]postgres.Options{
@@ -161,7 +161,7 @@ func TestReadsSurviveKilledConnections(t *testing.T) {
 	}
 }
 
-func TestReadsSurviveALostLine(t *testing.T) {
+func TestReadsSurviveALostConnection(t *testing.T) {
 	t.Parallel()
 	p, through := newProxy(t, pgtest.URL(t))
 	s := openAt(t, through, &postgres.Options{MaxConns: 2})

@@ -1,0 +1,148 @@
+package bench
+
+import (
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// grouping spreads writes over connections. A caller that finds one free uses it,
+// unless another is in use and fewer than half of the usual number of callers
+// wait. The others wait; a caller that is done wakes those of its group and
+// passes the connection on, together with all that waits by then.
+type grouping[C any] struct {
+	// write writes a group, and what more returns, in one transaction.
+	write func(conn C, group []*storage.Change, more func() []*storage.Change) error
+	limit int           // of a group
+	late  bool          // a group takes in what arrives while it is written
+	gap   time.Duration // how long to wait for the next caller that was woken
+
+	mu      sync.Mutex
+	free    []C
+	used    int // connections
+	here    int // callers
+	usual   int // callers, in sixteenths
+	last    int // jobs of the last group, and those that arrived since
+	waiting []*job[C]
+}
+
+type job[C any] struct {
+	change *storage.Change
+	wake   chan wake[C]
+}
+
+// wake ends the wait of a job: it is written, or, with a group, has to write
+// that.
+type wake[C any] struct {
+	conn  C
+	group []*job[C]
+	err   error
+}
+
+func (g *grouping[C]) do(c *storage.Change) error {
+	own := &job[C]{change: c}
+	g.mu.Lock()
+	g.here++
+	g.usual = max(g.usual, 16*g.here)
+	if len(g.free) > 0 && (g.used == 0 || len(g.waiting)+1 >= g.enough()) {
+		conn, group := g.start(own)
+		g.mu.Unlock()
+		return g.lead(conn, group)
+	}
+	own.wake = make(chan wake[C], 1)
+	g.waiting = append(g.waiting, own)
+	g.mu.Unlock()
+	t := <-own.wake
+	if t.group != nil {
+		return g.lead(t.conn, t.group)
+	}
+	return t.err
+}
+
+// lead writes a group whose first job is the caller's own.
+func (g *grouping[C]) lead(conn C, group []*job[C]) error {
+	group = g.gather(group)
+	err := g.write(conn, changesOf(group), func() []*storage.Change {
+		before := len(group)
+		if g.late {
+			g.mu.Lock()
+			group = g.join(group)
+			g.mu.Unlock()
+		}
+		return changesOf(group[before:])
+	})
+	for _, j := range group[1:] {
+		j.wake <- wake[C]{err: err}
+	}
+	g.pass(conn, group)
+	return err
+}
+
+func changesOf[C any](jobs []*job[C]) []*storage.Change {
+	changes := make([]*storage.Change, len(jobs))
+	for i, j := range jobs {
+		changes[i] = j.change
+	}
+	return changes
+}
+
+func (g *grouping[C]) pass(conn C, group []*job[C]) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.used--
+	g.here -= len(group)
+	g.usual -= (g.usual + 63) / 64
+	g.last = len(group) + len(g.waiting)
+	g.free = append(g.free, conn)
+	if len(g.waiting) == 0 || g.used > 0 && len(g.waiting) < g.enough() {
+		return
+	}
+	first := g.waiting[0]
+	g.waiting = g.waiting[1:]
+	conn, group = g.start(first)
+	first.wake <- wake[C]{conn: conn, group: group}
+}
+
+// enough is how many that wait are worth a second connection.
+func (g *grouping[C]) enough() int { return min((g.usual+31)/32, 64) }
+
+// start takes a connection for a job and those that wait.
+func (g *grouping[C]) start(first *job[C]) (C, []*job[C]) {
+	last := len(g.free) - 1
+	conn := g.free[last]
+	g.free = g.free[:last]
+	g.used++
+	return conn, g.join([]*job[C]{first})
+}
+
+// join moves jobs that wait to a group.
+func (g *grouping[C]) join(group []*job[C]) []*job[C] {
+	n := min(g.limit-len(group), len(g.waiting))
+	group = append(group, g.waiting[:n]...)
+	g.waiting = append(g.waiting[:0], g.waiting[n:]...)
+	return group
+}
+
+// gather waits for callers that were woken, until there are enough.
+func (g *grouping[C]) gather(group []*job[C]) []*job[C] {
+	if g.gap == 0 {
+		return group
+	}
+	g.mu.Lock()
+	expected := min(g.last, g.enough())
+	g.last = 0
+	g.mu.Unlock()
+	for since := time.Now(); len(group) < expected && time.Since(since) < g.gap; {
+		runtime.Gosched()
+		g.mu.Lock()
+		before := len(group)
+		group = g.join(group)
+		g.mu.Unlock()
+		if len(group) > before {
+			since = time.Now()
+		}
+	}
+	return group
+}
