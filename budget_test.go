@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,11 +32,11 @@ var ones = repeated("1", 130)
 // gone is the context of a caller who leaves after so many looks at it.
 type gone struct {
 	context.Context
-	after int
+	after atomic.Int64
 }
 
 func (g *gone) Err() error {
-	if g.after--; g.after < 0 {
+	if g.after.Add(-1) < 0 {
 		return context.Canceled
 	}
 	return nil
@@ -138,18 +139,19 @@ func TestWorkEndsWhenTheCallerHasGone(t *testing.T) {
 	for what, do := range map[string]func(ctx context.Context) error{
 		"create": create, "tokenize": tokenize, "detokenize": detokenize, "update": update,
 	} {
-		caller := &gone{Context: t.Context(), after: 1 << 30}
+		caller := &gone{Context: t.Context()}
+		caller.after.Store(1 << 30)
 		wantError(t, what, do(caller), vault.ErrInvalid)
-		looks := 1<<30 - caller.after
+		looks := 1<<30 - caller.after.Load()
 		if looks < 300 {
 			t.Errorf("%s looks for its caller only %d times", what, looks)
 		}
-		caller.after = looks - 100 // in the middle of the evaluation
+		caller.after.Store(looks - 100) // in the middle of the evaluation
 		if err := do(caller); !errors.Is(err, context.Canceled) || errors.Is(err, vault.ErrInvalid) {
 			t.Errorf("%s, when the caller has gone: %v", what, err)
 		}
-		if caller.after < -10 {
-			t.Errorf("%s went on for %d looks", what, -caller.after)
+		if after := caller.after.Load(); after < -10 {
+			t.Errorf("%s went on for %d looks", what, -after)
 		}
 	}
 }
