@@ -85,9 +85,10 @@ const (
 	// maxBatch bounds the changes that share a statement.
 	maxBatch = 100
 	// createWait bounds how long a create waits while a connection is free, so
-	// that a statement that hangs does not hold up the others. On a slow disk it
-	// also wins 35 % of CreateToken at 8 callers (BenchmarkCreate): the server
-	// syncs the commits of several statements at once.
+	// that a statement that hangs does not hold up the others. Without it,
+	// CreateToken was 41 % slower at 8 callers on a slow disk, where the server
+	// syncs several commits at once, and as fast on a quick one, and at 32 and 128
+	// callers (BenchmarkCreate).
 	createWait = time.Millisecond
 )
 
@@ -212,8 +213,8 @@ func (q *queue) count(c class) (n int) {
 // may share its statement.
 //
 // Callers that a statement of readings has woken are about to ask for their next
-// token, so they may run first. That wins 24 % of GetToken at 8 callers, nothing
-// at 1 and 32 (BenchmarkGet), and less than 2 % of CreateToken.
+// token, so they may run first. That wins 24 % of GetToken at 8 callers, and
+// nothing at 1, 32 and 128 (BenchmarkGet). For creates it would be a loss.
 func (q *queue) gather(first *pending) []*pending {
 	if first.class == readings {
 		runtime.Gosched()

@@ -101,7 +101,7 @@ func (s *slot) readTogether(batch []*pending) error {
 		asked.int(int64(i))
 		putReading(asked, &p.reading.Reading)
 	}
-	return s.query(ctx, readingTexts[readingForm{asked.many(), s.unsynced}], asked.values(nil), true, func(row []driver.Value) error {
+	return s.query(ctx, readingText(asked.many(), s.unsynced), asked.values(nil), true, func(row []driver.Value) error {
 		i, ok := row[0].(int64)
 		if !ok || i < 0 || i >= int64(len(batch)) {
 			return errors.New("postgres: the server returned a row that no read asked for")
@@ -150,32 +150,18 @@ func putReading(rows *rows, r *storage.Reading) {
 	rows.text(r.Entry.Message)
 }
 
-// readingForm is what the text of a statement for readings depends on.
-type readingForm struct {
-	many     bool
-	unsynced bool // the session is, so the statement need not say so
-}
-
-// readingTexts are the statements by their forms. To compose them each time
-// would cost 10 % of GetToken at 8 callers (BenchmarkGet).
-var readingTexts = map[readingForm]string{
-	{}:                           readingForm{}.compose(),
-	{many: true}:                 readingForm{many: true}.compose(),
-	{unsynced: true}:             readingForm{unsynced: true}.compose(),
-	{many: true, unsynced: true}: readingForm{many: true, unsynced: true}.compose(),
-}
-
-// compose returns the statement. Each token is looked up by itself, whatever the
+// readingText is the statement for one reading or many, in a session that is
+// unsynced or has to be made so. Each token is looked up by itself, whatever the
 // server believes of the table. The body of a large one is left out, so that
 // the others in the statement do not wait for it, and so is its entry: it may be
 // gone when the body is read.
-func (f readingForm) compose() string {
+func readingText(many, sessionUnsynced bool) string {
 	body := fmt.Sprintf("CASE WHEN octet_length(t.body) <= %d THEN t.body END AS body", maxSharedBody)
 	from := "found"
-	if !f.unsynced {
+	if !sessionUnsynced {
 		from += ", (SELECT " + unsynced + ") AS relaxed"
 	}
-	return `WITH found AS (SELECT r.*, t.* FROM ` + readingColumns.from(0, f.many, "r") + `
+	return `WITH found AS (SELECT r.*, t.* FROM ` + readingColumns.from(0, many, "r") + `
 			CROSS JOIN LATERAL (SELECT ` + strings.Replace(sqlstore.TokenColumns, "t.body", body, 1) + `
 				FROM tokens t WHERE t.tenant_id = r.tenant AND t.id = r.token
 				AND (t.expires_at IS NULL OR t.expires_at > r.at) LIMIT 1) AS t),
