@@ -18,7 +18,7 @@ import (
 
 // ErrNotDurable means that the server acknowledges commits that are not yet on
 // disk: its synchronous_commit, or its fsync, is off.
-var ErrNotDurable = errors.New("postgres: the server acknowledges commits before they are on disk")
+var ErrNotDurable = errors.New("postgres: the server confirms commits before they are on disk")
 
 // ServerError is an error that the server reported. It holds what kind of
 // error it was, and never a text that could quote a row.
@@ -40,11 +40,11 @@ func (e *ServerError) Error() string {
 	case pqerror.InvalidSQLStatementName, pqerror.DuplicatePstatement:
 		text += "; behind a transaction pooler, set Options.TransactionPooler"
 	case pqerror.InsufficientPrivilege:
-		text += "; the role needs to own the vault's tables, and to be allowed to create them"
+		text += "; the role must own the vault's tables and be allowed to create them"
 	case pqerror.InvalidAuthorizationSpecification, pqerror.InvalidPassword:
-		text += "; the server does not let this role in: look at the user and the password in the connection string"
+		text += "; the server rejects this role: check the user and password in the connection string"
 	case pqerror.InvalidCatalogName:
-		text += "; the database has to be created first"
+		text += "; create the database first"
 	}
 	return text
 }

@@ -135,7 +135,7 @@ func (w *writer) begin(g *group) error {
 	if err := w.setRelaxed(g); err != nil {
 		// It cannot be chosen in a transaction that was left open.
 		_, _ = w.exec(stmtRollback)
-		return describe("choosing the durability", err)
+		return describe("setting the durability", err)
 	}
 	since := time.Now()
 	for attempt := 1; ; {
