@@ -24,7 +24,7 @@ func build(t *testing.T, folder, name string) string {
 // which is started with descriptors of its parent. A worker has none of them. The
 // init runs in a worker that is the host started again, and does not run in one
 // that is a program of its own.
-func TestInitOfTheHost(t *testing.T) {
+func TestInitOfTheHost(t *testing.T) { //nolint:tparallel // the cases share the file that init writes
 	t.Parallel()
 	folder := t.TempDir()
 	host, worker := build(t, folder, "host"), build(t, folder, "worker")
@@ -33,7 +33,6 @@ func TestInitOfTheHost(t *testing.T) {
 		runs bool
 	}{"itself": {nil, true}, "WorkerPath": {[]string{worker}, false}} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			cmd := exec.Command(host, c.args...)
 			cmd.Stderr = &bytes.Buffer{}
 			for range 3 { // as 3, 4 and 5; 3 is where a worker has its link
