@@ -17,10 +17,10 @@ import (
 func TestTransforms(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	text := create(t, v.Tenant, vault.TokenParams{Type: vault.Generic, Data: "secret", Metadata: map[string]string{"k": "v"}})
-	number := create(t, v.Tenant, vault.TokenParams{Type: vault.Generic, Data: 1234567890})
+	text := create(t, v.Tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret", Metadata: map[string]string{"k": "v"}})
+	number := create(t, v.Tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: 1234567890})
 	for transform, want := range map[vault.Transform][2]string{
-		vault.Reveal: {`"secret"`, `1234567890`}, vault.Mask: {`"XXcret"`, ``}, vault.Redact: {``, ``},
+		vault.TransformReveal: {`"secret"`, `1234567890`}, vault.TransformMask: {`"XXcret"`, ``}, vault.TransformRedact: {``, ``},
 	} {
 		c := private(t, v, rule(1, "/", transform, "token:read"))
 		got := get(t, c, text.ID)
@@ -36,7 +36,7 @@ func TestTransforms(t *testing.T) {
 func TestPlainPermissionsMask(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	tok := create(t, v.Tenant, vault.TokenParams{Type: vault.Generic, Data: "secret", Containers: []string{"/any/where/"}, SearchIndexes: []string{"{{ data }}"}})
+	tok := create(t, v.Tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret", Containers: []string{"/any/where/"}, SearchIndexes: []string{"{{ data }}"}})
 	wantData(t, "read", get(t, v.Private, tok.ID).Data, `"XXcret"`)
 	page, err := v.Private.SearchTokens(t.Context(), vault.SearchTokensParams{Query: "data:secret"})
 	if err != nil || len(page.Data) != 1 {
@@ -54,22 +54,22 @@ func TestPlainPermissionsMask(t *testing.T) {
 func TestRulePriority(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	high := create(t, v.Tenant, vault.TokenParams{ID: "high", Type: vault.Generic, Data: "secret", Containers: []string{"/pci/high/"}})
-	low := create(t, v.Tenant, vault.TokenParams{ID: "low", Type: vault.Generic, Data: "secret", Containers: []string{"/pci/low/"}})
-	byID := vault.AccessRule{Priority: 1, Transform: vault.Reveal, Permissions: []string{"token:read"},
+	high := create(t, v.Tenant, vault.TokenParams{ID: "high", Type: vault.TypeGeneric, Data: "secret", Containers: []string{"/pci/high/"}})
+	low := create(t, v.Tenant, vault.TokenParams{ID: "low", Type: vault.TypeGeneric, Data: "secret", Containers: []string{"/pci/low/"}})
+	byID := vault.AccessRule{Priority: 1, Transform: vault.TransformReveal, Permissions: []vault.Permission{"token:read"},
 		Conditions: []vault.Condition{{Attribute: "id", Operator: "equals", Value: "high"}, {Attribute: "container", Operator: "starts_with", Value: "/pci/"}}}
 	for name, tt := range map[string]struct {
 		p         vault.ApplicationParams
 		high, low string
 	}{
-		"narrow first":         {vault.ApplicationParams{Rules: []vault.AccessRule{rule(1, "/pci/high/", vault.Redact, "token:read"), rule(2, "/", vault.Reveal, "token:read")}}, ``, `"secret"`},
-		"order is by number":   {vault.ApplicationParams{Rules: []vault.AccessRule{rule(9, "/", vault.Reveal, "token:read"), rule(3, "/pci/high/", vault.Redact, "token:read")}}, ``, `"secret"`},
-		"wide first":           {vault.ApplicationParams{Rules: []vault.AccessRule{rule(1, "/", vault.Mask, "token:read"), rule(2, "/pci/high/", vault.Reveal, "token:read")}}, `"XXcret"`, `"XXcret"`},
-		"other permissions":    {vault.ApplicationParams{Rules: []vault.AccessRule{rule(1, "/", vault.Redact, "token:use"), rule(2, "/pci/", vault.Reveal, "token:read")}}, `"secret"`, `"secret"`},
-		"plain ones come last": {vault.ApplicationParams{Rules: []vault.AccessRule{rule(7, "/pci/high/", vault.Reveal, "token:read")}, Permissions: []string{"token:read"}}, `"secret"`, `"XXcret"`},
-		"conditions on id":     {vault.ApplicationParams{Rules: []vault.AccessRule{byID, rule(2, "/", vault.Redact, "token:read")}}, `"secret"`, ``},
+		"narrow first":         {vault.ApplicationParams{Rules: []vault.AccessRule{rule(1, "/pci/high/", vault.TransformRedact, "token:read"), rule(2, "/", vault.TransformReveal, "token:read")}}, ``, `"secret"`},
+		"order is by number":   {vault.ApplicationParams{Rules: []vault.AccessRule{rule(9, "/", vault.TransformReveal, "token:read"), rule(3, "/pci/high/", vault.TransformRedact, "token:read")}}, ``, `"secret"`},
+		"wide first":           {vault.ApplicationParams{Rules: []vault.AccessRule{rule(1, "/", vault.TransformMask, "token:read"), rule(2, "/pci/high/", vault.TransformReveal, "token:read")}}, `"XXcret"`, `"XXcret"`},
+		"other permissions":    {vault.ApplicationParams{Rules: []vault.AccessRule{rule(1, "/", vault.TransformRedact, "token:use"), rule(2, "/pci/", vault.TransformReveal, "token:read")}}, `"secret"`, `"secret"`},
+		"plain ones come last": {vault.ApplicationParams{Rules: []vault.AccessRule{rule(7, "/pci/high/", vault.TransformReveal, "token:read")}, Permissions: []vault.Permission{"token:read"}}, `"secret"`, `"XXcret"`},
+		"conditions on id":     {vault.ApplicationParams{Rules: []vault.AccessRule{byID, rule(2, "/", vault.TransformRedact, "token:read")}}, `"secret"`, ``},
 	} {
-		tt.p.Name, tt.p.Type = name, vault.Private
+		tt.p.Name, tt.p.Type = name, vault.ApplicationPrivate
 		c := application(t, v, tt.p)
 		wantData(t, name+": high", get(t, c, high.ID).Data, tt.high)
 		wantData(t, name+": low", get(t, c, low.ID).Data, tt.low)
@@ -80,19 +80,19 @@ func TestRulePriority(t *testing.T) {
 func TestContainersInherit(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	c := private(t, v, rule(1, "/PCI/Low/", vault.Reveal, everything...))
+	c := private(t, v, rule(1, "/PCI/Low/", vault.TransformReveal, everything...))
 	for container, allowed := range map[string]bool{
 		"/pci/low/": true, "/pci/low/deep/er/": true, "/PCI/LOW/": true,
 		"/pci/": false, "/pci/lower/": false, "/": false, "/x/pci/low/": false, "/pci/high/": false,
 	} {
-		tok := create(t, v.Tenant, vault.TokenParams{Type: vault.Generic, Data: "secret", Containers: []string{container}})
+		tok := create(t, v.Tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret", Containers: []string{container}})
 		for _, tt := range []struct {
 			name string
 			err  error
 		}{
-			{"create", second(c.CreateToken(t.Context(), vault.TokenParams{Type: vault.Generic, Data: "x", Containers: []string{container}}))},
+			{"create", second(c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x", Containers: []string{container}}))},
 			{"read", second(c.GetToken(t.Context(), tok.ID))},
-			{"update", second(c.UpdateToken(t.Context(), tok.ID, vault.JSON(`{"metadata":{"a":"b"}}`)))},
+			{"update", second(c.PatchToken(t.Context(), tok.ID, vault.JSON(`{"metadata":{"a":"b"}}`)))},
 			{"use", second(c.Detokenize(t.Context(), vault.JSON(`"{{ `+tok.ID+` }}"`)))},
 			{"delete", c.DeleteToken(t.Context(), tok.ID)},
 		} {
@@ -115,8 +115,8 @@ func TestContainersInherit(t *testing.T) {
 func TestSeveralContainers(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	c := private(t, v, rule(1, "/open/", vault.Reveal, everything...), rule(2, "/half/", vault.Mask, everything...),
-		rule(3, "/shut/", vault.Redact, everything...))
+	c := private(t, v, rule(1, "/open/", vault.TransformReveal, everything...), rule(2, "/half/", vault.TransformMask, everything...),
+		rule(3, "/shut/", vault.TransformRedact, everything...))
 	for _, tt := range []struct {
 		containers []string
 		want       string
@@ -128,11 +128,11 @@ func TestSeveralContainers(t *testing.T) {
 		{[]string{"/shut/", "/open/", "/half/"}, ``, false},
 		{[]string{"/open/", "/elsewhere/"}, ``, true},
 	} {
-		p := vault.TokenParams{Type: vault.Generic, Data: "secret", Containers: tt.containers}
+		p := vault.TokenParams{Type: vault.TypeGeneric, Data: "secret", Containers: tt.containers}
 		tok := create(t, v.Tenant, p)
 		got, err := c.GetToken(t.Context(), tok.ID)
 		_, createErr := c.CreateToken(t.Context(), p)
-		_, patchErr := c.UpdateToken(t.Context(), tok.ID, vault.JSON(`{"metadata":{}}`))
+		_, patchErr := c.PatchToken(t.Context(), tok.ID, vault.JSON(`{"metadata":{}}`))
 		if tt.forbidden {
 			wantError(t, "read", err, vault.ErrForbidden)
 			wantError(t, "create", createErr, vault.ErrForbidden)
@@ -152,16 +152,16 @@ func TestSeveralContainers(t *testing.T) {
 func TestMovingATokenNeedsBothPlaces(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	c := private(t, v, rule(1, "/mine/", vault.Reveal, everything...), rule(2, "/theirs/", vault.Reveal, "token:read", "token:create"))
-	mine := create(t, v.Tenant, vault.TokenParams{Type: vault.Generic, Data: "secret", Containers: []string{"/mine/"}})
-	theirs := create(t, v.Tenant, vault.TokenParams{Type: vault.Generic, Data: "secret", Containers: []string{"/theirs/"}})
+	c := private(t, v, rule(1, "/mine/", vault.TransformReveal, everything...), rule(2, "/theirs/", vault.TransformReveal, "token:read", "token:create"))
+	mine := create(t, v.Tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret", Containers: []string{"/mine/"}})
+	theirs := create(t, v.Tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret", Containers: []string{"/theirs/"}})
 	for id, patch := range map[string]string{mine.ID: `{"containers":["/theirs/"]}`, theirs.ID: `{"containers":["/mine/"]}`} {
-		_, err := c.UpdateToken(t.Context(), id, vault.JSON(patch))
+		_, err := c.PatchToken(t.Context(), id, vault.JSON(patch))
 		wantError(t, patch, err, vault.ErrForbidden)
 	}
-	_, err := c.UpdateToken(t.Context(), mine.ID, vault.JSON(`{"containers":["/mine/","/theirs/"]}`))
+	_, err := c.PatchToken(t.Context(), mine.ID, vault.JSON(`{"containers":["/mine/","/theirs/"]}`))
 	wantError(t, "to a place beside the old one", err, vault.ErrForbidden)
-	_, err = c.UpdateToken(t.Context(), mine.ID, vault.JSON(`{"containers":null}`))
+	_, err = c.PatchToken(t.Context(), mine.ID, vault.JSON(`{"containers":null}`))
 	wantError(t, "to the default container", err, vault.ErrForbidden)
 	same(t, "containers", get(t, v.Tenant, mine.ID).Containers, []string{"/mine/"})
 	update(t, c, mine.ID, `{"containers":["/mine/deep/"]}`)
@@ -172,13 +172,13 @@ func TestMovingATokenNeedsBothPlaces(t *testing.T) {
 func TestEachOperationNeedsItsPermission(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	tok := create(t, v.Tenant, vault.TokenParams{ID: "tok", Type: vault.Generic, Data: "secret"})
-	operations := map[string]func(*vault.Client) error{
+	tok := create(t, v.Tenant, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "secret"})
+	operations := map[vault.Permission]func(*vault.Client) error{
 		"token:create": func(c *vault.Client) error {
-			return second(c.CreateToken(t.Context(), vault.TokenParams{Type: vault.Generic, Data: "x"}))
+			return second(c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"}))
 		},
 		"token:read":   func(c *vault.Client) error { return second(c.GetToken(t.Context(), tok.ID)) },
-		"token:update": func(c *vault.Client) error { return second(c.UpdateToken(t.Context(), tok.ID, vault.JSON(`{}`))) },
+		"token:update": func(c *vault.Client) error { return second(c.PatchToken(t.Context(), tok.ID, vault.JSON(`{}`))) },
 		"token:search": func(c *vault.Client) error {
 			return second(c.SearchTokens(t.Context(), vault.SearchTokensParams{Query: "type:card"}))
 		},
@@ -188,12 +188,12 @@ func TestEachOperationNeedsItsPermission(t *testing.T) {
 	for needed, do := range operations {
 		for _, held := range everything {
 			if held != needed {
-				wantError(t, needed+" with "+held, do(holding(t, v, held)), vault.ErrForbidden)
+				wantError(t, string(needed+" with "+held), do(holding(t, v, held)), vault.ErrForbidden)
 			}
 		}
-		wantError(t, needed+" with a management key", do(v.Management), vault.ErrForbidden)
+		wantError(t, string(needed)+" with a management key", do(v.Management), vault.ErrForbidden)
 	}
-	for _, needed := range []string{"token:create", "token:read", "token:update", "token:search", "token:use", "token:delete"} {
+	for _, needed := range []vault.Permission{"token:create", "token:read", "token:update", "token:search", "token:use", "token:delete"} {
 		if err := operations[needed](holding(t, v, needed)); err != nil {
 			t.Errorf("%s with it: %v", needed, err)
 		}
@@ -213,10 +213,10 @@ func TestTenantsDoNotSeeEachOther(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	_, other := v.NewTenant(t, "Other")
-	create(t, v.Tenant, vault.TokenParams{ID: "ours", Type: vault.Generic, Data: "secret", SearchIndexes: []string{"{{ data }}"}, Metadata: map[string]string{"k": "v"}})
+	create(t, v.Tenant, vault.TokenParams{ID: "ours", Type: vault.TypeGeneric, Data: "secret", SearchIndexes: []string{"{{ data }}"}, Metadata: map[string]string{"k": "v"}})
 	for name, do := range map[string]func(id string) error{
 		"get":    func(id string) error { return second(other.GetToken(t.Context(), id)) },
-		"update": func(id string) error { return second(other.UpdateToken(t.Context(), id, vault.JSON(`{}`))) },
+		"update": func(id string) error { return second(other.PatchToken(t.Context(), id, vault.JSON(`{}`))) },
 		"delete": func(id string) error { return other.DeleteToken(t.Context(), id) },
 	} {
 		theirs, missing := do("ours"), do("none")
@@ -309,13 +309,13 @@ func TestRevocationCountsAtOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			v := vaulttest.New(t)
-			create(t, v.Private, vault.TokenParams{Type: vault.Generic, Data: "x"})
+			create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})
 			if err := revoke(t, v, v.Private.ApplicationID()); err != nil {
 				t.Fatal(err)
 			}
 			_, err := v.Authenticate(t.Context(), v.PrivateKey)
 			wantError(t, "the key", err, vault.ErrUnauthenticated)
-			_, err = v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.Generic, Data: "x"})
+			_, err = v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})
 			wantError(t, "the client", err, vault.ErrUnauthenticated)
 			wantError(t, "Check", v.Private.Check(t.Context(), "token:create"), vault.ErrUnauthenticated)
 		})
@@ -332,7 +332,7 @@ func TestRegeneratedKeyWorks(t *testing.T) {
 	if app.Key == v.PrivateKey || !strings.HasPrefix(app.Key, "key_prv_") {
 		t.Error("the new key is the old one, or of another kind")
 	}
-	create(t, authenticated(t, v.Vault, app.Key), vault.TokenParams{Type: vault.Generic, Data: "x"})
+	create(t, authenticated(t, v.Vault, app.Key), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})
 }
 
 // A key that was revoked on one node stops working on the others within a
@@ -341,12 +341,12 @@ func TestRevocationReachesOtherNodes(t *testing.T) {
 	t.Parallel()
 	vaults, _ := nodes(t)
 	tenant := tenantOf(t, vaults[0])
-	app, err := tenant.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.Private, Permissions: []string{"token:create"}})
+	app, err := tenant.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:create"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	there := authenticated(t, vaults[1], app.Key)
-	create(t, there, vault.TokenParams{Type: vault.Generic, Data: "x"})
+	create(t, there, vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})
 	if err := tenant.DeleteApplication(t.Context(), app.ID); err != nil {
 		t.Fatal(err)
 	}
@@ -367,7 +367,7 @@ func TestRevocationReachesOtherNodes(t *testing.T) {
 func TestNobodyGetsInWithoutTheDatabase(t *testing.T) {
 	t.Parallel()
 	v, store := spied(t)
-	app, err := v.Tenant.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.Private, Permissions: everything})
+	app, err := v.Tenant.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.ApplicationPrivate, Permissions: everything})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -396,19 +396,19 @@ func TestCheck(t *testing.T) {
 	v := vaulttest.New(t)
 	for name, tt := range map[string]struct {
 		c          *vault.Client
-		permission string
+		permission vault.Permission
 		want       error
 	}{
 		"held":               {v.Private, "token:read", nil},
-		"held by a rule":     {private(t, v, rule(1, "/x/", vault.Redact, "token:read")), "token:read", nil},
+		"held by a rule":     {private(t, v, rule(1, "/x/", vault.TransformRedact, "token:read")), "token:read", nil},
 		"not held":           {v.Public, "token:read", vault.ErrForbidden},
 		"none needed":        {v.Public, "", nil},
 		"unknown":            {v.Tenant, "token:see", vault.ErrForbidden},
 		"the tenant":         {v.Tenant, "tenant:update", nil},
-		"session:create":     {v.Public, vault.CreateSessions, nil},
-		"session:create 2":   {v.Private, vault.CreateSessions, vault.ErrForbidden},
-		"session:authorize":  {v.Private, vault.AuthorizeSessions, nil},
-		"session:authorize2": {v.Public, vault.AuthorizeSessions, vault.ErrForbidden},
+		"session:create":     {v.Public, vault.PermissionSessionCreate, nil},
+		"session:create 2":   {v.Private, vault.PermissionSessionCreate, vault.ErrForbidden},
+		"session:authorize":  {v.Private, vault.PermissionSessionAuthorize, nil},
+		"session:authorize2": {v.Public, vault.PermissionSessionAuthorize, vault.ErrForbidden},
 		"no such tenant":     {v.Vault.Tenant(uuid.New()), "token:read", vault.ErrNotFound},
 	} {
 		if err := tt.c.Check(t.Context(), tt.permission); !errors.Is(err, tt.want) {
@@ -425,7 +425,7 @@ func TestAs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tok := create(t, c, vault.TokenParams{Type: vault.Generic, Data: "x"})
+	tok := create(t, c, vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})
 	same(t, "creator", tok.CreatedBy, ptr(v.Public.ApplicationID()))
 	_, err = c.GetToken(t.Context(), tok.ID)
 	wantError(t, "beyond the application's rights", err, vault.ErrForbidden)
@@ -433,7 +433,7 @@ func TestAs(t *testing.T) {
 	wantError(t, "by an application", err, vault.ErrForbidden)
 	_, err = v.Tenant.As(t.Context(), uuid.New())
 	wantError(t, "a missing application", err, vault.ErrNotFound)
-	app, err := v.Tenant.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.Private, Permissions: everything, ExpiresAt: ptr(vaulttest.Start.Add(time.Second))})
+	app, err := v.Tenant.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.ApplicationPrivate, Permissions: everything, ExpiresAt: ptr(vaulttest.Start.Add(time.Second))})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,9 +23,9 @@ type ApplicationType string
 // management key administers everything else; one that may create or change
 // applications can make a private key, and so in effect read all data.
 const (
-	Public     ApplicationType = "public"
-	Private    ApplicationType = "private"
-	Management ApplicationType = "management"
+	ApplicationPublic     ApplicationType = "public"
+	ApplicationPrivate    ApplicationType = "private"
+	ApplicationManagement ApplicationType = "management"
 )
 
 // Application is a holder of an API key. The key is not shown when it is printed
@@ -37,7 +37,7 @@ type Application struct {
 	Type     ApplicationType `json:"type"`
 	// Key is the API key. It is known only in the answer that made it.
 	Key         string       `json:"key,omitempty"`
-	Permissions []string     `json:"permissions,omitempty"`
+	Permissions []Permission `json:"permissions,omitempty"`
 	Rules       []AccessRule `json:"rules,omitempty"`
 	CreatedBy   uuid.UUID    `json:"created_by"`
 	CreatedAt   time.Time    `json:"created_at"`
@@ -61,7 +61,7 @@ func (a *Application) keyMark() string { return hex.EncodeToString(a.hash[:]) }
 type ApplicationParams struct {
 	Name        string          `json:"name"`
 	Type        ApplicationType `json:"type"`
-	Permissions []string        `json:"permissions,omitempty"`
+	Permissions []Permission    `json:"permissions,omitempty"`
 	Rules       []AccessRule    `json:"rules,omitempty"`
 	ExpiresAt   *time.Time      `json:"expires_at,omitempty"`
 }
@@ -72,7 +72,7 @@ func (p *ApplicationParams) UnmarshalJSON(data []byte) error {
 	return readObject(data, func(r *form.Reader) {
 		p.Name = r.Text("name")
 		p.Type = ApplicationType(r.Text("type"))
-		p.Permissions = r.Texts("permissions")
+		p.Permissions = permissionsOf(r.Texts("permissions"))
 		p.Rules = readRules(r)
 		p.ExpiresAt = r.Moment("expires_at")
 	})
@@ -83,10 +83,10 @@ func (p ApplicationParams) checked(now time.Time) (ApplicationParams, error) {
 	bad := &form.Problems{}
 	form.CheckName(bad, "name", p.Name)
 	switch p.Type {
-	case Public, Private, Management:
-		rules, permissions, problems := access.Check(access.Holder(p.Type), accessRules(p.Rules), p.Permissions)
+	case ApplicationPublic, ApplicationPrivate, ApplicationManagement:
+		rules, permissions, problems := access.Check(access.Holder(p.Type), accessRules(p.Rules), texts(p.Permissions))
 		bad.AddAll("", problems)
-		p.Rules, p.Permissions = rulesOf(rules), permissions
+		p.Rules, p.Permissions = rulesOf(rules), permissionsOf(permissions)
 	default:
 		bad.Add("type", "must be public, private or management")
 	}
@@ -98,11 +98,12 @@ func (p ApplicationParams) checked(now time.Time) (ApplicationParams, error) {
 
 // mayGrant asks whether the caller may give permissions to an application, or
 // change one that holds them: otherwise it could take over an application that
-// has more rights than itself, or end it. Permissions on tokens go with the right to administer applications; every
-// other permission can be granted only by a caller that holds it.
-func (op *operation) mayGrant(permissions []string) error {
+// has more rights than itself, or end it. Permissions on tokens go with the
+// right to administer applications; every other permission can be granted only
+// by a caller that holds it.
+func (op *operation) mayGrant(permissions []Permission) error {
 	for _, p := range permissions {
-		if !op.grant.MayGrant(p) {
+		if !op.grant.MayGrant(string(p)) {
 			return errorf(ErrForbidden, "The permission %s is needed to grant it, and to change an application that holds it.", p)
 		}
 	}
@@ -131,7 +132,7 @@ func (c *Client) CreateApplication(ctx context.Context, p ApplicationParams) (*A
 }
 
 func keyKind(t ApplicationType) string {
-	return map[ApplicationType]string{Public: apikey.Public, Private: apikey.Private, Management: apikey.Management}[t]
+	return map[ApplicationType]string{ApplicationPublic: apikey.Public, ApplicationPrivate: apikey.Private, ApplicationManagement: apikey.Management}[t]
 }
 
 var applications = recordKind[Application]{
@@ -285,27 +286,4 @@ func (c *Client) DeleteApplication(ctx context.Context, id uuid.UUID) error {
 	}
 	defer op.afterwards(op.v.forgetIdentities)
 	return applications.delete(ctx, op, id, func(app *Application) error { return op.mayGrant(app.Permissions) })
-}
-
-// Permission describes a permission that applications may hold.
-type Permission struct {
-	Type             string            `json:"type"`
-	Description      string            `json:"description"`
-	ApplicationTypes []ApplicationType `json:"application_types"`
-}
-
-// ListPermissions returns all permissions. It needs none.
-func (c *Client) ListPermissions(ctx context.Context) ([]Permission, error) {
-	if _, err := c.begin(ctx, ""); err != nil {
-		return nil, err
-	}
-	var all []Permission
-	for _, p := range access.Catalogue() {
-		types := make([]ApplicationType, len(p.ApplicationTypes))
-		for i, h := range p.ApplicationTypes {
-			types[i] = ApplicationType(h)
-		}
-		all = append(all, Permission{p.Type, p.Description, types})
-	}
-	return all, nil
 }

@@ -1,6 +1,7 @@
 package vault_test
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -26,9 +27,9 @@ func sameApplication(t *testing.T, what string, got, want *vault.Application) {
 func TestCreateApplication(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	rules := []vault.AccessRule{{Description: "cards", Priority: 3, Container: "/PCI/", Transform: vault.Mask, Permissions: []string{"token:read"}}}
+	rules := []vault.AccessRule{{Description: "cards", Priority: 3, Container: "/PCI/", Transform: vault.TransformMask, Permissions: []vault.Permission{"token:read"}}}
 	got, err := v.Management.CreateApplication(t.Context(), vault.ApplicationParams{
-		Name: "Checkout", Type: vault.Private, Permissions: []string{"token:use"}, Rules: rules, ExpiresAt: ptr(vaulttest.Start.Add(time.Hour))})
+		Name: "Checkout", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:use"}, Rules: rules, ExpiresAt: ptr(vaulttest.Start.Add(time.Hour))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +37,7 @@ func TestCreateApplication(t *testing.T) {
 		t.Error("the key is not of the form key_prv_<38 base58 characters>")
 	}
 	rules[0].Container = "/pci/"
-	want := &vault.Application{ID: got.ID, TenantID: v.Acme.ID, Name: "Checkout", Type: vault.Private, Key: got.Key, Permissions: []string{"token:use"},
+	want := &vault.Application{ID: got.ID, TenantID: v.Acme.ID, Name: "Checkout", Type: vault.ApplicationPrivate, Key: got.Key, Permissions: []vault.Permission{"token:use"},
 		Rules: rules, CreatedBy: v.Management.ApplicationID(), CreatedAt: vaulttest.Start, ExpiresAt: ptr(vaulttest.Start.Add(time.Hour))}
 	sameApplication(t, "created application", got, want)
 	want.Key = ""
@@ -77,32 +78,32 @@ func TestKeyKinds(t *testing.T) {
 func TestTypePermissionMatrix(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	may := map[vault.ApplicationType][]string{vault.Public: {"token:create", "token:update"}, vault.Private: everything}
+	may := map[vault.ApplicationType][]vault.Permission{vault.ApplicationPublic: {"token:create", "token:update"}, vault.ApplicationPrivate: everything}
 	all, err := v.Public.ListPermissions(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range all {
 		if !slices.Contains(everything, p.Type) {
-			may[vault.Management] = append(may[vault.Management], p.Type)
+			may[vault.ApplicationManagement] = append(may[vault.ApplicationManagement], p.Type)
 		}
 	}
-	same(t, "management permissions", may[vault.Management], []string{
+	same(t, "management permissions", may[vault.ApplicationManagement], []vault.Permission{
 		"log:read", "reactor:create", "reactor:read", "reactor:update", "reactor:delete", "proxy:create", "proxy:read", "proxy:update", "proxy:delete",
 		"application:create", "application:read", "application:update", "application:delete", "session:read", "session:delete", "tenant:read", "tenant:update"})
-	for _, typ := range []vault.ApplicationType{vault.Public, vault.Private, vault.Management} {
+	for _, typ := range []vault.ApplicationType{vault.ApplicationPublic, vault.ApplicationPrivate, vault.ApplicationManagement} {
 		for _, p := range all {
 			allowed := slices.Contains(may[typ], p.Type)
-			same(t, p.Type+" in the catalogue for "+string(typ), slices.Contains(p.ApplicationTypes, typ), allowed)
-			_, err := v.Tenant.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: typ, Permissions: []string{p.Type}})
+			same(t, fmt.Sprint(p.Type, " in the catalogue for ", typ), slices.Contains(p.ApplicationTypes, typ), allowed)
+			_, err := v.Tenant.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: typ, Permissions: []vault.Permission{p.Type}})
 			if allowed && err != nil {
 				t.Errorf("%s for %s: %v", p.Type, typ, err)
 			}
 			if !allowed {
-				wantFields(t, p.Type+" for "+string(typ), err, "permissions[0]")
+				wantFields(t, string(p.Type)+" for "+string(typ), err, "permissions[0]")
 			}
-			_, err = v.Tenant.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: typ, Rules: []vault.AccessRule{rule(1, "/", vault.Mask, p.Type)}})
-			if (allowed && typ != vault.Management) != (err == nil) {
+			_, err = v.Tenant.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: typ, Rules: []vault.AccessRule{rule(1, "/", vault.TransformMask, p.Type)}})
+			if (allowed && typ != vault.ApplicationManagement) != (err == nil) {
 				t.Errorf("a rule with %s for %s: %v", p.Type, typ, err)
 			}
 		}
@@ -113,9 +114,9 @@ func TestApplicationRules(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	good := func() vault.ApplicationParams {
-		return vault.ApplicationParams{Name: "x", Type: vault.Private, Rules: []vault.AccessRule{rule(1, "/", vault.Mask, "token:read")}}
+		return vault.ApplicationParams{Name: "x", Type: vault.ApplicationPrivate, Rules: []vault.AccessRule{rule(1, "/", vault.TransformMask, "token:read")}}
 	}
-	condition := func(attribute, operator, value string) []vault.Condition {
+	condition := func(attribute vault.Attribute, operator vault.Operator, value string) []vault.Condition {
 		return []vault.Condition{{Attribute: attribute, Operator: operator, Value: value}}
 	}
 	for name, tt := range map[string]struct {
@@ -128,7 +129,7 @@ func TestApplicationRules(t *testing.T) {
 		"no type":               {func(p *vault.ApplicationParams) { p.Type = "" }, "type"},
 		"an unknown type":       {func(p *vault.ApplicationParams) { p.Type = "session" }, "type"},
 		"nothing granted":       {func(p *vault.ApplicationParams) { p.Rules = nil }, "permissions"},
-		"an unknown permission": {func(p *vault.ApplicationParams) { p.Permissions = []string{"token:see"} }, "permissions[0]"},
+		"an unknown permission": {func(p *vault.ApplicationParams) { p.Permissions = []vault.Permission{"token:see"} }, "permissions[0]"},
 		"expired":               {func(p *vault.ApplicationParams) { p.ExpiresAt = ptr(vaulttest.Start) }, "expires_at"},
 		"priority 0":            {func(p *vault.ApplicationParams) { p.Rules[0].Priority = 0 }, "rules[0].priority"},
 		"equal priorities":      {func(p *vault.ApplicationParams) { p.Rules = append(p.Rules, p.Rules[0]) }, "rules[1].priority"},
@@ -147,7 +148,7 @@ func TestApplicationRules(t *testing.T) {
 		"a part of a container": {func(p *vault.ApplicationParams) {
 			p.Rules[0].Container, p.Rules[0].Conditions = "", condition("container", "starts_with", "/pc")
 		}, "rules[0].conditions[0].value"},
-		"rules and a management key": {func(p *vault.ApplicationParams) { p.Type = vault.Management }, "rules"},
+		"rules and a management key": {func(p *vault.ApplicationParams) { p.Type = vault.ApplicationManagement }, "rules"},
 	} {
 		p := good()
 		tt.change(&p)
@@ -168,26 +169,26 @@ func TestApplicationRules(t *testing.T) {
 func TestPermissionsAreGrantedByHolders(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	admin := application(t, v, vault.ApplicationParams{Name: "Admin", Type: vault.Management, Permissions: []string{"application:create", "application:update", "application:read", "log:read"}})
-	make := func(typ vault.ApplicationType, permissions ...string) error {
+	admin := application(t, v, vault.ApplicationParams{Name: "Admin", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"application:create", "application:update", "application:read", "log:read"}})
+	make := func(typ vault.ApplicationType, permissions ...vault.Permission) error {
 		return second(admin.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: typ, Permissions: permissions}))
 	}
 	for name, err := range map[string]error{
-		"its own": make(vault.Management, "log:read", "application:create"), "those on tokens": make(vault.Private, everything...), "public ones": make(vault.Public, "token:create"),
+		"its own": make(vault.ApplicationManagement, "log:read", "application:create"), "those on tokens": make(vault.ApplicationPrivate, everything...), "public ones": make(vault.ApplicationPublic, "token:create"),
 	} {
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	wantError(t, "another", make(vault.Management, "log:read", "tenant:update"), vault.ErrForbidden)
+	wantError(t, "another", make(vault.ApplicationManagement, "log:read", "tenant:update"), vault.ErrForbidden)
 
-	weak, err := admin.CreateApplication(t.Context(), vault.ApplicationParams{Name: "weak", Type: vault.Management, Permissions: []string{"log:read"}})
+	weak, err := admin.CreateApplication(t.Context(), vault.ApplicationParams{Name: "weak", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"log:read"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, err = admin.PatchApplication(t.Context(), weak.ID, vault.JSON(`{"permissions":["log:read","application:delete"]}`))
 	wantError(t, "another by patch", err, vault.ErrForbidden)
-	_, err = admin.ReplaceApplication(t.Context(), weak.ID, vault.ApplicationParams{Name: "weak", Type: vault.Management, Permissions: []string{"application:delete"}})
+	_, err = admin.ReplaceApplication(t.Context(), weak.ID, vault.ApplicationParams{Name: "weak", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"application:delete"}})
 	wantError(t, "another by replacement", err, vault.ErrForbidden)
 	_, err = admin.RegenerateKey(t.Context(), v.Management.ApplicationID())
 	wantError(t, "the key of a stronger application", err, vault.ErrForbidden)
@@ -199,7 +200,7 @@ func TestPermissionsAreGrantedByHolders(t *testing.T) {
 func TestUpdateApplication(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	app, err := v.Tenant.CreateApplication(t.Context(), vault.ApplicationParams{Name: "old", Type: vault.Private, Permissions: []string{"token:read"}, ExpiresAt: ptr(vaulttest.Start.Add(time.Hour))})
+	app, err := v.Tenant.CreateApplication(t.Context(), vault.ApplicationParams{Name: "old", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:read"}, ExpiresAt: ptr(vaulttest.Start.Add(time.Hour))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,17 +210,17 @@ func TestUpdateApplication(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &vault.Application{ID: app.ID, TenantID: v.Acme.ID, Name: "new", Type: vault.Private, Rules: []vault.AccessRule{rule(1, "/", vault.Redact, "token:read")},
+	want := &vault.Application{ID: app.ID, TenantID: v.Acme.ID, Name: "new", Type: vault.ApplicationPrivate, Rules: []vault.AccessRule{rule(1, "/", vault.TransformRedact, "token:read")},
 		CreatedBy: v.Acme.ID, CreatedAt: vaulttest.Start, ModifiedBy: ptr(v.Management.ApplicationID()), ModifiedAt: ptr(vaulttest.Start.Add(time.Minute))}
 	sameApplication(t, "patched application", got, want)
-	tok := create(t, v.Tenant, vault.TokenParams{Type: vault.Generic, Data: "secret"})
+	tok := create(t, v.Tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
 	wantData(t, "what the client sees at once", get(t, c, tok.ID).Data, ``)
 
-	got, err = v.Management.ReplaceApplication(t.Context(), app.ID, vault.ApplicationParams{Name: "third", Type: vault.Private, Permissions: []string{"token:use"}})
+	got, err = v.Management.ReplaceApplication(t.Context(), app.ID, vault.ApplicationParams{Name: "third", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:use"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want.Name, want.Rules, want.Permissions = "third", nil, []string{"token:use"}
+	want.Name, want.Rules, want.Permissions = "third", nil, []vault.Permission{"token:use"}
 	sameApplication(t, "replaced application", got, want)
 	_, err = c.GetToken(t.Context(), tok.ID)
 	wantError(t, "what the client may no longer do", err, vault.ErrForbidden)
@@ -231,7 +232,7 @@ func TestUpdateApplication(t *testing.T) {
 		_, err := v.Tenant.PatchApplication(t.Context(), app.ID, vault.JSON(patch))
 		wantFields(t, patch, err, fields...)
 	}
-	_, err = v.Tenant.ReplaceApplication(t.Context(), app.ID, vault.ApplicationParams{Name: "x", Type: vault.Public, Permissions: []string{"token:create"}})
+	_, err = v.Tenant.ReplaceApplication(t.Context(), app.ID, vault.ApplicationParams{Name: "x", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}})
 	wantFields(t, "another type", err, "type")
 	after, err := v.Tenant.GetApplication(t.Context(), app.ID)
 	if err != nil {
@@ -240,7 +241,7 @@ func TestUpdateApplication(t *testing.T) {
 	sameApplication(t, "application after refused changes", after, want)
 	for name, err := range map[string]error{
 		"patch":      second(v.Tenant.PatchApplication(t.Context(), uuid.New(), vault.JSON(`{}`))),
-		"replace":    second(v.Tenant.ReplaceApplication(t.Context(), uuid.New(), vault.ApplicationParams{Name: "x", Type: vault.Public, Permissions: []string{"token:create"}})),
+		"replace":    second(v.Tenant.ReplaceApplication(t.Context(), uuid.New(), vault.ApplicationParams{Name: "x", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}})),
 		"regenerate": second(v.Tenant.RegenerateKey(t.Context(), uuid.New())),
 		"get":        second(v.Tenant.GetApplication(t.Context(), uuid.New())),
 		"delete":     v.Tenant.DeleteApplication(t.Context(), uuid.New()),
@@ -253,8 +254,8 @@ func TestApplicationOperationsNeedTheirPermissions(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	id := v.Public.ApplicationID()
-	p := vault.ApplicationParams{Name: "x", Type: vault.Public, Permissions: []string{"token:create"}}
-	none := application(t, v, vault.ApplicationParams{Name: "x", Type: vault.Management, Permissions: []string{"log:read"}})
+	p := vault.ApplicationParams{Name: "x", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}}
+	none := application(t, v, vault.ApplicationParams{Name: "x", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"log:read"}})
 	for _, c := range []*vault.Client{none, v.Private} {
 		for name, err := range map[string]error{
 			"create":         second(c.CreateApplication(t.Context(), p)),
@@ -265,7 +266,7 @@ func TestApplicationOperationsNeedTheirPermissions(t *testing.T) {
 			"regenerate":     second(c.RegenerateKey(t.Context(), id)),
 			"delete":         c.DeleteApplication(t.Context(), id),
 			"get tenant":     second(c.GetTenant(t.Context())),
-			"update tenant":  second(c.UpdateTenant(t.Context(), vault.TenantParams{Name: "x"})),
+			"update tenant":  second(c.ReplaceTenant(t.Context(), vault.TenantParams{Name: "x"})),
 			"create reactor": second(c.CreateReactor(t.Context(), vault.ReactorParams{})),
 			"create proxy":   second(c.CreateProxy(t.Context(), vault.ProxyParams{})),
 		} {

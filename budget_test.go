@@ -53,7 +53,7 @@ func TestExpressionsOfARequestShareABudget(t *testing.T) {
 		"search_indexes[3]":      {SearchIndexes: append(light, nested, "{{ data.nowhere }}")},
 		"id":                     {ID: "{{ data | json: '$[?$[?$[?@.zz]]]' | default: 'x' }}"},
 	} {
-		p.Type, p.Data = vault.Generic, ones
+		p.Type, p.Data = vault.TypeGeneric, ones
 		_, err := v.Public.CreateToken(t.Context(), p)
 		wantFields(t, field, err, field)
 	}
@@ -99,17 +99,17 @@ func TestMasksAreCheckedWhenTheyAreWritten(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	heavy := repeated(`{"k":1}`, 900)
-	_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.Generic, Data: heavy, Mask: counted})
+	_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: heavy, Mask: counted})
 	wantFields(t, "create", err, "mask")
 	c := revealing(t, v)
-	tok := create(t, c, vault.TokenParams{Type: vault.Generic, Data: heavy})
-	_, err = c.UpdateToken(t.Context(), tok.ID, map[string]any{"mask": counted})
+	tok := create(t, c, vault.TokenParams{Type: vault.TypeGeneric, Data: heavy})
+	_, err = c.PatchToken(t.Context(), tok.ID, map[string]any{"mask": counted})
 	wantFields(t, "a new mask", err, "mask")
 	mask := map[string]any{"a": "x", "b": "{{ data | size }}"}
-	tok = create(t, c, vault.TokenParams{Type: vault.Generic, Data: repeated(`{"k":1}`, 3), Mask: mask})
-	_, err = c.UpdateToken(t.Context(), tok.ID, map[string]any{"mask": map[string]any{"b": counted}, "data": heavy})
+	tok = create(t, c, vault.TokenParams{Type: vault.TypeGeneric, Data: repeated(`{"k":1}`, 3), Mask: mask})
+	_, err = c.PatchToken(t.Context(), tok.ID, map[string]any{"mask": map[string]any{"b": counted}, "data": heavy})
 	wantFields(t, "a new mask and new data", err, "mask.b")
-	if _, err := c.UpdateToken(t.Context(), tok.ID, map[string]any{"data": heavy}); err != nil {
+	if _, err := c.PatchToken(t.Context(), tok.ID, map[string]any{"data": heavy}); err != nil {
 		t.Errorf("new data under a light mask: %v", err)
 	}
 }
@@ -117,10 +117,10 @@ func TestMasksAreCheckedWhenTheyAreWritten(t *testing.T) {
 func TestWorkEndsWhenTheCallerHasGone(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	tok := create(t, v.Private, vault.TokenParams{Type: vault.Generic, Data: ones})
+	tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: ones})
 	deep := strings.Replace(nested, "data", tok.ID, 1)
 	create := func(ctx context.Context) error {
-		_, err := v.Private.CreateToken(ctx, vault.TokenParams{Type: vault.Generic, Data: ones, FingerprintExpression: nested})
+		_, err := v.Private.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: ones, FingerprintExpression: nested})
 		return err
 	}
 	tokenize := func(ctx context.Context) error {
@@ -133,7 +133,7 @@ func TestWorkEndsWhenTheCallerHasGone(t *testing.T) {
 	}
 	c := revealing(t, v)
 	update := func(ctx context.Context) error {
-		_, err := c.UpdateToken(ctx, tok.ID, map[string]any{"search_indexes": []string{nested}})
+		_, err := c.PatchToken(ctx, tok.ID, map[string]any{"search_indexes": []string{nested}})
 		return err
 	}
 	for what, do := range map[string]func(ctx context.Context) error{
@@ -165,7 +165,7 @@ func BenchmarkHostileCreate(b *testing.B) {
 		"without mask": {Data: ones, FingerprintExpression: nested, SearchIndexes: slices.Repeat([]string{nested}, 10)},
 		"counted":      {Data: repeated(`{"k":1}`, 900), SearchIndexes: slices.Repeat([]string{counted}, 10)},
 	} {
-		p.Type = vault.Generic
+		p.Type = vault.TypeGeneric
 		size, err := json.Marshal(p)
 		if err != nil {
 			b.Fatal(err)
@@ -296,11 +296,11 @@ func FuzzMergePatch(f *testing.F) {
 	}
 	v := vaulttest.New(f)
 	f.Fuzz(func(t *testing.T, data, patch []byte) {
-		tok, err := v.Tenant.CreateToken(t.Context(), vault.TokenParams{Type: vault.Generic, Data: vault.JSON(data)})
+		tok, err := v.Tenant.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: vault.JSON(data)})
 		if err != nil {
 			return
 		}
-		_, err = v.Tenant.UpdateToken(t.Context(), tok.ID, vault.JSON(`{"data":`+string(patch)+`}`))
+		_, err = v.Tenant.PatchToken(t.Context(), tok.ID, vault.JSON(`{"data":`+string(patch)+`}`))
 		got := get(t, v.Tenant, tok.ID).Data
 		want, ok := modelOf(data)
 		if err != nil {

@@ -30,7 +30,7 @@ type Client struct {
 	tenant uuid.UUID
 	grant  *access.Grant
 	// What grant was made of, unless it is that of the embedding program.
-	permissions []string
+	permissions []Permission
 	rules       []AccessRule
 
 	key     storage.Key  // the API key this client follows; zero for none
@@ -40,7 +40,7 @@ type Client struct {
 
 	creator   uuid.UUID // stands in created_by and modified_by
 	actor     uuid.UUID // stands in log entries; zero for the tenant itself
-	actorType string
+	actorType ActorType
 
 	pending *pendingWrites // inside Once: writes wait here for the answer
 
@@ -72,7 +72,7 @@ func (c *Client) ProxyID() uuid.UUID { return c.proxy }
 // entries and created_by carry the user's id. Its rights are those of c.
 func (c *Client) AsUser(user uuid.UUID) *Client {
 	u := *c
-	u.creator, u.actor, u.actorType = user, user, actorUser
+	u.creator, u.actor, u.actorType = user, user, ActorUser
 	return &u
 }
 
@@ -96,24 +96,23 @@ func (c *Client) As(ctx context.Context, application uuid.UUID) (*Client, error)
 
 // clientOf returns a client with the rights of an application.
 func (v *Vault) clientOf(app *Application) (*Client, error) {
-	grant, err := access.New(accessRules(app.Rules), app.Permissions)
+	grant, err := access.New(accessRules(app.Rules), texts(app.Permissions))
 	if err != nil {
 		return nil, fmt.Errorf("vault: application %s: %w", app.ID, err)
 	}
 	return &Client{v: v, tenant: app.TenantID, grant: grant, permissions: app.Permissions, rules: app.Rules, app: app,
-		creator: app.ID, actor: app.ID, actorType: actorApplication}, nil
+		creator: app.ID, actor: app.ID, actorType: ActorApplication}, nil
 }
 
 // Check reports whether the client holds a permission on anything at all:
 // nil, ErrForbidden, or ErrUnauthenticated when its key has died. Whether it
-// extends to a certain token is found out by the operation. [CreateSessions]
-// and [AuthorizeSessions] can be asked for like permissions.
-func (c *Client) Check(ctx context.Context, permission string) error {
+// extends to a certain token is found out by the operation.
+func (c *Client) Check(ctx context.Context, permission Permission) error {
 	may, ofKind := sessionRights[permission]
 	if ofKind {
 		permission = ""
 	}
-	op, err := c.begin(ctx, permission)
+	op, err := c.begin(ctx, string(permission))
 	if err != nil || !ofKind {
 		return err
 	}
@@ -310,7 +309,7 @@ var _ API = (*Client)(nil)
 type TokenAPI interface {
 	CreateToken(ctx context.Context, p TokenParams) (*Token, error)
 	GetToken(ctx context.Context, id string) (*Token, error)
-	UpdateToken(ctx context.Context, id string, patch any) (*Token, error)
+	PatchToken(ctx context.Context, id string, patch any) (*Token, error)
 	DeleteToken(ctx context.Context, id string) error
 	Tokenize(ctx context.Context, document any) (JSON, error)
 	Detokenize(ctx context.Context, document any) (JSON, error)
@@ -360,7 +359,7 @@ type ApplicationAPI interface {
 type KeyAPI interface {
 	OwnApplication(ctx context.Context) (*Application, error)
 	RegenerateKey(ctx context.Context, id uuid.UUID) (*Application, error)
-	ListPermissions(ctx context.Context) ([]Permission, error)
+	ListPermissions(ctx context.Context) ([]PermissionInfo, error)
 }
 
 // ReactorAPI administers reactors.
@@ -386,7 +385,7 @@ type ProxyAPI interface {
 // TenantAPI is about the tenant itself and its audit log.
 type TenantAPI interface {
 	GetTenant(ctx context.Context) (*Tenant, error)
-	UpdateTenant(ctx context.Context, p TenantParams) (*Tenant, error)
+	ReplaceTenant(ctx context.Context, p TenantParams) (*Tenant, error)
 	ListLogs(ctx context.Context, p ListLogsParams) (*Page[LogEntry], error)
 	ListEntityTypes(ctx context.Context) ([]EntityType, error)
 }

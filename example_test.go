@@ -38,7 +38,7 @@ func Example() {
 	c := v.Tenant(acme.ID)
 	tok, err := c.CreateToken(ctx, vault.TokenParams{
 		ID:   "jane-card",
-		Type: vault.Card,
+		Type: vault.TypeCard,
 		Data: vault.CardData{Number: "4242424242424242", ExpirationMonth: 12, ExpirationYear: 2030},
 	})
 	if err != nil {
@@ -63,15 +63,15 @@ func ExampleClient_CreateApplication() {
 	defer v.Close()
 	acme, _ := v.CreateTenant(ctx, "Acme")
 	c := v.Tenant(acme.ID)
-	tok, err := c.CreateToken(ctx, vault.TokenParams{Type: vault.SocialSecurityNumber, Data: "536-22-8726"})
+	tok, err := c.CreateToken(ctx, vault.TokenParams{Type: vault.TypeSocialSecurityNumber, Data: "536-22-8726"})
 	if err != nil {
 		log.Fatal(err)
 	}
 
-	for _, transform := range []vault.Transform{vault.Reveal, vault.Mask, vault.Redact} {
+	for _, transform := range []vault.Transform{vault.TransformReveal, vault.TransformMask, vault.TransformRedact} {
 		app, err := c.CreateApplication(ctx, vault.ApplicationParams{
-			Name: "Support", Type: vault.Private,
-			Rules: []vault.AccessRule{{Priority: 1, Container: "/pii/", Transform: transform, Permissions: []string{"token:read"}}},
+			Name: "Support", Type: vault.ApplicationPrivate,
+			Rules: []vault.AccessRule{{Priority: 1, Container: "/pii/", Transform: transform, Permissions: []vault.Permission{"token:read"}}},
 		})
 		if err != nil {
 			log.Fatal(err)
@@ -129,7 +129,7 @@ func ExampleClient_SearchTokens() {
 	c := v.Tenant(acme.ID)
 	for id, email := range map[string]string{"jane": "jane@example.com", "john": "john@example.com"} {
 		_, err := c.CreateToken(ctx, vault.TokenParams{
-			ID: id + "-email", Type: vault.Generic, Data: email,
+			ID: id + "-email", Type: vault.TypeGeneric, Data: email,
 			SearchIndexes: []string{"{{ data | downcase }}"}, Metadata: map[string]string{"region": "EU"},
 		})
 		if err != nil {
@@ -185,7 +185,7 @@ func ExampleClient_React() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	card, err := c.CreateToken(ctx, vault.TokenParams{Type: vault.Card, Data: vault.CardData{Number: "4242424242424242"}})
+	card, err := c.CreateToken(ctx, vault.TokenParams{Type: vault.TypeCard, Data: vault.CardData{Number: "4242424242424242"}})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -220,12 +220,12 @@ func ExampleClient_AuthorizeSession() {
 		log.Fatal(err)
 	}
 	backend := v.Tenant(acme.ID) // or a private application
-	card, err := backend.CreateToken(ctx, vault.TokenParams{Type: vault.Card, Data: vault.CardData{Number: "4242424242424242"}})
+	card, err := backend.CreateToken(ctx, vault.TokenParams{Type: vault.TypeCard, Data: vault.CardData{Number: "4242424242424242"}})
 	if err != nil {
 		log.Fatal(err)
 	}
 	form, err := backend.CreateApplication(ctx, vault.ApplicationParams{
-		Name: "Form", Type: vault.Public, Permissions: []string{"token:create"},
+		Name: "Form", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"},
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -244,7 +244,7 @@ func ExampleClient_AuthorizeSession() {
 	// The backend, with the nonce.
 	err = backend.AuthorizeSession(ctx, vault.Grant{
 		Nonce: session.Nonce,
-		Rules: []vault.AccessRule{{Priority: 1, Container: "/pci/", Transform: vault.Mask, Permissions: []string{"token:read"}}},
+		Rules: []vault.AccessRule{{Priority: 1, Container: "/pci/", Transform: vault.TransformMask, Permissions: []vault.Permission{"token:read"}}},
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -320,7 +320,7 @@ func ExampleClient_RoundTripper() {
 		return
 	}
 	c := v.Tenant(acme.ID)
-	card, err := c.CreateToken(ctx, vault.TokenParams{Type: vault.Card, Data: vault.CardData{Number: "4242424242424242"}})
+	card, err := c.CreateToken(ctx, vault.TokenParams{Type: vault.TypeCard, Data: vault.CardData{Number: "4242424242424242"}})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -28,30 +28,30 @@ const (
 )
 
 // everything holds all permissions on tokens.
-var everything = []string{"token:create", "token:read", "token:update", "token:delete", "token:search", "token:use"}
+var everything = []vault.Permission{"token:create", "token:read", "token:update", "token:delete", "token:search", "token:use"}
 
 // rule returns an access rule on a container.
-func rule(priority int, container string, transform vault.Transform, permissions ...string) vault.AccessRule {
+func rule(priority int, container string, transform vault.Transform, permissions ...vault.Permission) vault.AccessRule {
 	return vault.AccessRule{Priority: priority, Container: container, Transform: transform, Permissions: permissions}
 }
 
 // private returns a client of a new private application with these rules alone.
 func private(t testing.TB, v *vaulttest.Vault, rules ...vault.AccessRule) *vault.Client {
 	t.Helper()
-	c, _ := v.NewApplication(t, v.Tenant, vault.Private, rules)
+	c, _ := v.NewApplication(t, v.Tenant, vault.ApplicationPrivate, rules)
 	return c
 }
 
 // revealing returns a client that sees all data in clear.
 func revealing(t testing.TB, v *vaulttest.Vault) *vault.Client {
 	t.Helper()
-	return private(t, v, rule(1, "/", vault.Reveal, everything...))
+	return private(t, v, rule(1, "/", vault.TransformReveal, everything...))
 }
 
 // holding returns a client of a new private application with plain permissions.
-func holding(t testing.TB, v *vaulttest.Vault, permissions ...string) *vault.Client {
+func holding(t testing.TB, v *vaulttest.Vault, permissions ...vault.Permission) *vault.Client {
 	t.Helper()
-	return application(t, v, vault.ApplicationParams{Name: "Plain", Type: vault.Private, Permissions: permissions})
+	return application(t, v, vault.ApplicationParams{Name: "Plain", Type: vault.ApplicationPrivate, Permissions: permissions})
 }
 
 // application returns a client of a new application.
@@ -94,7 +94,7 @@ func createJSON(t testing.TB, c *vault.Client, body string) (*vault.Token, error
 
 func update(t testing.TB, c *vault.Client, id, patch string) *vault.Token {
 	t.Helper()
-	tok, err := c.UpdateToken(t.Context(), id, vault.JSON(patch))
+	tok, err := c.PatchToken(t.Context(), id, vault.JSON(patch))
 	if err != nil {
 		t.Fatalf("update token with %s: %v", patch, err)
 	}
@@ -179,7 +179,7 @@ func operations(t testing.TB, v *vaulttest.Vault, entityID string) []string {
 	t.Helper()
 	var out []string
 	for _, e := range entries(t, v, vault.ListLogsParams{EntityID: entityID}) {
-		out = append(out, e.Operation)
+		out = append(out, string(e.Operation))
 	}
 	return out
 }

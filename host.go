@@ -137,7 +137,7 @@ var hostOperations = map[string]func(context.Context, *Client, JSON) (any, error
 		if err != nil {
 			return nil, err
 		}
-		return c.UpdateToken(ctx, id, patch)
+		return c.PatchToken(ctx, id, patch)
 	},
 	"tokens.delete": func(ctx context.Context, c *Client, args JSON) (any, error) {
 		id, _, err := idAndMore(args, "")

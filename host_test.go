@@ -305,7 +305,7 @@ func TestHostOperationsTakeTurns(t *testing.T) {
 	t.Parallel()
 	turns := max(8, 4*runtime.GOMAXPROCS(0)) / 2
 	hosted(t, func(ctx context.Context, v *vaulttest.Vault, s *spy, host script.Host) {
-		tok := create(t, v.Private, vault.TokenParams{Type: vault.Generic, Data: "x"})
+		tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})
 		begun, end := make(chan struct{}, 100), make(chan struct{})
 		s.before = func(call string, _ *storage.Change) error {
 			if call == "Tokens" {
@@ -345,7 +345,7 @@ func TestPagesOfRunningCodeAreSmaller(t *testing.T) {
 	hosted(t, func(ctx context.Context, v *vaulttest.Vault, _ *spy, host script.Host) {
 		var ids []string
 		for range 3 {
-			ids = append(ids, create(t, v.Private, vault.TokenParams{Type: vault.Generic, Data: strings.Repeat("x", 3<<20)}).ID)
+			ids = append(ids, create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: strings.Repeat("x", 3<<20)}).ID)
 		}
 		for _, call := range []struct {
 			op   string
@@ -375,13 +375,13 @@ func TestExpiryCanBeWritten(t *testing.T) {
 		_, err := createJSON(t, v.Private, `{"type":"token","data":"x","expires_at":"`+at+`"}`)
 		wantFields(t, at, err, "expires_at")
 	}
-	_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.Generic, Data: "x", ExpiresAt: ptr(time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC))})
+	_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x", ExpiresAt: ptr(time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC))})
 	wantFields(t, "a Go time", err, "expires_at")
 	tok, err := createJSON(t, v.Private, `{"type":"token","data":"x","expires_at":"9999-12-31T23:59:59Z"}`)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = v.Private.UpdateToken(t.Context(), tok.ID, vault.JSON(`{"expires_at":"9999-12-31T23:30:00-01:00"}`))
+	_, err = v.Private.PatchToken(t.Context(), tok.ID, vault.JSON(`{"expires_at":"9999-12-31T23:30:00-01:00"}`))
 	wantFields(t, "update", err, "expires_at")
 	page, err := v.Private.ListTokens(t.Context(), vault.ListTokensParams{})
 	if err != nil {
@@ -465,7 +465,7 @@ func TestOnceTokenizeWithOneIDTwice(t *testing.T) {
 func TestOnceMakesRoom(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	p := vault.TokenParams{Type: vault.Generic, Data: "x", DeduplicateToken: ptr(true), ExpiresAt: ptr(vaulttest.Start.Add(time.Minute))}
+	p := vault.TokenParams{Type: vault.TypeGeneric, Data: "x", DeduplicateToken: ptr(true), ExpiresAt: ptr(vaulttest.Start.Add(time.Minute))}
 	create(t, v.Private, p)
 	v.Clock.Advance(2 * time.Minute)
 	p.ExpiresAt = nil
@@ -483,7 +483,7 @@ func TestOnceScopeIncludesTheUser(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	user, other := uuid.New(), uuid.New()
-	s := session(t, v, vault.Grant{Permissions: []string{"token:create"}})
+	s := session(t, v, vault.Grant{Permissions: []vault.Permission{"token:create"}})
 	var runs atomic.Int32
 	for _, c := range []*vault.Client{
 		v.Private.AsUser(user), revealing(t, v).AsUser(user), v.Tenant.AsUser(user), s.AsUser(user), s.AsUser(other), s,
@@ -501,7 +501,7 @@ func TestIDsDoNotHoldNumbers(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	for id, data := range map[string]string{"536-22-8726": "536228726", "536228726": "536-22-8726", "user 536-22-8726": "536-22-8726"} {
-		for _, typ := range []vault.TokenType{vault.SocialSecurityNumber, vault.EmployerIDNumber} {
+		for _, typ := range []vault.TokenType{vault.TypeSocialSecurityNumber, vault.TypeEmployerIDNumber} {
 			_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{ID: id, Type: typ, Data: data})
 			wantFields(t, id, err, "id")
 			wantSilent(t, err, data, id)
@@ -514,9 +514,9 @@ func TestIDsDoNotHoldNumbers(t *testing.T) {
 func TestMovingATokenDoesNotRevealIt(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	c := private(t, v, rule(1, "/open/", vault.Reveal, "token:read", "token:update"), rule(2, "/used/", vault.Reveal, "token:use", "token:update"),
-		rule(3, "/half/", vault.Mask, "token:read", "token:update"), rule(4, "/shut/", vault.Redact, "token:update"), rule(5, "/blind/", vault.Mask, "token:update"),
-		rule(6, "/found/", vault.Mask, "token:search", "token:update"))
+	c := private(t, v, rule(1, "/open/", vault.TransformReveal, "token:read", "token:update"), rule(2, "/used/", vault.TransformReveal, "token:use", "token:update"),
+		rule(3, "/half/", vault.TransformMask, "token:read", "token:update"), rule(4, "/shut/", vault.TransformRedact, "token:update"), rule(5, "/blind/", vault.TransformMask, "token:update"),
+		rule(6, "/found/", vault.TransformMask, "token:search", "token:update"))
 	for _, tt := range []struct {
 		from, patch string
 		allowed     bool
@@ -536,8 +536,8 @@ func TestMovingATokenDoesNotRevealIt(t *testing.T) {
 		{"/used/", `{"containers":["/open/"]}`, true},
 		{"/open/", `{"containers":["/used/"]}`, true},
 	} {
-		tok := create(t, v.Tenant, vault.TokenParams{Type: vault.Generic, Data: map[string]string{"a": "secret"}, Containers: []string{tt.from}})
-		_, err := c.UpdateToken(t.Context(), tok.ID, vault.JSON(tt.patch))
+		tok := create(t, v.Tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: map[string]string{"a": "secret"}, Containers: []string{tt.from}})
+		_, err := c.PatchToken(t.Context(), tok.ID, vault.JSON(tt.patch))
 		if tt.allowed && err != nil || !tt.allowed && !errors.Is(err, vault.ErrForbidden) {
 			t.Errorf("%s %s: %v", tt.from, tt.patch, err)
 		}
@@ -549,7 +549,7 @@ func TestMovingATokenDoesNotRevealIt(t *testing.T) {
 func TestDeletedTenantStaysEmpty(t *testing.T) {
 	t.Parallel()
 	v, store := spied(t)
-	create(t, v.Tenant, vault.TokenParams{ID: "tok", Type: vault.Generic, Data: "x"})
+	create(t, v.Tenant, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "x"})
 	late := store.rows(t, v.Acme.ID, "tok")
 	if err := v.DeleteTenant(t.Context(), v.Acme.ID); err != nil {
 		t.Fatal(err)

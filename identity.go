@@ -37,7 +37,7 @@ func (op *operation) renewRights(ctx context.Context) error {
 
 // renewed returns what the client follows as it is now, at work where c is.
 func (c *Client) renewed(now *Client) *Client {
-	if c.pending == nil && c.actorType != actorUser && !c.scripted && c.limit == nil {
+	if c.pending == nil && c.actorType != ActorUser && !c.scripted && c.limit == nil {
 		return now
 	}
 	fresh := *now
@@ -45,7 +45,7 @@ func (c *Client) renewed(now *Client) *Client {
 	if c.limit != nil {
 		fresh.grant = now.grant.Under(c.limit)
 	}
-	if c.actorType == actorUser {
+	if c.actorType == ActorUser {
 		fresh.creator, fresh.actor, fresh.actorType = c.creator, c.actor, c.actorType
 	}
 	return &fresh
@@ -218,14 +218,14 @@ func (op *operation) identifySession(ctx context.Context, rec *storage.Record) (
 		}
 	}
 	id.client = &Client{v: op.v, tenant: op.tenant, grant: grant, permissions: s.Permissions, rules: s.Rules, key: rec.Key, app: app, session: uuid.UUID(rec.ID),
-		creator: app.ID, actor: app.ID, actorType: actorApplication}
+		creator: app.ID, actor: app.ID, actorType: ActorApplication}
 	return id, nil
 }
 
 // sessionGrant returns what a session may do now: what it was granted, as far as
 // its authorizer could grant it at this moment. It ends with its authorizer.
 func (op *operation) sessionGrant(ctx context.Context, s *session, id *identity) (*access.Grant, error) {
-	grant, err := access.New(accessRules(s.Rules), s.Permissions)
+	grant, err := access.New(accessRules(s.Rules), texts(s.Permissions))
 	if err != nil || s.AuthorizerKey == "" {
 		return grant, err // the tenant itself may grant everything
 	}
@@ -234,7 +234,7 @@ func (op *operation) sessionGrant(ctx context.Context, s *session, id *identity)
 		return nil, err
 	}
 	id.endBy(authorizer.ExpiresAt)
-	now, err := access.New(accessRules(authorizer.Rules), authorizer.Permissions)
+	now, err := access.New(accessRules(authorizer.Rules), texts(authorizer.Permissions))
 	if err != nil {
 		return nil, err
 	}

@@ -53,15 +53,15 @@ func TestSessionEndsWithItsMakers(t *testing.T) {
 			t.Run(who+" "+name, func(t *testing.T) {
 				t.Parallel()
 				v := vaulttest.New(t)
-				tok := create(t, v.Tenant, vault.TokenParams{Type: vault.Generic, Data: "secret"})
-				public, pub := newApp(t, v, vault.ApplicationParams{Name: "pub", Type: vault.Public, Permissions: []string{"token:create"}})
-				private, prv := newApp(t, v, vault.ApplicationParams{Name: "prv", Type: vault.Private, Permissions: []string{"token:use"}})
+				tok := create(t, v.Tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
+				public, pub := newApp(t, v, vault.ApplicationParams{Name: "pub", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}})
+				private, prv := newApp(t, v, vault.ApplicationParams{Name: "prv", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:use"}})
 				s, err := pub.CreateSession(t.Context())
 				if err != nil {
 					t.Fatal(err)
 				}
 				far := v.Clock.Now().AddDate(100, 0, 0)
-				if err := prv.AuthorizeSession(t.Context(), vault.Grant{Nonce: s.Nonce, Permissions: []string{"token:use"}, ExpiresAt: &far}); err != nil {
+				if err := prv.AuthorizeSession(t.Context(), vault.Grant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:use"}, ExpiresAt: &far}); err != nil {
 					t.Fatal(err)
 				}
 				c := authenticated(t, v.Vault, s.SessionKey)
@@ -89,25 +89,25 @@ func TestSessionIsCutWithItsAuthorizer(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	for _, name := range []string{"a", "b"} {
-		create(t, v.Tenant, vault.TokenParams{ID: "tok-" + name, Type: vault.Generic, Data: "secret", Containers: []string{"/" + name + "/"}})
+		create(t, v.Tenant, vault.TokenParams{ID: "tok-" + name, Type: vault.TypeGeneric, Data: "secret", Containers: []string{"/" + name + "/"}})
 	}
-	app, prv := newApp(t, v, vault.ApplicationParams{Name: "prv", Type: vault.Private,
-		Rules: []vault.AccessRule{rule(1, "/", vault.Reveal, "token:read", "token:use", "token:search")}})
+	app, prv := newApp(t, v, vault.ApplicationParams{Name: "prv", Type: vault.ApplicationPrivate,
+		Rules: []vault.AccessRule{rule(1, "/", vault.TransformReveal, "token:read", "token:use", "token:search")}})
 	s := newSession(t, v)
-	grant := vault.Grant{Nonce: s.Nonce, Rules: []vault.AccessRule{rule(1, "/", vault.Reveal, "token:read", "token:search")}}
+	grant := vault.Grant{Nonce: s.Nonce, Rules: []vault.AccessRule{rule(1, "/", vault.TransformReveal, "token:read", "token:search")}}
 	if err := prv.AuthorizeSession(t.Context(), grant); err != nil {
 		t.Fatal(err)
 	}
 	c := authenticated(t, v.Vault, s.SessionKey)
 	cut := func(rules ...vault.AccessRule) {
 		t.Helper()
-		if _, err := v.Tenant.ReplaceApplication(t.Context(), app.ID, vault.ApplicationParams{Name: "prv", Type: vault.Private, Rules: rules}); err != nil {
+		if _, err := v.Tenant.ReplaceApplication(t.Context(), app.ID, vault.ApplicationParams{Name: "prv", Type: vault.ApplicationPrivate, Rules: rules}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	wantData(t, "before", get(t, c, "tok-a").Data, `"secret"`)
 
-	cut(rule(1, "/a/", vault.Mask, "token:read", "token:use", "token:search"))
+	cut(rule(1, "/a/", vault.TransformMask, "token:read", "token:use", "token:search"))
 	wantData(t, "masked for the authorizer", get(t, c, "tok-a").Data, `"XXcret"`)
 	_, err := c.GetToken(t.Context(), "tok-b")
 	wantError(t, "outside of the authorizer's containers", err, vault.ErrForbidden)
@@ -119,11 +119,11 @@ func TestSessionIsCutWithItsAuthorizer(t *testing.T) {
 		t.Errorf("the session finds %v", got)
 	}
 
-	cut(rule(1, "/", vault.Reveal, "token:create"))
+	cut(rule(1, "/", vault.TransformReveal, "token:create"))
 	_, err = c.GetToken(t.Context(), "tok-a")
 	wantError(t, "without the authorizer's permission", err, vault.ErrForbidden)
 
-	cut(rule(1, "/", vault.Reveal, "token:read", "token:use", "token:search"))
+	cut(rule(1, "/", vault.TransformReveal, "token:read", "token:use", "token:search"))
 	wantData(t, "given back", get(t, c, "tok-b").Data, `"secret"`)
 }
 
@@ -131,8 +131,8 @@ func TestSessionIsCutWithItsAuthorizer(t *testing.T) {
 func TestAsFollowsTheApplication(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	tok := create(t, v.Tenant, vault.TokenParams{Type: vault.Generic, Data: "secret"})
-	app, _ := newApp(t, v, vault.ApplicationParams{Name: "prv", Type: vault.Private, Permissions: []string{"token:read"}})
+	tok := create(t, v.Tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
+	app, _ := newApp(t, v, vault.ApplicationParams{Name: "prv", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:read"}})
 	c, err := v.Tenant.As(t.Context(), app.ID)
 	if err != nil {
 		t.Fatal(err)
@@ -182,8 +182,8 @@ func TestQueuedRunEndsWithItsCaller(t *testing.T) {
 				return map[string]any{"raw": in["args"]}, nil
 			})
 			hook := newReceiver(t)
-			tok := create(t, w.Tenant, vault.TokenParams{Type: vault.Generic, Data: "secret"})
-			app, c := newApp(t, w.Vault, vault.ApplicationParams{Name: "prv", Type: vault.Private, Permissions: []string{"token:use"}})
+			tok := create(t, w.Tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
+			app, c := newApp(t, w.Vault, vault.ApplicationParams{Name: "prv", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:use"}})
 			if _, err := c.React(t.Context(), w.reactor.ID, vault.ReactParams{Args: map[string]string{"x": "{{ " + tok.ID + " }}"}, CallbackURL: hook.URL}); err != nil {
 				t.Fatal(err)
 			}
@@ -221,9 +221,9 @@ func TestQueuedRunIsCutWithItsCaller(t *testing.T) {
 				return map[string]any{"raw": in["args"]}, nil
 			})
 			hook := newReceiver(t)
-			create(t, w.Tenant, vault.TokenParams{ID: "tok", Type: vault.Generic, Data: "secret", Containers: []string{"/a/"}})
+			create(t, w.Tenant, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "secret", Containers: []string{"/a/"}})
 			params := func(container string) vault.ApplicationParams {
-				return vault.ApplicationParams{Name: "prv", Type: vault.Private, Rules: []vault.AccessRule{rule(1, container, vault.Reveal, "token:use")}}
+				return vault.ApplicationParams{Name: "prv", Type: vault.ApplicationPrivate, Rules: []vault.AccessRule{rule(1, container, vault.TransformReveal, "token:use")}}
 			}
 			// The expressions are checked when the run is queued, so the token is moved after that.
 			app, caller := newApp(t, w.Vault, params("/a/"))
@@ -261,8 +261,8 @@ func TestResultIsWithdrawnWithItsCaller(t *testing.T) {
 			})
 			hook := newReceiver(t)
 			hook.answer(http.StatusServiceUnavailable)
-			tok := create(t, w.Tenant, vault.TokenParams{Type: vault.Generic, Data: "secret-4242"})
-			app, c := newApp(t, w.Vault, vault.ApplicationParams{Name: "prv", Type: vault.Private, Permissions: []string{"token:use"}})
+			tok := create(t, w.Tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret-4242"})
+			app, c := newApp(t, w.Vault, vault.ApplicationParams{Name: "prv", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:use"}})
 			if _, err := c.React(t.Context(), w.reactor.ID, vault.ReactParams{Args: map[string]string{"x": "{{ " + tok.ID + " }}"}, CallbackURL: hook.URL}); err != nil {
 				t.Fatal(err)
 			}
@@ -291,17 +291,17 @@ func TestResultIsWithdrawnWithItsCaller(t *testing.T) {
 func TestApplicationsAreChangedByTheirEquals(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	strong, _ := newApp(t, v, vault.ApplicationParams{Name: "strong", Type: vault.Management, Permissions: []string{"application:update", "log:read"}})
-	plain, _ := newApp(t, v, vault.ApplicationParams{Name: "plain", Type: vault.Private, Permissions: []string{"token:read"}})
-	_, weak := newApp(t, v, vault.ApplicationParams{Name: "weak", Type: vault.Management,
-		Permissions: []string{"application:create", "application:read", "application:update", "application:delete"}})
+	strong, _ := newApp(t, v, vault.ApplicationParams{Name: "strong", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"application:update", "log:read"}})
+	plain, _ := newApp(t, v, vault.ApplicationParams{Name: "plain", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:read"}})
+	_, weak := newApp(t, v, vault.ApplicationParams{Name: "weak", Type: vault.ApplicationManagement,
+		Permissions: []vault.Permission{"application:create", "application:read", "application:update", "application:delete"}})
 	for what, do := range map[string]func(uuid.UUID) error{
 		"rename": func(id uuid.UUID) error {
 			_, err := weak.PatchApplication(t.Context(), id, vault.JSON(`{"name":"mine"}`))
 			return err
 		},
 		"replace": func(id uuid.UUID) error {
-			_, err := weak.ReplaceApplication(t.Context(), id, vault.ApplicationParams{Name: "x", Type: vault.Management, Permissions: []string{"application:read"}})
+			_, err := weak.ReplaceApplication(t.Context(), id, vault.ApplicationParams{Name: "x", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"application:read"}})
 			return err
 		},
 		"regenerate": func(id uuid.UUID) error {
@@ -327,7 +327,7 @@ func TestDeletedApplicationIsAbsent(t *testing.T) {
 	w := newReactWorld(t, func(_ context.Context, in map[string]any, _ script.Host) (any, error) {
 		return map[string]any{"raw": map[string]any{"client": in["application"]}}, nil
 	})
-	app, _ := newApp(t, w.Vault, vault.ApplicationParams{Name: "prv", Type: vault.Private, Permissions: []string{"token:use"}})
+	app, _ := newApp(t, w.Vault, vault.ApplicationParams{Name: "prv", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:use"}})
 	ref := &vault.ApplicationRef{ID: app.ID}
 	r, err := w.Management.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Code: "code", Configuration: map[string]string{}, Application: ref})
 	if err != nil || r.Application == nil {

@@ -61,11 +61,11 @@ type caller struct {
 	Trusted     bool         `json:"trusted,omitempty"` // the tenant itself
 	Key         storage.Key  `json:"key,omitzero"`      // the hash of its API key
 	Application uuid.UUID    `json:"application,omitzero"`
-	Permissions []string     `json:"permissions,omitempty"`
+	Permissions []Permission `json:"permissions,omitempty"`
 	Rules       []AccessRule `json:"rules,omitempty"`
 	Creator     uuid.UUID    `json:"creator"`
 	Actor       uuid.UUID    `json:"actor"`
-	ActorType   string       `json:"actor_type,omitempty"`
+	ActorType   ActorType    `json:"actor_type,omitempty"`
 }
 
 func callerOf(c *Client) caller {
@@ -83,7 +83,7 @@ func (k *caller) client(v *Vault, tenant uuid.UUID) (*Client, error) {
 	}
 	c.grant, c.key, c.app = new(access.Grant), k.Key, &Application{ID: k.Application}
 	var err error
-	c.limit, err = access.New(accessRules(k.Rules), k.Permissions)
+	c.limit, err = access.New(accessRules(k.Rules), texts(k.Permissions))
 	return c, err
 }
 

@@ -27,7 +27,7 @@ func TestParamsSurviveTheirJSONForm(t *testing.T) {
 		`{}`: {},
 		`{"id":"a","type":"card","data":{"number":"4242"},"mask":"<{{ data }}>","containers":["/a/"],"metadata":{"k":"v"},` +
 			`"search_indexes":["x"],"fingerprint_expression":"{{ data }}","deduplicate_token":true,"expires_at":"2030-01-02T03:04:05.000006Z"}`: {
-			ID: "a", Type: vault.Card, Data: vault.CardData{Number: "4242"}, Mask: "<{{ data }}>", Containers: []string{"/a/"},
+			ID: "a", Type: vault.TypeCard, Data: vault.CardData{Number: "4242"}, Mask: "<{{ data }}>", Containers: []string{"/a/"},
 			Metadata: map[string]string{"k": "v"}, SearchIndexes: []string{"x"}, FingerprintExpression: "{{ data }}",
 			DeduplicateToken: &yes, ExpiresAt: &at},
 		`{"data":{"b":1e400,"a":1.10},"containers":[],"metadata":{},"search_indexes":[]}`: {
@@ -65,8 +65,8 @@ func wantJSON(t *testing.T, given json.Marshaler, want string) {
 func TestParamsThatAreNotJSON(t *testing.T) {
 	t.Parallel()
 	for field, given := range map[string]json.Marshaler{
-		"data": vault.TokenParams{Type: vault.Generic, Data: vault.JSON(`1,"id":"chosen"`)},
-		"mask": vault.TokenParams{Type: vault.Generic, Data: 1, Mask: math.NaN()},
+		"data": vault.TokenParams{Type: vault.TypeGeneric, Data: vault.JSON(`1,"id":"chosen"`)},
+		"mask": vault.TokenParams{Type: vault.TypeGeneric, Data: 1, Mask: math.NaN()},
 		"args": vault.ReactParams{Args: json.RawMessage(`}`)},
 	} {
 		_, err := given.MarshalJSON()
@@ -100,15 +100,15 @@ func secrets() []printable {
 	some, all := map[string]string{secret: secret}, []string{secret}
 	app, code := &vault.ApplicationRef{ID: id}, &vault.ProxyTransform{Code: secret}
 	return []printable{
-		of(vault.TokenParams{ID: "shown", Type: vault.Card, Data: card, Mask: secret, Containers: all, Metadata: some,
+		of(vault.TokenParams{ID: "shown", Type: vault.TypeCard, Data: card, Mask: secret, Containers: all, Metadata: some,
 			SearchIndexes: all, FingerprintExpression: secret}, `vault.TokenParams{id:"shown" type:"card"}`),
 		of(card, `vault.CardData{card:"hidden"}`),
 		of(vault.BankData{RoutingNumber: secret, AccountNumber: secret}, `vault.BankData{account:"hidden"}`),
-		of(vault.Token{ID: "shown", TenantID: id, Type: vault.Card, Data: vault.JSON(`"S3cr3t"`), Mask: vault.JSON(`"S3cr3t"`),
+		of(vault.Token{ID: "shown", TenantID: id, Type: vault.TypeCard, Data: vault.JSON(`"S3cr3t"`), Mask: vault.JSON(`"S3cr3t"`),
 			Enrichments: &vault.Enrichments{Card: &vault.CardEnrichment{BIN: secret, Last4: secret}}, Fingerprint: secret,
 			Containers: all, Metadata: some, SearchIndexes: all, FingerprintExpression: secret},
 			`vault.Token{id:"shown" tenant_id:"`+id.String()+`" type:"card"}`),
-		of(vault.Application{ID: id, Name: "line\nbreak", Type: vault.Public, Key: secret, Permissions: all},
+		of(vault.Application{ID: id, Name: "line\nbreak", Type: vault.ApplicationPublic, Key: secret, Permissions: []vault.Permission{secret}},
 			`vault.Application{id:"`+id.String()+`" name:"line\nbreak" type:"public"}`),
 		of(vault.Session{SessionKey: secret, Nonce: secret}, `vault.Session{session_key:"hidden"}`),
 		of(vault.Tenant{ID: id, Name: "shown", WebhookSecret: secret}, `vault.Tenant{id:"`+id.String()+`" name:"shown"}`),

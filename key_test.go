@@ -295,11 +295,11 @@ func TestRotateKeysWhileTheVaultServes(t *testing.T) {
 	r := newRotating(t)
 	tokens := map[string]string{}
 	for i := range 250 { // more than one batch
-		tok := create(t, r.c, vault.TokenParams{ID: fmt.Sprintf("tok%d", i), Type: vault.Generic, Data: i, SearchIndexes: []string{"index"}})
+		tok := create(t, r.c, vault.TokenParams{ID: fmt.Sprintf("tok%d", i), Type: vault.TypeGeneric, Data: i, SearchIndexes: []string{"index"}})
 		tokens[tok.ID] = tok.Fingerprint
 	}
-	create(t, r.c, vault.TokenParams{ID: "card", Type: vault.Card, Data: vault.CardData{Number: visa, CVC: "987"}})
-	app, err := r.c.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.Private, Permissions: everything})
+	create(t, r.c, vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: visa, CVC: "987"}})
+	app, err := r.c.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.ApplicationPrivate, Permissions: everything})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -338,7 +338,7 @@ func TestRotateKeysWhileTheVaultServes(t *testing.T) {
 				id := fmt.Sprintf("tok%d", i%250)
 				wantData(t, "data", get(t, c, id).Data, fmt.Sprint(i%250))
 				update(t, c, id, `{"metadata":{"k":"v"}}`)
-				create(t, c, vault.TokenParams{ID: fmt.Sprintf("new-%d-%d", n, i), Type: vault.Generic, Data: "new"})
+				create(t, c, vault.TokenParams{ID: fmt.Sprintf("new-%d-%d", n, i), Type: vault.TypeGeneric, Data: "new"})
 				if _, err := v.Authenticate(t.Context(), app.Key); err != nil {
 					t.Errorf("authenticate: %v", err)
 				}
@@ -449,13 +449,13 @@ func TestChangedRowsDoNotOpen(t *testing.T) {
 	t.Parallel()
 	v, store := tamper(t)
 	ends := ptr(vaulttest.Start.Add(time.Hour))
-	create(t, v.Tenant, vault.TokenParams{ID: "strict", Type: vault.Card, Data: vault.CardData{Number: visa, CVC: "987"}, Containers: []string{"/strict/"}, ExpiresAt: ends})
-	create(t, v.Tenant, vault.TokenParams{ID: "other", Type: vault.Card, Data: vault.CardData{Number: mastercard}, Containers: []string{"/strict/"}, ExpiresAt: ends})
+	create(t, v.Tenant, vault.TokenParams{ID: "strict", Type: vault.TypeCard, Data: vault.CardData{Number: visa, CVC: "987"}, Containers: []string{"/strict/"}, ExpiresAt: ends})
+	create(t, v.Tenant, vault.TokenParams{ID: "other", Type: vault.TypeCard, Data: vault.CardData{Number: mastercard}, Containers: []string{"/strict/"}, ExpiresAt: ends})
 	other, err := store.Storage.Tokens(t.Context(), storage.ID(v.Acme.ID), []string{"other"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := private(t, v, rule(1, "/lax/", vault.Reveal, everything...), rule(2, "/strict/", vault.Reveal, everything...))
+	c := private(t, v, rule(1, "/lax/", vault.TransformReveal, everything...), rule(2, "/strict/", vault.TransformReveal, everything...))
 	for name, change := range map[string]func(*storage.Token){
 		"containers":           func(r *storage.Token) { r.Containers = []string{"/lax/"} },
 		"type":                 func(r *storage.Token) { r.Type = "token" },

@@ -78,7 +78,7 @@ func TestSlowReadIsNotTooLate(t *testing.T) {
 	t.Parallel()
 	v, store, tenant := slow(t, Config{})
 	c := v.Tenant(tenant)
-	if _, err := c.CreateToken(t.Context(), TokenParams{Type: Generic, Data: "x"}); err != nil {
+	if _, err := c.CreateToken(t.Context(), TokenParams{Type: TypeGeneric, Data: "x"}); err != nil {
 		t.Fatal(err)
 	}
 	page, err := c.ListTokens(t.Context(), ListTokensParams{})
@@ -109,7 +109,7 @@ func TestSlowWriteIsSealedAgain(t *testing.T) {
 			}
 			ins := &insertion{}
 			n, bad := newToken{operation: op, clearToken: clearToken{row: &ins.tokens[0]}}, &form.Problems{}
-			if n.prepare(t.Context(), TokenParams{ID: "late", Type: Card, Data: CardData{Number: "4242424242424242", CVC: "987"}}, bad); bad.Any() {
+			if n.prepare(t.Context(), TokenParams{ID: "late", Type: TypeCard, Data: CardData{Number: "4242424242424242", CVC: "987"}}, bad); bad.Any() {
 				t.Fatal(bad)
 			}
 			if rotates {
@@ -163,11 +163,11 @@ func TestSlowCheckOfCodeIsNotTooLate(t *testing.T) {
 // happen what the test wants.
 func slowWork(reactor uuid.UUID, then func(*pendingWrites) error) func(context.Context, *Client) (Answer, error) {
 	return func(ctx context.Context, c *Client) (Answer, error) {
-		_, err := c.CreateToken(ctx, TokenParams{ID: "made", Type: Card, Data: CardData{Number: "4242424242424242", CVC: "987"}})
+		_, err := c.CreateToken(ctx, TokenParams{ID: "made", Type: TypeCard, Data: CardData{Number: "4242424242424242", CVC: "987"}})
 		if err != nil {
 			return Answer{}, err
 		}
-		app, err := c.CreateApplication(ctx, ApplicationParams{Name: "new", Type: Private, Permissions: []string{"token:read"}})
+		app, err := c.CreateApplication(ctx, ApplicationParams{Name: "new", Type: ApplicationPrivate, Permissions: []Permission{"token:read"}})
 		if err != nil {
 			return Answer{}, err
 		}
@@ -241,11 +241,11 @@ func TestHeldUpdatesAreNotTooLate(t *testing.T) {
 	ctx := t.Context()
 	v, _, tenant := slow(t, Config{})
 	c := v.Tenant(tenant)
-	if _, err := c.CreateToken(ctx, TokenParams{ID: "there", Type: Generic, Data: "x"}); err != nil {
+	if _, err := c.CreateToken(ctx, TokenParams{ID: "there", Type: TypeGeneric, Data: "x"}); err != nil {
 		t.Fatal(err)
 	}
 	_, _, err := c.Once(ctx, OnceKey{Key: "k", Lease: time.Hour}, func(ctx context.Context, c *Client) (Answer, error) {
-		_, err := c.UpdateToken(ctx, "there", JSON(`{"data":"changed"}`))
+		_, err := c.PatchToken(ctx, "there", JSON(`{"data":"changed"}`))
 		for _, ch := range c.pending.changes {
 			ch.Before = time.Now().Add(-time.Second)
 		}

@@ -16,26 +16,46 @@ import (
 // when. It never holds data.
 type LogEntry struct {
 	TenantID   uuid.UUID  `json:"tenant_id"`
-	ActorID    *uuid.UUID `json:"actor_id,omitempty"`   // nil when the tenant itself acted
-	ActorType  string     `json:"actor_type,omitempty"` // user or application
-	EntityType string     `json:"entity_type"`          // see ListEntityTypes
+	ActorID    *uuid.UUID `json:"actor_id,omitempty"` // nil when the tenant itself acted
+	ActorType  ActorType  `json:"actor_type,omitempty"`
+	EntityType string     `json:"entity_type"` // see ListEntityTypes
 	EntityID   string     `json:"entity_id"`
-	Operation  string     `json:"operation"` // create, update, read, delete, use, authorize, expire or react
+	Operation  Operation  `json:"operation"`
 	Message    string     `json:"message"`
 	CreatedAt  time.Time  `json:"created_at"`
 }
+
+// ActorType says what kind of actor a log entry names.
+type ActorType string
+
+// The kinds of actors: a user of the embedding program (see [Client.AsUser]),
+// or an application. Sessions act for the application that created them.
+const (
+	ActorUser        ActorType = "user"
+	ActorApplication ActorType = "application"
+)
+
+// Operation is what a log entry reports to have been done.
+type Operation string
+
+// The operations. OperationUse is a detokenization or an invoked proxy,
+// OperationExpire a deletion by [Vault.Sweep], OperationReact a run of a reactor.
+const (
+	OperationCreate    Operation = audit.Create
+	OperationUpdate    Operation = audit.Update
+	OperationRead      Operation = audit.Read
+	OperationDelete    Operation = audit.Delete
+	OperationUse       Operation = audit.Use
+	OperationAuthorize Operation = audit.Authorize
+	OperationExpire    Operation = audit.Expire
+	OperationReact     Operation = audit.React
+)
 
 // EntityType names a kind of entity that log entries are about.
 type EntityType struct {
 	DisplayName string `json:"display_name"`
 	Value       string `json:"value"`
 }
-
-// Who stands behind an entry.
-const (
-	actorApplication = "application"
-	actorUser        = "user"
-)
 
 // entity names what an entry is about.
 type entity struct{ typ, id string }
@@ -44,7 +64,7 @@ type entity struct{ typ, id string }
 func (op *operation) entry(operation, entityType, entityID string) storage.Log {
 	return storage.Log{
 		ID:      storage.ID(op.v.ids.At(op.now)),
-		ActorID: storage.ID(op.actor), ActorType: op.actorType,
+		ActorID: storage.ID(op.actor), ActorType: string(op.actorType),
 		EntityType: entityType, EntityID: entityID,
 		Operation: operation, Message: audit.Message(entityType, operation),
 		CreatedAt: op.now,
@@ -123,8 +143,8 @@ func (c *Client) ListLogs(ctx context.Context, p ListLogsParams) (*Page[LogEntry
 
 func entryOf(tenant uuid.UUID, row storage.Log) LogEntry {
 	e := LogEntry{
-		TenantID: tenant, ActorType: row.ActorType, EntityType: row.EntityType, EntityID: row.EntityID,
-		Operation: row.Operation, Message: row.Message, CreatedAt: row.CreatedAt,
+		TenantID: tenant, ActorType: ActorType(row.ActorType), EntityType: row.EntityType, EntityID: row.EntityID,
+		Operation: Operation(row.Operation), Message: row.Message, CreatedAt: row.CreatedAt,
 	}
 	if !row.ActorID.IsZero() {
 		actor := uuid.UUID(row.ActorID)

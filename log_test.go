@@ -41,7 +41,7 @@ func TestOneEntryForEachEntity(t *testing.T) {
 	}
 	c := v.Private
 	step("create", func() {
-		create(t, c, vault.TokenParams{ID: "tok", Type: vault.Generic, Data: "s3cr3t", SearchIndexes: []string{"{{ data }}"}})
+		create(t, c, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "s3cr3t", SearchIndexes: []string{"{{ data }}"}})
 	},
 		"create token tok: Token created")
 	step("tokenize", func() {
@@ -58,7 +58,7 @@ func TestOneEntryForEachEntity(t *testing.T) {
 	step("detokenize nothing", func() { detokenize(t, c, `["x"]`) })
 	step("refused operations", func() {
 		_, _ = c.GetToken(t.Context(), "none")
-		_, _ = c.CreateToken(t.Context(), vault.TokenParams{Type: vault.Generic})
+		_, _ = c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric})
 		_, _ = c.ListLogs(t.Context(), vault.ListLogsParams{})
 		_ = c.DeleteToken(t.Context(), "none")
 	})
@@ -71,14 +71,14 @@ func TestEntriesOfAdministration(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	c := v.Management
-	app, err := c.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.Public, Permissions: []string{"token:create"}})
+	app, err := c.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, err := range []error{
 		second(c.GetApplication(t.Context(), app.ID)), second(c.PatchApplication(t.Context(), app.ID, vault.JSON(`{"name":"y"}`))),
 		second(c.RegenerateKey(t.Context(), app.ID)), c.DeleteApplication(t.Context(), app.ID),
-		second(c.GetTenant(t.Context())), second(c.UpdateTenant(t.Context(), vault.TenantParams{Name: "New"})),
+		second(c.GetTenant(t.Context())), second(c.ReplaceTenant(t.Context(), vault.TenantParams{Name: "New"})),
 	} {
 		if err != nil {
 			t.Fatal(err)
@@ -89,7 +89,7 @@ func TestEntriesOfAdministration(t *testing.T) {
 	session(t, v, vault.Grant{Permissions: everything})
 	var got []string
 	for _, e := range entries(t, v, vault.ListLogsParams{EntityType: "session"}) {
-		got = append(got, e.Operation+": "+e.Message)
+		got = append(got, string(e.Operation)+": "+e.Message)
 	}
 	same(t, "session", got, []string{"create: Session created", "authorize: Session authorized"})
 	v.Clock.Advance(3 * time.Minute)
@@ -110,7 +110,7 @@ func TestUserActor(t *testing.T) {
 	v := vaulttest.New(t)
 	user := uuid.New()
 	for name, c := range map[string]*vault.Client{"tenant": v.Tenant.AsUser(user), "application": v.Private.AsUser(user)} {
-		tok := create(t, c, vault.TokenParams{ID: name, Type: vault.Generic, Data: "x"})
+		tok := create(t, c, vault.TokenParams{ID: name, Type: vault.TypeGeneric, Data: "x"})
 		same(t, name+": creator", tok.CreatedBy, &user)
 		get(t, c, name)
 		for _, e := range entries(t, v, vault.ListLogsParams{EntityID: name}) {
@@ -121,7 +121,7 @@ func TestUserActor(t *testing.T) {
 	}
 	_, err := v.Public.AsUser(user).GetToken(t.Context(), "tenant")
 	wantError(t, "a user of an application without the right", err, vault.ErrForbidden)
-	create(t, v.Tenant, vault.TokenParams{ID: "by-tenant", Type: vault.Generic, Data: "x"})
+	create(t, v.Tenant, vault.TokenParams{ID: "by-tenant", Type: vault.TypeGeneric, Data: "x"})
 	if e := entries(t, v, vault.ListLogsParams{EntityID: "by-tenant"})[0]; e.ActorID != nil || e.ActorType != "" {
 		t.Errorf("the tenant itself is the actor %v, a %s", e.ActorID, e.ActorType)
 	}
@@ -134,9 +134,9 @@ func TestLogFilters(t *testing.T) {
 	for i := range 5 {
 		v.Clock.Advance(time.Minute)
 		times = append(times, v.Clock.Now())
-		create(t, v.Tenant, vault.TokenParams{ID: fmt.Sprintf("tok%d", i), Type: vault.Generic, Data: "x"})
+		create(t, v.Tenant, vault.TokenParams{ID: fmt.Sprintf("tok%d", i), Type: vault.TypeGeneric, Data: "x"})
 	}
-	create(t, v.Tenant, vault.TokenParams{ID: "card", Type: vault.Card, Data: vault.CardData{Number: visa}})
+	create(t, v.Tenant, vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: visa}})
 	for name, tt := range map[string]struct {
 		p    vault.ListLogsParams
 		want []string
@@ -197,7 +197,7 @@ func TestEntityTypes(t *testing.T) {
 func TestReadFailsWithoutItsEntry(t *testing.T) {
 	t.Parallel()
 	v, store := spied(t)
-	create(t, v.Tenant, vault.TokenParams{ID: "tok", Type: vault.Generic, Data: "s3cr3t", SearchIndexes: []string{"{{ data }}"}})
+	create(t, v.Tenant, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "s3cr3t", SearchIndexes: []string{"{{ data }}"}})
 	reads := map[string]func() (any, error){
 		"get": func() (any, error) { return nilOr(v.Private.GetToken(t.Context(), "tok")) },
 		"detokenize": func() (any, error) {
@@ -274,7 +274,7 @@ func TestStrictReadLogs(t *testing.T) {
 			}
 			return nil
 		}
-		tok := create(t, v.Tenant, vault.TokenParams{Type: vault.Generic, Data: "x"})
+		tok := create(t, v.Tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})
 		get(t, v.Tenant, tok.ID)
 		want := map[bool]int{false: 1, true: 1}
 		if strict {
@@ -288,7 +288,7 @@ func TestStrictReadLogs(t *testing.T) {
 func TestLogHoldsNoData(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	tok := create(t, v.Private, vault.TokenParams{Type: vault.Card, Data: vault.CardData{Number: visa, CVC: "987"}, Metadata: map[string]string{"k": "m3tadata"}})
+	tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeCard, Data: vault.CardData{Number: visa, CVC: "987"}, Metadata: map[string]string{"k": "m3tadata"}})
 	update(t, v.Private, tok.ID, `{"data":{"number":"`+mastercard+`"}}`)
 	detokenize(t, v.Private, `"{{ `+tok.ID+` }}"`)
 	for _, e := range entries(t, v, vault.ListLogsParams{}) {
@@ -336,7 +336,7 @@ func readLogged(t *testing.T, cfg *vault.Config) (*vaulttest.Vault, *readLogger)
 func TestReadAndLogInOneStep(t *testing.T) {
 	t.Parallel()
 	v, store := readLogged(t, nil)
-	tok := create(t, v.Private, vault.TokenParams{Type: vault.Card, Data: vault.CardData{Number: visa}})
+	tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeCard, Data: vault.CardData{Number: visa}})
 	store.before = func(call string, _ *storage.Change) error {
 		t.Errorf("%s was called beside ReadToken", call)
 		return nil
@@ -362,8 +362,8 @@ func TestReadThenLog(t *testing.T) {
 		read func(t *testing.T, v *vaulttest.Vault, id string)
 	}{
 		"rules on containers": {read: func(t *testing.T, v *vaulttest.Vault, id string) {
-			get(t, private(t, v, rule(1, "/general/", vault.Reveal, "token:read")), id)
-			_, err := private(t, v, rule(1, "/pci/", vault.Reveal, "token:read")).GetToken(t.Context(), id)
+			get(t, private(t, v, rule(1, "/general/", vault.TransformReveal, "token:read")), id)
+			_, err := private(t, v, rule(1, "/pci/", vault.TransformReveal, "token:read")).GetToken(t.Context(), id)
 			wantError(t, "get", err, vault.ErrForbidden)
 		}},
 		"strict": {cfg: &vault.Config{StrictReadLogs: true}, read: func(t *testing.T, v *vaulttest.Vault, id string) {
@@ -380,7 +380,7 @@ func TestReadThenLog(t *testing.T) {
 			}
 		}},
 		"no possible id": {read: func(t *testing.T, v *vaulttest.Vault, id string) {
-			get(t, private(t, v, rule(1, "/general/", vault.Reveal, "token:read")), id)
+			get(t, private(t, v, rule(1, "/general/", vault.TransformReveal, "token:read")), id)
 			_, err := v.Private.GetToken(t.Context(), "a\x00b")
 			wantError(t, "get", err, vault.ErrNotFound)
 		}},
@@ -388,7 +388,7 @@ func TestReadThenLog(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			v, store := readLogged(t, test.cfg)
-			tok := create(t, v.Private, vault.TokenParams{Type: vault.Generic, Data: "x"})
+			tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})
 			test.read(t, v, tok.ID)
 			if len(store.asked) > 0 {
 				t.Errorf("ReadToken was called %d times", len(store.asked))

@@ -33,7 +33,7 @@ func creating(runs *atomic.Int32, p vault.TokenParams) func(context.Context, *va
 	}
 }
 
-var generic = vault.TokenParams{Type: vault.Generic, Data: "x"}
+var generic = vault.TokenParams{Type: vault.TypeGeneric, Data: "x"}
 
 // leases are the two ways of doing something once.
 var leases = map[string]time.Duration{"held": 0, "leased": time.Minute}
@@ -252,7 +252,7 @@ func TestOnceAcrossNodes(t *testing.T) {
 func TestOnceReplaysOnAnotherNode(t *testing.T) {
 	t.Parallel()
 	for name, p := range map[string]vault.TokenParams{
-		"drawn id": generic, "given id": {ID: "own", Type: vault.Generic, Data: "x"},
+		"drawn id": generic, "given id": {ID: "own", Type: vault.TypeGeneric, Data: "x"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -292,7 +292,7 @@ func TestOnceLeaseExpires(t *testing.T) {
 		if _, replayed, err := there.Once(ctx, key, creating(&runs, generic)); err != nil || replayed {
 			t.Errorf("after the lease: replayed %v, %v", replayed, err)
 		}
-		return creating(&runs, vault.TokenParams{ID: "late", Type: vault.Generic, Data: "x"})(ctx, c)
+		return creating(&runs, vault.TokenParams{ID: "late", Type: vault.TypeGeneric, Data: "x"})(ctx, c)
 	})
 	wantError(t, "the node that was too slow", err, vault.ErrConflict)
 	_, err = tenant.GetToken(t.Context(), "late")
@@ -319,8 +319,8 @@ func TestOnceIsAtomic(t *testing.T) {
 				return nil
 			}
 			_, _, err := v.Private.Once(t.Context(), vault.OnceKey{Key: "abc", Lease: lease}, func(ctx context.Context, c *vault.Client) (vault.Answer, error) {
-				create(t, c, vault.TokenParams{ID: "one", Type: vault.Generic, Data: "x"})
-				create(t, c, vault.TokenParams{ID: "two", Type: vault.Generic, Data: "x"})
+				create(t, c, vault.TokenParams{ID: "one", Type: vault.TypeGeneric, Data: "x"})
+				create(t, c, vault.TokenParams{ID: "two", Type: vault.TypeGeneric, Data: "x"})
 				_, err := c.GetToken(ctx, "one")
 				wantError(t, "a held write", err, vault.ErrNotFound)
 				return vault.Answer{Body: []byte("s3cr3t")}, nil
@@ -362,7 +362,7 @@ func TestOnceIsAtomic(t *testing.T) {
 func TestOnceLogsUsesOfFailedWork(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	create(t, v.Tenant, vault.TokenParams{ID: "tok", Type: vault.Generic, Data: "x"})
+	create(t, v.Tenant, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "x"})
 	_, _, err := v.Private.Once(t.Context(), vault.OnceKey{Key: "abc", Lease: time.Minute}, func(ctx context.Context, c *vault.Client) (vault.Answer, error) {
 		detokenize(t, c, `"{{ tok }}"`)
 		same(t, "log during the work", operations(t, v, "tok"), []string{"create", "use"})
@@ -376,10 +376,10 @@ func TestOnceLogsUsesOfFailedWork(t *testing.T) {
 func TestOnceRunsAgainAfterAConflict(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	create(t, v.Tenant, vault.TokenParams{ID: "tok", Type: vault.Generic, Data: map[string]int{"a": 1}})
+	create(t, v.Tenant, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: map[string]int{"a": 1}})
 	runs := 0
 	_, _, err := v.Private.Once(t.Context(), vault.OnceKey{Key: "abc"}, func(ctx context.Context, c *vault.Client) (vault.Answer, error) {
-		_, err := c.UpdateToken(ctx, "tok", vault.JSON(`{"data":{"c":3}}`))
+		_, err := c.PatchToken(ctx, "tok", vault.JSON(`{"data":{"c":3}}`))
 		if runs++; runs == 1 {
 			update(t, v.Tenant, "tok", `{"data":{"b":2}}`)
 		}
@@ -391,7 +391,7 @@ func TestOnceRunsAgainAfterAConflict(t *testing.T) {
 	same(t, "runs", runs, 2)
 	wantData(t, "data", get(t, v.Tenant, "tok").Data, `{"a":1,"b":2,"c":3}`)
 	_, _, err = v.Private.Once(t.Context(), vault.OnceKey{Key: "taken"}, func(ctx context.Context, c *vault.Client) (vault.Answer, error) {
-		return vault.Answer{}, second(c.CreateToken(ctx, vault.TokenParams{ID: "tok", Type: vault.Generic, Data: "x"}))
+		return vault.Answer{}, second(c.CreateToken(ctx, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "x"}))
 	})
 	wantError(t, "a taken id", err, vault.ErrConflict)
 }
@@ -446,9 +446,9 @@ func newReplayWorld(t *testing.T) *replayWorld {
 		}
 		return map[string]any{"raw": args}, nil
 	})
-	w.app, w.caller = newApp(t, w.Vault, vault.ApplicationParams{Name: "caller", Type: vault.Private,
-		Rules: []vault.AccessRule{rule(1, "/", vault.Reveal, "token:use")}})
-	create(t, w.Tenant, vault.TokenParams{ID: "card", Type: vault.Card, Data: vault.CardData{Number: visa, CVC: "987"}})
+	w.app, w.caller = newApp(t, w.Vault, vault.ApplicationParams{Name: "caller", Type: vault.ApplicationPrivate,
+		Rules: []vault.AccessRule{rule(1, "/", vault.TransformReveal, "token:use")}})
+	create(t, w.Tenant, vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: visa, CVC: "987"}})
 	return w
 }
 
@@ -491,19 +491,19 @@ func TestStoredAnswerOfARun(t *testing.T) {
 			if err := w.Tenant.DeleteToken(ctx, "card"); err != nil {
 				return err
 			}
-			_, err := w.Tenant.CreateToken(ctx, vault.TokenParams{ID: "card", Type: vault.Card, Data: vault.CardData{Number: mastercard}})
+			_, err := w.Tenant.CreateToken(ctx, vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: mastercard}})
 			return err
 		}, vault.ErrWithdrawn},
 		"the cvc's hour is over": {used, func(_ context.Context, w *replayWorld) error { w.Clock.Advance(61 * time.Minute); return nil }, vault.ErrWithdrawn},
 		"the cvc replaced": {used, func(ctx context.Context, w *replayWorld) error {
 			w.Clock.Advance(time.Minute)
-			_, err := w.Tenant.UpdateToken(ctx, "card", vault.JSON(`{"data":{"cvc":"111"}}`))
+			_, err := w.Tenant.PatchToken(ctx, "card", vault.JSON(`{"data":{"cvc":"111"}}`))
 			return err
 		}, vault.ErrWithdrawn},
 		// The code reads with plain permissions, so it sees a mask without the cvc.
 		"masked, and the hour is over": {read, func(_ context.Context, w *replayWorld) error { w.Clock.Advance(61 * time.Minute); return nil }, nil},
 		"expired": {used, func(ctx context.Context, w *replayWorld) error {
-			_, err := w.Tenant.UpdateToken(ctx, "card", vault.JSON(`{"expires_at":"`+w.Clock.Now().Add(time.Second).Format(time.RFC3339)+`"}`))
+			_, err := w.Tenant.PatchToken(ctx, "card", vault.JSON(`{"expires_at":"`+w.Clock.Now().Add(time.Second).Format(time.RFC3339)+`"}`))
 			w.Clock.Advance(time.Minute)
 			return err
 		}, vault.ErrWithdrawn},

@@ -66,9 +66,9 @@ const nasty = `a"b\c&d=e<f>'g` + "\r\n--XX\r\nh {{ i }} %41+"
 func TestRoundTripperReplacesExpressionsByContentType(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	create(t, v.Private, vault.TokenParams{ID: "tok", Type: vault.Generic, Data: nasty})
-	create(t, v.Private, vault.TokenParams{ID: "num", Type: vault.Generic, Data: 42})
-	create(t, v.Private, vault.TokenParams{ID: "obj", Type: vault.Generic, Data: vault.JSON(`{"a":1.10}`)})
+	create(t, v.Private, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: nasty})
+	create(t, v.Private, vault.TokenParams{ID: "num", Type: vault.TypeGeneric, Data: 42})
+	create(t, v.Private, vault.TokenParams{ID: "obj", Type: vault.TypeGeneric, Data: vault.JSON(`{"a":1.10}`)})
 	const form = "application/x-www-form-urlencoded"
 	part := func(head, body string) string { return "--XX-Y\r\n" + head + "\r\n\r\n" + body + "\r\n" }
 	const field = `Content-Disposition: form-data; name="f"`
@@ -144,10 +144,10 @@ func TestRoundTripperLeavesEncodedBodiesAlone(t *testing.T) {
 func TestRoundTripperRefuses(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.Open(t, ":memory:", &vault.Config{MaxBytes: 2000})
-	create(t, v.Private, vault.TokenParams{ID: "tok", Type: vault.Generic, Data: nasty})
-	create(t, v.Private, vault.TokenParams{ID: "card", Type: vault.Card, Data: vault.CardData{Number: visa}})
-	general := private(t, v, rule(1, "/general/", vault.Reveal, "token:use"))
-	redacted := private(t, v, rule(1, "/", vault.Redact, "token:use"))
+	create(t, v.Private, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: nasty})
+	create(t, v.Private, vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: visa}})
+	general := private(t, v, rule(1, "/general/", vault.TransformReveal, "token:use"))
+	redacted := private(t, v, rule(1, "/", vault.TransformRedact, "token:use"))
 	const mixed = "multipart/mixed; boundary=XX"
 	var many strings.Builder
 	for i := range 101 {
@@ -222,8 +222,8 @@ func TestRoundTripperBoundsParts(t *testing.T) {
 func TestRoundTripperLogsEachTokenOnceInOneWrite(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	create(t, v.Private, vault.TokenParams{ID: "one", Type: vault.Generic, Data: "x"})
-	create(t, v.Private, vault.TokenParams{ID: "two", Type: vault.Generic, Data: "y"})
+	create(t, v.Private, vault.TokenParams{ID: "one", Type: vault.TypeGeneric, Data: "x"})
+	create(t, v.Private, vault.TokenParams{ID: "two", Type: vault.TypeGeneric, Data: "y"})
 	if _, err := through(t, v.Private, "text/plain", "{{one}}{{ two }}{{ one }}"); err != nil {
 		t.Fatal(err)
 	}
@@ -235,7 +235,7 @@ func TestRoundTripperLogsEachTokenOnceInOneWrite(t *testing.T) {
 func TestRoundTripperKeepsTheRequestAndCanSendAgain(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	create(t, v.Private, vault.TokenParams{ID: "tok", Type: vault.Generic, Data: "secret"})
+	create(t, v.Private, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "secret"})
 	closed := make(chan struct{})
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://gateway.example/", closer{strings.NewReader("{{tok}}"), closed})
 	if err != nil {
@@ -277,7 +277,7 @@ func (c closer) Close() error {
 // that JSON stays JSON whatever is inserted.
 func FuzzRoundTripper(f *testing.F) {
 	v := vaulttest.New(f)
-	create(f, v.Private, vault.TokenParams{ID: "tok", Type: vault.Generic, Data: nasty})
+	create(f, v.Private, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: nasty})
 	types := []string{"application/json", "application/x-www-form-urlencoded", "text/plain", "text/xml", "multipart/form-data; boundary=B", "", "image/png"}
 	for i := range types {
 		for _, body := range []string{`{"a":"{{tok}}"}`, "a={{tok}}&b=%7B%7Btok%7D%7D", "--B\r\n\r\n{{tok}}\r\n--B--", "plain", `["{{tok`, "--B\n\n--B--{{", `{"{{":"\u007b{tok}}"}`} {
@@ -324,7 +324,7 @@ func TestCodeForwardsDataAsItIs(t *testing.T) {
 	t.Parallel()
 	server := echo(t)
 	hosted(t, func(ctx context.Context, v *vaulttest.Vault, _ *spy, host script.Host) {
-		create(t, v.Private, vault.TokenParams{ID: "VICTIM", Type: vault.CardNumber, Data: visa})
+		create(t, v.Private, vault.TokenParams{ID: "VICTIM", Type: vault.TypeCardNumber, Data: visa})
 		const attack, wrong = "{{ VICTIM }}", `{{ not | an expression`
 		for name, tt := range map[string]struct {
 			with map[string]any
@@ -365,14 +365,14 @@ func TestExpressionsOutsideOfTheBody(t *testing.T) { //nolint:tparallel // the c
 	server := echo(t)
 	v, s := spiedWith(t, &vault.Config{Egress: vault.EgressPolicy{AllowHTTP: true, AllowPrivate: true}})
 	soon, later := v.Clock.Now().Add(time.Second), v.Clock.Now().Add(time.Hour)
-	create(t, v.Private, vault.TokenParams{ID: "tok", Type: vault.Generic, Data: "secret"})
-	create(t, v.Private, vault.TokenParams{ID: "card", Type: vault.Card, Data: vault.CardData{Number: visa}})
-	create(t, v.Private, vault.TokenParams{ID: "later", Type: vault.Generic, Data: "secret", ExpiresAt: &later})
-	create(t, v.Private, vault.TokenParams{ID: "gone", Type: vault.Generic, Data: "secret", ExpiresAt: &soon})
+	create(t, v.Private, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "secret"})
+	create(t, v.Private, vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: visa}})
+	create(t, v.Private, vault.TokenParams{ID: "later", Type: vault.TypeGeneric, Data: "secret", ExpiresAt: &later})
+	create(t, v.Private, vault.TokenParams{ID: "gone", Type: vault.TypeGeneric, Data: "secret", ExpiresAt: &soon})
 	v.Clock.Advance(time.Minute)
 	_, other := v.NewTenant(t, "other")
-	create(t, other, vault.TokenParams{ID: "theirs", Type: vault.Generic, Data: "secret"})
-	general := private(t, v, rule(1, "/general/", vault.Reveal, "token:use"))
+	create(t, other, vault.TokenParams{ID: "theirs", Type: vault.TypeGeneric, Data: "secret"})
+	general := private(t, v, rule(1, "/general/", vault.TransformReveal, "token:use"))
 	for name, tt := range map[string]struct {
 		c             *vault.Client
 		query, header string
@@ -396,8 +396,8 @@ func TestExpressionsOutsideOfTheBody(t *testing.T) { //nolint:tparallel // the c
 		"not encoded well":       {v.Private, "q={{tok}}%zz", "", nil, 0},
 		"a name":                 {v.Private, "{{tok}}=1&{{tok}}", "", nil, 0},
 		"a template of theirs":   {v.Private, "q={{user.name}}", "{{#each}}{{/each}}", nil, 1},
-		"no token:use":           {private(t, v, rule(1, "/", vault.Reveal, "token:read")), "q={{tok}}", "{{ tok }}", nil, 0},
-		"no token:use, no token": {private(t, v, rule(1, "/", vault.Reveal, "token:read")), "q={{nobody}}", "{{ nobody }}", nil, 0},
+		"no token:use":           {private(t, v, rule(1, "/", vault.TransformReveal, "token:read")), "q={{tok}}", "{{ tok }}", nil, 0},
+		"no token:use, no token": {private(t, v, rule(1, "/", vault.TransformReveal, "token:read")), "q={{nobody}}", "{{ nobody }}", nil, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x, err := v.Management.CreateProxy(t.Context(), vault.ProxyParams{Name: "x", DestinationURL: server.URL, RequireAuth: new(bool)})

@@ -82,7 +82,7 @@ func TestReactGivesDetokenizedArgsAndReturnsRawAndTokens(t *testing.T) {
 		got = in
 		return map[string]any{"raw": map[string]any{"ok": true}, "tokenize": map[string]any{"receipt": "r-1"}}, nil
 	})
-	card, err := w.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.Card, Data: vault.CardData{Number: "4242424242424242", CVC: "123"}})
+	card, err := w.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeCard, Data: vault.CardData{Number: "4242424242424242", CVC: "123"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func TestReactGivesDetokenizedArgsAndReturnsRawAndTokens(t *testing.T) {
 func TestReactRefusesBadRequests(t *testing.T) {
 	t.Parallel()
 	w := newReactWorld(t, func(context.Context, map[string]any, script.Host) (any, error) { return nil, nil })
-	text, err := w.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.Generic, Data: "text"})
+	text, err := w.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "text"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,7 +211,7 @@ func TestAsynchronousRunIsDeliveredSigned(t *testing.T) {
 		return map[string]any{"raw": in["args"], "tokenize": "t"}, nil
 	})
 	hook := newReceiver(t)
-	tok, err := w.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.Generic, Data: "value"})
+	tok, err := w.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "value"})
 	if err != nil {
 		t.Fatal(err)
 	}

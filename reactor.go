@@ -251,7 +251,7 @@ func (op *operation) checkScriptApplication(ctx context.Context, bad *form.Probl
 		bad.Add("application.id", "must be the id of an application of this tenant")
 	case err != nil:
 		return err
-	case app.Type == Management:
+	case app.Type == ApplicationManagement:
 		bad.Add("application.id", "must be a public or private application")
 	}
 	return nil

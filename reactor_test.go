@@ -84,7 +84,7 @@ func TestReactorRules(t *testing.T) {
 		many[fmt.Sprint(i)] = "x"
 	}
 	_, other := v.NewTenant(t, "Other")
-	theirs, err := other.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.Private, Permissions: everything})
+	theirs, err := other.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.ApplicationPrivate, Permissions: everything})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -336,11 +336,11 @@ func TestProxyConfigurationIsForReaders(t *testing.T) {
 	v := vaulttest.New(t)
 	p := vault.ProxyParams{Name: "x", DestinationURL: "https://example.com", Configuration: map[string]string{"SECRET": "sk"}}
 	for _, read := range []bool{false, true} {
-		permissions := []string{"proxy:create", "proxy:update"}
+		permissions := []vault.Permission{"proxy:create", "proxy:update"}
 		if read {
 			permissions = append(permissions, "proxy:read")
 		}
-		app, err := v.Tenant.CreateApplication(t.Context(), vault.ApplicationParams{Name: "a", Type: vault.Management, Permissions: permissions})
+		app, err := v.Tenant.CreateApplication(t.Context(), vault.ApplicationParams{Name: "a", Type: vault.ApplicationManagement, Permissions: permissions})
 		if err != nil {
 			t.Fatal(err)
 		}

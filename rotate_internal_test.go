@@ -63,7 +63,7 @@ func TestRotationDestroysOnlyItsOwnKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := v.Tenant(tenant.ID)
-	tok, err := c.CreateToken(ctx, TokenParams{Type: Generic, Data: "secret"})
+	tok, err := c.CreateToken(ctx, TokenParams{Type: TypeGeneric, Data: "secret"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func TestRotationOfLargeRows(t *testing.T) {
 	v, _, tenant := slow(t, Config{MaxPageBytes: 5000})
 	c := v.Tenant(tenant)
 	for range 10 {
-		if _, err := c.CreateToken(ctx, TokenParams{Type: Generic, Data: strings.Repeat("x", 2000)}); err != nil {
+		if _, err := c.CreateToken(ctx, TokenParams{Type: TypeGeneric, Data: strings.Repeat("x", 2000)}); err != nil {
 			t.Fatal(err)
 		}
 		_, err := c.CreateReactor(ctx, ReactorParams{Name: "r", Code: strings.Repeat("/", 2000), Configuration: map[string]string{}})
@@ -150,7 +150,7 @@ func rotatingNodes(t *testing.T) (nodes [2]*Vault, store *hooked, c *Client) {
 	}
 	c = nodes[0].Tenant(tenant.ID)
 	for range rotateChunk + 50 { // more than one batch
-		if _, err := c.CreateToken(t.Context(), TokenParams{Type: Generic, Data: "secret"}); err != nil {
+		if _, err := c.CreateToken(t.Context(), TokenParams{Type: TypeGeneric, Data: "secret"}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -23,7 +23,7 @@ func many(t *testing.T, v *vaulttest.Vault, n int) []string {
 	t.Helper()
 	var out []string
 	for i := range n {
-		out = append(out, create(t, v.Tenant, vault.TokenParams{ID: fmt.Sprintf("t%03d", i), Type: vault.Generic, Data: i}).ID)
+		out = append(out, create(t, v.Tenant, vault.TokenParams{ID: fmt.Sprintf("t%03d", i), Type: vault.TypeGeneric, Data: i}).ID)
 		if i%3 == 0 { // some are created at the same moment
 			v.Clock.Advance(time.Millisecond)
 		}
@@ -90,11 +90,11 @@ func TestPageBounds(t *testing.T) {
 func TestListFilters(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	create(t, v.Tenant, vault.TokenParams{ID: "tok1", Type: vault.Generic, Data: "x", Metadata: map[string]string{"User": "Jane", "n": "1"}})
-	create(t, v.Tenant, vault.TokenParams{ID: "tok2", Type: vault.Generic, Data: "x", Metadata: map[string]string{"user": "JANE", "n": "2"}})
-	create(t, v.Tenant, vault.TokenParams{ID: "card", Type: vault.Card, Data: vault.CardData{Number: visa}, Metadata: map[string]string{"user": "jane", "n": "1"}})
+	create(t, v.Tenant, vault.TokenParams{ID: "tok1", Type: vault.TypeGeneric, Data: "x", Metadata: map[string]string{"User": "Jane", "n": "1"}})
+	create(t, v.Tenant, vault.TokenParams{ID: "tok2", Type: vault.TypeGeneric, Data: "x", Metadata: map[string]string{"user": "JANE", "n": "2"}})
+	create(t, v.Tenant, vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: visa}, Metadata: map[string]string{"user": "jane", "n": "1"}})
 	_, other := v.NewTenant(t, "Other")
-	create(t, other, vault.TokenParams{ID: "theirs", Type: vault.Generic, Data: "x", Metadata: map[string]string{"user": "jane"}})
+	create(t, other, vault.TokenParams{ID: "theirs", Type: vault.TypeGeneric, Data: "x", Metadata: map[string]string{"user": "jane"}})
 	for _, tt := range []struct {
 		name string
 		p    vault.ListTokensParams
@@ -104,13 +104,13 @@ func TestListFilters(t *testing.T) {
 		{"one id", vault.ListTokensParams{IDs: []string{"tok1"}}, []string{"tok1"}},
 		{"several ids", vault.ListTokensParams{IDs: []string{"tok1", "card", "missing", "theirs"}}, []string{"card", "tok1"}},
 		{"ids are exact", vault.ListTokensParams{IDs: []string{"TOK1"}}, []string{}},
-		{"one type", vault.ListTokensParams{Types: []vault.TokenType{vault.Card}}, []string{"card"}},
-		{"several types", vault.ListTokensParams{Types: []vault.TokenType{vault.Card, vault.Generic}}, []string{"card", "tok2", "tok1"}},
+		{"one type", vault.ListTokensParams{Types: []vault.TokenType{vault.TypeCard}}, []string{"card"}},
+		{"several types", vault.ListTokensParams{Types: []vault.TokenType{vault.TypeCard, vault.TypeGeneric}}, []string{"card", "tok2", "tok1"}},
 		{"values in any case", vault.ListTokensParams{Metadata: map[string]string{"user": "jAnE"}}, []string{"card", "tok2"}},
 		{"keys exactly", vault.ListTokensParams{Metadata: map[string]string{"User": "jane"}}, []string{"tok1"}},
 		{"not a part of a value", vault.ListTokensParams{Metadata: map[string]string{"user": "jan"}}, []string{}},
 		{"several pairs are ANDed", vault.ListTokensParams{Metadata: map[string]string{"user": "jane", "n": "1"}}, []string{"card"}},
-		{"all kinds are ANDed", vault.ListTokensParams{IDs: []string{"tok2", "card"}, Types: []vault.TokenType{vault.Generic}, Metadata: map[string]string{"user": "jane"}}, []string{"tok2"}},
+		{"all kinds are ANDed", vault.ListTokensParams{IDs: []string{"tok2", "card"}, Types: []vault.TokenType{vault.TypeGeneric}, Metadata: map[string]string{"user": "jane"}}, []string{"tok2"}},
 	} {
 		found, total := list(t, v.Private, tt.p)
 		same(t, tt.name, found, tt.want)
@@ -127,10 +127,10 @@ func TestListUnderRules(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	for i, containers := range [][]string{{"/pci/high/"}, {"/pci/low/"}, {"/pii/"}, {"/pci/low/", "/pii/"}, {"/"}, {"/pcix/"}} {
-		create(t, v.Tenant, vault.TokenParams{ID: fmt.Sprintf("tok%d", i), Type: vault.Generic, Data: "secret", Containers: containers})
+		create(t, v.Tenant, vault.TokenParams{ID: fmt.Sprintf("tok%d", i), Type: vault.TypeGeneric, Data: "secret", Containers: containers})
 	}
-	id := func(op, value string) vault.AccessRule {
-		return vault.AccessRule{Priority: 1, Transform: vault.Reveal, Permissions: []string{"token:read"},
+	id := func(op vault.Operator, value string) vault.AccessRule {
+		return vault.AccessRule{Priority: 1, Transform: vault.TransformReveal, Permissions: []vault.Permission{"token:read"},
 			Conditions: []vault.Condition{{Attribute: "id", Operator: op, Value: value}}}
 	}
 	both := id("starts_with", "tok")
@@ -139,14 +139,14 @@ func TestListUnderRules(t *testing.T) {
 		rules []vault.AccessRule
 		want  []string
 	}{
-		"a container":               {[]vault.AccessRule{rule(1, "/pci/", vault.Reveal, "token:read")}, []string{"tok1", "tok0"}},
-		"two containers":            {[]vault.AccessRule{rule(1, "/pci/low/", vault.Reveal, "token:read"), rule(2, "/pii/", vault.Redact, "token:read")}, []string{"tok3", "tok2", "tok1"}},
-		"everything":                {[]vault.AccessRule{rule(1, "/", vault.Reveal, "token:read")}, []string{"tok5", "tok4", "tok3", "tok2", "tok1", "tok0"}},
-		"another permission":        {[]vault.AccessRule{rule(1, "/pci/", vault.Reveal, "token:read"), rule(2, "/", vault.Reveal, "token:use")}, []string{"tok1", "tok0"}},
+		"a container":               {[]vault.AccessRule{rule(1, "/pci/", vault.TransformReveal, "token:read")}, []string{"tok1", "tok0"}},
+		"two containers":            {[]vault.AccessRule{rule(1, "/pci/low/", vault.TransformReveal, "token:read"), rule(2, "/pii/", vault.TransformRedact, "token:read")}, []string{"tok3", "tok2", "tok1"}},
+		"everything":                {[]vault.AccessRule{rule(1, "/", vault.TransformReveal, "token:read")}, []string{"tok5", "tok4", "tok3", "tok2", "tok1", "tok0"}},
+		"another permission":        {[]vault.AccessRule{rule(1, "/pci/", vault.TransformReveal, "token:read"), rule(2, "/", vault.TransformReveal, "token:use")}, []string{"tok1", "tok0"}},
 		"an id":                     {[]vault.AccessRule{id("equals", "tok3")}, []string{"tok3"}},
 		"a prefix of ids":           {[]vault.AccessRule{id("starts_with", "tok")}, []string{"tok5", "tok4", "tok3", "tok2", "tok1", "tok0"}},
 		"conditions that are ANDed": {[]vault.AccessRule{both}, []string{"tok2"}},
-		"nothing there":             {[]vault.AccessRule{rule(1, "/none/", vault.Reveal, "token:read")}, []string{}},
+		"nothing there":             {[]vault.AccessRule{rule(1, "/none/", vault.TransformReveal, "token:read")}, []string{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -178,10 +178,10 @@ func TestListTransforms(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	for _, name := range []string{"open", "half", "shut"} {
-		create(t, v.Tenant, vault.TokenParams{ID: name, Type: vault.Generic, Data: "secret", Containers: []string{"/" + name + "/"}, SearchIndexes: []string{"{{ data }}"}})
+		create(t, v.Tenant, vault.TokenParams{ID: name, Type: vault.TypeGeneric, Data: "secret", Containers: []string{"/" + name + "/"}, SearchIndexes: []string{"{{ data }}"}})
 	}
-	c := private(t, v, rule(1, "/open/", vault.Reveal, "token:read", "token:search"), rule(2, "/half/", vault.Mask, "token:read", "token:search"),
-		rule(3, "/shut/", vault.Redact, "token:read", "token:search"))
+	c := private(t, v, rule(1, "/open/", vault.TransformReveal, "token:read", "token:search"), rule(2, "/half/", vault.TransformMask, "token:read", "token:search"),
+		rule(3, "/shut/", vault.TransformRedact, "token:read", "token:search"))
 	listed, err := c.ListTokens(t.Context(), vault.ListTokensParams{})
 	if err != nil {
 		t.Fatal(err)
@@ -216,8 +216,8 @@ func TestListTransforms(t *testing.T) {
 func TestSearchOverRedactedDataIsForbidden(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	create(t, v.Tenant, vault.TokenParams{ID: "ssn", Type: vault.SocialSecurityNumber, Data: "123-45-6789"})
-	c := private(t, v, rule(1, "/pii/", vault.Redact, "token:search"))
+	create(t, v.Tenant, vault.TokenParams{ID: "ssn", Type: vault.TypeSocialSecurityNumber, Data: "123-45-6789"})
+	c := private(t, v, rule(1, "/pii/", vault.TransformRedact, "token:search"))
 	for _, q := range []string{"data:6789", "NOT data:6789", "type:card OR (id:ssn AND data:6789)"} {
 		if _, err := c.SearchTokens(t.Context(), vault.SearchTokensParams{Query: q}); !errors.Is(err, vault.ErrForbidden) {
 			t.Errorf("%s: %v", q, err)
@@ -238,7 +238,7 @@ func TestAllTokensWalksEverythingOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(got) == 50 {
-			create(t, v.Tenant, vault.TokenParams{Type: vault.Generic, Data: "new"}) // not seen
+			create(t, v.Tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: "new"}) // not seen
 		}
 		got = append(got, tok.ID)
 	}
@@ -273,7 +273,7 @@ func TestPagesAreBoundedInBytes(t *testing.T) {
 		case i == 60:
 			data = strings.Repeat(large, 10)
 		}
-		tok := create(t, v.Tenant, vault.TokenParams{Type: vault.Generic, Data: data, Metadata: map[string]string{"large": fmt.Sprint(len(data) > 10)}})
+		tok := create(t, v.Tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: data, Metadata: map[string]string{"large": fmt.Sprint(len(data) > 10)}})
 		want = append([]string{tok.ID}, want...)
 	}
 	read := func(size int) map[string]error {
@@ -340,10 +340,10 @@ func search(t testing.TB, c *vault.Client, q string) []string {
 func TestSearch(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	create(t, v.Private, vault.TokenParams{ID: "ssn", Type: vault.SocialSecurityNumber, Data: "536-22-8726", Metadata: map[string]string{"user": "Jane Doe"}})
+	create(t, v.Private, vault.TokenParams{ID: "ssn", Type: vault.TypeSocialSecurityNumber, Data: "536-22-8726", Metadata: map[string]string{"user": "Jane Doe"}})
 	v.Clock.Advance(24 * time.Hour)
-	card := create(t, v.Tenant, vault.TokenParams{ID: "card", Type: vault.Card, Data: vault.CardData{Number: visa}, SearchIndexes: []string{"{{ data.number | last4 }}"}})
-	create(t, v.Tenant, vault.TokenParams{ID: "tok", Type: vault.Generic, Data: 1.5, SearchIndexes: []string{"{{ data }}"}, Containers: []string{"/a/b/", "/c/"}})
+	card := create(t, v.Tenant, vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: visa}, SearchIndexes: []string{"{{ data.number | last4 }}"}})
+	create(t, v.Tenant, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: 1.5, SearchIndexes: []string{"{{ data }}"}, Containers: []string{"/a/b/", "/c/"}})
 	v.Clock.Advance(time.Hour)
 	update(t, v.Private, "tok", `{"metadata":{"odd key":"*x:(y)"}}`)
 	for q, want := range map[string][]string{
@@ -382,7 +382,7 @@ func TestSearchRefusesBadQueries(t *testing.T) {
 func TestSearchFollowsChanges(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	tok := create(t, v.Tenant, vault.TokenParams{Type: vault.Generic, Data: "first", SearchIndexes: []string{"{{ data }}"}, Metadata: map[string]string{"k": "a"}})
+	tok := create(t, v.Tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: "first", SearchIndexes: []string{"{{ data }}"}, Metadata: map[string]string{"k": "a"}})
 	update(t, v.Tenant, tok.ID, `{"data":"second","metadata":{"k":"b"}}`)
 	for q, want := range map[string]int{"data:first": 0, "data:second": 1, "metadata.k:a": 0, "metadata.k:b": 1} {
 		same(t, q, len(search(t, v.Tenant, q)), want)
@@ -415,10 +415,10 @@ func (d dice) token(t *testing.T, v *vaulttest.Vault, i int) *query.Doc {
 	for range d.IntN(3) {
 		doc.Data = append(doc.Data, d.pick("one", "two", "three four", "5"))
 	}
-	p := vault.TokenParams{ID: fmt.Sprintf("%s-%03d", d.pick("a", "ab", "b"), i), Type: vault.Generic, Data: i, Metadata: doc.Metadata, SearchIndexes: append([]string{}, doc.Data...),
+	p := vault.TokenParams{ID: fmt.Sprintf("%s-%03d", d.pick("a", "ab", "b"), i), Type: vault.TypeGeneric, Data: i, Metadata: doc.Metadata, SearchIndexes: append([]string{}, doc.Data...),
 		Containers: []string{d.pick(someContainers...), d.pick(someContainers...)}}
 	if d.IntN(2) == 0 {
-		p.Type, p.Data = vault.CardNumber, d.pick(visa, mastercard)
+		p.Type, p.Data = vault.TypeCardNumber, d.pick(visa, mastercard)
 	}
 	c := v.Tenant.AsUser(uuid.MustParse(d.pick(someActors...)))
 	tok := create(t, c, p)
@@ -488,22 +488,22 @@ func (d dice) rules() ([]vault.AccessRule, []access.Rule) {
 	var same []access.Rule
 	for i := range 1 + d.IntN(3) {
 		shown := []access.Transform{access.Redact, access.Mask, access.Reveal}[d.IntN(3)]
-		r := vault.AccessRule{Priority: i + 1, Transform: vault.Transform(shown.String()), Permissions: []string{d.pick("token:search", "token:search", "token:read")}}
+		r := vault.AccessRule{Priority: i + 1, Transform: vault.Transform(shown.String()), Permissions: []vault.Permission{vault.Permission(d.pick("token:search", "token:search", "token:read"))}}
 		if d.IntN(2) == 0 {
 			r.Container = d.pick(someContainers...)
 		} else {
 			r.Conditions = []vault.Condition{{Attribute: "id", Operator: "starts_with", Value: d.pick("a", "ab", "b", "a-0")}}
 			if d.IntN(2) == 0 {
-				r.Conditions = append(r.Conditions, vault.Condition{Attribute: "container", Operator: d.pick("equals", "starts_with"), Value: d.pick(someContainers...)})
+				r.Conditions = append(r.Conditions, vault.Condition{Attribute: "container", Operator: vault.Operator(d.pick("equals", "starts_with")), Value: d.pick(someContainers...)})
 			}
 		}
-		a := access.Rule{Priority: r.Priority, Transform: shown, Permissions: r.Permissions, Container: r.Container}
+		a := access.Rule{Priority: r.Priority, Transform: shown, Permissions: []string{string(r.Permissions[0])}, Container: r.Container}
 		for _, c := range r.Conditions {
 			a.Conditions = append(a.Conditions, access.Condition{Attribute: access.Attribute(c.Attribute), Operator: access.Operator(c.Operator), Value: c.Value})
 		}
 		rules, same = append(rules, r), append(same, a)
 	}
-	rules = append(rules, rule(9, "/x/", vault.Mask, "token:search")) // so that searching is never forbidden
+	rules = append(rules, rule(9, "/x/", vault.TransformMask, "token:search")) // so that searching is never forbidden
 	same = append(same, access.Rule{Priority: 9, Container: "/x/", Transform: access.Mask, Permissions: []string{"token:search"}})
 	return rules, same
 }

@@ -21,39 +21,57 @@ type Transform string
 
 // The transforms: the data itself, its mask, or nothing.
 const (
-	Reveal Transform = "reveal"
-	Mask   Transform = "mask"
-	Redact Transform = "redact"
+	TransformReveal Transform = "reveal"
+	TransformMask   Transform = "mask"
+	TransformRedact Transform = "redact"
 )
 
 // AccessRule grants permissions on some of a tenant's tokens. It covers either
 // a container and all below it, or the tokens that meet all of its conditions.
 // Of several rules that match, the one with the lowest priority number decides.
 type AccessRule struct {
-	Description string      `json:"description,omitempty"`
-	Priority    int         `json:"priority"` // from 1 on, unique
-	Container   string      `json:"container,omitempty"`
-	Conditions  []Condition `json:"conditions,omitempty"`
-	Transform   Transform   `json:"transform"`
-	Permissions []string    `json:"permissions"` // on tokens, such as token:read
+	Description string       `json:"description,omitempty"`
+	Priority    int          `json:"priority"` // from 1 on, unique
+	Container   string       `json:"container,omitempty"`
+	Conditions  []Condition  `json:"conditions,omitempty"`
+	Transform   Transform    `json:"transform"`
+	Permissions []Permission `json:"permissions"` // on tokens, such as token:read
 }
 
-// Condition narrows an access rule: Attribute is id or container, Operator is
-// equals or starts_with, and a container's Value is a whole path ending in /.
+// Condition narrows an access rule. The Value for a container is a whole path
+// ending in /.
 type Condition struct {
-	Attribute string `json:"attribute"`
-	Operator  string `json:"operator"`
-	Value     string `json:"value"`
+	Attribute Attribute `json:"attribute"`
+	Operator  Operator  `json:"operator"`
+	Value     string    `json:"value"`
 }
+
+// Attribute is what a condition looks at.
+type Attribute string
+
+// The attributes of a token that a condition can look at.
+const (
+	AttributeID        Attribute = "id"
+	AttributeContainer Attribute = "container"
+)
+
+// Operator is how a condition compares.
+type Operator string
+
+// The comparisons. Both are byte for byte.
+const (
+	OperatorEquals     Operator = "equals"
+	OperatorStartsWith Operator = "starts_with"
+)
 
 func readRules(r *form.Reader) []AccessRule {
 	var rules []AccessRule
 	r.Each("rules", func(r *form.Reader) {
 		rule := AccessRule{Description: r.Text("description"), Container: r.Text("container"),
-			Transform: Transform(r.Text("transform")), Permissions: r.Texts("permissions")}
+			Transform: Transform(r.Text("transform")), Permissions: permissionsOf(r.Texts("permissions"))}
 		rule.Priority, _ = r.Int("priority")
 		r.Each("conditions", func(r *form.Reader) {
-			rule.Conditions = append(rule.Conditions, Condition{r.Text("attribute"), r.Text("operator"), r.Text("value")})
+			rule.Conditions = append(rule.Conditions, Condition{Attribute(r.Text("attribute")), Operator(r.Text("operator")), r.Text("value")})
 		})
 		rules = append(rules, rule)
 	})
@@ -65,7 +83,7 @@ func readRules(r *form.Reader) []AccessRule {
 func accessRules(rules []AccessRule) []access.Rule {
 	out := make([]access.Rule, len(rules))
 	for i, r := range rules {
-		out[i] = access.Rule{Description: r.Description, Priority: r.Priority, Container: r.Container, Permissions: r.Permissions}
+		out[i] = access.Rule{Description: r.Description, Priority: r.Priority, Container: r.Container, Permissions: texts(r.Permissions)}
 		_ = out[i].Transform.UnmarshalText([]byte(r.Transform))
 		for _, c := range r.Conditions {
 			out[i].Conditions = append(out[i].Conditions, access.Condition{
@@ -82,9 +100,9 @@ func rulesOf(rules []access.Rule) []AccessRule {
 	out := make([]AccessRule, len(rules))
 	for i, r := range rules {
 		out[i] = AccessRule{Description: r.Description, Priority: r.Priority, Container: r.Container,
-			Transform: Transform(r.Transform.String()), Permissions: r.Permissions}
+			Transform: Transform(r.Transform.String()), Permissions: permissionsOf(r.Permissions)}
 		for _, c := range r.Conditions {
-			out[i].Conditions = append(out[i].Conditions, Condition{string(c.Attribute), string(c.Operator), c.Value})
+			out[i].Conditions = append(out[i].Conditions, Condition{Attribute(c.Attribute), Operator(c.Operator), c.Value})
 		}
 	}
 	return out
@@ -102,7 +120,7 @@ type Session struct {
 // Grant authorizes a session: what it may do, and until when.
 type Grant struct {
 	Nonce       string       `json:"nonce"`
-	Permissions []string     `json:"permissions,omitempty"`
+	Permissions []Permission `json:"permissions,omitempty"`
 	Rules       []AccessRule `json:"rules,omitempty"`
 	// ExpiresAt ends the session. Default: 3 minutes after it was created.
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
@@ -113,7 +131,7 @@ type Grant struct {
 func (g *Grant) UnmarshalJSON(data []byte) error {
 	return readObject(data, func(r *form.Reader) {
 		g.Nonce = r.Text("nonce")
-		g.Permissions = r.Texts("permissions")
+		g.Permissions = permissionsOf(r.Texts("permissions"))
 		g.Rules = readRules(r)
 		g.ExpiresAt = r.Moment("expires_at")
 	})
@@ -128,7 +146,7 @@ type session struct {
 	Authorized     bool         `json:"authorized"`
 	AuthorizedBy   uuid.UUID    `json:"authorized_by,omitzero"`   // an application, or the tenant itself
 	AuthorizerKey  string       `json:"authorizer_key,omitempty"` // empty for the tenant itself
-	Permissions    []string     `json:"permissions,omitempty"`
+	Permissions    []Permission `json:"permissions,omitempty"`
 	Rules          []AccessRule `json:"rules,omitempty"`
 }
 
@@ -138,29 +156,20 @@ const nonceLength = 24
 // sessionLife is how long a session lives unless its authorization says more.
 const sessionLife = 3 * time.Minute
 
-// Rights that come with a type of key and cannot be granted.
-const (
-	// CreateSessions is the right of public applications to open sessions.
-	CreateSessions = "session:create"
-	// AuthorizeSessions is the right of private applications, and of the tenant
-	// itself, to authorize them.
-	AuthorizeSessions = "session:authorize"
-)
-
-var sessionRights = map[string]func(*operation) error{
-	CreateSessions:    (*operation).mayCreateSession,
-	AuthorizeSessions: (*operation).mayAuthorizeSession,
+var sessionRights = map[Permission]func(*operation) error{
+	PermissionSessionCreate:    (*operation).mayCreateSession,
+	PermissionSessionAuthorize: (*operation).mayAuthorizeSession,
 }
 
 func (op *operation) mayCreateSession() error {
-	if op.app == nil || op.app.Type != Public || op.session != (uuid.UUID{}) {
+	if op.app == nil || op.app.Type != ApplicationPublic || op.session != (uuid.UUID{}) {
 		return errorf(ErrForbidden, "Creating a session needs the key of a public application.")
 	}
 	return nil
 }
 
 func (op *operation) mayAuthorizeSession() error {
-	if op.app != nil && (op.app.Type != Private || op.session != (uuid.UUID{})) {
+	if op.app != nil && (op.app.Type != ApplicationPrivate || op.session != (uuid.UUID{})) {
 		return errorf(ErrForbidden, "Authorizing a session needs the key of a private application.")
 	}
 	return nil
@@ -232,7 +241,7 @@ func (g *Grant) check(now time.Time, longest time.Duration) (*access.Grant, erro
 	if g.Nonce == "" {
 		bad.Add("nonce", "is required")
 	}
-	rules, permissions, problems := access.Check(access.Session, accessRules(g.Rules), g.Permissions)
+	rules, permissions, problems := access.Check(access.Session, accessRules(g.Rules), texts(g.Permissions))
 	bad.AddAll("", problems)
 	if g.ExpiresAt != nil {
 		form.CheckExpiry(*g.ExpiresAt, now, bad)
@@ -243,7 +252,7 @@ func (g *Grant) check(now time.Time, longest time.Duration) (*access.Grant, erro
 	if err := asInvalid(bad); err != nil {
 		return nil, err
 	}
-	g.Rules, g.Permissions = rulesOf(rules), permissions
+	g.Rules, g.Permissions = rulesOf(rules), permissionsOf(permissions)
 	return access.New(rules, permissions)
 }
 
@@ -299,7 +308,7 @@ type SessionInfo struct {
 	// AuthorizedBy is the application that authorized it, or the tenant's id for
 	// the tenant itself. Nil means that it was not authorized, and has no access.
 	AuthorizedBy *uuid.UUID   `json:"authorized_by,omitempty"`
-	Permissions  []string     `json:"permissions,omitempty"`
+	Permissions  []Permission `json:"permissions,omitempty"`
 	Rules        []AccessRule `json:"rules,omitempty"`
 	CreatedAt    time.Time    `json:"created_at"`
 	ExpiresAt    time.Time    `json:"expires_at"`

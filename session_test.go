@@ -32,10 +32,10 @@ func TestSessionHasNoAccessUntilAuthorized(t *testing.T) {
 	}
 	c := authenticated(t, v.Vault, s.SessionKey)
 	create := func() error {
-		return second(c.CreateToken(t.Context(), vault.TokenParams{Type: vault.Generic, Data: "x"}))
+		return second(c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"}))
 	}
 	wantError(t, "before the authorization", create(), vault.ErrForbidden)
-	if err := v.Private.AuthorizeSession(t.Context(), vault.Grant{Nonce: s.Nonce, Permissions: []string{"token:create"}}); err != nil {
+	if err := v.Private.AuthorizeSession(t.Context(), vault.Grant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:create"}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := create(); err != nil {
@@ -51,7 +51,7 @@ func TestAuthorizationReachesOtherNodesAtOnce(t *testing.T) {
 	t.Parallel()
 	vaults, _ := nodes(t)
 	tenant := tenantOf(t, vaults[0])
-	app, err := tenant.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.Public, Permissions: []string{"token:create"}})
+	app, err := tenant.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func TestAuthorizationReachesOtherNodesAtOnce(t *testing.T) {
 	}
 	c := authenticated(t, vaults[0], s.SessionKey)
 	wantError(t, "before", c.Check(t.Context(), "token:read"), vault.ErrForbidden)
-	if err := vaults[1].Tenant(tenant.TenantID()).AuthorizeSession(t.Context(), vault.Grant{Nonce: s.Nonce, Permissions: []string{"token:read"}}); err != nil {
+	if err := vaults[1].Tenant(tenant.TenantID()).AuthorizeSession(t.Context(), vault.Grant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:read"}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.Check(t.Context(), "token:read"); err != nil {
@@ -80,7 +80,7 @@ func TestSessionsNeedTheRightKind(t *testing.T) {
 		wantError(t, "created by "+name, err, vault.ErrForbidden)
 	}
 	for name, c := range map[string]*vault.Client{"public": v.Public, "management": v.Management, "session": authorized} {
-		err := c.AuthorizeSession(t.Context(), vault.Grant{Nonce: s.Nonce, Permissions: []string{"token:create"}})
+		err := c.AuthorizeSession(t.Context(), vault.Grant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:create"}})
 		wantError(t, "authorized by "+name, err, vault.ErrForbidden)
 	}
 }
@@ -89,7 +89,7 @@ func TestNonceIsForOnce(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	s := newSession(t, v)
-	g := vault.Grant{Nonce: s.Nonce, Permissions: []string{"token:create"}}
+	g := vault.Grant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:create"}}
 	var wins, conflicts atomic.Int32
 	var wg sync.WaitGroup
 	for range 8 {
@@ -107,7 +107,7 @@ func TestNonceIsForOnce(t *testing.T) {
 	wg.Wait()
 	same(t, "authorizations", wins.Load(), 1)
 	same(t, "conflicts", conflicts.Load(), 7)
-	g.Permissions = []string{"token:read"}
+	g.Permissions = []vault.Permission{"token:read"}
 	wantError(t, "a used nonce", v.Private.AuthorizeSession(t.Context(), g), vault.ErrConflict)
 	c := authenticated(t, v.Vault, s.SessionKey)
 	wantError(t, "what the second grant would give", c.Check(t.Context(), "token:read"), vault.ErrForbidden)
@@ -118,7 +118,7 @@ func TestUnknownNonces(t *testing.T) {
 	v := vaulttest.New(t)
 	s := newSession(t, v)
 	try := func(c *vault.Client, nonce string) error {
-		return c.AuthorizeSession(t.Context(), vault.Grant{Nonce: nonce, Permissions: []string{"token:create"}})
+		return c.AuthorizeSession(t.Context(), vault.Grant{Nonce: nonce, Permissions: []vault.Permission{"token:create"}})
 	}
 	_, other := v.NewTenant(t, "Other")
 	for name, err := range map[string]error{
@@ -146,12 +146,12 @@ func TestGrantRules(t *testing.T) {
 		g     vault.Grant
 		field string
 	}{
-		"no nonce":              {vault.Grant{Permissions: []string{"token:create"}}, "nonce"},
+		"no nonce":              {vault.Grant{Permissions: []vault.Permission{"token:create"}}, "nonce"},
 		"nothing granted":       {vault.Grant{Nonce: s.Nonce}, "permissions"},
-		"a management right":    {vault.Grant{Nonce: s.Nonce, Permissions: []string{"log:read"}}, "permissions[0]"},
-		"an unknown permission": {vault.Grant{Nonce: s.Nonce, Permissions: []string{"token:see"}}, "permissions[0]"},
-		"a bad rule":            {vault.Grant{Nonce: s.Nonce, Rules: []vault.AccessRule{rule(1, "/x", vault.Mask, "token:read")}}, "rules[0].container"},
-		"expired":               {vault.Grant{Nonce: s.Nonce, Permissions: []string{"token:create"}, ExpiresAt: ptr(vaulttest.Start)}, "expires_at"},
+		"a management right":    {vault.Grant{Nonce: s.Nonce, Permissions: []vault.Permission{"log:read"}}, "permissions[0]"},
+		"an unknown permission": {vault.Grant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:see"}}, "permissions[0]"},
+		"a bad rule":            {vault.Grant{Nonce: s.Nonce, Rules: []vault.AccessRule{rule(1, "/x", vault.TransformMask, "token:read")}}, "rules[0].container"},
+		"expired":               {vault.Grant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:create"}, ExpiresAt: ptr(vaulttest.Start)}, "expires_at"},
 	} {
 		wantFields(t, name, v.Tenant.AuthorizeSession(t.Context(), tt.g), tt.field)
 	}
@@ -206,7 +206,7 @@ func TestDateTimeFormats(t *testing.T) {
 func TestGrantLiesWithinTheAuthorizers(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	pci := private(t, v, rule(1, "/pci/", vault.Mask, "token:read", "token:create"), rule(2, "/pci/low/", vault.Reveal, "token:use"))
+	pci := private(t, v, rule(1, "/pci/", vault.TransformMask, "token:read", "token:create"), rule(2, "/pci/low/", vault.TransformReveal, "token:use"))
 	plain := holding(t, v, "token:read", "token:create")
 	user := holding(t, v, "token:read", "token:use")
 	for name, tt := range map[string]struct {
@@ -214,18 +214,18 @@ func TestGrantLiesWithinTheAuthorizers(t *testing.T) {
 		g       vault.Grant
 		allowed bool
 	}{
-		"the same":                    {pci, vault.Grant{Rules: []vault.AccessRule{rule(1, "/pci/", vault.Mask, "token:read", "token:create")}}, true},
-		"narrower":                    {pci, vault.Grant{Rules: []vault.AccessRule{rule(1, "/pci/high/", vault.Redact, "token:read")}}, true},
-		"wider container":             {pci, vault.Grant{Rules: []vault.AccessRule{rule(1, "/", vault.Mask, "token:read")}}, false},
-		"plain permissions are wider": {pci, vault.Grant{Permissions: []string{"token:read"}}, false},
-		"another permission":          {pci, vault.Grant{Rules: []vault.AccessRule{rule(1, "/pci/", vault.Mask, "token:delete")}}, false},
-		"a stronger transform":        {pci, vault.Grant{Rules: []vault.AccessRule{rule(1, "/pci/", vault.Reveal, "token:read")}}, false},
-		"the best of read and use":    {pci, vault.Grant{Rules: []vault.AccessRule{rule(1, "/pci/low/", vault.Reveal, "token:read")}}, true},
-		"plain within plain":          {plain, vault.Grant{Permissions: []string{"token:create"}}, true},
-		"reveal from plain read":      {plain, vault.Grant{Rules: []vault.AccessRule{rule(1, "/x/", vault.Reveal, "token:read")}}, false},
-		"reveal from plain use":       {user, vault.Grant{Rules: []vault.AccessRule{rule(1, "/x/", vault.Reveal, "token:read")}}, true},
-		"one good and one bad":        {plain, vault.Grant{Permissions: []string{"token:create", "token:delete"}}, false},
-		"everything from the tenant":  {v.Tenant, vault.Grant{Rules: []vault.AccessRule{rule(1, "/", vault.Reveal, everything...)}}, true},
+		"the same":                    {pci, vault.Grant{Rules: []vault.AccessRule{rule(1, "/pci/", vault.TransformMask, "token:read", "token:create")}}, true},
+		"narrower":                    {pci, vault.Grant{Rules: []vault.AccessRule{rule(1, "/pci/high/", vault.TransformRedact, "token:read")}}, true},
+		"wider container":             {pci, vault.Grant{Rules: []vault.AccessRule{rule(1, "/", vault.TransformMask, "token:read")}}, false},
+		"plain permissions are wider": {pci, vault.Grant{Permissions: []vault.Permission{"token:read"}}, false},
+		"another permission":          {pci, vault.Grant{Rules: []vault.AccessRule{rule(1, "/pci/", vault.TransformMask, "token:delete")}}, false},
+		"a stronger transform":        {pci, vault.Grant{Rules: []vault.AccessRule{rule(1, "/pci/", vault.TransformReveal, "token:read")}}, false},
+		"the best of read and use":    {pci, vault.Grant{Rules: []vault.AccessRule{rule(1, "/pci/low/", vault.TransformReveal, "token:read")}}, true},
+		"plain within plain":          {plain, vault.Grant{Permissions: []vault.Permission{"token:create"}}, true},
+		"reveal from plain read":      {plain, vault.Grant{Rules: []vault.AccessRule{rule(1, "/x/", vault.TransformReveal, "token:read")}}, false},
+		"reveal from plain use":       {user, vault.Grant{Rules: []vault.AccessRule{rule(1, "/x/", vault.TransformReveal, "token:read")}}, true},
+		"one good and one bad":        {plain, vault.Grant{Permissions: []vault.Permission{"token:create", "token:delete"}}, false},
+		"everything from the tenant":  {v.Tenant, vault.Grant{Rules: []vault.AccessRule{rule(1, "/", vault.TransformReveal, everything...)}}, true},
 	} {
 		s := newSession(t, v)
 		tt.g.Nonce = s.Nonce
@@ -254,7 +254,7 @@ func TestSessionExpires(t *testing.T) {
 			t.Parallel()
 			v := vaulttest.New(t)
 			s := newSession(t, v)
-			if err := v.Private.AuthorizeSession(t.Context(), vault.Grant{Nonce: s.Nonce, Permissions: []string{"token:create"}, ExpiresAt: tt.expires}); err != nil {
+			if err := v.Private.AuthorizeSession(t.Context(), vault.Grant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:create"}, ExpiresAt: tt.expires}); err != nil {
 				t.Fatal(err)
 			}
 			c := authenticated(t, v.Vault, s.SessionKey)
@@ -287,10 +287,10 @@ func TestSessionEndsWithItsApplication(t *testing.T) {
 	wantError(t, "the client", c.Check(t.Context(), "token:create"), vault.ErrUnauthenticated)
 	_, err := v.Authenticate(t.Context(), pending.SessionKey)
 	wantError(t, "a session that waits", err, vault.ErrUnauthenticated)
-	grant := vault.Grant{Nonce: pending.Nonce, Permissions: []string{"token:create"}}
+	grant := vault.Grant{Nonce: pending.Nonce, Permissions: []vault.Permission{"token:create"}}
 	wantError(t, "its nonce", v.Private.AuthorizeSession(t.Context(), grant), vault.ErrNotFound)
 
-	app, err := v.Tenant.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.Public, Permissions: []string{"token:create"}, ExpiresAt: ptr(vaulttest.Start.Add(time.Minute))})
+	app, err := v.Tenant.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}, ExpiresAt: ptr(vaulttest.Start.Add(time.Minute))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -309,8 +309,8 @@ func TestSessionEndsWithItsApplication(t *testing.T) {
 func TestSessionActsForItsApplication(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	c := session(t, v, vault.Grant{Rules: []vault.AccessRule{rule(1, "/general/", vault.Reveal, "token:create", "token:read", "token:update")}})
-	tok := create(t, c, vault.TokenParams{Type: vault.Generic, Data: "secret"})
+	c := session(t, v, vault.Grant{Rules: []vault.AccessRule{rule(1, "/general/", vault.TransformReveal, "token:create", "token:read", "token:update")}})
+	tok := create(t, c, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
 	app := v.Public.ApplicationID()
 	same(t, "creator", tok.CreatedBy, &app)
 	same(t, "modifier", update(t, c, tok.ID, `{"metadata":{"a":"b"}}`).ModifiedBy, &app)
@@ -321,7 +321,7 @@ func TestSessionActsForItsApplication(t *testing.T) {
 			t.Errorf("the actor of %s is %v, a %s", e.Operation, e.ActorID, e.ActorType)
 		}
 	}
-	_, err := c.CreateToken(t.Context(), vault.TokenParams{Type: vault.Card, Data: vault.CardData{Number: visa}})
+	_, err := c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeCard, Data: vault.CardData{Number: visa}})
 	wantError(t, "in another container", err, vault.ErrForbidden)
 }
 
@@ -329,11 +329,11 @@ func TestSessionActsForItsApplication(t *testing.T) {
 func TestSessionsAreListedAndEnded(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	manager := application(t, v, vault.ApplicationParams{Name: "ops", Type: vault.Management, Permissions: []string{"session:read", "session:delete"}})
+	manager := application(t, v, vault.ApplicationParams{Name: "ops", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"session:read", "session:delete"}})
 	open := newSession(t, v)
 	authorized := newSession(t, v)
 	far := v.Clock.Now().Add(time.Hour)
-	if err := v.Private.AuthorizeSession(t.Context(), vault.Grant{Nonce: authorized.Nonce, Permissions: []string{"token:read"}, ExpiresAt: &far}); err != nil {
+	if err := v.Private.AuthorizeSession(t.Context(), vault.Grant{Nonce: authorized.Nonce, Permissions: []vault.Permission{"token:read"}, ExpiresAt: &far}); err != nil {
 		t.Fatal(err)
 	}
 	private, err := v.Private.OwnApplication(t.Context())
@@ -345,7 +345,7 @@ func TestSessionsAreListedAndEnded(t *testing.T) {
 		t.Fatalf("%+v, %v", page, err)
 	}
 	newest, oldest := page.Data[0], page.Data[1]
-	if newest.AuthorizedBy == nil || *newest.AuthorizedBy != private.ID || !slices.Equal(newest.Permissions, []string{"token:read"}) || !newest.ExpiresAt.Equal(far) {
+	if newest.AuthorizedBy == nil || *newest.AuthorizedBy != private.ID || !slices.Equal(newest.Permissions, []vault.Permission{"token:read"}) || !newest.ExpiresAt.Equal(far) {
 		t.Errorf("the authorized session is %+v", newest)
 	}
 	if oldest.AuthorizedBy != nil || oldest.Permissions != nil || !oldest.ExpiresAt.Equal(open.ExpiresAt) {
@@ -384,7 +384,7 @@ func TestMaxSessionLife(t *testing.T) {
 	}{"within": {time.Hour, true}, "beyond": {time.Hour + time.Second, false}} {
 		s := newSession(t, v)
 		end := v.Clock.Now().Add(c.life)
-		err := v.Private.AuthorizeSession(t.Context(), vault.Grant{Nonce: s.Nonce, Permissions: []string{"token:read"}, ExpiresAt: &end})
+		err := v.Private.AuthorizeSession(t.Context(), vault.Grant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:read"}, ExpiresAt: &end})
 		if c.ok && err != nil {
 			t.Errorf("%s: %v", name, err)
 		}

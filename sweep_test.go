@@ -26,10 +26,10 @@ func TestSweepDeletesWhatHasExpired(t *testing.T) {
 	soon := ptr(vaulttest.Start.Add(30 * time.Minute))
 	const chunk = 250 // more than one change holds
 	for i := range chunk {
-		create(t, v.Tenant, vault.TokenParams{ID: fmt.Sprintf("tok%d", i), Type: vault.Generic, Data: i, ExpiresAt: soon})
+		create(t, v.Tenant, vault.TokenParams{ID: fmt.Sprintf("tok%d", i), Type: vault.TypeGeneric, Data: i, ExpiresAt: soon})
 	}
-	create(t, other, vault.TokenParams{Type: vault.Card, Data: vault.CardData{Number: visa, CVC: "987"}, ExpiresAt: soon})
-	create(t, other, vault.TokenParams{ID: "kept", Type: vault.Card, Data: vault.CardData{Number: visa, CVC: "987"}})
+	create(t, other, vault.TokenParams{Type: vault.TypeCard, Data: vault.CardData{Number: visa, CVC: "987"}, ExpiresAt: soon})
+	create(t, other, vault.TokenParams{ID: "kept", Type: vault.TypeCard, Data: vault.CardData{Number: visa, CVC: "987"}})
 	session(t, v, vault.Grant{Permissions: everything})
 	same(t, "nothing is due", sweep(t, v.Vault), vault.Swept{})
 	v.Clock.Advance(30 * time.Minute)
@@ -89,8 +89,8 @@ func TestConcurrentSweeps(t *testing.T) {
 	vaults, clock := nodes(t)
 	tenant := tenantOf(t, vaults[0])
 	for i := range 100 {
-		create(t, tenant, vault.TokenParams{ID: fmt.Sprintf("tok%d", i), Type: vault.Generic, Data: i, ExpiresAt: ptr(vaulttest.Start.Add(time.Hour))})
-		create(t, tenant, vault.TokenParams{ID: fmt.Sprintf("card%d", i), Type: vault.Card, Data: vault.CardData{Number: visa, CVC: "987"}})
+		create(t, tenant, vault.TokenParams{ID: fmt.Sprintf("tok%d", i), Type: vault.TypeGeneric, Data: i, ExpiresAt: ptr(vaulttest.Start.Add(time.Hour))})
+		create(t, tenant, vault.TokenParams{ID: fmt.Sprintf("card%d", i), Type: vault.TypeCard, Data: vault.CardData{Number: visa, CVC: "987"}})
 	}
 	clock.Advance(time.Hour)
 	var wg sync.WaitGroup
@@ -126,7 +126,7 @@ func TestVaultSweepsByItself(t *testing.T) {
 	}
 	defer v.Close()
 	tenant := tenantOf(t, v)
-	tok := create(t, tenant, vault.TokenParams{Type: vault.Generic, Data: "x", ExpiresAt: ptr(vaulttest.Start.Add(time.Hour))})
+	tok := create(t, tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: "x", ExpiresAt: ptr(vaulttest.Start.Add(time.Hour))})
 	clock.Advance(time.Hour)
 	eventually(t, 20*time.Second, "the row is deleted", func() bool {
 		rows, err := store.Tokens(t.Context(), storage.ID(tenant.TenantID()), []string{tok.ID})
@@ -138,7 +138,7 @@ func TestVaultSweepsByItself(t *testing.T) {
 func TestSweepFails(t *testing.T) {
 	t.Parallel()
 	v, store := spied(t)
-	create(t, v.Tenant, vault.TokenParams{Type: vault.Generic, Data: "x", ExpiresAt: ptr(vaulttest.Start.Add(time.Hour))})
+	create(t, v.Tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: "x", ExpiresAt: ptr(vaulttest.Start.Add(time.Hour))})
 	v.Clock.Advance(time.Hour)
 	store.before = func(string, *storage.Change) error { return errDown }
 	_, err := v.Sweep(t.Context())
@@ -156,7 +156,7 @@ func TestSweepFails(t *testing.T) {
 func TestSweepGoesOnAfterAFailure(t *testing.T) {
 	t.Parallel()
 	v, store := spied(t)
-	create(t, v.Tenant, vault.TokenParams{Type: vault.Generic, Data: "x", ExpiresAt: ptr(vaulttest.Start.Add(time.Hour))})
+	create(t, v.Tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: "x", ExpiresAt: ptr(vaulttest.Start.Add(time.Hour))})
 	v.Clock.Advance(time.Hour)
 	var swept bool
 	store.before = func(method string, c *storage.Change) error {
@@ -225,12 +225,12 @@ func TestSweepDeletesOldLogs(t *testing.T) {
 	setUp := logTotal(t, v.Tenant, vault.ListLogsParams{}) // the tenant and its applications
 	const cards = 450                                      // more than two writes of a sweep delete
 	for i := range cards {
-		create(t, v.Tenant, vault.TokenParams{ID: fmt.Sprintf("card%d", i), Type: vault.Card, Data: vault.CardData{Number: visa}})
+		create(t, v.Tenant, vault.TokenParams{ID: fmt.Sprintf("card%d", i), Type: vault.TypeCard, Data: vault.CardData{Number: visa}})
 	}
-	create(t, other, vault.TokenParams{ID: "theirs", Type: vault.Generic, Data: "x"})
+	create(t, other, vault.TokenParams{ID: "theirs", Type: vault.TypeGeneric, Data: "x"})
 	v.Clock.Advance(time.Microsecond)
 	later := v.Clock.Now()
-	create(t, v.Tenant, vault.TokenParams{ID: "later", Type: vault.Card, Data: vault.CardData{Number: visa}})
+	create(t, v.Tenant, vault.TokenParams{ID: "later", Type: vault.TypeCard, Data: vault.CardData{Number: visa}})
 
 	v.Clock.Advance(year - time.Microsecond) // the first entries are exactly a year old
 	same(t, "at the end of the retention", sweep(t, v.Vault), vault.Swept{})

@@ -137,9 +137,9 @@ func (c *Client) GetTenant(ctx context.Context) (*Tenant, error) {
 	return &t, nil
 }
 
-// UpdateTenant replaces the name and the settings of the client's own tenant
+// ReplaceTenant replaces the name and the settings of the client's own tenant
 // (permission tenant:update).
-func (c *Client) UpdateTenant(ctx context.Context, p TenantParams) (*Tenant, error) {
+func (c *Client) ReplaceTenant(ctx context.Context, p TenantParams) (*Tenant, error) {
 	op, err := c.begin(ctx, access.TenantUpdate)
 	if err != nil {
 		return nil, err

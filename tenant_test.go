@@ -35,7 +35,7 @@ func TestTenantLifecycle(t *testing.T) {
 		t.Error("a new tenant has no webhook secret, or deduplicates")
 	}
 	v.Clock.Advance(time.Minute)
-	got, err = v.Management.UpdateTenant(t.Context(), vault.TenantParams{Name: "New", Settings: vault.TenantSettings{DeduplicateTokens: true}})
+	got, err = v.Management.ReplaceTenant(t.Context(), vault.TenantParams{Name: "New", Settings: vault.TenantSettings{DeduplicateTokens: true}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func TestTenantLifecycle(t *testing.T) {
 		t.Errorf("updated tenant (-want +got):\n%s", diff)
 	}
 	for _, name := range []string{"", strings.Repeat("x", 201), "a\x00"} {
-		_, err := v.Management.UpdateTenant(t.Context(), vault.TenantParams{Name: name})
+		_, err := v.Management.ReplaceTenant(t.Context(), vault.TenantParams{Name: name})
 		wantFields(t, "update", err, "name")
 		_, err = v.CreateTenant(t.Context(), name)
 		wantFields(t, "create", err, "name")
@@ -69,7 +69,7 @@ func TestDeleteTenant(t *testing.T) {
 	v, store := spied(t)
 	_, other := v.NewTenant(t, "Other")
 	theirs := create(t, other, generic)
-	tok := create(t, v.Tenant, vault.TokenParams{ID: "tok", Type: vault.Generic, Data: "x", Metadata: map[string]string{"k": "v"}})
+	tok := create(t, v.Tenant, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "x", Metadata: map[string]string{"k": "v"}})
 	c := session(t, v, vault.Grant{Permissions: everything})
 	if err := v.DeleteTenant(t.Context(), v.Acme.ID); err != nil {
 		t.Fatal(err)
@@ -115,7 +115,7 @@ func TestDeleteTenantGoesOnAfterItWasCutOff(t *testing.T) {
 	}
 	p := &purgeFails{Storage: store, fails: true}
 	v := vaulttest.OpenStorage(t, p, nil)
-	create(t, v.Tenant, vault.TokenParams{ID: "tok", Type: vault.Generic, Data: "x"})
+	create(t, v.Tenant, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "x"})
 	wantError(t, "a deletion that is cut off", v.DeleteTenant(t.Context(), v.Acme.ID), errDown)
 	_, err = v.Authenticate(t.Context(), v.PrivateKey)
 	wantError(t, "a key", err, vault.ErrUnauthenticated)
@@ -218,8 +218,8 @@ func TestConfigBounds(t *testing.T) {
 func arguments(v *vaulttest.Vault) map[string][]any {
 	return map[string][]any{
 		"Authenticate":       {v.PrivateKey},
-		"AuthorizeSession":   {vault.Grant{Nonce: "x", Permissions: []string{"token:read"}}},
-		"CreateApplication":  {vault.ApplicationParams{Name: "x", Type: vault.Private, Permissions: everything}},
+		"AuthorizeSession":   {vault.Grant{Nonce: "x", Permissions: []vault.Permission{"token:read"}}},
+		"CreateApplication":  {vault.ApplicationParams{Name: "x", Type: vault.ApplicationPrivate, Permissions: everything}},
 		"CreateProxy":        {vault.ProxyParams{Name: "x", DestinationURL: "https://example.com/"}},
 		"CreateReactor":      {vault.ReactorParams{Name: "x", Code: "x", Configuration: map[string]string{}}},
 		"CreateTenant":       {"x"},
@@ -229,13 +229,13 @@ func arguments(v *vaulttest.Vault) map[string][]any {
 		"PatchApplication":   {uuid.UUID{}, vault.JSON(`{"name":"y"}`)},
 		"PatchProxy":         {uuid.UUID{}, vault.JSON(`{"name":"y"}`)},
 		"PatchReactor":       {uuid.UUID{}, vault.JSON(`{"name":"y"}`)},
-		"ReplaceApplication": {uuid.UUID{}, vault.ApplicationParams{Name: "x", Type: vault.Private, Permissions: everything}},
+		"ReplaceApplication": {uuid.UUID{}, vault.ApplicationParams{Name: "x", Type: vault.ApplicationPrivate, Permissions: everything}},
 		"ReplaceProxy":       {uuid.UUID{}, vault.ProxyParams{Name: "x", DestinationURL: "https://example.com/"}},
 		"ReplaceReactor":     {uuid.UUID{}, vault.ReactorParams{Name: "x", Code: "x", Configuration: map[string]string{}}},
 		"SearchTokens":       {vault.SearchTokensParams{Query: "type:token"}},
 		"Tokenize":           {"x"},
-		"UpdateTenant":       {vault.TenantParams{Name: "x"}},
-		"UpdateToken":        {"x", vault.JSON(`{"data":"y"}`)},
+		"ReplaceTenant":      {vault.TenantParams{Name: "x"}},
+		"PatchToken":         {"x", vault.JSON(`{"data":"y"}`)},
 	}
 }
 

@@ -60,14 +60,14 @@ type TokenType string
 
 // The types of tokens.
 const (
-	Generic              TokenType = "token"                  // any JSON but null
-	Card                 TokenType = "card"                   // see CardData
-	Bank                 TokenType = "bank"                   // see BankData
-	CardNumber           TokenType = "card_number"            // a string of 12 to 19 digits
-	USBankAccountNumber  TokenType = "us_bank_account_number" // a string of 3 to 17 digits
-	USBankRoutingNumber  TokenType = "us_bank_routing_number" // a string of 9 digits
-	SocialSecurityNumber TokenType = "social_security_number" // a string of 9 digits, with dashes or without
-	EmployerIDNumber     TokenType = "employer_id_number"     // likewise
+	TypeGeneric              TokenType = "token"                  // any JSON but null
+	TypeCard                 TokenType = "card"                   // see CardData
+	TypeBank                 TokenType = "bank"                   // see BankData
+	TypeCardNumber           TokenType = "card_number"            // a string of 12 to 19 digits
+	TypeUSBankAccountNumber  TokenType = "us_bank_account_number" // a string of 3 to 17 digits
+	TypeUSBankRoutingNumber  TokenType = "us_bank_routing_number" // a string of 9 digits
+	TypeSocialSecurityNumber TokenType = "social_security_number" // a string of 9 digits, with dashes or without
+	TypeEmployerIDNumber     TokenType = "employer_id_number"     // likewise
 )
 
 // CardData is the data of a Card token. It is not shown when it is printed or
@@ -223,7 +223,7 @@ func (op *operation) rowToRead(ctx context.Context, id string) (row *storage.Tok
 		row, err = op.tokenRow(ctx, id)
 		return row, false, err
 	}
-	t, err := store.ReadToken(ctx, storage.Reading{Tenant: op.tenantID(), ID: id, Entry: op.entry(audit.Read, string(Generic), id)})
+	t, err := store.ReadToken(ctx, storage.Reading{Tenant: op.tenantID(), ID: id, Entry: op.entry(audit.Read, string(TypeGeneric), id)})
 	if errors.Is(err, storage.ErrNotFound) {
 		return nil, false, errNoToken
 	}

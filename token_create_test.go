@@ -24,7 +24,7 @@ func TestCreateTokenAnswersWithTheTokenMasked(t *testing.T) {
 	c := revealing(t, v)
 	expires := vaulttest.Start.Add(time.Hour)
 	got := create(t, c, vault.TokenParams{
-		ID: "my-token", Type: vault.Generic, Data: map[string]string{"name": "Jane Doe"},
+		ID: "my-token", Type: vault.TypeGeneric, Data: map[string]string{"name": "Jane Doe"},
 		Mask:       map[string]string{"name": "{{ data.name | reveal_last: 3 }}", "kind": "person"},
 		Containers: []string{"/PII/High/", "/general/"}, Metadata: map[string]string{"user": "7"},
 		SearchIndexes: []string{"{{ data.name }}"}, FingerprintExpression: "{{ data.name | downcase }}", ExpiresAt: &expires,
@@ -33,7 +33,7 @@ func TestCreateTokenAnswersWithTheTokenMasked(t *testing.T) {
 		t.Error("no fingerprint")
 	}
 	want := &vault.Token{
-		ID: "my-token", TenantID: v.Acme.ID, Type: vault.Generic,
+		ID: "my-token", TenantID: v.Acme.ID, Type: vault.TypeGeneric,
 		Data: vault.JSON(`{"kind":"person","name":"XXXXXDoe"}`), Mask: vault.JSON(`{"kind":"person","name":"{{ data.name | reveal_last: 3 }}"}`),
 		Fingerprint: got.Fingerprint, Containers: []string{"/pii/high/", "/general/"}, Metadata: map[string]string{"user": "7"},
 		SearchIndexes: []string{"{{ data.name }}"}, FingerprintExpression: "{{ data.name | downcase }}", ExpiresAt: &expires,
@@ -47,7 +47,7 @@ func TestCreateTokenAnswersWithTheTokenMasked(t *testing.T) {
 func TestCreateTokenAssignsUUID(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	tok := create(t, v.Private, vault.TokenParams{Type: vault.Generic, Data: "x"})
+	tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})
 	if _, err := uuid.Parse(tok.ID); err != nil {
 		t.Errorf("the id is no UUID: %v", err)
 	}
@@ -93,11 +93,11 @@ func TestTokenIDRules(t *testing.T) {
 		"a#b", "a/b", `a\b`, "a+b", "a?b", "a[b", "a]b", "a|b", "a&b", "a=b", "a%b", "a<b", "a>b", "a{b", "a}b", "a^b",
 		"a'b", `a"b`, "a`b", "a:b", "\u00a0abc",
 	} {
-		_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{ID: id, Type: vault.Generic, Data: "data"})
+		_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{ID: id, Type: vault.TypeGeneric, Data: "data"})
 		wantFields(t, "id "+id, err, "id")
 	}
 	for _, id := range []string{"abc", strings.Repeat("ä", 400), "a b.c-d_e~f,g;h@i!j$k*(l)", "日本語", "Search", "searching"} {
-		tok, err := v.Private.CreateToken(t.Context(), vault.TokenParams{ID: id, Type: vault.Generic, Data: "data"})
+		tok, err := v.Private.CreateToken(t.Context(), vault.TokenParams{ID: id, Type: vault.TypeGeneric, Data: "data"})
 		if err != nil {
 			t.Errorf("id %s: %v", id, err)
 			continue
@@ -109,14 +109,14 @@ func TestTokenIDRules(t *testing.T) {
 func TestTakenTokenIDIsAConflict(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	first := create(t, v.Private, vault.TokenParams{ID: "taken", Type: vault.Generic, Data: "first"})
-	_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{ID: "taken", Type: vault.Generic, Data: "second"})
+	first := create(t, v.Private, vault.TokenParams{ID: "taken", Type: vault.TypeGeneric, Data: "first"})
+	_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{ID: "taken", Type: vault.TypeGeneric, Data: "second"})
 	wantError(t, "second", err, vault.ErrConflict)
 	wantSilent(t, err, "first", "second")
 	wantData(t, "data", get(t, v.Tenant, first.ID).Data, `"first"`)
 	same(t, "log", operations(t, v, "taken"), []string{"create", "read"})
 	_, other := v.NewTenant(t, "Other")
-	if _, err := other.CreateToken(t.Context(), vault.TokenParams{ID: "taken", Type: vault.Generic, Data: "theirs"}); err != nil {
+	if _, err := other.CreateToken(t.Context(), vault.TokenParams{ID: "taken", Type: vault.TypeGeneric, Data: "theirs"}); err != nil {
 		t.Errorf("the id in another tenant: %v", err)
 	}
 }
@@ -130,7 +130,7 @@ func TestConcurrentCreatesOfOneID(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 8 {
 		wg.Go(func() {
-			_, err := vaults[i%2].Tenant(tenant.TenantID()).CreateToken(t.Context(), vault.TokenParams{ID: "same", Type: vault.Generic, Data: i})
+			_, err := vaults[i%2].Tenant(tenant.TenantID()).CreateToken(t.Context(), vault.TokenParams{ID: "same", Type: vault.TypeGeneric, Data: i})
 			switch {
 			case err == nil:
 				wins.Add(1)
@@ -150,13 +150,13 @@ func TestConcurrentCreatesOfOneID(t *testing.T) {
 func TestTokenJSONOmitsAbsentFields(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	tok := create(t, v.Tenant, vault.TokenParams{Type: vault.Generic, Data: 1234567890, FingerprintExpression: "{{ data }}"})
+	tok := create(t, v.Tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: 1234567890, FingerprintExpression: "{{ data }}"})
 	for what, tt := range map[string]struct {
 		tok  *vault.Token
 		want string
 	}{
 		"redacted":  {get(t, v.Private, tok.ID), "containers created_at created_by fingerprint fingerprint_expression id tenant_id type"},
-		"duplicate": {create(t, v.Public, vault.TokenParams{Type: vault.Generic, Data: 1234567890, FingerprintExpression: "{{ data }}", DeduplicateToken: ptr(true)}), "containers fingerprint id tenant_id type"},
+		"duplicate": {create(t, v.Public, vault.TokenParams{Type: vault.TypeGeneric, Data: 1234567890, FingerprintExpression: "{{ data }}", DeduplicateToken: ptr(true)}), "containers fingerprint id tenant_id type"},
 	} {
 		text, err := json.Marshal(tt.tok)
 		if err != nil {
@@ -181,40 +181,40 @@ func TestTokenIDMustNotRevealData(t *testing.T) {
 		typ  vault.TokenType
 		data any
 	}{
-		{"secret", vault.Generic, "secret"},
-		{"12345", vault.Generic, 12345},
-		{"true", vault.Generic, true},
-		{"536-22-8726", vault.SocialSecurityNumber, "536-22-8726"},
-		{visa, vault.CardNumber, visa},
-		{"card-" + visa + "-x", vault.CardNumber, visa},
-		{"card-" + visa, vault.Card, card},
-		{"4242-4242-4242-4242", vault.Card, card},
-		{"acct.123456789", vault.Bank, bank},
-		{"acct.123456789", vault.USBankAccountNumber, "123456789"},
-		{"{{ data }}", vault.Generic, "secret"},
-		{"{{ data.number }}", vault.Card, card},
-		{"card-{{ data.number }}", vault.Card, card},
+		{"secret", vault.TypeGeneric, "secret"},
+		{"12345", vault.TypeGeneric, 12345},
+		{"true", vault.TypeGeneric, true},
+		{"536-22-8726", vault.TypeSocialSecurityNumber, "536-22-8726"},
+		{visa, vault.TypeCardNumber, visa},
+		{"card-" + visa + "-x", vault.TypeCardNumber, visa},
+		{"card-" + visa, vault.TypeCard, card},
+		{"4242-4242-4242-4242", vault.TypeCard, card},
+		{"acct.123456789", vault.TypeBank, bank},
+		{"acct.123456789", vault.TypeUSBankAccountNumber, "123456789"},
+		{"{{ data }}", vault.TypeGeneric, "secret"},
+		{"{{ data.number }}", vault.TypeCard, card},
+		{"card-{{ data.number }}", vault.TypeCard, card},
 	} {
 		_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{ID: tt.id, Type: tt.typ, Data: tt.data})
 		wantFields(t, "id "+tt.id, err, "id")
 		wantSilent(t, err, "secret", visa, "123456789", "536-22")
 	}
 	for _, id := range []string{"card-4242", "secretly"} {
-		create(t, v.Private, vault.TokenParams{ID: id, Type: vault.Card, Data: card})
+		create(t, v.Private, vault.TokenParams{ID: id, Type: vault.TypeCard, Data: card})
 	}
 }
 
 func TestTokenIDExpression(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	tok := create(t, v.Private, vault.TokenParams{ID: "{{ data.number | alias_card: false, true }}", Type: vault.Card, Data: vault.CardData{Number: visa}})
+	tok := create(t, v.Private, vault.TokenParams{ID: "{{ data.number | alias_card: false, true }}", Type: vault.TypeCard, Data: vault.CardData{Number: visa}})
 	if len(tok.ID) != 16 || !strings.HasSuffix(tok.ID, "4242") || tok.ID == visa {
 		t.Errorf("the alias of a card is %d characters long, ending in %s", len(tok.ID), tok.ID[len(tok.ID)-4:])
 	}
-	tok = create(t, v.Private, vault.TokenParams{ID: "order {{ data.n }}", Type: vault.Generic, Data: map[string]int{"n": 17}})
+	tok = create(t, v.Private, vault.TokenParams{ID: "order {{ data.n }}", Type: vault.TypeGeneric, Data: map[string]int{"n": 17}})
 	same(t, "id with text around the expression", tok.ID, "order 17")
 	for _, id := range []string{"{{ data", "{{ nothing }}", "{{ data | no_such_filter }}", "{{ data.missing }}", "{{ data.list }}", "{{ data.x | slice: 0, 2 }}"} {
-		_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{ID: id, Type: vault.Generic,
+		_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{ID: id, Type: vault.TypeGeneric,
 			Data: map[string]any{"x": "s3cr3t", "list": []int{1}}})
 		wantFields(t, "id "+id, err, "id")
 		wantSilent(t, err, "s3cr3t")
@@ -225,7 +225,7 @@ func TestTokenIDExpression(t *testing.T) {
 func TestTokenIDExpressionFallsBackToUUID(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	p := vault.TokenParams{ID: "{{ 'constant' }}", Type: vault.Generic, Data: "x"}
+	p := vault.TokenParams{ID: "{{ 'constant' }}", Type: vault.TypeGeneric, Data: "x"}
 	if tok := create(t, v.Private, p); tok.ID != "constant" {
 		t.Fatalf("the first id is %s", tok.ID)
 	}
@@ -291,7 +291,7 @@ func TestMetadataBounds(t *testing.T) {
 		{"NUL in a key", map[string]string{"k\x00": "a"}, "metadata"},
 		{"invalid UTF-8 in a key", map[string]string{"k\xff": "a"}, "metadata"},
 	} {
-		_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.Generic, Data: "x", Metadata: tt.metadata})
+		_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x", Metadata: tt.metadata})
 		wantFields(t, tt.name, err, tt.field)
 	}
 	_, err := createJSON(t, v.Private, `{"type":"token","data":"x","metadata":{"k":"\ud800"}}`)
@@ -300,7 +300,7 @@ func TestMetadataBounds(t *testing.T) {
 	many["k"] = strings.Repeat("ä", 1000)
 	many[strings.Repeat("ä", 100)] = ""
 	delete(many, "kk")
-	tok := create(t, v.Private, vault.TokenParams{Type: vault.Generic, Data: "x", Metadata: many})
+	tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: "x", Metadata: many})
 	same(t, "metadata", get(t, v.Private, tok.ID).Metadata, many)
 }
 
@@ -308,7 +308,7 @@ func TestContainerRules(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	for _, bad := range []string{"", "a", "/a", "a/", "//", "/a//b/", "/a b/", "/ä/", "/a/../b/", "/a.b/", "/a\x00/"} {
-		_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.Generic, Data: "x", Containers: []string{"/ok/", bad}})
+		_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x", Containers: []string{"/ok/", bad}})
 		wantFields(t, "container "+bad, err, "containers[1]")
 	}
 	eleven := strings.Split(strings.Repeat("/a/ ", 10)+"/a/", " ")
@@ -316,12 +316,12 @@ func TestContainerRules(t *testing.T) {
 		eleven[i] = "/" + strings.Repeat("a", i+1) + "/"
 	}
 	for name, bad := range map[string][]string{"none": {}, "eleven": eleven} {
-		_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.Generic, Data: "x", Containers: bad})
+		_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x", Containers: bad})
 		wantFields(t, name, err, "containers")
 	}
-	tok := create(t, v.Private, vault.TokenParams{Type: vault.Generic, Data: "x", Containers: eleven[:10]})
+	tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: "x", Containers: eleven[:10]})
 	same(t, "ten containers", len(tok.Containers), 10)
-	tok = create(t, v.Private, vault.TokenParams{Type: vault.Generic, Data: "x", Containers: []string{"/PCI/Low-1_x/", "/pci/low-1_x/", "/"}})
+	tok = create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: "x", Containers: []string{"/PCI/Low-1_x/", "/pci/low-1_x/", "/"}})
 	same(t, "containers", tok.Containers, []string{"/pci/low-1_x/", "/"})
 }
 
@@ -330,14 +330,14 @@ func TestSearchIndexRules(t *testing.T) {
 	v := vaulttest.New(t)
 	data := map[string]any{"s": "s3cr3t", "empty": "", "list": []string{"s3cr3t"}, "n": 7}
 	for _, bad := range []string{"{{ data.missing }}", "{{ data.empty }}", "{{ data.list }}", "{{ data }}", "{{ data.s | plus: 1 }}", "{{ data.s", "{{ data.s | nope }}", ""} {
-		_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.Generic, Data: data, SearchIndexes: []string{"{{ data.s }}", bad}})
+		_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: data, SearchIndexes: []string{"{{ data.s }}", bad}})
 		wantFields(t, "index "+bad, err, "search_indexes[1]")
 		wantSilent(t, err, "s3cr3t")
 	}
 	eleven := strings.Split(strings.Repeat("{{ data.s }},", 10)+"{{ data.s }}", ",")
-	_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.Generic, Data: data, SearchIndexes: eleven})
+	_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: data, SearchIndexes: eleven})
 	wantFields(t, "eleven indexes", err, "search_indexes")
-	tok := create(t, v.Private, vault.TokenParams{Type: vault.SocialSecurityNumber, Data: "536-22-8726", SearchIndexes: []string{}})
+	tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeSocialSecurityNumber, Data: "536-22-8726", SearchIndexes: []string{}})
 	if len(tok.SearchIndexes) > 0 {
 		t.Errorf("an empty list brings the default back: %v", tok.SearchIndexes)
 	}
@@ -351,7 +351,7 @@ func TestMaskRules(t *testing.T) {
 		`"{{ data.name"`: "mask", `{"a":["x","{{ data | nope }}"]}`: "mask.a[1]", `"{{ data.name | plus: 1 }}"`: "mask",
 		`{"a":"{{ data | json: '$.nothing' }}"}`: "mask.a",
 	} {
-		_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.Generic, Data: data, Mask: vault.JSON(mask)})
+		_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: data, Mask: vault.JSON(mask)})
 		wantFields(t, "mask "+mask, err, path)
 		wantSilent(t, err, "s3cr3t")
 	}
@@ -360,7 +360,7 @@ func TestMaskRules(t *testing.T) {
 		`{"n":"{{ data.n }}","name":"{{ data.name | reveal_last: 2 }}!"}`: `{"n":7,"name":"XXXX3t!"}`,
 		`["{{ data.n }}","n={{ data.n }}"]`:                               `[7,"n=7"]`,
 	} {
-		tok := create(t, v.Private, vault.TokenParams{Type: vault.Generic, Data: data, Mask: vault.JSON(mask)})
+		tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: data, Mask: vault.JSON(mask)})
 		wantData(t, "data under mask "+mask, tok.Data, want)
 		wantData(t, "mask", tok.Mask, mask)
 	}
@@ -369,7 +369,7 @@ func TestMaskRules(t *testing.T) {
 func TestSizeIsBounded(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.Open(t, ":memory:", &vault.Config{MaxBytes: 1000, MaxTokens: 3})
-	_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.Generic, Data: strings.Repeat("x", 1000)})
+	_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: strings.Repeat("x", 1000)})
 	wantError(t, "CreateToken", err, vault.ErrTooLarge)
 	text, half := `"`+strings.Repeat("x", 1000)+`"`, strings.Repeat("x", 499)
 	for _, document := range []any{vault.JSON(text), json.RawMessage(text), []byte(text), []string{half, half}} {
@@ -381,12 +381,12 @@ func TestSizeIsBounded(t *testing.T) {
 	if _, err := v.Private.Detokenize(t.Context(), []string{half, strings.Repeat("x", 494)}); err != nil {
 		t.Errorf("1000 bytes of JSON: %v", err)
 	}
-	tok := create(t, v.Private, vault.TokenParams{Type: vault.Generic, Data: map[string]string{"a": strings.Repeat("x", 700)}})
-	if _, err := v.Private.UpdateToken(t.Context(), tok.ID, vault.JSON(`{"data":{"b":"`+strings.Repeat("x", 500)+`"}}`)); err == nil {
+	tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: map[string]string{"a": strings.Repeat("x", 700)}})
+	if _, err := v.Private.PatchToken(t.Context(), tok.ID, vault.JSON(`{"data":{"b":"`+strings.Repeat("x", 500)+`"}}`)); err == nil {
 		t.Error("an update makes the token larger than the limit")
 	}
 	deep := strings.Repeat("[", 201) + strings.Repeat("]", 201)
-	_, err = v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.Generic, Data: vault.JSON(deep)})
+	_, err = v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: vault.JSON(deep)})
 	wantError(t, "deep JSON", err, vault.ErrInvalid)
 	if _, err = v.Private.Tokenize(t.Context(), vault.JSON(`["a","b","c"]`)); err != nil {
 		t.Errorf("as many tokens as allowed: %v", err)
@@ -402,30 +402,30 @@ func TestFingerprint(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	print := func(c *vault.Client, p vault.TokenParams) string { return create(t, c, p).Fingerprint }
-	number := print(v.Private, vault.TokenParams{Type: vault.CardNumber, Data: visa})
-	same(t, "same type and value", print(v.Tenant, vault.TokenParams{Type: vault.CardNumber, Data: visa}), number)
+	number := print(v.Private, vault.TokenParams{Type: vault.TypeCardNumber, Data: visa})
+	same(t, "same type and value", print(v.Tenant, vault.TokenParams{Type: vault.TypeCardNumber, Data: visa}), number)
 	_, other := v.NewTenant(t, "Other")
 	for name, f := range map[string]string{
-		"another value":  print(v.Private, vault.TokenParams{Type: vault.CardNumber, Data: mastercard}),
-		"another type":   print(v.Private, vault.TokenParams{Type: vault.Generic, Data: visa}),
-		"another tenant": print(other, vault.TokenParams{Type: vault.CardNumber, Data: visa}),
+		"another value":  print(v.Private, vault.TokenParams{Type: vault.TypeCardNumber, Data: mastercard}),
+		"another type":   print(v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: visa}),
+		"another tenant": print(other, vault.TokenParams{Type: vault.TypeCardNumber, Data: visa}),
 	} {
 		if f == number || f == "" {
 			t.Errorf("%s has fingerprint %q", name, f)
 		}
 	}
 	same(t, "a card's expiry does not count",
-		print(v.Private, vault.TokenParams{Type: vault.Card, Data: vault.CardData{Number: visa, ExpirationYear: 2030}}),
-		print(v.Private, vault.TokenParams{Type: vault.Card, Data: vault.CardData{Number: visa, CVC: "999"}}))
+		print(v.Private, vault.TokenParams{Type: vault.TypeCard, Data: vault.CardData{Number: visa, ExpirationYear: 2030}}),
+		print(v.Private, vault.TokenParams{Type: vault.TypeCard, Data: vault.CardData{Number: visa, CVC: "999"}}))
 	same(t, "dashes do not count",
-		print(v.Private, vault.TokenParams{Type: vault.SocialSecurityNumber, Data: "536-22-8726"}),
-		print(v.Private, vault.TokenParams{Type: vault.SocialSecurityNumber, Data: "536228726"}))
-	byUser := vault.TokenParams{Type: vault.Generic, Data: "a", Metadata: map[string]string{"user": "7"}, FingerprintExpression: "{{ metadata.user }}"}
+		print(v.Private, vault.TokenParams{Type: vault.TypeSocialSecurityNumber, Data: "536-22-8726"}),
+		print(v.Private, vault.TokenParams{Type: vault.TypeSocialSecurityNumber, Data: "536228726"}))
+	byUser := vault.TokenParams{Type: vault.TypeGeneric, Data: "a", Metadata: map[string]string{"user": "7"}, FingerprintExpression: "{{ metadata.user }}"}
 	first := print(v.Private, byUser)
 	byUser.Data = "b"
 	same(t, "an expression over metadata", print(v.Private, byUser), first)
 	for _, bad := range []string{"{{ data.x", "{{ data | plus: 1 }}", "{{ data.missing }}", "{{ data | nope }}"} {
-		_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.Generic, Data: "s3cr3t", FingerprintExpression: bad})
+		_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "s3cr3t", FingerprintExpression: bad})
 		wantFields(t, bad, err, "fingerprint_expression")
 		wantSilent(t, err, "s3cr3t")
 	}

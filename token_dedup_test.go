@@ -10,12 +10,12 @@ import (
 )
 
 func dedup(data any) vault.TokenParams {
-	return vault.TokenParams{Type: vault.Generic, Data: data, DeduplicateToken: ptr(true)}
+	return vault.TokenParams{Type: vault.TypeGeneric, Data: data, DeduplicateToken: ptr(true)}
 }
 
 func setDeduplication(t *testing.T, v *vaulttest.Vault, on bool) {
 	t.Helper()
-	_, err := v.Tenant.UpdateTenant(t.Context(), vault.TenantParams{Name: "Acme", Settings: vault.TenantSettings{DeduplicateTokens: on}})
+	_, err := v.Tenant.ReplaceTenant(t.Context(), vault.TenantParams{Name: "Acme", Settings: vault.TenantSettings{DeduplicateTokens: on}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +26,7 @@ func TestDeduplicationReturnsTheExistingToken(t *testing.T) {
 	v := vaulttest.New(t)
 	first := create(t, v.Private, dedup("secret"))
 	v.Clock.Advance(time.Minute)
-	second := create(t, v.Private, vault.TokenParams{ID: "other", Type: vault.Generic, Data: "secret", DeduplicateToken: ptr(true),
+	second := create(t, v.Private, vault.TokenParams{ID: "other", Type: vault.TypeGeneric, Data: "secret", DeduplicateToken: ptr(true),
 		Metadata: map[string]string{"a": "b"}})
 	same(t, "the duplicate", second, first)
 	if _, total := list(t, v.Private, vault.ListTokensParams{}); total != 1 {
@@ -43,15 +43,15 @@ func TestDeduplicationMatches(t *testing.T) {
 		want          bool
 	}{
 		"equal":                          {dedup("a"), dedup("a"), true},
-		"a token without the flag":       {vault.TokenParams{Type: vault.Generic, Data: "a"}, dedup("a"), true},
-		"a token that refuses the flag":  {vault.TokenParams{Type: vault.Generic, Data: "a", DeduplicateToken: ptr(false)}, dedup("a"), true},
-		"the second without the flag":    {dedup("a"), vault.TokenParams{Type: vault.Generic, Data: "a"}, false},
+		"a token without the flag":       {vault.TokenParams{Type: vault.TypeGeneric, Data: "a"}, dedup("a"), true},
+		"a token that refuses the flag":  {vault.TokenParams{Type: vault.TypeGeneric, Data: "a", DeduplicateToken: ptr(false)}, dedup("a"), true},
+		"the second without the flag":    {dedup("a"), vault.TokenParams{Type: vault.TypeGeneric, Data: "a"}, false},
 		"another value":                  {dedup("a"), dedup("b"), false},
-		"another type":                   {dedup("110000000"), vault.TokenParams{Type: vault.USBankRoutingNumber, Data: "110000000", DeduplicateToken: ptr(true)}, false},
-		"other containers and metadata":  {dedup("a"), vault.TokenParams{Type: vault.Generic, Data: "a", DeduplicateToken: ptr(true), Containers: []string{"/x/"}, Metadata: map[string]string{"k": "v"}}, true},
-		"another text of the expression": {dedup("a"), vault.TokenParams{Type: vault.Generic, Data: "a", DeduplicateToken: ptr(true), FingerprintExpression: "{{ data }}"}, false},
+		"another type":                   {dedup("110000000"), vault.TokenParams{Type: vault.TypeUSBankRoutingNumber, Data: "110000000", DeduplicateToken: ptr(true)}, false},
+		"other containers and metadata":  {dedup("a"), vault.TokenParams{Type: vault.TypeGeneric, Data: "a", DeduplicateToken: ptr(true), Containers: []string{"/x/"}, Metadata: map[string]string{"k": "v"}}, true},
+		"another text of the expression": {dedup("a"), vault.TokenParams{Type: vault.TypeGeneric, Data: "a", DeduplicateToken: ptr(true), FingerprintExpression: "{{ data }}"}, false},
 		"a constant expression captures its own kind only": {
-			vault.TokenParams{Type: vault.Generic, Data: "a", FingerprintExpression: "{{ 'b' }}"}, dedup("b"), false},
+			vault.TokenParams{Type: vault.TypeGeneric, Data: "a", FingerprintExpression: "{{ 'b' }}"}, dedup("b"), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -71,7 +71,7 @@ func TestDeduplicationMatches(t *testing.T) {
 func TestDeduplicationByTenantSetting(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	plain := vault.TokenParams{Type: vault.Generic, Data: "a"}
+	plain := vault.TokenParams{Type: vault.TypeGeneric, Data: "a"}
 	first := create(t, v.Private, plain)
 	if second := create(t, v.Private, plain); second.ID == first.ID {
 		t.Error("tokens are deduplicated by default")
@@ -80,7 +80,7 @@ func TestDeduplicationByTenantSetting(t *testing.T) {
 	if third := create(t, v.Private, plain); third.ID != first.ID {
 		t.Error("the setting does not match the oldest token")
 	}
-	no := vault.TokenParams{Type: vault.Generic, Data: "a", DeduplicateToken: ptr(false)}
+	no := vault.TokenParams{Type: vault.TypeGeneric, Data: "a", DeduplicateToken: ptr(false)}
 	if fourth := create(t, v.Private, no); fourth.ID == first.ID {
 		t.Error("false in the call does not beat the setting")
 	}
@@ -104,15 +104,15 @@ func TestDeduplicationByTenantSetting(t *testing.T) {
 func TestDeduplicationRedactsForWhoMayNotRead(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	first := create(t, v.Tenant, vault.TokenParams{ID: "first", Type: vault.Generic, Data: "secret", Containers: []string{"/x/"},
+	first := create(t, v.Tenant, vault.TokenParams{ID: "first", Type: vault.TypeGeneric, Data: "secret", Containers: []string{"/x/"},
 		Metadata: map[string]string{"user": "7"}, SearchIndexes: []string{"{{ data }}"}})
-	want := &vault.Token{ID: "first", TenantID: v.Acme.ID, Type: vault.Generic, Fingerprint: first.Fingerprint, Containers: []string{"/x/"}}
+	want := &vault.Token{ID: "first", TenantID: v.Acme.ID, Type: vault.TypeGeneric, Fingerprint: first.Fingerprint, Containers: []string{"/x/"}}
 	same(t, "for a public application", create(t, v.Public, dedup("secret")), want)
-	elsewhere := private(t, v, rule(1, "/general/", vault.Reveal, everything...))
+	elsewhere := private(t, v, rule(1, "/general/", vault.TransformReveal, everything...))
 	same(t, "for who may read elsewhere", create(t, elsewhere, dedup("secret")), want)
 
-	other := create(t, v.Tenant, vault.TokenParams{Type: vault.Generic, Data: "other"})
-	got, err := v.Public.UpdateToken(t.Context(), other.ID, vault.JSON(`{"data":"secret","deduplicate_token":true}`))
+	other := create(t, v.Tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: "other"})
+	got, err := v.Public.PatchToken(t.Context(), other.ID, vault.JSON(`{"data":"secret","deduplicate_token":true}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func TestDeduplicationRedactsForWhoMayNotRead(t *testing.T) {
 
 	wantData(t, "for who may read masked", create(t, v.Private, dedup("secret")).Data, `"XXcret"`)
 	wantData(t, "for who may read in clear", create(t, v.Tenant, dedup("secret")).Data, `"XXcret"`)
-	blind := private(t, v, rule(1, "/", vault.Redact, "token:create", "token:read"))
+	blind := private(t, v, rule(1, "/", vault.TransformRedact, "token:create", "token:read"))
 	got = create(t, blind, dedup("secret"))
 	wantData(t, "for who reads redacted", got.Data, ``)
 	same(t, "metadata for who reads redacted", got.Metadata, map[string]string{"user": "7"})
@@ -148,7 +148,7 @@ func TestPatchToDuplicateChangesNothing(t *testing.T) {
 	same(t, "the answer", got, first)
 	same(t, "the token", get(t, v.Tenant, second.ID), before)
 
-	loose := create(t, v.Private, vault.TokenParams{Type: vault.Generic, Data: "first"})
+	loose := create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: "first"})
 	got = update(t, v.Private, loose.ID, `{"deduplicate_token":true}`)
 	same(t, "the answer when the flag is set", got.ID, first.ID)
 	got = update(t, v.Private, second.ID, `{"data":"first","deduplicate_token":false}`)
@@ -161,11 +161,11 @@ func TestPatchOfOtherFieldsIsNoDuplicate(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	first := create(t, v.Private, dedup("a"))
-	twin := create(t, v.Private, vault.TokenParams{Type: vault.Generic, Data: "a", DeduplicateToken: ptr(false)})
+	twin := create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: "a", DeduplicateToken: ptr(false)})
 	setDeduplication(t, v, true)
-	loose := create(t, v.Private, vault.TokenParams{Type: vault.Generic, Data: "b"})
+	loose := create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: "b"})
 	setDeduplication(t, v, false)
-	looseTwin := create(t, v.Private, vault.TokenParams{Type: vault.Generic, Data: "b"})
+	looseTwin := create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: "b"})
 	setDeduplication(t, v, true)
 	for _, tok := range []*vault.Token{first, twin, loose, looseTwin} {
 		got := update(t, v.Private, tok.ID, `{"metadata":{"k":"v"}}`)

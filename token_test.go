@@ -23,31 +23,31 @@ func TestTypeDefaults(t *testing.T) {
 		mask, masked                 string
 		indexes                      []string
 	}{
-		{typ: vault.Generic, data: `"secret"`, container: "/general/high/", fingerprint: "{{ data | stringify }}",
+		{typ: vault.TypeGeneric, data: `"secret"`, container: "/general/high/", fingerprint: "{{ data | stringify }}",
 			mask: `"{{ data | reveal_last: 4 }}"`, masked: `"XXcret"`},
-		{typ: vault.Generic, data: `{"a":"secret"}`, container: "/general/high/", fingerprint: "{{ data | stringify }}"},
-		{typ: vault.Generic, data: `12345678`, container: "/general/high/", fingerprint: "{{ data | stringify }}"},
-		{typ: vault.Generic, data: `true`, container: "/general/high/", fingerprint: "{{ data | stringify }}"},
-		{typ: vault.Generic, data: `["secret"]`, container: "/general/high/", fingerprint: "{{ data | stringify }}"},
-		{typ: vault.Card, data: `{"number":"4242424242424242","expiration_month":7,"expiration_year":2031,"cvc":"123"}`,
+		{typ: vault.TypeGeneric, data: `{"a":"secret"}`, container: "/general/high/", fingerprint: "{{ data | stringify }}"},
+		{typ: vault.TypeGeneric, data: `12345678`, container: "/general/high/", fingerprint: "{{ data | stringify }}"},
+		{typ: vault.TypeGeneric, data: `true`, container: "/general/high/", fingerprint: "{{ data | stringify }}"},
+		{typ: vault.TypeGeneric, data: `["secret"]`, container: "/general/high/", fingerprint: "{{ data | stringify }}"},
+		{typ: vault.TypeCard, data: `{"number":"4242424242424242","expiration_month":7,"expiration_year":2031,"cvc":"123"}`,
 			container: "/pci/high/", fingerprint: "{{ data.number }}",
 			mask:   `{"number":"{{ data.number | reveal_last: 4 }}","expiration_month":"{{ data.expiration_month }}","expiration_year":"{{ data.expiration_year }}"}`,
 			masked: `{"number":"XXXXXXXXXXXX4242","expiration_month":7,"expiration_year":2031}`},
-		{typ: vault.Card, data: `{"cvc":"1234","number":"4242424242424242"}`, container: "/pci/high/", fingerprint: "{{ data.number }}",
+		{typ: vault.TypeCard, data: `{"cvc":"1234","number":"4242424242424242"}`, container: "/pci/high/", fingerprint: "{{ data.number }}",
 			mask: `{"number":"{{ data.number | reveal_last: 4 }}"}`, masked: `{"number":"XXXXXXXXXXXX4242"}`},
-		{typ: vault.Bank, data: `{"routing_number":"110000000","account_number":"000123456789"}`,
+		{typ: vault.TypeBank, data: `{"routing_number":"110000000","account_number":"000123456789"}`,
 			container: "/bank/high/", fingerprint: "{{ data.account_number }}|{{ data.routing_number }}",
 			mask:   `{"routing_number":"{{ data.routing_number }}","account_number":"{{ data.account_number | reveal_last: 4 }}"}`,
 			masked: `{"routing_number":"110000000","account_number":"XXXXXXXX6789"}`},
-		{typ: vault.CardNumber, data: `"4242424242424242"`, container: "/pci/high/", fingerprint: "{{ data }}",
+		{typ: vault.TypeCardNumber, data: `"4242424242424242"`, container: "/pci/high/", fingerprint: "{{ data }}",
 			mask: `"{{ data | reveal_last: 4 }}"`, masked: `"XXXXXXXXXXXX4242"`},
-		{typ: vault.USBankAccountNumber, data: `"12345678"`, container: "/bank/high/", fingerprint: "{{ data }}",
+		{typ: vault.TypeUSBankAccountNumber, data: `"12345678"`, container: "/bank/high/", fingerprint: "{{ data }}",
 			mask: `"{{ data | reveal_last: 4 }}"`, masked: `"XXXX5678"`},
-		{typ: vault.USBankRoutingNumber, data: `"110000000"`, container: "/bank/low/", fingerprint: "{{ data }}",
+		{typ: vault.TypeUSBankRoutingNumber, data: `"110000000"`, container: "/bank/low/", fingerprint: "{{ data }}",
 			mask: `"{{ data | reveal_last: 4 }}"`, masked: `"XXXXX0000"`},
-		{typ: vault.SocialSecurityNumber, data: `"536-22-8726"`, container: "/pii/high/", fingerprint: "{{ data | remove: '-' }}",
+		{typ: vault.TypeSocialSecurityNumber, data: `"536-22-8726"`, container: "/pii/high/", fingerprint: "{{ data | remove: '-' }}",
 			mask: `"{{ data | reveal: 0, 4, 'X', '-' }}"`, masked: `"XXX-XX-8726"`, indexes: nine},
-		{typ: vault.EmployerIDNumber, data: `"12-3456789"`, container: "/pii/high/", fingerprint: "{{ data | remove: '-' }}",
+		{typ: vault.TypeEmployerIDNumber, data: `"12-3456789"`, container: "/pii/high/", fingerprint: "{{ data | remove: '-' }}",
 			mask: `"{{ data | reveal: 0, 4, 'X', '-' }}"`, masked: `"XX-XXX6789"`, indexes: nine},
 	} {
 		tok := create(t, v.Private, vault.TokenParams{Type: tt.typ, Data: vault.JSON(tt.data)})
@@ -66,7 +66,7 @@ func TestTypeDefaults(t *testing.T) {
 func TestTypeDefaultsAreNotTheCallers(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	params := vault.TokenParams{Type: vault.SocialSecurityNumber, Data: "536-22-8726", Metadata: map[string]string{"a": "b"}}
+	params := vault.TokenParams{Type: vault.TypeSocialSecurityNumber, Data: "536-22-8726", Metadata: map[string]string{"a": "b"}}
 	tok := create(t, v.Private, params)
 	mask, indexes := tok.Mask.String(), slices.Clone(tok.SearchIndexes)
 	clear(tok.Mask)
@@ -86,7 +86,7 @@ func TestShortValueIsMaskedWholly(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	for data, want := range map[string]string{`"abcd"`: `"XXXX"`, `"abc"`: `"XXX"`, `"abcde"`: `"Xbcde"`, `""`: `""`, `"äöüß"`: `"XXXX"`} {
-		tok := create(t, v.Private, vault.TokenParams{Type: vault.Generic, Data: vault.JSON(data)})
+		tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: vault.JSON(data)})
 		wantData(t, "mask of "+data, tok.Data, want)
 	}
 }
@@ -163,15 +163,15 @@ func TestTypeTakesGoodData(t *testing.T) {
 		typ  vault.TokenType
 		data string
 	}{
-		{vault.Card, `{"number":"424242424242"}`},        // 12 digits
-		{vault.Card, `{"number":"4242424242424242428"}`}, // 19 digits
-		{vault.Card, `{"number":"4242424242424242","expiration_month":12,"expiration_year":1999,"cvc":"1234"}`},
-		{vault.Bank, `{"account_number":"1","routing_number":"110000000"}`},
-		{vault.Bank, `{"routing_number":"021000021","account_number":"12345678901234567"}`},
-		{vault.USBankAccountNumber, `"123"`},
-		{vault.SocialSecurityNumber, `"536228726"`},
-		{vault.EmployerIDNumber, `"123456789"`},
-		{vault.Generic, `false`}, {vault.Generic, `0`}, {vault.Generic, `[]`}, {vault.Generic, `{}`}, {vault.Generic, `""`},
+		{vault.TypeCard, `{"number":"424242424242"}`},        // 12 digits
+		{vault.TypeCard, `{"number":"4242424242424242428"}`}, // 19 digits
+		{vault.TypeCard, `{"number":"4242424242424242","expiration_month":12,"expiration_year":1999,"cvc":"1234"}`},
+		{vault.TypeBank, `{"account_number":"1","routing_number":"110000000"}`},
+		{vault.TypeBank, `{"routing_number":"021000021","account_number":"12345678901234567"}`},
+		{vault.TypeUSBankAccountNumber, `"123"`},
+		{vault.TypeSocialSecurityNumber, `"536228726"`},
+		{vault.TypeEmployerIDNumber, `"123456789"`},
+		{vault.TypeGeneric, `false`}, {vault.TypeGeneric, `0`}, {vault.TypeGeneric, `[]`}, {vault.TypeGeneric, `{}`}, {vault.TypeGeneric, `""`},
 	} {
 		tok, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: tt.typ, Data: vault.JSON(tt.data)})
 		if err != nil {
@@ -186,7 +186,7 @@ func TestTypeTakesGoodData(t *testing.T) {
 func TestNullInCardDataIsAbsent(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	tok := create(t, v.Private, vault.TokenParams{Type: vault.Card,
+	tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeCard,
 		Data: vault.JSON(`{"cvc":null,"number":"4242424242424242","expiration_month":null}`)})
 	wantData(t, "data", get(t, v.Tenant, tok.ID).Data, `{"number":"4242424242424242"}`)
 }
@@ -201,7 +201,7 @@ func TestJSONIsExact(t *testing.T) {
 		`"\ud800"`, `"a\udfffb"`, `{"\ud834":"\udd1e"}`,
 		`"日本語 🔐 ñ ͏"`, `"\u0000\u001f"`, `"</script>&\u2028"`, `{"":{"":[[],{}]}}`, `{"a":null}`, `"{{ data }}"`,
 	} {
-		tok := create(t, v.Private, vault.TokenParams{Type: vault.Generic, Data: vault.JSON(data)})
+		tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: vault.JSON(data)})
 		want := strings.ReplaceAll(data, `\u2028`, "\u2028")
 		wantData(t, "data", get(t, v.Tenant, tok.ID).Data, want)
 		out, err := v.Tenant.Detokenize(t.Context(), vault.JSON(`["{{ `+tok.ID+` }}"]`))
@@ -226,19 +226,19 @@ func TestDataFromGoValues(t *testing.T) {
 			A string `json:"a"`
 		}{"<&>"}, `{"a":"<&>"}`},
 	} {
-		tok := create(t, v.Private, vault.TokenParams{Type: vault.Generic, Data: tt.data})
+		tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: tt.data})
 		wantData(t, "data", get(t, v.Tenant, tok.ID).Data, tt.want)
 	}
-	_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.Generic, Data: make(chan int)})
+	_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: make(chan int)})
 	wantFields(t, "a channel", err, "data")
-	_, err = v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.Generic})
+	_, err = v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric})
 	wantFields(t, "no data", err, "data")
 }
 
 // Text that JSON cannot carry is refused rather than changed.
 func TestTextMustBeUTF8(t *testing.T) {
 	t.Parallel()
-	_, err := vaulttest.New(t).Tenant.CreateToken(t.Context(), vault.TokenParams{Type: vault.Generic, Data: "a\xff"})
+	_, err := vaulttest.New(t).Tenant.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "a\xff"})
 	wantFields(t, "invalid UTF-8", err, "data")
 }
 
@@ -248,7 +248,7 @@ const withCVC = `{"cvc":"987","number":"4242424242424242"}`
 func TestCVCLivesForAnHour(t *testing.T) {
 	t.Parallel()
 	v, store := spied(t)
-	tok := create(t, v.Private, vault.TokenParams{Type: vault.Card, Data: vault.JSON(withCVC)})
+	tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeCard, Data: vault.JSON(withCVC)})
 	use := func() string {
 		out, err := v.Private.Detokenize(t.Context(), vault.JSON(`"{{ `+tok.ID+` }}"`))
 		if err != nil {
@@ -292,14 +292,14 @@ func TestCVCIsStoredApart(t *testing.T) {
 		withCVC, `{"number":"4242424242424242","cvc":"987"}`,
 		`{"number":"4242424242424242","expiration_month":7,"cvc":"987","expiration_year":2030}`,
 	} {
-		tok := create(t, v.Private, vault.TokenParams{Type: vault.Card, Data: vault.JSON(data)})
+		tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeCard, Data: vault.JSON(data)})
 		wantData(t, "data", get(t, v.Tenant, tok.ID).Data, data)
 		row := store.rows(t, v.Acme.ID, tok.ID)[0]
 		if row.CVC == nil || strings.Contains(string(row.Body), visa) {
 			t.Error("the row is not sealed, or has no cvc")
 		}
 	}
-	bare := create(t, v.Private, vault.TokenParams{Type: vault.Card, Data: vault.CardData{Number: visa}})
+	bare := create(t, v.Private, vault.TokenParams{Type: vault.TypeCard, Data: vault.CardData{Number: visa}})
 	if row := store.rows(t, v.Acme.ID, bare.ID)[0]; row.CVC != nil || !row.CVCExpiresAt.IsZero() {
 		t.Error("a card without cvc has one")
 	}
@@ -325,7 +325,7 @@ func TestPatchAndCVC(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			v := vaulttest.New(t)
-			tok := create(t, v.Private, vault.TokenParams{Type: vault.Card, Data: vault.JSON(withCVC)})
+			tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeCard, Data: vault.JSON(withCVC)})
 			v.Clock.Advance(tt.after)
 			got := update(t, v.Tenant, tok.ID, `{"data":`+tt.patch+`}`)
 			if strings.Contains(string(got.Data), "cvc") {
@@ -345,7 +345,7 @@ func TestPatchAndCVC(t *testing.T) {
 func TestCVCSurvivesOtherPatches(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	tok := create(t, v.Private, vault.TokenParams{Type: vault.Card, Data: vault.JSON(withCVC)})
+	tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeCard, Data: vault.JSON(withCVC)})
 	for _, patch := range []string{`{"containers":["/elsewhere/"]}`, `{"expires_at":"1/1/2030"}`, `{"metadata":{"a":"b"}}`, `{"data":{}}`} {
 		update(t, v.Private, tok.ID, patch)
 		wantData(t, "data after "+patch, get(t, v.Tenant, tok.ID).Data, withCVC)
@@ -360,12 +360,12 @@ func TestExpressionsDoNotSeeTheCVC(t *testing.T) {
 		{SearchIndexes: []string{"{{ data.cvc }}"}}, {FingerprintExpression: "{{ data.cvc }}"},
 		{ID: "{{ data.cvc }}"}, {Mask: "{{ data | json: '$.cvc' }}"},
 	} {
-		p.Type, p.Data = vault.Card, vault.JSON(withCVC)
+		p.Type, p.Data = vault.TypeCard, vault.JSON(withCVC)
 		_, err := v.Tenant.CreateToken(t.Context(), p)
 		wantError(t, "an expression over the cvc", err, vault.ErrInvalid)
 		wantSilent(t, err, "987")
 	}
-	tok := create(t, v.Tenant, vault.TokenParams{Type: vault.Card, Data: vault.JSON(withCVC),
+	tok := create(t, v.Tenant, vault.TokenParams{Type: vault.TypeCard, Data: vault.JSON(withCVC),
 		Mask: map[string]string{"all": "{{ data | stringify }}", "cvc": "{{ data.cvc }}"}})
 	wantData(t, "masked data", tok.Data, `{"all":"{\"number\":\"4242424242424242\"}","cvc":null}`)
 	got := update(t, v.Tenant, tok.ID, `{"data":{"cvc":"654"}}`)
@@ -419,7 +419,7 @@ func TestPastExpiryIsRefused(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	for _, at := range []time.Time{vaulttest.Start, vaulttest.Start.Add(-time.Second), {}} {
-		_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.Generic, Data: "x", ExpiresAt: &at})
+		_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x", ExpiresAt: &at})
 		if at.IsZero() {
 			if err != nil {
 				t.Errorf("a zero time means none: %v", err)
@@ -436,15 +436,15 @@ func TestPastExpiryIsRefused(t *testing.T) {
 func TestExpiredTokensAreInvisible(t *testing.T) {
 	t.Parallel()
 	v, store := spied(t)
-	tok := create(t, v.Private, vault.TokenParams{ID: "short", Type: vault.Generic, Data: "secret", SearchIndexes: []string{"{{ data }}"},
+	tok := create(t, v.Private, vault.TokenParams{ID: "short", Type: vault.TypeGeneric, Data: "secret", SearchIndexes: []string{"{{ data }}"},
 		Metadata: map[string]string{"k": "v"}, ExpiresAt: ptr(vaulttest.Start.Add(time.Hour))})
-	kept := create(t, v.Private, vault.TokenParams{Type: vault.Generic, Data: "secret"})
+	kept := create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
 	v.Clock.Advance(time.Hour - time.Microsecond)
 	get(t, v.Private, tok.ID)
 	v.Clock.Advance(time.Microsecond)
 	for name, err := range map[string]error{
 		"GetToken":    second(v.Tenant.GetToken(t.Context(), tok.ID)),
-		"UpdateToken": second(v.Tenant.UpdateToken(t.Context(), tok.ID, vault.JSON(`{"expires_at":null}`))),
+		"PatchToken":  second(v.Tenant.PatchToken(t.Context(), tok.ID, vault.JSON(`{"expires_at":null}`))),
 		"DeleteToken": v.Tenant.DeleteToken(t.Context(), tok.ID),
 	} {
 		wantError(t, name, err, vault.ErrNotFound)
@@ -482,17 +482,17 @@ func second[T any](_ T, err error) error { return err }
 // The id of an expired token is free, also before the sweep.
 func TestExpiredTokenMakesRoomForItsID(t *testing.T) {
 	t.Parallel()
-	short := vault.TokenParams{ID: "same", Type: vault.Generic, Data: "old", ExpiresAt: ptr(vaulttest.Start.Add(time.Hour))}
+	short := vault.TokenParams{ID: "same", Type: vault.TypeGeneric, Data: "old", ExpiresAt: ptr(vaulttest.Start.Add(time.Hour))}
 	for name, again := range map[string]func(t *testing.T, c *vault.Client) error{
 		"CreateToken": func(t *testing.T, c *vault.Client) error {
-			return second(c.CreateToken(t.Context(), vault.TokenParams{ID: "same", Type: vault.Generic, Data: "new"}))
+			return second(c.CreateToken(t.Context(), vault.TokenParams{ID: "same", Type: vault.TypeGeneric, Data: "new"}))
 		},
 		"Tokenize": func(t *testing.T, c *vault.Client) error {
 			return second(c.Tokenize(t.Context(), vault.JSON(`["x",{"id":"same","type":"token","data":"new"}]`)))
 		},
 		"Once": func(t *testing.T, c *vault.Client) error {
 			_, _, err := c.Once(t.Context(), vault.OnceKey{Key: "k"}, func(ctx contextT, c *vault.Client) (vault.Answer, error) {
-				return vault.Answer{}, second(c.CreateToken(ctx, vault.TokenParams{ID: "same", Type: vault.Generic, Data: "new"}))
+				return vault.Answer{}, second(c.CreateToken(ctx, vault.TokenParams{ID: "same", Type: vault.TypeGeneric, Data: "new"}))
 			})
 			return err
 		},

@@ -16,7 +16,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// UpdateToken changes a token by a JSON merge patch (RFC 7386) and returns it
+// PatchToken changes a token by a JSON merge patch (RFC 7386) and returns it
 // masked (permission token:update on its containers, and on the new ones if it
 // moves). A client that may not read the token gets its id, type and containers
 // alone. The patch
@@ -29,7 +29,7 @@ import (
 // the token must not show the client more of it than before. One that would make
 // the token a duplicate changes nothing and returns the existing token, as
 // CreateToken does.
-func (c *Client) UpdateToken(ctx context.Context, id string, patch any) (*Token, error) {
+func (c *Client) PatchToken(ctx context.Context, id string, patch any) (*Token, error) {
 	op, err := c.begin(ctx, access.TokenUpdate)
 	if err != nil {
 		return nil, err

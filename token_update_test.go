@@ -15,7 +15,7 @@ func TestUpdateTokenAnswersWithTheTokenMasked(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	c := revealing(t, v)
-	old := create(t, v.Private, vault.TokenParams{ID: "tok", Type: vault.Generic, Data: "first secret"})
+	old := create(t, v.Private, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "first secret"})
 	v.Clock.Advance(time.Minute)
 	got := update(t, c, "tok", `{"data":"second secret"}`)
 	want := *old
@@ -45,7 +45,7 @@ func TestUpdateTokenMerges(t *testing.T) {
 		{`{"z":1,"a":2}`, `{"a":3,"m":4}`, `{"z":1,"a":3,"m":4}`},
 		{`{"a":1}`, `{"missing":null}`, `{"a":1}`},
 	} {
-		tok := create(t, v.Private, vault.TokenParams{Type: vault.Generic, Data: vault.JSON(tt.data)})
+		tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: vault.JSON(tt.data)})
 		update(t, v.Private, tok.ID, `{"data":`+tt.patch+`}`)
 		wantData(t, tt.data+" patched with "+tt.patch, get(t, v.Tenant, tok.ID).Data, tt.want)
 	}
@@ -54,7 +54,7 @@ func TestUpdateTokenMerges(t *testing.T) {
 func TestUpdateTokenMergesMaskAndMetadata(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	tok := create(t, v.Tenant, vault.TokenParams{Type: vault.Card, Data: vault.CardData{Number: visa, ExpirationYear: 2030},
+	tok := create(t, v.Tenant, vault.TokenParams{Type: vault.TypeCard, Data: vault.CardData{Number: visa, ExpirationYear: 2030},
 		Metadata: map[string]string{"a": "1", "b": "2"}})
 	got := update(t, v.Tenant, tok.ID, `{"mask":{"expiration_year":null,"brand":"visa"},"metadata":{"a":null,"b":"3","c":"4"}}`)
 	wantData(t, "mask", got.Mask, `{"number":"{{ data.number | reveal_last: 4 }}","brand":"visa"}`)
@@ -68,7 +68,7 @@ func TestUpdateTokenMergesMaskAndMetadata(t *testing.T) {
 func TestUpdateTokenReplaces(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	tok := create(t, v.Tenant, vault.TokenParams{Type: vault.Generic, Data: map[string]string{"a": "x", "b": "y"},
+	tok := create(t, v.Tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: map[string]string{"a": "x", "b": "y"},
 		Containers: []string{"/a/", "/b/"}, SearchIndexes: []string{"{{ data.a }}"}})
 	got := update(t, v.Tenant, tok.ID, `{"containers":["/C/"],"search_indexes":["{{ data.b }}"],"fingerprint_expression":"{{ data.b }}","expires_at":"2/3/2026"}`)
 	same(t, "containers", got.Containers, []string{"/c/"})
@@ -87,7 +87,7 @@ func TestUpdateTokenReplaces(t *testing.T) {
 func TestUpdateTokenNullBringsDefaultsBack(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	tok := create(t, v.Tenant, vault.TokenParams{Type: vault.SocialSecurityNumber, Data: "536-22-8726", Mask: "hidden",
+	tok := create(t, v.Tenant, vault.TokenParams{Type: vault.TypeSocialSecurityNumber, Data: "536-22-8726", Mask: "hidden",
 		Containers: []string{"/a/"}, Metadata: map[string]string{"a": "1"}, SearchIndexes: []string{"{{ data | last4 }}"},
 		FingerprintExpression: "{{ data | last4 }}", ExpiresAt: ptr(vaulttest.Start.Add(time.Hour))})
 	got := update(t, v.Tenant, tok.ID, `{"mask":null,"containers":null,"metadata":null,"search_indexes":null,
@@ -106,7 +106,7 @@ func TestUpdateTokenNullBringsDefaultsBack(t *testing.T) {
 func TestUpdateTokenRefusesBadPatches(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	tok := create(t, v.Tenant, vault.TokenParams{Type: vault.Card, Data: vault.CardData{Number: visa, ExpirationMonth: 7}, SearchIndexes: []string{"{{ data.expiration_month }}"}})
+	tok := create(t, v.Tenant, vault.TokenParams{Type: vault.TypeCard, Data: vault.CardData{Number: visa, ExpirationMonth: 7}, SearchIndexes: []string{"{{ data.expiration_month }}"}})
 	before := get(t, v.Tenant, tok.ID)
 	for patch, fields := range map[string][]string{
 		`[]`: {""}, `"s3cr3t"`: {""}, `{"data":`: {"data"},
@@ -126,17 +126,17 @@ func TestUpdateTokenRefusesBadPatches(t *testing.T) {
 		`{"expires_at":"1/1/2020"}`:      {"expires_at"}, `{"expires_at":"s3cr3t"}`: {"expires_at"},
 		`{"data":{"expiration_month":null}}`: {"search_indexes[0]"}, // the index would be empty
 	} {
-		_, err := v.Tenant.UpdateToken(t.Context(), tok.ID, vault.JSON(patch))
+		_, err := v.Tenant.PatchToken(t.Context(), tok.ID, vault.JSON(patch))
 		wantFields(t, patch, err, fields...)
 		wantSilent(t, err, "s3cr3t", visa)
 	}
 	same(t, "the token after refused patches", get(t, v.Tenant, tok.ID), before)
 	same(t, "log", operations(t, v, tok.ID), []string{"create", "read", "read"})
-	_, err := v.Tenant.UpdateToken(t.Context(), "missing", vault.JSON(`{}`))
+	_, err := v.Tenant.PatchToken(t.Context(), "missing", vault.JSON(`{}`))
 	wantError(t, "a missing token", err, vault.ErrNotFound)
-	_, err = v.Tenant.UpdateToken(t.Context(), "missing", vault.JSON(`{"nope":1}`))
+	_, err = v.Tenant.PatchToken(t.Context(), "missing", vault.JSON(`{"nope":1}`))
 	wantError(t, "the body is judged before the entity", err, vault.ErrInvalid)
-	_, err = holding(t, v, "token:read").UpdateToken(t.Context(), "missing", vault.JSON(`{"nope":1}`))
+	_, err = holding(t, v, "token:read").PatchToken(t.Context(), "missing", vault.JSON(`{"nope":1}`))
 	wantError(t, "the permission is judged before the body", err, vault.ErrForbidden)
 }
 
@@ -144,7 +144,7 @@ func TestUpdateTokenRefusesBadPatches(t *testing.T) {
 func TestUpdateTokenRedactsWhereTheMaskFails(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	tok := create(t, v.Private, vault.TokenParams{Type: vault.Generic, Data: map[string]any{"n": 7}, Mask: "{{ data.n | plus: 1 }}"})
+	tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: map[string]any{"n": 7}, Mask: "{{ data.n | plus: 1 }}"})
 	wantData(t, "masked data", tok.Data, `8`)
 	got := update(t, v.Private, tok.ID, `{"data":{"n":"text"}}`)
 	wantData(t, "masked data in the answer", got.Data, ``)
@@ -156,8 +156,8 @@ func TestUpdateTokenRedactsWhereTheMaskFails(t *testing.T) {
 func TestUpdateTokenExpressionsNeedReveal(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	updater := private(t, v, rule(1, "/", vault.Reveal, "token:update"), rule(2, "/", vault.Mask, "token:read"))
-	reader := private(t, v, rule(1, "/", vault.Mask, "token:update"), rule(2, "/", vault.Reveal, "token:read"))
+	updater := private(t, v, rule(1, "/", vault.TransformReveal, "token:update"), rule(2, "/", vault.TransformMask, "token:read"))
+	reader := private(t, v, rule(1, "/", vault.TransformMask, "token:update"), rule(2, "/", vault.TransformReveal, "token:read"))
 	user := holding(t, v, "token:update", "token:use")
 	for patch, allowed := range map[string]bool{
 		`{"mask":"{{ data.a }}"}`: false, `{"mask":"constant"}`: false, `{"mask":{"a":"{{ data.a }}"}}`: false,
@@ -168,8 +168,8 @@ func TestUpdateTokenExpressionsNeedReveal(t *testing.T) {
 		`{"metadata":{"a":"1"}}`: true, `{"data":{"b":"new"}}`: true, `{"expires_at":"1/1/2030"}`: true,
 	} {
 		secret := map[string]string{"a": "s3cr3t"}
-		tok := create(t, v.Tenant, vault.TokenParams{Type: vault.Generic, Data: secret})
-		_, err := updater.UpdateToken(t.Context(), tok.ID, vault.JSON(patch))
+		tok := create(t, v.Tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: secret})
+		_, err := updater.PatchToken(t.Context(), tok.ID, vault.JSON(patch))
 		if allowed && err != nil {
 			t.Errorf("%s: %v", patch, err)
 		}
@@ -178,14 +178,14 @@ func TestUpdateTokenExpressionsNeedReveal(t *testing.T) {
 			wantData(t, "data", get(t, v.Tenant, tok.ID).Data, `{"a":"s3cr3t"}`)
 		}
 		for _, c := range []*vault.Client{reader, user, v.Tenant} {
-			tok := create(t, v.Tenant, vault.TokenParams{Type: vault.Generic, Data: secret})
-			if _, err := c.UpdateToken(t.Context(), tok.ID, vault.JSON(patch)); err != nil {
+			tok := create(t, v.Tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: secret})
+			if _, err := c.PatchToken(t.Context(), tok.ID, vault.JSON(patch)); err != nil {
 				t.Errorf("%s by who sees the data: %v", patch, err)
 			}
 		}
 	}
-	masked := create(t, v.Tenant, vault.TokenParams{Type: vault.Generic, Data: "s3cr3t", Mask: "hidden"})
-	_, err := updater.UpdateToken(t.Context(), masked.ID, vault.JSON(`{"mask":null}`))
+	masked := create(t, v.Tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: "s3cr3t", Mask: "hidden"})
+	_, err := updater.PatchToken(t.Context(), masked.ID, vault.JSON(`{"mask":null}`))
 	wantError(t, "null that brings a laxer default back", err, vault.ErrForbidden)
 }
 
@@ -194,12 +194,12 @@ func TestUpdateTokenExpressionsNeedReveal(t *testing.T) {
 func TestUpdateTokenShowsWhatMayBeRead(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	both := []string{"token:read", "token:update"}
-	c := private(t, v, rule(1, "/open/", vault.Reveal, both...), rule(2, "/half/", vault.Mask, both...), rule(3, "/shut/", vault.Redact, both...))
+	both := []vault.Permission{"token:read", "token:update"}
+	c := private(t, v, rule(1, "/open/", vault.TransformReveal, both...), rule(2, "/half/", vault.TransformMask, both...), rule(3, "/shut/", vault.TransformRedact, both...))
 	for _, tt := range []struct{ from, to, want string }{
 		{"/open/", "/open/", `"XXcret"`}, {"/half/", "/half/", `"XXcret"`}, {"/shut/", "/shut/", ``}, {"/open/", "/shut/", ``},
 	} {
-		tok := create(t, v.Tenant, vault.TokenParams{Type: vault.Generic, Data: "secret", Containers: []string{tt.from}})
+		tok := create(t, v.Tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret", Containers: []string{tt.from}})
 		got := update(t, c, tok.ID, `{"containers":["`+tt.to+`"],"metadata":{"k":"v"}}`)
 		wantData(t, tt.from+" to "+tt.to, got.Data, tt.want)
 		same(t, "metadata", got.Metadata, map[string]string{"k": "v"})
@@ -211,12 +211,12 @@ func TestUpdateTokenShowsWhatMayBeRead(t *testing.T) {
 func TestUpdateTokenWithoutReadIsNoOracle(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	tok := create(t, v.Tenant, vault.TokenParams{Type: vault.SocialSecurityNumber, Data: "123-45-6789", Metadata: map[string]string{"user": "7"}})
-	want := &vault.Token{ID: tok.ID, TenantID: v.Acme.ID, Type: vault.SocialSecurityNumber, Containers: []string{"/pii/high/"}}
+	tok := create(t, v.Tenant, vault.TokenParams{Type: vault.TypeSocialSecurityNumber, Data: "123-45-6789", Metadata: map[string]string{"user": "7"}})
+	want := &vault.Token{ID: tok.ID, TenantID: v.Acme.ID, Type: vault.TypeSocialSecurityNumber, Containers: []string{"/pii/high/"}}
 	for _, patch := range []string{`{}`, `{"metadata":{"a":"b"}}`, `{"expires_at":"2099-01-01"}`} {
 		same(t, patch, update(t, v.Public, tok.ID, patch), want)
 	}
-	elsewhere := private(t, v, rule(1, "/pii/", vault.Reveal, "token:update"), rule(2, "/general/", vault.Reveal, "token:read"))
+	elsewhere := private(t, v, rule(1, "/pii/", vault.TransformReveal, "token:update"), rule(2, "/general/", vault.TransformReveal, "token:read"))
 	same(t, "for a caller that reads elsewhere", update(t, elsewhere, tok.ID, `{}`), want)
 }
 
@@ -224,13 +224,13 @@ func TestUpdateTokenWithoutReadIsNoOracle(t *testing.T) {
 func TestUpdateTokenMustNotMakeTheIDTell(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	create(t, v.Tenant, vault.TokenParams{ID: "card " + visa, Type: vault.Card, Data: vault.CardData{Number: mastercard}})
-	create(t, v.Tenant, vault.TokenParams{ID: "s3cr3t", Type: vault.Generic, Data: "harmless"})
-	_, err := v.Tenant.UpdateToken(t.Context(), "card "+visa, vault.JSON(`{"data":{"number":"`+visa+`"}}`))
+	create(t, v.Tenant, vault.TokenParams{ID: "card " + visa, Type: vault.TypeCard, Data: vault.CardData{Number: mastercard}})
+	create(t, v.Tenant, vault.TokenParams{ID: "s3cr3t", Type: vault.TypeGeneric, Data: "harmless"})
+	_, err := v.Tenant.PatchToken(t.Context(), "card "+visa, vault.JSON(`{"data":{"number":"`+visa+`"}}`))
 	wantFields(t, "card", err, "data")
-	_, err = v.Tenant.UpdateToken(t.Context(), "s3cr3t", vault.JSON(`{"data":"s3cr3t"}`))
+	_, err = v.Tenant.PatchToken(t.Context(), "s3cr3t", vault.JSON(`{"data":"s3cr3t"}`))
 	wantFields(t, "generic", err, "data")
-	short := create(t, v.Tenant, vault.TokenParams{Type: vault.Bank, Data: vault.BankData{RoutingNumber: routing, AccountNumber: "123456"}})
+	short := create(t, v.Tenant, vault.TokenParams{Type: vault.TypeBank, Data: vault.BankData{RoutingNumber: routing, AccountNumber: "123456"}})
 	for digit := range 10 { // some of them stand in every UUID
 		update(t, v.Tenant, short.ID, fmt.Sprintf(`{"data":{"account_number":"%d"}}`, digit))
 	}
@@ -240,7 +240,7 @@ func TestUpdateTokenMustNotMakeTheIDTell(t *testing.T) {
 func TestConcurrentUpdatesAllCount(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	tok := create(t, v.Private, vault.TokenParams{Type: vault.Generic, Data: map[string]int{}})
+	tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: map[string]int{}})
 	var wg sync.WaitGroup
 	var want strings.Builder
 	for i := range 20 {
@@ -264,10 +264,10 @@ func TestConcurrentUpdatesAllCount(t *testing.T) {
 func TestDeleteToken(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	tok := create(t, v.Private, vault.TokenParams{Type: vault.Generic, Data: "x"})
-	kept := create(t, v.Private, vault.TokenParams{Type: vault.Generic, Data: "x"})
+	tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})
+	kept := create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})
 	wantError(t, "without the permission", holding(t, v, "token:read").DeleteToken(t.Context(), tok.ID), vault.ErrForbidden)
-	only := private(t, v, rule(1, "/pci/", vault.Reveal, everything...))
+	only := private(t, v, rule(1, "/pci/", vault.TransformReveal, everything...))
 	wantError(t, "without a rule", only.DeleteToken(t.Context(), tok.ID), vault.ErrForbidden)
 	if err := v.Private.DeleteToken(t.Context(), tok.ID); err != nil {
 		t.Fatal(err)

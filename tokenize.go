@@ -92,7 +92,7 @@ func (w *tokenizer) collect(ctx context.Context, doc jsonx.Value) {
 		case v.Kind() == jsonx.Object || v.Kind() == jsonx.Array:
 			return v, true, nil
 		case !v.IsNull():
-			w.add(ctx, TokenParams{Type: Generic, Data: v}, path, 0)
+			w.add(ctx, TokenParams{Type: TypeGeneric, Data: v}, path, 0)
 		}
 		if len(w.places) > w.op.v.cfg.MaxTokens {
 			w.bad = form.Problems{}
@@ -210,7 +210,7 @@ func (w *tokenizer) answer(doc jsonx.Value) (JSON, error) {
 		case isRequest(v):
 			tok := w.result()
 			tok.Mask = nil
-			if w.single && tok.Type == Card {
+			if w.single && tok.Type == TypeCard {
 				tok.Mask, tok.Data = tok.Data, nil
 			}
 			x, err := valueOf(tok)

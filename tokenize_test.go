@@ -160,7 +160,7 @@ func TestTokenizeCards(t *testing.T) {
 func TestTokenizeIsAllOrNothing(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	create(t, v.Private, vault.TokenParams{ID: "taken", Type: vault.Generic, Data: "x"})
+	create(t, v.Private, vault.TokenParams{ID: "taken", Type: vault.TypeGeneric, Data: "x"})
 	for doc, fields := range map[string][]string{
 		`["ok",{"type":"nope","data":"s3cr3t"}]`:                                                           {"[1].type"},
 		`{"a":["ok",{"type":"card","data":{"number":"s3cr3t"}}]}`:                                          {"a[1].data.number"},
@@ -184,7 +184,7 @@ func TestTokenizeIsAllOrNothing(t *testing.T) {
 		_, err := v.Private.Tokenize(t.Context(), vault.JSON(doc))
 		wantError(t, doc, err, vault.ErrConflict)
 	}
-	only := private(t, v, rule(1, "/general/", vault.Reveal, everything...))
+	only := private(t, v, rule(1, "/general/", vault.TransformReveal, everything...))
 	_, err := only.Tokenize(t.Context(), vault.JSON(`["ok",{"type":"card","data":{"number":"4242424242424242"}}]`))
 	wantError(t, "a container without the permission", err, vault.ErrForbidden)
 	if found, total := list(t, v.Tenant, vault.ListTokensParams{}); total != 1 {
@@ -198,7 +198,7 @@ func TestTokenizeIsAllOrNothing(t *testing.T) {
 func TestTokenizeDeduplicates(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	existing := create(t, v.Private, vault.TokenParams{Type: vault.Generic, Data: "old"})
+	existing := create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: "old"})
 	const request = `{"type":"token","data":"new","deduplicate_token":true}`
 	out := tokenize(t, v.Private, `{"a":`+request+`,"b":`+request+`,"c":{"type":"token","data":"old","deduplicate_token":true},"d":"new"}`)
 	same(t, "equal values", field(t, out, "a.id"), field(t, out, "b.id"))
@@ -266,9 +266,9 @@ func wallet(t *testing.T, v *vaulttest.Vault) {
 		"text": `"s3cr3t"`, "number": `1.10`, "flag": `true`, "tree": `{"z":1,"a":["x",{"b":12345678901234567890}]}`,
 		"tricky": `"\"},{{ text }}\n\\\u0000"`, "expression": `"{{ text }}"`, "odd id.~1": `"odd"`,
 	} {
-		create(t, v.Tenant, vault.TokenParams{ID: id, Type: vault.Generic, Data: vault.JSON(data), Metadata: map[string]string{"color": "red"}})
+		create(t, v.Tenant, vault.TokenParams{ID: id, Type: vault.TypeGeneric, Data: vault.JSON(data), Metadata: map[string]string{"color": "red"}})
 	}
-	create(t, v.Tenant, vault.TokenParams{ID: "card", Type: vault.Card, Data: vault.CardData{Number: visa, ExpirationMonth: 7, CVC: "987"}})
+	create(t, v.Tenant, vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: visa, ExpirationMonth: 7, CVC: "987"}})
 }
 
 func TestDetokenize(t *testing.T) {
@@ -334,7 +334,7 @@ func TestDetokenizeLimit(t *testing.T) {
 	var parts []string
 	for i := range 101 {
 		id := fmt.Sprintf("tok%03d", i)
-		create(t, v.Tenant, vault.TokenParams{ID: id, Type: vault.Generic, Data: i})
+		create(t, v.Tenant, vault.TokenParams{ID: id, Type: vault.TypeGeneric, Data: i})
 		parts = append(parts, `"{{ `+id+` }}"`, `"{{ token: `+id+` | json: '$.id' }}"`)
 	}
 	doc := func(n int) string { return `[` + strings.Join(parts[:2*n], ",") + `]` }
@@ -357,7 +357,7 @@ func TestDetokenizeBoundsBytes(t *testing.T) {
 		if id == "huge" {
 			data += data
 		}
-		create(t, v.Tenant, vault.TokenParams{ID: id, Type: vault.Generic, Data: data})
+		create(t, v.Tenant, vault.TokenParams{ID: id, Type: vault.TypeGeneric, Data: data})
 	}
 	detokenize(t, v.Private, `["{{ one }}"]`)
 	detokenize(t, v.Private, `["{{ huge }}"]`)
@@ -371,8 +371,8 @@ func TestDetokenizeUnderRules(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	wallet(t, v)
-	create(t, v.Tenant, vault.TokenParams{ID: "closed", Type: vault.Generic, Data: "other", Containers: []string{"/closed/"}})
-	general := private(t, v, rule(1, "/general/", vault.Reveal, "token:use"))
+	create(t, v.Tenant, vault.TokenParams{ID: "closed", Type: vault.TypeGeneric, Data: "other", Containers: []string{"/closed/"}})
+	general := private(t, v, rule(1, "/general/", vault.TransformReveal, "token:use"))
 	if got := detokenize(t, general, `"{{ text }}"`); got != `"s3cr3t"` {
 		t.Errorf("reveal gives %s", got)
 	}
@@ -380,7 +380,7 @@ func TestDetokenizeUnderRules(t *testing.T) {
 		_, err := general.Detokenize(t.Context(), vault.JSON(doc))
 		wantError(t, doc, err, vault.ErrForbidden)
 	}
-	masked := private(t, v, rule(1, "/", vault.Mask, "token:use"))
+	masked := private(t, v, rule(1, "/", vault.TransformMask, "token:use"))
 	if got := detokenize(t, masked, `["{{ text }}","{{ card }}"]`); got != `["XXcr3t",{"number":"XXXXXXXXXXXX4242","expiration_month":7}]` {
 		t.Errorf("mask gives %s", got)
 	}
@@ -392,7 +392,7 @@ func TestDetokenizeUnderRules(t *testing.T) {
 		t.Error("a value without a mask is shown")
 	}
 	wantSilent(t, err, "1.10")
-	redacted := private(t, v, rule(1, "/", vault.Redact, "token:use"))
+	redacted := private(t, v, rule(1, "/", vault.TransformRedact, "token:use"))
 	_, err = redacted.Detokenize(t.Context(), vault.JSON(`"{{ text }}"`))
 	wantError(t, "redact", err, vault.ErrForbidden)
 	if got := detokenize(t, redacted, `"nothing to use"`); got != `"nothing to use"` {
@@ -416,7 +416,7 @@ func TestCardBrands(t *testing.T) {
 		"4000000000006":    `{"brand":"visa","bin":"400000","last4":"0006"}`,
 		"9999999999999995": `{"brand":"unknown","bin":"99999999","last4":"9995"}`,
 	} {
-		tok, err := v.Tenant.CreateToken(t.Context(), vault.TokenParams{Type: vault.CardNumber, Data: number})
+		tok, err := v.Tenant.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeCardNumber, Data: number})
 		if err != nil {
 			t.Errorf("%s: %v", number, err)
 			continue

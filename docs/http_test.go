@@ -50,7 +50,7 @@ func (l *lines) add(s string) {
 }
 
 // Observe implements httpserver.Observer.
-func (w *world) Observe(r httpserver.Request) {
+func (w *world) Observe(r httpserver.RequestInfo) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if r.Status < 400 {

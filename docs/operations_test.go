@@ -76,7 +76,7 @@ func filled(t *testing.T, store vault.Storage, key vault.AEAD) (*vault.Vault, uu
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := v.Tenant(acme.ID).CreateToken(t.Context(), vault.TokenParams{ID: "kept", Type: vault.Generic, Data: "secret"}); err != nil {
+	if _, err := v.Tenant(acme.ID).CreateToken(t.Context(), vault.TokenParams{ID: "kept", Type: vault.TypeGeneric, Data: "secret"}); err != nil {
 		t.Fatal(err)
 	}
 	return v, acme.ID
@@ -164,7 +164,7 @@ func TestPostgresOperations(t *testing.T) {
 func checkActorQuery(t *testing.T, db *sql.DB, v *vault.Vault, tenant uuid.UUID) {
 	t.Helper()
 	app, err := v.Tenant(tenant).CreateApplication(t.Context(), vault.ApplicationParams{
-		Name: "Leaked", Type: vault.Private, Permissions: []string{"token:read"},
+		Name: "Leaked", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:read"},
 	})
 	if err != nil {
 		t.Fatal(err)

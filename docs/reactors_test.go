@@ -50,7 +50,7 @@ func TestJavaScriptBlocksRun(t *testing.T) {
 			}
 			kind, body, code, status, answer := m[1], m[2], m[3], m[4], m[5]
 			w := newWorld(t)
-			if _, err := w.Private.CreateToken(t.Context(), vault.TokenParams{ID: "jane-card", Type: vault.Card,
+			if _, err := w.Private.CreateToken(t.Context(), vault.TokenParams{ID: "jane-card", Type: vault.TypeCard,
 				Data: vault.CardData{Number: "4242424242424242", ExpirationMonth: 12, ExpirationYear: 2030}}); err != nil {
 				t.Fatal(err)
 			}

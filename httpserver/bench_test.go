@@ -111,7 +111,7 @@ func BenchmarkLoopbackCreate(b *testing.B) {
 	compare(b, "of-in-process",
 		caller(b, "POST", srv.URL+"/tokens", v.PrivateKey, `{"type":"card","data":{"number":"4242424242424242"}}`, http.StatusCreated),
 		func() error {
-			_, err := v.Private.CreateToken(context.Background(), vault.TokenParams{Type: vault.Card, Data: data})
+			_, err := v.Private.CreateToken(context.Background(), vault.TokenParams{Type: vault.TypeCard, Data: data})
 			return err
 		})
 }
@@ -121,7 +121,7 @@ func BenchmarkLoopbackCreate(b *testing.B) {
 func BenchmarkLoopbackRead(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "vault.db")
 	v := vaulttest.Open(b, path, nil)
-	tok, err := v.Private.CreateToken(context.Background(), vault.TokenParams{Type: vault.Generic, Data: "secret"})
+	tok, err := v.Private.CreateToken(context.Background(), vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -32,7 +32,7 @@ func ExampleHandler() {
 		log.Fatal(err)
 	}
 	form, err := v.Tenant(acme.ID).CreateApplication(ctx, vault.ApplicationParams{
-		Name: "Form", Type: vault.Public, Permissions: []string{"token:create"},
+		Name: "Form", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"},
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -92,8 +92,8 @@ func ExampleTokenizeRequests() {
 		fmt.Println(uuid.ReplaceAllString(string(body), "a token"), err)
 	})
 	handler := httpserver.TokenizeRequests(orders, v.Tenant(acme.ID),
-		httpserver.TokenizedField{Path: "buyer.ssn", Type: vault.SocialSecurityNumber},
-		httpserver.TokenizedField{Path: "payments[].card", Type: vault.Card})
+		httpserver.TokenizedField{Path: "buyer.ssn", Type: vault.TypeSocialSecurityNumber},
+		httpserver.TokenizedField{Path: "payments[].card", Type: vault.TypeCard})
 
 	req := httptest.NewRequest("POST", "/orders", strings.NewReader(
 		`{"item": 17, "buyer": {"ssn": "536-22-8726"}, "payments": [{"card": {"number": "4242424242424242"}}]}`))

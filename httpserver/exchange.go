@@ -190,8 +190,8 @@ func prefersBody(prefer []string) bool {
 // mayRead reports whether the caller may see what it changes. A preference is
 // only a wish: a caller that may not see it gets a response without a body.
 func (x *exchange) mayRead() bool {
-	kind, _, _ := strings.Cut(x.route.permission, ":")
-	return x.client.Check(x.ctx, kind+":read") == nil
+	kind, _, _ := strings.Cut(string(x.route.permission), ":")
+	return x.client.Check(x.ctx, vault.Permission(kind+":read")) == nil
 }
 
 func isMergePatch(contentType string) bool {

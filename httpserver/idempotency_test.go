@@ -172,9 +172,9 @@ func TestIdempotencyRecordsLiveFor24Hours(t *testing.T) {
 func TestIdempotencyScope(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
-	_, otherKey := w.NewApplication(t, w.Tenant, vault.Private, nil)
+	_, otherKey := w.NewApplication(t, w.Tenant, vault.ApplicationPrivate, nil)
 	_, otherTenant := w.NewTenant(t, "Other")
-	_, foreignKey := w.NewApplication(t, otherTenant, vault.Private, nil)
+	_, foreignKey := w.NewApplication(t, otherTenant, vault.ApplicationPrivate, nil)
 	seen := map[string]string{}
 	for name, call := range map[string][3]string{
 		"one":         {"/tokens", w.PrivateKey, `{"type":"token","data":1}`},

@@ -12,12 +12,12 @@ import (
 // Observer counts and times requests. It is called after the response was sent,
 // by many goroutines at once.
 type Observer interface {
-	Observe(Request)
+	Observe(RequestInfo)
 }
 
-// Request describes a request that is done. Method and Route have few distinct
+// RequestInfo describes a request that is done. Method and Route have few distinct
 // values, so that they can label a metric.
-type Request struct {
+type RequestInfo struct {
 	Method   string // "other" for methods that the API does not know
 	Route    string // the pattern of the path, like /tokens/{id}; "unmatched" for none
 	Status   int    // 499 when the caller left before the response
@@ -33,7 +33,7 @@ const statusGone = 499
 func (x *exchange) report(a answer, cause error, took time.Duration) {
 	opts := &x.handler.opts
 	if opts.Observer != nil {
-		opts.Observer.Observe(Request{
+		opts.Observer.Observe(RequestInfo{
 			Method: methodLabel(x.r.Method), Route: x.name, Status: a.status,
 			Duration: took, Replayed: a.replayed, Bytes: len(a.body) + a.streamed,
 		})

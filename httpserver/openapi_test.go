@@ -47,7 +47,7 @@ func TestOpenAPIHasTheRoutesOfTheTable(t *testing.T) {
 		if open := op.Security != nil && len(*op.Security) == 0; open != rt.open {
 			t.Errorf("%s: the document says that a key is needed: %v", name, !open)
 		}
-		if strings.Contains(rt.permission, ":") && !strings.HasPrefix(rt.permission, "session:") && !strings.Contains(op.Description, rt.permission) {
+		if p := string(rt.permission); strings.Contains(p, ":") && !strings.HasPrefix(p, "session:") && !strings.Contains(op.Description, p) {
 			t.Errorf("%s: the description does not name %s", name, rt.permission)
 		}
 		checkRequestBody(t, name, &rt, op)
@@ -165,7 +165,7 @@ var describedTypes = map[string]reflect.Type{
 	"AccessRule": reflect.TypeFor[vault.AccessRule](), "Condition": reflect.TypeFor[vault.Condition](),
 	"Application": reflect.TypeFor[vault.Application](), "ApplicationPage": reflect.TypeFor[vault.Page[vault.Application]](),
 	"ApplicationParams": reflect.TypeFor[vault.ApplicationParams](), "ApplicationPatch": reflect.TypeFor[vault.ApplicationParams](),
-	"ApplicationRef": reflect.TypeFor[vault.ApplicationRef](), "Permission": reflect.TypeFor[vault.Permission](),
+	"ApplicationRef": reflect.TypeFor[vault.ApplicationRef](), "Permission": reflect.TypeFor[vault.PermissionInfo](),
 	"Tenant": reflect.TypeFor[vault.Tenant](), "TenantSettings": reflect.TypeFor[vault.TenantSettings](), "TenantParams": reflect.TypeFor[vault.TenantParams](),
 	"Reactor": reflect.TypeFor[vault.Reactor](), "ReactorPage": reflect.TypeFor[vault.Page[vault.Reactor]](),
 	"ReactorParams": reflect.TypeFor[vault.ReactorParams](), "ReactorPatch": reflect.TypeFor[vault.ReactorParams](),

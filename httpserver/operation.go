@@ -245,9 +245,9 @@ func parseUUID(text string) (uuid.UUID, bool) {
 	return id, err == nil
 }
 
-// updateToken is UpdateToken with the patch as JSON, like the others.
+// updateToken is PatchToken with the patch as JSON, like the others.
 func updateToken(c *vault.Client, ctx context.Context, id string, patch vault.JSON) (*vault.Token, error) { //nolint:revive // in the order of a method expression, like the others
-	return c.UpdateToken(ctx, id, patch)
+	return c.PatchToken(ctx, id, patch)
 }
 
 // noFields rejects a body with any field.

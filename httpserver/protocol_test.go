@@ -260,8 +260,8 @@ func TestAuthenticationIsByTheKeyHeader(t *testing.T) {
 func TestPermissionOfEachRoute(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
-	holders := map[string]string{
-		"token:create": "public private", "token:update": "public private", vault.CreateSessions: "public", vault.AuthorizeSessions: "private",
+	holders := map[vault.Permission]string{
+		"token:create": "public private", "token:update": "public private", vault.PermissionSessionCreate: "public", vault.PermissionSessionAuthorize: "private",
 	}
 	keys := map[string]string{"public": w.PublicKey, "private": w.PrivateKey, "management": w.ManagementKey}
 	for _, rt := range (&handler{}).table() {
@@ -271,7 +271,7 @@ func TestPermissionOfEachRoute(t *testing.T) {
 		allowed := holders[rt.permission]
 		switch {
 		case allowed != "":
-		case strings.HasPrefix(rt.permission, "token:"):
+		case strings.HasPrefix(string(rt.permission), "token:"):
 			allowed = "private"
 		default:
 			allowed = "management"
@@ -331,9 +331,9 @@ func TestOneLogLineForEachRequestWithoutSecrets(t *testing.T) {
 }
 
 // observed collects what an observer is told.
-type observed chan Request
+type observed chan RequestInfo
 
-func (o observed) Observe(r Request) { o <- r }
+func (o observed) Observe(r RequestInfo) { o <- r }
 
 func TestObserverIsToldOfEachRequest(t *testing.T) {
 	t.Parallel()

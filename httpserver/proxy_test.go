@@ -121,7 +121,7 @@ func TestProxyAuthentication(t *testing.T) {
 	w := newProxyWorld(t, nil, nil, nil)
 	closed, opened := w.proxy(nil), w.proxy(anonymous)
 	_, stranger := w.NewTenant(t, "Stranger")
-	_, strangerKey := w.NewApplication(t, stranger, vault.Private, nil)
+	_, strangerKey := w.NewApplication(t, stranger, vault.ApplicationPrivate, nil)
 	for name, tc := range map[string]struct {
 		x      *vault.Proxy
 		keys   []string
@@ -263,7 +263,7 @@ func TestProxyDetokenizesWithTheRightsOfTheCaller(t *testing.T) {
 	w.invoke(x, "POST", "", `{"k":"{{ a | b c }}"}`, "Content-Type", typ).wantProxyError(t, 400)
 	w.invoke(x, "GET", "/?q=%7B%7Btok%7D%7D", "").wantProxyError(t, 400)
 	w.invoke(x, "GET", "", "", "X-Name", "{{ tok }}").wantProxyError(t, 400)
-	_, elsewhere := w.NewApplication(t, w.Tenant, vault.Private, []vault.AccessRule{{Priority: 1, Container: "/pci/", Transform: vault.Reveal, Permissions: []string{"token:use"}}})
+	_, elsewhere := w.NewApplication(t, w.Tenant, vault.ApplicationPrivate, []vault.AccessRule{{Priority: 1, Container: "/pci/", Transform: vault.TransformReveal, Permissions: []vault.Permission{"token:use"}}})
 	w.call(w.request("POST", "/proxy", body, "SVC-API-KEY", elsewhere, "SVC-PROXY-KEY", x.Key, "Content-Type", typ)).wantProxyError(t, 403)
 	if w.dest.count() != 1 {
 		t.Error("a refused request was forwarded")
@@ -316,7 +316,7 @@ func TestProxyLogsInvocationsAndTokens(t *testing.T) {
 			if e.ActorID != nil && *e.ActorID == w.Private.ApplicationID() {
 				actor = " by private"
 			}
-			out = append(out, e.EntityType+" "+e.Operation+" "+e.Message+actor)
+			out = append(out, e.EntityType+" "+string(e.Operation)+" "+e.Message+actor)
 		}
 		return out
 	}

@@ -120,7 +120,7 @@ func anonymous(p *vault.ProxyParams) { p.RequireAuth = new(bool) }
 // token stores a generic token under an id.
 func (w *proxyWorld) token(id string, data any) { //nolint:unparam // a test shows the id that its expressions name
 	w.t.Helper()
-	if _, err := w.Private.CreateToken(w.t.Context(), vault.TokenParams{ID: id, Type: vault.Generic, Data: data}); err != nil {
+	if _, err := w.Private.CreateToken(w.t.Context(), vault.TokenParams{ID: id, Type: vault.TypeGeneric, Data: data}); err != nil {
 		w.t.Fatal(err)
 	}
 }

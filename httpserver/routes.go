@@ -16,7 +16,7 @@ type route struct {
 	path   string
 	// permission is checked before the body is read; session:* stands for the
 	// kind of key. It is empty for a route that any key may call.
-	permission string
+	permission vault.Permission
 	status     int
 	operation
 }
@@ -38,9 +38,9 @@ func (h *handler) table() []route {
 		{get, "/logs", "log:read", 200, list(logFilter, (*vault.Client).ListLogs)},
 		{get, "/logs/entity-types", "log:read", 200, show((*vault.Client).ListEntityTypes)},
 
-		{post, "/sessions", vault.CreateSessions, 201, open((*vault.Client).CreateSession)},
+		{post, "/sessions", vault.PermissionSessionCreate, 201, open((*vault.Client).CreateSession)},
 		{get, "/sessions", "session:read", 200, list(sessionFilter, (*vault.Client).ListSessions)},
-		{post, "/sessions/authorize", vault.AuthorizeSessions, 200, perform((*vault.Client).AuthorizeSession)},
+		{post, "/sessions/authorize", vault.PermissionSessionAuthorize, 200, perform((*vault.Client).AuthorizeSession)},
 		{del, "/sessions/{id}", "session:delete", 204, remove(entityID, (*vault.Client).DeleteSession)},
 
 		{post, "/applications", "application:create", 201, create((*vault.Client).CreateApplication, func(a *vault.Application) string { return a.ID.String() })},
@@ -54,7 +54,7 @@ func (h *handler) table() []route {
 		{get, "/permissions", "", 200, show((*vault.Client).ListPermissions)},
 
 		{get, "/tenants/self", "tenant:read", 200, show((*vault.Client).GetTenant)},
-		{put, "/tenants/self", "tenant:update", 200, query((*vault.Client).UpdateTenant)},
+		{put, "/tenants/self", "tenant:update", 200, query((*vault.Client).ReplaceTenant)},
 
 		{post, "/reactors", "reactor:create", 201, create((*vault.Client).CreateReactor, func(r *vault.Reactor) string { return r.ID.String() })},
 		{get, "/reactors", "reactor:read", 200, list(reactorFilter, (*vault.Client).ListReactors)},

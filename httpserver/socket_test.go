@@ -161,7 +161,7 @@ func TestALargeAnswerThatIsNotTakenIsGivenUp(t *testing.T) {
 	done := make(observed, 1)
 	w := newWorld(t, &Options{BodyTimeout: 50 * time.Millisecond, Observer: done})
 	for range 3 {
-		_, err := w.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.Generic, Data: "x", Mask: strings.Repeat("long ", 400_000)})
+		_, err := w.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x", Mask: strings.Repeat("long ", 400_000)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -132,7 +132,7 @@ func (t *tokenizing) replace(w http.ResponseWriter, r *http.Request) ([]byte, er
 		field := t.fields[f.field]
 		requests[i] = tokenRequest{field.Type, body[f.start:f.end], field.Containers}
 		if field.Type == "" {
-			requests[i].Type = vault.Generic
+			requests[i].Type = vault.TypeGeneric
 		}
 	}
 	document, err := json.Marshal(requests)

@@ -37,7 +37,7 @@ func TestTokenizeRequestsReplacesFields(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	fields := []TokenizedField{
-		{Path: "card", Type: vault.Card}, {Path: "buyer.ssn", Type: vault.SocialSecurityNumber, Containers: []string{"/own/"}},
+		{Path: "card", Type: vault.TypeCard}, {Path: "buyer.ssn", Type: vault.TypeSocialSecurityNumber, Containers: []string{"/own/"}},
 		{Path: "items[].note"}, {Path: "grid[][]"},
 	}
 	for name, tc := range map[string]struct{ body, want, data string }{
@@ -79,7 +79,7 @@ func TestTokenizeRequestsReplacesFields(t *testing.T) {
 func TestTokenizeRequestsRefuses(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	fields := []TokenizedField{{Path: "name"}, {Path: "pay[].card", Type: vault.Card}}
+	fields := []TokenizedField{{Path: "name"}, {Path: "pay[].card", Type: vault.TypeCard}}
 	for name, tc := range map[string]struct {
 		c         *vault.Client
 		typ, body string

@@ -100,8 +100,8 @@ func TestTokenizeIsAllOrNothing(t *testing.T) {
 func TestTokenizeNeedsCreateOnEachContainer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
-	_, key := w.NewApplication(t, w.Tenant, vault.Private, []vault.AccessRule{
-		{Priority: 1, Container: "/general/", Transform: vault.Mask, Permissions: []string{"token:create"}}})
+	_, key := w.NewApplication(t, w.Tenant, vault.ApplicationPrivate, []vault.AccessRule{
+		{Priority: 1, Container: "/general/", Transform: vault.TransformMask, Permissions: []vault.Permission{"token:create"}}})
 	w.do("POST", "/tokenize", key, `["a"]`).want(t, 200)
 	w.do("POST", "/tokenize", key, `["a",`+card+`]`).wantError(t, 403)
 	w.do("POST", "/tokenize", key, `{"type":"token","data":1,"containers":["/pci/low/"]}`).wantError(t, 403)
@@ -151,8 +151,8 @@ func TestOptionalTextMustNotBeEmpty(t *testing.T) {
 func TestCreateTokenKeepsNumbersByteForByte(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
-	_, key := w.NewApplication(t, w.Tenant, vault.Private, []vault.AccessRule{
-		{Priority: 1, Container: "/", Transform: vault.Reveal, Permissions: []string{"token:create", "token:read"}}})
+	_, key := w.NewApplication(t, w.Tenant, vault.ApplicationPrivate, []vault.AccessRule{
+		{Priority: 1, Container: "/", Transform: vault.TransformReveal, Permissions: []vault.Permission{"token:create", "token:read"}}})
 	const data = `{"b":1.10,"a":12345678901234567890,"c":1e400,"d":"<&>"}`
 	id := w.do("POST", "/tokens", key, `{"type":"token","data":`+data+`}`).want(t, 201).text(t, "id")
 	if res := w.do("GET", "/tokens/"+id, key, "").want(t, 200); !strings.Contains(res.body, data) {
@@ -218,17 +218,17 @@ func TestGetTokenFollowsTheAccessControls(t *testing.T) {
 	w := newWorld(t, nil)
 	id := w.create(card)
 	reader := func(transform vault.Transform) string {
-		_, key := w.NewApplication(t, w.Tenant, vault.Private, []vault.AccessRule{
-			{Priority: 1, Container: "/pci/", Transform: transform, Permissions: []string{"token:read"}}})
+		_, key := w.NewApplication(t, w.Tenant, vault.ApplicationPrivate, []vault.AccessRule{
+			{Priority: 1, Container: "/pci/", Transform: transform, Permissions: []vault.Permission{"token:read"}}})
 		return w.do("GET", "/tokens/"+id, key, "").want(t, 200).body
 	}
-	if body := reader(vault.Reveal); !strings.Contains(body, `"number":"4242424242424242"`) || !strings.Contains(body, `"cvc":"123"`) {
+	if body := reader(vault.TransformReveal); !strings.Contains(body, `"number":"4242424242424242"`) || !strings.Contains(body, `"cvc":"123"`) {
 		t.Errorf("revealed: %s", body)
 	}
-	if body := reader(vault.Mask); !strings.Contains(body, `"number":"XXXXXXXXXXXX4242"`) || strings.Contains(body, `123"`) {
+	if body := reader(vault.TransformMask); !strings.Contains(body, `"number":"XXXXXXXXXXXX4242"`) || strings.Contains(body, `123"`) {
 		t.Errorf("masked: %s", body)
 	}
-	if body := reader(vault.Redact); strings.Contains(body, `"data":`) {
+	if body := reader(vault.TransformRedact); strings.Contains(body, `"data":`) {
 		t.Errorf("redacted: %s", body)
 	}
 }
@@ -237,7 +237,7 @@ func TestGetTokenOfAnotherTenantIsTheSame404(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	_, other := w.NewTenant(t, "Other")
-	_, key := w.NewApplication(t, other, vault.Private, nil)
+	_, key := w.NewApplication(t, other, vault.ApplicationPrivate, nil)
 	id := w.create(card)
 	theirs := w.do("GET", "/tokens/"+id, key, "")
 	theirs.wantError(t, 404)
@@ -319,8 +319,8 @@ func TestExpiresAtIsReadInBothFormatsAndAnsweredAsISO8601(t *testing.T) {
 func TestCVCIsGoneAfterAnHour(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
-	_, key := w.NewApplication(t, w.Tenant, vault.Private, []vault.AccessRule{
-		{Priority: 1, Container: "/", Transform: vault.Reveal, Permissions: []string{"token:read"}}})
+	_, key := w.NewApplication(t, w.Tenant, vault.ApplicationPrivate, []vault.AccessRule{
+		{Priority: 1, Container: "/", Transform: vault.TransformReveal, Permissions: []vault.Permission{"token:read"}}})
 	id := w.create(card)
 	w.Clock.Advance(time.Hour)
 	if body := w.do("GET", "/tokens/"+id, key, "").want(t, 200).body; strings.Contains(body, "cvc") {

@@ -40,7 +40,7 @@ func ExampleNew() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	tok, err := c.CreateToken(ctx, vault.TokenParams{Type: vault.Generic, Data: "secret"})
+	tok, err := c.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
 	if err != nil {
 		log.Fatal(err)
 	}

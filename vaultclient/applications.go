@@ -63,8 +63,8 @@ func (c *Client) DeleteApplication(ctx context.Context, id uuid.UUID) error {
 }
 
 // ListPermissions returns all permissions. See [vault.Client.ListPermissions].
-func (c *Client) ListPermissions(ctx context.Context) ([]vault.Permission, error) {
-	return plainList[vault.Permission](ctx, c, "ListPermissions", "/permissions")
+func (c *Client) ListPermissions(ctx context.Context) ([]vault.PermissionInfo, error) {
+	return plainList[vault.PermissionInfo](ctx, c, "ListPermissions", "/permissions")
 }
 
 // CreateSession opens a session of the key's application. See

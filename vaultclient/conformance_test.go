@@ -18,7 +18,7 @@ import (
 var scenarios = map[string]map[string]func(*world){
 	"CreateToken":  {"types": createTypes, "options": createOptions, "invalid": createInvalid, "taken": createTaken, "duplicate": createDuplicate},
 	"GetToken":     {"transforms": getTransforms, "ids": getIDs, "expired": getExpired},
-	"UpdateToken":  {"patches": updatePatches, "refused": updateRefused},
+	"PatchToken":   {"patches": updatePatches, "refused": updateRefused},
 	"DeleteToken":  {"twice": deleteTwice},
 	"ListTokens":   {"filters": listFilters, "refused": listRefused},
 	"AllTokens":    {"all": allTokens, "deleting": allDeleting, "refused": allRefused},
@@ -58,7 +58,7 @@ var scenarios = map[string]map[string]func(*world){
 	"InvokeProxy":  {"requests": invokeRequests, "answers": invokeAnswers, "refused": invokeRefused, "transforms": invokeTransforms},
 
 	"GetTenant":       {"read": getTenant},
-	"UpdateTenant":    {"updated": updateTenant},
+	"ReplaceTenant":   {"updated": updateTenant},
 	"ListLogs":        {"filters": listLogs},
 	"ListEntityTypes": {"all": listEntityTypes},
 }

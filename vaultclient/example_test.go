@@ -17,7 +17,7 @@ import (
 type checkout struct{ vault vault.TokenAPI }
 
 func (c *checkout) save(ctx context.Context, number string) (id string, err error) {
-	tok, err := c.vault.CreateToken(ctx, vault.TokenParams{Type: vault.Card, Data: vault.CardData{Number: number}})
+	tok, err := c.vault.CreateToken(ctx, vault.TokenParams{Type: vault.TypeCard, Data: vault.CardData{Number: number}})
 	if err != nil {
 		return "", err
 	}
@@ -41,7 +41,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	app, err := v.Tenant(acme.ID).CreateApplication(ctx, vault.ApplicationParams{
-		Name: "Shop", Type: vault.Private, Permissions: []string{"token:create", "token:read"},
+		Name: "Shop", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:create", "token:read"},
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -94,7 +94,7 @@ func ExampleWithIdempotencyKey() {
 		log.Fatal(err)
 	}
 	app, err := v.Tenant(acme.ID).CreateApplication(ctx, vault.ApplicationParams{
-		Name: "Shop", Type: vault.Private, Permissions: []string{"token:create", "token:read"},
+		Name: "Shop", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:create", "token:read"},
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -107,11 +107,11 @@ func ExampleWithIdempotencyKey() {
 	}
 
 	ctx = vaultclient.WithIdempotencyKey(ctx, "order-17")
-	first, err := c.CreateToken(ctx, vault.TokenParams{Type: vault.Generic, Data: "secret"})
+	first, err := c.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
 	if err != nil {
 		log.Fatal(err)
 	}
-	again, err := c.CreateToken(ctx, vault.TokenParams{Type: vault.Generic, Data: "secret"})
+	again, err := c.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -51,7 +51,7 @@ func TestReactIsRepeatedOnlyWithAKey(t *testing.T) {
 func TestErrorsOfCodeAreFinal(t *testing.T) {
 	t.Parallel()
 	v := scripted(t)
-	maker, _ := v.NewApplication(t, v.Tenant, vault.Private, []vault.AccessRule{{Priority: 1, Container: "/", Transform: vault.Mask, Permissions: []string{"token:create"}}})
+	maker, _ := v.NewApplication(t, v.Tenant, vault.ApplicationPrivate, []vault.AccessRule{{Priority: 1, Container: "/", Transform: vault.TransformMask, Permissions: []vault.Permission{"token:create"}}})
 	app := must[*vault.Application](t)(maker.OwnApplication(t.Context()))
 	for _, throws := range []string{
 		"RateLimitError('4242')", "ServiceUnavailableError('4242')",

@@ -21,7 +21,7 @@ import (
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
-var generic = vault.TokenParams{Type: vault.Generic, Data: "secret"}
+var generic = vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"}
 
 // TestLostAnswersAreMadeUpFor breaks the first attempt in every way, and finds
 // that the call succeeds all the same, that it was carried out once, and that
@@ -73,7 +73,7 @@ func TestReadsAreSentAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFront(t, first(lose))
-			must[*vault.Token](t)(f.Private.CreateToken(t.Context(), vault.TokenParams{ID: "tok", Type: vault.Generic, Data: 1}))
+			must[*vault.Token](t)(f.Private.CreateToken(t.Context(), vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: 1}))
 			if err := call(f.client(t, f.PrivateKey, vaultclient.Options{})); err != nil {
 				t.Fatal(err)
 			}
@@ -102,7 +102,7 @@ func TestDeleteWhoseFateIsUnknown(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFront(t, first(c.happens))
-			must[*vault.Token](t)(f.Private.CreateToken(t.Context(), vault.TokenParams{ID: "tok", Type: vault.Generic, Data: 1}))
+			must[*vault.Token](t)(f.Private.CreateToken(t.Context(), vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: 1}))
 			err := f.client(t, f.PrivateKey, vaultclient.Options{}).DeleteToken(t.Context(), c.id)
 			if !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
 				t.Errorf("error %v, want %v", err, c.want)
@@ -118,7 +118,7 @@ func TestDeleteWhoseFateIsUnknown(t *testing.T) {
 // request.
 func TestWhatIsNotSentAgain(t *testing.T) {
 	t.Parallel()
-	taken := vault.TokenParams{ID: "taken", Type: vault.Generic, Data: 1}
+	taken := vault.TokenParams{ID: "taken", Type: vault.TypeGeneric, Data: 1}
 	for name, c := range map[string]struct {
 		happens fault
 		call    func(context.Context, *vaultclient.Client) error
@@ -344,7 +344,7 @@ func TestIdempotencyKeys(t *testing.T) {
 		t.Errorf("the second call with the key is another request: %s", diff)
 	}
 	for _, call := range []func() error{
-		func() error { _, err := c.UpdateToken(ctx, one.ID, vault.JSON(`{"metadata":{"a":"b"}}`)); return err },
+		func() error { _, err := c.PatchToken(ctx, one.ID, vault.JSON(`{"metadata":{"a":"b"}}`)); return err },
 		func() error { _, err := c.Tokenize(ctx, "x"); return err },
 		func() error { _, err := c.GetToken(ctx, one.ID); return err },
 		func() error { _, err := c.Detokenize(ctx, "x"); return err },

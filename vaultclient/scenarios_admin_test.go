@@ -16,14 +16,14 @@ var nobody = uuid.MustParse("00000000-0000-4000-8000-000000000000")
 
 func sessionLifecycle(w *world) {
 	ctx := w.t.Context()
-	w.token(vault.TokenParams{ID: "tok", Type: vault.Generic, Data: "secret"})
+	w.token(vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "secret"})
 	s, err := w.public.CreateSession(ctx)
 	w.saw("CreateSession", s, err)
 	session := w.as(s.SessionKey)
 	tok, err := session.GetToken(ctx, "tok")
 	w.saw("GetToken before", tok, err)
 	grant := vault.Grant{Nonce: s.Nonce, ExpiresAt: ptr(w.Clock.Now().Add(time.Hour).In(time.FixedZone("west", -3600))), Rules: []vault.AccessRule{
-		{Description: "all", Priority: 1, Conditions: []vault.Condition{{Attribute: "id", Operator: "starts_with", Value: "to"}}, Transform: vault.Mask, Permissions: []string{"token:read"}}}}
+		{Description: "all", Priority: 1, Conditions: []vault.Condition{{Attribute: "id", Operator: "starts_with", Value: "to"}}, Transform: vault.TransformMask, Permissions: []vault.Permission{"token:read"}}}}
 	for range 2 {
 		w.saw("AuthorizeSession", nil, w.private.AuthorizeSession(ctx, grant))
 	}
@@ -42,21 +42,21 @@ func authorizeRefused(w *world) {
 	ctx := w.t.Context()
 	s := must[*vault.Session](w.t)(w.Public.CreateSession(ctx))
 	for i, g := range []vault.Grant{
-		{}, {Nonce: "unknown", Permissions: []string{"token:read"}}, {Nonce: s.Nonce}, {Nonce: s.Nonce, Permissions: []string{"log:read", "nope"}},
-		{Nonce: s.Nonce, Permissions: []string{"token:read"}, ExpiresAt: ptr(w.Clock.Now())},
-		{Nonce: s.Nonce, Rules: []vault.AccessRule{{Priority: 0, Container: "x", Transform: "nope", Permissions: []string{}}}},
-		{Nonce: s.Nonce, Rules: []vault.AccessRule{{Priority: 1, Container: "/", Transform: vault.Reveal, Permissions: []string{"token:read"}}}},
+		{}, {Nonce: "unknown", Permissions: []vault.Permission{"token:read"}}, {Nonce: s.Nonce}, {Nonce: s.Nonce, Permissions: []vault.Permission{"log:read", "nope"}},
+		{Nonce: s.Nonce, Permissions: []vault.Permission{"token:read"}, ExpiresAt: ptr(w.Clock.Now())},
+		{Nonce: s.Nonce, Rules: []vault.AccessRule{{Priority: 0, Container: "x", Transform: "nope", Permissions: []vault.Permission{}}}},
+		{Nonce: s.Nonce, Rules: []vault.AccessRule{{Priority: 1, Container: "/", Transform: vault.TransformReveal, Permissions: []vault.Permission{"token:read"}}}},
 	} {
 		w.saw(fmt.Sprint("AuthorizeSession ", i), nil, w.private.AuthorizeSession(ctx, g))
 	}
-	w.saw("AuthorizeSession by a public key", nil, w.public.AuthorizeSession(ctx, vault.Grant{Nonce: s.Nonce, Permissions: []string{"token:read"}}))
+	w.saw("AuthorizeSession by a public key", nil, w.public.AuthorizeSession(ctx, vault.Grant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:read"}}))
 }
 
 func listSessions(w *world) {
 	ctx := w.t.Context()
 	for range 3 {
 		s := must[*vault.Session](w.t)(w.Public.CreateSession(ctx))
-		if err := w.Private.AuthorizeSession(ctx, vault.Grant{Nonce: s.Nonce, Permissions: []string{"token:read"}}); err != nil {
+		if err := w.Private.AuthorizeSession(ctx, vault.Grant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:read"}}); err != nil {
 			w.t.Fatal(err)
 		}
 		w.Clock.Advance(time.Second)
@@ -84,27 +84,27 @@ func deleteSession(w *world) {
 
 // shop describes an application with everything that one can have.
 func (w *world) shop() vault.ApplicationParams {
-	return vault.ApplicationParams{Name: "Shop <&> ü", Type: vault.Private, Permissions: []string{"token:use", "token:read"},
+	return vault.ApplicationParams{Name: "Shop <&> ü", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:use", "token:read"},
 		ExpiresAt: ptr(w.Clock.Now().Add(time.Hour)), Rules: []vault.AccessRule{
-			{Description: "cards", Priority: 1, Container: "/PCI/", Transform: vault.Reveal, Permissions: []string{"token:read"}},
-			{Priority: 2, Conditions: []vault.Condition{{Attribute: "container", Operator: "equals", Value: "/bank/"}}, Transform: vault.Redact, Permissions: []string{"token:delete"}}}}
+			{Description: "cards", Priority: 1, Container: "/PCI/", Transform: vault.TransformReveal, Permissions: []vault.Permission{"token:read"}},
+			{Priority: 2, Conditions: []vault.Condition{{Attribute: "container", Operator: "equals", Value: "/bank/"}}, Transform: vault.TransformRedact, Permissions: []vault.Permission{"token:delete"}}}}
 }
 
 func createApplication(w *world) {
 	ctx := w.t.Context()
 	for i, p := range []vault.ApplicationParams{
-		w.shop(), {Name: "plain", Type: vault.Public, Permissions: []string{"token:create"}, Rules: []vault.AccessRule{}},
-		{}, {Name: "x", Type: "nope"}, {Name: "x", Type: vault.Public}, {Name: "x", Type: vault.Public, Permissions: []string{"log:read"}},
-		{Name: "x", Type: vault.Management, Rules: w.shop().Rules}, {Name: "x\x00", Type: vault.Public, Permissions: []string{"token:create"}},
-		{Name: "x", Type: vault.Public, Permissions: []string{"token:create"}, ExpiresAt: ptr(w.Clock.Now())},
+		w.shop(), {Name: "plain", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}, Rules: []vault.AccessRule{}},
+		{}, {Name: "x", Type: "nope"}, {Name: "x", Type: vault.ApplicationPublic}, {Name: "x", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"log:read"}},
+		{Name: "x", Type: vault.ApplicationManagement, Rules: w.shop().Rules}, {Name: "x\x00", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}},
+		{Name: "x", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}, ExpiresAt: ptr(w.Clock.Now())},
 	} {
 		app, err := w.management.CreateApplication(ctx, p)
 		w.saw(fmt.Sprint("CreateApplication ", i), app, err)
 	}
 	app, err := w.private.CreateApplication(ctx, w.shop())
 	w.saw("CreateApplication by a private key", app, err)
-	limited := must[*vault.Application](w.t)(w.Tenant.CreateApplication(ctx, vault.ApplicationParams{Name: "x", Type: vault.Management, Permissions: []string{"application:create"}}))
-	app, err = w.as(limited.Key).CreateApplication(ctx, vault.ApplicationParams{Name: "x", Type: vault.Management, Permissions: []string{"log:read"}})
+	limited := must[*vault.Application](w.t)(w.Tenant.CreateApplication(ctx, vault.ApplicationParams{Name: "x", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"application:create"}}))
+	app, err = w.as(limited.Key).CreateApplication(ctx, vault.ApplicationParams{Name: "x", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"log:read"}})
 	w.saw("CreateApplication with more than its maker has", app, err)
 }
 
@@ -133,7 +133,7 @@ func replaceApplication(w *world) {
 	made := must[*vault.Application](w.t)(w.Management.CreateApplication(ctx, w.shop()))
 	w.Clock.Advance(time.Second)
 	for i, p := range []vault.ApplicationParams{
-		{Name: "New", Type: vault.Private, Permissions: []string{"token:read"}}, {Name: "New", Type: vault.Public, Permissions: []string{"token:create"}}, {},
+		{Name: "New", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:read"}}, {Name: "New", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}}, {},
 	} {
 		app, err := w.management.ReplaceApplication(ctx, made.ID, p)
 		w.saw(fmt.Sprint("ReplaceApplication ", i), app, err)
@@ -152,7 +152,7 @@ func patchApplication(w *world) {
 	}
 	app, err := w.management.PatchApplication(ctx, nobody, vault.JSON(`{}`))
 	w.saw("PatchApplication of none", app, err)
-	updater := must[*vault.Application](w.t)(w.Tenant.CreateApplication(ctx, vault.ApplicationParams{Name: "x", Type: vault.Management, Permissions: []string{"application:update"}}))
+	updater := must[*vault.Application](w.t)(w.Tenant.CreateApplication(ctx, vault.ApplicationParams{Name: "x", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"application:update"}}))
 	_, err = w.as(updater.Key).PatchApplication(ctx, made.ID, vault.JSON(`{"name":"by one who may not read"}`))
 	if err != nil && !errors.Is(err, vaultclient.ErrUnseen) { // in process what it made is shown
 		w.t.Errorf("PatchApplication by one who may not read: %v", err)
@@ -175,7 +175,7 @@ func deleteApplication(w *world) {
 	_, err = c.ListTokens(ctx, vault.ListTokensParams{})
 	w.saw("ListTokens", nil, err)
 	w.saw("DeleteToken", nil, c.DeleteToken(ctx, "some"))
-	_, err = c.CreateToken(ctx, vault.TokenParams{Type: vault.Generic, Data: 1})
+	_, err = c.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: 1})
 	w.saw("CreateToken", nil, err)
 }
 
@@ -218,11 +218,11 @@ func getTenant(w *world) {
 func updateTenant(w *world) {
 	w.Clock.Advance(time.Second)
 	for _, p := range []vault.TenantParams{{Name: "New <ü>", Settings: vault.TenantSettings{DeduplicateTokens: true}}, {Name: "Old"}, {}} {
-		tenant, err := w.management.UpdateTenant(w.t.Context(), p)
-		w.saw("UpdateTenant", tenant, err)
+		tenant, err := w.management.ReplaceTenant(w.t.Context(), p)
+		w.saw("ReplaceTenant", tenant, err)
 	}
-	tenant, err := w.private.UpdateTenant(w.t.Context(), vault.TenantParams{Name: "x"})
-	w.saw("UpdateTenant by a private key", tenant, err)
+	tenant, err := w.private.ReplaceTenant(w.t.Context(), vault.TenantParams{Name: "x"})
+	w.saw("ReplaceTenant by a private key", tenant, err)
 }
 
 // listLogs finds, besides the filters, that calls leave the same entries in both
@@ -232,11 +232,11 @@ func listLogs(w *world) {
 	start := w.Clock.Now()
 	for _, call := range []func() error{
 		func() error {
-			_, err := w.private.CreateToken(ctx, vault.TokenParams{ID: "tok", Type: vault.Generic, Data: 1})
+			_, err := w.private.CreateToken(ctx, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: 1})
 			return err
 		},
 		func() error { _, err := w.private.GetToken(ctx, "tok"); return err },
-		func() error { _, err := w.private.UpdateToken(ctx, "tok", vault.JSON(`{"data":2}`)); return err },
+		func() error { _, err := w.private.PatchToken(ctx, "tok", vault.JSON(`{"data":2}`)); return err },
 		func() error { _, err := w.private.Detokenize(ctx, "{{ tok }}"); return err },
 		func() error { _, err := w.public.CreateSession(ctx); return err },
 		func() error { _, err := w.management.GetTenant(ctx); return err },

@@ -94,7 +94,7 @@ func deleteReactor(w *world) {
 
 func reactResults(w *world) {
 	ctx := w.t.Context()
-	w.token(vault.TokenParams{ID: "card", Type: vault.Card, Data: vault.CardData{Number: number}})
+	w.token(vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: number}})
 	for i, body := range []string{
 		"return {raw: req.args}", "return {raw: null}", "return {}", "return null",
 		"return {tokenize: {a: 'x', b: [1, null]}, raw: {text: '<&>'}}", "return {raw: 'text'}",
@@ -240,8 +240,8 @@ func (w *world) invoke(p vault.ProxyCall) {
 }
 
 func invokeRequests(w *world) {
-	w.token(vault.TokenParams{ID: "card", Type: vault.Card, Data: vault.CardData{Number: number}})
-	w.token(vault.TokenParams{ID: "text", Type: vault.Generic, Data: `quote " & <tag>`})
+	w.token(vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: number}})
+	w.token(vault.TokenParams{ID: "text", Type: vault.TypeGeneric, Data: `quote " & <tag>`})
 	key := w.proxy(vault.ProxyParams{DestinationURL: w.dest.URL + "/base?a=b"}).Key
 	for _, c := range []struct{ typ, body string }{
 		{"application/json", `{"pan": "{{ card | json: '$.number' }}", "n": 1.10,  "t": "{{ text }}"}`},

@@ -18,17 +18,17 @@ func ptr[T any](x T) *T { return &x }
 func createTypes(w *world) {
 	ctx := w.t.Context()
 	for i, p := range []vault.TokenParams{
-		{Type: vault.Card, Data: vault.CardData{Number: number, ExpirationMonth: 12, ExpirationYear: 2030, CVC: "123"}},
-		{Type: vault.Bank, Data: vault.BankData{RoutingNumber: "021000021", AccountNumber: "00012345"}},
-		{Type: vault.CardNumber, Data: number},
-		{Type: vault.SocialSecurityNumber, Data: "536-22-8726"},
-		{Type: vault.Generic, Data: "a <secret> & more \u2028 ü"},
-		{Type: vault.Generic, Data: 12},
-		{Type: vault.Generic, Data: false},
-		{Type: vault.Generic, Data: vault.JSON(` {"b": 1.10, "a": 12345678901234567890, "c": [1e400, null, "\ud800"]} `)},
-		{Type: vault.Generic, Data: json.RawMessage(`[1, 2]`)},
-		{Type: vault.Generic, Data: []byte(`{"bytes": true}`)},
-		{Type: vault.Generic, Data: map[string]any{"t": time.Unix(0, 0).UTC(), "f": 0.5, "html": "<&>"}},
+		{Type: vault.TypeCard, Data: vault.CardData{Number: number, ExpirationMonth: 12, ExpirationYear: 2030, CVC: "123"}},
+		{Type: vault.TypeBank, Data: vault.BankData{RoutingNumber: "021000021", AccountNumber: "00012345"}},
+		{Type: vault.TypeCardNumber, Data: number},
+		{Type: vault.TypeSocialSecurityNumber, Data: "536-22-8726"},
+		{Type: vault.TypeGeneric, Data: "a <secret> & more \u2028 ü"},
+		{Type: vault.TypeGeneric, Data: 12},
+		{Type: vault.TypeGeneric, Data: false},
+		{Type: vault.TypeGeneric, Data: vault.JSON(` {"b": 1.10, "a": 12345678901234567890, "c": [1e400, null, "\ud800"]} `)},
+		{Type: vault.TypeGeneric, Data: json.RawMessage(`[1, 2]`)},
+		{Type: vault.TypeGeneric, Data: []byte(`{"bytes": true}`)},
+		{Type: vault.TypeGeneric, Data: map[string]any{"t": time.Unix(0, 0).UTC(), "f": 0.5, "html": "<&>"}},
 	} {
 		tok, err := w.private.CreateToken(ctx, p)
 		w.saw(fmt.Sprint("CreateToken ", i), tok, err)
@@ -42,14 +42,14 @@ func createTypes(w *world) {
 func createOptions(w *world) {
 	ctx := w.t.Context()
 	for i, p := range []vault.TokenParams{
-		{ID: "chosen", Type: vault.Generic, Data: "x", Mask: "<{{ data }}>", Containers: []string{"/A/b/", "/c/"}, Metadata: map[string]string{"k": "<v>"}},
-		{ID: "{{ data | json: '$.name' }}", Type: vault.Generic, Data: map[string]string{"name": "evaluated", "a": "b"}},
-		{Type: vault.Generic, Data: map[string]string{"a": "b"}, Mask: map[string]any{"a": "{{ data.a | reveal_last: 1 }}", "n": 1}},
-		{Type: vault.SocialSecurityNumber, Data: "536-22-8726", SearchIndexes: []string{}},
-		{Type: vault.Generic, Data: "x", SearchIndexes: []string{"{{ data | upcase }}"}, FingerprintExpression: "{{ data | downcase }}"},
-		{Type: vault.Generic, Data: "x", ExpiresAt: ptr(w.Clock.Now().Add(time.Hour + 1234*time.Nanosecond))},
-		{Type: vault.Generic, Data: "x", ExpiresAt: ptr(w.Clock.Now().Add(time.Hour).In(time.FixedZone("east", 3600)))},
-		{Type: vault.Generic, Data: "x", Metadata: map[string]string{}, Containers: []string{}},
+		{ID: "chosen", Type: vault.TypeGeneric, Data: "x", Mask: "<{{ data }}>", Containers: []string{"/A/b/", "/c/"}, Metadata: map[string]string{"k": "<v>"}},
+		{ID: "{{ data | json: '$.name' }}", Type: vault.TypeGeneric, Data: map[string]string{"name": "evaluated", "a": "b"}},
+		{Type: vault.TypeGeneric, Data: map[string]string{"a": "b"}, Mask: map[string]any{"a": "{{ data.a | reveal_last: 1 }}", "n": 1}},
+		{Type: vault.TypeSocialSecurityNumber, Data: "536-22-8726", SearchIndexes: []string{}},
+		{Type: vault.TypeGeneric, Data: "x", SearchIndexes: []string{"{{ data | upcase }}"}, FingerprintExpression: "{{ data | downcase }}"},
+		{Type: vault.TypeGeneric, Data: "x", ExpiresAt: ptr(w.Clock.Now().Add(time.Hour + 1234*time.Nanosecond))},
+		{Type: vault.TypeGeneric, Data: "x", ExpiresAt: ptr(w.Clock.Now().Add(time.Hour).In(time.FixedZone("east", 3600)))},
+		{Type: vault.TypeGeneric, Data: "x", Metadata: map[string]string{}, Containers: []string{}},
 	} {
 		tok, err := w.private.CreateToken(ctx, p)
 		w.saw(fmt.Sprint("CreateToken ", i), tok, err)
@@ -61,34 +61,34 @@ func createInvalid(w *world) {
 	for i, p := range []vault.TokenParams{
 		{},
 		{Type: "nope", Data: 1},
-		{Type: vault.Generic},
-		{Type: vault.Generic, Data: vault.JSON("null")},
-		{Type: vault.Generic, Data: vault.JSON(`{"a":1,"a":2}`)},
-		{Type: vault.Generic, Data: vault.JSON(`{"a":`)},
-		{Type: vault.Generic, Data: vault.JSON(`1,"id":"injected"`)},
-		{Type: vault.Generic, Data: math.Inf(1)},
-		{Type: vault.Card, Data: map[string]any{"number": "4242424242424241", "cvc": "1", "colour": "red"}},
-		{ID: "a/b", Type: vault.Generic, Data: 1, Containers: []string{"x"}, Metadata: map[string]string{"k": "a\nb"}, Mask: "{{ data | nope }}"},
-		{Type: vault.Generic, Data: 1, ExpiresAt: &time.Time{}},
-		{Type: vault.Generic, Data: 1, ExpiresAt: ptr(w.Clock.Now().Add(-time.Hour))},
-		{Type: vault.Generic, Data: strings.Repeat("x", 6<<20)},
+		{Type: vault.TypeGeneric},
+		{Type: vault.TypeGeneric, Data: vault.JSON("null")},
+		{Type: vault.TypeGeneric, Data: vault.JSON(`{"a":1,"a":2}`)},
+		{Type: vault.TypeGeneric, Data: vault.JSON(`{"a":`)},
+		{Type: vault.TypeGeneric, Data: vault.JSON(`1,"id":"injected"`)},
+		{Type: vault.TypeGeneric, Data: math.Inf(1)},
+		{Type: vault.TypeCard, Data: map[string]any{"number": "4242424242424241", "cvc": "1", "colour": "red"}},
+		{ID: "a/b", Type: vault.TypeGeneric, Data: 1, Containers: []string{"x"}, Metadata: map[string]string{"k": "a\nb"}, Mask: "{{ data | nope }}"},
+		{Type: vault.TypeGeneric, Data: 1, ExpiresAt: &time.Time{}},
+		{Type: vault.TypeGeneric, Data: 1, ExpiresAt: ptr(w.Clock.Now().Add(-time.Hour))},
+		{Type: vault.TypeGeneric, Data: strings.Repeat("x", 6<<20)},
 	} {
 		tok, err := w.private.CreateToken(ctx, p)
 		w.saw(fmt.Sprint("CreateToken ", i), tok, err)
 	}
-	tok, err := w.management.CreateToken(ctx, vault.TokenParams{Type: vault.Generic, Data: 1})
+	tok, err := w.management.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: 1})
 	w.saw("CreateToken by a management key", tok, err)
 }
 
 func createTaken(w *world) {
 	for range 2 {
-		tok, err := w.private.CreateToken(w.t.Context(), vault.TokenParams{ID: "taken", Type: vault.Generic, Data: 1})
+		tok, err := w.private.CreateToken(w.t.Context(), vault.TokenParams{ID: "taken", Type: vault.TypeGeneric, Data: 1})
 		w.saw("CreateToken", tok, err)
 	}
 }
 
 func createDuplicate(w *world) {
-	p := vault.TokenParams{Type: vault.CardNumber, Data: number, DeduplicateToken: ptr(true), Metadata: map[string]string{"a": "b"}}
+	p := vault.TokenParams{Type: vault.TypeCardNumber, Data: number, DeduplicateToken: ptr(true), Metadata: map[string]string{"a": "b"}}
 	for _, c := range []vault.API{w.private, w.private, w.public} {
 		tok, err := c.CreateToken(w.t.Context(), p)
 		w.saw("CreateToken", tok, err)
@@ -97,18 +97,18 @@ func createDuplicate(w *world) {
 
 func getTransforms(w *world) {
 	ctx := w.t.Context()
-	w.token(vault.TokenParams{ID: "card", Type: vault.Card, Data: vault.CardData{Number: number, CVC: "123"}, Metadata: map[string]string{"a": "b"}})
-	w.token(vault.TokenParams{ID: "numbers", Type: vault.Generic, Data: vault.JSON(`{"z":1.10,"a":-0,"m":1E5}`)})
-	for _, transform := range []vault.Transform{vault.Reveal, vault.Mask, vault.Redact} {
-		_, key := w.NewApplication(w.t, w.Tenant, vault.Private, []vault.AccessRule{
-			{Priority: 1, Container: "/", Transform: transform, Permissions: []string{"token:read"}}})
+	w.token(vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: number, CVC: "123"}, Metadata: map[string]string{"a": "b"}})
+	w.token(vault.TokenParams{ID: "numbers", Type: vault.TypeGeneric, Data: vault.JSON(`{"z":1.10,"a":-0,"m":1E5}`)})
+	for _, transform := range []vault.Transform{vault.TransformReveal, vault.TransformMask, vault.TransformRedact} {
+		_, key := w.NewApplication(w.t, w.Tenant, vault.ApplicationPrivate, []vault.AccessRule{
+			{Priority: 1, Container: "/", Transform: transform, Permissions: []vault.Permission{"token:read"}}})
 		for _, id := range []string{"card", "numbers"} {
 			tok, err := w.as(key).GetToken(ctx, id)
 			w.saw("GetToken "+string(transform), tok, err)
 		}
 	}
-	_, narrow := w.NewApplication(w.t, w.Tenant, vault.Private, []vault.AccessRule{
-		{Priority: 1, Container: "/pii/", Transform: vault.Mask, Permissions: []string{"token:read"}}})
+	_, narrow := w.NewApplication(w.t, w.Tenant, vault.ApplicationPrivate, []vault.AccessRule{
+		{Priority: 1, Container: "/pii/", Transform: vault.TransformMask, Permissions: []vault.Permission{"token:read"}}})
 	tok, err := w.as(narrow).GetToken(ctx, "card")
 	w.saw("GetToken outside of the rules", tok, err)
 	tok, err = w.public.GetToken(ctx, "card")
@@ -117,7 +117,7 @@ func getTransforms(w *world) {
 
 func getIDs(w *world) {
 	for _, id := range []string{"umlaut-ü", "a b", "dots...", "comma,;@!$()*~"} {
-		w.token(vault.TokenParams{ID: id, Type: vault.Generic, Data: 1})
+		w.token(vault.TokenParams{ID: id, Type: vault.TypeGeneric, Data: 1})
 	}
 	for _, id := range []string{
 		"umlaut-ü", "a b", "dots...", "comma,;@!$()*~", "", ".", "..", "search", "nobody", "a/b", "../applications", "%2e%2e",
@@ -128,14 +128,14 @@ func getIDs(w *world) {
 			tok, err := c.GetToken(w.t.Context(), id)
 			w.saw(fmt.Sprintf("GetToken %.10q", id), tok, err)
 		}
-		tok, err := w.private.UpdateToken(w.t.Context(), id, vault.JSON(`{"data":2}`))
-		w.saw(fmt.Sprintf("UpdateToken %.10q", id), tok, err)
+		tok, err := w.private.PatchToken(w.t.Context(), id, vault.JSON(`{"data":2}`))
+		w.saw(fmt.Sprintf("PatchToken %.10q", id), tok, err)
 		w.saw(fmt.Sprintf("DeleteToken %.10q", id), nil, w.private.DeleteToken(w.t.Context(), id))
 	}
 }
 
 func getExpired(w *world) {
-	w.token(vault.TokenParams{ID: "short", Type: vault.Generic, Data: 1, ExpiresAt: ptr(w.Clock.Now().Add(time.Minute))})
+	w.token(vault.TokenParams{ID: "short", Type: vault.TypeGeneric, Data: 1, ExpiresAt: ptr(w.Clock.Now().Add(time.Minute))})
 	for range 2 {
 		tok, err := w.private.GetToken(w.t.Context(), "short")
 		w.saw("GetToken", tok, err)
@@ -145,7 +145,7 @@ func getExpired(w *world) {
 
 func updatePatches(w *world) {
 	ctx := w.t.Context()
-	w.token(vault.TokenParams{ID: "doc", Type: vault.Generic, Data: vault.JSON(`{"b":1.10,"a":"x"}`), Metadata: map[string]string{"k": "v"}, ExpiresAt: ptr(w.Clock.Now().Add(time.Hour))})
+	w.token(vault.TokenParams{ID: "doc", Type: vault.TypeGeneric, Data: vault.JSON(`{"b":1.10,"a":"x"}`), Metadata: map[string]string{"k": "v"}, ExpiresAt: ptr(w.Clock.Now().Add(time.Hour))})
 	w.Clock.Advance(time.Second)
 	for i, patch := range []any{
 		vault.JSON(`{"data": {"a": null, "c": 1e400}}`),
@@ -157,8 +157,8 @@ func updatePatches(w *world) {
 		[]byte(`{}`),
 		vault.JSON(`{"search_indexes":[],"mask":null}`),
 	} {
-		tok, err := w.private.UpdateToken(ctx, "doc", patch)
-		w.saw(fmt.Sprint("UpdateToken ", i), tok, err)
+		tok, err := w.private.PatchToken(ctx, "doc", patch)
+		w.saw(fmt.Sprint("PatchToken ", i), tok, err)
 	}
 	tok, err := w.private.GetToken(ctx, "doc")
 	w.saw("GetToken", tok, err)
@@ -166,23 +166,23 @@ func updatePatches(w *world) {
 
 func updateRefused(w *world) {
 	ctx := w.t.Context()
-	w.token(vault.TokenParams{ID: "doc", Type: vault.Generic, Data: "x"})
+	w.token(vault.TokenParams{ID: "doc", Type: vault.TypeGeneric, Data: "x"})
 	for i, patch := range []any{
 		nil, vault.JSON(nil), vault.JSON("["), vault.JSON(`"x"`), 7, make(chan int), vault.JSON(`{"data":null,"nope":1,"metadata":[]}`),
 		vault.JSON(`{"mask":"{{ data }}"}`), vault.JSON(`{"containers":["bad"]}`),
 	} {
-		tok, err := w.private.UpdateToken(ctx, "doc", patch)
-		w.saw(fmt.Sprint("UpdateToken ", i), tok, err)
+		tok, err := w.private.PatchToken(ctx, "doc", patch)
+		w.saw(fmt.Sprint("PatchToken ", i), tok, err)
 	}
-	tok, err := w.private.UpdateToken(ctx, "nobody", vault.JSON(`{}`))
-	w.saw("UpdateToken of none", tok, err)
-	tok, err = w.management.UpdateToken(ctx, "doc", vault.JSON(`{}`))
-	w.saw("UpdateToken by a management key", tok, err)
+	tok, err := w.private.PatchToken(ctx, "nobody", vault.JSON(`{}`))
+	w.saw("PatchToken of none", tok, err)
+	tok, err = w.management.PatchToken(ctx, "doc", vault.JSON(`{}`))
+	w.saw("PatchToken by a management key", tok, err)
 }
 
 func deleteTwice(w *world) {
 	ctx := w.t.Context()
-	w.token(vault.TokenParams{ID: "gone", Type: vault.Generic, Data: "x"})
+	w.token(vault.TokenParams{ID: "gone", Type: vault.TypeGeneric, Data: "x"})
 	w.saw("DeleteToken by a public key", nil, w.public.DeleteToken(ctx, "gone"))
 	for range 2 {
 		w.saw("DeleteToken", nil, w.private.DeleteToken(ctx, "gone"))
@@ -196,9 +196,9 @@ func deleteTwice(w *world) {
 func (w *world) fill(n int) {
 	w.t.Helper()
 	for i := range n {
-		typ, data := vault.Generic, any(fmt.Sprint("value ", i))
+		typ, data := vault.TypeGeneric, any(fmt.Sprint("value ", i))
 		if i%3 == 0 {
-			typ, data = vault.CardNumber, number
+			typ, data = vault.TypeCardNumber, number
 		}
 		w.token(vault.TokenParams{ID: fmt.Sprintf("tok-%03d", i), Type: typ, Data: data, Metadata: map[string]string{"Mod[5]&=ü": fmt.Sprint("V ", i%5)}})
 		if i%2 == 0 {
@@ -212,10 +212,10 @@ func listFilters(w *world) {
 	for i, p := range []vault.ListTokensParams{
 		{}, {PageParams: vault.PageParams{Page: 2}}, {PageParams: vault.PageParams{Page: 3, Size: 10}}, {PageParams: vault.PageParams{Page: 99}},
 		{IDs: []string{"tok-001", "tok-024", "nobody", "a&b"}},
-		{Types: []vault.TokenType{vault.CardNumber}},
+		{Types: []vault.TokenType{vault.TypeCardNumber}},
 		{Types: []vault.TokenType{"nope"}},
 		{Metadata: map[string]string{"Mod[5]&=ü": "v 3"}},
-		{Metadata: map[string]string{"Mod[5]&=ü": "v 3"}, Types: []vault.TokenType{vault.Generic, vault.CardNumber}, PageParams: vault.PageParams{Size: 2}},
+		{Metadata: map[string]string{"Mod[5]&=ü": "v 3"}, Types: []vault.TokenType{vault.TypeGeneric, vault.TypeCardNumber}, PageParams: vault.PageParams{Size: 2}},
 		{Metadata: map[string]string{"other": ""}},
 	} {
 		page, err := w.private.ListTokens(w.t.Context(), p)
@@ -238,7 +238,7 @@ func listRefused(w *world) {
 func allTokens(w *world) {
 	w.fill(230)
 	for i, p := range []vault.ListTokensParams{
-		{PageParams: vault.PageParams{Page: 7, Size: -3}}, {Types: []vault.TokenType{vault.CardNumber}}, {IDs: []string{"nobody"}},
+		{PageParams: vault.PageParams{Page: 7, Size: -3}}, {Types: []vault.TokenType{vault.TypeCardNumber}}, {IDs: []string{"nobody"}},
 	} {
 		for tok, err := range w.private.AllTokens(w.t.Context(), p) {
 			w.saw(fmt.Sprint("AllTokens ", i), tok, err)
@@ -259,7 +259,7 @@ func allDeleting(w *world) {
 		w.saw("AllTokens "+tok.ID, nil, w.private.DeleteToken(w.t.Context(), tok.ID))
 		w.Clock.Advance(time.Second)
 		if len(w.records)%3 == 0 {
-			w.token(vault.TokenParams{Type: vault.Generic, Data: "new"})
+			w.token(vault.TokenParams{Type: vault.TypeGeneric, Data: "new"})
 		}
 	}
 }
@@ -279,7 +279,7 @@ func allRefused(w *world) {
 
 func searchQueries(w *world) {
 	w.fill(12)
-	w.token(vault.TokenParams{Type: vault.SocialSecurityNumber, Data: "536-22-8726", Metadata: map[string]string{"user": "Jane Doe"}})
+	w.token(vault.TokenParams{Type: vault.TypeSocialSecurityNumber, Data: "536-22-8726", Metadata: map[string]string{"user": "Jane Doe"}})
 	for _, query := range []string{
 		"", "type:token", `metadata.user:"jane doe"`, "data:8726", "id:tok-003 OR id:tok-004", "created_at:[2026-01-01 TO *] AND NOT type:card_number",
 		"nope:1", "type:", "\x00", strings.Repeat("x", 300),
@@ -322,8 +322,8 @@ func tokenizeRefused(w *world) {
 }
 
 func detokenizeDocuments(w *world) {
-	w.token(vault.TokenParams{ID: "card", Type: vault.Card, Data: vault.CardData{Number: number, CVC: "123"}, Metadata: map[string]string{"a": "b"}})
-	w.token(vault.TokenParams{ID: "num", Type: vault.Generic, Data: vault.JSON(`{"z":1.10,"a":1e400}`)})
+	w.token(vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: number, CVC: "123"}, Metadata: map[string]string{"a": "b"}})
+	w.token(vault.TokenParams{ID: "num", Type: vault.TypeGeneric, Data: vault.JSON(`{"z":1.10,"a":1e400}`)})
 	for i, doc := range []any{
 		"{{ card }}", "card {{ card | json: '$.number' | last4 }}", map[string]any{"b": "{{ num }}", "a": []string{"{{ card | json: '$.cvc' }}", "x"}},
 		vault.JSON(` {"untouched" :  1.10 } `), json.RawMessage(` {"canonical" :  1.10 } `), []byte(` [ 1 ] `), 7, nil, "{{ token: card }}",
@@ -334,7 +334,7 @@ func detokenizeDocuments(w *world) {
 }
 
 func detokenizeRefused(w *world) {
-	w.token(vault.TokenParams{ID: "num", Type: vault.Generic, Data: 1})
+	w.token(vault.TokenParams{ID: "num", Type: vault.TypeGeneric, Data: 1})
 	for i, doc := range []any{"{{ nobody }}", "{{ num | nope }}", "{{", []string{"x", "{{ num | json: '$.x' }}"}, vault.JSON("{"), vault.JSON(nil)} {
 		out, err := w.private.Detokenize(w.t.Context(), doc)
 		w.saw(fmt.Sprint("Detokenize ", i), out, err)

@@ -15,10 +15,10 @@ func (c *Client) GetTenant(ctx context.Context) (*vault.Tenant, error) {
 	return get[vault.Tenant](ctx, c, "GetTenant", tenantSelf, "")
 }
 
-// UpdateTenant changes the name and the settings of the tenant. See
-// [vault.Client.UpdateTenant].
-func (c *Client) UpdateTenant(ctx context.Context, p vault.TenantParams) (*vault.Tenant, error) {
-	return write[vault.Tenant](ctx, c, "UpdateTenant", http.MethodPut, tenantSelf, p)
+// ReplaceTenant changes the name and the settings of the tenant. See
+// [vault.Client.ReplaceTenant].
+func (c *Client) ReplaceTenant(ctx context.Context, p vault.TenantParams) (*vault.Tenant, error) {
+	return write[vault.Tenant](ctx, c, "ReplaceTenant", http.MethodPut, tenantSelf, p)
 }
 
 // ListLogs returns a page of the tenant's audit log, newest first. See

@@ -24,14 +24,14 @@ func (c *Client) GetToken(ctx context.Context, id string) (*vault.Token, error) 
 	return get[vault.Token](ctx, c, "GetToken", tokenPath(id), "")
 }
 
-// UpdateToken changes a token by a JSON merge patch and returns it masked. See
-// [vault.Client.UpdateToken].
-func (c *Client) UpdateToken(ctx context.Context, id string, patch any) (*vault.Token, error) {
+// PatchToken changes a token by a JSON merge patch and returns it masked. See
+// [vault.Client.PatchToken].
+func (c *Client) PatchToken(ctx context.Context, id string, patch any) (*vault.Token, error) {
 	body, err := document(patch)
 	if err != nil {
 		return nil, err
 	}
-	return call[vault.Token](ctx, c, &request{op: "UpdateToken", method: http.MethodPatch, path: tokenPath(id), typ: contentPatch, body: body, once: true})
+	return call[vault.Token](ctx, c, &request{op: "PatchToken", method: http.MethodPatch, path: tokenPath(id), typ: contentPatch, body: body, once: true})
 }
 
 // DeleteToken deletes a token. See [vault.Client.DeleteToken].

@@ -87,7 +87,7 @@ func TestMounted(t *testing.T) {
 		key := fmt.Sprint("create ", i)
 		ctx := vaultclient.WithIdempotencyKey(t.Context(), key)
 		for range 2 { // the second time by the key, or the id would be taken
-			if tok, err := c.CreateToken(ctx, vault.TokenParams{ID: id, Type: vault.Generic, Data: "x"}); err != nil || tok.ID != id {
+			if tok, err := c.CreateToken(ctx, vault.TokenParams{ID: id, Type: vault.TypeGeneric, Data: "x"}); err != nil || tok.ID != id {
 				t.Errorf("%s: %v", path, err)
 			}
 		}
@@ -279,7 +279,7 @@ func TestNothingShowsTheKey(t *testing.T) {
 		f := newFront(t, happens)
 		for _, key := range []string{f.PrivateKey, f.ManagementKey} {
 			c := f.client(t, key, vaultclient.Options{Timeout: 5 * time.Second})
-			_, createErr := c.CreateToken(t.Context(), vault.TokenParams{Type: vault.Card, Data: body, Metadata: map[string]string{"a": body}})
+			_, createErr := c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeCard, Data: body, Metadata: map[string]string{"a": body}})
 			_, proxyErr := c.InvokeProxy(t.Context(), vault.ProxyCall{Key: "proxykey-hunter2", Method: "POST", Body: strings.NewReader(body), Query: "q=" + body})
 			_, ephemeralErr := c.InvokeProxy(t.Context(), vault.ProxyCall{URL: "https://me:proxykey-hunter2@x.example", Header: http.Header{"Authorization": {body}}})
 			deleteErr := c.DeleteToken(t.Context(), "nobody")
@@ -337,10 +337,10 @@ func TestFailureOfTheServer(t *testing.T) {
 func TestAllTokensOfAnySize(t *testing.T) {
 	t.Parallel()
 	f := newFront(t, pass)
-	reader, key := f.NewApplication(t, f.Tenant, vault.Private, []vault.AccessRule{{Priority: 1, Container: "/", Transform: vault.Reveal, Permissions: []string{"token:read"}}})
+	reader, key := f.NewApplication(t, f.Tenant, vault.ApplicationPrivate, []vault.AccessRule{{Priority: 1, Container: "/", Transform: vault.TransformReveal, Permissions: []vault.Permission{"token:read"}}})
 	for i := range 40 {
 		f.Clock.Advance(time.Second)
-		must[*vault.Token](t)(f.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.Generic, Data: strings.Repeat("x", 1000*(i%7))}))
+		must[*vault.Token](t)(f.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: strings.Repeat("x", 1000*(i%7))}))
 	}
 	collect := func(c vault.API) (all []string, last error) {
 		for tok, err := range c.AllTokens(t.Context(), vault.ListTokensParams{}) {
@@ -412,9 +412,9 @@ func TestTextThatIsNone(t *testing.T) {
 	t.Parallel()
 	f := newFront(t, pass)
 	c := f.client(t, f.ManagementKey, vaultclient.Options{})
-	_, createErr := c.CreateToken(t.Context(), vault.TokenParams{ID: "bad\xff", Type: vault.Generic, Data: 1})
-	_, metadataErr := c.CreateToken(t.Context(), vault.TokenParams{Type: vault.Generic, Data: 1, Metadata: map[string]string{"k": "\xff"}})
-	_, ruleErr := c.CreateApplication(t.Context(), vault.ApplicationParams{Name: "a", Rules: []vault.AccessRule{{Permissions: []string{"\xff"}}}})
+	_, createErr := c.CreateToken(t.Context(), vault.TokenParams{ID: "bad\xff", Type: vault.TypeGeneric, Data: 1})
+	_, metadataErr := c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: 1, Metadata: map[string]string{"k": "\xff"}})
+	_, ruleErr := c.CreateApplication(t.Context(), vault.ApplicationParams{Name: "a", Rules: []vault.AccessRule{{Permissions: []vault.Permission{"\xff"}}}})
 	_, codeErr := c.CreateReactor(t.Context(), vault.ReactorParams{Name: "a", Code: "\xff", Configuration: map[string]string{}})
 	_, transformErr := c.CreateProxy(t.Context(), vault.ProxyParams{Name: "a", RequestTransform: &vault.ProxyTransform{Code: "\xff"}})
 	for i, err := range []error{createErr, metadataErr, ruleErr, codeErr, transformErr} {

@@ -121,7 +121,7 @@ func TestDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.CreateToken(t.Context(), vault.TokenParams{Type: vault.Generic, Data: 1}); err != nil {
+	if _, err := c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: 1}); err != nil {
 		t.Error(err)
 	}
 	if agent := <-agents; agent != "vaultclient" {

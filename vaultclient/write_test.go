@@ -19,7 +19,7 @@ func TestPatchOfAServerThatShowsNothing(t *testing.T) {
 		r.Header.Del("Prefer")
 		v.ServeHTTP(w, r)
 	})
-	made := must[*vault.Application](t)(f.Management.CreateApplication(t.Context(), vault.ApplicationParams{Name: "a", Type: vault.Public, Permissions: []string{"token:create"}}))
+	made := must[*vault.Application](t)(f.Management.CreateApplication(t.Context(), vault.ApplicationParams{Name: "a", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}}))
 	got, err := f.client(t, f.ManagementKey, vaultclient.Options{}).PatchApplication(t.Context(), made.ID, vault.JSON(`{"name":"b"}`))
 	if err != nil || got.Name != "b" || got.ID != made.ID {
 		t.Errorf("%+v, %v", got, err)
@@ -32,7 +32,7 @@ func TestPatchByOneWhoMayNotRead(t *testing.T) {
 	t.Parallel()
 	f := frontOf(t, scripted(t), pass)
 	ctx, rename := t.Context(), vault.JSON(`{"name":"renamed"}`)
-	app := must[*vault.Application](t)(f.Management.CreateApplication(ctx, vault.ApplicationParams{Name: "a", Type: vault.Public, Permissions: []string{"token:create"}}))
+	app := must[*vault.Application](t)(f.Management.CreateApplication(ctx, vault.ApplicationParams{Name: "a", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}}))
 	reactor := must[*vault.Reactor](t)(f.Management.CreateReactor(ctx, vault.ReactorParams{Name: "r", Code: code, Configuration: map[string]string{}}))
 	proxy := must[*vault.Proxy](t)(f.Management.CreateProxy(ctx, vault.ProxyParams{Name: "p", DestinationURL: "https://destination.example"}))
 	for kind, c := range map[string]struct {
@@ -63,7 +63,7 @@ func TestPatchByOneWhoMayNotRead(t *testing.T) {
 	} {
 		for _, permission := range []string{":read", ":update"} {
 			made := permission == ":update"
-			key := must[*vault.Application](t)(f.Tenant.CreateApplication(ctx, vault.ApplicationParams{Name: "k", Type: vault.Management, Permissions: []string{kind + permission}})).Key
+			key := must[*vault.Application](t)(f.Tenant.CreateApplication(ctx, vault.ApplicationParams{Name: "k", Type: vault.ApplicationManagement, Permissions: []vault.Permission{vault.Permission(kind + permission)}})).Key
 			shown, err := c.patch(f.client(t, key, vaultclient.Options{}))
 			var e *vaultclient.Error
 			if shown || !errors.Is(err, vault.ErrForbidden) || !errors.As(err, &e) || errors.Is(err, vaultclient.ErrUnseen) != made {

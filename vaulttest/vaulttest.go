@@ -89,9 +89,9 @@ func OpenStorage(t testing.TB, store vault.Storage, cfg *vault.Config) *Vault {
 	})
 	v := &Vault{Vault: opened, Clock: clock}
 	v.Acme, v.Tenant = v.NewTenant(t, "Acme")
-	v.Public, v.PublicKey = v.NewApplication(t, v.Tenant, vault.Public, nil)
-	v.Private, v.PrivateKey = v.NewApplication(t, v.Tenant, vault.Private, nil)
-	v.Management, v.ManagementKey = v.NewApplication(t, v.Tenant, vault.Management, nil)
+	v.Public, v.PublicKey = v.NewApplication(t, v.Tenant, vault.ApplicationPublic, nil)
+	v.Private, v.PrivateKey = v.NewApplication(t, v.Tenant, vault.ApplicationPrivate, nil)
+	v.Management, v.ManagementKey = v.NewApplication(t, v.Tenant, vault.ApplicationManagement, nil)
 	return v
 }
 
@@ -113,7 +113,7 @@ func (v *Vault) NewApplication(t testing.TB, tenant *vault.Client, typ vault.App
 	ctx := context.Background()
 	p := vault.ApplicationParams{Name: "Test " + string(typ), Type: typ, Rules: rules}
 	if len(rules) == 0 {
-		p.Permissions = permissionsOf(t, tenant, typ)
+		p.Permissions = vault.AllPermissions(typ)
 	}
 	app, err := tenant.CreateApplication(ctx, p)
 	if err != nil {
@@ -124,24 +124,6 @@ func (v *Vault) NewApplication(t testing.TB, tenant *vault.Client, typ vault.App
 		t.Fatalf("vaulttest: authenticate: %v", err)
 	}
 	return c, app.Key
-}
-
-// permissionsOf returns all permissions that a type of application may hold.
-func permissionsOf(t testing.TB, c *vault.Client, typ vault.ApplicationType) []string {
-	t.Helper()
-	all, err := c.ListPermissions(context.Background())
-	if err != nil {
-		t.Fatalf("vaulttest: list permissions: %v", err)
-	}
-	var out []string
-	for _, p := range all {
-		for _, holder := range p.ApplicationTypes {
-			if holder == typ {
-				out = append(out, p.Type)
-			}
-		}
-	}
-	return out
 }
 
 // Clock is a clock that moves only when Advance is called.

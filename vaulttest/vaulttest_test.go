@@ -21,7 +21,7 @@ func TestNewIsReadyForUse(t *testing.T) {
 		}
 	}
 	expires := v.Clock.Now().Add(time.Hour)
-	tok, err := v.Private.CreateToken(ctx, vault.TokenParams{Type: vault.Generic, Data: "secret", ExpiresAt: &expires})
+	tok, err := v.Private.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret", ExpiresAt: &expires})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func Example() {
 	v := vaulttest.New(t)
 	defer v.Close()
 
-	tok, err := v.Private.CreateToken(context.Background(), vault.TokenParams{Type: vault.CardNumber, Data: "4242424242424242"})
+	tok, err := v.Private.CreateToken(context.Background(), vault.TokenParams{Type: vault.TypeCardNumber, Data: "4242424242424242"})
 	if err != nil {
 		t.Fatal(err)
 	}

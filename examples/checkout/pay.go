@@ -97,7 +97,7 @@ func (a *vaultAccess) authorize(ctx context.Context, order, nonce string) error 
 	defer cancel()
 	end := time.Now().Add(sessionLife)
 	return a.client.AuthorizeSession(ctx, vault.Grant{Nonce: nonce, ExpiresAt: &end, Rules: []vault.AccessRule{
-		{Priority: 1, Container: containerOf(order), Transform: vault.Mask, Permissions: []string{"token:create"}},
+		{Priority: 1, Container: containerOf(order), Transform: vault.TransformMask, Permissions: []vault.Permission{"token:create"}},
 	}})
 }
 
@@ -109,7 +109,7 @@ func (a *vaultAccess) card(ctx context.Context, order string, token uuid.UUID) (
 	if err != nil {
 		return nil, err
 	}
-	if t.Type != vault.Card || !slices.Equal(t.Containers, []string{containerOf(order)}) {
+	if t.Type != vault.TypeCard || !slices.Equal(t.Containers, []string{containerOf(order)}) {
 		return nil, errNotPayable
 	}
 	card := &maskedCard{}

@@ -50,17 +50,17 @@ func setUp(ctx context.Context, v *vault.Vault, acquirer string) (*vaultAccess, 
 	c := v.Tenant(tenant.ID)
 	// Everyone can see the public key in the page. Any public application may open
 	// sessions; the one permission that it must have leads nowhere.
-	page, err := c.CreateApplication(ctx, vault.ApplicationParams{Name: "Checkout page", Type: vault.Public,
-		Rules: []vault.AccessRule{{Priority: 1, Container: "/nowhere/", Transform: vault.Redact, Permissions: []string{"token:create"}}}})
+	page, err := c.CreateApplication(ctx, vault.ApplicationParams{Name: "Checkout page", Type: vault.ApplicationPublic,
+		Rules: []vault.AccessRule{{Priority: 1, Container: "/nowhere/", Transform: vault.TransformRedact, Permissions: []vault.Permission{"token:create"}}}})
 	if err != nil {
 		return nil, err
 	}
 	// The server reads masked cards. It may use them in the clear, but only a proxy
 	// sees what it uses.
-	server, err := c.CreateApplication(ctx, vault.ApplicationParams{Name: "Shop server", Type: vault.Private,
+	server, err := c.CreateApplication(ctx, vault.ApplicationParams{Name: "Shop server", Type: vault.ApplicationPrivate,
 		Rules: []vault.AccessRule{
-			{Priority: 1, Container: cards, Transform: vault.Mask, Permissions: []string{"token:create", "token:read"}},
-			{Priority: 2, Container: cards, Transform: vault.Reveal, Permissions: []string{"token:use"}},
+			{Priority: 1, Container: cards, Transform: vault.TransformMask, Permissions: []vault.Permission{"token:create", "token:read"}},
+			{Priority: 2, Container: cards, Transform: vault.TransformReveal, Permissions: []vault.Permission{"token:use"}},
 		}})
 	if err != nil {
 		return nil, err

@@ -87,7 +87,7 @@ func sell(ctx context.Context, c *vault.Client, gateway string, out io.Writer) e
 		return err
 	}
 	for _, number := range []string{"4242424242424242", "4000000000000002"} {
-		card, err := c.CreateToken(ctx, vault.TokenParams{Type: vault.Card, Data: vault.CardData{Number: number, CVC: "123"}})
+		card, err := c.CreateToken(ctx, vault.TokenParams{Type: vault.TypeCard, Data: vault.CardData{Number: number, CVC: "123"}})
 		if err != nil {
 			return err
 		}

@@ -40,7 +40,7 @@ func newMetrics() *metrics {
 }
 
 // Observe implements httpserver.Observer.
-func (m *metrics) Observe(r httpserver.Request) {
+func (m *metrics) Observe(r httpserver.RequestInfo) {
 	m.requests.WithLabelValues(r.Method, r.Route, strconv.Itoa(r.Status)).Inc()
 	m.seconds.WithLabelValues(r.Method, r.Route).Observe(r.Duration.Seconds())
 	if r.Replayed {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"io/fs"
 	"net"
@@ -79,10 +80,10 @@ func TestWhatEachApplicationHolds(t *testing.T) {
 		if err := json.Unmarshal([]byte(body), &app); err != nil {
 			t.Fatal(err)
 		}
-		if got := strings.Join(app.Permissions, " "); want != "" && got != want {
+		if got := strings.Trim(fmt.Sprint(app.Permissions), "[]"); want != "" && got != want {
 			t.Errorf("%s: %s", app.Type, got)
 		}
-		if app.Type == vault.Management && (len(app.Permissions) != 17 || strings.Contains(body, "token:")) {
+		if app.Type == vault.ApplicationManagement && (len(app.Permissions) != 17 || strings.Contains(body, "token:")) {
 			t.Errorf("management: %v", app.Permissions)
 		}
 	}

@@ -136,7 +136,7 @@ func issue(ctx context.Context, client *vault.Client, added func(int)) (*credent
 	c := &credentials{TenantID: client.TenantID().String()}
 	n := 0
 	for typ, key := range map[vault.ApplicationType]*string{
-		vault.Public: &c.PublicKey, vault.Private: &c.PrivateKey, vault.Management: &c.ManagementKey,
+		vault.ApplicationPublic: &c.PublicKey, vault.ApplicationPrivate: &c.PrivateKey, vault.ApplicationManagement: &c.ManagementKey,
 	} {
 		var err error
 		if *key, err = newApplication(ctx, client, typ); err != nil {

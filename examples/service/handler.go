@@ -66,7 +66,7 @@ func (d *directory) create(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	token, err := d.client.CreateToken(r.Context(), vault.TokenParams{
-		Type: vault.SocialSecurityNumber, Data: in.SSN, Metadata: map[string]string{"name": in.Name}})
+		Type: vault.TypeSocialSecurityNumber, Data: in.SSN, Metadata: map[string]string{"name": in.Name}})
 	answer(w, http.StatusCreated, token, err)
 }
 
@@ -107,7 +107,7 @@ func newMetrics() *metrics {
 }
 
 // Observe implements httpserver.Observer.
-func (m *metrics) Observe(r httpserver.Request) {
+func (m *metrics) Observe(r httpserver.RequestInfo) {
 	m.requests.Add(fmt.Sprintf("%s %s %d", r.Method, r.Route, r.Status), 1)
 }
 

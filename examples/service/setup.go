@@ -37,13 +37,13 @@ func setUp(ctx context.Context, v *vault.Vault, stdout io.Writer) (*vault.Client
 		return nil, err
 	}
 	c := v.Tenant(tenant.ID)
-	payroll, err := c.CreateApplication(ctx, vault.ApplicationParams{Name: payrollName, Type: vault.Private,
-		Rules: []vault.AccessRule{{Priority: 1, Container: numbers, Transform: vault.Reveal, Permissions: []string{"token:read", "token:use"}}}})
+	payroll, err := c.CreateApplication(ctx, vault.ApplicationParams{Name: payrollName, Type: vault.ApplicationPrivate,
+		Rules: []vault.AccessRule{{Priority: 1, Container: numbers, Transform: vault.TransformReveal, Permissions: []vault.Permission{"token:read", "token:use"}}}})
 	if err != nil {
 		return nil, err
 	}
-	_, err = c.CreateApplication(ctx, vault.ApplicationParams{Name: directoryName, Type: vault.Private,
-		Rules: []vault.AccessRule{{Priority: 1, Container: numbers, Transform: vault.Mask, Permissions: []string{"token:create", "token:read"}}}})
+	_, err = c.CreateApplication(ctx, vault.ApplicationParams{Name: directoryName, Type: vault.ApplicationPrivate,
+		Rules: []vault.AccessRule{{Priority: 1, Container: numbers, Transform: vault.TransformMask, Permissions: []vault.Permission{"token:create", "token:read"}}}})
 	if err != nil {
 		return nil, err
 	}

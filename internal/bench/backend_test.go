@@ -124,7 +124,7 @@ func newUser(b *testing.B, store storage.Storage) *user {
 	}
 	u := &user{vault: v, tenant: storage.ID(tenant.ID)}
 	u.Client = u.application(b, vault.ApplicationParams{
-		Permissions: []string{"token:create", "token:read", "token:use", "token:search"},
+		Permissions: []vault.Permission{"token:create", "token:read", "token:use", "token:search"},
 	})
 	return u
 }
@@ -132,7 +132,7 @@ func newUser(b *testing.B, store storage.Storage) *user {
 // application returns a client that acts as a new private application.
 func (u *user) application(b *testing.B, p vault.ApplicationParams) *vault.Client {
 	b.Helper()
-	p.Name, p.Type = "Bench", vault.Private
+	p.Name, p.Type = "Bench", vault.ApplicationPrivate
 	app, err := u.vault.Tenant(uuid.UUID(u.tenant)).CreateApplication(b.Context(), p)
 	if err != nil {
 		b.Fatal(err)

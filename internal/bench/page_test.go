@@ -79,7 +79,7 @@ func newShelf(b *testing.B, on *backend, tokens int) *shelf {
 		}
 	}
 	ruled := u.application(b, vault.ApplicationParams{Rules: []vault.AccessRule{
-		{Description: "Even teams", Priority: 1, Container: "/even/", Transform: "mask", Permissions: []string{"token:read"}},
+		{Description: "Even teams", Priority: 1, Container: "/even/", Transform: "mask", Permissions: []vault.Permission{"token:read"}},
 	}})
 	return &shelf{tokens: tokens, all: u.Client, ruled: ruled}
 }

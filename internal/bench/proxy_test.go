@@ -36,7 +36,7 @@ func BenchmarkProxy(b *testing.B) {
 	})
 	front := httptest.NewServer(httpserver.Handler(v.Vault, nil))
 	b.Cleanup(front.Close)
-	tok, err := v.Private.CreateToken(b.Context(), vault.TokenParams{Type: vault.Generic, Data: "4242424242424242"})
+	tok, err := v.Private.CreateToken(b.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "4242424242424242"})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -89,7 +89,7 @@ var cards = sync.OnceValue(func() []vault.TokenParams {
 	params := make([]vault.TokenParams, 4096)
 	for i := range params {
 		params[i] = vault.TokenParams{
-			Type: vault.Card,
+			Type: vault.TypeCard,
 			Data: vault.CardData{Number: cardNumber(), ExpirationMonth: 1 + i%12, ExpirationYear: 2031},
 			Metadata: map[string]string{
 				"customer": fmt.Sprintf("customer-%010d", rand.Uint32()), "source": "checkout",

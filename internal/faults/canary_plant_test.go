@@ -77,11 +77,11 @@ func plantCanaries(t *testing.T, v *vault.Vault, key *vault.Key) map[string]stri
 	found["webhook secret"] = tenant.WebhookSecret
 
 	for _, p := range []vault.TokenParams{
-		{Type: vault.Generic, Data: map[string]string{canaries["key in data"]: canaries["token data"]}, Mask: canaries["mask"]},
-		{Type: vault.Generic, Data: canaries["index value"], SearchIndexes: []string{"{{ data }}"}, Metadata: map[string]string{"k": canaries["metadata"]}},
-		{Type: vault.Card, Data: vault.CardData{Number: canaries["card number"], CVC: canaries["cvc"]}},
-		{Type: vault.Bank, Data: vault.BankData{RoutingNumber: "021000021", AccountNumber: canaries["account number"]}},
-		{Type: vault.SocialSecurityNumber, Data: canaries["social security"]},
+		{Type: vault.TypeGeneric, Data: map[string]string{canaries["key in data"]: canaries["token data"]}, Mask: canaries["mask"]},
+		{Type: vault.TypeGeneric, Data: canaries["index value"], SearchIndexes: []string{"{{ data }}"}, Metadata: map[string]string{"k": canaries["metadata"]}},
+		{Type: vault.TypeCard, Data: vault.CardData{Number: canaries["card number"], CVC: canaries["cvc"]}},
+		{Type: vault.TypeBank, Data: vault.BankData{RoutingNumber: "021000021", AccountNumber: canaries["account number"]}},
+		{Type: vault.TypeSocialSecurityNumber, Data: canaries["social security"]},
 	} {
 		tok, err := c.CreateToken(ctx, p)
 		must(err)
@@ -90,9 +90,9 @@ func plantCanaries(t *testing.T, v *vault.Vault, key *vault.Key) map[string]stri
 		_, err = c.Detokenize(ctx, "{{ "+tok.ID+" }}")
 		must(err)
 	}
-	tok, err := c.CreateToken(ctx, vault.TokenParams{Type: vault.Generic, Data: "x"})
+	tok, err := c.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})
 	must(err)
-	_, err = c.UpdateToken(ctx, tok.ID, vault.JSON(fmt.Sprintf(`{"data":%q}`, canaries["patched data"])))
+	_, err = c.PatchToken(ctx, tok.ID, vault.JSON(fmt.Sprintf(`{"data":%q}`, canaries["patched data"])))
 	must(err)
 	_, err = c.Tokenize(ctx, map[string]any{"a": []string{canaries["tokenized document"]}})
 	must(err)
@@ -126,7 +126,7 @@ func plantChanges(t *testing.T, c *vault.Client, found map[string]string) {
 	t.Helper()
 	ctx := t.Context()
 	card, err := c.CreateToken(ctx, vault.TokenParams{
-		Type: vault.Card, Data: vault.CardData{Number: "4242424242424242"},
+		Type: vault.TypeCard, Data: vault.CardData{Number: "4242424242424242"},
 		FingerprintExpression: "{{ data.number | append: '" + canaries["expression"] + "' }}",
 		SearchIndexes:         []string{"{{ data.number | append: '" + canaries["index expression"] + "' }}"},
 	})
@@ -134,10 +134,10 @@ func plantChanges(t *testing.T, c *vault.Client, found map[string]string) {
 		t.Fatal(err)
 	}
 	patch := fmt.Sprintf(`{"data":{"cvc":%q},"metadata":{"k":%q},"mask":{"x":%q}}`, canaries["patched cvc"], canaries["patched metadata"], canaries["mask"])
-	if _, err := c.UpdateToken(ctx, card.ID, vault.JSON(patch)); err != nil {
+	if _, err := c.PatchToken(ctx, card.ID, vault.JSON(patch)); err != nil {
 		t.Fatal(err)
 	}
-	gone, err := c.CreateToken(ctx, vault.TokenParams{Type: vault.Generic, Data: canaries["deleted data"]})
+	gone, err := c.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: canaries["deleted data"]})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,9 +195,9 @@ func plantJobs(t *testing.T, v *vault.Vault, c *vault.Client) {
 func plantKeys(t *testing.T, v *vault.Vault, c *vault.Client, found map[string]string) {
 	t.Helper()
 	ctx := t.Context()
-	rules := []vault.AccessRule{{Description: canaries["rule"], Priority: 1, Transform: vault.Mask, Permissions: []string{"token:create"},
+	rules := []vault.AccessRule{{Description: canaries["rule"], Priority: 1, Transform: vault.TransformMask, Permissions: []vault.Permission{"token:create"},
 		Conditions: []vault.Condition{{Attribute: "id", Operator: "equals", Value: canaries["rule"]}}}}
-	public, err := c.CreateApplication(ctx, vault.ApplicationParams{Name: "p", Type: vault.Public, Permissions: []string{"token:create"}, Rules: rules})
+	public, err := c.CreateApplication(ctx, vault.ApplicationParams{Name: "p", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}, Rules: rules})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,7 +212,7 @@ func plantKeys(t *testing.T, v *vault.Vault, c *vault.Client, found map[string]s
 	}
 	found["session key"], found["session nonce"] = s.SessionKey, s.Nonce
 	rules[0].Description, rules[0].Conditions[0].Value = canaries["grant"], canaries["grant"]
-	if err := c.AuthorizeSession(ctx, vault.Grant{Nonce: s.Nonce, Permissions: []string{"token:create"}, Rules: rules}); err != nil {
+	if err := c.AuthorizeSession(ctx, vault.Grant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:create"}, Rules: rules}); err != nil {
 		t.Fatal(err)
 	}
 	again, err := c.RegenerateKey(ctx, public.ID)

@@ -200,20 +200,20 @@ func TestErrorsCarryNoValues(t *testing.T) {
 		return func() error { _, err := c.Tokenize(ctx, vault.JSON(text)); return err }
 	}
 	for name, do := range map[string]func() error{
-		"card number":       create(vault.TokenParams{Type: vault.Card, Data: map[string]string{"number": canary}}),
-		"cvc":               create(vault.TokenParams{Type: vault.Card, Data: map[string]string{"number": "4242424242424242", "cvc": canary}}),
-		"bank":              create(vault.TokenParams{Type: vault.Bank, Data: map[string]string{"routing_number": canary, "account_number": canary}}),
-		"ssn":               create(vault.TokenParams{Type: vault.SocialSecurityNumber, Data: canary}),
+		"card number":       create(vault.TokenParams{Type: vault.TypeCard, Data: map[string]string{"number": canary}}),
+		"cvc":               create(vault.TokenParams{Type: vault.TypeCard, Data: map[string]string{"number": "4242424242424242", "cvc": canary}}),
+		"bank":              create(vault.TokenParams{Type: vault.TypeBank, Data: map[string]string{"routing_number": canary, "account_number": canary}}),
+		"ssn":               create(vault.TokenParams{Type: vault.TypeSocialSecurityNumber, Data: canary}),
 		"type":              create(vault.TokenParams{Type: canary, Data: canary}),
-		"id":                create(vault.TokenParams{ID: canary + "/", Type: vault.Generic, Data: canary}),
-		"id is data":        create(vault.TokenParams{ID: canary, Type: vault.Generic, Data: canary}),
-		"mask filter":       create(vault.TokenParams{Type: vault.Generic, Data: canary, Mask: "{{ data | to_number }}"}),
-		"mask json":         create(vault.TokenParams{Type: vault.Generic, Data: canary, Mask: "{{ data | json: '$.x' }}"}),
-		"fingerprint":       create(vault.TokenParams{Type: vault.Generic, Data: canary, FingerprintExpression: "{{ data | divided_by: 2 }}"}),
-		"index":             create(vault.TokenParams{Type: vault.Generic, Data: canary, SearchIndexes: []string{"{{ data | date: '%Y' }}"}}),
-		"container":         create(vault.TokenParams{Type: vault.Generic, Data: canary, Containers: []string{canary}}),
-		"metadata":          create(vault.TokenParams{Type: vault.Generic, Data: canary, Metadata: map[string]string{"k": canary + "\x00"}}),
-		"expires_at":        create(vault.TokenParams{Type: vault.Generic, Data: canary, ExpiresAt: &past}),
+		"id":                create(vault.TokenParams{ID: canary + "/", Type: vault.TypeGeneric, Data: canary}),
+		"id is data":        create(vault.TokenParams{ID: canary, Type: vault.TypeGeneric, Data: canary}),
+		"mask filter":       create(vault.TokenParams{Type: vault.TypeGeneric, Data: canary, Mask: "{{ data | to_number }}"}),
+		"mask json":         create(vault.TokenParams{Type: vault.TypeGeneric, Data: canary, Mask: "{{ data | json: '$.x' }}"}),
+		"fingerprint":       create(vault.TokenParams{Type: vault.TypeGeneric, Data: canary, FingerprintExpression: "{{ data | divided_by: 2 }}"}),
+		"index":             create(vault.TokenParams{Type: vault.TypeGeneric, Data: canary, SearchIndexes: []string{"{{ data | date: '%Y' }}"}}),
+		"container":         create(vault.TokenParams{Type: vault.TypeGeneric, Data: canary, Containers: []string{canary}}),
+		"metadata":          create(vault.TokenParams{Type: vault.TypeGeneric, Data: canary, Metadata: map[string]string{"k": canary + "\x00"}}),
+		"expires_at":        create(vault.TokenParams{Type: vault.TypeGeneric, Data: canary, ExpiresAt: &past}),
 		"broken json":       document(`{"a": "` + canary + `", "b": ` + canary + `}`),
 		"cut off":           document(`["` + canary),
 		"duplicate key":     document(`{"a": "` + canary + `", "a": 1}`),
@@ -225,11 +225,11 @@ func TestErrorsCarryNoValues(t *testing.T) {
 			return err
 		},
 		"nonce": func() error {
-			return c.AuthorizeSession(ctx, vault.Grant{Nonce: canary, Permissions: []string{"token:create"}})
+			return c.AuthorizeSession(ctx, vault.Grant{Nonce: canary, Permissions: []vault.Permission{"token:create"}})
 		},
 		"api key":  func() error { _, err := v.Authenticate(ctx, canary); return err },
 		"token id": func() error { _, err := c.GetToken(ctx, canary); return err },
-		"patch":    func() error { _, err := c.UpdateToken(ctx, canary, vault.JSON(`{"data":`+canary)); return err },
+		"patch":    func() error { _, err := c.PatchToken(ctx, canary, vault.JSON(`{"data":`+canary)); return err },
 		"application": func() error {
 			_, err := c.PatchApplication(ctx, uuid.New(), vault.JSON(`{"type":"`+canary+`"}`))
 			return err

@@ -24,7 +24,7 @@ type writer struct {
 
 func newWriter(ctx context.Context, v *vault.Vault, tenant uuid.UUID) (*writer, error) {
 	w := &writer{v: v, c: v.Tenant(tenant)}
-	app, err := w.c.CreateApplication(ctx, vault.ApplicationParams{Name: "Shop", Type: vault.Public, Permissions: []string{"token:create"}})
+	app, err := w.c.CreateApplication(ctx, vault.ApplicationParams{Name: "Shop", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}})
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func said(err error, format string, args ...any) error {
 }
 
 func (w *writer) newToken(ctx context.Context, n int) (string, error) {
-	tok, err := w.c.CreateToken(ctx, vault.TokenParams{Type: vault.Generic, Data: map[string]int{"n": n}, Metadata: map[string]string{"n": fmt.Sprint(n)}})
+	tok, err := w.c.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: map[string]int{"n": n}, Metadata: map[string]string{"n": fmt.Sprint(n)}})
 	if err != nil {
 		return "", err
 	}
@@ -86,7 +86,7 @@ func (w *writer) update(ctx context.Context, n int) error {
 	if err != nil {
 		return err
 	}
-	_, err = w.c.UpdateToken(ctx, id, vault.JSON(`{"data":{"changed":true}}`))
+	_, err = w.c.PatchToken(ctx, id, vault.JSON(`{"data":{"changed":true}}`))
 	return said(err, "update %s", id)
 }
 
@@ -120,7 +120,7 @@ func (w *writer) lease(ctx context.Context, _ int) error {
 func (w *writer) createOnce(ctx context.Context, word string, lease time.Duration) error {
 	key := uuid.NewString()
 	answer, _, err := w.c.Once(ctx, onceKey(key, lease), func(ctx context.Context, c *vault.Client) (vault.Answer, error) {
-		tok, err := c.CreateToken(ctx, vault.TokenParams{Type: vault.Generic, Data: key})
+		tok, err := c.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: key})
 		if err != nil {
 			return vault.Answer{}, err
 		}
@@ -136,12 +136,12 @@ func (w *writer) session(ctx context.Context, _ int) error {
 	}
 	fmt.Printf("session %s\n", s.SessionKey)
 	later := time.Now().Add(time.Hour)
-	err = w.c.AuthorizeSession(ctx, vault.Grant{Nonce: s.Nonce, Permissions: []string{"token:create"}, ExpiresAt: &later})
+	err = w.c.AuthorizeSession(ctx, vault.Grant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:create"}, ExpiresAt: &later})
 	return said(err, "authorize %s", s.SessionKey)
 }
 
 func (w *writer) regenerate(ctx context.Context, _ int) error {
-	app, err := w.c.CreateApplication(ctx, vault.ApplicationParams{Name: "x", Type: vault.Private, Permissions: []string{"token:read"}})
+	app, err := w.c.CreateApplication(ctx, vault.ApplicationParams{Name: "x", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:read"}})
 	if err != nil {
 		return err
 	}

@@ -221,8 +221,8 @@ func readLog(t *testing.T, c *vault.Client) map[string]int {
 			t.Fatal(err)
 		}
 		for _, e := range logs.Data {
-			entries[e.Operation+" "+e.EntityID]++
-			entries[e.Operation+" "+e.EntityType]++
+			entries[string(e.Operation)+" "+e.EntityID]++
+			entries[string(e.Operation)+" "+e.EntityType]++
 		}
 		if page >= logs.Pagination.TotalPages {
 			return entries

@@ -58,7 +58,7 @@ type expiring struct {
 func (e *expiring) create(node, value int, ends *time.Time) string {
 	yes := true
 	tok, err := e.clients[node].CreateToken(e.t.Context(), vault.TokenParams{
-		Type: vault.Generic, Data: fmt.Sprintf("value %d", value), DeduplicateToken: &yes, ExpiresAt: ends,
+		Type: vault.TypeGeneric, Data: fmt.Sprintf("value %d", value), DeduplicateToken: &yes, ExpiresAt: ends,
 	})
 	if err != nil {
 		e.t.Errorf("create: %v", err)
@@ -91,7 +91,7 @@ func (e *expiring) replaceAll(round int, old []string) {
 			wg.Go(func() { made[node][i] = e.create(node, i, &ends) })
 			wg.Go(func() {
 				// It has expired on both nodes: to change it never succeeds.
-				if _, err := e.clients[node].UpdateToken(e.t.Context(), old[i], vault.JSON(`{"metadata":{"a":"b"}}`)); err == nil {
+				if _, err := e.clients[node].PatchToken(e.t.Context(), old[i], vault.JSON(`{"metadata":{"a":"b"}}`)); err == nil {
 					e.t.Error("an expired token was changed")
 				}
 			})

@@ -35,7 +35,7 @@ func ExampleOpen() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if _, err := v.Tenant(acme.ID).CreateToken(ctx, vault.TokenParams{ID: "greeting", Type: vault.Generic, Data: "hello"}); err != nil {
+	if _, err := v.Tenant(acme.ID).CreateToken(ctx, vault.TokenParams{ID: "greeting", Type: vault.TypeGeneric, Data: "hello"}); err != nil {
 		log.Fatal(err)
 	}
 	if err := v.Close(); err != nil {
