@@ -81,7 +81,7 @@ func (p *ApplicationParams) UnmarshalJSON(data []byte) error {
 // checked returns the parameters as they are stored.
 func (p ApplicationParams) checked(now time.Time) (ApplicationParams, error) {
 	bad := &form.Problems{}
-	form.CheckName(bad, "name", p.Name)
+	p.checkPlain(now, bad)
 	switch p.Type {
 	case ApplicationPublic, ApplicationPrivate, ApplicationManagement:
 		rules, permissions, problems := access.Check(access.Holder(p.Type), accessRules(p.Rules), texts(p.Permissions))
@@ -90,10 +90,15 @@ func (p ApplicationParams) checked(now time.Time) (ApplicationParams, error) {
 	default:
 		bad.Add("type", "must be public, private or management")
 	}
+	return p, asInvalid(bad)
+}
+
+// checkPlain checks what does not depend on the type.
+func (p *ApplicationParams) checkPlain(now time.Time, bad *form.Problems) {
+	form.CheckName(bad, "name", p.Name)
 	if p.ExpiresAt != nil {
 		form.CheckExpiry(*p.ExpiresAt, now, bad)
 	}
-	return p, asInvalid(bad)
 }
 
 // mayGrant asks whether the caller may give permissions to an application, or
@@ -189,16 +194,31 @@ func (c *Client) ListApplications(ctx context.Context, p ListApplicationsParams)
 
 // ReplaceApplication replaces everything of an application but its type and
 // its key (permission application:update, and every permission of the application
-// that is not on tokens).
+// that is not on tokens). The type may be left out; another one is an
+// [InvalidError].
 func (c *Client) ReplaceApplication(ctx context.Context, id uuid.UUID, p ApplicationParams) (*Application, error) {
 	op, err := c.begin(ctx, access.ApplicationUpdate)
 	if err != nil {
 		return nil, err
 	}
-	if p, err = p.checked(op.now); err != nil {
+	if p.Type == "" { // what it may hold depends on the type that it has
+		bad := &form.Problems{}
+		p.checkPlain(op.now, bad)
+		err = asInvalid(bad)
+	} else {
+		p, err = p.checked(op.now)
+	}
+	if err != nil {
 		return nil, err
 	}
-	return op.updateApplication(ctx, id, func(ApplicationParams) (ApplicationParams, error) { return p, nil })
+	return op.updateApplication(ctx, id, func(old ApplicationParams) (ApplicationParams, error) {
+		if p.Type != "" {
+			return p, nil
+		}
+		whole := p
+		whole.Type = old.Type
+		return whole.checked(op.now)
+	})
 }
 
 // PatchApplication changes an application by a JSON merge patch (RFC 7386) of

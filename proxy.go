@@ -250,7 +250,7 @@ func (c *Client) PatchProxy(ctx context.Context, id uuid.UUID, patch JSON) (*Pro
 			return err
 		}
 		kept := p.Application
-		if !patch.names("application") {
+		if !patch.names("application") && !patch.names("application_id") {
 			p.Application = nil // it was checked when it was set, and may be gone
 		}
 		if err := p.check(ctx, op, x); err != nil {

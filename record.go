@@ -310,11 +310,60 @@ func mergeInto(dst json.Unmarshaler, current any, patch JSON) error {
 	if err != nil {
 		return err
 	}
-	alone := dst.UnmarshalJSON(patch)
 	bad := &form.Problems{}
+	p = withoutShown(p, dst, bad)
+	alone := dst.UnmarshalJSON(p.JSON())
 	bad.AddAll("", fieldsOf(dst.UnmarshalJSON(jsonx.Merge(now, p).JSON())))
 	bad.AddUnknown(fieldsOf(alone))
 	return asInvalid(bad)
+}
+
+// shownFields are what answers show of an entity beyond its parameters.
+var shownFields = []string{
+	"id", "tenant_id", "created_by", "created_at", "modified_by", "modified_at", "key", "webhook_secret",
+}
+
+// DecodeReplacement reads parameters for one of the Replace methods of [Client]
+// from JSON, as their UnmarshalJSON does, but from JSON that an application, a
+// reactor, a proxy or a tenant was written as too: the fields that cannot be
+// changed are ignored, so that what a Get returned can be changed and put back. A
+// proxy's application_id is read as application.id.
+func DecodeReplacement(data []byte, params json.Unmarshaler) error {
+	v, err := jsonx.Parse(data, jsonx.Limits{})
+	if err != nil || v.Kind() != jsonx.Object {
+		return params.UnmarshalJSON(data) // which says what is wrong
+	}
+	for _, name := range []string{"application", "application_id"} {
+		if v.Get(name).IsNull() {
+			v = v.Without(name) // the same as absent, where something is replaced
+		}
+	}
+	bad := &form.Problems{}
+	v = withoutShown(v, params, bad)
+	bad.AddAll("", fieldsOf(params.UnmarshalJSON(v.JSON())))
+	return asInvalid(bad)
+}
+
+// withoutShown returns an object without the fields that answers show and that
+// cannot be changed. The application that a proxy shows by its id alone becomes
+// the parameter that it came from.
+func withoutShown(v jsonx.Value, params json.Unmarshaler, bad *form.Problems) jsonx.Value {
+	v = v.Without(shownFields...)
+	id := v.Get("application_id")
+	if _, ok := params.(*ProxyParams); !ok || id.IsZero() {
+		return v
+	}
+	v = v.Without("application_id")
+	if ref := v.Get("application"); !ref.IsZero() {
+		if other := ref.Get("id"); !ref.Equal(id) && !strings.EqualFold(other.Text(), id.Text()) {
+			bad.Add("application_id", "must be the same as application.id, or be left out")
+		}
+		return v
+	}
+	if !id.IsNull() {
+		id = jsonx.ObjectValue(jsonx.Member{Name: "id", Value: id})
+	}
+	return v.With("application", id)
 }
 
 // names reports whether a merge patch has a field. The patch has been read

@@ -47,12 +47,13 @@ type TenantParams struct {
 }
 
 // UnmarshalJSON reads the JSON form strictly: an unknown field, a duplicate
-// key or a wrong type is an [InvalidError].
+// key or a wrong type is an [InvalidError]. A setting may be the string "true" or
+// "false" too.
 func (p *TenantParams) UnmarshalJSON(data []byte) error {
 	return readObject(data, func(r *form.Reader) {
 		p.Name = r.Text("name")
 		r.Object("settings", func(r *form.Reader) {
-			p.Settings.DeduplicateTokens = r.Bool("deduplicate_tokens", false)
+			p.Settings.DeduplicateTokens = r.BoolOrText("deduplicate_tokens")
 		})
 	})
 }

@@ -161,13 +161,19 @@ func read[ID, T any](id func(string) ID, do func(*vault.Client, context.Context,
 // replace writes the parameters in the body over an entity.
 func replace[ID, P, T any, D decoder[P]](id func(string) ID, do func(*vault.Client, context.Context, ID, P) (*T, error)) operation {
 	return operation{takes: jsonBody, run: func(ctx context.Context, in *input) (output, error) {
-		p, err := decode[P, D](in)
-		if err != nil {
+		var p P
+		if err := vault.DecodeReplacement(in.body, D(&p)); err != nil {
 			return output{}, err
 		}
 		t, err := do(in.client, ctx, id(in.id), p)
 		return output{body: t}, err
 	}}
+}
+
+// replaceOwn is replace for the one entity of a kind that belongs to the caller.
+func replaceOwn[P, T any, D decoder[P]](do func(*vault.Client, context.Context, P) (*T, error)) operation {
+	return replace[struct{}, P, T, D](func(string) (none struct{}) { return none },
+		func(c *vault.Client, ctx context.Context, _ struct{}, p P) (*T, error) { return do(c, ctx, p) }) //nolint:revive // in the order of a method expression, like the others
 }
 
 // update applies the merge patch in the body to an entity.

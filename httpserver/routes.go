@@ -54,7 +54,7 @@ func (h *handler) table() []route {
 		{get, "/permissions", "", 200, show((*vault.Client).ListPermissions)},
 
 		{get, "/tenants/self", "tenant:read", 200, show((*vault.Client).GetTenant)},
-		{put, "/tenants/self", "tenant:update", 200, query((*vault.Client).ReplaceTenant)},
+		{put, "/tenants/self", "tenant:update", 200, replaceOwn((*vault.Client).ReplaceTenant)},
 
 		{post, "/reactors", "reactor:create", 201, create((*vault.Client).CreateReactor, func(r *vault.Reactor) string { return r.ID.String() })},
 		{get, "/reactors", "reactor:read", 200, list(reactorFilter, (*vault.Client).ListReactors)},

@@ -142,6 +142,20 @@ func (r *Reader) Bool(name string, absent bool) bool {
 	return absent
 }
 
+// BoolOrText returns a boolean that may also be the string "true" or "false". It
+// is false when it is absent.
+func (r *Reader) BoolOrText(name string) bool {
+	v := r.Value(name)
+	if v.Kind() != jsonx.String {
+		return r.Bool(name, false)
+	}
+	if text := v.Text(); text == "true" || text == "false" {
+		return text == "true"
+	}
+	r.Problem(name, `must be true or false, or the string "true" or "false"`)
+	return false
+}
+
 // OptionalBool returns a boolean, nil when it is absent.
 func (r *Reader) OptionalBool(name string) *bool {
 	v, ok := r.kind(name, jsonx.Bool)

@@ -1,0 +1,184 @@
+package httpserver
+
+import (
+	"encoding/json"
+	"maps"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// entities are what can be read, changed and put back, by path.
+func entities(t *testing.T, w *world) map[string]string {
+	t.Helper()
+	own := w.do("GET", "/applications/key", w.PrivateKey, "").text(t, "id")
+	at := func(path, body string) string {
+		return w.do("POST", path, w.ManagementKey, body).want(t, 201).Header.Get("Location")
+	}
+	return map[string]string{
+		"reactor": at("/reactors", `{"name":"r","code":"module.exports = () => 1","configuration":{"k":"v"},"application":{"id":"`+own+`"}}`),
+		"proxy": at("/proxies", `{"name":"p","destination_url":"https://a.example","configuration":{"k":"v"},"require_auth":false,
+			"request_transform":{"code":"module.exports = (req) => req.args"},"application":{"id":"`+own+`"}}`),
+		"application": at("/applications", `{"name":"a","type":"private","permissions":["token:read"],"expires_at":"2100-01-01T00:00:00Z"}`),
+		"tenant":      "/tenants/self",
+	}
+}
+
+// TestGetChangePutBack: what a GET shows can be changed and sent back as it is.
+func TestGetChangePutBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	for name, path := range entities(t, w) {
+		methods := []string{"PUT", "PATCH"}
+		if name == "tenant" {
+			methods = methods[:1]
+		}
+		for _, method := range methods {
+			shown := w.do("GET", path, w.ManagementKey, "").want(t, 200).decode(t)
+			shown["name"] = "changed by " + method
+			body, err := json.Marshal(shown)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if status := w.do(method, path, w.ManagementKey, string(body)).StatusCode; status != 200 && status != 204 {
+				t.Errorf("%s of a %s that GET showed: status %d", method, name, status)
+			}
+			now := w.do("GET", path, w.ManagementKey, "").want(t, 200).decode(t)
+			for _, changing := range []map[string]any{shown, now} {
+				delete(changing, "modified_at")
+				delete(changing, "modified_by")
+			}
+			if diff := cmp.Diff(shown, now); diff != "" {
+				t.Errorf("%s of a %s (-want +got):\n%s", method, name, diff)
+			}
+		}
+	}
+}
+
+// TestReadOnlyFieldsChangeNothing: values of read-only fields are ignored,
+// whatever they are, and other unknown fields are still refused.
+func TestReadOnlyFieldsChangeNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	readOnly := map[string]any{
+		"id": "00000000-0000-0000-0000-000000000000", "tenant_id": 1, "created_by": nil, "created_at": "never",
+		"modified_by": []any{}, "modified_at": true, "key": "mine", "webhook_secret": "mine",
+	}
+	for name, path := range entities(t, w) {
+		shown := w.do("GET", path, w.ManagementKey, "").want(t, 200).decode(t)
+		body := maps.Clone(shown)
+		maps.Copy(body, readOnly)
+		text, err := json.Marshal(body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.do("PUT", path, w.ManagementKey, string(text)).want(t, 200)
+		now := w.do("GET", path, w.ManagementKey, "").want(t, 200).decode(t)
+		for field := range readOnly {
+			if field == "modified_at" || field == "modified_by" {
+				continue
+			}
+			if diff := cmp.Diff(shown[field], now[field]); diff != "" {
+				t.Errorf("%s of a %s changed (-want +got):\n%s", field, name, diff)
+			}
+		}
+		body["nope"] = 1
+		if text, err = json.Marshal(body); err != nil {
+			t.Fatal(err)
+		}
+		fields := w.do("PUT", path, w.ManagementKey, string(text)).wantError(t, 400)["errors"]
+		if diff := cmp.Diff(map[string]any{"nope": []any{"is not a field of this object"}}, fields); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	w.do("POST", "/applications", w.ManagementKey, `{"id":null,"name":"a","type":"private","permissions":["token:read"]}`).wantError(t, 400)
+	w.do("PUT", "/tenants/self", w.ManagementKey, `{"name":"a","name":"b","id":1}`).wantError(t, 400)
+	w.do("PUT", "/tenants/self", w.ManagementKey, `{"name":"a","id":1,"id":2}`).wantError(t, 400)
+	w.do("PUT", "/tenants/self", w.ManagementKey, `[]`).wantError(t, 400)
+}
+
+// TestApplicationIDOfProxy: a proxy shows application_id, and takes it where it
+// is changed.
+func TestApplicationIDOfProxy(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	one := w.do("GET", "/applications/key", w.PrivateKey, "").text(t, "id")
+	two := w.do("GET", "/applications/key", w.PublicKey, "").text(t, "id")
+	path := entities(t, w)["proxy"]
+	const rest = `"name":"p","destination_url":"https://a.example"`
+	for _, c := range []struct {
+		method, body string
+		want         any // the application afterwards, or the status
+	}{
+		{"PUT", `{` + rest + `,"application_id":"` + two + `"}`, two},
+		{"PATCH", `{"application_id":"` + one + `"}`, one},
+		{"PATCH", `{"application_id":"` + two + `","application":{"id":"` + two + `"}}`, two},
+		{"PATCH", `{"name":"other"}`, two},
+		{"PATCH", `{"application_id":null}`, nil},
+		{"PUT", `{` + rest + `,"application_id":null,"application":{"id":"` + one + `"}}`, one},
+		{"PUT", `{` + rest + `,"application_id":"` + two + `","application":null}`, two},
+		{"PUT", `{` + rest + `}`, nil},
+		{"PUT", `{` + rest + `,"application_id":"` + one + `","application":{"id":"` + two + `"}}`, 400},
+		{"PATCH", `{"application_id":"` + one + `","application":{"id":"` + two + `"}}`, 400},
+		{"PATCH", `{"application_id":null,"application":{"id":"` + two + `"}}`, 400},
+		{"PATCH", `{"application_id":"` + w.Acme.ID.String() + `"}`, 400},
+	} {
+		res := w.do(c.method, path, w.ManagementKey, c.body)
+		if c.want == 400 {
+			res.wantError(t, 400)
+			continue
+		}
+		if res.StatusCode >= 300 {
+			t.Errorf("%s %s: %s", c.method, c.body, res.body)
+		}
+		got := w.do("GET", path, w.ManagementKey, "").want(t, 200).decode(t)["application_id"]
+		if got != c.want {
+			t.Errorf("%s %s: application_id %v, want %v", c.method, c.body, got, c.want)
+		}
+	}
+	w.do("POST", "/proxies", w.ManagementKey, `{`+rest+`,"application_id":"`+one+`"}`).wantError(t, 400)
+}
+
+// TestPutApplicationWithoutType keeps the type, and holds it to what that type
+// may be given.
+func TestPutApplicationWithoutType(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	path := entities(t, w)["application"]
+	res := w.do("PUT", path, w.ManagementKey, `{"name":"b","permissions":["token:use"]}`).want(t, 200).decode(t)
+	if res["type"] != "private" || res["name"] != "b" || res["expires_at"] != nil {
+		t.Errorf("%v", res)
+	}
+	for body, field := range map[string]string{
+		`{"name":"b","permissions":["log:read"]}`:                       "permissions[0]",
+		`{"name":"","permissions":["token:use"]}`:                       "name",
+		`{"name":"b"}`:                                                  "permissions",
+		`{"name":"b","type":"public","permissions":["token:create"]}`:   "type",
+		`{"name":"b","type":"","permissions":["log:read","token:use"]}`: "permissions[0]",
+	} {
+		fields := w.do("PUT", path, w.ManagementKey, body).wantError(t, 400)["errors"].(map[string]any)
+		if fields[field] == nil {
+			t.Errorf("%s: %v, want %s", body, fields, field)
+		}
+	}
+	w.do("PUT", "/applications/"+w.Acme.ID.String(), w.ManagementKey, `{"name":"","permissions":[]}`).wantError(t, 400)
+	w.do("PUT", "/applications/"+w.Acme.ID.String(), w.ManagementKey, `{"name":"b","permissions":["token:use"]}`).wantError(t, 404)
+}
+
+// TestSettingsAsText: settings may be the strings that other clients send.
+func TestSettingsAsText(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	for _, c := range []struct {
+		value string
+		want  any
+	}{{`"true"`, true}, {`"false"`, false}, {`true`, true}, {`null`, false}} {
+		res := w.do("PUT", "/tenants/self", w.ManagementKey, `{"name":"t","settings":{"deduplicate_tokens":`+c.value+`}}`).want(t, 200).decode(t)
+		if got := res["settings"].(map[string]any)["deduplicate_tokens"]; got != c.want {
+			t.Errorf("%s: %v", c.value, got)
+		}
+	}
+	for _, value := range []string{`"TRUE"`, `"yes"`, `1`, `""`} {
+		w.do("PUT", "/tenants/self", w.ManagementKey, `{"name":"t","settings":{"deduplicate_tokens":`+value+`}}`).wantError(t, 400)
+	}
+}
