@@ -17,6 +17,9 @@ type TokenFilter struct {
 	// as that is known; one of a single row never does.
 	MaxBytes int
 	Count    bool // whether the total is asked for
+	// CountUpTo is where counting may stop, unless zero: a total that is not lower
+	// may be any number from it to the true one.
+	CountUpTo int
 }
 
 // RecordFilter asks for a page of records.
@@ -45,8 +48,18 @@ type LogFilter struct {
 	EntityID   string    // empty: all
 	From       time.Time // created at or after it, unless zero
 	To         time.Time // created before it, unless zero
-	Offset     int
-	Limit      int
+
+	Operation string // empty: all
+	ActorID   ID     // zero: all
+	ActorType string // empty: all
+
+	// Before keeps the entries with a lower ID, unless zero. The total is not
+	// counted then, and is zero.
+	Before ID
+	Offset int
+	Limit  int
+	// CountUpTo is where counting may stop, as that of a TokenFilter.
+	CountUpTo int
 }
 
 // Cond is a condition on tokens: And, Or, Not, or one of the terms below.

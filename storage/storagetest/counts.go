@@ -15,6 +15,7 @@ func countRules() []rule {
 		{"totals have no expired tokens at Now, and all without Now", countsOfExpired},
 		{"totals are not changed by a refused change", countsAfterRefusal},
 		{"totals do not depend on the page", countsOfPages},
+		{"totals are exact below CountUpTo, and at least that from there on", countsUpTo},
 	}
 }
 
@@ -142,5 +143,27 @@ func countsOfPages(w *world) {
 				w.same("total", total, 15)
 			}
 		}
+	}
+}
+
+func countsUpTo(w *world) {
+	tenant := w.id()
+	w.write(insert(tenant, w.mixedTokens(15)...))
+	var entries []storage.Log
+	for range 10 {
+		entries = append(entries, w.log("token", "t"))
+	}
+	w.writeLogs(tenant, entries...)
+	for _, upTo := range []int{0, 1, 9, 10, 11, 15, 16, 99} {
+		for _, where := range []storage.Cond{nil, storage.SetIn{sets[0].Set, sets[1].Set}, storage.IDPrefix("t"), storage.Not{Cond: storage.IDIn{"none"}}} {
+			for _, offset := range []int{0, 14, 99} {
+				_, total := w.list(storage.TokenFilter{Tenant: tenant, Where: where, Offset: offset, Limit: 1, Count: true, CountUpTo: upTo})
+				w.sameTotal(where, upTo, total, 15)
+			}
+		}
+		_, total := w.logs(storage.LogFilter{Tenant: tenant, Limit: 1, CountUpTo: upTo})
+		w.sameTotal("logs", upTo, total, 10)
+		_, total = w.logs(storage.LogFilter{Tenant: tenant, Operation: "create", Limit: 1, CountUpTo: upTo})
+		w.sameTotal("logs of an operation", upTo, total, 10)
 	}
 }

@@ -102,6 +102,8 @@ func (g *generator) newLog() storage.Log {
 	at := now.Add(time.Duration(g.IntN(9)-4) * time.Millisecond)
 	entry := g.log(pick(g, types), g.tokenID())
 	entry.ID, entry.CreatedAt = idAt(at, g.last.Add(1)), at
+	entry.Operation, entry.ActorID = pick(g, []string{"create", "read"}), pick(g, g.actors)
+	entry.ActorType = pick(g, []string{"application", "user"})
 	return entry
 }
 
@@ -253,6 +255,9 @@ func (g *generator) term() storage.Cond {
 
 func (g *generator) tokenFilter(tenant storage.ID) storage.TokenFilter {
 	f := storage.TokenFilter{Tenant: tenant, Now: g.moment(), Limit: g.IntN(30), Count: g.IntN(4) > 0}
+	if g.IntN(3) == 0 {
+		f.CountUpTo = 1 + g.IntN(12)
+	}
 	if g.IntN(8) > 0 {
 		f.Where = g.cond(4)
 	}
@@ -285,10 +290,20 @@ func (g *generator) recordFilter(tenant storage.ID) storage.RecordFilter {
 }
 
 func (g *generator) logFilter(tenant storage.ID) storage.LogFilter {
-	return storage.LogFilter{
+	f := storage.LogFilter{
 		Tenant: tenant, EntityType: pick(g, append(types, "")), EntityID: pick(g, []string{"", "", g.tokenID()}),
 		From: g.moment(), To: g.moment(), Offset: g.IntN(3), Limit: g.IntN(10),
 	}
+	if g.IntN(3) == 0 {
+		f.Operation, f.ActorType = pick(g, []string{"", "create", "read"}), pick(g, []string{"", "application", "user"})
+	}
+	if g.IntN(4) == 0 {
+		f.ActorID = pick(g, g.actors)
+	}
+	if g.IntN(3) == 0 {
+		f.CountUpTo = 1 + g.IntN(12)
+	}
+	return f
 }
 
 func (g *generator) duplicate() storage.Duplicate {

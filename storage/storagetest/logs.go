@@ -1,6 +1,7 @@
 package storagetest
 
 import (
+	"bytes"
 	"strings"
 	"time"
 
@@ -12,6 +13,8 @@ func logRules() []rule {
 		{"an entry comes back as it was written", logComesBack},
 		{"ListLogs returns the newest first, and the number over all pages", logPages},
 		{"ListLogs filters by entity type and id", logFilters},
+		{"ListLogs filters by operation and actor", logsBy},
+		{"ListLogs goes on before an entry", logsBefore},
 		{"ListLogs keeps what was created at or after From and before To", logRange},
 		{"a relaxed change is there when Write returns", relaxedLogs},
 	}
@@ -106,4 +109,60 @@ func relaxedLogs(w *world) {
 	got, total := w.logs(storage.LogFilter{Tenant: tenant, Limit: 10})
 	w.same("logs", got, []storage.Log{entry})
 	w.same("total", total, 1)
+}
+
+func logsBy(w *world) {
+	tenant := w.id()
+	a, b, c := w.log("token", "x"), w.log("card", "x"), w.log("card", "y")
+	b.Operation, b.ActorID, b.ActorType = "read", a.ActorID, "user"
+	c.ActorID, c.ActorType = storage.ID{}, ""
+	w.writeLogs(tenant, a, b, c)
+	for _, q := range []struct {
+		f    storage.LogFilter
+		want []storage.Log
+	}{
+		{storage.LogFilter{Operation: "create"}, []storage.Log{c, a}},
+		{storage.LogFilter{Operation: "read"}, []storage.Log{b}},
+		{storage.LogFilter{ActorID: a.ActorID}, []storage.Log{b, a}},
+		{storage.LogFilter{ActorID: a.ActorID, ActorType: "user"}, []storage.Log{b}},
+		{storage.LogFilter{ActorType: "application"}, []storage.Log{a}},
+		{storage.LogFilter{Operation: "create", EntityType: "card", EntityID: "y"}, []storage.Log{c}},
+		{storage.LogFilter{Operation: "create", From: now, To: now.Add(time.Hour)}, []storage.Log{c, a}},
+		{storage.LogFilter{Operation: "create", ActorType: "user"}, nil},
+		{storage.LogFilter{ActorID: w.id()}, nil},
+	} {
+		for limit := range 4 {
+			q.f.Tenant, q.f.Limit = tenant, limit
+			got, total := w.logs(q.f)
+			w.same("logs", got, q.want[:min(limit, len(q.want))])
+			w.same("total", total, len(q.want))
+		}
+	}
+}
+
+func logsBefore(w *world) {
+	tenant := w.id()
+	var entries []storage.Log
+	for i := range 9 {
+		entry := w.log(types[i%len(types)], "t")
+		entry.Operation = []string{"create", "read"}[i%2]
+		entries = append(entries, entry)
+	}
+	w.writeLogs(tenant, entries...)
+	for _, f := range []storage.LogFilter{{}, {EntityType: "card"}, {EntityID: "t"}, {Operation: "read"}, {From: now}} {
+		f.Tenant, f.Limit = tenant, 100
+		want, _ := w.logs(f)
+		f.Limit, f.Before = 2, storage.ID(bytes.Repeat([]byte{0xff}, len(storage.ID{})))
+		var got []storage.Log
+		for {
+			page, total := w.logs(f)
+			w.same("total", total, 0)
+			got = append(got, page...)
+			if len(page) < f.Limit {
+				break
+			}
+			f.Before = page[len(page)-1].ID
+		}
+		w.sameFor("logs", f, got, want)
+	}
 }

@@ -328,8 +328,12 @@ func (l *tokenList) before(alias string) clause {
 }
 
 // total counts the tokens over all pages: those of the condition, less those of
-// them that have expired.
+// them that have expired. Where rows have to be counted, it may stop early.
 func (l *tokenList) total(ctx context.Context) (int, error) {
+	if most := l.filter.CountUpTo; most > 0 && len(l.rest) > 0 {
+		found := l.ords(most, 0)
+		return l.store.count(ctx, `SELECT count(*) FROM (`+found.text+`) f`, found.args...)
+	}
 	all := l.countAll()
 	if l.filter.Now.IsZero() {
 		return l.store.count(ctx, all.text, all.args...)

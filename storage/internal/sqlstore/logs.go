@@ -42,6 +42,9 @@ func (s *Store) ListLogs(ctx context.Context, f storage.LogFilter) ([]storage.Lo
 	if err != nil {
 		return nil, 0, err
 	}
+	if !f.Before.IsZero() {
+		return page, 0, nil
+	}
 	if n, ok := wholeTotal(len(page), f.Offset, f.Limit, storage.ID{}); ok {
 		return page, n, nil
 	}
@@ -58,7 +61,9 @@ type logList struct {
 	filter storage.LogFilter
 
 	byType clause // tenant and type, on logs l or log_counts l
-	rest   clause // entity and time, on logs l
+	rest   clause // everything else, on logs l
+
+	uncounted bool // the filter is about more than log_counts knows
 
 	timed    bool  // the filter has a time
 	from, to int64 // microseconds: at or after from, before to
@@ -85,8 +90,30 @@ func (s *Store) newLogList(f storage.LogFilter) *logList {
 		l.to, l.timed = microsUp(f.To), true
 		rest = append(rest, clause{`l.created_at < ?`, []any{l.to}})
 	}
+	if own := s.logsBy(f); len(own) > 0 {
+		rest, l.uncounted = append(rest, own...), true
+	}
 	l.byType, l.rest = join(byType, " AND "), join(rest, " AND ")
 	return l
+}
+
+// logsBy are the conditions that log_counts knows nothing of, and no index helps
+// with.
+func (s *Store) logsBy(f storage.LogFilter) []clause {
+	var all []clause
+	if f.Operation != "" {
+		all = append(all, clause{`l.operation = ?`, []any{f.Operation}})
+	}
+	if !f.ActorID.IsZero() {
+		all = append(all, clause{`l.actor_id = ?`, []any{s.dialect.ID(f.ActorID)}})
+	}
+	if f.ActorType != "" {
+		all = append(all, clause{`l.actor_type = ?`, []any{f.ActorType}})
+	}
+	if !f.Before.IsZero() {
+		all = append(all, clause{`l.id < ?`, []any{s.dialect.ID(f.Before)}})
+	}
+	return all
 }
 
 // maxMicros is later than any time, and its negative earlier.
@@ -177,8 +204,12 @@ func (l *logList) mergedPage(limit, offset int) clause {
 // total counts the entries over all pages: from log_counts as far as the list
 // is about whole days, and row by row at its ends.
 func (l *logList) total(ctx context.Context) (int, error) {
-	if !l.store.dialect.LogCounts || l.filter.EntityID != "" {
-		where := l.where()
+	where := l.where()
+	if most := l.filter.CountUpTo; most > 0 {
+		return l.store.count(ctx, `SELECT count(*) FROM (SELECT 1 FROM logs l WHERE `+where.text+` LIMIT ?) f`,
+			slices.Concat(where.args, []any{most})...)
+	}
+	if !l.store.dialect.LogCounts || l.filter.EntityID != "" || l.uncounted {
 		return l.store.count(ctx, `SELECT count(*) FROM logs l WHERE `+where.text, where.args...)
 	}
 	first, last := dayOf(l.from+microsPerDay-1), dayOf(l.to)-1 // the whole days

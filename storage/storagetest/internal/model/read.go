@@ -123,12 +123,19 @@ func (s *Store) ListLogs(ctx context.Context, f storage.LogFilter) ([]storage.Lo
 	for _, row := range s.db.tenant(f.Tenant).logs {
 		if (f.EntityType == "" || row.EntityType == f.EntityType) &&
 			(f.EntityID == "" || row.EntityID == f.EntityID) &&
+			(f.Operation == "" || row.Operation == f.Operation) &&
+			(f.ActorID.IsZero() || row.ActorID == f.ActorID) &&
+			(f.ActorType == "" || row.ActorType == f.ActorType) && before(row.ID, f.Before) &&
 			afterStart(row.CreatedAt, f.From, false) && beforeEnd(row.CreatedAt, f.To, true) {
 			rows = append(rows, row)
 		}
 	}
 	newestFirst(rows, func(row *storage.Log) storage.ID { return row.ID })
-	return page(rows, f.Offset, f.Limit), len(rows), nil
+	total := len(rows)
+	if !f.Before.IsZero() {
+		total = 0
+	}
+	return page(rows, f.Offset, f.Limit), total, nil
 }
 
 // LogTenants returns the tenants that have log entries from before a time.
