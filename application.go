@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"iter"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -179,17 +181,84 @@ func (c *Client) OwnApplication(ctx context.Context) (*Application, error) {
 // ListApplicationsParams filters applications. Zero fields filter nothing.
 type ListApplicationsParams struct {
 	IDs []uuid.UUID
+	// Name matches the whole name without regard to case; * stands for any text.
+	Name  string
+	Types []ApplicationType
 	PageParams
 }
 
+func (p *ListApplicationsParams) list() recordList {
+	return recordList{IDs: p.IDs, Name: p.Name, PageParams: p.PageParams}
+}
+
+// keep reports whether an application is of one of the types; nil for all.
+func (p *ListApplicationsParams) keep() func(*Application) bool {
+	if len(p.Types) == 0 {
+		return nil
+	}
+	return func(app *Application) bool { return slices.Contains(p.Types, app.Type) }
+}
+
 // ListApplications returns a page of applications, newest first (permission
-// application:read).
+// application:read). A filter by type reads all applications of the tenant: the
+// database does not know their types.
 func (c *Client) ListApplications(ctx context.Context, p ListApplicationsParams) (*Page[Application], error) {
 	op, err := c.begin(ctx, access.ApplicationRead)
 	if err != nil {
 		return nil, err
 	}
-	return applications.list(ctx, op, recordList{IDs: p.IDs, PageParams: p.PageParams})
+	if len(p.Types) == 0 {
+		return applications.list(ctx, op, p.list())
+	}
+	return op.applicationsOfType(ctx, p)
+}
+
+// applicationChunk is how many applications are read at a time to find those of
+// a type.
+const applicationChunk = 100
+
+// applicationsOfType is ListApplications with a filter by type.
+func (op *operation) applicationsOfType(ctx context.Context, p ListApplicationsParams) (*Page[Application], error) {
+	asked := p.list()
+	filter, err := asked.filter(op, kindApplication)
+	if err != nil {
+		return nil, err
+	}
+	from, to, total := filter.Offset, filter.Offset+filter.Limit, 0
+	filter.Offset, filter.Limit, filter.MaxBytes = 0, applicationChunk, 0
+	var found []storage.Record
+	for {
+		recs, _, err := op.v.store.ListRecords(ctx, filter)
+		if err != nil {
+			return nil, err
+		}
+		for i := range recs {
+			app, err := applications.open(ctx, op, &recs[i])
+			if err != nil {
+				return nil, err
+			}
+			if !slices.Contains(p.Types, app.Type) {
+				continue
+			}
+			if total++; from < total && total <= to {
+				found = append(found, recs[i])
+			}
+		}
+		if len(recs) < applicationChunk {
+			break
+		}
+		filter.Before = recs[len(recs)-1].ID
+	}
+	page := newPage[Application](asked.PageParams, total)
+	page.Data, err = applications.see(ctx, op, found, nil)
+	return page, err
+}
+
+// AllApplications iterates over all applications that meet the filters, newest
+// first (permission application:read): see [Client.AllTokens]. The page
+// parameters do not count.
+func (c *Client) AllApplications(ctx context.Context, p ListApplicationsParams) iter.Seq2[*Application, error] {
+	return applications.all(ctx, c, access.ApplicationRead, p.list(), p.keep())
 }
 
 // ReplaceApplication replaces everything of an application but its type and

@@ -319,7 +319,10 @@ type TokenAPI interface {
 type TokenListAPI interface {
 	ListTokens(ctx context.Context, p ListTokensParams) (*Page[Token], error)
 	AllTokens(ctx context.Context, p ListTokensParams) iter.Seq2[*Token, error]
+	ListTokensAfter(ctx context.Context, p ListTokensParams, after string) (*CursorPage[Token], error)
 	SearchTokens(ctx context.Context, p SearchTokensParams) (*Page[Token], error)
+	SearchAllTokens(ctx context.Context, p SearchTokensParams) iter.Seq2[*Token, error]
+	SearchTokensAfter(ctx context.Context, p SearchTokensParams, after string) (*CursorPage[Token], error)
 }
 
 // SessionAPI makes short-lived keys, and ends them.
@@ -343,6 +346,7 @@ type AdminAPI interface {
 	ReactorAPI
 	ProxyAPI
 	TenantAPI
+	IterAPI
 }
 
 // ApplicationAPI administers applications.
@@ -388,4 +392,13 @@ type TenantAPI interface {
 	ReplaceTenant(ctx context.Context, p TenantParams) (*Tenant, error)
 	ListLogs(ctx context.Context, p ListLogsParams) (*Page[LogEntry], error)
 	ListEntityTypes(ctx context.Context) ([]EntityType, error)
+}
+
+// IterAPI goes through whole lists, piece by piece.
+type IterAPI interface {
+	AllApplications(ctx context.Context, p ListApplicationsParams) iter.Seq2[*Application, error]
+	AllReactors(ctx context.Context, p ListReactorsParams) iter.Seq2[*Reactor, error]
+	AllProxies(ctx context.Context, p ListProxiesParams) iter.Seq2[*Proxy, error]
+	AllSessions(ctx context.Context, p ListSessionsParams) iter.Seq2[*SessionInfo, error]
+	AllLogs(ctx context.Context, p ListLogsParams) iter.Seq2[*LogEntry, error]
 }

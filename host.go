@@ -232,6 +232,8 @@ func readTokenList(args JSON) (p ListTokensParams, err error) {
 func readLogList(args JSON) (p ListLogsParams, err error) {
 	err = readObject(args, func(r *form.Reader) {
 		p.EntityType, p.EntityID = r.Text("entity_type"), r.Text("entity_id")
+		p.Operation, p.ActorType = Operation(r.Text("operation")), ActorType(r.Text("actor_type"))
+		p.ActorID, _ = r.ID("actor_id")
 		if t := r.Moment("start_date"); t != nil {
 			p.StartDate = *t
 		}

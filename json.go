@@ -164,14 +164,16 @@ func (p PageParams) normal() (PageParams, error) {
 
 // readPage reads page and size. A zero that is given is out of bounds, unlike
 // one that is not.
-func readPage(r *form.Reader) (p PageParams) {
-	for name, dst := range map[string]*int{"page": &p.Page, "size": &p.Size} {
-		n, ok := r.Int(name)
-		if *dst = n; ok && n == 0 {
-			*dst = -1
-		}
+func readPage(r *form.Reader) PageParams {
+	return PageParams{Page: readCount(r, "page"), Size: readCount(r, "size")}
+}
+
+func readCount(r *form.Reader, name string) int {
+	n, ok := r.Int(name)
+	if ok && n == 0 {
+		return -1
 	}
-	return p
+	return n
 }
 
 func (p PageParams) offset() int { return (p.Page - 1) * p.Size }
@@ -188,6 +190,37 @@ type Pagination struct {
 	PageNumber int `json:"page_number"`
 	PageSize   int `json:"page_size"`
 	TotalPages int `json:"total_pages"`
+	// TotalIsCapped means that there are more items than TotalItems says: counting
+	// stopped there. In JSON it is "total_is_exact": false, and otherwise left out.
+	TotalIsCapped bool `json:"total_is_exact,omitempty"`
+}
+
+// MarshalJSON writes the JSON form, which UnmarshalJSON reads.
+func (p Pagination) MarshalJSON() ([]byte, error) {
+	type plain Pagination
+	out := struct {
+		plain
+		Exact *bool `json:"total_is_exact,omitempty"`
+	}{plain: plain(p)}
+	if p.TotalIsCapped {
+		out.Exact = new(bool)
+	}
+	return json.Marshal(out)
+}
+
+// UnmarshalJSON reads the JSON form. Fields that it does not know are ignored: a
+// later version may have more.
+func (p *Pagination) UnmarshalJSON(data []byte) error {
+	type plain Pagination
+	in := struct {
+		*plain
+		Exact *bool `json:"total_is_exact"`
+	}{plain: (*plain)(p)}
+	if err := json.Unmarshal(data, &in); err != nil {
+		return err
+	}
+	p.TotalIsCapped = in.Exact != nil && !*in.Exact
+	return nil
 }
 
 func newPage[T any](p PageParams, total int) *Page[T] {
@@ -195,6 +228,13 @@ func newPage[T any](p PageParams, total int) *Page[T] {
 		Pagination: Pagination{TotalItems: total, PageNumber: p.Page, PageSize: p.Size, TotalPages: (total + p.Size - 1) / p.Size},
 		Data:       []T{},
 	}
+}
+
+// cappedPage is newPage for a total that was counted only as far as it is shown.
+func cappedPage[T any](p PageParams, total int) *Page[T] {
+	page := newPage[T](p, min(total, maxTotal))
+	page.Pagination.TotalIsCapped = total > maxTotal
+	return page
 }
 
 // pageError says of a page that holds too much what to do about it.

@@ -2,12 +2,14 @@ package vault
 
 import (
 	"context"
+	"iter"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/audit"
+	"github.com/seed-72ea4aab/vault/internal/find"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -15,6 +17,7 @@ import (
 // LogEntry is an entry of the audit log: who did what to which entity, and
 // when. It never holds data.
 type LogEntry struct {
+	ID         uuid.UUID  `json:"id"` // in the order of the log
 	TenantID   uuid.UUID  `json:"tenant_id"`
 	ActorID    *uuid.UUID `json:"actor_id,omitempty"` // nil when the tenant itself acted
 	ActorType  ActorType  `json:"actor_type,omitempty"`
@@ -108,11 +111,28 @@ type ListLogsParams struct {
 	EntityID   string
 	StartDate  time.Time // created at or after it
 	EndDate    time.Time // created before it
+	Operation  Operation
+	ActorID    uuid.UUID
+	ActorType  ActorType
 	PageParams
 }
 
+// filter checks the filters and returns them as the storage reads them.
+func (p *ListLogsParams) filter(op *operation) (storage.LogFilter, error) {
+	bad := &form.Problems{}
+	form.CheckText(bad, "entity_type", p.EntityType)
+	form.CheckText(bad, "entity_id", p.EntityID)
+	form.CheckText(bad, "operation", string(p.Operation))
+	form.CheckText(bad, "actor_type", string(p.ActorType))
+	return storage.LogFilter{
+		Tenant: op.tenantID(), EntityType: p.EntityType, EntityID: p.EntityID, From: p.StartDate, To: p.EndDate,
+		Operation: string(p.Operation), ActorID: storage.ID(p.ActorID), ActorType: string(p.ActorType),
+	}, asInvalid(bad)
+}
+
 // ListLogs returns a page of the tenant's audit log, newest first (permission
-// log:read).
+// log:read). With a filter by operation or actor the total is exact up to 10,000;
+// beyond that it is 10,000, and TotalIsCapped is set.
 func (c *Client) ListLogs(ctx context.Context, p ListLogsParams) (*Page[LogEntry], error) {
 	op, err := c.begin(ctx, access.LogRead)
 	if err != nil {
@@ -121,29 +141,63 @@ func (c *Client) ListLogs(ctx context.Context, p ListLogsParams) (*Page[LogEntry
 	if p.PageParams, err = p.normal(); err != nil {
 		return nil, err
 	}
-	bad := &form.Problems{}
-	form.CheckText(bad, "entity_type", p.EntityType)
-	form.CheckText(bad, "entity_id", p.EntityID)
-	if err := asInvalid(bad); err != nil {
+	filter, err := p.filter(op)
+	if err != nil {
 		return nil, err
 	}
-	rows, total, err := op.v.store.ListLogs(ctx, storage.LogFilter{
-		Tenant: op.tenantID(), EntityType: p.EntityType, EntityID: p.EntityID,
-		From: p.StartDate, To: p.EndDate, Offset: p.offset(), Limit: p.Size,
-	})
+	filter.Offset, filter.Limit = p.offset(), p.Size
+	capped := p.Operation != "" || p.ActorType != "" || p.ActorID != uuid.UUID{}
+	if capped {
+		filter.CountUpTo = maxTotal + 1
+	}
+	rows, total, err := op.v.store.ListLogs(ctx, filter)
 	if err != nil {
 		return nil, err
 	}
 	page := newPage[LogEntry](p.PageParams, total)
+	if capped {
+		page = cappedPage[LogEntry](p.PageParams, total)
+	}
 	for _, row := range rows {
 		page.Data = append(page.Data, entryOf(op.tenant, row))
 	}
 	return page, nil
 }
 
+// AllLogs iterates over all entries of the tenant's audit log that meet the
+// filters, newest first (permission log:read): see [Client.AllTokens]. The page
+// parameters do not count.
+func (c *Client) AllLogs(ctx context.Context, p ListLogsParams) iter.Seq2[*LogEntry, error] {
+	return walk(func(w *find.Walk, before *storage.ID) ([]LogEntry, bool, error) {
+		op, err := c.begin(ctx, access.LogRead)
+		if err != nil {
+			return nil, false, err
+		}
+		filter, err := p.filter(op)
+		if err != nil {
+			return nil, false, err
+		}
+		filter.Before = *before
+		rows, more, err := find.Next(w, func(limit int) ([]storage.Log, error) {
+			filter.Limit = limit
+			rows, _, err := op.v.store.ListLogs(ctx, filter)
+			return rows, err
+		})
+		if err != nil || len(rows) == 0 {
+			return nil, false, err
+		}
+		*before = rows[len(rows)-1].ID
+		batch := make([]LogEntry, len(rows))
+		for i, row := range rows {
+			batch[i] = entryOf(op.tenant, row)
+		}
+		return batch, more, nil
+	})
+}
+
 func entryOf(tenant uuid.UUID, row storage.Log) LogEntry {
 	e := LogEntry{
-		TenantID: tenant, ActorType: ActorType(row.ActorType), EntityType: row.EntityType, EntityID: row.EntityID,
+		ID: uuid.UUID(row.ID), TenantID: tenant, ActorType: ActorType(row.ActorType), EntityType: row.EntityType, EntityID: row.EntityID,
 		Operation: Operation(row.Operation), Message: row.Message, CreatedAt: row.CreatedAt,
 	}
 	if !row.ActorID.IsZero() {

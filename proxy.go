@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"iter"
 	"net/http"
 	"time"
 
@@ -215,6 +216,13 @@ func (c *Client) ListProxies(ctx context.Context, p ListProxiesParams) (*Page[Pr
 		return nil, err
 	}
 	return proxies.list(ctx, op, recordList(p))
+}
+
+// AllProxies iterates over all proxies that meet the filters, newest first
+// (permission proxy:read): see [Client.AllTokens]. The page parameters do not
+// count.
+func (c *Client) AllProxies(ctx context.Context, p ListProxiesParams) iter.Seq2[*Proxy, error] {
+	return proxies.all(ctx, c, access.ProxyRead, recordList(p), nil)
 }
 
 // ReplaceProxy replaces everything of a proxy but its key (permission

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"iter"
 	"maps"
 	"time"
 	"unicode/utf8"
@@ -164,6 +165,13 @@ func (c *Client) ListReactors(ctx context.Context, p ListReactorsParams) (*Page[
 		return nil, err
 	}
 	return reactors.list(ctx, op, recordList(p))
+}
+
+// AllReactors iterates over all reactors that meet the filters, newest first
+// (permission reactor:read): see [Client.AllTokens]. The page parameters do not
+// count.
+func (c *Client) AllReactors(ctx context.Context, p ListReactorsParams) iter.Seq2[*Reactor, error] {
+	return reactors.all(ctx, c, access.ReactorRead, recordList(p), nil)
 }
 
 // ReplaceReactor replaces everything of a reactor (permission reactor:update).

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -276,23 +277,40 @@ func (k *recordKind[T]) list(ctx context.Context, op *operation, p recordList) (
 		return nil, op.pageError(err)
 	}
 	page := newPage[T](p.PageParams, total)
-	seen, items := make([]entity, len(recs)), make([]*T, len(recs))
+	page.Data, err = k.see(ctx, op, recs, nil)
+	return page, err
+}
+
+// see opens records as a caller sees them, and logs that each was read. Keep,
+// unless it is nil, says which are part of the list.
+func (k *recordKind[T]) see(ctx context.Context, op *operation, recs []storage.Record, keep func(*T) bool) ([]T, error) {
+	var seen []entity
+	var items []*T
 	for i := range recs {
-		if items[i], err = k.open(ctx, op, &recs[i]); err != nil {
+		item, err := k.open(ctx, op, &recs[i])
+		if err != nil {
 			return nil, err
 		}
-		seen[i] = entity{k.name, uuid.UUID(recs[i].ID).String()}
+		if keep == nil || keep(item) {
+			items, seen = append(items, item), append(seen, entity{k.name, uuid.UUID(recs[i].ID).String()})
+		}
 	}
 	if err := k.show(ctx, op, items...); err != nil {
 		return nil, err
 	}
-	for _, item := range items {
-		page.Data = append(page.Data, *item)
+	shown := make([]T, len(items))
+	for i, item := range items {
+		shown[i] = *item
 	}
-	if err := op.logReads(ctx, audit.Read, seen...); err != nil {
-		return nil, err
-	}
-	return page, nil
+	return shown, op.logReads(ctx, audit.Read, seen...)
+}
+
+// all iterates over entities; see [recordKind.see] about keep.
+func (k *recordKind[T]) all(ctx context.Context, c *Client, permission string, p recordList, keep func(*T) bool) iter.Seq2[*T, error] {
+	p.PageParams = PageParams{}
+	return walkRecords(ctx, c, permission,
+		func(op *operation) (storage.RecordFilter, error) { return p.filter(op, k.name) },
+		func(op *operation, recs []storage.Record) ([]T, error) { return k.see(ctx, op, recs, keep) })
 }
 
 // mergeInto applies a JSON merge patch to the JSON form of a value and reads

@@ -3,14 +3,12 @@ package vault
 import (
 	"context"
 	"errors"
-	"iter"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/find"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/query"
-	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/internal/token"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -26,23 +24,16 @@ type ListTokensParams struct {
 }
 
 // ListTokens returns a page of the tokens that the client may read, newest
-// first (permission token:read).
+// first (permission token:read). The total is exact, so far into a list of
+// millions [Client.ListTokensAfter] is faster.
 func (c *Client) ListTokens(ctx context.Context, p ListTokensParams) (*Page[Token], error) {
-	op, err := c.begin(ctx, access.TokenRead)
-	if err != nil {
-		return nil, err
-	}
-	where, err := p.condition(op.state.Ring)
-	if err != nil {
-		return nil, err
-	}
-	return op.pageOfTokens(ctx, access.TokenRead, access.Redact, where, p.PageParams)
+	return c.pageOfTokens(ctx, &p, storage.TokenFilter{Count: true}, p.PageParams)
 }
 
 // condition checks the filters and turns them into a condition.
-func (p *ListTokensParams) condition(ring *seal.Ring) (storage.And, error) {
+func (p *ListTokensParams) condition(_ context.Context, op *operation) (storage.And, access.Transform, error) {
 	if len(p.IDs) > maxListValues || len(p.Types) > maxListValues || len(p.Metadata) > token.MaxMetadata {
-		return nil, invalid("", "may have at most %d ids, %d types and %d metadata filters", maxListValues, maxListValues, token.MaxMetadata)
+		return nil, access.Redact, invalid("", "may have at most %d ids, %d types and %d metadata filters", maxListValues, maxListValues, token.MaxMetadata)
 	}
 	bad := &form.Problems{}
 	types := make([]string, len(p.Types))
@@ -53,91 +44,53 @@ func (p *ListTokensParams) condition(ring *seal.Ring) (storage.And, error) {
 	for _, id := range p.IDs {
 		form.CheckText(bad, "id", id)
 	}
-	return find.List(ring, p.IDs, types, p.Metadata), asInvalid(bad)
+	return find.List(op.state.Ring, p.IDs, types, p.Metadata), access.Redact, asInvalid(bad)
 }
 
 // maxListValues bounds each repeated filter of a list.
 const maxListValues = 1000
 
-// pageOfTokens lists the tokens that meet a condition and on which the client
-// has a permission, with at least a transform.
-func (op *operation) pageOfTokens(ctx context.Context, permission string, least access.Transform, where storage.And, p PageParams) (*Page[Token], error) {
-	p, err := p.normal()
+// maxTotal is up to where the totals of searches are exact.
+const maxTotal = 10_000
+
+// find returns the condition of a list: what was asked for, and that the client
+// has the permission on the token.
+func (op *operation) find(ctx context.Context, asked tokenQuery) (storage.Cond, error) {
+	where, least, err := asked.condition(ctx, op)
 	if err != nil {
 		return nil, err
 	}
-	if where, err = op.restrict(ctx, permission, least, where); err != nil {
+	if where, err = op.restrict(ctx, asked.permission(), least, where); err != nil || len(where) == 0 {
 		return nil, err
 	}
-	rows, total, err := op.v.store.ListTokens(ctx, storage.TokenFilter{
-		Tenant: op.tenantID(), Where: condOf(where), Now: op.now,
-		Offset: p.offset(), Limit: p.Size, MaxBytes: op.maxPageBytes(), Count: true,
-	})
+	return where, nil
+}
+
+// pageOfTokens returns a page of a list, with its total. How that is counted is
+// said by the filter, whose other fields are filled in.
+func (c *Client) pageOfTokens(ctx context.Context, asked tokenQuery, filter storage.TokenFilter, p PageParams) (*Page[Token], error) {
+	op, err := c.begin(ctx, asked.permission())
+	if err != nil {
+		return nil, err
+	}
+	if filter.Where, err = op.find(ctx, asked); err != nil {
+		return nil, err
+	}
+	if p, err = p.normal(); err != nil {
+		return nil, err
+	}
+	filter.Tenant, filter.Now, filter.MaxBytes = op.tenantID(), op.now, op.maxPageBytes()
+	filter.Offset, filter.Limit = p.offset(), p.Size
+	rows, total, err := op.v.store.ListTokens(ctx, filter)
 	if err != nil {
 		return nil, op.pageError(err)
 	}
 	page := newPage[Token](p, total)
-	page.Data, err = op.seeAll(ctx, permission, rows)
+	if filter.CountUpTo > 0 {
+		page = cappedPage[Token](p, total)
+	}
+	page.Data, err = op.seeAll(ctx, asked.permission(), rows)
 	return page, err
-}
-
-// AllTokens iterates over all tokens that meet the filters and that the client
-// may read, newest first (permission token:read). Tokens created meanwhile are
-// not seen. The page parameters do not count.
-func (c *Client) AllTokens(ctx context.Context, p ListTokensParams) iter.Seq2[*Token, error] {
-	return func(yield func(*Token, error) bool) {
-		walk := tokenWalk{Walk: find.NewWalk(maxPageSize)}
-		for {
-			batch, more, err := c.nextTokens(ctx, p, &walk)
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			for i := range batch {
-				if !yield(&batch[i], nil) {
-					return
-				}
-			}
-			if !more {
-				return
-			}
-		}
-	}
-}
-
-// tokenWalk is how far an iteration has come.
-type tokenWalk struct {
-	before storage.ID
-	find.Walk
-}
-
-// nextTokens returns the next batch of an iteration. It reports whether there
-// may be another.
-func (c *Client) nextTokens(ctx context.Context, p ListTokensParams, walk *tokenWalk) ([]Token, bool, error) {
-	op, err := c.begin(ctx, access.TokenRead)
-	if err != nil {
-		return nil, false, err
-	}
-	where, err := p.condition(op.state.Ring)
-	if err != nil {
-		return nil, false, err
-	}
-	if where, err = op.restrict(ctx, access.TokenRead, access.Redact, where); err != nil {
-		return nil, false, err
-	}
-	rows, more, err := find.Next(&walk.Walk, func(limit int) ([]storage.Token, error) {
-		rows, _, err := op.v.store.ListTokens(ctx, storage.TokenFilter{
-			Tenant: op.tenantID(), Where: condOf(where), Now: op.now,
-			Before: walk.before, Limit: limit, MaxBytes: op.maxPageBytes(),
-		})
-		return rows, err
-	})
-	if err != nil || len(rows) == 0 {
-		return nil, false, err
-	}
-	walk.before = rows[len(rows)-1].Ord
-	batch, err := op.seeAll(ctx, access.TokenRead, rows)
-	return batch, more, err
 }
 
 // seeAll opens rows of a list as the client may see them, and logs the reads.
@@ -165,14 +118,6 @@ func (op *operation) seeAll(ctx context.Context, permission string, rows []stora
 		return nil, err
 	}
 	return out, nil
-}
-
-// condOf returns nil for a condition that always holds.
-func condOf(where storage.And) storage.Cond {
-	if len(where) == 0 {
-		return nil
-	}
-	return where
 }
 
 // restrict adds to a condition that the client has a permission on the token,
@@ -228,34 +173,38 @@ func (p SearchTokensParams) MarshalJSON() ([]byte, error) {
 // covers only tokens that the client may search with the transform mask or
 // reveal, and without such a right it is ErrForbidden. A bad query is an
 // [InvalidError] that says where.
+//
+// The total is exact up to 10,000; beyond that it is 10,000, and TotalIsCapped is
+// set. Pages beyond are served.
 func (c *Client) SearchTokens(ctx context.Context, p SearchTokensParams) (*Page[Token], error) {
-	op, err := c.begin(ctx, access.TokenSearch)
-	if err != nil {
-		return nil, err
-	}
+	return c.pageOfTokens(ctx, &p, storage.TokenFilter{Count: true, CountUpTo: maxTotal + 1}, p.PageParams)
+}
+
+// condition reads the query and turns it into a condition.
+func (p *SearchTokensParams) condition(ctx context.Context, op *operation) (where storage.And, least access.Transform, err error) {
 	bad := &form.Problems{}
 	if !form.CheckText(bad, "query", p.Query) {
-		return nil, asInvalid(bad)
+		return nil, least, asInvalid(bad)
 	}
 	node, err := query.Parse(p.Query)
 	if err != nil {
 		var syntax *query.Error
 		if errors.As(err, &syntax) {
-			return nil, invalid("query", "at character %d: %s", syntax.Offset+1, syntax.Msg)
+			err = invalid("query", "at character %d: %s", syntax.Offset+1, syntax.Msg)
 		}
-		return nil, err
+		return nil, least, err
 	}
 	search := find.Search{Ring: op.state.Ring}
 	if find.AsksContainer(node) {
 		if search.Sets, err = op.v.store.ContainerSets(ctx, op.tenantID()); err != nil {
-			return nil, err
+			return nil, least, err
 		}
 	}
-	least := access.Redact
+	least = access.Redact
 	if find.AsksData(node) {
 		if least = access.Mask; !op.grant.Shows(access.TokenSearch, least) {
-			return nil, errorf(ErrForbidden, "Searching by data needs token:search with the transform mask or reveal.")
+			return nil, least, errorf(ErrForbidden, "Searching by data needs token:search with the transform mask or reveal.")
 		}
 	}
-	return op.pageOfTokens(ctx, access.TokenSearch, least, storage.And{search.Cond(node)}, p.PageParams)
+	return storage.And{search.Cond(node)}, least, nil
 }

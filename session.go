@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"iter"
 	"time"
 
 	"github.com/google/uuid"
@@ -360,6 +361,28 @@ func (c *Client) ListSessions(ctx context.Context, p ListSessionsParams) (*Page[
 		seen[i] = entity{kindSession, page.Data[i].ID.String()}
 	}
 	return page, op.logReads(ctx, audit.Read, seen...)
+}
+
+// AllSessions iterates over all sessions that are alive, newest first (permission
+// session:read): see [Client.AllTokens]. The page parameters do not count.
+func (c *Client) AllSessions(ctx context.Context, _ ListSessionsParams) iter.Seq2[*SessionInfo, error] {
+	return walkRecords(ctx, c, access.SessionRead,
+		func(op *operation) (storage.RecordFilter, error) {
+			return storage.RecordFilter{Tenant: op.tenantID(), Kind: kindSession}, nil
+		},
+		func(op *operation, recs []storage.Record) (alive []SessionInfo, err error) {
+			var seen []entity
+			for i := range recs {
+				info, err := op.sessionInfo(ctx, &recs[i])
+				if err != nil {
+					return nil, err
+				}
+				if info != nil {
+					alive, seen = append(alive, *info), append(seen, entity{kindSession, info.ID.String()})
+				}
+			}
+			return alive, op.logReads(ctx, audit.Read, seen...)
+		})
 }
 
 // sessionChunk is how many sessions are read at a time.

@@ -1,8 +1,10 @@
 package httpserver
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,21 +17,25 @@ import (
 // pair is a parameter of a query.
 type pair struct{ name, value string }
 
-// pairs are the parameters of a query in the order in which they were sent.
-type pairs []pair
+// params are the parameters of a query in the order in which they were sent. It
+// notes which ones are asked for: all others are refused.
+type params struct {
+	sent  []pair
+	known []string
+}
 
 // maxPairs bounds the parameters of a query.
 const maxPairs = 2500
 
 // parseQuery reads a query.
-func parseQuery(raw string) (pairs, error) {
+func parseQuery(raw string) (*params, error) {
+	all := &params{}
 	if raw == "" {
-		return nil, nil
+		return all, nil
 	}
 	if strings.Count(raw, "&") >= maxPairs {
 		return nil, invalid("", "The query string must have at most %d parameters.", maxPairs)
 	}
-	var all pairs
 	for part := range strings.SplitSeq(raw, "&") {
 		name, value, _ := strings.Cut(part, "=")
 		name, errName := url.QueryUnescape(name)
@@ -38,15 +44,16 @@ func parseQuery(raw string) (pairs, error) {
 			return nil, invalid("", "The query string has an invalid %% escape.")
 		}
 		if name != "" {
-			all = append(all, pair{name, value})
+			all.sent = append(all.sent, pair{name, value})
 		}
 	}
 	return all, nil
 }
 
 // first returns the first value of a parameter, and whether there is one.
-func (p pairs) first(name string) (string, bool) {
-	for _, x := range p {
+func (p *params) first(name string) (string, bool) {
+	p.known = append(p.known, name)
+	for _, x := range p.sent {
 		if x.name == name {
 			return x.value, true
 		}
@@ -55,15 +62,16 @@ func (p pairs) first(name string) (string, bool) {
 }
 
 // text returns the first value of a parameter, or "".
-func (p pairs) text(name string) string {
+func (p *params) text(name string) string {
 	value, _ := p.first(name)
 	return value
 }
 
 // all returns every value of a parameter that can be repeated.
-func (p pairs) all(name string) []string {
+func (p *params) all(name string) []string {
+	p.known = append(p.known, name)
 	var values []string
-	for _, x := range p {
+	for _, x := range p.sent {
 		if x.name == name {
 			values = append(values, x.value)
 		}
@@ -71,25 +79,53 @@ func (p pairs) all(name string) []string {
 	return values
 }
 
-// page reads page and size. A value that is not a page number is passed on as
-// one that the vault rejects.
-func (p pairs) page() vault.PageParams {
-	number := func(name string) int {
-		value, given := p.first(name)
-		if !given {
-			return 0
+// refuseOthers refuses the parameters that were not asked for: a filter that is
+// misspelled must not find everything.
+func (p *params) refuseOthers() error {
+	bad := map[string][]string{}
+	for _, x := range p.sent {
+		if !slices.ContainsFunc(p.known, func(known string) bool { return isParameter(x.name, known) }) {
+			bad[x.name] = []string{"is not a parameter of this list; it has " + strings.Join(p.known, ", ")}
 		}
-		n, err := strconv.ParseUint(value, 10, 31)
-		if err != nil || n == 0 {
-			return -1
-		}
-		return int(n)
 	}
-	return vault.PageParams{Page: number("page"), Size: number("size")}
+	if len(bad) == 0 {
+		return nil
+	}
+	return &vault.InvalidError{Fields: bad}
+}
+
+// isParameter reports whether a parameter has a name, of which an end in a dot
+// stands for all keys of a map.
+func isParameter(name, known string) bool {
+	prefix, isMap := strings.CutSuffix(known, ".")
+	if !isMap {
+		return name == known
+	}
+	rest, ok := strings.CutPrefix(name, prefix)
+	return ok && (rest == "" || rest[0] == '.' || rest[0] == '[' && rest[len(rest)-1] == ']')
+}
+
+// page reads page and size.
+func (p *params) page() vault.PageParams {
+	return vault.PageParams{Page: p.count("page"), Size: p.count("size")}
+}
+
+// count reads a number. A value that is not one is passed on as one that the
+// vault rejects.
+func (p *params) count(name string) int {
+	value, given := p.first(name)
+	if !given {
+		return 0
+	}
+	n, err := strconv.ParseUint(value, 10, 31)
+	if err != nil || n == 0 {
+		return -1
+	}
+	return int(n)
 }
 
 // ids reads the parameter id as UUIDs.
-func (p pairs) ids() ([]uuid.UUID, error) {
+func (p *params) ids() ([]uuid.UUID, error) {
 	var ids []uuid.UUID
 	for _, text := range p.all("id") {
 		id, ok := parseUUID(text)
@@ -101,30 +137,48 @@ func (p pairs) ids() ([]uuid.UUID, error) {
 	return ids, nil
 }
 
-func tokenFilter(p pairs) (vault.ListTokensParams, error) {
+func tokenFilter(p *params) (vault.ListTokensParams, error) {
+	f, err := tokensBy(p)
+	f.PageParams = p.page()
+	return f, err
+}
+
+// tokenCursor reads the filters of tokens, and a place in the list.
+func tokenCursor(p *params) (cursorFilter, error) {
+	f, err := tokensBy(p)
+	f.Size = p.count("size")
+	return cursorFilter{f, p.text("start")}, err
+}
+
+// cursorFilter is what a list of tokens by cursor takes.
+type cursorFilter struct {
+	vault.ListTokensParams
+	after string
+}
+
+// tokensBy reads the filters of tokens.
+func tokensBy(p *params) (vault.ListTokensParams, error) {
 	f := vault.ListTokensParams{IDs: p.all("id")}
 	for _, t := range p.all("type") {
 		f.Types = append(f.Types, vault.TokenType(t))
 	}
 	var err error
-	if f.Metadata, err = p.metadata(); err != nil {
-		return f, err
-	}
-	f.PageParams = p.page()
-	return f, nil
+	f.Metadata, err = p.metadata()
+	return f, err
 }
 
 // metadata reads the metadata filters in their three forms: metadata.k=v,
 // metadata[k]=v and metadata={"k":"v"}. If a key is repeated, the first one
 // counts.
-func (p pairs) metadata() (map[string]string, error) {
+func (p *params) metadata() (map[string]string, error) {
+	p.known = append(p.known, "metadata.")
 	filters := map[string]string{}
 	add := func(key, value string) {
 		if _, known := filters[key]; !known {
 			filters[key] = value
 		}
 	}
-	for _, x := range p {
+	for _, x := range p.sent {
 		rest, ok := strings.CutPrefix(x.name, "metadata")
 		switch {
 		case !ok:
@@ -166,17 +220,27 @@ func eachMember(text string, add func(key, value string)) bool {
 	return strings.TrimSpace(text[dec.InputOffset():]) == ""
 }
 
-func logFilter(p pairs) (vault.ListLogsParams, error) {
-	f := vault.ListLogsParams{EntityType: p.text("entity_type"), EntityID: p.text("entity_id")}
-	var err error
-	if f.StartDate, err = p.date("start_date"); err != nil {
-		return f, err
+func logFilter(p *params) (vault.ListLogsParams, error) {
+	f := vault.ListLogsParams{
+		EntityType: p.text("entity_type"), EntityID: p.text("entity_id"),
+		Operation: vault.Operation(p.text("operation")), ActorType: vault.ActorType(p.text("actor_type")),
 	}
-	if f.EndDate, err = p.date("end_date"); err != nil {
-		return f, err
-	}
+	var errs [3]error
+	f.StartDate, errs[0] = p.date("start_date")
+	f.EndDate, errs[1] = p.date("end_date")
+	f.ActorID, errs[2] = p.id("actor_id")
 	f.PageParams = p.page()
-	return f, nil
+	return f, cmp.Or(errs[:]...)
+}
+
+// id reads a parameter as a UUID; zero when it is absent or empty.
+func (p *params) id(name string) (uuid.UUID, error) {
+	text := p.text(name)
+	id, ok := parseUUID(text)
+	if text != "" && !ok {
+		return id, invalid(name, "must be a UUID")
+	}
+	return id, nil
 }
 
 // dateLayouts are the forms of ISO 8601 that dates in queries may have. Without
@@ -188,7 +252,7 @@ var dateLayouts = []string{
 }
 
 // date reads a date or a date-time; zero when it is absent or empty.
-func (p pairs) date(name string) (time.Time, error) {
+func (p *params) date(name string) (time.Time, error) {
 	text := p.text(name)
 	if text == "" {
 		return time.Time{}, nil
@@ -208,31 +272,30 @@ func (p pairs) date(name string) (time.Time, error) {
 	return time.Time{}, invalid(name, "must be an ISO 8601 date or date-time")
 }
 
-func applicationFilter(p pairs) (vault.ListApplicationsParams, error) {
-	var f vault.ListApplicationsParams
-	var err error
-	if f.IDs, err = p.ids(); err != nil {
-		return f, err
+func applicationFilter(p *params) (vault.ListApplicationsParams, error) {
+	f := vault.ListApplicationsParams{Name: p.text("name")}
+	for _, t := range p.all("type") {
+		f.Types = append(f.Types, vault.ApplicationType(t))
 	}
+	var err error
+	f.IDs, err = p.ids()
 	f.PageParams = p.page()
-	return f, nil
+	return f, err
 }
 
-func sessionFilter(p pairs) (vault.ListSessionsParams, error) {
+func sessionFilter(p *params) (vault.ListSessionsParams, error) {
 	return vault.ListSessionsParams{PageParams: p.page()}, nil
 }
 
-func reactorFilter(p pairs) (vault.ListReactorsParams, error) {
+func reactorFilter(p *params) (vault.ListReactorsParams, error) {
 	f := vault.ListReactorsParams{Name: p.text("name")}
 	var err error
-	if f.IDs, err = p.ids(); err != nil {
-		return f, err
-	}
+	f.IDs, err = p.ids()
 	f.PageParams = p.page()
-	return f, nil
+	return f, err
 }
 
-func proxyFilter(p pairs) (vault.ListProxiesParams, error) {
+func proxyFilter(p *params) (vault.ListProxiesParams, error) {
 	f, err := reactorFilter(p)
 	return vault.ListProxiesParams(f), err
 }

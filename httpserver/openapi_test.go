@@ -118,10 +118,14 @@ func (rt *route) parameters() []string {
 		names = append(names, "id")
 	}
 	if rt.lists {
-		names = append(names, "page", "size")
 		names = append(names, map[string][]string{
-			"/tokens": {"id", "type", "metadata"}, "/logs": {"entity_type", "entity_id", "start_date", "end_date"},
-			"/applications": {"id"}, "/reactors": {"id", "name"}, "/proxies": {"id", "name"},
+			"/tokens":       {"id", "type", "metadata", "page", "size"},
+			"/v2/tokens":    {"id", "type", "metadata", "start", "size"},
+			"/logs":         {"entity_type", "entity_id", "start_date", "end_date", "operation", "actor_id", "actor_type", "page", "size"},
+			"/sessions":     {"page", "size"},
+			"/applications": {"id", "name", "type", "page", "size"},
+			"/reactors":     {"id", "name", "page", "size"},
+			"/proxies":      {"id", "name", "page", "size"},
 		}[rt.path]...)
 	}
 	slices.Sort(names)
@@ -157,8 +161,10 @@ var describedTypes = map[string]reflect.Type{
 	"Error": reflect.TypeFor[errorBody](), "Health": reflect.TypeFor[health](), "Pagination": reflect.TypeFor[vault.Pagination](),
 	"Token": reflect.TypeFor[vault.Token](), "TokenPage": reflect.TypeFor[vault.Page[vault.Token]](),
 	"TokenParams": reflect.TypeFor[vault.TokenParams](), "TokenPatch": reflect.TypeFor[vault.TokenParams](),
-	"SearchTokensParams": reflect.TypeFor[vault.SearchTokensParams](),
-	"Enrichments":        reflect.TypeFor[vault.Enrichments](), "CardEnrichment": reflect.TypeFor[vault.CardEnrichment](),
+	"TokenSearch": reflect.TypeFor[vault.SearchTokensParams](), "TokenCursorSearch": reflect.TypeFor[vault.CursorSearch](),
+	"TokenCursorPage": reflect.TypeFor[cursorPage](), "CursorPagination": reflect.TypeOf(cursorPage{}.Pagination),
+	"ApplicationReplacement": reflect.TypeFor[vault.ApplicationParams](),
+	"Enrichments":            reflect.TypeFor[vault.Enrichments](), "CardEnrichment": reflect.TypeFor[vault.CardEnrichment](),
 	"LogEntry": reflect.TypeFor[vault.LogEntry](), "LogEntryPage": reflect.TypeFor[vault.Page[vault.LogEntry]](),
 	"EntityType": reflect.TypeFor[vault.EntityType](), "Session": reflect.TypeFor[vault.Session](), "SessionInfo": reflect.TypeFor[vault.SessionInfo](),
 	"SessionInfoPage": reflect.TypeFor[vault.Page[vault.SessionInfo]](), "Grant": reflect.TypeFor[vault.Grant](),
@@ -171,7 +177,7 @@ var describedTypes = map[string]reflect.Type{
 	"ReactorParams": reflect.TypeFor[vault.ReactorParams](), "ReactorPatch": reflect.TypeFor[vault.ReactorParams](),
 	"Proxy": reflect.TypeFor[vault.Proxy](), "ProxyPage": reflect.TypeFor[vault.Page[vault.Proxy]](),
 	"ProxyParams": reflect.TypeFor[vault.ProxyParams](), "ProxyPatch": reflect.TypeFor[vault.ProxyParams](),
-	"ReactParams": reflect.TypeFor[vault.ReactParams](), "ReactResult": reflect.TypeFor[vault.ReactResult](),
+	"ReactRequest": reflect.TypeFor[vault.ReactParams](), "ReactResult": reflect.TypeFor[vault.ReactResult](),
 	"ProxyTransform": reflect.TypeFor[vault.ProxyTransform](), "ProxyError": reflect.TypeFor[proxyError](),
 }
 

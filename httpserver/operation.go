@@ -2,6 +2,7 @@ package httpserver
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -126,20 +127,56 @@ func document(do func(*vault.Client, context.Context, any) (vault.JSON, error)) 
 	}}
 }
 
-// list returns the page that the query asks for.
-func list[F, T any](filter func(pairs) (F, error), do func(*vault.Client, context.Context, F) (*vault.Page[T], error)) operation {
+// list returns the part of a list that the query asks for.
+func list[F, T any](filter func(*params) (F, error), do func(*vault.Client, context.Context, F) (T, error)) operation {
 	return operation{lists: true, reads: true, run: func(ctx context.Context, in *input) (output, error) {
 		asked, err := parseQuery(in.query)
 		if err != nil {
 			return output{}, err
 		}
 		f, err := filter(asked)
-		if err != nil {
+		if err := cmp.Or(asked.refuseOthers(), err); err != nil {
 			return output{}, err
 		}
 		page, err := do(in.client, ctx, f)
 		return output{body: page}, err
 	}}
+}
+
+// plainList is list without pages and filters.
+func plainList[T any](do func(*vault.Client, context.Context) (T, error)) operation {
+	return list(func(*params) (none struct{}, err error) { return none, nil },
+		func(c *vault.Client, ctx context.Context, _ struct{}) (T, error) { return do(c, ctx) }) //nolint:revive // in the order of a method expression, like the others
+}
+
+// cursorPage is the body of a list by cursor. The place where it goes on has a
+// second name, under which other clients of this family of APIs look for it.
+type cursorPage struct {
+	Pagination struct {
+		vault.CursorPagination
+		Next string `json:"next,omitempty"`
+	} `json:"pagination"`
+	Data []vault.Token `json:"data"`
+}
+
+func cursorPageOf(page *vault.CursorPage[vault.Token], err error) (*cursorPage, error) {
+	if err != nil {
+		return nil, err
+	}
+	out := &cursorPage{Data: page.Data}
+	out.Pagination.CursorPagination, out.Pagination.Next = page.Pagination, page.Pagination.After
+	return out, nil
+}
+
+// listTokens is ListTokensAfter as a list.
+func listTokens(c *vault.Client, ctx context.Context, f cursorFilter) (*cursorPage, error) { //nolint:revive // in the order of a method expression, like the others
+	return cursorPageOf(c.ListTokensAfter(ctx, f.ListTokensParams, f.after))
+}
+
+// searchTokens is SearchTokensAfter as a query.
+func searchTokens(c *vault.Client, ctx context.Context, p vault.CursorSearch) (*cursorPage, error) { //nolint:revive // in the order of a method expression, like the others
+	asked := vault.SearchTokensParams{Query: p.Query, PageParams: vault.PageParams{Size: p.Size}}
+	return cursorPageOf(c.SearchTokensAfter(ctx, asked, p.Start))
 }
 
 // show runs an operation whose result depends only on the caller's key.

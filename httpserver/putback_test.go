@@ -150,9 +150,9 @@ func TestPutApplicationWithoutType(t *testing.T) {
 		t.Errorf("%v", res)
 	}
 	for body, field := range map[string]string{
-		`{"name":"b","permissions":["log:read"]}`:                       "permissions[0]",
-		`{"name":"","permissions":["token:use"]}`:                       "name",
-		`{"name":"b"}`:                                                  "permissions",
+		`{"name":"b","permissions":["log:read"]}`: "permissions[0]",
+		`{"name":"","permissions":["token:use"]}`: "name",
+		`{"name":"b"}`: "permissions",
 		`{"name":"b","type":"public","permissions":["token:create"]}`:   "type",
 		`{"name":"b","type":"","permissions":["log:read","token:use"]}`: "permissions[0]",
 	} {

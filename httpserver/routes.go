@@ -35,8 +35,11 @@ func (h *handler) table() []route {
 		{patch, "/tokens/{id}", "token:update", 200, update(tokenID, updateToken)},
 		{del, "/tokens/{id}", "token:delete", 204, remove(tokenID, (*vault.Client).DeleteToken)},
 
+		{get, "/v2/tokens", "token:read", 200, list(tokenCursor, listTokens)},
+		{post, "/v2/tokens/search", "token:search", 200, readOnly(query(searchTokens))},
+
 		{get, "/logs", "log:read", 200, list(logFilter, (*vault.Client).ListLogs)},
-		{get, "/logs/entity-types", "log:read", 200, show((*vault.Client).ListEntityTypes)},
+		{get, "/logs/entity-types", "log:read", 200, plainList((*vault.Client).ListEntityTypes)},
 
 		{post, "/sessions", vault.PermissionSessionCreate, 201, open((*vault.Client).CreateSession)},
 		{get, "/sessions", "session:read", 200, list(sessionFilter, (*vault.Client).ListSessions)},
@@ -51,7 +54,7 @@ func (h *handler) table() []route {
 		{patch, "/applications/{id}", "application:update", 204, silent(update(entityID, (*vault.Client).PatchApplication))},
 		{del, "/applications/{id}", "application:delete", 204, remove(entityID, (*vault.Client).DeleteApplication)},
 		{post, "/applications/{id}/regenerate", "application:update", 200, act(entityID, (*vault.Client).RegenerateKey)},
-		{get, "/permissions", "", 200, show((*vault.Client).ListPermissions)},
+		{get, "/permissions", "", 200, plainList((*vault.Client).ListPermissions)},
 
 		{get, "/tenants/self", "tenant:read", 200, show((*vault.Client).GetTenant)},
 		{put, "/tenants/self", "tenant:update", 200, replaceOwn((*vault.Client).ReplaceTenant)},

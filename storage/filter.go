@@ -33,7 +33,9 @@ type RecordFilter struct {
 	// KeyBelow keeps the records that are sealed under an older key, unless zero.
 	KeyBelow int
 
-	Before ID // only records with a lower ID, unless zero
+	// Before keeps the records with a lower ID, unless zero. The total is not
+	// counted then.
+	Before ID
 	Offset int
 	Limit  int
 	// MaxBytes bounds the bytes of Body over all rows of the page, as that of a

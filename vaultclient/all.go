@@ -1,28 +1,153 @@
 package vaultclient
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"iter"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/seed-72ea4aab/vault"
 )
 
 // AllTokens iterates over all tokens that meet the filters and that the key may
-// read, newest first. Tokens created during the loop are not returned. Creating
-// and deleting tokens during the loop does not make it skip or repeat others,
-// so a loop may delete what it is given. The page parameters are ignored. See
+// read, newest first. The page parameters are ignored. See
 // [vault.Client.AllTokens].
-//
-// Pages overlap, so the audit log has more than one entry for some reads.
 func (c *Client) AllTokens(ctx context.Context, p vault.ListTokensParams) iter.Seq2[*vault.Token, error] {
+	return cursorWalk(func(size int, after string) (*vault.CursorPage[vault.Token], error) {
+		p.PageParams = vault.PageParams{Size: size}
+		return c.listTokensAfter(ctx, "AllTokens", p, after)
+	})
+}
+
+// SearchAllTokens iterates over all tokens that meet a query and that the key may
+// search, newest first. The page parameters are ignored. See
+// [vault.Client.SearchAllTokens].
+func (c *Client) SearchAllTokens(ctx context.Context, p vault.SearchTokensParams) iter.Seq2[*vault.Token, error] {
+	return cursorWalk(func(size int, after string) (*vault.CursorPage[vault.Token], error) {
+		p.PageParams = vault.PageParams{Size: size}
+		return c.searchTokensAfter(ctx, "SearchAllTokens", p, after)
+	})
+}
+
+// AllApplications iterates over all applications that meet the filters, newest
+// first. The page parameters are ignored. See [vault.Client.AllApplications].
+//
+// Pages overlap here and in the iterators below, so the audit log has more than
+// one entry for some reads.
+func (c *Client) AllApplications(ctx context.Context, p vault.ListApplicationsParams) iter.Seq2[*vault.Application, error] {
+	return pageWalk(func(a *vault.Application) uuid.UUID { return a.ID },
+		func(asked vault.PageParams) (*vault.Page[vault.Application], error) {
+			p.PageParams = asked
+			return c.listApplications(ctx, "AllApplications", p)
+		}, nil)
+}
+
+// AllReactors iterates over all reactors that meet the filters, newest first. The
+// page parameters are ignored. See [vault.Client.AllReactors].
+func (c *Client) AllReactors(ctx context.Context, p vault.ListReactorsParams) iter.Seq2[*vault.Reactor, error] {
+	return pageWalk(func(r *vault.Reactor) uuid.UUID { return r.ID },
+		func(asked vault.PageParams) (*vault.Page[vault.Reactor], error) {
+			return list[vault.Reactor](ctx, c, "AllReactors", reactors, p.IDs, p.Name, asked)
+		}, nil)
+}
+
+// AllProxies iterates over all proxies that meet the filters, newest first. The
+// page parameters are ignored. See [vault.Client.AllProxies].
+func (c *Client) AllProxies(ctx context.Context, p vault.ListProxiesParams) iter.Seq2[*vault.Proxy, error] {
+	return pageWalk(func(x *vault.Proxy) uuid.UUID { return x.ID },
+		func(asked vault.PageParams) (*vault.Page[vault.Proxy], error) {
+			return list[vault.Proxy](ctx, c, "AllProxies", proxies, p.IDs, p.Name, asked)
+		}, nil)
+}
+
+// AllSessions iterates over all sessions that are alive, newest first. The page
+// parameters are ignored. See [vault.Client.AllSessions].
+func (c *Client) AllSessions(ctx context.Context, _ vault.ListSessionsParams) iter.Seq2[*vault.SessionInfo, error] {
+	return pageWalk(func(s *vault.SessionInfo) uuid.UUID { return s.ID },
+		func(asked vault.PageParams) (*vault.Page[vault.SessionInfo], error) {
+			return list[vault.SessionInfo](ctx, c, "AllSessions", "/sessions", nil, "", asked)
+		}, nil)
+}
+
+// AllLogs iterates over all entries of the audit log that meet the filters,
+// newest first. The page parameters are ignored. See [vault.Client.AllLogs].
+func (c *Client) AllLogs(ctx context.Context, p vault.ListLogsParams) iter.Seq2[*vault.LogEntry, error] {
+	return func(yield func(*vault.LogEntry, error) bool) {
+		p := p // its end moves
+		pageWalk(func(e *vault.LogEntry) uuid.UUID { return e.ID },
+			func(asked vault.PageParams) (*vault.Page[vault.LogEntry], error) {
+				p.PageParams = asked
+				return c.listLogs(ctx, "AllLogs", p)
+			},
+			func(page []vault.LogEntry) (passed int, moved bool) { return moveEnd(&p.EndDate, page) },
+		)(yield)
+	}
+}
+
+// moveEnd lets a list of the log end at the last entry seen, so that the vault
+// need not count its way there through the whole log. It returns how many entries
+// of the list are seen then, and whether the end has moved.
+func moveEnd(end *time.Time, page []vault.LogEntry) (passed int, moved bool) {
+	last := page[len(page)-1].CreatedAt
+	next := last.Add(time.Microsecond) // the end itself is not part of the list
+	if next.Equal(*end) {
+		return 0, false
+	}
+	*end = next
+	for i := len(page) - 1; i >= 0 && page[i].CreatedAt.Equal(last); i-- {
+		passed++
+	}
+	return passed, true
+}
+
+// pageSize is the most items that a page has.
+const pageSize = 100
+
+// tooMuch reports whether a page of this size cannot be had, but a smaller one
+// may.
+func tooMuch(err error, size int) bool {
+	var bad *vault.InvalidError
+	return size > 1 && (errors.Is(err, vault.ErrTooLarge) || errors.As(err, &bad) && bad.Fields["size"] != nil)
+}
+
+// cursorWalk goes through a list that is read by cursor.
+func cursorWalk(read func(size int, after string) (*vault.CursorPage[vault.Token], error)) iter.Seq2[*vault.Token, error] {
 	return func(yield func(*vault.Token, error) bool) {
-		w := &walk{size: pageSize}
+		for size, after := pageSize, ""; ; {
+			page, err := read(size, after)
+			if tooMuch(err, size) {
+				size /= 2
+				continue
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for i := range page.Data {
+				if !yield(&page.Data[i], nil) {
+					return
+				}
+			}
+			if after = page.Pagination.After; after == "" {
+				return
+			}
+			size = min(2*size, pageSize) // tokens that come later may be small again
+		}
+	}
+}
+
+// pageWalk goes through a list that is read by pages. Move, unless it is nil, may
+// change the list so that it starts further on: then it returns how many items of
+// the new one are seen already.
+func pageWalk[T any](id func(*T) uuid.UUID, read func(vault.PageParams) (*vault.Page[T], error), move func([]T) (int, bool)) iter.Seq2[*T, error] {
+	return func(yield func(*T, error) bool) {
+		w := &walk[T]{id: id, size: pageSize}
 		for {
-			p.PageParams = w.window()
-			page, err := c.listTokens(ctx, "AllTokens", p)
-			if errors.Is(err, vault.ErrTooLarge) && w.size > 1 {
+			page, err := read(w.window())
+			if tooMuch(err, w.size) {
 				w.size /= 2
 				continue
 			}
@@ -39,29 +164,31 @@ func (c *Client) AllTokens(ctx context.Context, p vault.ListTokensParams) iter.S
 			if !more {
 				return
 			}
+			if move != nil && len(fresh) > 0 {
+				if passed, moved := move(page.Data); moved {
+					w.passed = passed
+				}
+			}
 		}
 	}
 }
 
-// pageSize is the most tokens that a page has.
-const pageSize = 100
-
 // walk goes through a list by pages although the list changes. It knows its
-// place by the time of the last token seen, since lists are ordered by time. A
-// count of the tokens seen would not do: they may have been deleted since, or
-// new ones may have come before them.
-type walk struct {
+// place by the id of the last item seen, since ids are in the order of lists. A
+// count of the items seen would not do: they may have been deleted since, or new
+// ones may have come before them.
+type walk[T any] struct {
+	id      func(*T) uuid.UUID
 	started bool
-	until   time.Time       // of the last token that was seen
-	seen    map[string]bool // the ids that were seen of that time
-	passed  int             // how many tokens of the list are believed to be seen
-	size    int             // of a page that is small enough to be sent
+	last    uuid.UUID // of the items that were seen
+	passed  int       // how many items of the list are believed to be seen
+	size    int       // of a page that is small enough to be sent
 	asked   vault.PageParams
 }
 
-// window chooses the next page: of those that contain the last token seen,
-// which shows whether anything moved, the one with the most tokens after it.
-func (w *walk) window() vault.PageParams {
+// window chooses the next page: of those that contain the last item seen, which
+// shows whether anything moved, the one with the most items after it.
+func (w *walk[T]) window() vault.PageParams {
 	w.asked = vault.PageParams{Page: 1, Size: w.size}
 	if w.passed == 0 {
 		return w.asked
@@ -77,47 +204,32 @@ func (w *walk) window() vault.PageParams {
 		try(size)
 	}
 	for size := w.size + 1; most == 0; size++ {
-		try(size) // every smaller page ends with the last token seen
+		try(size) // every smaller page ends with the last item seen
 	}
 	return w.asked
 }
 
-// take returns the tokens of a page that were not seen yet, and whether there
-// may be more. If the page does not start with a token that was seen, it may
-// have skipped some, and the walk goes back.
-func (w *walk) take(page []vault.Token) (fresh []vault.Token, more bool) {
+// take returns the items of a page that were not seen yet, and whether there may
+// be more. If the page does not start with an item that was seen, it may have
+// skipped some, and the walk goes back.
+func (w *walk[T]) take(page []T) (fresh []T, more bool) {
 	offset := (w.asked.Page - 1) * w.asked.Size
 	if offset > 0 && (len(page) == 0 || !w.has(&page[0])) {
 		w.passed = max(0, w.passed-w.size)
 		return nil, true
 	}
 	for i := range page {
-		if w.has(&page[i]) {
-			continue
+		if !w.has(&page[i]) {
+			w.started, w.last = true, w.id(&page[i])
+			fresh = append(fresh, page[i])
 		}
-		w.add(&page[i])
-		fresh = append(fresh, page[i])
 	}
 	w.passed = offset + len(page)
 	return fresh, len(page) == w.asked.Size
 }
 
-// has reports whether a token was seen, or is newer than all that were.
-func (w *walk) has(t *vault.Token) bool {
-	at := createdAt(t)
-	return w.started && (at.After(w.until) || at.Equal(w.until) && w.seen[t.ID])
-}
-
-func (w *walk) add(t *vault.Token) {
-	if at := createdAt(t); !w.started || !at.Equal(w.until) {
-		w.started, w.until, w.seen = true, at, map[string]bool{}
-	}
-	w.seen[t.ID] = true
-}
-
-func createdAt(t *vault.Token) time.Time {
-	if t.CreatedAt == nil {
-		return time.Time{}
-	}
-	return *t.CreatedAt
+// has reports whether an item was seen, or is newer than all that were.
+func (w *walk[T]) has(item *T) bool {
+	id := w.id(item)
+	return w.started && bytes.Compare(id[:], w.last[:]) >= 0
 }

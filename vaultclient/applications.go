@@ -3,6 +3,7 @@ package vaultclient
 import (
 	"context"
 	"net/http"
+	"net/url"
 
 	"github.com/google/uuid"
 
@@ -31,7 +32,15 @@ func (c *Client) OwnApplication(ctx context.Context) (*vault.Application, error)
 // ListApplications returns a page of applications, newest first. See
 // [vault.Client.ListApplications].
 func (c *Client) ListApplications(ctx context.Context, p vault.ListApplicationsParams) (*vault.Page[vault.Application], error) {
-	return list[vault.Application](ctx, c, "ListApplications", applications, p.IDs, "", p.PageParams)
+	return c.listApplications(ctx, "ListApplications", p)
+}
+
+func (c *Client) listApplications(ctx context.Context, op string, p vault.ListApplicationsParams) (*vault.Page[vault.Application], error) {
+	query := entityQuery(p.IDs, p.Name, p.PageParams)
+	for _, t := range p.Types {
+		query.Add("type", string(t))
+	}
+	return get[vault.Page[vault.Application]](ctx, c, op, applications, query.Encode())
 }
 
 // ReplaceApplication replaces everything of an application but its type and its
@@ -102,6 +111,11 @@ func below(collection string, id uuid.UUID) string { return collection + "/" + i
 
 // list returns a page of a collection that is filtered by ids and a name.
 func list[T any](ctx context.Context, c *Client, op, path string, ids []uuid.UUID, name string, p vault.PageParams) (*vault.Page[T], error) {
+	return get[vault.Page[T]](ctx, c, op, path, entityQuery(ids, name, p).Encode())
+}
+
+// entityQuery returns the parameters that ask for entities by ids and a name.
+func entityQuery(ids []uuid.UUID, name string, p vault.PageParams) url.Values {
 	query := pageQuery(p)
 	for _, id := range ids {
 		query.Add("id", id.String())
@@ -109,7 +123,7 @@ func list[T any](ctx context.Context, c *Client, op, path string, ids []uuid.UUI
 	if name != "" {
 		query.Set("name", name)
 	}
-	return get[vault.Page[T]](ctx, c, op, path, query.Encode())
+	return query
 }
 
 // plainList returns a list without pages.

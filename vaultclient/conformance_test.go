@@ -23,6 +23,15 @@ var scenarios = map[string]map[string]func(*world){
 	"ListTokens":   {"filters": listFilters, "refused": listRefused},
 	"AllTokens":    {"all": allTokens, "deleting": allDeleting, "refused": allRefused},
 	"SearchTokens": {"queries": searchQueries},
+
+	"ListTokensAfter":   {"pages": listAfter, "refused": listAfterRefused},
+	"SearchTokensAfter": {"pages": searchAfter, "refused": searchAfterRefused},
+	"SearchAllTokens":   {"all": searchAll},
+	"AllApplications":   {"all": allApplications},
+	"AllReactors":       {"all": allReactors},
+	"AllProxies":        {"all": allProxies},
+	"AllSessions":       {"all": allSessions},
+	"AllLogs":           {"all": allLogs},
 	"Tokenize":     {"documents": tokenizeDocuments, "refused": tokenizeRefused},
 	"Detokenize":   {"documents": detokenizeDocuments, "refused": detokenizeRefused},
 

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/seed-72ea4aab/vault"
 )
 
@@ -24,15 +26,27 @@ func (c *Client) ReplaceTenant(ctx context.Context, p vault.TenantParams) (*vaul
 // ListLogs returns a page of the tenant's audit log, newest first. See
 // [vault.Client.ListLogs].
 func (c *Client) ListLogs(ctx context.Context, p vault.ListLogsParams) (*vault.Page[vault.LogEntry], error) {
+	return c.listLogs(ctx, "ListLogs", p)
+}
+
+func (c *Client) listLogs(ctx context.Context, op string, p vault.ListLogsParams) (*vault.Page[vault.LogEntry], error) {
 	query := pageQuery(p.PageParams)
 	for name, value := range map[string]string{
 		"entity_type": p.EntityType, "entity_id": p.EntityID, "start_date": dateText(p.StartDate), "end_date": dateText(p.EndDate),
+		"operation": string(p.Operation), "actor_type": string(p.ActorType), "actor_id": idText(p.ActorID),
 	} {
 		if value != "" {
 			query.Set(name, value)
 		}
 	}
-	return get[vault.Page[vault.LogEntry]](ctx, c, "ListLogs", "/logs", query.Encode())
+	return get[vault.Page[vault.LogEntry]](ctx, c, op, "/logs", query.Encode())
+}
+
+func idText(id uuid.UUID) string {
+	if id == (uuid.UUID{}) {
+		return ""
+	}
+	return id.String()
 }
 
 func dateText(t time.Time) string {

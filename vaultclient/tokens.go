@@ -101,10 +101,31 @@ func (c *Client) transform(ctx context.Context, r *request, x any) (vault.JSON, 
 // ListTokens returns a page of the tokens that the key may read, newest first.
 // See [vault.Client.ListTokens].
 func (c *Client) ListTokens(ctx context.Context, p vault.ListTokensParams) (*vault.Page[vault.Token], error) {
-	return c.listTokens(ctx, "ListTokens", p)
+	return get[vault.Page[vault.Token]](ctx, c, "ListTokens", "/tokens", tokenQuery(p).Encode())
 }
 
-func (c *Client) listTokens(ctx context.Context, op string, p vault.ListTokensParams) (*vault.Page[vault.Token], error) {
+// ListTokensAfter returns the tokens that follow a place in a list, newest first.
+// See [vault.Client.ListTokensAfter].
+func (c *Client) ListTokensAfter(ctx context.Context, p vault.ListTokensParams, after string) (*vault.CursorPage[vault.Token], error) {
+	return c.listTokensAfter(ctx, "ListTokensAfter", p, after)
+}
+
+func (c *Client) listTokensAfter(ctx context.Context, op string, p vault.ListTokensParams, after string) (*vault.CursorPage[vault.Token], error) {
+	if p.Page != 0 {
+		return nil, errPage
+	}
+	query := tokenQuery(p)
+	if after != "" {
+		query.Set("start", after)
+	}
+	return get[vault.CursorPage[vault.Token]](ctx, c, op, "/v2/tokens", query.Encode())
+}
+
+// errPage refuses the number of a page where a list is read by cursor.
+var errPage = invalid("page", "is not for lists by cursor; leave it out")
+
+// tokenQuery returns the parameters that ask for tokens.
+func tokenQuery(p vault.ListTokensParams) url.Values {
 	query := pageQuery(p.PageParams)
 	query["id"] = p.IDs
 	for _, t := range p.Types {
@@ -113,7 +134,7 @@ func (c *Client) listTokens(ctx context.Context, op string, p vault.ListTokensPa
 	for key, value := range p.Metadata {
 		query.Set("metadata."+key, value)
 	}
-	return get[vault.Page[vault.Token]](ctx, c, op, "/tokens", query.Encode())
+	return query
 }
 
 // pageQuery returns the parameters that ask for a page.
@@ -136,4 +157,22 @@ func (c *Client) SearchTokens(ctx context.Context, p vault.SearchTokensParams) (
 	}
 	return call[vault.Page[vault.Token]](ctx, c, &request{
 		op: "SearchTokens", method: http.MethodPost, path: "/tokens/search", typ: contentJSON, body: body})
+}
+
+// SearchTokensAfter returns the tokens that follow a place in a list of those that
+// meet a query, newest first. See [vault.Client.SearchTokensAfter].
+func (c *Client) SearchTokensAfter(ctx context.Context, p vault.SearchTokensParams, after string) (*vault.CursorPage[vault.Token], error) {
+	return c.searchTokensAfter(ctx, "SearchTokensAfter", p, after)
+}
+
+func (c *Client) searchTokensAfter(ctx context.Context, op string, p vault.SearchTokensParams, after string) (*vault.CursorPage[vault.Token], error) {
+	if p.Page != 0 {
+		return nil, errPage
+	}
+	body, err := encode(vault.CursorSearch{Query: p.Query, Size: p.Size, Start: after})
+	if err != nil {
+		return nil, err
+	}
+	return call[vault.CursorPage[vault.Token]](ctx, c, &request{
+		op: op, method: http.MethodPost, path: "/v2/tokens/search", typ: contentJSON, body: body})
 }

@@ -1,7 +1,8 @@
 package vaultclient
 
 import (
-	"fmt"
+	"encoding/binary"
+	"errors"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -9,73 +10,94 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/httpserver"
 	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
-// TestWalkThroughAListThatChanges walks through lists to which tokens are added,
+// TestWalkThroughAListThatChanges walks through lists to which entries are added,
 // and from which others are taken, between any two pages. What is there all the
 // time is seen once, in order; nothing is seen twice, and nothing that is new.
+// Lists that can be moved, as the log can, are walked in the same way.
 func TestWalkThroughAListThatChanges(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(300) {
+	for seed := range uint64(400) {
 		random := rand.New(rand.NewPCG(seed, 1))
-		now := vaulttest.Start
-		var list []vault.Token // newest first
-		add := func(name string, i int) {
-			if random.IntN(3) > 0 {
-				now = now.Add(time.Microsecond)
-			}
-			at := now
-			list = append([]vault.Token{{ID: fmt.Sprint(name, i), CreatedAt: &at}}, list...)
+		l := &changingList{random: random, now: vaulttest.Start}
+		for range random.IntN(500) {
+			l.add("old")
 		}
-		for i := range random.IntN(500) {
-			add("old", i)
-		}
-		now = now.Add(time.Microsecond)
-		stays := map[string]bool{}
-		var want []string
-		for _, tok := range list {
-			if stays[tok.ID] = random.IntN(4) > 0; stays[tok.ID] {
-				want = append(want, tok.ID)
+		stays := map[uuid.UUID]bool{}
+		var want []uuid.UUID
+		for _, e := range l.entries {
+			if stays[e.ID] = random.IntN(4) > 0; stays[e.ID] {
+				want = append(want, e.ID)
 			}
 		}
-		w := &walk{size: 1 + random.IntN(pageSize)}
-		seen := map[string]bool{}
-		var got []string
-		for step := 0; ; step++ {
-			if step > 10_000 {
-				t.Fatalf("seed %d: the walk does not end", seed)
+		var end time.Time
+		seen := map[uuid.UUID]bool{}
+		steps, size := 0, 1+random.IntN(pageSize)
+		read := func(p vault.PageParams) (*vault.Page[vault.LogEntry], error) {
+			if steps++; steps > 10_000 {
+				return nil, errors.New("the walk does not end")
 			}
-			fresh, more := w.take(pageOf(list, w.window()))
-			for _, tok := range fresh {
-				if seen[tok.ID] || tok.ID[:3] == "new" {
-					t.Fatalf("seed %d: %s is seen again, or is new", seed, tok.ID)
-				}
-				if seen[tok.ID] = true; stays[tok.ID] {
-					got = append(got, tok.ID)
-				}
+			if p.Size > size && len(seen) == 0 {
+				return nil, vault.ErrTooLarge
 			}
-			if !more {
-				break
+			page := &vault.Page[vault.LogEntry]{Data: l.page(p, end)}
+			l.entries = slices.DeleteFunc(l.entries, func(e vault.LogEntry) bool { return !stays[e.ID] && random.IntN(3) == 0 })
+			for range random.IntN(1 + len(page.Data)/2) {
+				l.add("new")
 			}
-			list = slices.DeleteFunc(list, func(tok vault.Token) bool { return !stays[tok.ID] && random.IntN(3) == 0 })
-			if len(fresh) > 0 { // else a list that grows faster than it is read has no end
-				for i := range random.IntN(max(1, len(fresh))) {
-					add(fmt.Sprint("new", step, "-"), i)
-				}
+			return page, nil
+		}
+		var move func([]vault.LogEntry) (int, bool)
+		if seed%2 == 0 {
+			move = func(page []vault.LogEntry) (int, bool) { return moveEnd(&end, page) }
+		}
+		var got []uuid.UUID
+		for e, err := range pageWalk(func(e *vault.LogEntry) uuid.UUID { return e.ID }, read, move) {
+			if err != nil || seen[e.ID] || e.EntityID == "new" && len(got) > 0 {
+				t.Fatalf("seed %d: %v, or an entry is seen again, or is new", seed, err)
+			}
+			if seen[e.ID] = true; stays[e.ID] {
+				got = append(got, e.ID)
 			}
 		}
 		if !slices.Equal(got, want) {
-			t.Fatalf("seed %d: %d tokens were seen, %d were there all the time", seed, len(got), len(want))
+			t.Fatalf("seed %d: %d entries were seen, %d were there all the time", seed, len(got), len(want))
 		}
 	}
 }
 
-// pageOf returns a page of a list as a vault does.
-func pageOf(list []vault.Token, p vault.PageParams) []vault.Token {
+// changingList is a list of the log, newest first. Some entries are of the same
+// time.
+type changingList struct {
+	random  *rand.Rand
+	now     time.Time
+	count   uint32
+	entries []vault.LogEntry
+}
+
+func (l *changingList) add(name string) {
+	if l.random.IntN(3) == 0 {
+		l.now = l.now.Add(time.Microsecond)
+	}
+	l.count++
+	var id uuid.UUID
+	binary.BigEndian.PutUint32(id[:], l.count)
+	l.entries = append([]vault.LogEntry{{ID: id, EntityID: name, CreatedAt: l.now}}, l.entries...)
+}
+
+// page returns a page as a vault does.
+func (l *changingList) page(p vault.PageParams, end time.Time) []vault.LogEntry {
+	list := slices.Clone(l.entries)
+	if !end.IsZero() {
+		list = slices.DeleteFunc(list, func(e vault.LogEntry) bool { return !e.CreatedAt.Before(end) })
+	}
 	from := min(len(list), (p.Page-1)*p.Size)
 	return list[from:min(len(list), from+p.Size)]
 }

@@ -97,6 +97,9 @@ func (s *Store) ListRecords(ctx context.Context, f storage.RecordFilter) ([]stor
 	if err != nil {
 		return nil, 0, err
 	}
+	if !f.Before.IsZero() {
+		return page, 0, nil
+	}
 	if n, ok := wholeTotal(len(page), f.Offset, f.Limit, f.Before); ok {
 		return page, n, nil
 	}

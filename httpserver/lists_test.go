@@ -1,0 +1,138 @@
+package httpserver
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestUnknownParametersAreRefused: a filter that is misspelled must not find
+// everything.
+func TestUnknownParametersAreRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	for path, known := range map[string]string{
+		"/tokens": "metadata.x", "/v2/tokens": "start", "/logs": "actor_type", "/sessions": "page", "/applications": "type",
+		"/reactors": "name", "/proxies": "name", "/permissions": "", "/logs/entity-types": "",
+	} {
+		key := w.keyFor("GET", path)
+		for _, name := range []string{"nope", "Page", "metadata_x", "a b", "entity"} {
+			res := w.do("GET", path+"?"+url.Values{name: {"secret"}}.Encode(), key, "")
+			fields, _ := res.wantError(t, 400)["errors"].(map[string]any)
+			if fields[name] == nil || len(fields) != 1 || strings.Contains(res.body, "secret") {
+				t.Errorf("GET %s?%s: %s", path, name, res.body)
+			}
+		}
+		if known != "" && w.do("GET", path+"?"+known+"=", key, "").StatusCode == 400 && known != "page" {
+			t.Errorf("GET %s refuses %s", path, known)
+		}
+		w.do("GET", path, key, "").want(t, 200)
+	}
+	two := w.do("GET", "/tokens?one=1&two=2&page=0", w.PrivateKey, "").wantError(t, 400)["errors"].(map[string]any)
+	if two["one"] == nil || two["two"] == nil {
+		t.Errorf("both are named: %v", two)
+	}
+	w.do("GET", "/tokens?start=x", w.PrivateKey, "").wantError(t, 400)
+	w.do("GET", "/v2/tokens?page=1", w.PrivateKey, "").wantError(t, 400)
+	w.do("GET", "/tokens?metadata[k]=v&metadata.l=w&metadata=%7B%7D", w.PrivateKey, "").want(t, 200)
+	w.do("GET", "/healthz?probe=1", "", "").want(t, 200)
+}
+
+// TestListsOverCursors reads lists to their end.
+func TestListsOverCursors(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	var want []any
+	for i := range 7 {
+		want = slices.Insert(want, 0, any(w.create(fmt.Sprintf(`{"type":"token","data":%d,"metadata":{"k":"v"}}`, i))))
+	}
+	w.create(`{"type":"card_number","data":"4242424242424242"}`)
+	read := map[string]func(start string) *response{
+		"list": func(start string) *response {
+			return w.do("GET", "/v2/tokens?type=token&metadata.k=V&size=3&start="+url.QueryEscape(start), w.PrivateKey, "")
+		},
+		"search": func(start string) *response {
+			return w.do("POST", "/v2/tokens/search", w.PrivateKey, fmt.Sprintf(`{"query":"type:token","size":3,"start":%q}`, start))
+		},
+	}
+	for name, page := range read {
+		var got []any
+		pages := 0
+		for start := ""; ; pages++ {
+			body := page(start).want(t, 200).decode(t)
+			for _, tok := range body["data"].([]any) {
+				got = append(got, tok.(map[string]any)["id"])
+			}
+			pagination := body["pagination"].(map[string]any)
+			after, more := pagination["after"].(string)
+			if pagination["next"] != pagination["after"] || pagination["page_size"] != 3.0 || pagination["total_items"] != nil {
+				t.Errorf("%s: %v", name, pagination)
+			}
+			if !more {
+				break
+			}
+			start = after
+		}
+		if !slices.Equal(got, want) || pages != 2 {
+			t.Errorf("%s: %v after %d pages, want %v", name, got, pages, want)
+		}
+		fields := page("x").wantError(t, 400)["errors"].(map[string]any)
+		if fields["start"] == nil {
+			t.Errorf("%s: %v", name, fields)
+		}
+	}
+	for body, field := range map[string]string{
+		`{"query":"type:token","page":1}`: "page", `{"query":"type:token","size":101}`: "size", `{"query":"type:token","size":0}`: "size",
+		`{"query":"type:token","start":1}`: "start", `{"query":"type:token","nope":1}`: "nope", `{"query":"nope:1"}`: "query",
+	} {
+		fields := w.do("POST", "/v2/tokens/search", w.PrivateKey, body).wantError(t, 400)["errors"].(map[string]any)
+		if fields[field] == nil {
+			t.Errorf("%s: %v", body, fields)
+		}
+	}
+	w.do("GET", "/v2/tokens", w.PublicKey, "").wantError(t, 403)
+	w.do("POST", "/v2/tokens/search", w.PublicKey, `{"query":"type:token"}`).wantError(t, 403)
+}
+
+// TestFiltersOfLogsAndApplications finds entries by who did what, and
+// applications by name and type.
+func TestFiltersOfLogsAndApplications(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	id := w.create(`{"type":"token","data":1}`)
+	w.do("GET", "/tokens/"+id, w.PrivateKey, "").want(t, 200)
+	private := w.do("GET", "/applications/key", w.PrivateKey, "").text(t, "id")
+	for i := range 3 {
+		w.do("POST", "/applications", w.ManagementKey, fmt.Sprintf(`{"name":"Shop %d","type":"public","permissions":["token:create"]}`, i)).want(t, 201)
+	}
+	total := func(path string) any {
+		return w.do("GET", path, w.ManagementKey, "").want(t, 200).decode(t)["pagination"].(map[string]any)["total_items"]
+	}
+	for path, want := range map[string]float64{
+		"/logs?operation=read&entity_id=" + id:                                  1,
+		"/logs?operation=delete":                                                0,
+		"/logs?actor_type=application&operation=create&entity_type=application": 3,
+		"/logs?actor_type=user":                                                 0,
+		"/logs?operation=read&entity_type=token&actor_id=" + private:            1,
+		"/logs?operation=read&actor_id=00000000-0000-4000-8000-000000000000":    0,
+		"/applications?name=shop*":                                              3,
+		"/applications?name=Shop+1":                                             1,
+		"/applications?type=public":                                             4,
+		"/applications?type=public&name=SHOP*&size=2":                           3,
+		"/applications?type=public&type=private":                                5,
+		"/applications?type=nope":                                               0,
+		"/applications?type=private&id=" + private:                              1,
+		"/applications?type=public&id=" + private:                               0,
+	} {
+		if got := total(path); got != want {
+			t.Errorf("%s: %v, want %v", path, got, want)
+		}
+	}
+	second := w.do("GET", "/applications?type=public&size=3&page=2", w.ManagementKey, "").want(t, 200).decode(t)
+	if n := len(second["data"].([]any)); n != 1 {
+		t.Errorf("the second page has %d applications", n)
+	}
+	w.do("GET", "/logs?actor_id=x", w.ManagementKey, "").wantError(t, 400)
+}

@@ -1,0 +1,273 @@
+package vault
+
+import (
+	"bytes"
+	"context"
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+	"iter"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/find"
+	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/internal/query"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// CursorPage is a piece of a list that is read from one end to the other. It has
+// no total, so it costs the same wherever in the list it is.
+type CursorPage[T any] struct {
+	Pagination CursorPagination `json:"pagination"`
+	Data       []T              `json:"data"`
+}
+
+// CursorPagination says how a list goes on.
+type CursorPagination struct {
+	PageSize int `json:"page_size"`
+	// After asks for the items that follow; it is empty on the last page. It is
+	// good for the same list with the same filters, at any time, and for every
+	// client of the tenant.
+	After string `json:"after,omitempty"`
+}
+
+// CursorSearch is [Client.SearchTokensAfter] as JSON.
+type CursorSearch struct {
+	Query string
+	Size  int
+	Start string // the After of an earlier page, or ""
+}
+
+// UnmarshalJSON reads the JSON form strictly: an unknown field, a duplicate
+// key or a wrong type is an [InvalidError].
+func (p *CursorSearch) UnmarshalJSON(data []byte) error {
+	return readObject(data, func(r *form.Reader) {
+		p.Query, p.Start = r.Text("query"), r.Text("start")
+		p.Size = readCount(r, "size")
+	})
+}
+
+// MarshalJSON writes the JSON form, which UnmarshalJSON reads.
+func (p CursorSearch) MarshalJSON() ([]byte, error) {
+	w := &form.Writer{}
+	w.Text("query", p.Query)
+	w.Int("size", p.Size)
+	w.Text("start", p.Start)
+	return w.JSON(), nil
+}
+
+// ListTokensAfter returns the tokens that follow a place in the list of those
+// that meet the filters and that the client may read, newest first (permission
+// token:read). The place is the After of an earlier page, or "" for the start.
+// Page must be zero.
+//
+// No token comes twice, and none that existed throughout is missed, whatever is
+// written meanwhile. A place that is from another list, other filters or another
+// tenant is an [InvalidError].
+func (c *Client) ListTokensAfter(ctx context.Context, p ListTokensParams, after string) (*CursorPage[Token], error) {
+	return c.tokensAfter(ctx, &p, p.PageParams, after)
+}
+
+// SearchTokensAfter is [Client.ListTokensAfter] for the tokens that meet a query
+// and that the client may search (permission token:search): see
+// [Client.SearchTokens].
+func (c *Client) SearchTokensAfter(ctx context.Context, p SearchTokensParams, after string) (*CursorPage[Token], error) {
+	return c.tokensAfter(ctx, &p, p.PageParams, after)
+}
+
+// tokensAfter returns a piece of a list of tokens.
+func (c *Client) tokensAfter(ctx context.Context, asked tokenQuery, p PageParams, after string) (*CursorPage[Token], error) {
+	op, err := c.begin(ctx, asked.permission())
+	if err != nil {
+		return nil, err
+	}
+	if p.Page != 0 {
+		return nil, invalid("page", "is not for lists by cursor; leave it out")
+	}
+	if p, err = p.normal(); err != nil {
+		return nil, err
+	}
+	before, err := op.readCursor(asked, after)
+	if err != nil {
+		return nil, err
+	}
+	where, err := op.find(ctx, asked)
+	if err != nil {
+		return nil, err
+	}
+	rows, more, err := op.tokensBefore(ctx, where, before, p.Size)
+	if err != nil {
+		return nil, op.pageError(err)
+	}
+	page := &CursorPage[Token]{Pagination: CursorPagination{PageSize: p.Size}}
+	if more {
+		page.Pagination.After = op.cursor(asked, rows[len(rows)-1].Ord)
+	}
+	page.Data, err = op.seeAll(ctx, asked.permission(), rows)
+	return page, err
+}
+
+// tokensBefore reads rows of a list, and reports whether there are more. It asks
+// for one more than it returns; where that is too much at once, only for those.
+func (op *operation) tokensBefore(ctx context.Context, where storage.Cond, before storage.ID, size int) (rows []storage.Token, more bool, err error) {
+	filter := storage.TokenFilter{
+		Tenant: op.tenantID(), Where: where, Now: op.now, Before: before, Limit: size + 1, MaxBytes: op.maxPageBytes(),
+	}
+	rows, _, err = op.v.store.ListTokens(ctx, filter)
+	if errors.Is(err, storage.ErrTooLarge) {
+		filter.Limit = size
+		rows, _, err = op.v.store.ListTokens(ctx, filter)
+		return rows, len(rows) == size, err
+	}
+	more = len(rows) > size
+	return rows[:min(len(rows), size)], more, err
+}
+
+const labelCursor = "cursor"
+
+// cursor names a place in a list of tokens. Its hash binds it to the tenant,
+// whose key it is made with, and to the list.
+func (op *operation) cursor(asked tokenQuery, at storage.ID) string {
+	hash := op.state.Ring.Hash(labelCursor, append([]string{string(at[:])}, asked.binding()...)...)
+	return base64.RawURLEncoding.EncodeToString(append(at[:], hash[:]...))
+}
+
+// readCursor returns the place that a cursor names; zero for the start.
+func (op *operation) readCursor(asked tokenQuery, text string) (at storage.ID, err error) {
+	if text == "" {
+		return at, nil
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(text)
+	if err == nil && len(raw) > len(at) {
+		at = storage.ID(raw[:len(at)])
+	}
+	if subtle.ConstantTimeCompare([]byte(text), []byte(op.cursor(asked, at))) != 1 {
+		return at, invalid("start", "must be the after of an earlier page of this list, with the same filters")
+	}
+	return at, nil
+}
+
+// tokenQuery is a list of tokens that somebody asks for.
+type tokenQuery interface {
+	permission() string // on the tokens
+	// condition returns what tokens must meet, and the least transform that the
+	// client must have on them.
+	condition(ctx context.Context, op *operation) (where storage.And, least access.Transform, err error)
+	// binding tells the list from every other.
+	binding() []string
+}
+
+func (p *ListTokensParams) permission() string { return access.TokenRead }
+
+func (p *ListTokensParams) binding() []string {
+	parts := append([]string{"list", strconv.Itoa(len(p.IDs)), strconv.Itoa(len(p.Types))}, slices.Sorted(slices.Values(p.IDs))...)
+	for _, t := range slices.Sorted(slices.Values(p.Types)) {
+		parts = append(parts, string(t))
+	}
+	for _, key := range slices.Sorted(maps.Keys(p.Metadata)) {
+		parts = append(parts, key, query.Fold(p.Metadata[key]))
+	}
+	return parts
+}
+
+func (p *SearchTokensParams) permission() string { return access.TokenSearch }
+
+func (p *SearchTokensParams) binding() []string { return []string{"search", p.Query} }
+
+// AllTokens iterates over all tokens that meet the filters and that the client
+// may read, newest first (permission token:read). The page parameters do not
+// count.
+//
+// Like every iterator of [Client], it gives nothing twice and misses nothing that
+// existed throughout, whatever is written meanwhile, so a loop may delete what it
+// is given; what is created meanwhile is not seen. It reads piece by piece, with
+// the rights that the client has at that moment, and ends after an error.
+func (c *Client) AllTokens(ctx context.Context, p ListTokensParams) iter.Seq2[*Token, error] {
+	return c.allTokens(ctx, &p)
+}
+
+// SearchAllTokens iterates over all tokens that meet a query and that the client
+// may search, newest first (permission token:search): see [Client.SearchTokens]
+// and [Client.AllTokens].
+func (c *Client) SearchAllTokens(ctx context.Context, p SearchTokensParams) iter.Seq2[*Token, error] {
+	return c.allTokens(ctx, &p)
+}
+
+func (c *Client) allTokens(ctx context.Context, asked tokenQuery) iter.Seq2[*Token, error] {
+	return walk(func(w *find.Walk, before *storage.ID) ([]Token, bool, error) {
+		op, err := c.begin(ctx, asked.permission())
+		if err != nil {
+			return nil, false, err
+		}
+		where, err := op.find(ctx, asked)
+		if err != nil {
+			return nil, false, err
+		}
+		rows, more, err := find.Next(w, func(limit int) ([]storage.Token, error) {
+			rows, _, err := op.v.store.ListTokens(ctx, storage.TokenFilter{
+				Tenant: op.tenantID(), Where: where, Now: op.now, Before: *before, Limit: limit, MaxBytes: op.maxPageBytes(),
+			})
+			return rows, err
+		})
+		if err != nil || len(rows) == 0 {
+			return nil, false, err
+		}
+		*before = rows[len(rows)-1].Ord
+		batch, err := op.seeAll(ctx, asked.permission(), rows)
+		return batch, more, err
+	})
+}
+
+// walk iterates over a list piece by piece. Next reads the piece that comes before
+// an id, moves the id to its end, and reports whether there may be another.
+func walk[T any](next func(w *find.Walk, before *storage.ID) ([]T, bool, error)) iter.Seq2[*T, error] {
+	return func(yield func(*T, error) bool) {
+		w, before := find.NewWalk(maxPageSize), storage.ID(bytes.Repeat([]byte{0xff}, len(storage.ID{})))
+		for {
+			batch, more, err := next(&w, &before)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for i := range batch {
+				if !yield(&batch[i], nil) {
+					return
+				}
+			}
+			if !more {
+				return
+			}
+		}
+	}
+}
+
+// walkRecords iterates over records. See returns what the client sees of them;
+// entities that it leaves out are not part of the list.
+func walkRecords[T any](ctx context.Context, c *Client, permission string, filter func(*operation) (storage.RecordFilter, error),
+	see func(*operation, []storage.Record) ([]T, error)) iter.Seq2[*T, error] {
+	return walk(func(w *find.Walk, before *storage.ID) ([]T, bool, error) {
+		op, err := c.begin(ctx, permission)
+		if err != nil {
+			return nil, false, err
+		}
+		f, err := filter(op)
+		if err != nil {
+			return nil, false, err
+		}
+		f.Before, f.Offset = *before, 0
+		recs, more, err := find.Next(w, func(limit int) ([]storage.Record, error) {
+			f.Limit = limit
+			recs, _, err := op.v.store.ListRecords(ctx, f)
+			return recs, err
+		})
+		if err != nil || len(recs) == 0 {
+			return nil, false, err
+		}
+		*before = recs[len(recs)-1].ID
+		batch, err := see(op, recs)
+		return batch, more, err
+	})
+}

@@ -1,0 +1,355 @@
+package vault_test
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/vaulttest"
+)
+
+// follow reads a list by cursor to its end.
+func follow(t *testing.T, read func(after string) (*vault.CursorPage[vault.Token], error)) (all []string, pages int) {
+	t.Helper()
+	for after := ""; ; {
+		page, err := read(after)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages++
+		all = append(all, ids(&vault.Page[vault.Token]{Data: page.Data})...)
+		if after = page.Pagination.After; after == "" {
+			return all, pages
+		}
+	}
+}
+
+// By cursor a list is the one that pages show, and its last page says so.
+func TestListsByCursor(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	want := many(t, v, 24)
+	for size, pages := range map[int]int{1: 24, 5: 5, 8: 3, 12: 2, 23: 2, 24: 1, 25: 1, 100: 1} {
+		p := vault.PageParams{Size: size}
+		got, n := follow(t, func(after string) (*vault.CursorPage[vault.Token], error) {
+			return v.Private.ListTokensAfter(t.Context(), vault.ListTokensParams{PageParams: p}, after)
+		})
+		same(t, fmt.Sprint("list by ", size), got, want)
+		same(t, "pages", n, pages)
+		got, n = follow(t, func(after string) (*vault.CursorPage[vault.Token], error) {
+			return v.Private.SearchTokensAfter(t.Context(), vault.SearchTokensParams{Query: "type:token", PageParams: p}, after)
+		})
+		same(t, fmt.Sprint("search by ", size), got, want)
+		same(t, "pages", n, pages)
+	}
+	page, err := v.Private.ListTokensAfter(t.Context(), vault.ListTokensParams{IDs: []string{"nobody"}}, "")
+	if err != nil || page.Data == nil || len(page.Data) != 0 || page.Pagination != (vault.CursorPagination{PageSize: 20}) {
+		t.Errorf("an empty list: %+v %v", page, err)
+	}
+}
+
+// A cursor is good for its own list alone: of the same tenant, with the same
+// filters, whatever their order.
+func TestCursorsAreBound(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	many(t, v, 5)
+	_, other := v.NewTenant(t, "Other")
+	for i := range 5 {
+		create(t, other, vault.TokenParams{Type: vault.TypeGeneric, Data: i})
+	}
+	list := func(c *vault.Client, p vault.ListTokensParams, after string) (string, error) {
+		p.Size = 2
+		page, err := c.ListTokensAfter(t.Context(), p, after)
+		if err != nil {
+			return "", err
+		}
+		return page.Pagination.After, nil
+	}
+	search := func(query, after string) (string, error) {
+		page, err := v.Private.SearchTokensAfter(t.Context(), vault.SearchTokensParams{Query: query, PageParams: vault.PageParams{Size: 2}}, after)
+		if err != nil {
+			return "", err
+		}
+		return page.Pagination.After, nil
+	}
+	of := func(after string, err error) string {
+		t.Helper()
+		if err != nil || after == "" {
+			t.Fatalf("no cursor: %v", err)
+		}
+		return after
+	}
+	plain := of(list(v.Private, vault.ListTokensParams{}, ""))
+	types := vault.ListTokensParams{Types: []vault.TokenType{"token", "card"}}
+	typed := of(list(v.Private, types, ""))
+	found := of(search("type:token", ""))
+
+	reversed := vault.ListTokensParams{Types: []vault.TokenType{"card", "token"}}
+	if _, err := list(v.Private, reversed, typed); err != nil {
+		t.Errorf("the same filters in another order: %v", err)
+	}
+	if _, err := list(v.Tenant, vault.ListTokensParams{}, plain); err != nil {
+		t.Errorf("another client of the tenant: %v", err)
+	}
+	for name, try := range map[string]func() (string, error){
+		"another tenant's": func() (string, error) { return list(other, vault.ListTokensParams{}, plain) },
+		"other filters":    func() (string, error) { return list(v.Private, types, plain) },
+		"fewer filters":    func() (string, error) { return list(v.Private, vault.ListTokensParams{}, typed) },
+		"ids for types": func() (string, error) {
+			return list(v.Private, vault.ListTokensParams{IDs: []string{"token", "card"}}, typed)
+		},
+		"of a search":      func() (string, error) { return list(v.Private, vault.ListTokensParams{}, found) },
+		"of a list":        func() (string, error) { return search("type:token", plain) },
+		"of another query": func() (string, error) { return search("type:token OR type:card", found) },
+		"cut off":          func() (string, error) { return list(v.Private, vault.ListTokensParams{}, plain[:len(plain)-1]) },
+		"longer":           func() (string, error) { return list(v.Private, vault.ListTokensParams{}, plain+"A") },
+		"no base64":        func() (string, error) { return list(v.Private, vault.ListTokensParams{}, "!") },
+		"an id":            func() (string, error) { return list(v.Private, vault.ListTokensParams{}, uuid.NewString()) },
+		"of another place": func() (string, error) { return list(v.Private, vault.ListTokensParams{}, swapped(plain)) },
+		"with a page's number": func() (string, error) {
+			return list(v.Private, vault.ListTokensParams{PageParams: vault.PageParams{Page: 1}}, "")
+		},
+	} {
+		if _, err := try(); !errors.Is(err, vault.ErrInvalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// swapped returns a text with another letter in its middle.
+func swapped(text string) string {
+	b := []byte(text)
+	if at := len(b) / 2; b[at] == 'A' {
+		b[at] = 'B'
+	} else {
+		b[at] = 'A'
+	}
+	return string(b)
+}
+
+// Tokens that are too large together are read in smaller pieces, and the cursor
+// still says whether there are more.
+func TestCursorOfLargeTokens(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.Open(t, ":memory:", &vault.Config{MaxPageBytes: 10_000})
+	var want []string
+	for range 6 {
+		want = append([]string{create(t, v.Tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: strings.Repeat("x", 3000)}).ID}, want...)
+	}
+	got, pages := follow(t, func(after string) (*vault.CursorPage[vault.Token], error) {
+		return v.Tenant.ListTokensAfter(t.Context(), vault.ListTokensParams{PageParams: vault.PageParams{Size: 3}}, after)
+	})
+	same(t, "tokens", got, want)
+	same(t, "pages", pages, 2)
+	_, err := v.Tenant.ListTokensAfter(t.Context(), vault.ListTokensParams{PageParams: vault.PageParams{Size: 4}}, "")
+	if !errors.Is(err, vault.ErrInvalid) {
+		t.Errorf("a page that is too large: %v", err)
+	}
+}
+
+// collect returns the ids that an iterator gives, each of them once.
+func collect[T any](t *testing.T, all iter.Seq2[*T, error], id func(*T) string, each func(i int)) []string {
+	t.Helper()
+	var got []string
+	for item, err := range all {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if slices.Contains(got, id(item)) {
+			t.Fatal("an entry comes twice")
+		}
+		got = append(got, id(item))
+		if each != nil {
+			each(len(got))
+		}
+	}
+	return got
+}
+
+// Every iterator gives what the list has, newest first, and the filters count.
+func TestIterators(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	ctx := t.Context()
+	var apps, code, proxies, sessions []string
+	for i := range 205 { // more than two pieces
+		app, err := v.Management.CreateApplication(ctx, vault.ApplicationParams{Name: fmt.Sprint("app ", i%2), Type: vault.ApplicationPublic, Permissions: []vault.Permission{vault.PermissionTokenCreate}})
+		r, err2 := v.Management.CreateReactor(ctx, vault.ReactorParams{Name: fmt.Sprint("r", i%2), Code: "1", Configuration: map[string]string{}})
+		x, err3 := v.Management.CreateProxy(ctx, vault.ProxyParams{Name: fmt.Sprint("p", i%2), DestinationURL: "https://a.example"})
+		_, err4 := v.Public.CreateSession(ctx)
+		if err := errors.Join(err, err2, err3, err4); err != nil {
+			t.Fatal(err)
+		}
+		if i%2 == 0 {
+			apps = append([]string{app.ID.String()}, apps...)
+			code = append([]string{r.ID.String()}, code...)
+			proxies = append([]string{x.ID.String()}, proxies...)
+		}
+	}
+	for page := 1; page <= 3; page++ {
+		list, err := v.Management.ListSessions(ctx, vault.ListSessionsParams{PageParams: vault.PageParams{Page: page, Size: 100}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range list.Data {
+			sessions = append(sessions, s.ID.String())
+		}
+	}
+	appID := func(a *vault.Application) string { return a.ID.String() }
+	same(t, "applications", collect(t, v.Management.AllApplications(ctx, vault.ListApplicationsParams{Name: "APP 0"}), appID, nil), apps)
+	public := collect(t, v.Management.AllApplications(ctx, vault.ListApplicationsParams{Types: []vault.ApplicationType{vault.ApplicationPublic}}), appID, nil)
+	same(t, "public applications", len(public), 206)
+	same(t, "reactors", collect(t, v.Management.AllReactors(ctx, vault.ListReactorsParams{Name: "R0"}),
+		func(r *vault.Reactor) string { return r.ID.String() }, nil), code)
+	same(t, "proxies", collect(t, v.Management.AllProxies(ctx, vault.ListProxiesParams{Name: "P0"}),
+		func(x *vault.Proxy) string { return x.ID.String() }, nil), proxies)
+	same(t, "sessions", collect(t, v.Management.AllSessions(ctx, vault.ListSessionsParams{}),
+		func(s *vault.SessionInfo) string { return s.ID.String() }, nil), sessions)
+	for _, err := range v.Private.AllLogs(ctx, vault.ListLogsParams{}) {
+		if !errors.Is(err, vault.ErrForbidden) {
+			t.Errorf("the log for a private key: %v", err)
+		}
+	}
+}
+
+// While others write, what existed throughout comes once.
+func TestIteratorsDuringWrites(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	ctx := t.Context()
+	stay := many(t, v, 205)
+	gone := make([]string, 50)
+	for i := range gone {
+		gone[i] = create(t, v.Tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: i}).ID
+	}
+	logged := collect(t, v.Tenant.AllLogs(ctx, vault.ListLogsParams{Operation: vault.OperationCreate}), entryID, nil)
+	var others sync.WaitGroup
+	stop := make(chan struct{})
+	for part := range slices.Chunk(gone, 25) {
+		others.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if i < len(part) {
+					if err := v.Tenant.DeleteToken(ctx, part[i]); err != nil {
+						t.Error(err)
+					}
+				}
+				if _, err := v.Tenant.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: i}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	stays := func(all []string, from []string) []string {
+		return slices.DeleteFunc(slices.Clone(all), func(id string) bool { return !slices.Contains(from, id) })
+	}
+	tokenID := func(tok *vault.Token) string { return tok.ID }
+	same(t, "tokens", stays(collect(t, v.Tenant.AllTokens(ctx, vault.ListTokensParams{}), tokenID, nil), stay), stay)
+	same(t, "search", stays(collect(t, v.Tenant.SearchAllTokens(ctx, vault.SearchTokensParams{Query: "type:token"}), tokenID, nil), stay), stay)
+	got := collect(t, v.Tenant.AllLogs(ctx, vault.ListLogsParams{Operation: vault.OperationCreate}), entryID, nil)
+	same(t, "log", stays(got, logged), logged)
+	close(stop)
+	others.Wait()
+}
+
+func entryID(e *vault.LogEntry) string { return e.ID.String() }
+
+// The log can be filtered by who did what.
+func TestListLogsByOperationAndActor(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	ctx := t.Context()
+	tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: 1})
+	user := uuid.New()
+	if _, err := v.Tenant.AsUser(user).GetToken(ctx, tok.ID); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		p    vault.ListLogsParams
+		want []vault.Operation
+	}{
+		"operation":         {vault.ListLogsParams{Operation: vault.OperationRead, EntityID: tok.ID}, []vault.Operation{"read"}},
+		"actor":             {vault.ListLogsParams{ActorID: user}, []vault.Operation{"read"}},
+		"application":       {vault.ListLogsParams{ActorID: v.Private.ApplicationID()}, []vault.Operation{"create"}},
+		"kind of actor":     {vault.ListLogsParams{ActorType: vault.ActorUser}, []vault.Operation{"read"}},
+		"another operation": {vault.ListLogsParams{ActorID: user, Operation: vault.OperationCreate}, nil},
+		"unknown":           {vault.ListLogsParams{Operation: "nope"}, nil},
+	} {
+		page, err := v.Tenant.ListLogs(ctx, c.p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []vault.Operation
+		for _, e := range page.Data {
+			got = append(got, e.Operation)
+		}
+		same(t, name, got, c.want)
+		same(t, name+": total", page.Pagination.TotalItems, len(c.want))
+	}
+}
+
+// The totals of searches, and of the log by operation, stop at 10,000 and say so.
+// Those of lists do not.
+func TestCappedTotals(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	ctx := t.Context()
+	fill := func(n int) {
+		t.Helper()
+		if _, err := v.Private.Tokenize(ctx, make([]int, n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := func(name string, got vault.Pagination, total int, capped bool) {
+		t.Helper()
+		want := vault.Pagination{TotalItems: total, PageNumber: got.PageNumber, PageSize: 100, TotalPages: total / 100, TotalIsCapped: capped}
+		same(t, name, got, want)
+	}
+	for range 4 {
+		fill(2500)
+	}
+	for _, capped := range []bool{false, true} {
+		for _, query := range []string{"type:token", "NOT id:nobody"} {
+			for _, page := range []int{1, 100} {
+				found, err := v.Private.SearchTokens(ctx, vault.SearchTokensParams{Query: query, PageParams: vault.PageParams{Page: page, Size: 100}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				check(query, found.Pagination, 10_000, capped)
+			}
+		}
+		logs, err := v.Tenant.ListLogs(ctx, vault.ListLogsParams{Operation: vault.OperationCreate, EntityType: "token", PageParams: vault.PageParams{Size: 100}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		check("log", logs.Pagination, 10_000, capped)
+		if !capped {
+			fill(100)
+		}
+	}
+	beyond, err := v.Private.SearchTokens(ctx, vault.SearchTokensParams{Query: "NOT id:nobody", PageParams: vault.PageParams{Page: 101, Size: 100}})
+	if err != nil || len(beyond.Data) != 100 {
+		t.Errorf("a page beyond the total: %v", err)
+	}
+	list, err := v.Private.ListTokens(ctx, vault.ListTokensParams{PageParams: vault.PageParams{Size: 100}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	check("list", list.Pagination, 10_100, false)
+	text, err := vault.EncodeJSON(beyond.Pagination)
+	if err != nil || string(text) != `{"total_items":10000,"page_number":101,"page_size":100,"total_pages":100,"total_is_exact":false}` {
+		t.Errorf("%s %v", text, err)
+	}
+}

@@ -1,0 +1,170 @@
+package vaultclient_test
+
+import (
+	"fmt"
+	"iter"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+// cursorOf records a page by cursor, of which the cursor itself is each vault's
+// own.
+func (w *world) cursorOf(call string, page *vault.CursorPage[vault.Token], err error) (after string) {
+	if err != nil {
+		w.saw(call, page, err)
+		return ""
+	}
+	after = page.Pagination.After
+	page.Pagination.After = fmt.Sprint(after != "")
+	w.saw(call, page, nil)
+	return after
+}
+
+func listAfter(w *world) {
+	w.fill(25)
+	for _, p := range []vault.ListTokensParams{
+		{}, {Types: []vault.TokenType{vault.TypeCardNumber}}, {IDs: []string{"nobody"}}, {Metadata: map[string]string{"nobody": "x"}},
+		{PageParams: vault.PageParams{Size: 5}}, {PageParams: vault.PageParams{Size: 25}}, {PageParams: vault.PageParams{Size: 24}},
+	} {
+		for after := w.listAfter(p, ""); after != ""; {
+			after = w.listAfter(p, after)
+		}
+	}
+}
+
+func (w *world) listAfter(p vault.ListTokensParams, after string) string {
+	page, err := w.private.ListTokensAfter(w.t.Context(), p, after)
+	return w.cursorOf("ListTokensAfter", page, err)
+}
+
+func (w *world) searchAfter(p vault.SearchTokensParams, after string) string {
+	page, err := w.private.SearchTokensAfter(w.t.Context(), p, after)
+	return w.cursorOf("SearchTokensAfter", page, err)
+}
+
+func listAfterRefused(w *world) {
+	w.fill(5)
+	two := vault.PageParams{Size: 2}
+	after := w.listAfter(vault.ListTokensParams{PageParams: two}, "")
+	found := w.searchAfter(vault.SearchTokensParams{Query: "type:token", PageParams: two}, "")
+	for _, start := range []string{"x", after + "A", after[1:], found} {
+		w.listAfter(vault.ListTokensParams{}, start)
+	}
+	w.listAfter(vault.ListTokensParams{Types: []vault.TokenType{vault.TypeCard}}, after)
+	w.listAfter(vault.ListTokensParams{PageParams: vault.PageParams{Page: 2}}, "")
+	w.listAfter(vault.ListTokensParams{PageParams: vault.PageParams{Size: 101}}, "")
+	page, err := w.public.ListTokensAfter(w.t.Context(), vault.ListTokensParams{}, after)
+	w.saw("ListTokensAfter by a public key", page, err)
+}
+
+func searchAfter(w *world) {
+	w.fill(25)
+	for _, query := range []string{"type:token", "id:nobody", "NOT type:card"} {
+		p := vault.SearchTokensParams{Query: query, PageParams: vault.PageParams{Size: 7}}
+		for after := w.searchAfter(p, ""); after != ""; {
+			after = w.searchAfter(p, after)
+		}
+	}
+}
+
+func searchAfterRefused(w *world) {
+	w.fill(5)
+	two := vault.PageParams{Size: 2}
+	after := w.searchAfter(vault.SearchTokensParams{Query: "type:token", PageParams: two}, "")
+	w.searchAfter(vault.SearchTokensParams{Query: "type:token "}, after)
+	w.searchAfter(vault.SearchTokensParams{Query: "nope:1"}, "")
+	w.searchAfter(vault.SearchTokensParams{Query: "type:token", PageParams: vault.PageParams{Page: 1}}, "")
+	page, err := w.public.SearchTokensAfter(w.t.Context(), vault.SearchTokensParams{Query: "type:token"}, "")
+	w.saw("SearchTokensAfter by a public key", page, err)
+}
+
+func searchAll(w *world) {
+	w.fill(230)
+	for _, query := range []string{"type:token", "type:card_number", "id:nobody", "nope:1"} {
+		walked(w, "SearchAllTokens "+query, w.private.SearchAllTokens(w.t.Context(), vault.SearchTokensParams{Query: query}))
+	}
+}
+
+// walked records everything that an iterator gives.
+func walked[T any](w *world, call string, all iter.Seq2[*T, error]) {
+	w.saw(call, nil, nil)
+	for item, err := range all {
+		w.saw(call, item, err)
+	}
+}
+
+func allApplications(w *world) {
+	for range 130 {
+		must[*vault.Application](w.t)(w.Management.CreateApplication(w.t.Context(), w.shop()))
+	}
+	first := must[*vault.Application](w.t)(w.Management.CreateApplication(w.t.Context(), w.shop()))
+	for _, p := range []vault.ListApplicationsParams{
+		{}, {Types: []vault.ApplicationType{vault.ApplicationManagement, vault.ApplicationPublic}}, {Name: "SHOP*"}, {Name: "x"},
+		{IDs: []uuid.UUID{first.ID, nobody}}, {Types: []vault.ApplicationType{"other"}},
+	} {
+		walked(w, "AllApplications", w.management.AllApplications(w.t.Context(), p))
+	}
+	walked(w, "AllApplications by a private key", w.private.AllApplications(w.t.Context(), vault.ListApplicationsParams{}))
+}
+
+func allReactors(w *world) {
+	for i := range 130 {
+		must[*vault.Reactor](w.t)(w.Management.CreateReactor(w.t.Context(), vault.ReactorParams{
+			Name: fmt.Sprint("r", i), Code: "module.exports = () => 1", Configuration: map[string]string{}}))
+	}
+	for _, name := range []string{"", "R1*", "x"} {
+		walked(w, "AllReactors "+name, w.management.AllReactors(w.t.Context(), vault.ListReactorsParams{Name: name}))
+	}
+}
+
+func allProxies(w *world) {
+	for i := range 130 {
+		must[*vault.Proxy](w.t)(w.Management.CreateProxy(w.t.Context(), vault.ProxyParams{Name: fmt.Sprint("p", i), DestinationURL: "https://a.example"}))
+	}
+	for _, name := range []string{"", "P1*", "x"} {
+		walked(w, "AllProxies "+name, w.management.AllProxies(w.t.Context(), vault.ListProxiesParams{Name: name}))
+	}
+}
+
+func allSessions(w *world) {
+	for range 130 {
+		must[*vault.Session](w.t)(w.Public.CreateSession(w.t.Context()))
+	}
+	walked(w, "AllSessions", w.management.AllSessions(w.t.Context(), vault.ListSessionsParams{}))
+}
+
+func allLogs(w *world) {
+	w.fill(230)
+	values := make([]int, 150)
+	must[vault.JSON](w.t)(w.Private.Tokenize(w.t.Context(), values)) // entries of one time
+	w.token(vault.TokenParams{Type: vault.TypeGeneric, Data: 1})
+	for _, p := range []vault.ListLogsParams{
+		{}, {EntityType: "card_number"}, {Operation: vault.OperationCreate}, {ActorID: w.Private.ApplicationID()},
+		{ActorType: vault.ActorUser}, {EntityID: "\x00"},
+	} {
+		walked(w, "AllLogs", w.management.AllLogs(w.t.Context(), p))
+	}
+}
+
+// TestRemoteIteratorsDuringWrites: over HTTP, too, others may write meanwhile.
+func TestRemoteIteratorsDuringWrites(t *testing.T) {
+	t.Parallel()
+	w := overHTTP(t)
+	w.fill(120)
+	seen := map[uuid.UUID]bool{}
+	for entry, err := range w.management.AllLogs(t.Context(), vault.ListLogsParams{}) {
+		if err != nil || seen[entry.ID] {
+			t.Fatalf("%v, or an entry comes twice", err)
+		}
+		seen[entry.ID] = true
+		if len(seen)%7 == 0 {
+			w.token(vault.TokenParams{Type: vault.TypeGeneric, Data: 1})
+		}
+	}
+	if len(seen) < 120 {
+		t.Errorf("%d entries", len(seen))
+	}
+}
