@@ -226,7 +226,7 @@ func TestUpdateApplication(t *testing.T) {
 	wantError(t, "what the client may no longer do", err, vault.ErrForbidden)
 
 	for patch, fields := range map[string][]string{
-		`{"type":"public"}`: {"type"}, `{"type":"public","permissions":["token:create"]}`: {"type"}, `{"key":"x"}`: {"key"},
+		`{"type":"public"}`: {"type"}, `{"type":"public","permissions":["token:create"]}`: {"type"}, `{"keys":"x"}`: {"keys"},
 		`{"permissions":null}`: {"permissions"}, `{"name":null}`: {"name"}, `[]`: {""}, `{"expires_at":"2020-01-01T00:00:00Z"}`: {"expires_at"},
 	} {
 		_, err := v.Tenant.PatchApplication(t.Context(), app.ID, vault.JSON(patch))

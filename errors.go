@@ -72,6 +72,19 @@ func (e *InvalidError) Error() string { return (*form.Problems)(e).String() }
 // Is matches ErrInvalid.
 func (e *InvalidError) Is(target error) bool { return target == ErrInvalid }
 
+// ConflictError says which values of a batch are taken. It matches ErrConflict.
+type ConflictError struct {
+	// Fields maps the path of a value to what is wrong with it, as those of an
+	// InvalidError.
+	Fields map[string][]string
+}
+
+// Error lists the fields and their messages in the order of the paths.
+func (e *ConflictError) Error() string { return form.Describe("conflict", e.Fields) }
+
+// Is matches ErrConflict.
+func (e *ConflictError) Is(target error) bool { return target == ErrConflict }
+
 // asInvalid returns what was found wrong with an input as an error; nil when
 // nothing was. The two types are the same struct, so that rooms behind this one
 // can collect problems and callers still find them in a public type.

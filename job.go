@@ -146,7 +146,7 @@ func (op *operation) tryExpressions(ctx context.Context, args jsonx.Value) error
 	if !tree.HasExpressions() {
 		return nil
 	}
-	used, ids, err := op.findTokens(ctx, tree.Refs())
+	used, ids, err := op.findTokens(ctx, tree, "")
 	if err != nil {
 		return err
 	}

@@ -352,7 +352,7 @@ func (op *operation) detokenizeBody(ctx context.Context, header http.Header, raw
 	if !op.grant.Has(access.TokenUse) {
 		return nil, errForbiddenToken(access.TokenUse)
 	}
-	used, ids, err := op.findTokens(ctx, b.Refs())
+	used, ids, err := op.findTokens(ctx, b, rootPath)
 	if err != nil {
 		return nil, err
 	}

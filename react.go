@@ -161,7 +161,7 @@ func checkDetokenized(args jsonx.Value) error {
 // runReactor detokenizes the arguments, runs the code, and tokenizes what it
 // asks for.
 func (op *operation) runReactor(ctx context.Context, r *Reactor, args jsonx.Value, timeout time.Duration) (*ReactResult, error) {
-	args, err := op.detokenize(ctx, args)
+	args, err := op.detokenize(ctx, args, "")
 	if err == nil {
 		err = checkDetokenized(args)
 	}

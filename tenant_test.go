@@ -51,7 +51,7 @@ func TestTenantLifecycle(t *testing.T) {
 		wantFields(t, "create", err, "name")
 	}
 	var p vault.TenantParams
-	wantFields(t, "strict JSON", p.UnmarshalJSON([]byte(`{"name":"x","id":"y","settings":{"deduplicate_tokens":"true","z":1}}`)),
+	wantFields(t, "strict JSON", p.UnmarshalJSON([]byte(`{"name":"x","id":"y","settings":{"deduplicate_tokens":"yes","z":1}}`)),
 		"id", "settings.deduplicate_tokens", "settings.z")
 	second, _ := v.NewTenant(t, "Second")
 	page, err := v.Tenants(t.Context(), vault.PageParams{})

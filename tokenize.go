@@ -7,6 +7,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/audit"
@@ -170,7 +171,7 @@ func (w *tokenizer) savePlace(ctx context.Context, p *tokenized, ch *storage.Cha
 		return err
 	}
 	if err := n.name(ctx, names); err != nil {
-		return underPath(p.path, err)
+		return p.refused(err)
 	}
 	if p.path != "" {
 		names[n.row.ID] = true
@@ -196,11 +197,19 @@ func (w *tokenizer) resolve(ctx context.Context, conflict *storage.Conflict) err
 			continue
 		}
 		if err := w.op.makeRoom(ctx, &p.new.clearToken, p.new.fixedID != "", conflict); err != nil {
-			return err
+			return p.refused(err)
 		}
 		return errRetry
 	}
 	return conflict
+}
+
+// refused says of an error which place it is about.
+func (p *tokenized) refused(err error) error {
+	if p.path != "" && errors.Is(err, errTokenExists) {
+		return &ConflictError{Fields: map[string][]string{jsonx.JoinName(p.path, "id"): {"is the id of another token"}}}
+	}
+	return underPath(p.path, err)
 }
 
 // answer builds the document with tokens in place of values.
@@ -289,7 +298,7 @@ func (c *Client) Detokenize(ctx context.Context, document any) (JSON, error) {
 	if err != nil {
 		return nil, err
 	}
-	out, err := op.detokenize(ctx, doc)
+	out, err := op.detokenize(ctx, doc, rootPath)
 	if err != nil {
 		return nil, err
 	}
@@ -299,8 +308,9 @@ func (c *Client) Detokenize(ctx context.Context, document any) (JSON, error) {
 	return out.JSON(), nil
 }
 
-// detokenize replaces the expressions of a document.
-func (op *operation) detokenize(ctx context.Context, doc jsonx.Value) (jsonx.Value, error) {
+// detokenize replaces the expressions of a document. Root is the path of one that
+// is the whole document.
+func (op *operation) detokenize(ctx context.Context, doc jsonx.Value, root string) (jsonx.Value, error) {
 	tree, err := expr.CompileTokenTree(doc)
 	if err != nil {
 		return doc, invalidErr(err)
@@ -308,7 +318,7 @@ func (op *operation) detokenize(ctx context.Context, doc jsonx.Value) (jsonx.Val
 	if !tree.HasExpressions() {
 		return doc, nil
 	}
-	used, ids, err := op.findTokens(ctx, tree.Refs())
+	used, ids, err := op.findTokens(ctx, tree, root)
 	if err == nil {
 		err = op.logUses(ctx, used, ids)
 	}
@@ -340,10 +350,17 @@ func (op *operation) logUses(ctx context.Context, used usedTokens, ids []string)
 	return op.logReads(ctx, audit.Use, seen...)
 }
 
+// expressions are what is to be detokenized: a document, or a body.
+type expressions interface {
+	Refs() []expr.Ref
+	Naming(ids []string) map[string][]string
+}
+
 // findTokens reads the tokens that expressions name and asks for token:use on
-// each. It returns their ids in the order in which they were named.
-func (op *operation) findTokens(ctx context.Context, refs []expr.Ref) (usedTokens, []string, error) {
-	ids := expr.DistinctIDs(refs)
+// each. It returns their ids in the order in which they were named. Root is the
+// path of an expression that is the whole of what is detokenized.
+func (op *operation) findTokens(ctx context.Context, from expressions, root string) (usedTokens, []string, error) {
+	ids := expr.DistinctIDs(from.Refs())
 	if len(ids) > maxDetokenized {
 		return nil, nil, invalid("", "must not name more than %d tokens in one request", maxDetokenized)
 	}
@@ -365,10 +382,48 @@ func (op *operation) findTokens(ctx context.Context, refs []expr.Ref) (usedToken
 		}
 	}
 	if missing := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return used[id] != nil }); len(missing) > 0 {
-		return nil, nil, invalid("", "Failed to detokenize some tokens: %s", strings.Join(missing, ", "))
+		return nil, nil, missingTokens(from, missing, root)
 	}
 	return used, ids, nil
 }
+
+// missingTokens says where tokens are named that do not exist. An id may hold
+// dots, so a path into a token reads as the id of another; who wrote one is told
+// how it is written.
+func missingTokens(from expressions, missing []string, root string) error {
+	whole := map[string]bool{}
+	for _, ref := range from.Refs() {
+		whole[ref.ID] = whole[ref.ID] || ref.Whole
+	}
+	bad := &form.Problems{}
+	for path, ids := range from.Naming(missing) {
+		path = cmp.Or(path, root)
+		bad.Add(path, "Failed to detokenize some tokens: %s", strings.Join(ids, ", "))
+		for _, id := range ids {
+			if token, field, ok := strings.Cut(id, "."); ok && isPath(field) && len(token) >= expr.MinTokenID {
+				if whole[id] {
+					token = "token: " + token
+				}
+				bad.Add(path, "did you mean `{{ %s | json: '$.%s' }}`?", token, field)
+			}
+		}
+	}
+	return asInvalid(bad)
+}
+
+// isPath reports whether a text can be a path into a token: names with dots
+// between them.
+func isPath(text string) bool {
+	for name := range strings.SplitSeq(text, ".") {
+		if name == "" || strings.ContainsFunc(name, func(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// rootPath is the path of an expression that is a document or a text by itself.
+const rootPath = "$"
 
 // use opens rows for expressions, if token:use allows it for each.
 func (op *operation) use(ctx context.Context, rows []storage.Token, used usedTokens) error {

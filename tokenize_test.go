@@ -318,8 +318,8 @@ func TestDetokenizeRefusesBadExpressions(t *testing.T) {
 		wantSilent(t, err, "s3cr3t")
 	}
 	_, err := v.Private.Detokenize(t.Context(), vault.JSON(`["{{ text }}","{{ missing-1 }}","{{ missing-2 }}"]`))
-	wantFields(t, "unknown ids", err, "")
-	for _, part := range []string{"Failed to detokenize some tokens: ", "missing-1, missing-2"} {
+	wantFields(t, "unknown ids", err, "[1]", "[2]")
+	for _, part := range []string{"Failed to detokenize some tokens: missing-1", "missing-2"} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("the error %q does not say %q", err, part)
 		}

@@ -111,6 +111,10 @@ func describe(err error) errorBody {
 	if errors.As(err, &bad) {
 		b.Title, b.Errors = titleInvalid, firstFields(bad.Fields)
 	}
+	var taken *vault.ConflictError
+	if errors.As(err, &taken) {
+		b.Detail, b.Errors = "The request has values that are taken; errors lists them.", firstFields(taken.Fields)
+	}
 	var failed *script.Error
 	if errors.As(err, &failed) && failed.Status != 0 {
 		b.Title, b.Status, b.Detail, b.Errors = failed.Title, failed.Status, failed.Error(), failed.Messages

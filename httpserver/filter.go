@@ -85,7 +85,7 @@ func (p *params) refuseOthers() error {
 	bad := map[string][]string{}
 	for _, x := range p.sent {
 		if !slices.ContainsFunc(p.known, func(known string) bool { return isParameter(x.name, known) }) {
-			bad[x.name] = []string{"is not a parameter of this list; it has " + strings.Join(p.known, ", ")}
+			bad[x.name] = []string{"is not a parameter of this list, which has " + cmp.Or(strings.Join(p.known, ", "), "none")}
 		}
 	}
 	if len(bad) == 0 {
@@ -94,10 +94,12 @@ func (p *params) refuseOthers() error {
 	return &vault.InvalidError{Fields: bad}
 }
 
-// isParameter reports whether a parameter has a name, of which an end in a dot
-// stands for all keys of a map.
+// anyKey ends the name of a parameter that is a map.
+const anyKey = ".<key>"
+
+// isParameter reports whether a parameter has a name that is known.
 func isParameter(name, known string) bool {
-	prefix, isMap := strings.CutSuffix(known, ".")
+	prefix, isMap := strings.CutSuffix(known, anyKey)
 	if !isMap {
 		return name == known
 	}
@@ -171,7 +173,7 @@ func tokensBy(p *params) (vault.ListTokensParams, error) {
 // metadata[k]=v and metadata={"k":"v"}. If a key is repeated, the first one
 // counts.
 func (p *params) metadata() (map[string]string, error) {
-	p.known = append(p.known, "metadata.")
+	p.known = append(p.known, "metadata"+anyKey)
 	filters := map[string]string{}
 	add := func(key, value string) {
 		if _, known := filters[key]; !known {

@@ -129,6 +129,8 @@ func known(op string, e *Error, body *errorBody, kinds map[int]error) error {
 		return fmt.Errorf("vaultclient: %s: status %d: %s (trace id %s)", op, body.Status, detail, e.TraceID)
 	case errors.Is(kind, vault.ErrInvalid) && len(body.Errors) > 0:
 		return &vault.InvalidError{Fields: body.Errors}
+	case errors.Is(kind, vault.ErrConflict) && len(body.Errors) > 0:
+		return &vault.ConflictError{Fields: body.Errors}
 	case errors.Is(kind, vault.ErrConflict) && body.Title == vault.ErrWithdrawn.Error():
 		return vault.ErrWithdrawn
 	case errors.Is(kind, vault.ErrConflict) && e.RetryAfter > 0:

@@ -312,6 +312,7 @@ func tokenizeRefused(w *world) {
 	for i, doc := range []any{
 		vault.JSON(nil), vault.JSON(""), vault.JSON("{"), vault.JSON(`{"a":1,"a":2}`), make(chan int), math.NaN(),
 		[]any{1, map[string]any{"type": "card", "data": map[string]any{"number": "1"}}, map[string]any{"type": "nope", "data": 1, "x": 2}},
+		[]any{1, map[string]any{"type": "token", "data": 1, "id": "taken"}, map[string]any{"type": "token", "data": 1, "id": "taken"}},
 		vault.JSON(strings.Repeat(" ", 6<<20)), vault.JSON(strings.Repeat("[", 300) + strings.Repeat("]", 300)),
 	} {
 		out, err := w.private.Tokenize(w.t.Context(), doc)

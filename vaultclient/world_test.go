@@ -194,6 +194,10 @@ func problemOf(err error) *problem {
 	if errors.As(err, &bad) {
 		p.Fields = bad.Fields
 	}
+	var taken *vault.ConflictError
+	if errors.As(err, &taken) {
+		p.Fields = taken.Fields
+	}
 	var failed *script.Error
 	if errors.As(err, &failed) {
 		p.Script, p.Text = carried(failed), ""

@@ -48,6 +48,15 @@ func (l *List) Refs() []Ref {
 	return set.refs
 }
 
+// Naming returns which of these ids each template names, in their order.
+func (l *List) Naming(ids []string) [][]string {
+	all := make([][]string, len(l.items))
+	for i, it := range l.items {
+		all[i] = it.naming(ids)
+	}
+	return all
+}
+
 // Eval returns the replacements of the templates, in their order: the JSON of
 // the value for one that was added by Add, the text for one added by AddText. A
 // failure is as of [Template.Eval]; it is about the template after those whose

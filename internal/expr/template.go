@@ -135,6 +135,16 @@ func (t *Template) RefersTo(id string) bool {
 	return false
 }
 
+// naming returns those of the ids that the template names.
+func (t *Template) naming(ids []string) (named []string) {
+	for _, id := range ids {
+		if t.RefersTo(id) {
+			named = append(named, id)
+		}
+	}
+	return named
+}
+
 func (t *Template) addRefs(set *refSet) {
 	for _, p := range t.parts {
 		if p.expr == nil {

@@ -3,6 +3,7 @@ package expr
 import (
 	"bytes"
 	"errors"
+	"strings"
 
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
@@ -20,24 +21,49 @@ type Tree struct {
 
 // CompileTree compiles every string of v that holds {{ with [Compile]. The
 // Path of an error says which one failed.
-func CompileTree(v jsonx.Value) (*Tree, error) { return compileTree(v, Compile) }
+//
+// A string with {% fails: there are no tags, and a mask that is meant to have one
+// would show its text.
+func CompileTree(v jsonx.Value) (*Tree, error) {
+	return compileTree(v, func(text string) (*Template, error) {
+		if offset := strings.Index(text, "{%"); offset >= 0 {
+			return nil, &Error{Offset: offset, Msg: "must not have tags ({% ... %}), only expressions ({{ ... }})"}
+		}
+		if !HasExpression(text) {
+			return nil, nil
+		}
+		return Compile(text)
+	})
+}
 
 // CompileTokenTree compiles every string of v that holds {{ with
 // [CompileTokens]. The Path of an error says which one failed.
-func CompileTokenTree(v jsonx.Value) (*Tree, error) { return compileTree(v, CompileTokens) }
+func CompileTokenTree(v jsonx.Value) (*Tree, error) {
+	return compileTree(v, func(text string) (*Template, error) {
+		if !HasExpression(text) {
+			return nil, nil
+		}
+		return CompileTokens(text)
+	})
+}
 
+// compileTree compiles the strings of a value. Compile returns nil for one that
+// is no template.
 func compileTree(v jsonx.Value, compile func(string) (*Template, error)) (*Tree, error) {
 	t, total := &Tree{source: v}, total{}
 	if v.IsZero() {
 		return t, nil
 	}
 	_, err := jsonx.Rewrite(v, func(path *jsonx.Path, v jsonx.Value) (jsonx.Value, bool, error) {
-		if !isTemplate(v) {
+		if v.Kind() != jsonx.String {
 			return v, true, nil
 		}
 		compiled, err := compile(v.Text())
 		if err != nil {
 			return v, false, at(path, err)
+		}
+		if compiled == nil {
+			return v, false, nil
 		}
 		if err := total.add(compiled); err != nil {
 			return v, false, at(path, err)
@@ -88,6 +114,23 @@ func (t *Tree) Refs() []Ref {
 		template.addRefs(&set)
 	}
 	return set.refs
+}
+
+// Naming returns where the templates stand that name one of these ids: by path,
+// those that they name.
+func (t *Tree) Naming(ids []string) map[string][]string {
+	places, rest := map[string][]string{}, t.templates
+	_, _ = jsonx.Rewrite(t.source, func(path *jsonx.Path, v jsonx.Value) (jsonx.Value, bool, error) {
+		if !isTemplate(v) {
+			return v, true, nil
+		}
+		if named := rest[0].naming(ids); len(named) > 0 {
+			places[path.String()] = named
+		}
+		rest = rest[1:]
+		return v, false, nil
+	})
+	return places
 }
 
 // HasExpressions reports whether any string of the tree is a template; if not,

@@ -9,6 +9,7 @@ package form
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -80,16 +81,14 @@ func (p *Problems) AddUnknown(fields map[string][]string) {
 }
 
 // String lists the fields and their messages in the order of the paths.
-func (p *Problems) String() string {
-	paths := make([]string, 0, len(p.Fields))
-	for path := range p.Fields {
-		paths = append(paths, path)
-	}
-	slices.Sort(paths)
+func (p *Problems) String() string { return Describe("invalid input", p.Fields) }
+
+// Describe lists fields and what is wrong with them, in the order of their paths.
+func Describe(what string, fields map[string][]string) string {
 	var b strings.Builder
-	b.WriteString("invalid input")
-	for _, path := range paths {
-		for _, m := range p.Fields[path] {
+	b.WriteString(what)
+	for _, path := range slices.Sorted(maps.Keys(fields)) {
+		for _, m := range fields[path] {
 			b.WriteString("; ")
 			if path != "" {
 				b.WriteString(path + ": ")

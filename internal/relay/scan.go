@@ -257,6 +257,18 @@ func (b *Body) scanForm(start, end int, path string) *form.Problems {
 // Refs returns the tokens that the expressions of the body name.
 func (b *Body) Refs() []expr.Ref { return b.templates.Refs() }
 
+// Naming returns where the expressions stand that name one of these ids: by path,
+// those that they name.
+func (b *Body) Naming(ids []string) map[string][]string {
+	places := map[string][]string{}
+	for i, named := range b.templates.Naming(ids) {
+		if path := b.spots[i].path; len(named) > 0 {
+			places[path] = append(places[path], named...)
+		}
+	}
+	return places
+}
+
 // HasExpressions reports whether there is something to fill in.
 func (b *Body) HasExpressions() bool { return len(b.spots) > 0 }
 
