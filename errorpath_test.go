@@ -78,10 +78,10 @@ func TestTakenIDsInABatch(t *testing.T) {
 	}
 	large[3711] = request("taken")
 	for path, doc := range map[string]any{
-		"[1].id":      []any{request("new"), request("taken")},
-		"[2].id":      []any{request("twice"), 1, request("twice")},
-		"[3711].id":   large,
-		"a.b[0].id":   map[string]any{"a": map[string]any{"b": []any{request("taken")}}},
+		"[1].id":    []any{request("new"), request("taken")},
+		"[2].id":    []any{request("twice"), 1, request("twice")},
+		"[3711].id": large,
+		"a.b[0].id": map[string]any{"a": map[string]any{"b": []any{request("taken")}}},
 	} {
 		_, err := v.Private.Tokenize(t.Context(), doc)
 		var taken *vault.ConflictError

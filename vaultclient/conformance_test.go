@@ -32,8 +32,8 @@ var scenarios = map[string]map[string]func(*world){
 	"AllProxies":        {"all": allProxies},
 	"AllSessions":       {"all": allSessions},
 	"AllLogs":           {"all": allLogs},
-	"Tokenize":     {"documents": tokenizeDocuments, "refused": tokenizeRefused},
-	"Detokenize":   {"documents": detokenizeDocuments, "refused": detokenizeRefused},
+	"Tokenize":          {"documents": tokenizeDocuments, "refused": tokenizeRefused},
+	"Detokenize":        {"documents": detokenizeDocuments, "refused": detokenizeRefused},
 
 	"CreateSession":    {"lifecycle": sessionLifecycle},
 	"AuthorizeSession": {"refused": authorizeRefused},
