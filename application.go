@@ -39,17 +39,17 @@ type Application struct {
 	Key         string       `json:"key,omitempty"`
 	Permissions []Permission `json:"permissions,omitempty"`
 	Rules       []AccessRule `json:"rules,omitempty"`
-	CreatedBy   uuid.UUID    `json:"created_by"`
-	CreatedAt   time.Time    `json:"created_at"`
-	ModifiedBy  *uuid.UUID   `json:"modified_by,omitempty"`
-	ModifiedAt  *time.Time   `json:"modified_at,omitempty"`
-	ExpiresAt   *time.Time   `json:"expires_at,omitempty"` // when the key stops working
+	CreatedBy   uuid.UUID    `json:"created_by,omitzero"`
+	CreatedAt   time.Time    `json:"created_at,omitzero"`
+	ModifiedBy  uuid.UUID    `json:"modified_by,omitzero"`
+	ModifiedAt  time.Time    `json:"modified_at,omitzero"`
+	ExpiresAt   time.Time    `json:"expires_at,omitzero"` // when the key stops working
 
 	hash storage.Key
 }
 
 func (a *Application) expired(now time.Time) bool {
-	return a.ExpiresAt != nil && !a.ExpiresAt.After(now)
+	return !a.ExpiresAt.IsZero() && !a.ExpiresAt.After(now)
 }
 
 // keyMark tells the key of an application from those that it had before.
@@ -63,7 +63,7 @@ type ApplicationParams struct {
 	Type        ApplicationType `json:"type"`
 	Permissions []Permission    `json:"permissions,omitempty"`
 	Rules       []AccessRule    `json:"rules,omitempty"`
-	ExpiresAt   *time.Time      `json:"expires_at,omitempty"`
+	ExpiresAt   time.Time       `json:"expires_at,omitzero"`
 }
 
 // UnmarshalJSON reads the JSON form strictly: an unknown field, a duplicate
@@ -90,8 +90,8 @@ func (p ApplicationParams) checked(now time.Time) (ApplicationParams, error) {
 	default:
 		bad.Add("type", "must be public, private or management")
 	}
-	if p.ExpiresAt != nil {
-		form.CheckExpiry(*p.ExpiresAt, now, bad)
+	if !p.ExpiresAt.IsZero() {
+		form.CheckExpiry(p.ExpiresAt, now, bad)
 	}
 	return p, asInvalid(bad)
 }
@@ -146,7 +146,7 @@ var applications = recordKind[Application]{
 		return &doc
 	},
 	opened:   func(app *Application, rec *storage.Record) { app.hash = rec.Key },
-	modified: func(app *Application, by uuid.UUID, at time.Time) { app.ModifiedBy, app.ModifiedAt = &by, &at },
+	modified: func(app *Application, by uuid.UUID, at time.Time) { app.ModifiedBy, app.ModifiedAt = by, at },
 }
 
 // GetApplication returns an application (permission application:read).

@@ -232,12 +232,7 @@ func readTokenList(args JSON) (p ListTokensParams, err error) {
 func readLogList(args JSON) (p ListLogsParams, err error) {
 	err = readObject(args, func(r *form.Reader) {
 		p.EntityType, p.EntityID = r.Text("entity_type"), r.Text("entity_id")
-		if t := r.Moment("start_date"); t != nil {
-			p.StartDate = *t
-		}
-		if t := r.Moment("end_date"); t != nil {
-			p.EndDate = *t
-		}
+		p.StartDate, p.EndDate = r.Moment("start_date"), r.Moment("end_date")
 		p.PageParams = readPage(r)
 	})
 	return p, err

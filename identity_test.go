@@ -61,7 +61,7 @@ func TestSessionEndsWithItsMakers(t *testing.T) {
 					t.Fatal(err)
 				}
 				far := v.Clock.Now().AddDate(100, 0, 0)
-				if err := prv.AuthorizeSession(t.Context(), vault.Grant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:use"}, ExpiresAt: &far}); err != nil {
+				if err := prv.AuthorizeSession(t.Context(), vault.Grant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:use"}, ExpiresAt: far}); err != nil {
 					t.Fatal(err)
 				}
 				c := authenticated(t, v.Vault, s.SessionKey)
@@ -334,7 +334,7 @@ func TestDeletedApplicationIsAbsent(t *testing.T) {
 		t.Fatalf("%v, %v", r, err)
 	}
 	x, err := w.Management.CreateProxy(t.Context(), vault.ProxyParams{Name: "x", DestinationURL: "https://example.com/", Application: ref})
-	if err != nil || x.ApplicationID == nil {
+	if err != nil || x.ApplicationID == (uuid.UUID{}) {
 		t.Fatalf("%v, %v", x, err)
 	}
 	if err := w.Tenant.DeleteApplication(t.Context(), app.ID); err != nil {
@@ -342,7 +342,7 @@ func TestDeletedApplicationIsAbsent(t *testing.T) {
 	}
 	absent := func(what string, r *vault.Reactor, x *vault.Proxy, err error) {
 		t.Helper()
-		if err != nil || r != nil && r.Application != nil || x != nil && x.ApplicationID != nil {
+		if err != nil || r != nil && r.Application != nil || x != nil && x.ApplicationID != (uuid.UUID{}) {
 			t.Errorf("%s: the application is there, or %v", what, err)
 		}
 	}

@@ -448,7 +448,7 @@ func tamper(t *testing.T) (*vaulttest.Vault, *tampered) {
 func TestChangedRowsDoNotOpen(t *testing.T) {
 	t.Parallel()
 	v, store := tamper(t)
-	ends := ptr(vaulttest.Start.Add(time.Hour))
+	ends := vaulttest.Start.Add(time.Hour)
 	create(t, v.Tenant, vault.TokenParams{ID: "strict", Type: vault.TypeCard, Data: vault.CardData{Number: visa, CVC: "987"}, Containers: []string{"/strict/"}, ExpiresAt: ends})
 	create(t, v.Tenant, vault.TokenParams{ID: "other", Type: vault.TypeCard, Data: vault.CardData{Number: mastercard}, Containers: []string{"/strict/"}, ExpiresAt: ends})
 	other, err := store.Storage.Tokens(t.Context(), storage.ID(v.Acme.ID), []string{"other"})

@@ -33,14 +33,14 @@ type Proxy struct {
 	RequestTransform  *ProxyTransform `json:"request_transform,omitempty"`
 	ResponseTransform *ProxyTransform `json:"response_transform,omitempty"`
 	// ApplicationID is the application that the client of transforms acts as.
-	ApplicationID *uuid.UUID `json:"application_id,omitempty"`
+	ApplicationID uuid.UUID `json:"application_id,omitzero"`
 	// Configuration holds names and values that transforms are given. It is
 	// sealed at rest.
 	Configuration map[string]string `json:"configuration,omitempty"`
-	CreatedBy     uuid.UUID         `json:"created_by"`
-	CreatedAt     time.Time         `json:"created_at"`
-	ModifiedBy    *uuid.UUID        `json:"modified_by,omitempty"`
-	ModifiedAt    *time.Time        `json:"modified_at,omitempty"`
+	CreatedBy     uuid.UUID         `json:"created_by,omitzero"`
+	CreatedAt     time.Time         `json:"created_at,omitzero"`
+	ModifiedBy    uuid.UUID         `json:"modified_by,omitzero"`
+	ModifiedAt    time.Time         `json:"modified_at,omitzero"`
 }
 
 // ProxyTransform is code that a proxy runs on a request or a response.
@@ -163,9 +163,9 @@ func (x *Proxy) set(p *ProxyParams) {
 	x.Name, x.DestinationURL, x.Configuration = p.Name, p.DestinationURL, p.Configuration
 	x.RequestTransform, x.ResponseTransform = p.RequestTransform, p.ResponseTransform
 	x.RequireAuth = p.RequireAuth == nil || *p.RequireAuth
-	x.ApplicationID = nil
+	x.ApplicationID = uuid.UUID{}
 	if p.Application != nil {
-		x.ApplicationID = &p.Application.ID
+		x.ApplicationID = p.Application.ID
 	}
 }
 
@@ -173,8 +173,8 @@ func (x *Proxy) set(p *ProxyParams) {
 func (x *Proxy) params() ProxyParams {
 	p := ProxyParams{Name: x.Name, DestinationURL: x.DestinationURL, Configuration: x.Configuration,
 		RequestTransform: x.RequestTransform, ResponseTransform: x.ResponseTransform, RequireAuth: &x.RequireAuth}
-	if x.ApplicationID != nil {
-		p.Application = &ApplicationRef{*x.ApplicationID}
+	if x.ApplicationID != (uuid.UUID{}) {
+		p.Application = &ApplicationRef{x.ApplicationID}
 	}
 	return p
 }
@@ -185,9 +185,9 @@ var proxies = recordKind[Proxy]{
 		return storage.Record{ID: storage.ID(x.ID), Name: x.Name, Key: apikey.Hash(x.Key), CreatedAt: x.CreatedAt}
 	},
 	document: func(x *Proxy) any { return x },
-	modified: func(x *Proxy, by uuid.UUID, at time.Time) { x.ModifiedBy, x.ModifiedAt = &by, &at },
-	application: func(x *Proxy) (*uuid.UUID, func()) {
-		return x.ApplicationID, func() { x.ApplicationID = nil }
+	modified: func(x *Proxy, by uuid.UUID, at time.Time) { x.ModifiedBy, x.ModifiedAt = by, at },
+	application: func(x *Proxy) (uuid.UUID, func()) {
+		return x.ApplicationID, func() { x.ApplicationID = uuid.UUID{} }
 	},
 }
 

@@ -114,10 +114,10 @@ func (v *Vault) ProxyCaller(ctx context.Context, key string) (*Client, error) {
 // anonymous returns the client of a call without an API key: the proxy's
 // application, if that may use tokens, else one that may do nothing.
 func (op *operation) anonymous(ctx context.Context, x *Proxy) (*Client, error) {
-	if x.ApplicationID == nil {
+	if x.ApplicationID == (uuid.UUID{}) {
 		return powerless(op.v, op.tenant), nil
 	}
-	c, err := op.As(ctx, *x.ApplicationID)
+	c, err := op.As(ctx, x.ApplicationID)
 	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrUnauthenticated) || err == nil && !c.grant.Has(access.TokenUse) {
 		return powerless(op.v, op.tenant), nil
 	}

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/google/uuid"
+
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/internal/relay"
 )
@@ -74,8 +76,8 @@ func (inv *invocation) transform(ctx context.Context, t *ProxyTransform, m *rela
 		entity: entity{kindProxy, inv.proxy.ID.String()}, name: inv.proxy.Name, code: t.Code, args: args,
 		configuration: inv.proxy.Configuration, timeout: syncTimeout,
 	}
-	if inv.proxy.ApplicationID != nil {
-		s.application = &ApplicationRef{*inv.proxy.ApplicationID}
+	if inv.proxy.ApplicationID != (uuid.UUID{}) {
+		s.application = &ApplicationRef{inv.proxy.ApplicationID}
 	}
 	out, err := inv.runCode(ctx, s)
 	if err != nil {

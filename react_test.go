@@ -165,7 +165,7 @@ func TestReactorClientActsAsItsApplication(t *testing.T) {
 	if err := out.Raw.Decode(&made); err != nil {
 		t.Fatal(err)
 	}
-	if made.CreatedBy == nil || *made.CreatedBy != w.reactor.Application.ID {
+	if made.CreatedBy != w.reactor.Application.ID {
 		t.Errorf("created_by = %v, want the reactor's application", made.CreatedBy)
 	}
 }

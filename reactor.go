@@ -29,10 +29,10 @@ type Reactor struct {
 	Configuration map[string]string `json:"configuration"`
 	// Application is the one that the code's client acts as.
 	Application *ApplicationRef `json:"application,omitempty"`
-	CreatedBy   uuid.UUID       `json:"created_by"`
-	CreatedAt   time.Time       `json:"created_at"`
-	ModifiedBy  *uuid.UUID      `json:"modified_by,omitempty"`
-	ModifiedAt  *time.Time      `json:"modified_at,omitempty"`
+	CreatedBy   uuid.UUID       `json:"created_by,omitzero"`
+	CreatedAt   time.Time       `json:"created_at,omitzero"`
+	ModifiedBy  uuid.UUID       `json:"modified_by,omitzero"`
+	ModifiedAt  time.Time       `json:"modified_at,omitzero"`
 }
 
 // ApplicationRef names an application.
@@ -130,12 +130,12 @@ var reactors = recordKind[Reactor]{
 		return storage.Record{ID: storage.ID(r.ID), Name: r.Name, CreatedAt: r.CreatedAt}
 	},
 	document: func(r *Reactor) any { return r },
-	modified: func(r *Reactor, by uuid.UUID, at time.Time) { r.ModifiedBy, r.ModifiedAt = &by, &at },
-	application: func(r *Reactor) (*uuid.UUID, func()) {
+	modified: func(r *Reactor, by uuid.UUID, at time.Time) { r.ModifiedBy, r.ModifiedAt = by, at },
+	application: func(r *Reactor) (uuid.UUID, func()) {
 		if r.Application == nil {
-			return nil, nil
+			return uuid.UUID{}, nil
 		}
-		return &r.Application.ID, func() { r.Application = nil }
+		return r.Application.ID, func() { r.Application = nil }
 	},
 }
 

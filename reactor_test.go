@@ -35,7 +35,7 @@ func TestReactorAdministration(t *testing.T) {
 		Application: &vault.ApplicationRef{ID: v.Private.ApplicationID()}, CreatedBy: v.Management.ApplicationID(), CreatedAt: vaulttest.Start}
 	same(t, "created", got, want)
 	v.Clock.Advance(time.Minute)
-	want.ModifiedBy, want.ModifiedAt = ptr(v.Management.ApplicationID()), ptr(v.Clock.Now())
+	want.ModifiedBy, want.ModifiedAt = v.Management.ApplicationID(), v.Clock.Now()
 	for _, tt := range []struct {
 		patch  string
 		change func()
@@ -180,15 +180,15 @@ func TestProxyAdministration(t *testing.T) {
 		CreatedBy: v.Management.ApplicationID(), CreatedAt: vaulttest.Start}
 	same(t, "created", got, want)
 	v.Clock.Advance(time.Minute)
-	want.ModifiedBy, want.ModifiedAt = ptr(v.Management.ApplicationID()), ptr(v.Clock.Now())
+	want.ModifiedBy, want.ModifiedAt = v.Management.ApplicationID(), v.Clock.Now()
 	for _, tt := range []struct {
 		patch  string
 		change func()
 	}{
 		{`{"require_auth":false,"configuration":{"a":"1"}}`, func() { want.RequireAuth, want.Configuration = false, map[string]string{"a": "1"} }},
 		{`{"name":"second","request_transform":{"code":"` + code + `"}}`, func() { want.Name, want.RequestTransform = "second", &vault.ProxyTransform{Code: code} }},
-		{`{"application":{"id":"` + v.Public.ApplicationID().String() + `"}}`, func() { want.ApplicationID = ptr(v.Public.ApplicationID()) }},
-		{`{"application":null,"request_transform":null,"configuration":null}`, func() { want.ApplicationID, want.RequestTransform, want.Configuration = nil, nil, nil }},
+		{`{"application":{"id":"` + v.Public.ApplicationID().String() + `"}}`, func() { want.ApplicationID = v.Public.ApplicationID() }},
+		{`{"application":null,"request_transform":null,"configuration":null}`, func() { want.ApplicationID, want.RequestTransform, want.Configuration = uuid.UUID{}, nil, nil }},
 		{`{"require_auth":null}`, func() { want.RequireAuth = true }},
 	} {
 		if _, err := v.Management.PatchProxy(t.Context(), got.ID, vault.JSON(tt.patch)); err != nil {

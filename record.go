@@ -85,9 +85,9 @@ type recordKind[T any] struct {
 	opened func(*T, *storage.Record)
 	// modified notes who changed an entity last, and when.
 	modified func(item *T, by uuid.UUID, at time.Time)
-	// application returns the application that an entity refers to, and how to
-	// leave it out. It may be nil.
-	application func(*T) (id *uuid.UUID, leaveOut func())
+	// application returns the application that an entity refers to, zero for
+	// none, and how to leave it out. It may be nil.
+	application func(*T) (id uuid.UUID, leaveOut func())
 }
 
 // seal returns the record of an entity.
@@ -117,8 +117,8 @@ func (k *recordKind[T]) show(ctx context.Context, op *operation, items ...*T) er
 	}
 	var ids []storage.ID
 	for _, item := range items {
-		if id, _ := k.application(item); id != nil && !slices.Contains(ids, storage.ID(*id)) {
-			ids = append(ids, storage.ID(*id))
+		if id, _ := k.application(item); id != (uuid.UUID{}) && !slices.Contains(ids, storage.ID(id)) {
+			ids = append(ids, storage.ID(id))
 		}
 	}
 	if len(ids) == 0 {
@@ -132,7 +132,7 @@ func (k *recordKind[T]) show(ctx context.Context, op *operation, items ...*T) er
 		return slices.ContainsFunc(recs, func(r storage.Record) bool { return uuid.UUID(r.ID) == id })
 	}
 	for _, item := range items {
-		if id, leaveOut := k.application(item); id != nil && !exists(*id) {
+		if id, leaveOut := k.application(item); id != (uuid.UUID{}) && !exists(id) {
 			leaveOut()
 		}
 	}

@@ -26,9 +26,9 @@ type Tenant struct {
 	Settings TenantSettings `json:"settings"`
 	// WebhookSecret signs the callbacks of asynchronous reactors, as Standard
 	// Webhooks describes.
-	WebhookSecret string     `json:"webhook_secret,omitempty"`
-	CreatedAt     time.Time  `json:"created_at"`
-	ModifiedAt    *time.Time `json:"modified_at,omitempty"`
+	WebhookSecret string    `json:"webhook_secret,omitempty"`
+	CreatedAt     time.Time `json:"created_at,omitzero"`
+	ModifiedAt    time.Time `json:"modified_at,omitzero"`
 
 	rev int64
 }
@@ -162,8 +162,7 @@ func (c *Client) RotateWebhookSecret(ctx context.Context) (*Tenant, error) {
 		return nil, err
 	}
 	return op.changeTenant(ctx, func(t *tenantDoc) {
-		until := op.now.Add(secretOverlap)
-		t.OldSecret, t.OldSecretUntil = t.WebhookSecret, &until
+		t.OldSecret, t.OldSecretUntil = t.WebhookSecret, op.now.Add(secretOverlap)
 		t.WebhookSecret = webhook.NewSecret()
 	})
 }
@@ -171,14 +170,14 @@ func (c *Client) RotateWebhookSecret(ctx context.Context) (*Tenant, error) {
 // tenantDoc is a tenant as it is sealed.
 type tenantDoc struct {
 	Tenant
-	OldSecret      string     `json:"old_webhook_secret,omitempty"`
-	OldSecretUntil *time.Time `json:"old_webhook_secret_until,omitempty"`
+	OldSecret      string    `json:"old_webhook_secret,omitempty"`
+	OldSecretUntil time.Time `json:"old_webhook_secret_until,omitzero"`
 }
 
 // webhookSecrets returns the secrets that callbacks are signed with.
 func (t *tenantDoc) webhookSecrets(now time.Time) []string {
 	secrets := []string{t.WebhookSecret}
-	if t.OldSecretUntil != nil && t.OldSecretUntil.After(now) {
+	if t.OldSecretUntil.After(now) {
 		secrets = append(secrets, t.OldSecret)
 	}
 	return secrets
@@ -205,7 +204,7 @@ func (op *operation) changeTenant(ctx context.Context, change func(*tenantDoc)) 
 			return nil, err
 		}
 		t := op.state.Doc
-		t.ModifiedAt = &op.now
+		t.ModifiedAt = op.now
 		change(&t)
 		rec, err := op.tenantRecord(&t)
 		if err != nil {

@@ -40,7 +40,7 @@ func TestTenantLifecycle(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := *v.Acme
-	want.Name, want.Settings.DeduplicateTokens, want.ModifiedAt = "New", true, ptr(vaulttest.Start.Add(time.Minute))
+	want.Name, want.Settings.DeduplicateTokens, want.ModifiedAt = "New", true, vaulttest.Start.Add(time.Minute)
 	if diff := cmp.Diff(&want, got, unexported); diff != "" {
 		t.Errorf("updated tenant (-want +got):\n%s", diff)
 	}

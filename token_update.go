@@ -65,7 +65,7 @@ type tokenTexts struct {
 	containers, indexes []string
 	fingerprint         string
 	dedup               *bool
-	expires             *time.Time
+	expires             time.Time
 }
 
 func readPatch(patch any) (*tokenPatch, error) {
@@ -232,10 +232,7 @@ func (op *patching) patched(old *clearToken, bad *form.Problems) *clearToken {
 		t.Dedup = op.texts.dedup
 	}
 	if !op.expires.IsZero() {
-		t.row.ExpiresAt = time.Time{}
-		if op.texts.expires != nil {
-			t.row.ExpiresAt = *op.texts.expires
-		}
+		t.row.ExpiresAt = op.texts.expires
 	}
 	containers := old.row.Containers
 	switch {

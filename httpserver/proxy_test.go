@@ -313,7 +313,7 @@ func TestProxyLogsInvocationsAndTokens(t *testing.T) {
 		var out []string
 		for _, e := range page.Data {
 			actor := ""
-			if e.ActorID != nil && *e.ActorID == w.Private.ApplicationID() {
+			if e.ActorID == w.Private.ApplicationID() {
 				actor = " by private"
 			}
 			out = append(out, e.EntityType+" "+string(e.Operation)+" "+e.Message+actor)

@@ -104,20 +104,13 @@ func (w *walk) take(page []vault.Token) (fresh []vault.Token, more bool) {
 
 // has reports whether a token was seen, or is newer than all that were.
 func (w *walk) has(t *vault.Token) bool {
-	at := createdAt(t)
+	at := t.CreatedAt
 	return w.started && (at.After(w.until) || at.Equal(w.until) && w.seen[t.ID])
 }
 
 func (w *walk) add(t *vault.Token) {
-	if at := createdAt(t); !w.started || !at.Equal(w.until) {
+	if at := t.CreatedAt; !w.started || !at.Equal(w.until) {
 		w.started, w.until, w.seen = true, at, map[string]bool{}
 	}
 	w.seen[t.ID] = true
-}
-
-func createdAt(t *vault.Token) time.Time {
-	if t.CreatedAt == nil {
-		return time.Time{}
-	}
-	return *t.CreatedAt
 }

@@ -29,7 +29,7 @@ func TestWalkThroughAListThatChanges(t *testing.T) {
 				now = now.Add(time.Microsecond)
 			}
 			at := now
-			list = append([]vault.Token{{ID: fmt.Sprint(name, i), CreatedAt: &at}}, list...)
+			list = append([]vault.Token{{ID: fmt.Sprint(name, i), CreatedAt: at}}, list...)
 		}
 		for i := range random.IntN(500) {
 			add("old", i)

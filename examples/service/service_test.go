@@ -168,7 +168,7 @@ func TestTheBackgroundIsTheProgramsOwn(t *testing.T) {
 	}
 
 	soon := time.Now().Add(50 * time.Millisecond)
-	token, err := c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x", ExpiresAt: &soon})
+	token, err := c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x", ExpiresAt: soon})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -136,7 +136,7 @@ func (w *writer) session(ctx context.Context, _ int) error {
 	}
 	fmt.Printf("session %s\n", s.SessionKey)
 	later := time.Now().Add(time.Hour)
-	err = w.c.AuthorizeSession(ctx, vault.Grant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:create"}, ExpiresAt: &later})
+	err = w.c.AuthorizeSession(ctx, vault.Grant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:create"}, ExpiresAt: later})
 	return said(err, "authorize %s", s.SessionKey)
 }
 
