@@ -202,15 +202,19 @@ func (c *Client) ReplaceApplication(ctx context.Context, id uuid.UUID, p Applica
 }
 
 // PatchApplication changes an application by a JSON merge patch (RFC 7386) of
-// its parameters (permission application:update).
-func (c *Client) PatchApplication(ctx context.Context, id uuid.UUID, patch JSON) (*Application, error) {
+// its parameters, which [EncodeJSON] reads (permission application:update).
+func (c *Client) PatchApplication(ctx context.Context, id uuid.UUID, patch any) (*Application, error) {
 	op, err := c.begin(ctx, access.ApplicationUpdate)
+	if err != nil {
+		return nil, err
+	}
+	text, err := EncodeJSON(patch)
 	if err != nil {
 		return nil, err
 	}
 	app, err := op.updateApplication(ctx, id, func(p ApplicationParams) (ApplicationParams, error) {
 		var patched ApplicationParams
-		if err := mergeInto(&patched, p, patch); err != nil {
+		if err := mergeInto(&patched, p, text); err != nil {
 			return p, err
 		}
 		if patched.Type != p.Type {
@@ -220,7 +224,7 @@ func (c *Client) PatchApplication(ctx context.Context, id uuid.UUID, patch JSON)
 	})
 	if errors.Is(err, ErrNotFound) {
 		var alone ApplicationParams
-		err = cmp.Or(patchFault(patch, &alone, func() error {
+		err = cmp.Or(patchFault(text, &alone, func() error {
 			_, err := alone.checked(op.now)
 			return err
 		}), err)

@@ -26,9 +26,7 @@ var ways = map[string]func(ctx context.Context, v *vaulttest.Vault, app uuid.UUI
 		return err
 	},
 	"expired": func(ctx context.Context, v *vaulttest.Vault, app uuid.UUID) error {
-		soon := v.Clock.Now().Add(time.Second)
-		text, _ := json.Marshal(map[string]any{"expires_at": soon})
-		_, err := v.Tenant.PatchApplication(ctx, app, text)
+		_, err := v.Tenant.PatchApplication(ctx, app, map[string]any{"expires_at": v.Clock.Now().Add(time.Second)})
 		v.Clock.Advance(time.Minute)
 		return err
 	},

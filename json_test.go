@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
 // TestParamsSurviveTheirJSONForm writes parameters and reads them back: what
@@ -48,7 +49,7 @@ func TestParamsSurviveTheirJSONForm(t *testing.T) {
 	wantJSON(t, vault.SearchTokensParams{Query: "a:b"}, `{"query":"a:b"}`)
 	wantJSON(t, vault.SearchTokensParams{PageParams: vault.PageParams{Page: 2, Size: -3}}, `{"page":2,"size":-3}`)
 	wantJSON(t, vault.ReactParams{}, `{}`)
-	wantJSON(t, vault.ReactParams{Args: []byte(`{"a": 1}`), CallbackURL: "https://x", TimeoutMS: 10, TraceHeader: "T", TraceID: "t"},
+	wantJSON(t, vault.ReactParams{Args: vault.JSON(`{"a": 1}`), CallbackURL: "https://x", TimeoutMS: 10, TraceHeader: "T", TraceID: "t"},
 		`{"args":{"a":1},"callback_url":"https://x","timeout_ms":10}`)
 }
 
@@ -77,7 +78,7 @@ func TestParamsThatAreNotJSON(t *testing.T) {
 func TestEncodeJSON(t *testing.T) {
 	t.Parallel()
 	for want, given := range map[string]any{
-		"null": nil, `"<a>"`: "<a>", `{"a":1.10}`: vault.JSON(` { "a" : 1.10 } `), "1e400": json.RawMessage("1e400"), "[1]": []byte("[1]"),
+		"null": nil, `"<a>"`: "<a>", `{"a":1.10}`: vault.JSON(` { "a" : 1.10 } `), "1e400": json.RawMessage("1e400"),
 	} {
 		if got, err := vault.EncodeJSON(given); err != nil || string(got) != want {
 			t.Errorf("%v is %s, %v, want %s", given, got, err, want)
@@ -206,6 +207,35 @@ func leaksNot(t *testing.T, what, printed string) {
 	for _, form := range []string{secret, fmt.Sprintf("%x", secret), fmt.Sprintf("%X", secret), fmt.Sprintf("%d", []byte(secret))} {
 		if strings.Contains(printed, form) {
 			t.Errorf("%s shows the secret: %s", what, printed)
+		}
+	}
+}
+
+// A []byte may be JSON text, other text or neither, so every operation that takes
+// a value refuses it and says what to write instead.
+func TestBytesAreRefused(t *testing.T) {
+	t.Parallel()
+	v, ctx, raw := vaulttest.New(t), t.Context(), []byte(`"4242"`)
+	for name, c := range map[string]struct {
+		path string
+		do   func() error
+	}{
+		"data": {"data", func() error {
+			_, err := v.Private.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: raw})
+			return err
+		}},
+		"mask": {"mask", func() error {
+			_, err := v.Private.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: 1, Mask: raw})
+			return err
+		}},
+		"document": {"", func() error { _, err := v.Private.Tokenize(ctx, raw); return err }},
+		"patch":    {"", func() error { _, err := v.Private.PatchToken(ctx, "any", raw); return err }},
+		"encoding": {"", func() error { _, err := vault.EncodeJSON(raw); return err }},
+	} {
+		err := c.do()
+		wantFields(t, name, err, c.path)
+		if text := fmt.Sprint(err); !strings.Contains(text, "use vault.JSON") || strings.Contains(text, "4242") {
+			t.Errorf("%s: %s", name, text)
 		}
 	}
 }

@@ -237,20 +237,24 @@ func (c *Client) ReplaceProxy(ctx context.Context, id uuid.UUID, p ProxyParams) 
 	return x.seenBy(op), nil
 }
 
-// PatchProxy changes a proxy by a JSON merge patch (RFC 7386) of its parameters
-// (permission proxy:update).
-func (c *Client) PatchProxy(ctx context.Context, id uuid.UUID, patch JSON) (*Proxy, error) {
+// PatchProxy changes a proxy by a JSON merge patch (RFC 7386) of its
+// parameters, which [EncodeJSON] reads (permission proxy:update).
+func (c *Client) PatchProxy(ctx context.Context, id uuid.UUID, patch any) (*Proxy, error) {
 	op, err := c.begin(ctx, access.ProxyUpdate)
+	if err != nil {
+		return nil, err
+	}
+	text, err := EncodeJSON(patch)
 	if err != nil {
 		return nil, err
 	}
 	x, err := op.updateProxy(ctx, id, func(x *Proxy) error {
 		var p ProxyParams
-		if err := mergeInto(&p, x.params(), patch); err != nil {
+		if err := mergeInto(&p, x.params(), text); err != nil {
 			return err
 		}
 		kept := p.Application
-		if !patch.names("application") {
+		if !text.names("application") {
 			p.Application = nil // it was checked when it was set, and may be gone
 		}
 		if err := p.check(ctx, op, x); err != nil {
@@ -262,7 +266,7 @@ func (c *Client) PatchProxy(ctx context.Context, id uuid.UUID, patch JSON) (*Pro
 	})
 	if errors.Is(err, ErrNotFound) {
 		var alone ProxyParams
-		err = cmp.Or(patchFault(patch, &alone,
+		err = cmp.Or(patchFault(text, &alone,
 			func() error { return alone.checkFields(ctx, op) },
 			func() error { return alone.load(ctx, op, &Proxy{}) }), err)
 	}

@@ -182,19 +182,23 @@ func (c *Client) ReplaceReactor(ctx context.Context, id uuid.UUID, p ReactorPara
 }
 
 // PatchReactor changes a reactor by a JSON merge patch (RFC 7386) of its
-// parameters (permission reactor:update).
-func (c *Client) PatchReactor(ctx context.Context, id uuid.UUID, patch JSON) (*Reactor, error) {
+// parameters, which [EncodeJSON] reads (permission reactor:update).
+func (c *Client) PatchReactor(ctx context.Context, id uuid.UUID, patch any) (*Reactor, error) {
 	op, err := c.begin(ctx, access.ReactorUpdate)
+	if err != nil {
+		return nil, err
+	}
+	text, err := EncodeJSON(patch)
 	if err != nil {
 		return nil, err
 	}
 	r, err := reactors.update(ctx, op, id, func(r *Reactor) error {
 		var p ReactorParams
-		if err := mergeInto(&p, ReactorParams{r.Name, r.Code, r.Configuration, r.Application}, patch); err != nil {
+		if err := mergeInto(&p, ReactorParams{r.Name, r.Code, r.Configuration, r.Application}, text); err != nil {
 			return err
 		}
 		kept := p.Application
-		if !patch.names("application") {
+		if !text.names("application") {
 			p.Application = nil // it was checked when it was set, and may be gone
 		}
 		if err := p.check(ctx, op, r.Code); err != nil {
@@ -206,7 +210,7 @@ func (c *Client) PatchReactor(ctx context.Context, id uuid.UUID, patch JSON) (*R
 	})
 	if errors.Is(err, ErrNotFound) {
 		var alone ReactorParams
-		err = cmp.Or(patchFault(patch, &alone,
+		err = cmp.Or(patchFault(text, &alone,
 			func() error { return alone.checkFields(ctx, op) },
 			func() error { return alone.load(ctx, op, "") }), err)
 	}

@@ -147,7 +147,31 @@ func (c *Client) ReplaceTenant(ctx context.Context, p TenantParams) (*Tenant, er
 	if err := p.validate(); err != nil {
 		return nil, err
 	}
-	return op.changeTenant(ctx, func(t *tenantDoc) { t.Name, t.Settings = p.Name, p.Settings })
+	return op.changeTenant(ctx, func(t *tenantDoc) error {
+		t.Name, t.Settings = p.Name, p.Settings
+		return nil
+	})
+}
+
+// PatchTenant changes the client's own tenant by a JSON merge patch (RFC 7386)
+// of its parameters, which [EncodeJSON] reads (permission tenant:update).
+func (c *Client) PatchTenant(ctx context.Context, patch any) (*Tenant, error) {
+	op, err := c.begin(ctx, access.TenantUpdate)
+	if err != nil {
+		return nil, err
+	}
+	text, err := EncodeJSON(patch)
+	if err != nil {
+		return nil, err
+	}
+	return op.changeTenant(ctx, func(t *tenantDoc) error {
+		var p TenantParams
+		if err := mergeInto(&p, TenantParams{t.Name, t.Settings}, text); err != nil {
+			return err
+		}
+		t.Name, t.Settings = p.Name, p.Settings
+		return p.validate()
+	})
 }
 
 // secretOverlap is how long callbacks are signed with the old secret too.
@@ -161,9 +185,10 @@ func (c *Client) RotateWebhookSecret(ctx context.Context) (*Tenant, error) {
 	if err != nil {
 		return nil, err
 	}
-	return op.changeTenant(ctx, func(t *tenantDoc) {
+	return op.changeTenant(ctx, func(t *tenantDoc) error {
 		t.OldSecret, t.OldSecretUntil = t.WebhookSecret, op.now.Add(secretOverlap)
 		t.WebhookSecret = webhook.NewSecret()
+		return nil
 	})
 }
 
@@ -196,7 +221,7 @@ func newTenants(v *Vault) *keyring.Cache[tenantDoc] {
 }
 
 // changeTenant reads the client's own tenant, changes it and stores it.
-func (op *operation) changeTenant(ctx context.Context, change func(*tenantDoc)) (*Tenant, error) {
+func (op *operation) changeTenant(ctx context.Context, change func(*tenantDoc) error) (*Tenant, error) {
 	defer op.afterwards(func() { op.v.tenants.Forget(op.tenant) })
 	return retryStale(func() (*Tenant, error) {
 		var err error
@@ -205,7 +230,9 @@ func (op *operation) changeTenant(ctx context.Context, change func(*tenantDoc)) 
 		}
 		t := op.state.Doc
 		t.ModifiedAt = op.now
-		change(&t)
+		if err := change(&t); err != nil {
+			return nil, err
+		}
 		rec, err := op.tenantRecord(&t)
 		if err != nil {
 			return nil, err

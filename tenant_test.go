@@ -394,3 +394,34 @@ func TestClosedRuntimeIsAClosedVault(t *testing.T) {
 	_, err = v.Tenant.CreateReactor(t.Context(), reactorParams("r"))
 	wantError(t, "check", err, vault.ErrClosed)
 }
+
+// A patch of the tenant changes what it names and leaves the rest.
+func TestPatchTenant(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	for _, step := range []struct {
+		patch any
+		want  vault.TenantParams
+	}{
+		{map[string]any{"settings": map[string]any{"deduplicate_tokens": true}}, vault.TenantParams{Name: "Acme", Settings: vault.TenantSettings{DeduplicateTokens: true}}},
+		{vault.JSON(`{"name":"New"}`), vault.TenantParams{Name: "New", Settings: vault.TenantSettings{DeduplicateTokens: true}}},
+		{struct {
+			Settings *vault.TenantSettings `json:"settings"`
+		}{}, vault.TenantParams{Name: "New"}},
+	} {
+		got, err := v.Management.PatchTenant(t.Context(), step.patch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, "patched", vault.TenantParams{Name: got.Name, Settings: got.Settings}, step.want)
+		if got.WebhookSecret != v.Acme.WebhookSecret {
+			t.Error("a patch has changed the secret")
+		}
+	}
+	for patch, field := range map[string]string{`{"name":null}`: "name", `{"nope":1}`: "nope", `[]`: ""} {
+		_, err := v.Management.PatchTenant(t.Context(), vault.JSON(patch))
+		wantFields(t, patch, err, field)
+	}
+	_, err := v.Private.PatchTenant(t.Context(), vault.JSON(`{}`))
+	wantError(t, "a private application", err, vault.ErrForbidden)
+}

@@ -74,7 +74,7 @@ const (
 	TypeEmployerIDNumber     TokenType = "employer_id_number"     // likewise
 )
 
-// CardData is the data of a Card token. It is not shown when it is printed or
+// CardData is the data of a TypeCard token. It is not shown when it is printed or
 // logged, except as JSON and in unexported fields: see [Token].
 type CardData struct {
 	Number          string `json:"number"` // without separators
@@ -88,7 +88,7 @@ func (d CardData) value() jsonx.Value {
 	return token.CardValue(d.Number, d.ExpirationMonth, d.ExpirationYear, d.CVC)
 }
 
-// BankData is the data of a Bank token. It is not shown when it is printed or
+// BankData is the data of a TypeBank token. It is not shown when it is printed or
 // logged, except as JSON and in unexported fields: see [Token].
 type BankData struct {
 	RoutingNumber string `json:"routing_number"`
@@ -123,8 +123,8 @@ type TokenParams struct {
 	// ID names the token; it may be an expression. Default: a UUID.
 	ID   string
 	Type TokenType
-	// Data is the value: JSON text (a [JSON], a json.RawMessage or a []byte), or
-	// anything else that encodes to JSON.
+	// Data is the value: JSON text (a [JSON] or a json.RawMessage), or anything
+	// else that encodes to JSON, but for a []byte: see [EncodeJSON].
 	Data any
 	// Mask is an expression, or any JSON with expressions in its strings.
 	Mask any

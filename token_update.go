@@ -16,12 +16,11 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// PatchToken changes a token by a JSON merge patch (RFC 7386) and returns it
-// masked (permission token:update on its containers, and on the new ones if it
-// moves). A client that may not read the token gets its id, type and containers
-// alone. The patch
-// may hold data, mask and metadata, which are merged, and
-// containers, search_indexes, fingerprint_expression, deduplicate_token and
+// PatchToken changes a token by a JSON merge patch (RFC 7386), which
+// [EncodeJSON] reads, and returns it masked (permission token:update on its
+// containers, and on the new ones if it moves). A client that may not read the
+// token gets its id, type and containers alone. The patch may hold data, mask
+// and metadata, which are merged, and containers, search_indexes, fingerprint_expression, deduplicate_token and
 // expires_at, which are replaced; null brings a default back.
 //
 // A patch that changes mask, fingerprint expression or search indexes over data

@@ -171,7 +171,7 @@ func replace[ID, P, T any, D decoder[P]](id func(string) ID, do func(*vault.Clie
 }
 
 // update applies the merge patch in the body to an entity.
-func update[ID, T any](id func(string) ID, do func(*vault.Client, context.Context, ID, vault.JSON) (*T, error)) operation {
+func update[ID, T any](id func(string) ID, do func(*vault.Client, context.Context, ID, any) (*T, error)) operation {
 	return operation{takes: patchBody, run: func(ctx context.Context, in *input) (output, error) {
 		t, err := do(in.client, ctx, id(in.id), vault.JSON(in.body))
 		return output{body: t}, err
@@ -243,11 +243,6 @@ func parseUUID(text string) (uuid.UUID, bool) {
 	}
 	id, err := uuid.Parse(text)
 	return id, err == nil
-}
-
-// updateToken is PatchToken with the patch as JSON, like the others.
-func updateToken(c *vault.Client, ctx context.Context, id string, patch vault.JSON) (*vault.Token, error) { //nolint:revive // in the order of a method expression, like the others
-	return c.PatchToken(ctx, id, patch)
 }
 
 // noFields rejects a body with any field.

@@ -33,8 +33,8 @@ type TokenizedField struct {
 // the same, byte for byte. A field that is missing or null is left alone.
 //
 //	mux.Handle("POST /orders", httpserver.TokenizeRequests(orders, c,
-//		httpserver.TokenizedField{Path: "card", Type: vault.Card},
-//		httpserver.TokenizedField{Path: "buyer.ssn", Type: vault.SocialSecurityNumber}))
+//		httpserver.TokenizedField{Path: "card", Type: vault.TypeCard},
+//		httpserver.TokenizedField{Path: "buyer.ssn", Type: vault.TypeSocialSecurityNumber}))
 //
 // All tokens of a request are created, or none. A value that is not a valid
 // card, a body that is not JSON, and a body of more than 5 MiB get an error in

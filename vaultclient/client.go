@@ -4,7 +4,7 @@
 // are a [vault.API].
 //
 //	c, err := vaultclient.New("https://vault.example/vault", key, nil)
-//	tok, err := c.CreateToken(ctx, vault.TokenParams{Type: vault.Card, Data: vault.CardData{Number: "4242424242424242"}})
+//	tok, err := c.CreateToken(ctx, vault.TokenParams{Type: vault.TypeCard, Data: vault.CardData{Number: "4242424242424242"}})
 //
 // # Retries
 //
@@ -193,8 +193,12 @@ func write[T any](ctx context.Context, c *Client, op, method, path string, param
 // patchEntity sends a merge patch and returns the patched entity. If the
 // response does not have it, a second request reads it: by then the change has
 // taken effect, even if that read fails.
-func patchEntity[T any](ctx context.Context, c *Client, op, path string, patch vault.JSON) (*T, error) {
-	r := &request{op: op, method: http.MethodPatch, path: path, typ: contentPatch, body: patch, once: true, shows: true}
+func patchEntity[T any](ctx context.Context, c *Client, op, path string, patch any) (*T, error) {
+	body, err := document(patch)
+	if err != nil {
+		return nil, err
+	}
+	r := &request{op: op, method: http.MethodPatch, path: path, typ: contentPatch, body: body, once: true, shows: true}
 	a, err := c.send(ctx, r)
 	if err != nil {
 		return nil, err

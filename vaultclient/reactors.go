@@ -38,7 +38,7 @@ func (c *Client) ReplaceReactor(ctx context.Context, id uuid.UUID, p vault.React
 
 // PatchReactor changes a reactor by a JSON merge patch. See
 // [vault.Client.PatchReactor], and [ErrUnseen] about a key that may not read it.
-func (c *Client) PatchReactor(ctx context.Context, id uuid.UUID, patch vault.JSON) (*vault.Reactor, error) {
+func (c *Client) PatchReactor(ctx context.Context, id uuid.UUID, patch any) (*vault.Reactor, error) {
 	return patchEntity[vault.Reactor](ctx, c, "PatchReactor", below(reactors, id), patch)
 }
 

@@ -80,7 +80,11 @@ func patchReactor(w *world) {
 		r, err := w.management.PatchReactor(ctx, made.ID, vault.JSON(patch))
 		w.saw("PatchReactor "+patch, r, err)
 	}
-	r, err := w.management.PatchReactor(ctx, nobody, vault.JSON(`{}`))
+	r, err := w.management.PatchReactor(ctx, made.ID, map[string]any{"name": "<a>"})
+	w.saw("PatchReactor by a Go value", r, err)
+	r, err = w.management.PatchReactor(ctx, made.ID, []byte(`{}`))
+	w.saw("PatchReactor by bytes", r, err)
+	r, err = w.management.PatchReactor(ctx, nobody, vault.JSON(`{}`))
 	w.saw("PatchReactor of none", r, err)
 }
 
