@@ -333,6 +333,7 @@ type SessionAPI interface {
 // RunAPI uses tokens where their data is needed: in code, and at a destination.
 type RunAPI interface {
 	React(ctx context.Context, id uuid.UUID, p ReactParams) (*ReactResult, error)
+	ReactAsync(ctx context.Context, id uuid.UUID, p ReactParams) (*Job, error)
 	InvokeProxy(ctx context.Context, p ProxyCall) (*ProxyAnswer, error)
 }
 

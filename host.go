@@ -175,7 +175,11 @@ var hostOperations = map[string]func(context.Context, *Client, JSON) (any, error
 		if err != nil {
 			return nil, errorf(ErrNotFound, "There is no such reactor.")
 		}
-		return c.React(ctx, id, p)
+		if p.CallbackURL == "" {
+			return c.React(ctx, id, p)
+		}
+		_, err = c.ReactAsync(ctx, id, p)
+		return nil, err
 	},
 	"proxy.get":    proxyOperation(http.MethodGet),
 	"proxy.post":   proxyOperation(http.MethodPost),

@@ -591,7 +591,7 @@ func TestRunsDoNotBreed(t *testing.T) {
 		return map[string]any{}, nil
 	})
 	args := map[string]any{"id": w.reactor.ID}
-	if _, err := w.Private.React(t.Context(), w.reactor.ID, vault.ReactParams{Args: args, CallbackURL: hook.URL}); err != nil {
+	if _, err := w.Private.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{Args: args, CallbackURL: hook.URL}); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Work(t.Context()); err != nil {

@@ -182,7 +182,7 @@ func TestQueuedRunEndsWithItsCaller(t *testing.T) {
 			hook := newReceiver(t)
 			tok := create(t, w.Tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
 			app, c := newApp(t, w.Vault, vault.ApplicationParams{Name: "prv", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:use"}})
-			if _, err := c.React(t.Context(), w.reactor.ID, vault.ReactParams{Args: map[string]string{"x": "{{ " + tok.ID + " }}"}, CallbackURL: hook.URL}); err != nil {
+			if _, err := c.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{Args: map[string]string{"x": "{{ " + tok.ID + " }}"}, CallbackURL: hook.URL}); err != nil {
 				t.Fatal(err)
 			}
 			if err := lose(t.Context(), w.Vault, app.ID); err != nil {
@@ -231,7 +231,7 @@ func TestQueuedRunIsCutWithItsCaller(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if _, err := caller.React(t.Context(), w.reactor.ID, vault.ReactParams{Args: map[string]string{"x": "{{ tok }}"}, CallbackURL: hook.URL}); err != nil {
+			if _, err := caller.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{Args: map[string]string{"x": "{{ tok }}"}, CallbackURL: hook.URL}); err != nil {
 				t.Fatal(err)
 			}
 			update(t, w.Tenant, "tok", `{"containers":["/a/"]}`)
@@ -261,7 +261,7 @@ func TestResultIsWithdrawnWithItsCaller(t *testing.T) {
 			hook.answer(http.StatusServiceUnavailable)
 			tok := create(t, w.Tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret-4242"})
 			app, c := newApp(t, w.Vault, vault.ApplicationParams{Name: "prv", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:use"}})
-			if _, err := c.React(t.Context(), w.reactor.ID, vault.ReactParams{Args: map[string]string{"x": "{{ " + tok.ID + " }}"}, CallbackURL: hook.URL}); err != nil {
+			if _, err := c.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{Args: map[string]string{"x": "{{ " + tok.ID + " }}"}, CallbackURL: hook.URL}); err != nil {
 				t.Fatal(err)
 			}
 			if err := w.Work(t.Context()); err != nil {

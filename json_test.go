@@ -49,8 +49,16 @@ func TestParamsSurviveTheirJSONForm(t *testing.T) {
 	wantJSON(t, vault.SearchTokensParams{Query: "a:b"}, `{"query":"a:b"}`)
 	wantJSON(t, vault.SearchTokensParams{PageParams: vault.PageParams{Page: 2, Size: -3}}, `{"page":2,"size":-3}`)
 	wantJSON(t, vault.ReactParams{}, `{}`)
-	wantJSON(t, vault.ReactParams{Args: vault.JSON(`{"a": 1}`), CallbackURL: "https://x", TimeoutMS: 10, TraceHeader: "T", TraceID: "t"},
-		`{"args":{"a":1},"callback_url":"https://x","timeout_ms":10}`)
+	wantJSON(t, vault.ReactParams{Args: vault.JSON(`{"a": 1}`), CallbackURL: "https://x", Timeout: 20 * time.Second},
+		`{"args":{"a":1},"callback_url":"https://x","timeout_ms":20000}`)
+	wantJSON(t, vault.ReactParams{Timeout: 1}, `{"timeout_ms":-1}`)
+	wantJSON(t, vault.ReactParams{Timeout: -time.Second}, `{"timeout_ms":-1000}`)
+	for _, text := range []string{`{"timeout_ms":0}`, `{"timeout_ms":-1}`, `{"timeout_ms":210001}`, `{"timeout_ms":9223372036854775}`} {
+		var p vault.ReactParams
+		if err := p.UnmarshalJSON([]byte(text)); err != nil || p.Timeout >= 0 {
+			t.Errorf("%s: %v, %v, want a timeout that is out of bounds", text, p.Timeout, err)
+		}
+	}
 }
 
 func wantJSON(t *testing.T, given json.Marshaler, want string) {

@@ -360,7 +360,10 @@ type ProxyCall struct {
 	Path string
 	// Query is put behind the query of the destination, as it is and without ?.
 	Query string
-	// Header is forwarded, but for Host and what concerns one connection only.
+	// Header is forwarded, but for Host, what concerns one connection only, and
+	// headers whose names begin with SVC-: these are between the caller and the
+	// vault, and taken out of the answer too. See [WithTraceID] for the one that
+	// is sent.
 	Header http.Header
 	// Body may be nil. It is read at most until the body of the answer is
 	// closed, and not closed.
@@ -371,13 +374,6 @@ type ProxyCall struct {
 	// type can hold expressions, or that goes through a transform. Default
 	// [Config.MaxBytes]. Other bodies are streamed, and may have any size.
 	MaxBody int64
-
-	// OwnPrefix starts the names of headers that are between the caller and the
-	// vault: they are taken out in both directions. Empty means that there are
-	// none.
-	OwnPrefix string
-	// TraceID, when set, is sent in the header TRACE-ID under OwnPrefix.
-	TraceID string
 	// KeepAlive and Connection, when set, are sent in the headers of these
 	// names. Connection is keep-alive or close.
 	KeepAlive, Connection string

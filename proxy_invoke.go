@@ -17,6 +17,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/egress"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/relay"
+	"github.com/seed-72ea4aab/vault/internal/trace"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -52,7 +53,7 @@ func (c *Client) InvokeProxy(ctx context.Context, p ProxyCall) (*ProxyAnswer, er
 			return nil, err
 		}
 		bad := &form.Problems{}
-		if op.v.checkURL(bad, p.OwnPrefix+"PROXY-URL", p.URL); bad.Any() {
+		if op.v.checkURL(bad, trace.Prefix(ctx)+"PROXY-URL", p.URL); bad.Any() {
 			return nil, asInvalid(bad)
 		}
 		return op.invoke(ctx, &Proxy{DestinationURL: p.URL}, &p)
@@ -147,7 +148,7 @@ func (op *operation) invoke(ctx context.Context, x *Proxy, p *ProxyCall) (*Proxy
 	}
 	p.Method = cmp.Or(p.Method, http.MethodGet)
 	inv := &invocation{operation: op, ProxyCall: p, proxy: x}
-	if err := inv.prepare(); err != nil {
+	if err := inv.prepare(ctx); err != nil {
 		return nil, err
 	}
 	if err := inv.checkPlaces(ctx); err != nil {
@@ -170,7 +171,7 @@ func (op *operation) invoke(ctx context.Context, x *Proxy, p *ProxyCall) (*Proxy
 		return nil, errorf(ErrUnreachable, "The destination sent an invalid HTTP status.")
 	}
 	egress.RemoveHopByHop(res.Header)
-	relay.DropPrefixed(res.Header, p.OwnPrefix)
+	relay.DropPrefixed(res.Header, trace.Prefix(ctx))
 	if x.ResponseTransform != nil && res.StatusCode >= 200 && res.StatusCode <= 299 {
 		return inv.transformResponse(ctx, res)
 	}
@@ -181,7 +182,7 @@ func (op *operation) invoke(ctx context.Context, x *Proxy, p *ProxyCall) (*Proxy
 }
 
 // prepare finds out where the request goes and what headers it takes along.
-func (inv *invocation) prepare() error {
+func (inv *invocation) prepare(ctx context.Context) error {
 	switch {
 	case inv.Method == http.MethodConnect:
 		return invalid("method", "must not be CONNECT")
@@ -189,7 +190,7 @@ func (inv *invocation) prepare() error {
 		return invalid("method", "must be the name of an HTTP method")
 	}
 	if !slices.Contains([]string{"", "keep-alive", "close"}, strings.ToLower(inv.Connection)) {
-		return invalid(inv.OwnPrefix+"PROXY-CONNECTION", "must be keep-alive or close")
+		return invalid(trace.Prefix(ctx)+"PROXY-CONNECTION", "must be keep-alive or close")
 	}
 	base, err := inv.v.egress.CheckURL(inv.proxy.DestinationURL)
 	if err != nil {
@@ -206,7 +207,7 @@ func (inv *invocation) prepare() error {
 		header[name] = append(header[name], values...)
 	}
 	egress.RemoveHopByHop(header)
-	relay.DropPrefixed(header, inv.OwnPrefix)
+	relay.DropPrefixed(header, trace.Prefix(ctx))
 	for _, name := range []string{"Host", "Content-Length", "Expect"} {
 		header.Del(name)
 	}
@@ -259,9 +260,7 @@ func (inv *invocation) send(ctx context.Context) (*http.Response, error) {
 	if inv.proxy.ResponseTransform != nil {
 		header.Set("Accept-Encoding", "identity") // what the transform can read
 	}
-	if inv.TraceID != "" {
-		header.Set(inv.OwnPrefix+"TRACE-ID", inv.TraceID)
-	}
+	trace.Of(ctx).SetHeaders(header)
 	if inv.KeepAlive != "" {
 		header.Set("Keep-Alive", inv.KeepAlive)
 	}

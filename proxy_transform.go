@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/internal/relay"
+	"github.com/seed-72ea4aab/vault/internal/trace"
 )
 
 // transformRequest runs the request transform: what it returns is sent.
@@ -87,7 +88,7 @@ func (inv *invocation) transform(ctx context.Context, t *ProxyTransform, m *rela
 	if err != nil || result.Kind() != jsonx.Object {
 		return badResult("the function must return an object with body and headers")
 	}
-	if err := m.SetHeader(result.Get("headers"), inv.OwnPrefix); err != nil {
+	if err := m.SetHeader(result.Get("headers"), trace.Prefix(ctx)); err != nil {
 		return badResult(err.Error())
 	}
 	m.SetBody(result.Get("body"), body)

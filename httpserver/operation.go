@@ -52,7 +52,8 @@ type output struct {
 	created bool
 	id      string
 	body    any
-	status  int // replaces the route's, unless zero
+	status  int         // replaces the route's, unless zero
+	header  http.Header // further headers of the response
 }
 
 // decoder is a type of parameters that reads its own JSON.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
 	"strconv"
@@ -106,9 +107,7 @@ func answerError(w http.ResponseWriter, err error) {
 	header := w.Header()
 	header.Set("Content-Type", "application/json")
 	header.Set("Cache-Control", "no-store")
-	for name, value := range a.header {
-		header.Set(name, value)
-	}
+	maps.Copy(header, a.header)
 	w.WriteHeader(a.status)
 	_, _ = w.Write(a.body) // if the caller has gone, there is no one to report the error to
 }

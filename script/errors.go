@@ -3,6 +3,7 @@ package script
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 )
 
@@ -79,8 +80,8 @@ type Frame struct {
 // Response is an HTTP answer that tenant code wrote in full. The REST API adds
 // headers of its own, and sets no cookies for it.
 type Response struct {
-	Status  int
-	Headers map[string]string
+	Status int
+	Header http.Header
 	// Body is the JSON text of what the code gave; a JSON string stands for
 	// its own text.
 	Body []byte

@@ -164,7 +164,7 @@ func (w *writer) administer(ctx context.Context, n int) error {
 }
 
 func (w *writer) react(ctx context.Context, n int) error {
-	_, err := w.c.React(ctx, w.reactor, vault.ReactParams{Args: map[string]int{"n": n}, CallbackURL: "https://example.com/"})
+	_, err := w.c.ReactAsync(ctx, w.reactor, vault.ReactParams{Args: map[string]int{"n": n}, CallbackURL: "https://example.com/"})
 	return said(err, "react %s", w.reactor)
 }
 
