@@ -279,11 +279,12 @@ func (inv *invocation) send(ctx context.Context) (*http.Response, error) {
 
 // sendError says in the vault's own errors why there is no answer.
 func sendError(ctx context.Context, err error) error {
-	switch {
-	case errors.Is(context.Cause(ctx), relay.ErrSilent), errors.Is(err, context.DeadlineExceeded):
+	silent := errors.Is(context.Cause(ctx), relay.ErrSilent)
+	switch left := callerLeft(ctx); {
+	case left != nil && !silent:
+		return left
+	case silent, errors.Is(err, context.DeadlineExceeded):
 		return errorf(ErrTimeout, "The destination did not respond in time.")
-	case ctx.Err() != nil:
-		return ctx.Err()
 	case errors.Is(err, egress.ErrBusy):
 		return errorf(ErrBusy, "This tenant has too many requests in progress; try again later.")
 	case errors.Is(err, egress.ErrForbidden):

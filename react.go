@@ -1,6 +1,7 @@
 package vault
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -278,10 +279,13 @@ func (op *operation) runCode(ctx context.Context, s codeRun) (JSON, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	limited, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	out, err := op.v.cfg.Runtime.Run(ctx, script.Program{Tenant: op.tenant.String(), Name: s.name, Source: s.code}, input, host)
-	return JSON(out), runtimeErr(err)
+	out, err := op.v.cfg.Runtime.Run(limited, script.Program{Tenant: op.tenant.String(), Name: s.name, Source: s.code}, input, host)
+	if err != nil {
+		return nil, cmp.Or(callerLeft(ctx), runtimeErr(err)) // the caller's deadline is not the code's fault
+	}
+	return JSON(out), nil
 }
 
 // runtimeErr returns an error of the runtime as one of the vault's. A vault
