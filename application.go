@@ -117,7 +117,17 @@ func (c *Client) CreateApplication(ctx context.Context, p ApplicationParams) (*A
 	if err != nil {
 		return nil, err
 	}
-	if p, err = p.checked(op.now); err != nil {
+	app, err := op.newApplication(p)
+	if err != nil {
+		return nil, err
+	}
+	return applications.create(ctx, op, app)
+}
+
+// newApplication returns an application that is still to be stored.
+func (op *operation) newApplication(p ApplicationParams) (*Application, error) {
+	p, err := p.checked(op.now)
+	if err != nil {
 		return nil, err
 	}
 	if err := op.mayGrant(p.Permissions); err != nil {
@@ -128,7 +138,7 @@ func (c *Client) CreateApplication(ctx context.Context, p ApplicationParams) (*A
 		Permissions: p.Permissions, Rules: p.Rules, ExpiresAt: p.ExpiresAt, CreatedBy: op.creator, CreatedAt: op.now,
 	}
 	app.hash = apikey.Hash(app.Key)
-	return applications.create(ctx, op, app)
+	return app, nil
 }
 
 func keyKind(t ApplicationType) string {
@@ -236,7 +246,7 @@ func errTypeIsFixed() error { return invalid("type", "cannot be changed") }
 
 func (op *operation) updateApplication(ctx context.Context, id uuid.UUID, change func(ApplicationParams) (ApplicationParams, error)) (*Application, error) {
 	return op.saveApplication(ctx, id, func(app *Application) error {
-		p, err := change(ApplicationParams{app.Name, app.Type, app.Permissions, app.Rules, app.ExpiresAt})
+		p, err := change(app.Params())
 		if err != nil {
 			return err
 		}

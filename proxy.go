@@ -134,15 +134,24 @@ func (c *Client) CreateProxy(ctx context.Context, p ProxyParams) (*Proxy, error)
 	if err != nil {
 		return nil, err
 	}
-	if err := p.check(ctx, op, &Proxy{}); err != nil {
+	x, err := op.newProxy(ctx, &p)
+	if err != nil {
 		return nil, err
 	}
-	x := &Proxy{ID: op.v.ids.At(op.now), TenantID: op.tenant, Key: ids.Random58(proxyKeyLength), CreatedBy: op.creator, CreatedAt: op.now}
-	x.set(&p)
 	if _, err := proxies.create(ctx, op, x); err != nil {
 		return nil, err
 	}
 	return x.seenBy(op), nil
+}
+
+// newProxy returns a proxy that is still to be stored.
+func (op *operation) newProxy(ctx context.Context, p *ProxyParams) (*Proxy, error) {
+	if err := p.check(ctx, op, &Proxy{}); err != nil {
+		return nil, err
+	}
+	x := &Proxy{ID: op.v.ids.At(op.now), TenantID: op.tenant, Key: ids.Random58(proxyKeyLength), CreatedBy: op.creator, CreatedAt: op.now}
+	x.set(p)
+	return x, nil
 }
 
 // seenBy returns a changed proxy as the caller may see it: with its
@@ -167,16 +176,6 @@ func (x *Proxy) set(p *ProxyParams) {
 	if p.Application != nil {
 		x.ApplicationID = p.Application.ID
 	}
-}
-
-// params returns what describes the proxy.
-func (x *Proxy) params() ProxyParams {
-	p := ProxyParams{Name: x.Name, DestinationURL: x.DestinationURL, Configuration: x.Configuration,
-		RequestTransform: x.RequestTransform, ResponseTransform: x.ResponseTransform, RequireAuth: &x.RequireAuth}
-	if x.ApplicationID != (uuid.UUID{}) {
-		p.Application = &ApplicationRef{x.ApplicationID}
-	}
-	return p
 }
 
 var proxies = recordKind[Proxy]{
@@ -250,7 +249,7 @@ func (c *Client) PatchProxy(ctx context.Context, id uuid.UUID, patch any) (*Prox
 	}
 	x, err := op.updateProxy(ctx, id, func(x *Proxy) error {
 		var p ProxyParams
-		if err := mergeInto(&p, x.params(), text); err != nil {
+		if err := mergeInto(&p, x.Params(), text); err != nil {
 			return err
 		}
 		kept := p.Application
@@ -319,7 +318,7 @@ func (v *Vault) proxyOf(ctx context.Context, key string) (*operation, *Proxy, er
 	}
 	reading := v.proxies.Ask(hash)
 	rec, err := v.store.Lookup(ctx, hash)
-	if errors.Is(err, storage.ErrNotFound) || err == nil && rec.Kind != kindProxy {
+	if errors.Is(err, storage.ErrNotFound) || err == nil && (rec.Kind != kindProxy || rec.Key != hash) {
 		return nil, nil, errNoProxy
 	}
 	if err != nil {

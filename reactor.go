@@ -111,12 +111,21 @@ func (c *Client) CreateReactor(ctx context.Context, p ReactorParams) (*Reactor, 
 	if err != nil {
 		return nil, err
 	}
+	r, err := op.newReactor(ctx, &p)
+	if err != nil {
+		return nil, err
+	}
+	return reactors.create(ctx, op, r)
+}
+
+// newReactor returns a reactor that is still to be stored.
+func (op *operation) newReactor(ctx context.Context, p *ReactorParams) (*Reactor, error) {
 	if err := p.check(ctx, op, ""); err != nil {
 		return nil, err
 	}
 	r := &Reactor{ID: op.v.ids.At(op.now), TenantID: op.tenant, CreatedBy: op.creator, CreatedAt: op.now}
-	r.set(&p)
-	return reactors.create(ctx, op, r)
+	r.set(p)
+	return r, nil
 }
 
 // set changes what parameters describe.
@@ -194,7 +203,7 @@ func (c *Client) PatchReactor(ctx context.Context, id uuid.UUID, patch any) (*Re
 	}
 	r, err := reactors.update(ctx, op, id, func(r *Reactor) error {
 		var p ReactorParams
-		if err := mergeInto(&p, ReactorParams{r.Name, r.Code, r.Configuration, r.Application}, text); err != nil {
+		if err := mergeInto(&p, r.Params(), text); err != nil {
 			return err
 		}
 		kept := p.Application

@@ -392,3 +392,49 @@ func TestProxyMethodIsGETByDefault(t *testing.T) {
 	wantError(t, "InvokeProxy", err, stop)
 	same(t, "method", method, any("GET"))
 }
+
+// What a read gave can be changed and put back, and changing the parameters does
+// not change what was read.
+func TestParamsOfWhatWasRead(t *testing.T) {
+	t.Parallel()
+	v, ctx := vaulttest.New(t), t.Context()
+	app := &vault.ApplicationRef{ID: v.Private.ApplicationID()}
+	r, err := v.Management.CreateReactor(ctx, vault.ReactorParams{Name: "r", Code: code, Configuration: map[string]string{"a": "1"}, Application: app})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rp := r.Params()
+	rp.Configuration["b"], rp.Application.ID = "2", v.Public.ApplicationID()
+	same(t, "reactor", r.Params(), vault.ReactorParams{Name: "r", Code: code, Configuration: map[string]string{"a": "1"}, Application: app})
+	changed, err := v.Management.ReplaceReactor(ctx, r.ID, rp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "changed reactor", changed.Params(), rp)
+
+	xp := vault.ProxyParams{Name: "x", DestinationURL: "https://example.com", Configuration: map[string]string{"a": "1"}, Application: app,
+		RequestTransform: &vault.ProxyTransform{Code: code}, RequireAuth: ptr(false)}
+	x, err := v.Management.CreateProxy(ctx, xp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "proxy", x.Params(), xp)
+	x.Params().RequestTransform.Code, *x.Params().RequireAuth = "", true
+	same(t, "proxy, after its parameters were changed", x.Params(), xp)
+	y, err := v.Management.ReplaceProxy(ctx, x.ID, x.Params())
+	if err != nil || y.Key != x.Key {
+		t.Fatalf("%v, %v", y, err)
+	}
+	same(t, "proxy put back", y.Params(), xp)
+
+	ap := vault.ApplicationParams{Name: "a", Type: vault.ApplicationPrivate, Rules: []vault.AccessRule{{Priority: 1, Container: "/a/", Transform: vault.TransformMask,
+		Permissions: []vault.Permission{vault.PermissionTokenRead}}}, ExpiresAt: vaulttest.Start.Add(time.Hour)}
+	a, err := v.Management.CreateApplication(ctx, ap)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "application", a.Params(), ap)
+	if _, err := v.Management.ReplaceApplication(ctx, a.ID, a.Params()); err != nil {
+		t.Fatal(err)
+	}
+}

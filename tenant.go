@@ -29,8 +29,6 @@ type Tenant struct {
 	WebhookSecret string    `json:"webhook_secret,omitempty"`
 	CreatedAt     time.Time `json:"created_at,omitzero"`
 	ModifiedAt    time.Time `json:"modified_at,omitzero"`
-
-	rev int64
 }
 
 // TenantSettings are defaults that a tenant sets for itself.
@@ -65,6 +63,11 @@ func (p *TenantParams) validate() error {
 
 // CreateTenant adds a tenant with keys of its own.
 func (v *Vault) CreateTenant(ctx context.Context, name string) (*Tenant, error) {
+	return v.createTenant(ctx, name, storage.Key{})
+}
+
+// createTenant adds a tenant that is unique by a key, unless it is zero.
+func (v *Vault) createTenant(ctx context.Context, name string, unique storage.Key) (*Tenant, error) {
 	params := TenantParams{Name: name}
 	if err := params.validate(); err != nil {
 		return nil, err
@@ -75,6 +78,7 @@ func (v *Vault) CreateTenant(ctx context.Context, name string) (*Tenant, error) 
 	}
 	now := v.now()
 	t := &tenantDoc{Tenant: Tenant{ID: v.ids.At(now), Name: name, WebhookSecret: webhook.NewSecret(), CreatedAt: now}}
+	t.rec = storage.Record{Name: name, AltKey: unique}
 	wrapped, err := v.wrap(ring, t.ID)
 	if err != nil {
 		return nil, err
@@ -197,6 +201,8 @@ type tenantDoc struct {
 	Tenant
 	OldSecret      string    `json:"old_webhook_secret,omitempty"`
 	OldSecretUntil time.Time `json:"old_webhook_secret_until,omitzero"`
+
+	rec storage.Record // that it was read from
 }
 
 // webhookSecrets returns the secrets that callbacks are signed with.
@@ -214,7 +220,8 @@ func newTenants(v *Vault) *keyring.Cache[tenantDoc] {
 		Store: v.store, Master: v.master, Missing: errNoTenant, Age: v.cfg.KeyAge,
 		Decode: func(rec *storage.Record, plain []byte) (doc tenantDoc, err error) {
 			err = decodeRecord(rec, plain, &doc)
-			doc.ID, doc.rev = uuid.UUID(rec.ID), rec.Rev
+			doc.ID, doc.rec = uuid.UUID(rec.ID), *rec
+			doc.rec.Body = nil
 			return doc, err
 		},
 	})
@@ -238,7 +245,7 @@ func (op *operation) changeTenant(ctx context.Context, change func(*tenantDoc) e
 			return nil, err
 		}
 		ch := op.change()
-		ch.UpdateRecords = []storage.RecordUpdate{{Rev: t.rev, Record: rec}}
+		ch.UpdateRecords = []storage.RecordUpdate{{Rev: t.rec.Rev, Record: rec}}
 		ch.Logs = []storage.Log{op.entry(audit.Update, kindTenant, t.ID.String())}
 		return &t.Tenant, op.write(ctx, ch)
 	})
@@ -247,6 +254,7 @@ func (op *operation) changeTenant(ctx context.Context, change func(*tenantDoc) e
 // tenantRecord seals a tenant.
 func (op *operation) tenantRecord(t *tenantDoc) (storage.Record, error) {
 	rec := storage.Record{Kind: kindTenant, ID: storage.ID(t.ID), Name: t.Name, CreatedAt: t.CreatedAt}
+	keepNameKey(&rec, &t.rec)
 	return rec, op.sealRecord(&rec, t)
 }
 
