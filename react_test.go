@@ -240,6 +240,10 @@ func TestAsynchronousRunIsDeliveredSigned(t *testing.T) {
 	for name, want := range map[string]string{"traceparent": traceparent, "tracestate": "a=1", "SVC-TRACE-ID": traceparent[3:35]} {
 		same(t, name, hook.got[0].Header.Get(name), want)
 	}
+	if err := vault.VerifyWebhook(w.Acme.WebhookSecret, hook.got[0].Header, hook.bodies[0]); err != nil {
+		t.Errorf("VerifyWebhook: %v", err)
+	}
+	wantError(t, "another body", vault.VerifyWebhook(w.Acme.WebhookSecret, hook.got[0].Header, []byte("{}")), vault.ErrWebhook)
 	verifier, err := webhooks.NewWebhook(w.Acme.WebhookSecret)
 	if err != nil {
 		t.Fatal(err)

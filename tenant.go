@@ -79,7 +79,7 @@ func (v *Vault) createTenant(ctx context.Context, name string, unique storage.Ke
 	now := v.now()
 	t := &tenantDoc{Tenant: Tenant{ID: v.ids.At(now), Name: name, WebhookSecret: webhook.NewSecret(), CreatedAt: now}}
 	t.rec = storage.Record{Name: name, AltKey: unique}
-	wrapped, err := v.wrap(ring, t.ID)
+	wrapped, err := v.wrap(ctx, ring, t.ID)
 	if err != nil {
 		return nil, err
 	}
