@@ -426,14 +426,14 @@ func TestAs(t *testing.T) {
 		t.Fatal(err)
 	}
 	tok := create(t, c, vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})
-	same(t, "creator", tok.CreatedBy, ptr(v.Public.ApplicationID()))
+	same(t, "creator", tok.CreatedBy, v.Public.ApplicationID())
 	_, err = c.GetToken(t.Context(), tok.ID)
 	wantError(t, "beyond the application's rights", err, vault.ErrForbidden)
 	_, err = v.Management.As(t.Context(), v.Private.ApplicationID())
 	wantError(t, "by an application", err, vault.ErrForbidden)
 	_, err = v.Tenant.As(t.Context(), uuid.New())
 	wantError(t, "a missing application", err, vault.ErrNotFound)
-	app, err := v.Tenant.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.ApplicationPrivate, Permissions: everything, ExpiresAt: ptr(vaulttest.Start.Add(time.Second))})
+	app, err := v.Tenant.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.ApplicationPrivate, Permissions: everything, ExpiresAt: vaulttest.Start.Add(time.Second)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,17 +41,17 @@ type Application struct {
 	Key         string       `json:"key,omitempty"`
 	Permissions []Permission `json:"permissions,omitempty"`
 	Rules       []AccessRule `json:"rules,omitempty"`
-	CreatedBy   uuid.UUID    `json:"created_by"`
-	CreatedAt   time.Time    `json:"created_at"`
-	ModifiedBy  *uuid.UUID   `json:"modified_by,omitempty"`
-	ModifiedAt  *time.Time   `json:"modified_at,omitempty"`
-	ExpiresAt   *time.Time   `json:"expires_at,omitempty"` // when the key stops working
+	CreatedBy   uuid.UUID    `json:"created_by,omitzero"`
+	CreatedAt   time.Time    `json:"created_at,omitzero"`
+	ModifiedBy  uuid.UUID    `json:"modified_by,omitzero"`
+	ModifiedAt  time.Time    `json:"modified_at,omitzero"`
+	ExpiresAt   time.Time    `json:"expires_at,omitzero"` // when the key stops working
 
 	hash storage.Key
 }
 
 func (a *Application) expired(now time.Time) bool {
-	return a.ExpiresAt != nil && !a.ExpiresAt.After(now)
+	return !a.ExpiresAt.IsZero() && !a.ExpiresAt.After(now)
 }
 
 // keyMark tells the key of an application from those that it had before.
@@ -65,7 +65,7 @@ type ApplicationParams struct {
 	Type        ApplicationType `json:"type"`
 	Permissions []Permission    `json:"permissions,omitempty"`
 	Rules       []AccessRule    `json:"rules,omitempty"`
-	ExpiresAt   *time.Time      `json:"expires_at,omitempty"`
+	ExpiresAt   time.Time       `json:"expires_at,omitzero"`
 }
 
 // UnmarshalJSON reads the JSON form strictly: an unknown field, a duplicate
@@ -98,8 +98,8 @@ func (p ApplicationParams) checked(now time.Time) (ApplicationParams, error) {
 // checkPlain checks what does not depend on the type.
 func (p *ApplicationParams) checkPlain(now time.Time, bad *form.Problems) {
 	form.CheckName(bad, "name", p.Name)
-	if p.ExpiresAt != nil {
-		form.CheckExpiry(*p.ExpiresAt, now, bad)
+	if !p.ExpiresAt.IsZero() {
+		form.CheckExpiry(p.ExpiresAt, now, bad)
 	}
 }
 
@@ -124,7 +124,17 @@ func (c *Client) CreateApplication(ctx context.Context, p ApplicationParams) (*A
 	if err != nil {
 		return nil, err
 	}
-	if p, err = p.checked(op.now); err != nil {
+	app, err := op.newApplication(p)
+	if err != nil {
+		return nil, err
+	}
+	return applications.create(ctx, op, app)
+}
+
+// newApplication returns an application that is still to be stored.
+func (op *operation) newApplication(p ApplicationParams) (*Application, error) {
+	p, err := p.checked(op.now)
+	if err != nil {
 		return nil, err
 	}
 	if err := op.mayGrant(p.Permissions); err != nil {
@@ -135,7 +145,7 @@ func (c *Client) CreateApplication(ctx context.Context, p ApplicationParams) (*A
 		Permissions: p.Permissions, Rules: p.Rules, ExpiresAt: p.ExpiresAt, CreatedBy: op.creator, CreatedAt: op.now,
 	}
 	app.hash = apikey.Hash(app.Key)
-	return applications.create(ctx, op, app)
+	return app, nil
 }
 
 func keyKind(t ApplicationType) string {
@@ -153,7 +163,7 @@ var applications = recordKind[Application]{
 		return &doc
 	},
 	opened:   func(app *Application, rec *storage.Record) { app.hash = rec.Key },
-	modified: func(app *Application, by uuid.UUID, at time.Time) { app.ModifiedBy, app.ModifiedAt = &by, &at },
+	modified: func(app *Application, by uuid.UUID, at time.Time) { app.ModifiedBy, app.ModifiedAt = by, at },
 }
 
 // GetApplication returns an application (permission application:read).
@@ -291,15 +301,19 @@ func (c *Client) ReplaceApplication(ctx context.Context, id uuid.UUID, p Applica
 }
 
 // PatchApplication changes an application by a JSON merge patch (RFC 7386) of
-// its parameters (permission application:update).
-func (c *Client) PatchApplication(ctx context.Context, id uuid.UUID, patch JSON) (*Application, error) {
+// its parameters, which [EncodeJSON] reads (permission application:update).
+func (c *Client) PatchApplication(ctx context.Context, id uuid.UUID, patch any) (*Application, error) {
 	op, err := c.begin(ctx, access.ApplicationUpdate)
+	if err != nil {
+		return nil, err
+	}
+	text, err := EncodeJSON(patch)
 	if err != nil {
 		return nil, err
 	}
 	app, err := op.updateApplication(ctx, id, func(p ApplicationParams) (ApplicationParams, error) {
 		var patched ApplicationParams
-		if err := mergeInto(&patched, p, patch); err != nil {
+		if err := mergeInto(&patched, p, text); err != nil {
 			return p, err
 		}
 		if patched.Type != p.Type {
@@ -309,7 +323,7 @@ func (c *Client) PatchApplication(ctx context.Context, id uuid.UUID, patch JSON)
 	})
 	if errors.Is(err, ErrNotFound) {
 		var alone ApplicationParams
-		err = cmp.Or(patchFault(patch, &alone, func() error {
+		err = cmp.Or(patchFault(text, &alone, func() error {
 			_, err := alone.checked(op.now)
 			return err
 		}), err)
@@ -321,7 +335,7 @@ func errTypeIsFixed() error { return invalid("type", "cannot be changed") }
 
 func (op *operation) updateApplication(ctx context.Context, id uuid.UUID, change func(ApplicationParams) (ApplicationParams, error)) (*Application, error) {
 	return op.saveApplication(ctx, id, func(app *Application) error {
-		p, err := change(ApplicationParams{app.Name, app.Type, app.Permissions, app.Rules, app.ExpiresAt})
+		p, err := change(app.Params())
 		if err != nil {
 			return err
 		}

@@ -29,7 +29,7 @@ func TestCreateApplication(t *testing.T) {
 	v := vaulttest.New(t)
 	rules := []vault.AccessRule{{Description: "cards", Priority: 3, Container: "/PCI/", Transform: vault.TransformMask, Permissions: []vault.Permission{"token:read"}}}
 	got, err := v.Management.CreateApplication(t.Context(), vault.ApplicationParams{
-		Name: "Checkout", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:use"}, Rules: rules, ExpiresAt: ptr(vaulttest.Start.Add(time.Hour))})
+		Name: "Checkout", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:use"}, Rules: rules, ExpiresAt: vaulttest.Start.Add(time.Hour)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func TestCreateApplication(t *testing.T) {
 	}
 	rules[0].Container = "/pci/"
 	want := &vault.Application{ID: got.ID, TenantID: v.Acme.ID, Name: "Checkout", Type: vault.ApplicationPrivate, Key: got.Key, Permissions: []vault.Permission{"token:use"},
-		Rules: rules, CreatedBy: v.Management.ApplicationID(), CreatedAt: vaulttest.Start, ExpiresAt: ptr(vaulttest.Start.Add(time.Hour))}
+		Rules: rules, CreatedBy: v.Management.ApplicationID(), CreatedAt: vaulttest.Start, ExpiresAt: vaulttest.Start.Add(time.Hour)}
 	sameApplication(t, "created application", got, want)
 	want.Key = ""
 	read, err := v.Management.GetApplication(t.Context(), got.ID)
@@ -130,7 +130,7 @@ func TestApplicationRules(t *testing.T) {
 		"an unknown type":       {func(p *vault.ApplicationParams) { p.Type = "session" }, "type"},
 		"nothing granted":       {func(p *vault.ApplicationParams) { p.Rules = nil }, "permissions"},
 		"an unknown permission": {func(p *vault.ApplicationParams) { p.Permissions = []vault.Permission{"token:see"} }, "permissions[0]"},
-		"expired":               {func(p *vault.ApplicationParams) { p.ExpiresAt = ptr(vaulttest.Start) }, "expires_at"},
+		"expired":               {func(p *vault.ApplicationParams) { p.ExpiresAt = vaulttest.Start }, "expires_at"},
 		"priority 0":            {func(p *vault.ApplicationParams) { p.Rules[0].Priority = 0 }, "rules[0].priority"},
 		"equal priorities":      {func(p *vault.ApplicationParams) { p.Rules = append(p.Rules, p.Rules[0]) }, "rules[1].priority"},
 		"no transform":          {func(p *vault.ApplicationParams) { p.Rules[0].Transform = "" }, "rules[0].transform"},
@@ -200,7 +200,7 @@ func TestPermissionsAreGrantedByHolders(t *testing.T) {
 func TestUpdateApplication(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	app, err := v.Tenant.CreateApplication(t.Context(), vault.ApplicationParams{Name: "old", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:read"}, ExpiresAt: ptr(vaulttest.Start.Add(time.Hour))})
+	app, err := v.Tenant.CreateApplication(t.Context(), vault.ApplicationParams{Name: "old", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:read"}, ExpiresAt: vaulttest.Start.Add(time.Hour)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,7 +211,7 @@ func TestUpdateApplication(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := &vault.Application{ID: app.ID, TenantID: v.Acme.ID, Name: "new", Type: vault.ApplicationPrivate, Rules: []vault.AccessRule{rule(1, "/", vault.TransformRedact, "token:read")},
-		CreatedBy: v.Acme.ID, CreatedAt: vaulttest.Start, ModifiedBy: ptr(v.Management.ApplicationID()), ModifiedAt: ptr(vaulttest.Start.Add(time.Minute))}
+		CreatedBy: v.Acme.ID, CreatedAt: vaulttest.Start, ModifiedBy: v.Management.ApplicationID(), ModifiedAt: vaulttest.Start.Add(time.Minute)}
 	sameApplication(t, "patched application", got, want)
 	tok := create(t, v.Tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
 	wantData(t, "what the client sees at once", get(t, c, tok.ID).Data, ``)

@@ -290,7 +290,7 @@ const maxAttempts = 100
 //
 // It leaves out what belongs to the program that has opened the vault: choosing
 // and asking for an identity (As, AsUser, Check, TenantID, ApplicationID,
-// ProxyID), Once, whose work runs in the vault's process, and
+// ProxyID), Once, whose work runs in the vault's process, PatchTenant and
 // RotateWebhookSecret. It leaves out RoundTripper too: its requests leave from
 // the program itself, so over HTTP the data of tokens would have to come to the
 // program first, which proxies are there to avoid. InvokeProxy has the vault
@@ -336,6 +336,7 @@ type SessionAPI interface {
 // RunAPI uses tokens where their data is needed: in code, and at a destination.
 type RunAPI interface {
 	React(ctx context.Context, id uuid.UUID, p ReactParams) (*ReactResult, error)
+	ReactAsync(ctx context.Context, id uuid.UUID, p ReactParams) (*Job, error)
 	InvokeProxy(ctx context.Context, p ProxyCall) (*ProxyAnswer, error)
 }
 
@@ -355,7 +356,7 @@ type ApplicationAPI interface {
 	GetApplication(ctx context.Context, id uuid.UUID) (*Application, error)
 	ListApplications(ctx context.Context, p ListApplicationsParams) (*Page[Application], error)
 	ReplaceApplication(ctx context.Context, id uuid.UUID, p ApplicationParams) (*Application, error)
-	PatchApplication(ctx context.Context, id uuid.UUID, patch JSON) (*Application, error)
+	PatchApplication(ctx context.Context, id uuid.UUID, patch any) (*Application, error)
 	DeleteApplication(ctx context.Context, id uuid.UUID) error
 }
 
@@ -372,7 +373,7 @@ type ReactorAPI interface {
 	GetReactor(ctx context.Context, id uuid.UUID) (*Reactor, error)
 	ListReactors(ctx context.Context, p ListReactorsParams) (*Page[Reactor], error)
 	ReplaceReactor(ctx context.Context, id uuid.UUID, p ReactorParams) (*Reactor, error)
-	PatchReactor(ctx context.Context, id uuid.UUID, patch JSON) (*Reactor, error)
+	PatchReactor(ctx context.Context, id uuid.UUID, patch any) (*Reactor, error)
 	DeleteReactor(ctx context.Context, id uuid.UUID) error
 }
 
@@ -382,7 +383,7 @@ type ProxyAPI interface {
 	GetProxy(ctx context.Context, id uuid.UUID) (*Proxy, error)
 	ListProxies(ctx context.Context, p ListProxiesParams) (*Page[Proxy], error)
 	ReplaceProxy(ctx context.Context, id uuid.UUID, p ProxyParams) (*Proxy, error)
-	PatchProxy(ctx context.Context, id uuid.UUID, patch JSON) (*Proxy, error)
+	PatchProxy(ctx context.Context, id uuid.UUID, patch any) (*Proxy, error)
 	DeleteProxy(ctx context.Context, id uuid.UUID) error
 }
 

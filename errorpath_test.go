@@ -50,11 +50,11 @@ func TestUnknownTokensInRuns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, callback := range []string{"", "https://a.example/done"} {
-		_, err = v.Private.React(t.Context(), r.ID, vault.ReactParams{Args: map[string]any{"card": "{{ nobody }}"}, CallbackURL: callback})
-		wantFields(t, "args", err, "args.card")
-		_, err = v.Private.React(t.Context(), r.ID, vault.ReactParams{Args: "{{ nobody }}", CallbackURL: callback})
-		wantFields(t, "all args", err, "args")
+	for path, args := range map[string]any{"args.card": map[string]any{"card": "{{ nobody }}"}, "args": "{{ nobody }}"} {
+		_, err = v.Private.React(t.Context(), r.ID, vault.ReactParams{Args: args})
+		wantFields(t, "now", err, path)
+		_, err = v.Private.ReactAsync(t.Context(), r.ID, vault.ReactParams{Args: args, CallbackURL: "https://a.example/done"})
+		wantFields(t, "later", err, path)
 	}
 	for typ, c := range map[string]struct{ body, path string }{
 		"application/json":                  {`{"a":[{"b":"{{ nobody }}"}]}`, "a[0].b"},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/script"
@@ -41,8 +42,11 @@ var (
 	// ErrCode means that reactor or transform code does not compile, throws
 	// while it is loaded, or exports no function.
 	ErrCode = script.ErrInvalid
-	// ErrTimeout means that the destination of a proxy did not answer in time.
-	ErrTimeout = errors.New("the destination did not respond in time")
+	// ErrTimeout means that the destination of a proxy did not answer in time, or
+	// that code of the tenant was stopped at the end of its time. When the time of
+	// the caller's own context is over, the error is [context.DeadlineExceeded]
+	// instead.
+	ErrTimeout = script.ErrTimeout
 	// ErrUnreachable means that the destination of a proxy could not be reached,
 	// or that its response cannot be used.
 	ErrUnreachable = errors.New("the destination could not be reached")
@@ -111,6 +115,16 @@ func invalidErr(err error) error {
 	bad := &form.Problems{}
 	bad.AddErr("", err)
 	return asInvalid(bad)
+}
+
+// callerLeft returns the error of a context that has ended, or whose time is over
+// though its timer has not told so yet: connections watch the same deadline. It
+// is nil for one that goes on.
+func callerLeft(ctx context.Context) error {
+	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
+		return context.DeadlineExceeded
+	}
+	return ctx.Err()
 }
 
 // underPath puts what is wrong with an input under the path of a field. Other

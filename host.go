@@ -175,7 +175,11 @@ var hostOperations = map[string]func(context.Context, *Client, JSON) (any, error
 		if err != nil {
 			return nil, errorf(ErrNotFound, "There is no such reactor.")
 		}
-		return c.React(ctx, id, p)
+		if p.CallbackURL == "" {
+			return c.React(ctx, id, p)
+		}
+		_, err = c.ReactAsync(ctx, id, p)
+		return nil, err
 	},
 	"proxy.get":    proxyOperation(http.MethodGet),
 	"proxy.post":   proxyOperation(http.MethodPost),
@@ -234,12 +238,7 @@ func readLogList(args JSON) (p ListLogsParams, err error) {
 		p.EntityType, p.EntityID = r.Text("entity_type"), r.Text("entity_id")
 		p.Operation, p.ActorType = Operation(r.Text("operation")), ActorType(r.Text("actor_type"))
 		p.ActorID, _ = r.ID("actor_id")
-		if t := r.Moment("start_date"); t != nil {
-			p.StartDate = *t
-		}
-		if t := r.Moment("end_date"); t != nil {
-			p.EndDate = *t
-		}
+		p.StartDate, p.EndDate = r.Moment("start_date"), r.Moment("end_date")
 		p.PageParams = readPage(r)
 	})
 	return p, err

@@ -375,7 +375,7 @@ func TestExpiryCanBeWritten(t *testing.T) {
 		_, err := createJSON(t, v.Private, `{"type":"token","data":"x","expires_at":"`+at+`"}`)
 		wantFields(t, at, err, "expires_at")
 	}
-	_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x", ExpiresAt: ptr(time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC))})
+	_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x", ExpiresAt: time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)})
 	wantFields(t, "a Go time", err, "expires_at")
 	tok, err := createJSON(t, v.Private, `{"type":"token","data":"x","expires_at":"9999-12-31T23:59:59Z"}`)
 	if err != nil {
@@ -465,10 +465,10 @@ func TestOnceTokenizeWithOneIDTwice(t *testing.T) {
 func TestOnceMakesRoom(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	p := vault.TokenParams{Type: vault.TypeGeneric, Data: "x", DeduplicateToken: ptr(true), ExpiresAt: ptr(vaulttest.Start.Add(time.Minute))}
+	p := vault.TokenParams{Type: vault.TypeGeneric, Data: "x", DeduplicateToken: ptr(true), ExpiresAt: vaulttest.Start.Add(time.Minute)}
 	create(t, v.Private, p)
 	v.Clock.Advance(2 * time.Minute)
-	p.ExpiresAt = nil
+	p.ExpiresAt = time.Time{}
 	var runs atomic.Int32
 	if _, _, err := v.Private.Once(t.Context(), vault.OnceKey{Key: "abc"}, creating(&runs, p)); err != nil {
 		t.Errorf("after %d runs: %v", runs.Load(), err)
@@ -591,7 +591,7 @@ func TestRunsDoNotBreed(t *testing.T) {
 		return map[string]any{}, nil
 	})
 	args := map[string]any{"id": w.reactor.ID}
-	if _, err := w.Private.React(t.Context(), w.reactor.ID, vault.ReactParams{Args: args, CallbackURL: hook.URL}); err != nil {
+	if _, err := w.Private.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{Args: args, CallbackURL: hook.URL}); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Work(t.Context()); err != nil {

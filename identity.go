@@ -94,9 +94,9 @@ type identity struct {
 }
 
 // endBy notes an end of something that the identity depends on.
-func (id *identity) endBy(end *time.Time) {
-	if end != nil && (id.expiresAt.IsZero() || end.Before(id.expiresAt)) {
-		id.expiresAt = *end
+func (id *identity) endBy(end time.Time) {
+	if !end.IsZero() && (id.expiresAt.IsZero() || end.Before(id.expiresAt)) {
+		id.expiresAt = end
 	}
 }
 
@@ -209,7 +209,7 @@ func (op *operation) identifySession(ctx context.Context, rec *storage.Record) (
 		return nil, err
 	}
 	id := &identity{settled: s.Authorized}
-	id.endBy(&rec.ExpiresAt)
+	id.endBy(rec.ExpiresAt)
 	id.endBy(app.ExpiresAt)
 	grant := new(access.Grant) // nothing, until the session is authorized
 	if s.Authorized {

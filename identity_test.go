@@ -26,9 +26,7 @@ var ways = map[string]func(ctx context.Context, v *vaulttest.Vault, app uuid.UUI
 		return err
 	},
 	"expired": func(ctx context.Context, v *vaulttest.Vault, app uuid.UUID) error {
-		soon := v.Clock.Now().Add(time.Second)
-		text, _ := json.Marshal(map[string]any{"expires_at": soon})
-		_, err := v.Tenant.PatchApplication(ctx, app, text)
+		_, err := v.Tenant.PatchApplication(ctx, app, map[string]any{"expires_at": v.Clock.Now().Add(time.Second)})
 		v.Clock.Advance(time.Minute)
 		return err
 	},
@@ -61,7 +59,7 @@ func TestSessionEndsWithItsMakers(t *testing.T) {
 					t.Fatal(err)
 				}
 				far := v.Clock.Now().AddDate(100, 0, 0)
-				if err := prv.AuthorizeSession(t.Context(), vault.Grant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:use"}, ExpiresAt: &far}); err != nil {
+				if err := prv.AuthorizeSession(t.Context(), vault.Grant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:use"}, ExpiresAt: far}); err != nil {
 					t.Fatal(err)
 				}
 				c := authenticated(t, v.Vault, s.SessionKey)
@@ -184,7 +182,7 @@ func TestQueuedRunEndsWithItsCaller(t *testing.T) {
 			hook := newReceiver(t)
 			tok := create(t, w.Tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
 			app, c := newApp(t, w.Vault, vault.ApplicationParams{Name: "prv", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:use"}})
-			if _, err := c.React(t.Context(), w.reactor.ID, vault.ReactParams{Args: map[string]string{"x": "{{ " + tok.ID + " }}"}, CallbackURL: hook.URL}); err != nil {
+			if _, err := c.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{Args: map[string]string{"x": "{{ " + tok.ID + " }}"}, CallbackURL: hook.URL}); err != nil {
 				t.Fatal(err)
 			}
 			if err := lose(t.Context(), w.Vault, app.ID); err != nil {
@@ -233,7 +231,7 @@ func TestQueuedRunIsCutWithItsCaller(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if _, err := caller.React(t.Context(), w.reactor.ID, vault.ReactParams{Args: map[string]string{"x": "{{ tok }}"}, CallbackURL: hook.URL}); err != nil {
+			if _, err := caller.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{Args: map[string]string{"x": "{{ tok }}"}, CallbackURL: hook.URL}); err != nil {
 				t.Fatal(err)
 			}
 			update(t, w.Tenant, "tok", `{"containers":["/a/"]}`)
@@ -263,7 +261,7 @@ func TestResultIsWithdrawnWithItsCaller(t *testing.T) {
 			hook.answer(http.StatusServiceUnavailable)
 			tok := create(t, w.Tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret-4242"})
 			app, c := newApp(t, w.Vault, vault.ApplicationParams{Name: "prv", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:use"}})
-			if _, err := c.React(t.Context(), w.reactor.ID, vault.ReactParams{Args: map[string]string{"x": "{{ " + tok.ID + " }}"}, CallbackURL: hook.URL}); err != nil {
+			if _, err := c.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{Args: map[string]string{"x": "{{ " + tok.ID + " }}"}, CallbackURL: hook.URL}); err != nil {
 				t.Fatal(err)
 			}
 			if err := w.Work(t.Context()); err != nil {
@@ -334,7 +332,7 @@ func TestDeletedApplicationIsAbsent(t *testing.T) {
 		t.Fatalf("%v, %v", r, err)
 	}
 	x, err := w.Management.CreateProxy(t.Context(), vault.ProxyParams{Name: "x", DestinationURL: "https://example.com/", Application: ref})
-	if err != nil || x.ApplicationID == nil {
+	if err != nil || x.ApplicationID == (uuid.UUID{}) {
 		t.Fatalf("%v, %v", x, err)
 	}
 	if err := w.Tenant.DeleteApplication(t.Context(), app.ID); err != nil {
@@ -342,7 +340,7 @@ func TestDeletedApplicationIsAbsent(t *testing.T) {
 	}
 	absent := func(what string, r *vault.Reactor, x *vault.Proxy, err error) {
 		t.Helper()
-		if err != nil || r != nil && r.Application != nil || x != nil && x.ApplicationID != nil {
+		if err != nil || r != nil && r.Application != nil || x != nil && x.ApplicationID != (uuid.UUID{}) {
 			t.Errorf("%s: the application is there, or %v", what, err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -20,6 +21,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/internal/limits"
 	"github.com/seed-72ea4aab/vault/internal/sealed"
+	"github.com/seed-72ea4aab/vault/internal/trace"
 	"github.com/seed-72ea4aab/vault/internal/webhook"
 	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -43,8 +45,7 @@ type reactJob struct {
 	Args        JSON          `json:"args,omitempty"`
 	CallbackURL string        `json:"callback_url"`
 	Timeout     time.Duration `json:"timeout"`
-	TraceHeader string        `json:"trace_header,omitempty"`
-	TraceID     string        `json:"trace_id,omitempty"`
+	Trace       trace.Trace   `json:"trace,omitzero"`
 	Caller      caller        `json:"caller"`
 	// Depth is how many runs it is below.
 	Depth int `json:"depth,omitempty"`
@@ -98,27 +99,27 @@ func (k *caller) gone(ctx context.Context, v *Vault, tenant uuid.UUID) error {
 }
 
 // reactLater stores an asynchronous run. It is durable when this returns.
-func (op *operation) reactLater(ctx context.Context, r *Reactor, args jsonx.Value, p *ReactParams) error {
+func (op *operation) reactLater(ctx context.Context, r *Reactor, args jsonx.Value, p *ReactParams) (*Job, error) {
 	from := limits.LineageOf(ctx)
 	if err := leaveRun(from); err != nil {
-		return err
+		return nil, err
 	}
 	if err := op.tryExpressions(ctx, args); err != nil {
-		return underPath("args", err)
+		return nil, underPath("args", err)
 	}
-	j := reactJob{Reactor: r.ID, Args: jsonOf(args), CallbackURL: p.CallbackURL, Timeout: time.Duration(p.TimeoutMS) * time.Millisecond, Caller: callerOf(op.Client), Depth: from.Depth, TraceHeader: p.TraceHeader, TraceID: p.TraceID}
-	if j.Timeout == 0 {
-		j.Timeout = minTimeoutMS * time.Millisecond
-	}
+	j := reactJob{Reactor: r.ID, Args: jsonOf(args), CallbackURL: p.CallbackURL, Timeout: cmp.Or(p.Timeout, minTimeout), Caller: callerOf(op.Client), Depth: from.Depth, Trace: trace.Of(ctx)}
 	job, err := op.job(storage.Job{ID: storage.ID(op.v.ids.At(op.now)), Kind: kindReact, RunAt: op.now}, &j)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	ch := op.change()
 	ch.InsertJobs = []storage.Job{job}
 	ch.Logs = []storage.Log{op.entry(audit.React, kindReactor, r.ID.String())}
 	defer op.afterwards(op.v.worker.Wake)
-	return op.write(ctx, ch)
+	if err := op.write(ctx, ch); err != nil {
+		return nil, err
+	}
+	return &Job{uuid.UUID(job.ID)}, nil
 }
 
 // leaveRun counts a run that is left for later by another.
@@ -229,6 +230,7 @@ func (v *Vault) carryOut(ctx context.Context, job *storage.Job) error {
 	if err := json.Unmarshal(plain, &j.react); err != nil {
 		return errors.New("vault: the payload of a job has a format that this version does not know")
 	}
+	ctx = trace.With(ctx, j.react.Trace)
 	if j.react.Result == nil {
 		return j.run(ctx)
 	}
@@ -393,9 +395,7 @@ func (j *leasedJob) send(ctx context.Context) error {
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("User-Agent", "vault")
-	if j.react.TraceHeader != "" {
-		req.Header.Set(j.react.TraceHeader, j.react.TraceID)
-	}
+	j.react.Trace.SetHeaders(req.Header)
 	res, err := j.v.egress.Do(req, j.tenant.String())
 	if err != nil {
 		return err
@@ -436,7 +436,10 @@ func callbackError(err error) failedRun {
 	case errors.As(err, &failed):
 		out.Title, out.Detail = failed.Title, failed.Error()
 		if r := failed.Response; r != nil {
-			out.Response = &chosenResponse{r.Status, r.Headers, JSON(r.Body)}
+			out.Response = &chosenResponse{r.Status, map[string]string{}, JSON(r.Body)}
+			for name, values := range r.Header {
+				out.Response.Headers[name] = strings.Join(values, ", ")
+			}
 			if r.Body != nil && !json.Valid(r.Body) { // a job that cannot be written would be run for ever
 				out.Response.Body = jsonx.StringValue(string(r.Body)).JSON()
 			}

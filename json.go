@@ -45,9 +45,10 @@ func (j *JSON) UnmarshalJSON(data []byte) error {
 func (j JSON) String() string { return string(j) }
 
 // EncodeJSON returns a value as JSON, as the methods of [Client] read it: a
-// [JSON], a json.RawMessage and a []byte are JSON text, and everything else is
-// encoded as encoding/json does, but without escapes for HTML. Text that is not
-// JSON, and a value that cannot be written as JSON, is an [InvalidError].
+// [JSON] and a json.RawMessage are JSON text, and everything else is encoded as
+// encoding/json does, but without escapes for HTML. Text that is not JSON, a
+// value that cannot be written as JSON, and a []byte, which does not say what it
+// holds, are an [InvalidError].
 func EncodeJSON(x any) (JSON, error) {
 	v, err := parseJSON("", x)
 	if err != nil {
@@ -83,15 +84,12 @@ func textSize(x any) (size int, isText bool) {
 		return len(x), true
 	case json.RawMessage:
 		return len(x), true
-	case []byte:
-		return len(x), true
 	}
 	return 0, false
 }
 
 // parseJSON reads a Go value or JSON text that a caller gave for a field. A
-// JSON, a json.RawMessage and a []byte are text; everything else is encoded
-// first.
+// JSON and a json.RawMessage are text; everything else is encoded first.
 func parseJSON(path string, x any) (jsonx.Value, error) {
 	var v jsonx.Value
 	var err error

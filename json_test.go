@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
 // TestParamsSurviveTheirJSONForm writes parameters and reads them back: what
@@ -29,7 +30,7 @@ func TestParamsSurviveTheirJSONForm(t *testing.T) {
 			`"search_indexes":["x"],"fingerprint_expression":"{{ data }}","deduplicate_token":true,"expires_at":"2030-01-02T03:04:05.000006Z"}`: {
 			ID: "a", Type: vault.TypeCard, Data: vault.CardData{Number: "4242"}, Mask: "<{{ data }}>", Containers: []string{"/a/"},
 			Metadata: map[string]string{"k": "v"}, SearchIndexes: []string{"x"}, FingerprintExpression: "{{ data }}",
-			DeduplicateToken: &yes, ExpiresAt: &at},
+			DeduplicateToken: &yes, ExpiresAt: at},
 		`{"data":{"b":1e400,"a":1.10},"containers":[],"metadata":{},"search_indexes":[]}`: {
 			Data: vault.JSON(`{"b": 1e400, "a": 1.10}`), Containers: []string{}, Metadata: map[string]string{}, SearchIndexes: []string{}},
 		`{"data":null}`: {Data: json.RawMessage(nil)},
@@ -44,12 +45,20 @@ func TestParamsSurviveTheirJSONForm(t *testing.T) {
 			t.Errorf("%s (given -, read +): %s", want, diff)
 		}
 	}
-	wantJSON(t, vault.TokenParams{ExpiresAt: &time.Time{}}, `{}`)
+	wantJSON(t, vault.TokenParams{}, `{}`)
 	wantJSON(t, vault.SearchTokensParams{Query: "a:b"}, `{"query":"a:b"}`)
 	wantJSON(t, vault.SearchTokensParams{PageParams: vault.PageParams{Page: 2, Size: -3}}, `{"page":2,"size":-3}`)
 	wantJSON(t, vault.ReactParams{}, `{}`)
-	wantJSON(t, vault.ReactParams{Args: []byte(`{"a": 1}`), CallbackURL: "https://x", TimeoutMS: 10, TraceHeader: "T", TraceID: "t"},
-		`{"args":{"a":1},"callback_url":"https://x","timeout_ms":10}`)
+	wantJSON(t, vault.ReactParams{Args: vault.JSON(`{"a": 1}`), CallbackURL: "https://x", Timeout: 20 * time.Second},
+		`{"args":{"a":1},"callback_url":"https://x","timeout_ms":20000}`)
+	wantJSON(t, vault.ReactParams{Timeout: 1}, `{"timeout_ms":-1}`)
+	wantJSON(t, vault.ReactParams{Timeout: -time.Second}, `{"timeout_ms":-1000}`)
+	for _, text := range []string{`{"timeout_ms":0}`, `{"timeout_ms":-1}`, `{"timeout_ms":210001}`, `{"timeout_ms":9223372036854775}`} {
+		var p vault.ReactParams
+		if err := p.UnmarshalJSON([]byte(text)); err != nil || p.Timeout >= 0 {
+			t.Errorf("%s: %v, %v, want a timeout that is out of bounds", text, p.Timeout, err)
+		}
+	}
 }
 
 func wantJSON(t *testing.T, given json.Marshaler, want string) {
@@ -77,7 +86,7 @@ func TestParamsThatAreNotJSON(t *testing.T) {
 func TestEncodeJSON(t *testing.T) {
 	t.Parallel()
 	for want, given := range map[string]any{
-		"null": nil, `"<a>"`: "<a>", `{"a":1.10}`: vault.JSON(` { "a" : 1.10 } `), "1e400": json.RawMessage("1e400"), "[1]": []byte("[1]"),
+		"null": nil, `"<a>"`: "<a>", `{"a":1.10}`: vault.JSON(` { "a" : 1.10 } `), "1e400": json.RawMessage("1e400"),
 	} {
 		if got, err := vault.EncodeJSON(given); err != nil || string(got) != want {
 			t.Errorf("%v is %s, %v, want %s", given, got, err, want)
@@ -206,6 +215,35 @@ func leaksNot(t *testing.T, what, printed string) {
 	for _, form := range []string{secret, fmt.Sprintf("%x", secret), fmt.Sprintf("%X", secret), fmt.Sprintf("%d", []byte(secret))} {
 		if strings.Contains(printed, form) {
 			t.Errorf("%s shows the secret: %s", what, printed)
+		}
+	}
+}
+
+// A []byte may be JSON text, other text or neither, so every operation that takes
+// a value refuses it and says what to write instead.
+func TestBytesAreRefused(t *testing.T) {
+	t.Parallel()
+	v, ctx, raw := vaulttest.New(t), t.Context(), []byte(`"4242"`)
+	for name, c := range map[string]struct {
+		path string
+		do   func() error
+	}{
+		"data": {"data", func() error {
+			_, err := v.Private.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: raw})
+			return err
+		}},
+		"mask": {"mask", func() error {
+			_, err := v.Private.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: 1, Mask: raw})
+			return err
+		}},
+		"document": {"", func() error { _, err := v.Private.Tokenize(ctx, raw); return err }},
+		"patch":    {"", func() error { _, err := v.Private.PatchToken(ctx, "any", raw); return err }},
+		"encoding": {"", func() error { _, err := vault.EncodeJSON(raw); return err }},
+	} {
+		err := c.do()
+		wantFields(t, name, err, c.path)
+		if text := fmt.Sprint(err); !strings.Contains(text, "use vault.JSON") || strings.Contains(text, "4242") {
+			t.Errorf("%s: %s", name, text)
 		}
 	}
 }

@@ -16,11 +16,40 @@ import (
 // AEAD is the master key: it wraps the data keys of the tenants. It has the
 // methods of Tink's AEAD, so any Tink keyset or cloud KMS key fits; [NewKey]
 // and [ParseKey] make a local one, and [Keys] joins several for a change.
+//
+// A key that is an [AEADWithContext] too is called with the context of the
+// operation that needs it, so that a KMS is not asked for longer than its caller
+// waits.
 type AEAD interface {
 	// Encrypt seals plaintext so that it opens only with associatedData.
 	Encrypt(plaintext, associatedData []byte) ([]byte, error)
 	// Decrypt opens what Encrypt sealed.
 	Decrypt(ciphertext, associatedData []byte) ([]byte, error)
+}
+
+// AEADWithContext is a key whose calls end with a context. It has the methods of
+// Tink's AEADWithContext; [KeyWithContext] makes a master key of it.
+type AEADWithContext interface {
+	// EncryptWithContext is Encrypt of [AEAD] with a context.
+	EncryptWithContext(ctx context.Context, plaintext, associatedData []byte) ([]byte, error)
+	// DecryptWithContext is Decrypt of [AEAD] with a context.
+	DecryptWithContext(ctx context.Context, ciphertext, associatedData []byte) ([]byte, error)
+}
+
+// KeyWithContext returns a master key of one that takes a context in each call,
+// as those of Tink for a KMS do.
+func KeyWithContext(key AEADWithContext) AEAD { return withContext{key} }
+
+type withContext struct{ AEADWithContext }
+
+// Encrypt implements AEAD.
+func (k withContext) Encrypt(plaintext, associatedData []byte) ([]byte, error) {
+	return k.EncryptWithContext(context.Background(), plaintext, associatedData)
+}
+
+// Decrypt implements AEAD.
+func (k withContext) Decrypt(ciphertext, associatedData []byte) ([]byte, error) {
+	return k.DecryptWithContext(context.Background(), ciphertext, associatedData)
 }
 
 // Key is a local master key: XAES-256-GCM under 256 random bits. Whoever has
@@ -108,14 +137,24 @@ func (k *keys) Keys() []seal.AEAD { return k.all }
 
 // Encrypt implements AEAD.
 func (k *keys) Encrypt(plaintext, associatedData []byte) ([]byte, error) {
-	return k.primary.Encrypt(plaintext, associatedData)
+	return k.EncryptWithContext(context.Background(), plaintext, associatedData)
 }
 
 // Decrypt implements AEAD.
 func (k *keys) Decrypt(ciphertext, associatedData []byte) ([]byte, error) {
+	return k.DecryptWithContext(context.Background(), ciphertext, associatedData)
+}
+
+// EncryptWithContext implements AEADWithContext.
+func (k *keys) EncryptWithContext(ctx context.Context, plaintext, associatedData []byte) ([]byte, error) {
+	return seal.Encrypt(ctx, k.primary, plaintext, associatedData)
+}
+
+// DecryptWithContext implements AEADWithContext.
+func (k *keys) DecryptWithContext(ctx context.Context, ciphertext, associatedData []byte) ([]byte, error) {
 	var failed []error
 	for _, key := range k.all {
-		plaintext, err := key.Decrypt(ciphertext, associatedData)
+		plaintext, err := seal.Decrypt(ctx, key, ciphertext, associatedData)
 		if err == nil {
 			return plaintext, nil
 		}
@@ -183,7 +222,7 @@ func masterError(err error) error {
 }
 
 // wrap seals a ring under the master key.
-func (v *Vault) wrap(ring *seal.Ring, tenant uuid.UUID) ([]byte, error) {
-	wrapped, err := keyring.Wrap(v.master, ring, storage.ID(tenant))
+func (v *Vault) wrap(ctx context.Context, ring *seal.Ring, tenant uuid.UUID) ([]byte, error) {
+	wrapped, err := keyring.Wrap(ctx, v.master, ring, storage.ID(tenant))
 	return wrapped, masterError(err)
 }

@@ -257,7 +257,7 @@ func (r *rotating) ring(t *testing.T) *seal.Ring {
 	if err != nil || len(recs) != 1 {
 		t.Fatalf("%d rings (%v)", len(recs), err)
 	}
-	ring, err := seal.Unwrap(r.key, r.id, recs[0].Body)
+	ring, err := seal.Unwrap(t.Context(), r.key, r.id, recs[0].Body)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -448,7 +448,7 @@ func tamper(t *testing.T) (*vaulttest.Vault, *tampered) {
 func TestChangedRowsDoNotOpen(t *testing.T) {
 	t.Parallel()
 	v, store := tamper(t)
-	ends := ptr(vaulttest.Start.Add(time.Hour))
+	ends := vaulttest.Start.Add(time.Hour)
 	create(t, v.Tenant, vault.TokenParams{ID: "strict", Type: vault.TypeCard, Data: vault.CardData{Number: visa, CVC: "987"}, Containers: []string{"/strict/"}, ExpiresAt: ends})
 	create(t, v.Tenant, vault.TokenParams{ID: "other", Type: vault.TypeCard, Data: vault.CardData{Number: mastercard}, Containers: []string{"/strict/"}, ExpiresAt: ends})
 	other, err := store.Storage.Tokens(t.Context(), storage.ID(v.Acme.ID), []string{"other"})
@@ -582,5 +582,90 @@ func TestStorageSeesNoValues(t *testing.T) {
 	}
 	if _, err := v.Tenant.CreateProxy(t.Context(), vault.ProxyParams{Name: "p", DestinationURL: "https://example.com/s3cr3t", Configuration: map[string]string{"keyname": "s3cr3t"}}); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// kmsKey is a master key in a service: it can be asked only with a context, and
+// waits for the service while that is slow.
+type kmsKey struct {
+	*vault.Key
+	slow  atomic.Bool
+	calls atomic.Int32
+}
+
+func (k *kmsKey) wait(ctx context.Context) error {
+	k.calls.Add(1)
+	if k.slow.Load() {
+		<-ctx.Done()
+	}
+	return ctx.Err()
+}
+
+func (k *kmsKey) EncryptWithContext(ctx context.Context, plaintext, associatedData []byte) ([]byte, error) {
+	if err := k.wait(ctx); err != nil {
+		return nil, err
+	}
+	return k.Encrypt(plaintext, associatedData)
+}
+
+func (k *kmsKey) DecryptWithContext(ctx context.Context, ciphertext, associatedData []byte) ([]byte, error) {
+	if err := k.wait(ctx); err != nil {
+		return nil, err
+	}
+	return k.Decrypt(ciphertext, associatedData)
+}
+
+// onlyContext hides the methods without a context.
+type onlyContext struct{ vault.AEADWithContext }
+
+// A master key that takes a context gets that of the operation, alone and among
+// others, so that a slow KMS holds up a caller for no longer than it waits.
+func TestMasterKeyWithContext(t *testing.T) {
+	t.Parallel()
+	for name, wrap := range map[string]func(*kmsKey) vault.AEAD{
+		"both kinds of methods": func(k *kmsKey) vault.AEAD { return k },
+		"only with a context":   func(k *kmsKey) vault.AEAD { return vault.KeyWithContext(onlyContext{k}) },
+		"among several":         func(k *kmsKey) vault.AEAD { return vault.Keys(vault.KeyWithContext(onlyContext{k}), vault.NewKey()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			key, path := &kmsKey{Key: vault.NewKey()}, filepath.Join(t.TempDir(), "vault.db")
+			open := func(ctx context.Context) (*vault.Vault, error) {
+				store, err := sqlite.Open(t.Context(), path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return vault.Open(ctx, store, wrap(key), &vault.Config{SweepEvery: -1, WorkEvery: -1})
+			}
+			v, err := open(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { v.Close() })
+			tenant, err := v.CreateTenant(t.Context(), "Acme")
+			if err != nil || key.calls.Load() == 0 {
+				t.Fatalf("%v after %d calls of the key", err, key.calls.Load())
+			}
+			key.slow.Store(true)
+			short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer cancel()
+			_, err = v.CreateTenant(short, "Late")
+			wantError(t, "a new tenant", err, context.DeadlineExceeded)
+			short, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer cancel()
+			_, err = open(short)
+			wantError(t, "opening", err, context.DeadlineExceeded)
+			if errors.Is(err, vault.ErrWrongKey) {
+				t.Error("a slow key is called the wrong one")
+			}
+			key.slow.Store(false)
+			again, err := open(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { again.Close() })
+			_, err = again.Tenant(tenant.ID).GetTenant(t.Context())
+			wantError(t, "reading", err, nil)
+		})
 	}
 }

@@ -171,7 +171,7 @@ func slowWork(reactor uuid.UUID, then func(*pendingWrites) error) func(context.C
 		if err != nil {
 			return Answer{}, err
 		}
-		if _, err := c.React(ctx, reactor, ReactParams{CallbackURL: "https://example.com/"}); err != nil {
+		if _, err := c.ReactAsync(ctx, reactor, ReactParams{CallbackURL: "https://example.com/"}); err != nil {
 			return Answer{}, err
 		}
 		return Answer{Status: 200, Body: []byte(app.Key)}, then(c.pending)

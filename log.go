@@ -17,15 +17,15 @@ import (
 // LogEntry is an entry of the audit log: who did what to which entity, and
 // when. It never holds data.
 type LogEntry struct {
-	ID         uuid.UUID  `json:"id"` // in the order of the log
-	TenantID   uuid.UUID  `json:"tenant_id"`
-	ActorID    *uuid.UUID `json:"actor_id,omitempty"` // nil when the tenant itself acted
-	ActorType  ActorType  `json:"actor_type,omitempty"`
-	EntityType string     `json:"entity_type"` // see ListEntityTypes
-	EntityID   string     `json:"entity_id"`
-	Operation  Operation  `json:"operation"`
-	Message    string     `json:"message"`
-	CreatedAt  time.Time  `json:"created_at"`
+	ID         uuid.UUID `json:"id"` // in the order of the log
+	TenantID   uuid.UUID `json:"tenant_id"`
+	ActorID    uuid.UUID `json:"actor_id,omitzero"` // zero when the tenant itself acted
+	ActorType  ActorType `json:"actor_type,omitempty"`
+	EntityType string    `json:"entity_type"` // see ListEntityTypes
+	EntityID   string    `json:"entity_id"`
+	Operation  Operation `json:"operation"`
+	Message    string    `json:"message"`
+	CreatedAt  time.Time `json:"created_at,omitzero"`
 }
 
 // ActorType says what kind of actor a log entry names.
@@ -196,15 +196,11 @@ func (c *Client) AllLogs(ctx context.Context, p ListLogsParams) iter.Seq2[*LogEn
 }
 
 func entryOf(tenant uuid.UUID, row storage.Log) LogEntry {
-	e := LogEntry{
-		ID: uuid.UUID(row.ID), TenantID: tenant, ActorType: ActorType(row.ActorType), EntityType: row.EntityType, EntityID: row.EntityID,
+	return LogEntry{
+		ID: uuid.UUID(row.ID), TenantID: tenant, ActorID: uuid.UUID(row.ActorID), ActorType: ActorType(row.ActorType),
+		EntityType: row.EntityType, EntityID: row.EntityID,
 		Operation: Operation(row.Operation), Message: row.Message, CreatedAt: row.CreatedAt,
 	}
-	if !row.ActorID.IsZero() {
-		actor := uuid.UUID(row.ActorID)
-		e.ActorID = &actor
-	}
-	return e
 }
 
 // ListEntityTypes returns the kinds of entities that log entries are about

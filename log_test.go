@@ -29,7 +29,7 @@ func TestOneEntryForEachEntity(t *testing.T) {
 		var got []string
 		for _, e := range entries(t, v, vault.ListLogsParams{StartDate: v.Clock.Now()}) {
 			got = append(got, fmt.Sprintf("%s %s %s: %s", e.Operation, e.EntityType, e.EntityID, e.Message))
-			if e.ActorID == nil || *e.ActorID != app || e.ActorType != "application" || e.TenantID != v.Acme.ID {
+			if e.ActorID != app || e.ActorType != "application" || e.TenantID != v.Acme.ID {
 				t.Errorf("%s: actor %v, a %s, of tenant %s", name, e.ActorID, e.ActorType, e.TenantID)
 			}
 		}
@@ -98,7 +98,7 @@ func TestEntriesOfAdministration(t *testing.T) {
 	}
 	last := entries(t, v, vault.ListLogsParams{EntityType: "session"})[2]
 	same(t, "message", last.Message, "Session expired")
-	if last.ActorID != nil || last.ActorType != "" {
+	if last.ActorID != (uuid.UUID{}) || last.ActorType != "" {
 		t.Errorf("the sweep has an actor: %v %s", last.ActorID, last.ActorType)
 	}
 }
@@ -111,10 +111,10 @@ func TestUserActor(t *testing.T) {
 	user := uuid.New()
 	for name, c := range map[string]*vault.Client{"tenant": v.Tenant.AsUser(user), "application": v.Private.AsUser(user)} {
 		tok := create(t, c, vault.TokenParams{ID: name, Type: vault.TypeGeneric, Data: "x"})
-		same(t, name+": creator", tok.CreatedBy, &user)
+		same(t, name+": creator", tok.CreatedBy, user)
 		get(t, c, name)
 		for _, e := range entries(t, v, vault.ListLogsParams{EntityID: name}) {
-			if e.ActorID == nil || *e.ActorID != user || e.ActorType != "user" {
+			if e.ActorID != user || e.ActorType != "user" {
 				t.Errorf("%s: actor %v, a %s", name, e.ActorID, e.ActorType)
 			}
 		}
@@ -122,7 +122,7 @@ func TestUserActor(t *testing.T) {
 	_, err := v.Public.AsUser(user).GetToken(t.Context(), "tenant")
 	wantError(t, "a user of an application without the right", err, vault.ErrForbidden)
 	create(t, v.Tenant, vault.TokenParams{ID: "by-tenant", Type: vault.TypeGeneric, Data: "x"})
-	if e := entries(t, v, vault.ListLogsParams{EntityID: "by-tenant"})[0]; e.ActorID != nil || e.ActorType != "" {
+	if e := entries(t, v, vault.ListLogsParams{EntityID: "by-tenant"})[0]; e.ActorID != (uuid.UUID{}) || e.ActorType != "" {
 		t.Errorf("the tenant itself is the actor %v, a %s", e.ActorID, e.ActorType)
 	}
 }

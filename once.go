@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -344,7 +345,7 @@ func (p *pendingWrites) change(op *operation) (*storage.Change, error) {
 // Answer is the outcome of a request, kept for later requests with the same key.
 type Answer struct {
 	Status int
-	Header map[string]string
+	Header http.Header
 	Body   []byte
 }
 

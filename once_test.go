@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -29,7 +30,7 @@ func creating(runs *atomic.Int32, p vault.TokenParams) func(context.Context, *va
 		if err != nil {
 			return vault.Answer{}, err
 		}
-		return vault.Answer{Status: 201, Header: map[string]string{"Location": tok.ID}, Body: []byte(`{"n":1}`)}, nil
+		return vault.Answer{Status: 201, Header: http.Header{"Location": {tok.ID}}, Body: []byte(`{"n":1}`)}, nil
 	}
 }
 
@@ -61,7 +62,7 @@ func TestOnceReplays(t *testing.T) {
 			same(t, "tokens", total, 1)
 			v.Clock.Advance(time.Microsecond)
 			third, replayed, err := v.Private.Once(t.Context(), key, creating(&runs, generic))
-			if err != nil || replayed || third.Header["Location"] == first.Header["Location"] {
+			if err != nil || replayed || third.Header.Get("Location") == first.Header.Get("Location") {
 				t.Errorf("after 24 hours: replayed %v, %v", replayed, err)
 			}
 		})
@@ -71,7 +72,7 @@ func TestOnceReplays(t *testing.T) {
 func TestOnceKeepsAnyAnswer(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	for i, want := range []vault.Answer{{}, {Status: 204}, {Status: 200, Body: []byte{0, 255, '"'}}, {Status: 201, Header: map[string]string{"A": "b"}, Body: []byte("x")}} {
+	for i, want := range []vault.Answer{{}, {Status: 204}, {Status: 200, Body: []byte{0, 255, '"'}}, {Status: 201, Header: http.Header{"A": {"b", "c"}}, Body: []byte("x")}} {
 		for range 2 {
 			got, _, err := v.Private.Once(t.Context(), vault.OnceKey{Key: fmt.Sprint(i)}, func(context.Context, *vault.Client) (vault.Answer, error) { return want, nil })
 			if err != nil {
@@ -227,7 +228,7 @@ func TestOnceAcrossNodes(t *testing.T) {
 					if err != nil && !errors.Is(err, vault.ErrConflict) {
 						t.Error(err)
 					}
-					locations[i] = a.Header["Location"]
+					locations[i] = a.Header.Get("Location")
 				})
 			}
 			wg.Wait()

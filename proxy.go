@@ -34,14 +34,14 @@ type Proxy struct {
 	RequestTransform  *ProxyTransform `json:"request_transform,omitempty"`
 	ResponseTransform *ProxyTransform `json:"response_transform,omitempty"`
 	// ApplicationID is the application that the client of transforms acts as.
-	ApplicationID *uuid.UUID `json:"application_id,omitempty"`
+	ApplicationID uuid.UUID `json:"application_id,omitzero"`
 	// Configuration holds names and values that transforms are given. It is
 	// sealed at rest.
 	Configuration map[string]string `json:"configuration,omitempty"`
-	CreatedBy     uuid.UUID         `json:"created_by"`
-	CreatedAt     time.Time         `json:"created_at"`
-	ModifiedBy    *uuid.UUID        `json:"modified_by,omitempty"`
-	ModifiedAt    *time.Time        `json:"modified_at,omitempty"`
+	CreatedBy     uuid.UUID         `json:"created_by,omitzero"`
+	CreatedAt     time.Time         `json:"created_at,omitzero"`
+	ModifiedBy    uuid.UUID         `json:"modified_by,omitzero"`
+	ModifiedAt    time.Time         `json:"modified_at,omitzero"`
 }
 
 // ProxyTransform is code that a proxy runs on a request or a response.
@@ -135,15 +135,24 @@ func (c *Client) CreateProxy(ctx context.Context, p ProxyParams) (*Proxy, error)
 	if err != nil {
 		return nil, err
 	}
-	if err := p.check(ctx, op, &Proxy{}); err != nil {
+	x, err := op.newProxy(ctx, &p)
+	if err != nil {
 		return nil, err
 	}
-	x := &Proxy{ID: op.v.ids.At(op.now), TenantID: op.tenant, Key: ids.Random58(proxyKeyLength), CreatedBy: op.creator, CreatedAt: op.now}
-	x.set(&p)
 	if _, err := proxies.create(ctx, op, x); err != nil {
 		return nil, err
 	}
 	return x.seenBy(op), nil
+}
+
+// newProxy returns a proxy that is still to be stored.
+func (op *operation) newProxy(ctx context.Context, p *ProxyParams) (*Proxy, error) {
+	if err := p.check(ctx, op, &Proxy{}); err != nil {
+		return nil, err
+	}
+	x := &Proxy{ID: op.v.ids.At(op.now), TenantID: op.tenant, Key: ids.Random58(proxyKeyLength), CreatedBy: op.creator, CreatedAt: op.now}
+	x.set(p)
+	return x, nil
 }
 
 // seenBy returns a changed proxy as the caller may see it: with its
@@ -164,20 +173,10 @@ func (x *Proxy) set(p *ProxyParams) {
 	x.Name, x.DestinationURL, x.Configuration = p.Name, p.DestinationURL, p.Configuration
 	x.RequestTransform, x.ResponseTransform = p.RequestTransform, p.ResponseTransform
 	x.RequireAuth = p.RequireAuth == nil || *p.RequireAuth
-	x.ApplicationID = nil
+	x.ApplicationID = uuid.UUID{}
 	if p.Application != nil {
-		x.ApplicationID = &p.Application.ID
+		x.ApplicationID = p.Application.ID
 	}
-}
-
-// params returns what describes the proxy.
-func (x *Proxy) params() ProxyParams {
-	p := ProxyParams{Name: x.Name, DestinationURL: x.DestinationURL, Configuration: x.Configuration,
-		RequestTransform: x.RequestTransform, ResponseTransform: x.ResponseTransform, RequireAuth: &x.RequireAuth}
-	if x.ApplicationID != nil {
-		p.Application = &ApplicationRef{*x.ApplicationID}
-	}
-	return p
 }
 
 var proxies = recordKind[Proxy]{
@@ -186,9 +185,9 @@ var proxies = recordKind[Proxy]{
 		return storage.Record{ID: storage.ID(x.ID), Name: x.Name, Key: apikey.Hash(x.Key), CreatedAt: x.CreatedAt}
 	},
 	document: func(x *Proxy) any { return x },
-	modified: func(x *Proxy, by uuid.UUID, at time.Time) { x.ModifiedBy, x.ModifiedAt = &by, &at },
-	application: func(x *Proxy) (*uuid.UUID, func()) {
-		return x.ApplicationID, func() { x.ApplicationID = nil }
+	modified: func(x *Proxy, by uuid.UUID, at time.Time) { x.ModifiedBy, x.ModifiedAt = by, at },
+	application: func(x *Proxy) (uuid.UUID, func()) {
+		return x.ApplicationID, func() { x.ApplicationID = uuid.UUID{} }
 	},
 }
 
@@ -245,20 +244,24 @@ func (c *Client) ReplaceProxy(ctx context.Context, id uuid.UUID, p ProxyParams) 
 	return x.seenBy(op), nil
 }
 
-// PatchProxy changes a proxy by a JSON merge patch (RFC 7386) of its parameters
-// (permission proxy:update).
-func (c *Client) PatchProxy(ctx context.Context, id uuid.UUID, patch JSON) (*Proxy, error) {
+// PatchProxy changes a proxy by a JSON merge patch (RFC 7386) of its
+// parameters, which [EncodeJSON] reads (permission proxy:update).
+func (c *Client) PatchProxy(ctx context.Context, id uuid.UUID, patch any) (*Proxy, error) {
 	op, err := c.begin(ctx, access.ProxyUpdate)
+	if err != nil {
+		return nil, err
+	}
+	text, err := EncodeJSON(patch)
 	if err != nil {
 		return nil, err
 	}
 	x, err := op.updateProxy(ctx, id, func(x *Proxy) error {
 		var p ProxyParams
-		if err := mergeInto(&p, x.params(), patch); err != nil {
+		if err := mergeInto(&p, x.Params(), text); err != nil {
 			return err
 		}
 		kept := p.Application
-		if !patch.names("application") && !patch.names("application_id") {
+		if !text.names("application") && !text.names("application_id") {
 			p.Application = nil // it was checked when it was set, and may be gone
 		}
 		if err := p.check(ctx, op, x); err != nil {
@@ -270,7 +273,7 @@ func (c *Client) PatchProxy(ctx context.Context, id uuid.UUID, patch JSON) (*Pro
 	})
 	if errors.Is(err, ErrNotFound) {
 		var alone ProxyParams
-		err = cmp.Or(patchFault(patch, &alone,
+		err = cmp.Or(patchFault(text, &alone,
 			func() error { return alone.checkFields(ctx, op) },
 			func() error { return alone.load(ctx, op, &Proxy{}) }), err)
 	}
@@ -323,7 +326,7 @@ func (v *Vault) proxyOf(ctx context.Context, key string) (*operation, *Proxy, er
 	}
 	reading := v.proxies.Ask(hash)
 	rec, err := v.store.Lookup(ctx, hash)
-	if errors.Is(err, storage.ErrNotFound) || err == nil && rec.Kind != kindProxy {
+	if errors.Is(err, storage.ErrNotFound) || err == nil && (rec.Kind != kindProxy || rec.Key != hash) {
 		return nil, nil, errNoProxy
 	}
 	if err != nil {
@@ -364,7 +367,10 @@ type ProxyCall struct {
 	Path string
 	// Query is put behind the query of the destination, as it is and without ?.
 	Query string
-	// Header is forwarded, but for Host and what concerns one connection only.
+	// Header is forwarded, but for Host, what concerns one connection only, and
+	// headers whose names begin with SVC-: these are between the caller and the
+	// vault, and taken out of the answer too. See [WithTraceID] for the one that
+	// is sent.
 	Header http.Header
 	// Body may be nil. It is read at most until the body of the answer is
 	// closed, and not closed.
@@ -375,13 +381,6 @@ type ProxyCall struct {
 	// type can hold expressions, or that goes through a transform. Default
 	// [Config.MaxBytes]. Other bodies are streamed, and may have any size.
 	MaxBody int64
-
-	// OwnPrefix starts the names of headers that are between the caller and the
-	// vault: they are taken out in both directions. Empty means that there are
-	// none.
-	OwnPrefix string
-	// TraceID, when set, is sent in the header TRACE-ID under OwnPrefix.
-	TraceID string
 	// KeepAlive and Connection, when set, are sent in the headers of these
 	// names. Connection is keep-alive or close.
 	KeepAlive, Connection string

@@ -17,6 +17,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/egress"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/relay"
+	"github.com/seed-72ea4aab/vault/internal/trace"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -52,7 +53,7 @@ func (c *Client) InvokeProxy(ctx context.Context, p ProxyCall) (*ProxyAnswer, er
 			return nil, err
 		}
 		bad := &form.Problems{}
-		if op.v.checkURL(bad, p.OwnPrefix+"PROXY-URL", p.URL); bad.Any() {
+		if op.v.checkURL(bad, trace.Prefix(ctx)+"PROXY-URL", p.URL); bad.Any() {
 			return nil, asInvalid(bad)
 		}
 		return op.invoke(ctx, &Proxy{DestinationURL: p.URL}, &p)
@@ -114,10 +115,10 @@ func (v *Vault) ProxyCaller(ctx context.Context, key string) (*Client, error) {
 // anonymous returns the client of a call without an API key: the proxy's
 // application, if that may use tokens, else one that may do nothing.
 func (op *operation) anonymous(ctx context.Context, x *Proxy) (*Client, error) {
-	if x.ApplicationID == nil {
+	if x.ApplicationID == (uuid.UUID{}) {
 		return powerless(op.v, op.tenant), nil
 	}
-	c, err := op.As(ctx, *x.ApplicationID)
+	c, err := op.As(ctx, x.ApplicationID)
 	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrUnauthenticated) || err == nil && !c.grant.Has(access.TokenUse) {
 		return powerless(op.v, op.tenant), nil
 	}
@@ -147,7 +148,7 @@ func (op *operation) invoke(ctx context.Context, x *Proxy, p *ProxyCall) (*Proxy
 	}
 	p.Method = cmp.Or(p.Method, http.MethodGet)
 	inv := &invocation{operation: op, ProxyCall: p, proxy: x}
-	if err := inv.prepare(); err != nil {
+	if err := inv.prepare(ctx); err != nil {
 		return nil, err
 	}
 	if err := inv.checkPlaces(ctx); err != nil {
@@ -170,7 +171,7 @@ func (op *operation) invoke(ctx context.Context, x *Proxy, p *ProxyCall) (*Proxy
 		return nil, errorf(ErrUnreachable, "The destination sent an invalid HTTP status.")
 	}
 	egress.RemoveHopByHop(res.Header)
-	relay.DropPrefixed(res.Header, p.OwnPrefix)
+	relay.DropPrefixed(res.Header, trace.Prefix(ctx))
 	if x.ResponseTransform != nil && res.StatusCode >= 200 && res.StatusCode <= 299 {
 		return inv.transformResponse(ctx, res)
 	}
@@ -181,7 +182,7 @@ func (op *operation) invoke(ctx context.Context, x *Proxy, p *ProxyCall) (*Proxy
 }
 
 // prepare finds out where the request goes and what headers it takes along.
-func (inv *invocation) prepare() error {
+func (inv *invocation) prepare(ctx context.Context) error {
 	switch {
 	case inv.Method == http.MethodConnect:
 		return invalid("method", "must not be CONNECT")
@@ -189,7 +190,7 @@ func (inv *invocation) prepare() error {
 		return invalid("method", "must be the name of an HTTP method")
 	}
 	if !slices.Contains([]string{"", "keep-alive", "close"}, strings.ToLower(inv.Connection)) {
-		return invalid(inv.OwnPrefix+"PROXY-CONNECTION", "must be keep-alive or close")
+		return invalid(trace.Prefix(ctx)+"PROXY-CONNECTION", "must be keep-alive or close")
 	}
 	base, err := inv.v.egress.CheckURL(inv.proxy.DestinationURL)
 	if err != nil {
@@ -206,7 +207,7 @@ func (inv *invocation) prepare() error {
 		header[name] = append(header[name], values...)
 	}
 	egress.RemoveHopByHop(header)
-	relay.DropPrefixed(header, inv.OwnPrefix)
+	relay.DropPrefixed(header, trace.Prefix(ctx))
 	for _, name := range []string{"Host", "Content-Length", "Expect"} {
 		header.Del(name)
 	}
@@ -259,9 +260,7 @@ func (inv *invocation) send(ctx context.Context) (*http.Response, error) {
 	if inv.proxy.ResponseTransform != nil {
 		header.Set("Accept-Encoding", "identity") // what the transform can read
 	}
-	if inv.TraceID != "" {
-		header.Set(inv.OwnPrefix+"TRACE-ID", inv.TraceID)
-	}
+	trace.Of(ctx).SetHeaders(header)
 	if inv.KeepAlive != "" {
 		header.Set("Keep-Alive", inv.KeepAlive)
 	}
@@ -280,11 +279,12 @@ func (inv *invocation) send(ctx context.Context) (*http.Response, error) {
 
 // sendError says in the vault's own errors why there is no answer.
 func sendError(ctx context.Context, err error) error {
-	switch {
-	case errors.Is(context.Cause(ctx), relay.ErrSilent), errors.Is(err, context.DeadlineExceeded):
+	silent := errors.Is(context.Cause(ctx), relay.ErrSilent)
+	switch left := callerLeft(ctx); {
+	case left != nil && !silent:
+		return left
+	case silent, errors.Is(err, context.DeadlineExceeded):
 		return errorf(ErrTimeout, "The destination did not respond in time.")
-	case ctx.Err() != nil:
-		return ctx.Err()
 	case errors.Is(err, egress.ErrBusy):
 		return errorf(ErrBusy, "This tenant has too many requests in progress; try again later.")
 	case errors.Is(err, egress.ErrForbidden):

@@ -8,8 +8,11 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/google/uuid"
+
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/internal/relay"
+	"github.com/seed-72ea4aab/vault/internal/trace"
 )
 
 // transformRequest runs the request transform: what it returns is sent.
@@ -74,8 +77,8 @@ func (inv *invocation) transform(ctx context.Context, t *ProxyTransform, m *rela
 		entity: entity{kindProxy, inv.proxy.ID.String()}, name: inv.proxy.Name, code: t.Code, args: args,
 		configuration: inv.proxy.Configuration, timeout: syncTimeout,
 	}
-	if inv.proxy.ApplicationID != nil {
-		s.application = &ApplicationRef{*inv.proxy.ApplicationID}
+	if inv.proxy.ApplicationID != (uuid.UUID{}) {
+		s.application = &ApplicationRef{inv.proxy.ApplicationID}
 	}
 	out, err := inv.runCode(ctx, s)
 	if err != nil {
@@ -85,7 +88,7 @@ func (inv *invocation) transform(ctx context.Context, t *ProxyTransform, m *rela
 	if err != nil || result.Kind() != jsonx.Object {
 		return badResult("the function must return an object with body and headers")
 	}
-	if err := m.SetHeader(result.Get("headers"), inv.OwnPrefix); err != nil {
+	if err := m.SetHeader(result.Get("headers"), trace.Prefix(ctx)); err != nil {
 		return badResult(err.Error())
 	}
 	m.SetBody(result.Get("body"), body)

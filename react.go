@@ -1,6 +1,7 @@
 package vault
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,9 +22,9 @@ import (
 // How long a run of a reactor may take: synchronously, and, when the caller
 // chooses, asynchronously.
 const (
-	syncTimeout  = 10 * time.Second
-	minTimeoutMS = 10_000
-	maxTimeoutMS = 210_000
+	syncTimeout = 10 * time.Second
+	minTimeout  = 10 * time.Second
+	maxTimeout  = 210 * time.Second
 )
 
 // ReactParams invokes a reactor.
@@ -31,15 +32,12 @@ type ReactParams struct {
 	// Args is an object that may hold detokenization expressions, or one
 	// expression that gives an object.
 	Args any `json:"args,omitempty"`
-	// CallbackURL makes the run asynchronous: its result is sent there.
+	// CallbackURL is where [Client.ReactAsync] has the result sent. [Client.React]
+	// takes none.
 	CallbackURL string `json:"callback_url,omitempty"`
-	// TimeoutMS bounds an asynchronous run, in milliseconds: 10,000 to 210,000,
-	// by default 10,000.
-	TimeoutMS int `json:"timeout_ms,omitempty"`
-	// TraceHeader and TraceID are a header that goes with the callback, so that
-	// the two requests can be matched. They may be empty.
-	TraceHeader string `json:"-"`
-	TraceID     string `json:"-"`
+	// Timeout bounds a run of ReactAsync: 10 to 210 seconds, by default 10. JSON
+	// has it as timeout_ms, in milliseconds. React takes none.
+	Timeout time.Duration `json:"timeout_ms,omitempty"`
 }
 
 // UnmarshalJSON reads the JSON form strictly: an unknown field, a duplicate
@@ -50,15 +48,16 @@ func (p *ReactParams) UnmarshalJSON(data []byte) error {
 			p.Args = v
 		}
 		p.CallbackURL = r.OptionalText("callback_url")
-		ms, ok := r.Int("timeout_ms")
-		if p.TimeoutMS = ms; ok && ms == 0 {
-			p.TimeoutMS = -1 // given, and out of bounds
+		if ms, ok := r.Int("timeout_ms"); ok {
+			p.Timeout = -1 // given, and out of bounds
+			if most := int(maxTimeout / time.Millisecond); ms > 0 && ms <= most {
+				p.Timeout = time.Duration(ms) * time.Millisecond
+			}
 		}
 	})
 }
 
-// MarshalJSON writes the JSON form, which UnmarshalJSON reads. TraceHeader and
-// TraceID are no part of it.
+// MarshalJSON writes the JSON form, which UnmarshalJSON reads.
 func (p ReactParams) MarshalJSON() ([]byte, error) {
 	args, err := parseJSON("args", p.Args)
 	if err != nil {
@@ -67,7 +66,11 @@ func (p ReactParams) MarshalJSON() ([]byte, error) {
 	w := &form.Writer{}
 	w.Value("args", args)
 	w.Text("callback_url", p.CallbackURL)
-	w.Int("timeout_ms", p.TimeoutMS)
+	ms := int(p.Timeout / time.Millisecond)
+	if ms == 0 && p.Timeout != 0 {
+		ms = -1 // out of bounds, and not absent
+	}
+	w.Int("timeout_ms", ms)
 	return w.JSON(), nil
 }
 
@@ -84,27 +87,16 @@ type ReactResult struct {
 // tokenize is tokenized as the caller, who needs token:create for it. An error
 // that the code throws is a [*script.Error], whose Messages have its text.
 //
-// With a callback URL the run is asynchronous, and the result is nil: when
-// React returns, the run is stored, and some node will carry it out, even if this
-// one dies. Its rights are those that the caller has when it runs, and no more
-// than it has now; if the caller is gone by then, the callback says so. What it gives, or the
-// error that a synchronous run would answer with, is sent to the URL at least
-// once, signed with the tenant's webhook secret.
+// A run takes at most 10 seconds. [Client.ReactAsync] is for longer ones, and for
+// those whose caller does not wait.
 func (c *Client) React(ctx context.Context, id uuid.UUID, p ReactParams) (*ReactResult, error) {
 	op, err := c.begin(ctx, access.TokenUse)
 	if err != nil {
 		return nil, err
 	}
-	args, err := op.checkReact(&p)
+	r, args, err := op.reactorFor(ctx, id, &p, (*ReactParams).checkSync)
 	if err != nil {
 		return nil, err
-	}
-	r, err := reactors.read(ctx, op, id)
-	if err != nil {
-		return nil, err
-	}
-	if p.CallbackURL != "" {
-		return nil, op.reactLater(ctx, r, args, &p)
 	}
 	if op.pending != nil {
 		ctx = limits.LineageOf(ctx).Tracking(&op.pending.uses).In(ctx)
@@ -112,9 +104,67 @@ func (c *Client) React(ctx context.Context, id uuid.UUID, p ReactParams) (*React
 	return op.runReactor(ctx, r, args, syncTimeout)
 }
 
-// checkReact checks parameters and reads the arguments, which are still to be
-// detokenized.
-func (op *operation) checkReact(p *ReactParams) (jsonx.Value, error) {
+// Job is a run that [Client.ReactAsync] has left for later.
+type Job struct {
+	// ID is also the webhook-id of the callback.
+	ID uuid.UUID `json:"id"`
+}
+
+// ReactAsync is React for a run that is carried out later, and whose result is
+// sent to p.CallbackURL (permissions as for React). When it returns, the run is
+// stored, and some node will carry it out, even if this one dies. Its rights are
+// those that the caller has when it runs, and no more than it has now; if the
+// caller is gone by then, the callback says so.
+//
+// What the run gives, or the error that React would return, is sent to the URL
+// at least once, signed with the tenant's webhook secret: see [VerifyWebhook].
+func (c *Client) ReactAsync(ctx context.Context, id uuid.UUID, p ReactParams) (*Job, error) {
+	op, err := c.begin(ctx, access.TokenUse)
+	if err != nil {
+		return nil, err
+	}
+	r, args, err := op.reactorFor(ctx, id, &p, (*ReactParams).checkAsync)
+	if err != nil {
+		return nil, err
+	}
+	return op.reactLater(ctx, r, args, &p)
+}
+
+// reactorFor checks parameters and reads the arguments, which are still to be
+// detokenized, and the reactor.
+func (op *operation) reactorFor(ctx context.Context, id uuid.UUID, p *ReactParams, check func(*ReactParams, *Vault, *form.Problems)) (*Reactor, jsonx.Value, error) {
+	args, err := op.checkReact(p, check)
+	if err != nil {
+		return nil, args, err
+	}
+	r, err := reactors.read(ctx, op, id)
+	return r, args, err
+}
+
+// checkSync checks what a run has besides its arguments when its caller waits.
+func (p *ReactParams) checkSync(_ *Vault, bad *form.Problems) {
+	if p.CallbackURL != "" {
+		bad.Add("callback_url", "is for asynchronous runs: use ReactAsync")
+	}
+	if p.Timeout != 0 {
+		bad.Add("timeout_ms", "is allowed only together with callback_url")
+	}
+}
+
+// checkAsync is checkSync for a run whose result is sent.
+func (p *ReactParams) checkAsync(v *Vault, bad *form.Problems) {
+	if p.CallbackURL == "" {
+		bad.Add("callback_url", "is required")
+	} else {
+		v.checkURL(bad, "callback_url", p.CallbackURL)
+	}
+	if p.Timeout != 0 && (p.Timeout < minTimeout || p.Timeout > maxTimeout) {
+		bad.Add("timeout_ms", "must be between %d and %d", minTimeout.Milliseconds(), maxTimeout.Milliseconds())
+	}
+}
+
+// checkReact checks parameters and reads the arguments.
+func (op *operation) checkReact(p *ReactParams, check func(*ReactParams, *Vault, *form.Problems)) (jsonx.Value, error) {
 	args, err := op.document(p.Args)
 	bad := &form.Problems{}
 	if err != nil {
@@ -125,15 +175,7 @@ func (op *operation) checkReact(p *ReactParams) (jsonx.Value, error) {
 	} else if err := checkArgs(args); err != nil {
 		bad.AddAll("args", fieldsOf(err))
 	}
-	switch {
-	case p.TimeoutMS != 0 && p.CallbackURL == "":
-		bad.Add("timeout_ms", "is allowed only together with callback_url")
-	case p.TimeoutMS != 0 && (p.TimeoutMS < minTimeoutMS || p.TimeoutMS > maxTimeoutMS):
-		bad.Add("timeout_ms", "must be between %d and %d", minTimeoutMS, maxTimeoutMS)
-	}
-	if p.CallbackURL != "" {
-		op.v.checkURL(bad, "callback_url", p.CallbackURL)
-	}
+	check(p, op.v, bad)
 	return args, asInvalid(bad)
 }
 
@@ -237,10 +279,13 @@ func (op *operation) runCode(ctx context.Context, s codeRun) (JSON, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	limited, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	out, err := op.v.cfg.Runtime.Run(ctx, script.Program{Tenant: op.tenant.String(), Name: s.name, Source: s.code}, input, host)
-	return JSON(out), runtimeErr(err)
+	out, err := op.v.cfg.Runtime.Run(limited, script.Program{Tenant: op.tenant.String(), Name: s.name, Source: s.code}, input, host)
+	if err != nil {
+		return nil, cmp.Or(callerLeft(ctx), runtimeErr(err)) // the caller's deadline is not the code's fault
+	}
+	return JSON(out), nil
 }
 
 // runtimeErr returns an error of the runtime as one of the vault's. A vault

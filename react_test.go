@@ -130,13 +130,16 @@ func TestReactRefusesBadRequests(t *testing.T) {
 		"args of a number":          {vault.ReactParams{Args: 5}, "args"},
 		"args of a number, later":   {vault.ReactParams{Args: 5, CallbackURL: url}, "args"},
 		"filter that fails, later":  {vault.ReactParams{Args: map[string]string{"x": "{{ " + text.ID + " | json: '$.y' }}"}, CallbackURL: url}, "args.x"},
-		"timeout without callback":  {vault.ReactParams{TimeoutMS: 20_000}, "timeout_ms"},
-		"timeout too short":         {vault.ReactParams{TimeoutMS: 9_999, CallbackURL: url}, "timeout_ms"},
-		"timeout too long":          {vault.ReactParams{TimeoutMS: 210_001, CallbackURL: url}, "timeout_ms"},
+		"timeout without callback":  {vault.ReactParams{Timeout: 20 * time.Second}, "timeout_ms"},
+		"timeout too short":         {vault.ReactParams{Timeout: 10*time.Second - 1, CallbackURL: url}, "timeout_ms"},
+		"timeout too long":          {vault.ReactParams{Timeout: 210*time.Second + 1, CallbackURL: url}, "timeout_ms"},
 		"callback that is no URL":   {vault.ReactParams{CallbackURL: "nowhere"}, "callback_url"},
 		"callback with credentials": {vault.ReactParams{CallbackURL: "https://u:p@example.com/"}, "callback_url"},
 	} {
 		_, err := w.Private.React(t.Context(), w.reactor.ID, tc.p)
+		if tc.p.CallbackURL != "" {
+			_, err = w.Private.ReactAsync(t.Context(), w.reactor.ID, tc.p)
+		}
 		var bad *vault.InvalidError
 		if !errors.As(err, &bad) || len(bad.Fields[tc.path]) == 0 {
 			t.Errorf("%s: %v, want an error at %s", name, err, tc.path)
@@ -165,7 +168,7 @@ func TestReactorClientActsAsItsApplication(t *testing.T) {
 	if err := out.Raw.Decode(&made); err != nil {
 		t.Fatal(err)
 	}
-	if made.CreatedBy == nil || *made.CreatedBy != w.reactor.Application.ID {
+	if made.CreatedBy != w.reactor.Application.ID {
 		t.Errorf("created_by = %v, want the reactor's application", made.CreatedBy)
 	}
 }
@@ -215,9 +218,10 @@ func TestAsynchronousRunIsDeliveredSigned(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := w.Private.React(t.Context(), w.reactor.ID, vault.ReactParams{Args: map[string]string{"x": "{{ " + tok.ID + " }}"}, CallbackURL: hook.URL})
-	if err != nil || out != nil {
-		t.Fatalf("React = %v, %v; want nil, nil", out, err)
+	ctx := vault.WithTraceparent(t.Context(), traceparent, "a=1")
+	job, err := w.Private.ReactAsync(ctx, w.reactor.ID, vault.ReactParams{Args: map[string]string{"x": "{{ " + tok.ID + " }}"}, CallbackURL: hook.URL})
+	if err != nil {
+		t.Fatal(err)
 	}
 	if err := w.Work(t.Context()); err != nil {
 		t.Fatal(err)
@@ -232,6 +236,14 @@ func TestAsynchronousRunIsDeliveredSigned(t *testing.T) {
 	if err := json.Unmarshal(hook.bodies[0], &result); err != nil || result.Raw["x"] != "value" || result.Tokens == "" {
 		t.Errorf("callback body = %s, %v", hook.bodies[0], err)
 	}
+	same(t, "id of the callback", hook.got[0].Header.Get("webhook-id"), job.ID.String())
+	for name, want := range map[string]string{"traceparent": traceparent, "tracestate": "a=1", "SVC-TRACE-ID": traceparent[3:35]} {
+		same(t, name, hook.got[0].Header.Get(name), want)
+	}
+	if err := vault.VerifyWebhook(w.Acme.WebhookSecret, hook.got[0].Header, hook.bodies[0]); err != nil {
+		t.Errorf("VerifyWebhook: %v", err)
+	}
+	wantError(t, "another body", vault.VerifyWebhook(w.Acme.WebhookSecret, hook.got[0].Header, []byte("{}")), vault.ErrWebhook)
 	verifier, err := webhooks.NewWebhook(w.Acme.WebhookSecret)
 	if err != nil {
 		t.Fatal(err)
@@ -241,12 +253,31 @@ func TestAsynchronousRunIsDeliveredSigned(t *testing.T) {
 	}
 }
 
+// traceparent is a W3C trace context.
+const traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+// The two ways to run a reactor do not stand in for one another.
+func TestReactAndReactAsyncAreTwoThings(t *testing.T) {
+	t.Parallel()
+	w := newReactWorld(t, func(context.Context, map[string]any, script.Host) (any, error) {
+		t.Error("the code ran")
+		return nil, nil
+	})
+	_, err := w.Private.React(t.Context(), w.reactor.ID, vault.ReactParams{CallbackURL: "https://example.com/"})
+	wantFields(t, "React with a callback", err, "callback_url")
+	if !strings.Contains(err.Error(), "ReactAsync") {
+		t.Errorf("%v does not say what to use", err)
+	}
+	_, err = w.Private.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{})
+	wantFields(t, "ReactAsync without a callback", err, "callback_url")
+}
+
 func TestCallbackIsRetriedWithBackoffAndGivenUp(t *testing.T) {
 	t.Parallel()
 	w := newReactWorld(t, func(context.Context, map[string]any, script.Host) (any, error) { return nil, nil })
 	hook := newReceiver(t)
 	hook.answer(http.StatusInternalServerError)
-	if _, err := w.Private.React(t.Context(), w.reactor.ID, vault.ReactParams{CallbackURL: hook.URL}); err != nil {
+	if _, err := w.Private.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{CallbackURL: hook.URL}); err != nil {
 		t.Fatal(err)
 	}
 	work := func() {
@@ -313,7 +344,7 @@ func TestGivenUpCallbackIsEmptiedAndSwept(t *testing.T) {
 	}
 	hook := newReceiver(t)
 	hook.answer(http.StatusInternalServerError)
-	if _, err := w.Private.React(t.Context(), w.reactor.ID, vault.ReactParams{CallbackURL: hook.URL}); err != nil {
+	if _, err := w.Private.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{CallbackURL: hook.URL}); err != nil {
 		t.Fatal(err)
 	}
 	for try := range 10 {
@@ -343,7 +374,7 @@ func TestErrorOfAnAsynchronousRunIsDelivered(t *testing.T) {
 		return nil, &script.Error{Kind: script.Thrown, Status: 402, Title: "Invalid Payment Method", Messages: map[string][]string{"error": {"declined"}}}
 	})
 	hook := newReceiver(t)
-	if _, err := w.Private.React(t.Context(), w.reactor.ID, vault.ReactParams{CallbackURL: hook.URL}); err != nil {
+	if _, err := w.Private.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{CallbackURL: hook.URL}); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Work(t.Context()); err != nil {
@@ -371,10 +402,10 @@ func TestChosenResponseIsDelivered(t *testing.T) {
 			t.Parallel()
 			w := newReactWorld(t, func(context.Context, map[string]any, script.Host) (any, error) {
 				return nil, &script.Error{Kind: script.Thrown, Status: 418, Title: "CustomHttpResponseError", Messages: map[string][]string{"error": {"x"}},
-					Response: &script.Response{Status: 418, Headers: map[string]string{"X-Kind": "teapot"}, Body: []byte(body)}}
+					Response: &script.Response{Status: 418, Header: http.Header{"X-Kind": {"teapot"}}, Body: []byte(body)}}
 			})
 			hook := newReceiver(t)
-			if _, err := w.Private.React(t.Context(), w.reactor.ID, vault.ReactParams{CallbackURL: hook.URL}); err != nil {
+			if _, err := w.Private.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{CallbackURL: hook.URL}); err != nil {
 				t.Fatal(err)
 			}
 			if err := w.Work(t.Context()); err != nil {
@@ -407,7 +438,7 @@ func TestArgumentsEndWithTheRun(t *testing.T) {
 	hook := newReceiver(t)
 	hook.answer(http.StatusInternalServerError)
 	args := map[string]string{"x": strings.Repeat("x", 100_000)}
-	if _, err := w.Private.React(t.Context(), w.reactor.ID, vault.ReactParams{Args: args, CallbackURL: hook.URL}); err != nil {
+	if _, err := w.Private.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{Args: args, CallbackURL: hook.URL}); err != nil {
 		t.Fatal(err)
 	}
 	if n := size(); n < 100_000 {
@@ -434,7 +465,7 @@ func TestWebhookSecretRotationKeepsTheOldOneForADay(t *testing.T) {
 	}
 	verifies := func(secret string) bool {
 		t.Helper()
-		if _, err := w.Private.React(t.Context(), w.reactor.ID, vault.ReactParams{CallbackURL: hook.URL}); err != nil {
+		if _, err := w.Private.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{CallbackURL: hook.URL}); err != nil {
 			t.Fatal(err)
 		}
 		if err := w.Work(t.Context()); err != nil {
@@ -477,7 +508,7 @@ func TestAnotherNodeTakesOverAfterTheLease(t *testing.T) {
 		return map[string]any{"raw": 1}, nil
 	})
 	hook := newReceiver(t)
-	if _, err := w.Private.React(t.Context(), w.reactor.ID, vault.ReactParams{CallbackURL: hook.URL}); err != nil {
+	if _, err := w.Private.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{CallbackURL: hook.URL}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, kill := context.WithCancel(t.Context())

@@ -30,10 +30,10 @@ type Reactor struct {
 	Configuration map[string]string `json:"configuration"`
 	// Application is the one that the code's client acts as.
 	Application *ApplicationRef `json:"application,omitempty"`
-	CreatedBy   uuid.UUID       `json:"created_by"`
-	CreatedAt   time.Time       `json:"created_at"`
-	ModifiedBy  *uuid.UUID      `json:"modified_by,omitempty"`
-	ModifiedAt  *time.Time      `json:"modified_at,omitempty"`
+	CreatedBy   uuid.UUID       `json:"created_by,omitzero"`
+	CreatedAt   time.Time       `json:"created_at,omitzero"`
+	ModifiedBy  uuid.UUID       `json:"modified_by,omitzero"`
+	ModifiedAt  time.Time       `json:"modified_at,omitzero"`
 }
 
 // ApplicationRef names an application.
@@ -112,12 +112,21 @@ func (c *Client) CreateReactor(ctx context.Context, p ReactorParams) (*Reactor, 
 	if err != nil {
 		return nil, err
 	}
+	r, err := op.newReactor(ctx, &p)
+	if err != nil {
+		return nil, err
+	}
+	return reactors.create(ctx, op, r)
+}
+
+// newReactor returns a reactor that is still to be stored.
+func (op *operation) newReactor(ctx context.Context, p *ReactorParams) (*Reactor, error) {
 	if err := p.check(ctx, op, ""); err != nil {
 		return nil, err
 	}
 	r := &Reactor{ID: op.v.ids.At(op.now), TenantID: op.tenant, CreatedBy: op.creator, CreatedAt: op.now}
-	r.set(&p)
-	return reactors.create(ctx, op, r)
+	r.set(p)
+	return r, nil
 }
 
 // set changes what parameters describe.
@@ -131,12 +140,12 @@ var reactors = recordKind[Reactor]{
 		return storage.Record{ID: storage.ID(r.ID), Name: r.Name, CreatedAt: r.CreatedAt}
 	},
 	document: func(r *Reactor) any { return r },
-	modified: func(r *Reactor, by uuid.UUID, at time.Time) { r.ModifiedBy, r.ModifiedAt = &by, &at },
-	application: func(r *Reactor) (*uuid.UUID, func()) {
+	modified: func(r *Reactor, by uuid.UUID, at time.Time) { r.ModifiedBy, r.ModifiedAt = by, at },
+	application: func(r *Reactor) (uuid.UUID, func()) {
 		if r.Application == nil {
-			return nil, nil
+			return uuid.UUID{}, nil
 		}
-		return &r.Application.ID, func() { r.Application = nil }
+		return r.Application.ID, func() { r.Application = nil }
 	},
 }
 
@@ -190,19 +199,23 @@ func (c *Client) ReplaceReactor(ctx context.Context, id uuid.UUID, p ReactorPara
 }
 
 // PatchReactor changes a reactor by a JSON merge patch (RFC 7386) of its
-// parameters (permission reactor:update).
-func (c *Client) PatchReactor(ctx context.Context, id uuid.UUID, patch JSON) (*Reactor, error) {
+// parameters, which [EncodeJSON] reads (permission reactor:update).
+func (c *Client) PatchReactor(ctx context.Context, id uuid.UUID, patch any) (*Reactor, error) {
 	op, err := c.begin(ctx, access.ReactorUpdate)
+	if err != nil {
+		return nil, err
+	}
+	text, err := EncodeJSON(patch)
 	if err != nil {
 		return nil, err
 	}
 	r, err := reactors.update(ctx, op, id, func(r *Reactor) error {
 		var p ReactorParams
-		if err := mergeInto(&p, ReactorParams{r.Name, r.Code, r.Configuration, r.Application}, patch); err != nil {
+		if err := mergeInto(&p, r.Params(), text); err != nil {
 			return err
 		}
 		kept := p.Application
-		if !patch.names("application") {
+		if !text.names("application") {
 			p.Application = nil // it was checked when it was set, and may be gone
 		}
 		if err := p.check(ctx, op, r.Code); err != nil {
@@ -214,7 +227,7 @@ func (c *Client) PatchReactor(ctx context.Context, id uuid.UUID, patch JSON) (*R
 	})
 	if errors.Is(err, ErrNotFound) {
 		var alone ReactorParams
-		err = cmp.Or(patchFault(patch, &alone,
+		err = cmp.Or(patchFault(text, &alone,
 			func() error { return alone.checkFields(ctx, op) },
 			func() error { return alone.load(ctx, op, "") }), err)
 	}

@@ -35,7 +35,7 @@ func TestReactorAdministration(t *testing.T) {
 		Application: &vault.ApplicationRef{ID: v.Private.ApplicationID()}, CreatedBy: v.Management.ApplicationID(), CreatedAt: vaulttest.Start}
 	same(t, "created", got, want)
 	v.Clock.Advance(time.Minute)
-	want.ModifiedBy, want.ModifiedAt = ptr(v.Management.ApplicationID()), ptr(v.Clock.Now())
+	want.ModifiedBy, want.ModifiedAt = v.Management.ApplicationID(), v.Clock.Now()
 	for _, tt := range []struct {
 		patch  string
 		change func()
@@ -180,15 +180,15 @@ func TestProxyAdministration(t *testing.T) {
 		CreatedBy: v.Management.ApplicationID(), CreatedAt: vaulttest.Start}
 	same(t, "created", got, want)
 	v.Clock.Advance(time.Minute)
-	want.ModifiedBy, want.ModifiedAt = ptr(v.Management.ApplicationID()), ptr(v.Clock.Now())
+	want.ModifiedBy, want.ModifiedAt = v.Management.ApplicationID(), v.Clock.Now()
 	for _, tt := range []struct {
 		patch  string
 		change func()
 	}{
 		{`{"require_auth":false,"configuration":{"a":"1"}}`, func() { want.RequireAuth, want.Configuration = false, map[string]string{"a": "1"} }},
 		{`{"name":"second","request_transform":{"code":"` + code + `"}}`, func() { want.Name, want.RequestTransform = "second", &vault.ProxyTransform{Code: code} }},
-		{`{"application":{"id":"` + v.Public.ApplicationID().String() + `"}}`, func() { want.ApplicationID = ptr(v.Public.ApplicationID()) }},
-		{`{"application":null,"request_transform":null,"configuration":null}`, func() { want.ApplicationID, want.RequestTransform, want.Configuration = nil, nil, nil }},
+		{`{"application":{"id":"` + v.Public.ApplicationID().String() + `"}}`, func() { want.ApplicationID = v.Public.ApplicationID() }},
+		{`{"application":null,"request_transform":null,"configuration":null}`, func() { want.ApplicationID, want.RequestTransform, want.Configuration = uuid.UUID{}, nil, nil }},
 		{`{"require_auth":null}`, func() { want.RequireAuth = true }},
 	} {
 		if _, err := v.Management.PatchProxy(t.Context(), got.ID, vault.JSON(tt.patch)); err != nil {
@@ -391,4 +391,50 @@ func TestProxyMethodIsGETByDefault(t *testing.T) {
 	_, err = v.Private.InvokeProxy(t.Context(), vault.ProxyCall{Key: x.Key})
 	wantError(t, "InvokeProxy", err, stop)
 	same(t, "method", method, any("GET"))
+}
+
+// What a read gave can be changed and put back, and changing the parameters does
+// not change what was read.
+func TestParamsOfWhatWasRead(t *testing.T) {
+	t.Parallel()
+	v, ctx := vaulttest.New(t), t.Context()
+	app := &vault.ApplicationRef{ID: v.Private.ApplicationID()}
+	r, err := v.Management.CreateReactor(ctx, vault.ReactorParams{Name: "r", Code: code, Configuration: map[string]string{"a": "1"}, Application: app})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rp := r.Params()
+	rp.Configuration["b"], rp.Application.ID = "2", v.Public.ApplicationID()
+	same(t, "reactor", r.Params(), vault.ReactorParams{Name: "r", Code: code, Configuration: map[string]string{"a": "1"}, Application: app})
+	changed, err := v.Management.ReplaceReactor(ctx, r.ID, rp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "changed reactor", changed.Params(), rp)
+
+	xp := vault.ProxyParams{Name: "x", DestinationURL: "https://example.com", Configuration: map[string]string{"a": "1"}, Application: app,
+		RequestTransform: &vault.ProxyTransform{Code: code}, RequireAuth: ptr(false)}
+	x, err := v.Management.CreateProxy(ctx, xp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "proxy", x.Params(), xp)
+	x.Params().RequestTransform.Code, *x.Params().RequireAuth = "", true
+	same(t, "proxy, after its parameters were changed", x.Params(), xp)
+	y, err := v.Management.ReplaceProxy(ctx, x.ID, x.Params())
+	if err != nil || y.Key != x.Key {
+		t.Fatalf("%v, %v", y, err)
+	}
+	same(t, "proxy put back", y.Params(), xp)
+
+	ap := vault.ApplicationParams{Name: "a", Type: vault.ApplicationPrivate, Rules: []vault.AccessRule{{Priority: 1, Container: "/a/", Transform: vault.TransformMask,
+		Permissions: []vault.Permission{vault.PermissionTokenRead}}}, ExpiresAt: vaulttest.Start.Add(time.Hour)}
+	a, err := v.Management.CreateApplication(ctx, ap)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "application", a.Params(), ap)
+	if _, err := v.Management.ReplaceApplication(ctx, a.ID, a.Params()); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -86,15 +86,19 @@ type recordKind[T any] struct {
 	opened func(*T, *storage.Record)
 	// modified notes who changed an entity last, and when.
 	modified func(item *T, by uuid.UUID, at time.Time)
-	// application returns the application that an entity refers to, and how to
-	// leave it out. It may be nil.
-	application func(*T) (id *uuid.UUID, leaveOut func())
+	// application returns the application that an entity refers to, zero for
+	// none, and how to leave it out. It may be nil.
+	application func(*T) (id uuid.UUID, leaveOut func())
 }
 
-// seal returns the record of an entity.
-func (k *recordKind[T]) seal(op *operation, item *T) (storage.Record, error) {
+// seal returns the record of an entity. Adjust, unless it is nil, changes the
+// columns first.
+func (k *recordKind[T]) seal(op *operation, item *T, adjust func(*storage.Record)) (storage.Record, error) {
 	rec := k.columns(item)
 	rec.Kind = k.name
+	if adjust != nil {
+		adjust(&rec)
+	}
 	return rec, op.sealRecord(&rec, k.document(item))
 }
 
@@ -118,8 +122,8 @@ func (k *recordKind[T]) show(ctx context.Context, op *operation, items ...*T) er
 	}
 	var ids []storage.ID
 	for _, item := range items {
-		if id, _ := k.application(item); id != nil && !slices.Contains(ids, storage.ID(*id)) {
-			ids = append(ids, storage.ID(*id))
+		if id, _ := k.application(item); id != (uuid.UUID{}) && !slices.Contains(ids, storage.ID(id)) {
+			ids = append(ids, storage.ID(id))
 		}
 	}
 	if len(ids) == 0 {
@@ -133,7 +137,7 @@ func (k *recordKind[T]) show(ctx context.Context, op *operation, items ...*T) er
 		return slices.ContainsFunc(recs, func(r storage.Record) bool { return uuid.UUID(r.ID) == id })
 	}
 	for _, item := range items {
-		if id, leaveOut := k.application(item); id != nil && !exists(*id) {
+		if id, leaveOut := k.application(item); id != (uuid.UUID{}) && !exists(id) {
 			leaveOut()
 		}
 	}
@@ -142,7 +146,12 @@ func (k *recordKind[T]) show(ctx context.Context, op *operation, items ...*T) er
 
 // create stores a new entity, with its log entry.
 func (k *recordKind[T]) create(ctx context.Context, op *operation, item *T) (*T, error) {
-	rec, err := k.seal(op, item)
+	return k.createAs(ctx, op, item, storage.Key{})
+}
+
+// createAs is create for an entity that is unique by a key, unless it is zero.
+func (k *recordKind[T]) createAs(ctx context.Context, op *operation, item *T, key storage.Key) (*T, error) {
+	rec, err := k.seal(op, item, func(rec *storage.Record) { rec.AltKey = key })
 	if err != nil {
 		return nil, err
 	}
@@ -166,17 +175,11 @@ func (k *recordKind[T]) read(ctx context.Context, op *operation, id uuid.UUID) (
 
 // get returns an entity to a caller, and logs that it was read.
 func (k *recordKind[T]) get(ctx context.Context, op *operation, id uuid.UUID) (*T, error) {
-	item, err := k.read(ctx, op, id)
+	rec, err := op.record(ctx, k.name, id)
 	if err != nil {
 		return nil, err
 	}
-	if err := k.show(ctx, op, item); err != nil {
-		return nil, err
-	}
-	if err := op.logReads(ctx, audit.Read, entity{k.name, id.String()}); err != nil {
-		return nil, err
-	}
-	return item, nil
+	return k.shown(ctx, op, rec)
 }
 
 // update reads an entity, changes it and stores it, again if others were faster.
@@ -194,7 +197,7 @@ func (k *recordKind[T]) update(ctx context.Context, op *operation, id uuid.UUID,
 		if err := change(item); err != nil {
 			return nil, err
 		}
-		rec, err := k.seal(op, item)
+		rec, err := k.seal(op, item, func(rec *storage.Record) { keepNameKey(rec, old) })
 		if err != nil {
 			return nil, err
 		}

@@ -116,7 +116,7 @@ func (r *rotation) step(ctx context.Context, message string, change func(*seal.R
 }
 
 func (r *rotation) store(ctx context.Context, state *keyring.State[tenantDoc], ring *seal.Ring, message string) error {
-	wrapped, err := r.v.wrap(ring, r.tenant)
+	wrapped, err := r.v.wrap(ctx, ring, r.tenant)
 	if err != nil {
 		return err
 	}

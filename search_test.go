@@ -426,10 +426,10 @@ func (d dice) token(t *testing.T, v *vaulttest.Vault, i int) *query.Doc {
 		v.Clock.Advance(time.Duration(d.IntN(40)) * time.Minute)
 		tok = update(t, v.Tenant.AsUser(uuid.MustParse(d.pick(someActors...))), tok.ID, `{"metadata":{"color":"red"}}`)
 		doc.Metadata["color"] = "red"
-		doc.ModifiedBy, doc.ModifiedAt = *tok.ModifiedBy, *tok.ModifiedAt
+		doc.ModifiedBy, doc.ModifiedAt = tok.ModifiedBy, tok.ModifiedAt
 	}
 	doc.ID, doc.Type, doc.Fingerprint, doc.Containers = tok.ID, string(tok.Type), tok.Fingerprint, tok.Containers
-	doc.CreatedBy, doc.CreatedAt = *tok.CreatedBy, *tok.CreatedAt
+	doc.CreatedBy, doc.CreatedAt = tok.CreatedBy, tok.CreatedAt
 	return doc
 }
 

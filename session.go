@@ -124,7 +124,7 @@ type Grant struct {
 	Permissions []Permission `json:"permissions,omitempty"`
 	Rules       []AccessRule `json:"rules,omitempty"`
 	// ExpiresAt ends the session. Default: 3 minutes after it was created.
-	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+	ExpiresAt time.Time `json:"expires_at,omitzero"`
 }
 
 // UnmarshalJSON reads the JSON form strictly: an unknown field, a duplicate
@@ -244,8 +244,8 @@ func (g *Grant) check(now time.Time, longest time.Duration) (*access.Grant, erro
 	}
 	rules, permissions, problems := access.Check(access.Session, accessRules(g.Rules), texts(g.Permissions))
 	bad.AddAll("", problems)
-	if g.ExpiresAt != nil {
-		form.CheckExpiry(*g.ExpiresAt, now, bad)
+	if !g.ExpiresAt.IsZero() {
+		form.CheckExpiry(g.ExpiresAt, now, bad)
 		if longest > 0 && g.ExpiresAt.After(now.Add(longest)) {
 			bad.Add("expires_at", "must be at most %s from now", longest)
 		}
@@ -290,7 +290,7 @@ func (op *operation) authorizeSession(ctx context.Context, g *Grant) error {
 	if op.app != nil {
 		s.AuthorizedBy, s.AuthorizerKey = op.app.ID, op.app.keyMark()
 	}
-	if g.ExpiresAt != nil {
+	if !g.ExpiresAt.IsZero() {
 		rec.ExpiresAt = g.ExpiresAt.UTC().Truncate(time.Microsecond)
 	}
 	if err := op.sealRecord(&rec, s); err != nil {
@@ -307,11 +307,11 @@ type SessionInfo struct {
 	ID            uuid.UUID `json:"id"`
 	ApplicationID uuid.UUID `json:"application_id"` // that created it
 	// AuthorizedBy is the application that authorized it, or the tenant's id for
-	// the tenant itself. Nil means that it was not authorized, and has no access.
-	AuthorizedBy *uuid.UUID   `json:"authorized_by,omitempty"`
+	// the tenant itself. Zero means that it was not authorized, and has no access.
+	AuthorizedBy uuid.UUID    `json:"authorized_by,omitzero"`
 	Permissions  []Permission `json:"permissions,omitempty"`
 	Rules        []AccessRule `json:"rules,omitempty"`
-	CreatedAt    time.Time    `json:"created_at"`
+	CreatedAt    time.Time    `json:"created_at,omitzero"`
 	ExpiresAt    time.Time    `json:"expires_at"`
 }
 
@@ -406,7 +406,7 @@ func (op *operation) sessionInfo(ctx context.Context, rec *storage.Record) (*Ses
 		CreatedAt: rec.CreatedAt, ExpiresAt: rec.ExpiresAt,
 	}
 	if s.Authorized {
-		info.AuthorizedBy = &s.AuthorizedBy
+		info.AuthorizedBy = s.AuthorizedBy
 	}
 	return info, nil
 }

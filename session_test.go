@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
@@ -151,7 +153,7 @@ func TestGrantRules(t *testing.T) {
 		"a management right":    {vault.Grant{Nonce: s.Nonce, Permissions: []vault.Permission{"log:read"}}, "permissions[0]"},
 		"an unknown permission": {vault.Grant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:see"}}, "permissions[0]"},
 		"a bad rule":            {vault.Grant{Nonce: s.Nonce, Rules: []vault.AccessRule{rule(1, "/x", vault.TransformMask, "token:read")}}, "rules[0].container"},
-		"expired":               {vault.Grant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:create"}, ExpiresAt: ptr(vaulttest.Start)}, "expires_at"},
+		"expired":               {vault.Grant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:create"}, ExpiresAt: vaulttest.Start}, "expires_at"},
 	} {
 		wantFields(t, name, v.Tenant.AuthorizeSession(t.Context(), tt.g), tt.field)
 	}
@@ -243,12 +245,12 @@ func TestGrantLiesWithinTheAuthorizers(t *testing.T) {
 func TestSessionExpires(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		expires *time.Time
+		expires time.Time
 		life    time.Duration
 	}{
-		"by default after three minutes":      {nil, 3 * time.Minute},
-		"when its authorization says":         {ptr(vaulttest.Start.Add(time.Hour)), time.Hour},
-		"earlier when its authorization says": {ptr(vaulttest.Start.Add(time.Minute)), time.Minute},
+		"by default after three minutes":      {time.Time{}, 3 * time.Minute},
+		"when its authorization says":         {vaulttest.Start.Add(time.Hour), time.Hour},
+		"earlier when its authorization says": {vaulttest.Start.Add(time.Minute), time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -290,7 +292,7 @@ func TestSessionEndsWithItsApplication(t *testing.T) {
 	grant := vault.Grant{Nonce: pending.Nonce, Permissions: []vault.Permission{"token:create"}}
 	wantError(t, "its nonce", v.Private.AuthorizeSession(t.Context(), grant), vault.ErrNotFound)
 
-	app, err := v.Tenant.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}, ExpiresAt: ptr(vaulttest.Start.Add(time.Minute))})
+	app, err := v.Tenant.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}, ExpiresAt: vaulttest.Start.Add(time.Minute)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -312,12 +314,12 @@ func TestSessionActsForItsApplication(t *testing.T) {
 	c := session(t, v, vault.Grant{Rules: []vault.AccessRule{rule(1, "/general/", vault.TransformReveal, "token:create", "token:read", "token:update")}})
 	tok := create(t, c, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
 	app := v.Public.ApplicationID()
-	same(t, "creator", tok.CreatedBy, &app)
-	same(t, "modifier", update(t, c, tok.ID, `{"metadata":{"a":"b"}}`).ModifiedBy, &app)
+	same(t, "creator", tok.CreatedBy, app)
+	same(t, "modifier", update(t, c, tok.ID, `{"metadata":{"a":"b"}}`).ModifiedBy, app)
 	same(t, "application", c.ApplicationID(), app)
 	wantData(t, "data", get(t, c, tok.ID).Data, `"secret"`)
 	for _, e := range entries(t, v, vault.ListLogsParams{EntityID: tok.ID}) {
-		if e.ActorID == nil || *e.ActorID != app || e.ActorType != "application" {
+		if e.ActorID != app || e.ActorType != "application" {
 			t.Errorf("the actor of %s is %v, a %s", e.Operation, e.ActorID, e.ActorType)
 		}
 	}
@@ -333,7 +335,7 @@ func TestSessionsAreListedAndEnded(t *testing.T) {
 	open := newSession(t, v)
 	authorized := newSession(t, v)
 	far := v.Clock.Now().Add(time.Hour)
-	if err := v.Private.AuthorizeSession(t.Context(), vault.Grant{Nonce: authorized.Nonce, Permissions: []vault.Permission{"token:read"}, ExpiresAt: &far}); err != nil {
+	if err := v.Private.AuthorizeSession(t.Context(), vault.Grant{Nonce: authorized.Nonce, Permissions: []vault.Permission{"token:read"}, ExpiresAt: far}); err != nil {
 		t.Fatal(err)
 	}
 	private, err := v.Private.OwnApplication(t.Context())
@@ -345,10 +347,10 @@ func TestSessionsAreListedAndEnded(t *testing.T) {
 		t.Fatalf("%+v, %v", page, err)
 	}
 	newest, oldest := page.Data[0], page.Data[1]
-	if newest.AuthorizedBy == nil || *newest.AuthorizedBy != private.ID || !slices.Equal(newest.Permissions, []vault.Permission{"token:read"}) || !newest.ExpiresAt.Equal(far) {
+	if newest.AuthorizedBy != private.ID || !slices.Equal(newest.Permissions, []vault.Permission{"token:read"}) || !newest.ExpiresAt.Equal(far) {
 		t.Errorf("the authorized session is %+v", newest)
 	}
-	if oldest.AuthorizedBy != nil || oldest.Permissions != nil || !oldest.ExpiresAt.Equal(open.ExpiresAt) {
+	if oldest.AuthorizedBy != (uuid.UUID{}) || oldest.Permissions != nil || !oldest.ExpiresAt.Equal(open.ExpiresAt) {
 		t.Errorf("the open session is %+v", oldest)
 	}
 	second, err := manager.ListSessions(t.Context(), vault.ListSessionsParams{PageParams: vault.PageParams{Page: 2, Size: 1}})
@@ -384,7 +386,7 @@ func TestMaxSessionLife(t *testing.T) {
 	}{"within": {time.Hour, true}, "beyond": {time.Hour + time.Second, false}} {
 		s := newSession(t, v)
 		end := v.Clock.Now().Add(c.life)
-		err := v.Private.AuthorizeSession(t.Context(), vault.Grant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:read"}, ExpiresAt: &end})
+		err := v.Private.AuthorizeSession(t.Context(), vault.Grant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:read"}, ExpiresAt: end})
 		if c.ok && err != nil {
 			t.Errorf("%s: %v", name, err)
 		}

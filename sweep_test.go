@@ -23,7 +23,7 @@ func TestSweepDeletesWhatHasExpired(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	_, other := v.NewTenant(t, "Other")
-	soon := ptr(vaulttest.Start.Add(30 * time.Minute))
+	soon := vaulttest.Start.Add(30 * time.Minute)
 	const chunk = 250 // more than one change holds
 	for i := range chunk {
 		create(t, v.Tenant, vault.TokenParams{ID: fmt.Sprintf("tok%d", i), Type: vault.TypeGeneric, Data: i, ExpiresAt: soon})
@@ -89,7 +89,7 @@ func TestConcurrentSweeps(t *testing.T) {
 	vaults, clock := nodes(t)
 	tenant := tenantOf(t, vaults[0])
 	for i := range 100 {
-		create(t, tenant, vault.TokenParams{ID: fmt.Sprintf("tok%d", i), Type: vault.TypeGeneric, Data: i, ExpiresAt: ptr(vaulttest.Start.Add(time.Hour))})
+		create(t, tenant, vault.TokenParams{ID: fmt.Sprintf("tok%d", i), Type: vault.TypeGeneric, Data: i, ExpiresAt: vaulttest.Start.Add(time.Hour)})
 		create(t, tenant, vault.TokenParams{ID: fmt.Sprintf("card%d", i), Type: vault.TypeCard, Data: vault.CardData{Number: visa, CVC: "987"}})
 	}
 	clock.Advance(time.Hour)
@@ -126,7 +126,7 @@ func TestVaultSweepsByItself(t *testing.T) {
 	}
 	defer v.Close()
 	tenant := tenantOf(t, v)
-	tok := create(t, tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: "x", ExpiresAt: ptr(vaulttest.Start.Add(time.Hour))})
+	tok := create(t, tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: "x", ExpiresAt: vaulttest.Start.Add(time.Hour)})
 	clock.Advance(time.Hour)
 	eventually(t, 20*time.Second, "the row is deleted", func() bool {
 		rows, err := store.Tokens(t.Context(), storage.ID(tenant.TenantID()), []string{tok.ID})
@@ -138,7 +138,7 @@ func TestVaultSweepsByItself(t *testing.T) {
 func TestSweepFails(t *testing.T) {
 	t.Parallel()
 	v, store := spied(t)
-	create(t, v.Tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: "x", ExpiresAt: ptr(vaulttest.Start.Add(time.Hour))})
+	create(t, v.Tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: "x", ExpiresAt: vaulttest.Start.Add(time.Hour)})
 	v.Clock.Advance(time.Hour)
 	store.before = func(string, *storage.Change) error { return errDown }
 	_, err := v.Sweep(t.Context())
@@ -156,7 +156,7 @@ func TestSweepFails(t *testing.T) {
 func TestSweepGoesOnAfterAFailure(t *testing.T) {
 	t.Parallel()
 	v, store := spied(t)
-	create(t, v.Tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: "x", ExpiresAt: ptr(vaulttest.Start.Add(time.Hour))})
+	create(t, v.Tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: "x", ExpiresAt: vaulttest.Start.Add(time.Hour)})
 	v.Clock.Advance(time.Hour)
 	var swept bool
 	store.before = func(method string, c *storage.Change) error {

@@ -26,11 +26,9 @@ type Tenant struct {
 	Settings TenantSettings `json:"settings"`
 	// WebhookSecret signs the callbacks of asynchronous reactors, as Standard
 	// Webhooks describes.
-	WebhookSecret string     `json:"webhook_secret,omitempty"`
-	CreatedAt     time.Time  `json:"created_at"`
-	ModifiedAt    *time.Time `json:"modified_at,omitempty"`
-
-	rev int64
+	WebhookSecret string    `json:"webhook_secret,omitempty"`
+	CreatedAt     time.Time `json:"created_at,omitzero"`
+	ModifiedAt    time.Time `json:"modified_at,omitzero"`
 }
 
 // TenantSettings are defaults that a tenant sets for itself.
@@ -66,6 +64,11 @@ func (p *TenantParams) validate() error {
 
 // CreateTenant adds a tenant with keys of its own.
 func (v *Vault) CreateTenant(ctx context.Context, name string) (*Tenant, error) {
+	return v.createTenant(ctx, name, storage.Key{})
+}
+
+// createTenant adds a tenant that is unique by a key, unless it is zero.
+func (v *Vault) createTenant(ctx context.Context, name string, unique storage.Key) (*Tenant, error) {
 	params := TenantParams{Name: name}
 	if err := params.validate(); err != nil {
 		return nil, err
@@ -76,7 +79,8 @@ func (v *Vault) CreateTenant(ctx context.Context, name string) (*Tenant, error) 
 	}
 	now := v.now()
 	t := &tenantDoc{Tenant: Tenant{ID: v.ids.At(now), Name: name, WebhookSecret: webhook.NewSecret(), CreatedAt: now}}
-	wrapped, err := v.wrap(ring, t.ID)
+	t.rec = storage.Record{Name: name, AltKey: unique}
+	wrapped, err := v.wrap(ctx, ring, t.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +152,31 @@ func (c *Client) ReplaceTenant(ctx context.Context, p TenantParams) (*Tenant, er
 	if err := p.validate(); err != nil {
 		return nil, err
 	}
-	return op.changeTenant(ctx, func(t *tenantDoc) { t.Name, t.Settings = p.Name, p.Settings })
+	return op.changeTenant(ctx, func(t *tenantDoc) error {
+		t.Name, t.Settings = p.Name, p.Settings
+		return nil
+	})
+}
+
+// PatchTenant changes the client's own tenant by a JSON merge patch (RFC 7386)
+// of its parameters, which [EncodeJSON] reads (permission tenant:update).
+func (c *Client) PatchTenant(ctx context.Context, patch any) (*Tenant, error) {
+	op, err := c.begin(ctx, access.TenantUpdate)
+	if err != nil {
+		return nil, err
+	}
+	text, err := EncodeJSON(patch)
+	if err != nil {
+		return nil, err
+	}
+	return op.changeTenant(ctx, func(t *tenantDoc) error {
+		var p TenantParams
+		if err := mergeInto(&p, TenantParams{t.Name, t.Settings}, text); err != nil {
+			return err
+		}
+		t.Name, t.Settings = p.Name, p.Settings
+		return p.validate()
+	})
 }
 
 // secretOverlap is how long callbacks are signed with the old secret too.
@@ -162,24 +190,26 @@ func (c *Client) RotateWebhookSecret(ctx context.Context) (*Tenant, error) {
 	if err != nil {
 		return nil, err
 	}
-	return op.changeTenant(ctx, func(t *tenantDoc) {
-		until := op.now.Add(secretOverlap)
-		t.OldSecret, t.OldSecretUntil = t.WebhookSecret, &until
+	return op.changeTenant(ctx, func(t *tenantDoc) error {
+		t.OldSecret, t.OldSecretUntil = t.WebhookSecret, op.now.Add(secretOverlap)
 		t.WebhookSecret = webhook.NewSecret()
+		return nil
 	})
 }
 
 // tenantDoc is a tenant as it is sealed.
 type tenantDoc struct {
 	Tenant
-	OldSecret      string     `json:"old_webhook_secret,omitempty"`
-	OldSecretUntil *time.Time `json:"old_webhook_secret_until,omitempty"`
+	OldSecret      string    `json:"old_webhook_secret,omitempty"`
+	OldSecretUntil time.Time `json:"old_webhook_secret_until,omitzero"`
+
+	rec storage.Record // that it was read from
 }
 
 // webhookSecrets returns the secrets that callbacks are signed with.
 func (t *tenantDoc) webhookSecrets(now time.Time) []string {
 	secrets := []string{t.WebhookSecret}
-	if t.OldSecretUntil != nil && t.OldSecretUntil.After(now) {
+	if t.OldSecretUntil.After(now) {
 		secrets = append(secrets, t.OldSecret)
 	}
 	return secrets
@@ -191,14 +221,15 @@ func newTenants(v *Vault) *keyring.Cache[tenantDoc] {
 		Store: v.store, Master: v.master, Missing: errNoTenant, Age: v.cfg.KeyAge,
 		Decode: func(rec *storage.Record, plain []byte) (doc tenantDoc, err error) {
 			err = decodeRecord(rec, plain, &doc)
-			doc.ID, doc.rev = uuid.UUID(rec.ID), rec.Rev
+			doc.ID, doc.rec = uuid.UUID(rec.ID), *rec
+			doc.rec.Body = nil
 			return doc, err
 		},
 	})
 }
 
 // changeTenant reads the client's own tenant, changes it and stores it.
-func (op *operation) changeTenant(ctx context.Context, change func(*tenantDoc)) (*Tenant, error) {
+func (op *operation) changeTenant(ctx context.Context, change func(*tenantDoc) error) (*Tenant, error) {
 	defer op.afterwards(func() { op.v.tenants.Forget(op.tenant) })
 	return retryStale(func() (*Tenant, error) {
 		var err error
@@ -206,14 +237,16 @@ func (op *operation) changeTenant(ctx context.Context, change func(*tenantDoc)) 
 			return nil, err
 		}
 		t := op.state.Doc
-		t.ModifiedAt = &op.now
-		change(&t)
+		t.ModifiedAt = op.now
+		if err := change(&t); err != nil {
+			return nil, err
+		}
 		rec, err := op.tenantRecord(&t)
 		if err != nil {
 			return nil, err
 		}
 		ch := op.change()
-		ch.UpdateRecords = []storage.RecordUpdate{{Rev: t.rev, Record: rec}}
+		ch.UpdateRecords = []storage.RecordUpdate{{Rev: t.rec.Rev, Record: rec}}
 		ch.Logs = []storage.Log{op.entry(audit.Update, kindTenant, t.ID.String())}
 		return &t.Tenant, op.write(ctx, ch)
 	})
@@ -222,6 +255,7 @@ func (op *operation) changeTenant(ctx context.Context, change func(*tenantDoc)) 
 // tenantRecord seals a tenant.
 func (op *operation) tenantRecord(t *tenantDoc) (storage.Record, error) {
 	rec := storage.Record{Kind: kindTenant, ID: storage.ID(t.ID), Name: t.Name, CreatedAt: t.CreatedAt}
+	keepNameKey(&rec, &t.rec)
 	return rec, op.sealRecord(&rec, t)
 }
 

@@ -40,7 +40,7 @@ func TestTenantLifecycle(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := *v.Acme
-	want.Name, want.Settings.DeduplicateTokens, want.ModifiedAt = "New", true, ptr(vaulttest.Start.Add(time.Minute))
+	want.Name, want.Settings.DeduplicateTokens, want.ModifiedAt = "New", true, vaulttest.Start.Add(time.Minute)
 	if diff := cmp.Diff(&want, got, unexported); diff != "" {
 		t.Errorf("updated tenant (-want +got):\n%s", diff)
 	}
@@ -224,11 +224,17 @@ func arguments(v *vaulttest.Vault) map[string][]any {
 		"CreateReactor":      {vault.ReactorParams{Name: "x", Code: "x", Configuration: map[string]string{}}},
 		"CreateTenant":       {"x"},
 		"CreateToken":        {generic},
+		"EnsureApplication":  {vault.ApplicationParams{Name: "x", Type: vault.ApplicationPrivate, Permissions: everything}},
+		"EnsureProxy":        {vault.ProxyParams{Name: "x", DestinationURL: "https://example.com/"}},
+		"EnsureReactor":      {vault.ReactorParams{Name: "x", Code: "x", Configuration: map[string]string{}}},
+		"EnsureTenant":       {"x"},
 		"InvokeProxy":        {vault.ProxyCall{Key: "x"}},
 		"Once":               {vault.OnceKey{Key: "x"}, func(context.Context, *vault.Client) (vault.Answer, error) { return vault.Answer{Status: 200}, nil }},
 		"PatchApplication":   {uuid.UUID{}, vault.JSON(`{"name":"y"}`)},
 		"PatchProxy":         {uuid.UUID{}, vault.JSON(`{"name":"y"}`)},
 		"PatchReactor":       {uuid.UUID{}, vault.JSON(`{"name":"y"}`)},
+		"PatchTenant":        {vault.JSON(`{"name":"y"}`)},
+		"ReactAsync":         {uuid.UUID{}, vault.ReactParams{CallbackURL: "https://example.com/"}},
 		"ReplaceApplication": {uuid.UUID{}, vault.ApplicationParams{Name: "x", Type: vault.ApplicationPrivate, Permissions: everything}},
 		"ReplaceProxy":       {uuid.UUID{}, vault.ProxyParams{Name: "x", DestinationURL: "https://example.com/"}},
 		"ReplaceReactor":     {uuid.UUID{}, vault.ReactorParams{Name: "x", Code: "x", Configuration: map[string]string{}}},
@@ -393,4 +399,35 @@ func TestClosedRuntimeIsAClosedVault(t *testing.T) {
 	v := vaulttest.Open(t, ":memory:", &vault.Config{Runtime: refusing{err: script.ErrClosed}})
 	_, err = v.Tenant.CreateReactor(t.Context(), reactorParams("r"))
 	wantError(t, "check", err, vault.ErrClosed)
+}
+
+// A patch of the tenant changes what it names and leaves the rest.
+func TestPatchTenant(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	for _, step := range []struct {
+		patch any
+		want  vault.TenantParams
+	}{
+		{map[string]any{"settings": map[string]any{"deduplicate_tokens": true}}, vault.TenantParams{Name: "Acme", Settings: vault.TenantSettings{DeduplicateTokens: true}}},
+		{vault.JSON(`{"name":"New"}`), vault.TenantParams{Name: "New", Settings: vault.TenantSettings{DeduplicateTokens: true}}},
+		{struct {
+			Settings *vault.TenantSettings `json:"settings"`
+		}{}, vault.TenantParams{Name: "New"}},
+	} {
+		got, err := v.Management.PatchTenant(t.Context(), step.patch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, "patched", vault.TenantParams{Name: got.Name, Settings: got.Settings}, step.want)
+		if got.WebhookSecret != v.Acme.WebhookSecret {
+			t.Error("a patch has changed the secret")
+		}
+	}
+	for patch, field := range map[string]string{`{"name":null}`: "name", `{"nope":1}`: "nope", `[]`: ""} {
+		_, err := v.Management.PatchTenant(t.Context(), vault.JSON(patch))
+		wantFields(t, patch, err, field)
+	}
+	_, err := v.Private.PatchTenant(t.Context(), vault.JSON(`{}`))
+	wantError(t, "a private application", err, vault.ErrForbidden)
 }

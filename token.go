@@ -20,8 +20,12 @@ import (
 )
 
 // Token stands in for a value. How much of the value Data shows depends on who
-// asks: the data itself, its mask, or nothing. CreatedBy and CreatedAt are nil
-// only on a duplicate that its finder may not read: see [Client.CreateToken].
+// asks: the data itself, its mask, or nothing.
+//
+// Here as everywhere, a time or an id that is absent is zero: a token without
+// ExpiresAt never expires, one without ModifiedAt was never changed. CreatedBy
+// and CreatedAt are zero only on a duplicate that its finder may not read: see
+// [Client.CreateToken].
 //
 // With fmt, whatever the verb, and with slog a token shows its id, tenant and
 // type, but no data; so it does in a slice, in a map, and in an exported field
@@ -47,11 +51,11 @@ type Token struct {
 	Metadata              map[string]string `json:"metadata,omitempty"`
 	SearchIndexes         []string          `json:"search_indexes,omitempty"`
 	FingerprintExpression string            `json:"fingerprint_expression,omitempty"`
-	ExpiresAt             *time.Time        `json:"expires_at,omitempty"`
-	CreatedBy             *uuid.UUID        `json:"created_by,omitempty"`
-	CreatedAt             *time.Time        `json:"created_at,omitempty"`
-	ModifiedBy            *uuid.UUID        `json:"modified_by,omitempty"`
-	ModifiedAt            *time.Time        `json:"modified_at,omitempty"`
+	ExpiresAt             time.Time         `json:"expires_at,omitzero"`
+	CreatedBy             uuid.UUID         `json:"created_by,omitzero"`
+	CreatedAt             time.Time         `json:"created_at,omitzero"`
+	ModifiedBy            uuid.UUID         `json:"modified_by,omitzero"`
+	ModifiedAt            time.Time         `json:"modified_at,omitzero"`
 }
 
 // TokenType says what a token holds, and with it how data is validated, masked
@@ -70,7 +74,7 @@ const (
 	TypeEmployerIDNumber     TokenType = "employer_id_number"     // likewise
 )
 
-// CardData is the data of a Card token. It is not shown when it is printed or
+// CardData is the data of a TypeCard token. It is not shown when it is printed or
 // logged, except as JSON and in unexported fields: see [Token].
 type CardData struct {
 	Number          string `json:"number"` // without separators
@@ -84,7 +88,7 @@ func (d CardData) value() jsonx.Value {
 	return token.CardValue(d.Number, d.ExpirationMonth, d.ExpirationYear, d.CVC)
 }
 
-// BankData is the data of a Bank token. It is not shown when it is printed or
+// BankData is the data of a TypeBank token. It is not shown when it is printed or
 // logged, except as JSON and in unexported fields: see [Token].
 type BankData struct {
 	RoutingNumber string `json:"routing_number"`
@@ -119,8 +123,8 @@ type TokenParams struct {
 	// ID names the token; it may be an expression. Default: a UUID.
 	ID   string
 	Type TokenType
-	// Data is the value: JSON text (a [JSON], a json.RawMessage or a []byte), or
-	// anything else that encodes to JSON.
+	// Data is the value: JSON text (a [JSON] or a json.RawMessage), or anything
+	// else that encodes to JSON, but for a []byte: see [EncodeJSON].
 	Data any
 	// Mask is an expression, or any JSON with expressions in its strings.
 	Mask any
@@ -135,7 +139,8 @@ type TokenParams struct {
 	// DeduplicateToken says whether an existing token with the same content is
 	// returned instead. Nil means what the tenant's settings say.
 	DeduplicateToken *bool
-	ExpiresAt        *time.Time
+	// ExpiresAt ends the token. Zero means never.
+	ExpiresAt time.Time
 }
 
 // UnmarshalJSON reads the JSON form strictly: an unknown field, a duplicate
@@ -181,7 +186,7 @@ func (p TokenParams) MarshalJSON() ([]byte, error) {
 	if p.DeduplicateToken != nil {
 		w.Value("deduplicate_token", jsonx.BoolValue(*p.DeduplicateToken))
 	}
-	if p.ExpiresAt != nil && !p.ExpiresAt.IsZero() { // a zero time means none
+	if !p.ExpiresAt.IsZero() {
 		w.Text("expires_at", p.ExpiresAt.Format(time.RFC3339Nano))
 	}
 	return w.JSON(), nil
@@ -378,10 +383,9 @@ func (t *clearToken) fill(out *Token) {
 		ID: row.ID, TenantID: uuid.UUID(row.Tenant), Type: TokenType(row.Type), Mask: t.MaskText(),
 		Fingerprint: ids.Encode58(row.Fingerprint), Containers: slices.Clone(row.Containers), Metadata: t.Metadata,
 		SearchIndexes: slices.Clone(t.IndexesInForce()), FingerprintExpression: t.FingerprintInForce(),
-		ExpiresAt: momentOf(row.ExpiresAt),
+		ExpiresAt: row.ExpiresAt, CreatedAt: row.CreatedAt, CreatedBy: uuid.UUID(row.CreatedBy),
+		ModifiedAt: row.ModifiedAt, ModifiedBy: uuid.UUID(row.ModifiedBy),
 	}
-	out.CreatedAt, out.CreatedBy = stampOf(row.CreatedAt, row.CreatedBy)
-	out.ModifiedAt, out.ModifiedBy = stampOf(row.ModifiedAt, row.ModifiedBy)
 }
 
 // show fills in the token as a transform shows it, as view does.
@@ -406,31 +410,4 @@ func (t *clearToken) shown(ctx context.Context, transform access.Transform) json
 	default:
 		return jsonx.Value{}
 	}
-}
-
-func momentOf(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	moment := t // not t itself, which would be on the heap even when it is zero
-	return &moment
-}
-
-// stampOf returns when something was done and who did it, nil for what is zero. The
-// two lie in one piece of memory.
-func stampOf(at time.Time, by storage.ID) (when *time.Time, who *uuid.UUID) {
-	if at.IsZero() && by.IsZero() {
-		return nil, nil
-	}
-	stamp := &struct {
-		at time.Time
-		by uuid.UUID
-	}{at, uuid.UUID(by)}
-	if !at.IsZero() {
-		when = &stamp.at
-	}
-	if !by.IsZero() {
-		who = &stamp.by
-	}
-	return when, who
 }

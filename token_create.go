@@ -109,7 +109,7 @@ func (n *newToken) check(p TokenParams, bad *form.Problems) {
 	n.Metadata, n.Indexes, n.Dedup = p.Metadata, p.SearchIndexes, p.DeduplicateToken
 	n.Fingerprint = p.FingerprintExpression
 	n.row.CreatedAt, n.row.CreatedBy = n.now, storage.ID(n.creator)
-	if p.ExpiresAt != nil {
+	if !p.ExpiresAt.IsZero() {
 		n.row.ExpiresAt = p.ExpiresAt.UTC().Truncate(time.Microsecond)
 	}
 	containers := p.Containers

@@ -182,7 +182,7 @@ func TestDeduplicationPassesOverExpiredTokens(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	soon := dedup("a")
-	soon.ExpiresAt = ptr(vaulttest.Start.Add(time.Minute))
+	soon.ExpiresAt = vaulttest.Start.Add(time.Minute)
 	first := create(t, v.Private, soon)
 	v.Clock.Advance(time.Minute)
 	second := create(t, v.Private, dedup("a"))
@@ -192,7 +192,7 @@ func TestDeduplicationPassesOverExpiredTokens(t *testing.T) {
 	if third := create(t, v.Private, dedup("a")); third.ID != second.ID {
 		t.Error("the new token is not found as a duplicate")
 	}
-	soon.ExpiresAt = ptr(vaulttest.Start.Add(2 * time.Minute))
+	soon.ExpiresAt = vaulttest.Start.Add(2 * time.Minute)
 	soon.Data = "b"
 	create(t, v.Private, soon)
 	v.Clock.Advance(time.Minute)

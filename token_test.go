@@ -419,7 +419,7 @@ func TestPastExpiryIsRefused(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	for _, at := range []time.Time{vaulttest.Start, vaulttest.Start.Add(-time.Second), {}} {
-		_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x", ExpiresAt: &at})
+		_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x", ExpiresAt: at})
 		if at.IsZero() {
 			if err != nil {
 				t.Errorf("a zero time means none: %v", err)
@@ -437,7 +437,7 @@ func TestExpiredTokensAreInvisible(t *testing.T) {
 	t.Parallel()
 	v, store := spied(t)
 	tok := create(t, v.Private, vault.TokenParams{ID: "short", Type: vault.TypeGeneric, Data: "secret", SearchIndexes: []string{"{{ data }}"},
-		Metadata: map[string]string{"k": "v"}, ExpiresAt: ptr(vaulttest.Start.Add(time.Hour))})
+		Metadata: map[string]string{"k": "v"}, ExpiresAt: vaulttest.Start.Add(time.Hour)})
 	kept := create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
 	v.Clock.Advance(time.Hour - time.Microsecond)
 	get(t, v.Private, tok.ID)
@@ -482,7 +482,7 @@ func second[T any](_ T, err error) error { return err }
 // The id of an expired token is free, also before the sweep.
 func TestExpiredTokenMakesRoomForItsID(t *testing.T) {
 	t.Parallel()
-	short := vault.TokenParams{ID: "same", Type: vault.TypeGeneric, Data: "old", ExpiresAt: ptr(vaulttest.Start.Add(time.Hour))}
+	short := vault.TokenParams{ID: "same", Type: vault.TypeGeneric, Data: "old", ExpiresAt: vaulttest.Start.Add(time.Hour)}
 	for name, again := range map[string]func(t *testing.T, c *vault.Client) error{
 		"CreateToken": func(t *testing.T, c *vault.Client) error {
 			return second(c.CreateToken(t.Context(), vault.TokenParams{ID: "same", Type: vault.TypeGeneric, Data: "new"}))

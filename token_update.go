@@ -16,12 +16,11 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// PatchToken changes a token by a JSON merge patch (RFC 7386) and returns it
-// masked (permission token:update on its containers, and on the new ones if it
-// moves). A client that may not read the token gets its id, type and containers
-// alone. The patch
-// may hold data, mask and metadata, which are merged, and
-// containers, search_indexes, fingerprint_expression, deduplicate_token and
+// PatchToken changes a token by a JSON merge patch (RFC 7386), which
+// [EncodeJSON] reads, and returns it masked (permission token:update on its
+// containers, and on the new ones if it moves). A client that may not read the
+// token gets its id, type and containers alone. The patch may hold data, mask
+// and metadata, which are merged, and containers, search_indexes, fingerprint_expression, deduplicate_token and
 // expires_at, which are replaced; null brings a default back.
 //
 // A patch that changes mask, fingerprint expression or search indexes over data
@@ -65,7 +64,7 @@ type tokenTexts struct {
 	containers, indexes []string
 	fingerprint         string
 	dedup               *bool
-	expires             *time.Time
+	expires             time.Time
 }
 
 func readPatch(patch any) (*tokenPatch, error) {
@@ -232,10 +231,7 @@ func (op *patching) patched(old *clearToken, bad *form.Problems) *clearToken {
 		t.Dedup = op.texts.dedup
 	}
 	if !op.expires.IsZero() {
-		t.row.ExpiresAt = time.Time{}
-		if op.texts.expires != nil {
-			t.row.ExpiresAt = *op.texts.expires
-		}
+		t.row.ExpiresAt = op.texts.expires
 	}
 	containers := old.row.Containers
 	switch {

@@ -20,7 +20,7 @@ func TestUpdateTokenAnswersWithTheTokenMasked(t *testing.T) {
 	got := update(t, c, "tok", `{"data":"second secret"}`)
 	want := *old
 	want.Data, want.Fingerprint = vault.JSON(`"XXXXXXXXXcret"`), got.Fingerprint
-	want.ModifiedBy, want.ModifiedAt = ptr(c.ApplicationID()), ptr(vaulttest.Start.Add(time.Minute))
+	want.ModifiedBy, want.ModifiedAt = c.ApplicationID(), vaulttest.Start.Add(time.Minute)
 	same(t, "updated token", got, &want)
 	if got.Fingerprint == old.Fingerprint {
 		t.Error("the fingerprint is still that of the old data")
@@ -74,7 +74,7 @@ func TestUpdateTokenReplaces(t *testing.T) {
 	same(t, "containers", got.Containers, []string{"/c/"})
 	same(t, "indexes", got.SearchIndexes, []string{"{{ data.b }}"})
 	same(t, "fingerprint expression", got.FingerprintExpression, "{{ data.b }}")
-	same(t, "expiry", got.ExpiresAt, ptr(time.Date(2026, 2, 3, 0, 0, 0, 0, time.UTC)))
+	same(t, "expiry", got.ExpiresAt, time.Date(2026, 2, 3, 0, 0, 0, 0, time.UTC))
 	for query, want := range map[string]int{"data:x": 0, "data:y": 1, "container:/a/": 0, "container:/c/": 1} {
 		page, err := v.Tenant.SearchTokens(t.Context(), vault.SearchTokensParams{Query: query})
 		if err != nil || page.Pagination.TotalItems != want {
@@ -89,7 +89,7 @@ func TestUpdateTokenNullBringsDefaultsBack(t *testing.T) {
 	v := vaulttest.New(t)
 	tok := create(t, v.Tenant, vault.TokenParams{Type: vault.TypeSocialSecurityNumber, Data: "536-22-8726", Mask: "hidden",
 		Containers: []string{"/a/"}, Metadata: map[string]string{"a": "1"}, SearchIndexes: []string{"{{ data | last4 }}"},
-		FingerprintExpression: "{{ data | last4 }}", ExpiresAt: ptr(vaulttest.Start.Add(time.Hour))})
+		FingerprintExpression: "{{ data | last4 }}", ExpiresAt: vaulttest.Start.Add(time.Hour)})
 	got := update(t, v.Tenant, tok.ID, `{"mask":null,"containers":null,"metadata":null,"search_indexes":null,
 		"fingerprint_expression":null,"expires_at":null,"deduplicate_token":null}`)
 	wantData(t, "mask", got.Mask, `"{{ data | reveal: 0, 4, 'X', '-' }}"`)
@@ -98,7 +98,7 @@ func TestUpdateTokenNullBringsDefaultsBack(t *testing.T) {
 	same(t, "metadata", len(got.Metadata), 0)
 	same(t, "indexes", len(got.SearchIndexes), 3)
 	same(t, "fingerprint expression", got.FingerprintExpression, "{{ data | remove: '-' }}")
-	if got.ExpiresAt != nil {
+	if !got.ExpiresAt.IsZero() {
 		t.Errorf("the token expires at %s", got.ExpiresAt)
 	}
 }

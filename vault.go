@@ -7,7 +7,7 @@
 //	defer v.Close()
 //	acme, err := v.CreateTenant(ctx, "Acme")
 //	c := v.Tenant(acme.ID)
-//	tok, err := c.CreateToken(ctx, vault.TokenParams{Type: vault.Card, Data: vault.CardData{Number: "4242424242424242"}})
+//	tok, err := c.CreateToken(ctx, vault.TokenParams{Type: vault.TypeCard, Data: vault.CardData{Number: "4242424242424242"}})
 //
 // A [Client] is an identity: the tenant itself, one of its applications, or a
 // session. Every operation is a method of a Client, checks its permission, and

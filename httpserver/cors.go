@@ -29,7 +29,7 @@ func newOrigins(list []string, names headerNames) *origins {
 		o.all = o.all || origin == "*"
 	}
 	o.headers = strings.Join([]string{"Content-Type", names.apiKey, names.idempotencyKey, names.traceID}, ", ")
-	o.exposed = strings.Join([]string{"Location", "Retry-After", names.replayed, names.traceID, names.destinationStatus, names.custom}, ", ")
+	o.exposed = strings.Join([]string{"Location", "Retry-After", names.replayed, names.traceID, names.destinationStatus, names.custom, names.jobID}, ", ")
 	return o
 }
 
@@ -70,20 +70,20 @@ func isPreflight(r *http.Request) bool {
 }
 
 // preflight returns the headers that tell a browser what it may send.
-func (o *origins) preflight(methods string) map[string]string {
-	return map[string]string{
-		"Access-Control-Allow-Methods": methods,
-		"Access-Control-Allow-Headers": o.headers,
-		"Access-Control-Max-Age":       preflightAge,
+func (o *origins) preflight(methods string) http.Header {
+	return http.Header{
+		"Access-Control-Allow-Methods": {methods},
+		"Access-Control-Allow-Headers": {o.headers},
+		"Access-Control-Max-Age":       {preflightAge},
 	}
 }
 
 // preflightProxy is preflight for a proxy, which takes all methods and the
 // headers of the destination's own API.
-func (o *origins) preflightProxy(r *http.Request) map[string]string {
+func (o *origins) preflightProxy(r *http.Request) http.Header {
 	header := o.preflight("DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT")
 	if asked := r.Header.Get("Access-Control-Request-Headers"); asked != "" {
-		header["Access-Control-Allow-Headers"] = asked
+		header.Set("Access-Control-Allow-Headers", asked)
 	}
 	return header
 }

@@ -60,7 +60,7 @@ const (
 // refusal is an error with headers for the response.
 type refusal struct {
 	error
-	header map[string]string
+	header http.Header
 }
 
 func (r *refusal) Unwrap() error { return r.error }
@@ -161,7 +161,7 @@ func refuse(err error) (answer, error) {
 	case errors.As(err, &r):
 		a.header = r.header
 	case body.Status == http.StatusTooManyRequests, errors.Is(err, vault.ErrInProgress):
-		a.header = map[string]string{headerRetryAfter: "1"}
+		a.header = http.Header{headerRetryAfter: {"1"}}
 	}
 	if body.Status < http.StatusInternalServerError || byCode {
 		return a, nil
@@ -176,9 +176,9 @@ func refuse(err error) (answer, error) {
 func (x *exchange) refuse(err error) (a answer, cause error) {
 	a, cause = refuse(err)
 	if choseAnswer(err) {
-		maps.DeleteFunc(a.header, func(name, _ string) bool { return x.handler.owns(name) })
-		a.header[x.handler.header.custom] = "true"
-		a.header[headerPolicy] = "sandbox"
+		maps.DeleteFunc(a.header, func(name string, _ []string) bool { return x.handler.owns(name) })
+		a.header.Set(x.handler.header.custom, "true")
+		a.header.Set(headerPolicy, "sandbox")
 	}
 	return a, cause
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"mime"
 	"net/http"
@@ -36,8 +37,8 @@ type exchange struct {
 // answer is a response before it is sent.
 type answer struct {
 	status   int
-	location string            // of what was created
-	header   map[string]string // further headers
+	location string      // of what was created
+	header   http.Header // further headers, by canonical names
 	body     []byte
 	streamed int  // bytes of a body that was sent as it came
 	replayed bool // it is the stored response to an earlier request
@@ -47,11 +48,10 @@ type answer struct {
 func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := time.Now()
 	x := &exchange{endpoint: e, w: w, r: r}
-	x.trace = traceOf(r.Header[e.handler.header.traceID])
-	x.ctx = withTrace(r.Context(), x.trace)
+	x.ctx, x.trace = e.handler.traced(r)
 	a, cause := x.answer()
 	x.send(a)
-	if cause != nil && errors.Is(r.Context().Err(), context.Canceled) {
+	if cause != nil && r.Context().Err() != nil {
 		a.status, cause = statusGone, nil // the caller's doing, not the server's
 	}
 	x.report(a, cause, time.Since(start))
@@ -92,7 +92,7 @@ func (x *exchange) handle() (answer, error) {
 		return answer{status: http.StatusNoContent, header: h.origins.preflight(x.allow)}, nil
 	}
 	if x.route = x.routes[x.r.Method]; x.route == nil {
-		return answer{}, &refusal{errMethod, map[string]string{"Allow": x.allow}}
+		return answer{}, &refusal{errMethod, http.Header{"Allow": {x.allow}}}
 	}
 	if !x.route.open {
 		if err := x.enter(); err != nil {
@@ -148,7 +148,7 @@ func (h *handler) slowDown(r *http.Request, c *vault.Client) error {
 		return nil
 	}
 	wait := math.Ceil(1 / max(float64(limiter.Limit()), 1.0/maxRetryAfter))
-	return &refusal{errRateLimit, map[string]string{headerRetryAfter: strconv.Itoa(max(1, int(wait)))}}
+	return &refusal{errRateLimit, http.Header{headerRetryAfter: {strconv.Itoa(max(1, int(wait)))}}}
 }
 
 // maxRetryAfter bounds the seconds that Retry-After names.
@@ -165,7 +165,7 @@ func (x *exchange) input() (*input, error) {
 		return in, nil
 	}
 	if x.route.takes == patchBody && !isMergePatch(x.r.Header.Get("Content-Type")) {
-		return nil, &refusal{errMediaType, map[string]string{"Accept-Patch": mergePatch}}
+		return nil, &refusal{errMediaType, http.Header{"Accept-Patch": {mergePatch}}}
 	}
 	var err error
 	in.body, err = x.body()
@@ -280,6 +280,7 @@ func (x *exchange) run(ctx context.Context, in *input) (answer, error) {
 	if out.created {
 		a.location = mountOf(x.r) + x.route.location(out.id)
 	}
+	a.header = out.header
 	if a.body, err = encode(out.body); err != nil {
 		return answer{}, err
 	}
@@ -298,18 +299,24 @@ func (x *exchange) once(key string, in *input) (answer, error) {
 			within.client = c
 			a, err := x.run(ctx, &within)
 			if err == nil {
-				return vault.Answer{Status: a.status, Header: map[string]string{headerLocation: a.location}, Body: a.body}, nil
+				return vault.Answer{Status: a.status, Header: a.keptHeader(), Body: a.body}, nil
 			}
 			if a, _ := x.refuse(err); choseAnswer(err) && a.status < http.StatusBadRequest {
 				return vault.Answer{Status: a.status, Header: a.header, Body: a.body}, nil
 			}
 			return vault.Answer{}, err
 		})
-	a := answer{status: stored.Status, header: stored.Header, body: stored.Body, replayed: replayed}
-	if a.header[headerLocation] == "" {
-		delete(a.header, headerLocation)
+	return answer{status: stored.Status, header: stored.Header, body: stored.Body, replayed: replayed}, err
+}
+
+// keptHeader returns the headers that are stored with an answer.
+func (a *answer) keptHeader() http.Header {
+	if a.location == "" {
+		return a.header
 	}
-	return a, err
+	header := http.Header{headerLocation: {a.location}}
+	maps.Copy(header, a.header)
+	return header
 }
 
 const (
@@ -381,7 +388,5 @@ func (x *exchange) setHeaders(a *answer) {
 	if a.status != http.StatusNoContent {
 		set("Content-Length", strconv.Itoa(len(a.body)))
 	}
-	for name, value := range a.header {
-		header.Set(name, value)
-	}
+	maps.Copy(header, a.header)
 }

@@ -46,7 +46,7 @@ func (b *breakable) Ping(ctx context.Context) error {
 }
 
 func (b *breakable) Tokens(ctx context.Context, tenant storage.ID, ids []string) ([]storage.Token, error) {
-	trace := TraceID(ctx)
+	trace := vault.TraceID(ctx)
 	b.trace.Store(&trace)
 	if p := b.panics.Load(); p != nil {
 		panic(*p)

@@ -173,11 +173,11 @@ type handler struct {
 }
 
 // headerNames are the API's own headers in their canonical form.
-type headerNames struct{ apiKey, idempotencyKey, replayed, traceID, destinationStatus, custom string }
+type headerNames struct{ apiKey, idempotencyKey, replayed, traceID, destinationStatus, custom, jobID string }
 
 func namesOf(prefix string) headerNames {
 	name := func(s string) string { return http.CanonicalHeaderKey(prefix + s) }
-	return headerNames{name("API-KEY"), name("IDEMPOTENCY-KEY"), name("IDEMPOTENT-REPLAYED"), name("TRACE-ID"), name("PROXY-DESTINATION-STATUS"), name("CUSTOM-RESPONSE")}
+	return headerNames{name("API-KEY"), name("IDEMPOTENCY-KEY"), name("IDEMPOTENT-REPLAYED"), name("TRACE-ID"), name("PROXY-DESTINATION-STATUS"), name("CUSTOM-RESPONSE"), name("JOB-ID")}
 }
 
 // ServeHTTP finds the endpoint of a path. The mux would redirect paths that are

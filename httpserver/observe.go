@@ -1,12 +1,17 @@
 package httpserver
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/trace"
 )
 
 // Observer counts and times requests. It is called after the response was sent,
@@ -68,41 +73,19 @@ func methodLabel(method string) string {
 	return "other"
 }
 
-// maxTrace bounds a trace id that a caller chose.
-const maxTrace = 128
-
-// traceOf returns the trace id that a request came with, or a new one.
-func traceOf(sent []string) string {
-	if len(sent) == 1 && isTrace(sent[0]) {
-		return sent[0]
+// traced returns the context of a request, with its trace, and the trace id: the
+// one that the request came with, that of its W3C trace context, one that the
+// program has put into the context, or a new one.
+func (h *handler) traced(r *http.Request) (context.Context, string) {
+	ctx := trace.With(r.Context(), trace.Trace{Prefix: h.opts.Prefix})
+	if sent := r.Header[h.header.traceID]; len(sent) == 1 {
+		ctx = vault.WithTraceID(ctx, sent[0])
 	}
-	return uuid.NewString()
-}
-
-// isTrace reports whether a text is short and has only visible ASCII
-// characters, so that it can go into headers and logs.
-func isTrace(s string) bool {
-	if len(s) < 1 || len(s) > maxTrace {
-		return false
+	if sent := r.Header[trace.HeaderParent]; len(sent) == 1 {
+		ctx = vault.WithTraceparent(ctx, sent[0], strings.Join(r.Header[trace.HeaderState], ","))
 	}
-	for i := range len(s) {
-		if s[i] <= ' ' || s[i] > '~' {
-			return false
-		}
+	if vault.TraceID(ctx) == "" {
+		ctx = vault.WithTraceID(ctx, cmp.Or(vault.TraceID(r.Context()), uuid.NewString()))
 	}
-	return true
-}
-
-type traceKey struct{}
-
-func withTrace(ctx context.Context, trace string) context.Context {
-	return context.WithValue(ctx, traceKey{}, trace)
-}
-
-// TraceID returns the trace id of the request that a context belongs to, or "".
-// With it, a slog.Handler puts the trace id on the lines of the vault's own
-// logger too.
-func TraceID(ctx context.Context) string {
-	trace, _ := ctx.Value(traceKey{}).(string)
-	return trace
+	return ctx, vault.TraceID(ctx)
 }

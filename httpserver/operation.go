@@ -53,7 +53,8 @@ type output struct {
 	created bool
 	id      string
 	body    any
-	status  int // replaces the route's, unless zero
+	status  int         // replaces the route's, unless zero
+	header  http.Header // further headers of the response
 }
 
 // decoder is a type of parameters that reads its own JSON.
@@ -214,7 +215,7 @@ func replaceOwn[P, T any, D decoder[P]](do func(*vault.Client, context.Context, 
 }
 
 // update applies the merge patch in the body to an entity.
-func update[ID, T any](id func(string) ID, do func(*vault.Client, context.Context, ID, vault.JSON) (*T, error)) operation {
+func update[ID, T any](id func(string) ID, do func(*vault.Client, context.Context, ID, any) (*T, error)) operation {
 	return operation{takes: patchBody, run: func(ctx context.Context, in *input) (output, error) {
 		t, err := do(in.client, ctx, id(in.id), vault.JSON(in.body))
 		return output{body: t}, err
@@ -286,11 +287,6 @@ func parseUUID(text string) (uuid.UUID, bool) {
 	}
 	id, err := uuid.Parse(text)
 	return id, err == nil
-}
-
-// updateToken is PatchToken with the patch as JSON, like the others.
-func updateToken(c *vault.Client, ctx context.Context, id string, patch vault.JSON) (*vault.Token, error) { //nolint:revive // in the order of a method expression, like the others
-	return c.PatchToken(ctx, id, patch)
 }
 
 // noFields rejects a body with any field.

@@ -4,14 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
 // TestOrderOfChecks sends requests with everything wrong, and puts it right one
@@ -436,7 +439,37 @@ func TestTraceIDOfAContext(t *testing.T) {
 	if got := *store.trace.Load(); got != "my-trace" {
 		t.Errorf("the storage was called under the trace id %q", got)
 	}
-	if got := TraceID(context.Background()); got != "" {
+	if got := vault.TraceID(context.Background()); got != "" {
 		t.Errorf("no request has the trace id %q", got)
+	}
+}
+
+// The trace id is the caller's own, else that of its W3C trace context, else the
+// one that the program has put into the context, else a new one.
+func TestTraceID(t *testing.T) {
+	t.Parallel()
+	const id = "4bf92f3577b34da6a3ce929d0e0e4736"
+	parent := "00-" + id + "-00f067aa0ba902b7-01"
+	handler := Handler(vaulttest.New(t).Vault, nil)
+	for name, c := range map[string]struct {
+		header http.Header
+		ctx    string
+		want   string // empty for a new one
+	}{
+		"its own":              {http.Header{"Svc-Trace-Id": {"mine"}, "Traceparent": {parent}}, "program", "mine"},
+		"of the trace context": {http.Header{"Traceparent": {parent}}, "program", id},
+		"malformed":            {http.Header{"Traceparent": {parent[:54]}}, "program", "program"},
+		"two trace contexts":   {http.Header{"Traceparent": {parent, parent}}, "", ""},
+		"of the program":       {nil, "program", "program"},
+		"new":                  {nil, "", ""},
+	} {
+		req := httptest.NewRequestWithContext(vault.WithTraceID(t.Context(), c.ctx), http.MethodGet, "/healthz", nil)
+		maps.Copy(req.Header, c.header)
+		res := httptest.NewRecorder()
+		handler.ServeHTTP(res, req)
+		got := res.Header().Get("SVC-TRACE-ID")
+		if _, err := uuid.Parse(got); c.want != got && (c.want != "" || err != nil) {
+			t.Errorf("%s: trace id %q, want %q", name, got, c.want)
+		}
 	}
 }

@@ -34,8 +34,7 @@ func proxySuffix(u *url.URL) (suffix string, ok bool) {
 func (h *handler) serveProxy(w http.ResponseWriter, r *http.Request, suffix string) {
 	start := time.Now()
 	x := &exchange{endpoint: h.proxy, w: w, r: r}
-	x.trace = traceOf(r.Header[h.header.traceID])
-	x.ctx = withTrace(r.Context(), x.trace)
+	x.ctx, x.trace = h.traced(r)
 	body := &incoming{x: x}
 	defer body.end()
 	res, a, cause := x.forward(suffix, body)
@@ -119,8 +118,7 @@ func (x *exchange) countAnonymous(proxyKey string) error {
 func (x *exchange) proxyCall(suffix string) (vault.ProxyCall, error) {
 	h := x.handler
 	call := vault.ProxyCall{
-		Method: x.r.Method, Path: suffix, Header: x.r.Header,
-		MaxBody: h.opts.MaxBody, OwnPrefix: h.opts.Prefix, TraceID: x.trace,
+		Method: x.r.Method, Path: suffix, Header: x.r.Header, MaxBody: h.opts.MaxBody,
 	}
 	var inQuery []string
 	call.Query, inQuery = cutParameter(x.r.URL.RawQuery, strings.ToLower(h.opts.Prefix+"PROXY-KEY"))

@@ -197,12 +197,12 @@ func TestProxyHeaderRules(t *testing.T) {
 		fmt.Fprint(rw, "<html>")
 	})
 	x := w.proxy(nil)
-	res := w.invoke(x, "GET", "", "", "SVC-TRACE-ID", "trace-7", "Svc-Other", "x", "svc-idempotency-key", "k",
+	res := w.invoke(x, "GET", "", "", "SVC-TRACE-ID", "trace-7", "traceparent", traceparent, "tracestate", "a=1", "Svc-Other", "x", "svc-idempotency-key", "k",
 		"Connection", "X-Gone, close", "X-Gone", "1", "Te", "trailers", "Upgrade", "websocket", "Proxy-Authorization", "x", "Keep-Alive", "1",
 		"Expect", "100-continue", "Accept-Encoding", "br", "X-Kept", "1")
 	res.wantDestination(t, 200, "<html>")
 	got := w.dest.last(t).Header
-	want := http.Header{"Svc-Trace-Id": {"trace-7"}, "X-Kept": {"1"}, "Accept-Encoding": {"br"}}
+	want := http.Header{"Svc-Trace-Id": {"trace-7"}, "Traceparent": {traceparent}, "Tracestate": {"a=1"}, "X-Kept": {"1"}, "Accept-Encoding": {"br"}}
 	got.Del("User-Agent")
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("headers at the destination (-want +got):\n%s", diff)
@@ -313,7 +313,7 @@ func TestProxyLogsInvocationsAndTokens(t *testing.T) {
 		var out []string
 		for _, e := range page.Data {
 			actor := ""
-			if e.ActorID != nil && *e.ActorID == w.Private.ApplicationID() {
+			if e.ActorID == w.Private.ApplicationID() {
 				actor = " by private"
 			}
 			out = append(out, e.EntityType+" "+string(e.Operation)+" "+e.Message+actor)
@@ -353,6 +353,22 @@ func TestProxyDetokenizesByContentType(t *testing.T) {
 		w.invoke(x, "POST", "", bodies[0], "Content-Type", typ).wantDestination(t, 200, "")
 		if diff := cmp.Diff(bodies[1], w.dest.last(t).body); diff != "" {
 			t.Errorf("%s (-want +got): %s", typ, diff)
+		}
+	}
+}
+
+const traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+// A transform neither sees the trace id nor loses the trace.
+func TestTransformKeepsTheTrace(t *testing.T) {
+	t.Parallel()
+	w := newScriptWorld(t, nil)
+	x := w.transforms(`return {body: '', headers: {'X-Saw': String(req.args.headers['Svc-Trace-Id'])}}`, "")
+	w.invoke(x, "POST", "", "{}", "SVC-TRACE-ID", "trace-7", "traceparent", traceparent).wantDestination(t, 200, "")
+	got := w.dest.last(t).Header
+	for name, want := range map[string]string{"X-Saw": "undefined", "SVC-TRACE-ID": "trace-7", "traceparent": traceparent} {
+		if got.Get(name) != want {
+			t.Errorf("%s is %q, want %q", name, got.Get(name), want)
 		}
 	}
 }

@@ -27,30 +27,30 @@ func (h *handler) react() operation {
 		if err != nil {
 			return output{}, err
 		}
-		p.TraceHeader, p.TraceID = h.header.traceID, TraceID(ctx)
-		result, err := in.client.React(ctx, entityID(in.id), p)
+		if p.CallbackURL == "" {
+			result, err := in.client.React(ctx, entityID(in.id), p)
+			return output{body: result}, err
+		}
+		job, err := in.client.ReactAsync(ctx, entityID(in.id), p)
 		if err != nil {
 			return output{}, err
 		}
-		if result == nil {
-			return output{status: http.StatusAccepted}, nil
-		}
-		return output{body: result}, nil
+		return output{status: http.StatusAccepted, header: http.Header{h.header.jobID: {job.ID.String()}}}, nil
 	}}
 }
 
 // customAnswer is the response that tenant code built by throwing it. A body
 // that is a string is sent as text, any other as JSON.
 func customAnswer(r *script.Response) answer {
-	a := answer{status: r.Status, body: r.Body, header: map[string]string{}}
+	a := answer{status: r.Status, body: r.Body, header: http.Header{}}
 	var text string
 	if json.Unmarshal(r.Body, &text) == nil {
 		a.body = []byte(text)
-		a.header["Content-Type"] = "text/plain; charset=utf-8"
+		a.header.Set("Content-Type", "text/plain; charset=utf-8")
 	}
-	for name, value := range r.Headers {
+	for name, values := range r.Header {
 		if name = http.CanonicalHeaderKey(name); !computed[name] {
-			a.header[name] = value
+			a.header[name] = values
 		}
 	}
 	return a

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/jsruntime"
@@ -145,6 +146,21 @@ func TestAnswersThatCodeChoseAreSandboxed(t *testing.T) {
 	}
 }
 
+// A repeated request gets the id of the one run that there is.
+func TestReplayOfAnAcceptedRunHasItsJob(t *testing.T) {
+	t.Parallel()
+	w := reactorWorld(t)
+	path := w.newReactor(`module.exports = async () => ({})`)
+	var ids []string
+	for range 2 {
+		res := w.do("POST", path, w.PrivateKey, `{"callback_url":"https://example.com/"}`, "SVC-IDEMPOTENCY-KEY", "k").want(t, 202)
+		ids = append(ids, res.Header.Get("SVC-JOB-ID"))
+	}
+	if _, err := uuid.Parse(ids[0]); err != nil || ids[0] != ids[1] {
+		t.Errorf("jobs %q", ids)
+	}
+}
+
 func TestReactWithCallbackIsAcceptedAndDelivered(t *testing.T) {
 	t.Parallel()
 	w := reactorWorld(t)
@@ -163,7 +179,7 @@ func TestReactWithCallbackIsAcceptedAndDelivered(t *testing.T) {
 		t.Fatal(err)
 	}
 	callback := strings.SplitN(<-got, " ", 3)
-	if callback[0] == "" || callback[1] != "trace-1" || callback[2] != `{"raw":2}` {
+	if callback[0] != res.Header.Get("SVC-JOB-ID") || callback[1] != "trace-1" || callback[2] != `{"raw":2}` {
 		t.Errorf("callback %q", callback)
 	}
 }

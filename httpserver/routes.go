@@ -32,7 +32,7 @@ func (h *handler) table() []route {
 		{get, "/tokens", "token:read", 200, list(tokenFilter, (*vault.Client).ListTokens)},
 		{post, "/tokens/search", "token:search", 200, readOnly(query((*vault.Client).SearchTokens))},
 		{get, "/tokens/{id}", "token:read", 200, read(tokenID, (*vault.Client).GetToken)},
-		{patch, "/tokens/{id}", "token:update", 200, update(tokenID, updateToken)},
+		{patch, "/tokens/{id}", "token:update", 200, update(tokenID, (*vault.Client).PatchToken)},
 		{del, "/tokens/{id}", "token:delete", 204, remove(tokenID, (*vault.Client).DeleteToken)},
 
 		{get, "/v2/tokens", "token:read", 200, list(tokenCursor, listTokens)},

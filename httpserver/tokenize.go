@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
 	"strconv"
@@ -33,8 +34,8 @@ type TokenizedField struct {
 // the same, byte for byte. A field that is missing or null is left alone.
 //
 //	mux.Handle("POST /orders", httpserver.TokenizeRequests(orders, c,
-//		httpserver.TokenizedField{Path: "card", Type: vault.Card},
-//		httpserver.TokenizedField{Path: "buyer.ssn", Type: vault.SocialSecurityNumber}))
+//		httpserver.TokenizedField{Path: "card", Type: vault.TypeCard},
+//		httpserver.TokenizedField{Path: "buyer.ssn", Type: vault.TypeSocialSecurityNumber}))
 //
 // All tokens of a request are created, or none. A value that is not a valid
 // card, a body that is not JSON, and a body of more than 5 MiB get an error in
@@ -106,9 +107,7 @@ func answerError(w http.ResponseWriter, err error) {
 	header := w.Header()
 	header.Set("Content-Type", "application/json")
 	header.Set("Cache-Control", "no-store")
-	for name, value := range a.header {
-		header.Set(name, value)
-	}
+	maps.Copy(header, a.header)
 	w.WriteHeader(a.status)
 	_, _ = w.Write(a.body) // if the caller has gone, there is no one to report the error to
 }

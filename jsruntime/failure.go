@@ -138,13 +138,13 @@ func (c *execution) describeChosen(e *script.Error, o, class *goja.Object) {
 		e.Messages = map[string][]string{"error": {"CustomHttpResponseError: status must be from 200 to 599"}}
 		return
 	}
-	e.Response = &script.Response{Status: e.Status, Headers: map[string]string{}, Body: []byte("null")}
+	e.Response = &script.Response{Status: e.Status, Header: http.Header{}, Body: []byte("null")}
 	if headers, ok := response.Get("headers").(*goja.Object); ok {
 		for i, name := range headers.Keys() {
 			if i == maxMessages {
 				break
 			}
-			e.Response.Headers[clip(name)] = clip(textOf(headers.Get(name)))
+			e.Response.Header.Set(clip(name), clip(textOf(headers.Get(name))))
 		}
 	}
 	body, bad := c.encode(response.Get("body"))

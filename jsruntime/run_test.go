@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -166,7 +167,7 @@ func TestErrors(t *testing.T) {
 			"custom response": {"module.exports = () => { throw new CustomHttpResponseError({ status: 418, headers: { 'X-A': 'b' }, body: { teapot: true } }) }", script.Error{
 				Kind: script.Thrown, Status: 418, Title: "CustomHttpResponseError", Name: "CustomHttpResponseError", Messages: map[string][]string{"error": {"Custom HTTP response"}},
 				Frames:   []script.Frame{{Line: 1, Column: 32}},
-				Response: &script.Response{Status: 418, Headers: map[string]string{"X-A": "b"}, Body: []byte(`{"teapot":true}`)}}},
+				Response: &script.Response{Status: 418, Header: http.Header{"X-A": {"b"}}, Body: []byte(`{"teapot":true}`)}}},
 			"deadlock": {"module.exports = () => new Promise(() => {})", script.Error{
 				Kind: script.Deadlock, Status: 500, Title: script.DefaultTitle, Messages: map[string][]string{"error": {"the function waits for a promise that nothing can settle"}}}},
 			"too large": {"module.exports = () => 'x'.repeat(6e6)", script.Error{

@@ -3,6 +3,7 @@ package script
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 )
 
@@ -13,6 +14,9 @@ var (
 	// ErrBusy means that the runtime has as many runs in progress and waiting
 	// as it accepts; try again later.
 	ErrBusy = errors.New("too many requests")
+	// ErrTimeout means that the code was stopped at the end of its time; see
+	// [Timeout]. The vault uses it for destinations that do not answer, too.
+	ErrTimeout = errors.New("the destination or the code took too long")
 	// ErrClosed means that the runtime has been closed.
 	ErrClosed = errors.New("script: the runtime is closed")
 )
@@ -27,7 +31,8 @@ const (
 	// Invalid: the code does not compile, throws while loading, or
 	// exports no function. Such an error matches [ErrInvalid].
 	Invalid ErrorKind = "invalid"
-	// Timeout: the run was stopped at its deadline.
+	// Timeout: the run was stopped at its deadline. Such an error matches
+	// [ErrTimeout].
 	Timeout ErrorKind = "timeout"
 	// Memory: the run was stopped because it used too much memory.
 	Memory ErrorKind = "memory"
@@ -79,8 +84,8 @@ type Frame struct {
 // Response is an HTTP answer that tenant code wrote in full. The REST API adds
 // headers of its own, and sets no cookies for it.
 type Response struct {
-	Status  int
-	Headers map[string]string
+	Status int
+	Header http.Header
 	// Body is the JSON text of what the code gave; a JSON string stands for
 	// its own text.
 	Body []byte
@@ -102,9 +107,10 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Is matches [ErrInvalid] for code that cannot be used at all.
+// Is matches [ErrInvalid] for code that cannot be used at all, and [ErrTimeout]
+// for code that took too long.
 func (e *Error) Is(target error) bool {
-	return target == ErrInvalid && e.Kind == Invalid
+	return target == ErrInvalid && e.Kind == Invalid || target == ErrTimeout && e.Kind == Timeout
 }
 
 // HostError is an error of [Host.Call] that running code may read: it arrives

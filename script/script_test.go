@@ -12,6 +12,7 @@ func TestErrorText(t *testing.T) {
 	t.Parallel()
 	secret := map[string][]string{"error": {"4242424242424242"}}
 	for want, e := range map[string]*script.Error{
+		"the code failed (timeout)":                              {Kind: script.Timeout, Messages: secret},
 		"the code failed (memory)":                               {Kind: script.Memory, Messages: secret},
 		"the code failed (thrown) at line 3, called from line 7": {Kind: script.Thrown, Name: "4242424242424242", Messages: secret, Frames: []script.Frame{{Function: "4242424242424242", Line: 3}, {Line: 7}}},
 		"the code failed (invalid) at line 1":                    {Kind: script.Invalid, Title: "4242424242424242", Frames: []script.Frame{{Line: 1}}},
@@ -21,6 +22,9 @@ func TestErrorText(t *testing.T) {
 		}
 		if got := errors.Is(fmt.Errorf("wrapped: %w", e), script.ErrInvalid); got != (e.Kind == script.Invalid) {
 			t.Errorf("%s: errors.Is(err, ErrInvalid) is %t", e.Kind, got)
+		}
+		if got := errors.Is(fmt.Errorf("wrapped: %w", e), script.ErrTimeout); got != (e.Kind == script.Timeout) {
+			t.Errorf("%s: errors.Is(err, ErrTimeout) is %t", e.Kind, got)
 		}
 	}
 }

@@ -52,7 +52,7 @@ func (c *Client) ReplaceApplication(ctx context.Context, id uuid.UUID, p vault.A
 // PatchApplication changes an application by a JSON merge patch. See
 // [vault.Client.PatchApplication], and [ErrUnseen] about a key that may not read
 // it.
-func (c *Client) PatchApplication(ctx context.Context, id uuid.UUID, patch vault.JSON) (*vault.Application, error) {
+func (c *Client) PatchApplication(ctx context.Context, id uuid.UUID, patch any) (*vault.Application, error) {
 	return patchEntity[vault.Application](ctx, c, "PatchApplication", below(applications, id), patch)
 }
 

@@ -4,7 +4,7 @@
 // are a [vault.API].
 //
 //	c, err := vaultclient.New("https://vault.example/vault", key, nil)
-//	tok, err := c.CreateToken(ctx, vault.TokenParams{Type: vault.Card, Data: vault.CardData{Number: "4242424242424242"}})
+//	tok, err := c.CreateToken(ctx, vault.TokenParams{Type: vault.TypeCard, Data: vault.CardData{Number: "4242424242424242"}})
 //
 // # Retries
 //
@@ -15,8 +15,8 @@
 // effect at most once however often it is sent. [WithIdempotencyKey] sets the
 // key of a call, so that it also works across restarts of the program.
 //
-// Two calls carry no key of their own. With one, [Client.React] without a
-// callback would make the vault store the response, which may contain
+// Two calls carry no key of their own. With one, [Client.React] would make the
+// vault store the response, which may contain
 // plaintext, for a day: unless the program sets a key, the call is sent again
 // only if the client could not connect to the vault, or if the vault itself
 // said that it is too busy. [Client.InvokeProxy] supports no keys and is never
@@ -48,7 +48,7 @@
 // that may read it. With another key the change takes effect too, and the error
 // is [ErrUnseen].
 //
-// React and InvokeProxy describe how parameters for the transport are treated.
+// InvokeProxy describes how headers and limits are treated.
 //
 // The package imports package vault for its types, and so everything that a
 // vault in process needs, except databases and the JavaScript engine.
@@ -84,7 +84,7 @@ type secret func() string
 type headerNames struct {
 	apiKey, idempotencyKey, traceID                     string
 	proxyKey, proxyURL, proxyKeepAlive, proxyConnection string
-	destinationStatus, custom                           string
+	destinationStatus, custom, jobID                    string
 }
 
 func namesOf(prefix string) headerNames {
@@ -93,7 +93,7 @@ func namesOf(prefix string) headerNames {
 		apiKey: name("API-KEY"), idempotencyKey: name("IDEMPOTENCY-KEY"), traceID: name("TRACE-ID"),
 		proxyKey: name("PROXY-KEY"), proxyURL: name("PROXY-URL"),
 		proxyKeepAlive: name("PROXY-KEEP-ALIVE"), proxyConnection: name("PROXY-CONNECTION"),
-		destinationStatus: name("PROXY-DESTINATION-STATUS"), custom: name("CUSTOM-RESPONSE"),
+		destinationStatus: name("PROXY-DESTINATION-STATUS"), custom: name("CUSTOM-RESPONSE"), jobID: name("JOB-ID"),
 	}
 }
 
@@ -162,7 +162,6 @@ type request struct {
 	query  string
 	typ    string // content type of the body
 	body   []byte
-	trace  string // a trace id of the caller's choice
 	// once means that the endpoint supports an idempotency key.
 	once bool
 	// keyless means that the call carries one only if the caller gave it.
@@ -193,8 +192,12 @@ func write[T any](ctx context.Context, c *Client, op, method, path string, param
 // patchEntity sends a merge patch and returns the patched entity. If the
 // response does not have it, a second request reads it: by then the change has
 // taken effect, even if that read fails.
-func patchEntity[T any](ctx context.Context, c *Client, op, path string, patch vault.JSON) (*T, error) {
-	r := &request{op: op, method: http.MethodPatch, path: path, typ: contentPatch, body: patch, once: true, shows: true}
+func patchEntity[T any](ctx context.Context, c *Client, op, path string, patch any) (*T, error) {
+	body, err := document(patch)
+	if err != nil {
+		return nil, err
+	}
+	r := &request{op: op, method: http.MethodPatch, path: path, typ: contentPatch, body: body, once: true, shows: true}
 	a, err := c.send(ctx, r)
 	if err != nil {
 		return nil, err

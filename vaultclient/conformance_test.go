@@ -56,7 +56,8 @@ var scenarios = map[string]map[string]func(*world){
 	"ReplaceReactor": {"replaced": replaceReactor},
 	"PatchReactor":   {"patched": patchReactor},
 	"DeleteReactor":  {"twice": deleteReactor},
-	"React":          {"results": reactResults, "errors of code": reactErrors, "refused": reactRefused, "later": reactLater},
+	"React":          {"results": reactResults, "errors of code": reactErrors, "refused": reactRefused},
+	"ReactAsync":     {"later": reactLater},
 
 	"CreateProxy":  {"created": createProxy},
 	"GetProxy":     {"read": getProxy},

@@ -205,18 +205,18 @@ func (c *Client) isChosen(a *answer) bool { return a.header.Get(c.name.custom) !
 
 // chosen returns the error of code that built the whole response.
 func (c *Client) chosen(a *answer) *Error {
-	res := &script.Response{Status: a.status, Headers: map[string]string{}, Body: a.body}
+	res := &script.Response{Status: a.status, Header: http.Header{}, Body: a.body}
 	for name, values := range a.header {
 		if !byServer[name] && !c.isOwn(name) {
-			res.Headers[name] = strings.Join(values, ", ")
+			res.Header[name] = values
 		}
 	}
-	switch typ := res.Headers["Content-Type"]; typ {
+	switch res.Header.Get("Content-Type") {
 	case plainText:
 		res.Body, _ = vault.EncodeJSON(string(a.body)) // a string can always be written
 		fallthrough
 	case contentJSON:
-		delete(res.Headers, "Content-Type")
+		res.Header.Del("Content-Type")
 	}
 	return &Error{Status: a.status, TraceID: a.trace,
 		err: &script.Error{Kind: script.Thrown, Status: a.status, Response: res}}

@@ -24,9 +24,8 @@ import (
 // Read in progress, but for no more than a second, because a Read that blocks
 // cannot be interrupted.
 //
-// Headers with the API's own prefix are not forwarded in either direction, and
-// neither are those with OwnPrefix. The server decides MaxBody, and TraceID is
-// sent under the server's prefix. Without an Accept-Encoding the destination is
+// Headers with the API's own prefix are not forwarded in either direction. The
+// server decides MaxBody. Without an Accept-Encoding the destination is
 // asked not to use one. If the destination goes silent in the middle of its
 // response, reading fails with [vault.ErrUnreachable].
 func (c *Client) InvokeProxy(ctx context.Context, p vault.ProxyCall) (*vault.ProxyAnswer, error) {
@@ -48,7 +47,7 @@ func (c *Client) InvokeProxy(ctx context.Context, p vault.ProxyCall) (*vault.Pro
 		return nil, err
 	}
 	egress.RemoveHopByHop(res.Header)
-	c.dropOwn(res.Header, p.OwnPrefix)
+	c.dropOwn(res.Header)
 	return &vault.ProxyAnswer{Status: res.StatusCode, Header: res.Header, Body: &answerBody{res.Body, ctx, body}}, nil
 }
 
@@ -74,7 +73,7 @@ func (c *Client) proxyRequest(ctx context.Context, p *vault.ProxyCall, body *sen
 			req.ContentLength = -1
 		}
 	}
-	if req.Header, err = c.proxyHeader(p); err != nil {
+	if req.Header, err = c.proxyHeader(ctx, p); err != nil {
 		return nil, err
 	}
 	sendOnce(req)
@@ -121,7 +120,7 @@ func (c *Client) checkProxyCall(p *vault.ProxyCall) error {
 			return invalid("query", "must not have the parameter "+own+", which names a proxy")
 		}
 	}
-	return checkTrace(p.TraceID)
+	return nil
 }
 
 // hasDotSegment reports whether a path could lead up to another endpoint of the
@@ -139,14 +138,14 @@ func hasDotSegment(path string) bool {
 }
 
 // proxyHeader returns the headers to forward, and those for the vault.
-func (c *Client) proxyHeader(p *vault.ProxyCall) (http.Header, error) {
+func (c *Client) proxyHeader(ctx context.Context, p *vault.ProxyCall) (http.Header, error) {
 	header := http.Header{}
 	for name, values := range p.Header {
 		name = http.CanonicalHeaderKey(name)
 		header[name] = append(header[name], values...)
 	}
 	egress.RemoveHopByHop(header)
-	c.dropOwn(header, p.OwnPrefix)
+	c.dropOwn(header)
 	for _, name := range []string{"Host", "Content-Length", "Expect"} {
 		header.Del(name)
 	}
@@ -161,13 +160,14 @@ func (c *Client) proxyHeader(p *vault.ProxyCall) (http.Header, error) {
 		destination = ""
 	}
 	for name, value := range map[string]string{
-		c.name.apiKey: c.key(), c.name.traceID: p.TraceID, c.name.proxyKey: p.Key, c.name.proxyURL: destination,
+		c.name.apiKey: c.key(), c.name.proxyKey: p.Key, c.name.proxyURL: destination,
 		c.name.proxyKeepAlive: p.KeepAlive, c.name.proxyConnection: p.Connection,
 	} {
 		if value != "" {
 			header.Set(name, value)
 		}
 	}
+	c.setTrace(ctx, header)
 	if err := egress.CheckHeader(header); err != nil {
 		return nil, invalid("headers", err.Error())
 	}
@@ -175,8 +175,8 @@ func (c *Client) proxyHeader(p *vault.ProxyCall) (http.Header, error) {
 }
 
 // dropOwn removes the headers that are between the caller and the vault.
-func (c *Client) dropOwn(header http.Header, prefix string) {
-	maps.DeleteFunc(header, func(name string, _ []string) bool { return c.isOwn(name) || hasPrefixFold(name, prefix) })
+func (c *Client) dropOwn(header http.Header) {
+	maps.DeleteFunc(header, func(name string, _ []string) bool { return c.isOwn(name) })
 }
 
 // allProxyKinds are the errors that the statuses of a proxy's own responses

@@ -35,7 +35,7 @@ func (c *Client) ReplaceProxy(ctx context.Context, id uuid.UUID, p vault.ProxyPa
 
 // PatchProxy changes a proxy by a JSON merge patch. See
 // [vault.Client.PatchProxy], and [ErrUnseen] about a key that may not read it.
-func (c *Client) PatchProxy(ctx context.Context, id uuid.UUID, patch vault.JSON) (*vault.Proxy, error) {
+func (c *Client) PatchProxy(ctx context.Context, id uuid.UUID, patch any) (*vault.Proxy, error) {
 	return patchEntity[vault.Proxy](ctx, c, "PatchProxy", below(proxies, id), patch)
 }
 

@@ -35,7 +35,11 @@ func TestReactIsRepeatedOnlyWithAKey(t *testing.T) {
 		"a lost answer, later":      {lose, t.Context(), vault.ReactParams{CallbackURL: "https://callback.example/"}, 2, false},
 	} {
 		f := frontOf(t, v, first(c.happens))
-		_, err := f.client(t, f.PrivateKey, vaultclient.Options{}).React(c.ctx, counting.ID, c.params)
+		client := f.client(t, f.PrivateKey, vaultclient.Options{})
+		_, err := client.React(c.ctx, counting.ID, c.params)
+		if c.params.CallbackURL != "" {
+			_, err = client.ReactAsync(c.ctx, counting.ID, c.params)
+		}
 		if (err != nil) != c.fails || f.count() != c.want {
 			t.Errorf("%s: %d requests, error %v", name, f.count(), err)
 		}

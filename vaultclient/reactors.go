@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
-	"strings"
 
 	"github.com/google/uuid"
 
@@ -38,7 +38,7 @@ func (c *Client) ReplaceReactor(ctx context.Context, id uuid.UUID, p vault.React
 
 // PatchReactor changes a reactor by a JSON merge patch. See
 // [vault.Client.PatchReactor], and [ErrUnseen] about a key that may not read it.
-func (c *Client) PatchReactor(ctx context.Context, id uuid.UUID, patch vault.JSON) (*vault.Reactor, error) {
+func (c *Client) PatchReactor(ctx context.Context, id uuid.UUID, patch any) (*vault.Reactor, error) {
 	return patchEntity[vault.Reactor](ctx, c, "PatchReactor", below(reactors, id), patch)
 }
 
@@ -49,32 +49,49 @@ func (c *Client) DeleteReactor(ctx context.Context, id uuid.UUID) error {
 
 // React runs a reactor with detokenized arguments. See [vault.Client.React].
 //
-// With a callback URL the call carries an idempotency key; without one only if
-// [WithIdempotencyKey] gives it, because the vault stores the response with the
-// key, and code may respond with plaintext. Code that has responded, even with
-// an error, is not run again. The trace id of the callback is TraceID, under
-// the name that the server uses: TraceHeader is ignored.
+// The call carries an idempotency key only if [WithIdempotencyKey] gives it,
+// because the vault stores the response with the key, and code may respond with
+// plaintext. Code that has responded, even with an error, is not run again.
 func (c *Client) React(ctx context.Context, id uuid.UUID, p vault.ReactParams) (*vault.ReactResult, error) {
-	body, err := encode(p)
+	if p.CallbackURL != "" {
+		return nil, invalid("callback_url", "is for asynchronous runs: use ReactAsync")
+	}
+	r, a, err := c.sendReact(ctx, "React", id, p)
 	if err != nil {
 		return nil, err
-	}
-	if err := checkTrace(p.TraceID); err != nil {
-		return nil, err
-	}
-	r := &request{op: "React", method: http.MethodPost, path: below(reactors, id) + "/react", typ: contentJSON, body: body,
-		trace: p.TraceID, once: true, keyless: p.CallbackURL == ""}
-	a, err := c.send(ctx, r)
-	switch {
-	case err != nil:
-		return nil, err
-	case p.CallbackURL != "" && a.status == http.StatusAccepted && a.trace != "":
-		return nil, nil // the callback gets the result
 	}
 	if result, ok := reactResult(a); ok {
 		return result, nil
 	}
 	return nil, notAVault(r, a, "it is not the result of a reactor")
+}
+
+// ReactAsync leaves a run for later and has its result sent to the callback URL.
+// See [vault.Client.ReactAsync].
+func (c *Client) ReactAsync(ctx context.Context, id uuid.UUID, p vault.ReactParams) (*vault.Job, error) {
+	if p.CallbackURL == "" {
+		return nil, invalid("callback_url", "is required")
+	}
+	r, a, err := c.sendReact(ctx, "ReactAsync", id, p)
+	if err != nil {
+		return nil, err
+	}
+	job, err := uuid.Parse(a.header.Get(c.name.jobID))
+	if a.status != http.StatusAccepted || err != nil {
+		return nil, notAVault(r, a, fmt.Sprintf("it must have status %d and the id of a job", http.StatusAccepted))
+	}
+	return &vault.Job{ID: job}, nil
+}
+
+func (c *Client) sendReact(ctx context.Context, op string, id uuid.UUID, p vault.ReactParams) (*request, *answer, error) {
+	body, err := encode(p)
+	if err != nil {
+		return nil, nil, err
+	}
+	r := &request{op: op, method: http.MethodPost, path: below(reactors, id) + "/react", typ: contentJSON, body: body,
+		once: true, keyless: p.CallbackURL == ""}
+	a, err := c.send(ctx, r)
+	return r, a, err
 }
 
 // reactResult reads the result of a run, and reports whether the body is one.
@@ -87,13 +104,4 @@ func reactResult(a *answer) (*vault.ReactResult, bool) {
 		return nil, false
 	}
 	return result, true
-}
-
-// checkTrace rejects a trace id that cannot be sent in a header.
-func checkTrace(id string) error {
-	const maxTrace = 128
-	if len(id) > maxTrace || strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return invalid("trace_id", "must have at most 128 visible ASCII characters")
-	}
-	return nil
 }

@@ -22,7 +22,7 @@ func sessionLifecycle(w *world) {
 	session := w.as(s.SessionKey)
 	tok, err := session.GetToken(ctx, "tok")
 	w.saw("GetToken before", tok, err)
-	grant := vault.Grant{Nonce: s.Nonce, ExpiresAt: ptr(w.Clock.Now().Add(time.Hour).In(time.FixedZone("west", -3600))), Rules: []vault.AccessRule{
+	grant := vault.Grant{Nonce: s.Nonce, ExpiresAt: w.Clock.Now().Add(time.Hour).In(time.FixedZone("west", -3600)), Rules: []vault.AccessRule{
 		{Description: "all", Priority: 1, Conditions: []vault.Condition{{Attribute: "id", Operator: "starts_with", Value: "to"}}, Transform: vault.TransformMask, Permissions: []vault.Permission{"token:read"}}}}
 	for range 2 {
 		w.saw("AuthorizeSession", nil, w.private.AuthorizeSession(ctx, grant))
@@ -43,7 +43,7 @@ func authorizeRefused(w *world) {
 	s := must[*vault.Session](w.t)(w.Public.CreateSession(ctx))
 	for i, g := range []vault.Grant{
 		{}, {Nonce: "unknown", Permissions: []vault.Permission{"token:read"}}, {Nonce: s.Nonce}, {Nonce: s.Nonce, Permissions: []vault.Permission{"log:read", "nope"}},
-		{Nonce: s.Nonce, Permissions: []vault.Permission{"token:read"}, ExpiresAt: ptr(w.Clock.Now())},
+		{Nonce: s.Nonce, Permissions: []vault.Permission{"token:read"}, ExpiresAt: w.Clock.Now()},
 		{Nonce: s.Nonce, Rules: []vault.AccessRule{{Priority: 0, Container: "x", Transform: "nope", Permissions: []vault.Permission{}}}},
 		{Nonce: s.Nonce, Rules: []vault.AccessRule{{Priority: 1, Container: "/", Transform: vault.TransformReveal, Permissions: []vault.Permission{"token:read"}}}},
 	} {
@@ -85,7 +85,7 @@ func deleteSession(w *world) {
 // shop describes an application with everything that one can have.
 func (w *world) shop() vault.ApplicationParams {
 	return vault.ApplicationParams{Name: "Shop <&> ü", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:use", "token:read"},
-		ExpiresAt: ptr(w.Clock.Now().Add(time.Hour)), Rules: []vault.AccessRule{
+		ExpiresAt: w.Clock.Now().Add(time.Hour), Rules: []vault.AccessRule{
 			{Description: "cards", Priority: 1, Container: "/PCI/", Transform: vault.TransformReveal, Permissions: []vault.Permission{"token:read"}},
 			{Priority: 2, Conditions: []vault.Condition{{Attribute: "container", Operator: "equals", Value: "/bank/"}}, Transform: vault.TransformRedact, Permissions: []vault.Permission{"token:delete"}}}}
 }
@@ -96,7 +96,7 @@ func createApplication(w *world) {
 		w.shop(), {Name: "plain", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}, Rules: []vault.AccessRule{}},
 		{}, {Name: "x", Type: "nope"}, {Name: "x", Type: vault.ApplicationPublic}, {Name: "x", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"log:read"}},
 		{Name: "x", Type: vault.ApplicationManagement, Rules: w.shop().Rules}, {Name: "x\x00", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}},
-		{Name: "x", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}, ExpiresAt: ptr(w.Clock.Now())},
+		{Name: "x", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}, ExpiresAt: w.Clock.Now()},
 	} {
 		app, err := w.management.CreateApplication(ctx, p)
 		w.saw(fmt.Sprint("CreateApplication ", i), app, err)

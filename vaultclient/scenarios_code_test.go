@@ -80,7 +80,11 @@ func patchReactor(w *world) {
 		r, err := w.management.PatchReactor(ctx, made.ID, vault.JSON(patch))
 		w.saw("PatchReactor "+patch, r, err)
 	}
-	r, err := w.management.PatchReactor(ctx, nobody, vault.JSON(`{}`))
+	r, err := w.management.PatchReactor(ctx, made.ID, map[string]any{"name": "<a>"})
+	w.saw("PatchReactor by a Go value", r, err)
+	r, err = w.management.PatchReactor(ctx, made.ID, []byte(`{}`))
+	w.saw("PatchReactor by bytes", r, err)
+	r, err = w.management.PatchReactor(ctx, nobody, vault.JSON(`{}`))
 	w.saw("PatchReactor of none", r, err)
 }
 
@@ -131,10 +135,16 @@ func reactRefused(w *world) {
 	ctx := w.t.Context()
 	id := w.reactor(code)
 	for i, p := range []vault.ReactParams{
-		{Args: "{{ nobody }}"}, {Args: 7}, {Args: vault.JSON("{")}, {TimeoutMS: 10_000}, {CallbackURL: "http://plain.example/", TimeoutMS: 1},
+		{Args: "{{ nobody }}"}, {Args: 7}, {Args: vault.JSON("{")}, {Timeout: 10 * time.Second}, {Timeout: 1}, {CallbackURL: "http://plain.example/"},
 	} {
 		result, err := w.private.React(ctx, id, p)
 		w.saw(fmt.Sprint("React ", i), result, err)
+	}
+	for i, p := range []vault.ReactParams{
+		{}, {CallbackURL: "http://plain.example/", Timeout: 1}, {CallbackURL: w.dest.URL, Timeout: 211 * time.Second}, {CallbackURL: w.dest.URL, Args: 7},
+	} {
+		job, err := w.private.ReactAsync(ctx, id, p)
+		w.saw(fmt.Sprint("ReactAsync ", i), job, err)
 	}
 	result, err := w.private.React(ctx, nobody, vault.ReactParams{})
 	w.saw("React of none", result, err)
@@ -145,8 +155,8 @@ func reactRefused(w *world) {
 func reactLater(w *world) {
 	ctx := w.t.Context()
 	id := w.reactor(code)
-	result, err := w.private.React(ctx, id, vault.ReactParams{Args: map[string]int{"n": 1}, CallbackURL: w.dest.URL, TimeoutMS: 20_000, TraceID: "trace-1"})
-	w.saw("React", result, err)
+	job, err := w.private.ReactAsync(vault.WithTraceID(ctx, "trace-1"), id, vault.ReactParams{Args: map[string]int{"n": 1}, CallbackURL: w.dest.URL, Timeout: 20 * time.Second})
+	w.saw("ReactAsync", job, err)
 	w.saw("Work", nil, w.Work(ctx))
 	logs, err := w.management.ListLogs(ctx, vault.ListLogsParams{EntityType: "reactor"})
 	w.saw("ListLogs", logs, err)
@@ -231,11 +241,11 @@ func deleteProxy(w *world) {
 	}
 }
 
-// invoke calls a proxy and keeps the response. OwnPrefix keeps headers with the
-// API's prefix from being forwarded in process, as they are not over HTTP.
+// invoke calls a proxy and keeps the response. The server gives each request a
+// trace id, so that in process it needs one too.
 func (w *world) invoke(p vault.ProxyCall) {
-	p.OwnPrefix = "SVC-"
-	got, err := read(w.private.InvokeProxy(w.t.Context(), p))
+	ctx := vault.WithTraceparent(vault.WithTraceID(w.t.Context(), "trace-1"), "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "a=1")
+	got, err := read(w.private.InvokeProxy(ctx, p))
 	w.saw(fmt.Sprintf("InvokeProxy %s %.20s %.20s", p.Method, p.Path, p.Query), got, err)
 }
 
@@ -259,7 +269,7 @@ func invokeRequests(w *world) {
 		{Key: key, Method: "GET", Path: "/a%2Fb//c/ü", Query: "x=1&y=%20{{text}}&y=2"}, {Key: key, Method: "GET", Path: "/"},
 		{Key: key, Method: "DELETE", Body: http.NoBody},
 		{Key: key, Method: "GET", Header: http.Header{"X-A": {"1", "2"}, "Authorization": {"Bearer dest"}, "User-Agent": {"me"}, "Host": {"evil"}, "Connection": {"X-B, close"}, "X-B": {"hop"}, "Te": {"trailers"}, "Expect": {"100-continue"}}},
-		{Key: key, Method: "GET", Header: http.Header{"Svc-Mine": {"x"}, "Svc-Api-Key": {"other"}}, TraceID: "trace-1"},
+		{Key: key, Method: "GET", Header: http.Header{"Svc-Mine": {"x"}, "Svc-Api-Key": {"other"}, "Svc-Trace-Id": {"mine"}, "Tracestate": {"b=2"}}},
 		{Key: key, Method: "GET", Connection: "close", KeepAlive: "timeout=5"},
 		{URL: w.dest.URL + "/ephemeral", Method: "PUT", Body: bytes.NewReader([]byte("{{ card | json: '$.number' }}"))},
 		{URL: "https://ignored.example", Key: key, Method: "GET"},

@@ -47,8 +47,8 @@ func createOptions(w *world) {
 		{Type: vault.TypeGeneric, Data: map[string]string{"a": "b"}, Mask: map[string]any{"a": "{{ data.a | reveal_last: 1 }}", "n": 1}},
 		{Type: vault.TypeSocialSecurityNumber, Data: "536-22-8726", SearchIndexes: []string{}},
 		{Type: vault.TypeGeneric, Data: "x", SearchIndexes: []string{"{{ data | upcase }}"}, FingerprintExpression: "{{ data | downcase }}"},
-		{Type: vault.TypeGeneric, Data: "x", ExpiresAt: ptr(w.Clock.Now().Add(time.Hour + 1234*time.Nanosecond))},
-		{Type: vault.TypeGeneric, Data: "x", ExpiresAt: ptr(w.Clock.Now().Add(time.Hour).In(time.FixedZone("east", 3600)))},
+		{Type: vault.TypeGeneric, Data: "x", ExpiresAt: w.Clock.Now().Add(time.Hour + 1234*time.Nanosecond)},
+		{Type: vault.TypeGeneric, Data: "x", ExpiresAt: w.Clock.Now().Add(time.Hour).In(time.FixedZone("east", 3600))},
 		{Type: vault.TypeGeneric, Data: "x", Metadata: map[string]string{}, Containers: []string{}},
 	} {
 		tok, err := w.private.CreateToken(ctx, p)
@@ -69,8 +69,7 @@ func createInvalid(w *world) {
 		{Type: vault.TypeGeneric, Data: math.Inf(1)},
 		{Type: vault.TypeCard, Data: map[string]any{"number": "4242424242424241", "cvc": "1", "colour": "red"}},
 		{ID: "a/b", Type: vault.TypeGeneric, Data: 1, Containers: []string{"x"}, Metadata: map[string]string{"k": "a\nb"}, Mask: "{{ data | nope }}"},
-		{Type: vault.TypeGeneric, Data: 1, ExpiresAt: &time.Time{}},
-		{Type: vault.TypeGeneric, Data: 1, ExpiresAt: ptr(w.Clock.Now().Add(-time.Hour))},
+		{Type: vault.TypeGeneric, Data: 1, ExpiresAt: w.Clock.Now().Add(-time.Hour)},
 		{Type: vault.TypeGeneric, Data: strings.Repeat("x", 6<<20)},
 	} {
 		tok, err := w.private.CreateToken(ctx, p)
@@ -135,7 +134,7 @@ func getIDs(w *world) {
 }
 
 func getExpired(w *world) {
-	w.token(vault.TokenParams{ID: "short", Type: vault.TypeGeneric, Data: 1, ExpiresAt: ptr(w.Clock.Now().Add(time.Minute))})
+	w.token(vault.TokenParams{ID: "short", Type: vault.TypeGeneric, Data: 1, ExpiresAt: w.Clock.Now().Add(time.Minute)})
 	for range 2 {
 		tok, err := w.private.GetToken(w.t.Context(), "short")
 		w.saw("GetToken", tok, err)
@@ -145,7 +144,7 @@ func getExpired(w *world) {
 
 func updatePatches(w *world) {
 	ctx := w.t.Context()
-	w.token(vault.TokenParams{ID: "doc", Type: vault.TypeGeneric, Data: vault.JSON(`{"b":1.10,"a":"x"}`), Metadata: map[string]string{"k": "v"}, ExpiresAt: ptr(w.Clock.Now().Add(time.Hour))})
+	w.token(vault.TokenParams{ID: "doc", Type: vault.TypeGeneric, Data: vault.JSON(`{"b":1.10,"a":"x"}`), Metadata: map[string]string{"k": "v"}, ExpiresAt: w.Clock.Now().Add(time.Hour)})
 	w.Clock.Advance(time.Second)
 	for i, patch := range []any{
 		vault.JSON(`{"data": {"a": null, "c": 1e400}}`),

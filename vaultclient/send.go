@@ -20,6 +20,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/trace"
 	"github.com/seed-72ea4aab/vault/script"
 )
 
@@ -176,15 +177,23 @@ func (c *Client) request(ctx context.Context, r *request, key string) (*http.Req
 	req.Header.Set(c.name.apiKey, c.key())
 	req.Header.Set("User-Agent", c.opts.UserAgent)
 	req.Header.Set("Accept", contentJSON)
-	for name, value := range map[string]string{"Content-Type": r.typ, c.name.idempotencyKey: key, c.name.traceID: r.trace} {
+	for name, value := range map[string]string{"Content-Type": r.typ, c.name.idempotencyKey: key} {
 		if value != "" {
 			req.Header.Set(name, value)
 		}
 	}
+	c.setTrace(ctx, req.Header)
 	if r.shows {
 		req.Header.Set("Prefer", "return=representation")
 	}
 	return req, nil
+}
+
+// setTrace lets the request carry the trace of the call: see [vault.WithTraceID].
+func (c *Client) setTrace(ctx context.Context, header http.Header) {
+	t := trace.Of(ctx)
+	t.Prefix = c.opts.Prefix
+	t.SetHeaders(header)
 }
 
 // at returns the URL of an escaped path below the base URL.

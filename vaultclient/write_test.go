@@ -91,7 +91,7 @@ func TestPagesThatAreNoSuccess(t *testing.T) {
 			return err
 		},
 		"React, later": func(c *vaultclient.Client) error {
-			_, err := c.React(t.Context(), uuid.New(), vault.ReactParams{CallbackURL: "https://callback.example/"})
+			_, err := c.ReactAsync(t.Context(), uuid.New(), vault.ReactParams{CallbackURL: "https://callback.example/"})
 			return err
 		},
 		"React": func(c *vaultclient.Client) error {
@@ -107,7 +107,7 @@ func TestPagesThatAreNoSuccess(t *testing.T) {
 			}
 		}
 	}
-	for name, status := range map[string]int{"DeleteToken": 200, "AuthorizeSession": 204, "React": 202} {
+	for name, status := range map[string]int{"DeleteToken": 200, "AuthorizeSession": 204, "React": 202, "React, later": 202} {
 		f := newFront(t, answer(status, "SVC-TRACE-ID", "t"))
 		if err := calls[name](f.client(t, "key", vaultclient.Options{})); !errors.Is(err, vaultclient.ErrAnswer) {
 			t.Errorf("%s, %d: error %v", name, status, err)

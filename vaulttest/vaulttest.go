@@ -2,7 +2,7 @@
 // that the test moves, a tenant, and an application of each type.
 //
 //	v := vaulttest.New(t)
-//	tok, err := v.Private.CreateToken(ctx, vault.TokenParams{Type: vault.Generic, Data: "secret"})
+//	tok, err := v.Private.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
 //	v.Clock.Advance(time.Hour)
 //
 // It needs no set-up, takes a few milliseconds, and closes itself when the test

@@ -21,7 +21,7 @@ func TestNewIsReadyForUse(t *testing.T) {
 		}
 	}
 	expires := v.Clock.Now().Add(time.Hour)
-	tok, err := v.Private.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret", ExpiresAt: &expires})
+	tok, err := v.Private.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret", ExpiresAt: expires})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -221,7 +221,7 @@ func (c *config) baseURL(listener string) string {
 type traced struct{ slog.Handler }
 
 func (t traced) Handle(ctx context.Context, r slog.Record) error {
-	if id := httpserver.TraceID(ctx); id != "" {
+	if id := vault.TraceID(ctx); id != "" {
 		r.AddAttrs(slog.String("trace_id", id))
 	}
 	return t.Handler.Handle(ctx, r)

@@ -160,7 +160,7 @@ func TestTheBackgroundIsTheProgramsOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.React(t.Context(), reactor.ID, vault.ReactParams{Args: map[string]int{"a": 1, "b": 2}, CallbackURL: callback.URL}); err != nil {
+	if _, err := c.ReactAsync(t.Context(), reactor.ID, vault.ReactParams{Args: map[string]int{"a": 1, "b": 2}, CallbackURL: callback.URL}); err != nil {
 		t.Fatal(err)
 	}
 	if got := <-called; !strings.Contains(got, `"sum":3`) {
@@ -168,7 +168,7 @@ func TestTheBackgroundIsTheProgramsOwn(t *testing.T) {
 	}
 
 	soon := time.Now().Add(50 * time.Millisecond)
-	token, err := c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x", ExpiresAt: &soon})
+	token, err := c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x", ExpiresAt: soon})
 	if err != nil {
 		t.Fatal(err)
 	}

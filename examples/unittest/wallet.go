@@ -33,7 +33,7 @@ type Wallet struct {
 // Add stores a customer's card until the given time, and returns its token.
 func (w *Wallet) Add(ctx context.Context, customer string, card vault.CardData, until time.Time) (string, error) {
 	token, err := w.Client.CreateToken(ctx, vault.TokenParams{
-		Type: vault.TypeCard, Data: card, ExpiresAt: &until, Metadata: map[string]string{"customer": customer},
+		Type: vault.TypeCard, Data: card, ExpiresAt: until, Metadata: map[string]string{"customer": customer},
 	})
 	if err != nil {
 		return "", fmt.Errorf("add a card: %w", err)

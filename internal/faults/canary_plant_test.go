@@ -180,7 +180,7 @@ func plantJobs(t *testing.T, v *vault.Vault, c *vault.Client) {
 	hooks.Close() // the destination is down
 	later := vault.ReactParams{Args: map[string]string{"a": canaries["argument of a job"]}, CallbackURL: hooks.URL + "/" + canaries["address of a callback"]}
 	for _, work := range []bool{true, false} {
-		if _, err := c.React(ctx, r.ID, later); err != nil {
+		if _, err := c.ReactAsync(ctx, r.ID, later); err != nil {
 			t.Fatal(err)
 		}
 		if !work {

@@ -213,7 +213,7 @@ func TestErrorsCarryNoValues(t *testing.T) {
 		"index":             create(vault.TokenParams{Type: vault.TypeGeneric, Data: canary, SearchIndexes: []string{"{{ data | date: '%Y' }}"}}),
 		"container":         create(vault.TokenParams{Type: vault.TypeGeneric, Data: canary, Containers: []string{canary}}),
 		"metadata":          create(vault.TokenParams{Type: vault.TypeGeneric, Data: canary, Metadata: map[string]string{"k": canary + "\x00"}}),
-		"expires_at":        create(vault.TokenParams{Type: vault.TypeGeneric, Data: canary, ExpiresAt: &past}),
+		"expires_at":        create(vault.TokenParams{Type: vault.TypeGeneric, Data: canary, ExpiresAt: past}),
 		"broken json":       document(`{"a": "` + canary + `", "b": ` + canary + `}`),
 		"cut off":           document(`["` + canary),
 		"duplicate key":     document(`{"a": "` + canary + `", "a": 1}`),

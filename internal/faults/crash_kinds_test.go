@@ -136,7 +136,7 @@ func (w *writer) session(ctx context.Context, _ int) error {
 	}
 	fmt.Printf("session %s\n", s.SessionKey)
 	later := time.Now().Add(time.Hour)
-	err = w.c.AuthorizeSession(ctx, vault.Grant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:create"}, ExpiresAt: &later})
+	err = w.c.AuthorizeSession(ctx, vault.Grant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:create"}, ExpiresAt: later})
 	return said(err, "authorize %s", s.SessionKey)
 }
 
@@ -164,7 +164,7 @@ func (w *writer) administer(ctx context.Context, n int) error {
 }
 
 func (w *writer) react(ctx context.Context, n int) error {
-	_, err := w.c.React(ctx, w.reactor, vault.ReactParams{Args: map[string]int{"n": n}, CallbackURL: "https://example.com/"})
+	_, err := w.c.ReactAsync(ctx, w.reactor, vault.ReactParams{Args: map[string]int{"n": n}, CallbackURL: "https://example.com/"})
 	return said(err, "react %s", w.reactor)
 }
 

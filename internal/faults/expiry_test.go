@@ -32,7 +32,7 @@ func TestExpiryOnNodesWhoseClocksDiffer(t *testing.T) {
 			e := &expiring{t: t, nodes: nodes, clients: []*vault.Client{nodes[0].Tenant(tenant.ID), nodes[1].Tenant(tenant.ID)}}
 			for round := range 3 {
 				ends := clocks[0].Now().Add(time.Minute)
-				old := e.createAll(&ends, 0)
+				old := e.createAll(ends, 0)
 				for _, c := range clocks {
 					c.Advance(time.Minute)
 				}
@@ -55,7 +55,7 @@ type expiring struct {
 }
 
 // create creates a token of a value on a node, or finds the one that is there.
-func (e *expiring) create(node, value int, ends *time.Time) string {
+func (e *expiring) create(node, value int, ends time.Time) string {
 	yes := true
 	tok, err := e.clients[node].CreateToken(e.t.Context(), vault.TokenParams{
 		Type: vault.TypeGeneric, Data: fmt.Sprintf("value %d", value), DeduplicateToken: &yes, ExpiresAt: ends,
@@ -67,7 +67,7 @@ func (e *expiring) create(node, value int, ends *time.Time) string {
 	return tok.ID
 }
 
-func (e *expiring) createAll(ends *time.Time, node int) []string {
+func (e *expiring) createAll(ends time.Time, node int) []string {
 	ids := make([]string, values)
 	for i := range ids {
 		ids[i] = e.create(node, i, ends)
@@ -88,7 +88,7 @@ func (e *expiring) replaceAll(round int, old []string) {
 			}
 		})
 		for i := range values {
-			wg.Go(func() { made[node][i] = e.create(node, i, &ends) })
+			wg.Go(func() { made[node][i] = e.create(node, i, ends) })
 			wg.Go(func() {
 				// It has expired on both nodes: to change it never succeeds.
 				if _, err := e.clients[node].PatchToken(e.t.Context(), old[i], vault.JSON(`{"metadata":{"a":"b"}}`)); err == nil {

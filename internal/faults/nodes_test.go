@@ -105,7 +105,7 @@ func TestEveryCallbackIsDeliveredThoughANodeIsKilled(t *testing.T) {
 	victim := startNode(t, dsn, key)
 	for n := range runs {
 		p := vault.ReactParams{Args: map[string]int{"n": n}, CallbackURL: hooks.URL + "/hook"}
-		if _, err := c.React(t.Context(), reactor.ID, p); err != nil {
+		if _, err := c.ReactAsync(t.Context(), reactor.ID, p); err != nil {
 			t.Fatal(err)
 		}
 	}

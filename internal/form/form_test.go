@@ -26,7 +26,7 @@ type record struct {
 	TextMap        map[string]string
 	Inner          string
 	Each           []string
-	Moment, Expiry *time.Time
+	Moment, Expiry time.Time
 }
 
 func (x *record) read(r *form.Reader) {
@@ -59,7 +59,7 @@ func TestReader(t *testing.T) {
 			text: `{"text":"a","optional":"b","json":[1.10],"bool":false,"maybe":true,"int":7,"id":"` + id.String() + `","texts":["c"],"one":"d",
 				"map":{"e":"f"},"inner":{"text":"g"},"each":[{"text":"h"}],"moment":"2031-02-03T04:05:06Z","expiry":"2/3/2031 4:05:06 AM +00:00"}`,
 			want: record{Text: "a", Optional: "b", JSON: "[1.10]", MaybeBool: &yes, Int: 7, ID: id, Texts: []string{"c"}, OneOrMore: []string{"d"},
-				TextMap: map[string]string{"e": "f"}, Inner: "g", Each: []string{"h"}, Moment: &at, Expiry: &at},
+				TextMap: map[string]string{"e": "f"}, Inner: "g", Each: []string{"h"}, Moment: at, Expiry: at},
 		},
 		"wrong types": {
 			text: `{"text":1,"maybe":"x","int":1.5,"id":"x","texts":[1],"map":{"a":1},"inner":[],"each":[1],"moment":"x","expiry":""}`,

@@ -256,34 +256,32 @@ func (r *Reader) Each(name string, read func(*Reader)) {
 	}
 }
 
-// Moment returns an ISO 8601 date-time, nil when it is absent. Without an
-// offset it is in UTC.
-func (r *Reader) Moment(name string) *time.Time {
-	v, ok := r.kind(name, jsonx.String)
-	if !ok {
-		return nil
-	}
-	if t, ok := parseTime(v.Text(), dateTimeLayouts); ok {
-		return &t
-	}
-	r.Problem(name, "must be an ISO 8601 date-time")
-	return nil
+// Moment returns an ISO 8601 date-time, the zero time when it is absent. Without
+// an offset it is in UTC.
+func (r *Reader) Moment(name string) time.Time {
+	return r.time(name, dateTimeLayouts, "must be an ISO 8601 date-time")
 }
 
 // Expiry returns when a token expires, in one of the forms that the contract
-// knows, nil when it is absent.
-func (r *Reader) Expiry(name string) *time.Time {
+// knows, the zero time when it is absent.
+func (r *Reader) Expiry(name string) time.Time {
+	return r.time(name, expiryLayouts, "must be M/D/YYYY, M/D/YYYY h:mm:ss AM|PM +hh:mm, or an ISO 8601 date-time")
+}
+
+// time returns a time in one of the layouts. The zero time stands for an absent
+// one, so where it is given, the next moment takes its place.
+func (r *Reader) time(name string, layouts []string, want string) time.Time {
 	v, ok := r.kind(name, jsonx.String)
 	if !ok {
-		return nil
+		return time.Time{}
 	}
-	t, ok := parseTime(v.Text(), expiryLayouts)
+	t, ok := parseTime(v.Text(), layouts)
 	if !ok {
-		r.Problem(name, "must be M/D/YYYY, M/D/YYYY h:mm:ss AM|PM +hh:mm, or an ISO 8601 date-time")
-		return nil
+		r.Problem(name, "%s", want)
+		return time.Time{}
 	}
 	if t.IsZero() {
-		t = t.Add(time.Microsecond) // the zero time would mean never
+		t = t.Add(time.Microsecond)
 	}
-	return &t
+	return t
 }

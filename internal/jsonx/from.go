@@ -11,10 +11,14 @@ import (
 // errNotUTF8 is about text that JSON cannot carry as it is.
 var errNotUTF8 = errors.New("must be valid UTF-8")
 
+// errBytes is about a []byte, which may be JSON text, other text, or neither.
+var errBytes = errors.New("must not be a []byte: use vault.JSON for JSON text, or a string for any other text")
+
 // From returns the JSON of a Go value. A Value is taken as it is, a
-// [json.RawMessage] or []byte is parsed as JSON text, and everything else goes
-// through encoding/json, so struct tags and marshalers count. Inside other
-// values a []byte is base64, as in encoding/json.
+// [json.RawMessage] is parsed as JSON text, and everything else goes through
+// encoding/json, so struct tags and marshalers count. A []byte is refused,
+// because it does not say what it holds; inside other values it is base64, as in
+// encoding/json.
 func From(x any) (Value, error) {
 	switch x := x.(type) {
 	case nil:
@@ -27,7 +31,7 @@ func From(x any) (Value, error) {
 		}
 		return Parse(x, Limits{})
 	case []byte:
-		return Parse(x, Limits{})
+		return Value{}, errBytes
 	case string:
 		if !utf8.ValidString(x) {
 			return Value{}, errNotUTF8

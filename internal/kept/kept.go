@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"maps"
+	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -13,7 +15,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
-	"github.com/seed-72ea4aab/vault/internal/form"
 )
 
 // maxUses is how many tokens an answer can depend on. One that depends on more
@@ -58,7 +59,7 @@ func (u *Uses) Add(use Use) {
 // Answer is an answer with what it depends on.
 type Answer struct {
 	Status int
-	Header map[string]string
+	Header http.Header
 	Body   []byte
 
 	Uses []Use
@@ -113,16 +114,22 @@ func (a *Answer) Decode(src []byte) error {
 // answerVersion is the first byte of an encoded answer.
 const answerVersion = 1
 
-// encodeAnswer writes the answer itself: a version, the status, the headers in the order of
-// their names, and the body, each text after its length. The length of a body
+// encodeAnswer writes the answer itself: a version, the status, the
+// values of headers in the order of their names, and the body, each text after
+// its length. The length of a body
 // has one added, so that zero means no body.
 func (a *Answer) encodeAnswer() []byte {
 	dst := make([]byte, 0, len(a.Body)+256)
 	dst = binary.AppendVarint(append(dst, answerVersion), int64(a.Status))
-	dst = binary.AppendUvarint(dst, uint64(len(a.Header)))
-	for _, name := range form.SortedKeys(a.Header, nil) {
-		dst = appendField(dst, name)
-		dst = appendField(dst, a.Header[name])
+	values := 0
+	for _, all := range a.Header {
+		values += len(all)
+	}
+	dst = binary.AppendUvarint(dst, uint64(values))
+	for _, name := range slices.Sorted(maps.Keys(a.Header)) {
+		for _, value := range a.Header[name] {
+			dst = appendField(appendField(dst, name), value)
+		}
 	}
 	if a.Body == nil {
 		return binary.AppendUvarint(dst, 0)
@@ -150,10 +157,10 @@ func (a *Answer) decodeAnswer(src []byte) error {
 	headers := r.number()
 	for i := uint64(0); i < headers && !r.bad; i++ {
 		if a.Header == nil {
-			a.Header = map[string]string{}
+			a.Header = http.Header{}
 		}
 		name := string(r.next(r.number()))
-		a.Header[name] = string(r.next(r.number()))
+		a.Header[name] = append(a.Header[name], string(r.next(r.number())))
 	}
 	if n := r.number(); n > 0 {
 		a.Body = r.next(n - 1)

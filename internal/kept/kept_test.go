@@ -1,6 +1,7 @@
 package kept_test
 
 import (
+	"net/http"
 	"testing"
 	"time"
 
@@ -18,12 +19,12 @@ func TestAnswerReadsBack(t *testing.T) {
 		"status":     {Status: 204},
 		"negative":   {Status: -1},
 		"empty body": {Status: 200, Body: []byte{}},
-		"one header": {Status: 201, Header: map[string]string{"Location": "/tokens/a"}, Body: []byte(`{"a":1}`)},
+		"one header": {Status: 201, Header: http.Header{"Location": {"/tokens/a"}}, Body: []byte(`{"a":1}`)},
 		"uses": {Status: 200, Body: []byte("x"), Uses: []kept.Use{
 			{Permission: "token:use", ID: "a", Ord: uuid.New(), Shown: access.Reveal, CVCEnds: time.Date(2031, 1, 2, 3, 4, 5, 6000, time.UTC)},
 			{As: uuid.New(), Permission: "token:read", ID: "b", Ord: uuid.New(), Shown: access.Mask}}},
 		"too many":    {Status: 200, TooMany: true},
-		"odd headers": {Status: 201, Header: map[string]string{"": "x", "A": "", "é": "\x00\xff"}, Body: make([]byte, 300)},
+		"odd headers": {Status: 201, Header: http.Header{"": {"x"}, "A": {"", "b"}, "é": {"\x00\xff"}}, Body: make([]byte, 300)},
 	} {
 		encoded, err := a.Encode()
 		if err != nil {

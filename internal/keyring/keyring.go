@@ -225,7 +225,7 @@ func (c *Cache[D]) read(ctx context.Context, tenant uuid.UUID, began time.Time) 
 		return nil, c.cfg.Missing
 	}
 	s := &State[D]{ReadAt: began, RingRev: rings[0].Rev}
-	if s.Ring, err = c.unwrap(tenant, rings[0].Body); err != nil {
+	if s.Ring, err = c.unwrap(ctx, tenant, rings[0].Body); err != nil {
 		return nil, fmt.Errorf("vault: tenant %s: %w", tenant, err)
 	}
 	place := sealed.RecordPlace(&tenants[0])
@@ -239,14 +239,14 @@ func (c *Cache[D]) read(ctx context.Context, tenant uuid.UUID, began time.Time) 
 }
 
 // unwrap opens a ring, unless it is the one that was opened last.
-func (c *Cache[D]) unwrap(tenant uuid.UUID, wrapped []byte) (*seal.Ring, error) {
+func (c *Cache[D]) unwrap(ctx context.Context, tenant uuid.UUID, wrapped []byte) (*seal.Ring, error) {
 	c.mu.Lock()
 	known := c.rings[tenant]
 	c.mu.Unlock()
 	if known.ring != nil && bytes.Equal(known.wrapped, wrapped) {
 		return known.ring, nil
 	}
-	ring, err := seal.Unwrap(c.cfg.Master, tenant, wrapped)
+	ring, err := seal.Unwrap(ctx, c.cfg.Master, tenant, wrapped)
 	if err != nil {
 		return nil, err
 	}

@@ -80,7 +80,7 @@ func newWorld(t *testing.T, age time.Duration) *world {
 // wrap stores a ring.
 func (w *world) wrap(t *testing.T, ring *seal.Ring) {
 	t.Helper()
-	wrapped, err := Wrap(w.key, ring, storage.ID(w.tenant))
+	wrapped, err := Wrap(t.Context(), w.key, ring, storage.ID(w.tenant))
 	if err != nil {
 		t.Fatal(err)
 	}

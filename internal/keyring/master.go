@@ -54,7 +54,7 @@ func (c *Check) Rewrap(ctx context.Context) error {
 	if ring == nil {
 		return c.create(ctx)
 	}
-	if rec.Body, err = Wrap(c.Master, ring, storage.ID{}); err != nil {
+	if rec.Body, err = Wrap(ctx, c.Master, ring, storage.ID{}); err != nil {
 		return err
 	}
 	return c.Store.Write(ctx, &storage.Change{
@@ -73,7 +73,7 @@ func (c *Check) read(ctx context.Context) (*seal.Ring, *storage.Record, error) {
 	if len(recs) == 0 {
 		return nil, nil, nil
 	}
-	ring, err := c.unwrap(recs[0].Body)
+	ring, err := c.unwrap(ctx, recs[0].Body)
 	return ring, &recs[0], err
 }
 
@@ -81,17 +81,20 @@ func (c *Check) read(ctx context.Context) (*seal.Ring, *storage.Record, error) {
 // whatever it is given while the service is down, and the errors of one service
 // are not those of the next. So a key that refuses has to show that it works at
 // all, before it is called the wrong one.
-func (c *Check) unwrap(wrapped []byte) (*seal.Ring, error) {
+func (c *Check) unwrap(ctx context.Context, wrapped []byte) (*seal.Ring, error) {
 	var none storage.ID
-	ring, err := seal.Unwrap(c.Master, none, wrapped)
+	ring, err := seal.Unwrap(ctx, c.Master, none, wrapped)
 	if !errors.Is(err, seal.ErrUnwrap) {
 		return ring, err
 	}
-	if broken := try(c.Master); broken != nil {
+	if ctx.Err() != nil {
+		return nil, ctx.Err() // which says nothing about the key
+	}
+	if broken := try(ctx, c.Master); broken != nil {
 		return nil, fmt.Errorf("%w: %w", ErrMasterFails, broken)
 	}
 	// It may have come back just now.
-	ring, err = seal.Unwrap(c.Master, none, wrapped)
+	ring, err = seal.Unwrap(ctx, c.Master, none, wrapped)
 	if errors.Is(err, seal.ErrUnwrap) {
 		return nil, fmt.Errorf("%w: %w", ErrWrongMaster, err)
 	}
@@ -106,10 +109,10 @@ type Several interface {
 
 // try returns why a master key cannot seal a ring and open it again. Of several
 // keys each is tried: the one that does not work may be the one that is needed.
-func try(key seal.AEAD) error {
+func try(ctx context.Context, key seal.AEAD) error {
 	if several, ok := key.(Several); ok {
 		for _, k := range several.Keys() {
-			if err := try(k); err != nil {
+			if err := try(ctx, k); err != nil {
 				return err
 			}
 		}
@@ -119,17 +122,17 @@ func try(key seal.AEAD) error {
 	if err != nil {
 		return err
 	}
-	wrapped, err := ring.Wrap(key, storage.ID{})
+	wrapped, err := ring.Wrap(ctx, key, storage.ID{})
 	if err != nil {
 		return err
 	}
-	_, err = seal.Unwrap(key, storage.ID{}, wrapped)
+	_, err = seal.Unwrap(ctx, key, storage.ID{}, wrapped)
 	return err
 }
 
 // Wrap seals a ring of a tenant under a master key.
-func Wrap(master seal.AEAD, ring *seal.Ring, tenant storage.ID) ([]byte, error) {
-	wrapped, err := ring.Wrap(master, tenant)
+func Wrap(ctx context.Context, master seal.AEAD, ring *seal.Ring, tenant storage.ID) ([]byte, error) {
+	wrapped, err := ring.Wrap(ctx, master, tenant)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrMasterFails, err)
 	}
@@ -143,11 +146,11 @@ func (c *Check) create(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	wrapped, err := Wrap(c.Master, ring, storage.ID{})
+	wrapped, err := Wrap(ctx, c.Master, ring, storage.ID{})
 	if err != nil {
 		return err
 	}
-	if _, err := seal.Unwrap(c.Master, storage.ID{}, wrapped); err != nil {
+	if _, err := seal.Unwrap(ctx, c.Master, storage.ID{}, wrapped); err != nil {
 		return fmt.Errorf("%w: %w", ErrMasterFails, err)
 	}
 	now := c.Now()

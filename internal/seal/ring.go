@@ -1,6 +1,7 @@
 package seal
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/json"
@@ -84,14 +85,14 @@ type stored struct {
 const ringLabel = "vault ring v1"
 
 // Wrap returns the ring sealed under the master key for a tenant.
-func (r *Ring) Wrap(master AEAD, tenant [16]byte) ([]byte, error) {
+func (r *Ring) Wrap(ctx context.Context, master AEAD, tenant [16]byte) ([]byte, error) {
 	plain, err := json.Marshal(stored{r.keys, r.index})
 	if err != nil {
 		return nil, fmt.Errorf("seal: encode ring: %w", err)
 	}
 	defer clear(plain)
 	place := Place{Tenant: tenant, Entity: ringLabel}
-	wrapped, err := master.Encrypt(plain, place.appendTo(nil, 0))
+	wrapped, err := Encrypt(ctx, master, plain, place.appendTo(nil, 0))
 	if err != nil {
 		return nil, fmt.Errorf("seal: the master key could not encrypt the ring: %w", err)
 	}
@@ -105,9 +106,9 @@ var ErrUnwrap = errors.New("seal: the master key could not decrypt the ring")
 
 // Unwrap decrypts a ring that Wrap returned. If the master key fails, the error
 // matches ErrUnwrap and the key's own error.
-func Unwrap(master AEAD, tenant [16]byte, wrapped []byte) (*Ring, error) {
+func Unwrap(ctx context.Context, master AEAD, tenant [16]byte, wrapped []byte) (*Ring, error) {
 	place := Place{Tenant: tenant, Entity: ringLabel}
-	plain, err := master.Decrypt(wrapped, place.appendTo(nil, 0))
+	plain, err := Decrypt(ctx, master, wrapped, place.appendTo(nil, 0))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnwrap, err)
 	}

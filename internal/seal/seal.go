@@ -13,6 +13,7 @@
 package seal
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
@@ -41,6 +42,29 @@ var ErrOpen = errors.New("seal: cannot decrypt: wrong key, or the bytes were alt
 type AEAD interface {
 	Encrypt(plaintext, associatedData []byte) ([]byte, error)
 	Decrypt(ciphertext, associatedData []byte) ([]byte, error)
+}
+
+// AEADWithContext is an AEAD whose calls end with a context: the two methods of
+// Tink's AEADWithContext.
+type AEADWithContext interface {
+	EncryptWithContext(ctx context.Context, plaintext, associatedData []byte) ([]byte, error)
+	DecryptWithContext(ctx context.Context, ciphertext, associatedData []byte) ([]byte, error)
+}
+
+// Encrypt encrypts under a master key, with the context if the key takes one.
+func Encrypt(ctx context.Context, key AEAD, plaintext, associatedData []byte) ([]byte, error) {
+	if k, ok := key.(AEADWithContext); ok {
+		return k.EncryptWithContext(ctx, plaintext, associatedData)
+	}
+	return key.Encrypt(plaintext, associatedData)
+}
+
+// Decrypt is Encrypt the other way round.
+func Decrypt(ctx context.Context, key AEAD, ciphertext, associatedData []byte) ([]byte, error) {
+	if k, ok := key.(AEADWithContext); ok {
+		return k.DecryptWithContext(ctx, ciphertext, associatedData)
+	}
+	return key.Decrypt(ciphertext, associatedData)
 }
 
 // NewAEAD returns XAES-256-GCM under a key of KeySize bytes.

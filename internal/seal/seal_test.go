@@ -118,21 +118,21 @@ func TestWrapBindsTenantAndMaster(t *testing.T) {
 	r := newTestRing(t)
 	p := testPlace()
 	sealed, _ := r.Seal(&p, []byte("v"))
-	wrapped, err := r.Wrap(master, p.Tenant)
+	wrapped, err := r.Wrap(t.Context(), master, p.Tenant)
 	if err != nil {
 		t.Fatal(err)
 	}
-	back, err := Unwrap(master, p.Tenant, wrapped)
+	back, err := Unwrap(t.Context(), master, p.Tenant, wrapped)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got, err := back.Open(&p, 1, sealed); err != nil || string(got) != "v" {
 		t.Fatalf("Open after Unwrap = %q, %v", got, err)
 	}
-	if _, err := Unwrap(other, p.Tenant, wrapped); !errors.Is(err, ErrUnwrap) {
+	if _, err := Unwrap(t.Context(), other, p.Tenant, wrapped); !errors.Is(err, ErrUnwrap) {
 		t.Errorf("another master key: %v, want ErrUnwrap", err)
 	}
-	if _, err := Unwrap(master, [16]byte{9}, wrapped); !errors.Is(err, ErrUnwrap) {
+	if _, err := Unwrap(t.Context(), master, [16]byte{9}, wrapped); !errors.Is(err, ErrUnwrap) {
 		t.Errorf("another tenant: %v, want ErrUnwrap", err)
 	}
 }

@@ -74,3 +74,46 @@ func Delay(tries int, jitter float64) (time.Duration, bool) {
 	factor := 0.9 + 0.2*min(max(jitter, 0), 1)
 	return time.Duration(float64(delays[tries-1]) * factor), true
 }
+
+// Tolerance is how far the time of a callback may be from the receiver's.
+const Tolerance = 5 * time.Minute
+
+// The reasons why a callback is not taken for one of the vault's.
+var (
+	ErrHeaders   = errors.New("webhook-id, webhook-timestamp or webhook-signature is missing, or occurs twice")
+	ErrTimestamp = errors.New("webhook-timestamp is not a time within 5 minutes of now")
+	ErrSignature = errors.New("no signature in webhook-signature is one of this body under this secret")
+)
+
+// Verify checks the headers that Sign returned against the body, at a moment of
+// the receiver's clock. Signatures are compared in constant time, and those of
+// versions other than v1 are passed over.
+func Verify(secret string, header http.Header, body []byte, now time.Time) error {
+	var given [3]string
+	for i, name := range []string{"Webhook-Id", "Webhook-Timestamp", "Webhook-Signature"} {
+		values := header.Values(name)
+		if len(values) != 1 || values[0] == "" {
+			return ErrHeaders
+		}
+		given[i] = values[0]
+	}
+	seconds, err := strconv.ParseInt(given[1], 10, 64)
+	if err != nil {
+		return ErrTimestamp
+	}
+	at := time.Unix(seconds, 0)
+	if now.Sub(at) > Tolerance || at.Sub(now) > Tolerance || strconv.FormatInt(seconds, 10) != given[1] {
+		return ErrTimestamp
+	}
+	signed, err := Sign([]string{secret}, given[0], at, body)
+	if err != nil {
+		return err
+	}
+	want := []byte(signed.Get("Webhook-Signature"))
+	for signature := range strings.FieldsSeq(given[2]) {
+		if hmac.Equal(want, []byte(signature)) {
+			return nil
+		}
+	}
+	return ErrSignature
+}

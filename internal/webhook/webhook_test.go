@@ -2,6 +2,8 @@ package webhook
 
 import (
 	"errors"
+	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -109,5 +111,63 @@ func TestDelay(t *testing.T) {
 		if d, again := Delay(tries, 0.5); d != 0 || again {
 			t.Errorf("Delay(%d) = %v, %v, want no further try", tries, d, again)
 		}
+	}
+}
+
+func TestVerify(t *testing.T) {
+	t.Parallel()
+	at, body := time.Unix(1_800_000_000, 0), []byte(`{"raw":1}`)
+	secret, other := NewSecret(), NewSecret()
+	signed := func(secrets ...string) http.Header {
+		header, err := Sign(secrets, "job-1", at, body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return header
+	}
+	for name, c := range map[string]struct {
+		secret string
+		change func(http.Header)
+		body   string
+		later  time.Duration
+		want   error
+	}{
+		"good":                {},
+		"old secret":          {change: func(h http.Header) { h.Set("webhook-signature", signed(other, secret).Get("webhook-signature")) }},
+		"other versions":      {change: func(h http.Header) { h.Set("webhook-signature", "v1a,xx v2,yy "+h.Get("webhook-signature")) }},
+		"late, but in time":   {later: Tolerance},
+		"early, but in time":  {later: -Tolerance},
+		"late":                {later: Tolerance + time.Second, want: ErrTimestamp},
+		"early":               {later: -Tolerance - time.Second, want: ErrTimestamp},
+		"other body":          {body: `{"raw":2}`, want: ErrSignature},
+		"other secret":        {secret: other, want: ErrSignature},
+		"other id":            {change: func(h http.Header) { h.Set("webhook-id", "job-2") }, want: ErrSignature},
+		"other time":          {change: func(h http.Header) { h.Set("webhook-timestamp", "1800000001") }, want: ErrSignature},
+		"time with a sign":    {change: func(h http.Header) { h.Set("webhook-timestamp", "+1800000000") }, want: ErrTimestamp},
+		"no time":             {change: func(h http.Header) { h.Set("webhook-timestamp", "now") }, want: ErrTimestamp},
+		"far time":            {change: func(h http.Header) { h.Set("webhook-timestamp", "9223372036854775807") }, want: ErrTimestamp},
+		"no header":           {change: func(h http.Header) { h.Del("webhook-id") }, want: ErrHeaders},
+		"two signatures":      {change: func(h http.Header) { h.Add("webhook-signature", "v1,x") }, want: ErrHeaders},
+		"signature cut":       {change: func(h http.Header) { h.Set("webhook-signature", h.Get("webhook-signature")[:20]) }, want: ErrSignature},
+		"version is not read": {change: func(h http.Header) { h.Set("webhook-signature", "v2"+h.Get("webhook-signature")[2:]) }, want: ErrSignature},
+		"not a secret":        {secret: "whsec_x", want: ErrSecret},
+	} {
+		header := signed(secret)
+		if c.change != nil {
+			c.change(header)
+		}
+		sent := body
+		if c.body != "" {
+			sent = []byte(c.body)
+		}
+		if c.secret == "" {
+			c.secret = secret
+		}
+		if err := Verify(c.secret, header, sent, at.Add(c.later)); !errors.Is(err, c.want) || err != nil && strings.Contains(err.Error(), "raw") {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+	}
+	if err := Verify("", signed(secret), body, at); !errors.Is(err, ErrSecret) {
+		t.Errorf("no secret: %v", err)
 	}
 }

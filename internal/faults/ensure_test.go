@@ -1,0 +1,189 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+// Replicas that start together on one database, and ensure the same things, end
+// up with one of each.
+func TestReplicasThatStartTogetherEnsureTheSame(t *testing.T) {
+	t.Parallel()
+	for name, newDSN := range backends {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dsn, key := newDSN(t), vault.NewKey()
+			nodes := []*vault.Vault{openVault(t, dsn, key, quietNode), openVault(t, dsn, key, quietNode)}
+			const replicas = 8
+			found := make([]ensured, replicas)
+			start := make(chan struct{})
+			var wg sync.WaitGroup
+			for i := range replicas {
+				wg.Go(func() {
+					<-start
+					found[i] = ensureAll(t, nodes[i%len(nodes)])
+				})
+			}
+			close(start)
+			wg.Wait()
+			keys := 0
+			for _, f := range found {
+				if f.apiKey != "" {
+					keys++
+				}
+				f.apiKey = ""
+				if f.ids != found[0].ids || f.proxyKey != found[0].proxyKey {
+					t.Errorf("one replica found %v, another %v", f, found[0])
+				}
+			}
+			if keys != 1 {
+				t.Errorf("%d replicas got the API key, want the one that made it", keys)
+			}
+			c := nodes[0].Tenant(found[0].ids[0])
+			wantOneOfEach(t, nodes[0], c)
+		})
+	}
+}
+
+var quietNode = &vault.Config{SweepEvery: -1, WorkEvery: -1}
+
+// ensured is what a replica has found or made.
+type ensured struct {
+	ids              [4]uuid.UUID // tenant, application, reactor, proxy
+	apiKey, proxyKey string
+}
+
+func ensureAll(t *testing.T, v *vault.Vault) (e ensured) {
+	ctx := t.Context()
+	fail := func(err error) bool {
+		if err != nil {
+			t.Error(err)
+		}
+		return err != nil
+	}
+	tenant, err := v.EnsureTenant(ctx, "Acme *")
+	if fail(err) {
+		return e
+	}
+	c := v.Tenant(tenant.ID)
+	app, err := c.EnsureApplication(ctx, vault.ApplicationParams{Name: "Shop", Type: vault.ApplicationPrivate, Permissions: vault.AllPermissions(vault.ApplicationPrivate)})
+	if fail(err) {
+		return e
+	}
+	reactor, err := c.EnsureReactor(ctx, vault.ReactorParams{Name: "Charge", Code: "module.exports = () => ({})", Configuration: map[string]string{}})
+	if fail(err) {
+		return e
+	}
+	proxy, err := c.EnsureProxy(ctx, vault.ProxyParams{Name: "Gateway", DestinationURL: "https://example.com"})
+	if fail(err) {
+		return e
+	}
+	return ensured{[4]uuid.UUID{tenant.ID, app.ID, reactor.ID, proxy.ID}, app.Key, proxy.Key}
+}
+
+func wantOneOfEach(t *testing.T, v *vault.Vault, c *vault.Client) {
+	t.Helper()
+	ctx := t.Context()
+	for kind, count := range map[string]func() (int, error){
+		"tenants": func() (int, error) { return total(v.Tenants(ctx, vault.PageParams{})) },
+		"applications": func() (int, error) {
+			return total(c.ListApplications(ctx, vault.ListApplicationsParams{}))
+		},
+		"reactors": func() (int, error) { return total(c.ListReactors(ctx, vault.ListReactorsParams{})) },
+		"proxies":  func() (int, error) { return total(c.ListProxies(ctx, vault.ListProxiesParams{})) },
+	} {
+		if n, err := count(); err != nil || n != 1 {
+			t.Errorf("%d %s, %v, want 1", n, kind, err)
+		}
+	}
+}
+
+func total[T any](p *vault.Page[T], err error) (int, error) {
+	if err != nil {
+		return 0, err
+	}
+	return p.Pagination.TotalItems, nil
+}
+
+// What is ensured is found by its name as it is now, however it was made.
+func TestEnsureGoesByTheName(t *testing.T) {
+	t.Parallel()
+	for name, newDSN := range backends {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v, ctx := openVault(t, newDSN(t), vault.NewKey(), quietNode), t.Context()
+			made, err := v.CreateTenant(ctx, "Acme")
+			must(t, err)
+			younger, err := v.CreateTenant(ctx, "Acme")
+			must(t, err)
+			got, err := v.EnsureTenant(ctx, "Acme")
+			must(t, err)
+			if got.ID != made.ID || got.ID == younger.ID {
+				t.Errorf("ensured %s, want the oldest of that name", got.ID)
+			}
+			shouted, err := v.EnsureTenant(ctx, "ACME")
+			must(t, err)
+			if shouted.ID == made.ID {
+				t.Error("a name in other letters was taken for the same")
+			}
+			if _, err := v.EnsureTenant(ctx, ""); !errors.Is(err, vault.ErrInvalid) {
+				t.Errorf("no name: %v", err)
+			}
+			renamedAndDeleted(ctx, t, v, made.ID)
+		})
+	}
+}
+
+// renamedAndDeleted has ensured things change their names and end.
+func renamedAndDeleted(ctx context.Context, t *testing.T, v *vault.Vault, tenant uuid.UUID) {
+	t.Helper()
+	c := v.Tenant(tenant)
+	p := vault.ProxyParams{Name: "Gateway", DestinationURL: "https://example.com"}
+	first, err := c.EnsureProxy(ctx, p)
+	must(t, err)
+	changed := first.Params()
+	changed.DestinationURL = "https://example.org"
+	_, err = c.ReplaceProxy(ctx, first.ID, changed)
+	must(t, err)
+	again, err := c.EnsureProxy(ctx, p)
+	must(t, err)
+	if again.ID != first.ID || again.DestinationURL != "https://example.org" {
+		t.Errorf("ensured %v, want the one there is as it is", again.Params())
+	}
+	_, err = c.PatchProxy(ctx, first.ID, vault.JSON(`{"name":"Old gateway"}`))
+	must(t, err)
+	second, err := c.EnsureProxy(ctx, p)
+	must(t, err)
+	if second.ID == first.ID {
+		t.Error("a renamed proxy is found by its old name")
+	}
+	must(t, c.DeleteProxy(ctx, second.ID))
+	third, err := c.EnsureProxy(ctx, p)
+	must(t, err)
+	if third.ID == second.ID {
+		t.Error("a deleted proxy is found")
+	}
+	if _, err := c.InvokeProxy(ctx, vault.ProxyCall{Key: "name\x00proxy\x00" + tenant.String() + "\x00Gateway"}); !errors.Is(err, vault.ErrNotFound) {
+		t.Errorf("a proxy was called by its name: %v", err)
+	}
+	_, err = c.EnsureApplication(ctx, vault.ApplicationParams{Name: "Shop", Type: vault.ApplicationPublic, Permissions: []vault.Permission{vault.PermissionTokenCreate}})
+	must(t, err)
+	_, err = c.EnsureApplication(ctx, vault.ApplicationParams{Name: "Shop", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{vault.PermissionTokenCreate}})
+	if !errors.Is(err, vault.ErrConflict) {
+		t.Errorf("an application of another type: %v", err)
+	}
+	must(t, v.DeleteTenant(ctx, tenant))
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,113 @@
+// Package trace joins the requests that belong to one call. A context carries
+// the trace id of the call, the W3C trace context that it came with, and the
+// prefix of the API's own headers, so that what the call sends out names the
+// same trace in the same way.
+package trace
+
+import (
+	"context"
+	"net/http"
+	"strings"
+)
+
+// DefaultPrefix starts the names of the API's own headers.
+const DefaultPrefix = "SVC-"
+
+// Trace is what the requests of one call have in common. Fields may be empty.
+type Trace struct {
+	ID     string `json:"id,omitempty"`
+	Parent string `json:"parent,omitempty"` // a W3C traceparent
+	State  string `json:"state,omitempty"`  // the W3C tracestate that goes with Parent
+	Prefix string `json:"prefix,omitempty"` // of the API's own headers; empty for the default
+}
+
+type key struct{}
+
+// With returns a context that carries a trace.
+func With(ctx context.Context, t Trace) context.Context { return context.WithValue(ctx, key{}, t) }
+
+// Of returns the trace that a context carries.
+func Of(ctx context.Context) Trace {
+	t, _ := ctx.Value(key{}).(Trace)
+	return t
+}
+
+// Prefix returns how the names of the API's own headers begin for a call.
+func Prefix(ctx context.Context) string {
+	if p := Of(ctx).Prefix; p != "" {
+		return p
+	}
+	return DefaultPrefix
+}
+
+// Names of the headers of W3C Trace Context, in their canonical form.
+const (
+	HeaderParent = "Traceparent"
+	HeaderState  = "Tracestate"
+)
+
+// SetHeaders puts the trace into the headers of a request.
+func (t Trace) SetHeaders(header http.Header) {
+	if t.ID != "" {
+		prefix := t.Prefix
+		if prefix == "" {
+			prefix = DefaultPrefix
+		}
+		header.Set(prefix+"TRACE-ID", t.ID)
+	}
+	if t.Parent == "" {
+		return
+	}
+	header.Set(HeaderParent, t.Parent)
+	header.Del(HeaderState) // which belongs to another parent
+	if t.State != "" {
+		header.Set(HeaderState, t.State)
+	}
+}
+
+// maxID bounds a trace id that a caller chose.
+const maxID = 128
+
+// ValidID reports whether a text can be a trace id: short, and of visible ASCII
+// characters, so that it can go into headers and logs.
+func ValidID(s string) bool {
+	return s != "" && len(s) <= maxID && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
+}
+
+// The parts of a traceparent: 00-<trace id>-<parent id>-<flags>.
+const (
+	parentLength = 55
+	idStart      = 3
+	idEnd        = 35
+	spanStart    = 36
+	spanEnd      = 52
+	flagsStart   = 53
+)
+
+// ParentID returns the trace id of a traceparent, and whether it is well formed.
+// A later version may have more behind the parts that are known.
+func ParentID(parent string) (string, bool) {
+	if len(parent) < parentLength || len(parent) > maxID || parent[2] != '-' || parent[idEnd] != '-' || parent[spanEnd] != '-' {
+		return "", false
+	}
+	version, id, span, flags := parent[:2], parent[idStart:idEnd], parent[spanStart:spanEnd], parent[flagsStart:parentLength]
+	if !isHex(version) || !isHex(id) || !isHex(span) || !isHex(flags) || version == "ff" || isZero(id) || isZero(span) {
+		return "", false
+	}
+	if rest := parent[parentLength:]; rest != "" && (version == "00" || rest[0] != '-' || !ValidID(rest)) {
+		return "", false
+	}
+	return id, true
+}
+
+func isHex(s string) bool { return strings.Trim(s, "0123456789abcdef") == "" }
+
+func isZero(s string) bool { return strings.Trim(s, "0") == "" }
+
+// maxState is as long a tracestate as has to be passed on.
+const maxState = 512
+
+// ValidState reports whether a text can be passed on as a tracestate.
+func ValidState(s string) bool {
+	return len(s) <= maxState && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
+}

@@ -1,0 +1,113 @@
+package vaultclient_test
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/jsruntime"
+	"github.com/seed-72ea4aab/vault/vaultclient"
+	"github.com/seed-72ea4aab/vault/vaulttest"
+)
+
+// slowWorld is a vault with a proxy to a destination that does not answer, one
+// to a destination that stops in the middle, and a reactor that does not end.
+type slowWorld struct {
+	*vaulttest.Vault
+	silent, half string // keys of proxies
+	reactor      *vault.Reactor
+}
+
+func newSlowWorld(t *testing.T, patience time.Duration) *slowWorld {
+	t.Helper()
+	release := make(chan struct{})
+	dest := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/half" {
+			_, _ = io.WriteString(w, "half")
+			_ = http.NewResponseController(w).Flush()
+		}
+		select {
+		case <-release:
+		case <-r.Context().Done():
+		}
+	}))
+	t.Cleanup(dest.Close)
+	t.Cleanup(func() { close(release) })
+	pool := x509.NewCertPool()
+	pool.AddCert(dest.Certificate())
+	w := &slowWorld{Vault: vaulttest.Open(t, ":memory:", &vault.Config{
+		Runtime: jsruntime.New(&jsruntime.Options{Workers: 1}), ProxyTimeout: patience,
+		Egress: vault.EgressPolicy{AllowPrivate: true, RootCAs: pool},
+	})}
+	proxy := func(path string) string {
+		return must[*vault.Proxy](t)(w.Management.CreateProxy(t.Context(), vault.ProxyParams{Name: "slow", DestinationURL: dest.URL + path})).Key
+	}
+	w.silent, w.half = proxy("/silent"), proxy("/half")
+	w.reactor = must[*vault.Reactor](t)(w.Management.CreateReactor(t.Context(), vault.ReactorParams{
+		Name: "slow", Configuration: map[string]string{}, Code: "module.exports = () => { for (;;); }"}))
+	return w
+}
+
+// invoke calls a proxy and reads its answer to the end.
+func (w *slowWorld) invoke(ctx context.Context, c vault.API, key string) error {
+	answer, err := c.InvokeProxy(ctx, vault.ProxyCall{Key: key})
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	_, err = io.ReadAll(answer.Body)
+	return err
+}
+
+// A caller's own deadline is an error of the context, wherever the call is
+// waiting, in process and over HTTP, and never the destination's or the code's.
+func TestDeadlineOfTheCaller(t *testing.T) {
+	t.Parallel()
+	w := newSlowWorld(t, time.Hour)
+	f := frontOf(t, w.Vault, pass)
+	for name, c := range map[string]vault.API{"in process": w.Private, "over HTTP": f.client(t, w.PrivateKey, vaultclient.Options{})} {
+		for call, do := range map[string]func(context.Context) error{
+			"a silent destination": func(ctx context.Context) error { return w.invoke(ctx, c, w.silent) },
+			"half an answer":       func(ctx context.Context) error { return w.invoke(ctx, c, w.half) },
+			"code":                 func(ctx context.Context) error { _, err := c.React(ctx, w.reactor.ID, vault.ReactParams{}); return err },
+		} {
+			t.Run(name+", "+call, func(t *testing.T) {
+				t.Parallel()
+				ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+				defer cancel()
+				err := do(ctx)
+				if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, vault.ErrTimeout) || errors.Is(err, vault.ErrUnreachable) {
+					t.Errorf("%v, want context.DeadlineExceeded alone", err)
+				}
+			})
+		}
+	}
+}
+
+// A destination that is silent, and code that does not end, are ErrTimeout to a
+// caller that has time, and no error of its context.
+func TestTimeoutOfOthers(t *testing.T) {
+	t.Parallel()
+	w := newSlowWorld(t, 100*time.Millisecond)
+	f := frontOf(t, w.Vault, pass)
+	for name, c := range map[string]vault.API{"in process": w.Private, "over HTTP": f.client(t, w.PrivateKey, vaultclient.Options{})} {
+		for call, do := range map[string]func(context.Context) error{
+			"a silent destination": func(ctx context.Context) error { return w.invoke(ctx, c, w.silent) },
+			"code":                 func(ctx context.Context) error { _, err := c.React(ctx, w.reactor.ID, vault.ReactParams{}); return err },
+		} {
+			t.Run(name+", "+call, func(t *testing.T) {
+				t.Parallel()
+				err := do(t.Context())
+				if !errors.Is(err, vault.ErrTimeout) || errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("%v, want ErrTimeout alone", err)
+				}
+			})
+		}
+	}
+}
