@@ -41,14 +41,16 @@ type ReactParams struct {
 }
 
 // UnmarshalJSON reads the JSON form strictly: an unknown field, a duplicate
-// key or a wrong type is an [InvalidError].
+// key or a wrong type is an [InvalidError]. callbackUrl and timeoutMs, which other
+// clients of this family of APIs send, are read as callback_url and timeout_ms;
+// only one of the two may be given.
 func (p *ReactParams) UnmarshalJSON(data []byte) error {
 	return readObject(data, func(r *form.Reader) {
 		if v := r.Value("args"); !v.IsZero() {
 			p.Args = v
 		}
-		p.CallbackURL = r.OptionalText("callback_url")
-		if ms, ok := r.Int("timeout_ms"); ok {
+		p.CallbackURL = r.OptionalText(r.Spelling("callback_url", "callbackUrl"))
+		if ms, ok := r.Int(r.Spelling("timeout_ms", "timeoutMs")); ok {
 			p.Timeout = -1 // given, and out of bounds
 			if most := int(maxTimeout / time.Millisecond); ms > 0 && ms <= most {
 				p.Timeout = time.Duration(ms) * time.Millisecond

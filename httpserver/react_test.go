@@ -294,3 +294,33 @@ func TestStoredAnswerIsWithdrawnWithItsToken(t *testing.T) {
 		t.Errorf("%s, and try again after %q", title, gone.Header.Get("Retry-After"))
 	}
 }
+
+// TestOtherSpellingsOfReact: callbackUrl and timeoutMs are understood too, and
+// never together with the documented names.
+func TestOtherSpellingsOfReact(t *testing.T) {
+	t.Parallel()
+	w := reactorWorld(t)
+	path := w.newReactor(`module.exports = async () => ({raw: 1})`)
+	const url = `"https://127.0.0.1:1/done"`
+	for body, status := range map[string]int{
+		`{"callbackUrl":` + url + `}`:                                        202,
+		`{"callbackUrl":` + url + `,"timeoutMs":20000}`:                      202,
+		`{"callback_url":` + url + `,"timeoutMs":20000}`:                     202,
+		`{"callbackUrl":` + url + `,"callback_url":null,"timeout_ms":20000}`: 202,
+		`{"callbackUrl":` + url + `,"callback_url":` + url + `}`:             400,
+		`{"callback_url":` + url + `,"timeoutMs":20000,"timeout_ms":20000}`:  400,
+		`{"callbackUrl":` + url + `,"timeoutMs":1}`:                          400,
+		`{"callbackUrl":""}`:                                                 400,
+		`{"callbackUrl":1}`:                                                  400,
+		`{"timeoutMs":20000}`:                                                400,
+		`{"callbackURL":` + url + `}`:                                        400,
+	} {
+		if res := w.do("POST", path, w.PrivateKey, body); res.StatusCode != status {
+			t.Errorf("%s: status %d, want %d: %s", body, res.StatusCode, status, res.body)
+		}
+	}
+	both := w.do("POST", path, w.PrivateKey, `{"callbackUrl":`+url+`,"callback_url":`+url+`}`).wantError(t, 400)["errors"].(map[string]any)
+	if both["callbackUrl"] == nil || len(both) != 1 {
+		t.Errorf("both: %v", both)
+	}
+}

@@ -90,6 +90,21 @@ func (r *Reader) Value(name string) jsonx.Value {
 	return v
 }
 
+// Spelling returns under which of two names a field is given, and refuses the
+// second one if it is under both.
+func (r *Reader) Spelling(name, other string) string {
+	first, second := r.Value(name), r.Value(other)
+	switch {
+	case second.IsZero():
+		return name
+	case !first.IsZero():
+		r.Problem(other, "is another spelling of %s; give only one of them", name)
+		return name
+	default:
+		return other
+	}
+}
+
 // kind returns a field that must be of a kind, if it is there.
 func (r *Reader) kind(name string, k jsonx.Kind) (jsonx.Value, bool) {
 	v := r.Value(name)
