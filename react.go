@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/expr"
 	"github.com/seed-72ea4aab/vault/internal/form"
@@ -95,7 +96,9 @@ func (c *Client) React(ctx context.Context, id uuid.UUID, p ReactParams) (*React
 	if err != nil {
 		return nil, err
 	}
-	args, err := op.checkReact(&p)
+	ctx, leave := op.enter(ctx)
+	defer leave()
+	args, err := op.checkReact(ctx, &p)
 	if err != nil {
 		return nil, err
 	}
@@ -114,8 +117,8 @@ func (c *Client) React(ctx context.Context, id uuid.UUID, p ReactParams) (*React
 
 // checkReact checks parameters and reads the arguments, which are still to be
 // detokenized.
-func (op *operation) checkReact(p *ReactParams) (jsonx.Value, error) {
-	args, err := op.document(p.Args)
+func (op *operation) checkReact(ctx context.Context, p *ReactParams) (jsonx.Value, error) {
+	args, err := op.document(ctx, p.Args)
 	bad := &form.Problems{}
 	if err != nil {
 		if !errors.Is(err, ErrInvalid) {
@@ -217,6 +220,7 @@ func (op *operation) runCode(ctx context.Context, s codeRun) (JSON, error) {
 	if op.v.cfg.Runtime == nil {
 		return nil, ErrNoRuntime
 	}
+	admission.Of(ctx).Rest()
 	host := &scriptHost{v: op.v, tenant: op.tenant, entity: s.entity, lineage: limits.LineageOf(ctx).Below()}
 	if s.application != nil {
 		client, err := op.v.Tenant(op.tenant).As(ctx, s.application.ID)

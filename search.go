@@ -6,6 +6,7 @@ import (
 	"iter"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/find"
 	"github.com/seed-72ea4aab/vault/internal/form"
@@ -69,9 +70,11 @@ func (op *operation) pageOfTokens(ctx context.Context, permission string, least 
 	if where, err = op.restrict(ctx, permission, least, where); err != nil {
 		return nil, err
 	}
-	rows, total, err := op.v.store.ListTokens(ctx, storage.TokenFilter{
+	ctx, leave := op.enter(ctx)
+	defer leave()
+	rows, total, err := op.listTokens(ctx, storage.TokenFilter{
 		Tenant: op.tenantID(), Where: condOf(where), Now: op.now,
-		Offset: p.offset(), Limit: p.Size, MaxBytes: op.maxPageBytes(), Count: true,
+		Offset: p.offset(), Limit: p.Size, Count: true,
 	})
 	if err != nil {
 		return nil, op.pageError(err)
@@ -125,10 +128,12 @@ func (c *Client) nextTokens(ctx context.Context, p ListTokensParams, walk *token
 	if where, err = op.restrict(ctx, access.TokenRead, access.Redact, where); err != nil {
 		return nil, false, err
 	}
+	ctx, leave := op.enter(ctx)
+	defer leave()
 	rows, more, err := find.Next(&walk.Walk, func(limit int) ([]storage.Token, error) {
-		rows, _, err := op.v.store.ListTokens(ctx, storage.TokenFilter{
+		rows, _, err := op.listTokens(ctx, storage.TokenFilter{
 			Tenant: op.tenantID(), Where: condOf(where), Now: op.now,
-			Before: walk.before, Limit: limit, MaxBytes: op.maxPageBytes(),
+			Before: walk.before, Limit: limit,
 		})
 		return rows, err
 	})
@@ -145,6 +150,11 @@ func (op *operation) seeAll(ctx context.Context, permission string, rows []stora
 	out := make([]Token, 0, len(rows))
 	seen := make([]entity, 0, len(rows))
 	for i := range rows {
+		if i%manyRows == manyRows-1 {
+			if err := turn(ctx); err != nil {
+				return nil, err
+			}
+		}
 		transform, ok := op.grant.Decide(permission, rows[i].ID, rows[i].Containers)
 		if !ok {
 			continue // the condition and the rules disagree: show nothing
@@ -155,6 +165,7 @@ func (op *operation) seeAll(ctx context.Context, permission string, rows []stora
 		}
 		out = append(out, Token{})
 		t.show(ctx, &out[len(out)-1], transform)
+		admission.Of(ctx).Free(treeOf(&rows[i]))
 		op.noteUse(ctx, permission, &t, transform)
 		if err := ctx.Err(); err != nil {
 			return nil, err
