@@ -47,22 +47,24 @@ func (a *Admission) Parse(ctx context.Context, body []byte) error {
 	if err := a.room.Turn(ctx); err != nil {
 		return err
 	}
-	defer a.room.Rest()
 	return roomError(a.room.Body(ctx, len(body)+jsonx.Weight(body)))
 }
 
 // Work runs work that takes as long as the request is large, such as reading or
-// writing its JSON, in the tenant's turn.
+// writing its JSON, in the tenant's turn. The turn lasts until the request waits
+// for something or ends, so that the next request begins when this one is nearly
+// done, and not all of them are held in memory at once.
 func (a *Admission) Work(ctx context.Context, work func() error) error {
-	if a.room.Held() < largeRequest {
-		return work()
+	if a.room.Held() >= largeRequest {
+		if err := a.room.Turn(ctx); err != nil {
+			return err
+		}
 	}
-	if err := a.room.Turn(ctx); err != nil {
-		return err
-	}
-	defer a.room.Rest()
 	return work()
 }
+
+// Pause ends the turn, before the server waits for its caller.
+func (a *Admission) Pause() { a.room.Rest() }
 
 // End gives back the room.
 func (a *Admission) End() { a.room.Leave() }

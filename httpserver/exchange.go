@@ -397,6 +397,9 @@ const lingerTimeout = 5 * time.Second
 
 // send writes the response. No cache on the way may store it.
 func (x *exchange) send(a answer) {
+	if x.room != nil {
+		x.room.Pause()
+	}
 	if !x.read {
 		// The server reads and drops some of what is left, so that the caller
 		// gets to see the response. That must not take long.

@@ -2,7 +2,6 @@ package jsonx
 
 import (
 	"fmt"
-	"runtime"
 	"slices"
 	"sync"
 	"unicode/utf8"
@@ -75,11 +74,6 @@ func firstInvalid(s string) int {
 	return len(s)
 }
 
-// breathEvery is how many values are read before other goroutines have their
-// turn. A body of 5 MiB takes 0.1 s, and what waits for the same CPU would wait
-// for 10 ms, the time slice of the scheduler; this costs less than 1 % of it.
-const breathEvery = 4096
-
 // parser reads src by recursive descent, at most lim.Depth deep. The children
 // of containers that are still open lie on two shared stacks and are copied to
 // a slice of the right size when their container closes. Whatever leaves a
@@ -148,9 +142,7 @@ func (p *parser) next() byte {
 
 func (p *parser) value(depth int) (Value, *Error) {
 	p.nodes++
-	if p.nodes%breathEvery == 0 {
-		runtime.Gosched()
-	}
+	breathe(p.nodes)
 	if p.nodes > p.lim.Nodes {
 		return Value{}, p.fail(fmt.Sprintf("has more than %d values", p.lim.Nodes))
 	}
@@ -195,15 +187,24 @@ func (p *parser) literal(word string) *Error {
 	return nil
 }
 
+// pieceSize is the number of elements that an open array collects before they
+// leave the stack. A stack of millions would be moved as a whole each time that
+// it grows, which no other goroutine can interrupt: tens of milliseconds in
+// which a collection that wants to begin stops all of them.
+const pieceSize = 4096
+
 func (p *parser) array(depth int) (Value, *Error) {
 	base := len(p.elems)
+	var pieces [][]Value // all of pieceSize
 	for more := p.next() != ']'; more; {
 		p.space()
 		v, err := p.value(depth)
 		if err != nil {
-			return Value{}, err.under(indexSegment(len(p.elems) - base))
+			return Value{}, err.under(indexSegment(len(pieces)*pieceSize + len(p.elems) - base))
 		}
-		p.elems = append(p.elems, v)
+		if p.elems = append(p.elems, v); len(p.elems)-base == pieceSize {
+			pieces = append(pieces, taken(&p.elems, base))
+		}
 		switch p.next() {
 		case ',':
 			p.pos++
@@ -214,7 +215,22 @@ func (p *parser) array(depth int) (Value, *Error) {
 		}
 	}
 	p.pos++
-	return arrayValue(taken(&p.elems, base)), nil
+	last := taken(&p.elems, base)
+	if pieces == nil {
+		return arrayValue(last), nil
+	}
+	return arrayValue(joined(pieces, last)), nil
+}
+
+// joined puts the pieces of an array together, and lets go of each.
+func joined(pieces [][]Value, last []Value) []Value {
+	all := make([]Value, 0, len(pieces)*pieceSize+len(last))
+	for i, piece := range pieces {
+		breathe(i*pieceSize + pieceSize - 1)
+		all = append(all, piece...)
+		pieces[i] = nil
+	}
+	return append(all, last...)
 }
 
 func (p *parser) object(depth int) (Value, *Error) {

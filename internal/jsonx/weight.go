@@ -22,6 +22,9 @@ func Weight(data []byte) int {
 	}
 	weight, inString := len(data), false
 	for i := 0; i < len(data); i++ {
+		if i%8 == 0 {
+			breathe(i / 8)
+		}
 		switch c := data[i]; {
 		case c == '"':
 			inString = !inString
