@@ -38,7 +38,9 @@ func (a *Admission) Arrive(ctx context.Context, bytes int) error {
 	return roomError(a.room.Arrive(ctx, bytes))
 }
 
-// Parse makes room for the JSON of a body that has been read.
+// Parse makes room for the JSON of a body that has been read. For a large body it
+// also takes the tenant's turn, which lasts until the request waits for something,
+// pauses or ends.
 func (a *Admission) Parse(ctx context.Context, body []byte) error {
 	a.room.Arrived()
 	if len(body) < largeText {

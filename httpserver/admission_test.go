@@ -37,6 +37,7 @@ func TestMemoryOfATenantIsBounded(t *testing.T) {
 	if err := held.Parse(ctx, []byte(strings.Repeat(" ", 850<<10))); err != nil {
 		t.Fatal(err)
 	}
+	held.Pause()
 	res := w.do("POST", "/tokens", w.PrivateKey, large)
 	res.wantError(t, 503)
 	if got := res.Header.Get("Retry-After"); got != "1" {
