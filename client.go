@@ -198,6 +198,11 @@ func (op *operation) write(ctx context.Context, ch *storage.Change) error {
 	if ch.Relaxed && op.v.cfg.StrictReadLogs {
 		ch.Relaxed = false
 	}
+	written, err := roomToWrite(ctx, ch)
+	if err != nil {
+		return err
+	}
+	defer written()
 	for range maxAttempts {
 		err := op.v.store.Write(ctx, ch)
 		if !errors.Is(err, storage.ErrLate) {

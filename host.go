@@ -89,7 +89,12 @@ func (h *scriptHost) call(ctx context.Context, op string, args json.RawMessage) 
 		}
 		defer give()
 	}
-	out, err := do(h.lineage.In(ctx), h.client, JSON(args))
+	ctx, room := h.client.Admit(h.lineage.In(ctx), nil)
+	defer room.End()
+	if err := room.Parse(ctx, args); err != nil {
+		return nil, err
+	}
+	out, err := do(ctx, h.client, JSON(args))
 	if err != nil {
 		return nil, err
 	}

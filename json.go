@@ -1,6 +1,7 @@
 package vault
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -62,12 +64,15 @@ func EncodeJSON(x any) (JSON, error) {
 
 // document reads a whole document that a caller gave, within the limit of
 // size. Text is not read at all when it is too long.
-func (op *operation) document(x any) (jsonx.Value, error) {
+func (op *operation) document(ctx context.Context, x any) (jsonx.Value, error) {
 	most := op.v.cfg.MaxBytes
 	tooLarge := errorf(ErrTooLarge, "The JSON must have at most %d bytes.", most)
-	size, isText := textSize(x)
-	if size > most {
+	text, isText := textOf(x)
+	if len(text) > most {
 		return jsonx.Value{}, tooLarge
+	}
+	if err := roomForText(ctx, text); err != nil {
+		return jsonx.Value{}, err
 	}
 	v, err := parseJSON("", x)
 	// The size of a value is an estimate, so what is found too large is measured.
@@ -77,15 +82,30 @@ func (op *operation) document(x any) (jsonx.Value, error) {
 	return v, err
 }
 
-// textSize returns the size of JSON text. It reports whether x is one.
-func textSize(x any) (size int, isText bool) {
+// roomForText makes room for JSON text that is to be parsed, and takes the turn
+// that this needs.
+func roomForText(ctx context.Context, text []byte) error {
+	if len(text) < largeText {
+		return nil
+	}
+	if err := turn(ctx); err != nil {
+		return err
+	}
+	if err := roomError(admission.Of(ctx).Body(ctx, jsonx.Weight(text))); err != nil {
+		return err
+	}
+	return turn(ctx)
+}
+
+// textOf returns JSON text as bytes. It reports whether x is one.
+func textOf(x any) (text []byte, isText bool) {
 	switch x := x.(type) {
 	case JSON:
-		return len(x), true
+		return x, true
 	case json.RawMessage:
-		return len(x), true
+		return x, true
 	}
-	return 0, false
+	return nil, false
 }
 
 // parseJSON reads a Go value or JSON text that a caller gave for a field. A

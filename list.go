@@ -98,6 +98,8 @@ func (c *Client) tokensAfter(ctx context.Context, asked tokenQuery, p PageParams
 	if err != nil {
 		return nil, err
 	}
+	ctx, leave := op.enter(ctx)
+	defer leave()
 	rows, more, err := op.tokensBefore(ctx, where, before, p.Size)
 	if err != nil {
 		return nil, op.pageError(err)
@@ -113,13 +115,11 @@ func (c *Client) tokensAfter(ctx context.Context, asked tokenQuery, p PageParams
 // tokensBefore reads rows of a list, and reports whether there are more. It asks
 // for one more than it returns; where that is too much at once, only for those.
 func (op *operation) tokensBefore(ctx context.Context, where storage.Cond, before storage.ID, size int) (rows []storage.Token, more bool, err error) {
-	filter := storage.TokenFilter{
-		Tenant: op.tenantID(), Where: where, Now: op.now, Before: before, Limit: size + 1, MaxBytes: op.maxPageBytes(),
-	}
-	rows, _, err = op.v.store.ListTokens(ctx, filter)
+	filter := storage.TokenFilter{Tenant: op.tenantID(), Where: where, Now: op.now, Before: before, Limit: size + 1}
+	rows, _, err = op.listTokens(ctx, filter)
 	if errors.Is(err, storage.ErrTooLarge) {
 		filter.Limit = size
-		rows, _, err = op.v.store.ListTokens(ctx, filter)
+		rows, _, err = op.listTokens(ctx, filter)
 		return rows, len(rows) == size, err
 	}
 	more = len(rows) > size
@@ -206,9 +206,11 @@ func (c *Client) allTokens(ctx context.Context, asked tokenQuery) iter.Seq2[*Tok
 		if err != nil {
 			return nil, false, err
 		}
+		ctx, leave := op.enter(ctx)
+		defer leave()
 		rows, more, err := find.Next(w, func(limit int) ([]storage.Token, error) {
-			rows, _, err := op.v.store.ListTokens(ctx, storage.TokenFilter{
-				Tenant: op.tenantID(), Where: where, Now: op.now, Before: *before, Limit: limit, MaxBytes: op.maxPageBytes(),
+			rows, _, err := op.listTokens(ctx, storage.TokenFilter{
+				Tenant: op.tenantID(), Where: where, Now: op.now, Before: *before, Limit: limit,
 			})
 			return rows, err
 		})

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/kept"
@@ -265,6 +266,7 @@ func (o *onceCall) finish(ctx context.Context, writes *pendingWrites, a Answer) 
 func (o *onceCall) drop(ctx context.Context) error {
 	ch := &storage.Change{Tenant: o.tenantID(), Now: o.now} // seals nothing, so it is never too late
 	ch.Claim = &storage.ClaimChange{Op: storage.ClaimDrop, Claim: storage.Claim{Key: o.key, Owner: storage.ID(o.owner)}}
+	admission.Of(ctx).Rest()
 	err := o.v.store.Write(context.WithoutCancel(ctx), ch)
 	if errors.Is(err, storage.ErrStale) {
 		return nil // another owner has it by now

@@ -13,9 +13,11 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/egress"
 	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/internal/relay"
 	"github.com/seed-72ea4aab/vault/internal/trace"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -107,27 +109,30 @@ func (v *Vault) ProxyCaller(ctx context.Context, key string) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	caller := powerless(op.v, op.tenant)
-	caller.proxy = x.ID
-	return caller, nil
+	return op.powerless(x), nil
 }
 
 // anonymous returns the client of a call without an API key: the proxy's
 // application, if that may use tokens, else one that may do nothing.
 func (op *operation) anonymous(ctx context.Context, x *Proxy) (*Client, error) {
 	if x.ApplicationID == (uuid.UUID{}) {
-		return powerless(op.v, op.tenant), nil
+		return op.powerless(x), nil
 	}
 	c, err := op.As(ctx, x.ApplicationID)
 	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrUnauthenticated) || err == nil && !c.grant.Has(access.TokenUse) {
-		return powerless(op.v, op.tenant), nil
+		return op.powerless(x), nil
 	}
-	return c, err
+	if err != nil {
+		return nil, err
+	}
+	caller := *c
+	caller.proxy = x.ID
+	return &caller, nil
 }
 
-// powerless is a client that may do nothing.
-func powerless(v *Vault, tenant uuid.UUID) *Client {
-	return &Client{v: v, tenant: tenant, grant: new(access.Grant)}
+// powerless is a caller of a proxy that may do nothing.
+func (op *operation) powerless(x *Proxy) *Client {
+	return &Client{v: op.v, tenant: op.tenant, grant: new(access.Grant), proxy: x.ID}
 }
 
 // invocation is a request on its way through a proxy.
@@ -146,6 +151,8 @@ func (op *operation) invoke(ctx context.Context, x *Proxy, p *ProxyCall) (*Proxy
 	if p.MaxBody <= 0 {
 		p.MaxBody = int64(op.v.cfg.MaxBytes)
 	}
+	ctx, leave := op.enter(ctx)
+	defer leave()
 	p.Method = cmp.Or(p.Method, http.MethodGet)
 	inv := &invocation{operation: op, ProxyCall: p, proxy: x}
 	if err := inv.prepare(ctx); err != nil {
@@ -256,6 +263,7 @@ func (inv *invocation) checkPlaces(ctx context.Context) error {
 // send calls the destination and returns its answer, whose body is still to
 // come.
 func (inv *invocation) send(ctx context.Context) (*http.Response, error) {
+	admission.Of(ctx).Rest()
 	header := inv.out.Header
 	if inv.proxy.ResponseTransform != nil {
 		header.Set("Accept-Encoding", "identity") // what the transform can read
@@ -310,7 +318,7 @@ func (inv *invocation) detokenizeOrStream(ctx context.Context) error {
 	if inv.ContentLength > inv.MaxBody {
 		return errBodyTooLarge(inv.MaxBody)
 	}
-	raw, err := readBody(inv.Body, inv.MaxBody)
+	raw, err := inv.readBody(ctx)
 	if err != nil {
 		return err
 	}
@@ -328,6 +336,24 @@ func (inv *invocation) detokenizeOrStream(ctx context.Context) error {
 
 func errBodyTooLarge(limit int64) error {
 	return errorf(ErrTooLarge, "The body must have at most %d bytes.", limit)
+}
+
+// readBody reads the body of the request, and makes room for it.
+func (inv *invocation) readBody(ctx context.Context) ([]byte, error) {
+	room := admission.Of(ctx)
+	most := inv.MaxBody
+	if inv.ContentLength > 0 {
+		most = inv.ContentLength
+	}
+	if err := roomError(room.Arrive(ctx, int(most))); err != nil {
+		return nil, err
+	}
+	raw, err := readBody(inv.Body, inv.MaxBody)
+	if err != nil {
+		return nil, err
+	}
+	room.Arrived()
+	return raw, roomError(room.Body(ctx, len(raw)+jsonx.Weight(raw)))
 }
 
 // readBody reads a body that has to be held in memory.

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/expr"
 	"github.com/seed-72ea4aab/vault/internal/form"
@@ -96,6 +97,8 @@ func (c *Client) React(ctx context.Context, id uuid.UUID, p ReactParams) (*React
 	if err != nil {
 		return nil, err
 	}
+	ctx, leave := op.enter(ctx)
+	defer leave()
 	r, args, err := op.reactorFor(ctx, id, &p, (*ReactParams).checkSync)
 	if err != nil {
 		return nil, err
@@ -125,6 +128,8 @@ func (c *Client) ReactAsync(ctx context.Context, id uuid.UUID, p ReactParams) (*
 	if err != nil {
 		return nil, err
 	}
+	ctx, leave := op.enter(ctx)
+	defer leave()
 	r, args, err := op.reactorFor(ctx, id, &p, (*ReactParams).checkAsync)
 	if err != nil {
 		return nil, err
@@ -135,7 +140,7 @@ func (c *Client) ReactAsync(ctx context.Context, id uuid.UUID, p ReactParams) (*
 // reactorFor checks parameters and reads the arguments, which are still to be
 // detokenized, and the reactor.
 func (op *operation) reactorFor(ctx context.Context, id uuid.UUID, p *ReactParams, check func(*ReactParams, *Vault, *form.Problems)) (*Reactor, jsonx.Value, error) {
-	args, err := op.checkReact(p, check)
+	args, err := op.checkReact(ctx, p, check)
 	if err != nil {
 		return nil, args, err
 	}
@@ -166,8 +171,8 @@ func (p *ReactParams) checkAsync(v *Vault, bad *form.Problems) {
 }
 
 // checkReact checks parameters and reads the arguments.
-func (op *operation) checkReact(p *ReactParams, check func(*ReactParams, *Vault, *form.Problems)) (jsonx.Value, error) {
-	args, err := op.document(p.Args)
+func (op *operation) checkReact(ctx context.Context, p *ReactParams, check func(*ReactParams, *Vault, *form.Problems)) (jsonx.Value, error) {
+	args, err := op.document(ctx, p.Args)
 	bad := &form.Problems{}
 	if err != nil {
 		if !errors.Is(err, ErrInvalid) {
@@ -261,6 +266,7 @@ func (op *operation) runCode(ctx context.Context, s codeRun) (JSON, error) {
 	if op.v.cfg.Runtime == nil {
 		return nil, ErrNoRuntime
 	}
+	admission.Of(ctx).Rest()
 	host := &scriptHost{v: op.v, tenant: op.tenant, entity: s.entity, lineage: limits.LineageOf(ctx).Below()}
 	if s.application != nil {
 		client, err := op.v.Tenant(op.tenant).As(ctx, s.application.ID)

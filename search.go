@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/find"
 	"github.com/seed-72ea4aab/vault/internal/form"
@@ -79,9 +80,11 @@ func (c *Client) pageOfTokens(ctx context.Context, asked tokenQuery, filter stor
 	if p, err = p.normal(); err != nil {
 		return nil, err
 	}
-	filter.Tenant, filter.Now, filter.MaxBytes = op.tenantID(), op.now, op.maxPageBytes()
+	ctx, leave := op.enter(ctx)
+	defer leave()
+	filter.Tenant, filter.Now = op.tenantID(), op.now
 	filter.Offset, filter.Limit = p.offset(), p.Size
-	rows, total, err := op.v.store.ListTokens(ctx, filter)
+	rows, total, err := op.listTokens(ctx, filter)
 	if err != nil {
 		return nil, op.pageError(err)
 	}
@@ -98,6 +101,11 @@ func (op *operation) seeAll(ctx context.Context, permission string, rows []stora
 	out := make([]Token, 0, len(rows))
 	seen := make([]entity, 0, len(rows))
 	for i := range rows {
+		if i%manyRows == manyRows-1 {
+			if err := turn(ctx); err != nil {
+				return nil, err
+			}
+		}
 		transform, ok := op.grant.Decide(permission, rows[i].ID, rows[i].Containers)
 		if !ok {
 			continue // the condition and the rules disagree: show nothing
@@ -108,6 +116,7 @@ func (op *operation) seeAll(ctx context.Context, permission string, rows []stora
 		}
 		out = append(out, Token{})
 		t.show(ctx, &out[len(out)-1], transform)
+		admission.Of(ctx).Free(treeOf(&rows[i]))
 		op.noteUse(ctx, permission, &t, transform)
 		if err := ctx.Err(); err != nil {
 			return nil, err

@@ -1,6 +1,7 @@
 package vault
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -335,6 +336,11 @@ func (op *operation) sealToken(t *clearToken) error {
 // openToken reads a row, which becomes part of the token.
 func (op *operation) openToken(ctx context.Context, row *storage.Token) (clearToken, error) {
 	t := clearToken{row: row}
+	if tree := treeOf(row); tree > 0 {
+		if err := cmp.Or(hold(ctx, tree), turn(ctx)); err != nil {
+			return t, err
+		}
+	}
 	row.Tenant = op.tenantID()
 	var parts sealed.Parts
 	place := sealed.TokenPlace(row, &parts)

@@ -31,12 +31,17 @@ func (c *Client) CreateToken(ctx context.Context, p TokenParams) (*Token, error)
 	if err != nil {
 		return nil, err
 	}
+	ctx, leave := op.enter(ctx)
+	defer leave()
 	ins := &insertion{}
 	n, bad := newToken{operation: op, clearToken: clearToken{row: &ins.tokens[0]}}, &form.Problems{}
 	if n.prepare(ctx, p, bad); bad.Any() {
 		return nil, cmp.Or(n.steps.Canceled(), asInvalid(bad))
 	}
 	if err := n.mayCreate(); err != nil {
+		return nil, err
+	}
+	if err := holdCopies(ctx, n.Data); err != nil {
 		return nil, err
 	}
 	return n.create(ctx, ins)

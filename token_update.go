@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/budget"
 	"github.com/seed-72ea4aab/vault/internal/form"
@@ -31,6 +32,12 @@ import (
 func (c *Client) PatchToken(ctx context.Context, id string, patch any) (*Token, error) {
 	op, err := c.begin(ctx, access.TokenUpdate)
 	if err != nil {
+		return nil, err
+	}
+	ctx, leave := op.enter(ctx)
+	defer leave()
+	text, _ := textOf(patch)
+	if err := roomForText(ctx, text); err != nil {
 		return nil, err
 	}
 	p, err := readPatch(patch)
@@ -119,6 +126,7 @@ func (op *patching) update(ctx context.Context, id string) (*Token, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer admission.Of(ctx).Free(treeOf(row))
 	bad := &form.Problems{}
 	t := op.patched(&old, bad)
 	if bad.Any() {
@@ -187,7 +195,7 @@ func (op *patching) patchedView(ctx context.Context, t *clearToken) *Token {
 
 // saveToken writes a patched token and returns it as the caller may read it.
 func (op *patching) saveToken(ctx context.Context, old, t *clearToken) (*Token, error) {
-	if err := op.sealToken(t); err != nil {
+	if err := cmp.Or(holdCopies(ctx, t.Data), op.sealToken(t)); err != nil {
 		return nil, err
 	}
 	out := op.patchedView(ctx, t)

@@ -10,6 +10,7 @@ import (
 	"unicode"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/budget"
 	"github.com/seed-72ea4aab/vault/internal/expr"
@@ -33,13 +34,18 @@ func (c *Client) Tokenize(ctx context.Context, document any) (JSON, error) {
 	if err != nil {
 		return nil, err
 	}
-	doc, err := op.document(document)
+	ctx, leave := op.enter(ctx)
+	defer leave()
+	doc, err := op.document(ctx, document)
 	if err != nil {
+		return nil, err
+	}
+	if err := admission.Of(ctx).Count(tokensIn(doc, op.v.cfg.MaxTokens) - 1); err != nil {
 		return nil, err
 	}
 	w := &tokenizer{op: op, single: isRequest(doc), steps: budget.Request(ctx, 0, doc.Size())}
 	w.collect(ctx, doc)
-	if err := cmp.Or(w.steps.Canceled(), asInvalid(&w.bad)); err != nil {
+	if err := cmp.Or(w.steps.Canceled(), w.stopped, asInvalid(&w.bad)); err != nil {
 		return nil, err
 	}
 	for range maxAttempts {
@@ -62,6 +68,8 @@ type tokenizer struct {
 	bad    form.Problems
 	places []tokenized
 	next   int
+
+	stopped error // why there was no room for more
 }
 
 // tokenized is what a place of the document became.
@@ -100,8 +108,31 @@ func (w *tokenizer) collect(ctx context.Context, doc jsonx.Value) {
 			w.bad.Add("", "must have at most %d values to tokenize", w.op.v.cfg.MaxTokens)
 			return v, false, asInvalid(&w.bad)
 		}
-		return v, false, w.steps.Err()
+		if len(w.places)%turnEvery == 0 {
+			w.stopped = cmp.Or(hold(ctx, turnEvery*placeBytes), turn(ctx))
+		}
+		return v, false, cmp.Or(w.stopped, w.steps.Err())
 	})
+}
+
+// tokensIn counts the tokens that a document becomes, up to most and one more.
+func tokensIn(doc jsonx.Value, most int) int {
+	count := 0
+	_, _ = jsonx.Rewrite(doc, func(_ *jsonx.Path, v jsonx.Value) (jsonx.Value, bool, error) {
+		switch {
+		case isRequest(v):
+			count++
+		case v.Kind() == jsonx.Object || v.Kind() == jsonx.Array:
+			return v, true, nil
+		case !v.IsNull():
+			count++
+		}
+		if count > most {
+			return v, false, errRetry
+		}
+		return v, false, nil
+	})
+	return count
 }
 
 // add prepares the token of a request of so many bytes.
@@ -133,6 +164,11 @@ func (w *tokenizer) save(ctx context.Context) error {
 	first := map[storage.Hash]int{} // places by duplicate key
 	names := map[string]bool{}      // ids that the document gives
 	for i := range w.places {
+		if i%turnEvery == turnEvery-1 {
+			if err := turn(ctx); err != nil {
+				return err
+			}
+		}
 		p := &w.places[i]
 		p.token, p.same = nil, -1
 		if err := p.new.mayCreate(); err != nil {
@@ -294,7 +330,9 @@ func (c *Client) Detokenize(ctx context.Context, document any) (JSON, error) {
 	if err != nil {
 		return nil, err
 	}
-	doc, err := op.document(document)
+	ctx, leave := op.enter(ctx)
+	defer leave()
+	doc, err := op.document(ctx, document)
 	if err != nil {
 		return nil, err
 	}
@@ -363,6 +401,9 @@ func (op *operation) findTokens(ctx context.Context, from expressions, root stri
 	ids := expr.DistinctIDs(from.Refs())
 	if len(ids) > maxDetokenized {
 		return nil, nil, invalid("", "must not name more than %d tokens in one request", maxDetokenized)
+	}
+	if err := admission.Of(ctx).Count(len(ids) - 1); err != nil {
+		return nil, nil, err
 	}
 	used := usedTokens{}
 	size := 0

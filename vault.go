@@ -45,6 +45,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/cache"
 	"github.com/seed-72ea4aab/vault/internal/egress"
 	"github.com/seed-72ea4aab/vault/internal/form"
@@ -100,6 +101,12 @@ type Config struct {
 	// the memory that it takes. A single item is never refused. Default 64 MiB.
 	MaxPageBytes int
 
+	// MaxMemory bounds what requests hold in memory together, in bytes: parsed
+	// JSON, and the rows of pages. One tenant has half of it. A request waits two
+	// seconds for room and then fails with ErrUnavailable. Default 1 GiB. The
+	// collector may let the process grow to twice as much; GOMEMLIMIT bounds that.
+	MaxMemory int64
+
 	// Runtime runs the code of reactors and proxy transforms, and checks it when
 	// it is written. Without one, code is stored unchecked and cannot run. The
 	// vault closes it.
@@ -144,6 +151,7 @@ const (
 	defaultMaxTokens  = 20_000
 	defaultMaxPage    = 64 << 20
 	defaultKeyAge     = time.Second
+	defaultMaxMemory  = 1 << 30
 	writeSlack        = 2 * time.Second // for a write that began just before
 )
 
@@ -172,6 +180,9 @@ func (cfg *Config) withDefaults() (Config, error) {
 	}
 	if c.MaxPageBytes <= 0 {
 		c.MaxPageBytes = defaultMaxPage
+	}
+	if c.MaxMemory <= 0 {
+		c.MaxMemory = defaultMaxMemory
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -203,7 +214,10 @@ type Vault struct {
 	proxies *cache.Cache[storage.Key, *Proxy]
 	flights cache.Flights[flightKey]
 	turns   *limits.Turns
-	ids     ids.Source
+
+	admission *admission.Process
+
+	ids ids.Source
 
 	stop    context.CancelFunc
 	done    sync.WaitGroup
@@ -248,6 +262,7 @@ func open(ctx context.Context, store Storage, key AEAD, cfg *Config) (*Vault, er
 	v.proxies = cache.New[storage.Key, *Proxy]()
 	v.egress = c.Egress.client()
 	v.turns = limits.NewTurns()
+	v.admission = admission.New(c.MaxMemory)
 	v.worker = newWorker(v)
 	if err := v.check.Verify(ctx); err != nil {
 		return nil, masterError(err)

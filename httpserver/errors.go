@@ -41,6 +41,7 @@ var statuses = []struct {
 	{errNotJSON, http.StatusUnsupportedMediaType, "The body must be JSON, with the content type application/json and without a Content-Encoding."},
 	{vault.ErrTooLarge, http.StatusRequestEntityTooLarge, ""},
 	{errSlowBody, http.StatusRequestTimeout, "The body did not arrive in time."},
+	{vault.ErrUnavailable, http.StatusServiceUnavailable, ""},
 	{vault.ErrInvalid, http.StatusBadRequest, "The request is invalid; errors lists what is wrong with each field."},
 	{vault.ErrNotFound, http.StatusNotFound, ""},
 	{vault.ErrConflict, http.StatusConflict, ""},
@@ -160,7 +161,7 @@ func refuse(err error) (answer, error) {
 	switch {
 	case errors.As(err, &r):
 		a.header = r.header
-	case body.Status == http.StatusTooManyRequests, errors.Is(err, vault.ErrInProgress):
+	case body.Status == http.StatusTooManyRequests, body.Status == http.StatusServiceUnavailable && !byCode, errors.Is(err, vault.ErrInProgress):
 		a.header = http.Header{headerRetryAfter: {"1"}}
 	}
 	if body.Status < http.StatusInternalServerError || byCode {

@@ -1,10 +1,10 @@
 package httpserver
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math"
 	"mime"
@@ -31,7 +31,8 @@ type exchange struct {
 	trace  string
 	route  *route        // nil until it is found
 	client *vault.Client // nil until the key is known
-	read   bool          // the body has been read to its end
+	room   *vault.Admission
+	read   bool // the body has been read to its end
 }
 
 // answer is a response before it is sent.
@@ -49,6 +50,7 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := time.Now()
 	x := &exchange{endpoint: e, w: w, r: r}
 	x.ctx, x.trace = e.handler.traced(r)
+	defer x.end()
 	a, cause := x.answer()
 	x.send(a)
 	if cause != nil && r.Context().Err() != nil {
@@ -117,13 +119,33 @@ func (x *exchange) enter() error {
 	if err := x.identify(); err != nil {
 		return err
 	}
-	if x.route.permission == "" {
-		return nil
+	if x.route.permission != "" {
+		if err := x.client.Check(x.ctx, x.route.permission); err != nil {
+			return err
+		}
 	}
-	return x.client.Check(x.ctx, x.route.permission)
+	return x.admit(x.client)
 }
 
-// identify finds out who calls, and whether they call too often.
+// admit asks whether the caller calls too often, and opens the room in which its
+// request is carried out.
+func (x *exchange) admit(c *vault.Client) error {
+	count := func(tokens int) error { return x.handler.slowDown(x.r, c, tokens) }
+	if err := count(1); err != nil {
+		return err
+	}
+	x.ctx, x.room = c.Admit(x.ctx, count)
+	return nil
+}
+
+// end gives back what the request held.
+func (x *exchange) end() {
+	if x.room != nil {
+		x.room.End()
+	}
+}
+
+// identify finds out who calls.
 func (x *exchange) identify() error {
 	h := x.handler
 	keys := x.r.Header[h.header.apiKey]
@@ -135,20 +157,20 @@ func (x *exchange) identify() error {
 		return err
 	}
 	x.client = client
-	return h.slowDown(x.r, client)
+	return nil
 }
 
-// slowDown asks the limiter of the caller, if there is one.
-func (h *handler) slowDown(r *http.Request, c *vault.Client) error {
+// slowDown asks the limiter, if there is one.
+func (h *handler) slowDown(r *http.Request, c *vault.Client, cost int) error {
 	if h.opts.RateLimit == nil {
 		return nil
 	}
-	limiter := h.opts.RateLimit(r, c)
-	if limiter == nil || limiter.Allow() {
+	wait, ok := h.opts.RateLimit(r, c, cost)
+	if ok {
 		return nil
 	}
-	wait := math.Ceil(1 / max(float64(limiter.Limit()), 1.0/maxRetryAfter))
-	return &refusal{errRateLimit, http.Header{headerRetryAfter: {strconv.Itoa(max(1, int(wait)))}}}
+	seconds := min(max(1, math.Ceil(wait.Seconds())), maxRetryAfter)
+	return &refusal{errRateLimit, http.Header{headerRetryAfter: {strconv.Itoa(int(seconds))}}}
 }
 
 // maxRetryAfter bounds the seconds that Retry-After names.
@@ -156,7 +178,7 @@ const maxRetryAfter = 3600
 
 // input reads what the operation needs of the request.
 func (x *exchange) input() (*input, error) {
-	in := &input{client: x.client, id: x.r.PathValue("id")}
+	in := &input{client: x.client, room: x.room, id: x.r.PathValue("id")}
 	if x.route.lists {
 		in.query = x.r.URL.RawQuery
 	}
@@ -217,17 +239,39 @@ func (x *exchange) body() ([]byte, error) {
 		return nil, tooLarge("The body must have at most %d bytes.", limit)
 	}
 	x.deadline(time.Now().Add(x.bodyTimeout()))
-	var buf bytes.Buffer
-	if n := x.r.ContentLength; n > 0 {
-		buf.Grow(int(min(n, smallBody)) + bytes.MinRead)
-	}
-	_, err := buf.ReadFrom(http.MaxBytesReader(x.w, x.r.Body, limit))
+	body, err := x.receive(http.MaxBytesReader(x.w, x.r.Body, limit))
 	if err != nil {
 		return nil, bodyError(err, limit)
 	}
 	x.read = true
 	x.deadline(time.Time{}) // else it would end the request while it is worked on
-	return buf.Bytes(), nil
+	return body, x.room.Parse(x.ctx, body)
+}
+
+// receive reads a body to its end. Room is made for what has arrived, and not
+// for what was announced: announcing is free.
+func (x *exchange) receive(from io.Reader) ([]byte, error) {
+	size := smallBody
+	if n := x.r.ContentLength; n > 0 && n < smallBody {
+		size = int(n) + 1 // so that the end is seen without another allocation
+	}
+	body := make([]byte, 0, size)
+	for {
+		n, err := from.Read(body[len(body):cap(body)])
+		body = body[:len(body)+n]
+		switch {
+		case err == io.EOF:
+			return body, nil
+		case err != nil:
+			return nil, err
+		case len(body) == cap(body):
+			if err := x.room.Arrive(x.ctx, cap(body)); err != nil {
+				_, _ = io.Copy(io.Discard, from) // a caller that is still sending may not look for the response
+				return nil, err
+			}
+			body = append(make([]byte, 0, 2*cap(body)), body...)
+		}
+	}
 }
 
 // bodyError says why a body could not be read.
@@ -238,6 +282,8 @@ func bodyError(err error, limit int64) error {
 		return tooLarge("The body must have at most %d bytes.", limit)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return errSlowBody
+	case errors.Is(err, vault.ErrUnavailable), errors.Is(err, vault.ErrTooLarge):
+		return err
 	default:
 		return invalid("", "The body was cut off.")
 	}
@@ -281,13 +327,25 @@ func (x *exchange) run(ctx context.Context, in *input) (answer, error) {
 		a.location = mountOf(x.r) + x.route.location(out.id)
 	}
 	a.header = out.header
-	if a.body, err = encode(out.body); err != nil {
+	err = x.work(ctx, func() (err error) {
+		a.body, err = encode(out.body)
+		return err
+	})
+	if err != nil {
 		return answer{}, err
 	}
 	if limit := x.handler.opts.MaxResponse; x.route.reads && len(a.body) > limit {
 		return answer{}, tooLarge("The response would have more than %d bytes; ask for less at a time.", limit)
 	}
 	return a, nil
+}
+
+// work does something that takes as long as the request is large.
+func (x *exchange) work(ctx context.Context, do func() error) error {
+	if x.room == nil {
+		return do() // a route without a key, whose answer is small
+	}
+	return x.room.Work(ctx, do)
 }
 
 // once runs the operation at most once for an idempotency key.
@@ -346,6 +404,9 @@ const lingerTimeout = 5 * time.Second
 
 // send writes the response. No cache on the way may store it.
 func (x *exchange) send(a answer) {
+	if x.room != nil {
+		x.room.Pause()
+	}
 	if !x.read {
 		// The server reads and drops some of what is left, so that the caller
 		// gets to see the response. That must not take long.

@@ -7,9 +7,9 @@
 //	mux.Handle("/vault/", http.StripPrefix("/vault", httpserver.Handler(v, nil)))
 //
 // A request is checked in a fixed order, and the first check that fails decides
-// the response: the route (404, 405), the key (401), the rate limit (429), the
-// permission (403), the content type (415), the size (413), the body (400), and
-// last the entity (404). A trailing slash makes no difference, and the API
+// the response: the route (404, 405), the key (401), the permission (403), the
+// rate limit (429), the content type (415), the size (413), room in memory (503),
+// the body (400), and last the entity (404). A trailing slash makes no difference, and the API
 // never redirects.
 //
 // Below /proxy the path belongs to the destination of a proxy and is forwarded
@@ -37,8 +37,6 @@ import (
 	"net/http"
 	"strings"
 	"time"
-
-	"golang.org/x/time/rate"
 
 	"github.com/seed-72ea4aab/vault"
 )
@@ -68,12 +66,18 @@ type Options struct {
 	// "https://shop.example"; "*" means all. Default: none.
 	Origins []string
 
-	// RateLimit returns the limiter that a request counts against, or nil for
-	// none. It runs after authentication. For a call of a proxy without an API
-	// key the client is a [vault.Vault.ProxyCaller]: it has a ProxyID, and no
-	// application. [EachApplication] returns a function that gives every
-	// application, and every such proxy, the same limit. Default: no limit.
-	RateLimit func(*http.Request, *vault.Client) *rate.Limiter
+	// RateLimit decides whether a caller may go on; if not, it says when to try
+	// again. It is asked twice: with cost 1, once the caller's permission is
+	// known, and, for a request that makes or uses several tokens, with the
+	// number of the others, once the body is parsed and before they are worked
+	// on. A tokenize of 4,000 values costs 4,000. Limiters in a database that
+	// several servers share fit as well; the request's context bounds them.
+	//
+	// For a call of a proxy without an API key the client is a
+	// [vault.Vault.ProxyCaller]: it has a ProxyID, and no application.
+	// [EachApplication] returns a function that gives every application, and
+	// every such proxy, the same limit. Default: no limit.
+	RateLimit func(r *http.Request, c *vault.Client, cost int) (retryAfter time.Duration, ok bool)
 
 	// Logger gets one line for each request: trace id, route, status, duration,
 	// tenant and application, and for a 500 the cause. It never gets a body, a

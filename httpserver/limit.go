@@ -3,6 +3,7 @@ package httpserver
 import (
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/google/uuid"
 	"golang.org/x/time/rate"
@@ -12,20 +13,36 @@ import (
 
 // EachApplication returns a function for [Options.RateLimit] that allows every
 // application the given number of requests a second, and bursts of the given
-// size. A session counts as the application that created it, so opening more
+// size. A request with several tokens counts as many. One with more than a whole
+// burst is let in when a burst is free, and the application then waits until the
+// rest is made up for. A session counts as the application that created it, so opening more
 // sessions does not raise the limit. Calls of a proxy without an API key have
 // the same limit for each proxy, and do not count against its application.
 //
 // The limits apply to one process; n processes behind a load balancer allow n
 // times as much.
-func EachApplication(perSecond rate.Limit, burst int) func(*http.Request, *vault.Client) *rate.Limiter {
+func EachApplication(perSecond rate.Limit, burst int) func(*http.Request, *vault.Client, int) (time.Duration, bool) {
 	l := &limiters{limit: perSecond, burst: burst, recent: map[uuid.UUID]*rate.Limiter{}}
-	return func(_ *http.Request, c *vault.Client) *rate.Limiter {
-		if proxy := c.ProxyID(); proxy != (uuid.UUID{}) {
-			return l.of(proxy)
+	return func(_ *http.Request, c *vault.Client, cost int) (time.Duration, bool) {
+		id := c.ProxyID()
+		if id == (uuid.UUID{}) {
+			id = c.ApplicationID()
 		}
-		return l.of(c.ApplicationID())
+		return spend(l.of(id), cost, time.Now())
 	}
+}
+
+// spend takes the cost of a request, or says when to try again.
+func spend(l *rate.Limiter, cost int, now time.Time) (time.Duration, bool) {
+	at := min(cost, l.Burst())
+	if at <= 0 || !l.AllowN(now, at) {
+		missing := float64(max(1, at)) - l.TokensAt(now)
+		return time.Duration(missing / max(float64(l.Limit()), 1.0/maxRetryAfter) * float64(time.Second)), false
+	}
+	for cost -= at; cost > 0; cost -= at {
+		l.ReserveN(now, min(cost, at)) // a debt, which later requests wait for
+	}
+	return 0, true
 }
 
 // limiters keeps the limiters of applications and proxies that were active

@@ -65,7 +65,7 @@ func (rt *route) statuses() []int {
 			all[s] = all[s] || when
 		}
 	}
-	add(!rt.open, 401, 429)
+	add(!rt.open, 401, 429, 503)
 	add(rt.permission != "", 403)
 	add(rt.takes == patchBody, 415)
 	add(rt.silent, 200)

@@ -41,6 +41,7 @@ const (
 // input is a request as an operation sees it.
 type input struct {
 	client *vault.Client
+	room   *vault.Admission
 	id     string // from the path
 	query  string // as it was sent
 	body   []byte
@@ -64,15 +65,16 @@ type decoder[P any] interface {
 }
 
 // decode reads the body as parameters.
-func decode[P any, D decoder[P]](in *input) (P, error) {
+func decode[P any, D decoder[P]](ctx context.Context, in *input) (P, error) {
 	var p P
-	return p, D(&p).UnmarshalJSON(in.body)
+	err := in.room.Work(ctx, func() error { return D(&p).UnmarshalJSON(in.body) })
+	return p, err
 }
 
 // create makes an entity from the parameters in the body.
 func create[P, T any, D decoder[P]](do func(*vault.Client, context.Context, P) (*T, error), id func(*T) string) operation {
 	return operation{takes: jsonBody, run: func(ctx context.Context, in *input) (output, error) {
-		p, err := decode[P, D](in)
+		p, err := decode[P, D](ctx, in)
 		if err != nil {
 			return output{}, err
 		}
@@ -99,7 +101,7 @@ func open[T any](do func(*vault.Client, context.Context) (*T, error)) operation 
 // result.
 func query[P, T any, D decoder[P]](do func(*vault.Client, context.Context, P) (*T, error)) operation {
 	return operation{takes: jsonBody, run: func(ctx context.Context, in *input) (output, error) {
-		p, err := decode[P, D](in)
+		p, err := decode[P, D](ctx, in)
 		if err != nil {
 			return output{}, err
 		}
@@ -112,7 +114,7 @@ func query[P, T any, D decoder[P]](do func(*vault.Client, context.Context, P) (*
 // nothing.
 func perform[P any, D decoder[P]](do func(*vault.Client, context.Context, P) error) operation {
 	return operation{takes: jsonBody, run: func(ctx context.Context, in *input) (output, error) {
-		p, err := decode[P, D](in)
+		p, err := decode[P, D](ctx, in)
 		if err != nil {
 			return output{}, err
 		}
@@ -200,7 +202,8 @@ func read[ID, T any](id func(string) ID, do func(*vault.Client, context.Context,
 func replace[ID, P, T any, D decoder[P]](id func(string) ID, do func(*vault.Client, context.Context, ID, P) (*T, error)) operation {
 	return operation{takes: jsonBody, run: func(ctx context.Context, in *input) (output, error) {
 		var p P
-		if err := vault.DecodeReplacement(in.body, D(&p)); err != nil {
+		err := in.room.Work(ctx, func() error { return vault.DecodeReplacement(in.body, D(&p)) })
+		if err != nil {
 			return output{}, err
 		}
 		t, err := do(in.client, ctx, id(in.id), p)

@@ -37,6 +37,7 @@ func (h *handler) serveProxy(w http.ResponseWriter, r *http.Request, suffix stri
 	x.ctx, x.trace = h.traced(r)
 	body := &incoming{x: x}
 	defer body.end()
+	defer x.end()
 	res, a, cause := x.forward(suffix, body)
 	x.read = body.isRead()
 	var broken bool
@@ -92,26 +93,29 @@ func (x *exchange) invoke(suffix string, body *incoming) (*vault.ProxyAnswer, er
 		call.Body, call.ContentLength = body, x.r.ContentLength
 	}
 	if x.client != nil {
+		if err := x.admit(x.client); err != nil {
+			return nil, err
+		}
 		return x.client.InvokeProxy(x.ctx, call)
 	}
-	if err := x.countAnonymous(call.Key); err != nil {
+	if err := x.admitAnonymous(call.Key); err != nil {
 		return nil, err
 	}
 	return h.vault.InvokeProxy(x.ctx, call)
 }
 
-// countAnonymous asks the limiter for calls of a proxy without an API key. A
-// key that no proxy has gets no limiter, because there is no limit to how many
-// of those a caller can invent.
-func (x *exchange) countAnonymous(proxyKey string) error {
-	if x.handler.opts.RateLimit == nil || proxyKey == "" {
+// admitAnonymous admits a call of a proxy without an API key. A key that no
+// proxy has is not counted, because there is no limit to how many of those a
+// caller can invent.
+func (x *exchange) admitAnonymous(proxyKey string) error {
+	if proxyKey == "" {
 		return nil
 	}
 	caller, err := x.handler.vault.ProxyCaller(x.ctx, proxyKey)
 	if err != nil {
 		return err
 	}
-	return x.handler.slowDown(x.r, caller)
+	return x.admit(caller)
 }
 
 // proxyCall reads which proxy to call and what to forward.

@@ -198,7 +198,9 @@ func TestProxyCORS(t *testing.T) {
 func TestProxyIsRateLimitedAndNotIdempotent(t *testing.T) {
 	t.Parallel()
 	limiter := rate.NewLimiter(rate.Every(time.Hour), 2)
-	w := newProxyWorld(t, nil, &Options{RateLimit: func(*http.Request, *vault.Client) *rate.Limiter { return limiter }}, nil)
+	w := newProxyWorld(t, nil, &Options{RateLimit: func(_ *http.Request, _ *vault.Client, cost int) (time.Duration, bool) {
+		return time.Hour, limiter.AllowN(time.Now(), cost)
+	}}, nil)
 	x := w.proxy(nil)
 	for range 2 {
 		res := w.invoke(x, "POST", "", "same", "SVC-IDEMPOTENCY-KEY", "k", "Content-Type", "text/plain").wantDestination(t, 200, "")
@@ -222,9 +224,9 @@ func TestAnonymousProxyCallsAreRateLimited(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int32
 	each := EachApplication(rate.Every(time.Hour), 3)
-	w := newProxyWorld(t, nil, &Options{RateLimit: func(r *http.Request, c *vault.Client) *rate.Limiter {
+	w := newProxyWorld(t, nil, &Options{RateLimit: func(r *http.Request, c *vault.Client, cost int) (time.Duration, bool) {
 		asked.Add(1)
-		return each(r, c)
+		return each(r, c, cost)
 	}}, nil)
 	app, err := w.Private.OwnApplication(t.Context())
 	if err != nil {

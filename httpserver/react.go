@@ -23,7 +23,7 @@ func (h *handler) react() operation {
 		if len(bytes.TrimSpace(in.body)) == 0 {
 			in.body = []byte("{}")
 		}
-		p, err := decode[vault.ReactParams](in)
+		p, err := decode[vault.ReactParams](ctx, in)
 		if err != nil {
 			return output{}, err
 		}

@@ -13,8 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/time/rate"
-
 	"github.com/seed-72ea4aab/vault"
 )
 
@@ -188,9 +186,9 @@ func TestALargeAnswerThatIsNotTakenIsGivenUp(t *testing.T) {
 func TestAnnouncedBodiesTakeNoMemory(t *testing.T) {
 	const clients = 100
 	arrived := make(chan struct{}, clients)
-	w := newWorld(t, &Options{RateLimit: func(*http.Request, *vault.Client) *rate.Limiter {
+	w := newWorld(t, &Options{RateLimit: func(*http.Request, *vault.Client, int) (time.Duration, bool) {
 		arrived <- struct{}{}
-		return nil
+		return 0, true
 	}})
 	srv := httptest.NewServer(w.h)
 	defer srv.Close()

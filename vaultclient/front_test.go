@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/time/rate"
-
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/httpserver"
 	"github.com/seed-72ea4aab/vault/jsruntime"
@@ -155,10 +153,8 @@ func afterwards(status int) fault {
 
 // busy has the vault itself answer that there are too many requests.
 func busy(v *vaulttest.Vault) fault {
-	full := httpserver.Handler(v.Vault, &httpserver.Options{RateLimit: func(*http.Request, *vault.Client) *rate.Limiter {
-		used := rate.NewLimiter(1, 1)
-		used.Allow()
-		return used
+	full := httpserver.Handler(v.Vault, &httpserver.Options{RateLimit: func(*http.Request, *vault.Client, int) (time.Duration, bool) {
+		return time.Second, false
 	}})
 	return func(_ int, w http.ResponseWriter, r *http.Request, _ http.Handler) { full.ServeHTTP(w, r) }
 }

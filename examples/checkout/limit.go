@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/netip"
 	"sync"
+	"time"
 
 	"golang.org/x/time/rate"
 
@@ -68,12 +69,12 @@ func network(remote string) netip.Prefix {
 // limitPages limits what pages send to the vault, with the public key or in a
 // session. The shop's own server is not limited here: it asks for no more than
 // its visitors may, and one visitor must not use up what is meant for all.
-func limitPages(access *vaultAccess) func(*http.Request, *vault.Client) *rate.Limiter {
+func limitPages(access *vaultAccess) func(*http.Request, *vault.Client, int) (time.Duration, bool) {
 	pages := &eachAddress{limit: vaultPerSecond, burst: vaultAtOnce}
-	return func(r *http.Request, c *vault.Client) *rate.Limiter {
-		if c.ApplicationID() != access.page {
-			return nil
+	return func(r *http.Request, c *vault.Client, cost int) (time.Duration, bool) {
+		if c.ApplicationID() != access.page || pages.of(r).AllowN(time.Now(), cost) {
+			return 0, true
 		}
-		return pages.of(r)
+		return time.Second, false
 	}
 }

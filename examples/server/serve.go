@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"runtime/debug"
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
@@ -42,6 +43,7 @@ func serve(ctx context.Context, v *vault.Vault, cfg *config, stdout io.Writer, l
 	if err := creds.write(cfg.credentials); err != nil {
 		return err
 	}
+	limitMemory()
 	srv, done := newServer(v, cfg, logger), make(chan error, 1)
 	go func() { done <- listen(srv, listener, cfg) }()
 	banner(stdout, creds, cfg)
@@ -146,4 +148,17 @@ func (c *config) masterKeyPlace() string {
 		return masterKeyVariable
 	}
 	return c.keyFile
+}
+
+// memoryLimit is what the collector keeps the process below as far as it can:
+// what requests may hold by default, and a quarter of that for everything else.
+const memoryLimit = 5 << 28
+
+// limitMemory has the collector work harder before the process grows large,
+// unless the operator has set a limit. The vault bounds what requests hold, and
+// what they leave behind is the collector's to take away.
+func limitMemory() {
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(memoryLimit)
+	}
 }

@@ -64,6 +64,7 @@ func (v *Value) UnmarshalJSON(data []byte) error {
 func appendArray(dst []byte, elems []Value) []byte {
 	dst = append(dst, '[')
 	for i, e := range elems {
+		breathe(i)
 		if i > 0 {
 			dst = append(dst, ',')
 		}

@@ -142,6 +142,7 @@ func (p *parser) next() byte {
 
 func (p *parser) value(depth int) (Value, *Error) {
 	p.nodes++
+	breathe(p.nodes)
 	if p.nodes > p.lim.Nodes {
 		return Value{}, p.fail(fmt.Sprintf("has more than %d values", p.lim.Nodes))
 	}
@@ -186,15 +187,24 @@ func (p *parser) literal(word string) *Error {
 	return nil
 }
 
+// pieceSize is the number of elements that an open array collects before they
+// leave the stack. A stack of millions would be moved as a whole each time that
+// it grows, which no other goroutine can interrupt: tens of milliseconds in
+// which a collection that wants to begin stops all of them.
+const pieceSize = 4096
+
 func (p *parser) array(depth int) (Value, *Error) {
 	base := len(p.elems)
+	var pieces [][]Value // all of pieceSize
 	for more := p.next() != ']'; more; {
 		p.space()
 		v, err := p.value(depth)
 		if err != nil {
-			return Value{}, err.under(indexSegment(len(p.elems) - base))
+			return Value{}, err.under(indexSegment(len(pieces)*pieceSize + len(p.elems) - base))
 		}
-		p.elems = append(p.elems, v)
+		if p.elems = append(p.elems, v); len(p.elems)-base == pieceSize {
+			pieces = append(pieces, taken(&p.elems, base))
+		}
 		switch p.next() {
 		case ',':
 			p.pos++
@@ -205,7 +215,22 @@ func (p *parser) array(depth int) (Value, *Error) {
 		}
 	}
 	p.pos++
-	return arrayValue(taken(&p.elems, base)), nil
+	last := taken(&p.elems, base)
+	if pieces == nil {
+		return arrayValue(last), nil
+	}
+	return arrayValue(joined(pieces, last)), nil
+}
+
+// joined puts the pieces of an array together, and lets go of each.
+func joined(pieces [][]Value, last []Value) []Value {
+	all := make([]Value, 0, len(pieces)*pieceSize+len(last))
+	for i, piece := range pieces {
+		breathe(i*pieceSize + pieceSize - 1)
+		all = append(all, piece...)
+		pieces[i] = nil
+	}
+	return append(all, last...)
 }
 
 func (p *parser) object(depth int) (Value, *Error) {

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// TestLargeBodiesDoNotFillTheMemory sends 32 bodies of 5 MiB at once, whose JSON
+// takes as much memory as JSON of that size can. Each is stored or refused, and
+// the process stays below 1.5 GiB.
+func TestLargeBodiesDoNotFillTheMemory(t *testing.T) {
+	const requests, most = 32, 3 << 29
+	p := start(t, t.TempDir())
+	creds := p.credentials()
+	piece := "[],"
+	body := `{"type":"token","data":[` + strings.Repeat(piece, (5<<20-100)/len(piece)) + `[]]}`
+	var mu sync.Mutex
+	statuses := map[int]int{}
+	var all sync.WaitGroup
+	for range requests {
+		all.Go(func() {
+			status, _ := call(t, "POST", creds.BaseURL+"/tokens", creds.PrivateKey, body)
+			mu.Lock()
+			defer mu.Unlock()
+			statuses[status]++
+		})
+	}
+	all.Wait()
+	peak := p.peak()
+	t.Logf("peak %d MiB, answers %v", peak>>20, statuses)
+	if statuses[201] == 0 || statuses[201]+statuses[503] != requests {
+		t.Errorf("answers %v, want 201 or 503", statuses)
+	}
+	if peak > most {
+		t.Errorf("the process took %d MiB, want at most %d", peak>>20, most>>20)
+	}
+	if status, body := call(t, "POST", creds.BaseURL+"/tokens", creds.PrivateKey, `{"type":"token","data":1}`); status != 201 {
+		t.Errorf("afterwards: %d %s", status, body)
+	}
+	p.stop()
+}
+
+// peak returns the most memory that the process has had.
+func (p *process) peak() int64 {
+	p.t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Process.Pid))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "VmHWM:")
+	kb, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return kb << 10
+}

@@ -1,0 +1,170 @@
+package httpserver
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/time/rate"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/vaulttest"
+)
+
+// smallVault is a vault whose requests may hold 4 MiB, and those of one tenant
+// half of that.
+func smallVault(t *testing.T) *world {
+	t.Helper()
+	return worldOf(t, vaulttest.Open(t, ":memory:", &vault.Config{MaxMemory: 4 << 20, SweepEvery: -1, WorkEvery: -1}), nil)
+}
+
+// A request that finds no room is told to come back; other tenants, and small
+// requests, are not concerned. One that could never fit is too large.
+func TestMemoryOfATenantIsBounded(t *testing.T) {
+	t.Parallel()
+	w := smallVault(t)
+	_, other := w.NewTenant(t, "Other")
+	_, otherKey := w.NewApplication(t, other, vault.ApplicationPrivate, nil)
+	large := fmt.Sprintf(`{"type":"token","data":%q}`, strings.Repeat("x", 100<<10))
+	w.do("POST", "/tokens", w.PrivateKey, large).want(t, 201)
+
+	ctx, held := w.Private.Admit(t.Context(), nil)
+	if err := held.Parse(ctx, []byte(strings.Repeat(" ", 850<<10))); err != nil {
+		t.Fatal(err)
+	}
+	held.Pause()
+	res := w.do("POST", "/tokens", w.PrivateKey, large)
+	res.wantError(t, 503)
+	if got := res.Header.Get("Retry-After"); got != "1" {
+		t.Errorf("Retry-After %q", got)
+	}
+	if _, err := w.Private.Tokenize(t.Context(), vault.JSON(large)); !errors.Is(err, vault.ErrUnavailable) {
+		t.Errorf("in process: %v", err)
+	}
+	w.do("POST", "/tokens", w.PrivateKey, card).want(t, 201)
+	w.do("POST", "/tokens", otherKey, large).want(t, 201)
+	held.End()
+	w.do("POST", "/tokens", w.PrivateKey, large).want(t, 201)
+
+	brackets := `{"type":"token","data":[` + strings.Repeat("[],", 100<<10) + `1]}`
+	w.do("POST", "/tokens", w.PrivateKey, brackets).wantError(t, 413)
+	if _, err := w.Private.Tokenize(t.Context(), vault.JSON(brackets)); !errors.Is(err, vault.ErrTooLarge) {
+		t.Errorf("in process: %v", err)
+	}
+}
+
+// Pages are read within the memory of their tenant, and what was held is free
+// again afterwards.
+func TestMemoryOfPagesIsBounded(t *testing.T) {
+	t.Parallel()
+	w := smallVault(t)
+	large := fmt.Sprintf(`{"type":"token","data":%q}`, strings.Repeat("x", 60<<10))
+	for range 8 {
+		w.do("POST", "/tokens", w.PrivateKey, large).want(t, 201)
+	}
+	for range 5 {
+		w.do("GET", "/tokens?size=4", w.PrivateKey, "").want(t, 200)
+	}
+	w.do("GET", "/tokens?size=8", w.PrivateKey, "").wantError(t, 413) // 8 times 60 KiB, 4 times over
+}
+
+// Calls of a proxy without an API key have a share of their own.
+func TestAnonymousCallsHaveRoomOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	w := smallVault(t)
+	open := false
+	x, err := w.Management.CreateProxy(t.Context(), vault.ProxyParams{Name: "open", DestinationURL: "https://example.com", RequireAuth: &open})
+	if err != nil {
+		t.Fatal(err)
+	}
+	caller, err := w.ProxyCaller(t.Context(), x.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]*vault.Client{"the caller": caller, "the tenant": w.Private} {
+		ctx, held := c.Admit(t.Context(), nil)
+		defer held.End()
+		if err := held.Parse(ctx, []byte(strings.Repeat(" ", 850<<10))); err != nil { // nearly all that a tenant may hold
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// counting is a limiter that allows so much and remembers what it was asked.
+type counting struct {
+	mu    sync.Mutex
+	left  int
+	asked []int
+}
+
+func (c *counting) limit(_ *http.Request, _ *vault.Client, cost int) (time.Duration, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asked = append(c.asked, cost)
+	if cost > c.left {
+		return 1500 * time.Millisecond, false
+	}
+	c.left -= cost
+	return 0, true
+}
+
+func TestRateLimitsCountTokens(t *testing.T) {
+	t.Parallel()
+	c := &counting{left: 100}
+	w := newWorld(t, &Options{RateLimit: c.limit})
+	id := w.do("POST", "/tokens", w.PrivateKey, card).want(t, 201).text(t, "id")
+	for _, step := range []struct {
+		name, method, path, key, body string
+		status                        int
+		asked                         []int
+	}{
+		{"a single value", "POST", "/tokenize", w.PrivateKey, `"x"`, 200, []int{1}},
+		{"three values and a null", "POST", "/tokenize", w.PrivateKey, `{"a":"x","b":[1,null,` + card + `]}`, 200, []int{1, 2}},
+		{"two expressions of one token", "POST", "/detokenize", w.PrivateKey, fmt.Sprintf(`["{{ %s }}","{{ %[1]s }}"]`, id), 200, []int{1}},
+		{"too many", "POST", "/tokenize", w.PrivateKey, "[" + strings.Repeat("1,", 99) + "1]", 429, []int{1, 99}},
+		{"no permission", "POST", "/tokenize", w.ManagementKey, `[1,2]`, 403, nil},
+		{"no key", "POST", "/tokenize", "", `[1,2]`, 401, nil},
+	} {
+		c.asked = nil
+		res := w.do(step.method, step.path, step.key, step.body).want(t, step.status)
+		if diff := cmp.Diff(step.asked, c.asked); diff != "" {
+			t.Errorf("%s: the limiter was asked (-want +got)\n%s", step.name, diff)
+		}
+		if got := res.Header.Get("Retry-After"); (got == "2") != (step.status == 429) {
+			t.Errorf("%s: Retry-After %q", step.name, got)
+		}
+	}
+	total := w.do("GET", "/tokens", w.PrivateKey, "").want(t, 200)
+	if !strings.Contains(total.body, `"total_items":5`) {
+		t.Errorf("a refused batch left something: %.200s", total.body)
+	}
+}
+
+// A batch larger than a burst is let in, and made up for afterwards.
+func TestEachApplicationAllowsDebts(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	l := rate.NewLimiter(10, 20)
+	for _, step := range []struct {
+		cost int
+		wait time.Duration
+		ok   bool
+	}{
+		{45, 0, true},                         // 20 of the burst, and 25 owed
+		{1, 2600 * time.Millisecond, false},   // 26 are missing at 10 a second
+		{100, 4500 * time.Millisecond, false}, // a whole burst is needed
+	} {
+		wait, ok := spend(l, step.cost, now)
+		if ok != step.ok || wait.Round(time.Millisecond) != step.wait {
+			t.Errorf("cost %d: %v %v, want %v %v", step.cost, wait, ok, step.wait, step.ok)
+		}
+	}
+	if wait, ok := spend(rate.NewLimiter(0, 0), 1, now); ok || wait != time.Hour {
+		t.Errorf("a limiter that allows nothing: %v %v", wait, ok)
+	}
+}

@@ -1,0 +1,257 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+const mib = 1 << 20
+
+// newProcess returns a process of 1 GiB whose requests wait for so long.
+func newProcess(patience time.Duration) *Process {
+	p := New(1 << 30)
+	p.memory.patience = patience
+	return p
+}
+
+// empty fails the test if something is still held, waited for or busy.
+func (p *Process) empty(t *testing.T) {
+	t.Helper()
+	if m := &p.memory; m.used != 0 || m.onTheWay != 0 || len(m.held) != 0 || len(m.coming) != 0 || len(m.waiting) != 0 {
+		t.Errorf("memory is left: %d bytes, %d on the way, %d tenants, %d waiting", m.used, m.onTheWay, len(m.held), len(m.waiting))
+	}
+	for name, l := range map[string]*turns{"cpu": &p.cpu, "writes": &p.writes} {
+		if l.busy != 0 || len(l.tenants) != 0 || len(l.next) != 0 || l.queued.Load() != 0 {
+			t.Errorf("%s: %d places are taken, %d tenants are known", name, l.busy, len(l.tenants))
+		}
+	}
+}
+
+// One tenant has half of the memory; large requests leave the last eighth of it
+// to small ones.
+func TestShares(t *testing.T) {
+	t.Parallel()
+	p := newProcess(0)
+	one, two := p.Enter(uuid.New(), nil), p.Enter(uuid.New(), nil)
+	steps := []struct {
+		name  string
+		room  *Room
+		bytes int
+		want  error
+	}{
+		{"more than a share", one, 513 * mib, ErrNever},
+		{"more than a large request may have", one, 449 * mib, ErrNever},
+		{"all that a large request may have", one, 448 * mib, nil},
+		{"another tenant", two, 448 * mib, nil},
+		{"a large request of a third", p.Enter(uuid.New(), nil), 2 * mib, ErrFull},
+		{"a small request of the first", one, mib, nil},
+		{"so much that the first could never have it", one, 100 * mib, ErrNever},
+	}
+	for _, s := range steps {
+		if err := s.room.Hold(t.Context(), s.bytes); !errors.Is(err, s.want) {
+			t.Errorf("%s: %v, want %v", s.name, err, s.want)
+		}
+	}
+	if one.Held() != 449*mib {
+		t.Errorf("the first holds %d MiB", one.Held()/mib)
+	}
+	one.Leave()
+	two.Leave()
+	p.empty(t)
+}
+
+// Bodies on their way have half of a share, so that those which have arrived can
+// be worked on.
+func TestBodiesOnTheirWay(t *testing.T) {
+	t.Parallel()
+	p := newProcess(0)
+	tenant := uuid.New()
+	slow := p.Enter(tenant, nil)
+	if err := slow.Arrive(t.Context(), 256*mib); err != nil {
+		t.Fatal(err)
+	}
+	next := p.Enter(tenant, nil)
+	if err := next.Arrive(t.Context(), 2*mib); !errors.Is(err, ErrFull) {
+		t.Errorf("another body: %v", err)
+	}
+	if err := next.Hold(t.Context(), 100*mib); err != nil {
+		t.Errorf("work: %v", err)
+	}
+	slow.Arrived()
+	if err := next.Arrive(t.Context(), 2*mib); err != nil {
+		t.Errorf("another body, when the first has come: %v", err)
+	}
+	if slow.Held() != 0 || next.Held() != 102*mib {
+		t.Errorf("held: %d and %d", slow.Held(), next.Held())
+	}
+	next.Leave()
+	p.empty(t)
+}
+
+// A body is paid for once, whoever parses it first.
+func TestBodyIsPaidOnce(t *testing.T) {
+	t.Parallel()
+	p := newProcess(0)
+	r := p.Enter(uuid.New(), nil)
+	for range 2 {
+		if err := r.Body(t.Context(), mib); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r.Held() != mib {
+		t.Errorf("held: %d", r.Held())
+	}
+	r.Free(mib / 2)
+	if r.Held() != mib/2 {
+		t.Errorf("held after giving back half: %d", r.Held())
+	}
+	r.Leave()
+	p.empty(t)
+}
+
+// What is given back goes to the first that finds it enough.
+func TestMemoryIsHandedOn(t *testing.T) {
+	t.Parallel()
+	p := newProcess(time.Minute)
+	tenant := uuid.New()
+	first, large, small := p.Enter(tenant, nil), p.Enter(tenant, nil), p.Enter(tenant, nil)
+	if err := first.Hold(t.Context(), 400*mib); err != nil {
+		t.Fatal(err)
+	}
+	var waiting sync.WaitGroup
+	hold := func(r *Room, bytes int) {
+		waiting.Go(func() {
+			if err := r.Hold(t.Context(), bytes); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	hold(large, 300*mib)
+	hold(small, 60*mib)
+	for p.waiters() != 2 {
+		runtime.Gosched()
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := p.Enter(tenant, nil).Hold(gone, 100*mib); !errors.Is(err, context.Canceled) {
+		t.Errorf("a caller that has gone: %v", err)
+	}
+	first.Free(40 * mib) // enough for the small one alone
+	for p.waiters() != 1 {
+		runtime.Gosched()
+	}
+	if large.Held() != 0 {
+		t.Error("the large one has what was too little for it")
+	}
+	first.Leave()
+	waiting.Wait()
+	large.Leave()
+	small.Leave()
+	p.empty(t)
+}
+
+func (p *Process) waiters() int {
+	p.memory.mu.Lock()
+	defer p.memory.mu.Unlock()
+	return len(p.memory.waiting)
+}
+
+// One tenant never has all CPUs, and a turn passes to a tenant that waits.
+func TestTurnsOfTenants(t *testing.T) {
+	t.Parallel()
+	p := New(1 << 30)
+	p.cpu.places, p.cpu.each = 2, 1
+	busy, other, third := p.Enter(uuid.New(), nil), p.Enter(uuid.New(), nil), p.Enter(uuid.New(), nil)
+	again := p.Enter(busy.tenant, nil)
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, r := range []*Room{busy, busy, other} { // who has a turn keeps it
+		if err := r.Turn(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, r := range map[string]*Room{"the same tenant": again, "a third tenant": third} {
+		if err := r.Turn(gone); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	var waiting sync.WaitGroup
+	waiting.Go(func() {
+		if err := third.Turn(t.Context()); err != nil {
+			t.Error(err)
+		}
+		third.Rest()
+	})
+	for p.cpu.queued.Load() == 0 {
+		runtime.Gosched()
+	}
+	if err := busy.Turn(t.Context()); err != nil { // the third tenant goes first
+		t.Error(err)
+	}
+	waiting.Wait()
+	for _, r := range []*Room{busy, other, again, third} {
+		r.Leave()
+	}
+	p.empty(t)
+}
+
+// Large changes of a tenant are written one at a time; those of another do not
+// wait for them.
+func TestLargeWrites(t *testing.T) {
+	t.Parallel()
+	p := New(1 << 30)
+	p.writes.places = 2
+	tenant := uuid.New()
+	done, err := p.Enter(tenant, nil).Write(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := p.Enter(tenant, nil).Write(gone); !errors.Is(err, context.Canceled) {
+		t.Errorf("the same tenant: %v", err)
+	}
+	other, err := p.Enter(uuid.New(), nil).Write(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	done()
+	other()
+	p.empty(t)
+}
+
+// A request without a room is not bounded.
+func TestNoRoom(t *testing.T) {
+	t.Parallel()
+	r := Of(t.Context())
+	if r != nil {
+		t.Fatal("a room out of nowhere")
+	}
+	done, err := r.Write(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	done()
+	for name, err := range map[string]error{
+		"arrive": r.Arrive(t.Context(), 1), "hold": r.Hold(t.Context(), 1), "body": r.Body(t.Context(), 1),
+		"turn": r.Turn(t.Context()), "count": r.Count(1),
+	} {
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	r.Free(1)
+	r.Arrived()
+	r.Rest()
+	r.Leave()
+	in := New(1).Enter(uuid.New(), nil)
+	if Of(in.In(t.Context())) != in || r.Held() != 0 {
+		t.Error("the context does not carry the room")
+	}
+}

@@ -1,0 +1,42 @@
+package jsonx
+
+// What a value of a tree takes: itself, with what growing slices leave unused,
+// and the name of a member as much again.
+const (
+	valueWeight  = 20
+	memberWeight = 20
+)
+
+// worstWeight is what a byte of text can become: "[]," is a value in an array,
+// and an array.
+const worstWeight = 14
+
+// weighedFrom is the length from which on a text is looked at.
+const weighedFrom = 8 << 10
+
+// Weight returns about how many bytes the tree of a JSON text takes, its text
+// included, without parsing it. It never returns much less than that.
+func Weight(data []byte) int {
+	if len(data) < weighedFrom {
+		return worstWeight * len(data)
+	}
+	weight, inString := len(data), false
+	for i := 0; i < len(data); i++ {
+		if i%8 == 0 {
+			breathe(i / 8)
+		}
+		switch c := data[i]; {
+		case c == '"':
+			inString = !inString
+		case inString:
+			if c == '\\' {
+				i++
+			}
+		case c == ',' || c == '[' || c == '{':
+			weight += valueWeight
+		case c == ':':
+			weight += memberWeight
+		}
+	}
+	return weight
+}
