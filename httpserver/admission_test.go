@@ -168,3 +168,28 @@ func TestEachApplicationAllowsDebts(t *testing.T) {
 		t.Errorf("a limiter that allows nothing: %v %v", wait, ok)
 	}
 }
+
+// A page is the same, byte for byte, whether it is encoded at once or token by
+// token.
+func TestLargePagesReadLikeSmallOnes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	for i := range 3 {
+		w.do("POST", "/tokens", w.PrivateKey, fmt.Sprintf(`{"type":"token","data":%q,"metadata":{"n":"<%d>"}}`, strings.Repeat("é&", 300<<10), i)).want(t, 201)
+	}
+	page, err := w.Private.ListTokens(t.Context(), vault.ListTokensParams{PageParams: vault.PageParams{Size: 2}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := encode(page)
+	if err != nil || sizeOf(page.Data) < largePage {
+		t.Fatalf("%d bytes: %v", sizeOf(page.Data), err)
+	}
+	if got := w.do("GET", "/tokens?size=2", w.PrivateKey, "").want(t, 200).body; got != string(want) {
+		t.Errorf("%d bytes, want %d", len(got), len(want))
+	}
+	cursor := w.do("GET", "/v2/tokens?size=2", w.PrivateKey, "").want(t, 200)
+	if !strings.Contains(cursor.body, `"after"`) || !strings.HasSuffix(cursor.body, "}]}") {
+		t.Error("the list by cursor is cut")
+	}
+}

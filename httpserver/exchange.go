@@ -327,25 +327,13 @@ func (x *exchange) run(ctx context.Context, in *input) (answer, error) {
 		a.location = mountOf(x.r) + x.route.location(out.id)
 	}
 	a.header = out.header
-	err = x.work(ctx, func() (err error) {
-		a.body, err = encode(out.body)
-		return err
-	})
-	if err != nil {
+	if a.body, err = x.encode(ctx, out.body); err != nil {
 		return answer{}, err
 	}
 	if limit := x.handler.opts.MaxResponse; x.route.reads && len(a.body) > limit {
 		return answer{}, tooLarge("The response would have more than %d bytes; ask for less at a time.", limit)
 	}
 	return a, nil
-}
-
-// work does something that takes as long as the request is large.
-func (x *exchange) work(ctx context.Context, do func() error) error {
-	if x.room == nil {
-		return do() // a route without a key, whose answer is small
-	}
-	return x.room.Work(ctx, do)
 }
 
 // once runs the operation at most once for an idempotency key.
