@@ -67,17 +67,18 @@ type caller struct {
 	Creator     uuid.UUID    `json:"creator"`
 	Actor       uuid.UUID    `json:"actor"`
 	ActorType   ActorType    `json:"actor_type,omitempty"`
+	ActorName   string       `json:"actor_name,omitempty"`
 }
 
 func callerOf(c *Client) caller {
 	return caller{Trusted: c.grant == trusted, Key: c.key, Application: c.ApplicationID(),
-		Permissions: c.permissions, Rules: c.rules, Creator: c.creator, Actor: c.actor, ActorType: c.actorType}
+		Permissions: c.permissions, Rules: c.rules, Creator: c.creator, Actor: c.actor, ActorType: c.actorType, ActorName: c.actorName}
 }
 
 // client returns the caller, with the rights that it has at each use, and no
 // more than it had when it asked.
 func (k *caller) client(v *Vault, tenant uuid.UUID) (*Client, error) {
-	c := &Client{v: v, tenant: tenant, creator: k.Creator, actor: k.Actor, actorType: k.ActorType}
+	c := &Client{v: v, tenant: tenant, creator: k.Creator, actor: k.Actor, actorType: k.ActorType, actorName: k.ActorName}
 	if k.Trusted {
 		c.grant = trusted
 		return c, nil
