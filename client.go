@@ -320,6 +320,16 @@ const maxAttempts = 100
 // is made of, works with both; each method is documented at the method of
 // [Client] with the same name.
 //
+// API and the interfaces in it may gain methods in any release. A fake for a test
+// embeds the interface and has the methods that the test needs; it then still
+// compiles, and what it does not have panics:
+//
+//	type fake struct{ vault.API }
+//
+//	func (fake) CreateToken(context.Context, vault.TokenParams) (*vault.Token, error) {
+//		return &vault.Token{ID: "tok"}, nil
+//	}
+//
 // It leaves out what belongs to the program that has opened the vault: choosing
 // and asking for an identity (As, AsUser, Check, TenantID, ApplicationID,
 // ProxyID), Once, whose work runs in the vault's process, PatchTenant and
