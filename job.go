@@ -232,10 +232,14 @@ func (v *Vault) carryOut(ctx context.Context, job *storage.Job) error {
 		return errors.New("vault: the payload of a job has a format that this version does not know")
 	}
 	ctx = trace.With(ctx, j.react.Trace)
+	step, name := j.deliver, "deliver"
 	if j.react.Result == nil {
-		return j.run(ctx)
+		step, name = j.run, "run"
 	}
-	return j.deliver(ctx)
+	ctx, end := v.cfg.observe(ctx, Work{Kind: WorkJob, Name: name, TenantID: j.tenant})
+	err = step(ctx)
+	end(err)
+	return err
 }
 
 // leasedJob is a job that this node holds.
