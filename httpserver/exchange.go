@@ -125,17 +125,34 @@ func (x *exchange) enter() error {
 
 // identify finds out who calls, and whether they call too often.
 func (x *exchange) identify() error {
-	h := x.handler
-	keys := x.r.Header[h.header.apiKey]
-	if len(keys) != 1 {
-		return vault.ErrUnauthenticated // no key, or several: there is no way to know which one is meant
-	}
-	client, err := h.vault.Authenticate(x.ctx, keys[0])
+	client, err := x.caller()
 	if err != nil {
 		return err
 	}
+	if client == nil {
+		return vault.ErrUnauthenticated
+	}
 	x.client = client
-	return h.slowDown(x.r, client)
+	return x.handler.slowDown(x.r, client)
+}
+
+// caller returns who calls: whom the program says, or the holder of the API key.
+// It is nil for a request with neither.
+func (x *exchange) caller() (*vault.Client, error) {
+	h := x.handler
+	if h.opts.Authenticate != nil {
+		if client, err := h.opts.Authenticate(x.r.WithContext(x.ctx)); err != nil || client != nil {
+			return client, err
+		}
+	}
+	keys, given := x.r.Header[h.header.apiKey]
+	if !given {
+		return nil, nil
+	}
+	if len(keys) != 1 {
+		return nil, vault.ErrUnauthenticated // there is no way to know which one is meant
+	}
+	return h.vault.Authenticate(x.ctx, keys[0])
 }
 
 // slowDown asks the limiter of the caller, if there is one.

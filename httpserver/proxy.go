@@ -79,8 +79,12 @@ func (x *exchange) forward(suffix string, body *incoming) (res *vault.ProxyAnswe
 // identity if there is no key.
 func (x *exchange) invoke(suffix string, body *incoming) (*vault.ProxyAnswer, error) {
 	h := x.handler
-	if _, ok := x.r.Header[h.header.apiKey]; ok {
-		if err := x.identify(); err != nil {
+	var err error
+	if x.client, err = x.caller(); err != nil {
+		return nil, err
+	}
+	if x.client != nil {
+		if err := h.slowDown(x.r, x.client); err != nil {
 			return nil, err
 		}
 	}
