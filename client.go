@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -41,6 +44,7 @@ type Client struct {
 	creator   uuid.UUID // stands in created_by and modified_by
 	actor     uuid.UUID // stands in log entries; zero for the tenant itself
 	actorType ActorType
+	actorName string // what the embedding program calls the user that it acts for
 
 	pending *pendingWrites // inside Once: writes wait here for the answer
 
@@ -68,12 +72,40 @@ func (c *Client) ApplicationID() uuid.UUID {
 // every other client.
 func (c *Client) ProxyID() uuid.UUID { return c.proxy }
 
-// AsUser returns a client that acts for a user of the embedding program: log
-// entries and created_by carry the user's id. Its rights are those of c.
-func (c *Client) AsUser(user uuid.UUID) *Client {
+// AsUser returns a client that acts for a user of the embedding program, by what
+// the program calls it: the subject of an identity provider, a login, an id. Its
+// rights are those of c.
+//
+// Log entries and created_by carry an id of the user: the subject itself when
+// it is a UUID, and else a UUIDv5 of the tenant's id and the subject, so that one
+// user has the same id each time. The log entries also carry the subject in
+// [LogEntry.ActorName], at most its first 200 characters.
+func (c *Client) AsUser(subject string) *Client {
 	u := *c
-	u.creator, u.actor, u.actorType = user, user, ActorUser
+	id, err := uuid.Parse(subject)
+	if err != nil || len(subject) != len(id.String()) {
+		id = uuid.NewSHA1(c.tenant, []byte(subject))
+	}
+	u.creator, u.actor, u.actorType, u.actorName = id, id, ActorUser, actorName(subject)
 	return &u
+}
+
+// maxActorName bounds what an entry of the log says of a user, in characters.
+const maxActorName = 200
+
+// actorName returns a subject as it is entered in the log: on one line, and as
+// text that every database takes.
+func actorName(subject string) string {
+	clean := strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return utf8.RuneError
+		}
+		return r
+	}, strings.ToValidUTF8(subject, string(utf8.RuneError)))
+	if utf8.RuneCountInString(clean) <= maxActorName {
+		return clean
+	}
+	return string([]rune(clean)[:maxActorName])
 }
 
 // As returns a client that acts as an application of the tenant, with the
@@ -292,6 +324,16 @@ const maxAttempts = 100
 // package vaultclient. Code that takes an API, or one of the interfaces that it
 // is made of, works with both; each method is documented at the method of
 // [Client] with the same name.
+//
+// API and the interfaces in it may gain methods in any release. A fake for a test
+// embeds the interface and has the methods that the test needs; it then still
+// compiles, and what it does not have panics:
+//
+//	type fake struct{ vault.API }
+//
+//	func (fake) CreateToken(context.Context, vault.TokenParams) (*vault.Token, error) {
+//		return &vault.Token{ID: "tok"}, nil
+//	}
 //
 // It leaves out what belongs to the program that has opened the vault: choosing
 // and asking for an identity (As, AsUser, Check, TenantID, ApplicationID,

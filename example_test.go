@@ -56,6 +56,125 @@ func Example() {
 	// in clear: {"pan":"4242424242424242"}
 }
 
+// Programs that start together set up the same tenant and application.
+func ExampleVault_EnsureTenant() {
+	ctx := context.Background()
+	v := openExample(ctx)
+	defer v.Close()
+	for range 2 { // as two replicas would
+		acme, err := v.EnsureTenant(ctx, "Acme")
+		if err != nil {
+			log.Fatal(err)
+		}
+		app, err := v.Tenant(acme.ID).EnsureApplication(ctx, vault.ApplicationParams{
+			Name: "Checkout", Type: vault.ApplicationPrivate, Permissions: vault.AllPermissions(vault.ApplicationPrivate),
+		})
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(acme.Name, app.Name, "new:", app.Key != "")
+	}
+	// Output:
+	// Acme Checkout new: true
+	// Acme Checkout new: false
+}
+
+// openExample opens a vault in memory.
+func openExample(ctx context.Context) *vault.Vault {
+	store, err := sqlite.Open(ctx, ":memory:")
+	if err != nil {
+		log.Fatal(err)
+	}
+	v, err := vault.Open(ctx, store, vault.NewKey(), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	return v
+}
+
+// A proxy that was read is changed and put back.
+func ExampleProxy_Params() {
+	ctx := context.Background()
+	v := openExample(ctx)
+	defer v.Close()
+	acme, err := v.EnsureTenant(ctx, "Acme")
+	if err != nil {
+		log.Fatal(err)
+	}
+	c := v.Tenant(acme.ID)
+	proxy, err := c.EnsureProxy(ctx, vault.ProxyParams{Name: "Gateway", DestinationURL: "https://gateway.example"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	p := proxy.Params()
+	p.DestinationURL = "https://new-gateway.example"
+	proxy, err = c.ReplaceProxy(ctx, proxy.ID, p)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(proxy.DestinationURL)
+	// Output: https://new-gateway.example
+}
+
+// The log names the users of the program.
+func ExampleClient_AsUser() {
+	ctx := context.Background()
+	v := openExample(ctx)
+	defer v.Close()
+	acme, err := v.EnsureTenant(ctx, "Acme")
+	if err != nil {
+		log.Fatal(err)
+	}
+	c := v.Tenant(acme.ID)
+	tok, err := c.AsUser("auth0|jane").CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	logs, err := c.ListLogs(ctx, vault.ListLogsParams{EntityID: tok.ID})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, e := range logs.Data {
+		fmt.Println(e.ActorName, e.Operation, e.ActorID == tok.CreatedBy)
+	}
+	// Output: auth0|jane create true
+}
+
+// A patch is any Go value that is a JSON object: null takes away.
+func ExampleClient_PatchToken() {
+	ctx := context.Background()
+	v := openExample(ctx)
+	defer v.Close()
+	acme, err := v.EnsureTenant(ctx, "Acme")
+	if err != nil {
+		log.Fatal(err)
+	}
+	c := v.Tenant(acme.ID)
+	tok, err := c.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret", Metadata: map[string]string{"a": "1", "b": "2"}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	tok, err = c.PatchToken(ctx, tok.ID, map[string]any{"metadata": map[string]any{"a": nil, "c": "3"}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(tok.Metadata)
+	// Output: map[b:2 c:3]
+}
+
+// A receiver of callbacks checks that they come from the vault.
+func ExampleVerifyWebhook() {
+	secret := os.Getenv("WEBHOOK_SECRET") // of GetTenant
+	http.HandleFunc("POST /callback", func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 5<<20))
+		if err != nil || vault.VerifyWebhook(secret, r.Header, body) != nil {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		fmt.Println("the run", r.Header.Get("webhook-id"), "gave", string(body))
+	})
+}
+
 // Access rules decide how much of a token an application sees.
 func ExampleClient_CreateApplication() {
 	ctx := context.Background()

@@ -486,7 +486,7 @@ func TestOnceScopeIncludesTheUser(t *testing.T) {
 	s := session(t, v, vault.Grant{Permissions: []vault.Permission{"token:create"}})
 	var runs atomic.Int32
 	for _, c := range []*vault.Client{
-		v.Private.AsUser(user), revealing(t, v).AsUser(user), v.Tenant.AsUser(user), s.AsUser(user), s.AsUser(other), s,
+		v.Private.AsUser(user.String()), revealing(t, v).AsUser(user.String()), v.Tenant.AsUser(user.String()), s.AsUser(user.String()), s.AsUser(other.String()), s,
 	} {
 		_, replayed, err := c.Once(t.Context(), vault.OnceKey{Key: "abc"}, creating(&runs, generic))
 		if err != nil || replayed {

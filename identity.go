@@ -46,7 +46,7 @@ func (c *Client) renewed(now *Client) *Client {
 		fresh.grant = now.grant.Under(c.limit)
 	}
 	if c.actorType == ActorUser {
-		fresh.creator, fresh.actor, fresh.actorType = c.creator, c.actor, c.actorType
+		fresh.creator, fresh.actor, fresh.actorType, fresh.actorName = c.creator, c.actor, c.actorType, c.actorName
 	}
 	return &fresh
 }

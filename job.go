@@ -67,17 +67,18 @@ type caller struct {
 	Creator     uuid.UUID    `json:"creator"`
 	Actor       uuid.UUID    `json:"actor"`
 	ActorType   ActorType    `json:"actor_type,omitempty"`
+	ActorName   string       `json:"actor_name,omitempty"`
 }
 
 func callerOf(c *Client) caller {
 	return caller{Trusted: c.grant == trusted, Key: c.key, Application: c.ApplicationID(),
-		Permissions: c.permissions, Rules: c.rules, Creator: c.creator, Actor: c.actor, ActorType: c.actorType}
+		Permissions: c.permissions, Rules: c.rules, Creator: c.creator, Actor: c.actor, ActorType: c.actorType, ActorName: c.actorName}
 }
 
 // client returns the caller, with the rights that it has at each use, and no
 // more than it had when it asked.
 func (k *caller) client(v *Vault, tenant uuid.UUID) (*Client, error) {
-	c := &Client{v: v, tenant: tenant, creator: k.Creator, actor: k.Actor, actorType: k.ActorType}
+	c := &Client{v: v, tenant: tenant, creator: k.Creator, actor: k.Actor, actorType: k.ActorType, actorName: k.ActorName}
 	if k.Trusted {
 		c.grant = trusted
 		return c, nil
@@ -231,10 +232,14 @@ func (v *Vault) carryOut(ctx context.Context, job *storage.Job) error {
 		return errors.New("vault: the payload of a job has a format that this version does not know")
 	}
 	ctx = trace.With(ctx, j.react.Trace)
+	step, name := j.deliver, "deliver"
 	if j.react.Result == nil {
-		return j.run(ctx)
+		step, name = j.run, "run"
 	}
-	return j.deliver(ctx)
+	ctx, end := v.cfg.observe(ctx, Work{Kind: WorkJob, Name: name, TenantID: j.tenant})
+	err = step(ctx)
+	end(err)
+	return err
 }
 
 // leasedJob is a job that this node holds.

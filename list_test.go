@@ -273,7 +273,7 @@ func TestListLogsByOperationAndActor(t *testing.T) {
 	ctx := t.Context()
 	tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: 1})
 	user := uuid.New()
-	if _, err := v.Tenant.AsUser(user).GetToken(ctx, tok.ID); err != nil {
+	if _, err := v.Tenant.AsUser(user.String()).GetToken(ctx, tok.ID); err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {

@@ -17,10 +17,13 @@ import (
 // LogEntry is an entry of the audit log: who did what to which entity, and
 // when. It never holds data.
 type LogEntry struct {
-	ID         uuid.UUID `json:"id"` // in the order of the log
-	TenantID   uuid.UUID `json:"tenant_id"`
-	ActorID    uuid.UUID `json:"actor_id,omitzero"` // zero when the tenant itself acted
-	ActorType  ActorType `json:"actor_type,omitempty"`
+	ID        uuid.UUID `json:"id"` // in the order of the log
+	TenantID  uuid.UUID `json:"tenant_id"`
+	ActorID   uuid.UUID `json:"actor_id,omitzero"` // zero when the tenant itself acted
+	ActorType ActorType `json:"actor_type,omitempty"`
+	// ActorName is what the embedding program calls the user that acted: see
+	// [Client.AsUser]. It is empty for others.
+	ActorName  string    `json:"actor_name,omitempty"`
 	EntityType string    `json:"entity_type"` // see ListEntityTypes
 	EntityID   string    `json:"entity_id"`
 	Operation  Operation `json:"operation"`
@@ -67,7 +70,7 @@ type entity struct{ typ, id string }
 func (op *operation) entry(operation, entityType, entityID string) storage.Log {
 	return storage.Log{
 		ID:      storage.ID(op.v.ids.At(op.now)),
-		ActorID: storage.ID(op.actor), ActorType: string(op.actorType),
+		ActorID: storage.ID(op.actor), ActorType: string(op.actorType), ActorName: op.actorName,
 		EntityType: entityType, EntityID: entityID,
 		Operation: operation, Message: audit.Message(entityType, operation),
 		CreatedAt: op.now,
@@ -197,7 +200,7 @@ func (c *Client) AllLogs(ctx context.Context, p ListLogsParams) iter.Seq2[*LogEn
 
 func entryOf(tenant uuid.UUID, row storage.Log) LogEntry {
 	return LogEntry{
-		ID: uuid.UUID(row.ID), TenantID: tenant, ActorID: uuid.UUID(row.ActorID), ActorType: ActorType(row.ActorType),
+		ID: uuid.UUID(row.ID), TenantID: tenant, ActorID: uuid.UUID(row.ActorID), ActorType: ActorType(row.ActorType), ActorName: row.ActorName,
 		EntityType: row.EntityType, EntityID: row.EntityID,
 		Operation: Operation(row.Operation), Message: row.Message, CreatedAt: row.CreatedAt,
 	}

@@ -159,7 +159,7 @@ func TestRoundTripperRefuses(t *testing.T) {
 		want      error
 		path      string
 	}{
-		"unknown token":            {v.Private, "application/json", `{"x":"{{ nobody }} {{ none }}"}`, vault.ErrInvalid, ""},
+		"unknown token":            {v.Private, "application/json", `{"x":"{{ nobody }} {{ none }}"}`, vault.ErrInvalid, "x"},
 		"bad expression":           {v.Private, "application/json", `{"x":["{{ tok | nope }}"]}`, vault.ErrInvalid, "x[0]"},
 		"no end":                   {v.Private, "text/plain", `{{ tok`, vault.ErrInvalid, ""},
 		"failing filter":           {v.Private, "application/json", `{"x":"{{tok}}","y":"{{ tok | plus: 1 }}"}`, vault.ErrInvalid, "y"},

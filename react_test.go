@@ -122,8 +122,8 @@ func TestReactRefusesBadRequests(t *testing.T) {
 		p    vault.ReactParams
 		path string
 	}{
-		"unknown token":             {vault.ReactParams{Args: map[string]string{"x": "{{ nobody }}"}}, "args"},
-		"unknown token, later":      {vault.ReactParams{Args: map[string]string{"x": "{{ nobody }}"}, CallbackURL: url}, "args"},
+		"unknown token":             {vault.ReactParams{Args: map[string]string{"x": "{{ nobody }}"}}, "args.x"},
+		"unknown token, later":      {vault.ReactParams{Args: map[string]string{"x": "{{ nobody }}"}, CallbackURL: url}, "args.x"},
 		"bad expression":            {vault.ReactParams{Args: map[string]string{"x": "{{ a | nope }}"}}, "args.x"},
 		"args of text":              {vault.ReactParams{Args: "{{ " + text.ID + " }}"}, "args"},
 		"args of text, later":       {vault.ReactParams{Args: "{{ " + text.ID + " }}", CallbackURL: url}, "args"},

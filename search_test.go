@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/find"
@@ -420,11 +418,11 @@ func (d dice) token(t *testing.T, v *vaulttest.Vault, i int) *query.Doc {
 	if d.IntN(2) == 0 {
 		p.Type, p.Data = vault.TypeCardNumber, d.pick(visa, mastercard)
 	}
-	c := v.Tenant.AsUser(uuid.MustParse(d.pick(someActors...)))
+	c := v.Tenant.AsUser(d.pick(someActors...))
 	tok := create(t, c, p)
 	if d.IntN(3) == 0 {
 		v.Clock.Advance(time.Duration(d.IntN(40)) * time.Minute)
-		tok = update(t, v.Tenant.AsUser(uuid.MustParse(d.pick(someActors...))), tok.ID, `{"metadata":{"color":"red"}}`)
+		tok = update(t, v.Tenant.AsUser(d.pick(someActors...)), tok.ID, `{"metadata":{"color":"red"}}`)
 		doc.Metadata["color"] = "red"
 		doc.ModifiedBy, doc.ModifiedAt = tok.ModifiedBy, tok.ModifiedAt
 	}

@@ -28,8 +28,9 @@ const sweepChunk = 200
 // ago; and then entries of the audit log that are older than Config.LogRetention,
 // two million at most. The vault sweeps by itself every Config.SweepEvery;
 // several nodes may do so at once.
-func (v *Vault) Sweep(ctx context.Context) (Swept, error) {
-	var swept Swept
+func (v *Vault) Sweep(ctx context.Context) (swept Swept, err error) {
+	ctx, end := v.cfg.observe(ctx, Work{Kind: WorkSweep, Name: "sweep"})
+	defer func() { end(err) }()
 	// What fails for one row does not keep the rest from being deleted.
 	errs := []error{v.sweepExpired(ctx, &swept), v.sweepTombstones(ctx), v.sweepStore(ctx), v.sweepLogs(ctx, &swept)}
 	return swept, errors.Join(errs...)

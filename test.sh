@@ -69,6 +69,9 @@ export VAULT_TEST_REQUIRE_CHROMIUM=1
 unformatted=$(gofmt -l .)
 [ -z "$unformatted" ] || fail "Not formatted (run gofmt -w):" "$unformatted"
 go vet ./... || fail "go vet found problems."
+if [ $# -eq 0 ]; then # the modules beside this one
+	(cd otelvault && go vet ./... && go test -race -gcflags='modernc.org/...=-race=false' ./...) || fail "otelvault does not pass."
+fi
 
 # The race detector watches our code. SQLite's is translated from C and runs on
 # one goroutine at a time; watching it too would take twenty times as long.

@@ -136,6 +136,10 @@ type Config struct {
 	// Default: nothing is logged.
 	Logger *slog.Logger
 
+	// Observer, if set, is told of jobs, sweeps, requests to destinations and
+	// calls of the master key.
+	Observer Observer
+
 	// KeyAge is the longest time that a node works with keys and settings it
 	// has read before it reads them again. Default one second, at most ten. The
 	// master key is asked only for keys that have changed since.
@@ -254,13 +258,16 @@ func open(ctx context.Context, store Storage, key AEAD, cfg *Config) (*Vault, er
 	if err != nil {
 		return nil, err
 	}
+	if c.Observer != nil {
+		key = observedKey{key, &c}
+	}
 	v := &Vault{store: store, master: key, cfg: c, horizon: keyring.MaxAge + writeSlack}
 	v.tenants = newTenants(v)
 	v.check = &keyring.Check{Store: store, Master: key, Now: v.now}
 	v.auth = cache.New[storage.Key, *identity]()
 	v.apps = cache.New[appKey, *identity]()
 	v.proxies = cache.New[storage.Key, *Proxy]()
-	v.egress = c.Egress.client()
+	v.egress = c.Egress.client(c.observeEgress())
 	v.turns = limits.NewTurns()
 	v.admission = admission.New(c.MaxMemory)
 	v.worker = newWorker(v)
@@ -334,10 +341,10 @@ type EgressPolicy struct {
 	MaxConnsPerTenant int
 }
 
-func (p *EgressPolicy) client() *egress.Client {
+func (p *EgressPolicy) client(observe egress.Observe) *egress.Client {
 	return egress.New(egress.Policy{
 		AllowHTTP: p.AllowHTTP, AllowPrivate: p.AllowPrivate, AllowPrefixes: p.AllowPrefixes, DenyPrefixes: p.DenyPrefixes,
-		Ports: p.Ports, RootCAs: p.RootCAs, UseEnvironmentProxy: p.UseEnvironmentProxy, MaxConnsPerTenant: p.MaxConnsPerTenant,
+		Ports: p.Ports, RootCAs: p.RootCAs, UseEnvironmentProxy: p.UseEnvironmentProxy, MaxConnsPerTenant: p.MaxConnsPerTenant, Observe: observe,
 	})
 }
 

@@ -2,6 +2,7 @@ package docs_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/x509"
 	"encoding/json"
 	"fmt"
@@ -50,7 +51,7 @@ func (l *lines) add(s string) {
 }
 
 // Observe implements httpserver.Observer.
-func (w *world) Observe(r httpserver.RequestInfo) {
+func (w *world) Observe(_ context.Context, r httpserver.RequestInfo) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if r.Status < 400 {

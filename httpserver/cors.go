@@ -19,16 +19,20 @@ type origins struct {
 // in seconds.
 const preflightAge = "600"
 
-func newOrigins(list []string, names headerNames) *origins {
-	if len(list) == 0 {
+func newOrigins(opts *Options, names headerNames) *origins {
+	if len(opts.Origins) == 0 {
 		return nil
 	}
 	o := &origins{known: map[string]bool{}}
-	for _, origin := range list {
+	for _, origin := range opts.Origins {
 		o.known[origin] = true
 		o.all = o.all || origin == "*"
 	}
-	o.headers = strings.Join([]string{"Content-Type", names.apiKey, names.idempotencyKey, names.traceID}, ", ")
+	sent := []string{"Content-Type", names.apiKey, names.idempotencyKey, names.traceID}
+	if opts.Authenticate != nil {
+		sent = append(sent, "Authorization")
+	}
+	o.headers = strings.Join(sent, ", ")
 	o.exposed = strings.Join([]string{"Location", "Retry-After", names.replayed, names.traceID, names.destinationStatus, names.custom, names.jobID}, ", ")
 	return o
 }

@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/google/uuid"
+
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/httpserver"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
@@ -100,4 +102,30 @@ func ExampleTokenizeRequests() {
 	req.Header.Set("Content-Type", "application/json")
 	handler.ServeHTTP(httptest.NewRecorder(), req)
 	// Output: {"item": 17, "buyer": {"ssn": "a token"}, "payments": [{"card": "a token"}]} <nil>
+}
+
+// Users of the program call the API with tokens of their own, beside holders of
+// API keys.
+func ExampleOptions_authenticate() {
+	var v *vault.Vault
+	var tenant, application uuid.UUID
+	verify := func(token string) (subject string, err error) { return "auth0|jane", nil } // by an OIDC library
+	handler := httpserver.Handler(v, &httpserver.Options{
+		Authenticate: func(r *http.Request) (*vault.Client, error) {
+			token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+			if !ok {
+				return nil, nil // look for an API key
+			}
+			subject, err := verify(token)
+			if err != nil {
+				return nil, vault.ErrUnauthenticated
+			}
+			app, err := v.Tenant(tenant).As(r.Context(), application)
+			if err != nil {
+				return nil, err
+			}
+			return app.AsUser(subject), nil
+		},
+	})
+	http.Handle("/vault/", http.StripPrefix("/vault", handler))
 }

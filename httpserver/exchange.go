@@ -147,17 +147,34 @@ func (x *exchange) end() {
 
 // identify finds out who calls.
 func (x *exchange) identify() error {
-	h := x.handler
-	keys := x.r.Header[h.header.apiKey]
-	if len(keys) != 1 {
-		return vault.ErrUnauthenticated // no key, or several: there is no way to know which one is meant
-	}
-	client, err := h.vault.Authenticate(x.ctx, keys[0])
+	client, err := x.caller()
 	if err != nil {
 		return err
 	}
+	if client == nil {
+		return vault.ErrUnauthenticated
+	}
 	x.client = client
 	return nil
+}
+
+// caller returns who calls: whom the program says, or the holder of the API key.
+// It is nil for a request with neither.
+func (x *exchange) caller() (*vault.Client, error) {
+	h := x.handler
+	if h.opts.Authenticate != nil {
+		if client, err := h.opts.Authenticate(x.r.WithContext(x.ctx)); err != nil || client != nil {
+			return client, err
+		}
+	}
+	keys, given := x.r.Header[h.header.apiKey]
+	if !given {
+		return nil, nil
+	}
+	if len(keys) != 1 {
+		return nil, vault.ErrUnauthenticated // there is no way to know which one is meant
+	}
+	return h.vault.Authenticate(x.ctx, keys[0])
 }
 
 // slowDown asks the limiter, if there is one.

@@ -66,6 +66,19 @@ type Options struct {
 	// "https://shop.example"; "*" means all. Default: none.
 	Origins []string
 
+	// Authenticate, if set, is asked first who sends a request, so that a user of
+	// the program, with a session or an OIDC token of its own, can call the API
+	// beside holders of API keys. It returns the client to act as, for example
+	//
+	//	app, err := v.Tenant(tenant).As(r.Context(), application)
+	//	return app.AsUser(subject), err
+	//
+	// and nil without an error for a request that is none of its own: then the
+	// API key decides. [vault.ErrUnauthenticated] is a 401, as are errors that
+	// wrap it; any other error is a 500. A client has all the rights that it has
+	// in Go: that of [vault.Vault.Tenant] may do everything.
+	Authenticate func(*http.Request) (*vault.Client, error)
+
 	// RateLimit decides whether a caller may go on; if not, it says when to try
 	// again. It is asked twice: with cost 1, once the caller's permission is
 	// known, and, for a request that makes or uses several tokens, with the
@@ -153,7 +166,7 @@ func Handler(v *vault.Vault, opts *Options) http.Handler {
 	}
 	h := &handler{vault: v, opts: opts.withDefaults(), mux: http.NewServeMux()}
 	h.header = namesOf(h.opts.Prefix)
-	h.origins = newOrigins(h.opts.Origins, h.header)
+	h.origins = newOrigins(&h.opts, h.header)
 	h.document = openAPI(h.opts.Prefix)
 	h.unknown = &endpoint{handler: h, name: "unmatched"}
 	h.proxy = &endpoint{handler: h, name: proxyPath}

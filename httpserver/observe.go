@@ -17,7 +17,9 @@ import (
 // Observer counts and times requests. It is called after the response was sent,
 // by many goroutines at once.
 type Observer interface {
-	Observe(RequestInfo)
+	// Observe gets the context of the request, with its trace: see
+	// [vault.TraceID].
+	Observe(context.Context, RequestInfo)
 }
 
 // RequestInfo describes a request that is done. Method and Route have few distinct
@@ -29,6 +31,11 @@ type RequestInfo struct {
 	Duration time.Duration
 	Replayed bool // answered from an idempotency key
 	Bytes    int  // of the answer's body
+
+	// TenantID and ApplicationID say who called; zero for those who did not show
+	// who they are. TraceID is the one in the response.
+	TenantID, ApplicationID uuid.UUID
+	TraceID                 string
 }
 
 // statusGone stands in logs and metrics for a request whose caller has left.
@@ -38,10 +45,14 @@ const statusGone = 499
 func (x *exchange) report(a answer, cause error, took time.Duration) {
 	opts := &x.handler.opts
 	if opts.Observer != nil {
-		opts.Observer.Observe(RequestInfo{
+		info := RequestInfo{
 			Method: methodLabel(x.r.Method), Route: x.name, Status: a.status,
-			Duration: took, Replayed: a.replayed, Bytes: len(a.body) + a.streamed,
-		})
+			Duration: took, Replayed: a.replayed, Bytes: len(a.body) + a.streamed, TraceID: x.trace,
+		}
+		if x.client != nil {
+			info.TenantID, info.ApplicationID = x.client.TenantID(), x.client.ApplicationID()
+		}
+		opts.Observer.Observe(x.ctx, info)
 	}
 	level := slog.LevelInfo
 	if cause != nil {

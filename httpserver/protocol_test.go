@@ -336,7 +336,12 @@ func TestOneLogLineForEachRequestWithoutSecrets(t *testing.T) {
 // observed collects what an observer is told.
 type observed chan RequestInfo
 
-func (o observed) Observe(r RequestInfo) { o <- r }
+func (o observed) Observe(ctx context.Context, r RequestInfo) {
+	if vault.TraceID(ctx) != r.TraceID {
+		panic("the context is not the request's")
+	}
+	o <- r
+}
 
 func TestObserverIsToldOfEachRequest(t *testing.T) {
 	t.Parallel()
@@ -353,6 +358,9 @@ func TestObserverIsToldOfEachRequest(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 		got = append(got, fmt.Sprint(r.Method, r.Route, r.Status, r.Replayed))
+		if known := r.TenantID == w.Acme.ID && r.ApplicationID == w.Private.ApplicationID(); known != (r.Status == 201) || r.TraceID == "" {
+			t.Errorf("who called, and under which trace: %+v", r)
+		}
 	}
 	want := []string{"POST/tokens201 false", "POST/tokens201 true", "GETunmatched404 false", "other/tokens/{id}405 false"}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -80,10 +80,9 @@ func (x *exchange) forward(suffix string, body *incoming) (res *vault.ProxyAnswe
 // identity if there is no key.
 func (x *exchange) invoke(suffix string, body *incoming) (*vault.ProxyAnswer, error) {
 	h := x.handler
-	if _, ok := x.r.Header[h.header.apiKey]; ok {
-		if err := x.identify(); err != nil {
-			return nil, err
-		}
+	var err error
+	if x.client, err = x.caller(); err != nil {
+		return nil, err
 	}
 	call, err := x.proxyCall(suffix)
 	if err != nil {

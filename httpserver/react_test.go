@@ -204,7 +204,7 @@ func TestArgsAreValidatedBeforeARunIsAccepted(t *testing.T) {
 		`"{{ ` + text + ` }}"`:     {"args", 404},
 		`"so: {{ ` + text + ` }}"`: {"args", 404},
 		`{"a":["{{ ` + text + ` | json: '$.number'}}"]}`: {"args.a[0]", 404},
-		`{"a":"{{ nobody }}"}`:                           {"args", 404},
+		`{"a":"{{ nobody }}"}`:                           {"args.a", 404},
 	} {
 		for _, body := range []string{`{"args":` + args + `}`, `{"args":` + args + `,"callback_url":"https://hook.example"}`} {
 			fields := w.do("POST", path, w.PrivateKey, body).wantError(t, 400)["errors"].(map[string]any)

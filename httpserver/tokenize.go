@@ -2,6 +2,8 @@ package httpserver
 
 import (
 	"bytes"
+	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +13,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/seed-72ea4aab/vault"
 )
@@ -26,12 +29,36 @@ type TokenizedField struct {
 	Type vault.TokenType
 	// Containers are where the token goes. Default: those of its type.
 	Containers []string
+	// ID names the token; it may be an expression over the value. Default: a UUID.
+	ID string
+	// Mask is an expression, or any JSON with expressions in its strings.
+	// Default: that of the type.
+	Mask any
+	// Metadata returns what is stored with the token, and must not be sensitive.
+	// Default: nothing.
+	Metadata func(*http.Request) map[string]string
+	// ExpiresAt returns when the token ends: a handler outlives any one moment.
+	// Default: never.
+	ExpiresAt func(*http.Request) time.Time
+}
+
+// params describes the token for a value in a request.
+func (f *TokenizedField) params(r *http.Request, value []byte) vault.TokenParams {
+	p := vault.TokenParams{ID: f.ID, Type: cmp.Or(f.Type, vault.TypeGeneric), Data: vault.JSON(value), Mask: f.Mask, Containers: f.Containers}
+	if f.Metadata != nil {
+		p.Metadata = f.Metadata(r)
+	}
+	if f.ExpiresAt != nil {
+		p.ExpiresAt = f.ExpiresAt(r)
+	}
+	return p
 }
 
 // TokenizeRequests returns a handler that takes sensitive fields out of JSON
 // bodies before next sees them: each value becomes one token of c, which needs
 // token:create, and the token's id takes its place. The rest of the body stays
 // the same, byte for byte. A field that is missing or null is left alone.
+// [Tokenized] tells next what became of a value.
 //
 //	mux.Handle("POST /orders", httpserver.TokenizeRequests(orders, c,
 //		httpserver.TokenizedField{Path: "card", Type: vault.TypeCard},
@@ -89,16 +116,32 @@ func (t *tokenizing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		t.next.ServeHTTP(w, r)
 		return
 	}
-	body, err := t.replace(w, r)
+	body, made, err := t.replace(w, r)
 	if err != nil {
 		answerError(w, err)
 		return
 	}
-	out := r.Clone(r.Context())
+	out := r.Clone(context.WithValue(r.Context(), tokenizedKey{}, made))
 	out.Body, out.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	out.TransferEncoding = nil
 	out.Header.Set("Content-Length", strconv.Itoa(len(body)))
 	t.next.ServeHTTP(w, out)
+}
+
+// tokenizedKey is the context key of the tokens that a request made.
+type tokenizedKey struct{}
+
+// Tokenized returns the token that [TokenizeRequests] made for this request and
+// that has this id, with its data masked, so that a handler can show the last
+// digits of a card without reading the token. It is nil for every other id.
+func Tokenized(r *http.Request, id string) *vault.Token {
+	made, _ := r.Context().Value(tokenizedKey{}).([]vault.Token)
+	for i := range made {
+		if made[i].ID == id {
+			return &made[i]
+		}
+	}
+	return nil
 }
 
 // answerError writes an error in the API's form.
@@ -112,44 +155,58 @@ func answerError(w http.ResponseWriter, err error) {
 	_, _ = w.Write(a.body) // if the caller has gone, there is no one to report the error to
 }
 
-// replace returns the body with ids in place of the chosen values.
-func (t *tokenizing) replace(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+// replace returns the body with ids in place of the chosen values, and the
+// tokens that have these ids.
+func (t *tokenizing) replace(w http.ResponseWriter, r *http.Request) ([]byte, []vault.Token, error) {
 	typ, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if r.Header.Get("Content-Encoding") != "" || typ != "application/json" && !strings.HasSuffix(typ, "+json") {
-		return nil, errNotJSON
+		return nil, nil, errNotJSON
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, defaultMaxBody))
 	if err != nil {
-		return nil, bodyError(err, defaultMaxBody)
+		return nil, nil, bodyError(err, defaultMaxBody)
 	}
 	found, err := t.find(body)
 	if err != nil || len(found) == 0 {
-		return body, err
+		return body, nil, err
 	}
-	requests := make([]tokenRequest, len(found))
-	for i, f := range found {
-		field := t.fields[f.field]
-		requests[i] = tokenRequest{field.Type, body[f.start:f.end], field.Containers}
-		if field.Type == "" {
-			requests[i].Type = vault.TypeGeneric
-		}
-	}
-	document, err := json.Marshal(requests)
+	document, err := t.document(r, body, found)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	out, err := t.client.Tokenize(r.Context(), vault.JSON(document))
+	out, err := t.client.Tokenize(r.Context(), document)
 	if err != nil {
-		return nil, t.named(err, found)
+		return nil, nil, t.named(err, found)
 	}
-	return splice(body, found, out)
+	var made []vault.Token
+	if err := out.Decode(&made); err != nil {
+		return nil, nil, err
+	}
+	replaced, err := splice(body, found, made)
+	return replaced, made, err
 }
 
-// tokenRequest asks for a token.
-type tokenRequest struct {
-	Type       vault.TokenType `json:"type"`
-	Data       json.RawMessage `json:"data"`
-	Containers []string        `json:"containers,omitempty"`
+// document asks for a token for each of the values.
+func (t *tokenizing) document(r *http.Request, body []byte, found []foundValue) (vault.JSON, error) {
+	document := []byte("[")
+	for i, f := range found {
+		text, err := t.fields[f.field].params(r, body[f.start:f.end]).MarshalJSON()
+		if bad, ok := errors.AsType[*vault.InvalidError](err); ok {
+			here := &vault.InvalidError{Fields: map[string][]string{}}
+			for path, messages := range bad.Fields {
+				here.Fields[fmt.Sprintf("[%d].%s", i, path)] = messages
+			}
+			return nil, t.named(here, found)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 {
+			document = append(document, ',')
+		}
+		document = append(document, text...)
+	}
+	return append(document, ']'), nil
 }
 
 // foundValue is a value to be replaced.
@@ -159,17 +216,11 @@ type foundValue struct {
 }
 
 // splice puts the ids of tokens in the places of values.
-func splice(body []byte, found []foundValue, tokens vault.JSON) ([]byte, error) {
-	var created []struct {
-		ID string `json:"id"`
-	}
-	if err := tokens.Decode(&created); err != nil {
-		return nil, err
-	}
+func splice(body []byte, found []foundValue, tokens []vault.Token) ([]byte, error) {
 	var out bytes.Buffer
 	last := 0
 	for i, f := range found {
-		id, err := json.Marshal(created[i].ID)
+		id, err := json.Marshal(tokens[i].ID)
 		if err != nil {
 			return nil, err
 		}

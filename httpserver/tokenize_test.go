@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/vaulttest"
@@ -137,5 +138,52 @@ func TestTokenizeRequestsWithoutABody(t *testing.T) {
 			}()
 			TokenizeRequests(h, v.Private, TokenizedField{Path: path})
 		}()
+	}
+}
+
+// A field says all that a token can have, and the handler behind sees the masked
+// token without reading it.
+func TestTokenizeRequestsWithEverything(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	field := TokenizedField{
+		Path: "items[].card", Type: vault.TypeCardNumber, ID: "card-{{ data | last4 }}-x", Mask: "{{ data | last4 }}", Containers: []string{"/own/"},
+		Metadata:  func(r *http.Request) map[string]string { return map[string]string{"path": r.URL.Path} },
+		ExpiresAt: func(*http.Request) time.Time { return vaulttest.Start.Add(time.Hour) },
+	}
+	called := false
+	h := TokenizeRequests(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		called = true
+		var order struct{ Items []struct{ Card string } }
+		if err := json.NewDecoder(r.Body).Decode(&order); err != nil || len(order.Items) != 2 {
+			t.Fatalf("%v, %v", order, err)
+		}
+		for i, last4 := range []string{"4242", "4444"} {
+			tok := Tokenized(r, order.Items[i].Card)
+			if tok == nil || string(tok.Data) != `"`+last4+`"` || !tok.ExpiresAt.Equal(vaulttest.Start.Add(time.Hour)) || tok.Metadata["path"] != "/orders" {
+				t.Errorf("the handler sees %+v", tok)
+			}
+		}
+		if Tokenized(r, "other") != nil {
+			t.Error("the handler sees a token that the request did not make")
+		}
+	}), v.Private, field)
+	r := httptest.NewRequestWithContext(t.Context(), "POST", "/orders", strings.NewReader(`{"items":[{"card":"4242424242424242"},{"card":"5555555555554444"}]}`))
+	r.Header.Set("Content-Type", "application/json")
+	res := httptest.NewRecorder()
+	h.ServeHTTP(res, r)
+	if !called {
+		t.Fatalf("%d %s", res.Code, res.Body)
+	}
+	got, err := v.Tenant.GetToken(t.Context(), "card-4242-x")
+	if err != nil || got.Containers[0] != "/own/" || got.Metadata["path"] != "/orders" || !got.ExpiresAt.Equal(vaulttest.Start.Add(time.Hour)) {
+		t.Errorf("stored: %+v, %v", got, err)
+	}
+	logs, err := v.Management.ListLogs(t.Context(), vault.ListLogsParams{EntityID: "card-4444-x"})
+	if err != nil || len(logs.Data) != 1 {
+		t.Errorf("the token was read: %v, %v", logs, err)
+	}
+	if Tokenized(r, "card-4242-x") != nil {
+		t.Error("a request that did not pass has tokens")
 	}
 }

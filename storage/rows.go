@@ -89,6 +89,7 @@ type Log struct {
 	ID         ID // UUIDv7 of CreatedAt: the entry's key under the tenant, and the order of lists
 	ActorID    ID // zero when the tenant itself acted
 	ActorType  string
+	ActorName  string // what the embedding program calls a user; empty for others
 	EntityType string
 	EntityID   string
 	Operation  string

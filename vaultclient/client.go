@@ -105,15 +105,20 @@ func namesOf(prefix string) headerNames {
 // key would be sent unencrypted; see [Options.AllowPlainHTTP]. New sends
 // nothing: a wrong key fails at the first call.
 func New(baseURL, key string, opts *Options) (*Client, error) {
+	if err := checkKey(key); err != nil {
+		return nil, err
+	}
+	return newClient(baseURL, key, opts)
+}
+
+// newClient returns a client that has a key, or none.
+func newClient(baseURL, key string, opts *Options) (*Client, error) {
 	o, err := opts.complete()
 	if err != nil {
 		return nil, err
 	}
 	base, err := parseBase(baseURL, o.AllowPlainHTTP)
 	if err != nil {
-		return nil, err
-	}
-	if err := checkKey(key); err != nil {
 		return nil, err
 	}
 	switch {
@@ -125,6 +130,30 @@ func New(baseURL, key string, opts *Options) (*Client, error) {
 	}
 	return &Client{base: base, key: func() string { return key }, opts: o, name: namesOf(o.Prefix)}, nil
 }
+
+// Anonymous calls a vault over HTTP without an API key. It can do one thing, as
+// [vault.Vault] can in process: invoke proxies that require no authentication.
+type Anonymous struct{ client *Client }
+
+// NewAnonymous is [New] without a key. It is a function of its own, so that a
+// key which is missing by mistake does not go unnoticed.
+func NewAnonymous(baseURL string, opts *Options) (*Anonymous, error) {
+	c, err := newClient(baseURL, "", opts)
+	if err != nil {
+		return nil, err
+	}
+	return &Anonymous{c}, nil
+}
+
+// InvokeProxy sends a request through a proxy that requires no authentication;
+// others fail with [vault.ErrUnauthenticated]. See [vault.Vault.InvokeProxy] and,
+// about the transport, [Client.InvokeProxy].
+func (a *Anonymous) InvokeProxy(ctx context.Context, p vault.ProxyCall) (*vault.ProxyAnswer, error) {
+	return a.client.InvokeProxy(ctx, p)
+}
+
+// String returns the URL of the vault.
+func (a *Anonymous) String() string { return a.client.String() }
 
 // String returns the URL of the vault.
 func (c *Client) String() string { return "vaultclient " + c.base.String() }

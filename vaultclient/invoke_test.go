@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -306,5 +307,43 @@ func TestRefusalOfAProxyIsBounded(t *testing.T) {
 	var failed *script.Error
 	if !errors.Is(err, vault.ErrTooLarge) || errors.As(err, &failed) {
 		t.Errorf("error %v", err)
+	}
+}
+
+// A client without a key calls the proxies that take such calls, and no others.
+func TestAnonymous(t *testing.T) {
+	t.Parallel()
+	v, dest := newVault(t)
+	f := frontOf(t, v, pass)
+	c, err := vaultclient.NewAnonymous(f.URL, &vaultclient.Options{Transport: f.Server.Client().Transport})
+	if err != nil {
+		t.Fatal(err)
+	}
+	app := &vault.ApplicationRef{ID: v.Private.ApplicationID()}
+	proxy := func(auth bool) string {
+		return must[*vault.Proxy](t)(v.Management.CreateProxy(t.Context(), vault.ProxyParams{Name: "p", DestinationURL: dest.URL, RequireAuth: &auth, Application: app})).Key
+	}
+	tok := must[*vault.Token](t)(v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "in clear"}))
+	answer, err := read(c.InvokeProxy(t.Context(), vault.ProxyCall{Key: proxy(false), Method: "POST", Body: strings.NewReader("{{ " + tok.ID + " }}"),
+		Header: http.Header{"Content-Type": {"text/plain"}, "Svc-Api-Key": {v.PrivateKey}}}))
+	if err != nil || !strings.Contains(fmt.Sprintf("%+v", answer), "in clear") {
+		t.Errorf("%+v, %v", answer, err)
+	}
+	if got := f.headers("SVC-API-KEY"); len(got) != 1 || got[0] != "" {
+		t.Errorf("the client sent the key %q", got)
+	}
+	for name, p := range map[string]vault.ProxyCall{"a proxy that requires a key": {Key: proxy(true)}, "a URL": {URL: dest.URL}} {
+		if _, err := c.InvokeProxy(t.Context(), p); !errors.Is(err, vault.ErrUnauthenticated) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := c.InvokeProxy(t.Context(), vault.ProxyCall{Key: "nope"}); !errors.Is(err, vault.ErrNotFound) {
+		t.Errorf("an unknown proxy: %v", err)
+	}
+	if _, err := vaultclient.NewAnonymous("http://vault.example", nil); err == nil {
+		t.Error("plain http was taken")
+	}
+	if _, err := vaultclient.New(f.URL, "", nil); err == nil {
+		t.Error("New takes a missing key")
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"net/http"
 	"strconv"
 
@@ -40,7 +41,7 @@ func newMetrics() *metrics {
 }
 
 // Observe implements httpserver.Observer.
-func (m *metrics) Observe(r httpserver.RequestInfo) {
+func (m *metrics) Observe(_ context.Context, r httpserver.RequestInfo) {
 	m.requests.WithLabelValues(r.Method, r.Route, strconv.Itoa(r.Status)).Inc()
 	m.seconds.WithLabelValues(r.Method, r.Route).Observe(r.Duration.Seconds())
 	if r.Replayed {

@@ -42,7 +42,7 @@ func demoCredentials(ctx context.Context, v *vault.Vault, cfg *config) (*credent
 			return nil, err
 		}
 	}
-	return issue(ctx, v.Tenant(tenant.ID).AsUser(demoUser), func(int) {})
+	return issue(ctx, v.Tenant(tenant.ID).AsUser(demoUser.String()), func(int) {})
 }
 
 // work reports whether all three keys are keys of the tenant.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/subtle"
 	"encoding/json"
 	"errors"
@@ -107,7 +108,7 @@ func newMetrics() *metrics {
 }
 
 // Observe implements httpserver.Observer.
-func (m *metrics) Observe(r httpserver.RequestInfo) {
+func (m *metrics) Observe(_ context.Context, r httpserver.RequestInfo) {
 	m.requests.Add(fmt.Sprintf("%s %s %d", r.Method, r.Route, r.Status), 1)
 }
 

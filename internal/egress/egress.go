@@ -52,6 +52,9 @@ type Policy struct {
 	// to its own address: list it in AllowPrefixes if it is private.
 	UseEnvironmentProxy bool
 
+	// Observe, unless it is nil, is told of each request that is sent.
+	Observe Observe
+
 	// MaxConnsPerTenant limits the requests that one tenant has in progress in
 	// this process, including those whose responses are still being read; 0
 	// means 100.
@@ -68,10 +71,16 @@ type Policy struct {
 	MaxHeaderBytes int64
 }
 
+// Observe is called when a request is about to be sent. It returns the context
+// that the request goes on with, and a function that is called with the outcome
+// when its answer has begun. It may set headers of the request.
+type Observe func(req *http.Request, tenant string) (context.Context, func(error))
+
 // Client sends requests under a policy. It is safe for use by many goroutines.
 type Client struct {
-	guard guard
-	pools pools
+	guard   guard
+	pools   pools
+	observe Observe
 }
 
 // New returns a client for a policy, which must not be changed afterwards.
@@ -82,7 +91,7 @@ func New(p Policy) *Client {
 	orDefault(&p.HeaderTimeout, 5*time.Minute)
 	orDefault(&p.MaxHeaderBytes, 64<<10)
 
-	c := &Client{guard: newGuard(p)}
+	c := &Client{guard: newGuard(p), observe: p.Observe}
 	d := &dialer{
 		Dialer: net.Dialer{Timeout: p.DialTimeout, Control: c.guard.control},
 		lookup: p.Lookup,
@@ -137,6 +146,16 @@ func orDefault[T int | int64 | time.Duration](value *T, preset T) {
 // Their texts contain nothing of the request and nothing about the network
 // here.
 func (c *Client) Do(req *http.Request, tenant string) (*http.Response, error) {
+	if c.observe == nil {
+		return c.do(req, tenant)
+	}
+	ctx, end := c.observe(req, tenant)
+	resp, err := c.do(req.WithContext(ctx), tenant)
+	end(err)
+	return resp, err
+}
+
+func (c *Client) do(req *http.Request, tenant string) (*http.Response, error) {
 	connections, err := c.admit(req, tenant)
 	if err != nil {
 		if req.Body != nil {

@@ -57,3 +57,12 @@ func isControl(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
 func notToken(r rune) bool {
 	return r <= ' ' || r >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
 }
+
+// KnownMethod reports whether a method is one of those that HTTP itself defines.
+func KnownMethod(method string) bool {
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions, http.MethodTrace:
+		return true
+	}
+	return false
+}

@@ -194,6 +194,15 @@ func (r *rows) optional(v []byte) {
 	}
 }
 
+// optionalText adds a text of which none is NULL.
+func (r *rows) optionalText(v string) {
+	if v == "" {
+		r.null()
+	} else {
+		r.text(v)
+	}
+}
+
 // id adds an id of which zero is NULL.
 func (r *rows) id(v *storage.ID) {
 	if v.IsZero() {

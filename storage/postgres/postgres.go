@@ -306,3 +306,12 @@ func in(column string, values []any) (string, []any) {
 	}
 	return column + " = ANY(?::" + k.name + "[])", []any{a.value()}
 }
+
+// Pools returns the state of the pools of connections, by what they are for.
+func (s *Store) Pools() map[string]sql.DBStats {
+	pools := map[string]sql.DBStats{"readers": s.readers.Stats(), "writers": s.writers.Stats()}
+	if s.loggers != nil {
+		pools["loggers"] = s.loggers.Stats()
+	}
+	return pools
+}

@@ -34,7 +34,7 @@ var (
 
 	logColumns = columns{
 		{"id", bytea}, {"created_at", bigint}, {"actor_id", bytea}, {"actor_type", text},
-		{"entity_type", text}, {"entity_id", text}, {"operation", text}, {"message", text},
+		{"entity_type", text}, {"entity_id", text}, {"operation", text}, {"message", text}, {"actor_name", text},
 	}
 
 	recordColumns = columns{
@@ -148,6 +148,7 @@ func putLog(r *rows, l *storage.Log) {
 	r.text(l.EntityID)
 	r.text(l.Operation)
 	r.text(l.Message)
+	r.optionalText(l.ActorName)
 }
 
 func putRecord(r *rows, record *storage.Record) { putRecordAt(r, record, record.Rev) }

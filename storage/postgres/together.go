@@ -64,7 +64,7 @@ var (
 // (BenchmarkCreate).
 var (
 	sharedTokenColumns = []string{"tenant_id", "type", "set_id", "containers", "expression", "key_version", "created_by", "rev"}
-	sharedLogColumns   = []string{"tenant_id", "actor_id", "actor_type", "entity_type", "operation", "message"}
+	sharedLogColumns   = []string{"tenant_id", "actor_id", "actor_type", "entity_type", "operation", "message", "actor_name"}
 	sharedTenant       = []string{"tenant_id"}
 )
 
@@ -99,7 +99,7 @@ func alikeTokens(a, b *storage.Token) bool {
 
 func alikeLogs(a, b *storage.Log) bool {
 	return a.ActorID == b.ActorID && a.ActorType == b.ActorType && a.EntityType == b.EntityType &&
-		a.Operation == b.Operation && a.Message == b.Message
+		a.Operation == b.Operation && a.Message == b.Message && a.ActorName == b.ActorName
 }
 
 // gather collects the rows of a batch.

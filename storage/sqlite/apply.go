@@ -226,7 +226,7 @@ func (w *writer) insertLogs(c *storage.Change) error {
 	for i := range c.Logs {
 		l := &c.Logs[i]
 		err := w.insert("log entry", i, stmtInsertLog, w.tenant, l.ID[:], l.CreatedAt.UnixMicro(), optionalID(&l.ActorID),
-			l.ActorType, l.EntityType, l.EntityID, l.Operation, l.Message)
+			l.ActorType, l.EntityType, l.EntityID, l.Operation, l.Message, optionalText(l.ActorName))
 		if err != nil {
 			return err
 		}

@@ -80,3 +80,8 @@ func rowsOf(c *storage.Change) int {
 		len(c.InsertRecords) + len(c.UpdateRecords) + len(c.DeleteRecords) +
 		len(c.InsertJobs) + len(c.UpdateJobs) + len(c.DeleteJobs) + len(c.Reseal) + len(c.Logs)
 }
+
+// Pools returns the state of the pool of connections that read.
+func (s *Store) Pools() map[string]sql.DBStats {
+	return map[string]sql.DBStats{"readers": s.readers.Stats()}
+}

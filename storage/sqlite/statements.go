@@ -84,7 +84,7 @@ var statementText = [statementCount]string{
 	stmtCountTokens: `INSERT INTO token_counts (tenant_id, set_id, type, shard, n) VALUES (?, ?, ?, 0, ?)
 		ON CONFLICT DO UPDATE SET n = n + excluded.n`,
 	stmtInsertLog: `INSERT INTO logs (tenant_id, id, created_at, actor_id, actor_type, entity_type, entity_id,
-		operation, message) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		operation, message, actor_name) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 	stmtCountLogs: `INSERT INTO log_counts (tenant_id, entity_type, day, shard, n, first_id, last_id)
 		VALUES (?, ?, ?, 0, ?, ?, ?) ON CONFLICT DO UPDATE SET n = n + excluded.n,
 		first_id = min(first_id, excluded.first_id), last_id = max(last_id, excluded.last_id)`,

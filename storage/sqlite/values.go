@@ -5,6 +5,14 @@ import "github.com/seed-72ea4aab/vault/storage"
 // The functions below return the values of columns that are NULL when absent.
 // They take pointers, so that the bytes need not be copied.
 
+// optionalText returns a text of which none is NULL.
+func optionalText(text string) any {
+	if text == "" {
+		return nil
+	}
+	return text
+}
+
 func optionalID(id *storage.ID) any {
 	if id.IsZero() {
 		return nil

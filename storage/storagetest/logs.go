@@ -28,7 +28,7 @@ func (w *world) writeLogs(tenant storage.ID, entries ...storage.Log) {
 func logComesBack(w *world) {
 	tenant := w.id()
 	full, bare := w.log("card", strings.Repeat("größe's", 57)), w.log("tenant", "")
-	bare.ActorID, bare.ActorType, bare.Message = storage.ID{}, "", ""
+	bare.ActorID, bare.ActorType, bare.ActorName, bare.Message = storage.ID{}, "", "", ""
 	w.writeLogs(tenant, full, bare)
 	got, total := w.logs(storage.LogFilter{Tenant: tenant, Limit: 10})
 	w.same("logs", got, []storage.Log{bare, full})

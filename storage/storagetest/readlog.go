@@ -51,7 +51,7 @@ func readEnters(w *world, s storage.ReadLogger) {
 	tenant, token := w.id(), w.token("größe's")
 	w.write(insert(tenant, token))
 	first, second := w.reading(tenant, token.ID), w.reading(tenant, token.ID)
-	second.Entry.ActorID, second.Entry.ActorType, second.Entry.Message = storage.ID{}, "", ""
+	second.Entry.ActorID, second.Entry.ActorType, second.Entry.ActorName, second.Entry.Message = storage.ID{}, "", "", ""
 	first.Entry.EntityType, first.Entry.EntityID = "ignored", "ignored"
 	for _, r := range []storage.Reading{first, second} {
 		got, err := s.ReadToken(w.Context(), r)

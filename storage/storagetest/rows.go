@@ -114,7 +114,7 @@ func (s *source) record(kind, name string) storage.Record {
 
 func (s *source) log(entityType, entityID string) storage.Log {
 	return storage.Log{
-		ID: s.id(), ActorID: s.id(), ActorType: "application",
+		ID: s.id(), ActorID: s.id(), ActorType: "application", ActorName: "größe's",
 		EntityType: entityType, EntityID: entityID,
 		Operation: "create", Message: "Token created", CreatedAt: now,
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-const logColumns = `l.id, l.actor_id, l.actor_type, l.entity_type, l.entity_id, l.operation, l.message, l.created_at`
+const logColumns = `l.id, l.actor_id, l.actor_type, l.entity_type, l.entity_id, l.operation, l.message, l.created_at, l.actor_name`
 
 const microsPerDay = int64(24 * time.Hour / time.Microsecond)
 
@@ -162,6 +162,7 @@ func (l *logList) page(ctx context.Context) ([]storage.Log, error) {
 	dest := []sql.Scanner{
 		(*idColumn)(&e.ID), (*idColumn)(&e.ActorID), (*textColumn)(&e.ActorType), (*textColumn)(&e.EntityType),
 		(*textColumn)(&e.EntityID), (*textColumn)(&e.Operation), (*textColumn)(&e.Message), (*timeColumn)(&e.CreatedAt),
+		(*optionalTextColumn)(&e.ActorName),
 	}
 	err := l.store.each(ctx, query.text, query.args, dest, func() { page = append(page, e) })
 	return page, err

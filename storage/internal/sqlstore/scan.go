@@ -36,16 +36,17 @@ var errColumn = errors.New("storage: a column has a value of the wrong type or l
 // The types below scan a column straight into a field of a row, without the
 // reflection that database/sql needs for types it does not know.
 type (
-	idColumn      storage.ID
-	hashColumn    storage.Hash
-	keyColumn     storage.Key
-	timeColumn    time.Time
-	intColumn     int
-	int64Column   int64
-	textColumn    string
-	blobColumn    []byte
-	joinedColumn  []string
-	booleanColumn bool
+	idColumn           storage.ID
+	hashColumn         storage.Hash
+	keyColumn          storage.Key
+	timeColumn         time.Time
+	intColumn          int
+	int64Column        int64
+	textColumn         string
+	optionalTextColumn string
+	blobColumn         []byte
+	joinedColumn       []string
+	booleanColumn      bool
 )
 
 func (c *idColumn) Scan(src any) error {
@@ -123,6 +124,15 @@ func (c *textColumn) Scan(src any) error {
 		return errColumn
 	}
 	return nil
+}
+
+// Scan reads a text that may be NULL.
+func (c *optionalTextColumn) Scan(src any) error {
+	if src == nil {
+		*c = ""
+		return nil
+	}
+	return (*textColumn)(c).Scan(src)
 }
 
 func (c *joinedColumn) Scan(src any) error {

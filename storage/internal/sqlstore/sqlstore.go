@@ -15,7 +15,7 @@
 //	token_counts(tenant_id, set_id, type, shard, n)
 //	container_sets(tenant_id, set_id, containers)
 //	logs(tenant_id, id, created_at, actor_id, actor_type, entity_type, entity_id,
-//	     operation, message)
+//	     operation, message, actor_name)
 //	log_counts(tenant_id, entity_type, day, shard, n, first_id, last_id)
 //	records(tenant_id, kind, id, name, name_fold, key_hash, alt_hash, expires_at,
 //	        key_version, body, created_at, rev)

@@ -1,0 +1,104 @@
+package httpserver
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/vaulttest"
+)
+
+// signedIn lets users of the program in by a token of their own, with the rights
+// of an application.
+func signedIn(v *vaulttest.Vault) func(*http.Request) (*vault.Client, error) {
+	return func(r *http.Request) (*vault.Client, error) {
+		subject, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		switch {
+		case !ok:
+			return nil, nil
+		case subject == "expired":
+			return nil, fmt.Errorf("the token 4242 is old: %w", vault.ErrUnauthenticated)
+		case subject == "broken":
+			return nil, errors.New("the provider is down: 4242")
+		}
+		app, err := v.Vault.Tenant(v.Acme.ID).As(r.Context(), v.Private.ApplicationID())
+		if err != nil {
+			return nil, err
+		}
+		return app.AsUser(subject), nil
+	}
+}
+
+// A user of the program calls the API beside holders of keys: with the rights of
+// what it acts as, and in the log under its own name.
+func TestAuthenticate(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	w := worldOf(t, v, &Options{Authenticate: signedIn(v), Origins: []string{"https://shop.example"}})
+	for name, c := range map[string]struct {
+		bearer, key string
+		status      int
+	}{
+		"a user":               {"Bearer jane", "", 201},
+		"a user with a key":    {"Bearer jane", w.PublicKey, 201},
+		"a key":                {"", w.PrivateKey, 201},
+		"another scheme":       {"Basic x", w.PrivateKey, 201},
+		"neither":              {"", "", 401},
+		"a user that is out":   {"Bearer expired", w.PrivateKey, 401},
+		"a provider that ails": {"Bearer broken", w.PrivateKey, 500},
+	} {
+		headers := []string{}
+		if c.bearer != "" {
+			headers = append(headers, "Authorization", c.bearer)
+		}
+		res := w.do("POST", "/tokens", c.key, `{"type":"token","data":"x"}`, headers...)
+		if res.StatusCode != c.status || strings.Contains(res.body, "4242") {
+			t.Errorf("%s: %d %s, want %d", name, res.StatusCode, res.body, c.status)
+		}
+	}
+	page, err := v.Management.ListLogs(t.Context(), vault.ListLogsParams{EntityType: "token"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	janes := 0
+	for _, e := range page.Data {
+		if e.ActorName == "jane" && e.ActorType == vault.ActorUser && e.ActorID == uuid.NewSHA1(v.Acme.ID, []byte("jane")) {
+			janes++
+		}
+	}
+	if janes != 2 {
+		t.Errorf("%d entries are of the user, want 2", janes)
+	}
+	if res := w.do("GET", "/logs", "", "", "Authorization", "Bearer jane"); res.StatusCode != 403 {
+		t.Errorf("a user has more rights than what it acts as: %d", res.StatusCode)
+	}
+	res := w.do("OPTIONS", "/tokens", "", "", "Origin", "https://shop.example", "Access-Control-Request-Method", "POST")
+	if allowed := res.Header.Get("Access-Control-Allow-Headers"); !strings.Contains(allowed, "Authorization") {
+		t.Errorf("pages may send %s, but not what users show", allowed)
+	}
+}
+
+// Idempotency keys of two users do not meet, and proxies know users too.
+func TestAuthenticatedUsersAreKeptApart(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	w := worldOf(t, v, &Options{Authenticate: signedIn(v)})
+	var ids []string
+	for _, user := range []string{"jane", "john", "jane"} {
+		res := w.do("POST", "/tokens", "", `{"type":"token","data":"x"}`, "Authorization", "Bearer "+user, "SVC-IDEMPOTENCY-KEY", "k").want(t, 201)
+		ids = append(ids, res.Header.Get("Location"))
+	}
+	if ids[0] == ids[1] || ids[0] != ids[2] {
+		t.Errorf("the three requests made %q", ids)
+	}
+	for bearer, status := range map[string]int{"Bearer jane": 404, "Bearer expired": 401, "Bearer broken": 500} {
+		if res := w.do("GET", "/proxy", "", "", "Authorization", bearer, "SVC-PROXY-KEY", "nope"); res.StatusCode != status {
+			t.Errorf("a proxy called with %s: %d, want %d", bearer, res.StatusCode, status)
+		}
+	}
+}

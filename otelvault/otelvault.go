@@ -1,0 +1,205 @@
+// Package otelvault shows the work of a vault in OpenTelemetry: spans and
+// metrics of HTTP requests, of operations in process, of jobs, sweeps, requests
+// to destinations and calls of the master key, and metrics of the pools of
+// database connections.
+//
+//	t, err := otelvault.New(nil)
+//	store, err := postgres.Open(ctx, url)
+//	err = t.WatchPools(store)
+//	v, err := vault.Open(ctx, store, key, &vault.Config{Observer: t})
+//	handler := t.Handler(httpserver.Handler(v, &httpserver.Options{Observer: t}))
+//	c := t.API(v.Tenant(tenant)) // for operations in process
+//
+// It is a module of its own, so that a program without OpenTelemetry does not
+// get it. Spans and metrics hold names, ids and statuses, never a value.
+package otelvault
+
+import (
+	"context"
+	"database/sql"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/httpserver"
+)
+
+// scope names this package to OpenTelemetry.
+const scope = "github.com/seed-72ea4aab/vault/otelvault"
+
+// Options says where spans and metrics go. The zero value means the global
+// providers.
+type Options struct {
+	TracerProvider trace.TracerProvider
+	MeterProvider  metric.MeterProvider
+}
+
+// Telemetry is a vault.Observer and an httpserver.Observer. It is safe for use by
+// many goroutines.
+type Telemetry struct {
+	tracer trace.Tracer
+	meter  metric.Meter
+	// The W3C format, which the vault itself passes on too.
+	propagator propagation.TraceContext
+
+	requests, work, operations metric.Float64Histogram
+}
+
+var (
+	_ vault.Observer      = (*Telemetry)(nil)
+	_ httpserver.Observer = (*Telemetry)(nil)
+)
+
+// New returns a Telemetry. opts may be nil.
+func New(opts *Options) (*Telemetry, error) {
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	if o.TracerProvider == nil {
+		o.TracerProvider = otel.GetTracerProvider()
+	}
+	if o.MeterProvider == nil {
+		o.MeterProvider = otel.GetMeterProvider()
+	}
+	t := &Telemetry{tracer: o.TracerProvider.Tracer(scope), meter: o.MeterProvider.Meter(scope)}
+	for _, h := range []struct {
+		dst         *metric.Float64Histogram
+		name, about string
+	}{
+		{&t.requests, "http.server.request.duration", "Duration of requests to the API of the vault."},
+		{&t.work, "vault.work.duration", "Duration of jobs, sweeps, requests to destinations and calls of the master key."},
+		{&t.operations, "vault.operation.duration", "Duration of operations in process."},
+	} {
+		var err error
+		if *h.dst, err = t.meter.Float64Histogram(h.name, metric.WithUnit("s"), metric.WithDescription(h.about)); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+// Start implements vault.Observer. A job continues the trace of the request that
+// it was left by, and a request to a destination carries the trace on.
+func (t *Telemetry) Start(ctx context.Context, w vault.Work) (context.Context, func(error)) {
+	if w.Kind == vault.WorkJob && w.Traceparent != "" {
+		ctx = t.propagator.Extract(ctx, propagation.MapCarrier{"traceparent": w.Traceparent})
+	}
+	kind := trace.SpanKindInternal
+	if w.Kind == vault.WorkEgress || w.Kind == vault.WorkKey {
+		kind = trace.SpanKindClient
+	}
+	attrs := []attribute.KeyValue{attribute.String("vault.work", string(w.Kind)), attribute.String("vault.work.name", w.Name)}
+	start := time.Now()
+	ctx, span := t.tracer.Start(ctx, "vault."+string(w.Kind)+" "+w.Name, trace.WithSpanKind(kind), trace.WithAttributes(attrs...),
+		trace.WithAttributes(who(w.TenantID, w.TraceID)...))
+	if w.Header != nil {
+		t.propagator.Inject(ctx, propagation.HeaderCarrier(w.Header))
+	}
+	return ctx, func(err error) {
+		t.work.Record(ctx, time.Since(start).Seconds(), metric.WithAttributes(append(attrs, failed(err))...))
+		end(span, err)
+	}
+}
+
+// who names the tenant and the trace id of the vault, as far as they are known.
+func who(tenant uuid.UUID, traceID string) []attribute.KeyValue {
+	var attrs []attribute.KeyValue
+	if tenant != (uuid.UUID{}) {
+		attrs = append(attrs, attribute.String("vault.tenant_id", tenant.String()))
+	}
+	if traceID != "" {
+		attrs = append(attrs, attribute.String("vault.trace_id", traceID))
+	}
+	return attrs
+}
+
+func failed(err error) attribute.KeyValue { return attribute.Bool("error", err != nil) }
+
+// end ends a span. The texts of errors are made to be shown and hold no values,
+// but those of a master key or a database are not the vault's, so a span only
+// says that there was one.
+func end(span trace.Span, err error) {
+	if err != nil {
+		span.SetStatus(codes.Error, "failed")
+	}
+	span.End()
+}
+
+// Handler returns a handler that gives each request a span around next, which
+// is the API of a vault. The span belongs to the trace of the request's
+// traceparent, and what the vault does for the request lies below it. To name
+// the span by its route, the Telemetry has to be the Observer of next too.
+func (t *Telemetry) Handler(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx := t.propagator.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
+		ctx, span := t.tracer.Start(ctx, "vault request", trace.WithSpanKind(trace.SpanKindServer))
+		defer span.End()
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+// Observe implements httpserver.Observer: it completes the span of a request and
+// records its duration.
+func (t *Telemetry) Observe(ctx context.Context, r httpserver.RequestInfo) {
+	attrs := []attribute.KeyValue{
+		attribute.String("http.request.method", r.Method), attribute.String("http.route", r.Route), attribute.Int("http.response.status_code", r.Status),
+	}
+	t.requests.Record(ctx, r.Duration.Seconds(), metric.WithAttributes(attrs...))
+	span := trace.SpanFromContext(ctx)
+	span.SetName(r.Method + " " + r.Route)
+	span.SetAttributes(attrs...)
+	span.SetAttributes(who(r.TenantID, r.TraceID)...)
+	if r.ApplicationID != (uuid.UUID{}) {
+		span.SetAttributes(attribute.String("vault.application_id", r.ApplicationID.String()))
+	}
+	if r.Status >= http.StatusInternalServerError {
+		span.SetStatus(codes.Error, "failed")
+	}
+}
+
+// Pools is a storage that tells of its pools of connections: those of this module
+// do.
+type Pools interface {
+	Pools() map[string]sql.DBStats
+}
+
+// WatchPools reports the pools of a storage, until the program ends: open
+// connections, those in use, and how often and how long callers waited for one.
+func (t *Telemetry) WatchPools(store Pools) error {
+	open, err := t.meter.Int64ObservableGauge("vault.pool.open", metric.WithDescription("Open connections of a pool."))
+	if err != nil {
+		return err
+	}
+	used, err := t.meter.Int64ObservableGauge("vault.pool.used", metric.WithDescription("Connections of a pool that are in use."))
+	if err != nil {
+		return err
+	}
+	waits, err := t.meter.Int64ObservableCounter("vault.pool.waits", metric.WithDescription("How often a caller waited for a connection."))
+	if err != nil {
+		return err
+	}
+	waited, err := t.meter.Float64ObservableCounter("vault.pool.waited", metric.WithUnit("s"), metric.WithDescription("How long callers waited for connections."))
+	if err != nil {
+		return err
+	}
+	_, err = t.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		for name, s := range store.Pools() {
+			pool := metric.WithAttributes(attribute.String("vault.pool", name))
+			o.ObserveInt64(open, int64(s.OpenConnections), pool)
+			o.ObserveInt64(used, int64(s.InUse), pool)
+			o.ObserveInt64(waits, s.WaitCount, pool)
+			o.ObserveFloat64(waited, s.WaitDuration.Seconds(), pool)
+		}
+		return nil
+	}, open, used, waits, waited)
+	return err
+}

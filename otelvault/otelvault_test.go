@@ -1,0 +1,320 @@
+package otelvault_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/httpserver"
+	"github.com/seed-72ea4aab/vault/otelvault"
+	"github.com/seed-72ea4aab/vault/script"
+	"github.com/seed-72ea4aab/vault/storage/sqlite"
+	"github.com/seed-72ea4aab/vault/vaulttest"
+)
+
+const (
+	traceID     = "4bf92f3577b34da6a3ce929d0e0e4736"
+	traceparent = "00-" + traceID + "-00f067aa0ba902b7-01"
+)
+
+// runtime runs no code: every run returns an empty result.
+type runtime struct{}
+
+func (runtime) Check(context.Context, script.Program) error { return nil }
+func (runtime) Run(context.Context, script.Program, json.RawMessage, script.Host) (json.RawMessage, error) {
+	return json.RawMessage(`{"raw":1}`), nil
+}
+func (runtime) Close() error { return nil }
+
+// world is a vault behind HTTP whose spans and metrics are kept in memory.
+type world struct {
+	*vaulttest.Vault
+	*otelvault.Telemetry
+	spans  *tracetest.InMemoryExporter
+	reader *metric.ManualReader
+	api    *httptest.Server
+	dest   *httptest.Server
+
+	mu  sync.Mutex
+	got []http.Header // at the destination
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{spans: tracetest.NewInMemoryExporter(), reader: metric.NewManualReader()}
+	var err error
+	if w.Telemetry, err = otelvault.New(&otelvault.Options{
+		TracerProvider: sdktrace.NewTracerProvider(sdktrace.WithSyncer(w.spans)),
+		MeterProvider:  metric.NewMeterProvider(metric.WithReader(w.reader)),
+	}); err != nil {
+		t.Fatal(err)
+	}
+	store, err := sqlite.Open(t.Context(), ":memory:")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.WatchPools(store); err != nil {
+		t.Fatal(err)
+	}
+	w.Vault = vaulttest.OpenStorage(t, store, &vault.Config{
+		Observer: w.Telemetry, Runtime: runtime{}, Egress: vault.EgressPolicy{AllowHTTP: true, AllowPrivate: true},
+	})
+	w.dest = httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.got = append(w.got, r.Header)
+	}))
+	t.Cleanup(w.dest.Close)
+	w.api = httptest.NewServer(w.Handler(httpserver.Handler(w.Vault.Vault, &httpserver.Options{Observer: w.Telemetry})))
+	t.Cleanup(w.api.Close)
+	return w
+}
+
+// do sends a request that belongs to a trace.
+func (w *world) do(t *testing.T, method, path, key, body string, header ...string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, w.api.URL+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("SVC-API-KEY", key)
+	req.Header.Set("traceparent", traceparent)
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	res, err := w.api.Client().Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if text, _ := io.ReadAll(res.Body); res.StatusCode > 299 {
+		t.Fatalf("%s %s: %d %s", method, path, res.StatusCode, text)
+	}
+}
+
+// span returns the last span with a name. The server ends spans after it has
+// answered, so closing it waits for them.
+func (w *world) span(t *testing.T, name string) tracetest.SpanStub {
+	t.Helper()
+	w.api.Close()
+	all := w.spans.GetSpans()
+	for i := len(all) - 1; i >= 0; i-- {
+		if all[i].Name == name {
+			return all[i]
+		}
+	}
+	var names []string
+	for _, s := range all {
+		names = append(names, s.Name)
+	}
+	t.Fatalf("no span %q among %q", name, names)
+	return tracetest.SpanStub{}
+}
+
+func attributes(s tracetest.SpanStub) map[attribute.Key]string {
+	all := map[attribute.Key]string{}
+	for _, kv := range s.Attributes {
+		all[kv.Key] = kv.Value.Emit()
+	}
+	return all
+}
+
+// TestRequest finds the span of a request in the trace of its caller, named by
+// its route, with tenant and application, and its duration among the metrics.
+func TestRequest(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.do(t, "POST", "/tokens", w.PrivateKey, `{"type":"token","data":"4242"}`)
+	s := w.span(t, "POST /tokens")
+	got := attributes(s)
+	for name, want := range map[attribute.Key]string{
+		"vault.tenant_id": w.Acme.ID.String(), "vault.application_id": w.Private.ApplicationID().String(),
+		"vault.trace_id": traceID, "http.route": "/tokens", "http.response.status_code": "201",
+	} {
+		if got[name] != want {
+			t.Errorf("%s is %q, want %q", name, got[name], want)
+		}
+	}
+	if s.SpanContext.TraceID().String() != traceID || s.Parent.SpanID().String() != traceparent[36:52] {
+		t.Errorf("the span is in trace %s below %s", s.SpanContext.TraceID(), s.Parent.SpanID())
+	}
+	if w.metrics(t)["http.server.request.duration"] == 0 {
+		t.Error("the request is not counted")
+	}
+}
+
+// metrics returns how many points each metric has.
+func (w *world) metrics(t *testing.T) map[string]int {
+	t.Helper()
+	var all metricdata.ResourceMetrics
+	if err := w.reader.Collect(context.WithoutCancel(t.Context()), &all); err != nil {
+		t.Fatal(err)
+	}
+	points := map[string]int{}
+	for _, scope := range all.ScopeMetrics {
+		for _, m := range scope.Metrics {
+			points[m.Name] = reflect.ValueOf(m.Data).FieldByName("DataPoints").Len()
+		}
+	}
+	return points
+}
+
+// TestEgress finds a request to a destination below the request that asked for
+// it, and the destination in the same trace.
+func TestEgress(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.do(t, "GET", "/proxy", w.PrivateKey, "", "SVC-PROXY-URL", w.dest.URL)
+	out := w.span(t, "vault.egress GET")
+	if in := w.span(t, "GET /proxy"); out.Parent.SpanID() != in.SpanContext.SpanID() || attributes(out)["vault.tenant_id"] != w.Acme.ID.String() {
+		t.Errorf("the request out is below %s, not %s; %v", out.Parent.SpanID(), in.SpanContext.SpanID(), out.Attributes)
+	}
+	want := "00-" + traceID + "-" + out.SpanContext.SpanID().String() + "-01"
+	if got := w.got[0].Get("traceparent"); got != want {
+		t.Errorf("the destination got %q, want %q", got, want)
+	}
+}
+
+// TestJob finds the run of an asynchronous request, and its callback, in the
+// trace of the request.
+func TestJob(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r, err := w.Management.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Code: "x", Configuration: map[string]string{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.do(t, "POST", "/reactors/"+r.ID.String()+"/react", w.PrivateKey, `{"callback_url":"`+w.dest.URL+`"}`)
+	if err := w.Work(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"vault.job run", "vault.job deliver", "vault.egress POST"} {
+		if s := w.span(t, name); s.SpanContext.TraceID().String() != traceID || attributes(s)["vault.trace_id"] != traceID {
+			t.Errorf("%s is in trace %s: %v", name, s.SpanContext.TraceID(), s.Attributes)
+		}
+	}
+	if got := w.got[0].Get("traceparent"); !strings.HasPrefix(got, "00-"+traceID) {
+		t.Errorf("the callback has the traceparent %q", got)
+	}
+}
+
+// TestSweepKeysAndPools finds what no caller asked for: sweeps, calls of the
+// master key, and the connections.
+func TestSweepKeysAndPools(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	if _, err := w.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"vault.sweep sweep", "vault.key encrypt", "vault.key decrypt"} {
+		w.span(t, name)
+	}
+	got := w.metrics(t)
+	for _, name := range []string{"vault.work.duration", "vault.pool.open", "vault.pool.used", "vault.pool.waits", "vault.pool.waited"} {
+		if got[name] == 0 {
+			t.Errorf("there is no %s", name)
+		}
+	}
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := w.Sweep(canceled); err == nil {
+		t.Fatal("a sweep that is canceled succeeds")
+	}
+	if s := w.span(t, "vault.sweep sweep"); s.Status.Code != codes.Error || strings.Contains(s.Status.Description, "cancel") {
+		t.Errorf("the span of a sweep that failed: %+v", s.Status)
+	}
+}
+
+// fake answers every operation with an error of its own.
+type fake struct{ vault.API }
+
+var errFake = errors.New("4242")
+
+func (fake) GetToken(context.Context, string) (*vault.Token, error) { return nil, errFake }
+func (fake) DeleteToken(context.Context, string) error              { return errFake }
+
+// TestOperations finds a span around operations in process, which hand on what
+// they got, and puts nothing of an error into it.
+func TestOperations(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	tok, err := w.API(w.Private).CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})
+	if err != nil || tok.ID == "" {
+		t.Fatalf("%v, %v", tok, err)
+	}
+	if s := w.span(t, "vault.CreateToken"); attributes(s)["vault.tenant_id"] != w.Acme.ID.String() {
+		t.Errorf("%v", s.Attributes)
+	}
+	if _, err := w.API(fake{}).GetToken(t.Context(), "x"); !errors.Is(err, errFake) {
+		t.Errorf("GetToken: %v", err)
+	}
+	if err := w.API(fake{}).DeleteToken(t.Context(), "x"); !errors.Is(err, errFake) {
+		t.Errorf("DeleteToken: %v", err)
+	}
+	for _, name := range []string{"vault.GetToken", "vault.DeleteToken"} {
+		if s := w.span(t, name); s.Status.Code != codes.Error || strings.Contains(s.Status.Description, "4242") || len(s.Events) != 0 {
+			t.Errorf("%s: %+v", name, s)
+		}
+	}
+}
+
+// TestEveryOperationHasASpan calls each operation that is no iterator on an API
+// that has none: what panics inside of it was reached through a span of ours.
+func TestEveryOperationHasASpan(t *testing.T) {
+	t.Parallel()
+	typ := reflect.TypeFor[vault.API]()
+	for i := range typ.NumMethod() {
+		m := typ.Method(i)
+		if m.Type.NumOut() == 1 && m.Type.Out(0).Kind() == reflect.Func {
+			continue // an iterator
+		}
+		if !starts(t, m.Name) {
+			t.Errorf("%s has no span", m.Name)
+		}
+	}
+}
+
+// starts reports whether a method begins a span before it asks the API behind,
+// which has no such method and panics.
+func starts(t *testing.T, name string) (started bool) {
+	t.Helper()
+	seen := &starting{}
+	tel, err := otelvault.New(&otelvault.Options{TracerProvider: sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(seen))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	method := reflect.ValueOf(tel.API(struct{ vault.API }{})).MethodByName(name)
+	args := []reflect.Value{reflect.ValueOf(t.Context())}
+	for i := 1; i < method.Type().NumIn(); i++ {
+		args = append(args, reflect.Zero(method.Type().In(i)))
+	}
+	defer func() {
+		_ = recover()
+		started = seen.name == "vault."+name
+	}()
+	method.Call(args)
+	return false
+}
+
+// starting remembers the span that was started last.
+type starting struct{ name string }
+
+func (s *starting) OnStart(_ context.Context, span sdktrace.ReadWriteSpan) { s.name = span.Name() }
+func (s *starting) OnEnd(sdktrace.ReadOnlySpan)                            {}
+func (s *starting) Shutdown(context.Context) error                         { return nil }
+func (s *starting) ForceFlush(context.Context) error                       { return nil }
