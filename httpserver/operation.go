@@ -149,7 +149,7 @@ func list[F, T any](filter func(*params) (F, error), do func(*vault.Client, cont
 // plainList is list without pages and filters.
 func plainList[T any](do func(*vault.Client, context.Context) (T, error)) operation {
 	return list(func(*params) (none struct{}, err error) { return none, nil },
-		func(c *vault.Client, ctx context.Context, _ struct{}) (T, error) { return do(c, ctx) }) //nolint:revive // in the order of a method expression, like the others
+		func(c *vault.Client, ctx context.Context, _ struct{}) (T, error) { return do(c, ctx) })
 }
 
 // cursorPage is the body of a list by cursor. The place where it goes on has a
@@ -214,7 +214,7 @@ func replace[ID, P, T any, D decoder[P]](id func(string) ID, do func(*vault.Clie
 // replaceOwn is replace for the one entity of a kind that belongs to the caller.
 func replaceOwn[P, T any, D decoder[P]](do func(*vault.Client, context.Context, P) (*T, error)) operation {
 	return replace[struct{}, P, T, D](func(string) (none struct{}) { return none },
-		func(c *vault.Client, ctx context.Context, _ struct{}, p P) (*T, error) { return do(c, ctx, p) }) //nolint:revive // in the order of a method expression, like the others
+		func(c *vault.Client, ctx context.Context, _ struct{}, p P) (*T, error) { return do(c, ctx, p) })
 }
 
 // update applies the merge patch in the body to an entity.
