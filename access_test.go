@@ -17,8 +17,8 @@ import (
 func TestTransforms(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	text := create(t, v.Tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret", Metadata: map[string]string{"k": "v"}})
-	number := create(t, v.Tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: 1234567890})
+	text := create(t, v.Owner, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret", Metadata: map[string]string{"k": "v"}})
+	number := create(t, v.Owner, vault.TokenParams{Type: vault.TypeGeneric, Data: 1234567890})
 	for transform, want := range map[vault.Transform][2]string{
 		vault.TransformReveal: {`"secret"`, `1234567890`}, vault.TransformMask: {`"XXcret"`, ``}, vault.TransformRedact: {``, ``},
 	} {
@@ -36,7 +36,7 @@ func TestTransforms(t *testing.T) {
 func TestPlainPermissionsMask(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	tok := create(t, v.Tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret", Containers: []string{"/any/where/"}, SearchIndexes: []string{"{{ data }}"}})
+	tok := create(t, v.Owner, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret", Containers: []string{"/any/where/"}, SearchIndexes: []string{"{{ data }}"}})
 	wantData(t, "read", get(t, v.Private, tok.ID).Data, `"XXcret"`)
 	page, err := v.Private.SearchTokens(t.Context(), vault.SearchTokensParams{Query: "data:secret"})
 	if err != nil || len(page.Data) != 1 {
@@ -54,8 +54,8 @@ func TestPlainPermissionsMask(t *testing.T) {
 func TestRulePriority(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	high := create(t, v.Tenant, vault.TokenParams{ID: "high", Type: vault.TypeGeneric, Data: "secret", Containers: []string{"/pci/high/"}})
-	low := create(t, v.Tenant, vault.TokenParams{ID: "low", Type: vault.TypeGeneric, Data: "secret", Containers: []string{"/pci/low/"}})
+	high := create(t, v.Owner, vault.TokenParams{ID: "high", Type: vault.TypeGeneric, Data: "secret", Containers: []string{"/pci/high/"}})
+	low := create(t, v.Owner, vault.TokenParams{ID: "low", Type: vault.TypeGeneric, Data: "secret", Containers: []string{"/pci/low/"}})
 	byID := vault.AccessRule{Priority: 1, Transform: vault.TransformReveal, Permissions: []vault.Permission{"token:read"},
 		Conditions: []vault.Condition{{Attribute: "id", Operator: "equals", Value: "high"}, {Attribute: "container", Operator: "starts_with", Value: "/pci/"}}}
 	for name, tt := range map[string]struct {
@@ -85,7 +85,7 @@ func TestContainersInherit(t *testing.T) {
 		"/pci/low/": true, "/pci/low/deep/er/": true, "/PCI/LOW/": true,
 		"/pci/": false, "/pci/lower/": false, "/": false, "/x/pci/low/": false, "/pci/high/": false,
 	} {
-		tok := create(t, v.Tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret", Containers: []string{container}})
+		tok := create(t, v.Owner, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret", Containers: []string{container}})
 		for _, tt := range []struct {
 			name string
 			err  error
@@ -103,7 +103,7 @@ func TestContainersInherit(t *testing.T) {
 				wantError(t, tt.name+" in "+container, tt.err, vault.ErrForbidden)
 			}
 		}
-		_, err := v.Tenant.GetToken(t.Context(), tok.ID)
+		_, err := v.Owner.GetToken(t.Context(), tok.ID)
 		if deleted := err != nil; deleted != allowed {
 			t.Errorf("in %s deleted: %v, want %v", container, deleted, allowed)
 		}
@@ -129,7 +129,7 @@ func TestSeveralContainers(t *testing.T) {
 		{[]string{"/open/", "/elsewhere/"}, ``, true},
 	} {
 		p := vault.TokenParams{Type: vault.TypeGeneric, Data: "secret", Containers: tt.containers}
-		tok := create(t, v.Tenant, p)
+		tok := create(t, v.Owner, p)
 		got, err := c.GetToken(t.Context(), tok.ID)
 		_, createErr := c.CreateToken(t.Context(), p)
 		_, patchErr := c.PatchToken(t.Context(), tok.ID, vault.JSON(`{"metadata":{}}`))
@@ -153,8 +153,8 @@ func TestMovingATokenNeedsBothPlaces(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	c := private(t, v, rule(1, "/mine/", vault.TransformReveal, everything...), rule(2, "/theirs/", vault.TransformReveal, "token:read", "token:create"))
-	mine := create(t, v.Tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret", Containers: []string{"/mine/"}})
-	theirs := create(t, v.Tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret", Containers: []string{"/theirs/"}})
+	mine := create(t, v.Owner, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret", Containers: []string{"/mine/"}})
+	theirs := create(t, v.Owner, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret", Containers: []string{"/theirs/"}})
 	for id, patch := range map[string]string{mine.ID: `{"containers":["/theirs/"]}`, theirs.ID: `{"containers":["/mine/"]}`} {
 		_, err := c.PatchToken(t.Context(), id, vault.JSON(patch))
 		wantError(t, patch, err, vault.ErrForbidden)
@@ -163,7 +163,7 @@ func TestMovingATokenNeedsBothPlaces(t *testing.T) {
 	wantError(t, "to a place beside the old one", err, vault.ErrForbidden)
 	_, err = c.PatchToken(t.Context(), mine.ID, vault.JSON(`{"containers":null}`))
 	wantError(t, "to the default container", err, vault.ErrForbidden)
-	same(t, "containers", get(t, v.Tenant, mine.ID).Containers, []string{"/mine/"})
+	same(t, "containers", get(t, v.Owner, mine.ID).Containers, []string{"/mine/"})
 	update(t, c, mine.ID, `{"containers":["/mine/deep/"]}`)
 	wantData(t, "data after the move", get(t, c, mine.ID).Data, `"secret"`)
 }
@@ -172,7 +172,7 @@ func TestMovingATokenNeedsBothPlaces(t *testing.T) {
 func TestEachOperationNeedsItsPermission(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	tok := create(t, v.Tenant, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "secret"})
+	tok := create(t, v.Owner, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "secret"})
 	operations := map[vault.Permission]func(*vault.Client) error{
 		"token:create": func(c *vault.Client) error {
 			return second(c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"}))
@@ -213,7 +213,7 @@ func TestTenantsDoNotSeeEachOther(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	_, other := v.NewTenant(t, "Other")
-	create(t, v.Tenant, vault.TokenParams{ID: "ours", Type: vault.TypeGeneric, Data: "secret", SearchIndexes: []string{"{{ data }}"}, Metadata: map[string]string{"k": "v"}})
+	create(t, v.Owner, vault.TokenParams{ID: "ours", Type: vault.TypeGeneric, Data: "secret", SearchIndexes: []string{"{{ data }}"}, Metadata: map[string]string{"k": "v"}})
 	for name, do := range map[string]func(id string) error{
 		"get":    func(id string) error { return second(other.GetToken(t.Context(), id)) },
 		"update": func(id string) error { return second(other.PatchToken(t.Context(), id, vault.JSON(`{}`))) },
@@ -266,7 +266,7 @@ func TestBadKeysAreUnauthenticated(t *testing.T) {
 	}
 	_, err = v.Authenticate(t.Context(), s.Nonce)
 	wantError(t, "a nonce", err, vault.ErrUnauthenticated)
-	proxy, err := v.Tenant.CreateProxy(t.Context(), vault.ProxyParams{Name: "x", DestinationURL: "https://example.com"})
+	proxy, err := v.Owner.CreateProxy(t.Context(), vault.ProxyParams{Name: "x", DestinationURL: "https://example.com"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -286,19 +286,19 @@ func TestRevocationCountsAtOnce(t *testing.T) {
 	t.Parallel()
 	for name, revoke := range map[string]func(t *testing.T, v *vaulttest.Vault, id uuid.UUID) error{
 		"delete": func(t *testing.T, v *vaulttest.Vault, id uuid.UUID) error {
-			return v.Tenant.DeleteApplication(t.Context(), id)
+			return v.Owner.DeleteApplication(t.Context(), id)
 		},
 		"regenerate": func(t *testing.T, v *vaulttest.Vault, id uuid.UUID) error {
-			return second(v.Tenant.RegenerateKey(t.Context(), id))
+			return second(v.Owner.RegenerateKey(t.Context(), id))
 		},
 		"delete in Once": func(t *testing.T, v *vaulttest.Vault, id uuid.UUID) error {
-			_, _, err := v.Tenant.Once(t.Context(), vault.OnceKey{Key: "k"}, func(ctx contextT, c *vault.Client) (vault.Answer, error) {
+			_, _, err := v.Owner.Once(t.Context(), vault.OnceKey{Key: "k"}, func(ctx contextT, c *vault.Client) (vault.Answer, error) {
 				return vault.Answer{}, c.DeleteApplication(ctx, id)
 			})
 			return err
 		},
 		"expiry": func(t *testing.T, v *vaulttest.Vault, id uuid.UUID) error {
-			_, err := v.Tenant.PatchApplication(t.Context(), id, vault.JSON(`{"expires_at":"2026-01-01T12:00:01Z"}`))
+			_, err := v.Owner.PatchApplication(t.Context(), id, vault.JSON(`{"expires_at":"2026-01-01T12:00:01Z"}`))
 			v.Clock.Advance(time.Second)
 			return err
 		},
@@ -367,7 +367,7 @@ func TestRevocationReachesOtherNodes(t *testing.T) {
 func TestNobodyGetsInWithoutTheDatabase(t *testing.T) {
 	t.Parallel()
 	v, store := spied(t)
-	app, err := v.Tenant.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.ApplicationPrivate, Permissions: everything})
+	app, err := v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.ApplicationPrivate, Permissions: everything})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -403,8 +403,8 @@ func TestCheck(t *testing.T) {
 		"held by a rule":     {private(t, v, rule(1, "/x/", vault.TransformRedact, "token:read")), "token:read", nil},
 		"not held":           {v.Public, "token:read", vault.ErrForbidden},
 		"none needed":        {v.Public, "", nil},
-		"unknown":            {v.Tenant, "token:see", vault.ErrForbidden},
-		"the tenant":         {v.Tenant, "tenant:update", nil},
+		"unknown":            {v.Owner, "token:see", vault.ErrForbidden},
+		"the tenant":         {v.Owner, "tenant:update", nil},
 		"session:create":     {v.Public, vault.PermissionSessionCreate, nil},
 		"session:create 2":   {v.Private, vault.PermissionSessionCreate, vault.ErrForbidden},
 		"session:authorize":  {v.Private, vault.PermissionSessionAuthorize, nil},
@@ -421,7 +421,7 @@ func TestCheck(t *testing.T) {
 func TestAs(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	c, err := v.Tenant.As(t.Context(), v.Public.ApplicationID())
+	c, err := v.Owner.As(t.Context(), v.Public.ApplicationID())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -431,13 +431,13 @@ func TestAs(t *testing.T) {
 	wantError(t, "beyond the application's rights", err, vault.ErrForbidden)
 	_, err = v.Management.As(t.Context(), v.Private.ApplicationID())
 	wantError(t, "by an application", err, vault.ErrForbidden)
-	_, err = v.Tenant.As(t.Context(), uuid.New())
+	_, err = v.Owner.As(t.Context(), uuid.New())
 	wantError(t, "a missing application", err, vault.ErrNotFound)
-	app, err := v.Tenant.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.ApplicationPrivate, Permissions: everything, ExpiresAt: vaulttest.Start.Add(time.Second)})
+	app, err := v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.ApplicationPrivate, Permissions: everything, ExpiresAt: vaulttest.Start.Add(time.Second)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	v.Clock.Advance(time.Second)
-	_, err = v.Tenant.As(t.Context(), app.ID)
+	_, err = v.Owner.As(t.Context(), app.ID)
 	wantError(t, "an expired application", err, vault.ErrUnauthenticated)
 }

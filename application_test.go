@@ -56,7 +56,7 @@ func TestCreateApplication(t *testing.T) {
 		t.Fatal(err)
 	}
 	sameApplication(t, "own application", own, want)
-	_, err = v.Tenant.OwnApplication(t.Context())
+	_, err = v.Owner.OwnApplication(t.Context())
 	wantError(t, "the tenant's own application", err, vault.ErrNotFound)
 }
 
@@ -95,14 +95,14 @@ func TestTypePermissionMatrix(t *testing.T) {
 		for _, p := range all {
 			allowed := slices.Contains(may[typ], p.Type)
 			same(t, fmt.Sprint(p.Type, " in the catalogue for ", typ), slices.Contains(p.ApplicationTypes, typ), allowed)
-			_, err := v.Tenant.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: typ, Permissions: []vault.Permission{p.Type}})
+			_, err := v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: typ, Permissions: []vault.Permission{p.Type}})
 			if allowed && err != nil {
 				t.Errorf("%s for %s: %v", p.Type, typ, err)
 			}
 			if !allowed {
 				wantFields(t, string(p.Type)+" for "+string(typ), err, "permissions[0]")
 			}
-			_, err = v.Tenant.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: typ, Rules: []vault.AccessRule{rule(1, "/", vault.TransformMask, p.Type)}})
+			_, err = v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: typ, Rules: []vault.AccessRule{rule(1, "/", vault.TransformMask, p.Type)}})
 			if (allowed && typ != vault.ApplicationManagement) != (err == nil) {
 				t.Errorf("a rule with %s for %s: %v", p.Type, typ, err)
 			}
@@ -152,12 +152,12 @@ func TestApplicationRules(t *testing.T) {
 	} {
 		p := good()
 		tt.change(&p)
-		_, err := v.Tenant.CreateApplication(t.Context(), p)
+		_, err := v.Owner.CreateApplication(t.Context(), p)
 		wantFields(t, name, err, tt.field)
 	}
 	p := good()
 	p.Name = strings.Repeat("ä", 200)
-	if _, err := v.Tenant.CreateApplication(t.Context(), p); err != nil {
+	if _, err := v.Owner.CreateApplication(t.Context(), p); err != nil {
 		t.Errorf("a name of 200 characters: %v", err)
 	}
 	var read vault.ApplicationParams
@@ -200,7 +200,7 @@ func TestPermissionsAreGrantedByHolders(t *testing.T) {
 func TestUpdateApplication(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	app, err := v.Tenant.CreateApplication(t.Context(), vault.ApplicationParams{Name: "old", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:read"}, ExpiresAt: vaulttest.Start.Add(time.Hour)})
+	app, err := v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "old", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:read"}, ExpiresAt: vaulttest.Start.Add(time.Hour)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,7 +213,7 @@ func TestUpdateApplication(t *testing.T) {
 	want := &vault.Application{ID: app.ID, TenantID: v.Acme.ID, Name: "new", Type: vault.ApplicationPrivate, Rules: []vault.AccessRule{rule(1, "/", vault.TransformRedact, "token:read")},
 		CreatedBy: v.Acme.ID, CreatedAt: vaulttest.Start, ModifiedBy: v.Management.ApplicationID(), ModifiedAt: vaulttest.Start.Add(time.Minute)}
 	sameApplication(t, "patched application", got, want)
-	tok := create(t, v.Tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
+	tok := create(t, v.Owner, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
 	wantData(t, "what the client sees at once", get(t, c, tok.ID).Data, ``)
 
 	got, err = v.Management.ReplaceApplication(t.Context(), app.ID, vault.ApplicationParams{Name: "third", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:use"}})
@@ -229,22 +229,22 @@ func TestUpdateApplication(t *testing.T) {
 		`{"type":"public"}`: {"type"}, `{"type":"public","permissions":["token:create"]}`: {"type"}, `{"keys":"x"}`: {"keys"},
 		`{"permissions":null}`: {"permissions"}, `{"name":null}`: {"name"}, `[]`: {""}, `{"expires_at":"2020-01-01T00:00:00Z"}`: {"expires_at"},
 	} {
-		_, err := v.Tenant.PatchApplication(t.Context(), app.ID, vault.JSON(patch))
+		_, err := v.Owner.PatchApplication(t.Context(), app.ID, vault.JSON(patch))
 		wantFields(t, patch, err, fields...)
 	}
-	_, err = v.Tenant.ReplaceApplication(t.Context(), app.ID, vault.ApplicationParams{Name: "x", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}})
+	_, err = v.Owner.ReplaceApplication(t.Context(), app.ID, vault.ApplicationParams{Name: "x", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}})
 	wantFields(t, "another type", err, "type")
-	after, err := v.Tenant.GetApplication(t.Context(), app.ID)
+	after, err := v.Owner.GetApplication(t.Context(), app.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
 	sameApplication(t, "application after refused changes", after, want)
 	for name, err := range map[string]error{
-		"patch":      second(v.Tenant.PatchApplication(t.Context(), uuid.New(), vault.JSON(`{}`))),
-		"replace":    second(v.Tenant.ReplaceApplication(t.Context(), uuid.New(), vault.ApplicationParams{Name: "x", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}})),
-		"regenerate": second(v.Tenant.RegenerateKey(t.Context(), uuid.New())),
-		"get":        second(v.Tenant.GetApplication(t.Context(), uuid.New())),
-		"delete":     v.Tenant.DeleteApplication(t.Context(), uuid.New()),
+		"patch":      second(v.Owner.PatchApplication(t.Context(), uuid.New(), vault.JSON(`{}`))),
+		"replace":    second(v.Owner.ReplaceApplication(t.Context(), uuid.New(), vault.ApplicationParams{Name: "x", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}})),
+		"regenerate": second(v.Owner.RegenerateKey(t.Context(), uuid.New())),
+		"get":        second(v.Owner.GetApplication(t.Context(), uuid.New())),
+		"delete":     v.Owner.DeleteApplication(t.Context(), uuid.New()),
 	} {
 		wantError(t, name+" of a missing application", err, vault.ErrNotFound)
 	}

@@ -192,7 +192,7 @@ func FuzzTokenize(f *testing.F) {
 	}
 	v := vaulttest.New(f)
 	f.Fuzz(func(t *testing.T, doc []byte) {
-		out, err := v.Tenant.Tokenize(t.Context(), vault.JSON(doc))
+		out, err := v.Owner.Tokenize(t.Context(), vault.JSON(doc))
 		if err != nil {
 			if !errors.Is(err, vault.ErrInvalid) && !errors.Is(err, vault.ErrConflict) {
 				t.Errorf("%v", err)
@@ -207,7 +207,7 @@ func FuzzTokenize(f *testing.F) {
 		if err != nil {
 			t.Fatalf("the answer is no JSON: %v", err)
 		}
-		resolve(t, v.Tenant, in, got)
+		resolve(t, v.Owner, in, got)
 	})
 }
 
@@ -296,12 +296,12 @@ func FuzzMergePatch(f *testing.F) {
 	}
 	v := vaulttest.New(f)
 	f.Fuzz(func(t *testing.T, data, patch []byte) {
-		tok, err := v.Tenant.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: vault.JSON(data)})
+		tok, err := v.Owner.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: vault.JSON(data)})
 		if err != nil {
 			return
 		}
-		_, err = v.Tenant.PatchToken(t.Context(), tok.ID, vault.JSON(`{"data":`+string(patch)+`}`))
-		got := get(t, v.Tenant, tok.ID).Data
+		_, err = v.Owner.PatchToken(t.Context(), tok.ID, vault.JSON(`{"data":`+string(patch)+`}`))
+		got := get(t, v.Owner, tok.ID).Data
 		want, ok := modelOf(data)
 		if err != nil {
 			if !errors.Is(err, vault.ErrInvalid) {

@@ -38,7 +38,7 @@ func rule(priority int, container string, transform vault.Transform, permissions
 // private returns a client of a new private application with these rules alone.
 func private(t testing.TB, v *vaulttest.Vault, rules ...vault.AccessRule) *vault.Client {
 	t.Helper()
-	c, _ := v.NewApplication(t, v.Tenant, vault.ApplicationPrivate, rules)
+	c, _ := v.NewApplication(t, v.Owner, vault.ApplicationPrivate, rules)
 	return c
 }
 
@@ -57,7 +57,7 @@ func holding(t testing.TB, v *vaulttest.Vault, permissions ...vault.Permission) 
 // application returns a client of a new application.
 func application(t testing.TB, v *vaulttest.Vault, p vault.ApplicationParams) *vault.Client {
 	t.Helper()
-	app, err := v.Tenant.CreateApplication(t.Context(), p)
+	app, err := v.Owner.CreateApplication(t.Context(), p)
 	if err != nil {
 		t.Fatalf("create application: %v", err)
 	}
@@ -188,7 +188,7 @@ func operations(t testing.TB, v *vaulttest.Vault, entityID string) []string {
 func entries(t testing.TB, v *vaulttest.Vault, p vault.ListLogsParams) []vault.LogEntry {
 	t.Helper()
 	p.Size = 100
-	page, err := v.Tenant.ListLogs(t.Context(), p)
+	page, err := v.Owner.ListLogs(t.Context(), p)
 	if err != nil {
 		t.Fatalf("list logs: %v", err)
 	}
@@ -204,7 +204,7 @@ func session(t testing.TB, v *vaulttest.Vault, g vault.Grant) *vault.Client {
 		t.Fatalf("create session: %v", err)
 	}
 	g.Nonce = s.Nonce
-	if err := v.Tenant.AuthorizeSession(t.Context(), g); err != nil {
+	if err := v.Owner.AuthorizeSession(t.Context(), g); err != nil {
 		t.Fatalf("authorize session: %v", err)
 	}
 	return authenticated(t, v.Vault, s.SessionKey)

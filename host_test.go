@@ -473,7 +473,7 @@ func TestOnceMakesRoom(t *testing.T) {
 	if _, _, err := v.Private.Once(t.Context(), vault.OnceKey{Key: "abc"}, creating(&runs, p)); err != nil {
 		t.Errorf("after %d runs: %v", runs.Load(), err)
 	}
-	_, total := list(t, v.Tenant, vault.ListTokensParams{})
+	_, total := list(t, v.Owner, vault.ListTokensParams{})
 	same(t, "tokens", total, 1)
 }
 
@@ -486,7 +486,7 @@ func TestOnceScopeIncludesTheUser(t *testing.T) {
 	s := session(t, v, vault.Grant{Permissions: []vault.Permission{"token:create"}})
 	var runs atomic.Int32
 	for _, c := range []*vault.Client{
-		v.Private.AsUser(user.String()), revealing(t, v).AsUser(user.String()), v.Tenant.AsUser(user.String()), s.AsUser(user.String()), s.AsUser(other.String()), s,
+		v.Private.AsUser(user.String()), revealing(t, v).AsUser(user.String()), v.Owner.AsUser(user.String()), s.AsUser(user.String()), s.AsUser(other.String()), s,
 	} {
 		_, replayed, err := c.Once(t.Context(), vault.OnceKey{Key: "abc"}, creating(&runs, generic))
 		if err != nil || replayed {
@@ -536,7 +536,7 @@ func TestMovingATokenDoesNotRevealIt(t *testing.T) {
 		{"/used/", `{"containers":["/open/"]}`, true},
 		{"/open/", `{"containers":["/used/"]}`, true},
 	} {
-		tok := create(t, v.Tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: map[string]string{"a": "secret"}, Containers: []string{tt.from}})
+		tok := create(t, v.Owner, vault.TokenParams{Type: vault.TypeGeneric, Data: map[string]string{"a": "secret"}, Containers: []string{tt.from}})
 		_, err := c.PatchToken(t.Context(), tok.ID, vault.JSON(tt.patch))
 		if tt.allowed && err != nil || !tt.allowed && !errors.Is(err, vault.ErrForbidden) {
 			t.Errorf("%s %s: %v", tt.from, tt.patch, err)
@@ -549,7 +549,7 @@ func TestMovingATokenDoesNotRevealIt(t *testing.T) {
 func TestDeletedTenantStaysEmpty(t *testing.T) {
 	t.Parallel()
 	v, store := spied(t)
-	create(t, v.Tenant, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "x"})
+	create(t, v.Owner, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "x"})
 	late := store.rows(t, v.Acme.ID, "tok")
 	if err := v.DeleteTenant(t.Context(), v.Acme.ID); err != nil {
 		t.Fatal(err)

@@ -19,14 +19,14 @@ import (
 // ways are the ways in which an application loses what it gave.
 var ways = map[string]func(ctx context.Context, v *vaulttest.Vault, app uuid.UUID) error{
 	"deleted": func(ctx context.Context, v *vaulttest.Vault, app uuid.UUID) error {
-		return v.Tenant.DeleteApplication(ctx, app)
+		return v.Owner.DeleteApplication(ctx, app)
 	},
 	"given a new key": func(ctx context.Context, v *vaulttest.Vault, app uuid.UUID) error {
-		_, err := v.Tenant.RegenerateKey(ctx, app)
+		_, err := v.Owner.RegenerateKey(ctx, app)
 		return err
 	},
 	"expired": func(ctx context.Context, v *vaulttest.Vault, app uuid.UUID) error {
-		_, err := v.Tenant.PatchApplication(ctx, app, map[string]any{"expires_at": v.Clock.Now().Add(time.Second)})
+		_, err := v.Owner.PatchApplication(ctx, app, map[string]any{"expires_at": v.Clock.Now().Add(time.Second)})
 		v.Clock.Advance(time.Minute)
 		return err
 	},
@@ -35,7 +35,7 @@ var ways = map[string]func(ctx context.Context, v *vaulttest.Vault, app uuid.UUI
 // newApp makes an application and returns it with its client.
 func newApp(t *testing.T, v *vaulttest.Vault, p vault.ApplicationParams) (*vault.Application, *vault.Client) {
 	t.Helper()
-	app, err := v.Tenant.CreateApplication(t.Context(), p)
+	app, err := v.Owner.CreateApplication(t.Context(), p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func TestSessionEndsWithItsMakers(t *testing.T) {
 			t.Run(who+" "+name, func(t *testing.T) {
 				t.Parallel()
 				v := vaulttest.New(t)
-				tok := create(t, v.Tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
+				tok := create(t, v.Owner, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
 				public, pub := newApp(t, v, vault.ApplicationParams{Name: "pub", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}})
 				private, prv := newApp(t, v, vault.ApplicationParams{Name: "prv", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:use"}})
 				s, err := pub.CreateSession(t.Context())
@@ -87,7 +87,7 @@ func TestSessionIsCutWithItsAuthorizer(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	for _, name := range []string{"a", "b"} {
-		create(t, v.Tenant, vault.TokenParams{ID: "tok-" + name, Type: vault.TypeGeneric, Data: "secret", Containers: []string{"/" + name + "/"}})
+		create(t, v.Owner, vault.TokenParams{ID: "tok-" + name, Type: vault.TypeGeneric, Data: "secret", Containers: []string{"/" + name + "/"}})
 	}
 	app, prv := newApp(t, v, vault.ApplicationParams{Name: "prv", Type: vault.ApplicationPrivate,
 		Rules: []vault.AccessRule{rule(1, "/", vault.TransformReveal, "token:read", "token:use", "token:search")}})
@@ -99,7 +99,7 @@ func TestSessionIsCutWithItsAuthorizer(t *testing.T) {
 	c := authenticated(t, v.Vault, s.SessionKey)
 	cut := func(rules ...vault.AccessRule) {
 		t.Helper()
-		if _, err := v.Tenant.ReplaceApplication(t.Context(), app.ID, vault.ApplicationParams{Name: "prv", Type: vault.ApplicationPrivate, Rules: rules}); err != nil {
+		if _, err := v.Owner.ReplaceApplication(t.Context(), app.ID, vault.ApplicationParams{Name: "prv", Type: vault.ApplicationPrivate, Rules: rules}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -129,23 +129,23 @@ func TestSessionIsCutWithItsAuthorizer(t *testing.T) {
 func TestAsFollowsTheApplication(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	tok := create(t, v.Tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
+	tok := create(t, v.Owner, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
 	app, _ := newApp(t, v, vault.ApplicationParams{Name: "prv", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:read"}})
-	c, err := v.Tenant.As(t.Context(), app.ID)
+	c, err := v.Owner.As(t.Context(), app.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
 	get(t, c, tok.ID)
-	if _, err := v.Tenant.RegenerateKey(t.Context(), app.ID); err != nil {
+	if _, err := v.Owner.RegenerateKey(t.Context(), app.ID); err != nil {
 		t.Fatal(err)
 	}
 	get(t, c, tok.ID) // it has no key
-	if _, err := v.Tenant.PatchApplication(t.Context(), app.ID, vault.JSON(`{"permissions":["token:create"]}`)); err != nil {
+	if _, err := v.Owner.PatchApplication(t.Context(), app.ID, vault.JSON(`{"permissions":["token:create"]}`)); err != nil {
 		t.Fatal(err)
 	}
 	_, err = c.GetToken(t.Context(), tok.ID)
 	wantError(t, "without its permission", err, vault.ErrForbidden)
-	if err := v.Tenant.DeleteApplication(t.Context(), app.ID); err != nil {
+	if err := v.Owner.DeleteApplication(t.Context(), app.ID); err != nil {
 		t.Fatal(err)
 	}
 	_, err = c.GetToken(t.Context(), tok.ID)
@@ -180,7 +180,7 @@ func TestQueuedRunEndsWithItsCaller(t *testing.T) {
 				return map[string]any{"raw": in["args"]}, nil
 			})
 			hook := newReceiver(t)
-			tok := create(t, w.Tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
+			tok := create(t, w.Owner, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
 			app, c := newApp(t, w.Vault, vault.ApplicationParams{Name: "prv", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:use"}})
 			if _, err := c.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{Args: map[string]string{"x": "{{ " + tok.ID + " }}"}, CallbackURL: hook.URL}); err != nil {
 				t.Fatal(err)
@@ -219,23 +219,23 @@ func TestQueuedRunIsCutWithItsCaller(t *testing.T) {
 				return map[string]any{"raw": in["args"]}, nil
 			})
 			hook := newReceiver(t)
-			create(t, w.Tenant, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "secret", Containers: []string{"/a/"}})
+			create(t, w.Owner, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "secret", Containers: []string{"/a/"}})
 			params := func(container string) vault.ApplicationParams {
 				return vault.ApplicationParams{Name: "prv", Type: vault.ApplicationPrivate, Rules: []vault.AccessRule{rule(1, container, vault.TransformReveal, "token:use")}}
 			}
 			// The expressions are checked when the run is queued, so the token is moved after that.
 			app, caller := newApp(t, w.Vault, params("/a/"))
 			if c.then != "/a/" {
-				update(t, w.Tenant, "tok", `{"containers":["/b/"]}`)
-				if _, err := w.Tenant.ReplaceApplication(t.Context(), app.ID, params(c.then)); err != nil {
+				update(t, w.Owner, "tok", `{"containers":["/b/"]}`)
+				if _, err := w.Owner.ReplaceApplication(t.Context(), app.ID, params(c.then)); err != nil {
 					t.Fatal(err)
 				}
 			}
 			if _, err := caller.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{Args: map[string]string{"x": "{{ tok }}"}, CallbackURL: hook.URL}); err != nil {
 				t.Fatal(err)
 			}
-			update(t, w.Tenant, "tok", `{"containers":["/a/"]}`)
-			if _, err := w.Tenant.ReplaceApplication(t.Context(), app.ID, params(c.now)); err != nil {
+			update(t, w.Owner, "tok", `{"containers":["/a/"]}`)
+			if _, err := w.Owner.ReplaceApplication(t.Context(), app.ID, params(c.now)); err != nil {
 				t.Fatal(err)
 			}
 			if err := w.Work(t.Context()); err != nil {
@@ -259,7 +259,7 @@ func TestResultIsWithdrawnWithItsCaller(t *testing.T) {
 			})
 			hook := newReceiver(t)
 			hook.answer(http.StatusServiceUnavailable)
-			tok := create(t, w.Tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret-4242"})
+			tok := create(t, w.Owner, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret-4242"})
 			app, c := newApp(t, w.Vault, vault.ApplicationParams{Name: "prv", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:use"}})
 			if _, err := c.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{Args: map[string]string{"x": "{{ " + tok.ID + " }}"}, CallbackURL: hook.URL}); err != nil {
 				t.Fatal(err)
@@ -335,7 +335,7 @@ func TestDeletedApplicationIsAbsent(t *testing.T) {
 	if err != nil || x.ApplicationID == (uuid.UUID{}) {
 		t.Fatalf("%v, %v", x, err)
 	}
-	if err := w.Tenant.DeleteApplication(t.Context(), app.ID); err != nil {
+	if err := w.Owner.DeleteApplication(t.Context(), app.ID); err != nil {
 		t.Fatal(err)
 	}
 	absent := func(what string, r *vault.Reactor, x *vault.Proxy, err error) {

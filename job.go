@@ -9,7 +9,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -411,46 +410,4 @@ func (j *leasedJob) send(ctx context.Context) error {
 		return errNotTaken
 	}
 	return nil
-}
-
-// failedRun is the body of a callback about a run that failed.
-type failedRun struct {
-	Title  string              `json:"title"`
-	Status int                 `json:"status"`
-	Detail string              `json:"detail"`
-	Errors map[string][]string `json:"errors,omitempty"`
-	// Response is what the code chose to answer with, if it did.
-	Response *chosenResponse `json:"response,omitempty"`
-}
-
-type chosenResponse struct {
-	Status  int               `json:"status"`
-	Headers map[string]string `json:"headers"`
-	Body    JSON              `json:"body"`
-}
-
-// callbackError describes why a run failed: the same error that a synchronous
-// run answers with. An answer that the code chose in full is a part of it, so
-// that receivers can tell it from a result.
-func callbackError(err error) failedRun {
-	known := hostError(err)
-	out := failedRun{Title: http.StatusText(known.Status), Status: known.Status, Detail: known.Message, Errors: known.Errors}
-	var failed *script.Error
-	var bad *InvalidError
-	switch {
-	case errors.As(err, &failed):
-		out.Title, out.Detail = failed.Title, failed.Error()
-		if r := failed.Response; r != nil {
-			out.Response = &chosenResponse{r.Status, map[string]string{}, JSON(r.Body)}
-			for name, values := range r.Header {
-				out.Response.Headers[name] = strings.Join(values, ", ")
-			}
-			if r.Body != nil && !json.Valid(r.Body) { // a job that cannot be written would be run for ever
-				out.Response.Body = jsonx.StringValue(string(r.Body)).JSON()
-			}
-		}
-	case errors.As(err, &bad):
-		out.Title, out.Detail = known.Message, "The request is invalid; errors lists what is wrong with each field."
-	}
-	return out
 }

@@ -449,8 +449,8 @@ func TestChangedRowsDoNotOpen(t *testing.T) {
 	t.Parallel()
 	v, store := tamper(t)
 	ends := vaulttest.Start.Add(time.Hour)
-	create(t, v.Tenant, vault.TokenParams{ID: "strict", Type: vault.TypeCard, Data: vault.CardData{Number: visa, CVC: "987"}, Containers: []string{"/strict/"}, ExpiresAt: ends})
-	create(t, v.Tenant, vault.TokenParams{ID: "other", Type: vault.TypeCard, Data: vault.CardData{Number: mastercard}, Containers: []string{"/strict/"}, ExpiresAt: ends})
+	create(t, v.Owner, vault.TokenParams{ID: "strict", Type: vault.TypeCard, Data: vault.CardData{Number: visa, CVC: "987"}, Containers: []string{"/strict/"}, ExpiresAt: ends})
+	create(t, v.Owner, vault.TokenParams{ID: "other", Type: vault.TypeCard, Data: vault.CardData{Number: mastercard}, Containers: []string{"/strict/"}, ExpiresAt: ends})
 	other, err := store.Storage.Tokens(t.Context(), storage.ID(v.Acme.ID), []string{"other"})
 	if err != nil {
 		t.Fatal(err)
@@ -498,7 +498,7 @@ func TestRightsCannotBeMovedToAnotherKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := v.Tenant.DeleteApplication(t.Context(), v.Management.ApplicationID()); err != nil { // forgets what is cached
+	if err := v.Owner.DeleteApplication(t.Context(), v.Management.ApplicationID()); err != nil { // forgets what is cached
 		t.Fatal(err)
 	}
 	for name, change := range map[string]func(rec *storage.Record){
@@ -538,7 +538,7 @@ func TestDamagedTenantIsAnError(t *testing.T) {
 					}
 				}
 			}
-			_, err := v.Tenant.GetTenant(t.Context()) // reads it anew
+			_, err := v.Owner.GetTenant(t.Context()) // reads it anew
 			wantSilent(t, err, "Acme")
 		})
 	}
@@ -576,11 +576,11 @@ func TestStorageSeesNoValues(t *testing.T) {
 		}
 		return nil
 	}
-	tokenize(t, v.Tenant, `["s3cr3t",{"type":"card","data":{"number":"4242424242424242","cvc":"987"},"metadata":{"keyname":"m3tadata"},"mask":{"x":"s3cr3t"},"search_indexes":["ind3x"]}]`)
-	if _, err := v.Tenant.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Code: "module.exports = async () => 's3cr3t'", Configuration: map[string]string{"keyname": "s3cr3t"}}); err != nil {
+	tokenize(t, v.Owner, `["s3cr3t",{"type":"card","data":{"number":"4242424242424242","cvc":"987"},"metadata":{"keyname":"m3tadata"},"mask":{"x":"s3cr3t"},"search_indexes":["ind3x"]}]`)
+	if _, err := v.Owner.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Code: "module.exports = async () => 's3cr3t'", Configuration: map[string]string{"keyname": "s3cr3t"}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := v.Tenant.CreateProxy(t.Context(), vault.ProxyParams{Name: "p", DestinationURL: "https://example.com/s3cr3t", Configuration: map[string]string{"keyname": "s3cr3t"}}); err != nil {
+	if _, err := v.Owner.CreateProxy(t.Context(), vault.ProxyParams{Name: "p", DestinationURL: "https://example.com/s3cr3t", Configuration: map[string]string{"keyname": "s3cr3t"}}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -109,7 +109,7 @@ func TestUserActor(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	user := uuid.New()
-	for name, c := range map[string]*vault.Client{"tenant": v.Tenant.AsUser(user.String()), "application": v.Private.AsUser(user.String())} {
+	for name, c := range map[string]*vault.Client{"tenant": v.Owner.AsUser(user.String()), "application": v.Private.AsUser(user.String())} {
 		tok := create(t, c, vault.TokenParams{ID: name, Type: vault.TypeGeneric, Data: "x"})
 		same(t, name+": creator", tok.CreatedBy, user)
 		get(t, c, name)
@@ -121,7 +121,7 @@ func TestUserActor(t *testing.T) {
 	}
 	_, err := v.Public.AsUser(user.String()).GetToken(t.Context(), "tenant")
 	wantError(t, "a user of an application without the right", err, vault.ErrForbidden)
-	create(t, v.Tenant, vault.TokenParams{ID: "by-tenant", Type: vault.TypeGeneric, Data: "x"})
+	create(t, v.Owner, vault.TokenParams{ID: "by-tenant", Type: vault.TypeGeneric, Data: "x"})
 	if e := entries(t, v, vault.ListLogsParams{EntityID: "by-tenant"})[0]; e.ActorID != (uuid.UUID{}) || e.ActorType != "" {
 		t.Errorf("the tenant itself is the actor %v, a %s", e.ActorID, e.ActorType)
 	}
@@ -170,9 +170,9 @@ func TestLogFilters(t *testing.T) {
 	for i := range 5 {
 		v.Clock.Advance(time.Minute)
 		times = append(times, v.Clock.Now())
-		create(t, v.Tenant, vault.TokenParams{ID: fmt.Sprintf("tok%d", i), Type: vault.TypeGeneric, Data: "x"})
+		create(t, v.Owner, vault.TokenParams{ID: fmt.Sprintf("tok%d", i), Type: vault.TypeGeneric, Data: "x"})
 	}
-	create(t, v.Tenant, vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: visa}})
+	create(t, v.Owner, vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: visa}})
 	for name, tt := range map[string]struct {
 		p    vault.ListLogsParams
 		want []string
@@ -233,7 +233,7 @@ func TestEntityTypes(t *testing.T) {
 func TestReadFailsWithoutItsEntry(t *testing.T) {
 	t.Parallel()
 	v, store := spied(t)
-	create(t, v.Tenant, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "s3cr3t", SearchIndexes: []string{"{{ data }}"}})
+	create(t, v.Owner, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "s3cr3t", SearchIndexes: []string{"{{ data }}"}})
 	reads := map[string]func() (any, error){
 		"get": func() (any, error) { return nilOr(v.Private.GetToken(t.Context(), "tok")) },
 		"detokenize": func() (any, error) {
@@ -310,8 +310,8 @@ func TestStrictReadLogs(t *testing.T) {
 			}
 			return nil
 		}
-		tok := create(t, v.Tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})
-		get(t, v.Tenant, tok.ID)
+		tok := create(t, v.Owner, vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})
+		get(t, v.Owner, tok.ID)
 		want := map[bool]int{false: 1, true: 1}
 		if strict {
 			want = map[bool]int{false: 2}

@@ -58,7 +58,7 @@ func TestOnceReplays(t *testing.T) {
 			}
 			same(t, "answer", second, first)
 			same(t, "runs", runs.Load(), 1)
-			_, total := list(t, v.Tenant, vault.ListTokensParams{})
+			_, total := list(t, v.Owner, vault.ListTokensParams{})
 			same(t, "tokens", total, 1)
 			v.Clock.Advance(time.Microsecond)
 			third, replayed, err := v.Private.Once(t.Context(), key, creating(&runs, generic))
@@ -124,7 +124,7 @@ func TestOnceScope(t *testing.T) {
 	}{
 		"first": {v.Private, "POST /tokens", "abc"}, "another method": {v.Private, "PUT /tokens", "abc"}, "another path": {v.Private, "POST /tokenize", "abc"},
 		"another key": {v.Private, "POST /tokens", "ABC"}, "another application": {v.Public, "POST /tokens", "abc"}, "another tenant": {other, "POST /tokens", "abc"},
-		"the tenant itself": {v.Tenant, "POST /tokens", "abc"}, "a session": {session1, "POST /tokens", "abc"}, "another session": {session2, "POST /tokens", "abc"},
+		"the tenant itself": {v.Owner, "POST /tokens", "abc"}, "a session": {session1, "POST /tokens", "abc"}, "another session": {session2, "POST /tokens", "abc"},
 	} {
 		before := runs.Load()
 		for want := range 2 {
@@ -173,7 +173,7 @@ func TestOnceFailureStoresNothing(t *testing.T) {
 			if !errors.Is(err, failure) || replayed {
 				t.Fatalf("replayed %v, %v", replayed, err)
 			}
-			found, total := list(t, v.Tenant, vault.ListTokensParams{})
+			found, total := list(t, v.Owner, vault.ListTokensParams{})
 			if total != 0 {
 				t.Errorf("the failure left tokens: %v", found)
 			}
@@ -363,7 +363,7 @@ func TestOnceIsAtomic(t *testing.T) {
 func TestOnceLogsUsesOfFailedWork(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	create(t, v.Tenant, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "x"})
+	create(t, v.Owner, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "x"})
 	_, _, err := v.Private.Once(t.Context(), vault.OnceKey{Key: "abc", Lease: time.Minute}, func(ctx context.Context, c *vault.Client) (vault.Answer, error) {
 		detokenize(t, c, `"{{ tok }}"`)
 		same(t, "log during the work", operations(t, v, "tok"), []string{"create", "use"})
@@ -377,12 +377,12 @@ func TestOnceLogsUsesOfFailedWork(t *testing.T) {
 func TestOnceRunsAgainAfterAConflict(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	create(t, v.Tenant, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: map[string]int{"a": 1}})
+	create(t, v.Owner, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: map[string]int{"a": 1}})
 	runs := 0
 	_, _, err := v.Private.Once(t.Context(), vault.OnceKey{Key: "abc"}, func(ctx context.Context, c *vault.Client) (vault.Answer, error) {
 		_, err := c.PatchToken(ctx, "tok", vault.JSON(`{"data":{"c":3}}`))
 		if runs++; runs == 1 {
-			update(t, v.Tenant, "tok", `{"data":{"b":2}}`)
+			update(t, v.Owner, "tok", `{"data":{"b":2}}`)
 		}
 		return vault.Answer{}, err
 	})
@@ -390,7 +390,7 @@ func TestOnceRunsAgainAfterAConflict(t *testing.T) {
 		t.Fatal(err)
 	}
 	same(t, "runs", runs, 2)
-	wantData(t, "data", get(t, v.Tenant, "tok").Data, `{"a":1,"b":2,"c":3}`)
+	wantData(t, "data", get(t, v.Owner, "tok").Data, `{"a":1,"b":2,"c":3}`)
 	_, _, err = v.Private.Once(t.Context(), vault.OnceKey{Key: "taken"}, func(ctx context.Context, c *vault.Client) (vault.Answer, error) {
 		return vault.Answer{}, second(c.CreateToken(ctx, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "x"}))
 	})
@@ -406,7 +406,7 @@ func TestOnceAuthenticatesBeforeItReplays(t *testing.T) {
 	if _, _, err := v.Private.Once(t.Context(), key, creating(&runs, generic)); err != nil {
 		t.Fatal(err)
 	}
-	if err := v.Tenant.DeleteApplication(t.Context(), v.Private.ApplicationID()); err != nil {
+	if err := v.Owner.DeleteApplication(t.Context(), v.Private.ApplicationID()); err != nil {
 		t.Fatal(err)
 	}
 	_, replayed, err := v.Private.Once(t.Context(), key, creating(&runs, generic))
@@ -449,7 +449,7 @@ func newReplayWorld(t *testing.T) *replayWorld {
 	})
 	w.app, w.caller = newApp(t, w.Vault, vault.ApplicationParams{Name: "caller", Type: vault.ApplicationPrivate,
 		Rules: []vault.AccessRule{rule(1, "/", vault.TransformReveal, "token:use")}})
-	create(t, w.Tenant, vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: visa, CVC: "987"}})
+	create(t, w.Owner, vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: visa, CVC: "987"}})
 	return w
 }
 
@@ -485,46 +485,46 @@ func TestStoredAnswerOfARun(t *testing.T) {
 	}{
 		"nothing happened":  {used, nil, nil},
 		"read by the code":  {read, nil, nil},
-		"without tokens":    {`{"x":1}`, func(ctx context.Context, w *replayWorld) error { return w.Tenant.DeleteToken(ctx, "card") }, nil},
-		"the token deleted": {used, func(ctx context.Context, w *replayWorld) error { return w.Tenant.DeleteToken(ctx, "card") }, vault.ErrWithdrawn},
-		"read, and deleted": {read, func(ctx context.Context, w *replayWorld) error { return w.Tenant.DeleteToken(ctx, "card") }, vault.ErrWithdrawn},
+		"without tokens":    {`{"x":1}`, func(ctx context.Context, w *replayWorld) error { return w.Owner.DeleteToken(ctx, "card") }, nil},
+		"the token deleted": {used, func(ctx context.Context, w *replayWorld) error { return w.Owner.DeleteToken(ctx, "card") }, vault.ErrWithdrawn},
+		"read, and deleted": {read, func(ctx context.Context, w *replayWorld) error { return w.Owner.DeleteToken(ctx, "card") }, vault.ErrWithdrawn},
 		"deleted and made again": {used, func(ctx context.Context, w *replayWorld) error {
-			if err := w.Tenant.DeleteToken(ctx, "card"); err != nil {
+			if err := w.Owner.DeleteToken(ctx, "card"); err != nil {
 				return err
 			}
-			_, err := w.Tenant.CreateToken(ctx, vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: mastercard}})
+			_, err := w.Owner.CreateToken(ctx, vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: mastercard}})
 			return err
 		}, vault.ErrWithdrawn},
 		"the cvc's hour is over": {used, func(_ context.Context, w *replayWorld) error { w.Clock.Advance(61 * time.Minute); return nil }, vault.ErrWithdrawn},
 		"the cvc replaced": {used, func(ctx context.Context, w *replayWorld) error {
 			w.Clock.Advance(time.Minute)
-			_, err := w.Tenant.PatchToken(ctx, "card", vault.JSON(`{"data":{"cvc":"111"}}`))
+			_, err := w.Owner.PatchToken(ctx, "card", vault.JSON(`{"data":{"cvc":"111"}}`))
 			return err
 		}, vault.ErrWithdrawn},
 		// The code reads with plain permissions, so it sees a mask without the cvc.
 		"masked, and the hour is over": {read, func(_ context.Context, w *replayWorld) error { w.Clock.Advance(61 * time.Minute); return nil }, nil},
 		"expired": {used, func(ctx context.Context, w *replayWorld) error {
-			_, err := w.Tenant.PatchToken(ctx, "card", vault.JSON(`{"expires_at":"`+w.Clock.Now().Add(time.Second).Format(time.RFC3339)+`"}`))
+			_, err := w.Owner.PatchToken(ctx, "card", vault.JSON(`{"expires_at":"`+w.Clock.Now().Add(time.Second).Format(time.RFC3339)+`"}`))
 			w.Clock.Advance(time.Minute)
 			return err
 		}, vault.ErrWithdrawn},
 		"the caller's rules cut": {used, func(ctx context.Context, w *replayWorld) error {
-			_, err := w.Tenant.PatchApplication(ctx, w.app.ID, vault.JSON(`{"rules":[{"priority":1,"container":"/other/","transform":"reveal","permissions":["token:use"]}]}`))
+			_, err := w.Owner.PatchApplication(ctx, w.app.ID, vault.JSON(`{"rules":[{"priority":1,"container":"/other/","transform":"reveal","permissions":["token:use"]}]}`))
 			return err
 		}, vault.ErrForbidden},
 		"the caller's transform cut": {used, func(ctx context.Context, w *replayWorld) error {
-			_, err := w.Tenant.PatchApplication(ctx, w.app.ID, vault.JSON(`{"rules":[{"priority":1,"container":"/","transform":"mask","permissions":["token:use"]}]}`))
+			_, err := w.Owner.PatchApplication(ctx, w.app.ID, vault.JSON(`{"rules":[{"priority":1,"container":"/","transform":"mask","permissions":["token:use"]}]}`))
 			return err
 		}, vault.ErrForbidden},
 		"the code's application cut": {read, func(ctx context.Context, w *replayWorld) error {
-			_, err := w.Tenant.PatchApplication(ctx, reactorApp(w).ID, vault.JSON(`{"permissions":["token:create"]}`))
+			_, err := w.Owner.PatchApplication(ctx, reactorApp(w).ID, vault.JSON(`{"permissions":["token:create"]}`))
 			return err
 		}, vault.ErrForbidden},
 		"the code's application deleted": {read, func(ctx context.Context, w *replayWorld) error {
-			return w.Tenant.DeleteApplication(ctx, reactorApp(w).ID)
+			return w.Owner.DeleteApplication(ctx, reactorApp(w).ID)
 		}, vault.ErrForbidden},
 		"the caller's cut, where the code read": {read, func(ctx context.Context, w *replayWorld) error {
-			_, err := w.Tenant.PatchApplication(ctx, w.app.ID, vault.JSON(`{"rules":[{"priority":1,"container":"/other/","transform":"reveal","permissions":["token:use"]}]}`))
+			_, err := w.Owner.PatchApplication(ctx, w.app.ID, vault.JSON(`{"rules":[{"priority":1,"container":"/other/","transform":"reveal","permissions":["token:use"]}]}`))
 			return err
 		}, nil},
 	} {
@@ -570,7 +570,7 @@ func TestStoredAnswerOfTooManyTokensIsWithdrawn(t *testing.T) {
 		all = append(all, map[string]any{"id": fmt.Sprintf("many-%d", i), "type": "token", "data": "x"})
 	}
 	for piece := range slices.Chunk(all, 500) {
-		if _, err := w.Tenant.Tokenize(t.Context(), piece); err != nil {
+		if _, err := w.Owner.Tokenize(t.Context(), piece); err != nil {
 			t.Fatal(err)
 		}
 	}

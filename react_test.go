@@ -357,7 +357,7 @@ func TestGivenUpCallbackIsEmptiedAndSwept(t *testing.T) {
 	jobs("when it is given up", true, false)
 	sweep(t, w.Vault.Vault)
 	jobs("after a sweep", true, false)
-	if err := w.RotateKeys(t.Context(), w.Tenant.TenantID(), nil); err != nil {
+	if err := w.RotateKeys(t.Context(), w.Owner.TenantID(), nil); err != nil {
 		t.Errorf("rotation: %v", err)
 	}
 	w.Clock.Advance(30*24*time.Hour - 2*time.Hour - time.Microsecond)
@@ -456,7 +456,7 @@ func TestWebhookSecretRotationKeepsTheOldOneForADay(t *testing.T) {
 	t.Parallel()
 	w := newReactWorld(t, func(context.Context, map[string]any, script.Host) (any, error) { return nil, nil })
 	hook := newReceiver(t)
-	fresh, err := w.Tenant.RotateWebhookSecret(t.Context())
+	fresh, err := w.Owner.RotateWebhookSecret(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

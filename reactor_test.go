@@ -66,10 +66,10 @@ func TestReactorAdministration(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, err := range map[string]error{
-		"get":     second(v.Tenant.GetReactor(t.Context(), got.ID)),
-		"patch":   second(v.Tenant.PatchReactor(t.Context(), got.ID, vault.JSON(`{}`))),
-		"replace": second(v.Tenant.ReplaceReactor(t.Context(), got.ID, reactorParams("x"))),
-		"delete":  v.Tenant.DeleteReactor(t.Context(), got.ID),
+		"get":     second(v.Owner.GetReactor(t.Context(), got.ID)),
+		"patch":   second(v.Owner.PatchReactor(t.Context(), got.ID, vault.JSON(`{}`))),
+		"replace": second(v.Owner.ReplaceReactor(t.Context(), got.ID, reactorParams("x"))),
+		"delete":  v.Owner.DeleteReactor(t.Context(), got.ID),
 	} {
 		wantError(t, name+" after deletion", err, vault.ErrNotFound)
 	}
@@ -129,10 +129,10 @@ func TestNameFilter(t *testing.T) {
 	v := vaulttest.New(t)
 	names := []string{"Charge card", "charge bank", "100%", "100x", "a_b", "axb", "Ünicode"}
 	for _, name := range names {
-		if _, err := v.Tenant.CreateReactor(t.Context(), reactorParams(name)); err != nil {
+		if _, err := v.Owner.CreateReactor(t.Context(), reactorParams(name)); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := v.Tenant.CreateProxy(t.Context(), vault.ProxyParams{Name: name, DestinationURL: "https://example.com"}); err != nil {
+		if _, err := v.Owner.CreateProxy(t.Context(), vault.ProxyParams{Name: name, DestinationURL: "https://example.com"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -269,29 +269,29 @@ func TestCodeIsCheckedWhenItIsWritten(t *testing.T) {
 	v := vaulttest.Open(t, ":memory:", &vault.Config{Runtime: runtime})
 	bad := reactorParams("bad")
 	bad.Code = "syntax error"
-	_, err := v.Tenant.CreateReactor(t.Context(), bad)
+	_, err := v.Owner.CreateReactor(t.Context(), bad)
 	wantError(t, "create", err, vault.ErrCode)
-	r, err := v.Tenant.CreateReactor(t.Context(), reactorParams("good"))
+	r, err := v.Owner.CreateReactor(t.Context(), reactorParams("good"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = v.Tenant.PatchReactor(t.Context(), r.ID, vault.JSON(`{"code":"syntax error"}`))
+	_, err = v.Owner.PatchReactor(t.Context(), r.ID, vault.JSON(`{"code":"syntax error"}`))
 	wantError(t, "patch", err, vault.ErrCode)
 	checks := len(runtime.checked)
-	if _, err := v.Tenant.PatchReactor(t.Context(), r.ID, vault.JSON(`{"name":"new"}`)); err != nil {
+	if _, err := v.Owner.PatchReactor(t.Context(), r.ID, vault.JSON(`{"name":"new"}`)); err != nil {
 		t.Fatal(err)
 	}
 	same(t, "checks of code that stays", len(runtime.checked)-checks, 0)
 	for _, p := range []vault.ProxyParams{{RequestTransform: &vault.ProxyTransform{Code: "syntax error"}}, {ResponseTransform: &vault.ProxyTransform{Code: "syntax error"}}} {
 		p.Name, p.DestinationURL = "x", "https://example.com"
-		_, err := v.Tenant.CreateProxy(t.Context(), p)
+		_, err := v.Owner.CreateProxy(t.Context(), p)
 		wantError(t, "a transform", err, vault.ErrCode)
 	}
-	reactors, err := v.Tenant.ListReactors(t.Context(), vault.ListReactorsParams{})
+	reactors, err := v.Owner.ListReactors(t.Context(), vault.ListReactorsParams{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	proxies, err := v.Tenant.ListProxies(t.Context(), vault.ListProxiesParams{})
+	proxies, err := v.Owner.ListProxies(t.Context(), vault.ListProxiesParams{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -340,7 +340,7 @@ func TestProxyConfigurationIsForReaders(t *testing.T) {
 		if read {
 			permissions = append(permissions, "proxy:read")
 		}
-		app, err := v.Tenant.CreateApplication(t.Context(), vault.ApplicationParams{Name: "a", Type: vault.ApplicationManagement, Permissions: permissions})
+		app, err := v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "a", Type: vault.ApplicationManagement, Permissions: permissions})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -21,7 +21,7 @@ func many(t *testing.T, v *vaulttest.Vault, n int) []string {
 	t.Helper()
 	var out []string
 	for i := range n {
-		out = append(out, create(t, v.Tenant, vault.TokenParams{ID: fmt.Sprintf("t%03d", i), Type: vault.TypeGeneric, Data: i}).ID)
+		out = append(out, create(t, v.Owner, vault.TokenParams{ID: fmt.Sprintf("t%03d", i), Type: vault.TypeGeneric, Data: i}).ID)
 		if i%3 == 0 { // some are created at the same moment
 			v.Clock.Advance(time.Millisecond)
 		}
@@ -69,12 +69,12 @@ func TestPageBounds(t *testing.T) {
 	} {
 		p := vault.PageParams{Page: tt.page, Size: tt.size}
 		for name, err := range map[string]error{
-			"tokens":       second(v.Tenant.ListTokens(t.Context(), vault.ListTokensParams{PageParams: p})),
-			"search":       second(v.Tenant.SearchTokens(t.Context(), vault.SearchTokensParams{Query: "type:card", PageParams: p})),
-			"logs":         second(v.Tenant.ListLogs(t.Context(), vault.ListLogsParams{PageParams: p})),
-			"applications": second(v.Tenant.ListApplications(t.Context(), vault.ListApplicationsParams{PageParams: p})),
-			"reactors":     second(v.Tenant.ListReactors(t.Context(), vault.ListReactorsParams{PageParams: p})),
-			"proxies":      second(v.Tenant.ListProxies(t.Context(), vault.ListProxiesParams{PageParams: p})),
+			"tokens":       second(v.Owner.ListTokens(t.Context(), vault.ListTokensParams{PageParams: p})),
+			"search":       second(v.Owner.SearchTokens(t.Context(), vault.SearchTokensParams{Query: "type:card", PageParams: p})),
+			"logs":         second(v.Owner.ListLogs(t.Context(), vault.ListLogsParams{PageParams: p})),
+			"applications": second(v.Owner.ListApplications(t.Context(), vault.ListApplicationsParams{PageParams: p})),
+			"reactors":     second(v.Owner.ListReactors(t.Context(), vault.ListReactorsParams{PageParams: p})),
+			"proxies":      second(v.Owner.ListProxies(t.Context(), vault.ListProxiesParams{PageParams: p})),
 			"tenants":      second(v.Tenants(t.Context(), p)),
 		} {
 			wantFields(t, fmt.Sprintf("%s, page %d of %d", name, tt.page, tt.size), err, tt.fields...)
@@ -88,9 +88,9 @@ func TestPageBounds(t *testing.T) {
 func TestListFilters(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	create(t, v.Tenant, vault.TokenParams{ID: "tok1", Type: vault.TypeGeneric, Data: "x", Metadata: map[string]string{"User": "Jane", "n": "1"}})
-	create(t, v.Tenant, vault.TokenParams{ID: "tok2", Type: vault.TypeGeneric, Data: "x", Metadata: map[string]string{"user": "JANE", "n": "2"}})
-	create(t, v.Tenant, vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: visa}, Metadata: map[string]string{"user": "jane", "n": "1"}})
+	create(t, v.Owner, vault.TokenParams{ID: "tok1", Type: vault.TypeGeneric, Data: "x", Metadata: map[string]string{"User": "Jane", "n": "1"}})
+	create(t, v.Owner, vault.TokenParams{ID: "tok2", Type: vault.TypeGeneric, Data: "x", Metadata: map[string]string{"user": "JANE", "n": "2"}})
+	create(t, v.Owner, vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: visa}, Metadata: map[string]string{"user": "jane", "n": "1"}})
 	_, other := v.NewTenant(t, "Other")
 	create(t, other, vault.TokenParams{ID: "theirs", Type: vault.TypeGeneric, Data: "x", Metadata: map[string]string{"user": "jane"}})
 	for _, tt := range []struct {
@@ -125,7 +125,7 @@ func TestListUnderRules(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	for i, containers := range [][]string{{"/pci/high/"}, {"/pci/low/"}, {"/pii/"}, {"/pci/low/", "/pii/"}, {"/"}, {"/pcix/"}} {
-		create(t, v.Tenant, vault.TokenParams{ID: fmt.Sprintf("tok%d", i), Type: vault.TypeGeneric, Data: "secret", Containers: containers})
+		create(t, v.Owner, vault.TokenParams{ID: fmt.Sprintf("tok%d", i), Type: vault.TypeGeneric, Data: "secret", Containers: containers})
 	}
 	id := func(op vault.Operator, value string) vault.AccessRule {
 		return vault.AccessRule{Priority: 1, Transform: vault.TransformReveal, Permissions: []vault.Permission{"token:read"},
@@ -176,7 +176,7 @@ func TestListTransforms(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	for _, name := range []string{"open", "half", "shut"} {
-		create(t, v.Tenant, vault.TokenParams{ID: name, Type: vault.TypeGeneric, Data: "secret", Containers: []string{"/" + name + "/"}, SearchIndexes: []string{"{{ data }}"}})
+		create(t, v.Owner, vault.TokenParams{ID: name, Type: vault.TypeGeneric, Data: "secret", Containers: []string{"/" + name + "/"}, SearchIndexes: []string{"{{ data }}"}})
 	}
 	c := private(t, v, rule(1, "/open/", vault.TransformReveal, "token:read", "token:search"), rule(2, "/half/", vault.TransformMask, "token:read", "token:search"),
 		rule(3, "/shut/", vault.TransformRedact, "token:read", "token:search"))
@@ -214,7 +214,7 @@ func TestListTransforms(t *testing.T) {
 func TestSearchOverRedactedDataIsForbidden(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	create(t, v.Tenant, vault.TokenParams{ID: "ssn", Type: vault.TypeSocialSecurityNumber, Data: "123-45-6789"})
+	create(t, v.Owner, vault.TokenParams{ID: "ssn", Type: vault.TypeSocialSecurityNumber, Data: "123-45-6789"})
 	c := private(t, v, rule(1, "/pii/", vault.TransformRedact, "token:search"))
 	for _, q := range []string{"data:6789", "NOT data:6789", "type:card OR (id:ssn AND data:6789)"} {
 		if _, err := c.SearchTokens(t.Context(), vault.SearchTokensParams{Query: q}); !errors.Is(err, vault.ErrForbidden) {
@@ -231,18 +231,18 @@ func TestAllTokensWalksEverythingOnce(t *testing.T) {
 	v := vaulttest.New(t)
 	want := many(t, v, 205) // more than two batches
 	var got []string
-	for tok, err := range v.Tenant.AllTokens(t.Context(), vault.ListTokensParams{}) {
+	for tok, err := range v.Owner.AllTokens(t.Context(), vault.ListTokensParams{}) {
 		if err != nil {
 			t.Fatal(err)
 		}
 		if len(got) == 50 {
-			create(t, v.Tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: "new"}) // not seen
+			create(t, v.Owner, vault.TokenParams{Type: vault.TypeGeneric, Data: "new"}) // not seen
 		}
 		got = append(got, tok.ID)
 	}
 	same(t, "tokens", got, want)
 	n := 0
-	for range v.Tenant.AllTokens(t.Context(), vault.ListTokensParams{}) {
+	for range v.Owner.AllTokens(t.Context(), vault.ListTokensParams{}) {
 		if n++; n == 3 {
 			break
 		}
@@ -271,7 +271,7 @@ func TestPagesAreBoundedInBytes(t *testing.T) {
 		case i == 60:
 			data = strings.Repeat(large, 10)
 		}
-		tok := create(t, v.Tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: data, Metadata: map[string]string{"large": fmt.Sprint(len(data) > 10)}})
+		tok := create(t, v.Owner, vault.TokenParams{Type: vault.TypeGeneric, Data: data, Metadata: map[string]string{"large": fmt.Sprint(len(data) > 10)}})
 		want = append([]string{tok.ID}, want...)
 	}
 	read := func(size int) map[string]error {
@@ -340,8 +340,8 @@ func TestSearch(t *testing.T) {
 	v := vaulttest.New(t)
 	create(t, v.Private, vault.TokenParams{ID: "ssn", Type: vault.TypeSocialSecurityNumber, Data: "536-22-8726", Metadata: map[string]string{"user": "Jane Doe"}})
 	v.Clock.Advance(24 * time.Hour)
-	card := create(t, v.Tenant, vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: visa}, SearchIndexes: []string{"{{ data.number | last4 }}"}})
-	create(t, v.Tenant, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: 1.5, SearchIndexes: []string{"{{ data }}"}, Containers: []string{"/a/b/", "/c/"}})
+	card := create(t, v.Owner, vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: visa}, SearchIndexes: []string{"{{ data.number | last4 }}"}})
+	create(t, v.Owner, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: 1.5, SearchIndexes: []string{"{{ data }}"}, Containers: []string{"/a/b/", "/c/"}})
 	v.Clock.Advance(time.Hour)
 	update(t, v.Private, "tok", `{"metadata":{"odd key":"*x:(y)"}}`)
 	for q, want := range map[string][]string{
@@ -380,15 +380,15 @@ func TestSearchRefusesBadQueries(t *testing.T) {
 func TestSearchFollowsChanges(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	tok := create(t, v.Tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: "first", SearchIndexes: []string{"{{ data }}"}, Metadata: map[string]string{"k": "a"}})
-	update(t, v.Tenant, tok.ID, `{"data":"second","metadata":{"k":"b"}}`)
+	tok := create(t, v.Owner, vault.TokenParams{Type: vault.TypeGeneric, Data: "first", SearchIndexes: []string{"{{ data }}"}, Metadata: map[string]string{"k": "a"}})
+	update(t, v.Owner, tok.ID, `{"data":"second","metadata":{"k":"b"}}`)
 	for q, want := range map[string]int{"data:first": 0, "data:second": 1, "metadata.k:a": 0, "metadata.k:b": 1} {
-		same(t, q, len(search(t, v.Tenant, q)), want)
+		same(t, q, len(search(t, v.Owner, q)), want)
 	}
-	if err := v.Tenant.DeleteToken(t.Context(), tok.ID); err != nil {
+	if err := v.Owner.DeleteToken(t.Context(), tok.ID); err != nil {
 		t.Fatal(err)
 	}
-	same(t, "after deletion", len(search(t, v.Tenant, "data:second OR metadata.k:b OR type:token")), 0)
+	same(t, "after deletion", len(search(t, v.Owner, "data:second OR metadata.k:b OR type:token")), 0)
 }
 
 // dice makes tokens, queries and rules at random.
@@ -418,11 +418,11 @@ func (d dice) token(t *testing.T, v *vaulttest.Vault, i int) *query.Doc {
 	if d.IntN(2) == 0 {
 		p.Type, p.Data = vault.TypeCardNumber, d.pick(visa, mastercard)
 	}
-	c := v.Tenant.AsUser(d.pick(someActors...))
+	c := v.Owner.AsUser(d.pick(someActors...))
 	tok := create(t, c, p)
 	if d.IntN(3) == 0 {
 		v.Clock.Advance(time.Duration(d.IntN(40)) * time.Minute)
-		tok = update(t, v.Tenant.AsUser(d.pick(someActors...)), tok.ID, `{"metadata":{"color":"red"}}`)
+		tok = update(t, v.Owner.AsUser(d.pick(someActors...)), tok.ID, `{"metadata":{"color":"red"}}`)
 		doc.Metadata["color"] = "red"
 		doc.ModifiedBy, doc.ModifiedAt = tok.ModifiedBy, tok.ModifiedAt
 	}
@@ -522,7 +522,7 @@ func TestSearchAgreesWithItsMeaning(t *testing.T) {
 		c     *vault.Client
 		grant *access.Grant
 	}
-	searchers := []searcher{{v.Tenant, access.Unlimited()}}
+	searchers := []searcher{{v.Owner, access.Unlimited()}}
 	for range 4 {
 		rules, same := d.rules()
 		grant, err := access.New(same, nil)

@@ -77,7 +77,7 @@ func TestSessionsNeedTheRightKind(t *testing.T) {
 	v := vaulttest.New(t)
 	s := newSession(t, v)
 	authorized := session(t, v, vault.Grant{Permissions: everything})
-	for name, c := range map[string]*vault.Client{"private": v.Private, "management": v.Management, "tenant": v.Tenant, "session": authorized} {
+	for name, c := range map[string]*vault.Client{"private": v.Private, "management": v.Management, "tenant": v.Owner, "session": authorized} {
 		_, err := c.CreateSession(t.Context())
 		wantError(t, "created by "+name, err, vault.ErrForbidden)
 	}
@@ -134,7 +134,7 @@ func TestUnknownNonces(t *testing.T) {
 	late := newSession(t, v)
 	v.Clock.Advance(time.Microsecond)
 	wantError(t, "expired", try(v.Private, s.Nonce), vault.ErrNotFound)
-	if err := v.Tenant.DeleteApplication(t.Context(), v.Public.ApplicationID()); err != nil {
+	if err := v.Owner.DeleteApplication(t.Context(), v.Public.ApplicationID()); err != nil {
 		t.Fatal(err)
 	}
 	wantError(t, "of a deleted application", try(v.Private, late.Nonce), vault.ErrNotFound)
@@ -155,12 +155,12 @@ func TestGrantRules(t *testing.T) {
 		"a bad rule":            {vault.Grant{Nonce: s.Nonce, Rules: []vault.AccessRule{rule(1, "/x", vault.TransformMask, "token:read")}}, "rules[0].container"},
 		"expired":               {vault.Grant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:create"}, ExpiresAt: vaulttest.Start}, "expires_at"},
 	} {
-		wantFields(t, name, v.Tenant.AuthorizeSession(t.Context(), tt.g), tt.field)
+		wantFields(t, name, v.Owner.AuthorizeSession(t.Context(), tt.g), tt.field)
 	}
 	var g vault.Grant
 	wantFields(t, "unknown fields", g.UnmarshalJSON([]byte(`{"nonce":"x","scope":"y"}`)), "scope")
 	wantFields(t, "a date alone", g.UnmarshalJSON([]byte(`{"nonce":"x","expires_at":"2026-01-01"}`)), "expires_at")
-	if err := v.Tenant.AuthorizeSession(t.Context(), vault.Grant{Nonce: s.Nonce, Permissions: everything}); err != nil {
+	if err := v.Owner.AuthorizeSession(t.Context(), vault.Grant{Nonce: s.Nonce, Permissions: everything}); err != nil {
 		t.Errorf("the nonce after refused grants: %v", err)
 	}
 }
@@ -227,7 +227,7 @@ func TestGrantLiesWithinTheAuthorizers(t *testing.T) {
 		"reveal from plain read":      {plain, vault.Grant{Rules: []vault.AccessRule{rule(1, "/x/", vault.TransformReveal, "token:read")}}, false},
 		"reveal from plain use":       {user, vault.Grant{Rules: []vault.AccessRule{rule(1, "/x/", vault.TransformReveal, "token:read")}}, true},
 		"one good and one bad":        {plain, vault.Grant{Permissions: []vault.Permission{"token:create", "token:delete"}}, false},
-		"everything from the tenant":  {v.Tenant, vault.Grant{Rules: []vault.AccessRule{rule(1, "/", vault.TransformReveal, everything...)}}, true},
+		"everything from the tenant":  {v.Owner, vault.Grant{Rules: []vault.AccessRule{rule(1, "/", vault.TransformReveal, everything...)}}, true},
 	} {
 		s := newSession(t, v)
 		tt.g.Nonce = s.Nonce
@@ -283,7 +283,7 @@ func TestSessionEndsWithItsApplication(t *testing.T) {
 	v := vaulttest.New(t)
 	c := session(t, v, vault.Grant{Permissions: everything})
 	pending := newSession(t, v)
-	if err := v.Tenant.DeleteApplication(t.Context(), v.Public.ApplicationID()); err != nil {
+	if err := v.Owner.DeleteApplication(t.Context(), v.Public.ApplicationID()); err != nil {
 		t.Fatal(err)
 	}
 	wantError(t, "the client", c.Check(t.Context(), "token:create"), vault.ErrUnauthenticated)
@@ -292,7 +292,7 @@ func TestSessionEndsWithItsApplication(t *testing.T) {
 	grant := vault.Grant{Nonce: pending.Nonce, Permissions: []vault.Permission{"token:create"}}
 	wantError(t, "its nonce", v.Private.AuthorizeSession(t.Context(), grant), vault.ErrNotFound)
 
-	app, err := v.Tenant.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}, ExpiresAt: vaulttest.Start.Add(time.Minute)})
+	app, err := v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}, ExpiresAt: vaulttest.Start.Add(time.Minute)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ func TestSweepDeletesWhatHasExpired(t *testing.T) {
 	soon := vaulttest.Start.Add(30 * time.Minute)
 	const chunk = 250 // more than one change holds
 	for i := range chunk {
-		create(t, v.Tenant, vault.TokenParams{ID: fmt.Sprintf("tok%d", i), Type: vault.TypeGeneric, Data: i, ExpiresAt: soon})
+		create(t, v.Owner, vault.TokenParams{ID: fmt.Sprintf("tok%d", i), Type: vault.TypeGeneric, Data: i, ExpiresAt: soon})
 	}
 	create(t, other, vault.TokenParams{Type: vault.TypeCard, Data: vault.CardData{Number: visa, CVC: "987"}, ExpiresAt: soon})
 	create(t, other, vault.TokenParams{ID: "kept", Type: vault.TypeCard, Data: vault.CardData{Number: visa, CVC: "987"}})
@@ -138,7 +138,7 @@ func TestVaultSweepsByItself(t *testing.T) {
 func TestSweepFails(t *testing.T) {
 	t.Parallel()
 	v, store := spied(t)
-	create(t, v.Tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: "x", ExpiresAt: vaulttest.Start.Add(time.Hour)})
+	create(t, v.Owner, vault.TokenParams{Type: vault.TypeGeneric, Data: "x", ExpiresAt: vaulttest.Start.Add(time.Hour)})
 	v.Clock.Advance(time.Hour)
 	store.before = func(string, *storage.Change) error { return errDown }
 	_, err := v.Sweep(t.Context())
@@ -156,7 +156,7 @@ func TestSweepFails(t *testing.T) {
 func TestSweepGoesOnAfterAFailure(t *testing.T) {
 	t.Parallel()
 	v, store := spied(t)
-	create(t, v.Tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: "x", ExpiresAt: vaulttest.Start.Add(time.Hour)})
+	create(t, v.Owner, vault.TokenParams{Type: vault.TypeGeneric, Data: "x", ExpiresAt: vaulttest.Start.Add(time.Hour)})
 	v.Clock.Advance(time.Hour)
 	var swept bool
 	store.before = func(method string, c *storage.Change) error {
@@ -222,19 +222,19 @@ func TestSweepDeletesOldLogs(t *testing.T) {
 	v := vaulttest.Open(t, ":memory:", &vault.Config{LogRetention: year})
 	_, other := v.NewTenant(t, "Other")
 	start := v.Clock.Now()
-	setUp := logTotal(t, v.Tenant, vault.ListLogsParams{}) // the tenant and its applications
-	const cards = 450                                      // more than two writes of a sweep delete
+	setUp := logTotal(t, v.Owner, vault.ListLogsParams{}) // the tenant and its applications
+	const cards = 450                                     // more than two writes of a sweep delete
 	for i := range cards {
-		create(t, v.Tenant, vault.TokenParams{ID: fmt.Sprintf("card%d", i), Type: vault.TypeCard, Data: vault.CardData{Number: visa}})
+		create(t, v.Owner, vault.TokenParams{ID: fmt.Sprintf("card%d", i), Type: vault.TypeCard, Data: vault.CardData{Number: visa}})
 	}
 	create(t, other, vault.TokenParams{ID: "theirs", Type: vault.TypeGeneric, Data: "x"})
 	v.Clock.Advance(time.Microsecond)
 	later := v.Clock.Now()
-	create(t, v.Tenant, vault.TokenParams{ID: "later", Type: vault.TypeCard, Data: vault.CardData{Number: visa}})
+	create(t, v.Owner, vault.TokenParams{ID: "later", Type: vault.TypeCard, Data: vault.CardData{Number: visa}})
 
 	v.Clock.Advance(year - time.Microsecond) // the first entries are exactly a year old
 	same(t, "at the end of the retention", sweep(t, v.Vault), vault.Swept{})
-	same(t, "entries", logTotal(t, v.Tenant, vault.ListLogsParams{}), setUp+cards+1)
+	same(t, "entries", logTotal(t, v.Owner, vault.ListLogsParams{}), setUp+cards+1)
 	v.Clock.Advance(time.Microsecond)
 	same(t, "a microsecond later", sweep(t, v.Vault), vault.Swept{Logs: setUp + cards + 2})
 	same(t, "again", sweep(t, v.Vault), vault.Swept{})
@@ -249,10 +249,10 @@ func TestSweepDeletesOldLogs(t *testing.T) {
 		"until then": {vault.ListLogsParams{EndDate: later}, 0}, "from then on": {vault.ListLogsParams{StartDate: later}, 1},
 		"of the day": {vault.ListLogsParams{StartDate: start.Truncate(24 * time.Hour), EndDate: start.Add(24 * time.Hour)}, 1},
 	} {
-		same(t, name, logTotal(t, v.Tenant, tt.p), tt.want)
+		same(t, name, logTotal(t, v.Owner, tt.p), tt.want)
 	}
 	same(t, "entries of the other tenant", logTotal(t, other, vault.ListLogsParams{}), 0)
-	_, total := list(t, v.Tenant, vault.ListTokensParams{}) // the tokens are still there
+	_, total := list(t, v.Owner, vault.ListTokensParams{}) // the tokens are still there
 	same(t, "tokens", total, cards+1)
 }
 
@@ -260,10 +260,10 @@ func TestSweepDeletesOldLogs(t *testing.T) {
 func TestLogIsKeptForEverByDefault(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	all := logTotal(t, v.Tenant, vault.ListLogsParams{})
+	all := logTotal(t, v.Owner, vault.ListLogsParams{})
 	v.Clock.Advance(100 * year)
 	same(t, "swept", sweep(t, v.Vault), vault.Swept{})
-	same(t, "entries", logTotal(t, v.Tenant, vault.ListLogsParams{}), all)
+	same(t, "entries", logTotal(t, v.Owner, vault.ListLogsParams{}), all)
 }
 
 // logsStay is a database that cannot delete the log entries of one tenant.

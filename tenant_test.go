@@ -69,12 +69,12 @@ func TestDeleteTenant(t *testing.T) {
 	v, store := spied(t)
 	_, other := v.NewTenant(t, "Other")
 	theirs := create(t, other, generic)
-	tok := create(t, v.Tenant, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "x", Metadata: map[string]string{"k": "v"}})
+	tok := create(t, v.Owner, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "x", Metadata: map[string]string{"k": "v"}})
 	c := session(t, v, vault.Grant{Permissions: everything})
 	if err := v.DeleteTenant(t.Context(), v.Acme.ID); err != nil {
 		t.Fatal(err)
 	}
-	_, err := v.Tenant.GetToken(t.Context(), tok.ID)
+	_, err := v.Owner.GetToken(t.Context(), tok.ID)
 	wantError(t, "the tenant", err, vault.ErrNotFound)
 	wantError(t, "a session", c.Check(t.Context(), "token:read"), vault.ErrUnauthenticated)
 	_, err = v.Authenticate(t.Context(), v.PrivateKey)
@@ -115,7 +115,7 @@ func TestDeleteTenantGoesOnAfterItWasCutOff(t *testing.T) {
 	}
 	p := &purgeFails{Storage: store, fails: true}
 	v := vaulttest.OpenStorage(t, p, nil)
-	create(t, v.Tenant, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "x"})
+	create(t, v.Owner, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "x"})
 	wantError(t, "a deletion that is cut off", v.DeleteTenant(t.Context(), v.Acme.ID), errDown)
 	_, err = v.Authenticate(t.Context(), v.PrivateKey)
 	wantError(t, "a key", err, vault.ErrUnauthenticated)
@@ -282,7 +282,7 @@ func TestEveryOperationAfterClose(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	for _, c := range []*vault.Client{v.Public, v.Private, v.Management} {
-		get(t, v.Tenant, create(t, v.Tenant, generic).ID)
+		get(t, v.Owner, create(t, v.Owner, generic).ID)
 		if err := c.Check(t.Context(), ""); err != nil {
 			t.Fatal(err) // it is known now whose key this is
 		}
@@ -298,7 +298,7 @@ func TestEveryOperationAfterClose(t *testing.T) {
 		called++
 		wantError(t, method, err, vault.ErrClosed)
 	}
-	for _, of := range []any{v.Vault, v.Tenant, v.Private} {
+	for _, of := range []any{v.Vault, v.Owner, v.Private} {
 		callEach(t.Context(), of, arguments(v), closed)
 	}
 	if called < 80 {
@@ -315,7 +315,7 @@ func TestEveryOperationOfACancelledContext(t *testing.T) {
 	before := entries(t, v, vault.ListLogsParams{})
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
-	for _, of := range []any{v.Vault, v.Tenant} {
+	for _, of := range []any{v.Vault, v.Owner} {
 		callEach(cancelled, of, arguments(v), func(method string, err error) {
 			switch {
 			case method == "CreateSession": // is the public application's
@@ -337,7 +337,7 @@ func TestEveryOperationOfACancelledContext(t *testing.T) {
 func TestEveryOperationOnZeroValues(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	for _, of := range []any{v.Vault, v.Tenant, v.Public, v.Private, v.Management} {
+	for _, of := range []any{v.Vault, v.Owner, v.Public, v.Private, v.Management} {
 		callEach(t.Context(), of, nil, func(method string, err error) {
 			for _, known := range []error{nil, vault.ErrInvalid, vault.ErrNotFound, vault.ErrForbidden, vault.ErrUnauthenticated} {
 				if errors.Is(err, known) {
@@ -397,7 +397,7 @@ func TestClosedRuntimeIsAClosedVault(t *testing.T) {
 	_, err := w.Private.React(t.Context(), w.reactor.ID, vault.ReactParams{})
 	wantError(t, "run", err, vault.ErrClosed)
 	v := vaulttest.Open(t, ":memory:", &vault.Config{Runtime: refusing{err: script.ErrClosed}})
-	_, err = v.Tenant.CreateReactor(t.Context(), reactorParams("r"))
+	_, err = v.Owner.CreateReactor(t.Context(), reactorParams("r"))
 	wantError(t, "check", err, vault.ErrClosed)
 }
 

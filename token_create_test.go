@@ -113,7 +113,7 @@ func TestTakenTokenIDIsAConflict(t *testing.T) {
 	_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{ID: "taken", Type: vault.TypeGeneric, Data: "second"})
 	wantError(t, "second", err, vault.ErrConflict)
 	wantSilent(t, err, "first", "second")
-	wantData(t, "data", get(t, v.Tenant, first.ID).Data, `"first"`)
+	wantData(t, "data", get(t, v.Owner, first.ID).Data, `"first"`)
 	same(t, "log", operations(t, v, "taken"), []string{"create", "read"})
 	_, other := v.NewTenant(t, "Other")
 	if _, err := other.CreateToken(t.Context(), vault.TokenParams{ID: "taken", Type: vault.TypeGeneric, Data: "theirs"}); err != nil {
@@ -150,7 +150,7 @@ func TestConcurrentCreatesOfOneID(t *testing.T) {
 func TestTokenJSONOmitsAbsentFields(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	tok := create(t, v.Tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: 1234567890, FingerprintExpression: "{{ data }}"})
+	tok := create(t, v.Owner, vault.TokenParams{Type: vault.TypeGeneric, Data: 1234567890, FingerprintExpression: "{{ data }}"})
 	for what, tt := range map[string]struct {
 		tok  *vault.Token
 		want string
@@ -265,7 +265,7 @@ func TestTokenIDExpressionFallsBackToUUID(t *testing.T) {
 		if _, err := uuid.Parse(id); err != nil {
 			t.Errorf("%s: the id is %s", name, id)
 		}
-		wantData(t, name, get(t, v.Tenant, id).Data, `"x"`)
+		wantData(t, name, get(t, v.Owner, id).Data, `"x"`)
 	}
 }
 
@@ -403,7 +403,7 @@ func TestFingerprint(t *testing.T) {
 	v := vaulttest.New(t)
 	print := func(c *vault.Client, p vault.TokenParams) string { return create(t, c, p).Fingerprint }
 	number := print(v.Private, vault.TokenParams{Type: vault.TypeCardNumber, Data: visa})
-	same(t, "same type and value", print(v.Tenant, vault.TokenParams{Type: vault.TypeCardNumber, Data: visa}), number)
+	same(t, "same type and value", print(v.Owner, vault.TokenParams{Type: vault.TypeCardNumber, Data: visa}), number)
 	_, other := v.NewTenant(t, "Other")
 	for name, f := range map[string]string{
 		"another value":  print(v.Private, vault.TokenParams{Type: vault.TypeCardNumber, Data: mastercard}),

@@ -15,7 +15,7 @@ func dedup(data any) vault.TokenParams {
 
 func setDeduplication(t *testing.T, v *vaulttest.Vault, on bool) {
 	t.Helper()
-	_, err := v.Tenant.ReplaceTenant(t.Context(), vault.TenantParams{Name: "Acme", Settings: vault.TenantSettings{DeduplicateTokens: on}})
+	_, err := v.Owner.ReplaceTenant(t.Context(), vault.TenantParams{Name: "Acme", Settings: vault.TenantSettings{DeduplicateTokens: on}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,11 +56,11 @@ func TestDeduplicationMatches(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			v := vaulttest.New(t)
-			first, second := create(t, v.Tenant, tt.first), create(t, v.Tenant, tt.second)
+			first, second := create(t, v.Owner, tt.first), create(t, v.Owner, tt.second)
 			if got := first.ID == second.ID; got != tt.want {
 				t.Errorf("matches: %v, want %v", got, tt.want)
 			}
-			_, total := list(t, v.Tenant, vault.ListTokensParams{})
+			_, total := list(t, v.Owner, vault.ListTokensParams{})
 			if want := map[bool]int{true: 1, false: 2}[tt.want]; total != want {
 				t.Errorf("%d tokens are stored, want %d", total, want)
 			}
@@ -104,14 +104,14 @@ func TestDeduplicationByTenantSetting(t *testing.T) {
 func TestDeduplicationRedactsForWhoMayNotRead(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	first := create(t, v.Tenant, vault.TokenParams{ID: "first", Type: vault.TypeGeneric, Data: "secret", Containers: []string{"/x/"},
+	first := create(t, v.Owner, vault.TokenParams{ID: "first", Type: vault.TypeGeneric, Data: "secret", Containers: []string{"/x/"},
 		Metadata: map[string]string{"user": "7"}, SearchIndexes: []string{"{{ data }}"}})
 	want := &vault.Token{ID: "first", TenantID: v.Acme.ID, Type: vault.TypeGeneric, Fingerprint: first.Fingerprint, Containers: []string{"/x/"}}
 	same(t, "for a public application", create(t, v.Public, dedup("secret")), want)
 	elsewhere := private(t, v, rule(1, "/general/", vault.TransformReveal, everything...))
 	same(t, "for who may read elsewhere", create(t, elsewhere, dedup("secret")), want)
 
-	other := create(t, v.Tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: "other"})
+	other := create(t, v.Owner, vault.TokenParams{Type: vault.TypeGeneric, Data: "other"})
 	got, err := v.Public.PatchToken(t.Context(), other.ID, vault.JSON(`{"data":"secret","deduplicate_token":true}`))
 	if err != nil {
 		t.Fatal(err)
@@ -130,7 +130,7 @@ func TestDeduplicationRedactsForWhoMayNotRead(t *testing.T) {
 	same(t, "in Tokenize", &tokenized, want)
 
 	wantData(t, "for who may read masked", create(t, v.Private, dedup("secret")).Data, `"XXcret"`)
-	wantData(t, "for who may read in clear", create(t, v.Tenant, dedup("secret")).Data, `"XXcret"`)
+	wantData(t, "for who may read in clear", create(t, v.Owner, dedup("secret")).Data, `"XXcret"`)
 	blind := private(t, v, rule(1, "/", vault.TransformRedact, "token:create", "token:read"))
 	got = create(t, blind, dedup("secret"))
 	wantData(t, "for who reads redacted", got.Data, ``)
@@ -143,10 +143,10 @@ func TestPatchToDuplicateChangesNothing(t *testing.T) {
 	v := vaulttest.New(t)
 	first := create(t, v.Private, dedup("first"))
 	second := create(t, v.Private, dedup("second"))
-	before := get(t, v.Tenant, second.ID)
+	before := get(t, v.Owner, second.ID)
 	got := update(t, v.Private, second.ID, `{"data":"first","metadata":{"a":"b"}}`)
 	same(t, "the answer", got, first)
-	same(t, "the token", get(t, v.Tenant, second.ID), before)
+	same(t, "the token", get(t, v.Owner, second.ID), before)
 
 	loose := create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: "first"})
 	got = update(t, v.Private, loose.ID, `{"deduplicate_token":true}`)
@@ -243,7 +243,7 @@ func TestConcurrentPatchesToOneContent(t *testing.T) {
 	same(t, "the token that both answers name", answers[0], answers[1])
 	changed := 0
 	for _, tok := range tokens {
-		if string(get(t, v.Tenant, tok.ID).Data) == `"c"` {
+		if string(get(t, v.Owner, tok.ID).Data) == `"c"` {
 			changed++
 		}
 	}

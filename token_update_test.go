@@ -47,20 +47,20 @@ func TestUpdateTokenMerges(t *testing.T) {
 	} {
 		tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: vault.JSON(tt.data)})
 		update(t, v.Private, tok.ID, `{"data":`+tt.patch+`}`)
-		wantData(t, tt.data+" patched with "+tt.patch, get(t, v.Tenant, tok.ID).Data, tt.want)
+		wantData(t, tt.data+" patched with "+tt.patch, get(t, v.Owner, tok.ID).Data, tt.want)
 	}
 }
 
 func TestUpdateTokenMergesMaskAndMetadata(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	tok := create(t, v.Tenant, vault.TokenParams{Type: vault.TypeCard, Data: vault.CardData{Number: visa, ExpirationYear: 2030},
+	tok := create(t, v.Owner, vault.TokenParams{Type: vault.TypeCard, Data: vault.CardData{Number: visa, ExpirationYear: 2030},
 		Metadata: map[string]string{"a": "1", "b": "2"}})
-	got := update(t, v.Tenant, tok.ID, `{"mask":{"expiration_year":null,"brand":"visa"},"metadata":{"a":null,"b":"3","c":"4"}}`)
+	got := update(t, v.Owner, tok.ID, `{"mask":{"expiration_year":null,"brand":"visa"},"metadata":{"a":null,"b":"3","c":"4"}}`)
 	wantData(t, "mask", got.Mask, `{"number":"{{ data.number | reveal_last: 4 }}","brand":"visa"}`)
 	wantData(t, "masked data", got.Data, `{"number":"XXXXXXXXXXXX4242","brand":"visa"}`)
 	same(t, "metadata", got.Metadata, map[string]string{"b": "3", "c": "4"})
-	got = update(t, v.Tenant, tok.ID, `{"mask":"hidden"}`)
+	got = update(t, v.Owner, tok.ID, `{"mask":"hidden"}`)
 	wantData(t, "masked data", got.Data, `"hidden"`)
 }
 
@@ -68,15 +68,15 @@ func TestUpdateTokenMergesMaskAndMetadata(t *testing.T) {
 func TestUpdateTokenReplaces(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	tok := create(t, v.Tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: map[string]string{"a": "x", "b": "y"},
+	tok := create(t, v.Owner, vault.TokenParams{Type: vault.TypeGeneric, Data: map[string]string{"a": "x", "b": "y"},
 		Containers: []string{"/a/", "/b/"}, SearchIndexes: []string{"{{ data.a }}"}})
-	got := update(t, v.Tenant, tok.ID, `{"containers":["/C/"],"search_indexes":["{{ data.b }}"],"fingerprint_expression":"{{ data.b }}","expires_at":"2/3/2026"}`)
+	got := update(t, v.Owner, tok.ID, `{"containers":["/C/"],"search_indexes":["{{ data.b }}"],"fingerprint_expression":"{{ data.b }}","expires_at":"2/3/2026"}`)
 	same(t, "containers", got.Containers, []string{"/c/"})
 	same(t, "indexes", got.SearchIndexes, []string{"{{ data.b }}"})
 	same(t, "fingerprint expression", got.FingerprintExpression, "{{ data.b }}")
 	same(t, "expiry", got.ExpiresAt, time.Date(2026, 2, 3, 0, 0, 0, 0, time.UTC))
 	for query, want := range map[string]int{"data:x": 0, "data:y": 1, "container:/a/": 0, "container:/c/": 1} {
-		page, err := v.Tenant.SearchTokens(t.Context(), vault.SearchTokensParams{Query: query})
+		page, err := v.Owner.SearchTokens(t.Context(), vault.SearchTokensParams{Query: query})
 		if err != nil || page.Pagination.TotalItems != want {
 			t.Errorf("%s finds %d tokens (%v), want %d", query, page.Pagination.TotalItems, err, want)
 		}
@@ -87,10 +87,10 @@ func TestUpdateTokenReplaces(t *testing.T) {
 func TestUpdateTokenNullBringsDefaultsBack(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	tok := create(t, v.Tenant, vault.TokenParams{Type: vault.TypeSocialSecurityNumber, Data: "536-22-8726", Mask: "hidden",
+	tok := create(t, v.Owner, vault.TokenParams{Type: vault.TypeSocialSecurityNumber, Data: "536-22-8726", Mask: "hidden",
 		Containers: []string{"/a/"}, Metadata: map[string]string{"a": "1"}, SearchIndexes: []string{"{{ data | last4 }}"},
 		FingerprintExpression: "{{ data | last4 }}", ExpiresAt: vaulttest.Start.Add(time.Hour)})
-	got := update(t, v.Tenant, tok.ID, `{"mask":null,"containers":null,"metadata":null,"search_indexes":null,
+	got := update(t, v.Owner, tok.ID, `{"mask":null,"containers":null,"metadata":null,"search_indexes":null,
 		"fingerprint_expression":null,"expires_at":null,"deduplicate_token":null}`)
 	wantData(t, "mask", got.Mask, `"{{ data | reveal: 0, 4, 'X', '-' }}"`)
 	wantData(t, "data", got.Data, `"XXX-XX-8726"`)
@@ -106,8 +106,8 @@ func TestUpdateTokenNullBringsDefaultsBack(t *testing.T) {
 func TestUpdateTokenRefusesBadPatches(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	tok := create(t, v.Tenant, vault.TokenParams{Type: vault.TypeCard, Data: vault.CardData{Number: visa, ExpirationMonth: 7}, SearchIndexes: []string{"{{ data.expiration_month }}"}})
-	before := get(t, v.Tenant, tok.ID)
+	tok := create(t, v.Owner, vault.TokenParams{Type: vault.TypeCard, Data: vault.CardData{Number: visa, ExpirationMonth: 7}, SearchIndexes: []string{"{{ data.expiration_month }}"}})
+	before := get(t, v.Owner, tok.ID)
 	for patch, fields := range map[string][]string{
 		`[]`: {""}, `"s3cr3t"`: {""}, `{"data":`: {"data"},
 		`{"id":"new-id"}`: {"id"}, `{"type":"token"}`: {"type"}, `{"s3":1}`: {"s3"},
@@ -126,15 +126,15 @@ func TestUpdateTokenRefusesBadPatches(t *testing.T) {
 		`{"expires_at":"1/1/2020"}`:      {"expires_at"}, `{"expires_at":"s3cr3t"}`: {"expires_at"},
 		`{"data":{"expiration_month":null}}`: {"search_indexes[0]"}, // the index would be empty
 	} {
-		_, err := v.Tenant.PatchToken(t.Context(), tok.ID, vault.JSON(patch))
+		_, err := v.Owner.PatchToken(t.Context(), tok.ID, vault.JSON(patch))
 		wantFields(t, patch, err, fields...)
 		wantSilent(t, err, "s3cr3t", visa)
 	}
-	same(t, "the token after refused patches", get(t, v.Tenant, tok.ID), before)
+	same(t, "the token after refused patches", get(t, v.Owner, tok.ID), before)
 	same(t, "log", operations(t, v, tok.ID), []string{"create", "read", "read"})
-	_, err := v.Tenant.PatchToken(t.Context(), "missing", vault.JSON(`{}`))
+	_, err := v.Owner.PatchToken(t.Context(), "missing", vault.JSON(`{}`))
 	wantError(t, "a missing token", err, vault.ErrNotFound)
-	_, err = v.Tenant.PatchToken(t.Context(), "missing", vault.JSON(`{"nope":1}`))
+	_, err = v.Owner.PatchToken(t.Context(), "missing", vault.JSON(`{"nope":1}`))
 	wantError(t, "the body is judged before the entity", err, vault.ErrInvalid)
 	_, err = holding(t, v, "token:read").PatchToken(t.Context(), "missing", vault.JSON(`{"nope":1}`))
 	wantError(t, "the permission is judged before the body", err, vault.ErrForbidden)
@@ -149,7 +149,7 @@ func TestUpdateTokenRedactsWhereTheMaskFails(t *testing.T) {
 	got := update(t, v.Private, tok.ID, `{"data":{"n":"text"}}`)
 	wantData(t, "masked data in the answer", got.Data, ``)
 	wantData(t, "masked data read", get(t, v.Private, tok.ID).Data, ``)
-	wantData(t, "data", get(t, v.Tenant, tok.ID).Data, `{"n":"text"}`)
+	wantData(t, "data", get(t, v.Owner, tok.ID).Data, `{"n":"text"}`)
 }
 
 // Expressions over data that one may not see are a way to see it.
@@ -168,23 +168,23 @@ func TestUpdateTokenExpressionsNeedReveal(t *testing.T) {
 		`{"metadata":{"a":"1"}}`: true, `{"data":{"b":"new"}}`: true, `{"expires_at":"1/1/2030"}`: true,
 	} {
 		secret := map[string]string{"a": "s3cr3t"}
-		tok := create(t, v.Tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: secret})
+		tok := create(t, v.Owner, vault.TokenParams{Type: vault.TypeGeneric, Data: secret})
 		_, err := updater.PatchToken(t.Context(), tok.ID, vault.JSON(patch))
 		if allowed && err != nil {
 			t.Errorf("%s: %v", patch, err)
 		}
 		if !allowed {
 			wantError(t, patch, err, vault.ErrForbidden)
-			wantData(t, "data", get(t, v.Tenant, tok.ID).Data, `{"a":"s3cr3t"}`)
+			wantData(t, "data", get(t, v.Owner, tok.ID).Data, `{"a":"s3cr3t"}`)
 		}
-		for _, c := range []*vault.Client{reader, user, v.Tenant} {
-			tok := create(t, v.Tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: secret})
+		for _, c := range []*vault.Client{reader, user, v.Owner} {
+			tok := create(t, v.Owner, vault.TokenParams{Type: vault.TypeGeneric, Data: secret})
 			if _, err := c.PatchToken(t.Context(), tok.ID, vault.JSON(patch)); err != nil {
 				t.Errorf("%s by who sees the data: %v", patch, err)
 			}
 		}
 	}
-	masked := create(t, v.Tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: "s3cr3t", Mask: "hidden"})
+	masked := create(t, v.Owner, vault.TokenParams{Type: vault.TypeGeneric, Data: "s3cr3t", Mask: "hidden"})
 	_, err := updater.PatchToken(t.Context(), masked.ID, vault.JSON(`{"mask":null}`))
 	wantError(t, "null that brings a laxer default back", err, vault.ErrForbidden)
 }
@@ -199,7 +199,7 @@ func TestUpdateTokenShowsWhatMayBeRead(t *testing.T) {
 	for _, tt := range []struct{ from, to, want string }{
 		{"/open/", "/open/", `"XXcret"`}, {"/half/", "/half/", `"XXcret"`}, {"/shut/", "/shut/", ``}, {"/open/", "/shut/", ``},
 	} {
-		tok := create(t, v.Tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret", Containers: []string{tt.from}})
+		tok := create(t, v.Owner, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret", Containers: []string{tt.from}})
 		got := update(t, c, tok.ID, `{"containers":["`+tt.to+`"],"metadata":{"k":"v"}}`)
 		wantData(t, tt.from+" to "+tt.to, got.Data, tt.want)
 		same(t, "metadata", got.Metadata, map[string]string{"k": "v"})
@@ -211,7 +211,7 @@ func TestUpdateTokenShowsWhatMayBeRead(t *testing.T) {
 func TestUpdateTokenWithoutReadIsNoOracle(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	tok := create(t, v.Tenant, vault.TokenParams{Type: vault.TypeSocialSecurityNumber, Data: "123-45-6789", Metadata: map[string]string{"user": "7"}})
+	tok := create(t, v.Owner, vault.TokenParams{Type: vault.TypeSocialSecurityNumber, Data: "123-45-6789", Metadata: map[string]string{"user": "7"}})
 	want := &vault.Token{ID: tok.ID, TenantID: v.Acme.ID, Type: vault.TypeSocialSecurityNumber, Containers: []string{"/pii/high/"}}
 	for _, patch := range []string{`{}`, `{"metadata":{"a":"b"}}`, `{"expires_at":"2099-01-01"}`} {
 		same(t, patch, update(t, v.Public, tok.ID, patch), want)
@@ -224,15 +224,15 @@ func TestUpdateTokenWithoutReadIsNoOracle(t *testing.T) {
 func TestUpdateTokenMustNotMakeTheIDTell(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	create(t, v.Tenant, vault.TokenParams{ID: "card " + visa, Type: vault.TypeCard, Data: vault.CardData{Number: mastercard}})
-	create(t, v.Tenant, vault.TokenParams{ID: "s3cr3t", Type: vault.TypeGeneric, Data: "harmless"})
-	_, err := v.Tenant.PatchToken(t.Context(), "card "+visa, vault.JSON(`{"data":{"number":"`+visa+`"}}`))
+	create(t, v.Owner, vault.TokenParams{ID: "card " + visa, Type: vault.TypeCard, Data: vault.CardData{Number: mastercard}})
+	create(t, v.Owner, vault.TokenParams{ID: "s3cr3t", Type: vault.TypeGeneric, Data: "harmless"})
+	_, err := v.Owner.PatchToken(t.Context(), "card "+visa, vault.JSON(`{"data":{"number":"`+visa+`"}}`))
 	wantFields(t, "card", err, "data")
-	_, err = v.Tenant.PatchToken(t.Context(), "s3cr3t", vault.JSON(`{"data":"s3cr3t"}`))
+	_, err = v.Owner.PatchToken(t.Context(), "s3cr3t", vault.JSON(`{"data":"s3cr3t"}`))
 	wantFields(t, "generic", err, "data")
-	short := create(t, v.Tenant, vault.TokenParams{Type: vault.TypeBank, Data: vault.BankData{RoutingNumber: routing, AccountNumber: "123456"}})
+	short := create(t, v.Owner, vault.TokenParams{Type: vault.TypeBank, Data: vault.BankData{RoutingNumber: routing, AccountNumber: "123456"}})
 	for digit := range 10 { // some of them stand in every UUID
-		update(t, v.Tenant, short.ID, fmt.Sprintf(`{"data":{"account_number":"%d"}}`, digit))
+		update(t, v.Owner, short.ID, fmt.Sprintf(`{"data":{"account_number":"%d"}}`, digit))
 	}
 }
 
@@ -248,7 +248,7 @@ func TestConcurrentUpdatesAllCount(t *testing.T) {
 	}
 	wg.Wait()
 	var got map[string]int
-	if err := get(t, v.Tenant, tok.ID).Data.Decode(&got); err != nil {
+	if err := get(t, v.Owner, tok.ID).Data.Decode(&got); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 20 {

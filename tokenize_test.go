@@ -56,7 +56,7 @@ func TestTokenizeKeepsTheStructure(t *testing.T) {
 				return nil
 			}
 			var value any
-			if err := get(t, v.Tenant, id).Data.Decode(&value); err != nil {
+			if err := get(t, v.Owner, id).Data.Decode(&value); err != nil {
 				t.Fatal(err)
 			}
 			return value
@@ -88,7 +88,7 @@ func TestTokenizeGoValues(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantData(t, "data", get(t, v.Tenant, field(t, out, "name")).Data, `"Jane"`)
+	wantData(t, "data", get(t, v.Owner, field(t, out, "name")).Data, `"Jane"`)
 	_, err = v.Private.Tokenize(t.Context(), nil)
 	wantError(t, "nothing", err, vault.ErrInvalid)
 }
@@ -112,8 +112,8 @@ func TestTokenizeRequests(t *testing.T) {
 		"search_indexes": []any{"{{ data }}"}, "fingerprint_expression": "{{ data | downcase }}", "expires_at": "2030-01-01T00:00:00Z",
 		"created_by": v.Private.ApplicationID().String(), "created_at": "2026-01-01T12:00:00Z",
 	})
-	wantData(t, "data", get(t, v.Tenant, "jane").Data, `"Jane Doe"`)
-	wantData(t, "plain data", get(t, v.Tenant, got.Plain).Data, `7`)
+	wantData(t, "data", get(t, v.Owner, "jane").Data, `"Jane Doe"`)
+	wantData(t, "plain data", get(t, v.Owner, got.Plain).Data, `7`)
 }
 
 // A single card request shows its masked card under mask; everywhere else the
@@ -141,7 +141,7 @@ func TestTokenizeCards(t *testing.T) {
 			t.Errorf("a nested card does not show its masked data: %s", text)
 		}
 	}
-	wantData(t, "data", get(t, v.Tenant, single["id"].(string)).Data, `{"number":"4242424242424242","expiration_month":7,"expiration_year":2031,"cvc":"987"}`)
+	wantData(t, "data", get(t, v.Owner, single["id"].(string)).Data, `{"number":"4242424242424242","expiration_month":7,"expiration_year":2031,"cvc":"987"}`)
 	var bank map[string]any
 	if err := tokenize(t, v.Private, `{"type":"bank","data":{"routing_number":"110000000","account_number":"123456789"}}`).Decode(&bank); err != nil {
 		t.Fatal(err)
@@ -187,7 +187,7 @@ func TestTokenizeIsAllOrNothing(t *testing.T) {
 	only := private(t, v, rule(1, "/general/", vault.TransformReveal, everything...))
 	_, err := only.Tokenize(t.Context(), vault.JSON(`["ok",{"type":"card","data":{"number":"4242424242424242"}}]`))
 	wantError(t, "a container without the permission", err, vault.ErrForbidden)
-	if found, total := list(t, v.Tenant, vault.ListTokensParams{}); total != 1 {
+	if found, total := list(t, v.Owner, vault.ListTokensParams{}); total != 1 {
 		t.Errorf("tokens were left behind: %v", found)
 	}
 	same(t, "log entries of creation", len(entries(t, v, vault.ListLogsParams{EntityType: "token"})), 2) // the creation and the list
@@ -243,7 +243,7 @@ func TestTokenizeManyValues(t *testing.T) {
 	same(t, "distinct ids", len(distinct), 1000)
 	_, total := list(t, v.Private, vault.ListTokensParams{PageParams: vault.PageParams{Size: 1}})
 	same(t, "tokens", total, 1000)
-	page, err := v.Tenant.ListLogs(t.Context(), vault.ListLogsParams{EntityType: "token", PageParams: vault.PageParams{Size: 1}})
+	page, err := v.Owner.ListLogs(t.Context(), vault.ListLogsParams{EntityType: "token", PageParams: vault.PageParams{Size: 1}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -266,9 +266,9 @@ func wallet(t *testing.T, v *vaulttest.Vault) {
 		"text": `"s3cr3t"`, "number": `1.10`, "flag": `true`, "tree": `{"z":1,"a":["x",{"b":12345678901234567890}]}`,
 		"tricky": `"\"},{{ text }}\n\\\u0000"`, "expression": `"{{ text }}"`, "odd id.~1": `"odd"`,
 	} {
-		create(t, v.Tenant, vault.TokenParams{ID: id, Type: vault.TypeGeneric, Data: vault.JSON(data), Metadata: map[string]string{"color": "red"}})
+		create(t, v.Owner, vault.TokenParams{ID: id, Type: vault.TypeGeneric, Data: vault.JSON(data), Metadata: map[string]string{"color": "red"}})
 	}
-	create(t, v.Tenant, vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: visa, ExpirationMonth: 7, CVC: "987"}})
+	create(t, v.Owner, vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: visa, ExpirationMonth: 7, CVC: "987"}})
 }
 
 func TestDetokenize(t *testing.T) {
@@ -334,7 +334,7 @@ func TestDetokenizeLimit(t *testing.T) {
 	var parts []string
 	for i := range 101 {
 		id := fmt.Sprintf("tok%03d", i)
-		create(t, v.Tenant, vault.TokenParams{ID: id, Type: vault.TypeGeneric, Data: i})
+		create(t, v.Owner, vault.TokenParams{ID: id, Type: vault.TypeGeneric, Data: i})
 		parts = append(parts, `"{{ `+id+` }}"`, `"{{ token: `+id+` | json: '$.id' }}"`)
 	}
 	doc := func(n int) string { return `[` + strings.Join(parts[:2*n], ",") + `]` }
@@ -357,7 +357,7 @@ func TestDetokenizeBoundsBytes(t *testing.T) {
 		if id == "huge" {
 			data += data
 		}
-		create(t, v.Tenant, vault.TokenParams{ID: id, Type: vault.TypeGeneric, Data: data})
+		create(t, v.Owner, vault.TokenParams{ID: id, Type: vault.TypeGeneric, Data: data})
 	}
 	detokenize(t, v.Private, `["{{ one }}"]`)
 	detokenize(t, v.Private, `["{{ huge }}"]`)
@@ -371,7 +371,7 @@ func TestDetokenizeUnderRules(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	wallet(t, v)
-	create(t, v.Tenant, vault.TokenParams{ID: "closed", Type: vault.TypeGeneric, Data: "other", Containers: []string{"/closed/"}})
+	create(t, v.Owner, vault.TokenParams{ID: "closed", Type: vault.TypeGeneric, Data: "other", Containers: []string{"/closed/"}})
 	general := private(t, v, rule(1, "/general/", vault.TransformReveal, "token:use"))
 	if got := detokenize(t, general, `"{{ text }}"`); got != `"s3cr3t"` {
 		t.Errorf("reveal gives %s", got)
@@ -416,12 +416,12 @@ func TestCardBrands(t *testing.T) {
 		"4000000000006":    `{"brand":"visa","bin":"400000","last4":"0006"}`,
 		"9999999999999995": `{"brand":"unknown","bin":"99999999","last4":"9995"}`,
 	} {
-		tok, err := v.Tenant.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeCardNumber, Data: number})
+		tok, err := v.Owner.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeCardNumber, Data: number})
 		if err != nil {
 			t.Errorf("%s: %v", number, err)
 			continue
 		}
-		if got := detokenize(t, v.Tenant, `"{{ token: `+tok.ID+` | json: '$.enrichments.card' }}"`); got != want {
+		if got := detokenize(t, v.Owner, `"{{ token: `+tok.ID+` | json: '$.enrichments.card' }}"`); got != want {
 			t.Errorf("%s: %s, want %s", number, got, want)
 		}
 	}

@@ -1,12 +1,16 @@
 package vault
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
+	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/internal/webhook"
+	"github.com/seed-72ea4aab/vault/script"
 )
 
 // ErrWebhook means that a request is not a callback of a vault, or an old one.
@@ -25,4 +29,46 @@ func VerifyWebhook(secret string, header http.Header, body []byte) error {
 		return fmt.Errorf("%w: %w", ErrWebhook, err)
 	}
 	return nil
+}
+
+// failedRun is the body of a callback about a run that failed.
+type failedRun struct {
+	Title  string              `json:"title"`
+	Status int                 `json:"status"`
+	Detail string              `json:"detail"`
+	Errors map[string][]string `json:"errors,omitempty"`
+	// Response is what the code chose to answer with, if it did.
+	Response *chosenResponse `json:"response,omitempty"`
+}
+
+type chosenResponse struct {
+	Status  int               `json:"status"`
+	Headers map[string]string `json:"headers"`
+	Body    JSON              `json:"body"`
+}
+
+// callbackError describes why a run failed: the same error that a synchronous
+// run answers with. An answer that the code chose in full is a part of it, so
+// that receivers can tell it from a result.
+func callbackError(err error) failedRun {
+	known := hostError(err)
+	out := failedRun{Title: http.StatusText(known.Status), Status: known.Status, Detail: known.Message, Errors: known.Errors}
+	var failed *script.Error
+	var bad *InvalidError
+	switch {
+	case errors.As(err, &failed):
+		out.Title, out.Detail = failed.Title, failed.Error()
+		if r := failed.Response; r != nil {
+			out.Response = &chosenResponse{r.Status, map[string]string{}, JSON(r.Body)}
+			for name, values := range r.Header {
+				out.Response.Headers[name] = strings.Join(values, ", ")
+			}
+			if r.Body != nil && !json.Valid(r.Body) { // a job that cannot be written would be run for ever
+				out.Response.Body = jsonx.StringValue(string(r.Body)).JSON()
+			}
+		}
+	case errors.As(err, &bad):
+		out.Title, out.Detail = known.Message, "The request is invalid; errors lists what is wrong with each field."
+	}
+	return out
 }

@@ -57,7 +57,7 @@ func TestIdempotencyReplaysByteForByte(t *testing.T) {
 // totalLogs counts the entries in the audit log.
 func (w *world) totalLogs() int {
 	w.t.Helper()
-	page, err := w.Tenant.ListLogs(context.Background(), vault.ListLogsParams{PageParams: vault.PageParams{Size: 1}})
+	page, err := w.Owner.ListLogs(context.Background(), vault.ListLogsParams{PageParams: vault.PageParams{Size: 1}})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -172,7 +172,7 @@ func TestIdempotencyRecordsLiveFor24Hours(t *testing.T) {
 func TestIdempotencyScope(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
-	_, otherKey := w.NewApplication(t, w.Tenant, vault.ApplicationPrivate, nil)
+	_, otherKey := w.NewApplication(t, w.Owner, vault.ApplicationPrivate, nil)
 	_, otherTenant := w.NewTenant(t, "Other")
 	_, foreignKey := w.NewApplication(t, otherTenant, vault.ApplicationPrivate, nil)
 	seen := map[string]string{}

@@ -263,7 +263,7 @@ func TestProxyDetokenizesWithTheRightsOfTheCaller(t *testing.T) {
 	w.invoke(x, "POST", "", `{"k":"{{ a | b c }}"}`, "Content-Type", typ).wantProxyError(t, 400)
 	w.invoke(x, "GET", "/?q=%7B%7Btok%7D%7D", "").wantProxyError(t, 400)
 	w.invoke(x, "GET", "", "", "X-Name", "{{ tok }}").wantProxyError(t, 400)
-	_, elsewhere := w.NewApplication(t, w.Tenant, vault.ApplicationPrivate, []vault.AccessRule{{Priority: 1, Container: "/pci/", Transform: vault.TransformReveal, Permissions: []vault.Permission{"token:use"}}})
+	_, elsewhere := w.NewApplication(t, w.Owner, vault.ApplicationPrivate, []vault.AccessRule{{Priority: 1, Container: "/pci/", Transform: vault.TransformReveal, Permissions: []vault.Permission{"token:use"}}})
 	w.call(w.request("POST", "/proxy", body, "SVC-API-KEY", elsewhere, "SVC-PROXY-KEY", x.Key, "Content-Type", typ)).wantProxyError(t, 403)
 	if w.dest.count() != 1 {
 		t.Error("a refused request was forwarded")
@@ -293,7 +293,7 @@ func TestAnonymousProxyDetokenizesAsItsApplication(t *testing.T) {
 	send(w.proxy(application(w.Public))).wantProxyError(t, 403)
 	send(w.proxy(anonymous)).wantProxyError(t, 403)
 	send(w.proxy(anonymous), "SVC-API-KEY", w.PrivateKey).wantDestination(t, 200, "")
-	if err := w.Tenant.DeleteApplication(t.Context(), w.Private.ApplicationID()); err != nil {
+	if err := w.Owner.DeleteApplication(t.Context(), w.Private.ApplicationID()); err != nil {
 		t.Fatal(err)
 	}
 	send(able).wantProxyError(t, 403)

@@ -175,7 +175,7 @@ func TestTokenizeRequestsWithEverything(t *testing.T) {
 	if !called {
 		t.Fatalf("%d %s", res.Code, res.Body)
 	}
-	got, err := v.Tenant.GetToken(t.Context(), "card-4242-x")
+	got, err := v.Owner.GetToken(t.Context(), "card-4242-x")
 	if err != nil || got.Containers[0] != "/own/" || got.Metadata["path"] != "/orders" || !got.ExpiresAt.Equal(vaulttest.Start.Add(time.Hour)) {
 		t.Errorf("stored: %+v, %v", got, err)
 	}

@@ -100,7 +100,7 @@ func TestTokenizeIsAllOrNothing(t *testing.T) {
 func TestTokenizeNeedsCreateOnEachContainer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
-	_, key := w.NewApplication(t, w.Tenant, vault.ApplicationPrivate, []vault.AccessRule{
+	_, key := w.NewApplication(t, w.Owner, vault.ApplicationPrivate, []vault.AccessRule{
 		{Priority: 1, Container: "/general/", Transform: vault.TransformMask, Permissions: []vault.Permission{"token:create"}}})
 	w.do("POST", "/tokenize", key, `["a"]`).want(t, 200)
 	w.do("POST", "/tokenize", key, `["a",`+card+`]`).wantError(t, 403)
@@ -151,7 +151,7 @@ func TestOptionalTextMustNotBeEmpty(t *testing.T) {
 func TestCreateTokenKeepsNumbersByteForByte(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
-	_, key := w.NewApplication(t, w.Tenant, vault.ApplicationPrivate, []vault.AccessRule{
+	_, key := w.NewApplication(t, w.Owner, vault.ApplicationPrivate, []vault.AccessRule{
 		{Priority: 1, Container: "/", Transform: vault.TransformReveal, Permissions: []vault.Permission{"token:create", "token:read"}}})
 	const data = `{"b":1.10,"a":12345678901234567890,"c":1e400,"d":"<&>"}`
 	id := w.do("POST", "/tokens", key, `{"type":"token","data":`+data+`}`).want(t, 201).text(t, "id")
@@ -218,7 +218,7 @@ func TestGetTokenFollowsTheAccessControls(t *testing.T) {
 	w := newWorld(t, nil)
 	id := w.create(card)
 	reader := func(transform vault.Transform) string {
-		_, key := w.NewApplication(t, w.Tenant, vault.ApplicationPrivate, []vault.AccessRule{
+		_, key := w.NewApplication(t, w.Owner, vault.ApplicationPrivate, []vault.AccessRule{
 			{Priority: 1, Container: "/pci/", Transform: transform, Permissions: []vault.Permission{"token:read"}}})
 		return w.do("GET", "/tokens/"+id, key, "").want(t, 200).body
 	}
@@ -319,7 +319,7 @@ func TestExpiresAtIsReadInBothFormatsAndAnsweredAsISO8601(t *testing.T) {
 func TestCVCIsGoneAfterAnHour(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
-	_, key := w.NewApplication(t, w.Tenant, vault.ApplicationPrivate, []vault.AccessRule{
+	_, key := w.NewApplication(t, w.Owner, vault.ApplicationPrivate, []vault.AccessRule{
 		{Priority: 1, Container: "/", Transform: vault.TransformReveal, Permissions: []vault.Permission{"token:read"}}})
 	id := w.create(card)
 	w.Clock.Advance(time.Hour)

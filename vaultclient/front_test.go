@@ -94,7 +94,7 @@ func (f *front) headers(name string) []string {
 // tokens returns how many tokens the vault has.
 func (f *front) tokens(t *testing.T) int {
 	t.Helper()
-	return must[*vault.Page[vault.Token]](t)(f.Tenant.ListTokens(t.Context(), vault.ListTokensParams{})).Pagination.TotalItems
+	return must[*vault.Page[vault.Token]](t)(f.Owner.ListTokens(t.Context(), vault.ListTokensParams{})).Pagination.TotalItems
 }
 
 // pass lets a request through.

@@ -44,7 +44,7 @@ func TestReactIsRepeatedOnlyWithAKey(t *testing.T) {
 			t.Errorf("%s: %d requests, error %v", name, f.count(), err)
 		}
 	}
-	if got := must[*vault.Page[vault.Token]](t)(v.Tenant.ListTokens(t.Context(), vault.ListTokensParams{})).Pagination.TotalItems; got != 4 {
+	if got := must[*vault.Page[vault.Token]](t)(v.Owner.ListTokens(t.Context(), vault.ListTokensParams{})).Pagination.TotalItems; got != 4 {
 		t.Errorf("the code ran %d times, want 4", got)
 	}
 }
@@ -55,7 +55,7 @@ func TestReactIsRepeatedOnlyWithAKey(t *testing.T) {
 func TestErrorsOfCodeAreFinal(t *testing.T) {
 	t.Parallel()
 	v := scripted(t)
-	maker, _ := v.NewApplication(t, v.Tenant, vault.ApplicationPrivate, []vault.AccessRule{{Priority: 1, Container: "/", Transform: vault.TransformMask, Permissions: []vault.Permission{"token:create"}}})
+	maker, _ := v.NewApplication(t, v.Owner, vault.ApplicationPrivate, []vault.AccessRule{{Priority: 1, Container: "/", Transform: vault.TransformMask, Permissions: []vault.Permission{"token:create"}}})
 	app := must[*vault.Application](t)(maker.OwnApplication(t.Context()))
 	for _, throws := range []string{
 		"RateLimitError('4242')", "ServiceUnavailableError('4242')",

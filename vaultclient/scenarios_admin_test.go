@@ -72,7 +72,7 @@ func listSessions(w *world) {
 func deleteSession(w *world) {
 	ctx := w.t.Context()
 	s := must[*vault.Session](w.t)(w.Public.CreateSession(ctx))
-	page := must[*vault.Page[vault.SessionInfo]](w.t)(w.Tenant.ListSessions(ctx, vault.ListSessionsParams{}))
+	page := must[*vault.Page[vault.SessionInfo]](w.t)(w.Owner.ListSessions(ctx, vault.ListSessionsParams{}))
 	session := w.as(s.SessionKey)
 	for range 2 {
 		w.saw("DeleteSession", nil, w.management.DeleteSession(ctx, page.Data[0].ID))
@@ -103,7 +103,7 @@ func createApplication(w *world) {
 	}
 	app, err := w.private.CreateApplication(ctx, w.shop())
 	w.saw("CreateApplication by a private key", app, err)
-	limited := must[*vault.Application](w.t)(w.Tenant.CreateApplication(ctx, vault.ApplicationParams{Name: "x", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"application:create"}}))
+	limited := must[*vault.Application](w.t)(w.Owner.CreateApplication(ctx, vault.ApplicationParams{Name: "x", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"application:create"}}))
 	app, err = w.as(limited.Key).CreateApplication(ctx, vault.ApplicationParams{Name: "x", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"log:read"}})
 	w.saw("CreateApplication with more than its maker has", app, err)
 }
@@ -152,7 +152,7 @@ func patchApplication(w *world) {
 	}
 	app, err := w.management.PatchApplication(ctx, nobody, vault.JSON(`{}`))
 	w.saw("PatchApplication of none", app, err)
-	updater := must[*vault.Application](w.t)(w.Tenant.CreateApplication(ctx, vault.ApplicationParams{Name: "x", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"application:update"}}))
+	updater := must[*vault.Application](w.t)(w.Owner.CreateApplication(ctx, vault.ApplicationParams{Name: "x", Type: vault.ApplicationManagement, Permissions: []vault.Permission{"application:update"}}))
 	_, err = w.as(updater.Key).PatchApplication(ctx, made.ID, vault.JSON(`{"name":"by one who may not read"}`))
 	if err != nil && !errors.Is(err, vaultclient.ErrUnseen) { // in process what it made is shown
 		w.t.Errorf("PatchApplication by one who may not read: %v", err)

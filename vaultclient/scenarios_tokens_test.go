@@ -99,14 +99,14 @@ func getTransforms(w *world) {
 	w.token(vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: number, CVC: "123"}, Metadata: map[string]string{"a": "b"}})
 	w.token(vault.TokenParams{ID: "numbers", Type: vault.TypeGeneric, Data: vault.JSON(`{"z":1.10,"a":-0,"m":1E5}`)})
 	for _, transform := range []vault.Transform{vault.TransformReveal, vault.TransformMask, vault.TransformRedact} {
-		_, key := w.NewApplication(w.t, w.Tenant, vault.ApplicationPrivate, []vault.AccessRule{
+		_, key := w.NewApplication(w.t, w.Owner, vault.ApplicationPrivate, []vault.AccessRule{
 			{Priority: 1, Container: "/", Transform: transform, Permissions: []vault.Permission{"token:read"}}})
 		for _, id := range []string{"card", "numbers"} {
 			tok, err := w.as(key).GetToken(ctx, id)
 			w.saw("GetToken "+string(transform), tok, err)
 		}
 	}
-	_, narrow := w.NewApplication(w.t, w.Tenant, vault.ApplicationPrivate, []vault.AccessRule{
+	_, narrow := w.NewApplication(w.t, w.Owner, vault.ApplicationPrivate, []vault.AccessRule{
 		{Priority: 1, Container: "/pii/", Transform: vault.TransformMask, Permissions: []vault.Permission{"token:read"}}})
 	tok, err := w.as(narrow).GetToken(ctx, "card")
 	w.saw("GetToken outside of the rules", tok, err)

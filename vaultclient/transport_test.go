@@ -337,7 +337,7 @@ func TestFailureOfTheServer(t *testing.T) {
 func TestAllTokensOfAnySize(t *testing.T) {
 	t.Parallel()
 	f := newFront(t, pass)
-	reader, key := f.NewApplication(t, f.Tenant, vault.ApplicationPrivate, []vault.AccessRule{{Priority: 1, Container: "/", Transform: vault.TransformReveal, Permissions: []vault.Permission{"token:read"}}})
+	reader, key := f.NewApplication(t, f.Owner, vault.ApplicationPrivate, []vault.AccessRule{{Priority: 1, Container: "/", Transform: vault.TransformReveal, Permissions: []vault.Permission{"token:read"}}})
 	for i := range 40 {
 		f.Clock.Advance(time.Second)
 		must[*vault.Token](t)(f.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: strings.Repeat("x", 1000*(i%7))}))

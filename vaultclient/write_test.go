@@ -63,7 +63,7 @@ func TestPatchByOneWhoMayNotRead(t *testing.T) {
 	} {
 		for _, permission := range []string{":read", ":update"} {
 			made := permission == ":update"
-			key := must[*vault.Application](t)(f.Tenant.CreateApplication(ctx, vault.ApplicationParams{Name: "k", Type: vault.ApplicationManagement, Permissions: []vault.Permission{vault.Permission(kind + permission)}})).Key
+			key := must[*vault.Application](t)(f.Owner.CreateApplication(ctx, vault.ApplicationParams{Name: "k", Type: vault.ApplicationManagement, Permissions: []vault.Permission{vault.Permission(kind + permission)}})).Key
 			shown, err := c.patch(f.client(t, key, vaultclient.Options{}))
 			var e *vaultclient.Error
 			if shown || !errors.Is(err, vault.ErrForbidden) || !errors.As(err, &e) || errors.Is(err, vaultclient.ErrUnseen) != made {

@@ -40,8 +40,8 @@ type Vault struct {
 	Clock *Clock
 	// Acme is a tenant that exists already.
 	Acme *vault.Tenant
-	// Tenant acts as Acme itself, as an embedding program does.
-	Tenant *vault.Client
+	// Owner acts as Acme itself, as an embedding program does.
+	Owner *vault.Client
 
 	// Public, Private and Management act as applications of Acme that hold all
 	// permissions of their type; the keys are their API keys.
@@ -88,10 +88,10 @@ func OpenStorage(t testing.TB, store vault.Storage, cfg *vault.Config) *Vault {
 		}
 	})
 	v := &Vault{Vault: opened, Clock: clock}
-	v.Acme, v.Tenant = v.NewTenant(t, "Acme")
-	v.Public, v.PublicKey = v.NewApplication(t, v.Tenant, vault.ApplicationPublic, nil)
-	v.Private, v.PrivateKey = v.NewApplication(t, v.Tenant, vault.ApplicationPrivate, nil)
-	v.Management, v.ManagementKey = v.NewApplication(t, v.Tenant, vault.ApplicationManagement, nil)
+	v.Acme, v.Owner = v.NewTenant(t, "Acme")
+	v.Public, v.PublicKey = v.NewApplication(t, v.Owner, vault.ApplicationPublic, nil)
+	v.Private, v.PrivateKey = v.NewApplication(t, v.Owner, vault.ApplicationPrivate, nil)
+	v.Management, v.ManagementKey = v.NewApplication(t, v.Owner, vault.ApplicationManagement, nil)
 	return v
 }
 

@@ -107,7 +107,7 @@ func TestWhatEachTypeOfApplicationMayDo(t *testing.T) {
 		"public":     {v.Public, nil, vault.ErrForbidden, vault.ErrForbidden},
 		"private":    {v.Private, nil, nil, nil},
 		"management": {v.Management, vault.ErrForbidden, vault.ErrForbidden, vault.ErrForbidden},
-		"tenant":     {v.Tenant, nil, nil, nil},
+		"tenant":     {v.Owner, nil, nil, nil},
 	} {
 		w := &Wallet{c.client}
 		if _, err := w.Add(t.Context(), "joe", visa, v.Clock.Now().Add(time.Hour)); !errors.Is(err, c.add) {
