@@ -83,11 +83,14 @@ var publicModules = map[string]string{
 	"node-fetch":       "node_fetch",
 	"path":             "path",
 	"path/posix":       "path",
+	"path/win32":       "path_win32",
 	"perf_hooks":       "perf_hooks",
 	"process":          "process",
 	"querystring":      "querystring",
 	"stream":           "stream",
+	"stream/consumers": "stream_consumers",
 	"stream/promises":  "stream_promises",
+	"stream/web":       "webstreams",
 	"string_decoder":   "string_decoder",
 	"timers":           "timers",
 	"timers/promises":  "timers_promises",
@@ -116,8 +119,9 @@ func (c *execution) require(args []goja.Value) goja.Value {
 var globalModules = func() map[string]string {
 	out := map[string]string{}
 	for module, names := range map[string]string{
-		"abort":    "AbortController AbortSignal Event EventTarget DOMException",
-		"buffer":   "Buffer atob btoa Blob",
+		"abort":    "AbortController AbortSignal Event CustomEvent EventTarget DOMException",
+		"blob":     "Blob File",
+		"buffer":   "Buffer atob btoa",
 		"console":  "console",
 		"encoding": "TextEncoder TextDecoder",
 		"errors": "BadRequestError InvalidReactorConfigurationError AuthenticationError InvalidPaymentMethodError " +
@@ -129,7 +133,11 @@ var globalModules = func() map[string]string {
 		"process":    "process",
 		"timers":     "setTimeout clearTimeout setInterval clearInterval setImmediate clearImmediate",
 		"url":        "URL URLSearchParams",
-		"webcrypto":  "crypto",
+		"webcrypto":  "crypto Crypto CryptoKey SubtleCrypto",
+		"webstreams": "ReadableStream ReadableStreamDefaultReader ReadableStreamBYOBReader ReadableStreamBYOBRequest " +
+			"ReadableByteStreamController ReadableStreamDefaultController TransformStream TransformStreamDefaultController " +
+			"WritableStream WritableStreamDefaultController WritableStreamDefaultWriter ByteLengthQueuingStrategy " +
+			"CountQueuingStrategy TextEncoderStream TextDecoderStream CompressionStream DecompressionStream",
 	} {
 		for _, name := range strings.Fields(names) {
 			out[name] = module
