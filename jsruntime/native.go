@@ -25,6 +25,7 @@ func allNatives() map[string]native {
 	all := map[string]native{}
 	for _, part := range []map[string]native{
 		coreNatives, regexpNatives, bufferNatives, cryptoNatives, keyNatives, zlibNatives, urlNatives, intlNatives,
+		dhNatives, certificateNatives,
 	} {
 		maps.Copy(all, part)
 	}

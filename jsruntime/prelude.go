@@ -147,7 +147,7 @@ var globalModules = func() map[string]string {
 }()
 
 // wholeModules are globals that are a module and not a part of one.
-var wholeModules = map[string]bool{"console": true, "process": true, "crypto": true, "Intl": true}
+var wholeModules = map[string]bool{"console": true, "process": true, "Intl": true}
 
 // patches repair intrinsics of goja. Each is a file of the prelude, run before
 // code that mentions one of the words.
