@@ -39,6 +39,13 @@ var coreNatives = map[string]native{
 	"mentions": func(c *execution, args []goja.Value) goja.Value {
 		return c.vm.ToValue(strings.Contains(c.code.source, arg(args, 0).String()))
 	},
+	"json.parse": func(c *execution, args []goja.Value) goja.Value {
+		v, err := buildJSON(c.vm, []byte(arg(args, 0).String()))
+		if err != nil {
+			return goja.Undefined()
+		}
+		return v
+	},
 	"brand":       (*execution).brandSymbol,
 	"log":         (*execution).logLine,
 	"host":        (*execution).hostCall,

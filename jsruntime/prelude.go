@@ -158,6 +158,7 @@ var patches = []struct {
 	{"patch_symbol", regexp.MustCompile(`asyncIterator|for\s+await|async\s*(function)?\s*\*`)},
 	{"patch_error", regexp.MustCompile(`captureStackTrace|stackTraceLimit|prepareStackTrace`)},
 	{"patch_locale", regexp.MustCompile(`toLocale`)},
+	{"patch_json", regexp.MustCompile(`\bJSON\b`)},
 	{"patch_regexp", regexp.MustCompile(`\bRegExp\b`)},
 	{"patch_typed", regexp.MustCompile(`(Uint8|Int8|Uint8Clamped|Uint16|Int16|Uint32|Int32|Float32|Float64|BigInt64|BigUint64)Array\s*\.\s*from`)},
 	{"patch_annexb", regexp.MustCompile(`__(define|lookup)(Getter|Setter)__|[gs]etYear|toGMTString|\.\s*(anchor|big|blink|bold|fixed|fontcolor|fontsize|italics|link|small|strike|sub|sup)\b|trim(Left|Right)`)},

@@ -95,28 +95,41 @@ func colons(b []byte) string {
 }
 
 // certificateCheck takes a certificate, what to check (host, email, ip) and
-// the value.
+// the value. It returns the name in the certificate that fits, or undefined.
 func (c *execution) certificateCheck(args []goja.Value) goja.Value {
 	cert, value := c.certificate(arg(args, 0)), arg(args, 2).String()
+	names := []string{}
 	switch arg(args, 1).String() {
 	case "email":
-		for _, mail := range cert.EmailAddresses {
-			if strings.EqualFold(mail, value) {
-				return c.vm.ToValue(true)
-			}
-		}
+		names = append(names, cert.EmailAddresses...)
 		for _, part := range cert.Subject.Names {
-			if part.Type.String() == "1.2.840.113549.1.9.1" && strings.EqualFold(fmt.Sprint(part.Value), value) {
-				return c.vm.ToValue(true)
+			if part.Type.String() == "1.2.840.113549.1.9.1" {
+				names = append(names, fmt.Sprint(part.Value))
 			}
 		}
-		return c.vm.ToValue(false)
-	case "host":
-		if len(cert.DNSNames) == 0 && strings.EqualFold(cert.Subject.CommonName, value) {
-			return c.vm.ToValue(true)
+	case "ip":
+		for _, ip := range cert.IPAddresses {
+			names = append(names, ip.String())
+		}
+	default:
+		if names = cert.DNSNames; len(names) == 0 {
+			names = []string{cert.Subject.CommonName}
 		}
 	}
-	return c.vm.ToValue(cert.VerifyHostname(value) == nil)
+	for _, name := range names {
+		if strings.EqualFold(name, value) || matchesWildcard(name, value) {
+			return c.vm.ToValue(name)
+		}
+	}
+	return goja.Undefined()
+}
+
+// matchesWildcard tells whether *.example stands for a host: the star is one
+// label.
+func matchesWildcard(pattern, host string) bool {
+	tail, ok := strings.CutPrefix(pattern, "*.")
+	_, rest, found := strings.Cut(host, ".")
+	return ok && found && strings.EqualFold(tail, rest)
 }
 
 // certificateIssued tells whether the second certificate issued the first.

@@ -86,7 +86,7 @@ class Body {
     return this.#stream ? collect(this.#stream) : Buffer.from(this.#bytes);
   }
   async text() { return new (require('encoding').TextDecoder)().decode(await this._take()); }
-  async json() { return JSON.parse(await this.text()); }
+  async json() { return require('json').parse(await this.text()); }
   async arrayBuffer() { const b = await this._take(); return b.buffer.slice(b.byteOffset, b.byteOffset + b.byteLength); }
   async bytes() { return new Uint8Array(await this.arrayBuffer()); }
   async buffer() { return this._take(); }

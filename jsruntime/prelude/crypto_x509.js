@@ -23,7 +23,7 @@ class X509Certificate {
   #check(kind, value, name, options) {
     validateString(value, name);
     if (options !== undefined) validateObject(options, 'options');
-    return sys('x509.check')(new Uint8Array(of(this).raw), kind, value) ? value : undefined;
+    return sys('x509.check')(new Uint8Array(of(this).raw), kind, value);
   }
   checkHost(name, options) { return this.#check('host', name, 'name', options); }
   checkEmail(email, options) { return this.#check('email', email, 'email', options); }

@@ -236,7 +236,7 @@ function attach(emitter, name, listener, once) {
   return () => emitter.removeEventListener(name, listener);
 }
 
-EventEmitter.once = async (emitter, name, options = {}) => {
+EventEmitter.once = async function once(emitter, name, options = {}) {
   const { signal } = options;
   validateAbortSignal(signal, 'options.signal');
   if (signal && signal.aborted) throw new AbortError(undefined, { cause: signal.reason });
@@ -249,7 +249,7 @@ EventEmitter.once = async (emitter, name, options = {}) => {
   });
 };
 
-EventEmitter.on = (emitter, name, options) => {
+EventEmitter.on = function on(emitter, name, options) {
   const signal = options ? options.signal : undefined;
   validateAbortSignal(signal, 'options.signal');
   if (signal && signal.aborted) throw new AbortError(undefined, { cause: signal.reason });

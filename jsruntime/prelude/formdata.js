@@ -87,12 +87,12 @@ function decode(bytes, type) {
 }
 
 function addPart(form, head, content) {
-  const disposition = /^content-disposition:\s*form-data\s*;(.*)$/im.exec(head);
+  const disposition = /(?:^|\n)content-disposition:\s*form-data\s*;([^\r\n]*)/i.exec(head);
   const name = disposition && /(?:^|[;\s])name="([^"]*)"/i.exec(disposition[1]);
   if (!name) throw new TypeError('A part of the form data has no name.');
   const filename = /(?:^|[;\s])filename="([^"]*)"/i.exec(disposition[1]);
   if (!filename) { form.append(unquote(name[1]), content.toString()); return; }
-  const type = /^content-type:\s*(.*)$/im.exec(head);
+  const type = /(?:^|\n)content-type:\s*([^\r\n]*)/i.exec(head);
   form.append(unquote(name[1]), new File([content], unquote(filename[1]), { type: type ? type[1].trim() : 'text/plain' }));
 }
 

@@ -10,12 +10,11 @@ const bytesOf = (view) => new Uint8Array(view.buffer, view.byteOffset, view.byte
 class ByteSource extends Source {
   constructor(controller, stream, source, highWaterMark) {
     super(controller, stream, source, highWaterMark, (chunk) => chunk.byteLength);
-    this.views = [];
     const { autoAllocateChunkSize: size } = source;
     if (size !== undefined && (Number(size) === 0 || !Number.isInteger(Number(size)))) raise('ERR_INVALID_ARG_VALUE', 'source.autoAllocateChunkSize', size);
     this.autoSize = size === undefined ? undefined : Number(size);
   }
-  wants() { return super.wants() || (!this.closing && this.state === 'readable' && this.started && (this.views || []).length > 0); }
+  wants() { return super.wants() || (!this.closing && this.state === 'readable' && this.started && this.views.length > 0); }
   pull() {
     const request = deferred();
     if (this.queue.length) {

@@ -225,7 +225,7 @@ readerMethods(ReadableStreamBYOBReader, 'ReadableStreamBYOBReader');
 // source's own methods.
 class Source {
   constructor(controller, stream, source, highWaterMark, size) {
-    Object.assign(this, { controller, stream, size, highWaterMark, started: false, pulling: false, again: false, closing: false, queue: new Queue() });
+    Object.assign(this, { controller, stream, size, highWaterMark, started: false, pulling: false, again: false, closing: false, queue: new Queue(), views: [] });
     this.source = source;
     this.pullMethod = checkFunction(source.pull, 'source.pull');
     this.cancelMethod = checkFunction(source.cancel, 'source.cancel');

@@ -93,9 +93,10 @@ function abort(state, reason) {
   if (state.state === 'closed' || state.state === 'errored') return Promise.resolve();
   if (state.aborting) return state.aborting.promise;
   const already = state.state === 'erroring';
-  state.aborting = { ...deferred(), reason: already ? undefined : reason, already };
+  const request = { ...deferred(), reason: already ? undefined : reason, already };
+  state.aborting = request;
   if (!already) startErroring(state, reason);
-  return state.aborting.promise;
+  return request.promise;
 }
 
 function startErroring(state, err) {
