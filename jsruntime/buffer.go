@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"strings"
-	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/dop251/goja"
@@ -30,11 +29,13 @@ var bufferNatives = map[string]native{
 	"buffer.lastIndexOf": func(c *execution, args []goja.Value) goja.Value {
 		return c.vm.ToValue(bytes.LastIndex(c.bytesOf(arg(args, 0)), c.bytesOf(arg(args, 1))))
 	},
-	"text.valid": func(c *execution, args []goja.Value) goja.Value {
-		return c.vm.ToValue(utf8.Valid(c.bytesOf(arg(args, 0))))
+	// Go's strings have no lone surrogates: they become U+FFFD.
+	"text.wellFormed": func(c *execution, args []goja.Value) goja.Value {
+		return c.vm.ToValue(arg(args, 0).String())
 	},
-	"text.decode": (*execution).decodeLegacy,
-	"text.label":  (*execution).encodingLabel,
+	"text.decode":     (*execution).decodeStandard,
+	"text.encodeInto": (*execution).encodeInto,
+	"text.label":      (*execution).encodingLabel,
 }
 
 // encodeText returns the bytes of a string in an encoding of Node's.
@@ -177,27 +178,6 @@ func brokenPrefix(b []byte) int {
 		lo, hi = 0x80, 0xbf
 	}
 	return n
-}
-
-// decodeLegacy decodes bytes in an encoding of the WHATWG standard.
-func (c *execution) decodeLegacy(args []goja.Value) goja.Value {
-	b, label := c.bytesOf(arg(args, 0)), arg(args, 1).String()
-	if label == "utf-16be" {
-		units := make([]uint16, len(b)/2)
-		for i := range units {
-			units[i] = uint16(b[2*i])<<8 | uint16(b[2*i+1])
-		}
-		return c.vm.ToValue(string(utf16.Decode(units)))
-	}
-	enc, err := htmlindex.Get(label)
-	if err != nil {
-		panic(c.newError("RangeError", "ERR_ENCODING_NOT_SUPPORTED", "The encoding is not supported"))
-	}
-	out, err := enc.NewDecoder().Bytes(b)
-	if err != nil {
-		panic(c.newError("TypeError", "ERR_ENCODING_INVALID_ENCODED_DATA", "The encoded data was not valid"))
-	}
-	return c.vm.ToValue(string(out))
 }
 
 // encodingLabel returns the standard name for a label of an encoding, or

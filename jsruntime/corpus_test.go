@@ -65,7 +65,7 @@ var knownMisses = map[string]string{
 func TestCorpora(t *testing.T) {
 	t.Parallel()
 	r := newWorkers(t, &jsruntime.Options{TenantWorkers: 2})
-	for _, file := range []string{"language.jsonl", "nodeapi.jsonl", "modules.jsonl"} {
+	for _, file := range []string{"language.jsonl", "nodeapi.jsonl", "modules.jsonl", "suites.jsonl"} {
 		for _, s := range readCorpus(t, file) {
 			t.Run(s.Name, func(t *testing.T) {
 				t.Parallel()

@@ -31,11 +31,21 @@ const maxScryptMemory = 64 << 20
 // cryptoNatives are the symmetric half of Node's crypto. States of hashes and
 // ciphers stay in Go; the code holds their numbers.
 var cryptoNatives = map[string]native{
-	"hash.new":         (*execution).hashNew,
-	"hash.update":      (*execution).hashUpdate,
-	"hash.digest":      (*execution).hashDigest,
-	"hash.copy":        (*execution).hashCopy,
-	"crypto.random":    (*execution).random,
+	"hash.new":      (*execution).hashNew,
+	"hash.update":   (*execution).hashUpdate,
+	"hash.digest":   (*execution).hashDigest,
+	"hash.copy":     (*execution).hashCopy,
+	"crypto.random": (*execution).random,
+	"crypto.digest": func(c *execution, args []goja.Value) goja.Value {
+		if digests[digestName(arg(args, 0).String())] == nil {
+			panic(c.newError("Error", "ERR_CRYPTO_INVALID_DIGEST", "Invalid digest: "+clip(arg(args, 0).String())))
+		}
+		return goja.Undefined()
+	},
+	"crypto.digest.type": func(c *execution, args []goja.Value) goja.Value {
+		c.digest(arg(args, 0).String())
+		return goja.Undefined()
+	},
 	"crypto.equal":     (*execution).timingSafeEqual,
 	"crypto.pbkdf2":    (*execution).pbkdf2,
 	"crypto.scrypt":    (*execution).scrypt,

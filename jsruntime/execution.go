@@ -75,6 +75,8 @@ type execution struct {
 	modules   map[string]goja.Value
 	hashes    []hash.Hash
 	ciphers   []*cipherState
+	zlibs     map[int]zlibState
+	lastZlib  int
 	logged    int
 	task      func()     // what the trampoline runs
 	taskErr   error      // what it ended with
@@ -145,6 +147,7 @@ func (e *engine) run(j job, p port, started func(*execution)) (json.RawMessage, 
 	c := newExecution(code, p, j.limits)
 	timer := time.AfterFunc(j.limits.Timeout-time.Since(begin), func() { c.stop(script.Timeout) })
 	defer timer.Stop()
+	defer c.closeStreams()
 	defer c.stop(script.Timeout)
 	started(c)
 	return c.do(j)

@@ -25,6 +25,7 @@ func allNatives() map[string]native {
 	all := map[string]native{}
 	for _, part := range []map[string]native{
 		coreNatives, regexpNatives, bufferNatives, cryptoNatives, keyNatives, zlibNatives, urlNatives, intlNatives,
+		dhNatives, certificateNatives,
 	} {
 		maps.Copy(all, part)
 	}
@@ -37,6 +38,13 @@ var coreNatives = map[string]native{
 	"require": func(c *execution, args []goja.Value) goja.Value { return c.require(args) },
 	"mentions": func(c *execution, args []goja.Value) goja.Value {
 		return c.vm.ToValue(strings.Contains(c.code.source, arg(args, 0).String()))
+	},
+	"json.parse": func(c *execution, args []goja.Value) goja.Value {
+		v, err := buildJSON(c.vm, []byte(arg(args, 0).String()))
+		if err != nil {
+			return goja.Undefined()
+		}
+		return v
 	},
 	"brand":       (*execution).brandSymbol,
 	"log":         (*execution).logLine,

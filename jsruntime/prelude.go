@@ -83,11 +83,14 @@ var publicModules = map[string]string{
 	"node-fetch":       "node_fetch",
 	"path":             "path",
 	"path/posix":       "path",
+	"path/win32":       "path_win32",
 	"perf_hooks":       "perf_hooks",
 	"process":          "process",
 	"querystring":      "querystring",
 	"stream":           "stream",
+	"stream/consumers": "stream_consumers",
 	"stream/promises":  "stream_promises",
+	"stream/web":       "webstreams",
 	"string_decoder":   "string_decoder",
 	"timers":           "timers",
 	"timers/promises":  "timers_promises",
@@ -116,8 +119,9 @@ func (c *execution) require(args []goja.Value) goja.Value {
 var globalModules = func() map[string]string {
 	out := map[string]string{}
 	for module, names := range map[string]string{
-		"abort":    "AbortController AbortSignal Event EventTarget DOMException",
-		"buffer":   "Buffer atob btoa Blob",
+		"abort":    "AbortController AbortSignal Event CustomEvent EventTarget DOMException",
+		"blob":     "Blob File",
+		"buffer":   "Buffer atob btoa",
 		"console":  "console",
 		"encoding": "TextEncoder TextDecoder",
 		"errors": "BadRequestError InvalidReactorConfigurationError AuthenticationError InvalidPaymentMethodError " +
@@ -129,7 +133,11 @@ var globalModules = func() map[string]string {
 		"process":    "process",
 		"timers":     "setTimeout clearTimeout setInterval clearInterval setImmediate clearImmediate",
 		"url":        "URL URLSearchParams",
-		"webcrypto":  "crypto",
+		"webcrypto":  "crypto Crypto CryptoKey SubtleCrypto",
+		"webstreams": "ReadableStream ReadableStreamDefaultReader ReadableStreamBYOBReader ReadableStreamBYOBRequest " +
+			"ReadableByteStreamController ReadableStreamDefaultController TransformStream TransformStreamDefaultController " +
+			"WritableStream WritableStreamDefaultController WritableStreamDefaultWriter ByteLengthQueuingStrategy " +
+			"CountQueuingStrategy TextEncoderStream TextDecoderStream CompressionStream DecompressionStream",
 	} {
 		for _, name := range strings.Fields(names) {
 			out[name] = module
@@ -139,7 +147,7 @@ var globalModules = func() map[string]string {
 }()
 
 // wholeModules are globals that are a module and not a part of one.
-var wholeModules = map[string]bool{"console": true, "process": true, "crypto": true, "Intl": true}
+var wholeModules = map[string]bool{"console": true, "process": true, "Intl": true}
 
 // patches repair intrinsics of goja. Each is a file of the prelude, run before
 // code that mentions one of the words.
@@ -150,6 +158,7 @@ var patches = []struct {
 	{"patch_symbol", regexp.MustCompile(`asyncIterator|for\s+await|async\s*(function)?\s*\*`)},
 	{"patch_error", regexp.MustCompile(`captureStackTrace|stackTraceLimit|prepareStackTrace`)},
 	{"patch_locale", regexp.MustCompile(`toLocale`)},
+	{"patch_json", regexp.MustCompile(`\bJSON\b`)},
 	{"patch_regexp", regexp.MustCompile(`\bRegExp\b`)},
 	{"patch_typed", regexp.MustCompile(`(Uint8|Int8|Uint8Clamped|Uint16|Int16|Uint32|Int32|Float32|Float64|BigInt64|BigUint64)Array\s*\.\s*from`)},
 	{"patch_annexb", regexp.MustCompile(`__(define|lookup)(Getter|Setter)__|[gs]etYear|toGMTString|\.\s*(anchor|big|blink|bold|fixed|fontcolor|fontsize|italics|link|small|strike|sub|sup)\b|trim(Left|Right)`)},

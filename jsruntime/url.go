@@ -3,11 +3,19 @@ package jsruntime
 import (
 	"github.com/dop251/goja"
 	"github.com/nlnwa/whatwg-url/url"
+	"golang.org/x/net/idna"
 )
 
 var urlNatives = map[string]native{
 	"url.parse": (*execution).urlParse,
 	"url.set":   (*execution).urlSet,
+	"url.unicode": func(c *execution, args []goja.Value) goja.Value {
+		text, err := idna.ToUnicode(arg(args, 0).String())
+		if err != nil {
+			return arg(args, 0)
+		}
+		return c.vm.ToValue(text)
+	},
 }
 
 // urlParse takes a URL and, if it is relative, its base, and returns its

@@ -117,7 +117,7 @@ function decode(config, answer) {
   }
   if (config.responseType === 'text') return data;
   if (data !== '') {
-    try { data = JSON.parse(data); } catch (err) {
+    try { data = require('json').parse(data); } catch (err) {
       if (config.responseType === 'json') throw new AxiosError(err.message, 'ERR_BAD_RESPONSE', config);
     }
   }

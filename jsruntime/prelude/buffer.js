@@ -11,29 +11,28 @@ const encodings = {
   binary: 'latin1', ascii: 'ascii', utf16le: 'utf16le', 'utf-16le': 'utf16le', ucs2: 'utf16le', 'ucs-2': 'utf16le',
 };
 
-function fail(Type, code, message) {
-  const err = new Type(message);
-  err.code = code;
-  throw err;
-}
+// Errors and checks are needed only where an argument is wrong.
+const raise = (...args) => require('codes').raise(...args);
+const typeError = (name, expected, value) => raise('ERR_INVALID_ARG_TYPE', name, expected, value);
 
 function encodingOf(name) {
   if (name === undefined || name === null || name === '') return 'utf8';
   const found = encodings[name] || encodings[String(name).toLowerCase()];
-  if (!found) fail(TypeError, 'ERR_UNKNOWN_ENCODING', 'Unknown encoding: ' + name);
+  if (!found) raise('ERR_UNKNOWN_ENCODING', name);
   return found;
 }
 
 function checkSize(size) {
-  if (typeof size !== 'number') fail(TypeError, 'ERR_INVALID_ARG_TYPE', 'The "size" argument must be of type number. Received ' + describe(size));
-  if (!(size >= 0 && size <= kMaxLength)) fail(RangeError, 'ERR_INVALID_ARG_VALUE', `The argument 'size' is invalid. Received ${size}`);
+  if (typeof size !== 'number') typeError('size', 'number', size);
+  if (!(size >= 0 && size <= kMaxLength)) raise('ERR_INVALID_ARG_VALUE_RANGE', 'size', size);
 }
 
-function describe(value) {
-  if (value === null || value === undefined) return String(value);
-  if (typeof value === 'function') return 'function ' + value.name;
-  if (typeof value === 'object') return 'an instance of ' + (value.constructor && value.constructor.name || 'Object');
-  return `type ${typeof value} (${typeof value === 'string' ? "'" + value + "'" : String(value)})`;
+// checkIndex checks a whole number that says where in a buffer.
+function checkIndex(value, name, min = 0, max = Number.MAX_SAFE_INTEGER) {
+  if (typeof value !== 'number') typeError(name, 'number', value);
+  if (!Number.isInteger(value)) raise('ERR_OUT_OF_RANGE', name, 'an integer', value);
+  if (value < min || value > max) raise('ERR_OUT_OF_RANGE', name, `>= ${min} && <= ${max}`, value);
+  return value;
 }
 
 const wrap = (view) => Object.setPrototypeOf(view, Buffer.prototype);
@@ -41,7 +40,10 @@ const fromBytes = (buffer) => wrap(new Uint8Array(buffer));
 const asBytes = (view) => (view instanceof Uint8Array ? view : new Uint8Array(view.buffer, view.byteOffset, view.byteLength));
 
 function Buffer(value, encodingOrOffset, length) {
-  if (typeof value === 'number') return Buffer.alloc(value);
+  if (typeof value === 'number') {
+    if (typeof encodingOrOffset === 'string') typeError('string', 'string', value);
+    return Buffer.alloc(value);
+  }
   return Buffer.from(value, encodingOrOffset, length);
 }
 Object.setPrototypeOf(Buffer, Uint8Array);
@@ -57,46 +59,61 @@ const hidden = (target, methods) => {
   }
 };
 
+// The functions on Buffer are ordinary ones: code writes new Buffer.from().
 hidden(Buffer, {
-  from(value, encodingOrOffset, length) {
-    if (typeof value === 'string') return fromBytes(encode(value, encodingOf(encodingOrOffset)));
+  from: function from(value, encodingOrOffset, length) {
+    if (typeof value === 'string') return fromText(value, encodingOrOffset);
     if (value === null || value === undefined || typeof value !== 'object') return badSource(value);
-    if (value instanceof ArrayBuffer) return fromArrayBuffer(value, encodingOrOffset, length);
+    if (value instanceof ArrayBuffer || isShared(value)) return fromArrayBuffer(value, encodingOrOffset, length);
     const primitive = value.valueOf && value.valueOf();
-    if (primitive !== null && primitive !== undefined && primitive !== value) return Buffer.from(primitive, encodingOrOffset, length);
-    if (value.type === 'Buffer' && Array.isArray(value.data)) return wrap(Uint8Array.from(value.data));
-    if (ArrayBuffer.isView(value) && value instanceof Uint8Array) return wrap(Uint8Array.prototype.slice.call(asPlain(value)));
-    if (typeof value.length === 'number') return wrap(new Uint8Array(Array.prototype.slice.call(value)));
-    if (typeof value[Symbol.toPrimitive] === 'function') return Buffer.from(value[Symbol.toPrimitive]('string'), encodingOrOffset);
+    if (primitive !== null && primitive !== undefined && primitive !== value && (typeof primitive === 'string' || typeof primitive === 'object')) {
+      return Buffer.from(primitive, encodingOrOffset, length);
+    }
+    const made = fromObject(value);
+    if (made) return made;
+    if (typeof value[Symbol.toPrimitive] === 'function') {
+      const text = value[Symbol.toPrimitive]('string');
+      if (typeof text === 'string') return fromText(text, encodingOrOffset);
+    }
     return badSource(value);
   },
-  of(...items) { return wrap(new Uint8Array(items)); },
-  alloc(size, fill, encoding) {
+  of: function of(...items) { return wrap(new Uint8Array(items)); },
+  alloc: function alloc(size, fill, encoding) {
     checkSize(size);
     const out = wrap(new Uint8Array(size));
-    return fill !== undefined && fill !== 0 && size > 0 ? out.fill(fill, encoding) : out;
+    if (fill === undefined || fill === 0 || size === 0) return out;
+    if (encoding !== undefined && typeof encoding !== 'string' && typeof fill === 'string') typeError('encoding', 'string', encoding);
+    return out.fill(fill, encoding);
   },
-  allocUnsafe(size) { checkSize(size); return wrap(new Uint8Array(size)); },
-  allocUnsafeSlow(size) { checkSize(size); return wrap(new Uint8Array(size)); },
-  isBuffer(value) { return value instanceof Buffer; },
-  isEncoding(name) { return typeof name === 'string' && (encodings[name.toLowerCase()] !== undefined); },
-  byteLength(value, encoding) {
-    if (typeof value === 'string') return encode(value, encodingOf(encoding)).byteLength;
-    if (ArrayBuffer.isView(value) || value instanceof ArrayBuffer) return value.byteLength;
-    return fail(TypeError, 'ERR_INVALID_ARG_TYPE', 'The "string" argument must be of type string or an instance of Buffer or ArrayBuffer. Received ' + describe(value));
+  allocUnsafe: function allocUnsafe(size) { checkSize(size); return wrap(new Uint8Array(size)); },
+  allocUnsafeSlow: function allocUnsafeSlow(size) { checkSize(size); return wrap(new Uint8Array(size)); },
+  isBuffer: function isBuffer(value) { return value instanceof Buffer; },
+  isEncoding: function isEncoding(name) { return typeof name === 'string' && name.length !== 0 && encodings[name.toLowerCase()] !== undefined; },
+  byteLength: function byteLength(value, encoding) {
+    if (typeof value === 'string') {
+      const known = typeof encoding === 'string' ? encodings[encoding.toLowerCase()] : undefined;
+      if (known === 'utf16le') return value.length * 2;
+      if (known === 'latin1' || known === 'ascii') return value.length;
+      if (known === 'hex') return value.length >>> 1;
+      return known === 'base64' || known === 'base64url' ? base64Length(value) : encode(value, 'utf8').byteLength;
+    }
+    if (ArrayBuffer.isView(value) || value instanceof ArrayBuffer || isShared(value)) return value.byteLength;
+    return typeError('string', ['string', 'Buffer', 'ArrayBuffer'], value);
   },
-  compare(a, b) { return compareBytes(checkBytes(a, 'buf1'), checkBytes(b, 'buf2')); },
-  concat(list, total) {
-    if (!Array.isArray(list)) fail(TypeError, 'ERR_INVALID_ARG_TYPE', 'The "list" argument must be an instance of Array. Received ' + describe(list));
-    if (total === undefined) total = list.reduce((sum, item) => sum + item.length, 0);
+  compare: function compare(a, b) { return compareBytes(checkBytes(a, 'buf1'), checkBytes(b, 'buf2')); },
+  concat: function concat(list, total) {
+    if (!Array.isArray(list)) typeError('list', 'Array', list);
+    if (list.length === 0) return Buffer.alloc(0);
+    if (total === undefined) total = list.reduce((sum, item) => sum + (item && item.length ? item.length : 0), 0);
+    else checkIndex(total, 'length');
     const out = Buffer.alloc(total);
     let at = 0;
-    for (const item of list) {
-      checkBytes(item, 'list');
-      const part = at + item.length > total ? item.subarray(0, total - at) : item;
+    list.forEach((item, i) => {
+      checkBytes(item, `list[${i}]`);
+      const part = at + item.length > total ? asPlain(item).subarray(0, total - at) : item;
       Uint8Array.prototype.set.call(out, part, at);
       at += part.length;
-    }
+    });
     return out;
   },
 });
@@ -104,22 +121,50 @@ Object.defineProperty(Buffer, Symbol.species, { get() { return Buffer; } });
 
 const asPlain = (view) => new Uint8Array(view.buffer, view.byteOffset, view.length);
 
+const isShared = (value) => Object.prototype.toString.call(value) === '[object SharedArrayBuffer]';
+
+function fromText(value, encoding) {
+  return fromBytes(encode(value, encodingOf(typeof encoding === 'string' ? encoding : undefined)));
+}
+
+// fromObject copies arrays, what looks like one, and what JSON makes of a
+// Buffer.
+function fromObject(value) {
+  if (value instanceof Uint8Array) return wrap(Uint8Array.prototype.slice.call(asPlain(value)));
+  if (value.length !== undefined || value.buffer instanceof ArrayBuffer) {
+    if (typeof value.length !== 'number' || !(value.length > 0)) return Buffer.alloc(0);
+    return wrap(new Uint8Array(Array.prototype.slice.call(value)));
+  }
+  if (value.type === 'Buffer' && Array.isArray(value.data)) return wrap(new Uint8Array(value.data));
+  return undefined;
+}
+
+// base64Length is the length in bytes, as Node counts it: without looking at
+// the digits.
+function base64Length(text) {
+  let length = text.length;
+  if (length === 0) return 0;
+  if (text[length - 1] === '=') length--;
+  if (length > 1 && text[length - 1] === '=') length--;
+  return Math.floor((length * 3) / 4);
+}
+
 function badSource(value) {
-  fail(TypeError, 'ERR_INVALID_ARG_TYPE', 'The first argument must be of type string or an instance of Buffer, ArrayBuffer, or Array or an Array-like Object. Received ' + describe(value));
+  typeError('first argument', ['string', 'Buffer', 'ArrayBuffer', 'Array', 'Array-like Object'], value);
 }
 
 function fromArrayBuffer(buffer, offset, length) {
   offset = offset === undefined ? 0 : +offset || 0;
-  if (offset > buffer.byteLength) fail(RangeError, 'ERR_BUFFER_OUT_OF_BOUNDS', '"offset" is outside of buffer bounds');
   const room = buffer.byteLength - offset;
+  if (room < 0) raise('ERR_BUFFER_OUT_OF_BOUNDS', 'offset');
   if (length === undefined) return wrap(new Uint8Array(buffer, offset));
-  length = Math.max(0, +length || 0);
-  if (length > room) fail(RangeError, 'ERR_BUFFER_OUT_OF_BOUNDS', '"length" is outside of buffer bounds');
-  return wrap(new Uint8Array(buffer, offset, length));
+  length = +length;
+  if (length > room) raise('ERR_BUFFER_OUT_OF_BOUNDS', 'length');
+  return wrap(new Uint8Array(buffer, offset, length > 0 ? length : 0));
 }
 
 function checkBytes(value, name) {
-  if (!(value instanceof Uint8Array)) fail(TypeError, 'ERR_INVALID_ARG_TYPE', `The "${name}" argument must be an instance of Buffer or Uint8Array. Received ` + describe(value));
+  if (!(value instanceof Uint8Array)) typeError(name, ['Buffer', 'Uint8Array'], value);
   return value;
 }
 
@@ -134,7 +179,8 @@ function clamp(value, length, fallback) {
 const toNeedle = (value, encoding) => {
   if (typeof value === 'string') return fromBytes(encode(value, encodingOf(encoding)));
   if (typeof value === 'number') return new Uint8Array([value]);
-  return checkBytes(value, 'value');
+  if (value instanceof Uint8Array) return value;
+  return typeError('value', ['number', 'string', 'Buffer', 'Uint8Array'], value);
 };
 
 function search(buffer, value, from, encoding, last) {
@@ -153,22 +199,29 @@ function search(buffer, value, from, encoding, last) {
 hidden(proto, {
   toString(encoding, start, end) {
     if (arguments.length === 0) return decode(this, 'utf8');
-    const from = start === undefined ? 0 : Math.min(this.length, Math.max(0, Math.trunc(+start) || 0));
-    const to = end === undefined ? this.length : Math.min(this.length, Math.max(0, Math.trunc(+end) || 0));
+    const { length } = this;
+    if (start >= length) return '';
+    const from = start > 0 ? start | 0 : 0;
+    const to = end === undefined || end > length ? length : end | 0;
     if (to <= from) return '';
-    const view = from === 0 && to === this.length ? this : this.subarray(from, to);
-    return decode(view, encodingOf(encoding));
+    const view = from === 0 && to === length ? this : this.subarray(from, to);
+    return decode(view, encoding === undefined ? 'utf8' : encodingOf(encoding === null || encoding === '' ? String(encoding) : encoding));
   },
   toLocaleString(encoding) { return this.toString(encoding); },
   toJSON() { return { type: 'Buffer', data: Array.from(this) }; },
   equals(other) {
-    if (!(other instanceof Uint8Array)) fail(TypeError, 'ERR_INVALID_ARG_TYPE', 'The "otherBuffer" argument must be an instance of Buffer or Uint8Array. Received ' + describe(other));
-    return compareBytes(this, other) === 0;
+    if (!(other instanceof Uint8Array)) typeError('otherBuffer', ['Buffer', 'Uint8Array'], other);
+    return this === other || compareBytes(this, other) === 0;
   },
   compare(other, tStart, tEnd, sStart, sEnd) {
     checkBytes(other, 'target');
-    return compareBytes(this.subarray(sStart || 0, sEnd === undefined ? this.length : sEnd),
-      other.subarray(tStart || 0, tEnd === undefined ? other.length : tEnd));
+    tStart = tStart === undefined ? 0 : checkIndex(tStart, 'targetStart');
+    tEnd = tEnd === undefined ? other.length : checkIndex(tEnd, 'targetEnd', 0, other.length);
+    sStart = sStart === undefined ? 0 : checkIndex(sStart, 'sourceStart');
+    sEnd = sEnd === undefined ? this.length : checkIndex(sEnd, 'sourceEnd', 0, this.length);
+    if (sStart >= sEnd) return tStart >= tEnd ? 0 : -1;
+    if (tStart >= tEnd) return 1;
+    return compareBytes(asPlain(this).subarray(sStart, sEnd), asPlain(other).subarray(tStart, tEnd));
   },
   subarray(start, end) {
     const from = clamp(start, this.length, 0);
@@ -176,41 +229,47 @@ hidden(proto, {
     return wrap(new Uint8Array(this.buffer, this.byteOffset + from, Math.max(0, to - from)));
   },
   slice(start, end) { return this.subarray(start, end); },
-  copy(target, tStart = 0, sStart = 0, sEnd = this.length) {
-    const part = this.subarray(sStart, Math.min(sEnd, sStart + Math.max(0, target.length - tStart)));
-    if (tStart >= target.length) return 0;
+  copy(target, tStart, sStart, sEnd) {
+    if (!(this instanceof Uint8Array)) typeError('source', ['Buffer', 'Uint8Array'], this);
+    if (!(target instanceof Uint8Array)) typeError('target', ['Buffer', 'Uint8Array'], target);
+    tStart = tStart === undefined ? 0 : Math.trunc(tStart) || 0;
+    sStart = sStart === undefined ? 0 : Math.trunc(sStart) || 0;
+    sEnd = sEnd === undefined ? this.length : Math.trunc(sEnd) || 0;
+    if (tStart < 0) raise('ERR_OUT_OF_RANGE', 'targetStart', '>= 0', tStart);
+    if (sStart < 0 || sStart > this.length) raise('ERR_OUT_OF_RANGE', 'sourceStart', `>= 0 && <= ${this.length}`, sStart);
+    if (sEnd < 0) raise('ERR_OUT_OF_RANGE', 'sourceEnd', '>= 0', sEnd);
+    if (tStart >= target.length || sStart >= sEnd) return 0;
+    const part = asPlain(this).subarray(sStart, Math.min(sEnd, sStart + target.length - tStart));
     Uint8Array.prototype.set.call(target, part, tStart);
     return part.length;
   },
   fill(value, start, end, encoding) {
-    if (typeof start === 'string') { encoding = start; start = undefined; end = undefined; }
-    else if (typeof end === 'string') { encoding = end; end = undefined; }
-    const from = start === undefined ? 0 : +start;
-    const to = end === undefined ? this.length : +end;
-    if (typeof value === 'number' || typeof value === 'boolean') return Uint8Array.prototype.fill.call(this, +value & 255, from, to);
-    const bytes = typeof value === 'string' ? new Uint8Array(encode(value, encodingOf(encoding))) : checkBytes(value, 'value');
-    if (bytes.length === 0) {
-      if (typeof value === 'string' && value === '') return Uint8Array.prototype.fill.call(this, 0, from, to);
-      fail(TypeError, 'ERR_INVALID_ARG_VALUE', "The argument 'value' is invalid.");
+    if (typeof value === 'string') {
+      if (start === undefined || typeof start === 'string') { encoding = start; start = undefined; } else if (typeof end === 'string') { encoding = end; end = undefined; }
+      if (encoding !== undefined && typeof encoding !== 'string') typeError('encoding', 'string', encoding);
+    } else {
+      encoding = undefined;
+      if (typeof start === 'string') start = undefined;
     }
-    if (bytes.length === 1) return Uint8Array.prototype.fill.call(this, bytes[0], from, to);
-    for (let i = from; i < to; i++) this[i] = bytes[(i - from) % bytes.length];
-    return this;
+    let from = 0;
+    let to = this.length;
+    if (start !== undefined) {
+      from = checkNumber(start, 'offset', Number.MAX_SAFE_INTEGER);
+      if (end !== undefined) to = checkNumber(end, 'end', this.length);
+      if (from >= to) return this;
+    }
+    return fillBytes(this, value, from, to, encoding);
   },
   write(text, offset, length, encoding) {
-    if (typeof offset === 'string') { encoding = offset; offset = undefined; length = undefined; }
-    else if (typeof length === 'string') { encoding = length; length = undefined; }
-    const at = offset === undefined ? 0 : +offset;
-    if (at < 0 || at > this.length) fail(RangeError, 'ERR_OUT_OF_RANGE', `The value of "offset" is out of range. It must be >= 0 && <= ${this.length}. Received ${at}`);
-    const room = Math.min(this.length - at, length === undefined ? Infinity : +length);
-    let bytes = new Uint8Array(encode(text, encodingOf(encoding)));
-    if (bytes.length > room) {
-      let end = room;
-      if (encodingOf(encoding) === 'utf8') while (end > 0 && (bytes[end] & 0xc0) === 0x80) end--;
-      bytes = bytes.subarray(0, end);
+    if (typeof text !== 'string') typeError('argument', 'string', text);
+    if (offset === undefined || (typeof offset === 'string' && length === undefined)) {
+      return writeText(this, text, 0, this.length, offset === undefined ? encoding : offset);
     }
-    Uint8Array.prototype.set.call(this, bytes, at);
-    return bytes.length;
+    checkIndex(offset, 'offset', 0, this.length);
+    const room = this.length - offset;
+    if (typeof length === 'string') { encoding = length; length = undefined; }
+    if (length !== undefined) checkIndex(length, 'length', 0, this.length);
+    return writeText(this, text, offset, length === undefined || length > room ? room : length, encoding);
   },
   indexOf(value, from, encoding) { return search(this, value, from, encoding, false); },
   lastIndexOf(value, from, encoding) { return search(this, value, from, encoding, true); },
@@ -222,83 +281,43 @@ hidden(proto, {
 Object.defineProperty(proto, 'parent', { get() { return this.buffer; } });
 Object.defineProperty(proto, 'offset', { get() { return this.byteOffset; } });
 
+function checkNumber(value, name, max) {
+  if (typeof value !== 'number') typeError(name, 'number', value);
+  if (!(value >= 0 && value <= max)) raise('ERR_OUT_OF_RANGE', name, `>= 0 && <= ${max}`, value);
+  return value;
+}
+
+function fillBytes(buffer, value, from, to, encoding) {
+  if (typeof value === 'number' || typeof value === 'boolean') return Uint8Array.prototype.fill.call(buffer, +value & 255, from, to);
+  if (value === '' || value === null || value === undefined) return Uint8Array.prototype.fill.call(buffer, 0, from, to);
+  const bytes = typeof value === 'string' ? new Uint8Array(encode(value, encodingOf(encoding))) : ArrayBuffer.isView(value) ? asBytes(value) : null;
+  if (bytes === null) return Uint8Array.prototype.fill.call(buffer, +value & 255, from, to);
+  if (bytes.length === 0) raise('ERR_INVALID_ARG_VALUE', 'value', value);
+  if (bytes.length === 1) return Uint8Array.prototype.fill.call(buffer, bytes[0], from, to);
+  for (let i = from; i < to; i++) buffer[i] = bytes[(i - from) % bytes.length];
+  return buffer;
+}
+
+// writeText writes whole characters only.
+function writeText(buffer, text, at, room, encoding) {
+  const name = encodingOf(encoding);
+  let bytes = new Uint8Array(encode(text, name));
+  if (bytes.length > room) {
+    let end = name === 'utf16le' ? room & ~1 : room;
+    if (name === 'utf8') while (end > 0 && (bytes[end] & 0xc0) === 0x80) end--;
+    bytes = bytes.subarray(0, end);
+  }
+  Uint8Array.prototype.set.call(buffer, bytes, at);
+  return bytes.length;
+}
+
 function swap(buffer, size) {
-  if (buffer.length % size) fail(RangeError, 'ERR_INVALID_BUFFER_SIZE', `Buffer size must be a multiple of ${size * 8}-bits`);
+  if (buffer.length % size) raise('ERR_INVALID_BUFFER_SIZE', `${size * 8}-bits`);
   for (let i = 0; i < buffer.length; i += size) Uint8Array.prototype.reverse.call(asPlain(buffer.subarray(i, i + size)));
   return buffer;
 }
 
-function checkOffset(buffer, offset, size) {
-  if (typeof offset !== 'number') fail(TypeError, 'ERR_INVALID_ARG_TYPE', 'The "offset" argument must be of type number. Received ' + describe(offset));
-  if (!Number.isInteger(offset)) fail(RangeError, 'ERR_OUT_OF_RANGE', `The value of "offset" is out of range. It must be an integer. Received ${offset}`);
-  if (buffer.length < size) fail(RangeError, 'ERR_BUFFER_OUT_OF_BOUNDS', 'Attempt to access memory outside buffer bounds');
-  if (offset < 0 || offset + size > buffer.length) fail(RangeError, 'ERR_OUT_OF_RANGE', `The value of "offset" is out of range. It must be >= 0 and <= ${buffer.length - size}. Received ${offset}`);
-}
-
-function checkValue(value, min, max) {
-  if (value < min || value > max) fail(RangeError, 'ERR_OUT_OF_RANGE', `The value of "value" is out of range. It must be >= ${min}${typeof min === 'bigint' ? 'n' : ''} and <= ${max}${typeof max === 'bigint' ? 'n' : ''}. Received ${value}${typeof value === 'bigint' ? 'n' : ''}`);
-}
-
-const view = (buffer) => new DataView(buffer.buffer, buffer.byteOffset, buffer.byteLength);
-
-// accessors defines read and write for one kind of number.
-function accessors(name, size, kind, little, min, max, alias) {
-  const read = function (offset = 0) {
-    checkOffset(this, offset, size);
-    return view(this)['get' + kind](offset, little);
-  };
-  const write = function (value, offset = 0) {
-    if (min !== undefined) checkValue(value, min, max);
-    checkOffset(this, offset, size);
-    view(this)['set' + kind](offset, value, little);
-    return offset + size;
-  };
-  const pair = { ['read' + name]: read, ['write' + name]: write };
-  if (alias) Object.assign(pair, { ['read' + alias]: read, ['write' + alias]: write });
-  hidden(proto, pair);
-}
-
-accessors('UInt8', 1, 'Uint8', false, 0, 255, 'Uint8');
-accessors('Int8', 1, 'Int8', false, -128, 127);
-for (const [suffix, little] of [['LE', true], ['BE', false]]) {
-  accessors('UInt16' + suffix, 2, 'Uint16', little, 0, 65535, 'Uint16' + suffix);
-  accessors('Int16' + suffix, 2, 'Int16', little, -32768, 32767);
-  accessors('UInt32' + suffix, 4, 'Uint32', little, 0, 4294967295, 'Uint32' + suffix);
-  accessors('Int32' + suffix, 4, 'Int32', little, -2147483648, 2147483647);
-  accessors('BigUInt64' + suffix, 8, 'BigUint64', little, 0n, 2n ** 64n - 1n, 'BigUint64' + suffix);
-  accessors('BigInt64' + suffix, 8, 'BigInt64', little, -(2n ** 63n), 2n ** 63n - 1n);
-  accessors('Float' + suffix, 4, 'Float32', little);
-  accessors('Double' + suffix, 8, 'Float64', little);
-}
-
-// Numbers of 1 to 6 bytes.
-function readInt(buffer, offset, size, little, signed) {
-  checkOffset(buffer, offset, size);
-  let value = 0;
-  for (let i = 0; i < size; i++) value = value * 256 + buffer[offset + (little ? size - 1 - i : i)];
-  return signed && value >= 2 ** (8 * size - 1) ? value - 2 ** (8 * size) : value;
-}
-
-function writeInt(buffer, value, offset, size, little, signed) {
-  value = +value;
-  checkValue(value, signed ? -(2 ** (8 * size - 1)) : 0, signed ? 2 ** (8 * size - 1) - 1 : 2 ** (8 * size) - 1);
-  checkOffset(buffer, offset, size);
-  if (value < 0) value += 2 ** (8 * size);
-  for (let i = 0; i < size; i++) {
-    buffer[offset + (little ? i : size - 1 - i)] = value % 256;
-    value = Math.floor(value / 256);
-  }
-  return offset + size;
-}
-
-for (const [suffix, little] of [['LE', true], ['BE', false]]) {
-  for (const [kind, signed] of [['UInt', false], ['Uint', false], ['Int', true]]) {
-    hidden(proto, {
-      ['read' + kind + suffix](offset, size) { return readInt(this, offset, size, little, signed); },
-      ['write' + kind + suffix](value, offset, size) { return writeInt(this, value, offset, size, little, signed); },
-    });
-  }
-}
+require('buffer_numbers')(proto, hidden);
 
 for (const name of ['utf8', 'hex', 'base64', 'base64url', 'latin1', 'ascii', 'ucs2', 'utf16le']) {
   hidden(proto, {
@@ -309,35 +328,37 @@ for (const name of ['utf8', 'hex', 'base64', 'base64url', 'latin1', 'ascii', 'uc
 
 const inspectName = Symbol.for('nodejs.util.inspect.custom');
 Object.defineProperty(proto, inspectName, {
-  value() {
-    const shown = this.subarray(0, 50).toString('hex').replace(/(..)(?=.)/g, '$1 ');
-    const more = this.length - 50;
-    return `<Buffer${shown ? ' ' + shown : ''}${more > 0 ? ` ... ${more} more byte${more > 1 ? 's' : ''}` : ''}>`;
+  value(depth, options) {
+    const max = module.exports.INSPECT_MAX_BYTES;
+    let shown = asPlain(this).subarray(0, max);
+    shown = decode(shown, 'hex').replace(/(..)(?=.)/g, '$1 ');
+    const more = this.length - max;
+    if (more > 0) shown += ` ... ${more} more byte${more > 1 ? 's' : ''}`;
+    const extras = Object.keys(this).filter((key) => !/^\d+$/.test(key));
+    if (extras.length && options) {
+      const { inspect } = require('inspect');
+      const text = extras.map((key) => `${key}: ${inspect(this[key], { ...options, breakLength: Infinity })}`).join(', ');
+      shown += (shown ? ', ' : '') + text;
+    }
+    return `<${this.constructor.name} ${shown}>`;
   },
+  writable: true,
+  configurable: true,
 });
+Object.defineProperty(proto, 'inspect', { value: proto[inspectName], writable: true, configurable: true });
 
 function invalidCharacter() {
   const { DOMException } = require('abort');
   throw new DOMException('Invalid character', 'InvalidCharacterError');
 }
 
-class Blob {
-  constructor(parts = [], options = {}) {
-    this._bytes = Buffer.concat(parts.map((part) => (part instanceof Blob ? part._bytes
-      : ArrayBuffer.isView(part) || part instanceof ArrayBuffer ? Buffer.from(part.buffer || part, part.byteOffset, part.byteLength) : Buffer.from(String(part)))));
-    Object.defineProperty(this, '_bytes', { enumerable: false });
-    this.size = this._bytes.length;
-    this.type = options.type ? String(options.type).toLowerCase() : '';
-  }
-  async text() { return this._bytes.toString(); }
-  async arrayBuffer() { return Uint8Array.prototype.slice.call(asPlain(this._bytes)).buffer; }
-  slice(start, end, type = '') { return new Blob([this._bytes.subarray(start, end)], { type }); }
-}
+function SlowBuffer(length) { return Buffer.allocUnsafeSlow(length); }
+Object.setPrototypeOf(SlowBuffer, Uint8Array);
+Object.setPrototypeOf(SlowBuffer.prototype, Uint8Array.prototype);
 
 module.exports = {
   Buffer,
-  Blob,
-  SlowBuffer: Buffer,
+  SlowBuffer,
   kMaxLength,
   constants: { MAX_LENGTH: kMaxLength, MAX_STRING_LENGTH: 2 ** 29 - 24 },
   INSPECT_MAX_BYTES: 50,
@@ -352,5 +373,21 @@ module.exports = {
     for (let i = 0; i < text.length; i++) if (text.charCodeAt(i) > 255) invalidCharacter();
     return decode(new Uint8Array(encode(text, 'latin1')), 'base64');
   },
-  transcode: (source, from, to) => Buffer.from(Buffer.from(source).toString(from), to),
+  transcode(source, from, to) {
+    if (!(source instanceof Uint8Array)) typeError('source', ['Buffer', 'Uint8Array'], source);
+    const known = (name) => (typeof name === 'string' && ['utf8', 'utf16le', 'latin1', 'ascii'].includes(encodings[name.toLowerCase()]) ? encodings[name.toLowerCase()] : undefined);
+    if (!known(from) || !known(to)) {
+      const err = new Error('Unable to transcode Buffer [U_ILLEGAL_ARGUMENT_ERROR]');
+      throw Object.assign(err, { code: 'U_ILLEGAL_ARGUMENT_ERROR', errno: 1 });
+    }
+    let text = decode(source, known(from));
+    if (known(to) === 'ascii' || known(to) === 'latin1') {
+      const most = known(to) === 'ascii' ? 127 : 255;
+      text = Array.from(text, (char) => (char.codePointAt(0) > most ? '?' : char)).join('');
+    }
+    return Buffer.from(text, to);
+  },
 };
+for (const name of ['Blob', 'File', 'resolveObjectURL']) {
+  Object.defineProperty(module.exports, name, { get: () => require('blob')[name], enumerable: true, configurable: true });
+}

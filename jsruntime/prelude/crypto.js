@@ -3,127 +3,200 @@
 const { Buffer } = require('buffer');
 const keys = require('crypto_keys');
 const { fail, toBytes, output } = keys;
+const raise = (...args) => require('codes').raise(...args);
+const { validateString, validateUint32, validateInteger, validateInt32, validateCallback } = require('validators');
 const newHash = sys('hash.new');
 const updateHash = sys('hash.update');
 const digestHash = sys('hash.digest');
 const random = sys('crypto.random');
 
-// lazyTransform gives hashes and ciphers the methods of a stream when they are
-// used as one.
+// asStream makes a stream of a hash or a cipher that is used as one.
 function asStream(target, flush) {
   const { Transform } = require('stream');
-  const stream = new Transform({
-    transform(chunk, encoding, done) { const out = target.update(chunk); if (Buffer.isBuffer(out) && out.length) this.push(out); done(); },
+  return new Transform({
+    transform(chunk, encoding, done) {
+      try {
+        const out = target.update(chunk);
+        if (Buffer.isBuffer(out) && out.length) this.push(out);
+        done();
+      } catch (err) { done(err); }
+    },
     flush(done) { try { done(null, flush()); } catch (err) { done(err); } },
   });
-  return stream;
 }
-const streamMethods = ['write', 'end', 'on', 'once', 'pipe', 'read', 'setEncoding'];
+const streamMethods = ['write', 'end', 'on', 'once', 'off', 'emit', 'pipe', 'unpipe', 'read', 'setEncoding', 'addListener', 'removeListener', 'removeAllListeners',
+  'listenerCount', 'prependListener', 'pause', 'resume', 'destroy', 'cork', 'uncork', 'listeners'];
+const streams = new WeakMap();
 function addStream(Class, flush) {
-  const streams = new WeakMap();
+  const streamOf = (self) => {
+    if (!streams.has(self)) streams.set(self, asStream(self, () => flush(self)));
+    return streams.get(self);
+  };
   for (const name of streamMethods) {
     Object.defineProperty(Class.prototype, name, {
       value(...args) {
-        if (!streams.has(this)) streams.set(this, asStream(this, () => flush(this)));
-        const out = streams.get(this)[name](...args);
-        return out === streams.get(this) ? this : out;
+        const stream = streamOf(this);
+        const out = stream[name](...args);
+        return out === stream ? this : out;
       },
       writable: true,
       configurable: true,
     });
   }
+  for (const name of ['_readableState', '_writableState', 'readable', 'writable', 'writableEnded', 'destroyed']) {
+    Object.defineProperty(Class.prototype, name, { get() { return streamOf(this)[name]; }, configurable: true });
+  }
 }
 
-class Hash {
-  #id;
-  #done = false;
-  #name;
-  constructor(name, key, id) {
-    if (typeof name !== 'string') fail(TypeError, 'ERR_INVALID_ARG_TYPE', 'The "algorithm" argument must be of type string. Received ' + (name === null ? 'null' : typeof name));
-    this.#name = name;
-    this.#id = id === undefined ? newHash(name, key) : id;
-  }
+const states = new WeakMap();
+const stateOf = (hash) => {
+  const state = states.get(hash);
+  if (state.done) raise('ERR_CRYPTO_HASH_FINALIZED');
+  return state;
+};
+const checkEncoding = (data, encoding) => {
+  if (encoding && encoding.toLowerCase && encoding.toLowerCase() === 'hex' && data.length % 2) raise('ERR_INVALID_ARG_VALUE', 'encoding', encoding, `is invalid for data of length ${data.length}`);
+};
+
+const hashMethods = {
   update(data, encoding) {
-    if (this.#done) fail(Error, 'ERR_CRYPTO_HASH_FINALIZED', 'Digest already called');
-    updateHash(this.#id, toBytes(data, encoding, 'data'));
+    const { id } = stateOf(this);
+    if (typeof data === 'string') checkEncoding(data, encoding);
+    updateHash(id, toBytes(data, encoding, 'data'));
     return this;
-  }
+  },
   digest(encoding) {
-    if (this.#done) fail(Error, 'ERR_CRYPTO_HASH_FINALIZED', 'Digest already called');
-    this.#done = true;
-    return output(digestHash(this.#id), encoding);
-  }
-  copy() {
-    if (this.#done) fail(Error, 'ERR_CRYPTO_HASH_FINALIZED', 'Digest already called');
-    return new Hash(this.#name, undefined, sys('hash.copy')(this.#id, this.#name));
-  }
-}
-class Hmac extends Hash {}
-Hmac.prototype.copy = undefined;
-addStream(Hash, (hash) => hash.digest());
+    const state = states.get(this);
+    if (state.done && this instanceof Hmac) return output(new Uint8Array(0), encoding);
+    if (state.done) raise('ERR_CRYPTO_HASH_FINALIZED');
+    state.done = true;
+    let bytes = digestHash(state.id);
+    if (state.length !== undefined) bytes = bytes.slice(0, state.length);
+    return output(bytes, encoding);
+  },
+};
 
-class Cipher {
-  constructor(name, key, iv, options, encrypt) {
-    if (typeof name !== 'string') fail(TypeError, 'ERR_INVALID_ARG_TYPE', 'The "cipher" argument must be of type string');
-    const length = (options && options.authTagLength) || 16;
-    const secret = keys.secretBytes(key);
-    this._id = sys('cipher.new')(name, secret, iv === null ? new Uint8Array(0) : toBytes(iv, 'utf8', 'iv'), encrypt, length);
-    this._text = '';
-    Object.defineProperty(this, '_id', { enumerable: false });
-    Object.defineProperty(this, '_text', { enumerable: false });
+// The classes can be called without new, as in Node.
+function Hash(name, options) {
+  if (!(this instanceof Hash)) return new Hash(name, options);
+  if (name instanceof Hash) {
+    const from = stateOf(name);
+    states.set(this, { ...from, id: sys('hash.copy')(from.id, from.name) });
+    return undefined;
   }
+  validateString(name, 'algorithm');
+  const length = typeof options === 'object' && options !== null ? options.outputLength : undefined;
+  if (length !== undefined) validateUint32(length, 'options.outputLength');
+  states.set(this, { name, id: newHash(name), done: false, length });
+  if (length !== undefined && length > digestHash(states.get(this).id).byteLength) fail(Error, 'ERR_OSSL_EVP_NOT_XOF_OR_INVALID_LENGTH', 'Unsupported state or unable to change the output length');
+  return undefined;
+}
+Object.assign(Hash.prototype, hashMethods, { copy(options) { stateOf(this); return new Hash(this, options); } });
+
+function Hmac(name, key, options) {
+  if (!(this instanceof Hmac)) return new Hmac(name, key, options);
+  validateString(name, 'hmac');
+  if (key === null || key === undefined) raise('ERR_INVALID_ARG_TYPE', 'key', ['ArrayBuffer', 'Buffer', 'TypedArray', 'DataView', 'string', 'KeyObject', 'CryptoKey'], key);
+  states.set(this, { name, id: newHash(name, keys.secretBytes(key, options && options.encoding)), done: false });
+  return undefined;
+}
+Object.assign(Hmac.prototype, hashMethods);
+for (const Class of [Hash, Hmac]) {
+  for (const key of Object.keys(Class.prototype)) Object.defineProperty(Class.prototype, key, { enumerable: false });
+  addStream(Class, (hash) => hash.digest());
+}
+
+function startCipher(cipher, name, key, iv, options, encrypt) {
+  validateString(name, 'cipher');
+  const length = (options && options.authTagLength) || 16;
+  const secret = keys.secretBytes(key);
+  if (iv !== null && typeof iv !== 'string' && !ArrayBuffer.isView(iv) && !(iv instanceof ArrayBuffer)) {
+    raise('ERR_INVALID_ARG_TYPE', 'iv', ['string', 'ArrayBuffer', 'Buffer', 'TypedArray', 'DataView'], iv);
+  }
+  const id = sys('cipher.new')(name, secret, iv === null ? new Uint8Array(0) : toBytes(iv, 'utf8', 'iv'), encrypt, length);
+  Object.defineProperty(cipher, '_id', { value: id });
+}
+
+const cipherMethods = {
   update(data, inputEncoding, outputEncoding) {
+    if (typeof data !== 'string' && !ArrayBuffer.isView(data)) raise('ERR_INVALID_ARG_TYPE', 'data', ['string', 'Buffer', 'TypedArray', 'DataView'], data);
     return this._output(sys('cipher.update')(this._id, toBytes(data, inputEncoding, 'data')), outputEncoding, false);
-  }
-  final(encoding) { return this._output(sys('cipher.final')(this._id), encoding, true); }
+  },
+  final(encoding) { return this._output(sys('cipher.final')(this._id), encoding, true); },
   _output(bytes, encoding, last) {
     if (!encoding || encoding === 'buffer') return Buffer.from(bytes);
-    if (!this._decoder) {
-      const { StringDecoder } = require('string_decoder');
-      Object.defineProperty(this, '_decoder', { value: new StringDecoder(encoding) });
-    }
+    const name = require('buffer').Buffer.isEncoding(encoding) ? encoding.toLowerCase() : raise('ERR_UNKNOWN_ENCODING', encoding);
+    if (!this._decoder) Object.defineProperty(this, '_decoder', { value: new (require('string_decoder').StringDecoder)(name) });
     return last ? this._decoder.end(Buffer.from(bytes)) : this._decoder.write(Buffer.from(bytes));
-  }
-  setAutoPadding(on = true) { sys('cipher.nopadding')(this._id, !on); return this; }
-  setAAD(data) { sys('cipher.aad')(this._id, toBytes(data, 'utf8', 'buffer')); return this; }
-  getAuthTag() { return Buffer.from(sys('cipher.tag')(this._id)); }
-  setAuthTag(tag, encoding) { sys('cipher.settag')(this._id, toBytes(tag, encoding, 'buffer')); return this; }
+  },
+  setAutoPadding(on = true) { sys('cipher.nopadding')(this._id, !on); return this; },
+  setAAD(data) { sys('cipher.aad')(this._id, toBytes(data, 'utf8', 'buffer')); return this; },
+};
+
+function Cipheriv(name, key, iv, options) {
+  if (!(this instanceof Cipheriv)) return new Cipheriv(name, key, iv, options);
+  startCipher(this, name, key, iv, options, true);
+  return undefined;
 }
-addStream(Cipher, (cipher) => cipher.final());
-class Cipheriv extends Cipher {}
-class Decipheriv extends Cipher {}
+Object.assign(Cipheriv.prototype, cipherMethods, { getAuthTag() { return Buffer.from(sys('cipher.tag')(this._id)); } });
+
+function Decipheriv(name, key, iv, options) {
+  if (!(this instanceof Decipheriv)) return new Decipheriv(name, key, iv, options);
+  startCipher(this, name, key, iv, options, false);
+  return undefined;
+}
+Object.assign(Decipheriv.prototype, cipherMethods, {
+  setAuthTag(tag, encoding) { sys('cipher.settag')(this._id, toBytes(tag, encoding, 'buffer')); return this; },
+});
+for (const Class of [Cipheriv, Decipheriv]) {
+  for (const key of Object.keys(Class.prototype)) Object.defineProperty(Class.prototype, key, { enumerable: false });
+  addStream(Class, (cipher) => cipher.final());
+}
 
 // later gives the outcome of a synchronous function to a callback.
 function later(callback, run) {
-  if (typeof callback !== 'function') fail(TypeError, 'ERR_INVALID_CALLBACK', 'Callback must be a function');
+  validateCallback(callback);
   let value;
   let failure = null;
   try { value = run(); } catch (err) { failure = err; }
   require('timers').setImmediate(() => (failure ? callback(failure) : callback(null, value)));
 }
 
+const maxSize = 2 ** 31 - 1;
+function checkSize(value, name, unit, offset, length) {
+  if (typeof value !== 'number') raise('ERR_INVALID_ARG_TYPE', name, 'number', value);
+  value *= unit;
+  if (Number.isNaN(value) || value > maxSize || value < 0) raise('ERR_OUT_OF_RANGE', name, `>= 0 && <= ${maxSize}`, value);
+  if (value + offset > length) raise('ERR_OUT_OF_RANGE', name === 'size' ? 'size + offset' : name, `<= ${length}`, value + offset);
+  return value;
+}
+
 function randomBytes(size, callback) {
-  if (typeof size !== 'number') fail(TypeError, 'ERR_INVALID_ARG_TYPE', 'The "size" argument must be of type number. Received ' + typeof size);
-  if (!(size >= 0 && size <= 2 ** 31 - 1)) fail(RangeError, 'ERR_OUT_OF_RANGE', `The value of "size" is out of range. It must be >= 0 && <= 2147483647. Received ${size}`);
-  if (callback) return later(callback, () => Buffer.from(random(size)));
+  if (typeof size !== 'number') raise('ERR_INVALID_ARG_TYPE', 'size', 'number', size);
+  if (!(size >= 0 && size <= maxSize)) raise('ERR_OUT_OF_RANGE', 'size', `>= 0 && <= ${maxSize}`, size);
+  if (callback !== undefined) return later(callback, () => Buffer.from(random(size)));
   return Buffer.from(random(size));
 }
 
 function randomFillSync(target, offset = 0, size) {
+  if (!ArrayBuffer.isView(target) && !(target instanceof ArrayBuffer)) raise('ERR_INVALID_ARG_TYPE', 'buf', ['ArrayBuffer', 'ArrayBufferView'], target);
   const view = target instanceof ArrayBuffer ? new Uint8Array(target) : new Uint8Array(target.buffer, target.byteOffset, target.byteLength);
   const unit = target.BYTES_PER_ELEMENT || 1;
-  const length = size === undefined ? view.length - offset * unit : size * unit;
-  view.set(new Uint8Array(random(length)), offset * unit);
+  const start = checkSize(offset, 'offset', unit, 0, view.length);
+  const length = size === undefined ? view.length - start : checkSize(size, 'size', unit, start, view.length);
+  if (length > 0) view.set(new Uint8Array(random(length)), start);
   return target;
 }
 
 function randomInt(min, max, callback) {
-  if (max === undefined || typeof max === 'function') { callback = max; max = min; min = 0; }
-  if (!Number.isSafeInteger(min)) fail(TypeError, 'ERR_INVALID_ARG_TYPE', 'The "min" argument must be a safe integer.');
-  if (!Number.isSafeInteger(max)) fail(TypeError, 'ERR_INVALID_ARG_TYPE', 'The "max" argument must be a safe integer.');
+  const short = max === undefined || typeof max === 'function';
+  if (short) { callback = max; max = min; min = 0; }
+  if (callback !== undefined) validateCallback(callback);
+  if (!Number.isSafeInteger(min)) raise('ERR_INVALID_ARG_TYPE', 'min', 'a safe integer', min);
+  if (!Number.isSafeInteger(max)) raise('ERR_INVALID_ARG_TYPE', 'max', 'a safe integer', max);
+  if (max <= min) raise('ERR_OUT_OF_RANGE', 'max', `greater than the value of "min" (${min})`, max);
   const range = max - min;
-  if (range <= 0) fail(RangeError, 'ERR_OUT_OF_RANGE', `The value of "max" is out of range. It must be greater than the value of "min" (${min}). Received ${max}`);
-  if (range > 2 ** 48 - 1) fail(RangeError, 'ERR_OUT_OF_RANGE', 'The value of "max - min" is out of range. It must be <= 281474976710655.');
+  if (!(range <= 2 ** 48 - 1)) raise('ERR_OUT_OF_RANGE', short ? 'max' : 'max - min', `<= ${2 ** 48 - 1}`, range);
   const limit = 2 ** 48 - (2 ** 48 % range);
   let value;
   do { value = Buffer.from(random(6)).readUIntBE(0, 6); } while (value >= limit);
@@ -139,38 +212,49 @@ function randomUUID() {
   return b.toString('hex').replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
 }
 
+function checkPbkdf2(iterations, length, digest) {
+  validateString(digest, 'digest');
+  validateInteger(iterations, 'iterations', 1, maxSize);
+  validateInteger(length, 'keylen', 0, maxSize);
+}
 function pbkdf2Sync(password, salt, iterations, length, digest) {
-  if (typeof digest !== 'string') fail(TypeError, 'ERR_INVALID_ARG_TYPE', 'The "digest" argument must be of type string. Received ' + typeof digest);
-  return Buffer.from(sys('crypto.pbkdf2')(toBytes(password, 'utf8', 'password'), toBytes(salt, 'utf8', 'salt'), iterations, length, digest));
+  const secret = secretOf(password, 'password');
+  const salted = toBytes(salt, 'utf8', 'salt');
+  checkPbkdf2(iterations, length, digest);
+  return Buffer.from(sys('crypto.pbkdf2')(secret, salted, iterations, length, digest));
 }
+const secretOf = (value, name) => (value instanceof keys.KeyObject ? keys.secretBytes(value) : toBytes(value, 'utf8', name));
 
+function scryptOptions(options) {
+  const out = { N: 16384, r: 8, p: 1, maxmem: 32 * 1024 * 1024 };
+  for (const [short, long] of [['N', 'cost'], ['r', 'blockSize'], ['p', 'parallelization']]) {
+    const has = options[short] !== undefined;
+    if (has) validateUint32(options[short], short);
+    if (has && options[long] !== undefined && options[long] !== options[short]) raise('ERR_INCOMPATIBLE_OPTION_PAIR', short, long);
+    if (options[long] !== undefined) validateUint32(options[long], long);
+    out[short] = has ? options[short] : options[long] !== undefined ? options[long] : out[short];
+  }
+  if (options.maxmem !== undefined) { validateInteger(options.maxmem, 'maxmem', 0); out.maxmem = options.maxmem; }
+  return out;
+}
 function scryptSync(password, salt, length, options = {}) {
-  const pick = (short, long, standard) => (options[short] !== undefined ? options[short] : options[long] !== undefined ? options[long] : standard);
-  const maxmem = options.maxmem === undefined ? 32 * 1024 * 1024 + 1024 * 1024 : options.maxmem;
-  return Buffer.from(sys('crypto.scrypt')(toBytes(password, 'utf8', 'password'), toBytes(salt, 'utf8', 'salt'), length,
-    pick('N', 'cost', 16384), pick('r', 'blockSize', 8), pick('p', 'parallelization', 1), maxmem));
+  const { N, r, p, maxmem } = scryptOptions(options);
+  const secret = secretOf(password, 'password');
+  const salted = toBytes(salt, 'utf8', 'salt');
+  validateInt32(length, 'keylen', 0);
+  return Buffer.from(sys('crypto.scrypt')(secret, salted, length, N, r, p, maxmem + 1024 * 1024));
 }
 
-function hkdfSync(digest, key, salt, info, length) {
-  return sys('crypto.hkdf')(digest, keys.secretBytes(key), toBytes(salt, 'utf8', 'salt'), toBytes(info, 'utf8', 'info'), length);
+function checkHkdf(digest, key, salt, info, length) {
+  validateString(digest, 'digest');
+  const secret = key instanceof keys.KeyObject || (key && key.handle) ? keys.secretBytes(key) : toBytes(key, 'utf8', 'ikm');
+  const salted = toBytes(salt, 'utf8', 'salt');
+  const extra = toBytes(info, 'utf8', 'info');
+  validateInteger(length, 'length', 0, maxSize);
+  if (extra.byteLength > 1024) raise('ERR_OUT_OF_RANGE', 'info', 'must not contain more than 1024 bytes', extra.byteLength);
+  return [digest, secret, salted, extra, length];
 }
-
-class ECDH {
-  #curve;
-  #private;
-  constructor(curve) { this.#curve = curve; sys('ecdh.new')(curve); }
-  generateKeys(encoding, format) { this.#private = sys('ecdh.new')(this.#curve); return this.getPublicKey(encoding, format); }
-  #key() {
-    if (!this.#private) fail(Error, 'ERR_CRYPTO_ECDH_INVALID_KEY', 'Failed to get ECDH private key');
-    return this.#private;
-  }
-  getPrivateKey(encoding) { return output(this.#key(), encoding); }
-  getPublicKey(encoding, format) { return output(sys('ecdh.public')(this.#curve, this.#key(), format === 'compressed'), encoding); }
-  setPrivateKey(key, encoding) { const bytes = toBytes(key, encoding, 'key'); sys('ecdh.public')(this.#curve, bytes, false); this.#private = Buffer.from(bytes); return this; }
-  computeSecret(other, inputEncoding, outputEncoding) {
-    return output(sys('ecdh.secret')(this.#curve, this.#key(), toBytes(other, inputEncoding, 'otherPublicKey')), outputEncoding);
-  }
-}
+const hkdfSync = (...args) => sys('crypto.hkdf')(...checkHkdf(...args));
 
 const hashNames = ['RSA-MD5', 'RSA-RIPEMD160', 'RSA-SHA1', 'RSA-SHA224', 'RSA-SHA256', 'RSA-SHA384', 'RSA-SHA512', 'md5', 'ripemd160', 'sha1',
   'sha224', 'sha256', 'sha3-224', 'sha3-256', 'sha3-384', 'sha3-512', 'sha384', 'sha512', 'sha512-224', 'sha512-256'];
@@ -178,13 +262,10 @@ const cipherNames = ['aes-128-cbc', 'aes-128-ctr', 'aes-128-ecb', 'aes-128-gcm',
   'aes-256-cbc', 'aes-256-ctr', 'aes-256-ecb', 'aes-256-gcm', 'chacha20-poly1305', 'des-ede', 'des-ede-cbc', 'des-ede3', 'des-ede3-cbc'];
 
 module.exports = {
-  createHash: (name, options) => new Hash(name),
-  createHmac: (name, key) => {
-    if (key === null || key === undefined) fail(TypeError, 'ERR_INVALID_ARG_TYPE', 'The "key" argument must be of type string or an instance of ArrayBuffer, Buffer, TypedArray, DataView, KeyObject, or CryptoKey. Received ' + String(key));
-    return new Hmac(name, keys.secretBytes(key));
-  },
-  createCipheriv: (name, key, iv, options) => new Cipheriv(name, key, iv, options, true),
-  createDecipheriv: (name, key, iv, options) => new Decipheriv(name, key, iv, options, false),
+  createHash: (name, options) => new Hash(name, options),
+  createHmac: (name, key, options) => new Hmac(name, key, options),
+  createCipheriv: (name, key, iv, options) => new Cipheriv(name, key, iv, options),
+  createDecipheriv: (name, key, iv, options) => new Decipheriv(name, key, iv, options),
   getCipherInfo(name) {
     const info = sys('cipher.info')(name);
     if (!info) return undefined;
@@ -193,28 +274,58 @@ module.exports = {
   randomBytes, randomFillSync, randomInt, randomUUID, pbkdf2Sync, scryptSync, hkdfSync,
   pseudoRandomBytes: randomBytes,
   randomFill(target, offset, size, callback) {
-    const done = [offset, size, callback].find((v) => typeof v === 'function');
-    later(done, () => randomFillSync(target, typeof offset === 'number' ? offset : 0, typeof size === 'number' ? size : undefined));
+    if (!ArrayBuffer.isView(target) && !(target instanceof ArrayBuffer)) raise('ERR_INVALID_ARG_TYPE', 'buf', ['ArrayBuffer', 'ArrayBufferView'], target);
+    if (typeof offset === 'function') { callback = offset; offset = 0; size = undefined; } else if (typeof size === 'function') { callback = size; size = undefined; }
+    validateCallback(callback);
+    const unit = target.BYTES_PER_ELEMENT || 1;
+    const start = checkSize(offset, 'offset', unit, 0, target.byteLength);
+    if (size !== undefined) checkSize(size, 'size', unit, start, target.byteLength);
+    later(callback, () => randomFillSync(target, offset, size));
   },
-  pbkdf2: (password, salt, iterations, length, digest, callback) => later(callback, () => pbkdf2Sync(password, salt, iterations, length, digest)),
+  pbkdf2(password, salt, iterations, length, digest, callback) {
+    if (typeof digest === 'function') { callback = digest; digest = undefined; }
+    const secret = secretOf(password, 'password');
+    const salted = toBytes(salt, 'utf8', 'salt');
+    checkPbkdf2(iterations, length, digest);
+    validateCallback(callback);
+    sys('crypto.digest.type')(digest);
+    later(callback, () => pbkdf2Sync(secret, salted, iterations, length, digest));
+  },
   scrypt(password, salt, length, options, callback) {
     if (typeof options === 'function') { callback = options; options = {}; }
-    later(callback, () => scryptSync(password, salt, length, options));
+    const secret = secretOf(password, 'password');
+    const salted = toBytes(salt, 'utf8', 'salt');
+    validateInt32(length, 'keylen', 0);
+    scryptOptions(options);
+    validateCallback(callback);
+    later(callback, () => scryptSync(secret, salted, length, options));
   },
-  hkdf: (digest, key, salt, info, length, callback) => later(callback, () => hkdfSync(digest, key, salt, info, length)),
+  hkdf(digest, key, salt, info, length, callback) {
+    const args = checkHkdf(digest, key, salt, info, length);
+    validateCallback(callback);
+    sys('crypto.digest.type')(digest);
+    later(callback, () => sys('crypto.hkdf')(...args));
+  },
   timingSafeEqual(a, b) {
     for (const [value, name] of [[a, 'buf1'], [b, 'buf2']]) {
-      if (!ArrayBuffer.isView(value) && !(value instanceof ArrayBuffer)) fail(TypeError, 'ERR_INVALID_ARG_TYPE', `The "${name}" argument must be an instance of ArrayBuffer, Buffer, TypedArray, or DataView.`);
+      if (!ArrayBuffer.isView(value) && !(value instanceof ArrayBuffer)) raise('ERR_INVALID_ARG_TYPE', name, ['ArrayBuffer', 'Buffer', 'TypedArray', 'DataView'], value);
     }
     return sys('crypto.equal')(toBytes(a), toBytes(b));
   },
-  createECDH: (curve) => new ECDH(curve),
+  createECDH: (curve) => new (require('crypto_dh').ECDH)(curve),
+  createDiffieHellman: (...args) => new (require('crypto_dh').DiffieHellman)(...args),
+  createDiffieHellmanGroup: (name) => new (require('crypto_dh').DiffieHellmanGroup)(name),
+  getDiffieHellman: (name) => new (require('crypto_dh').DiffieHellmanGroup)(name),
   getHashes: () => hashNames.slice(),
   getCiphers: () => cipherNames.slice(),
   getCurves: () => ['prime256v1', 'secp224r1', 'secp384r1', 'secp521r1'],
   getFips: () => 0,
-  Hash, Hmac, Cipheriv, Decipheriv, ECDH,
+  Hash, Hmac, Cipheriv, Decipheriv,
   ...keys.api,
 };
-Object.defineProperty(module.exports, 'webcrypto', { get: () => require('webcrypto'), enumerable: true });
-Object.defineProperty(module.exports, 'subtle', { get: () => require('webcrypto').subtle });
+for (const name of ['DiffieHellman', 'DiffieHellmanGroup', 'ECDH']) {
+  Object.defineProperty(module.exports, name, { get: () => require('crypto_dh')[name], enumerable: true, configurable: true });
+}
+Object.defineProperty(module.exports, 'X509Certificate', { get: () => require('crypto_x509').X509Certificate, enumerable: true, configurable: true });
+Object.defineProperty(module.exports, 'webcrypto', { get: () => require('webcrypto').crypto, enumerable: true });
+Object.defineProperty(module.exports, 'subtle', { get: () => require('webcrypto').crypto.subtle });

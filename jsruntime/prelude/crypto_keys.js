@@ -7,6 +7,8 @@ const constants = {
   defaultCoreCipherList: '', TLS1_2_VERSION: 771, TLS1_3_VERSION: 772, POINT_CONVERSION_COMPRESSED: 2, POINT_CONVERSION_UNCOMPRESSED: 4,
 };
 
+const raise = (...args) => require('codes').raise(...args);
+
 function fail(Type, code, message) {
   const err = new Type(message);
   err.code = code;
@@ -19,7 +21,7 @@ function toBytes(value, encoding, name = 'data') {
   if (value instanceof Uint8Array) return value;
   if (ArrayBuffer.isView(value)) return new Uint8Array(value.buffer, value.byteOffset, value.byteLength);
   if (value instanceof ArrayBuffer) return new Uint8Array(value);
-  return fail(TypeError, 'ERR_INVALID_ARG_TYPE', `The "${name}" argument must be of type string or an instance of Buffer, TypedArray, or DataView. Received ${value === null ? 'null' : value === undefined ? 'undefined' : typeof value === 'object' ? 'an instance of ' + (value.constructor && value.constructor.name) : 'type ' + typeof value}`);
+  return raise('ERR_INVALID_ARG_TYPE', name, ['string', 'ArrayBuffer', 'Buffer', 'TypedArray', 'DataView'], value);
 }
 
 const output = (bytes, encoding) => (encoding && encoding !== 'buffer' ? Buffer.from(bytes).toString(encoding) : Buffer.from(bytes));
@@ -29,7 +31,10 @@ const materials = new WeakMap();
 
 class KeyObject {
   constructor(token, type, material) {
-    if (token !== make) fail(TypeError, 'ERR_ILLEGAL_CONSTRUCTOR', 'Illegal constructor');
+    if (token !== make) {
+      if (typeof token === 'string' && !['secret', 'public', 'private'].includes(token)) raise('ERR_INVALID_ARG_VALUE', 'type', token);
+      raise('ERR_INVALID_ARG_TYPE', 'handle', 'object', type);
+    }
     Object.defineProperty(this, 'type', { value: type, enumerable: true });
     materials.set(this, material);
   }
@@ -113,18 +118,33 @@ function verifyNow(name, data, key, signature) {
 
 const defaultDigest = (key) => (/ed25519/.test(key.asymmetricKeyType) ? '' : 'sha256');
 
-class Signer {
-  constructor(name) { this._name = name; this._chunks = []; for (const k of ['_name', '_chunks']) Object.defineProperty(this, k, { enumerable: false }); }
-  update(data, encoding) { this._chunks.push(Buffer.from(toBytes(data, encoding))); return this; }
-  write(data, encoding) { this.update(data, encoding); return true; }
-  end(data, encoding) { if (data !== undefined) this.update(data, encoding); return this; }
+// Sign and Verify can be called without new, like all of Node's.
+function signerOf(name, method) {
+  const Class = function (algorithm) {
+    if (!(this instanceof Class)) return new Class(algorithm);
+    require('validators').validateString(algorithm, 'algorithm');
+    sys('crypto.digest')(algorithm);
+    for (const [key, value] of [['_name', algorithm], ['_chunks', []]]) Object.defineProperty(this, key, { value });
+    return undefined;
+  };
+  Object.defineProperty(Class, 'name', { value: name });
+  Object.assign(Class.prototype, {
+    update(data, encoding) { this._chunks.push(Buffer.from(toBytes(data, encoding))); return this; },
+    write(data, encoding) { this.update(data, encoding); return true; },
+    end(data, encoding) { if (data !== undefined) this.update(data, encoding); return this; },
+    ...method,
+  });
+  return Class;
 }
-class Sign extends Signer {
-  sign(key, encoding) { return output(signNow(this._name, Buffer.concat(this._chunks), key), encoding); }
-}
-class Verify extends Signer {
-  verify(key, signature, encoding) { return verifyNow(this._name, Buffer.concat(this._chunks), key, toBytes(signature, encoding, 'signature')); }
-}
+const Sign = signerOf('Sign', {
+  sign(key, encoding) {
+    if (!key) raise('ERR_CRYPTO_SIGN_KEY_REQUIRED');
+    return output(signNow(this._name, Buffer.concat(this._chunks), key), encoding);
+  },
+});
+const Verify = signerOf('Verify', {
+  verify(key, signature, encoding) { return verifyNow(this._name, Buffer.concat(this._chunks), key, toBytes(signature, encoding, 'signature')); },
+});
 
 function rsa(op, key, data, padding, other) {
   const options = optionsOf(key);
@@ -164,14 +184,14 @@ function generateKeyPair(type, options, callback) {
 Object.defineProperty(generateKeyPair, Symbol.for('nodejs.util.promisify.custom'), { value: async (type, options) => generateKeyPairSync(type, options) });
 
 module.exports = {
-  fail, toBytes, output, secretBytes, KeyObject, parseKey, rawOf,
+  fail, toBytes, output, secretBytes, KeyObject, parseKey, rawOf, wrap,
   api: {
     constants, KeyObject, Sign, Verify, createSecretKey, generateKeyPairSync, generateKeyPair, generateKeySync,
     generateKey: (type, options, callback) => later(callback, () => [generateKeySync(type, options)]),
     createPrivateKey: (key) => privateKey(key),
     createPublicKey: (key) => publicKey(key),
-    createSign: (name) => new Sign(name),
-    createVerify: (name) => new Verify(name),
+    createSign: (name, options) => new Sign(name, options),
+    createVerify: (name, options) => new Verify(name, options),
     sign(name, data, key, callback) {
       if (callback) return later(callback, () => [signNow(name, toBytes(data), key)]);
       return signNow(name, toBytes(data), key);

@@ -1,88 +1,99 @@
 'use strict';
 // TextEncoder and TextDecoder of the WHATWG Encoding standard.
+const { raise } = require('codes');
+const { validateObject } = require('validators');
 const encode = sys('buffer.encode');
-const decode = sys('buffer.decode');
+const decodeChunk = sys('text.decode');
 const labelOf = sys('text.label');
+const inspectName = Symbol.for('nodejs.util.inspect.custom');
 
 class TextEncoder {
-  get encoding() { return 'utf-8'; }
-  encode(text = '') { return new Uint8Array(encode(String(text), 'utf8')); }
+  #own = true;
+  static is(value) { return value !== null && typeof value === 'object' && #own in value; }
+  get encoding() { checkEncoder(this); return 'utf-8'; }
+  encode(text = '') { checkEncoder(this); return new Uint8Array(encode(`${text}`, 'utf8')); }
   encodeInto(text, target) {
-    let read = 0;
-    let written = 0;
-    for (const char of String(text)) {
-      const bytes = new Uint8Array(encode(char, 'utf8'));
-      if (written + bytes.length > target.length) break;
-      target.set(bytes, written);
-      written += bytes.length;
-      read += char.length;
-    }
-    return { read, written };
+    checkEncoder(this);
+    if (typeof text !== 'string') text = `${text}`;
+    if (!(target instanceof Uint8Array)) raise('ERR_INVALID_ARG_TYPE', 'dest', 'Uint8Array', target);
+    const [bytes, read] = sys('text.encodeInto')(text, target.length);
+    target.set(new Uint8Array(bytes));
+    return { read, written: bytes.byteLength };
   }
+  [inspectName](depth, options) { return inspectAs(this, 'TextEncoder', {}, depth, options); }
 }
+const isEncoder = TextEncoder.is;
+delete TextEncoder.is;
+const checkEncoder = (self) => { if (!isEncoder(self)) raise('ERR_INVALID_THIS', 'TextEncoder'); };
 
-function asBytes(input) {
+function bytesOf(input) {
   if (input === undefined) return new Uint8Array(0);
-  if (input instanceof ArrayBuffer) return new Uint8Array(input);
   if (ArrayBuffer.isView(input)) return new Uint8Array(input.buffer, input.byteOffset, input.byteLength);
-  const err = new TypeError('The "input" argument must be an instance of ArrayBuffer or ArrayBufferView.');
-  err.code = 'ERR_INVALID_ARG_TYPE';
-  throw err;
-}
-
-// tail returns how many bytes at the end begin a character of UTF-8.
-function tail(bytes) {
-  for (let back = 1; back <= Math.min(3, bytes.length); back++) {
-    const b = bytes[bytes.length - back];
-    if ((b & 0xc0) === 0x80) continue;
-    const need = b >= 0xf0 ? 4 : b >= 0xe0 ? 3 : b >= 0xc0 ? 2 : 1;
-    return need > back ? back : 0;
-  }
-  return 0;
+  if (input instanceof ArrayBuffer || Object.prototype.toString.call(input) === '[object SharedArrayBuffer]') return new Uint8Array(input);
+  return raise('ERR_INVALID_ARG_TYPE', 'input', ['ArrayBuffer', 'ArrayBufferView'], input);
 }
 
 class TextDecoder {
-  constructor(label = 'utf-8', options = {}) {
-    const name = labelOf(String(label).trim().toLowerCase());
-    if (!name) {
-      const err = new RangeError(`The "${label}" encoding is not supported`);
-      err.code = 'ERR_ENCODING_NOT_SUPPORTED';
-      throw err;
-    }
-    const hidden = { encoding: name, fatal: !!options.fatal, ignoreBOM: !!options.ignoreBOM, rest: new Uint8Array(0), begun: false };
-    for (const key of Object.keys(hidden)) {
-      Object.defineProperty(this, key, { value: hidden[key], writable: key === 'rest' || key === 'begun', enumerable: false });
-    }
+  #encoding;
+  #fatal;
+  #ignoreBOM;
+  #rest = new Uint8Array(0);
+  #begun = false;
+  #streaming = false;
+  constructor(label = 'utf-8', options = undefined) {
+    const text = `${label}`;
+    const name = labelOf(text.replace(/^[\t\n\f\r ]+|[\t\n\f\r ]+$/g, '').toLowerCase());
+    if (!name) raise('ERR_ENCODING_NOT_SUPPORTED', text);
+    if (options !== undefined) validateObject(options, 'options', { nullable: true, allowArray: true, allowFunction: true });
+    this.#encoding = name;
+    this.#fatal = !!(options && options.fatal);
+    this.#ignoreBOM = !!(options && options.ignoreBOM);
   }
-  decode(input, options = {}) {
-    let bytes = asBytes(input);
-    if (this.rest.length) {
-      const joined = new Uint8Array(this.rest.length + bytes.length);
-      joined.set(this.rest);
-      joined.set(bytes, this.rest.length);
+  static is(value) { return value !== null && typeof value === 'object' && #encoding in value; }
+  get encoding() { checkDecoder(this); return this.#encoding; }
+  get fatal() { checkDecoder(this); return this.#fatal; }
+  get ignoreBOM() { checkDecoder(this); return this.#ignoreBOM; }
+  decode(input = undefined, options = undefined) {
+    checkDecoder(this);
+    let bytes = bytesOf(input);
+    if (options !== undefined) validateObject(options, 'options', { nullable: true, allowArray: true, allowFunction: true });
+    const stream = !!(options && options.stream);
+    if (!this.#streaming) { this.#begun = false; this.#rest = new Uint8Array(0); }
+    this.#streaming = stream;
+    if (this.#rest.length) {
+      const joined = new Uint8Array(this.#rest.length + bytes.length);
+      joined.set(this.#rest);
+      joined.set(bytes, this.#rest.length);
       bytes = joined;
     }
-    let keep = 0;
-    if (options.stream) keep = this.encoding === 'utf-8' ? tail(bytes) : this.encoding.startsWith('utf-16') ? bytes.length % 2 : 0;
-    this.rest = bytes.slice(bytes.length - keep);
-    bytes = bytes.subarray(0, bytes.length - keep);
-    let text;
-    if (this.encoding === 'utf-8') {
-      if (this.fatal && !sys('text.valid')(bytes)) {
-        const err = new TypeError('The encoded data was not valid for encoding utf-8');
-        err.code = 'ERR_ENCODING_INVALID_ENCODED_DATA';
-        throw err;
-      }
-      text = decode(bytes, 'utf8');
-    } else if (this.encoding === 'utf-16le') {
-      text = decode(bytes, 'utf16le');
-    } else {
-      text = sys('text.decode')(bytes, this.encoding);
+    const [text, used] = decodeChunk(bytes, this.#encoding, stream, this.#fatal) || [];
+    if (text === undefined) {
+      this.#streaming = false;
+      raise('ERR_ENCODING_INVALID_ENCODED_DATA', this.#encoding);
     }
-    if (!this.begun && !this.ignoreBOM && text.charCodeAt(0) === 0xfeff) text = text.slice(1);
-    this.begun = !!options.stream && (this.begun || bytes.length > 0);
-    return text;
+    this.#rest = bytes.slice(used);
+    const unicode = this.#encoding === 'utf-8' || this.#encoding.startsWith('utf-16');
+    const strip = unicode && !this.#begun && !this.#ignoreBOM && text.charCodeAt(0) === 0xfeff;
+    if (text.length) this.#begun = true;
+    return strip ? text.slice(1) : text;
   }
+  [inspectName](depth, options) {
+    checkDecoder(this);
+    return inspectAs(this, 'TextDecoder', { encoding: this.encoding, fatal: this.fatal, ignoreBOM: this.ignoreBOM }, depth, options);
+  }
+}
+const isDecoder = TextDecoder.is;
+delete TextDecoder.is;
+const checkDecoder = (self) => { if (!isDecoder(self)) raise('ERR_INVALID_THIS', 'TextDecoder'); };
+
+function inspectAs(self, name, shown, depth, options) {
+  if (typeof depth === 'number' && depth < 0) return self;
+  const { inspect } = require('inspect');
+  return name === 'TextEncoder' ? inspect({ encoding: 'utf-8' }, options) : `${name} ${inspect(shown, options)}`;
+}
+for (const [Class, names] of [[TextEncoder, ['encode', 'encodeInto', 'encoding']], [TextDecoder, ['decode', 'encoding', 'fatal', 'ignoreBOM']]]) {
+  for (const name of names) Object.defineProperty(Class.prototype, name, { enumerable: true });
+  Object.defineProperty(Class.prototype, Symbol.toStringTag, { value: Class.name, configurable: true });
 }
 
 module.exports = { TextEncoder, TextDecoder };

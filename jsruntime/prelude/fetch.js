@@ -1,166 +1,147 @@
 'use strict';
 // fetch, as the egress client of the vault carries it out.
-const { Buffer, Blob } = require('buffer');
+const { Buffer } = require('buffer');
+const { Headers, freeze } = require('headers');
+const { FormData } = require('formdata');
+const { Body, extract, bodyOf } = require('body');
 const host = sys('host');
+const nullStatus = [101, 204, 205, 304];
+const redirects = [301, 302, 303, 307, 308];
 
-const token = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
-function checkName(name) {
-  name = String(name);
-  if (!token.test(name)) throw new TypeError(`Header name must be a valid HTTP token ["${name}"]`);
-  return name.toLowerCase();
-}
-function checkValue(name, value) {
-  value = String(value).replace(/^[\t\r\n ]+|[\t\r\n ]+$/g, '');
-  if (/[\0\r\n]/.test(value)) throw new TypeError(`Invalid character in header content ["${name}"]`);
-  return value;
-}
-
-class Headers {
-  #map = new Map();
-  constructor(init) {
-    if (init === undefined || init === null) return;
-    if (init instanceof Headers) { for (const [name, value] of init) this.append(name, value); return; }
-    if (typeof init[Symbol.iterator] === 'function') {
-      for (const pair of init) {
-        const [name, value] = pair;
-        this.append(name, value);
-      }
-      return;
-    }
-    for (const name of Object.keys(init)) {
-      const values = Array.isArray(init[name]) ? init[name] : [init[name]];
-      if (init[name] !== undefined && init[name] !== null) for (const value of values) this.append(name, value);
-    }
-  }
-  append(name, value) {
-    const key = checkName(name);
-    this.#map.set(key, [...(this.#map.get(key) || []), checkValue(name, value)]);
-  }
-  set(name, value) { this.#map.set(checkName(name), [checkValue(name, value)]); }
-  get(name) { const found = this.#map.get(checkName(name)); return found ? found.join(', ') : null; }
-  has(name) { return this.#map.has(checkName(name)); }
-  delete(name) { this.#map.delete(checkName(name)); }
-  getSetCookie() { return this.#map.get('set-cookie') || []; }
-  raw() { return Object.fromEntries(this.#map); }
-  forEach(callback, self) { for (const [name, value] of this) callback.call(self, value, name, this); }
-  *entries() { for (const name of [...this.#map.keys()].sort()) yield [name, this.#map.get(name).join(', ')]; }
-  *keys() { for (const [name] of this) yield name; }
-  *values() { for (const [, value] of this) yield value; }
-  [Symbol.iterator]() { return this.entries(); }
-  get [Symbol.toStringTag]() { return 'Headers'; }
-  toJSON() { return Object.fromEntries(this); }
-}
-
-class FormData {
-  #list = [];
-  append(name, value, filename) { this.#list.push([String(name), value instanceof Blob || ArrayBuffer.isView(value) ? value : String(value), filename]); }
-  set(name, value, filename) { this.delete(name); this.append(name, value, filename); }
-  get(name) { const found = this.#list.find(([key]) => key === name); return found ? found[1] : null; }
-  getAll(name) { return this.#list.filter(([key]) => key === name).map(([, value]) => value); }
-  has(name) { return this.#list.some(([key]) => key === name); }
-  delete(name) { this.#list = this.#list.filter(([key]) => key !== name); }
-  *entries() { for (const [name, value] of this.#list) yield [name, value]; }
-  [Symbol.iterator]() { return this.entries(); }
-  // encode returns the body and its boundary.
-  encode() {
-    const boundary = '----vault' + Buffer.from(sys('crypto.random')(16)).toString('hex');
-    const parts = [];
-    const quote = (text) => text.replace(/\r\n|\r|\n/g, '%0D%0A').replace(/"/g, '%22');
-    for (const [name, value, filename] of this.#list) {
-      const file = typeof value !== 'string';
-      const type = file ? `\r\nContent-Type: ${value.type || 'application/octet-stream'}` : '';
-      const as = file ? `; filename="${quote(filename || value.name || 'blob')}"` : '';
-      parts.push(Buffer.from(`--${boundary}\r\nContent-Disposition: form-data; name="${quote(name)}"${as}${type}\r\n\r\n`));
-      parts.push(file ? Buffer.from(value._bytes || value) : Buffer.from(value), Buffer.from('\r\n'));
-    }
-    parts.push(Buffer.from(`--${boundary}--\r\n`));
-    return { body: Buffer.concat(parts), boundary };
-  }
-}
-
-// bodyOf returns the bytes of a body and the content type that it implies.
-async function bodyOf(body) {
-  if (body === undefined || body === null) return {};
-  if (typeof body === 'string') return { bytes: Buffer.from(body), type: 'text/plain;charset=UTF-8' };
-  const { URLSearchParams } = require('url');
-  if (body instanceof URLSearchParams) return { bytes: Buffer.from(body.toString()), type: 'application/x-www-form-urlencoded;charset=UTF-8' };
-  if (body instanceof FormData) { const form = body.encode(); return { bytes: form.body, type: 'multipart/form-data; boundary=' + form.boundary }; }
-  if (body instanceof Blob) return { bytes: body._bytes, type: body.type || undefined };
-  if (body instanceof ArrayBuffer) return { bytes: Buffer.from(body) };
-  if (ArrayBuffer.isView(body)) return { bytes: Buffer.from(body.buffer, body.byteOffset, body.byteLength) };
-  if (typeof body.on === 'function' || (Symbol.asyncIterator && body[Symbol.asyncIterator])) {
-    const chunks = [];
-    const iterator = body[Symbol.asyncIterator]();
-    for (let step = await iterator.next(); !step.done; step = await iterator.next()) chunks.push(Buffer.from(step.value));
-    return { bytes: Buffer.concat(chunks), type: body.getHeaders ? body.getHeaders()['content-type'] : undefined };
-  }
-  return { bytes: Buffer.from(String(body)), type: 'text/plain;charset=UTF-8' };
-}
-
-class Body {
-  #bytes;
-  #used = false;
-  _setBody(bytes) { this.#bytes = bytes; }
-  _peek() { return this.#bytes; }
-  get bodyUsed() { return this.#used; }
-  get body() {
-    if (this.#bytes === null || this.#bytes === undefined) return null;
-    const { Readable } = require('stream');
-    this.#used = true;
-    return Readable.from([Buffer.from(this.#bytes)]);
-  }
-  async #take() {
-    if (this.#used) throw new TypeError('body used already for: ' + (this.url || ''));
-    this.#used = true;
-    const bytes = await this.#bytes;
-    return bytes ? Buffer.from(bytes) : Buffer.alloc(0);
-  }
-  async text() { return new (require('encoding').TextDecoder)().decode(await this.#take()); }
-  async json() { return JSON.parse(await this.text()); }
-  async arrayBuffer() { const b = await this.#take(); return b.buffer.slice(b.byteOffset, b.byteOffset + b.byteLength); }
-  async buffer() { return this.#take(); }
-  async blob() { return new Blob([await this.#take()], { type: this.headers.get('content-type') || '' }); }
-}
+const hide = (object, values) => {
+  for (const key of Object.keys(values)) Object.defineProperty(object, key, { value: values[key], writable: true, configurable: true });
+};
 
 class Response extends Body {
-  constructor(body, init = {}) {
+  constructor(body = null, init = {}) {
     super();
-    const status = init.status === undefined ? 200 : init.status;
+    init = init === null ? {} : init;
+    const status = init.status === undefined ? 200 : Number(init.status);
     if (!(status >= 200 && status <= 599)) throw new RangeError('Failed to construct \'Response\': The status provided is outside the range [200, 599].');
-    this.status = status;
-    this.statusText = init.statusText === undefined ? '' : String(init.statusText);
-    this.ok = status >= 200 && status <= 299;
-    this.headers = new Headers(init.headers);
-    this.url = init.url || '';
-    this.redirected = !!init.redirected;
-    this.type = 'default';
-    this._init = init;
-    Object.defineProperty(this, '_init', { enumerable: false });
-    if (body instanceof Uint8Array && init._raw) this._setBody(body);
-    else if (body !== undefined && body !== null) this._setBody(bodyOf(body).then(({ bytes, type }) => { if (type && !this.headers.has('content-type')) this.headers.set('content-type', type); return bytes; }));
+    const statusText = init.statusText === undefined ? '' : `${init.statusText}`;
+    if (/[^\t\u0020-\u007e\u0080-\u00ff]/.test(statusText)) throw new TypeError('Invalid statusText');
+    hide(this, { _parts: { status: Math.trunc(status), statusText, url: '', redirected: false, type: 'default' }, _headers: new Headers(init.headers) });
+    if (body === null || body === undefined) return;
+    if (nullStatus.includes(status)) throw new TypeError(`Response with status ${status} cannot have a body`);
+    const parts = extract(body);
+    this._setBody(parts);
+    if (parts.type && !this.headers.has('content-type')) this.headers.set('content-type', parts.type);
   }
-  clone() { return new Response(this._peek(), { ...this._init, _raw: true }); }
-  static json(value, init = {}) { return new Response(JSON.stringify(value), { ...init, headers: { 'content-type': 'application/json', ...init.headers } }); }
-  static error() { return new Response(null, { status: 500 }); }
+  get status() { return this._parts.status; }
+  get statusText() { return this._parts.statusText; }
+  get ok() { return this.status >= 200 && this.status <= 299; }
+  get headers() { return this._headers; }
+  get url() { return this._parts.url.replace(/#.*$/, ''); }
+  get redirected() { return this._parts.redirected; }
+  get type() { return this._parts.type; }
+  clone() {
+    const out = new this.constructor(null);
+    this._copyBody(out);
+    hide(out, { _parts: { ...this._parts }, _headers: new Headers(this.headers) });
+    return out;
+  }
+  static json(value, init = {}) {
+    const text = JSON.stringify(value);
+    if (text === undefined) throw new TypeError('The data is not JSON serializable');
+    const out = new Response(text, init);
+    if (!new Headers(init && init.headers).has('content-type')) out.headers.set('content-type', 'application/json');
+    return out;
+  }
+  static redirect(url, status = 302) {
+    const location = new (require('url').URL)(`${url}`).href;
+    if (!redirects.includes(Number(status))) throw new RangeError(`Invalid status code ${status}`);
+    const out = new Response(null, { status, headers: { location } });
+    freeze(out.headers);
+    return out;
+  }
+  static error() {
+    const out = new Response(null);
+    out._parts = { ...out._parts, status: 0, type: 'error' };
+    freeze(out.headers);
+    return out;
+  }
+}
+
+// answerOf makes the response to a request that was sent.
+function answerOf(Class, answer, url, redirected) {
+  const out = new Class(null, { headers: answer.headers });
+  hide(out, { _parts: { status: answer.status, statusText: answer.statusText, url, redirected, type: 'basic' } });
+  if (!nullStatus.includes(answer.status)) out._setBody({ bytes: answer.body });
+  return out;
+}
+
+const standard = ['DELETE', 'GET', 'HEAD', 'OPTIONS', 'POST', 'PUT'];
+function methodOf(method) {
+  const text = `${method}`;
+  if (!/^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/.test(text)) throw new TypeError(`'${text}' is not a valid HTTP method.`);
+  const upper = text.toUpperCase();
+  if (['CONNECT', 'TRACE', 'TRACK'].includes(upper)) throw new TypeError(`'${text}' HTTP method is unsupported.`);
+  return standard.includes(upper) ? upper : text;
+}
+
+function oneOf(value, allowed, name, fallback) {
+  if (value === undefined) return fallback;
+  if (!allowed.includes(`${value}`)) throw new TypeError(`Invalid value for ${name}`);
+  return `${value}`;
 }
 
 class Request extends Body {
   constructor(input, init = {}) {
+    if (arguments.length === 0) throw new TypeError('Request: 1 argument required, but only 0 present.');
     super();
-    const from = input instanceof Request ? input : {};
-    this.url = input instanceof Request ? input.url : new (require('url').URL)(String(input)).href;
-    this.method = String(init.method || from.method || 'GET').toUpperCase();
-    this.headers = new Headers(init.headers || from.headers);
-    this.redirect = init.redirect || from.redirect || 'follow';
-    this.signal = init.signal || from.signal || null;
-    this._source = init.body !== undefined ? init.body : from._source;
-    Object.defineProperty(this, '_source', { enumerable: false });
-    if (this._source !== undefined && this._source !== null) {
-      if (this.method === 'GET' || this.method === 'HEAD') throw new TypeError('Request with GET/HEAD method cannot have body.');
-      this._setBody(bodyOf(this._source).then(({ bytes }) => bytes));
+    init = init === null ? {} : init;
+    const from = input instanceof Request ? input : undefined;
+    const url = from ? from.url : new (require('url').URL)(`${input}`).href;
+    if (!from) { const parsed = new (require('url').URL)(url); if (parsed.username || parsed.password) throw new TypeError('Request cannot be constructed from a URL that includes credentials: ' + parsed.origin); }
+    const pick = (name, allowed, fallback) => oneOf(init[name], allowed, name, from ? from[name] : fallback);
+    if (init.window !== undefined && init.window !== null) throw new TypeError('window must be null');
+    if (init.mode === 'navigate') throw new TypeError('Invalid value for mode');
+    const { AbortSignal, AbortController } = require('abort');
+    const given = init.signal === undefined ? from && from.signal : init.signal;
+    if (given !== null && given !== undefined && !('aborted' in Object(given))) throw new TypeError('signal is not an AbortSignal');
+    hide(this, {
+      _parts: {
+        url, method: init.method === undefined ? (from ? from.method : 'GET') : methodOf(init.method),
+        redirect: pick('redirect', ['follow', 'error', 'manual'], 'follow'), mode: pick('mode', ['same-origin', 'no-cors', 'cors', 'navigate'], 'cors'),
+        credentials: pick('credentials', ['omit', 'same-origin', 'include'], 'same-origin'),
+        cache: pick('cache', ['default', 'no-store', 'reload', 'no-cache', 'force-cache', 'only-if-cached'], 'default'),
+        referrerPolicy: pick('referrerPolicy', ['', 'no-referrer', 'no-referrer-when-downgrade', 'same-origin', 'origin', 'strict-origin', 'origin-when-cross-origin', 'strict-origin-when-cross-origin', 'unsafe-url'], ''),
+        integrity: init.integrity === undefined ? (from ? from.integrity : '') : `${init.integrity}`,
+        keepalive: init.keepalive === undefined ? (from ? from.keepalive : false) : !!init.keepalive,
+        duplex: 'half', given,
+      },
+      _headers: new Headers(init.headers !== undefined ? init.headers : from ? from.headers : undefined),
+      _signal: given instanceof AbortSignal ? AbortSignal.any([given]) : given || new AbortController().signal,
+    });
+    this._takeBody(init, from);
+  }
+  _takeBody(init, from) {
+    const plain = this.method === 'GET' || this.method === 'HEAD';
+    if (init.body !== undefined && init.body !== null) {
+      if (plain) throw new TypeError('Request with GET/HEAD method cannot have body.');
+      const parts = extract(init.body);
+      this._setBody(parts);
+      if (parts.type && !this.headers.has('content-type')) this.headers.set('content-type', parts.type);
+    } else if (from && from._hasBody()) {
+      if (plain) throw new TypeError('Request with GET/HEAD method cannot have body.');
+      if (from.bodyUsed) throw new TypeError('Cannot construct a Request with a Request object that has already been used.');
+      from._copyBody(this);
     }
   }
+  get headers() { return this._headers; }
+  get signal() { return this._signal; }
+  get destination() { return ''; }
+  get referrer() { return 'about:client'; }
+  get isHistoryNavigation() { return false; }
+  get isReloadNavigation() { return false; }
   clone() { return new Request(this); }
+}
+for (const name of ['url', 'method', 'redirect', 'mode', 'credentials', 'cache', 'referrerPolicy', 'integrity', 'keepalive', 'duplex']) {
+  Object.defineProperty(Request.prototype, name, { get() { return this._parts[name]; }, enumerable: true, configurable: true });
+}
+for (const Class of [Request, Response]) {
+  for (const name of Object.getOwnPropertyNames(Class.prototype)) if (name !== 'constructor' && name[0] !== '_') Object.defineProperty(Class.prototype, name, { enumerable: true });
+  Object.defineProperty(Class.prototype, Symbol.toStringTag, { value: Class.name, configurable: true });
 }
 
 const aborted = (signal) => (signal.reason !== undefined ? signal.reason : new (require('abort').DOMException)('The operation was aborted.', 'AbortError'));
@@ -185,14 +166,15 @@ function exchange({ method, url, headers, body, signal }) {
   });
 }
 
-async function fetch(input, init = {}) {
+async function fetch(input, init = {}) { return send(Response, input, init); }
+
+// send carries a request out and follows redirects.
+async function send(Class, input, init) {
   const request = new Request(input, init);
   const { protocol } = new (require('url').URL)(request.url);
   if (protocol !== 'http:' && protocol !== 'https:') throw new TypeError('Only HTTP(S) protocols are supported');
-  const { bytes, type } = await bodyOf(request._source);
-  if (type && !request.headers.has('content-type')) request.headers.set('content-type', type);
   let { url, method } = request;
-  let body = bytes;
+  let body = request._hasBody() ? await request._take() : undefined;
   for (let hops = 0; ; hops++) {
     let answer;
     try {
@@ -205,8 +187,8 @@ async function fetch(input, init = {}) {
       throw failure;
     }
     const location = answer.headers.find(([name]) => name.toLowerCase() === 'location');
-    if (![301, 302, 303, 307, 308].includes(answer.status) || !location || request.redirect === 'manual') {
-      return new Response(answer.body, { ...answer, url, redirected: hops > 0, _raw: true });
+    if (!redirects.includes(answer.status) || !location || request.redirect === 'manual') {
+      return answerOf(Class, answer, url, hops > 0);
     }
     if (request.redirect === 'error' || hops >= 20) throw new TypeError('redirect count exceeded');
     const next = new (require('url').URL)(location[1], url);
@@ -220,4 +202,4 @@ async function fetch(input, init = {}) {
   }
 }
 
-module.exports = { fetch, Headers, Request, Response, FormData, exchange, bodyOf };
+module.exports = { fetch, send, Headers, Request, Response, FormData, exchange, bodyOf };

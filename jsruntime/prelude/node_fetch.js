@@ -14,9 +14,17 @@ class AbortError extends Error {
   constructor(message) { super(message); this.name = 'AbortError'; this.type = 'aborted'; }
 }
 
+// Its answers have a stream of Node's as their body.
+class Response extends web.Response {
+  get body() {
+    if (!this._hasBody()) return null;
+    return require('stream').Readable.fromWeb(super.body);
+  }
+}
+
 async function fetch(url, options) {
   try {
-    return await web.fetch(url, options);
+    return await web.send(Response, url, options);
   } catch (err) {
     if (options && options.signal && options.signal.aborted) throw new AbortError('The user aborted a request.');
     if (err.cause) throw new FetchError(`request to ${String(url && url.url || url)} failed, reason: ${err.cause.message}`, 'system', err.cause);
@@ -24,7 +32,7 @@ async function fetch(url, options) {
   }
 }
 module.exports = Object.assign(fetch, {
-  default: fetch, fetch, Headers: web.Headers, Request: web.Request, Response: web.Response, FormData: web.FormData, Blob: require('buffer').Blob, FetchError, AbortError,
+  default: fetch, fetch, Headers: web.Headers, Request: web.Request, Response, FormData: web.FormData, Blob: require('blob').Blob, FetchError, AbortError,
   isRedirect: (code) => [301, 302, 303, 307, 308].includes(code),
 });
 Object.defineProperty(module.exports, '__esModule', { value: true });

@@ -9,9 +9,10 @@ function Wrapped(pattern, flags) {
   if (!new.target && isRegExp && flags === undefined && pattern.constructor === Wrapped) return pattern;
   const given = flags === undefined ? (isRegExp ? pattern.flags : '') : String(flags);
   const source = isRegExp ? pattern.source : pattern === undefined ? '(?:)' : String(pattern);
-  if (given.includes('d')) throw new SyntaxError("Invalid flags supplied to RegExp constructor '" + given + "': the flag d is not supported");
   const text = given.includes('u') && /\\[pP]\{/.test(source) ? expand(source) : source;
-  return Reflect.construct(Native, [text, given], new.target || Wrapped);
+  const indices = given.includes('d');
+  const out = Reflect.construct(Native, [text, indices ? given.replace('d', '') : given], new.target || Wrapped);
+  return indices ? require('regexp_indices')(out, Native, text) : out;
 }
 Wrapped.prototype = Native.prototype;
 Object.defineProperty(Wrapped, 'prototype', { writable: false });

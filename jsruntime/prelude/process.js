@@ -6,6 +6,11 @@ const EventEmitter = require('events');
 
 const out = Object.create(Object.create(EventEmitter.prototype));
 const hrtime = (before) => {
+  if (before !== undefined) {
+    const { validateArray } = require('validators');
+    validateArray(before, 'time');
+    if (before.length !== 2) require('codes').raise('ERR_OUT_OF_RANGE', 'time', '2', before.length);
+  }
   const now = nanoseconds();
   let seconds = Math.floor(now / 1e9);
   let rest = now % 1e9;
@@ -55,14 +60,22 @@ module.exports = Object.assign(out, {
   cpuUsage: () => ({ user: 1000, system: 1000 }),
   resourceUsage: () => ({}),
   nextTick(callback, ...args) {
-    if (typeof callback !== 'function') {
-      const err = new TypeError('Callback must be a function. Received ' + String(callback));
-      err.code = 'ERR_INVALID_CALLBACK';
-      throw err;
-    }
+    if (typeof callback !== 'function') require('codes').raise('ERR_INVALID_CALLBACK', callback);
     tick(() => callback(...args));
   },
-  emitWarning(warning) { sys('log')('warn', String(warning && warning.message || warning)); },
+  emitWarning(warning, type, code) {
+    if (type !== null && typeof type === 'object') ({ type, code } = type);
+    if (typeof warning === 'string') {
+      warning = new Error(warning);
+      Object.defineProperty(warning, 'name', { value: String(type || 'Warning'), writable: true, configurable: true, enumerable: false });
+      if (code !== undefined) warning.code = code;
+    } else if (!(warning instanceof Error)) {
+      require('codes').raise('ERR_INVALID_ARG_TYPE', 'warning', ['Error', 'string'], warning);
+    }
+    if (warning.name === 'DeprecationWarning' && out.noDeprecation) return;
+    sys('log')('warn', `${warning.code ? `[${warning.code}] ` : ''}${warning.name}: ${warning.message}`);
+    tick(() => out.emit('warning', warning));
+  },
   exit: stop('exit'),
   abort: stop('abort'),
   kill: stop('kill'),

@@ -1,7 +1,12 @@
 'use strict';
 // querystring.
 function escape(text) {
-  return encodeURIComponent(typeof text === 'string' ? text : String(text)).replace(/[\ud800-\udfff]/g, '');
+  if (typeof text !== 'string') text = typeof text === 'object' ? String(text) : text + '';
+  try {
+    return encodeURIComponent(text);
+  } catch {
+    return require('codes').raise('ERR_INVALID_URI');
+  }
 }
 
 function unescape(text) {

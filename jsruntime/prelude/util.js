@@ -2,61 +2,69 @@
 const { inspect, format } = require('inspect');
 const customPromisify = Symbol.for('nodejs.util.promisify.custom');
 
-function checkFunction(value, name) {
-  if (typeof value !== 'function') {
-    const err = new TypeError(`The "${name}" argument must be of type function. Received ${value === null ? 'null' : typeof value}`);
-    err.code = 'ERR_INVALID_ARG_TYPE';
-    throw err;
-  }
-}
+const { raise, make } = require('codes');
+const { validateFunction, validateString } = require('validators');
 
 function promisify(original) {
-  checkFunction(original, 'original');
-  if (original[customPromisify]) return original[customPromisify];
+  validateFunction(original, 'original');
+  const custom = original[customPromisify];
+  if (custom) {
+    validateFunction(custom, 'util.promisify.custom');
+    return Object.defineProperty(custom, customPromisify, { value: custom, enumerable: false, writable: false, configurable: true });
+  }
   function wrapped(...args) {
     return new Promise((resolve, reject) => {
       original.call(this, ...args, (err, value) => (err ? reject(err) : resolve(value)));
     });
   }
   Object.setPrototypeOf(wrapped, Object.getPrototypeOf(original));
+  Object.defineProperty(wrapped, customPromisify, { value: wrapped, enumerable: false, writable: false, configurable: true });
   return Object.defineProperties(wrapped, Object.getOwnPropertyDescriptors(original));
 }
 promisify.custom = customPromisify;
 
 function callbackify(original) {
-  checkFunction(original, 'original');
-  return function (...args) {
+  validateFunction(original, 'original');
+  function callbackified(...args) {
     const callback = args.pop();
-    checkFunction(callback, 'last argument');
+    validateFunction(callback, 'last argument');
     const { nextTick } = require('process');
-    original.apply(this, args).then(
-      (value) => nextTick(callback, null, value),
+    Reflect.apply(original, this, args).then(
+      (value) => nextTick(callback.bind(this, null, value)),
       (reason) => {
-        if (!reason) {
-          const err = new Error('Promise was rejected with a falsy value');
-          err.reason = reason;
-          err.code = 'ERR_FALSY_VALUE_REJECTION';
-          reason = err;
-        }
-        nextTick(callback, reason);
+        if (!reason) { const err = make('ERR_FALSY_VALUE_REJECTION'); err.reason = reason; reason = err; }
+        nextTick(callback.bind(this, reason));
       });
-  };
+  }
+  const found = Object.getOwnPropertyDescriptors(original);
+  if (typeof found.length.value === 'number') found.length.value++;
+  if (typeof found.name.value === 'string') found.name.value += 'Callbackified';
+  return Object.defineProperties(callbackified, found);
 }
 
 function inherits(ctor, parent) {
+  if (ctor === undefined || ctor === null) raise('ERR_INVALID_ARG_TYPE', 'ctor', 'Function', ctor);
+  if (parent === undefined || parent === null) raise('ERR_INVALID_ARG_TYPE', 'superCtor', 'Function', parent);
+  if (parent.prototype === undefined) raise('ERR_INVALID_ARG_TYPE', 'superCtor.prototype', 'Object', parent.prototype);
   Object.defineProperty(ctor, 'super_', { value: parent, writable: true, configurable: true });
   Object.setPrototypeOf(ctor.prototype, parent.prototype);
 }
 
 const warned = new Set();
 function deprecate(f, message, code) {
-  return function (...args) {
-    if (!warned.has(code || message)) {
-      warned.add(code || message);
-      sys('log')('warn', `DeprecationWarning: ${message}`);
+  if (code !== undefined) validateString(code, 'code');
+  let said = false;
+  function deprecated(...args) {
+    if (!said && !(code !== undefined && warned.has(code))) {
+      said = true;
+      if (code !== undefined) warned.add(code);
+      require('process').emitWarning(message, 'DeprecationWarning', code);
     }
-    return new.target ? Reflect.construct(f, args, new.target) : f.apply(this, args);
-  };
+    return new.target ? Reflect.construct(f, args, new.target) : Reflect.apply(f, this, args);
+  }
+  Object.setPrototypeOf(deprecated, f);
+  if (f.prototype) deprecated.prototype = f.prototype;
+  return deprecated;
 }
 
 const debuglog = () => Object.assign(() => {}, { enabled: false });
@@ -67,7 +75,7 @@ module.exports = {
   formatWithOptions: (options, ...args) => format(...args),
   isDeepStrictEqual: (a, b) => require('equal')(a, b, true),
   stripVTControlCharacters: (text) => text.replace(/\u001b\[[0-9;]*[A-Za-z]/g, ''),
-  toUSVString: (text) => String(text).replace(/[\ud800-\udbff](?![\udc00-\udfff])|(^|[^\ud800-\udbff])[\udc00-\udfff]/g, (m, before) => (before || '') + '\ufffd'),
+  toUSVString: (text) => sys('text.wellFormed')(`${text}`),
   getSystemErrorName: () => undefined,
   isArray: Array.isArray,
   isBoolean: (v) => typeof v === 'boolean',
@@ -85,6 +93,7 @@ module.exports = {
   isPrimitive: (v) => v === null || (typeof v !== 'object' && typeof v !== 'function'),
   isBuffer: (v) => require('buffer').Buffer.isBuffer(v),
 };
+Object.defineProperty(module.exports, 'parseArgs', { get: () => require('parse_args'), enumerable: true, configurable: true });
 for (const name of ['TextEncoder', 'TextDecoder']) {
   Object.defineProperty(module.exports, name, { get: () => require('encoding')[name], enumerable: true });
 }

@@ -1,184 +1,293 @@
 'use strict';
-// The basics of Web Crypto, over Node's crypto.
-const crypto = require('crypto');
-const { toBytes } = require('crypto_keys');
+// Web Crypto, over Node's crypto.
+const node = require('crypto');
 const { Buffer } = require('buffer');
-const { DOMException } = require('abort');
+const { normalize, refuse, unsupported, hashes, aes, curves, usages, isPair, bytes, checkUsages } = require('webcrypto_algorithms');
+const { importHandle, exportHandle } = require('webcrypto_keys');
+const { raise } = require('codes');
 
-const normalize = (algorithm) => (typeof algorithm === 'string' ? { name: algorithm } : algorithm);
-const hashOf = (hash) => normalize(hash).name.toLowerCase().replace('sha-', 'sha');
 const plain = (buffer) => Uint8Array.prototype.slice.call(new Uint8Array(buffer.buffer || buffer, buffer.byteOffset || 0, buffer.byteLength)).buffer;
-const refuse = (name, message) => { throw new DOMException(message, name); };
+const failed = () => refuse('OperationError', 'The operation failed for an operation-specific reason');
+const inner = new WeakMap();
+const secret = Symbol('secret');
+const partsOf = (key) => inner.get(key) || raise('ERR_INVALID_THIS', 'CryptoKey');
 
 class CryptoKey {
-  constructor(handle, type, algorithm, extractable, usages) {
-    Object.defineProperties(this, {
-      type: { value: type, enumerable: true },
-      extractable: { value: extractable, enumerable: true },
-      algorithm: { value: algorithm, enumerable: true },
-      usages: { value: usages, enumerable: true },
-      handle: { value: handle },
-    });
+  constructor(token, parts) {
+    if (token !== secret) raise('ERR_ILLEGAL_CONSTRUCTOR');
+    inner.set(this, parts);
   }
+  get type() { return partsOf(this).type; }
+  get extractable() { return partsOf(this).extractable; }
+  get algorithm() { return partsOf(this).algorithm; }
+  get usages() { return partsOf(this).usages; }
 }
-
-function need(key, usage) {
-  if (!(key instanceof CryptoKey)) throw new TypeError('The key must be a CryptoKey');
-  if (!key.usages.includes(usage)) refuse('InvalidAccessError', `The key may not be used to ${usage}`);
-}
+// Node's own functions take a CryptoKey for its handle.
+Object.defineProperty(CryptoKey.prototype, 'handle', { get() { return partsOf(this).handle; } });
+const isKey = (value) => inner.has(value);
+const newKey = (handle, algorithm, extractable, allowed) => new CryptoKey(secret, { handle, type: handle.type, algorithm, extractable, usages: allowed });
 
 // describe returns the algorithm of a key as the standard lists it.
 function describe(algorithm, handle) {
-  const { name } = algorithm;
-  const upper = name.toUpperCase();
-  if (upper === 'HMAC') return { name: 'HMAC', hash: normalize(algorithm.hash), length: handle.symmetricKeySize * 8 };
-  if (upper.startsWith('AES')) return { name: upper, length: handle.symmetricKeySize * 8 };
-  if (upper.startsWith('RSA')) {
+  const { name, hash } = algorithm;
+  if (name === 'HMAC') return { name, hash: { name: hash.name }, length: algorithm.length === undefined ? handle.symmetricKeySize * 8 : algorithm.length };
+  if (aes.includes(name)) return { name, length: handle.symmetricKeySize * 8 };
+  if (name.startsWith('RSA')) {
     const { modulusLength, publicExponent } = handle.asymmetricKeyDetails;
-    return { name, modulusLength, publicExponent: new Uint8Array([1, 0, 1]), hash: normalize(algorithm.hash), exponent: publicExponent };
+    const hex = publicExponent.toString(16);
+    return { name, modulusLength, publicExponent: new Uint8Array(Buffer.from(hex.length % 2 ? '0' + hex : hex, 'hex')), hash: { name: hash.name } };
   }
-  return algorithm.namedCurve ? { name, namedCurve: algorithm.namedCurve } : { name };
+  return name.startsWith('EC') ? { name, namedCurve: algorithm.namedCurve } : { name };
 }
 
-const pssOptions = (algorithm) => (algorithm.name === 'RSA-PSS' ? { padding: crypto.constants.RSA_PKCS1_PSS_PADDING, saltLength: algorithm.saltLength } : {});
+// use checks that a key fits an operation.
+function use(key, algorithm, usage) {
+  if (!isKey(key)) throw new TypeError('key is not a CryptoKey.');
+  if (key.algorithm.name !== algorithm.name) refuse('InvalidAccessError', 'The key is of another algorithm');
+  if (!key.usages.includes(usage)) refuse('InvalidAccessError', `Unable to use this key to ${usage}`);
+}
 
-function cipherName(key) { return `aes-${key.algorithm.length}-${key.algorithm.name.slice(4).toLowerCase()}`; }
-
-function aes(algorithm, key, data, encrypt) {
-  const name = cipherName(key);
-  const iv = algorithm.name.toUpperCase() === 'AES-CTR' ? algorithm.counter : algorithm.iv;
-  const size = (algorithm.tagLength || 128) / 8;
-  const gcm = name.endsWith('gcm');
-  const make = encrypt ? crypto.createCipheriv : crypto.createDecipheriv;
-  const state = make(name, key.handle, toBytes(iv), gcm ? { authTagLength: size } : undefined);
-  if (gcm && algorithm.additionalData) state.setAAD(toBytes(algorithm.additionalData));
-  let bytes = toBytes(data);
-  if (gcm && !encrypt) {
-    state.setAuthTag(bytes.subarray(bytes.length - size));
-    bytes = bytes.subarray(0, bytes.length - size);
-  }
+function aesCipher(algorithm, key, data, encrypt) {
+  const mode = algorithm.name.slice(4).toLowerCase();
+  const iv = mode === 'ctr' ? algorithm.counter : algorithm.iv;
+  if (mode !== 'gcm' && iv.length !== 16) failed();
+  if (mode === 'ctr' && (algorithm.length < 1 || algorithm.length > 128)) failed();
+  const tag = algorithm.tagLength === undefined ? 128 : algorithm.tagLength;
+  if (mode === 'gcm' && ![32, 64, 96, 104, 112, 120, 128].includes(tag)) failed();
+  if (mode === 'gcm' && !encrypt && data.length < tag / 8) failed();
   try {
-    const parts = [state.update(bytes), state.final()];
-    if (gcm && encrypt) parts.push(state.getAuthTag());
+    const options = mode === 'gcm' ? { authTagLength: tag / 8 } : undefined;
+    const state = (encrypt ? node.createCipheriv : node.createDecipheriv)(`aes-${key.algorithm.length}-${mode}`, key.handle, iv, options);
+    if (algorithm.additionalData) state.setAAD(algorithm.additionalData);
+    if (mode === 'gcm' && !encrypt) {
+      state.setAuthTag(data.subarray(data.length - tag / 8));
+      data = data.subarray(0, data.length - tag / 8);
+    }
+    const parts = [state.update(data), state.final()];
+    if (mode === 'gcm' && encrypt) parts.push(state.getAuthTag());
     return plain(Buffer.concat(parts));
   } catch {
-    return refuse('OperationError', 'The operation failed for an operation-specific reason');
+    return failed();
   }
 }
 
-function rsaOptions(algorithm, key) {
-  return { key: key.handle, oaepHash: hashOf(key.algorithm.hash), ...(algorithm.label ? { oaepLabel: toBytes(algorithm.label) } : {}) };
+function rsaCipher(algorithm, key, data, encrypt) {
+  if (key.type !== (encrypt ? 'public' : 'private')) refuse('InvalidAccessError', 'The key is of the wrong type');
+  const options = { key: key.handle, oaepHash: hashes[key.algorithm.hash.name], ...(algorithm.label ? { oaepLabel: algorithm.label } : {}) };
+  try {
+    return plain(encrypt ? node.publicEncrypt(options, data) : node.privateDecrypt(options, data));
+  } catch {
+    return failed();
+  }
 }
 
+const crypt = (algorithm, key, data, encrypt) => (algorithm.name === 'RSA-OAEP' ? rsaCipher : aesCipher)(algorithm, key, data, encrypt);
+
+// derive returns bits of a secret. Without a length it returns all of them.
 function derive(algorithm, key, length) {
-  const name = algorithm.name.toUpperCase();
-  if (name === 'PBKDF2') return crypto.pbkdf2Sync(key.handle.export(), toBytes(algorithm.salt), algorithm.iterations, length / 8, hashOf(algorithm.hash));
-  if (name === 'HKDF') return Buffer.from(crypto.hkdfSync(hashOf(algorithm.hash), key.handle.export(), toBytes(algorithm.salt), toBytes(algorithm.info), length / 8));
-  if (name === 'ECDH' || name === 'X25519') {
-    const secret = crypto.diffieHellman({ privateKey: key.handle, publicKey: algorithm.public.handle });
-    return length ? secret.subarray(0, length / 8) : secret;
+  const { name } = algorithm;
+  if (name === 'ECDH' || name === 'X25519') return agree(algorithm, key, length);
+  if (length === null || length === undefined || length % 8 !== 0) failed();
+  if (length === 0) return new ArrayBuffer(0);
+  const hash = hashes[algorithm.hash.name];
+  try {
+    if (name === 'HKDF') return node.hkdfSync(hash, key.handle, algorithm.salt, algorithm.info, length / 8);
+    if (algorithm.iterations === 0) failed();
+    return plain(node.pbkdf2Sync(key.handle, algorithm.salt, algorithm.iterations, length / 8, hash));
+  } catch {
+    return failed();
   }
-  return refuse('NotSupportedError', 'Unrecognized algorithm name');
 }
 
-const subtle = {
-  async digest(algorithm, data) { return plain(crypto.createHash(hashOf(algorithm)).update(toBytes(data)).digest()); },
-  async importKey(format, data, algorithm, extractable, usages) {
-    algorithm = normalize(algorithm);
-    const upper = algorithm.name.toUpperCase();
-    let handle;
-    if (format === 'raw') {
-      if (/^EC|^ED25519|^X25519/.test(upper)) {
-        const bytes = Buffer.from(toBytes(data));
-        const half = (bytes.length - 1) / 2;
-        const jwk = /^EC/.test(upper)
-          ? { kty: 'EC', crv: algorithm.namedCurve, x: bytes.subarray(1, 1 + half).toString('base64url'), y: bytes.subarray(1 + half).toString('base64url') }
-          : { kty: 'OKP', crv: upper === 'ED25519' ? 'Ed25519' : 'X25519', x: bytes.toString('base64url') };
-        handle = crypto.createPublicKey({ key: jwk, format: 'jwk' });
-      } else {
-        handle = crypto.createSecretKey(Buffer.from(toBytes(data)));
-      }
-    } else if (format === 'jwk') {
-      if (data.kty === 'oct') handle = crypto.createSecretKey(Buffer.from(data.k, 'base64'));
-      else handle = data.d ? crypto.createPrivateKey({ key: data, format }) : crypto.createPublicKey({ key: data, format });
-    } else if (format === 'pkcs8') {
-      handle = crypto.createPrivateKey({ key: Buffer.from(toBytes(data)), format: 'der', type: 'pkcs8' });
-    } else if (format === 'spki') {
-      handle = crypto.createPublicKey({ key: Buffer.from(toBytes(data)), format: 'der', type: 'spki' });
-    } else {
-      refuse('NotSupportedError', `Unable to import key using ${format} format`);
-    }
-    return new CryptoKey(handle, handle.type, describe(algorithm, handle), extractable, [...usages]);
-  },
-  async exportKey(format, key) {
-    if (!key.extractable) refuse('InvalidAccessError', 'key is not extractable');
-    if (format === 'jwk') return { ...key.handle.export({ format: 'jwk' }), key_ops: key.usages, ext: true };
-    if (format === 'raw' && key.type === 'secret') return plain(key.handle.export());
-    if (format === 'raw') {
-      const { x, y } = key.handle.export({ format: 'jwk' });
-      return plain(y ? Buffer.concat([Buffer.from([4]), Buffer.from(x, 'base64url'), Buffer.from(y, 'base64url')]) : Buffer.from(x, 'base64url'));
-    }
-    return plain(key.handle.export({ format: 'der', type: format }));
-  },
-  async generateKey(algorithm, extractable, usages) {
-    algorithm = normalize(algorithm);
-    const upper = algorithm.name.toUpperCase();
-    if (upper.startsWith('AES') || upper === 'HMAC') {
-      const standard = { sha1: 512, sha256: 512, sha384: 1024, sha512: 1024 };
-      const bits = algorithm.length || standard[hashOf(algorithm.hash)];
-      const handle = crypto.createSecretKey(crypto.randomBytes(bits / 8));
-      return new CryptoKey(handle, 'secret', describe(algorithm, handle), extractable, [...usages]);
-    }
-    const type = upper.startsWith('RSA') ? 'rsa' : upper.startsWith('EC') ? 'ec' : upper.toLowerCase();
-    const pair = crypto.generateKeyPairSync(type, { modulusLength: algorithm.modulusLength, namedCurve: algorithm.namedCurve });
-    const only = (list) => usages.filter((usage) => list.includes(usage));
-    return {
-      publicKey: new CryptoKey(pair.publicKey, 'public', describe(algorithm, pair.publicKey), true, only(['verify', 'encrypt', 'wrapKey'])),
-      privateKey: new CryptoKey(pair.privateKey, 'private', describe(algorithm, pair.privateKey), extractable, only(['sign', 'decrypt', 'unwrapKey', 'deriveKey', 'deriveBits'])),
-    };
-  },
-  async sign(algorithm, key, data) {
-    algorithm = normalize(algorithm);
-    need(key, 'sign');
-    if (key.algorithm.name === 'HMAC') return plain(crypto.createHmac(hashOf(key.algorithm.hash), key.handle).update(toBytes(data)).digest());
-    const hash = algorithm.hash || key.algorithm.hash;
-    return plain(crypto.sign(hash ? hashOf(hash) : null, toBytes(data), { key: key.handle, dsaEncoding: 'ieee-p1363', ...pssOptions(algorithm) }));
-  },
-  async verify(algorithm, key, signature, data) {
-    algorithm = normalize(algorithm);
-    need(key, 'verify');
-    if (key.algorithm.name === 'HMAC') {
-      const want = crypto.createHmac(hashOf(key.algorithm.hash), key.handle).update(toBytes(data)).digest();
-      const got = toBytes(signature);
-      return got.length === want.length && crypto.timingSafeEqual(got, want);
-    }
-    const hash = algorithm.hash || key.algorithm.hash;
-    return crypto.verify(hash ? hashOf(hash) : null, toBytes(data), { key: key.handle, dsaEncoding: 'ieee-p1363', ...pssOptions(algorithm) }, toBytes(signature));
-  },
-  async encrypt(algorithm, key, data) {
-    need(key, 'encrypt');
-    if (key.algorithm.name === 'RSA-OAEP') return plain(crypto.publicEncrypt(rsaOptions(algorithm, key), toBytes(data)));
-    return aes(algorithm, key, data, true);
-  },
-  async decrypt(algorithm, key, data) {
-    need(key, 'decrypt');
-    if (key.algorithm.name === 'RSA-OAEP') return plain(crypto.privateDecrypt(rsaOptions(algorithm, key), toBytes(data)));
-    return aes(algorithm, key, data, false);
-  },
-  async deriveBits(algorithm, key, length) { need(key, 'deriveBits'); return plain(derive(algorithm, key, length)); },
-  async deriveKey(algorithm, key, target, extractable, usages) {
-    need(key, 'deriveKey');
-    const bits = target.length || (target.name.toUpperCase() === 'HMAC' ? 512 : 256);
-    return subtle.importKey('raw', derive(algorithm, key, bits), target, extractable, usages);
-  },
-};
+function agree(algorithm, key, length) {
+  if (key.type !== 'private' || algorithm.public.type !== 'public') refuse('InvalidAccessError', 'The keys are of the wrong type');
+  if (algorithm.public.algorithm.name !== key.algorithm.name || algorithm.public.algorithm.namedCurve !== key.algorithm.namedCurve) refuse('InvalidAccessError', 'The keys do not fit each other');
+  let bits;
+  try { bits = node.diffieHellman({ privateKey: key.handle, publicKey: algorithm.public.handle }); } catch { failed(); }
+  if (length === null || length === undefined) return plain(bits);
+  if (length > bits.length * 8) failed();
+  const out = new Uint8Array(plain(bits.subarray(0, Math.ceil(length / 8))));
+  if (length % 8) out[out.length - 1] &= 0xff << (8 - (length % 8));
+  return out.buffer;
+}
 
-module.exports = {
-  subtle,
-  CryptoKey,
+function keyLength(algorithm) {
+  if (aes.includes(algorithm.name)) {
+    if (![128, 192, 256].includes(algorithm.length)) refuse('OperationError', 'Invalid key length');
+    return algorithm.length;
+  }
+  if (algorithm.name !== 'HMAC') return null;
+  if (algorithm.length === undefined) return { 'SHA-1': 512, 'SHA-256': 512, 'SHA-384': 1024, 'SHA-512': 1024 }[algorithm.hash.name];
+  if (algorithm.length === 0) throw new TypeError('The length of a key may not be zero.');
+  return algorithm.length;
+}
+
+function makeKey(algorithm, extractable, list) {
+  const allowed = usages[algorithm.name];
+  const wanted = checkUsages(list, isPair(algorithm.name) ? allowed.flat() : allowed);
+  if (!isPair(algorithm.name)) {
+    let bits;
+    if (algorithm.name === 'HMAC' && algorithm.length === 0) failed();
+    bits = keyLength(algorithm);
+    if (!wanted.length) refuse('SyntaxError', 'Usages cannot be empty when creating a key.');
+    const handle = node.createSecretKey(node.randomBytes(Math.ceil(bits / 8)));
+    return newKey(handle, describe({ ...algorithm, length: bits }, handle), extractable, wanted);
+  }
+  if (algorithm.name.startsWith('EC') && !curves.includes(algorithm.namedCurve)) refuse('NotSupportedError', 'Unrecognized namedCurve');
+  if (algorithm.name.startsWith('RSA') && Buffer.from(algorithm.publicExponent).toString('hex').replace(/^0+/, '') !== '10001') failed();
+  const own = wanted.filter((usage) => allowed[1].includes(usage));
+  if (!own.length) refuse('SyntaxError', 'Usages cannot be empty when creating a key.');
+  const type = algorithm.name.startsWith('RSA') ? 'rsa' : algorithm.name.startsWith('EC') ? 'ec' : algorithm.name.toLowerCase();
+  let pair;
+  try { pair = node.generateKeyPairSync(type, { modulusLength: algorithm.modulusLength, namedCurve: algorithm.namedCurve }); } catch { failed(); }
+  return {
+    publicKey: newKey(pair.publicKey, describe(algorithm, pair.publicKey), true, wanted.filter((usage) => allowed[0].includes(usage))),
+    privateKey: newKey(pair.privateKey, describe(algorithm, pair.privateKey), extractable, own),
+  };
+}
+
+function readKey(format, data, algorithm, extractable, list) {
+  if (!['raw', 'spki', 'pkcs8', 'jwk'].includes(format)) throw new TypeError(`'${format}' is not a key format.`);
+  const wanted = checkUsages(list);
+  const handle = importHandle(format, data, algorithm, extractable, wanted);
+  const allowed = isPair(algorithm.name) ? usages[algorithm.name][handle.type === 'private' ? 1 : 0] : usages[algorithm.name];
+  checkUsages(wanted, allowed);
+  if (handle.type !== 'public' && !wanted.length) refuse('SyntaxError', 'Usages cannot be empty when importing a key.');
+  if (handle.type === 'secret' && aes.includes(algorithm.name) && ![16, 24, 32].includes(handle.symmetricKeySize)) refuse('DataError', 'Invalid key length');
+  if (algorithm.name === 'HMAC') {
+    const bits = handle.symmetricKeySize * 8;
+    if (bits === 0 || (algorithm.length !== undefined && (algorithm.length > bits || algorithm.length <= bits - 8))) refuse('DataError', 'Invalid key length');
+  }
+  if ((algorithm.name === 'HKDF' || algorithm.name === 'PBKDF2') && extractable) refuse('SyntaxError', 'Keys to derive from are not extractable');
+  return newKey(handle, describe(algorithm, handle), extractable, wanted);
+}
+
+function exported(format, key) {
+  if (!['raw', 'spki', 'pkcs8', 'jwk'].includes(format)) throw new TypeError(`'${format}' is not a key format.`);
+  if (!isKey(key)) throw new TypeError('key is not a CryptoKey.');
+  if (key.algorithm.name === 'HKDF' || key.algorithm.name === 'PBKDF2') unsupported();
+  if (!key.extractable) refuse('InvalidAccessError', 'key is not extractable');
+  const out = exportHandle(format, key);
+  return format === 'jwk' ? out : plain(out);
+}
+
+const signing = (algorithm, key) => ({
+  key: key.handle, dsaEncoding: 'ieee-p1363',
+  ...(algorithm.name === 'RSA-PSS' ? { padding: node.constants.RSA_PKCS1_PSS_PADDING, saltLength: algorithm.saltLength } : {}),
+});
+const digestFor = (algorithm, key) => { const hash = algorithm.hash || key.algorithm.hash; return hash ? hashes[hash.name] : null; };
+
+class SubtleCrypto {
+  constructor(token) { if (token !== secret) raise('ERR_ILLEGAL_CONSTRUCTOR'); }
+  async digest(algorithm, data) {
+    need(this, arguments, 2);
+    const input = bytes(data);
+    return plain(node.createHash(hashes[normalize(algorithm, 'digest').name]).update(input).digest());
+  }
+  async generateKey(algorithm, extractable, list) { need(this, arguments, 3); return makeKey(normalize(algorithm, 'generateKey'), !!extractable, list); }
+  async importKey(format, data, algorithm, extractable, list) {
+    need(this, arguments, 5);
+    return readKey(`${format}`, data, normalize(algorithm, 'importKey'), !!extractable, list);
+  }
+  async exportKey(format, key) { need(this, arguments, 2); return exported(`${format}`, key); }
+  async sign(algorithm, key, data) {
+    need(this, arguments, 3);
+    algorithm = normalize(algorithm, 'sign');
+    const input = bytes(data);
+    use(key, algorithm, 'sign');
+    if (algorithm.name === 'HMAC') return plain(node.createHmac(hashes[key.algorithm.hash.name], key.handle).update(input).digest());
+    try { return plain(node.sign(digestFor(algorithm, key), input, signing(algorithm, key))); } catch { return failed(); }
+  }
+  async verify(algorithm, key, signature, data) {
+    need(this, arguments, 4);
+    algorithm = normalize(algorithm, 'verify');
+    const got = bytes(signature, 'signature');
+    const input = bytes(data);
+    use(key, algorithm, 'verify');
+    if (algorithm.name === 'HMAC') {
+      const want = node.createHmac(hashes[key.algorithm.hash.name], key.handle).update(input).digest();
+      return got.length === want.length && node.timingSafeEqual(got, want);
+    }
+    try { return node.verify(digestFor(algorithm, key), input, signing(algorithm, key), got); } catch { return false; }
+  }
+  async encrypt(algorithm, key, data) {
+    need(this, arguments, 3);
+    algorithm = normalize(algorithm, 'encrypt');
+    const input = bytes(data);
+    use(key, algorithm, 'encrypt');
+    return crypt(algorithm, key, input, true);
+  }
+  async decrypt(algorithm, key, data) {
+    need(this, arguments, 3);
+    algorithm = normalize(algorithm, 'decrypt');
+    const input = bytes(data);
+    use(key, algorithm, 'decrypt');
+    return crypt(algorithm, key, input, false);
+  }
+  async deriveBits(algorithm, key, length = null) {
+    need(this, arguments, 2);
+    algorithm = normalize(algorithm, 'deriveBits');
+    use(key, algorithm, 'deriveBits');
+    return derive(algorithm, key, length === null || length === undefined ? null : Number(length));
+  }
+  async deriveKey(algorithm, key, target, extractable, list) {
+    need(this, arguments, 5);
+    algorithm = normalize(algorithm, 'deriveBits');
+    const wanted = normalize(target, 'importKey');
+    const length = keyLength(normalize(target, 'get key length'));
+    use(key, algorithm, 'deriveKey');
+    return readKey('raw', derive(algorithm, key, length), wanted, !!extractable, list);
+  }
+  async wrapKey(format, key, wrapping, algorithm) {
+    need(this, arguments, 4);
+    algorithm = normalize(algorithm, 'wrapKey');
+    use(wrapping, algorithm, 'wrapKey');
+    let data = exported(`${format}`, key);
+    data = format === 'jwk' ? Buffer.from(JSON.stringify(data)) : Buffer.from(data);
+    if (algorithm.name !== 'AES-KW') return crypt(algorithm, wrapping, data, true);
+    if (data.length % 8) failed();
+    return plain(require('webcrypto_keys').wrap(wrapping.handle, data));
+  }
+  async unwrapKey(format, data, unwrapping, algorithm, target, extractable, list) {
+    need(this, arguments, 7);
+    algorithm = normalize(algorithm, 'unwrapKey');
+    const wanted = normalize(target, 'importKey');
+    const input = bytes(data, 'wrappedKey');
+    use(unwrapping, algorithm, 'unwrapKey');
+    let open = algorithm.name === 'AES-KW' ? require('webcrypto_keys').unwrap(unwrapping.handle, input) || failed() : Buffer.from(crypt(algorithm, unwrapping, input, false));
+    if (format === 'jwk') {
+      try { open = JSON.parse(open.toString()); } catch { refuse('DataError', 'Invalid wrapped JWK key'); }
+    }
+    return readKey(`${format}`, open, wanted, !!extractable, list);
+  }
+}
+
+function need(self, args, count) {
+  if (!(self instanceof SubtleCrypto)) raise('ERR_INVALID_THIS', 'SubtleCrypto');
+  if (args.length < count) throw new TypeError(`${count} arguments required, but only ${args.length} present.`);
+}
+
+const subtle = new SubtleCrypto(secret);
+const integers = ['Int8Array', 'Uint8Array', 'Uint8ClampedArray', 'Int16Array', 'Uint16Array', 'Int32Array', 'Uint32Array', 'BigInt64Array', 'BigUint64Array'];
+
+class Crypto {
+  constructor(token) { if (token !== secret) raise('ERR_ILLEGAL_CONSTRUCTOR'); }
+  get subtle() { check(this); return subtle; }
   getRandomValues(view) {
+    check(this);
+    if (arguments.length < 1) raise('ERR_MISSING_ARGS', 'typedArray');
+    if (!ArrayBuffer.isView(view) || !integers.some((name) => view instanceof globalThis[name])) refuse('TypeMismatchError', 'The data argument must be an integer-type TypedArray');
     if (view.byteLength > 65536) refuse('QuotaExceededError', 'The requested length exceeds 65,536 bytes');
-    return crypto.randomFillSync(view);
-  },
-  randomUUID: crypto.randomUUID,
-};
+    return node.randomFillSync(view);
+  }
+  randomUUID(options) { check(this); return node.randomUUID(options); }
+}
+const check = (self) => { if (!(self instanceof Crypto)) raise('ERR_INVALID_THIS', 'Crypto'); };
+for (const Class of [CryptoKey, SubtleCrypto, Crypto]) {
+  for (const name of Object.getOwnPropertyNames(Class.prototype)) if (name !== 'constructor' && name !== 'handle') Object.defineProperty(Class.prototype, name, { enumerable: true });
+  Object.defineProperty(Class.prototype, Symbol.toStringTag, { value: Class.name, configurable: true });
+}
+const crypto = new Crypto(secret);
+// Node's webcrypto names the class of keys beside its functions.
+Object.defineProperty(crypto, 'CryptoKey', { value: CryptoKey, writable: true, configurable: true });
+module.exports = { crypto, subtle, Crypto, CryptoKey, SubtleCrypto, isKey };
