@@ -5,7 +5,6 @@ import (
 	"maps"
 	"math"
 	"reflect"
-	"strings"
 	"time"
 
 	"github.com/dop251/goja"
@@ -32,12 +31,9 @@ func allNatives() map[string]native {
 }
 
 var coreNatives = map[string]native{
-	"sys":     func(c *execution, args []goja.Value) goja.Value { return c.native(arg(args, 0).String()) },
-	"module":  func(c *execution, args []goja.Value) goja.Value { return c.module(arg(args, 0).String()) },
-	"require": func(c *execution, args []goja.Value) goja.Value { return c.require(args) },
-	"mentions": func(c *execution, args []goja.Value) goja.Value {
-		return c.vm.ToValue(strings.Contains(c.code.source, arg(args, 0).String()))
-	},
+	"sys":         func(c *execution, args []goja.Value) goja.Value { return c.native(arg(args, 0).String()) },
+	"module":      func(c *execution, args []goja.Value) goja.Value { return c.module(arg(args, 0).String()) },
+	"require":     func(c *execution, args []goja.Value) goja.Value { return c.require(args) },
 	"brand":       (*execution).brandSymbol,
 	"log":         (*execution).logLine,
 	"host":        (*execution).hostCall,
