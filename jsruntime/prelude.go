@@ -96,6 +96,21 @@ var publicModules = map[string]string{
 	"util/types":       "util_types",
 	"zlib":             "zlib",
 	"abort-controller": "abort",
+	"child_process":    "child_process",
+	"cluster":          "cluster",
+	"dns":              "dns",
+	"dns/promises":     "dns_promises",
+	"fs":               "fs",
+	"fs/promises":      "fs_promises",
+	"http2":            "http2",
+	"net":              "net",
+	"os":               "os",
+	"punycode":         "punycode",
+	"tls":              "tls",
+	"tty":              "tty",
+	"v8":               "v8",
+	"vm":               "vm",
+	"worker_threads":   "worker_threads",
 }
 
 // standIns are the public modules that take the place of packages. A package of
@@ -107,7 +122,7 @@ var ownModules = wordSet("@vault/errors @basis-theory/basis-theory-reactor-formu
 
 // coreModules are the modules of Node that are not there. A package of such a
 // name is never meant.
-var coreModules = wordSet("async_hooks dgram diagnostics_channel dns/promises domain fs/promises inspector module path/win32 readline repl stream/consumers stream/web sys trace_events wasi")
+var coreModules = wordSet("async_hooks dgram diagnostics_channel domain inspector module path/win32 readline repl stream/consumers stream/web sys trace_events wasi")
 
 // isNodeModule tells whether a name is a module of Node, whatever packages there
 // are.
