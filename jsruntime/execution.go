@@ -81,6 +81,7 @@ type execution struct {
 	natives   map[string]goja.Value
 	modules   map[string]goja.Value   // of the prelude
 	packages  map[string]*goja.Object // the module object of each unit that was required
+	used      map[string]bool         // units that the tenant's code has required
 	hashes    []hash.Hash
 	ciphers   []*cipherState
 	logged    int
@@ -104,6 +105,7 @@ func newExecution(code *compiled, p port, l limits) *execution {
 		limits:  l,
 		natives: map[string]goja.Value{},
 		modules: map[string]goja.Value{},
+		used:    map[string]bool{},
 		done:    make(chan struct{}),
 		started: time.Now(),
 	}

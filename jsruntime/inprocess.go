@@ -86,5 +86,5 @@ func (p *directPort) call(id int, op string, args json.RawMessage) {
 func (p *directPort) log(level, line string) { logHost(p.host, level, line) }
 
 func (p *directPort) ask(_ <-chan struct{}, question string, args ...string) ([]string, error) {
-	return p.packages.answer(question, args)
+	return p.packages.answer(question, args, func(string) bool { return false })
 }

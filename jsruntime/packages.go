@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -15,31 +16,30 @@ import (
 var ErrModules = errors.New("jsruntime: the folder of packages cannot be used")
 
 // packages is the operator's packages, kept by the embedding process: which there
-// are, their bundles, and how often they are used.
+// are, the units that were asked for, and how often they are used.
 type packages struct {
 	err    error // why there are none
 	folder *folder
 	names  []string
 
+	building sync.Mutex // one at a time; esbuild uses all processors
+
 	mu    sync.Mutex
-	units map[string]*bundled
+	units map[string]*built // that were asked for
+	uses  map[string]int    // how many runs have required a unit in the tenant's code
 }
 
-// bundled is a unit, bundled when it is first asked for.
-type bundled struct {
-	once sync.Once
-	text string
-	err  error
-	uses int // runs that have required it
+// built is a unit. It is not changed any more.
+type built struct {
+	text  string
+	needs []string
+	err   error
 }
-
-// unitText is a unit on its way to a worker.
-type unitText struct{ name, text string }
 
 // openPackages reads which packages a folder has. Without a folder there are
 // none.
 func openPackages(dir string) *packages {
-	p := &packages{units: map[string]*bundled{}}
+	p := &packages{units: map[string]*built{}, uses: map[string]int{}}
 	if dir == "" {
 		return p
 	}
@@ -112,8 +112,9 @@ func (f *folder) declared(all []string) []string {
 	return out
 }
 
-// answer answers a question about packages.
-func (p *packages) answer(question string, args []string) ([]string, error) {
+// answer answers a question about packages. known tells which units the asker
+// has.
+func (p *packages) answer(question string, args []string, known func(unit string) bool) ([]string, error) {
 	switch {
 	case question == askNames:
 		return p.names, nil
@@ -126,8 +127,7 @@ func (p *packages) answer(question string, args []string) ([]string, error) {
 		}
 		return out, nil
 	case question == askUnit:
-		text, err := p.text(args[0])
-		return []string{text}, err
+		return p.closure(args[0], maxAnswer, known)
 	}
 	return nil, errFrame
 }
@@ -148,63 +148,107 @@ func (p *packages) find(from, name string) string {
 	return unit
 }
 
-// text returns the bundle of a unit. Only what find or another bundle has named
-// is one, and a worker could ask for anything: so the path is resolved again.
-func (p *packages) text(unit string) (string, error) {
-	if _, err := p.folder.regular(unit); err != nil || !strings.Contains("/"+unit, "/node_modules/") && p.folder.packageOf(unit) == "." {
-		return "", errNotFound
-	}
+// get returns units, and builds those that were not asked for before. A worker
+// could ask for anything: only files in packages are units.
+func (p *packages) get(names ...string) []*built {
+	p.building.Lock()
+	defer p.building.Unlock()
+	out := make([]*built, len(names))
+	var missing []string
+	var at []int
 	p.mu.Lock()
-	b := p.units[unit]
-	if b == nil {
-		b = &bundled{}
-		p.units[unit] = b
+	for i, name := range names {
+		if out[i] = p.units[name]; out[i] != nil {
+			continue
+		}
+		if _, err := p.folder.regular(name); err != nil || p.folder.packageOf(name) == "." {
+			out[i] = &built{err: errNotFound}
+			continue
+		}
+		missing, at = append(missing, name), append(at, i)
 	}
 	p.mu.Unlock()
-	b.once.Do(func() { b.text, b.err = p.folder.bundle(unit) })
-	return b.text, b.err
+	if len(missing) == 0 {
+		return out
+	}
+	made := p.folder.buildAll(missing)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, b := range made {
+		p.units[missing[i]], out[at[i]] = b, b
+	}
+	return out
 }
 
-// used counts the units that a run has required, one name on each line.
+// maxAnswer is about how many bytes of units go into one answer. What lies beyond
+// is asked for when it is needed.
+const maxAnswer = 512 << 10
+
+// closure returns names and texts in turn: those of a unit, and of the units that
+// it needs in turn as far as there is room for them. Units that cannot be built
+// are left out, for the run that asks for them by name.
+func (p *packages) closure(name string, room int, known func(unit string) bool) ([]string, error) {
+	first := p.get(name)[0]
+	if first.err != nil {
+		return nil, first.err
+	}
+	out := []string{name, first.text}
+	room -= len(first.text)
+	seen := map[string]bool{name: true}
+	for wave := first.needs; len(wave) > 0 && room > 0; {
+		wave = slices.DeleteFunc(slices.Clone(wave), func(unit string) bool {
+			again := seen[unit] || known(unit)
+			seen[unit] = true
+			return again
+		})
+		var next []string
+		for i, b := range p.get(wave...) {
+			if b.err == nil && room > 0 {
+				out = append(out, wave[i], b.text)
+				room -= len(b.text)
+				next = append(next, b.needs...)
+			}
+		}
+		wave = next
+	}
+	return out, nil
+}
+
+// used counts the units that the code of a run has required, one name on each
+// line.
 func (p *packages) used(names []byte) {
 	if len(names) == 0 {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for name := range strings.Lines(string(names)) {
-		if b := p.units[strings.TrimSuffix(name, "\n")]; b != nil {
-			b.uses++
+	for name := range strings.SplitSeq(string(names), "\n") {
+		if p.units[name] != nil {
+			p.uses[name]++
 		}
 	}
 }
 
-// What a spare worker compiles before it is needed: a moment's work.
-const (
-	maxFavourites     = 64
-	maxFavouriteBytes = 1 << 20
-)
+// maxFavourites is how many bytes of units a spare worker compiles before it is
+// needed: a moment's work.
+const maxFavourites = 1 << 20
 
-// favourites returns the units that are used most, as many as a spare worker
-// should load.
-func (p *packages) favourites() []unitText {
+// favourites returns names and texts of the units that are used most and of what
+// they need, as many as a spare worker should load.
+func (p *packages) favourites() []string {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	var names []string
-	for name, b := range p.units {
-		if b.uses > 0 && b.err == nil {
-			names = append(names, name)
-		}
-	}
-	slices.SortFunc(names, func(a, b string) int {
-		return cmp.Or(cmp.Compare(p.units[b].uses, p.units[a].uses), cmp.Compare(a, b))
-	})
-	var out []unitText
-	room := maxFavouriteBytes
-	for _, name := range names[:min(len(names), maxFavourites)] {
-		if text := p.units[name].text; len(text) <= room {
-			room -= len(text)
-			out = append(out, unitText{name, text})
+	names := slices.Collect(maps.Keys(p.uses))
+	slices.SortFunc(names, func(a, b string) int { return cmp.Or(p.uses[b]-p.uses[a], cmp.Compare(a, b)) })
+	p.mu.Unlock()
+	var out []string
+	sent := map[string]bool{}
+	room := maxFavourites
+	for _, name := range names {
+		units, _ := p.closure(name, room, func(unit string) bool { return sent[unit] })
+		for i := 0; i < len(units) && room > 0; i += 2 {
+			room -= len(units[i+1])
+			sent[units[i]] = true
+			out = append(out, units[i:i+2]...)
 		}
 	}
 	return out

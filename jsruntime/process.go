@@ -24,15 +24,17 @@ const (
 
 // worker is a worker process, seen from the embedding one.
 type worker struct {
-	cmd    *exec.Cmd
-	link   *link
-	stderr *head
-	dead   chan struct{} // closed when the process is gone
-	killed atomic.Bool   // it is gone, or soon will be
-	tenant string        // whose code it has run, once runs is more than 0
-	runs   int
-	since  time.Time         // idle since
-	sent   map[codeHash]bool // sources that it was given
+	cmd     *exec.Cmd
+	link    *link
+	stderr  *head
+	dead    chan struct{} // closed when the process is gone
+	killed  atomic.Bool   // it is gone, or soon will be
+	tenant  string        // whose code it has run, once runs is more than 0
+	runs    int
+	since   time.Time         // idle since
+	sent    map[codeHash]bool // sources that it was given
+	unitsMu sync.Mutex
+	units   map[string]bool // that it was given
 	// unfiltered says why the kernel does not filter its system calls; empty if
 	// it does.
 	unfiltered string
@@ -162,13 +164,28 @@ func (w *worker) sendJob(j job) error {
 	return w.link.send(kindRun, flags, parts...)
 }
 
-// preload sends units that the code of this worker is likely to need.
-func (w *worker) preload(units []unitText) {
-	for _, u := range units {
-		if w.link.send(kindUnit, 0, []byte(u.name), []byte(u.text)) != nil {
+// preload sends units that the code of this worker is likely to need, names and
+// texts in turn.
+func (w *worker) preload(units []string) {
+	for i := 0; i+1 < len(units); i += 2 {
+		if w.link.send(kindUnit, 0, []byte(units[i]), []byte(units[i+1])) != nil {
 			return // the next run finds out
 		}
+		w.hasUnit(units[i])
 	}
+}
+
+// hasUnit tells whether a unit was sent to the worker before. It will have been
+// from then on.
+func (w *worker) hasUnit(name string) bool {
+	w.unitsMu.Lock()
+	defer w.unitsMu.Unlock()
+	if w.units == nil {
+		w.units = map[string]bool{}
+	}
+	had := w.units[name]
+	w.units[name] = true
+	return had
 }
 
 // tell answers a question of the worker, unless the run is over by then.
@@ -179,7 +196,7 @@ func (r *running) tell(f frame) {
 		for _, p := range f.parts[1:] {
 			args = append(args, string(p))
 		}
-		answer, err = r.store.answer(question, args)
+		answer, err = r.store.answer(question, args, r.w.hasUnit)
 	}
 	parts := [][]byte{nil}
 	if err != nil {

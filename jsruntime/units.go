@@ -2,8 +2,9 @@ package jsruntime
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
+	"maps"
+	"net/url"
 	"path"
 	"slices"
 	"strings"
@@ -13,17 +14,18 @@ import (
 	"github.com/dop251/goja/parser"
 )
 
-// unitCache is the units that a process has compiled. It keeps them for its life:
-// they are the operator's, and the same for every run. Its zero value is ready.
+// unitCache is the units that a process has. It keeps them for its life: they are
+// the operator's, and the same for every run. Its zero value is ready.
 type unitCache struct {
 	mu    sync.Mutex
 	units map[string]*unit
 	found map[string]string // units by the place and name that they were asked for
 }
 
-// unit is a compiled unit.
+// unit is a unit, compiled when it is first needed.
 type unit struct {
 	mu      sync.Mutex
+	text    string // until it is compiled
 	program *goja.Program
 	patches []string
 	err     error
@@ -32,10 +34,19 @@ type unit struct {
 // maxFound bounds how many names are remembered.
 const maxFound = 1000
 
-// get returns a unit, compiled at most once. text is asked for when it is not
-// there yet.
-func (c *unitCache) get(name string, text func() (string, error)) (*unit, error) {
+// add adds the text of a unit, unless there is one already.
+func (c *unitCache) add(name, text string) {
+	u := c.entry(name)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.program == nil && u.err == nil {
+		u.text = text
+	}
+}
+
+func (c *unitCache) entry(name string) *unit {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	u := c.units[name]
 	if u == nil {
 		if c.units == nil {
@@ -44,21 +55,40 @@ func (c *unitCache) get(name string, text func() (string, error)) (*unit, error)
 		u = &unit{}
 		c.units[name] = u
 	}
-	c.mu.Unlock()
+	return u
+}
+
+// get returns a unit, compiled at most once. fetch is to add it, if it is not
+// there.
+func (c *unitCache) get(name string, fetch func() error) (*unit, error) {
+	u := c.entry(name)
+	ready, err := u.ready(name)
+	if ready {
+		return u, err
+	}
+	if err := fetch(); err != nil {
+		return nil, err
+	}
+	if ready, err = u.ready(name); !ready {
+		return nil, errNotFound
+	}
+	return u, err
+}
+
+// ready compiles the unit if there is a text to compile, and tells whether there
+// was.
+func (u *unit) ready(name string) (bool, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.program != nil || u.err != nil {
-		return u, u.err
+		return true, u.err
 	}
-	source, err := text()
-	if errors.Is(err, errStopped) {
-		return nil, err
+	if u.text == "" {
+		return false, nil
 	}
-	if err == nil {
-		err = u.compile(name, source)
-	}
-	u.err = err
-	return u, err
+	u.err = u.compile(name, u.text)
+	u.text = ""
+	return true, u.err
 }
 
 func (u *unit) compile(name, source string) error {
@@ -112,6 +142,9 @@ func (c *execution) requireFrom(from string, args []goja.Value) goja.Value {
 		return c.module(file)
 	}
 	if unit := c.find(from, name); unit != "" {
+		if from == "" {
+			c.used[unit] = true
+		}
 		return c.instance(unit)
 	}
 	if builtIn {
@@ -146,7 +179,7 @@ func (c *execution) instance(name string) goja.Value {
 	if module, ok := c.packages[name]; ok {
 		return module.Get("exports")
 	}
-	u, err := c.units.get(name, func() (string, error) { return c.unitText(name) })
+	u, err := c.units.get(name, func() error { return c.fetch(name) })
 	if err != nil {
 		panic(c.newError("Error", "ERR_PACKAGE", clip(err.Error())))
 	}
@@ -161,6 +194,7 @@ func (c *execution) instance(name string) goja.Value {
 	c.set(module, "exports", exports)
 	c.set(module, "id", "/app/"+name)
 	c.set(module, "filename", "/app/"+name)
+	c.set(module, "url", (&url.URL{Scheme: "file", Path: "/app/" + name}).String())
 	if c.packages == nil {
 		c.packages = map[string]*goja.Object{}
 	}
@@ -177,27 +211,20 @@ func (c *execution) instance(name string) goja.Value {
 	return module.Get("exports")
 }
 
-func (c *execution) unitText(name string) (string, error) {
+// fetch asks for a unit, which brings along what that needs.
+func (c *execution) fetch(name string) error {
 	answer, err := c.port.ask(c.done, askUnit, name)
-	if err != nil {
-		return "", err
+	for i := 0; i+1 < len(answer); i += 2 {
+		c.units.add(answer[i], answer[i+1])
 	}
-	if len(answer) != 1 {
-		return "", errNotFound
-	}
-	return answer[0], nil
+	return err
 }
 
-// usedUnits names the units that the run has required, one on each line. There is
-// no run if the code did not compile.
+// usedUnits names the units that the tenant's code has required, one on each
+// line. There is no run if the code did not compile.
 func (c *execution) usedUnits() []byte {
 	if c == nil {
 		return nil
 	}
-	var names []string
-	for name := range c.packages {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return []byte(strings.Join(names, "\n"))
+	return []byte(strings.Join(slices.Sorted(maps.Keys(c.used)), "\n"))
 }

@@ -49,10 +49,10 @@ func serveLink(l *link, memory int64, unfiltered error) {
 			s.run(f)
 		}
 	}()
-	units := make(chan frame, maxFavourites)
+	units := make(chan string, maxPreload)
 	go func() {
-		for f := range units {
-			s.preload(string(f.part(0)), string(f.part(1)))
+		for name := range units {
+			s.preload(name)
 		}
 	}()
 	for {
@@ -68,7 +68,11 @@ func serveLink(l *link, memory int64, unfiltered error) {
 			s.mu.Unlock()
 			jobs <- f
 		case kindUnit:
-			units <- f
+			s.engine.units.add(string(f.part(0)), string(f.part(1)))
+			select {
+			case units <- string(f.part(0)):
+			default: // it is compiled when it is needed
+			}
 		case kindTell:
 			s.told(f)
 		case kindStop:
@@ -242,13 +246,16 @@ func (s *server) told(f frame) {
 	}
 }
 
+// maxPreload bounds how many units are compiled before they are needed.
+const maxPreload = 4096
+
 // preload compiles a unit before a run needs it, unless one has begun.
-func (s *server) preload(name, text string) {
+func (s *server) preload(name string) {
 	s.mu.Lock()
 	begun := s.runs > 0
 	s.mu.Unlock()
 	if !begun {
-		_, _ = s.engine.units.get(name, func() (string, error) { return text, nil })
+		_, _ = s.engine.units.get(name, func() error { return errNotFound })
 	}
 }
 
