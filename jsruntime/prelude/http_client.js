@@ -59,6 +59,7 @@ class ClientRequest extends Writable {
     this.reusedSocket = false;
     const silent = { setTimeout() {}, setNoDelay() {}, setKeepAlive() {}, on() {}, once() {}, removeListener() {} };
     this.socket = silent;
+    require('process').nextTick(() => this.emit('socket', silent));
   }
   setHeader(name, value) { this._headers.set(String(name).toLowerCase(), [name, value]); return this; }
   getHeader(name) { const found = this._headers.get(String(name).toLowerCase()); return found && found[1]; }
