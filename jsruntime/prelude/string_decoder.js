@@ -1,44 +1,77 @@
 'use strict';
 // StringDecoder keeps the bytes of characters that are not complete yet.
 const { Buffer } = require('buffer');
+const { raise } = require('codes');
+const names = { 'utf-8': 'utf8', ucs2: 'utf16le', 'ucs-2': 'utf16le', 'utf-16le': 'utf16le', binary: 'latin1' };
 
-class StringDecoder {
-  constructor(encoding = 'utf8') {
-    if (!Buffer.isEncoding(encoding)) {
-      const err = new TypeError('Unknown encoding: ' + encoding);
-      err.code = 'ERR_UNKNOWN_ENCODING';
-      throw err;
-    }
-    this.encoding = String(encoding).toLowerCase().replace('utf-8', 'utf8').replace(/^(ucs-?2|utf-16le)$/, 'utf16le').replace('binary', 'latin1');
-    this._rest = Buffer.alloc(0);
-  }
-  write(chunk) {
-    if (typeof chunk === 'string') return chunk;
-    const bytes = Buffer.concat([this._rest, Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength)]);
-    const keep = this._incomplete(bytes);
-    this._rest = Buffer.from(bytes.subarray(bytes.length - keep));
-    return bytes.toString(this.encoding, 0, bytes.length - keep);
-  }
-  end(chunk) {
-    const text = chunk === undefined ? '' : this.write(chunk);
-    const rest = this._rest;
-    this._rest = Buffer.alloc(0);
-    return text + (rest.length ? rest.toString(this.encoding) : '');
-  }
-  _incomplete(bytes) {
-    if (this.encoding === 'base64') return bytes.length % 3;
-    if (this.encoding === 'utf16le') {
-      if (bytes.length % 2) return bytes.length >= 3 && (bytes[bytes.length - 2] & 0xfc) === 0xd8 ? 3 : 1;
-      return bytes.length >= 2 && (bytes[bytes.length - 1] & 0xfc) === 0xd8 ? 2 : 0;
-    }
-    if (this.encoding !== 'utf8') return 0;
-    for (let back = 1; back <= Math.min(3, bytes.length); back++) {
-      const b = bytes[bytes.length - back];
-      if ((b & 0xc0) === 0x80) continue;
-      const need = b >= 0xf0 ? 4 : b >= 0xe0 ? 3 : b >= 0xc0 ? 2 : 1;
-      return need > back ? back : 0;
-    }
-    return 0;
-  }
+function StringDecoder(encoding) {
+  const name = encoding === undefined || encoding === null || encoding === '' ? 'utf8' : typeof encoding === 'string' ? encoding.toLowerCase() : encoding;
+  if (!Buffer.isEncoding(name)) raise('ERR_UNKNOWN_ENCODING', encoding);
+  this.encoding = names[name] || name;
+  Object.defineProperty(this, '_rest', { value: Buffer.alloc(0), writable: true });
 }
+
+// cut returns how many bytes at the end begin a character.
+function cut(bytes, encoding) {
+  if (encoding === 'base64' || encoding === 'base64url') return bytes.length % 3;
+  if (encoding === 'utf16le') {
+    const odd = bytes.length % 2;
+    const last = bytes[bytes.length - 1 - odd];
+    return bytes.length - odd >= 2 && last >= 0xd8 && last <= 0xdb ? 2 + odd : odd;
+  }
+  if (encoding !== 'utf8') return 0;
+  for (let back = 1; back <= Math.min(3, bytes.length); back++) {
+    const b = bytes[bytes.length - back];
+    if ((b & 0xc0) === 0x80) continue;
+    const need = b >= 0xf5 ? 1 : b >= 0xf0 ? 4 : b >= 0xe0 ? 3 : b >= 0xc2 ? 2 : 1;
+    return need > back && validStart(bytes.subarray(bytes.length - back), b) ? back : 0;
+  }
+  return 0;
+}
+
+// validStart tells whether bytes can begin a character at all: some second
+// bytes are never right.
+function validStart(part, first) {
+  if (part.length < 2) return true;
+  const second = part[1];
+  if (first === 0xe0) return second >= 0xa0;
+  if (first === 0xed) return second <= 0x9f;
+  if (first === 0xf0) return second >= 0x90;
+  if (first === 0xf4) return second <= 0x8f;
+  return true;
+}
+
+StringDecoder.prototype.write = function write(chunk) {
+  if (typeof chunk === 'string') return chunk;
+  if (!ArrayBuffer.isView(chunk)) raise('ERR_INVALID_ARG_TYPE', 'buf', ['Buffer', 'TypedArray', 'DataView'], chunk);
+  let bytes = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
+  if (this._rest.length) bytes = Buffer.concat([this._rest, bytes]);
+  const keep = cut(bytes, this.encoding);
+  this._rest = keep ? Buffer.from(bytes.subarray(bytes.length - keep)) : Buffer.alloc(0);
+  return bytes.toString(this.encoding, 0, bytes.length - keep);
+};
+
+StringDecoder.prototype.end = function end(chunk) {
+  const text = chunk === undefined ? '' : this.write(chunk);
+  const rest = this._rest;
+  this._rest = Buffer.alloc(0);
+  return text + (rest.length ? rest.toString(this.encoding) : '');
+};
+StringDecoder.prototype.text = function text(chunk, offset) {
+  this._rest = Buffer.alloc(0);
+  return this.write(chunk.slice(offset));
+};
+Object.defineProperties(StringDecoder.prototype, {
+  lastChar: { get() { const out = Buffer.alloc(4); this._rest.copy(out); return out; }, configurable: true, enumerable: true },
+  lastNeed: { get() { return needOf(this._rest, this.encoding) - this._rest.length; }, configurable: true, enumerable: true },
+  lastTotal: { get() { return needOf(this._rest, this.encoding); }, configurable: true, enumerable: true },
+});
+
+function needOf(rest, encoding) {
+  if (rest.length === 0) return 0;
+  if (encoding === 'utf8') return rest[0] >= 0xf0 ? 4 : rest[0] >= 0xe0 ? 3 : 2;
+  if (encoding === 'utf16le') return rest.length >= 2 ? 4 : 2;
+  return 3;
+}
+
 module.exports = { StringDecoder };
