@@ -115,9 +115,9 @@ func parseWrapped(text string) (*ast.Program, error) {
 
 // lower rewrites source with esbuild and parses the outcome.
 func lower(source string) (*ast.Program, *script.Error) {
-	out := transform(source, api.LoaderJS)
+	out := transform(source, api.LoaderJS, codeOptions)
 	if len(out.Errors) > 0 {
-		if ts := transform(source, api.LoaderTS); len(ts.Errors) == 0 {
+		if ts := transform(source, api.LoaderTS, codeOptions); len(ts.Errors) == 0 {
 			out = ts
 		}
 	}
@@ -143,22 +143,26 @@ func lower(source string) (*ast.Program, *script.Error) {
 }
 
 // transform lowers what goja cannot compile, and nothing else: goja's own
-// async functions are better than esbuild's.
-func transform(source string, loader api.Loader) api.TransformResult {
-	return api.Transform(source, api.TransformOptions{
-		Loader:        loader,
-		Format:        api.FormatCommonJS,
-		Target:        api.ES2022,
-		Platform:      api.PlatformNode,
-		Sourcefile:    fileName,
-		Sourcemap:     api.SourceMapExternal,
-		LegalComments: api.LegalCommentsNone,
-		Banner:        wrapHead,
-		Footer:        wrapTail,
-		LogLevel:      api.LogLevelSilent,
-		LogLimit:      1,
-		Supported:     supported,
-	})
+// async functions are better than esbuild's. The options have what differs from
+// use to use.
+func transform(source string, loader api.Loader, o api.TransformOptions) api.TransformResult {
+	o.Loader = loader
+	o.Format = api.FormatCommonJS
+	o.Target = api.ES2022
+	o.Platform = api.PlatformNode
+	o.LegalComments = api.LegalCommentsNone
+	o.LogLevel = api.LogLevelSilent
+	o.LogLimit = 1
+	o.Supported = supported
+	return api.Transform(source, o)
+}
+
+// codeOptions are the options of esbuild for the tenant's code.
+var codeOptions = api.TransformOptions{
+	Sourcefile: fileName,
+	Sourcemap:  api.SourceMapExternal,
+	Banner:     wrapHead,
+	Footer:     wrapTail,
 }
 
 // supported are the features of the target that goja does not have.

@@ -10,6 +10,7 @@ import (
 // manifest is what matters of a package.json.
 type manifest struct {
 	Name         string          `json:"name"`
+	Type         string          `json:"type"`
 	Main         json.RawMessage `json:"main"` // a string, but not in every package
 	Exports      json.RawMessage `json:"exports"`
 	Imports      json.RawMessage `json:"imports"`

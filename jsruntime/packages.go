@@ -2,11 +2,13 @@ package jsruntime
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
 	"os"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -22,18 +24,11 @@ type packages struct {
 	folder *folder
 	names  []string
 
-	building sync.Mutex // one at a time; esbuild uses all processors
+	building sync.Mutex // one set of units at a time; it uses all processors
 
 	mu    sync.Mutex
 	units map[string]*built // that were asked for
 	uses  map[string]int    // how many runs have required a unit in the tenant's code
-}
-
-// built is a unit. It is not changed any more.
-type built struct {
-	text  string
-	needs []string
-	err   error
 }
 
 // openPackages reads which packages a folder has. Without a folder there are
@@ -132,12 +127,12 @@ func (p *packages) answer(question string, args []string, known func(unit string
 	return nil, errFrame
 }
 
-// find returns the unit that a name stands for in the code of the tenant, or
-// within a unit, whose own package may be asked for any file.
+// find returns the unit that a name stands for in the code of the tenant, or in a
+// unit that has computed it.
 func (p *packages) find(from, name string) string {
 	dir := "."
 	if from != "" {
-		dir = p.folder.packageOf(from)
+		dir = path.Dir(from)
 	} else if strings.HasPrefix(name, ".") || strings.HasPrefix(name, "#") {
 		return ""
 	}
@@ -184,19 +179,28 @@ func (p *packages) get(names ...string) []*built {
 // is asked for when it is needed.
 const maxAnswer = 512 << 10
 
-// closure returns names and texts in turn: those of a unit, and of the units that
-// it needs in turn as far as there is room for them. Units that cannot be built
-// are left out, for the run that asks for them by name.
+// unitParts is how many strings a unit is when it travels.
+const unitParts = 3
+
+// closure returns units as they travel: name, text, and the names in it, as JSON.
+// They are the one that was asked for, and those that it needs in turn as far as
+// there is room for them. Units that cannot be built are left out, for the run that
+// asks for them by name.
 func (p *packages) closure(name string, room int, known func(unit string) bool) ([]string, error) {
 	first := p.get(name)[0]
 	if first.err != nil {
 		return nil, first.err
 	}
-	out := []string{name, first.text}
-	room -= len(first.text)
+	var out []string
+	add := func(name string, b *built) {
+		names, _ := json.Marshal(b.names) // strings always have a form
+		out = append(out, name, b.text, string(names))
+		room -= len(b.text)
+	}
+	add(name, first)
 	seen := map[string]bool{name: true}
-	for wave := first.needs; len(wave) > 0 && room > 0; {
-		wave = slices.DeleteFunc(slices.Clone(wave), func(unit string) bool {
+	for wave := first.needs(); len(wave) > 0 && room > 0; {
+		wave = slices.DeleteFunc(wave, func(unit string) bool {
 			again := seen[unit] || known(unit)
 			seen[unit] = true
 			return again
@@ -204,15 +208,17 @@ func (p *packages) closure(name string, room int, known func(unit string) bool) 
 		var next []string
 		for i, b := range p.get(wave...) {
 			if b.err == nil && room > 0 {
-				out = append(out, wave[i], b.text)
-				room -= len(b.text)
-				next = append(next, b.needs...)
+				add(wave[i], b)
+				next = append(next, b.needs()...)
 			}
 		}
 		wave = next
 	}
 	return out, nil
 }
+
+// needs returns the units that a unit requires, sorted.
+func (b *built) needs() []string { return slices.Sorted(maps.Values(b.names)) }
 
 // used counts the units that the code of a run has required, one name on each
 // line.
@@ -233,8 +239,8 @@ func (p *packages) used(names []byte) {
 // needed: a moment's work.
 const maxFavourites = 1 << 20
 
-// favourites returns names and texts of the units that are used most and of what
-// they need, as many as a spare worker should load.
+// favourites returns the units that are used most and what they need, as they
+// travel, and as many as a spare worker should load.
 func (p *packages) favourites() []string {
 	p.mu.Lock()
 	names := slices.Collect(maps.Keys(p.uses))
@@ -245,10 +251,13 @@ func (p *packages) favourites() []string {
 	room := maxFavourites
 	for _, name := range names {
 		units, _ := p.closure(name, room, func(unit string) bool { return sent[unit] })
-		for i := 0; i < len(units) && room > 0; i += 2 {
-			room -= len(units[i+1])
-			sent[units[i]] = true
-			out = append(out, units[i:i+2]...)
+		for unit := range slices.Chunk(units, unitParts) {
+			if sent[unit[0]] || room <= 0 {
+				continue
+			}
+			room -= len(unit[1])
+			sent[unit[0]] = true
+			out = append(out, unit...)
 		}
 	}
 	return out

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -164,14 +165,13 @@ func (w *worker) sendJob(j job) error {
 	return w.link.send(kindRun, flags, parts...)
 }
 
-// preload sends units that the code of this worker is likely to need, names and
-// texts in turn.
+// preload sends units that the code of this worker is likely to need.
 func (w *worker) preload(units []string) {
-	for i := 0; i+1 < len(units); i += 2 {
-		if w.link.send(kindUnit, 0, []byte(units[i]), []byte(units[i+1])) != nil {
+	for unit := range slices.Chunk(units, unitParts) {
+		if w.link.send(kindUnit, 0, []byte(unit[0]), []byte(unit[1]), []byte(unit[2])) != nil {
 			return // the next run finds out
 		}
-		w.hasUnit(units[i])
+		w.hasUnit(unit[0])
 	}
 }
 

@@ -2,6 +2,7 @@ package jsruntime
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/url"
@@ -25,7 +26,8 @@ type unitCache struct {
 // unit is a unit, compiled when it is first needed.
 type unit struct {
 	mu      sync.Mutex
-	text    string // until it is compiled
+	text    string            // until it is compiled
+	names   map[string]string // units by the names that it requires
 	program *goja.Program
 	patches []string
 	err     error
@@ -34,13 +36,14 @@ type unit struct {
 // maxFound bounds how many names are remembered.
 const maxFound = 1000
 
-// add adds the text of a unit, unless there is one already.
-func (c *unitCache) add(name, text string) {
+// add adds a unit as it travels, unless it is there already.
+func (c *unitCache) add(name, text string, names []byte) {
 	u := c.entry(name)
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.program == nil && u.err == nil {
 		u.text = text
+		u.err = json.Unmarshal(names, &u.names)
 	}
 }
 
@@ -123,18 +126,19 @@ func (c *unitCache) remember(key, name string) {
 
 // require is the function of that name for tenant code.
 func (c *execution) require(args []goja.Value) goja.Value {
-	return c.requireFrom("", args)
+	return c.requireFrom("", nil, args)
 }
 
-// requireFrom is require in the code of the tenant, or in a unit.
-func (c *execution) requireFrom(from string, args []goja.Value) goja.Value {
+// requireFrom is require in the code of the tenant, or in a unit that knows some
+// names.
+func (c *execution) requireFrom(from string, known map[string]string, args []goja.Value) goja.Value {
 	text, ok := arg(args, 0).(goja.String)
 	if !ok {
 		panic(c.newError("TypeError", "ERR_INVALID_ARG_TYPE", `The "id" argument must be of type string`))
 	}
 	name := text.String()
-	if inner, ok := strings.CutPrefix(name, unitPrefix); ok && from != "" {
-		return c.instance(inner)
+	if unit := known[name]; unit != "" {
+		return c.instance(unit)
 	}
 	plain := strings.TrimPrefix(name, "node:")
 	file, builtIn := publicModules[plain]
@@ -150,13 +154,12 @@ func (c *execution) requireFrom(from string, args []goja.Value) goja.Value {
 	if builtIn {
 		return c.module(file)
 	}
-	name = strings.TrimPrefix(name, missingPrefix)
 	panic(c.newError("Error", "MODULE_NOT_FOUND", "Cannot find module '"+clip(name)+"'\nRequire stack:\n- "+path.Join("/app", cmp.Or(from, "index.js"))))
 }
 
 // find returns the unit that a name stands for, or nothing.
 func (c *execution) find(from, name string) string {
-	if c.units == nil || len(name) > maxName || strings.HasPrefix(name, "node:") || strings.HasPrefix(name, missingPrefix) {
+	if c.units == nil || len(name) > maxName || strings.HasPrefix(name, "node:") {
 		return ""
 	}
 	key := from + "\x00" + name
@@ -201,7 +204,7 @@ func (c *execution) instance(name string) goja.Value {
 	c.packages[name] = module
 	require := c.vm.ToValue(func(fc goja.FunctionCall) goja.Value {
 		defer c.recoverNative()
-		return c.requireFrom(name, fc.Arguments)
+		return c.requireFrom(name, u.names, fc.Arguments)
 	})
 	f, _ := goja.AssertFunction(wrapper)
 	if _, err = f(exports, exports, require, module, c.vm.ToValue("/app/"+name), c.vm.ToValue(path.Dir("/app/"+name))); err != nil {
@@ -214,8 +217,10 @@ func (c *execution) instance(name string) goja.Value {
 // fetch asks for a unit, which brings along what that needs.
 func (c *execution) fetch(name string) error {
 	answer, err := c.port.ask(c.done, askUnit, name)
-	for i := 0; i+1 < len(answer); i += 2 {
-		c.units.add(answer[i], answer[i+1])
+	for unit := range slices.Chunk(answer, unitParts) {
+		if len(unit) == unitParts {
+			c.units.add(unit[0], unit[1], []byte(unit[2]))
+		}
 	}
 	return err
 }

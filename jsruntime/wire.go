@@ -22,7 +22,7 @@ const (
 	kindFailed = 'f' // worker: parts error, units that were used; id likewise
 	kindAsk    = 'q' // worker: question id of the run; parts question, arguments
 	kindTell   = 't' // parent: answer to question id; parts error or nothing, answers
-	kindUnit   = 'u' // parent: a unit that is likely to be needed; parts name, text
+	kindUnit   = 'u' // parent: a unit that is likely to be needed; parts name, text, names in it
 )
 
 // The flags of a job.

@@ -68,7 +68,7 @@ func serveLink(l *link, memory int64, unfiltered error) {
 			s.mu.Unlock()
 			jobs <- f
 		case kindUnit:
-			s.engine.units.add(string(f.part(0)), string(f.part(1)))
+			s.engine.units.add(string(f.part(0)), string(f.part(1)), f.part(2))
 			select {
 			case units <- string(f.part(0)):
 			default: // it is compiled when it is needed

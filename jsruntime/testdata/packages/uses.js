@@ -306,10 +306,10 @@ module.exports = async ({ args: { url } }) => {
   return [put.$metadata.httpStatusCode, put.ETag, got.ContentType, JSON.parse(text).path, missing];
 };
 //// @basis-theory/node-sdk
-const { BasisTheory } = require('@basis-theory/node-sdk');
+const { BasisTheoryClient } = require('@basis-theory/node-sdk');
 module.exports = async ({ args: { url } }) => {
-  const client = await new BasisTheory().init('key', { apiBaseUrl: url });
-  const made = await client.tokens.create({ type: 'token', data: 'secret', metadata: { a: 'b' } });
-  const bad = await client.applications.retrieve('status/404').catch((err) => [err.name, err.status]);
-  return [made.method, made.path, made.body, made.type, bad];
+  const client = new BasisTheoryClient({ apiKey: 'key', environment: url });
+  const made = await client.tokens.create({ type: 'token', data: 'secret', metadata: { a: 'b' } }, { maxRetries: 0 });
+  const bad = await client.reactors.get('status/404', { maxRetries: 0 }).catch((err) => [err.constructor.name, err.statusCode]);
+  return [made, bad];
 };
