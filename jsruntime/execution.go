@@ -16,9 +16,10 @@ import (
 	"github.com/seed-72ea4aab/vault/script"
 )
 
-// maxStack bounds calls within calls. goja needs time quadratic in the depth
-// to unwind, so that this is about the most it can take.
-const maxStack = 2000
+// maxStack bounds calls within calls, to about what Node has. Beyond it a run
+// ends. Where functions of Go and of JavaScript call each other in turns, goja
+// needs some seconds to unwind as many; the deadline bounds that.
+const maxStack = 10_000
 
 // Bounds on what one run may have pending.
 const (

@@ -47,7 +47,7 @@ func TestPackagesAgainstNode(t *testing.T) {
 	uses := readUses(t)
 	args := useArgs(t)
 	want := runInNode(t, node, dir, uses, args)
-	r := newWorkers(t, &jsruntime.Options{Modules: dir, Workers: 3, TenantWorkers: 3})
+	r := newWorkers(t, &jsruntime.Options{Modules: dir, CheckTimeout: time.Minute})
 	equal := 0
 	for _, u := range uses {
 		got := useHere(r, u, args)
