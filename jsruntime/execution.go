@@ -16,10 +16,11 @@ import (
 	"github.com/seed-72ea4aab/vault/script"
 )
 
-// maxStack bounds calls within calls, to about what Node has. Beyond it a run
-// ends. Where functions of Go and of JavaScript call each other in turns, goja
-// needs some seconds to unwind as many; the deadline bounds that.
-const maxStack = 10_000
+// maxStack bounds calls within calls; beyond it a run ends. Where functions of Go
+// and of JavaScript call each other in turns, goja needs time quadratic in the depth
+// to unwind, more than a second for as many, so that this is about the most it can
+// take.
+const maxStack = 4000
 
 // Bounds on what one run may have pending.
 const (
