@@ -245,10 +245,10 @@ func (c *Client) DeleteReactor(ctx context.Context, id uuid.UUID) error {
 
 // Bounds on what reactors and proxies carry.
 const (
-	maxCode               = 50_000 // characters
-	maxConfiguration      = 25     // entries
-	maxConfigurationKey   = 200    // characters
-	maxConfigurationValue = 10_000 // characters
+	maxCode               = 1_000_000 // characters
+	maxConfiguration      = 25        // entries
+	maxConfigurationKey   = 200       // characters
+	maxConfigurationValue = 10_000    // characters
 )
 
 func checkCode(bad *form.Problems, path, code string) {

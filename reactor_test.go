@@ -95,7 +95,7 @@ func TestReactorRules(t *testing.T) {
 		"no name":                      {func(p *vault.ReactorParams) { p.Name = "" }, "name"},
 		"a long name":                  {func(p *vault.ReactorParams) { p.Name = strings.Repeat("x", 201) }, "name"},
 		"no code":                      {func(p *vault.ReactorParams) { p.Code = "" }, "code"},
-		"long code":                    {func(p *vault.ReactorParams) { p.Code = strings.Repeat("x", 50_001) }, "code"},
+		"long code":                    {func(p *vault.ReactorParams) { p.Code = strings.Repeat("x", 1_000_001) }, "code"},
 		"no configuration":             {func(p *vault.ReactorParams) { p.Configuration = nil }, "configuration"},
 		"26 entries of configuration":  {func(p *vault.ReactorParams) { p.Configuration = many }, "configuration"},
 		"a missing application":        {func(p *vault.ReactorParams) { p.Application = &vault.ApplicationRef{ID: uuid.New()} }, "application.id"},
@@ -112,7 +112,7 @@ func TestReactorRules(t *testing.T) {
 		"name", "configuration.a", "application.id", "application.y", "z")
 	wantFields(t, "no id", p.UnmarshalJSON([]byte(`{"application":{}}`)), "application.id")
 	ok := reactorParams(strings.Repeat("ä", 200))
-	ok.Code = strings.Repeat("ä", 50_000)
+	ok.Code = strings.Repeat("ä", 1_000_000)
 	r, err := v.Management.CreateReactor(t.Context(), ok)
 	if err != nil {
 		t.Fatalf("as long as allowed: %v", err)
@@ -234,7 +234,7 @@ func TestProxyRules(t *testing.T) {
 		"the metadata service":     {vault.ProxyParams{Name: "x", DestinationURL: "https://169.254.169.254/latest"}, "destination_url"},
 		"credentials":              {vault.ProxyParams{Name: "x", DestinationURL: "https://user:s3cr3t@example.com"}, "destination_url"},
 		"a management application": {vault.ProxyParams{Name: "x", DestinationURL: "https://example.com", Application: &vault.ApplicationRef{ID: v.Management.ApplicationID()}}, "application.id"},
-		"long code":                {vault.ProxyParams{Name: "x", DestinationURL: "https://example.com", RequestTransform: &vault.ProxyTransform{Code: strings.Repeat("x", 50_001)}}, "request_transform.code"},
+		"long code":                {vault.ProxyParams{Name: "x", DestinationURL: "https://example.com", RequestTransform: &vault.ProxyTransform{Code: strings.Repeat("x", 1_000_001)}}, "request_transform.code"},
 	} {
 		_, err := v.Management.CreateProxy(t.Context(), tt.p)
 		wantFields(t, name, err, tt.field)

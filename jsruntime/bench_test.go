@@ -206,6 +206,25 @@ func BenchmarkSecondCallAgainstFirst(b *testing.B) {
 	ratio(b, 0.2, func() { mustRun(b, w, source) }, fresh)
 }
 
+// BenchmarkLargeCode runs code of 500 KB: in a worker that has it compiled, against
+// one that has to compile it.
+func BenchmarkLargeCode(b *testing.B) {
+	w, _ := benchRuntimes(b)
+	var pad strings.Builder
+	for i := 0; pad.Len() < 500_000; i++ {
+		fmt.Fprintf(&pad, "function helper%d(a, b) { if (a > %d) return { sum: a + b, list: [a, b].map((x) => x * %d), text: `${a}-${b}` }; return null }\n", i, i, i)
+	}
+	n := 0
+	var source string
+	fresh := func() {
+		n++
+		source = fmt.Sprintf("const n%d = 1;\n%smodule.exports = async (req) => ({ raw: req.args })", n, pad.String())
+		mustRun(b, w, source)
+	}
+	fresh()
+	ratio(b, 0.2, func() { mustRun(b, w, source) }, fresh)
+}
+
 func BenchmarkInputAgainstUnmarshal(b *testing.B) {
 	vm := goja.New()
 	ratio(b, 2, func() {

@@ -2,6 +2,7 @@ package jsruntime
 
 import (
 	"container/list"
+	"crypto/sha256"
 	"sync"
 
 	"github.com/seed-72ea4aab/vault/script"
@@ -10,49 +11,76 @@ import (
 // Bounds of the cache of compiled programs.
 const (
 	maxPrograms     = 256
-	maxProgramBytes = 4 << 20 // of source; compiled code takes several times as much
+	maxProgramBytes = 4 << 20 // of source; compiled code takes about five times as much
 )
 
-// programCache keeps what was compiled, by source, and forgets what was not
-// used for longest. Its zero value is ready.
+// codeHash is the SHA-256 of a source, by which both processes know it.
+type codeHash = [sha256.Size]byte
+
+// programCache keeps what was compiled, by the hash of its source, and forgets
+// what was not used for longest. Its zero value is ready.
 type programCache struct {
 	mu      sync.Mutex
-	entries map[string]*list.Element
+	entries map[codeHash]*list.Element
 	recent  list.List // of *cacheEntry, latest first
 	bytes   int
 }
 
 type cacheEntry struct {
-	source string
-	once   sync.Once
-	code   *compiled
-	err    *script.Error
+	hash  codeHash
+	bytes int // of source, once that is known
+	mu    sync.Mutex
+	done  bool
+	code  *compiled
+	err   *script.Error
 }
 
-// get returns the program for a source, compiled at most once.
-func (c *programCache) get(source string, maxSource int) (*compiled, *script.Error) {
-	entry := c.entry(source)
-	entry.once.Do(func() { entry.code, entry.err = compile(source, maxSource) })
+// get returns the program for a source, compiled at most once. It asks for the
+// text only when it has to compile it.
+func (c *programCache) get(hash codeHash, maxSource int, text func() (string, error)) (*compiled, *script.Error) {
+	entry := c.entry(hash)
+	entry.mu.Lock()
+	defer entry.mu.Unlock()
+	if entry.done {
+		return entry.code, entry.err
+	}
+	source, err := text()
+	if err != nil {
+		return nil, stopError(script.Crash)
+	}
+	entry.code, entry.err = compile(source, maxSource)
+	entry.done = true
+	c.grow(entry, len(source))
 	return entry.code, entry.err
 }
 
-func (c *programCache) entry(source string) *cacheEntry {
+func (c *programCache) entry(hash codeHash) *cacheEntry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if e, ok := c.entries[source]; ok {
+	if e, ok := c.entries[hash]; ok {
 		c.recent.MoveToFront(e)
 		return e.Value.(*cacheEntry)
 	}
 	if c.entries == nil {
-		c.entries = map[string]*list.Element{}
+		c.entries = map[codeHash]*list.Element{}
 	}
-	entry := &cacheEntry{source: source}
-	c.entries[source] = c.recent.PushFront(entry)
-	c.bytes += len(source)
+	entry := &cacheEntry{hash: hash}
+	c.entries[hash] = c.recent.PushFront(entry)
+	return entry
+}
+
+// grow counts what an entry holds, and makes room for it.
+func (c *programCache) grow(entry *cacheEntry, bytes int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.entries[entry.hash] == nil || c.entries[entry.hash].Value != entry {
+		return // it was forgotten meanwhile
+	}
+	entry.bytes = bytes
+	c.bytes += bytes
 	for c.recent.Len() > 1 && (c.recent.Len() > maxPrograms || c.bytes > maxProgramBytes) {
 		oldest := c.recent.Remove(c.recent.Back()).(*cacheEntry)
-		delete(c.entries, oldest.source)
-		c.bytes -= len(oldest.source)
+		delete(c.entries, oldest.hash)
+		c.bytes -= oldest.bytes
 	}
-	return entry
 }

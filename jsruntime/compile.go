@@ -31,8 +31,9 @@ const (
 type compiled struct {
 	source  string
 	program *goja.Program
-	patches []string // of intrinsics, that the code might need
-	lowered bool     // esbuild rewrote it; columns of line 1 are right as they are
+	names   []literal // that it requires
+	patches []string  // of intrinsics, that the code might need
+	lowered bool      // esbuild rewrote it; columns of line 1 are right as they are
 }
 
 // compile turns source into a program. goja compiles most code as it is, which
@@ -55,6 +56,7 @@ func compile(source string, maxSource int) (*compiled, *script.Error) {
 	tree, err := parseWrapped(wrapHead + source + wrapTail)
 	if err == nil && !needsLowering(tree) {
 		if c.program, err = assemble(tree); err == nil {
+			c.names = requiredNames(tree)
 			return c, nil
 		}
 	}
@@ -66,6 +68,7 @@ func compile(source string, maxSource int) (*compiled, *script.Error) {
 	if c.program, err = assemble(tree); err != nil {
 		return nil, invalidCode(0, cleanSyntaxError(err))
 	}
+	c.names = requiredNames(tree)
 	return c, nil
 }
 
@@ -112,14 +115,17 @@ func parseWrapped(text string) (*ast.Program, error) {
 
 // lower rewrites source with esbuild and parses the outcome.
 func lower(source string) (*ast.Program, *script.Error) {
-	out := transform(source, api.LoaderJS)
+	out := transform(source, api.LoaderJS, codeOptions)
 	if len(out.Errors) > 0 {
-		if ts := transform(source, api.LoaderTS); len(ts.Errors) == 0 {
+		if ts := transform(source, api.LoaderTS, codeOptions); len(ts.Errors) == 0 {
 			out = ts
 		}
 	}
 	if len(out.Errors) > 0 {
 		m := out.Errors[0]
+		if isPanic(m.Text) {
+			return nil, invalidCode(0, "the code cannot be compiled: something in it is too much for the compiler")
+		}
 		line := 0
 		if m.Location != nil {
 			line = m.Location.Line
@@ -137,32 +143,43 @@ func lower(source string) (*ast.Program, *script.Error) {
 }
 
 // transform lowers what goja cannot compile, and nothing else: goja's own
-// async functions are better than esbuild's.
-func transform(source string, loader api.Loader) api.TransformResult {
-	return api.Transform(source, api.TransformOptions{
-		Loader:        loader,
-		Format:        api.FormatCommonJS,
-		Target:        api.ES2022,
-		Platform:      api.PlatformNode,
-		Sourcefile:    fileName,
-		Sourcemap:     api.SourceMapExternal,
-		LegalComments: api.LegalCommentsNone,
-		Banner:        wrapHead,
-		Footer:        wrapTail,
-		LogLevel:      api.LogLevelSilent,
-		LogLimit:      1,
-		Supported: map[string]bool{
-			"async-generator":      false,
-			"for-await":            false,
-			"dynamic-import":       false,
-			"import-meta":          false,
-			"regexp-match-indices": false,
-			"regexp-set-notation":  false,
-			"decorators":           false,
-			"using":                false,
-		},
-	})
+// async functions are better than esbuild's. The options have what differs from
+// use to use.
+func transform(source string, loader api.Loader, o api.TransformOptions) api.TransformResult {
+	o.Loader = loader
+	o.Format = api.FormatCommonJS
+	o.Target = api.ES2022
+	o.Platform = api.PlatformNode
+	o.LegalComments = api.LegalCommentsNone
+	o.LogLevel = api.LogLevelSilent
+	o.LogLimit = 1
+	o.Supported = supported
+	return api.Transform(source, o)
 }
+
+// codeOptions are the options of esbuild for the tenant's code.
+var codeOptions = api.TransformOptions{
+	Sourcefile: fileName,
+	Sourcemap:  api.SourceMapExternal,
+	Banner:     wrapHead,
+	Footer:     wrapTail,
+}
+
+// supported are the features of the target that goja does not have.
+var supported = map[string]bool{
+	"async-generator":      false,
+	"for-await":            false,
+	"dynamic-import":       false,
+	"import-meta":          false,
+	"regexp-match-indices": false,
+	"regexp-set-notation":  false,
+	"decorators":           false,
+	"using":                false,
+}
+
+// isPanic tells whether a message of esbuild is that of a panic, with which it
+// reports its own mistakes. Its text is of no use to those whose code it is.
+func isPanic(text string) bool { return strings.HasPrefix(text, "panic:") }
 
 // parserPosition is what goja's parser and compiler put around their messages.
 var parserPosition = regexp.MustCompile(`^SyntaxError:\s*|^\S*index\.js: Line \d+:\d+\s*|\s*\(and \d+ more errors\)$|\s+at \S+:\d+:\d+$`)

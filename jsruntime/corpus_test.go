@@ -65,7 +65,7 @@ var knownMisses = map[string]string{
 func TestCorpora(t *testing.T) {
 	t.Parallel()
 	r := newWorkers(t, &jsruntime.Options{TenantWorkers: 2})
-	for _, file := range []string{"language.jsonl", "nodeapi.jsonl", "modules.jsonl", "suites.jsonl"} {
+	for _, file := range []string{"language.jsonl", "nodeapi.jsonl", "modules.jsonl", "suites.jsonl", "inert.jsonl"} {
 		for _, s := range readCorpus(t, file) {
 			t.Run(s.Name, func(t *testing.T) {
 				t.Parallel()
@@ -101,14 +101,24 @@ for (const name of ['log', 'error', 'table', 'time', 'timeEnd']) console[name] =
   process.stdout.write(JSON.stringify(out));
 })();`
 
-// TestCorpusAgainstNode makes sure that our own corpus says what Node does.
+// TestCorpusAgainstNode makes sure that our own corpora say what Node does.
 func TestCorpusAgainstNode(t *testing.T) {
 	t.Parallel()
+	for _, file := range []string{"modules.jsonl", "inert.jsonl"} {
+		t.Run(file, func(t *testing.T) {
+			t.Parallel()
+			compareWithNode(t, file)
+		})
+	}
+}
+
+func compareWithNode(t *testing.T, file string) {
+	t.Helper()
 	node, err := exec.LookPath("node")
 	if err != nil {
 		t.Skip("there is no Node here to compare with")
 	}
-	cmd := exec.Command(node, "-e", crossCheck, "testdata/modules.jsonl")
+	cmd := exec.Command(node, "-e", crossCheck, "testdata/"+file)
 	cmd.Env = append(os.Environ(), "TZ=UTC")
 	out, err := cmd.Output()
 	if err != nil {
@@ -118,7 +128,7 @@ func TestCorpusAgainstNode(t *testing.T) {
 	if err := json.Unmarshal(out, &got); err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range readCorpus(t, "modules.jsonl") {
+	for _, s := range readCorpus(t, file) {
 		if got[s.Name] != s.Want && !nodeDiffers[s.Name] {
 			t.Errorf("%s: Node returns %s, the corpus says %s", s.Name, got[s.Name], s.Want)
 		}

@@ -1,6 +1,7 @@
 package jsruntime
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"hash"
 	"math/rand/v2"
@@ -15,9 +16,11 @@ import (
 	"github.com/seed-72ea4aab/vault/script"
 )
 
-// maxStack bounds calls within calls. goja needs time quadratic in the depth
-// to unwind, so that this is about the most it can take.
-const maxStack = 2000
+// maxStack bounds calls within calls; beyond it a run ends. Where functions of Go
+// and of JavaScript call each other in turns, goja needs time quadratic in the depth
+// to unwind, more than a second for as many, so that this is about the most it can
+// take.
+const maxStack = 4000
 
 // Bounds on what one run may have pending.
 const (
@@ -36,10 +39,12 @@ type limits struct {
 
 // job is one piece of work for an engine: to run code, or only to load it.
 type job struct {
-	check  bool
-	source string
-	input  json.RawMessage
-	limits limits
+	check    bool
+	packages bool // the operator offers some
+	hash     codeHash
+	source   string // in a worker empty if the parent has sent it before
+	input    json.RawMessage
+	limits   limits
 }
 
 // port is how a run reaches the world. Answers to calls come back through
@@ -47,6 +52,8 @@ type job struct {
 type port interface {
 	call(id int, op string, args json.RawMessage)
 	log(level, line string)
+	// ask has a question about packages answered, unless done is closed first.
+	ask(done <-chan struct{}, question string, args ...string) ([]string, error)
 }
 
 // reply answers a host call.
@@ -59,6 +66,7 @@ type reply struct {
 // engine compiles and runs code. It may be used by several goroutines.
 type engine struct {
 	cache programCache
+	units unitCache
 }
 
 // execution is one run of one program in a runtime of its own. It belongs to one
@@ -66,13 +74,16 @@ type engine struct {
 type execution struct {
 	vm     *goja.Runtime
 	code   *compiled
+	units  *unitCache // nil without packages
 	port   port
 	limits limits
 	brand  *goja.Symbol // marks the error classes that choose an answer
 
 	loop      loop
 	natives   map[string]goja.Value
-	modules   map[string]goja.Value
+	modules   map[string]goja.Value   // of the prelude
+	packages  map[string]*goja.Object // the module object of each unit that was required
+	used      map[string]bool         // units that the tenant's code has required
 	hashes    []hash.Hash
 	ciphers   []*cipherState
 	zlibs     map[int]zlibState
@@ -98,6 +109,7 @@ func newExecution(code *compiled, p port, l limits) *execution {
 		limits:  l,
 		natives: map[string]goja.Value{},
 		modules: map[string]goja.Value{},
+		used:    map[string]bool{},
 		done:    make(chan struct{}),
 		started: time.Now(),
 	}
@@ -140,17 +152,33 @@ func (c *execution) deliver(r reply) {
 // started before any code of the tenant runs.
 func (e *engine) run(j job, p port, started func(*execution)) (json.RawMessage, *script.Error) {
 	begin := time.Now()
-	code, bad := e.cache.get(j.source, j.limits.MaxSource)
+	code, bad := e.cache.get(j.hash, j.limits.MaxSource, func() (string, error) { return sourceOf(j, p) })
 	if bad != nil {
 		return nil, bad
 	}
 	c := newExecution(code, p, j.limits)
+	if j.packages {
+		c.units = &e.units
+	}
 	timer := time.AfterFunc(j.limits.Timeout-time.Since(begin), func() { c.stop(script.Timeout) })
 	defer timer.Stop()
 	defer c.closeStreams()
 	defer c.stop(script.Timeout)
 	started(c)
 	return c.do(j)
+}
+
+// sourceOf returns the source of a job. The parent does not send it again when it
+// believes that the worker still has it compiled.
+func sourceOf(j job, p port) (string, error) {
+	if j.source != "" || j.hash == sha256.Sum256(nil) {
+		return j.source, nil
+	}
+	answer, err := p.ask(nil, askSource)
+	if err != nil || len(answer) != 1 {
+		return "", errFrame
+	}
+	return answer[0], nil
 }
 
 // do loads the code, calls its function and waits for the outcome. A panic of
@@ -167,6 +195,11 @@ func (c *execution) do(j job) (out json.RawMessage, bad *script.Error) {
 
 // perform is do without the prelude and without recovering from panics.
 func (c *execution) perform(j job) (json.RawMessage, *script.Error) {
+	if j.check {
+		if bad := c.checkNames(); bad != nil {
+			return nil, bad
+		}
+	}
 	main, bad := c.load(j.check)
 	if bad != nil || j.check {
 		return nil, bad

@@ -9,9 +9,10 @@ import (
 
 // InProcess runs tenant code in the embedding process. It is a script.Runtime.
 type InProcess struct {
-	options Options
-	gates   *gates
-	engine  engine
+	options  Options
+	gates    *gates
+	engine   engine
+	packages *packages
 }
 
 var _ script.Runtime = (*InProcess)(nil)
@@ -24,7 +25,7 @@ var _ script.Runtime = (*InProcess)(nil)
 // that is trusted like the program itself.
 func NewInProcess(opts *Options) *InProcess {
 	options := opts.withDefaults()
-	return &InProcess{options: options, gates: options.gates()}
+	return &InProcess{options: options, gates: options.gates(), packages: openPackages(options.Modules)}
 }
 
 // Check loads the code without calling its function.
@@ -41,10 +42,13 @@ func (r *InProcess) Run(ctx context.Context, p script.Program, input json.RawMes
 // Close turns new runs away.
 func (r *InProcess) Close() error {
 	r.gates.close()
-	return nil
+	return r.packages.close()
 }
 
 func (r *InProcess) do(ctx context.Context, p script.Program, input json.RawMessage, host script.Host, check bool) (json.RawMessage, error) {
+	if r.packages.err != nil {
+		return nil, r.packages.err
+	}
 	ctx, leave, err := r.gates.enter(ctx, p.Tenant)
 	if err != nil {
 		return nil, err
@@ -52,7 +56,7 @@ func (r *InProcess) do(ctx context.Context, p script.Program, input json.RawMess
 	defer leave()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	direct := &directPort{ctx: ctx, host: host}
+	direct := &directPort{ctx: ctx, host: host, packages: r.packages}
 	j := r.options.job(ctx, p, input, check)
 	out, bad := r.engine.run(j, direct, func(c *execution) {
 		direct.run = c
@@ -69,9 +73,10 @@ func (r *InProcess) do(ctx context.Context, p script.Program, input json.RawMess
 
 // directPort calls the host from the same process.
 type directPort struct {
-	ctx  context.Context
-	host script.Host
-	run  *execution
+	ctx      context.Context
+	host     script.Host
+	packages *packages
+	run      *execution
 }
 
 func (p *directPort) call(id int, op string, args json.RawMessage) {
@@ -79,3 +84,7 @@ func (p *directPort) call(id int, op string, args json.RawMessage) {
 }
 
 func (p *directPort) log(level, line string) { logHost(p.host, level, line) }
+
+func (p *directPort) ask(_ <-chan struct{}, question string, args ...string) ([]string, error) {
+	return p.packages.answer(question, args, func(string) bool { return false })
+}

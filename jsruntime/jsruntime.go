@@ -23,6 +23,7 @@ package jsruntime
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -52,13 +53,23 @@ type Options struct {
 	// Timeout is the time of a run whose context has no deadline. The default
 	// is 10 seconds.
 	Timeout time.Duration
+	// CheckTimeout is the time that Check has to compile and load code, however
+	// much its context leaves. The default is 10 seconds.
+	CheckTimeout time.Duration
 	// MemoryLimit is how many bytes of heap a run may use. A worker process is
 	// given twice as much before the operating system ends it. The default is
 	// 128 MiB.
 	MemoryLimit int64
-	// MaxSource, MaxOutput and MaxLog bound, in bytes, the code (200,000), the
+	// MaxSource, MaxOutput and MaxLog bound, in bytes, the code (4,000,000), the
 	// result (5 MiB) and the console output of a run (64 KiB).
 	MaxSource, MaxOutput, MaxLog int
+	// Modules is a folder with a node_modules in it, from which code may require
+	// packages. Whoever may write there decides what runs beside the data of all
+	// tenants, within the bounds of a worker: put there what was vetted. The names
+	// are read when the runtime is made; the files of a package when it is first
+	// asked for, and then no more. Nothing outside of the folder is read, and no
+	// symbolic link leads out of it. By default there are no packages.
+	Modules string
 	// ShareWorkers lets a worker that has run code of one tenant run that of
 	// another. By default each tenant has processes of its own: a run of a tenant
 	// that has none takes a spare one, and waits for a process to start when there
@@ -82,8 +93,9 @@ func (o *Options) withDefaults() Options {
 	setDefault(&out.TenantWorkers, max(1, out.Workers/2))
 	setDefault(&out.Queue, 8*out.Workers)
 	setDefault(&out.Timeout, 10*time.Second)
+	setDefault(&out.CheckTimeout, 10*time.Second)
 	setDefault(&out.MemoryLimit, 128<<20)
-	setDefault(&out.MaxSource, 200_000)
+	setDefault(&out.MaxSource, 4_000_000)
 	setDefault(&out.MaxOutput, 5<<20)
 	setDefault(&out.MaxLog, 64<<10)
 	return out
@@ -108,13 +120,21 @@ func (o Options) gates() *gates {
 	return &g
 }
 
-// job returns the job for a program. Its time is what is left of the context's.
+// job returns the job for a program. Its time is what is left of the context's; a
+// check has no more than its own.
 func (o Options) job(ctx context.Context, p script.Program, input json.RawMessage, check bool) job {
 	l := limits{Timeout: o.Timeout, MaxSource: o.MaxSource, MaxOutput: o.MaxOutput, MaxLog: o.MaxLog}
-	if deadline, ok := ctx.Deadline(); ok {
-		l.Timeout = max(time.Millisecond, time.Until(deadline))
+	deadline, ok := ctx.Deadline()
+	left := max(time.Millisecond, time.Until(deadline))
+	switch {
+	case check && ok:
+		l.Timeout = min(left, o.CheckTimeout)
+	case check:
+		l.Timeout = o.CheckTimeout
+	case ok:
+		l.Timeout = left
 	}
-	return job{check: check, source: p.Source, input: input, limits: l}
+	return job{check: check, packages: o.Modules != "", hash: sha256.Sum256([]byte(p.Source)), source: p.Source, input: input, limits: l}
 }
 
 // noHost is the host of code that is only checked.

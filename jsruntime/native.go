@@ -5,7 +5,6 @@ import (
 	"maps"
 	"math"
 	"reflect"
-	"strings"
 	"time"
 
 	"github.com/dop251/goja"
@@ -36,9 +35,6 @@ var coreNatives = map[string]native{
 	"sys":     func(c *execution, args []goja.Value) goja.Value { return c.native(arg(args, 0).String()) },
 	"module":  func(c *execution, args []goja.Value) goja.Value { return c.module(arg(args, 0).String()) },
 	"require": func(c *execution, args []goja.Value) goja.Value { return c.require(args) },
-	"mentions": func(c *execution, args []goja.Value) goja.Value {
-		return c.vm.ToValue(strings.Contains(c.code.source, arg(args, 0).String()))
-	},
 	"json.parse": func(c *execution, args []goja.Value) goja.Value {
 		v, err := buildJSON(c.vm, []byte(arg(args, 0).String()))
 		if err != nil {

@@ -21,9 +21,10 @@ const workerRuns = 20_000
 
 // Workers runs tenant code in worker processes. It is a script.Runtime.
 type Workers struct {
-	options Options
-	gates   *gates
-	starter *starter
+	options  Options
+	gates    *gates
+	starter  *starter
+	packages *packages
 
 	mu       sync.Mutex
 	closed   bool
@@ -43,18 +44,23 @@ var _ script.Runtime = (*Workers)(nil)
 func New(opts *Options) *Workers {
 	options := opts.withDefaults()
 	w := &Workers{
-		options: options,
-		gates:   options.gates(),
-		starter: newStarter(options),
-		busy:    map[*worker]bool{},
+		options:  options,
+		gates:    options.gates(),
+		starter:  newStarter(options),
+		packages: openPackages(options.Modules),
+		busy:     map[*worker]bool{},
 	}
 	w.keepSpare()
 	return w
 }
 
 // Ready starts a worker if none is idle, and returns the error if it cannot be
-// started. A program that calls it early finds out before its first request.
+// started, or if the folder of [Options.Modules] cannot be read. A program that
+// calls it early finds out before its first request.
 func (r *Workers) Ready(ctx context.Context) error {
+	if r.packages.err != nil {
+		return r.packages.err
+	}
 	w, err := r.take(ctx, "")
 	if err != nil {
 		return err
@@ -95,6 +101,9 @@ func (r *Workers) do(ctx context.Context, p script.Program, input json.RawMessag
 		_, bad := compile(p.Source, r.options.MaxSource)
 		return nil, bad
 	}
+	if r.packages.err != nil {
+		return nil, r.packages.err
+	}
 	ctx, leave, err := r.gates.enter(ctx, p.Tenant)
 	if err != nil {
 		return nil, err
@@ -107,7 +116,7 @@ func (r *Workers) do(ctx context.Context, p script.Program, input json.RawMessag
 	r.keepSpare()
 	healthy := false
 	defer func() { r.put(w, healthy) }() // also when the host ends this goroutine
-	out, healthy, err := w.run(ctx, r.options.job(ctx, p, input, check), host)
+	out, healthy, err := w.run(ctx, r.options.job(ctx, p, input, check), host, r.packages)
 	return out, err
 }
 
@@ -133,7 +142,7 @@ func (r *Workers) Close() error {
 	for _, w := range all {
 		<-w.dead
 	}
-	return nil
+	return r.packages.close()
 }
 
 // take returns a worker for one run: one that has run this tenant's code if it
@@ -293,6 +302,9 @@ func (r *Workers) startSpare() {
 	go func() {
 		defer r.spares.Done()
 		w, err := r.starter.start(context.Background())
+		if err == nil {
+			w.preload(r.packages.favourites())
+		}
 		r.mu.Lock()
 		r.starting = nil
 		close(started)

@@ -2,7 +2,6 @@ package jsruntime
 
 import (
 	"embed"
-	"regexp"
 	"strings"
 	"sync"
 
@@ -70,7 +69,8 @@ func (c *execution) set(o *goja.Object, name string, v any) {
 // publicModules maps what tenant code may require to files of the prelude.
 // Whatever else it asks for is not found.
 var publicModules = map[string]string{
-	"@vault/errors":    "errors",
+	"@vault/errors": "errors",
+	"@basis-theory/basis-theory-reactor-formulas-sdk-js": "errors",
 	"assert":           "assert",
 	"assert/strict":    "assert",
 	"axios":            "axios",
@@ -99,19 +99,39 @@ var publicModules = map[string]string{
 	"util/types":       "util_types",
 	"zlib":             "zlib",
 	"abort-controller": "abort",
+	"child_process":    "child_process",
+	"cluster":          "cluster",
+	"dns":              "dns",
+	"dns/promises":     "dns_promises",
+	"fs":               "fs",
+	"fs/promises":      "fs_promises",
+	"http2":            "http2",
+	"net":              "net",
+	"os":               "os",
+	"punycode":         "punycode",
+	"tls":              "tls",
+	"tty":              "tty",
+	"v8":               "v8",
+	"vm":               "vm",
+	"worker_threads":   "worker_threads",
 }
 
-// require is the function of that name for tenant code.
-func (c *execution) require(args []goja.Value) goja.Value {
-	name, ok := arg(args, 0).(goja.String)
-	if !ok {
-		panic(c.newError("TypeError", "ERR_INVALID_ARG_TYPE", `The "id" argument must be of type string`))
-	}
-	file, ok := publicModules[strings.TrimPrefix(name.String(), "node:")]
-	if !ok {
-		panic(c.newError("Error", "MODULE_NOT_FOUND", "Cannot find module '"+clip(name.String())+"'\nRequire stack:\n- "+fileName))
-	}
-	return c.module(file)
+// standIns are the public modules that take the place of packages. A package of
+// the operator with such a name takes precedence.
+var standIns = wordSet("abort-controller axios node-fetch")
+
+// ownModules are the public modules that exist only here.
+var ownModules = wordSet("@vault/errors @basis-theory/basis-theory-reactor-formulas-sdk-js")
+
+// coreModules are the modules of Node that are not there. A package of such a
+// name is never meant.
+var coreModules = wordSet("async_hooks dgram diagnostics_channel domain inspector module path/win32 readline repl stream/consumers stream/web sys trace_events wasi")
+
+// isNodeModule tells whether a name is a module of Node, whatever packages there
+// are.
+func isNodeModule(name string) bool {
+	plain := strings.TrimPrefix(name, "node:")
+	return plain != name || coreModules[plain] || publicModules[plain] != "" && !standIns[plain]
 }
 
 // globalModules maps the globals that the prelude adds to the module that
@@ -148,32 +168,6 @@ var globalModules = func() map[string]string {
 
 // wholeModules are globals that are a module and not a part of one.
 var wholeModules = map[string]bool{"console": true, "process": true, "Intl": true}
-
-// patches repair intrinsics of goja. Each is a file of the prelude, run before
-// code that mentions one of the words.
-var patches = []struct {
-	file  string
-	words *regexp.Regexp
-}{
-	{"patch_symbol", regexp.MustCompile(`asyncIterator|for\s+await|async\s*(function)?\s*\*`)},
-	{"patch_error", regexp.MustCompile(`captureStackTrace|stackTraceLimit|prepareStackTrace`)},
-	{"patch_locale", regexp.MustCompile(`toLocale`)},
-	{"patch_json", regexp.MustCompile(`\bJSON\b`)},
-	{"patch_regexp", regexp.MustCompile(`\bRegExp\b`)},
-	{"patch_typed", regexp.MustCompile(`(Uint8|Int8|Uint8Clamped|Uint16|Int16|Uint32|Int32|Float32|Float64|BigInt64|BigUint64)Array\s*\.\s*from`)},
-	{"patch_annexb", regexp.MustCompile(`__(define|lookup)(Getter|Setter)__|[gs]etYear|toGMTString|\.\s*(anchor|big|blink|bold|fixed|fontcolor|fontsize|italics|link|small|strike|sub|sup)\b|trim(Left|Right)`)},
-}
-
-// neededPatches returns the patches that a source might need.
-func neededPatches(source string) []string {
-	var out []string
-	for _, p := range patches {
-		if p.words.MatchString(source) {
-			out = append(out, p.file)
-		}
-	}
-	return out
-}
 
 // installGlobals gives the runtime the globals of the prelude. They are where
 // the global object inherits from, and come to life when they are first read,

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -24,14 +25,17 @@ const (
 
 // worker is a worker process, seen from the embedding one.
 type worker struct {
-	cmd    *exec.Cmd
-	link   *link
-	stderr *head
-	dead   chan struct{} // closed when the process is gone
-	killed atomic.Bool   // it is gone, or soon will be
-	tenant string        // whose code it has run, once runs is more than 0
-	runs   int
-	since  time.Time // idle since
+	cmd     *exec.Cmd
+	link    *link
+	stderr  *head
+	dead    chan struct{} // closed when the process is gone
+	killed  atomic.Bool   // it is gone, or soon will be
+	tenant  string        // whose code it has run, once runs is more than 0
+	runs    int
+	since   time.Time         // idle since
+	sent    map[codeHash]bool // sources that it was given
+	unitsMu sync.Mutex
+	units   map[string]bool // that it was given
 	// unfiltered says why the kernel does not filter its system calls; empty if
 	// it does.
 	unfiltered string
@@ -88,6 +92,8 @@ type running struct {
 	number uint32 // among the runs of the worker
 	ctx    context.Context
 	host   script.Host
+	source string
+	store  *packages
 	mu     sync.Mutex
 	over   bool // no more replies
 }
@@ -95,11 +101,11 @@ type running struct {
 // run has the worker do a job, and serves its calls meanwhile. healthy tells
 // whether the worker can be used again: not when it was killed, even if its
 // answer had come just before.
-func (w *worker) run(ctx context.Context, j job, host script.Host) (out json.RawMessage, healthy bool, err error) {
+func (w *worker) run(ctx context.Context, j job, host script.Host, store *packages) (out json.RawMessage, healthy bool, err error) {
 	w.runs++
 	hostCtx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r := &running{w: w, number: uint32(w.runs), ctx: hostCtx, host: host}
+	r := &running{w: w, number: uint32(w.runs), ctx: hostCtx, host: host, source: j.source, store: store}
 	deadline := time.Now().Add(j.limits.Timeout)
 	timer := time.AfterFunc(j.limits.Timeout+grace, w.kill)
 	unwatch := context.AfterFunc(ctx, func() { r.cancelled(deadline) })
@@ -114,7 +120,7 @@ func (w *worker) run(ctx context.Context, j job, host script.Host) (out json.Raw
 // converse sends the job and answers the worker until it is done.
 func (r *running) converse(j job, deadline time.Time) (out json.RawMessage, healthy bool, err error) {
 	w := r.w
-	if err := w.link.send(kindRun, flag(j.check), j.limits.encode(), []byte(j.source), j.input); err != nil {
+	if err := w.sendJob(j); err != nil {
 		return nil, false, r.died(deadline)
 	}
 	for {
@@ -127,13 +133,85 @@ func (r *running) converse(j job, deadline time.Time) (out json.RawMessage, heal
 			go r.serve(int(f.id), string(f.part(0)), f.part(1))
 		case kindLog:
 			logHost(r.host, string(f.part(0)), string(f.part(1)))
+		case kindAsk:
+			go r.tell(f)
 		case kindDone:
+			r.store.used(f.part(1))
 			return f.part(0), f.id == 0, nil
 		case kindFailed:
+			r.store.used(f.part(1))
 			return nil, f.id == 0, r.failed(f.part(0))
 		default:
 			return nil, false, stopError(script.Crash)
 		}
+	}
+}
+
+// maxSent bounds how many sources a parent remembers to have sent.
+const maxSent = 1000
+
+// sendJob sends a job, with its source only the first time. A worker that has
+// forgotten the source since asks for it.
+func (w *worker) sendJob(j job) error {
+	flags := flagCheck*flag(j.check) | flagPackages*flag(j.packages)
+	parts := [][]byte{j.limits.encode(), j.hash[:], j.input}
+	if !w.sent[j.hash] {
+		parts = append(parts, []byte(j.source))
+	}
+	if len(w.sent) >= maxSent || w.sent == nil {
+		w.sent = map[codeHash]bool{}
+	}
+	w.sent[j.hash] = true
+	return w.link.send(kindRun, flags, parts...)
+}
+
+// preload sends units that the code of this worker is likely to need.
+func (w *worker) preload(units []string) {
+	for unit := range slices.Chunk(units, unitParts) {
+		if w.link.send(kindUnit, 0, []byte(unit[0]), []byte(unit[1]), []byte(unit[2])) != nil {
+			return // the next run finds out
+		}
+		w.hasUnit(unit[0])
+	}
+}
+
+// hasUnit tells whether a unit was sent to the worker before. It will have been
+// from then on.
+func (w *worker) hasUnit(name string) bool {
+	w.unitsMu.Lock()
+	defer w.unitsMu.Unlock()
+	if w.units == nil {
+		w.units = map[string]bool{}
+	}
+	had := w.units[name]
+	w.units[name] = true
+	return had
+}
+
+// tell answers a question of the worker, unless the run is over by then.
+func (r *running) tell(f frame) {
+	answer, err := []string{r.source}, error(nil)
+	if question := string(f.part(0)); question != askSource {
+		args := make([]string, 0, len(f.parts))
+		for _, p := range f.parts[1:] {
+			args = append(args, string(p))
+		}
+		answer, err = r.store.answer(question, args, r.w.hasUnit)
+	}
+	parts := [][]byte{nil}
+	if err != nil {
+		parts[0] = []byte(err.Error())
+	}
+	for _, text := range answer {
+		parts = append(parts, []byte(text))
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.over {
+		return
+	}
+	if err := r.w.link.send(kindTell, f.id, parts...); errors.Is(err, errFrame) {
+		_ = r.w.link.send(kindTell, f.id, []byte("the package is too large"))
 	}
 }
 

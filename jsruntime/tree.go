@@ -36,7 +36,17 @@ func needsLowering(tree *ast.Program) bool {
 // visited statement by statement, so that a *ast.BlockStatement is always a
 // block.
 func walk(root any, visit func(node any)) {
-	walkValue(reflect.ValueOf(root), visit)
+	walkUnless(reflect.ValueOf(root), func(any) bool { return false }, visit)
+}
+
+// walkUnless leaves out the nodes for which skip returns true, with all below.
+func walkUnless(root reflect.Value, skip func(node any) bool, visit func(node any)) {
+	walkValue(root, walker{skip, visit})
+}
+
+type walker struct {
+	skip  func(node any) bool
+	visit func(node any)
 }
 
 var (
@@ -44,65 +54,68 @@ var (
 	nodeType     = reflect.TypeFor[ast.Node]()
 )
 
-func walkValue(v reflect.Value, visit func(any)) {
+func walkValue(v reflect.Value, w walker) {
 	switch v.Kind() {
 	case reflect.Interface:
 		if !v.IsNil() {
-			walkValue(v.Elem(), visit)
+			walkValue(v.Elem(), w)
 		}
 	case reflect.Pointer:
 		if !v.IsNil() {
-			walkPointer(v, visit)
+			walkPointer(v, w)
 		}
 	case reflect.Slice:
 		if v.Type() == declarations || v.Type().Elem().Kind() == reflect.Uint8 {
 			return // these are in the tree a second time, where they are declared
 		}
 		for i := range v.Len() {
-			walkValue(v.Index(i), visit)
+			walkValue(v.Index(i), w)
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
 			if v.Type().Field(i).IsExported() {
-				walkValue(v.Field(i), visit)
+				walkValue(v.Field(i), w)
 			}
 		}
 	default: // a leaf
 	}
 }
 
-func walkPointer(v reflect.Value, visit func(any)) {
+func walkPointer(v reflect.Value, w walker) {
 	if !v.Type().Implements(nodeType) && v.Elem().Kind() != reflect.Struct {
+		return
+	}
+	if w.skip(v.Interface()) {
 		return
 	}
 	switch n := v.Interface().(type) {
 	case *ast.FunctionLiteral:
-		visit(n)
-		walkValue(reflect.ValueOf(n.ParameterList), visit)
-		walkStatements(n.Body, visit)
+		w.visit(n)
+		walkValue(reflect.ValueOf(n.ParameterList), w)
+		walkStatements(n.Body, w)
 	case *ast.ArrowFunctionLiteral:
-		visit(n)
-		walkValue(reflect.ValueOf(n.ParameterList), visit)
+		w.visit(n)
+		walkValue(reflect.ValueOf(n.ParameterList), w)
 		if body, ok := n.Body.(*ast.BlockStatement); ok {
-			walkStatements(body, visit)
+			walkStatements(body, w)
 			return
 		}
-		walkValue(reflect.ValueOf(n.Body), visit)
+		walkValue(reflect.ValueOf(n.Body), w)
 	case *ast.ClassStaticBlock:
-		walkStatements(n.Block, visit)
+		walkStatements(n.Block, w)
 	case *ast.Program:
-		walkValue(reflect.ValueOf(n.Body), visit)
+		walkValue(reflect.ValueOf(n.Body), w)
 	default:
 		if v.Type().Implements(nodeType) {
-			visit(n)
+			w.visit(n)
 		}
-		walkValue(v.Elem(), visit)
+		walkValue(v.Elem(), w)
 	}
 }
 
 // walkStatements visits the statements of a body, but not the body as a block.
-func walkStatements(body *ast.BlockStatement, visit func(any)) {
+func walkStatements(body *ast.BlockStatement, w walker) {
 	if body != nil {
-		walkValue(reflect.ValueOf(body.List), visit)
+		walkValue(reflect.ValueOf(body.List), w)
 	}
 }

@@ -12,19 +12,36 @@ import (
 // The kinds of messages between the embedding process and a worker.
 const (
 	kindHello  = 'h' // worker: ready; parts protocol, why system calls are not filtered
-	kindRun    = 'r' // parent: run, or check if id is 1; parts limits, source, input
+	kindRun    = 'r' // parent: a job, id its flags; parts limits, hash, input, source unless it was sent before
 	kindStop   = 's' // parent: stop the run of this number, counted from 1
 	kindReply  = 'a' // parent: answer to call id; part 0 the result
 	kindRefuse = 'e' // parent: error of call id; part 0 the error
 	kindCall   = 'c' // worker: call id; parts operation, arguments
 	kindLog    = 'l' // worker: parts level, line
-	kindDone   = 'd' // worker: part 0 the result; id is 1 if the worker is spent
-	kindFailed = 'f' // worker: part 0 the error; id likewise
+	kindDone   = 'd' // worker: parts result, units that were used; id is 1 if the worker is spent
+	kindFailed = 'f' // worker: parts error, units that were used; id likewise
+	kindAsk    = 'q' // worker: question id of the run; parts question, arguments
+	kindTell   = 't' // parent: answer to question id; parts error or nothing, answers
+	kindUnit   = 'u' // parent: a unit that is likely to be needed; parts name, text, names in it
+)
+
+// The flags of a job.
+const (
+	flagCheck    = 1 << iota // load the code only
+	flagPackages             // there are packages
+)
+
+// The questions of a worker.
+const (
+	askSource = "source" // the source of the run
+	askFind   = "find"   // which units names stand for, seen from a unit
+	askUnit   = "unit"   // the text of a unit
+	askNames  = "names"  // the names of the packages
 )
 
 // protocol tells two builds of this package apart, should WorkerPath name an
 // older binary.
-const protocol = "vault-jsruntime-3"
+const protocol = "vault-jsruntime-4"
 
 // maxFrame bounds a message; results and inputs have tighter bounds of their
 // own.

@@ -2,6 +2,7 @@ package jsruntime
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"runtime"
 	"runtime/metrics"
@@ -27,6 +28,8 @@ type server struct {
 	current *execution
 	runs    uint32 // jobs received
 	halted  bool   // the parent asked to stop before the call was there
+	asked   uint32 // questions
+	asking  map[uint32]chan frame
 }
 
 // serveLink serves a parent until it hangs up. It first says whether system
@@ -46,6 +49,12 @@ func serveLink(l *link, memory int64, unfiltered error) {
 			s.run(f)
 		}
 	}()
+	units := make(chan string, maxPreload)
+	go func() {
+		for name := range units {
+			s.preload(name)
+		}
+	}()
 	for {
 		f, err := l.receive()
 		if err != nil {
@@ -58,6 +67,14 @@ func serveLink(l *link, memory int64, unfiltered error) {
 			s.halted = false
 			s.mu.Unlock()
 			jobs <- f
+		case kindUnit:
+			s.engine.units.add(string(f.part(0)), string(f.part(1)), f.part(2))
+			select {
+			case units <- string(f.part(0)):
+			default: // it is compiled when it is needed
+			}
+		case kindTell:
+			s.told(f)
 		case kindStop:
 			s.halt(f.id)
 		case kindReply:
@@ -75,11 +92,15 @@ func serveLink(l *link, memory int64, unfiltered error) {
 // run does one job and sends its outcome.
 func (s *server) run(f frame) {
 	l, ok := decodeLimits(f.part(0))
-	if !ok {
+	if !ok || len(f.part(1)) != len(codeHash{}) {
 		return
 	}
-	j := job{check: f.id == 1, source: string(f.part(1)), input: f.part(2), limits: l}
-	out, bad := s.engine.run(j, s, s.started)
+	j := job{check: f.id&flagCheck != 0, packages: f.id&flagPackages != 0, hash: codeHash(f.part(1)), input: f.part(2), source: string(f.part(3)), limits: l}
+	var c *execution
+	out, bad := s.engine.run(j, s, func(running *execution) {
+		c = running
+		s.started(running)
+	})
 	s.mu.Lock()
 	s.current = nil
 	if s.watcher != nil {
@@ -91,13 +112,13 @@ func (s *server) run(f frame) {
 	left := heapBytes()
 	spent := flag(left > s.memory/2 || bad != nil && bad.Kind == script.Memory)
 	if bad == nil {
-		_ = s.link.send(kindDone, spent, out)
+		_ = s.link.send(kindDone, spent, out, c.usedUnits())
 	} else {
 		body, err := json.Marshal(bad)
 		if err != nil {
 			body, _ = json.Marshal(stopError(script.Crash))
 		}
-		_ = s.link.send(kindFailed, spent, body)
+		_ = s.link.send(kindFailed, spent, body, c.usedUnits())
 	}
 	if left > s.memory/4 {
 		runtime.GC() // what this run left must not count against the next one
@@ -173,6 +194,69 @@ func (s *server) deliver(r reply) {
 
 func (s *server) call(id int, op string, args json.RawMessage) {
 	_ = s.link.send(kindCall, uint32(id), []byte(op), args)
+}
+
+// ask sends a question to the parent and waits for the answer.
+func (s *server) ask(done <-chan struct{}, question string, args ...string) ([]string, error) {
+	answer := make(chan frame, 1)
+	s.mu.Lock()
+	s.asked++
+	id := s.asked
+	if s.asking == nil {
+		s.asking = map[uint32]chan frame{}
+	}
+	s.asking[id] = answer
+	s.mu.Unlock()
+	parts := [][]byte{[]byte(question)}
+	for _, text := range args {
+		parts = append(parts, []byte(text))
+	}
+	if err := s.link.send(kindAsk, id, parts...); err != nil {
+		return nil, err
+	}
+	select {
+	case f := <-answer:
+		return f.answer()
+	case <-done:
+		return nil, errStopped
+	}
+}
+
+// answer reads the answer to a question.
+func (f frame) answer() ([]string, error) {
+	if text := f.part(0); len(text) > 0 {
+		return nil, errors.New(string(text))
+	}
+	var out []string
+	for i := 1; i < len(f.parts); i++ {
+		out = append(out, string(f.parts[i]))
+	}
+	return out, nil
+}
+
+// told passes on the answer to a question. One that is not waited for any more
+// is dropped.
+func (s *server) told(f frame) {
+	s.mu.Lock()
+	answer := s.asking[f.id]
+	delete(s.asking, f.id)
+	s.mu.Unlock()
+	if answer != nil {
+		answer <- f
+	}
+}
+
+// maxPreload bounds how many units are compiled before they are needed.
+const maxPreload = 4096
+
+// preload compiles a unit before a run needs it, unless one has begun.
+func (s *server) preload(name string) {
+	s.mu.Lock()
+	begun := s.runs > 0
+	s.mu.Unlock()
+	if !begun {
+		_, _ = s.engine.units.get(name, func() error { return errNotFound })
+	}
 }
 
 func (s *server) log(level, line string) {

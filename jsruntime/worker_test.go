@@ -1,13 +1,15 @@
 package jsruntime
 
 import (
+	"crypto/sha256"
 	"net"
 	"testing"
 	"time"
 )
 
 // TestLateStop sends the stop of a run that has ended when the next one is
-// in progress. Only the stop of its own number ends a run.
+// in progress. Only the stop of its own number ends a run. The worker asks once for
+// the source that it was not sent.
 func TestLateStop(t *testing.T) {
 	t.Parallel()
 	ours, theirs := net.Pipe()
@@ -29,12 +31,21 @@ func TestLateStop(t *testing.T) {
 		}
 	}
 	expect(kindHello)
+	source := []byte(`module.exports = ({ bt }) => bt.tokenize({})`)
+	hash := sha256.Sum256(source)
 	l := limits{Timeout: 10 * time.Second, MaxSource: 1000, MaxOutput: 1000, MaxLog: 1000}
 	for run, stop := range []struct {
 		number uint32
 		end    byte
 	}{{1, kindFailed}, {1, kindDone}, {2, kindDone}, {4, kindFailed}} {
-		send(kindRun, 0, l.encode(), []byte(`module.exports = ({ bt }) => bt.tokenize({})`), []byte(`{"application":true}`))
+		send(kindRun, 0, l.encode(), hash[:], []byte(`{"application":true}`)) // without the source
+		if run == 0 {
+			question := expect(kindAsk)
+			if string(question.part(0)) != askSource {
+				t.Errorf("the worker asks for %s", question.part(0))
+			}
+			send(kindTell, question.id, nil, source)
+		}
 		call := expect(kindCall)
 		send(kindStop, stop.number)
 		if stop.end == kindDone {

@@ -65,6 +65,7 @@ type config struct {
 	rotateKeys  string // a tenant's id, or everyTenant
 	tlsCert     string
 	tlsKey      string
+	modules     string // folder with the packages that tenants' code may require
 
 	// allowPrivateEgress lets tenants' requests go to plain http and to private
 	// addresses. That is for development.
@@ -83,6 +84,7 @@ func parseFlags(args []string, stderr io.Writer) (*config, error) {
 	f.StringVar(&c.newTenant, "new-tenant", "", "create a tenant with this `name`, print its keys as one line of JSON, and exit")
 	f.StringVar(&c.rotateKeys, "rotate-keys", "", "give the tenant with this `id`, or \""+everyTenant+"\" tenants, new data keys, and exit")
 	f.StringVar(&c.tlsCert, "tls-cert", "", "`file` with the TLS certificate")
+	f.StringVar(&c.modules, "modules", "", "`folder` with a node_modules, whose packages tenants' code may require")
 	f.StringVar(&c.tlsKey, "tls-key", "", "`file` with the private key of the TLS certificate")
 	f.BoolVar(&c.allowPrivateEgress, "allow-private-egress", false,
 		"for development: allow plain http and private addresses for proxies, callbacks and fetch")
@@ -174,7 +176,7 @@ func openVault(ctx context.Context, cfg *config, logger *slog.Logger) (*vault.Va
 	}
 	config := &vault.Config{
 		Logger:  logger,
-		Runtime: jsruntime.New(nil),
+		Runtime: jsruntime.New(&jsruntime.Options{Modules: cfg.modules}),
 		Egress:  vault.EgressPolicy{AllowHTTP: cfg.allowPrivateEgress, AllowPrivate: cfg.allowPrivateEgress},
 	}
 	if cfg.newTenant != "" || cfg.rotateKeys != "" {

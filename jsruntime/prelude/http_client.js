@@ -1,6 +1,7 @@
 'use strict';
 // The client half of http and https.
 const { Buffer } = require('buffer');
+const EventEmitter = require('events');
 const { Readable, Writable } = require('stream');
 const { URL, urlToHttpOptions } = require('url');
 const { exchange } = require('fetch');
@@ -39,6 +40,15 @@ class IncomingMessage extends Readable {
   setTimeout() { return this; }
 }
 
+// silentSocket is a socket on which nothing happens; the vault has the real one.
+function silentSocket() {
+  const same = function () { return this; };
+  return Object.assign(new EventEmitter(), {
+    connecting: false, destroyed: false, writable: true, readable: true,
+    setTimeout: same, setNoDelay: same, setKeepAlive: same, ref: same, unref: same, destroy: same,
+  });
+}
+
 class ClientRequest extends Writable {
   constructor(options, callback) {
     super();
@@ -57,8 +67,8 @@ class ClientRequest extends Writable {
     if (options.timeout) this.setTimeout(options.timeout);
     if (options.signal) options.signal.addEventListener('abort', () => this.destroy(abortError()));
     this.reusedSocket = false;
-    const silent = { setTimeout() {}, setNoDelay() {}, setKeepAlive() {}, on() {}, once() {}, removeListener() {} };
-    this.socket = silent;
+    this.socket = silentSocket();
+    require('process').nextTick(() => this.emit('socket', this.socket));
   }
   setHeader(name, value) { this._headers.set(String(name).toLowerCase(), [name, value]); return this; }
   getHeader(name) { const found = this._headers.get(String(name).toLowerCase()); return found && found[1]; }

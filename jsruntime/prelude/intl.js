@@ -345,7 +345,14 @@ class Collator {
 }
 
 // Intl's constructors may be called without new.
-const callable = (Class) => Object.assign(new Proxy(Class, { apply: (target, self, args) => new Class(...args) }), supported);
+// callable is a class that also works without new.
+function callable(Class) {
+  function Wrapped(...args) { return Reflect.construct(Class, args, new.target || Wrapped); }
+  Object.defineProperty(Wrapped, 'name', { value: Class.name });
+  Object.defineProperty(Wrapped, 'prototype', { value: Class.prototype, writable: false });
+  Object.defineProperty(Class.prototype, 'constructor', { value: Wrapped, writable: true, configurable: true });
+  return Object.assign(Wrapped, supported);
+}
 
 module.exports = {
   NumberFormat: callable(NumberFormat), DateTimeFormat: callable(DateTimeFormat), Collator: callable(Collator),

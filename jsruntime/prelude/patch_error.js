@@ -31,7 +31,8 @@ function define(target, text) {
     enumerable: false,
     get() {
       if (set) return value;
-      if (typeof Native.prepareStackTrace === 'function') return Native.prepareStackTrace(target, frames(text));
+      const { prepareStackTrace } = globalThis.Error; // of the class that code sees
+      if (typeof prepareStackTrace === 'function') return prepareStackTrace.call(globalThis.Error, target, frames(text));
       return text;
     },
     set(v) { set = true; value = v; },
@@ -45,17 +46,4 @@ Native.captureStackTrace = function captureStackTrace(target) {
   define(target, [head, ...lines.map((line) => '    ' + line.trim())].join('\n').trimEnd());
 };
 
-if (sys('mentions')('prepareStackTrace')) {
-  const wrap = (Class) => new Proxy(Class, {
-    construct(target, args, newTarget) {
-      const err = Reflect.construct(target, args, newTarget);
-      const text = err.stack;
-      if (typeof text === 'string') define(err, text);
-      return err;
-    },
-    apply(target, self, args) { return Reflect.construct(this.proxy || target, args); },
-  });
-  for (const name of ['Error', 'TypeError', 'RangeError', 'SyntaxError', 'ReferenceError']) {
-    Object.defineProperty(globalThis, name, { value: wrap(globalThis[name]), writable: true, configurable: true });
-  }
-}
+exports.define = define;

@@ -1,0 +1,295 @@
+package jsruntime_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-72ea4aab/vault/jsruntime"
+	"github.com/seed-72ea4aab/vault/script"
+)
+
+// packagesDiffer are the packages whose use has another outcome here than in Node,
+// and the reason, which docs/reactors.md names too.
+var packagesDiffer = map[string]string{}
+
+// TestPackagesAgainstNode installs packages that people use in such code, and
+// compares a small use of each with what Node 16 makes of it.
+func TestPackagesAgainstNode(t *testing.T) {
+	t.Parallel()
+	npm, err := exec.LookPath("npm")
+	if err != nil {
+		t.Skip("there is no npm here to install packages with")
+	}
+	dir := installSet(t, npm)
+	node := installNode(t, npm)
+	uses := readUses(t)
+	args := useArgs(t)
+	want := runInNode(t, node, dir, uses, args)
+	r := newWorkers(t, &jsruntime.Options{Modules: dir, CheckTimeout: time.Minute})
+	equal := 0
+	for _, u := range uses {
+		got := useHere(r, u, args)
+		if reason := packagesDiffer[u.name]; (got == want[u.name]) == (reason != "") {
+			t.Errorf("%s: got %s\nNode has %s\nknown to differ: %q", u.name, got, want[u.name], reason)
+		}
+		if strings.HasPrefix(want[u.name], "throws") {
+			t.Errorf("%s fails in Node: %s", u.name, want[u.name])
+		}
+		if got == want[u.name] {
+			equal++
+		}
+	}
+	t.Logf("%d of %d packages do here what they do in Node 16", equal, len(uses))
+	if equal < 38 {
+		t.Errorf("%d packages do what they do in Node 16, want at least 38", equal)
+	}
+}
+
+// use is the small use of a package.
+type use struct{ name, code string }
+
+func readUses(t *testing.T) []use {
+	t.Helper()
+	text, err := os.ReadFile("testdata/packages/uses.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []use
+	for _, part := range strings.Split(string(text), "//// ")[1:] {
+		name, code, _ := strings.Cut(part, "\n")
+		out = append(out, use{name, code})
+	}
+	return out
+}
+
+// installSet installs the packages of testdata and returns the folder.
+func installSet(t *testing.T, npm string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range []string{"package.json", "package-lock.json"} {
+		text, err := os.ReadFile("testdata/packages/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	npmRun(t, npm, dir, "ci")
+	return dir
+}
+
+// installNode installs Node 16 and returns the path of its program.
+func installNode(t *testing.T, npm string) string {
+	t.Helper()
+	dir := t.TempDir()
+	arch := map[string]string{"amd64": "x64"}[runtime.GOARCH]
+	if arch == "" {
+		arch = runtime.GOARCH
+	}
+	name := "node-" + runtime.GOOS + "-" + arch
+	npmRun(t, npm, dir, "install", "--no-save", name+"@16.20.2")
+	return filepath.Join(dir, "node_modules", name, "bin", "node")
+}
+
+func npmRun(t *testing.T, npm, dir string, args ...string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), npm, append(args, "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline", "--loglevel=error")...)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("npm %s: %v\n%s", args[0], err, out)
+	}
+}
+
+// useArgs are the arguments of all uses: keys, and a server to talk to.
+func useArgs(t *testing.T) json.RawMessage {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(mirror))
+	t.Cleanup(server.Close)
+	host, port, err := net.SplitHostPort(server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	rsaKey, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ecKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, err := x509.MarshalPKIXPublicKey(&rsaKey.PublicKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	number, err := strconv.Atoi(port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	args, err := json.Marshal(map[string]any{
+		"url": server.URL, "host": host, "port": number,
+		"rsa": privatePEM(t, rsaKey), "ec": privatePEM(t, ecKey),
+		"rsaPublic": string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public})),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return args
+}
+
+func privatePEM(t *testing.T, key any) string {
+	t.Helper()
+	raw, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw}))
+}
+
+var statusPath = regexp.MustCompile(`/status/(\d{3})$`)
+
+// mirror answers with what it was sent, or with the status that the path asks for.
+func mirror(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	w.Header().Set("X-Answer", "yes")
+	w.Header().Set("ETag", `"17"`)
+	if m := statusPath.FindStringSubmatch(r.URL.Path); m != nil {
+		status, _ := strconv.Atoi(m[1])
+		w.Header().Set("Content-Type", "application/xml")
+		w.WriteHeader(status)
+		fmt.Fprint(w, "<Error><Code>NoSuchKey</Code><Message>none</Message></Error>")
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(map[string]string{
+		"id": "x_1", "method": r.Method, "path": r.URL.RequestURI(), "type": r.Header.Get("Content-Type"), "body": string(body),
+	})
+}
+
+// nodeRunner runs every use in Node.
+const nodeRunner = `
+(async () => {
+  const { args, files } = JSON.parse(require('fs').readFileSync(0, 'utf8'));
+  const out = {};
+  for (const [name, file] of files) {
+    try {
+      out[name] = JSON.stringify(await require(file)({ args }));
+    } catch (err) {
+      out[name] = 'throws ' + (err && err.stack);
+    }
+  }
+  require('fs').writeFileSync(process.argv[1], JSON.stringify(out));
+  process.exit();
+})();`
+
+// runInNode returns what Node makes of the uses, by their names.
+func runInNode(t *testing.T, node, dir string, uses []use, args json.RawMessage) map[string]string {
+	t.Helper()
+	var files [][2]string
+	for i, u := range uses {
+		file := filepath.Join(dir, fmt.Sprintf("use-%d.js", i))
+		if err := os.WriteFile(file, []byte(u.code), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, [2]string{u.name, file})
+	}
+	input, err := json.Marshal(map[string]any{"args": args, "files": files})
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer := filepath.Join(dir, "answer.json")
+	cmd := exec.CommandContext(t.Context(), node, "-e", nodeRunner, answer)
+	cmd.Dir, cmd.Stdin = dir, bytes.NewReader(input)
+	cmd.Env = append(os.Environ(), "TZ=UTC")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("node: %v\n%s", err, out)
+	}
+	raw, err := os.ReadFile(answer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	if err := json.Unmarshal(raw, &got); err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// useHere returns what the runtime makes of a use.
+func useHere(r script.Runtime, u use, args json.RawMessage) string {
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	defer cancel()
+	p := script.Program{Tenant: u.name, Name: u.name, Source: u.code}
+	if err := r.Check(ctx, p); err != nil {
+		return "cannot be stored: " + explain(err)
+	}
+	input := json.RawMessage(`{"args":` + string(args) + `}`)
+	out, err := r.Run(ctx, p, input, &fakeHost{answer: fetchForReal})
+	if err != nil {
+		return "throws " + explain(err)
+	}
+	return string(out)
+}
+
+// fetchForReal carries out the operation fetch.
+func fetchForReal(ctx context.Context, op string, args json.RawMessage) (json.RawMessage, error) {
+	var in struct {
+		Method, URL, Body string
+		Headers           [][2]string
+	}
+	if err := json.Unmarshal(args, &in); err != nil || op != "fetch" {
+		return nil, fmt.Errorf("no operation %s: %w", op, err)
+	}
+	body, err := base64.StdEncoding.DecodeString(in.Body)
+	if err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, in.Method, in.URL, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	for _, h := range in.Headers {
+		req.Header.Add(h[0], h[1])
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		return nil, err
+	}
+	headers := [][2]string{}
+	for name, values := range res.Header {
+		for _, value := range values {
+			headers = append(headers, [2]string{name, value})
+		}
+	}
+	return json.Marshal(map[string]any{"status": res.StatusCode, "status_text": "", "url": in.URL, "headers": headers, "body": text})
+}

@@ -1,0 +1,24 @@
+'use strict';
+// What the modules share that are there to be loaded: code has no machine to
+// touch, so that whatever would do so throws.
+function denied(name) {
+  const err = new Error(`${name} is not available: code has no access to the machine`);
+  err.code = 'ERR_ACCESS_DENIED';
+  err.syscall = name;
+  return err;
+}
+
+const named = (f, name) => Object.defineProperty(f, 'name', { value: name.slice(name.lastIndexOf('.') + 1) });
+
+// refuse returns a function that throws; rejects one whose promise rejects.
+const refuse = (name) => named(function () { throw denied(name); }, name);
+const rejects = (name) => named(async function () { throw denied(name); }, name);
+
+// each makes an object of functions, one for each word.
+const each = (prefix, words, make = refuse) => Object.fromEntries(words.split(' ').map((word) => [word, make(prefix + word)]));
+
+// numbers reads NAME=1 NAME=2, texts NAME=text.
+const texts = (words) => Object.fromEntries(words.split(' ').map((word) => word.split('=')));
+const numbers = (words) => Object.fromEntries(words.split(' ').map((word) => word.split('=')).map(([name, n]) => [name, +n]));
+
+module.exports = { denied, refuse, rejects, each, numbers, texts };

@@ -1,0 +1,24 @@
+'use strict';
+// Error.prepareStackTrace for errors that code makes. The classes are functions
+// in front of the native ones and share their prototypes, so that instanceof
+// knows those that the engine throws, too.
+const { define } = require('patch_error');
+
+function wrap(Native, Parent) {
+  function Wrapped(...args) {
+    const err = Reflect.construct(Native, args, new.target || Wrapped);
+    if (typeof err.stack === 'string') define(err, err.stack);
+    return err;
+  }
+  Object.setPrototypeOf(Wrapped, Parent);
+  Object.defineProperties(Wrapped, {
+    name: { value: Native.name, configurable: true },
+    length: { value: 1, configurable: true },
+    prototype: { value: Native.prototype, writable: false },
+  });
+  Object.defineProperty(Native.prototype, 'constructor', { value: Wrapped, writable: true, configurable: true });
+  Object.defineProperty(globalThis, Native.name, { value: Wrapped, writable: true, configurable: true });
+  return Wrapped;
+}
+const Base = wrap(Error, Error);
+for (const Native of [TypeError, RangeError, SyntaxError, ReferenceError, EvalError, URIError]) wrap(Native, Base);
