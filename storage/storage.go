@@ -204,6 +204,12 @@ var (
 	// ErrNewerSchema means that the database was migrated by a later version of
 	// its backend, to a schema that this one cannot work with. Opening it fails.
 	ErrNewerSchema = errors.New("storage: the database has a newer schema than this program supports")
+	// ErrOldSchema means that migrations have not run, and that opening was not
+	// to run them. Opening fails.
+	ErrOldSchema = errors.New("storage: migrations have not run; run them, or open the database with MigrateAuto")
+	// ErrNameTaken means that the database has a table or an index of somebody
+	// else under a name that the vault needs. Opening fails, and changes nothing.
+	ErrNameTaken = errors.New("storage: a table or index that is not the vault's has a name that the vault needs")
 )
 
 // Conflict says which guard of a change did not hold. It matches ErrExists or

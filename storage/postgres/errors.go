@@ -40,7 +40,7 @@ func (e *ServerError) Error() string {
 	case pqerror.InvalidSQLStatementName, pqerror.DuplicatePstatement:
 		text += "; behind a transaction pooler, set Options.TransactionPooler"
 	case pqerror.InsufficientPrivilege:
-		text += "; the role must own the vault's tables and be allowed to create them"
+		text += "; the role must be allowed to read and write the vault's tables, and, unless Options.Migrate is MigrateCheck, to create them"
 	case pqerror.InvalidAuthorizationSpecification, pqerror.InvalidPassword:
 		text += "; the server rejects this role: check the user and password in the connection string"
 	case pqerror.InvalidCatalogName:

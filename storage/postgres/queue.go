@@ -44,6 +44,16 @@ type queue struct {
 	flush func(*slot, []*pending)
 }
 
+// setSchema says where the tables are that the connections write to.
+func (q *queue) setSchema(schema schemaName) {
+	for _, s := range q.free {
+		s.schema = schema
+	}
+	if q.forLogs != nil {
+		q.forLogs.schema = schema
+	}
+}
+
 // pending is a change, or a reading, on its way through the queue.
 type pending struct {
 	change  *storage.Change // nil for a reading

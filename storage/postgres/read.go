@@ -163,9 +163,9 @@ func readingText(many, sessionUnsynced bool) string {
 	}
 	return `WITH found AS (SELECT r.*, t.* FROM ` + readingColumns.from(0, many, "r") + `
 			CROSS JOIN LATERAL (SELECT ` + strings.Replace(sqlstore.TokenColumns, "t.body", body, 1) + `
-				FROM tokens t WHERE t.tenant_id = r.tenant AND t.id = r.token
+				FROM vault_tokens t WHERE t.tenant_id = r.tenant AND t.id = r.token
 				AND (t.expires_at IS NULL OR t.expires_at > r.at) LIMIT 1) AS t),
-		logged AS (INSERT INTO logs (tenant_id, ` + logColumns.names("") + `)
+		logged AS (INSERT INTO vault_logs (tenant_id, ` + logColumns.names("") + `)
 			SELECT tenant, entry, at, actor, actor_type, type, id, operation, message FROM ` + from + `
 			WHERE body IS NOT NULL)
 		SELECT n, ` + sqlstore.TokenColumns + ` FROM found AS t`

@@ -15,6 +15,7 @@ import (
 // is opened when it is first needed and again after it was lost.
 type slot struct {
 	db       *sql.DB
+	schema   schemaName
 	prepare  bool
 	shard    int64 // of the counters that its writes add to
 	unsynced bool  // its session does not wait for the disk
@@ -65,7 +66,7 @@ func (s *slot) exec(text string, args []any, prepare bool) error {
 		return err
 	}
 	if stmt == nil {
-		_, err = s.direct.Exec(context.Background(), text, args...)
+		_, err = s.direct.Exec(context.Background(), s.schema.in(text), args...)
 	} else {
 		_, err = stmt.Exec(context.Background(), args...)
 	}
@@ -79,7 +80,7 @@ func (s *slot) query(ctx context.Context, text string, args []any, prepare bool,
 		return err
 	}
 	if stmt == nil {
-		return s.direct.Query(ctx, text, row, args...)
+		return s.direct.Query(ctx, s.schema.in(text), row, args...)
 	}
 	return stmt.Query(ctx, row, args...)
 }
@@ -93,7 +94,7 @@ func (s *slot) statement(ctx context.Context, text string, prepare bool) (*direc
 	if stmt := s.prepared[text]; stmt != nil || len(s.prepared) >= maxPrepared {
 		return stmt, nil
 	}
-	stmt, err := s.direct.Prepare(ctx, text)
+	stmt, err := s.direct.Prepare(ctx, s.schema.in(text))
 	if err != nil {
 		return nil, err
 	}

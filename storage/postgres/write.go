@@ -139,7 +139,7 @@ func (s *Store) attempt(slot *slot, p *pending) (done bool, err error) {
 		return true, clean(err)
 	case conflict != nil:
 		return true, conflict
-	case constraint(refusal) == "logs_pkey":
+	case constraint(refusal) == "vault_logs_pkey":
 		return true, clean(refusal) // an id of the log that another change has
 	default:
 		return false, nil // it has gone meanwhile
@@ -198,7 +198,7 @@ func split(c *storage.Change) []*storage.Change {
 	return pieces
 }
 
-const markerQuery = "SELECT 1 FROM logs WHERE tenant_id = $1 AND id = $2"
+const markerQuery = "SELECT 1 FROM vault_logs WHERE tenant_id = $1 AND id = $2"
 
 // applied reports whether a change is in the database, which its first log
 // entry tells. A change without one is written again.

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"embed"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -24,9 +23,6 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 )
-
-//go:embed migrations/*.sql
-var migrationFiles embed.FS
 
 const (
 	busyTimeout = 10 * time.Second
@@ -171,7 +167,7 @@ func check(ctx context.Context, conn *sql.Conn, settings []setting) error {
 	return nil
 }
 
-func openWriter(ctx context.Context, f file) (*writer, error) {
+func openWriter(ctx context.Context, f file, o *Options) (*writer, error) {
 	settings := f.writerSettings()
 	db, err := f.open(settings, 1)
 	if err != nil {
@@ -182,7 +178,7 @@ func openWriter(ctx context.Context, f file) (*writer, error) {
 		err = conn.Close() // only the connection is needed, which the pool keeps
 	}
 	if err == nil {
-		err = migrate(ctx, db)
+		err = migrate(ctx, db, o.Migrate)
 	}
 	if err == nil {
 		conn, err = db.Conn(ctx)
@@ -198,14 +194,6 @@ func openWriter(ctx context.Context, f file) (*writer, error) {
 		return nil, errors.Join(err, w.close())
 	}
 	return w, nil
-}
-
-func migrate(ctx context.Context, db *sqlx.DB) error {
-	migrations, err := fs.Sub(migrationFiles, "migrations")
-	if err != nil {
-		return err
-	}
-	return sqlstore.Migrate(ctx, db, migrations)
 }
 
 func openReaders(ctx context.Context, f file) (*sqlx.DB, error) {

@@ -37,15 +37,39 @@ type Store struct {
 // alone, if there is none. The path ":memory:" stands for a new database in
 // memory, which is gone after Close.
 //
-// Open brings the schema up to date, or fails with
-// [storage.ErrNewerSchema].
-func Open(ctx context.Context, path string) (*Store, error) {
+// Open brings the schema up to date, or fails with [storage.ErrNewerSchema]. All
+// tables and indexes begin with vault_, so that the application may have its own
+// in the same file; if it has one under a name that the vault needs, Open fails
+// with [storage.ErrNameTaken].
+func Open(ctx context.Context, path string) (*Store, error) { return OpenOptions(ctx, path, nil) }
+
+// Options change how a database is used.
+type Options struct {
+	// Migrate says what opening does about migrations that the database lacks.
+	// The default runs them.
+	Migrate storage.MigrateMode
+}
+
+// OpenOptions opens the database as Open does. opts may be nil.
+func OpenOptions(ctx context.Context, path string, opts *Options) (*Store, error) {
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	s, err := openStore(ctx, path, &o)
+	if err == nil && o.Migrate == storage.MigrateOnly {
+		return s, s.Close()
+	}
+	return s, err
+}
+
+func openStore(ctx context.Context, path string, o *Options) (*Store, error) {
 	opening := "opening " + strconv.Quote(path)
 	file, err := locate(path)
 	if err != nil {
 		return nil, describe(opening, err)
 	}
-	w, err := openWriter(ctx, file)
+	w, err := openWriter(ctx, file, o)
 	if err != nil {
 		return nil, describe(opening, err)
 	}
