@@ -201,6 +201,15 @@ var (
 	ErrTooLarge = errors.New("storage: the page is too large")
 	// ErrClosed means that the storage has been closed.
 	ErrClosed = errors.New("storage: closed")
+	// ErrUnavailable means that the database cannot do it now, and that nothing
+	// was changed; later it may.
+	ErrUnavailable = errors.New("the vault cannot serve this now; try again")
+	// ErrOtherDatabase means that a transaction of the application is not on the
+	// database of the vault.
+	ErrOtherDatabase = errors.New("storage: the transaction is not on the vault's database")
+	// ErrReadOnly means that a transaction of the application may not write, as
+	// the vault has to even to read: each read is entered in the log.
+	ErrReadOnly = errors.New("storage: the transaction is read-only; the vault writes a log entry even for a read")
 	// ErrNewerSchema means that the database was migrated by a later version of
 	// its backend, to a schema that this one cannot work with. Opening it fails.
 	ErrNewerSchema = errors.New("storage: the database has a newer schema than this program supports")

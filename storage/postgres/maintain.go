@@ -95,6 +95,9 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, limit int) (more bool,
 	if err := s.ready(ctx); err != nil {
 		return false, err
 	}
+	if err := s.fold(ctx); err != nil {
+		return false, err
+	}
 	var left []string
 	for _, p := range swept {
 		left = append(left, "EXISTS (SELECT FROM "+p.table+" WHERE "+p.where+")")

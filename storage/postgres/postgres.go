@@ -39,6 +39,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -62,7 +63,11 @@ type Store struct {
 	schema   schemaName
 	queue    queue
 	pruned   pruned
+	dialect  sqlstore.Dialect
+	place    place        // of the tables
+	apart    atomic.Int64 // changes in transactions of the application's
 	retryFor time.Duration
+	waiters  waiters
 	written  atomic.Int64 // rows, since it was opened
 	careful  atomic.Int64 // for how many more batches conflicts are expected
 }
@@ -70,6 +75,7 @@ type Store struct {
 var (
 	_ storage.Storage    = (*Store)(nil)
 	_ storage.ReadLogger = (*Store)(nil)
+	_ storage.TxStorage  = (*Store)(nil)
 )
 
 // Options change how a database is used. The zero value is right for a program
@@ -147,7 +153,7 @@ func OpenOptions(ctx context.Context, url string, opts *Options) (*Store, error)
 		// the vault looks for always has an index.
 		config.Runtime["enable_seqscan"] = "off"
 	}
-	s := &Store{retryFor: o.RetryFor}
+	s := &Store{retryFor: o.RetryFor, waiters: make(waiters, maxWaiters)}
 	if err := s.connectTo(config, o); err != nil {
 		return nil, errors.Join(err, s.disconnect())
 	}
@@ -183,6 +189,10 @@ func (s *Store) connectTo(config pq.Config, o Options) (err error) {
 			return err
 		}
 		s.queue.forLogs = &slot{db: s.loggers, prepare: true, unsynced: true}
+	}
+	if !o.TransactionPooler {
+		config = config.Clone()
+		config.Runtime["lock_timeout"] = strconv.FormatInt(lockTimeout.Milliseconds(), 10)
 	}
 	if s.writers, err = pool(config, writing); err != nil {
 		return err
@@ -237,7 +247,11 @@ func (s *Store) prepare(ctx context.Context, o Options) error {
 	}
 	s.schema = newSchemaName(schema)
 	s.queue.setSchema(s.schema)
-	s.reader, err = sqlstore.New(ctx, sqlx.NewDb(s.readers, "postgres"), dialect(&o, s.schema))
+	if err := s.place.read(ctx, s.readers, s.schema); err != nil {
+		return err
+	}
+	s.dialect = dialect(&o, s.schema)
+	s.reader, err = sqlstore.New(ctx, sqlx.NewDb(s.readers, "postgres"), s.dialect)
 	return err
 }
 

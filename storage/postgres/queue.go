@@ -61,6 +61,10 @@ type pending struct {
 	class   class
 	overdue bool // a create that has waited for createWait
 	err     error
+	// locked says that another transaction held what the change needs, and
+	// deadline until when it is tried again.
+	locked   bool
+	deadline time.Time
 	// ambiguous says that a connection was lost after the change had been sent:
 	// it may have been applied.
 	ambiguous bool

@@ -42,7 +42,7 @@ func (s *Store) readInSteps(ctx context.Context, r storage.Reading, mayBeEntered
 	}
 	r.Entry.EntityType, r.Entry.EntityID = t.Type, t.ID
 	change := &storage.Change{Tenant: r.Tenant, Now: r.Entry.CreatedAt, Logs: []storage.Log{r.Entry}, Relaxed: true}
-	if err := s.queue.write(ctx, &pending{change: change, class: reads, ambiguous: mayBeEntered}); err != nil {
+	if err := s.write(ctx, &pending{change: change, class: reads, ambiguous: mayBeEntered}); err != nil {
 		return storage.Token{}, err
 	}
 	return t, nil

@@ -4,10 +4,12 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"strconv"
 	"time"
 
 	"github.com/lib/pq/pqerror"
 
+	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/direct"
 )
 
@@ -58,6 +60,8 @@ func (s *slot) reset() {
 	s.conn, s.direct, s.prepared = nil, nil, nil
 }
 
+func (s *slot) start(tenant storage.ID) *statement { return newStatement(tenant) }
+
 // exec runs a statement whose rows do not matter. It is prepared, for this time
 // and later ones, if that is wanted and possible.
 func (s *slot) exec(text string, args []any, prepare bool) error {
@@ -100,6 +104,14 @@ func (s *slot) statement(ctx context.Context, text string, prepare bool) (*direc
 	}
 	s.prepared[text] = stmt
 	return stmt, nil
+}
+
+// setLockTimeout changes for how long statements wait for a lock, where that is
+// bounded at all. What fails here has lost its connection.
+func (s *slot) setLockTimeout(d time.Duration) {
+	if s.prepare && s.conn != nil && s.control("SET lock_timeout = "+strconv.FormatInt(d.Milliseconds(), 10)) != nil {
+		s.reset()
+	}
 }
 
 // forget drops the connection after an error that makes it useless.

@@ -7,7 +7,7 @@ func (s *statement) insertRecords(records []storage.Record) {
 	for i := range records {
 		lookups = lookupsOf(lookups, &records[i])
 	}
-	s.with("recorded", "INSERT INTO vault_records (tenant_id, "+recordColumns.names("")+") SELECT $1, u.* FROM "+
+	s.with("recorded", "INSERT INTO vault_records (tenant_id, "+recordColumns.names("")+") SELECT $1::bytea, u.* FROM "+
 		s.rows(rowsOf(recordColumns, records, putRecord))+" RETURNING 1")
 	s.expect("recorded", len(records))
 	if len(lookups) > 0 {
@@ -16,7 +16,7 @@ func (s *statement) insertRecords(records []storage.Record) {
 	}
 }
 
-const insertLookups = "INSERT INTO vault_lookups (hash, tenant_id, kind, id) SELECT u.hash, $1, u.kind, u.id FROM "
+const insertLookups = "INSERT INTO vault_lookups (hash, tenant_id, kind, id) SELECT u.hash, $1::bytea, u.kind, u.id FROM "
 
 func (s *statement) updateRecords(updates []storage.RecordUpdate) {
 	var lookups []lookup
@@ -59,7 +59,7 @@ func (s *statement) deleteRecords(deletes []storage.RecordDelete) {
 
 func (s *statement) jobs(c *storage.Change) {
 	if len(c.InsertJobs) > 0 {
-		s.with("queued", "INSERT INTO vault_jobs (tenant_id, "+jobColumns.names("")+") SELECT $1, u.* FROM "+
+		s.with("queued", "INSERT INTO vault_jobs (tenant_id, "+jobColumns.names("")+") SELECT $1::bytea, u.* FROM "+
 			s.rows(rowsOf(jobColumns, c.InsertJobs, putJob))+" ON CONFLICT DO NOTHING")
 	}
 	if len(c.UpdateJobs) > 0 {

@@ -185,15 +185,20 @@ type count struct {
 	n      int64
 }
 
-// add counts a token. The kinds of tokens in a change, or a batch, are few.
+// add counts a token.
 func (t *tally) add(tenant storage.ID, token *storage.Token) {
+	t.sum(count{tenant, token.Set, token.Type, 1})
+}
+
+// sum adds a number. The kinds of tokens in a change, or a batch, are few.
+func (t *tally) sum(more count) {
 	for i := range *t {
-		if c := &(*t)[i]; c.set == token.Set && c.kind == token.Type && c.tenant == tenant {
-			c.n++
+		if c := &(*t)[i]; c.set == more.set && c.kind == more.kind && c.tenant == more.tenant {
+			c.n += more.n
 			return
 		}
 	}
-	*t = append(*t, count{tenant, token.Set, token.Type, 1})
+	*t = append(*t, more)
 }
 
 func (c *count) put(r *rows) {

@@ -15,6 +15,9 @@ const (
 	stmtRelease
 	stmtSyncFull
 	stmtSyncNormal
+	stmtLock
+	stmtIdentity
+	stmtHold
 
 	stmtInsertToken
 	stmtFindTakenToken
@@ -58,11 +61,16 @@ var statementText = [statementCount]string{
 	stmtBegin:      `BEGIN IMMEDIATE`,
 	stmtCommit:     `COMMIT`,
 	stmtRollback:   `ROLLBACK`,
-	stmtSavepoint:  `SAVEPOINT single`,
-	stmtRollbackTo: `ROLLBACK TO single`,
-	stmtRelease:    `RELEASE single`,
+	stmtSavepoint:  `SAVEPOINT vault_change`,
+	stmtRollbackTo: `ROLLBACK TO vault_change`,
+	stmtRelease:    `RELEASE vault_change`,
 	stmtSyncFull:   `PRAGMA synchronous = FULL`,
 	stmtSyncNormal: `PRAGMA synchronous = NORMAL`,
+
+	// It changes nothing, but takes the lock that lets one transaction write.
+	stmtLock:     `UPDATE vault_migrations SET version = version WHERE version = 0`,
+	stmtIdentity: `SELECT m.vault_id, l.file FROM vault_migrations m, pragma_database_list l WHERE l.name = 'main' LIMIT 1`,
+	stmtHold:     `SELECT 1 FROM vault_records WHERE tenant_id = ? AND kind = ? AND id = ? AND rev = ?`,
 
 	stmtInsertToken: `INSERT INTO vault_tokens (tenant_id, ord, id, type, set_id, containers, expires_at, cvc_expires_at,
 		key_version, rev, created_by, created_at, modified_by, modified_at, fingerprint, expression, dedup, hashes, cvc, body)

@@ -98,7 +98,8 @@ type Dialect struct {
 type Store struct {
 	db      *sqlx.DB
 	dialect Dialect
-	closed  atomic.Bool
+	closed  *atomic.Bool
+	within  *within // nil unless it reads in a transaction
 	points  *readPool
 	lists   *readPool // may be the same
 	texts   [pointCount]string
@@ -110,7 +111,7 @@ type Store struct {
 // large as Dialect.Conns, and nothing else may need one of those. The database
 // stays the caller's to close, after the Store.
 func New(ctx context.Context, db *sqlx.DB, d Dialect) (*Store, error) {
-	s := &Store{db: db, dialect: d, piece: pieceBytes}
+	s := &Store{db: db, dialect: d, closed: &atomic.Bool{}, piece: pieceBytes}
 	for i, p := range pointQueries {
 		s.texts[i] = s.text(`SELECT ` + p.columns + ` FROM ` + p.from)
 	}
@@ -211,9 +212,15 @@ func (s *Store) one(ctx context.Context, p point, scan func(direct.Row) error, a
 		found, malformed = true, scan(row)
 		return nil
 	}
-	run := ctx
-	if s.dialect.Uninterrupted {
-		run = context.WithoutCancel(ctx)
+	run := s.running(ctx)
+	if s.within != nil {
+		if err = s.ready(ctx); err == nil {
+			err = s.within.one(run, s.texts[p], take, args)
+		}
+		if err = cmp.Or(s.fail(err), malformed); err != nil {
+			return false, err
+		}
+		return found, nil
 	}
 	err = s.on(ctx, s.points, func(l *readConn) (bool, error) {
 		found, malformed = false, nil
@@ -226,6 +233,14 @@ func (s *Store) one(ctx context.Context, p point, scan func(direct.Row) error, a
 		return false, err
 	}
 	return found, nil
+}
+
+// running is the context of a statement that may not be one to cancel.
+func (s *Store) running(ctx context.Context) context.Context {
+	if s.dialect.Uninterrupted {
+		return context.WithoutCancel(ctx)
+	}
+	return ctx
 }
 
 // Each runs a query for a list of a Store and calls row for every row, after it
@@ -246,8 +261,7 @@ func (s *Store) until(ctx context.Context, query string, args []any, dest []sql.
 	query = s.text(query)
 	begun, columns := false, anys(dest)
 	var ended error
-	err := s.on(ctx, s.lists, func(l *readConn) (bool, error) {
-		rows, err := l.conn.QueryContext(ctx, query, args...)
+	read := func(rows *sql.Rows, err error) (again bool, _ error) {
 		if err != nil {
 			return true, err
 		}
@@ -259,7 +273,15 @@ func (s *Store) until(ctx context.Context, query string, args []any, dest []sql.
 			}
 		}
 		return !begun, errors.Join(rows.Err(), rows.Close())
-	})
+	}
+	if s.within != nil {
+		if err := s.ready(ctx); err != nil {
+			return err
+		}
+		err := s.within.list(s.running(ctx), query, args, read)
+		return cmp.Or(ended, s.fail(err))
+	}
+	err := s.on(ctx, s.lists, func(l *readConn) (bool, error) { return read(l.conn.QueryContext(ctx, query, args...)) })
 	return cmp.Or(ended, s.fail(err))
 }
 
