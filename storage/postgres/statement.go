@@ -236,7 +236,7 @@ func (s *statement) insertToken(c *storage.Change, shard int64) {
 	s.values(row)
 	place := func(name string) string {
 		i := slices.IndexFunc(tokenColumns, func(c column) bool { return c.name == name })
-		return "$" + strconv.Itoa(first+i+1)
+		return "$" + strconv.Itoa(first+i+1) + "::" + tokenColumns[i].kind.name
 	}
 	insert := "INSERT INTO vault_tokens (tenant_id, " + tokenColumns.names("") + ") VALUES ($1, " + tokenColumns.places(first, "") + ")"
 	if c.Claim != nil {
