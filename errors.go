@@ -38,6 +38,9 @@ var (
 	ErrTooLarge = errors.New("too large")
 	// ErrBusy means that a limit on work under way is reached; try again later.
 	ErrBusy = script.ErrBusy
+	// ErrUnavailable means that the vault cannot do it at the moment, and that
+	// nothing was changed.
+	ErrUnavailable = storage.ErrUnavailable
 	// ErrCode means that reactor or transform code does not compile, throws
 	// while it is loaded, or exports no function.
 	ErrCode = script.ErrInvalid

@@ -127,7 +127,7 @@ func (c *Client) ListLogs(ctx context.Context, p ListLogsParams) (*Page[LogEntry
 	if err := asInvalid(bad); err != nil {
 		return nil, err
 	}
-	rows, total, err := op.v.store.ListLogs(ctx, storage.LogFilter{
+	rows, total, err := op.db().ListLogs(ctx, storage.LogFilter{
 		Tenant: op.tenantID(), EntityType: p.EntityType, EntityID: p.EntityID,
 		From: p.StartDate, To: p.EndDate, Offset: p.offset(), Limit: p.Size,
 	})

@@ -91,6 +91,9 @@ type ReactResult struct {
 // error that a synchronous run would answer with, is sent to the URL at least
 // once, signed with the tenant's webhook secret.
 func (c *Client) React(ctx context.Context, id uuid.UUID, p ReactParams) (*ReactResult, error) {
+	if err := c.outsideTx("React"); err != nil {
+		return nil, err
+	}
 	op, err := c.begin(ctx, access.TokenUse)
 	if err != nil {
 		return nil, err

@@ -69,7 +69,7 @@ func (op *operation) pageOfTokens(ctx context.Context, permission string, least 
 	if where, err = op.restrict(ctx, permission, least, where); err != nil {
 		return nil, err
 	}
-	rows, total, err := op.v.store.ListTokens(ctx, storage.TokenFilter{
+	rows, total, err := op.db().ListTokens(ctx, storage.TokenFilter{
 		Tenant: op.tenantID(), Where: condOf(where), Now: op.now,
 		Offset: p.offset(), Limit: p.Size, MaxBytes: op.maxPageBytes(), Count: true,
 	})
@@ -126,7 +126,7 @@ func (c *Client) nextTokens(ctx context.Context, p ListTokensParams, walk *token
 		return nil, false, err
 	}
 	rows, more, err := find.Next(&walk.Walk, func(limit int) ([]storage.Token, error) {
-		rows, _, err := op.v.store.ListTokens(ctx, storage.TokenFilter{
+		rows, _, err := op.db().ListTokens(ctx, storage.TokenFilter{
 			Tenant: op.tenantID(), Where: condOf(where), Now: op.now,
 			Before: walk.before, Limit: limit, MaxBytes: op.maxPageBytes(),
 		})
@@ -181,7 +181,7 @@ func (op *operation) restrict(ctx context.Context, permission string, least acce
 	if op.grant.OnAll(permission) && least <= access.Redact {
 		return where, nil
 	}
-	sets, err := op.v.store.ContainerSets(ctx, op.tenantID())
+	sets, err := op.db().ContainerSets(ctx, op.tenantID())
 	if err != nil {
 		return nil, err
 	}
@@ -247,7 +247,7 @@ func (c *Client) SearchTokens(ctx context.Context, p SearchTokensParams) (*Page[
 	}
 	search := find.Search{Ring: op.state.Ring}
 	if find.AsksContainer(node) {
-		if search.Sets, err = op.v.store.ContainerSets(ctx, op.tenantID()); err != nil {
+		if search.Sets, err = op.db().ContainerSets(ctx, op.tenantID()); err != nil {
 			return nil, err
 		}
 	}

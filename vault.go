@@ -202,6 +202,7 @@ type Vault struct {
 	apps    *cache.Cache[appKey, *identity]
 	proxies *cache.Cache[storage.Key, *Proxy]
 	flights cache.Flights[flightKey]
+	txs     txWorks
 	turns   *limits.Turns
 	ids     ids.Source
 

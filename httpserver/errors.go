@@ -49,6 +49,7 @@ var statuses = []struct {
 	{vault.ErrTimeout, http.StatusRequestTimeout, ""},
 	{vault.ErrUnreachable, http.StatusBadGateway, ""},
 	{vault.ErrNoRuntime, http.StatusInternalServerError, "This server cannot run code: its vault was opened without a runtime."},
+	{vault.ErrUnavailable, http.StatusServiceUnavailable, "The vault cannot serve this now; try again."},
 	{errNotReady, http.StatusServiceUnavailable, "The database is not responding."},
 }
 
@@ -156,7 +157,7 @@ func refuse(err error) (answer, error) {
 	switch {
 	case errors.As(err, &r):
 		a.header = r.header
-	case body.Status == http.StatusTooManyRequests, errors.Is(err, vault.ErrInProgress):
+	case body.Status == http.StatusTooManyRequests, errors.Is(err, vault.ErrInProgress), errors.Is(err, vault.ErrUnavailable):
 		a.header = map[string]string{headerRetryAfter: "1"}
 	}
 	if body.Status < http.StatusInternalServerError || byCode {

@@ -123,6 +123,11 @@ func (c *Cache[D]) Reload(ctx context.Context, tenant uuid.UUID) (*State[D], err
 	return c.load(ctx, tenant, time.Now())
 }
 
+// Read returns a state that is read from somewhere else, and not remembered.
+func (c *Cache[D]) Read(ctx context.Context, from Records, tenant uuid.UUID) (*State[D], error) {
+	return c.read(ctx, from, tenant, time.Now())
+}
+
 // load returns a state whose reading began after a moment. A caller that finds
 // a reading under way waits for it, and reads again only if that one began too
 // early, or was cut off together with its caller.
@@ -166,7 +171,7 @@ func (c *Cache[D]) run(ctx context.Context, tenant uuid.UUID, l *load[D]) {
 		delete(c.loads, tenant)
 		close(l.done)
 	}()
-	l.state, l.err = c.read(ctx, tenant, l.began)
+	l.state, l.err = c.read(ctx, c.cfg.Store, tenant, l.began)
 	l.cut = l.err != nil && ctx.Err() != nil
 	switch {
 	case l.err == nil:
@@ -211,13 +216,13 @@ func (c *Cache[D]) Drop(tenant uuid.UUID) {
 
 // read reads the ring after the tenant's record, so that it knows the key which
 // the record is sealed under.
-func (c *Cache[D]) read(ctx context.Context, tenant uuid.UUID, began time.Time) (*State[D], error) {
+func (c *Cache[D]) read(ctx context.Context, store Records, tenant uuid.UUID, began time.Time) (*State[D], error) {
 	own := []storage.ID{storage.ID(tenant)}
-	tenants, err := c.cfg.Store.Records(ctx, storage.ID(tenant), KindTenant, own)
+	tenants, err := store.Records(ctx, storage.ID(tenant), KindTenant, own)
 	if err != nil {
 		return nil, err
 	}
-	rings, err := c.cfg.Store.Records(ctx, storage.ID(tenant), KindRing, own)
+	rings, err := store.Records(ctx, storage.ID(tenant), KindRing, own)
 	if err != nil {
 		return nil, err
 	}

@@ -119,6 +119,15 @@ func (f file) readerSettings(o *Options) []setting {
 	return append(commonSettings(wait), setting{"query_only", "1"}, setting{"cache_size", "-16384"})
 }
 
+// appSettings are those of an application's own connections.
+func (f file) appSettings(wait time.Duration) []setting {
+	s := append(commonSettings(wait), setting{"secure_delete", "1"}, setting{"foreign_keys", "1"})
+	if f.memory {
+		return s
+	}
+	return append(s, setting{"synchronous", "2"})
+}
+
 // writerTimeout is how long SQLite lets the writer wait. For other transactions
 // it waits in its own way; but to commit in memory is to wait for readers.
 func (f file) writerTimeout(o *Options) time.Duration {
@@ -129,7 +138,7 @@ func (f file) writerTimeout(o *Options) time.Duration {
 }
 
 // open returns a pool of connections that are opened when they are needed and
-// then kept.
+// then kept; with 0 connections as many as the pool sees fit.
 func (f file) open(settings []setting, connections int) (*sqlx.DB, error) {
 	parameters := make([]string, len(settings), len(settings)+1)
 	for i, s := range settings {
@@ -140,8 +149,10 @@ func (f file) open(settings []setting, connections int) (*sqlx.DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	db.SetMaxOpenConns(connections)
-	db.SetMaxIdleConns(connections)
+	if connections > 0 {
+		db.SetMaxOpenConns(connections)
+		db.SetMaxIdleConns(connections)
+	}
 	return sqlx.NewDb(db, "sqlite"), nil
 }
 

@@ -39,6 +39,20 @@ func (s *Store) InTx(ctx context.Context, tx *sql.Tx) (storage.Tx, error) {
 	return t, nil
 }
 
+// OpenDB opens a pool of connections to the same database for an application: its
+// own tables can be there, under names that do not begin with vault_, and the
+// transactions that [storage.TxStorage] is about. They begin with the write lock,
+// and wait for it as long as the vault does. For a database in memory there is no
+// other way to get at it. The caller closes the pool.
+func (s *Store) OpenDB() (*sql.DB, error) {
+	f := s.writes.writer.file
+	db, err := f.open(f.appSettings(s.writes.writer.wait), 0)
+	if err != nil {
+		return nil, describe("opening a pool for the application", err)
+	}
+	return db.DB, nil
+}
+
 // isOurs compares the database of a transaction with this one: by the id that it
 // got when it was made, which a copy has too, and so by its file.
 func (s *Store) isOurs(w *writer) error {
