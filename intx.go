@@ -78,9 +78,8 @@ type txWork struct {
 	v  *Vault
 	tx *sql.Tx
 
-	mu     sync.Mutex
-	store  storage.Tx // nil until the first operation
-	states map[uuid.UUID]*keyring.State[tenantDoc]
+	mu    sync.Mutex
+	store storage.Tx // nil until the first operation
 }
 
 // txWorks finds the work of a transaction, so that all clients of one share what
@@ -97,7 +96,7 @@ func (w *txWorks) of(v *Vault, tx *sql.Tx) *txWork {
 	if known := w.all[key].Value(); known != nil {
 		return known
 	}
-	t := &txWork{v: v, tx: tx, states: map[uuid.UUID]*keyring.State[tenantDoc]{}}
+	t := &txWork{v: v, tx: tx}
 	if w.all == nil {
 		w.all = map[weak.Pointer[sql.Tx]]weak.Pointer[txWork]{}
 	}
@@ -144,7 +143,8 @@ func (t *txWork) beside() bool {
 }
 
 // state returns the keys of a tenant. Where the vault cannot read beside the
-// transaction they are read in it, and stay what they are until it ends.
+// transaction they are read in it: it has the only lock, so they are what is
+// committed, and no client of a transaction changes them.
 func (t *txWork) state(ctx context.Context, tenant uuid.UUID, again bool) (*keyring.State[tenantDoc], error) {
 	if t.beside() {
 		if again {
@@ -152,20 +152,7 @@ func (t *txWork) state(ctx context.Context, tenant uuid.UUID, again bool) (*keyr
 		}
 		return t.v.tenants.Get(ctx, tenant)
 	}
-	t.mu.Lock()
-	known := t.states[tenant]
-	t.mu.Unlock()
-	if known != nil && !again {
-		return known, nil
-	}
-	state, err := t.v.tenants.Read(ctx, t.store, tenant)
-	if err != nil {
-		return nil, err
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.states[tenant] = state
-	return state, nil
+	return t.v.tenants.Read(ctx, t.store, tenant, again)
 }
 
 // bindTx makes sure that an operation can be part of its transaction.

@@ -27,7 +27,7 @@ import (
 
 func main() {
 	db := flag.String("db", ":memory:", "a SQLite file, or the `URL` of a PostgreSQL database")
-	keyFile := flag.String("key", "", "the `file` of the vault's master key; it is made when there is none")
+	keyFile := flag.String("key", "", "the `file` of the vault's master key; created if it does not exist")
 	flag.Parse()
 	if err := run(context.Background(), *db, *keyFile, os.Stdout); err != nil {
 		log.Fatal(err)

@@ -104,18 +104,26 @@ func New[D any](cfg Config[D]) *Cache[D] {
 // Get returns a state that is at most Config.Age old, leaves time to write, and
 // is not from before a change that this node has made.
 func (c *Cache[D]) Get(ctx context.Context, tenant uuid.UUID) (*State[D], error) {
-	after := time.Now().Add(-min(c.cfg.Age, MaxAge-timeToWrite))
-	c.mu.Lock()
-	s := c.states[tenant]
-	changed := c.changed
-	c.mu.Unlock()
-	if s != nil && s.ReadAt.After(after) {
+	s, after := c.known(tenant)
+	if s != nil {
 		return s, nil
 	}
-	if changed.After(after) {
-		after = changed
-	}
 	return c.load(ctx, tenant, after)
+}
+
+// known returns a state that Get may return without reading, or nil and the
+// moment after which it has to be read.
+func (c *Cache[D]) known(tenant uuid.UUID) (*State[D], time.Time) {
+	after := time.Now().Add(-min(c.cfg.Age, MaxAge-timeToWrite))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s := c.states[tenant]; s != nil && s.ReadAt.After(after) {
+		return s, after
+	}
+	if c.changed.After(after) {
+		after = c.changed
+	}
+	return nil, after
 }
 
 // Reload returns a state that was read after the call.
@@ -123,9 +131,19 @@ func (c *Cache[D]) Reload(ctx context.Context, tenant uuid.UUID) (*State[D], err
 	return c.load(ctx, tenant, time.Now())
 }
 
-// Read returns a state that is read from somewhere else, and not remembered.
-func (c *Cache[D]) Read(ctx context.Context, from Records, tenant uuid.UUID) (*State[D], error) {
-	return c.read(ctx, from, tenant, time.Now())
+// Read is Get, or with again Reload, for a caller that can only read from
+// somewhere else: where nothing is older than what the database has, and nothing
+// of these records can be rolled back.
+func (c *Cache[D]) Read(ctx context.Context, from Records, tenant uuid.UUID, again bool) (*State[D], error) {
+	if s, _ := c.known(tenant); s != nil && !again {
+		return s, nil
+	}
+	s, err := c.read(ctx, from, tenant, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	c.keep(tenant, s)
+	return s, nil
 }
 
 // load returns a state whose reading began after a moment. A caller that finds

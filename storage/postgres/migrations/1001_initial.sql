@@ -8,7 +8,7 @@ CREATE TABLE vault_migrations (
 	vault_id bytea  NOT NULL
 );
 INSERT INTO vault_migrations (version, vault_id)
-VALUES (1001, decode(replace(gen_random_uuid()::text, '-', ''), 'hex'));
+VALUES (1001, substring(sha256(convert_to(random()::text || clock_timestamp()::text || txid_current()::text, 'UTF8')) FOR 16));
 
 CREATE TABLE vault_tokens (
 	tenant_id      bytea  NOT NULL,
