@@ -137,10 +137,10 @@ func total(t testing.TB, c *vault.Client) int {
 	return page.Pagination.TotalItems
 }
 
-// entriesOf returns how many entries of an operation the log has.
-func entriesOf(t testing.TB, c *vault.Client, operation vault.Operation, entityType string) (n int) {
+// entriesOf returns how many entries of an operation on cards the log has.
+func entriesOf(t testing.TB, c *vault.Client, operation vault.Operation) (n int) {
 	t.Helper()
-	page, err := c.ListLogs(t.Context(), vault.ListLogsParams{EntityType: entityType, PageParams: vault.PageParams{Size: 100}})
+	page, err := c.ListLogs(t.Context(), vault.ListLogsParams{EntityType: "card_number", PageParams: vault.PageParams{Size: 100}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +160,7 @@ func TestInTxCommitsWithTheApplication(t *testing.T) {
 	t.Parallel()
 	inShops(t, nil, func(t *testing.T, s *shop) {
 		for name, c := range map[string]*vault.Client{"tenant": s.Tenant, "application": s.Private, "user": s.Tenant.AsUser(uuid.New())} {
-			before, logged, orders := total(t, s.Tenant), entriesOf(t, s.Tenant, vault.OperationCreate, "card_number"), s.orders(t)
+			before, logged, orders := total(t, s.Tenant), entriesOf(t, s.Tenant, vault.OperationCreate), s.orders(t)
 			tx := s.begin(t)
 			in := c.InTx(tx)
 			card := create(t, in, aCard("card-"+name))
@@ -181,7 +181,7 @@ func TestInTxCommitsWithTheApplication(t *testing.T) {
 			if got := total(t, s.Tenant); got != before+1 || s.orders(t) != orders+1 {
 				t.Errorf("%s: %d tokens and %d orders after the commit", name, got, s.orders(t))
 			}
-			if got := entriesOf(t, s.Tenant, vault.OperationCreate, "card_number"); got != logged+1 {
+			if got := entriesOf(t, s.Tenant, vault.OperationCreate); got != logged+1 {
 				t.Errorf("%s: %d entries of creation, want %d", name, got, logged+1)
 			}
 		}
@@ -265,7 +265,7 @@ func TestInTxRollback(t *testing.T) {
 	inShops(t, nil, func(t *testing.T, s *shop) {
 		ctx := t.Context()
 		kept := create(t, s.Tenant, aCard("kept"))
-		logged := entriesOf(t, s.Tenant, vault.OperationCreate, "card_number")
+		logged := entriesOf(t, s.Tenant, vault.OperationCreate)
 		tx := s.begin(t)
 		c := s.Tenant.InTx(tx)
 		s.order(t, tx, 1, create(t, c, vault.TokenParams{ID: "gone", Type: vault.TypeCardNumber, Data: mastercard, Containers: []string{"/gone/"}}))
@@ -306,7 +306,7 @@ func TestInTxRollback(t *testing.T) {
 		if n := total(t, s.Tenant); n != 1 || s.orders(t) != 0 {
 			t.Errorf("%d tokens and %d orders are left, want 1 and none", n, s.orders(t))
 		}
-		if n := entriesOf(t, s.Tenant, vault.OperationCreate, "card_number"); n != logged {
+		if n := entriesOf(t, s.Tenant, vault.OperationCreate); n != logged {
 			t.Errorf("%d entries of creation, want %d", n, logged)
 		}
 		some := private(t, s.Vault, rule(1, "/gone/", vault.TransformMask, everything...))
@@ -368,7 +368,7 @@ func TestInTxMakesRoom(t *testing.T) {
 			end(t, tx)
 		}
 		get(t, s.Tenant, "card")
-		if n := entriesOf(t, s.Tenant, vault.OperationExpire, "card_number"); n != 1 {
+		if n := entriesOf(t, s.Tenant, vault.OperationExpire); n != 1 {
 			t.Errorf("%d entries of expiry, want 1", n)
 		}
 	})
@@ -392,7 +392,7 @@ func TestWhatIsNotForATransaction(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				_, err = c.RoundTripper(nil).RoundTrip(req) //nolint:bodyclose // there is no response
+				_, err = c.RoundTripper(nil).RoundTrip(req)
 				return err
 			},
 			"GetTenant":           func() error { _, err := c.GetTenant(ctx); return err },
@@ -514,7 +514,7 @@ func TestBadTransactions(t *testing.T) {
 				if n := total(t, s.Tenant); n != 0 {
 					t.Errorf("%d tokens are left, want none", n)
 				}
-				if n := entriesOf(t, s.Tenant, vault.OperationCreate, "card_number"); n != 0 {
+				if n := entriesOf(t, s.Tenant, vault.OperationCreate); n != 0 {
 					t.Errorf("%d entries are left, want none", n)
 				}
 				create(t, s.Tenant, aCard("card"))
@@ -583,13 +583,13 @@ func TestReadEntriesInATransaction(t *testing.T) {
 				if strict && s.beside {
 					want = 1
 				}
-				if n := entriesOf(t, s.Tenant, vault.OperationRead, "card_number"); n != want {
+				if n := entriesOf(t, s.Tenant, vault.OperationRead); n != want {
 					t.Errorf("%d entries of the read after the rollback, want %d", n, want)
 				}
 				tx = s.begin(t)
 				get(t, s.Tenant.InTx(tx), "card")
 				commit(t, tx)
-				if n := entriesOf(t, s.Tenant, vault.OperationRead, "card_number"); n != want+1 {
+				if n := entriesOf(t, s.Tenant, vault.OperationRead); n != want+1 {
 					t.Errorf("%d entries of the read after the commit, want %d", n, want+1)
 				}
 			})

@@ -177,8 +177,8 @@ type aftermath struct {
 	c      *vault.Client
 	tokens map[string]vault.Token
 	orders map[string]bool // by the token of their card
-	logged map[string]int // by operation, and id or type of the entity
-	done   map[string]int // by line, and by its first word
+	logged map[string]int  // by operation, and id or type of the entity
+	done   map[string]int  // by line, and by its first word
 }
 
 // effects look for what an acknowledged operation did, by the first word of its
@@ -193,7 +193,7 @@ var effects = map[string]func(t *testing.T, a *aftermath, names []string) string
 		return ""
 	},
 	"order": func(_ *testing.T, a *aftermath, names []string) string { return a.ordered(names[0]) },
-	"read": func(_ *testing.T, a *aftermath, names []string) string { return a.token("read", names[0]) },
+	"read":  func(_ *testing.T, a *aftermath, names []string) string { return a.token("read", names[0]) },
 	"update": func(_ *testing.T, a *aftermath, names []string) string {
 		if data := a.tokens[names[0]].Data; !strings.Contains(data.String(), "changed") {
 			return "not changed"

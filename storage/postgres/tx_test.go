@@ -247,6 +247,56 @@ func TestLockedChangesStandAside(t *testing.T) {
 	}
 }
 
+// TestStrangersAreAsFastAsUsual creates tokens of another tenant, and of the same
+// type and container, beside a transaction that stays open.
+func TestStrangersAreAsFastAsUsual(t *testing.T) {
+	t.Parallel()
+	address := pgtest.URL(t)
+	s, tenants := openAt(t, address, nil), []storage.ID{newID(), newID()}
+	creates := func() time.Duration {
+		var took []time.Duration
+		for i := range 200 {
+			began := time.Now()
+			if err := s.Write(t.Context(), sample(tenants[i%2], 1)); err != nil {
+				t.Fatal(err)
+			}
+			took = append(took, time.Since(began))
+		}
+		slices.Sort(took)
+		return took[len(took)/2]
+	}
+	creates() // the first ones prepare statements
+	usual := creates()
+	tx, err := application(t, "postgres", address).Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	in, err := s.InTx(t.Context(), tx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mine := sample(tenants[0], 1)
+	mine.InsertTokens[0].Set = storage.Hash{7} // one that nobody has had yet
+	for _, c := range []*storage.Change{sample(tenants[0], 1), mine} {
+		if err := in.Write(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	same := sample(tenants[0], 1)
+	same.InsertTokens[0].Set = mine.InsertTokens[0].Set
+	began := time.Now()
+	if err := s.Write(t.Context(), same); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(began); took > 50*time.Millisecond+10*usual {
+		t.Errorf("the first token in a set that the transaction has too took %s", took)
+	}
+	if beside := creates(); beside > 3*usual+10*time.Millisecond {
+		t.Errorf("a create takes %s beside the transaction, and %s otherwise", beside, usual)
+	}
+}
+
 // TestLockThatStays proves that a change gives up in bounded time.
 func TestLockThatStays(t *testing.T) {
 	t.Parallel()

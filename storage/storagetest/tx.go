@@ -143,7 +143,7 @@ func txSavepoint(w *txWorld) {
 
 func (w *txWorld) exec(tx *sql.Tx, statement string) {
 	w.Helper()
-	if _, err := tx.Exec(statement); err != nil {
+	if _, err := tx.ExecContext(w.Context(), statement); err != nil {
 		w.Fatalf("%s: %v", statement, err)
 	}
 }
@@ -321,7 +321,7 @@ func txOther(w *txWorld) {
 		if _, err := w.txStorage().InTx(w.Context(), tx); !errors.Is(err, storage.ErrOtherDatabase) {
 			w.Errorf("%s: got %v, want ErrOtherDatabase", name, err)
 		}
-		if _, err := tx.Exec("SELECT 1"); err != nil {
+		if _, err := tx.ExecContext(w.Context(), "SELECT 1"); err != nil {
 			w.Errorf("%s: the transaction is of no use any more: %v", name, err)
 		}
 		w.rollback(tx)

@@ -281,7 +281,9 @@ func (s *Store) until(ctx context.Context, query string, args []any, dest []sql.
 		err := s.within.list(s.running(ctx), query, args, read)
 		return cmp.Or(ended, s.fail(err))
 	}
-	err := s.on(ctx, s.lists, func(l *readConn) (bool, error) { return read(l.conn.QueryContext(ctx, query, args...)) })
+	err := s.on(ctx, s.lists, func(l *readConn) (bool, error) {
+		return read(l.conn.QueryContext(ctx, query, args...)) //nolint:rowserrcheck // read does
+	})
 	return cmp.Or(ended, s.fail(err))
 }
 

@@ -31,6 +31,6 @@ func (w *within) one(ctx context.Context, text string, row func(direct.Row) erro
 func (w *within) list(ctx context.Context, query string, args []any, read func(*sql.Rows, error) (bool, error)) error {
 	w.lock.Lock()
 	defer w.lock.Unlock()
-	_, err := read(w.tx.QueryContext(ctx, query, args...))
+	_, err := read(w.tx.QueryContext(ctx, query, args...)) //nolint:rowserrcheck // read does
 	return err
 }
