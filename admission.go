@@ -16,7 +16,8 @@ import (
 // holds, and its tenant's turns at the CPUs. All requests of a tenant share half
 // of [Config].MaxMemory, and those of all tenants the whole. A request that finds
 // no room waits for two seconds and then fails with ErrUnavailable; one that
-// could never fit is ErrTooLarge.
+// could never fit is ErrTooLarge. Large changes of a tenant are written one after
+// the other; one that waits for 30 seconds fails with ErrUnavailable too.
 //
 // A server asks for one with [Client.Admit] before it reads the body of a
 // request, as package httpserver does. Operations that are called without one
@@ -140,7 +141,8 @@ func roomToWrite(ctx context.Context, ch *storage.Change) (written func(), err e
 		room.Rest()
 		return func() {}, nil
 	}
-	return room.Write(ctx)
+	written, err = room.Write(ctx)
+	return written, roomError(err)
 }
 
 // turn waits for the tenant's turn.

@@ -1,7 +1,6 @@
 package vault
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -40,15 +39,15 @@ func checkName(name string) error {
 
 // named returns the record with exactly this name, or nil. Of several it is the
 // oldest, so that every node finds the same one. A zero tenant means any.
-func (v *Vault) named(ctx context.Context, tenant storage.ID, kind, name string) (*storage.Record, error) {
-	rec, err := v.store.Lookup(ctx, nameKey(uuid.UUID(tenant), kind, name))
+func named(ctx context.Context, db storage.RecordReader, tenant storage.ID, kind, name string) (*storage.Record, error) {
+	rec, err := db.Lookup(ctx, nameKey(uuid.UUID(tenant), kind, name))
 	if err == nil || !errors.Is(err, storage.ErrNotFound) {
 		return &rec, err
 	}
 	var oldest *storage.Record
 	filter := storage.RecordFilter{Tenant: tenant, Kind: kind, Name: name, Limit: maxPageSize}
 	for {
-		recs, _, err := v.store.ListRecords(ctx, filter)
+		recs, _, err := db.ListRecords(ctx, filter)
 		if err != nil {
 			return nil, err
 		}
@@ -67,11 +66,11 @@ func (v *Vault) named(ctx context.Context, tenant storage.ID, kind, name string)
 // ensure returns the entity with a name, and makes it when there is none. When
 // another node was faster, it returns what that one made.
 func (k *recordKind[T]) ensure(ctx context.Context, op *operation, name string, build func() (*T, error)) (*T, error) {
-	if err := cmp.Or(op.outsideTx("ensuring by name"), checkName(name)); err != nil {
+	if err := checkName(name); err != nil {
 		return nil, err
 	}
 	for range maxAttempts {
-		rec, err := op.v.named(ctx, op.tenantID(), k.name, name)
+		rec, err := named(ctx, op.db(), op.tenantID(), k.name, name)
 		if err != nil {
 			return nil, err
 		}
@@ -110,7 +109,7 @@ func (v *Vault) EnsureTenant(ctx context.Context, name string) (*Tenant, error) 
 		return nil, err
 	}
 	for range maxAttempts {
-		rec, err := v.named(ctx, storage.ID{}, kindTenant, name)
+		rec, err := named(ctx, v.store, storage.ID{}, kindTenant, name)
 		if err != nil {
 			return nil, err
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/sealed"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -114,8 +115,10 @@ func (w *txWorks) forget(key weak.Pointer[sql.Tx]) {
 	}
 }
 
-// bind makes sure that the transaction is on the vault's database.
+// bind makes sure that the transaction is on the vault's database. It may wait for
+// a lock, and ends the turn before that.
 func (t *txWork) bind(ctx context.Context) error {
+	admission.Of(ctx).Rest()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.store != nil {
@@ -203,7 +206,12 @@ func (c *Client) keys(ctx context.Context, again bool) (*keyring.State[tenantDoc
 // writeInTx applies a change in the transaction. What it seals is only written
 // under keys that stay until the transaction ends: if they have been replaced
 // meanwhile, it is sealed again.
+//
+// It ends the tenant's turn, because it may wait for another transaction of the
+// application, which may need a turn to come to its end. For the same reason it
+// takes no turn to write.
 func (op *operation) writeInTx(ctx context.Context, ch *storage.Change) error {
+	admission.Of(ctx).Rest()
 	if ch.Relaxed && op.v.cfg.StrictReadLogs && op.tx.beside() {
 		ch.Relaxed = false
 		return op.v.store.Write(ctx, ch)
@@ -230,6 +238,7 @@ func (op *operation) writeInTx(ctx context.Context, ch *storage.Change) error {
 // expire deletes rows that have expired and are in the way of the operation,
 // with a log entry each.
 func (op *operation) expire(ctx context.Context, expired []storage.Token) error {
+	admission.Of(ctx).Rest()
 	write := op.v.store.Write
 	if op.tx != nil {
 		write = op.tx.store.Write

@@ -41,7 +41,6 @@ var statuses = []struct {
 	{errNotJSON, http.StatusUnsupportedMediaType, "The body must be JSON, with the content type application/json and without a Content-Encoding."},
 	{vault.ErrTooLarge, http.StatusRequestEntityTooLarge, ""},
 	{errSlowBody, http.StatusRequestTimeout, "The body did not arrive in time."},
-	{vault.ErrUnavailable, http.StatusServiceUnavailable, ""},
 	{vault.ErrInvalid, http.StatusBadRequest, "The request is invalid; errors lists what is wrong with each field."},
 	{vault.ErrNotFound, http.StatusNotFound, ""},
 	{vault.ErrConflict, http.StatusConflict, ""},

@@ -16,7 +16,7 @@ import (
 // scenarios are what is tried on both kinds of clients, by the method of
 // vault.API that each is about.
 var scenarios = map[string]map[string]func(*world){
-	"CreateToken":  {"types": createTypes, "options": createOptions, "invalid": createInvalid, "taken": createTaken, "duplicate": createDuplicate},
+	"CreateToken":  {"types": createTypes, "options": createOptions, "invalid": createInvalid, "taken": createTaken, "duplicate": createDuplicate, "unavailable": createUnavailable},
 	"GetToken":     {"transforms": getTransforms, "ids": getIDs, "expired": getExpired},
 	"PatchToken":   {"patches": updatePatches, "refused": updateRefused},
 	"DeleteToken":  {"twice": deleteTwice},

@@ -87,6 +87,7 @@ var kinds = map[int]error{
 	http.StatusRequestEntityTooLarge: vault.ErrTooLarge,
 	http.StatusUnprocessableEntity:   vault.ErrCode,
 	http.StatusTooManyRequests:       vault.ErrBusy,
+	http.StatusServiceUnavailable:    vault.ErrUnavailable,
 }
 
 // proxyKinds are those that statuses stand for when a proxy could not do its

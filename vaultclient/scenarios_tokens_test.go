@@ -2,7 +2,9 @@ package vaultclient_test
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -54,6 +56,26 @@ func createOptions(w *world) {
 		tok, err := w.private.CreateToken(ctx, p)
 		w.saw(fmt.Sprint("CreateToken ", i), tok, err)
 	}
+}
+
+// createUnavailable calls while a transaction of another program has the write
+// lock, and after it.
+func createUnavailable(w *world) {
+	ctx, p := w.t.Context(), vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "x"}
+	proxy := must[*vault.Proxy](w.t)(w.management.CreateProxy(ctx, vault.ProxyParams{Name: "Echo", DestinationURL: w.dest.URL}))
+	tx := must[*sql.Tx](w.t)(w.DB.BeginTx(ctx, nil))
+	_, err := w.private.CreateToken(ctx, p)
+	w.saw("CreateToken beside a transaction", nil, err)
+	if !errors.Is(err, vault.ErrUnavailable) {
+		w.t.Errorf("beside a transaction: got %v, want ErrUnavailable", err)
+	}
+	_, err = w.management.GetProxy(ctx, proxy.ID)
+	w.saw("GetProxy beside a transaction", nil, err)
+	if err := tx.Rollback(); err != nil {
+		w.t.Fatal(err)
+	}
+	tok, err := w.private.CreateToken(ctx, p)
+	w.saw("CreateToken after it", tok, err)
 }
 
 func createInvalid(w *world) {

@@ -19,6 +19,7 @@ import (
 	"github.com/seed-72ea4aab/vault/httpserver"
 	"github.com/seed-72ea4aab/vault/jsruntime"
 	"github.com/seed-72ea4aab/vault/script"
+	"github.com/seed-72ea4aab/vault/storage/sqlite"
 	"github.com/seed-72ea4aab/vault/vaultclient"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
@@ -52,7 +53,11 @@ func newVault(t *testing.T) (*vaulttest.Vault, *httptest.Server) {
 	t.Cleanup(dest.Close)
 	pool := x509.NewCertPool()
 	pool.AddCert(dest.Certificate())
-	return vaulttest.Open(t, ":memory:", &vault.Config{
+	store, err := sqlite.OpenOptions(t.Context(), ":memory:", &sqlite.Options{WriteWait: 50 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return vaulttest.OpenStorage(t, store, &vault.Config{
 		Runtime: jsruntime.New(&jsruntime.Options{Workers: 2}), Egress: vault.EgressPolicy{AllowPrivate: true, RootCAs: pool},
 	}), dest
 }
@@ -175,7 +180,7 @@ type problem struct {
 var sentinels = map[string]error{
 	"invalid": vault.ErrInvalid, "unauthenticated": vault.ErrUnauthenticated, "forbidden": vault.ErrForbidden,
 	"not found": vault.ErrNotFound, "conflict": vault.ErrConflict, "in progress": vault.ErrInProgress, "too large": vault.ErrTooLarge,
-	"busy": vault.ErrBusy, "code": vault.ErrCode, "timeout": vault.ErrTimeout, "unreachable": vault.ErrUnreachable,
+	"busy": vault.ErrBusy, "unavailable": vault.ErrUnavailable, "code": vault.ErrCode, "timeout": vault.ErrTimeout, "unreachable": vault.ErrUnreachable,
 	"canceled": context.Canceled, "deadline": context.DeadlineExceeded, "answer": vaultclient.ErrAnswer,
 }
 
@@ -202,8 +207,8 @@ func problemOf(err error) *problem {
 	if errors.As(err, &failed) {
 		p.Script, p.Text = carried(failed), ""
 	}
-	if errors.Is(err, vault.ErrTooLarge) {
-		p.Text = "" // says whose limit it is
+	if errors.Is(err, vault.ErrTooLarge) || errors.Is(err, vault.ErrUnavailable) {
+		p.Text = "" // says whose limit it is, or what is in the way
 	}
 	return p
 }

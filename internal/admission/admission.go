@@ -18,13 +18,17 @@ import (
 	"github.com/google/uuid"
 )
 
-// patience is how long a request waits for memory.
-const patience = 2 * time.Second
+// How long a request waits: for memory, and for the large changes of its tenant
+// that are ahead of it, each of which may wait for the database itself.
+const (
+	patience      = 2 * time.Second
+	writePatience = 30 * time.Second
+)
 
 // The reasons for which a request is refused.
 var (
-	// ErrFull means that there was no memory for a request while it waited.
-	ErrFull = errors.New("no memory is free")
+	// ErrFull means that there was no room for a request while it waited.
+	ErrFull = errors.New("no room is free")
 	// ErrNever means that a request needs more than its tenant may ever hold.
 	ErrNever = errors.New("needs more memory than a tenant may hold")
 )
@@ -42,7 +46,7 @@ func New(bytes int64) *Process {
 	p.memory = memory{limit: bytes, patience: patience, held: map[uuid.UUID]int64{}}
 	cpus := runtime.GOMAXPROCS(0)
 	p.cpu = turns{places: cpus, each: max(1, cpus-1), tenants: map[uuid.UUID]*line{}}
-	p.writes = turns{places: cpus, each: 1, tenants: map[uuid.UUID]*line{}}
+	p.writes = turns{places: cpus, each: 1, patience: writePatience, tenants: map[uuid.UUID]*line{}}
 	return p
 }
 
@@ -231,8 +235,8 @@ func (r *Room) Rest() {
 }
 
 // Write waits until a large change of the tenant may be written: one at a time,
-// so that no more than one is ahead of the short changes of others. The caller
-// calls done when it is written.
+// so that no more than one is ahead of the short changes of others. After a while
+// it gives up, with ErrFull. The caller calls done when it is written.
 func (r *Room) Write(ctx context.Context) (done func(), err error) {
 	if r == nil {
 		return func() {}, nil

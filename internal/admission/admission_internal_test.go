@@ -226,6 +226,29 @@ func TestLargeWrites(t *testing.T) {
 	p.empty(t)
 }
 
+// A large change does not wait for ever for those ahead of it, which may wait for
+// the database.
+func TestLargeWritesDoNotWaitForEver(t *testing.T) {
+	t.Parallel()
+	p := newProcess(0)
+	p.writes.patience = time.Millisecond
+	tenant := uuid.New()
+	done, err := p.Enter(tenant, nil).Write(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if _, err := p.Enter(tenant, nil).Write(t.Context()); !errors.Is(err, ErrFull) {
+			t.Errorf("a change behind another: %v, want ErrFull", err)
+		}
+	}
+	done()
+	p.empty(t)
+	if New(1).writes.patience != writePatience {
+		t.Error("the patience of large changes is not set")
+	}
+}
+
 // A request without a room is not bounded.
 func TestNoRoom(t *testing.T) {
 	t.Parallel()

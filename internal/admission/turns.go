@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/google/uuid"
 )
@@ -13,7 +14,8 @@ import (
 // Tenants that wait come in rotation.
 type turns struct {
 	places, each int
-	queued       atomic.Int32 // requests that wait
+	patience     time.Duration // how long a request waits; 0 for as long as it takes
+	queued       atomic.Int32  // requests that wait
 
 	mu      sync.Mutex
 	busy    int
@@ -31,9 +33,17 @@ type line struct {
 // enter waits for a turn.
 func (t *turns) enter(ctx context.Context, tenant uuid.UUID) error {
 	turn := t.line(tenant)
+	var over <-chan time.Time
+	if t.patience > 0 {
+		timer := time.NewTimer(t.patience)
+		defer timer.Stop()
+		over = timer.C
+	}
 	select {
 	case <-turn:
 		return nil
+	case <-over:
+		return t.giveUp(tenant, turn, ErrFull)
 	case <-ctx.Done():
 		return t.giveUp(tenant, turn, ctx.Err())
 	}
