@@ -113,7 +113,7 @@ func TestMasksHaveNoTags(t *testing.T) {
 	} {
 		_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x", Mask: vault.JSON(mask)})
 		wantFields(t, mask, err, path)
-		_, err = v.Tenant.PatchToken(t.Context(), tok.ID, vault.JSON(`{"mask":`+mask+`}`))
+		_, err = v.Owner.PatchToken(t.Context(), tok.ID, vault.JSON(`{"mask":`+mask+`}`))
 		wantFields(t, "patch "+mask, err, path)
 	}
 	create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: "100 {% of it", Mask: "100 % {"})

@@ -96,7 +96,7 @@ func TestCursorsAreBound(t *testing.T) {
 	if _, err := list(v.Private, reversed, typed); err != nil {
 		t.Errorf("the same filters in another order: %v", err)
 	}
-	if _, err := list(v.Tenant, vault.ListTokensParams{}, plain); err != nil {
+	if _, err := list(v.Owner, vault.ListTokensParams{}, plain); err != nil {
 		t.Errorf("another client of the tenant: %v", err)
 	}
 	for name, try := range map[string]func() (string, error){
@@ -142,14 +142,14 @@ func TestCursorOfLargeTokens(t *testing.T) {
 	v := vaulttest.Open(t, ":memory:", &vault.Config{MaxPageBytes: 10_000})
 	var want []string
 	for range 6 {
-		want = append([]string{create(t, v.Tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: strings.Repeat("x", 3000)}).ID}, want...)
+		want = append([]string{create(t, v.Owner, vault.TokenParams{Type: vault.TypeGeneric, Data: strings.Repeat("x", 3000)}).ID}, want...)
 	}
 	got, pages := follow(t, func(after string) (*vault.CursorPage[vault.Token], error) {
-		return v.Tenant.ListTokensAfter(t.Context(), vault.ListTokensParams{PageParams: vault.PageParams{Size: 3}}, after)
+		return v.Owner.ListTokensAfter(t.Context(), vault.ListTokensParams{PageParams: vault.PageParams{Size: 3}}, after)
 	})
 	same(t, "tokens", got, want)
 	same(t, "pages", pages, 2)
-	_, err := v.Tenant.ListTokensAfter(t.Context(), vault.ListTokensParams{PageParams: vault.PageParams{Size: 4}}, "")
+	_, err := v.Owner.ListTokensAfter(t.Context(), vault.ListTokensParams{PageParams: vault.PageParams{Size: 4}}, "")
 	if !errors.Is(err, vault.ErrInvalid) {
 		t.Errorf("a page that is too large: %v", err)
 	}
@@ -228,9 +228,9 @@ func TestIteratorsDuringWrites(t *testing.T) {
 	stay := many(t, v, 205)
 	gone := make([]string, 50)
 	for i := range gone {
-		gone[i] = create(t, v.Tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: i}).ID
+		gone[i] = create(t, v.Owner, vault.TokenParams{Type: vault.TypeGeneric, Data: i}).ID
 	}
-	logged := collect(t, v.Tenant.AllLogs(ctx, vault.ListLogsParams{Operation: vault.OperationCreate}), entryID, nil)
+	logged := collect(t, v.Owner.AllLogs(ctx, vault.ListLogsParams{Operation: vault.OperationCreate}), entryID, nil)
 	var others sync.WaitGroup
 	stop := make(chan struct{})
 	for part := range slices.Chunk(gone, 25) {
@@ -242,11 +242,11 @@ func TestIteratorsDuringWrites(t *testing.T) {
 				default:
 				}
 				if i < len(part) {
-					if err := v.Tenant.DeleteToken(ctx, part[i]); err != nil {
+					if err := v.Owner.DeleteToken(ctx, part[i]); err != nil {
 						t.Error(err)
 					}
 				}
-				if _, err := v.Tenant.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: i}); err != nil {
+				if _, err := v.Owner.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: i}); err != nil {
 					t.Error(err)
 				}
 			}
@@ -256,9 +256,9 @@ func TestIteratorsDuringWrites(t *testing.T) {
 		return slices.DeleteFunc(slices.Clone(all), func(id string) bool { return !slices.Contains(from, id) })
 	}
 	tokenID := func(tok *vault.Token) string { return tok.ID }
-	same(t, "tokens", stays(collect(t, v.Tenant.AllTokens(ctx, vault.ListTokensParams{}), tokenID, nil), stay), stay)
-	same(t, "search", stays(collect(t, v.Tenant.SearchAllTokens(ctx, vault.SearchTokensParams{Query: "type:token"}), tokenID, nil), stay), stay)
-	got := collect(t, v.Tenant.AllLogs(ctx, vault.ListLogsParams{Operation: vault.OperationCreate}), entryID, nil)
+	same(t, "tokens", stays(collect(t, v.Owner.AllTokens(ctx, vault.ListTokensParams{}), tokenID, nil), stay), stay)
+	same(t, "search", stays(collect(t, v.Owner.SearchAllTokens(ctx, vault.SearchTokensParams{Query: "type:token"}), tokenID, nil), stay), stay)
+	got := collect(t, v.Owner.AllLogs(ctx, vault.ListLogsParams{Operation: vault.OperationCreate}), entryID, nil)
 	same(t, "log", stays(got, logged), logged)
 	close(stop)
 	others.Wait()
@@ -273,7 +273,7 @@ func TestListLogsByOperationAndActor(t *testing.T) {
 	ctx := t.Context()
 	tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: 1})
 	user := uuid.New()
-	if _, err := v.Tenant.AsUser(user.String()).GetToken(ctx, tok.ID); err != nil {
+	if _, err := v.Owner.AsUser(user.String()).GetToken(ctx, tok.ID); err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
@@ -287,7 +287,7 @@ func TestListLogsByOperationAndActor(t *testing.T) {
 		"another operation": {vault.ListLogsParams{ActorID: user, Operation: vault.OperationCreate}, nil},
 		"unknown":           {vault.ListLogsParams{Operation: "nope"}, nil},
 	} {
-		page, err := v.Tenant.ListLogs(ctx, c.p)
+		page, err := v.Owner.ListLogs(ctx, c.p)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -330,7 +330,7 @@ func TestCappedTotals(t *testing.T) {
 				check(query, found.Pagination, 10_000, capped)
 			}
 		}
-		logs, err := v.Tenant.ListLogs(ctx, vault.ListLogsParams{Operation: vault.OperationCreate, EntityType: "token", PageParams: vault.PageParams{Size: 100}})
+		logs, err := v.Owner.ListLogs(ctx, vault.ListLogsParams{Operation: vault.OperationCreate, EntityType: "token", PageParams: vault.PageParams{Size: 100}})
 		if err != nil {
 			t.Fatal(err)
 		}
