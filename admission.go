@@ -177,7 +177,7 @@ func (op *operation) listTokens(ctx context.Context, f storage.TokenFilter) ([]s
 		if err := hold(ctx, copyTimes*f.MaxBytes); err != nil {
 			return nil, 0, err
 		}
-		rows, total, err := op.v.store.ListTokens(ctx, f)
+		rows, total, err := op.db().ListTokens(ctx, f)
 		room.Free(copyTimes * (f.MaxBytes - sizeOf(rows)))
 		if !errors.Is(err, storage.ErrTooLarge) || f.MaxBytes == most {
 			return rows, total, err

@@ -238,7 +238,7 @@ func (op *operation) applicationsOfType(ctx context.Context, p ListApplicationsP
 	filter.Offset, filter.Limit, filter.MaxBytes = 0, applicationChunk, 0
 	var found []storage.Record
 	for {
-		recs, _, err := op.v.store.ListRecords(ctx, filter)
+		recs, _, err := op.db().ListRecords(ctx, filter)
 		if err != nil {
 			return nil, err
 		}

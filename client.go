@@ -48,6 +48,8 @@ type Client struct {
 
 	pending *pendingWrites // inside Once: writes wait here for the answer
 
+	tx *txWork // the transaction of the application that it works in; nil for none
+
 	scripted bool // running code asks
 
 	limit *access.Grant // rights that it never exceeds, whatever it follows; nil for none
@@ -123,7 +125,7 @@ func (c *Client) As(ctx context.Context, application uuid.UUID) (*Client, error)
 	if err != nil {
 		return nil, err
 	}
-	return id.client, nil
+	return c.at(id.client), nil
 }
 
 // clientOf returns a client with the rights of an application.
@@ -173,13 +175,18 @@ func (op *operation) admit(ctx context.Context, permission string) error {
 	if op.v.closed.Load() {
 		return ErrClosed // though what the caches hold would do for some operations
 	}
+	if op.tx != nil {
+		if err := op.bindTx(ctx); err != nil {
+			return err
+		}
+	}
 	if err := op.renewRights(ctx); err != nil {
 		return err
 	}
 	if permission != "" && !op.grant.Has(permission) {
 		return errorf(ErrForbidden, "The permission %s is needed.", permission)
 	}
-	state, err := op.v.tenants.Get(ctx, op.tenant)
+	state, err := op.keys(ctx, false)
 	if err != nil {
 		return err
 	}
@@ -209,7 +216,7 @@ func (op *operation) start(ch *storage.Change) {
 
 // refresh lets a long operation go on under keys that are not too old.
 func (op *operation) refresh(ctx context.Context) error {
-	state, err := op.v.tenants.Get(ctx, op.tenant)
+	state, err := op.keys(ctx, false)
 	if err == nil {
 		op.state = state
 	}
@@ -223,6 +230,9 @@ func (op *operation) refresh(ctx context.Context) error {
 // An operation may have taken longer than keys may be used. Then the database
 // refuses its change, and it is sealed again under keys that are read now.
 func (op *operation) write(ctx context.Context, ch *storage.Change) error {
+	if op.tx != nil {
+		return op.writeInTx(ctx, ch)
+	}
 	if op.pending != nil && !(ch.Relaxed && op.pending.leased) {
 		op.pending.add(ch, op.state.Ring)
 		return nil
@@ -290,7 +300,7 @@ func (op *operation) open(ctx context.Context, p *seal.Place, version int, seale
 	p.Tenant = op.tenant
 	plain, err := op.state.Ring.Open(p, version, sealed)
 	if errors.Is(err, seal.ErrNoKey) {
-		if op.state, err = op.v.tenants.Reload(ctx, op.tenant); err != nil {
+		if op.state, err = op.keys(ctx, true); err != nil {
 			return nil, err
 		}
 		plain, err = op.state.Ring.Open(p, version, sealed)

@@ -1,6 +1,7 @@
 package vault
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -69,7 +70,7 @@ func (v *Vault) named(ctx context.Context, tenant storage.ID, kind, name string)
 // ensure returns the entity with a name, and makes it when there is none. When
 // another node was faster, it returns what that one made.
 func (k *recordKind[T]) ensure(ctx context.Context, op *operation, name string, build func() (*T, error)) (*T, error) {
-	if err := checkName(name); err != nil {
+	if err := cmp.Or(op.outsideTx("ensuring by name"), checkName(name)); err != nil {
 		return nil, err
 	}
 	for range maxAttempts {

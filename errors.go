@@ -37,11 +37,11 @@ var (
 	ErrWithdrawn = errorf(ErrConflict, "The stored answer was withdrawn.")
 	// ErrTooLarge means that the input is over a limit of size.
 	ErrTooLarge = errors.New("too large")
-	// ErrUnavailable means that the vault cannot serve this now, though it could
-	// at another time; nothing was changed. Try again after a moment.
-	ErrUnavailable = errors.New("the vault cannot serve this now; try again")
 	// ErrBusy means that a limit on work under way is reached; try again later.
 	ErrBusy = script.ErrBusy
+	// ErrUnavailable means that the vault cannot serve this now, though it could
+	// at another time, and that nothing was changed. Try again after a moment.
+	ErrUnavailable = storage.ErrUnavailable
 	// ErrCode means that reactor or transform code does not compile, throws
 	// while it is loaded, or exports no function.
 	ErrCode = script.ErrInvalid

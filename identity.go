@@ -17,7 +17,7 @@ func (op *operation) renewRights(ctx context.Context) error {
 	c := op.Client
 	switch {
 	case !c.key.IsZero():
-		now, err := c.v.authenticate(ctx, c.key)
+		now, err := c.v.authenticate(ctx, c.key, c.tx)
 		if err != nil {
 			return err
 		}
@@ -37,11 +37,11 @@ func (op *operation) renewRights(ctx context.Context) error {
 
 // renewed returns what the client follows as it is now, at work where c is.
 func (c *Client) renewed(now *Client) *Client {
-	if c.pending == nil && c.actorType != ActorUser && !c.scripted && c.limit == nil {
+	if c.pending == nil && c.tx == nil && c.actorType != ActorUser && !c.scripted && c.limit == nil {
 		return now
 	}
 	fresh := *now
-	fresh.pending, fresh.scripted, fresh.limit = c.pending, c.scripted, c.limit
+	fresh.pending, fresh.tx, fresh.scripted, fresh.limit = c.pending, c.tx, c.scripted, c.limit
 	if c.limit != nil {
 		fresh.grant = now.grant.Under(c.limit)
 	}
@@ -61,29 +61,42 @@ func (v *Vault) Authenticate(ctx context.Context, key string) (*Client, error) {
 	if !apikey.Valid(key) {
 		return nil, ErrUnauthenticated
 	}
-	return v.authenticate(ctx, apikey.Hash(key))
+	return v.authenticate(ctx, apikey.Hash(key), nil)
 }
 
-// authenticate finds the client of a key by its hash.
-func (v *Vault) authenticate(ctx context.Context, key storage.Key) (*Client, error) {
+// authenticate finds the client of a key by its hash. What is read in a
+// transaction of the application, unless that is nil, is not remembered.
+func (v *Vault) authenticate(ctx context.Context, key storage.Key, tx *txWork) (*Client, error) {
 	if v.closed.Load() {
 		return nil, ErrClosed
 	}
-	id, known := v.auth.Get(key)
-	if !known {
-		reading := v.auth.Ask(key)
-		var err error
-		if id, err = v.identify(ctx, key); err != nil {
-			return nil, err
-		}
-		if id.settled {
-			reading.Keep(id)
-		}
+	var id *identity
+	var err error
+	if tx != nil {
+		id, err = v.identify(ctx, key, tx)
+	} else {
+		id, err = v.identity(ctx, key)
+	}
+	if err != nil {
+		return nil, err
 	}
 	if err := id.live(v.now()); err != nil {
 		return nil, err
 	}
 	return id.client, nil
+}
+
+// identity returns what is known of a key, for up to a second.
+func (v *Vault) identity(ctx context.Context, key storage.Key) (*identity, error) {
+	if id, known := v.auth.Get(key); known {
+		return id, nil
+	}
+	reading := v.auth.Ask(key)
+	id, err := v.identify(ctx, key, nil)
+	if err == nil && id.settled {
+		reading.Keep(id)
+	}
+	return id, err
 }
 
 // identity is what is known of a key or an application.
@@ -116,33 +129,41 @@ type appKey struct{ tenant, id uuid.UUID }
 func (op *operation) follow(ctx context.Context, application uuid.UUID) (*identity, error) {
 	key := appKey{op.tenant, application}
 	id, known := op.v.apps.Get(key)
-	if !known {
+	if !known || op.tx != nil {
 		reading := op.v.apps.Ask(key)
 		var err error
-		if id, err = op.v.readApplication(ctx, op.tenant, application); err != nil {
+		if id, err = op.readApplication(ctx, application); err != nil {
 			return nil, err
 		}
-		reading.Keep(id)
+		if op.tx == nil { // else it may be rolled back
+			reading.Keep(id)
+		}
 	}
 	return id, id.live(op.v.now())
 }
 
+// asTenant returns an operation of the tenant itself, where the client is at work.
+func (c *Client) asTenant(ctx context.Context) (*operation, error) {
+	tenant := c.at(c.v.Tenant(c.tenant))
+	state, err := tenant.keys(ctx, false)
+	return &operation{tenant, state, c.v.now()}, err
+}
+
 // readApplication reads an application as an identity.
-func (v *Vault) readApplication(ctx context.Context, tenant, application uuid.UUID) (*identity, error) {
-	state, err := v.tenants.Get(ctx, tenant)
+func (c *Client) readApplication(ctx context.Context, application uuid.UUID) (*identity, error) {
+	op, err := c.asTenant(ctx)
 	if err != nil {
 		return nil, err
 	}
-	op := &operation{v.Tenant(tenant), state, v.now()}
 	app, err := applications.read(ctx, op, application)
 	if err != nil {
 		return nil, err
 	}
-	c, err := v.clientOf(app)
+	is, err := c.v.clientOf(app)
 	if err != nil {
 		return nil, err
 	}
-	id := &identity{client: c, settled: true}
+	id := &identity{client: is, settled: true}
 	id.endBy(app.ExpiresAt)
 	return id, nil
 }
@@ -156,22 +177,21 @@ func (v *Vault) forgetIdentities() {
 // identify reads whose key this is. The rights that a record holds are sealed
 // under the key's own hash: a record that was moved to another key does not
 // open, and that key counts as unknown.
-func (v *Vault) identify(ctx context.Context, key storage.Key) (*identity, error) {
-	rec, err := v.store.Lookup(ctx, key)
+func (v *Vault) identify(ctx context.Context, key storage.Key, tx *txWork) (*identity, error) {
+	rec, err := (&Client{v: v, tx: tx}).db().Lookup(ctx, key)
 	if errors.Is(err, storage.ErrNotFound) || err == nil && rec.Key != key {
 		return nil, ErrUnauthenticated // unknown, or a nonce sent as a key
 	}
 	if err != nil {
 		return nil, err
 	}
-	state, err := v.tenants.Get(ctx, uuid.UUID(rec.Tenant))
+	op, err := (&Client{v: v, tenant: uuid.UUID(rec.Tenant), tx: tx}).asTenant(ctx)
 	if errors.Is(err, ErrNotFound) {
 		return nil, ErrUnauthenticated
 	}
 	if err != nil {
 		return nil, err
 	}
-	op := &operation{v.Tenant(uuid.UUID(rec.Tenant)), state, v.now()}
 	switch rec.Kind {
 	case kindApplication:
 		return op.identifyApplication(ctx, &rec)

@@ -262,7 +262,7 @@ func walkRecords[T any](ctx context.Context, c *Client, permission string, filte
 		f.Before, f.Offset = *before, 0
 		recs, more, err := find.Next(w, func(limit int) ([]storage.Record, error) {
 			f.Limit = limit
-			recs, _, err := op.v.store.ListRecords(ctx, f)
+			recs, _, err := op.db().ListRecords(ctx, f)
 			return recs, err
 		})
 		if err != nil || len(recs) == 0 {

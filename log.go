@@ -153,7 +153,7 @@ func (c *Client) ListLogs(ctx context.Context, p ListLogsParams) (*Page[LogEntry
 	if capped {
 		filter.CountUpTo = maxTotal + 1
 	}
-	rows, total, err := op.v.store.ListLogs(ctx, filter)
+	rows, total, err := op.db().ListLogs(ctx, filter)
 	if err != nil {
 		return nil, err
 	}
@@ -183,7 +183,7 @@ func (c *Client) AllLogs(ctx context.Context, p ListLogsParams) iter.Seq2[*LogEn
 		filter.Before = *before
 		rows, more, err := find.Next(w, func(limit int) ([]storage.Log, error) {
 			filter.Limit = limit
-			rows, _, err := op.v.store.ListLogs(ctx, filter)
+			rows, _, err := op.db().ListLogs(ctx, filter)
 			return rows, err
 		})
 		if err != nil || len(rows) == 0 {

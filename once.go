@@ -56,6 +56,9 @@ const answerLife = 24 * time.Hour
 // when another node has answered already. Its writes are held back until it
 // returns, and reads within it do not see them.
 func (c *Client) Once(ctx context.Context, key OnceKey, do func(context.Context, *Client) (Answer, error)) (answer Answer, replayed bool, err error) {
+	if err := c.outsideTx("Once"); err != nil {
+		return Answer{}, false, err
+	}
 	if err := checkOnceKey(key.Key); err != nil {
 		return Answer{}, false, err
 	}

@@ -46,6 +46,9 @@ import (
 // The log gets an entry for the proxy ("ephemeral" for one that is not stored)
 // and for each token that is used.
 func (c *Client) InvokeProxy(ctx context.Context, p ProxyCall) (*ProxyAnswer, error) {
+	if err := c.outsideTx("InvokeProxy"); err != nil {
+		return nil, err
+	}
 	if p.Key == "" && p.URL == "" {
 		return nil, invalid("", "must name a proxy by its key, or a destination by its URL")
 	}
@@ -422,6 +425,12 @@ type detokenizer struct {
 // RoundTrip sends a request with its expressions replaced. The request itself
 // is not changed.
 func (d *detokenizer) RoundTrip(req *http.Request) (*http.Response, error) {
+	if err := d.client.outsideTx("RoundTripper"); err != nil {
+		if req.Body != nil {
+			_ = req.Body.Close()
+		}
+		return nil, err
+	}
 	format, _ := relay.FormatOf(req.Header)
 	if req.Body == nil || req.Body == http.NoBody || format == relay.Opaque {
 		return d.base.RoundTrip(req)

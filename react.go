@@ -93,6 +93,9 @@ type ReactResult struct {
 // A run takes at most 10 seconds. [Client.ReactAsync] is for longer ones, and for
 // those whose caller does not wait.
 func (c *Client) React(ctx context.Context, id uuid.UUID, p ReactParams) (*ReactResult, error) {
+	if err := c.outsideTx("React"); err != nil {
+		return nil, err
+	}
 	op, err := c.begin(ctx, access.TokenUse)
 	if err != nil {
 		return nil, err
@@ -124,6 +127,9 @@ type Job struct {
 // What the run gives, or the error that React would return, is sent to the URL
 // at least once, signed with the tenant's webhook secret: see [VerifyWebhook].
 func (c *Client) ReactAsync(ctx context.Context, id uuid.UUID, p ReactParams) (*Job, error) {
+	if err := c.outsideTx("ReactAsync"); err != nil {
+		return nil, err
+	}
 	op, err := c.begin(ctx, access.TokenUse)
 	if err != nil {
 		return nil, err

@@ -336,7 +336,7 @@ func TestGivenUpCallbackIsEmptiedAndSwept(t *testing.T) {
 	jobs := func(what string, wantDead, wantLiving bool) {
 		t.Helper()
 		var dead, living int
-		err := db.QueryRow(`SELECT count(*) FILTER (WHERE dead AND payload = x''), count(*) FILTER (WHERE NOT dead AND payload <> x'') FROM jobs`).Scan(&dead, &living)
+		err := db.QueryRow(`SELECT count(*) FILTER (WHERE dead AND payload = x''), count(*) FILTER (WHERE NOT dead AND payload <> x'') FROM vault_jobs`).Scan(&dead, &living)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -430,7 +430,7 @@ func TestArgumentsEndWithTheRun(t *testing.T) {
 	t.Cleanup(func() { db.Close() })
 	size := func() (n int) {
 		t.Helper()
-		if err := db.QueryRow(`SELECT length(payload) FROM jobs`).Scan(&n); err != nil {
+		if err := db.QueryRow(`SELECT length(payload) FROM vault_jobs`).Scan(&n); err != nil {
 			t.Fatal(err)
 		}
 		return n

@@ -64,7 +64,7 @@ func decodeRecord(rec *storage.Record, plain []byte, doc any) error {
 
 // record returns one record of the tenant, or ErrNotFound.
 func (op *operation) record(ctx context.Context, kind string, id uuid.UUID) (*storage.Record, error) {
-	recs, err := op.v.store.Records(ctx, op.tenantID(), kind, []storage.ID{storage.ID(id)})
+	recs, err := op.db().Records(ctx, op.tenantID(), kind, []storage.ID{storage.ID(id)})
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +129,7 @@ func (k *recordKind[T]) show(ctx context.Context, op *operation, items ...*T) er
 	if len(ids) == 0 {
 		return nil
 	}
-	recs, err := op.v.store.Records(ctx, op.tenantID(), kindApplication, ids)
+	recs, err := op.db().Records(ctx, op.tenantID(), kindApplication, ids)
 	if err != nil {
 		return err
 	}
@@ -275,7 +275,7 @@ func (k *recordKind[T]) list(ctx context.Context, op *operation, p recordList) (
 	if err != nil {
 		return nil, err
 	}
-	recs, total, err := op.v.store.ListRecords(ctx, filter)
+	recs, total, err := op.db().ListRecords(ctx, filter)
 	if err != nil {
 		return nil, op.pageError(err)
 	}

@@ -35,7 +35,8 @@ const rotateChunk = 200
 // old key is destroyed only when no node can be using it any more (a node
 // seals with keys that it read at most ten seconds ago, and begins no write
 // later) and a last scan found nothing under it; so a rotation takes at least
-// twelve seconds.
+// twelve seconds. It waits for transactions of the application that have changed
+// something of the tenant's (see [Client.InTx]).
 //
 // Fingerprints and search indexes stay as they are: the key behind them is
 // wrapped again under the master key, never replaced.
@@ -130,7 +131,18 @@ func (r *rotation) store(ctx context.Context, state *keyring.State[tenantDoc], r
 	entry.Message = fmt.Sprintf(message, version)
 	ch.Logs = []storage.Log{entry}
 	defer r.v.tenants.Forget(r.tenant)
-	return r.v.store.Write(ctx, ch)
+	return untilFree(ctx, func() error { return r.v.store.Write(ctx, ch) })
+}
+
+// untilFree lets a rotation wait, for as long as its context allows, for what a
+// transaction of the application holds: a tenant's ring, or a row.
+func untilFree(ctx context.Context, write func() error) error {
+	for {
+		err := write()
+		if !errors.Is(err, storage.ErrUnavailable) || ctx.Err() != nil {
+			return err
+		}
+	}
 }
 
 // wait lets every node's knowledge of the old key grow too old to be used.
@@ -250,7 +262,7 @@ func writeEach[T any](ctx context.Context, op *operation, updates []T, put func(
 	write := func(some []T) error {
 		ch := op.change()
 		put(ch, some)
-		return op.write(ctx, ch)
+		return untilFree(ctx, func() error { return op.write(ctx, ch) })
 	}
 	err := write(updates)
 	if !errors.Is(err, storage.ErrStale) {
@@ -287,7 +299,7 @@ func (r *rotation) resealRest(ctx context.Context, op *operation) error {
 				}
 				ch.Reseal = append(ch.Reseal, row)
 			}
-			if err := op.write(ctx, ch); err != nil {
+			if err := untilFree(ctx, func() error { return op.write(ctx, ch) }); err != nil {
 				return err
 			}
 			r.report(len(rows))

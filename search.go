@@ -135,7 +135,7 @@ func (op *operation) restrict(ctx context.Context, permission string, least acce
 	if op.grant.OnAll(permission) && least <= access.Redact {
 		return where, nil
 	}
-	sets, err := op.v.store.ContainerSets(ctx, op.tenantID())
+	sets, err := op.db().ContainerSets(ctx, op.tenantID())
 	if err != nil {
 		return nil, err
 	}
@@ -205,7 +205,7 @@ func (p *SearchTokensParams) condition(ctx context.Context, op *operation) (wher
 	}
 	search := find.Search{Ring: op.state.Ring}
 	if find.AsksContainer(node) {
-		if search.Sets, err = op.v.store.ContainerSets(ctx, op.tenantID()); err != nil {
+		if search.Sets, err = op.db().ContainerSets(ctx, op.tenantID()); err != nil {
 			return nil, least, err
 		}
 	}

@@ -261,7 +261,7 @@ var errUnknownNonce = errorf(ErrNotFound, "The nonce is unknown or its session h
 
 func (op *operation) authorizeSession(ctx context.Context, g *Grant) error {
 	hash := op.nonceHash(g.Nonce)
-	rec, err := op.v.store.Lookup(ctx, hash)
+	rec, err := op.db().Lookup(ctx, hash)
 	if errors.Is(err, storage.ErrNotFound) {
 		return errUnknownNonce
 	}
@@ -335,7 +335,7 @@ func (c *Client) ListSessions(ctx context.Context, p ListSessionsParams) (*Page[
 	var alive []SessionInfo
 	filter := storage.RecordFilter{Tenant: op.tenantID(), Kind: kindSession, Limit: sessionChunk}
 	for {
-		recs, _, err := op.v.store.ListRecords(ctx, filter)
+		recs, _, err := op.db().ListRecords(ctx, filter)
 		if err != nil {
 			return nil, err
 		}

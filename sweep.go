@@ -59,7 +59,7 @@ func (v *Vault) sweepExpired(ctx context.Context, swept *Swept) error {
 }
 
 func (v *Vault) sweepDue(ctx context.Context, due storage.Expired, swept *Swept) error {
-	if err := v.expireTokens(ctx, due.Tokens); err != nil {
+	if err := v.expireTokens(ctx, due.Tokens, v.store.Write); err != nil {
 		return err
 	}
 	if err := v.dropCVCs(ctx, due.CVCs); err != nil {
@@ -80,8 +80,8 @@ func (v *Vault) system(tenant storage.ID) *operation {
 }
 
 // expireTokens deletes rows, with a log entry each.
-func (v *Vault) expireTokens(ctx context.Context, rows []storage.Token) error {
-	return eachTenant(ctx, v, rows, func(r *storage.Token) storage.ID { return r.Tenant }, func(op *operation, ch *storage.Change, r *storage.Token) {
+func (v *Vault) expireTokens(ctx context.Context, rows []storage.Token, write writeFunc) error {
+	return eachTenant(ctx, v, write, rows, func(r *storage.Token) storage.ID { return r.Tenant }, func(op *operation, ch *storage.Change, r *storage.Token) {
 		ch.DeleteTokens = append(ch.DeleteTokens, deletionOf(r))
 		ch.Logs = append(ch.Logs, op.entry(audit.Expire, r.Type, r.ID))
 	})
@@ -90,7 +90,7 @@ func (v *Vault) expireTokens(ctx context.Context, rows []storage.Token) error {
 // dropCVCs removes cvcs from rows. The rest of a row stays sealed as it is, so
 // no key is needed.
 func (v *Vault) dropCVCs(ctx context.Context, rows []storage.Token) error {
-	return eachTenant(ctx, v, rows, func(r *storage.Token) storage.ID { return r.Tenant }, func(op *operation, ch *storage.Change, r *storage.Token) {
+	return eachTenant(ctx, v, v.store.Write, rows, func(r *storage.Token) storage.ID { return r.Tenant }, func(op *operation, ch *storage.Change, r *storage.Token) {
 		row := *r
 		row.CVC, row.CVCExpiresAt = nil, time.Time{}
 		ch.UpdateTokens = append(ch.UpdateTokens, storage.TokenUpdate{Rev: r.Rev, OldSet: r.Set, Token: row, KeepHashes: true})
@@ -102,15 +102,18 @@ func (v *Vault) dropCVCs(ctx context.Context, rows []storage.Token) error {
 
 // expireRecords deletes records, with a log entry each.
 func (v *Vault) expireRecords(ctx context.Context, recs []storage.Record) error {
-	return eachTenant(ctx, v, recs, func(r *storage.Record) storage.ID { return r.Tenant }, func(op *operation, ch *storage.Change, r *storage.Record) {
+	return eachTenant(ctx, v, v.store.Write, recs, func(r *storage.Record) storage.ID { return r.Tenant }, func(op *operation, ch *storage.Change, r *storage.Record) {
 		ch.DeleteRecords = append(ch.DeleteRecords, storage.RecordDelete{Kind: r.Kind, ID: r.ID, Rev: r.Rev})
 		ch.Logs = append(ch.Logs, op.entry(audit.Expire, r.Kind, uuid.UUID(r.ID).String()))
 	})
 }
 
+// writeFunc applies a change.
+type writeFunc = func(context.Context, *storage.Change) error
+
 // eachTenant writes one change for each tenant that has rows. If another node
 // was faster with some of them, the rest is written row by row.
-func eachTenant[T any](ctx context.Context, v *Vault, rows []T, tenant func(*T) storage.ID, add func(*operation, *storage.Change, *T)) error {
+func eachTenant[T any](ctx context.Context, v *Vault, apply writeFunc, rows []T, tenant func(*T) storage.ID, add func(*operation, *storage.Change, *T)) error {
 	groups := map[storage.ID][]*T{}
 	for i := range rows {
 		t := tenant(&rows[i])
@@ -122,7 +125,7 @@ func eachTenant[T any](ctx context.Context, v *Vault, rows []T, tenant func(*T) 
 		for _, r := range rows {
 			add(op, ch, r)
 		}
-		return v.store.Write(ctx, ch)
+		return apply(ctx, ch)
 	}
 	for t, group := range groups {
 		err := write(t, group)

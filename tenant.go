@@ -132,6 +132,9 @@ func (v *Vault) Tenants(ctx context.Context, p PageParams) (*Page[Tenant], error
 
 // GetTenant returns the client's own tenant (permission tenant:read).
 func (c *Client) GetTenant(ctx context.Context) (*Tenant, error) {
+	if err := c.outsideTx("GetTenant"); err != nil {
+		return nil, err
+	}
 	op, err := c.begin(ctx, access.TenantRead)
 	if err != nil {
 		return nil, err
@@ -150,6 +153,9 @@ func (c *Client) GetTenant(ctx context.Context) (*Tenant, error) {
 // ReplaceTenant replaces the name and the settings of the client's own tenant
 // (permission tenant:update).
 func (c *Client) ReplaceTenant(ctx context.Context, p TenantParams) (*Tenant, error) {
+	if err := c.outsideTx("ReplaceTenant"); err != nil {
+		return nil, err
+	}
 	op, err := c.begin(ctx, access.TenantUpdate)
 	if err != nil {
 		return nil, err
@@ -166,6 +172,9 @@ func (c *Client) ReplaceTenant(ctx context.Context, p TenantParams) (*Tenant, er
 // PatchTenant changes the client's own tenant by a JSON merge patch (RFC 7386)
 // of its parameters, which [EncodeJSON] reads (permission tenant:update).
 func (c *Client) PatchTenant(ctx context.Context, patch any) (*Tenant, error) {
+	if err := c.outsideTx("PatchTenant"); err != nil {
+		return nil, err
+	}
 	op, err := c.begin(ctx, access.TenantUpdate)
 	if err != nil {
 		return nil, err
@@ -191,6 +200,9 @@ const secretOverlap = 24 * time.Hour
 // (permission tenant:update). For 24 hours callbacks are signed with the old
 // one as well, so that receivers can change over in their own time.
 func (c *Client) RotateWebhookSecret(ctx context.Context) (*Tenant, error) {
+	if err := c.outsideTx("RotateWebhookSecret"); err != nil {
+		return nil, err
+	}
 	op, err := c.begin(ctx, access.TenantUpdate)
 	if err != nil {
 		return nil, err

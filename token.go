@@ -225,7 +225,7 @@ func (c *Client) GetToken(ctx context.Context, id string) (*Token, error) {
 // read is made in the same step, and logged is true.
 func (op *operation) rowToRead(ctx context.Context, id string) (row *storage.Token, logged bool, err error) {
 	store, ok := op.v.store.(storage.ReadLogger)
-	if !ok || op.pending != nil || op.v.cfg.StrictReadLogs || !token.PossibleID(id) || !op.grant.OnAll(access.TokenRead) {
+	if !ok || op.pending != nil || op.tx != nil || op.v.cfg.StrictReadLogs || !token.PossibleID(id) || !op.grant.OnAll(access.TokenRead) {
 		row, err = op.tokenRow(ctx, id)
 		return row, false, err
 	}
@@ -247,7 +247,7 @@ func (op *operation) tokenRow(ctx context.Context, id string) (*storage.Token, e
 	var rows []storage.Token
 	if token.PossibleID(id) {
 		var err error
-		if rows, err = op.v.store.Tokens(ctx, op.tenantID(), []string{id}); err != nil {
+		if rows, err = op.db().Tokens(ctx, op.tenantID(), []string{id}); err != nil {
 			return nil, err
 		}
 	}
@@ -263,7 +263,7 @@ func (op *operation) rows(ctx context.Context, ids []string) ([]storage.Token, e
 	if len(possible) == 0 {
 		return nil, nil
 	}
-	return op.v.store.Tokens(ctx, op.tenantID(), possible)
+	return op.db().Tokens(ctx, op.tenantID(), possible)
 }
 
 func expiredRow(row *storage.Token, now time.Time) bool {

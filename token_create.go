@@ -286,14 +286,14 @@ func (n *newToken) alias(ord uuid.UUID) error {
 
 // isFree reports whether no token has the id. One that has expired makes room.
 func (n *newToken) isFree(ctx context.Context) (bool, error) {
-	rows, err := n.v.store.Tokens(ctx, n.tenantID(), []string{n.row.ID})
+	rows, err := n.db().Tokens(ctx, n.tenantID(), []string{n.row.ID})
 	if err != nil || len(rows) == 0 {
 		return err == nil, err
 	}
 	if !expiredRow(&rows[0], n.now) {
 		return false, nil
 	}
-	return true, n.v.expireTokens(ctx, rows)
+	return true, n.expire(ctx, rows)
 }
 
 // duplicateOf returns a token with the same content, if the token is to be
@@ -306,14 +306,14 @@ func (op *operation) duplicateOf(ctx context.Context, t *clearToken, except stri
 	like := storage.Duplicate{Fingerprint: t.row.Fingerprint, Expression: t.row.Expression, Except: except}
 	if op.pending == nil {
 		like.Now = op.now
-		return op.v.store.Duplicate(ctx, op.tenantID(), like)
+		return op.db().Duplicate(ctx, op.tenantID(), like)
 	}
 	for range maxAttempts {
-		dup, err := op.v.store.Duplicate(ctx, op.tenantID(), like)
+		dup, err := op.db().Duplicate(ctx, op.tenantID(), like)
 		if err != nil || dup == nil || !expiredRow(dup, op.now) {
 			return dup, err
 		}
-		if err := op.v.expireTokens(ctx, []storage.Token{*dup}); err != nil {
+		if err := op.expire(ctx, []storage.Token{*dup}); err != nil {
 			return nil, err
 		}
 	}
@@ -349,10 +349,10 @@ func (op *operation) makeRoom(ctx context.Context, t *clearToken, fixedID bool, 
 	var err error
 	switch conflict.Kind {
 	case storage.TokenIDTaken:
-		rows, err = op.v.store.Tokens(ctx, op.tenantID(), []string{t.row.ID})
+		rows, err = op.db().Tokens(ctx, op.tenantID(), []string{t.row.ID})
 	case storage.DuplicateTaken:
 		var row *storage.Token
-		row, err = op.v.store.Duplicate(ctx, op.tenantID(), storage.Duplicate{
+		row, err = op.db().Duplicate(ctx, op.tenantID(), storage.Duplicate{
 			Fingerprint: t.row.Fingerprint, Expression: t.row.Expression, Except: t.row.ID,
 		})
 		if row != nil {
@@ -365,7 +365,7 @@ func (op *operation) makeRoom(ctx context.Context, t *clearToken, fixedID bool, 
 	case err != nil:
 		return err
 	case len(rows) > 0 && expiredRow(&rows[0], op.now):
-		return op.v.expireTokens(ctx, rows)
+		return op.expire(ctx, rows)
 	case conflict.Kind == storage.TokenIDTaken && fixedID:
 		return errTokenExists // maybe by another token of the same change
 	}

@@ -217,6 +217,7 @@ type Vault struct {
 	apps    *cache.Cache[appKey, *identity]
 	proxies *cache.Cache[storage.Key, *Proxy]
 	flights cache.Flights[flightKey]
+	txs     txWorks
 	turns   *limits.Turns
 
 	admission *admission.Process

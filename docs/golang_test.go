@@ -24,6 +24,7 @@ var packages = map[string]string{
 	"uuid":        "github.com/google/uuid",
 	"aead":        "github.com/tink-crypto/tink-go/v2/aead",
 	"keyset":      "github.com/tink-crypto/tink-go/v2/keyset",
+	"sql":         "database/sql",
 	"vault":       "github.com/seed-72ea4aab/vault",
 	"httpserver":  "github.com/seed-72ea4aab/vault/httpserver",
 	"jsruntime":   "github.com/seed-72ea4aab/vault/jsruntime",
@@ -34,15 +35,23 @@ var packages = map[string]string{
 }
 
 // fragment is what a block that is no complete file is put into: statements
-// that may use ctx, a vault v, a client c of a tenant, and a master key.
+// that may use ctx, a vault v, a client c of a tenant, a master key, a pool db of
+// the application's, and must, which the first block of the README has.
 const fragment = `package fragment
 
 import (
 %s)
 
-func fragment(ctx context.Context, v *vault.Vault, c *vault.Client, key vault.AEAD) error {
+func fragment(ctx context.Context, v *vault.Vault, c *vault.Client, key vault.AEAD, db *sql.DB) error {
 %s
 return nil
+}
+
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
 }
 `
 

@@ -157,7 +157,7 @@ func TestPostgresOperations(t *testing.T) {
 		t.Errorf("jobs: %d late, %d given up, %v", late, dead, err)
 	}
 	checkActorQuery(t, db, v, tenant)
-	execute(t, db, command(t, "ALTER TABLE logs"))
+	execute(t, db, command(t, "ALTER TABLE vault_logs"))
 }
 
 // checkActorQuery lets an application do something, and looks it up.

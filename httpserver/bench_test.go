@@ -146,7 +146,7 @@ func bareHandler(b *testing.B, path string, tenant [16]byte) http.Handler {
 	db.SetMaxIdleConns(4)
 	stmt, err := db.Prepare(`SELECT ord, id, type, set_id, containers, fingerprint, expression, dedup, key_version, body,
 		cvc, cvc_expires_at, expires_at, created_by, created_at, modified_by, modified_at, rev
-		FROM tokens WHERE tenant_id = ? AND id = ?`)
+		FROM vault_tokens WHERE tenant_id = ? AND id = ?`)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -50,6 +50,7 @@ var statuses = []struct {
 	{vault.ErrTimeout, http.StatusRequestTimeout, ""},
 	{vault.ErrUnreachable, http.StatusBadGateway, ""},
 	{vault.ErrNoRuntime, http.StatusInternalServerError, "This server cannot run code: its vault was opened without a runtime."},
+	{vault.ErrUnavailable, http.StatusServiceUnavailable, "The vault cannot serve this now; try again."},
 	{errNotReady, http.StatusServiceUnavailable, "The database is not responding."},
 }
 

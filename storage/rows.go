@@ -173,6 +173,9 @@ type Change struct {
 	// the keys that the change was sealed under may have been replaced.
 	Before time.Time
 
+	// Hold is heeded by [Tx.Write] alone. It may be nil.
+	Hold *Hold
+
 	Claim *ClaimChange
 
 	InsertTokens []Token

@@ -201,9 +201,24 @@ var (
 	ErrTooLarge = errors.New("storage: the page is too large")
 	// ErrClosed means that the storage has been closed.
 	ErrClosed = errors.New("storage: closed")
+	// ErrUnavailable means that the database cannot do it now, and that nothing
+	// was changed; later it may.
+	ErrUnavailable = errors.New("the vault cannot serve this now; try again")
+	// ErrOtherDatabase means that a transaction of the application is not on the
+	// database of the vault.
+	ErrOtherDatabase = errors.New("storage: the transaction is not on the vault's database")
+	// ErrReadOnly means that a transaction of the application may not write, as
+	// the vault has to even to read: each read is entered in the log.
+	ErrReadOnly = errors.New("storage: the transaction is read-only; the vault writes a log entry even for a read")
 	// ErrNewerSchema means that the database was migrated by a later version of
 	// its backend, to a schema that this one cannot work with. Opening it fails.
 	ErrNewerSchema = errors.New("storage: the database has a newer schema than this program supports")
+	// ErrOldSchema means that migrations have not run, and that opening was not
+	// to run them. Opening fails.
+	ErrOldSchema = errors.New("storage: migrations have not run; run them, or open the database with MigrateAuto")
+	// ErrNameTaken means that the database has a table or an index of somebody
+	// else under a name that the vault needs. Opening fails, and changes nothing.
+	ErrNameTaken = errors.New("storage: a table or index that is not the vault's has a name that the vault needs")
 )
 
 // Conflict says which guard of a change did not hold. It matches ErrExists or

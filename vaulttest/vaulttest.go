@@ -5,6 +5,9 @@
 //	tok, err := v.Private.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
 //	v.Clock.Advance(time.Hour)
 //
+// An application that commits its own rows together with tokens has v.DB, a
+// [database/sql] pool on the same database.
+//
 // It needs no set-up, takes a few milliseconds, and closes itself when the test
 // ends. Tests that use it can run in parallel, because they share nothing.
 //
@@ -21,6 +24,7 @@ package vaulttest
 
 import (
 	"context"
+	"database/sql"
 	"sync"
 	"testing"
 	"time"
@@ -42,6 +46,11 @@ type Vault struct {
 	Acme *vault.Tenant
 	// Owner acts as Acme itself, as an embedding program does.
 	Owner *vault.Client
+
+	// DB is a pool of connections to the same SQLite database, for an application
+	// under test that has its own tables beside the vault's, and transactions for
+	// [vault.Client.InTx]. Nil after OpenStorage on a storage that is not SQLite.
+	DB *sql.DB
 
 	// Public, Private and Management act as applications of Acme that hold all
 	// permissions of their type; the keys are their API keys.
@@ -88,6 +97,12 @@ func OpenStorage(t testing.TB, store vault.Storage, cfg *vault.Config) *Vault {
 		}
 	})
 	v := &Vault{Vault: opened, Clock: clock}
+	if shared, ok := store.(*sqlite.Store); ok {
+		if v.DB, err = shared.OpenDB(); err != nil {
+			t.Fatalf("vaulttest: %v", err)
+		}
+		t.Cleanup(func() { _ = v.DB.Close() }) // before the vault is
+	}
 	v.Acme, v.Owner = v.NewTenant(t, "Acme")
 	v.Public, v.PublicKey = v.NewApplication(t, v.Owner, vault.ApplicationPublic, nil)
 	v.Private, v.PrivateKey = v.NewApplication(t, v.Owner, vault.ApplicationPrivate, nil)

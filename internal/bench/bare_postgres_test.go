@@ -56,27 +56,27 @@ const (
 	bareTokenColumns = `tenant_id, ord, id, type, set_id, containers, fingerprint, expression, hashes, key_version, body,
 		created_by, created_at, rev`
 	bareLogColumns = `tenant_id, id, created_at, actor_id, actor_type, entity_type, entity_id, operation, message`
-	bareCount      = `INSERT INTO token_counts (tenant_id, set_id, type, shard, n) VALUES ($1, $2, $3, $4, $5)
-		ON CONFLICT (tenant_id, set_id, type, shard) DO UPDATE SET n = token_counts.n + EXCLUDED.n`
+	bareCount      = `INSERT INTO vault_token_counts (tenant_id, set_id, type, shard, n) VALUES ($1, $2, $3, $4, $5)
+		ON CONFLICT (tenant_id, set_id, type, shard) DO UPDATE SET n = vault_token_counts.n + EXCLUDED.n`
 
 	// insertOne writes a token with two hashes.
-	insertOne = `WITH t AS (INSERT INTO tokens (` + bareTokenColumns + `)
+	insertOne = `WITH t AS (INSERT INTO vault_tokens (` + bareTokenColumns + `)
 			VALUES ($1, $6, $7, $3, $2, $8, $9, $10, $11, $12, $13, $14, $15, $16)),
-		h AS (INSERT INTO token_hashes (tenant_id, hash, ord) VALUES ($1, $17, $6), ($1, $18, $6)),
+		h AS (INSERT INTO vault_token_hashes (tenant_id, hash, ord) VALUES ($1, $17, $6), ($1, $18, $6)),
 		n AS (` + bareCount + `)
-		INSERT INTO logs (` + bareLogColumns + `) VALUES ($1, $19, $20, $21, $22, $23, $24, $25, $26)`
+		INSERT INTO vault_logs (` + bareLogColumns + `) VALUES ($1, $19, $20, $21, $22, $23, $24, $25, $26)`
 
 	// insertSeveral writes tokens of one tenant, set and type.
-	insertSeveral = `WITH t AS (INSERT INTO tokens (` + bareTokenColumns + `)
+	insertSeveral = `WITH t AS (INSERT INTO vault_tokens (` + bareTokenColumns + `)
 			SELECT $1, u.ord, u.id, $3, $2, u.containers, u.fingerprint, u.expression, u.hashes, u.key_version, u.body,
 				u.created_by, u.created_at, u.rev
 			FROM unnest($6::bytea[], $7::text[], $8::text[], $9::bytea[], $10::bytea[], $11::bytea[], $12::bigint[],
 				$13::bytea[], $14::bytea[], $15::bigint[], $16::bigint[])
 				AS u(ord, id, containers, fingerprint, expression, hashes, key_version, body, created_by, created_at, rev)),
-		h AS (INSERT INTO token_hashes (tenant_id, hash, ord)
+		h AS (INSERT INTO vault_token_hashes (tenant_id, hash, ord)
 			SELECT $1, u.* FROM unnest($17::bytea[], $18::bytea[]) AS u(hash, ord)),
 		n AS (` + bareCount + `)
-		INSERT INTO logs (` + bareLogColumns + `)
+		INSERT INTO vault_logs (` + bareLogColumns + `)
 			SELECT $1, u.* FROM unnest($19::bytea[], $20::bigint[], $21::bytea[], $22::text[], $23::text[], $24::text[],
 				$25::text[], $26::text[]) AS u`
 )

@@ -67,14 +67,14 @@ func openSQLiteWriter(b *testing.B, path string) bareWriter {
 	c := &sqliteConn{
 		begin:  prepareOn(b, conn, "BEGIN IMMEDIATE"),
 		commit: prepareOn(b, conn, "COMMIT"),
-		token: prepareOn(b, conn, `INSERT INTO tokens (tenant_id, ord, id, type, set_id, containers, key_version, rev,
+		token: prepareOn(b, conn, `INSERT INTO vault_tokens (tenant_id, ord, id, type, set_id, containers, key_version, rev,
 			created_by, created_at, fingerprint, expression, hashes, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`),
-		hash: prepareOn(b, conn, `INSERT INTO token_hashes (tenant_id, hash, ord) VALUES (?, ?, ?)`),
-		log: prepareOn(b, conn, `INSERT INTO logs (tenant_id, id, created_at, actor_id, actor_type, entity_type, entity_id,
+		hash: prepareOn(b, conn, `INSERT INTO vault_token_hashes (tenant_id, hash, ord) VALUES (?, ?, ?)`),
+		log: prepareOn(b, conn, `INSERT INTO vault_logs (tenant_id, id, created_at, actor_id, actor_type, entity_type, entity_id,
 			operation, message) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`),
-		countTokens: prepareOn(b, conn, `INSERT INTO token_counts (tenant_id, set_id, type, shard, n) VALUES (?, ?, ?, 0, ?)
+		countTokens: prepareOn(b, conn, `INSERT INTO vault_token_counts (tenant_id, set_id, type, shard, n) VALUES (?, ?, ?, 0, ?)
 			ON CONFLICT DO UPDATE SET n = n + excluded.n`),
-		countEntries: prepareOn(b, conn, `INSERT INTO log_counts (tenant_id, entity_type, day, shard, n, first_id, last_id)
+		countEntries: prepareOn(b, conn, `INSERT INTO vault_log_counts (tenant_id, entity_type, day, shard, n, first_id, last_id)
 			VALUES (?, ?, ?, 0, ?, ?, ?) ON CONFLICT DO UPDATE SET n = n + excluded.n, last_id = excluded.last_id`),
 	}
 	w := &sqliteBare{}
@@ -167,7 +167,7 @@ func preparedSelect(b *testing.B, db *sql.DB, where string) bareReader {
 	b.Helper()
 	stmt, err := db.Prepare(`SELECT ord, id, type, set_id, containers, fingerprint, expression, dedup, key_version, body,
 		cvc, cvc_expires_at, expires_at, created_by, created_at, modified_by, modified_at, rev
-		FROM tokens WHERE tenant_id = ` + where)
+		FROM vault_tokens WHERE tenant_id = ` + where)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -64,17 +64,17 @@ func openNaiveWriter(b *testing.B, url string) func(*storage.Change) error {
 		}
 		defer func() { _ = tx.Rollback() }()
 		t, l := &c.InsertTokens[0], &c.Logs[0]
-		if _, err := tx.Exec(`INSERT INTO tokens (`+bareTokenColumns+`)
+		if _, err := tx.Exec(`INSERT INTO vault_tokens (`+bareTokenColumns+`)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`,
 			c.Tenant[:], t.Ord[:], t.ID, t.Type, t.Set[:], strings.Join(t.Containers, ","), t.Fingerprint[:], t.Expression[:],
 			joined(t.Hashes), t.KeyVersion, t.Body, t.CreatedBy[:], t.CreatedAt.UnixMicro(), t.Rev); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(`INSERT INTO token_hashes (tenant_id, hash, ord) VALUES ($1, $2, $4), ($1, $3, $4)`,
+		if _, err := tx.Exec(`INSERT INTO vault_token_hashes (tenant_id, hash, ord) VALUES ($1, $2, $4), ($1, $3, $4)`,
 			c.Tenant[:], t.Hashes[0][:], t.Hashes[1][:], t.Ord[:]); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(`INSERT INTO logs (`+bareLogColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+		if _, err := tx.Exec(`INSERT INTO vault_logs (`+bareLogColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
 			c.Tenant[:], l.ID[:], l.CreatedAt.UnixMicro(), l.ActorID[:], l.ActorType,
 			l.EntityType, l.EntityID, l.Operation, l.Message); err != nil {
 			return err

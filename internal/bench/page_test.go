@@ -74,7 +74,7 @@ func newShelf(b *testing.B, on *backend, tokens int) *shelf {
 		}
 	}
 	if on == onPostgres { // as the server does by itself some time after so many writes
-		if _, err := openPostgres(b, dsn, false).Exec("VACUUM ANALYZE tokens, token_hashes, token_counts, logs"); err != nil {
+		if _, err := openPostgres(b, dsn, false).Exec("VACUUM ANALYZE vault_tokens, vault_token_hashes, vault_token_counts, vault_logs"); err != nil {
 			b.Fatal(err)
 		}
 	}

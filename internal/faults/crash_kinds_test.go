@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"strings"
@@ -20,10 +21,11 @@ type writer struct {
 	c       *vault.Client // the tenant
 	public  *vault.Client // opens sessions
 	reactor uuid.UUID     // is run later
+	shop    *sql.DB       // of an application that has its orders in the same database
 }
 
-func newWriter(ctx context.Context, v *vault.Vault, tenant uuid.UUID) (*writer, error) {
-	w := &writer{v: v, c: v.Tenant(tenant)}
+func newWriter(ctx context.Context, v *vault.Vault, shop *sql.DB, tenant uuid.UUID) (*writer, error) {
+	w := &writer{v: v, shop: shop, c: v.Tenant(tenant)}
 	app, err := w.c.CreateApplication(ctx, vault.ApplicationParams{Name: "Shop", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}})
 	if err != nil {
 		return nil, err
@@ -42,7 +44,7 @@ func newWriter(ctx context.Context, v *vault.Vault, tenant uuid.UUID) (*writer, 
 // writeForever does one kind of write after the other.
 func (w *writer) writeForever(ctx context.Context) error {
 	kinds := []func(context.Context, int) error{
-		w.create, w.read, w.update, w.tokenize, w.delete, w.once, w.lease, w.session, w.regenerate, w.administer, w.react,
+		w.create, w.read, w.update, w.tokenize, w.delete, w.once, w.lease, w.session, w.regenerate, w.administer, w.react, w.order,
 	}
 	for n := 0; ; n++ {
 		if err := kinds[n%len(kinds)](ctx, n); err != nil {
@@ -174,8 +176,9 @@ type aftermath struct {
 	v      *vault.Vault
 	c      *vault.Client
 	tokens map[string]vault.Token
-	logged map[string]int // by operation, and id or type of the entity
-	done   map[string]int // by line, and by its first word
+	orders map[string]bool // by the token of their card
+	logged map[string]int  // by operation, and id or type of the entity
+	done   map[string]int  // by line, and by its first word
 }
 
 // effects look for what an acknowledged operation did, by the first word of its
@@ -189,7 +192,8 @@ var effects = map[string]func(t *testing.T, a *aftermath, names []string) string
 		}
 		return ""
 	},
-	"read": func(_ *testing.T, a *aftermath, names []string) string { return a.token("read", names[0]) },
+	"order": func(_ *testing.T, a *aftermath, names []string) string { return a.ordered(names[0]) },
+	"read":  func(_ *testing.T, a *aftermath, names []string) string { return a.token("read", names[0]) },
 	"update": func(_ *testing.T, a *aftermath, names []string) string {
 		if data := a.tokens[names[0]].Data; !strings.Contains(data.String(), "changed") {
 			return "not changed"

@@ -57,10 +57,14 @@ func writeUntilKilled(dsn string) error {
 		return err
 	}
 	tenant := uuid.MustParse(os.Getenv(childTenant))
+	shop, err := openShop(ctx, dsn)
+	if err != nil {
+		return err
+	}
 	const writers = 8
 	failed := make(chan error, writers+1)
 	for range writers {
-		w, err := newWriter(ctx, v, tenant)
+		w, err := newWriter(ctx, v, shop, tenant)
 		if err != nil {
 			return err
 		}
@@ -160,7 +164,8 @@ func verify(t *testing.T, dsn string, key *vault.Key, tenant uuid.UUID, done []s
 	}
 	defer v.Close()
 	c := v.Tenant(tenant)
-	a := &aftermath{store: store, v: v, c: c, tokens: readTokens(t, c), logged: readLog(t, c), done: map[string]int{}}
+	a := &aftermath{store: store, v: v, c: c, done: map[string]int{}}
+	a.readRows(t, dsn)
 	for _, line := range done {
 		a.done[line]++
 		word, _, _ := strings.Cut(line, " ")

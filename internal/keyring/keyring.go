@@ -104,23 +104,46 @@ func New[D any](cfg Config[D]) *Cache[D] {
 // Get returns a state that is at most Config.Age old, leaves time to write, and
 // is not from before a change that this node has made.
 func (c *Cache[D]) Get(ctx context.Context, tenant uuid.UUID) (*State[D], error) {
-	after := time.Now().Add(-min(c.cfg.Age, MaxAge-timeToWrite))
-	c.mu.Lock()
-	s := c.states[tenant]
-	changed := c.changed
-	c.mu.Unlock()
-	if s != nil && s.ReadAt.After(after) {
+	s, after := c.known(tenant)
+	if s != nil {
 		return s, nil
 	}
-	if changed.After(after) {
-		after = changed
-	}
 	return c.load(ctx, tenant, after)
+}
+
+// known returns a state that Get may return without reading, or nil and the
+// moment after which it has to be read.
+func (c *Cache[D]) known(tenant uuid.UUID) (*State[D], time.Time) {
+	after := time.Now().Add(-min(c.cfg.Age, MaxAge-timeToWrite))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s := c.states[tenant]; s != nil && s.ReadAt.After(after) {
+		return s, after
+	}
+	if c.changed.After(after) {
+		after = c.changed
+	}
+	return nil, after
 }
 
 // Reload returns a state that was read after the call.
 func (c *Cache[D]) Reload(ctx context.Context, tenant uuid.UUID) (*State[D], error) {
 	return c.load(ctx, tenant, time.Now())
+}
+
+// Read is Get, or with again Reload, for a caller that can only read from
+// somewhere else: where nothing is older than what the database has, and nothing
+// of these records can be rolled back.
+func (c *Cache[D]) Read(ctx context.Context, from Records, tenant uuid.UUID, again bool) (*State[D], error) {
+	if s, _ := c.known(tenant); s != nil && !again {
+		return s, nil
+	}
+	s, err := c.read(ctx, from, tenant, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	c.keep(tenant, s)
+	return s, nil
 }
 
 // load returns a state whose reading began after a moment. A caller that finds
@@ -166,7 +189,7 @@ func (c *Cache[D]) run(ctx context.Context, tenant uuid.UUID, l *load[D]) {
 		delete(c.loads, tenant)
 		close(l.done)
 	}()
-	l.state, l.err = c.read(ctx, tenant, l.began)
+	l.state, l.err = c.read(ctx, c.cfg.Store, tenant, l.began)
 	l.cut = l.err != nil && ctx.Err() != nil
 	switch {
 	case l.err == nil:
@@ -211,13 +234,13 @@ func (c *Cache[D]) Drop(tenant uuid.UUID) {
 
 // read reads the ring after the tenant's record, so that it knows the key which
 // the record is sealed under.
-func (c *Cache[D]) read(ctx context.Context, tenant uuid.UUID, began time.Time) (*State[D], error) {
+func (c *Cache[D]) read(ctx context.Context, store Records, tenant uuid.UUID, began time.Time) (*State[D], error) {
 	own := []storage.ID{storage.ID(tenant)}
-	tenants, err := c.cfg.Store.Records(ctx, storage.ID(tenant), KindTenant, own)
+	tenants, err := store.Records(ctx, storage.ID(tenant), KindTenant, own)
 	if err != nil {
 		return nil, err
 	}
-	rings, err := c.cfg.Store.Records(ctx, storage.ID(tenant), KindRing, own)
+	rings, err := store.Records(ctx, storage.ID(tenant), KindRing, own)
 	if err != nil {
 		return nil, err
 	}

@@ -16,6 +16,12 @@ type Resealer struct {
 	From, To *seal.Ring
 }
 
+// Any reports whether a change is about to write anything that is sealed.
+func Any(ch *storage.Change) bool {
+	return len(ch.InsertTokens)+len(ch.UpdateTokens)+len(ch.InsertRecords)+len(ch.UpdateRecords)+
+		len(ch.InsertJobs)+len(ch.UpdateJobs)+len(ch.Reseal) > 0 || ch.Claim != nil
+}
+
 // Change reseals everything that a change is about to write.
 func (r *Resealer) Change(ch *storage.Change) error {
 	for i := range ch.InsertTokens {

@@ -17,7 +17,7 @@ const (
 	analyzeLast  = 500_000
 )
 
-const analyzeText = "ANALYZE tokens, token_hashes, logs, records, lookups, claims, jobs"
+const analyzeText = "ANALYZE vault_tokens, vault_token_hashes, vault_logs, vault_records, vault_lookups, vault_claims, vault_jobs"
 
 // account adds the rows of a batch to those that were written, and has the
 // tables analyzed when it is time. It is called while a write is under way, so
@@ -34,7 +34,7 @@ func (s *Store) account(batch []*pending) {
 				// What fails here is done by the server later.
 				ctx := context.Background()
 				_ = sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
-					_, err := conn.ExecContext(ctx, analyzeText)
+					_, err := conn.ExecContext(ctx, s.schema.in(analyzeText))
 					return err
 				})
 			})

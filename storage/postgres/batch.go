@@ -87,7 +87,7 @@ func (s *slot) logReads(batch []*pending) error {
 			putLog(logs, &p.change.Logs[i])
 		}
 	}
-	text := columns.insert("logs", 0, nil)
+	text := columns.insert("vault_logs", 0, nil)
 	if !s.unsynced {
 		text = "WITH logged AS (" + text + ") SELECT " + unsynced
 	}

@@ -36,28 +36,28 @@ func carefulText(f form) string {
 		now := "$" + strconv.Itoa(n) + "::bigint"
 		// The offset keeps the planner from making this a join with the table.
 		free = ` WHERE u.claim IS NULL OR NOT EXISTS (
-			SELECT FROM claims WHERE claims.tenant_id = u.tenant_id AND claims.key = u.claim AND NOT (` + dead(now) + `) OFFSET 0)`
+			SELECT FROM vault_claims WHERE vault_claims.tenant_id = u.tenant_id AND vault_claims.key = u.claim AND NOT (` + dead(now) + `) OFFSET 0)`
 		claimed = []string{
 			"wanted AS MATERIALIZED (SELECT * FROM " + from(carefulClaimColumns) + " WHERE " + tokenCreated + ")",
-			"claimed AS (INSERT INTO claims (tenant_id, " + claimColumns.names("") + ") SELECT tenant_id, " +
+			"claimed AS (INSERT INTO vault_claims (tenant_id, " + claimColumns.names("") + ") SELECT tenant_id, " +
 				claimColumns.names("") + " FROM wanted ORDER BY key" + replaceClaim + dead(now) + " RETURNING 1)",
 		}
 		ok = "1 / (CASE WHEN (SELECT count(*) FROM claimed) = (SELECT count(*) FROM wanted) THEN 1 ELSE 0 END)"
 	}
 	own := slices.Concat(tenantColumn, tokenColumns)
 	parts := []string{
-		"created AS (INSERT INTO tokens (" + own.names("") + ") SELECT " + own.names("u.") + " FROM " + tokens + free +
+		"created AS (INSERT INTO vault_tokens (" + own.names("") + ") SELECT " + own.names("u.") + " FROM " + tokens + free +
 			" ON CONFLICT DO NOTHING RETURNING tenant_id, ord, set_id, type, hashes)",
-		"hashed AS (INSERT INTO token_hashes (tenant_id, hash, ord) SELECT b.tenant_id, " + oneHash + ", b.ord" +
+		"hashed AS (INSERT INTO vault_token_hashes (tenant_id, hash, ord) SELECT b.tenant_id, " + oneHash + ", b.ord" +
 			" FROM created b, " + splitHashes + ")",
-		"counted AS (INSERT INTO token_counts (tenant_id, set_id, type, shard, n)" +
+		"counted AS (INSERT INTO vault_token_counts (tenant_id, set_id, type, shard, n)" +
 			" SELECT tenant_id, set_id, type, " + shard + ", count(*) FROM created" +
 			" GROUP BY tenant_id, set_id, type ORDER BY tenant_id, set_id, type" + addToCounts + ")",
-		"logged AS (INSERT INTO logs (tenant_id, " + logColumns.names("") + ") SELECT u.tenant_id, " +
+		"logged AS (INSERT INTO vault_logs (tenant_id, " + logColumns.names("") + ") SELECT u.tenant_id, " +
 			logColumns.names("u.") + " FROM " + logs + " WHERE u.token IS NULL OR " + tokenCreated + ")",
 	}
 	parts = append(parts, claimed...)
-	parts = append(parts, "sets AS (INSERT INTO container_sets ("+groupSetColumns.names("")+") SELECT u.* FROM "+
+	parts = append(parts, "sets AS (INSERT INTO vault_container_sets ("+groupSetColumns.names("")+") SELECT u.* FROM "+
 		from(groupSetColumns)+` WHERE EXISTS (SELECT FROM created c WHERE c.tenant_id = u.tenant_id AND c.set_id = u.set_id)
 		ORDER BY u.tenant_id, u.set_id ON CONFLICT DO NOTHING)`)
 	return "WITH " + strings.Join(parts, ",\n") + "\nSELECT g.ok, c.tenant_id, c.ord FROM (SELECT " + ok +

@@ -9,11 +9,21 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
+// asker is a connection that can be asked: one of the vault's, or that of a
+// transaction of the application's.
+type asker interface {
+	// start begins a statement with parameters that the connection understands.
+	start(tenant storage.ID) *statement
+	// query runs a statement, prepared if that is wanted and possible, and calls
+	// row for each of its rows.
+	query(ctx context.Context, text string, args []any, prepare bool, row func([]driver.Value) error) error
+}
+
 // diagnose finds the guard for which a change was refused; nil when none of
 // them fails any more. The claim comes first: a request that is sent again
 // after it was answered meets its own token too.
-func diagnose(slot *slot, c *storage.Change) (*storage.Conflict, error) {
-	if conflict, err := diagnoseClaim(slot, c); conflict != nil || err != nil {
+func diagnose(ctx context.Context, on asker, c *storage.Change) (*storage.Conflict, error) {
+	if conflict, err := diagnoseClaim(ctx, on, c); conflict != nil || err != nil {
 		return conflict, err
 	}
 	if conflict := twice(c); conflict != nil {
@@ -23,7 +33,7 @@ func diagnose(slot *slot, c *storage.Change) (*storage.Conflict, error) {
 		if check.rows.n == 0 {
 			continue
 		}
-		row, err := check.run(slot, c.Tenant)
+		row, err := check.run(ctx, on, c.Tenant)
 		if err != nil {
 			return nil, err
 		}
@@ -34,14 +44,14 @@ func diagnose(slot *slot, c *storage.Change) (*storage.Conflict, error) {
 	return nil, nil
 }
 
-const claimQuery = "SELECT owner, lease_until, expires_at, answer IS NOT NULL FROM claims WHERE tenant_id = $1 AND key = $2"
+const claimQuery = "SELECT owner, lease_until, expires_at, answer IS NOT NULL FROM vault_claims WHERE tenant_id = $1 AND key = $2"
 
-func diagnoseClaim(slot *slot, c *storage.Change) (*storage.Conflict, error) {
+func diagnoseClaim(ctx context.Context, on asker, c *storage.Change) (*storage.Conflict, error) {
 	if c.Claim == nil {
 		return nil, nil
 	}
 	var found *storage.Claim
-	err := slot.query(context.Background(), claimQuery, []any{c.Tenant[:], c.Claim.Key[:]}, true, func(row []driver.Value) error {
+	err := on.query(ctx, claimQuery, []any{c.Tenant[:], c.Claim.Key[:]}, true, func(row []driver.Value) error {
 		found = &storage.Claim{LeaseUntil: timeOf(row[1]), ExpiresAt: timeOf(row[2])}
 		owner, _ := row[0].([]byte)
 		copy(found.Owner[:], owner)
@@ -92,9 +102,10 @@ func checkOf[T any](kind storage.ConflictKind, cs columns, values []T, put func(
 	return check{kind, r, condition}
 }
 
-func (k *check) run(slot *slot, tenant storage.ID) (first sql.NullInt64, err error) {
-	query := "SELECT min(u.i) FROM " + k.rows.columns.from(1, true, "u") + " WHERE " + k.condition
-	err = slot.query(context.Background(), query, k.rows.values([]any{tenant[:]}), false, func(row []driver.Value) error {
+func (k *check) run(ctx context.Context, on asker, tenant storage.ID) (first sql.NullInt64, err error) {
+	s := on.start(tenant)
+	query := "SELECT min(u.i) FROM " + s.rows(k.rows) + " WHERE " + k.condition
+	err = on.query(ctx, query, s.args, false, func(row []driver.Value) error {
 		first.Int64, first.Valid = row[0].(int64)
 		return nil
 	})
@@ -102,15 +113,15 @@ func (k *check) run(slot *slot, tenant storage.ID) (first sql.NullInt64, err err
 }
 
 const (
-	tokenTaken = "EXISTS (SELECT FROM tokens t WHERE t.tenant_id = $1 AND t.id = u.id)" +
-		" OR EXISTS (SELECT FROM tokens t WHERE t.tenant_id = $1 AND t.ord = u.ord)"
-	dedupTaken  = "EXISTS (SELECT FROM tokens t WHERE t.tenant_id = $1 AND t.dedup = u.dedup AND t.ord <> u.ord)"
-	tokenStale  = "NOT EXISTS (SELECT FROM tokens t WHERE t.tenant_id = $1 AND t.ord = u.ord AND t.rev = u.old_rev)"
-	recordTaken = "EXISTS (SELECT FROM records r WHERE r.tenant_id = $1 AND r.kind = u.kind AND r.id = u.id)"
-	keyTaken    = "EXISTS (SELECT FROM lookups l WHERE l.hash IN (u.key_hash, u.alt_hash)" +
+	tokenTaken = "EXISTS (SELECT FROM vault_tokens t WHERE t.tenant_id = $1 AND t.id = u.id)" +
+		" OR EXISTS (SELECT FROM vault_tokens t WHERE t.tenant_id = $1 AND t.ord = u.ord)"
+	dedupTaken  = "EXISTS (SELECT FROM vault_tokens t WHERE t.tenant_id = $1 AND t.dedup = u.dedup AND t.ord <> u.ord)"
+	tokenStale  = "NOT EXISTS (SELECT FROM vault_tokens t WHERE t.tenant_id = $1 AND t.ord = u.ord AND t.rev = u.old_rev)"
+	recordTaken = "EXISTS (SELECT FROM vault_records r WHERE r.tenant_id = $1 AND r.kind = u.kind AND r.id = u.id)"
+	keyTaken    = "EXISTS (SELECT FROM vault_lookups l WHERE l.hash IN (u.key_hash, u.alt_hash)" +
 		" AND NOT (l.tenant_id = $1 AND l.kind = u.kind AND l.id = u.id))"
-	recordStale = "NOT EXISTS (SELECT FROM records r WHERE r.tenant_id = $1 AND r.kind = u.kind AND r.id = u.id AND r.rev = u.rev)"
-	jobStale    = "NOT EXISTS (SELECT FROM jobs j WHERE j.tenant_id = $1 AND j.id = u.id AND j.owner = u.owner)"
+	recordStale = "NOT EXISTS (SELECT FROM vault_records r WHERE r.tenant_id = $1 AND r.kind = u.kind AND r.id = u.id AND r.rev = u.rev)"
+	jobStale    = "NOT EXISTS (SELECT FROM vault_jobs j WHERE j.tenant_id = $1 AND j.id = u.id AND j.owner = u.owner)"
 )
 
 // checksOf are the guards of a change, but for its claim.

@@ -40,7 +40,9 @@ func (e *ServerError) Error() string {
 	case pqerror.InvalidSQLStatementName, pqerror.DuplicatePstatement:
 		text += "; behind a transaction pooler, set Options.TransactionPooler"
 	case pqerror.InsufficientPrivilege:
-		text += "; the role must own the vault's tables and be allowed to create them"
+		text += "; the role must be allowed to read and write the vault's tables, and, unless Options.Migrate is MigrateCheck, to create them"
+	case pqerror.InFailedSQLTransaction:
+		text += "; an earlier statement of the transaction has failed, so it can only be rolled back"
 	case pqerror.InvalidAuthorizationSpecification, pqerror.InvalidPassword:
 		text += "; the server rejects this role: check the user and password in the connection string"
 	case pqerror.InvalidCatalogName:
@@ -57,6 +59,8 @@ func clean(err error) error {
 		return nil
 	case errors.As(err, &server):
 		return &ServerError{Code: string(server.Code), Constraint: server.Constraint}
+	case code(err) != "":
+		return &ServerError{Code: string(code(err))}
 	case errors.Is(err, pq.ErrSSLNotSupported):
 		return errors.New("postgres: the server has no TLS: turn it on, or, on a network that you trust, add sslmode=disable to the connection string")
 	case lost(err):
@@ -105,10 +109,15 @@ func lost(err error) bool {
 		errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) || errors.As(err, &network)
 }
 
+// code is the SQLSTATE of an error, of whatever driver: a transaction of the
+// application's may be of another one.
 func code(err error) pqerror.Code {
-	var server *pq.Error
+	var server interface {
+		error
+		SQLState() string
+	}
 	if errors.As(err, &server) {
-		return server.Code
+		return pqerror.Code(server.SQLState())
 	}
 	return ""
 }

@@ -118,16 +118,16 @@ func TestNothingLostNothingDoubled(t *testing.T) {
 	}
 	<-stopped
 
-	if got := number(t, db, "SELECT count(*) FROM tokens WHERE rev = 2"); int64(got) != created.Load() || got != writers*each {
+	if got := number(t, db, "SELECT count(*) FROM vault_tokens WHERE rev = 2"); int64(got) != created.Load() || got != writers*each {
 		t.Errorf("%d tokens at revision 2, %d created, want %d", got, created.Load(), writers*each)
 	}
-	if got := number(t, db, "SELECT count(*) FROM logs"); int64(got) != created.Load()+updated.Load() {
+	if got := number(t, db, "SELECT count(*) FROM vault_logs"); int64(got) != created.Load()+updated.Load() {
 		t.Errorf("%d log entries for %d changes", got, created.Load()+updated.Load())
 	}
-	if got := number(t, db, "SELECT sum(n) FROM token_counts"); got != writers*each {
+	if got := number(t, db, "SELECT sum(n) FROM vault_token_counts"); got != writers*each {
 		t.Errorf("the counters say %d tokens, want %d", got, writers*each)
 	}
-	if got := number(t, db, "SELECT count(*) FROM token_hashes"); got != 2*writers*each {
+	if got := number(t, db, "SELECT count(*) FROM vault_token_hashes"); got != 2*writers*each {
 		t.Errorf("%d hashes, want %d", got, 2*writers*each)
 	}
 }
@@ -236,7 +236,7 @@ func TestAmbiguousCommit(t *testing.T) {
 				if err := s.Write(t.Context(), c); err != nil {
 					t.Errorf("%s: %v", what, err)
 				}
-				if got := number(t, db, "SELECT count(*) FROM logs WHERE id = $1", c.Logs[0].ID[:]); got != 1 {
+				if got := number(t, db, "SELECT count(*) FROM vault_logs WHERE id = $1", c.Logs[0].ID[:]); got != 1 {
 					t.Errorf("%s: %d log entries, want 1", what, got)
 				}
 			}
@@ -247,7 +247,7 @@ func TestAmbiguousCommit(t *testing.T) {
 				if token, err := s.ReadToken(t.Context(), asked); err != nil || token.ID != asked.ID {
 					t.Errorf("reading: got %q, %v", token.ID, err)
 				}
-				if got := number(t, db, "SELECT count(*) FROM logs WHERE id = $1", asked.Entry.ID[:]); got != 1 {
+				if got := number(t, db, "SELECT count(*) FROM vault_logs WHERE id = $1", asked.Entry.ID[:]); got != 1 {
 					t.Errorf("reading: %d log entries, want 1", got)
 				}
 			}
@@ -258,10 +258,10 @@ func TestAmbiguousCommit(t *testing.T) {
 					t.Errorf("%s: %v", what, err)
 				}
 			}
-			if got := number(t, db, "SELECT sum(n) FROM token_counts"); got != number(t, db, "SELECT count(*) FROM tokens") {
+			if got := number(t, db, "SELECT sum(n) FROM vault_token_counts"); got != number(t, db, "SELECT count(*) FROM vault_tokens") {
 				t.Errorf("the counters say %d tokens", got)
 			}
-			if got := number(t, db, "SELECT count(*) FROM tokens WHERE id = $1", warm.InsertTokens[0].ID); got != 0 {
+			if got := number(t, db, "SELECT count(*) FROM vault_tokens WHERE id = $1", warm.InsertTokens[0].ID); got != 0 {
 				t.Error("the deleted token is there")
 			}
 		})
@@ -341,8 +341,8 @@ func TestCoalescedConflicts(t *testing.T) {
 
 	want := int(applied.Load()) + 1
 	for _, query := range []string{
-		"SELECT count(*) FROM tokens", "SELECT count(*) FROM logs", "SELECT sum(n) FROM token_counts",
-		"SELECT count(*) / 2 FROM token_hashes", "SELECT 2 * count(*) - 1 FROM claims",
+		"SELECT count(*) FROM vault_tokens", "SELECT count(*) FROM vault_logs", "SELECT sum(n) FROM vault_token_counts",
+		"SELECT count(*) / 2 FROM vault_token_hashes", "SELECT 2 * count(*) - 1 FROM vault_claims",
 	} {
 		if got := number(t, db, query); got != want {
 			t.Errorf("%s: %d, want %d", query, got, want)
@@ -393,7 +393,7 @@ func TestNodesStartTogether(t *testing.T) {
 		})
 	}
 	nodes.Wait()
-	if got := number(t, database(t, address), "SELECT count(*) FROM tokens"); got != 8 {
+	if got := number(t, database(t, address), "SELECT count(*) FROM vault_tokens"); got != 8 {
 		t.Errorf("%d tokens, want 8", got)
 	}
 }

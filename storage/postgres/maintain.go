@@ -15,9 +15,9 @@ import (
 // that one has locked are passed over. The array is made once; as part of a
 // join, which IN would become, the jobs could be looked for again for each row,
 // and be more than the limit.
-const leaseQuery = `UPDATE jobs SET owner = $2::bytea, lease_until = $4::bigint
+const leaseQuery = `UPDATE vault_jobs SET owner = $2::bytea, lease_until = $4::bigint
 	WHERE tenant_id = $1::bytea AND id = ANY(ARRAY(
-		SELECT id FROM jobs
+		SELECT id FROM vault_jobs
 		WHERE tenant_id = $1::bytea AND NOT dead AND run_at <= $3::bigint AND (lease_until IS NULL OR lease_until <= $3::bigint)
 		ORDER BY run_at, id LIMIT $5::bigint FOR UPDATE SKIP LOCKED))
 	RETURNING ` + sqlstore.JobColumns
@@ -48,15 +48,15 @@ func (s *Store) LeaseJobs(ctx context.Context, l storage.Lease) ([]storage.Job, 
 // these rows. What records are found by goes first, so that keys stop working at
 // once; the records go last.
 var purged = []struct{ table, key string }{
-	{"lookups", "hash"},
-	{"jobs", "id"},
-	{"claims", "key"},
-	{"tokens", "ord"},
-	{"token_hashes", "hash, ord"},
-	{"token_counts", "set_id, type, shard"},
-	{"container_sets", "set_id"},
-	{"logs", "id"},
-	{"records", "kind, id"},
+	{"vault_lookups", "hash"},
+	{"vault_jobs", "id"},
+	{"vault_claims", "key"},
+	{"vault_tokens", "ord"},
+	{"vault_token_hashes", "hash, ord"},
+	{"vault_token_counts", "set_id, type, shard"},
+	{"vault_container_sets", "set_id, shard"},
+	{"vault_logs", "id"},
+	{"vault_records", "kind, id"},
 }
 
 // Purge implements [storage.Writer].
@@ -85,14 +85,17 @@ func (s *Store) Purge(ctx context.Context, tenant storage.ID, limit int) (more b
 // their expiry, others when their lease is over as well), and dead jobs whose
 // time is up.
 var swept = []struct{ table, key, where string }{
-	{"claims", "tenant_id, key", "expires_at <= $1::bigint AND (answer IS NOT NULL OR lease_until IS NULL OR lease_until <= $1::bigint)"},
-	{"jobs", "tenant_id, id", "dead AND run_at <= $1::bigint"},
+	{"vault_claims", "tenant_id, key", "expires_at <= $1::bigint AND (answer IS NOT NULL OR lease_until IS NULL OR lease_until <= $1::bigint)"},
+	{"vault_jobs", "tenant_id, id", "dead AND run_at <= $1::bigint"},
 }
 
 // Sweep implements [storage.Writer]. What is deleted stays in the files until
 // the server vacuums them, which no statement of ours can hasten safely.
 func (s *Store) Sweep(ctx context.Context, now time.Time, limit int) (more bool, err error) {
 	if err := s.ready(ctx); err != nil {
+		return false, err
+	}
+	if err := s.fold(ctx); err != nil {
 		return false, err
 	}
 	var left []string
@@ -123,7 +126,7 @@ func (s *Store) ready(ctx context.Context) error {
 func (s *Store) delete(ctx context.Context, query string, args ...any) (deleted int64, err error) {
 	for wait := retryAtFirst; ; wait = min(2*wait, retryAtMost) {
 		err := sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
-			result, err := conn.ExecContext(ctx, query, args...)
+			result, err := conn.ExecContext(ctx, s.schema.in(query), args...)
 			if err != nil {
 				return err
 			}
@@ -139,7 +142,7 @@ func (s *Store) delete(ctx context.Context, query string, args ...any) (deleted 
 
 func (s *Store) exists(ctx context.Context, query string, args ...any) (yes bool, err error) {
 	err = sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
-		return conn.QueryRowContext(ctx, query, args...).Scan(&yes)
+		return conn.QueryRowContext(ctx, s.schema.in(query), args...).Scan(&yes)
 	})
 	return yes, clean(err)
 }

@@ -38,7 +38,7 @@ func TestNewerSchemas(t *testing.T) {
 	} {
 		address := pgtest.URL(t)
 		openAt(t, address, nil)
-		if _, err := database(t, address).Exec(`INSERT INTO schema_version VALUES ($1)`, test.version); err != nil {
+		if _, err := database(t, address).Exec(`INSERT INTO vault_migrations SELECT $1, vault_id FROM vault_migrations LIMIT 1`, test.version); err != nil {
 			t.Fatal(err)
 		}
 		again, err := postgres.Open(t.Context(), address)
@@ -65,7 +65,7 @@ func TestOnlyReadLogsAreUnsynced(t *testing.T) {
 			if _, err := db.Exec(`CREATE TABLE seen (setting text);
 				CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql AS $$
 				BEGIN INSERT INTO seen VALUES (current_setting('synchronous_commit')); RETURN NULL; END $$;
-				CREATE CONSTRAINT TRIGGER see AFTER INSERT ON logs DEFERRABLE INITIALLY DEFERRED
+				CREATE CONSTRAINT TRIGGER see AFTER INSERT ON vault_logs DEFERRABLE INITIALLY DEFERRED
 				FOR EACH ROW EXECUTE FUNCTION see()`); err != nil {
 				t.Fatal(err)
 			}
@@ -231,7 +231,7 @@ func TestErrorsAreClean(t *testing.T) {
 	again := sample(twice.Tenant, 1)
 	again.Logs[0] = twice.Logs[0]
 	err = s.Write(t.Context(), again)
-	if !errors.As(err, &server) || server.Constraint != "logs_pkey" {
-		t.Errorf("got %v for a log id that is taken, want a ServerError that names logs_pkey", err)
+	if !errors.As(err, &server) || server.Constraint != "vault_logs_pkey" {
+		t.Errorf("got %v for a log id that is taken, want a ServerError that names vault_logs_pkey", err)
 	}
 }

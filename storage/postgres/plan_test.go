@@ -23,10 +23,10 @@ func TestRecordsOfOneKindNeedNoScan(t *testing.T) {
 	if err := s.Write(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.Exec("ANALYZE records"); err != nil {
+	if _, err := db.Exec("ANALYZE vault_records"); err != nil {
 		t.Fatal(err)
 	}
-	rows, err := db.Query(`EXPLAIN SELECT r.body FROM records r WHERE 1 = 1 AND r.kind = 'tombstone'
+	rows, err := db.Query(`EXPLAIN SELECT r.body FROM vault_records r WHERE 1 = 1 AND r.kind = 'tombstone'
 		ORDER BY r.id DESC, r.tenant_id DESC, r.kind DESC LIMIT 100`)
 	if err != nil {
 		t.Fatal(err)
@@ -40,7 +40,7 @@ func TestRecordsOfOneKindNeedNoScan(t *testing.T) {
 		}
 		fmt.Fprintln(&plan, step)
 	}
-	if err := rows.Err(); err != nil || !strings.Contains(plan.String(), "records_kind") || strings.Contains(plan.String(), "Sort") {
+	if err := rows.Err(); err != nil || !strings.Contains(plan.String(), "vault_records_kind") || strings.Contains(plan.String(), "Sort") {
 		t.Errorf("%v, the plan is\n%s", err, plan.String())
 	}
 }

@@ -36,11 +36,10 @@ package postgres
 import (
 	"context"
 	"database/sql"
-	"embed"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math/rand/v2"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -61,9 +60,14 @@ type Store struct {
 	readers  *sql.DB // for everything but changes; its connections are those of reader
 	writers  *sql.DB // for changes
 	loggers  *sql.DB // for the log entries of reads; nil when writers are
+	schema   schemaName
 	queue    queue
 	pruned   pruned
+	dialect  sqlstore.Dialect
+	place    place        // of the tables
+	apart    atomic.Int64 // changes in transactions of the application's
 	retryFor time.Duration
+	waiters  waiters
 	written  atomic.Int64 // rows, since it was opened
 	careful  atomic.Int64 // for how many more batches conflicts are expected
 }
@@ -71,6 +75,7 @@ type Store struct {
 var (
 	_ storage.Storage    = (*Store)(nil)
 	_ storage.ReadLogger = (*Store)(nil)
+	_ storage.TxStorage  = (*Store)(nil)
 )
 
 // Options change how a database is used. The zero value is right for a program
@@ -89,6 +94,16 @@ type Options struct {
 	// AllowAsyncCommit opens a server that acknowledges commits before they are
 	// on disk. What it acknowledged shortly before a crash may be gone after.
 	AllowAsyncCommit bool
+
+	// Schema is where the tables are; it is created when it is missing. The
+	// current schema of the connection when empty. Statements name it, so the
+	// search path does not matter.
+	Schema string
+
+	// Migrate says what opening does about migrations that the database lacks.
+	// The default runs them. With [storage.MigrateCheck] the role needs no right
+	// to create or change tables.
+	Migrate storage.MigrateMode
 
 	// RetryFor bounds how long a write is tried again after transient errors: a
 	// failover, a lost connection, a deadlock. 20 seconds when zero.
@@ -109,7 +124,9 @@ const (
 // commas, with their ports in the parameter port.
 //
 // Open brings the schema up to date, which several nodes may do at once, or
-// fails with [storage.ErrNewerSchema].
+// fails with [storage.ErrNewerSchema]. All tables and indexes begin with vault_,
+// so that the application may have its own beside them; if it has one under a
+// name that the vault needs, Open fails with [storage.ErrNameTaken].
 func Open(ctx context.Context, url string) (*Store, error) { return OpenOptions(ctx, url, nil) }
 
 // OpenOptions opens the database as Open does. opts may be nil.
@@ -136,12 +153,15 @@ func OpenOptions(ctx context.Context, url string, opts *Options) (*Store, error)
 		// the vault looks for always has an index.
 		config.Runtime["enable_seqscan"] = "off"
 	}
-	s := &Store{retryFor: o.RetryFor}
+	s := &Store{retryFor: o.RetryFor, waiters: make(waiters, maxWaiters)}
 	if err := s.connectTo(config, o); err != nil {
 		return nil, errors.Join(err, s.disconnect())
 	}
 	if err := s.prepare(ctx, o); err != nil {
 		return nil, errors.Join(err, s.disconnect())
+	}
+	if o.Migrate == storage.MigrateOnly {
+		return s, s.Close()
 	}
 	return s, nil
 }
@@ -169,6 +189,10 @@ func (s *Store) connectTo(config pq.Config, o Options) (err error) {
 			return err
 		}
 		s.queue.forLogs = &slot{db: s.loggers, prepare: true, unsynced: true}
+	}
+	if !o.TransactionPooler {
+		config = config.Clone()
+		config.Runtime["lock_timeout"] = strconv.FormatInt(lockTimeout.Milliseconds(), 10)
 	}
 	if s.writers, err = pool(config, writing); err != nil {
 		return err
@@ -208,24 +232,26 @@ func pool(config pq.Config, size int) (*sql.DB, error) {
 	return db, nil
 }
 
-//go:embed migrations/*.sql
-var migrationFiles embed.FS
-
 // prepare checks the server, brings the schema up to date, and prepares the
 // reads.
 func (s *Store) prepare(ctx context.Context, o Options) error {
 	if err := checkServer(ctx, s.readers, o.AllowAsyncCommit); err != nil {
 		return err
 	}
-	files, err := fs.Sub(migrationFiles, "migrations")
+	schema, err := findSchema(ctx, s.readers, &o)
 	if err != nil {
 		return err
 	}
-	x := sqlx.NewDb(s.readers, "postgres")
-	if err := sqlstore.Migrate(ctx, x, files); err != nil {
+	if err := migrate(ctx, s.readers, schema, o.Migrate); err != nil {
 		return fmt.Errorf("postgres: updating the schema: %w", clean(err))
 	}
-	s.reader, err = sqlstore.New(ctx, x, dialect(&o))
+	s.schema = newSchemaName(schema)
+	s.queue.setSchema(s.schema)
+	if err := s.place.read(ctx, s.readers, s.schema); err != nil {
+		return err
+	}
+	s.dialect = dialect(&o, s.schema)
+	s.reader, err = sqlstore.New(ctx, sqlx.NewDb(s.readers, "postgres"), s.dialect)
 	return err
 }
 
@@ -278,7 +304,7 @@ func checkServer(ctx context.Context, db *sql.DB, allowAsync bool) error {
 	return nil
 }
 
-func dialect(o *Options) sqlstore.Dialect {
+func dialect(o *Options, schema schemaName) sqlstore.Dialect {
 	return sqlstore.Dialect{
 		Prepared: !o.TransactionPooler,
 		ID:       func(id storage.ID) any { return id[:] },
@@ -286,6 +312,7 @@ func dialect(o *Options) sqlstore.Dialect {
 		Conns:    o.reading(),
 		Lifetime: connLifetime,
 		Error:    clean,
+		Qualify:  schema.in,
 	}
 }
 

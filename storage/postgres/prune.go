@@ -15,8 +15,8 @@ import (
 // which sweep at once share the work. The array is made once; as part of a join,
 // which IN would become, the entries could be looked for again for each row, and
 // be more than the limit.
-const deleteLogsText = `WITH gone AS (DELETE FROM logs WHERE tenant_id = $1 AND id = ANY(ARRAY(
-	SELECT id FROM logs WHERE tenant_id = $1 AND id > $2 AND id < $3 AND created_at < $4::bigint
+const deleteLogsText = `WITH gone AS (DELETE FROM vault_logs WHERE tenant_id = $1 AND id = ANY(ARRAY(
+	SELECT id FROM vault_logs WHERE tenant_id = $1 AND id > $2 AND id < $3 AND created_at < $4::bigint
 	ORDER BY id LIMIT $5::bigint FOR UPDATE SKIP LOCKED)) RETURNING id)
 SELECT count(*), (SELECT id FROM gone ORDER BY id DESC LIMIT 1) FROM gone`
 
@@ -53,7 +53,7 @@ func (s *Store) DeleteLogs(ctx context.Context, tenant storage.ID, before time.T
 	piece := func(after storage.ID, limit int) (n int, err error) {
 		var last []byte
 		err = sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
-			return conn.QueryRowContext(ctx, deleteLogsText, tenant[:], after[:], bound[:], at, int64(max(limit, 0))).Scan(&n, &last)
+			return conn.QueryRowContext(ctx, s.schema.in(deleteLogsText), tenant[:], after[:], bound[:], at, int64(max(limit, 0))).Scan(&n, &last)
 		})
 		if len(last) == len(after) {
 			s.pruned.note(tenant, storage.ID(last))

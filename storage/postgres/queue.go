@@ -44,6 +44,16 @@ type queue struct {
 	flush func(*slot, []*pending)
 }
 
+// setSchema says where the tables are that the connections write to.
+func (q *queue) setSchema(schema schemaName) {
+	for _, s := range q.free {
+		s.schema = schema
+	}
+	if q.forLogs != nil {
+		q.forLogs.schema = schema
+	}
+}
+
 // pending is a change, or a reading, on its way through the queue.
 type pending struct {
 	change  *storage.Change // nil for a reading
@@ -51,6 +61,10 @@ type pending struct {
 	class   class
 	overdue bool // a create that has waited for createWait
 	err     error
+	// locked says that another transaction held what the change needs, and
+	// deadline until when it is tried again.
+	locked   bool
+	deadline time.Time
 	// ambiguous says that a connection was lost after the change had been sent:
 	// it may have been applied.
 	ambiguous bool

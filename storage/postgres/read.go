@@ -42,7 +42,7 @@ func (s *Store) readInSteps(ctx context.Context, r storage.Reading, mayBeEntered
 	}
 	r.Entry.EntityType, r.Entry.EntityID = t.Type, t.ID
 	change := &storage.Change{Tenant: r.Tenant, Now: r.Entry.CreatedAt, Logs: []storage.Log{r.Entry}, Relaxed: true}
-	if err := s.queue.write(ctx, &pending{change: change, class: reads, ambiguous: mayBeEntered}); err != nil {
+	if err := s.write(ctx, &pending{change: change, class: reads, ambiguous: mayBeEntered}); err != nil {
 		return storage.Token{}, err
 	}
 	return t, nil
@@ -164,9 +164,9 @@ func readingText(many, sessionUnsynced bool) string {
 	}
 	return `WITH found AS (SELECT r.*, t.* FROM ` + readingColumns.from(0, many, "r") + `
 			CROSS JOIN LATERAL (SELECT ` + strings.Replace(sqlstore.TokenColumns, "t.body", body, 1) + `
-				FROM tokens t WHERE t.tenant_id = r.tenant AND t.id = r.token
+				FROM vault_tokens t WHERE t.tenant_id = r.tenant AND t.id = r.token
 				AND (t.expires_at IS NULL OR t.expires_at > r.at) LIMIT 1) AS t),
-		logged AS (INSERT INTO logs (tenant_id, ` + logColumns.names("") + `)
+		logged AS (INSERT INTO vault_logs (tenant_id, ` + logColumns.names("") + `)
 			SELECT tenant, entry, at, actor, actor_type, type, id, operation, message, actor_name FROM ` + from + `
 			WHERE body IS NOT NULL)
 		SELECT n, ` + sqlstore.TokenColumns + ` FROM found AS t`

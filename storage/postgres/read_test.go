@@ -43,7 +43,7 @@ func TestReadersOfALockedTableLeave(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer func() { _ = lock.Rollback() }()
-			if _, err := lock.Exec("LOCK TABLE tokens IN ACCESS EXCLUSIVE MODE"); err != nil {
+			if _, err := lock.Exec("LOCK TABLE vault_tokens IN ACCESS EXCLUSIVE MODE"); err != nil {
 				t.Fatal(err)
 			}
 			ctx, leave := context.WithCancel(t.Context())
@@ -51,7 +51,7 @@ func TestReadersOfALockedTableLeave(t *testing.T) {
 			left := make(chan error, 1)
 			r.Entry.ID = newID()
 			go func() { _, err := s.ReadToken(ctx, r); left <- err }()
-			for number(t, db, "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'tokens'::regclass") == 0 {
+			for number(t, db, "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'vault_tokens'::regclass") == 0 {
 			}
 			leave()
 			select {
@@ -82,7 +82,7 @@ func TestReadingsCountAsWritten(t *testing.T) {
 	if err := s.Close(); err != nil { // which waits for that
 		t.Fatal(err)
 	}
-	if got := number(t, db, "SELECT reltuples::bigint FROM pg_class WHERE oid = 'logs'::regclass"); got < 1 {
+	if got := number(t, db, "SELECT reltuples::bigint FROM pg_class WHERE oid = 'vault_logs'::regclass"); got < 1 {
 		t.Errorf("the server knows of %d log entries", got)
 	}
 }

@@ -112,7 +112,7 @@ func (n *node) lock(t *testing.T) (release func()) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = tx.Rollback() })
-	if _, err := tx.ExecContext(t.Context(), "LOCK TABLE tokens"); err != nil {
+	if _, err := tx.ExecContext(t.Context(), "LOCK TABLE vault_tokens"); err != nil {
 		t.Fatal(err)
 	}
 	return func() {

@@ -4,10 +4,12 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"strconv"
 	"time"
 
 	"github.com/lib/pq/pqerror"
 
+	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/direct"
 )
 
@@ -15,6 +17,7 @@ import (
 // is opened when it is first needed and again after it was lost.
 type slot struct {
 	db       *sql.DB
+	schema   schemaName
 	prepare  bool
 	shard    int64 // of the counters that its writes add to
 	unsynced bool  // its session does not wait for the disk
@@ -57,6 +60,8 @@ func (s *slot) reset() {
 	s.conn, s.direct, s.prepared = nil, nil, nil
 }
 
+func (s *slot) start(tenant storage.ID) *statement { return newStatement(tenant) }
+
 // exec runs a statement whose rows do not matter. It is prepared, for this time
 // and later ones, if that is wanted and possible.
 func (s *slot) exec(text string, args []any, prepare bool) error {
@@ -65,7 +70,7 @@ func (s *slot) exec(text string, args []any, prepare bool) error {
 		return err
 	}
 	if stmt == nil {
-		_, err = s.direct.Exec(context.Background(), text, args...)
+		_, err = s.direct.Exec(context.Background(), s.schema.in(text), args...)
 	} else {
 		_, err = stmt.Exec(context.Background(), args...)
 	}
@@ -79,7 +84,7 @@ func (s *slot) query(ctx context.Context, text string, args []any, prepare bool,
 		return err
 	}
 	if stmt == nil {
-		return s.direct.Query(ctx, text, row, args...)
+		return s.direct.Query(ctx, s.schema.in(text), row, args...)
 	}
 	return stmt.Query(ctx, row, args...)
 }
@@ -93,12 +98,20 @@ func (s *slot) statement(ctx context.Context, text string, prepare bool) (*direc
 	if stmt := s.prepared[text]; stmt != nil || len(s.prepared) >= maxPrepared {
 		return stmt, nil
 	}
-	stmt, err := s.direct.Prepare(ctx, text)
+	stmt, err := s.direct.Prepare(ctx, s.schema.in(text))
 	if err != nil {
 		return nil, err
 	}
 	s.prepared[text] = stmt
 	return stmt, nil
+}
+
+// setLockTimeout changes for how long statements wait for a lock, where that is
+// bounded at all. What fails here has lost its connection.
+func (s *slot) setLockTimeout(d time.Duration) {
+	if s.prepare && s.conn != nil && s.control("SET lock_timeout = "+strconv.FormatInt(d.Milliseconds(), 10)) != nil {
+		s.reset()
+	}
 }
 
 // forget drops the connection after an error that makes it useless.

@@ -21,6 +21,9 @@ type statement struct {
 	guards []string
 	args   []any
 	final  string // an expression to select beside the guards; may be empty
+	// portable says that the parameters are what any driver understands, and not
+	// in the binary format of this one.
+	portable bool
 	// joins says that the statement looks for several rows at once. Which plan
 	// is good for it depends on the size of the tables, so that it is planned
 	// each time; any other finds its rows by their unique keys.
@@ -36,7 +39,11 @@ func newStatement(tenant storage.ID) *statement {
 
 // number adds a parameter and returns its place in the text.
 func (s *statement) number(v int64) string {
-	s.args = append(s.args, binary.BigEndian.AppendUint64(nil, uint64(v)))
+	if s.portable {
+		s.args = append(s.args, v)
+	} else {
+		s.args = append(s.args, binary.BigEndian.AppendUint64(nil, uint64(v)))
+	}
 	return "$" + strconv.Itoa(len(s.args)) + "::bigint"
 }
 
@@ -44,8 +51,17 @@ func (s *statement) number(v int64) string {
 // them as u.
 func (s *statement) rows(r *rows) string {
 	from := r.columns.from(len(s.args), r.many(), "u")
-	s.args = r.values(s.args)
+	s.values(r)
 	return from
+}
+
+// values adds rows as parameters.
+func (s *statement) values(r *rows) {
+	if s.portable {
+		s.args = r.portable(s.args)
+	} else {
+		s.args = r.values(s.args)
+	}
 }
 
 // find adds rows as parameters by which other rows are looked for. Beside the
@@ -114,6 +130,15 @@ const unsynced = "set_config('synchronous_commit', 'off', true)"
 // committed.
 func compose(c *storage.Change, shard int64, relaxed bool) *statement {
 	s := newStatement(c.Tenant)
+	s.apply(c, shard)
+	if relaxed {
+		s.final = unsynced
+	}
+	return s
+}
+
+// apply adds all that a change does.
+func (s *statement) apply(c *storage.Change, shard int64) {
 	if len(c.InsertTokens) > 0 {
 		s.insertTokens(c, shard)
 	}
@@ -128,7 +153,7 @@ func compose(c *storage.Change, shard int64, relaxed bool) *statement {
 	}
 	s.countTokens(c, shard)
 	if sets := setsOf(c); len(sets) > 0 {
-		s.insertSets(sets)
+		s.insertSets(sets, shard)
 	}
 	if len(c.UpdateRecords) > 0 {
 		s.updateRecords(c.UpdateRecords)
@@ -144,15 +169,11 @@ func compose(c *storage.Change, shard int64, relaxed bool) *statement {
 	if len(c.Logs) > 0 {
 		s.insertLogs(c.Logs)
 	}
-	if relaxed {
-		s.final = unsynced
-	}
-	return s
 }
 
 // dead holds for a claim that no longer keeps others out at the given moment.
 func dead(now string) string {
-	return "COALESCE(CASE WHEN claims.answer IS NULL THEN claims.lease_until ELSE claims.expires_at END, " +
+	return "COALESCE(CASE WHEN vault_claims.answer IS NULL THEN vault_claims.lease_until ELSE vault_claims.expires_at END, " +
 		now + ") <= " + now
 }
 
@@ -166,12 +187,12 @@ func (s *statement) claim(c *storage.Change) {
 	own := "c.tenant_id = $1 AND c.key = u.key AND c.owner = u.owner AND c.answer IS NULL RETURNING 1"
 	switch c.Claim.Op {
 	case storage.ClaimFinish:
-		s.with("claimed", "UPDATE claims c SET expires_at = u.expires_at, key_version = u.key_version, answer = u.answer FROM "+
+		s.with("claimed", "UPDATE vault_claims c SET expires_at = u.expires_at, key_version = u.key_version, answer = u.answer FROM "+
 			s.rows(row)+" WHERE "+own)
 	case storage.ClaimDrop:
-		s.with("claimed", "DELETE FROM claims c USING "+s.rows(row)+" WHERE "+own)
+		s.with("claimed", "DELETE FROM vault_claims c USING "+s.rows(row)+" WHERE "+own)
 	default:
-		s.with("claimed", "INSERT INTO claims (tenant_id, "+claimColumns.names("")+") SELECT $1, u.* FROM "+
+		s.with("claimed", "INSERT INTO vault_claims (tenant_id, "+claimColumns.names("")+") SELECT $1::bytea, u.* FROM "+
 			s.rows(row)+replaceClaim+dead(s.number(c.Now.UnixMicro()))+" RETURNING 1")
 	}
 	s.expect("claimed", 1)
@@ -199,10 +220,10 @@ func (s *statement) insertTokens(c *storage.Change, shard int64) {
 			hashes.bytes(t.Ord[:])
 		})
 	}
-	s.with("created", "INSERT INTO tokens (tenant_id, "+tokenColumns.names("")+") SELECT $1, u.* FROM "+s.rows(tokens)+" RETURNING 1")
+	s.with("created", "INSERT INTO vault_tokens (tenant_id, "+tokenColumns.names("")+") SELECT $1::bytea, u.* FROM "+s.rows(tokens)+" RETURNING 1")
 	s.expect("created", len(c.InsertTokens)) // so that ids are judged before a part below gives one up
 	if hashes.n > 0 {
-		s.with("hashed", "INSERT INTO token_hashes (tenant_id, hash, ord) SELECT $1, u.* FROM "+s.rows(hashes))
+		s.with("hashed", "INSERT INTO vault_token_hashes (tenant_id, hash, ord) SELECT $1::bytea, u.* FROM "+s.rows(hashes))
 	}
 }
 
@@ -212,21 +233,21 @@ func (s *statement) insertToken(c *storage.Change, shard int64) {
 	row, t := newRow(tokenColumns), &c.InsertTokens[0]
 	putToken(row, t)
 	first := len(s.args)
-	s.args = row.values(s.args)
+	s.values(row)
 	place := func(name string) string {
 		i := slices.IndexFunc(tokenColumns, func(c column) bool { return c.name == name })
-		return "$" + strconv.Itoa(first+i+1)
+		return "$" + strconv.Itoa(first+i+1) + "::" + tokenColumns[i].kind.name
 	}
-	insert := "INSERT INTO tokens (tenant_id, " + tokenColumns.names("") + ") VALUES ($1, " + tokenColumns.places(first, "") + ")"
+	insert := "INSERT INTO vault_tokens (tenant_id, " + tokenColumns.names("") + ") VALUES ($1, " + tokenColumns.places(first, "") + ")"
 	if c.Claim != nil {
 		insert += " RETURNING 1"
 	}
 	s.with("created", insert)
 	if len(t.Hashes) > 0 {
-		s.with("hashed", "INSERT INTO token_hashes (tenant_id, hash, ord) "+
+		s.with("hashed", "INSERT INTO vault_token_hashes (tenant_id, hash, ord) "+
 			hashRows(numberOfHashes(t.Hashes), place("hashes"), place("ord")))
 	}
-	s.with("counted", "INSERT INTO token_counts (tenant_id, set_id, type, shard, n) VALUES ($1, "+
+	s.with("counted", "INSERT INTO vault_token_counts (tenant_id, set_id, type, shard, n) VALUES ($1, "+
 		place("set_id")+", "+place("type")+", "+s.number(shard)+", 1)"+addToCounts)
 	if c.Claim != nil {
 		s.expect("created", 1) // so that every statement has its token before it wants its claim
@@ -241,7 +262,7 @@ const maxListedHashes = 8
 // a few is less work for the server than a function that returns them.
 func hashRows(n int, hashes, ord string) string {
 	if n > maxListedHashes {
-		return "SELECT $1, substring(" + hashes + " FROM 16 * k + 1 FOR 16), " + ord +
+		return "SELECT $1::bytea, substring(" + hashes + " FROM 16 * k + 1 FOR 16), " + ord +
 			" FROM generate_series(0, octet_length(" + hashes + ") / 16 - 1) AS k"
 	}
 	rows := make([]string, n)
@@ -257,7 +278,7 @@ func (s *statement) updateTokens(updates []storage.TokenUpdate) {
 	from, same := s.find(rowsOf(tokenUpdateColumns, updates, putTokenUpdate), "t", "ord")
 	s.with("before", "SELECT t.type, t.set_id AS old_set_id, t.hashes AS old_hashes, "+tokenUpdateColumns.names("u.")+
 		" FROM "+from+
-		" JOIN tokens t ON t.tenant_id = $1 AND t.ord = u.ord AND t.rev = u.old_rev ORDER BY t.ord FOR UPDATE OF t")
+		" JOIN vault_tokens t ON t.tenant_id = $1 AND t.ord = u.ord AND t.rev = u.old_rev ORDER BY t.ord FOR UPDATE OF t")
 	var set strings.Builder
 	for _, c := range tokenReplaced {
 		value := "b." + c.name
@@ -266,7 +287,7 @@ func (s *statement) updateTokens(updates []storage.TokenUpdate) {
 		}
 		set.WriteString(c.name + " = " + value + ", ")
 	}
-	s.with("updated", "UPDATE tokens t SET "+set.String()+"rev = b.old_rev + 1 FROM before b"+
+	s.with("updated", "UPDATE vault_tokens t SET "+set.String()+"rev = b.old_rev + 1 FROM before b"+
 		" WHERE t.tenant_id = $1 AND t.ord = b.ord"+same+" RETURNING 1")
 	s.expect("updated", len(updates))
 	if !rehashes(updates) {
@@ -275,8 +296,8 @@ func (s *statement) updateTokens(updates []storage.TokenUpdate) {
 	s.with("new_hashes", "SELECT "+oneHash+" AS hash, b.ord FROM before b, "+splitHashes)
 	s.with("old_hashes", "SELECT "+oneHash+" AS hash, b.ord FROM"+
 		" (SELECT ord, old_hashes AS hashes FROM before WHERE hashes IS NOT NULL) b, "+splitHashes)
-	s.with("rehashed", "INSERT INTO token_hashes (tenant_id, hash, ord)"+
-		" SELECT $1, n.hash, n.ord FROM (SELECT * FROM new_hashes EXCEPT SELECT * FROM old_hashes) n")
+	s.with("rehashed", "INSERT INTO vault_token_hashes (tenant_id, hash, ord)"+
+		" SELECT $1::bytea, n.hash, n.ord FROM (SELECT * FROM new_hashes EXCEPT SELECT * FROM old_hashes) n")
 	s.with("stale_hashes", "SELECT * FROM old_hashes EXCEPT SELECT * FROM new_hashes")
 	s.unhash("stale_hashes", strings.ReplaceAll(same, " t.", " h."))
 }
@@ -285,11 +306,11 @@ func (s *statement) updateTokens(updates []storage.TokenUpdate) {
 // are looked for one by one.
 func (s *statement) unhash(list, same string) {
 	if same != "" {
-		s.with("unhashed_"+list, "DELETE FROM token_hashes h WHERE h.tenant_id = $1"+same+
+		s.with("unhashed_"+list, "DELETE FROM vault_token_hashes h WHERE h.tenant_id = $1"+same+
 			" AND h.hash = ANY (ARRAY(SELECT hash FROM "+list+"))")
 		return
 	}
-	s.with("unhashed_"+list, "DELETE FROM token_hashes h USING "+list+" o"+
+	s.with("unhashed_"+list, "DELETE FROM vault_token_hashes h USING "+list+" o"+
 		" WHERE h.tenant_id = $1 AND h.hash = o.hash AND h.ord = o.ord")
 }
 
@@ -305,14 +326,14 @@ func rehashes(updates []storage.TokenUpdate) bool {
 func (s *statement) deleteTokens(deletes []storage.TokenDelete) {
 	from, same := s.find(rowsOf(tokenDeleteColumns, deletes, putTokenDelete), "t", "ord")
 	s.with("going", "SELECT t.ord, t.type, t.set_id, t.hashes FROM "+from+
-		" JOIN tokens t ON t.tenant_id = $1 AND t.ord = u.ord AND t.rev = u.old_rev ORDER BY t.ord FOR UPDATE OF t")
-	s.with("gone", "DELETE FROM tokens t USING going b WHERE t.tenant_id = $1 AND t.ord = b.ord"+same+" RETURNING 1")
+		" JOIN vault_tokens t ON t.tenant_id = $1 AND t.ord = u.ord AND t.rev = u.old_rev ORDER BY t.ord FOR UPDATE OF t")
+	s.with("gone", "DELETE FROM vault_tokens t USING going b WHERE t.tenant_id = $1 AND t.ord = b.ord"+same+" RETURNING 1")
 	s.expect("gone", len(deletes))
 	s.with("going_hashes", "SELECT "+oneHash+" AS hash, b.ord FROM going b, "+splitHashes)
 	s.unhash("going_hashes", strings.ReplaceAll(same, " t.", " h."))
 }
 
-const addToCounts = " ON CONFLICT (tenant_id, set_id, type, shard) DO UPDATE SET n = token_counts.n + EXCLUDED.n"
+const addToCounts = " ON CONFLICT (tenant_id, set_id, type, shard) DO UPDATE SET n = vault_token_counts.n + EXCLUDED.n"
 
 // countTokens adds up what a change does to the numbers of tokens. What an
 // update or a delete takes away is what the stored row says.
@@ -332,8 +353,8 @@ func (s *statement) countTokens(c *storage.Change, shard int64) {
 	if len(changes) == 0 {
 		return
 	}
-	s.with("counted", "INSERT INTO token_counts (tenant_id, set_id, type, shard, n)"+
-		" SELECT $1, d.set_id, d.type, "+s.number(shard)+", sum(d.n) FROM ("+strings.Join(changes, " UNION ALL ")+
+	s.with("counted", "INSERT INTO vault_token_counts (tenant_id, set_id, type, shard, n)"+
+		" SELECT $1::bytea, d.set_id, d.type, "+s.number(shard)+", sum(d.n) FROM ("+strings.Join(changes, " UNION ALL ")+
 		") AS d(set_id, type, n) GROUP BY d.set_id, d.type HAVING sum(d.n) <> 0 ORDER BY d.set_id, d.type"+addToCounts)
 }
 
@@ -350,12 +371,21 @@ func counts(tokens []storage.Token) *rows {
 	return r
 }
 
-func (s *statement) insertSets(sets []storage.ContainerSet) {
-	s.with("sets", "INSERT INTO container_sets (tenant_id, "+setColumns.names("")+") SELECT $1, u.* FROM "+
-		s.rows(rowsOf(setColumns, sets, putSet))+" ORDER BY u.set_id ON CONFLICT DO NOTHING")
+// insertSets makes sure that sets are known. Under a shard of its own one has a
+// row of its own, which no other writer waits for, unless there is one already.
+func (s *statement) insertSets(sets []storage.ContainerSet, shard int64) {
+	from := s.rows(rowsOf(setColumns, sets, putSet))
+	if shard < 0 {
+		s.with("sets", "INSERT INTO vault_container_sets (tenant_id, "+setColumns.names("")+", shard) SELECT $1::bytea, u.*, "+
+			s.number(shard)+" FROM "+from+" WHERE NOT EXISTS"+
+			" (SELECT FROM vault_container_sets k WHERE k.tenant_id = $1 AND k.set_id = u.set_id)")
+		return
+	}
+	s.with("sets", "INSERT INTO vault_container_sets (tenant_id, "+setColumns.names("")+") SELECT $1::bytea, u.* FROM "+
+		from+" ORDER BY u.set_id ON CONFLICT DO NOTHING")
 }
 
 func (s *statement) insertLogs(logs []storage.Log) {
-	s.with("logged", "INSERT INTO logs (tenant_id, "+logColumns.names("")+") SELECT $1, u.* FROM "+
+	s.with("logged", "INSERT INTO vault_logs (tenant_id, "+logColumns.names("")+") SELECT $1::bytea, u.* FROM "+
 		s.rows(rowsOf(logColumns, logs, putLog)))
 }

@@ -7,7 +7,7 @@ func (s *statement) insertRecords(records []storage.Record) {
 	for i := range records {
 		lookups = lookupsOf(lookups, &records[i])
 	}
-	s.with("recorded", "INSERT INTO records (tenant_id, "+recordColumns.names("")+") SELECT $1, u.* FROM "+
+	s.with("recorded", "INSERT INTO vault_records (tenant_id, "+recordColumns.names("")+") SELECT $1::bytea, u.* FROM "+
 		s.rows(rowsOf(recordColumns, records, putRecord))+" RETURNING 1")
 	s.expect("recorded", len(records))
 	if len(lookups) > 0 {
@@ -16,7 +16,7 @@ func (s *statement) insertRecords(records []storage.Record) {
 	}
 }
 
-const insertLookups = "INSERT INTO lookups (hash, tenant_id, kind, id) SELECT u.hash, $1, u.kind, u.id FROM "
+const insertLookups = "INSERT INTO vault_lookups (hash, tenant_id, kind, id) SELECT u.hash, $1::bytea, u.kind, u.id FROM "
 
 func (s *statement) updateRecords(updates []storage.RecordUpdate) {
 	var lookups []lookup
@@ -25,9 +25,9 @@ func (s *statement) updateRecords(updates []storage.RecordUpdate) {
 	}
 	from, same := s.find(rowsOf(recordColumns, updates, putRecordUpdate), "r", "kind", "id")
 	s.with("record_before", "SELECT r.key_hash AS old_key_hash, r.alt_hash AS old_alt_hash, "+recordColumns.names("u.")+
-		" FROM "+from+" JOIN records r ON r.tenant_id = $1 AND r.kind = u.kind AND r.id = u.id AND r.rev = u.rev"+
+		" FROM "+from+" JOIN vault_records r ON r.tenant_id = $1 AND r.kind = u.kind AND r.id = u.id AND r.rev = u.rev"+
 		" ORDER BY r.kind, r.id FOR UPDATE OF r")
-	s.with("record_updated", `UPDATE records r SET name = b.name, name_fold = b.name_fold, key_hash = b.key_hash,
+	s.with("record_updated", `UPDATE vault_records r SET name = b.name, name_fold = b.name_fold, key_hash = b.key_hash,
 		alt_hash = b.alt_hash, expires_at = b.expires_at, key_version = b.key_version, body = b.body,
 		created_at = b.created_at, rev = b.rev + 1 FROM record_before b
 		WHERE r.tenant_id = $1 AND r.kind = b.kind AND r.id = b.id`+same+" RETURNING 1")
@@ -41,30 +41,30 @@ func (s *statement) updateRecords(updates []storage.RecordUpdate) {
 		kept = " EXCEPT SELECT * FROM keys_after"
 		after = " AND (SELECT count(*) FROM rekeyed) >= 0" // a key is judged before another record gives it up
 	}
-	s.with("unkeyed", "DELETE FROM lookups l WHERE l.hash = ANY (ARRAY("+
+	s.with("unkeyed", "DELETE FROM vault_lookups l WHERE l.hash = ANY (ARRAY("+
 		"SELECT o.hash FROM (SELECT * FROM keys_before"+kept+") o))"+after)
 }
 
 func (s *statement) deleteRecords(deletes []storage.RecordDelete) {
 	from, same := s.find(rowsOf(recordDeleteColumns, deletes, putRecordDelete), "r", "kind", "id")
 	s.with("record_going", "SELECT r.kind, r.id, r.key_hash, r.alt_hash FROM "+from+
-		" JOIN records r ON r.tenant_id = $1 AND r.kind = u.kind AND r.id = u.id AND r.rev = u.rev"+
+		" JOIN vault_records r ON r.tenant_id = $1 AND r.kind = u.kind AND r.id = u.id AND r.rev = u.rev"+
 		" ORDER BY r.kind, r.id FOR UPDATE OF r")
-	s.with("record_gone", "DELETE FROM records r USING record_going b"+
+	s.with("record_gone", "DELETE FROM vault_records r USING record_going b"+
 		" WHERE r.tenant_id = $1 AND r.kind = b.kind AND r.id = b.id"+same+" RETURNING 1")
 	s.expect("record_gone", len(deletes))
-	s.with("keys_gone", `DELETE FROM lookups l WHERE l.hash = ANY (ARRAY(
+	s.with("keys_gone", `DELETE FROM vault_lookups l WHERE l.hash = ANY (ARRAY(
 		SELECT k.hash FROM record_going b, LATERAL (VALUES (b.key_hash), (b.alt_hash)) AS k(hash)))`)
 }
 
 func (s *statement) jobs(c *storage.Change) {
 	if len(c.InsertJobs) > 0 {
-		s.with("queued", "INSERT INTO jobs (tenant_id, "+jobColumns.names("")+") SELECT $1, u.* FROM "+
+		s.with("queued", "INSERT INTO vault_jobs (tenant_id, "+jobColumns.names("")+") SELECT $1::bytea, u.* FROM "+
 			s.rows(rowsOf(jobColumns, c.InsertJobs, putJob))+" ON CONFLICT DO NOTHING")
 	}
 	if len(c.UpdateJobs) > 0 {
 		from, _ := s.find(rowsOf(jobUpdateColumns, c.UpdateJobs, putJobUpdate), "j")
-		s.with("released", `UPDATE jobs j SET run_at = u.run_at, attempts = u.attempts, dead = u.dead,
+		s.with("released", `UPDATE vault_jobs j SET run_at = u.run_at, attempts = u.attempts, dead = u.dead,
 			key_version = u.key_version, payload = u.payload, lease_until = u.lease_until,
 			owner = CASE WHEN u.lease_until IS NULL THEN NULL ELSE u.owner END FROM `+
 			from+
@@ -73,7 +73,7 @@ func (s *statement) jobs(c *storage.Change) {
 	}
 	if len(c.DeleteJobs) > 0 {
 		from, _ := s.find(rowsOf(jobDeleteColumns, c.DeleteJobs, putJobDelete), "j")
-		s.with("finished", "DELETE FROM jobs j USING "+from+
+		s.with("finished", "DELETE FROM vault_jobs j USING "+from+
 			" WHERE j.tenant_id = $1 AND j.id = u.id AND j.owner = u.owner RETURNING 1")
 		s.expect("finished", len(c.DeleteJobs))
 	}
@@ -91,13 +91,13 @@ func (s *statement) reseal(sealed []storage.Sealed) {
 	}
 	if len(claims) > 0 {
 		from, _ := s.find(rowsOf(resealColumns, claims, putSealed), "c")
-		s.with("resealed_claims", "UPDATE claims c SET key_version = u.key_version, answer = u.body FROM "+
+		s.with("resealed_claims", "UPDATE vault_claims c SET key_version = u.key_version, answer = u.body FROM "+
 			from+
 			" WHERE c.tenant_id = $1 AND c.key = u.key AND c.key_version < u.key_version AND c.answer IS NOT NULL")
 	}
 	if len(jobs) > 0 {
 		from, _ := s.find(rowsOf(resealColumns, jobs, putSealed), "j")
-		s.with("resealed_jobs", "UPDATE jobs j SET key_version = u.key_version, payload = u.body FROM "+
+		s.with("resealed_jobs", "UPDATE vault_jobs j SET key_version = u.key_version, payload = u.body FROM "+
 			from+
 			" WHERE j.tenant_id = $1 AND j.id = u.key AND j.key_version < u.key_version")
 	}

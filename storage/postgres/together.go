@@ -185,15 +185,20 @@ type count struct {
 	n      int64
 }
 
-// add counts a token. The kinds of tokens in a change, or a batch, are few.
+// add counts a token.
 func (t *tally) add(tenant storage.ID, token *storage.Token) {
+	t.sum(count{tenant, token.Set, token.Type, 1})
+}
+
+// sum adds a number. The kinds of tokens in a change, or a batch, are few.
+func (t *tally) sum(more count) {
 	for i := range *t {
-		if c := &(*t)[i]; c.set == token.Set && c.kind == token.Type && c.tenant == tenant {
-			c.n++
+		if c := &(*t)[i]; c.set == more.set && c.kind == more.kind && c.tenant == more.tenant {
+			c.n += more.n
 			return
 		}
 	}
-	*t = append(*t, count{tenant, token.Set, token.Type, 1})
+	*t = append(*t, more)
 }
 
 func (c *count) put(r *rows) {
@@ -267,24 +272,24 @@ func trustingText(f form) string {
 		n += len(cs)
 		return text
 	}
-	logged := insert("logs", groupLogColumns, sharedLogColumns)
+	logged := insert("vault_logs", groupLogColumns, sharedLogColumns)
 	if !f.tokens {
 		return logged
 	}
-	created := insert("tokens", groupTokenColumns, sharedTokenColumns)
+	created := insert("vault_tokens", groupTokenColumns, sharedTokenColumns)
 	counted := groupCountColumns.from(n, true, "u")
 	n += len(groupCountColumns) + 1
 	parts := []string{
 		"logged AS (" + logged + ")",
-		"counted AS (INSERT INTO token_counts (tenant_id, set_id, type, shard, n) SELECT u.tenant_id, u.set_id, u.type, $" +
+		"counted AS (INSERT INTO vault_token_counts (tenant_id, set_id, type, shard, n) SELECT u.tenant_id, u.set_id, u.type, $" +
 			strconv.Itoa(n) + "::bigint, u.n FROM " + counted + addToCounts + ")",
-		"sets AS (" + insert("container_sets", groupSetColumns, nil) + " ORDER BY u.tenant_id, u.set_id ON CONFLICT DO NOTHING)",
+		"sets AS (" + insert("vault_container_sets", groupSetColumns, nil) + " ORDER BY u.tenant_id, u.set_id ON CONFLICT DO NOTHING)",
 	}
 	if f.hashes {
-		parts = append(parts, "hashed AS ("+insert("token_hashes", groupHashColumns, sharedTenant)+")")
+		parts = append(parts, "hashed AS ("+insert("vault_token_hashes", groupHashColumns, sharedTenant)+")")
 	}
 	if f.claims {
-		parts = append(parts, "claimed AS ("+insert("claims", groupClaimColumns, sharedTenant)+" ORDER BY u.key)")
+		parts = append(parts, "claimed AS ("+insert("vault_claims", groupClaimColumns, sharedTenant)+" ORDER BY u.key)")
 	}
 	return "WITH " + strings.Join(parts, ",\n") + "\n" + created
 }

@@ -18,8 +18,48 @@ func (s *Store) Write(ctx context.Context, c *storage.Change) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return s.queue.write(ctx, &pending{change: c, class: classOf(c)})
+	return s.write(ctx, &pending{change: c, class: classOf(c)})
 }
+
+// write writes a change. One that meets a lock of somebody else is taken out of
+// its batch, and tried again by itself, without a connection in between.
+func (s *Store) write(ctx context.Context, p *pending) error {
+	p.deadline = time.Now().Add(s.retryFor)
+	err := s.queue.write(ctx, p)
+	for p.locked {
+		if ctx.Err() != nil && !p.ambiguous {
+			return ctx.Err()
+		}
+		if time.Now().After(p.deadline) {
+			return unknownIf(p.ambiguous, fmt.Errorf("%w: another transaction holds what the change needs", storage.ErrUnavailable))
+		}
+		p.class, p.turn, p.locked = alone, nil, false
+		err = s.waiters.try(func() error { return s.queue.write(ctx, p) })
+	}
+	return err
+}
+
+// waiters bounds how many connections are tried at once by changes that wait
+// for a lock, so that the others are there for everybody else.
+type waiters chan struct{}
+
+const maxWaiters = 2
+
+func (w waiters) try(do func() error) error {
+	w <- struct{}{}
+	defer func() { <-w }()
+	pause(lockPause)
+	return do()
+}
+
+const (
+	// lockTimeout is for how long a statement waits for a lock, and shareTimeout
+	// for how long one waits that was part of a batch which has waited already.
+	lockTimeout  = 100 * time.Millisecond
+	shareTimeout = 5 * time.Millisecond
+	// lockPause is between one try and the next.
+	lockPause = 10 * time.Millisecond
+)
 
 // flush does what a batch asks for, in one statement if it can, and sets the
 // error of each of its changes or readings.
@@ -29,9 +69,13 @@ func (s *Store) flush(slot *slot, batch []*pending) {
 		return
 	}
 	deadline := time.Now().Add(s.retryFor)
-	left := batch
+	left, locked := batch, false
 	if len(batch) > 1 && !slices.ContainsFunc(batch, late) {
-		left = s.together(slot, batch, deadline)
+		left, locked = s.together(slot, batch, deadline)
+	}
+	if locked {
+		slot.setLockTimeout(shareTimeout)
+		defer slot.setLockTimeout(lockTimeout)
 	}
 	for _, p := range left {
 		p.err = s.single(slot, p, deadline)
@@ -42,10 +86,11 @@ func (s *Store) flush(slot *slot, batch []*pending) {
 func late(p *pending) bool { return p.change.Late(time.Now()) }
 
 // together tries a batch as one statement, and returns the changes that are
-// left to be written one by one: all of them, when the statement failed.
-func (s *Store) together(slot *slot, batch []*pending, deadline time.Time) []*pending {
+// left to be written one by one: all of them, when the statement failed, or met
+// a lock.
+func (s *Store) together(slot *slot, batch []*pending, deadline time.Time) (left []*pending, locked bool) {
 	if err := s.connect(slot, deadline); err != nil {
-		return batch // each of them reports it
+		return batch, false // each of them reports it
 	}
 	var passed []*pending
 	var err error
@@ -59,12 +104,12 @@ func (s *Store) together(slot *slot, batch []*pending, deadline time.Time) []*pe
 		for _, p := range batch {
 			p.ambiguous = p.ambiguous || lost(err)
 		}
-		return batch
+		return batch, code(err) == pqerror.LockNotAvailable
 	}
 	for _, p := range passed {
 		p.refused = true
 	}
-	return passed
+	return passed, false
 }
 
 // maxAttempts bounds how often a change is tried that the server refuses
@@ -84,6 +129,10 @@ func (s *Store) single(slot *slot, p *pending, deadline time.Time) error {
 		}
 		if err == nil && attempt == maxAttempts {
 			return errUnsettled
+		}
+		if code(err) == pqerror.LockNotAvailable {
+			p.locked = true
+			return err
 		}
 		if err != nil {
 			slot.forget(err)
@@ -131,7 +180,7 @@ func (s *Store) attempt(slot *slot, p *pending) (done bool, err error) {
 			return err == nil, err
 		}
 	}
-	conflict, err := diagnose(slot, p.change)
+	conflict, err := diagnose(context.Background(), slot, p.change)
 	switch {
 	case err != nil && (lost(err) || transient(err)):
 		return false, err
@@ -139,7 +188,7 @@ func (s *Store) attempt(slot *slot, p *pending) (done bool, err error) {
 		return true, clean(err)
 	case conflict != nil:
 		return true, conflict
-	case constraint(refusal) == "logs_pkey":
+	case constraint(refusal) == "vault_logs_pkey":
 		return true, clean(refusal) // an id of the log that another change has
 	default:
 		return false, nil // it has gone meanwhile
@@ -198,7 +247,7 @@ func split(c *storage.Change) []*storage.Change {
 	return pieces
 }
 
-const markerQuery = "SELECT 1 FROM logs WHERE tenant_id = $1 AND id = $2"
+const markerQuery = "SELECT 1 FROM vault_logs WHERE tenant_id = $1 AND id = $2"
 
 // applied reports whether a change is in the database, which its first log
 // entry tells. A change without one is written again.

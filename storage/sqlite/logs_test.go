@@ -15,7 +15,7 @@ import (
 // entries counts the log entries there are, and those that are counted.
 func entries(t *testing.T, s *Store) (counted, stored int) {
 	t.Helper()
-	return number(t, s, `SELECT COALESCE(sum(n), 0) FROM log_counts`), number(t, s, `SELECT count(*) FROM logs`)
+	return number(t, s, `SELECT COALESCE(sum(n), 0) FROM vault_log_counts`), number(t, s, `SELECT count(*) FROM vault_logs`)
 }
 
 func logs(n int) []storage.Log {
@@ -89,7 +89,7 @@ func TestEntriesAreThereForCallsAfterThem(t *testing.T) {
 	s := open(t, newPath(t))
 	seen := 0
 	count := func(w *writer) error {
-		return w.on.Query(background, `SELECT count(*) FROM logs`, func(row direct.Row) error {
+		return w.on.Query(background, `SELECT count(*) FROM vault_logs`, func(row direct.Row) error {
 			seen = int(row[0].(int64))
 			return nil
 		})

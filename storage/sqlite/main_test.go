@@ -162,6 +162,6 @@ func total(t *testing.T, s *Store) (counted, stored int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stored = number(t, s, `SELECT count(*) FROM tokens WHERE tenant_id = ?`, tenant[:])
+	stored = number(t, s, `SELECT count(*) FROM vault_tokens WHERE tenant_id = ?`, tenant[:])
 	return counted, stored
 }

@@ -45,16 +45,16 @@ func (s *Store) LeaseJobs(ctx context.Context, l storage.Lease) ([]storage.Job, 
 // working at once, and the records come last; what lists need comes after what
 // they list.
 var purged = []struct{ table, key string }{
-	{"lookups", "hash"},
-	{"jobs", "rowid"},
-	{"claims", "rowid"},
-	{"tokens", "rowid"},
-	{"token_hashes", "hash, ord"},
-	{"token_counts", "set_id, type, shard"},
-	{"container_sets", "set_id"},
-	{"logs", "entity_type, id"},
-	{"log_counts", "entity_type, day, shard"},
-	{"records", "rowid"},
+	{"vault_lookups", "hash"},
+	{"vault_jobs", "rowid"},
+	{"vault_claims", "rowid"},
+	{"vault_tokens", "rowid"},
+	{"vault_token_hashes", "hash, ord"},
+	{"vault_token_counts", "set_id, type, shard"},
+	{"vault_container_sets", "set_id"},
+	{"vault_logs", "entity_type, id"},
+	{"vault_log_counts", "entity_type, day, shard"},
+	{"vault_records", "rowid"},
 }
 
 // Purge implements [storage.Writer].
@@ -102,7 +102,7 @@ func (w *writer) purge(tenant storage.ID, limit int) (more bool, err error) {
 // how many it has deleted.
 func (w *writer) purgeTable(table, key string, tenant storage.ID, limit int) (int, error) {
 	where := fmt.Sprintf(`tenant_id = ? AND (%[2]s) IN (SELECT %[2]s FROM %[1]s WHERE tenant_id = ? LIMIT ?)`, table, key)
-	if table == "tokens" {
+	if table == "vault_tokens" {
 		return w.purgeTokens(where, tenant, limit)
 	}
 	result, err := w.conn.ExecContext(background, `DELETE FROM `+table+` WHERE `+where, tenant[:], tenant[:], limit)
@@ -116,7 +116,7 @@ func (w *writer) purgeTable(table, key string, tenant storage.ID, limit int) (in
 // purgeTokens keeps the counts right while it goes on. They are written at
 // once, since the purge may get to them yet.
 func (w *writer) purgeTokens(where string, tenant storage.ID, limit int) (int, error) {
-	rows, err := w.conn.QueryContext(background, `DELETE FROM tokens WHERE `+where+` RETURNING set_id, type`,
+	rows, err := w.conn.QueryContext(background, `DELETE FROM vault_tokens WHERE `+where+` RETURNING set_id, type`,
 		tenant[:], tenant[:], limit)
 	if err != nil {
 		return 0, err

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"embed"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -25,11 +24,8 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 )
 
-//go:embed migrations/*.sql
-var migrationFiles embed.FS
-
 const (
-	busyTimeout = 10 * time.Second
+	busyTimeout = 10 * time.Second // of what is not the writer's
 	openPause   = 5 * time.Millisecond
 	maxReaders  = 4   // for single rows, and for lists
 	maxExpanded = 100 // values of a list that get a placeholder each
@@ -95,9 +91,9 @@ func follow(path string) string {
 // A setting is a PRAGMA and the value that it must have.
 type setting struct{ name, value string }
 
-func commonSettings() []setting {
+func commonSettings(wait time.Duration) []setting {
 	return []setting{
-		{"busy_timeout", strconv.FormatInt(busyTimeout.Milliseconds(), 10)},
+		{"busy_timeout", strconv.FormatInt(wait.Milliseconds(), 10)},
 		{"temp_store", "2"}, // memory: nothing of a sort reaches a file
 	}
 }
@@ -105,7 +101,7 @@ func commonSettings() []setting {
 // writerSettings keep the cache small, of 2 MiB: a transaction that splits pages
 // of an index, as most do, looks at every cached page when it commits.
 func (f file) writerSettings() []setting {
-	s := append(commonSettings(), setting{"secure_delete", "1"}, setting{"cache_size", "-2048"})
+	s := append(commonSettings(busyTimeout), setting{"secure_delete", "1"}, setting{"cache_size", "-2048"})
 	if f.memory {
 		return s
 	}
@@ -115,12 +111,34 @@ func (f file) writerSettings() []setting {
 // readerSettings leave memory mapping off. It makes reads quicker in a file
 // without writes, but SQLite maps the file again after every change, and there is
 // one for the log entry of each read.
-func (f file) readerSettings() []setting {
-	return append(commonSettings(), setting{"query_only", "1"}, setting{"cache_size", "-16384"})
+func (f file) readerSettings(o *Options) []setting {
+	wait := busyTimeout
+	if f.memory {
+		wait = o.WriteWait // as long as a writer does: it is what readers wait for there
+	}
+	return append(commonSettings(wait), setting{"query_only", "1"}, setting{"cache_size", "-16384"})
+}
+
+// appSettings are those of an application's own connections.
+func (f file) appSettings(wait time.Duration) []setting {
+	s := append(commonSettings(wait), setting{"secure_delete", "1"}, setting{"foreign_keys", "1"})
+	if f.memory {
+		return s
+	}
+	return append(s, setting{"synchronous", "2"})
+}
+
+// writerTimeout is how long SQLite lets the writer wait. For other transactions
+// it waits in its own way; but to commit in memory is to wait for readers.
+func (f file) writerTimeout(o *Options) time.Duration {
+	if f.memory {
+		return min(busyTimeout, o.WriteWait)
+	}
+	return 0
 }
 
 // open returns a pool of connections that are opened when they are needed and
-// then kept.
+// then kept; with 0 connections as many as the pool sees fit.
 func (f file) open(settings []setting, connections int) (*sqlx.DB, error) {
 	parameters := make([]string, len(settings), len(settings)+1)
 	for i, s := range settings {
@@ -131,8 +149,10 @@ func (f file) open(settings []setting, connections int) (*sqlx.DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	db.SetMaxOpenConns(connections)
-	db.SetMaxIdleConns(connections)
+	if connections > 0 {
+		db.SetMaxOpenConns(connections)
+		db.SetMaxIdleConns(connections)
+	}
 	return sqlx.NewDb(db, "sqlite"), nil
 }
 
@@ -171,7 +191,7 @@ func check(ctx context.Context, conn *sql.Conn, settings []setting) error {
 	return nil
 }
 
-func openWriter(ctx context.Context, f file) (*writer, error) {
+func openWriter(ctx context.Context, f file, o *Options) (*writer, error) {
 	settings := f.writerSettings()
 	db, err := f.open(settings, 1)
 	if err != nil {
@@ -182,7 +202,7 @@ func openWriter(ctx context.Context, f file) (*writer, error) {
 		err = conn.Close() // only the connection is needed, which the pool keeps
 	}
 	if err == nil {
-		err = migrate(ctx, db)
+		err = migrate(ctx, db, o.Migrate)
 	}
 	if err == nil {
 		conn, err = db.Conn(ctx)
@@ -190,9 +210,9 @@ func openWriter(ctx context.Context, f file) (*writer, error) {
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	w := newWriter(db.DB, conn, f)
-	if w.checkpoints, err = startCheckpointer(ctx, f); err == nil && !f.memory {
-		err = w.setBusyTimeout(0) // it waits for other processes in its own way
+	w := newWriter(db.DB, conn, f, o.WriteWait)
+	if w.checkpoints, err = startCheckpointer(ctx, f); err == nil {
+		err = w.setBusyTimeout(f.writerTimeout(o))
 	}
 	if err != nil {
 		return nil, errors.Join(err, w.close())
@@ -200,16 +220,8 @@ func openWriter(ctx context.Context, f file) (*writer, error) {
 	return w, nil
 }
 
-func migrate(ctx context.Context, db *sqlx.DB) error {
-	migrations, err := fs.Sub(migrationFiles, "migrations")
-	if err != nil {
-		return err
-	}
-	return sqlstore.Migrate(ctx, db, migrations)
-}
-
-func openReaders(ctx context.Context, f file) (*sqlx.DB, error) {
-	settings := f.readerSettings()
+func openReaders(ctx context.Context, f file, o *Options) (*sqlx.DB, error) {
+	settings := f.readerSettings(o)
 	db, err := f.open(settings, dialect.Conns)
 	if err != nil {
 		return nil, err
@@ -233,6 +245,7 @@ var dialect = sqlstore.Dialect{
 	Conns:         2 * readersOfAKind(),
 	Lists:         readersOfAKind(),
 	LogCounts:     true,
+	Error:         unavailable,
 }
 
 // in gives short lists a placeholder for each value. A long one, which could

@@ -172,7 +172,7 @@ func TestNewerSchemas(t *testing.T) {
 	} {
 		path := newPath(t)
 		s := open(t, path)
-		if _, err := s.writes.writer.conn.ExecContext(t.Context(), `INSERT INTO schema_version VALUES (?)`, test.version); err != nil {
+		if _, err := s.writes.writer.conn.ExecContext(t.Context(), `INSERT INTO vault_migrations SELECT ?, vault_id FROM vault_migrations LIMIT 1`, test.version); err != nil {
 			t.Fatal(err)
 		}
 		again, err := Open(t.Context(), path)
@@ -206,7 +206,7 @@ func TestOpenAtOnce(t *testing.T) {
 	for _, w := range wait {
 		w()
 	}
-	versions := number(t, open(t, path), `SELECT count(*) FROM schema_version`)
+	versions := number(t, open(t, path), `SELECT count(*) FROM vault_migrations`)
 	files, err := fs.Glob(migrationFiles, "migrations/*.sql")
 	if err != nil {
 		t.Fatal(err)

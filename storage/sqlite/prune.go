@@ -12,19 +12,19 @@ import (
 // The statements of DeleteLogs. They run some times in a sweep, and not often
 // enough to be kept.
 const (
-	oldTypesText = `SELECT DISTINCT entity_type FROM log_counts WHERE tenant_id = ?1 AND day <= ?2`
+	oldTypesText = `SELECT DISTINCT entity_type FROM vault_log_counts WHERE tenant_id = ?1 AND day <= ?2`
 
-	deleteLogsText = `DELETE FROM logs WHERE tenant_id = ?1 AND entity_type = ?2 AND id IN (
-		SELECT id FROM logs WHERE tenant_id = ?1 AND entity_type = ?2 AND id < ?3 AND created_at < ?4
+	deleteLogsText = `DELETE FROM vault_logs WHERE tenant_id = ?1 AND entity_type = ?2 AND id IN (
+		SELECT id FROM vault_logs WHERE tenant_id = ?1 AND entity_type = ?2 AND id < ?3 AND created_at < ?4
 		ORDER BY id LIMIT ?5) RETURNING created_at`
 
 	// leftOfDay are the entries of a row of log_counts.
-	leftOfDay = `(SELECT l.id FROM logs l WHERE l.tenant_id = ?1 AND l.entity_type = ?2
+	leftOfDay = `(SELECT l.id FROM vault_logs l WHERE l.tenant_id = ?1 AND l.entity_type = ?2
 		AND l.id BETWEEN first_id AND last_id AND l.created_at >= ?4 AND l.created_at < ?5 ORDER BY l.id `
-	uncountLogsText = `UPDATE log_counts SET n = n - ?6, first_id = COALESCE(` + leftOfDay + `LIMIT 1), first_id),
+	uncountLogsText = `UPDATE vault_log_counts SET n = n - ?6, first_id = COALESCE(` + leftOfDay + `LIMIT 1), first_id),
 		last_id = COALESCE(` + leftOfDay + `DESC LIMIT 1), last_id)
 		WHERE tenant_id = ?1 AND entity_type = ?2 AND day = ?3`
-	dropCountText = `DELETE FROM log_counts WHERE tenant_id = ?1 AND entity_type = ?2 AND day = ?3 AND n <= 0`
+	dropCountText = `DELETE FROM vault_log_counts WHERE tenant_id = ?1 AND entity_type = ?2 AND day = ?3 AND n <= 0`
 )
 
 // DeleteLogs implements [storage.Pruner].

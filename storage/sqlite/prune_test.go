@@ -78,9 +78,9 @@ func TestDeleteLogsBesideAWrite(t *testing.T) {
 func checkLogCounts(t *testing.T, s *Store) {
 	t.Helper()
 	counted := days(t, s, `SELECT hex(tenant_id), entity_type, day, n, hex(first_id), hex(last_id)
-		FROM log_counts ORDER BY 1, 2, 3`)
+		FROM vault_log_counts ORDER BY 1, 2, 3`)
 	there := days(t, s, `SELECT hex(tenant_id), entity_type, created_at / 86400000000, count(*), hex(min(id)), hex(max(id))
-		FROM logs GROUP BY 1, 2, 3 ORDER BY 1, 2, 3`)
+		FROM vault_logs GROUP BY 1, 2, 3 ORDER BY 1, 2, 3`)
 	if diff := cmp.Diff(there, counted); diff != "" {
 		t.Fatalf("log_counts (-entries +counts):\n%s", diff)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime"
 	"sync"
+	"time"
 
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -24,6 +25,7 @@ type call struct {
 
 	alone bool // shares its transaction with no other call
 	rows  int
+	since time.Time // when it came
 	err   error
 	done  chan struct{}
 }
@@ -61,6 +63,21 @@ func (g *group) accepts(c *call) bool {
 func (g *group) empty() {
 	clear(g.calls)
 	g.calls, g.rows = g.calls[:0], 0
+}
+
+// giveUp lets go of the calls that came before a time.
+func (g *group) giveUp(before time.Time, err error) {
+	kept := g.calls[:0]
+	for _, c := range g.calls {
+		if c.since.After(before) {
+			kept = append(kept, c)
+			continue
+		}
+		c.err = err
+		c.done <- struct{}{}
+	}
+	clear(g.calls[len(kept):])
+	g.calls = kept
 }
 
 // fail sets the error of every call.
@@ -104,6 +121,7 @@ func (q *queue) do(ctx context.Context, c call) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	c.since = time.Now()
 	c.done = doneChannels.Get().(chan struct{})
 	defer doneChannels.Put(c.done)
 	q.mu.Lock()

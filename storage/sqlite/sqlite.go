@@ -14,6 +14,7 @@ import (
 	"errors"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
@@ -27,29 +28,68 @@ type reader = sqlstore.Store
 // Store is a [storage.Storage] in a SQLite database.
 type Store struct {
 	*reader
-	readers *sql.DB
-	writes  *queue
-	closing sync.Once
-	closed  error // what closing returned
+	readers  *sql.DB
+	writes   *queue
+	identity identity
+	closing  sync.Once
+	closed   error // what closing returned
 }
 
 // Open opens the database at the path, creating it, readable by its owner
 // alone, if there is none. The path ":memory:" stands for a new database in
 // memory, which is gone after Close.
 //
-// Open brings the schema up to date, or fails with
-// [storage.ErrNewerSchema].
-func Open(ctx context.Context, path string) (*Store, error) {
+// Open brings the schema up to date, or fails with [storage.ErrNewerSchema]. All
+// tables and indexes begin with vault_, so that the application may have its own
+// in the same file; if it has one under a name that the vault needs, Open fails
+// with [storage.ErrNameTaken].
+func Open(ctx context.Context, path string) (*Store, error) { return OpenOptions(ctx, path, nil) }
+
+// Options change how a database is used.
+type Options struct {
+	// Migrate says what opening does about migrations that the database lacks.
+	// The default runs them.
+	Migrate storage.MigrateMode
+
+	// WriteWait is how long a call waits while another process, or a transaction
+	// of the application, holds the write lock of the database, before it fails
+	// with [storage.ErrUnavailable]. 30 seconds when zero.
+	WriteWait time.Duration
+}
+
+const defaultWriteWait = 30 * time.Second
+
+// OpenOptions opens the database as Open does. opts may be nil.
+func OpenOptions(ctx context.Context, path string, opts *Options) (*Store, error) {
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	if o.WriteWait <= 0 {
+		o.WriteWait = defaultWriteWait
+	}
+	s, err := openStore(ctx, path, &o)
+	if err == nil && o.Migrate == storage.MigrateOnly {
+		return s, s.Close()
+	}
+	return s, err
+}
+
+func openStore(ctx context.Context, path string, o *Options) (*Store, error) {
 	opening := "opening " + strconv.Quote(path)
 	file, err := locate(path)
 	if err != nil {
 		return nil, describe(opening, err)
 	}
-	w, err := openWriter(ctx, file)
+	w, err := openWriter(ctx, file, o)
 	if err != nil {
 		return nil, describe(opening, err)
 	}
-	readers, err := openReaders(ctx, file)
+	is, err := readIdentity(w)
+	if err != nil {
+		return nil, errors.Join(describe(opening, err), w.close())
+	}
+	readers, err := openReaders(ctx, file, o)
 	if err != nil {
 		return nil, errors.Join(describe(opening, err), w.close())
 	}
@@ -57,7 +97,7 @@ func Open(ctx context.Context, path string) (*Store, error) {
 	if err != nil {
 		return nil, errors.Join(describe(opening, err), readers.Close(), w.close())
 	}
-	return &Store{reader: reads, readers: readers.DB, writes: newQueue(w)}, nil
+	return &Store{reader: reads, readers: readers.DB, writes: newQueue(w), identity: is}, nil
 }
 
 // Close implements [storage.Storage].

@@ -15,6 +15,9 @@ const (
 	stmtRelease
 	stmtSyncFull
 	stmtSyncNormal
+	stmtLock
+	stmtIdentity
+	stmtHold
 
 	stmtInsertToken
 	stmtFindTakenToken
@@ -58,74 +61,79 @@ var statementText = [statementCount]string{
 	stmtBegin:      `BEGIN IMMEDIATE`,
 	stmtCommit:     `COMMIT`,
 	stmtRollback:   `ROLLBACK`,
-	stmtSavepoint:  `SAVEPOINT single`,
-	stmtRollbackTo: `ROLLBACK TO single`,
-	stmtRelease:    `RELEASE single`,
+	stmtSavepoint:  `SAVEPOINT vault_change`,
+	stmtRollbackTo: `ROLLBACK TO vault_change`,
+	stmtRelease:    `RELEASE vault_change`,
 	stmtSyncFull:   `PRAGMA synchronous = FULL`,
 	stmtSyncNormal: `PRAGMA synchronous = NORMAL`,
 
-	stmtInsertToken: `INSERT INTO tokens (tenant_id, ord, id, type, set_id, containers, expires_at, cvc_expires_at,
+	// It changes nothing, but takes the lock that lets one transaction write.
+	stmtLock:     `UPDATE vault_migrations SET version = version WHERE version = 0`,
+	stmtIdentity: `SELECT m.vault_id, l.file FROM vault_migrations m, pragma_database_list l WHERE l.name = 'main' LIMIT 1`,
+	stmtHold:     `SELECT 1 FROM vault_records WHERE tenant_id = ? AND kind = ? AND id = ? AND rev = ?`,
+
+	stmtInsertToken: `INSERT INTO vault_tokens (tenant_id, ord, id, type, set_id, containers, expires_at, cvc_expires_at,
 		key_version, rev, created_by, created_at, modified_by, modified_at, fingerprint, expression, dedup, hashes, cvc, body)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
-	stmtFindTakenToken: `SELECT 1 FROM tokens WHERE tenant_id = ? AND (id = ? OR ord = ?)`,
-	stmtReadHashes:     `SELECT hashes FROM tokens WHERE tenant_id = ? AND ord = ? AND rev = ?`,
-	stmtUpdateToken: `UPDATE OR IGNORE tokens SET set_id = ?, containers = ?, expires_at = ?, cvc_expires_at = ?,
+	stmtFindTakenToken: `SELECT 1 FROM vault_tokens WHERE tenant_id = ? AND (id = ? OR ord = ?)`,
+	stmtReadHashes:     `SELECT hashes FROM vault_tokens WHERE tenant_id = ? AND ord = ? AND rev = ?`,
+	stmtUpdateToken: `UPDATE OR IGNORE vault_tokens SET set_id = ?, containers = ?, expires_at = ?, cvc_expires_at = ?,
 		key_version = ?, rev = rev + 1, modified_by = ?, modified_at = ?, fingerprint = ?, expression = ?, dedup = ?,
 		cvc = ?, body = ?, hashes = ? WHERE tenant_id = ? AND ord = ? AND rev = ?`,
-	stmtUpdateTokenKeepHashes: `UPDATE OR IGNORE tokens SET set_id = ?, containers = ?, expires_at = ?, cvc_expires_at = ?,
+	stmtUpdateTokenKeepHashes: `UPDATE OR IGNORE vault_tokens SET set_id = ?, containers = ?, expires_at = ?, cvc_expires_at = ?,
 		key_version = ?, rev = rev + 1, modified_by = ?, modified_at = ?, fingerprint = ?, expression = ?, dedup = ?,
 		cvc = ?, body = ? WHERE tenant_id = ? AND ord = ? AND rev = ?`,
-	stmtFindToken:   `SELECT 1 FROM tokens WHERE tenant_id = ? AND ord = ? AND rev = ?`,
-	stmtDeleteToken: `DELETE FROM tokens WHERE tenant_id = ? AND ord = ? AND rev = ? RETURNING hashes`,
-	stmtInsertHash:  `INSERT INTO token_hashes (tenant_id, hash, ord) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`,
-	stmtDeleteHash:  `DELETE FROM token_hashes WHERE tenant_id = ? AND hash = ? AND ord = ?`,
-	stmtInsertSet: `INSERT INTO container_sets (tenant_id, set_id, containers) VALUES (?, ?, ?)
+	stmtFindToken:   `SELECT 1 FROM vault_tokens WHERE tenant_id = ? AND ord = ? AND rev = ?`,
+	stmtDeleteToken: `DELETE FROM vault_tokens WHERE tenant_id = ? AND ord = ? AND rev = ? RETURNING hashes`,
+	stmtInsertHash:  `INSERT INTO vault_token_hashes (tenant_id, hash, ord) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`,
+	stmtDeleteHash:  `DELETE FROM vault_token_hashes WHERE tenant_id = ? AND hash = ? AND ord = ?`,
+	stmtInsertSet: `INSERT INTO vault_container_sets (tenant_id, set_id, containers) VALUES (?, ?, ?)
 		ON CONFLICT DO NOTHING`,
-	stmtCountTokens: `INSERT INTO token_counts (tenant_id, set_id, type, shard, n) VALUES (?, ?, ?, 0, ?)
+	stmtCountTokens: `INSERT INTO vault_token_counts (tenant_id, set_id, type, shard, n) VALUES (?, ?, ?, 0, ?)
 		ON CONFLICT DO UPDATE SET n = n + excluded.n`,
-	stmtInsertLog: `INSERT INTO logs (tenant_id, id, created_at, actor_id, actor_type, entity_type, entity_id,
+	stmtInsertLog: `INSERT INTO vault_logs (tenant_id, id, created_at, actor_id, actor_type, entity_type, entity_id,
 		operation, message, actor_name) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-	stmtCountLogs: `INSERT INTO log_counts (tenant_id, entity_type, day, shard, n, first_id, last_id)
+	stmtCountLogs: `INSERT INTO vault_log_counts (tenant_id, entity_type, day, shard, n, first_id, last_id)
 		VALUES (?, ?, ?, 0, ?, ?, ?) ON CONFLICT DO UPDATE SET n = n + excluded.n,
 		first_id = min(first_id, excluded.first_id), last_id = max(last_id, excluded.last_id)`,
 
-	stmtInsertRecord: `INSERT INTO records (tenant_id, kind, id, name, name_fold, key_hash, alt_hash, expires_at,
+	stmtInsertRecord: `INSERT INTO vault_records (tenant_id, kind, id, name, name_fold, key_hash, alt_hash, expires_at,
 		key_version, created_at, rev, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
-	stmtReadRecordKeys: `SELECT key_hash, alt_hash FROM records WHERE tenant_id = ? AND kind = ? AND id = ? AND rev = ?`,
-	stmtUpdateRecord: `UPDATE records SET name = ?, name_fold = ?, key_hash = ?, alt_hash = ?, expires_at = ?,
+	stmtReadRecordKeys: `SELECT key_hash, alt_hash FROM vault_records WHERE tenant_id = ? AND kind = ? AND id = ? AND rev = ?`,
+	stmtUpdateRecord: `UPDATE vault_records SET name = ?, name_fold = ?, key_hash = ?, alt_hash = ?, expires_at = ?,
 		key_version = ?, created_at = ?, body = ?, rev = rev + 1 WHERE tenant_id = ? AND kind = ? AND id = ? AND rev = ?`,
-	stmtDeleteRecord: `DELETE FROM records WHERE tenant_id = ? AND kind = ? AND id = ? AND rev = ?
+	stmtDeleteRecord: `DELETE FROM vault_records WHERE tenant_id = ? AND kind = ? AND id = ? AND rev = ?
 		RETURNING key_hash, alt_hash`,
-	stmtInsertLookup: `INSERT INTO lookups (hash, tenant_id, kind, id) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING`,
-	stmtDeleteLookup: `DELETE FROM lookups WHERE hash = ? AND tenant_id = ?`,
+	stmtInsertLookup: `INSERT INTO vault_lookups (hash, tenant_id, kind, id) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+	stmtDeleteLookup: `DELETE FROM vault_lookups WHERE hash = ? AND tenant_id = ?`,
 
-	stmtTakeClaim: `INSERT INTO claims (tenant_id, key, owner, lease_until, expires_at, key_version, answer)
+	stmtTakeClaim: `INSERT INTO vault_claims (tenant_id, key, owner, lease_until, expires_at, key_version, answer)
 		VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET owner = excluded.owner,
 		lease_until = excluded.lease_until, expires_at = excluded.expires_at,
 		key_version = excluded.key_version, answer = excluded.answer
 		WHERE COALESCE(CASE WHEN answer IS NULL THEN lease_until ELSE expires_at END, 0) <= ?`,
-	stmtFinishClaim: `UPDATE claims SET answer = ?, expires_at = ?, key_version = ?
+	stmtFinishClaim: `UPDATE vault_claims SET answer = ?, expires_at = ?, key_version = ?
 		WHERE tenant_id = ? AND key = ? AND owner = ? AND answer IS NULL`,
-	stmtDropClaim: `DELETE FROM claims WHERE tenant_id = ? AND key = ? AND owner = ? AND answer IS NULL`,
-	stmtSweepClaims: `DELETE FROM claims WHERE rowid IN (
-		SELECT rowid FROM claims WHERE ` + claimExpired + ` LIMIT ?)`,
-	stmtClaimsDue: `SELECT 1 FROM claims WHERE ` + claimExpired + ` LIMIT 1`,
-	stmtSweepJobs: `DELETE FROM jobs WHERE rowid IN (SELECT rowid FROM jobs WHERE dead AND run_at <= ? LIMIT ?)`,
-	stmtJobsOver:  `SELECT 1 FROM jobs WHERE dead AND run_at <= ? LIMIT 1`,
+	stmtDropClaim: `DELETE FROM vault_claims WHERE tenant_id = ? AND key = ? AND owner = ? AND answer IS NULL`,
+	stmtSweepClaims: `DELETE FROM vault_claims WHERE rowid IN (
+		SELECT rowid FROM vault_claims WHERE ` + claimExpired + ` LIMIT ?)`,
+	stmtClaimsDue: `SELECT 1 FROM vault_claims WHERE ` + claimExpired + ` LIMIT 1`,
+	stmtSweepJobs: `DELETE FROM vault_jobs WHERE rowid IN (SELECT rowid FROM vault_jobs WHERE dead AND run_at <= ? LIMIT ?)`,
+	stmtJobsOver:  `SELECT 1 FROM vault_jobs WHERE dead AND run_at <= ? LIMIT 1`,
 
-	stmtInsertJob: `INSERT INTO jobs (tenant_id, id, kind, run_at, attempts, dead, owner, lease_until, key_version, payload)
+	stmtInsertJob: `INSERT INTO vault_jobs (tenant_id, id, kind, run_at, attempts, dead, owner, lease_until, key_version, payload)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-	stmtUpdateJob: `UPDATE jobs SET run_at = ?, attempts = ?, dead = ?, key_version = ?, payload = ?,
+	stmtUpdateJob: `UPDATE vault_jobs SET run_at = ?, attempts = ?, dead = ?, key_version = ?, payload = ?,
 		owner = ?, lease_until = ? WHERE tenant_id = ? AND id = ? AND owner = ?`,
-	stmtDeleteJob: `DELETE FROM jobs WHERE tenant_id = ? AND id = ? AND owner = ?`,
-	stmtLeaseJobs: `UPDATE jobs SET owner = ?, lease_until = ? WHERE rowid IN (
-		SELECT rowid FROM jobs WHERE tenant_id = ? AND NOT dead AND run_at <= ?
+	stmtDeleteJob: `DELETE FROM vault_jobs WHERE tenant_id = ? AND id = ? AND owner = ?`,
+	stmtLeaseJobs: `UPDATE vault_jobs SET owner = ?, lease_until = ? WHERE rowid IN (
+		SELECT rowid FROM vault_jobs WHERE tenant_id = ? AND NOT dead AND run_at <= ?
 		AND (lease_until IS NULL OR lease_until <= ?) ORDER BY run_at, id LIMIT ?)
 		RETURNING ` + sqlstore.JobColumns,
 
-	stmtResealClaim: `UPDATE claims SET answer = ?, key_version = ?
+	stmtResealClaim: `UPDATE vault_claims SET answer = ?, key_version = ?
 		WHERE tenant_id = ? AND key = ? AND key_version < ? AND answer IS NOT NULL`,
-	stmtResealJob: `UPDATE jobs SET payload = ?, key_version = ? WHERE tenant_id = ? AND id = ? AND key_version < ?`,
+	stmtResealJob: `UPDATE vault_jobs SET payload = ?, key_version = ? WHERE tenant_id = ? AND id = ? AND key_version < ?`,
 }
 
 // claimExpired holds for claims that may be swept. One whose lease

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"os"
@@ -15,11 +16,10 @@ import (
 )
 
 const (
-	// busyLimit is how long the start of a transaction waits for another
-	// process, and busyPause after what time it looks again. SQLite itself would
-	// look every tenth of a second, and rarely at the moment between two
-	// transactions of a process that writes all the time.
-	busyLimit = 30 * time.Second
+	// busyPause is after what time the start of a transaction looks again whether
+	// the write lock is free, which another process has, or a transaction of the
+	// application. SQLite itself would look every tenth of a second, and rarely at
+	// the moment between two transactions of a process that writes all the time.
 	busyPause = 300 * time.Microsecond
 	// beginAttempts is how often a transaction is started that fails otherwise.
 	beginAttempts = 3
@@ -41,10 +41,13 @@ type writer struct {
 	file  file
 	on    *direct.Conn // conn
 	stmts [statementCount]*direct.Stmt
+	tx    *sql.Tx // of the application, which it writes in instead; nil for its own
 
 	relaxed bool // synchronous is NORMAL
 	wrote   bool // the call under way has changed something
 	tenant  any  // the value of tenant_id for the change under way
+
+	wait time.Duration // for how long a call waits for the write lock
 
 	// What the transaction under way will have added when it commits.
 	counts tally
@@ -67,9 +70,9 @@ type setKey struct {
 	set    storage.Hash
 }
 
-func newWriter(db *sql.DB, conn *sql.Conn, f file) *writer {
+func newWriter(db *sql.DB, conn *sql.Conn, f file, wait time.Duration) *writer {
 	return &writer{
-		db: db, conn: conn, file: f, on: direct.NewConn(conn),
+		db: db, conn: conn, file: f, on: direct.NewConn(conn), wait: wait,
 		counts: newTally(), knownSets: map[setKey]struct{}{},
 	}
 }
@@ -96,7 +99,7 @@ func (w *writer) run(g *group) {
 			g.fail(fmt.Errorf("sqlite: panic in a transaction (%T)", p))
 		}
 	}()
-	if first := g.calls[0]; first.outside != nil {
+	if first := g.calls[0]; first.outside != nil { // it is alone
 		first.err = first.outside(w)
 		return
 	}
@@ -137,15 +140,18 @@ func (w *writer) begin(g *group) error {
 		_, _ = w.exec(stmtRollback)
 		return describe("setting the durability", err)
 	}
-	since := time.Now()
 	for attempt := 1; ; {
 		_, err := w.exec(stmtBegin)
 		switch {
 		case err == nil:
 			return nil
-		case isBusy(err) && time.Since(since) < busyLimit:
+		case isBusy(err):
+			err = unavailable(describe("starting a transaction", err))
+			if g.giveUp(time.Now().Add(-w.wait), err); len(g.calls) == 0 {
+				return err
+			}
 			<-time.After(busyPause)
-		case isBusy(err) || attempt == beginAttempts:
+		case attempt == beginAttempts:
 			return describe("starting a transaction", err)
 		default:
 			// A rollback that failed may have left a transaction open.
@@ -256,11 +262,7 @@ func (w *writer) commit() error {
 
 // exec runs a statement and returns how many rows it changed.
 func (w *writer) exec(id statementID, args ...any) (int64, error) {
-	stmt, err := w.prepared(id)
-	if err != nil {
-		return 0, err
-	}
-	result, err := stmt.Exec(background, args...)
+	result, err := w.result(id, args)
 	if err != nil {
 		return 0, err
 	}
@@ -269,8 +271,22 @@ func (w *writer) exec(id statementID, args ...any) (int64, error) {
 	return n, err
 }
 
+func (w *writer) result(id statementID, args []any) (driver.Result, error) {
+	if w.tx != nil {
+		return w.tx.ExecContext(background, statementText[id], args...)
+	}
+	stmt, err := w.prepared(id)
+	if err != nil {
+		return nil, err
+	}
+	return stmt.Exec(background, args...)
+}
+
 // query runs a statement and calls row for each of its rows.
 func (w *writer) query(id statementID, row func(direct.Row) error, args ...any) error {
+	if w.tx != nil {
+		return direct.QueryTx(background, w.tx, statementText[id], row, args...)
+	}
 	stmt, err := w.prepared(id)
 	if err != nil {
 		return err

@@ -161,6 +161,33 @@ func (c *Conn) each(row func(Row) error, query func() (driver.Rows, error)) (err
 	}
 }
 
+// QueryTx runs a statement in a transaction of somebody else's, through
+// [database/sql], and calls row as [Stmt.Query] does.
+func QueryTx(ctx context.Context, tx *sql.Tx, text string, row func(Row) error, args ...any) error {
+	rows, err := tx.QueryContext(ctx, text, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	columns, err := rows.Columns()
+	if err != nil {
+		return err
+	}
+	values, places := make(Row, len(columns)), make([]any, len(columns))
+	for i := range values {
+		places[i] = (*any)(&values[i])
+	}
+	for rows.Next() {
+		if err := rows.Scan(places...); err != nil {
+			return err
+		}
+		if err := row(values); err != nil {
+			return err
+		}
+	}
+	return errors.Join(rows.Err(), rows.Close())
+}
+
 // named returns arguments as drivers want them.
 func (c *Conn) named(args []any) []driver.NamedValue {
 	c.args = c.args[:0]

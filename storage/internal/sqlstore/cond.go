@@ -97,7 +97,7 @@ func (c *compiler) term(cond storage.Cond) (clause, error) {
 	case storage.IDPrefix:
 		return c.prefix(string(cond)), nil
 	case storage.HashIs:
-		return clause{`EXISTS (SELECT 1 FROM token_hashes h WHERE h.tenant_id = ` + c.column("tenant_id") +
+		return clause{`EXISTS (SELECT 1 FROM vault_token_hashes h WHERE h.tenant_id = ` + c.column("tenant_id") +
 			` AND h.hash = ? AND h.ord = ` + c.column("ord") + `)`, []any{cond[:]}}, nil
 	case storage.FingerprintIs:
 		return clause{c.column("fingerprint") + " = ?", []any{cond[:]}}, nil

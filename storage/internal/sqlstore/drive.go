@@ -49,7 +49,7 @@ func (s *Store) drivers(tenant storage.ID, terms []storage.Cond) ([]driver, erro
 func (s *Store) driver(tenant storage.ID, cond storage.Cond) (driver, bool, error) {
 	switch cond := cond.(type) {
 	case storage.HashIs:
-		return driver{exact: true, ords: clause{`SELECT h.ord FROM token_hashes h WHERE h.tenant_id = ? AND h.hash = ?`,
+		return driver{exact: true, ords: clause{`SELECT h.ord FROM vault_token_hashes h WHERE h.tenant_id = ? AND h.hash = ?`,
 			[]any{s.dialect.ID(tenant), cond[:]}}}, true, nil
 	case storage.IDPrefix:
 		if cond == "" {
@@ -68,7 +68,7 @@ func (s *Store) driver(tenant storage.ID, cond storage.Cond) (driver, bool, erro
 // tokenDriver drives by an index of tokens.
 func (s *Store) tokenDriver(tenant storage.ID, cond storage.Cond) (driver, bool, error) {
 	where, err := compile(&s.dialect, "f", cond)
-	return driver{exact: true, ords: clause{`SELECT f.ord FROM tokens f WHERE f.tenant_id = ? AND ` + where.text,
+	return driver{exact: true, ords: clause{`SELECT f.ord FROM vault_tokens f WHERE f.tenant_id = ? AND ` + where.text,
 		append([]any{s.dialect.ID(tenant)}, where.args...)}}, err == nil, err
 }
 

@@ -37,7 +37,7 @@ func (s *Store) ListTokens(ctx context.Context, f storage.TokenFilter) ([]storag
 	var page []storage.Token
 	if f.Limit > 0 {
 		ords := mergeOrds(lists, f.Limit, f.Offset)
-		query := `SELECT ` + tokenColumns + ` FROM (` + ords.text + `) p CROSS JOIN tokens t
+		query := `SELECT ` + tokenColumns + ` FROM (` + ords.text + `) p CROSS JOIN vault_tokens t
 			WHERE t.tenant_id = ? AND t.ord = p.ord ORDER BY p.ord DESC`
 		if page, err = s.tokens(ctx, nil, f.Tenant, f.MaxBytes, query, append(ords.args, s.dialect.ID(f.Tenant))); err != nil {
 			return nil, 0, err
@@ -228,7 +228,7 @@ func (l *tokenList) findPairs(ctx context.Context) (int, error) {
 	args := append([]any{l.tenant}, l.setsOnCounts.args...)
 	var p pair
 	total := 0
-	err := l.store.each(ctx, `SELECT c.set_id, c.type, CAST(SUM(c.n) AS bigint) FROM token_counts c
+	err := l.store.each(ctx, `SELECT c.set_id, c.type, CAST(SUM(c.n) AS bigint) FROM vault_token_counts c
 		WHERE c.tenant_id = ? AND `+l.setsOnCounts.text+`
 		GROUP BY c.set_id, c.type HAVING SUM(c.n) > 0 LIMIT ?`, append(args, maxPairs+1),
 		[]sql.Scanner{(*hashColumn)(&p.set), (*textColumn)(&p.kind), (*intColumn)(&p.n)}, func() {
@@ -240,7 +240,7 @@ func (l *tokenList) findPairs(ctx context.Context) (int, error) {
 		return total, err
 	}
 	l.pairs = nil
-	total, err = l.store.count(ctx, `SELECT CAST(COALESCE(SUM(c.n), 0) AS bigint) FROM token_counts c
+	total, err = l.store.count(ctx, `SELECT CAST(COALESCE(SUM(c.n), 0) AS bigint) FROM vault_token_counts c
 		WHERE c.tenant_id = ? AND `+l.setsOnCounts.text, args...)
 	return total, err
 }
@@ -275,7 +275,7 @@ func (l *tokenList) ords(limit, offset int) clause {
 func (l *tokenList) drivenOrds(limit, offset int) clause {
 	live, before := l.live("t"), l.before("d")
 	return clause{
-		`SELECT d.ord FROM (` + l.drive.ords.text + `) d CROSS JOIN tokens t
+		`SELECT d.ord FROM (` + l.drive.ords.text + `) d CROSS JOIN vault_tokens t
 		WHERE t.tenant_id = ? AND t.ord = d.ord AND ` + and([]string{l.setsOnTokens.text, l.residual.text, live.text, before.text}) + `
 		ORDER BY d.ord DESC LIMIT ? OFFSET ?`,
 		slices.Concat(l.drive.ords.args, []any{l.tenant}, l.setsOnTokens.args, l.residual.args, live.args, before.args,
@@ -300,7 +300,7 @@ func (l *tokenList) mergedOrds(limit, offset int) clause {
 func (l *tokenList) scannedOrds(where clause, limit, offset int) clause {
 	live, before := l.live("t"), l.before("t")
 	return clause{
-		`SELECT t.ord FROM tokens t WHERE ` + and([]string{where.text, live.text, before.text}) + `
+		`SELECT t.ord FROM vault_tokens t WHERE ` + and([]string{where.text, live.text, before.text}) + `
 		ORDER BY t.ord DESC LIMIT ? OFFSET ?`,
 		slices.Concat(where.args, live.args, before.args, []any{limit, offset}),
 	}
@@ -316,7 +316,7 @@ func (l *tokenList) live(alias string) clause {
 	if l.filter.Offset < deepOffset {
 		return clause{`(` + alias + `.expires_at IS NULL OR ` + alias + `.expires_at > ?)`, []any{now}}
 	}
-	return clause{alias + `.ord NOT IN (SELECT e.ord FROM tokens e WHERE e.tenant_id = ? AND e.expires_at <= ?)`,
+	return clause{alias + `.ord NOT IN (SELECT e.ord FROM vault_tokens e WHERE e.tenant_id = ? AND e.expires_at <= ?)`,
 		[]any{l.tenant, now}}
 }
 
@@ -339,8 +339,8 @@ func (l *tokenList) total(ctx context.Context) (int, error) {
 		return l.store.count(ctx, all.text, all.args...)
 	}
 	return l.store.count(ctx, `SELECT (`+all.text+`) - (
-		SELECT count(*) FROM (SELECT e.ord FROM tokens e WHERE e.tenant_id = ? AND e.expires_at <= ?) e
-		CROSS JOIN tokens t WHERE t.tenant_id = ? AND t.ord = e.ord AND `+l.where.text+`)`,
+		SELECT count(*) FROM (SELECT e.ord FROM vault_tokens e WHERE e.tenant_id = ? AND e.expires_at <= ?) e
+		CROSS JOIN vault_tokens t WHERE t.tenant_id = ? AND t.ord = e.ord AND `+l.where.text+`)`,
 		slices.Concat(all.args, []any{l.tenant, l.filter.Now.UnixMicro(), l.tenant}, l.where.args)...)
 }
 
@@ -349,16 +349,16 @@ func (l *tokenList) total(ctx context.Context) (int, error) {
 func (l *tokenList) countAll() clause {
 	switch {
 	case len(l.rest) == 0:
-		return clause{`SELECT CAST(COALESCE(SUM(c.n), 0) AS bigint) FROM token_counts c WHERE c.tenant_id = ? AND ` +
+		return clause{`SELECT CAST(COALESCE(SUM(c.n), 0) AS bigint) FROM vault_token_counts c WHERE c.tenant_id = ? AND ` +
 			l.setsOnCounts.text, append([]any{l.tenant}, l.setsOnCounts.args...)}
 	case l.drive != nil && l.drive.exact && len(l.rest) == 1 && len(l.sets) == 0:
 		return clause{`SELECT count(*) FROM (` + l.drive.ords.text + `) d`, l.drive.ords.args}
 	case l.drive != nil:
-		return clause{`SELECT count(*) FROM (` + l.drive.ords.text + `) d CROSS JOIN tokens t
+		return clause{`SELECT count(*) FROM (` + l.drive.ords.text + `) d CROSS JOIN vault_tokens t
 			WHERE t.tenant_id = ? AND t.ord = d.ord AND ` + l.setsOnTokens.text + ` AND ` + l.residual.text,
 			slices.Concat(l.drive.ords.args, []any{l.tenant}, l.setsOnTokens.args, l.residual.args)}
 	default:
-		return clause{`SELECT count(*) FROM tokens t WHERE t.tenant_id = ? AND ` + l.where.text,
+		return clause{`SELECT count(*) FROM vault_tokens t WHERE t.tenant_id = ? AND ` + l.where.text,
 			append([]any{l.tenant}, l.where.args...)}
 	}
 }

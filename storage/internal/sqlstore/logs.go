@@ -125,7 +125,7 @@ func (l *logList) findRanges(ctx context.Context) (bool, error) {
 	var kind string
 	var first, last, lowest, highest storage.ID
 	l.types = nil
-	err := l.store.each(ctx, `SELECT l.entity_type, MIN(l.first_id), MAX(l.last_id) FROM log_counts l
+	err := l.store.each(ctx, `SELECT l.entity_type, MIN(l.first_id), MAX(l.last_id) FROM vault_log_counts l
 		WHERE `+l.byType.text+` AND l.day BETWEEN ? AND ? GROUP BY l.entity_type`,
 		slices.Concat(l.byType.args, []any{dayOf(l.from), dayOf(l.to - 1)}),
 		[]sql.Scanner{(*textColumn)(&kind), (*idColumn)(&first), (*idColumn)(&last)}, func() {
@@ -174,7 +174,7 @@ func (l *logList) pageQuery(limit, offset int) clause {
 		return l.mergedPage(limit, offset)
 	case offset >= deepOffset && !l.store.dialect.LogCounts:
 		ids := l.entries(`l.id`, l.where(), limit, offset)
-		return clause{`SELECT ` + logColumns + ` FROM logs l WHERE l.tenant_id = ? AND l.id IN (SELECT * FROM (` + ids.text + `) p)
+		return clause{`SELECT ` + logColumns + ` FROM vault_logs l WHERE l.tenant_id = ? AND l.id IN (SELECT * FROM (` + ids.text + `) p)
 			ORDER BY l.id DESC`, append([]any{l.store.dialect.ID(l.filter.Tenant)}, ids.args...)}
 	default:
 		return l.entries(logColumns, l.where(), limit, offset)
@@ -183,7 +183,7 @@ func (l *logList) pageQuery(limit, offset int) clause {
 
 // entries is the query for columns of a page of the entries of a condition.
 func (l *logList) entries(columns string, where clause, limit, offset int) clause {
-	return clause{`SELECT ` + columns + ` FROM logs l WHERE ` + where.text + ` ORDER BY l.id DESC LIMIT ? OFFSET ?`,
+	return clause{`SELECT ` + columns + ` FROM vault_logs l WHERE ` + where.text + ` ORDER BY l.id DESC LIMIT ? OFFSET ?`,
 		slices.Concat(where.args, []any{limit, offset})}
 }
 
@@ -207,14 +207,14 @@ func (l *logList) mergedPage(limit, offset int) clause {
 func (l *logList) total(ctx context.Context) (int, error) {
 	where := l.where()
 	if most := l.filter.CountUpTo; most > 0 {
-		return l.store.count(ctx, `SELECT count(*) FROM (SELECT 1 FROM logs l WHERE `+where.text+` LIMIT ?) f`,
+		return l.store.count(ctx, `SELECT count(*) FROM (SELECT 1 FROM vault_logs l WHERE `+where.text+` LIMIT ?) f`,
 			slices.Concat(where.args, []any{most})...)
 	}
 	if !l.store.dialect.LogCounts || l.filter.EntityID != "" || l.uncounted {
-		return l.store.count(ctx, `SELECT count(*) FROM logs l WHERE `+where.text, where.args...)
+		return l.store.count(ctx, `SELECT count(*) FROM vault_logs l WHERE `+where.text, where.args...)
 	}
 	first, last := dayOf(l.from+microsPerDay-1), dayOf(l.to)-1 // the whole days
-	total, err := l.store.count(ctx, `SELECT CAST(COALESCE(SUM(l.n), 0) AS bigint) FROM log_counts l
+	total, err := l.store.count(ctx, `SELECT CAST(COALESCE(SUM(l.n), 0) AS bigint) FROM vault_log_counts l
 		WHERE `+l.byType.text+` AND l.day BETWEEN ? AND ?`, slices.Concat(l.byType.args, []any{first, last})...)
 	if err != nil || !l.timed {
 		return total, err
@@ -243,5 +243,5 @@ func (l *logList) countDay(ctx context.Context, day int64) (int, error) {
 		return 0, err
 	}
 	where := part.where()
-	return l.store.count(ctx, `SELECT count(*) FROM logs l WHERE `+where.text, where.args...)
+	return l.store.count(ctx, `SELECT count(*) FROM vault_logs l WHERE `+where.text, where.args...)
 }

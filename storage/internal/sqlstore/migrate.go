@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,46 +21,15 @@ import (
 // does not know the latest of them still works.
 const versionsPerMajor = 1000
 
-// createAttempts bounds how often the table of versions is asked for: when two
-// nodes create it at once, one of them may fail and find it there next time.
-const createAttempts = 5
+// migrateAttempts bounds how often a migration is tried: when two nodes run one
+// at once, one of them may fail, and finds it done next time.
+const migrateAttempts = 5
 
-// Migrate brings the database to the latest schema. The files are named by
-// version, as in 1001_initial.sql: the major version, then three digits.
-//
-// Each migration is one transaction that inserts its version first: a second
-// node that starts at the same time waits for it, and then has nothing to do.
-// A schema of a later major version is [storage.ErrNewerSchema].
-func Migrate(ctx context.Context, db *sqlx.DB, files fs.FS) error {
-	migrations, err := readMigrations(files)
-	if err != nil {
-		return err
-	}
-	done, err := versions(ctx, db)
-	if err != nil {
-		return fmt.Errorf("storage: reading the schema version: %w", err)
-	}
-	known := migrations[len(migrations)-1].version
-	if latest := slices.Max(append(done, 0)); latest/versionsPerMajor > known/versionsPerMajor {
-		return fmt.Errorf("%w: the database is at version %d, this program supports up to %d", storage.ErrNewerSchema, latest, known)
-	}
-	for _, m := range migrations {
-		if slices.Contains(done, m.version) {
-			continue
-		}
-		if err := m.run(ctx, db); err != nil {
-			return fmt.Errorf("storage: migration %d: %w", m.version, err)
-		}
-	}
-	return nil
-}
-
-type migration struct {
-	version int
-	script  string
-}
-
-func readMigrations(files fs.FS) ([]migration, error) {
+// ReadMigrations returns the migrations of a folder in their order. The files
+// are named by version, as in 1001_initial.sql: the major version, then three
+// digits. Each begins with what enters its version in vault_migrations; the
+// first creates that table.
+func ReadMigrations(files fs.FS) ([]storage.Migration, error) {
 	names, err := fs.Glob(files, "*.sql")
 	if err != nil {
 		return nil, err
@@ -67,7 +37,7 @@ func readMigrations(files fs.FS) ([]migration, error) {
 	if len(names) == 0 {
 		return nil, errors.New("storage: there are no migrations")
 	}
-	migrations := make([]migration, 0, len(names))
+	migrations := make([]storage.Migration, 0, len(names))
 	for _, name := range names {
 		number, _, _ := strings.Cut(path.Base(name), "_")
 		version, err := strconv.Atoi(number)
@@ -78,47 +48,133 @@ func readMigrations(files fs.FS) ([]migration, error) {
 		if err != nil {
 			return nil, err
 		}
-		migrations = append(migrations, migration{version, string(script)})
+		migrations = append(migrations, storage.Migration{Version: version, SQL: string(script)})
 	}
-	slices.SortFunc(migrations, func(a, b migration) int { return a.version - b.version })
+	slices.SortFunc(migrations, func(a, b storage.Migration) int { return a.Version - b.Version })
 	return migrations, nil
 }
 
-// versions returns the migrations that have run, after it has made sure that
-// there is a table of them.
-func versions(ctx context.Context, db *sqlx.DB) ([]int, error) {
-	var done []int
-	var err error
-	for range createAttempts {
-		if err = db.SelectContext(ctx, &done, `SELECT version FROM schema_version`); err == nil {
-			return done, nil
-		}
-		_, err = db.ExecContext(ctx, `CREATE TABLE IF NOT EXISTS schema_version (version bigint PRIMARY KEY)`)
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-	}
-	if err == nil {
-		err = db.SelectContext(ctx, &done, `SELECT version FROM schema_version`)
-	}
-	return done, err
+// Catalog asks a database what is in it. Each query gives one column of text.
+type Catalog struct {
+	Names   string // of the tables and indexes that begin with vault_
+	Columns string // of vault_migrations; none when there is no such table
+	Table   string // vault_migrations, as statements name it
 }
 
-func (m migration) run(ctx context.Context, db *sqlx.DB) error {
-	tx, err := db.BeginTxx(ctx, nil)
+// Migrator brings a database to the latest schema, or checks that it is there.
+type Migrator struct {
+	DB      *sqlx.DB
+	All     []storage.Migration
+	Catalog Catalog
+}
+
+// Run runs the migrations that are missing, each in one transaction, which a
+// second node that starts at the same time waits for. With
+// [storage.MigrateCheck] it changes nothing, and a missing one is
+// [storage.ErrOldSchema]. A schema of a later major version is
+// [storage.ErrNewerSchema]. A table or an index that has a name of the vault's,
+// and is not the vault's, is [storage.ErrNameTaken], and nothing is changed.
+func (m *Migrator) Run(ctx context.Context, mode storage.MigrateMode) error {
+	var before []int // that had run when it failed
+	for failed := 0; ; {
+		done, err := m.versions(ctx)
+		if err != nil {
+			return err
+		}
+		missing := m.missing(done)
+		if len(missing) == 0 {
+			return m.newer(done)
+		}
+		if mode == storage.MigrateCheck {
+			return errors.Join(m.newer(done), fmt.Errorf("%w: %s", storage.ErrOldSchema, versionsText(missing)))
+		}
+		err = m.newer(done)
+		if err == nil {
+			err = m.next(ctx, missing)
+		}
+		if err == nil {
+			continue
+		}
+		// Another node may have been faster: then it is done the next time.
+		if failed > 0 && slices.Equal(done, before) || failed == migrateAttempts || ctx.Err() != nil {
+			return err
+		}
+		failed, before = failed+1, done
+	}
+}
+
+func versionsText(missing []storage.Migration) string {
+	texts := make([]string, len(missing))
+	for i, m := range missing {
+		texts[i] = strconv.Itoa(m.Version)
+	}
+	return "missing " + strings.Join(texts, ", ")
+}
+
+// missing returns the migrations that have not run.
+func (m *Migrator) missing(done []int) []storage.Migration {
+	return slices.DeleteFunc(slices.Clone(m.All), func(one storage.Migration) bool { return slices.Contains(done, one.Version) })
+}
+
+// newer refuses a schema of a later major version.
+func (m *Migrator) newer(done []int) error {
+	known := m.All[len(m.All)-1].Version
+	if latest := slices.Max(append(done, 0)); latest/versionsPerMajor > known/versionsPerMajor {
+		return fmt.Errorf("%w: the database is at version %d, this program supports up to %d", storage.ErrNewerSchema, latest, known)
+	}
+	return nil
+}
+
+// versions returns the migrations that have run.
+func (m *Migrator) versions(ctx context.Context) ([]int, error) {
+	var columns []string
+	if err := m.DB.SelectContext(ctx, &columns, m.Catalog.Columns); err != nil {
+		return nil, fmt.Errorf("storage: looking for the schema: %w", err)
+	}
+	switch {
+	case len(columns) == 0:
+		return nil, nil
+	case !slices.Contains(columns, "version") || !slices.Contains(columns, "vault_id"):
+		return nil, fmt.Errorf("%w: vault_migrations", storage.ErrNameTaken)
+	}
+	var done []int
+	err := m.DB.SelectContext(ctx, &done, `SELECT version FROM `+m.Catalog.Table+` ORDER BY version`)
+	if err != nil {
+		return nil, fmt.Errorf("storage: reading the schema version: %w", err)
+	}
+	return done, nil
+}
+
+// created finds the names of what a migration creates.
+var created = regexp.MustCompile(`CREATE (?:TABLE|INDEX|UNIQUE INDEX) (?:\S+\.)?(vault_\w+)`)
+
+// next runs the first of the migrations that are missing, unless a name that one
+// of them needs is taken.
+func (m *Migrator) next(ctx context.Context, missing []storage.Migration) error {
+	var names []string
+	if err := m.DB.SelectContext(ctx, &names, m.Catalog.Names); err != nil {
+		return fmt.Errorf("storage: looking for the schema: %w", err)
+	}
+	for _, one := range missing {
+		for _, found := range created.FindAllStringSubmatch(one.SQL, -1) {
+			if slices.Contains(names, found[1]) {
+				return fmt.Errorf("%w: %s", storage.ErrNameTaken, found[1])
+			}
+		}
+	}
+	if err := m.apply(ctx, missing[0].SQL); err != nil {
+		return fmt.Errorf("storage: migration %d: %w", missing[0].Version, err)
+	}
+	return nil
+}
+
+func (m *Migrator) apply(ctx context.Context, script string) error {
+	tx, err := m.DB.BeginTxx(ctx, nil)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = tx.Rollback() }() // does nothing after Commit
-	inserted, err := tx.ExecContext(ctx,
-		tx.Rebind(`INSERT INTO schema_version (version) VALUES (?) ON CONFLICT DO NOTHING`), m.version)
-	if err != nil {
-		return err
-	}
-	if n, err := inserted.RowsAffected(); err != nil || n == 0 {
-		return err
-	}
-	if _, err := tx.ExecContext(ctx, m.script); err != nil {
+	if _, err := tx.ExecContext(ctx, script); err != nil {
 		return err
 	}
 	return tx.Commit()

@@ -1,7 +1,11 @@
 package sqlstore
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
 	"testing"
 	"testing/fstest"
 
@@ -24,10 +28,33 @@ func emptyDatabase(t *testing.T) *sqlx.DB {
 
 func script(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
 
+// first is a script that makes the table of migrations, as the first one does.
+func first(text string) *fstest.MapFile {
+	return script(`CREATE TABLE vault_migrations (version INTEGER PRIMARY KEY, vault_id BLOB);
+		INSERT INTO vault_migrations VALUES (1001, 'x'); ` + text)
+}
+
+// next is a script that enters its version.
+func next(version int, text string) *fstest.MapFile {
+	return script(fmt.Sprintf(`INSERT INTO vault_migrations VALUES (%d, 'x'); %s`, version, text))
+}
+
+// migrate runs the migrations of a folder on a SQLite database.
+func migrate(ctx context.Context, db *sqlx.DB, files fs.FS, mode storage.MigrateMode) error {
+	all, err := ReadMigrations(files)
+	if err != nil {
+		return err
+	}
+	m := Migrator{DB: db, All: all, Catalog: Catalog{
+		Names: `SELECT name FROM sqlite_schema`, Columns: `SELECT name FROM pragma_table_info('vault_migrations')`, Table: `vault_migrations`,
+	}}
+	return m.Run(ctx, mode)
+}
+
 func versionsOf(t *testing.T, db *sqlx.DB) []int {
 	t.Helper()
 	var done []int
-	if err := db.Select(&done, `SELECT version FROM schema_version ORDER BY version`); err != nil {
+	if err := db.Select(&done, `SELECT version FROM vault_migrations ORDER BY version`); err != nil {
 		t.Fatal(err)
 	}
 	return done
@@ -37,16 +64,16 @@ func TestMigrate(t *testing.T) {
 	t.Parallel()
 	db := emptyDatabase(t)
 	files := fstest.MapFS{
-		"1001_first.sql":  script(`CREATE TABLE a (x INTEGER); INSERT INTO a VALUES (1);`),
-		"1002_second.sql": script(`INSERT INTO a VALUES (2);`),
+		"1001_first.sql":  first(`CREATE TABLE a (x INTEGER); INSERT INTO a VALUES (1);`),
+		"1002_second.sql": next(1002, `INSERT INTO a VALUES (2);`),
 	}
 	for range 2 {
-		if err := Migrate(t.Context(), db, files); err != nil {
+		if err := migrate(t.Context(), db, files, storage.MigrateAuto); err != nil {
 			t.Fatal(err)
 		}
 	}
-	files["1010_third.sql"] = script(`INSERT INTO a SELECT count(*) FROM a;`)
-	if err := Migrate(t.Context(), db, files); err != nil {
+	files["1010_third.sql"] = next(1010, `INSERT INTO a SELECT count(*) FROM a;`)
+	if err := migrate(t.Context(), db, files, storage.MigrateAuto); err != nil {
 		t.Fatal(err)
 	}
 	var rows []int
@@ -65,17 +92,17 @@ func TestMigrationThatFails(t *testing.T) {
 	t.Parallel()
 	db := emptyDatabase(t)
 	files := fstest.MapFS{
-		"1001_first.sql":  script(`CREATE TABLE a (x INTEGER)`),
-		"1002_second.sql": script(`CREATE TABLE b (x INTEGER); no such statement`),
+		"1001_first.sql":  first(`CREATE TABLE a (x INTEGER)`),
+		"1002_second.sql": next(1002, `CREATE TABLE b (x INTEGER); no such statement`),
 	}
-	if err := Migrate(t.Context(), db, files); err == nil {
+	if err := migrate(t.Context(), db, files, storage.MigrateAuto); err == nil {
 		t.Fatal("the second migration did not fail")
 	}
 	if diff := cmp.Diff([]int{1001}, versionsOf(t, db)); diff != "" {
 		t.Errorf("versions (-want +got):\n%s", diff)
 	}
-	files["1002_second.sql"] = script(`CREATE TABLE b (x INTEGER)`)
-	if err := Migrate(t.Context(), db, files); err != nil {
+	files["1002_second.sql"] = next(1002, `CREATE TABLE b (x INTEGER)`)
+	if err := migrate(t.Context(), db, files, storage.MigrateAuto); err != nil {
 		t.Errorf("the corrected migration: %v", err)
 	}
 }
@@ -83,20 +110,76 @@ func TestMigrationThatFails(t *testing.T) {
 func TestMigrateKnowsItsLimits(t *testing.T) {
 	t.Parallel()
 	db := emptyDatabase(t)
-	old := fstest.MapFS{"1001_first.sql": script(`CREATE TABLE a (x INTEGER)`)}
-	newer := fstest.MapFS{"1001_first.sql": old["1001_first.sql"], "2001_next.sql": script(`DROP TABLE a`)}
-	if err := Migrate(t.Context(), db, newer); err != nil {
+	old := fstest.MapFS{"1001_first.sql": first(`CREATE TABLE a (x INTEGER)`)}
+	newer := fstest.MapFS{"1001_first.sql": old["1001_first.sql"], "2001_next.sql": next(2001, `DROP TABLE a`)}
+	if err := migrate(t.Context(), db, newer, storage.MigrateAuto); err != nil {
 		t.Fatal(err)
 	}
-	if err := Migrate(t.Context(), db, old); !errors.Is(err, storage.ErrNewerSchema) {
+	if err := migrate(t.Context(), db, old, storage.MigrateAuto); !errors.Is(err, storage.ErrNewerSchema) {
 		t.Errorf("a newer major version: got %v", err)
 	}
 	for name, files := range map[string]fstest.MapFS{
 		"no migrations":            {},
 		"a name without a version": {"initial.sql": script(``)},
 	} {
-		if err := Migrate(t.Context(), emptyDatabase(t), files); err == nil {
+		if err := migrate(t.Context(), emptyDatabase(t), files, storage.MigrateAuto); err == nil {
 			t.Errorf("%s was not refused", name)
 		}
+	}
+}
+
+// TestNamesThatAreTaken proves that somebody else's table is found before
+// anything is made.
+func TestNamesThatAreTaken(t *testing.T) {
+	t.Parallel()
+	files := fstest.MapFS{
+		"1001_first.sql":  first(`CREATE TABLE vault_a (x INTEGER)`),
+		"1002_second.sql": next(1002, `CREATE UNIQUE INDEX vault_a_x ON vault_a (x)`),
+	}
+	for name, theirs := range map[string]string{
+		"vault_a":          `CREATE TABLE vault_a (y INTEGER)`,
+		"vault_a_x":        `CREATE TABLE theirs (y INTEGER); CREATE INDEX vault_a_x ON theirs (y)`,
+		"vault_migrations": `CREATE TABLE vault_migrations (version INTEGER)`,
+	} {
+		db := emptyDatabase(t)
+		db.MustExec(theirs)
+		var before, after []string
+		names := `SELECT name FROM sqlite_schema ORDER BY name`
+		if err := db.Select(&before, names); err != nil {
+			t.Fatal(err)
+		}
+		err := migrate(t.Context(), db, files, storage.MigrateAuto)
+		if !errors.Is(err, storage.ErrNameTaken) || !strings.HasSuffix(err.Error(), " "+name) {
+			t.Errorf("%s: got %v", name, err)
+		}
+		if err := db.Select(&after, names); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(before, after); diff != "" {
+			t.Errorf("%s: the database has changed (-before +after):\n%s", name, diff)
+		}
+	}
+}
+
+func TestCheckChangesNothing(t *testing.T) {
+	t.Parallel()
+	db := emptyDatabase(t)
+	files := fstest.MapFS{"1001_first.sql": first(``)}
+	check := func() error { return migrate(t.Context(), db, files, storage.MigrateCheck) }
+	if err := check(); !errors.Is(err, storage.ErrOldSchema) || !strings.Contains(err.Error(), "1001") {
+		t.Errorf("an empty database: got %v", err)
+	}
+	if err := migrate(t.Context(), db, files, storage.MigrateAuto); err != nil {
+		t.Fatal(err)
+	}
+	if err := check(); err != nil {
+		t.Errorf("after the migrations: %v", err)
+	}
+	files["1002_second.sql"] = next(1002, ``)
+	if err := check(); !errors.Is(err, storage.ErrOldSchema) || strings.Contains(err.Error(), "1001") {
+		t.Errorf("with one missing: got %v", err)
+	}
+	if diff := cmp.Diff([]int{1001}, versionsOf(t, db)); diff != "" {
+		t.Errorf("versions (-want +got):\n%s", diff)
 	}
 }

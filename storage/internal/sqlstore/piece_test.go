@@ -16,11 +16,11 @@ func TestLargeRowsComeInPieces(t *testing.T) {
 	s.piece = 2*size + 1
 	for i := range rows {
 		for _, insert := range []string{
-			`INSERT INTO tokens (tenant_id, ord, id, type, set_id, containers, fingerprint, expression, hashes, key_version, expires_at, created_at, rev, body)
+			`INSERT INTO vault_tokens (tenant_id, ord, id, type, set_id, containers, fingerprint, expression, hashes, key_version, expires_at, created_at, rev, body)
 				VALUES (?, ?, hex(randomblob(9)), 'token', zeroblob(16), '/', zeroblob(32), zeroblob(16), x'', 1, 1, 1, 1, zeroblob(?))`,
-			`INSERT INTO records (tenant_id, kind, id, name, name_fold, key_version, expires_at, created_at, rev, body)
+			`INSERT INTO vault_records (tenant_id, kind, id, name, name_fold, key_version, expires_at, created_at, rev, body)
 				VALUES (?, 'session', ?, '', '', 1, 1, 1, 1, zeroblob(?))`,
-			`INSERT INTO jobs (tenant_id, id, kind, run_at, attempts, dead, key_version, payload) VALUES (?, ?, 'react', 1, 0, 0, 1, zeroblob(?))`,
+			`INSERT INTO vault_jobs (tenant_id, id, kind, run_at, attempts, dead, key_version, payload) VALUES (?, ?, 'react', 1, 0, 0, 1, zeroblob(?))`,
 		} {
 			id := storage.ID{byte(i + 1)}
 			if _, err := s.db.ExecContext(t.Context(), insert, someTenant[:], id[:], size); err != nil {

@@ -22,7 +22,7 @@ var someTenant = storage.ID{1}
 func newStore(t *testing.T) *Store {
 	t.Helper()
 	db := openDB(t)
-	if err := Migrate(t.Context(), db, os.DirFS("../../sqlite/migrations")); err != nil {
+	if err := migrate(t.Context(), db, os.DirFS("../../sqlite/migrations"), storage.MigrateAuto); err != nil {
 		t.Fatal(err)
 	}
 	d := Dialect{
@@ -73,7 +73,7 @@ func plan(t *testing.T, s *Store, query clause) string {
 // countTokens makes a list believe that there are so many tokens.
 func countTokens(t *testing.T, s *Store, set storage.Hash, n int) {
 	t.Helper()
-	s.db.MustExec(`INSERT INTO token_counts (tenant_id, set_id, type, n) VALUES (?, ?, 'card', ?)`, someTenant[:], set[:], n)
+	s.db.MustExec(`INSERT INTO vault_token_counts (tenant_id, set_id, type, n) VALUES (?, ?, 'card', ?)`, someTenant[:], set[:], n)
 }
 
 func TestPlans(t *testing.T) { //nolint:tparallel // the cases share one connection
@@ -89,17 +89,17 @@ func TestPlans(t *testing.T) { //nolint:tparallel // the cases share one connect
 		offset int
 		want   []string // parts of the plan for the ords of the page
 	}{
-		{"all", nil, 0, []string{"INDEX sqlite_autoindex_tokens_1 (tenant_id=?)"}},
-		{"all, far in", nil, 1000, []string{"COVERING INDEX sqlite_autoindex_tokens_1 (tenant_id=?)"}},
-		{"a set", storage.SetIn{rare}, 0, []string{"INDEX tokens_set (tenant_id=? AND set_id=? AND type=?)"}},
-		{"a type", storage.TypeIn{"card"}, 0, []string{"INDEX tokens_set (tenant_id=? AND set_id=? AND type=?)"}},
-		{"a hash", storage.HashIs{9}, 0, []string{"h USING PRIMARY KEY (tenant_id=? AND hash=?)", "t USING INDEX sqlite_autoindex_tokens_1 (tenant_id=? AND ord=?)"}},
+		{"all", nil, 0, []string{"INDEX sqlite_autoindex_vault_tokens_1 (tenant_id=?)"}},
+		{"all, far in", nil, 1000, []string{"COVERING INDEX sqlite_autoindex_vault_tokens_1 (tenant_id=?)"}},
+		{"a set", storage.SetIn{rare}, 0, []string{"INDEX vault_tokens_set (tenant_id=? AND set_id=? AND type=?)"}},
+		{"a type", storage.TypeIn{"card"}, 0, []string{"INDEX vault_tokens_set (tenant_id=? AND set_id=? AND type=?)"}},
+		{"a hash", storage.HashIs{9}, 0, []string{"h USING PRIMARY KEY (tenant_id=? AND hash=?)", "t USING INDEX sqlite_autoindex_vault_tokens_1 (tenant_id=? AND ord=?)"}},
 		{"a hash in a common set", storage.And{storage.SetIn{common}, storage.HashIs{9}}, 0, []string{"h USING PRIMARY KEY (tenant_id=? AND hash=?)"}},
-		{"a fingerprint in a common set", storage.And{storage.SetIn{common}, storage.FingerprintIs{9}}, 0, []string{"f USING COVERING INDEX tokens_fingerprint (tenant_id=? AND fingerprint=?)"}},
-		{"ids", storage.And{storage.IDIn{"a", "b"}, storage.HashIs{9}}, 0, []string{"f USING INDEX sqlite_autoindex_tokens_2 (tenant_id=? AND id=?)"}},
-		{"a prefix", storage.IDPrefix("a"), 0, []string{"f USING INDEX sqlite_autoindex_tokens_2 (tenant_id=? AND id>? AND id<?)"}},
-		{"either of two", storage.Or{storage.HashIs{9}, storage.FingerprintIs{9}}, 0, []string{"h USING PRIMARY KEY (tenant_id=? AND hash=?)", "f USING COVERING INDEX tokens_fingerprint (tenant_id=? AND fingerprint=?)"}},
-		{"a set or a hash", storage.Or{storage.SetIn{common}, storage.HashIs{9}}, 0, []string{"INDEX tokens_set (tenant_id=? AND set_id=? AND type=?)", "h USING PRIMARY KEY (tenant_id=? AND hash=?)"}},
+		{"a fingerprint in a common set", storage.And{storage.SetIn{common}, storage.FingerprintIs{9}}, 0, []string{"f USING COVERING INDEX vault_tokens_fingerprint (tenant_id=? AND fingerprint=?)"}},
+		{"ids", storage.And{storage.IDIn{"a", "b"}, storage.HashIs{9}}, 0, []string{"f USING INDEX sqlite_autoindex_vault_tokens_2 (tenant_id=? AND id=?)"}},
+		{"a prefix", storage.IDPrefix("a"), 0, []string{"f USING INDEX sqlite_autoindex_vault_tokens_2 (tenant_id=? AND id>? AND id<?)"}},
+		{"either of two", storage.Or{storage.HashIs{9}, storage.FingerprintIs{9}}, 0, []string{"h USING PRIMARY KEY (tenant_id=? AND hash=?)", "f USING COVERING INDEX vault_tokens_fingerprint (tenant_id=? AND fingerprint=?)"}},
+		{"a set or a hash", storage.Or{storage.SetIn{common}, storage.HashIs{9}}, 0, []string{"INDEX vault_tokens_set (tenant_id=? AND set_id=? AND type=?)", "h USING PRIMARY KEY (tenant_id=? AND hash=?)"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			f := storage.TokenFilter{Tenant: someTenant, Where: test.where, Now: now, Limit: 20, Offset: test.offset}
@@ -150,10 +150,10 @@ func TestLogPlans(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
 	for _, kind := range []string{"card", "proxy"} {
-		s.db.MustExec(`INSERT INTO log_counts (tenant_id, entity_type, day, n, first_id, last_id) VALUES (?, ?, 0, 1, ?, ?)`,
+		s.db.MustExec(`INSERT INTO vault_log_counts (tenant_id, entity_type, day, n, first_id, last_id) VALUES (?, ?, 0, 1, ?, ?)`,
 			someTenant[:], kind, someTenant[:], someTenant[:])
 	}
-	const byType, byEntity = "PRIMARY KEY (tenant_id=? AND entity_type=?", "logs_entity (tenant_id=? AND entity_id=?)"
+	const byType, byEntity = "PRIMARY KEY (tenant_id=? AND entity_type=?", "vault_logs_entity (tenant_id=? AND entity_id=?)"
 	for name, test := range map[string]struct {
 		filter storage.LogFilter
 		want   string
@@ -248,7 +248,7 @@ func TestErrorsOfTheDriverAreReplaced(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
 	s.dialect.Error = func(error) error { return context.DeadlineExceeded }
-	s.db.MustExec(`DROP TABLE container_sets`)
+	s.db.MustExec(`DROP TABLE vault_container_sets`)
 	if _, err := s.ContainerSets(t.Context(), someTenant); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)
 	}

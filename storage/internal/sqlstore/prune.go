@@ -15,32 +15,32 @@ import (
 // never made a join, which could read all old entries.
 const logTenantsQuery = `
 WITH RECURSIVE logged(tenant) AS (
-	SELECT * FROM (SELECT l.tenant_id FROM logs l WHERE l.tenant_id > ? ORDER BY l.tenant_id LIMIT 1) AS first
+	SELECT * FROM (SELECT l.tenant_id FROM vault_logs l WHERE l.tenant_id > ? ORDER BY l.tenant_id LIMIT 1) AS first
 	UNION ALL
-	SELECT (SELECT l.tenant_id FROM logs l WHERE l.tenant_id > logged.tenant ORDER BY l.tenant_id LIMIT 1)
+	SELECT (SELECT l.tenant_id FROM vault_logs l WHERE l.tenant_id > logged.tenant ORDER BY l.tenant_id LIMIT 1)
 	FROM logged WHERE logged.tenant IS NOT NULL
 )
 SELECT logged.tenant FROM logged WHERE logged.tenant IS NOT NULL AND (
-	SELECT 1 FROM logs l WHERE l.tenant_id = logged.tenant AND l.id < ? AND l.created_at < ? ORDER BY l.id LIMIT 1
+	SELECT 1 FROM vault_logs l WHERE l.tenant_id = logged.tenant AND l.id < ? AND l.created_at < ? ORDER BY l.id LIMIT 1
 ) = 1 LIMIT ?`
 
 // countedTenantsQuery does the same through log_counts, from type to type of
 // each tenant, where the key of logs has the type before the id.
 const countedTenantsQuery = `
 WITH RECURSIVE logged(tenant) AS (
-	SELECT * FROM (SELECT c.tenant_id FROM log_counts c WHERE c.tenant_id > ? ORDER BY c.tenant_id LIMIT 1) AS first
+	SELECT * FROM (SELECT c.tenant_id FROM vault_log_counts c WHERE c.tenant_id > ? ORDER BY c.tenant_id LIMIT 1) AS first
 	UNION ALL
-	SELECT (SELECT c.tenant_id FROM log_counts c WHERE c.tenant_id > logged.tenant ORDER BY c.tenant_id LIMIT 1)
+	SELECT (SELECT c.tenant_id FROM vault_log_counts c WHERE c.tenant_id > logged.tenant ORDER BY c.tenant_id LIMIT 1)
 	FROM logged WHERE logged.tenant IS NOT NULL
 )
 SELECT logged.tenant FROM logged WHERE logged.tenant IS NOT NULL AND (
 	WITH RECURSIVE types(name) AS (
-		SELECT MIN(c.entity_type) FROM log_counts c WHERE c.tenant_id = logged.tenant
+		SELECT MIN(c.entity_type) FROM vault_log_counts c WHERE c.tenant_id = logged.tenant
 		UNION ALL
-		SELECT (SELECT MIN(c.entity_type) FROM log_counts c WHERE c.tenant_id = logged.tenant AND c.entity_type > types.name)
+		SELECT (SELECT MIN(c.entity_type) FROM vault_log_counts c WHERE c.tenant_id = logged.tenant AND c.entity_type > types.name)
 		FROM types WHERE types.name IS NOT NULL
 	)
-	SELECT 1 FROM types CROSS JOIN logs l
+	SELECT 1 FROM types CROSS JOIN vault_logs l
 	WHERE l.tenant_id = logged.tenant AND l.entity_type = types.name AND l.id < ? AND l.created_at < ? LIMIT 1
 ) = 1 LIMIT ?`
 

@@ -10,7 +10,7 @@ import (
 
 const (
 	claimColumns = `owner, lease_until, expires_at, key_version, answer`
-	claimByKey   = `claims WHERE tenant_id = ? AND key = ?`
+	claimByKey   = `vault_claims WHERE tenant_id = ? AND key = ?`
 )
 
 // Claim implements [storage.Queue].
@@ -34,13 +34,13 @@ func (s *Store) Claim(ctx context.Context, tenant storage.ID, key storage.Key) (
 // are not dead, so that its cost is that of the tenants, not that of the jobs.
 const dueTenantsQuery = `
 WITH RECURSIVE waiting(tenant) AS (
-	SELECT * FROM (SELECT j.tenant_id FROM jobs j WHERE j.tenant_id > ? AND NOT j.dead ORDER BY j.tenant_id LIMIT 1) AS first
+	SELECT * FROM (SELECT j.tenant_id FROM vault_jobs j WHERE j.tenant_id > ? AND NOT j.dead ORDER BY j.tenant_id LIMIT 1) AS first
 	UNION ALL
-	SELECT (SELECT j.tenant_id FROM jobs j WHERE j.tenant_id > waiting.tenant AND NOT j.dead ORDER BY j.tenant_id LIMIT 1)
+	SELECT (SELECT j.tenant_id FROM vault_jobs j WHERE j.tenant_id > waiting.tenant AND NOT j.dead ORDER BY j.tenant_id LIMIT 1)
 	FROM waiting WHERE waiting.tenant IS NOT NULL
 )
 SELECT waiting.tenant FROM waiting WHERE waiting.tenant IS NOT NULL AND EXISTS (
-	SELECT 1 FROM jobs j WHERE j.tenant_id = waiting.tenant AND NOT j.dead AND j.run_at <= ?
+	SELECT 1 FROM vault_jobs j WHERE j.tenant_id = waiting.tenant AND NOT j.dead AND j.run_at <= ?
 	AND (j.lease_until IS NULL OR j.lease_until <= ?)
 ) LIMIT ?`
 
@@ -59,11 +59,11 @@ func (s *Store) SealedUnder(ctx context.Context, tenant storage.ID, kind storage
 	sealed := storage.Sealed{Kind: kind}
 	var id storage.ID
 	var key sql.Scanner = (*keyColumn)(&sealed.Key)
-	query := `SELECT key, key_version, answer FROM claims
+	query := `SELECT key, key_version, answer FROM vault_claims
 		WHERE tenant_id = ? AND key_version < ? AND answer IS NOT NULL LIMIT ?`
 	if kind == storage.SealedJobs {
 		key = (*idColumn)(&id)
-		query = `SELECT id, key_version, payload FROM jobs
+		query = `SELECT id, key_version, payload FROM vault_jobs
 			WHERE tenant_id = ? AND key_version < ? AND length(payload) > 0 LIMIT ?`
 	}
 	var found []storage.Sealed

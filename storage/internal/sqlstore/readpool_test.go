@@ -222,7 +222,7 @@ func TestAPanicInARowIsAnError(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
 	key := storage.Key{1}
-	if _, err := s.db.Exec(`INSERT INTO claims (tenant_id, key, key_version) VALUES (?, ?, 7)`, someTenant[:], key[:]); err != nil {
+	if _, err := s.db.Exec(`INSERT INTO vault_claims (tenant_id, key, key_version) VALUES (?, ?, 7)`, someTenant[:], key[:]); err != nil {
 		t.Fatal(err)
 	}
 	conn := s.points.idle[0]

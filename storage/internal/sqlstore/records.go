@@ -11,8 +11,8 @@ import (
 const recordColumns = `r.tenant_id, r.kind, r.id, r.name, r.key_hash, r.alt_hash, r.expires_at,
 	r.key_version, r.body, r.created_at, r.rev`
 
-const recordByHash = `lookups l
-	JOIN records r ON r.tenant_id = l.tenant_id AND r.kind = l.kind AND r.id = l.id
+const recordByHash = `vault_lookups l
+	JOIN vault_records r ON r.tenant_id = l.tenant_id AND r.kind = l.kind AND r.id = l.id
 	WHERE l.hash = ?`
 
 // recordDest returns where to scan recordColumns to.
@@ -74,7 +74,7 @@ func (s *Store) records(ctx context.Context, maxBytes int, where string, args ..
 	var found []storage.Record
 	var r storage.Record
 	size := pageBytes{most: maxBytes}
-	err := s.until(ctx, `SELECT `+recordColumns+` FROM records r WHERE `+where, args, recordDest(&r), func() error {
+	err := s.until(ctx, `SELECT `+recordColumns+` FROM vault_records r WHERE `+where, args, recordDest(&r), func() error {
 		found = append(found, r)
 		return size.add(r.Body)
 	})
@@ -103,7 +103,7 @@ func (s *Store) ListRecords(ctx context.Context, f storage.RecordFilter) ([]stor
 	if n, ok := wholeTotal(len(page), f.Offset, f.Limit, f.Before); ok {
 		return page, n, nil
 	}
-	total, err := s.count(ctx, `SELECT count(*) FROM records r WHERE `+where, args...)
+	total, err := s.count(ctx, `SELECT count(*) FROM vault_records r WHERE `+where, args...)
 	if err != nil {
 		return nil, 0, err
 	}

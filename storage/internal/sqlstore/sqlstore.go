@@ -8,29 +8,29 @@
 // created_by, modified_by, actor_id and owner, a zero dedup, key or alternative
 // key, and a nil cvc or answer.
 //
-//	tokens(tenant_id, ord, id, type, set_id, containers, fingerprint, expression,
+//	vault_tokens(tenant_id, ord, id, type, set_id, containers, fingerprint, expression,
 //	       dedup, hashes, key_version, body, cvc, cvc_expires_at, expires_at,
 //	       created_by, created_at, modified_by, modified_at, rev)
-//	token_hashes(tenant_id, hash, ord)
-//	token_counts(tenant_id, set_id, type, shard, n)
-//	container_sets(tenant_id, set_id, containers)
-//	logs(tenant_id, id, created_at, actor_id, actor_type, entity_type, entity_id,
+//	vault_token_hashes(tenant_id, hash, ord)
+//	vault_token_counts(tenant_id, set_id, type, shard, n)
+//	vault_container_sets(tenant_id, set_id, containers)
+//	vault_logs(tenant_id, id, created_at, actor_id, actor_type, entity_type, entity_id,
 //	     operation, message, actor_name)
-//	log_counts(tenant_id, entity_type, day, shard, n, first_id, last_id)
-//	records(tenant_id, kind, id, name, name_fold, key_hash, alt_hash, expires_at,
+//	vault_log_counts(tenant_id, entity_type, day, shard, n, first_id, last_id)
+//	vault_records(tenant_id, kind, id, name, name_fold, key_hash, alt_hash, expires_at,
 //	        key_version, body, created_at, rev)
-//	lookups(hash, tenant_id, kind, id)
-//	claims(tenant_id, key, owner, lease_until, expires_at, key_version, answer)
-//	jobs(tenant_id, id, kind, run_at, attempts, dead, owner, lease_until,
+//	vault_lookups(hash, tenant_id, kind, id)
+//	vault_claims(tenant_id, key, owner, lease_until, expires_at, key_version, answer)
+//	vault_jobs(tenant_id, id, kind, run_at, attempts, dead, owner, lease_until,
 //	     key_version, payload)
-//	schema_version(version)
+//	vault_migrations(version, vault_id)
 //
 // A token's containers are joined by commas ([JoinContainers]), its hashes are
 // concatenated, and a record's name_fold is [FoldName] of its name. The sums of
-// n in token_counts over all shards are the exact numbers of rows in tokens by
+// n in vault_token_counts over all shards are the exact numbers of tokens by
 // set and type: a writer changes them in the transaction that changes the rows.
-// Likewise log_counts, if a backend has it ([Dialect].LogCounts), has the
-// numbers of rows in logs by type and day ([LogDay]), and the lowest and highest
+// Likewise vault_log_counts, if a backend has it ([Dialect].LogCounts), has the
+// numbers of log entries by type and day ([LogDay]), and the lowest and highest
 // id of those.
 package sqlstore
 
@@ -83,8 +83,13 @@ type Dialect struct {
 	// errors hold the content of columns.
 	Error func(error) error
 
-	// LogCounts says that the writer keeps log_counts, and that the key of logs
-	// is (tenant_id, entity_type, id). Otherwise it is (tenant_id, id), and the
+	// Qualify, unless nil, returns a statement in which every table is named with
+	// its schema. In the statements of this package no other word begins with
+	// vault_.
+	Qualify func(string) string
+
+	// LogCounts says that the writer keeps vault_log_counts, and that the key of
+	// vault_logs is (tenant_id, entity_type, id). Otherwise it is (tenant_id, id), and the
 	// log is counted row by row.
 	LogCounts bool
 }
@@ -93,7 +98,8 @@ type Dialect struct {
 type Store struct {
 	db      *sqlx.DB
 	dialect Dialect
-	closed  atomic.Bool
+	closed  *atomic.Bool
+	within  *within // nil unless it reads in a transaction
 	points  *readPool
 	lists   *readPool // may be the same
 	texts   [pointCount]string
@@ -105,9 +111,9 @@ type Store struct {
 // large as Dialect.Conns, and nothing else may need one of those. The database
 // stays the caller's to close, after the Store.
 func New(ctx context.Context, db *sqlx.DB, d Dialect) (*Store, error) {
-	s := &Store{db: db, dialect: d, piece: pieceBytes}
+	s := &Store{db: db, dialect: d, closed: &atomic.Bool{}, piece: pieceBytes}
 	for i, p := range pointQueries {
-		s.texts[i] = db.Rebind(`SELECT ` + p.columns + ` FROM ` + p.from)
+		s.texts[i] = s.text(`SELECT ` + p.columns + ` FROM ` + p.from)
 	}
 	var prepared []string
 	if d.Prepared {
@@ -142,6 +148,14 @@ func (s *Store) Ping(ctx context.Context) error {
 // on another if that one turns out to be lost. It returns the driver's error.
 func Do(ctx context.Context, s *Store, do func(*sql.Conn) error) error {
 	return s.on(ctx, s.lists, func(l *readConn) (bool, error) { return true, do(l.conn) })
+}
+
+// text returns a query as the database is to get it.
+func (s *Store) text(query string) string {
+	if s.dialect.Qualify != nil {
+		query = s.dialect.Qualify(query)
+	}
+	return s.db.Rebind(query)
 }
 
 // ready reports why a read should not even start.
@@ -198,9 +212,15 @@ func (s *Store) one(ctx context.Context, p point, scan func(direct.Row) error, a
 		found, malformed = true, scan(row)
 		return nil
 	}
-	run := ctx
-	if s.dialect.Uninterrupted {
-		run = context.WithoutCancel(ctx)
+	run := s.running(ctx)
+	if s.within != nil {
+		if err = s.ready(ctx); err == nil {
+			err = s.within.one(run, s.texts[p], take, args)
+		}
+		if err = cmp.Or(s.fail(err), malformed); err != nil {
+			return false, err
+		}
+		return found, nil
 	}
 	err = s.on(ctx, s.points, func(l *readConn) (bool, error) {
 		found, malformed = false, nil
@@ -213,6 +233,14 @@ func (s *Store) one(ctx context.Context, p point, scan func(direct.Row) error, a
 		return false, err
 	}
 	return found, nil
+}
+
+// running is the context of a statement that may not be one to cancel.
+func (s *Store) running(ctx context.Context) context.Context {
+	if s.dialect.Uninterrupted {
+		return context.WithoutCancel(ctx)
+	}
+	return ctx
 }
 
 // Each runs a query for a list of a Store and calls row for every row, after it
@@ -230,11 +258,10 @@ func (s *Store) each(ctx context.Context, query string, args []any, dest []sql.S
 
 // until is each for a row that may return an error, which ends the reading.
 func (s *Store) until(ctx context.Context, query string, args []any, dest []sql.Scanner, row func() error) error {
-	query = s.db.Rebind(query)
+	query = s.text(query)
 	begun, columns := false, anys(dest)
 	var ended error
-	err := s.on(ctx, s.lists, func(l *readConn) (bool, error) {
-		rows, err := l.conn.QueryContext(ctx, query, args...)
+	read := func(rows *sql.Rows, err error) (again bool, _ error) {
 		if err != nil {
 			return true, err
 		}
@@ -246,6 +273,16 @@ func (s *Store) until(ctx context.Context, query string, args []any, dest []sql.
 			}
 		}
 		return !begun, errors.Join(rows.Err(), rows.Close())
+	}
+	if s.within != nil {
+		if err := s.ready(ctx); err != nil {
+			return err
+		}
+		err := s.within.list(s.running(ctx), query, args, read)
+		return cmp.Or(ended, s.fail(err))
+	}
+	err := s.on(ctx, s.lists, func(l *readConn) (bool, error) {
+		return read(l.conn.QueryContext(ctx, query, args...)) //nolint:rowserrcheck // read does
 	})
 	return cmp.Or(ended, s.fail(err))
 }

@@ -15,9 +15,9 @@ const tokenColumns = `t.ord, t.id, t.type, t.set_id, t.containers, t.fingerprint
 	t.created_by, t.created_at, t.modified_by, t.modified_at, t.rev`
 
 const (
-	tokenByID = `tokens t WHERE t.tenant_id = ? AND t.id = ?`
+	tokenByID = `vault_tokens t WHERE t.tenant_id = ? AND t.id = ?`
 
-	duplicateOf = `tokens t
+	duplicateOf = `vault_tokens t
 		WHERE t.tenant_id = ? AND t.fingerprint = ? AND t.expression = ? AND t.id <> ?
 		AND (t.expires_at IS NULL OR t.expires_at > ?)
 		ORDER BY t.ord LIMIT 1`
@@ -60,7 +60,7 @@ func (s *Store) Tokens(ctx context.Context, tenant storage.ID, ids []string) ([]
 	found := make([]storage.Token, 0, len(ids))
 	for chunk := range chunks(distinct(ids), idsAtOnce) {
 		in, args := s.dialect.In("t.id", anys(chunk))
-		query := `SELECT ` + tokenColumns + ` FROM tokens t WHERE t.tenant_id = ? AND ` + in
+		query := `SELECT ` + tokenColumns + ` FROM vault_tokens t WHERE t.tenant_id = ? AND ` + in
 		var err error
 		if found, err = s.tokens(ctx, found, tenant, 0, query, append([]any{s.dialect.ID(tenant)}, args...)); err != nil {
 			return nil, err
@@ -111,7 +111,7 @@ func (s *Store) ContainerSets(ctx context.Context, tenant storage.ID) ([]storage
 	var sets []storage.ContainerSet
 	var set storage.ContainerSet
 	dest := []sql.Scanner{(*hashColumn)(&set.Set), (*joinedColumn)(&set.Containers)}
-	err := s.each(ctx, `SELECT set_id, containers FROM container_sets WHERE tenant_id = ?`,
+	err := s.each(ctx, `SELECT DISTINCT set_id, containers FROM vault_container_sets WHERE tenant_id = ?`,
 		[]any{s.dialect.ID(tenant)}, dest, func() { sets = append(sets, set) })
 	return sets, err
 }
@@ -141,7 +141,7 @@ func (s *Store) tokensOfAll(ctx context.Context, where string, args ...any) ([]s
 	var t storage.Token
 	size, dest := pageBytes{most: s.piece}, tokenDest(&t)
 	columns := append(dest[:], (*idColumn)(&t.Tenant))
-	err := s.until(ctx, `SELECT `+tokenColumns+`, t.tenant_id FROM tokens t WHERE `+where, args, columns, func() error {
+	err := s.until(ctx, `SELECT `+tokenColumns+`, t.tenant_id FROM vault_tokens t WHERE `+where, args, columns, func() error {
 		found = append(found, t)
 		return size.add(t.Body, t.CVC)
 	})

@@ -1,7 +1,16 @@
 -- Every key starts with the tenant. Ids and hashes are bytea, so that they
 -- travel as they are; times are microseconds since 1970; NULL means absent.
 
-CREATE TABLE tokens (
+-- The migrations that have run. All rows have the same vault_id, by which one
+-- database is told from another, and by which this table is known as the vault's.
+CREATE TABLE vault_migrations (
+	version  bigint NOT NULL PRIMARY KEY,
+	vault_id bytea  NOT NULL
+);
+INSERT INTO vault_migrations (version, vault_id)
+VALUES (1001, substring(sha256(convert_to(random()::text || clock_timestamp()::text || txid_current()::text, 'UTF8')) FOR 16));
+
+CREATE TABLE vault_tokens (
 	tenant_id      bytea  NOT NULL,
 	ord            bytea  NOT NULL,
 	id             text   COLLATE "C" NOT NULL,
@@ -24,31 +33,38 @@ CREATE TABLE tokens (
 	rev            bigint NOT NULL,
 	PRIMARY KEY (tenant_id, ord)
 );
-CREATE UNIQUE INDEX tokens_id ON tokens (tenant_id, id);
-CREATE UNIQUE INDEX tokens_dedup ON tokens (tenant_id, dedup) WHERE dedup IS NOT NULL;
-CREATE INDEX tokens_fingerprint ON tokens (tenant_id, fingerprint, ord);
-CREATE INDEX tokens_set ON tokens (tenant_id, set_id, type, ord);
-CREATE INDEX tokens_expiry ON tokens (expires_at) WHERE expires_at IS NOT NULL;
-CREATE INDEX tokens_tenant_expiry ON tokens (tenant_id, expires_at) WHERE expires_at IS NOT NULL;
-CREATE INDEX tokens_cvc_expiry ON tokens (cvc_expires_at) WHERE cvc_expires_at IS NOT NULL;
+CREATE UNIQUE INDEX vault_tokens_id ON vault_tokens (tenant_id, id);
+CREATE UNIQUE INDEX vault_tokens_dedup ON vault_tokens (tenant_id, dedup) WHERE dedup IS NOT NULL;
+CREATE INDEX vault_tokens_fingerprint ON vault_tokens (tenant_id, fingerprint, ord);
+CREATE INDEX vault_tokens_set ON vault_tokens (tenant_id, set_id, type, ord);
+CREATE INDEX vault_tokens_expiry ON vault_tokens (expires_at) WHERE expires_at IS NOT NULL;
+CREATE INDEX vault_tokens_tenant_expiry ON vault_tokens (tenant_id, expires_at) WHERE expires_at IS NOT NULL;
+CREATE INDEX vault_tokens_cvc_expiry ON vault_tokens (cvc_expires_at) WHERE cvc_expires_at IS NOT NULL;
 
-CREATE TABLE token_hashes (
+CREATE TABLE vault_token_hashes (
 	tenant_id bytea NOT NULL,
 	hash      bytea NOT NULL,
 	ord       bytea NOT NULL,
 	PRIMARY KEY (tenant_id, hash, ord)
 );
 
-CREATE TABLE container_sets (
-	tenant_id  bytea NOT NULL,
-	set_id     bytea NOT NULL,
-	containers text  COLLATE "C" NOT NULL,
-	PRIMARY KEY (tenant_id, set_id)
+-- A set has one row, under shard 0. A transaction of the application that needs
+-- a new one adds a row under a shard of its own, so that nobody waits for it; a
+-- sweep folds those in.
+CREATE TABLE vault_container_sets (
+	tenant_id  bytea  NOT NULL,
+	set_id     bytea  NOT NULL,
+	containers text   COLLATE "C" NOT NULL,
+	shard      bigint NOT NULL DEFAULT 0,
+	PRIMARY KEY (tenant_id, set_id, shard)
 );
+CREATE INDEX vault_container_sets_apart ON vault_container_sets (tenant_id) WHERE shard < 0;
 
 -- A count is the sum over its shards; several, so that concurrent writers do
--- not wait for one row. Half-filled pages keep its updates inside the page.
-CREATE TABLE token_counts (
+-- not wait for one row. Half-filled pages keep its updates inside the page. A
+-- transaction of the application adds rows under negative shards of its own, which
+-- a sweep folds in.
+CREATE TABLE vault_token_counts (
 	tenant_id bytea  NOT NULL,
 	set_id    bytea  NOT NULL,
 	type      text   COLLATE "C" NOT NULL,
@@ -56,8 +72,9 @@ CREATE TABLE token_counts (
 	n         bigint NOT NULL,
 	PRIMARY KEY (tenant_id, set_id, type, shard)
 ) WITH (fillfactor = 50);
+CREATE INDEX vault_token_counts_apart ON vault_token_counts (tenant_id) WHERE shard < 0;
 
-CREATE TABLE logs (
+CREATE TABLE vault_logs (
 	tenant_id   bytea  NOT NULL,
 	id          bytea  NOT NULL,
 	created_at  bigint NOT NULL,
@@ -67,11 +84,12 @@ CREATE TABLE logs (
 	entity_id   text   COLLATE "C" NOT NULL,
 	operation   text   COLLATE "C" NOT NULL,
 	message     text   COLLATE "C" NOT NULL,
+	actor_name  text   COLLATE "C", -- what the embedding program calls a user that acted
 	PRIMARY KEY (tenant_id, id)
 );
-CREATE INDEX logs_entity ON logs (tenant_id, entity_id, id);
+CREATE INDEX vault_logs_entity ON vault_logs (tenant_id, entity_id, id);
 
-CREATE TABLE records (
+CREATE TABLE vault_records (
 	tenant_id   bytea  NOT NULL,
 	kind        text   COLLATE "C" NOT NULL,
 	id          bytea  NOT NULL,
@@ -86,19 +104,22 @@ CREATE TABLE records (
 	rev         bigint NOT NULL,
 	PRIMARY KEY (tenant_id, kind, id)
 );
-CREATE INDEX records_expiry ON records (expires_at) WHERE expires_at IS NOT NULL;
+-- What lists of one kind over all tenants are read from: of tenants, and, at
+-- each sweep, of those whose deletion is not done.
+CREATE INDEX vault_records_kind ON vault_records (kind, id, tenant_id);
+CREATE INDEX vault_records_expiry ON vault_records (expires_at) WHERE expires_at IS NOT NULL;
 
 -- The one table whose key is not under a tenant: it is asked which tenant a
 -- key belongs to.
-CREATE TABLE lookups (
+CREATE TABLE vault_lookups (
 	hash      bytea NOT NULL PRIMARY KEY,
 	tenant_id bytea NOT NULL,
 	kind      text  COLLATE "C" NOT NULL,
 	id        bytea NOT NULL
 );
-CREATE INDEX lookups_tenant ON lookups (tenant_id);
+CREATE INDEX vault_lookups_tenant ON vault_lookups (tenant_id);
 
-CREATE TABLE claims (
+CREATE TABLE vault_claims (
 	tenant_id   bytea  NOT NULL,
 	key         bytea  NOT NULL,
 	owner       bytea  NOT NULL,
@@ -108,10 +129,10 @@ CREATE TABLE claims (
 	answer      bytea,
 	PRIMARY KEY (tenant_id, key)
 );
-CREATE INDEX claims_expiry ON claims (expires_at) WHERE expires_at IS NOT NULL;
+CREATE INDEX vault_claims_expiry ON vault_claims (expires_at) WHERE expires_at IS NOT NULL;
 
 -- Leasing a job updates it, and half-filled pages keep that inside the page.
-CREATE TABLE jobs (
+CREATE TABLE vault_jobs (
 	tenant_id   bytea   NOT NULL,
 	id          bytea   NOT NULL,
 	kind        text    COLLATE "C" NOT NULL,
@@ -124,4 +145,6 @@ CREATE TABLE jobs (
 	payload     bytea   NOT NULL,
 	PRIMARY KEY (tenant_id, id)
 ) WITH (fillfactor = 50);
-CREATE INDEX jobs_due ON jobs (tenant_id, run_at, id) WHERE NOT dead;
+CREATE INDEX vault_jobs_due ON vault_jobs (tenant_id, run_at, id) WHERE NOT dead;
+-- What a sweep finds dead jobs by.
+CREATE INDEX vault_jobs_dead ON vault_jobs (run_at) WHERE dead;

@@ -1,8 +1,16 @@
 -- Ids are 16 bytes, times are unix microseconds, and what is absent is NULL.
--- Every key starts with the tenant, but for the one of lookups, which is asked
+-- Every key starts with the tenant, but for the one of vault_lookups, which is asked
 -- before the tenant is known.
 
-CREATE TABLE tokens (
+-- The migrations that have run. All rows have the same vault_id, by which one
+-- database is told from another, and by which this table is known as the vault's.
+CREATE TABLE vault_migrations (
+	version  INTEGER NOT NULL PRIMARY KEY,
+	vault_id BLOB    NOT NULL
+) STRICT;
+INSERT INTO vault_migrations (version, vault_id) VALUES (1001, randomblob(16));
+
+CREATE TABLE vault_tokens (
 	tenant_id      BLOB    NOT NULL,
 	ord            BLOB    NOT NULL, -- UUIDv7: new rows go to the end of the tenant's
 	id             TEXT    NOT NULL,
@@ -20,20 +28,20 @@ CREATE TABLE tokens (
 	fingerprint    BLOB    NOT NULL,
 	expression     BLOB    NOT NULL,
 	dedup          BLOB,
-	hashes         BLOB    NOT NULL, -- the token's rows in token_hashes, 16 bytes each
+	hashes         BLOB    NOT NULL, -- the token's rows in vault_token_hashes, 16 bytes each
 	cvc            BLOB,
 	body           BLOB    NOT NULL,
 	PRIMARY KEY (tenant_id, ord),
 	UNIQUE (tenant_id, id)
 ) STRICT;
-CREATE UNIQUE INDEX tokens_dedup ON tokens (tenant_id, dedup) WHERE dedup IS NOT NULL;
-CREATE INDEX tokens_fingerprint ON tokens (tenant_id, fingerprint, ord);
-CREATE INDEX tokens_set ON tokens (tenant_id, set_id, type, ord);
-CREATE INDEX tokens_expiring ON tokens (expires_at) WHERE expires_at IS NOT NULL;
-CREATE INDEX tokens_tenant_expiring ON tokens (tenant_id, expires_at) WHERE expires_at IS NOT NULL;
-CREATE INDEX tokens_cvc_expiring ON tokens (cvc_expires_at) WHERE cvc_expires_at IS NOT NULL;
+CREATE UNIQUE INDEX vault_tokens_dedup ON vault_tokens (tenant_id, dedup) WHERE dedup IS NOT NULL;
+CREATE INDEX vault_tokens_fingerprint ON vault_tokens (tenant_id, fingerprint, ord);
+CREATE INDEX vault_tokens_set ON vault_tokens (tenant_id, set_id, type, ord);
+CREATE INDEX vault_tokens_expiring ON vault_tokens (expires_at) WHERE expires_at IS NOT NULL;
+CREATE INDEX vault_tokens_tenant_expiring ON vault_tokens (tenant_id, expires_at) WHERE expires_at IS NOT NULL;
+CREATE INDEX vault_tokens_cvc_expiring ON vault_tokens (cvc_expires_at) WHERE cvc_expires_at IS NOT NULL;
 
-CREATE TABLE token_hashes (
+CREATE TABLE vault_token_hashes (
 	tenant_id BLOB NOT NULL,
 	hash      BLOB NOT NULL,
 	ord       BLOB NOT NULL,
@@ -42,7 +50,7 @@ CREATE TABLE token_hashes (
 
 -- How many tokens there are, by set and type. There is one writer at a time, so
 -- one shard is enough.
-CREATE TABLE token_counts (
+CREATE TABLE vault_token_counts (
 	tenant_id BLOB    NOT NULL,
 	set_id    BLOB    NOT NULL,
 	type      TEXT    NOT NULL,
@@ -51,7 +59,7 @@ CREATE TABLE token_counts (
 	PRIMARY KEY (tenant_id, set_id, type, shard)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE container_sets (
+CREATE TABLE vault_container_sets (
 	tenant_id  BLOB NOT NULL,
 	set_id     BLOB NOT NULL,
 	containers TEXT NOT NULL,
@@ -59,8 +67,8 @@ CREATE TABLE container_sets (
 ) STRICT, WITHOUT ROWID;
 
 -- The key leads to the entries of one type in their order. A list of all types
--- merges those that log_counts knows, which saves an index over all of them.
-CREATE TABLE logs (
+-- merges those that vault_log_counts knows, which saves an index over all of them.
+CREATE TABLE vault_logs (
 	tenant_id   BLOB    NOT NULL,
 	entity_type TEXT    NOT NULL,
 	id          BLOB    NOT NULL,
@@ -70,13 +78,14 @@ CREATE TABLE logs (
 	entity_id   TEXT    NOT NULL,
 	operation   TEXT    NOT NULL,
 	message     TEXT    NOT NULL,
+	actor_name  TEXT, -- what the embedding program calls a user that acted
 	PRIMARY KEY (tenant_id, entity_type, id)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX logs_entity ON logs (tenant_id, entity_id, id);
+CREATE INDEX vault_logs_entity ON vault_logs (tenant_id, entity_id, id);
 
 -- How many entries there are, by type and day of created_at, and between which
 -- ids those are.
-CREATE TABLE log_counts (
+CREATE TABLE vault_log_counts (
 	tenant_id   BLOB    NOT NULL,
 	entity_type TEXT    NOT NULL,
 	day         INTEGER NOT NULL, -- since 1970
@@ -87,7 +96,7 @@ CREATE TABLE log_counts (
 	PRIMARY KEY (tenant_id, entity_type, day, shard)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE records (
+CREATE TABLE vault_records (
 	tenant_id   BLOB    NOT NULL,
 	kind        TEXT    NOT NULL,
 	id          BLOB    NOT NULL,
@@ -102,18 +111,18 @@ CREATE TABLE records (
 	body        BLOB    NOT NULL,
 	PRIMARY KEY (tenant_id, kind, id)
 ) STRICT;
-CREATE INDEX records_kind ON records (kind, id, tenant_id);
-CREATE INDEX records_expiring ON records (expires_at) WHERE expires_at IS NOT NULL;
+CREATE INDEX vault_records_kind ON vault_records (kind, id, tenant_id);
+CREATE INDEX vault_records_expiring ON vault_records (expires_at) WHERE expires_at IS NOT NULL;
 
-CREATE TABLE lookups (
+CREATE TABLE vault_lookups (
 	hash      BLOB PRIMARY KEY,
 	tenant_id BLOB NOT NULL,
 	kind      TEXT NOT NULL,
 	id        BLOB NOT NULL
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX lookups_tenant ON lookups (tenant_id);
+CREATE INDEX vault_lookups_tenant ON vault_lookups (tenant_id);
 
-CREATE TABLE claims (
+CREATE TABLE vault_claims (
 	tenant_id   BLOB    NOT NULL,
 	key         BLOB    NOT NULL,
 	owner       BLOB,
@@ -123,9 +132,9 @@ CREATE TABLE claims (
 	answer      BLOB,
 	PRIMARY KEY (tenant_id, key)
 ) STRICT;
-CREATE INDEX claims_expiring ON claims (expires_at) WHERE expires_at IS NOT NULL;
+CREATE INDEX vault_claims_expiring ON vault_claims (expires_at) WHERE expires_at IS NOT NULL;
 
-CREATE TABLE jobs (
+CREATE TABLE vault_jobs (
 	tenant_id   BLOB    NOT NULL,
 	id          BLOB    NOT NULL,
 	kind        TEXT    NOT NULL,
@@ -138,11 +147,14 @@ CREATE TABLE jobs (
 	payload     BLOB    NOT NULL,
 	PRIMARY KEY (tenant_id, id)
 ) STRICT;
-CREATE INDEX jobs_due ON jobs (tenant_id, run_at, lease_until) WHERE NOT dead;
+CREATE INDEX vault_jobs_due ON vault_jobs (tenant_id, run_at, lease_until) WHERE NOT dead;
+
+-- What a sweep finds dead jobs by.
+CREATE INDEX vault_jobs_dead ON vault_jobs (run_at) WHERE dead;
 
 -- What the planner would not guess: an entity has few entries, a tenant has many.
 ANALYZE sqlite_schema;
 INSERT INTO sqlite_stat1 (tbl, idx, stat) VALUES
-	('logs', 'logs', '1000000 100000 20000 1'),
-	('logs', 'logs_entity', '1000000 100000 10 1');
+	('vault_logs', 'vault_logs', '1000000 100000 20000 1'),
+	('vault_logs', 'vault_logs_entity', '1000000 100000 10 1');
 ANALYZE sqlite_schema; -- makes this connection read them

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/pgtest"
+)
+
+// What a child process is told: which database, and its key.
+const (
+	childDB  = "VAULT_SHOP_DB"
+	childKey = "VAULT_SHOP_KEY"
+)
+
+func TestMain(m *testing.M) {
+	if db := os.Getenv(childDB); db != "" {
+		if err := sellAndStop(db); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+var databases = map[string]func(t *testing.T) string{
+	"sqlite":   func(t *testing.T) string { return filepath.Join(t.TempDir(), "shop.db") },
+	"postgres": func(t *testing.T) string { return pgtest.URL(t) },
+}
+
+func TestRun(t *testing.T) {
+	t.Parallel()
+	databases := map[string]func(t *testing.T) string{
+		"memory": func(*testing.T) string { return ":memory:" }, "sqlite": databases["sqlite"], "postgres": databases["postgres"],
+	}
+	for name, dsn := range databases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var out strings.Builder
+			if err := run(t.Context(), dsn(t), filepath.Join(t.TempDir(), "shop.key"), &out); err != nil {
+				t.Fatal(err)
+			}
+			want := `charged  {"number":"XXXXXXXXXXXX4242"} ch_4242
+declined {"number":"XXXXXXXXXXXX0002"}
+sold out
+2 orders, 2 cards
+`
+			if diff := cmp.Diff(want, out.String()); diff != "" {
+				t.Errorf("output (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestADatabaseThatStaysNeedsAKey(t *testing.T) {
+	t.Parallel()
+	if err := run(t.Context(), filepath.Join(t.TempDir(), "shop.db"), "", &strings.Builder{}); err == nil {
+		t.Error("the shop opened without a key")
+	}
+}
+
+// sellAndStop sells a book, and stops in the middle of the second order, when its
+// token is written and the order is not.
+func sellAndStop(db string) error {
+	ctx := context.Background()
+	key, err := vault.ParseKey(os.Getenv(childKey))
+	if err != nil {
+		return err
+	}
+	s, err := open(ctx, db, key, "https://gateway.example")
+	if err != nil {
+		return err
+	}
+	if err := s.stock(ctx, "book", 1999, 10); err != nil {
+		return err
+	}
+	card := vault.CardData{Number: "4242424242424242"}
+	if _, err := s.buy(ctx, "book", card); err != nil {
+		return err
+	}
+	s.between = func() {
+		fmt.Println("between")
+		select {} // until it is killed
+	}
+	_, err = s.buy(ctx, "book", card)
+	return errors.Join(err, errors.New("nothing killed it"))
+}
+
+// TestKilledBetween kills the shop between the token of a card and its order, and
+// counts both.
+func TestKilledBetween(t *testing.T) {
+	t.Parallel()
+	for name, newDSN := range databases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dsn, key := newDSN(t), vault.NewKey()
+			for times := 1; times <= 2; times++ {
+				kill(t, dsn, key)
+				s, err := open(t.Context(), dsn, key, "https://gateway.example")
+				if err != nil {
+					t.Fatal(err)
+				}
+				orders, cards, err := s.count(t.Context())
+				if err != nil || orders != times || cards != times {
+					t.Errorf("%d orders and %d cards after kill %d (%v)", orders, cards, times, err)
+				}
+				if err := s.close(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+// kill runs a child until it is between, and kills it.
+func kill(t *testing.T, dsn string, key *vault.Key) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), childDB+"="+dsn, childKey+"="+key.Text())
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil || line != "between\n" {
+		t.Errorf("the child said %q (%v)", line, err)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+}

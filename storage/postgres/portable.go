@@ -1,0 +1,77 @@
+package postgres
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"strconv"
+	"strings"
+)
+
+// portable appends the parameters that the rows are, as any driver understands
+// them: scalars as Go has them, and arrays in the text format of the server. The
+// binary format needs a connection that was opened for it.
+func (r *rows) portable(args []any) []any {
+	for i, c := range r.columns {
+		if r.many() {
+			args = append(args, arrayText(r.arrays[i].value()))
+		} else {
+			args = append(args, scalarOf(c.kind, r.scalars[i]))
+		}
+	}
+	return args
+}
+
+// scalarOf is the Go value of a parameter in the binary format.
+func scalarOf(k kind, v any) any {
+	raw, ok := v.([]byte)
+	if !ok {
+		return v // NULL
+	}
+	switch k.oid {
+	case oidText:
+		return string(raw)
+	case oidInt8:
+		return int64(binary.BigEndian.Uint64(raw))
+	case oidBool:
+		return raw[0] == 1
+	default:
+		return raw
+	}
+}
+
+// arrayText is an array that is in the binary format as text.
+func arrayText(raw []byte) string {
+	const elements = arrayHeader
+	if len(raw) < elements {
+		return "{}" // it has no dimension
+	}
+	oid, text := binary.BigEndian.Uint32(raw[8:]), []byte("{")
+	for rest := raw[elements:]; len(rest) > 0; {
+		if len(text) > 1 {
+			text = append(text, ',')
+		}
+		size := binary.BigEndian.Uint32(rest)
+		rest = rest[4:]
+		if size == nullElement {
+			text = append(text, "NULL"...)
+			continue
+		}
+		text, rest = appendElement(text, oid, rest[:size]), rest[size:]
+	}
+	return string(append(text, '}'))
+}
+
+var inArray = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
+
+func appendElement(text []byte, oid uint32, raw []byte) []byte {
+	switch oid {
+	case oidInt8:
+		return strconv.AppendInt(text, int64(binary.BigEndian.Uint64(raw)), 10)
+	case oidBool:
+		return strconv.AppendBool(text, raw[0] == 1)
+	case oidText:
+		return append(append(append(text, '"'), inArray.Replace(string(raw))...), '"')
+	default: // bytes
+		return append(hex.AppendEncode(append(text, `"\\x`...), raw), '"')
+	}
+}

@@ -1,0 +1,115 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"io/fs"
+	"regexp"
+	"strings"
+	"sync"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+
+	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
+)
+
+//go:embed migrations/*.sql
+var migrationFiles embed.FS
+
+var migrations = sync.OnceValues(func() ([]storage.Migration, error) {
+	files, err := fs.Sub(migrationFiles, "migrations")
+	if err != nil {
+		return nil, err
+	}
+	return sqlstore.ReadMigrations(files)
+})
+
+// Migrations returns the SQL that makes the vault's tables, in order, in the
+// schema that [Options].Schema names; the first creates that if need be. With an
+// empty name they are made in the current schema of the connection that runs
+// them. Whoever runs them apart from the vault opens the database with
+// [storage.MigrateCheck] then.
+func Migrations(schema string) []storage.Migration {
+	name := schemaName("")
+	if schema != "" {
+		name = newSchemaName(schema)
+	}
+	all := name.migrations()
+	if schema != "" {
+		all[0].SQL = "CREATE SCHEMA IF NOT EXISTS " + pq.QuoteIdentifier(schema) + ";\n" + all[0].SQL
+	}
+	return all
+}
+
+// schemaName is the schema of the vault's tables as statements name it: quoted,
+// with a dot behind. The empty one leaves names as they are.
+type schemaName string
+
+func newSchemaName(schema string) schemaName { return schemaName(pq.QuoteIdentifier(schema) + ".") }
+
+// in returns a statement in which every table is named with its schema, so that
+// the search path of a connection does not matter. In a statement nothing but a
+// table begins with vault_.
+func (n schemaName) in(statement string) string {
+	return strings.ReplaceAll(statement, "vault_", string(n)+"vault_")
+}
+
+// tableNames finds the tables in a migration, where indexes have names too.
+var tableNames = regexp.MustCompile(`\b(TABLE|ON|INTO|FROM|UPDATE) vault_`)
+
+func (n schemaName) migrations() []storage.Migration {
+	all, err := migrations()
+	if err != nil {
+		panic(err) // unreachable: the files are part of the program, and tests read them
+	}
+	named := make([]storage.Migration, len(all))
+	for i, m := range all {
+		sql := tableNames.ReplaceAllStringFunc(m.SQL, func(found string) string {
+			return strings.TrimSuffix(found, "vault_") + string(n) + "vault_"
+		})
+		named[i] = storage.Migration{Version: m.Version, SQL: sql}
+	}
+	return named
+}
+
+// findSchema returns the schema that the tables are in, or are to be in. It
+// creates the one that the options name when that is missing and may be made.
+func findSchema(ctx context.Context, db *sql.DB, o *Options) (string, error) {
+	if o.Schema == "" {
+		var current sql.NullString
+		if err := db.QueryRowContext(ctx, "SELECT current_schema()").Scan(&current); err != nil {
+			return "", clean(err)
+		}
+		if !current.Valid {
+			return "", errors.New("postgres: the connection has no current schema; set Options.Schema")
+		}
+		return current.String, nil
+	}
+	var exists bool
+	err := db.QueryRowContext(ctx, "SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = $1)", o.Schema).Scan(&exists)
+	if err == nil && !exists && o.Migrate != storage.MigrateCheck {
+		_, err = db.ExecContext(ctx, "CREATE SCHEMA IF NOT EXISTS "+pq.QuoteIdentifier(o.Schema))
+		if code(err) != "" && refused(err) {
+			err = nil // another node has created it at this moment
+		}
+	}
+	return o.Schema, clean(err)
+}
+
+// migrate brings the tables up to date, or checks that they are.
+func migrate(ctx context.Context, db *sql.DB, schema string, mode storage.MigrateMode) error {
+	in, name := pq.QuoteLiteral(schema), newSchemaName(schema)
+	m := sqlstore.Migrator{DB: sqlx.NewDb(db, "postgres"), All: name.migrations(), Catalog: sqlstore.Catalog{
+		Names: `SELECT c.relname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+			WHERE n.nspname = ` + in + ` AND starts_with(c.relname, 'vault_')`,
+		Columns: `SELECT a.attname FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class c ON c.oid = a.attrelid
+			JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+			WHERE n.nspname = ` + in + ` AND c.relname = 'vault_migrations' AND a.attnum > 0 AND NOT a.attisdropped`,
+		Table: name.in("vault_migrations"),
+	}}
+	return m.Run(ctx, mode)
+}

@@ -1,0 +1,224 @@
+package postgres_test
+
+import (
+	"database/sql"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-72ea4aab/vault/internal/pgtest"
+	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/postgres"
+)
+
+// relations lists what is in a schema: tables, indexes and constraints.
+func relations(t *testing.T, db *sql.DB, schema string) []string {
+	t.Helper()
+	rows, err := db.Query(`SELECT c.relname FROM pg_class c WHERE c.relnamespace = $1::regnamespace
+		UNION SELECT k.conname FROM pg_constraint k WHERE k.connamespace = $1::regnamespace AND k.contype <> 'n' ORDER BY 1`, schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	var names []string
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, name)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+func currentSchema(t *testing.T, db *sql.DB) (name string) {
+	t.Helper()
+	if err := db.QueryRow("SELECT current_schema()").Scan(&name); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// ownSchema returns the name of a schema that does not exist, and that the end
+// of the test drops.
+func ownSchema(t *testing.T, db *sql.DB) string {
+	t.Helper()
+	name := currentSchema(t, db) + " Own"
+	t.Cleanup(func() {
+		if _, err := db.Exec(`DROP SCHEMA IF EXISTS "` + name + `" CASCADE`); err != nil {
+			t.Error(err)
+		}
+	})
+	return name
+}
+
+// exercise uses every statement of a store that names a table in a way of its
+// own.
+func exercise(t *testing.T, s *postgres.Store) {
+	t.Helper()
+	ctx, tenant, now := t.Context(), newID(), time.Now()
+	one, many := sample(tenant, 1), sample(tenant, 20)
+	one.InsertJobs = []storage.Job{{ID: newID(), Kind: "react", RunAt: now, Payload: []byte("x")}}
+	for _, c := range []*storage.Change{one, many} {
+		if err := s.Write(ctx, c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.ReadToken(ctx, storage.Reading{Tenant: tenant, ID: one.InsertTokens[0].ID,
+		Entry: storage.Log{ID: newID(), CreatedAt: now, ActorType: "user", Operation: "read", Message: "Token read"}}); err != nil {
+		t.Error(err)
+	}
+	page, total, err := s.ListTokens(ctx, storage.TokenFilter{Tenant: tenant, Limit: 5, Count: true})
+	if err != nil || len(page) != 5 || total != 21 {
+		t.Errorf("got %d tokens of %d (%v), want 5 of 21", len(page), total, err)
+	}
+	if jobs, err := s.LeaseJobs(ctx, storage.Lease{Tenant: tenant, Owner: newID(), Now: now.Add(time.Second), Until: now.Add(time.Minute), Limit: 5}); err != nil || len(jobs) != 1 {
+		t.Errorf("got %d jobs (%v), want 1", len(jobs), err)
+	}
+	if n, err := s.DeleteLogs(ctx, tenant, now.Add(time.Hour), 5); err != nil || n != 5 {
+		t.Errorf("deleted %d entries (%v), want 5", n, err)
+	}
+	if _, err := s.Sweep(ctx, now, 10); err != nil {
+		t.Error(err)
+	}
+	if more, err := s.Purge(ctx, tenant, 1000); err != nil || more {
+		t.Errorf("purged with more %v (%v)", more, err)
+	}
+}
+
+func TestEverythingIsNamedVault(t *testing.T) {
+	t.Parallel()
+	address := pgtest.URL(t)
+	openAt(t, address, nil)
+	db := database(t, address)
+	names := relations(t, db, currentSchema(t, db))
+	if len(names) < 20 {
+		t.Errorf("found only %d names", len(names))
+	}
+	for _, name := range names {
+		if !strings.HasPrefix(name, "vault_") {
+			t.Errorf("%s does not begin with vault_", name)
+		}
+	}
+}
+
+// TestSchema proves that statements find the tables whatever the search path is,
+// beside tables of the same names in the schema that it leads to.
+func TestSchema(t *testing.T) {
+	t.Parallel()
+	address := pgtest.URL(t)
+	db := database(t, address)
+	if _, err := db.Exec(`CREATE TABLE vault_tokens (theirs int); CREATE TABLE vault_migrations (theirs int)`); err != nil {
+		t.Fatal(err)
+	}
+	before, schema := relations(t, db, currentSchema(t, db)), ownSchema(t, db)
+	exercise(t, openAt(t, address, &postgres.Options{Schema: schema}))
+	exercise(t, openAt(t, with(t, address, "search_path", "pg_catalog"), &postgres.Options{Schema: schema, Migrate: storage.MigrateCheck}))
+	if diff := cmp.Diff(before, relations(t, db, currentSchema(t, db))); diff != "" {
+		t.Errorf("the schema of the search path has changed (-before +after):\n%s", diff)
+	}
+}
+
+func TestNamesThatAreTaken(t *testing.T) {
+	t.Parallel()
+	for name, theirs := range map[string]string{
+		"vault_jobs":       `CREATE TABLE vault_jobs (x int)`,
+		"vault_logs":       `CREATE VIEW vault_logs AS SELECT 1`,
+		"vault_tokens_set": `CREATE TABLE theirs (x int); CREATE INDEX vault_tokens_set ON theirs (x)`,
+		"vault_migrations": `CREATE TABLE vault_migrations (version bigint)`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			address := pgtest.URL(t)
+			db := database(t, address)
+			if _, err := db.Exec(theirs); err != nil {
+				t.Fatal(err)
+			}
+			before := relations(t, db, currentSchema(t, db))
+			s, err := postgres.Open(t.Context(), address)
+			if err == nil {
+				s.Close()
+			}
+			if !errors.Is(err, storage.ErrNameTaken) || !strings.HasSuffix(err.Error(), " "+name) {
+				t.Errorf("got %v", err)
+			}
+			if diff := cmp.Diff(before, relations(t, db, currentSchema(t, db))); diff != "" {
+				t.Errorf("the database has changed (-before +after):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestMigrationsByHand lets an operator run the migrations, and opens the vault
+// as a role that may create nothing.
+func TestMigrationsByHand(t *testing.T) {
+	t.Parallel()
+	address := pgtest.URL(t)
+	db := database(t, address)
+	schema, check := ownSchema(t, db), &postgres.Options{Migrate: storage.MigrateCheck}
+	check.Schema = schema
+	if _, err := postgres.OpenOptions(t.Context(), address, check); !errors.Is(err, storage.ErrOldSchema) {
+		t.Errorf("before the migrations: got %v", err)
+	}
+	for _, m := range postgres.Migrations(schema) {
+		if _, err := db.Exec(m.SQL); err != nil {
+			t.Fatalf("migration %d: %v", m.Version, err)
+		}
+	}
+	role := strings.ReplaceAll(currentSchema(t, db), "vault_test", "vault_role")
+	for _, statement := range []string{
+		`CREATE ROLE ` + role, `GRANT USAGE ON SCHEMA "` + schema + `" TO ` + role,
+		`GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA "` + schema + `" TO ` + role,
+	} {
+		if _, err := db.Exec(statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() {
+		if _, err := db.Exec(`DROP OWNED BY ` + role + `; DROP ROLE ` + role); err != nil {
+			t.Error(err)
+		}
+	})
+	poor := with(t, address, "role", role)
+	if _, err := database(t, poor).Exec(`CREATE TABLE "` + schema + `".vault_more (x int)`); err == nil {
+		t.Fatal("the role may create tables, so this proves nothing")
+	}
+	exercise(t, openAt(t, poor, check))
+}
+
+func TestMigrateOnly(t *testing.T) {
+	t.Parallel()
+	address := pgtest.URL(t)
+	s, err := postgres.OpenOptions(t.Context(), address, &postgres.Options{Migrate: storage.MigrateOnly})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Write(t.Context(), sample(newID(), 1)); !errors.Is(err, storage.ErrClosed) {
+		t.Errorf("a write: got %v, want ErrClosed", err)
+	}
+	exercise(t, openAt(t, address, &postgres.Options{Migrate: storage.MigrateCheck}))
+}
+
+// TestMigrationsEnterTheirVersion holds what the runner relies on.
+func TestMigrationsEnterTheirVersion(t *testing.T) {
+	t.Parallel()
+	address := pgtest.URL(t)
+	db := database(t, address)
+	for _, m := range postgres.Migrations("") {
+		if _, err := db.Exec(m.SQL); err != nil {
+			t.Fatal(err)
+		}
+		if got := number(t, db, "SELECT max(version) FROM vault_migrations"); got != m.Version {
+			t.Errorf("after migration %d the version is %d", m.Version, got)
+		}
+	}
+	if got := number(t, db, "SELECT count(DISTINCT vault_id) FROM vault_migrations"); got != 1 {
+		t.Errorf("the migrations have %d ids, want one", got)
+	}
+}

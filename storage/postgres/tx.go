@@ -1,0 +1,249 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+
+	"github.com/lib/pq"
+	"github.com/lib/pq/pqerror"
+
+	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/internal/direct"
+)
+
+// Beside implements [storage.TxStorage]: the vault goes on beside any
+// transaction.
+func (s *Store) Beside() bool { return true }
+
+// InTx implements [storage.TxStorage]. The transaction may be of any driver of
+// PostgreSQL for [database/sql]. Its role needs the rights on the tables that the
+// vault's own has.
+func (s *Store) InTx(ctx context.Context, tx *sql.Tx) (storage.Tx, error) {
+	if err := s.ready(ctx); err != nil {
+		return nil, err
+	}
+	theirs, readOnly, err := readPlace(ctx, tx, s.schema)
+	if err != nil {
+		return nil, txError(err)
+	}
+	ours, err := s.place.is(ctx, theirs, s.readers, s.schema)
+	switch {
+	case err != nil:
+		return nil, err
+	case !ours:
+		return nil, storage.ErrOtherDatabase
+	case readOnly:
+		return nil, storage.ErrReadOnly
+	}
+	t := &txStore{store: s, tx: tx}
+	d := s.dialect
+	d.In, d.Error = portableIn, txError
+	t.reader = s.reader.Within(tx, &t.mu, d)
+	return t, nil
+}
+
+// portableIn is in with parameters that any driver understands.
+func portableIn(column string, values []any) (string, []any) {
+	condition, args := in(column, values)
+	return condition, []any{arrayText(args[0].([]byte))}
+}
+
+// place tells the tables of a vault from all others: those of a copy are on a
+// server that was started at another time.
+type place struct {
+	mu sync.Mutex
+	at string // the server's start, the database, the table of migrations
+}
+
+type queryer interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// readPlace returns where a connection finds the tables, and whether it may not
+// write. It fails on no database, so that it leaves a transaction as it was.
+func readPlace(ctx context.Context, on queryer, schema schemaName) (at string, readOnly bool, err error) {
+	err = on.QueryRowContext(ctx, `SELECT concat_ws('/', extract(epoch FROM pg_catalog.pg_postmaster_start_time()),
+		(SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database()),
+		coalesce(pg_catalog.to_regclass(`+pq.QuoteLiteral(schema.in("vault_migrations"))+`)::oid, 0)),
+		current_setting('transaction_read_only') = 'on'`).Scan(&at, &readOnly)
+	return at, readOnly, err
+}
+
+func (p *place) read(ctx context.Context, db *sql.DB, schema schemaName) error {
+	at, _, err := readPlace(ctx, db, schema)
+	if err != nil {
+		return clean(err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.at = at
+	return nil
+}
+
+// is reports whether this is the place. It looks again before it says no: the
+// server may have been started again.
+func (p *place) is(ctx context.Context, at string, db *sql.DB, schema schemaName) (bool, error) {
+	if p.known(at) {
+		return true, nil
+	}
+	if err := p.read(ctx, db, schema); err != nil {
+		return false, err
+	}
+	return p.known(at), nil
+}
+
+func (p *place) known(at string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.at == at
+}
+
+// txStore is a database inside a transaction of the application's.
+type txStore struct {
+	*reader
+	store *Store
+	tx    *sql.Tx
+	mu    sync.Mutex // held while the connection is in use
+}
+
+// Write implements [storage.Tx]. Its statement stands between savepoints, so
+// that a guard which does not hold is no end of the transaction. What it adds to
+// counts, and new sets, are rows of its own.
+func (t *txStore) Write(ctx context.Context, c *storage.Change) error {
+	if err := t.store.ready(ctx); err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for range maxAttempts {
+		err := t.try(ctx, c)
+		if err == nil {
+			t.store.noteApart()
+			return nil
+		}
+		if !refused(err) {
+			return txError(err)
+		}
+		if err := t.why(ctx, c, err); err != nil {
+			return err
+		}
+	}
+	return errUnsettled
+}
+
+// try writes a change, and leaves the transaction as it was when that fails.
+func (t *txStore) try(ctx context.Context, c *storage.Change) error {
+	if _, err := t.tx.ExecContext(ctx, "SAVEPOINT vault_change"); err != nil {
+		return err
+	}
+	err := t.apply(ctx, c)
+	end := "RELEASE SAVEPOINT vault_change"
+	if err != nil {
+		end = "ROLLBACK TO SAVEPOINT vault_change; " + end
+	}
+	if _, ended := t.tx.ExecContext(context.WithoutCancel(ctx), end); err == nil {
+		err = ended
+	}
+	return err
+}
+
+// apply writes the pieces of a change. The first holds what it has to.
+func (t *txStore) apply(ctx context.Context, c *storage.Change) error {
+	shard := -1 - rand.Int64N(1<<62) //nolint:gosec // one that no other transaction has
+	for i, piece := range split(c) {
+		s := t.start(c.Tenant)
+		s.apply(piece, shard-int64(i))
+		if i == 0 && c.Hold != nil {
+			s.hold(c.Hold)
+		}
+		if len(s.parts) == 0 {
+			continue
+		}
+		if _, err := t.tx.ExecContext(ctx, t.store.schema.in(s.text()), s.args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hold locks a record against changes until the transaction ends, provided that
+// it has its revision.
+func (s *statement) hold(h *storage.Hold) {
+	row := newRow(recordDeleteColumns)
+	putRecordDelete(row, &storage.RecordDelete{Kind: h.Kind, ID: h.ID, Rev: h.Rev})
+	first := len(s.args)
+	s.values(row)
+	s.with("held", fmt.Sprintf("SELECT 1 FROM vault_records r WHERE r.tenant_id = $1"+
+		" AND r.kind = $%d::text AND r.id = $%d::bytea AND r.rev = $%d::bigint FOR SHARE", first+1, first+2, first+3))
+	s.expect("held", 1)
+}
+
+const holdQuery = "SELECT 1 FROM vault_records WHERE tenant_id = $1 AND kind = $2 AND id = $3 AND rev = $4"
+
+// why returns the reason for which a change was refused; nil when there is none
+// any more.
+func (t *txStore) why(ctx context.Context, c *storage.Change, refusal error) error {
+	if h := c.Hold; h != nil {
+		held := false
+		err := t.query(ctx, holdQuery, []any{c.Tenant[:], h.Kind, h.ID[:], h.Rev}, false, func([]driver.Value) error {
+			held = true
+			return nil
+		})
+		if err != nil {
+			return txError(err)
+		}
+		if !held {
+			return storage.ErrLate
+		}
+	}
+	conflict, err := diagnose(ctx, t, c)
+	switch {
+	case err != nil:
+		return txError(err)
+	case conflict != nil:
+		return conflict
+	case len(c.Logs) > 0 && code(refusal) == pqerror.UniqueViolation && t.logged(ctx, c):
+		return txError(refusal) // an id of the log that another change has
+	default:
+		return nil
+	}
+}
+
+// logged reports whether the first log entry of a change is there already.
+func (t *txStore) logged(ctx context.Context, c *storage.Change) (found bool) {
+	err := t.query(ctx, markerQuery, []any{c.Tenant[:], c.Logs[0].ID[:]}, false, func([]driver.Value) error {
+		found = true
+		return nil
+	})
+	return found || err != nil
+}
+
+func (t *txStore) start(tenant storage.ID) *statement {
+	s := newStatement(tenant)
+	s.portable = true
+	return s
+}
+
+func (t *txStore) query(ctx context.Context, text string, args []any, _ bool, row func([]driver.Value) error) error {
+	return direct.QueryTx(ctx, t.tx, t.store.schema.in(text), row, args...)
+}
+
+// txError says what went wrong in a transaction of the application's. That it has
+// to be repeated is the application's to know from its own driver's error.
+func txError(err error) error {
+	switch code(err) {
+	case pqerror.TRSerializationFailure, pqerror.TRDeadlockDetected:
+		return fmt.Errorf("postgres: the transaction has to be repeated: %w", err)
+	case pqerror.ReadOnlySQLTransaction:
+		return storage.ErrReadOnly
+	}
+	if errors.Is(err, sql.ErrTxDone) {
+		return err
+	}
+	return clean(err)
+}

@@ -1,0 +1,376 @@
+package postgres_test
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	_ "github.com/jackc/pgx/v5/stdlib" // the other driver that applications use
+
+	"github.com/seed-72ea4aab/vault/internal/pgtest"
+	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/postgres"
+	"github.com/seed-72ea4aab/vault/storage/storagetest"
+)
+
+func TestTxStorage(t *testing.T) {
+	t.Parallel()
+	for _, driver := range []string{"postgres", "pgx"} {
+		t.Run(driver, func(t *testing.T) {
+			t.Parallel()
+			storagetest.RunTx(t, storagetest.TxBackend{New: func(tb testing.TB) (storagetest.Opener, *sql.DB) {
+				address := pgtest.URL(tb)
+				open := func(ctx context.Context) (storage.Storage, error) {
+					return postgres.OpenOptions(ctx, address, &postgres.Options{MaxConns: 6})
+				}
+				return open, application(tb, driver, address)
+			}, Others: func(tb testing.TB) map[string]*sql.DB { return others(tb, driver) }})
+		})
+	}
+}
+
+// others returns databases that are not the vault's. The second has a vault in a
+// schema of the same name.
+func others(tb testing.TB, driver string) map[string]*sql.DB {
+	tb.Helper()
+	address := pgtest.URL(tb)
+	all := map[string]*sql.DB{}
+	for _, name := range []string{"empty", "another vault"} {
+		db := database(tb, address)
+		var own string
+		if err := db.QueryRow("SELECT current_schema() || '_" + name[:5] + "'").Scan(&own); err != nil {
+			tb.Fatal(err)
+		}
+		if _, err := db.Exec(`CREATE DATABASE "` + own + `"`); err != nil {
+			tb.Fatal(err)
+		}
+		tb.Cleanup(func() {
+			if _, err := db.Exec(`DROP DATABASE "` + own + `" WITH (FORCE)`); err != nil {
+				tb.Error(err)
+			}
+		})
+		u, err := url.Parse(address)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		u.Path = "/" + own
+		if name != "empty" {
+			s, err := postgres.OpenOptions(tb.Context(), u.String(), &postgres.Options{Schema: strings.TrimSuffix(own, "_"+name[:5])})
+			if err != nil || s.Close() != nil {
+				tb.Fatal(err)
+			}
+		}
+		all[name] = application(tb, driver, u.String())
+	}
+	return all
+}
+
+// TestTxOfOtherConnections runs what has parameters of every kind on connections
+// that send them in other ways.
+func TestTxOfOtherConnections(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ driver, parameter, value string }{
+		"lib/pq, binary":   {"postgres", "binary_parameters", "yes"},
+		"pgx, unprepared":  {"pgx", "default_query_exec_mode", "exec"},
+		"pgx, other path":  {"pgx", "search_path", "pg_catalog"},
+		"pgx, simple":      {"pgx", "default_query_exec_mode", "simple_protocol"},
+		"lib/pq, bytea":    {"postgres", "bytea_output", "escape"},
+		"lib/pq, standard": {"postgres", "application_name", `o'brien`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			address := pgtest.URL(t)
+			s := openAt(t, address, nil)
+			tx, err := application(t, c.driver, with(t, address, c.parameter, c.value)).Begin()
+			if err != nil {
+				t.Fatal(err)
+			}
+			in, err := s.InTx(t.Context(), tx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tenant := newID()
+			one, many := sample(tenant, 1), sample(tenant, 3)
+			many.InsertTokens[1].ID = `a"\{},\' NULL`
+			many.InsertRecords = []storage.Record{{Kind: "application", ID: newID(), Name: "It's", Key: storage.Key{1}, Body: []byte{0, 255}, CreatedAt: many.Now, Rev: 1}}
+			many.InsertJobs = []storage.Job{{ID: newID(), Kind: "a", RunAt: many.Now, Dead: true}, {ID: newID(), Kind: "b", RunAt: many.Now}}
+			for _, change := range []*storage.Change{one, many} {
+				if err := in.Write(t.Context(), change); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var conflict *storage.Conflict
+			if err := in.Write(t.Context(), many); !errors.As(err, &conflict) || conflict.Kind != storage.TokenIDTaken {
+				t.Errorf("the same again: got %v", err)
+			}
+			want := many.InsertTokens[1]
+			found, err := in.Tokens(t.Context(), tenant, []string{want.ID, one.InsertTokens[0].ID})
+			if err != nil || len(found) != 2 || !slices.ContainsFunc(found, func(t storage.Token) bool { return t.ID == want.ID && bytes.Equal(t.Body, want.Body) }) {
+				t.Errorf("got %d tokens (%v), want 2 as they were written", len(found), err)
+			}
+			if r, err := in.Lookup(t.Context(), storage.Key{1}); err != nil || r.Name != "It's" || !bytes.Equal(r.Body, []byte{0, 255}) {
+				t.Errorf("got record %q (%v)", r.Name, err)
+			}
+			if err := tx.Commit(); err != nil {
+				t.Fatal(err)
+			}
+			if _, total, err := s.ListTokens(t.Context(), storage.TokenFilter{Tenant: tenant, Limit: 1, Count: true}); err != nil || total != 4 {
+				t.Errorf("%d tokens after the commit (%v), want 4", total, err)
+			}
+		})
+	}
+}
+
+func TestTxThatMayNotWrite(t *testing.T) {
+	t.Parallel()
+	address := pgtest.URL(t)
+	s := openAt(t, address, nil)
+	for _, driver := range []string{"postgres", "pgx"} {
+		tx, err := application(t, driver, address).BeginTx(t.Context(), &sql.TxOptions{ReadOnly: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.InTx(t.Context(), tx); !errors.Is(err, storage.ErrReadOnly) {
+			t.Errorf("%s: got %v, want ErrReadOnly", driver, err)
+		}
+		if err := tx.Rollback(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestTxHasToBeRepeated proves that the application finds its own driver's error
+// of a conflict between transactions.
+func TestTxHasToBeRepeated(t *testing.T) {
+	t.Parallel()
+	address := pgtest.URL(t)
+	s, tenant := openAt(t, address, nil), newID()
+	c := sample(tenant, 1)
+	if err := s.Write(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	token := c.InsertTokens[0]
+	for _, driver := range []string{"postgres", "pgx"} {
+		tx, err := application(t, driver, address).BeginTx(t.Context(), &sql.TxOptions{Isolation: sql.LevelRepeatableRead})
+		if err != nil {
+			t.Fatal(err)
+		}
+		in, err := s.InTx(t.Context(), tx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := in.Tokens(t.Context(), tenant, []string{token.ID}); err != nil { // its snapshot is from now
+			t.Fatal(err)
+		}
+		update := &storage.Change{Tenant: tenant, UpdateTokens: []storage.TokenUpdate{{Rev: token.Rev, OldSet: token.Set, Token: token}}}
+		if err := s.Write(t.Context(), update); err != nil {
+			t.Fatal(err)
+		}
+		err = in.Write(t.Context(), update)
+		var state interface{ SQLState() string }
+		if !errors.As(err, &state) || state.SQLState() != "40001" {
+			t.Errorf("%s: got %v, want an error of the driver with SQLSTATE 40001", driver, err)
+		}
+		token.Rev++
+		if err := tx.Rollback(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestLockedChangesStandAside lets a batch of creates meet an id that an open
+// transaction has: only those that want it wait.
+func TestLockedChangesStandAside(t *testing.T) {
+	t.Parallel()
+	address := pgtest.URL(t)
+	s, tenant := openAt(t, address, &postgres.Options{MaxConns: 4}), newID()
+	tx, err := application(t, "postgres", address).Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := s.InTx(t.Context(), tx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken := sample(tenant, 1)
+	if err := in.Write(t.Context(), taken); err != nil {
+		t.Fatal(err)
+	}
+	waiting := make(chan error, 8)
+	for range cap(waiting) {
+		go func() {
+			c := sample(tenant, 1)
+			c.InsertTokens[0].ID = taken.InsertTokens[0].ID
+			waiting <- s.Write(t.Context(), c)
+		}()
+	}
+	var slowest atomic.Int64
+	var strangers sync.WaitGroup
+	for range 16 {
+		strangers.Go(func() {
+			for range 25 {
+				began := time.Now()
+				if err := s.Write(t.Context(), sample(tenant, 1)); err != nil {
+					t.Error(err)
+				}
+				for took := int64(time.Since(began)); ; {
+					if old := slowest.Load(); took <= old || slowest.CompareAndSwap(old, took) {
+						break
+					}
+				}
+			}
+		})
+	}
+	strangers.Wait()
+	if len(waiting) > 0 {
+		t.Errorf("%d of those that want the id did not wait", len(waiting))
+	}
+	if took := time.Duration(slowest.Load()); took > 3*time.Second {
+		t.Errorf("the slowest of the others took %s", took)
+	}
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	for range cap(waiting) {
+		var conflict *storage.Conflict
+		if err := <-waiting; !errors.As(err, &conflict) || conflict.Kind != storage.TokenIDTaken {
+			t.Errorf("after the commit: got %v, want a taken id", err)
+		}
+	}
+}
+
+// TestStrangersAreAsFastAsUsual creates tokens of another tenant, and of the same
+// type and container, beside a transaction that stays open.
+func TestStrangersAreAsFastAsUsual(t *testing.T) {
+	t.Parallel()
+	address := pgtest.URL(t)
+	s, tenants := openAt(t, address, nil), []storage.ID{newID(), newID()}
+	creates := func() time.Duration {
+		var took []time.Duration
+		for i := range 200 {
+			began := time.Now()
+			if err := s.Write(t.Context(), sample(tenants[i%2], 1)); err != nil {
+				t.Fatal(err)
+			}
+			took = append(took, time.Since(began))
+		}
+		slices.Sort(took)
+		return took[len(took)/2]
+	}
+	creates() // the first ones prepare statements
+	usual := creates()
+	tx, err := application(t, "postgres", address).Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	in, err := s.InTx(t.Context(), tx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mine := sample(tenants[0], 1)
+	mine.InsertTokens[0].Set = storage.Hash{7} // one that nobody has had yet
+	for _, c := range []*storage.Change{sample(tenants[0], 1), mine} {
+		if err := in.Write(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	same := sample(tenants[0], 1)
+	same.InsertTokens[0].Set = mine.InsertTokens[0].Set
+	began := time.Now()
+	if err := s.Write(t.Context(), same); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(began); took > 50*time.Millisecond+10*usual {
+		t.Errorf("the first token in a set that the transaction has too took %s", took)
+	}
+	if beside := creates(); beside > 3*usual+10*time.Millisecond {
+		t.Errorf("a create takes %s beside the transaction, and %s otherwise", beside, usual)
+	}
+}
+
+// TestLockThatStays proves that a change gives up in bounded time.
+func TestLockThatStays(t *testing.T) {
+	t.Parallel()
+	address := pgtest.URL(t)
+	s, tenant := openAt(t, address, &postgres.Options{RetryFor: 300 * time.Millisecond}), newID()
+	tx, err := application(t, "postgres", address).Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	in, err := s.InTx(t.Context(), tx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := sample(tenant, 1)
+	if err := in.Write(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Write(t.Context(), c); !errors.Is(err, storage.ErrUnavailable) {
+		t.Errorf("got %v, want ErrUnavailable", err)
+	}
+}
+
+// TestFold proves that the rows that transactions add to counts and sets are
+// folded in by themselves after a while, and by a sweep.
+func TestFold(t *testing.T) {
+	t.Parallel()
+	address := pgtest.URL(t)
+	s, tenant, db := openAt(t, address, nil), newID(), database(t, address)
+	app := application(t, "postgres", address)
+	for range 3 {
+		tx, err := app.Begin()
+		if err != nil {
+			t.Fatal(err)
+		}
+		in, err := s.InTx(t.Context(), tx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := in.Write(t.Context(), sample(tenant, 2)); err != nil {
+			t.Fatal(err)
+		}
+		if err := tx.Commit(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	apart := func() int {
+		return number(t, db, "SELECT count(*) FROM vault_token_counts WHERE shard < 0") + number(t, db, "SELECT count(*) FROM vault_container_sets WHERE shard < 0")
+	}
+	if got := apart(); got != 4 {
+		t.Errorf("%d rows apart, want 3 counts and a set", got)
+	}
+	if _, err := s.Sweep(t.Context(), time.Now(), 10); err != nil {
+		t.Fatal(err)
+	}
+	if got := apart(); got != 0 {
+		t.Errorf("%d rows are still apart after a sweep", got)
+	}
+	if got := number(t, db, "SELECT sum(n) FROM vault_token_counts"); got != 6 {
+		t.Errorf("the counts say %d, want 6", got)
+	}
+	if got := number(t, db, "SELECT count(*) FROM vault_container_sets"); got != 1 {
+		t.Errorf("%d container sets, want 1", got)
+	}
+}
+
+// application opens a database as an application does.
+func application(tb testing.TB, driver, address string) *sql.DB {
+	tb.Helper()
+	db, err := sql.Open(driver, address)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	db.SetMaxOpenConns(4)
+	tb.Cleanup(func() { _ = db.Close() })
+	return db
+}

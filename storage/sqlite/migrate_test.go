@@ -1,0 +1,133 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// beside opens the file of a vault as an application does.
+func beside(t *testing.T, path string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("sqlite", "file:"+path+"?_txlock=immediate&_pragma=busy_timeout(5000)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+func schemaOf(t *testing.T, db *sql.DB) []string {
+	t.Helper()
+	rows, err := db.Query(`SELECT type || ' ' || name || ' ' || coalesce(sql, '') FROM sqlite_schema ORDER BY name`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	var all []string
+	for rows.Next() {
+		var one string
+		if err := rows.Scan(&one); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, one)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// TestBesideAnApplication opens a file in which an application has tables of the
+// names that one would think of, and its own table of migrations.
+func TestBesideAnApplication(t *testing.T) {
+	t.Parallel()
+	path := newPath(t)
+	db := beside(t, path)
+	for _, table := range []string{"tokens", "logs", "jobs", "records", "claims", "schema_version"} {
+		if _, err := db.Exec(`CREATE TABLE ` + table + ` (x INTEGER); INSERT INTO ` + table + ` VALUES (3)`); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(t, open(t, path), insert(token("a")))
+	for _, line := range schemaOf(t, db) {
+		kind, rest, _ := strings.Cut(line, " ")
+		name, _, _ := strings.Cut(rest, " ")
+		theirs := kind == "table" && strings.HasSuffix(line, "(x INTEGER)")
+		if !theirs && !strings.HasPrefix(name, "vault_") && !strings.HasPrefix(name, "sqlite_") {
+			t.Errorf("the vault has made %s", name)
+		}
+	}
+	var n, sum int
+	if err := db.QueryRow(`SELECT count(*), sum(x) FROM schema_version`).Scan(&n, &sum); err != nil || n != 1 || sum != 3 {
+		t.Errorf("the application's table has %d rows (%v), want its own", n, err)
+	}
+}
+
+func TestNamesThatAreTaken(t *testing.T) {
+	t.Parallel()
+	for name, theirs := range map[string]string{
+		"vault_jobs":       `CREATE TABLE Vault_Jobs (x INTEGER)`,
+		"vault_tokens_set": `CREATE TABLE theirs (x INTEGER); CREATE INDEX vault_tokens_set ON theirs (x)`,
+		"vault_migrations": `CREATE TABLE vault_migrations (version INTEGER)`,
+	} {
+		path := newPath(t)
+		db := beside(t, path)
+		if _, err := db.Exec(theirs); err != nil {
+			t.Fatal(err)
+		}
+		before := schemaOf(t, db)
+		_, err := Open(t.Context(), path)
+		if !errors.Is(err, storage.ErrNameTaken) || !strings.HasSuffix(err.Error(), " "+name) {
+			t.Errorf("%s: got %v", name, err)
+		}
+		if diff := cmp.Diff(before, schemaOf(t, db)); diff != "" {
+			t.Errorf("%s: the database has changed (-before +after):\n%s", name, diff)
+		}
+	}
+}
+
+func TestMigrateModes(t *testing.T) {
+	t.Parallel()
+	with := func(path string, mode storage.MigrateMode) (*Store, error) {
+		return OpenOptions(t.Context(), path, &Options{Migrate: mode})
+	}
+	byHand, byOnly := newPath(t), newPath(t)
+	if _, err := with(byHand, storage.MigrateCheck); !errors.Is(err, storage.ErrOldSchema) {
+		t.Errorf("an empty file: got %v, want ErrOldSchema", err)
+	}
+	db := beside(t, byHand)
+	for _, m := range Migrations() {
+		if _, err := db.Exec(m.SQL); err != nil {
+			t.Fatalf("migration %d: %v", m.Version, err)
+		}
+		var version, ids int
+		err := db.QueryRow(`SELECT max(version), count(DISTINCT vault_id) FROM vault_migrations`).Scan(&version, &ids)
+		if err != nil || version != m.Version || ids != 1 {
+			t.Errorf("after migration %d: version %d, %d ids (%v)", m.Version, version, ids, err)
+		}
+	}
+	only, err := with(byOnly, storage.MigrateOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := only.Write(context.Background(), insert(token("a"))); !errors.Is(err, storage.ErrClosed) {
+		t.Errorf("a write after MigrateOnly: got %v, want ErrClosed", err)
+	}
+	for _, path := range []string{byHand, byOnly} {
+		s, err := with(path, storage.MigrateCheck)
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, s, insert(token("a")))
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,165 @@
+package sqlite
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"fmt"
+	"os"
+	"sync"
+
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/internal/direct"
+)
+
+var _ storage.TxStorage = (*Store)(nil)
+
+// Beside implements [storage.TxStorage]: a SQLite database has one writer.
+func (s *Store) Beside() bool { return false }
+
+// InTx implements [storage.TxStorage]. It takes the write lock, which the
+// transaction keeps until it ends, so the application had best begin it with
+// _txlock=immediate: one that has read before may find that it cannot have the
+// lock any more. Files keep what is deleted in it unless the application's
+// connection has PRAGMA secure_delete.
+func (s *Store) InTx(ctx context.Context, tx *sql.Tx) (storage.Tx, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	t := &txStore{w: &writer{tx: tx, file: s.writes.writer.file, counts: newTally(), knownSets: map[setKey]struct{}{}}}
+	if err := s.isOurs(t.w); err != nil {
+		return nil, err
+	}
+	if _, err := t.w.exec(stmtLock); err != nil {
+		return nil, txError(describe("taking the write lock", err))
+	}
+	t.reader = s.reader.Within(tx, &t.mu, dialect)
+	return t, nil
+}
+
+// OpenDB opens a pool of connections to the same database for an application: its
+// own tables can be there, under names that do not begin with vault_, and the
+// transactions that [storage.TxStorage] is about. They begin with the write lock,
+// and wait for it as long as the vault does. For a database in memory there is no
+// other way to get at it. The caller closes the pool.
+func (s *Store) OpenDB() (*sql.DB, error) {
+	f := s.writes.writer.file
+	db, err := f.open(f.appSettings(s.writes.writer.wait), 0)
+	if err != nil {
+		return nil, describe("opening a pool for the application", err)
+	}
+	return db.DB, nil
+}
+
+// isOurs compares the database of a transaction with this one: by the id that it
+// got when it was made, which a copy has too, and so by its file.
+func (s *Store) isOurs(w *writer) error {
+	theirs, err := readIdentity(w)
+	switch {
+	case codeOf(err) == sqlite3.SQLITE_ERROR: // it has no such table
+		return storage.ErrOtherDatabase
+	case err != nil:
+		return txError(describe("looking at the transaction", err))
+	case !bytes.Equal(theirs.id, s.identity.id) || !sameFile(theirs.file, s.identity.file):
+		return storage.ErrOtherDatabase
+	}
+	return nil
+}
+
+// identity tells a database from all others.
+type identity struct {
+	id   []byte
+	file string // empty in memory
+}
+
+func readIdentity(w *writer) (identity, error) {
+	var is identity
+	err := w.query(stmtIdentity, func(row direct.Row) error {
+		id, _ := row[0].([]byte)
+		is.id = bytes.Clone(id)
+		is.file, _ = row[1].(string)
+		return nil
+	})
+	return is, err
+}
+
+func sameFile(a, b string) bool {
+	if a == b {
+		return true
+	}
+	one, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	other, err := os.Stat(b)
+	return err == nil && os.SameFile(one, other)
+}
+
+// txStore is a database inside a transaction of the application's.
+type txStore struct {
+	*reader
+	mu sync.Mutex // held while the connection is in use
+	w  *writer
+}
+
+// Write implements [storage.Tx]. What it does not do is what the writer
+// remembers beyond a change: a rollback would make it untrue.
+func (t *txStore) Write(ctx context.Context, c *storage.Change) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, err := t.w.exec(stmtSavepoint); err != nil {
+		return txError(describe("writing", err))
+	}
+	err := t.w.applyHeld(c)
+	clear(t.w.knownSets)
+	t.w.sets = t.w.sets[:0]
+	t.w.counts.reset()
+	if err != nil {
+		if _, undo := t.w.exec(stmtRollbackTo); undo != nil {
+			return txError(err)
+		}
+	}
+	if _, release := t.w.exec(stmtRelease); err == nil && release != nil {
+		err = describe("writing", release)
+	}
+	return txError(err)
+}
+
+// applyHeld applies a change, and its counts at once, if what it holds has not
+// been changed. The lock of the transaction keeps it so.
+func (w *writer) applyHeld(c *storage.Change) error {
+	if h := c.Hold; h != nil {
+		held, err := w.found(stmtHold, nil, c.Tenant[:], h.Kind, h.ID[:], h.Rev)
+		if err != nil {
+			return err
+		}
+		if !held {
+			return storage.ErrLate
+		}
+	}
+	if err := w.applyChange(c); err != nil {
+		return err
+	}
+	return w.writeCounts()
+}
+
+// txError says what went wrong in a transaction of the application's.
+func txError(err error) error {
+	if codeOf(err) == sqlite3.SQLITE_READONLY {
+		return storage.ErrReadOnly
+	}
+	return unavailable(err)
+}
+
+// unavailable marks what another transaction is in the way of.
+func unavailable(err error) error {
+	if isBusy(err) {
+		return fmt.Errorf("%w: %w", storage.ErrUnavailable, err)
+	}
+	return err
+}

@@ -1,0 +1,162 @@
+package sqlite_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/sqlite"
+	"github.com/seed-72ea4aab/vault/storage/storagetest"
+)
+
+func TestTxStorage(t *testing.T) {
+	t.Parallel()
+	storagetest.RunTx(t, storagetest.TxBackend{New: func(tb testing.TB) (storagetest.Opener, *sql.DB) {
+		path := filepath.Join(tb.TempDir(), "vault.db")
+		open := func(ctx context.Context) (storage.Storage, error) { return sqlite.Open(ctx, path) }
+		return open, application(tb, path)
+	}, Others: others})
+}
+
+// others returns databases that are not the vault's.
+func others(tb testing.TB) map[string]*sql.DB {
+	tb.Helper()
+	empty, another := filepath.Join(tb.TempDir(), "empty.db"), filepath.Join(tb.TempDir(), "another.db")
+	s, err := sqlite.Open(tb.Context(), another)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = s.Close() })
+	return map[string]*sql.DB{"empty": application(tb, empty), "another vault": application(tb, another)}
+}
+
+// TestTxOnACopy proves that a copy of the file, which has the same id, is known
+// for another database, and a link to the file for the same.
+func TestTxOnACopy(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path, copied, link := filepath.Join(dir, "vault.db"), filepath.Join(dir, "copy.db"), filepath.Join(dir, "link.db")
+	if s, err := sqlite.Open(t.Context(), path); err != nil || s.Close() != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(copied, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(path, link); err != nil {
+		t.Fatal(err)
+	}
+	s, err := sqlite.Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for file, want := range map[string]error{copied: storage.ErrOtherDatabase, link: nil, path: nil} {
+		tx, err := application(t, file).Begin()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.InTx(t.Context(), tx); !errors.Is(err, want) {
+			t.Errorf("%s: got %v, want %v", filepath.Base(file), err, want)
+		}
+		if err := tx.Rollback(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestTxThatMayNotWrite has the two ways in which an application's connection
+// cannot write.
+func TestTxThatMayNotWrite(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "vault.db")
+	s, err := sqlite.Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for name, dsn := range map[string]string{"query_only": "file:" + path + "?_pragma=query_only(1)", "mode=ro": "file:" + path + "?mode=ro"} {
+		db, err := sql.Open("sqlite", dsn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tx, err := db.Begin()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.InTx(t.Context(), tx); !errors.Is(err, storage.ErrReadOnly) {
+			t.Errorf("%s: got %v, want ErrReadOnly", name, err)
+		}
+		_ = tx.Rollback()
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestWritesWaitForATransaction proves that a write beside an open transaction
+// of the application's fails in bounded time, and that others, which came later,
+// have their own time.
+func TestWritesWaitForATransaction(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "vault.db")
+	s, err := sqlite.OpenOptions(t.Context(), path, &sqlite.Options{WriteWait: 200 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	tx, err := application(t, path).Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	in, err := s.InTx(t.Context(), tx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := in.Write(t.Context(), logOnly(1)); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	for i := range 3 {
+		if err := s.Write(t.Context(), logOnly(byte(2+i))); !errors.Is(err, storage.ErrUnavailable) {
+			t.Errorf("a write beside the transaction: got %v, want ErrUnavailable", err)
+		}
+	}
+	if took := time.Since(began); took < 600*time.Millisecond || took > 20*time.Second {
+		t.Errorf("three writes gave up after %s, want a bit more than 600ms", took)
+	}
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Write(t.Context(), logOnly(9)); err != nil {
+		t.Errorf("a write after the transaction: %v", err)
+	}
+}
+
+// logOnly is a change of one log entry.
+func logOnly(n byte) *storage.Change {
+	now := time.Now().UTC().Truncate(time.Microsecond)
+	return &storage.Change{Tenant: storage.ID{1}, Now: now, Logs: []storage.Log{{
+		ID: storage.ID{n}, ActorType: "user", EntityType: "token", EntityID: "x", Operation: "read", Message: "Token read", CreatedAt: now,
+	}}}
+}
+
+// application opens a file as an application does.
+func application(tb testing.TB, path string) *sql.DB {
+	tb.Helper()
+	db, err := sql.Open("sqlite", "file:"+path+"?_txlock=immediate&_pragma=busy_timeout(20000)&_pragma=journal_mode(wal)")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = db.Close() })
+	return db
+}

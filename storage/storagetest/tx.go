@@ -1,0 +1,473 @@
+package storagetest
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+func txRules() []txRule {
+	return []txRule{
+		{"nothing is there before the commit, and everything after it", txCommit},
+		{"a rollback leaves nothing", txRollback},
+		{"a rollback to a savepoint of the application leaves nothing", txSavepoint},
+		{"reads see what the transaction has written", txReads},
+		{"a change that is refused leaves the transaction usable", txRefused},
+		{"counts are exact after commits and rollbacks, and after a sweep", txCounts},
+		{"container sets are known once, after a sweep too", txSets},
+		{"a transaction that has ended is sql.ErrTxDone", txEnded},
+		{"a transaction on another database is ErrOtherDatabase, and nothing is written", txOther},
+		{"a context that has ended leaves the transaction usable", txContext},
+		{"Hold: another revision is ErrLate, and nothing is written", txHoldStale},
+		{"Hold: the record stays as it is until the transaction ends", txHold},
+		{"others do not wait for a transaction, where the storage works beside it", txStrangers},
+		{"what waits for a transaction is served after it", txWaits},
+		{"several callers may share a transaction", txShared},
+	}
+}
+
+type txRule struct {
+	text  string
+	holds func(w *txWorld)
+}
+
+// txWorld is a world whose database an application shares.
+type txWorld struct {
+	*world
+	backend TxBackend
+	db      *sql.DB
+}
+
+func newTxWorld(t *testing.T, b TxBackend) *txWorld {
+	t.Helper()
+	w := &txWorld{backend: b}
+	w.world = newWorld(t, Backend{Volatile: b.Volatile, New: func(tb testing.TB) Opener {
+		var open Opener
+		open, w.db = b.New(tb)
+		return open
+	}})
+	return w
+}
+
+func (w *txWorld) txStorage() storage.TxStorage {
+	w.Helper()
+	s, ok := w.store.(storage.TxStorage)
+	if !ok {
+		w.Fatal("the storage is no storage.TxStorage")
+	}
+	return s
+}
+
+// begin begins a transaction, which the end of the test rolls back.
+func (w *txWorld) begin() (*sql.Tx, storage.Tx) {
+	w.Helper()
+	tx, err := w.db.BeginTx(context.Background(), nil)
+	if err != nil {
+		w.Fatalf("begin: %v", err)
+	}
+	w.Cleanup(func() { _ = tx.Rollback() })
+	in, err := w.txStorage().InTx(w.Context(), tx)
+	if err != nil {
+		w.Fatalf("in tx: %v", err)
+	}
+	return tx, in
+}
+
+func (w *txWorld) apply(in storage.Tx, c *storage.Change) {
+	w.Helper()
+	if err := in.Write(w.Context(), c); err != nil {
+		w.Fatalf("write in the transaction: %v", err)
+	}
+}
+
+func (w *txWorld) commit(tx *sql.Tx) {
+	w.Helper()
+	if err := tx.Commit(); err != nil {
+		w.Fatalf("commit: %v", err)
+	}
+}
+
+func (w *txWorld) rollback(tx *sql.Tx) {
+	w.Helper()
+	if err := tx.Rollback(); err != nil {
+		w.Fatalf("rollback: %v", err)
+	}
+}
+
+func txCommit(w *txWorld) {
+	tenant, e := w.id(), w.example("mine")
+	tx, in := w.begin()
+	w.apply(in, e.insert(tenant))
+	if w.txStorage().Beside() {
+		w.same("tokens before the commit", w.tokens(tenant, "mine"), []storage.Token(nil))
+	}
+	w.commit(tx)
+	got := w.state(tenant)
+	if got.rows() == 0 {
+		w.Error("nothing is there after the commit")
+	}
+	w.hasTokens(tenant, e.insert(tenant).InsertTokens...)
+}
+
+func txRollback(w *txWorld) {
+	tenant, e := w.id(), w.example("mine")
+	w.unchanged(tenant, func() {
+		tx, in := w.begin()
+		w.apply(in, e.insert(tenant))
+		w.rollback(tx)
+	})
+	w.same("container sets", w.containers(tenant), []string(nil))
+	w.write(e.insert(tenant)) // all of its keys are free
+	w.hasTokens(tenant, e.insert(tenant).InsertTokens...)
+}
+
+// txSavepoint lets the application undo a part of its transaction, which a
+// backend does not learn of.
+func txSavepoint(w *txWorld) {
+	tenant, kept, undone := w.id(), w.token("kept"), w.token("undone")
+	tx, in := w.begin()
+	w.exec(tx, "SAVEPOINT theirs")
+	w.apply(in, insert(tenant, undone))
+	w.exec(tx, "ROLLBACK TO SAVEPOINT theirs")
+	w.apply(in, insert(tenant, kept))
+	w.commit(tx)
+	w.hasTokens(tenant, kept)
+	w.same("number of container sets", len(w.containers(tenant)), 1)
+}
+
+func (w *txWorld) exec(tx *sql.Tx, statement string) {
+	w.Helper()
+	if _, err := tx.ExecContext(w.Context(), statement); err != nil {
+		w.Fatalf("%s: %v", statement, err)
+	}
+}
+
+func txReads(w *txWorld) {
+	tenant, ctx := w.id(), w.Context()
+	token, record, entry := w.token("mine"), w.record("application", "Mine"), w.log("card", "mine")
+	c := insert(tenant, token)
+	c.InsertRecords, c.Logs = []storage.Record{record}, []storage.Log{entry}
+	_, in := w.begin()
+	w.apply(in, c)
+
+	want := []storage.Token{ofTenant(tenant, token)}
+	tokens, err := in.Tokens(ctx, tenant, []string{"mine", "missing"})
+	w.sameInTx("tokens", err, tokens, want)
+	page, total, err := in.ListTokens(ctx, storage.TokenFilter{Tenant: tenant, Where: storage.SetIn{token.Set}, Limit: 5, Count: true})
+	w.sameInTx("page", err, page, want)
+	w.same("total", total, 1)
+	dup, err := in.Duplicate(ctx, tenant, storage.Duplicate{Fingerprint: token.Fingerprint, Expression: token.Expression})
+	w.sameInTx("duplicate", err, dup, &want[0])
+	sets, err := in.ContainerSets(ctx, tenant)
+	w.sameInTx("sets", err, sets, []storage.ContainerSet{{Set: token.Set, Containers: token.Containers}})
+	record.Tenant = tenant
+	found, err := in.Lookup(ctx, record.Key)
+	w.sameInTx("lookup", err, found, record)
+	records, err := in.Records(ctx, tenant, record.Kind, []storage.ID{record.ID})
+	w.sameInTx("records", err, records, []storage.Record{record})
+	listed, n, err := in.ListRecords(ctx, storage.RecordFilter{Tenant: tenant, Kind: record.Kind, Limit: 5})
+	w.sameInTx("list of records", err, listed, []storage.Record{record})
+	w.same("number of records", n, 1)
+	entries, n, err := in.ListLogs(ctx, storage.LogFilter{Tenant: tenant, Limit: 5})
+	w.sameInTx("log", err, entries, []storage.Log{entry})
+	w.same("number of entries", n, 1)
+}
+
+func (w *txWorld) sameInTx(what string, err error, got, want any) {
+	w.Helper()
+	if err != nil {
+		w.Fatalf("%s: %v", what, err)
+	}
+	w.same(what, got, want)
+}
+
+// txRefused breaks a guard of each sort in one transaction, and goes on.
+func txRefused(w *txWorld) {
+	tenant, old := w.id(), w.token("old")
+	old.Dedup = w.hash()
+	record := w.record("application", "Old")
+	first := insert(tenant, old)
+	first.InsertRecords = []storage.Record{record}
+	w.write(first)
+
+	sameID, duplicate, stale, sameKey := w.token("old"), w.token("other"), old, w.record("application", "New")
+	duplicate.Dedup, sameKey.Key = old.Dedup, record.Key
+	stale.Rev += 5
+	tx, in := w.begin()
+	for _, refused := range []struct {
+		kind   storage.ConflictKind
+		change *storage.Change
+	}{
+		{storage.TokenIDTaken, insert(tenant, sameID)},
+		{storage.DuplicateTaken, insert(tenant, duplicate)},
+		{storage.TokenStale, &storage.Change{Tenant: tenant, DeleteTokens: []storage.TokenDelete{deleteOf(stale)}}},
+		{storage.KeyTaken, &storage.Change{Tenant: tenant, InsertRecords: []storage.Record{sameKey}}},
+		{storage.RecordStale, &storage.Change{Tenant: tenant, DeleteRecords: []storage.RecordDelete{{Kind: record.Kind, ID: record.ID, Rev: record.Rev + 1}}}},
+	} {
+		w.isConflict(in.Write(w.Context(), refused.change), refused.kind, 0)
+	}
+	next := w.token("next")
+	w.apply(in, insert(tenant, next))
+	w.isConflict(in.Write(w.Context(), insert(tenant, w.token("next"))), storage.TokenIDTaken, 0)
+	w.commit(tx)
+	w.hasTokens(tenant, old, next)
+}
+
+func txCounts(w *txWorld) {
+	tenant := w.id()
+	var kept []storage.Token
+	check := func() {
+		w.Helper()
+		w.hasTokens(tenant, kept...)
+		for _, t := range kept[:1] {
+			same := 0
+			for _, k := range kept {
+				if k.Set == t.Set && k.Type == t.Type {
+					same++
+				}
+			}
+			w.same("count of a set", w.count(storage.TokenFilter{Tenant: tenant, Where: storage.And{storage.SetIn{t.Set}, storage.TypeIn{t.Type}}}), same)
+		}
+	}
+	for i := range 8 {
+		tokens := w.mixed(6)
+		tx, in := w.begin()
+		w.apply(in, insert(tenant, tokens...))
+		w.apply(in, &storage.Change{Tenant: tenant, DeleteTokens: []storage.TokenDelete{deleteOf(tokens[0])}})
+		if i%2 == 1 {
+			w.rollback(tx)
+		} else {
+			w.commit(tx)
+			kept = append(kept, tokens[1:]...)
+		}
+		w.write(insert(tenant, w.plus(&kept)))
+		check()
+	}
+	for range 2 {
+		if _, err := w.store.Sweep(w.Context(), now, 10); err != nil {
+			w.Fatal(err)
+		}
+		check()
+	}
+}
+
+// plus adds a token to those that are kept.
+func (w *txWorld) plus(kept *[]storage.Token) storage.Token {
+	t := w.mixed(1)[0]
+	*kept = append(*kept, t)
+	return t
+}
+
+// mixed returns tokens of several types and sets, with ids of their own.
+func (w *txWorld) mixed(n int) []storage.Token {
+	tokens := w.mixedTokens(n)
+	for i := range tokens {
+		tokens[i].ID = fmt.Sprintf("%x", tokens[i].Ord)
+	}
+	return tokens
+}
+
+func txSets(w *txWorld) {
+	tenant, tokens := w.id(), w.tokenSeries("t", 3)
+	for i := range tokens {
+		tokens[i].Set, tokens[i].Containers = tokens[0].Set, tokens[0].Containers
+	}
+	for i := range tokens[:2] {
+		tx, in := w.begin()
+		w.apply(in, insert(tenant, tokens[i]))
+		w.commit(tx)
+	}
+	w.write(insert(tenant, tokens[2]))
+	for range 2 {
+		w.same("number of container sets", len(w.containers(tenant)), 1)
+		if _, err := w.store.Sweep(w.Context(), now, 10); err != nil {
+			w.Fatal(err)
+		}
+	}
+}
+
+func txEnded(w *txWorld) {
+	tenant := w.id()
+	for name, end := range map[string]func(*sql.Tx) error{"commit": (*sql.Tx).Commit, "rollback": (*sql.Tx).Rollback} {
+		tx, in := w.begin()
+		if err := end(tx); err != nil {
+			w.Fatal(err)
+		}
+		if err := in.Write(w.Context(), insert(tenant, w.token(name))); !errors.Is(err, sql.ErrTxDone) {
+			w.Errorf("a write after the %s: got %v", name, err)
+		}
+		if _, err := in.Tokens(w.Context(), tenant, []string{"a"}); !errors.Is(err, sql.ErrTxDone) {
+			w.Errorf("a read after the %s: got %v", name, err)
+		}
+		if _, err := w.txStorage().InTx(w.Context(), tx); !errors.Is(err, sql.ErrTxDone) {
+			w.Errorf("InTx after the %s: got %v", name, err)
+		}
+	}
+	w.hasTokens(tenant)
+}
+
+func txOther(w *txWorld) {
+	for name, db := range w.backend.Others(w.T) {
+		tx, err := db.BeginTx(w.Context(), nil)
+		if err != nil {
+			w.Fatal(err)
+		}
+		if _, err := w.txStorage().InTx(w.Context(), tx); !errors.Is(err, storage.ErrOtherDatabase) {
+			w.Errorf("%s: got %v, want ErrOtherDatabase", name, err)
+		}
+		if _, err := tx.ExecContext(w.Context(), "SELECT 1"); err != nil {
+			w.Errorf("%s: the transaction is of no use any more: %v", name, err)
+		}
+		w.rollback(tx)
+	}
+}
+
+func txContext(w *txWorld) {
+	tenant, token := w.id(), w.token("mine")
+	tx, in := w.begin()
+	gone, cancel := context.WithCancel(w.Context())
+	cancel()
+	if err := in.Write(gone, insert(tenant, w.token("gone"))); !errors.Is(err, context.Canceled) {
+		w.Errorf("a write: got %v", err)
+	}
+	if _, err := in.Tokens(gone, tenant, []string{"a"}); !errors.Is(err, context.Canceled) {
+		w.Errorf("a read: got %v", err)
+	}
+	w.apply(in, insert(tenant, token))
+	w.commit(tx)
+	w.hasTokens(tenant, token)
+}
+
+// ring inserts a record that changes can hold.
+func (w *txWorld) ring(tenant storage.ID) (storage.Record, *storage.Hold) {
+	w.Helper()
+	r := w.record("ring", "")
+	w.write(&storage.Change{Tenant: tenant, InsertRecords: []storage.Record{r}})
+	return r, &storage.Hold{Kind: r.Kind, ID: r.ID, Rev: r.Rev}
+}
+
+func txHoldStale(w *txWorld) {
+	tenant, token := w.id(), w.token("mine")
+	_, held := w.ring(tenant)
+	held.Rev++
+	c := insert(tenant, token)
+	c.Hold = held
+	tx, in := w.begin()
+	if err := in.Write(w.Context(), c); !errors.Is(err, storage.ErrLate) {
+		w.Errorf("got %v, want ErrLate", err)
+	}
+	held.Rev--
+	w.apply(in, c)
+	w.commit(tx)
+	w.hasTokens(tenant, token)
+}
+
+func txHold(w *txWorld) {
+	tenant, token := w.id(), w.token("mine")
+	ring, held := w.ring(tenant)
+	c := insert(tenant, token)
+	c.Hold = held
+	tx, in := w.begin()
+	w.apply(in, c)
+	var committed atomic.Bool
+	changed, early := make(chan error, 1), make(chan bool, 1)
+	go func() {
+		err := w.store.Write(w.Context(), &storage.Change{Tenant: tenant, UpdateRecords: []storage.RecordUpdate{{Rev: ring.Rev, Record: ring}}})
+		early <- !committed.Load()
+		changed <- err
+	}()
+	for i := range 20 {
+		w.apply(in, insert(tenant, w.token("more"+string(rune('a'+i)))))
+	}
+	committed.Store(true)
+	w.commit(tx)
+	if <-early {
+		w.Error("the record was changed before the transaction ended")
+	}
+	if err := <-changed; err != nil {
+		w.Errorf("after the commit the record could not be changed: %v", err)
+	}
+}
+
+// strangersBound is far less than a caller would wait for a lock.
+const strangersBound = 10 * time.Second
+
+func txStrangers(w *txWorld) {
+	if !w.txStorage().Beside() {
+		return
+	}
+	tenant, mine := w.id(), w.token("mine")
+	tx, in := w.begin()
+	w.apply(in, insert(tenant, mine))
+	ctx, cancel := context.WithTimeout(w.Context(), strangersBound)
+	defer cancel()
+	alike := w.tokenSeries("alike", 30)
+	errs := try(len(alike), func(i int) error {
+		t := alike[i]
+		t.Type, t.Set, t.Containers = mine.Type, mine.Set, mine.Containers
+		alike[i] = t
+		of := tenant
+		if i%3 == 0 {
+			of = storage.ID{0xff}
+		}
+		return w.store.Write(ctx, insert(of, t))
+	})
+	if err := errors.Join(errs...); err != nil || ctx.Err() != nil {
+		w.Errorf("others waited: %v", err)
+	}
+	w.commit(tx)
+	w.same("total", w.count(storage.TokenFilter{Tenant: tenant}), 21)
+}
+
+func txWaits(w *txWorld) {
+	tenant, mine := w.id(), w.token("mine")
+	tx, in := w.begin()
+	w.apply(in, insert(tenant, mine))
+	sent := make(chan struct{}, 4)
+	done := make(chan []error, 1)
+	go func() {
+		done <- try(4, func(i int) error {
+			sent <- struct{}{}
+			if i == 0 {
+				return w.store.Write(w.Context(), insert(tenant, w.token("mine"))) // the same id
+			}
+			return w.store.Write(w.Context(), insert(tenant, w.token("other"+string(rune('a'+i)))))
+		})
+	}()
+	for range 4 {
+		<-sent
+	}
+	w.apply(in, insert(tenant, w.token("more")))
+	w.commit(tx)
+	errs := <-done
+	w.isConflict(errs[0], storage.TokenIDTaken, 0)
+	if err := errors.Join(errs[1:]...); err != nil {
+		w.Error(err)
+	}
+	w.same("total", w.count(storage.TokenFilter{Tenant: tenant}), 5)
+}
+
+func txShared(w *txWorld) {
+	tenant, tokens := w.id(), w.tokenSeries("t", 12)
+	tx, in := w.begin()
+	errs := try(len(tokens), func(i int) error {
+		if i%4 == 3 { // refused, between others that are not
+			_ = in.Write(w.Context(), &storage.Change{Tenant: tenant, DeleteTokens: []storage.TokenDelete{deleteOf(tokens[i])}})
+		}
+		if _, err := in.Tokens(w.Context(), tenant, []string{tokens[i].ID}); err != nil {
+			return err
+		}
+		return in.Write(w.Context(), insert(tenant, tokens[i]))
+	})
+	if err := errors.Join(errs...); err != nil {
+		w.Fatal(err)
+	}
+	w.commit(tx)
+	w.hasTokens(tenant, tokens...)
+}

@@ -1,0 +1,152 @@
+package storagetest
+
+import (
+	"context"
+	"database/sql"
+	"testing"
+	"time"
+
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// TxBackend says how the suite gets at databases that an application shares.
+type TxBackend struct {
+	// New makes an empty database, as that of a [Backend] does, and returns how to
+	// open it, and a pool of the application's own on it: one whose transactions
+	// can write, and wait for each other.
+	New func(tb testing.TB) (Opener, *sql.DB)
+
+	// Others returns databases that are none of those that New has made: one
+	// without a vault, and one that holds another.
+	Others func(tb testing.TB) map[string]*sql.DB
+
+	// Volatile says what that of a [Backend] does.
+	Volatile bool
+}
+
+// RunTx checks every rule about [storage.TxStorage], and that changes and reads in
+// transactions of the application keep the rules that they keep elsewhere.
+func RunTx(t *testing.T, b TxBackend) {
+	t.Helper()
+	t.Run("Transactions", func(t *testing.T) {
+		t.Parallel()
+		for _, r := range txRules() {
+			t.Run(r.text, func(t *testing.T) {
+				t.Parallel()
+				r.holds(newTxWorld(t, b))
+			})
+		}
+	})
+	inTx := Backend{Volatile: b.Volatile, New: func(tb testing.TB) Opener {
+		open, db := b.New(tb)
+		return func(ctx context.Context) (storage.Storage, error) {
+			s, err := open(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return &txShim{s, db}, nil
+		}
+	}}
+	for _, c := range chapters() {
+		if !c.inTx {
+			continue
+		}
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			for _, r := range c.rules {
+				t.Run(r.text, func(t *testing.T) {
+					t.Parallel()
+					r.holds(newWorld(t, inTx))
+				})
+			}
+		})
+	}
+}
+
+// txShim is a storage that does every read and write in a transaction of its
+// own on the connection of an application. It commits after a write that was
+// refused too, which must have left nothing to commit.
+type txShim struct {
+	storage.Storage
+	db *sql.DB
+}
+
+func within[T any](ctx context.Context, s *txShim, do func(storage.Tx) (T, error)) (T, error) {
+	var none T
+	if err := ctx.Err(); err != nil {
+		return none, err
+	}
+	tx, err := s.db.BeginTx(context.WithoutCancel(ctx), nil)
+	if err != nil {
+		return none, err
+	}
+	defer func() { _ = tx.Rollback() }() // does nothing after Commit
+	in, err := s.Storage.(storage.TxStorage).InTx(ctx, tx)
+	if err != nil {
+		return none, err
+	}
+	out, failed := do(in)
+	if err := tx.Commit(); err != nil {
+		return none, err
+	}
+	return out, failed
+}
+
+func (s *txShim) Write(ctx context.Context, c *storage.Change) error {
+	_, err := within(ctx, s, func(tx storage.Tx) (struct{}, error) { return struct{}{}, tx.Write(ctx, c) })
+	return err
+}
+
+func (s *txShim) Tokens(ctx context.Context, tenant storage.ID, ids []string) ([]storage.Token, error) {
+	return within(ctx, s, func(tx storage.Tx) ([]storage.Token, error) { return tx.Tokens(ctx, tenant, ids) })
+}
+
+func (s *txShim) Duplicate(ctx context.Context, tenant storage.ID, d storage.Duplicate) (*storage.Token, error) {
+	return within(ctx, s, func(tx storage.Tx) (*storage.Token, error) { return tx.Duplicate(ctx, tenant, d) })
+}
+
+// page is what a list returns beside its error.
+type page[T any] struct {
+	rows  []T
+	total int
+}
+
+func (s *txShim) ListTokens(ctx context.Context, f storage.TokenFilter) ([]storage.Token, int, error) {
+	p, err := within(ctx, s, func(tx storage.Tx) (p page[storage.Token], err error) {
+		p.rows, p.total, err = tx.ListTokens(ctx, f)
+		return p, err
+	})
+	return p.rows, p.total, err
+}
+
+func (s *txShim) ContainerSets(ctx context.Context, tenant storage.ID) ([]storage.ContainerSet, error) {
+	return within(ctx, s, func(tx storage.Tx) ([]storage.ContainerSet, error) { return tx.ContainerSets(ctx, tenant) })
+}
+
+func (s *txShim) Expired(ctx context.Context, now time.Time, limit int) (storage.Expired, error) {
+	return within(ctx, s, func(tx storage.Tx) (storage.Expired, error) { return tx.Expired(ctx, now, limit) })
+}
+
+func (s *txShim) ListLogs(ctx context.Context, f storage.LogFilter) ([]storage.Log, int, error) {
+	p, err := within(ctx, s, func(tx storage.Tx) (p page[storage.Log], err error) {
+		p.rows, p.total, err = tx.ListLogs(ctx, f)
+		return p, err
+	})
+	return p.rows, p.total, err
+}
+
+func (s *txShim) Records(ctx context.Context, tenant storage.ID, kind string, ids []storage.ID) ([]storage.Record, error) {
+	return within(ctx, s, func(tx storage.Tx) ([]storage.Record, error) { return tx.Records(ctx, tenant, kind, ids) })
+}
+
+func (s *txShim) Lookup(ctx context.Context, key storage.Key) (storage.Record, error) {
+	return within(ctx, s, func(tx storage.Tx) (storage.Record, error) { return tx.Lookup(ctx, key) })
+}
+
+func (s *txShim) ListRecords(ctx context.Context, f storage.RecordFilter) ([]storage.Record, int, error) {
+	p, err := within(ctx, s, func(tx storage.Tx) (p page[storage.Record], err error) {
+		p.rows, p.total, err = tx.ListRecords(ctx, f)
+		return p, err
+	})
+	return p.rows, p.total, err
+}

@@ -1,0 +1,52 @@
+package storage
+
+import (
+	"context"
+	"database/sql"
+)
+
+// TxStorage is a [Storage] that can also work inside a transaction of the
+// application, on a connection that the application has opened to the same
+// database. No Storage has to be one.
+type TxStorage interface {
+	// InTx returns the database as a transaction sees it. A transaction on
+	// another database is refused with ErrOtherDatabase, and one that may not
+	// write with ErrReadOnly, before anything is written. It is asked once for
+	// each transaction.
+	InTx(ctx context.Context, tx *sql.Tx) (Tx, error)
+
+	// Beside reports whether the Storage itself can read and write while such a
+	// transaction is open. A database with one writer cannot: a call then waits,
+	// and fails with ErrUnavailable after a while.
+	Beside() bool
+}
+
+// Tx is a database inside a transaction of the application. Reads see what the
+// transaction has written, and others see it after the commit, which is the
+// application's, as the rollback is. Nothing of it is remembered elsewhere, so
+// that a rollback leaves nothing.
+//
+// Its methods are safe for concurrent use. They fail with [sql.ErrTxDone] when
+// the transaction has ended, and return what the database says of a conflict
+// between transactions, which the application resolves by repeating its own.
+type Tx interface {
+	TokenReader
+	RecordReader
+
+	// Write applies a change as [Writer.Write] does, except that it is durable
+	// when the transaction is committed. A change that is refused leaves nothing,
+	// and the transaction can go on. Before and Relaxed do not count; Hold does,
+	// and if it does not hold the error is ErrLate.
+	//
+	// Another transaction waits for this one only if it wants the same id,
+	// duplicate key or record.
+	Write(ctx context.Context, c *Change) error
+}
+
+// Hold names a record that must have this revision, and that nobody may change
+// or delete before the transaction ends: the keys that a change is sealed under.
+type Hold struct {
+	Kind string
+	ID   ID
+	Rev  int64
+}
