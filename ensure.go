@@ -16,11 +16,14 @@ import (
 )
 
 // nameKey is what keeps two programs from making the same thing at the same
-// time: it is unique in the database. Only what an Ensure method made has one,
-// and loses it when it is renamed.
+// time: it is unique in the database. Of applications, reactors and proxies only
+// what an Ensure method made has one, and loses it when it is renamed.
 func nameKey(tenant uuid.UUID, kind, name string) storage.Key {
 	return sha256.Sum256([]byte("name\x00" + kind + "\x00" + tenant.String() + "\x00" + name))
 }
+
+// tenantKey is the nameKey of a tenant. The first one of a name has it for good.
+func tenantKey(name string) storage.Key { return nameKey(uuid.UUID{}, kindTenant, name) }
 
 // keepNameKey lets a record that is written again keep what it was ensured by,
 // unless it has another name by now.
@@ -38,7 +41,7 @@ func checkName(name string) error {
 }
 
 // named returns the record with exactly this name, or nil. Of several it is the
-// oldest, so that every node finds the same one. A zero tenant means any.
+// oldest, so that every node finds the same one.
 func named(ctx context.Context, db storage.RecordReader, tenant storage.ID, kind, name string) (*storage.Record, error) {
 	rec, err := db.Lookup(ctx, nameKey(uuid.UUID(tenant), kind, name))
 	if err == nil || !errors.Is(err, storage.ErrNotFound) {
@@ -101,26 +104,31 @@ func (k *recordKind[T]) shown(ctx context.Context, op *operation, rec *storage.R
 	return item, op.logReads(ctx, audit.Read, entity{k.name, uuid.UUID(rec.ID).String()})
 }
 
-// EnsureTenant returns the tenant with a name, and creates it when there is none:
-// of several the oldest. Programs that start together get the same one. A tenant
-// that was renamed is found by its new name alone.
+// EnsureTenant returns the tenant that was created under a name, and creates it
+// when there is none: of several the first. Programs that start together get the
+// same one.
+//
+// A tenant that has changed its name since is still found by the one that the
+// program gave it, and not by the new one: a management key of the tenant can
+// change it, and must not get what the program keeps for another tenant.
 func (v *Vault) EnsureTenant(ctx context.Context, name string) (*Tenant, error) {
 	if err := checkName(name); err != nil {
 		return nil, err
 	}
 	for range maxAttempts {
-		rec, err := named(ctx, v.store, storage.ID{}, kindTenant, name)
-		if err != nil {
+		rec, err := v.store.Lookup(ctx, tenantKey(name))
+		found := err == nil
+		if err != nil && !errors.Is(err, storage.ErrNotFound) {
 			return nil, err
 		}
 		var t *Tenant
-		if rec == nil {
-			t, err = v.createTenant(ctx, name, nameKey(uuid.UUID{}, kindTenant, name))
-		} else {
+		if found {
 			t, err = v.Tenant(uuid.UUID(rec.Tenant)).GetTenant(ctx)
+		} else {
+			t, err = v.createTenant(ctx, name, tenantKey(name))
 		}
 		// It may have been made, or deleted, since it was looked for.
-		if !errors.Is(err, storage.ErrExists) && (rec == nil || !errors.Is(err, ErrNotFound)) {
+		if !errors.Is(err, storage.ErrExists) && (!found || !errors.Is(err, ErrNotFound)) {
 			return t, err
 		}
 	}

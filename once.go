@@ -348,6 +348,8 @@ func (p *pendingWrites) change(op *operation) (*storage.Change, error) {
 }
 
 // Answer is the outcome of a request, kept for later requests with the same key.
+// Printed or logged it shows its status alone, except as JSON and in unexported
+// fields: see [Token].
 type Answer struct {
 	Status int
 	Header http.Header

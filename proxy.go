@@ -353,7 +353,8 @@ func proxyGone(err error) error {
 	return err
 }
 
-// ProxyCall is a request that is to go through a proxy.
+// ProxyCall is a request that is to go through a proxy. Printed or logged it shows
+// its method alone, except in unexported fields: see [Token].
 type ProxyCall struct {
 	// Key is that of a stored proxy. Without one, URL is the destination of an
 	// ephemeral proxy, which has no transforms.

@@ -28,7 +28,8 @@ const (
 	maxTimeout  = 210 * time.Second
 )
 
-// ReactParams invokes a reactor.
+// ReactParams invokes a reactor. What it holds is not shown when it is printed or
+// logged, except as JSON and in unexported fields: see [Token].
 type ReactParams struct {
 	// Args is an object that may hold detokenization expressions, or one
 	// expression that gives an object.
@@ -77,7 +78,7 @@ func (p ReactParams) MarshalJSON() ([]byte, error) {
 	return w.JSON(), nil
 }
 
-// ReactResult is what a reactor gave.
+// ReactResult is what a reactor gave. Like [ReactParams], it does not print.
 type ReactResult struct {
 	// Tokens is the tokenize part of the result, tokenized as the caller.
 	Tokens JSON `json:"tokens,omitempty"`

@@ -146,7 +146,9 @@ func (op *operation) restrict(ctx context.Context, permission string, least acce
 	return append(storage.And{granted}, where...), nil
 }
 
-// SearchTokensParams asks for tokens by a query.
+// SearchTokensParams asks for tokens by a query. The query may hold data, so it is
+// not shown when it is printed or logged, except as JSON and in unexported
+// fields: see [Token].
 type SearchTokensParams struct {
 	// Query is made of terms, field:value, with AND, OR, NOT, parentheses and
 	// ranges: type:card AND metadata.user:"Jane Doe" AND created_at:[2026-01-01 TO *].

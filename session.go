@@ -118,7 +118,8 @@ type Session struct {
 	ExpiresAt  time.Time `json:"expires_at"`
 }
 
-// Grant authorizes a session: what it may do, and until when.
+// Grant authorizes a session: what it may do, and until when. It is not shown when
+// it is printed or logged, except as JSON and in unexported fields: see [Token].
 type Grant struct {
 	Nonce       string       `json:"nonce"`
 	Permissions []Permission `json:"permissions,omitempty"`

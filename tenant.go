@@ -62,9 +62,14 @@ func (p *TenantParams) validate() error {
 	return asInvalid(bad)
 }
 
-// CreateTenant adds a tenant with keys of its own.
+// CreateTenant adds a tenant with keys of its own. Several may have one name;
+// [Vault.EnsureTenant] returns the first of them.
 func (v *Vault) CreateTenant(ctx context.Context, name string) (*Tenant, error) {
-	return v.createTenant(ctx, name, storage.Key{})
+	t, err := v.createTenant(ctx, name, tenantKey(name))
+	if errors.Is(err, storage.ErrExists) {
+		return v.createTenant(ctx, name, storage.Key{})
+	}
+	return t, err
 }
 
 // createTenant adds a tenant that is unique by a key, unless it is zero.
@@ -79,7 +84,7 @@ func (v *Vault) createTenant(ctx context.Context, name string, unique storage.Ke
 	}
 	now := v.now()
 	t := &tenantDoc{Tenant: Tenant{ID: v.ids.At(now), Name: name, WebhookSecret: webhook.NewSecret(), CreatedAt: now}}
-	t.rec = storage.Record{Name: name, AltKey: unique}
+	t.rec = storage.Record{AltKey: unique}
 	wrapped, err := v.wrap(ctx, ring, t.ID)
 	if err != nil {
 		return nil, err
@@ -264,10 +269,11 @@ func (op *operation) changeTenant(ctx context.Context, change func(*tenantDoc) e
 	})
 }
 
-// tenantRecord seals a tenant.
+// tenantRecord seals a tenant. It keeps the key of the name that it was created
+// under: a tenant can change its name by itself, and must not be taken for
+// another one because of that.
 func (op *operation) tenantRecord(t *tenantDoc) (storage.Record, error) {
-	rec := storage.Record{Kind: kindTenant, ID: storage.ID(t.ID), Name: t.Name, CreatedAt: t.CreatedAt}
-	keepNameKey(&rec, &t.rec)
+	rec := storage.Record{Kind: kindTenant, ID: storage.ID(t.ID), Name: t.Name, AltKey: t.rec.AltKey, CreatedAt: t.CreatedAt}
 	return rec, op.sealRecord(&rec, t)
 }
 

@@ -34,9 +34,10 @@ import (
 // JSON handler of slog writes a slice, a map or a struct that holds tokens, and
 // in an unexported field of a struct that is printed, because fmt calls no
 // methods there. The same holds for [TokenParams], [CardData], [BankData],
-// [Tenant], [Application], [Session], [Reactor], [ReactorParams], [Proxy] and
-// [ProxyParams]: they show names and ids, but no data, keys, secrets or
-// configuration.
+// [Tenant], [Application], [Session], [Grant], [Reactor], [ReactorParams],
+// [ReactParams], [ReactResult], [Proxy], [ProxyParams], [ProxyCall],
+// [SearchTokensParams], [CursorSearch] and [Answer]: they show names and ids, but
+// no data, keys, secrets or configuration.
 type Token struct {
 	ID       string    `json:"id"`
 	TenantID uuid.UUID `json:"tenant_id"`

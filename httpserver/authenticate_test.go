@@ -25,7 +25,10 @@ func signedIn(v *vaulttest.Vault) func(*http.Request) (*vault.Client, error) {
 			return nil, fmt.Errorf("the token 4242 is old: %w", vault.ErrUnauthenticated)
 		case subject == "broken":
 			return nil, errors.New("the provider is down: 4242")
+		case subject == "homeless":
+			return v.Vault.Tenant(v.Acme.ID).As(r.Context(), uuid.New())
 		}
+		r.Header.Del("Authorization")
 		app, err := v.Vault.Tenant(v.Acme.ID).As(r.Context(), v.Private.ApplicationID())
 		if err != nil {
 			return nil, err
@@ -51,6 +54,7 @@ func TestAuthenticate(t *testing.T) {
 		"neither":              {"", "", 401},
 		"a user that is out":   {"Bearer expired", w.PrivateKey, 401},
 		"a provider that ails": {"Bearer broken", w.PrivateKey, 500},
+		"no such application":  {"Bearer homeless", w.PrivateKey, 401},
 	} {
 		headers := []string{}
 		if c.bearer != "" {
@@ -99,6 +103,21 @@ func TestAuthenticatedUsersAreKeptApart(t *testing.T) {
 	for bearer, status := range map[string]int{"Bearer jane": 404, "Bearer expired": 401, "Bearer broken": 500} {
 		if res := w.do("GET", "/proxy", "", "", "Authorization", bearer, "SVC-PROXY-KEY", "nope"); res.StatusCode != status {
 			t.Errorf("a proxy called with %s: %d, want %d", bearer, res.StatusCode, status)
+		}
+	}
+}
+
+// What a program knows its users by does not reach destinations.
+func TestAuthenticateKeepsWhatItTakes(t *testing.T) {
+	t.Parallel()
+	var w *proxyWorld
+	w = newProxyWorld(t, nil, &Options{Authenticate: func(r *http.Request) (*vault.Client, error) { return signedIn(w.Vault)(r) }}, nil)
+	x := w.proxy(nil)
+	for bearer, want := range map[string]string{"Bearer jane": "", "Basic the-destination's": "Basic the-destination's"} {
+		r := w.request("POST", "/proxy", "{}", "SVC-PROXY-KEY", x.Key, "Authorization", bearer, "SVC-API-KEY", w.PrivateKey)
+		w.call(r).want(t, 200)
+		if got := w.dest.last(t).Header.Get("Authorization"); got != want {
+			t.Errorf("the destination of %q got %q", bearer, got)
 		}
 	}
 }

@@ -120,6 +120,7 @@ func ExampleOptions_authenticate() {
 			if err != nil {
 				return nil, vault.ErrUnauthenticated
 			}
+			r.Header.Del("Authorization") // so that it does not go on to the destination of a proxy
 			app, err := v.Tenant(tenant).As(r.Context(), application)
 			if err != nil {
 				return nil, err

@@ -163,7 +163,11 @@ func (x *exchange) identify() error {
 func (x *exchange) caller() (*vault.Client, error) {
 	h := x.handler
 	if h.opts.Authenticate != nil {
-		if client, err := h.opts.Authenticate(x.r.WithContext(x.ctx)); err != nil || client != nil {
+		client, err := h.opts.Authenticate(x.r.WithContext(x.ctx))
+		if errors.Is(err, vault.ErrNotFound) {
+			err = vault.ErrUnauthenticated // what the user acts as is gone; the path is there
+		}
+		if err != nil || client != nil {
 			return client, err
 		}
 	}

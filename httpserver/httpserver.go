@@ -71,12 +71,20 @@ type Options struct {
 	// beside holders of API keys. It returns the client to act as, for example
 	//
 	//	app, err := v.Tenant(tenant).As(r.Context(), application)
-	//	return app.AsUser(subject), err
+	//	if err != nil {
+	//		return nil, err
+	//	}
+	//	return app.AsUser(subject), nil
 	//
 	// and nil without an error for a request that is none of its own: then the
 	// API key decides. [vault.ErrUnauthenticated] is a 401, as are errors that
-	// wrap it; any other error is a 500. A client has all the rights that it has
-	// in Go: that of [vault.Vault.Tenant] may do everything.
+	// wrap it, and [vault.ErrNotFound] of an application that is gone; an error
+	// that is none of the vault's is a 500. A client has all the rights that it
+	// has in Go: that of [vault.Vault.Tenant] may do everything.
+	//
+	// Below /proxy, the headers of the request go on to the destination. What
+	// shows who the user is must not: there, Authenticate deletes it from the
+	// header of its request, r.Header.Del("Authorization").
 	Authenticate func(*http.Request) (*vault.Client, error)
 
 	// RateLimit decides whether a caller may go on; if not, it says when to try

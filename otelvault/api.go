@@ -93,6 +93,20 @@ func (a *api) SearchTokens(ctx context.Context, p vault.SearchTokensParams) (*va
 	return observe(ctx, a, "SearchTokens", func(ctx context.Context) (*vault.Page[vault.Token], error) { return a.API.SearchTokens(ctx, p) })
 }
 
+// ListTokensAfter is the operation of that name, within a span.
+func (a *api) ListTokensAfter(ctx context.Context, p vault.ListTokensParams, after string) (*vault.CursorPage[vault.Token], error) {
+	return observe(ctx, a, "ListTokensAfter", func(ctx context.Context) (*vault.CursorPage[vault.Token], error) {
+		return a.API.ListTokensAfter(ctx, p, after)
+	})
+}
+
+// SearchTokensAfter is the operation of that name, within a span.
+func (a *api) SearchTokensAfter(ctx context.Context, p vault.SearchTokensParams, after string) (*vault.CursorPage[vault.Token], error) {
+	return observe(ctx, a, "SearchTokensAfter", func(ctx context.Context) (*vault.CursorPage[vault.Token], error) {
+		return a.API.SearchTokensAfter(ctx, p, after)
+	})
+}
+
 // CreateSession is the operation of that name, within a span.
 func (a *api) CreateSession(ctx context.Context) (*vault.Session, error) {
 	return observe(ctx, a, "CreateSession", func(ctx context.Context) (*vault.Session, error) { return a.API.CreateSession(ctx) })

@@ -111,7 +111,8 @@ func total[T any](p *vault.Page[T], err error) (int, error) {
 	return p.Pagination.TotalItems, nil
 }
 
-// What is ensured is found by its name as it is now, however it was made.
+// What is ensured is found by its name as it is now, however it was made; a tenant
+// by the name that it was created under.
 func TestEnsureGoesByTheName(t *testing.T) {
 	t.Parallel()
 	for name, newDSN := range backends {
@@ -135,8 +136,34 @@ func TestEnsureGoesByTheName(t *testing.T) {
 			if _, err := v.EnsureTenant(ctx, ""); !errors.Is(err, vault.ErrInvalid) {
 				t.Errorf("no name: %v", err)
 			}
+			renamedTenants(ctx, t, v, made, younger)
 			renamedAndDeleted(ctx, t, v, made.ID)
 		})
+	}
+}
+
+// renamedTenants has tenants take the names of others, as their own keys can.
+func renamedTenants(ctx context.Context, t *testing.T, v *vault.Vault, acme, other *vault.Tenant) {
+	t.Helper()
+	for tenant, name := range map[*vault.Tenant]string{acme: "Renamed", other: "Globex"} {
+		_, err := v.Tenant(tenant.ID).ReplaceTenant(ctx, vault.TenantParams{Name: name})
+		must(t, err)
+	}
+	again, err := v.EnsureTenant(ctx, "Acme")
+	must(t, err)
+	if again.ID != acme.ID || again.Name != "Renamed" {
+		t.Errorf("ensured %v, want the one that was created as Acme", again)
+	}
+	globex, err := v.EnsureTenant(ctx, "Globex")
+	must(t, err)
+	if globex.ID == other.ID {
+		t.Error("a tenant that took the name of another was taken for it")
+	}
+	must(t, v.DeleteTenant(ctx, globex.ID))
+	reborn, err := v.EnsureTenant(ctx, "Globex")
+	must(t, err)
+	if reborn.ID == globex.ID || reborn.ID == other.ID {
+		t.Error("the name of a deleted tenant is not free")
 	}
 }
 

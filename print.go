@@ -1,0 +1,166 @@
+package vault
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+)
+
+// The types below hold data, keys, secrets or configuration. With fmt, whatever
+// the verb, and with slog they show names and ids alone, so that a value that
+// ends up in a log or an error by mistake leaks nothing. The doc comment of
+// [Token] says where that does not help.
+
+// names returns what a value shows: pairs of a name and a text. Empty texts are
+// left out.
+func names(pairs ...string) slog.Value {
+	attrs := make([]slog.Attr, 0, len(pairs)/2)
+	for pair := range slices.Chunk(pairs, 2) {
+		if name, text := pair[0], pair[len(pair)-1]; text != "" && text != uuid.Nil.String() {
+			attrs = append(attrs, slog.String(name, text))
+		}
+	}
+	return slog.GroupValue(attrs...)
+}
+
+// format prints what a value shows. Texts are quoted, so that a name cannot
+// pass for a line of a log.
+func format(f fmt.State, x slog.LogValuer) {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%T{", x)
+	for i, a := range x.LogValue().Group() {
+		if i > 0 {
+			b.WriteString(" ")
+		}
+		fmt.Fprintf(&b, "%s:%q", a.Key, a.Value.String())
+	}
+	b.WriteString("}")
+	_, _ = io.WriteString(f, b.String()) // what printing fails on, it cannot say
+}
+
+// LogValue shows the id, the tenant and the type.
+func (t Token) LogValue() slog.Value {
+	return names("id", t.ID, "tenant_id", t.TenantID.String(), "type", string(t.Type))
+}
+
+// Format prints what LogValue shows.
+func (t Token) Format(f fmt.State, _ rune) { format(f, t) }
+
+// LogValue shows the id and the type.
+func (p TokenParams) LogValue() slog.Value { return names("id", p.ID, "type", string(p.Type)) }
+
+// Format prints what LogValue shows.
+func (p TokenParams) Format(f fmt.State, _ rune) { format(f, p) }
+
+// hidden stands for data that has neither a name nor an id.
+const hidden = "hidden"
+
+// LogValue shows nothing of the card.
+func (d CardData) LogValue() slog.Value { return names("card", hidden) }
+
+// Format prints what LogValue shows.
+func (d CardData) Format(f fmt.State, _ rune) { format(f, d) }
+
+// LogValue shows nothing of the account.
+func (d BankData) LogValue() slog.Value { return names("account", hidden) }
+
+// Format prints what LogValue shows.
+func (d BankData) Format(f fmt.State, _ rune) { format(f, d) }
+
+// LogValue shows the id and the name.
+func (t Tenant) LogValue() slog.Value { return names("id", t.ID.String(), "name", t.Name) }
+
+// Format prints what LogValue shows.
+func (t Tenant) Format(f fmt.State, _ rune) { format(f, t) }
+
+// LogValue shows the id, the tenant, the name and the type.
+func (a Application) LogValue() slog.Value {
+	return names("id", a.ID.String(), "tenant_id", a.TenantID.String(), "name", a.Name, "type", string(a.Type))
+}
+
+// Format prints what LogValue shows.
+func (a Application) Format(f fmt.State, _ rune) { format(f, a) }
+
+// LogValue shows nothing of the key and the nonce.
+func (s Session) LogValue() slog.Value { return names("session_key", hidden) }
+
+// Format prints what LogValue shows.
+func (s Session) Format(f fmt.State, _ rune) { format(f, s) }
+
+// LogValue shows the id, the tenant and the name.
+func (r Reactor) LogValue() slog.Value {
+	return names("id", r.ID.String(), "tenant_id", r.TenantID.String(), "name", r.Name)
+}
+
+// Format prints what LogValue shows.
+func (r Reactor) Format(f fmt.State, _ rune) { format(f, r) }
+
+// LogValue shows the name.
+func (p ReactorParams) LogValue() slog.Value { return names("name", p.Name) }
+
+// Format prints what LogValue shows.
+func (p ReactorParams) Format(f fmt.State, _ rune) { format(f, p) }
+
+// LogValue shows the id, the tenant and the name. A destination may have
+// credentials in its query, so it is not shown.
+func (x Proxy) LogValue() slog.Value {
+	return names("id", x.ID.String(), "tenant_id", x.TenantID.String(), "name", x.Name)
+}
+
+// Format prints what LogValue shows.
+func (x Proxy) Format(f fmt.State, _ rune) { format(f, x) }
+
+// LogValue shows the name.
+func (p ProxyParams) LogValue() slog.Value { return names("name", p.Name) }
+
+// Format prints what LogValue shows.
+func (p ProxyParams) Format(f fmt.State, _ rune) { format(f, p) }
+
+// LogValue shows nothing of the nonce and the rights.
+func (g Grant) LogValue() slog.Value { return names("nonce", hidden) }
+
+// Format prints what LogValue shows.
+func (g Grant) Format(f fmt.State, _ rune) { format(f, g) }
+
+// LogValue shows nothing of the query, which may hold data.
+func (p SearchTokensParams) LogValue() slog.Value { return names("query", hidden) }
+
+// Format prints what LogValue shows.
+func (p SearchTokensParams) Format(f fmt.State, _ rune) { format(f, p) }
+
+// LogValue shows nothing of the query, which may hold data.
+func (p CursorSearch) LogValue() slog.Value { return names("query", hidden) }
+
+// Format prints what LogValue shows.
+func (p CursorSearch) Format(f fmt.State, _ rune) { format(f, p) }
+
+// LogValue shows nothing of the arguments and the URL.
+func (p ReactParams) LogValue() slog.Value { return names("args", hidden) }
+
+// Format prints what LogValue shows.
+func (p ReactParams) Format(f fmt.State, _ rune) { format(f, p) }
+
+// LogValue shows nothing of the result.
+func (r ReactResult) LogValue() slog.Value { return names("result", hidden) }
+
+// Format prints what LogValue shows.
+func (r ReactResult) Format(f fmt.State, _ rune) { format(f, r) }
+
+// LogValue shows the method.
+func (p ProxyCall) LogValue() slog.Value { return names("method", cmp.Or(p.Method, http.MethodGet)) }
+
+// Format prints what LogValue shows.
+func (p ProxyCall) Format(f fmt.State, _ rune) { format(f, p) }
+
+// LogValue shows the status.
+func (a Answer) LogValue() slog.Value { return names("status", strconv.Itoa(a.Status)) }
+
+// Format prints what LogValue shows.
+func (a Answer) Format(f fmt.State, _ rune) { format(f, a) }
