@@ -69,6 +69,9 @@ func TestModuleForms(t *testing.T) {
 	})
 }
 
+// panics is code on which the bundler panics.
+const panics = "async function* f(arguments, p = eval('var arguments')) {}\nmodule.exports = f"
+
 func TestCheckRefuses(t *testing.T) {
 	t.Parallel()
 	eachRuntime(t, func(t *testing.T, r script.Runtime) {
@@ -89,6 +92,12 @@ func TestCheckRefuses(t *testing.T) {
 			"prefixes":        {"module.exports = () => " + strings.Repeat("!", 5000) + "1", 1, "row"},
 			"too long":        {"//" + strings.Repeat("x", 4_000_000), 0, "longer than"},
 			"bad property":    {"module.exports = () => /\\p{Nope}/u", 0, "property"},
+			"bad group":       {"module.exports = () => /a(?i-s:b)/", 0, "Invalid group"},
+			"bad group name":  {"module.exports = () => /(?<1a>b)/", 0, "Invalid capture group name"},
+			"same group name": {"module.exports = () => /(?<a>b)|(?<a>c)/", 0, "Duplicate capture group name"},
+			"bad reference":   {"module.exports = () => /(?<a>b)\\k<c>/", 0, "Invalid named capture referenced"},
+			"half reference":  {"module.exports = () => /\\k/u", 0, "Invalid named reference"},
+			"bundler's panic": {panics, 0, "the code cannot be compiled: something in it is too much for the compiler"},
 			"endless":         {"for (;;) {}", 1, "timed out"},
 			"host call":       {"fetch('https://a.example').catch(() => {}); throw new Error('x')", 1, "x"},
 		} {
