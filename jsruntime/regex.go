@@ -136,7 +136,7 @@ func propertyRanges(property string) ([]runeRange, error) {
 }
 
 func assigned() []runeRange {
-	return union(unicode.L, unicode.M, unicode.N, unicode.P, unicode.S, unicode.Z, unicode.Cc, unicode.Cf, unicode.Co)
+	return union(unicode.L, unicode.M, unicode.N, unicode.P, unicode.S, unicode.Z, unicode.Cc, unicode.Cf, unicode.Co, unicode.Cs)
 }
 
 // binaryProperty returns the characters with a binary property, or nil when
@@ -221,22 +221,17 @@ func union(tables ...*unicode.RangeTable) []runeRange {
 	return out
 }
 
-// complement returns all other characters. Surrogates are not characters.
+// complement returns all other characters. Halves of surrogate pairs that stand
+// alone are among them, as in JavaScript.
 func complement(ranges []runeRange) []runeRange {
 	var out []runeRange
 	next := rune(0)
-	add := func(lo, hi rune) {
-		if lo < 0xd800 && hi > 0xdfff {
-			out = append(out, runeRange{lo, 0xd7ff}, runeRange{0xe000, hi})
-		} else if lo <= hi && !(lo >= 0xd800 && hi <= 0xdfff) {
-			out = append(out, runeRange{lo, hi})
+	for _, r := range append(ranges, runeRange{utf8.MaxRune + 1, utf8.MaxRune + 1}) {
+		if next < r.lo {
+			out = append(out, runeRange{next, r.lo - 1})
 		}
-	}
-	for _, r := range ranges {
-		add(next, r.lo-1)
 		next = r.hi + 1
 	}
-	add(next, utf8.MaxRune)
 	return out
 }
 
