@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os/exec"
+	"path/filepath"
 	"sync"
 	"testing"
 
@@ -45,6 +47,16 @@ func newWorkers(t testing.TB, o *jsruntime.Options) *jsruntime.Workers {
 		t.Fatal(err)
 	}
 	return r
+}
+
+// build builds a program of testdata into a folder.
+func build(t *testing.T, folder, name string) string {
+	t.Helper()
+	path := filepath.Join(folder, name)
+	if out, err := exec.Command("go", "build", "-o", path, "./testdata/"+name).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return path
 }
 
 // explain shows the parts of a script error that its text leaves out.

@@ -11,6 +11,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -23,6 +24,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -35,29 +37,30 @@ import (
 var packagesDiffer = map[string]string{}
 
 // TestPackagesAgainstNode installs packages that people use in such code, and
-// compares a small use of each with what Node 16 makes of it.
+// compares a small use of each with what Node 16 makes of it. The race detector
+// watches this process, and not the workers, which would take many times as long.
 func TestPackagesAgainstNode(t *testing.T) {
 	t.Parallel()
 	npm, err := exec.LookPath("npm")
 	if err != nil {
 		t.Skip("there is no npm here to install packages with")
 	}
-	dir := installSet(t, npm)
-	node := installNode(t, npm)
+	dir, node := install(t, npm)
 	uses := readUses(t)
 	args := useArgs(t)
 	want := runInNode(t, node, dir, uses, args)
-	r := newWorkers(t, &jsruntime.Options{Modules: dir, CheckTimeout: time.Minute})
+	worker := build(t, t.TempDir(), "worker")
+	r := newWorkers(t, &jsruntime.Options{Modules: dir, CheckTimeout: useTimeout, WorkerPath: worker})
+	got := runHere(r, uses, args)
 	equal := 0
 	for _, u := range uses {
-		got := useHere(r, u, args)
-		if reason := packagesDiffer[u.name]; (got == want[u.name]) == (reason != "") {
-			t.Errorf("%s: got %s\nNode has %s\nknown to differ: %q", u.name, got, want[u.name], reason)
+		if reason := packagesDiffer[u.name]; (got[u.name] == want[u.name]) == (reason != "") {
+			t.Errorf("%s: got %s\nNode has %s\nknown to differ: %q", u.name, got[u.name], want[u.name], reason)
 		}
 		if strings.HasPrefix(want[u.name], "throws") {
 			t.Errorf("%s fails in Node: %s", u.name, want[u.name])
 		}
-		if got == want[u.name] {
+		if got[u.name] == want[u.name] {
 			equal++
 		}
 	}
@@ -84,10 +87,11 @@ func readUses(t *testing.T) []use {
 	return out
 }
 
-// installSet installs the packages of testdata and returns the folder.
-func installSet(t *testing.T, npm string) string {
+// install installs the packages of testdata and Node 16, and returns the folder
+// of the packages and the path of Node.
+func install(t *testing.T, npm string) (dir, node string) {
 	t.Helper()
-	dir := t.TempDir()
+	dir, nodeDir := t.TempDir(), t.TempDir()
 	for _, name := range []string{"package.json", "package-lock.json"} {
 		text, err := os.ReadFile("testdata/packages/" + name)
 		if err != nil {
@@ -97,30 +101,27 @@ func installSet(t *testing.T, npm string) string {
 			t.Fatal(err)
 		}
 	}
-	npmRun(t, npm, dir, "ci")
-	return dir
-}
-
-// installNode installs Node 16 and returns the path of its program.
-func installNode(t *testing.T, npm string) string {
-	t.Helper()
-	dir := t.TempDir()
 	arch := map[string]string{"amd64": "x64"}[runtime.GOARCH]
 	if arch == "" {
 		arch = runtime.GOARCH
 	}
 	name := "node-" + runtime.GOOS + "-" + arch
-	npmRun(t, npm, dir, "install", "--no-save", name+"@16.20.2")
-	return filepath.Join(dir, "node_modules", name, "bin", "node")
+	failed := make(chan error)
+	go func() { failed <- npmRun(t.Context(), npm, dir, "ci") }()
+	go func() { failed <- npmRun(t.Context(), npm, nodeDir, "install", "--no-save", name+"@16.20.2") }()
+	if err := errors.Join(<-failed, <-failed); err != nil {
+		t.Fatalf("the packages cannot be installed; is the registry of npm within reach? %v", err)
+	}
+	return dir, filepath.Join(nodeDir, "node_modules", name, "bin", "node")
 }
 
-func npmRun(t *testing.T, npm, dir string, args ...string) {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), npm, append(args, "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline", "--loglevel=error")...)
+func npmRun(ctx context.Context, npm, dir string, args ...string) error {
+	cmd := exec.CommandContext(ctx, npm, append(args, "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline", "--loglevel=error")...)
 	cmd.Dir = dir
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("npm %s: %v\n%s", args[0], err, out)
+		return fmt.Errorf("npm %s: %w\n%s", args[0], err, out)
 	}
+	return nil
 }
 
 // useArgs are the arguments of all uses: keys, and a server to talk to.
@@ -240,9 +241,37 @@ func runInNode(t *testing.T, node, dir string, uses []use, args json.RawMessage)
 	return got
 }
 
+// runHere returns what the runtime makes of the uses, by their names: two at a
+// time, which leaves the tests beside this one their share of the machine.
+func runHere(r script.Runtime, uses []use, args json.RawMessage) map[string]string {
+	got := map[string]string{}
+	next := make(chan use)
+	var mu sync.Mutex
+	var wait sync.WaitGroup
+	for range 2 {
+		wait.Go(func() {
+			for u := range next {
+				outcome := useHere(r, u, args)
+				mu.Lock()
+				got[u.name] = outcome
+				mu.Unlock()
+			}
+		})
+	}
+	for _, u := range uses {
+		next <- u
+	}
+	close(next)
+	wait.Wait()
+	return got
+}
+
+// useTimeout is the time to check and to run a use, on a machine that is busy.
+const useTimeout = 2 * time.Minute
+
 // useHere returns what the runtime makes of a use.
 func useHere(r script.Runtime, u use, args json.RawMessage) string {
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), useTimeout)
 	defer cancel()
 	p := script.Program{Tenant: u.name, Name: u.name, Source: u.code}
 	if err := r.Check(ctx, p); err != nil {

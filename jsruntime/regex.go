@@ -19,16 +19,16 @@ const maxPattern = 1 << 20
 
 var errPattern = errors.New("the regular expression is too large")
 
-// rewriteRegexps expands \p{...} in the literals of a program. goja takes \p
-// for the letter p, and would answer wrongly without a word.
+// rewriteRegexps checks the literals of a program, and expands \p{...} in them.
+// goja takes \p for the letter p, and would answer wrongly without a word.
 func rewriteRegexps(tree *ast.Program) error {
 	var failed error
 	walk(tree, func(n any) {
 		lit, ok := n.(*ast.RegExpLiteral)
-		if !ok || !strings.Contains(lit.Flags, "u") {
+		if !ok {
 			return
 		}
-		pattern, err := expandProperties(lit.Pattern)
+		pattern, err := checkedPattern(lit.Pattern, strings.Contains(lit.Flags, "u"))
 		if err != nil {
 			failed = err
 			return
@@ -36,6 +36,15 @@ func rewriteRegexps(tree *ast.Program) error {
 		lit.Pattern = pattern
 	})
 	return failed
+}
+
+// checkedPattern returns a pattern for goja, or says what is wrong with it.
+func checkedPattern(pattern string, unicodeFlag bool) (string, error) {
+	err := checkGroups(pattern, unicodeFlag)
+	if err != nil || !unicodeFlag {
+		return pattern, err
+	}
+	return expandProperties(pattern)
 }
 
 // expandProperties replaces every \p{...} and \P{...} of a pattern with the
@@ -117,9 +126,7 @@ func propertyRanges(property string) ([]runeRange, error) {
 		}
 		table = unicode.Categories[value]
 	case "sc", "Script", "scx", "Script_Extensions":
-		if long, ok := scriptNames[value]; ok {
-			value = long
-		}
+		value = cmp.Or(scriptNames[value], value)
 		table = unicode.Scripts[value]
 	}
 	if table == nil {
@@ -129,12 +136,13 @@ func propertyRanges(property string) ([]runeRange, error) {
 }
 
 func assigned() []runeRange {
-	return union(unicode.L, unicode.M, unicode.N, unicode.P, unicode.S, unicode.Z, unicode.Cc, unicode.Cf, unicode.Co)
+	return union(unicode.L, unicode.M, unicode.N, unicode.P, unicode.S, unicode.Z, unicode.Cc, unicode.Cf, unicode.Co, unicode.Cs)
 }
 
 // binaryProperty returns the characters with a binary property, or nil when
 // there is no such property.
 func binaryProperty(name string) []runeRange {
+	name = cmp.Or(propertyNames[name], name)
 	switch name {
 	case "Any":
 		return complement(nil)
@@ -142,20 +150,20 @@ func binaryProperty(name string) []runeRange {
 		return []runeRange{{0, 0x7f}}
 	case "Assigned":
 		return assigned()
-	case "Alphabetic", "Alpha":
+	case "Alphabetic":
 		return union(unicode.L, unicode.Nl, unicode.Other_Alphabetic)
-	case "Lowercase", "Lower":
+	case "Lowercase":
 		return union(unicode.Ll, unicode.Other_Lowercase)
-	case "Uppercase", "Upper":
+	case "Uppercase":
 		return union(unicode.Lu, unicode.Other_Uppercase)
 	case "Math":
 		return union(unicode.Sm, unicode.Other_Math)
-	case "ID_Start", "IDS", "XID_Start", "XIDS":
+	case "ID_Start", "XID_Start":
 		return union(unicode.L, unicode.Nl, unicode.Other_ID_Start)
-	case "ID_Continue", "IDC", "XID_Continue", "XIDC":
+	case "ID_Continue", "XID_Continue":
 		return union(unicode.L, unicode.Nl, unicode.Mn, unicode.Mc, unicode.Nd, unicode.Pc, unicode.Other_ID_Start, unicode.Other_ID_Continue)
-	case "space":
-		return union(unicode.White_Space)
+	case "Cased":
+		return union(unicode.Lu, unicode.Ll, unicode.Lt, unicode.Other_Lowercase, unicode.Other_Uppercase)
 	}
 	if text, ok := emojiRanges[name]; ok {
 		return parseRanges(text)
@@ -213,51 +221,32 @@ func union(tables ...*unicode.RangeTable) []runeRange {
 	return out
 }
 
-// complement returns all other characters. Surrogates are not characters.
+// complement returns all other characters. Halves of surrogate pairs that stand
+// alone are among them, as in JavaScript.
 func complement(ranges []runeRange) []runeRange {
 	var out []runeRange
 	next := rune(0)
-	add := func(lo, hi rune) {
-		if lo < 0xd800 && hi > 0xdfff {
-			out = append(out, runeRange{lo, 0xd7ff}, runeRange{0xe000, hi})
-		} else if lo <= hi && !(lo >= 0xd800 && hi <= 0xdfff) {
-			out = append(out, runeRange{lo, hi})
+	for _, r := range append(ranges, runeRange{utf8.MaxRune + 1, utf8.MaxRune + 1}) {
+		if next < r.lo {
+			out = append(out, runeRange{next, r.lo - 1})
 		}
-	}
-	for _, r := range ranges {
-		add(next, r.lo-1)
 		next = r.hi + 1
 	}
-	add(next, utf8.MaxRune)
 	return out
-}
-
-// categoryNames are the long names of general categories.
-var categoryNames = map[string]string{
-	"Letter": "L", "Cased_Letter": "LC", "Uppercase_Letter": "Lu", "Lowercase_Letter": "Ll", "Titlecase_Letter": "Lt",
-	"Modifier_Letter": "Lm", "Other_Letter": "Lo", "Mark": "M", "Combining_Mark": "M", "Nonspacing_Mark": "Mn",
-	"Spacing_Mark": "Mc", "Enclosing_Mark": "Me", "Number": "N", "Decimal_Number": "Nd", "digit": "Nd",
-	"Letter_Number": "Nl", "Other_Number": "No", "Punctuation": "P", "punct": "P", "Connector_Punctuation": "Pc",
-	"Dash_Punctuation": "Pd", "Open_Punctuation": "Ps", "Close_Punctuation": "Pe", "Initial_Punctuation": "Pi",
-	"Final_Punctuation": "Pf", "Other_Punctuation": "Po", "Symbol": "S", "Math_Symbol": "Sm", "Currency_Symbol": "Sc",
-	"Modifier_Symbol": "Sk", "Other_Symbol": "So", "Separator": "Z", "Space_Separator": "Zs", "Line_Separator": "Zl",
-	"Paragraph_Separator": "Zp", "Other": "C", "Control": "Cc", "cntrl": "Cc", "Format": "Cf", "Surrogate": "Cs",
-	"Private_Use": "Co", "Unassigned": "Cn",
-}
-
-// scriptNames are the short names of the scripts that are used most.
-var scriptNames = map[string]string{
-	"Latn": "Latin", "Cyrl": "Cyrillic", "Grek": "Greek", "Hani": "Han", "Hira": "Hiragana", "Kana": "Katakana",
-	"Hang": "Hangul", "Arab": "Arabic", "Hebr": "Hebrew", "Thai": "Thai", "Deva": "Devanagari", "Armn": "Armenian",
-	"Geor": "Georgian", "Zyyy": "Common", "Zinh": "Inherited", "Beng": "Bengali", "Taml": "Tamil", "Telu": "Telugu",
 }
 
 // regexpNatives serve the RegExp constructor of the prelude.
 var regexpNatives = map[string]native{
-	"regexp.expand": func(c *execution, args []goja.Value) goja.Value {
-		pattern, err := expandProperties(arg(args, 0).String())
-		if err != nil {
+	// What is checked and needs no change stays as it is: a Go string would lose its
+	// lone surrogates.
+	"regexp.check": func(c *execution, args []goja.Value) goja.Value {
+		given := arg(args, 0).String()
+		pattern, err := checkedPattern(given, arg(args, 1).ToBoolean())
+		switch {
+		case err != nil:
 			panic(c.newError("SyntaxError", "", err.Error()))
+		case pattern == given:
+			return arg(args, 0)
 		}
 		return c.vm.ToValue(pattern)
 	},

@@ -10,16 +10,6 @@ import (
 	"testing"
 )
 
-// build builds a program of testdata into a folder.
-func build(t *testing.T, folder, name string) string {
-	t.Helper()
-	path := filepath.Join(folder, name)
-	if out, err := exec.Command("go", "build", "-o", path, "./testdata/"+name).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	return path
-}
-
 // TestInitOfTheHost has a host whose init opens a file and a connection, and
 // which is started with descriptors of its parent. A worker has none of them. The
 // init runs in a worker that is the host started again, and does not run in one

@@ -7,30 +7,46 @@ import (
 	"time"
 )
 
+// testParent is the parent's side of a worker that runs in this process.
+type testParent struct {
+	t    *testing.T
+	link *link
+}
+
+// serveParent starts a worker, and reads its greeting.
+func serveParent(t *testing.T) testParent {
+	t.Helper()
+	ours, theirs := net.Pipe()
+	t.Cleanup(func() { ours.Close() })
+	go serveLink(newLink(theirs), 128<<20, nil)
+	p := testParent{t, newLink(ours)}
+	p.expect(kindHello)
+	return p
+}
+
+func (p testParent) expect(kind byte) frame {
+	p.t.Helper()
+	f, err := p.link.receive()
+	if err != nil || f.kind != kind {
+		p.t.Fatalf("got %q %s, %v, want %q", f.kind, f.part(0), err, kind)
+	}
+	return f
+}
+
+func (p testParent) send(kind byte, id uint32, parts ...[]byte) {
+	p.t.Helper()
+	if err := p.link.send(kind, id, parts...); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
 // TestLateStop sends the stop of a run that has ended when the next one is
 // in progress. Only the stop of its own number ends a run. The worker asks once for
 // the source that it was not sent.
 func TestLateStop(t *testing.T) {
 	t.Parallel()
-	ours, theirs := net.Pipe()
-	defer ours.Close()
-	go serveLink(newLink(theirs), 128<<20, nil)
-	parent := newLink(ours)
-	expect := func(kind byte) frame {
-		t.Helper()
-		f, err := parent.receive()
-		if err != nil || f.kind != kind {
-			t.Fatalf("got %q %s, %v, want %q", f.kind, f.part(0), err, kind)
-		}
-		return f
-	}
-	send := func(kind byte, id uint32, parts ...[]byte) {
-		t.Helper()
-		if err := parent.send(kind, id, parts...); err != nil {
-			t.Fatal(err)
-		}
-	}
-	expect(kindHello)
+	parent := serveParent(t)
+	expect, send := parent.expect, parent.send
 	source := []byte(`module.exports = ({ bt }) => bt.tokenize({})`)
 	hash := sha256.Sum256(source)
 	l := limits{Timeout: 10 * time.Second, MaxSource: 1000, MaxOutput: 1000, MaxLog: 1000}

@@ -6,21 +6,11 @@ const compareBytes = sys('buffer.compare');
 const indexOfBytes = sys('buffer.indexOf');
 const lastIndexOfBytes = sys('buffer.lastIndexOf');
 const kMaxLength = 2 ** 31 - 1;
-const encodings = {
-  utf8: 'utf8', 'utf-8': 'utf8', hex: 'hex', base64: 'base64', base64url: 'base64url', latin1: 'latin1',
-  binary: 'latin1', ascii: 'ascii', utf16le: 'utf16le', 'utf-16le': 'utf16le', ucs2: 'utf16le', 'ucs-2': 'utf16le',
-};
+const { encodings, encodingOf } = require('buffer_encodings');
 
 // Errors and checks are needed only where an argument is wrong.
 const raise = (...args) => require('codes').raise(...args);
 const typeError = (name, expected, value) => raise('ERR_INVALID_ARG_TYPE', name, expected, value);
-
-function encodingOf(name) {
-  if (name === undefined || name === null || name === '') return 'utf8';
-  const found = encodings[name] || encodings[String(name).toLowerCase()];
-  if (!found) raise('ERR_UNKNOWN_ENCODING', name);
-  return found;
-}
 
 function checkSize(size) {
   if (typeof size !== 'number') typeError('size', 'number', size);
@@ -37,6 +27,7 @@ function checkIndex(value, name, min = 0, max = Number.MAX_SAFE_INTEGER) {
 
 const wrap = (view) => Object.setPrototypeOf(view, Buffer.prototype);
 const fromBytes = (buffer) => wrap(new Uint8Array(buffer));
+const setBytes = Uint8Array.prototype.set;
 const asBytes = (view) => (view instanceof Uint8Array ? view : new Uint8Array(view.buffer, view.byteOffset, view.byteLength));
 
 function Buffer(value, encodingOrOffset, length) {
@@ -106,13 +97,13 @@ hidden(Buffer, {
     if (list.length === 0) return Buffer.alloc(0);
     if (total === undefined) total = list.reduce((sum, item) => sum + (item && item.length ? item.length : 0), 0);
     else checkIndex(total, 'length');
-    const out = Buffer.alloc(total);
+    const out = wrap(new Uint8Array(total));
     let at = 0;
     list.forEach((item, i) => {
-      checkBytes(item, `list[${i}]`);
-      const part = at + item.length > total ? asPlain(item).subarray(0, total - at) : item;
-      Uint8Array.prototype.set.call(out, part, at);
-      at += part.length;
+      if (!(item instanceof Uint8Array)) checkBytes(item, `list[${i}]`);
+      const { length } = item;
+      setBytes.call(out, at + length > total ? asPlain(item).subarray(0, total - at) : item, at);
+      at = Math.min(at + length, total);
     });
     return out;
   },
@@ -198,14 +189,15 @@ function search(buffer, value, from, encoding, last) {
 
 hidden(proto, {
   toString(encoding, start, end) {
-    if (arguments.length === 0) return decode(this, 'utf8');
+    const known = encoding === undefined ? 'utf8' : encodings[encoding];
+    if (known && start === undefined && end === undefined) return decode(this, known);
     const { length } = this;
     if (start >= length) return '';
     const from = start > 0 ? start | 0 : 0;
     const to = end === undefined || end > length ? length : end | 0;
     if (to <= from) return '';
     const view = from === 0 && to === length ? this : this.subarray(from, to);
-    return decode(view, encoding === undefined ? 'utf8' : encodingOf(encoding === null || encoding === '' ? String(encoding) : encoding));
+    return decode(view, known || encodingOf(encoding === null || encoding === '' ? String(encoding) : encoding));
   },
   toLocaleString(encoding) { return this.toString(encoding); },
   toJSON() { return { type: 'Buffer', data: Array.from(this) }; },
@@ -224,8 +216,9 @@ hidden(proto, {
     return compareBytes(asPlain(this).subarray(sStart, sEnd), asPlain(other).subarray(tStart, tEnd));
   },
   subarray(start, end) {
-    const from = clamp(start, this.length, 0);
-    const to = clamp(end, this.length, this.length);
+    const { length } = this;
+    const from = clamp(start, length, 0);
+    const to = clamp(end, length, length);
     return wrap(new Uint8Array(this.buffer, this.byteOffset + from, Math.max(0, to - from)));
   },
   slice(start, end) { return this.subarray(start, end); },
@@ -240,7 +233,7 @@ hidden(proto, {
     if (sEnd < 0) raise('ERR_OUT_OF_RANGE', 'sourceEnd', '>= 0', sEnd);
     if (tStart >= target.length || sStart >= sEnd) return 0;
     const part = asPlain(this).subarray(sStart, Math.min(sEnd, sStart + target.length - tStart));
-    Uint8Array.prototype.set.call(target, part, tStart);
+    setBytes.call(target, part, tStart);
     return part.length;
   },
   fill(value, start, end, encoding) {
@@ -307,7 +300,7 @@ function writeText(buffer, text, at, room, encoding) {
     if (name === 'utf8') while (end > 0 && (bytes[end] & 0xc0) === 0x80) end--;
     bytes = bytes.subarray(0, end);
   }
-  Uint8Array.prototype.set.call(buffer, bytes, at);
+  setBytes.call(buffer, bytes, at);
   return bytes.length;
 }
 

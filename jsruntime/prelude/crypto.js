@@ -9,6 +9,9 @@ const newHash = sys('hash.new');
 const updateHash = sys('hash.update');
 const digestHash = sys('hash.digest');
 const random = sys('crypto.random');
+const newCipher = sys('cipher.new');
+const updateCipher = sys('cipher.update');
+const finalCipher = sys('cipher.final');
 
 // asStream makes a stream of a hash or a cipher that is used as one.
 function asStream(target, flush) {
@@ -48,9 +51,10 @@ function addStream(Class, flush) {
   }
 }
 
-const states = new WeakMap();
+// The state of a hash or a cipher. A WeakMap would cost more than hashing a short text.
+const kState = Symbol('kState');
 const stateOf = (hash) => {
-  const state = states.get(hash);
+  const state = hash[kState];
   if (state.done) raise('ERR_CRYPTO_HASH_FINALIZED');
   return state;
 };
@@ -66,7 +70,7 @@ const hashMethods = {
     return this;
   },
   digest(encoding) {
-    const state = states.get(this);
+    const state = this[kState];
     if (state.done && this instanceof Hmac) return output(new Uint8Array(0), encoding);
     if (state.done) raise('ERR_CRYPTO_HASH_FINALIZED');
     state.done = true;
@@ -81,14 +85,14 @@ function Hash(name, options) {
   if (!(this instanceof Hash)) return new Hash(name, options);
   if (name instanceof Hash) {
     const from = stateOf(name);
-    states.set(this, { ...from, id: sys('hash.copy')(from.id, from.name) });
+    this[kState] = { ...from, id: sys('hash.copy')(from.id, from.name) };
     return undefined;
   }
   validateString(name, 'algorithm');
   const length = typeof options === 'object' && options !== null ? options.outputLength : undefined;
   if (length !== undefined) validateUint32(length, 'options.outputLength');
-  states.set(this, { name, id: newHash(name), done: false, length });
-  if (length !== undefined && length > digestHash(states.get(this).id).byteLength) fail(Error, 'ERR_OSSL_EVP_NOT_XOF_OR_INVALID_LENGTH', 'Unsupported state or unable to change the output length');
+  this[kState] = { name, id: newHash(name), done: false, length };
+  if (length !== undefined && length > digestHash(this[kState].id).byteLength) fail(Error, 'ERR_OSSL_EVP_NOT_XOF_OR_INVALID_LENGTH', 'Unsupported state or unable to change the output length');
   return undefined;
 }
 Object.assign(Hash.prototype, hashMethods, { copy(options) { stateOf(this); return new Hash(this, options); } });
@@ -97,7 +101,7 @@ function Hmac(name, key, options) {
   if (!(this instanceof Hmac)) return new Hmac(name, key, options);
   validateString(name, 'hmac');
   if (key === null || key === undefined) raise('ERR_INVALID_ARG_TYPE', 'key', ['ArrayBuffer', 'Buffer', 'TypedArray', 'DataView', 'string', 'KeyObject', 'CryptoKey'], key);
-  states.set(this, { name, id: newHash(name, keys.secretBytes(key, options && options.encoding)), done: false });
+  this[kState] = { name, id: newHash(name, keys.secretBytes(key, options && options.encoding)), done: false, length: undefined };
   return undefined;
 }
 Object.assign(Hmac.prototype, hashMethods);
@@ -113,24 +117,30 @@ function startCipher(cipher, name, key, iv, options, encrypt) {
   if (iv !== null && typeof iv !== 'string' && !ArrayBuffer.isView(iv) && !(iv instanceof ArrayBuffer)) {
     raise('ERR_INVALID_ARG_TYPE', 'iv', ['string', 'ArrayBuffer', 'Buffer', 'TypedArray', 'DataView'], iv);
   }
-  const id = sys('cipher.new')(name, secret, iv === null ? new Uint8Array(0) : toBytes(iv, 'utf8', 'iv'), encrypt, length);
-  Object.defineProperty(cipher, '_id', { value: id });
+  cipher[kState] = { id: newCipher(name, secret, iv === null ? new Uint8Array(0) : toBytes(iv, 'utf8', 'iv'), encrypt, length), decoder: null };
+}
+
+// cipherOutput keeps back what does not fill a character yet.
+function cipherOutput(state, bytes, encoding, last) {
+  if (!encoding || encoding === 'buffer') return Buffer.from(bytes);
+  if (!Buffer.isEncoding(encoding)) raise('ERR_UNKNOWN_ENCODING', encoding);
+  if (!state.decoder) state.decoder = new (require('string_decoder').StringDecoder)(encoding);
+  const part = new Uint8Array(bytes);
+  return last ? state.decoder.end(part) : state.decoder.write(part);
 }
 
 const cipherMethods = {
   update(data, inputEncoding, outputEncoding) {
     if (typeof data !== 'string' && !ArrayBuffer.isView(data)) raise('ERR_INVALID_ARG_TYPE', 'data', ['string', 'Buffer', 'TypedArray', 'DataView'], data);
-    return this._output(sys('cipher.update')(this._id, toBytes(data, inputEncoding, 'data')), outputEncoding, false);
+    const state = this[kState];
+    return cipherOutput(state, updateCipher(state.id, toBytes(data, inputEncoding, 'data')), outputEncoding, false);
   },
-  final(encoding) { return this._output(sys('cipher.final')(this._id), encoding, true); },
-  _output(bytes, encoding, last) {
-    if (!encoding || encoding === 'buffer') return Buffer.from(bytes);
-    const name = require('buffer').Buffer.isEncoding(encoding) ? encoding.toLowerCase() : raise('ERR_UNKNOWN_ENCODING', encoding);
-    if (!this._decoder) Object.defineProperty(this, '_decoder', { value: new (require('string_decoder').StringDecoder)(name) });
-    return last ? this._decoder.end(Buffer.from(bytes)) : this._decoder.write(Buffer.from(bytes));
+  final(encoding) {
+    const state = this[kState];
+    return cipherOutput(state, finalCipher(state.id), encoding, true);
   },
-  setAutoPadding(on = true) { sys('cipher.nopadding')(this._id, !on); return this; },
-  setAAD(data) { sys('cipher.aad')(this._id, toBytes(data, 'utf8', 'buffer')); return this; },
+  setAutoPadding(on = true) { sys('cipher.nopadding')(this[kState].id, !on); return this; },
+  setAAD(data) { sys('cipher.aad')(this[kState].id, toBytes(data, 'utf8', 'buffer')); return this; },
 };
 
 function Cipheriv(name, key, iv, options) {
@@ -138,7 +148,7 @@ function Cipheriv(name, key, iv, options) {
   startCipher(this, name, key, iv, options, true);
   return undefined;
 }
-Object.assign(Cipheriv.prototype, cipherMethods, { getAuthTag() { return Buffer.from(sys('cipher.tag')(this._id)); } });
+Object.assign(Cipheriv.prototype, cipherMethods, { getAuthTag() { return Buffer.from(sys('cipher.tag')(this[kState].id)); } });
 
 function Decipheriv(name, key, iv, options) {
   if (!(this instanceof Decipheriv)) return new Decipheriv(name, key, iv, options);
@@ -146,7 +156,7 @@ function Decipheriv(name, key, iv, options) {
   return undefined;
 }
 Object.assign(Decipheriv.prototype, cipherMethods, {
-  setAuthTag(tag, encoding) { sys('cipher.settag')(this._id, toBytes(tag, encoding, 'buffer')); return this; },
+  setAuthTag(tag, encoding) { sys('cipher.settag')(this[kState].id, toBytes(tag, encoding, 'buffer')); return this; },
 });
 for (const Class of [Cipheriv, Decipheriv]) {
   for (const key of Object.keys(Class.prototype)) Object.defineProperty(Class.prototype, key, { enumerable: false });
@@ -256,6 +266,8 @@ function checkHkdf(digest, key, salt, info, length) {
 }
 const hkdfSync = (...args) => sys('crypto.hkdf')(...checkHkdf(...args));
 
+const compared = (value, name) => (typeof value === 'string' ? raise('ERR_INVALID_ARG_TYPE', name, ['ArrayBuffer', 'Buffer', 'TypedArray', 'DataView'], value) : toBytes(value, undefined, name));
+
 const hashNames = ['RSA-MD5', 'RSA-RIPEMD160', 'RSA-SHA1', 'RSA-SHA224', 'RSA-SHA256', 'RSA-SHA384', 'RSA-SHA512', 'md5', 'ripemd160', 'sha1',
   'sha224', 'sha256', 'sha3-224', 'sha3-256', 'sha3-384', 'sha3-512', 'sha384', 'sha512', 'sha512-224', 'sha512-256'];
 const cipherNames = ['aes-128-cbc', 'aes-128-ctr', 'aes-128-ecb', 'aes-128-gcm', 'aes-192-cbc', 'aes-192-ctr', 'aes-192-ecb', 'aes-192-gcm',
@@ -307,10 +319,7 @@ module.exports = {
     later(callback, () => sys('crypto.hkdf')(...args));
   },
   timingSafeEqual(a, b) {
-    for (const [value, name] of [[a, 'buf1'], [b, 'buf2']]) {
-      if (!ArrayBuffer.isView(value) && !(value instanceof ArrayBuffer)) raise('ERR_INVALID_ARG_TYPE', name, ['ArrayBuffer', 'Buffer', 'TypedArray', 'DataView'], value);
-    }
-    return sys('crypto.equal')(toBytes(a), toBytes(b));
+    return sys('crypto.equal')(compared(a, 'buf1'), compared(b, 'buf2'));
   },
   createECDH: (curve) => new (require('crypto_dh').ECDH)(curve),
   createDiffieHellman: (...args) => new (require('crypto_dh').DiffieHellman)(...args),

@@ -1,6 +1,8 @@
 'use strict';
 // Keys, signatures and RSA encryption of Node's crypto.
 const { Buffer } = require('buffer');
+const { encodingOf } = require('buffer_encodings');
+const decode = sys('buffer.decode');
 const constants = {
   RSA_PKCS1_PADDING: 1, RSA_NO_PADDING: 3, RSA_PKCS1_OAEP_PADDING: 4, RSA_PKCS1_PSS_PADDING: 6,
   RSA_PSS_SALTLEN_DIGEST: -1, RSA_PSS_SALTLEN_MAX_SIGN: -2, RSA_PSS_SALTLEN_AUTO: -2,
@@ -24,7 +26,7 @@ function toBytes(value, encoding, name = 'data') {
   return raise('ERR_INVALID_ARG_TYPE', name, ['string', 'ArrayBuffer', 'Buffer', 'TypedArray', 'DataView'], value);
 }
 
-const output = (bytes, encoding) => (encoding && encoding !== 'buffer' ? Buffer.from(bytes).toString(encoding) : Buffer.from(bytes));
+const output = (bytes, encoding) => (encoding && encoding !== 'buffer' ? decode(bytes, encodingOf(encoding)) : Buffer.from(bytes));
 
 const make = Symbol('make');
 const materials = new WeakMap();

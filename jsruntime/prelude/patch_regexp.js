@@ -1,14 +1,16 @@
 'use strict';
-// RegExp with \p{...} in patterns that are made at run time.
+// RegExp with \p{...} in patterns that are made at run time, and without groups
+// that JavaScript does not have.
 const Native = RegExp;
-const expand = sys('regexp.expand');
+const special = /\\[pPk]|\(\?/;
+const check = sys('regexp.check');
 
 function Wrapped(pattern, flags) {
   const isRegExp = pattern instanceof Native;
   if (!new.target && isRegExp && flags === undefined && pattern.constructor === Wrapped) return pattern;
   const given = flags === undefined ? (isRegExp ? pattern.flags : '') : String(flags);
   const source = isRegExp ? pattern.source : pattern === undefined ? '(?:)' : String(pattern);
-  const text = given.includes('u') && /\\[pP]\{/.test(source) ? expand(source) : source;
+  const text = special.test(source) ? check(source, given.includes('u')) : source;
   const indices = given.includes('d');
   const out = Reflect.construct(Native, [text, indices ? given.replace('d', '') : given], new.target || Wrapped);
   return indices ? require('regexp_indices')(out, Native, text) : out;

@@ -4,27 +4,31 @@ const { Buffer } = require('buffer');
 const { raise } = require('codes');
 const names = { 'utf-8': 'utf8', ucs2: 'utf16le', 'ucs-2': 'utf16le', 'utf-16le': 'utf16le', binary: 'latin1' };
 
+const decode = sys('buffer.decode');
+const kRest = Symbol('kRest');
+const empty = Buffer.alloc(0);
+
 function StringDecoder(encoding) {
   const name = encoding === undefined || encoding === null || encoding === '' ? 'utf8' : typeof encoding === 'string' ? encoding.toLowerCase() : encoding;
   if (!Buffer.isEncoding(name)) raise('ERR_UNKNOWN_ENCODING', encoding);
   this.encoding = names[name] || name;
-  Object.defineProperty(this, '_rest', { value: Buffer.alloc(0), writable: true });
+  this[kRest] = empty;
 }
 
 // cut returns how many bytes at the end begin a character.
-function cut(bytes, encoding) {
-  if (encoding === 'base64' || encoding === 'base64url') return bytes.length % 3;
+function cut(bytes, length, encoding) {
+  if (encoding === 'base64' || encoding === 'base64url') return length % 3;
   if (encoding === 'utf16le') {
-    const odd = bytes.length % 2;
-    const last = bytes[bytes.length - 1 - odd];
-    return bytes.length - odd >= 2 && last >= 0xd8 && last <= 0xdb ? 2 + odd : odd;
+    const odd = length % 2;
+    const last = bytes[length - 1 - odd];
+    return length - odd >= 2 && last >= 0xd8 && last <= 0xdb ? 2 + odd : odd;
   }
   if (encoding !== 'utf8') return 0;
-  for (let back = 1; back <= Math.min(3, bytes.length); back++) {
-    const b = bytes[bytes.length - back];
+  for (let back = 1; back <= Math.min(3, length); back++) {
+    const b = bytes[length - back];
     if ((b & 0xc0) === 0x80) continue;
     const need = b >= 0xf5 ? 1 : b >= 0xf0 ? 4 : b >= 0xe0 ? 3 : b >= 0xc2 ? 2 : 1;
-    return need > back && validStart(bytes.subarray(bytes.length - back), b) ? back : 0;
+    return need > back && validStart(bytes.subarray(length - back), b) ? back : 0;
   }
   return 0;
 }
@@ -44,27 +48,29 @@ function validStart(part, first) {
 StringDecoder.prototype.write = function write(chunk) {
   if (typeof chunk === 'string') return chunk;
   if (!ArrayBuffer.isView(chunk)) raise('ERR_INVALID_ARG_TYPE', 'buf', ['Buffer', 'TypedArray', 'DataView'], chunk);
-  let bytes = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
-  if (this._rest.length) bytes = Buffer.concat([this._rest, bytes]);
-  const keep = cut(bytes, this.encoding);
-  this._rest = keep ? Buffer.from(bytes.subarray(bytes.length - keep)) : Buffer.alloc(0);
-  return bytes.toString(this.encoding, 0, bytes.length - keep);
+  let bytes = chunk instanceof Uint8Array ? chunk : new Uint8Array(chunk.buffer, chunk.byteOffset, chunk.byteLength);
+  if (this[kRest] !== empty) bytes = Buffer.concat([this[kRest], bytes]);
+  const { length } = bytes;
+  const keep = cut(bytes, length, this.encoding);
+  this[kRest] = keep ? Buffer.from(bytes.subarray(length - keep)) : empty;
+  return decode(keep ? bytes.subarray(0, length - keep) : bytes, this.encoding);
 };
 
 StringDecoder.prototype.end = function end(chunk) {
   const text = chunk === undefined ? '' : this.write(chunk);
-  const rest = this._rest;
-  this._rest = Buffer.alloc(0);
-  return text + (rest.length ? rest.toString(this.encoding) : '');
+  const rest = this[kRest];
+  if (rest === empty) return text;
+  this[kRest] = empty;
+  return text + decode(rest, this.encoding);
 };
 StringDecoder.prototype.text = function text(chunk, offset) {
-  this._rest = Buffer.alloc(0);
+  this[kRest] = empty;
   return this.write(chunk.slice(offset));
 };
 Object.defineProperties(StringDecoder.prototype, {
-  lastChar: { get() { const out = Buffer.alloc(4); this._rest.copy(out); return out; }, configurable: true, enumerable: true },
-  lastNeed: { get() { return needOf(this._rest, this.encoding) - this._rest.length; }, configurable: true, enumerable: true },
-  lastTotal: { get() { return needOf(this._rest, this.encoding); }, configurable: true, enumerable: true },
+  lastChar: { get() { const out = Buffer.alloc(4); this[kRest].copy(out); return out; }, configurable: true, enumerable: true },
+  lastNeed: { get() { return needOf(this[kRest], this.encoding) - this[kRest].length; }, configurable: true, enumerable: true },
+  lastTotal: { get() { return needOf(this[kRest], this.encoding); }, configurable: true, enumerable: true },
 });
 
 function needOf(rest, encoding) {
