@@ -2,6 +2,7 @@ package vault_test
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -125,4 +126,55 @@ func ExampleClient_RoundTripper() {
 	}
 	res.Body.Close()
 	// Output: {"amount": 5, "number": "4242424242424242"}
+}
+
+// A proxy sends a request with the data of tokens in their place. The program
+// holds the token alone.
+func ExampleClient_InvokeProxy() {
+	ctx := context.Background()
+	gateway := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(w, r.Body) // a gateway that says what it was sent
+	}))
+	defer gateway.Close()
+	store, err := sqlite.Open(ctx, ":memory:")
+	if err != nil {
+		log.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(gateway.Certificate())
+	v, err := vault.Open(ctx, store, vault.NewKey(), &vault.Config{
+		Egress: vault.EgressPolicy{AllowPrivate: true, RootCAs: roots}, // the gateway of this example is on this machine
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer v.Close()
+	acme, err := v.EnsureTenant(ctx, "Acme")
+	if err != nil {
+		log.Fatal(err)
+	}
+	c := v.Tenant(acme.ID)
+	tok, err := c.CreateToken(ctx, vault.TokenParams{Type: vault.TypeCardNumber, Data: "4242424242424242"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	proxy, err := c.EnsureProxy(ctx, vault.ProxyParams{Name: "Gateway", DestinationURL: gateway.URL})
+	if err != nil {
+		log.Fatal(err)
+	}
+	answer, err := c.InvokeProxy(ctx, vault.ProxyCall{
+		Key: proxy.Key, Method: http.MethodPost, Path: "/charges", Header: http.Header{"Content-Type": {"application/json"}},
+		Body: strings.NewReader(`{"amount":100,"card":"{{ ` + tok.ID + ` }}"}`),
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		log.Print(err)
+		return
+	}
+	fmt.Println(answer.Status, string(body))
+	// Output: 200 {"amount":100,"card":"4242424242424242"}
 }

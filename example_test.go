@@ -155,10 +155,68 @@ func ExampleClient_PatchToken() {
 	// Output: map[b:2 c:3]
 }
 
+// A loop over all tokens may delete what it is given, and others may write
+// meanwhile.
+func ExampleClient_AllTokens() {
+	ctx := context.Background()
+	v := openExample(ctx)
+	defer v.Close()
+	acme, err := v.EnsureTenant(ctx, "Acme")
+	if err != nil {
+		log.Fatal(err)
+	}
+	c := v.Tenant(acme.ID)
+	if _, err := c.Tokenize(ctx, []string{"a", "b", "c"}); err != nil {
+		log.Fatal(err)
+	}
+	deleted := 0
+	for tok, err := range c.AllTokens(ctx, vault.ListTokensParams{Types: []vault.TokenType{vault.TypeGeneric}}) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		if err := c.DeleteToken(ctx, tok.ID); err != nil {
+			log.Fatal(err)
+		}
+		deleted++
+	}
+	fmt.Println(deleted)
+	// Output: 3
+}
+
+// A request that may arrive twice, such as a message of a queue, takes effect
+// once.
+func ExampleClient_Once() {
+	ctx := context.Background()
+	v := openExample(ctx)
+	defer v.Close()
+	acme, err := v.EnsureTenant(ctx, "Acme")
+	if err != nil {
+		log.Fatal(err)
+	}
+	c := v.Tenant(acme.ID)
+	for range 2 {
+		answer, replayed, err := c.Once(ctx, vault.OnceKey{Scope: "signup", Key: "message-17"},
+			func(ctx context.Context, c *vault.Client) (vault.Answer, error) {
+				tok, err := c.CreateToken(ctx, vault.TokenParams{ID: "jane-ssn", Type: vault.TypeSocialSecurityNumber, Data: "123-45-6789"})
+				if err != nil {
+					return vault.Answer{}, err
+				}
+				return vault.Answer{Body: []byte(tok.ID)}, nil
+			})
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(string(answer.Body), replayed)
+	}
+	// Output:
+	// jane-ssn false
+	// jane-ssn true
+}
+
 // Access rules decide how much of a token an application sees.
 func ExampleClient_CreateApplication() {
 	ctx := context.Background()
-	v := exampleVault(ctx)
+	v := openExample(ctx)
 	defer v.Close()
 	acme, _ := v.CreateTenant(ctx, "Acme")
 	c := v.Tenant(acme.ID)
@@ -194,7 +252,7 @@ func ExampleClient_CreateApplication() {
 // A whole document can be tokenized at once: it keeps its shape.
 func ExampleClient_Tokenize() {
 	ctx := context.Background()
-	v := exampleVault(ctx)
+	v := openExample(ctx)
 	defer v.Close()
 	acme, _ := v.CreateTenant(ctx, "Acme")
 	c := v.Tenant(acme.ID)
@@ -222,7 +280,7 @@ func ExampleClient_Tokenize() {
 // Search finds tokens by what they were indexed by, without decrypting any.
 func ExampleClient_SearchTokens() {
 	ctx := context.Background()
-	v := exampleVault(ctx)
+	v := openExample(ctx)
 	defer v.Close()
 	acme, _ := v.CreateTenant(ctx, "Acme")
 	c := v.Tenant(acme.ID)
@@ -243,22 +301,10 @@ func ExampleClient_SearchTokens() {
 	// Output: 1 jane-email
 }
 
-func exampleVault(ctx context.Context) *vault.Vault {
-	store, err := sqlite.Open(ctx, ":memory:")
-	if err != nil {
-		log.Fatal(err)
-	}
-	v, err := vault.Open(ctx, store, vault.NewKey(), nil)
-	if err != nil {
-		log.Fatal(err)
-	}
-	return v
-}
-
 // backend, which decides what the session key may do for the next minutes.
 func ExampleClient_AuthorizeSession() {
 	ctx := context.Background()
-	v := exampleVault(ctx)
+	v := openExample(ctx)
 	defer v.Close()
 	acme, err := v.CreateTenant(ctx, "Acme")
 	if err != nil {
