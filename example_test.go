@@ -2,18 +2,11 @@ package vault_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"log"
-	"net/http"
-	"net/http/httptest"
 	"os"
-	"strings"
 
 	"github.com/seed-72ea4aab/vault"
-	"github.com/seed-72ea4aab/vault/jsruntime"
-	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 )
 
@@ -162,23 +155,68 @@ func ExampleClient_PatchToken() {
 	// Output: map[b:2 c:3]
 }
 
-// A receiver of callbacks checks that they come from the vault.
-func ExampleVerifyWebhook() {
-	secret := os.Getenv("WEBHOOK_SECRET") // of GetTenant
-	http.HandleFunc("POST /callback", func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 5<<20))
-		if err != nil || vault.VerifyWebhook(secret, r.Header, body) != nil {
-			w.WriteHeader(http.StatusUnauthorized)
-			return
+// A loop over all tokens may delete what it is given, and others may write
+// meanwhile.
+func ExampleClient_AllTokens() {
+	ctx := context.Background()
+	v := openExample(ctx)
+	defer v.Close()
+	acme, err := v.EnsureTenant(ctx, "Acme")
+	if err != nil {
+		log.Fatal(err)
+	}
+	c := v.Tenant(acme.ID)
+	if _, err := c.Tokenize(ctx, []string{"a", "b", "c"}); err != nil {
+		log.Fatal(err)
+	}
+	deleted := 0
+	for tok, err := range c.AllTokens(ctx, vault.ListTokensParams{Types: []vault.TokenType{vault.TypeGeneric}}) {
+		if err != nil {
+			log.Fatal(err)
 		}
-		fmt.Println("the run", r.Header.Get("webhook-id"), "gave", string(body))
-	})
+		if err := c.DeleteToken(ctx, tok.ID); err != nil {
+			log.Fatal(err)
+		}
+		deleted++
+	}
+	fmt.Println(deleted)
+	// Output: 3
+}
+
+// A request that may arrive twice, such as a message of a queue, takes effect
+// once.
+func ExampleClient_Once() {
+	ctx := context.Background()
+	v := openExample(ctx)
+	defer v.Close()
+	acme, err := v.EnsureTenant(ctx, "Acme")
+	if err != nil {
+		log.Fatal(err)
+	}
+	c := v.Tenant(acme.ID)
+	for range 2 {
+		answer, replayed, err := c.Once(ctx, vault.OnceKey{Scope: "signup", Key: "message-17"},
+			func(ctx context.Context, c *vault.Client) (vault.Answer, error) {
+				tok, err := c.CreateToken(ctx, vault.TokenParams{ID: "jane-ssn", Type: vault.TypeSocialSecurityNumber, Data: "123-45-6789"})
+				if err != nil {
+					return vault.Answer{}, err
+				}
+				return vault.Answer{Body: []byte(tok.ID)}, nil
+			})
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(string(answer.Body), replayed)
+	}
+	// Output:
+	// jane-ssn false
+	// jane-ssn true
 }
 
 // Access rules decide how much of a token an application sees.
 func ExampleClient_CreateApplication() {
 	ctx := context.Background()
-	v := exampleVault(ctx)
+	v := openExample(ctx)
 	defer v.Close()
 	acme, _ := v.CreateTenant(ctx, "Acme")
 	c := v.Tenant(acme.ID)
@@ -214,7 +252,7 @@ func ExampleClient_CreateApplication() {
 // A whole document can be tokenized at once: it keeps its shape.
 func ExampleClient_Tokenize() {
 	ctx := context.Background()
-	v := exampleVault(ctx)
+	v := openExample(ctx)
 	defer v.Close()
 	acme, _ := v.CreateTenant(ctx, "Acme")
 	c := v.Tenant(acme.ID)
@@ -242,7 +280,7 @@ func ExampleClient_Tokenize() {
 // Search finds tokens by what they were indexed by, without decrypting any.
 func ExampleClient_SearchTokens() {
 	ctx := context.Background()
-	v := exampleVault(ctx)
+	v := openExample(ctx)
 	defer v.Close()
 	acme, _ := v.CreateTenant(ctx, "Acme")
 	c := v.Tenant(acme.ID)
@@ -263,76 +301,10 @@ func ExampleClient_SearchTokens() {
 	// Output: 1 jane-email
 }
 
-func exampleVault(ctx context.Context) *vault.Vault {
-	store, err := sqlite.Open(ctx, ":memory:")
-	if err != nil {
-		log.Fatal(err)
-	}
-	v, err := vault.Open(ctx, store, vault.NewKey(), nil)
-	if err != nil {
-		log.Fatal(err)
-	}
-	return v
-}
-
-// A reactor gets the card for the length of a call; who invokes it needs to
-// know the token alone. What the code throws is a [script.Error].
-func ExampleClient_React() {
-	ctx := context.Background()
-	store, err := sqlite.Open(ctx, ":memory:")
-	if err != nil {
-		log.Fatal(err)
-	}
-	v, err := vault.Open(ctx, store, vault.NewKey(), &vault.Config{Runtime: jsruntime.New(nil)})
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer v.Close()
-	acme, err := v.CreateTenant(ctx, "Acme")
-	if err != nil {
-		log.Fatal(err)
-	}
-	c := v.Tenant(acme.ID)
-	reactor, err := c.CreateReactor(ctx, vault.ReactorParams{
-		Name: "Charge",
-		Code: `module.exports = async ({ args, configuration }) => {
-			if (args.amount > Number(configuration.LIMIT)) throw new InvalidPaymentMethodError('The amount is too high.');
-			return { raw: { charged: args.amount, last4: args.card.number.slice(-4) } };
-		};`,
-		Configuration: map[string]string{"LIMIT": "5000"},
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
-	card, err := c.CreateToken(ctx, vault.TokenParams{Type: vault.TypeCard, Data: vault.CardData{Number: "4242424242424242"}})
-	if err != nil {
-		log.Fatal(err)
-	}
-
-	for _, amount := range []int{1999, 9999} {
-		result, err := c.React(ctx, reactor.ID, vault.ReactParams{
-			Args: map[string]any{"card": "{{ " + card.ID + " }}", "amount": amount},
-		})
-		var thrown *script.Error
-		switch {
-		case errors.As(err, &thrown):
-			fmt.Println(thrown.Status, thrown.Messages["error"])
-		case err != nil:
-			log.Fatal(err)
-		default:
-			fmt.Println(result.Raw)
-		}
-	}
-	// Output:
-	// {"charged":1999,"last4":"4242"}
-	// 402 [The amount is too high.]
-}
-
-// A browser opens a session with a public key and sends the nonce to the
 // backend, which decides what the session key may do for the next minutes.
 func ExampleClient_AuthorizeSession() {
 	ctx := context.Background()
-	v := exampleVault(ctx)
+	v := openExample(ctx)
 	defer v.Close()
 	acme, err := v.CreateTenant(ctx, "Acme")
 	if err != nil {
@@ -416,47 +388,4 @@ func ExampleVault_RotateKeys() {
 			return
 		}
 	}
-}
-
-// A Go client is pointed through the vault: it sends tokens, and the gateway
-// gets card numbers.
-func ExampleClient_RoundTripper() {
-	ctx := context.Background()
-	store, err := sqlite.Open(ctx, ":memory:")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	v, err := vault.Open(ctx, store, vault.NewKey(), nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer v.Close()
-	acme, err := v.CreateTenant(ctx, "Acme")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	c := v.Tenant(acme.ID)
-	card, err := c.CreateToken(ctx, vault.TokenParams{Type: vault.TypeCard, Data: vault.CardData{Number: "4242424242424242"}})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-
-	gateway := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		fmt.Printf("%s\n", body)
-	}))
-	defer gateway.Close()
-	client := &http.Client{Transport: c.RoundTripper(nil)}
-	order := `{"amount": 5, "number": "{{ ` + card.ID + ` | json: '$.number' }}"}`
-	res, err := client.Post(gateway.URL, "application/json", strings.NewReader(order))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	res.Body.Close()
-	// Output: {"amount": 5, "number": "4242424242424242"}
 }

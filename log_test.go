@@ -103,66 +103,6 @@ func TestEntriesOfAdministration(t *testing.T) {
 	}
 }
 
-// The embedding program may act for one of its users, as the tenant or with a
-// key.
-func TestUserActor(t *testing.T) {
-	t.Parallel()
-	v := vaulttest.New(t)
-	user := uuid.New()
-	for name, c := range map[string]*vault.Client{"tenant": v.Owner.AsUser(user.String()), "application": v.Private.AsUser(user.String())} {
-		tok := create(t, c, vault.TokenParams{ID: name, Type: vault.TypeGeneric, Data: "x"})
-		same(t, name+": creator", tok.CreatedBy, user)
-		get(t, c, name)
-		for _, e := range entries(t, v, vault.ListLogsParams{EntityID: name}) {
-			if e.ActorID != user || e.ActorType != "user" {
-				t.Errorf("%s: actor %v, a %s", name, e.ActorID, e.ActorType)
-			}
-		}
-	}
-	_, err := v.Public.AsUser(user.String()).GetToken(t.Context(), "tenant")
-	wantError(t, "a user of an application without the right", err, vault.ErrForbidden)
-	create(t, v.Owner, vault.TokenParams{ID: "by-tenant", Type: vault.TypeGeneric, Data: "x"})
-	if e := entries(t, v, vault.ListLogsParams{EntityID: "by-tenant"})[0]; e.ActorID != (uuid.UUID{}) || e.ActorType != "" {
-		t.Errorf("the tenant itself is the actor %v, a %s", e.ActorID, e.ActorType)
-	}
-}
-
-// A user has the same id each time, one that depends on the tenant, and the log
-// says what the program calls it.
-func TestUserBySubject(t *testing.T) {
-	t.Parallel()
-	v := vaulttest.New(t)
-	other, elsewhere := v.NewTenant(t, "Other")
-	id := uuid.New()
-	long := strings.Repeat("ü", 300)
-	for n, c := range []struct {
-		subject, name string
-		id            uuid.UUID
-	}{
-		{"auth0|jane", "auth0|jane", uuid.NewSHA1(v.Acme.ID, []byte("auth0|jane"))},
-		{id.String(), id.String(), id},
-		{strings.ToUpper(id.String()), strings.ToUpper(id.String()), id},
-		{"{" + id.String() + "}", "{" + id.String() + "}", uuid.NewSHA1(v.Acme.ID, []byte("{"+id.String()+"}"))},
-		{long, long[:400], uuid.NewSHA1(v.Acme.ID, []byte(long))},
-		{"a\nb\x00\xff", "a\uFFFDb\uFFFD\uFFFD", uuid.NewSHA1(v.Acme.ID, []byte("a\nb\x00\xff"))},
-	} {
-		token := fmt.Sprintf("token-%d", n)
-		tok := create(t, v.Private.AsUser(c.subject), vault.TokenParams{ID: token, Type: vault.TypeGeneric, Data: "x"})
-		same(t, c.name+": creator", tok.CreatedBy, c.id)
-		get(t, v.Private.AsUser(c.subject), token)
-		for _, e := range entries(t, v, vault.ListLogsParams{EntityID: token}) {
-			if e.ActorID != c.id || e.ActorName != c.name || e.ActorType != vault.ActorUser {
-				t.Errorf("%q: actor %v %q, a %s", c.subject, e.ActorID, e.ActorName, e.ActorType)
-			}
-		}
-	}
-	tok := create(t, elsewhere.AsUser("auth0|jane"), generic)
-	same(t, "the id in another tenant", tok.CreatedBy, uuid.NewSHA1(other.ID, []byte("auth0|jane")))
-	if e := entries(t, v, vault.ListLogsParams{EntityType: "application"})[0]; e.ActorName != "" {
-		t.Errorf("one that is no user is called %q", e.ActorName)
-	}
-}
-
 func TestLogFilters(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)

@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"math"
 	"mime"
 	"net/http"
-	"os"
 	"runtime"
 	"runtime/debug"
 	"strconv"
@@ -243,95 +241,6 @@ func isMergePatch(contentType string) bool {
 	}
 	typ, _, err := mime.ParseMediaType(contentType)
 	return err == nil && typ == mergePatch
-}
-
-// smallBody is the most memory that is allocated for a body before it arrives,
-// based on its Content-Length. Beyond that, memory grows with the bytes that
-// have arrived.
-const smallBody = 16 << 10
-
-// body reads the body, within bounds of size and time.
-func (x *exchange) body() ([]byte, error) {
-	limit := x.handler.opts.MaxBody
-	if x.r.Body == nil { // a request that did not come through a server
-		return nil, nil
-	}
-	if x.r.ContentLength > limit {
-		return nil, tooLarge("The body must have at most %d bytes.", limit)
-	}
-	x.deadline(time.Now().Add(x.bodyTimeout()))
-	body, err := x.receive(http.MaxBytesReader(x.w, x.r.Body, limit))
-	if err != nil {
-		return nil, bodyError(err, limit)
-	}
-	x.read = true
-	x.deadline(time.Time{}) // else it would end the request while it is worked on
-	return body, x.room.Parse(x.ctx, body)
-}
-
-// receive reads a body to its end. Room is made for what has arrived, and not
-// for what was announced: announcing is free.
-func (x *exchange) receive(from io.Reader) ([]byte, error) {
-	size := smallBody
-	if n := x.r.ContentLength; n > 0 && n < smallBody {
-		size = int(n) + 1 // so that the end is seen without another allocation
-	}
-	body := make([]byte, 0, size)
-	for {
-		n, err := from.Read(body[len(body):cap(body)])
-		body = body[:len(body)+n]
-		switch {
-		case err == io.EOF:
-			return body, nil
-		case err != nil:
-			return nil, err
-		case len(body) == cap(body):
-			if err := x.room.Arrive(x.ctx, cap(body)); err != nil {
-				_, _ = io.Copy(io.Discard, from) // a caller that is still sending may not look for the response
-				return nil, err
-			}
-			body = append(make([]byte, 0, 2*cap(body)), body...)
-		}
-	}
-}
-
-// bodyError says why a body could not be read.
-func bodyError(err error, limit int64) error {
-	var over *http.MaxBytesError
-	switch {
-	case errors.As(err, &over):
-		return tooLarge("The body must have at most %d bytes.", limit)
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return errSlowBody
-	case errors.Is(err, vault.ErrUnavailable), errors.Is(err, vault.ErrTooLarge):
-		return err
-	default:
-		return invalid("", "The body was cut off.")
-	}
-}
-
-// deadline bounds reading from the connection, where that is possible.
-func (x *exchange) deadline(t time.Time) {
-	if x.r.ContentLength != 0 {
-		_ = http.NewResponseController(x.w).SetReadDeadline(t)
-	}
-}
-
-// bodyTimeout is how long a body may take: what the options say, or less where
-// the server allows less.
-func (x *exchange) bodyTimeout() time.Duration {
-	limit := x.handler.opts.BodyTimeout
-	if srv := x.server(); srv != nil && srv.ReadTimeout > 0 {
-		limit = min(limit, srv.ReadTimeout)
-	}
-	return limit
-}
-
-// server returns the server that the request came through, if it is one of
-// net/http.
-func (x *exchange) server() *http.Server {
-	srv, _ := x.r.Context().Value(http.ServerContextKey).(*http.Server)
-	return srv
 }
 
 // run runs the operation.

@@ -1,0 +1,140 @@
+package vault
+
+import (
+	"context"
+	"iter"
+
+	"github.com/google/uuid"
+)
+
+// API is what an application can do with a vault, wherever the vault is: in
+// the same process, through a [*Client], or behind HTTP, through the Client of
+// package vaultclient. Code that takes an API, or one of the interfaces that it
+// is made of, works with both; each method is documented at the method of
+// [Client] with the same name.
+//
+// API and the interfaces in it may gain methods in any release. A fake for a test
+// embeds the interface and has the methods that the test needs; it then still
+// compiles, and what it does not have panics:
+//
+//	type fake struct{ vault.API }
+//
+//	func (fake) CreateToken(context.Context, vault.TokenParams) (*vault.Token, error) {
+//		return &vault.Token{ID: "tok"}, nil
+//	}
+//
+// It leaves out what belongs to the program that has opened the vault: choosing
+// and asking for an identity (As, AsUser, Check, TenantID, ApplicationID,
+// ProxyID), Once, whose work runs in the vault's process, PatchTenant and
+// RotateWebhookSecret. It leaves out RoundTripper too: its requests leave from
+// the program itself, so over HTTP the data of tokens would have to come to the
+// program first, which proxies are there to avoid. InvokeProxy has the vault
+// send the request.
+type API interface {
+	TokenAPI
+	TokenListAPI
+	SessionAPI
+	RunAPI
+	AdminAPI
+}
+
+var _ API = (*Client)(nil)
+
+// TokenAPI stores values and gets them back.
+type TokenAPI interface {
+	CreateToken(ctx context.Context, p TokenParams) (*Token, error)
+	GetToken(ctx context.Context, id string) (*Token, error)
+	PatchToken(ctx context.Context, id string, patch any) (*Token, error)
+	DeleteToken(ctx context.Context, id string) error
+	Tokenize(ctx context.Context, document any) (JSON, error)
+	Detokenize(ctx context.Context, document any) (JSON, error)
+}
+
+// TokenListAPI finds tokens.
+type TokenListAPI interface {
+	ListTokens(ctx context.Context, p ListTokensParams) (*Page[Token], error)
+	AllTokens(ctx context.Context, p ListTokensParams) iter.Seq2[*Token, error]
+	ListTokensAfter(ctx context.Context, p ListTokensParams, after string) (*CursorPage[Token], error)
+	SearchTokens(ctx context.Context, p SearchTokensParams) (*Page[Token], error)
+	SearchAllTokens(ctx context.Context, p SearchTokensParams) iter.Seq2[*Token, error]
+	SearchTokensAfter(ctx context.Context, p SearchTokensParams, after string) (*CursorPage[Token], error)
+}
+
+// SessionAPI makes short-lived keys, and ends them.
+type SessionAPI interface {
+	CreateSession(ctx context.Context) (*Session, error)
+	AuthorizeSession(ctx context.Context, g Grant) error
+	ListSessions(ctx context.Context, p ListSessionsParams) (*Page[SessionInfo], error)
+	DeleteSession(ctx context.Context, id uuid.UUID) error
+}
+
+// RunAPI uses tokens where their data is needed: in code, and at a destination.
+type RunAPI interface {
+	React(ctx context.Context, id uuid.UUID, p ReactParams) (*ReactResult, error)
+	ReactAsync(ctx context.Context, id uuid.UUID, p ReactParams) (*Job, error)
+	InvokeProxy(ctx context.Context, p ProxyCall) (*ProxyAnswer, error)
+}
+
+// AdminAPI administers a tenant, for the most part with a management key.
+type AdminAPI interface {
+	ApplicationAPI
+	KeyAPI
+	ReactorAPI
+	ProxyAPI
+	TenantAPI
+	IterAPI
+}
+
+// ApplicationAPI administers applications.
+type ApplicationAPI interface {
+	CreateApplication(ctx context.Context, p ApplicationParams) (*Application, error)
+	GetApplication(ctx context.Context, id uuid.UUID) (*Application, error)
+	ListApplications(ctx context.Context, p ListApplicationsParams) (*Page[Application], error)
+	ReplaceApplication(ctx context.Context, id uuid.UUID, p ApplicationParams) (*Application, error)
+	PatchApplication(ctx context.Context, id uuid.UUID, patch any) (*Application, error)
+	DeleteApplication(ctx context.Context, id uuid.UUID) error
+}
+
+// KeyAPI is about API keys and what they can be allowed.
+type KeyAPI interface {
+	OwnApplication(ctx context.Context) (*Application, error)
+	RegenerateKey(ctx context.Context, id uuid.UUID) (*Application, error)
+	ListPermissions(ctx context.Context) ([]PermissionInfo, error)
+}
+
+// ReactorAPI administers reactors.
+type ReactorAPI interface {
+	CreateReactor(ctx context.Context, p ReactorParams) (*Reactor, error)
+	GetReactor(ctx context.Context, id uuid.UUID) (*Reactor, error)
+	ListReactors(ctx context.Context, p ListReactorsParams) (*Page[Reactor], error)
+	ReplaceReactor(ctx context.Context, id uuid.UUID, p ReactorParams) (*Reactor, error)
+	PatchReactor(ctx context.Context, id uuid.UUID, patch any) (*Reactor, error)
+	DeleteReactor(ctx context.Context, id uuid.UUID) error
+}
+
+// ProxyAPI administers proxies.
+type ProxyAPI interface {
+	CreateProxy(ctx context.Context, p ProxyParams) (*Proxy, error)
+	GetProxy(ctx context.Context, id uuid.UUID) (*Proxy, error)
+	ListProxies(ctx context.Context, p ListProxiesParams) (*Page[Proxy], error)
+	ReplaceProxy(ctx context.Context, id uuid.UUID, p ProxyParams) (*Proxy, error)
+	PatchProxy(ctx context.Context, id uuid.UUID, patch any) (*Proxy, error)
+	DeleteProxy(ctx context.Context, id uuid.UUID) error
+}
+
+// TenantAPI is about the tenant itself and its audit log.
+type TenantAPI interface {
+	GetTenant(ctx context.Context) (*Tenant, error)
+	ReplaceTenant(ctx context.Context, p TenantParams) (*Tenant, error)
+	ListLogs(ctx context.Context, p ListLogsParams) (*Page[LogEntry], error)
+	ListEntityTypes(ctx context.Context) ([]EntityType, error)
+}
+
+// IterAPI goes through whole lists, piece by piece.
+type IterAPI interface {
+	AllApplications(ctx context.Context, p ListApplicationsParams) iter.Seq2[*Application, error]
+	AllReactors(ctx context.Context, p ListReactorsParams) iter.Seq2[*Reactor, error]
+	AllProxies(ctx context.Context, p ListProxiesParams) iter.Seq2[*Proxy, error]
+	AllSessions(ctx context.Context, p ListSessionsParams) iter.Seq2[*SessionInfo, error]
+	AllLogs(ctx context.Context, p ListLogsParams) iter.Seq2[*LogEntry, error]
+}

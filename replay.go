@@ -1,0 +1,115 @@
+package vault
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/audit"
+	"github.com/seed-72ea4aab/vault/internal/kept"
+	"github.com/seed-72ea4aab/vault/internal/limits"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// noteUse notes a token that is about to be shown, if it is for a run whose
+// answer will be kept.
+func (op *operation) noteUse(ctx context.Context, permission string, t *clearToken, shown access.Transform) {
+	if !op.scripted && op.pending == nil {
+		return
+	}
+	uses := limits.LineageOf(ctx).Uses
+	if uses == nil {
+		return
+	}
+	use := kept.Use{Permission: permission, ID: t.row.ID, Ord: uuid.UUID(t.row.Ord), Shown: shown}
+	if op.scripted {
+		use.As = op.ApplicationID()
+	}
+	if shown == access.Reveal && t.CVC != "" {
+		use.CVCEnds = t.row.CVCExpiresAt
+	}
+	uses.Add(use)
+}
+
+// replay asks whether a kept answer may be given again: those who used its
+// tokens must still be allowed to see as much of them, else it is ErrForbidden,
+// and the data must exist, else it is ErrWithdrawn. Each replay is a use of the
+// tokens, and entered in the log.
+func (o *onceCall) replay(ctx context.Context, k *kept.Answer) error {
+	if k.TooMany {
+		return ErrWithdrawn
+	}
+	if len(k.Uses) == 0 {
+		return nil
+	}
+	rows, err := o.rowsOf(ctx, k.Uses)
+	if err != nil {
+		return err
+	}
+	withdrawn := false
+	var seen []entity
+	for _, use := range k.Uses {
+		row := rows[use.Ord]
+		if row == nil || expiredRow(row, o.now) {
+			withdrawn = true
+			continue
+		}
+		if err := o.maySeeAgain(ctx, &use, row); err != nil {
+			return err
+		}
+		if !use.CVCEnds.IsZero() && (row.CVC == nil || !row.CVCExpiresAt.Equal(use.CVCEnds) || !row.CVCExpiresAt.After(o.now)) {
+			withdrawn = true
+		}
+		if e := (entity{row.Type, row.ID}); !slices.Contains(seen, e) {
+			seen = append(seen, e)
+		}
+	}
+	if withdrawn {
+		return ErrWithdrawn
+	}
+	return o.logReads(ctx, audit.Use, seen...)
+}
+
+// rowsOf reads the rows of tokens that were used, without opening them.
+func (o *onceCall) rowsOf(ctx context.Context, uses []kept.Use) (map[uuid.UUID]*storage.Token, error) {
+	var ids []string
+	for i := range uses {
+		if !slices.Contains(ids, uses[i].ID) {
+			ids = append(ids, uses[i].ID)
+		}
+	}
+	rows := map[uuid.UUID]*storage.Token{}
+	for piece := range slices.Chunk(ids, detokenizedAtOnce) {
+		some, err := o.rows(ctx, piece)
+		if err != nil {
+			return nil, err
+		}
+		for i := range some {
+			some[i].Body = nil // only its columns are needed
+			rows[uuid.UUID(some[i].Ord)] = &some[i]
+		}
+	}
+	return rows, nil
+}
+
+// maySeeAgain asks whether the one that used a token may still see as much.
+func (o *onceCall) maySeeAgain(ctx context.Context, use *kept.Use, row *storage.Token) error {
+	grant := o.grant
+	if use.As != (uuid.UUID{}) {
+		id, err := o.follow(ctx, use.As)
+		if errors.Is(err, ErrNotFound) || errors.Is(err, ErrUnauthenticated) {
+			return errorf(ErrForbidden, "The application that the stored answer depends on no longer exists.")
+		}
+		if err != nil {
+			return err
+		}
+		grant = id.client.grant
+	}
+	if shown, ok := grant.Decide(use.Permission, row.ID, row.Containers); !ok || shown < use.Shown {
+		return errForbiddenToken(use.Permission)
+	}
+	return nil
+}
