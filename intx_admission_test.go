@@ -13,9 +13,10 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// document returns one that becomes so many tokens, the last of which has this id
+// document returns one that becomes many tokens, the last of which has this id
 // unless it is "". It is large enough for its tenant's turns.
-func document(tokens int, last string) []any {
+func document(last string) []any {
+	const tokens = 300
 	doc := make([]any, tokens)
 	for i := range doc {
 		doc[i] = fmt.Sprintf("value %d", i)
@@ -39,13 +40,13 @@ func TestLargeCallsBesideATransaction(t *testing.T) {
 	outside := make(chan error, callers)
 	for range callers {
 		go func() {
-			_, err := s.Owner.Tokenize(context.Background(), document(300, ""))
+			_, err := s.Owner.Tokenize(context.Background(), document(""))
 			outside <- err
 		}()
 	}
 	began := time.Now()
 	for range callers {
-		if _, err := in.Tokenize(t.Context(), document(300, "")); err != nil {
+		if _, err := in.Tokenize(t.Context(), document("")); err != nil {
 			t.Fatalf("in the transaction: %v", err)
 		}
 		if err := <-outside; !errors.Is(err, vault.ErrUnavailable) {
@@ -78,7 +79,7 @@ func TestTransactionsThatWaitKeepNoTurn(t *testing.T) {
 			for range callers {
 				tx := s.begin(t)
 				go func() {
-					_, err := s.Owner.InTx(tx).Tokenize(context.Background(), document(300, "wanted"))
+					_, err := s.Owner.InTx(tx).Tokenize(context.Background(), document("wanted"))
 					waiting <- errors.Join(err, tx.Rollback())
 				}()
 			}
@@ -87,7 +88,7 @@ func TestTransactionsThatWaitKeepNoTurn(t *testing.T) {
 			})
 			bounded, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
-			if _, err := in.Tokenize(bounded, document(300, "")); err != nil {
+			if _, err := in.Tokenize(bounded, document("")); err != nil {
 				t.Errorf("the transaction that the others wait for: %v", err)
 			}
 			commit(t, first)

@@ -250,7 +250,7 @@ var notInTx = []inTxCase{
 		if err != nil {
 			return err
 		}
-		_, err = f.owner.RoundTripper(nil).RoundTrip(req) //nolint:bodyclose // there is none
+		_, err = f.owner.RoundTripper(nil).RoundTrip(req)
 		return err
 	}},
 	{"GetTenant", func(ctx context.Context, f *inTxFixture) error { _, err := f.owner.GetTenant(ctx); return err }},

@@ -232,7 +232,7 @@ func (f *inflater) gunzip(src *lookahead) error {
 		}
 		f.over = true
 		if src.wait() != nil || f.in[0] != 0x1f || len(f.in) > 1 && f.in[1] != 0x8b {
-			return nil
+			return nil //nolint:nilerr // what comes after the end is not an error
 		}
 		f.over = false
 		if err = src.checkHeader(); err == nil {

@@ -52,7 +52,7 @@ func openPackages(dir string) *packages {
 
 func (p *packages) close() error {
 	if p.folder == nil || p.err != nil {
-		return nil
+		return nil //nolint:nilerr // the folder was closed when it could not be read
 	}
 	return p.folder.root.Close()
 }

@@ -1,6 +1,7 @@
 package jsruntime
 
 import (
+	"errors"
 	"unicode/utf16"
 	"unicode/utf8"
 
@@ -102,10 +103,10 @@ func (c *execution) decodeLegacy(b []byte, label string, more, fatal bool) goja.
 		nDst, nSrc, err := d.Transform(buf, b[used:], !more)
 		out = append(out, buf[:nDst]...)
 		used += nSrc
-		if err == xtransform.ErrShortDst {
+		if errors.Is(err, xtransform.ErrShortDst) {
 			continue
 		}
-		if err != nil && err != xtransform.ErrShortSrc {
+		if err != nil && !errors.Is(err, xtransform.ErrShortSrc) {
 			return goja.Undefined()
 		}
 		break
