@@ -14,7 +14,8 @@ import (
 
 // Admission is the room that one request has in this process: the memory that it
 // holds, and its tenant's turns at the CPUs. All requests of a tenant share half
-// of [Config].MaxMemory, and those of all tenants the whole. A request that finds
+// of [Config].MaxMemory, those of all tenants the whole, and calls of a tenant's
+// proxies without an API key have a quarter of their own. A request that finds
 // no room waits for two seconds and then fails with ErrUnavailable; one that
 // could never fit is ErrTooLarge. Large changes of a tenant are written one after
 // the other; one that waits for 30 seconds fails with ErrUnavailable too.
@@ -30,7 +31,7 @@ type Admission struct{ room *admission.Room }
 // it does so; its error ends the operation. The server calls End when the answer
 // is sent.
 func (c *Client) Admit(ctx context.Context, count func(tokens int) error) (context.Context, *Admission) {
-	room := c.v.admission.Enter(c.payer(), count)
+	room := c.v.admission.Enter(c.tenant, c.isStranger(), count)
 	return room.In(ctx), &Admission{room}
 }
 
@@ -86,15 +87,9 @@ const (
 	turnEvery  = 64       // tokens between looks at who waits for a turn
 )
 
-// payer is whose share the requests of this client count against: the tenant's,
-// or, for calls of its proxies without an API key, one of their own.
-func (c *Client) payer() uuid.UUID {
-	id := c.tenant
-	if c.proxy != (uuid.UUID{}) {
-		id[0] = ^id[0]
-	}
-	return id
-}
+// isStranger reports whether the client is a stranger who calls a proxy. Such
+// calls have a share of their own.
+func (c *Client) isStranger() bool { return c.proxy != (uuid.UUID{}) }
 
 // enter returns a context with a room for the operation, unless it belongs to a
 // request that has one.
@@ -102,7 +97,7 @@ func (op *operation) enter(ctx context.Context) (inside context.Context, leave f
 	if admission.Of(ctx) != nil {
 		return ctx, func() {}
 	}
-	room := op.v.admission.Enter(op.payer(), nil)
+	room := op.v.admission.Enter(op.tenant, op.isStranger(), nil)
 	return room.In(ctx), room.Leave
 }
 

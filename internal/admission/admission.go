@@ -43,22 +43,19 @@ type Process struct {
 // New returns a process whose requests may hold so many bytes together.
 func New(bytes int64) *Process {
 	p := &Process{}
-	p.memory = memory{limit: bytes, patience: patience, held: map[uuid.UUID]int64{}}
+	p.memory = memory{limit: bytes, patience: patience, held: map[payer]int64{}}
 	cpus := runtime.GOMAXPROCS(0)
-	p.cpu = turns{places: cpus, each: max(1, cpus-1), tenants: map[uuid.UUID]*line{}}
-	p.writes = turns{places: cpus, each: 1, patience: writePatience, tenants: map[uuid.UUID]*line{}}
+	p.cpu = turns{places: cpus, each: max(1, cpus-1), tenants: map[payer]*line{}}
+	p.writes = turns{places: cpus, each: 1, patience: writePatience, tenants: map[payer]*line{}}
 	return p
 }
-
-// Share is what a tenant may hold.
-func (p *Process) Share() int64 { return p.memory.share() }
 
 // Room is what one request holds. Its methods may be called on a nil Room, which
 // holds nothing and waits for nothing. Calls at the same time are safe; they
 // share one turn.
 type Room struct {
 	process *Process
-	tenant  uuid.UUID
+	payer   payer
 	count   func(tokens int) error
 
 	mu      sync.Mutex
@@ -69,10 +66,11 @@ type Room struct {
 	breath  time.Time // the last one within the turn
 }
 
-// Enter returns a room for a request of a tenant. count, unless nil, is asked
-// how many more tokens the request may work on.
-func (p *Process) Enter(tenant uuid.UUID, count func(tokens int) error) *Room {
-	return &Room{process: p, tenant: tenant, count: count}
+// Enter returns a room for a request of a tenant; anonymous means that a stranger
+// calls one of its proxies. count, unless nil, is asked how many more tokens the
+// request may work on.
+func (p *Process) Enter(tenant uuid.UUID, anonymous bool, count func(tokens int) error) *Room {
+	return &Room{process: p, payer: payer{tenant, anonymous}, count: count}
 }
 
 type roomKey struct{}
@@ -95,7 +93,7 @@ func (r *Room) Arrive(ctx context.Context, bytes int) error {
 	if r == nil || bytes == 0 {
 		return nil
 	}
-	if err := r.process.memory.take(ctx, r.tenant, int64(bytes), arriving); err != nil {
+	if err := r.process.memory.take(ctx, r.payer, int64(bytes), arriving); err != nil {
 		return err
 	}
 	r.mu.Lock()
@@ -114,7 +112,7 @@ func (r *Room) Arrived() {
 	r.arrived, r.held = 0, r.held-bytes
 	r.mu.Unlock()
 	if bytes > 0 {
-		r.process.memory.give(r.tenant, bytes, true)
+		r.process.memory.give(r.payer, bytes, true)
 	}
 }
 
@@ -124,12 +122,12 @@ func (r *Room) Hold(ctx context.Context, bytes int) error {
 	if r == nil || bytes <= 0 {
 		return nil
 	}
-	if err := r.process.memory.try(r.tenant, int64(bytes)); err != nil {
-		if held := int64(r.Held()); held+int64(bytes) > r.process.memory.most(held+int64(bytes), working) {
+	if err := r.process.memory.try(r.payer, int64(bytes)); err != nil {
+		if held := int64(r.Held()); held+int64(bytes) > r.process.memory.most(r.payer, held+int64(bytes), working) {
 			return ErrNever
 		}
 		r.Rest()
-		if err := r.process.memory.take(ctx, r.tenant, int64(bytes), working); err != nil {
+		if err := r.process.memory.take(ctx, r.payer, int64(bytes), working); err != nil {
 			return err
 		}
 	}
@@ -163,7 +161,7 @@ func (r *Room) Free(bytes int) {
 	r.mu.Lock()
 	r.held -= int64(bytes)
 	r.mu.Unlock()
-	r.process.memory.give(r.tenant, int64(bytes), false)
+	r.process.memory.give(r.payer, int64(bytes), false)
 }
 
 // Held returns how many bytes the request holds.
@@ -193,15 +191,15 @@ func (r *Room) Turn(ctx context.Context) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.turn && !r.process.cpu.wanted(r.tenant) {
+	if r.turn && !r.process.cpu.wanted(r.payer) {
 		r.breathe()
 		return nil
 	}
 	if r.turn {
-		r.process.cpu.leave(r.tenant)
+		r.process.cpu.leave(r.payer)
 		r.turn = false
 	}
-	err := r.process.cpu.enter(ctx, r.tenant)
+	err := r.process.cpu.enter(ctx, r.payer)
 	r.turn, r.breath = err == nil, time.Now()
 	return err
 }
@@ -229,7 +227,7 @@ func (r *Room) Rest() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.turn {
-		r.process.cpu.leave(r.tenant)
+		r.process.cpu.leave(r.payer)
 		r.turn = false
 	}
 }
@@ -242,10 +240,10 @@ func (r *Room) Write(ctx context.Context) (done func(), err error) {
 		return func() {}, nil
 	}
 	r.Rest()
-	if err := r.process.writes.enter(ctx, r.tenant); err != nil {
+	if err := r.process.writes.enter(ctx, r.payer); err != nil {
 		return nil, err
 	}
-	return func() { r.process.writes.leave(r.tenant) }, nil
+	return func() { r.process.writes.leave(r.payer) }, nil
 }
 
 // Leave gives back all that the request holds.

@@ -38,7 +38,8 @@ func (p *Process) empty(t *testing.T) {
 func TestShares(t *testing.T) {
 	t.Parallel()
 	p := newProcess(0)
-	one, two := p.Enter(uuid.New(), nil), p.Enter(uuid.New(), nil)
+	strangers := p.Enter(uuid.New(), true, nil)
+	one, two := p.Enter(uuid.New(), false, nil), p.Enter(uuid.New(), false, nil)
 	steps := []struct {
 		name  string
 		room  *Room
@@ -49,9 +50,10 @@ func TestShares(t *testing.T) {
 		{"more than a large request may have", one, 449 * mib, ErrNever},
 		{"all that a large request may have", one, 448 * mib, nil},
 		{"another tenant", two, 448 * mib, nil},
-		{"a large request of a third", p.Enter(uuid.New(), nil), 2 * mib, ErrFull},
+		{"a large request of a third", p.Enter(uuid.New(), false, nil), 2 * mib, ErrFull},
 		{"a small request of the first", one, mib, nil},
 		{"so much that the first could never have it", one, 100 * mib, ErrNever},
+		{"more than strangers may have", strangers, 225 * mib, ErrNever},
 	}
 	for _, s := range steps {
 		if err := s.room.Hold(t.Context(), s.bytes); !errors.Is(err, s.want) {
@@ -72,11 +74,11 @@ func TestBodiesOnTheirWay(t *testing.T) {
 	t.Parallel()
 	p := newProcess(0)
 	tenant := uuid.New()
-	slow := p.Enter(tenant, nil)
+	slow := p.Enter(tenant, false, nil)
 	if err := slow.Arrive(t.Context(), 256*mib); err != nil {
 		t.Fatal(err)
 	}
-	next := p.Enter(tenant, nil)
+	next := p.Enter(tenant, false, nil)
 	if err := next.Arrive(t.Context(), 2*mib); !errors.Is(err, ErrFull) {
 		t.Errorf("another body: %v", err)
 	}
@@ -98,7 +100,7 @@ func TestBodiesOnTheirWay(t *testing.T) {
 func TestBodyIsPaidOnce(t *testing.T) {
 	t.Parallel()
 	p := newProcess(0)
-	r := p.Enter(uuid.New(), nil)
+	r := p.Enter(uuid.New(), false, nil)
 	for range 2 {
 		if err := r.Body(t.Context(), mib); err != nil {
 			t.Fatal(err)
@@ -120,7 +122,7 @@ func TestMemoryIsHandedOn(t *testing.T) {
 	t.Parallel()
 	p := newProcess(time.Minute)
 	tenant := uuid.New()
-	first, large, small := p.Enter(tenant, nil), p.Enter(tenant, nil), p.Enter(tenant, nil)
+	first, large, small := p.Enter(tenant, false, nil), p.Enter(tenant, false, nil), p.Enter(tenant, false, nil)
 	if err := first.Hold(t.Context(), 400*mib); err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +141,7 @@ func TestMemoryIsHandedOn(t *testing.T) {
 	}
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := p.Enter(tenant, nil).Hold(gone, 100*mib); !errors.Is(err, context.Canceled) {
+	if err := p.Enter(tenant, false, nil).Hold(gone, 100*mib); !errors.Is(err, context.Canceled) {
 		t.Errorf("a caller that has gone: %v", err)
 	}
 	first.Free(40 * mib) // enough for the small one alone
@@ -167,8 +169,8 @@ func TestTurnsOfTenants(t *testing.T) {
 	t.Parallel()
 	p := New(1 << 30)
 	p.cpu.places, p.cpu.each = 2, 1
-	busy, other, third := p.Enter(uuid.New(), nil), p.Enter(uuid.New(), nil), p.Enter(uuid.New(), nil)
-	again := p.Enter(busy.tenant, nil)
+	busy, other, third := p.Enter(uuid.New(), false, nil), p.Enter(uuid.New(), false, nil), p.Enter(uuid.New(), false, nil)
+	again := p.Enter(busy.payer.id, false, nil)
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, r := range []*Room{busy, busy, other} { // who has a turn keeps it
@@ -208,16 +210,16 @@ func TestLargeWrites(t *testing.T) {
 	p := New(1 << 30)
 	p.writes.places = 2
 	tenant := uuid.New()
-	done, err := p.Enter(tenant, nil).Write(t.Context())
+	done, err := p.Enter(tenant, false, nil).Write(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := p.Enter(tenant, nil).Write(gone); !errors.Is(err, context.Canceled) {
+	if _, err := p.Enter(tenant, false, nil).Write(gone); !errors.Is(err, context.Canceled) {
 		t.Errorf("the same tenant: %v", err)
 	}
-	other, err := p.Enter(uuid.New(), nil).Write(t.Context())
+	other, err := p.Enter(uuid.New(), false, nil).Write(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,12 +235,12 @@ func TestLargeWritesDoNotWaitForEver(t *testing.T) {
 	p := newProcess(0)
 	p.writes.patience = time.Millisecond
 	tenant := uuid.New()
-	done, err := p.Enter(tenant, nil).Write(t.Context())
+	done, err := p.Enter(tenant, false, nil).Write(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {
-		if _, err := p.Enter(tenant, nil).Write(t.Context()); !errors.Is(err, ErrFull) {
+		if _, err := p.Enter(tenant, false, nil).Write(t.Context()); !errors.Is(err, ErrFull) {
 			t.Errorf("a change behind another: %v, want ErrFull", err)
 		}
 	}
@@ -273,7 +275,7 @@ func TestNoRoom(t *testing.T) {
 	r.Arrived()
 	r.Rest()
 	r.Leave()
-	in := New(1).Enter(uuid.New(), nil)
+	in := New(1).Enter(uuid.New(), false, nil)
 	if Of(in.In(t.Context())) != in || r.Held() != 0 {
 		t.Error("the context does not carry the room")
 	}

@@ -17,8 +17,15 @@ const (
 	arriving     // for a body that is on its way
 )
 
+// payer is whose share a request counts against.
+type payer struct {
+	id        uuid.UUID
+	anonymous bool // its share is half as large
+}
+
 // memory counts what requests hold. All of them may hold limit bytes together,
-// and one tenant half of that. Large requests leave the last eighth of both to
+// one tenant half of that, and calls of its proxies by strangers a quarter. So
+// one tenant never takes all that others need. Large requests leave the last eighth of both to
 // small ones, which therefore do not wait for them.
 type memory struct {
 	limit    int64
@@ -27,14 +34,14 @@ type memory struct {
 	mu       sync.Mutex
 	used     int64
 	onTheWay int64
-	held     map[uuid.UUID]int64 // by tenant
-	coming   map[uuid.UUID]int64 // the part of it that is on its way
-	waiting  []*wait             // in the order of their coming
+	held     map[payer]int64
+	coming   map[payer]int64 // the part of it that is on its way
+	waiting  []*wait         // in the order of their coming
 }
 
 // wait is a request that waits for memory.
 type wait struct {
-	tenant  uuid.UUID
+	payer   payer
 	bytes   int64
 	use     use
 	granted chan struct{}
@@ -43,7 +50,12 @@ type wait struct {
 // smallPart is the part of the limit up to which a request is a small one.
 const smallPart = 1024
 
-func (m *memory) share() int64 { return m.limit / 2 }
+func (m *memory) share(p payer) int64 {
+	if p.anonymous {
+		return m.limit / 4
+	}
+	return m.limit / 2
+}
 
 // bound returns how much of a limit may be in use once bytes are added.
 func (m *memory) bound(limit, bytes int64) int64 {
@@ -54,19 +66,19 @@ func (m *memory) bound(limit, bytes int64) int64 {
 }
 
 // try takes memory if there is some.
-func (m *memory) try(tenant uuid.UUID, bytes int64) error {
+func (m *memory) try(p payer, bytes int64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !m.fits(tenant, bytes, working) {
+	if !m.fits(p, bytes, working) {
 		return ErrFull
 	}
-	m.add(tenant, bytes, working)
+	m.add(p, bytes, working)
 	return nil
 }
 
 // take waits for memory.
-func (m *memory) take(ctx context.Context, tenant uuid.UUID, bytes int64, u use) error {
-	w, err := m.line(tenant, bytes, u)
+func (m *memory) take(ctx context.Context, p payer, bytes int64, u use) error {
+	w, err := m.line(p, bytes, u)
 	if w == nil {
 		return err
 	}
@@ -83,27 +95,27 @@ func (m *memory) take(ctx context.Context, tenant uuid.UUID, bytes int64, u use)
 }
 
 // line takes memory, or a place among those that wait for it.
-func (m *memory) line(tenant uuid.UUID, bytes int64, u use) (*wait, error) {
+func (m *memory) line(p payer, bytes int64, u use) (*wait, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if bytes > m.most(bytes, u) {
+	if bytes > m.most(p, bytes, u) {
 		return nil, ErrNever
 	}
-	if m.fits(tenant, bytes, u) {
-		m.add(tenant, bytes, u)
+	if m.fits(p, bytes, u) {
+		m.add(p, bytes, u)
 		return nil, nil
 	}
-	w := &wait{tenant, bytes, u, make(chan struct{})}
+	w := &wait{p, bytes, u, make(chan struct{})}
 	m.waiting = append(m.waiting, w)
 	return w, nil
 }
 
 // most returns the most that a tenant which holds nothing may take at once.
-func (m *memory) most(bytes int64, u use) int64 {
+func (m *memory) most(p payer, bytes int64, u use) int64 {
 	if u == arriving {
-		return m.share() / 2
+		return m.share(p) / 2
 	}
-	return m.bound(m.share(), bytes)
+	return m.bound(m.share(p), bytes)
 }
 
 // giveUp ends a wait. Memory that was given at the last moment is kept.
@@ -119,47 +131,47 @@ func (m *memory) giveUp(w *wait, err error) error {
 }
 
 // give takes memory back and hands it to those that wait and find it enough.
-func (m *memory) give(tenant uuid.UUID, bytes int64, wasArriving bool) {
+func (m *memory) give(p payer, bytes int64, wasArriving bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.used -= bytes
-	lower(m.held, tenant, bytes)
+	lower(m.held, p, bytes)
 	if wasArriving {
 		m.onTheWay -= bytes
-		lower(m.coming, tenant, bytes)
+		lower(m.coming, p, bytes)
 	}
 	m.waiting = slices.DeleteFunc(m.waiting, func(w *wait) bool {
-		if !m.fits(w.tenant, w.bytes, w.use) {
+		if !m.fits(w.payer, w.bytes, w.use) {
 			return false
 		}
-		m.add(w.tenant, w.bytes, w.use)
+		m.add(w.payer, w.bytes, w.use)
 		close(w.granted)
 		return true
 	})
 }
 
-func (m *memory) fits(tenant uuid.UUID, bytes int64, u use) bool {
-	if u == arriving && (m.coming[tenant]+bytes > m.share()/2 || m.onTheWay+bytes > m.limit/2) {
+func (m *memory) fits(p payer, bytes int64, u use) bool {
+	if u == arriving && (m.coming[p]+bytes > m.share(p)/2 || m.onTheWay+bytes > m.limit/2) {
 		return false
 	}
-	return m.used+bytes <= m.bound(m.limit, bytes) && m.held[tenant]+bytes <= m.bound(m.share(), bytes)
+	return m.used+bytes <= m.bound(m.limit, bytes) && m.held[p]+bytes <= m.bound(m.share(p), bytes)
 }
 
-func (m *memory) add(tenant uuid.UUID, bytes int64, u use) {
+func (m *memory) add(p payer, bytes int64, u use) {
 	m.used += bytes
-	m.held[tenant] += bytes
+	m.held[p] += bytes
 	if u == arriving {
 		if m.coming == nil {
-			m.coming = map[uuid.UUID]int64{}
+			m.coming = map[payer]int64{}
 		}
 		m.onTheWay += bytes
-		m.coming[tenant] += bytes
+		m.coming[p] += bytes
 	}
 }
 
-// lower takes bytes from a tenant, and forgets a tenant that holds none.
-func lower(held map[uuid.UUID]int64, tenant uuid.UUID, bytes int64) {
-	if held[tenant] -= bytes; held[tenant] == 0 {
-		delete(held, tenant)
+// lower takes bytes from a payer, and forgets one that holds none.
+func lower(held map[payer]int64, p payer, bytes int64) {
+	if held[p] -= bytes; held[p] == 0 {
+		delete(held, p)
 	}
 }

@@ -6,8 +6,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/google/uuid"
 )
 
 // turns gives places to requests, and to those of one tenant only some of them.
@@ -19,19 +17,19 @@ type turns struct {
 
 	mu      sync.Mutex
 	busy    int
-	tenants map[uuid.UUID]*line // of those that have or want a turn
-	next    []*line             // tenants that wait, the next one first
+	tenants map[payer]*line // of those that have or want a turn
+	next    []*line         // tenants that wait, the next one first
 }
 
 // line is the requests of one tenant.
 type line struct {
-	tenant  uuid.UUID
+	tenant  payer
 	busy    int
 	waiting []chan struct{}
 }
 
 // enter waits for a turn.
-func (t *turns) enter(ctx context.Context, tenant uuid.UUID) error {
+func (t *turns) enter(ctx context.Context, tenant payer) error {
 	turn := t.line(tenant)
 	var over <-chan time.Time
 	if t.patience > 0 {
@@ -51,7 +49,7 @@ func (t *turns) enter(ctx context.Context, tenant uuid.UUID) error {
 
 // line puts a request at the end of its tenant's line, and returns what is
 // closed when it has its turn.
-func (t *turns) line(tenant uuid.UUID) chan struct{} {
+func (t *turns) line(tenant payer) chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	l := t.tenants[tenant]
@@ -89,7 +87,7 @@ func (t *turns) admit() {
 }
 
 // leave ends a turn.
-func (t *turns) leave(tenant uuid.UUID) {
+func (t *turns) leave(tenant payer) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	l := t.tenants[tenant]
@@ -101,7 +99,7 @@ func (t *turns) leave(tenant uuid.UUID) {
 
 // giveUp takes a request out of its line. A turn that came at the last moment is
 // passed on.
-func (t *turns) giveUp(tenant uuid.UUID, turn chan struct{}, err error) error {
+func (t *turns) giveUp(tenant payer, turn chan struct{}, err error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	l := t.tenants[tenant]
@@ -129,7 +127,7 @@ func (t *turns) forget(l *line) {
 }
 
 // wanted reports whether another tenant waits for a turn of this one.
-func (t *turns) wanted(tenant uuid.UUID) bool {
+func (t *turns) wanted(tenant payer) bool {
 	if t.queued.Load() == 0 {
 		return false
 	}
