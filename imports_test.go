@@ -79,7 +79,7 @@ func TestImports(t *testing.T) {
 		"storage/postgres":             {module + "/storage", "github.com/jmoiron/sqlx", "github.com/lib/pq", "golang.org/x/sys"},
 		"storage/storagetest":          {module + "/storage", "github.com/google/go-cmp"},
 		"":                             {module + "/storage", module + "/script", module + "/internal", "github.com/google/uuid", "github.com/mr-tron/base58"},
-		"jsruntime":                    {"github.com/andybalholm/brotli", "golang.org/x/net/idna", module + "/script", "github.com/dop251/goja", "github.com/evanw/esbuild", "github.com/go-sourcemap/sourcemap", "github.com/nlnwa/whatwg-url", "golang.org/x/crypto", "golang.org/x/text", "golang.org/x/sys"},
+		"jsruntime":                    {module + "/script", "github.com/andybalholm/brotli", "github.com/dop251/goja", "github.com/evanw/esbuild", "github.com/go-sourcemap/sourcemap", "github.com/nlnwa/whatwg-url", "golang.org/x/crypto", "golang.org/x/net/idna", "golang.org/x/text", "golang.org/x/sys"},
 		"httpserver":                   {module, module + "/script", module + "/internal/trace", "github.com/google/uuid", "golang.org/x/time"},
 		"vaultclient":                  {module, module + "/script", module + "/internal/egress", module + "/internal/trace", "github.com/google/uuid"},
 		"vaulttest":                    {module, module + "/storage/sqlite"},
