@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -89,24 +86,6 @@ func (c *Client) AsUser(subject string) *Client {
 	}
 	u.creator, u.actor, u.actorType, u.actorName = id, id, ActorUser, actorName(subject)
 	return &u
-}
-
-// maxActorName bounds what an entry of the log says of a user, in characters.
-const maxActorName = 200
-
-// actorName returns a subject as it is entered in the log: on one line, and as
-// text that every database takes.
-func actorName(subject string) string {
-	clean := strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return utf8.RuneError
-		}
-		return r
-	}, strings.ToValidUTF8(subject, string(utf8.RuneError)))
-	if utf8.RuneCountInString(clean) <= maxActorName {
-		return clean
-	}
-	return string([]rune(clean)[:maxActorName])
 }
 
 // As returns a client that acts as an application of the tenant, with the

@@ -78,6 +78,19 @@ func TestBadTransactions(t *testing.T) {
 			}
 			_ = tx.Rollback()
 		},
+		"that may not write": func(t *testing.T, s *shop) {
+			tx := s.begin(t)
+			setting, again := `SET TRANSACTION READ ONLY`, `SELECT 1`
+			if !s.beside {
+				setting, again = `PRAGMA query_only = 1`, `PRAGMA query_only = 0`
+			}
+			s.exec(t, tx, setting)
+			if _, err := s.Owner.InTx(tx).CreateToken(t.Context(), aCard("card")); !errors.Is(err, storage.ErrReadOnly) {
+				t.Errorf("got %v, want ErrReadOnly", err)
+			}
+			s.exec(t, tx, again) // SQLite keeps it for the connection
+			rollback(t, tx)
+		},
 		"a lost connection": func(t *testing.T, s *shop) {
 			if !s.beside {
 				return // SQLite is in this process: TestAcknowledgedWritesSurviveAKill ends that

@@ -41,6 +41,12 @@ func TestInTxCommitsWithTheApplication(t *testing.T) {
 			if got := entriesOf(t, s.Owner, vault.OperationCreate); got != logged+1 {
 				t.Errorf("%s: %d entries of creation, want %d", name, got, logged+1)
 			}
+			wantUser := map[string]string{"user": "jane"}[name]
+			for _, e := range entries(t, s.Vault, vault.ListLogsParams{EntityID: card.ID}) {
+				if by := e.ActorName; by != wantUser && !(by == "" && e.Operation == vault.OperationRead) {
+					t.Errorf("%s: the entry of %s names %q", name, e.Operation, by)
+				}
+			}
 		}
 	})
 }

@@ -3,7 +3,10 @@ package vault
 import (
 	"context"
 	"iter"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -75,6 +78,24 @@ func (op *operation) entry(operation, entityType, entityID string) storage.Log {
 		Operation: operation, Message: audit.Message(entityType, operation),
 		CreatedAt: op.now,
 	}
+}
+
+// maxActorName bounds what an entry of the log says of a user, in characters.
+const maxActorName = 200
+
+// actorName returns a subject as it is entered in the log: on one line, and as
+// text that every database takes.
+func actorName(subject string) string {
+	clean := strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return utf8.RuneError
+		}
+		return r
+	}, strings.ToValidUTF8(subject, string(utf8.RuneError)))
+	if utf8.RuneCountInString(clean) <= maxActorName {
+		return clean
+	}
+	return string([]rune(clean)[:maxActorName])
 }
 
 // logReads enters that entities were read or used. The entries are in the

@@ -102,6 +102,52 @@ func TestTxThatMayNotWrite(t *testing.T) {
 	}
 }
 
+// TestTxThatBeganWithoutTheLock begins transactions as database/sql does by
+// default. One takes the lock when it needs it; another has read before a write
+// of the vault, and cannot have it any more.
+func TestTxThatBeganWithoutTheLock(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "vault.db")
+	s, err := sqlite.Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	db, err := sql.Open("sqlite", "file:"+path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for name, want := range map[string]error{"begun": nil, "has read": storage.ErrUnavailable} {
+		tx, err := db.Begin()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want != nil {
+			var n int
+			if err := tx.QueryRow(`SELECT count(*) FROM vault_tokens`).Scan(&n); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Write(t.Context(), logOnly(1)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		in, err := s.InTx(t.Context(), tx)
+		if !errors.Is(err, want) {
+			t.Errorf("%s: got %v, want %v", name, err, want)
+		}
+		if err == nil {
+			err = in.Write(t.Context(), logOnly(2))
+		}
+		if want == nil && err != nil {
+			t.Errorf("%s: a write: %v", name, err)
+		}
+		if err := tx.Rollback(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestWritesWaitForATransaction proves that a write beside an open transaction
 // of the application's fails in bounded time, and that others, which came later,
 // have their own time.
