@@ -63,7 +63,7 @@ func packageFolder(t *testing.T) string {
 		"node_modules/fs/index.js":             `module.exports = 'not this';`,
 		"node_modules/@vault/errors/index.js":  `module.exports = 'not this';`,
 		"node_modules/polluter/index.js":       `Object.prototype.polluted = true; Array.prototype.map = () => 'hijacked'; globalThis.left = 1;`,
-		"node_modules/greedy/index.js":         `module.exports = () => { const all = []; for (;;) all.push(Buffer.alloc(1 << 24, 1)); };`,
+		"node_modules/greedy/index.js":         `module.exports = () => { const all = []; for (;;) all.push(Buffer.alloc(1 << 24)); };`,
 		"node_modules/thief/index.js":          `exports.read = () => require('fs').readFileSync('/etc/passwd', 'utf8'); exports.up = (name) => require(name);`,
 		"node_modules/.bin/hidden/index.js":    `module.exports = 1;`,
 	})
