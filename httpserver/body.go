@@ -38,7 +38,7 @@ func (x *exchange) body() ([]byte, error) {
 // for what was announced: announcing is free.
 func (x *exchange) receive(from io.Reader) ([]byte, error) {
 	size := smallBody
-	if n := x.r.ContentLength; n > 0 && n < smallBody {
+	if n := x.r.ContentLength; n >= 0 && n < smallBody {
 		size = int(n) + 1 // so that the end is seen without another allocation
 	}
 	body := make([]byte, 0, size)
