@@ -35,6 +35,7 @@ func newSlowWorld(t *testing.T, patience time.Duration) *slowWorld {
 		select {
 		case <-release:
 		case <-r.Context().Done():
+			panic(http.ErrAbortHandler) // it stops, and does not end its answer
 		}
 	}))
 	t.Cleanup(dest.Close)
