@@ -264,24 +264,27 @@ func TestStrangersAreAsFastAsUsual(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mine := sample(tenants[0], 1)
-	mine.InsertTokens[0].Set = storage.Hash{7} // one that nobody has had yet
-	for _, c := range []*storage.Change{sample(tenants[0], 1), mine} {
-		if err := in.Write(t.Context(), c); err != nil {
-			t.Fatal(err)
-		}
-	}
-	same := sample(tenants[0], 1)
-	same.InsertTokens[0].Set = mine.InsertTokens[0].Set
-	began := time.Now()
-	if err := s.Write(t.Context(), same); err != nil {
+	if err := in.Write(t.Context(), sample(tenants[0], 1)); err != nil {
 		t.Fatal(err)
 	}
-	if took := time.Since(began); took > 2*time.Second { // the transaction stays open for longer
-		t.Errorf("the first token in a set that the transaction has too took %s", took)
+	var first []time.Duration // in sets that the transaction has too, and no one had before
+	for i := range byte(5) {
+		mine, same := sample(tenants[0], 1), sample(tenants[0], 1)
+		mine.InsertTokens[0].Set, same.InsertTokens[0].Set = storage.Hash{7, i}, storage.Hash{7, i}
+		if err := in.Write(t.Context(), mine); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if err := s.Write(t.Context(), same); err != nil {
+			t.Fatal(err)
+		}
+		first = append(first, time.Since(began))
+	}
+	if took := slices.Min(first); took > 50*time.Millisecond+10*usual {
+		t.Errorf("the first token in a set that the transaction has too takes %s", took)
 	}
 	besideUsual, besideSlow := creates(t, s, tenants, 30*time.Second)
-	if besideUsual > 3*usual+10*time.Millisecond || besideSlow > 3*slow+300*time.Millisecond {
+	if besideUsual > 3*usual+10*time.Millisecond || besideSlow > 3*slow+100*time.Millisecond {
 		t.Errorf("a create takes %s beside the transaction, and a slow one %s; otherwise %s and %s", besideUsual, besideSlow, usual, slow)
 	}
 }
