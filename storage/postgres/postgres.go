@@ -115,7 +115,7 @@ const (
 	defaultRetryFor = 20 * time.Second
 	// connectTimeout applies to each host, unless the URL has connect_timeout.
 	connectTimeout = 5 * time.Second
-	// countShards is over how many rows a count of tokens is spread.
+	// countShards is over how many rows a count is spread.
 	countShards = 64
 )
 
@@ -175,6 +175,7 @@ func (s *Store) connectTo(config pq.Config, o Options) (err error) {
 		return err
 	}
 	writing := o.MaxConns - o.reading()
+	shard := rand.Int64N(countShards) //nolint:gosec // spreads nodes over the shards
 	if writing > 1 && !o.TransactionPooler {
 		writing--
 		// Log entries of reads are half of what GetToken costs: that their commits
@@ -188,7 +189,7 @@ func (s *Store) connectTo(config pq.Config, o Options) (err error) {
 		if s.loggers, err = pool(relaxed, 1); err != nil {
 			return err
 		}
-		s.queue.forLogs = &slot{db: s.loggers, prepare: true, unsynced: true}
+		s.queue.forLogs = &slot{db: s.loggers, prepare: true, unsynced: true, shard: (shard + int64(writing)) % countShards}
 	}
 	if !o.TransactionPooler {
 		config = config.Clone()
@@ -198,7 +199,6 @@ func (s *Store) connectTo(config pq.Config, o Options) (err error) {
 		return err
 	}
 	s.queue.flush = s.flush
-	shard := rand.Int64N(countShards) //nolint:gosec // spreads nodes over the shards
 	for i := range int64(writing) {
 		s.queue.free = append(s.queue.free, &slot{db: s.writers, prepare: !o.TransactionPooler, shard: (shard + i) % countShards})
 	}

@@ -15,10 +15,15 @@ import (
 // which sweep at once share the work. The array is made once; as part of a join,
 // which IN would become, the entries could be looked for again for each row, and
 // be more than the limit.
-const deleteLogsText = `WITH gone AS (DELETE FROM vault_logs WHERE tenant_id = $1 AND id = ANY(ARRAY(
+var deleteLogsText = `WITH gone AS (DELETE FROM vault_logs WHERE tenant_id = $1 AND id = ANY(ARRAY(
 	SELECT id FROM vault_logs WHERE tenant_id = $1 AND id > $2 AND id < $3 AND created_at < $4::bigint
-	ORDER BY id LIMIT $5::bigint FOR UPDATE SKIP LOCKED)) RETURNING id)
+	ORDER BY id LIMIT $5::bigint FOR UPDATE SKIP LOCKED)) RETURNING id, entity_type, created_at),
+uncounted AS (` + insertLogCounts + `SELECT $1::bytea, entity_type, ` + dayOf("created_at") + `, 0, -count(*)
+	FROM gone GROUP BY 2, 3 ORDER BY 2, 3` + addToLogCounts + `)
 SELECT count(*), (SELECT id FROM gone ORDER BY id DESC LIMIT 1) FROM gone`
+
+// dropCountsText drops the counts of days that have no entry left.
+const dropCountsText = "DELETE FROM vault_log_counts WHERE tenant_id = $1 AND day < $2::bigint AND shard = 0 AND n = 0"
 
 // pruned is the last entry that DeleteLogs has deleted. The index has deleted
 // entries until the server vacuums it: a call for the same tenant that begins
@@ -62,10 +67,16 @@ func (s *Store) DeleteLogs(ctx context.Context, tenant storage.ID, before time.T
 	}
 	after := s.pruned.after(tenant)
 	n, err := piece(after, limit)
-	if err != nil || n >= limit || after.IsZero() {
+	if err != nil || n >= limit {
 		return n, err
 	}
-	// Before that place may be entries that were locked then, or written since.
-	more, err := piece(storage.ID{}, limit-n)
-	return n + more, err
+	if !after.IsZero() {
+		// Before that place may be entries that were locked then, or written since.
+		more, err := piece(storage.ID{}, limit-n)
+		if n += more; err != nil || n >= limit {
+			return n, err
+		}
+	}
+	_, err = s.delete(ctx, dropCountsText, tenant[:], sqlstore.LogDay(before))
+	return n, err
 }

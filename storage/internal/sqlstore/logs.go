@@ -32,11 +32,9 @@ func (s *Store) ListLogs(ctx context.Context, f storage.LogFilter) ([]storage.Lo
 		return nil, 0, err
 	}
 	l := s.newLogList(f)
-	if s.dialect.LogCounts && f.EntityID == "" {
-		found, err := l.findRanges(ctx)
-		if err != nil || !found {
-			return nil, 0, err
-		}
+	found, err := l.narrow(ctx)
+	if err != nil || !found {
+		return nil, 0, err
 	}
 	page, err := l.page(ctx)
 	if err != nil {
@@ -69,7 +67,7 @@ type logList struct {
 	from, to int64 // microseconds: at or after from, before to
 
 	types []string // of the entries in the list, if log_counts was asked
-	ids   clause   // between which they are then
+	ids   clause   // between which they are, if that is known
 }
 
 func (s *Store) newLogList(f storage.LogFilter) *logList {
@@ -118,6 +116,31 @@ func (s *Store) logsBy(f storage.LogFilter) []clause {
 
 // maxMicros is later than any time, and its negative earlier.
 const maxMicros = int64(1) << 62
+
+// narrow finds out between which ids the entries of the list are, and reports
+// whether there may be any.
+func (l *logList) narrow(ctx context.Context) (bool, error) {
+	switch {
+	case l.filter.EntityID != "":
+		return true, nil
+	case l.store.dialect.LogsByType:
+		return l.findRanges(ctx)
+	}
+	const perMilli = int64(time.Millisecond / time.Microsecond)
+	var ends []clause
+	if l.from > -maxMicros {
+		first := idOfMillis(max(l.from, 0) / perMilli)
+		ends = append(ends, clause{`l.id >= ?`, []any{l.store.dialect.ID(first)}})
+	}
+	if l.to < maxMicros {
+		end, _ := LogsBefore(time.UnixMicro(l.to))
+		ends = append(ends, clause{`l.id < ?`, []any{l.store.dialect.ID(end)}})
+	}
+	if len(ends) > 0 {
+		l.ids = join(ends, " AND ")
+	}
+	return true, nil
+}
 
 // findRanges asks log_counts of which types the entries of the list are, and
 // between which ids, and reports whether there are any.
@@ -172,7 +195,7 @@ func (l *logList) pageQuery(limit, offset int) clause {
 	switch {
 	case len(l.types) > 1 && len(l.types) <= maxPairs:
 		return l.mergedPage(limit, offset)
-	case offset >= deepOffset && !l.store.dialect.LogCounts:
+	case offset >= deepOffset && !l.store.dialect.LogsByType:
 		ids := l.entries(`l.id`, l.where(), limit, offset)
 		return clause{`SELECT ` + logColumns + ` FROM vault_logs l WHERE l.tenant_id = ? AND l.id IN (SELECT * FROM (` + ids.text + `) p)
 			ORDER BY l.id DESC`, append([]any{l.store.dialect.ID(l.filter.Tenant)}, ids.args...)}
@@ -210,7 +233,7 @@ func (l *logList) total(ctx context.Context) (int, error) {
 		return l.store.count(ctx, `SELECT count(*) FROM (SELECT 1 FROM vault_logs l WHERE `+where.text+` LIMIT ?) f`,
 			slices.Concat(where.args, []any{most})...)
 	}
-	if !l.store.dialect.LogCounts || l.filter.EntityID != "" || l.uncounted {
+	if l.filter.EntityID != "" || l.uncounted {
 		return l.store.count(ctx, `SELECT count(*) FROM vault_logs l WHERE `+where.text, where.args...)
 	}
 	first, last := dayOf(l.from+microsPerDay-1), dayOf(l.to)-1 // the whole days
@@ -238,7 +261,7 @@ func (l *logList) countDay(ctx context.Context, day int64) (int, error) {
 	part.from, part.to = max(l.from, day*microsPerDay), min(l.to, (day+1)*microsPerDay)
 	part.timed = true
 	part.rest = clause{`l.created_at >= ? AND l.created_at < ?`, []any{part.from, part.to}}
-	found, err := part.findRanges(ctx)
+	found, err := part.narrow(ctx)
 	if err != nil || !found {
 		return 0, err
 	}

@@ -26,10 +26,10 @@ func newStore(t *testing.T) *Store {
 		t.Fatal(err)
 	}
 	d := Dialect{
-		Prepared:  true,
-		Conns:     1,
-		LogCounts: true,
-		ID:        func(id storage.ID) any { return id[:] },
+		Prepared:   true,
+		Conns:      1,
+		LogsByType: true,
+		ID:         func(id storage.ID) any { return id[:] },
 		In: func(column string, values []any) (string, []any) {
 			return column + " IN (?" + strings.Repeat(", ?", len(values)-1) + ")", values
 		},
