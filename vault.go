@@ -224,6 +224,8 @@ type Vault struct {
 
 	ids ids.Source
 
+	asked pings
+
 	stop    context.CancelFunc
 	done    sync.WaitGroup
 	closing sync.Once
@@ -303,9 +305,6 @@ func (v *Vault) Close() error {
 	})
 	return err
 }
-
-// Ping reports whether the database answers.
-func (v *Vault) Ping(ctx context.Context) error { return v.store.Ping(ctx) }
 
 // now is the vault's clock, in the precision that the database keeps.
 func (v *Vault) now() time.Time { return v.cfg.Now().UTC().Truncate(time.Microsecond) }

@@ -173,6 +173,11 @@ type Change struct {
 	// the keys that the change was sealed under may have been replaced.
 	Before time.Time
 
+	// Unsure says that an earlier Write of this change has failed without knowing
+	// whether it was applied: the next one finds out first, by its log entries,
+	// which must not change. A backend sets it.
+	Unsure bool
+
 	// Hold is heeded by [Tx.Write] alone. It may be nil.
 	Hold *Hold
 

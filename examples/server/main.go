@@ -5,7 +5,8 @@
 // It keeps its data in a SQLite file in the working directory, creates a demo
 // tenant with an application of each type on the first start, and prints the
 // address, the keys, and curl commands to try. The flags turn it into a small
-// service: -db also takes a postgres:// URL, -tls-cert and -tls-key turn on TLS,
+// service: -db also takes a postgres:// URL (with -pooler, one that leads to
+// PgBouncer in transaction mode), -tls-cert and -tls-key turn on TLS,
 // and the master key can come from a secret store through VAULT_MASTER_KEY.
 //
 // Two flags do one thing and exit, and may be used while a server has the same
@@ -57,6 +58,7 @@ func main() {
 type config struct {
 	addr        string
 	db          string
+	pooler      bool // stands before a PostgreSQL
 	keyFile     string
 	masterKey   string // from the environment; wins over the file
 	credentials string
@@ -78,6 +80,7 @@ func parseFlags(args []string, stderr io.Writer) (*config, error) {
 	f.SetOutput(stderr)
 	f.StringVar(&c.addr, "addr", "127.0.0.1:8080", "`address` to listen on")
 	f.StringVar(&c.db, "db", "vault.db", "database: the `path` of a SQLite file, or a postgres:// URL")
+	f.BoolVar(&c.pooler, "pooler", false, "the postgres:// URL leads to a pooler in transaction mode, such as PgBouncer")
 	f.StringVar(&c.keyFile, "key-file", "vault.key", "`file` with the master key, created if missing; the environment variable "+masterKeyVariable+" takes precedence")
 	f.StringVar(&c.credentials, "credentials", "vault-credentials.json", "`file` for the demo tenant's API keys, created if missing")
 	f.StringVar(&c.prefix, "prefix", "SVC-", "`prefix` of the API's own headers")
@@ -109,6 +112,8 @@ func (c *config) check(extra int) error {
 		return errors.New("the program takes flags only; see -help")
 	case c.credentials == "" || c.keyFile == "" || c.db == "":
 		return errors.New("-db, -key-file and -credentials must not be empty")
+	case c.pooler && !isPostgres(c.db):
+		return errors.New("-pooler needs a postgres:// URL in -db")
 	case (c.tlsCert == "") != (c.tlsKey == ""):
 		return errors.New("-tls-cert and -tls-key must be given together")
 	case c.newTenant != "" && c.rotateKeys != "":
@@ -170,7 +175,7 @@ func openVault(ctx context.Context, cfg *config, logger *slog.Logger) (*vault.Va
 	if err != nil {
 		return nil, err
 	}
-	store, err := openStore(ctx, cfg.db)
+	store, err := openStore(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -192,11 +197,11 @@ func openVault(ctx context.Context, cfg *config, logger *slog.Logger) (*vault.Va
 	return v, err
 }
 
-func openStore(ctx context.Context, db string) (vault.Storage, error) {
-	if isPostgres(db) {
-		return postgres.Open(ctx, db)
+func openStore(ctx context.Context, cfg *config) (vault.Storage, error) {
+	if isPostgres(cfg.db) {
+		return postgres.OpenOptions(ctx, cfg.db, &postgres.Options{TransactionPooler: cfg.pooler})
 	}
-	return sqlite.Open(ctx, db)
+	return sqlite.Open(ctx, cfg.db)
 }
 
 func isPostgres(db string) bool {

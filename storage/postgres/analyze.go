@@ -1,11 +1,6 @@
 package postgres
 
-import (
-	"context"
-	"database/sql"
-
-	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
-)
+import "context"
 
 // A prepared plan that was made for empty tables may find a token by reading
 // all of its tenant's, since no index seems better than another. The server
@@ -33,8 +28,8 @@ func (s *Store) account(batch []*pending) {
 			s.queue.busy.Go(func() {
 				// What fails here is done by the server later.
 				ctx := context.Background()
-				_ = sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
-					_, err := conn.ExecContext(ctx, s.schema.in(analyzeText))
+				_ = s.maintain(ctx, func(on execer) error {
+					_, err := on.ExecContext(ctx, s.schema.in(analyzeText))
 					return err
 				})
 			})

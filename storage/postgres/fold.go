@@ -65,18 +65,13 @@ func (s *Store) fold(ctx context.Context, now time.Time) error {
 	for _, step := range steps {
 		for n := foldAtOnce; n == foldAtOnce; {
 			err := sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
-				tx, err := conn.BeginTx(ctx, nil)
-				if err != nil {
+				return s.transact(ctx, conn, func(tx *sql.Tx) (err error) {
+					n, err = step(ctx, tx)
 					return err
-				}
-				defer func() { _ = tx.Rollback() }() // does nothing after Commit
-				if n, err = step(ctx, tx); err != nil || n == 0 {
-					return err
-				}
-				return tx.Commit()
+				})
 			})
 			if err != nil {
-				return clean(err)
+				return failed(err)
 			}
 		}
 	}

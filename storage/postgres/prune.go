@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"database/sql"
 	"sync"
 	"time"
 
@@ -57,13 +56,13 @@ func (s *Store) DeleteLogs(ctx context.Context, tenant storage.ID, before time.T
 	bound, at := sqlstore.LogsBefore(before)
 	piece := func(after storage.ID, limit int) (n int, err error) {
 		var last []byte
-		err = sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
-			return conn.QueryRowContext(ctx, s.schema.in(deleteLogsText), tenant[:], after[:], bound[:], at, int64(max(limit, 0))).Scan(&n, &last)
+		err = s.maintain(ctx, func(on execer) error {
+			return on.QueryRowContext(ctx, s.schema.in(deleteLogsText), tenant[:], after[:], bound[:], at, int64(max(limit, 0))).Scan(&n, &last)
 		})
 		if len(last) == len(after) {
 			s.pruned.note(tenant, storage.ID(last))
 		}
-		return n, clean(err)
+		return n, err
 	}
 	after := s.pruned.after(tenant)
 	n, err := piece(after, limit)

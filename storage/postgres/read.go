@@ -94,6 +94,7 @@ func (s *slot) readTogether(batch []*pending) error {
 			return err
 		}
 	}
+	defer context.AfterFunc(ctx, s.cut)() // the server may not hear of it
 	asked := newRow(readingColumns)
 	if len(batch) > 1 {
 		asked = newRows(readingColumns, len(batch))

@@ -16,12 +16,14 @@ import (
 // slot is a connection that writes. It is used by one goroutine at a time, and
 // is opened when it is first needed and again after it was lost.
 type slot struct {
-	db       *sql.DB
+	pool     *pool
 	schema   schemaName
-	prepare  bool
+	prepare  bool // statements; not behind a pooler
+	inTx     bool
 	shard    int64 // of the counters that its writes add to
 	unsynced bool  // its session does not wait for the disk
 	conn     *sql.Conn
+	cut      func() // gives up conn at once
 	direct   *direct.Conn
 	opened   time.Time
 	prepared map[string]*direct.Stmt
@@ -39,13 +41,30 @@ const (
 // connected reports whether there is a connection that is not too old.
 func (s *slot) connected() bool { return s.conn != nil && time.Since(s.opened) < connLifetime }
 
+// ensure makes sure that there is a connection. It tries once.
+func (s *slot) ensure(until time.Time) error {
+	if s.connected() {
+		return nil
+	}
+	ctx, cancel := context.WithDeadline(context.Background(), until)
+	defer cancel()
+	if err := s.connect(ctx); err != nil {
+		return &connectError{err}
+	}
+	return nil
+}
+
 // connect opens a connection, in place of the one there is.
 func (s *slot) connect(ctx context.Context) error {
 	s.reset()
-	conn, err := s.db.Conn(ctx)
+	conn, err := s.pool.Conn(ctx)
 	if err != nil {
 		return err
 	}
+	_ = conn.Raw(func(on any) error {
+		s.cut = s.pool.lines.cut(on)
+		return nil
+	})
 	s.conn, s.direct, s.opened, s.prepared = conn, direct.NewConn(conn), time.Now(), map[string]*direct.Stmt{}
 	return nil
 }
@@ -57,7 +76,7 @@ func (s *slot) reset() {
 		return
 	}
 	s.direct.Discard()
-	s.conn, s.direct, s.prepared = nil, nil, nil
+	s.conn, s.cut, s.direct, s.prepared, s.inTx = nil, nil, nil, nil, false
 }
 
 func (s *slot) start(tenant storage.ID) *statement { return newStatement(tenant) }
@@ -65,28 +84,74 @@ func (s *slot) start(tenant storage.ID) *statement { return newStatement(tenant)
 // exec runs a statement whose rows do not matter. It is prepared, for this time
 // and later ones, if that is wanted and possible.
 func (s *slot) exec(text string, args []any, prepare bool) error {
-	stmt, err := s.statement(context.Background(), text, prepare)
-	if err != nil {
+	return s.bounded(func() error {
+		stmt, err := s.statement(context.Background(), text, prepare)
+		if err != nil {
+			return err
+		}
+		if stmt == nil {
+			_, err = s.direct.Exec(context.Background(), s.schema.in(text), args...)
+		} else {
+			_, err = stmt.Exec(context.Background(), args...)
+		}
 		return err
-	}
-	if stmt == nil {
-		_, err = s.direct.Exec(context.Background(), s.schema.in(text), args...)
-	} else {
-		_, err = stmt.Exec(context.Background(), args...)
-	}
-	return err
+	})
 }
 
 // query runs a statement as exec does, and calls row for each of its rows.
 func (s *slot) query(ctx context.Context, text string, args []any, prepare bool, row func([]driver.Value) error) error {
-	stmt, err := s.statement(ctx, text, prepare)
-	if err != nil {
+	return s.bounded(func() error {
+		stmt, err := s.statement(ctx, text, prepare)
+		if err != nil {
+			return err
+		}
+		if stmt == nil {
+			return s.direct.Query(ctx, s.schema.in(text), row, args...)
+		}
+		return stmt.Query(ctx, row, args...)
+	})
+}
+
+// bounded runs a statement so that it waits for a lock no longer than it may.
+// That is a setting of the session, but behind a pooler of the transaction, so
+// there it needs one.
+func (s *slot) bounded(do func() error) error {
+	if s.prepare || s.inTx {
+		return do()
+	}
+	return s.transact(do)
+}
+
+// transact runs statements in a transaction.
+func (s *slot) transact(do func() error) error {
+	begin := "BEGIN"
+	if !s.prepare {
+		begin += "; " + setLockTimeout("LOCAL ", lockTimeout)
+	}
+	if err := s.control(begin); err != nil {
 		return err
 	}
-	if stmt == nil {
-		return s.direct.Query(ctx, s.schema.in(text), row, args...)
+	s.inTx = true
+	if err := do(); err != nil {
+		if s.control("ROLLBACK") != nil {
+			s.reset()
+		}
+		s.inTx = false
+		return err
 	}
-	return stmt.Query(ctx, row, args...)
+	s.inTx = false
+	return s.control("COMMIT")
+}
+
+// control runs a statement without parameters.
+func (s *slot) control(command string) error {
+	_, err := s.conn.ExecContext(context.Background(), command)
+	return err
+}
+
+// setLockTimeout is the statement that bounds the wait for a lock.
+func setLockTimeout(scope string, d time.Duration) string {
+	return "SET " + scope + "lock_timeout = " + strconv.FormatInt(d.Milliseconds(), 10)
 }
 
 // statement returns the prepared statement of a text, or nil when it is to be
@@ -109,7 +174,7 @@ func (s *slot) statement(ctx context.Context, text string, prepare bool) (*direc
 // setLockTimeout changes for how long statements wait for a lock, where that is
 // bounded at all. What fails here has lost its connection.
 func (s *slot) setLockTimeout(d time.Duration) {
-	if s.prepare && s.conn != nil && s.control("SET lock_timeout = "+strconv.FormatInt(d.Milliseconds(), 10)) != nil {
+	if s.prepare && s.conn != nil && s.control(setLockTimeout("", d)) != nil {
 		s.reset()
 	}
 }

@@ -31,7 +31,7 @@ func (s *Store) InTx(ctx context.Context, tx *sql.Tx) (storage.Tx, error) {
 	if err != nil {
 		return nil, txError(err)
 	}
-	ours, err := s.place.is(ctx, theirs, s.readers, s.schema)
+	ours, err := s.place.is(ctx, theirs, s.readers.DB, s.schema)
 	switch {
 	case err != nil:
 		return nil, err
