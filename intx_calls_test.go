@@ -91,6 +91,10 @@ var inTxIdentities = []inTxCase{
 	{"Check", func(ctx context.Context, f *inTxFixture) error { return f.private.Check(ctx, "token:read") }},
 	{"As", func(ctx context.Context, f *inTxFixture) error { _, err := f.owner.As(ctx, f.app.ID); return err }},
 	{"ListPermissions", func(ctx context.Context, f *inTxFixture) error { _, err := f.private.ListPermissions(ctx); return err }},
+	{"Explain", func(ctx context.Context, f *inTxFixture) error {
+		_, err := f.owner.Explain(ctx, vault.ExplainParams{ApplicationID: f.app.ID, Permission: "token:read", TokenID: "card"})
+		return err
+	}},
 	{"OwnApplication", func(ctx context.Context, f *inTxFixture) error {
 		app, err := f.private.OwnApplication(ctx)
 		if err != nil {
