@@ -233,6 +233,16 @@ var inTxAdmin = []inTxCase{
 
 // notInTx are calls that cannot be part of a transaction.
 var notInTx = []inTxCase{
+	{"ListJobs", func(ctx context.Context, f *inTxFixture) error {
+		_, err := f.owner.ListJobs(ctx, vault.ListJobsParams{})
+		return err
+	}},
+	{"RetryJob", func(ctx context.Context, f *inTxFixture) error { return f.owner.RetryJob(ctx, f.app.ID) }},
+	{"DiscardJob", func(ctx context.Context, f *inTxFixture) error { return f.owner.DiscardJob(ctx, f.app.ID) }},
+	{"Try", func(ctx context.Context, f *inTxFixture) error {
+		_, err := f.owner.Try(ctx, vault.TrialParams{ReactorID: f.reactor.ID})
+		return err
+	}},
 	{"Once", func(ctx context.Context, f *inTxFixture) error {
 		_, _, err := f.owner.Once(ctx, vault.OnceKey{Key: "k"}, func(context.Context, *vault.Client) (vault.Answer, error) { return vault.Answer{}, nil })
 		return err
