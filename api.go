@@ -100,6 +100,7 @@ type KeyAPI interface {
 	OwnApplication(ctx context.Context) (*Application, error)
 	RegenerateKey(ctx context.Context, id uuid.UUID) (*Application, error)
 	ListPermissions(ctx context.Context) ([]PermissionInfo, error)
+	Explain(ctx context.Context, p ExplainParams) (*Explanation, error)
 }
 
 // ReactorAPI administers reactors.

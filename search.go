@@ -28,7 +28,9 @@ type ListTokensParams struct {
 // first (permission token:read). The total is exact, so far into a list of
 // millions [Client.ListTokensAfter] is faster.
 func (c *Client) ListTokens(ctx context.Context, p ListTokensParams) (*Page[Token], error) {
-	return c.pageOfTokens(ctx, &p, storage.TokenFilter{Count: true}, p.PageParams)
+	return observed(ctx, c, callRead, func(ctx context.Context) (*Page[Token], error) {
+		return c.pageOfTokens(ctx, &p, storage.TokenFilter{Count: true}, p.PageParams)
+	})
 }
 
 // condition checks the filters and turns them into a condition.
@@ -188,7 +190,9 @@ func (p SearchTokensParams) MarshalJSON() ([]byte, error) {
 // The total is exact up to 10,000; beyond that it is 10,000, and TotalIsCapped is
 // set. Pages beyond are served.
 func (c *Client) SearchTokens(ctx context.Context, p SearchTokensParams) (*Page[Token], error) {
-	return c.pageOfTokens(ctx, &p, storage.TokenFilter{Count: true, CountUpTo: maxTotal + 1}, p.PageParams)
+	return observed(ctx, c, callRead, func(ctx context.Context) (*Page[Token], error) {
+		return c.pageOfTokens(ctx, &p, storage.TokenFilter{Count: true, CountUpTo: maxTotal + 1}, p.PageParams)
+	})
 }
 
 // condition reads the query and turns it into a condition.

@@ -136,8 +136,8 @@ type Config struct {
 	// Default: nothing is logged.
 	Logger *slog.Logger
 
-	// Observer, if set, is told of jobs, sweeps, requests to destinations and
-	// calls of the master key.
+	// Observer, if set, is told of operations on tokens, runs of tenants' code,
+	// jobs, sweeps, requests to destinations and calls of the master key.
 	Observer Observer
 
 	// KeyAge is the longest time that a node works with keys and settings it

@@ -73,7 +73,7 @@ func (rt *route) statuses() []int {
 	add(rt.lists, 400)
 	add(rt.reads && !rt.open, 413)
 	add(rt.once(), 400, 409)
-	add(strings.Contains(rt.path, "{id}") || rt.path == "/sessions/authorize", 404)
+	add(strings.Contains(rt.path, "{id}") || rt.path == "/sessions/authorize" || rt.path == "/permissions/explain", 404)
 	code := strings.HasPrefix(rt.path, "/reactors") || strings.HasPrefix(rt.path, "/proxies")
 	add(code && rt.takes != noBody, 422)
 	add(rt.path == "/readyz", 503)
@@ -172,6 +172,8 @@ var describedTypes = map[string]reflect.Type{
 	"Application": reflect.TypeFor[vault.Application](), "ApplicationPage": reflect.TypeFor[vault.Page[vault.Application]](),
 	"ApplicationParams": reflect.TypeFor[vault.ApplicationParams](), "ApplicationPatch": reflect.TypeFor[vault.ApplicationParams](),
 	"ApplicationRef": reflect.TypeFor[vault.ApplicationRef](), "Permission": reflect.TypeFor[vault.PermissionInfo](),
+	"ExplainParams": reflect.TypeFor[vault.ExplainParams](), "Explanation": reflect.TypeFor[vault.Explanation](),
+	"RuleLook": reflect.TypeFor[vault.RuleLook](), "AskedRule": reflect.TypeFor[vault.AskedRule](),
 	"Tenant": reflect.TypeFor[vault.Tenant](), "TenantSettings": reflect.TypeFor[vault.TenantSettings](), "TenantParams": reflect.TypeFor[vault.TenantParams](),
 	"Reactor": reflect.TypeFor[vault.Reactor](), "ReactorPage": reflect.TypeFor[vault.Page[vault.Reactor]](),
 	"ReactorParams": reflect.TypeFor[vault.ReactorParams](), "ReactorPatch": reflect.TypeFor[vault.ReactorParams](),

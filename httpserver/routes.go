@@ -55,6 +55,7 @@ func (h *handler) table() []route {
 		{del, "/applications/{id}", "application:delete", 204, remove(entityID, (*vault.Client).DeleteApplication)},
 		{post, "/applications/{id}/regenerate", "application:update", 200, act(entityID, (*vault.Client).RegenerateKey)},
 		{get, "/permissions", "", 200, plainList((*vault.Client).ListPermissions)},
+		{post, "/permissions/explain", "application:read", 200, readOnly(query((*vault.Client).Explain))},
 
 		{get, "/tenants/self", "tenant:read", 200, show((*vault.Client).GetTenant)},
 		{put, "/tenants/self", "tenant:update", 200, replaceOwn((*vault.Client).ReplaceTenant)},

@@ -198,6 +198,11 @@ func (a *api) ListPermissions(ctx context.Context) ([]vault.PermissionInfo, erro
 	return observe(ctx, a, "ListPermissions", func(ctx context.Context) ([]vault.PermissionInfo, error) { return a.API.ListPermissions(ctx) })
 }
 
+// Explain is the operation of that name, within a span.
+func (a *api) Explain(ctx context.Context, p vault.ExplainParams) (*vault.Explanation, error) {
+	return observe(ctx, a, "Explain", func(ctx context.Context) (*vault.Explanation, error) { return a.API.Explain(ctx, p) })
+}
+
 // CreateReactor is the operation of that name, within a span.
 func (a *api) CreateReactor(ctx context.Context, p vault.ReactorParams) (*vault.Reactor, error) {
 	return observe(ctx, a, "CreateReactor", func(ctx context.Context) (*vault.Reactor, error) { return a.API.CreateReactor(ctx, p) })

@@ -173,6 +173,11 @@ type Queue interface {
 	// two callers get the same job.
 	LeaseJobs(ctx context.Context, l Lease) ([]Job, error)
 
+	// Jobs returns the tenant's jobs that a filter asks for, newest (highest ID)
+	// first; fewer than its limit, but at least one, of those that would take much
+	// memory.
+	Jobs(ctx context.Context, f JobFilter) ([]Job, error)
+
 	// SealedUnder returns up to limit claims or jobs of the tenant that are
 	// sealed under an older key than version; fewer, but at least one, of those
 	// that would take much memory. A claim without an answer, or a job whose

@@ -49,6 +49,7 @@ var scenarios = map[string]map[string]func(*world){
 	"OwnApplication":     {"each type": ownApplication},
 	"RegenerateKey":      {"the old key dies": regenerateKey},
 	"ListPermissions":    {"all": listPermissions},
+	"Explain":            {"decisions": explain},
 
 	"CreateReactor":  {"created": createReactor},
 	"GetReactor":     {"read": getReactor},
