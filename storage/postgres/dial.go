@@ -107,6 +107,7 @@ func (d *dialer) DialContext(ctx context.Context, network, address string) (net.
 		return nil, err
 	}
 	if ok {
+		l.connect, _ = ctx.Deadline()
 		*dialed = l
 	}
 	return l, nil
@@ -126,7 +127,8 @@ func (d *dialer) DialTimeout(network, address string, timeout time.Duration) (ne
 type line struct {
 	net.Conn
 	silence *atomic.Int64
-	limit   time.Time // that the driver has set while it connects; zero for none
+	limit   time.Time // that the driver has set, while it connects; zero for none
+	connect time.Time // of the context that it connects with; zero for none
 	end     time.Time // of the line, whatever the driver sets; zero for none
 	closed  func()    // may be nil
 }
@@ -154,12 +156,15 @@ func (l *line) deadline() (first time.Time) {
 	if silence := time.Duration(l.silence.Load()); silence > 0 {
 		first = time.Now().Add(silence)
 	}
-	for _, t := range []time.Time{l.limit, l.end} {
-		if !t.IsZero() && (first.IsZero() || t.Before(first)) {
-			first = t
-		}
+	return earliest(earliest(first, l.limit), l.end)
+}
+
+// earliest is the earlier of two times that are not zero.
+func earliest(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
 	}
-	return first
+	return a
 }
 
 func (l *line) giveUp(err error) error {
@@ -169,9 +174,12 @@ func (l *line) giveUp(err error) error {
 	return err
 }
 
-// SetDeadline implements [net.Conn].
+// SetDeadline implements [net.Conn]. The driver sets one while it connects, and
+// does not look at its context then.
 func (l *line) SetDeadline(t time.Time) error {
-	l.limit = t
+	if l.limit = t; !t.IsZero() {
+		l.limit = earliest(t, l.connect)
+	}
 	return nil
 }
 
