@@ -57,19 +57,20 @@ type reader = sqlstore.Store
 type Store struct {
 	*reader
 
-	readers  *sql.DB // for everything but changes; its connections are those of reader
-	writers  *sql.DB // for changes
-	loggers  *sql.DB // for the log entries of reads; nil when writers are
-	schema   schemaName
-	queue    queue
-	pruned   pruned
-	dialect  sqlstore.Dialect
-	place    place        // of the tables
-	apart    atomic.Int64 // changes in transactions of the application's
-	retryFor time.Duration
-	waiters  waiters
-	written  atomic.Int64 // rows, since it was opened
-	careful  atomic.Int64 // for how many more batches conflicts are expected
+	readers   *sql.DB // for everything but changes; its connections are those of reader
+	writers   *sql.DB // for changes
+	loggers   *sql.DB // for the log entries of reads; nil when writers are
+	schema    schemaName
+	queue     queue
+	pruned    pruned
+	dialect   sqlstore.Dialect
+	place     place        // of the tables
+	apart     atomic.Int64 // changes in transactions of the application's
+	uncounted uncountedLogs
+	retryFor  time.Duration
+	waiters   waiters
+	written   atomic.Int64 // rows, since it was opened
+	careful   atomic.Int64 // for how many more batches conflicts are expected
 }
 
 var (
@@ -115,7 +116,7 @@ const (
 	defaultRetryFor = 20 * time.Second
 	// connectTimeout applies to each host, unless the URL has connect_timeout.
 	connectTimeout = 5 * time.Second
-	// countShards is over how many rows a count is spread.
+	// countShards is over how many rows a count of tokens is spread.
 	countShards = 64
 )
 
@@ -175,7 +176,6 @@ func (s *Store) connectTo(config pq.Config, o Options) (err error) {
 		return err
 	}
 	writing := o.MaxConns - o.reading()
-	shard := rand.Int64N(countShards) //nolint:gosec // spreads nodes over the shards
 	if writing > 1 && !o.TransactionPooler {
 		writing--
 		// Log entries of reads are half of what GetToken costs: that their commits
@@ -189,7 +189,7 @@ func (s *Store) connectTo(config pq.Config, o Options) (err error) {
 		if s.loggers, err = pool(relaxed, 1); err != nil {
 			return err
 		}
-		s.queue.forLogs = &slot{db: s.loggers, prepare: true, unsynced: true, shard: (shard + int64(writing)) % countShards}
+		s.queue.forLogs = &slot{db: s.loggers, prepare: true, unsynced: true}
 	}
 	if !o.TransactionPooler {
 		config = config.Clone()
@@ -199,6 +199,7 @@ func (s *Store) connectTo(config pq.Config, o Options) (err error) {
 		return err
 	}
 	s.queue.flush = s.flush
+	shard := rand.Int64N(countShards) //nolint:gosec // spreads nodes over the shards
 	for i := range int64(writing) {
 		s.queue.free = append(s.queue.free, &slot{db: s.writers, prepare: !o.TransactionPooler, shard: (shard + i) % countShards})
 	}
@@ -251,8 +252,11 @@ func (s *Store) prepare(ctx context.Context, o Options) error {
 		return err
 	}
 	s.dialect = dialect(&o, s.schema)
-	s.reader, err = sqlstore.New(ctx, sqlx.NewDb(s.readers, "postgres"), s.dialect)
-	return err
+	s.dialect.Uncounted, s.dialect.NoteLogs = uncounted, s.noteLogs
+	if s.reader, err = sqlstore.New(ctx, sqlx.NewDb(s.readers, "postgres"), s.dialect); err != nil {
+		return err
+	}
+	return s.checkMarks(ctx)
 }
 
 // Close implements [storage.Storage].
