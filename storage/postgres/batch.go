@@ -1,6 +1,10 @@
 package postgres
 
-import "github.com/seed-72ea4aab/vault/storage"
+import (
+	"slices"
+
+	"github.com/seed-72ea4aab/vault/storage"
+)
 
 // maxGroupedLogs bounds the log entries of a change that shares a statement.
 const maxGroupedLogs = 8
@@ -75,15 +79,17 @@ func (r *batchRule) accepts(p *pending) bool {
 
 // logReads writes the log entries of reads in one statement.
 func (s *slot) logReads(batch []*pending) error {
-	logs := newRows(groupLogColumns, len(batch))
-	var sums logTally
+	columns := slices.Concat(tenantColumn, logColumns)
+	logs := newRows(columns, len(batch))
 	for _, p := range batch {
 		for i := range p.change.Logs {
 			logs.bytes(p.change.Tenant[:])
 			putLog(logs, &p.change.Logs[i])
-			sums.add(p.change.Tenant, &p.change.Logs[i])
 		}
 	}
-	text := trustingTexts.of(form{relaxed: !s.unsynced}, trustingText)
-	return s.exec(text, append(sums.rows().values(logs.values(nil)), s.shard), true)
+	text := columns.insert("vault_logs", 0, nil)
+	if !s.unsynced {
+		text = "WITH logged AS (" + text + ") SELECT " + unsynced
+	}
+	return s.exec(text, logs.values(nil), true)
 }

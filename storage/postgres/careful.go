@@ -50,13 +50,11 @@ func carefulText(f form) string {
 			" ON CONFLICT DO NOTHING RETURNING tenant_id, ord, set_id, type, hashes)",
 		"hashed AS (INSERT INTO vault_token_hashes (tenant_id, hash, ord) SELECT b.tenant_id, " + oneHash + ", b.ord" +
 			" FROM created b, " + splitHashes + ")",
-		"counted AS (" + insertCounts +
-			"SELECT tenant_id, set_id, type, " + shard + ", count(*) FROM created" +
+		"counted AS (INSERT INTO vault_token_counts (tenant_id, set_id, type, shard, n)" +
+			" SELECT tenant_id, set_id, type, " + shard + ", count(*) FROM created" +
 			" GROUP BY tenant_id, set_id, type ORDER BY tenant_id, set_id, type" + addToCounts + ")",
-		"entries AS MATERIALIZED (SELECT * FROM " + logs + " WHERE u.token IS NULL OR " + tokenCreated + ")",
-		"logged AS (INSERT INTO vault_logs (" + groupLogColumns.names("") + ") SELECT " + groupLogColumns.names("") + " FROM entries)",
-		"counted_logs AS (" + insertLogCounts + "SELECT tenant_id, entity_type, " + dayOf("created_at") + ", " + shard +
-			", count(*) FROM entries GROUP BY 1, 2, 3 ORDER BY 1, 2, 3" + addToLogCounts + ")",
+		"logged AS (INSERT INTO vault_logs (tenant_id, " + logColumns.names("") + ") SELECT u.tenant_id, " +
+			logColumns.names("u.") + " FROM " + logs + " WHERE u.token IS NULL OR " + tokenCreated + ")",
 	}
 	parts = append(parts, claimed...)
 	parts = append(parts, "sets AS (INSERT INTO vault_container_sets ("+groupSetColumns.names("")+") SELECT u.* FROM "+

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 )
@@ -27,7 +26,7 @@ func (s *Store) noteApart() {
 	defer s.queue.mu.Unlock()
 	if !s.queue.closed {
 		s.queue.busy.Go(func() {
-			_ = s.fold(context.Background(), time.Time{}) // what fails here the next sweep does
+			_ = s.fold(context.Background()) // what fails here the next sweep does
 		})
 	}
 }
@@ -35,7 +34,6 @@ func (s *Store) noteApart() {
 // The rows that transactions of the application have added to the counts and the
 // sets, taken out and put where the others are. What a transaction that is not
 // committed has added is not seen, and what another node is folding is passed over.
-// Those of past days, which nothing adds to, are taken whatever their shard.
 const (
 	takeCounts = `DELETE FROM vault_token_counts c USING (
 		SELECT tenant_id, set_id, type, shard FROM vault_token_counts WHERE shard < 0 LIMIT $1::bigint FOR UPDATE SKIP LOCKED) d
@@ -45,24 +43,12 @@ const (
 		SELECT tenant_id, set_id, shard FROM vault_container_sets WHERE shard < 0 LIMIT $1::bigint FOR UPDATE SKIP LOCKED) d
 		WHERE c.tenant_id = d.tenant_id AND c.set_id = d.set_id AND c.shard = d.shard
 		RETURNING c.tenant_id, c.set_id, c.containers`
-	takeLogCounts  = takeLogsBefore + `shard < 0` + takeLogsAfter
-	takePastCounts = takeLogsBefore + `shard > 0 AND day < $2::bigint` + takeLogsAfter
-
-	takeLogsBefore = `DELETE FROM vault_log_counts c USING (SELECT tenant_id, entity_type, day, shard FROM vault_log_counts WHERE `
-	takeLogsAfter  = ` LIMIT $1::bigint FOR UPDATE SKIP LOCKED) d
-		WHERE c.tenant_id = d.tenant_id AND c.entity_type = d.entity_type AND c.day = d.day AND c.shard = d.shard
-		RETURNING c.tenant_id, c.entity_type, c.day, c.n`
 )
 
 // fold puts the rows of their own that committed transactions of the application
-// have added to where the others are, and the counts of the days before a time,
-// unless that is zero, into one row each.
-func (s *Store) fold(ctx context.Context, now time.Time) error {
-	steps := []func(context.Context, *sql.Tx) (int, error){s.foldCounts, s.foldSets, s.foldLogs(takeLogCounts, foldAtOnce)}
-	if !now.IsZero() {
-		steps = append(steps, s.foldLogs(takePastCounts, foldAtOnce, sqlstore.LogDay(now)))
-	}
-	for _, step := range steps {
+// have added to where the others are.
+func (s *Store) fold(ctx context.Context) error {
+	for _, step := range []func(context.Context, *sql.Tx) (int, error){s.foldCounts, s.foldSets} {
 		for n := foldAtOnce; n == foldAtOnce; {
 			err := sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
 				return s.transact(ctx, conn, func(tx *sql.Tx) (err error) {
@@ -105,8 +91,8 @@ func (s *Store) foldCounts(ctx context.Context, tx *sql.Tx) (n int, err error) {
 		added.bytes(c.tenant[:])
 		c.put(added)
 	}
-	_, err = tx.ExecContext(ctx, s.schema.in(insertCounts+
-		"SELECT u.tenant_id, u.set_id, u.type, 0, u.n FROM "+groupCountColumns.from(0, true, "u")+addToCounts), added.values(nil)...)
+	_, err = tx.ExecContext(ctx, s.schema.in("INSERT INTO vault_token_counts (tenant_id, set_id, type, shard, n)"+
+		" SELECT u.tenant_id, u.set_id, u.type, 0, u.n FROM "+groupCountColumns.from(0, true, "u")+addToCounts), added.values(nil)...)
 	return n, err
 }
 
@@ -134,32 +120,4 @@ func (s *Store) foldSets(ctx context.Context, tx *sql.Tx) (n int, err error) {
 	_, err = tx.ExecContext(ctx, s.schema.in(groupSetColumns.insert("vault_container_sets", 0, nil)+
 		" ORDER BY u.tenant_id, u.set_id ON CONFLICT DO NOTHING"), kept.values(nil)...)
 	return n, err
-}
-
-// foldLogs puts counts of log entries, which a statement takes out, into shard 0.
-func (s *Store) foldLogs(take string, args ...any) func(context.Context, *sql.Tx) (int, error) {
-	return func(ctx context.Context, tx *sql.Tx) (n int, err error) {
-		rows, err := tx.QueryContext(ctx, s.schema.in(take), args...)
-		if err != nil {
-			return 0, err
-		}
-		defer rows.Close()
-		var sums logTally
-		for rows.Next() {
-			var tenant []byte
-			var c logCount
-			if err := rows.Scan(&tenant, &c.kind, &c.day, &c.n); err != nil {
-				return 0, err
-			}
-			copy(c.tenant[:], tenant)
-			sums.sum(c)
-			n++
-		}
-		if err := errors.Join(rows.Err(), rows.Close()); err != nil || n == 0 {
-			return n, err
-		}
-		_, err = tx.ExecContext(ctx, s.schema.in(insertLogCounts+"SELECT u.tenant_id, u.entity_type, u.day, 0, u.n FROM "+
-			groupLogCountColumns.from(0, true, "u")+addToLogCounts), sums.rows().values(nil)...)
-		return n, err
-	}
 }

@@ -41,13 +41,32 @@ func countsOf(t *testing.T, db *sql.DB, query string) map[string]int {
 	return counts
 }
 
-// sameCounts holds vault_log_counts against the entries.
+// sameCounts holds vault_log_counts, with the entries from the mark on, against
+// the entries.
 func sameCounts(t *testing.T, db *sql.DB, when string) {
 	t.Helper()
-	stored := countsOf(t, db, `SELECT tenant_id, entity_type, floor(created_at / 86400e6)::bigint, count(*) FROM vault_logs GROUP BY 1, 2, 3`)
-	counted := countsOf(t, db, `SELECT tenant_id, entity_type, day, sum(n) FROM vault_log_counts GROUP BY 1, 2, 3`)
+	const entries = `SELECT tenant_id, entity_type, floor(created_at / 86400e6)::bigint AS day, 1 AS n FROM vault_logs l`
+	stored := countsOf(t, db, `SELECT tenant_id, entity_type, day, sum(n) FROM (`+entries+`) l GROUP BY 1, 2, 3`)
+	counted := countsOf(t, db, `SELECT tenant_id, entity_type, day, sum(n) FROM (SELECT tenant_id, entity_type, day, n FROM vault_log_counts
+		UNION ALL `+entries+` WHERE xid >= COALESCE((SELECT m.xid FROM vault_log_marks m WHERE m.tenant_id = l.tenant_id), 0)) c GROUP BY 1, 2, 3`)
 	if diff := cmp.Diff(stored, counted); diff != "" {
 		t.Errorf("%s: numbers of entries (-stored +counted):\n%s", when, diff)
+	}
+}
+
+// moveMark enters so much that the mark of the tenant is moved.
+func moveMark(t *testing.T, s *postgres.Store, db *sql.DB, tenant storage.ID) {
+	t.Helper()
+	const mark = "SELECT COALESCE(sum(xid), 0) FROM vault_log_marks WHERE tenant_id = $1"
+	before := number(t, db, mark, tenant[:])
+	if err := s.Write(t.Context(), enter(tenant, false, make([]int, 4000)...)); err != nil {
+		t.Fatal(err)
+	}
+	// Transactions of other tests may be open: a list tries again.
+	for number(t, db, mark, tenant[:]) == before {
+		if _, _, err := s.ListLogs(t.Context(), storage.LogFilter{Tenant: tenant, Limit: 1}); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -84,59 +103,89 @@ func together(t *testing.T, n int, call func(int) error) (failed int) {
 }
 
 // TestLogCounts enters in every way there is, some of which are refused, and
-// compares the counts with the entries.
+// compares the counts with the entries, and the total of a list with both.
 func TestLogCounts(t *testing.T) {
 	t.Parallel()
-	for name, options := range map[string]*postgres.Options{"direct": {}, "unprepared": {TransactionPooler: true}} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			address := pgtest.URL(t)
-			s, db := openAt(t, address, options), database(t, address)
-			tenants := []storage.ID{newID(), newID()}
-			one := sample(tenants[0], 1)
-			for _, c := range []*storage.Change{one, sample(tenants[1], 5), sample(tenants[0], 1200), enter(tenants[0], false, 0, -1, -2), enter(tenants[1], true, -3)} {
-				if err := s.Write(t.Context(), c); err != nil {
-					t.Fatal(err)
-				}
+	address := pgtest.URL(t)
+	s, db := openAt(t, address, nil), database(t, address)
+	tenants := []storage.ID{newID(), newID()}
+	one := sample(tenants[0], 1)
+	check := func(when string) {
+		sameCounts(t, db, when)
+		for _, tenant := range tenants {
+			_, total, err := s.ListLogs(t.Context(), storage.LogFilter{Tenant: tenant, Limit: 1})
+			if want := number(t, db, "SELECT count(*) FROM vault_logs WHERE tenant_id = $1", tenant[:]); err != nil || total != want {
+				t.Errorf("%s: the total is %d (%v), want %d", when, total, err, want)
 			}
-			sameCounts(t, db, "one by one")
-			if failed := together(t, 60, func(i int) error {
-				c := sample(tenants[i%2], 1)
-				if i%10 == 0 {
-					c.Tenant, c.InsertTokens[0].ID = tenants[0], one.InsertTokens[0].ID // taken
-				}
-				return s.Write(t.Context(), c)
-			}); failed != 6 {
-				t.Errorf("%d creates failed, want 6", failed)
-			}
-			sameCounts(t, db, "creates together, some of them refused")
-			if failed := together(t, 60, func(i int) error {
-				if i%3 == 0 {
-					return s.Write(t.Context(), enter(tenants[i%2], true, -i%4))
-				}
-				entry := enter(tenants[0], true, -i%2).Logs[0]
-				_, err := s.ReadToken(t.Context(), storage.Reading{Tenant: tenants[0], ID: one.InsertTokens[0].ID, Entry: entry})
-				return err
-			}); failed != 0 {
-				t.Errorf("%d reads failed", failed)
-			}
-			sameCounts(t, db, "reads together")
-			if _, err := s.DeleteLogs(t.Context(), tenants[0], time.Now().Add(-time.Hour), 20); err != nil {
-				t.Fatal(err)
-			}
-			sameCounts(t, db, "some deleted")
-		})
+		}
 	}
+	for _, c := range []*storage.Change{one, sample(tenants[1], 5), enter(tenants[0], false, 0, -1, -2), enter(tenants[1], true, -3)} {
+		if err := s.Write(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check("one by one")
+	moveMark(t, s, db, tenants[0])
+	if n := number(t, db, "SELECT COALESCE(sum(n), 0) FROM vault_log_counts"); n < 4000 {
+		t.Errorf("%d entries are counted, want 4000 and more", n)
+	}
+	check("with a mark")
+	if failed := together(t, 60, func(i int) error {
+		if i%3 == 0 {
+			return s.Write(t.Context(), enter(tenants[i%2], true, -i%4))
+		}
+		entry := enter(tenants[0], true, -i%2).Logs[0]
+		_, err := s.ReadToken(t.Context(), storage.Reading{Tenant: tenants[0], ID: one.InsertTokens[0].ID, Entry: entry})
+		return err
+	}); failed != 0 {
+		t.Errorf("%d reads failed", failed)
+	}
+	check("after the mark")
+	for _, before := range []time.Time{time.Now().AddDate(0, 0, -2), time.Now().Add(-time.Hour), time.Now().Add(time.Hour)} {
+		if _, err := s.DeleteLogs(t.Context(), tenants[0], before, 20); err != nil {
+			t.Fatal(err)
+		}
+		check("some deleted, on both sides of the mark")
+	}
+	moveMark(t, s, db, tenants[0])
+	check("with a mark that has moved again")
 }
 
-// TestLogCountsOfTransactions leaves a transaction open that has entered
-// something: nothing waits for it, and nothing counts before its commit.
-func TestLogCountsOfTransactions(t *testing.T) {
+// TestDeletesAndMarks deletes entries while marks are moved.
+func TestDeletesAndMarks(t *testing.T) {
+	t.Parallel()
+	address := pgtest.URL(t)
+	s, db := openAt(t, address, nil), database(t, address)
+	tenant := newID()
+	if failed := together(t, 8, func(i int) error {
+		for range 6 {
+			if i%2 == 0 {
+				if err := s.Write(t.Context(), enter(tenant, false, make([]int, 1500)...)); err != nil {
+					return err
+				}
+				continue
+			}
+			if _, err := s.DeleteLogs(t.Context(), tenant, time.Now().Add(time.Hour), 700); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); failed > 0 {
+		t.Errorf("%d callers failed", failed)
+	}
+	sameCounts(t, db, "after all")
+}
+
+// TestMarksOfOpenTransactions leaves a transaction open that has entered
+// something: nothing waits for it, and it is counted when it commits, although
+// others that began later have been counted by then.
+func TestMarksOfOpenTransactions(t *testing.T) {
 	t.Parallel()
 	address := pgtest.URL(t)
 	s, db := openAt(t, address, nil), database(t, address)
 	tenant := newID()
 	for _, commit := range []bool{false, true} {
+		moveMark(t, s, db, tenant)
 		tx, err := db.Begin()
 		if err != nil {
 			t.Fatal(err)
@@ -150,10 +199,8 @@ func TestLogCountsOfTransactions(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if failed := together(t, 20, func(i int) error { return s.Write(t.Context(), enter(tenant, i%2 == 0, 0, -1)) }); failed > 0 {
-			t.Errorf("%d changes beside the transaction failed", failed)
-		}
-		if _, err := s.Sweep(t.Context(), time.Now(), 10); err != nil {
+		moveMark(t, s, db, tenant)
+		if _, err := s.DeleteLogs(t.Context(), tenant, time.Now().Add(time.Hour), 10); err != nil {
 			t.Error(err)
 		}
 		sameCounts(t, db, "before the end")
@@ -165,20 +212,8 @@ func TestLogCountsOfTransactions(t *testing.T) {
 			t.Fatal(err)
 		}
 		sameCounts(t, db, "after the end")
-	}
-	if n := number(t, db, "SELECT count(*) FROM vault_log_counts WHERE shard < 0"); n == 0 {
-		t.Fatal("the transaction has added no rows of its own, so this proves nothing")
-	}
-	if _, err := s.Sweep(t.Context(), time.Now(), 10); err != nil {
-		t.Fatal(err)
-	}
-	sameCounts(t, db, "after a sweep")
-	if n := number(t, db, "SELECT count(*) FROM vault_log_counts WHERE shard < 0"); n != 0 {
-		t.Errorf("a sweep has left %d rows of transactions", n)
-	}
-	yesterday := time.Now().Unix()/86400 - 1
-	if n := number(t, db, "SELECT count(*) FROM vault_log_counts WHERE shard <> 0 AND day <= $1", yesterday); n != 0 {
-		t.Errorf("a sweep has left %d rows of past days in shards", n)
+		moveMark(t, s, db, tenant)
+		sameCounts(t, db, "with a later mark")
 	}
 }
 
@@ -191,9 +226,7 @@ func TestDeletedDaysAreNotCounted(t *testing.T) {
 	if err := s.Write(t.Context(), enter(tenant, false, -5, -4, -3, 0)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Sweep(t.Context(), time.Now(), 10); err != nil {
-		t.Fatal(err)
-	}
+	moveMark(t, s, db, tenant)
 	if n, err := s.DeleteLogs(t.Context(), tenant, time.Now().AddDate(0, 0, -1), 10); err != nil || n != 3 {
 		t.Fatalf("deleted %d entries (%v), want 3", n, err)
 	}
@@ -203,7 +236,28 @@ func TestDeletedDaysAreNotCounted(t *testing.T) {
 	sameCounts(t, db, "after the deletion")
 }
 
-// TestLogsOfAnOlderSchemaAreCounted runs the migration on a log that has entries.
+// TestMarksOfAnotherServer opens a database that was restored from a server whose
+// transactions had higher numbers.
+func TestMarksOfAnotherServer(t *testing.T) {
+	t.Parallel()
+	address := pgtest.URL(t)
+	s, db := openAt(t, address, nil), database(t, address)
+	tenant := newID()
+	moveMark(t, s, db, tenant)
+	if _, err := db.Exec(`UPDATE vault_logs SET xid = xid + (1::bigint << 50); UPDATE vault_log_marks SET xid = xid + (1::bigint << 50)`); err != nil {
+		t.Fatal(err)
+	}
+	s = openAt(t, address, nil)
+	sameCounts(t, db, "after the restore")
+	if err := s.Write(t.Context(), enter(tenant, false, 0, -1)); err != nil {
+		t.Fatal(err)
+	}
+	sameCounts(t, db, "after more entries")
+	moveMark(t, s, db, tenant)
+	sameCounts(t, db, "with a new mark")
+}
+
+// TestLogsOfAnOlderSchemaAreCounted runs the migrations on a log that has entries.
 func TestLogsOfAnOlderSchemaAreCounted(t *testing.T) {
 	t.Parallel()
 	address := pgtest.URL(t)
@@ -220,9 +274,7 @@ func TestLogsOfAnOlderSchemaAreCounted(t *testing.T) {
 		}
 	}
 	s := openAt(t, address, nil)
-	sameCounts(t, db, "after the migration")
-	if err := s.Write(t.Context(), enter(tenant, false, 0, -1)); err != nil {
-		t.Fatal(err)
-	}
+	sameCounts(t, db, "after the migrations")
+	moveMark(t, s, db, tenant)
 	sameCounts(t, db, "after more entries")
 }

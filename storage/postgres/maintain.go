@@ -56,7 +56,8 @@ var purged = []struct{ table, key string }{
 	{"vault_token_counts", "set_id, type, shard"},
 	{"vault_container_sets", "set_id, shard"},
 	{"vault_logs", "id"},
-	{"vault_log_counts", "entity_type, day, shard"},
+	{"vault_log_counts", "entity_type, day"},
+	{"vault_log_marks", "tenant_id"},
 	{"vault_records", "kind, id"},
 }
 
@@ -96,7 +97,7 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, limit int) (more bool,
 	if err := s.ready(ctx); err != nil {
 		return false, err
 	}
-	if err := s.fold(ctx, now); err != nil {
+	if err := s.fold(ctx); err != nil {
 		return false, err
 	}
 	var left []string

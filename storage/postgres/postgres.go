@@ -57,20 +57,21 @@ type reader = sqlstore.Store
 type Store struct {
 	*reader
 
-	readers  *pool // for everything but changes; its connections are those of reader
-	writers  *pool // for changes
-	loggers  *pool // for the log entries of reads; nil when writers are
-	schema   schemaName
-	queue    queue
-	pruned   pruned
-	dialect  sqlstore.Dialect
-	place    place        // of the tables
-	apart    atomic.Int64 // changes in transactions of the application's
-	retryFor time.Duration
-	waiters  waiters
-	room     room
-	written  atomic.Int64 // rows, since it was opened
-	careful  atomic.Int64 // for how many more batches conflicts are expected
+	readers   *pool // for everything but changes; its connections are those of reader
+	writers   *pool // for changes
+	loggers   *pool // for the log entries of reads; nil when writers are
+	schema    schemaName
+	queue     queue
+	pruned    pruned
+	dialect   sqlstore.Dialect
+	place     place        // of the tables
+	apart     atomic.Int64 // changes in transactions of the application's
+	uncounted uncountedLogs
+	retryFor  time.Duration
+	waiters   waiters
+	room      room
+	written   atomic.Int64 // rows, since it was opened
+	careful   atomic.Int64 // for how many more batches conflicts are expected
 }
 
 var (
@@ -128,7 +129,7 @@ const (
 	maxLockTimeout = 5 * time.Second
 	// connectTimeout applies to each host, unless the URL has connect_timeout.
 	connectTimeout = 5 * time.Second
-	// countShards is over how many rows a count is spread.
+	// countShards is over how many rows a count of tokens is spread.
 	countShards = 64
 )
 
@@ -192,7 +193,6 @@ func (s *Store) connectTo(config pq.Config, o Options) (err error) {
 		return err
 	}
 	writing := o.MaxConns - o.reading()
-	shard := rand.Int64N(countShards) //nolint:gosec // spreads nodes over the shards
 	if writing > 1 && !o.TransactionPooler {
 		writing--
 		// Log entries of reads are half of what GetToken costs: that their commits
@@ -206,7 +206,7 @@ func (s *Store) connectTo(config pq.Config, o Options) (err error) {
 		if s.loggers, err = newPool(relaxed, 1, o.HangTimeout); err != nil {
 			return err
 		}
-		s.queue.forLogs = &slot{pool: s.loggers, prepare: true, unsynced: true, shard: (shard + int64(writing)) % countShards}
+		s.queue.forLogs = &slot{pool: s.loggers, prepare: true, unsynced: true}
 	}
 	if !o.TransactionPooler {
 		config = config.Clone()
@@ -216,6 +216,7 @@ func (s *Store) connectTo(config pq.Config, o Options) (err error) {
 		return err
 	}
 	s.queue.flush = s.flush
+	shard := rand.Int64N(countShards) //nolint:gosec // spreads nodes over the shards
 	for i := range int64(writing) {
 		s.queue.free = append(s.queue.free, &slot{pool: s.writers, prepare: !o.TransactionPooler, shard: (shard + i) % countShards})
 	}
@@ -275,13 +276,16 @@ func (s *Store) prepare(ctx context.Context, o Options) error {
 		return err
 	}
 	s.dialect = dialect(&o, s.schema)
+	s.dialect.Uncounted, s.dialect.NoteLogs = uncounted, s.noteLogs
 	s.dialect.Outage = sqlstore.Outage{
 		Until:  func(ctx context.Context) time.Time { return storage.WaitUntil(ctx, o.RetryFor) },
 		Passes: passes,
 		Cut:    s.readers.lines.cut,
 	}
-	s.reader, err = sqlstore.New(ctx, sqlx.NewDb(s.readers.DB, "postgres"), s.dialect)
-	return err
+	if s.reader, err = sqlstore.New(ctx, sqlx.NewDb(s.readers.DB, "postgres"), s.dialect); err != nil {
+		return err
+	}
+	return s.checkMarks(ctx)
 }
 
 // Close implements [storage.Storage].

@@ -5,7 +5,6 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -103,7 +102,7 @@ func (s *slot) readTogether(batch []*pending) error {
 		asked.int(int64(i))
 		putReading(asked, &p.reading.Reading)
 	}
-	return s.query(ctx, readingText(asked.many(), s.unsynced), append(asked.values(nil), s.shard), true, func(row []driver.Value) error {
+	return s.query(ctx, readingText(asked.many(), s.unsynced), asked.values(nil), true, func(row []driver.Value) error {
 		i, ok := row[0].(int64)
 		if !ok || i < 0 || i >= int64(len(batch)) {
 			return errors.New("postgres: the server returned a row that no read asked for")
@@ -164,19 +163,13 @@ func readingText(many, sessionUnsynced bool) string {
 	if !sessionUnsynced {
 		from += ", (SELECT " + unsynced + ") AS relaxed"
 	}
-	n, grouped := "1", ""
-	if many {
-		n, grouped = "count(*)", " GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"
-	}
 	return `WITH found AS (SELECT r.*, t.* FROM ` + readingColumns.from(0, many, "r") + `
 			CROSS JOIN LATERAL (SELECT ` + strings.Replace(sqlstore.TokenColumns, "t.body", body, 1) + `
 				FROM vault_tokens t WHERE t.tenant_id = r.tenant AND t.id = r.token
 				AND (t.expires_at IS NULL OR t.expires_at > r.at) LIMIT 1) AS t),
 		logged AS (INSERT INTO vault_logs (tenant_id, ` + logColumns.names("") + `)
 			SELECT tenant, entry, at, actor, actor_type, type, id, operation, message, actor_name FROM ` + from + `
-			WHERE body IS NOT NULL),
-		counted_logs AS (` + insertLogCounts + `SELECT tenant, type, ` + dayOf("at") + `, $` + strconv.Itoa(len(readingColumns)+1) +
-		`::bigint, ` + n + ` FROM found WHERE body IS NOT NULL` + grouped + addToLogCounts + `)
+			WHERE body IS NOT NULL)
 		SELECT n, ` + sqlstore.TokenColumns + ` FROM found AS t`
 }
 

@@ -37,8 +37,6 @@ var (
 		{"entity_type", text}, {"entity_id", text}, {"operation", text}, {"message", text}, {"actor_name", text},
 	}
 
-	logCountColumns = columns{{"entity_type", text}, {"day", bigint}, {"n", bigint}}
-
 	recordColumns = columns{
 		{"kind", text}, {"id", bytea}, {"name", text}, {"name_fold", text}, {"key_hash", bytea}, {"alt_hash", bytea},
 		{"expires_at", bigint}, {"key_version", bigint}, {"body", bytea}, {"created_at", bigint}, {"rev", bigint},

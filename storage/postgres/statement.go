@@ -168,7 +168,6 @@ func (s *statement) apply(c *storage.Change, shard int64) {
 	}
 	if len(c.Logs) > 0 {
 		s.insertLogs(c.Logs)
-		s.countLogs(c.Tenant, c.Logs, shard)
 	}
 }
 
@@ -248,7 +247,7 @@ func (s *statement) insertToken(c *storage.Change, shard int64) {
 		s.with("hashed", "INSERT INTO vault_token_hashes (tenant_id, hash, ord) "+
 			hashRows(numberOfHashes(t.Hashes), place("hashes"), place("ord")))
 	}
-	s.with("counted", insertCounts+"VALUES ($1, "+
+	s.with("counted", "INSERT INTO vault_token_counts (tenant_id, set_id, type, shard, n) VALUES ($1, "+
 		place("set_id")+", "+place("type")+", "+s.number(shard)+", 1)"+addToCounts)
 	if c.Claim != nil {
 		s.expect("created", 1) // so that every statement has its token before it wants its claim
@@ -334,8 +333,6 @@ func (s *statement) deleteTokens(deletes []storage.TokenDelete) {
 	s.unhash("going_hashes", strings.ReplaceAll(same, " t.", " h."))
 }
 
-const insertCounts = "INSERT INTO vault_token_counts (tenant_id, set_id, type, shard, n) "
-
 const addToCounts = " ON CONFLICT (tenant_id, set_id, type, shard) DO UPDATE SET n = vault_token_counts.n + EXCLUDED.n"
 
 // countTokens adds up what a change does to the numbers of tokens. What an
@@ -356,8 +353,8 @@ func (s *statement) countTokens(c *storage.Change, shard int64) {
 	if len(changes) == 0 {
 		return
 	}
-	s.with("counted", insertCounts+
-		"SELECT $1::bytea, d.set_id, d.type, "+s.number(shard)+", sum(d.n) FROM ("+strings.Join(changes, " UNION ALL ")+
+	s.with("counted", "INSERT INTO vault_token_counts (tenant_id, set_id, type, shard, n)"+
+		" SELECT $1::bytea, d.set_id, d.type, "+s.number(shard)+", sum(d.n) FROM ("+strings.Join(changes, " UNION ALL ")+
 		") AS d(set_id, type, n) GROUP BY d.set_id, d.type HAVING sum(d.n) <> 0 ORDER BY d.set_id, d.type"+addToCounts)
 }
 

@@ -53,8 +53,6 @@ var (
 	groupSetColumns   = slices.Concat(tenantColumn, setColumns)
 	groupCountColumns = slices.Concat(tenantColumn, countColumns)
 
-	groupLogCountColumns = slices.Concat(tenantColumn, logCountColumns)
-
 	carefulTokenColumns = slices.Concat(groupTokenColumns, columns{{"claim", bytea}})
 	carefulLogColumns   = slices.Concat(groupLogColumns, columns{{"token", bytea}})
 	carefulClaimColumns = slices.Concat(groupClaimColumns, columns{{"token", bytea}})
@@ -72,9 +70,8 @@ var (
 
 // group is the rows of a batch of creates.
 type group struct {
-	tokens, hashes, logs, claims, sets, counts, logCounts *rows
-
-	uniform bool
+	tokens, hashes, logs, claims, sets, counts *rows
+	uniform                                    bool
 	// now is the earliest moment by which a change judges claims. A claim that
 	// only the later ones see dead is refused here and looked at again.
 	now int64
@@ -115,7 +112,6 @@ func gather(batch []*pending) *group {
 		sets: newRows(groupSetColumns, 1), counts: newRows(groupCountColumns, 1),
 	}
 	var sums tally
-	var entries logTally
 	var sets []tenantSet
 	for _, p := range ordered(batch) {
 		c := p.change
@@ -130,10 +126,8 @@ func gather(batch []*pending) *group {
 			g.logs.bytes(c.Tenant[:])
 			putLog(g.logs, &c.Logs[i])
 			g.logs.optional(token)
-			entries.add(c.Tenant, &c.Logs[i])
 		}
 	}
-	g.logCounts = entries.rows()
 	slices.SortFunc(sums, compareCounts)
 	for i := range sums {
 		g.counts.bytes(sums[i].tenant[:])
@@ -218,8 +212,8 @@ func compareCounts(a, b count) int {
 }
 
 // form is all that the texts of a group's statements depend on: which rows it
-// has, whether it is uniform, and whether its commit has to be made unsynced.
-type form struct{ tokens, hashes, claims, uniform, relaxed bool }
+// has, and whether it is uniform.
+type form struct{ tokens, hashes, claims, uniform bool }
 
 func (g *group) form() form {
 	return form{tokens: g.tokens.n > 0, hashes: g.hashes.n > 0, claims: g.claims.n > 0, uniform: g.uniform}
@@ -256,7 +250,6 @@ var trustingTexts, carefulTexts texts
 func (g *group) createTrusting(slot *slot) error {
 	f := g.form()
 	args := g.logs.parameters(nil, groupLogColumns, f.shared(sharedLogColumns))
-	args = append(g.logCounts.values(args), slot.shard)
 	if f.tokens {
 		args = g.tokens.parameters(args, groupTokenColumns, f.shared(sharedTokenColumns))
 		args = append(g.counts.values(args), slot.shard)
@@ -279,25 +272,19 @@ func trustingText(f form) string {
 		n += len(cs)
 		return text
 	}
-	// count adds numbers to their table, under the shard that follows them.
-	count := func(into string, cs columns, values, add string) string {
-		from := cs.from(n, true, "u")
-		n += len(cs) + 1
-		return into + "SELECT " + strings.Replace(values, "shard", "$"+strconv.Itoa(n)+"::bigint", 1) + " FROM " + from + add
-	}
-	parts := []string{"logged AS (" + insert("vault_logs", groupLogColumns, sharedLogColumns) + ")"}
-	countedLogs := count(insertLogCounts, groupLogCountColumns, "u.tenant_id, u.entity_type, u.day, shard, u.n", addToLogCounts)
-	switch {
-	case f.relaxed:
-		return "WITH " + parts[0] + ",\ncounted_logs AS (" + countedLogs + ")\nSELECT " + unsynced
-	case !f.tokens:
-		return "WITH " + parts[0] + "\n" + countedLogs
+	logged := insert("vault_logs", groupLogColumns, sharedLogColumns)
+	if !f.tokens {
+		return logged
 	}
 	created := insert("vault_tokens", groupTokenColumns, sharedTokenColumns)
-	parts = append(parts,
-		"counted AS ("+count(insertCounts, groupCountColumns, "u.tenant_id, u.set_id, u.type, shard, u.n", addToCounts)+")",
-		"counted_logs AS ("+countedLogs+")",
-		"sets AS ("+insert("vault_container_sets", groupSetColumns, nil)+" ORDER BY u.tenant_id, u.set_id ON CONFLICT DO NOTHING)")
+	counted := groupCountColumns.from(n, true, "u")
+	n += len(groupCountColumns) + 1
+	parts := []string{
+		"logged AS (" + logged + ")",
+		"counted AS (INSERT INTO vault_token_counts (tenant_id, set_id, type, shard, n) SELECT u.tenant_id, u.set_id, u.type, $" +
+			strconv.Itoa(n) + "::bigint, u.n FROM " + counted + addToCounts + ")",
+		"sets AS (" + insert("vault_container_sets", groupSetColumns, nil) + " ORDER BY u.tenant_id, u.set_id ON CONFLICT DO NOTHING)",
+	}
 	if f.hashes {
 		parts = append(parts, "hashed AS ("+insert("vault_token_hashes", groupHashColumns, sharedTenant)+")")
 	}

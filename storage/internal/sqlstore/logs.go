@@ -232,8 +232,7 @@ func (l *logList) total(ctx context.Context) (int, error) {
 		return l.store.count(ctx, `SELECT count(*) FROM vault_logs l WHERE `+where.text, where.args...)
 	}
 	first, last := dayOf(l.from+microsPerDay-1), dayOf(l.to)-1 // the whole days
-	total, err := l.store.count(ctx, `SELECT CAST(COALESCE(SUM(l.n), 0) AS bigint) FROM vault_log_counts l
-		WHERE `+l.byType.text+` AND l.day BETWEEN ? AND ?`, slices.Concat(l.byType.args, []any{first, last})...)
+	total, err := l.countDays(ctx, first, last)
 	if err != nil || !l.timed {
 		return total, err
 	}
@@ -248,6 +247,26 @@ func (l *logList) total(ctx context.Context) (int, error) {
 		total += n
 	}
 	return total, nil
+}
+
+// countDays adds up the counts of whole days, and the entries of those days that
+// are not counted yet.
+func (l *logList) countDays(ctx context.Context, first, last int64) (int, error) {
+	sum := clause{`SELECT CAST(COALESCE(SUM(l.n), 0) AS bigint) FROM vault_log_counts l WHERE ` + l.byType.text + ` AND l.day BETWEEN ? AND ?`,
+		slices.Concat(l.byType.args, []any{first, last})}
+	d := &l.store.dialect
+	if d.Uncounted == "" {
+		return l.store.count(ctx, sum.text, sum.args...)
+	}
+	rest := join([]clause{l.byType, {d.Uncounted, []any{d.ID(l.filter.Tenant)}},
+		{`l.created_at >= ? AND l.created_at < ?`, []any{first * microsPerDay, (last + 1) * microsPerDay}}}, " AND ")
+	var counted, found int
+	err := l.store.each(ctx, `SELECT (`+sum.text+`), (SELECT count(*) FROM vault_logs l WHERE `+rest.text+`)`,
+		slices.Concat(sum.args, rest.args), []sql.Scanner{(*intColumn)(&counted), (*intColumn)(&found)}, func() {})
+	if err == nil {
+		d.NoteLogs(l.filter.Tenant, found)
+	}
+	return counted + found, err
 }
 
 // countDay counts the entries of one day, which is not whole.

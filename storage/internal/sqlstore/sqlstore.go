@@ -29,7 +29,8 @@
 // concatenated, and a record's name_fold is [FoldName] of its name. The sums of
 // n in vault_token_counts over all shards are the exact numbers of tokens by
 // set and type: a writer changes them in the transaction that changes the rows.
-// Likewise vault_log_counts has the numbers of log entries by type and day
+// Likewise vault_log_counts, with the entries that a backend has not counted yet
+// ([Dialect].Uncounted), has the numbers of log entries by type and day
 // ([LogDay]), and, if the log is kept by type ([Dialect].LogsByType), the lowest
 // and highest id of those.
 package sqlstore
@@ -95,6 +96,12 @@ type Dialect struct {
 	// vault_log_counts has the ids between which the entries of a row are.
 	// Otherwise the key is (tenant_id, id).
 	LogsByType bool
+
+	// Uncounted, unless empty, is a condition on vault_logs l, with a placeholder
+	// for the tenant, that holds for the entries which vault_log_counts does not
+	// have yet. NoteLogs is then told how many a list has found.
+	Uncounted string
+	NoteLogs  func(tenant storage.ID, n int)
 }
 
 // Outage is how reads meet a database that may be out of reach for a while. The

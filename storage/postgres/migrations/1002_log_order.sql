@@ -1,6 +1,6 @@
 -- Followers read the log in the order of transactions: an entry has the number of
 -- the one that wrote it. Entries from before have none, and are read by their ids.
-INSERT INTO vault_migrations (version, vault_id) SELECT 1003, vault_id FROM vault_migrations WHERE version = 1001;
+INSERT INTO vault_migrations (version, vault_id) SELECT 1002, vault_id FROM vault_migrations WHERE version = 1001;
 
 ALTER TABLE vault_logs ADD COLUMN xid bigint;
 ALTER TABLE vault_logs ALTER COLUMN xid SET DEFAULT txid_current();
