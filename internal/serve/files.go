@@ -1,4 +1,4 @@
-package main
+package serve
 
 import (
 	"encoding/json"
@@ -19,7 +19,7 @@ const masterKeyVariable = "VAULT_MASTER_KEY"
 const private = 0o600
 
 // loadMasterKey returns the master key, and whether it had to be created.
-func loadMasterKey(cfg *config, logger *slog.Logger) (key *vault.Key, created bool, err error) {
+func loadMasterKey(cfg *Config, logger *slog.Logger) (key *vault.Key, created bool, err error) {
 	if cfg.masterKey != "" {
 		key, err = vault.ParseKey(cfg.masterKey)
 		return key, false, err

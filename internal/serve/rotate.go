@@ -1,4 +1,4 @@
-package main
+package serve
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/terminal"
 )
 
 // everyTenant stands for all tenants in -rotate-keys.
@@ -22,7 +23,7 @@ const rotateAtOnce = 8
 // rotateKeys gives tenants new data keys, while servers use the same database,
 // and returns a line that says so. If one tenant fails, or the program is
 // stopped, what has been rotated stays rotated; running it again continues.
-func rotateKeys(ctx context.Context, v *vault.Vault, cfg *config, bar *progress) (string, error) {
+func rotateKeys(ctx context.Context, v *vault.Vault, cfg *Config, bar *terminal.Progress) (string, error) {
 	tenants, err := tenantsToRotate(ctx, v, cfg.rotateKeys)
 	if err != nil {
 		return "", err
@@ -42,7 +43,7 @@ func rotateKeys(ctx context.Context, v *vault.Vault, cfg *config, bar *progress)
 	if cfg.rotateKeys == everyTenant {
 		who = fmt.Sprintf("all tenants (%d)", len(tenants))
 	}
-	return fmt.Sprintf("Rotated the keys of %s: %d rows resealed in %s.", who, r.sum(), time.Since(bar.began).Round(time.Second)), nil
+	return fmt.Sprintf("Rotated the keys of %s: %d rows resealed in %s.", who, r.sum(), bar.Took().Round(time.Second)), nil
 }
 
 // tenantsToRotate returns the tenants that -rotate-keys names.
@@ -77,7 +78,7 @@ func countTokens(ctx context.Context, v *vault.Vault, tenant uuid.UUID) (int, er
 
 // rotation is the rotation of several tenants in progress.
 type rotation struct {
-	bar   *progress
+	bar   *terminal.Progress
 	all   bool // of all tenants
 	total int  // tokens; other rows are few
 
@@ -121,10 +122,10 @@ func (r *rotation) report(tenant, done int) {
 
 func (r *rotation) show() {
 	if sum := r.sum(); sum < r.total {
-		r.bar.set("Rotating keys", sum, r.total)
+		r.bar.Set("Rotating keys", sum, r.total)
 		return
 	}
-	r.bar.set("Rotating keys: waiting until no server can still use the old keys", 0, 0)
+	r.bar.Set("Rotating keys: waiting until no server can still use the old keys", 0, 0)
 }
 
 // sum is how many rows have been resealed.
