@@ -18,6 +18,8 @@ type Config struct {
 	db          string
 	keyFile     string
 	masterKey   string // from the environment; wins over the file
+	otherFile   string // with a second master key
+	otherKey    string // the second master key itself, from the environment
 	credentials string
 	prefix      string
 	newTenant   string
@@ -37,6 +39,8 @@ func (c *Config) Flags(f *flag.FlagSet) {
 	f.StringVar(&c.addr, "addr", "127.0.0.1:8080", "`address` to listen on")
 	f.StringVar(&c.db, "db", "vault.db", "database: the `path` of a SQLite file, or a postgres:// URL")
 	f.StringVar(&c.keyFile, "key-file", "vault.key", "`file` with the master key, created if missing; the environment variable "+masterKeyVariable+" takes precedence")
+	f.StringVar(&c.otherFile, "other-key-file", "",
+		"`file` with a second master key, which only opens what it has wrapped, for a change of keys; or "+otherKeyVariable)
 	f.BoolVar(&c.demo, "demo", true, "create a demo tenant, and print its API keys")
 	f.StringVar(&c.credentials, "credentials", "vault-credentials.json", "`file` for the demo tenant's API keys, created if missing")
 	f.StringVar(&c.prefix, "prefix", "SVC-", "`prefix` of the API's own headers")

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"flag"
 	"io"
+	"os"
 	"testing"
 )
 
@@ -22,7 +23,7 @@ func TestFlags(t *testing.T) {
 	if err != nil || !c.allowPrivateEgress || c.prefix != "BT-" || c.addr != "127.0.0.1:8080" {
 		t.Errorf("%+v %v", c, err)
 	}
-	if err := Main(t.Context(), []string{"-help"}, "", io.Discard, io.Discard); !errors.Is(err, flag.ErrHelp) {
+	if err := Main(t.Context(), []string{"-help"}, os.Getenv, io.Discard, io.Discard); !errors.Is(err, flag.ErrHelp) {
 		t.Errorf("-help: %v", err)
 	}
 }

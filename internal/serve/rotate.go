@@ -28,22 +28,34 @@ func rotateKeys(ctx context.Context, v *vault.Vault, cfg *Config, bar *terminal.
 	if err != nil {
 		return "", err
 	}
-	r := &rotation{bar: bar, all: cfg.rotateKeys == everyTenant, done: make([]int, len(tenants))}
-	for _, id := range tenants {
-		n, err := countTokens(ctx, v, id)
-		if err := r.failure(id, err); err != nil {
-			return "", err
-		}
-		r.total += n
-	}
-	if err := r.run(ctx, v, tenants); err != nil {
-		return "", fmt.Errorf("%w\nrun it again to continue", err)
+	rows, err := Rotate(ctx, v, tenants, cfg.rotateKeys == everyTenant, bar)
+	if err != nil {
+		return "", err
 	}
 	who := "tenant " + cfg.rotateKeys
 	if cfg.rotateKeys == everyTenant {
 		who = fmt.Sprintf("all tenants (%d)", len(tenants))
 	}
-	return fmt.Sprintf("Rotated the keys of %s: %d rows resealed in %s.", who, r.sum(), bar.Took().Round(time.Second)), nil
+	return fmt.Sprintf("Rotated the keys of %s: %d rows resealed in %s.", who, rows, bar.Took().Round(time.Second)), nil
+}
+
+// Rotate gives tenants new data keys, some at a time, and returns how many rows it
+// has resealed. A tenant that has been deleted meanwhile is passed over if the
+// tenants are all that there are, and else an error. After an error, calling it
+// again continues.
+func Rotate(ctx context.Context, v *vault.Vault, tenants []uuid.UUID, all bool, bar *terminal.Progress) (int, error) {
+	r := &rotation{bar: bar, all: all, done: make([]int, len(tenants))}
+	for _, id := range tenants {
+		n, err := countTokens(ctx, v, id)
+		if err := r.failure(id, err); err != nil {
+			return 0, err
+		}
+		r.total += n
+	}
+	if err := r.run(ctx, v, tenants); err != nil {
+		return 0, fmt.Errorf("%w\nrun it again to continue", err)
+	}
+	return r.sum(), nil
 }
 
 // tenantsToRotate returns the tenants that -rotate-keys names.
@@ -52,7 +64,7 @@ func tenantsToRotate(ctx context.Context, v *vault.Vault, which string) ([]uuid.
 		id, err := uuid.Parse(which)
 		return []uuid.UUID{id}, err
 	}
-	tenants, err := allTenants(ctx, v)
+	tenants, err := AllTenants(ctx, v)
 	if err != nil {
 		return nil, err
 	}

@@ -19,23 +19,20 @@ import (
 )
 
 // Main is the program examples/server. It ends when ctx does, at the latest.
-func Main(ctx context.Context, args []string, masterKey string, stdout, stderr io.Writer) error {
+func Main(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
 	cfg, err := parseFlags(args, stderr)
 	if err != nil {
 		return err
 	}
-	cfg.masterKey = masterKey
-	return cfg.run(ctx, stdout, stderr)
+	return cfg.run(ctx, getenv, stdout, stderr)
 }
 
-// Serve serves until ctx ends. The master key is the one of the environment, if
-// it has one.
-func (c *Config) Serve(ctx context.Context, masterKey string, stdout, stderr io.Writer) error {
+// Serve serves until ctx ends. Master keys of the environment win over files.
+func (c *Config) Serve(ctx context.Context, getenv func(string) string, stdout, stderr io.Writer) error {
 	if err := c.check(); err != nil {
 		return &FlagError{err}
 	}
-	c.masterKey = masterKey
-	return c.run(ctx, stdout, stderr)
+	return c.run(ctx, getenv, stdout, stderr)
 }
 
 // FlagError says what is wrong with the flags of a server.
@@ -44,7 +41,8 @@ type FlagError struct{ error }
 // Unwrap returns what is wrong.
 func (e *FlagError) Unwrap() error { return e.error }
 
-func (c *Config) run(ctx context.Context, stdout, stderr io.Writer) error {
+func (c *Config) run(ctx context.Context, getenv func(string) string, stdout, stderr io.Writer) error {
+	c.masterKey, c.otherKey = getenv(masterKeyVariable), getenv(otherKeyVariable)
 	bar := terminal.NewProgress(stderr) // log lines appear above it
 	logger := slog.New(traced{slog.NewTextHandler(bar, nil)})
 	v, err := openVault(ctx, c, logger)
@@ -88,6 +86,10 @@ func openVault(ctx context.Context, cfg *Config, logger *slog.Logger) (*vault.Va
 	if err != nil {
 		return nil, err
 	}
+	other, err := otherMasterKey(cfg, logger)
+	if err != nil {
+		return nil, err
+	}
 	store, err := OpenStore(ctx, cfg.db)
 	if err != nil {
 		return nil, err
@@ -100,7 +102,7 @@ func openVault(ctx context.Context, cfg *Config, logger *slog.Logger) (*vault.Va
 	if cfg.newTenant != "" || cfg.rotateKeys != "" {
 		config.SweepEvery, config.WorkEvery = -1, -1 // servers do that
 	}
-	v, err := vault.Open(ctx, store, key, config)
+	v, err := vault.Open(ctx, store, vault.Keys(key, other...), config)
 	if errors.Is(err, vault.ErrWrongKey) {
 		if created {
 			err = errors.Join(err, os.Remove(cfg.keyFile)) // it opens nothing

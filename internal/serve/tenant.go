@@ -77,7 +77,7 @@ func (c *credentials) work(ctx context.Context, v *vault.Vault) (bool, error) {
 // findDemoTenant returns the tenant that an earlier start created, or nil. Once
 // all the applications created then are deleted, it is no longer recognized.
 func findDemoTenant(ctx context.Context, v *vault.Vault) (*vault.Tenant, error) {
-	tenants, err := allTenants(ctx, v)
+	tenants, err := AllTenants(ctx, v)
 	if err != nil {
 		return nil, err
 	}
@@ -115,9 +115,9 @@ const (
 	maxPasses = 10
 )
 
-// allTenants returns every tenant once, oldest first. Pages shift while tenants
+// AllTenants returns every tenant once, oldest first. Pages shift while tenants
 // are created and deleted, so it lists them again until there is nothing new.
-func allTenants(ctx context.Context, v *vault.Vault) ([]vault.Tenant, error) {
+func AllTenants(ctx context.Context, v *vault.Vault) ([]vault.Tenant, error) {
 	var all []vault.Tenant
 	seen := map[uuid.UUID]bool{}
 	for range maxPasses {

@@ -80,7 +80,7 @@ func TestAllTenantsIsWholeWhileTenantsComeAndGo(t *testing.T) {
 			step()
 		}
 	}
-	all, err := allTenants(t.Context(), v)
+	all, err := AllTenants(t.Context(), v)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func TestAllTenantsIsWholeWhileTenantsComeAndGo(t *testing.T) {
 		}
 	}
 	store.meanwhile = func() { create() }
-	if _, err := allTenants(t.Context(), v); err == nil {
+	if _, err := AllTenants(t.Context(), v); err == nil {
 		t.Error("there is no end to it")
 	}
 }
@@ -124,7 +124,7 @@ func TestServersThatStartTogetherShareADemoTenant(t *testing.T) {
 	if one := slices.Compact(tenants); len(one) != 1 {
 		t.Errorf("tenants %v", one)
 	}
-	list, err := allTenants(t.Context(), v)
+	list, err := AllTenants(t.Context(), v)
 	if err != nil || len(list) != 1 || list[0].Name != demoTenant {
 		t.Errorf("%v %v", list, err)
 	}

@@ -117,6 +117,14 @@ func (p *Progress) Clear() {
 	p.erase()
 }
 
+// Erase takes the line away until it is next drawn, so that something can be
+// written to another stream of the same terminal.
+func (p *Progress) Erase() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.erase()
+}
+
 func (p *Progress) erase() {
 	if p.drawn {
 		_, _ = io.WriteString(p.w, "\r\x1b[K")
