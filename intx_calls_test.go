@@ -276,6 +276,26 @@ var notInTx = []inTxCase{
 		_, err := f.owner.PatchTenant(ctx, vault.JSON(`{"name":"x"}`))
 		return err
 	}},
+	{"Import", func(ctx context.Context, f *inTxFixture) error {
+		for _, err := range f.owner.Import(ctx, func(func(vault.TokenParams, error) bool) {}, vault.ImportOptions{}) {
+			return err
+		}
+		return nil
+	}},
+	{"Export", func(ctx context.Context, f *inTxFixture) error {
+		for _, err := range f.owner.Export(ctx, vault.ExportOptions{}) {
+			return err
+		}
+		return nil
+	}},
+	{"FollowLogs", func(ctx context.Context, f *inTxFixture) error {
+		for _, err := range f.owner.FollowLogs(ctx, "") {
+			return err
+		}
+		return nil
+	}},
+	{"NextLogs", func(ctx context.Context, f *inTxFixture) error { _, err := f.owner.NextLogs(ctx, "", 0); return err }},
+	{"Stats", func(ctx context.Context, f *inTxFixture) error { _, err := f.owner.Stats(ctx); return err }},
 	{"RotateWebhookSecret", func(ctx context.Context, f *inTxFixture) error {
 		_, err := f.owner.RotateWebhookSecret(ctx)
 		return err

@@ -87,7 +87,7 @@ func (r *rotation) promote(ctx context.Context) (time.Time, error) {
 		if _, state := ring.Newest(); state == seal.Pending || ring.Retired() {
 			return nil, nil
 		}
-		return ring.Add()
+		return ring.Add(r.v.now())
 	})
 	if err != nil {
 		return time.Time{}, err

@@ -36,7 +36,7 @@ import (
 // methods there. The same holds for [TokenParams], [CardData], [BankData],
 // [Tenant], [Application], [Session], [Grant], [Reactor], [ReactorParams],
 // [ReactParams], [ReactResult], [Proxy], [ProxyParams], [ProxyCall],
-// [SearchTokensParams], [CursorSearch] and [Answer]: they show names and ids, but
+// [SearchTokensParams], [CursorSearch], [ExportOptions] and [Answer]: they show names and ids, but
 // no data, keys, secrets or configuration.
 type Token struct {
 	ID       string    `json:"id"`

@@ -61,6 +61,8 @@ type Storage interface {
 	TokenReader
 	RecordReader
 	Queue
+	Follower
+	Counter
 
 	// Ping reports whether the database answers.
 	Ping(ctx context.Context) error
@@ -135,6 +137,23 @@ type RecordReader interface {
 	// ListRecords returns a page of records, newest (highest ID) first, and the
 	// number of records over all pages.
 	ListRecords(ctx context.Context, f RecordFilter) (page []Record, total int, err error)
+}
+
+// Follower reads the log in the order in which it came to be.
+type Follower interface {
+	// FollowLogs returns up to a limit of the tenant's entries that come after a
+	// place, and the place after the last of them. Their order is one in which
+	// their transactions could have been committed, and no entry that becomes
+	// visible later comes before that place: so one who goes on from there misses
+	// nothing. An entry may therefore be held back while a transaction that began
+	// before its own is under way.
+	FollowLogs(ctx context.Context, f LogFollowing) (page []Log, next LogPlace, err error)
+}
+
+// Counter counts what there is.
+type Counter interface {
+	// Count returns how much a tenant has. What it costs does not depend on that.
+	Count(ctx context.Context, f CountFilter) (Counts, error)
 }
 
 // Queue reads claims and leases jobs.

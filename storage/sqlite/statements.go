@@ -31,6 +31,7 @@ const (
 	stmtInsertSet
 	stmtCountTokens
 	stmtInsertLog
+	stmtLastSeq
 	stmtCountLogs
 
 	stmtInsertRecord
@@ -92,7 +93,8 @@ var statementText = [statementCount]string{
 	stmtCountTokens: `INSERT INTO vault_token_counts (tenant_id, set_id, type, shard, n) VALUES (?, ?, ?, 0, ?)
 		ON CONFLICT DO UPDATE SET n = n + excluded.n`,
 	stmtInsertLog: `INSERT INTO vault_logs (tenant_id, id, created_at, actor_id, actor_type, entity_type, entity_id,
-		operation, message, actor_name) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		operation, message, actor_name, seq) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+	stmtLastSeq: lastSeq,
 	stmtCountLogs: `INSERT INTO vault_log_counts (tenant_id, entity_type, day, shard, n, first_id, last_id)
 		VALUES (?, ?, ?, 0, ?, ?, ?) ON CONFLICT DO UPDATE SET n = n + excluded.n,
 		first_id = min(first_id, excluded.first_id), last_id = max(last_id, excluded.last_id)`,

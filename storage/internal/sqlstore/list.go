@@ -38,7 +38,7 @@ func (s *Store) ListTokens(ctx context.Context, f storage.TokenFilter) ([]storag
 	if f.Limit > 0 {
 		ords := mergeOrds(lists, f.Limit, f.Offset)
 		query := `SELECT ` + tokenColumns + ` FROM (` + ords.text + `) p CROSS JOIN vault_tokens t
-			WHERE t.tenant_id = ? AND t.ord = p.ord ORDER BY p.ord DESC`
+			WHERE t.tenant_id = ? AND t.ord = p.ord ORDER BY p.ord ` + order(&f)
 		if page, err = s.tokens(ctx, nil, f.Tenant, f.MaxBytes, query, append(ords.args, s.dialect.ID(f.Tenant))); err != nil {
 			return nil, 0, err
 		}
@@ -123,18 +123,18 @@ func mergeOrds(lists []*tokenList, limit, offset int) clause {
 	for i, l := range lists {
 		parts[i] = l.ords(limit+offset, 0)
 	}
-	return merge(parts, limit, offset)
+	return merge(parts, order(&lists[0].filter), limit, offset)
 }
 
 // merge is the query for a page of what several queries for ords return.
-func merge(parts []clause, limit, offset int) clause {
+func merge(parts []clause, order string, limit, offset int) clause {
 	texts := make([]string, len(parts))
 	var args []any
 	for i, part := range parts {
 		texts[i] = `SELECT * FROM (` + part.text + `) q`
 		args = append(args, part.args...)
 	}
-	return clause{`SELECT m.ord FROM (` + strings.Join(texts, " UNION ALL ") + `) m ORDER BY m.ord DESC LIMIT ? OFFSET ?`,
+	return clause{`SELECT m.ord FROM (` + strings.Join(texts, " UNION ALL ") + `) m ORDER BY m.ord ` + order + ` LIMIT ? OFFSET ?`,
 		append(args, limit, offset)}
 }
 
@@ -257,7 +257,7 @@ func (l *tokenList) driveBySets(tokens int) error {
 	return err
 }
 
-// ords is the query for the ords of a page, highest first.
+// ords is the query for the ords of a page, in the order of the list.
 func (l *tokenList) ords(limit, offset int) clause {
 	switch {
 	case l.drive != nil:
@@ -277,7 +277,7 @@ func (l *tokenList) drivenOrds(limit, offset int) clause {
 	return clause{
 		`SELECT d.ord FROM (` + l.drive.ords.text + `) d CROSS JOIN vault_tokens t
 		WHERE t.tenant_id = ? AND t.ord = d.ord AND ` + and([]string{l.setsOnTokens.text, l.residual.text, live.text, before.text}) + `
-		ORDER BY d.ord DESC LIMIT ? OFFSET ?`,
+		ORDER BY d.ord ` + order(&l.filter) + ` LIMIT ? OFFSET ?`,
 		slices.Concat(l.drive.ords.args, []any{l.tenant}, l.setsOnTokens.args, l.residual.args, live.args, before.args,
 			[]any{limit, offset}),
 	}
@@ -293,7 +293,7 @@ func (l *tokenList) mergedOrds(limit, offset int) clause {
 			append([]any{l.tenant, p.set[:], p.kind}, l.residual.args...)}
 		parts[i] = l.scannedOrds(where, limit+offset, 0)
 	}
-	return merge(parts, limit, offset)
+	return merge(parts, order(&l.filter), limit, offset)
 }
 
 // scannedOrds reads the tokens t that a condition holds for, in their order.
@@ -301,7 +301,7 @@ func (l *tokenList) scannedOrds(where clause, limit, offset int) clause {
 	live, before := l.live("t"), l.before("t")
 	return clause{
 		`SELECT t.ord FROM vault_tokens t WHERE ` + and([]string{where.text, live.text, before.text}) + `
-		ORDER BY t.ord DESC LIMIT ? OFFSET ?`,
+		ORDER BY t.ord ` + order(&l.filter) + ` LIMIT ? OFFSET ?`,
 		slices.Concat(where.args, live.args, before.args, []any{limit, offset}),
 	}
 }
@@ -324,7 +324,19 @@ func (l *tokenList) before(alias string) clause {
 	if l.filter.Before.IsZero() {
 		return always
 	}
-	return clause{alias + `.ord < ?`, []any{l.store.dialect.ID(l.filter.Before)}}
+	beyond := `.ord < ?`
+	if l.filter.OldestFirst {
+		beyond = `.ord > ?`
+	}
+	return clause{alias + beyond, []any{l.store.dialect.ID(l.filter.Before)}}
+}
+
+// order is the direction of a list.
+func order(f *storage.TokenFilter) string {
+	if f.OldestFirst {
+		return "ASC"
+	}
+	return "DESC"
 }
 
 // total counts the tokens over all pages: those of the condition, less those of

@@ -159,12 +159,7 @@ func (l *logList) page(ctx context.Context) ([]storage.Log, error) {
 	query := l.pageQuery(limit, offset)
 	var page []storage.Log
 	var e storage.Log
-	dest := []sql.Scanner{
-		(*idColumn)(&e.ID), (*idColumn)(&e.ActorID), (*textColumn)(&e.ActorType), (*textColumn)(&e.EntityType),
-		(*textColumn)(&e.EntityID), (*textColumn)(&e.Operation), (*textColumn)(&e.Message), (*timeColumn)(&e.CreatedAt),
-		(*optionalTextColumn)(&e.ActorName),
-	}
-	err := l.store.each(ctx, query.text, query.args, dest, func() { page = append(page, e) })
+	err := l.store.each(ctx, query.text, query.args, logDest(&e), func() { page = append(page, e) })
 	return page, err
 }
 
