@@ -156,6 +156,19 @@ type problems map[string][]string
 // Of returns what is wrong with a field, as one text.
 func (p problems) Of(field string) string { return strings.Join(p[field], "; ") }
 
+// Under returns what is wrong with the parts of a field.
+func (p problems) Under(field string) []string {
+	var out []string
+	for _, path := range slices.Sorted(maps.Keys(p)) {
+		rest, ok := strings.CutPrefix(path, field)
+		if !ok || rest != "" && rest[0] != '.' && rest[0] != '[' {
+			continue
+		}
+		out = append(out, strings.TrimSpace(strings.TrimPrefix(rest, ".")+" "+p.Of(path)))
+	}
+	return out
+}
+
 // problemsOf returns what is wrong with an input; nil for another error.
 func problemsOf(err error) problems {
 	if bad, ok := asInvalid(err); ok {
