@@ -1,7 +1,6 @@
 package sqlstore
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"slices"
@@ -117,53 +116,30 @@ func (s *Store) logsBy(f storage.LogFilter) []clause {
 // maxMicros is later than any time, and its negative earlier.
 const maxMicros = int64(1) << 62
 
-// narrow finds out between which ids the entries of the list are, and reports
-// whether there may be any.
+// narrow finds out between which ids the entries of the list are, which are of
+// the millisecond of created_at, and of which types, where the log is kept by
+// type. It reports whether there may be any.
 func (l *logList) narrow(ctx context.Context) (bool, error) {
-	switch {
-	case l.filter.EntityID != "":
+	if l.filter.EntityID != "" {
 		return true, nil
-	case l.store.dialect.LogsByType:
-		return l.findRanges(ctx)
 	}
-	const perMilli = int64(time.Millisecond / time.Microsecond)
-	var ends []clause
-	if l.from > -maxMicros {
-		first := idOfMillis(max(l.from, 0) / perMilli)
-		ends = append(ends, clause{`l.id >= ?`, []any{l.store.dialect.ID(first)}})
+	id := func(millis int64) []any { return []any{l.store.dialect.ID(idOfMillis(millis))} }
+	ends := []clause{always}
+	if l.from > 0 {
+		ends = append(ends, clause{`l.id >= ?`, id(l.from / perMilli)})
 	}
 	if l.to < maxMicros {
-		end, _ := LogsBefore(time.UnixMicro(l.to))
-		ends = append(ends, clause{`l.id < ?`, []any{l.store.dialect.ID(end)}})
+		ends = append(ends, clause{`l.id < ?`, id((max(l.to, 0) + perMilli - 1) / perMilli)})
 	}
-	if len(ends) > 0 {
-		l.ids = join(ends, " AND ")
+	l.ids = join(ends, " AND ")
+	if !l.store.dialect.LogsByType {
+		return true, nil
 	}
-	return true, nil
-}
-
-// findRanges asks log_counts of which types the entries of the list are, and
-// between which ids, and reports whether there are any.
-func (l *logList) findRanges(ctx context.Context) (bool, error) {
 	var kind string
-	var first, last, lowest, highest storage.ID
 	l.types = nil
-	err := l.store.each(ctx, `SELECT l.entity_type, MIN(l.first_id), MAX(l.last_id) FROM vault_log_counts l
-		WHERE `+l.byType.text+` AND l.day BETWEEN ? AND ? GROUP BY l.entity_type`,
+	err := l.store.each(ctx, `SELECT DISTINCT l.entity_type FROM vault_log_counts l WHERE `+l.byType.text+` AND l.day BETWEEN ? AND ?`,
 		slices.Concat(l.byType.args, []any{dayOf(l.from), dayOf(l.to - 1)}),
-		[]sql.Scanner{(*textColumn)(&kind), (*idColumn)(&first), (*idColumn)(&last)}, func() {
-			if len(l.types) == 0 || bytes.Compare(first[:], lowest[:]) < 0 {
-				lowest = first
-			}
-			if bytes.Compare(last[:], highest[:]) > 0 {
-				highest = last
-			}
-			l.types = append(l.types, kind)
-		})
-	d := &l.store.dialect
-	if l.timed {
-		l.ids = clause{`l.id BETWEEN ? AND ?`, []any{d.ID(lowest), d.ID(highest)}}
-	}
+		[]sql.Scanner{(*textColumn)(&kind)}, func() { l.types = append(l.types, kind) })
 	return len(l.types) > 0, err
 }
 

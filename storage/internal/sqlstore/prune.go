@@ -62,13 +62,18 @@ func (s *Store) LogTenants(ctx context.Context, before time.Time, after storage.
 // each has a lower id than the first one, and a lower created_at than the
 // second.
 func LogsBefore(t time.Time) (first storage.ID, micros int64) {
-	const perMilli = int64(time.Millisecond / time.Microsecond)
 	micros = max(microsUp(t), 0)
 	return idOfMillis((micros + perMilli - 1) / perMilli), micros
 }
 
-// idOfMillis is lower than every UUIDv7 of a time, and not of an earlier one.
+const (
+	perMilli = int64(time.Millisecond / time.Microsecond)
+	// maxMillis is the last time that a UUIDv7 has room for.
+	maxMillis = int64(1)<<48 - 1
+)
+
+// idOfMillis is lower than every UUIDv7 of a time, and of no earlier one.
 func idOfMillis(millis int64) (id storage.ID) {
-	binary.BigEndian.PutUint64(id[:8], uint64(millis)<<16)
+	binary.BigEndian.PutUint64(id[:8], uint64(min(millis, maxMillis))<<16)
 	return id
 }
