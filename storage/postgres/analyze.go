@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 
+	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 )
 
@@ -26,6 +27,7 @@ func (s *Store) account(batch []*pending) {
 	var rows int64
 	for _, p := range batch {
 		rows += p.rows()
+		s.noteLogs(p.entries())
 	}
 	after := s.written.Add(rows)
 	for mark := int64(analyzeFirst); mark <= analyzeLast; mark *= 10 {
@@ -52,5 +54,17 @@ func (p *pending) rows() int64 {
 		return 1
 	default:
 		return 0
+	}
+}
+
+// entries is how many log entries a change has written, or a reading, and whose.
+func (p *pending) entries() (storage.ID, int) {
+	switch c := p.change; {
+	case c != nil:
+		return c.Tenant, len(c.Logs)
+	case p.reading.token.Body != nil:
+		return p.reading.Tenant, 1
+	default:
+		return p.reading.Tenant, 0
 	}
 }

@@ -56,6 +56,8 @@ var purged = []struct{ table, key string }{
 	{"vault_token_counts", "set_id, type, shard"},
 	{"vault_container_sets", "set_id, shard"},
 	{"vault_logs", "id"},
+	{"vault_log_counts", "entity_type, day"},
+	{"vault_log_marks", "tenant_id"},
 	{"vault_records", "kind, id"},
 }
 

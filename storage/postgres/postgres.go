@@ -57,19 +57,20 @@ type reader = sqlstore.Store
 type Store struct {
 	*reader
 
-	readers  *sql.DB // for everything but changes; its connections are those of reader
-	writers  *sql.DB // for changes
-	loggers  *sql.DB // for the log entries of reads; nil when writers are
-	schema   schemaName
-	queue    queue
-	pruned   pruned
-	dialect  sqlstore.Dialect
-	place    place        // of the tables
-	apart    atomic.Int64 // changes in transactions of the application's
-	retryFor time.Duration
-	waiters  waiters
-	written  atomic.Int64 // rows, since it was opened
-	careful  atomic.Int64 // for how many more batches conflicts are expected
+	readers   *sql.DB // for everything but changes; its connections are those of reader
+	writers   *sql.DB // for changes
+	loggers   *sql.DB // for the log entries of reads; nil when writers are
+	schema    schemaName
+	queue     queue
+	pruned    pruned
+	dialect   sqlstore.Dialect
+	place     place        // of the tables
+	apart     atomic.Int64 // changes in transactions of the application's
+	uncounted uncountedLogs
+	retryFor  time.Duration
+	waiters   waiters
+	written   atomic.Int64 // rows, since it was opened
+	careful   atomic.Int64 // for how many more batches conflicts are expected
 }
 
 var (
@@ -251,8 +252,11 @@ func (s *Store) prepare(ctx context.Context, o Options) error {
 		return err
 	}
 	s.dialect = dialect(&o, s.schema)
-	s.reader, err = sqlstore.New(ctx, sqlx.NewDb(s.readers, "postgres"), s.dialect)
-	return err
+	s.dialect.Uncounted, s.dialect.NoteLogs = uncounted, s.noteLogs
+	if s.reader, err = sqlstore.New(ctx, sqlx.NewDb(s.readers, "postgres"), s.dialect); err != nil {
+		return err
+	}
+	return s.checkMarks(ctx)
 }
 
 // Close implements [storage.Storage].

@@ -244,7 +244,7 @@ var dialect = sqlstore.Dialect{
 	Uninterrupted: true,
 	Conns:         2 * readersOfAKind(),
 	Lists:         readersOfAKind(),
-	LogCounts:     true,
+	LogsByType:    true,
 	Error:         unavailable,
 }
 

@@ -62,10 +62,4 @@ func ReadPlace(place storage.LogPlace) (number int64, id storage.ID, rest storag
 
 // FirstID is an id that is not higher than that of any entry that was created at
 // a time or later: those are of the millisecond.
-func FirstID(micros int64) (id storage.ID) {
-	ms := max(micros/1000, 0)
-	for i := range 6 {
-		id[i] = byte(ms >> (40 - 8*i))
-	}
-	return id
-}
+func FirstID(micros int64) storage.ID { return idOfMillis(max(micros/perMilli, 0)) }

@@ -29,9 +29,10 @@
 // concatenated, and a record's name_fold is [FoldName] of its name. The sums of
 // n in vault_token_counts over all shards are the exact numbers of tokens by
 // set and type: a writer changes them in the transaction that changes the rows.
-// Likewise vault_log_counts, if a backend has it ([Dialect].LogCounts), has the
-// numbers of log entries by type and day ([LogDay]), and the lowest and highest
-// id of those.
+// Likewise vault_log_counts, with the entries that a backend has not counted yet
+// ([Dialect].Uncounted), has the numbers of log entries by type and day
+// ([LogDay]), and, if the log is kept by type ([Dialect].LogsByType), the lowest
+// and highest id of those.
 package sqlstore
 
 import (
@@ -88,10 +89,16 @@ type Dialect struct {
 	// vault_.
 	Qualify func(string) string
 
-	// LogCounts says that the writer keeps vault_log_counts, and that the key of
-	// vault_logs is (tenant_id, entity_type, id). Otherwise it is (tenant_id, id), and the
-	// log is counted row by row.
-	LogCounts bool
+	// LogsByType says that the key of vault_logs is (tenant_id, entity_type, id), and that
+	// vault_log_counts has the ids between which the entries of a row are.
+	// Otherwise the key is (tenant_id, id).
+	LogsByType bool
+
+	// Uncounted, unless empty, is a condition on vault_logs l, with a placeholder
+	// for the tenant, that holds for the entries which vault_log_counts does not
+	// have yet. NoteLogs is then told how many a list has found.
+	Uncounted string
+	NoteLogs  func(tenant storage.ID, n int)
 }
 
 // Store implements the reads of [storage.Storage].
