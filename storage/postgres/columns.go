@@ -253,15 +253,21 @@ func (r *rows) values(args []any) []any {
 	return append(args, r.scalars...)
 }
 
-// parameters appends the parameters of the first columns of rows that are
-// arrays, as insert wants them.
-func (r *rows) parameters(args []any, first columns, shared []string) []any {
-	for i, c := range first {
-		if slices.Contains(shared, c.name) {
+// parameters appends the parameters of some of the columns of rows that are
+// arrays, in their order, as insert wants them.
+func (r *rows) parameters(args []any, some columns, shared []string) []any {
+	for i, c := range r.columns {
+		switch {
+		case len(some) == 0:
+			return args
+		case some[0].name != c.name:
+			continue
+		case slices.Contains(shared, c.name):
 			args = append(args, r.arrays[i].first())
-		} else {
+		default:
 			args = append(args, r.arrays[i].value())
 		}
+		some = some[1:]
 	}
 	return args
 }

@@ -31,7 +31,7 @@ import (
 //     commits are not synced, so one is fast enough.
 //
 // Where tables are distributed, only changes of one tenant share a statement, and
-// the rules hold for each tenant by itself.
+// each tenant has one for creates and one for reads under way.
 type queue struct {
 	mu      sync.Mutex
 	free    []*slot    // connections for changes
@@ -60,6 +60,7 @@ type lane struct {
 	running [classes]int // statements, by class
 	writing int          // creates in the running statements
 	enough  int          // how many creates that wait may start another statement
+	callers [classes]int // there were when the last statement ended
 }
 
 // laneOf returns the lane of a change.
@@ -75,9 +76,14 @@ func (q *queue) laneOf(p *pending) *lane {
 	return l
 }
 
-// leaveLane forgets the lane of a tenant when nothing runs or waits in it.
+// maxLanes bounds the lanes that are remembered when nothing is in them.
+const maxLanes = 1000
+
+// leaveLane forgets the lane of a tenant when nothing runs or waits in it, and
+// there are many.
 func (q *queue) leaveLane(p *pending) {
-	if !p.lane.IsZero() && q.laneOf(p).running == [classes]int{} && !slices.ContainsFunc(q.waiting, func(w *pending) bool { return w.lane == p.lane }) {
+	if len(q.lanes) > maxLanes && !p.lane.IsZero() && q.laneOf(p).running == [classes]int{} &&
+		!slices.ContainsFunc(q.waiting, func(w *pending) bool { return w.lane == p.lane }) {
 		delete(q.lanes, p.lane)
 	}
 }
@@ -133,6 +139,14 @@ const (
 	// syncs several commits at once, and as fast on a quick one, and at 32 and 128
 	// callers (BenchmarkCreate).
 	createWait = time.Millisecond
+	// routedWait is createWait where tables are distributed. A transaction of
+	// several statements, each of which goes on to another server, takes longer,
+	// and one for four callers hardly longer than one for a single caller.
+	routedWait = 25 * time.Millisecond
+	// routedPause is for how long the next statement waits for the callers of the
+	// last, where tables are distributed. Without it two statements alternate, each
+	// for some of the callers.
+	routedPause = 3 * time.Millisecond
 )
 
 // write writes a change. When the context ends, a change that still waits is
@@ -174,7 +188,7 @@ func (q *queue) enter(p *pending) (*slot, error) {
 func (q *queue) await(ctx context.Context, p *pending) (*slot, error) {
 	var late <-chan time.Time
 	if p.class == creates {
-		timer := time.NewTimer(createWait)
+		timer := time.NewTimer(p.patience())
 		defer timer.Stop()
 		late = timer.C
 	}
@@ -195,7 +209,15 @@ func (q *queue) await(ctx context.Context, p *pending) (*slot, error) {
 	}
 }
 
-// startOverdue starts a create that has waited for createWait, now or, when no
+// patience is for how long a create waits while a connection is free.
+func (p *pending) patience() time.Duration {
+	if p.lane.IsZero() {
+		return createWait
+	}
+	return routedWait
+}
+
+// startOverdue starts a create that has run out of patience, now or, when no
 // connection is free, as soon as one is.
 func (q *queue) startOverdue(p *pending) *slot {
 	q.mu.Lock()
@@ -240,13 +262,13 @@ func (q *queue) slotFor(p *pending) *slot {
 // mayCreate reports whether a create may start a statement.
 func (q *queue) mayCreate(p *pending) bool {
 	l := q.laneOf(p)
-	return l.running[creates] == 0 || p.overdue || q.creates(p.lane) >= l.enough
+	return l.running[creates] == 0 || p.overdue || p.lane.IsZero() && q.count(p) >= l.enough
 }
 
-// creates returns how many creates wait in a lane.
-func (q *queue) creates(lane storage.ID) (n int) {
+// count returns how many wait that are of the class and the lane of another.
+func (q *queue) count(like *pending) (n int) {
 	for _, p := range q.waiting {
-		if p.class == creates && p.lane == lane {
+		if p.class == like.class && p.lane == like.lane {
 			n++
 		}
 	}
@@ -260,7 +282,9 @@ func (q *queue) creates(lane storage.ID) (n int) {
 // token, so they may run first. That wins 24 % of GetToken at 8 callers, and
 // nothing at 1, 32 and 128 (BenchmarkGet). For creates it would be a loss.
 func (q *queue) gather(first *pending) []*pending {
-	if first.class == readings {
+	if !first.lane.IsZero() {
+		q.expect(first)
+	} else if first.class == readings {
 		runtime.Gosched()
 	}
 	q.mu.Lock()
@@ -277,6 +301,19 @@ func (q *queue) gather(first *pending) []*pending {
 		q.laneOf(first).writing += len(batch)
 	}
 	return batch
+}
+
+// expect waits for as many callers of a tenant as there were before, for a while.
+func (q *queue) expect(first *pending) {
+	for end := time.Now().Add(routedPause); first.class != alone && time.Now().Before(end); pause(routedPause / 30) {
+		q.mu.Lock()
+		l := q.laneOf(first)
+		here := q.count(first) + 1
+		q.mu.Unlock()
+		if here >= l.callers[first.class] {
+			return
+		}
+	}
 }
 
 // leave removes a change from those that wait. It returns false when a
@@ -321,10 +358,11 @@ func (q *queue) pass(s *slot, batch []*pending) {
 	l := q.laneOf(first)
 	l.running[first.class]--
 	if first.class == creates {
-		callers := l.writing + q.creates(first.lane)
+		callers := l.writing + q.count(first)
 		l.enough = min((callers+1)/2, maxBatch)
 		l.writing -= len(batch)
 	}
+	l.callers[first.class] = len(batch) + q.count(first)
 	q.leaveLane(first)
 	if s != q.forLogs {
 		q.free = append(q.free, s)

@@ -1,12 +1,15 @@
 package postgres
 
 import (
+	"bytes"
 	"context"
 	"database/sql/driver"
 	"errors"
+	"slices"
 	"strconv"
 
 	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 )
 
 // Where tables are distributed, a statement is worth its while if the server can
@@ -206,4 +209,55 @@ func (s *statement) all() []step {
 		main.row = s.found.row
 	}
 	return append(append(s.steps[:len(s.steps):len(s.steps)], main), s.after...)
+}
+
+var routedReadText = "SELECT " + readColumns + " FROM vault_tokens t WHERE t.tenant_id = $1::bytea AND t.id = ANY($2::text[])"
+
+// readRouted reads the tokens of a batch, which are of one tenant, and then enters
+// that in the log.
+func (s *slot) readRouted(ctx context.Context, batch []*pending) error {
+	ids := newArray(oidText, len(batch))
+	for _, p := range batch {
+		ids.text(p.reading.ID)
+	}
+	tenant := batch[0].reading.Tenant
+	err := s.query(ctx, routedReadText, []any{tenant[:], ids.value()}, true, func(row []driver.Value) error {
+		t := storage.Token{Tenant: tenant}
+		if err := sqlstore.ScanToken(row, &t); err != nil {
+			return err
+		}
+		for _, p := range batch {
+			p.reading.take(&t)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	logs := newRows(groupLogColumns, len(batch))
+	for _, p := range batch {
+		if r := p.reading; r.token.Body != nil {
+			r.Entry.EntityType, r.Entry.EntityID = r.token.Type, r.token.ID
+			logs.bytes(tenant[:])
+			putLog(logs, &r.Entry)
+		}
+	}
+	if logs.n == 0 {
+		return nil
+	}
+	_, err = s.run(ctx, insertRoutedLogs, logs.parameters(nil, groupLogColumns, sharedTenant), true)
+	return err
+}
+
+var insertRoutedLogs = groupLogColumns.insert("vault_logs", 0, sharedTenant)
+
+// take gives a reading the token that it asks for, unless that has expired. Each
+// has bytes of its own.
+func (r *reading) take(t *storage.Token) {
+	if r.ID != t.ID || !t.ExpiresAt.IsZero() && !t.ExpiresAt.After(r.Entry.CreatedAt) {
+		return
+	}
+	r.found, r.token = true, *t
+	r.token.Body, r.token.CVC = bytes.Clone(t.Body), bytes.Clone(t.CVC)
+	r.token.Containers = slices.Clone(t.Containers)
 }

@@ -3,6 +3,7 @@ package postgres
 import (
 	"bytes"
 	"cmp"
+	"database/sql/driver"
 	"slices"
 	"strings"
 	"sync"
@@ -49,6 +50,7 @@ func (s *Store) createTogether(slot *slot, batch []*pending) (passed []*pending,
 // name their token.
 var (
 	groupTokenColumns = slices.Concat(tenantColumn, tokenColumns)
+	bareTokenColumns  = slices.DeleteFunc(slices.Clone(groupTokenColumns), func(c column) bool { return slices.Contains(bare, c.name) })
 	groupLogColumns   = slices.Concat(tenantColumn, logColumns)
 	groupClaimColumns = slices.Concat(tenantColumn, claimColumns)
 	groupHashColumns  = slices.Concat(tenantColumn, hashColumns)
@@ -69,12 +71,17 @@ var (
 	sharedLogColumns   = []string{"tenant_id", "actor_id", "actor_type", "entity_type", "operation", "message", "actor_name"}
 	sharedTenant       = []string{"tenant_id"}
 	sharedShard        = []string{"tenant_id", "shard"}
+
+	// bare are the columns that tokens without anything special have nothing in.
+	bare = []string{"dedup", "cvc", "cvc_expires_at", "expires_at", "modified_by", "modified_at"}
 )
 
 // group is the rows of a batch of creates.
 type group struct {
 	tokens, hashes, logs, claims, sets, counts *rows
+	sums                                       tally // that counts are
 	uniform                                    bool
+	special                                    bool // a token is not bare
 	routed                                     bool // all are of one tenant, and each part is a statement
 	// now is the earliest moment by which a change judges claims. A claim that
 	// only the later ones see dead is refused here and looked at again.
@@ -124,6 +131,7 @@ func gather(batch []*pending, slot *slot) *group {
 		if len(c.InsertTokens) > 0 {
 			t := &c.InsertTokens[0]
 			token = t.Ord[:]
+			g.special = g.special || !isBare(t)
 			g.addToken(c)
 			sums.add(c.Tenant, t)
 			sets = addSet(sets, c)
@@ -136,8 +144,14 @@ func gather(batch []*pending, slot *slot) *group {
 	}
 	g.addClaims(sorted)
 	g.addSets(sets)
-	g.counts = sums.tenantRows(slot.shard)
+	g.sums, g.counts = sums, sums.tenantRows(slot.shard)
 	return g
+}
+
+// isBare reports whether a token has nothing in the columns that are bare.
+func isBare(t *storage.Token) bool {
+	return t.Dedup == storage.Hash{} && t.CVC == nil && t.CVCExpiresAt.IsZero() && t.ExpiresAt.IsZero() &&
+		t.ModifiedBy.IsZero() && t.ModifiedAt.IsZero()
 }
 
 func (g *group) addToken(c *storage.Change) {
@@ -256,11 +270,15 @@ func compareCounts(a, b count) int {
 }
 
 // form is all that the texts of a group's statements depend on: which rows it
-// has, whether it is uniform, and whether its parts are statements.
-type form struct{ tokens, hashes, claims, uniform, routed bool }
+// has, whether it is uniform, whether its tokens are bare, and whether its parts
+// are statements.
+type form struct{ tokens, hashes, claims, uniform, special, routed bool }
 
 func (g *group) form() form {
-	return form{tokens: g.tokens.n > 0, hashes: g.hashes.n > 0, claims: g.claims.n > 0, uniform: g.uniform, routed: g.routed}
+	return form{
+		tokens: g.tokens.n > 0, hashes: g.hashes.n > 0, claims: g.claims.n > 0,
+		uniform: g.uniform, special: g.special, routed: g.routed,
+	}
 }
 
 // groupPart is one of the inserts that write a group.
@@ -296,7 +314,11 @@ func (f form) parts() []groupPart {
 	if f.claims {
 		add("claimed", "vault_claims", groupClaimColumns, sharedTenant, "", func(g *group) *rows { return g.claims })
 	}
-	add("created", "vault_tokens", groupTokenColumns, sharedTokenColumns, "", func(g *group) *rows { return g.tokens })
+	columns := bareTokenColumns
+	if f.special {
+		columns = groupTokenColumns
+	}
+	add("created", "vault_tokens", columns, sharedTokenColumns, "", func(g *group) *rows { return g.tokens })
 	return parts
 }
 
@@ -369,10 +391,41 @@ func newTrusting(f form) *trusting {
 // may be a conflict about.
 func (t *trusting) steps(g *group) []step {
 	steps := make([]step, 0, len(t.parts))
+	var sets step
 	for i, p := range slices.Backward(t.parts) {
-		steps = append(steps, step{text: t.texts[i], args: p.args(g, nil), prepare: true, want: anyRows})
+		one := step{text: t.texts[i], args: p.args(g, nil), prepare: true, want: anyRows}
+		switch p.name {
+		case "sets":
+			sets = one
+			continue
+		case "counted":
+			// A set is there if tokens of it have been counted.
+			known := true
+			one.text += " RETURNING set_id, type, n"
+			one.row = func(row []driver.Value) error {
+				known = known && g.sums.below(row)
+				return nil
+			}
+			steps = append(steps, one, step{later: func() step {
+				if known {
+					return step{}
+				}
+				return sets
+			}})
+			continue
+		}
+		steps = append(steps, one)
 	}
 	return steps
+}
+
+// below reports whether a count that is stored is more than what was added to it.
+func (t tally) below(row []driver.Value) bool {
+	set, _ := row[0].([]byte)
+	n, _ := row[2].(int64)
+	return slices.ContainsFunc(t, func(c count) bool {
+		return bytes.Equal(c.set[:], set) && c.kind == textOf(row[1]) && c.n < n
+	})
 }
 
 // ordered sorts changes by the unique keys of their tokens, so that two

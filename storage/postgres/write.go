@@ -73,7 +73,7 @@ func (s *Store) flush(slot *slot, batch []*pending) {
 	}
 	deadline := time.Now().Add(s.retryFor)
 	left, locked := batch, false
-	if len(batch) > 1 && !slices.ContainsFunc(batch, late) {
+	if (len(batch) > 1 || slot.routed && batch[0].class == creates) && !slices.ContainsFunc(batch, late) {
 		left, locked = s.together(slot, batch, deadline)
 	}
 	if locked {
