@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"sync"
 
 	"github.com/seed-72ea4aab/vault/storage"
@@ -115,36 +114,14 @@ func (s *Store) marked(ctx context.Context, tenant storage.ID, do func(tx *sql.T
 	}))
 }
 
-// severalServers is whether the tables may be spread over servers, each of which
-// numbers its transactions by itself.
-const severalServers = "SELECT EXISTS (SELECT FROM pg_catalog.pg_extension WHERE extname = 'citus')"
-
 // checkMarks counts the log of every tenant again whose mark is of another
 // server: entries that are written here would be below it.
 func (s *Store) checkMarks(ctx context.Context) error {
-	var tenants []storage.ID
-	var err error
-	if s.uncounted.never, err = s.exists(ctx, severalServers); err != nil {
-		return err
-	}
-	err = sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
-		tenants = nil
-		rows, err := conn.QueryContext(ctx, s.schema.in(foreignMarks))
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			var tenant []byte
-			if err := rows.Scan(&tenant); err != nil {
-				return err
-			}
-			tenants = append(tenants, storage.ID(tenant))
-		}
-		return errors.Join(rows.Err(), rows.Close())
-	})
+	// Servers that share the tables number their transactions by themselves.
+	s.uncounted.never = s.routed
+	tenants, err := s.tenants(ctx, foreignMarks)
 	if err != nil {
-		return failed(err)
+		return err
 	}
 	for _, tenant := range tenants {
 		err := s.marked(ctx, tenant, func(tx *sql.Tx, _ int64) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"errors"
 	"strconv"
 	"time"
 
@@ -22,11 +23,16 @@ type slot struct {
 	inTx     bool
 	shard    int64 // of the counters that its writes add to
 	unsynced bool  // its session does not wait for the disk
+	routed   bool  // the tables are distributed
 	conn     *sql.Conn
 	cut      func() // gives up conn at once
 	direct   *direct.Conn
 	opened   time.Time
 	prepared map[string]*direct.Stmt
+
+	// lockTimeout is for how long statements in transactions of a routed slot wait
+	// for a lock.
+	lockTimeout time.Duration
 }
 
 const (
@@ -79,23 +85,39 @@ func (s *slot) reset() {
 	s.conn, s.cut, s.direct, s.prepared, s.inTx = nil, nil, nil, nil, false
 }
 
-func (s *slot) start(tenant storage.ID) *statement { return newStatement(tenant) }
+func (s *slot) start(tenant storage.ID) *statement {
+	st := newStatement(tenant)
+	st.routed = s.routed
+	return st
+}
 
 // exec runs a statement whose rows do not matter. It is prepared, for this time
 // and later ones, if that is wanted and possible.
 func (s *slot) exec(text string, args []any, prepare bool) error {
-	return s.bounded(func() error {
-		stmt, err := s.statement(context.Background(), text, prepare)
+	_, err := s.run(context.Background(), text, args, prepare)
+	return err
+}
+
+// run is exec, and returns how many rows the statement has written.
+func (s *slot) run(ctx context.Context, text string, args []any, prepare bool) (n int64, err error) {
+	err = s.bounded(func() error {
+		stmt, err := s.statement(ctx, text, prepare)
 		if err != nil {
 			return err
 		}
+		var result driver.Result
 		if stmt == nil {
-			_, err = s.direct.Exec(context.Background(), s.schema.in(text), args...)
+			result, err = s.direct.Exec(ctx, s.schema.in(text), args...)
 		} else {
-			_, err = stmt.Exec(context.Background(), args...)
+			result, err = stmt.Exec(ctx, args...)
 		}
+		if err != nil {
+			return err
+		}
+		n, err = result.RowsAffected()
 		return err
 	})
+	return n, err
 }
 
 // query runs a statement as exec does, and calls row for each of its rows.
@@ -124,11 +146,7 @@ func (s *slot) bounded(do func() error) error {
 
 // transact runs statements in a transaction.
 func (s *slot) transact(do func() error) error {
-	begin := "BEGIN"
-	if !s.prepare {
-		begin += "; " + setLockTimeout("LOCAL ", lockTimeout)
-	}
-	if err := s.control(begin); err != nil {
+	if err := s.control(s.begin()); err != nil {
 		return err
 	}
 	s.inTx = true
@@ -140,8 +158,34 @@ func (s *slot) transact(do func() error) error {
 		return err
 	}
 	s.inTx = false
-	return s.control("COMMIT")
+	return s.commit()
 }
+
+// begin is how a transaction begins. Where tables are distributed, the server
+// that has the rows is another one, which is told of what is set in a transaction,
+// if so, with the first statement.
+func (s *slot) begin() string {
+	switch {
+	case s.routed:
+		return "BEGIN; SET LOCAL citus.propagate_set_commands = 'local'; " + setLockTimeout("LOCAL ", s.lockTimeout)
+	case !s.prepare:
+		return "BEGIN; " + setLockTimeout("LOCAL ", lockTimeout)
+	}
+	return "BEGIN"
+}
+
+// commit ends a transaction. Where its rows are on another server than this one,
+// a commit that fails may have been done there.
+func (s *slot) commit() error {
+	err := s.control("COMMIT")
+	if err != nil && s.routed && !transient(err) {
+		return errors.Join(errUncertain, err)
+	}
+	return err
+}
+
+// errUncertain means that a transaction may or may not have been committed.
+var errUncertain = errors.New("postgres: the commit failed; the change may or may not have been applied")
 
 // control runs a statement without parameters.
 func (s *slot) control(command string) error {
@@ -174,6 +218,10 @@ func (s *slot) statement(ctx context.Context, text string, prepare bool) (*direc
 // setLockTimeout changes for how long statements wait for a lock, where that is
 // bounded at all. What fails here has lost its connection.
 func (s *slot) setLockTimeout(d time.Duration) {
+	if s.routed {
+		s.lockTimeout = d
+		return
+	}
 	if s.prepare && s.conn != nil && s.control(setLockTimeout("", d)) != nil {
 		s.reset()
 	}

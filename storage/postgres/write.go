@@ -27,6 +27,9 @@ func (s *Store) Write(ctx context.Context, c *storage.Change) error {
 // Between two tries it holds no connection, so that the others have it.
 func (s *Store) write(ctx context.Context, p *pending) error {
 	p.until = storage.WaitUntil(ctx, s.retryFor)
+	if s.routed {
+		p.lane = p.change.Tenant
+	}
 	for wait := retryAtFirst; ; wait = min(2*wait, retryAtMost) {
 		if p.ambiguous {
 			// Whether it was applied is still to be found out, for the caller that
@@ -113,7 +116,7 @@ func (s *Store) flush(slot *slot, batch []*pending) {
 		return
 	}
 	left, locked := batch, false
-	if len(batch) > 1 && !slices.ContainsFunc(batch, late) {
+	if (len(batch) > 1 || slot.routed && batch[0].class == creates) && !slices.ContainsFunc(batch, late) {
 		left, locked = s.together(slot, batch)
 	}
 	if locked {
@@ -243,36 +246,29 @@ func (s *Store) attempt(slot *slot, p *pending) (done bool, err error) {
 	case conflict != nil:
 		p.ambiguous = false
 		return true, conflict
-	case constraint(refusal) == "vault_logs_pkey":
+	case violates(refusal, "vault_logs_pkey"):
 		return true, clean(refusal) // an id of the log that another change has
 	default:
 		return false, nil // it has gone meanwhile
 	}
 }
 
-// apply writes one change: in one statement, or, when it is large, in several
-// inside a transaction.
+// apply writes one change: in one statement, or, when it is large or the tables
+// are distributed, in several inside a transaction.
 func (s *slot) apply(c *storage.Change) error {
-	pieces := split(c)
-	if len(pieces) == 1 {
-		return s.applyPiece(c)
+	if s.routed && twice(c) != nil {
+		return errGuard // no statement would see what is wrong about another
 	}
-	return s.transact(func() error {
-		for _, piece := range pieces {
-			if err := s.applyPiece(piece); err != nil {
-				return err
-			}
+	var steps []step
+	for _, piece := range split(c) {
+		st := s.start(c.Tenant)
+		st.apply(piece, s.shard)
+		if onlyReadLogs(c) && !s.unsynced && !s.routed {
+			st.final = unsynced
 		}
-		return nil
-	})
-}
-
-func (s *slot) applyPiece(c *storage.Change) error {
-	st := compose(c, s.shard, onlyReadLogs(c) && !s.unsynced)
-	if len(st.parts) == 0 {
-		return nil
+		steps = append(steps, st.all()...)
 	}
-	return s.exec(st.text(), st.args, !st.joins)
+	return s.inSteps(steps)
 }
 
 // maxRows bounds the tokens, and the log entries, of one statement. Beyond it

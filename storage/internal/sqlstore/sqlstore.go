@@ -102,6 +102,10 @@ type Dialect struct {
 	// have yet. NoteLogs is then told how many a list has found.
 	Uncounted string
 	NoteLogs  func(tenant storage.ID, n int)
+
+	// Distributed says that rows are in the places of their tenants, so that a
+	// statement for one tenant is cheap, and one for all must be simple.
+	Distributed bool
 }
 
 // Outage is how reads meet a database that may be out of reach for a while. The
