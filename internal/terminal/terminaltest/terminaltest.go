@@ -18,8 +18,9 @@ import (
 // Terminal is a pseudo terminal: what a program writes to its tty is what would
 // be drawn.
 type Terminal struct {
-	TTY   *os.File
-	drawn chan string // gets everything once the tty is closed everywhere
+	TTY    *os.File
+	master *os.File
+	drawn  chan string // gets everything once the tty is closed everywhere
 }
 
 // New opens a terminal of a width; 0 stands for one that does not say.
@@ -44,7 +45,7 @@ func New(t *testing.T, width int) *Terminal {
 	if err := unix.IoctlSetWinsize(int(tty.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: uint16(width)}); err != nil {
 		t.Fatal(err)
 	}
-	d := &Terminal{TTY: tty, drawn: make(chan string, 1)}
+	d := &Terminal{TTY: tty, master: master, drawn: make(chan string, 1)}
 	go func() {
 		var all bytes.Buffer
 		_, _ = io.Copy(&all, master) // ends with an error once the tty is closed
@@ -54,13 +55,18 @@ func New(t *testing.T, width int) *Terminal {
 	return d
 }
 
+// Type types a text, as a person at the terminal would.
+func (d *Terminal) Type(text string) {
+	_, _ = d.master.WriteString(text)
+}
+
 // Finish closes the tty and returns all that was written to it.
 func (d *Terminal) Finish() string {
 	d.TTY.Close()
 	return <-d.drawn
 }
 
-// Colour matches what sets a Colour.
+// Colour matches what sets a colour.
 var Colour = regexp.MustCompile(`\x1b\[[0-9;]*m`)
 
 // Screen is what is left to see of output: of a line that was drawn over, its

@@ -79,6 +79,9 @@ func exportTokens(c *call, p *exportFlags) error {
 		return err
 	}
 	if file := c.exportFile(); file != "" {
+		if _, err := os.Lstat(file); err == nil {
+			return fmt.Errorf("there is a file %s already; name another one, or move it away", file)
+		}
 		err = newFile(file, write)
 	} else {
 		err = write(c.Out)
