@@ -119,13 +119,15 @@ func (rt *route) parameters() []string {
 	}
 	if rt.lists {
 		names = append(names, map[string][]string{
-			"/tokens":       {"id", "type", "metadata", "page", "size"},
-			"/v2/tokens":    {"id", "type", "metadata", "start", "size"},
-			"/logs":         {"entity_type", "entity_id", "start_date", "end_date", "operation", "actor_id", "actor_type", "page", "size"},
-			"/sessions":     {"page", "size"},
-			"/applications": {"id", "name", "type", "page", "size"},
-			"/reactors":     {"id", "name", "page", "size"},
-			"/proxies":      {"id", "name", "page", "size"},
+			"/tokens":        {"id", "type", "metadata", "page", "size"},
+			"/v2/tokens":     {"id", "type", "metadata", "start", "size"},
+			"/logs":          {"entity_type", "entity_id", "start_date", "end_date", "operation", "actor_id", "actor_type", "page", "size"},
+			"/logs/follow":   {"cursor", "wait"},
+			"/tokens/import": {"on_duplicate", "name", "first_row", "resumed"},
+			"/sessions":      {"page", "size"},
+			"/applications":  {"id", "name", "type", "page", "size"},
+			"/reactors":      {"id", "name", "page", "size"},
+			"/proxies":       {"id", "name", "page", "size"},
 		}[rt.path]...)
 	}
 	slices.Sort(names)
@@ -143,7 +145,7 @@ func parametersOf(op *openapi3.Operation) []string {
 
 func checkRequestBody(t *testing.T, name string, rt *route, op *openapi3.Operation) {
 	t.Helper()
-	want := map[bodyKind]string{jsonBody: "application/json", patchBody: mergePatch, noFieldsBody: "application/json"}[rt.takes]
+	want := map[bodyKind]string{jsonBody: "application/json", patchBody: mergePatch, noFieldsBody: "application/json", linesBody: contentLines}[rt.takes]
 	if op.RequestBody == nil || want == "" {
 		if (op.RequestBody == nil) != (want == "") {
 			t.Errorf("%s: the document has a body: %v", name, op.RequestBody != nil)
@@ -166,6 +168,7 @@ var describedTypes = map[string]reflect.Type{
 	"ApplicationReplacement": reflect.TypeFor[vault.ApplicationParams](),
 	"Enrichments":            reflect.TypeFor[vault.Enrichments](), "CardEnrichment": reflect.TypeFor[vault.CardEnrichment](),
 	"LogEntry": reflect.TypeFor[vault.LogEntry](), "LogEntryPage": reflect.TypeFor[vault.Page[vault.LogEntry]](),
+	"LogBatch": reflect.TypeFor[vault.LogBatch](), "ImportLine": reflect.TypeFor[importLine](),
 	"EntityType": reflect.TypeFor[vault.EntityType](), "Session": reflect.TypeFor[vault.Session](), "SessionInfo": reflect.TypeFor[vault.SessionInfo](),
 	"SessionInfoPage": reflect.TypeFor[vault.Page[vault.SessionInfo]](), "Grant": reflect.TypeFor[vault.Grant](),
 	"AccessRule": reflect.TypeFor[vault.AccessRule](), "Condition": reflect.TypeFor[vault.Condition](),

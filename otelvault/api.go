@@ -279,6 +279,11 @@ func (a *api) ReplaceTenant(ctx context.Context, p vault.TenantParams) (*vault.T
 	return observe(ctx, a, "ReplaceTenant", func(ctx context.Context) (*vault.Tenant, error) { return a.API.ReplaceTenant(ctx, p) })
 }
 
+// NextLogs is the operation of that name, within a span.
+func (a *api) NextLogs(ctx context.Context, cursor string, wait time.Duration) (*vault.LogBatch, error) {
+	return observe(ctx, a, "NextLogs", func(ctx context.Context) (*vault.LogBatch, error) { return a.API.NextLogs(ctx, cursor, wait) })
+}
+
 // ListLogs is the operation of that name, within a span.
 func (a *api) ListLogs(ctx context.Context, p vault.ListLogsParams) (*vault.Page[vault.LogEntry], error) {
 	return observe(ctx, a, "ListLogs", func(ctx context.Context) (*vault.Page[vault.LogEntry], error) { return a.API.ListLogs(ctx, p) })

@@ -32,6 +32,9 @@ var scenarios = map[string]map[string]func(*world){
 	"AllProxies":        {"all": allProxies},
 	"AllSessions":       {"all": allSessions},
 	"AllLogs":           {"all": allLogs},
+	"FollowLogs":        {"entries": followLogs},
+	"NextLogs":          {"refused": nextLogsRefused},
+	"Import":            {"rows": importRows, "options": importOptions, "ended": importEnded},
 	"Tokenize":          {"documents": tokenizeDocuments, "refused": tokenizeRefused},
 	"Detokenize":        {"documents": detokenizeDocuments, "refused": detokenizeRefused},
 

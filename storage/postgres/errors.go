@@ -73,6 +73,9 @@ func clean(err error) error {
 // refused reports whether the server undid a statement because one of its
 // guards, or a unique key, did not hold.
 func refused(err error) bool {
+	if errors.Is(err, errGuard) {
+		return true
+	}
 	switch code(err) {
 	case pqerror.DivisionByZero, pqerror.UniqueViolation, pqerror.CardinalityViolation:
 		return true
@@ -99,6 +102,9 @@ func lost(err error) bool {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return false
 	}
+	if errors.Is(err, errUncertain) {
+		return true
+	}
 	switch c := code(err); {
 	case strings.HasPrefix(string(c), "08"), c == pqerror.TRStatementCompletionUnknown,
 		c == pqerror.AdminShutdown, c == pqerror.CrashShutdown, c == pqerror.CannotConnectNow:
@@ -122,13 +128,11 @@ func code(err error) pqerror.Code {
 	return ""
 }
 
-// constraint names the unique key that a statement violated.
-func constraint(err error) string {
+// violates reports whether a statement violated a unique key. That of a
+// distributed table has the number of the shard at its end.
+func violates(err error, key string) bool {
 	var server *pq.Error
-	if errors.As(err, &server) {
-		return server.Constraint
-	}
-	return ""
+	return errors.As(err, &server) && (server.Constraint == key || strings.HasPrefix(server.Constraint, key+"_"))
 }
 
 // errUnsettled ends the attempts at a change whose guards fail without a row

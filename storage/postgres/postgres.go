@@ -20,6 +20,13 @@
 // no function on the server. The tenant leads every key, so the same schema can
 // be distributed by tenant.
 //
+// # Citus
+//
+// Where the database has the extension citus, the vault writes a change by
+// several statements in a transaction, each of which is for one tenant, so that
+// it is sent whole to the worker that has the tenant's rows. [Distribute] spreads
+// the tables over the workers.
+//
 // # Failover
 //
 // With several hosts in the URL the one that accepts writes is found. After a
@@ -65,6 +72,7 @@ type Store struct {
 	pruned   pruned
 	dialect  sqlstore.Dialect
 	place    place        // of the tables
+	routed   bool         // tables are, or may come to be, distributed
 	apart    atomic.Int64 // changes in transactions of the application's
 	retryFor time.Duration
 	waiters  waiters
@@ -131,6 +139,12 @@ func Open(ctx context.Context, url string) (*Store, error) { return OpenOptions(
 
 // OpenOptions opens the database as Open does. opts may be nil.
 func OpenOptions(ctx context.Context, url string, opts *Options) (*Store, error) {
+	return open(ctx, url, opts, hasCitus)
+}
+
+// open opens a database. The function says whether tables of it may be
+// distributed.
+func open(ctx context.Context, url string, opts *Options, routed func(context.Context, *sql.DB) (bool, error)) (*Store, error) {
 	var o Options
 	if opts != nil {
 		o = *opts
@@ -154,7 +168,13 @@ func OpenOptions(ctx context.Context, url string, opts *Options) (*Store, error)
 		config.Runtime["enable_seqscan"] = "off"
 	}
 	s := &Store{retryFor: o.RetryFor, waiters: make(waiters, maxWaiters)}
-	if err := s.connectTo(config, o); err != nil {
+	if s.readers, err = pool(config, o.reading()); err != nil {
+		return nil, err
+	}
+	if s.routed, err = routed(ctx, s.readers); err != nil {
+		return nil, errors.Join(err, s.disconnect())
+	}
+	if err := s.connectWriters(config, o); err != nil {
 		return nil, errors.Join(err, s.disconnect())
 	}
 	if err := s.prepare(ctx, o); err != nil {
@@ -169,13 +189,10 @@ func OpenOptions(ctx context.Context, url string, opts *Options) (*Store, error)
 // reading is how many connections read.
 func (o *Options) reading() int { return o.MaxConns / 2 }
 
-// connectTo makes the pools of connections, and the slots of those that write.
-func (s *Store) connectTo(config pq.Config, o Options) (err error) {
-	if s.readers, err = pool(config, o.reading()); err != nil {
-		return err
-	}
+// connectWriters makes the pools of the connections that write, and their slots.
+func (s *Store) connectWriters(config pq.Config, o Options) (err error) {
 	writing := o.MaxConns - o.reading()
-	if writing > 1 && !o.TransactionPooler {
+	if writing > 1 && !o.TransactionPooler && !s.routed {
 		writing--
 		// Log entries of reads are half of what GetToken costs: that their commits
 		// are not synced wins 40 % at 8 and 32 callers, and a connection of their
@@ -200,7 +217,10 @@ func (s *Store) connectTo(config pq.Config, o Options) (err error) {
 	s.queue.flush = s.flush
 	shard := rand.Int64N(countShards) //nolint:gosec // spreads nodes over the shards
 	for i := range int64(writing) {
-		s.queue.free = append(s.queue.free, &slot{db: s.writers, prepare: !o.TransactionPooler, shard: (shard + i) % countShards})
+		s.queue.free = append(s.queue.free, &slot{
+			db: s.writers, prepare: !o.TransactionPooler, shard: (shard + i) % countShards,
+			routed: s.routed, lockTimeout: lockTimeout,
+		})
 	}
 	return nil
 }
@@ -242,15 +262,21 @@ func (s *Store) prepare(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
+	s.schema = newSchemaName(schema)
 	if err := migrate(ctx, s.readers, schema, o.Migrate); err != nil {
 		return fmt.Errorf("postgres: updating the schema: %w", clean(err))
 	}
-	s.schema = newSchemaName(schema)
+	if s.routed {
+		if err := followUp(ctx, s.readers, s.schema, o.Migrate); err != nil {
+			return err
+		}
+	}
 	s.queue.setSchema(s.schema)
 	if err := s.place.read(ctx, s.readers, s.schema); err != nil {
 		return err
 	}
 	s.dialect = dialect(&o, s.schema)
+	s.dialect.Distributed = s.routed
 	s.reader, err = sqlstore.New(ctx, sqlx.NewDb(s.readers, "postgres"), s.dialect)
 	return err
 }

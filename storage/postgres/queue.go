@@ -29,14 +29,15 @@ import (
 //   - Readings, and changes that hold nothing but log entries of reads, run one
 //     statement at a time, on a connection of their own if there is one. Their
 //     commits are not synced, so one is fast enough.
+//
+// Where tables are distributed, only changes of one tenant share a statement, and
+// the rules hold for each tenant by itself.
 type queue struct {
 	mu      sync.Mutex
-	free    []*slot      // connections for changes
-	forLogs *slot        // the connection for readings and logs of reads; nil when they use a free one
-	waiting []*pending   // in the order of arrival
-	running [classes]int // statements, by class
-	writing int          // creates in the running statements
-	enough  int          // how many creates that wait may start another statement
+	free    []*slot    // connections for changes
+	forLogs *slot      // the connection for readings and logs of reads; nil when they use a free one
+	waiting []*pending // in the order of arrival
+	lanes   map[storage.ID]*lane
 	busy    sync.WaitGroup
 	closed  bool
 
@@ -54,12 +55,40 @@ func (q *queue) setSchema(schema schemaName) {
 	}
 }
 
+// lane is what may share statements: everything, or what one tenant asks for.
+type lane struct {
+	running [classes]int // statements, by class
+	writing int          // creates in the running statements
+	enough  int          // how many creates that wait may start another statement
+}
+
+// laneOf returns the lane of a change.
+func (q *queue) laneOf(p *pending) *lane {
+	l := q.lanes[p.lane]
+	if l == nil {
+		if q.lanes == nil {
+			q.lanes = map[storage.ID]*lane{}
+		}
+		l = &lane{}
+		q.lanes[p.lane] = l
+	}
+	return l
+}
+
+// leaveLane forgets the lane of a tenant when nothing runs or waits in it.
+func (q *queue) leaveLane(p *pending) {
+	if !p.lane.IsZero() && q.laneOf(p).running == [classes]int{} && !slices.ContainsFunc(q.waiting, func(w *pending) bool { return w.lane == p.lane }) {
+		delete(q.lanes, p.lane)
+	}
+}
+
 // pending is a change, or a reading, on its way through the queue.
 type pending struct {
 	change  *storage.Change // nil for a reading
 	reading *reading        // nil for a change
 	class   class
-	overdue bool // a create that has waited for createWait
+	lane    storage.ID // the tenant, where only its changes share a statement
+	overdue bool       // a create that has waited for createWait
 	err     error
 	// locked says that another transaction held what the change needs, and
 	// deadline until when it is tried again.
@@ -188,16 +217,16 @@ func (q *queue) start(p *pending) *slot {
 	if s != q.forLogs {
 		q.free = slices.DeleteFunc(q.free, func(f *slot) bool { return f == s })
 	}
-	q.running[p.class]++
+	q.laneOf(p).running[p.class]++
 	q.waiting = slices.DeleteFunc(q.waiting, func(w *pending) bool { return w == p })
 	return s
 }
 
 // slotFor returns a slot that is free for a change; nil when there is none.
 func (q *queue) slotFor(p *pending) *slot {
-	logs := p.class == reads || p.class == readings
+	logs, l := p.class == reads || p.class == readings, q.laneOf(p)
 	switch {
-	case logs && q.running[reads]+q.running[readings] > 0:
+	case logs && l.running[reads]+l.running[readings] > 0:
 		return nil
 	case logs && q.forLogs != nil:
 		return q.forLogs
@@ -210,13 +239,14 @@ func (q *queue) slotFor(p *pending) *slot {
 
 // mayCreate reports whether a create may start a statement.
 func (q *queue) mayCreate(p *pending) bool {
-	return q.running[creates] == 0 || p.overdue || q.count(creates) >= q.enough
+	l := q.laneOf(p)
+	return l.running[creates] == 0 || p.overdue || q.creates(p.lane) >= l.enough
 }
 
-// count returns how many of a class wait.
-func (q *queue) count(c class) (n int) {
+// creates returns how many creates wait in a lane.
+func (q *queue) creates(lane storage.ID) (n int) {
 	for _, p := range q.waiting {
-		if p.class == c {
+		if p.class == creates && p.lane == lane {
 			n++
 		}
 	}
@@ -244,7 +274,7 @@ func (q *queue) gather(first *pending) []*pending {
 		return fits
 	})
 	if first.class == creates {
-		q.writing += len(batch)
+		q.laneOf(first).writing += len(batch)
 	}
 	return batch
 }
@@ -259,6 +289,7 @@ func (q *queue) leave(p *pending) bool {
 		return false
 	}
 	q.waiting = slices.Delete(q.waiting, i, i+1)
+	q.leaveLane(p)
 	return true
 }
 
@@ -286,13 +317,15 @@ func (q *queue) lead(s *slot, first *pending) {
 func (q *queue) pass(s *slot, batch []*pending) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	class := batch[0].class
-	q.running[class]--
-	if class == creates {
-		callers := q.writing + q.count(creates)
-		q.enough = min((callers+1)/2, maxBatch)
-		q.writing -= len(batch)
+	first := batch[0]
+	l := q.laneOf(first)
+	l.running[first.class]--
+	if first.class == creates {
+		callers := l.writing + q.creates(first.lane)
+		l.enough = min((callers+1)/2, maxBatch)
+		l.writing -= len(batch)
 	}
+	q.leaveLane(first)
 	if s != q.forLogs {
 		q.free = append(q.free, s)
 	}

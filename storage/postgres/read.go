@@ -18,6 +18,9 @@ func (s *Store) ReadToken(ctx context.Context, r storage.Reading) (storage.Token
 	if err := ctx.Err(); err != nil {
 		return storage.Token{}, err
 	}
+	if s.routed {
+		return s.readInSteps(ctx, r, false)
+	}
 	p := &pending{class: readings, reading: &reading{Reading: r, ctx: ctx}}
 	err := s.queue.read(ctx, p)
 	switch {

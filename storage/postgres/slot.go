@@ -21,10 +21,15 @@ type slot struct {
 	prepare  bool
 	shard    int64 // of the counters that its writes add to
 	unsynced bool  // its session does not wait for the disk
+	routed   bool  // the tables are distributed
 	conn     *sql.Conn
 	direct   *direct.Conn
 	opened   time.Time
 	prepared map[string]*direct.Stmt
+
+	// lockTimeout is for how long statements in transactions of a routed slot wait
+	// for a lock.
+	lockTimeout time.Duration
 }
 
 const (
@@ -60,21 +65,34 @@ func (s *slot) reset() {
 	s.conn, s.direct, s.prepared = nil, nil, nil
 }
 
-func (s *slot) start(tenant storage.ID) *statement { return newStatement(tenant) }
+func (s *slot) start(tenant storage.ID) *statement {
+	st := newStatement(tenant)
+	st.routed = s.routed
+	return st
+}
 
 // exec runs a statement whose rows do not matter. It is prepared, for this time
 // and later ones, if that is wanted and possible.
 func (s *slot) exec(text string, args []any, prepare bool) error {
-	stmt, err := s.statement(context.Background(), text, prepare)
-	if err != nil {
-		return err
-	}
-	if stmt == nil {
-		_, err = s.direct.Exec(context.Background(), s.schema.in(text), args...)
-	} else {
-		_, err = stmt.Exec(context.Background(), args...)
-	}
+	_, err := s.run(context.Background(), text, args, prepare)
 	return err
+}
+
+func (s *slot) run(ctx context.Context, text string, args []any, prepare bool) (int64, error) {
+	stmt, err := s.statement(ctx, text, prepare)
+	if err != nil {
+		return 0, err
+	}
+	var result driver.Result
+	if stmt == nil {
+		result, err = s.direct.Exec(ctx, s.schema.in(text), args...)
+	} else {
+		result, err = stmt.Exec(ctx, args...)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
 }
 
 // query runs a statement as exec does, and calls row for each of its rows.
@@ -109,6 +127,10 @@ func (s *slot) statement(ctx context.Context, text string, prepare bool) (*direc
 // setLockTimeout changes for how long statements wait for a lock, where that is
 // bounded at all. What fails here has lost its connection.
 func (s *slot) setLockTimeout(d time.Duration) {
+	if s.routed {
+		s.lockTimeout = d
+		return
+	}
 	if s.prepare && s.conn != nil && s.control("SET lock_timeout = "+strconv.FormatInt(d.Milliseconds(), 10)) != nil {
 		s.reset()
 	}

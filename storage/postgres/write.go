@@ -25,6 +25,9 @@ func (s *Store) Write(ctx context.Context, c *storage.Change) error {
 // its batch, and tried again by itself, without a connection in between.
 func (s *Store) write(ctx context.Context, p *pending) error {
 	p.deadline = time.Now().Add(s.retryFor)
+	if s.routed {
+		p.lane = p.change.Tenant
+	}
 	err := s.queue.write(ctx, p)
 	for p.locked {
 		if ctx.Err() != nil && !p.ambiguous {
@@ -188,40 +191,29 @@ func (s *Store) attempt(slot *slot, p *pending) (done bool, err error) {
 		return true, clean(err)
 	case conflict != nil:
 		return true, conflict
-	case constraint(refusal) == "vault_logs_pkey":
+	case violates(refusal, "vault_logs_pkey"):
 		return true, clean(refusal) // an id of the log that another change has
 	default:
 		return false, nil // it has gone meanwhile
 	}
 }
 
-// apply writes one change: in one statement, or, when it is large, in several
-// inside a transaction.
+// apply writes one change: in one statement, or, when it is large or the tables
+// are distributed, in several inside a transaction.
 func (s *slot) apply(c *storage.Change) error {
-	pieces := split(c)
-	if len(pieces) == 1 {
-		return s.applyPiece(c)
+	if s.routed && twice(c) != nil {
+		return errGuard // no statement would see what is wrong about another
 	}
-	if err := s.control("BEGIN"); err != nil {
-		return err
-	}
-	for _, piece := range pieces {
-		if err := s.applyPiece(piece); err != nil {
-			if s.control("ROLLBACK") != nil {
-				s.reset()
-			}
-			return err
+	var steps []step
+	for _, piece := range split(c) {
+		st := s.start(c.Tenant)
+		st.apply(piece, s.shard)
+		if onlyReadLogs(c) && !s.unsynced && !s.routed {
+			st.final = unsynced
 		}
+		steps = append(steps, st.all()...)
 	}
-	return s.control("COMMIT")
-}
-
-func (s *slot) applyPiece(c *storage.Change) error {
-	st := compose(c, s.shard, onlyReadLogs(c) && !s.unsynced)
-	if len(st.parts) == 0 {
-		return nil
-	}
-	return s.exec(st.text(), st.args, !st.joins)
+	return s.inSteps(steps)
 }
 
 // maxRows bounds the tokens, and the log entries, of one statement. Beyond it

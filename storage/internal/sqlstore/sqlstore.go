@@ -92,6 +92,10 @@ type Dialect struct {
 	// vault_logs is (tenant_id, entity_type, id). Otherwise it is (tenant_id, id), and the
 	// log is counted row by row.
 	LogCounts bool
+
+	// Distributed says that rows are in the places of their tenants, so that a
+	// statement for one tenant is cheap, and one for all must be simple.
+	Distributed bool
 }
 
 // Store implements the reads of [storage.Storage].

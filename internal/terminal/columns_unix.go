@@ -1,6 +1,6 @@
 //go:build unix
 
-package main
+package terminal
 
 import (
 	"io"
@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// columns returns the width of a terminal, 0 if it does not say, and whether w
+// Columns returns the width of a terminal, 0 if it does not say, and whether w
 // is one.
-func columns(w io.Writer) (int, bool) {
+func Columns(w io.Writer) (int, bool) {
 	f, ok := w.(*os.File)
 	if !ok {
 		return 0, false

@@ -1,4 +1,4 @@
-package main
+package serve
 
 import (
 	"encoding/json"
@@ -12,14 +12,17 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// masterKeyVariable names the environment variable that holds the master key.
-const masterKeyVariable = "VAULT_MASTER_KEY"
+// Environment variables that hold the master key, and a second one.
+const (
+	masterKeyVariable = "VAULT_MASTER_KEY"
+	otherKeyVariable  = "VAULT_OTHER_MASTER_KEY"
+)
 
 // private is the mode of files that hold keys.
 const private = 0o600
 
 // loadMasterKey returns the master key, and whether it had to be created.
-func loadMasterKey(cfg *config, logger *slog.Logger) (key *vault.Key, created bool, err error) {
+func loadMasterKey(cfg *Config, logger *slog.Logger) (key *vault.Key, created bool, err error) {
 	if cfg.masterKey != "" {
 		key, err = vault.ParseKey(cfg.masterKey)
 		return key, false, err
@@ -31,11 +34,37 @@ func loadMasterKey(cfg *config, logger *slog.Logger) (key *vault.Key, created bo
 	if err != nil {
 		return nil, false, fmt.Errorf("read the master key: %w", err)
 	}
-	if info, err := os.Stat(cfg.keyFile); err == nil && info.Mode().Perm()&^private != 0 {
-		logger.Warn("other users can read the master key; set the mode of the file to 0600", "file", cfg.keyFile)
-	}
+	warnOfReaders(cfg.keyFile, logger)
 	key, err = vault.ParseKey(string(text))
 	return key, false, err
+}
+
+// warnOfReaders warns when others can read a file with a key.
+func warnOfReaders(file string, logger *slog.Logger) {
+	if info, err := os.Stat(file); err == nil && info.Mode().Perm()&^private != 0 {
+		logger.Warn("other users can read the master key; set the mode of the file to 0600", "file", file)
+	}
+}
+
+// otherMasterKey returns the second master key, if there is one.
+func otherMasterKey(cfg *Config, logger *slog.Logger) ([]vault.AEAD, error) {
+	text := cfg.otherKey
+	if text == "" && cfg.otherFile == "" {
+		return nil, nil
+	}
+	if text == "" {
+		content, err := os.ReadFile(cfg.otherFile)
+		if err != nil {
+			return nil, fmt.Errorf("read the second master key: %w", err)
+		}
+		warnOfReaders(cfg.otherFile, logger)
+		text = string(content)
+	}
+	key, err := vault.ParseKey(text)
+	if err != nil {
+		return nil, fmt.Errorf("the second master key: %w", err)
+	}
+	return []vault.AEAD{key}, nil
 }
 
 // createMasterKey writes a new master key. If another process is faster, its key

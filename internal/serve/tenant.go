@@ -1,4 +1,4 @@
-package main
+package serve
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/terminal"
 )
 
 // demoTenant is the name that the first start gives the tenant that it creates.
@@ -23,7 +24,7 @@ var demoUser = uuid.MustParse("5e1f0c52-9a0b-4c35-8f5d-0d6f3c7a2b41")
 // demoCredentials returns the keys in the credentials file if they work in this
 // database. Otherwise it issues new ones, for the existing demo tenant or for a
 // new one; keys that others hold stay valid.
-func demoCredentials(ctx context.Context, v *vault.Vault, cfg *config) (*credentials, error) {
+func demoCredentials(ctx context.Context, v *vault.Vault, cfg *Config) (*credentials, error) {
 	known, err := readCredentials(cfg.credentials)
 	if err != nil {
 		return nil, err
@@ -38,11 +39,22 @@ func demoCredentials(ctx context.Context, v *vault.Vault, cfg *config) (*credent
 		return nil, err
 	}
 	if tenant == nil {
-		if tenant, err = v.CreateTenant(ctx, demoTenant); err != nil {
+		if tenant, err = ensureDemoTenant(ctx, v); err != nil {
 			return nil, err
 		}
 	}
 	return issue(ctx, v.Tenant(tenant.ID).AsUser(demoUser.String()), func(int) {})
+}
+
+// ensureDemoTenant creates the demo tenant. Servers that start together make one:
+// it is created under a name that is theirs alone, and then gets the one to show.
+func ensureDemoTenant(ctx context.Context, v *vault.Vault) (*vault.Tenant, error) {
+	own := demoTenant + " " + demoUser.String()
+	tenant, err := v.EnsureTenant(ctx, own)
+	if err != nil || tenant.Name != own {
+		return tenant, err
+	}
+	return v.Tenant(tenant.ID).ReplaceTenant(ctx, vault.TenantParams{Name: demoTenant, Settings: tenant.Settings})
 }
 
 // work reports whether all three keys are keys of the tenant.
@@ -65,7 +77,7 @@ func (c *credentials) work(ctx context.Context, v *vault.Vault) (bool, error) {
 // findDemoTenant returns the tenant that an earlier start created, or nil. Once
 // all the applications created then are deleted, it is no longer recognized.
 func findDemoTenant(ctx context.Context, v *vault.Vault) (*vault.Tenant, error) {
-	tenants, err := allTenants(ctx, v)
+	tenants, err := AllTenants(ctx, v)
 	if err != nil {
 		return nil, err
 	}
@@ -103,9 +115,9 @@ const (
 	maxPasses = 10
 )
 
-// allTenants returns every tenant once, oldest first. Pages shift while tenants
+// AllTenants returns every tenant once, oldest first. Pages shift while tenants
 // are created and deleted, so it lists them again until there is nothing new.
-func allTenants(ctx context.Context, v *vault.Vault) ([]vault.Tenant, error) {
+func AllTenants(ctx context.Context, v *vault.Vault) ([]vault.Tenant, error) {
 	var all []vault.Tenant
 	seen := map[uuid.UUID]bool{}
 	for range maxPasses {
@@ -168,15 +180,15 @@ func newApplication(ctx context.Context, c *vault.Client, typ vault.ApplicationT
 
 // newTenant creates a tenant and returns its keys as one line of JSON. The
 // address is the server's, if the server's credentials file is here.
-func newTenant(ctx context.Context, v *vault.Vault, cfg *config, bar *progress) (string, error) {
+func newTenant(ctx context.Context, v *vault.Vault, cfg *Config, bar *terminal.Progress) (string, error) {
 	const steps = 4 // the tenant and its applications
-	bar.set("Creating a tenant", 0, steps)
+	bar.Set("Creating a tenant", 0, steps)
 	tenant, err := v.CreateTenant(ctx, cfg.newTenant)
 	if err != nil {
 		return "", err
 	}
-	bar.set("Creating applications", 1, steps)
-	c, err := issue(ctx, v.Tenant(tenant.ID), func(n int) { bar.set("Creating applications", 1+n, steps) })
+	bar.Set("Creating applications", 1, steps)
+	c, err := issue(ctx, v.Tenant(tenant.ID), func(n int) { bar.Set("Creating applications", 1+n, steps) })
 	if err != nil {
 		return "", err
 	}

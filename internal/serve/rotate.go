@@ -1,4 +1,4 @@
-package main
+package serve
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/terminal"
 )
 
 // everyTenant stands for all tenants in -rotate-keys.
@@ -22,27 +23,39 @@ const rotateAtOnce = 8
 // rotateKeys gives tenants new data keys, while servers use the same database,
 // and returns a line that says so. If one tenant fails, or the program is
 // stopped, what has been rotated stays rotated; running it again continues.
-func rotateKeys(ctx context.Context, v *vault.Vault, cfg *config, bar *progress) (string, error) {
+func rotateKeys(ctx context.Context, v *vault.Vault, cfg *Config, bar *terminal.Progress) (string, error) {
 	tenants, err := tenantsToRotate(ctx, v, cfg.rotateKeys)
 	if err != nil {
 		return "", err
 	}
-	r := &rotation{bar: bar, all: cfg.rotateKeys == everyTenant, done: make([]int, len(tenants))}
-	for _, id := range tenants {
-		n, err := countTokens(ctx, v, id)
-		if err := r.failure(id, err); err != nil {
-			return "", err
-		}
-		r.total += n
-	}
-	if err := r.run(ctx, v, tenants); err != nil {
-		return "", fmt.Errorf("%w\nrun it again to continue", err)
+	rows, err := Rotate(ctx, v, tenants, cfg.rotateKeys == everyTenant, bar)
+	if err != nil {
+		return "", err
 	}
 	who := "tenant " + cfg.rotateKeys
 	if cfg.rotateKeys == everyTenant {
 		who = fmt.Sprintf("all tenants (%d)", len(tenants))
 	}
-	return fmt.Sprintf("Rotated the keys of %s: %d rows resealed in %s.", who, r.sum(), time.Since(bar.began).Round(time.Second)), nil
+	return fmt.Sprintf("Rotated the keys of %s: %d rows resealed in %s.", who, rows, bar.Took().Round(time.Second)), nil
+}
+
+// Rotate gives tenants new data keys, some at a time, and returns how many rows it
+// has resealed. A tenant that has been deleted meanwhile is passed over if the
+// tenants are all that there are, and else an error. After an error, calling it
+// again continues.
+func Rotate(ctx context.Context, v *vault.Vault, tenants []uuid.UUID, all bool, bar *terminal.Progress) (int, error) {
+	r := &rotation{bar: bar, all: all, done: make([]int, len(tenants))}
+	for _, id := range tenants {
+		n, err := countTokens(ctx, v, id)
+		if err := r.failure(id, err); err != nil {
+			return 0, err
+		}
+		r.total += n
+	}
+	if err := r.run(ctx, v, tenants); err != nil {
+		return 0, fmt.Errorf("%w\nrun it again to continue", err)
+	}
+	return r.sum(), nil
 }
 
 // tenantsToRotate returns the tenants that -rotate-keys names.
@@ -51,7 +64,7 @@ func tenantsToRotate(ctx context.Context, v *vault.Vault, which string) ([]uuid.
 		id, err := uuid.Parse(which)
 		return []uuid.UUID{id}, err
 	}
-	tenants, err := allTenants(ctx, v)
+	tenants, err := AllTenants(ctx, v)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +90,7 @@ func countTokens(ctx context.Context, v *vault.Vault, tenant uuid.UUID) (int, er
 
 // rotation is the rotation of several tenants in progress.
 type rotation struct {
-	bar   *progress
+	bar   *terminal.Progress
 	all   bool // of all tenants
 	total int  // tokens; other rows are few
 
@@ -121,10 +134,10 @@ func (r *rotation) report(tenant, done int) {
 
 func (r *rotation) show() {
 	if sum := r.sum(); sum < r.total {
-		r.bar.set("Rotating keys", sum, r.total)
+		r.bar.Set("Rotating keys", sum, r.total)
 		return
 	}
-	r.bar.set("Rotating keys: waiting until no server can still use the old keys", 0, 0)
+	r.bar.Set("Rotating keys: waiting until no server can still use the old keys", 0, 0)
 }
 
 // sum is how many rows have been resealed.

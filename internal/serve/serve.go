@@ -1,4 +1,4 @@
-package main
+package serve
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/httpserver"
+	"github.com/seed-72ea4aab/vault/internal/terminal"
 )
 
 // Bounds of the server.
@@ -28,20 +29,24 @@ const (
 )
 
 // serve listens until ctx ends, and then until the requests in progress are done.
-func serve(ctx context.Context, v *vault.Vault, cfg *config, stdout io.Writer, logger *slog.Logger) error {
+func serve(ctx context.Context, v *vault.Vault, cfg *Config, stdout io.Writer, logger *slog.Logger) error {
 	var lc net.ListenConfig
 	listener, err := lc.Listen(ctx, "tcp", cfg.addr)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = listener.Close() }() // closed already when the server has served
-	creds, err := demoCredentials(ctx, v, cfg)
-	if err != nil {
-		return err
+	creds := &credentials{}
+	if cfg.demo {
+		if creds, err = demoCredentials(ctx, v, cfg); err != nil {
+			return err
+		}
 	}
 	creds.BaseURL = cfg.baseURL(listener.Addr().String())
-	if err := creds.write(cfg.credentials); err != nil {
-		return err
+	if cfg.demo {
+		if err := creds.write(cfg.credentials); err != nil {
+			return err
+		}
 	}
 	limitMemory()
 	srv, done := newServer(v, cfg, logger), make(chan error, 1)
@@ -58,7 +63,7 @@ func serve(ctx context.Context, v *vault.Vault, cfg *config, stdout io.Writer, l
 
 // newServer puts the API and the metrics on one server. A mux would redirect
 // from paths that are not clean, which the API never does.
-func newServer(v *vault.Vault, cfg *config, logger *slog.Logger) *http.Server {
+func newServer(v *vault.Vault, cfg *Config, logger *slog.Logger) *http.Server {
 	m := newMetrics()
 	api := httpserver.Handler(v, &httpserver.Options{Prefix: cfg.prefix, Logger: logger, Observer: m})
 	return &http.Server{
@@ -78,7 +83,7 @@ func newServer(v *vault.Vault, cfg *config, logger *slog.Logger) *http.Server {
 	}
 }
 
-func listen(srv *http.Server, l net.Listener, cfg *config) error {
+func listen(srv *http.Server, l net.Listener, cfg *Config) error {
 	if cfg.tlsCert != "" {
 		return srv.ServeTLS(l, cfg.tlsCert, cfg.tlsKey)
 	}
@@ -100,31 +105,35 @@ func drain(srv *http.Server, done <-chan error) error {
 
 // banner prints what a person needs to get started. On a terminal it has colours,
 // and space between the commands to paste; elsewhere it is plain.
-func banner(w io.Writer, c *credentials, cfg *config) {
-	p, gap := newPalette(w, os.Getenv), ""
-	if _, terminal := columns(w); terminal {
+func banner(w io.Writer, c *credentials, cfg *Config) {
+	p, gap := terminal.NewPalette(w, os.Getenv), ""
+	if _, terminal := terminal.Columns(w); terminal {
 		gap = "\n"
 	}
-	fmt.Fprintf(w, "%s %s\n\n", p.bold("The vault is listening at"), p.link(c.BaseURL))
+	fmt.Fprintf(w, "%s %s\n", p.Bold("The vault is listening at"), p.Link(c.BaseURL))
+	if !cfg.demo {
+		return
+	}
+	fmt.Fprintln(w)
 	for _, row := range [][2]string{
 		{"tenant", c.TenantID}, {"public key", c.PublicKey}, {"private key", c.PrivateKey}, {"management key", c.ManagementKey},
 	} {
-		fmt.Fprintf(w, "  %s  %s\n", p.dim(fmt.Sprintf("%-14s", row[0])), row[1])
+		fmt.Fprintf(w, "  %s  %s\n", p.Dim(fmt.Sprintf("%-14s", row[0])), row[1])
 	}
 	fmt.Fprintf(w, "\nThe API keys are in %s, and the master key is in %s.\n%s\n\n%s\n\n", cfg.credentials, cfg.masterKeyPlace(),
-		p.warn("Anyone with the master key and the database can read everything."),
-		p.bold("Create a card token, read it masked, and tokenize a JSON document:"))
+		p.Warn("Anyone with the master key and the database can read everything."),
+		p.Bold("Create a card token, read it masked, and tokenize a JSON document:"))
 	for _, line := range curlLines(c, cfg) {
 		fmt.Fprintf(w, "%s\n%s", line, gap)
 	}
 	if gap == "" {
 		fmt.Fprintln(w)
 	}
-	fmt.Fprintf(w, "The API is described at %s. Ctrl-C stops the server.\n", p.link(c.BaseURL+"/openapi.json"))
+	fmt.Fprintf(w, "The API is described at %s. Ctrl-C stops the server.\n", p.Link(c.BaseURL+"/openapi.json"))
 }
 
 // curlLines are commands to try.
-func curlLines(c *credentials, cfg *config) []string {
+func curlLines(c *credentials, cfg *Config) []string {
 	curl := `curl -sS -w '\n'` // answers end without a newline
 	if cfg.tlsCert != "" {
 		curl += " --cacert '" + cfg.tlsCert + "'"
@@ -143,7 +152,7 @@ const (
 	demoDocument = `{"name":"Jane Doe","ssn":{"type":"social_security_number","data":"123-45-6789"},"tags":["vip",42]}`
 )
 
-func (c *config) masterKeyPlace() string {
+func (c *Config) masterKeyPlace() string {
 	if c.masterKey != "" {
 		return masterKeyVariable
 	}
