@@ -1,6 +1,37 @@
 package console
 
-import "time"
+import (
+	"context"
+	"net/http"
+	"time"
+)
+
+// Look asks the database for the overview, whatever is remembered.
+func Look(ctx context.Context, h http.Handler) (tokens int, err error) {
+	o, err := h.(*handler).lookAtDatabase(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return o.Tokens, nil
+}
+
+// Join adds screens to a console, and Round sends them the news once.
+func Join(h http.Handler, n int) (screens []<-chan []byte, round func() bool, leave func()) {
+	b := h.(*handler).live
+	b.mu.Lock()
+	b.running = true // the caller makes the rounds
+	b.mu.Unlock()
+	var leaves []func()
+	for range n {
+		news, leave := b.join(lastHour)
+		screens, leaves = append(screens, news), append(leaves, leave)
+	}
+	return screens, b.round, func() {
+		for _, leave := range leaves {
+			leave()
+		}
+	}
+}
 
 // At has a recorder believe that it is another time.
 func (r *Recorder) At(t time.Time) {
