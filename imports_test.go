@@ -83,8 +83,9 @@ func TestImports(t *testing.T) {
 		"httpserver":                   {module, module + "/script", module + "/internal/trace", "github.com/google/uuid", "golang.org/x/time"},
 		"vaultclient":                  {module, module + "/script", module + "/internal/egress", module + "/internal/trace", "github.com/google/uuid"},
 		"internal/terminal":            {"golang.org/x/sys"},
-		"internal/serve":               {module, module + "/httpserver", module + "/internal/terminal", module + "/jsruntime", module + "/storage/postgres", module + "/storage/sqlite", "github.com/google/uuid", "github.com/prometheus/client_golang"},
+		"internal/serve":               {module, module + "/console", module + "/httpserver", module + "/internal/terminal", module + "/jsruntime", module + "/storage/postgres", module + "/storage/sqlite", "github.com/google/uuid", "github.com/prometheus/client_golang"},
 		"vaulttest":                    {module, module + "/storage/sqlite"},
+		"console":                      {module, "github.com/google/uuid"},
 		"storage/storagetest/internal": {module + "/storage"},
 	}
 	for path, may := range allowed {
@@ -109,6 +110,7 @@ func TestImports(t *testing.T) {
 		"storage/postgres": {module, module + "/storage/sqlite", "modernc.org/sqlite"},
 		"jsruntime":        {module, module + "/storage"},
 		"httpserver":       {"modernc.org/sqlite", "github.com/lib/pq", "github.com/dop251/goja"},
+		"console":          {"modernc.org/sqlite", "github.com/lib/pq", "github.com/dop251/goja", module + "/httpserver", module + "/storage/sqlite"},
 		"vaultclient":      {"modernc.org/sqlite", "github.com/lib/pq", "github.com/dop251/goja", module + "/httpserver"},
 	}
 	for path, not := range never {

@@ -73,7 +73,8 @@ func (l *Link) Handler(console http.Handler) http.Handler {
 		}
 		w.Header().Set("Referrer-Policy", "no-referrer")
 		w.Header().Set("Cache-Control", "no-store")
-		http.Redirect(w, r, "./", http.StatusSeeOther) // whether it worked or not: the page says
+		w.Header().Set("Location", "./") // relative: http.Redirect would not know the prefix
+		w.WriteHeader(http.StatusSeeOther)
 	})
 }
 

@@ -153,7 +153,7 @@ func TestLive(t *testing.T) {
 	overview, log := newTab(t, screens["desktop"]), newTab(t, screens["desktop"])
 	overview.open(w.server.URL + "/login/viewer")
 	total := func(n int) string {
-		return fmt.Sprintf(`document.querySelector('#live .key b')?.textContent === '%d'`, n)
+		return fmt.Sprintf(`document.querySelector('#live .sum')?.textContent === '%d'`, n)
 	}
 	overview.await(total(4))
 	log.open(w.server.URL + "/login/viewer")

@@ -2,6 +2,8 @@
 
 // Pages work without this file. It keeps them up to date, and helps with forms.
 
+for (const link of document.querySelectorAll('header [aria-current]')) link.scrollIntoView({ block: 'nearest', inline: 'center' });
+
 // live replaces the content of an element by what a stream sends.
 const live = (element) => {
   const source = new EventSource(element.dataset.events);

@@ -30,6 +30,8 @@ type Config struct {
 	modules     string // folder with the packages that tenants' code may require
 	demo        bool   // has a demo tenant
 
+	console *demoConsole // nil for a server without a demo tenant
+
 	// allowPrivateEgress lets tenants' requests go to plain http and to private
 	// addresses. That is for development.
 	allowPrivateEgress bool

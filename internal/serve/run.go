@@ -43,6 +43,9 @@ func (e *FlagError) Unwrap() error { return e.error }
 
 func (c *Config) run(ctx context.Context, getenv func(string) string, stdout, stderr io.Writer) error {
 	c.masterKey, c.otherKey = getenv(masterKeyVariable), getenv(otherKeyVariable)
+	if c.demo && c.newTenant == "" && c.rotateKeys == "" {
+		c.console = newDemoConsole()
+	}
 	bar := terminal.NewProgress(stderr) // log lines appear above it
 	logger := slog.New(traced{slog.NewTextHandler(bar, nil)})
 	v, err := openVault(ctx, c, logger)
@@ -101,6 +104,9 @@ func openVault(ctx context.Context, cfg *Config, logger *slog.Logger) (*vault.Va
 	}
 	if cfg.newTenant != "" || cfg.rotateKeys != "" {
 		config.SweepEvery, config.WorkEvery = -1, -1 // servers do that
+	}
+	if cfg.console != nil {
+		config.Observer = cfg.console.recorder
 	}
 	v, err := vault.Open(ctx, store, vault.Keys(key, other...), config)
 	if errors.Is(err, vault.ErrWrongKey) {

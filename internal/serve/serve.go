@@ -50,6 +50,9 @@ func serve(ctx context.Context, v *vault.Vault, cfg *Config, stdout io.Writer, l
 	}
 	limitMemory()
 	srv, done := newServer(v, cfg, logger), make(chan error, 1)
+	if cfg.console != nil {
+		cfg.console.beside(srv, v, logger)
+	}
 	go func() { done <- listen(srv, listener, cfg) }()
 	banner(stdout, creds, cfg)
 	select {
@@ -128,6 +131,9 @@ func banner(w io.Writer, c *credentials, cfg *Config) {
 	}
 	if gap == "" {
 		fmt.Fprintln(w)
+	}
+	if cfg.console != nil {
+		fmt.Fprintf(w, "%s %s\n", p.Bold("The console opens once at"), p.Link(cfg.console.link.URL(c.BaseURL+consolePath)))
 	}
 	fmt.Fprintf(w, "The API is described at %s. Ctrl-C stops the server.\n", p.Link(c.BaseURL+"/openapi.json"))
 }
