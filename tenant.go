@@ -78,11 +78,11 @@ func (v *Vault) createTenant(ctx context.Context, name string, unique storage.Ke
 	if err := params.validate(); err != nil {
 		return nil, err
 	}
-	ring, err := seal.NewRing()
+	now := v.now()
+	ring, err := seal.NewRing(now)
 	if err != nil {
 		return nil, err
 	}
-	now := v.now()
 	t := &tenantDoc{Tenant: Tenant{ID: v.ids.At(now), Name: name, WebhookSecret: webhook.NewSecret(), CreatedAt: now}}
 	t.rec = storage.Record{AltKey: unique}
 	wrapped, err := v.wrap(ctx, ring, t.ID)

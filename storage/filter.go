@@ -10,8 +10,11 @@ type TokenFilter struct {
 	Now time.Time
 
 	Before ID // only tokens with a lower Ord, unless zero
-	Offset int
-	Limit  int
+	// OldestFirst turns the order around, and with it Before: only tokens with a
+	// higher Ord.
+	OldestFirst bool
+	Offset      int
+	Limit       int
 	// MaxBytes bounds the bytes of Body and CVC over all rows of the page, unless
 	// zero. A page of several rows that hold more fails with ErrTooLarge, as soon
 	// as that is known; one of a single row never does.
@@ -62,6 +65,51 @@ type LogFilter struct {
 	Limit  int
 	// CountUpTo is where counting may stop, as that of a TokenFilter.
 	CountUpTo int
+}
+
+// LogFollowing asks for what comes after a place in the log.
+type LogFollowing struct {
+	Tenant ID
+	// After is a place that FollowLogs has returned. Without one, the entries are
+	// those that were created at From or later; without that too, there are none,
+	// and the place is that of the entries to come.
+	After LogPlace
+	From  time.Time
+	Limit int
+}
+
+// LogPlace is a place in the log of a tenant. What is in it is the backend's
+// affair; it has at most 64 bytes, is good for as long as the database, and is
+// an error elsewhere only if it cannot be read.
+type LogPlace []byte
+
+// CountFilter asks for numbers.
+type CountFilter struct {
+	Tenant ID
+	// Now is the moment at which what has expired does not count, and leases are
+	// judged.
+	Now time.Time
+	// Kind is the kind of the records that are counted.
+	Kind string
+	// UpTo is where the counting of jobs, and that of records, may stop.
+	UpTo int
+}
+
+// Counts is how much a tenant has.
+type Counts struct {
+	Tokens []TokenCount // of each set and type that has any
+	Logs   int
+
+	Records          int // of the kind that was asked for, up to a number
+	Waiting, Running int // jobs, of up to a number
+	Dead             int
+}
+
+// TokenCount is how many tokens there are of a set and a type.
+type TokenCount struct {
+	Set  Hash
+	Type string
+	N    int
 }
 
 // Cond is a condition on tokens: And, Or, Not, or one of the terms below.

@@ -61,8 +61,11 @@ type Storage interface {
 	TokenReader
 	RecordReader
 	Queue
+	Follower
+	Counter
 
-	// Ping reports whether the database answers.
+	// Ping reports whether the database answers and can be written. It does not
+	// wait for one that is out of reach.
 	Ping(ctx context.Context) error
 	// Close waits for writes under way and releases the database. Calls that
 	// come later return ErrClosed.
@@ -80,7 +83,8 @@ type Writer interface {
 	//
 	// After a lost connection the backend looks for the change's first log row
 	// before it tries again, so a change with a log row is applied at most once.
-	// A change without one must be safe to repeat.
+	// A change without one must be safe to repeat. When it cannot find out in time
+	// it sets [Change].Unsure, and the error is ErrUnavailable or ErrLate.
 	Write(ctx context.Context, c *Change) error
 
 	// Purge deletes up to limit rows of a tenant, of any kind, and reports
@@ -137,6 +141,23 @@ type RecordReader interface {
 	ListRecords(ctx context.Context, f RecordFilter) (page []Record, total int, err error)
 }
 
+// Follower reads the log in the order in which it came to be.
+type Follower interface {
+	// FollowLogs returns up to a limit of the tenant's entries that come after a
+	// place, and the place after the last of them. Their order is one in which
+	// their transactions could have been committed, and no entry that becomes
+	// visible later comes before that place: so one who goes on from there misses
+	// nothing. An entry may therefore be held back while a transaction that began
+	// before its own is under way.
+	FollowLogs(ctx context.Context, f LogFollowing) (page []Log, next LogPlace, err error)
+}
+
+// Counter counts what there is.
+type Counter interface {
+	// Count returns how much a tenant has. What it costs does not depend on that.
+	Count(ctx context.Context, f CountFilter) (Counts, error)
+}
+
 // Queue reads claims and leases jobs.
 type Queue interface {
 	// Claim returns the claim with this key, live or not; or ErrNotFound.
@@ -151,6 +172,11 @@ type Queue interface {
 	// RunAt has come, and that no running lease is on. No
 	// two callers get the same job.
 	LeaseJobs(ctx context.Context, l Lease) ([]Job, error)
+
+	// Jobs returns the tenant's jobs that a filter asks for, newest (highest ID)
+	// first; fewer than its limit, but at least one, of those that would take much
+	// memory.
+	Jobs(ctx context.Context, f JobFilter) ([]Job, error)
 
 	// SealedUnder returns up to limit claims or jobs of the tenant that are
 	// sealed under an older key than version; fewer, but at least one, of those
@@ -201,8 +227,9 @@ var (
 	ErrTooLarge = errors.New("storage: the page is too large")
 	// ErrClosed means that the storage has been closed.
 	ErrClosed = errors.New("storage: closed")
-	// ErrUnavailable means that the database cannot do it now, and that nothing
-	// was changed; later it may.
+	// ErrUnavailable means that the database cannot do it now, and later it may:
+	// it is out of reach, hangs, or cannot be written. Nothing was changed, unless
+	// [Change].Unsure is set.
 	ErrUnavailable = errors.New("the vault cannot serve this now; try again")
 	// ErrOtherDatabase means that a transaction of the application is not on the
 	// database of the vault.

@@ -2,6 +2,7 @@ package find_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -47,7 +48,7 @@ func TestGranted(t *testing.T) {
 // What is searched for goes into a condition as a hash, never as text.
 func TestSearch(t *testing.T) {
 	t.Parallel()
-	ring, err := seal.NewRing()
+	ring, err := seal.NewRing(time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +74,7 @@ func TestSearch(t *testing.T) {
 
 func TestListFiltersAreANDed(t *testing.T) {
 	t.Parallel()
-	ring, err := seal.NewRing()
+	ring, err := seal.NewRing(time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -59,7 +59,7 @@ func newWorld(t *testing.T, age time.Duration) *world {
 		t.Fatal(err)
 	}
 	w := &world{key: &countedKey{AEAD: aead}, store: records{}, tenant: uuid.New()}
-	if w.ring, err = seal.NewRing(); err != nil {
+	if w.ring, err = seal.NewRing(time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	rec := storage.Record{Kind: KindTenant, ID: storage.ID(w.tenant), Name: "Acme", KeyVersion: w.ring.Version()}

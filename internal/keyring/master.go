@@ -118,7 +118,7 @@ func try(ctx context.Context, key seal.AEAD) error {
 		}
 		return nil
 	}
-	ring, err := seal.NewRing()
+	ring, err := seal.NewRing(time.Now())
 	if err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ func Wrap(ctx context.Context, master seal.AEAD, ring *seal.Ring, tenant storage
 // create sets a database up, under a master key that can also open what it
 // seals.
 func (c *Check) create(ctx context.Context) error {
-	ring, err := seal.NewRing()
+	ring, err := seal.NewRing(time.Now())
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 )
 
 // State is where a data key is in its life.
@@ -45,13 +46,15 @@ type dataKey struct {
 	Version int    `json:"version"`
 	State   State  `json:"state"`
 	Key     []byte `json:"key,omitempty"`
+	// Created is zero for a key of an earlier version of this package.
+	Created time.Time `json:"created,omitzero"`
 
 	aead AEAD
 }
 
-// NewRing returns a ring with one primary key, version 1.
-func NewRing() (*Ring, error) {
-	return newRing([]dataKey{{Version: 1, State: Primary, Key: RandomKey()}}, RandomKey())
+// NewRing returns a ring with one primary key, version 1, made now.
+func NewRing(now time.Time) (*Ring, error) {
+	return newRing([]dataKey{{Version: 1, State: Primary, Key: RandomKey(), Created: now}}, RandomKey())
 }
 
 func newRing(keys []dataKey, index []byte) (*Ring, error) {
@@ -123,6 +126,22 @@ func Unwrap(ctx context.Context, master AEAD, tenant [16]byte, wrapped []byte) (
 // Version returns the version of the key that seals.
 func (r *Ring) Version() int { return r.seal.Version }
 
+// KeyInfo is what may be known of a key.
+type KeyInfo struct {
+	Version int
+	State   State
+	Created time.Time // zero where it is not known
+}
+
+// Keys returns what may be known of the keys, oldest first.
+func (r *Ring) Keys() []KeyInfo {
+	infos := make([]KeyInfo, len(r.keys))
+	for i, k := range r.keys {
+		infos[i] = KeyInfo{k.Version, k.State, k.Created}
+	}
+	return infos
+}
+
 // Newest returns the highest version in the ring and its state.
 func (r *Ring) Newest() (int, State) {
 	k := r.keys[len(r.keys)-1]
@@ -134,10 +153,10 @@ func (r *Ring) Retired() bool {
 	return slices.ContainsFunc(r.keys, func(k dataKey) bool { return k.State == Retired })
 }
 
-// Add returns a ring with a new pending key.
-func (r *Ring) Add() (*Ring, error) {
+// Add returns a ring with a new pending key, made now.
+func (r *Ring) Add(now time.Time) (*Ring, error) {
 	v, _ := r.Newest()
-	keys := append(slices.Clone(r.keys), dataKey{Version: v + 1, State: Pending, Key: RandomKey()})
+	keys := append(slices.Clone(r.keys), dataKey{Version: v + 1, State: Pending, Key: RandomKey(), Created: now})
 	return newRing(keys, r.index)
 }
 
@@ -163,7 +182,7 @@ func (r *Ring) Destroy() (*Ring, error) {
 	keys := slices.Clone(r.keys)
 	for i := range keys {
 		if keys[i].State == Retired {
-			keys[i] = dataKey{Version: keys[i].Version, State: Destroyed}
+			keys[i] = dataKey{Version: keys[i].Version, State: Destroyed, Created: keys[i].Created}
 		}
 	}
 	return newRing(keys, r.index)

@@ -6,11 +6,12 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 func newTestRing(t testing.TB) *Ring {
 	t.Helper()
-	r, err := NewRing()
+	r, err := NewRing(time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +70,7 @@ func TestRingLife(t *testing.T) {
 	p := testPlace()
 	old, _ := r1.Seal(&p, []byte("old"))
 
-	pending, err := r1.Add()
+	pending, err := r1.Add(time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

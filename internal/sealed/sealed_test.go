@@ -14,7 +14,7 @@ import (
 
 func newRing(t *testing.T) *seal.Ring {
 	t.Helper()
-	ring, err := seal.NewRing()
+	ring, err := seal.NewRing(time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,7 +24,7 @@ func newRing(t *testing.T) *seal.Ring {
 // next returns the ring with a new key that seals.
 func next(t *testing.T, ring *seal.Ring) *seal.Ring {
 	t.Helper()
-	added, err := ring.Add()
+	added, err := ring.Add(time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,9 +2,8 @@ package postgres
 
 import (
 	"context"
-	"database/sql"
 
-	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
+	"github.com/seed-72ea4aab/vault/storage"
 )
 
 // A prepared plan that was made for empty tables may find a token by reading
@@ -26,6 +25,7 @@ func (s *Store) account(batch []*pending) {
 	var rows int64
 	for _, p := range batch {
 		rows += p.rows()
+		s.noteLogs(p.entries())
 	}
 	after := s.written.Add(rows)
 	for mark := int64(analyzeFirst); mark <= analyzeLast; mark *= 10 {
@@ -33,8 +33,8 @@ func (s *Store) account(batch []*pending) {
 			s.queue.busy.Go(func() {
 				// What fails here is done by the server later.
 				ctx := context.Background()
-				_ = sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
-					_, err := conn.ExecContext(ctx, s.schema.in(analyzeText))
+				_ = s.maintain(ctx, func(on execer) error {
+					_, err := on.ExecContext(ctx, s.schema.in(analyzeText))
 					return err
 				})
 			})
@@ -52,5 +52,17 @@ func (p *pending) rows() int64 {
 		return 1
 	default:
 		return 0
+	}
+}
+
+// entries is how many log entries a change has written, or a reading, and whose.
+func (p *pending) entries() (storage.ID, int) {
+	switch c := p.change; {
+	case c != nil:
+		return c.Tenant, len(c.Logs)
+	case p.reading.token.Body != nil:
+		return p.reading.Tenant, 1
+	default:
+		return p.reading.Tenant, 0
 	}
 }

@@ -45,11 +45,12 @@ func Distribute(ctx context.Context, url string, opts *Options) error {
 	if err != nil {
 		return err
 	}
-	db, err := pool(config, 2) // the second reads the schema while the first has a transaction
+	// Tables are copied for as long as that takes, without a word from the server.
+	db, err := newPool(config, 2, 0)
 	if err != nil {
 		return err
 	}
-	err = distribute(ctx, db, &o)
+	err = distribute(ctx, db.DB, &o)
 	if closed := db.Close(); !lost(closed) {
 		err = errors.Join(err, clean(closed))
 	}

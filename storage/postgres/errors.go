@@ -37,8 +37,8 @@ func (e *ServerError) Error() string {
 		text += ", constraint " + e.Constraint
 	}
 	switch pqerror.Code(e.Code) {
-	case pqerror.InvalidSQLStatementName, pqerror.DuplicatePstatement:
-		text += "; behind a transaction pooler, set Options.TransactionPooler"
+	case pqerror.InvalidSQLStatementName, pqerror.DuplicatePstatement, pqerror.ProtocolViolation:
+		text += "; behind a transaction pooler such as PgBouncer, set Options.TransactionPooler (-pooler of the server)"
 	case pqerror.InsufficientPrivilege:
 		text += "; the role must be allowed to read and write the vault's tables, and, unless Options.Migrate is MigrateCheck, to create them"
 	case pqerror.InFailedSQLTransaction:
@@ -84,21 +84,44 @@ func refused(err error) bool {
 	}
 }
 
+// failed is clean for what a call met while the database was open: what passes
+// is [storage.ErrUnavailable].
+func failed(err error) error {
+	if err == nil || errors.Is(err, storage.ErrUnavailable) || !passes(err) && !hopeless(err) {
+		return clean(err)
+	}
+	return fmt.Errorf("%w: %w", storage.ErrUnavailable, clean(err))
+}
+
+// passes reports whether the same call may succeed later.
+func passes(err error) bool { return (lost(err) || transient(err)) && !hopeless(err) }
+
+// hopeless reports whether a refusal to connect will still be one in a moment:
+// somebody has to change something.
+func hopeless(err error) bool {
+	c := string(code(err))
+	return strings.HasPrefix(c, string(pqerror.ClassInvalidAuthorizationSpecification)) ||
+		strings.HasPrefix(c, string(pqerror.ClassInvalidCatalogName))
+}
+
 // transient reports whether the same statement may succeed when it is tried
 // again, and has certainly left nothing.
 func transient(err error) bool {
-	switch code(err) {
+	switch c := code(err); c {
 	case pqerror.TRSerializationFailure, pqerror.TRDeadlockDetected, pqerror.LockNotAvailable,
-		pqerror.TooManyConnections, pqerror.ReadOnlySQLTransaction:
+		pqerror.ReadOnlySQLTransaction, pqerror.QueryCanceled, pqerror.IOError:
 		return true
-	default:
-		return false
+	default: // connections, memory, and room on the disk
+		return strings.HasPrefix(string(c), string(pqerror.ClassInsufficientResources))
 	}
 }
 
-// lost reports whether the connection is gone, so that the statement under way
-// may or may not have been committed.
+// lost reports whether the connection is gone, or could not be opened. A
+// statement that was under way may or may not have been committed.
 func lost(err error) bool {
+	if _, ok := errors.AsType[*connectError](err); ok {
+		return true
+	}
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return false
 	}

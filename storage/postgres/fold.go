@@ -78,10 +78,10 @@ func (s *Store) fold(ctx context.Context) error {
 }
 
 // tenants returns the ids that a query gives.
-func (s *Store) tenants(ctx context.Context, query string) (found []storage.ID, err error) {
+func (s *Store) tenants(ctx context.Context, query string, args ...any) (found []storage.ID, err error) {
 	err = sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
 		found = nil
-		rows, err := conn.QueryContext(ctx, s.schema.in(query))
+		rows, err := conn.QueryContext(ctx, s.schema.in(query), args...)
 		if err != nil {
 			return err
 		}
@@ -95,7 +95,7 @@ func (s *Store) tenants(ctx context.Context, query string) (found []storage.ID, 
 		}
 		return rows.Err()
 	})
-	return found, clean(err)
+	return found, failed(err)
 }
 
 // inOwnTx runs a step of a fold in a transaction, and returns how many rows it
@@ -104,17 +104,12 @@ func (s *Store) inOwnTx(ctx context.Context, tenant storage.ID,
 	fold func(*Store, context.Context, *sql.Tx, storage.ID) (int, error),
 ) (n int, err error) {
 	err = sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
-		tx, err := conn.BeginTx(ctx, nil)
-		if err != nil {
+		return s.transact(ctx, conn, func(tx *sql.Tx) (err error) {
+			n, err = fold(s, ctx, tx, tenant)
 			return err
-		}
-		defer func() { _ = tx.Rollback() }() // does nothing after Commit
-		if n, err = fold(s, ctx, tx, tenant); err != nil || n == 0 {
-			return err
-		}
-		return tx.Commit()
+		})
 	})
-	return n, clean(err)
+	return n, failed(err)
 }
 
 func (s *Store) foldCounts(ctx context.Context, tx *sql.Tx, tenant storage.ID) (n int, err error) {

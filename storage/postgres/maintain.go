@@ -56,6 +56,8 @@ var purged = []struct{ table, key string }{
 	{"vault_token_counts", "set_id, type, shard"},
 	{"vault_container_sets", "set_id, shard"},
 	{"vault_logs", "id"},
+	{"vault_log_counts", "entity_type, day"},
+	{"vault_log_marks", "tenant_id"},
 	{"vault_records", "kind, id"},
 }
 
@@ -151,7 +153,7 @@ func (s *Store) keysByTenant(ctx context.Context, query string, args ...any) (fo
 		}
 		return rows.Err()
 	})
-	return found, clean(err)
+	return found, failed(err)
 }
 
 // ready reports why a call should not even start.
@@ -164,27 +166,58 @@ func (s *Store) ready(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// delete runs a statement that may be repeated, and again after a deadlock.
+// delete runs a statement that may be repeated.
 func (s *Store) delete(ctx context.Context, query string, args ...any) (deleted int64, err error) {
-	for wait := retryAtFirst; ; wait = min(2*wait, retryAtMost) {
-		err := sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
-			result, err := conn.ExecContext(ctx, s.schema.in(query), args...)
-			if err != nil {
-				return err
-			}
-			deleted, err = result.RowsAffected()
+	err = s.maintain(ctx, func(on execer) error {
+		result, err := on.ExecContext(ctx, s.schema.in(query), args...)
+		if err != nil {
 			return err
-		})
-		if err == nil || !transient(err) || wait == retryAtMost {
-			return deleted, clean(err)
 		}
-		pause(wait)
+		deleted, err = result.RowsAffected()
+		return err
+	})
+	return deleted, err
+}
+
+// execer is a connection, or a transaction on it.
+type execer interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// maintain runs something that may be repeated, and waits for locks, but not for
+// long.
+func (s *Store) maintain(ctx context.Context, do func(execer) error) error {
+	return failed(sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
+		if s.dialect.Prepared {
+			return do(conn)
+		}
+		return s.transact(ctx, conn, func(tx *sql.Tx) error { return do(tx) })
+	}))
+}
+
+// transact runs something in a transaction. Behind a pooler the bound on locks
+// is one of the transaction.
+func (s *Store) transact(ctx context.Context, conn *sql.Conn, do func(*sql.Tx) error) error {
+	tx, err := conn.BeginTx(ctx, nil)
+	if err != nil {
+		return err
 	}
+	defer func() { _ = tx.Rollback() }() // does nothing after Commit
+	if !s.dialect.Prepared {
+		if _, err := tx.ExecContext(ctx, setLockTimeout("LOCAL ", maxLockTimeout)); err != nil {
+			return err
+		}
+	}
+	if err := do(tx); err != nil {
+		return err
+	}
+	return tx.Commit()
 }
 
 func (s *Store) exists(ctx context.Context, query string, args ...any) (yes bool, err error) {
 	err = sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
 		return conn.QueryRowContext(ctx, s.schema.in(query), args...).Scan(&yes)
 	})
-	return yes, clean(err)
+	return yes, failed(err)
 }

@@ -1,8 +1,10 @@
 package postgres
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
+	"errors"
 	"sync"
 	"time"
 
@@ -14,11 +16,17 @@ import (
 // and the last. What another node is deleting is passed over, so that nodes
 // which sweep at once share the work. The array is made once; as part of a join,
 // which IN would become, the entries could be looked for again for each row, and
-// be more than the limit.
-const deleteLogsText = `WITH gone AS (DELETE FROM vault_logs WHERE tenant_id = $1 AND id = ANY(ARRAY(
+// be more than the limit. Those below the mark, or without a number, are counted.
+const (
+	deleteLogsText = `WITH gone AS (DELETE FROM vault_logs WHERE tenant_id = $1 AND id = ANY(ARRAY(
 	SELECT id FROM vault_logs WHERE tenant_id = $1 AND id > $2 AND id < $3 AND created_at < $4::bigint
-	ORDER BY id LIMIT $5::bigint FOR UPDATE SKIP LOCKED)) RETURNING id)
-SELECT count(*), (SELECT id FROM gone ORDER BY id DESC LIMIT 1) FROM gone`
+	ORDER BY id LIMIT $5::bigint FOR UPDATE SKIP LOCKED)) RETURNING id, entity_type, created_at, xid)
+SELECT entity_type, ` + dayOfEntry + `, count(*), count(*) FILTER (WHERE xid IS NULL OR xid < $6::bigint),
+	(array_agg(id ORDER BY id DESC))[1] FROM gone GROUP BY 1, 2`
+
+	// dropCountsText drops the counts of days that have no entry left.
+	dropCountsText = "DELETE FROM vault_log_counts WHERE tenant_id = $1 AND day < $2::bigint AND n = 0"
+)
 
 // pruned is the last entry that DeleteLogs has deleted. The index has deleted
 // entries until the server vacuums it: a call for the same tenant that begins
@@ -52,20 +60,64 @@ func (s *Store) DeleteLogs(ctx context.Context, tenant storage.ID, before time.T
 	bound, at := sqlstore.LogsBefore(before)
 	piece := func(after storage.ID, limit int) (n int, err error) {
 		var last []byte
-		err = sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
-			return conn.QueryRowContext(ctx, s.schema.in(deleteLogsText), tenant[:], after[:], bound[:], at, int64(max(limit, 0))).Scan(&n, &last)
+		err = s.marked(ctx, tenant, func(tx *sql.Tx, mark int64) error {
+			n, last, err = s.deleteLogs(ctx, tx, tenant, after[:], bound[:], at, int64(max(limit, 0)), mark)
+			return err
 		})
-		if len(last) == len(after) {
+		if len(last) == len(after) && err == nil {
 			s.pruned.note(tenant, storage.ID(last))
 		}
-		return n, clean(err)
+		return n, err
 	}
 	after := s.pruned.after(tenant)
 	n, err := piece(after, limit)
-	if err != nil || n >= limit || after.IsZero() {
+	if err != nil || n >= limit {
 		return n, err
 	}
-	// Before that place may be entries that were locked then, or written since.
-	more, err := piece(storage.ID{}, limit-n)
-	return n + more, err
+	if !after.IsZero() {
+		// Before that place may be entries that were locked then, or written since.
+		more, err := piece(storage.ID{}, limit-n)
+		if n += more; err != nil || n >= limit {
+			return n, err
+		}
+	}
+	_, err = s.delete(ctx, dropCountsText, tenant[:], sqlstore.LogDay(before))
+	return n, err
 }
+
+// deleteLogs deletes entries, takes those that are counted off the counts, and
+// returns how many there were, and the last.
+func (s *Store) deleteLogs(ctx context.Context, tx *sql.Tx, tenant storage.ID, args ...any) (n int, last []byte, err error) {
+	rows, err := tx.QueryContext(ctx, s.schema.in(deleteLogsText), append([]any{tenant[:]}, args...)...)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer rows.Close()
+	counts := newRows(logCountColumns, 1)
+	for rows.Next() {
+		var kind string
+		var day, counted int64
+		var gone int
+		var id []byte
+		if err := rows.Scan(&kind, &day, &gone, &counted, &id); err != nil {
+			return 0, nil, err
+		}
+		if n += gone; bytes.Compare(id, last) > 0 {
+			last = id
+		}
+		if counted > 0 {
+			counts.text(kind)
+			counts.int(day)
+			counts.int(-counted)
+		}
+	}
+	if err := errors.Join(rows.Err(), rows.Close()); err != nil || counts.n == 0 {
+		return n, last, err
+	}
+	st := newStatement(tenant)
+	text := st.insert("vault_log_counts", counts) + onLogCounts
+	_, err = tx.ExecContext(ctx, s.schema.in(text), st.args...)
+	return n, last, err
+}
+
+var logCountColumns = columns{{"entity_type", text}, {"day", bigint}, {"n", bigint}}

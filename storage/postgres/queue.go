@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"math"
 	"runtime"
 	"slices"
 	"sync"
@@ -96,10 +97,10 @@ type pending struct {
 	lane    storage.ID // the tenant, where only its changes share a statement
 	overdue bool       // a create that has waited for createWait
 	err     error
-	// locked says that another transaction held what the change needs, and
-	// deadline until when it is tried again.
-	locked   bool
-	deadline time.Time
+	// again says that the change may be tried again after its error, and locked
+	// that another transaction held what it needs.
+	again, locked bool
+	until         time.Time // when its caller waits no longer
 	// ambiguous says that a connection was lost after the change had been sent:
 	// it may have been applied.
 	ambiguous bool
@@ -109,6 +110,14 @@ type pending struct {
 	// turn ends the wait: with a slot, to write with, or with nil when the
 	// outcome is set. It is nil itself when there was nothing to wait for.
 	turn chan *slot
+}
+
+// left is for how long the caller of a change still waits.
+func (p *pending) left() time.Duration {
+	if p.until.IsZero() {
+		return math.MaxInt64
+	}
+	return time.Until(p.until)
 }
 
 // class says what may share a statement.
@@ -184,28 +193,38 @@ func (q *queue) enter(p *pending) (*slot, error) {
 	return s, nil
 }
 
-// await waits for the turn of a change.
+var errNoTurn = fmt.Errorf("%w: all connections to the database are in use", storage.ErrUnavailable)
+
+// await waits for the turn of a change, for as long as its caller waits.
 func (q *queue) await(ctx context.Context, p *pending) (*slot, error) {
-	var late <-chan time.Time
+	first := p.left()
 	if p.class == creates {
-		timer := time.NewTimer(p.patience())
-		defer timer.Stop()
-		late = timer.C
+		first = p.patience()
 	}
+	timer := time.NewTimer(first)
+	defer timer.Stop()
 	for {
+		var over error
 		select {
 		case s := <-p.turn:
 			return s, nil
 		case <-ctx.Done():
-			if q.leave(p) {
-				return nil, ctx.Err()
+			over = ctx.Err()
+		case <-timer.C:
+			if p.class != creates || p.overdue {
+				over = errNoTurn
+				break
 			}
-			return <-p.turn, nil // a statement already has it
-		case <-late:
+			timer.Reset(p.left())
 			if s := q.startOverdue(p); s != nil {
 				return s, nil
 			}
+			continue
 		}
+		if q.leave(p) {
+			return nil, over
+		}
+		return <-p.turn, nil // a statement already has it
 	}
 }
 
@@ -305,7 +324,7 @@ func (q *queue) gather(first *pending) []*pending {
 
 // expect waits for as many callers of a tenant as there were before, for a while.
 func (q *queue) expect(first *pending) {
-	for end := time.Now().Add(routedPause); first.class != alone && time.Now().Before(end); pause(routedPause / 30) {
+	for end := time.Now().Add(routedPause); first.class != alone && time.Now().Before(end); time.Sleep(routedPause / 30) {
 		q.mu.Lock()
 		l := q.laneOf(first)
 		here := q.count(first) + 1

@@ -96,6 +96,7 @@ func (s *slot) readTogether(batch []*pending) error {
 			return err
 		}
 	}
+	defer context.AfterFunc(ctx, s.cut)() // the server may not hear of it
 	if s.routed {
 		return s.readRouted(ctx, batch)
 	}

@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"context"
 	"database/sql/driver"
+	"encoding/binary"
 	"errors"
 	"slices"
-	"strconv"
 
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
@@ -45,12 +45,37 @@ type runner interface {
 	// run runs a statement whose rows do not matter, and returns how many it has
 	// written.
 	run(ctx context.Context, text string, args []any, prepare bool) (int64, error)
+	// number is that of the transaction, as a parameter.
+	number(ctx context.Context) (any, error)
+}
+
+// txNumber stands for the number of the transaction among the parameters of a
+// step. The default of the column is a function, which the server could not send
+// on together with the rows.
+type txNumber struct{}
+
+var numberColumn = columns{{"xid", bigint}}
+
+// numbered reports whether the number of the transaction is a parameter.
+func (p *step) numbered() bool { return slices.ContainsFunc(p.args, isTxNumber) }
+
+func isTxNumber(v any) bool {
+	_, ok := v.(txNumber)
+	return ok
 }
 
 // do runs the step.
 func (p step) do(ctx context.Context, on runner) error {
 	if p.later != nil {
 		p = p.later()
+	}
+	if p.numbered() {
+		n, err := on.number(ctx)
+		if err != nil {
+			return err
+		}
+		p.args = slices.Clone(p.args)
+		p.args[slices.IndexFunc(p.args, isTxNumber)] = n
 	}
 	switch {
 	case p.text == "":
@@ -65,37 +90,45 @@ func (p step) do(ctx context.Context, on runner) error {
 	return err
 }
 
-// inSteps runs steps in a transaction. A single one is its own.
+// inSteps runs steps in a transaction. A single one is its own, unless it has to
+// know the transaction's number.
 func (s *slot) inSteps(steps []step) error {
 	ctx := context.Background()
-	switch len(steps) {
-	case 0:
+	switch {
+	case len(steps) == 0:
 		return nil
-	case 1:
+	case len(steps) == 1 && !steps[0].numbered():
 		return steps[0].do(ctx, s)
 	}
-	if err := s.control(s.begin()); err != nil {
-		return err
-	}
-	for _, p := range steps {
-		if err := p.do(ctx, s); err != nil {
-			if s.control("ROLLBACK") != nil {
-				s.reset()
+	return s.transact(func() error {
+		for _, p := range steps {
+			if err := p.do(ctx, s); err != nil {
+				return err
 			}
-			return err
 		}
-	}
-	return s.commit()
+		return nil
+	})
 }
 
-// begin is how a transaction begins. The server that has the rows is another one,
-// which is told of what is set in a transaction, if so, with the first statement.
-func (s *slot) begin() string {
-	if !s.routed {
-		return "BEGIN"
+// begin begins a transaction. Where tables are distributed, the server that has
+// the rows is another one, which is told of what is set here with the first
+// statement; and the number of the transaction here is read, which is what log
+// entries are ordered by.
+func (s *slot) begin() error {
+	switch {
+	case s.routed:
+	case s.prepare:
+		return s.control("BEGIN")
+	default:
+		return s.control("BEGIN; " + setLockTimeout("LOCAL ", lockTimeout))
 	}
-	return "BEGIN; SET LOCAL citus.propagate_set_commands = 'local'; SET LOCAL lock_timeout = " +
-		strconv.FormatInt(s.lockTimeout.Milliseconds(), 10)
+	return s.conn.QueryRowContext(context.Background(), "BEGIN; SET LOCAL citus.propagate_set_commands = 'local'; "+
+		setLockTimeout("LOCAL ", s.lockTimeout)+"; SELECT txid_current()").Scan(&s.xid)
+}
+
+// number implements runner.
+func (s *slot) number(context.Context) (any, error) {
+	return binary.BigEndian.AppendUint64(nil, uint64(s.xid)), nil
 }
 
 // commit ends a transaction. Where its rows are on another server than this one,
@@ -245,11 +278,17 @@ func (s *slot) readRouted(ctx context.Context, batch []*pending) error {
 	if logs.n == 0 {
 		return nil
 	}
-	_, err = s.run(ctx, insertRoutedLogs, logs.parameters(nil, groupLogColumns, sharedTenant), true)
-	return err
+	return s.inSteps([]step{routedLogs(logs)})
 }
 
-var insertRoutedLogs = groupLogColumns.insert("vault_logs", 0, sharedTenant)
+var insertRoutedLogs = slices.Concat(groupLogColumns, numberColumn).insert("vault_logs", 0, []string{"tenant_id", "xid"})
+
+// routedLogs is the statement that enters rows of one tenant in the log.
+func routedLogs(logs *rows) step {
+	return step{
+		text: insertRoutedLogs, args: append(logs.parameters(nil, groupLogColumns, sharedTenant), txNumber{}), prepare: true, want: anyRows,
+	}
+}
 
 // take gives a reading the token that it asks for, unless that has expired. Each
 // has bytes of its own.

@@ -31,7 +31,7 @@ func (s *Store) InTx(ctx context.Context, tx *sql.Tx) (storage.Tx, error) {
 	if err != nil {
 		return nil, txError(err)
 	}
-	ours, err := s.place.is(ctx, theirs, s.readers, s.schema)
+	ours, err := s.place.is(ctx, theirs, s.readers.DB, s.schema)
 	switch {
 	case err != nil:
 		return nil, err
@@ -171,6 +171,13 @@ func (t *txStore) apply(ctx context.Context, c *storage.Change) error {
 		}
 	}
 	return nil
+}
+
+// number implements runner.
+func (t *txStore) number(ctx context.Context) (any, error) {
+	var n int64
+	err := t.tx.QueryRowContext(ctx, "SELECT txid_current()").Scan(&n)
+	return n, err
 }
 
 func (t *txStore) run(ctx context.Context, text string, args []any, _ bool) (int64, error) {

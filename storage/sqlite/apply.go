@@ -223,10 +223,17 @@ func (w *writer) reseal(c *storage.Change) error {
 }
 
 func (w *writer) insertLogs(c *storage.Change) error {
+	if len(c.Logs) == 0 {
+		return nil
+	}
+	seq, err := w.seqOf(c.Tenant)
+	if err != nil {
+		return describe("writing", err)
+	}
 	for i := range c.Logs {
 		l := &c.Logs[i]
 		err := w.insert("log entry", i, stmtInsertLog, w.tenant, l.ID[:], l.CreatedAt.UnixMicro(), optionalID(&l.ActorID),
-			l.ActorType, l.EntityType, l.EntityID, l.Operation, l.Message, optionalText(l.ActorName))
+			l.ActorType, l.EntityType, l.EntityID, l.Operation, l.Message, optionalText(l.ActorName), seq)
 		if err != nil {
 			return err
 		}

@@ -244,7 +244,7 @@ var dialect = sqlstore.Dialect{
 	Uninterrupted: true,
 	Conns:         2 * readersOfAKind(),
 	Lists:         readersOfAKind(),
-	LogCounts:     true,
+	LogsByType:    true,
 	Error:         unavailable,
 }
 
@@ -271,6 +271,10 @@ func in(column string, values []any) (string, []any) {
 // describe says what went wrong. The texts of SQLite name tables and columns,
 // never what is in them.
 func describe(doing string, err error) error {
+	switch codeOf(err) {
+	case sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY:
+		return fmt.Errorf("sqlite: %s: %w; the file and its folder must be writable", doing, err)
+	}
 	return fmt.Errorf("sqlite: %s: %w", doing, err)
 }
 

@@ -18,6 +18,7 @@ const (
 	stmtLock
 	stmtIdentity
 	stmtHold
+	stmtTouch
 
 	stmtInsertToken
 	stmtFindTakenToken
@@ -31,6 +32,7 @@ const (
 	stmtInsertSet
 	stmtCountTokens
 	stmtInsertLog
+	stmtLastSeq
 	stmtCountLogs
 
 	stmtInsertRecord
@@ -68,7 +70,9 @@ var statementText = [statementCount]string{
 	stmtSyncNormal: `PRAGMA synchronous = NORMAL`,
 
 	// It changes nothing, but takes the lock that lets one transaction write.
-	stmtLock:     `UPDATE vault_migrations SET version = version WHERE version = 0`,
+	stmtLock: `UPDATE vault_migrations SET version = version WHERE version = 0`,
+	// It changes nothing either, but is written to the file.
+	stmtTouch:    `UPDATE vault_migrations SET vault_id = vault_id WHERE version = 1001`,
 	stmtIdentity: `SELECT m.vault_id, l.file FROM vault_migrations m, pragma_database_list l WHERE l.name = 'main' LIMIT 1`,
 	stmtHold:     `SELECT 1 FROM vault_records WHERE tenant_id = ? AND kind = ? AND id = ? AND rev = ?`,
 
@@ -92,7 +96,8 @@ var statementText = [statementCount]string{
 	stmtCountTokens: `INSERT INTO vault_token_counts (tenant_id, set_id, type, shard, n) VALUES (?, ?, ?, 0, ?)
 		ON CONFLICT DO UPDATE SET n = n + excluded.n`,
 	stmtInsertLog: `INSERT INTO vault_logs (tenant_id, id, created_at, actor_id, actor_type, entity_type, entity_id,
-		operation, message, actor_name) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		operation, message, actor_name, seq) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+	stmtLastSeq: lastSeq,
 	stmtCountLogs: `INSERT INTO vault_log_counts (tenant_id, entity_type, day, shard, n, first_id, last_id)
 		VALUES (?, ?, ?, 0, ?, ?, ?) ON CONFLICT DO UPDATE SET n = n + excluded.n,
 		first_id = min(first_id, excluded.first_id), last_id = max(last_id, excluded.last_id)`,

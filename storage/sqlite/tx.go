@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -28,7 +29,7 @@ func (s *Store) InTx(ctx context.Context, tx *sql.Tx) (storage.Tx, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	t := &txStore{w: &writer{tx: tx, file: s.writes.writer.file, counts: newTally(), knownSets: map[setKey]struct{}{}}}
+	t := &txStore{w: &writer{tx: tx, file: s.writes.writer.file, counts: newTally(), knownSets: map[setKey]struct{}{}, seqs: seqs{}}}
 	if err := s.isOurs(t.w); err != nil {
 		return nil, err
 	}
@@ -117,6 +118,7 @@ func (t *txStore) Write(ctx context.Context, c *storage.Change) error {
 	}
 	err := t.w.applyHeld(c)
 	clear(t.w.knownSets)
+	clear(t.w.seqs)
 	t.w.sets = t.w.sets[:0]
 	t.w.counts.reset()
 	if err != nil {
@@ -156,10 +158,15 @@ func txError(err error) error {
 	return unavailable(err)
 }
 
-// unavailable marks what another transaction is in the way of.
+// unavailable marks what passes: another transaction is in the way, or the file
+// cannot be written, or not be read, for now.
 func unavailable(err error) error {
-	if isBusy(err) {
-		return fmt.Errorf("%w: %w", storage.ErrUnavailable, err)
+	switch codeOf(err) {
+	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY,
+		sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_PROTOCOL:
+		if !errors.Is(err, storage.ErrUnavailable) {
+			return fmt.Errorf("%w: %w", storage.ErrUnavailable, err)
+		}
 	}
 	return err
 }

@@ -52,6 +52,7 @@ type writer struct {
 	// What the transaction under way will have added when it commits.
 	counts tally
 	sets   []setKey
+	seqs   seqs
 
 	// knownSets are sets that are in the database. A set is named by its
 	// content, so no other process can change what one is. It wins 11 to 14 % of
@@ -73,7 +74,7 @@ type setKey struct {
 func newWriter(db *sql.DB, conn *sql.Conn, f file, wait time.Duration) *writer {
 	return &writer{
 		db: db, conn: conn, file: f, on: direct.NewConn(conn), wait: wait,
-		counts: newTally(), knownSets: map[setKey]struct{}{},
+		counts: newTally(), knownSets: map[setKey]struct{}{}, seqs: seqs{},
 	}
 }
 
@@ -117,6 +118,7 @@ var errReplay = errors.New("sqlite: the group must be replayed")
 func (w *writer) transact(g *group, apply func(*group) error) error {
 	w.counts.reset()
 	w.sets = w.sets[:0]
+	clear(w.seqs)
 	err := w.begin(g)
 	if err == nil {
 		if err = apply(g); err == nil {

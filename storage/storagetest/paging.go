@@ -15,6 +15,7 @@ func pagingRules() []rule {
 		{"a page may start deep, or beyond the end", deepOffset},
 		{"a page of no rows still has its total", emptyPage},
 		{"Before keeps the tokens with a lower Ord", beforeKeyset},
+		{"OldestFirst turns order and Before around", oldestFirst},
 		{"pages by Before are stable while tokens come and go", beforeWhileWriting},
 		{"Now leaves out the tokens that have expired at it", pagesWithoutExpired},
 		{"a page of several tokens that hold more than MaxBytes is ErrTooLarge", tokenPageBytes},
@@ -47,6 +48,24 @@ func tokenOrder(w *world) {
 	w.same("ids under a condition", tokenIDs(page), want)
 	page, _ = w.list(storage.TokenFilter{Tenant: tenant, Where: storage.IDIn(want), Limit: 100})
 	w.same("ids by ids", tokenIDs(page), want)
+}
+
+func oldestFirst(w *world) {
+	tenant := w.id()
+	newest := w.shuffledTokens(tenant, 23)
+	want := reversed(newest)
+	bySet := storage.Or{storage.SetIn{sets[0].Set, sets[1].Set}, storage.IDPrefix("t")}
+	for _, where := range []storage.Cond{nil, storage.IDPrefix("t"), storage.TypeIn{"token"}, storage.IDIn(want), bySet} {
+		for _, size := range []int{1, 5, 23, 50} {
+			var got []string
+			f := storage.TokenFilter{Tenant: tenant, Where: where, Limit: size, OldestFirst: true}
+			for page, _ := w.list(f); len(page) > 0; page, _ = w.list(f) {
+				got = append(got, tokenIDs(page)...)
+				f.Before = page[len(page)-1].Ord
+			}
+			w.sameFor("ids over all pages", f, got, want)
+		}
+	}
 }
 
 func tokenPages(w *world) {

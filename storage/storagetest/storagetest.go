@@ -79,6 +79,8 @@ func chapters() []chapter {
 		{name: "Atomic", inTx: true, rules: atomicRules()},
 		{name: "Records", inTx: true, rules: recordRules()},
 		{name: "Logs", inTx: true, rules: logRules()},
+		{name: "Follow", rules: followRules()},
+		{name: "Count", rules: countingRules()},
 		{name: "ReadLogger", rules: readLogRules()},
 		{name: "Prune", rules: pruneRules()},
 		{name: "Claims", rules: claimRules()},

@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -15,6 +16,11 @@ const maxTerms = 500
 type clause struct {
 	text string
 	args []any
+}
+
+// of is a clause on ord, on the table with an alias: {} stands for it.
+func (c clause) of(alias string) clause {
+	return clause{strings.ReplaceAll(c.text, "{}", alias), c.args}
 }
 
 var (
@@ -37,14 +43,16 @@ func join(clauses []clause, operator string) clause {
 // It is exact where SQL's NULL would not be: every clause is true or false.
 type compiler struct {
 	dialect *Dialect
+	tenant  storage.ID
 	alias   string
 	terms   int
 }
 
-// compile returns the clause of a condition on rows of the table with this
-// alias: tokens, or token_counts for a condition on nothing but set and type.
-func compile(d *Dialect, alias string, cond storage.Cond) (clause, error) {
-	c := compiler{dialect: d, alias: alias}
+// compile returns the clause of a condition on a tenant's rows of the table with
+// this alias: tokens, token_counts for a condition on nothing but set and type, or
+// any that has ord for one on nothing else.
+func compile(d *Dialect, tenant storage.ID, alias string, cond storage.Cond) (clause, error) {
+	c := compiler{dialect: d, tenant: tenant, alias: alias}
 	return c.cond(cond)
 }
 
@@ -97,8 +105,10 @@ func (c *compiler) term(cond storage.Cond) (clause, error) {
 	case storage.IDPrefix:
 		return c.prefix(string(cond)), nil
 	case storage.HashIs:
-		return clause{`EXISTS (SELECT 1 FROM vault_token_hashes h WHERE h.tenant_id = ` + c.column("tenant_id") +
-			` AND h.hash = ? AND h.ord = ` + c.column("ord") + `)`, []any{cond[:]}}, nil
+		// As a value, and not as EXISTS, it is never made a join, which could read
+		// all rows of the hash.
+		return clause{`COALESCE((SELECT 1 FROM vault_token_hashes h WHERE h.tenant_id = ? AND h.hash = ? AND h.ord = ` + c.column("ord") + `), 0) = 1`,
+			[]any{c.dialect.ID(c.tenant), cond[:]}}, nil
 	case storage.FingerprintIs:
 		return clause{c.column("fingerprint") + " = ?", []any{cond[:]}}, nil
 	case storage.KeyBelow:
@@ -166,29 +176,84 @@ func (c *compiler) byIs(by storage.ByIs) (clause, error) {
 }
 
 func (c *compiler) timeIn(in storage.TimeIn) (clause, error) {
-	column, ok := map[storage.Field]string{
-		storage.CreatedAt: "created_at", storage.ModifiedAt: "modified_at",
-	}[in.Field]
-	if !ok {
+	from, to := microsIn(in)
+	switch in.Field {
+	case storage.CreatedAt:
+		return c.createdIn(from, to), nil
+	case storage.ModifiedAt:
+		column := c.column("modified_at")
+		return clause{"(" + column + " IS NOT NULL AND " + column + " >= ? AND " + column + " < ?)", []any{from, to}}, nil
+	default:
 		return clause{}, fmt.Errorf("storage: TimeIn compares CreatedAt or ModifiedAt, not field %d", in.Field)
 	}
-	column = c.column(column)
-	ends := []clause{{text: column + " IS NOT NULL"}}
+}
+
+// createdIn asks for a range of ords, which are of the millisecond of created_at;
+// in the first and the last millisecond, unless they are whole, the column tells.
+func (c *compiler) createdIn(from, to int64) clause {
+	ord, column := c.column("ord"), c.column("created_at")
+	id := func(millis int64) any { return c.dialect.ID(idOfMillis(millis)) }
+	ends := []clause{always}
+	if from > 0 {
+		ends = append(ends, clause{ord + " >= ?", []any{id(from / perMilli)}})
+		if from%perMilli != 0 {
+			ends = append(ends, clause{"(" + ord + " >= ? OR " + column + " >= ?)", []any{id(from/perMilli + 1), from}})
+		}
+	}
+	switch {
+	case to <= 0:
+		return never
+	case to/perMilli > maxMillis:
+	case to%perMilli == 0:
+		ends = append(ends, clause{ord + " < ?", []any{id(to / perMilli)}})
+	default:
+		ends = append(ends, clause{ord + " < ?", []any{id(to/perMilli + 1)}},
+			clause{"(" + ord + " < ? OR " + column + " < ?)", []any{id(to / perMilli), to}})
+	}
+	return join(ends, " AND ")
+}
+
+// microsIn is the range of a TimeIn in microseconds: at or after from, before to.
+func microsIn(in storage.TimeIn) (from, to int64) {
+	from, to = -maxMicros, maxMicros
 	switch {
 	case in.From.IsZero():
 	case in.ExcludeFrom:
-		ends = append(ends, clause{column + " > ?", []any{in.From.UnixMicro()}})
+		from = in.From.UnixMicro() + 1
 	default:
-		ends = append(ends, clause{column + " >= ?", []any{microsUp(in.From)}})
+		from = microsUp(in.From)
 	}
 	switch {
 	case in.To.IsZero():
 	case in.ExcludeTo:
-		ends = append(ends, clause{column + " < ?", []any{microsUp(in.To)}})
+		to = microsUp(in.To)
 	default:
-		ends = append(ends, clause{column + " <= ?", []any{in.To.UnixMicro()}})
+		to = in.To.UnixMicro() + 1
 	}
-	return join(ends, " AND "), nil
+	return from, to
+}
+
+// onOrd reports whether a condition is about nothing but the ord of a token.
+func onOrd(cond storage.Cond) bool {
+	switch cond := cond.(type) {
+	case storage.HashIs:
+		return true
+	case storage.TimeIn:
+		from, to := microsIn(cond)
+		return cond.Field == storage.CreatedAt && (from <= 0 || from%perMilli == 0) && (to/perMilli > maxMillis || to%perMilli == 0)
+	case storage.Not:
+		return onOrd(cond.Cond)
+	case storage.And:
+		return allOf(cond, onOrd)
+	case storage.Or:
+		return allOf(cond, onOrd)
+	default:
+		return cond == nil
+	}
+}
+
+func allOf(conds []storage.Cond, is func(storage.Cond) bool) bool {
+	return !slices.ContainsFunc(conds, func(c storage.Cond) bool { return !is(c) })
 }
 
 func hashes(values []storage.Hash) []any {
@@ -227,19 +292,10 @@ func onSets(cond storage.Cond) bool {
 	case storage.Not:
 		return onSets(cond.Cond)
 	case storage.And:
-		return allOnSets(cond)
+		return allOf(cond, onSets)
 	case storage.Or:
-		return allOnSets(cond)
+		return allOf(cond, onSets)
 	default:
 		return cond == nil
 	}
-}
-
-func allOnSets(conds []storage.Cond) bool {
-	for _, cond := range conds {
-		if !onSets(cond) {
-			return false
-		}
-	}
-	return true
 }

@@ -45,7 +45,7 @@ func TestCompileRefuses(t *testing.T) {
 		"too many terms":              make(storage.And, maxTerms),
 		"too deep":                    deep,
 	} {
-		if _, err := compile(&Dialect{}, "t", cond); err == nil {
+		if _, err := compile(&Dialect{}, storage.ID{}, "t", cond); err == nil {
 			t.Errorf("%s was not refused", name)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"slices"
-	"strings"
 
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -15,6 +14,9 @@ const (
 	// fewRows is up to how many rows are sorted rather than looked for in a
 	// scan in the order of the list.
 	fewRows = 20000
+	// enoughRows is how many rows of sets are worth reading an index instead,
+	// whatever that has.
+	enoughRows = 2000
 	// deepOffset is the offset from which on rows are skipped in an index,
 	// without a look at each of them.
 	deepOffset = 256
@@ -23,8 +25,9 @@ const (
 // ListTokens implements [storage.TokenReader].
 //
 // A list finds the ords of its page first, by the index that leads to the
-// fewest rows, and then those rows. Totals come from token_counts as far as the
-// filter is about set and type; expired rows are subtracted.
+// fewest rows, and then those rows, of which the whole condition must hold.
+// Totals come from token_counts as far as the filter is about set and type;
+// expired rows are subtracted.
 func (s *Store) ListTokens(ctx context.Context, f storage.TokenFilter) ([]storage.Token, int, error) {
 	if err := s.ready(ctx); err != nil {
 		return nil, 0, err
@@ -34,30 +37,74 @@ func (s *Store) ListTokens(ctx context.Context, f storage.TokenFilter) ([]storag
 	if err != nil || len(lists) == 0 {
 		return nil, 0, err
 	}
-	var page []storage.Token
-	if f.Limit > 0 {
-		ords := mergeOrds(lists, f.Limit, f.Offset)
-		query := `SELECT ` + tokenColumns + ` FROM (` + ords.text + `) p CROSS JOIN vault_tokens t
-			WHERE t.tenant_id = ? AND t.ord = p.ord ORDER BY p.ord DESC`
-		if page, err = s.tokens(ctx, nil, f.Tenant, f.MaxBytes, query, append(ords.args, s.dialect.ID(f.Tenant))); err != nil {
-			return nil, 0, err
+	total, known := 0, false
+	if known = exactTotal(&f) && f.Offset >= deepOffset; known {
+		if total, err = sumTotals(ctx, lists); err != nil || f.Offset >= total {
+			return nil, total, err
 		}
+	}
+	page, err := s.pageOf(ctx, lists, f, total)
+	if err != nil {
+		return nil, 0, err
 	}
 	if !f.Count {
 		return page, 0, nil
 	}
-	if n, ok := wholeTotal(len(page), f.Offset, f.Limit, f.Before); ok {
+	if n, ok := wholeTotal(len(page), f.Offset, f.Limit, f.Before); ok && !known {
 		return page, n, nil
 	}
-	total := 0
+	if !known {
+		if total, err = sumTotals(ctx, lists); err != nil {
+			return nil, 0, err
+		}
+	}
+	return page, total, nil
+}
+
+// pageOf reads the page of a list. One that is nearer to the end of all tokens, if
+// their total is known, is read from there.
+func (s *Store) pageOf(ctx context.Context, lists []*tokenList, f storage.TokenFilter, total int) ([]storage.Token, error) {
+	if f.Limit == 0 {
+		return nil, nil
+	}
+	backwards := f.Offset > total/2 && total > 0
+	if backwards {
+		f.Limit = min(f.Limit, total-f.Offset)
+		f.Offset = total - f.Offset - f.Limit
+		f.OldestFirst = !f.OldestFirst
+	}
+	for _, l := range lists {
+		l.filter.OldestFirst, l.filter.Offset = f.OldestFirst, f.Offset
+	}
+	if err := skip(ctx, lists, &f); err != nil {
+		return nil, err
+	}
+	ords := mergeOrds(lists, f.Limit, f.Offset)
+	where, err := compile(&s.dialect, f.Tenant, "t", f.Where)
+	if err != nil {
+		return nil, err
+	}
+	query := `SELECT ` + tokenColumns + ` FROM (` + ords.text + `) p CROSS JOIN vault_tokens t
+		WHERE t.tenant_id = ? AND t.ord = p.o AND ` + where.text + ` ORDER BY p.o ` + order(&f)
+	page, err := s.tokens(ctx, nil, f.Tenant, f.MaxBytes, query, slices.Concat(ords.args, []any{s.dialect.ID(f.Tenant)}, where.args))
+	if backwards {
+		slices.Reverse(page)
+	}
+	return page, err
+}
+
+// exactTotal reports whether all tokens of a filter are to be counted.
+func exactTotal(f *storage.TokenFilter) bool { return f.Count && f.CountUpTo == 0 && f.Before.IsZero() }
+
+func sumTotals(ctx context.Context, lists []*tokenList) (total int, err error) {
 	for _, l := range lists {
 		n, err := l.total(ctx)
 		if err != nil {
-			return nil, 0, err
+			return 0, err
 		}
 		total += n
 	}
-	return page, total, nil
+	return total, nil
 }
 
 // tokenLists returns lists that have no token in common, and together those of
@@ -114,7 +161,7 @@ func disjoint(where storage.Cond) []storage.Cond {
 	}
 }
 
-// mergeOrds is the query for the ords of a page over all lists.
+// mergeOrds is the query for the ords of a page, as o, over all lists.
 func mergeOrds(lists []*tokenList, limit, offset int) clause {
 	if len(lists) == 1 {
 		return lists[0].ords(limit, offset)
@@ -123,19 +170,7 @@ func mergeOrds(lists []*tokenList, limit, offset int) clause {
 	for i, l := range lists {
 		parts[i] = l.ords(limit+offset, 0)
 	}
-	return merge(parts, limit, offset)
-}
-
-// merge is the query for a page of what several queries for ords return.
-func merge(parts []clause, limit, offset int) clause {
-	texts := make([]string, len(parts))
-	var args []any
-	for i, part := range parts {
-		texts[i] = `SELECT * FROM (` + part.text + `) q`
-		args = append(args, part.args...)
-	}
-	return clause{`SELECT m.ord FROM (` + strings.Join(texts, " UNION ALL ") + `) m ORDER BY m.ord DESC LIMIT ? OFFSET ?`,
-		append(args, limit, offset)}
+	return lists[0].merge(all(parts, 0, false), limit, offset)
 }
 
 // tokenList is a list of tokens and the way that was chosen to it.
@@ -147,13 +182,15 @@ type tokenList struct {
 
 	// The condition is the conjunction of these.
 	sets, rest   []storage.Cond
-	setsOnTokens clause // sets, on tokens t
-	setsOnCounts clause // sets, on token_counts c
-	residual     clause // rest, less what drive answers, on tokens t
+	setsOnTokens clause         // sets, on tokens t
+	setsOnCounts clause         // sets, on token_counts c
+	setsHold     bool           // for every token there is
+	residual     []storage.Cond // rest, less what drive answers
 
-	drive *driver // the index that the list is read from, if any
-	pairs []pair  // else the pairs that it is merged from, if any
-	empty bool    // no token can be in it
+	drive    *driver // the index that the list is read from, if any
+	unsorted bool    // it has too many rows to sort: a page is read as if there were none
+	pairs    []pair  // else the pairs that it is merged from, if any
+	empty    bool    // no token can be in it
 }
 
 // pair is a set and a type, and how many tokens have them.
@@ -173,37 +210,32 @@ func (s *Store) newTokenList(ctx context.Context, f storage.TokenFilter) (*token
 		}
 	}
 	var err error
-	if l.where, err = compile(&s.dialect, "t", f.Where); err != nil {
+	if l.where, err = compile(&s.dialect, f.Tenant, "t", f.Where); err != nil {
 		return nil, err
 	}
-	if l.setsOnTokens, err = compile(&s.dialect, "t", storage.And(l.sets)); err != nil {
+	if l.setsOnTokens, err = compile(&s.dialect, f.Tenant, "t", storage.And(l.sets)); err != nil {
 		return nil, err
 	}
-	if l.setsOnCounts, err = compile(&s.dialect, "c", storage.And(l.sets)); err != nil {
+	if l.setsOnCounts, err = compile(&s.dialect, f.Tenant, "c", storage.And(l.sets)); err != nil {
 		return nil, err
 	}
 	if err := l.choose(ctx); err != nil {
 		return nil, err
 	}
-	rest := l.rest
+	l.residual = l.rest
 	if l.drive != nil && l.drive.exact {
-		rest = slices.Delete(slices.Clone(l.rest), l.drive.at, l.drive.at+1)
+		l.residual = slices.Delete(slices.Clone(l.rest), l.drive.at, l.drive.at+1)
 	}
-	l.residual, err = compile(&s.dialect, "t", storage.And(rest))
-	return l, err
+	return l, nil
 }
 
 // choose decides which index the list is read from.
 func (l *tokenList) choose(ctx context.Context) error {
-	candidates, err := l.store.drivers(l.filter.Tenant, l.rest)
+	candidates, err := l.store.drivers(ctx, l.filter.Tenant, l.rest)
 	if err != nil {
 		return err
 	}
-	if len(candidates) == 1 && len(l.sets) == 0 {
-		l.drive = &candidates[0]
-		return nil
-	}
-	inSets := probeRows
+	inSets := 0
 	if len(l.sets) > 0 {
 		if inSets, err = l.findPairs(ctx); err != nil || l.empty {
 			return err
@@ -212,12 +244,21 @@ func (l *tokenList) choose(ctx context.Context) error {
 	if len(candidates) == 0 {
 		return l.driveBySets(inSets)
 	}
-	best, err := l.store.best(ctx, candidates)
+	best, err := l.store.best(ctx, candidates, l.filter.CountUpTo)
 	if err != nil {
 		return err
 	}
-	if best.rows <= inSets || l.pairs == nil {
-		l.drive = &best
+	switch {
+	case best.unordered:
+		err = l.store.probe(ctx, &best, fewRows)
+	case l.pairs != nil && len(candidates) == 1:
+		err = l.store.probe(ctx, &best, min(inSets+1, enoughRows))
+	}
+	if err != nil {
+		return err
+	}
+	if l.pairs == nil || best.rows <= inSets {
+		l.drive, l.unsorted = &best, best.unordered && best.rows >= fewRows
 	}
 	return nil
 }
@@ -235,14 +276,28 @@ func (l *tokenList) findPairs(ctx context.Context) (int, error) {
 			l.pairs = append(l.pairs, p)
 			total += p.n
 		})
-	if err != nil || len(l.pairs) <= maxPairs {
-		l.empty = err == nil && len(l.pairs) == 0
-		return total, err
+	if err != nil {
+		return 0, err
+	}
+	if len(l.pairs) <= maxPairs {
+		l.empty = len(l.pairs) == 0
+		return total, l.findOthers(ctx, total)
 	}
 	l.pairs = nil
 	total, err = l.store.count(ctx, `SELECT CAST(COALESCE(SUM(c.n), 0) AS bigint) FROM vault_token_counts c
 		WHERE c.tenant_id = ? AND `+l.setsOnCounts.text, args...)
 	return total, err
+}
+
+// findOthers looks whether all tokens are in the sets, when there are other
+// conditions, and so the tokens are counted.
+func (l *tokenList) findOthers(ctx context.Context, inSets int) error {
+	if len(l.rest) == 0 {
+		return nil
+	}
+	tokens, err := l.store.count(ctx, `SELECT CAST(COALESCE(SUM(c.n), 0) AS bigint) FROM vault_token_counts c WHERE c.tenant_id = ?`, l.tenant)
+	l.setsHold = tokens == inSets
+	return err
 }
 
 // driveBySets reads the list from the index of sets if its pairs are too many
@@ -257,63 +312,100 @@ func (l *tokenList) driveBySets(tokens int) error {
 	return err
 }
 
-// ords is the query for the ords of a page, highest first.
+// ords is the query for the ords of a page, as o, in the order of the list. Of
+// several parts it takes as many as the page could need of each, in the order of
+// an index, and sorts those.
 func (l *tokenList) ords(limit, offset int) clause {
+	parts := l.found(true, always)
+	if len(parts) == 1 {
+		return l.inOrder(parts[0], limit, offset)
+	}
+	for i := range parts {
+		parts[i] = l.inOrder(parts[i], limit+offset, 0)
+	}
+	return l.merge(all(parts, 0, l.drive != nil), limit, offset)
+}
+
+func (l *tokenList) merge(parts clause, limit, offset int) clause {
+	return l.inOrder(clause{`SELECT m.o FROM (` + parts.text + `) m`, parts.args}, limit, offset)
+}
+
+func (l *tokenList) inOrder(part clause, limit, offset int) clause {
+	return clause{part.text + ` ORDER BY o ` + order(&l.filter) + ` LIMIT ? OFFSET ?`, append(slices.Clip(part.args), limit, offset)}
+}
+
+// found are queries for the ords, as o, of the tokens in the list within a bound
+// on them, together: for a page, or in order to count them. A token may be in
+// several of them if they are those of a driver.
+func (l *tokenList) found(paging bool, bound clause) []clause {
+	deep := !paging || l.filter.Offset >= deepOffset
 	switch {
-	case l.drive != nil:
-		return l.drivenOrds(limit, offset)
+	case l.drive != nil && !(paging && l.unsorted):
+		parts := make([]clause, len(l.drive.parts))
+		for i, part := range l.drive.parts {
+			parts[i] = l.driven(part, deep, bound)
+		}
+		return parts
 	case l.pairs != nil:
-		return l.mergedOrds(limit, offset)
+		parts := make([]clause, len(l.pairs))
+		for i := range l.pairs {
+			p := &l.pairs[i]
+			pair := clause{"t.set_id = ? AND t.type = ?", []any{p.set[:], p.kind}}
+			parts[i] = l.scanned([]clause{pair, l.on("t", l.rest), bound.of("t")}, deep)
+		}
+		return parts
 	default:
-		return l.scannedOrds(clause{"t.tenant_id = ? AND " + l.where.text, append([]any{l.tenant}, l.where.args...)},
-			limit, offset)
+		return []clause{l.scanned([]clause{l.where, bound.of("t")}, deep)}
 	}
 }
 
-// drivenOrds reads an index, and the token of each of its rows. The join is a
-// CROSS JOIN because SQLite then does not turn it around.
-func (l *tokenList) drivenOrds(limit, offset int) clause {
-	live, before := l.live("t"), l.before("d")
-	return clause{
-		`SELECT d.ord FROM (` + l.drive.ords.text + `) d CROSS JOIN vault_tokens t
-		WHERE t.tenant_id = ? AND t.ord = d.ord AND ` + and([]string{l.setsOnTokens.text, l.residual.text, live.text, before.text}) + `
-		ORDER BY d.ord DESC LIMIT ? OFFSET ?`,
-		slices.Concat(l.drive.ords.args, []any{l.tenant}, l.setsOnTokens.args, l.residual.args, live.args, before.args,
-			[]any{limit, offset}),
+// driven reads an index, and the token of each of its rows if there is something
+// that the ord does not tell. That is a value, and not a join, which a database
+// could begin with all tokens.
+func (l *tokenList) driven(part clause, deep bool, bound clause) clause {
+	others := slices.DeleteFunc(slices.Clone(l.residual), onOrd)
+	byOrd := slices.DeleteFunc(slices.Clone(l.residual), func(c storage.Cond) bool { return !onOrd(c) })
+	conditions := []clause{l.before("d"), bound.of("d"), l.on("d", byOrd)}
+	inSets := len(l.sets) == 0 || l.setsHold
+	if deep && inSets && len(others) == 0 {
+		conditions = append(conditions, l.live("d", true))
+	} else {
+		token := []clause{{"t.tenant_id = ? AND t.ord = d.ord", []any{l.tenant}}, l.on("t", others), l.live("t", deep)}
+		if !inSets {
+			token = append(token, l.setsOnTokens)
+		}
+		is := join(token, " AND ")
+		conditions = append(conditions, clause{`COALESCE((SELECT 1 FROM vault_tokens t WHERE ` + is.text + `), 0) = 1`, is.args})
 	}
+	where := join(conditions, " AND ")
+	return clause{`SELECT d.ord AS o FROM (` + part.text + `) d WHERE ` + where.text, slices.Concat(part.args, where.args)}
 }
 
-// mergedOrds takes as many rows from every pair as the page could need, each in
-// the order of an index, and sorts those.
-func (l *tokenList) mergedOrds(limit, offset int) clause {
-	parts := make([]clause, len(l.pairs))
-	for i := range l.pairs {
-		p := &l.pairs[i]
-		where := clause{"t.tenant_id = ? AND t.set_id = ? AND t.type = ? AND " + l.residual.text,
-			append([]any{l.tenant, p.set[:], p.kind}, l.residual.args...)}
-		parts[i] = l.scannedOrds(where, limit+offset, 0)
-	}
-	return merge(parts, limit, offset)
+// scanned reads the tokens that conditions hold for.
+func (l *tokenList) scanned(conditions []clause, deep bool) clause {
+	where := join(append([]clause{{"t.tenant_id = ?", []any{l.tenant}}, l.live("t", deep), l.before("t")}, conditions...), " AND ")
+	return clause{`SELECT t.ord AS o FROM vault_tokens t WHERE ` + where.text, where.args}
 }
 
-// scannedOrds reads the tokens t that a condition holds for, in their order.
-func (l *tokenList) scannedOrds(where clause, limit, offset int) clause {
-	live, before := l.live("t"), l.before("t")
-	return clause{
-		`SELECT t.ord FROM vault_tokens t WHERE ` + and([]string{where.text, live.text, before.text}) + `
-		ORDER BY t.ord DESC LIMIT ? OFFSET ?`,
-		slices.Concat(where.args, live.args, before.args, []any{limit, offset}),
+// on is the conjunction of conditions, which newTokenList has compiled before, on
+// the table with an alias.
+func (l *tokenList) on(alias string, conds []storage.Cond) clause {
+	c, err := compile(&l.store.dialect, l.filter.Tenant, alias, storage.And(conds))
+	if err != nil {
+		return never // unreachable: the same conditions are part of where
 	}
+	return c
 }
 
-// live leaves out expired tokens. Far into a list it does so without a look at
-// every row on the way: those that have expired, but are still there, are few.
-func (l *tokenList) live(alias string) clause {
+// live leaves out expired tokens. Where many are passed over it does so without a
+// look at every row on the way: those that have expired, but are still there, are
+// few.
+func (l *tokenList) live(alias string, deep bool) clause {
 	if l.filter.Now.IsZero() {
 		return always
 	}
 	now := l.filter.Now.UnixMicro()
-	if l.filter.Offset < deepOffset {
+	if !deep {
 		return clause{`(` + alias + `.expires_at IS NULL OR ` + alias + `.expires_at > ?)`, []any{now}}
 	}
 	return clause{alias + `.ord NOT IN (SELECT e.ord FROM vault_tokens e WHERE e.tenant_id = ? AND e.expires_at <= ?)`,
@@ -324,41 +416,52 @@ func (l *tokenList) before(alias string) clause {
 	if l.filter.Before.IsZero() {
 		return always
 	}
-	return clause{alias + `.ord < ?`, []any{l.store.dialect.ID(l.filter.Before)}}
+	return clause{alias + `.ord ` + beyond(l.filter.OldestFirst) + ` ?`, []any{l.store.dialect.ID(l.filter.Before)}}
+}
+
+// beyond compares the ord of a token that comes later in a list.
+func beyond(oldestFirst bool) string {
+	if oldestFirst {
+		return ">"
+	}
+	return "<"
+}
+
+// order is the direction of a list.
+func order(f *storage.TokenFilter) string {
+	if f.OldestFirst {
+		return "ASC"
+	}
+	return "DESC"
 }
 
 // total counts the tokens over all pages: those of the condition, less those of
 // them that have expired. Where rows have to be counted, it may stop early.
 func (l *tokenList) total(ctx context.Context) (int, error) {
-	if most := l.filter.CountUpTo; most > 0 && len(l.rest) > 0 {
-		found := l.ords(most, 0)
-		return l.store.count(ctx, `SELECT count(*) FROM (`+found.text+`) f`, found.args...)
+	if len(l.rest) > 0 {
+		return l.count(ctx, always)
 	}
-	all := l.countAll()
+	args := append([]any{l.tenant}, l.setsOnCounts.args...)
+	const counted = `SELECT CAST(COALESCE(SUM(c.n), 0) AS bigint) FROM vault_token_counts c WHERE c.tenant_id = ? AND `
 	if l.filter.Now.IsZero() {
-		return l.store.count(ctx, all.text, all.args...)
+		return l.store.count(ctx, counted+l.setsOnCounts.text, args...)
 	}
-	return l.store.count(ctx, `SELECT (`+all.text+`) - (
-		SELECT count(*) FROM (SELECT e.ord FROM vault_tokens e WHERE e.tenant_id = ? AND e.expires_at <= ?) e
-		CROSS JOIN vault_tokens t WHERE t.tenant_id = ? AND t.ord = e.ord AND `+l.where.text+`)`,
-		slices.Concat(all.args, []any{l.tenant, l.filter.Now.UnixMicro(), l.tenant}, l.where.args)...)
+	return l.store.count(ctx, `SELECT (`+counted+l.setsOnCounts.text+`) - (
+		SELECT count(*) FROM vault_tokens t WHERE t.tenant_id = ? AND t.expires_at <= ? AND `+l.setsOnTokens.text+`)`,
+		slices.Concat(args, []any{l.tenant, l.filter.Now.UnixMicro()}, l.setsOnTokens.args)...)
 }
 
-// countAll is the query for the number of tokens that the condition holds for,
-// expired ones too.
-func (l *tokenList) countAll() clause {
-	switch {
-	case len(l.rest) == 0:
-		return clause{`SELECT CAST(COALESCE(SUM(c.n), 0) AS bigint) FROM vault_token_counts c WHERE c.tenant_id = ? AND ` +
-			l.setsOnCounts.text, append([]any{l.tenant}, l.setsOnCounts.args...)}
-	case l.drive != nil && l.drive.exact && len(l.rest) == 1 && len(l.sets) == 0:
-		return clause{`SELECT count(*) FROM (` + l.drive.ords.text + `) d`, l.drive.ords.args}
-	case l.drive != nil:
-		return clause{`SELECT count(*) FROM (` + l.drive.ords.text + `) d CROSS JOIN vault_tokens t
-			WHERE t.tenant_id = ? AND t.ord = d.ord AND ` + l.setsOnTokens.text + ` AND ` + l.residual.text,
-			slices.Concat(l.drive.ords.args, []any{l.tenant}, l.setsOnTokens.args, l.residual.args)}
-	default:
-		return clause{`SELECT count(*) FROM vault_tokens t WHERE t.tenant_id = ? AND ` + l.where.text,
-			append([]any{l.tenant}, l.where.args...)}
+// count counts the tokens within a bound on their ords, row by row.
+func (l *tokenList) count(ctx context.Context, bound clause) (int, error) {
+	parts, overlap, most := l.found(false, bound), l.drive != nil, l.filter.CountUpTo
+	if most == 0 {
+		query := all(parts, 0, overlap)
+		return l.store.count(ctx, `SELECT count(*) FROM (`+query.text+`) f`, query.args...)
 	}
+	each := 0
+	if overlap && len(parts) > 1 {
+		each = most // so that no more are compared than could count
+	}
+	query := all(parts, each, overlap)
+	return l.store.count(ctx, `SELECT count(*) FROM (SELECT * FROM (`+query.text+`) f LIMIT ?) c`, append(query.args, most)...)
 }

@@ -1,7 +1,6 @@
 package sqlstore
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"slices"
@@ -32,11 +31,9 @@ func (s *Store) ListLogs(ctx context.Context, f storage.LogFilter) ([]storage.Lo
 		return nil, 0, err
 	}
 	l := s.newLogList(f)
-	if s.dialect.LogCounts && f.EntityID == "" {
-		found, err := l.findRanges(ctx)
-		if err != nil || !found {
-			return nil, 0, err
-		}
+	found, err := l.narrow(ctx)
+	if err != nil || !found {
+		return nil, 0, err
 	}
 	page, err := l.page(ctx)
 	if err != nil {
@@ -69,7 +66,7 @@ type logList struct {
 	from, to int64 // microseconds: at or after from, before to
 
 	types []string // of the entries in the list, if log_counts was asked
-	ids   clause   // between which they are then
+	ids   clause   // between which they are, if that is known
 }
 
 func (s *Store) newLogList(f storage.LogFilter) *logList {
@@ -119,28 +116,30 @@ func (s *Store) logsBy(f storage.LogFilter) []clause {
 // maxMicros is later than any time, and its negative earlier.
 const maxMicros = int64(1) << 62
 
-// findRanges asks log_counts of which types the entries of the list are, and
-// between which ids, and reports whether there are any.
-func (l *logList) findRanges(ctx context.Context) (bool, error) {
-	var kind string
-	var first, last, lowest, highest storage.ID
-	l.types = nil
-	err := l.store.each(ctx, `SELECT l.entity_type, MIN(l.first_id), MAX(l.last_id) FROM vault_log_counts l
-		WHERE `+l.byType.text+` AND l.day BETWEEN ? AND ? GROUP BY l.entity_type`,
-		slices.Concat(l.byType.args, []any{dayOf(l.from), dayOf(l.to - 1)}),
-		[]sql.Scanner{(*textColumn)(&kind), (*idColumn)(&first), (*idColumn)(&last)}, func() {
-			if len(l.types) == 0 || bytes.Compare(first[:], lowest[:]) < 0 {
-				lowest = first
-			}
-			if bytes.Compare(last[:], highest[:]) > 0 {
-				highest = last
-			}
-			l.types = append(l.types, kind)
-		})
-	d := &l.store.dialect
-	if l.timed {
-		l.ids = clause{`l.id BETWEEN ? AND ?`, []any{d.ID(lowest), d.ID(highest)}}
+// narrow finds out between which ids the entries of the list are, which are of
+// the millisecond of created_at, and of which types, where the log is kept by
+// type. It reports whether there may be any.
+func (l *logList) narrow(ctx context.Context) (bool, error) {
+	if l.filter.EntityID != "" {
+		return true, nil
 	}
+	id := func(millis int64) []any { return []any{l.store.dialect.ID(idOfMillis(millis))} }
+	ends := []clause{always}
+	if l.from > 0 {
+		ends = append(ends, clause{`l.id >= ?`, id(l.from / perMilli)})
+	}
+	if l.to < maxMicros {
+		ends = append(ends, clause{`l.id < ?`, id((max(l.to, 0) + perMilli - 1) / perMilli)})
+	}
+	l.ids = join(ends, " AND ")
+	if !l.store.dialect.LogsByType {
+		return true, nil
+	}
+	var kind string
+	l.types = nil
+	err := l.store.each(ctx, `SELECT DISTINCT l.entity_type FROM vault_log_counts l WHERE `+l.byType.text+` AND l.day BETWEEN ? AND ?`,
+		slices.Concat(l.byType.args, []any{dayOf(l.from), dayOf(l.to - 1)}),
+		[]sql.Scanner{(*textColumn)(&kind)}, func() { l.types = append(l.types, kind) })
 	return len(l.types) > 0, err
 }
 
@@ -159,12 +158,7 @@ func (l *logList) page(ctx context.Context) ([]storage.Log, error) {
 	query := l.pageQuery(limit, offset)
 	var page []storage.Log
 	var e storage.Log
-	dest := []sql.Scanner{
-		(*idColumn)(&e.ID), (*idColumn)(&e.ActorID), (*textColumn)(&e.ActorType), (*textColumn)(&e.EntityType),
-		(*textColumn)(&e.EntityID), (*textColumn)(&e.Operation), (*textColumn)(&e.Message), (*timeColumn)(&e.CreatedAt),
-		(*optionalTextColumn)(&e.ActorName),
-	}
-	err := l.store.each(ctx, query.text, query.args, dest, func() { page = append(page, e) })
+	err := l.store.each(ctx, query.text, query.args, logDest(&e), func() { page = append(page, e) })
 	return page, err
 }
 
@@ -172,7 +166,7 @@ func (l *logList) pageQuery(limit, offset int) clause {
 	switch {
 	case len(l.types) > 1 && len(l.types) <= maxPairs:
 		return l.mergedPage(limit, offset)
-	case offset >= deepOffset && !l.store.dialect.LogCounts:
+	case offset >= deepOffset && !l.store.dialect.LogsByType:
 		ids := l.entries(`l.id`, l.where(), limit, offset)
 		return clause{`SELECT ` + logColumns + ` FROM vault_logs l WHERE l.tenant_id = ? AND l.id IN (SELECT * FROM (` + ids.text + `) p)
 			ORDER BY l.id DESC`, append([]any{l.store.dialect.ID(l.filter.Tenant)}, ids.args...)}
@@ -210,12 +204,11 @@ func (l *logList) total(ctx context.Context) (int, error) {
 		return l.store.count(ctx, `SELECT count(*) FROM (SELECT 1 FROM vault_logs l WHERE `+where.text+` LIMIT ?) f`,
 			slices.Concat(where.args, []any{most})...)
 	}
-	if !l.store.dialect.LogCounts || l.filter.EntityID != "" || l.uncounted {
+	if l.filter.EntityID != "" || l.uncounted {
 		return l.store.count(ctx, `SELECT count(*) FROM vault_logs l WHERE `+where.text, where.args...)
 	}
 	first, last := dayOf(l.from+microsPerDay-1), dayOf(l.to)-1 // the whole days
-	total, err := l.store.count(ctx, `SELECT CAST(COALESCE(SUM(l.n), 0) AS bigint) FROM vault_log_counts l
-		WHERE `+l.byType.text+` AND l.day BETWEEN ? AND ?`, slices.Concat(l.byType.args, []any{first, last})...)
+	total, err := l.countDays(ctx, first, last)
 	if err != nil || !l.timed {
 		return total, err
 	}
@@ -232,13 +225,33 @@ func (l *logList) total(ctx context.Context) (int, error) {
 	return total, nil
 }
 
+// countDays adds up the counts of whole days, and the entries of those days that
+// are not counted yet.
+func (l *logList) countDays(ctx context.Context, first, last int64) (int, error) {
+	sum := clause{`SELECT CAST(COALESCE(SUM(l.n), 0) AS bigint) FROM vault_log_counts l WHERE ` + l.byType.text + ` AND l.day BETWEEN ? AND ?`,
+		slices.Concat(l.byType.args, []any{first, last})}
+	d := &l.store.dialect
+	if d.Uncounted == "" {
+		return l.store.count(ctx, sum.text, sum.args...)
+	}
+	rest := join([]clause{l.byType, {d.Uncounted, []any{d.ID(l.filter.Tenant)}},
+		{`l.created_at >= ? AND l.created_at < ?`, []any{first * microsPerDay, (last + 1) * microsPerDay}}}, " AND ")
+	var counted, found int
+	err := l.store.each(ctx, `SELECT (`+sum.text+`), (SELECT count(*) FROM vault_logs l WHERE `+rest.text+`)`,
+		slices.Concat(sum.args, rest.args), []sql.Scanner{(*intColumn)(&counted), (*intColumn)(&found)}, func() {})
+	if err == nil {
+		d.NoteLogs(l.filter.Tenant, found)
+	}
+	return counted + found, err
+}
+
 // countDay counts the entries of one day, which is not whole.
 func (l *logList) countDay(ctx context.Context, day int64) (int, error) {
 	part := *l
 	part.from, part.to = max(l.from, day*microsPerDay), min(l.to, (day+1)*microsPerDay)
 	part.timed = true
 	part.rest = clause{`l.created_at >= ? AND l.created_at < ?`, []any{part.from, part.to}}
-	found, err := part.findRanges(ctx)
+	found, err := part.narrow(ctx)
 	if err != nil || !found {
 		return 0, err
 	}

@@ -56,7 +56,7 @@ func (s *Store) LogTenants(ctx context.Context, before time.Time, after storage.
 	switch {
 	case s.dialect.Distributed:
 		query = placedTenantsQuery
-	case s.dialect.LogCounts:
+	case s.dialect.LogsByType:
 		query = countedTenantsQuery
 	}
 	first, at := LogsBefore(before)
@@ -71,8 +71,18 @@ func (s *Store) LogTenants(ctx context.Context, before time.Time, after storage.
 // each has a lower id than the first one, and a lower created_at than the
 // second.
 func LogsBefore(t time.Time) (first storage.ID, micros int64) {
-	const perMilli = int64(time.Millisecond / time.Microsecond)
 	micros = max(microsUp(t), 0)
-	binary.BigEndian.PutUint64(first[:8], uint64((micros+perMilli-1)/perMilli)<<16)
-	return first, micros
+	return idOfMillis((micros + perMilli - 1) / perMilli), micros
+}
+
+const (
+	perMilli = int64(time.Millisecond / time.Microsecond)
+	// maxMillis is the last time that a UUIDv7 has room for.
+	maxMillis = int64(1)<<48 - 1
+)
+
+// idOfMillis is lower than every UUIDv7 of a time, and of no earlier one.
+func idOfMillis(millis int64) (id storage.ID) {
+	binary.BigEndian.PutUint64(id[:8], uint64(min(millis, maxMillis))<<16)
+	return id
 }

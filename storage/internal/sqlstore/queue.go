@@ -88,6 +88,26 @@ func (s *Store) SealedUnder(ctx context.Context, tenant storage.ID, kind storage
 	return found, inPieces(err)
 }
 
+// Jobs implements [storage.Queue].
+func (s *Store) Jobs(ctx context.Context, f storage.JobFilter) ([]storage.Job, error) {
+	query := `SELECT ` + JobColumns + ` FROM vault_jobs WHERE tenant_id = ? AND dead = ?`
+	args := []any{s.dialect.ID(f.Tenant), f.Dead}
+	if !f.ID.IsZero() {
+		query, args = query+` AND id = ?`, append(args, s.dialect.ID(f.ID))
+	}
+	if !f.Before.IsZero() {
+		query, args = query+` AND id < ?`, append(args, s.dialect.ID(f.Before))
+	}
+	var found []storage.Job
+	job := storage.Job{Tenant: f.Tenant}
+	size := pageBytes{most: s.piece}
+	err := s.until(ctx, query+` ORDER BY id DESC LIMIT ?`, append(args, max(f.Limit, 0)), JobDest(&job), func() error {
+		found = append(found, job)
+		return size.add(job.Payload)
+	})
+	return found, inPieces(err)
+}
+
 // JobColumns are what JobDest scans, for the statement by which a backend
 // leases jobs.
 const JobColumns = `id, kind, run_at, attempts, dead, owner, lease_until, key_version, payload`

@@ -29,9 +29,10 @@
 // concatenated, and a record's name_fold is [FoldName] of its name. The sums of
 // n in vault_token_counts over all shards are the exact numbers of tokens by
 // set and type: a writer changes them in the transaction that changes the rows.
-// Likewise vault_log_counts, if a backend has it ([Dialect].LogCounts), has the
-// numbers of log entries by type and day ([LogDay]), and the lowest and highest
-// id of those.
+// Likewise vault_log_counts, with the entries that a backend has not counted yet
+// ([Dialect].Uncounted), has the numbers of log entries by type and day
+// ([LogDay]), and, if the log is kept by type ([Dialect].LogsByType), the lowest
+// and highest id of those.
 package sqlstore
 
 import (
@@ -79,6 +80,9 @@ type Dialect struct {
 	// Lifetime, unless zero, is after what time a connection is replaced.
 	Lifetime time.Duration
 
+	// Outage says what reads do while the database is out of reach.
+	Outage Outage
+
 	// Error, unless nil, replaces an error of the driver, for a driver whose
 	// errors hold the content of columns.
 	Error func(error) error
@@ -88,14 +92,35 @@ type Dialect struct {
 	// vault_.
 	Qualify func(string) string
 
-	// LogCounts says that the writer keeps vault_log_counts, and that the key of
-	// vault_logs is (tenant_id, entity_type, id). Otherwise it is (tenant_id, id), and the
-	// log is counted row by row.
-	LogCounts bool
+	// LogsByType says that the key of vault_logs is (tenant_id, entity_type, id), and that
+	// vault_log_counts has the ids between which the entries of a row are.
+	// Otherwise the key is (tenant_id, id).
+	LogsByType bool
+
+	// Uncounted, unless empty, is a condition on vault_logs l, with a placeholder
+	// for the tenant, that holds for the entries which vault_log_counts does not
+	// have yet. NoteLogs is then told how many a list has found.
+	Uncounted string
+	NoteLogs  func(tenant storage.ID, n int)
 
 	// Distributed says that rows are in the places of their tenants, so that a
 	// statement for one tenant is cheap, and one for all must be simple.
 	Distributed bool
+}
+
+// Outage is how reads meet a database that may be out of reach for a while. The
+// zero value is for one that is not: they fail.
+type Outage struct {
+	// Until returns until when a call that begins now is tried again.
+	Until func(context.Context) time.Time
+
+	// Passes reports whether the same call may succeed later, after an error of
+	// the driver.
+	Passes func(error) bool
+
+	// Cut returns what gives up a connection of the driver's at once, even if a
+	// statement is under way: its server may not hear that a caller has gone.
+	Cut func(conn any) func()
 }
 
 // Store implements the reads of [storage.Storage].
@@ -123,10 +148,10 @@ func New(ctx context.Context, db *sqlx.DB, d Dialect) (*Store, error) {
 	if d.Prepared {
 		prepared = s.texts[:]
 	}
-	s.points = newReadPool(db.DB, d.Conns-d.Lists, d.Lifetime, prepared)
+	s.points = newReadPool(db.DB, d.Conns-d.Lists, &d, prepared)
 	s.lists = s.points
 	if d.Lists > 0 {
-		s.lists = newReadPool(db.DB, d.Lists, d.Lifetime, nil)
+		s.lists = newReadPool(db.DB, d.Lists, &d, nil)
 	}
 	// What cannot be prepared is better known now.
 	if err := s.on(ctx, s.points, func(*readConn) (bool, error) { return true, nil }); err != nil {
@@ -149,7 +174,7 @@ func (s *Store) Ping(ctx context.Context) error {
 }
 
 // Do runs something that may be repeated on a connection of a Store, and again
-// on another if that one turns out to be lost. It returns the driver's error.
+// as reads are. It returns the driver's error.
 func Do(ctx context.Context, s *Store, do func(*sql.Conn) error) error {
 	return s.on(ctx, s.lists, func(l *readConn) (bool, error) { return true, do(l.conn) })
 }

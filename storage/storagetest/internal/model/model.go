@@ -26,6 +26,7 @@ type tenant struct {
 	sets    map[storage.Hash][]string
 	records map[recordID]storage.Record
 	logs    map[storage.ID]storage.Log
+	written []storage.ID // of the logs, in their order; those that are gone too
 	claims  map[storage.Key]storage.Claim
 	jobs    map[storage.ID]storage.Job
 }

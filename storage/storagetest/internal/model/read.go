@@ -3,6 +3,8 @@ package model
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
+	"errors"
 	"slices"
 	"time"
 
@@ -56,11 +58,14 @@ func (s *Store) ListTokens(ctx context.Context, f storage.TokenFilter) ([]storag
 	var rows []storage.Token
 	for _, row := range s.db.tenant(f.Tenant).tokens {
 		expired := !f.Now.IsZero() && come(row.ExpiresAt, f.Now)
-		if !expired && before(row.Ord, f.Before) && Holds(f.Where, &row) {
+		if !expired && within(row.Ord, &f) && Holds(f.Where, &row) {
 			rows = append(rows, readToken(row))
 		}
 	}
 	newestFirst(rows, func(row *storage.Token) storage.ID { return row.Ord })
+	if f.OldestFirst {
+		slices.Reverse(rows)
+	}
 	total := 0
 	if f.Count {
 		total = len(rows)
@@ -70,6 +75,14 @@ func (s *Store) ListTokens(ctx context.Context, f storage.TokenFilter) ([]storag
 		return nil, 0, storage.ErrTooLarge
 	}
 	return rows, total, nil
+}
+
+// within reports whether a token lies beyond the place that a page begins at.
+func within(ord storage.ID, f *storage.TokenFilter) bool {
+	if f.OldestFirst {
+		return bytes.Compare(ord[:], f.Before[:]) > 0
+	}
+	return before(ord, f.Before)
 }
 
 // ContainerSets returns the sets that tokens of the tenant have ever been in.
@@ -246,4 +259,72 @@ func newestFirst[T any](rows []T, id func(*T) storage.ID) {
 func page[T any](rows []T, offset, limit int) []T {
 	rows = rows[min(offset, len(rows)):]
 	return rows[:min(limit, len(rows))]
+}
+
+// FollowLogs returns entries in the order in which they were written. A place is
+// the number of entries before it, and the time that they must not be older than.
+func (s *Store) FollowLogs(ctx context.Context, f storage.LogFollowing) ([]storage.Log, storage.LogPlace, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer leave()
+	t := s.db.tenant(f.Tenant)
+	var at, since uint64
+	switch {
+	case f.After != nil && len(f.After) != 16:
+		return nil, nil, errors.New("model: this is no place")
+	case f.After != nil:
+		at, since = binary.BigEndian.Uint64(f.After), binary.BigEndian.Uint64(f.After[8:])
+	case f.From.IsZero():
+		at = uint64(len(t.written))
+	default:
+		since = uint64(f.From.UnixMicro())
+	}
+	var page []storage.Log
+	for ; at < uint64(len(t.written)) && len(page) < f.Limit; at++ {
+		entry, ok := t.logs[t.written[at]]
+		if ok && entry.CreatedAt.UnixMicro() >= int64(since) {
+			page = append(page, entry)
+		}
+	}
+	return page, binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, at), since), nil
+}
+
+// Count counts row by row.
+func (s *Store) Count(ctx context.Context, f storage.CountFilter) (storage.Counts, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return storage.Counts{}, err
+	}
+	defer leave()
+	t := s.db.tenant(f.Tenant)
+	n := storage.Counts{Logs: len(t.logs)}
+	tokens := map[storage.TokenCount]int{}
+	for _, token := range t.tokens {
+		if !come(token.ExpiresAt, f.Now) {
+			tokens[storage.TokenCount{Set: token.Set, Type: token.Type}]++
+		}
+	}
+	for c, many := range tokens {
+		c.N = many
+		n.Tokens = append(n.Tokens, c)
+	}
+	for key, rec := range t.records {
+		if key.kind == f.Kind && !come(rec.ExpiresAt, f.Now) && n.Records < f.UpTo {
+			n.Records++
+		}
+	}
+	for _, job := range t.jobs {
+		switch {
+		case n.Dead+n.Running+n.Waiting == f.UpTo:
+		case job.Dead:
+			n.Dead++
+		case job.LeaseUntil.After(f.Now):
+			n.Running++
+		default:
+			n.Waiting++
+		}
+	}
+	return n, nil
 }

@@ -34,6 +34,7 @@ func (s *Store) Write(ctx context.Context, c *storage.Change) error {
 	for _, entry := range c.Logs {
 		entry.CreatedAt = stored(entry.CreatedAt)
 		t.logs[entry.ID] = entry
+		t.written = append(t.written, entry.ID)
 	}
 	return nil
 }

@@ -1,0 +1,65 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"encoding/binary"
+	"errors"
+
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// logDest returns where to scan logColumns to.
+func logDest(e *storage.Log) []sql.Scanner {
+	return []sql.Scanner{
+		(*idColumn)(&e.ID), (*idColumn)(&e.ActorID), (*textColumn)(&e.ActorType), (*textColumn)(&e.EntityType),
+		(*textColumn)(&e.EntityID), (*textColumn)(&e.Operation), (*textColumn)(&e.Message), (*timeColumn)(&e.CreatedAt),
+		(*optionalTextColumn)(&e.ActorName),
+	}
+}
+
+// FollowedLog is an entry of the log and the number of its transaction.
+type FollowedLog struct {
+	storage.Log
+	Number int64
+}
+
+// Followed returns entries of the log, with the column that has the number of
+// their transaction. The condition is about vault_logs l, and ends in an order and
+// a limit.
+func Followed(ctx context.Context, s *Store, number, where string, args ...any) ([]FollowedLog, error) {
+	var page []FollowedLog
+	var e FollowedLog
+	dest := append(logDest(&e.Log), (*int64Column)(&e.Number))
+	err := s.each(ctx, `SELECT `+logColumns+`, `+number+` FROM vault_logs l WHERE `+where, args, dest,
+		func() { page = append(page, e) })
+	return page, err
+}
+
+// Number runs a query whose answer is one number.
+func Number(ctx context.Context, s *Store, query string, args ...any) (int64, error) {
+	n, err := s.count(ctx, query, args...)
+	return int64(n), err
+}
+
+// ErrPlace means that a place in the log cannot be read.
+var ErrPlace = errors.New("storage: this is not a place in the log")
+
+// AppendPlace encodes a part of a place in the log: a number and an id.
+func AppendPlace(place storage.LogPlace, number int64, id storage.ID) storage.LogPlace {
+	return append(binary.BigEndian.AppendUint64(place, uint64(number)), id[:]...)
+}
+
+// ReadPlace reads what AppendPlace encoded, and returns the rest.
+func ReadPlace(place storage.LogPlace) (number int64, id storage.ID, rest storage.LogPlace, err error) {
+	if len(place) < 8+len(id) {
+		return 0, id, nil, ErrPlace
+	}
+	number = int64(binary.BigEndian.Uint64(place))
+	copy(id[:], place[8:])
+	return number, id, place[8+len(id):], nil
+}
+
+// FirstID is an id that is not higher than that of any entry that was created at
+// a time or later: those are of the millisecond.
+func FirstID(micros int64) storage.ID { return idOfMillis(max(micros/perMilli, 0)) }

@@ -1,0 +1,297 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	sqldriver "database/sql/driver"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+	"modernc.org/libc"
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/seed-72ea4aab/vault/internal/pgtest"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// The tokens of TestRowsTouched, by their number: one is created each
+// millisecond. The first of 10 has the hash tenth, and so on; the second of 10
+// has alsoTenth, and every one but the first of 10 the hash most.
+var (
+	tenth, alsoTenth, hundredth, thousandth, most = storage.Hash{0xa1}, storage.Hash{0xa2}, storage.Hash{0xa3}, storage.Hash{0xa4}, storage.Hash{0xa5}
+
+	loadedFrom = time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	sometime   = time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)
+)
+
+// loading are the statements that make $n tokens, and a log entry of each, for
+// SQLite; $series yields their numbers as i, and $blob(...) is what hexadecimal
+// digits stand for. One of 5,000 has expired.
+var loading = []string{
+	`INSERT INTO vault_tokens (tenant_id, ord, id, type, set_id, containers, fingerprint, expression, hashes, key_version, body, created_at, rev, expires_at)
+		SELECT $tenant, $ord, 'token ' || i, CASE WHEN i % 4 = 0 THEN 'card' ELSE 'token' END, $set, '/set/', $blob($hex(i)), $set,
+		$blob(''), 1, $blob('00'), ($from + i) * 1000, 1, CASE WHEN i % 5000 = 77 THEN 1 END FROM $series`,
+	`INSERT INTO vault_token_hashes (tenant_id, hash, ord) SELECT $tenant, $blob(h.hash), $ord FROM $series, (SELECT 10 AS every, 0 AS first, '$tenth' AS hash
+		UNION ALL SELECT 10, 1, '$alsoTenth' UNION ALL SELECT 100, 0, '$hundredth' UNION ALL SELECT 1000, 0, '$thousandth') h WHERE i % h.every = h.first`,
+	`INSERT INTO vault_token_hashes (tenant_id, hash, ord) SELECT $tenant, $blob('$most'), $ord FROM $series WHERE i % 10 <> 0`,
+	`INSERT INTO vault_token_counts (tenant_id, set_id, type, shard, n) SELECT tenant_id, set_id, type, 0, count(*) FROM vault_tokens GROUP BY tenant_id, set_id, type`,
+	`INSERT INTO vault_logs (tenant_id, id, created_at, actor_type, entity_type, entity_id, operation, message)
+		SELECT $tenant, $ord, ($from + i) * 1000, 'user', CASE WHEN i % 4 = 0 THEN 'card' ELSE 'token' END, 'token ' || i, 'create', '' FROM $series`,
+	`INSERT INTO vault_log_counts (tenant_id, entity_type, day, n$ranges) SELECT tenant_id, entity_type, created_at / 86400000000, count(*)$minmax
+		FROM vault_logs GROUP BY tenant_id, entity_type, created_at / 86400000000`,
+}
+
+// loader writes the statements of loading for a database.
+func loader(n int, pairs ...string) *strings.Replacer {
+	hash := func(h storage.Hash) string { return fmt.Sprintf("%x", h[:]) }
+	return strings.NewReplacer(slices.Concat(pairs, []string{
+		"$from", strconv.FormatInt(loadedFrom.UnixMilli(), 10), "$n", strconv.Itoa(n),
+		"$tenth", hash(tenth), "$alsoTenth", hash(alsoTenth), "$hundredth", hash(hundredth), "$thousandth", hash(thousandth), "$most", hash(most),
+	})...)
+}
+
+func setOf(i int) (set storage.Hash) {
+	set[0], set[15] = 0x5e, byte(i)
+	return set
+}
+
+// recorder remembers the queries of its connections.
+type recorder struct {
+	sqldriver.Connector
+	mu      sync.Mutex
+	queries []recorded
+}
+
+type recorded struct {
+	text string
+	args []sqldriver.NamedValue
+}
+
+func (r *recorder) Connect(ctx context.Context) (sqldriver.Conn, error) {
+	conn, err := r.Connector.Connect(ctx)
+	return &recordedConn{Conn: conn, to: r}, err
+}
+
+func (r *recorder) take() []recorded {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	queries := r.queries
+	r.queries = nil
+	return queries
+}
+
+type recordedConn struct {
+	sqldriver.Conn
+	to *recorder
+}
+
+func (c *recordedConn) QueryContext(ctx context.Context, query string, args []sqldriver.NamedValue) (sqldriver.Rows, error) {
+	c.to.mu.Lock()
+	c.to.queries = append(c.to.queries, recorded{query, slices.Clone(args)})
+	c.to.mu.Unlock()
+	return c.Conn.(sqldriver.QueryerContext).QueryContext(ctx, query, args)
+}
+
+func (c *recordedConn) ExecContext(ctx context.Context, query string, args []sqldriver.NamedValue) (sqldriver.Result, error) {
+	return c.Conn.(sqldriver.ExecerContext).ExecContext(ctx, query, args)
+}
+
+func (c *recordedConn) PrepareContext(ctx context.Context, query string) (sqldriver.Stmt, error) {
+	return c.Conn.(sqldriver.ConnPrepareContext).PrepareContext(ctx, query)
+}
+
+func (c *recordedConn) BeginTx(ctx context.Context, opts sqldriver.TxOptions) (sqldriver.Tx, error) {
+	return c.Conn.(sqldriver.ConnBeginTx).BeginTx(ctx, opts)
+}
+
+func (c *recordedConn) CheckNamedValue(v *sqldriver.NamedValue) error {
+	if checker, ok := c.Conn.(sqldriver.NamedValueChecker); ok {
+		return checker.CheckNamedValue(v)
+	}
+	return sqldriver.ErrSkip
+}
+
+// shelf is a database with many tokens, and how to find out what a query costs.
+type shelf struct {
+	store *Store
+	to    *recorder
+	// work is how many rows a query touches, or a multiple of that.
+	work func(t *testing.T, q recorded) int
+	// each is how much work there may be for a row that has to be touched.
+	each int
+}
+
+func newShelf(t *testing.T, connector sqldriver.Connector, name, migrations string, d Dialect, load func(*sqlx.DB)) *shelf {
+	t.Helper()
+	s := &shelf{to: &recorder{Connector: connector}}
+	db := sqlx.NewDb(sql.OpenDB(s.to), name)
+	t.Cleanup(func() { _ = db.Close() })
+	all, err := ReadMigrations(os.DirFS(migrations))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range all {
+		db.MustExec(m.SQL)
+	}
+	load(db)
+	if s.store, err = New(t.Context(), db, d); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.store.Close)
+	return s
+}
+
+type sqliteConnector string
+
+func (c sqliteConnector) Connect(context.Context) (sqldriver.Conn, error) {
+	return c.Driver().Open(string(c))
+}
+
+func (sqliteConnector) Driver() sqldriver.Driver { return &sqlite.Driver{} }
+
+func sqliteShelf(t *testing.T, tokens int) *shelf {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "test.db")
+	to := loader(tokens, "$tenant", "x'01000000000000000000000000000000'", "$blob", "unhex", "$hex(i)", "printf('%064x', i)",
+		"$ord", fmt.Sprintf("unhex(printf('%%012x70008%%015x', %d + i, i))", loadedFrom.UnixMilli()),
+		"$set", "unhex(printf('5e%030x', i % 10))", "$series", "(WITH RECURSIVE s(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM s WHERE i + 1 < $n) SELECT i FROM s)",
+		"$ranges", ", first_id, last_id", "$minmax", ", min(id), max(id)")
+	d := Dialect{Prepared: true, Conns: 1, LogsByType: true, ID: func(id storage.ID) any { return id[:] },
+		In: func(column string, values []any) (string, []any) {
+			return column + " IN (?" + strings.Repeat(", ?", len(values)-1) + ")", values
+		}}
+	s := newShelf(t, sqliteConnector("file:"+path+"?_pragma=synchronous(off)&_pragma=journal_mode(wal)"), "sqlite", "../../sqlite/migrations", d, func(db *sqlx.DB) {
+		for _, statement := range loading {
+			// Twice: series and ord have placeholders of their own.
+			db.MustExec(to.Replace(to.Replace(statement)))
+		}
+	})
+	s.each, s.work = 70, func(t *testing.T, q recorded) int { t.Helper(); return sqliteSteps(t, path, q) }
+	return s
+}
+
+// sqliteSteps returns how many steps SQLite's machine takes for a query.
+func sqliteSteps(t *testing.T, path string, q recorded) int {
+	t.Helper()
+	tls := libc.NewTLS()
+	defer tls.Close()
+	ok := func(code int32) {
+		t.Helper()
+		if code != sqlite3.SQLITE_OK {
+			t.Fatalf("code %d in %s", code, q.text)
+		}
+	}
+	out := libc.Xmalloc(tls, 16)
+	defer libc.Xfree(tls, out)
+	pointer := func() uintptr { return uintptr(binary.NativeEndian.Uint64(libc.GoBytes(out, 8))) }
+	text := func(s string) uintptr {
+		p, err := libc.CString(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	ok(sqlite3.Xsqlite3_open_v2(tls, text(path), out, sqlite3.SQLITE_OPEN_READWRITE, 0))
+	db := pointer()
+	defer func() { ok(sqlite3.Xsqlite3_close(tls, db)) }()
+	ok(sqlite3.Xsqlite3_prepare_v2(tls, db, text(q.text), -1, out, 0))
+	stmt := pointer()
+	for _, arg := range q.args {
+		at := int32(arg.Ordinal)
+		switch v := arg.Value.(type) {
+		case []byte:
+			ok(sqlite3.Xsqlite3_bind_blob(tls, stmt, at, text(string(v)), int32(len(v)), 0))
+		case string:
+			ok(sqlite3.Xsqlite3_bind_text(tls, stmt, at, text(v), int32(len(v)), 0))
+		case int64:
+			ok(sqlite3.Xsqlite3_bind_int64(tls, stmt, at, v))
+		default:
+			t.Fatalf("an argument of type %T", v)
+		}
+	}
+	for sqlite3.Xsqlite3_step(tls, stmt) == sqlite3.SQLITE_ROW {
+	}
+	steps := sqlite3.Xsqlite3_stmt_status(tls, stmt, sqlite3.SQLITE_STMTSTATUS_VM_STEP, 0)
+	ok(sqlite3.Xsqlite3_finalize(tls, stmt))
+	return int(steps)
+}
+
+func postgresShelf(t *testing.T, tokens int) *shelf {
+	t.Helper()
+	connector, err := pq.NewConnector(pgtest.URL(t) + "&enable_seqscan=off") // as the backend does
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := loader(tokens, "$tenant", `'\x01000000000000000000000000000000'::bytea`, "$blob('')", `'\x'::bytea`, "$blob('00')", `'\x00'::bytea`,
+		"$blob('$most')", `decode('$most', 'hex')`, "$blob(h.hash)", "decode(h.hash, 'hex')", "$blob($hex(i))", "decode(lpad(to_hex(i), 64, '0'), 'hex')",
+		"$ord", fmt.Sprintf("decode(lpad(to_hex(%d + i), 12, '0') || '70008' || lpad(to_hex(i), 15, '0'), 'hex')", loadedFrom.UnixMilli()),
+		"$set", "decode('5e' || lpad(to_hex(i % 10), 30, '0'), 'hex')", "$series", "generate_series(0::bigint, $n - 1) AS s(i)", "$ranges", "", "$minmax", "")
+	d := Dialect{Prepared: true, Conns: 2, ID: func(id storage.ID) any { return id[:] }, In: func(column string, values []any) (string, []any) {
+		if _, ok := values[0].(string); ok {
+			return column + " = ANY(?::text[])", []any{pq.Array(values)}
+		}
+		var all pq.ByteaArray
+		for _, v := range values {
+			all = append(all, v.([]byte))
+		}
+		return column + " = ANY(?::bytea[])", []any{all}
+	}}
+	s := newShelf(t, connector, "postgres", "../../postgres/migrations", d, func(db *sqlx.DB) {
+		for _, statement := range append(slices.Clone(loading),
+			"VACUUM ANALYZE vault_tokens, vault_token_hashes, vault_token_counts, vault_logs, vault_log_counts") {
+			db.MustExec(to.Replace(to.Replace(statement)))
+		}
+	})
+	db := sqlx.NewDb(sql.OpenDB(connector), "postgres")
+	t.Cleanup(func() { _ = db.Close() })
+	s.each, s.work = 5, func(t *testing.T, q recorded) int { t.Helper(); return postgresRows(t, db, q) }
+	return s
+}
+
+type planNode struct {
+	Type    string  `json:"Node Type"`
+	Rows    float64 `json:"Actual Rows"`
+	Loops   float64 `json:"Actual Loops"`
+	Removed float64 `json:"Rows Removed by Filter"`
+	Plans   []planNode
+}
+
+// postgresRows returns how many rows all scans of a query return or pass over.
+func postgresRows(t *testing.T, db *sqlx.DB, q recorded) int {
+	t.Helper()
+	args := make([]any, len(q.args))
+	for i, arg := range q.args {
+		args[i] = arg.Value
+	}
+	var text string
+	if err := db.Get(&text, `EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) `+q.text, args...); err != nil {
+		t.Fatalf("%v in %s", err, q.text)
+	}
+	var plans []struct{ Plan planNode }
+	if err := json.Unmarshal([]byte(text), &plans); err != nil {
+		t.Fatal(err)
+	}
+	var sum func(n planNode) float64
+	sum = func(n planNode) (rows float64) {
+		if strings.Contains(n.Type, "Scan") {
+			rows = (n.Rows + n.Removed) * n.Loops
+		}
+		for _, below := range n.Plans {
+			rows += sum(below)
+		}
+		return rows
+	}
+	return int(sum(plans[0].Plan))
+}

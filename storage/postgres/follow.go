@@ -1,0 +1,144 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"encoding/binary"
+	"math"
+	"time"
+
+	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
+)
+
+// logPlace is a place in the log. A follower that begins at a time in the past
+// reads history first: by their ids, the entries of all transactions below xid,
+// which have ended, and of those from end on, which are of another server that
+// the database was restored from. After that, or at once, it is live: it reads the
+// entries of the transactions from xid on, in that order, up to the oldest one
+// that is open.
+type logPlace struct {
+	live     bool
+	cluster  int64 // the server whose numbers these are
+	since    int64 // entries that were created before it do not count
+	seen     int64 // about when the last entry was created, in microseconds
+	xid, end int64
+	id       storage.ID // of the last entry
+}
+
+const placeSize = 1 + 5*8 + len(storage.ID{})
+
+func (p *logPlace) encode() storage.LogPlace {
+	b := make([]byte, 1, placeSize)
+	if p.live {
+		b[0] = 1
+	}
+	for _, n := range []int64{p.cluster, p.since, p.seen, p.xid, p.end} {
+		b = binary.BigEndian.AppendUint64(b, uint64(n))
+	}
+	return append(b, p.id[:]...)
+}
+
+func decodePlace(b storage.LogPlace) (*logPlace, error) {
+	if len(b) != placeSize || b[0] > 1 {
+		return nil, sqlstore.ErrPlace
+	}
+	p := &logPlace{live: b[0] == 1}
+	for i, n := range []*int64{&p.cluster, &p.since, &p.seen, &p.xid, &p.end} {
+		*n = int64(binary.BigEndian.Uint64(b[1+8*i:]))
+	}
+	copy(p.id[:], b[placeSize-len(p.id):])
+	return p, nil
+}
+
+// logBounds are what the server says of its transactions: those below oldest have
+// ended, those from next on have not begun.
+type logBounds struct{ oldest, next, cluster int64 }
+
+const logBoundsText = `SELECT txid_snapshot_xmin(s), txid_snapshot_xmax(s), c.system_identifier
+	FROM txid_current_snapshot() s, pg_control_system() c`
+
+func (s *Store) logBounds(ctx context.Context) (b logBounds, err error) {
+	err = sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
+		return conn.QueryRowContext(ctx, logBoundsText).Scan(&b.oldest, &b.next, &b.cluster)
+	})
+	return b, clean(err)
+}
+
+// overlap is how far back a follower goes that finds itself on another server.
+const overlap = time.Hour
+
+// history is the place before the entries that were created since a time.
+func (b *logBounds) history(since int64) *logPlace {
+	return &logPlace{cluster: b.cluster, since: since, seen: since, xid: b.oldest, end: b.next, id: sqlstore.FirstID(since)}
+}
+
+// place is where to go on. The numbers of another server say nothing on this one,
+// nor do those that this one has not come to: it was restored. Then the follower
+// sees some entries again, lest it miss any.
+func (b *logBounds) place(f *storage.LogFollowing) (*logPlace, error) {
+	switch {
+	case f.After == nil && f.From.IsZero():
+		return &logPlace{live: true, cluster: b.cluster, since: math.MinInt64, seen: time.Now().UnixMicro(), xid: b.oldest}, nil
+	case f.After == nil:
+		return b.history(f.From.UnixMicro()), nil
+	}
+	p, err := decodePlace(f.After)
+	if err == nil && (p.cluster != b.cluster || p.xid > b.next) {
+		p = b.history(max(p.since, p.seen-overlap.Microseconds()))
+	}
+	return p, err
+}
+
+// FollowLogs implements [storage.Follower].
+func (s *Store) FollowLogs(ctx context.Context, f storage.LogFollowing) ([]storage.Log, storage.LogPlace, error) {
+	b, err := s.logBounds(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	p, err := b.place(&f)
+	if err != nil {
+		return nil, nil, err
+	}
+	var page []sqlstore.FollowedLog
+	if !p.live {
+		page, err = sqlstore.Followed(ctx, s.reader, "COALESCE(l.xid, 0)", `l.tenant_id = ? AND l.id > ? AND l.created_at >= ?
+			AND (l.xid IS NULL OR l.xid < ? OR l.xid >= ?) ORDER BY l.id LIMIT ?`,
+			f.Tenant[:], p.id[:], p.since, p.xid, p.end, f.Limit)
+		if len(page) < f.Limit && err == nil {
+			p.live, p.id = true, storage.ID{}
+		}
+	}
+	if p.live && len(page) == 0 && err == nil && f.Limit > 0 {
+		page, err = s.liveLogs(ctx, &f, p, &b)
+	}
+	logs := make([]storage.Log, len(page))
+	for i := range page {
+		logs[i] = page[i].Log
+	}
+	return logs, p.after(page).encode(), err
+}
+
+// liveLogs reads the entries of transactions that have ended, after a place.
+func (s *Store) liveLogs(ctx context.Context, f *storage.LogFollowing, p *logPlace, b *logBounds) ([]sqlstore.FollowedLog, error) {
+	page, err := sqlstore.Followed(ctx, s.reader, "l.xid", `l.tenant_id = ? AND l.xid >= ? AND l.xid < ?
+		AND (l.xid > ? OR l.id > ?) AND l.created_at >= ? ORDER BY l.xid, l.id LIMIT ?`,
+		f.Tenant[:], p.xid, b.oldest, p.xid, p.id[:], p.since, f.Limit)
+	if len(page) > 0 {
+		p.xid, p.id = page[len(page)-1].Number, page[len(page)-1].ID
+	}
+	return page, err
+}
+
+// after moves a place that a page was read from behind it.
+func (p *logPlace) after(page []sqlstore.FollowedLog) *logPlace {
+	if len(page) == 0 {
+		return p
+	}
+	last := page[len(page)-1]
+	p.seen = last.CreatedAt.UnixMicro()
+	if !p.live {
+		p.id = last.ID
+	}
+	return p
+}

@@ -1,0 +1,280 @@
+package postgres_test
+
+import (
+	"database/sql"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/pgtest"
+	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/postgres"
+)
+
+// countsOf returns numbers of log entries by tenant, type and day.
+func countsOf(t *testing.T, db *sql.DB, query string) map[string]int {
+	t.Helper()
+	rows, err := db.Query(query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	counts := map[string]int{}
+	for rows.Next() {
+		var tenant []byte
+		var kind string
+		var day, n int
+		if err := rows.Scan(&tenant, &kind, &day, &n); err != nil {
+			t.Fatal(err)
+		}
+		if n != 0 {
+			counts[fmt.Sprintf("%x %s %d", tenant, kind, day)] = n
+		}
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return counts
+}
+
+// sameCounts holds vault_log_counts, with the entries from the mark on, against
+// the entries.
+func sameCounts(t *testing.T, db *sql.DB, when string) {
+	t.Helper()
+	const entries = `SELECT tenant_id, entity_type, floor(created_at / 86400e6)::bigint AS day, 1 AS n FROM vault_logs l`
+	stored := countsOf(t, db, `SELECT tenant_id, entity_type, day, sum(n) FROM (`+entries+`) l GROUP BY 1, 2, 3`)
+	counted := countsOf(t, db, `SELECT tenant_id, entity_type, day, sum(n) FROM (SELECT tenant_id, entity_type, day, n FROM vault_log_counts
+		UNION ALL `+entries+` WHERE xid >= COALESCE((SELECT m.xid FROM vault_log_marks m WHERE m.tenant_id = l.tenant_id), 0)) c GROUP BY 1, 2, 3`)
+	if diff := cmp.Diff(stored, counted); diff != "" {
+		t.Errorf("%s: numbers of entries (-stored +counted):\n%s", when, diff)
+	}
+}
+
+// moveMark enters so much that the mark of the tenant is moved.
+func moveMark(t *testing.T, s *postgres.Store, db *sql.DB, tenant storage.ID) {
+	t.Helper()
+	const mark = "SELECT COALESCE(sum(xid), 0) FROM vault_log_marks WHERE tenant_id = $1"
+	before := number(t, db, mark, tenant[:])
+	if err := s.Write(t.Context(), enter(tenant, false, make([]int, 4000)...)); err != nil {
+		t.Fatal(err)
+	}
+	// Transactions of other tests may be open: a list tries again.
+	for number(t, db, mark, tenant[:]) == before {
+		if _, _, err := s.ListLogs(t.Context(), storage.LogFilter{Tenant: tenant, Limit: 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// enter returns a change that holds nothing but log entries of some days.
+func enter(tenant storage.ID, relaxed bool, days ...int) *storage.Change {
+	c := &storage.Change{Tenant: tenant, Now: time.Now(), Relaxed: relaxed}
+	for _, day := range days {
+		at := time.Now().AddDate(0, 0, day)
+		id := newID()
+		for i := range 6 {
+			id[i] = byte(at.UnixMilli() >> (40 - 8*i))
+		}
+		c.Logs = append(c.Logs, storage.Log{ID: id, ActorType: "user", EntityType: []string{"card", "bank"}[day&1], EntityID: "x",
+			Operation: "read", Message: "Token read", CreatedAt: at})
+	}
+	return c
+}
+
+// together runs calls at once and fails at an error that is not expected.
+func together(t *testing.T, n int, call func(int) error) (failed int) {
+	t.Helper()
+	var wg sync.WaitGroup
+	errs := make([]error, n)
+	for i := range n {
+		wg.Go(func() { errs[i] = call(i) })
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			failed++
+		}
+	}
+	return failed
+}
+
+// TestLogCounts enters in every way there is, some of which are refused, and
+// compares the counts with the entries, and the total of a list with both.
+func TestLogCounts(t *testing.T) {
+	t.Parallel()
+	address := pgtest.URL(t)
+	s, db := openAt(t, address, nil), database(t, address)
+	tenants := []storage.ID{newID(), newID()}
+	one := sample(tenants[0], 1)
+	check := func(when string) {
+		sameCounts(t, db, when)
+		for _, tenant := range tenants {
+			_, total, err := s.ListLogs(t.Context(), storage.LogFilter{Tenant: tenant, Limit: 1})
+			if want := number(t, db, "SELECT count(*) FROM vault_logs WHERE tenant_id = $1", tenant[:]); err != nil || total != want {
+				t.Errorf("%s: the total is %d (%v), want %d", when, total, err, want)
+			}
+		}
+	}
+	for _, c := range []*storage.Change{one, sample(tenants[1], 5), enter(tenants[0], false, 0, -1, -2), enter(tenants[1], true, -3)} {
+		if err := s.Write(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check("one by one")
+	moveMark(t, s, db, tenants[0])
+	if n := number(t, db, "SELECT COALESCE(sum(n), 0) FROM vault_log_counts"); n < 4000 {
+		t.Errorf("%d entries are counted, want 4000 and more", n)
+	}
+	check("with a mark")
+	if failed := together(t, 60, func(i int) error {
+		if i%3 == 0 {
+			return s.Write(t.Context(), enter(tenants[i%2], true, -i%4))
+		}
+		entry := enter(tenants[0], true, -i%2).Logs[0]
+		_, err := s.ReadToken(t.Context(), storage.Reading{Tenant: tenants[0], ID: one.InsertTokens[0].ID, Entry: entry})
+		return err
+	}); failed != 0 {
+		t.Errorf("%d reads failed", failed)
+	}
+	check("after the mark")
+	for _, before := range []time.Time{time.Now().AddDate(0, 0, -2), time.Now().Add(-time.Hour), time.Now().Add(time.Hour)} {
+		if _, err := s.DeleteLogs(t.Context(), tenants[0], before, 20); err != nil {
+			t.Fatal(err)
+		}
+		check("some deleted, on both sides of the mark")
+	}
+	moveMark(t, s, db, tenants[0])
+	check("with a mark that has moved again")
+}
+
+// TestDeletesAndMarks deletes entries while marks are moved.
+func TestDeletesAndMarks(t *testing.T) {
+	t.Parallel()
+	address := pgtest.URL(t)
+	s, db := openAt(t, address, nil), database(t, address)
+	tenant := newID()
+	if failed := together(t, 8, func(i int) error {
+		for range 6 {
+			if i%2 == 0 {
+				if err := s.Write(t.Context(), enter(tenant, false, make([]int, 1500)...)); err != nil {
+					return err
+				}
+				continue
+			}
+			if _, err := s.DeleteLogs(t.Context(), tenant, time.Now().Add(time.Hour), 700); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); failed > 0 {
+		t.Errorf("%d callers failed", failed)
+	}
+	sameCounts(t, db, "after all")
+}
+
+// TestMarksOfOpenTransactions leaves a transaction open that has entered
+// something: nothing waits for it, and it is counted when it commits, although
+// others that began later have been counted by then.
+func TestMarksOfOpenTransactions(t *testing.T) {
+	t.Parallel()
+	address := pgtest.URL(t)
+	s, db := openAt(t, address, nil), database(t, address)
+	tenant := newID()
+	for _, commit := range []bool{false, true} {
+		moveMark(t, s, db, tenant)
+		tx, err := db.Begin()
+		if err != nil {
+			t.Fatal(err)
+		}
+		in, err := s.InTx(t.Context(), tx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			if err := in.Write(t.Context(), enter(tenant, false, 0, -1)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		moveMark(t, s, db, tenant)
+		if _, err := s.DeleteLogs(t.Context(), tenant, time.Now().Add(time.Hour), 10); err != nil {
+			t.Error(err)
+		}
+		sameCounts(t, db, "before the end")
+		end := tx.Rollback
+		if commit {
+			end = tx.Commit
+		}
+		if err := end(); err != nil {
+			t.Fatal(err)
+		}
+		sameCounts(t, db, "after the end")
+		moveMark(t, s, db, tenant)
+		sameCounts(t, db, "with a later mark")
+	}
+}
+
+// TestDeletedDaysAreNotCounted expects no counters of days that are gone.
+func TestDeletedDaysAreNotCounted(t *testing.T) {
+	t.Parallel()
+	address := pgtest.URL(t)
+	s, db := openAt(t, address, nil), database(t, address)
+	tenant := newID()
+	if err := s.Write(t.Context(), enter(tenant, false, -5, -4, -3, 0)); err != nil {
+		t.Fatal(err)
+	}
+	moveMark(t, s, db, tenant)
+	if n, err := s.DeleteLogs(t.Context(), tenant, time.Now().AddDate(0, 0, -1), 10); err != nil || n != 3 {
+		t.Fatalf("deleted %d entries (%v), want 3", n, err)
+	}
+	if n := number(t, db, "SELECT count(DISTINCT day) FROM vault_log_counts"); n != 1 {
+		t.Errorf("%d days have counters, want one", n)
+	}
+	sameCounts(t, db, "after the deletion")
+}
+
+// TestMarksOfAnotherServer opens a database that was restored from a server whose
+// transactions had higher numbers.
+func TestMarksOfAnotherServer(t *testing.T) {
+	t.Parallel()
+	address := pgtest.URL(t)
+	s, db := openAt(t, address, nil), database(t, address)
+	tenant := newID()
+	moveMark(t, s, db, tenant)
+	if _, err := db.Exec(`UPDATE vault_logs SET xid = xid + (1::bigint << 50); UPDATE vault_log_marks SET xid = xid + (1::bigint << 50)`); err != nil {
+		t.Fatal(err)
+	}
+	s = openAt(t, address, nil)
+	sameCounts(t, db, "after the restore")
+	if err := s.Write(t.Context(), enter(tenant, false, 0, -1)); err != nil {
+		t.Fatal(err)
+	}
+	sameCounts(t, db, "after more entries")
+	moveMark(t, s, db, tenant)
+	sameCounts(t, db, "with a new mark")
+}
+
+// TestLogsOfAnOlderSchemaAreCounted runs the migrations on a log that has entries.
+func TestLogsOfAnOlderSchemaAreCounted(t *testing.T) {
+	t.Parallel()
+	address := pgtest.URL(t)
+	db := database(t, address)
+	if _, err := db.Exec(postgres.Migrations("")[0].SQL); err != nil {
+		t.Fatal(err)
+	}
+	tenant := newID()
+	for _, at := range []int64{-1, 0, 86400e6 - 1, 86400e6, time.Now().UnixMicro()} {
+		id := uuid.New()
+		if _, err := db.Exec(`INSERT INTO vault_logs (tenant_id, id, created_at, actor_type, entity_type, entity_id, operation, message)
+			VALUES ($1, $2, $3, 'user', 'card', 'x', 'read', '')`, tenant[:], id[:], at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := openAt(t, address, nil)
+	sameCounts(t, db, "after the migrations")
+	moveMark(t, s, db, tenant)
+	sameCounts(t, db, "after more entries")
+}

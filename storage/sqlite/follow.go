@@ -1,0 +1,91 @@
+package sqlite
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"math"
+	"time"
+
+	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/internal/direct"
+	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
+)
+
+// logPlace is a place in the log, whose order is that of commits: there is one
+// writer at a time.
+type logPlace struct {
+	seq   int64
+	id    storage.ID // of the last entry
+	since int64      // entries that were created before it do not count
+}
+
+func (p *logPlace) encode() storage.LogPlace {
+	return binary.BigEndian.AppendUint64(sqlstore.AppendPlace(nil, p.seq, p.id), uint64(p.since))
+}
+
+func decodePlace(b storage.LogPlace) (*logPlace, error) {
+	seq, id, rest, err := sqlstore.ReadPlace(b)
+	if err != nil || len(rest) != 8 {
+		return nil, sqlstore.ErrPlace
+	}
+	return &logPlace{seq: seq, id: id, since: int64(binary.BigEndian.Uint64(rest))}, nil
+}
+
+// highestID is behind all entries of a transaction.
+var highestID = storage.ID(bytes.Repeat([]byte{0xff}, len(storage.ID{})))
+
+const lastSeq = `SELECT COALESCE(max(seq), 0) FROM vault_logs WHERE tenant_id = ?`
+
+// FollowLogs implements [storage.Follower].
+func (s *Store) FollowLogs(ctx context.Context, f storage.LogFollowing) ([]storage.Log, storage.LogPlace, error) {
+	p := &logPlace{since: math.MinInt64}
+	var err error
+	switch {
+	case f.After != nil:
+		p, err = decodePlace(f.After)
+	case f.From.IsZero():
+		p.seq, err = sqlstore.Number(ctx, s.reader, lastSeq, f.Tenant[:])
+		p.id = highestID
+	default:
+		p.since = f.From.UnixMicro()
+		p.id = sqlstore.FirstID(p.since)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	first := sqlstore.FirstID(p.since)
+	page, err := sqlstore.Followed(ctx, s.reader, "l.seq", `l.tenant_id = ? AND l.seq >= ? AND (l.seq > ? OR l.id > ?)
+		AND l.id > ? AND l.created_at >= ? ORDER BY l.seq, l.id LIMIT ?`,
+		f.Tenant[:], p.seq, p.seq, p.id[:], first[:], p.since, f.Limit)
+	if err != nil {
+		return nil, nil, err
+	}
+	logs := make([]storage.Log, len(page))
+	for i := range page {
+		logs[i] = page[i].Log
+		p.seq, p.id = page[i].Number, page[i].ID
+	}
+	return logs, p.encode(), nil
+}
+
+// seqs are the numbers that the transaction under way gives to the log entries of
+// tenants.
+type seqs map[storage.ID]int64
+
+// seqOf returns the number of the transaction under way in the log of a tenant:
+// higher than those of all before it. The clock keeps it so when those have been
+// deleted.
+func (w *writer) seqOf(tenant storage.ID) (int64, error) {
+	if n, ok := w.seqs[tenant]; ok {
+		return n, nil
+	}
+	n := time.Now().UnixMicro()
+	err := w.query(stmtLastSeq, func(row direct.Row) error {
+		last, _ := row[0].(int64)
+		n = max(n, last+1)
+		return nil
+	}, tenant[:])
+	w.seqs[tenant] = n
+	return n, err
+}
