@@ -89,7 +89,7 @@ func (s *slot) logReads(batch []*pending) error {
 		}
 	}
 	if s.routed {
-		return s.exec(insertRoutedLogs, logs.parameters(nil, columns, sharedTenant), true)
+		return s.inSteps([]step{routedLogs(logs)})
 	}
 	text := columns.insert("vault_logs", 0, nil)
 	if !s.unsynced {

@@ -3,9 +3,12 @@ package postgres_test
 import (
 	"context"
 	"crypto/rand"
+	"database/sql"
 	"encoding/hex"
-	"net/url"
+	"errors"
 	"os"
+	"regexp"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -20,6 +23,9 @@ import (
 // envCitus names the coordinator of a Citus cluster, as a URL of a role that may
 // create schemas.
 const envCitus = "VAULT_TEST_CITUS"
+
+// fewShards is a setting with which tables are distributed in less time.
+const fewShards = "citus.shard_count"
 
 // onCitus returns the address of the cluster, and the options of a vault in an
 // empty schema, which is dropped when the test ends.
@@ -37,24 +43,10 @@ func onCitus(tb testing.TB) (url string, o *postgres.Options) {
 	return url, o
 }
 
-// fewShards is the address of a server on which tables are distributed over few
-// shards, which takes less time.
-func fewShards(tb testing.TB, address string) string {
-	tb.Helper()
-	u, err := url.Parse(address)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	query := u.Query()
-	query.Set("citus.shard_count", "4")
-	u.RawQuery = query.Encode()
-	return u.String()
-}
-
 func citusBackend() storagetest.Backend {
 	return storagetest.Backend{New: func(tb testing.TB) storagetest.Opener {
 		address, o := onCitus(tb)
-		if err := postgres.Distribute(tb.Context(), fewShards(tb, address), o); err != nil {
+		if err := postgres.Distribute(tb.Context(), with(tb, address, fewShards, "4"), o); err != nil {
 			tb.Fatalf("distributing: %v", err)
 		}
 		return func(ctx context.Context) (storage.Storage, error) { return postgres.OpenOptions(ctx, address, o) }
@@ -65,7 +57,7 @@ func citusBackend() storagetest.Backend {
 // a PostgreSQL: creates and reads by 24 callers of 6 tenants.
 func BenchmarkDistributed(b *testing.B) {
 	servers := map[string]func(testing.TB) *postgres.Store{"PostgreSQL": func(tb testing.TB) *postgres.Store {
-		return openStore(tb, pgtest.URL(tb), nil)
+		return openAt(tb, pgtest.URL(tb), nil)
 	}}
 	if os.Getenv(envCitus) != "" {
 		servers["Citus"] = func(tb testing.TB) *postgres.Store {
@@ -73,7 +65,7 @@ func BenchmarkDistributed(b *testing.B) {
 			if err := postgres.Distribute(tb.Context(), address, o); err != nil {
 				tb.Fatal(err)
 			}
-			return openStore(tb, address, o)
+			return openAt(tb, address, o)
 		}
 	}
 	for name, open := range servers {
@@ -126,16 +118,178 @@ func byTenants(b *testing.B, tenants []tenantOf, call func(tenantOf) error) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "ops/s")
 }
 
-func openStore(tb testing.TB, address string, o *postgres.Options) *postgres.Store {
-	tb.Helper()
-	s, err := postgres.OpenOptions(tb.Context(), address, o)
-	if err != nil {
-		tb.Fatal(err)
+func TestDistributeWithoutCitus(t *testing.T) {
+	t.Parallel()
+	err := postgres.Distribute(t.Context(), pgtest.URL(t), nil)
+	if err == nil || !strings.Contains(err.Error(), "CREATE EXTENSION citus") {
+		t.Errorf("got %v", err)
 	}
-	tb.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			tb.Error(err)
+}
+
+// citusTests run where there is a Citus.
+var citusTests = map[string]func(*testing.T){
+	"a vault in use is distributed": func(t *testing.T) {
+		address, o := onCitus(t)
+		s := openAt(t, address, o)
+		own := database(t, address)
+		if _, err := own.Exec("CREATE TABLE " + o.Schema + ".orders (id int PRIMARY KEY)"); err != nil {
+			t.Fatal(err)
 		}
-	})
-	return s
+		load(t, s, time.Second, nil) // so that there is something to move
+		load(t, s, 6*time.Second, func() {
+			for range 2 { // which changes nothing the second time
+				if err := postgres.Distribute(t.Context(), address, o); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		wantDistributed(t, own, o.Schema)
+	},
+	"later migrations run on distributed tables": func(t *testing.T) {
+		address, o := onCitus(t)
+		db := database(t, address)
+		all := postgres.Migrations(o.Schema)
+		if _, err := db.Exec(all[0].SQL); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := db.Exec("SELECT create_distributed_table('" + o.Schema + ".vault_tokens', 'tenant_id', colocate_with => 'none')"); err != nil {
+			t.Fatal(err)
+		}
+		for _, table := range []string{"token_hashes", "container_sets", "token_counts", "logs", "records", "claims", "jobs"} {
+			if _, err := db.Exec("SELECT create_distributed_table($1, 'tenant_id', colocate_with => $2)",
+				o.Schema+".vault_"+table, o.Schema+".vault_tokens"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		load(t, openAt(t, address, o), 500*time.Millisecond, nil)
+		wantDistributed(t, db, o.Schema)
+	},
+	"nothing is lost or doubled when connections are": func(t *testing.T) {
+		address, o := onCitus(t)
+		if err := postgres.Distribute(t.Context(), with(t, address, fewShards, "4"), o); err != nil {
+			t.Fatal(err)
+		}
+		db := database(t, address)
+		var killed atomic.Int64
+		load(t, openAt(t, with(t, address, "application_name", o.Schema), o), 6*time.Second, func() {
+			for range 100 {
+				killed.Add(int64(number(t, db, `SELECT count(pg_terminate_backend(pid)) FROM (
+					SELECT pid FROM pg_stat_activity WHERE application_name = $1 ORDER BY random() LIMIT 1) a`, o.Schema)))
+				// A worker's too, in the middle of what the coordinator does.
+				if _, err := db.Exec(`SELECT run_command_on_workers($$SELECT count(pg_terminate_backend(pid)) FROM (
+					SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'citus_internal%' AND state <> 'idle'
+					ORDER BY random() LIMIT 1) a$$)`); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		if killed.Load() == 0 {
+			t.Error("no connection was killed")
+		}
+	},
+}
+
+// TestCitus is not parallel, since it kills connections of the whole cluster.
+func TestCitus(t *testing.T) { //nolint:paralleltest // as it says
+	if os.Getenv(envCitus) == "" {
+		return
+	}
+	for name, test := range citusTests {
+		t.Run(name, test)
+	}
+}
+
+// load creates and reads tokens of several tenants for a while, during which
+// something may happen, and checks that what was acknowledged is there, once.
+func load(t *testing.T, s *postgres.Store, d time.Duration, meanwhile func()) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	defer cancel()
+	type tenant struct {
+		id      storage.ID
+		created []string
+		reads   int
+	}
+	tenants := make([]tenant, 8)
+	var busy sync.WaitGroup
+	for i := range tenants {
+		own := &tenants[i]
+		own.id = newID()
+		busy.Go(func() {
+			for ctx.Err() == nil {
+				c := sample(own.id, 1)
+				if err := s.Write(t.Context(), c); err != nil {
+					t.Errorf("create: %v", err)
+					return
+				}
+				token := c.InsertTokens[0].ID
+				own.created = append(own.created, token)
+				_, err := s.ReadToken(t.Context(), storage.Reading{Tenant: own.id, ID: token, Entry: storage.Log{
+					ID: newID(), CreatedAt: time.Now(), ActorType: "application", Operation: "read", Message: "Token read",
+				}})
+				if err != nil {
+					t.Errorf("read: %v", err)
+					return
+				}
+				own.reads++
+			}
+		})
+	}
+	if meanwhile != nil {
+		meanwhile()
+	}
+	busy.Wait()
+	for i := range tenants {
+		own := &tenants[i]
+		found, err := s.Tokens(t.Context(), own.id, own.created)
+		_, tokens, listed := s.ListTokens(t.Context(), storage.TokenFilter{Tenant: own.id, Limit: 1, Count: true})
+		_, entries, logged := s.ListLogs(t.Context(), storage.LogFilter{Tenant: own.id, Limit: 1})
+		if err := errors.Join(err, listed, logged); err != nil {
+			t.Fatal(err)
+		}
+		n := len(own.created)
+		if n == 0 || len(found) != n || tokens != n || entries != n+own.reads {
+			t.Errorf("created %d and read %d: found %d, counted %d, %d entries", n, own.reads, len(found), tokens, entries)
+		}
+	}
+}
+
+// wantDistributed checks that all tables of a vault are where they belong, and
+// that no other is.
+func wantDistributed(t *testing.T, db *sql.DB, schema string) {
+	t.Helper()
+	rows, err := db.Query(`SELECT c.relname, COALESCE(p.partmethod::text, ''), COALESCE(p.colocationid, 0)
+		FROM pg_class c LEFT JOIN pg_dist_partition p ON p.logicalrelid = c.oid
+		WHERE c.relnamespace = $1::regnamespace AND c.relkind = 'r'`, schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	groups := map[int]bool{}
+	for rows.Next() {
+		var table, method string
+		var group int
+		if err := rows.Scan(&table, &method, &group); err != nil {
+			t.Fatal(err)
+		}
+		want := "h"
+		switch {
+		case table == "vault_lookups":
+			want = "n"
+		case table == "vault_migrations" || !strings.HasPrefix(table, "vault_"):
+			want = ""
+		}
+		if regexp.MustCompile(`_\d+$`).MatchString(table) {
+			continue // a shard
+		}
+		if method != want {
+			t.Errorf("%s is distributed as %q, want %q", table, method, want)
+		}
+		if want == "h" {
+			groups[group] = true
+		}
+	}
+	if err := rows.Err(); err != nil || len(groups) != 1 {
+		t.Errorf("%d groups of tables, %v", len(groups), err)
+	}
 }

@@ -45,7 +45,8 @@ func Distribute(ctx context.Context, url string, opts *Options) error {
 	if err != nil {
 		return err
 	}
-	db, err := newPool(config, 2, 0) // the second reads the schema while the first has a transaction
+	// Tables are copied for as long as that takes, without a word from the server.
+	db, err := newPool(config, 2, 0)
 	if err != nil {
 		return err
 	}

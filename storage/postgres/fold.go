@@ -78,10 +78,10 @@ func (s *Store) fold(ctx context.Context) error {
 }
 
 // tenants returns the ids that a query gives.
-func (s *Store) tenants(ctx context.Context, query string) (found []storage.ID, err error) {
+func (s *Store) tenants(ctx context.Context, query string, args ...any) (found []storage.ID, err error) {
 	err = sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
 		found = nil
-		rows, err := conn.QueryContext(ctx, s.schema.in(query))
+		rows, err := conn.QueryContext(ctx, s.schema.in(query), args...)
 		if err != nil {
 			return err
 		}

@@ -32,7 +32,8 @@ const (
 
 	dayOfEntry   = "created_at / 86400000000 - CASE WHEN created_at % 86400000000 < 0 THEN 1 ELSE 0 END"
 	addLogCounts = "INSERT INTO vault_log_counts (tenant_id, entity_type, day, n) SELECT $1::bytea, entity_type, " + dayOfEntry
-	toLogCounts  = " GROUP BY 2, 3 ON CONFLICT (tenant_id, entity_type, day) DO UPDATE SET n = vault_log_counts.n + EXCLUDED.n"
+	toLogCounts  = " GROUP BY 2, 3" + onLogCounts
+	onLogCounts  = " ON CONFLICT (tenant_id, entity_type, day) DO UPDATE SET n = vault_log_counts.n + EXCLUDED.n"
 
 	moveMark = `WITH counted AS (` + addLogCounts + `, count(*) FROM vault_logs
 			WHERE tenant_id = $1 AND xid >= $2::bigint AND xid < ` + oldestOpen + toLogCounts + `)
@@ -40,7 +41,8 @@ const (
 
 	// foreignMarks are those of a database that was restored from another server,
 	// where the numbers were higher.
-	foreignMarks = "SELECT tenant_id FROM vault_log_marks WHERE xid > txid_snapshot_xmax(txid_current_snapshot())"
+	nextNumber   = "SELECT txid_snapshot_xmax(txid_current_snapshot())"
+	foreignMarks = "SELECT tenant_id FROM vault_log_marks WHERE xid > $1"
 	forgetCounts = "DELETE FROM vault_log_counts WHERE tenant_id = $1"
 	countAgain   = `WITH counted AS (` + addLogCounts + `, count(*) FROM vault_logs
 			WHERE tenant_id = $1 AND (xid IS NULL OR xid < ` + oldestOpen + `)` + toLogCounts + `)
@@ -58,7 +60,7 @@ const (
 // uncountedLogs is how many entries of each tenant have been written since its
 // mark was moved, as far as this node knows.
 type uncountedLogs struct {
-	never bool // numbers of transactions mean nothing: the log is counted when it is listed
+	never bool // the tables are distributed: the log is counted when it is listed
 	mu    sync.Mutex
 	n     map[storage.ID]int
 }
@@ -117,21 +119,39 @@ func (s *Store) marked(ctx context.Context, tenant storage.ID, do func(tx *sql.T
 // checkMarks counts the log of every tenant again whose mark is of another
 // server: entries that are written here would be below it.
 func (s *Store) checkMarks(ctx context.Context) error {
-	// Servers that share the tables number their transactions by themselves.
 	s.uncounted.never = s.routed
-	tenants, err := s.tenants(ctx, foreignMarks)
+	var next int64
+	err := sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error { return conn.QueryRowContext(ctx, nextNumber).Scan(&next) })
+	if err != nil {
+		return failed(err)
+	}
+	tenants, err := s.tenants(ctx, foreignMarks, next)
 	if err != nil {
 		return err
 	}
 	for _, tenant := range tenants {
-		err := s.marked(ctx, tenant, func(tx *sql.Tx, _ int64) error {
-			if _, err := tx.ExecContext(ctx, s.schema.in(forgetCounts), tenant[:]); err != nil {
-				return err
-			}
-			_, err := tx.ExecContext(ctx, s.schema.in(countAgain), tenant[:])
+		if err := s.marked(ctx, tenant, func(tx *sql.Tx, _ int64) error { return s.recount(ctx, tx, tenant) }); err != nil {
 			return err
-		})
-		if err != nil {
+		}
+	}
+	return nil
+}
+
+// What makes the log of a tenant one of which nothing is counted, where tables
+// are distributed: each server numbers its transactions by itself, and cannot say
+// which of the entries have ended on another.
+var uncountAll = []string{
+	"UPDATE vault_logs SET xid = 0 WHERE tenant_id = $1 AND xid IS NULL",
+	"UPDATE vault_log_marks SET xid = 0 WHERE tenant_id = $1",
+}
+
+func (s *Store) recount(ctx context.Context, tx *sql.Tx, tenant storage.ID) error {
+	statements := []string{forgetCounts, countAgain}
+	if s.routed {
+		statements = append([]string{forgetCounts}, uncountAll...)
+	}
+	for _, text := range statements {
+		if _, err := tx.ExecContext(ctx, s.schema.in(text), tenant[:]); err != nil {
 			return err
 		}
 	}

@@ -153,7 +153,7 @@ func (s *Store) keysByTenant(ctx context.Context, query string, args ...any) (fo
 		}
 		return rows.Err()
 	})
-	return found, clean(err)
+	return found, failed(err)
 }
 
 // ready reports why a call should not even start.

@@ -287,10 +287,15 @@ func (s *Store) prepare(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
+	s.schema = newSchemaName(schema)
 	if err := s.migrate(ctx, schema, &o); err != nil {
 		return fmt.Errorf("postgres: updating the schema: %w", clean(err))
 	}
-	s.schema = newSchemaName(schema)
+	if s.routed {
+		if err := followUp(ctx, s.readers.DB, s.schema, o.Migrate); err != nil {
+			return err
+		}
+	}
 	s.queue.setSchema(s.schema)
 	if err := s.place.read(ctx, s.readers.DB, s.schema); err != nil {
 		return err

@@ -1,8 +1,10 @@
 package postgres
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
+	"errors"
 	"sync"
 	"time"
 
@@ -18,9 +20,9 @@ import (
 const (
 	deleteLogsText = `WITH gone AS (DELETE FROM vault_logs WHERE tenant_id = $1 AND id = ANY(ARRAY(
 	SELECT id FROM vault_logs WHERE tenant_id = $1 AND id > $2 AND id < $3 AND created_at < $4::bigint
-	ORDER BY id LIMIT $5::bigint FOR UPDATE SKIP LOCKED)) RETURNING id, entity_type, created_at, xid),
-uncounted AS (` + addLogCounts + `, -count(*) FROM gone WHERE xid IS NULL OR xid < $6::bigint` + toLogCounts + `)
-SELECT count(*), (SELECT id FROM gone ORDER BY id DESC LIMIT 1) FROM gone`
+	ORDER BY id LIMIT $5::bigint FOR UPDATE SKIP LOCKED)) RETURNING id, entity_type, created_at, xid)
+SELECT entity_type, ` + dayOfEntry + `, count(*), count(*) FILTER (WHERE xid IS NULL OR xid < $6::bigint),
+	(array_agg(id ORDER BY id DESC))[1] FROM gone GROUP BY 1, 2`
 
 	// dropCountsText drops the counts of days that have no entry left.
 	dropCountsText = "DELETE FROM vault_log_counts WHERE tenant_id = $1 AND day < $2::bigint AND n = 0"
@@ -59,8 +61,8 @@ func (s *Store) DeleteLogs(ctx context.Context, tenant storage.ID, before time.T
 	piece := func(after storage.ID, limit int) (n int, err error) {
 		var last []byte
 		err = s.marked(ctx, tenant, func(tx *sql.Tx, mark int64) error {
-			return tx.QueryRowContext(ctx, s.schema.in(deleteLogsText),
-				tenant[:], after[:], bound[:], at, int64(max(limit, 0)), mark).Scan(&n, &last)
+			n, last, err = s.deleteLogs(ctx, tx, tenant, after[:], bound[:], at, int64(max(limit, 0)), mark)
+			return err
 		})
 		if len(last) == len(after) && err == nil {
 			s.pruned.note(tenant, storage.ID(last))
@@ -82,3 +84,40 @@ func (s *Store) DeleteLogs(ctx context.Context, tenant storage.ID, before time.T
 	_, err = s.delete(ctx, dropCountsText, tenant[:], sqlstore.LogDay(before))
 	return n, err
 }
+
+// deleteLogs deletes entries, takes those that are counted off the counts, and
+// returns how many there were, and the last.
+func (s *Store) deleteLogs(ctx context.Context, tx *sql.Tx, tenant storage.ID, args ...any) (n int, last []byte, err error) {
+	rows, err := tx.QueryContext(ctx, s.schema.in(deleteLogsText), append([]any{tenant[:]}, args...)...)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer rows.Close()
+	counts := newRows(logCountColumns, 1)
+	for rows.Next() {
+		var kind string
+		var day, counted int64
+		var gone int
+		var id []byte
+		if err := rows.Scan(&kind, &day, &gone, &counted, &id); err != nil {
+			return 0, nil, err
+		}
+		if n += gone; bytes.Compare(id, last) > 0 {
+			last = id
+		}
+		if counted > 0 {
+			counts.text(kind)
+			counts.int(day)
+			counts.int(-counted)
+		}
+	}
+	if err := errors.Join(rows.Err(), rows.Close()); err != nil || counts.n == 0 {
+		return n, last, err
+	}
+	st := newStatement(tenant)
+	text := st.insert("vault_log_counts", counts) + onLogCounts
+	_, err = tx.ExecContext(ctx, s.schema.in(text), st.args...)
+	return n, last, err
+}
+
+var logCountColumns = columns{{"entity_type", text}, {"day", bigint}, {"n", bigint}}

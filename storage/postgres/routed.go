@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"database/sql/driver"
+	"encoding/binary"
 	"errors"
 	"slices"
 
@@ -44,12 +45,37 @@ type runner interface {
 	// run runs a statement whose rows do not matter, and returns how many it has
 	// written.
 	run(ctx context.Context, text string, args []any, prepare bool) (int64, error)
+	// number is that of the transaction, as a parameter.
+	number(ctx context.Context) (any, error)
+}
+
+// txNumber stands for the number of the transaction among the parameters of a
+// step. The default of the column is a function, which the server could not send
+// on together with the rows.
+type txNumber struct{}
+
+var numberColumn = columns{{"xid", bigint}}
+
+// numbered reports whether the number of the transaction is a parameter.
+func (p *step) numbered() bool { return slices.ContainsFunc(p.args, isTxNumber) }
+
+func isTxNumber(v any) bool {
+	_, ok := v.(txNumber)
+	return ok
 }
 
 // do runs the step.
 func (p step) do(ctx context.Context, on runner) error {
 	if p.later != nil {
 		p = p.later()
+	}
+	if p.numbered() {
+		n, err := on.number(ctx)
+		if err != nil {
+			return err
+		}
+		p.args = slices.Clone(p.args)
+		p.args[slices.IndexFunc(p.args, isTxNumber)] = n
 	}
 	switch {
 	case p.text == "":
@@ -64,13 +90,14 @@ func (p step) do(ctx context.Context, on runner) error {
 	return err
 }
 
-// inSteps runs steps in a transaction. A single one is its own.
+// inSteps runs steps in a transaction. A single one is its own, unless it has to
+// know the transaction's number.
 func (s *slot) inSteps(steps []step) error {
 	ctx := context.Background()
-	switch len(steps) {
-	case 0:
+	switch {
+	case len(steps) == 0:
 		return nil
-	case 1:
+	case len(steps) == 1 && !steps[0].numbered():
 		return steps[0].do(ctx, s)
 	}
 	return s.transact(func() error {
@@ -82,6 +109,40 @@ func (s *slot) inSteps(steps []step) error {
 		return nil
 	})
 }
+
+// begin begins a transaction. Where tables are distributed, the server that has
+// the rows is another one, which is told of what is set here with the first
+// statement; and the number of the transaction here is read, which is what log
+// entries are ordered by.
+func (s *slot) begin() error {
+	switch {
+	case s.routed:
+	case s.prepare:
+		return s.control("BEGIN")
+	default:
+		return s.control("BEGIN; " + setLockTimeout("LOCAL ", lockTimeout))
+	}
+	return s.conn.QueryRowContext(context.Background(), "BEGIN; SET LOCAL citus.propagate_set_commands = 'local'; "+
+		setLockTimeout("LOCAL ", s.lockTimeout)+"; SELECT txid_current()").Scan(&s.xid)
+}
+
+// number implements runner.
+func (s *slot) number(context.Context) (any, error) {
+	return binary.BigEndian.AppendUint64(nil, uint64(s.xid)), nil
+}
+
+// commit ends a transaction. Where its rows are on another server than this one,
+// a commit that fails may have been done there.
+func (s *slot) commit() error {
+	err := s.control("COMMIT")
+	if err != nil && s.routed && !transient(err) {
+		return errors.Join(errUncertain, err)
+	}
+	return err
+}
+
+// errUncertain means that a transaction may or may not have been committed.
+var errUncertain = errors.New("postgres: the commit failed; the change may or may not have been applied")
 
 // write adds a part that names no other part, and whose rows, if want is not
 // anyRows, have to be that many. Where tables are distributed, it is a statement.
@@ -217,11 +278,17 @@ func (s *slot) readRouted(ctx context.Context, batch []*pending) error {
 	if logs.n == 0 {
 		return nil
 	}
-	_, err = s.run(ctx, insertRoutedLogs, logs.parameters(nil, groupLogColumns, sharedTenant), true)
-	return err
+	return s.inSteps([]step{routedLogs(logs)})
 }
 
-var insertRoutedLogs = groupLogColumns.insert("vault_logs", 0, sharedTenant)
+var insertRoutedLogs = slices.Concat(groupLogColumns, numberColumn).insert("vault_logs", 0, []string{"tenant_id", "xid"})
+
+// routedLogs is the statement that enters rows of one tenant in the log.
+func routedLogs(logs *rows) step {
+	return step{
+		text: insertRoutedLogs, args: append(logs.parameters(nil, groupLogColumns, sharedTenant), txNumber{}), prepare: true, want: anyRows,
+	}
+}
 
 // take gives a reading the token that it asks for, unless that has expired. Each
 // has bytes of its own.

@@ -111,9 +111,6 @@ func (s *Store) migrate(ctx context.Context, schema string, o *Options) error {
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(cancelTimeout, s.readers.lines.cutAll) })()
 	for {
 		err := migrate(ctx, s.readers.DB, schema, o.Migrate)
-		if err == nil && s.routed {
-			err = followUp(ctx, s.readers.DB, newSchemaName(schema), o.Migrate)
-		}
 		if code(err) != pqerror.LockNotAvailable || !sqlstore.Pause(ctx, lockPause) {
 			return err
 		}

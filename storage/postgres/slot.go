@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
-	"errors"
 	"strconv"
 	"time"
 
@@ -33,6 +32,7 @@ type slot struct {
 	// lockTimeout is for how long statements in transactions of a routed slot wait
 	// for a lock.
 	lockTimeout time.Duration
+	xid         int64 // of the transaction of a routed slot
 }
 
 const (
@@ -98,7 +98,7 @@ func (s *slot) exec(text string, args []any, prepare bool) error {
 	return err
 }
 
-// run is exec, and returns how many rows the statement has written.
+// run runs a statement as exec does, and returns how many rows it has written.
 func (s *slot) run(ctx context.Context, text string, args []any, prepare bool) (n int64, err error) {
 	err = s.bounded(func() error {
 		stmt, err := s.statement(ctx, text, prepare)
@@ -146,7 +146,7 @@ func (s *slot) bounded(do func() error) error {
 
 // transact runs statements in a transaction.
 func (s *slot) transact(do func() error) error {
-	if err := s.control(s.begin()); err != nil {
+	if err := s.begin(); err != nil {
 		return err
 	}
 	s.inTx = true
@@ -160,32 +160,6 @@ func (s *slot) transact(do func() error) error {
 	s.inTx = false
 	return s.commit()
 }
-
-// begin is how a transaction begins. Where tables are distributed, the server
-// that has the rows is another one, which is told of what is set in a transaction,
-// if so, with the first statement.
-func (s *slot) begin() string {
-	switch {
-	case s.routed:
-		return "BEGIN; SET LOCAL citus.propagate_set_commands = 'local'; " + setLockTimeout("LOCAL ", s.lockTimeout)
-	case !s.prepare:
-		return "BEGIN; " + setLockTimeout("LOCAL ", lockTimeout)
-	}
-	return "BEGIN"
-}
-
-// commit ends a transaction. Where its rows are on another server than this one,
-// a commit that fails may have been done there.
-func (s *slot) commit() error {
-	err := s.control("COMMIT")
-	if err != nil && s.routed && !transient(err) {
-		return errors.Join(errUncertain, err)
-	}
-	return err
-}
-
-// errUncertain means that a transaction may or may not have been committed.
-var errUncertain = errors.New("postgres: the commit failed; the change may or may not have been applied")
 
 // control runs a statement without parameters.
 func (s *slot) control(command string) error {

@@ -446,5 +446,14 @@ func (s *statement) insertSets(sets []storage.ContainerSet, shard int64) {
 
 func (s *statement) insertLogs(logs []storage.Log) {
 	rows := rowsOf(logColumns, logs, putLog)
-	s.write("logged", anyRows, func(s *statement) string { return s.insert("vault_logs", rows) })
+	if !s.routed {
+		s.write("logged", anyRows, func(s *statement) string { return s.insert("vault_logs", rows) })
+		return
+	}
+	s.write("logged", anyRows, func(s *statement) string {
+		text := s.insert("vault_logs", rows)
+		s.args = append(s.args, txNumber{})
+		text = strings.Replace(text, ") VALUES (", ", xid) VALUES (", 1)
+		return strings.TrimSuffix(text, ")") + ", $" + strconv.Itoa(len(s.args)) + "::bigint)"
+	})
 }

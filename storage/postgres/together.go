@@ -373,7 +373,11 @@ func newTrusting(f form) *trusting {
 	n, last := 0, len(t.parts)-1
 	expressions := make([]string, last)
 	for i, p := range t.parts {
-		t.texts = append(t.texts, p.columns.insert(p.table, 0, p.shared)+p.conflict)
+		columns, shared := p.columns, p.shared
+		if p.name == "logged" {
+			columns, shared = slices.Concat(columns, numberColumn), append(slices.Clone(shared), "xid")
+		}
+		t.texts = append(t.texts, columns.insert(p.table, 0, shared)+p.conflict)
 		text := p.columns.insert(p.table, n, p.shared) + p.conflict
 		if n += len(p.columns); i < last {
 			expressions[i] = p.name + " AS (" + text + ")"
@@ -395,6 +399,8 @@ func (t *trusting) steps(g *group) []step {
 	for i, p := range slices.Backward(t.parts) {
 		one := step{text: t.texts[i], args: p.args(g, nil), prepare: true, want: anyRows}
 		switch p.name {
+		case "logged":
+			one.args = append(one.args, txNumber{})
 		case "sets":
 			sets = one
 			continue

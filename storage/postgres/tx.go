@@ -173,6 +173,13 @@ func (t *txStore) apply(ctx context.Context, c *storage.Change) error {
 	return nil
 }
 
+// number implements runner.
+func (t *txStore) number(ctx context.Context) (any, error) {
+	var n int64
+	err := t.tx.QueryRowContext(ctx, "SELECT txid_current()").Scan(&n)
+	return n, err
+}
+
 func (t *txStore) run(ctx context.Context, text string, args []any, _ bool) (int64, error) {
 	result, err := t.tx.ExecContext(ctx, t.store.schema.in(text), args...)
 	if err != nil {

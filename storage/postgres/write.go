@@ -26,10 +26,10 @@ func (s *Store) Write(ctx context.Context, c *storage.Change) error {
 // after errors that pass: a lost connection, a failover, a lock of somebody else.
 // Between two tries it holds no connection, so that the others have it.
 func (s *Store) write(ctx context.Context, p *pending) error {
-	p.until = storage.WaitUntil(ctx, s.retryFor)
 	if s.routed {
 		p.lane = p.change.Tenant
 	}
+	p.until = storage.WaitUntil(ctx, s.retryFor)
 	for wait := retryAtFirst; ; wait = min(2*wait, retryAtMost) {
 		if p.ambiguous {
 			// Whether it was applied is still to be found out, for the caller that

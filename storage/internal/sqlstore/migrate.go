@@ -186,8 +186,20 @@ func (m *Migrator) apply(ctx context.Context, script string) error {
 		return err
 	}
 	defer func() { _ = tx.Rollback() }() // does nothing after Commit
-	if _, err := tx.ExecContext(ctx, script); err != nil {
-		return err
+	for _, statement := range statements(script) {
+		if _, err := tx.ExecContext(ctx, statement); err != nil {
+			return err
+		}
 	}
 	return tx.Commit()
+}
+
+var comments = regexp.MustCompile(`--[^\n]*`)
+
+// statements returns those of a migration: an engine that passes them on to other
+// servers has to get them one by one. No text in a migration has a semicolon, or
+// what begins a comment.
+func statements(script string) []string {
+	all := strings.Split(comments.ReplaceAllString(script, ""), ";")
+	return slices.DeleteFunc(all, func(statement string) bool { return strings.TrimSpace(statement) == "" })
 }

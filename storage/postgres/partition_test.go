@@ -1,0 +1,237 @@
+package postgres_test
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/seed-72ea4aab/vault/internal/pgtest"
+	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/postgres"
+	"github.com/seed-72ea4aab/vault/storage/storagetest"
+)
+
+// partitions is over how many partitions the tables are spread.
+const partitions = 4
+
+// global are the tables that are not under tenants.
+var global = []string{"vault_lookups", "vault_migrations"}
+
+// TestPartitioned runs the suite with the statements for distributed tables, on
+// tables that are partitioned by the hash of the tenant, as Citus places them.
+// The server explains every statement: one that is given a tenant must touch one
+// partition.
+func TestPartitioned(t *testing.T) {
+	t.Parallel()
+	x := &explained{seen: map[string]int{}}
+	t.Cleanup(func() {
+		if len(x.seen) < 100 {
+			t.Errorf("only %d statements were explained", len(x.seen))
+		}
+	})
+	world := func(tb testing.TB) (storagetest.Opener, string) {
+		address := pgtest.URL(tb)
+		partition(tb, address)
+		c := collect(tb, address)
+		tb.Cleanup(func() { x.check(tb, c, address) })
+		return func(ctx context.Context) (storage.Storage, error) {
+			return postgres.OpenRouted(ctx, c.address, &postgres.Options{MaxConns: 6, Migrate: storage.MigrateCheck})
+		}, c.address
+	}
+	t.Run("Storage", func(t *testing.T) {
+		t.Parallel()
+		storagetest.Run(t, storagetest.Backend{New: func(tb testing.TB) storagetest.Opener {
+			open, _ := world(tb)
+			return open
+		}})
+	})
+	t.Run("Tx", func(t *testing.T) {
+		t.Parallel()
+		storagetest.RunTx(t, storagetest.TxBackend{New: func(tb testing.TB) (storagetest.Opener, *sql.DB) {
+			open, address := world(tb)
+			return open, application(tb, "postgres", address)
+		}, Others: func(tb testing.TB) map[string]*sql.DB { return others(tb, "postgres") }})
+	})
+}
+
+var createTable = regexp.MustCompile(`(?s)CREATE TABLE (vault_\w+) \(.*?\n\)[^;]*;`)
+
+// partition makes the tables of a vault, each in partitions. The server refuses
+// a unique key that lacks the tenant.
+func partition(tb testing.TB, address string) {
+	tb.Helper()
+	db := database(tb, address)
+	for _, m := range postgres.Migrations("") {
+		script := createTable.ReplaceAllStringFunc(m.SQL, func(statement string) string {
+			name := createTable.FindStringSubmatch(statement)[1]
+			if slices.Contains(global, name) {
+				return statement
+			}
+			statement = statement[:strings.LastIndex(statement, "\n)")] + "\n) PARTITION BY HASH (tenant_id);"
+			for i := range partitions {
+				statement += fmt.Sprintf("\nCREATE TABLE %s_p%d PARTITION OF %s FOR VALUES WITH (MODULUS %d, REMAINDER %d);",
+					name, i, name, partitions, i)
+			}
+			return statement
+		})
+		if _, err := db.Exec(script); err != nil {
+			tb.Fatalf("migration %d: %v", m.Version, err)
+		}
+	}
+}
+
+// explained are the statements that the server has explained, with how many
+// parameters.
+type explained struct {
+	mu   sync.Mutex
+	seen map[string]int
+}
+
+// spans are statements that no tenant is given to: the vault's own work over all
+// tenants.
+var spans = []string{
+	"FROM vault_tokens t WHERE t.expires_at <=", "FROM vault_tokens t WHERE t.cvc_expires_at <=", "FROM vault_records r WHERE r.expires_at <=",
+	"SELECT tenant_id, key FROM vault_claims WHERE expires_at <=", "SELECT tenant_id, id FROM vault_jobs WHERE dead",
+	"SELECT EXISTS (SELECT 1 FROM vault_claims", "SELECT EXISTS (SELECT 1 FROM vault_jobs",
+	"SELECT DISTINCT tenant_id FROM", "SELECT DISTINCT j.tenant_id FROM", "SELECT DISTINCT l.tenant_id FROM",
+	"FROM vault_records r WHERE 1 = 1 AND r.kind =", "FROM vault_records r WHERE 1 = 1",
+}
+
+// onlyGlobal reports whether a statement is about nothing but tables that are not
+// under tenants.
+func onlyGlobal(text string) bool {
+	return !slices.ContainsFunc(vaultTable.FindAllString(text, -1), func(name string) bool { return !slices.Contains(global, name) })
+}
+
+var vaultTable = regexp.MustCompile(`\bvault_\w+`)
+
+// check has the server explain what a collector has, and what has not been
+// explained before.
+func (x *explained) check(tb testing.TB, c *collector, address string) {
+	tb.Helper()
+	u, err := url.Parse(address)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	query := u.Query()
+	query.Set("binary_parameters", "yes")
+	schema := fmt.Sprintf("%q.", query.Get("search_path"))
+	u.RawQuery = query.Encode()
+	db := database(tb, u.String())
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, named := range slices.Sorted(maps.Keys(c.sent)) {
+		text := strings.ReplaceAll(named, schema, "")
+		if onlyGlobal(text) || strings.HasPrefix(text, "ANALYZE") || slices.ContainsFunc(spans, func(s string) bool { return strings.Contains(text, s) }) {
+			continue
+		}
+		for _, parameters := range c.sent[named] {
+			if x.known(text) {
+				break
+			}
+			if err := routes(db, named, parameters); err != nil {
+				tb.Errorf("%v\nof %s", err, text)
+			}
+		}
+	}
+}
+
+// known counts a statement, and reports whether it was counted often enough.
+func (x *explained) known(text string) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.seen[text]++
+	return x.seen[text] > 2*maxSent
+}
+
+// plan is a node of what the server explains.
+type plan struct {
+	Kind      string `json:"Node Type"`
+	Operation string
+	Relation  string `json:"Relation Name"`
+	Output    []string
+	Plans     []plan
+}
+
+// routes has the server explain a statement, and returns what keeps an engine
+// from sending it to the one place of its tenant.
+func routes(db *sql.DB, text string, parameters sent) error {
+	var raw []byte
+	if err := db.QueryRow("EXPLAIN (FORMAT JSON, VERBOSE) "+text, parameters...).Scan(&raw); err != nil {
+		return err
+	}
+	var all []struct{ Plan plan }
+	if err := json.Unmarshal(raw, &all); err != nil {
+		return err
+	}
+	touched := map[string]bool{}
+	if err := all[0].Plan.walk(touched, 0); err != nil {
+		return err
+	}
+	if len(touched) > 1 {
+		return fmt.Errorf("it touches partitions %v", slices.Sorted(maps.Keys(touched)))
+	}
+	return nil
+}
+
+var partitionName = regexp.MustCompile(`^vault_\w+_(p\d+)$`)
+
+// walk notes the partitions that a plan touches. What it inserts has to be the
+// whole statement, and of one tenant.
+func (p *plan) walk(touched map[string]bool, depth int) error {
+	if part := partitionName.FindStringSubmatch(p.Relation); part != nil {
+		touched[part[1]] = true
+	}
+	if p.Kind == "ModifyTable" && p.Operation == "Insert" && !slices.Contains(global, p.Relation) {
+		if depth > 0 {
+			return fmt.Errorf("it inserts into %s, and is not an INSERT", p.Relation)
+		}
+		if tenant := p.Plans[0].Output[0]; !strings.HasPrefix(tenant, `'\x`) {
+			return fmt.Errorf("it inserts into %s for the tenants %s", p.Relation, tenant)
+		}
+	}
+	for i := range p.Plans {
+		if err := p.Plans[i].walk(touched, depth+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TestUniqueKeys reads the unique keys of a vault: no two tenants meet in one, but
+// in that of the keys by which a tenant is found.
+func TestUniqueKeys(t *testing.T) {
+	t.Parallel()
+	address := pgtest.URL(t)
+	openAt(t, address, nil)
+	rows, err := database(t, address).Query(`SELECT t.relname, i.relname,
+		EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = t.oid AND a.attnum = ANY (x.indkey) AND a.attname = 'tenant_id')
+		FROM pg_index x JOIN pg_class t ON t.oid = x.indrelid JOIN pg_class i ON i.oid = x.indexrelid
+		WHERE x.indisunique AND t.relnamespace = current_schema()::regnamespace`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	found := 0
+	for rows.Next() {
+		var table, key string
+		var tenant bool
+		if err := rows.Scan(&table, &key, &tenant); err != nil {
+			t.Fatal(err)
+		}
+		if found++; tenant == slices.Contains(global, table) {
+			t.Errorf("%s of %s: has the tenant: %v", key, table, tenant)
+		}
+	}
+	if err := rows.Err(); err != nil || found < 10 {
+		t.Errorf("%d keys, %v", found, err)
+	}
+}
