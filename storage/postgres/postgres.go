@@ -20,11 +20,13 @@
 // no function on the server. The tenant leads every key, so the same schema can
 // be distributed by tenant.
 //
-// # Failover
+// # Outages
 //
-// With several hosts in the URL the one that accepts writes is found. After a
-// lost connection a change is tried again, and is never applied twice: its
-// first log entry tells whether it has been.
+// With several hosts in the URL the one that accepts writes is found. While the
+// server is out of reach, hangs, or takes no writes, a request waits: reads and
+// writes are tried again for [Options].RetryFor, and then fail with
+// [storage.ErrUnavailable]. After a lost connection a change is never applied
+// twice: its first log entry tells whether it has been.
 //
 // # Deleted rows
 //
@@ -188,7 +190,7 @@ func (o *Options) reading() int { return o.MaxConns / 2 }
 
 // connectTo makes the pools of connections, and the slots of those that write.
 func (s *Store) connectTo(config pq.Config, o Options) (err error) {
-	if s.readers, err = newPool(config, o.reading(), o.HangTimeout); err != nil {
+	if s.readers, err = s.newPool(config, o.reading(), o.HangTimeout); err != nil {
 		return err
 	}
 	writing := o.MaxConns - o.reading()
@@ -202,7 +204,7 @@ func (s *Store) connectTo(config pq.Config, o Options) (err error) {
 		// Its statements look up rows by their unique keys, one after the other,
 		// and are not worth a plan for every number of them.
 		relaxed.Runtime["plan_cache_mode"] = "force_generic_plan"
-		if s.loggers, err = newPool(relaxed, 1, o.HangTimeout); err != nil {
+		if s.loggers, err = s.newPool(relaxed, 1, o.HangTimeout); err != nil {
 			return err
 		}
 		s.queue.forLogs = &slot{pool: s.loggers, prepare: true, unsynced: true}
@@ -211,7 +213,7 @@ func (s *Store) connectTo(config pq.Config, o Options) (err error) {
 		config = config.Clone()
 		config.Runtime["lock_timeout"] = milliseconds(lockTimeout)
 	}
-	if s.writers, err = newPool(config, writing, o.HangTimeout); err != nil {
+	if s.writers, err = s.newPool(config, writing, o.HangTimeout); err != nil {
 		return err
 	}
 	s.queue.flush = s.flush
@@ -242,8 +244,8 @@ type pool struct {
 	lines *connector
 }
 
-func newPool(config pq.Config, size int, silence time.Duration) (*pool, error) {
-	lines, err := newConnector(config, silence)
+func (s *Store) newPool(config pq.Config, size int, silence time.Duration) (*pool, error) {
+	lines, err := newConnector(config, silence, s.hung)
 	if err != nil {
 		return nil, clean(err)
 	}
@@ -252,6 +254,15 @@ func newPool(config pq.Config, size int, silence time.Duration) (*pool, error) {
 	db.SetMaxIdleConns(size)
 	db.SetConnMaxLifetime(connLifetime)
 	return &pool{db, lines}, nil
+}
+
+// hung gives up all connections that were not heard of since a server was.
+func (s *Store) hung(since time.Time) {
+	for _, p := range []*pool{s.readers, s.writers, s.loggers} {
+		if p != nil {
+			p.lines.cutIdle(since)
+		}
+	}
 }
 
 func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
