@@ -53,7 +53,6 @@ func opener(t *testing.T, address string, o *postgres.Options) func() (vault.Sto
 	return func() (vault.Storage, error) { return postgres.OpenOptions(t.Context(), address, o) }
 }
 
-
 // A server that stops, as if its power were gone, is waited for by everybody,
 // those included whose keys have to be looked up again.
 func TestStoppedServer(t *testing.T) {
