@@ -98,7 +98,7 @@ func (op *operation) enter(ctx context.Context) (inside context.Context, leave f
 		return ctx, func() {}
 	}
 	room := op.v.admission.Enter(op.tenant, op.isStranger(), nil)
-	return room.In(ctx), room.Leave
+	return room.In(storage.OneWait(ctx)), room.Leave
 }
 
 // hold makes room for more of an operation.

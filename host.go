@@ -282,6 +282,9 @@ func hostError(err error) *script.HostError {
 	if errors.As(err, &bad) {
 		return &script.HostError{Status: http.StatusBadRequest, Message: "One or more validation errors occurred.", Errors: bad.Fields}
 	}
+	if errors.Is(err, ErrUnavailable) { // its own text may say where the database is
+		return &script.HostError{Status: http.StatusServiceUnavailable, Message: ErrUnavailable.Error()}
+	}
 	for _, known := range hostErrors {
 		if errors.Is(err, known.err) {
 			return &script.HostError{Status: known.status, Message: err.Error()}

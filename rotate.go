@@ -141,16 +141,24 @@ func (r *rotation) store(ctx context.Context, state *keyring.State[tenantDoc], r
 	return untilFree(ctx, func() error { return r.v.store.Write(ctx, ch) })
 }
 
-// untilFree lets a rotation wait, for as long as its context allows, for what a
-// transaction of the application holds: a tenant's ring, or a row.
+// untilFree lets a rotation wait, for as long as its context allows, for a
+// database that is out of reach, and for what a transaction of the application
+// holds: a tenant's ring, or a row.
 func untilFree(ctx context.Context, write func() error) error {
 	for {
 		err := write()
-		if !errors.Is(err, storage.ErrUnavailable) || ctx.Err() != nil {
+		if !errors.Is(err, storage.ErrUnavailable) {
 			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(untilFreePause):
 		}
 	}
 }
+
+const untilFreePause = 100 * time.Millisecond
 
 // wait lets every node's knowledge of the old key grow too old to be used.
 func (r *rotation) wait(ctx context.Context, since time.Time) error {

@@ -8,8 +8,9 @@ import (
 
 // OneWait returns a context for the calls that belong to one request. Those that
 // meet a database out of reach share one wait, which begins with the first call:
-// what one of them has waited the next cannot wait any more. Without it each call
-// has a wait of its own. In a context that has a wait nothing changes.
+// what one of them has waited the next cannot wait any more, but for a tenth, so
+// that a call late in a long request survives a lost connection. Without it each
+// call has a wait of its own. In a context that has a wait nothing changes.
 func OneWait(ctx context.Context) context.Context {
 	if waitOf(ctx) != nil {
 		return ctx
@@ -29,10 +30,14 @@ func NoWait(ctx context.Context) context.Context {
 // requests wait for so long at the most. A backend asks when a call begins.
 func WaitUntil(ctx context.Context, most time.Duration) time.Time {
 	now := time.Since(start)
+	until := now + most
 	if w := waitOf(ctx); w != nil && !w.began.CompareAndSwap(0, int64(now)) {
-		now = time.Duration(w.began.Load())
+		if w.began.Load() == longAgo {
+			return start.Add(longAgo)
+		}
+		until = max(time.Duration(w.began.Load())+most, now+most/10)
 	}
-	return start.Add(now + most)
+	return start.Add(until)
 }
 
 // start is what the monotonic clock counts from here.

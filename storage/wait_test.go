@@ -30,6 +30,10 @@ func TestOneWait(t *testing.T) {
 		if got := left(t.Context()); got != most+5*time.Second {
 			t.Errorf("a call of no request may wait until %s, want %s", got, most+5*time.Second)
 		}
+		time.Sleep(time.Minute)
+		if got, want := left(inner), 65*time.Second+most/10; got != want {
+			t.Errorf("a call late in its request may wait until %s, want %s", got, want)
+		}
 		if until := storage.WaitUntil(storage.NoWait(ctx), most); !until.Before(time.Now()) {
 			t.Errorf("a call that must not wait may wait until %s", until)
 		}

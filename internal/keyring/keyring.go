@@ -150,6 +150,7 @@ func (c *Cache[D]) Read(ctx context.Context, from Records, tenant uuid.UUID, aga
 // a reading under way waits for it, and reads again only if that one began too
 // early, or was cut off together with its caller.
 func (c *Cache[D]) load(ctx context.Context, tenant uuid.UUID, after time.Time) (*State[D], error) {
+	storage.WaitUntil(ctx, 0) // its wait for the database begins, though another may read
 	for {
 		l, mine := c.join(tenant)
 		if mine {

@@ -27,14 +27,17 @@ type connector struct {
 	*pq.Connector
 	dialer *dialer
 	lines  sync.Map // of driver.Conn to *line
+	hung   func(since time.Time)
 }
 
-func newConnector(config pq.Config, silence time.Duration) (*connector, error) {
+// newConnector returns a connector that calls hung when a server was silent since
+// a moment.
+func newConnector(config pq.Config, silence time.Duration, hung func(since time.Time)) (*connector, error) {
 	inner, err := pq.NewConnectorConfig(config)
 	if err != nil {
 		return nil, err
 	}
-	c := &connector{Connector: inner, dialer: newDialer(silence)}
+	c := &connector{Connector: inner, dialer: newDialer(silence), hung: hung}
 	inner.Dialer(c.dialer)
 	return c, nil
 }
@@ -52,7 +55,7 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 		return nil, &connectError{err}
 	}
 	c.lines.Store(conn, dialed)
-	dialed.closed = func() { c.lines.Delete(conn) }
+	dialed.closed, dialed.hung = func() { c.lines.Delete(conn) }, c.hung
 	return conn, nil
 }
 
@@ -69,6 +72,17 @@ func (c *connector) cut(conn any) func() {
 func (c *connector) cutAll() {
 	c.lines.Range(func(_, l any) bool {
 		_ = l.(*line).Conn.Close()
+		return true
+	})
+}
+
+// cutIdle gives up the connections that nobody uses, and that were not heard of
+// since a moment.
+func (c *connector) cutIdle(since time.Time) {
+	c.lines.Range(func(_, l any) bool {
+		if l := l.(*line); !l.asked.Load() && l.heard.Load() < since.UnixNano() {
+			_ = l.Conn.Close()
+		}
 		return true
 	})
 }
@@ -131,6 +145,10 @@ type line struct {
 	connect time.Time // of the context that it connects with; zero for none
 	end     time.Time // of the line, whatever the driver sets; zero for none
 	closed  func()    // may be nil
+
+	asked atomic.Bool           // something that was not answered yet
+	heard atomic.Int64          // when the server last said something, in nanoseconds
+	hung  func(since time.Time) // nil while it connects
 }
 
 // Read implements [net.Conn].
@@ -139,11 +157,17 @@ func (l *line) Read(b []byte) (int, error) {
 		return 0, err
 	}
 	n, err := l.Conn.Read(b)
-	return n, l.giveUp(err)
+	if err != nil {
+		return n, l.giveUp(err)
+	}
+	l.asked.Store(false)
+	l.heard.Store(time.Now().UnixNano())
+	return n, nil
 }
 
 // Write implements [net.Conn].
 func (l *line) Write(b []byte) (int, error) {
+	l.asked.Store(true)
 	if err := l.Conn.SetWriteDeadline(l.deadline()); err != nil {
 		return 0, err
 	}
@@ -167,9 +191,14 @@ func earliest(a, b time.Time) time.Time {
 	return a
 }
 
+// giveUp closes a line that was silent for too long. Those that were silent for
+// longer, because nobody used them, would most likely be so again.
 func (l *line) giveUp(err error) error {
 	if n, ok := errors.AsType[net.Error](err); ok && n.Timeout() {
 		_ = l.Conn.Close()
+		if l.hung != nil {
+			l.hung(time.Now().Add(-time.Duration(l.silence.Load())))
+		}
 	}
 	return err
 }

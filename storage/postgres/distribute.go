@@ -46,7 +46,7 @@ func Distribute(ctx context.Context, url string, opts *Options) error {
 		return err
 	}
 	// Tables are copied for as long as that takes, without a word from the server.
-	db, err := newPool(config, 2, 0)
+	db, err := newPool(config, 2, 0, nil)
 	if err != nil {
 		return err
 	}

@@ -27,11 +27,13 @@
 // it is sent whole to the worker that has the tenant's rows. [Distribute] spreads
 // the tables over the workers.
 //
-// # Failover
+// # Outages
 //
-// With several hosts in the URL the one that accepts writes is found. After a
-// lost connection a change is tried again, and is never applied twice: its
-// first log entry tells whether it has been.
+// With several hosts in the URL the one that accepts writes is found. While the
+// server is out of reach, hangs, or takes no writes, a request waits: reads and
+// writes are tried again for [Options].RetryFor, and then fail with
+// [storage.ErrUnavailable]. After a lost connection a change is never applied
+// twice: its first log entry tells whether it has been.
 //
 // # Deleted rows
 //
@@ -186,7 +188,7 @@ func open(ctx context.Context, url string, opts *Options, routed func(context.Co
 		config.Runtime["lock_timeout"] = milliseconds(min(maxLockTimeout, o.HangTimeout/2))
 	}
 	s := &Store{retryFor: o.RetryFor, waiters: make(waiters, maxWaiters)}
-	if s.readers, err = newPool(config, o.reading(), o.HangTimeout); err != nil {
+	if s.readers, err = newPool(config, o.reading(), o.HangTimeout, s.hung); err != nil {
 		return nil, err
 	}
 	if s.routed, err = routed(ctx, s.readers.DB); err != nil {
@@ -220,7 +222,7 @@ func (s *Store) connectWriters(config pq.Config, o Options) (err error) {
 		// Its statements look up rows by their unique keys, one after the other,
 		// and are not worth a plan for every number of them.
 		relaxed.Runtime["plan_cache_mode"] = "force_generic_plan"
-		if s.loggers, err = newPool(relaxed, 1, o.HangTimeout); err != nil {
+		if s.loggers, err = newPool(relaxed, 1, o.HangTimeout, s.hung); err != nil {
 			return err
 		}
 		s.queue.forLogs = &slot{pool: s.loggers, prepare: true, unsynced: true}
@@ -229,7 +231,7 @@ func (s *Store) connectWriters(config pq.Config, o Options) (err error) {
 		config = config.Clone()
 		config.Runtime["lock_timeout"] = milliseconds(lockTimeout)
 	}
-	if s.writers, err = newPool(config, writing, o.HangTimeout); err != nil {
+	if s.writers, err = newPool(config, writing, o.HangTimeout, s.hung); err != nil {
 		return err
 	}
 	s.queue.flush = s.flush
@@ -263,8 +265,8 @@ type pool struct {
 	lines *connector
 }
 
-func newPool(config pq.Config, size int, silence time.Duration) (*pool, error) {
-	lines, err := newConnector(config, silence)
+func newPool(config pq.Config, size int, silence time.Duration, hung func(since time.Time)) (*pool, error) {
+	lines, err := newConnector(config, silence, hung)
 	if err != nil {
 		return nil, clean(err)
 	}
@@ -273,6 +275,15 @@ func newPool(config pq.Config, size int, silence time.Duration) (*pool, error) {
 	db.SetMaxIdleConns(size)
 	db.SetConnMaxLifetime(connLifetime)
 	return &pool{db, lines}, nil
+}
+
+// hung gives up all connections that were not heard of since a server was.
+func (s *Store) hung(since time.Time) {
+	for _, p := range []*pool{s.readers, s.writers, s.loggers} {
+		if p != nil {
+			p.lines.cutIdle(since)
+		}
+	}
 }
 
 func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }

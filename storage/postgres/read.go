@@ -39,6 +39,7 @@ func (s *Store) ReadToken(ctx context.Context, r storage.Reading) (storage.Token
 // readInSteps reads a token and then writes the entry, unless that was entered
 // before, which is looked for if it may be.
 func (s *Store) readInSteps(ctx context.Context, r storage.Reading, mayBeEntered bool) (storage.Token, error) {
+	ctx = storage.OneWait(ctx)
 	t, err := s.readable(ctx, &r)
 	if err != nil {
 		return storage.Token{}, err

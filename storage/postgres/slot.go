@@ -203,11 +203,7 @@ func (s *slot) setLockTimeout(d time.Duration) {
 
 // forget drops the connection after an error that makes it useless.
 func (s *slot) forget(err error) {
-	switch code(err) {
-	case pqerror.TRSerializationFailure, pqerror.TRDeadlockDetected, pqerror.LockNotAvailable:
-		return
-	}
-	if lost(err) || transient(err) {
+	if lost(err) || code(err) == pqerror.ReadOnlySQLTransaction {
 		s.reset()
 	}
 }

@@ -68,7 +68,7 @@ func (p *readPool) take(ctx context.Context, until time.Time) (*readConn, error)
 
 var errNoTurn = fmt.Errorf("%w: all connections to the database are in use", storage.ErrUnavailable)
 
-// enter takes a permit. One that is free is taken whatever the time.
+// enter takes a permit.
 func (p *readPool) enter(ctx context.Context, until time.Time) error {
 	select {
 	case p.permits <- struct{}{}:
@@ -77,7 +77,7 @@ func (p *readPool) enter(ctx context.Context, until time.Time) error {
 	}
 	var over <-chan time.Time
 	if !until.IsZero() {
-		timer := time.NewTimer(time.Until(until))
+		timer := time.NewTimer(max(turnAtLeast, time.Until(until)))
 		defer timer.Stop()
 		over = timer.C
 	}
@@ -130,9 +130,9 @@ func (p *readPool) expired() (old []*readConn) {
 	return old
 }
 
-// openAtLeast is how long a connection may take to be opened when no time is
-// left to wait.
-const openAtLeast = time.Second
+// turnAtLeast is how long a call waits for its turn, and how long a connection may
+// take to be opened, when the call must not wait for the database.
+const turnAtLeast = 2 * time.Second
 
 var errNoAnswer = fmt.Errorf("%w: the database does not answer", storage.ErrUnavailable)
 
@@ -141,7 +141,7 @@ func (p *readPool) open(ctx context.Context, until time.Time) (*readConn, error)
 	if until.IsZero() {
 		return p.connect(ctx)
 	}
-	inTime, cancel := context.WithTimeout(ctx, max(openAtLeast, time.Until(until)))
+	inTime, cancel := context.WithTimeout(ctx, max(turnAtLeast, time.Until(until)))
 	defer cancel()
 	c, err := p.connect(inTime)
 	if err != nil && inTime.Err() != nil && ctx.Err() == nil {
