@@ -3,6 +3,7 @@ package vault
 import (
 	"context"
 	"iter"
+	"time"
 
 	"github.com/google/uuid"
 )
@@ -25,8 +26,8 @@ import (
 //
 // It leaves out what belongs to the program that has opened the vault: choosing
 // and asking for an identity (As, AsUser, Check, TenantID, ApplicationID,
-// ProxyID), Once, whose work runs in the vault's process, PatchTenant and
-// RotateWebhookSecret. It leaves out RoundTripper too: its requests leave from
+// ProxyID), Once, whose work runs in the vault's process, Stats, Export,
+// PatchTenant and RotateWebhookSecret. It leaves out RoundTripper too: its requests leave from
 // the program itself, so over HTTP the data of tokens would have to come to the
 // program first, which proxies are there to avoid. InvokeProxy has the vault
 // send the request.
@@ -34,6 +35,7 @@ type API interface {
 	TokenAPI
 	TokenListAPI
 	SessionAPI
+	ImportAPI
 	RunAPI
 	AdminAPI
 }
@@ -58,6 +60,11 @@ type TokenListAPI interface {
 	SearchTokens(ctx context.Context, p SearchTokensParams) (*Page[Token], error)
 	SearchAllTokens(ctx context.Context, p SearchTokensParams) iter.Seq2[*Token, error]
 	SearchTokensAfter(ctx context.Context, p SearchTokensParams, after string) (*CursorPage[Token], error)
+}
+
+// ImportAPI stores many values.
+type ImportAPI interface {
+	Import(ctx context.Context, rows iter.Seq2[TokenParams, error], opts ImportOptions) iter.Seq2[ImportResult, error]
 }
 
 // SessionAPI makes short-lived keys, and ends them.
@@ -100,6 +107,7 @@ type KeyAPI interface {
 	OwnApplication(ctx context.Context) (*Application, error)
 	RegenerateKey(ctx context.Context, id uuid.UUID) (*Application, error)
 	ListPermissions(ctx context.Context) ([]PermissionInfo, error)
+	Explain(ctx context.Context, p ExplainParams) (*Explanation, error)
 }
 
 // ReactorAPI administers reactors.
@@ -128,6 +136,8 @@ type TenantAPI interface {
 	ReplaceTenant(ctx context.Context, p TenantParams) (*Tenant, error)
 	ListLogs(ctx context.Context, p ListLogsParams) (*Page[LogEntry], error)
 	ListEntityTypes(ctx context.Context) ([]EntityType, error)
+	FollowLogs(ctx context.Context, cursor string) iter.Seq2[*LogBatch, error]
+	NextLogs(ctx context.Context, cursor string, wait time.Duration) (*LogBatch, error)
 }
 
 // IterAPI goes through whole lists, piece by piece.

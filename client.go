@@ -88,6 +88,37 @@ func (c *Client) AsUser(subject string) *Client {
 	return &u
 }
 
+// Masked returns a client with the rights of c, but for data: it sees of a token
+// what a mask shows at most, and may use none. It is for programs that show tokens
+// to people.
+func (c *Client) Masked() *Client {
+	m := *c
+	m.limit = masked
+	if c.limit != nil {
+		m.limit = c.limit.Under(masked)
+	}
+	m.grant = c.grant.Under(masked)
+	return &m
+}
+
+// masked is the limit of a client that sees no data in clear.
+var masked = func() *access.Grant {
+	var others, onTokens []string
+	for _, p := range access.Catalogue() {
+		switch {
+		case !access.OnTokens(p.Type):
+			others = append(others, p.Type)
+		case p.Type != access.TokenUse:
+			onTokens = append(onTokens, p.Type)
+		}
+	}
+	g, err := access.New([]access.Rule{{Priority: 1, Container: "/", Transform: access.Mask, Permissions: onTokens}}, others)
+	if err != nil {
+		panic(err) // the rule does not depend on anything
+	}
+	return g
+}()
+
 // As returns a client that acts as an application of the tenant, with the
 // application's rights and no more. Only the tenant itself may do this. The
 // client follows the application, but not its key: a new key changes nothing.

@@ -32,6 +32,10 @@ const detokenizedAtOnce = 16
 // is not evaluated again. At most 100 distinct tokens can be used at once. An
 // id that does not exist is an [InvalidError] that names it.
 func (c *Client) Detokenize(ctx context.Context, document any) (JSON, error) {
+	return observed(ctx, c, callRead, func(ctx context.Context) (JSON, error) { return c.detokenizeAll(ctx, document) })
+}
+
+func (c *Client) detokenizeAll(ctx context.Context, document any) (JSON, error) {
 	op, err := c.begin(ctx, access.TokenUse)
 	if err != nil {
 		return nil, err

@@ -40,7 +40,10 @@ var (
 	// ErrBusy means that a limit on work under way is reached; try again later.
 	ErrBusy = script.ErrBusy
 	// ErrUnavailable means that the vault cannot serve this now, though it could
-	// at another time, and that nothing was changed. Try again after a moment.
+	// at another time. Try again after a moment. Nothing was changed; only when the
+	// connection to the database was lost during a write, and could not be replaced
+	// in time, is that not known. The error says so then, and the same key of
+	// [Client.Once] finds out.
 	ErrUnavailable = storage.ErrUnavailable
 	// ErrCode means that reactor or transform code does not compile, throws
 	// while it is loaded, or exports no function.

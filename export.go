@@ -2,8 +2,12 @@ package vault
 
 import (
 	"context"
-	"errors"
 	"iter"
+
+	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/audit"
+	"github.com/seed-72ea4aab/vault/internal/find"
+	"github.com/seed-72ea4aab/vault/storage"
 )
 
 // ExportOptions says what to export.
@@ -24,6 +28,168 @@ type ExportOptions struct {
 // after an error; tokens that are created meanwhile may come last.
 func (c *Client) Export(ctx context.Context, opts ExportOptions) iter.Seq2[TokenParams, error] {
 	return func(yield func(TokenParams, error) bool) {
-		yield(TokenParams{}, errors.New("vault: Export is not there yet"))
+		if err := c.byItself("Export"); err != nil {
+			yield(TokenParams{}, err)
+			return
+		}
+		ctx, cancel := context.WithCancel(ctx)
+		e := &exporter{client: c, asked: exportQuery(opts), pages: make(chan exportPage)}
+		go e.run(ctx)
+		defer func() {
+			cancel()
+			for range e.pages { // until it has ended
+			}
+		}()
+		for page := range e.pages {
+			if page.err != nil {
+				yield(TokenParams{}, page.err)
+				return
+			}
+			for i := range page.tokens {
+				if !yield(page.tokens[i], nil) {
+					return
+				}
+			}
+		}
+		if err := ctx.Err(); err != nil {
+			yield(TokenParams{}, err)
+		}
 	}
+}
+
+// exportQuery is the list of tokens that an export goes through.
+type exportQuery ExportOptions
+
+func (q *exportQuery) permission() string { return access.TokenUse }
+
+func (q *exportQuery) binding() []string { return []string{"export", q.Query} }
+
+// condition reads the query. Whoever may see all of a token in clear may also look
+// for it by its data.
+func (q *exportQuery) condition(ctx context.Context, op *operation) (storage.And, access.Transform, error) {
+	if !op.grant.Shows(access.TokenUse, access.Reveal) {
+		return nil, access.Reveal, errorf(ErrForbidden, "An export needs token:use with the transform reveal.")
+	}
+	if q.Query == "" {
+		return nil, access.Reveal, nil
+	}
+	where, _, err := op.readQuery(ctx, q.Query)
+	return where, access.Reveal, err
+}
+
+// exporter reads pages ahead of the loop that they are for. While the entries of
+// a page are written, the next one is read.
+type exporter struct {
+	client *Client
+	asked  exportQuery
+	pages  chan exportPage
+}
+
+// exportPage is tokens whose use is in the log when logged is closed.
+type exportPage struct {
+	tokens []TokenParams
+	err    error
+	logged chan struct{}
+}
+
+// exportRows is how many tokens are read at once.
+const exportRows = 1000
+
+func (e *exporter) run(ctx context.Context) {
+	defer close(e.pages)
+	walk, last := find.NewWalk(exportRows), storage.ID{}
+	var before *exportPage
+	for more := true; more || before != nil; {
+		var page *exportPage
+		if more {
+			page = &exportPage{logged: make(chan struct{})}
+			more = e.read(ctx, page, &walk, &last)
+		}
+		if before != nil {
+			<-before.logged
+			select {
+			case e.pages <- *before:
+			case <-ctx.Done():
+				before.err = ctx.Err()
+			}
+			if before.err != nil {
+				if page != nil {
+					<-page.logged
+				}
+				return
+			}
+		}
+		before = page
+	}
+}
+
+// read reads a page and has its entries written. It reports whether there may be
+// another page.
+func (e *exporter) read(ctx context.Context, page *exportPage, walk *find.Walk, last *storage.ID) (more bool) {
+	op, err := e.client.begin(ctx, access.TokenUse)
+	if err != nil {
+		page.err = err
+		close(page.logged)
+		return false
+	}
+	inside, leave := op.enter(ctx)
+	var seen []entity
+	seen, more, page.err = e.open(inside, op, page, walk, last)
+	go func() {
+		defer close(page.logged)
+		defer leave()
+		if page.err == nil {
+			page.err = op.logReads(inside, audit.Use, seen...)
+		}
+	}()
+	return more
+}
+
+// open reads a page of tokens in clear, and moves last to its end.
+func (e *exporter) open(ctx context.Context, op *operation, page *exportPage, walk *find.Walk, last *storage.ID) (seen []entity, more bool, err error) {
+	where, err := op.find(ctx, &e.asked)
+	if err != nil {
+		return nil, false, err
+	}
+	rows, more, err := find.Next(walk, func(limit int) ([]storage.Token, error) {
+		rows, _, err := op.listTokens(ctx, storage.TokenFilter{
+			Tenant: op.tenantID(), Where: where, Now: op.now, Before: *last, OldestFirst: true, Limit: limit,
+		})
+		return rows, err
+	})
+	if err != nil || len(rows) == 0 {
+		return nil, false, err
+	}
+	*last = rows[len(rows)-1].Ord
+	page.tokens, seen = make([]TokenParams, 0, len(rows)), make([]entity, 0, len(rows))
+	for i := range rows {
+		if i%manyRows == 0 {
+			if err := turn(ctx); err != nil {
+				return nil, false, err
+			}
+		}
+		transform, ok := op.grant.Decide(access.TokenUse, rows[i].ID, rows[i].Containers)
+		if !ok || transform != access.Reveal {
+			continue // the condition and the rules disagree: show nothing
+		}
+		t, err := op.openToken(ctx, &rows[i])
+		if err != nil {
+			return nil, false, err
+		}
+		page.tokens, seen = append(page.tokens, t.params()), append(seen, t.entity())
+	}
+	return seen, more, ctx.Err()
+}
+
+// params returns what would create the token again, but for its cvc.
+func (t *clearToken) params() TokenParams {
+	p := TokenParams{
+		ID: t.row.ID, Type: TokenType(t.row.Type), Data: JSON(t.Data.JSON()), Containers: t.row.Containers,
+		Metadata: t.Metadata, SearchIndexes: t.Indexes, FingerprintExpression: t.Fingerprint,
+		DeduplicateToken: t.Dedup, ExpiresAt: t.row.ExpiresAt,
+	}
+	if !t.Mask.IsZero() {
+		p.Mask = JSON(t.Mask.JSON())
+	}
+	return p
 }

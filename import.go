@@ -1,9 +1,14 @@
 package vault
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
+
+	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/admission"
+	"github.com/seed-72ea4aab/vault/internal/form"
 )
 
 // OnDuplicate says what becomes of a row of an import whose id is taken.
@@ -82,6 +87,141 @@ type ImportResult struct {
 // have been imported or not.
 func (c *Client) Import(ctx context.Context, rows iter.Seq2[TokenParams, error], opts ImportOptions) iter.Seq2[ImportResult, error] {
 	return func(yield func(ImportResult, error) bool) {
-		yield(ImportResult{}, errors.New("vault: Import is not there yet"))
+		im := &importer{client: c, opts: opts, row: cmp.Or(opts.FirstRow, 1)}
+		err := cmp.Or(c.byItself("Import"), opts.check())
+		if err == nil {
+			err = im.run(ctx, rows, yield)
+		}
+		if err != nil && !errors.Is(err, errStopped) {
+			yield(ImportResult{}, err)
+		}
 	}
+}
+
+// check checks the options.
+func (o *ImportOptions) check() error {
+	bad := &form.Problems{}
+	switch o.OnDuplicate {
+	case "", DuplicateFails, DuplicateSkips, DuplicateUpdates:
+	default:
+		bad.Add("on_duplicate", "must be fail, skip or update")
+	}
+	if o.FirstRow < 0 {
+		bad.Add("first_row", "must be at least 1")
+	}
+	form.CheckText(bad, "name", o.Name)
+	return asInvalid(bad)
+}
+
+// errStopped means that the caller's loop has ended.
+var errStopped = errors.New("stopped")
+
+// importer reads rows and gives results in the goroutine of its caller. While it
+// gathers and prepares a batch, the one before is written.
+type importer struct {
+	client *Client
+	opts   ImportOptions
+	row    int // the number of the next row
+	asked  int // how many rows the limiter was asked for
+
+	next    *importBatch // is gathered
+	written *importBatch // is being written; may be nil
+}
+
+func (im *importer) run(ctx context.Context, rows iter.Seq2[TokenParams, error], yield func(ImportResult, error) bool) error {
+	if _, err := im.client.begin(ctx, access.TokenCreate); err != nil {
+		return err // also when there are no rows
+	}
+	defer im.leave()
+	var ended error
+	for p, err := range rows {
+		if ended = im.add(ctx, p, err); ended != nil {
+			break
+		}
+		if im.next.full() {
+			if err := im.advance(ctx, yield); err != nil {
+				return err
+			}
+		}
+	}
+	for im.next != nil || im.written != nil {
+		if err := im.advance(ctx, yield); err != nil {
+			return err
+		}
+	}
+	return ended
+}
+
+// leave waits for what is being written, and gives back all room.
+func (im *importer) leave() {
+	if im.written != nil {
+		<-im.written.done
+		im.written.room.Leave()
+	}
+	if im.next != nil {
+		im.next.room.Leave()
+	}
+}
+
+// add gathers a row. Its error ends the import.
+func (im *importer) add(ctx context.Context, p TokenParams, rowErr error) error {
+	if rowErr != nil && !errors.Is(rowErr, ErrInvalid) {
+		return rowErr
+	}
+	if im.next == nil {
+		im.next = im.newBatch(ctx)
+	}
+	defer im.next.room.Rest() // before the next row is waited for
+	err := im.next.add(im.row, p, rowErr)
+	im.row++
+	return err
+}
+
+// advance prepares the batch that was gathered, gives the results of the one that
+// is being written, and has the former written.
+func (im *importer) advance(ctx context.Context, yield func(ImportResult, error) bool) error {
+	next, before := im.next, im.written
+	if next != nil {
+		op, err := im.client.begin(ctx, access.TokenCreate)
+		if err != nil {
+			return err
+		}
+		if err := im.ask(ctx, len(next.rows)); err != nil {
+			return err
+		}
+		if err := next.prepare(op); err != nil {
+			return err
+		}
+	}
+	if before != nil {
+		<-before.done
+		im.written = nil
+		before.room.Leave()
+		if before.err != nil {
+			return before.err
+		}
+	}
+	if im.next, im.written = nil, next; next != nil {
+		go next.save()
+	}
+	if before == nil {
+		return nil
+	}
+	for i := range before.rows {
+		if !yield(before.rows[i].result, nil) {
+			return errStopped
+		}
+	}
+	return nil
+}
+
+// ask asks the limiter of the request for so many tokens. The first one was paid
+// for when the request came.
+func (im *importer) ask(ctx context.Context, rows int) error {
+	cost := rows
+	if im.asked == 0 {
+		cost--
+	}
+	im.asked += rows
+	return admission.Of(ctx).Count(cost)
 }

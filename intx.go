@@ -73,6 +73,15 @@ func (c *Client) outsideTx(operation string) error {
 	return fmt.Errorf("%w: %s; call it on the client that InTx was called on", ErrInTx, operation)
 }
 
+// byItself refuses what can be part neither of a transaction nor of Once, because
+// it writes piece by piece.
+func (c *Client) byItself(operation string) error {
+	if c.pending != nil {
+		return fmt.Errorf("vault: %s cannot be part of Once: it writes piece by piece", operation)
+	}
+	return c.outsideTx(operation)
+}
+
 // txWork is a transaction of the application, shared by the clients that work in
 // it.
 type txWork struct {

@@ -91,6 +91,10 @@ var inTxIdentities = []inTxCase{
 	{"Check", func(ctx context.Context, f *inTxFixture) error { return f.private.Check(ctx, "token:read") }},
 	{"As", func(ctx context.Context, f *inTxFixture) error { _, err := f.owner.As(ctx, f.app.ID); return err }},
 	{"ListPermissions", func(ctx context.Context, f *inTxFixture) error { _, err := f.private.ListPermissions(ctx); return err }},
+	{"Explain", func(ctx context.Context, f *inTxFixture) error {
+		_, err := f.owner.Explain(ctx, vault.ExplainParams{ApplicationID: f.app.ID, Permission: "token:read", TokenID: "card"})
+		return err
+	}},
 	{"OwnApplication", func(ctx context.Context, f *inTxFixture) error {
 		app, err := f.private.OwnApplication(ctx)
 		if err != nil {
@@ -229,6 +233,16 @@ var inTxAdmin = []inTxCase{
 
 // notInTx are calls that cannot be part of a transaction.
 var notInTx = []inTxCase{
+	{"ListJobs", func(ctx context.Context, f *inTxFixture) error {
+		_, err := f.owner.ListJobs(ctx, vault.ListJobsParams{})
+		return err
+	}},
+	{"RetryJob", func(ctx context.Context, f *inTxFixture) error { return f.owner.RetryJob(ctx, f.app.ID) }},
+	{"DiscardJob", func(ctx context.Context, f *inTxFixture) error { return f.owner.DiscardJob(ctx, f.app.ID) }},
+	{"Try", func(ctx context.Context, f *inTxFixture) error {
+		_, err := f.owner.Try(ctx, vault.TrialParams{ReactorID: f.reactor.ID})
+		return err
+	}},
 	{"Once", func(ctx context.Context, f *inTxFixture) error {
 		_, _, err := f.owner.Once(ctx, vault.OnceKey{Key: "k"}, func(context.Context, *vault.Client) (vault.Answer, error) { return vault.Answer{}, nil })
 		return err
@@ -262,6 +276,26 @@ var notInTx = []inTxCase{
 		_, err := f.owner.PatchTenant(ctx, vault.JSON(`{"name":"x"}`))
 		return err
 	}},
+	{"Import", func(ctx context.Context, f *inTxFixture) error {
+		for _, err := range f.owner.Import(ctx, func(func(vault.TokenParams, error) bool) {}, vault.ImportOptions{}) {
+			return err
+		}
+		return nil
+	}},
+	{"Export", func(ctx context.Context, f *inTxFixture) error {
+		for _, err := range f.owner.Export(ctx, vault.ExportOptions{}) {
+			return err
+		}
+		return nil
+	}},
+	{"FollowLogs", func(ctx context.Context, f *inTxFixture) error {
+		for _, err := range f.owner.FollowLogs(ctx, "") {
+			return err
+		}
+		return nil
+	}},
+	{"NextLogs", func(ctx context.Context, f *inTxFixture) error { _, err := f.owner.NextLogs(ctx, "", 0); return err }},
+	{"Stats", func(ctx context.Context, f *inTxFixture) error { _, err := f.owner.Stats(ctx); return err }},
 	{"RotateWebhookSecret", func(ctx context.Context, f *inTxFixture) error {
 		_, err := f.owner.RotateWebhookSecret(ctx)
 		return err

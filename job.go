@@ -30,7 +30,7 @@ import (
 const (
 	maxRunTries = 10 // of a run for which there was no room
 
-	// keepDeadJobs is how long a job that was given up can be counted.
+	// keepDeadJobs is how long a job that was given up can be tried again.
 	keepDeadJobs = 30 * 24 * time.Hour
 )
 
@@ -52,6 +52,8 @@ type reactJob struct {
 	// that it was replaced because the caller is gone.
 	Result    JSON `json:"result,omitempty"`
 	Withdrawn bool `json:"withdrawn,omitempty"`
+	// Ran says how the run went.
+	Ran RunOutcome `json:"ran,omitzero"`
 }
 
 // caller names the client that asked for a run: the key or the application that
@@ -228,7 +230,7 @@ func (v *Vault) carryOut(ctx context.Context, job *storage.Job) error {
 	}
 	j := &leasedJob{operation: op, row: *job}
 	if err := json.Unmarshal(plain, &j.react); err != nil {
-		return errors.New("vault: the payload of a job has a format that this version does not know")
+		return errJobFormat
 	}
 	ctx = trace.With(ctx, j.react.Trace)
 	step, name := j.deliver, "deliver"
@@ -240,6 +242,8 @@ func (v *Vault) carryOut(ctx context.Context, job *storage.Job) error {
 	end(err)
 	return err
 }
+
+var errJobFormat = errors.New("vault: the payload of a job has a format that this version does not know")
 
 // leasedJob is a job that this node holds.
 type leasedJob struct {
@@ -256,6 +260,7 @@ func (j *leasedJob) run(ctx context.Context) error {
 		return err
 	}
 	client.pending = &pendingWrites{leased: true}
+	began := time.Now()
 	result, err := client.runJob(limits.Lineage{Depth: j.react.Depth}.In(ctx), &j.react)
 	if ctx.Err() != nil {
 		return ctx.Err() // the node stops, or has lost the job
@@ -265,6 +270,7 @@ func (j *leasedJob) run(ctx context.Context) error {
 		delay, _ := webhook.Delay(j.row.Attempts, rand.Float64()) //nolint:gosec // spreads load, protects nothing
 		return j.put(ctx, nil, delay)
 	}
+	j.react.Ran = outcomeOf(err, time.Since(began))
 	writes := client.pending
 	var answer any = result
 	if err != nil {
@@ -367,19 +373,24 @@ func (j *leasedJob) withdraw(ctx context.Context) error {
 	return j.put(ctx, nil, 0)
 }
 
-// giveUp marks the job as dead and deletes its payload, which is not needed any
-// more. It leaves an entry in the log.
+// giveUp marks the job as dead. It stays held, by this node, so that of several
+// who revive or discard it one succeeds: see [Client.RetryJob]. It leaves an entry
+// in the log.
 func (j *leasedJob) giveUp(ctx context.Context) error {
-	row := j.row
-	row.Dead, row.Payload = true, nil
-	row.RunAt = j.v.now().Add(keepDeadJobs)
+	if err := j.refresh(ctx); err != nil {
+		return err
+	}
+	j.row.Dead, j.row.RunAt = true, j.v.now().Add(keepDeadJobs)
+	row, err := j.job(j.row, &j.react)
+	if err != nil {
+		return err
+	}
+	ch := j.change()
+	ch.UpdateJobs = []storage.JobUpdate{{Owner: j.v.worker.Owner, Job: row, Until: row.RunAt}}
 	entry := j.entry(audit.React, kindReactor, j.react.Reactor.String())
 	entry.Message = "Reactor callback abandoned"
-	return j.v.store.Write(ctx, &storage.Change{
-		Tenant: row.Tenant, Now: j.now, // seals nothing, so it is never too late
-		UpdateJobs: []storage.JobUpdate{{Owner: j.v.worker.Owner, Job: row}},
-		Logs:       []storage.Log{entry},
-	})
+	ch.Logs = []storage.Log{entry}
+	return j.write(ctx, ch)
 }
 
 // errNotTaken means that a receiver did not acknowledge a callback.

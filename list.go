@@ -68,14 +68,18 @@ func (p CursorSearch) MarshalJSON() ([]byte, error) {
 // written meanwhile. A place that is from another list, other filters or another
 // tenant is an [InvalidError].
 func (c *Client) ListTokensAfter(ctx context.Context, p ListTokensParams, after string) (*CursorPage[Token], error) {
-	return c.tokensAfter(ctx, &p, p.PageParams, after)
+	return observed(ctx, c, callRead, func(ctx context.Context) (*CursorPage[Token], error) {
+		return c.tokensAfter(ctx, &p, p.PageParams, after)
+	})
 }
 
 // SearchTokensAfter is [Client.ListTokensAfter] for the tokens that meet a query
 // and that the client may search (permission token:search): see
 // [Client.SearchTokens].
 func (c *Client) SearchTokensAfter(ctx context.Context, p SearchTokensParams, after string) (*CursorPage[Token], error) {
-	return c.tokensAfter(ctx, &p, p.PageParams, after)
+	return observed(ctx, c, callRead, func(ctx context.Context) (*CursorPage[Token], error) {
+		return c.tokensAfter(ctx, &p, p.PageParams, after)
+	})
 }
 
 // tokensAfter returns a piece of a list of tokens.

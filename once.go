@@ -58,6 +58,8 @@ func (c *Client) Once(ctx context.Context, key OnceKey, do func(context.Context,
 	if err := checkOnceKey(key.Key); err != nil {
 		return Answer{}, false, err
 	}
+	ctx, end := c.v.cfg.observeOnce(ctx)
+	defer func() { end(err) }()
 	op, err := c.begin(ctx, "")
 	if err != nil {
 		return Answer{}, false, err

@@ -141,6 +141,12 @@ func (p CursorSearch) LogValue() slog.Value { return names("query", hidden) }
 // Format prints what LogValue shows.
 func (p CursorSearch) Format(f fmt.State, _ rune) { format(f, p) }
 
+// LogValue shows nothing of the query, which may hold data.
+func (o ExportOptions) LogValue() slog.Value { return names("query", hidden) }
+
+// Format prints what LogValue shows.
+func (o ExportOptions) Format(f fmt.State, _ rune) { format(f, o) }
+
 // LogValue shows nothing of the arguments and the URL.
 func (p ReactParams) LogValue() slog.Value { return names("args", hidden) }
 

@@ -45,6 +45,10 @@ import (
 // The log gets an entry for the proxy ("ephemeral" for one that is not stored)
 // and for each token that is used.
 func (c *Client) InvokeProxy(ctx context.Context, p ProxyCall) (*ProxyAnswer, error) {
+	return observed(ctx, c, callProxy, func(ctx context.Context) (*ProxyAnswer, error) { return c.invokeProxy(ctx, p) })
+}
+
+func (c *Client) invokeProxy(ctx context.Context, p ProxyCall) (*ProxyAnswer, error) {
 	if err := c.outsideTx("InvokeProxy"); err != nil {
 		return nil, err
 	}

@@ -94,6 +94,10 @@ type ReactResult struct {
 // A run takes at most 10 seconds. [Client.ReactAsync] is for longer ones, and for
 // those whose caller does not wait.
 func (c *Client) React(ctx context.Context, id uuid.UUID, p ReactParams) (*ReactResult, error) {
+	return observed(ctx, c, callReact, func(ctx context.Context) (*ReactResult, error) { return c.reactNow(ctx, id, p) })
+}
+
+func (c *Client) reactNow(ctx context.Context, id uuid.UUID, p ReactParams) (*ReactResult, error) {
 	if err := c.outsideTx("React"); err != nil {
 		return nil, err
 	}
@@ -128,6 +132,10 @@ type Job struct {
 // What the run gives, or the error that React would return, is sent to the URL
 // at least once, signed with the tenant's webhook secret: see [VerifyWebhook].
 func (c *Client) ReactAsync(ctx context.Context, id uuid.UUID, p ReactParams) (*Job, error) {
+	return observed(ctx, c, callReact, func(ctx context.Context) (*Job, error) { return c.reactAsync(ctx, id, p) })
+}
+
+func (c *Client) reactAsync(ctx context.Context, id uuid.UUID, p ReactParams) (*Job, error) {
 	if err := c.outsideTx("ReactAsync"); err != nil {
 		return nil, err
 	}
@@ -296,7 +304,10 @@ func (op *operation) runCode(ctx context.Context, s codeRun) (JSON, error) {
 	}
 	limited, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
+	id, _ := uuid.Parse(s.entity.id)
+	limited, end := op.v.cfg.observe(limited, Work{Kind: WorkRun, Name: s.entity.typ, TenantID: op.tenant, EntityID: id})
 	out, err := op.v.cfg.Runtime.Run(limited, script.Program{Tenant: op.tenant.String(), Name: s.name, Source: s.code}, input, host)
+	end(err)
 	if err != nil {
 		return nil, cmp.Or(callerLeft(ctx), runtimeErr(err)) // the caller's deadline is not the code's fault
 	}

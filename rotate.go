@@ -21,6 +21,9 @@ type RotateOptions struct {
 	// Progress is called after each batch with the number of rows that have been
 	// resealed so far. It may be nil.
 	Progress func(done int)
+	// User, if set, is the user of the program who wants the rotation, for its
+	// entries in the log: see [Client.AsUser].
+	User string
 }
 
 // rotateChunk bounds how many rows are resealed in one change; of large ones
@@ -43,7 +46,7 @@ const rotateChunk = 200
 func (v *Vault) RotateKeys(ctx context.Context, tenant uuid.UUID, opts *RotateOptions) error {
 	r := &rotation{v: v, tenant: tenant}
 	if opts != nil {
-		r.progress = opts.Progress
+		r.progress, r.user = opts.Progress, opts.User
 	}
 	promoted, err := r.promote(ctx)
 	if err != nil {
@@ -72,6 +75,7 @@ type rotation struct {
 	v        *Vault
 	tenant   uuid.UUID
 	progress func(int)
+	user     string
 	done     int
 	version  int // of the key that everything is to be under
 }
@@ -122,6 +126,9 @@ func (r *rotation) store(ctx context.Context, state *keyring.State[tenantDoc], r
 		return err
 	}
 	op := &operation{r.v.Tenant(r.tenant), state, r.v.now()}
+	if r.user != "" {
+		op.Client = op.AsUser(r.user)
+	}
 	ch := op.change()
 	ch.UpdateRecords = []storage.RecordUpdate{{Rev: state.RingRev, Record: storage.Record{
 		Kind: kindRing, ID: op.tenantID(), Body: wrapped, CreatedAt: state.Doc.CreatedAt,

@@ -28,7 +28,9 @@ type ListTokensParams struct {
 // first (permission token:read). The total is exact, so far into a list of
 // millions [Client.ListTokensAfter] is faster.
 func (c *Client) ListTokens(ctx context.Context, p ListTokensParams) (*Page[Token], error) {
-	return c.pageOfTokens(ctx, &p, storage.TokenFilter{Count: true}, p.PageParams)
+	return observed(ctx, c, callRead, func(ctx context.Context) (*Page[Token], error) {
+		return c.pageOfTokens(ctx, &p, storage.TokenFilter{Count: true}, p.PageParams)
+	})
 }
 
 // condition checks the filters and turns them into a condition.
@@ -188,34 +190,45 @@ func (p SearchTokensParams) MarshalJSON() ([]byte, error) {
 // The total is exact up to 10,000; beyond that it is 10,000, and TotalIsCapped is
 // set. Pages beyond are served.
 func (c *Client) SearchTokens(ctx context.Context, p SearchTokensParams) (*Page[Token], error) {
-	return c.pageOfTokens(ctx, &p, storage.TokenFilter{Count: true, CountUpTo: maxTotal + 1}, p.PageParams)
+	return observed(ctx, c, callRead, func(ctx context.Context) (*Page[Token], error) {
+		return c.pageOfTokens(ctx, &p, storage.TokenFilter{Count: true, CountUpTo: maxTotal + 1}, p.PageParams)
+	})
 }
 
 // condition reads the query and turns it into a condition.
 func (p *SearchTokensParams) condition(ctx context.Context, op *operation) (where storage.And, least access.Transform, err error) {
-	bad := &form.Problems{}
-	if !form.CheckText(bad, "query", p.Query) {
-		return nil, least, asInvalid(bad)
+	where, asksData, err := op.readQuery(ctx, p.Query)
+	if err != nil {
+		return nil, least, err
 	}
-	node, err := query.Parse(p.Query)
+	least = access.Redact
+	if asksData {
+		if least = access.Mask; !op.grant.Shows(access.TokenSearch, least) {
+			return nil, least, errorf(ErrForbidden, "Searching by data needs token:search with the transform mask or reveal.")
+		}
+	}
+	return where, least, nil
+}
+
+// readQuery turns a query into a condition, and reports whether it is about data.
+func (op *operation) readQuery(ctx context.Context, text string) (where storage.And, asksData bool, err error) {
+	bad := &form.Problems{}
+	if !form.CheckText(bad, "query", text) {
+		return nil, false, asInvalid(bad)
+	}
+	node, err := query.Parse(text)
 	if err != nil {
 		var syntax *query.Error
 		if errors.As(err, &syntax) {
 			err = invalid("query", "at character %d: %s", syntax.Offset+1, syntax.Msg)
 		}
-		return nil, least, err
+		return nil, false, err
 	}
 	search := find.Search{Ring: op.state.Ring}
 	if find.AsksContainer(node) {
 		if search.Sets, err = op.db().ContainerSets(ctx, op.tenantID()); err != nil {
-			return nil, least, err
+			return nil, false, err
 		}
 	}
-	least = access.Redact
-	if find.AsksData(node) {
-		if least = access.Mask; !op.grant.Shows(access.TokenSearch, least) {
-			return nil, least, errorf(ErrForbidden, "Searching by data needs token:search with the transform mask or reveal.")
-		}
-	}
-	return storage.And{search.Cond(node)}, least, nil
+	return storage.And{search.Cond(node)}, find.AsksData(node), nil
 }

@@ -228,6 +228,7 @@ func arguments(v *vaulttest.Vault) map[string][]any {
 		"EnsureProxy":        {vault.ProxyParams{Name: "x", DestinationURL: "https://example.com/"}},
 		"EnsureReactor":      {vault.ReactorParams{Name: "x", Code: "x", Configuration: map[string]string{}}},
 		"EnsureTenant":       {"x"},
+		"Explain":            {vault.ExplainParams{ApplicationID: v.Public.ApplicationID(), Permission: "token:read", Containers: []string{"/"}}},
 		"InvokeProxy":        {vault.ProxyCall{Key: "x"}},
 		"Once":               {vault.OnceKey{Key: "x"}, func(context.Context, *vault.Client) (vault.Answer, error) { return vault.Answer{Status: 200}, nil }},
 		"PatchApplication":   {uuid.UUID{}, vault.JSON(`{"name":"y"}`)},

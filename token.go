@@ -36,7 +36,7 @@ import (
 // methods there. The same holds for [TokenParams], [CardData], [BankData],
 // [Tenant], [Application], [Session], [Grant], [Reactor], [ReactorParams],
 // [ReactParams], [ReactResult], [Proxy], [ProxyParams], [ProxyCall],
-// [SearchTokensParams], [CursorSearch] and [Answer]: they show names and ids, but
+// [SearchTokensParams], [CursorSearch], [ExportOptions] and [Answer]: they show names and ids, but
 // no data, keys, secrets or configuration.
 type Token struct {
 	ID       string    `json:"id"`
@@ -196,6 +196,10 @@ func (p TokenParams) MarshalJSON() ([]byte, error) {
 
 // GetToken returns a token as the client may see it (permission token:read).
 func (c *Client) GetToken(ctx context.Context, id string) (*Token, error) {
+	return observed(ctx, c, callRead, func(ctx context.Context) (*Token, error) { return c.readToken(ctx, id) })
+}
+
+func (c *Client) readToken(ctx context.Context, id string) (*Token, error) {
 	op, err := c.begin(ctx, access.TokenRead)
 	if err != nil {
 		return nil, err
@@ -273,6 +277,11 @@ func expiredRow(row *storage.Token, now time.Time) bool {
 
 // DeleteToken deletes a token (permission token:delete).
 func (c *Client) DeleteToken(ctx context.Context, id string) error {
+	_, err := observed(ctx, c, callDelete, func(ctx context.Context) (struct{}, error) { return struct{}{}, c.removeToken(ctx, id) })
+	return err
+}
+
+func (c *Client) removeToken(ctx context.Context, id string) error {
 	op, err := c.begin(ctx, access.TokenDelete)
 	if err != nil {
 		return err

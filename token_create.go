@@ -27,6 +27,10 @@ const cvcLife = time.Hour
 // nothing is stored; a client that may not read that token learns no more of
 // it than its id, type, fingerprint and containers.
 func (c *Client) CreateToken(ctx context.Context, p TokenParams) (*Token, error) {
+	return observed(ctx, c, callCreate, func(ctx context.Context) (*Token, error) { return c.createNew(ctx, p) })
+}
+
+func (c *Client) createNew(ctx context.Context, p TokenParams) (*Token, error) {
 	op, err := c.begin(ctx, access.TokenCreate)
 	if err != nil {
 		return nil, err

@@ -30,6 +30,10 @@ import (
 // the token a duplicate changes nothing and returns the existing token, as
 // CreateToken does.
 func (c *Client) PatchToken(ctx context.Context, id string, patch any) (*Token, error) {
+	return observed(ctx, c, callUpdate, func(ctx context.Context) (*Token, error) { return c.changeToken(ctx, id, patch) })
+}
+
+func (c *Client) changeToken(ctx context.Context, id string, patch any) (*Token, error) {
 	op, err := c.begin(ctx, access.TokenUpdate)
 	if err != nil {
 		return nil, err

@@ -26,6 +26,10 @@ import (
 // All tokens are created, or none: the error names the path of every value
 // that is wrong.
 func (c *Client) Tokenize(ctx context.Context, document any) (JSON, error) {
+	return observed(ctx, c, callCreate, func(ctx context.Context) (JSON, error) { return c.tokenizeAll(ctx, document) })
+}
+
+func (c *Client) tokenizeAll(ctx context.Context, document any) (JSON, error) {
 	op, err := c.begin(ctx, access.TokenCreate)
 	if err != nil {
 		return nil, err

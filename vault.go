@@ -136,8 +136,8 @@ type Config struct {
 	// Default: nothing is logged.
 	Logger *slog.Logger
 
-	// Observer, if set, is told of jobs, sweeps, requests to destinations and
-	// calls of the master key.
+	// Observer, if set, is told of operations on tokens, runs of tenants' code,
+	// jobs, sweeps, requests to destinations and calls of the master key.
 	Observer Observer
 
 	// KeyAge is the longest time that a node works with keys and settings it
@@ -224,6 +224,8 @@ type Vault struct {
 
 	ids ids.Source
 
+	asked pings
+
 	stop    context.CancelFunc
 	done    sync.WaitGroup
 	closing sync.Once
@@ -303,9 +305,6 @@ func (v *Vault) Close() error {
 	})
 	return err
 }
-
-// Ping reports whether the database answers.
-func (v *Vault) Ping(ctx context.Context) error { return v.store.Ping(ctx) }
 
 // now is the vault's clock, in the precision that the database keeps.
 func (v *Vault) now() time.Time { return v.cfg.Now().UTC().Truncate(time.Microsecond) }

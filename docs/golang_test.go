@@ -26,6 +26,7 @@ var packages = map[string]string{
 	"keyset":      "github.com/tink-crypto/tink-go/v2/keyset",
 	"sql":         "database/sql",
 	"vault":       "github.com/seed-72ea4aab/vault",
+	"console":     "github.com/seed-72ea4aab/vault/console",
 	"httpserver":  "github.com/seed-72ea4aab/vault/httpserver",
 	"jsruntime":   "github.com/seed-72ea4aab/vault/jsruntime",
 	"vaultclient": "github.com/seed-72ea4aab/vault/vaultclient",

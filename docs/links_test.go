@@ -238,7 +238,7 @@ var flagForm = regexp.MustCompile(`\.(?:String|Bool|Int|Duration)Var\(&[^,]+, "(
 func TestEveryFlagIsDocumented(t *testing.T) {
 	t.Parallel()
 	text := readText(t, "operations.md") + readText(t, "http.md")
-	flags := flagForm.FindAllStringSubmatch(readText(t, "../examples/server/main.go"), -1)
+	flags := flagForm.FindAllStringSubmatch(readText(t, "../internal/serve/config.go"), -1)
 	if len(flags) < 9 {
 		t.Fatalf("found only %d flags", len(flags))
 	}

@@ -21,7 +21,7 @@ var (
 	errNotJSON   = errors.New("the body is not JSON")
 	errRateLimit = errors.New("rate limit reached")
 	errSlowBody  = errors.New("the body did not arrive in time")
-	errNotReady  = errors.New("the database is not responding")
+	errNotReady  = errors.New("the database is not responding, or cannot be written")
 )
 
 // statuses is the one table from errors to statuses. The first row that matches
@@ -49,8 +49,8 @@ var statuses = []struct {
 	{vault.ErrTimeout, http.StatusRequestTimeout, ""},
 	{vault.ErrUnreachable, http.StatusBadGateway, ""},
 	{vault.ErrNoRuntime, http.StatusInternalServerError, "This server cannot run code: its vault was opened without a runtime."},
+	{errNotReady, http.StatusServiceUnavailable, "The database is not responding, or cannot be written."},
 	{vault.ErrUnavailable, http.StatusServiceUnavailable, "The vault cannot serve this now; try again."},
-	{errNotReady, http.StatusServiceUnavailable, "The database is not responding."},
 }
 
 const (

@@ -1,6 +1,7 @@
 package httpserver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,7 +31,8 @@ type exchange struct {
 	route  *route        // nil until it is found
 	client *vault.Client // nil until the key is known
 	room   *vault.Admission
-	read   bool // the body has been read to its end
+	read   bool  // the body has been read to its end
+	cause  error // why a response that had begun could not be finished
 }
 
 // answer is a response before it is sent.
@@ -41,6 +43,7 @@ type answer struct {
 	body     []byte
 	streamed int  // bytes of a body that was sent as it came
 	replayed bool // it is the stored response to an earlier request
+	sent     bool // it is sent already
 }
 
 // ServeHTTP answers a request to the endpoint.
@@ -50,7 +53,10 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x.ctx, x.trace = e.handler.traced(r)
 	defer x.end()
 	a, cause := x.answer()
-	x.send(a)
+	if !a.sent {
+		x.send(a)
+	}
+	cause = cmp.Or(cause, x.cause)
 	if cause != nil && r.Context().Err() != nil {
 		a.status, cause = statusGone, nil // the caller's doing, not the server's
 	}
@@ -99,6 +105,15 @@ func (x *exchange) handle() (answer, error) {
 			return answer{}, err
 		}
 	}
+	if x.route.stream != nil {
+		if _, ok := x.r.Header[h.header.idempotencyKey]; ok {
+			return answer{}, invalid("", "An import takes no %s: rows with an id, or the parameter name for those without, are not imported twice.", h.header.idempotencyKey)
+		}
+		return x.route.stream(x)
+	}
+	if srv := x.server(); x.route.waits && srv != nil && srv.WriteTimeout > 0 {
+		_ = http.NewResponseController(x.w).SetWriteDeadline(time.Now().Add(maxWait + srv.WriteTimeout))
+	}
 	in, err := x.input()
 	if err != nil {
 		return answer{}, err
@@ -131,6 +146,9 @@ func (x *exchange) admit(c *vault.Client) error {
 	count := func(tokens int) error { return x.handler.slowDown(x.r, c, tokens) }
 	if err := count(1); err != nil {
 		return err
+	}
+	if x.route != nil && x.route.stream != nil {
+		count = x.waitFor
 	}
 	x.ctx, x.room = c.Admit(x.ctx, count)
 	return nil

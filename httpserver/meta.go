@@ -31,10 +31,10 @@ type health struct {
 // alive reports that the process is serving.
 func (h *handler) alive(context.Context) (any, error) { return health{"ok"}, nil }
 
-// readyTimeout is how long the database may take to answer /readyz.
-const readyTimeout = 5 * time.Second
+// readyTimeout is how long /readyz waits for the database.
+const readyTimeout = 4 * time.Second
 
-// ready reports whether the database responds.
+// ready reports whether the database answers and can be written.
 func (h *handler) ready(ctx context.Context) (any, error) {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()

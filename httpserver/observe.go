@@ -88,7 +88,7 @@ func methodLabel(method string) string {
 // one that the request came with, that of its W3C trace context, one that the
 // program has put into the context, or a new one.
 func (h *handler) traced(r *http.Request) (context.Context, string) {
-	ctx := trace.With(r.Context(), trace.Trace{Prefix: h.opts.Prefix})
+	ctx := trace.With(vault.OneWait(r.Context()), trace.Trace{Prefix: h.opts.Prefix})
 	if sent := r.Header[h.header.traceID]; len(sent) == 1 {
 		ctx = vault.WithTraceID(ctx, sent[0])
 	}

@@ -73,7 +73,7 @@ func (rt *route) statuses() []int {
 	add(rt.lists, 400)
 	add(rt.reads && !rt.open, 413)
 	add(rt.once(), 400, 409)
-	add(strings.Contains(rt.path, "{id}") || rt.path == "/sessions/authorize", 404)
+	add(strings.Contains(rt.path, "{id}") || rt.path == "/sessions/authorize" || rt.path == "/permissions/explain", 404)
 	code := strings.HasPrefix(rt.path, "/reactors") || strings.HasPrefix(rt.path, "/proxies")
 	add(code && rt.takes != noBody, 422)
 	add(rt.path == "/readyz", 503)
@@ -119,13 +119,15 @@ func (rt *route) parameters() []string {
 	}
 	if rt.lists {
 		names = append(names, map[string][]string{
-			"/tokens":       {"id", "type", "metadata", "page", "size"},
-			"/v2/tokens":    {"id", "type", "metadata", "start", "size"},
-			"/logs":         {"entity_type", "entity_id", "start_date", "end_date", "operation", "actor_id", "actor_type", "page", "size"},
-			"/sessions":     {"page", "size"},
-			"/applications": {"id", "name", "type", "page", "size"},
-			"/reactors":     {"id", "name", "page", "size"},
-			"/proxies":      {"id", "name", "page", "size"},
+			"/tokens":        {"id", "type", "metadata", "page", "size"},
+			"/v2/tokens":     {"id", "type", "metadata", "start", "size"},
+			"/logs":          {"entity_type", "entity_id", "start_date", "end_date", "operation", "actor_id", "actor_type", "page", "size"},
+			"/logs/follow":   {"cursor", "wait"},
+			"/tokens/import": {"on_duplicate", "name", "first_row", "resumed"},
+			"/sessions":      {"page", "size"},
+			"/applications":  {"id", "name", "type", "page", "size"},
+			"/reactors":      {"id", "name", "page", "size"},
+			"/proxies":       {"id", "name", "page", "size"},
 		}[rt.path]...)
 	}
 	slices.Sort(names)
@@ -143,7 +145,7 @@ func parametersOf(op *openapi3.Operation) []string {
 
 func checkRequestBody(t *testing.T, name string, rt *route, op *openapi3.Operation) {
 	t.Helper()
-	want := map[bodyKind]string{jsonBody: "application/json", patchBody: mergePatch, noFieldsBody: "application/json"}[rt.takes]
+	want := map[bodyKind]string{jsonBody: "application/json", patchBody: mergePatch, noFieldsBody: "application/json", linesBody: contentLines}[rt.takes]
 	if op.RequestBody == nil || want == "" {
 		if (op.RequestBody == nil) != (want == "") {
 			t.Errorf("%s: the document has a body: %v", name, op.RequestBody != nil)
@@ -166,12 +168,15 @@ var describedTypes = map[string]reflect.Type{
 	"ApplicationReplacement": reflect.TypeFor[vault.ApplicationParams](),
 	"Enrichments":            reflect.TypeFor[vault.Enrichments](), "CardEnrichment": reflect.TypeFor[vault.CardEnrichment](),
 	"LogEntry": reflect.TypeFor[vault.LogEntry](), "LogEntryPage": reflect.TypeFor[vault.Page[vault.LogEntry]](),
+	"LogBatch": reflect.TypeFor[vault.LogBatch](), "ImportLine": reflect.TypeFor[importLine](),
 	"EntityType": reflect.TypeFor[vault.EntityType](), "Session": reflect.TypeFor[vault.Session](), "SessionInfo": reflect.TypeFor[vault.SessionInfo](),
 	"SessionInfoPage": reflect.TypeFor[vault.Page[vault.SessionInfo]](), "Grant": reflect.TypeFor[vault.Grant](),
 	"AccessRule": reflect.TypeFor[vault.AccessRule](), "Condition": reflect.TypeFor[vault.Condition](),
 	"Application": reflect.TypeFor[vault.Application](), "ApplicationPage": reflect.TypeFor[vault.Page[vault.Application]](),
 	"ApplicationParams": reflect.TypeFor[vault.ApplicationParams](), "ApplicationPatch": reflect.TypeFor[vault.ApplicationParams](),
 	"ApplicationRef": reflect.TypeFor[vault.ApplicationRef](), "Permission": reflect.TypeFor[vault.PermissionInfo](),
+	"ExplainParams": reflect.TypeFor[vault.ExplainParams](), "Explanation": reflect.TypeFor[vault.Explanation](),
+	"RuleLook": reflect.TypeFor[vault.RuleLook](), "AskedRule": reflect.TypeFor[vault.AskedRule](),
 	"Tenant": reflect.TypeFor[vault.Tenant](), "TenantSettings": reflect.TypeFor[vault.TenantSettings](), "TenantParams": reflect.TypeFor[vault.TenantParams](),
 	"Reactor": reflect.TypeFor[vault.Reactor](), "ReactorPage": reflect.TypeFor[vault.Page[vault.Reactor]](),
 	"ReactorParams": reflect.TypeFor[vault.ReactorParams](), "ReactorPatch": reflect.TypeFor[vault.ReactorParams](),

@@ -25,7 +25,12 @@ type operation struct {
 	// lease is set if the operation has effects outside of the vault. Its
 	// idempotency key is then claimed in advance, for this long.
 	lease time.Duration
+	// waits means that it may wait for something that has yet to happen.
+	waits bool
 	run   func(context.Context, *input) (output, error)
+	// stream, if set, is called instead. It reads the body and sends the
+	// response by itself.
+	stream func(*exchange) (answer, error)
 }
 
 // bodyKind says what body a route takes.
@@ -36,6 +41,7 @@ const (
 	jsonBody                     // JSON under any content type
 	patchBody                    // a merge patch under its own content type
 	noFieldsBody                 // nothing, or an object without fields
+	linesBody                    // JSON lines, which are worked on while they arrive
 )
 
 // input is a request as an operation sees it.
@@ -263,6 +269,15 @@ func silent(op operation) operation {
 		out.status = http.StatusOK
 		return out, nil
 	}
+	return op
+}
+
+// followLogs is NextLogs as a list.
+func followLogs() operation {
+	op := list(readLogFollowing, func(c *vault.Client, ctx context.Context, f logFollowing) (*vault.LogBatch, error) { //nolint:revive // in the order of a method expression
+		return c.NextLogs(ctx, f.cursor, f.wait)
+	})
+	op.waits = true
 	return op
 }
 

@@ -370,12 +370,17 @@ func TestObserverIsToldOfEachRequest(t *testing.T) {
 
 func TestHealthAndReadiness(t *testing.T) {
 	t.Parallel()
-	w, down := breakableWorld(t)
+	w, _ := breakableWorld(t)
 	w.do("GET", "/healthz", "", "").want(t, 200)
 	w.do("GET", "/readyz", "", "").want(t, 200)
+	w, down := breakableWorld(t)
 	down.broken.Store(true)
 	w.do("GET", "/healthz", "", "").want(t, 200)
-	w.do("GET", "/readyz", "", "").wantError(t, 503)
+	res := w.do("GET", "/readyz", "", "")
+	res.wantError(t, 503)
+	if got := res.Header.Get("Retry-After"); got != "1" {
+		t.Errorf("Retry-After is %q, want 1", got)
+	}
 }
 
 func TestAFailureSaysNothingOfItsCause(t *testing.T) {

@@ -31,6 +31,7 @@ func (h *handler) table() []route {
 		{post, "/tokens", "token:create", 201, create((*vault.Client).CreateToken, func(t *vault.Token) string { return t.ID })},
 		{get, "/tokens", "token:read", 200, list(tokenFilter, (*vault.Client).ListTokens)},
 		{post, "/tokens/search", "token:search", 200, readOnly(query((*vault.Client).SearchTokens))},
+		{post, "/tokens/import", "token:create", 200, importTokens()},
 		{get, "/tokens/{id}", "token:read", 200, read(tokenID, (*vault.Client).GetToken)},
 		{patch, "/tokens/{id}", "token:update", 200, update(tokenID, (*vault.Client).PatchToken)},
 		{del, "/tokens/{id}", "token:delete", 204, remove(tokenID, (*vault.Client).DeleteToken)},
@@ -39,6 +40,7 @@ func (h *handler) table() []route {
 		{post, "/v2/tokens/search", "token:search", 200, readOnly(query(searchTokens))},
 
 		{get, "/logs", "log:read", 200, list(logFilter, (*vault.Client).ListLogs)},
+		{get, "/logs/follow", "log:read", 200, followLogs()},
 		{get, "/logs/entity-types", "log:read", 200, plainList((*vault.Client).ListEntityTypes)},
 
 		{post, "/sessions", vault.PermissionSessionCreate, 201, open((*vault.Client).CreateSession)},
@@ -55,6 +57,7 @@ func (h *handler) table() []route {
 		{del, "/applications/{id}", "application:delete", 204, remove(entityID, (*vault.Client).DeleteApplication)},
 		{post, "/applications/{id}/regenerate", "application:update", 200, act(entityID, (*vault.Client).RegenerateKey)},
 		{get, "/permissions", "", 200, plainList((*vault.Client).ListPermissions)},
+		{post, "/permissions/explain", "application:read", 200, readOnly(query((*vault.Client).Explain))},
 
 		{get, "/tenants/self", "tenant:read", 200, show((*vault.Client).GetTenant)},
 		{put, "/tenants/self", "tenant:update", 200, replaceOwn((*vault.Client).ReplaceTenant)},
@@ -91,9 +94,9 @@ func (rt *route) location(id string) string {
 // once reports whether the route supports an idempotency key: it changes
 // something, and is not idempotent by itself as DELETE is. A POST that only
 // reads does not support one: the response may contain data that must not be
-// stored for a day.
+// stored for a day. Nor does a POST that streams: its rows have ids for that.
 func (rt *route) once() bool {
-	return !rt.reads && rt.method != http.MethodGet && rt.method != http.MethodDelete
+	return !rt.reads && rt.stream == nil && rt.method != http.MethodGet && rt.method != http.MethodDelete
 }
 
 // endpoint is a path with its routes.

@@ -198,6 +198,11 @@ func (a *api) ListPermissions(ctx context.Context) ([]vault.PermissionInfo, erro
 	return observe(ctx, a, "ListPermissions", func(ctx context.Context) ([]vault.PermissionInfo, error) { return a.API.ListPermissions(ctx) })
 }
 
+// Explain is the operation of that name, within a span.
+func (a *api) Explain(ctx context.Context, p vault.ExplainParams) (*vault.Explanation, error) {
+	return observe(ctx, a, "Explain", func(ctx context.Context) (*vault.Explanation, error) { return a.API.Explain(ctx, p) })
+}
+
 // CreateReactor is the operation of that name, within a span.
 func (a *api) CreateReactor(ctx context.Context, p vault.ReactorParams) (*vault.Reactor, error) {
 	return observe(ctx, a, "CreateReactor", func(ctx context.Context) (*vault.Reactor, error) { return a.API.CreateReactor(ctx, p) })
@@ -272,6 +277,11 @@ func (a *api) GetTenant(ctx context.Context) (*vault.Tenant, error) {
 // ReplaceTenant is the operation of that name, within a span.
 func (a *api) ReplaceTenant(ctx context.Context, p vault.TenantParams) (*vault.Tenant, error) {
 	return observe(ctx, a, "ReplaceTenant", func(ctx context.Context) (*vault.Tenant, error) { return a.API.ReplaceTenant(ctx, p) })
+}
+
+// NextLogs is the operation of that name, within a span.
+func (a *api) NextLogs(ctx context.Context, cursor string, wait time.Duration) (*vault.LogBatch, error) {
+	return observe(ctx, a, "NextLogs", func(ctx context.Context) (*vault.LogBatch, error) { return a.API.NextLogs(ctx, cursor, wait) })
 }
 
 // ListLogs is the operation of that name, within a span.

@@ -90,6 +90,9 @@ func New(opts *Options) (*Telemetry, error) {
 // Start implements vault.Observer. A job continues the trace of the request that
 // it was left by, and a request to a destination carries the trace on.
 func (t *Telemetry) Start(ctx context.Context, w vault.Work) (context.Context, func(error)) {
+	if w.Kind == vault.WorkCall {
+		return ctx, func(error) {} // requests and t.API have spans of their own for it
+	}
 	if w.Kind == vault.WorkJob && w.Traceparent != "" {
 		ctx = t.propagator.Extract(ctx, propagation.MapCarrier{"traceparent": w.Traceparent})
 	}

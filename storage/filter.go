@@ -13,8 +13,8 @@ type TokenFilter struct {
 	// OldestFirst turns the order around, and with it Before: only tokens with a
 	// higher Ord.
 	OldestFirst bool
-	Offset int
-	Limit  int
+	Offset      int
+	Limit       int
 	// MaxBytes bounds the bytes of Body and CVC over all rows of the page, unless
 	// zero. A page of several rows that hold more fails with ErrTooLarge, as soon
 	// as that is known; one of a single row never does.

@@ -125,11 +125,20 @@ type Job struct {
 	Kind       string
 	RunAt      time.Time
 	Attempts   int
-	Dead       bool // never due again; kept until RunAt, so that it can be counted
+	Dead       bool // not due; kept until RunAt, so that it can be counted and revived
 	Owner      ID   // the holder of the lease; zero when there is no lease
 	LeaseUntil time.Time
 	KeyVersion int
 	Payload    []byte // sealed; empty when nothing is left of it
+}
+
+// JobFilter asks for jobs to look at, without a lease.
+type JobFilter struct {
+	Tenant ID
+	ID     ID   // that one job; zero for any
+	Dead   bool // those that are dead, or those that are not
+	Before ID   // those with a lower ID; zero for all
+	Limit  int
 }
 
 // Lease asks for jobs.
@@ -172,6 +181,11 @@ type Change struct {
 	// the change may begin, unless zero. After it Write gives up with ErrLate:
 	// the keys that the change was sealed under may have been replaced.
 	Before time.Time
+
+	// Unsure says that an earlier Write of this change has failed without knowing
+	// whether it was applied: the next one finds out first, by its log entries,
+	// which must not change. A backend sets it.
+	Unsure bool
 
 	// Hold is heeded by [Tx.Write] alone. It may be nil.
 	Hold *Hold

@@ -64,7 +64,8 @@ type Storage interface {
 	Follower
 	Counter
 
-	// Ping reports whether the database answers.
+	// Ping reports whether the database answers and can be written. It does not
+	// wait for one that is out of reach.
 	Ping(ctx context.Context) error
 	// Close waits for writes under way and releases the database. Calls that
 	// come later return ErrClosed.
@@ -82,7 +83,8 @@ type Writer interface {
 	//
 	// After a lost connection the backend looks for the change's first log row
 	// before it tries again, so a change with a log row is applied at most once.
-	// A change without one must be safe to repeat.
+	// A change without one must be safe to repeat. When it cannot find out in time
+	// it sets [Change].Unsure, and the error is ErrUnavailable or ErrLate.
 	Write(ctx context.Context, c *Change) error
 
 	// Purge deletes up to limit rows of a tenant, of any kind, and reports
@@ -171,6 +173,11 @@ type Queue interface {
 	// two callers get the same job.
 	LeaseJobs(ctx context.Context, l Lease) ([]Job, error)
 
+	// Jobs returns the tenant's jobs that a filter asks for, newest (highest ID)
+	// first; fewer than its limit, but at least one, of those that would take much
+	// memory.
+	Jobs(ctx context.Context, f JobFilter) ([]Job, error)
+
 	// SealedUnder returns up to limit claims or jobs of the tenant that are
 	// sealed under an older key than version; fewer, but at least one, of those
 	// that would take much memory. A claim without an answer, or a job whose
@@ -220,8 +227,9 @@ var (
 	ErrTooLarge = errors.New("storage: the page is too large")
 	// ErrClosed means that the storage has been closed.
 	ErrClosed = errors.New("storage: closed")
-	// ErrUnavailable means that the database cannot do it now, and that nothing
-	// was changed; later it may.
+	// ErrUnavailable means that the database cannot do it now, and later it may:
+	// it is out of reach, hangs, or cannot be written. Nothing was changed, unless
+	// [Change].Unsure is set.
 	ErrUnavailable = errors.New("the vault cannot serve this now; try again")
 	// ErrOtherDatabase means that a transaction of the application is not on the
 	// database of the vault.

@@ -2,6 +2,7 @@ package vaultclient
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/url"
 
@@ -74,6 +75,20 @@ func (c *Client) DeleteApplication(ctx context.Context, id uuid.UUID) error {
 // ListPermissions returns all permissions. See [vault.Client.ListPermissions].
 func (c *Client) ListPermissions(ctx context.Context) ([]vault.PermissionInfo, error) {
 	return plainList[vault.PermissionInfo](ctx, c, "ListPermissions", "/permissions")
+}
+
+// Explain says whether an application or a session may do something in
+// containers, and why. See [vault.Client.Explain]; over HTTP it takes no token.
+func (c *Client) Explain(ctx context.Context, p vault.ExplainParams) (*vault.Explanation, error) {
+	if p.TokenID != "" {
+		return nil, fmt.Errorf("vaultclient: Explain: only the tenant itself may ask about a token; ask about containers: %w", vault.ErrForbidden)
+	}
+	body, err := encode(p)
+	if err != nil {
+		return nil, err
+	}
+	return call[vault.Explanation](ctx, c, &request{
+		op: "Explain", method: http.MethodPost, path: "/permissions/explain", typ: contentJSON, body: body})
 }
 
 // CreateSession opens a session of the key's application. See

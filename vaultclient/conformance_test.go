@@ -32,6 +32,9 @@ var scenarios = map[string]map[string]func(*world){
 	"AllProxies":        {"all": allProxies},
 	"AllSessions":       {"all": allSessions},
 	"AllLogs":           {"all": allLogs},
+	"FollowLogs":        {"entries": followLogs},
+	"NextLogs":          {"refused": nextLogsRefused},
+	"Import":            {"rows": importRows, "options": importOptions, "ended": importEnded},
 	"Tokenize":          {"documents": tokenizeDocuments, "refused": tokenizeRefused},
 	"Detokenize":        {"documents": detokenizeDocuments, "refused": detokenizeRefused},
 
@@ -49,6 +52,7 @@ var scenarios = map[string]map[string]func(*world){
 	"OwnApplication":     {"each type": ownApplication},
 	"RegenerateKey":      {"the old key dies": regenerateKey},
 	"ListPermissions":    {"all": listPermissions},
+	"Explain":            {"decisions": explain},
 
 	"CreateReactor":  {"created": createReactor},
 	"GetReactor":     {"read": getReactor},

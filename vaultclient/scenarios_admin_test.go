@@ -179,6 +179,34 @@ func deleteApplication(w *world) {
 	w.saw("CreateToken", nil, err)
 }
 
+func explain(w *world) {
+	ctx := w.t.Context()
+	made := must[*vault.Application](w.t)(w.Management.CreateApplication(ctx, w.shop()))
+	session := must[*vault.Session](w.t)(w.Public.CreateSession(ctx))
+	if err := w.Private.AuthorizeSession(ctx, vault.Grant{Nonce: session.Nonce, Permissions: []vault.Permission{"token:read"}}); err != nil {
+		w.t.Fatal(err)
+	}
+	alive := must[*vault.Page[vault.SessionInfo]](w.t)(w.Management.ListSessions(ctx, vault.ListSessionsParams{}))
+	pci := []string{"/PCI/high/"}
+	for i, p := range []vault.ExplainParams{
+		{ApplicationID: made.ID, Permission: "token:read", Containers: pci},
+		{ApplicationID: made.ID, Permission: "token:delete", Containers: []string{"/bank/", "/pci/"}},
+		{ApplicationID: made.ID, Permission: "log:read"},
+		{SessionID: alive.Data[0].ID, Permission: "token:read", Containers: pci},
+		{SessionID: alive.Data[0].ID, Permission: "token:use", Containers: pci},
+		{ApplicationID: nobody, Permission: "token:read", Containers: pci}, {SessionID: nobody, Permission: "token:read", Containers: pci},
+		{}, {ApplicationID: made.ID, Permission: "nope"}, {ApplicationID: made.ID, Permission: "token:read"}, {ApplicationID: made.ID, Permission: "log:read", Containers: pci},
+	} {
+		e, err := w.management.Explain(ctx, p)
+		w.saw(fmt.Sprint("Explain ", i), e, err)
+	}
+	e, err := w.private.Explain(ctx, vault.ExplainParams{ApplicationID: made.ID, Permission: "token:read", Containers: pci})
+	w.saw("Explain by a private key", e, err)
+	if _, err := w.management.Explain(ctx, vault.ExplainParams{ApplicationID: made.ID, Permission: "token:read", TokenID: "some"}); !errors.Is(err, vault.ErrForbidden) {
+		w.t.Errorf("Explain of a token: %v", err)
+	}
+}
+
 func ownApplication(w *world) {
 	for _, c := range []vault.API{w.public, w.private, w.management} {
 		app, err := c.OwnApplication(w.t.Context())

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"io"
 	"net/http"
 	"os"
@@ -64,7 +65,7 @@ func (b *lockedBuffer) String() string {
 func command(folder, masterKey string, args ...string) *exec.Cmd {
 	cmd := exec.Command(binary, args...)
 	cmd.Dir = folder
-	cmd.Env = append(os.Environ(), masterKeyVariable+"="+masterKey)
+	cmd.Env = append(os.Environ(), "VAULT_MASTER_KEY="+masterKey)
 	return cmd
 }
 
@@ -194,12 +195,25 @@ func shellWords(line string) []string {
 	return words
 }
 
+// credentials are what the credentials file and -new-tenant say.
+type credentials struct {
+	BaseURL       string `json:"base_url"`
+	TenantID      string `json:"tenant_id"`
+	PublicKey     string `json:"public_key"`
+	PrivateKey    string `json:"private_key"`
+	ManagementKey string `json:"management_key"`
+}
+
 // credentials reads the credentials file of the folder.
 func (p *process) credentials() *credentials {
 	p.t.Helper()
-	c, err := readCredentials(filepath.Join(p.folder, "vault-credentials.json"))
-	if err != nil || c == nil {
-		p.t.Fatalf("credentials: %v %v", c, err)
+	text, err := os.ReadFile(filepath.Join(p.folder, "vault-credentials.json"))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	c := &credentials{}
+	if err := json.Unmarshal(text, c); err != nil {
+		p.t.Fatal(err)
 	}
 	return c
 }

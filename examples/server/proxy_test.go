@@ -30,7 +30,8 @@ func TestAProxyFromEndToEnd(t *testing.T) {
 	c := p.credentials()
 
 	var token vault.Token
-	create(t, c.BaseURL+"/tokens", c.PublicKey, demoCard, &token)
+	create(t, c.BaseURL+"/tokens", c.PublicKey,
+		`{"type":"card","data":{"number":"4242424242424242","expiration_month":12,"expiration_year":2030,"cvc":"123"}}`, &token)
 	var proxy vault.Proxy
 	create(t, c.BaseURL+"/proxies", c.ManagementKey, fmt.Sprintf(`{"name":"Gateway","destination_url":%q}`, destination.URL+"/v1?live=1"), &proxy)
 

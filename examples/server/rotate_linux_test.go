@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault/internal/pgtest"
+	"github.com/seed-72ea4aab/vault/internal/terminal/terminaltest"
 )
 
 // rotationRun is a run of -rotate-keys beside a server.
@@ -17,7 +18,7 @@ type rotationRun struct {
 	name           string
 	server         *process
 	width          int // of the terminal; negative for none
-	terminal       *terminal
+	terminal       *terminaltest.Terminal
 	stdout, stderr lockedBuffer
 	ended          chan error
 	over           bool
@@ -33,8 +34,8 @@ func TestRotateKeys(t *testing.T) {
 		width           int
 	}{
 		{"one tenant, no terminal", "vault.db", "", -1},
-		{"all tenants, no terminal", pgtest.URL(t), everyTenant, -1},
-		{"terminal", "vault.db", everyTenant, 80},
+		{"all tenants, no terminal", pgtest.URL(t), "all", -1},
+		{"terminal", "vault.db", "all", 80},
 		{"narrow terminal", "vault.db", "", 24},
 	} {
 		p := start(t, t.TempDir(), "-db", c.db)
@@ -77,8 +78,8 @@ func startRotation(t *testing.T, name string, p *process, width int, args ...str
 	cmd := command(p.folder, "", args...)
 	cmd.Stdout, cmd.Stderr = &r.stdout, &r.stderr
 	if width >= 0 {
-		r.terminal = newTerminal(t, width)
-		cmd.Stderr = r.terminal.tty
+		r.terminal = terminaltest.New(t, width)
+		cmd.Stderr = r.terminal.TTY
 	}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -150,11 +151,11 @@ func (r *rotationRun) checkOutput(t *testing.T) {
 		}
 		return
 	}
-	drawn := r.terminal.finish()
-	if left := screen(drawn); left != "" {
+	drawn := r.terminal.Finish()
+	if left := terminaltest.Screen(drawn); left != "" {
 		t.Errorf("%s: left on the screen: %q", r.name, left)
 	}
-	seen := states(drawn)
+	seen := terminaltest.States(drawn)
 	if len(seen) < 20 || !strings.Contains(seen[0], "Rotating keys") {
 		t.Errorf("%s: drawn: %q", r.name, seen)
 	}

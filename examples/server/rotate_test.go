@@ -1,15 +1,12 @@
 package main
 
 import (
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
 )
@@ -38,12 +35,12 @@ func TestRotateKeysMakesNothing(t *testing.T) {
 		masterKey, db string
 		which, says   string
 	}{
-		"no database, all":        {[]string{"vault.key"}, "", "vautl.db", everyTenant, "vautl.db"},
+		"no database, all":        {[]string{"vault.key"}, "", "vautl.db", "all", "vautl.db"},
 		"no database, one":        {[]string{"vault.key"}, "", "vautl.db", noTenant, "vautl.db"},
-		"no database but the key": {nil, key, "vautl.db", everyTenant, "vautl.db"},
-		"neither":                 {nil, "", "vault.db", everyTenant, "vault.db"},
-		"in memory":               {nil, key, ":memory:", everyTenant, "needs an existing database"},
-		"no key":                  {[]string{"vault.db"}, "", "vault.db", everyTenant, "read the master key"},
+		"no database but the key": {nil, key, "vautl.db", "all", "vautl.db"},
+		"neither":                 {nil, "", "vault.db", "all", "vault.db"},
+		"in memory":               {nil, key, ":memory:", "all", "needs an existing database"},
+		"no key":                  {[]string{"vault.db"}, "", "vault.db", "all", "read the master key"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -53,7 +50,7 @@ func TestRotateKeysMakesNothing(t *testing.T) {
 				if file == "vault.key" {
 					content = key
 				}
-				if err := os.WriteFile(filepath.Join(folder, file), []byte(content), private); err != nil {
+				if err := os.WriteFile(filepath.Join(folder, file), []byte(content), 0o600); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -73,53 +70,5 @@ func TestRotateKeysMakesNothing(t *testing.T) {
 				t.Errorf("files were made: %s", diff)
 			}
 		})
-	}
-}
-
-func TestRotateKeysOfNoTenants(t *testing.T) {
-	t.Parallel()
-	if _, err := tenantsToRotate(t.Context(), newVault(t), everyTenant); err == nil || !strings.Contains(err.Error(), "no tenants") {
-		t.Errorf("%v", err)
-	}
-}
-
-func TestATenantThatIsDeletedMeanwhileIsNoFailure(t *testing.T) {
-	t.Parallel()
-	v := newVault(t)
-	gone, err := v.CreateTenant(t.Context(), "Acme")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := v.DeleteTenant(t.Context(), gone.ID); err != nil {
-		t.Fatal(err)
-	}
-	for all, fails := range map[bool]bool{true: false, false: true} {
-		r := &rotation{bar: newProgress(io.Discard), all: all, done: make([]int, 1)}
-		if err := r.run(t.Context(), v, []uuid.UUID{gone.ID}); (err != nil) != fails {
-			t.Errorf("all is %v: %v", all, err)
-		}
-	}
-}
-
-func TestProgressLine(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		text        string
-		done, total int
-		width       int
-		want        string
-	}{
-		{"Rotating keys", 250, 1000, 80, "Rotating keys  [=======                       ]  250 of 1000  3s"},
-		{"Rotating keys", 1000, 1000, 52, "Rotating keys  [================]  1000 of 1000  3s"},
-		{"Rotating keys", 1200, 1000, 0, "Rotating keys  [==============================]  1000 of 1000  3s"},
-		{"Rotating keys", 250, 1000, 40, "Rotating keys  250 of 1000  3s"},
-		{"Rotating keys", 250, 1000, 20, "Rotating keys  250 "},
-		{"Rotating keys", 0, 0, 80, "Rotating keys  3s"},
-		{"Rotating keys", 0, 0, 1, ""},
-	} {
-		p := &progress{text: c.text, done: c.done, total: c.total}
-		if got := p.line(c.width, 3*time.Second); got != c.want {
-			t.Errorf("%d columns: %q, want %q", c.width, got, c.want)
-		}
 	}
 }

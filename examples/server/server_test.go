@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"io/fs"
@@ -260,7 +259,7 @@ func TestTheMasterKeyOfTheEnvironmentWins(t *testing.T) {
 	}
 	// Without it, a key would have to be made, and a new one opens nothing.
 	out, err := command(folder, "", "-new-tenant", "Acme").CombinedOutput()
-	if err == nil || !strings.Contains(string(out), masterKeyVariable) {
+	if err == nil || !strings.Contains(string(out), "VAULT_MASTER_KEY") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	if _, err := os.Stat(filepath.Join(folder, "vault.key")); !errors.Is(err, fs.ErrNotExist) {
@@ -285,26 +284,6 @@ func TestConcurrentFirstStartsAgreeOnTheMasterKey(t *testing.T) {
 	wg.Wait()
 }
 
-func TestFlags(t *testing.T) {
-	t.Parallel()
-	for _, bad := range [][]string{
-		{"-nope"}, {"extra"}, {"-tls-cert", "x"}, {"-tls-key", "x"}, {"-prefix", "a b"}, {"-db", ""}, {"-key-file", ""}, {"-credentials", ""},
-		{"-rotate-keys", "acme"}, {"-rotate-keys", everyTenant, "-new-tenant", "Acme"},
-		{"-new-tenant", ""}, {"-new-tenant="}, {"-rotate-keys", ""},
-	} {
-		if _, err := parseFlags(bad, io.Discard); err == nil {
-			t.Errorf("%v was accepted", bad)
-		}
-	}
-	c, err := parseFlags([]string{"-allow-private-egress", "-prefix", "BT-"}, io.Discard)
-	if err != nil || !c.allowPrivateEgress || c.prefix != "BT-" || c.addr != "127.0.0.1:8080" {
-		t.Errorf("%+v %v", c, err)
-	}
-	if err := run(t.Context(), []string{"-help"}, "", io.Discard, io.Discard); !errors.Is(err, flag.ErrHelp) {
-		t.Errorf("-help: %v", err)
-	}
-}
-
 func TestPrivateEgressIsAskedFor(t *testing.T) {
 	t.Parallel()
 	for status, args := range map[int][]string{400: nil, 201: {"-allow-private-egress"}} {
@@ -315,18 +294,6 @@ func TestPrivateEgressIsAskedFor(t *testing.T) {
 			t.Errorf("%v: %d %s", args, got, body)
 		}
 		p.stop()
-	}
-}
-
-func TestBaseURL(t *testing.T) {
-	t.Parallel()
-	for listener, want := range map[string]string{
-		"127.0.0.1:8080": "http://127.0.0.1:8080", "[::]:80": "http://127.0.0.1:80", "0.0.0.0:1": "http://127.0.0.1:1",
-		":8080": "http://127.0.0.1:8080", "[::1]:9": "http://[::1]:9", "vault.example:443": "http://vault.example:443",
-	} {
-		if got := (&config{}).baseURL(listener); got != want {
-			t.Errorf("%s: %s, want %s", listener, got, want)
-		}
 	}
 }
 

@@ -18,6 +18,7 @@ type Grant struct {
 // compiled is a rule reduced to the tokens that it covers: one in a container
 // of the first range, with an id of the second.
 type compiled struct {
+	priority    int // of the rule; 0 for what stands for plain permissions
 	permissions permissionSet
 	container   span
 	id          span
@@ -61,7 +62,7 @@ func Unlimited() *Grant {
 func byPriority(a, b Rule) int { return cmp.Compare(a.Priority, b.Priority) }
 
 func compile(r Rule) compiled {
-	c := compiled{permissions: setOf(r.Permissions), container: everyPath, transform: r.Transform}
+	c := compiled{priority: r.Priority, permissions: setOf(r.Permissions), container: everyPath, transform: r.Transform}
 	if r.Container != "" {
 		c.container = span{prefix, r.Container}
 	}

@@ -112,6 +112,12 @@ func (h Holder) MayHold(permission string) bool {
 	return i >= 0 && slices.Contains(catalogue[i].ApplicationTypes, h)
 }
 
+// Known reports whether there is such a permission.
+func Known(permission string) bool { return position(permission) >= 0 }
+
+// OnTokens reports whether a permission is one on tokens, which rules can carry.
+func OnTokens(permission string) bool { return onTokens(permission) }
+
 func onTokens(permission string) bool {
 	i := position(permission)
 	return i >= 0 && i < tokenPermissions

@@ -16,14 +16,14 @@ func (w *postgresBare) writeMany(c *storage.Change) error {
 		return err
 	}
 	defer func() { _ = tx.Rollback() }()
-	if err := copyRows(tx, "tokens", bareTokenColumns, len(c.InsertTokens), func(i int) []any {
+	if err := copyRows(tx, "vault_tokens", bareTokenColumns, len(c.InsertTokens), func(i int) []any {
 		t := &c.InsertTokens[i]
 		return []any{c.Tenant[:], t.Ord[:], t.ID, t.Type, t.Set[:], strings.Join(t.Containers, ","), t.Fingerprint[:],
 			t.Expression[:], joined(t.Hashes), t.KeyVersion, t.Body, t.CreatedBy[:], t.CreatedAt.UnixMicro(), t.Rev}
 	}); err != nil {
 		return err
 	}
-	if err := copyRows(tx, "logs", bareLogColumns, len(c.Logs), func(i int) []any {
+	if err := copyRows(tx, "vault_logs", bareLogColumns, len(c.Logs), func(i int) []any {
 		l := &c.Logs[i]
 		return []any{c.Tenant[:], l.ID[:], l.CreatedAt.UnixMicro(), l.ActorID[:], l.ActorType,
 			l.EntityType, l.EntityID, l.Operation, l.Message}

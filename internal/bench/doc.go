@@ -17,5 +17,6 @@
 //
 // At the end one table shows the figures beside their goals. With
 // VAULT_BENCH_MILLION set, lists are measured on 1,000,000 tokens instead of
-// 100,000; loading them takes minutes.
+// 100,000; loading them takes minutes. Imports are of 1,000,000 rows unless
+// VAULT_BENCH_ROWS says otherwise.
 package bench

@@ -20,6 +20,7 @@ type supply struct {
 	next    atomic.Int64
 	create  func() error
 	catch   *catcher
+	user    *user
 }
 
 // newSupply returns the changes that calls of create would make. The vault
@@ -32,7 +33,7 @@ func newSupply(b *testing.B, create func(*user) error) *supply {
 	}
 	s := &supply{catch: &catcher{Storage: store}}
 	u := newUser(b, s.catch)
-	s.create = func() error { return create(u) }
+	s.user, s.create = u, func() error { return create(u) }
 	return s
 }
 

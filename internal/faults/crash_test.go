@@ -30,6 +30,9 @@ func TestMain(m *testing.M) {
 		if os.Getenv(childWorks) != "" {
 			work = workUntilKilled
 		}
+		if os.Getenv(childImport) != "" {
+			work = importUntilKilled
+		}
 		if err := work(dsn); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)

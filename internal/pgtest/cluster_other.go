@@ -9,16 +9,22 @@ import (
 
 // Cluster is a running private server. There is none on this system.
 type Cluster struct {
-	URL string
+	URL, Dir string
 }
 
+var errNoCluster = errors.New("a private PostgreSQL server cannot be started on this system")
+
 // Start always fails: a private server needs unix sockets and process groups.
-func Start() (*Cluster, error) {
-	return nil, errors.New("a private PostgreSQL server cannot be started on this system")
-}
+func Start(...string) (*Cluster, error) { return nil, errNoCluster }
 
 // Stop does nothing.
 func (*Cluster) Stop() error { return nil }
+
+// Control always fails.
+func (*Cluster) Control(...string) error { return errNoCluster }
+
+// Follow always fails.
+func (*Cluster) Follow(*Cluster) error { return errNoCluster }
 
 // Pooled is URL: a pooler cannot be started on this system.
 func Pooled(t testing.TB) string { return URL(t) }

@@ -3,6 +3,7 @@
 package pgtest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/url"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 )
 
 // binaryFolders are where packages put the server's programs when they do not
@@ -55,14 +57,16 @@ logging_collector = off
 // Cluster is a running private server.
 type Cluster struct {
 	URL string // of its own database, as superuser
+	Dir string // that it is in, and that its socket is in
 
 	kept *kept
+	bin  string
 }
 
 // Start creates a cluster in a temporary folder and runs it, reachable through
-// a unix socket there. It is stopped and removed by Stop, or when this process
-// ends.
-func Start() (*Cluster, error) {
+// a unix socket there. Further lines of settings win over the usual ones. It is
+// stopped and removed by Stop, or when this process ends.
+func Start(further ...string) (*Cluster, error) {
 	bin, err := findBinaries()
 	if err != nil {
 		return nil, err
@@ -71,13 +75,61 @@ func Start() (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	k, err := keep(dir, keeper, bin, fmt.Sprintf(settings, dir))
+	k, err := keep(dir, keeper, bin, fmt.Sprintf(settings, dir)+strings.Join(further, "\n"))
 	if err != nil {
 		return nil, err
 	}
-	return &Cluster{kept: k, URL: "postgres:///postgres?" + url.Values{
+	return &Cluster{kept: k, bin: bin, Dir: dir, URL: "postgres:///postgres?" + url.Values{
 		"host": {dir}, "user": {superuser}, "sslmode": {"disable"},
 	}.Encode()}, nil
+}
+
+// Control runs pg_ctl: "stop", "-m", "immediate" is as good as a loss of power,
+// and "start" and "promote" are what they say.
+func (c *Cluster) Control(args ...string) error {
+	return c.run("pg_ctl", append([]string{"--silent", "-w", "-D", filepath.Join(c.Dir, "data"), "-l", filepath.Join(c.Dir, "log")}, args...)...)
+}
+
+// Follow makes a cluster that does not run a standby of another one, with all
+// that is in that, and runs it.
+func (c *Cluster) Follow(primary *Cluster) error {
+	data := filepath.Join(c.Dir, "data")
+	if err := c.run("rm", "-rf", data); err != nil {
+		return err
+	}
+	if err := c.run("pg_basebackup", "-h", primary.Dir, "-U", superuser, "-D", data, "-R", "-X", "stream", "-c", "fast", "--no-sync"); err != nil {
+		return err
+	}
+	own := fmt.Sprintf("printf \"%%s\\n\" \"unix_socket_directories = '%s'\" >>'%s/postgresql.conf'", c.Dir, data)
+	if err := c.run("/bin/sh", "-c", own); err != nil {
+		return err
+	}
+	return c.Control("start")
+}
+
+// run runs a program as the user of the server.
+func (c *Cluster) run(name string, args ...string) error {
+	if own := filepath.Join(c.bin, name); hasProgram(own) {
+		name = own
+	}
+	cmd := exec.CommandContext(context.Background(), name, args...)
+	cmd.Dir = c.Dir
+	credential, err := serverCredential(c.Dir)
+	if err != nil {
+		return err
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: credential}
+	out, err := os.OpenFile(filepath.Join(c.Dir, "control"), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = out.Close() }() // a server that it starts keeps it
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Run(); err != nil {
+		said, _ := os.ReadFile(out.Name())
+		return fmt.Errorf("%s: %w: %s", filepath.Base(name), err, said)
+	}
+	return nil
 }
 
 // Stop stops the server and waits until its folder has gone.
@@ -110,11 +162,16 @@ func findBinaries() (string, error) {
 
 func hasServer(folder string) bool {
 	for _, program := range []string{"initdb", "pg_ctl", "postgres"} {
-		if _, err := exec.LookPath(filepath.Join(folder, program)); err != nil {
+		if !hasProgram(filepath.Join(folder, program)) {
 			return false
 		}
 	}
 	return true
+}
+
+func hasProgram(path string) bool {
+	_, err := exec.LookPath(path)
+	return err == nil
 }
 
 // versionOf reads the version out of a folder such as .../postgresql@17/bin.

@@ -25,6 +25,8 @@ import (
 const (
 	// EnvServer names a running server.
 	EnvServer = "VAULT_TEST_POSTGRES"
+	// PoolerPort is the port in an address that leads to a pooler: see Pooled.
+	PoolerPort = "6432"
 	// EnvRequire makes a missing server a failure when it is set. So does CI.
 	EnvRequire = "VAULT_TEST_REQUIRE_POSTGRES"
 )

@@ -22,7 +22,7 @@ vault = host='%s' port=%d dbname='%s' user='%s'%s connect_query='SET search_path
 pool_mode = transaction
 default_pool_size = 5
 unix_socket_dir = %s
-listen_port = 6432
+listen_port = ` + PoolerPort + `
 auth_type = any
 `
 
@@ -77,6 +77,6 @@ func Pooled(t testing.TB) string {
 		}
 	})
 	return "postgres:///vault?" + url.Values{
-		"host": {dir}, "port": {"6432"}, "user": {config.User}, "sslmode": {"disable"},
+		"host": {dir}, "port": {PoolerPort}, "user": {config.User}, "sslmode": {"disable"},
 	}.Encode()
 }

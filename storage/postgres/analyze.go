@@ -2,10 +2,8 @@ package postgres
 
 import (
 	"context"
-	"database/sql"
 
 	"github.com/seed-72ea4aab/vault/storage"
-	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 )
 
 // A prepared plan that was made for empty tables may find a token by reading
@@ -35,8 +33,8 @@ func (s *Store) account(batch []*pending) {
 			s.queue.busy.Go(func() {
 				// What fails here is done by the server later.
 				ctx := context.Background()
-				_ = sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
-					_, err := conn.ExecContext(ctx, s.schema.in(analyzeText))
+				_ = s.maintain(ctx, func(on execer) error {
+					_, err := on.ExecContext(ctx, s.schema.in(analyzeText))
 					return err
 				})
 			})

@@ -45,6 +45,7 @@ func classOf(c *storage.Change) class {
 // statement cannot take one row twice.
 type batchRule struct {
 	class  class
+	lane   storage.ID
 	claims map[claimKey]bool
 }
 
@@ -54,13 +55,13 @@ type claimKey struct {
 }
 
 func newBatchRule(first *pending) *batchRule {
-	r := &batchRule{class: first.class}
+	r := &batchRule{class: first.class, lane: first.lane}
 	r.accepts(first)
 	return r
 }
 
 func (r *batchRule) accepts(p *pending) bool {
-	if p.class == alone || p.class != r.class {
+	if p.class == alone || p.class != r.class || p.lane != r.lane {
 		return false
 	}
 	if p.class != creates || p.change.Claim == nil {
@@ -86,6 +87,9 @@ func (s *slot) logReads(batch []*pending) error {
 			logs.bytes(p.change.Tenant[:])
 			putLog(logs, &p.change.Logs[i])
 		}
+	}
+	if s.routed {
+		return s.exec(insertRoutedLogs, logs.parameters(nil, columns, sharedTenant), true)
 	}
 	text := columns.insert("vault_logs", 0, nil)
 	if !s.unsynced {

@@ -69,23 +69,29 @@ func (cs columns) places(n int, suffix string) string {
 	return b.String()
 }
 
-// insert is an INSERT of rows of these columns, out of the parameters after the
-// first n: arrays, and scalars for the columns whose names are in shared.
-func (cs columns) insert(table string, n int, shared []string) string {
-	var arrays columns
-	values, places := make([]string, len(cs)), []string{}
+// unnested lists the elements of the parameters after the first n, which are
+// arrays of these columns.
+func (cs columns) unnested(n int) string {
+	values := make([]string, len(cs))
 	for i, c := range cs {
-		place := "$" + strconv.Itoa(n+i+1) + "::" + c.kind.name
-		if slices.Contains(shared, c.name) {
-			values[i] = place
-			continue
-		}
-		values[i] = "u." + c.name
-		places = append(places, place+"[]")
-		arrays = append(arrays, c)
+		values[i] = "unnest($" + strconv.Itoa(n+i+1) + "::" + c.kind.name + "[])"
 	}
-	return "INSERT INTO " + table + " (" + cs.names("") + ") SELECT " + strings.Join(values, ", ") +
-		" FROM unnest(" + strings.Join(places, ", ") + ") AS u(" + arrays.names("") + ")"
+	return strings.Join(values, ", ")
+}
+
+// insert is an INSERT of rows of these columns, out of the parameters after the
+// first n: arrays, and scalars for the columns whose names are in shared. A list
+// of VALUES of which some are sets is one row to the planner: where tables are
+// distributed, it is sent whole to the place of its tenant.
+func (cs columns) insert(table string, n int, shared []string) string {
+	values := make([]string, len(cs))
+	for i, c := range cs {
+		values[i] = "$" + strconv.Itoa(n+i+1) + "::" + c.kind.name
+		if !slices.Contains(shared, c.name) {
+			values[i] = "unnest(" + values[i] + "[])"
+		}
+	}
+	return "INSERT INTO " + table + " (" + cs.names("") + ") VALUES (" + strings.Join(values, ", ") + ")"
 }
 
 // rows are rows on their way to the server: an array for each column, or, for
@@ -247,15 +253,21 @@ func (r *rows) values(args []any) []any {
 	return append(args, r.scalars...)
 }
 
-// parameters appends the parameters of the first columns of rows that are
-// arrays, as insert wants them.
-func (r *rows) parameters(args []any, first columns, shared []string) []any {
-	for i, c := range first {
-		if slices.Contains(shared, c.name) {
+// parameters appends the parameters of some of the columns of rows that are
+// arrays, in their order, as insert wants them.
+func (r *rows) parameters(args []any, some columns, shared []string) []any {
+	for i, c := range r.columns {
+		switch {
+		case len(some) == 0:
+			return args
+		case some[0].name != c.name:
+			continue
+		case slices.Contains(shared, c.name):
 			args = append(args, r.arrays[i].first())
-		} else {
+		default:
 			args = append(args, r.arrays[i].value())
 		}
+		some = some[1:]
 	}
 	return args
 }

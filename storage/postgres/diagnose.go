@@ -113,15 +113,15 @@ func (k *check) run(ctx context.Context, on asker, tenant storage.ID) (first sql
 }
 
 const (
-	tokenTaken = "EXISTS (SELECT FROM vault_tokens t WHERE t.tenant_id = $1 AND t.id = u.id)" +
-		" OR EXISTS (SELECT FROM vault_tokens t WHERE t.tenant_id = $1 AND t.ord = u.ord)"
-	dedupTaken  = "EXISTS (SELECT FROM vault_tokens t WHERE t.tenant_id = $1 AND t.dedup = u.dedup AND t.ord <> u.ord)"
-	tokenStale  = "NOT EXISTS (SELECT FROM vault_tokens t WHERE t.tenant_id = $1 AND t.ord = u.ord AND t.rev = u.old_rev)"
-	recordTaken = "EXISTS (SELECT FROM vault_records r WHERE r.tenant_id = $1 AND r.kind = u.kind AND r.id = u.id)"
-	keyTaken    = "EXISTS (SELECT FROM vault_lookups l WHERE l.hash IN (u.key_hash, u.alt_hash)" +
+	tokenTaken = "EXISTS (SELECT 1 FROM vault_tokens t WHERE t.tenant_id = $1 AND t.id = u.id)" +
+		" OR EXISTS (SELECT 1 FROM vault_tokens t WHERE t.tenant_id = $1 AND t.ord = u.ord)"
+	dedupTaken  = "EXISTS (SELECT 1 FROM vault_tokens t WHERE t.tenant_id = $1 AND t.dedup = u.dedup AND t.ord <> u.ord)"
+	tokenStale  = "NOT EXISTS (SELECT 1 FROM vault_tokens t WHERE t.tenant_id = $1 AND t.ord = u.ord AND t.rev = u.old_rev)"
+	recordTaken = "EXISTS (SELECT 1 FROM vault_records r WHERE r.tenant_id = $1 AND r.kind = u.kind AND r.id = u.id)"
+	keyTaken    = "EXISTS (SELECT 1 FROM vault_lookups l WHERE l.hash IN (u.key_hash, u.alt_hash)" +
 		" AND NOT (l.tenant_id = $1 AND l.kind = u.kind AND l.id = u.id))"
-	recordStale = "NOT EXISTS (SELECT FROM vault_records r WHERE r.tenant_id = $1 AND r.kind = u.kind AND r.id = u.id AND r.rev = u.rev)"
-	jobStale    = "NOT EXISTS (SELECT FROM vault_jobs j WHERE j.tenant_id = $1 AND j.id = u.id AND j.owner = u.owner)"
+	recordStale = "NOT EXISTS (SELECT 1 FROM vault_records r WHERE r.tenant_id = $1 AND r.kind = u.kind AND r.id = u.id AND r.rev = u.rev)"
+	jobStale    = "NOT EXISTS (SELECT 1 FROM vault_jobs j WHERE j.tenant_id = $1 AND j.id = u.id AND j.owner = u.owner)"
 )
 
 // checksOf are the guards of a change, but for its claim.

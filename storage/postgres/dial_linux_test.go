@@ -14,12 +14,12 @@ func TestDialerNoticesADeadPeer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	conn, err := newDialer().DialTimeout("tcp", l.Addr().String(), deadPeer)
+	conn, err := newDialer(0).DialTimeout("tcp", l.Addr().String(), deadPeer)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	raw, err := conn.(*net.TCPConn).SyscallConn()
+	raw, err := conn.(*line).Conn.(*net.TCPConn).SyscallConn()
 	if err != nil {
 		t.Fatal(err)
 	}

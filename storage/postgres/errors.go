@@ -37,8 +37,8 @@ func (e *ServerError) Error() string {
 		text += ", constraint " + e.Constraint
 	}
 	switch pqerror.Code(e.Code) {
-	case pqerror.InvalidSQLStatementName, pqerror.DuplicatePstatement:
-		text += "; behind a transaction pooler, set Options.TransactionPooler"
+	case pqerror.InvalidSQLStatementName, pqerror.DuplicatePstatement, pqerror.ProtocolViolation:
+		text += "; behind a transaction pooler such as PgBouncer, set Options.TransactionPooler (-pooler of the server)"
 	case pqerror.InsufficientPrivilege:
 		text += "; the role must be allowed to read and write the vault's tables, and, unless Options.Migrate is MigrateCheck, to create them"
 	case pqerror.InFailedSQLTransaction:
@@ -73,6 +73,9 @@ func clean(err error) error {
 // refused reports whether the server undid a statement because one of its
 // guards, or a unique key, did not hold.
 func refused(err error) bool {
+	if errors.Is(err, errGuard) {
+		return true
+	}
 	switch code(err) {
 	case pqerror.DivisionByZero, pqerror.UniqueViolation, pqerror.CardinalityViolation:
 		return true
@@ -81,23 +84,49 @@ func refused(err error) bool {
 	}
 }
 
+// failed is clean for what a call met while the database was open: what passes
+// is [storage.ErrUnavailable].
+func failed(err error) error {
+	if err == nil || errors.Is(err, storage.ErrUnavailable) || !passes(err) && !hopeless(err) {
+		return clean(err)
+	}
+	return fmt.Errorf("%w: %w", storage.ErrUnavailable, clean(err))
+}
+
+// passes reports whether the same call may succeed later.
+func passes(err error) bool { return (lost(err) || transient(err)) && !hopeless(err) }
+
+// hopeless reports whether a refusal to connect will still be one in a moment:
+// somebody has to change something.
+func hopeless(err error) bool {
+	c := string(code(err))
+	return strings.HasPrefix(c, string(pqerror.ClassInvalidAuthorizationSpecification)) ||
+		strings.HasPrefix(c, string(pqerror.ClassInvalidCatalogName))
+}
+
 // transient reports whether the same statement may succeed when it is tried
 // again, and has certainly left nothing.
 func transient(err error) bool {
-	switch code(err) {
+	switch c := code(err); c {
 	case pqerror.TRSerializationFailure, pqerror.TRDeadlockDetected, pqerror.LockNotAvailable,
-		pqerror.TooManyConnections, pqerror.ReadOnlySQLTransaction:
+		pqerror.ReadOnlySQLTransaction, pqerror.QueryCanceled, pqerror.IOError:
 		return true
-	default:
-		return false
+	default: // connections, memory, and room on the disk
+		return strings.HasPrefix(string(c), string(pqerror.ClassInsufficientResources))
 	}
 }
 
-// lost reports whether the connection is gone, so that the statement under way
-// may or may not have been committed.
+// lost reports whether the connection is gone, or could not be opened. A
+// statement that was under way may or may not have been committed.
 func lost(err error) bool {
+	if _, ok := errors.AsType[*connectError](err); ok {
+		return true
+	}
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return false
+	}
+	if errors.Is(err, errUncertain) {
+		return true
 	}
 	switch c := code(err); {
 	case strings.HasPrefix(string(c), "08"), c == pqerror.TRStatementCompletionUnknown,
@@ -122,13 +151,11 @@ func code(err error) pqerror.Code {
 	return ""
 }
 
-// constraint names the unique key that a statement violated.
-func constraint(err error) string {
+// violates reports whether a statement violated a unique key. That of a
+// distributed table has the number of the shard at its end.
+func violates(err error, key string) bool {
 	var server *pq.Error
-	if errors.As(err, &server) {
-		return server.Constraint
-	}
-	return ""
+	return errors.As(err, &server) && (server.Constraint == key || strings.HasPrefix(server.Constraint, key+"_"))
 }
 
 // errUnsettled ends the attempts at a change whose guards fail without a row

@@ -4,8 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"slices"
 
+	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 )
 
@@ -31,58 +31,100 @@ func (s *Store) noteApart() {
 	}
 }
 
-// The rows that transactions of the application have added to the counts and the
-// sets, taken out and put where the others are. What a transaction that is not
-// committed has added is not seen, and what another node is folding is passed over.
+// folded are the tables that transactions of the application add rows of their
+// own to.
+var folded = []struct {
+	table string
+	fold  func(s *Store, ctx context.Context, tx *sql.Tx, tenant storage.ID) (int, error)
+}{
+	{"vault_token_counts", (*Store).foldCounts},
+	{"vault_container_sets", (*Store).foldSets},
+}
+
+// The rows of a tenant that transactions of the application have added to the
+// counts and the sets, taken out and put where the others are. What a transaction
+// that is not committed has added is not seen, and what another node is folding
+// is passed over.
 const (
 	takeCounts = `DELETE FROM vault_token_counts c USING (
-		SELECT tenant_id, set_id, type, shard FROM vault_token_counts WHERE shard < 0 LIMIT $1::bigint FOR UPDATE SKIP LOCKED) d
-		WHERE c.tenant_id = d.tenant_id AND c.set_id = d.set_id AND c.type = d.type AND c.shard = d.shard
-		RETURNING c.tenant_id, c.set_id, c.type, c.n`
+		SELECT set_id, type, shard FROM vault_token_counts
+		WHERE tenant_id = $1 AND shard < 0 LIMIT $2::bigint FOR UPDATE SKIP LOCKED) d
+		WHERE c.tenant_id = $1 AND c.set_id = d.set_id AND c.type = d.type AND c.shard = d.shard
+		RETURNING c.set_id, c.type, c.n`
 	takeSets = `DELETE FROM vault_container_sets c USING (
-		SELECT tenant_id, set_id, shard FROM vault_container_sets WHERE shard < 0 LIMIT $1::bigint FOR UPDATE SKIP LOCKED) d
-		WHERE c.tenant_id = d.tenant_id AND c.set_id = d.set_id AND c.shard = d.shard
-		RETURNING c.tenant_id, c.set_id, c.containers`
+		SELECT set_id, shard FROM vault_container_sets
+		WHERE tenant_id = $1 AND shard < 0 LIMIT $2::bigint FOR UPDATE SKIP LOCKED) d
+		WHERE c.tenant_id = $1 AND c.set_id = d.set_id AND c.shard = d.shard
+		RETURNING c.set_id, c.containers`
 )
 
 // fold puts the rows of their own that committed transactions of the application
 // have added to where the others are.
 func (s *Store) fold(ctx context.Context) error {
-	for _, step := range []func(context.Context, *sql.Tx) (int, error){s.foldCounts, s.foldSets} {
-		for n := foldAtOnce; n == foldAtOnce; {
-			err := sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
-				tx, err := conn.BeginTx(ctx, nil)
-				if err != nil {
+	for _, f := range folded {
+		tenants, err := s.tenants(ctx, "SELECT DISTINCT tenant_id FROM "+f.table+" WHERE shard < 0")
+		if err != nil {
+			return err
+		}
+		for _, tenant := range tenants {
+			for n := foldAtOnce; n == foldAtOnce; {
+				if n, err = s.inOwnTx(ctx, tenant, f.fold); err != nil {
 					return err
 				}
-				defer func() { _ = tx.Rollback() }() // does nothing after Commit
-				if n, err = step(ctx, tx); err != nil || n == 0 {
-					return err
-				}
-				return tx.Commit()
-			})
-			if err != nil {
-				return clean(err)
 			}
 		}
 	}
 	return nil
 }
 
-func (s *Store) foldCounts(ctx context.Context, tx *sql.Tx) (n int, err error) {
-	rows, err := tx.QueryContext(ctx, s.schema.in(takeCounts), foldAtOnce)
+// tenants returns the ids that a query gives.
+func (s *Store) tenants(ctx context.Context, query string) (found []storage.ID, err error) {
+	err = sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
+		found = nil
+		rows, err := conn.QueryContext(ctx, s.schema.in(query))
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var id []byte
+			if err := rows.Scan(&id); err != nil {
+				return err
+			}
+			found = append(found, storage.ID(id))
+		}
+		return rows.Err()
+	})
+	return found, failed(err)
+}
+
+// inOwnTx runs a step of a fold in a transaction, and returns how many rows it
+// took.
+func (s *Store) inOwnTx(ctx context.Context, tenant storage.ID,
+	fold func(*Store, context.Context, *sql.Tx, storage.ID) (int, error),
+) (n int, err error) {
+	err = sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
+		return s.transact(ctx, conn, func(tx *sql.Tx) (err error) {
+			n, err = fold(s, ctx, tx, tenant)
+			return err
+		})
+	})
+	return n, failed(err)
+}
+
+func (s *Store) foldCounts(ctx context.Context, tx *sql.Tx, tenant storage.ID) (n int, err error) {
+	rows, err := tx.QueryContext(ctx, s.schema.in(takeCounts), tenant[:], foldAtOnce)
 	if err != nil {
 		return 0, err
 	}
 	defer rows.Close()
 	var sums tally
 	for rows.Next() {
-		var tenant, set []byte
+		var set []byte
 		var c count
-		if err := rows.Scan(&tenant, &set, &c.kind, &c.n); err != nil {
+		if err := rows.Scan(&set, &c.kind, &c.n); err != nil {
 			return 0, err
 		}
-		copy(c.tenant[:], tenant)
 		copy(c.set[:], set)
 		sums.sum(c)
 		n++
@@ -90,31 +132,25 @@ func (s *Store) foldCounts(ctx context.Context, tx *sql.Tx) (n int, err error) {
 	if err := errors.Join(rows.Err(), rows.Close()); err != nil || n == 0 {
 		return n, err
 	}
-	added := newRows(groupCountColumns, len(sums))
-	slices.SortFunc(sums, compareCounts)
-	for _, c := range sums {
-		added.bytes(c.tenant[:])
-		c.put(added)
-	}
-	_, err = tx.ExecContext(ctx, s.schema.in("INSERT INTO vault_token_counts (tenant_id, set_id, type, shard, n)"+
-		" SELECT u.tenant_id, u.set_id, u.type, 0, u.n FROM "+groupCountColumns.from(0, true, "u")+addToCounts), added.values(nil)...)
+	st := newStatement(tenant)
+	text := st.insertCounts(sums, 0)
+	_, err = tx.ExecContext(ctx, s.schema.in(text), st.args...)
 	return n, err
 }
 
-func (s *Store) foldSets(ctx context.Context, tx *sql.Tx) (n int, err error) {
-	rows, err := tx.QueryContext(ctx, s.schema.in(takeSets), foldAtOnce)
+func (s *Store) foldSets(ctx context.Context, tx *sql.Tx, tenant storage.ID) (n int, err error) {
+	rows, err := tx.QueryContext(ctx, s.schema.in(takeSets), tenant[:], foldAtOnce)
 	if err != nil {
 		return 0, err
 	}
 	defer rows.Close()
-	kept := newRows(groupSetColumns, 1)
+	kept := newRows(setColumns, 1)
 	for rows.Next() {
-		var tenant, set []byte
+		var set []byte
 		var containers string
-		if err := rows.Scan(&tenant, &set, &containers); err != nil {
+		if err := rows.Scan(&set, &containers); err != nil {
 			return 0, err
 		}
-		kept.bytes(tenant)
 		kept.bytes(set)
 		kept.text(containers)
 		n++
@@ -122,7 +158,8 @@ func (s *Store) foldSets(ctx context.Context, tx *sql.Tx) (n int, err error) {
 	if err := errors.Join(rows.Err(), rows.Close()); err != nil || n == 0 {
 		return n, err
 	}
-	_, err = tx.ExecContext(ctx, s.schema.in(groupSetColumns.insert("vault_container_sets", 0, nil)+
-		" ORDER BY u.tenant_id, u.set_id ON CONFLICT DO NOTHING"), kept.values(nil)...)
+	st := newStatement(tenant)
+	text := st.insert("vault_container_sets", kept) + " ON CONFLICT DO NOTHING"
+	_, err = tx.ExecContext(ctx, s.schema.in(text), st.args...)
 	return n, err
 }

@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"sync"
 
 	"github.com/seed-72ea4aab/vault/storage"
@@ -104,54 +103,25 @@ func (s *Store) countLogs(ctx context.Context, tenant storage.ID) error {
 
 // marked runs something in a transaction that holds the mark of a tenant.
 func (s *Store) marked(ctx context.Context, tenant storage.ID, do func(tx *sql.Tx, mark int64) error) error {
-	err := sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
-		tx, err := conn.BeginTx(ctx, nil)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = tx.Rollback() }() // does nothing after Commit
-		var mark int64
-		if err := tx.QueryRowContext(ctx, s.schema.in(lockMark), tenant[:]).Scan(&mark); err != nil {
-			return err
-		}
-		if err := do(tx, mark); err != nil {
-			return err
-		}
-		return tx.Commit()
-	})
-	return clean(err)
+	return failed(sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
+		return s.transact(ctx, conn, func(tx *sql.Tx) error {
+			var mark int64
+			if err := tx.QueryRowContext(ctx, s.schema.in(lockMark), tenant[:]).Scan(&mark); err != nil {
+				return err
+			}
+			return do(tx, mark)
+		})
+	}))
 }
-
-// severalServers is whether the tables may be spread over servers, each of which
-// numbers its transactions by itself.
-const severalServers = "SELECT EXISTS (SELECT FROM pg_catalog.pg_extension WHERE extname = 'citus')"
 
 // checkMarks counts the log of every tenant again whose mark is of another
 // server: entries that are written here would be below it.
 func (s *Store) checkMarks(ctx context.Context) error {
-	var tenants []storage.ID
-	var err error
-	if s.uncounted.never, err = s.exists(ctx, severalServers); err != nil {
-		return err
-	}
-	err = sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
-		tenants = nil
-		rows, err := conn.QueryContext(ctx, s.schema.in(foreignMarks))
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			var tenant []byte
-			if err := rows.Scan(&tenant); err != nil {
-				return err
-			}
-			tenants = append(tenants, storage.ID(tenant))
-		}
-		return errors.Join(rows.Err(), rows.Close())
-	})
+	// Servers that share the tables number their transactions by themselves.
+	s.uncounted.never = s.routed
+	tenants, err := s.tenants(ctx, foreignMarks)
 	if err != nil {
-		return clean(err)
+		return err
 	}
 	for _, tenant := range tenants {
 		err := s.marked(ctx, tenant, func(tx *sql.Tx, _ int64) error {

@@ -69,7 +69,7 @@ func (s *Store) Purge(ctx context.Context, tenant storage.ID, limit int) (more b
 	left := int64(max(limit, 0))
 	var any []string
 	for _, p := range purged {
-		any = append(any, "EXISTS (SELECT FROM "+p.table+" WHERE tenant_id = $1)")
+		any = append(any, "EXISTS (SELECT 1 FROM "+p.table+" WHERE tenant_id = $1)")
 		if left == 0 {
 			continue
 		}
@@ -85,10 +85,10 @@ func (s *Store) Purge(ctx context.Context, tenant storage.ID, limit int) (more b
 
 // swept are the rows that Sweep deletes: claims that are over (answered ones at
 // their expiry, others when their lease is over as well), and dead jobs whose
-// time is up.
+// time is up. The time is the first parameter.
 var swept = []struct{ table, key, where string }{
-	{"vault_claims", "tenant_id, key", "expires_at <= $1::bigint AND (answer IS NOT NULL OR lease_until IS NULL OR lease_until <= $1::bigint)"},
-	{"vault_jobs", "tenant_id, id", "dead AND run_at <= $1::bigint"},
+	{"vault_claims", "key", "expires_at <= $1::bigint AND (answer IS NOT NULL OR lease_until IS NULL OR lease_until <= $1::bigint)"},
+	{"vault_jobs", "id", "dead AND run_at <= $1::bigint"},
 }
 
 // Sweep implements [storage.Writer]. What is deleted stays in the files until
@@ -100,18 +100,60 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, limit int) (more bool,
 	if err := s.fold(ctx); err != nil {
 		return false, err
 	}
-	var left []string
+	at, left := now.UnixMicro(), false
 	for _, p := range swept {
-		left = append(left, "EXISTS (SELECT FROM "+p.table+" WHERE "+p.where+")")
-		// Materialized, so that the rows are looked for once, as in leaseQuery.
-		_, err = s.delete(ctx, "WITH due AS MATERIALIZED (SELECT "+p.key+" FROM "+p.table+" WHERE "+p.where+
-			" ORDER BY "+p.key+" LIMIT $2::bigint FOR UPDATE SKIP LOCKED)"+
-			" DELETE FROM "+p.table+" WHERE ("+p.key+") IN (SELECT * FROM due)", now.UnixMicro(), int64(max(limit, 0)))
+		due, err := s.keysByTenant(ctx, "SELECT tenant_id, "+p.key+" FROM "+p.table+" WHERE "+p.where+
+			" ORDER BY tenant_id, "+p.key+" LIMIT $2::bigint", at, int64(max(limit, 0)))
 		if err != nil {
 			return false, err
 		}
+		// Materialized, so that the rows are looked for once, as in leaseQuery.
+		for _, d := range due {
+			_, err = s.delete(ctx, "WITH due AS MATERIALIZED (SELECT "+p.key+" FROM "+p.table+" WHERE tenant_id = $2::bytea AND "+
+				p.key+" = ANY($3::bytea[]) AND "+p.where+" ORDER BY "+p.key+" FOR UPDATE SKIP LOCKED)"+
+				" DELETE FROM "+p.table+" WHERE tenant_id = $2::bytea AND "+p.key+" IN (SELECT * FROM due)", at, d.tenant[:], d.keys.value())
+			if err != nil {
+				return false, err
+			}
+		}
+		more, err := s.exists(ctx, "SELECT EXISTS (SELECT 1 FROM "+p.table+" WHERE "+p.where+")", at)
+		if err != nil {
+			return false, err
+		}
+		left = left || more
 	}
-	return s.exists(ctx, "SELECT "+strings.Join(left, " OR "), now.UnixMicro())
+	return left, nil
+}
+
+// tenantKeys are keys of rows of one tenant.
+type tenantKeys struct {
+	tenant storage.ID
+	keys   array
+}
+
+// keysByTenant returns what a query for tenants and keys, in the order of the
+// tenants, gives.
+func (s *Store) keysByTenant(ctx context.Context, query string, args ...any) (found []tenantKeys, err error) {
+	err = sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
+		found = nil
+		rows, err := conn.QueryContext(ctx, s.schema.in(query), args...)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var tenant, key []byte
+			if err := rows.Scan(&tenant, &key); err != nil {
+				return err
+			}
+			if n := len(found); n == 0 || found[n-1].tenant != storage.ID(tenant) {
+				found = append(found, tenantKeys{storage.ID(tenant), newArray(oidBytea, 1)})
+			}
+			found[len(found)-1].keys.bytes(key)
+		}
+		return rows.Err()
+	})
+	return found, clean(err)
 }
 
 // ready reports why a call should not even start.
@@ -124,27 +166,58 @@ func (s *Store) ready(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// delete runs a statement that may be repeated, and again after a deadlock.
+// delete runs a statement that may be repeated.
 func (s *Store) delete(ctx context.Context, query string, args ...any) (deleted int64, err error) {
-	for wait := retryAtFirst; ; wait = min(2*wait, retryAtMost) {
-		err := sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
-			result, err := conn.ExecContext(ctx, s.schema.in(query), args...)
-			if err != nil {
-				return err
-			}
-			deleted, err = result.RowsAffected()
+	err = s.maintain(ctx, func(on execer) error {
+		result, err := on.ExecContext(ctx, s.schema.in(query), args...)
+		if err != nil {
 			return err
-		})
-		if err == nil || !transient(err) || wait == retryAtMost {
-			return deleted, clean(err)
 		}
-		pause(wait)
+		deleted, err = result.RowsAffected()
+		return err
+	})
+	return deleted, err
+}
+
+// execer is a connection, or a transaction on it.
+type execer interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// maintain runs something that may be repeated, and waits for locks, but not for
+// long.
+func (s *Store) maintain(ctx context.Context, do func(execer) error) error {
+	return failed(sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
+		if s.dialect.Prepared {
+			return do(conn)
+		}
+		return s.transact(ctx, conn, func(tx *sql.Tx) error { return do(tx) })
+	}))
+}
+
+// transact runs something in a transaction. Behind a pooler the bound on locks
+// is one of the transaction.
+func (s *Store) transact(ctx context.Context, conn *sql.Conn, do func(*sql.Tx) error) error {
+	tx, err := conn.BeginTx(ctx, nil)
+	if err != nil {
+		return err
 	}
+	defer func() { _ = tx.Rollback() }() // does nothing after Commit
+	if !s.dialect.Prepared {
+		if _, err := tx.ExecContext(ctx, setLockTimeout("LOCAL ", maxLockTimeout)); err != nil {
+			return err
+		}
+	}
+	if err := do(tx); err != nil {
+		return err
+	}
+	return tx.Commit()
 }
 
 func (s *Store) exists(ctx context.Context, query string, args ...any) (yes bool, err error) {
 	err = sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
 		return conn.QueryRowContext(ctx, s.schema.in(query), args...).Scan(&yes)
 	})
-	return yes, clean(err)
+	return yes, failed(err)
 }

@@ -20,6 +20,13 @@
 // no function on the server. The tenant leads every key, so the same schema can
 // be distributed by tenant.
 //
+// # Citus
+//
+// Where the database has the extension citus, the vault writes a change by
+// several statements in a transaction, each of which is for one tenant, so that
+// it is sent whole to the worker that has the tenant's rows. [Distribute] spreads
+// the tables over the workers.
+//
 // # Failover
 //
 // With several hosts in the URL the one that accepts writes is found. After a
@@ -57,18 +64,20 @@ type reader = sqlstore.Store
 type Store struct {
 	*reader
 
-	readers   *sql.DB // for everything but changes; its connections are those of reader
-	writers   *sql.DB // for changes
-	loggers   *sql.DB // for the log entries of reads; nil when writers are
+	readers   *pool // for everything but changes; its connections are those of reader
+	writers   *pool // for changes
+	loggers   *pool // for the log entries of reads; nil when writers are
 	schema    schemaName
 	queue     queue
 	pruned    pruned
 	dialect   sqlstore.Dialect
 	place     place        // of the tables
+	routed    bool         // tables are, or may come to be, distributed
 	apart     atomic.Int64 // changes in transactions of the application's
 	uncounted uncountedLogs
 	retryFor  time.Duration
 	waiters   waiters
+	room      room
 	written   atomic.Int64 // rows, since it was opened
 	careful   atomic.Int64 // for how many more batches conflicts are expected
 }
@@ -106,14 +115,26 @@ type Options struct {
 	// to create or change tables.
 	Migrate storage.MigrateMode
 
-	// RetryFor bounds how long a write is tried again after transient errors: a
-	// failover, a lost connection, a deadlock. 20 seconds when zero.
+	// RetryFor is how long a request waits for a database that is out of reach,
+	// before it fails with [storage.ErrUnavailable]: a failover, a restart, lost
+	// connections, a server without room for a connection or on its disk. It
+	// counts from the first call of a request ([storage.OneWait]), and of each call
+	// that is part of none. 20 seconds when zero.
 	RetryFor time.Duration
+
+	// HangTimeout is how long a server may stay silent while a statement is under
+	// way. Then the connection is given up, and what is left of RetryFor goes to
+	// another. So it bounds every statement but those of migrations; what waits for
+	// a lock fails before, after five seconds at the most. 10 seconds when zero.
+	HangTimeout time.Duration
 }
 
 const (
 	defaultMaxConns = 17
 	defaultRetryFor = 20 * time.Second
+	defaultHang     = 10 * time.Second
+	// maxLockTimeout is for how long any statement waits for a lock.
+	maxLockTimeout = 5 * time.Second
 	// connectTimeout applies to each host, unless the URL has connect_timeout.
 	connectTimeout = 5 * time.Second
 	// countShards is over how many rows a count of tokens is spread.
@@ -132,6 +153,12 @@ func Open(ctx context.Context, url string) (*Store, error) { return OpenOptions(
 
 // OpenOptions opens the database as Open does. opts may be nil.
 func OpenOptions(ctx context.Context, url string, opts *Options) (*Store, error) {
+	return open(ctx, url, opts, hasCitus)
+}
+
+// open opens a database. The function says whether tables of it may be
+// distributed.
+func open(ctx context.Context, url string, opts *Options, routed func(context.Context, *sql.DB) (bool, error)) (*Store, error) {
 	var o Options
 	if opts != nil {
 		o = *opts
@@ -145,6 +172,9 @@ func OpenOptions(ctx context.Context, url string, opts *Options) (*Store, error)
 	if o.RetryFor <= 0 {
 		o.RetryFor = defaultRetryFor
 	}
+	if o.HangTimeout <= 0 {
+		o.HangTimeout = defaultHang
+	}
 	config, err := parse(url)
 	if err != nil {
 		return nil, err
@@ -153,9 +183,16 @@ func OpenOptions(ctx context.Context, url string, opts *Options) (*Store, error)
 		// A plan may be made while the tables are empty, and outlive that. What
 		// the vault looks for always has an index.
 		config.Runtime["enable_seqscan"] = "off"
+		config.Runtime["lock_timeout"] = milliseconds(min(maxLockTimeout, o.HangTimeout/2))
 	}
 	s := &Store{retryFor: o.RetryFor, waiters: make(waiters, maxWaiters)}
-	if err := s.connectTo(config, o); err != nil {
+	if s.readers, err = newPool(config, o.reading(), o.HangTimeout); err != nil {
+		return nil, err
+	}
+	if s.routed, err = routed(ctx, s.readers.DB); err != nil {
+		return nil, errors.Join(err, s.disconnect())
+	}
+	if err := s.connectWriters(config, o); err != nil {
 		return nil, errors.Join(err, s.disconnect())
 	}
 	if err := s.prepare(ctx, o); err != nil {
@@ -170,13 +207,10 @@ func OpenOptions(ctx context.Context, url string, opts *Options) (*Store, error)
 // reading is how many connections read.
 func (o *Options) reading() int { return o.MaxConns / 2 }
 
-// connectTo makes the pools of connections, and the slots of those that write.
-func (s *Store) connectTo(config pq.Config, o Options) (err error) {
-	if s.readers, err = pool(config, o.reading()); err != nil {
-		return err
-	}
+// connectWriters makes the pools of the connections that write, and their slots.
+func (s *Store) connectWriters(config pq.Config, o Options) (err error) {
 	writing := o.MaxConns - o.reading()
-	if writing > 1 && !o.TransactionPooler {
+	if writing > 1 && !o.TransactionPooler && !s.routed {
 		writing--
 		// Log entries of reads are half of what GetToken costs: that their commits
 		// are not synced wins 40 % at 8 and 32 callers, and a connection of their
@@ -186,22 +220,25 @@ func (s *Store) connectTo(config pq.Config, o Options) (err error) {
 		// Its statements look up rows by their unique keys, one after the other,
 		// and are not worth a plan for every number of them.
 		relaxed.Runtime["plan_cache_mode"] = "force_generic_plan"
-		if s.loggers, err = pool(relaxed, 1); err != nil {
+		if s.loggers, err = newPool(relaxed, 1, o.HangTimeout); err != nil {
 			return err
 		}
-		s.queue.forLogs = &slot{db: s.loggers, prepare: true, unsynced: true}
+		s.queue.forLogs = &slot{pool: s.loggers, prepare: true, unsynced: true}
 	}
 	if !o.TransactionPooler {
 		config = config.Clone()
-		config.Runtime["lock_timeout"] = strconv.FormatInt(lockTimeout.Milliseconds(), 10)
+		config.Runtime["lock_timeout"] = milliseconds(lockTimeout)
 	}
-	if s.writers, err = pool(config, writing); err != nil {
+	if s.writers, err = newPool(config, writing, o.HangTimeout); err != nil {
 		return err
 	}
 	s.queue.flush = s.flush
 	shard := rand.Int64N(countShards) //nolint:gosec // spreads nodes over the shards
 	for i := range int64(writing) {
-		s.queue.free = append(s.queue.free, &slot{db: s.writers, prepare: !o.TransactionPooler, shard: (shard + i) % countShards})
+		s.queue.free = append(s.queue.free, &slot{
+			pool: s.writers, prepare: !o.TransactionPooler, shard: (shard + i) % countShards,
+			routed: s.routed, lockTimeout: lockTimeout,
+		})
 	}
 	return nil
 }
@@ -209,7 +246,7 @@ func (s *Store) connectTo(config pq.Config, o Options) (err error) {
 // disconnect closes the pools there are.
 func (s *Store) disconnect() error {
 	var failed error
-	for _, db := range []*sql.DB{s.readers, s.writers, s.loggers} {
+	for _, db := range []*pool{s.readers, s.writers, s.loggers} {
 		if db == nil {
 			continue
 		}
@@ -220,40 +257,53 @@ func (s *Store) disconnect() error {
 	return failed
 }
 
-func pool(config pq.Config, size int) (*sql.DB, error) {
-	connector, err := pq.NewConnectorConfig(config)
+// pool is connections to the server, and their lines.
+type pool struct {
+	*sql.DB
+	lines *connector
+}
+
+func newPool(config pq.Config, size int, silence time.Duration) (*pool, error) {
+	lines, err := newConnector(config, silence)
 	if err != nil {
 		return nil, clean(err)
 	}
-	connector.Dialer(newDialer())
-	db := sql.OpenDB(connector)
+	db := sql.OpenDB(lines)
 	db.SetMaxOpenConns(size)
 	db.SetMaxIdleConns(size)
 	db.SetConnMaxLifetime(connLifetime)
-	return db, nil
+	return &pool{db, lines}, nil
 }
+
+func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
 // prepare checks the server, brings the schema up to date, and prepares the
 // reads.
 func (s *Store) prepare(ctx context.Context, o Options) error {
-	if err := checkServer(ctx, s.readers, o.AllowAsyncCommit); err != nil {
+	if err := checkServer(ctx, s.readers.DB, o.AllowAsyncCommit); err != nil {
 		return err
 	}
-	schema, err := findSchema(ctx, s.readers, &o)
+	schema, err := findSchema(ctx, s.readers.DB, &o)
 	if err != nil {
 		return err
 	}
-	if err := migrate(ctx, s.readers, schema, o.Migrate); err != nil {
+	if err := s.migrate(ctx, schema, &o); err != nil {
 		return fmt.Errorf("postgres: updating the schema: %w", clean(err))
 	}
 	s.schema = newSchemaName(schema)
 	s.queue.setSchema(s.schema)
-	if err := s.place.read(ctx, s.readers, s.schema); err != nil {
+	if err := s.place.read(ctx, s.readers.DB, s.schema); err != nil {
 		return err
 	}
 	s.dialect = dialect(&o, s.schema)
+	s.dialect.Distributed = s.routed
 	s.dialect.Uncounted, s.dialect.NoteLogs = uncounted, s.noteLogs
-	if s.reader, err = sqlstore.New(ctx, sqlx.NewDb(s.readers, "postgres"), s.dialect); err != nil {
+	s.dialect.Outage = sqlstore.Outage{
+		Until:  func(ctx context.Context) time.Time { return storage.WaitUntil(ctx, o.RetryFor) },
+		Passes: passes,
+		Cut:    s.readers.lines.cut,
+	}
+	if s.reader, err = sqlstore.New(ctx, sqlx.NewDb(s.readers.DB, "postgres"), s.dialect); err != nil {
 		return err
 	}
 	return s.checkMarks(ctx)
@@ -315,7 +365,7 @@ func dialect(o *Options, schema schemaName) sqlstore.Dialect {
 		In:       in,
 		Conns:    o.reading(),
 		Lifetime: connLifetime,
-		Error:    clean,
+		Error:    failed,
 		Qualify:  schema.in,
 	}
 }

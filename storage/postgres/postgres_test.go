@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"context"
+	"os"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -29,9 +30,21 @@ func TestStorage(t *testing.T) {
 	storagetest.Run(t, backend(pgtest.URL, nil))
 }
 
-// TestStoragePooled runs without prepared statements, through PgBouncer where
-// that is installed.
-func TestStoragePooled(t *testing.T) {
+// TestStorageElsewhere runs without prepared statements, through PgBouncer where
+// that is installed; with the statements for distributed tables, on tables that
+// are partitioned as those are; and on Citus where there is one.
+func TestStorageElsewhere(t *testing.T) {
 	t.Parallel()
-	storagetest.Run(t, backend(pgtest.Pooled, &postgres.Options{TransactionPooler: true}))
+	backends := map[string]storagetest.Backend{
+		"pooled": backend(pgtest.Pooled, &postgres.Options{TransactionPooler: true}),
+	}
+	if os.Getenv(envCitus) != "" {
+		backends["Citus"] = citusBackend()
+	}
+	for name, b := range backends {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			storagetest.Run(t, b)
+		})
+	}
 }

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"math"
 	"runtime"
 	"slices"
 	"sync"
@@ -29,14 +30,15 @@ import (
 //   - Readings, and changes that hold nothing but log entries of reads, run one
 //     statement at a time, on a connection of their own if there is one. Their
 //     commits are not synced, so one is fast enough.
+//
+// Where tables are distributed, only changes of one tenant share a statement, and
+// each tenant has one for creates and one for reads under way.
 type queue struct {
 	mu      sync.Mutex
-	free    []*slot      // connections for changes
-	forLogs *slot        // the connection for readings and logs of reads; nil when they use a free one
-	waiting []*pending   // in the order of arrival
-	running [classes]int // statements, by class
-	writing int          // creates in the running statements
-	enough  int          // how many creates that wait may start another statement
+	free    []*slot    // connections for changes
+	forLogs *slot      // the connection for readings and logs of reads; nil when they use a free one
+	waiting []*pending // in the order of arrival
+	lanes   map[storage.ID]*lane
 	busy    sync.WaitGroup
 	closed  bool
 
@@ -54,17 +56,51 @@ func (q *queue) setSchema(schema schemaName) {
 	}
 }
 
+// lane is what may share statements: everything, or what one tenant asks for.
+type lane struct {
+	running [classes]int // statements, by class
+	writing int          // creates in the running statements
+	enough  int          // how many creates that wait may start another statement
+	callers [classes]int // there were when the last statement ended
+}
+
+// laneOf returns the lane of a change.
+func (q *queue) laneOf(p *pending) *lane {
+	l := q.lanes[p.lane]
+	if l == nil {
+		if q.lanes == nil {
+			q.lanes = map[storage.ID]*lane{}
+		}
+		l = &lane{}
+		q.lanes[p.lane] = l
+	}
+	return l
+}
+
+// maxLanes bounds the lanes that are remembered when nothing is in them.
+const maxLanes = 1000
+
+// leaveLane forgets the lane of a tenant when nothing runs or waits in it, and
+// there are many.
+func (q *queue) leaveLane(p *pending) {
+	if len(q.lanes) > maxLanes && !p.lane.IsZero() && q.laneOf(p).running == [classes]int{} &&
+		!slices.ContainsFunc(q.waiting, func(w *pending) bool { return w.lane == p.lane }) {
+		delete(q.lanes, p.lane)
+	}
+}
+
 // pending is a change, or a reading, on its way through the queue.
 type pending struct {
 	change  *storage.Change // nil for a reading
 	reading *reading        // nil for a change
 	class   class
-	overdue bool // a create that has waited for createWait
+	lane    storage.ID // the tenant, where only its changes share a statement
+	overdue bool       // a create that has waited for createWait
 	err     error
-	// locked says that another transaction held what the change needs, and
-	// deadline until when it is tried again.
-	locked   bool
-	deadline time.Time
+	// again says that the change may be tried again after its error, and locked
+	// that another transaction held what it needs.
+	again, locked bool
+	until         time.Time // when its caller waits no longer
 	// ambiguous says that a connection was lost after the change had been sent:
 	// it may have been applied.
 	ambiguous bool
@@ -74,6 +110,14 @@ type pending struct {
 	// turn ends the wait: with a slot, to write with, or with nil when the
 	// outcome is set. It is nil itself when there was nothing to wait for.
 	turn chan *slot
+}
+
+// left is for how long the caller of a change still waits.
+func (p *pending) left() time.Duration {
+	if p.until.IsZero() {
+		return math.MaxInt64
+	}
+	return time.Until(p.until)
 }
 
 // class says what may share a statement.
@@ -104,6 +148,14 @@ const (
 	// syncs several commits at once, and as fast on a quick one, and at 32 and 128
 	// callers (BenchmarkCreate).
 	createWait = time.Millisecond
+	// routedWait is createWait where tables are distributed. A transaction of
+	// several statements, each of which goes on to another server, takes longer,
+	// and one for four callers hardly longer than one for a single caller.
+	routedWait = 25 * time.Millisecond
+	// routedPause is for how long the next statement waits for the callers of the
+	// last, where tables are distributed. Without it two statements alternate, each
+	// for some of the callers.
+	routedPause = 3 * time.Millisecond
 )
 
 // write writes a change. When the context ends, a change that still waits is
@@ -141,32 +193,50 @@ func (q *queue) enter(p *pending) (*slot, error) {
 	return s, nil
 }
 
-// await waits for the turn of a change.
+var errNoTurn = fmt.Errorf("%w: all connections to the database are in use", storage.ErrUnavailable)
+
+// await waits for the turn of a change, for as long as its caller waits.
 func (q *queue) await(ctx context.Context, p *pending) (*slot, error) {
-	var late <-chan time.Time
+	first := p.left()
 	if p.class == creates {
-		timer := time.NewTimer(createWait)
-		defer timer.Stop()
-		late = timer.C
+		first = p.patience()
 	}
+	timer := time.NewTimer(first)
+	defer timer.Stop()
 	for {
+		var over error
 		select {
 		case s := <-p.turn:
 			return s, nil
 		case <-ctx.Done():
-			if q.leave(p) {
-				return nil, ctx.Err()
+			over = ctx.Err()
+		case <-timer.C:
+			if p.class != creates || p.overdue {
+				over = errNoTurn
+				break
 			}
-			return <-p.turn, nil // a statement already has it
-		case <-late:
+			timer.Reset(p.left())
 			if s := q.startOverdue(p); s != nil {
 				return s, nil
 			}
+			continue
 		}
+		if q.leave(p) {
+			return nil, over
+		}
+		return <-p.turn, nil // a statement already has it
 	}
 }
 
-// startOverdue starts a create that has waited for createWait, now or, when no
+// patience is for how long a create waits while a connection is free.
+func (p *pending) patience() time.Duration {
+	if p.lane.IsZero() {
+		return createWait
+	}
+	return routedWait
+}
+
+// startOverdue starts a create that has run out of patience, now or, when no
 // connection is free, as soon as one is.
 func (q *queue) startOverdue(p *pending) *slot {
 	q.mu.Lock()
@@ -188,16 +258,16 @@ func (q *queue) start(p *pending) *slot {
 	if s != q.forLogs {
 		q.free = slices.DeleteFunc(q.free, func(f *slot) bool { return f == s })
 	}
-	q.running[p.class]++
+	q.laneOf(p).running[p.class]++
 	q.waiting = slices.DeleteFunc(q.waiting, func(w *pending) bool { return w == p })
 	return s
 }
 
 // slotFor returns a slot that is free for a change; nil when there is none.
 func (q *queue) slotFor(p *pending) *slot {
-	logs := p.class == reads || p.class == readings
+	logs, l := p.class == reads || p.class == readings, q.laneOf(p)
 	switch {
-	case logs && q.running[reads]+q.running[readings] > 0:
+	case logs && l.running[reads]+l.running[readings] > 0:
 		return nil
 	case logs && q.forLogs != nil:
 		return q.forLogs
@@ -210,13 +280,14 @@ func (q *queue) slotFor(p *pending) *slot {
 
 // mayCreate reports whether a create may start a statement.
 func (q *queue) mayCreate(p *pending) bool {
-	return q.running[creates] == 0 || p.overdue || q.count(creates) >= q.enough
+	l := q.laneOf(p)
+	return l.running[creates] == 0 || p.overdue || p.lane.IsZero() && q.count(p) >= l.enough
 }
 
-// count returns how many of a class wait.
-func (q *queue) count(c class) (n int) {
+// count returns how many wait that are of the class and the lane of another.
+func (q *queue) count(like *pending) (n int) {
 	for _, p := range q.waiting {
-		if p.class == c {
+		if p.class == like.class && p.lane == like.lane {
 			n++
 		}
 	}
@@ -230,7 +301,9 @@ func (q *queue) count(c class) (n int) {
 // token, so they may run first. That wins 24 % of GetToken at 8 callers, and
 // nothing at 1, 32 and 128 (BenchmarkGet). For creates it would be a loss.
 func (q *queue) gather(first *pending) []*pending {
-	if first.class == readings {
+	if !first.lane.IsZero() {
+		q.expect(first)
+	} else if first.class == readings {
 		runtime.Gosched()
 	}
 	q.mu.Lock()
@@ -244,9 +317,22 @@ func (q *queue) gather(first *pending) []*pending {
 		return fits
 	})
 	if first.class == creates {
-		q.writing += len(batch)
+		q.laneOf(first).writing += len(batch)
 	}
 	return batch
+}
+
+// expect waits for as many callers of a tenant as there were before, for a while.
+func (q *queue) expect(first *pending) {
+	for end := time.Now().Add(routedPause); first.class != alone && time.Now().Before(end); time.Sleep(routedPause / 30) {
+		q.mu.Lock()
+		l := q.laneOf(first)
+		here := q.count(first) + 1
+		q.mu.Unlock()
+		if here >= l.callers[first.class] {
+			return
+		}
+	}
 }
 
 // leave removes a change from those that wait. It returns false when a
@@ -259,6 +345,7 @@ func (q *queue) leave(p *pending) bool {
 		return false
 	}
 	q.waiting = slices.Delete(q.waiting, i, i+1)
+	q.leaveLane(p)
 	return true
 }
 
@@ -286,13 +373,16 @@ func (q *queue) lead(s *slot, first *pending) {
 func (q *queue) pass(s *slot, batch []*pending) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	class := batch[0].class
-	q.running[class]--
-	if class == creates {
-		callers := q.writing + q.count(creates)
-		q.enough = min((callers+1)/2, maxBatch)
-		q.writing -= len(batch)
+	first := batch[0]
+	l := q.laneOf(first)
+	l.running[first.class]--
+	if first.class == creates {
+		callers := l.writing + q.count(first)
+		l.enough = min((callers+1)/2, maxBatch)
+		l.writing -= len(batch)
 	}
+	l.callers[first.class] = len(batch) + q.count(first)
+	q.leaveLane(first)
 	if s != q.forLogs {
 		q.free = append(q.free, s)
 	}

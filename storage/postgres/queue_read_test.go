@@ -126,8 +126,8 @@ func TestAnAbandonedReadingLeads(t *testing.T) {
 	first.turn <- q.start(first)
 	q.abandon(first)
 	<-second.turn
-	if served != 2 || q.running != [classes]int{} || len(q.close()) != 1 {
-		t.Errorf("%d readings are served, %v statements run", served, q.running)
+	if served != 2 || q.shared().running != [classes]int{} || len(q.close()) != 1 {
+		t.Errorf("%d readings are served, %v statements run", served, q.shared().running)
 	}
 }
 

@@ -20,6 +20,9 @@ type manualQueue struct {
 	calls sync.WaitGroup
 }
 
+// shared is the lane of what belongs to no tenant.
+func (q *queue) shared() *lane { return q.laneOf(&pending{}) }
+
 func newManualQueue(t *testing.T, slots int, forLogs bool) *manualQueue {
 	t.Helper()
 	q := &manualQueue{begun: make(chan int), end: make(chan struct{})}
@@ -113,8 +116,8 @@ func TestEveryWayOut(t *testing.T) {
 	if err := q.queue.write(t.Context(), &pending{change: &storage.Change{}, class: creates}); err == nil {
 		t.Error("a panic is no error")
 	}
-	if q.writing != 0 || q.running != [classes]int{} || q.arrived() != 0 {
-		t.Errorf("%d creates are written in %v statements, %d wait", q.writing, q.running, q.arrived())
+	if q.shared().writing != 0 || q.shared().running != [classes]int{} || q.arrived() != 0 {
+		t.Errorf("%d creates are written in %v statements, %d wait", q.shared().writing, q.shared().running, q.arrived())
 	}
 }
 
@@ -135,7 +138,7 @@ func TestHalfOfTheCreatesTakeAnotherConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // so that none of them has waited for long
 		q := newManualQueue(t, 2, false)
 		q.begins(t, creates, 1)
-		q.enough = 5
+		q.shared().enough = 5
 		q.write(t, creates, 4)
 		q.begins(t, creates, 5)
 		q.write(t, creates, 1)
@@ -144,8 +147,8 @@ func TestHalfOfTheCreatesTakeAnotherConnection(t *testing.T) {
 		q.expect(t, 1)
 		q.end <- struct{}{}
 		q.calls.Wait()
-		if q.enough != 1 {
-			t.Errorf("%d are enough after a lone caller, want 1", q.enough)
+		if q.shared().enough != 1 {
+			t.Errorf("%d are enough after a lone caller, want 1", q.shared().enough)
 		}
 	})
 }
@@ -156,7 +159,7 @@ func TestCreatesDoNotWaitLong(t *testing.T) {
 	t.Parallel()
 	q := newManualQueue(t, 3, false)
 	q.begins(t, creates, 1)
-	q.enough = 5
+	q.shared().enough = 5
 	for range 2 {
 		q.begins(t, creates, 1)
 	}
@@ -209,7 +212,7 @@ func TestOverdueCreateTakesTheNextConnection(t *testing.T) {
 	}
 	q.begins(t, creates, 1)
 	q.begins(t, alone, 1)
-	q.enough = 5
+	q.shared().enough = 5
 	q.write(t, creates, 1)
 	close(other)
 	q.expect(t, 1)
@@ -233,7 +236,7 @@ func TestAPanicIsAnErrorOfItsBatch(t *testing.T) {
 		if err := write(); err != nil {
 			t.Errorf("%s, the next: %v", name, err)
 		}
-		if len(q.close()) != 1 || q.running != [classes]int{} {
+		if len(q.close()) != 1 || q.shared().running != [classes]int{} {
 			t.Errorf("%s: the slot is lost", name)
 		}
 	}

@@ -19,6 +19,9 @@ func (s *Store) ReadToken(ctx context.Context, r storage.Reading) (storage.Token
 		return storage.Token{}, err
 	}
 	p := &pending{class: readings, reading: &reading{Reading: r, ctx: ctx}}
+	if s.routed {
+		p.lane = r.Tenant
+	}
 	err := s.queue.read(ctx, p)
 	switch {
 	case errors.Is(err, errInSteps), errors.Is(err, errBusy):
@@ -93,6 +96,10 @@ func (s *slot) readTogether(batch []*pending) error {
 			return err
 		}
 	}
+	defer context.AfterFunc(ctx, s.cut)() // the server may not hear of it
+	if s.routed {
+		return s.readRouted(ctx, batch)
+	}
 	asked := newRow(readingColumns)
 	if len(batch) > 1 {
 		asked = newRows(readingColumns, len(batch))
@@ -157,13 +164,12 @@ func putReading(rows *rows, r *storage.Reading) {
 // the others in the statement do not wait for it, and so is its entry: it may be
 // gone when the body is read.
 func readingText(many, sessionUnsynced bool) string {
-	body := fmt.Sprintf("CASE WHEN octet_length(t.body) <= %d THEN t.body END AS body", maxSharedBody)
 	from := "found"
 	if !sessionUnsynced {
 		from += ", (SELECT " + unsynced + ") AS relaxed"
 	}
 	return `WITH found AS (SELECT r.*, t.* FROM ` + readingColumns.from(0, many, "r") + `
-			CROSS JOIN LATERAL (SELECT ` + strings.Replace(sqlstore.TokenColumns, "t.body", body, 1) + `
+			CROSS JOIN LATERAL (SELECT ` + readColumns + `
 				FROM vault_tokens t WHERE t.tenant_id = r.tenant AND t.id = r.token
 				AND (t.expires_at IS NULL OR t.expires_at > r.at) LIMIT 1) AS t),
 		logged AS (INSERT INTO vault_logs (tenant_id, ` + logColumns.names("") + `)
@@ -171,6 +177,10 @@ func readingText(many, sessionUnsynced bool) string {
 			WHERE body IS NOT NULL)
 		SELECT n, ` + sqlstore.TokenColumns + ` FROM found AS t`
 }
+
+// readColumns are those of a token whose body is left out when it is large.
+var readColumns = strings.Replace(sqlstore.TokenColumns, "t.body",
+	fmt.Sprintf("CASE WHEN octet_length(t.body) <= %d THEN t.body END AS body", maxSharedBody), 1)
 
 // maxSharedBody bounds the bodies that are read by a statement for several.
 const maxSharedBody = 64 << 10

@@ -28,9 +28,10 @@ var (
 	tokenDeleteColumns = columns{{"ord", bytea}, {"old_rev", bigint}}
 
 	hashColumns  = columns{{"hash", bytea}, {"ord", bytea}}
-	countColumns = columns{{"set_id", bytea}, {"type", text}, {"n", bigint}}
+	countColumns = columns{{"shard", bigint}, {"set_id", bytea}, {"type", text}, {"n", bigint}}
 
-	setColumns = columns{{"set_id", bytea}, {"containers", text}}
+	setColumns        = columns{{"set_id", bytea}, {"containers", text}}
+	shardedSetColumns = append(setColumns[:2:2], column{"shard", bigint})
 
 	logColumns = columns{
 		{"id", bytea}, {"created_at", bigint}, {"actor_id", bytea}, {"actor_type", text},

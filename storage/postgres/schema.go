@@ -9,9 +9,11 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
+	"github.com/lib/pq/pqerror"
 
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
@@ -100,7 +102,25 @@ func findSchema(ctx context.Context, db *sql.DB, o *Options) (string, error) {
 	return o.Schema, clean(err)
 }
 
-// migrate brings the tables up to date, or checks that they are.
+// migrate brings the tables up to date, or checks that they are. An index on a
+// large table takes longer than a server may otherwise be silent; and what another
+// node migrates, or the application holds, is waited for until the context ends.
+func (s *Store) migrate(ctx context.Context, schema string, o *Options) error {
+	s.readers.lines.dialer.silence.Store(0)
+	defer s.readers.lines.dialer.silence.Store(int64(o.HangTimeout))
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(cancelTimeout, s.readers.lines.cutAll) })()
+	for {
+		err := migrate(ctx, s.readers.DB, schema, o.Migrate)
+		if err == nil && s.routed {
+			err = followUp(ctx, s.readers.DB, newSchemaName(schema), o.Migrate)
+		}
+		if code(err) != pqerror.LockNotAvailable || !sqlstore.Pause(ctx, lockPause) {
+			return err
+		}
+	}
+}
+
+// migrate tries to bring the tables up to date, or checks that they are.
 func migrate(ctx context.Context, db *sql.DB, schema string, mode storage.MigrateMode) error {
 	in, name := pq.QuoteLiteral(schema), newSchemaName(schema)
 	m := sqlstore.Migrator{DB: sqlx.NewDb(db, "postgres"), All: name.migrations(), Catalog: sqlstore.Catalog{

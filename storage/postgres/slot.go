@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"errors"
 	"strconv"
 	"time"
 
@@ -16,15 +17,22 @@ import (
 // slot is a connection that writes. It is used by one goroutine at a time, and
 // is opened when it is first needed and again after it was lost.
 type slot struct {
-	db       *sql.DB
+	pool     *pool
 	schema   schemaName
-	prepare  bool
+	prepare  bool // statements; not behind a pooler
+	inTx     bool
 	shard    int64 // of the counters that its writes add to
 	unsynced bool  // its session does not wait for the disk
+	routed   bool  // the tables are distributed
 	conn     *sql.Conn
+	cut      func() // gives up conn at once
 	direct   *direct.Conn
 	opened   time.Time
 	prepared map[string]*direct.Stmt
+
+	// lockTimeout is for how long statements in transactions of a routed slot wait
+	// for a lock.
+	lockTimeout time.Duration
 }
 
 const (
@@ -39,13 +47,30 @@ const (
 // connected reports whether there is a connection that is not too old.
 func (s *slot) connected() bool { return s.conn != nil && time.Since(s.opened) < connLifetime }
 
+// ensure makes sure that there is a connection. It tries once.
+func (s *slot) ensure(until time.Time) error {
+	if s.connected() {
+		return nil
+	}
+	ctx, cancel := context.WithDeadline(context.Background(), until)
+	defer cancel()
+	if err := s.connect(ctx); err != nil {
+		return &connectError{err}
+	}
+	return nil
+}
+
 // connect opens a connection, in place of the one there is.
 func (s *slot) connect(ctx context.Context) error {
 	s.reset()
-	conn, err := s.db.Conn(ctx)
+	conn, err := s.pool.Conn(ctx)
 	if err != nil {
 		return err
 	}
+	_ = conn.Raw(func(on any) error {
+		s.cut = s.pool.lines.cut(on)
+		return nil
+	})
 	s.conn, s.direct, s.opened, s.prepared = conn, direct.NewConn(conn), time.Now(), map[string]*direct.Stmt{}
 	return nil
 }
@@ -57,36 +82,120 @@ func (s *slot) reset() {
 		return
 	}
 	s.direct.Discard()
-	s.conn, s.direct, s.prepared = nil, nil, nil
+	s.conn, s.cut, s.direct, s.prepared, s.inTx = nil, nil, nil, nil, false
 }
 
-func (s *slot) start(tenant storage.ID) *statement { return newStatement(tenant) }
+func (s *slot) start(tenant storage.ID) *statement {
+	st := newStatement(tenant)
+	st.routed = s.routed
+	return st
+}
 
 // exec runs a statement whose rows do not matter. It is prepared, for this time
 // and later ones, if that is wanted and possible.
 func (s *slot) exec(text string, args []any, prepare bool) error {
-	stmt, err := s.statement(context.Background(), text, prepare)
-	if err != nil {
-		return err
-	}
-	if stmt == nil {
-		_, err = s.direct.Exec(context.Background(), s.schema.in(text), args...)
-	} else {
-		_, err = stmt.Exec(context.Background(), args...)
-	}
+	_, err := s.run(context.Background(), text, args, prepare)
 	return err
+}
+
+// run is exec, and returns how many rows the statement has written.
+func (s *slot) run(ctx context.Context, text string, args []any, prepare bool) (n int64, err error) {
+	err = s.bounded(func() error {
+		stmt, err := s.statement(ctx, text, prepare)
+		if err != nil {
+			return err
+		}
+		var result driver.Result
+		if stmt == nil {
+			result, err = s.direct.Exec(ctx, s.schema.in(text), args...)
+		} else {
+			result, err = stmt.Exec(ctx, args...)
+		}
+		if err != nil {
+			return err
+		}
+		n, err = result.RowsAffected()
+		return err
+	})
+	return n, err
 }
 
 // query runs a statement as exec does, and calls row for each of its rows.
 func (s *slot) query(ctx context.Context, text string, args []any, prepare bool, row func([]driver.Value) error) error {
-	stmt, err := s.statement(ctx, text, prepare)
-	if err != nil {
+	return s.bounded(func() error {
+		stmt, err := s.statement(ctx, text, prepare)
+		if err != nil {
+			return err
+		}
+		if stmt == nil {
+			return s.direct.Query(ctx, s.schema.in(text), row, args...)
+		}
+		return stmt.Query(ctx, row, args...)
+	})
+}
+
+// bounded runs a statement so that it waits for a lock no longer than it may.
+// That is a setting of the session, but behind a pooler of the transaction, so
+// there it needs one.
+func (s *slot) bounded(do func() error) error {
+	if s.prepare || s.inTx {
+		return do()
+	}
+	return s.transact(do)
+}
+
+// transact runs statements in a transaction.
+func (s *slot) transact(do func() error) error {
+	if err := s.control(s.begin()); err != nil {
 		return err
 	}
-	if stmt == nil {
-		return s.direct.Query(ctx, s.schema.in(text), row, args...)
+	s.inTx = true
+	if err := do(); err != nil {
+		if s.control("ROLLBACK") != nil {
+			s.reset()
+		}
+		s.inTx = false
+		return err
 	}
-	return stmt.Query(ctx, row, args...)
+	s.inTx = false
+	return s.commit()
+}
+
+// begin is how a transaction begins. Where tables are distributed, the server
+// that has the rows is another one, which is told of what is set in a transaction,
+// if so, with the first statement.
+func (s *slot) begin() string {
+	switch {
+	case s.routed:
+		return "BEGIN; SET LOCAL citus.propagate_set_commands = 'local'; " + setLockTimeout("LOCAL ", s.lockTimeout)
+	case !s.prepare:
+		return "BEGIN; " + setLockTimeout("LOCAL ", lockTimeout)
+	}
+	return "BEGIN"
+}
+
+// commit ends a transaction. Where its rows are on another server than this one,
+// a commit that fails may have been done there.
+func (s *slot) commit() error {
+	err := s.control("COMMIT")
+	if err != nil && s.routed && !transient(err) {
+		return errors.Join(errUncertain, err)
+	}
+	return err
+}
+
+// errUncertain means that a transaction may or may not have been committed.
+var errUncertain = errors.New("postgres: the commit failed; the change may or may not have been applied")
+
+// control runs a statement without parameters.
+func (s *slot) control(command string) error {
+	_, err := s.conn.ExecContext(context.Background(), command)
+	return err
+}
+
+// setLockTimeout is the statement that bounds the wait for a lock.
+func setLockTimeout(scope string, d time.Duration) string {
+	return "SET " + scope + "lock_timeout = " + strconv.FormatInt(d.Milliseconds(), 10)
 }
 
 // statement returns the prepared statement of a text, or nil when it is to be
@@ -109,7 +218,11 @@ func (s *slot) statement(ctx context.Context, text string, prepare bool) (*direc
 // setLockTimeout changes for how long statements wait for a lock, where that is
 // bounded at all. What fails here has lost its connection.
 func (s *slot) setLockTimeout(d time.Duration) {
-	if s.prepare && s.conn != nil && s.control("SET lock_timeout = "+strconv.FormatInt(d.Milliseconds(), 10)) != nil {
+	if s.routed {
+		s.lockTimeout = d
+		return
+	}
+	if s.prepare && s.conn != nil && s.control(setLockTimeout("", d)) != nil {
 		s.reset()
 	}
 }

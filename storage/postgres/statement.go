@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"bytes"
 	"encoding/binary"
 	"slices"
 	"strconv"
@@ -28,13 +29,24 @@ type statement struct {
 	// is good for it depends on the size of the tables, so that it is planned
 	// each time; any other finds its rows by their unique keys.
 	joins bool
+
+	// routed says that the tables are distributed, so that only parts that change
+	// rows which are there can be one statement; found is what those return. Parts
+	// that add rows are steps before it, or, if they need what was found, after.
+	routed       bool
+	steps, after []step
+	found        found
+	results      []string // what is found, as queries
+	keys         []lookup // that updated records have
+	rekeys       bool     // in place of those that are found
+	tenant       storage.ID
 }
 
 // part is a common table expression.
 type part struct{ name, body string }
 
 func newStatement(tenant storage.ID) *statement {
-	return &statement{args: []any{tenant[:]}}
+	return &statement{args: []any{tenant[:]}, tenant: tenant}
 }
 
 // number adds a parameter and returns its place in the text.
@@ -106,7 +118,9 @@ func (s *statement) text() string {
 		list = append(list, s.final)
 	}
 	parts, proper := s.parts, "SELECT "+strings.Join(list, ", ")
-	if len(list) == 0 {
+	if s.routed {
+		proper = s.foundText(list)
+	} else if len(list) == 0 {
 		last := len(s.parts) - 1
 		parts, proper = s.parts[:last], s.parts[last].body
 	}
@@ -120,24 +134,21 @@ func (s *statement) text() string {
 	return "WITH " + strings.Join(expressions, ",\n") + "\n" + proper
 }
 
+// foundText selects what is found, and the guards whether anything is or not.
+func (s *statement) foundText(guards []string) string {
+	guard := strings.Join(append(guards, "1")[:1], "")
+	results := append(s.results, "SELECT NULL::bytea, NULL::text, NULL::bigint, NULL::bytea WHERE false")
+	return "SELECT g.ok, f.name, f.kind, f.n, f.id FROM (SELECT " + guard + " AS ok) g LEFT JOIN (" +
+		strings.Join(results, " UNION ALL ") + ") AS f(name, kind, n, id) ON true"
+}
+
 // unsynced makes the commit of the statement that selects it return before the
 // write-ahead log is on disk. It holds for this transaction alone, so it works
 // behind a pooler and costs no round trip.
 const unsynced = "set_config('synchronous_commit', 'off', true)"
 
-// compose returns the statement that applies a change. The shard is that of
-// the counters it adds to; relaxed is what need not be on disk when it is
-// committed.
-func compose(c *storage.Change, shard int64, relaxed bool) *statement {
-	s := newStatement(c.Tenant)
-	s.apply(c, shard)
-	if relaxed {
-		s.final = unsynced
-	}
-	return s
-}
-
-// apply adds all that a change does.
+// apply adds all that a change does. The shard is that of the counters that it
+// adds to.
 func (s *statement) apply(c *storage.Change, shard int64) {
 	if len(c.InsertTokens) > 0 {
 		s.insertTokens(c, shard)
@@ -192,8 +203,10 @@ func (s *statement) claim(c *storage.Change) {
 	case storage.ClaimDrop:
 		s.with("claimed", "DELETE FROM vault_claims c USING "+s.rows(row)+" WHERE "+own)
 	default:
-		s.with("claimed", "INSERT INTO vault_claims (tenant_id, "+claimColumns.names("")+") SELECT $1::bytea, u.* FROM "+
-			s.rows(row)+replaceClaim+dead(s.number(c.Now.UnixMicro()))+" RETURNING 1")
+		s.write("claimed", 1, func(s *statement) string {
+			return s.insert("vault_claims", row) + replaceClaim + dead(s.number(c.Now.UnixMicro()))
+		})
+		return
 	}
 	s.expect("claimed", 1)
 }
@@ -206,7 +219,7 @@ const (
 )
 
 func (s *statement) insertTokens(c *storage.Change, shard int64) {
-	if len(c.InsertTokens) == 1 && len(c.UpdateTokens) == 0 && len(c.DeleteTokens) == 0 {
+	if !s.routed && len(c.InsertTokens) == 1 && len(c.UpdateTokens) == 0 && len(c.DeleteTokens) == 0 {
 		s.insertToken(c, shard)
 		return
 	}
@@ -215,15 +228,12 @@ func (s *statement) insertTokens(c *storage.Change, shard int64) {
 	for i := range c.InsertTokens {
 		t := &c.InsertTokens[i]
 		putToken(tokens, t)
-		eachHash(t.Hashes, func(h *storage.Hash) {
-			hashes.bytes(h[:])
-			hashes.bytes(t.Ord[:])
-		})
+		putHashes(hashes, t)
 	}
-	s.with("created", "INSERT INTO vault_tokens (tenant_id, "+tokenColumns.names("")+") SELECT $1::bytea, u.* FROM "+s.rows(tokens)+" RETURNING 1")
-	s.expect("created", len(c.InsertTokens)) // so that ids are judged before a part below gives one up
+	// Their ids are judged before a part below gives one up.
+	s.write("created", len(c.InsertTokens), func(s *statement) string { return s.insert("vault_tokens", tokens) })
 	if hashes.n > 0 {
-		s.with("hashed", "INSERT INTO vault_token_hashes (tenant_id, hash, ord) SELECT $1::bytea, u.* FROM "+s.rows(hashes))
+		s.write("hashed", anyRows, func(s *statement) string { return s.insert("vault_token_hashes", hashes) })
 	}
 }
 
@@ -296,10 +306,31 @@ func (s *statement) updateTokens(updates []storage.TokenUpdate) {
 	s.with("new_hashes", "SELECT "+oneHash+" AS hash, b.ord FROM before b, "+splitHashes)
 	s.with("old_hashes", "SELECT "+oneHash+" AS hash, b.ord FROM"+
 		" (SELECT ord, old_hashes AS hashes FROM before WHERE hashes IS NOT NULL) b, "+splitHashes)
-	s.with("rehashed", "INSERT INTO vault_token_hashes (tenant_id, hash, ord)"+
-		" SELECT $1::bytea, n.hash, n.ord FROM (SELECT * FROM new_hashes EXCEPT SELECT * FROM old_hashes) n")
 	s.with("stale_hashes", "SELECT * FROM old_hashes EXCEPT SELECT * FROM new_hashes")
 	s.unhash("stale_hashes", strings.ReplaceAll(same, " t.", " h."))
+	if hashes := newHashes(updates); hashes.n > 0 {
+		s.write("rehashed", anyRows, func(s *statement) string {
+			return s.insert("vault_token_hashes", hashes) + " ON CONFLICT DO NOTHING" // those that stay
+		})
+	}
+}
+
+// newHashes are the hashes of tokens that do not keep those that they have.
+func newHashes(updates []storage.TokenUpdate) *rows {
+	r := newRows(hashColumns, len(updates))
+	for i := range updates {
+		if !updates[i].KeepHashes {
+			putHashes(r, &updates[i].Token)
+		}
+	}
+	return r
+}
+
+func putHashes(r *rows, t *storage.Token) {
+	eachHash(t.Hashes, func(h *storage.Hash) {
+		r.bytes(h[:])
+		r.bytes(t.Ord[:])
+	})
 }
 
 // unhash deletes the hashes that an expression lists. Those of a single token
@@ -338,54 +369,82 @@ const addToCounts = " ON CONFLICT (tenant_id, set_id, type, shard) DO UPDATE SET
 // countTokens adds up what a change does to the numbers of tokens. What an
 // update or a delete takes away is what the stored row says.
 func (s *statement) countTokens(c *storage.Change, shard int64) {
-	moved := len(c.UpdateTokens)+len(c.DeleteTokens) > 0
-	var changes []string
-	if len(c.InsertTokens) > 1 || len(c.InsertTokens) == 1 && moved {
-		changes = append(changes, "SELECT u.set_id, u.type, u.n FROM "+s.rows(counts(c.InsertTokens)))
-	}
+	var moved []string
 	if len(c.UpdateTokens) > 0 {
-		changes = append(changes, "SELECT set_id, type, 1 FROM before WHERE set_id <> old_set_id",
+		moved = append(moved, "SELECT set_id, type, 1 FROM before WHERE set_id <> old_set_id",
 			"SELECT old_set_id, type, -1 FROM before WHERE set_id <> old_set_id")
 	}
 	if len(c.DeleteTokens) > 0 {
-		changes = append(changes, "SELECT set_id, type, -1 FROM going")
+		moved = append(moved, "SELECT set_id, type, -1 FROM going")
 	}
-	if len(changes) == 0 {
-		return
+	created := counts(c.InsertTokens)
+	switch {
+	case len(moved) == 0 && len(created) > 0 && (s.routed || len(c.InsertTokens) > 1): // else insertToken has counted it
+		s.write("counted", anyRows, func(s *statement) string { return s.insertCounts(created, shard) })
+	case len(moved) == 0:
+	case s.routed:
+		s.results = append(s.results, sumCounts("d.set_id, d.type, sum(d.n)::bigint, NULL::bytea", moved))
+		s.later(func() step { return s.countFound(created, shard) })
+	default:
+		if len(created) > 0 {
+			moved = append(moved, "SELECT u.set_id, u.type, u.n FROM "+s.rows(created.rows(shard)))
+		}
+		s.with("counted", "INSERT INTO vault_token_counts (tenant_id, set_id, type, shard, n) "+
+			sumCounts("$1::bytea, d.set_id, d.type, "+s.number(shard)+", sum(d.n)", moved)+" ORDER BY d.set_id, d.type"+addToCounts)
 	}
-	s.with("counted", "INSERT INTO vault_token_counts (tenant_id, set_id, type, shard, n)"+
-		" SELECT $1::bytea, d.set_id, d.type, "+s.number(shard)+", sum(d.n) FROM ("+strings.Join(changes, " UNION ALL ")+
-		") AS d(set_id, type, n) GROUP BY d.set_id, d.type HAVING sum(d.n) <> 0 ORDER BY d.set_id, d.type"+addToCounts)
+}
+
+// sumCounts adds up what several queries say of the numbers of tokens.
+func sumCounts(columns string, moved []string) string {
+	return "SELECT " + columns + " FROM (" + strings.Join(moved, " UNION ALL ") +
+		") AS d(set_id, type, n) GROUP BY d.set_id, d.type HAVING sum(d.n) <> 0"
+}
+
+func (s *statement) insertCounts(sums tally, shard int64) string {
+	return s.insert("vault_token_counts", sums.rows(shard)) + addToCounts
+}
+
+// countFound is the statement for tokens that were created, and what was found
+// of others.
+func (s *statement) countFound(created tally, shard int64) step {
+	for _, c := range s.found.counts {
+		created.sum(c)
+	}
+	if len(created) == 0 {
+		return step{}
+	}
+	return s.step(anyRows, func(s *statement) string { return s.insertCounts(created, shard) })
 }
 
 // counts are the numbers of tokens by set and type.
-func counts(tokens []storage.Token) *rows {
-	var sums tally
+func counts(tokens []storage.Token) (sums tally) {
 	for i := range tokens {
 		sums.add(storage.ID{}, &tokens[i])
 	}
-	r := newRows(countColumns, len(sums))
-	for i := range sums {
-		sums[i].put(r)
-	}
-	return r
+	return sums
 }
 
 // insertSets makes sure that sets are known. Under a shard of its own one has a
 // row of its own, which no other writer waits for, unless there is one already.
 func (s *statement) insertSets(sets []storage.ContainerSet, shard int64) {
-	from := s.rows(rowsOf(setColumns, sets, putSet))
-	if shard < 0 {
+	if shard < 0 && !s.routed {
+		from := s.rows(rowsOf(setColumns, sets, putSet))
 		s.with("sets", "INSERT INTO vault_container_sets (tenant_id, "+setColumns.names("")+", shard) SELECT $1::bytea, u.*, "+
 			s.number(shard)+" FROM "+from+" WHERE NOT EXISTS"+
 			" (SELECT FROM vault_container_sets k WHERE k.tenant_id = $1 AND k.set_id = u.set_id)")
 		return
 	}
-	s.with("sets", "INSERT INTO vault_container_sets (tenant_id, "+setColumns.names("")+") SELECT $1::bytea, u.* FROM "+
-		from+" ORDER BY u.set_id ON CONFLICT DO NOTHING")
+	slices.SortFunc(sets, func(a, b storage.ContainerSet) int { return bytes.Compare(a.Set[:], b.Set[:]) })
+	rows := rowsOf(shardedSetColumns, sets, func(r *rows, set *storage.ContainerSet) {
+		putSet(r, set)
+		r.int(min(shard, 0))
+	})
+	s.write("sets", anyRows, func(s *statement) string {
+		return s.insert("vault_container_sets", rows) + " ON CONFLICT DO NOTHING"
+	})
 }
 
 func (s *statement) insertLogs(logs []storage.Log) {
-	s.with("logged", "INSERT INTO vault_logs (tenant_id, "+logColumns.names("")+") SELECT $1::bytea, u.* FROM "+
-		s.rows(rowsOf(logColumns, logs, putLog)))
+	rows := rowsOf(logColumns, logs, putLog)
+	s.write("logged", anyRows, func(s *statement) string { return s.insert("vault_logs", rows) })
 }

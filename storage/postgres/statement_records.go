@@ -1,22 +1,30 @@
 package postgres
 
-import "github.com/seed-72ea4aab/vault/storage"
+import (
+	"bytes"
+	"slices"
+
+	"github.com/seed-72ea4aab/vault/storage"
+)
 
 func (s *statement) insertRecords(records []storage.Record) {
 	var lookups []lookup
 	for i := range records {
 		lookups = lookupsOf(lookups, &records[i])
 	}
-	s.with("recorded", "INSERT INTO vault_records (tenant_id, "+recordColumns.names("")+") SELECT $1::bytea, u.* FROM "+
-		s.rows(rowsOf(recordColumns, records, putRecord))+" RETURNING 1")
-	s.expect("recorded", len(records))
+	s.write("recorded", len(records), func(s *statement) string {
+		return s.insert("vault_records", rowsOf(recordColumns, records, putRecord))
+	})
 	if len(lookups) > 0 {
-		s.with("keyed", insertLookups+s.rows(rowsOf(lookupColumns, lookups, putLookup))+" ORDER BY u.hash RETURNING 1")
-		s.expect("keyed", len(lookups))
+		s.write("keyed", len(lookups), func(s *statement) string { return s.insertLookups(lookups) })
 	}
 }
 
-const insertLookups = "INSERT INTO vault_lookups (hash, tenant_id, kind, id) SELECT u.hash, $1::bytea, u.kind, u.id FROM "
+// insertLookups adds keys in the order in which every statement takes them.
+func (s *statement) insertLookups(lookups []lookup) string {
+	slices.SortFunc(lookups, func(a, b lookup) int { return bytes.Compare(a.key[:], b.key[:]) })
+	return s.insert("vault_lookups", rowsOf(lookupColumns, lookups, putLookup))
+}
 
 func (s *statement) updateRecords(updates []storage.RecordUpdate) {
 	var lookups []lookup
@@ -34,6 +42,10 @@ func (s *statement) updateRecords(updates []storage.RecordUpdate) {
 	s.expect("record_updated", len(updates))
 	s.with("keys_before", `SELECT k.hash, b.kind, b.id FROM record_before b,
 		LATERAL (VALUES (b.old_key_hash), (b.old_alt_hash)) AS k(hash) WHERE k.hash IS NOT NULL`)
+	if s.routed {
+		s.rekey("SELECT hash, kind, NULL::bigint, id FROM keys_before", lookups)
+		return
+	}
 	kept, after := "", ""
 	if len(lookups) > 0 {
 		s.with("keys_after", "SELECT u.hash, u.kind, u.id FROM "+s.rows(rowsOf(lookupColumns, lookups, putLookup)))
@@ -45,6 +57,48 @@ func (s *statement) updateRecords(updates []storage.RecordUpdate) {
 		"SELECT o.hash FROM (SELECT * FROM keys_before"+kept+") o))"+after)
 }
 
+const insertLookups = "INSERT INTO vault_lookups (hash, tenant_id, kind, id) SELECT u.hash, $1::bytea, u.kind, u.id FROM "
+
+// rekey replaces the keys that a query finds by others, where tables are
+// distributed. A key is judged before another record gives it up.
+func (s *statement) rekey(before string, after []lookup) {
+	if s.results = append(s.results, before); !s.rekeys {
+		s.rekeys = true
+		s.later(s.addKeys)
+		s.later(s.dropKeys)
+	}
+	s.keys = append(s.keys, after...)
+}
+
+// addKeys is the statement for the keys that were not found.
+func (s *statement) addKeys() step {
+	added := slices.DeleteFunc(slices.Clone(s.keys), func(l lookup) bool {
+		return slices.Contains(s.found.keys, foundKey{*l.key, l.record.Kind, l.record.ID})
+	})
+	if len(added) == 0 {
+		return step{}
+	}
+	return s.step(len(added), func(s *statement) string { return s.insertLookups(added) })
+}
+
+// dropKeys is the statement for the keys that were found and do not stay.
+func (s *statement) dropKeys() step {
+	gone := newRows(columns{{"hash", bytea}}, len(s.found.keys))
+	for _, found := range s.found.keys {
+		if !slices.ContainsFunc(s.keys, func(l lookup) bool { return *l.key == found.key }) {
+			gone.bytes(found.key[:])
+		}
+	}
+	if gone.n == 0 {
+		return step{}
+	}
+	return s.step(anyRows, func(s *statement) string {
+		s.args = nil // the table is not under tenants
+		s.values(gone)
+		return "DELETE FROM vault_lookups WHERE hash = ANY($1::bytea[])"
+	})
+}
+
 func (s *statement) deleteRecords(deletes []storage.RecordDelete) {
 	from, same := s.find(rowsOf(recordDeleteColumns, deletes, putRecordDelete), "r", "kind", "id")
 	s.with("record_going", "SELECT r.kind, r.id, r.key_hash, r.alt_hash FROM "+from+
@@ -53,14 +107,20 @@ func (s *statement) deleteRecords(deletes []storage.RecordDelete) {
 	s.with("record_gone", "DELETE FROM vault_records r USING record_going b"+
 		" WHERE r.tenant_id = $1 AND r.kind = b.kind AND r.id = b.id"+same+" RETURNING 1")
 	s.expect("record_gone", len(deletes))
+	if s.routed {
+		s.rekey(`SELECT k.hash, b.kind, NULL::bigint, b.id FROM record_going b,
+			LATERAL (VALUES (b.key_hash), (b.alt_hash)) AS k(hash) WHERE k.hash IS NOT NULL`, nil)
+		return
+	}
 	s.with("keys_gone", `DELETE FROM vault_lookups l WHERE l.hash = ANY (ARRAY(
 		SELECT k.hash FROM record_going b, LATERAL (VALUES (b.key_hash), (b.alt_hash)) AS k(hash)))`)
 }
 
 func (s *statement) jobs(c *storage.Change) {
 	if len(c.InsertJobs) > 0 {
-		s.with("queued", "INSERT INTO vault_jobs (tenant_id, "+jobColumns.names("")+") SELECT $1::bytea, u.* FROM "+
-			s.rows(rowsOf(jobColumns, c.InsertJobs, putJob))+" ON CONFLICT DO NOTHING")
+		s.write("queued", anyRows, func(s *statement) string {
+			return s.insert("vault_jobs", rowsOf(jobColumns, c.InsertJobs, putJob)) + " ON CONFLICT DO NOTHING"
+		})
 	}
 	if len(c.UpdateJobs) > 0 {
 		from, _ := s.find(rowsOf(jobUpdateColumns, c.UpdateJobs, putJobUpdate), "j")

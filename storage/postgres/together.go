@@ -3,8 +3,8 @@ package postgres
 import (
 	"bytes"
 	"cmp"
+	"database/sql/driver"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -25,7 +25,7 @@ const carefulFor = 64
 // 12 % (BenchmarkCreate), unless there was a conflict not long ago: a caller that
 // causes them all the time does not make others wait for statements that fail.
 func (s *Store) createTogether(slot *slot, batch []*pending) (passed []*pending, err error) {
-	g := gather(batch)
+	g := gather(batch, slot)
 	careful := s.careful.Load() > 0
 	if careful {
 		s.careful.Add(-1)
@@ -35,6 +35,9 @@ func (s *Store) createTogether(slot *slot, batch []*pending) (passed []*pending,
 	if refused(err) {
 		s.careful.Store(carefulFor)
 		careful = true
+	}
+	if careful && slot.routed {
+		return nil, errGuard // no statement passes over some: they are written one by one
 	}
 	if careful {
 		passed, err = g.createCarefully(slot, batch)
@@ -47,6 +50,7 @@ func (s *Store) createTogether(slot *slot, batch []*pending) (passed []*pending,
 // name their token.
 var (
 	groupTokenColumns = slices.Concat(tenantColumn, tokenColumns)
+	bareTokenColumns  = slices.DeleteFunc(slices.Clone(groupTokenColumns), func(c column) bool { return slices.Contains(bare, c.name) })
 	groupLogColumns   = slices.Concat(tenantColumn, logColumns)
 	groupClaimColumns = slices.Concat(tenantColumn, claimColumns)
 	groupHashColumns  = slices.Concat(tenantColumn, hashColumns)
@@ -66,12 +70,19 @@ var (
 	sharedTokenColumns = []string{"tenant_id", "type", "set_id", "containers", "expression", "key_version", "created_by", "rev"}
 	sharedLogColumns   = []string{"tenant_id", "actor_id", "actor_type", "entity_type", "operation", "message", "actor_name"}
 	sharedTenant       = []string{"tenant_id"}
+	sharedShard        = []string{"tenant_id", "shard"}
+
+	// bare are the columns that tokens without anything special have nothing in.
+	bare = []string{"dedup", "cvc", "cvc_expires_at", "expires_at", "modified_by", "modified_at"}
 )
 
 // group is the rows of a batch of creates.
 type group struct {
 	tokens, hashes, logs, claims, sets, counts *rows
+	sums                                       tally // that counts are
 	uniform                                    bool
+	special                                    bool // a token is not bare
+	routed                                     bool // all are of one tenant, and each part is a statement
 	// now is the earliest moment by which a change judges claims. A claim that
 	// only the later ones see dead is refused here and looked at again.
 	now int64
@@ -102,25 +113,28 @@ func alikeLogs(a, b *storage.Log) bool {
 		a.Operation == b.Operation && a.Message == b.Message && a.ActorName == b.ActorName
 }
 
-// gather collects the rows of a batch.
-func gather(batch []*pending) *group {
+// gather collects the rows of a batch that a slot is to write.
+func gather(batch []*pending, slot *slot) *group {
 	n := len(batch)
 	g := &group{
-		uniform: uniform(batch),
-		tokens:  newRows(carefulTokenColumns, n), hashes: newRows(groupHashColumns, n),
+		uniform: uniform(batch), routed: slot.routed,
+		tokens: newRows(carefulTokenColumns, n), hashes: newRows(groupHashColumns, n),
 		logs: newRows(carefulLogColumns, n), claims: newRows(carefulClaimColumns, n),
-		sets: newRows(groupSetColumns, 1), counts: newRows(groupCountColumns, 1),
+		sets: newRows(groupSetColumns, 1),
 	}
 	var sums tally
 	var sets []tenantSet
-	for _, p := range ordered(batch) {
+	sorted := ordered(batch)
+	for _, p := range sorted {
 		c := p.change
 		var token []byte
 		if len(c.InsertTokens) > 0 {
-			token = c.InsertTokens[0].Ord[:]
+			t := &c.InsertTokens[0]
+			token = t.Ord[:]
+			g.special = g.special || !isBare(t)
 			g.addToken(c)
-			sums.add(c.Tenant, &c.InsertTokens[0])
-			sets = g.addSet(c, sets)
+			sums.add(c.Tenant, t)
+			sets = addSet(sets, c)
 		}
 		for i := range c.Logs {
 			g.logs.bytes(c.Tenant[:])
@@ -128,12 +142,16 @@ func gather(batch []*pending) *group {
 			g.logs.optional(token)
 		}
 	}
-	slices.SortFunc(sums, compareCounts)
-	for i := range sums {
-		g.counts.bytes(sums[i].tenant[:])
-		sums[i].put(g.counts)
-	}
+	g.addClaims(sorted)
+	g.addSets(sets)
+	g.sums, g.counts = sums, sums.tenantRows(slot.shard)
 	return g
+}
+
+// isBare reports whether a token has nothing in the columns that are bare.
+func isBare(t *storage.Token) bool {
+	return t.Dedup == storage.Hash{} && t.CVC == nil && t.CVCExpiresAt.IsZero() && t.ExpiresAt.IsZero() &&
+		t.ModifiedBy.IsZero() && t.ModifiedAt.IsZero()
 }
 
 func (g *group) addToken(c *storage.Change) {
@@ -150,29 +168,49 @@ func (g *group) addToken(c *storage.Change) {
 		return
 	}
 	g.tokens.bytes(c.Claim.Key[:])
-	if now := c.Now.UnixMicro(); g.claims.n == 0 || now < g.now {
-		g.now = now
-	}
-	g.claims.bytes(c.Tenant[:])
-	putClaim(g.claims, &c.Claim.Claim)
-	g.claims.bytes(t.Ord[:])
 }
 
-// addSet adds the set of a token, unless it is among those that have been added.
-func (g *group) addSet(c *storage.Change, added []tenantSet) []tenantSet {
-	t := &c.InsertTokens[0]
-	key := tenantSet{c.Tenant, t.Set}
-	if slices.Contains(added, key) {
-		return added
+// addClaims adds the claims of a batch in the order of their keys, so that two
+// batches that want the same ones do not wait for each other.
+func (g *group) addClaims(batch []*pending) {
+	batch = slices.DeleteFunc(slices.Clone(batch), func(p *pending) bool { return p.change.Claim == nil })
+	slices.SortStableFunc(batch, func(a, b *pending) int {
+		return bytes.Compare(a.change.Claim.Key[:], b.change.Claim.Key[:])
+	})
+	for _, p := range batch {
+		c := p.change
+		if now := c.Now.UnixMicro(); g.claims.n == 0 || now < g.now {
+			g.now = now
+		}
+		g.claims.bytes(c.Tenant[:])
+		putClaim(g.claims, &c.Claim.Claim)
+		g.claims.bytes(c.InsertTokens[0].Ord[:])
 	}
-	g.sets.bytes(c.Tenant[:])
-	putSet(g.sets, &storage.ContainerSet{Set: t.Set, Containers: t.Containers})
-	return append(added, key)
+}
+
+// addSets adds sets in the order in which every statement takes them.
+func (g *group) addSets(sets []tenantSet) {
+	slices.SortFunc(sets, func(a, b tenantSet) int {
+		return cmp.Or(bytes.Compare(a.tenant[:], b.tenant[:]), bytes.Compare(a.Set[:], b.Set[:]))
+	})
+	for i := range sets {
+		g.sets.bytes(sets[i].tenant[:])
+		putSet(g.sets, &sets[i].ContainerSet)
+	}
+}
+
+// addSet adds the set of a token, unless it is among those that there are.
+func addSet(sets []tenantSet, c *storage.Change) []tenantSet {
+	t := &c.InsertTokens[0]
+	if slices.ContainsFunc(sets, func(s tenantSet) bool { return s.Set == t.Set && s.tenant == c.Tenant }) {
+		return sets
+	}
+	return append(sets, tenantSet{c.Tenant, storage.ContainerSet{Set: t.Set, Containers: t.Containers}})
 }
 
 type tenantSet struct {
 	tenant storage.ID
-	set    storage.Hash
+	storage.ContainerSet
 }
 
 // tally is numbers of tokens.
@@ -201,97 +239,193 @@ func (t *tally) sum(more count) {
 	*t = append(*t, more)
 }
 
-func (c *count) put(r *rows) {
+// rows are the numbers under a shard.
+func (t tally) rows(shard int64) *rows {
+	slices.SortFunc(t, compareCounts)
+	return rowsOf(countColumns, t, func(r *rows, c *count) { c.put(r, shard) })
+}
+
+// tenantRows are the numbers under a shard, with their tenants.
+func (t tally) tenantRows(shard int64) *rows {
+	slices.SortFunc(t, compareCounts)
+	r := newRows(groupCountColumns, len(t))
+	for i := range t {
+		r.bytes(t[i].tenant[:])
+		t[i].put(r, shard)
+	}
+	return r
+}
+
+func (c *count) put(r *rows, shard int64) {
+	r.int(shard)
 	r.bytes(c.set[:])
 	r.text(c.kind)
 	r.int(c.n)
 }
 
+// compareCounts is the order in which every statement takes counts, so that no
+// two of them wait for each other.
 func compareCounts(a, b count) int {
 	return cmp.Or(bytes.Compare(a.tenant[:], b.tenant[:]), bytes.Compare(a.set[:], b.set[:]), strings.Compare(a.kind, b.kind))
 }
 
 // form is all that the texts of a group's statements depend on: which rows it
-// has, and whether it is uniform.
-type form struct{ tokens, hashes, claims, uniform bool }
+// has, whether it is uniform, whether its tokens are bare, and whether its parts
+// are statements.
+type form struct{ tokens, hashes, claims, uniform, special, routed bool }
 
 func (g *group) form() form {
-	return form{tokens: g.tokens.n > 0, hashes: g.hashes.n > 0, claims: g.claims.n > 0, uniform: g.uniform}
+	return form{
+		tokens: g.tokens.n > 0, hashes: g.hashes.n > 0, claims: g.claims.n > 0,
+		uniform: g.uniform, special: g.special, routed: g.routed,
+	}
 }
 
-// shared returns the columns that a group of the form shares, of those that a
-// uniform one does.
-func (f form) shared(columns []string) []string {
-	if f.uniform {
-		return columns
-	}
-	return nil
+// groupPart is one of the inserts that write a group.
+type groupPart struct {
+	name, table string
+	columns     columns
+	shared      []string // that are sent as scalars
+	conflict    string
+	rows        func(*group) *rows
 }
 
-// texts keeps statements by their forms.
-type texts struct{ known sync.Map } // of form to string
-
-// of returns the text of a form, which is composed once.
-func (t *texts) of(f form, compose func(form) string) string {
-	if text, ok := t.known.Load(f); ok {
-		return text.(string)
+// parts returns the inserts that write a group of the form, of which the last is
+// the statement proper.
+func (f form) parts() []groupPart {
+	var parts []groupPart
+	add := func(name, table string, cs columns, shared []string, conflict string, rows func(*group) *rows) {
+		if !f.uniform {
+			shared = slices.DeleteFunc(slices.Clone(shared), func(name string) bool {
+				return name != "shard" && !(f.routed && name == "tenant_id")
+			})
+		}
+		parts = append(parts, groupPart{name, table, cs, shared, conflict, rows})
 	}
-	text := compose(f)
-	t.known.Store(f, text)
-	return text
+	add("logged", "vault_logs", groupLogColumns, sharedLogColumns, "", func(g *group) *rows { return g.logs })
+	if !f.tokens {
+		return parts
+	}
+	add("counted", "vault_token_counts", groupCountColumns, sharedShard, addToCounts, func(g *group) *rows { return g.counts })
+	add("sets", "vault_container_sets", groupSetColumns, sharedTenant, " ON CONFLICT DO NOTHING", func(g *group) *rows { return g.sets })
+	if f.hashes {
+		add("hashed", "vault_token_hashes", groupHashColumns, sharedTenant, "", func(g *group) *rows { return g.hashes })
+	}
+	if f.claims {
+		add("claimed", "vault_claims", groupClaimColumns, sharedTenant, "", func(g *group) *rows { return g.claims })
+	}
+	columns := bareTokenColumns
+	if f.special {
+		columns = groupTokenColumns
+	}
+	add("created", "vault_tokens", columns, sharedTokenColumns, "", func(g *group) *rows { return g.tokens })
+	return parts
+}
+
+// trusting is what writes all of a group of one form, or nothing at a conflict.
+type trusting struct {
+	parts []groupPart
+	text  string   // of all of them
+	texts []string // of each, where it is a statement
+}
+
+// known keeps what is made for a form, which is made once.
+type known[T any] struct{ forms sync.Map } // of form to T
+
+func (k *known[T]) of(f form, compose func(form) T) T {
+	if v, ok := k.forms.Load(f); ok {
+		return v.(T)
+	}
+	v := compose(f)
+	k.forms.Store(f, v)
+	return v
 }
 
 // The statements of batches. To compose them each time would cost 10 % of
 // CreateToken at 8 callers, and 4 % at 32 (BenchmarkCreate).
-var trustingTexts, carefulTexts texts
+var (
+	trustingTexts known[*trusting]
+	carefulTexts  known[string]
+)
 
-// createTrusting writes all of a batch in one statement, or nothing at a
-// conflict. Any claim with the same key is a conflict to it, even a dead one.
+// createTrusting writes all of a batch, or nothing at a conflict: in one
+// statement, unless the parts of it have to be. Any claim with the same key is a
+// conflict to it, even a dead one.
 func (g *group) createTrusting(slot *slot) error {
 	f := g.form()
-	args := g.logs.parameters(nil, groupLogColumns, f.shared(sharedLogColumns))
-	if f.tokens {
-		args = g.tokens.parameters(args, groupTokenColumns, f.shared(sharedTokenColumns))
-		args = append(g.counts.values(args), slot.shard)
-		args = g.sets.values(args)
+	t := trustingTexts.of(f, newTrusting)
+	if f.routed {
+		return slot.inSteps(t.steps(g))
 	}
-	if f.hashes {
-		args = g.hashes.parameters(args, groupHashColumns, f.shared(sharedTenant))
+	var args []any
+	for i := range t.parts {
+		args = t.parts[i].args(g, args)
 	}
-	if f.claims {
-		args = g.claims.parameters(args, groupClaimColumns, f.shared(sharedTenant))
-	}
-	return slot.exec(trustingTexts.of(f, trustingText), args, true)
+	return slot.exec(t.text, args, true)
 }
 
-// trustingText is the statement of createTrusting.
-func trustingText(f form) string {
-	n := 0
-	insert := func(table string, cs columns, shared []string) string {
-		text := cs.insert(table, n, f.shared(shared))
-		n += len(cs)
-		return text
+func (p *groupPart) args(g *group, args []any) []any {
+	return p.rows(g).parameters(args, p.columns, p.shared)
+}
+
+func newTrusting(f form) *trusting {
+	t := &trusting{parts: f.parts()}
+	n, last := 0, len(t.parts)-1
+	expressions := make([]string, last)
+	for i, p := range t.parts {
+		t.texts = append(t.texts, p.columns.insert(p.table, 0, p.shared)+p.conflict)
+		text := p.columns.insert(p.table, n, p.shared) + p.conflict
+		if n += len(p.columns); i < last {
+			expressions[i] = p.name + " AS (" + text + ")"
+			continue
+		}
+		t.text = text
 	}
-	logged := insert("vault_logs", groupLogColumns, sharedLogColumns)
-	if !f.tokens {
-		return logged
+	if last > 0 {
+		t.text = "WITH " + strings.Join(expressions, ",\n") + "\n" + t.text
 	}
-	created := insert("vault_tokens", groupTokenColumns, sharedTokenColumns)
-	counted := groupCountColumns.from(n, true, "u")
-	n += len(groupCountColumns) + 1
-	parts := []string{
-		"logged AS (" + logged + ")",
-		"counted AS (INSERT INTO vault_token_counts (tenant_id, set_id, type, shard, n) SELECT u.tenant_id, u.set_id, u.type, $" +
-			strconv.Itoa(n) + "::bigint, u.n FROM " + counted + addToCounts + ")",
-		"sets AS (" + insert("vault_container_sets", groupSetColumns, nil) + " ORDER BY u.tenant_id, u.set_id ON CONFLICT DO NOTHING)",
+	return t
+}
+
+// steps are the parts as statements. The tokens come first, which are what there
+// may be a conflict about.
+func (t *trusting) steps(g *group) []step {
+	steps := make([]step, 0, len(t.parts))
+	var sets step
+	for i, p := range slices.Backward(t.parts) {
+		one := step{text: t.texts[i], args: p.args(g, nil), prepare: true, want: anyRows}
+		switch p.name {
+		case "sets":
+			sets = one
+			continue
+		case "counted":
+			// A set is there if tokens of it have been counted.
+			known := true
+			one.text += " RETURNING set_id, type, n"
+			one.row = func(row []driver.Value) error {
+				known = known && g.sums.below(row)
+				return nil
+			}
+			steps = append(steps, one, step{later: func() step {
+				if known {
+					return step{}
+				}
+				return sets
+			}})
+			continue
+		}
+		steps = append(steps, one)
 	}
-	if f.hashes {
-		parts = append(parts, "hashed AS ("+insert("vault_token_hashes", groupHashColumns, sharedTenant)+")")
-	}
-	if f.claims {
-		parts = append(parts, "claimed AS ("+insert("vault_claims", groupClaimColumns, sharedTenant)+" ORDER BY u.key)")
-	}
-	return "WITH " + strings.Join(parts, ",\n") + "\n" + created
+	return steps
+}
+
+// below reports whether a count that is stored is more than what was added to it.
+func (t tally) below(row []driver.Value) bool {
+	set, _ := row[0].([]byte)
+	n, _ := row[2].(int64)
+	return slices.ContainsFunc(t, func(c count) bool {
+		return bytes.Equal(c.set[:], set) && c.kind == textOf(row[1]) && c.n < n
+	})
 }
 
 // ordered sorts changes by the unique keys of their tokens, so that two

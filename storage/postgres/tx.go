@@ -31,7 +31,7 @@ func (s *Store) InTx(ctx context.Context, tx *sql.Tx) (storage.Tx, error) {
 	if err != nil {
 		return nil, txError(err)
 	}
-	ours, err := s.place.is(ctx, theirs, s.readers, s.schema)
+	ours, err := s.place.is(ctx, theirs, s.readers.DB, s.schema)
 	switch {
 	case err != nil:
 		return nil, err
@@ -155,20 +155,30 @@ func (t *txStore) try(ctx context.Context, c *storage.Change) error {
 // apply writes the pieces of a change. The first holds what it has to.
 func (t *txStore) apply(ctx context.Context, c *storage.Change) error {
 	shard := -1 - rand.Int64N(1<<62) //nolint:gosec // one that no other transaction has
+	if t.store.routed && twice(c) != nil {
+		return errGuard
+	}
 	for i, piece := range split(c) {
 		s := t.start(c.Tenant)
 		s.apply(piece, shard-int64(i))
 		if i == 0 && c.Hold != nil {
 			s.hold(c.Hold)
 		}
-		if len(s.parts) == 0 {
-			continue
-		}
-		if _, err := t.tx.ExecContext(ctx, t.store.schema.in(s.text()), s.args...); err != nil {
-			return err
+		for _, p := range s.all() {
+			if err := p.do(ctx, t); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+func (t *txStore) run(ctx context.Context, text string, args []any, _ bool) (int64, error) {
+	result, err := t.tx.ExecContext(ctx, t.store.schema.in(text), args...)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
 }
 
 // hold locks a record against changes until the transaction ends, provided that
@@ -225,7 +235,7 @@ func (t *txStore) logged(ctx context.Context, c *storage.Change) (found bool) {
 
 func (t *txStore) start(tenant storage.ID) *statement {
 	s := newStatement(tenant)
-	s.portable = true
+	s.portable, s.routed = true, t.store.routed
 	return s
 }
 

@@ -3,14 +3,15 @@ package postgres
 import (
 	"context"
 	"database/sql/driver"
+	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/lib/pq/pqerror"
 
 	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 )
 
 // Write implements [storage.Writer].
@@ -18,43 +19,85 @@ func (s *Store) Write(ctx context.Context, c *storage.Change) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return s.write(ctx, &pending{change: c, class: classOf(c)})
+	return s.write(ctx, &pending{change: c, class: classOf(c), ambiguous: c.Unsure})
 }
 
-// write writes a change. One that meets a lock of somebody else is taken out of
-// its batch, and tried again by itself, without a connection in between.
+// write writes a change, and tries again, for as long as its caller may wait,
+// after errors that pass: a lost connection, a failover, a lock of somebody else.
+// Between two tries it holds no connection, so that the others have it.
 func (s *Store) write(ctx context.Context, p *pending) error {
-	p.deadline = time.Now().Add(s.retryFor)
-	err := s.queue.write(ctx, p)
-	for p.locked {
-		if ctx.Err() != nil && !p.ambiguous {
-			return ctx.Err()
-		}
-		if time.Now().After(p.deadline) {
-			return unknownIf(p.ambiguous, fmt.Errorf("%w: another transaction holds what the change needs", storage.ErrUnavailable))
-		}
-		p.class, p.turn, p.locked = alone, nil, false
-		err = s.waiters.try(func() error { return s.queue.write(ctx, p) })
+	p.until = storage.WaitUntil(ctx, s.retryFor)
+	if s.routed {
+		p.lane = p.change.Tenant
 	}
-	return err
+	for wait := retryAtFirst; ; wait = min(2*wait, retryAtMost) {
+		if p.ambiguous {
+			// Whether it was applied is still to be found out, for the caller that
+			// has gone too: nil and error are never a guess.
+			ctx, p.class = context.WithoutCancel(ctx), alone
+		}
+		err := s.tryWrite(ctx, p)
+		if err != nil {
+			s.room.note(err)
+		}
+		switch {
+		case err == nil:
+			return nil
+		case p.again && !p.ambiguous && ctx.Err() != nil:
+			return ctx.Err()
+		case !p.again || !time.Now().Before(p.until):
+			p.change.Unsure = p.ambiguous
+			return unknownIf(p.ambiguous, failed(err))
+		case p.locked:
+			wait = lockPause
+		}
+		sqlstore.Pause(ctx, min(wait, time.Until(p.until)))
+	}
 }
+
+// tryWrite writes a change once. One that has met a lock is tried by itself, and
+// few of those are tried at once, so that the connections are there for all
+// others.
+func (s *Store) tryWrite(ctx context.Context, p *pending) error {
+	p.again, p.overdue, p.turn = false, false, nil
+	if p.locked {
+		p.class = alone
+		if !s.waiters.enter(ctx, p.until) {
+			p.again = true
+			return errLocked
+		}
+		p.locked = false
+		defer s.waiters.leave()
+	}
+	return s.queue.write(ctx, p)
+}
+
+var errLocked = fmt.Errorf("%w: another transaction holds what the change needs", storage.ErrUnavailable)
 
 // waiters bounds how many connections are tried at once by changes that wait
-// for a lock, so that the others are there for everybody else.
+// for a lock.
 type waiters chan struct{}
 
 const maxWaiters = 2
 
-func (w waiters) try(do func() error) error {
-	w <- struct{}{}
-	defer func() { <-w }()
-	pause(lockPause)
-	return do()
+// enter waits for a place until a moment. The end of the context comes first.
+func (w waiters) enter(ctx context.Context, until time.Time) bool {
+	timer := time.NewTimer(time.Until(until))
+	defer timer.Stop()
+	select {
+	case w <- struct{}{}:
+		return true
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+	return false
 }
 
+func (w waiters) leave() { <-w }
+
 const (
-	// lockTimeout is for how long a statement waits for a lock, and shareTimeout
-	// for how long one waits that was part of a batch which has waited already.
+	// lockTimeout is for how long a change waits for a lock, and shareTimeout for
+	// how long one waits that was part of a batch which has waited already.
 	lockTimeout  = 100 * time.Millisecond
 	shareTimeout = 5 * time.Millisecond
 	// lockPause is between one try and the next.
@@ -68,19 +111,48 @@ func (s *Store) flush(slot *slot, batch []*pending) {
 		s.readBatch(slot, batch)
 		return
 	}
-	deadline := time.Now().Add(s.retryFor)
+	if err := slot.ensure(latest(batch)); err != nil {
+		putOff(batch, err)
+		return
+	}
 	left, locked := batch, false
-	if len(batch) > 1 && !slices.ContainsFunc(batch, late) {
-		left, locked = s.together(slot, batch, deadline)
+	if (len(batch) > 1 || slot.routed && batch[0].class == creates) && !slices.ContainsFunc(batch, late) {
+		left, locked = s.together(slot, batch)
 	}
 	if locked {
 		slot.setLockTimeout(shareTimeout)
 		defer slot.setLockTimeout(lockTimeout)
 	}
-	for _, p := range left {
-		p.err = s.single(slot, p, deadline)
+	for i, p := range left {
+		if slot.conn == nil {
+			putOff(left[i:], errNoConn)
+			break
+		}
+		s.single(slot, p)
 	}
 	s.account(batch)
+}
+
+// errNoConn is the error of changes whose turn did not come before their
+// connection was lost.
+var errNoConn = &connectError{errors.New("the connection was lost")}
+
+// putOff has the changes of a batch that were not sent tried again by their
+// callers.
+func putOff(batch []*pending, err error) {
+	for _, p := range batch {
+		p.err, p.again = err, passes(err)
+	}
+}
+
+// latest is until when the most patient of a batch waits.
+func latest(batch []*pending) (until time.Time) {
+	for _, p := range batch {
+		if p.until.After(until) {
+			until = p.until
+		}
+	}
+	return until
 }
 
 func late(p *pending) bool { return p.change.Late(time.Now()) }
@@ -88,10 +160,7 @@ func late(p *pending) bool { return p.change.Late(time.Now()) }
 // together tries a batch as one statement, and returns the changes that are
 // left to be written one by one: all of them, when the statement failed, or met
 // a lock.
-func (s *Store) together(slot *slot, batch []*pending, deadline time.Time) (left []*pending, locked bool) {
-	if err := s.connect(slot, deadline); err != nil {
-		return batch, false // each of them reports it
-	}
+func (s *Store) together(slot *slot, batch []*pending) (left []*pending, locked bool) {
 	var passed []*pending
 	var err error
 	if batch[0].class == reads {
@@ -116,33 +185,21 @@ func (s *Store) together(slot *slot, batch []*pending, deadline time.Time) (left
 // without a reason that can be found afterwards.
 const maxAttempts = 20
 
-// single writes one change and tries again for as long as that makes sense.
-func (s *Store) single(slot *slot, p *pending, deadline time.Time) error {
-	wait := retryAtFirst
-	for attempt := 1; ; attempt++ {
-		if err := s.connect(slot, deadline); err != nil {
-			return unknownIf(p.ambiguous, err)
-		}
+// single writes one change, unless an error keeps it from that which passes.
+func (s *Store) single(slot *slot, p *pending) {
+	for range maxAttempts {
 		done, err := s.attempt(slot, p)
 		if done {
-			return err
-		}
-		if err == nil && attempt == maxAttempts {
-			return errUnsettled
-		}
-		if code(err) == pqerror.LockNotAvailable {
-			p.locked = true
-			return err
+			p.err = err
+			return
 		}
 		if err != nil {
 			slot.forget(err)
-			if time.Now().After(deadline) {
-				return unknownIf(p.ambiguous, clean(err))
-			}
-			pause(wait)
-			wait = min(2*wait, retryAtMost)
+			p.err, p.again, p.locked = err, true, code(err) == pqerror.LockNotAvailable
+			return
 		}
 	}
+	p.err = errUnsettled
 }
 
 // attempt writes one change once. It is done when the outcome is known;
@@ -154,7 +211,7 @@ func (s *Store) attempt(slot *slot, p *pending) (done bool, err error) {
 		}
 	}
 	if p.change.Late(time.Now()) {
-		return true, unknownIf(p.ambiguous, storage.ErrLate)
+		return true, storage.ErrLate
 	}
 	if !p.refused {
 		err = slot.apply(p.change)
@@ -187,41 +244,31 @@ func (s *Store) attempt(slot *slot, p *pending) (done bool, err error) {
 	case err != nil:
 		return true, clean(err)
 	case conflict != nil:
+		p.ambiguous = false
 		return true, conflict
-	case constraint(refusal) == "vault_logs_pkey":
+	case violates(refusal, "vault_logs_pkey"):
 		return true, clean(refusal) // an id of the log that another change has
 	default:
 		return false, nil // it has gone meanwhile
 	}
 }
 
-// apply writes one change: in one statement, or, when it is large, in several
-// inside a transaction.
+// apply writes one change: in one statement, or, when it is large or the tables
+// are distributed, in several inside a transaction.
 func (s *slot) apply(c *storage.Change) error {
-	pieces := split(c)
-	if len(pieces) == 1 {
-		return s.applyPiece(c)
+	if s.routed && twice(c) != nil {
+		return errGuard // no statement would see what is wrong about another
 	}
-	if err := s.control("BEGIN"); err != nil {
-		return err
-	}
-	for _, piece := range pieces {
-		if err := s.applyPiece(piece); err != nil {
-			if s.control("ROLLBACK") != nil {
-				s.reset()
-			}
-			return err
+	var steps []step
+	for _, piece := range split(c) {
+		st := s.start(c.Tenant)
+		st.apply(piece, s.shard)
+		if onlyReadLogs(c) && !s.unsynced && !s.routed {
+			st.final = unsynced
 		}
+		steps = append(steps, st.all()...)
 	}
-	return s.control("COMMIT")
-}
-
-func (s *slot) applyPiece(c *storage.Change) error {
-	st := compose(c, s.shard, onlyReadLogs(c) && !s.unsynced)
-	if len(st.parts) == 0 {
-		return nil
-	}
-	return s.exec(st.text(), st.args, !st.joins)
+	return s.inSteps(steps)
 }
 
 // maxRows bounds the tokens, and the log entries, of one statement. Beyond it
@@ -263,50 +310,15 @@ func (s *slot) applied(c *storage.Change) (bool, error) {
 	return found, err
 }
 
-// control runs BEGIN, COMMIT or ROLLBACK.
-func (s *slot) control(command string) error {
-	_, err := s.conn.ExecContext(context.Background(), command)
-	return err
-}
-
 const (
 	retryAtFirst = 5 * time.Millisecond
 	retryAtMost  = 500 * time.Millisecond
 )
-
-// connect makes sure that the slot has a connection. If need be it tries again
-// and again until the deadline.
-func (s *Store) connect(slot *slot, deadline time.Time) error {
-	if slot.connected() {
-		return nil
-	}
-	for wait := retryAtFirst; ; wait = min(2*wait, retryAtMost) {
-		ctx, cancel := context.WithDeadline(context.Background(), deadline.Add(connectTimeout))
-		err := slot.connect(ctx)
-		cancel()
-		if err == nil {
-			return nil
-		}
-		if time.Now().After(deadline) || hopeless(err) {
-			return clean(err)
-		}
-		pause(wait)
-	}
-}
-
-// hopeless reports whether a refusal to connect will still be one later.
-func hopeless(err error) bool {
-	c := string(code(err))
-	return strings.HasPrefix(c, string(pqerror.ClassInvalidAuthorizationSpecification)) ||
-		strings.HasPrefix(c, string(pqerror.ClassInvalidCatalogName))
-}
-
-func pause(d time.Duration) { <-time.After(d) }
 
 // unknownIf adds to an error that the change may have been applied, if so.
 func unknownIf(ambiguous bool, err error) error {
 	if !ambiguous {
 		return err
 	}
-	return fmt.Errorf("postgres: the connection was lost for too long; the change may or may not have been applied: %w", err)
+	return fmt.Errorf("postgres: the change may or may not have been applied: %w", err)
 }

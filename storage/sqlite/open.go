@@ -271,6 +271,10 @@ func in(column string, values []any) (string, []any) {
 // describe says what went wrong. The texts of SQLite name tables and columns,
 // never what is in them.
 func describe(doing string, err error) error {
+	switch codeOf(err) {
+	case sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY:
+		return fmt.Errorf("sqlite: %s: %w; the file and its folder must be writable", doing, err)
+	}
 	return fmt.Errorf("sqlite: %s: %w", doing, err)
 }
 

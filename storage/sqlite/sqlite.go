@@ -115,6 +115,27 @@ func (s *Store) Write(ctx context.Context, c *storage.Change) error {
 	return s.writes.do(ctx, call{change: c, rows: rowsOf(c)})
 }
 
+// Ping implements [storage.Storage]. It writes a row as it is, without waiting for
+// the disk.
+func (s *Store) Ping(ctx context.Context) error {
+	if err := s.reader.Ping(ctx); err != nil {
+		return err
+	}
+	written := make(chan error, 1)
+	go func() {
+		written <- s.writes.do(ctx, call{lazy: true, inside: func(w *writer) error {
+			_, err := w.exec(stmtTouch)
+			return err
+		}})
+	}()
+	select {
+	case err := <-written:
+		return err
+	case <-ctx.Done(): // another transaction holds the write lock
+		return ctx.Err()
+	}
+}
+
 func rowsOf(c *storage.Change) int {
 	return len(c.InsertTokens) + len(c.UpdateTokens) + len(c.DeleteTokens) +
 		len(c.InsertRecords) + len(c.UpdateRecords) + len(c.DeleteRecords) +

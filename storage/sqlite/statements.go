@@ -18,6 +18,7 @@ const (
 	stmtLock
 	stmtIdentity
 	stmtHold
+	stmtTouch
 
 	stmtInsertToken
 	stmtFindTakenToken
@@ -69,7 +70,9 @@ var statementText = [statementCount]string{
 	stmtSyncNormal: `PRAGMA synchronous = NORMAL`,
 
 	// It changes nothing, but takes the lock that lets one transaction write.
-	stmtLock:     `UPDATE vault_migrations SET version = version WHERE version = 0`,
+	stmtLock: `UPDATE vault_migrations SET version = version WHERE version = 0`,
+	// It changes nothing either, but is written to the file.
+	stmtTouch:    `UPDATE vault_migrations SET vault_id = vault_id WHERE version = 1001`,
 	stmtIdentity: `SELECT m.vault_id, l.file FROM vault_migrations m, pragma_database_list l WHERE l.name = 'main' LIMIT 1`,
 	stmtHold:     `SELECT 1 FROM vault_records WHERE tenant_id = ? AND kind = ? AND id = ? AND rev = ?`,
 

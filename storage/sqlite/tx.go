@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -157,10 +158,15 @@ func txError(err error) error {
 	return unavailable(err)
 }
 
-// unavailable marks what another transaction is in the way of.
+// unavailable marks what passes: another transaction is in the way, or the file
+// cannot be written, or not be read, for now.
 func unavailable(err error) error {
-	if isBusy(err) {
-		return fmt.Errorf("%w: %w", storage.ErrUnavailable, err)
+	switch codeOf(err) {
+	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY,
+		sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_PROTOCOL:
+		if !errors.Is(err, storage.ErrUnavailable) {
+			return fmt.Errorf("%w: %w", storage.ErrUnavailable, err)
+		}
 	}
 	return err
 }

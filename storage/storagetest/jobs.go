@@ -21,6 +21,8 @@ func jobRules() []rule {
 		{"JobUpdate with Until goes on holding the lease", jobRenewed},
 		{"JobUpdate and JobDelete are for a job that Owner holds", jobFenced},
 		{"JobDelete deletes the job", jobDelete},
+		{"Jobs returns jobs as they are, newest first, within the filter", jobsListed},
+		{"a dead job that was given up with a lease is its holder's", jobRevived},
 		{"no two callers get the same job", jobContention},
 		{"DueTenants returns the tenants, in order, that have a job to lease", dueTenantsOrder},
 		{"DueTenants and LeaseJobs agree on what is due", dueTenantsAgree},
@@ -120,6 +122,58 @@ func jobLeased(w *world) {
 	w.refused(&storage.Change{
 		Tenant: tenant, DeleteJobs: []storage.JobDelete{{Owner: first, ID: job.ID}},
 	}, storage.JobStale, 0)
+}
+
+func (w *world) jobs(f storage.JobFilter) []storage.Job {
+	w.Helper()
+	jobs, err := w.store.Jobs(w.Context(), f)
+	if err != nil {
+		w.Fatalf("jobs: %v", err)
+	}
+	return jobs
+}
+
+func jobsListed(w *world) {
+	tenant, other, owner := w.id(), w.id(), w.id()
+	var living, dead []storage.Job
+	for i := range 6 {
+		job := w.job(earlier)
+		job.Dead = i%2 == 1
+		w.insertJobs(tenant, job)
+		job.Tenant = tenant
+		if job.Dead {
+			dead = append([]storage.Job{job}, dead...)
+		} else {
+			living = append([]storage.Job{job}, living...)
+		}
+	}
+	w.insertJobs(other, w.job(earlier))
+	w.same("living", w.jobs(storage.JobFilter{Tenant: tenant, Limit: 10}), living)
+	w.same("dead", w.jobs(storage.JobFilter{Tenant: tenant, Dead: true, Limit: 10}), dead)
+	w.same("limit", w.jobs(storage.JobFilter{Tenant: tenant, Limit: 2}), living[:2])
+	w.same("before", w.jobs(storage.JobFilter{Tenant: tenant, Before: living[0].ID, Limit: 10}), living[1:])
+	w.same("one", w.jobs(storage.JobFilter{Tenant: tenant, ID: living[1].ID, Limit: 10}), living[1:2])
+	w.same("one that is not dead", w.jobs(storage.JobFilter{Tenant: tenant, ID: living[1].ID, Dead: true, Limit: 10}), []storage.Job(nil))
+	w.same("another tenant's", w.jobs(storage.JobFilter{Tenant: other, ID: living[1].ID, Limit: 10}), []storage.Job(nil))
+	w.same("none", w.jobs(storage.JobFilter{Tenant: tenant}), []storage.Job(nil))
+	leased := w.lease(tenant, owner, 1)
+	w.same("leased", w.jobs(storage.JobFilter{Tenant: tenant, ID: leased[0].ID, Limit: 1}), leased)
+}
+
+func jobRevived(w *world) {
+	tenant, owner, job := w.id(), w.id(), w.job(earlier)
+	w.insertJobs(tenant, job)
+	w.lease(tenant, owner, 1)
+	gone := job
+	gone.Dead, gone.RunAt = true, later
+	w.write(&storage.Change{Tenant: tenant, UpdateJobs: []storage.JobUpdate{{Owner: owner, Job: gone, Until: later}}})
+	gone.Tenant, gone.Owner, gone.LeaseUntil = tenant, owner, later
+	w.same("dead", w.jobs(storage.JobFilter{Tenant: tenant, Dead: true, Limit: 10}), []storage.Job{gone})
+	w.same("leased", w.lease(tenant, w.id(), 1), []storage.Job(nil))
+	w.refused(&storage.Change{Tenant: tenant, DeleteJobs: []storage.JobDelete{{Owner: w.id(), ID: job.ID}}}, storage.JobStale, 0)
+	w.write(&storage.Change{Tenant: tenant, UpdateJobs: []storage.JobUpdate{{Owner: owner, Job: job}}})
+	w.same("leased again", len(w.lease(tenant, w.id(), 1)), 1)
+	w.refused(&storage.Change{Tenant: tenant, UpdateJobs: []storage.JobUpdate{{Owner: owner, Job: job}}}, storage.JobStale, 0)
 }
 
 func jobBornLeased(w *world) {

@@ -157,6 +157,10 @@ func (w *world) otherCalls() map[string]func(ctx context.Context) error {
 			_, err := s.LeaseJobs(ctx, storage.Lease{Tenant: tenant, Owner: tenant, Now: now, Until: later, Limit: 1})
 			return err
 		},
+		"Jobs": func(ctx context.Context) error {
+			_, err := s.Jobs(ctx, storage.JobFilter{Tenant: tenant, Limit: 1})
+			return err
+		},
 		"SealedUnder": func(ctx context.Context) error {
 			_, err := s.SealedUnder(ctx, tenant, storage.SealedJobs, 2, 1)
 			return err

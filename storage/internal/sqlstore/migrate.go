@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -24,6 +25,17 @@ const versionsPerMajor = 1000
 // migrateAttempts bounds how often a migration is tried: when two nodes run one
 // at once, one of them may fail, and finds it done next time.
 const migrateAttempts = 5
+
+// SchemaVersions returns the versions of the migrations that have run, oldest
+// first.
+func (s *Store) SchemaVersions(ctx context.Context) ([]int, error) {
+	var all []int
+	var version int
+	err := s.each(ctx, `SELECT version FROM vault_migrations ORDER BY version`, nil, []sql.Scanner{(*intColumn)(&version)}, func() {
+		all = append(all, version)
+	})
+	return all, err
+}
 
 // ReadMigrations returns the migrations of a folder in their order. The files
 // are named by version, as in 1001_initial.sql: the major version, then three

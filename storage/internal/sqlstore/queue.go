@@ -44,12 +44,21 @@ SELECT waiting.tenant FROM waiting WHERE waiting.tenant IS NOT NULL AND EXISTS (
 	AND (j.lease_until IS NULL OR j.lease_until <= ?)
 ) LIMIT ?`
 
+// placedDueQuery does the same where tenants are in different places, each of
+// which looks through all of its waiting jobs.
+const placedDueQuery = `
+SELECT DISTINCT j.tenant_id FROM vault_jobs j WHERE j.tenant_id > ? AND NOT j.dead AND j.run_at <= ?
+AND (j.lease_until IS NULL OR j.lease_until <= ?) ORDER BY j.tenant_id LIMIT ?`
+
 // DueTenants implements [storage.Queue].
 func (s *Store) DueTenants(ctx context.Context, now time.Time, after storage.ID, limit int) ([]storage.ID, error) {
 	var tenants []storage.ID
 	var tenant storage.ID
-	at := now.UnixMicro()
-	err := s.each(ctx, dueTenantsQuery, []any{s.dialect.ID(after), at, at, max(limit, 0)},
+	at, query := now.UnixMicro(), dueTenantsQuery
+	if s.dialect.Distributed {
+		query = placedDueQuery
+	}
+	err := s.each(ctx, query, []any{s.dialect.ID(after), at, at, max(limit, 0)},
 		[]sql.Scanner{(*idColumn)(&tenant)}, func() { tenants = append(tenants, tenant) })
 	return tenants, err
 }
@@ -76,6 +85,26 @@ func (s *Store) SealedUnder(ctx context.Context, tenant storage.ID, kind storage
 			found = append(found, sealed)
 			return size.add(sealed.Body)
 		})
+	return found, inPieces(err)
+}
+
+// Jobs implements [storage.Queue].
+func (s *Store) Jobs(ctx context.Context, f storage.JobFilter) ([]storage.Job, error) {
+	query := `SELECT ` + JobColumns + ` FROM vault_jobs WHERE tenant_id = ? AND dead = ?`
+	args := []any{s.dialect.ID(f.Tenant), f.Dead}
+	if !f.ID.IsZero() {
+		query, args = query+` AND id = ?`, append(args, s.dialect.ID(f.ID))
+	}
+	if !f.Before.IsZero() {
+		query, args = query+` AND id < ?`, append(args, s.dialect.ID(f.Before))
+	}
+	var found []storage.Job
+	job := storage.Job{Tenant: f.Tenant}
+	size := pageBytes{most: s.piece}
+	err := s.until(ctx, query+` ORDER BY id DESC LIMIT ?`, append(args, max(f.Limit, 0)), JobDest(&job), func() error {
+		found = append(found, job)
+		return size.add(job.Payload)
+	})
 	return found, inPieces(err)
 }
 

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"sync"
 	"time"
 
@@ -17,6 +18,7 @@ type readConn struct {
 	direct   *direct.Conn
 	prepared []*direct.Stmt
 	opened   time.Time
+	leash    leash
 }
 
 // close closes the statements first: SQLite would keep the connection, its
@@ -35,33 +37,58 @@ type readPool struct {
 	db       *sql.DB
 	texts    []string // of the statements to prepare on each
 	lifetime time.Duration
-	permits  chan struct{} // what a reader holds
+	cut      func(conn any) func() // may be nil
+	permits  chan struct{}         // what a reader holds
 
 	mu     sync.Mutex
 	idle   []*readConn
 	closed bool
 }
 
-func newReadPool(db *sql.DB, most int, lifetime time.Duration, texts []string) *readPool {
-	return &readPool{db: db, texts: texts, lifetime: lifetime, permits: make(chan struct{}, most)}
+func newReadPool(db *sql.DB, most int, d *Dialect, texts []string) *readPool {
+	return &readPool{db: db, texts: texts, lifetime: d.Lifetime, cut: d.Outage.Cut, permits: make(chan struct{}, most)}
 }
 
-// take waits for a connection, which the caller gives back.
-func (p *readPool) take(ctx context.Context) (*readConn, error) {
-	select {
-	case p.permits <- struct{}{}:
-	case <-ctx.Done():
-		return nil, ctx.Err()
+// take waits for a connection, which the caller gives back: until a moment,
+// unless that is zero.
+func (p *readPool) take(ctx context.Context, until time.Time) (*readConn, error) {
+	if err := p.enter(ctx, until); err != nil {
+		return nil, err
 	}
 	c, err := p.kept()
 	if c == nil && err == nil {
-		c, err = p.open(ctx)
+		c, err = p.open(ctx, until)
 	}
 	if err != nil {
 		<-p.permits
 		return nil, err
 	}
 	return c, nil
+}
+
+var errNoTurn = fmt.Errorf("%w: all connections to the database are in use", storage.ErrUnavailable)
+
+// enter takes a permit. One that is free is taken whatever the time.
+func (p *readPool) enter(ctx context.Context, until time.Time) error {
+	select {
+	case p.permits <- struct{}{}:
+		return nil
+	default:
+	}
+	var over <-chan time.Time
+	if !until.IsZero() {
+		timer := time.NewTimer(time.Until(until))
+		defer timer.Stop()
+		over = timer.C
+	}
+	select {
+	case p.permits <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-over:
+		return errNoTurn
+	}
 }
 
 // kept returns the idle connection that was used last, or nil. Connections that
@@ -103,12 +130,38 @@ func (p *readPool) expired() (old []*readConn) {
 	return old
 }
 
-func (p *readPool) open(ctx context.Context) (*readConn, error) {
+// openAtLeast is how long a connection may take to be opened when no time is
+// left to wait.
+const openAtLeast = time.Second
+
+var errNoAnswer = fmt.Errorf("%w: the database does not answer", storage.ErrUnavailable)
+
+// open opens a connection, until a moment at the latest, unless that is zero.
+func (p *readPool) open(ctx context.Context, until time.Time) (*readConn, error) {
+	if until.IsZero() {
+		return p.connect(ctx)
+	}
+	inTime, cancel := context.WithTimeout(ctx, max(openAtLeast, time.Until(until)))
+	defer cancel()
+	c, err := p.connect(inTime)
+	if err != nil && inTime.Err() != nil && ctx.Err() == nil {
+		return nil, errNoAnswer
+	}
+	return c, err
+}
+
+func (p *readPool) connect(ctx context.Context) (*readConn, error) {
 	conn, err := p.db.Conn(ctx)
 	if err != nil {
 		return nil, err
 	}
 	c := &readConn{conn: conn, direct: direct.NewConn(conn), opened: time.Now()}
+	if p.cut != nil {
+		_ = conn.Raw(func(on any) error {
+			c.leash.cut = p.cut(on)
+			return nil
+		})
+	}
 	for _, text := range p.texts {
 		stmt, err := c.direct.Prepare(ctx, text)
 		if err != nil {
@@ -141,44 +194,17 @@ func (p *readPool) give(c *readConn, keep bool) {
 func (p *readPool) close() {
 	p.mu.Lock()
 	p.closed = true
+	p.mu.Unlock()
+	p.drop()
+}
+
+// drop closes the idle connections: when one is lost, the others mostly are.
+func (p *readPool) drop() {
+	p.mu.Lock()
 	idle := p.idle
 	p.idle = nil
 	p.mu.Unlock()
 	for _, c := range idle {
 		c.close()
 	}
-}
-
-// on runs something on a connection. If that turns out to be lost, as all are
-// after a failover, it runs once more on a new one, provided that it says that it
-// may.
-//
-// A connection is given up after any error but the end of its reader's context,
-// which leaves it sound: with it goes whatever was wrong with it or its
-// statements.
-func (s *Store) on(ctx context.Context, from *readPool, do func(*readConn) (again bool, err error)) error {
-	if err := s.ready(ctx); err != nil {
-		return err
-	}
-	c, err := from.take(ctx)
-	if err != nil {
-		return err
-	}
-	keep := false
-	defer func() { from.give(c, keep) }()
-	again, err := do(c)
-	if err != nil && again && ctx.Err() == nil && c.direct.Lost() {
-		c.close()
-		if c, err = from.open(ctx); err != nil {
-			return err
-		}
-		_, err = do(c)
-	}
-	switch {
-	case err == nil:
-		keep = true
-	case ctx.Err() != nil:
-		keep, err = !c.direct.Lost(), ctx.Err()
-	}
-	return err
 }

@@ -77,7 +77,7 @@ func TestTheWarmConnectionIsUsed(t *testing.T) {
 	s := newPoolStore(t, Dialect{Conns: 3})
 	var taken []*readConn
 	for range 3 {
-		l, err := s.points.take(t.Context())
+		l, err := s.points.take(t.Context(), time.Time{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -87,7 +87,7 @@ func TestTheWarmConnectionIsUsed(t *testing.T) {
 		s.points.give(l, true)
 	}
 	for range 2 {
-		l, err := s.points.take(t.Context())
+		l, err := s.points.take(t.Context(), time.Time{})
 		if err != nil || l != taken[2] {
 			t.Errorf("got another connection than the last one, %v", err)
 		}
@@ -157,7 +157,7 @@ func TestOldConnectionsAreReplaced(t *testing.T) {
 	s := newPoolStore(t, Dialect{Conns: 3, Lifetime: time.Hour})
 	var taken []*readConn
 	for range 3 {
-		l, err := s.points.take(t.Context())
+		l, err := s.points.take(t.Context(), time.Time{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -168,7 +168,7 @@ func TestOldConnectionsAreReplaced(t *testing.T) {
 	}
 	taken[0].opened = taken[0].opened.Add(-time.Hour)
 	taken[2].opened = taken[2].opened.Add(-2 * time.Hour)
-	l, err := s.points.take(t.Context())
+	l, err := s.points.take(t.Context(), time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}

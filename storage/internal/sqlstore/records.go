@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"strings"
@@ -26,6 +27,9 @@ func recordDest(r *storage.Record) []sql.Scanner {
 
 // Lookup implements [storage.RecordReader].
 func (s *Store) Lookup(ctx context.Context, key storage.Key) (storage.Record, error) {
+	if s.dialect.Distributed {
+		return s.lookupInSteps(ctx, key)
+	}
 	var r storage.Record
 	ok, err := s.one(ctx, pointLookup, into(recordDest(&r)), key[:])
 	switch {
@@ -35,6 +39,24 @@ func (s *Store) Lookup(ctx context.Context, key storage.Key) (storage.Record, er
 		return storage.Record{}, storage.ErrNotFound
 	}
 	return r, nil
+}
+
+// lookupInSteps finds the tenant first, and so the place of the record. Between
+// the two the record may have been given another key.
+func (s *Store) lookupInSteps(ctx context.Context, key storage.Key) (storage.Record, error) {
+	var tenant, id storage.ID
+	var kind string
+	known := false
+	err := s.each(ctx, `SELECT l.tenant_id, l.kind, l.id FROM vault_lookups l WHERE l.hash = ?`, []any{key[:]},
+		[]sql.Scanner{(*idColumn)(&tenant), (*textColumn)(&kind), (*idColumn)(&id)}, func() { known = true })
+	if err != nil || !known {
+		return storage.Record{}, cmp.Or(err, storage.ErrNotFound)
+	}
+	found, err := s.Records(ctx, tenant, kind, []storage.ID{id})
+	if err != nil || len(found) == 0 || found[0].Key != key && found[0].AltKey != key {
+		return storage.Record{}, cmp.Or(err, storage.ErrNotFound)
+	}
+	return found[0], nil
 }
 
 // Records implements [storage.RecordReader].

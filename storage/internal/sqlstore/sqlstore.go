@@ -80,6 +80,9 @@ type Dialect struct {
 	// Lifetime, unless zero, is after what time a connection is replaced.
 	Lifetime time.Duration
 
+	// Outage says what reads do while the database is out of reach.
+	Outage Outage
+
 	// Error, unless nil, replaces an error of the driver, for a driver whose
 	// errors hold the content of columns.
 	Error func(error) error
@@ -99,6 +102,25 @@ type Dialect struct {
 	// have yet. NoteLogs is then told how many a list has found.
 	Uncounted string
 	NoteLogs  func(tenant storage.ID, n int)
+
+	// Distributed says that rows are in the places of their tenants, so that a
+	// statement for one tenant is cheap, and one for all must be simple.
+	Distributed bool
+}
+
+// Outage is how reads meet a database that may be out of reach for a while. The
+// zero value is for one that is not: they fail.
+type Outage struct {
+	// Until returns until when a call that begins now is tried again.
+	Until func(context.Context) time.Time
+
+	// Passes reports whether the same call may succeed later, after an error of
+	// the driver.
+	Passes func(error) bool
+
+	// Cut returns what gives up a connection of the driver's at once, even if a
+	// statement is under way: its server may not hear that a caller has gone.
+	Cut func(conn any) func()
 }
 
 // Store implements the reads of [storage.Storage].
@@ -126,10 +148,10 @@ func New(ctx context.Context, db *sqlx.DB, d Dialect) (*Store, error) {
 	if d.Prepared {
 		prepared = s.texts[:]
 	}
-	s.points = newReadPool(db.DB, d.Conns-d.Lists, d.Lifetime, prepared)
+	s.points = newReadPool(db.DB, d.Conns-d.Lists, &d, prepared)
 	s.lists = s.points
 	if d.Lists > 0 {
-		s.lists = newReadPool(db.DB, d.Lists, d.Lifetime, nil)
+		s.lists = newReadPool(db.DB, d.Lists, &d, nil)
 	}
 	// What cannot be prepared is better known now.
 	if err := s.on(ctx, s.points, func(*readConn) (bool, error) { return true, nil }); err != nil {
@@ -152,7 +174,7 @@ func (s *Store) Ping(ctx context.Context) error {
 }
 
 // Do runs something that may be repeated on a connection of a Store, and again
-// on another if that one turns out to be lost. It returns the driver's error.
+// as reads are. It returns the driver's error.
 func Do(ctx context.Context, s *Store, do func(*sql.Conn) error) error {
 	return s.on(ctx, s.lists, func(l *readConn) (bool, error) { return true, do(l.conn) })
 }

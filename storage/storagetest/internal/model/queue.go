@@ -71,6 +71,24 @@ func (s *Store) LeaseJobs(ctx context.Context, l storage.Lease) ([]storage.Job, 
 	return jobs, nil
 }
 
+// Jobs returns jobs, newest first.
+func (s *Store) Jobs(ctx context.Context, f storage.JobFilter) ([]storage.Job, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	var jobs []storage.Job
+	for id, job := range s.db.tenant(f.Tenant).jobs {
+		if job.Dead == f.Dead && (f.ID.IsZero() || f.ID == id) && (f.Before.IsZero() || bytes.Compare(id[:], f.Before[:]) < 0) {
+			job.Tenant = f.Tenant
+			jobs = append(jobs, copyJob(job))
+		}
+	}
+	slices.SortFunc(jobs, func(a, b storage.Job) int { return bytes.Compare(b.ID[:], a.ID[:]) })
+	return page(jobs, 0, f.Limit), nil
+}
+
 // SealedUnder returns claims or jobs that are sealed under an older key.
 func (s *Store) SealedUnder(
 	ctx context.Context, id storage.ID, kind storage.SealedKind, version, limit int,

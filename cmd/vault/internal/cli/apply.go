@@ -1,0 +1,244 @@
+package cli
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/terminal"
+)
+
+// Kinds of what can be applied.
+const (
+	reactorKind = "reactor"
+	proxyKind   = "proxy"
+)
+
+// planned is what applying a manifest would do.
+type planned struct {
+	Name    string    `json:"name"`
+	Action  string    `json:"action"` // create, update or unchanged
+	Changed []string  `json:"changed,omitempty"`
+	ID      uuid.UUID `json:"id,omitzero"`
+	diff    []string
+	write   func() (uuid.UUID, error)
+}
+
+// What applying does.
+const (
+	actionCreate    = "create"
+	actionUpdate    = "update"
+	actionUnchanged = "unchanged"
+)
+
+const applyAbout = `Reads a file of YAML or JSON, or all such files of a folder, shows how what they
+	describe differs from what is there, asks, and then changes it. What is there
+	under the same name is changed, what is not is created, and nothing is deleted.
+	Applying the same files again changes nothing. --dry-run stops after the
+	differences.
+
+	A value of the configuration is a string, or {env: VARIABLE} for one that is
+	not to be in a file; values are never shown. application names an application
+	of the tenant by its name or id.
+	`
+
+func applyCommand(kind, about, example string, plan func(*call, vault.API, *manifest) (*planned, error)) *command {
+	return &command{
+		name: kind + " apply", reach: bothWays, asks: true, summary: "create or change what files describe",
+		about: applyAbout + about, example: example,
+		setup: func(f *flag.FlagSet) action {
+			path := f.String("f", "", "`file` or folder")
+			dry := f.Bool("dry-run", false, "only show what would change")
+			return func(c *call) error { return apply(c, kind, *path, *dry, plan) }
+		},
+	}
+}
+
+func apply(c *call, kind, path string, dry bool, plan func(*call, vault.API, *manifest) (*planned, error)) error {
+	if path == "" {
+		return usagef("say what to apply: -f with a file or a folder")
+	}
+	manifests, err := readManifests(path, kind)
+	if err != nil {
+		return err
+	}
+	o, err := c.open()
+	if err != nil {
+		return err
+	}
+	var plans []*planned
+	changes := 0
+	for _, m := range manifests {
+		p, err := plan(c, o.api, m)
+		if err != nil {
+			return fmt.Errorf("%s: %w", m.file, err)
+		}
+		plans = append(plans, p)
+		if p.Action != actionUnchanged {
+			changes++
+		}
+		c.showPlan(kind, p)
+	}
+	if !dry && changes > 0 {
+		if err := c.confirm("Apply " + counted(changes, "change") + "?"); err != nil {
+			return err
+		}
+		for _, p := range plans {
+			if err := p.carryOut(); err != nil {
+				return fmt.Errorf("%s %s: %w", kind, printable(p.Name), err)
+			}
+		}
+	}
+	return c.reportPlans(plans, changes, dry)
+}
+
+// carryOut makes the change.
+func (p *planned) carryOut() (err error) {
+	if p.write != nil {
+		p.ID, err = p.write()
+	}
+	return err
+}
+
+// showPlan shows what would change of an item. With --json it goes to standard
+// error, so that the output is JSON alone.
+func (c *call) showPlan(kind string, p *planned) {
+	w := c.Out
+	if c.json {
+		w = c.Err
+	}
+	colours := terminal.NewPalette(w, c.getenv)
+	if p.Action != actionUnchanged || !c.json {
+		fmt.Fprintln(w, colours.Bold(p.Action+" "+kind+" "+printable(p.Name)))
+	}
+	for _, line := range p.diff {
+		line = printable(line)
+		switch {
+		case strings.HasPrefix(line, "+"):
+			line = colours.Good(line)
+		case strings.HasPrefix(line, "-"):
+			line = colours.Bad(line)
+		}
+		fmt.Fprintln(w, "  "+line)
+	}
+}
+
+func (c *call) reportPlans(plans []*planned, changes int, dry bool) error {
+	if c.json {
+		for _, p := range plans {
+			if err := writeJSON(c.Out, p); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	format := "Applied %s."
+	if dry {
+		format = "Applying would make %s."
+	}
+	_, err := fmt.Fprintf(c.Out, format+"\n", counted(changes, "change"))
+	return err
+}
+
+// changes collects what differs between what is there and what is described.
+type changes struct {
+	names []string
+	diff  []string
+}
+
+// text compares a text of one line.
+func (d *changes) text(name, before, after string) {
+	if before == after {
+		return
+	}
+	d.names = append(d.names, name)
+	if before != "" {
+		d.diff = append(d.diff, "-"+name+": "+before)
+	}
+	if after != "" {
+		d.diff = append(d.diff, "+"+name+": "+after)
+	}
+}
+
+// code compares code.
+func (d *changes) code(name, before, after string) {
+	lines := diffLines(before, after)
+	if before == after {
+		return
+	}
+	d.names = append(d.names, name)
+	d.diff = append(d.diff, name+":")
+	d.diff = append(d.diff, lines...)
+}
+
+// configuration compares names and values, and shows names alone.
+func (d *changes) configuration(before, after map[string]string) {
+	all := maps.Clone(after)
+	if all == nil {
+		all = map[string]string{}
+	}
+	maps.Copy(all, before)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		old, was := before[name]
+		now, is := after[name]
+		if was == is && old == now {
+			continue
+		}
+		label := "configuration." + name
+		d.names = append(d.names, label)
+		switch {
+		case !was:
+			d.diff = append(d.diff, "+"+label)
+		case !is:
+			d.diff = append(d.diff, "-"+label)
+		default:
+			d.diff = append(d.diff, "-"+label+": (the present value)", "+"+label+": (another value)")
+		}
+	}
+}
+
+// plan returns what is to be done about the changes to an item that is there, or
+// not if id is zero.
+func (d *changes) plan(name string, id uuid.UUID, write func() (uuid.UUID, error)) *planned {
+	p := &planned{Name: name, ID: id, Changed: d.names, diff: d.diff, write: write, Action: actionUpdate}
+	switch {
+	case id == uuid.UUID{}:
+		p.Action, p.Changed = actionCreate, nil
+	case len(d.names) == 0:
+		p.Action, p.write = actionUnchanged, nil
+	}
+	return p
+}
+
+// applicationRef finds the application that a manifest names; nil if none.
+func applicationRef(c *call, api vault.API, which string) (*vault.ApplicationRef, error) {
+	if which == "" {
+		return nil, nil
+	}
+	app, err := findApp(c.ctx, api, which)
+	if err != nil {
+		return nil, fmt.Errorf("application: %w", err)
+	}
+	return &vault.ApplicationRef{ID: app.ID}, nil
+}
+
+func refText(ref *vault.ApplicationRef) string {
+	if ref == nil {
+		return ""
+	}
+	return ref.ID.String()
+}
+
+// orNone returns nothing instead of an item that was not found.
+func orNone[T any](item *T, err error) (*T, error) {
+	if errors.Is(err, vault.ErrNotFound) {
+		return nil, nil
+	}
+	return item, err
+}

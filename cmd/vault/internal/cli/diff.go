@@ -1,0 +1,118 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+)
+
+// around is how many unchanged lines a diff shows around changes.
+const around = 3
+
+// maxCells bounds the work of comparing two texts line by line. Beyond it, what
+// lies between their common beginning and end is shown as replaced.
+const maxCells = 4 << 20
+
+// edit is a line of a diff: kept, removed or added.
+type edit struct {
+	mark byte // ' ', '-' or '+'
+	line string
+}
+
+// diffLines compares two texts line by line, and returns the lines of a diff with
+// some unchanged lines around each change. Equal texts have none.
+func diffLines(before, after string) []string {
+	if before == after {
+		return nil
+	}
+	edits := edits(splitLines(before), splitLines(after))
+	near := make([]bool, len(edits))
+	for i, e := range edits {
+		if e.mark == ' ' {
+			continue
+		}
+		for j := max(0, i-around); j < min(len(edits), i+around+1); j++ {
+			near[j] = true
+		}
+	}
+	var lines []string
+	a, b := 1, 1
+	for i, e := range edits {
+		if near[i] {
+			if i == 0 || !near[i-1] {
+				lines = append(lines, fmt.Sprintf("@@ -%d +%d @@", a, b))
+			}
+			lines = append(lines, string(e.mark)+e.line)
+		}
+		if e.mark != '+' {
+			a++
+		}
+		if e.mark != '-' {
+			b++
+		}
+	}
+	return lines
+}
+
+func splitLines(s string) []string {
+	if s == "" {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(s, "\n"), "\n")
+}
+
+// edits turns the lines of a into those of b.
+func edits(a, b []string) []edit {
+	var head, tail []edit
+	for len(a) > 0 && len(b) > 0 && a[0] == b[0] {
+		head = append(head, edit{' ', a[0]})
+		a, b = a[1:], b[1:]
+	}
+	for len(a) > 0 && len(b) > 0 && a[len(a)-1] == b[len(b)-1] {
+		tail = append([]edit{{' ', a[len(a)-1]}}, tail...)
+		a, b = a[:len(a)-1], b[:len(b)-1]
+	}
+	return append(append(head, middle(a, b)...), tail...)
+}
+
+// middle keeps the longest sequence of lines that both have.
+func middle(a, b []string) []edit {
+	common := longest(a, b)
+	var all []edit
+	i, j := 0, 0
+	for i < len(a) || j < len(b) {
+		switch {
+		case common != nil && i < len(a) && j < len(b) && a[i] == b[j]:
+			all = append(all, edit{' ', a[i]})
+			i, j = i+1, j+1
+		case i < len(a) && (common == nil || j == len(b) || common[i+1][j] >= common[i][j+1]):
+			all = append(all, edit{'-', a[i]})
+			i++
+		default:
+			all = append(all, edit{'+', b[j]})
+			j++
+		}
+	}
+	return all
+}
+
+// longest says how many lines a[i:] and b[j:] have in common, in order; nil when
+// that would take too long.
+func longest(a, b []string) [][]int32 {
+	if (len(a)+1)*(len(b)+1) > maxCells {
+		return nil
+	}
+	table := make([][]int32, len(a)+1)
+	for i := range table {
+		table[i] = make([]int32, len(b)+1)
+	}
+	for i := len(a) - 1; i >= 0; i-- {
+		for j := len(b) - 1; j >= 0; j-- {
+			if a[i] == b[j] {
+				table[i][j] = table[i+1][j+1] + 1
+			} else {
+				table[i][j] = max(table[i+1][j], table[i][j+1])
+			}
+		}
+	}
+	return table
+}

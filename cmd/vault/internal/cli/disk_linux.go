@@ -1,0 +1,29 @@
+package cli
+
+import (
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// leastSpace is how much of a disk should be free.
+const leastSpace = 1 << 30
+
+// networkFiles are file systems on which SQLite's locks cannot be trusted.
+var networkFiles = map[int64]string{unix.NFS_SUPER_MAGIC: "NFS", unix.SMB_SUPER_MAGIC: "SMB", 0xff534d42: "CIFS", unix.SMB2_SUPER_MAGIC: "SMB"}
+
+// disk looks at the disk that a file is on.
+func (e *examination) disk(file string) {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(filepath.Dir(file), &fs); err != nil {
+		return
+	}
+	if name, ok := networkFiles[fs.Type]; ok {
+		e.fail("disk", "Move the database to a local disk, or use PostgreSQL.", "the database is on a network file system, %s", name)
+	}
+	if free := int64(fs.Bavail) * fs.Bsize; free < leastSpace {
+		e.warn("disk", "Make room: when the disk is full, reads fail too, because they are logged.", "only %s are free", byteText(free))
+		return
+	}
+	e.ok("disk", "has room")
+}

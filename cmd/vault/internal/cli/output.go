@@ -1,0 +1,205 @@
+package cli
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/seed-72ea4aab/vault/internal/terminal"
+)
+
+// column is a column of a table.
+type column[T any] struct {
+	title string
+	text  func(T) string
+}
+
+// gap is the space between columns.
+const gap = "  "
+
+// narrowest is how narrow a column may become to make a table fit its terminal.
+const narrowest = 8
+
+// printAll prints items: one JSON object a line, or a table. Tables hold all of
+// their rows, so that the columns line up; JSON is written as it comes.
+func printAll[T any](c *call, items iter.Seq2[T, error], columns []column[T]) error {
+	if c.json {
+		out := bufio.NewWriter(c.Out)
+		for item, err := range items {
+			if err != nil {
+				_ = out.Flush()
+				return err
+			}
+			if err := writeJSON(out, item); err != nil {
+				return err
+			}
+		}
+		return out.Flush()
+	}
+	rows := [][]string{make([]string, len(columns))}
+	for i, col := range columns {
+		rows[0][i] = col.title
+	}
+	var failed error
+	for item, err := range items {
+		if err != nil {
+			failed = err
+			break
+		}
+		row := make([]string, len(columns))
+		for i, col := range columns {
+			row[i] = printable(col.text(item))
+		}
+		rows = append(rows, row)
+	}
+	if len(rows) > 1 || failed == nil {
+		c.printTable(rows)
+	}
+	return failed
+}
+
+// printOne prints an item: one line of JSON, or a line for each column that has
+// something to say.
+func printOne[T any](c *call, item T, columns []column[T]) error {
+	if c.json {
+		return writeJSON(c.Out, item)
+	}
+	width := 0
+	for _, col := range columns {
+		width = max(width, len(col.title))
+	}
+	p := c.palette()
+	for _, col := range columns {
+		text := strings.TrimRight(col.text(item), "\n")
+		if text == "" {
+			continue
+		}
+		label := fmt.Sprintf("%-*s", width+len(gap), strings.ToLower(col.title))
+		if strings.Contains(text, "\n") { // below its label
+			label = strings.TrimRight(label, " ")
+			text = strings.ReplaceAll("\n"+strings.TrimLeft(text, "\n"), "\n", "\n    ")
+		}
+		if _, err := fmt.Fprintf(c.Out, "%s%s\n", p.Dim(label), printable(text)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// say prints a sentence about what was done, or an object that says so.
+func (c *call) say(object map[string]any, format string, args ...any) error {
+	if c.json {
+		return writeJSON(c.Out, object)
+	}
+	_, err := fmt.Fprintf(c.Out, format+"\n", args...)
+	return err
+}
+
+// note tells a person something that is no part of the output.
+func (c *call) note(format string, args ...any) {
+	_, _ = fmt.Fprintf(c.Err, format+"\n", args...)
+}
+
+func writeJSON(w io.Writer, x any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e.Encode(x)
+}
+
+// printTable prints rows whose first is the header, in the width of the terminal
+// if it is one.
+func (c *call) printTable(rows [][]string) {
+	widths := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i, cell := range row {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	if columns, ok := terminal.Columns(c.Out); ok && columns > 0 {
+		fit(widths, columns-1)
+	}
+	p := c.palette()
+	for n, row := range rows {
+		var line strings.Builder
+		for i, cell := range row {
+			cell = shorten(cell, widths[i])
+			line.WriteString(cell)
+			if i < len(row)-1 {
+				line.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)) + gap)
+			}
+		}
+		text := strings.TrimRight(line.String(), " ")
+		if n == 0 {
+			text = p.Bold(text)
+		}
+		_, _ = fmt.Fprintln(c.Out, text)
+	}
+}
+
+// fit narrows the widest columns until the table is no wider than room.
+func fit(widths []int, room int) {
+	for {
+		sum, widest := (len(widths)-1)*len(gap), 0
+		for i, width := range widths {
+			sum += width
+			if width > widths[widest] {
+				widest = i
+			}
+		}
+		if sum <= room || widths[widest] <= narrowest {
+			return
+		}
+		widths[widest]--
+	}
+}
+
+// shorten cuts a text to a width, and marks that.
+func shorten(s string, width int) string {
+	if utf8.RuneCountInString(s) <= width {
+		return s
+	}
+	return string([]rune(s)[:max(width-1, 0)]) + "…"
+}
+
+// printable replaces control characters, which could draw on the terminal.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' && r != '\n' && r != '\t' || r == 0x7f || r >= 0x80 && r < 0xa0 {
+			return '\uFFFD'
+		}
+		return r
+	}, s)
+}
+
+func (c *call) palette() terminal.Palette { return terminal.NewPalette(c.Out, c.getenv) }
+
+// timeText is a time in a table.
+func timeText(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format("2006-01-02 15:04:05")
+}
+
+// limited stops after some items, and calls more if there are others. Zero means
+// that there is no limit.
+func limited[T any](items iter.Seq2[T, error], limit int, more func()) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		n := 0
+		for item, err := range items {
+			if err == nil && limit > 0 && n == limit {
+				more()
+				return
+			}
+			n++
+			if !yield(item, err) {
+				return
+			}
+		}
+	}
+}

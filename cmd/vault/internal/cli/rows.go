@@ -1,0 +1,278 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+// maxRow is the longest row, in bytes: that of a call, and some for what CSV has
+// around it.
+const maxRow = 6 << 20
+
+// badRow is a row that cannot be read.
+func badRow(path, rule string) error {
+	return &vault.InvalidError{Fields: map[string][]string{path: {rule}}}
+}
+
+// jsonRows reads a row from each line that is not empty.
+func (s *source) jsonRows() (iter.Seq2[vault.TokenParams, error], error) {
+	in := bufio.NewReaderSize(s.reader, 64<<10)
+	return func(yield func(vault.TokenParams, error) bool) {
+		for {
+			line, long, err := readLine(in)
+			if len(line) > 0 || long {
+				row, bad := s.jsonRow(line, long)
+				if !yield(row, bad) {
+					return
+				}
+			}
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			if err != nil {
+				yield(vault.TokenParams{}, err)
+				return
+			}
+		}
+	}, nil
+}
+
+func (s *source) jsonRow(line []byte, long bool) (vault.TokenParams, error) {
+	var row vault.TokenParams
+	if long {
+		return row, badRow("", fmt.Sprintf("The row has more than %d bytes.", maxRow))
+	}
+	if s.typ != "" {
+		line = withType(line, s.typ)
+	}
+	err := json.Unmarshal(line, &row)
+	var syntax *json.SyntaxError
+	if errors.As(err, &syntax) {
+		return row, badRow("", "The row is not JSON.")
+	}
+	if err != nil && !errors.Is(err, vault.ErrInvalid) {
+		return row, badRow("", "The row is not a JSON object.")
+	}
+	return row, err
+}
+
+// withType adds a type to an object that has none.
+func withType(line []byte, typ string) []byte {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(line, &fields) != nil || fields == nil || fields["type"] != nil {
+		return line
+	}
+	head := append([]byte(`{"type":`), strconv.Quote(typ)...)
+	rest := bytes.TrimSpace(bytes.TrimSpace(line)[1:])
+	if len(fields) > 0 {
+		head = append(head, ',')
+	}
+	return append(head, rest...)
+}
+
+// readLine reads a line without its end. Of one that is too long it keeps nothing.
+func readLine(in *bufio.Reader) (line []byte, long bool, err error) {
+	for {
+		part, err := in.ReadSlice('\n')
+		if len(line)+len(part) > maxRow {
+			line, long = nil, true
+		}
+		if !long {
+			line = append(line, part...)
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return bytes.TrimSpace(line), long, err
+		}
+	}
+}
+
+// field says which field of a token a column is.
+type field struct {
+	path   []string
+	column string
+}
+
+// parseMap reads --map.
+func parseMap(columns words) ([]field, error) {
+	var fields []field
+	for _, word := range columns {
+		path, column, ok := strings.Cut(word, "=")
+		if !ok || path == "" || column == "" {
+			return nil, usagef("--map takes field=column, such as data.number=pan")
+		}
+		fields = append(fields, field{strings.Split(path, "."), column})
+	}
+	return fields, nil
+}
+
+// Fields of a token that a column can be, and those that hold others.
+var (
+	plainFields = []string{"id", "type", "data", "mask", "containers", "search_indexes", "fingerprint_expression", "deduplicate_token", "expires_at"}
+	outerFields = []string{"data", "mask", "metadata"}
+)
+
+func (f *field) check() error {
+	if len(f.path) == 1 && slices.Contains(plainFields, f.path[0]) || len(f.path) > 1 && slices.Contains(outerFields, f.path[0]) {
+		return nil
+	}
+	return usagef("%s is no field of a token; they are %s, and data.<name>, mask.<name> and metadata.<key>; say with --map which column is which field",
+		printable(strings.Join(f.path, ".")), strings.Join(plainFields, ", "))
+}
+
+// csvRows reads a row from each record after the header.
+func (s *source) csvRows() (iter.Seq2[vault.TokenParams, error], error) {
+	bound := &boundedReader{r: skipMark(s.reader)}
+	in := csv.NewReader(bound)
+	in.Comma, in.ReuseRecord, in.LazyQuotes = s.delimiter, true, false
+	header, err := in.Read()
+	if errors.Is(err, io.EOF) {
+		return func(func(vault.TokenParams, error) bool) {}, nil
+	}
+	if err != nil {
+		return nil, errors.New("the header of the CSV file cannot be read")
+	}
+	at, err := s.columns(slices.Clone(header))
+	if err != nil {
+		return nil, err
+	}
+	return func(yield func(vault.TokenParams, error) bool) {
+		for {
+			bound.n = 0
+			record, err := in.Read()
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			row, err := s.csvRow(record, at, err)
+			if !yield(row, err) || err != nil && !errors.Is(err, vault.ErrInvalid) {
+				return
+			}
+		}
+	}, nil
+}
+
+// columns finds the fields of the columns. Without a map, columns are named as
+// fields are.
+func (s *source) columns(header []string) (map[int]*field, error) {
+	at := map[int]*field{}
+	fields := s.fields
+	if len(fields) == 0 {
+		for _, name := range header {
+			fields = append(fields, field{strings.Split(name, "."), name})
+		}
+	}
+	for i := range fields {
+		if err := fields[i].check(); err != nil {
+			return nil, err
+		}
+		n := slices.Index(header, fields[i].column)
+		if n < 0 {
+			return nil, usagef("the file has no column %s; it has %s", printable(fields[i].column), printable(strings.Join(header, ", ")))
+		}
+		if at[n] != nil {
+			return nil, usagef("the column %s is used twice", printable(fields[i].column))
+		}
+		at[n] = &fields[i]
+	}
+	return at, nil
+}
+
+// csvRow makes a token of a record.
+func (s *source) csvRow(record []string, at map[int]*field, err error) (vault.TokenParams, error) {
+	var row vault.TokenParams
+	var bad *csv.ParseError
+	switch {
+	case errors.Is(err, csv.ErrFieldCount):
+		return row, badRow("", "The row has another number of columns than the header.")
+	case errors.As(err, &bad):
+		return row, badRow("", "The quotes of the row are not right.")
+	case err != nil:
+		return row, err
+	}
+	object := map[string]any{}
+	if s.typ != "" {
+		object["type"] = s.typ
+	}
+	for i, f := range at {
+		if text := record[i]; text != "" {
+			set(object, f.path, text)
+		}
+	}
+	text, err := json.Marshal(object)
+	if err != nil {
+		return row, err
+	}
+	err = json.Unmarshal(text, &row)
+	return row, err
+}
+
+// set puts the text of a column where its field is.
+func set(object map[string]any, path []string, text string) {
+	for _, name := range path[:len(path)-1] {
+		inner, ok := object[name].(map[string]any)
+		if !ok {
+			inner = map[string]any{}
+			object[name] = inner
+		}
+		object = inner
+	}
+	object[path[len(path)-1]] = cell(path, text)
+}
+
+// cell reads the text of a column as its field needs it: months and years of cards
+// are numbers, containers and indexes are lists, and all else is text.
+func cell(path []string, text string) any {
+	switch name := strings.Join(path, "."); name {
+	case "data.expiration_month", "data.expiration_year":
+		if n, err := strconv.Atoi(strings.TrimSpace(text)); err == nil {
+			return n
+		}
+	case "containers":
+		return strings.Fields(text)
+	case "search_indexes":
+		return []string{text}
+	case "deduplicate_token":
+		if b, err := strconv.ParseBool(text); err == nil {
+			return b
+		}
+	}
+	return text
+}
+
+// errRunaway means that a record does not end, most likely because of a quote.
+var errRunaway = fmt.Errorf("a row has more than %d bytes; a quote is probably not closed", maxRow)
+
+// boundedReader fails when a record is too long, so that a quote which is not
+// closed does not fill the memory.
+type boundedReader struct {
+	r io.Reader
+	n int // bytes since the record began
+}
+
+func (b *boundedReader) Read(p []byte) (int, error) {
+	if b.n > maxRow {
+		return 0, errRunaway
+	}
+	n, err := b.r.Read(p)
+	b.n += n
+	return n, err
+}
+
+// skipMark skips the mark that some programs put before UTF-8.
+func skipMark(r io.Reader) io.Reader {
+	b := bufio.NewReader(r)
+	if mark, _ := b.Peek(3); string(mark) == "\ufeff" {
+		_, _ = b.Discard(3)
+	}
+	return b
+}

@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/google/uuid"
+)
+
+// importState is how far an import has got, as its file keeps it.
+type importState struct {
+	// Name is what ids of rows without one are made from.
+	Name string `json:"name"`
+	// Bytes and Format tell whether it is the same file.
+	Bytes  int64  `json:"bytes"`
+	Format string `json:"format"`
+
+	Rows    int  `json:"rows"` // that are done
+	Created int  `json:"created"`
+	Updated int  `json:"updated"`
+	Skipped int  `json:"skipped"`
+	Failed  int  `json:"failed"`
+	Done    bool `json:"done"`
+
+	file    string
+	resumed bool
+}
+
+// openState reads the state of an import, or begins one. Without a file nothing
+// is kept.
+func openState(file string, src *source) (*importState, error) {
+	fresh := &importState{Bytes: src.size, Format: src.format, file: file}
+	if file == "" {
+		return fresh, nil
+	}
+	text, err := os.ReadFile(filepath.Clean(file))
+	if errors.Is(err, fs.ErrNotExist) {
+		fresh.Name = uuid.NewString()
+		return fresh, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	s := &importState{file: file, resumed: true}
+	if json.Unmarshal(text, s) != nil || s.Name == "" || s.Rows < 0 {
+		return nil, fmt.Errorf("%s is not the state of an import; remove it, or name another file with --resume", file)
+	}
+	if s.Bytes != src.size || s.Format != src.format {
+		return nil, fmt.Errorf("%s is the state of the import of another file; remove it, or name another one with --resume", file)
+	}
+	return s, nil
+}
+
+func (s *importState) save() error {
+	if s.file == "" {
+		return nil
+	}
+	text, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	return replaceFile(s.file, append(text, '\n'))
+}

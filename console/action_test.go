@@ -1,0 +1,274 @@
+package console_test
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+// action is something that a page lets one do, and the role that it needs.
+type action struct {
+	path string
+	form url.Values
+	role string
+}
+
+// actions are all that there are.
+func (w *world) actions() map[string]action {
+	return map[string]action{
+		"save tenant":        {"", url.Values{"name": {"Renamed"}}, "owner"},
+		"rotate":             {"/rotate", nil, "owner"},
+		"save application":   {"/applications/" + w.app.ID.String(), url.Values{"name": {"Renamed"}, "permissions": {"token:read"}}, "owner"},
+		"delete application": {"/applications/" + w.app.ID.String() + "/delete", url.Values{"sure": {"yes"}}, "owner"},
+		"try reactor":        {"/reactors/" + w.reactor.ID.String() + "/try", url.Values{"args": {`{"amount":3}`}}, "operator"},
+		"try proxy":          {"/proxies/" + w.proxy.ID.String() + "/try", url.Values{"args": {`{"body":1}`}, "part": {"request"}}, "operator"},
+		"retry job":          {"/jobs/" + w.dead.String() + "/retry", nil, "operator"},
+		"discard job":        {"/jobs/" + w.dead.String() + "/discard", nil, "operator"},
+		"end session":        {"/sessions/" + w.session.String() + "/end", nil, "operator"},
+	}
+}
+
+// changes are the entries of the log but for those of reads.
+func (w *world) changes() []vault.LogEntry {
+	w.t.Helper()
+	var out []vault.LogEntry
+	for e, err := range w.Owner.AllLogs(w.t.Context(), vault.ListLogsParams{}) {
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if e.Operation != vault.OperationRead {
+			out = append(out, *e)
+		}
+	}
+	return out
+}
+
+// TestRolesAreEnforced has a viewer, an operator and a stranger try everything.
+func TestRolesAreEnforced(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	before := len(w.changes())
+	for _, role := range []string{"viewer", "operator", "nobody", ""} {
+		v := w.as(role)
+		for name, a := range w.actions() {
+			if role == "operator" && a.role == "operator" {
+				continue
+			}
+			status, body := v.post(strings.TrimSuffix(w.inTenant(""), "/")+a.path, a.form)
+			if status != http.StatusForbidden {
+				t.Errorf("%s as %q: %d %s", name, role, status, body)
+			}
+		}
+	}
+	if after := len(w.changes()); after != before {
+		t.Errorf("%d entries of changes were written", after-before)
+	}
+	stranger := w.as("nobody")
+	for name, address := range w.pages() {
+		if status, body := stranger.get(address); status != http.StatusForbidden || strings.Contains(body, w.Acme.ID.String()) {
+			t.Errorf("%s as a stranger: %d", name, status)
+		}
+	}
+}
+
+// TestOtherSitesAreRefused sends actions as pages elsewhere could have them sent.
+func TestOtherSitesAreRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	v := w.as("owner")
+	before := len(w.changes())
+	good := url.Values{"form": {v.token}}
+	for name, c := range map[string]struct {
+		form   url.Values
+		header map[string]string
+	}{
+		"another site":           {good, map[string]string{"Sec-Fetch-Site": "cross-site", "Origin": w.server.URL}},
+		"a sister site":          {good, map[string]string{"Sec-Fetch-Site": "same-site", "Origin": w.server.URL}},
+		"an address typed":       {good, map[string]string{"Sec-Fetch-Site": "none"}},
+		"an old browser":         {good, map[string]string{"Origin": "https://evil.example"}},
+		"no origin at all":       {good, nil},
+		"an opaque origin":       {good, map[string]string{"Origin": "null"}},
+		"a wrong token":          {url.Values{"form": {strings.Repeat("A", len(v.token))}}, map[string]string{"Sec-Fetch-Site": "same-origin"}},
+		"an empty token":         {url.Values{"form": {""}}, map[string]string{"Sec-Fetch-Site": "same-origin"}},
+		"a token in the address": {url.Values{"form": {"x"}}, map[string]string{"Sec-Fetch-Site": "same-origin"}},
+	} {
+		for what, a := range w.actions() {
+			form := url.Values{"form": c.form["form"]}
+			for k, values := range a.form {
+				form[k] = values
+			}
+			status, body := v.send(strings.TrimSuffix(w.inTenant(""), "/")+a.path+"?form="+v.token, form, c.header)
+			if status != http.StatusForbidden {
+				t.Errorf("%s from %s: %d %s", what, name, status, body)
+			}
+		}
+	}
+	if after := len(w.changes()); after != before {
+		t.Errorf("%d entries of changes were written", after-before)
+	}
+	status, body := v.send(w.inTenant("jobs/"+w.dead.String()+"/discard"), nil, map[string]string{"Origin": w.server.URL})
+	if status != http.StatusSeeOther {
+		t.Errorf("a browser that sends no Sec-Fetch-Site: %d %s", status, body)
+	}
+}
+
+// TestActionsAreLogged does everything, and finds each in the log with the user
+// as its actor.
+func TestActionsAreLogged(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	v := w.as("owner")
+	base := strings.TrimSuffix(w.inTenant(""), "/")
+	all := w.actions()
+	for _, c := range []struct{ name, operation, entity, message string }{
+		{"save tenant", "update", "tenant", "Tenant updated"},
+		{"save application", "update", "application", "Application updated"},
+		{"try reactor", "react", "reactor", "Test run of the code of a reactor"},
+		{"try proxy", "react", "proxy", "Test run of the code of a proxy"},
+		{"retry job", "react", "reactor", "Reactor callback retried"},
+		{"end session", "delete", "session", "Session deleted"},
+		{"delete application", "delete", "application", "Application deleted"},
+	} {
+		before := len(w.changes())
+		status, body := v.post(base+all[c.name].path, all[c.name].form)
+		if status != http.StatusSeeOther && status != http.StatusOK {
+			t.Errorf("%s: %d %s", c.name, status, body)
+			continue
+		}
+		after := w.changes()
+		if len(after) != before+1 {
+			t.Errorf("%s: %d entries", c.name, len(after)-before)
+			continue
+		}
+		newest := w.newest(after)
+		got := []string{string(newest.Operation), newest.EntityType, newest.Message, newest.ActorName, string(newest.ActorType)}
+		if diff := cmp.Diff([]string{c.operation, c.entity, c.message, "owner@example.com", "user"}, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.name, diff)
+		}
+	}
+	w.killJobAgain(v)
+	v.get(w.inTenant("tokens"))
+	w.checkSecrets()
+}
+
+// newest is the entry with the highest id.
+func (w *world) newest(all []vault.LogEntry) vault.LogEntry {
+	last := all[0]
+	for _, e := range all {
+		if e.ID.String() > last.ID.String() {
+			last = e
+		}
+	}
+	return last
+}
+
+// killJobAgain has the job that was retried fail again, and discards it.
+func (w *world) killJobAgain(v *visitor) {
+	w.t.Helper()
+	for range 10 {
+		if err := w.Work(w.t.Context()); err != nil {
+			w.t.Fatal(err)
+		}
+		w.Clock.Advance(2 * time.Hour)
+	}
+	if status, body := v.post(w.inTenant("jobs/"+w.dead.String()+"/discard"), nil); status != http.StatusSeeOther {
+		w.t.Errorf("discard: %d %s", status, body)
+	}
+	if last := w.newest(w.changes()); last.Message != "Reactor callback discarded" || last.ActorName != "owner@example.com" {
+		w.t.Errorf("newest entry: %+v", last)
+	}
+	if status, _ := v.post(w.inTenant("jobs/"+w.dead.String()+"/discard"), nil); status != http.StatusNotFound {
+		w.t.Errorf("discarded twice: %d", status)
+	}
+}
+
+// TestRotation rotates a key, and sees its progress.
+func TestRotation(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	v := w.as("owner")
+	page := strings.TrimSuffix(w.inTenant(""), "/")
+	if status, body := v.post(page+"/rotate", nil); status != http.StatusSeeOther {
+		t.Fatalf("%d %s", status, body)
+	}
+	if _, body := v.get(page); !strings.Contains(body, "<progress") {
+		t.Error("the page has no progress bar")
+	}
+	_, events := v.get(page + "/events") // ends with the rotation
+	if !strings.Contains(events, "<progress") || !strings.Contains(events, "The rotation is done") || !strings.HasSuffix(strings.TrimSpace(events), "event: end\ndata:") {
+		t.Errorf("events: %s", events)
+	}
+	found := 0
+	for _, e := range w.changes() {
+		if e.EntityType == "tenant" && strings.HasPrefix(e.Message, "Data key") && e.ActorName == "owner@example.com" {
+			found++
+		}
+	}
+	if found != 3 {
+		t.Errorf("%d entries of the rotation, want 3", found)
+	}
+}
+
+// TestEditorOfRules saves rules, and shows what is wrong with bad ones beside them.
+func TestEditorOfRules(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	v := w.as("owner")
+	page := w.inTenant("applications/" + w.app.ID.String())
+	form := url.Values{
+		"name": {"Support"}, "expires_at": {"2040-01-02T03:04:05Z"}, "permissions": {"token:create"},
+		"rule.0.priority": {"2"}, "rule.0.transform": {"mask"}, "rule.0.container": {"/PCI/"}, "rule.0.permissions": {"token:read", "token:search"},
+		"rule.1.priority": {""}, "rule.1.container": {"/gone/"},
+		"rule.7.priority": {"1"}, "rule.7.description": {hostile}, "rule.7.transform": {"reveal"}, "rule.7.conditions": {"id starts_with a b\r\n\r\ncontainer equals /pci/\n"}, "rule.7.permissions": {"token:use"},
+	}
+	if status, body := v.post(page, form); status != http.StatusSeeOther || !strings.HasSuffix(body, "?done=saved") {
+		t.Fatalf("%d %s", status, body)
+	}
+	app := must[*vault.Application](t)(w.Owner.GetApplication(t.Context(), w.app.ID))
+	want := vault.ApplicationParams{
+		Name: "Support", Type: vault.ApplicationPrivate, ExpiresAt: time.Date(2040, 1, 2, 3, 4, 5, 0, time.UTC), Permissions: []vault.Permission{"token:create"},
+		Rules: []vault.AccessRule{
+			{Priority: 2, Container: "/pci/", Transform: vault.TransformMask, Permissions: []vault.Permission{"token:read", "token:search"}},
+			{Priority: 1, Description: hostile, Transform: vault.TransformReveal, Permissions: []vault.Permission{"token:use"}, Conditions: []vault.Condition{
+				{Attribute: "id", Operator: "starts_with", Value: "a b"}, {Attribute: "container", Operator: "equals", Value: "/pci/"}}},
+		},
+	}
+	if diff := cmp.Diff(want, app.Params()); diff != "" {
+		t.Errorf("saved (-want +got):\n%s", diff)
+	}
+	for name, c := range map[string]struct {
+		field, value, says string
+	}{
+		"priority taken": {"rule.7.priority", "2", "must not be the priority of another rule"},
+		"no number":      {"rule.7.priority", "x", "must be at least 1"},
+		"bad container":  {"rule.0.container", "pci", "must start and end with"},
+		"bad condition":  {"rule.7.conditions", "id starts_with", "must have lines such as"},
+		"bad attribute":  {"rule.7.conditions", "size equals 3", "must be one of: id, container"},
+		"bad time":       {"expires_at", "soon", "must be a date and time"},
+		"past":           {"expires_at", "2001-01-01T00:00:00Z", "must"},
+		"no name":        {"name", "", "is required"},
+		"foreign":        {"permissions", "log:read", "cannot be held"},
+	} {
+		bad := url.Values{}
+		for k, values := range form {
+			bad[k] = values
+		}
+		bad.Set(c.field, c.value)
+		status, body := v.post(page, bad)
+		if status != http.StatusBadRequest || !strings.Contains(body, c.says) || !strings.Contains(body, "Nothing was saved") {
+			t.Errorf("%s: %d, and nothing of %q", name, status, c.says)
+		}
+	}
+	if after := must[*vault.Application](t)(w.Owner.GetApplication(t.Context(), w.app.ID)); !cmp.Equal(want, after.Params()) {
+		t.Error("a form with mistakes changed the application")
+	}
+	if status, body := v.post(w.inTenant("applications/"+w.app.ID.String()+"/delete"), nil); status != http.StatusSeeOther || strings.Contains(body, "deleted") {
+		t.Errorf("deleted without being sure: %d %s", status, body)
+	}
+}

@@ -1,0 +1,197 @@
+package console
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+// applications lists those of a tenant.
+func (q *request) applications() error {
+	c, t, err := q.inTenant()
+	if err != nil {
+		return err
+	}
+	list, err := c.ListApplications(q.r.Context(), vault.ListApplicationsParams{PageParams: q.pageParams(listSize)})
+	if err != nil {
+		return err
+	}
+	return q.show(http.StatusOK, "applications", q.view("applications", "Applications", t, struct {
+		Applications []vault.Application
+		Pager        pager
+	}{list.Data, q.pager(list.Pagination)}))
+}
+
+// applicationBody is the page of an application: what it may do, as a form.
+type applicationBody struct {
+	Application *vault.Application
+	Permissions []choice
+	Rules       []ruleForm
+	Blank       ruleForm // for another rule
+	Expires     string
+	Problems    problems
+	RulesFit    bool // management applications have none
+}
+
+// choice is a box to tick.
+type choice struct {
+	Value string
+	On    bool
+}
+
+// ruleForm is a rule in a form.
+type ruleForm struct {
+	N           int
+	Priority    string
+	Description string
+	Container   string
+	Conditions  string // a line for each: attribute operator value
+	Transform   string
+	Permissions []choice
+}
+
+var tokenPermissions = vault.AllPermissions(vault.ApplicationPrivate)
+
+func choices(all, held []vault.Permission) []choice {
+	out := make([]choice, len(all))
+	for i, p := range all {
+		out[i] = choice{string(p), slices.Contains(held, p)}
+	}
+	return out
+}
+
+// formOf puts what an application may do in a form.
+func formOf(a *vault.Application) *applicationBody {
+	b := &applicationBody{Application: a, RulesFit: a.Type != vault.ApplicationManagement, Permissions: choices(vault.AllPermissions(a.Type), a.Permissions)}
+	if !a.ExpiresAt.IsZero() {
+		b.Expires = a.ExpiresAt.UTC().Format(time.RFC3339)
+	}
+	can := vault.AllPermissions(a.Type)
+	for i, r := range a.Rules {
+		f := ruleForm{N: i, Priority: strconv.Itoa(r.Priority), Description: r.Description, Container: r.Container,
+			Transform: string(r.Transform), Permissions: choices(can, r.Permissions)}
+		var lines []string
+		for _, c := range r.Conditions {
+			lines = append(lines, fmt.Sprintf("%s %s %s", c.Attribute, c.Operator, c.Value))
+		}
+		f.Conditions = strings.Join(lines, "\n")
+		b.Rules = append(b.Rules, f)
+	}
+	b.Blank = ruleForm{N: len(a.Rules), Transform: string(vault.TransformMask), Permissions: choices(can, nil)}
+	return b
+}
+
+// application shows one.
+func (q *request) application() error {
+	c, t, err := q.inTenant()
+	if err != nil {
+		return err
+	}
+	a, err := c.GetApplication(q.r.Context(), q.id("id"))
+	if err != nil {
+		return err
+	}
+	return q.show(http.StatusOK, "application", q.view("applications", a.Name, t, formOf(a)))
+}
+
+// saveApplication replaces what the application may do.
+func (q *request) saveApplication() error {
+	c, t, err := q.inTenant()
+	if err != nil {
+		return err
+	}
+	a, err := c.GetApplication(q.r.Context(), q.id("id"))
+	if err != nil {
+		return err
+	}
+	p, bad := readApplication(a, q.r.PostForm)
+	if bad == nil {
+		_, err = c.ReplaceApplication(q.r.Context(), a.ID, p)
+		bad = problemsOf(err)
+	}
+	if bad != nil {
+		filled := *a
+		filled.Name, filled.Permissions, filled.Rules, filled.ExpiresAt = p.Name, p.Permissions, p.Rules, p.ExpiresAt
+		body := formOf(&filled)
+		body.Problems = bad
+		if body.Expires == "" {
+			body.Expires = q.r.PostForm.Get("expires_at")
+		}
+		return q.show(http.StatusBadRequest, "application", q.view("applications", a.Name, t, body))
+	}
+	if err != nil {
+		return err
+	}
+	return q.seeOther(q.tenantPath()+"/applications/"+a.ID.String(), "saved")
+}
+
+// maxRuleForms bounds the rules that a form may have.
+const maxRuleForms = 101
+
+// readApplication reads the form.
+func readApplication(a *vault.Application, form url.Values) (vault.ApplicationParams, problems) {
+	p := vault.ApplicationParams{Name: form.Get("name"), Type: a.Type}
+	bad := problems{}
+	for _, value := range form["permissions"] {
+		p.Permissions = append(p.Permissions, vault.Permission(value))
+	}
+	if text := strings.TrimSpace(form.Get("expires_at")); text != "" {
+		at, err := time.Parse(time.RFC3339, text)
+		if err != nil {
+			bad["expires_at"] = []string{"must be a date and time such as 2030-01-31T00:00:00Z"}
+		}
+		p.ExpiresAt = at
+	}
+	for n := range maxRuleForms {
+		name := fmt.Sprintf("rule.%d.", n)
+		if form.Get(name+"priority") == "" {
+			continue // not filled in, or taken away
+		}
+		r, err := readRule(form, name)
+		if err != "" {
+			bad[fmt.Sprintf("rules[%d].conditions", len(p.Rules))] = []string{err}
+		}
+		p.Rules = append(p.Rules, r)
+	}
+	if len(bad) == 0 {
+		return p, nil
+	}
+	return p, bad
+}
+
+func readRule(form url.Values, name string) (r vault.AccessRule, problem string) {
+	r = vault.AccessRule{Description: form.Get(name + "description"), Container: form.Get(name + "container"), Transform: vault.Transform(form.Get(name + "transform"))}
+	r.Priority, _ = strconv.Atoi(form.Get(name + "priority")) // 0 is refused
+	for _, value := range form[name+"permissions"] {
+		r.Permissions = append(r.Permissions, vault.Permission(value))
+	}
+	for line := range strings.Lines(form.Get(name + "conditions")) {
+		if strings.TrimSpace(line) == "" {
+			continue
+		}
+		parts := strings.SplitN(strings.TrimSpace(line), " ", 3)
+		if len(parts) < 3 {
+			return r, "must have lines such as: id starts_with test-"
+		}
+		r.Conditions = append(r.Conditions, vault.Condition{Attribute: vault.Attribute(parts[0]), Operator: vault.Operator(parts[1]), Value: parts[2]})
+	}
+	return r, ""
+}
+
+// deleteApplication deletes one, if the user has said so twice.
+func (q *request) deleteApplication() error {
+	path := q.tenantPath() + "/applications"
+	if q.r.PostForm.Get("sure") == "" {
+		return q.seeOther(path+"/"+q.id("id").String(), "")
+	}
+	if err := q.client().DeleteApplication(q.r.Context(), q.id("id")); err != nil {
+		return err
+	}
+	return q.seeOther(path, "deleted")
+}

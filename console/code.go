@@ -1,0 +1,297 @@
+package console
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+// codeBody is the page of reactors, proxies and jobs.
+type codeBody struct {
+	Reactors      []vault.Reactor
+	Proxies       []vault.Proxy
+	Dead, Waiting []vault.JobInfo
+	Names         map[uuid.UUID]string // of reactors
+	MoreR, MoreP  int                  // that are not shown
+}
+
+// Name is what the reactor of a job is called.
+func (b *codeBody) Name(id uuid.UUID) string {
+	if name, ok := b.Names[id]; ok {
+		return name
+	}
+	return "deleted reactor"
+}
+
+// code lists reactors, proxies and jobs.
+func (q *request) code() error {
+	c, t, err := q.inTenant()
+	if err != nil {
+		return err
+	}
+	ctx, first := q.r.Context(), vault.PageParams{Size: 100}
+	reactors, err := c.ListReactors(ctx, vault.ListReactorsParams{PageParams: first})
+	if err != nil {
+		return err
+	}
+	proxies, err := c.ListProxies(ctx, vault.ListProxiesParams{PageParams: first})
+	if err != nil {
+		return err
+	}
+	b := &codeBody{Reactors: reactors.Data, Proxies: proxies.Data, Names: map[uuid.UUID]string{},
+		MoreR: reactors.Pagination.TotalItems - len(reactors.Data), MoreP: proxies.Pagination.TotalItems - len(proxies.Data)}
+	if b.Dead, err = c.ListJobs(ctx, vault.ListJobsParams{Dead: true, Size: 100}); err != nil {
+		return err
+	}
+	if b.Waiting, err = c.ListJobs(ctx, vault.ListJobsParams{Size: 20}); err != nil {
+		return err
+	}
+	for i := range b.Reactors {
+		b.Names[b.Reactors[i].ID] = b.Reactors[i].Name
+	}
+	return q.show(http.StatusOK, "code", q.view("code", "Reactors and proxies", t, b))
+}
+
+// programBody is the page of a reactor or a proxy.
+type programBody struct {
+	Kind          string // reactors or proxies
+	ID            uuid.UUID
+	Name          string
+	Destination   string
+	RequireAuth   bool
+	Configuration []string // names, never values
+	Application   string   // id
+	Sources       []source
+	Runs          []Run
+	Dead          []vault.JobInfo
+	CanRun        bool
+}
+
+// source is code with the outcome of a test run beside it.
+type source struct {
+	Title, Part string // Part: request, response, or empty
+	Lines       []sourceLine
+	Args        string
+	Problem     string
+	Trial       *trialView
+}
+
+type sourceLine struct {
+	N    int
+	Text string
+	Bad  bool // the error arose here
+}
+
+// trialView is what a test run gave.
+type trialView struct {
+	OK     bool
+	Took   string
+	Status int
+	Title  string
+	Line   int
+	Errors []string
+	Result string
+	Lines  []logLine
+}
+
+type logLine struct{ Level, Text string }
+
+// linesOf splits code, and marks a line; 0 for none.
+func linesOf(code string, bad int) []sourceLine {
+	texts := strings.Split(strings.TrimSuffix(code, "\n"), "\n")
+	out := make([]sourceLine, len(texts))
+	for i, text := range texts {
+		out[i] = sourceLine{i + 1, strings.TrimSuffix(text, "\r"), i+1 == bad}
+	}
+	return out
+}
+
+// lastBad is the line of the newest run that failed, if the newest failed.
+func lastBad(runs []Run) int {
+	if len(runs) > 0 && !runs[0].OK {
+		return runs[0].Line
+	}
+	return 0
+}
+
+// programOf is what both pages have.
+func (q *request) programOf(c *vault.Client, kind string, id uuid.UUID, name string, configuration map[string]string) (*programBody, error) {
+	b := &programBody{Kind: kind, ID: id, Name: name, Configuration: slices.Sorted(maps.Keys(configuration))}
+	if rec := q.opts.Recorder; rec != nil {
+		b.Runs = rec.runsOf(id, 20)
+	}
+	system, err := q.vault.System(q.r.Context())
+	if err != nil {
+		return nil, err
+	}
+	b.CanRun = system.Config.Runtime != nil
+	dead, err := c.ListJobs(q.r.Context(), vault.ListJobsParams{Dead: true, Size: 100})
+	b.Dead = slices.DeleteFunc(dead, func(j vault.JobInfo) bool { return j.ReactorID != id })
+	return b, err
+}
+
+const reactorArgs = "{}"
+
+// reactorBody reads a reactor.
+func (q *request) reactorBody(c *vault.Client) (*programBody, error) {
+	r, err := c.GetReactor(q.r.Context(), q.id("id"))
+	if err != nil {
+		return nil, err
+	}
+	b, err := q.programOf(c, "reactors", r.ID, r.Name, r.Configuration)
+	if err != nil {
+		return nil, err
+	}
+	if r.Application != nil {
+		b.Application = r.Application.ID.String()
+	}
+	b.Sources = []source{{Title: "Code", Lines: linesOf(r.Code, lastBad(b.Runs)), Args: reactorArgs}}
+	return b, nil
+}
+
+// Arguments to begin with.
+const (
+	requestArgs  = "{\n  \"method\": \"POST\",\n  \"path\": \"\",\n  \"query\": \"\",\n  \"headers\": {},\n  \"body\": {}\n}"
+	responseArgs = "{\n  \"headers\": {},\n  \"body\": {}\n}"
+)
+
+// proxyBody reads a proxy.
+func (q *request) proxyBody(c *vault.Client) (*programBody, error) {
+	x, err := c.GetProxy(q.r.Context(), q.id("id"))
+	if err != nil {
+		return nil, err
+	}
+	b, err := q.programOf(c, "proxies", x.ID, x.Name, x.Configuration)
+	if err != nil {
+		return nil, err
+	}
+	b.Destination, b.RequireAuth = plainURL(x.DestinationURL), x.RequireAuth
+	if x.ApplicationID != (uuid.UUID{}) {
+		b.Application = x.ApplicationID.String()
+	}
+	if x.RequestTransform != nil {
+		b.Sources = append(b.Sources, source{Title: "Request transform", Part: "request", Lines: linesOf(x.RequestTransform.Code, 0), Args: requestArgs})
+	}
+	if x.ResponseTransform != nil {
+		b.Sources = append(b.Sources, source{Title: "Response transform", Part: "response", Lines: linesOf(x.ResponseTransform.Code, 0), Args: responseArgs})
+	}
+	return b, nil
+}
+
+// plainURL is a URL without what may be secret in it.
+func plainURL(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return ""
+	}
+	u.User, u.RawQuery, u.Fragment = nil, "", ""
+	return u.String()
+}
+
+// reactor shows one.
+func (q *request) reactor() error { return q.program((*request).reactorBody) }
+
+// proxy shows one.
+func (q *request) proxy() error { return q.program((*request).proxyBody) }
+
+func (q *request) program(read func(*request, *vault.Client) (*programBody, error)) error {
+	c, t, err := q.inTenant()
+	if err != nil {
+		return err
+	}
+	b, err := read(q, c)
+	if err != nil {
+		return err
+	}
+	return q.show(http.StatusOK, "program", q.view("code", b.Name, t, b))
+}
+
+func (q *request) tryReactor() error {
+	return q.try((*request).reactorBody, vault.TrialParams{ReactorID: q.id("id")})
+}
+
+func (q *request) tryProxy() error {
+	return q.try((*request).proxyBody, vault.TrialParams{ProxyID: q.id("id"), Response: q.r.PostForm.Get("part") == "response"})
+}
+
+// try makes a test run and shows what came of it on the page.
+func (q *request) try(read func(*request, *vault.Client) (*programBody, error), p vault.TrialParams) error {
+	c, t, err := q.inTenant()
+	if err != nil {
+		return err
+	}
+	b, err := read(q, c)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(b.Sources, func(s source) bool { return s.Part == q.r.PostForm.Get("part") })
+	if i < 0 {
+		return vault.ErrNotFound
+	}
+	s := &b.Sources[i]
+	s.Args = q.r.PostForm.Get("args")
+	p.Args = vault.JSON(s.Args)
+	trial, err := c.Try(q.r.Context(), p)
+	status := http.StatusOK
+	switch bad := problemsOf(err); {
+	case bad != nil:
+		s.Problem, status = "The arguments "+strings.Join(slices.Concat(slices.Collect(maps.Values(bad))...), "; ")+".", http.StatusBadRequest
+	case errors.Is(err, vault.ErrNoRuntime):
+		s.Problem, status = "The vault has no runtime for code.", http.StatusBadRequest
+	case err != nil:
+		return err
+	default:
+		s.show(trial)
+	}
+	return q.show(status, "program", q.view("code", b.Name, t, b))
+}
+
+// show puts a trial beside the code.
+func (s *source) show(t *vault.Trial) {
+	v := &trialView{OK: t.Err == nil, Took: duration(t.Took), Result: indented(t.Result)}
+	for _, l := range t.Lines {
+		v.Lines = append(v.Lines, logLine{l.Level, l.Text})
+	}
+	if t.Err != nil {
+		v.Status, v.Title = t.Err.Status, t.Err.Title
+		v.Line, _ = vault.ErrorLine(t.Err)
+		for _, field := range slices.Sorted(maps.Keys(t.Err.Messages)) {
+			v.Errors = append(v.Errors, t.Err.Messages[field]...)
+		}
+	}
+	for i := range s.Lines {
+		s.Lines[i].Bad = v.Line > 0 && s.Lines[i].N == v.Line
+	}
+	s.Trial = v
+}
+
+func indented(raw vault.JSON) string {
+	var out bytes.Buffer
+	if raw == nil || json.Indent(&out, raw, "", "  ") != nil {
+		return string(raw)
+	}
+	return out.String()
+}
+
+func (q *request) retryJob() error {
+	if err := q.client().RetryJob(q.r.Context(), q.id("id")); err != nil {
+		return err
+	}
+	return q.seeOther(q.tenantPath()+"/code", "retried")
+}
+
+func (q *request) discardJob() error {
+	if err := q.client().DiscardJob(q.r.Context(), q.id("id")); err != nil {
+		return err
+	}
+	return q.seeOther(q.tenantPath()+"/code", "discarded")
+}

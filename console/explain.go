@@ -1,0 +1,72 @@
+package console
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+// explainBody is the page that says who may do what, and why.
+type explainBody struct {
+	Applications []vault.Application
+	Sessions     []vault.SessionInfo
+	Permissions  []vault.PermissionInfo
+	Holder       string
+	Permission   string
+	Token        string
+	Containers   string
+	Explanation  *vault.Explanation
+	Problem      string
+}
+
+// explain asks, if the form is filled in.
+func (q *request) explain() error {
+	c, t, err := q.inTenant()
+	if err != nil {
+		return err
+	}
+	ctx, asked := q.r.Context(), q.r.URL.Query()
+	b := &explainBody{Holder: asked.Get("holder"), Permission: asked.Get("permission"), Token: strings.TrimSpace(asked.Get("token")), Containers: asked.Get("containers")}
+	apps, err := c.ListApplications(ctx, vault.ListApplicationsParams{PageParams: vault.PageParams{Size: 100}})
+	if err != nil {
+		return err
+	}
+	sessions, err := c.ListSessions(ctx, vault.ListSessionsParams{PageParams: vault.PageParams{Size: 100}})
+	if err != nil {
+		return err
+	}
+	b.Applications, b.Sessions = apps.Data, sessions.Data
+	if b.Permissions, err = c.ListPermissions(ctx); err != nil {
+		return err
+	}
+	if b.Holder != "" {
+		b.ask(q, c)
+	}
+	return q.show(http.StatusOK, "explain", q.view("explain", "Explain", t, b))
+}
+
+// ask puts the answer, or what is wrong with the question, on the page.
+func (b *explainBody) ask(q *request, c *vault.Client) {
+	p := vault.ExplainParams{Permission: vault.Permission(b.Permission), TokenID: b.Token, Containers: strings.Fields(b.Containers)}
+	kind, text, _ := strings.Cut(b.Holder, " ")
+	id, _ := uuid.Parse(text)
+	if kind == "session" {
+		p.SessionID = id
+	} else {
+		p.ApplicationID = id
+	}
+	var err error
+	if b.Explanation, err = c.Explain(q.r.Context(), p); err == nil {
+		return
+	}
+	if bad := problemsOf(err); bad != nil {
+		for field, messages := range bad {
+			b.Problem += field + " " + strings.Join(messages, "; ") + ". "
+		}
+		return
+	}
+	b.Problem = "There is no such application, session or token."
+}

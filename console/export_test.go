@@ -1,0 +1,65 @@
+package console
+
+import (
+	"context"
+	"net/http"
+	"time"
+)
+
+// Look asks the database for the overview, whatever is remembered.
+func Look(ctx context.Context, h http.Handler) (tokens int, err error) {
+	o, err := h.(*handler).lookAtDatabase(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return o.Tokens, nil
+}
+
+// Join adds screens to a console, and Round sends them the news once.
+func Join(h http.Handler, n int) (screens []<-chan []byte, round func() bool, leave func()) {
+	b := h.(*handler).live
+	b.mu.Lock()
+	b.running = true // the caller makes the rounds
+	b.mu.Unlock()
+	var leaves []func()
+	for range n {
+		news, leave := b.join(lastHour)
+		screens, leaves = append(screens, news), append(leaves, leave)
+	}
+	return screens, b.round, func() {
+		for _, leave := range leaves {
+			leave()
+		}
+	}
+}
+
+// At has a recorder believe that it is another time.
+func (r *Recorder) At(t time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.now = func() time.Time { return t }
+}
+
+// Call enters a call that took so long.
+func (r *Recorder) Call(name string, took time.Duration, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.endCall(name, took, err)
+}
+
+// Forget makes a recorder new.
+func (r *Recorder) Forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.minutes = [minutesKept]minute{}
+}
+
+// Figures are those of the last hour, or day.
+func (r *Recorder) Figures(day bool) (calls, creates, reads, errors int, p50, p99 time.Duration, points int) {
+	s := lastHour
+	if day {
+		s = lastDay
+	}
+	f := r.figures(s)
+	return f.Calls(), f.Creates, f.Reads, f.Errors, f.P50, f.P99, len(f.Points)
+}

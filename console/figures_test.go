@@ -1,0 +1,140 @@
+package console_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-72ea4aab/vault/console"
+	"github.com/seed-72ea4aab/vault/vaulttest"
+)
+
+// TestFigures enters calls over a day and a half, and finds the last hour and the
+// last day, however often the ring has gone round.
+func TestFigures(t *testing.T) {
+	t.Parallel()
+	rec := console.NewRecorder()
+	start := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	for minute := range 36 * 60 {
+		rec.At(start.Add(time.Duration(minute) * time.Minute))
+		rec.Call("create", 10*time.Millisecond, nil)
+		rec.Call("read", time.Millisecond, nil)
+		rec.Call("read", time.Millisecond, errors.New("refused"))
+		rec.Call("delete", time.Millisecond, context.Canceled)
+	}
+	calls, creates, reads, failed, p50, p99, points := rec.Figures(false)
+	if calls != 240 || creates != 60 || reads != 120 || failed != 60 || points != 60 {
+		t.Errorf("the last hour: %d calls, %d creates, %d reads, %d errors, %d points", calls, creates, reads, failed, points)
+	}
+	within := func(what string, got, want time.Duration) {
+		t.Helper()
+		if got < want*4/5 || got > want*5/4 {
+			t.Errorf("%s is %s, want about %s", what, got, want)
+		}
+	}
+	within("p50", p50, time.Millisecond)
+	within("p99", p99, 10*time.Millisecond)
+	if calls, _, _, _, _, _, points := rec.Figures(true); calls != 24*60*4 || points != 96 {
+		t.Errorf("the last day: %d calls, %d points", calls, points)
+	}
+	rec.At(start.Add(100 * time.Hour))
+	if calls, _, _, _, p50, _, _ := rec.Figures(true); calls != 0 || p50 != 0 {
+		t.Errorf("after days without calls: %d, p50 %s", calls, p50)
+	}
+}
+
+// TestLocalOnly tries requests from here and elsewhere.
+func TestLocalOnly(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		from, host, header string
+		ok                 bool
+	}{
+		"IPv4":                 {"127.0.0.1:1234", "127.0.0.1:8080", "", true},
+		"IPv6":                 {"[::1]:1234", "[::1]:8080", "", true},
+		"by name":              {"127.0.0.1:1234", "localhost:8080", "", true},
+		"without a port":       {"127.0.0.1:1234", "localhost", "", true},
+		"from elsewhere":       {"192.0.2.1:1234", "localhost:8080", "", false},
+		"another name":         {"127.0.0.1:1234", "evil.example:8080", "", false},
+		"a name like it":       {"127.0.0.1:1234", "localhost.evil.example", "", false},
+		"through a proxy":      {"127.0.0.1:1234", "localhost:8080", "X-Forwarded-For", false},
+		"through another":      {"127.0.0.1:1234", "localhost:8080", "Forwarded", false},
+		"from a broken socket": {"@", "localhost:8080", "", false},
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.RemoteAddr, r.Host = c.from, c.host
+		if c.header != "" {
+			r.Header.Set(c.header, "x")
+		}
+		user, err := console.LocalOnly(r)
+		if (err == nil) != c.ok || c.ok && user.Role != console.Owner {
+			t.Errorf("%s: %+v, %v", name, user, err)
+		}
+	}
+}
+
+// TestNoOneIsLetInByDefault finds that a console without Authorize shows how to
+// set it, whatever is asked for.
+func TestNoOneIsLetInByDefault(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	for _, opts := range []*console.Options{nil, {}, {Authorize: func(*http.Request) (console.User, error) { return console.User{Role: console.Owner}, nil }}, {Authorize: func(*http.Request) (console.User, error) { return console.User{ID: "x"}, nil }}} {
+		h := console.Handler(v.Vault, opts)
+		for _, path := range []string{"/", "/tenants", "/tenants/" + v.Acme.ID.String() + "/tokens", "/events", "/nothing"} {
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+			if w.Code < 400 || strings.Contains(w.Body.String(), v.Acme.Name) {
+				t.Errorf("%s: %d %s", path, w.Code, w.Body)
+			}
+			if (opts == nil || opts.Authorize == nil) && !strings.Contains(w.Body.String(), "console.Options.Authorize") {
+				t.Errorf("%s does not say how to set it up", path)
+			}
+			if csp := w.Header().Get("Content-Security-Policy"); !strings.HasPrefix(csp, "default-src 'none'") {
+				t.Errorf("%s: policy %q", path, csp)
+			}
+		}
+	}
+}
+
+// TestLink opens a link twice.
+func TestLink(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	link := console.NewLink(console.User{ID: "admin", Role: console.Owner})
+	h := link.Handler(console.Handler(v.Vault, &console.Options{Authorize: link.Authorize}))
+	get := func(path string, cookies ...*http.Cookie) *http.Response {
+		r := httptest.NewRequest(http.MethodGet, path, nil)
+		for _, c := range cookies {
+			r.AddCookie(c)
+		}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w.Result()
+	}
+	address := strings.TrimPrefix(link.URL("http://127.0.0.1:8080/"), "http://127.0.0.1:8080")
+	if res := get("/"); res.StatusCode != http.StatusForbidden {
+		t.Errorf("before: %d", res.StatusCode)
+	}
+	if res := get("/?link=WRONG"); len(res.Cookies()) != 0 {
+		t.Error("a wrong link signs in")
+	}
+	res := get(address)
+	if res.StatusCode != http.StatusSeeOther || len(res.Cookies()) != 1 || !res.Cookies()[0].HttpOnly || res.Cookies()[0].SameSite != http.SameSiteStrictMode {
+		t.Fatalf("%d %v", res.StatusCode, res.Cookies())
+	}
+	if page := get("/", res.Cookies()...); page.StatusCode != http.StatusOK {
+		t.Errorf("after: %d", page.StatusCode)
+	}
+	for _, again := range []string{address, "/?link="} {
+		if res := get(again); len(res.Cookies()) != 0 && res.Cookies()[0].Name == "vault-console-session" {
+			t.Error("the link works twice")
+		}
+	}
+	if res := get("/", &http.Cookie{Name: "vault-console-session", Value: "x"}); res.StatusCode != http.StatusForbidden {
+		t.Errorf("with another cookie: %d", res.StatusCode)
+	}
+}

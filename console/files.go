@@ -1,0 +1,71 @@
+package console
+
+import (
+	"bytes"
+	"embed"
+	"html/template"
+	"io/fs"
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+//go:embed page
+var files embed.FS
+
+// static are the files that pages load, by the end of their address. They hold
+// nothing of the vault's, so they are served to everyone.
+var static = map[string]string{"console.css": "text/css; charset=utf-8", "console.js": "text/javascript; charset=utf-8", "icon.svg": "image/svg+xml"}
+
+// serveFile serves a static file, if the request is for one.
+func serveFile(w http.ResponseWriter, r *http.Request) bool {
+	name := strings.TrimPrefix(r.URL.Path, "/")
+	contentType, ok := static[name]
+	if !ok {
+		return false
+	}
+	text, err := files.ReadFile("page/" + name)
+	if err != nil {
+		return false
+	}
+	w.Header().Set("Content-Type", contentType)
+	w.Header().Set("Cache-Control", "no-cache")
+	http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(text))
+	return true
+}
+
+var helpers = template.FuncMap{
+	"number": number, "duration": duration, "moment": moment, "machine": machine,
+	"pathEscape": pathEscape, "zero": func(id uuid.UUID) bool { return id == uuid.UUID{} },
+	"index0": func(i int) int { return i },
+	"args":   func(all ...any) []any { return all },
+}
+
+// pathEscape makes text a segment of an address. The template's own escaping
+// keeps slashes.
+func pathEscape(text string) string {
+	return strings.ReplaceAll(template.URLQueryEscaper(text), "+", "%20")
+}
+
+// pages are the templates by the names of their files: each with the layout and
+// the parts that several have.
+var pages = func() map[string]*template.Template {
+	names, err := fs.Glob(files, "page/*.html")
+	if err != nil {
+		panic(err)
+	}
+	shared := []string{"page/layout.html", "page/parts.html"}
+	all := map[string]*template.Template{}
+	for _, name := range names {
+		if slices.Contains(shared, name) {
+			continue
+		}
+		t := template.New("").Funcs(helpers)
+		all[strings.TrimSuffix(path.Base(name), ".html")] = template.Must(t.ParseFS(files, append(shared, name)...))
+	}
+	return all
+}()

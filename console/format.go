@@ -1,0 +1,66 @@
+package console
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// number writes a count with separators: 1,234,567.
+func number(n int) string {
+	digits := strconv.Itoa(n)
+	for i := len(digits) - 3; i > 0 && digits[i-1] != '-'; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}
+
+// duration writes a time that something took, in three digits or fewer.
+func duration(d time.Duration) string {
+	if d == 0 {
+		return "–"
+	}
+	return milliseconds(float64(d) / float64(time.Millisecond))
+}
+
+func milliseconds(ms float64) string {
+	switch {
+	case ms == 0:
+		return "0 ms"
+	case ms < 1:
+		return fmt.Sprintf("%.2f ms", ms)
+	case ms < 10:
+		return fmt.Sprintf("%.1f ms", ms)
+	case ms < 1000:
+		return fmt.Sprintf("%.0f ms", ms)
+	default:
+		return fmt.Sprintf("%.1f s", ms/1000)
+	}
+}
+
+// bytesText writes a size.
+func bytesText(n uint64) string {
+	const unit = 1024.0
+	size, names := float64(n), []string{"B", "KiB", "MiB", "GiB", "TiB"}
+	for i, name := range names {
+		if size < unit || i == len(names)-1 {
+			if i == 0 {
+				return fmt.Sprintf("%d B", n)
+			}
+			return fmt.Sprintf("%.1f %s", size, name)
+		}
+		size /= unit
+	}
+	return ""
+}
+
+// moment writes a time; nothing for none.
+func moment(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format("2006-01-02 15:04:05")
+}
+
+// machine writes a time for machines.
+func machine(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }

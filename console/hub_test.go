@@ -1,0 +1,33 @@
+package console_test
+
+import (
+	"testing"
+
+	"github.com/seed-72ea4aab/vault/console"
+	"github.com/seed-72ea4aab/vault/vaulttest"
+)
+
+// TestOneLookForAllScreens finds that the news of a round are made once, however
+// many pages are open, that a page which does not read holds up none, and that
+// nothing is done for none.
+func TestOneLookForAllScreens(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	h := console.Handler(v.Vault, &console.Options{Authorize: console.LocalOnly, Recorder: console.NewRecorder()})
+	screens, round, leave := console.Join(h, 10)
+	for range 3 {
+		if !round() {
+			t.Fatal("a round found no screens")
+		}
+		first := <-screens[0]
+		for i, s := range screens[1:9] { // the tenth never reads
+			if news := <-s; &news[0] != &first[0] {
+				t.Errorf("the news of screen %d were made for it alone", i)
+			}
+		}
+	}
+	leave()
+	if round() {
+		t.Error("a round was made for no screen")
+	}
+}

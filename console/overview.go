@@ -1,0 +1,157 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+// overview is the first page.
+type overview struct {
+	Span    string
+	Figures *figures // nil without a recorder
+	Plots   []plot
+	At      time.Time
+
+	Tenants, Counted       int // that there are, and that the rest is about
+	Tokens                 int
+	Waiting, Running, Dead int
+	Keys                   []keyAge
+	Database               time.Duration // that it took to answer
+	DatabaseDown           bool
+}
+
+// keyAge counts tenants by the age of the key that seals their data.
+type keyAge struct {
+	Name    string
+	Tenants int
+}
+
+// most tenants that the overview adds up.
+const mostTenants = 200
+
+// overview returns the page, for a span of time.
+func (h *handler) overview(ctx context.Context, s span) (*overview, error) {
+	known, err := h.live.look(ctx)
+	if err != nil {
+		return nil, err
+	}
+	o := *known
+	o.Span, o.At = s.name, time.Now().UTC()
+	if h.opts.Recorder != nil {
+		o.Figures = h.opts.Recorder.figures(s)
+		o.Plots = plotsOf(o.Figures)
+	}
+	return &o, nil
+}
+
+// lookAtDatabase reads counters, and no token.
+func (h *handler) lookAtDatabase(ctx context.Context) (*overview, error) {
+	o := &overview{}
+	began := time.Now()
+	if err := h.vault.Ping(ctx); err != nil {
+		o.DatabaseDown = true
+		return o, nil
+	}
+	o.Database = time.Since(began)
+	ages := map[string]int{}
+	for page := 1; o.Counted < mostTenants; page++ {
+		tenants, err := h.vault.Tenants(ctx, vault.PageParams{Page: page, Size: 100})
+		if err != nil {
+			return nil, err
+		}
+		o.Tenants = tenants.Pagination.TotalItems
+		for i := range tenants.Data {
+			if err := o.add(ctx, h.vault, &tenants.Data[i], ages); err != nil {
+				return nil, err
+			}
+		}
+		if page >= tenants.Pagination.TotalPages {
+			break
+		}
+	}
+	o.Keys = agesOf(ages)
+	return o, nil
+}
+
+// add counts a tenant.
+func (o *overview) add(ctx context.Context, v *vault.Vault, t *vault.Tenant, ages map[string]int) error {
+	s, err := v.Tenant(t.ID).Stats(ctx)
+	if err != nil {
+		return err
+	}
+	o.Counted++
+	o.Tokens += s.Tokens
+	o.Waiting += s.Jobs.Waiting
+	o.Running += s.Jobs.Running
+	o.Dead += s.Jobs.Dead
+	made := t.CreatedAt
+	if !s.RotatedAt.IsZero() {
+		made = s.RotatedAt
+	}
+	ages[ageName(time.Since(made))]++
+	return nil
+}
+
+// keyAges are the names of ages, youngest first.
+var keyAges = []struct {
+	name string
+	most time.Duration
+}{
+	{"up to 90 days", 90 * 24 * time.Hour},
+	{"up to a year", 365 * 24 * time.Hour},
+	{"up to 2 years", 2 * 365 * 24 * time.Hour},
+	{"older than 2 years", 1<<63 - 1},
+}
+
+func ageName(age time.Duration) string {
+	i, _ := slices.BinarySearchFunc(keyAges, age, func(a struct {
+		name string
+		most time.Duration
+	}, d time.Duration) int {
+		return cmp.Compare(a.most, d)
+	})
+	return keyAges[i].name
+}
+
+func agesOf(counts map[string]int) []keyAge {
+	var out []keyAge
+	for _, a := range keyAges {
+		if n := counts[a.name]; n > 0 {
+			out = append(out, keyAge{a.name, n})
+		}
+	}
+	return out
+}
+
+// span is the one that the address asks for.
+func (q *request) span() span {
+	if q.r.URL.Query().Get("span") == lastDay.name {
+		return lastDay
+	}
+	return lastHour
+}
+
+// overview shows the first page.
+func (q *request) overview() error {
+	o, err := q.handler.overview(q.r.Context(), q.span())
+	if err != nil {
+		return err
+	}
+	return q.show(http.StatusOK, "overview", q.view("overview", "Overview", nil, o))
+}
+
+// overviewEvents keeps the first page up to date.
+func (q *request) overviewEvents() error {
+	news, leave := q.live.join(q.span())
+	defer leave()
+	s, err := q.stream()
+	if err != nil {
+		return err
+	}
+	return q.each(s, "overview", news)
+}

@@ -1,0 +1,234 @@
+package console_test
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+// TestPagesInABrowser opens every page on every screen, as an owner.
+func TestPagesInABrowser(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	source := axeSource(t)
+	for name, s := range screens {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newTab(t, s)
+			p.open(w.server.URL + "/login/owner")
+			all := w.pages()
+			for _, page := range slices.Sorted(maps.Keys(all)) {
+				p.open(all[page])
+				p.check(page, w)
+				for _, violation := range p.violations(source) {
+					t.Errorf("%s: axe: %s", page, violation)
+				}
+			}
+		})
+	}
+	t.Cleanup(w.checkSecrets)
+}
+
+// check looks at what every page must be.
+func (p *tab) check(page string, w *world) {
+	p.t.Helper()
+	if title := p.value(`document.title`); !strings.HasSuffix(title, " – vault console") || strings.Contains(title, "owned") && !strings.Contains(title, "<script>") {
+		p.t.Errorf("%s: the title is %q", page, title)
+	}
+	if n := p.value(`String(document.querySelectorAll('script').length) + document.querySelectorAll('main img, main script, main b:not(.legend b), main i').length`); n != "10" {
+		p.t.Errorf("%s: a name or code has become markup: %s", page, n)
+	}
+	if wide := p.value(`String(document.documentElement.scrollWidth > innerWidth)`); wide != "false" {
+		p.t.Errorf("%s: the page is wider than the screen: %s", page, p.value(`[...document.querySelectorAll('main *')].filter((e) => e.getBoundingClientRect().right > innerWidth + 1 && !e.closest('.scroll, pre')).map((e) => e.tagName + '.' + e.className + ' ' + e.id).slice(0, 5).join('; ')`))
+	}
+	elsewhere := fmt.Sprintf(`performance.getEntriesByType('resource').map((e) => e.name).filter((n) => !n.startsWith(%q)).join()`, w.server.URL+"/vault/console/")
+	if others := p.value(elsewhere); others != "" {
+		p.t.Errorf("%s: requests to %s", page, others)
+	}
+	if n := p.value(`String([...document.querySelectorAll('input:not([type=hidden]), select, textarea')].filter((i) => !i.labels.length).length)`); n != "0" {
+		p.t.Errorf("%s: %s fields without a label", page, n)
+	}
+}
+
+// TestKeyboardAlone gets from the first page to a test run, an explanation and the
+// end of a session without a mouse.
+func TestKeyboardAlone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.name("Acme")
+	p := newTab(t, screens["desktop"])
+	tenant := w.Acme.ID.String()
+	p.open(w.server.URL + "/login/owner")
+	p.do(chromedp.KeyEvent(kb.Tab))
+	if skip := p.value(`document.activeElement.textContent`); skip != "Skip to the content" {
+		t.Errorf("the first stop is %q", skip)
+	}
+	link := func(text string) string { return fmt.Sprintf(`e.tagName === 'A' && e.textContent.trim() === %q`, text) }
+	button := func(text string) string {
+		return fmt.Sprintf(`e.tagName === 'BUTTON' && e.textContent.trim() === %q`, text)
+	}
+	p.tabTo(link("Tenants"))
+	p.enter("/tenants")
+	p.tabTo(link("Acme"))
+	p.enter("/tenants/" + tenant)
+
+	p.tabTo(link("Reactors and proxies"))
+	p.enter("/code")
+	p.tabTo(`e.tagName === 'A' && e.textContent.startsWith('Charge')`)
+	p.enter("/reactors/" + w.reactor.ID.String())
+	p.tabTo(`e.id === 'args-'`)
+	p.do(chromedp.Evaluate[chromedp.Void](`document.activeElement.select()`), chromedp.KeyEvent(`{"amount": 42}`))
+	p.tabTo(button("Test run"))
+	p.enter("/try")
+	if got := p.value(`document.querySelector('.trial').innerText`); !strings.Contains(got, `"paid": 42`) || !strings.Contains(got, `"key": "<api_key>"`) || !strings.Contains(got, `"bt": null`) {
+		t.Errorf("the test run says %q", got)
+	}
+	p.tabTo(`e.id === 'args-'`)
+	p.do(chromedp.Evaluate[chromedp.Void](`document.activeElement.select()`), chromedp.KeyEvent(`{"fail": true}`))
+	p.tabTo(button("Test run"))
+	p.do(chromedp.KeyEvent(kb.Enter))
+	p.await(`document.querySelector('.trial .tag.bad') !== null`)
+	if line := p.value(`document.querySelector('.code li.bad').innerText`); !strings.Contains(line, "throw new Error") {
+		t.Errorf("the line that is marked is %q", line)
+	}
+
+	p.tabTo(link("Explain"))
+	p.enter("/explain")
+	p.tabTo(`e.id === 'holder'`)
+	p.do(chromedp.KeyEvent(kb.ArrowDown))
+	p.tabTo(`e.id === 'token'`)
+	p.do(chromedp.KeyEvent("order-1"))
+	p.tabTo(button("Explain"))
+	p.do(chromedp.KeyEvent(kb.Enter))
+	p.await(`document.getElementById('answer') !== null`)
+	if got := p.value(`document.getElementById('answer').innerText`); !strings.Contains(got, "token:create") {
+		t.Errorf("the explanation says %q", got)
+	}
+
+	p.tabTo(link("Sessions"))
+	p.enter("/sessions")
+	p.tabTo(button("End"))
+	p.do(chromedp.KeyEvent(kb.Enter))
+	p.await(`document.querySelector('[role=status]')?.textContent === 'The session has ended.'`)
+	sessions := must[*vault.Page[vault.SessionInfo]](t)(w.Owner.ListSessions(t.Context(), vault.ListSessionsParams{}))
+	if len(sessions.Data) != 0 {
+		t.Errorf("%d sessions are left", len(sessions.Data))
+	}
+	w.checkSecretsButMask()
+}
+
+// TestRulesInABrowser adds a rule with the button.
+func TestRulesInABrowser(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p := newTab(t, screens["phone"])
+	p.open(w.server.URL + "/login/owner")
+	p.open(w.inTenant("applications/" + w.app.ID.String()))
+	for range 2 {
+		p.do(chromedp.Click("#add-rule"))
+	}
+	p.do(chromedp.SendKeys("#rule-3-priority", "9"), chromedp.SendKeys("#rule-3-container", "/new/"),
+		chromedp.Click(`[name="rule.3.permissions"][value="token:delete"]`))
+	p.do(chromedp.Evaluate[chromedp.Void](`[...document.querySelectorAll('button')].find((b) => b.textContent === 'Save').click()`))
+	p.await(`location.search === '?done=saved' && document.readyState === 'complete'`)
+	app := must[*vault.Application](t)(w.Owner.GetApplication(t.Context(), w.app.ID))
+	if len(app.Rules) != 3 || app.Rules[2].Priority != 9 || app.Rules[2].Container != "/new/" || !slices.Equal(app.Rules[2].Permissions, []vault.Permission{"token:delete"}) {
+		t.Errorf("rules: %+v", app.Rules)
+	}
+}
+
+// TestLive leaves pages open and sees them change.
+func TestLive(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ctx := t.Context()
+	overview, log := newTab(t, screens["desktop"]), newTab(t, screens["desktop"])
+	overview.open(w.server.URL + "/login/viewer")
+	total := func(n int) string {
+		return fmt.Sprintf(`document.querySelector('#live .sum')?.textContent === '%d'`, n)
+	}
+	overview.await(total(4))
+	log.open(w.server.URL + "/login/viewer")
+	log.open(w.inTenant("log?operation=delete"))
+	rows := log.value(`String(document.querySelectorAll('#entries tbody tr').length)`)
+	log.do(chromedp.Click("#follow"))
+	log.await(`document.getElementById('follow').getAttribute('aria-pressed') === 'true'`)
+	must[*vault.Token](t)(w.Owner.CreateToken(ctx, vault.TokenParams{ID: "new-one", Type: vault.TypeGeneric, Data: "x"}))
+	overview.await(total(5))
+	for i := range 100 { // entries from before the follower began do not count
+		id := fmt.Sprintf("gone-%d", i)
+		must[*vault.Token](t)(w.Owner.CreateToken(ctx, vault.TokenParams{ID: id, Type: vault.TypeGeneric, Data: "x"}))
+		if err := w.Owner.DeleteToken(ctx, id); err != nil {
+			t.Fatal(err)
+		}
+		if log.value(`document.getElementById('following').textContent`) != "Following: no new entries yet." {
+			break
+		}
+	}
+	log.await(fmt.Sprintf(`document.querySelectorAll('#entries tbody tr').length > %s`, rows))
+	if first := log.value(`document.querySelector('#entries tbody tr').innerText`); !strings.Contains(first, "gone-") || !strings.Contains(first, "delete") {
+		t.Errorf("the first row is %q", first)
+	}
+}
+
+// TestHelpWhileTyping types a query.
+func TestHelpWhileTyping(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p := newTab(t, screens["phone"])
+	p.open(w.server.URL + "/login/viewer")
+	p.open(w.inTenant("tokens"))
+	p.do(chromedp.SendKeys("#q", "type:card cont"))
+	p.await(`document.getElementById('hint').innerText.includes('container:/pci/*')`)
+	p.do(chromedp.SendKeys("#q", "ainer:/pci/*"+kb.Enter))
+	p.await(`location.search.includes('q=') && document.readyState === 'complete'`)
+	if got := p.value(`document.querySelector('tbody').innerText`); !strings.Contains(got, "order-1") || !strings.Contains(got, "XXXXXXXXXXXX5556") {
+		t.Errorf("found %q", got)
+	}
+}
+
+// TestWithoutJavaScript reads the pages as a browser without it would.
+func TestWithoutJavaScript(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	v := w.as("viewer")
+	for name, address := range w.pages() {
+		status, body := v.get(address)
+		want := http.StatusOK
+		if name == "missing" {
+			want = http.StatusNotFound
+		}
+		if status != want || !strings.Contains(body, "<h1>") || strings.Contains(body, hostile) || strings.Contains(body, "<b>bold") {
+			t.Errorf("%s: %d %s", name, status, body)
+		}
+		if strings.Contains(body, `method="post"`) && strings.Contains(body, "<button>Save") {
+			t.Errorf("%s: a viewer is shown a button that does nothing", name)
+		}
+	}
+	for query, want := range map[string]string{
+		"data:" + secretCard: "The console takes no values", "type:card AND (data:x)": "The console takes no values",
+		"type:": "character", "metadata.data:x": "No tokens", "type:card": "order-1",
+	} {
+		_, body := v.get(w.inTenant("tokens?q=" + strings.ReplaceAll(query, " ", "+")))
+		if !strings.Contains(body, want) || strings.Contains(body, secretCard) {
+			t.Errorf("search for %q: %s", query, body)
+		}
+	}
+}
+
+func (w *world) checkSecretsButMask() {
+	w.t.Helper()
+	for i, secret := range w.secrets {
+		if w.sent.contains(secret) {
+			w.t.Errorf("secret %d reached the browser", i)
+		}
+	}
+}

@@ -1,0 +1,156 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"math/bits"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+// Recorder counts and times what a vault does, for the pages of a [Handler]. It is
+// a [vault.Observer] of this process, and keeps a day in memory that does not
+// grow: less than a megabyte.
+//
+//	rec := console.NewRecorder()
+//	v, err := vault.Open(ctx, store, key, &vault.Config{Observer: rec})
+//	mux.Handle("/console/", http.StripPrefix("/console", console.Handler(v, &console.Options{Recorder: rec, ...})))
+//
+// [vault.Observers] joins it with another observer.
+type Recorder struct {
+	now func() time.Time
+
+	mu      sync.Mutex
+	minutes [minutesKept]minute
+	runs    [runsKept]Run
+	ran     int // runs so far
+	running int // runs in progress
+}
+
+const (
+	minutesKept = 24 * 60
+	runsKept    = 500
+	// latencyBuckets is how many durations are told apart: four for each doubling
+	// of microseconds, up to more than an hour.
+	latencyBuckets = 128
+)
+
+// minute is what happened in one minute.
+type minute struct {
+	at              int64 // minutes since 1970
+	creates, reads  uint32
+	others, errors  uint32
+	runs, runErrors uint32
+	took            [latencyBuckets]uint32
+}
+
+// Run is a run of tenants' code. It holds nothing that the code was given or
+// wrote.
+type Run struct {
+	TenantID, EntityID uuid.UUID
+	At                 time.Time
+	Took               time.Duration
+	OK                 bool
+	Line               int // at which the error arose; 0 for none
+}
+
+// NewRecorder returns a recorder that has seen nothing yet.
+func NewRecorder() *Recorder { return &Recorder{now: time.Now} }
+
+// Start implements [vault.Observer].
+func (r *Recorder) Start(ctx context.Context, w vault.Work) (context.Context, func(error)) {
+	if w.Kind != vault.WorkCall && w.Kind != vault.WorkRun {
+		return ctx, func(error) {}
+	}
+	if w.Kind == vault.WorkRun {
+		r.mu.Lock()
+		r.running++
+		r.mu.Unlock()
+	}
+	began := time.Now()
+	return ctx, func(err error) {
+		took := time.Since(began)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if w.Kind == vault.WorkRun {
+			r.endRun(w, took, err)
+			return
+		}
+		r.endCall(w.Name, took, err)
+	}
+}
+
+// minute returns the one that it is now. The caller holds the lock.
+func (r *Recorder) minute() *minute {
+	at := r.now().Unix() / 60
+	m := &r.minutes[at%minutesKept]
+	if m.at != at {
+		*m = minute{at: at}
+	}
+	return m
+}
+
+func (r *Recorder) endCall(name string, took time.Duration, err error) {
+	m := r.minute()
+	switch name {
+	case "create":
+		m.creates++
+	case "read":
+		m.reads++
+	default:
+		m.others++
+	}
+	if err != nil && !errors.Is(err, context.Canceled) {
+		m.errors++
+	}
+	m.took[bucketOf(took)]++
+}
+
+func (r *Recorder) endRun(w vault.Work, took time.Duration, err error) {
+	r.running--
+	m := r.minute()
+	m.runs++
+	run := Run{TenantID: w.TenantID, EntityID: w.EntityID, At: r.now().UTC(), Took: took, OK: err == nil}
+	if err != nil {
+		m.runErrors++
+		run.Line, _ = vault.ErrorLine(err)
+	}
+	r.runs[r.ran%runsKept] = run
+	r.ran++
+}
+
+// bucketOf returns the bucket of a duration.
+func bucketOf(d time.Duration) int {
+	us := uint64(max(d.Microseconds(), 1)) //nolint:gosec // not negative
+	doubling := bits.Len64(us) - 1
+	quarter := 0
+	if doubling >= 2 {
+		quarter = int(us>>(doubling-2)) & 3 //nolint:gosec // at most 3
+	}
+	return min(doubling*4+quarter, latencyBuckets-1)
+}
+
+// bucketTime returns the middle of a bucket.
+func bucketTime(b int) time.Duration {
+	doubling, quarter := b/4, b%4
+	low := float64(uint64(1)<<doubling) * (1 + float64(quarter)/4)
+	return time.Duration(low * 1.1 * float64(time.Microsecond))
+}
+
+// runsOf returns the last runs of a reactor or proxy that this process has
+// carried out, newest first.
+func (r *Recorder) runsOf(entity uuid.UUID, limit int) []Run {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var out []Run
+	for i := r.ran - 1; i >= max(0, r.ran-runsKept) && len(out) < limit; i-- {
+		if run := r.runs[i%runsKept]; run.EntityID == entity {
+			out = append(out, run)
+		}
+	}
+	return out
+}

@@ -1,0 +1,294 @@
+package console
+
+import (
+	"bytes"
+	"crypto/rand"
+	"crypto/subtle"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+// handler is the console.
+type handler struct {
+	vault     *vault.Vault
+	opts      Options
+	mux       *http.ServeMux
+	live      *hub
+	logs      *followers
+	rotations *rotations
+}
+
+// route is a page or an action.
+type route struct {
+	pattern string
+	role    Role // that is needed
+	serve   func(*request) error
+}
+
+// routes lists all pages and actions. Each action is a POST.
+func (h *handler) routes() []route {
+	const in = "/tenants/{tenant}"
+	return []route{
+		{"GET /{$}", Viewer, (*request).overview},
+		{"GET /events", Viewer, (*request).overviewEvents},
+		{"GET /tenants", Viewer, (*request).tenants},
+		{"GET " + in, Viewer, (*request).tenant},
+		{"GET " + in + "/events", Viewer, (*request).rotationEvents},
+		{"POST " + in, Owner, (*request).saveTenant},
+		{"POST " + in + "/rotate", Owner, (*request).rotate},
+		{"GET " + in + "/applications", Viewer, (*request).applications},
+		{"GET " + in + "/applications/{id}", Viewer, (*request).application},
+		{"POST " + in + "/applications/{id}", Owner, (*request).saveApplication},
+		{"POST " + in + "/applications/{id}/delete", Owner, (*request).deleteApplication},
+		{"GET " + in + "/explain", Viewer, (*request).explain},
+		{"GET " + in + "/tokens", Viewer, (*request).tokens},
+		{"GET " + in + "/tokens/{id}", Viewer, (*request).token},
+		{"GET " + in + "/log", Viewer, (*request).log},
+		{"GET " + in + "/log/events", Viewer, (*request).logEvents},
+		{"GET " + in + "/log.csv", Viewer, (*request).logCSV},
+		{"GET " + in + "/log.jsonl", Viewer, (*request).logLines},
+		{"GET " + in + "/code", Viewer, (*request).code},
+		{"GET " + in + "/reactors/{id}", Viewer, (*request).reactor},
+		{"POST " + in + "/reactors/{id}/try", Operator, (*request).tryReactor},
+		{"GET " + in + "/proxies/{id}", Viewer, (*request).proxy},
+		{"POST " + in + "/proxies/{id}/try", Operator, (*request).tryProxy},
+		{"POST " + in + "/jobs/{id}/retry", Operator, (*request).retryJob},
+		{"POST " + in + "/jobs/{id}/discard", Operator, (*request).discardJob},
+		{"GET " + in + "/sessions", Viewer, (*request).sessions},
+		{"POST " + in + "/sessions/{id}/end", Operator, (*request).endSession},
+		{"GET /system", Viewer, (*request).system},
+	}
+}
+
+// policy lets a page load what the console itself serves, and nothing else.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+
+// ServeHTTP serves a page, an action, or a file that the pages are made of.
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	head := w.Header()
+	head.Set("Content-Security-Policy", policy)
+	head.Set("X-Content-Type-Options", "nosniff")
+	head.Set("Referrer-Policy", "no-referrer")
+	head.Set("Cross-Origin-Opener-Policy", "same-origin")
+	head.Set("Cross-Origin-Resource-Policy", "same-origin")
+	if serveFile(w, r) {
+		return
+	}
+	head.Set("Cache-Control", "no-store")
+	q := &request{handler: h, w: w, r: r}
+	switch {
+	case h.opts.Authorize == nil:
+		q.fail(http.StatusServiceUnavailable, "setup", "Nobody can sign in yet", "")
+		return
+	case !q.identify():
+		q.fail(http.StatusForbidden, "refused", "You may not open the console", "")
+		return
+	}
+	if _, pattern := h.mux.Handler(r); pattern == "" || strings.Contains(r.URL.Path, "//") || strings.Contains(r.URL.Path+"/", "/./") || strings.Contains(r.URL.Path+"/", "/../") {
+		q.fail(http.StatusNotFound, "refused", "There is no such page", "")
+		return
+	}
+	h.mux.ServeHTTP(&carrier{w, q}, r)
+}
+
+// carrier brings a request through the mux.
+type carrier struct {
+	http.ResponseWriter
+	request *request
+}
+
+// guard checks the role, and for an action that it was asked for on a page of the
+// console, before it serves.
+func (h *handler) guard(rt route) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		q := w.(*carrier).request //nolint:forcetypeassert // ServeHTTP makes it
+		q.r = r
+		if q.user.Role < rt.role {
+			q.fail(http.StatusForbidden, "refused", "This needs the role "+rt.role.String(), "You are signed in as "+q.user.Role.String()+".")
+			return
+		}
+		if r.Method == http.MethodPost && !q.own() {
+			q.fail(http.StatusForbidden, "refused", "The request did not come from a page of the console", "Open the page again, and repeat what you did.")
+			return
+		}
+		if err := rt.serve(q); err != nil {
+			q.failed(err)
+		}
+	})
+}
+
+// request is a request of a user.
+type request struct {
+	*handler
+	w    http.ResponseWriter
+	r    *http.Request
+	user User
+}
+
+// identify finds out who asks.
+func (q *request) identify() bool {
+	user, err := q.opts.Authorize(q.r)
+	q.user = user
+	return err == nil && user.ID != "" && user.Role >= Viewer && user.Role <= Owner
+}
+
+const (
+	formCookie = "vault-console-form"
+	formField  = "form"
+	maxForm    = 1 << 20
+)
+
+// own reports whether an action was asked for on a page of the console: the
+// browser says so, and the form has the token that the browser's cookie has.
+func (q *request) own() bool {
+	switch site := q.r.Header.Get("Sec-Fetch-Site"); site {
+	case "same-origin":
+	case "": // a browser sends none over plain http
+		origin, err := url.Parse(q.r.Header.Get("Origin"))
+		if err != nil || origin.Host == "" || origin.Host != q.r.Host {
+			return false
+		}
+	default:
+		return false
+	}
+	q.r.Body = http.MaxBytesReader(q.w, q.r.Body, maxForm)
+	cookie, err := q.r.Cookie(formCookie)
+	if err != nil || cookie.Value == "" || q.r.ParseForm() != nil {
+		return false
+	}
+	return subtle.ConstantTimeCompare([]byte(cookie.Value), []byte(q.r.PostForm.Get(formField))) == 1
+}
+
+// formToken returns the token for the forms of a page.
+func (q *request) formToken() string {
+	if cookie, err := q.r.Cookie(formCookie); err == nil && len(cookie.Value) >= 26 {
+		return cookie.Value
+	}
+	token := rand.Text()
+	http.SetCookie(q.w, &http.Cookie{
+		Name: formCookie, Value: token, Path: "/", HttpOnly: true, Secure: q.r.TLS != nil, SameSite: http.SameSiteStrictMode,
+	})
+	return token
+}
+
+// root leads from the page to the console's first one. The handler does not know
+// the path that it is mounted at.
+func (q *request) root() string {
+	depth := strings.Count(strings.TrimPrefix(q.r.URL.EscapedPath(), "/"), "/")
+	if depth == 0 {
+		return "./"
+	}
+	return strings.Repeat("../", depth)
+}
+
+// view is what every page is made of.
+type view struct {
+	Title  string
+	Page   string // which entry of the navigation is current
+	Root   string
+	User   User
+	Form   string // the token of forms
+	Tenant *vault.Tenant
+	Done   string // what an action has done
+	Body   any
+}
+
+// May reports whether the user may do what needs a role.
+func (v view) May(role string) bool {
+	return v.User.Role >= map[string]Role{"operator": Operator, "owner": Owner}[role]
+}
+
+// In leads to the pages of the tenant.
+func (v view) In() string { return v.Root + "tenants/" + v.Tenant.ID.String() + "/" }
+
+// view returns the frame of a page.
+func (q *request) view(page, title string, tenant *vault.Tenant, body any) view {
+	return view{Title: title, Page: page, Root: q.root(), User: q.user, Form: q.formToken(), Tenant: tenant,
+		Done: done[q.r.URL.Query().Get("done")], Body: body}
+}
+
+// done are the messages after an action, by what is in the address.
+var done = map[string]string{
+	"saved": "Saved.", "deleted": "Deleted.", "ended": "The session has ended.", "retried": "The job is due again.",
+	"discarded": "The job was discarded.", "rotating": "The rotation has begun.",
+}
+
+// show renders a page.
+func (q *request) show(status int, name string, v view) error {
+	var b bytes.Buffer
+	if err := pages[name].ExecuteTemplate(&b, "layout", v); err != nil {
+		return err
+	}
+	q.w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	q.w.WriteHeader(status)
+	_, err := q.w.Write(b.Bytes())
+	if err != nil {
+		return errGone
+	}
+	return nil
+}
+
+// errGone means that the browser has left.
+var errGone = errors.New("console: the browser has left")
+
+// fail shows a page that says why there is no other.
+func (q *request) fail(status int, name, title, detail string) {
+	v := view{Title: title, Root: q.root(), User: q.user, Body: detail}
+	if err := q.show(status, name, v); err != nil && !errors.Is(err, errGone) {
+		q.opts.Logger.ErrorContext(q.r.Context(), "console: a page failed", "error", err)
+	}
+}
+
+// failed shows what became of an error. It says no more than the vault's own
+// message, which never holds a value.
+func (q *request) failed(err error) {
+	switch {
+	case errors.Is(err, errGone) || q.r.Context().Err() != nil:
+	case errors.Is(err, vault.ErrNotFound):
+		q.fail(http.StatusNotFound, "refused", "There is no such thing", "It may have been deleted, or have expired.")
+	case errors.Is(err, vault.ErrInvalid), errors.Is(err, vault.ErrConflict), errors.Is(err, vault.ErrForbidden):
+		q.fail(http.StatusBadRequest, "refused", "That did not work", err.Error())
+	case errors.Is(err, vault.ErrUnavailable), errors.Is(err, vault.ErrBusy), errors.Is(err, vault.ErrClosed):
+		q.fail(http.StatusServiceUnavailable, "refused", "The vault cannot serve this now", "Try again in a moment.")
+	default:
+		q.opts.Logger.ErrorContext(q.r.Context(), "console: a page failed", "error", err)
+		q.fail(http.StatusInternalServerError, "refused", "Something went wrong", "The program's log has the cause.")
+	}
+}
+
+// seeOther sends the browser to a page after an action.
+func (q *request) seeOther(path, message string) error {
+	to := q.root() + path
+	if message != "" {
+		to += "?done=" + message
+	}
+	q.w.Header().Set("Location", to) // relative: http.Redirect would not know the prefix
+	q.w.WriteHeader(http.StatusSeeOther)
+	return nil
+}
+
+// id reads an id from the path; the zero id, which nothing has, for other text.
+func (q *request) id(name string) uuid.UUID {
+	id, _ := uuid.Parse(q.r.PathValue(name))
+	return id
+}
+
+// client acts in the tenant of the path, for the user.
+func (q *request) client() *vault.Client { return q.vault.Tenant(q.id("tenant")).AsUser(q.user.ID) }
+
+// inTenant reads the tenant of the path.
+func (q *request) inTenant() (*vault.Client, *vault.Tenant, error) {
+	c := q.client()
+	t, err := c.GetTenant(q.r.Context())
+	return c, t, err
+}
+
+// tenantPath is where the pages of the tenant are.
+func (q *request) tenantPath() string { return "tenants/" + q.id("tenant").String() }

@@ -1,0 +1,85 @@
+package console
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+)
+
+// beat is how often a stream without news says that it is still there, so that
+// one whose browser has gone is noticed.
+const beat = 15 * time.Second
+
+// writeTime is how long the browser may take to read an event.
+const writeTime = 10 * time.Second
+
+// stream is a stream of server-sent events.
+type stream struct {
+	w    http.ResponseWriter
+	ctrl *http.ResponseController
+}
+
+// stream begins a stream.
+func (q *request) stream() (*stream, error) {
+	head := q.w.Header()
+	head.Set("Content-Type", "text/event-stream")
+	head.Set("X-Accel-Buffering", "no") // proxies that buffer would hold events back
+	s := &stream{q.w, http.NewResponseController(q.w)}
+	q.w.WriteHeader(http.StatusOK)
+	return s, s.write("retry: 3000\n\n")
+}
+
+// send sends an event whose data is lines of text.
+func (s *stream) send(event string, data []byte) error {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "event: %s\n", event)
+	for line := range bytes.SplitSeq(bytes.TrimSpace(data), []byte("\n")) {
+		b.WriteString("data: ")
+		b.Write(line)
+		b.WriteByte('\n')
+	}
+	b.WriteByte('\n')
+	return s.write(b.String())
+}
+
+// still says that the stream is there.
+func (s *stream) still() error { return s.write(":\n\n") }
+
+func (s *stream) write(text string) error {
+	_ = s.ctrl.SetWriteDeadline(time.Now().Add(writeTime)) // where the server can
+	if _, err := io.WriteString(s.w, text); err != nil {
+		return errGone
+	}
+	if s.ctrl.Flush() != nil {
+		return errGone
+	}
+	return nil
+}
+
+// each sends what comes from a channel until it is closed, the browser has left
+// or the console stops.
+func (q *request) each(s *stream, event string, from <-chan []byte) error {
+	tick := time.NewTicker(beat)
+	defer tick.Stop()
+	for {
+		var err error
+		select {
+		case <-q.r.Context().Done():
+			return errGone
+		case <-q.opts.Stop:
+			return nil
+		case data, ok := <-from:
+			if !ok {
+				return nil
+			}
+			err = s.send(event, data)
+		case <-tick.C:
+			err = s.still()
+		}
+		if err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,168 @@
+package console
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+// systemBody is the page about the program and its settings.
+type systemBody struct {
+	Groups []factGroup
+}
+
+type factGroup struct {
+	Title string
+	Facts []fact
+}
+
+type fact struct{ Name, Value string }
+
+// system shows how the program is set up, and how it is.
+func (q *request) system() error {
+	s, err := q.vault.System(q.r.Context())
+	if err != nil {
+		return err
+	}
+	b := &systemBody{Groups: []factGroup{
+		{"Program", programFacts()},
+		{"Settings", settingFacts(&s.Config)},
+		{"Egress policy", egressFacts(&s.Config.Egress)},
+		{"Database", databaseFacts(s)},
+		{"Code of tenants", q.runFacts(&s.Config)},
+		{"Process", processFacts()},
+	}}
+	return q.show(http.StatusOK, "system", q.view("system", "System", nil, b))
+}
+
+// started is about when the program was.
+var started = time.Now()
+
+func programFacts() []fact {
+	version, revision := "unknown", ""
+	if info, ok := debug.ReadBuildInfo(); ok {
+		version = info.Main.Version
+		for _, d := range info.Deps {
+			if d.Path == "github.com/seed-72ea4aab/vault" {
+				version = d.Version
+			}
+		}
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				revision = s.Value
+			}
+		}
+	}
+	facts := []fact{{"Version", version}, {"Go", runtime.Version() + " on " + runtime.GOOS + "/" + runtime.GOARCH}, {"Running for", time.Since(started).Round(time.Second).String()}}
+	if revision != "" {
+		facts = append(facts, fact{"Revision", revision})
+	}
+	return facts
+}
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
+
+// every writes how often something is done by itself.
+func every(d time.Duration) string {
+	if d < 0 {
+		return "not by itself"
+	}
+	return "every " + d.String()
+}
+
+func orNone(d time.Duration, none string) string {
+	if d == 0 {
+		return none
+	}
+	return d.String()
+}
+
+func settingFacts(c *vault.Config) []fact {
+	return []fact{
+		{"Sweep of what has expired", every(c.SweepEvery)}, {"Look for jobs", every(c.WorkEvery)},
+		{"Log entries of reads are synced", yesNo(c.StrictReadLogs)}, {"Log entries are kept for", orNone(c.LogRetention, "as long as the tenant")},
+		{"Longest session", orNone(c.MaxSessionLife, "no bound")}, {"JSON of one call", bytesText(uint64(max(c.MaxBytes, 0)))},
+		{"Tokens of one call", number(c.MaxTokens)}, {"Sealed bytes of one page", bytesText(uint64(max(c.MaxPageBytes, 0)))},
+		{"Memory of all requests", bytesText(uint64(max(c.MaxMemory, 0)))}, {"A destination may take", c.ProxyTimeout.String()},
+		{"Keys are read again after", c.KeyAge.String()},
+	}
+}
+
+func egressFacts(p *vault.EgressPolicy) []fact {
+	ports := "all"
+	if len(p.Ports) > 0 {
+		ports = strings.Trim(fmt.Sprint(p.Ports), "[]")
+	}
+	conns := "100"
+	if p.MaxConnsPerTenant > 0 {
+		conns = number(p.MaxConnsPerTenant)
+	}
+	list := func(n int, text string) string {
+		if n == 0 {
+			return "none"
+		}
+		return strings.Trim(text, "[]")
+	}
+	return []fact{
+		{"Plain http", yesNo(p.AllowHTTP)}, {"Private addresses", yesNo(p.AllowPrivate)},
+		{"Also allowed", list(len(p.AllowPrefixes), fmt.Sprint(p.AllowPrefixes))}, {"Refused", list(len(p.DenyPrefixes), fmt.Sprint(p.DenyPrefixes))},
+		{"Ports", ports}, {"Certificates of its own", yesNo(p.RootCAs != nil)}, {"Proxy of the environment", yesNo(p.UseEnvironmentProxy)},
+		{"Requests of a tenant at a time", conns},
+	}
+}
+
+func databaseFacts(s *vault.System) []fact {
+	versions := "unknown"
+	if len(s.Migrations) > 0 {
+		versions = strings.Trim(fmt.Sprint(s.Migrations), "[]")
+	}
+	facts := []fact{{"Migrations that have run", versions}}
+	for _, name := range slices.Sorted(maps.Keys(s.Pools)) {
+		p := s.Pools[name]
+		most := "any number"
+		if p.MaxOpenConnections > 0 {
+			most = number(p.MaxOpenConnections)
+		}
+		facts = append(facts, fact{"Connections, " + name, fmt.Sprintf("%d in use, %d idle, of %s; %s waits", p.InUse, p.Idle, most, number(int(p.WaitCount)))})
+	}
+	return facts
+}
+
+func (q *request) runFacts(c *vault.Config) []fact {
+	facts := []fact{{"Runtime", yesNo(c.Runtime != nil)}}
+	if q.opts.Recorder == nil {
+		return facts
+	}
+	hour, day := q.opts.Recorder.figures(lastHour), q.opts.Recorder.figures(lastDay)
+	return append(facts, fact{"Running now", number(hour.Running)},
+		fact{"Runs of the last hour", fmt.Sprintf("%s, %s of them failed", number(hour.Runs), number(hour.RunErrors))},
+		fact{"Runs of the last day", fmt.Sprintf("%s, %s of them failed", number(day.Runs), number(day.RunErrors))})
+}
+
+func processFacts() []fact {
+	samples := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/total:bytes"}, {Name: "/gc/cycles/total:gc-cycles"}}
+	metrics.Read(samples)
+	value := func(i int) uint64 {
+		if samples[i].Value.Kind() != metrics.KindUint64 {
+			return 0
+		}
+		return samples[i].Value.Uint64()
+	}
+	return []fact{
+		{"Goroutines", number(runtime.NumGoroutine())}, {"Live objects", bytesText(value(0))}, {"Memory of the Go runtime", bytesText(value(1))},
+		{"Collections", number(int(value(2)))}, {"Processors", number(runtime.GOMAXPROCS(0))}, //nolint:gosec // a count
+	}
+}

@@ -1,0 +1,178 @@
+package console
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+// pager leads through the pages of a list.
+type pager struct {
+	Page, Pages, Total int
+	Capped             bool
+	Query              string // of the page's address, without the page
+}
+
+// Previous and Next are the numbers of the pages beside this one; 0 for none.
+func (p pager) Previous() int { return p.Page - 1 }
+
+// Next is the number of the page after this one; 0 for none.
+func (p pager) Next() int {
+	if p.Page >= p.Pages {
+		return 0
+	}
+	return p.Page + 1
+}
+
+func (q *request) pager(p vault.Pagination) pager {
+	rest := q.r.URL.Query()
+	for _, name := range []string{"page", "done"} {
+		rest.Del(name)
+	}
+	return pager{Page: p.PageNumber, Pages: p.TotalPages, Total: p.TotalItems, Capped: p.TotalIsCapped, Query: rest.Encode()}
+}
+
+// pageParams are those that the address asks for.
+func (q *request) pageParams(size int) vault.PageParams {
+	n := 0
+	_ = json.Unmarshal([]byte(q.r.URL.Query().Get("page")), &n) // anything else is the first page
+	return vault.PageParams{Page: max(n, 1), Size: size}
+}
+
+const listSize = 50
+
+// tenants lists the tenants.
+func (q *request) tenants() error {
+	list, err := q.vault.Tenants(q.r.Context(), q.pageParams(listSize))
+	if err != nil {
+		return err
+	}
+	return q.show(http.StatusOK, "tenants", q.view("tenants", "Tenants", nil, struct {
+		Tenants []vault.Tenant
+		Pager   pager
+	}{list.Data, q.pager(list.Pagination)}))
+}
+
+// tenantBody is the page of a tenant.
+type tenantBody struct {
+	Stats      *vault.Stats
+	Types      []count
+	Containers []count
+	More       int // containers that are not shown
+	Rotation   *rotationView
+	Problems   problems
+}
+
+// count is a name and how many there are.
+type count struct {
+	Name string
+	N    int
+}
+
+// mostContainers bounds the list of containers.
+const mostContainers = 100
+
+// countsOf orders counts, largest first.
+func countsOf[K ~string](counts map[K]int, most int) (out []count, more int) {
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		out = append(out, count{string(name), counts[name]})
+	}
+	slices.SortStableFunc(out, func(a, b count) int { return b.N - a.N })
+	if len(out) > most {
+		return out[:most], len(out) - most
+	}
+	return out, 0
+}
+
+// tenant shows a tenant.
+func (q *request) tenant() error { return q.showTenant(http.StatusOK, nil, nil) }
+
+// showTenant shows the page; with a tenant, as the user has filled in the form.
+func (q *request) showTenant(status int, filled *vault.Tenant, bad problems) error {
+	c, t, err := q.inTenant()
+	if err != nil {
+		return err
+	}
+	if filled != nil {
+		t = filled
+	}
+	stats, err := c.Stats(q.r.Context())
+	if err != nil {
+		return err
+	}
+	body := &tenantBody{Stats: stats, Rotation: q.rotations.view(t.ID), Problems: bad}
+	body.Types, _ = countsOf(stats.TokensByType, mostContainers)
+	body.Containers, body.More = countsOf(stats.TokensByContainer, mostContainers)
+	return q.show(status, "tenant", q.view("tenant", t.Name, t, body))
+}
+
+// saveTenant changes the name and the settings.
+func (q *request) saveTenant() error {
+	name, dedup := q.r.PostForm.Get("name"), q.r.PostForm.Get("deduplicate_tokens") != ""
+	c, t, err := q.inTenant()
+	if err != nil {
+		return err
+	}
+	_, err = c.PatchTenant(q.r.Context(), map[string]any{"name": name, "settings": map[string]bool{"deduplicate_tokens": dedup}})
+	if bad := problemsOf(err); bad != nil {
+		t.Name, t.Settings.DeduplicateTokens = name, dedup
+		return q.showTenant(http.StatusBadRequest, t, bad)
+	}
+	if err != nil {
+		return err
+	}
+	return q.seeOther(q.tenantPath(), "saved")
+}
+
+// rotate begins to rotate the keys of the tenant.
+func (q *request) rotate() error {
+	c, t, err := q.inTenant()
+	if err != nil {
+		return err
+	}
+	stats, err := c.Stats(q.r.Context())
+	if err != nil {
+		return err
+	}
+	ctx := context.WithoutCancel(q.r.Context()) // it goes on when the browser leaves
+	q.rotations.start(t.ID, stats.Tokens, func(progress func(int)) error {
+		err := q.vault.RotateKeys(ctx, t.ID, &vault.RotateOptions{Progress: progress, User: q.user.ID})
+		if err != nil {
+			q.opts.Logger.ErrorContext(ctx, "console: a rotation failed", "tenant", t.ID, "error", err)
+		}
+		return err
+	})
+	return q.seeOther(q.tenantPath(), "rotating")
+}
+
+// problems are what is wrong with the fields of a form, by their paths.
+type problems map[string][]string
+
+// Of returns what is wrong with a field, as one text.
+func (p problems) Of(field string) string { return strings.Join(p[field], "; ") }
+
+// Under returns what is wrong with the parts of a field.
+func (p problems) Under(field string) []string {
+	var out []string
+	for _, path := range slices.Sorted(maps.Keys(p)) {
+		rest, ok := strings.CutPrefix(path, field)
+		if !ok || rest != "" && rest[0] != '.' && rest[0] != '[' {
+			continue
+		}
+		out = append(out, strings.TrimSpace(strings.TrimPrefix(rest, ".")+" "+p.Of(path)))
+	}
+	return out
+}
+
+// problemsOf returns what is wrong with an input; nil for another error.
+func problemsOf(err error) problems {
+	if bad, ok := asInvalid(err); ok {
+		return problems(bad.Fields)
+	}
+	return nil
+}

@@ -1,0 +1,110 @@
+package console
+
+import (
+	"net/http"
+	"net/url"
+	"regexp"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+// tokensBody is the page that finds tokens.
+type tokensBody struct {
+	Query   string
+	Tokens  []vault.Token
+	After   string // leads to the next page
+	Problem string
+	Help    []fieldHelp
+	First   bool
+}
+
+// Next is the query of the address of the next page.
+func (b *tokensBody) Next() string {
+	return url.Values{"q": {b.Query}, "after": {b.After}}.Encode()
+}
+
+// fieldHelp explains a field of the query language.
+type fieldHelp struct{ Field, Example, About string }
+
+var queryHelp = []fieldHelp{
+	{"id:", "id:order-1234", "the token's id, byte for byte"},
+	{"type:", "type:card", "the token's type"},
+	{"container:", "container:/pci/*", "a container, or all that begin like it"},
+	{"metadata.", "metadata.customer:\"Jane Doe\"", "a pair of metadata; upper and lower case are the same"},
+	{"fingerprint:", "fingerprint:9YJx…", "tokens with the same value"},
+	{"created_at:", "created_at:[2026-01-01 TO *]", "a date, a date-time, or a range of them"},
+	{"modified_at:", "modified_at:2026-01-31", "when it was last changed"},
+	{"created_by:", "created_by:019b796d-d600-7000-8001-a2a10a7c7aca", "the application or user that made it"},
+	{"modified_by:", "modified_by:019b796d-d600-7000-8001-a2a10a7c7aca", "the one that last changed it"},
+	{"AND", "type:card AND metadata.plan:gold", "both; terms side by side mean the same"},
+	{"OR", "type:card OR type:bank", "one of them"},
+	{"NOT", "NOT container:/test/*", "all others"},
+}
+
+// aboutData finds a term about data. Its value would be in the address, in the
+// browser's history and in the logs of servers in between.
+var aboutData = regexp.MustCompile(`(^|[^.\w"])data\s*:`)
+
+const noData = "The console takes no values. Search by data with the API, whose requests carry the query in their body."
+
+// tokens finds tokens, and shows them masked.
+func (q *request) tokens() error {
+	c, t, err := q.inTenant()
+	if err != nil {
+		return err
+	}
+	asked := q.r.URL.Query()
+	b := &tokensBody{Query: asked.Get("q"), Help: queryHelp, First: asked.Get("after") == ""}
+	status := http.StatusOK
+	if aboutData.MatchString(b.Query) {
+		b.Query, b.Problem = "", noData
+		status = http.StatusBadRequest
+	} else if err := b.find(q, c.Masked(), asked.Get("after")); err != nil {
+		bad := problemsOf(err)
+		if bad == nil {
+			return err
+		}
+		status = http.StatusBadRequest
+		for _, field := range []string{"query", "after", "start", "size"} {
+			b.Problem += bad.Of(field)
+		}
+	}
+	return q.show(status, "tokens", q.view("tokens", "Tokens", t, b))
+}
+
+func (b *tokensBody) find(q *request, c *vault.Client, after string) error {
+	var page *vault.CursorPage[vault.Token]
+	var err error
+	if b.Query == "" {
+		page, err = c.ListTokensAfter(q.r.Context(), vault.ListTokensParams{PageParams: vault.PageParams{Size: 25}}, after)
+	} else {
+		page, err = c.SearchTokensAfter(q.r.Context(), vault.SearchTokensParams{Query: b.Query, PageParams: vault.PageParams{Size: 25}}, after)
+	}
+	if err != nil {
+		return err
+	}
+	b.Tokens, b.After = page.Data, page.Pagination.After
+	return nil
+}
+
+// token shows one, masked, and what the log has about it.
+func (q *request) token() error {
+	c, t, err := q.inTenant()
+	if err != nil {
+		return err
+	}
+	id := q.r.PathValue("id")
+	token, err := c.Masked().GetToken(q.r.Context(), id)
+	if err != nil {
+		return err
+	}
+	log, err := c.ListLogs(q.r.Context(), vault.ListLogsParams{EntityType: string(token.Type), EntityID: id, PageParams: vault.PageParams{Size: listSize}})
+	if err != nil {
+		return err
+	}
+	return q.show(http.StatusOK, "token", q.view("tokens", token.ID, t, struct {
+		Token *vault.Token
+		Log   []vault.LogEntry
+		Total int
+	}{token, log.Data, log.Pagination.TotalItems}))
+}

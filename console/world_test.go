@@ -1,0 +1,341 @@
+package console_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/console"
+	"github.com/seed-72ea4aab/vault/jsruntime"
+	"github.com/seed-72ea4aab/vault/vaulttest"
+)
+
+// Names and code that a page must show as text.
+const (
+	hostile = `<script>document.title='owned'</script>"'><img src=x onerror=alert(1)>`
+	rightly = "\u202eabc\u2066\u200f end"
+)
+
+var long = strings.Repeat("w", 200)
+
+// Values that must never reach a browser.
+const (
+	secretCard   = "4000056655665556"
+	secretCVC    = "8317"
+	secretText   = "canary-generic-7c1f"
+	secretConfig = "canary-configuration-91be"
+	secretArg    = "canary-argument-55aa"
+)
+
+// record collects bytes.
+type record struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (r *record) Write(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.buf.Write(p)
+}
+
+func (r *record) contains(text string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return bytes.Contains(r.buf.Bytes(), []byte(text))
+}
+
+// recordedListener notes what is sent on all connections.
+type recordedListener struct {
+	net.Listener
+	to *record
+}
+
+func (l *recordedListener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &recordedConn{conn, l.to}, nil
+}
+
+type recordedConn struct {
+	net.Conn
+	to *record
+}
+
+func (c *recordedConn) Write(p []byte) (int, error) {
+	_, _ = c.to.Write(p)
+	return c.Conn.Write(p)
+}
+
+// world is a vault with something of everything, and a console in front of it. In
+// it one signs in by naming a role.
+type world struct {
+	*vaulttest.Vault
+	t        *testing.T
+	rec      *console.Recorder
+	server   *httptest.Server
+	sent     *record
+	secrets  []string
+	app      *vault.Application
+	reactor  *vault.Reactor
+	proxy    *vault.Proxy
+	session  uuid.UUID
+	dead     uuid.UUID
+	stop     chan struct{}
+	receiver *httptest.Server
+}
+
+var errStranger = errors.New("no role")
+
+// roleOf reads the role from a cookie.
+func roleOf(r *http.Request) (console.User, error) {
+	cookie, err := r.Cookie("role")
+	if err != nil {
+		return console.User{}, errStranger
+	}
+	role := map[string]console.Role{"viewer": console.Viewer, "operator": console.Operator, "owner": console.Owner}[cookie.Value]
+	return console.User{ID: cookie.Value + "@example.com", Role: role}, nil
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{t: t, rec: console.NewRecorder(), sent: &record{}, stop: make(chan struct{})}
+	w.Vault = vaulttest.Open(t, ":memory:", &vault.Config{
+		Observer: w.rec, Runtime: jsruntime.New(nil), Egress: vault.EgressPolicy{AllowHTTP: true, AllowPrivate: true},
+	})
+	w.receiver = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusInternalServerError) }))
+	t.Cleanup(w.receiver.Close)
+	w.fill()
+	mux := http.NewServeMux()
+	mux.Handle("/vault/console/", http.StripPrefix("/vault/console", console.Handler(w.Vault.Vault, &console.Options{
+		Authorize: roleOf, Recorder: w.rec, Refresh: 100 * time.Millisecond, Stop: w.stop,
+	})))
+	mux.HandleFunc("/login/{role}", func(rw http.ResponseWriter, r *http.Request) {
+		http.SetCookie(rw, &http.Cookie{Name: "role", Value: r.PathValue("role"), Path: "/", HttpOnly: true})
+		http.Redirect(rw, r, "/vault/console/", http.StatusSeeOther)
+	})
+	w.server = httptest.NewUnstartedServer(mux)
+	w.server.Listener = &recordedListener{w.server.Listener, w.sent}
+	w.server.Start()
+	t.Cleanup(func() {
+		close(w.stop)
+		w.server.Close()
+	})
+	return w
+}
+
+func must[T any](t *testing.T) func(T, error) T {
+	return func(v T, err error) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+// fill puts something of everything into the vault.
+func (w *world) fill() {
+	t, ctx := w.t, w.t.Context()
+	w.secrets = []string{secretCard, secretText, secretConfig, secretArg, w.PublicKey, w.PrivateKey, w.ManagementKey, must[*vault.Tenant](t)(w.Owner.GetTenant(ctx)).WebhookSecret}
+	w.name(hostile[:min(len(hostile), 180)])
+	tokens := []vault.TokenParams{
+		{ID: "order-1", Type: vault.TypeCard, Data: vault.CardData{Number: secretCard, ExpirationMonth: 12, ExpirationYear: 2031, CVC: secretCVC}, Metadata: map[string]string{"customer": "Jane Doe", hostile[:60]: rightly}},
+		{ID: "order-2", Type: vault.TypeGeneric, Data: map[string]any{"secret": secretText}, Containers: []string{"/pii/high/", "/tests/"}},
+		{ID: long, Type: vault.TypeGeneric, Data: secretText + " with a tail", Metadata: map[string]string{"plan": long}},
+		{ID: "a " + rightly, Type: vault.TypeGeneric, Data: 12345},
+	}
+	for _, p := range tokens {
+		must[*vault.Token](t)(w.Owner.CreateToken(ctx, p))
+	}
+	w.app = must[*vault.Application](t)(w.Owner.CreateApplication(ctx, vault.ApplicationParams{
+		Name: rightly + hostile, Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:search"},
+		Rules: []vault.AccessRule{
+			{Priority: 1, Description: "<b>bold</b>", Container: "/pci/", Transform: vault.TransformMask, Permissions: []vault.Permission{"token:read", "token:use"}},
+			{Priority: 5, Transform: vault.TransformRedact, Permissions: []vault.Permission{"token:read"}, Conditions: []vault.Condition{{Attribute: "id", Operator: "starts_with", Value: "<i>"}}},
+		},
+	}))
+	w.secrets = append(w.secrets, w.app.Key)
+	w.reactor = must[*vault.Reactor](t)(w.Owner.CreateReactor(ctx, vault.ReactorParams{
+		Name: "Charge " + hostile[:60], Configuration: map[string]string{"api_key": secretConfig}, Application: &vault.ApplicationRef{ID: w.app.ID},
+		Code: "// " + hostile + "\n// " + rightly + "\nmodule.exports = async function (req) {\n  console.log('amount', req.args.amount, req.configuration.api_key)\n  if (req.args.fail) {\n    throw new Error('declined: ' + '" + long + "')\n  }\n  return {raw: {paid: req.args.amount, key: req.configuration.api_key, bt: req.bt}}\n}\n",
+	}))
+	w.proxy = must[*vault.Proxy](t)(w.Owner.CreateProxy(ctx, vault.ProxyParams{
+		Name: "Gateway", DestinationURL: "https://example.com/pay?key=" + secretConfig, Configuration: map[string]string{"token": secretConfig},
+		RequestTransform: &vault.ProxyTransform{Code: "module.exports = async req => ({body: req.args.body, headers: {}})"},
+	}))
+	w.secrets = append(w.secrets, w.proxy.Key)
+	_, _ = w.Owner.React(ctx, w.reactor.ID, vault.ReactParams{Args: map[string]any{"fail": true, "card": secretArg}})
+	must[*vault.ReactResult](t)(w.Owner.React(ctx, w.reactor.ID, vault.ReactParams{Args: map[string]any{"amount": 12, "card": "{{ order-1 }}"}}))
+	w.killJob()
+	w.session = w.newSession()
+}
+
+// name names the tenant.
+func (w *world) name(name string) {
+	w.t.Helper()
+	must[*vault.Tenant](w.t)(w.Owner.PatchTenant(w.t.Context(), map[string]any{"name": name}))
+}
+
+// newSession opens a session and returns its id.
+func (w *world) newSession() uuid.UUID {
+	w.t.Helper()
+	ctx := w.t.Context()
+	s := must[*vault.Session](w.t)(w.Public.CreateSession(ctx))
+	w.secrets = append(w.secrets, s.SessionKey, s.Nonce)
+	if err := w.Private.AuthorizeSession(ctx, vault.Grant{Nonce: s.Nonce, Permissions: []vault.Permission{"token:read"}, ExpiresAt: w.Clock.Now().Add(24 * time.Hour)}); err != nil {
+		w.t.Fatal(err)
+	}
+	return must[*vault.Page[vault.SessionInfo]](w.t)(w.Owner.ListSessions(ctx, vault.ListSessionsParams{})).Data[0].ID
+}
+
+// killJob has a callback fail until it is given up.
+func (w *world) killJob() {
+	w.t.Helper()
+	ctx := w.t.Context()
+	must[*vault.Job](w.t)(w.Owner.ReactAsync(ctx, w.reactor.ID, vault.ReactParams{Args: map[string]any{"amount": 7}, CallbackURL: w.receiver.URL}))
+	for range 10 {
+		if err := w.Work(ctx); err != nil {
+			w.t.Fatal(err)
+		}
+		w.Clock.Advance(2 * time.Hour)
+	}
+	w.dead = must[[]vault.JobInfo](w.t)(w.Owner.ListJobs(ctx, vault.ListJobsParams{Dead: true}))[0].ID
+}
+
+// checkSecrets fails when a secret has reached a browser.
+func (w *world) checkSecrets() {
+	w.t.Helper()
+	for i, secret := range w.secrets {
+		if secret == "" || w.sent.contains(secret) || w.sent.contains(url.QueryEscape(secret)) {
+			w.t.Errorf("secret %d reached the browser, or is empty", i)
+		}
+	}
+	if !w.sent.contains("XXXXXXXXXXXX5556") {
+		w.t.Error("no mask reached the browser: the record does not work")
+	}
+}
+
+func (w *world) console(path string) string { return w.server.URL + "/vault/console/" + path }
+
+func (w *world) inTenant(path string) string {
+	return w.console("tenants/" + w.Acme.ID.String() + "/" + path)
+}
+
+// pages are the addresses of all pages, by name.
+func (w *world) pages() map[string]string {
+	explain := url.Values{"holder": {"application " + w.app.ID.String()}, "permission": {"token:read"}, "token": {"order-1"}}
+	return map[string]string{
+		"overview": w.console(""), "day": w.console("?span=day"), "tenants": w.console("tenants"), "tenant": strings.TrimSuffix(w.inTenant(""), "/"),
+		"applications": w.inTenant("applications"), "application": w.inTenant("applications/" + w.app.ID.String()),
+		"explain": w.inTenant("explain?" + explain.Encode()), "tokens": w.inTenant("tokens"), "found": w.inTenant("tokens?q=" + url.QueryEscape(`metadata.customer:"jane doe"`)),
+		"token": w.inTenant("tokens/order-1"), "long": w.inTenant("tokens/" + long), "hostile": w.inTenant("tokens/" + url.PathEscape("a "+rightly)),
+		"log": w.inTenant("log"), "code": w.inTenant("code"), "reactor": w.inTenant("reactors/" + w.reactor.ID.String()),
+		"proxy": w.inTenant("proxies/" + w.proxy.ID.String()), "sessions": w.inTenant("sessions"), "system": w.console("system"),
+		"missing": w.inTenant("tokens/no-such-token"),
+	}
+}
+
+// visitor is a browser without a screen.
+type visitor struct {
+	t      *testing.T
+	w      *world
+	client *http.Client
+	token  string // of forms
+}
+
+// as signs in.
+func (w *world) as(role string) *visitor {
+	w.t.Helper()
+	jar := &jar{}
+	v := &visitor{t: w.t, w: w, client: &http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
+	v.get(w.server.URL + "/login/" + role)
+	_, body := v.get(w.console("tenants/" + w.Acme.ID.String()))
+	_, rest, _ := strings.Cut(body, `name="form" value="`)
+	v.token, _, _ = strings.Cut(rest, `"`)
+	return v
+}
+
+// jar keeps cookies of one host.
+type jar struct {
+	mu  sync.Mutex
+	all map[string]*http.Cookie
+}
+
+func (j *jar) SetCookies(_ *url.URL, cookies []*http.Cookie) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.all == nil {
+		j.all = map[string]*http.Cookie{}
+	}
+	for _, c := range cookies {
+		j.all[c.Name] = c
+	}
+}
+
+func (j *jar) Cookies(*url.URL) []*http.Cookie {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var out []*http.Cookie
+	for _, c := range j.all {
+		out = append(out, &http.Cookie{Name: c.Name, Value: c.Value})
+	}
+	return out
+}
+
+func (v *visitor) do(req *http.Request) (int, string) {
+	v.t.Helper()
+	ctx, cancel := context.WithTimeout(req.Context(), time.Minute)
+	defer cancel()
+	res, err := v.client.Do(req.WithContext(ctx))
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	return res.StatusCode, string(body) + res.Header.Get("Location")
+}
+
+func (v *visitor) get(address string) (int, string) {
+	v.t.Helper()
+	return v.do(must[*http.Request](v.t)(http.NewRequestWithContext(v.t.Context(), http.MethodGet, address, nil)))
+}
+
+// post sends a form as a page of the console does.
+func (v *visitor) post(address string, form url.Values) (int, string) {
+	v.t.Helper()
+	return v.send(address, form, map[string]string{"Sec-Fetch-Site": "same-origin", "Origin": v.w.server.URL})
+}
+
+func (v *visitor) send(address string, form url.Values, header map[string]string) (int, string) {
+	v.t.Helper()
+	if form == nil {
+		form = url.Values{}
+	}
+	if !form.Has("form") {
+		form.Set("form", v.token)
+	}
+	req := must[*http.Request](v.t)(http.NewRequestWithContext(v.t.Context(), http.MethodPost, address, strings.NewReader(form.Encode())))
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	for name, value := range header {
+		req.Header.Set(name, value)
+	}
+	return v.do(req)
+}

@@ -1,0 +1,35 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/seed-72ea4aab/vault/internal/pgtest"
+)
+
+// The server works through PgBouncer in transaction mode, when it is told so, and
+// otherwise says what to do.
+func TestPooler(t *testing.T) {
+	t.Parallel()
+	db := pgtest.Pooled(t)
+	folder := t.TempDir()
+	if strings.Contains(db, pgtest.PoolerPort) {
+		out, err := command(folder, "", "-addr", "127.0.0.1:0", "-db", db, "-key-file", filepath.Join(folder, "other.key")).CombinedOutput()
+		if err == nil || !strings.Contains(string(out), "-pooler") {
+			t.Errorf("without the flag: %v %s", err, out)
+		}
+	}
+	p := start(t, folder, "-db", db, "-pooler")
+	c := p.credentials()
+	if status, body := call(t, "POST", c.BaseURL+"/tokens", c.PublicKey, genericToken); status != 201 {
+		t.Errorf("create: %d %s", status, body)
+	}
+	if status, body := call(t, "GET", c.BaseURL+"/tokens/a-token", c.PrivateKey, ""); status != 200 {
+		t.Errorf("get: %d %s", status, body)
+	}
+	if status, body := call(t, "GET", c.BaseURL+"/readyz", "", ""); status != 200 {
+		t.Errorf("readyz: %d %s", status, body)
+	}
+	p.stop()
+}

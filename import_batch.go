@@ -1,0 +1,351 @@
+package vault
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"strconv"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/admission"
+	"github.com/seed-72ea4aab/vault/internal/audit"
+	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// Bounds of a batch of an import: what one change of the database takes well.
+const (
+	importRows  = 1000
+	importBytes = 1 << 20
+)
+
+// importBatch is rows that are written in one change. It has a room of its own,
+// since it is written while the next one is prepared.
+type importBatch struct {
+	op    *operation // with the rights of the moment when it was prepared
+	opts  *ImportOptions
+	ctx   context.Context //nolint:containedctx // of the import, with the room
+	room  *admission.Room
+	rows  []importRow
+	bytes int
+
+	names map[string]bool             // ids that rows of the batch have
+	first map[storage.Hash]*importRow // rows by duplicate key
+
+	err  error         // why it could not be written
+	done chan struct{} // it is
+}
+
+// importRow is a row on its way to a token. It has an outcome once it is settled.
+type importRow struct {
+	result ImportResult
+	params TokenParams
+	new    newToken
+	stored storage.Token
+	taken  bool       // another token has the id
+	same   *importRow // the row before it that it duplicates
+}
+
+func (im *importer) newBatch(ctx context.Context) *importBatch {
+	c := im.client
+	room := c.v.admission.Enter(c.tenant, c.isStranger(), nil)
+	return &importBatch{opts: &im.opts, ctx: room.In(ctx), room: room, done: make(chan struct{}),
+		rows: make([]importRow, 0, importRows)}
+}
+
+func (b *importBatch) full() bool { return len(b.rows) == importRows || b.bytes >= importBytes }
+
+// add gathers a row, with its data parsed, so that it is known how large it is.
+func (b *importBatch) add(number int, p TokenParams, rowErr error) error {
+	text, _ := textOf(p.Data)
+	if len(text) >= largeText {
+		if err := turn(b.ctx); err != nil {
+			return err
+		}
+	}
+	data, err := parseJSON("data", p.Data)
+	if p.Data != nil {
+		p.Data = data
+	}
+	size := data.Size()
+	b.bytes += size
+	b.rows = append(b.rows, importRow{params: p})
+	r := &b.rows[len(b.rows)-1]
+	r.result.Row = number
+	if err := cmp.Or(rowErr, err); err != nil {
+		r.fail(err)
+	}
+	room := placeBytes
+	if size >= largeText {
+		room += copyTimes * size
+	}
+	return hold(b.ctx, room)
+}
+
+// settled reports whether it is known what becomes of the row.
+func (r *importRow) settled() bool { return r.result.Outcome != "" }
+
+func (r *importRow) settle(outcome ImportOutcome, id string) {
+	r.result.Outcome, r.result.ID = outcome, id
+}
+
+// fail settles a row that has an error of its own.
+func (r *importRow) fail(err error) {
+	r.settle(ImportFailed, "")
+	r.result.Err, r.result.Errors = err, fieldsOf(err)
+	if conflict, ok := errors.AsType[*ConflictError](err); ok {
+		r.result.Errors = conflict.Fields
+	}
+	if r.result.Errors == nil {
+		r.result.Detail = err.Error()
+	}
+}
+
+// refuse settles a row whose error is its own, and returns every other error.
+func (r *importRow) refuse(err error) error {
+	for _, kind := range []error{ErrInvalid, ErrForbidden, ErrConflict, ErrTooLarge, ErrNotFound} {
+		if errors.Is(err, kind) {
+			r.fail(err)
+			return nil
+		}
+	}
+	return err
+}
+
+// prepare checks the rows and evaluates their expressions, in the tenant's turn.
+// Each row has a budget of work of its own.
+func (b *importBatch) prepare(op *operation) error {
+	defer b.room.Rest()
+	b.op = op
+	b.names, b.first = make(map[string]bool, len(b.rows)), map[storage.Hash]*importRow{}
+	for i := range b.rows {
+		if i%turnEvery == 0 {
+			if err := turn(b.ctx); err != nil {
+				return err
+			}
+		}
+		r := &b.rows[i]
+		if r.settled() {
+			continue
+		}
+		if err := b.prepareRow(r); err != nil {
+			if err := r.refuse(err); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (b *importBatch) prepareRow(r *importRow) error {
+	if r.params.ID == "" && b.opts.Name != "" {
+		r.params.ID = b.derivedID(r.result.Row)
+	}
+	r.new.operation, r.new.row = b.op, &r.stored
+	bad := &form.Problems{}
+	if r.new.prepare(b.ctx, r.params, bad); bad.Any() {
+		return cmp.Or(r.new.steps.Canceled(), asInvalid(bad))
+	}
+	if err := cmp.Or(r.new.mayCreate(), b.ctx.Err()); err != nil {
+		return err
+	}
+	if same := b.first[r.stored.Dedup]; same != nil {
+		r.same = same
+		return nil
+	}
+	if r.stored.Dedup != (storage.Hash{}) {
+		b.first[r.stored.Dedup] = r
+	}
+	return b.name(r)
+}
+
+// name gives a row its id, and seals it. An id that a row before it has is taken.
+func (b *importBatch) name(r *importRow) error {
+	if b.names[r.new.fixedID] {
+		r.taken = true
+		return nil
+	}
+	if err := r.new.name(b.ctx, b.names); err != nil {
+		return err
+	}
+	b.names[r.stored.ID] = true
+	return b.op.sealToken(&r.new.clearToken)
+}
+
+const labelImport = "import"
+
+// derivedID returns the id of a row that has none. It is the same each time, and
+// tells nothing: it is a hash under the tenant's key, in the form of a UUIDv8.
+func (b *importBatch) derivedID(row int) string {
+	id := uuid.UUID(b.op.state.Ring.Hash(labelImport, b.opts.Name, strconv.Itoa(row)))
+	binary.BigEndian.PutUint16(id[6:], binary.BigEndian.Uint16(id[6:])&0x0fff|0x8000)
+	id[8] = id[8]&0x3f | 0x80
+	return id.String()
+}
+
+// save writes the batch, and settles its rows.
+func (b *importBatch) save() {
+	defer close(b.done)
+	for range maxAttempts {
+		if b.err = b.write(); !errors.Is(b.err, errRetry) {
+			break
+		}
+	}
+	if b.err == nil {
+		b.err = b.settleRest()
+	}
+}
+
+// write writes the rows that are not settled in one change. When a guard refuses
+// it, what stands in the way is found, and another attempt is asked for.
+func (b *importBatch) write() error {
+	ch := b.op.change()
+	ch.InsertTokens = make([]storage.Token, 0, len(b.rows))
+	ch.Logs = make([]storage.Log, 0, len(b.rows))
+	sent := make([]*importRow, 0, len(b.rows))
+	for i := range b.rows {
+		r := &b.rows[i]
+		if r.settled() || r.taken || r.same != nil {
+			continue
+		}
+		if err := b.findDuplicate(r); err != nil || r.settled() {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		sent = append(sent, r)
+		ch.InsertTokens = append(ch.InsertTokens, r.stored)
+		ch.Logs = append(ch.Logs, b.op.entry(audit.Create, r.stored.Type, r.stored.ID))
+	}
+	if len(sent) == 0 {
+		return nil
+	}
+	err := b.op.write(b.ctx, ch)
+	if conflict, refused := asConflict(err); refused {
+		return b.makeRoom(sent, conflict)
+	}
+	if err != nil {
+		return err
+	}
+	for _, r := range sent {
+		r.settle(ImportCreated, r.stored.ID)
+	}
+	return nil
+}
+
+// findDuplicate settles a row that has the content of a token which is there.
+func (b *importBatch) findDuplicate(r *importRow) error {
+	dup, err := b.op.duplicateOf(b.ctx, &r.new.clearToken, "")
+	if err == nil && dup != nil {
+		r.settle(ImportSkipped, dup.ID)
+	}
+	return err
+}
+
+// makeRoom finds out which rows have ids that are taken. Tokens that have expired
+// make room, and an id that was drawn is drawn again.
+func (b *importBatch) makeRoom(sent []*importRow, conflict *storage.Conflict) error {
+	if conflict.Kind != storage.TokenIDTaken {
+		r := sent[conflict.Index]
+		if err := b.op.makeRoom(b.ctx, &r.new.clearToken, false, conflict); err != nil {
+			return err
+		}
+		return errRetry
+	}
+	byID := make(map[string]*importRow, len(sent))
+	ids := make([]string, len(sent))
+	for i, r := range sent {
+		byID[r.stored.ID], ids[i] = r, r.stored.ID
+	}
+	found, err := b.op.rows(b.ctx, ids)
+	if err != nil {
+		return err
+	}
+	for i := range found {
+		r := byID[found[i].ID]
+		switch {
+		case expiredRow(&found[i], b.op.now):
+			err = b.op.expire(b.ctx, found[i:i+1])
+		case r.new.fixedID == "":
+			err = cmp.Or(r.new.name(b.ctx, b.names), b.op.sealToken(&r.new.clearToken))
+		default:
+			r.taken = true
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return errRetry
+}
+
+// settleRest settles the rows that no token was to be created for, in their order:
+// a row may change the token of a row before it.
+func (b *importBatch) settleRest() error {
+	for i := range b.rows {
+		r := &b.rows[i]
+		switch {
+		case r.settled():
+			continue
+		case r.same != nil:
+			r.settle(ImportSkipped, r.same.result.ID)
+			if r.same.result.Outcome == ImportFailed {
+				r.fail(r.same.result.Err)
+			}
+			continue
+		}
+		if err := b.settleTaken(r); err != nil {
+			if err := r.refuse(err); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+var errImportTaken = &ConflictError{Fields: map[string][]string{"id": {"is the id of another token"}}}
+
+// settleTaken settles a row whose id another token has.
+func (b *importBatch) settleTaken(r *importRow) error {
+	there, err := b.op.tokenRow(b.ctx, r.new.fixedID)
+	if err != nil {
+		return err
+	}
+	done := b.opts.Resumed && there.Type == r.stored.Type && there.Fingerprint == r.stored.Fingerprint
+	switch {
+	case b.opts.OnDuplicate == DuplicateSkips, done && b.opts.OnDuplicate != DuplicateUpdates:
+		r.settle(ImportSkipped, there.ID)
+	case b.opts.OnDuplicate != DuplicateUpdates:
+		return errImportTaken
+	case there.Type != r.stored.Type:
+		return invalid("type", "is not that of the token with this id, and cannot change")
+	default:
+		return b.updateTaken(r, there.ID)
+	}
+	return nil
+}
+
+// updateTaken changes the token that has the id of a row.
+func (b *importBatch) updateTaken(r *importRow, id string) error {
+	patch, err := patchOf(r.params)
+	if err != nil {
+		return err
+	}
+	t, err := b.op.PatchToken(b.ctx, id, patch)
+	if err != nil {
+		return err
+	}
+	r.settle(ImportUpdated, t.ID)
+	if t.ID != id {
+		r.settle(ImportSkipped, t.ID) // it would have become a duplicate of that
+	}
+	return nil
+}
+
+// patchOf returns a row as a patch: without what cannot change.
+func patchOf(p TokenParams) (JSON, error) {
+	p.ID, p.Type = "", ""
+	return p.MarshalJSON()
+}

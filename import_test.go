@@ -1,0 +1,370 @@
+package vault_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/vaulttest"
+)
+
+// rowsOf gives rows to an import.
+func rowsOf(rows ...vault.TokenParams) iter.Seq2[vault.TokenParams, error] {
+	return func(yield func(vault.TokenParams, error) bool) {
+		for _, row := range rows {
+			if !yield(row, nil) {
+				return
+			}
+		}
+	}
+}
+
+// imported returns the results of an import that comes to its end.
+func imported(t testing.TB, c *vault.Client, rows iter.Seq2[vault.TokenParams, error], opts vault.ImportOptions) []vault.ImportResult {
+	t.Helper()
+	var all []vault.ImportResult
+	for result, err := range c.Import(t.Context(), rows, opts) {
+		if err != nil {
+			t.Fatalf("after %d rows: %v", len(all), err)
+		}
+		all = append(all, result)
+	}
+	return all
+}
+
+// outcomes returns what became of rows, as text.
+func outcomes(results []vault.ImportResult) []string {
+	out := make([]string, len(results))
+	for i, r := range results {
+		out[i] = fmt.Sprintf("%d %s %s", r.Row, r.Outcome, r.ID)
+		if r.Outcome == vault.ImportFailed {
+			out[i] = fmt.Sprintf("%d %s %v %s", r.Row, r.Outcome, r.Errors, r.Detail)
+		}
+	}
+	return out
+}
+
+func wantOutcomes(t testing.TB, results []vault.ImportResult, want ...string) {
+	t.Helper()
+	if diff := cmp.Diff(want, outcomes(results)); diff != "" {
+		t.Errorf("results (-want +got):\n%s", diff)
+	}
+}
+
+// aText is a row with an id and a text.
+func aText(id, text string) vault.TokenParams {
+	return vault.TokenParams{ID: id, Type: vault.TypeGeneric, Data: text}
+}
+
+func TestImport(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	create(t, v.Owner, aText("there", "as it was"))
+	results := imported(t, v.Owner, rowsOf(
+		vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: visa, ExpirationMonth: 3, ExpirationYear: 2031, CVC: "123"}},
+		vault.TokenParams{ID: "bad", Type: vault.TypeCard, Data: vault.CardData{Number: "4242424242424241"}},
+		aText("there", "another"),
+		aText("once", "one"),
+		aText("once", "two"),
+		vault.TokenParams{ID: "text", Type: vault.TypeGeneric, Data: vault.JSON(`{"a": 1.10}`), Metadata: map[string]string{"k": "v"}, Containers: []string{"/a/"}},
+		vault.TokenParams{ID: "none", Type: "unknown", Data: "x"},
+		vault.TokenParams{ID: "no data", Type: vault.TypeGeneric},
+	), vault.ImportOptions{})
+	wantOutcomes(t, results,
+		"1 created card",
+		"2 failed map[data.number:[must have a valid check digit (Luhn)]] ",
+		"3 failed map[id:[is the id of another token]] ",
+		"4 created once",
+		"5 failed map[id:[is the id of another token]] ",
+		"6 created text",
+		"7 failed map[type:[must be one of bank, card, card_number, employer_id_number, social_security_number, token, us_bank_account_number, us_bank_routing_number]] ",
+		"8 failed map[data:[is required]] ",
+	)
+	wantError(t, "row 2", results[1].Err, vault.ErrInvalid)
+	wantError(t, "row 3", results[2].Err, vault.ErrConflict)
+	c := revealing(t, v)
+	wantData(t, "the card", get(t, c, "card").Data, `{"number":"4242424242424242","expiration_month":3,"expiration_year":2031,"cvc":"123"}`)
+	wantData(t, "the text", get(t, c, "text").Data, `{"a":1.10}`)
+	wantData(t, "the first of two", get(t, c, "once").Data, `"one"`)
+	wantData(t, "what was there", get(t, c, "there").Data, `"as it was"`)
+	if diff := cmp.Diff([]string{"create", "read"}, operations(t, v, "card")); diff != "" {
+		t.Errorf("log (-want +got):\n%s", diff)
+	}
+}
+
+func TestImportOnDuplicate(t *testing.T) {
+	t.Parallel()
+	rows := rowsOf(aText("there", "new"), aText("other", "first"), aText("other", "second"),
+		vault.TokenParams{ID: "there", Type: vault.TypeCardNumber, Data: visa})
+	for _, test := range []struct {
+		how   vault.OnDuplicate
+		want  []string
+		there string
+		other string
+	}{
+		{vault.DuplicateSkips, []string{"1 skipped there", "2 created other", "3 skipped other", "4 skipped there"}, `"old"`, `"first"`},
+		{vault.DuplicateUpdates, []string{"1 updated there", "2 created other", "3 updated other",
+			"4 failed map[type:[is not that of the token with this id, and cannot change]] "}, `"new"`, `"second"`},
+		{vault.DuplicateFails, []string{"1 failed map[id:[is the id of another token]] ", "2 created other",
+			"3 failed map[id:[is the id of another token]] ", "4 failed map[id:[is the id of another token]] "}, `"old"`, `"first"`},
+	} {
+		t.Run(string(test.how), func(t *testing.T) {
+			t.Parallel()
+			v := vaulttest.New(t)
+			create(t, v.Owner, vault.TokenParams{ID: "there", Type: vault.TypeGeneric, Data: "old", Metadata: map[string]string{"kept": "yes"}})
+			wantOutcomes(t, imported(t, v.Owner, rows, vault.ImportOptions{OnDuplicate: test.how}), test.want...)
+			c := revealing(t, v)
+			there := get(t, c, "there")
+			wantData(t, "the token that was there", there.Data, test.there)
+			if there.Metadata["kept"] != "yes" {
+				t.Error("metadata that the row does not have is gone")
+			}
+			wantData(t, "the other", get(t, c, "other").Data, test.other)
+		})
+	}
+}
+
+// TestImportMakesRoom imports ids of tokens that have expired, and content that a
+// token which has expired keeps from being stored twice.
+func TestImportMakesRoom(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	yes := true
+	soon := v.Clock.Now().Add(time.Minute)
+	create(t, v.Owner, vault.TokenParams{ID: "old", Type: vault.TypeGeneric, Data: "x", ExpiresAt: soon})
+	create(t, v.Owner, vault.TokenParams{ID: "dup", Type: vault.TypeGeneric, Data: "same", DeduplicateToken: &yes, ExpiresAt: soon})
+	v.Clock.Advance(time.Hour)
+	wantOutcomes(t, imported(t, v.Owner, rowsOf(aText("old", "new"),
+		vault.TokenParams{ID: "dup2", Type: vault.TypeGeneric, Data: "same", DeduplicateToken: &yes},
+		vault.TokenParams{ID: "dup3", Type: vault.TypeGeneric, Data: "same", DeduplicateToken: &yes},
+	), vault.ImportOptions{}), "1 created old", "2 created dup2", "3 skipped dup2")
+	wantOutcomes(t, imported(t, v.Owner, rowsOf(
+		vault.TokenParams{ID: "dup4", Type: vault.TypeGeneric, Data: "same", DeduplicateToken: &yes}),
+		vault.ImportOptions{}), "1 skipped dup2")
+}
+
+// TestImportResumes repeats an import that was cut off.
+func TestImportResumes(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	rows := func(n int) iter.Seq2[vault.TokenParams, error] {
+		return func(yield func(vault.TokenParams, error) bool) {
+			for i := range n {
+				p := vault.TokenParams{Type: vault.TypeGeneric, Data: fmt.Sprintf("value %d", i)}
+				if i%3 == 0 {
+					p.ID = fmt.Sprintf("row-%d", i)
+				}
+				if !yield(p, nil) {
+					return
+				}
+			}
+		}
+	}
+	opts := vault.ImportOptions{Name: "cards.csv", Resumed: true}
+	imported(t, v.Owner, rows(20), opts)
+	results := imported(t, v.Owner, rows(50), opts)
+	for i, r := range results {
+		if want := map[bool]vault.ImportOutcome{true: vault.ImportSkipped, false: vault.ImportCreated}[i < 20]; r.Outcome != want || r.ID == "" {
+			t.Errorf("row %d: %s %s, want %s", r.Row, r.Outcome, r.ID, want)
+		}
+	}
+	if _, n := list(t, v.Owner, vault.ListTokensParams{}); n != 50 {
+		t.Errorf("got %d tokens, want 50", n)
+	}
+	// A state in the middle goes on with the number of its row.
+	later := func(yield func(vault.TokenParams, error) bool) {
+		i := 0
+		for p, err := range rows(60) {
+			if i++; i > 40 && !yield(p, err) {
+				return
+			}
+		}
+	}
+	opts.FirstRow = 41
+	results = imported(t, v.Owner, later, opts)
+	if _, n := list(t, v.Owner, vault.ListTokensParams{}); n != 60 || results[0].Row != 41 {
+		t.Errorf("got %d tokens and first row %d, want 60 and 41", n, results[0].Row)
+	}
+	// Under another name they are other rows, and an id that has other content is taken.
+	opts = vault.ImportOptions{Name: "other.csv", Resumed: true}
+	wantOutcomes(t, imported(t, v.Owner, rowsOf(aText("row-0", "something else")), opts), "1 failed map[id:[is the id of another token]] ")
+	imported(t, v.Owner, rowsOf(vault.TokenParams{Type: vault.TypeGeneric, Data: "value 1"}), opts)
+	if _, n := list(t, v.Owner, vault.ListTokensParams{}); n != 61 {
+		t.Errorf("got %d tokens, want 61", n)
+	}
+}
+
+// TestImportBadRowAnywhere puts a bad row in each position around the ends of a
+// batch: all others are imported.
+func TestImportBadRowAnywhere(t *testing.T) {
+	t.Parallel()
+	const n = 2003
+	v := vaulttest.New(t)
+	bad := map[int]bool{1: true, 2: true, 63: true, 64: true, 65: true, 999: true, 1000: true, 1001: true, 1999: true, 2000: true, 2001: true, 2003: true}
+	failing := errors.Join(vault.ErrInvalid)
+	rows := func(yield func(vault.TokenParams, error) bool) {
+		for i := 1; i <= n; i++ {
+			p, err := vault.TokenParams{ID: fmt.Sprintf("row-%d", i), Type: vault.TypeCardNumber, Data: visa}, error(nil)
+			switch {
+			case bad[i] && i%2 == 0:
+				p, err = vault.TokenParams{}, failing
+			case bad[i]:
+				p.Data = "4111111111111112"
+			}
+			if !yield(p, err) {
+				return
+			}
+		}
+	}
+	got := 0
+	for _, r := range imported(t, v.Owner, rows, vault.ImportOptions{}) {
+		got++
+		if r.Row != got || (r.Outcome == vault.ImportFailed) != bad[r.Row] {
+			t.Errorf("result %d: row %d %s", got, r.Row, r.Outcome)
+		}
+		wantSilent(t, errors.Join(r.Err, errors.New("")), "4111111111111112")
+	}
+	if _, total := list(t, v.Owner, vault.ListTokensParams{}); got != n || total != n-len(bad) {
+		t.Errorf("got %d results and %d tokens, want %d and %d", got, total, n, n-len(bad))
+	}
+}
+
+// TestImportEnds ends imports for reasons that are not a row's.
+func TestImportEnds(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	broken := errors.New("the file is broken")
+	rows := func(yield func(vault.TokenParams, error) bool) {
+		_ = yield(aText("before", "x"), nil) && yield(vault.TokenParams{}, broken) && yield(aText("after", "x"), nil)
+	}
+	var got []string
+	for r, err := range v.Owner.Import(t.Context(), rows, vault.ImportOptions{}) {
+		got = append(got, fmt.Sprint(r.Outcome, err))
+	}
+	if diff := cmp.Diff([]string{"created<nil>", "the file is broken"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for _, err := range v.Owner.Import(t.Context(), rows, vault.ImportOptions{OnDuplicate: "x", FirstRow: -1, Name: "\x00"}) {
+		wantFields(t, "options", err, "on_duplicate", "first_row", "name")
+	}
+	for _, err := range holding(t, v, "token:read").Import(t.Context(), rowsOf(), vault.ImportOptions{}) {
+		wantError(t, "without the permission", err, vault.ErrForbidden)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	for r, err := range v.Owner.Import(ctx, endless("c"), vault.ImportOptions{}) {
+		if err != nil {
+			wantError(t, "canceled", err, context.Canceled)
+			break
+		}
+		if r.Row == 5 {
+			cancel()
+		}
+	}
+	cancel()
+	for r, err := range v.Owner.Import(t.Context(), endless("d"), vault.ImportOptions{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Row == 1500 {
+			break
+		}
+	}
+}
+
+// endless gives rows without end.
+func endless(prefix string) iter.Seq2[vault.TokenParams, error] {
+	return func(yield func(vault.TokenParams, error) bool) {
+		for i := 0; yield(aText(fmt.Sprintf("%s-%d", prefix, i), "x"), nil); i++ {
+		}
+	}
+}
+
+// TestImportAsks rights for each row.
+func TestImportAsks(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	c := private(t, v, rule(1, "/mine/", vault.TransformMask, "token:create", "token:update"))
+	row := func(id, container, data string) vault.TokenParams {
+		return vault.TokenParams{ID: id, Type: vault.TypeGeneric, Data: data, Containers: []string{container}}
+	}
+	create(t, v.Owner, row("theirs", "/theirs/", "x"))
+	results := imported(t, c, rowsOf(row("own", "/mine/", "1"), row("other", "/theirs/", "2"), row("theirs", "/mine/", "3"), row("own", "/mine/", "4")),
+		vault.ImportOptions{OnDuplicate: vault.DuplicateUpdates})
+	const needs = "The permission token:%s is needed on each container of the token."
+	wantOutcomes(t, results, "1 created own", "2 failed map[] "+fmt.Sprintf(needs, "create"), "3 failed map[] "+fmt.Sprintf(needs, "update"), "4 updated own")
+}
+
+// TestImportWork gives each row a budget of its own.
+func TestImportWork(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	heavy := func(id string) vault.TokenParams {
+		return vault.TokenParams{ID: id, Type: vault.TypeGeneric, Data: strings.Repeat("x", 1000),
+			SearchIndexes: []string{"{{ data | split: '' | sort | join: '' }}"}}
+	}
+	var rows []vault.TokenParams
+	for i := range 300 {
+		rows = append(rows, heavy(fmt.Sprintf("row-%d", i)))
+	}
+	for _, r := range imported(t, v.Owner, rowsOf(rows...), vault.ImportOptions{}) {
+		if r.Outcome != vault.ImportCreated {
+			t.Fatalf("row %d: %v", r.Row, r.Err)
+		}
+	}
+}
+
+// TestImportInsideOnce cannot be.
+func TestImportInsideOnce(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	_, _, err := v.Owner.Once(t.Context(), vault.OnceKey{Key: "k"}, func(ctx context.Context, c *vault.Client) (vault.Answer, error) {
+		for _, err := range c.Import(ctx, rowsOf(aText("abc", "x")), vault.ImportOptions{}) {
+			return vault.Answer{}, err
+		}
+		return vault.Answer{}, nil
+	})
+	if err == nil || !strings.Contains(err.Error(), "Import cannot be part of Once") {
+		t.Errorf("got %v, want a refusal", err)
+	}
+}
+
+// TestImportIsFlat imports more and more large rows, of a shape that would fill
+// the memory soon if they were kept.
+func TestImportIsFlat(t *testing.T) {
+	v := vaulttest.Open(t, t.TempDir()+"/vault.db", nil)
+	const rows, size = 2500, 64 << 10 // 160 MB
+	text := strings.Repeat("x", size)
+	var most uint64
+	source := func(yield func(vault.TokenParams, error) bool) {
+		for i := range rows {
+			p := vault.TokenParams{Type: vault.TypeGeneric, Data: fmt.Sprintf("%d %s", i, text), SearchIndexes: []string{}, FingerprintExpression: "{{ data | slice: 0, 9 }}"}
+			if !yield(p, nil) {
+				return
+			}
+			if i%200 == 199 {
+				runtime.GC()
+				var m runtime.MemStats
+				runtime.ReadMemStats(&m)
+				most = max(most, m.HeapAlloc)
+			}
+		}
+	}
+	n := 0
+	for r, err := range v.Owner.Import(t.Context(), source, vault.ImportOptions{}) {
+		if err != nil || r.Outcome != vault.ImportCreated {
+			t.Fatalf("row %d: %v %v", r.Row, err, r.Err)
+		}
+		n++
+	}
+	if n != rows || most > 48<<20 {
+		t.Errorf("%d rows, and %d MB of memory at most, want %d and 48", n, most>>20, rows)
+	}
+}

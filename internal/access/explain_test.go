@@ -1,0 +1,69 @@
+package access
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestExplainAgreesWithDecide puts the looks together as their documentation
+// says, and compares what comes out with the decision.
+func TestExplainAgreesWithDecide(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(5, 6))
+	for range 300 {
+		_, _, g := randomGrant(t, r)
+		_, _, by := randomGrant(t, r)
+		for _, grant := range []*Grant{g, g.Under(by), g.DelegatedBy(by), g.Under(by).DelegatedBy(by)} {
+			for range 100 {
+				permission, id, set := pick(r, onToken), pick(r, worldIDs), pick(r, worldSets)
+				want, _ := grant.Decide(permission, id, set)
+				if got := conclude(grant.Explain(permission, id, set)); got != want {
+					t.Fatalf("%s on %s in %v: explained as %v, decided as %v", permission, id, set, got, want)
+				}
+			}
+		}
+	}
+}
+
+// conclude is what looks amount to.
+func conclude(looks []Look) Transform {
+	byLimit, best := map[int]Transform{}, map[int]Transform{}
+	for _, l := range looks {
+		t, known := byLimit[l.Limit]
+		if !known {
+			t = Reveal
+		}
+		byLimit[l.Limit], best[l.Limit] = min(t, l.Transform), l.Best
+	}
+	out := Reveal
+	for limit, t := range byLimit {
+		if t != None {
+			t = max(t, best[limit])
+		}
+		out = min(out, t)
+	}
+	return out
+}
+
+func TestExplainSteps(t *testing.T) {
+	t.Parallel()
+	g := mustNew(t, []Rule{
+		on(4, "/pci/", Reveal, TokenRead),
+		on(1, "/pci/", Reveal, TokenDelete),
+		when(3, Mask, Condition{ID, StartsWith, "test-"}),
+		on(2, "/bank/", Redact, TokenRead),
+		on(5, "/", Mask, TokenRead),
+	}, TokenRead, TokenUse)
+	want := []Look{{Container: "/pci/high/", Transform: Reveal, Steps: []Step{
+		{1, OtherPermission}, {2, OtherContainer}, {3, OtherID}, {4, Decides}, {5, NotAsked}, {0, NotAsked},
+	}}}
+	if diff := cmp.Diff(want, g.Explain(TokenRead, "x", []string{"/pci/high/"})); diff != "" {
+		t.Errorf("looks (-want +got):\n%s", diff)
+	}
+	got := g.Explain(TokenUse, "x", []string{"/pci/high/"})[0]
+	if last := got.Steps[len(got.Steps)-1]; last != (Step{0, Decides}) || got.Transform != Reveal {
+		t.Errorf("a plain permission: %v, %v", last, got.Transform)
+	}
+}

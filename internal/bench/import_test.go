@@ -1,0 +1,259 @@
+package bench
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/seal"
+)
+
+// importPiece is how many rows a contender moves before it is the turn of the
+// next one.
+const importPiece = 25_000
+
+// rowsToMove is how many rows are imported and exported: 1,000,000, unless
+// VAULT_BENCH_ROWS says otherwise.
+func rowsToMove(b *testing.B) int {
+	b.Helper()
+	text := os.Getenv("VAULT_BENCH_ROWS")
+	if text == "" {
+		return 1_000_000
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < importPiece {
+		b.Fatalf("VAULT_BENCH_ROWS must be a number of at least %d", importPiece)
+	}
+	return n
+}
+
+// mover moves a piece of rows; prepare, unless nil, makes it ready.
+type mover struct {
+	contender
+	move func() error
+}
+
+// takeTurns lets movers move all rows, piece by piece.
+func takeTurns(b *testing.B, rows int, movers ...*mover) {
+	b.Helper()
+	for piece := range rows / importPiece {
+		for i := range movers {
+			m := movers[(i+piece)%len(movers)]
+			if m.prepare != nil {
+				if err := m.prepare(importPiece); err != nil {
+					b.Fatalf("%s: %v", m.name, err)
+				}
+			}
+			start := time.Now()
+			if err := m.move(); err != nil {
+				b.Fatalf("%s: %v", m.name, err)
+			}
+			m.rates = append(m.rates, importPiece/time.Since(start).Seconds())
+		}
+	}
+}
+
+// cardRows are rows as another vault would have exported them.
+func cardRows(n int) iter.Seq2[vault.TokenParams, error] {
+	return func(yield func(vault.TokenParams, error) bool) {
+		for range n {
+			row := cards()[rand.N(len(cards()))]
+			row.ID = uuid.NewString()
+			if !yield(row, nil) {
+				return
+			}
+		}
+	}
+}
+
+func importCards(ctx context.Context, c *vault.Client, n int) error {
+	for result, err := range c.Import(ctx, cardRows(n), vault.ImportOptions{}) {
+		if err != nil {
+			return err
+		}
+		if result.Outcome != vault.ImportCreated {
+			return fmt.Errorf("row %d: %w", result.Row, result.Err)
+		}
+	}
+	return nil
+}
+
+// cardDocuments are documents of 1,000 rows each.
+func cardDocuments(b *testing.B, n int) []vault.JSON {
+	b.Helper()
+	documents := make([]vault.JSON, 0, n)
+	for range n {
+		var rows []vault.TokenParams
+		for row := range cardRows(1000) {
+			rows = append(rows, row)
+		}
+		text, err := json.Marshal(rows)
+		if err != nil {
+			b.Fatal(err)
+		}
+		documents = append(documents, text)
+	}
+	return documents
+}
+
+// BenchmarkImport imports cards, against Tokenize in batches of 1,000 and a bare
+// writer that does the same.
+func BenchmarkImport(b *testing.B) {
+	each(b, func(b *testing.B, on *backend) {
+		ctx := context.Background()
+		user, other := newUser(b, on.openStore(b, on.create(b))), newUser(b, on.openStore(b, on.create(b)))
+		ours := &mover{contender: contender{name: "import"}, move: func() error { return importCards(ctx, user.Client, importPiece) }}
+		var documents []vault.JSON
+		tokenize := &mover{contender: contender{name: "tokenize", prepare: func(rows int) error {
+			documents = cardDocuments(b, rows/1000)
+			return nil
+		}}, move: func() error {
+			for _, document := range documents {
+				if _, err := other.Tokenize(ctx, document); err != nil {
+					return err
+				}
+			}
+			return nil
+		}}
+		writer := on.bareWriter(b, on.emptyDatabase(b))
+		supplied := newSupply(b, nil)
+		supplied.create = func() error { return importCards(ctx, supplied.user.Client, 1000) }
+		bare := &mover{contender: contender{name: "bare", prepare: supplied.prepareBatches}, move: func() error {
+			for range importPiece / 1000 {
+				c, err := supplied.take()
+				if err != nil {
+					return err
+				}
+				if err := writer.writeMany(c); err != nil {
+					return err
+				}
+			}
+			return nil
+		}}
+		takeTurns(b, rowsToMove(b), ours, tokenize, bare)
+		report(b, figure{what: "Import / Tokenize in batches", metric: "x/tokenize", backend: on.name, callers: "1",
+			value: ours.over(&tokenize.contender), unit: "x", goal: 0.8, rates: ours.perSecond() + ", " + tokenize.perSecond()})
+		against := figure{what: "Import / bare batch", metric: "x/bare", backend: on.name, callers: "1",
+			value: ours.over(&bare.contender), unit: "x", rates: bare.perSecond()}
+		if on == onPostgres {
+			against.what, against.goal = "Import / COPY", 0.6
+		}
+		report(b, against)
+	})
+}
+
+// BenchmarkExport exports cards, against a scan that opens a body of the same
+// size for each row, and does nothing else.
+func BenchmarkExport(b *testing.B) {
+	each(b, func(b *testing.B, on *backend) {
+		ctx, rows := context.Background(), min(rowsToMove(b), 8*importPiece)
+		dsn := on.create(b)
+		u := newUser(b, on.openStore(b, dsn))
+		if err := importCards(ctx, u.Client, rows); err != nil {
+			b.Fatal(err)
+		}
+		next, stop := func() (vault.TokenParams, error, bool) { return vault.TokenParams{}, nil, false }, func() {}
+		ours := &mover{contender: contender{name: "export"}}
+		ours.move = func() error {
+			for range importPiece {
+				_, err, ok := next()
+				if err != nil {
+					return err
+				}
+				if !ok {
+					stop()
+					next, stop = iter.Pull2(u.Export(ctx, vault.ExportOptions{}))
+				}
+			}
+			return nil
+		}
+		defer func() { stop() }()
+		scan := newScan(b, on, dsn)
+		bare := &mover{contender: contender{name: "scan"}, move: func() error { return scan.rows(importPiece) }}
+		takeTurns(b, 10*importPiece, ours, bare)
+		report(b, figure{what: "Export / scan that opens every row", metric: "x/scan", backend: on.name, callers: "1",
+			value: ours.over(&bare.contender), unit: "x", goal: 0.5, rates: ours.perSecond() + ", " + bare.perSecond()})
+	})
+}
+
+// scan reads all rows in their order through a driver, again and again.
+type scan struct {
+	db     *sql.DB
+	open   *sql.Rows
+	aead   seal.AEAD
+	sealed map[int][]byte // by length, in place of the bodies, whose key only the vault has
+}
+
+func newScan(b *testing.B, on *backend, dsn string) *scan {
+	b.Helper()
+	aead, err := seal.NewAEAD(seal.RandomKey())
+	if err != nil {
+		b.Fatal(err)
+	}
+	s := &scan{aead: aead, sealed: map[int][]byte{}}
+	if on == onPostgres {
+		s.db = openPostgres(b, dsn, true)
+		return s
+	}
+	if s.db, err = sql.Open("sqlite", dsn); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = s.db.Close() })
+	return s
+}
+
+const scanText = `SELECT id, type, containers, key_version, body, expires_at FROM vault_tokens ORDER BY tenant_id, ord`
+
+func (s *scan) rows(n int) error {
+	var id, kind, containers string
+	var version int
+	var body []byte
+	var expires sql.NullInt64
+	for n > 0 {
+		if s.open == nil {
+			var err error
+			if s.open, err = s.db.Query(scanText); err != nil { //nolint:sqlclosecheck,rowserrcheck // below
+				return err
+			}
+		}
+		for ; n > 0 && s.open.Next(); n-- {
+			if err := s.open.Scan(&id, &kind, &containers, &version, &body, &expires); err != nil {
+				return err
+			}
+			if err := s.decrypt(len(body)); err != nil {
+				return err
+			}
+		}
+		if n > 0 {
+			if err := s.open.Close(); err != nil {
+				return err
+			}
+			s.open = nil
+		}
+	}
+	return nil
+}
+
+// decrypt opens something of the same length.
+func (s *scan) decrypt(length int) error {
+	const added = 40 // by the sealing
+	if s.sealed[length] == nil {
+		sealed, err := s.aead.Encrypt(make([]byte, max(length-added, 0)), nil)
+		if err != nil {
+			return err
+		}
+		s.sealed[length] = sealed
+	}
+	_, err := s.aead.Decrypt(s.sealed[length], nil)
+	return err
+}

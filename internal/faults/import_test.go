@@ -1,0 +1,150 @@
+package faults
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"iter"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+// childImport gives a child the number of the row from which it imports on.
+const childImport = "VAULT_FAULTS_IMPORT"
+
+// importedRows is how many rows an import has that is killed.
+const importedRows = 200_000
+
+// fileFrom are the rows of a file from one on. Some have an id, others get one.
+func fileFrom(first int) iter.Seq2[vault.TokenParams, error] {
+	return func(yield func(vault.TokenParams, error) bool) {
+		for row := first; row <= importedRows; row++ {
+			p := vault.TokenParams{Type: vault.TypeGeneric, Data: row, SearchIndexes: []string{}}
+			if row%2 == 0 {
+				p.ID = fmt.Sprintf("row-%d", row)
+			}
+			if !yield(p, nil) {
+				return
+			}
+		}
+	}
+}
+
+// importUntilKilled imports a file from a row on, and prints the number of each
+// row when it has its result.
+func importUntilKilled(dsn string) error {
+	ctx := context.Background()
+	key, err := vault.ParseKey(os.Getenv(childKey))
+	if err != nil {
+		return err
+	}
+	store, err := openStore(ctx, dsn)
+	if err != nil {
+		return err
+	}
+	v, err := vault.Open(ctx, store, key, &vault.Config{WorkEvery: -1, SweepEvery: -1})
+	if err != nil {
+		return err
+	}
+	defer v.Close()
+	first, err := strconv.Atoi(os.Getenv(childImport))
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriterSize(os.Stdout, 64)
+	opts := vault.ImportOptions{Name: "the file", FirstRow: first, Resumed: true}
+	for r, err := range v.Tenant(uuid.MustParse(os.Getenv(childTenant))).Import(ctx, fileFrom(first), opts) {
+		if err != nil || r.Outcome == vault.ImportFailed {
+			return fmt.Errorf("row %d: %w, %w", r.Row, err, r.Err)
+		}
+		fmt.Fprintln(out, r.Row)
+	}
+	return out.Flush()
+}
+
+// TestImportSurvivesKills kills an import again and again. Each time it goes on
+// from a row that it had given the result of, some way back, as one that was saved
+// every so often. In the end there is a token for each row, and no other.
+func TestImportSurvivesKills(t *testing.T) {
+	t.Parallel()
+	for name, newDSN := range backends {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dsn, key := newDSN(t), vault.NewKey()
+			v := openVault(t, dsn, key, &vault.Config{SweepEvery: -1, WorkEvery: -1})
+			tenant, err := v.CreateTenant(t.Context(), "Acme")
+			if err != nil {
+				t.Fatal(err)
+			}
+			saved := 0
+			for _, kill := range []int{1000, 43_210, 120_000, importedRows} {
+				reached := importAndKill(t, dsn, key, tenant.ID, saved+1, kill)
+				if reached < kill {
+					t.Fatalf("the child stopped by itself at row %d", reached)
+				}
+				saved = max(0, reached-3000)
+			}
+			wantImported(t, v.Tenant(tenant.ID))
+		})
+	}
+}
+
+// importAndKill imports from a row on, kills the child at another, unless that is
+// the last, and returns which one it had reached.
+func importAndKill(t *testing.T, dsn string, key *vault.Key, tenant uuid.UUID, first, kill int) (reached int) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), childDSN+"="+dsn, childKey+"="+key.Text(), childTenant+"="+tenant.String(), childImport+"="+strconv.Itoa(first))
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		if n, err := strconv.Atoi(strings.TrimSpace(lines.Text())); err == nil {
+			reached = n
+		}
+		if reached == kill && kill < importedRows {
+			if err := cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	_ = cmd.Wait()
+	return reached
+}
+
+// wantImported looks for each row once, by the total and by an export.
+func wantImported(t *testing.T, c *vault.Client) {
+	t.Helper()
+	stats, err := c.Stats(t.Context())
+	if err != nil || stats.Tokens != importedRows {
+		t.Errorf("%d tokens, %v, want %d", stats.Tokens, err, importedRows)
+	}
+	seen := make([]bool, importedRows+1)
+	n := 0
+	for p, err := range c.Export(t.Context(), vault.ExportOptions{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		row, err := strconv.Atoi(string(p.Data.(vault.JSON)))
+		if err != nil || row < 1 || row > importedRows || seen[row] || row%2 == 0 && p.ID != fmt.Sprintf("row-%d", row) {
+			t.Fatalf("token %s has row %d a second time, or that is none", p.ID, row)
+		}
+		seen[row] = true
+		n++
+	}
+	if n != importedRows {
+		t.Errorf("%d rows, want %d", n, importedRows)
+	}
+}

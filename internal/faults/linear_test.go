@@ -1,0 +1,311 @@
+//go:build unix
+
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+// step is one operation on a thing that several callers share: a token, a value
+// that is deduplicated, or a key of idempotency.
+type step struct {
+	kind  string
+	thing string
+	value string // what it writes, or the token that it deletes
+}
+
+// outcome is what a caller was told. When it was told nothing, the operation may
+// have come to pass, or come to pass later.
+type outcome struct {
+	value   string // what was read, or the id of the token
+	refused bool   // there is no such token, or there is one already
+	unknown bool
+}
+
+// thing is the state of what callers share. A token that was made without its
+// maker being told its id has any id.
+type thing struct {
+	there bool
+	value string
+}
+
+const anyID = "?"
+
+// steps are what each kind of operation does to a thing.
+var steps = map[string]func(thing, step, outcome) (bool, thing){
+	"create": func(s thing, in step, out outcome) (bool, thing) {
+		if s.there {
+			return out.refused || out.unknown, s
+		}
+		return !out.refused, thing{true, in.value}
+	},
+	"get": func(s thing, _ step, out outcome) (bool, thing) {
+		return s.there == !out.refused && (out.refused || s.value == out.value), s
+	},
+	"patch": func(s thing, in step, out outcome) (bool, thing) {
+		if !s.there {
+			return out.refused || out.unknown, s
+		}
+		return !out.refused, thing{true, in.value}
+	},
+	"delete": func(s thing, in step, out outcome) (bool, thing) {
+		switch {
+		case !s.there || in.value != "" && s.value != in.value && s.value != anyID:
+			return out.refused || out.unknown, s
+		case out.refused:
+			return s.value == anyID, s
+		}
+		return true, thing{}
+	},
+	"dedup": same,
+	"once":  same,
+}
+
+// same is an operation that makes a token, or is told which one was made.
+func same(s thing, _ step, out outcome) (bool, thing) {
+	switch {
+	case out.unknown && s.there:
+		return true, s
+	case out.unknown:
+		return true, thing{true, anyID}
+	case !s.there || s.value == anyID:
+		return true, thing{true, out.value}
+	default:
+		return s.value == out.value, s
+	}
+}
+
+// model is a vault of which everything happens at one moment.
+var model = porcupine.Model{
+	Partition: func(history []porcupine.Operation) (parts [][]porcupine.Operation) {
+		things := map[string][]porcupine.Operation{}
+		for _, op := range history {
+			name := op.Input.(step).thing
+			things[name] = append(things[name], op)
+		}
+		for _, part := range things {
+			parts = append(parts, part)
+		}
+		return parts
+	},
+	Init: func() any { return thing{} },
+	Step: func(state, input, output any) (bool, any) {
+		in := input.(step)
+		return both(steps[in.kind](state.(thing), in, output.(outcome)))
+	},
+	DescribeOperation: func(input, output any) string { return fmt.Sprintf("%+v: %+v", input, output) },
+}
+
+func both(ok bool, next thing) (bool, any) { return ok, next }
+
+// history is what callers did, and when.
+type history struct {
+	began time.Time
+	mu    sync.Mutex
+	ops   []porcupine.Operation
+}
+
+// do carries out a step and enters it.
+func (h *history) do(t *testing.T, caller int, c *vault.Client, in step) outcome {
+	call := time.Since(h.began)
+	out, err := carryOut(t.Context(), c, in)
+	ret := time.Since(h.began)
+	switch {
+	case errors.Is(err, vault.ErrInProgress):
+		return outcome{unknown: true} // it has done nothing
+	case errors.Is(err, vault.ErrUnavailable) && in.kind == "get":
+		return outcome{unknown: true}
+	case errors.Is(err, vault.ErrUnavailable):
+		out, ret = outcome{unknown: true}, math.MaxInt64
+	case errors.Is(err, vault.ErrNotFound), errors.Is(err, vault.ErrConflict):
+		out = outcome{refused: true}
+	case err != nil:
+		t.Errorf("%s: %v", in.kind, err)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ops = append(h.ops, porcupine.Operation{ClientId: caller, Input: in, Call: int64(call), Output: out, Return: int64(ret)})
+	return out
+}
+
+func carryOut(ctx context.Context, c *vault.Client, in step) (outcome, error) {
+	create := func(ctx context.Context, c *vault.Client, p vault.TokenParams) (outcome, error) {
+		p.Type = vault.TypeGeneric
+		tok, err := c.CreateToken(ctx, p)
+		if err != nil {
+			return outcome{}, err
+		}
+		return outcome{value: tok.ID}, nil
+	}
+	switch in.kind {
+	case "create":
+		return create(ctx, c, vault.TokenParams{ID: in.thing, Data: in.value})
+	case "dedup":
+		yes := true
+		return create(ctx, c, vault.TokenParams{Data: in.thing, DeduplicateToken: &yes})
+	case "get":
+		tok, err := c.GetToken(ctx, in.thing)
+		if err != nil {
+			return outcome{}, err
+		}
+		var value string
+		err = tok.Data.Decode(&value)
+		return outcome{value: value}, err
+	case "patch":
+		_, err := c.PatchToken(ctx, in.thing, vault.JSON(fmt.Sprintf(`{"data":%q}`, in.value)))
+		return outcome{}, err
+	case "delete":
+		id := in.value
+		if id == "" {
+			id = in.thing
+		}
+		return outcome{}, c.DeleteToken(ctx, id)
+	default:
+		a, _, err := c.Once(ctx, onceKey(in.thing, 0), func(ctx context.Context, c *vault.Client) (vault.Answer, error) {
+			out, err := create(ctx, c, vault.TokenParams{Data: in.thing})
+			return vault.Answer{Status: 201, Body: []byte(out.value)}, err
+		})
+		return outcome{value: string(a.Body)}, err
+	}
+}
+
+// TestLinearizable lets callers on two nodes do everything at once with a few
+// tokens, while connections and the server are killed, and looks for an order of
+// what they did that explains all that they were told.
+func TestLinearizable(t *testing.T) {
+	t.Parallel()
+	c := cluster(t)
+	master := vault.NewKey()
+	var clients []*vault.Client
+	var vaults []*vault.Vault
+	for range 2 {
+		store, err := opener(t, c.URL, nil)()
+		must(t, err)
+		v, err := vault.Open(t.Context(), store, master, nil)
+		must(t, err)
+		t.Cleanup(func() { v.Close() })
+		vaults = append(vaults, v)
+	}
+	tenant, err := vaults[0].CreateTenant(t.Context(), "Acme")
+	must(t, err)
+	for _, v := range vaults {
+		clients = append(clients, v.Tenant(tenant.ID))
+	}
+	stop := make(chan struct{})
+	var killer sync.WaitGroup
+	killer.Go(func() {
+		for n := 1; ; n++ {
+			select {
+			case <-stop:
+				return
+			case <-time.After(time.Duration(100+rand.IntN(400)) * time.Millisecond):
+			}
+			if n%10 != 0 {
+				_ = execOn(c, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'vault'")
+				continue
+			}
+			if err := errors.Join(c.Control("stop", "-m", "immediate"), c.Control("start")); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	total, rounds := 0, 0
+	for end := time.Now().Add(max(12*time.Second, soak(t))); time.Now().Before(end) && !t.Failed(); rounds++ {
+		total += linearRound(t, rounds, clients)
+	}
+	close(stop)
+	killer.Wait()
+	t.Logf("%d operations in %d rounds", total, rounds)
+}
+
+// linearRound lets callers work on things of the round's own, and checks what
+// they were told. It returns how many operations there were.
+func linearRound(t *testing.T, round int, clients []*vault.Client) int {
+	t.Helper()
+	h := &history{began: time.Now()}
+	var work sync.WaitGroup
+	const callers, each = 10, 30
+	for caller := range callers {
+		work.Go(func() {
+			made := map[string]string{}
+			for n := range each {
+				in := randomStep(round, fmt.Sprintf("%d-%d", caller, n), made)
+				out := h.do(t, caller, clients[caller%len(clients)], in)
+				if in.kind == "dedup" && !out.unknown && !out.refused {
+					made[in.thing] = out.value
+				}
+			}
+		})
+	}
+	work.Wait()
+	switch result, info := porcupine.CheckOperationsVerbose(model, h.ops, time.Minute); result {
+	case porcupine.Illegal:
+		file := fmt.Sprintf("%s/history.html", t.ArtifactDir())
+		t.Errorf("round %d has no order that explains it; see %s (%v)", round, file, porcupine.VisualizePath(model, info, file))
+	case porcupine.Unknown:
+		t.Logf("round %d: whether there is an order was not found out in a minute", round)
+	default:
+	}
+	return len(h.ops)
+}
+
+// randomStep is an operation on one of the things of a round. made are tokens
+// that the caller knows of, by the value that they were deduplicated by.
+func randomStep(round int, value string, made map[string]string) step {
+	name := func(kind string, of int) string { return fmt.Sprintf("%s-%d-%d", kind, round, rand.IntN(of)) }
+	switch n := rand.IntN(100); {
+	case n < 15:
+		return step{kind: "once", thing: name("once", 3)}
+	case n < 30:
+		return step{kind: "dedup", thing: name("dedup", 2)}
+	case n < 35:
+		for thing, id := range made {
+			return step{kind: "delete", thing: thing, value: id}
+		}
+		fallthrough
+	case n < 50:
+		return step{kind: "create", thing: name("token", 4), value: value}
+	case n < 65:
+		return step{kind: "patch", thing: name("token", 4), value: value}
+	case n < 78:
+		return step{kind: "delete", thing: name("token", 4)}
+	default:
+		return step{kind: "get", thing: name("token", 4)}
+	}
+}
+
+// The check finds what it is for: an acknowledged write that is gone, and one
+// that came to pass twice.
+func TestLinearizableFinds(t *testing.T) {
+	t.Parallel()
+	op := func(from, to int64, in step, out outcome) porcupine.Operation {
+		return porcupine.Operation{Input: in, Call: from, Output: out, Return: to}
+	}
+	write, read := step{kind: "create", thing: "a", value: "1"}, step{kind: "get", thing: "a"}
+	once := step{kind: "once", thing: "k"}
+	for name, test := range map[string]struct {
+		history []porcupine.Operation
+		want    bool
+	}{
+		"in order":       {[]porcupine.Operation{op(1, 2, write, outcome{}), op(3, 4, read, outcome{value: "1"})}, true},
+		"lost":           {[]porcupine.Operation{op(1, 2, write, outcome{}), op(3, 4, read, outcome{refused: true})}, false},
+		"unknown, there": {[]porcupine.Operation{op(1, math.MaxInt64, write, outcome{unknown: true}), op(3, 4, read, outcome{value: "1"})}, true},
+		"unknown, not":   {[]porcupine.Operation{op(1, math.MaxInt64, write, outcome{unknown: true}), op(3, 4, read, outcome{refused: true})}, true},
+		"twice":          {[]porcupine.Operation{op(1, 2, once, outcome{value: "x"}), op(3, 4, once, outcome{value: "y"})}, false},
+	} {
+		if got := porcupine.CheckOperations(model, test.history); got != test.want {
+			t.Errorf("%s: %v, want %v", name, got, test.want)
+		}
+	}
+}

@@ -1,0 +1,115 @@
+package faults
+
+import (
+	"errors"
+	"net/http"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/storage/postgres"
+	"github.com/seed-72ea4aab/vault/storage/sqlite"
+)
+
+// smallDisk is a disk of so many bytes. Only root can make one.
+func smallDisk(t *testing.T, bytes int) (dir string) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "vaultdisk")
+	must(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	err = syscall.Mount("tmpfs", dir, "tmpfs", 0, "mode=0777,size="+strconv.Itoa(bytes))
+	if errors.Is(err, syscall.EPERM) {
+		t.Skip("a disk can be mounted by root alone")
+	}
+	must(t, err)
+	t.Cleanup(func() { must(t, syscall.Unmount(dir, syscall.MNT_DETACH)) })
+	return dir
+}
+
+// fill leaves no room on a disk, until it is called to an end.
+func fill(t *testing.T, dir string) (empty func()) {
+	t.Helper()
+	ballast, err := os.Create(filepath.Join(dir, "ballast"))
+	must(t, err)
+	page := make([]byte, 4<<10)
+	for err == nil {
+		_, err = ballast.Write(page)
+	}
+	if !errors.Is(err, syscall.ENOSPC) {
+		t.Fatal(err)
+	}
+	return func() {
+		must(t, ballast.Close())
+		must(t, os.Remove(ballast.Name()))
+	}
+}
+
+// fullDisk lets callers work while a disk is full, and after.
+func fullDisk(t *testing.T, dir string, n *nodes) {
+	t.Helper()
+	l := n.start()
+	l.wait(t, 20)
+	empty := fill(t, dir)
+	n.ready(t, http.StatusServiceUnavailable)
+	<-time.After(time.Second)
+	empty()
+	l.wait(t, 20)
+	l.check(t)
+	l.refused(t, 10*time.Second)
+	n.ready(t, http.StatusOK)
+}
+
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		c, dir := cluster(t), smallDisk(t, 32<<20)
+		space := filepath.Join(dir, "space")
+		must(t, os.Mkdir(space, 0o700))
+		owner, err := user.Lookup("postgres")
+		must(t, err)
+		uid, err := strconv.Atoi(owner.Uid)
+		must(t, err)
+		must(t, os.Chown(space, uid, -1))
+		must(t, execOn(c, "CREATE TABLESPACE small LOCATION '"+space+"'"))
+		t.Cleanup(func() { must(t, c.Control("stop", "-m", "immediate")) }) // its files are on the disk
+		fullDisk(t, dir, openNodes(t, 2, opener(t, c.URL+"&default_tablespace=small", &postgres.Options{RetryFor: time.Second})))
+	})
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		dir := smallDisk(t, 8<<20)
+		fullDisk(t, dir, openNodes(t, 1, func() (vault.Storage, error) { return sqlite.Open(t.Context(), filepath.Join(dir, "vault.db")) }))
+	})
+}
+
+// A file that cannot be written is refused when it is opened, in words.
+func TestReadOnlyFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "vault.db")
+	store, err := sqlite.Open(t.Context(), path)
+	must(t, err)
+	must(t, store.Close())
+	must(t, os.Chmod(path, 0o400))
+	must(t, os.Chmod(dir, 0o500))
+	t.Cleanup(func() { must(t, os.Chmod(dir, 0o700)) })
+	if os.Geteuid() == 0 { // for whom modes do not count
+		must(t, syscall.Mount(dir, dir, "", syscall.MS_BIND, ""))
+		t.Cleanup(func() { must(t, syscall.Unmount(dir, syscall.MNT_DETACH)) })
+		must(t, syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_BIND|syscall.MS_RDONLY, ""))
+	}
+	store, err = sqlite.Open(t.Context(), path)
+	if err == nil {
+		_ = store.Close()
+		t.Fatal("a file that cannot be written was opened")
+	}
+	if text := err.Error(); !strings.Contains(text, "must be writable") {
+		t.Errorf("the error is %q", text)
+	}
+}

@@ -1,0 +1,248 @@
+//go:build unix
+
+package faults
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/pgtest"
+	"github.com/seed-72ea4aab/vault/storage/postgres"
+)
+
+// soak is how long tests may take that are worth more than a minute; zero when
+// they are to be short. VAULT_SOAK=10m sets it.
+func soak(t testing.TB) time.Duration {
+	t.Helper()
+	text := os.Getenv("VAULT_SOAK")
+	if text == "" {
+		return 0
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		t.Fatalf("VAULT_SOAK: %v", err)
+	}
+	return d
+}
+
+// cluster starts a server of the test's own.
+func cluster(t *testing.T, settings ...string) *pgtest.Cluster {
+	t.Helper()
+	pgtest.URL(t) // skips, or fails, where there is no server
+	c, err := pgtest.Start(settings...)
+	if err != nil {
+		t.Skipf("only a server that runs elsewhere is available: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := c.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+func opener(t *testing.T, address string, o *postgres.Options) func() (vault.Storage, error) {
+	t.Helper()
+	return func() (vault.Storage, error) { return postgres.OpenOptions(t.Context(), address, o) }
+}
+
+// A server that stops, as if its power were gone, is waited for by everybody,
+// those included whose keys have to be looked up again.
+func TestStoppedServer(t *testing.T) {
+	t.Parallel()
+	c := cluster(t)
+	l := openNodes(t, 2, opener(t, c.URL, nil)).start()
+	l.wait(t, 50)
+	must(t, c.Control("stop", "-m", "immediate"))
+	<-time.After(2 * time.Second) // keys are known for a second
+	must(t, c.Control("start"))
+	l.wait(t, 50)
+	l.check(t)
+	l.served(t)
+}
+
+// A server that is gone for longer than its callers wait is a 503 for them.
+func TestServerThatStaysAway(t *testing.T) {
+	t.Parallel()
+	c := cluster(t)
+	n := openNodes(t, 2, opener(t, c.URL, &postgres.Options{RetryFor: time.Second}))
+	l := n.start()
+	l.wait(t, 20)
+	must(t, c.Control("stop", "-m", "immediate"))
+	<-time.After(3 * time.Second)
+	n.ready(t, http.StatusServiceUnavailable)
+	must(t, c.Control("start"))
+	l.wait(t, 20)
+	l.check(t)
+	l.refused(t, 6*time.Second)
+	n.ready(t, http.StatusOK)
+}
+
+// A server that hangs has its connections, and says nothing.
+func TestFrozenServer(t *testing.T) {
+	t.Parallel()
+	c := cluster(t)
+	if err := c.Freeze(); err != nil {
+		t.Skip(err)
+	}
+	must(t, c.Thaw())
+	unit := 100 * time.Millisecond // is a second of what is meant
+	if soak(t) > 0 {
+		unit = time.Second
+	}
+	options := &postgres.Options{RetryFor: 20 * unit, HangTimeout: 10 * unit}
+	n := openNodes(t, 2, opener(t, c.URL, options))
+	for _, seconds := range []time.Duration{5, 15, 60} {
+		t.Run(fmt.Sprintf("%d seconds", seconds), func(t *testing.T) {
+			l := n.start()
+			l.wait(t, 20)
+			must(t, c.Freeze())
+			over := time.After(seconds * unit)
+			if seconds == 60 {
+				n.ready(t, http.StatusServiceUnavailable)
+			}
+			<-over
+			must(t, c.Thaw())
+			l.wait(t, 20)
+			l.check(t)
+			if seconds < 20 {
+				return
+			}
+			l.refused(t, 30*unit+5*time.Second)
+		})
+	}
+}
+
+// A primary fails, its synchronous standby takes over, and what was the primary
+// follows it, again and again.
+func TestFailover(t *testing.T) {
+	t.Parallel()
+	const sync = "synchronous_standby_names = '*'"
+	primary, standby := cluster(t, sync), cluster(t, sync)
+	must(t, standby.Control("stop", "-m", "immediate"))
+	follow(t, standby, primary)
+	address := "postgres:///postgres?" + url.Values{
+		"host": {primary.Dir + "," + standby.Dir}, "user": {"postgres"}, "sslmode": {"disable"},
+	}.Encode()
+	n := openNodes(t, 2, opener(t, address, nil))
+	rounds, end := 5, time.Now().Add(soak(t))
+	for round := 0; round < rounds || time.Now().Before(end); round++ {
+		l := n.start()
+		l.wait(t, 20)
+		must(t, primary.Control("stop", "-m", "immediate"))
+		must(t, standby.Control("promote"))
+		primary, standby = standby, primary
+		follow(t, standby, primary)
+		l.wait(t, 20)
+		l.check(t)
+		l.served(t)
+	}
+}
+
+// follow makes a server a standby, and waits until its primary knows.
+func follow(t *testing.T, standby, primary *pgtest.Cluster) {
+	t.Helper()
+	must(t, standby.Follow(primary))
+	db, err := sql.Open("postgres", primary.URL)
+	must(t, err)
+	defer db.Close()
+	for connected, began := 0, time.Now(); connected == 0; {
+		if time.Since(began) > time.Minute {
+			t.Fatal("the standby does not connect")
+		}
+		must(t, db.QueryRow("SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'").Scan(&connected))
+	}
+}
+
+// execOn runs a statement on a server.
+func execOn(c *pgtest.Cluster, statement string) error {
+	db, err := sql.Open("postgres", c.URL)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	_, err = db.Exec(statement)
+	return err
+}
+
+// A server that has no room for a connection is waited for.
+func TestNoConnectionIsFree(t *testing.T) {
+	t.Parallel()
+	c := cluster(t, "max_connections = 30", "superuser_reserved_connections = 0")
+	n := openNodes(t, 1, opener(t, c.URL, &postgres.Options{MaxConns: 5, RetryFor: 3 * time.Second}))
+	for name, test := range map[string]struct {
+		held    time.Duration
+		outcome func(*load, *testing.T)
+	}{
+		"for a moment": {time.Second, func(l *load, t *testing.T) { l.served(t) }},
+		"for long":     {5 * time.Second, func(l *load, t *testing.T) { l.refused(t, 8*time.Second) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := n.start()
+			l.wait(t, 20)
+			release := hog(t, c)
+			<-time.After(test.held)
+			release()
+			l.wait(t, 20)
+			l.check(t)
+			test.outcome(l, t)
+		})
+	}
+}
+
+// hog takes all connections of a server, those that others have too.
+func hog(t *testing.T, c *pgtest.Cluster) (release func()) {
+	t.Helper()
+	db, err := sql.Open("postgres", c.URL)
+	must(t, err)
+	db.SetMaxIdleConns(1000)
+	var held []*sql.Conn
+	for misses := 0; misses < 20; {
+		conn, err := db.Conn(context.Background())
+		if err != nil {
+			misses++
+		} else {
+			held, misses = append(held, conn), 0
+		}
+		if len(held) > 0 {
+			_, _ = held[0].ExecContext(context.Background(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'vault'")
+		}
+	}
+	if len(held) < 25 {
+		t.Errorf("only %d of 30 connections are held", len(held))
+	}
+	return func() {
+		for _, conn := range held {
+			_ = conn.Close()
+		}
+		must(t, db.Close())
+	}
+}
+
+// A database that answers and takes no writes is a 503, also for reads, which
+// are entered in the log, and is not ready.
+func TestReadOnlyServer(t *testing.T) {
+	t.Parallel()
+	c := cluster(t)
+	n := openNodes(t, 1, opener(t, c.URL, &postgres.Options{RetryFor: time.Second}))
+	l := n.start()
+	l.wait(t, 20)
+	set := func(value string) {
+		must(t, execOn(c, "ALTER SYSTEM SET default_transaction_read_only = "+value))
+		must(t, execOn(c, "SELECT pg_reload_conf()"))
+	}
+	set("on")
+	<-time.After(2 * time.Second)
+	n.ready(t, http.StatusServiceUnavailable)
+	set("off")
+	l.wait(t, 20)
+	l.check(t)
+	l.refused(t, 6*time.Second)
+}

@@ -1,0 +1,65 @@
+package pgtest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// Freeze stops all processes of the server, as SIGSTOP does: it still has its
+// connections, and says nothing. Thaw lets them go on.
+func (c *Cluster) Freeze() error { return c.signal(syscall.SIGSTOP) }
+
+// Thaw is the end of Freeze.
+func (c *Cluster) Thaw() error { return c.signal(syscall.SIGCONT) }
+
+func (c *Cluster) signal(s syscall.Signal) error {
+	text, err := os.ReadFile(filepath.Join(c.Dir, "data", "postmaster.pid"))
+	if err != nil {
+		return err
+	}
+	first, _, _ := strings.Cut(string(text), "\n")
+	server, err := strconv.Atoi(strings.TrimSpace(first))
+	if err != nil {
+		return err
+	}
+	// The server itself comes first, so that it starts no others.
+	if err := syscall.Kill(server, s); err != nil {
+		return err
+	}
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		return err
+	}
+	var failed []error
+	for _, file := range stats {
+		pid, parent := parentOf(file)
+		if parent != server {
+			continue
+		}
+		if err := syscall.Kill(pid, s); err != nil && !errors.Is(err, syscall.ESRCH) {
+			failed = append(failed, err)
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// parentOf reads a process and its parent; zero for one that has gone.
+func parentOf(file string) (pid, parent int) {
+	stat, err := os.ReadFile(file)
+	if err != nil {
+		return 0, 0
+	}
+	before, after, _ := strings.Cut(string(stat), " (")
+	_, after, _ = strings.Cut(after[strings.LastIndex(after, ")"):], ") ")
+	var state string
+	if _, err := fmt.Sscan(after, &state, &parent); err != nil {
+		return 0, 0
+	}
+	pid, _ = strconv.Atoi(before)
+	return pid, parent
+}

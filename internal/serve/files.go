@@ -1,0 +1,157 @@
+package serve
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+// Environment variables that hold the master key, and a second one.
+const (
+	masterKeyVariable = "VAULT_MASTER_KEY"
+	otherKeyVariable  = "VAULT_OTHER_MASTER_KEY"
+)
+
+// private is the mode of files that hold keys.
+const private = 0o600
+
+// loadMasterKey returns the master key, and whether it had to be created.
+func loadMasterKey(cfg *Config, logger *slog.Logger) (key *vault.Key, created bool, err error) {
+	if cfg.masterKey != "" {
+		key, err = vault.ParseKey(cfg.masterKey)
+		return key, false, err
+	}
+	text, err := os.ReadFile(cfg.keyFile)
+	if errors.Is(err, fs.ErrNotExist) && cfg.rotateKeys == "" {
+		return createMasterKey(cfg.keyFile)
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("read the master key: %w", err)
+	}
+	warnOfReaders(cfg.keyFile, logger)
+	key, err = vault.ParseKey(string(text))
+	return key, false, err
+}
+
+// warnOfReaders warns when others can read a file with a key.
+func warnOfReaders(file string, logger *slog.Logger) {
+	if info, err := os.Stat(file); err == nil && info.Mode().Perm()&^private != 0 {
+		logger.Warn("other users can read the master key; set the mode of the file to 0600", "file", file)
+	}
+}
+
+// otherMasterKey returns the second master key, if there is one.
+func otherMasterKey(cfg *Config, logger *slog.Logger) ([]vault.AEAD, error) {
+	text := cfg.otherKey
+	if text == "" && cfg.otherFile == "" {
+		return nil, nil
+	}
+	if text == "" {
+		content, err := os.ReadFile(cfg.otherFile)
+		if err != nil {
+			return nil, fmt.Errorf("read the second master key: %w", err)
+		}
+		warnOfReaders(cfg.otherFile, logger)
+		text = string(content)
+	}
+	key, err := vault.ParseKey(text)
+	if err != nil {
+		return nil, fmt.Errorf("the second master key: %w", err)
+	}
+	return []vault.AEAD{key}, nil
+}
+
+// createMasterKey writes a new master key. If another process is faster, its key
+// is the one.
+func createMasterKey(path string) (*vault.Key, bool, error) {
+	key := vault.NewKey()
+	temp, err := writeTemp(path, []byte(key.Text()+"\n"))
+	if err != nil {
+		return nil, false, fmt.Errorf("write the master key: %w", err)
+	}
+	defer func() { _ = os.Remove(temp) }()
+	err = os.Link(temp, path)
+	if errors.Is(err, fs.ErrExist) {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return nil, false, fmt.Errorf("read the master key: %w", err)
+		}
+		key, err = vault.ParseKey(string(text))
+		return key, false, err
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("write the master key: %w", err)
+	}
+	return key, true, syncFolder(path)
+}
+
+// writeTemp writes a private file next to path, to be renamed to it once it is
+// complete and on disk.
+func writeTemp(path string, content []byte) (string, error) {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // has mode 0600
+	if err != nil {
+		return "", err
+	}
+	_, err = f.Write(content)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err != nil {
+		return "", errors.Join(err, os.Remove(f.Name()))
+	}
+	return f.Name(), nil
+}
+
+// syncFolder makes the name of a new file as durable as the file.
+func syncFolder(path string) error {
+	d, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// credentials are the keys of a tenant's applications, as the file holds them.
+type credentials struct {
+	BaseURL       string `json:"base_url"`
+	TenantID      string `json:"tenant_id"`
+	PublicKey     string `json:"public_key"`
+	PrivateKey    string `json:"private_key"`
+	ManagementKey string `json:"management_key"`
+}
+
+// readCredentials reads the file. It returns nil if there is no such file.
+func readCredentials(path string) (*credentials, error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the credentials: %w", err)
+	}
+	c := &credentials{}
+	if json.Unmarshal(text, c) != nil || c.TenantID == "" {
+		return nil, fmt.Errorf("%s does not hold credentials; remove it, or name another file with -credentials", path)
+	}
+	return c, nil
+}
+
+// write replaces the file.
+func (c *credentials) write(path string) error {
+	text, err := json.MarshalIndent(c, "", "  ")
+	if err != nil {
+		return err
+	}
+	temp, err := writeTemp(path, append(text, '\n'))
+	if err != nil {
+		return fmt.Errorf("write the credentials: %w", err)
+	}
+	if err := os.Rename(temp, path); err != nil {
+		return errors.Join(fmt.Errorf("write the credentials: %w", err), os.Remove(temp))
+	}
+	return nil
+}

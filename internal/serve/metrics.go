@@ -1,0 +1,50 @@
+package serve
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/seed-72ea4aab/vault/httpserver"
+)
+
+// metrics counts and times requests for Prometheus.
+type metrics struct {
+	handler  http.Handler
+	requests *prometheus.CounterVec
+	replays  *prometheus.CounterVec
+	seconds  *prometheus.HistogramVec
+}
+
+func newMetrics() *metrics {
+	m := &metrics{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "vault_http_requests_total", Help: "Requests by method, route and status.",
+		}, []string{"method", "route", "status"}),
+		replays: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "vault_http_replays_total", Help: "Requests answered from an idempotency key.",
+		}, []string{"method", "route"}),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "vault_http_request_duration_seconds", Help: "How long requests took.",
+			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 16),
+		}, []string{"method", "route"}),
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(m.requests, m.replays, m.seconds,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.handler = promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
+	return m
+}
+
+// Observe implements httpserver.Observer.
+func (m *metrics) Observe(_ context.Context, r httpserver.RequestInfo) {
+	m.requests.WithLabelValues(r.Method, r.Route, strconv.Itoa(r.Status)).Inc()
+	m.seconds.WithLabelValues(r.Method, r.Route).Observe(r.Duration.Seconds())
+	if r.Replayed {
+		m.replays.WithLabelValues(r.Method, r.Route).Inc()
+	}
+}

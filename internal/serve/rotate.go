@@ -1,0 +1,152 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/terminal"
+)
+
+// everyTenant stands for all tenants in -rotate-keys.
+const everyTenant = "all"
+
+// rotateAtOnce is how many tenants are rotated at a time. A rotation mostly waits.
+const rotateAtOnce = 8
+
+// rotateKeys gives tenants new data keys, while servers use the same database,
+// and returns a line that says so. If one tenant fails, or the program is
+// stopped, what has been rotated stays rotated; running it again continues.
+func rotateKeys(ctx context.Context, v *vault.Vault, cfg *Config, bar *terminal.Progress) (string, error) {
+	tenants, err := tenantsToRotate(ctx, v, cfg.rotateKeys)
+	if err != nil {
+		return "", err
+	}
+	rows, err := Rotate(ctx, v, tenants, cfg.rotateKeys == everyTenant, bar)
+	if err != nil {
+		return "", err
+	}
+	who := "tenant " + cfg.rotateKeys
+	if cfg.rotateKeys == everyTenant {
+		who = fmt.Sprintf("all tenants (%d)", len(tenants))
+	}
+	return fmt.Sprintf("Rotated the keys of %s: %d rows resealed in %s.", who, rows, bar.Took().Round(time.Second)), nil
+}
+
+// Rotate gives tenants new data keys, some at a time, and returns how many rows it
+// has resealed. A tenant that has been deleted meanwhile is passed over if the
+// tenants are all that there are, and else an error. After an error, calling it
+// again continues.
+func Rotate(ctx context.Context, v *vault.Vault, tenants []uuid.UUID, all bool, bar *terminal.Progress) (int, error) {
+	r := &rotation{bar: bar, all: all, done: make([]int, len(tenants))}
+	for _, id := range tenants {
+		n, err := countTokens(ctx, v, id)
+		if err := r.failure(id, err); err != nil {
+			return 0, err
+		}
+		r.total += n
+	}
+	if err := r.run(ctx, v, tenants); err != nil {
+		return 0, fmt.Errorf("%w\nrun it again to continue", err)
+	}
+	return r.sum(), nil
+}
+
+// tenantsToRotate returns the tenants that -rotate-keys names.
+func tenantsToRotate(ctx context.Context, v *vault.Vault, which string) ([]uuid.UUID, error) {
+	if which != everyTenant {
+		id, err := uuid.Parse(which)
+		return []uuid.UUID{id}, err
+	}
+	tenants, err := AllTenants(ctx, v)
+	if err != nil {
+		return nil, err
+	}
+	if len(tenants) == 0 {
+		return nil, errors.New("the database has no tenants; is -db right?")
+	}
+	ids := make([]uuid.UUID, len(tenants))
+	for i := range tenants {
+		ids[i] = tenants[i].ID
+	}
+	return ids, nil
+}
+
+// countTokens returns how many tokens a tenant has. It asks for a page beyond the
+// last one, so that nothing is read and no reads are logged.
+func countTokens(ctx context.Context, v *vault.Vault, tenant uuid.UUID) (int, error) {
+	page, err := v.Tenant(tenant).ListTokens(ctx, vault.ListTokensParams{PageParams: vault.PageParams{Page: math.MaxInt32, Size: 1}})
+	if err != nil {
+		return 0, err
+	}
+	return page.Pagination.TotalItems, nil
+}
+
+// rotation is the rotation of several tenants in progress.
+type rotation struct {
+	bar   *terminal.Progress
+	all   bool // of all tenants
+	total int  // tokens; other rows are few
+
+	mu   sync.Mutex
+	done []int // rows of each tenant
+}
+
+// run rotates all tenants, some at a time, and returns what went wrong.
+func (r *rotation) run(ctx context.Context, v *vault.Vault, tenants []uuid.UUID) error {
+	r.show()
+	var wg sync.WaitGroup
+	failed := make([]error, len(tenants))
+	slots := make(chan struct{}, rotateAtOnce)
+	for i, id := range tenants {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			err := v.RotateKeys(ctx, id, &vault.RotateOptions{Progress: func(done int) { r.report(i, done) }})
+			failed[i] = r.failure(id, err)
+		})
+	}
+	wg.Wait()
+	return errors.Join(failed...)
+}
+
+// failure names the tenant of an error. A tenant that has been deleted meanwhile
+// is not an error, unless the user asked for it by its id.
+func (r *rotation) failure(tenant uuid.UUID, err error) error {
+	if err == nil || r.all && errors.Is(err, vault.ErrNotFound) {
+		return nil
+	}
+	return fmt.Errorf("tenant %s: %w", tenant, err)
+}
+
+func (r *rotation) report(tenant, done int) {
+	r.mu.Lock()
+	r.done[tenant] = done
+	r.mu.Unlock()
+	r.show()
+}
+
+func (r *rotation) show() {
+	if sum := r.sum(); sum < r.total {
+		r.bar.Set("Rotating keys", sum, r.total)
+		return
+	}
+	r.bar.Set("Rotating keys: waiting until no server can still use the old keys", 0, 0)
+}
+
+// sum is how many rows have been resealed.
+func (r *rotation) sum() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := 0
+	for _, done := range r.done {
+		n += done
+	}
+	return n
+}

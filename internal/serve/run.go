@@ -1,0 +1,144 @@
+// Package serve runs a vault behind REST, as the program examples/server and as
+// vault serve: flags, files with keys, a demo tenant, metrics, and an orderly end.
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/terminal"
+	"github.com/seed-72ea4aab/vault/jsruntime"
+	"github.com/seed-72ea4aab/vault/storage/postgres"
+	"github.com/seed-72ea4aab/vault/storage/sqlite"
+)
+
+// Main is the program examples/server. It ends when ctx does, at the latest.
+func Main(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
+	cfg, err := parseFlags(args, stderr)
+	if err != nil {
+		return err
+	}
+	return cfg.run(ctx, getenv, stdout, stderr)
+}
+
+// Serve serves until ctx ends. Master keys of the environment win over files.
+func (c *Config) Serve(ctx context.Context, getenv func(string) string, stdout, stderr io.Writer) error {
+	if err := c.check(); err != nil {
+		return &FlagError{err}
+	}
+	return c.run(ctx, getenv, stdout, stderr)
+}
+
+// FlagError says what is wrong with the flags of a server.
+type FlagError struct{ error }
+
+// Unwrap returns what is wrong.
+func (e *FlagError) Unwrap() error { return e.error }
+
+func (c *Config) run(ctx context.Context, getenv func(string) string, stdout, stderr io.Writer) error {
+	c.masterKey, c.otherKey = getenv(masterKeyVariable), getenv(otherKeyVariable)
+	if c.demo && c.newTenant == "" && c.rotateKeys == "" {
+		c.console = newDemoConsole()
+	}
+	bar := terminal.NewProgress(stderr) // log lines appear above it
+	logger := slog.New(traced{slog.NewTextHandler(bar, nil)})
+	v, err := openVault(ctx, c, logger)
+	if err != nil {
+		return err
+	}
+	switch {
+	case c.newTenant != "":
+		err = printLine(ctx, v, c, stdout, bar, newTenant)
+	case c.rotateKeys != "":
+		err = printLine(ctx, v, c, stdout, bar, rotateKeys)
+	default:
+		err = serve(ctx, v, c, stdout, logger)
+	}
+	return errors.Join(err, v.Close())
+}
+
+// printLine does something that has one line to show for it. The progress line
+// is gone before that line is printed.
+func printLine(ctx context.Context, v *vault.Vault, cfg *Config, stdout io.Writer, bar *terminal.Progress,
+	do func(context.Context, *vault.Vault, *Config, *terminal.Progress) (string, error)) error {
+	line, err := do(ctx, v, cfg, bar)
+	bar.Clear()
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(stdout, line)
+	return err
+}
+
+// openVault opens the database with the master key. To rotate keys, both must
+// exist: a new database has none to rotate, so a missing one means that -db is
+// mistyped.
+func openVault(ctx context.Context, cfg *Config, logger *slog.Logger) (*vault.Vault, error) {
+	if cfg.rotateKeys != "" && !IsPostgres(cfg.db) {
+		if _, err := os.Stat(cfg.db); err != nil {
+			return nil, fmt.Errorf("-rotate-keys needs an existing database: %w", err)
+		}
+	}
+	key, created, err := loadMasterKey(cfg, logger)
+	if err != nil {
+		return nil, err
+	}
+	other, err := otherMasterKey(cfg, logger)
+	if err != nil {
+		return nil, err
+	}
+	store, err := openStore(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	config := &vault.Config{
+		Logger:  logger,
+		Runtime: jsruntime.New(&jsruntime.Options{Modules: cfg.modules}),
+		Egress:  vault.EgressPolicy{AllowHTTP: cfg.allowPrivateEgress, AllowPrivate: cfg.allowPrivateEgress},
+	}
+	if cfg.newTenant != "" || cfg.rotateKeys != "" {
+		config.SweepEvery, config.WorkEvery = -1, -1 // servers do that
+	}
+	if cfg.console != nil {
+		config.Observer = cfg.console.recorder
+	}
+	v, err := vault.Open(ctx, store, vault.Keys(key, other...), config)
+	if errors.Is(err, vault.ErrWrongKey) {
+		if created {
+			err = errors.Join(err, os.Remove(cfg.keyFile)) // it opens nothing
+		}
+		return nil, fmt.Errorf("%w\nstart with the -key-file or %s that the database was created with", err, masterKeyVariable)
+	}
+	return v, err
+}
+
+func openStore(ctx context.Context, cfg *Config) (vault.Storage, error) {
+	if IsPostgres(cfg.db) {
+		return postgres.OpenOptions(ctx, cfg.db, &postgres.Options{TransactionPooler: cfg.pooler})
+	}
+	return sqlite.Open(ctx, cfg.db)
+}
+
+// IsPostgres reports whether a database is the URL of a PostgreSQL.
+func IsPostgres(db string) bool {
+	return strings.HasPrefix(db, "postgres://") || strings.HasPrefix(db, "postgresql://")
+}
+
+// traced puts the trace id of the request on every line that is logged for one.
+type traced struct{ slog.Handler }
+
+func (t traced) Handle(ctx context.Context, r slog.Record) error {
+	if id := vault.TraceID(ctx); id != "" {
+		r.AddAttrs(slog.String("trace_id", id))
+	}
+	return t.Handler.Handle(ctx, r)
+}
+
+func (t traced) WithAttrs(attrs []slog.Attr) slog.Handler { return traced{t.Handler.WithAttrs(attrs)} }
+func (t traced) WithGroup(name string) slog.Handler       { return traced{t.Handler.WithGroup(name)} }

@@ -1,0 +1,201 @@
+package serve
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/terminal"
+)
+
+// demoTenant is the name that the first start gives the tenant that it creates.
+const demoTenant = "Demo"
+
+// demoUser is the user that creates the applications of the demo tenant, and
+// nothing else. They identify the tenant: it can change its name and theirs, but
+// no tenant can create an application in this user's name.
+var demoUser = uuid.MustParse("5e1f0c52-9a0b-4c35-8f5d-0d6f3c7a2b41")
+
+// demoCredentials returns the keys in the credentials file if they work in this
+// database. Otherwise it issues new ones, for the existing demo tenant or for a
+// new one; keys that others hold stay valid.
+func demoCredentials(ctx context.Context, v *vault.Vault, cfg *Config) (*credentials, error) {
+	known, err := readCredentials(cfg.credentials)
+	if err != nil {
+		return nil, err
+	}
+	if known != nil {
+		if good, err := known.work(ctx, v); err != nil || good {
+			return known, err
+		}
+	}
+	tenant, err := findDemoTenant(ctx, v)
+	if err != nil {
+		return nil, err
+	}
+	if tenant == nil {
+		if tenant, err = ensureDemoTenant(ctx, v); err != nil {
+			return nil, err
+		}
+	}
+	return issue(ctx, v.Tenant(tenant.ID).AsUser(demoUser.String()), func(int) {})
+}
+
+// ensureDemoTenant creates the demo tenant. Servers that start together make one:
+// it is created under a name that is theirs alone, and then gets the one to show.
+func ensureDemoTenant(ctx context.Context, v *vault.Vault) (*vault.Tenant, error) {
+	own := demoTenant + " " + demoUser.String()
+	tenant, err := v.EnsureTenant(ctx, own)
+	if err != nil || tenant.Name != own {
+		return tenant, err
+	}
+	return v.Tenant(tenant.ID).ReplaceTenant(ctx, vault.TenantParams{Name: demoTenant, Settings: tenant.Settings})
+}
+
+// work reports whether all three keys are keys of the tenant.
+func (c *credentials) work(ctx context.Context, v *vault.Vault) (bool, error) {
+	for _, key := range []string{c.PublicKey, c.PrivateKey, c.ManagementKey} {
+		client, err := v.Authenticate(ctx, key)
+		if errors.Is(err, vault.ErrUnauthenticated) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		if client.TenantID().String() != c.TenantID {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// findDemoTenant returns the tenant that an earlier start created, or nil. Once
+// all the applications created then are deleted, it is no longer recognized.
+func findDemoTenant(ctx context.Context, v *vault.Vault) (*vault.Tenant, error) {
+	tenants, err := AllTenants(ctx, v)
+	if err != nil {
+		return nil, err
+	}
+	for i := range tenants {
+		found, err := isDemo(ctx, v.Tenant(tenants[i].ID))
+		if err != nil && !errors.Is(err, vault.ErrNotFound) { // deleted meanwhile
+			return nil, err
+		}
+		if found {
+			return &tenants[i], nil
+		}
+	}
+	return nil, nil
+}
+
+// isDemo reports whether a tenant has an application of the demo tenant.
+func isDemo(ctx context.Context, c *vault.Client) (bool, error) {
+	for number := 1; ; number++ {
+		page, err := c.ListApplications(ctx, vault.ListApplicationsParams{PageParams: vault.PageParams{Page: number, Size: pageSize}})
+		if err != nil {
+			return false, err
+		}
+		if slices.ContainsFunc(page.Data, func(a vault.Application) bool { return a.CreatedBy == demoUser }) {
+			return true, nil
+		}
+		if number >= page.Pagination.TotalPages {
+			return false, nil
+		}
+	}
+}
+
+// Bounds on listing.
+const (
+	pageSize  = 100
+	maxPasses = 10
+)
+
+// AllTenants returns every tenant once, oldest first. Pages shift while tenants
+// are created and deleted, so it lists them again until there is nothing new.
+func AllTenants(ctx context.Context, v *vault.Vault) ([]vault.Tenant, error) {
+	var all []vault.Tenant
+	seen := map[uuid.UUID]bool{}
+	for range maxPasses {
+		before := len(all)
+		for number, last := 1, 1; number <= last; number++ {
+			page, err := v.Tenants(ctx, vault.PageParams{Page: number, Size: pageSize})
+			if err != nil {
+				return nil, err
+			}
+			for _, t := range page.Data {
+				if !seen[t.ID] {
+					seen[t.ID], all = true, append(all, t)
+				}
+			}
+			last = page.Pagination.TotalPages
+		}
+		if len(all) == before {
+			slices.SortFunc(all, func(a, b vault.Tenant) int { return a.CreatedAt.Compare(b.CreatedAt) })
+			return all, nil
+		}
+	}
+	return nil, errors.New("tenants are created faster than they can be listed; try again later")
+}
+
+// issue adds an application of each type to the client's tenant, and reports how
+// many it has added. Each holds all permissions that its type may hold.
+func issue(ctx context.Context, client *vault.Client, added func(int)) (*credentials, error) {
+	c := &credentials{TenantID: client.TenantID().String()}
+	n := 0
+	for typ, key := range map[vault.ApplicationType]*string{
+		vault.ApplicationPublic: &c.PublicKey, vault.ApplicationPrivate: &c.PrivateKey, vault.ApplicationManagement: &c.ManagementKey,
+	} {
+		var err error
+		if *key, err = newApplication(ctx, client, typ); err != nil {
+			return nil, fmt.Errorf("create the %s application: %w", typ, err)
+		}
+		n++
+		added(n)
+	}
+	return c, nil
+}
+
+func newApplication(ctx context.Context, c *vault.Client, typ vault.ApplicationType) (string, error) {
+	all, err := c.ListPermissions(ctx)
+	if err != nil {
+		return "", err
+	}
+	p := vault.ApplicationParams{Name: "Server " + string(typ), Type: typ}
+	for _, permission := range all {
+		if slices.Contains(permission.ApplicationTypes, typ) {
+			p.Permissions = append(p.Permissions, permission.Type)
+		}
+	}
+	app, err := c.CreateApplication(ctx, p)
+	if err != nil {
+		return "", err
+	}
+	return app.Key, nil
+}
+
+// newTenant creates a tenant and returns its keys as one line of JSON. The
+// address is the server's, if the server's credentials file is here.
+func newTenant(ctx context.Context, v *vault.Vault, cfg *Config, bar *terminal.Progress) (string, error) {
+	const steps = 4 // the tenant and its applications
+	bar.Set("Creating a tenant", 0, steps)
+	tenant, err := v.CreateTenant(ctx, cfg.newTenant)
+	if err != nil {
+		return "", err
+	}
+	bar.Set("Creating applications", 1, steps)
+	c, err := issue(ctx, v.Tenant(tenant.ID), func(n int) { bar.Set("Creating applications", 1+n, steps) })
+	if err != nil {
+		return "", err
+	}
+	c.BaseURL = cfg.baseURL(cfg.addr)
+	if known, err := readCredentials(cfg.credentials); err == nil && known != nil && known.BaseURL != "" {
+		c.BaseURL = known.BaseURL
+	}
+	line, err := json.Marshal(c)
+	return string(line), err
+}

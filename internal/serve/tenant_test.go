@@ -1,0 +1,131 @@
+package serve
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/sqlite"
+)
+
+// newVault opens an empty vault.
+func newVault(t *testing.T) *vault.Vault {
+	t.Helper()
+	return openVaultOn(t, func(s vault.Storage) vault.Storage { return s })
+}
+
+func openVaultOn(t *testing.T, wrap func(vault.Storage) vault.Storage) *vault.Vault {
+	t.Helper()
+	store, err := sqlite.Open(t.Context(), ":memory:")
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := vault.Open(t.Context(), wrap(store), vault.NewKey(), &vault.Config{SweepEvery: -1, WorkEvery: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = v.Close() })
+	return v
+}
+
+// busyStore calls meanwhile after each listing.
+type busyStore struct {
+	vault.Storage
+	meanwhile func()
+}
+
+func (s *busyStore) ListRecords(ctx context.Context, f storage.RecordFilter) ([]storage.Record, int, error) {
+	recs, total, err := s.Storage.ListRecords(ctx, f)
+	s.meanwhile()
+	return recs, total, err
+}
+
+// TestAllTenantsIsWholeWhileTenantsComeAndGo has pages that shift in between.
+func TestAllTenantsIsWholeWhileTenantsComeAndGo(t *testing.T) {
+	t.Parallel()
+	store := &busyStore{meanwhile: func() {}}
+	v := openVaultOn(t, func(s vault.Storage) vault.Storage { store.Storage = s; return store })
+	create := func() uuid.UUID {
+		tenant, err := v.CreateTenant(t.Context(), "Acme")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tenant.ID
+	}
+	want := map[uuid.UUID]bool{}
+	for range pageSize + pageSize/2 {
+		want[create()] = true
+	}
+	newest := []uuid.UUID{create(), create()}
+	steps := []func(){
+		func() { // what was first on the second page is now on the first
+			for _, id := range newest {
+				if err := v.DeleteTenant(t.Context(), id); err != nil {
+					t.Fatal(err)
+				}
+			}
+		},
+		func() { want[create()] = true }, // what was last on the first page is now on the second
+	}
+	store.meanwhile = func() {
+		if len(steps) > 0 {
+			step := steps[0]
+			steps = steps[1:]
+			step()
+		}
+	}
+	all, err := AllTenants(t.Context(), v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[uuid.UUID]int{}
+	for i, tenant := range all {
+		got[tenant.ID]++
+		if i > 0 && tenant.CreatedAt.Before(all[i-1].CreatedAt) {
+			t.Error("the oldest is not first")
+		}
+	}
+	for id := range want {
+		if got[id] != 1 {
+			t.Errorf("a tenant is there %d times", got[id])
+		}
+	}
+	store.meanwhile = func() { create() }
+	if _, err := AllTenants(t.Context(), v); err == nil {
+		t.Error("there is no end to it")
+	}
+}
+
+// TestServersThatStartTogetherShareADemoTenant has four that know nothing of each
+// other but the database, as replicas with files of their own.
+func TestServersThatStartTogetherShareADemoTenant(t *testing.T) {
+	t.Parallel()
+	v := newVault(t)
+	tenants := make([]string, 4)
+	var all sync.WaitGroup
+	for i := range tenants {
+		all.Go(func() {
+			c, err := demoCredentials(t.Context(), v, &Config{credentials: filepath.Join(t.TempDir(), "credentials.json")})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			tenants[i] = c.TenantID
+		})
+	}
+	all.Wait()
+	slices.Sort(tenants)
+	if one := slices.Compact(tenants); len(one) != 1 {
+		t.Errorf("tenants %v", one)
+	}
+	list, err := AllTenants(t.Context(), v)
+	if err != nil || len(list) != 1 || list[0].Name != demoTenant {
+		t.Errorf("%v %v", list, err)
+	}
+}

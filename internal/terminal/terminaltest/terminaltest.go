@@ -1,0 +1,91 @@
+//go:build linux
+
+// Package terminaltest gives a test a pseudo terminal.
+package terminaltest
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// Terminal is a pseudo terminal: what a program writes to its tty is what would
+// be drawn.
+type Terminal struct {
+	TTY    *os.File
+	master *os.File
+	drawn  chan string // gets everything once the tty is closed everywhere
+}
+
+// New opens a terminal of a width; 0 stands for one that does not say.
+func New(t *testing.T, width int) *Terminal {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fd := int(master.Fd())
+	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	tty, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.IoctlSetWinsize(int(tty.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: uint16(width)}); err != nil {
+		t.Fatal(err)
+	}
+	d := &Terminal{TTY: tty, master: master, drawn: make(chan string, 1)}
+	go func() {
+		var all bytes.Buffer
+		_, _ = io.Copy(&all, master) // ends with an error once the tty is closed
+		master.Close()
+		d.drawn <- all.String()
+	}()
+	return d
+}
+
+// Type types a text, as a person at the terminal would.
+func (d *Terminal) Type(text string) {
+	_, _ = d.master.WriteString(text)
+}
+
+// Finish closes the tty and returns all that was written to it.
+func (d *Terminal) Finish() string {
+	d.TTY.Close()
+	return <-d.drawn
+}
+
+// Colour matches what sets a colour.
+var Colour = regexp.MustCompile(`\x1b\[[0-9;]*m`)
+
+// Screen is what is left to see of output: of a line that was drawn over, its
+// last state.
+func Screen(output string) string {
+	var lines []string
+	for line := range strings.SplitSeq(Colour.ReplaceAllString(output, ""), "\r\n") {
+		states := strings.Split(line, "\r")
+		lines = append(lines, strings.TrimSuffix(states[len(states)-1], "\x1b[K"))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// States are all states of progress lines.
+func States(output string) []string {
+	var all []string
+	for _, state := range strings.Split(output, "\r")[1:] {
+		state, _, _ = strings.Cut(state, "\x1b[K")
+		all = append(all, state)
+	}
+	return all
+}

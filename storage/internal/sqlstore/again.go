@@ -1,0 +1,155 @@
+package sqlstore
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// on runs something on a connection, and again, for as long as its caller may
+// wait, while the database is out of reach, provided that it says that it may.
+// Between two tries it holds no connection.
+//
+// A connection that was kept, and turns out to be lost, as all are after a
+// failover, is replaced whether or not the caller may wait.
+//
+// A connection is given up after any error but the end of its reader's context,
+// which leaves it sound: with it goes whatever was wrong with it or its
+// statements.
+func (s *Store) on(ctx context.Context, from *readPool, do func(*readConn) (again bool, err error)) error {
+	if err := s.ready(ctx); err != nil {
+		return err
+	}
+	var until time.Time
+	if s.dialect.Outage.Until != nil {
+		until = s.dialect.Outage.Until(ctx)
+	}
+	replaced := false
+	for wait := retryAtFirst; ; wait = min(2*wait, retryAtMost) {
+		t := s.try(ctx, until, from, do)
+		switch {
+		case t.err == nil || ctx.Err() != nil || s.closed.Load():
+			return t.err
+		case t.lost && t.again && !replaced:
+			replaced = true
+			continue
+		case !t.again || !s.passes(t.err) || !time.Now().Before(until):
+			return t.err
+		}
+		if !Pause(ctx, min(wait, time.Until(until))) {
+			return ctx.Err()
+		}
+	}
+}
+
+const (
+	retryAtFirst = 5 * time.Millisecond
+	retryAtMost  = 500 * time.Millisecond
+)
+
+// Pause waits for so long, and reports whether the context lasted.
+func Pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// passes reports whether the same may succeed later.
+func (s *Store) passes(err error) bool {
+	return s.dialect.Outage.Passes != nil && s.dialect.Outage.Passes(err)
+}
+
+// outcome is how one try ended.
+type outcome struct {
+	err   error
+	again bool // it may be run again
+	lost  bool // its connection is of no use any more
+}
+
+// try runs something once.
+func (s *Store) try(ctx context.Context, until time.Time, from *readPool, do func(*readConn) (bool, error)) (t outcome) {
+	c, err := from.take(ctx, until)
+	if err != nil {
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		return outcome{err: err, again: true}
+	}
+	keep := false
+	defer func() { from.give(c, keep) }()
+	run := c.leash.hold(ctx)
+	t.again, t.err = do(c)
+	cut := c.leash.free(run)
+	if t.err == nil {
+		keep = !cut
+		return t
+	}
+	t.lost = cut || c.direct.Lost()
+	if ctx.Err() != nil {
+		keep, t.err = !t.lost, ctx.Err()
+	}
+	if t.lost {
+		from.drop()
+	}
+	return t
+}
+
+// leash ends a statement whose caller has gone, though the driver goes on
+// waiting for its server.
+type leash struct {
+	cut func() // gives up the connection; nil when the driver does not wait
+
+	mu    sync.Mutex
+	runs  int // how many statements were begun and ended
+	isCut bool
+}
+
+// cutGrace is how long a server has to end a statement that was cancelled.
+const cutGrace = time.Second
+
+// holding is a statement on a leash.
+type holding struct {
+	run  int
+	stop func() bool
+}
+
+// hold begins a statement.
+func (l *leash) hold(ctx context.Context) holding {
+	if l.cut == nil || ctx.Done() == nil {
+		return holding{}
+	}
+	l.mu.Lock()
+	l.runs++
+	run := l.runs
+	l.mu.Unlock()
+	return holding{run, context.AfterFunc(ctx, func() {
+		time.AfterFunc(cutGrace, func() { l.end(run) })
+	})}
+}
+
+// end cuts the connection if a statement still runs on it.
+func (l *leash) end(run int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.runs == run {
+		l.isCut = true
+		l.cut()
+	}
+}
+
+// free ends a statement, and reports whether its connection was cut.
+func (l *leash) free(h holding) bool {
+	if h.stop == nil {
+		return false
+	}
+	h.stop()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.runs++
+	return l.isCut
+}

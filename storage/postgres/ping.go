@@ -1,0 +1,91 @@
+package postgres
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/lib/pq/pqerror"
+
+	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
+)
+
+const (
+	// writeEvery is how often Ping writes, unless a write has failed: what it
+	// writes is more than a page, and stays there until the server vacuums.
+	writeEvery = 30 * time.Second
+	pingBytes  = 8 << 10
+)
+
+// room is when the server was last known to have room for a write.
+type room struct{ known atomic.Int64 } // Unix time in nanoseconds; 0 for never
+
+func (r *room) isKnown() bool { return time.Since(time.Unix(0, r.known.Load())) < writeEvery }
+
+// note remembers how a write ended.
+func (r *room) note(err error) {
+	switch {
+	case err == nil:
+		r.known.Store(time.Now().UnixNano())
+	case strings.HasPrefix(string(code(err)), string(pqerror.ClassInsufficientResources)):
+		r.known.Store(0)
+	}
+}
+
+// errReadOnly means that the server answers, and takes no writes.
+var errReadOnly = fmt.Errorf("%w: postgres: the database is read-only", storage.ErrUnavailable)
+
+const readOnlyText = "SELECT pg_catalog.pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on'"
+
+// Ping implements [storage.Storage]. It looks whether the server takes writes at
+// all, and, every so often, whether it has room for one: it writes more than a
+// page and rolls back.
+func (s *Store) Ping(ctx context.Context) error {
+	if err := s.ready(ctx); err != nil {
+		return err
+	}
+	ctx = storage.NoWait(ctx)
+	err := sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
+		var readOnly bool
+		if err := conn.QueryRowContext(ctx, readOnlyText).Scan(&readOnly); err != nil {
+			return err
+		}
+		if readOnly {
+			return errReadOnly
+		}
+		if s.room.isKnown() {
+			return nil
+		}
+		err := s.writeNothing(ctx, conn)
+		s.room.note(err)
+		return err
+	})
+	return failed(err)
+}
+
+var errUndo = errors.New("postgres: undone")
+
+const pingText = "INSERT INTO vault_claims (tenant_id, key, owner, key_version, answer) VALUES ($1, $2, $1, 0, $3)"
+
+// writeNothing writes a claim of no tenant, and rolls back.
+func (s *Store) writeNothing(ctx context.Context, conn *sql.Conn) error {
+	var none storage.ID
+	random := make([]byte, pingBytes) // which the server cannot compress
+	rand.Read(random)
+	err := s.transact(ctx, conn, func(tx *sql.Tx) error {
+		if _, err := tx.ExecContext(ctx, s.schema.in(pingText), none[:], random[:32], random); err != nil {
+			return err
+		}
+		return errUndo
+	})
+	if errors.Is(err, errUndo) {
+		return nil
+	}
+	return err
+}

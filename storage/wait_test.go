@@ -1,0 +1,37 @@
+package storage_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// The calls of a request share one wait, which begins with the first of them.
+func TestOneWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const most = 20 * time.Second
+		ctx := storage.OneWait(t.Context())
+		inner, cancel := context.WithCancel(storage.OneWait(ctx))
+		defer cancel()
+		time.Sleep(time.Minute) // before the first call
+		first := time.Now()
+		left := func(ctx context.Context) time.Duration { return storage.WaitUntil(ctx, most).Sub(first) }
+		if got := left(ctx); got != most {
+			t.Errorf("the first call may wait for %s, want %s", got, most)
+		}
+		time.Sleep(5 * time.Second)
+		if got := left(inner); got != most {
+			t.Errorf("the second call may wait until %s after the first, want %s", got, most)
+		}
+		if got := left(t.Context()); got != most+5*time.Second {
+			t.Errorf("a call of no request may wait until %s, want %s", got, most+5*time.Second)
+		}
+		if until := storage.WaitUntil(storage.NoWait(ctx), most); !until.Before(time.Now()) {
+			t.Errorf("a call that must not wait may wait until %s", until)
+		}
+	})
+}

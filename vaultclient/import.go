@@ -1,0 +1,229 @@
+package vaultclient
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"net/url"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+const contentLines = "application/x-ndjson"
+
+// Import sends rows to the vault, which imports them while they arrive: see
+// [vault.Client.Import]. The rows are read by another goroutine than that of the
+// loop, since results come while rows go out. It is not tried again: after an
+// error, repeat it with [vault.ImportOptions].Resumed from the row after the last
+// result.
+func (c *Client) Import(ctx context.Context, rows iter.Seq2[vault.TokenParams, error], opts vault.ImportOptions) iter.Seq2[vault.ImportResult, error] {
+	return func(yield func(vault.ImportResult, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		im := &sending{ctx: ctx, row: max(opts.FirstRow, 1), own: map[int]error{}, done: make(chan struct{})}
+		body, to := io.Pipe()
+		go im.send(rows, to)
+		defer func() {
+			cancel()
+			_ = body.CloseWithError(errLoopEnded)
+			<-im.done
+		}()
+		err := c.receive(ctx, body, opts, func(r vault.ImportResult) bool { return yield(im.known(r), nil) })
+		switch {
+		case errors.Is(err, errLoopEnded):
+		case im.ended() != nil:
+			yield(vault.ImportResult{}, im.ended())
+		case err != nil:
+			yield(vault.ImportResult{}, err)
+		}
+	}
+}
+
+// errLoopEnded means that the caller's loop wants no more results.
+var errLoopEnded = errors.New("vaultclient: the loop has ended")
+
+// sending is rows on their way to the vault.
+type sending struct {
+	ctx  context.Context //nolint:containedctx // of one import
+	row  int
+	done chan struct{}
+
+	mu  sync.Mutex
+	own map[int]error // of rows that could not be sent, until their results come
+	err error         // what the rows ended with
+}
+
+// send writes rows as lines. A row that has an error of its own is sent as null,
+// so that it has a number all the same.
+func (im *sending) send(rows iter.Seq2[vault.TokenParams, error], to *io.PipeWriter) {
+	defer close(im.done)
+	out := bufio.NewWriter(to)
+	for p, err := range rows {
+		var line []byte
+		if err == nil {
+			line, err = encode(p)
+		}
+		if err != nil && !errors.Is(err, vault.ErrInvalid) {
+			im.mu.Lock()
+			im.err = err
+			im.mu.Unlock()
+			break
+		}
+		if err != nil {
+			line = []byte("null")
+			im.mu.Lock()
+			im.own[im.row] = err
+			im.mu.Unlock()
+		}
+		im.row++
+		if _, err := out.Write(append(line, '\n')); err != nil {
+			break // the vault, or the loop, wants no more
+		}
+	}
+	_ = to.CloseWithError(out.Flush())
+}
+
+func (im *sending) ended() error {
+	select {
+	case <-im.done:
+		im.mu.Lock()
+		defer im.mu.Unlock()
+		return im.err
+	default:
+		return nil
+	}
+}
+
+// known returns the result of a row with the error that it was not sent for.
+func (im *sending) known(r vault.ImportResult) vault.ImportResult {
+	im.mu.Lock()
+	defer im.mu.Unlock()
+	err, own := im.own[r.Row]
+	if !own {
+		return r
+	}
+	delete(im.own, r.Row)
+	r.Err, r.Errors, r.Detail = err, nil, ""
+	if bad, ok := errors.AsType[*vault.InvalidError](err); ok {
+		r.Errors = bad.Fields
+	} else {
+		r.Detail = err.Error()
+	}
+	return r
+}
+
+// importLine is a line of the response.
+type importLine struct {
+	vault.ImportResult
+	Status int        `json:"status"`
+	Error  *errorBody `json:"error"`
+}
+
+// receive sends the body of an import and gives its results as they come.
+func (c *Client) receive(ctx context.Context, body io.Reader, opts vault.ImportOptions, take func(vault.ImportResult) bool) error {
+	query := url.Values{}
+	for name, value := range map[string]string{"on_duplicate": string(opts.OnDuplicate), "name": opts.Name} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	if opts.FirstRow != 0 {
+		query.Set("first_row", strconv.Itoa(opts.FirstRow))
+	}
+	if opts.Resumed {
+		query.Set("resumed", "true")
+	}
+	r := &request{op: "Import", method: http.MethodPost, path: "/tokens/import", query: query.Encode(), typ: contentLines}
+	req, err := c.request(ctx, r, "")
+	if err != nil {
+		return err
+	}
+	req.Body, req.ContentLength, req.GetBody = io.NopCloser(body), -1, nil
+	res, err := c.opts.Transport.RoundTrip(req)
+	if err != nil {
+		return c.lost(ctx, r.op, err)
+	}
+	defer res.Body.Close()
+	a := &answer{status: res.StatusCode, header: res.Header, trace: res.Header.Get(c.name.traceID)}
+	if a.status != http.StatusOK {
+		a.body, _ = io.ReadAll(io.LimitReader(res.Body, c.opts.MaxAnswer))
+		return c.refusal(r, a)
+	}
+	return c.results(ctx, r, a, res.Body, take)
+}
+
+// results reads the lines of a response.
+func (c *Client) results(ctx context.Context, r *request, a *answer, body io.Reader, take func(vault.ImportResult) bool) error {
+	lines := json.NewDecoder(bufio.NewReader(body))
+	for {
+		var line importLine
+		err := lines.Decode(&line)
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case ctx.Err() != nil, errors.Is(err, io.ErrUnexpectedEOF):
+			return c.lost(ctx, r.op, err)
+		case err != nil, line.Error == nil && line.Outcome == "":
+			return notAVault(r, a, "it has a line that is not the result of a row")
+		case line.Error != nil:
+			e := &Error{Status: line.Error.Status, TraceID: a.trace, own: true}
+			e.err = known(r.op, e, line.Error, kinds)
+			return e
+		}
+		if line.Outcome == vault.ImportFailed {
+			e := &Error{Status: line.Status, TraceID: a.trace, own: true}
+			line.Err = known(r.op, e, &errorBody{Status: line.Status, Detail: line.Detail, Errors: line.Errors}, kinds)
+		}
+		if !take(line.ImportResult) {
+			return errLoopEnded
+		}
+	}
+}
+
+// FollowLogs iterates over the entries of the audit log as they come: see
+// [vault.Client.FollowLogs].
+func (c *Client) FollowLogs(ctx context.Context, cursor string) iter.Seq2[*vault.LogBatch, error] {
+	return func(yield func(*vault.LogBatch, error) bool) {
+		for first := true; ; first = false {
+			wait := maxWait
+			if first {
+				wait = 0
+			}
+			batch, err := c.nextLogs(ctx, "FollowLogs", cursor, wait)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			cursor = batch.Cursor
+			if (first || len(batch.Data) > 0) && !yield(batch, nil) {
+				return
+			}
+		}
+	}
+}
+
+// NextLogs returns the entries that come after a cursor: see
+// [vault.Client.NextLogs]. It waits for whole seconds, and for no longer than
+// half of [Options].Timeout.
+func (c *Client) NextLogs(ctx context.Context, cursor string, wait time.Duration) (*vault.LogBatch, error) {
+	return c.nextLogs(ctx, "NextLogs", cursor, wait)
+}
+
+// maxWait is how long the vault lets a follower wait.
+const maxWait = 20 * time.Second
+
+func (c *Client) nextLogs(ctx context.Context, op, cursor string, wait time.Duration) (*vault.LogBatch, error) {
+	wait = min(wait, maxWait, c.opts.Timeout/2)
+	query := url.Values{"wait": {fmt.Sprint(int(max(wait, 0).Seconds()))}}
+	if cursor != "" {
+		query.Set("cursor", cursor)
+	}
+	return get[vault.LogBatch](ctx, c, op, "/logs/follow", query.Encode())
+}

@@ -1,0 +1,143 @@
+package vaultclient_test
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"testing"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+// importAll records the results of an import.
+func importAll(w *world, c vault.API, rows iter.Seq2[vault.TokenParams, error], opts vault.ImportOptions) {
+	for r, err := range c.Import(w.t.Context(), rows, opts) {
+		w.saw("Import", []any{r.Row, r.Outcome, r.ID, r.Errors, r.Detail}, errors.Join(err, r.Err))
+	}
+}
+
+func rowsOf(rows ...vault.TokenParams) iter.Seq2[vault.TokenParams, error] {
+	return func(yield func(vault.TokenParams, error) bool) {
+		for _, row := range rows {
+			if !yield(row, nil) {
+				return
+			}
+		}
+	}
+}
+
+func text(id, data string) vault.TokenParams {
+	return vault.TokenParams{ID: id, Type: vault.TypeGeneric, Data: data}
+}
+
+func importRows(w *world) {
+	bad := &vault.InvalidError{Fields: map[string][]string{"column 3": {"is no number"}}}
+	rows := func(yield func(vault.TokenParams, error) bool) {
+		for i := range 2100 {
+			p, err := text(fmt.Sprintf("row-%d", i), "x"), error(nil)
+			switch i % 700 {
+			case 1:
+				p = vault.TokenParams{Type: vault.TypeCard, Data: vault.CardData{Number: "4111111111111112"}}
+			case 2:
+				p, err = vault.TokenParams{}, bad
+			case 3:
+				p.ID = "row-0"
+			case 4:
+				p.Data = make(chan int) // no JSON
+			case 5:
+				p.Data = strings.Repeat("long ", 20_000)
+			}
+			if !yield(p, err) {
+				return
+			}
+		}
+	}
+	importAll(w, w.private, rows, vault.ImportOptions{})
+	importAll(w, w.management, rows, vault.ImportOptions{})
+	importAll(w, w.private, rowsOf(), vault.ImportOptions{})
+	limited, _ := w.NewApplication(w.t, w.Owner, vault.ApplicationPrivate, []vault.AccessRule{{Priority: 1, Container: "/a/", Transform: vault.TransformMask, Permissions: []vault.Permission{"token:create"}}})
+	importAll(w, limited, rowsOf(vault.TokenParams{ID: "in-a", Type: vault.TypeGeneric, Data: 1, Containers: []string{"/a/"}}, text("in-general", "x")), vault.ImportOptions{})
+}
+
+func importOptions(w *world) {
+	w.token(text("there", "x"))
+	for _, how := range []vault.OnDuplicate{"", vault.DuplicateFails, vault.DuplicateSkips, vault.DuplicateUpdates, "other"} {
+		importAll(w, w.private, rowsOf(text("there", "y")), vault.ImportOptions{OnDuplicate: how})
+	}
+	for range 2 {
+		importAll(w, w.private, rowsOf(vault.TokenParams{Type: vault.TypeGeneric, Data: 1}), vault.ImportOptions{Name: "a file", FirstRow: 41, Resumed: true, OnDuplicate: vault.DuplicateFails})
+	}
+	importAll(w, w.private, rowsOf(text("row", "x")), vault.ImportOptions{FirstRow: -1, Name: "\x00"})
+}
+
+// importEnded ends imports in the middle.
+func importEnded(w *world) {
+	broken := errors.New("the file is broken")
+	importAll(w, w.private, func(yield func(vault.TokenParams, error) bool) {
+		_ = yield(text("one", "x"), nil) && yield(vault.TokenParams{}, broken) && yield(text("two", "x"), nil)
+	}, vault.ImportOptions{})
+	n := 0
+	for r, err := range w.private.Import(w.t.Context(), func(yield func(vault.TokenParams, error) bool) {
+		for i := 0; yield(text(fmt.Sprintf("endless-%d", i), "x"), nil); i++ {
+		}
+	}, vault.ImportOptions{}) {
+		if n++; err != nil || n == 1500 {
+			w.saw("Import", r.Row, err)
+			break
+		}
+	}
+}
+
+func followLogs(w *world) {
+	ctx := w.t.Context()
+	done := errors.New("done")
+	n := 0
+	for batch, err := range w.management.FollowLogs(ctx, "") {
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		for _, entry := range batch.Data {
+			w.saw("FollowLogs", entry, nil)
+		}
+		if len(batch.Data) > 0 {
+			w.saw("FollowLogs", "", done)
+		}
+		if n += len(batch.Data); n >= 3 {
+			break
+		}
+		w.token(text(fmt.Sprintf("tok-%d", n), "x"))
+	}
+	for batch, err := range w.management.FollowLogs(ctx, vault.LogsSince(w.Clock.Now())) {
+		w.saw("FollowLogs", len(batch.Data), err)
+		break
+	}
+	for _, err := range w.private.FollowLogs(ctx, "") {
+		w.saw("FollowLogs", "", err)
+	}
+}
+
+func nextLogsRefused(w *world) {
+	for _, cursor := range []string{"x", "since:x", "\x00"} {
+		_, err := w.management.NextLogs(w.t.Context(), cursor, 0)
+		w.saw("NextLogs", "", err)
+	}
+	_, err := w.private.NextLogs(w.t.Context(), "", 0)
+	w.saw("NextLogs", "", err)
+	batch, err := w.management.NextLogs(w.t.Context(), "", -1)
+	w.saw("NextLogs", len(batch.Data), err)
+}
+
+// TestImportLosesItsServer meets a server that is none.
+func TestImportLosesItsServer(t *testing.T) {
+	t.Parallel()
+	w := overHTTP(t)
+	c := newClient(t, w.dest, "key", nil)
+	var got error
+	for _, err := range c.Import(t.Context(), rowsOf(text("row", "x")), vault.ImportOptions{}) {
+		got = err
+	}
+	if got == nil {
+		t.Error("a server that is no vault took an import")
+	}
+}
