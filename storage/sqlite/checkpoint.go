@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -15,14 +16,17 @@ const (
 	// checkpointRows is after how many rows the checkpointer is woken: often
 	// enough that little is left for a writer to do, and seldom enough that the
 	// syncs of the database do not hold up those of the log.
-	checkpointRows = 1500
+	checkpointRows = 700
 	// checkpointPages is the same for transactions of nothing but log entries of
 	// reads, in pages, of which an entry touches about two and a transaction two
 	// more. If they are of many tenants it is half as many again, which must not
 	// come to autoCheckpoint.
-	checkpointPages = 10_000
+	checkpointPages = 5_000
 	// autoCheckpoint is how many pages in the log make a writer move them itself.
-	autoCheckpoint = 16_000
+	autoCheckpoint = 8_000
+	// idleAfter is after what time without a write the log is emptied, which
+	// otherwise keeps the size that it once had.
+	idleAfter = 2 * time.Second
 	// truncateTimeout is for how long emptying the log, and all other writes
 	// with it, waits for readers.
 	truncateTimeout = 250 * time.Millisecond
@@ -31,7 +35,8 @@ const (
 // checkpointer moves pages from the write-ahead log to the database while the
 // writer goes on. It cannot empty the log: that is left to the writer, which
 // does it at the next commit that finds everything moved, and moves what is
-// left itself when the log has grown long (wal_autocheckpoint).
+// left itself when the log has grown long (wal_autocheckpoint). When nothing is
+// written any more, the checkpointer empties the log and cuts its file off.
 //
 // It wins 17 and 15 % of GetToken at 8 and 32 callers, and nothing of CreateToken
 // (BenchmarkGet), over a writer that moves every 4,000 pages itself.
@@ -43,10 +48,14 @@ type checkpointer struct {
 	filled float64    // how near the next wake is, from 0 to 1; the writer's
 	due    chan struct{}
 	ended  chan struct{}
+
+	commits atomic.Int64
+	asleep  atomic.Bool   // nothing has been written since the log was emptied
+	awake   chan struct{} // tells that this is over
 }
 
 // startCheckpointer returns nil for a database in memory, which has no log.
-func startCheckpointer(ctx context.Context, f file) (*checkpointer, error) {
+func startCheckpointer(ctx context.Context, f file, idleAfter time.Duration) (*checkpointer, error) {
 	if f.memory {
 		return nil, nil
 	}
@@ -60,9 +69,15 @@ func startCheckpointer(ctx context.Context, f file) (*checkpointer, error) {
 		_ = db.Close()
 		return nil, err
 	}
-	c := &checkpointer{db: db, conn: conn, due: make(chan struct{}, 1), ended: make(chan struct{})}
-	go c.work()
+	c := newCheckpointer(db, conn)
+	go c.work(idleAfter)
 	return c, nil
+}
+
+func newCheckpointer(db *sqlx.DB, conn *sql.Conn) *checkpointer {
+	c := &checkpointer{db: db, conn: conn, due: make(chan struct{}, 1), ended: make(chan struct{}), awake: make(chan struct{}, 1)}
+	c.asleep.Store(true)
+	return c
 }
 
 // wrote tells how many rows a transaction has written, and whether those are
@@ -70,6 +85,10 @@ func startCheckpointer(ctx context.Context, f file) (*checkpointer, error) {
 func (c *checkpointer) wrote(rows int, reads bool) {
 	if c == nil {
 		return
+	}
+	c.commits.Add(1)
+	if c.asleep.Load() && c.asleep.CompareAndSwap(true, false) {
+		c.awake <- struct{}{} // there is room: it is taken before it sleeps again
 	}
 	if reads {
 		c.filled += float64(2*rows+2) / checkpointPages
@@ -86,15 +105,40 @@ func (c *checkpointer) wrote(rows int, reads bool) {
 	}
 }
 
-func (c *checkpointer) work() {
+func (c *checkpointer) work(idleAfter time.Duration) {
 	defer close(c.ended)
-	for range c.due {
-		c.moving.Lock()
-		// An error needs no report: pages stay in the log, and the writer gets
-		// the same error when it has to move them.
-		_, _ = c.conn.ExecContext(background, `PRAGMA wal_checkpoint(PASSIVE)`)
-		c.moving.Unlock()
+	idle := time.NewTimer(idleAfter)
+	defer idle.Stop()
+	idle.Stop()
+	seen := int64(0)
+	for {
+		select {
+		case _, open := <-c.due:
+			if !open {
+				return
+			}
+			c.move("PASSIVE")
+		case <-c.awake:
+			idle.Reset(idleAfter)
+		case <-idle.C:
+			if n := c.commits.Load(); n != seen {
+				seen = n
+				idle.Reset(idleAfter)
+				continue
+			}
+			c.move("PASSIVE") // first, since to empty the log keeps writers out
+			c.move("TRUNCATE")
+			c.asleep.Store(true)
+		}
 	}
+}
+
+// move moves pages. An error needs no report: they stay in the log, and the
+// writer gets the same error when it has to move them.
+func (c *checkpointer) move(mode string) {
+	c.moving.Lock()
+	defer c.moving.Unlock()
+	_, _ = c.conn.ExecContext(background, `PRAGMA wal_checkpoint(`+mode+`)`)
 }
 
 // stop waits for a checkpoint under way and closes the connection.

@@ -3,7 +3,9 @@ package sqlite
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"testing"
+	"time"
 
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -56,7 +58,7 @@ func TestReadsWakeTheCheckpointerByPages(t *testing.T) {
 		{1, true, checkpointPages / 4},
 		{49, true, checkpointPages / 100},
 	} {
-		c := &checkpointer{due: make(chan struct{}, 1)}
+		c := newCheckpointer(nil, nil)
 		n := 0
 		for len(c.due) == 0 {
 			c.wrote(test.rows, test.reads)
@@ -73,7 +75,7 @@ func TestTheLogIsBounded(t *testing.T) {
 	t.Parallel()
 	path := newPath(t)
 	s := open(t, path)
-	const frame, limit = 4096 + 24, 16_000 + 4_000
+	const frame, limit = 4096 + 24, autoCheckpoint + 4_000
 	for range 40 {
 		tokens := make([]storage.Token, 500)
 		for i := range tokens {
@@ -84,5 +86,30 @@ func TestTheLogIsBounded(t *testing.T) {
 	}
 	if got := size(t, path+"-wal"); got > limit*frame {
 		t.Errorf("the log has %d bytes, more than %d", got, limit*frame)
+	}
+}
+
+// A log that is not written to is emptied, and again after it has been.
+func TestTheLogOfAnIdleDatabaseIsEmptied(t *testing.T) {
+	t.Parallel()
+	path := newPath(t)
+	s := open(t, path)
+	c := s.writes.writer.checkpoints
+	if err := c.stop(); err != nil { // it waits for too long
+		t.Fatal(err)
+	}
+	quick, err := startCheckpointer(t.Context(), s.writes.writer.file, time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.writes.writer.checkpoints = quick
+	for i := range 3 {
+		write(t, s, insert(token(fmt.Sprint("token ", i))))
+		for size(t, path+"-wal") > 0 {
+			runtime.Gosched()
+		}
+	}
+	if _, tokens := total(t, s); tokens != 3 {
+		t.Errorf("%d tokens are left, want 3", tokens)
 	}
 }

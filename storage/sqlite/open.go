@@ -211,7 +211,7 @@ func openWriter(ctx context.Context, f file, o *Options) (*writer, error) {
 		return nil, errors.Join(err, db.Close())
 	}
 	w := newWriter(db.DB, conn, f, o.WriteWait)
-	if w.checkpoints, err = startCheckpointer(ctx, f); err == nil {
+	if w.checkpoints, err = startCheckpointer(ctx, f, idleAfter); err == nil {
 		err = w.setBusyTimeout(f.writerTimeout(o))
 	}
 	if err != nil {
