@@ -65,7 +65,7 @@ var knownMisses = map[string]string{
 func TestCorpora(t *testing.T) {
 	t.Parallel()
 	r := newWorkers(t, &jsruntime.Options{TenantWorkers: 2})
-	for _, file := range []string{"language.jsonl", "nodeapi.jsonl", "modules.jsonl", "suites.jsonl", "inert.jsonl"} {
+	for _, file := range []string{"language.jsonl", "nodeapi.jsonl", "modules.jsonl", "suites.jsonl", "inert.jsonl", "standard.jsonl"} {
 		for _, s := range readCorpus(t, file) {
 			t.Run(s.Name, func(t *testing.T) {
 				t.Parallel()
@@ -104,7 +104,7 @@ for (const name of ['log', 'error', 'table', 'time', 'timeEnd']) console[name] =
 // TestCorpusAgainstNode makes sure that our own corpora say what Node does.
 func TestCorpusAgainstNode(t *testing.T) {
 	t.Parallel()
-	for _, file := range []string{"modules.jsonl", "inert.jsonl"} {
+	for _, file := range []string{"modules.jsonl", "inert.jsonl", "standard.jsonl"} {
 		t.Run(file, func(t *testing.T) {
 			t.Parallel()
 			compareWithNode(t, file)

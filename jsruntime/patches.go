@@ -25,6 +25,8 @@ var patches = map[string]string{
 	"toGMTString":       "patch_annexb",
 	"trimLeft":          "patch_annexb",
 	"trimRight":         "patch_annexb",
+	"isWellFormed":      "patch_wellformed",
+	"toWellFormed":      "patch_wellformed",
 }
 
 // htmlMethods are methods of strings that only old code uses, and whose names

@@ -147,7 +147,10 @@ var globalModules = func() map[string]string {
 		"errors": "BadRequestError InvalidReactorConfigurationError AuthenticationError InvalidPaymentMethodError " +
 			"AuthorizationError RateLimitError ReactorRuntimeError ServiceUnavailableError CustomHttpResponseError",
 		"fetch":      "fetch Headers Request Response FormData",
-		"globals":    "structuredClone queueMicrotask WeakRef FinalizationRegistry SharedArrayBuffer Atomics WebAssembly escape unescape",
+		"atomics":    "SharedArrayBuffer Atomics",
+		"clone":      "structuredClone",
+		"globals":    "queueMicrotask WebAssembly escape unescape",
+		"weak":       "WeakRef FinalizationRegistry",
 		"intl":       "Intl",
 		"perf_hooks": "performance",
 		"process":    "process",
