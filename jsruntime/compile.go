@@ -81,6 +81,7 @@ func assemble(tree *ast.Program) (*goja.Program, error) {
 		return nil, err
 	}
 	nameClasses(tree)
+	htmlComments(tree)
 	return goja.CompileAST(tree, false)
 }
 

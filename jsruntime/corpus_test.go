@@ -59,7 +59,6 @@ func runBody(r script.Runtime, tenant, body string, timeout time.Duration) (stri
 var knownMisses = map[string]string{
 	"misc 22": "goja words the errors of its own that code catches in another way",
 	"Perf/semantics | RangeError on infinite recursion": "goja's stack overflow cannot be caught",
-	"Annex/host | HTML comment <!--":                    "goja does not know comments of HTML, here in eval",
 }
 
 func TestCorpora(t *testing.T) {

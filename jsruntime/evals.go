@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/dop251/goja/ast"
+	"github.com/dop251/goja/unistring"
 )
 
 // nameClasses gives the class expressions that have no name, and in which code
@@ -49,4 +50,35 @@ func callsEval(class *ast.ClassLiteral) bool {
 		}
 	})
 	return found
+}
+
+// htmlComments turns comments as HTML has them, in texts that eval is called with,
+// into those of the language. goja does not know them.
+func htmlComments(tree *ast.Program) {
+	if !strings.Contains(tree.File.Source(), "<!--") {
+		return
+	}
+	walk(tree, func(n any) {
+		call, ok := n.(*ast.CallExpression)
+		if !ok || len(call.ArgumentList) == 0 {
+			return
+		}
+		callee, ok := call.Callee.(*ast.Identifier)
+		text, isText := call.ArgumentList[0].(*ast.StringLiteral)
+		if !ok || !isText || callee.Name != "eval" {
+			return
+		}
+		text.Value = unistring.NewFromString(withoutHTML(text.Value.String()))
+	})
+}
+
+// withoutHTML replaces the beginnings of such comments.
+func withoutHTML(text string) string {
+	out := []byte(text)
+	tokens(text, func(start, _, _ int) {
+		if strings.HasPrefix(text[start:], "<!--") {
+			copy(out[start:], "//")
+		}
+	})
+	return string(out)
 }
