@@ -53,7 +53,7 @@ func compile(source string, maxSource int) (*compiled, *script.Error) {
 		source = "//" + source[2:]
 	}
 	c := &compiled{source: source}
-	c.patches = neededPatches(source)
+	c.patches = codePatches(source)
 	var err error
 	tree, err := parseWrapped(wrapHead + source + wrapTail)
 	if err == nil && !needsLowering(tree) {
@@ -67,7 +67,7 @@ func compile(source string, maxSource int) (*compiled, *script.Error) {
 	if bad != nil {
 		return nil, bad
 	}
-	c.patches = neededPatches(source + "\n" + tree.File.Source())
+	c.patches = codePatches(source + "\n" + tree.File.Source())
 	if c.program, err = assemble(tree); err != nil {
 		return nil, invalidCode(0, cleanSyntaxError(err))
 	}

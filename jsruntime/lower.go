@@ -2,6 +2,7 @@ package jsruntime
 
 import (
 	"maps"
+	"reflect"
 	"strings"
 
 	"github.com/dop251/goja/ast"
@@ -67,6 +68,9 @@ func (c *compiled) lower() (*ast.Program, *script.Error) {
 	tree, err := parseWrapped(text)
 	if err != nil {
 		return nil, invalidCode(0, cleanSyntaxError(err))
+	}
+	if strings.Contains(text, "__yieldStar") {
+		plainDelegates(tree)
 	}
 	if positions, err := sourcemap.Parse("", out.Map); err == nil {
 		tree.File.SetSourceMap(positions)
@@ -150,4 +154,42 @@ func checkNewRegexps(source string) (failed error) {
 		}
 	})
 	return failed
+}
+
+// plainDelegates takes the helper for yield* out of generators that are not
+// asynchronous: esbuild writes it into some of those as well.
+func plainDelegates(tree *ast.Program) {
+	asynchronous := map[any]bool{}
+	walk(tree, func(n any) {
+		if args := callArguments(n, "__asyncGenerator"); len(args) == 3 {
+			asynchronous[args[2]] = true
+		}
+	})
+	walk(tree, func(n any) {
+		f, ok := n.(*ast.FunctionLiteral)
+		if !ok || !f.Generator || asynchronous[f] {
+			return
+		}
+		within := func(n any) bool { _, ok := n.(*ast.FunctionLiteral); return ok }
+		walkUnless(reflect.ValueOf(f.Body.List), within, func(n any) {
+			if y, ok := n.(*ast.YieldExpression); ok && y.Delegate {
+				if args := callArguments(y.Argument, "__yieldStar"); len(args) == 1 {
+					y.Argument = args[0]
+				}
+			}
+		})
+	})
+}
+
+// callArguments returns the arguments if a node is the call of a function by its
+// name.
+func callArguments(n any, name string) []ast.Expression {
+	call, ok := n.(*ast.CallExpression)
+	if !ok {
+		return nil
+	}
+	if callee, ok := call.Callee.(*ast.Identifier); !ok || callee.Name.String() != name {
+		return nil
+	}
+	return call.ArgumentList
 }

@@ -44,6 +44,16 @@ func wordSet(words string) map[string]bool {
 	return out
 }
 
+// codePatches returns the patches for the tenant's own code. Symbols are keys of weak
+// collections only in code that is new; packages would pay for it in vain.
+func codePatches(source string) []string {
+	out := neededPatches(source)
+	if strings.Contains(source, "Symbol") && (strings.Contains(source, "WeakMap") || strings.Contains(source, "WeakSet")) {
+		out = append(out, "patch_weak")
+	}
+	return out
+}
+
 // neededPatches returns the patches that a source might need. It reads the
 // source once, word by word: code may have a million characters.
 func neededPatches(source string) []string {
