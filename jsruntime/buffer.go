@@ -20,6 +20,14 @@ var bufferNatives = map[string]native{
 	"buffer.decode": func(c *execution, args []goja.Value) goja.Value {
 		return c.decodeText(c.bytesOf(arg(args, 0)), arg(args, 1).String())
 	},
+	// twin returns another buffer of the same bytes.
+	"buffer.twin": func(c *execution, args []goja.Value) goja.Value { return c.buffer(c.arrayBuffer(args).Bytes()) },
+	"buffer.detach": func(c *execution, args []goja.Value) goja.Value {
+		return c.vm.ToValue(c.arrayBuffer(args).Detach())
+	},
+	"buffer.detached": func(c *execution, args []goja.Value) goja.Value {
+		return c.vm.ToValue(c.arrayBuffer(args).Detached())
+	},
 	"buffer.compare": func(c *execution, args []goja.Value) goja.Value {
 		return c.vm.ToValue(bytes.Compare(c.bytesOf(arg(args, 0)), c.bytesOf(arg(args, 1))))
 	},
@@ -192,4 +200,13 @@ func (c *execution) encodingLabel(args []goja.Value) goja.Value {
 		return goja.Undefined()
 	}
 	return c.vm.ToValue(name)
+}
+
+// arrayBuffer returns the first argument, which the prelude knows to be one.
+func (c *execution) arrayBuffer(args []goja.Value) goja.ArrayBuffer {
+	b, ok := arg(args, 0).Export().(goja.ArrayBuffer)
+	if !ok {
+		panic(c.vm.NewTypeError("the argument must be an ArrayBuffer"))
+	}
+	return b
 }

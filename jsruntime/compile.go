@@ -1,6 +1,7 @@
 package jsruntime
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -10,7 +11,6 @@ import (
 	"github.com/dop251/goja/ast"
 	"github.com/dop251/goja/parser"
 	"github.com/evanw/esbuild/pkg/api"
-	"github.com/go-sourcemap/sourcemap"
 
 	"github.com/seed-72ea4aab/vault/script"
 )
@@ -34,6 +34,8 @@ type compiled struct {
 	names   []literal // that it requires
 	patches []string  // of intrinsics, that the code might need
 	lowered bool      // esbuild rewrote it; columns of line 1 are right as they are
+	helpers bool      // it uses those of the prelude
+	async   bool      // it awaits something at its top level
 }
 
 // compile turns source into a program. goja compiles most code as it is, which
@@ -51,7 +53,7 @@ func compile(source string, maxSource int) (*compiled, *script.Error) {
 		source = "//" + source[2:]
 	}
 	c := &compiled{source: source}
-	c.patches = neededPatches(source)
+	c.patches = codePatches(source)
 	var err error
 	tree, err := parseWrapped(wrapHead + source + wrapTail)
 	if err == nil && !needsLowering(tree) {
@@ -61,10 +63,11 @@ func compile(source string, maxSource int) (*compiled, *script.Error) {
 		}
 	}
 	c.lowered = true
-	tree, bad := lower(source)
+	tree, bad := c.lower()
 	if bad != nil {
 		return nil, bad
 	}
+	c.patches = codePatches(source + "\n" + tree.File.Source())
 	if c.program, err = assemble(tree); err != nil {
 		return nil, invalidCode(0, cleanSyntaxError(err))
 	}
@@ -77,6 +80,8 @@ func assemble(tree *ast.Program) (*goja.Program, error) {
 	if err := rewriteRegexps(tree); err != nil {
 		return nil, err
 	}
+	nameClasses(tree)
+	htmlComments(tree)
 	return goja.CompileAST(tree, false)
 }
 
@@ -113,56 +118,21 @@ func parseWrapped(text string) (*ast.Program, error) {
 	return nil, fmt.Errorf("SyntaxError: Unexpected token }")
 }
 
-// lower rewrites source with esbuild and parses the outcome.
-func lower(source string) (*ast.Program, *script.Error) {
-	out := transform(source, api.LoaderJS, codeOptions)
-	if len(out.Errors) > 0 {
-		if ts := transform(source, api.LoaderTS, codeOptions); len(ts.Errors) == 0 {
-			out = ts
-		}
-	}
-	if len(out.Errors) > 0 {
-		m := out.Errors[0]
-		if isPanic(m.Text) {
-			return nil, invalidCode(0, "the code cannot be compiled: something in it is too much for the compiler")
-		}
-		line := 0
-		if m.Location != nil {
-			line = m.Location.Line
-		}
-		return nil, invalidCode(line, m.Text)
-	}
-	tree, err := parseWrapped(string(out.Code))
-	if err != nil {
-		return nil, invalidCode(0, cleanSyntaxError(err))
-	}
-	if positions, err := sourcemap.Parse("", out.Map); err == nil {
-		tree.File.SetSourceMap(positions)
-	}
-	return tree, nil
-}
-
 // transform lowers what goja cannot compile, and nothing else: goja's own
 // async functions are better than esbuild's. The options have what differs from
 // use to use.
 func transform(source string, loader api.Loader, o api.TransformOptions) api.TransformResult {
 	o.Loader = loader
-	o.Format = api.FormatCommonJS
+	o.Format = cmp.Or(o.Format, api.FormatCommonJS)
 	o.Target = api.ES2022
 	o.Platform = api.PlatformNode
 	o.LegalComments = api.LegalCommentsNone
 	o.LogLevel = api.LogLevelSilent
 	o.LogLimit = 1
-	o.Supported = supported
+	if o.Supported == nil {
+		o.Supported = supported
+	}
 	return api.Transform(source, o)
-}
-
-// codeOptions are the options of esbuild for the tenant's code.
-var codeOptions = api.TransformOptions{
-	Sourcefile: fileName,
-	Sourcemap:  api.SourceMapExternal,
-	Banner:     wrapHead,
-	Footer:     wrapTail,
 }
 
 // supported are the features of the target that goja does not have.

@@ -59,13 +59,12 @@ func runBody(r script.Runtime, tenant, body string, timeout time.Duration) (stri
 var knownMisses = map[string]string{
 	"misc 22": "goja words the errors of its own that code catches in another way",
 	"Perf/semantics | RangeError on infinite recursion": "goja's stack overflow cannot be caught",
-	"Annex/host | HTML comment <!--":                    "goja does not know comments of HTML, here in eval",
 }
 
 func TestCorpora(t *testing.T) {
 	t.Parallel()
 	r := newWorkers(t, &jsruntime.Options{TenantWorkers: 2})
-	for _, file := range []string{"language.jsonl", "nodeapi.jsonl", "modules.jsonl", "suites.jsonl", "inert.jsonl"} {
+	for _, file := range []string{"language.jsonl", "nodeapi.jsonl", "modules.jsonl", "suites.jsonl", "inert.jsonl", "standard.jsonl"} {
 		for _, s := range readCorpus(t, file) {
 			t.Run(s.Name, func(t *testing.T) {
 				t.Parallel()
@@ -104,7 +103,7 @@ for (const name of ['log', 'error', 'table', 'time', 'timeEnd']) console[name] =
 // TestCorpusAgainstNode makes sure that our own corpora say what Node does.
 func TestCorpusAgainstNode(t *testing.T) {
 	t.Parallel()
-	for _, file := range []string{"modules.jsonl", "inert.jsonl"} {
+	for _, file := range []string{"modules.jsonl", "inert.jsonl", "standard.jsonl"} {
 		t.Run(file, func(t *testing.T) {
 			t.Parallel()
 			compareWithNode(t, file)

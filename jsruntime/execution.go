@@ -117,6 +117,7 @@ func newExecution(code *compiled, p port, l limits) *execution {
 	c.vm.SetMaxCallStackSize(maxStack)
 	c.vm.SetParserOptions(parser.WithDisableSourceMaps)
 	c.vm.SetRandSource(rand.Float64)
+	c.vm.SetPromiseRejectionTracker(c.trackRejection)
 	c.enter = c.vm.ToValue(func(goja.FunctionCall) goja.Value {
 		c.task()
 		c.runTicks()

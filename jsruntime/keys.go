@@ -29,6 +29,8 @@ var keyNatives = map[string]native{
 	"key.encrypt":  (*execution).keyEncrypt,
 	"key.decrypt":  (*execution).keyDecrypt,
 	"key.agree":    (*execution).keyAgree,
+	"key.open":     (*execution).keyOpen,
+	"key.seal":     (*execution).keySeal,
 	"ecdh.new":     (*execution).ecdhNew,
 	"ecdh.public":  (*execution).ecdhPublic,
 	"ecdh.secret":  (*execution).ecdhSecret,
@@ -66,9 +68,9 @@ func parseDER(der []byte, kind string) (any, error) {
 	case "EC PRIVATE KEY", "sec1":
 		return x509.ParseECPrivateKey(der)
 	case "PRIVATE KEY", "pkcs8":
-		return x509.ParsePKCS8PrivateKey(der)
+		return withPSS(der, x509.ParsePKCS8PrivateKey)
 	case "PUBLIC KEY", "spki":
-		return x509.ParsePKIXPublicKey(der)
+		return withPSS(der, x509.ParsePKIXPublicKey)
 	case "CERTIFICATE":
 		cert, err := x509.ParseCertificate(der)
 		if err != nil {
@@ -103,6 +105,11 @@ func publicOf(key any) (any, bool) {
 // describeKey makes the object by which the prelude knows a key.
 func (c *execution) describeKey(key any) goja.Value {
 	o := c.vm.NewObject()
+	if pss, ok := key.(pssKey); ok {
+		o = c.describeKey(pss.any).(*goja.Object)
+		c.set(o, "kind", "rsa-pss")
+		return o
+	}
 	var der []byte
 	var err error
 	public, private := publicOf(key)
@@ -188,12 +195,16 @@ func (c *execution) keyPublic(args []goja.Value) goja.Value {
 	return c.describeKey(public)
 }
 
-// keyExport takes a key, the format (pem, der) and the type (pkcs1, ...).
+// keyExport takes a key, the format (pem, der), the type (pkcs1, ...), and whether
+// it is for PSS alone.
 func (c *execution) keyExport(args []goja.Value) goja.Value {
 	key := c.key(arg(args, 0))
 	der, label, err := marshalKey(key, arg(args, 2).String())
 	if err != nil {
 		panic(c.newError("Error", "ERR_CRYPTO_INCOMPATIBLE_KEY_OPTIONS", "The selected key encoding does not match the key"))
+	}
+	if arg(args, 3).ToBoolean() {
+		der, _ = renamed(der, rsaName, pssName)
 	}
 	if arg(args, 1).String() == "der" {
 		return c.buffer(der)

@@ -33,12 +33,12 @@ func requiredNames(tree *ast.Program) []literal {
 	var out []literal
 	walkUnless(reflect.ValueOf(wrapper.Body.List), hidesRequire, func(n any) {
 		call, ok := n.(*ast.CallExpression)
-		if !ok || len(call.ArgumentList) != 1 {
+		if !ok || len(call.ArgumentList) == 0 {
 			return
 		}
 		callee, ok := call.Callee.(*ast.Identifier)
 		name, isString := call.ArgumentList[0].(*ast.StringLiteral)
-		if ok && isString && callee.Name == "require" {
+		if ok && isString && (callee.Name == "require" && len(call.ArgumentList) == 1 || callee.Name == lowImport) {
 			out = append(out, literal{name.Value.String(), tree.File.Position(int(call.Idx0()) - tree.File.Base()).Line})
 		}
 	})

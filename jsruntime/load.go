@@ -18,15 +18,23 @@ func (c *execution) load(check bool) (goja.Callable, *script.Error) {
 	if err != nil {
 		return nil, stopError(script.Crash)
 	}
+	var loading goja.Value
 	err = c.macrotask(func() error {
 		wrapper, err := c.vm.RunProgram(c.code.program)
 		if err != nil {
 			return err
 		}
 		body, _ := goja.AssertFunction(wrapper)
-		_, err = body(exports, exports, c.native("require"), module, c.vm.ToValue(fileName), c.vm.ToValue("/app"))
+		args := []goja.Value{exports, c.native("require"), module, c.vm.ToValue(fileName), c.vm.ToValue("/app")}
+		if c.code.helpers {
+			args = append(args, c.module("lowered"))
+		}
+		loading, err = body(exports, args...)
 		return err
 	})
+	if err == nil && c.code.async {
+		_, err = c.settle(loading)
+	}
 	if err != nil {
 		return nil, c.loadFailure(err, check)
 	}

@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"errors"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/dop251/goja"
@@ -20,6 +21,7 @@ type loop struct {
 	pending    map[int]goja.Callable // host calls without an answer yet
 	calls      int
 	replies    chan reply
+	rejected   []*goja.Promise // without a handler
 }
 
 // timer is a callback of setTimeout, setInterval or setImmediate.
@@ -75,6 +77,9 @@ func (c *execution) settle(v goja.Value) (goja.Value, error) {
 		p = wrapped
 	}
 	for p.State() == goja.PromiseStatePending {
+		if err := c.reportRejections(); err != nil {
+			return nil, err
+		}
 		progress, err := c.step()
 		if err != nil {
 			return nil, err
@@ -87,6 +92,33 @@ func (c *execution) settle(v goja.Value) (goja.Value, error) {
 		return nil, &rejection{p.Result()}
 	}
 	return p.Result(), nil
+}
+
+// trackRejection keeps the promises that were rejected and that nothing handles.
+func (c *execution) trackRejection(p *goja.Promise, op goja.PromiseRejectionOperation) {
+	if op == goja.PromiseRejectionReject {
+		c.loop.rejected = append(c.loop.rejected, p)
+		return
+	}
+	c.loop.rejected = slices.DeleteFunc(c.loop.rejected, func(other *goja.Promise) bool { return other == p })
+}
+
+// reportRejections tells the code, or the log, of rejections that are still
+// without a handler when all that was due has run.
+func (c *execution) reportRejections() error {
+	if len(c.loop.rejected) == 0 {
+		return nil
+	}
+	var pairs []any
+	for _, p := range c.loop.rejected {
+		pairs = append(pairs, c.vm.NewArray(p.Result(), c.vm.ToValue(p)))
+	}
+	c.loop.rejected = nil
+	return c.macrotask(func() error {
+		report, _ := goja.AssertFunction(c.module("rejections"))
+		_, err := report(goja.Undefined(), c.vm.NewArray(pairs...))
+		return err
+	})
 }
 
 // rejection is the reason of a rejected promise.

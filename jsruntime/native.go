@@ -210,7 +210,10 @@ func (c *execution) hrtime([]goja.Value) goja.Value {
 	return c.vm.ToValue(time.Since(c.started).Nanoseconds())
 }
 
-var proxyType = reflect.TypeFor[goja.Proxy]()
+var (
+	proxyType  = reflect.TypeFor[goja.Proxy]()
+	bufferType = reflect.TypeFor[goja.ArrayBuffer]()
+)
 
 // classOf returns the internal class of a value: Error, Date, Promise, ...
 func (c *execution) classOf(args []goja.Value) goja.Value {
@@ -223,6 +226,8 @@ func (c *execution) classOf(args []goja.Value) goja.Value {
 		return c.vm.ToValue("Proxy")
 	case promiseType:
 		return c.vm.ToValue("Promise")
+	case bufferType:
+		return c.vm.ToValue("ArrayBuffer")
 	}
 	return c.vm.ToValue(o.ClassName())
 }

@@ -25,6 +25,8 @@ var patches = map[string]string{
 	"toGMTString":       "patch_annexb",
 	"trimLeft":          "patch_annexb",
 	"trimRight":         "patch_annexb",
+	"isWellFormed":      "patch_wellformed",
+	"toWellFormed":      "patch_wellformed",
 }
 
 // htmlMethods are methods of strings that only old code uses, and whose names
@@ -38,6 +40,16 @@ func wordSet(words string) map[string]bool {
 	out := map[string]bool{}
 	for _, word := range strings.Fields(words) {
 		out[word] = true
+	}
+	return out
+}
+
+// codePatches returns the patches for the tenant's own code. Symbols are keys of weak
+// collections only in code that is new; packages would pay for it in vain.
+func codePatches(source string) []string {
+	out := neededPatches(source)
+	if strings.Contains(source, "Symbol") && (strings.Contains(source, "WeakMap") || strings.Contains(source, "WeakSet")) {
+		out = append(out, "patch_weak")
 	}
 	return out
 }

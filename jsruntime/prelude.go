@@ -146,14 +146,18 @@ var globalModules = func() map[string]string {
 		"encoding": "TextEncoder TextDecoder",
 		"errors": "BadRequestError InvalidReactorConfigurationError AuthenticationError InvalidPaymentMethodError " +
 			"AuthorizationError RateLimitError ReactorRuntimeError ServiceUnavailableError CustomHttpResponseError",
-		"fetch":      "fetch Headers Request Response FormData",
-		"globals":    "structuredClone queueMicrotask WeakRef FinalizationRegistry SharedArrayBuffer Atomics WebAssembly escape unescape",
-		"intl":       "Intl",
-		"perf_hooks": "performance",
-		"process":    "process",
-		"timers":     "setTimeout clearTimeout setInterval clearInterval setImmediate clearImmediate",
-		"url":        "URL URLSearchParams",
-		"webcrypto":  "crypto Crypto CryptoKey SubtleCrypto",
+		"fetch":          "fetch Headers Request Response FormData",
+		"atomics":        "SharedArrayBuffer Atomics",
+		"clone":          "structuredClone",
+		"globals":        "queueMicrotask WebAssembly escape unescape",
+		"weak":           "WeakRef FinalizationRegistry",
+		"worker_threads": "MessageChannel MessagePort",
+		"intl":           "Intl",
+		"perf_hooks":     "performance",
+		"process":        "process",
+		"timers":         "setTimeout clearTimeout setInterval clearInterval setImmediate clearImmediate",
+		"url":            "URL URLSearchParams",
+		"webcrypto":      "crypto Crypto CryptoKey SubtleCrypto",
 		"webstreams": "ReadableStream ReadableStreamDefaultReader ReadableStreamBYOBReader ReadableStreamBYOBRequest " +
 			"ReadableByteStreamController ReadableStreamDefaultController TransformStream TransformStreamDefaultController " +
 			"WritableStream WritableStreamDefaultController WritableStreamDefaultWriter ByteLengthQueuingStrategy " +

@@ -89,7 +89,7 @@ func TestCheckRefuses(t *testing.T) {
 			"empty":           {"", 0, "exports no function"},
 			"unknown module":  {"const x = 1;\nconst y = require('inspector');\nmodule.exports = () => 1", 2, "inspector"},
 			"closes wrapper":  {"}); (function () {", 0, "Unexpected"},
-			"top-level await": {"await 1;\nexport default () => 1", 1, "await"},
+			"await in script": {"await 1;\nmodule.exports = () => { return await 2 }", 2, "await"},
 			"too deep":        {"module.exports = " + strings.Repeat("[", 300) + strings.Repeat("]", 300), 1, "nested"},
 			"arrows":          {"module.exports = " + strings.Repeat("a=>", 1600) + "1", 1, "arrow"},
 			"prefixes":        {"module.exports = () => " + strings.Repeat("!", 5000) + "1", 1, "row"},

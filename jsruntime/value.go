@@ -169,11 +169,11 @@ func (b *builder) number() (goja.Value, error) {
 func (b *builder) plain() (string, bool) {
 	start := b.pos + 1
 	for i := start; i < len(b.text); i++ {
-		switch b.text[i] {
-		case '"':
+		switch c := b.text[i]; {
+		case c == '"':
 			b.pos = i + 1
 			return string(b.text[start:i]), true
-		case '\\':
+		case c == '\\', c < ' ':
 			return "", false
 		}
 	}
@@ -233,6 +233,8 @@ func (b *builder) escaped() ([]uint16, error) {
 			}
 			units = append(units, u)
 			b.pos += 2
+		case c < ' ':
+			return nil, errJSON
 		default:
 			r, size := utf8.DecodeRune(b.text[b.pos:])
 			units = utf16.AppendRune(units, r)

@@ -44,7 +44,7 @@ class KeyObject {
   get asymmetricKeyDetails() {
     if (this.type === 'secret') return undefined;
     const { kind, bits, exponent, curve } = materials.get(this);
-    if (kind === 'rsa') return { modulusLength: bits, publicExponent: BigInt(exponent) };
+    if (kind === 'rsa' || kind === 'rsa-pss') return { modulusLength: bits, publicExponent: BigInt(exponent) };
     return kind === 'ec' ? { namedCurve: curve } : {};
   }
   get symmetricKeySize() { return this.type === 'secret' ? materials.get(this).length : undefined; }
@@ -54,12 +54,21 @@ class KeyObject {
       const bytes = materials.get(this);
       return options.format === 'jwk' ? { kty: 'oct', k: Buffer.from(bytes).toString('base64url') } : Buffer.from(bytes);
     }
-    const { der } = materials.get(this);
-    if (options.format === 'jwk') return sys('key.jwk')(der);
-    if (options.cipher) fail(Error, 'ERR_FEATURE_UNAVAILABLE_ON_PLATFORM', 'Encrypted keys are not supported');
+    const { der, kind } = materials.get(this);
     const type = options.type || (this.type === 'private' ? 'pkcs8' : 'spki');
-    const out = sys('key.export')(der, options.format || 'pem', type);
+    if (kind === 'rsa-pss' && (options.format === 'jwk' || type === 'pkcs1')) {
+      if (options.format === 'jwk') fail(Error, 'ERR_CRYPTO_JWK_UNSUPPORTED_KEY_TYPE', 'Unsupported JWK Key Type.');
+      raise('ERR_CRYPTO_INCOMPATIBLE_KEY_OPTIONS', 'pkcs1', 'can only be used for RSA keys');
+    }
+    if (options.format === 'jwk') return sys('key.jwk')(der);
+    const out = options.cipher === undefined ? sys('key.export')(der, options.format || 'pem', type, kind === 'rsa-pss') : this.#seal(der, type, options);
     return typeof out === 'string' ? out : Buffer.from(out);
+  }
+  #seal(der, type, { format = 'pem', cipher, passphrase }) {
+    if (type !== 'pkcs8' || this.type !== 'private') raise('ERR_CRYPTO_INCOMPATIBLE_KEY_OPTIONS', type, 'does not support encryption');
+    if (typeof cipher !== 'string') raise('ERR_INVALID_ARG_VALUE', 'options.cipher', cipher);
+    if (passphrase === undefined || passphrase === null) raise('ERR_INVALID_ARG_VALUE', 'options.passphrase', passphrase);
+    return sys('key.seal')(der, format, cipher, toBytes(passphrase, 'utf8', 'options.passphrase'));
   }
   static from(key) { return key.handle || fail(TypeError, 'ERR_INVALID_ARG_TYPE', 'The "key" argument must be an instance of CryptoKey.'); }
   get [Symbol.toStringTag]() { return 'KeyObject'; }
@@ -82,16 +91,18 @@ function parseKey(input) {
   if (input instanceof KeyObject) return input;
   if (input && input.handle instanceof KeyObject) return input.handle;
   if (typeof input === 'string' || ArrayBuffer.isView(input) || input instanceof ArrayBuffer) {
+    if (isEncrypted(input)) fail(TypeError, 'ERR_MISSING_PASSPHRASE', 'Passphrase required for encrypted key');
     return wrap(sys('key.parse')(toBytes(input, 'utf8', 'key')));
   }
   if (input === null || typeof input !== 'object' || input.key === undefined) {
     return fail(TypeError, 'ERR_INVALID_ARG_TYPE', 'The "key" argument must be of type object or an instance of Buffer, KeyObject or string.');
   }
   if (input.format === 'jwk') return wrap(sys('key.fromjwk')(JSON.stringify(input.key)));
-  if (input.format === 'der') return wrap(sys('key.parse')(toBytes(input.key, input.encoding, 'key.key'), input.type));
-  if (input.passphrase !== undefined && /ENCRYPTED/.test(String(input.key))) fail(Error, 'ERR_FEATURE_UNAVAILABLE_ON_PLATFORM', 'Encrypted keys are not supported');
-  return parseKey(input.key);
+  if (input.format === 'der' && (input.type !== 'pkcs8' || input.passphrase === undefined)) return wrap(sys('key.parse')(toBytes(input.key, input.encoding, 'key.key'), input.type));
+  if (input.passphrase === undefined || input.key instanceof KeyObject || !(input.format === 'der' || isEncrypted(input.key))) return parseKey(input.key);
+  return wrap(sys('key.parse')(sys('key.open')(toBytes(input.key, input.encoding, 'key.key'), toBytes(input.passphrase, input.encoding, 'key.passphrase'))));
 }
+const isEncrypted = (key) => /^-----BEGIN ENCRYPTED PRIVATE KEY-----|^Proc-Type: 4,ENCRYPTED/m.test(Buffer.from(toBytes(key, 'utf8', 'key')).toString('latin1'));
 
 function privateKey(input) {
   const key = parseKey(input);
@@ -101,21 +112,23 @@ function privateKey(input) {
 
 function publicKey(input) {
   const key = parseKey(input);
-  return key.type === 'private' ? wrap(sys('key.public')(rawOf(key))) : key;
+  return key.type === 'private' ? publicHalf(key) : key;
 }
+const publicHalf = (key) => wrap({ ...sys('key.public')(rawOf(key)), kind: materials.get(key).kind });
+const paddingFor = (key, padding) => padding || (key.asymmetricKeyType === 'rsa-pss' ? constants.RSA_PKCS1_PSS_PADDING : constants.RSA_PKCS1_PADDING);
 
 const optionsOf = (key) => (key !== null && typeof key === 'object' && !(key instanceof KeyObject) && !ArrayBuffer.isView(key) ? key : {});
 
 function signNow(name, data, key) {
   const { padding, saltLength, dsaEncoding } = optionsOf(key);
   const parsed = privateKey(key);
-  return Buffer.from(sys('key.sign')(rawOf(parsed), name || defaultDigest(parsed), data, padding || 1, saltLength, dsaEncoding === 'ieee-p1363'));
+  return Buffer.from(sys('key.sign')(rawOf(parsed), name || defaultDigest(parsed), data, paddingFor(parsed, padding), saltLength, dsaEncoding === 'ieee-p1363'));
 }
 
 function verifyNow(name, data, key, signature) {
   const { padding, saltLength, dsaEncoding } = optionsOf(key);
   const parsed = parseKey(key);
-  return sys('key.verify')(rawOf(parsed), name || defaultDigest(parsed), data, signature, padding || 1, saltLength, dsaEncoding === 'ieee-p1363');
+  return sys('key.verify')(rawOf(parsed), name || defaultDigest(parsed), data, signature, paddingFor(parsed, padding), saltLength, dsaEncoding === 'ieee-p1363');
 }
 
 const defaultDigest = (key) => (/ed25519/.test(key.asymmetricKeyType) ? '' : 'sha256');
@@ -160,8 +173,9 @@ const encoded = (key, options) => (options ? key.export(options) : key);
 function generateKeyPairSync(type, options = {}) {
   const kind = type === 'rsa-pss' ? 'rsa' : type;
   if (kind === 'rsa' && typeof options.modulusLength !== 'number') fail(TypeError, 'ERR_INVALID_ARG_TYPE', 'The "options.modulusLength" property must be of type number.');
-  const made = wrap(sys('key.generate')(kind, kind === 'rsa' ? options.modulusLength : options.namedCurve));
-  const open = wrap(sys('key.public')(rawOf(made)));
+  const found = sys('key.generate')(kind, kind === 'rsa' ? options.modulusLength : options.namedCurve);
+  const made = wrap(type === 'rsa-pss' ? { ...found, kind: type } : found);
+  const open = publicHalf(made);
   return { publicKey: encoded(open, options.publicKeyEncoding), privateKey: encoded(made, options.privateKeyEncoding) };
 }
 

@@ -31,7 +31,6 @@ const kinds = [[Map, 'Map'], [Set, 'Set'], [WeakMap, 'Weak'], [WeakSet, 'Weak'],
 // kindOf tells apart what is compared in its own way.
 function kindOf(value) {
   if (ArrayBuffer.isView(value)) return value instanceof DataView ? 'DataView' : 'Typed';
-  if (value instanceof ArrayBuffer) return 'ArrayBuffer';
   const name = classOf(value);
   if (name !== 'Object') return name;
   const found = kinds.find(([Class]) => value instanceof Class);
@@ -81,7 +80,7 @@ function sameBoxed(a, b) {
   return false;
 }
 
-const bytesOf = (value) => (value instanceof ArrayBuffer ? new Uint8Array(value) : new Uint8Array(value.buffer, value.byteOffset, value.byteLength));
+const bytesOf = (value) => (classOf(value) === 'ArrayBuffer' ? new Uint8Array(value) : new Uint8Array(value.buffer, value.byteOffset, value.byteLength));
 const sameBytes = (a, b) => a.length === b.length && sys('buffer.compare')(a, b) === 0;
 
 function sameTyped(a, b, strict) {

@@ -98,7 +98,7 @@ class Printer {
     if (ArrayBuffer.isView(value) && !(value instanceof DataView)) {
       return { head: `${name}(${value.length}) `, open: '[', close: ']', array: true, skipIndices: true, entries: (level) => this.items(Array.from(value), level) };
     }
-    if (value instanceof ArrayBuffer) return { head: name + ' ', open: '{', close: '}', entries: () => [`[Uint8Contents]: <${Array.from(new Uint8Array(value).subarray(0, 50), (b) => b.toString(16).padStart(2, '0')).join(' ')}>`, `byteLength: ${value.byteLength}`] };
+    if (kind === 'ArrayBuffer') return { head: name + ' ', open: '{', close: '}', entries: () => [`[Uint8Contents]: <${Array.from(new Uint8Array(value).subarray(0, 50), (b) => b.toString(16).padStart(2, '0')).join(' ')}>`, `byteLength: ${value.byteLength}`] };
     if (value instanceof Promise) {
       const state = promiseState(value) || [0];
       return { head: name + ' ', open: '{', close: '}', entries: (level) => [state[0] === 0 ? '<pending>' : (state[0] === 2 ? '<rejected> ' : '') + this.value(state[1], level + 1)] };

@@ -4,8 +4,10 @@
 const read = sys('json.parse');
 const engine = JSON.parse;
 
-exports.parse = function parse(text, reviver) {
-  if (typeof text !== 'string' || typeof reviver === 'function') return engine(text, reviver);
-  const found = read(text);
-  return found === undefined ? engine(text) : found;
+module.exports = {
+  parse(text, reviver) {
+    if (typeof text !== 'string' || typeof reviver === 'function') return engine(text, reviver);
+    const found = read(text);
+    return found === undefined ? engine(text) : found;
+  },
 };

@@ -45,13 +45,11 @@ function namesOf(source) {
 
 // addIndices gives a regular expression of the engine the flag d.
 module.exports = function addIndices(regexp, Native, source) {
-  const { flags } = regexp;
+  const { flags } = new Native(source, [...regexp.flags].filter((c) => c !== 'd').join('').replace('v', 'u'));
   const finder = new Native(twin(source), flags.includes('g') || flags.includes('y') ? flags : flags + 'g');
   const names = namesOf(source);
   const sticky = flags.includes('g') || flags.includes('y');
   const hidden = (name, value) => Object.defineProperty(regexp, name, { value, writable: true, configurable: true });
-  hidden('hasIndices', true);
-  hidden('flags', [...flags, 'd'].sort().join(''));
   hidden('exec', function exec(text) {
     text = `${text}`;
     finder.lastIndex = sticky ? this.lastIndex : 0;

@@ -1,7 +1,7 @@
 'use strict';
 // worker_threads of the one thread that there is. Channels work within it.
 const { refuse } = require('denied');
-const { structuredClone } = require('globals');
+const { structuredClone } = require('clone');
 const { setImmediate } = require('timers');
 const EventEmitter = require('events');
 

@@ -1,0 +1,76 @@
+package jsruntime_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-72ea4aab/vault/jsruntime"
+	"github.com/seed-72ea4aab/vault/script"
+)
+
+// TestTopLevelAwait runs modules that await something while they load.
+func TestTopLevelAwait(t *testing.T) {
+	t.Parallel()
+	r := jsruntime.NewInProcess(nil)
+	for name, c := range map[string]struct{ code, want string }{
+		"value":        {"const x = await Promise.resolve(5);\nexport default () => x", "5"},
+		"timer":        {"await new Promise((done) => setTimeout(done, 1));\nexport default () => 'later'", `"later"`},
+		"imports":      {"import path, { sep as s } from 'path';\nimport * as url from 'url';\nimport 'util';\nconst x = await s;\nexport default () => [x, path.sep, typeof url.URL, typeof url.default]", `["/","/","function","object"]`},
+		"import after": {"const x = await basename('/a/b');\nimport { basename } from 'path';\nexport default () => x", `"b"`},
+		"exports":      {"export const a = await 1;\nexport function f() { return a }\nexport * from 'path';\nexport * as url from 'url';\nexport { join as 'a-b' } from 'path';\nexport default () => [module.exports.a, module.exports.f(), typeof module.exports.sep, typeof module.exports.url.URL, module.exports['a-b']('x', 'y')]", `[1,1,"string","function","x/y"]`},
+		"in a text":    {"const x = await `\nimport y from \"z\";\nexport { x };`;\nexport default () => x.length", "33"},
+		"for await":    {"const list = [];\nfor await (const x of [Promise.resolve(1), 2]) list.push(x);\nexport default () => list", "[1,2]"},
+		"typescript":   {"const x: number = await Promise.resolve(2);\nexport default (): number => x", "2"},
+		"import()":     {"const { sep } = await import('path');\nexport default () => sep", `"/"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+			defer cancel()
+			out, err := r.Run(ctx, script.Program{Tenant: "t", Source: c.code}, nil, &fakeHost{})
+			if err != nil || string(out) != c.want {
+				t.Errorf("got %s, %s, want %s", out, explain(err), c.want)
+			}
+		})
+	}
+}
+
+// TestTopLevelAwaitFails looks at the errors of such modules: their line is that of
+// the source.
+func TestTopLevelAwaitFails(t *testing.T) {
+	t.Parallel()
+	r := jsruntime.NewInProcess(nil)
+	const throws = "import {\n  sep,\n  join\n} from 'path';\nawait join(sep);\nundefined.x;\nexport default () => 1"
+	err := r.Check(context.Background(), script.Program{Tenant: "t", Source: throws})
+	if e := scriptError(t, err); len(e.Frames) == 0 || e.Frames[0].Line != 6 {
+		t.Errorf("got %s, want an error in line 6", explain(err))
+	}
+	err = r.Check(context.Background(), script.Program{Tenant: "t", Source: "await new Promise(() => {});\nexport default () => 1"})
+	want := map[string][]string{"code": {"the code failed while loading: the function waits for a promise that nothing can settle"}}
+	if diff := cmp.Diff(want, scriptError(t, err).Messages); diff != "" {
+		t.Errorf("messages (-want +got):\n%s", diff)
+	}
+	err = r.Check(context.Background(), script.Program{Tenant: "t", Source: "import x from 'no-such-package';\nawait x;\nexport default () => 1"})
+	if e := scriptError(t, err); e.Kind != script.Invalid || len(e.Frames) == 0 || e.Frames[0].Line != 1 {
+		t.Errorf("got %s, want a package that is not there", explain(err))
+	}
+}
+
+// TestCrashIsContained runs code that makes the engine panic. The run ends, and the
+// worker goes on.
+func TestCrashIsContained(t *testing.T) {
+	t.Parallel()
+	r := newWorkers(t, nil)
+	const body = "return (0, eval)(`(function () { class A {}; const C = class extends A { x = eval('super.y') }; return new C().x })()`)"
+	if _, err := runBody(r, "t", body, 5*time.Second); err == nil {
+		t.Log("the engine has learned it")
+	} else if e := scriptError(t, err); e.Kind != script.Crash {
+		t.Errorf("got %s, want a crash", explain(err))
+	}
+	if got, err := runBody(r, "t", "return 1", 5*time.Second); err != nil || got != "1" {
+		t.Errorf("the next run got %s, %s", got, explain(err))
+	}
+}
