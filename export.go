@@ -5,6 +5,7 @@ import (
 	"iter"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/find"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -92,8 +93,11 @@ type exportPage struct {
 	logged chan struct{}
 }
 
-// exportRows is how many tokens are read at once.
-const exportRows = 1000
+// Bounds of what is read at once: tokens, and their sealed bytes.
+const (
+	exportRows  = 4000
+	exportBytes = 4 << 20
+)
 
 func (e *exporter) run(ctx context.Context) {
 	defer close(e.pages)
@@ -151,15 +155,21 @@ func (e *exporter) open(ctx context.Context, op *operation, page *exportPage, wa
 	if err != nil {
 		return nil, false, err
 	}
+	room := admission.Of(ctx)
+	room.Rest()
+	if err := hold(ctx, copyTimes*exportBytes); err != nil {
+		return nil, false, err
+	}
 	rows, more, err := find.Next(walk, func(limit int) ([]storage.Token, error) {
-		rows, _, err := op.listTokens(ctx, storage.TokenFilter{
-			Tenant: op.tenantID(), Where: where, Now: op.now, Before: *last, OldestFirst: true, Limit: limit,
+		rows, _, err := op.db().ListTokens(ctx, storage.TokenFilter{
+			Tenant: op.tenantID(), Where: where, Now: op.now, Before: *last, OldestFirst: true, Limit: limit, MaxBytes: exportBytes,
 		})
 		return rows, err
 	})
 	if err != nil || len(rows) == 0 {
 		return nil, false, err
 	}
+	room.Free(copyTimes * (exportBytes - sizeOf(rows)))
 	*last = rows[len(rows)-1].Ord
 	page.tokens, seen = make([]TokenParams, 0, len(rows)), make([]entity, 0, len(rows))
 	for i := range rows {

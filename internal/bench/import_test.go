@@ -9,10 +9,9 @@ import (
 	"math/rand/v2"
 	"os"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/seal"
@@ -63,12 +62,14 @@ func takeTurns(b *testing.B, rows int, movers ...*mover) {
 	}
 }
 
+var cardIDs atomic.Int64
+
 // cardRows are rows as another vault would have exported them.
 func cardRows(n int) iter.Seq2[vault.TokenParams, error] {
 	return func(yield func(vault.TokenParams, error) bool) {
 		for range n {
 			row := cards()[rand.N(len(cards()))]
-			row.ID = uuid.NewString()
+			row.ID = fmt.Sprintf("card-%012d", cardIDs.Add(1))
 			if !yield(row, nil) {
 				return
 			}
