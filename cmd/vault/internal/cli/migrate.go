@@ -31,7 +31,7 @@ func databaseCommands() []*command {
 		{
 			name: "migrate sql", reach: inProcess, summary: "print the SQL of the migrations",
 			about: `Prints all migrations, or with --pending those that the database lacks, each as one
-				transaction, to be run by whoever may change the schema.`,
+				transaction, for a role that may change the schema.`,
 			example: "vault migrate sql --pending --db postgres://vault@db/vault > vault.sql",
 			setup: func(f *flag.FlagSet) action {
 				pending := f.Bool("pending", false, "only those that the database lacks")
