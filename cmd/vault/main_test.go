@@ -234,11 +234,16 @@ type server struct {
 	ended chan error
 }
 
-// serve starts a server that is configured by its environment, and waits until it
-// listens.
+// serve starts a server that is configured by its environment.
 func serve(t *testing.T, folder string, env ...string) *server {
 	t.Helper()
-	s := &server{Cmd: command(t, folder, append(env, "VAULT_ADDR=127.0.0.1:0"), "serve"), ended: make(chan error, 1)}
+	return startServer(t, command(t, folder, append(env, "VAULT_ADDR=127.0.0.1:0"), "serve"))
+}
+
+// startServer starts a server and waits until it listens.
+func startServer(t *testing.T, cmd *exec.Cmd) *server {
+	t.Helper()
+	s := &server{Cmd: cmd, ended: make(chan error, 1)}
 	out, err := s.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -338,5 +343,30 @@ func TestBashCompletes(t *testing.T) {
 		if got := strings.TrimSpace(string(out)); err != nil || got != want {
 			t.Errorf("%q: %q, want %q (%v)", line, got, want, err)
 		}
+	}
+}
+
+// TestCommandsOfTheDocument runs the commands of operations.md in a shell.
+func TestCommandsOfTheDocument(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, block, found := strings.Cut(string(text), "```sh\nvault migrate up")
+	block, _, closed := strings.Cut("vault migrate up"+block, "```")
+	if !found || !closed {
+		t.Fatal("operations.md has no such block")
+	}
+	folder := t.TempDir()
+	if err := os.WriteFile(filepath.Join(folder, "cards.csv"), []byte("ref,pan\ncard-1,4242424242424242\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "sh", "-e", "-c", block)
+	cmd.Dir = folder
+	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(binary)+":"+os.Getenv("PATH"), "VAULT_EGRESS_URL=http://127.0.0.1:1")
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "Imported 1 row: 1 created") || !strings.Contains(string(out), "Tokens  1\n") {
+		t.Errorf("%v\n%s", err, out)
 	}
 }

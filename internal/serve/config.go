@@ -16,6 +16,7 @@ import (
 type Config struct {
 	addr        string
 	db          string
+	pooler      bool // stands before a PostgreSQL
 	keyFile     string
 	masterKey   string // from the environment; wins over the file
 	otherFile   string // with a second master key
@@ -40,6 +41,7 @@ type Config struct {
 func (c *Config) Flags(f *flag.FlagSet) {
 	f.StringVar(&c.addr, "addr", "127.0.0.1:8080", "`address` to listen on")
 	f.StringVar(&c.db, "db", "vault.db", "database: the `path` of a SQLite file, or a postgres:// URL")
+	f.BoolVar(&c.pooler, "pooler", false, "the postgres:// URL leads to a pooler in transaction mode, such as PgBouncer")
 	f.StringVar(&c.keyFile, "key-file", "vault.key", "`file` with the master key, created if missing; the environment variable "+masterKeyVariable+" takes precedence")
 	f.StringVar(&c.otherFile, "other-key-file", "",
 		"`file` with a second master key, which only opens what it has wrapped, for a change of keys; or "+otherKeyVariable)
@@ -87,6 +89,8 @@ func (c *Config) check() error {
 	switch {
 	case c.credentials == "" || c.keyFile == "" || c.db == "":
 		return errors.New("-db, -key-file and -credentials must not be empty")
+	case c.pooler && !IsPostgres(c.db):
+		return errors.New("-pooler needs a postgres:// URL in -db")
 	case (c.tlsCert == "") != (c.tlsKey == ""):
 		return errors.New("-tls-cert and -tls-key must be given together")
 	case c.newTenant != "" && c.rotateKeys != "":

@@ -12,7 +12,7 @@ func TestFlags(t *testing.T) {
 	t.Parallel()
 	for _, bad := range [][]string{
 		{"-nope"}, {"extra"}, {"-tls-cert", "x"}, {"-tls-key", "x"}, {"-prefix", "a b"}, {"-db", ""}, {"-key-file", ""}, {"-credentials", ""},
-		{"-rotate-keys", "acme"}, {"-rotate-keys", everyTenant, "-new-tenant", "Acme"},
+		{"-rotate-keys", "acme"}, {"-pooler"}, {"-rotate-keys", everyTenant, "-new-tenant", "Acme"},
 		{"-new-tenant", ""}, {"-new-tenant="}, {"-rotate-keys", ""},
 	} {
 		if _, err := parseFlags(bad, io.Discard); err == nil {

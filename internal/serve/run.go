@@ -93,7 +93,7 @@ func openVault(ctx context.Context, cfg *Config, logger *slog.Logger) (*vault.Va
 	if err != nil {
 		return nil, err
 	}
-	store, err := OpenStore(ctx, cfg.db)
+	store, err := openStore(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -118,12 +118,11 @@ func openVault(ctx context.Context, cfg *Config, logger *slog.Logger) (*vault.Va
 	return v, err
 }
 
-// OpenStore opens a database: the path of a SQLite file, or a postgres:// URL.
-func OpenStore(ctx context.Context, db string) (vault.Storage, error) {
-	if IsPostgres(db) {
-		return postgres.Open(ctx, db)
+func openStore(ctx context.Context, cfg *Config) (vault.Storage, error) {
+	if IsPostgres(cfg.db) {
+		return postgres.OpenOptions(ctx, cfg.db, &postgres.Options{TransactionPooler: cfg.pooler})
 	}
-	return sqlite.Open(ctx, db)
+	return sqlite.Open(ctx, cfg.db)
 }
 
 // IsPostgres reports whether a database is the URL of a PostgreSQL.

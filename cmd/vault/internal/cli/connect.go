@@ -35,7 +35,7 @@ type target struct {
 	db, keyFile, otherKeyFile, schema string
 	url, prefix                       string
 	tenant, actor                     string
-	allowPrivateEgress                bool
+	pooler, allowPrivateEgress        bool
 }
 
 // flags ties the target to the flags of the ways that a command can take.
@@ -46,6 +46,7 @@ func (t *target) flags(f *flag.FlagSet, r reach) {
 		f.StringVar(&t.otherKeyFile, "other-key-file", "",
 			"`file` with a second master key, which only opens what it has wrapped: see vault help key rewrap; or "+otherKeyVariable)
 		f.StringVar(&t.schema, "schema", "", "`schema` of the tables on PostgreSQL, when it is not the connection's own")
+		f.BoolVar(&t.pooler, "pooler", false, "the postgres:// URL leads to a pooler in transaction mode, such as PgBouncer")
 		f.StringVar(&t.actor, "actor", "", "`name` of the operator in the audit log; by default that of the system's user")
 		f.BoolVar(&t.allowPrivateEgress, "allow-private-egress", false,
 			"for development: allow plain http and private addresses for proxies, callbacks and fetch")
@@ -202,7 +203,7 @@ func (c *call) openStore(mode storage.MigrateMode) (vault.Storage, error) {
 }
 
 func (c *call) postgresOptions(mode storage.MigrateMode) *postgres.Options {
-	return &postgres.Options{Schema: c.target.schema, Migrate: mode}
+	return &postgres.Options{Schema: c.target.schema, TransactionPooler: c.target.pooler, Migrate: mode}
 }
 
 // masterKey reads the master key, and the second one if there is one.

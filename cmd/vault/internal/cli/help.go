@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/seed-72ea4aab/vault/internal/terminal"
@@ -79,8 +80,13 @@ func (p *program) manual(w io.Writer, cmd *command) {
 	fmt.Fprintf(w, "    %s\n", strings.Join(strings.Fields("vault "+cmd.name+" "+cmd.args+" [FLAGS]"), " "))
 	if cmd.about != "" {
 		section("DESCRIPTION")
-		for line := range strings.Lines(strings.TrimSpace(cmd.about)) {
-			fmt.Fprintln(w, strings.TrimRight("    "+strings.TrimSpace(line), " "))
+		for i, paragraph := range paragraphs(cmd.about) {
+			if i > 0 {
+				fmt.Fprintln(w)
+			}
+			for _, line := range wrapped(paragraph, 76) {
+				fmt.Fprintf(w, "    %s\n", line)
+			}
 		}
 	}
 	own, shared := (&call{program: p, cmd: cmd}).flags()
@@ -135,6 +141,22 @@ func printFlag(w io.Writer, c terminal.Palette, fl *flag.Flag) {
 	for _, line := range wrapped(usage, 72) {
 		fmt.Fprintf(w, "        %s\n", line)
 	}
+}
+
+// paragraphs are the parts of a text between empty lines.
+func paragraphs(text string) []string {
+	var all []string
+	for line := range strings.Lines(text) {
+		switch line = strings.TrimSpace(line); {
+		case line == "":
+			all = append(all, "")
+		case len(all) == 0:
+			all = append(all, line)
+		default:
+			all[len(all)-1] += " " + line
+		}
+	}
+	return slices.DeleteFunc(all, func(p string) bool { return p == "" })
 }
 
 // wrapped breaks a text into lines.

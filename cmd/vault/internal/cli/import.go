@@ -1,11 +1,9 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"flag"
 	"fmt"
-	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -33,11 +31,6 @@ func (p *importFlags) flags(f *flag.FlagSet) {
 	f.StringVar(&p.pgpKey, "pgp-key", "", "`file` with an OpenPGP private key that opens the file")
 }
 
-// importer is what both ways to a vault have that can import.
-type importer interface {
-	Import(ctx context.Context, rows iter.Seq2[vault.TokenParams, error], opts vault.ImportOptions) iter.Seq2[vault.ImportResult, error]
-}
-
 func importTokens(c *call, p *importFlags) error {
 	on := vault.OnDuplicate(p.onDuplicate)
 	if !slices.Contains([]vault.OnDuplicate{vault.DuplicateFails, vault.DuplicateSkips, vault.DuplicateUpdates}, on) {
@@ -56,13 +49,9 @@ func importTokens(c *call, p *importFlags) error {
 	if err != nil {
 		return err
 	}
-	in, ok := o.api.(importer)
-	if !ok {
-		return usagef("tokens are imported into a database only: give --db and the master key instead of --url")
-	}
 	run := &importing{c: c, src: src, state: state, bar: terminal.NewProgress(c.Err), first: state.Rows}
 	opts := vault.ImportOptions{OnDuplicate: on, Name: state.Name, FirstRow: state.Rows + 1, Resumed: state.resumed}
-	err = run.run(in, opts)
+	err = run.run(o.api, opts)
 	run.bar.Clear()
 	if err != nil {
 		return err
@@ -80,7 +69,7 @@ type importing struct {
 }
 
 // run imports all rows that are not done yet.
-func (r *importing) run(in importer, opts vault.ImportOptions) error {
+func (r *importing) run(in vault.API, opts vault.ImportOptions) error {
 	if r.state.Done {
 		return nil
 	}

@@ -2,11 +2,9 @@ package cli
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"flag"
 	"io/fs"
-	"iter"
 	"os"
 	"path/filepath"
 	"strings"
@@ -110,11 +108,6 @@ func listLogs(c *call, p *logFlags) error {
 	return printAll(c, limited(o.api.AllLogs(c.ctx, params), p.limit, more), logColumns)
 }
 
-// follower is what both ways to a vault have that can follow the log.
-type follower interface {
-	FollowLogs(ctx context.Context, cursor string) iter.Seq2[*vault.LogBatch, error]
-}
-
 func followLogs(c *call, since, file string) error {
 	at, err := parseTime("since", since, time.Now(), -1)
 	if err != nil {
@@ -131,12 +124,8 @@ func followLogs(c *call, since, file string) error {
 	if err != nil {
 		return err
 	}
-	f, ok := o.api.(follower)
-	if !ok {
-		return usagef("the log is followed on a database only: give --db and the master key instead of --url")
-	}
 	out := bufio.NewWriter(c.Out)
-	for batch, err := range f.FollowLogs(c.ctx, cursor) {
+	for batch, err := range o.api.FollowLogs(c.ctx, cursor) {
 		if err != nil {
 			if c.ctx.Err() != nil && errors.Is(err, c.ctx.Err()) {
 				return nil // it was interrupted, as following always ends

@@ -31,7 +31,7 @@ func databaseCommands() []*command {
 		{
 			name: "migrate sql", reach: inProcess, summary: "print the SQL of the migrations",
 			about: `Prints all migrations, or with --pending those that the database lacks, each as one
-				transaction, to be run by whoever may change the schema.`,
+				transaction, for a role that may change the schema.`,
 			example: "vault migrate sql --pending --db postgres://vault@db/vault > vault.sql",
 			setup: func(f *flag.FlagSet) action {
 				pending := f.Bool("pending", false, "only those that the database lacks")
@@ -45,7 +45,7 @@ func databaseCommands() []*command {
 			example: "vault migrate up --db vault.db",
 			setup:   func(*flag.FlagSet) action { return migrateUp },
 		},
-		doctorCommand(), backupCommand(), restoreCommand(), statsCommand(),
+		distributeCommand(), doctorCommand(), backupCommand(), restoreCommand(), statsCommand(),
 	}
 }
 
@@ -219,4 +219,31 @@ func migrateUp(c *call) error {
 		}
 	}
 	return c.say(map[string]any{"migrations": ran}, "The schema is up to date: ran %s.", counted(ran, "migration"))
+}
+
+func distributeCommand() *command {
+	return &command{
+		name: "distribute", reach: inProcess, asks: true, summary: "spread a vault over the nodes of a Citus cluster",
+		about: `Distributes the tables of an empty or a filled vault by tenant. The extension citus
+			must be there. It needs no master key. Running it again does nothing to tables
+			that are distributed already.`,
+		example: "vault distribute --db postgres://vault@coordinator/vault --yes",
+		setup: func(*flag.FlagSet) action {
+			return func(c *call) error {
+				if err := c.needDB(); err != nil {
+					return err
+				}
+				if !serve.IsPostgres(c.target.db) {
+					return usagef("Citus is an extension of PostgreSQL: --db must be a postgres:// URL")
+				}
+				if err := c.confirm("Distribute the tables of this vault over the nodes of the cluster?"); err != nil {
+					return err
+				}
+				if err := postgres.Distribute(c.ctx, c.target.db, c.postgresOptions(storage.MigrateAuto)); err != nil {
+					return err
+				}
+				return c.say(map[string]any{"distributed": true}, "The vault is distributed.")
+			}
+		},
+	}
 }

@@ -30,7 +30,7 @@ func moveCommands() []*command {
 			name: "export", args: "[FILE|-]", max: 1, reach: inProcess, asks: true, summary: "write tokens to a file, sealed",
 			about: `Writes tokens as JSON lines that vault import reads, oldest first, sealed with age
 				for the recipients. With --clear they are written in clear, which asks first, or
-				needs --yes where nobody can be asked. Every token that is written is a use in
+				needs --yes where there is no terminal to ask on. Every token that is written is a use in
 				the audit log. A cvc is not exported. Without a FILE it writes to standard
 				output. age-keygen makes an identity and shows its recipient.`,
 			example: "vault export tokens.jsonl.age --recipient age1... --filter 'type:card' --tenant Acme",
