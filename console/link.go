@@ -10,7 +10,7 @@ import (
 )
 
 // Link signs one person in by a link that works once, as a program that is started
-// by hand prints it. Whoever opens the link first is the user, in that browser,
+// by hand prints it. The first person to open the link is the user, in that browser,
 // until the program ends.
 //
 //	link := console.NewLink(console.User{ID: "admin", Role: console.Owner})

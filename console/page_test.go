@@ -25,6 +25,9 @@ func TestPagesInABrowser(t *testing.T) {
 			p := newTab(t, s)
 			p.open(w.server.URL + "/login/owner")
 			all := w.pages()
+			if s.dark != s.phone { // the same pages with other content are looked at on two screens
+				maps.DeleteFunc(all, func(page, _ string) bool { return slices.Contains([]string{"day", "found", "long", "hostile"}, page) })
+			}
 			for _, page := range slices.Sorted(maps.Keys(all)) {
 				p.open(all[page])
 				p.check(page, w)

@@ -85,7 +85,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	q := &request{handler: h, w: w, r: r}
 	switch {
 	case h.opts.Authorize == nil:
-		q.fail(http.StatusServiceUnavailable, "setup", "Nobody can sign in yet", "")
+		q.fail(http.StatusServiceUnavailable, "setup", "Sign-in is not set up yet", "")
 		return
 	case !q.identify():
 		q.fail(http.StatusForbidden, "refused", "You may not open the console", "")

@@ -2,7 +2,11 @@
 
 // Pages work without this file. It keeps them up to date, and helps with forms.
 
-for (const link of document.querySelectorAll('header [aria-current]')) link.scrollIntoView({ block: 'nearest', inline: 'center' });
+// On a phone the current page may be out of sight in the navigation.
+for (const link of document.querySelectorAll('header [aria-current]')) {
+  const list = link.closest('ul');
+  list.scrollLeft = link.offsetLeft - (list.clientWidth - link.offsetWidth) / 2;
+}
 
 // live replaces the content of an element by what a stream sends.
 const live = (element) => {

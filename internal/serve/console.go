@@ -12,9 +12,9 @@ import (
 // consolePath is where the console is.
 const consolePath = "/console/"
 
-// demoConsole is the console of a server with a demo tenant. Who opens its link
-// first is its owner. Other servers have none: their output is kept in logs, where
-// such a link must not be.
+// demoConsole is the console of a server with a demo tenant. The first person to
+// open its link is its owner. Other servers have no console: their output is kept
+// in logs, where such a link must not be.
 type demoConsole struct {
 	recorder *console.Recorder
 	link     *console.Link
