@@ -101,7 +101,7 @@ var spans = []string{
 	"FROM vault_tokens t WHERE t.expires_at <=", "FROM vault_tokens t WHERE t.cvc_expires_at <=", "FROM vault_records r WHERE r.expires_at <=",
 	"SELECT tenant_id, key FROM vault_claims WHERE expires_at <=", "SELECT tenant_id, id FROM vault_jobs WHERE dead",
 	"SELECT EXISTS (SELECT 1 FROM vault_claims", "SELECT EXISTS (SELECT 1 FROM vault_jobs",
-	"SELECT DISTINCT tenant_id FROM", "SELECT DISTINCT j.tenant_id FROM", "SELECT DISTINCT l.tenant_id FROM",
+	"SELECT tenant_id FROM vault_log_marks WHERE xid >", "SELECT DISTINCT tenant_id FROM", "SELECT DISTINCT j.tenant_id FROM", "SELECT DISTINCT l.tenant_id FROM",
 	"FROM vault_records r WHERE 1 = 1 AND r.kind =", "FROM vault_records r WHERE 1 = 1",
 }
 
@@ -110,6 +110,8 @@ var spans = []string{
 func onlyGlobal(text string) bool {
 	return !slices.ContainsFunc(vaultTable.FindAllString(text, -1), func(name string) bool { return !slices.Contains(global, name) })
 }
+
+var explainable = regexp.MustCompile(`^\s*(WITH|SELECT|INSERT|UPDATE|DELETE)\b`)
 
 var vaultTable = regexp.MustCompile(`\bvault_\w+`)
 
@@ -130,7 +132,7 @@ func (x *explained) check(tb testing.TB, c *collector, address string) {
 	defer c.mu.Unlock()
 	for _, named := range slices.Sorted(maps.Keys(c.sent)) {
 		text := strings.ReplaceAll(named, schema, "")
-		if onlyGlobal(text) || strings.HasPrefix(text, "ANALYZE") || slices.ContainsFunc(spans, func(s string) bool { return strings.Contains(text, s) }) {
+		if onlyGlobal(text) || !explainable.MatchString(text) || slices.ContainsFunc(spans, func(s string) bool { return strings.Contains(text, s) }) {
 			continue
 		}
 		for _, parameters := range c.sent[named] {

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
@@ -219,6 +220,14 @@ func (f *found) row(row []driver.Value) error {
 		f.keys = append(f.keys, k)
 	}
 	return nil
+}
+
+// foundText selects what is found, and the guards whether anything is or not.
+func (s *statement) foundText(guards []string) string {
+	guard := strings.Join(append(guards, "1")[:1], "")
+	results := append(s.results, "SELECT NULL::bytea, NULL::text, NULL::bigint, NULL::bytea WHERE false")
+	return "SELECT g.ok, f.name, f.kind, f.n, f.id FROM (SELECT " + guard + " AS ok) g LEFT JOIN (" +
+		strings.Join(results, " UNION ALL ") + ") AS f(name, kind, n, id) ON true"
 }
 
 // textOf is the text in a column, whatever the driver makes of it.
