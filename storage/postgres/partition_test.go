@@ -175,13 +175,20 @@ func routes(db *sql.DB, text string, parameters sent) error {
 		return err
 	}
 	touched := map[string]bool{}
-	if err := all[0].Plan.walk(touched, 0); err != nil {
+	if err := all[0].Plan.walk(touched, 0); err != nil && !ofFirst(text) {
 		return err
 	}
 	if len(touched) > 1 {
 		return fmt.Errorf("it touches partitions %v", slices.Sorted(maps.Keys(touched)))
 	}
 	return nil
+}
+
+// ofFirst reports whether a statement lists rows that are all of the tenant in its
+// first parameter, which the plan does not show.
+func ofFirst(text string) bool {
+	_, rows, listed := strings.Cut(text, ") VALUES (")
+	return listed && strings.HasPrefix(text, "INSERT ") && strings.Count(rows, "), ($1::bytea, ") == strings.Count(rows, "), (") && strings.HasPrefix(rows, "$1::bytea, ")
 }
 
 var partitionName = regexp.MustCompile(`^vault_\w+_(p\d+)$`)
