@@ -80,6 +80,15 @@ func (r *batchRule) accepts(p *pending) bool {
 
 // logReads writes the log entries of reads in one statement.
 func (s *slot) logReads(batch []*pending) error {
+	if s.routed {
+		var entries []*storage.Log
+		for _, p := range batch {
+			for i := range p.change.Logs {
+				entries = append(entries, &p.change.Logs[i])
+			}
+		}
+		return s.enterRouted(batch[0].change.Tenant, entries)
+	}
 	columns := slices.Concat(tenantColumn, logColumns)
 	logs := newRows(columns, len(batch))
 	for _, p := range batch {
@@ -87,9 +96,6 @@ func (s *slot) logReads(batch []*pending) error {
 			logs.bytes(p.change.Tenant[:])
 			putLog(logs, &p.change.Logs[i])
 		}
-	}
-	if s.routed {
-		return s.inSteps([]step{routedLogs(logs)})
 	}
 	text := columns.insert("vault_logs", 0, nil)
 	if !s.unsynced {

@@ -53,6 +53,18 @@ func citusBackend() storagetest.Backend {
 	}}
 }
 
+func citusTxBackend() storagetest.TxBackend {
+	return storagetest.TxBackend{New: func(tb testing.TB) (storagetest.Opener, *sql.DB) {
+		address, o := onCitus(tb)
+		if err := postgres.Distribute(tb.Context(), with(tb, address, fewShards, "4"), o); err != nil {
+			tb.Fatalf("distributing: %v", err)
+		}
+		return func(ctx context.Context) (storage.Storage, error) {
+			return postgres.OpenOptions(ctx, address, o)
+		}, application(tb, "postgres", address)
+	}, Others: func(tb testing.TB) map[string]*sql.DB { return others(tb, "postgres") }}
+}
+
 // BenchmarkDistributed compares a vault on Citus, where there is one, with one on
 // a PostgreSQL: creates and reads by 24 callers of 6 tenants.
 func BenchmarkDistributed(b *testing.B) {

@@ -101,7 +101,7 @@ var spans = []string{
 	"FROM vault_tokens t WHERE t.expires_at <=", "FROM vault_tokens t WHERE t.cvc_expires_at <=", "FROM vault_records r WHERE r.expires_at <=",
 	"SELECT tenant_id, key FROM vault_claims WHERE expires_at <=", "SELECT tenant_id, id FROM vault_jobs WHERE dead",
 	"SELECT EXISTS (SELECT 1 FROM vault_claims", "SELECT EXISTS (SELECT 1 FROM vault_jobs",
-	"SELECT DISTINCT tenant_id FROM", "SELECT DISTINCT j.tenant_id FROM", "SELECT DISTINCT l.tenant_id FROM",
+	"SELECT tenant_id FROM vault_log_marks WHERE xid >", "SELECT DISTINCT tenant_id FROM", "SELECT DISTINCT j.tenant_id FROM", "SELECT DISTINCT l.tenant_id FROM",
 	"FROM vault_records r WHERE 1 = 1 AND r.kind =", "FROM vault_records r WHERE 1 = 1",
 }
 
@@ -110,6 +110,8 @@ var spans = []string{
 func onlyGlobal(text string) bool {
 	return !slices.ContainsFunc(vaultTable.FindAllString(text, -1), func(name string) bool { return !slices.Contains(global, name) })
 }
+
+var explainable = regexp.MustCompile(`^\s*(WITH|SELECT|INSERT|UPDATE|DELETE)\b`)
 
 var vaultTable = regexp.MustCompile(`\bvault_\w+`)
 
@@ -130,7 +132,7 @@ func (x *explained) check(tb testing.TB, c *collector, address string) {
 	defer c.mu.Unlock()
 	for _, named := range slices.Sorted(maps.Keys(c.sent)) {
 		text := strings.ReplaceAll(named, schema, "")
-		if onlyGlobal(text) || strings.HasPrefix(text, "ANALYZE") || slices.ContainsFunc(spans, func(s string) bool { return strings.Contains(text, s) }) {
+		if onlyGlobal(text) || !explainable.MatchString(text) || slices.ContainsFunc(spans, func(s string) bool { return strings.Contains(text, s) }) {
 			continue
 		}
 		for _, parameters := range c.sent[named] {
@@ -173,13 +175,20 @@ func routes(db *sql.DB, text string, parameters sent) error {
 		return err
 	}
 	touched := map[string]bool{}
-	if err := all[0].Plan.walk(touched, 0); err != nil {
+	if err := all[0].Plan.walk(touched, 0); err != nil && !ofFirst(text) {
 		return err
 	}
 	if len(touched) > 1 {
 		return fmt.Errorf("it touches partitions %v", slices.Sorted(maps.Keys(touched)))
 	}
 	return nil
+}
+
+// ofFirst reports whether a statement lists rows that are all of the tenant in its
+// first parameter, which the plan does not show.
+func ofFirst(text string) bool {
+	_, rows, listed := strings.Cut(text, ") VALUES (")
+	return listed && strings.HasPrefix(text, "INSERT ") && strings.Count(rows, "), ($1::bytea, ") == strings.Count(rows, "), (") && strings.HasPrefix(rows, "$1::bytea, ")
 }
 
 var partitionName = regexp.MustCompile(`^vault_\w+_(p\d+)$`)

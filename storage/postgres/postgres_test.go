@@ -31,8 +31,7 @@ func TestStorage(t *testing.T) {
 }
 
 // TestStorageElsewhere runs without prepared statements, through PgBouncer where
-// that is installed; with the statements for distributed tables, on tables that
-// are partitioned as those are; and on Citus where there is one.
+// that is installed, and on Citus where there is one.
 func TestStorageElsewhere(t *testing.T) {
 	t.Parallel()
 	backends := map[string]storagetest.Backend{
@@ -40,6 +39,12 @@ func TestStorageElsewhere(t *testing.T) {
 	}
 	if os.Getenv(envCitus) != "" {
 		backends["Citus"] = citusBackend()
+	}
+	if os.Getenv(envCitus) != "" {
+		t.Run("Citus, in transactions", func(t *testing.T) {
+			t.Parallel()
+			storagetest.RunTx(t, citusTxBackend())
+		})
 	}
 	for name, b := range backends {
 		t.Run(name, func(t *testing.T) {

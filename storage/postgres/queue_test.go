@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -239,5 +240,30 @@ func TestAPanicIsAnErrorOfItsBatch(t *testing.T) {
 		if len(q.close()) != 1 || q.shared().running != [classes]int{} {
 			t.Errorf("%s: the slot is lost", name)
 		}
+	}
+}
+
+// TestLanes has changes of two tenants wait where only those of one may share a
+// statement.
+func TestLanes(t *testing.T) {
+	t.Parallel()
+	create := func(lane storage.ID) *pending {
+		return &pending{class: creates, lane: lane, change: &storage.Change{}}
+	}
+	own, other := storage.ID{1}, storage.ID{2}
+	q := &queue{free: []*slot{{}, {}, {}}}
+	first := create(own)
+	if q.start(first) == nil {
+		t.Fatal("the first create waits, though nothing runs")
+	}
+	q.waiting = []*pending{create(own), create(other), create(own)}
+	if q.start(q.waiting[0]) != nil {
+		t.Error("a tenant has two statements under way")
+	}
+	if batch := q.gather(first); len(batch) != 3 || slices.ContainsFunc(batch, func(p *pending) bool { return p.lane != own }) {
+		t.Errorf("%d changes share a statement, want the 3 of one tenant", len(batch))
+	}
+	if q.start(q.waiting[0]) == nil {
+		t.Error("a tenant waits for another")
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
@@ -221,6 +222,14 @@ func (f *found) row(row []driver.Value) error {
 	return nil
 }
 
+// foundText selects what is found, and the guards whether anything is or not.
+func (s *statement) foundText(guards []string) string {
+	guard := strings.Join(append(guards, "1")[:1], "")
+	results := append(s.results, "SELECT NULL::bytea, NULL::text, NULL::bigint, NULL::bytea WHERE false")
+	return "SELECT g.ok, f.name, f.kind, f.n, f.id FROM (SELECT " + guard + " AS ok) g LEFT JOIN (" +
+		strings.Join(results, " UNION ALL ") + ") AS f(name, kind, n, id) ON true"
+}
+
 // textOf is the text in a column, whatever the driver makes of it.
 func textOf(column driver.Value) string {
 	if raw, ok := column.([]byte); ok {
@@ -267,27 +276,52 @@ func (s *slot) readRouted(ctx context.Context, batch []*pending) error {
 	if err != nil {
 		return err
 	}
-	logs := newRows(groupLogColumns, len(batch))
+	var entries []*storage.Log
 	for _, p := range batch {
 		if r := p.reading; r.token.Body != nil {
 			r.Entry.EntityType, r.Entry.EntityID = r.token.Type, r.token.ID
-			logs.bytes(tenant[:])
-			putLog(logs, &r.Entry)
+			entries = append(entries, &r.Entry)
 		}
 	}
-	if logs.n == 0 {
+	if len(entries) == 0 {
 		return nil
 	}
-	return s.inSteps([]step{routedLogs(logs)})
+	return s.enterRouted(tenant, entries)
 }
 
-var insertRoutedLogs = slices.Concat(groupLogColumns, numberColumn).insert("vault_logs", 0, []string{"tenant_id", "xid"})
+// maxListedLogs bounds the entries that a statement lists, and so the number of
+// its texts.
+const maxListedLogs = 32
 
-// routedLogs is the statement that enters rows of one tenant in the log.
-func routedLogs(logs *rows) step {
-	return step{
-		text: insertRoutedLogs, args: append(logs.parameters(nil, groupLogColumns, sharedTenant), txNumber{}), prepare: true, want: anyRows,
+// enterRouted enters reads of a tenant in the log. A few are listed in one
+// statement, which is a transaction of its own: the server then finds its number
+// by itself, for each of them.
+func (s *slot) enterRouted(tenant storage.ID, entries []*storage.Log) error {
+	if len(entries) > maxListedLogs {
+		st := s.start(tenant)
+		logs := make([]storage.Log, len(entries))
+		for i := range entries {
+			logs[i] = *entries[i]
+		}
+		st.insertLogs(logs)
+		return s.inSteps(st.all())
 	}
+	args := []any{tenant[:]}
+	for _, e := range entries {
+		row := newRow(logColumns)
+		putLog(row, e)
+		args = row.values(args)
+	}
+	return s.exec(listedLogs(len(entries)), args, true)
+}
+
+// listedLogs is the statement that enters n rows.
+func listedLogs(n int) string {
+	rows := make([]string, n)
+	for i := range rows {
+		rows[i] = "($1::bytea, " + logColumns.places(1+i*len(logColumns), "") + ")"
+	}
+	return "INSERT INTO vault_logs (tenant_id, " + logColumns.names("") + ") VALUES " + strings.Join(rows, ", ")
 }
 
 // take gives a reading the token that it asks for, unless that has expired. Each

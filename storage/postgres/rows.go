@@ -122,6 +122,24 @@ func eachHash(hashes []storage.Hash, put func(*storage.Hash)) {
 	}
 }
 
+// newHashes are the hashes of tokens that do not keep those that they have.
+func newHashes(updates []storage.TokenUpdate) *rows {
+	r := newRows(hashColumns, len(updates))
+	for i := range updates {
+		if !updates[i].KeepHashes {
+			putHashes(r, &updates[i].Token)
+		}
+	}
+	return r
+}
+
+func putHashes(r *rows, t *storage.Token) {
+	eachHash(t.Hashes, func(h *storage.Hash) {
+		r.bytes(h[:])
+		r.bytes(t.Ord[:])
+	})
+}
+
 // numberOfHashes counts a token's hashes, each once.
 func numberOfHashes(hashes []storage.Hash) (n int) {
 	eachHash(hashes, func(*storage.Hash) { n++ })

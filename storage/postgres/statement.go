@@ -134,14 +134,6 @@ func (s *statement) text() string {
 	return "WITH " + strings.Join(expressions, ",\n") + "\n" + proper
 }
 
-// foundText selects what is found, and the guards whether anything is or not.
-func (s *statement) foundText(guards []string) string {
-	guard := strings.Join(append(guards, "1")[:1], "")
-	results := append(s.results, "SELECT NULL::bytea, NULL::text, NULL::bigint, NULL::bytea WHERE false")
-	return "SELECT g.ok, f.name, f.kind, f.n, f.id FROM (SELECT " + guard + " AS ok) g LEFT JOIN (" +
-		strings.Join(results, " UNION ALL ") + ") AS f(name, kind, n, id) ON true"
-}
-
 // unsynced makes the commit of the statement that selects it return before the
 // write-ahead log is on disk. It holds for this transaction alone, so it works
 // behind a pooler and costs no round trip.
@@ -313,24 +305,6 @@ func (s *statement) updateTokens(updates []storage.TokenUpdate) {
 			return s.insert("vault_token_hashes", hashes) + " ON CONFLICT DO NOTHING" // those that stay
 		})
 	}
-}
-
-// newHashes are the hashes of tokens that do not keep those that they have.
-func newHashes(updates []storage.TokenUpdate) *rows {
-	r := newRows(hashColumns, len(updates))
-	for i := range updates {
-		if !updates[i].KeepHashes {
-			putHashes(r, &updates[i].Token)
-		}
-	}
-	return r
-}
-
-func putHashes(r *rows, t *storage.Token) {
-	eachHash(t.Hashes, func(h *storage.Hash) {
-		r.bytes(h[:])
-		r.bytes(t.Ord[:])
-	})
 }
 
 // unhash deletes the hashes that an expression lists. Those of a single token

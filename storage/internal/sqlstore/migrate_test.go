@@ -183,3 +183,14 @@ func TestCheckChangesNothing(t *testing.T) {
 		t.Errorf("versions (-want +got):\n%s", diff)
 	}
 }
+
+func TestStatements(t *testing.T) {
+	t.Parallel()
+	got := statements("-- One; and more.\nCREATE TABLE a (\n\tb int -- c; d\n);\n\nINSERT INTO a VALUES (1);\n-- The end.\n")
+	for i := range got {
+		got[i] = strings.Join(strings.Fields(got[i]), " ")
+	}
+	if diff := cmp.Diff([]string{"CREATE TABLE a ( b int )", "INSERT INTO a VALUES (1)"}, got); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,76 @@
+package postgres
+
+import (
+	"bytes"
+	"cmp"
+	"database/sql/driver"
+	"slices"
+	"strings"
+
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// tally is numbers of tokens.
+type tally []count
+
+type count struct {
+	tenant storage.ID
+	set    storage.Hash
+	kind   string // the type of the tokens
+	n      int64
+}
+
+// add counts a token.
+func (t *tally) add(tenant storage.ID, token *storage.Token) {
+	t.sum(count{tenant, token.Set, token.Type, 1})
+}
+
+// sum adds a number. The kinds of tokens in a change, or a batch, are few.
+func (t *tally) sum(more count) {
+	for i := range *t {
+		if c := &(*t)[i]; c.set == more.set && c.kind == more.kind && c.tenant == more.tenant {
+			c.n += more.n
+			return
+		}
+	}
+	*t = append(*t, more)
+}
+
+// rows are the numbers under a shard.
+func (t tally) rows(shard int64) *rows {
+	slices.SortFunc(t, compareCounts)
+	return rowsOf(countColumns, t, func(r *rows, c *count) { c.put(r, shard) })
+}
+
+// tenantRows are the numbers under a shard, with their tenants.
+func (t tally) tenantRows(shard int64) *rows {
+	slices.SortFunc(t, compareCounts)
+	r := newRows(groupCountColumns, len(t))
+	for i := range t {
+		r.bytes(t[i].tenant[:])
+		t[i].put(r, shard)
+	}
+	return r
+}
+
+func (c *count) put(r *rows, shard int64) {
+	r.int(shard)
+	r.bytes(c.set[:])
+	r.text(c.kind)
+	r.int(c.n)
+}
+
+// compareCounts is the order in which every statement takes counts, so that no
+// two of them wait for each other.
+func compareCounts(a, b count) int {
+	return cmp.Or(bytes.Compare(a.tenant[:], b.tenant[:]), bytes.Compare(a.set[:], b.set[:]), strings.Compare(a.kind, b.kind))
+}
+
+// below reports whether a count that is stored is more than what was added to it.
+func (t tally) below(row []driver.Value) bool {
+	set, _ := row[0].([]byte)
+	n, _ := row[2].(int64)
+	return slices.ContainsFunc(t, func(c count) bool {
+		return bytes.Equal(c.set[:], set) && c.kind == textOf(row[1]) && c.n < n
+	})
+}
