@@ -1,6 +1,10 @@
 package postgres
 
-import "context"
+import (
+	"context"
+
+	"github.com/seed-72ea4aab/vault/storage"
+)
 
 // A prepared plan that was made for empty tables may find a token by reading
 // all of its tenant's, since no index seems better than another. The server
@@ -27,7 +31,7 @@ func (s *Store) account(batch []*pending) {
 		if after-rows < mark && mark <= after {
 			s.queue.busy.Go(func() {
 				// What fails here is done by the server later.
-				ctx := context.Background()
+				ctx := storage.NoWait(context.Background())
 				_ = s.maintain(ctx, func(on execer) error {
 					_, err := on.ExecContext(ctx, s.schema.in(analyzeText))
 					return err

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 )
 
@@ -26,7 +27,7 @@ func (s *Store) noteApart() {
 	defer s.queue.mu.Unlock()
 	if !s.queue.closed {
 		s.queue.busy.Go(func() {
-			_ = s.fold(context.Background()) // what fails here the next sweep does
+			_ = s.fold(storage.NoWait(context.Background())) // what fails here the next sweep does
 		})
 	}
 }
