@@ -370,3 +370,54 @@ func TestSlowReceiverIsCalledOnce(t *testing.T) {
 		t.Errorf("delivered, but not forgotten: %v", err)
 	}
 }
+
+// unsureStore applies a change, and says that it came too late to know: as a
+// server does that goes on with a statement whose connection was given up.
+type unsureStore struct {
+	storage.Storage
+	armed atomic.Bool
+	entry atomic.Pointer[storage.ID] // of the change that it did so with
+}
+
+func (s *unsureStore) Write(ctx context.Context, ch *storage.Change) error {
+	if first := s.entry.Load(); first != nil && ch.Unsure && ch.Logs[0].ID == *first {
+		return nil // it is found by its entry
+	}
+	err := s.Storage.Write(ctx, ch)
+	if err == nil && s.armed.CompareAndSwap(true, false) {
+		s.entry.Store(&ch.Logs[0].ID)
+		ch.Unsure = true
+		return storage.ErrLate
+	}
+	return err
+}
+
+// A create that outlives its keys while nobody knows whether it was applied is
+// sealed again, and is still the same change: it is made once.
+func TestUnsureCreateIsMadeOnce(t *testing.T) {
+	t.Parallel()
+	db, err := sqlite.Open(t.Context(), ":memory:")
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := &unsureStore{Storage: db}
+	v, err := Open(t.Context(), store, NewKey(), &Config{SweepEvery: -1, WorkEvery: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { v.Close() })
+	tenant, err := v.CreateTenant(t.Context(), "Acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := v.Tenant(tenant.ID)
+	store.armed.Store(true)
+	tok, err := c.CreateToken(t.Context(), TokenParams{Type: TypeGeneric, Data: "x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := c.ListTokens(t.Context(), ListTokensParams{})
+	if err != nil || page.Pagination.TotalItems != 1 || page.Data[0].ID != tok.ID {
+		t.Errorf("%v, and %d tokens, want the one that was made", err, page.Pagination.TotalItems)
+	}
+}

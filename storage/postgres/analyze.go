@@ -32,7 +32,7 @@ func (s *Store) account(batch []*pending) {
 		if after-rows < mark && mark <= after {
 			s.queue.busy.Go(func() {
 				// What fails here is done by the server later.
-				ctx := context.Background()
+				ctx := storage.NoWait(context.Background())
 				_ = s.maintain(ctx, func(on execer) error {
 					_, err := on.ExecContext(ctx, s.schema.in(analyzeText))
 					return err

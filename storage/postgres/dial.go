@@ -20,6 +20,7 @@ const (
 	// cancelTimeout bounds a request to the server to end a statement: the driver
 	// waits for it, even if the server hangs.
 	cancelTimeout = time.Second
+	connectSlack  = 100 * time.Millisecond
 )
 
 // connector opens the connections of a pool, and knows the line of each.
@@ -121,7 +122,9 @@ func (d *dialer) DialContext(ctx context.Context, network, address string) (net.
 		return nil, err
 	}
 	if ok {
-		l.connect, _ = ctx.Deadline()
+		if end, bounded := ctx.Deadline(); bounded {
+			l.connect = end.Add(connectSlack) // so that the context ends first
+		}
 		*dialed = l
 	}
 	return l, nil
@@ -191,13 +194,13 @@ func earliest(a, b time.Time) time.Time {
 	return a
 }
 
-// giveUp closes a line that was silent for too long. Those that were silent for
-// longer, because nobody used them, would most likely be so again.
+// giveUp closes a line that was silent for too long. Those that were not heard of
+// for half as long, because nobody used them, would most likely be silent too.
 func (l *line) giveUp(err error) error {
 	if n, ok := errors.AsType[net.Error](err); ok && n.Timeout() {
 		_ = l.Conn.Close()
 		if l.hung != nil {
-			l.hung(time.Now().Add(-time.Duration(l.silence.Load())))
+			l.hung(time.Now().Add(-time.Duration(l.silence.Load()) / 2))
 		}
 	}
 	return err

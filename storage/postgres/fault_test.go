@@ -137,6 +137,7 @@ type proxy struct {
 	listener net.Listener
 	server   pq.Config
 	cut      atomic.Int32 // what to do with the next message: one of the below
+	silent   sync.RWMutex // held while nothing passes
 	wait     sync.WaitGroup
 }
 
@@ -197,7 +198,10 @@ func (p *proxy) pipe(dst, src net.Conn, lose int32) {
 		if err != nil || p.cut.CompareAndSwap(lose, deliver) {
 			return
 		}
-		if _, err := dst.Write(buf[:n]); err != nil {
+		p.silent.RLock()
+		_, err = dst.Write(buf[:n])
+		p.silent.RUnlock()
+		if err != nil {
 			return
 		}
 	}

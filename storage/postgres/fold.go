@@ -26,7 +26,7 @@ func (s *Store) noteApart() {
 	defer s.queue.mu.Unlock()
 	if !s.queue.closed {
 		s.queue.busy.Go(func() {
-			_ = s.fold(context.Background()) // what fails here the next sweep does
+			_ = s.fold(storage.NoWait(context.Background())) // what fails here the next sweep does
 		})
 	}
 }

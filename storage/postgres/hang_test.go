@@ -1,0 +1,86 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/seed-72ea4aab/vault/internal/pgtest"
+	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/postgres"
+)
+
+// A server that hangs acknowledges what is sent, and says nothing. The end of its
+// caller's context ends a read of it all the same.
+func TestContextEndsAReadOfASilentServer(t *testing.T) {
+	t.Parallel()
+	p, through := newProxy(t, pgtest.URL(t))
+	s, tenant := openAt(t, through, &postgres.Options{HangTimeout: time.Minute}), newID()
+	token := sample(tenant, 1)
+	if err := s.Write(t.Context(), token); err != nil {
+		t.Fatal(err)
+	}
+	reads := map[string]func(context.Context) error{
+		"Tokens": func(ctx context.Context) error {
+			_, err := s.Tokens(ctx, tenant, []string{token.InsertTokens[0].ID})
+			return err
+		},
+		"ListTokens": func(ctx context.Context) error {
+			_, _, err := s.ListTokens(ctx, storage.TokenFilter{Tenant: tenant, Limit: 1})
+			return err
+		},
+		"ReadToken": func(ctx context.Context) error {
+			_, err := s.ReadToken(ctx, storage.Reading{Tenant: tenant, ID: token.InsertTokens[0].ID, Entry: sample(tenant, 1).Logs[0]})
+			return err
+		},
+		"Ping": s.Ping,
+	}
+	p.silent.Lock()
+	for name, read := range reads {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		began := time.Now()
+		if err := read(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: %v, want context.DeadlineExceeded", name, err)
+		}
+		if took := time.Since(began); took > 20*time.Second {
+			t.Errorf("%s took %s", name, took)
+		}
+		cancel()
+	}
+	p.silent.Unlock()
+	for name, read := range reads {
+		if err := read(t.Context()); err != nil {
+			t.Errorf("%s, when the server speaks again: %v", name, err)
+		}
+	}
+}
+
+// A change whose server falls silent is written once, on another connection if it
+// has to be; and one whose caller has waited long enough fails.
+func TestSilentServer(t *testing.T) {
+	t.Parallel()
+	address := pgtest.URL(t)
+	p, through := newProxy(t, address)
+	s, tenant := openAt(t, through, &postgres.Options{HangTimeout: 200 * time.Millisecond, RetryFor: 2 * time.Second}), newID()
+	if err := s.Write(t.Context(), sample(tenant, 1)); err != nil {
+		t.Fatal(err)
+	}
+	p.silent.Lock()
+	time.AfterFunc(500*time.Millisecond, p.silent.Unlock) // after the connection was given up
+	if err := s.Write(t.Context(), sample(tenant, 1)); err != nil {
+		t.Errorf("a server that was silent for a while: %v", err)
+	}
+	p.silent.Lock()
+	lost := sample(tenant, 1)
+	if err := s.Write(t.Context(), lost); !errors.Is(err, storage.ErrUnavailable) || !lost.Unsure {
+		t.Errorf("a server that is silent: %v, unsure %v", err, lost.Unsure)
+	}
+	if _, err := s.Tokens(t.Context(), tenant, []string{"x"}); !errors.Is(err, storage.ErrUnavailable) {
+		t.Errorf("a read of a server that is silent: %v", err)
+	}
+	p.silent.Unlock()
+	if err := s.Write(t.Context(), lost); err != nil || number(t, database(t, address), "SELECT count(*) FROM vault_tokens") != 3 {
+		t.Errorf("the same change, when the server speaks again: %v", err)
+	}
+}
