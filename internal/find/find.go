@@ -4,6 +4,7 @@
 package find
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -26,8 +27,8 @@ func List(ring *seal.Ring, ids, types []string, metadata map[string]string) stor
 	if len(types) > 0 {
 		where = append(where, storage.TypeIn(types))
 	}
-	for key, value := range metadata {
-		where = append(where, storage.HashIs(token.MetadataHash(ring, key, value)))
+	for _, key := range slices.Sorted(maps.Keys(metadata)) { // the same list is always the same condition
+		where = append(where, storage.HashIs(token.MetadataHash(ring, key, metadata[key])))
 	}
 	return where
 }

@@ -45,7 +45,7 @@ func TestSettings(t *testing.T) {
 		want map[string]string
 	}{
 		{"writer", s.writes.writer.conn, map[string]string{
-			"journal_mode": "wal", "synchronous": "2", "busy_timeout": "0", "wal_autocheckpoint": "16000",
+			"journal_mode": "wal", "synchronous": "2", "busy_timeout": "0", "wal_autocheckpoint": "8000",
 			"secure_delete": "1", "temp_store": "2", "query_only": "0",
 		}},
 		{"reader", reader, map[string]string{

@@ -86,7 +86,7 @@ func (s *Store) pageOf(ctx context.Context, lists []*tokenList, f storage.TokenF
 	}
 	query := `SELECT ` + tokenColumns + ` FROM (` + ords.text + `) p CROSS JOIN vault_tokens t
 		WHERE t.tenant_id = ? AND t.ord = p.o AND ` + where.text + ` ORDER BY p.o ` + order(&f)
-	page, err := s.tokens(ctx, nil, f.Tenant, f.MaxBytes, query, slices.Concat(ords.args, []any{s.dialect.ID(f.Tenant)}, where.args))
+	page, err := lists[0].store.tokens(ctx, nil, f.Tenant, f.MaxBytes, query, slices.Concat(ords.args, []any{s.dialect.ID(f.Tenant)}, where.args))
 	if backwards {
 		slices.Reverse(page)
 	}
@@ -208,6 +208,9 @@ func (s *Store) newTokenList(ctx context.Context, f storage.TokenFilter) (*token
 		} else {
 			l.rest = append(l.rest, term)
 		}
+	}
+	if len(l.rest) == 0 {
+		l.store = s.prepares()
 	}
 	var err error
 	if l.where, err = compile(&s.dialect, f.Tenant, "t", f.Where); err != nil {

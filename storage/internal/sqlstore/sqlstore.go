@@ -55,8 +55,8 @@ import (
 // the name of the driver.
 type Dialect struct {
 	// Prepared says that statements for single rows may be prepared, which a
-	// connection pooler between transactions does not allow. Lists never are:
-	// a plan that does not know its values is a bad one for a filter.
+	// connection pooler between transactions does not allow. Lists with filters
+	// never are: a plan that does not know its values is a bad one for these.
 	Prepared bool
 
 	// ID returns the driver's value for an id. What comes back from the
@@ -133,6 +133,8 @@ type Store struct {
 	lists   *readPool // may be the same
 	texts   [pointCount]string
 	piece   int // pieceBytes
+
+	preparing bool // lists too
 }
 
 // New returns a Store that reads from a database whose migrations have run. It
@@ -311,9 +313,23 @@ func (s *Store) until(ctx context.Context, query string, args []any, dest []sql.
 		return cmp.Or(ended, s.fail(err))
 	}
 	err := s.on(ctx, s.lists, func(l *readConn) (bool, error) {
+		if s.preparing && s.dialect.Prepared {
+			return read(l.query(ctx, query, args)) //nolint:rowserrcheck // read does
+		}
 		return read(l.conn.QueryContext(ctx, query, args...)) //nolint:rowserrcheck // read does
 	})
 	return cmp.Or(ended, s.fail(err))
+}
+
+// prepares returns the Store for queries whose plan does not depend on their
+// values, and whose texts are few: they are prepared, if possible.
+func (s *Store) prepares() *Store {
+	if s.preparing || s.within != nil {
+		return s
+	}
+	p := *s
+	p.preparing = true
+	return &p
 }
 
 // count runs a query whose answer is one number.
