@@ -16,16 +16,20 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// childImport gives a child the number of the row from which it imports on.
-const childImport = "VAULT_FAULTS_IMPORT"
+// A child gets the number of the row from which it imports on, and that of the
+// last.
+const (
+	childImport     = "VAULT_FAULTS_IMPORT"
+	childImportLast = "VAULT_FAULTS_IMPORT_LAST"
+)
 
 // importedRows is how many rows an import has that is killed.
-const importedRows = 200_000
+var importedRows = map[string]int{"sqlite": 200_000, "postgres": 50_000}
 
-// fileFrom are the rows of a file from one on. Some have an id, others get one.
-func fileFrom(first int) iter.Seq2[vault.TokenParams, error] {
+// fileFrom are rows of a file. Some have an id, others get one.
+func fileFrom(first, last int) iter.Seq2[vault.TokenParams, error] {
 	return func(yield func(vault.TokenParams, error) bool) {
-		for row := first; row <= importedRows; row++ {
+		for row := first; row <= last; row++ {
 			p := vault.TokenParams{Type: vault.TypeGeneric, Data: row, SearchIndexes: []string{}}
 			if row%2 == 0 {
 				p.ID = fmt.Sprintf("row-%d", row)
@@ -58,9 +62,13 @@ func importUntilKilled(dsn string) error {
 	if err != nil {
 		return err
 	}
+	last, err := strconv.Atoi(os.Getenv(childImportLast))
+	if err != nil {
+		return err
+	}
 	out := bufio.NewWriterSize(os.Stdout, 64)
 	opts := vault.ImportOptions{Name: "the file", FirstRow: first, Resumed: true}
-	for r, err := range v.Tenant(uuid.MustParse(os.Getenv(childTenant))).Import(ctx, fileFrom(first), opts) {
+	for r, err := range v.Tenant(uuid.MustParse(os.Getenv(childTenant))).Import(ctx, fileFrom(first, last), opts) {
 		if err != nil || r.Outcome == vault.ImportFailed {
 			return fmt.Errorf("row %d: %w, %w", r.Row, err, r.Err)
 		}
@@ -83,25 +91,26 @@ func TestImportSurvivesKills(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			saved := 0
-			for _, kill := range []int{1000, 86_420, importedRows} {
-				reached := importAndKill(t, dsn, key, tenant.ID, saved+1, kill)
+			saved, rows := 0, importedRows[name]
+			for _, kill := range []int{1000, rows/2 - 321, rows} {
+				reached := importAndKill(t, childImport+"="+strconv.Itoa(saved+1), childImportLast+"="+strconv.Itoa(rows),
+					kill, childDSN+"="+dsn, childKey+"="+key.Text(), childTenant+"="+tenant.ID.String())
 				if reached < kill {
 					t.Fatalf("the child stopped by itself at row %d", reached)
 				}
 				saved = max(0, reached-3000)
 			}
-			wantImported(t, v.Tenant(tenant.ID))
+			wantImported(t, v.Tenant(tenant.ID), rows)
 		})
 	}
 }
 
-// importAndKill imports from a row on, kills the child at another, unless that is
-// the last, and returns which one it had reached.
-func importAndKill(t *testing.T, dsn string, key *vault.Key, tenant uuid.UUID, first, kill int) (reached int) {
+// importAndKill runs a child, kills it when it has reached a row, and returns which
+// one that was. One that is to reach the last row has come to its end by then.
+func importAndKill(t *testing.T, first, last string, kill int, env ...string) (reached int) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env = append(os.Environ(), childDSN+"="+dsn, childKey+"="+key.Text(), childTenant+"="+tenant.String(), childImport+"="+strconv.Itoa(first))
+	cmd.Env = append(append(os.Environ(), first, last), env...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -119,7 +128,7 @@ func importAndKill(t *testing.T, dsn string, key *vault.Key, tenant uuid.UUID, f
 		if reached, err = strconv.Atoi(strings.TrimSpace(line)); err != nil {
 			t.Fatal(err)
 		}
-		if reached == kill && kill < importedRows {
+		if reached == kill && !strings.HasSuffix(last, "="+strconv.Itoa(kill)) {
 			if err := cmd.Process.Kill(); err != nil {
 				t.Fatal(err)
 			}
@@ -131,7 +140,7 @@ func importAndKill(t *testing.T, dsn string, key *vault.Key, tenant uuid.UUID, f
 
 // wantImported counts the tokens. Each row had a result, so as many as there are
 // rows means that none was stored twice.
-func wantImported(t *testing.T, c *vault.Client) {
+func wantImported(t *testing.T, c *vault.Client, rows int) {
 	t.Helper()
 	stats, err := c.Stats(t.Context())
 	if err != nil {
@@ -141,10 +150,10 @@ func wantImported(t *testing.T, c *vault.Client) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := page.Pagination.TotalItems; stats.Tokens != importedRows || n != importedRows {
-		t.Errorf("%d tokens by the figures and %d by the list, want %d", stats.Tokens, n, importedRows)
+	if n := page.Pagination.TotalItems; stats.Tokens != rows || n != rows {
+		t.Errorf("%d tokens by the figures and %d by the list, want %d", stats.Tokens, n, rows)
 	}
-	for _, row := range []int{2, 1000, 86_420, importedRows} {
+	for _, row := range []int{2, 1000, rows / 4 * 2, rows} {
 		if _, err := c.GetToken(t.Context(), fmt.Sprintf("row-%d", row)); err != nil {
 			t.Errorf("row %d: %v", row, err)
 		}

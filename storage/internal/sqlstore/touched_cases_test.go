@@ -34,6 +34,7 @@ func TestRowsTouched(t *testing.T) {
 				for _, test := range tokenCases(n) {
 					t.Run(test.name, func(t *testing.T) { s.hold(t, n, test) })
 				}
+				t.Run("count", func(t *testing.T) { s.holdCount(t, n) })
 				for _, test := range logCases(n) {
 					t.Run("log, "+test.name, func(t *testing.T) { s.holdLog(t, test) })
 				}
@@ -71,6 +72,27 @@ func (s *shelf) hold(t *testing.T, n int, test tokenCase) {
 		t.Errorf("the total is %d, want %d", total, test.total)
 	}
 	s.within(t, test.budget, took)
+}
+
+// holdCount counts everything. Of the tokens it looks at those that have expired,
+// one of 5,000.
+func (s *shelf) holdCount(t *testing.T, n int) {
+	expired := n / 5000
+	s.to.take()
+	start := time.Now()
+	counts, err := s.store.Count(t.Context(), storage.CountFilter{Tenant: someTenant, Now: sometime, Kind: "session", UpTo: shown})
+	took := time.Since(start)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tokens := 0
+	for _, c := range counts.Tokens {
+		tokens += c.N
+	}
+	if tokens != n-expired || counts.Logs != n {
+		t.Errorf("%d tokens and %d entries, want %d and %d", tokens, counts.Logs, n-expired, n)
+	}
+	s.within(t, expired, took)
 }
 
 // within checks the work of the queries since the last time.
