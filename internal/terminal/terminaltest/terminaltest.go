@@ -49,7 +49,7 @@ func New(t *testing.T, width int) *Terminal {
 	go func() {
 		var all bytes.Buffer
 		_, _ = io.Copy(&all, master) // ends with an error once the tty is closed
-		master.Close()
+		_ = master.Close()
 		d.drawn <- all.String()
 	}()
 	return d
@@ -62,7 +62,7 @@ func (d *Terminal) Type(text string) {
 
 // Finish closes the tty and returns all that was written to it.
 func (d *Terminal) Finish() string {
-	d.TTY.Close()
+	_ = d.TTY.Close()
 	return <-d.drawn
 }
 

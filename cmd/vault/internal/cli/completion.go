@@ -28,6 +28,7 @@ _vault() {
     if (( ${#found} )); then compadd -- $found; else _files; fi
 }
 compdef _vault vault
+if [ "$funcstack[1]" = "_vault" ]; then _vault; fi
 `,
 	"fish": `function __vault_complete
     set -l words (commandline -opc) (commandline -ct)

@@ -21,8 +21,8 @@ import (
 const maxRow = 6 << 20
 
 // badRow is a row that cannot be read.
-func badRow(path, rule string) error {
-	return &vault.InvalidError{Fields: map[string][]string{path: {rule}}}
+func badRow(rule string) error {
+	return &vault.InvalidError{Fields: map[string][]string{"": {rule}}}
 }
 
 // jsonRows reads a row from each line that is not empty.
@@ -51,7 +51,7 @@ func (s *source) jsonRows() (iter.Seq2[vault.TokenParams, error], error) {
 func (s *source) jsonRow(line []byte, long bool) (vault.TokenParams, error) {
 	var row vault.TokenParams
 	if long {
-		return row, badRow("", fmt.Sprintf("The row has more than %d bytes.", maxRow))
+		return row, badRow(fmt.Sprintf("The row has more than %d bytes.", maxRow))
 	}
 	if s.typ != "" {
 		line = withType(line, s.typ)
@@ -59,10 +59,10 @@ func (s *source) jsonRow(line []byte, long bool) (vault.TokenParams, error) {
 	err := json.Unmarshal(line, &row)
 	var syntax *json.SyntaxError
 	if errors.As(err, &syntax) {
-		return row, badRow("", "The row is not JSON.")
+		return row, badRow("The row is not JSON.")
 	}
 	if err != nil && !errors.Is(err, vault.ErrInvalid) {
-		return row, badRow("", "The row is not a JSON object.")
+		return row, badRow("The row is not a JSON object.")
 	}
 	return row, err
 }
@@ -182,9 +182,20 @@ func (s *source) columns(header []string) (map[int]*field, error) {
 		if at[n] != nil {
 			return nil, usagef("the column %s is used twice", printable(fields[i].column))
 		}
+		for _, other := range fields[:i] {
+			if overlap(other.path, fields[i].path) {
+				return nil, usagef("%s and %s are the same field, or one is a part of the other", strings.Join(other.path, "."), strings.Join(fields[i].path, "."))
+			}
+		}
 		at[n] = &fields[i]
 	}
 	return at, nil
+}
+
+// overlap reports whether two fields cannot both be set.
+func overlap(a, b []string) bool {
+	n := min(len(a), len(b))
+	return slices.Equal(a[:n], b[:n])
 }
 
 // csvRow makes a token of a record.
@@ -193,9 +204,9 @@ func (s *source) csvRow(record []string, at map[int]*field, err error) (vault.To
 	var bad *csv.ParseError
 	switch {
 	case errors.Is(err, csv.ErrFieldCount):
-		return row, badRow("", "The row has another number of columns than the header.")
+		return row, badRow("The row has another number of columns than the header.")
 	case errors.As(err, &bad):
-		return row, badRow("", "The quotes of the row are not right.")
+		return row, badRow("The quotes of the row are not right.")
 	case err != nil:
 		return row, err
 	}

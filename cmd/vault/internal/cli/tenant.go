@@ -36,19 +36,7 @@ func tenantCommands() []*command {
 			name: "tenant get", args: "[ID|NAME]", max: 1, reach: bothWays, summary: "show a tenant",
 			about:   "Without an argument it is the tenant of --tenant, or over HTTP that of the API key.",
 			example: "vault tenant get Acme\nvault tenant get --url https://vault.example.com",
-			setup: func(*flag.FlagSet) action {
-				return func(c *call) error {
-					api, err := c.tenantAPI()
-					if err != nil {
-						return err
-					}
-					t, err := api.GetTenant(c.ctx)
-					if err != nil {
-						return err
-					}
-					return printOne(c, t, tenantColumns)
-				}
-			},
+			setup:   func(*flag.FlagSet) action { return getTenant },
 		},
 		{
 			name: "tenant update", args: "[ID|NAME]", max: 1, reach: bothWays, summary: "rename a tenant, or change its settings",
@@ -110,6 +98,18 @@ func (c *call) tenantAPI() (vault.API, error) {
 		return nil, err
 	}
 	return o.api, nil
+}
+
+func getTenant(c *call) error {
+	api, err := c.tenantAPI()
+	if err != nil {
+		return err
+	}
+	t, err := api.GetTenant(c.ctx)
+	if err != nil {
+		return err
+	}
+	return printOne(c, t, tenantColumns)
 }
 
 func createTenant(c *call, ensure bool) error {

@@ -22,51 +22,18 @@ func tokenCommands() []*command {
 				reads it from standard input: arguments show in lists of processes and in the
 				history of the shell.`,
 			example: "vault token create --type card_number --data - --tenant Acme < number.txt",
-			setup: func(f *flag.FlagSet) action {
-				p := &tokenFlags{}
-				p.flags(f)
-				f.StringVar(&p.id, "id", "", "`id` of the token, or an expression for it; by default a UUID")
-				f.StringVar(&p.typ, "type", "token", "`type` of the token: token, card, bank, card_number, ...")
-				return func(c *call) error { return createToken(c, p) }
-			},
+			setup:   setupCreateToken,
 		},
 		{
 			name: "token get", args: "ID", min: 1, max: 1, reach: bothWays, summary: "show a token, its data masked",
 			about:   "Clear data comes from vault detokenize and vault export --clear alone.",
 			example: "vault token get tok-1 --tenant Acme",
-			setup: func(*flag.FlagSet) action {
-				return func(c *call) error {
-					o, err := c.open()
-					if err != nil {
-						return err
-					}
-					t, err := o.api.GetToken(c.ctx, c.args[0])
-					if err != nil {
-						return err
-					}
-					return c.printToken(t)
-				}
-			},
+			setup:   func(*flag.FlagSet) action { return getToken },
 		},
 		{
 			name: "token list", reach: bothWays, summary: "list tokens, newest first, their data masked",
 			example: "vault token list --type card --metadata customer=42 --limit 10 --tenant Acme",
-			setup: func(f *flag.FlagSet) action {
-				var p vault.ListTokensParams
-				var ids, types words
-				var metadata pairs
-				f.Var(&ids, "id", "only these `ids`, separated by commas")
-				f.Var(&types, "type", "only these `types`, separated by commas")
-				f.Var(&metadata, "metadata", "only tokens with this `name=value`; may be repeated")
-				limit := f.Int("limit", defaultLimit, "how `many` at most; 0 means all")
-				return func(c *call) error {
-					p.IDs, p.Metadata = ids, metadata
-					for _, typ := range types {
-						p.Types = append(p.Types, vault.TokenType(typ))
-					}
-					return c.printTokens(*limit, func(api vault.API) iter.Seq2[*vault.Token, error] { return api.AllTokens(c.ctx, p) })
-				}
-			},
+			setup:   setupListTokens,
 		},
 		{
 			name: "token search", args: "QUERY|-", min: 1, max: 1, reach: bothWays, summary: "find tokens by a query, their data masked",
@@ -75,18 +42,7 @@ func tokenCommands() []*command {
 				created_by, created_at, modified_by and modified_at. Prefer - for a query that
 				holds data: it is then read from standard input.`,
 			example: `vault token search 'type:card AND created_at:[2026-01-01 TO *]' --tenant Acme`,
-			setup: func(f *flag.FlagSet) action {
-				limit := f.Int("limit", defaultLimit, "how `many` at most; 0 means all")
-				return func(c *call) error {
-					query, err := c.textOrInput(c.args[0])
-					if err != nil {
-						return err
-					}
-					return c.printTokens(*limit, func(api vault.API) iter.Seq2[*vault.Token, error] {
-						return api.SearchAllTokens(c.ctx, vault.SearchTokensParams{Query: query})
-					})
-				}
-			},
+			setup:   setupSearchTokens,
 		},
 		{
 			name: "token update", args: "ID", min: 1, max: 1, reach: bothWays, summary: "change a token",
@@ -109,6 +65,56 @@ func tokenCommands() []*command {
 		tokenizeCommand(),
 		detokenizeCommand(),
 	}
+}
+
+func setupCreateToken(f *flag.FlagSet) action {
+	p := &tokenFlags{}
+	p.flags(f)
+	f.StringVar(&p.id, "id", "", "`id` of the token, or an expression for it; by default a UUID")
+	f.StringVar(&p.typ, "type", "token", "`type` of the token: token, card, bank, card_number, ...")
+	return func(c *call) error { return createToken(c, p) }
+}
+
+func setupListTokens(f *flag.FlagSet) action {
+	var p vault.ListTokensParams
+	var ids, types words
+	var metadata pairs
+	f.Var(&ids, "id", "only these `ids`, separated by commas")
+	f.Var(&types, "type", "only these `types`, separated by commas")
+	f.Var(&metadata, "metadata", "only tokens with this `name=value`; may be repeated")
+	limit := f.Int("limit", defaultLimit, "how `many` at most; 0 means all")
+	return func(c *call) error {
+		p.IDs, p.Metadata = ids, metadata
+		for _, typ := range types {
+			p.Types = append(p.Types, vault.TokenType(typ))
+		}
+		return c.printTokens(*limit, func(api vault.API) iter.Seq2[*vault.Token, error] { return api.AllTokens(c.ctx, p) })
+	}
+}
+
+func setupSearchTokens(f *flag.FlagSet) action {
+	limit := f.Int("limit", defaultLimit, "how `many` at most; 0 means all")
+	return func(c *call) error {
+		query, err := c.textOrInput(c.args[0])
+		if err != nil {
+			return err
+		}
+		return c.printTokens(*limit, func(api vault.API) iter.Seq2[*vault.Token, error] {
+			return api.SearchAllTokens(c.ctx, vault.SearchTokensParams{Query: query})
+		})
+	}
+}
+
+func getToken(c *call) error {
+	o, err := c.open()
+	if err != nil {
+		return err
+	}
+	t, err := o.api.GetToken(c.ctx, c.args[0])
+	if err != nil {
+		return err
+	}
+	return c.printToken(t)
 }
 
 // defaultLimit is how many items a list shows that may be very long.
