@@ -212,7 +212,7 @@ func (op *operation) sessionHolder(ctx context.Context, id uuid.UUID) (*ruleHold
 	switch {
 	case errors.Is(err, ErrUnauthenticated) || err == nil && is.live(op.now) != nil:
 		h.ended = "The session has ended."
-		return h, nil
+		return h, nil //nolint:nilerr // that it has ended is the answer
 	case err != nil:
 		return nil, err
 	case !s.Authorized:

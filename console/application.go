@@ -18,7 +18,7 @@ func (q *request) applications() error {
 	if err != nil {
 		return err
 	}
-	list, err := c.ListApplications(q.r.Context(), vault.ListApplicationsParams{PageParams: q.pageParams(listSize)})
+	list, err := c.ListApplications(q.r.Context(), vault.ListApplicationsParams{PageParams: q.pageParams()})
 	if err != nil {
 		return err
 	}
@@ -55,8 +55,6 @@ type ruleForm struct {
 	Transform   string
 	Permissions []choice
 }
-
-var tokenPermissions = vault.AllPermissions(vault.ApplicationPrivate)
 
 func choices(all, held []vault.Permission) []choice {
 	out := make([]choice, len(all))

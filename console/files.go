@@ -41,8 +41,7 @@ func serveFile(w http.ResponseWriter, r *http.Request) bool {
 var helpers = template.FuncMap{
 	"number": number, "duration": duration, "moment": moment, "machine": machine,
 	"pathEscape": pathEscape, "zero": func(id uuid.UUID) bool { return id == uuid.UUID{} },
-	"index0": func(i int) int { return i },
-	"args":   func(all ...any) []any { return all },
+	"args": func(all ...any) []any { return all },
 }
 
 // pathEscape makes text a segment of an address. The template's own escaping

@@ -67,7 +67,7 @@ func (l *Link) Handler(console http.Handler) http.Handler {
 			return
 		}
 		if session, ok := l.open(token); ok {
-			http.SetCookie(w, &http.Cookie{
+			http.SetCookie(w, &http.Cookie{ //nolint:gosec // Secure wherever the connection is
 				Name: linkCookie, Value: session, Path: "/", HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode,
 			})
 		}

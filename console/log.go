@@ -91,7 +91,7 @@ func (q *request) log() error {
 	if b.EntityTypes, err = c.ListEntityTypes(q.r.Context()); err != nil {
 		return err
 	}
-	p.PageParams = q.pageParams(listSize)
+	p.PageParams = q.pageParams()
 	status := http.StatusOK
 	if problem != "" {
 		status = http.StatusBadRequest

@@ -125,11 +125,11 @@ func (r *Recorder) endRun(w vault.Work, took time.Duration, err error) {
 
 // bucketOf returns the bucket of a duration.
 func bucketOf(d time.Duration) int {
-	us := uint64(max(d.Microseconds(), 1)) //nolint:gosec // not negative
+	us := uint64(max(d.Microseconds(), 1))
 	doubling := bits.Len64(us) - 1
 	quarter := 0
 	if doubling >= 2 {
-		quarter = int(us>>(doubling-2)) & 3 //nolint:gosec // at most 3
+		quarter = int(us>>(doubling-2)) & 3
 	}
 	return min(doubling*4+quarter, latencyBuckets-1)
 }

@@ -35,7 +35,7 @@ func (q *request) sessions() error {
 	if err != nil {
 		return err
 	}
-	list, err := c.ListSessions(q.r.Context(), vault.ListSessionsParams{PageParams: q.pageParams(listSize)})
+	list, err := c.ListSessions(q.r.Context(), vault.ListSessionsParams{PageParams: q.pageParams()})
 	if err != nil {
 		return err
 	}

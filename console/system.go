@@ -163,6 +163,6 @@ func processFacts() []fact {
 	}
 	return []fact{
 		{"Goroutines", number(runtime.NumGoroutine())}, {"Live objects", bytesText(value(0))}, {"Memory of the Go runtime", bytesText(value(1))},
-		{"Collections", number(int(value(2)))}, {"Processors", number(runtime.GOMAXPROCS(0))}, //nolint:gosec // a count
+		{"Collections", number(int(value(2)))}, {"Processors", number(runtime.GOMAXPROCS(0))},
 	}
 }

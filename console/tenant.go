@@ -18,7 +18,7 @@ type pager struct {
 	Query              string // of the page's address, without the page
 }
 
-// Previous and Next are the numbers of the pages beside this one; 0 for none.
+// Previous is the number of the page before this one; 0 for none.
 func (p pager) Previous() int { return p.Page - 1 }
 
 // Next is the number of the page after this one; 0 for none.
@@ -38,17 +38,17 @@ func (q *request) pager(p vault.Pagination) pager {
 }
 
 // pageParams are those that the address asks for.
-func (q *request) pageParams(size int) vault.PageParams {
+func (q *request) pageParams() vault.PageParams {
 	n := 0
 	_ = json.Unmarshal([]byte(q.r.URL.Query().Get("page")), &n) // anything else is the first page
-	return vault.PageParams{Page: max(n, 1), Size: size}
+	return vault.PageParams{Page: max(n, 1), Size: listSize}
 }
 
 const listSize = 50
 
 // tenants lists the tenants.
 func (q *request) tenants() error {
-	list, err := q.vault.Tenants(q.r.Context(), q.pageParams(listSize))
+	list, err := q.vault.Tenants(q.r.Context(), q.pageParams())
 	if err != nil {
 		return err
 	}
