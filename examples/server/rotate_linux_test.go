@@ -136,7 +136,7 @@ func (r *rotationRun) checkVault(t *testing.T) {
 	}
 }
 
-var rotatedLine = regexp.MustCompile(`^Rotated the keys of (tenant [0-9a-f-]{36}|all tenants \([0-9]+\)): 1[0-9]{3} rows resealed in [0-9]+s\.\n$`)
+var rotatedLine = regexp.MustCompile(`^Rotated the keys of (tenant [0-9a-f-]{36}|all tenants \([0-9]+\)): 1[0-9]{3} rows resealed in ([0-9]+m)?[0-9]+s\.\n$`)
 
 // checkOutput checks that there is one line, and that progress was seen on a
 // terminal, within its width, and is gone.
