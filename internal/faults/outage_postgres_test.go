@@ -176,16 +176,16 @@ func execOn(c *pgtest.Cluster, statement string) error {
 func TestNoConnectionIsFree(t *testing.T) {
 	t.Parallel()
 	c := cluster(t, "max_connections = 30", "superuser_reserved_connections = 0")
-	n := openNodes(t, 1, opener(t, c.URL, &postgres.Options{MaxConns: 5, RetryFor: 3 * time.Second}))
 	for name, test := range map[string]struct {
+		wait    time.Duration
 		held    time.Duration
 		outcome func(*load, *testing.T)
 	}{
-		"for a moment": {time.Second, func(l *load, t *testing.T) { l.served(t) }},
-		"for long":     {5 * time.Second, func(l *load, t *testing.T) { l.refused(t, 8*time.Second) }},
+		"for a moment": {time.Minute, time.Second, func(l *load, t *testing.T) { l.served(t) }},
+		"for long":     {time.Second, 3 * time.Second, func(l *load, t *testing.T) { l.refused(t, 6*time.Second) }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := n.start()
+			l := openNodes(t, 1, opener(t, c.URL, &postgres.Options{MaxConns: 5, RetryFor: test.wait, Schema: name})).start()
 			l.wait(t, 20)
 			release := hog(t, c)
 			<-time.After(test.held)
