@@ -124,7 +124,7 @@ func importOver(t *testing.T, srv *httptest.Server, key string) *lines {
 		defer close(sent)
 		l.send(t, 0, 2000)
 	}()
-	if l.res, err = srv.Client().Do(req); err != nil { //nolint:bodyclose // by the cleanup
+	if l.res, err = srv.Client().Do(req); err != nil {
 		t.Fatal(err)
 	}
 	<-sent

@@ -274,7 +274,7 @@ func silent(op operation) operation {
 
 // followLogs is NextLogs as a list.
 func followLogs() operation {
-	op := list(readLogFollowing, func(c *vault.Client, ctx context.Context, f logFollowing) (*vault.LogBatch, error) { //nolint:revive // in the order of a method expression
+	op := list(readLogFollowing, func(c *vault.Client, ctx context.Context, f logFollowing) (*vault.LogBatch, error) {
 		return c.NextLogs(ctx, f.cursor, f.wait)
 	})
 	op.waits = true

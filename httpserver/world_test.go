@@ -20,7 +20,10 @@ import (
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	openapi3filter.RegisterBodyDecoder(contentLines, openapi3filter.JSONBodyDecoder)
+	goleak.VerifyTestMain(m)
+}
 
 // card is the body of a request that creates a card token.
 const card = `{"type":"card","data":{"number":"4242424242424242","expiration_month":12,"expiration_year":2030,"cvc":"123"}}`
@@ -159,8 +162,6 @@ var patterns = sync.OnceValue(func() *http.ServeMux {
 	}
 	return mux
 })
-
-func init() { openapi3filter.RegisterBodyDecoder(contentLines, openapi3filter.JSONBodyDecoder) }
 
 // validate holds an answer against the OpenAPI document: its status must be
 // one of the operation's, and headers and body must have the form it gives.

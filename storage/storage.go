@@ -58,11 +58,8 @@ func (k Key) IsZero() bool { return k == Key{} }
 // Storage is a database that holds a vault.
 type Storage interface {
 	Writer
-	TokenReader
-	RecordReader
+	Reader
 	Queue
-	Follower
-	Counter
 
 	// Ping reports whether the database answers and can be written. It does not
 	// wait for one that is out of reach.
@@ -97,6 +94,14 @@ type Writer interface {
 	// changes deleted unreadable in the files where the database can. It reports
 	// whether more claims or jobs are due.
 	Sweep(ctx context.Context, now time.Time, limit int) (more bool, err error)
+}
+
+// Reader reads the database.
+type Reader interface {
+	TokenReader
+	RecordReader
+	Follower
+	Counter
 }
 
 // TokenReader reads tokens and their log.

@@ -223,7 +223,7 @@ func (s *scan) rows(n int) error {
 	for n > 0 {
 		if s.open == nil {
 			var err error
-			if s.open, err = s.db.Query(scanText); err != nil { //nolint:sqlclosecheck,rowserrcheck // below
+			if s.open, err = s.db.Query(scanText); err != nil { //nolint:rowserrcheck // below
 				return err
 			}
 		}
