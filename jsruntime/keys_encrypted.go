@@ -3,10 +3,10 @@ package jsruntime
 import (
 	"crypto/aes"
 	"crypto/cipher"
-	"crypto/des"
+	"crypto/des" //nolint:gosec // keys of old are read as they are
 	"crypto/pbkdf2"
 	"crypto/rand"
-	"crypto/sha1"
+	"crypto/sha1" //nolint:gosec // likewise
 	"crypto/sha256"
 	"crypto/sha512"
 	"crypto/x509"

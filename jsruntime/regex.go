@@ -60,7 +60,7 @@ func checkedPattern(text, flags string) (out string, err error) {
 		switch bad := recover().(type) {
 		case nil:
 		case patternError:
-			out, err = "", errors.New("Invalid regular expression: "+string(bad)) //nolint:staticcheck // as Node words it
+			out, err = "", errors.New("Invalid regular expression: "+string(bad))
 		default:
 			panic(bad)
 		}
