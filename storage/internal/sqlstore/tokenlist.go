@@ -1,0 +1,305 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"slices"
+
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// tokenList is a list of tokens and the way that was chosen to it.
+type tokenList struct {
+	store  *Store
+	filter storage.TokenFilter
+	tenant any
+	where  clause // the whole condition, on tokens t
+
+	// The condition is the conjunction of these.
+	sets, rest   []storage.Cond
+	setsOnTokens clause         // sets, on tokens t
+	setsOnCounts clause         // sets, on token_counts c
+	setsHold     bool           // for every token there is
+	residual     []storage.Cond // rest, less what drive answers
+
+	drive    *driver // the index that the list is read from, if any
+	unsorted bool    // it has too many rows to sort: a page is read as if there were none
+	pairs    []pair  // else the pairs that it is merged from, if any
+	empty    bool    // no token can be in it
+}
+
+// pair is a set and a type, and how many tokens have them.
+type pair struct {
+	set  storage.Hash
+	kind string
+	n    int
+}
+
+func (s *Store) newTokenList(ctx context.Context, f storage.TokenFilter) (*tokenList, error) {
+	l := &tokenList{store: s, filter: f, tenant: s.dialect.ID(f.Tenant)}
+	for _, term := range conjuncts(f.Where) {
+		if onSets(term) {
+			l.sets = append(l.sets, term)
+		} else {
+			l.rest = append(l.rest, term)
+		}
+	}
+	if len(l.rest) == 0 {
+		l.store = s.prepares()
+	}
+	var err error
+	if l.where, err = compile(&s.dialect, f.Tenant, "t", f.Where); err != nil {
+		return nil, err
+	}
+	if l.setsOnTokens, err = compile(&s.dialect, f.Tenant, "t", storage.And(l.sets)); err != nil {
+		return nil, err
+	}
+	if l.setsOnCounts, err = compile(&s.dialect, f.Tenant, "c", storage.And(l.sets)); err != nil {
+		return nil, err
+	}
+	if err := l.choose(ctx); err != nil {
+		return nil, err
+	}
+	l.residual = l.rest
+	if l.drive != nil && l.drive.exact {
+		l.residual = slices.Delete(slices.Clone(l.rest), l.drive.at, l.drive.at+1)
+	}
+	return l, nil
+}
+
+// choose decides which index the list is read from.
+func (l *tokenList) choose(ctx context.Context) error {
+	candidates, err := l.store.drivers(ctx, l.filter.Tenant, l.rest)
+	if err != nil {
+		return err
+	}
+	inSets := 0
+	if len(l.sets) > 0 {
+		if inSets, err = l.findPairs(ctx); err != nil || l.empty {
+			return err
+		}
+	}
+	if len(candidates) == 0 {
+		return l.driveBySets(inSets)
+	}
+	best, err := l.store.best(ctx, candidates, l.filter.CountUpTo)
+	if err != nil {
+		return err
+	}
+	switch {
+	case best.unordered:
+		err = l.store.probe(ctx, &best, fewRows)
+	case l.pairs != nil && len(candidates) == 1:
+		err = l.store.probe(ctx, &best, min(inSets+1, enoughRows))
+	}
+	if err != nil {
+		return err
+	}
+	if l.pairs == nil || best.rows <= inSets {
+		l.drive, l.unsorted = &best, best.unordered && best.rows >= fewRows
+	}
+	return nil
+}
+
+// findPairs looks up which pairs of set and type the list is about, and returns
+// how many tokens have them. When the pairs are too many to merge, it keeps none.
+func (l *tokenList) findPairs(ctx context.Context) (int, error) {
+	args := append([]any{l.tenant}, l.setsOnCounts.args...)
+	var p pair
+	total := 0
+	err := l.store.each(ctx, `SELECT c.set_id, c.type, CAST(SUM(c.n) AS bigint) FROM vault_token_counts c
+		WHERE c.tenant_id = ? AND `+l.setsOnCounts.text+`
+		GROUP BY c.set_id, c.type HAVING SUM(c.n) > 0 LIMIT ?`, append(args, maxPairs+1),
+		[]sql.Scanner{(*hashColumn)(&p.set), (*textColumn)(&p.kind), (*intColumn)(&p.n)}, func() {
+			l.pairs = append(l.pairs, p)
+			total += p.n
+		})
+	if err != nil {
+		return 0, err
+	}
+	if len(l.pairs) <= maxPairs {
+		l.empty = len(l.pairs) == 0
+		return total, l.findOthers(ctx, total)
+	}
+	l.pairs = nil
+	total, err = l.store.count(ctx, `SELECT CAST(COALESCE(SUM(c.n), 0) AS bigint) FROM vault_token_counts c
+		WHERE c.tenant_id = ? AND `+l.setsOnCounts.text, args...)
+	return total, err
+}
+
+// findOthers looks whether all tokens are in the sets, when there are other
+// conditions, and so the tokens are counted.
+func (l *tokenList) findOthers(ctx context.Context, inSets int) error {
+	if len(l.rest) == 0 {
+		return nil
+	}
+	tokens, err := l.store.count(ctx, `SELECT CAST(COALESCE(SUM(c.n), 0) AS bigint) FROM vault_token_counts c WHERE c.tenant_id = ?`, l.tenant)
+	l.setsHold = tokens == inSets
+	return err
+}
+
+// driveBySets reads the list from the index of sets if its pairs are too many
+// to merge, but its tokens few enough to sort.
+func (l *tokenList) driveBySets(tokens int) error {
+	if l.pairs != nil || len(l.sets) == 0 || tokens > fewRows {
+		return nil
+	}
+	bySet, _, err := l.store.tokenDriver(l.filter.Tenant, storage.And(l.sets))
+	bySet.exact = false
+	l.drive = &bySet
+	return err
+}
+
+// ords is the query for the ords of a page, as o, in the order of the list. Of
+// several parts it takes as many as the page could need of each, in the order of
+// an index, and sorts those.
+func (l *tokenList) ords(limit, offset int) clause {
+	parts := l.found(true, always)
+	if len(parts) == 1 {
+		return l.inOrder(parts[0], limit, offset)
+	}
+	for i := range parts {
+		parts[i] = l.inOrder(parts[i], limit+offset, 0)
+	}
+	return l.merge(all(parts, 0, l.drive != nil), limit, offset)
+}
+
+func (l *tokenList) merge(parts clause, limit, offset int) clause {
+	return l.inOrder(clause{`SELECT m.o FROM (` + parts.text + `) m`, parts.args}, limit, offset)
+}
+
+func (l *tokenList) inOrder(part clause, limit, offset int) clause {
+	return clause{part.text + ` ORDER BY o ` + order(&l.filter) + ` LIMIT ? OFFSET ?`, append(slices.Clip(part.args), limit, offset)}
+}
+
+// found are queries for the ords, as o, of the tokens in the list within a bound
+// on them, together: for a page, or in order to count them. A token may be in
+// several of them if they are those of a driver.
+func (l *tokenList) found(paging bool, bound clause) []clause {
+	deep := !paging || l.filter.Offset >= deepOffset
+	switch {
+	case l.drive != nil && !(paging && l.unsorted):
+		parts := make([]clause, len(l.drive.parts))
+		for i, part := range l.drive.parts {
+			parts[i] = l.driven(part, deep, bound)
+		}
+		return parts
+	case l.pairs != nil:
+		parts := make([]clause, len(l.pairs))
+		for i := range l.pairs {
+			p := &l.pairs[i]
+			pair := clause{"t.set_id = ? AND t.type = ?", []any{p.set[:], p.kind}}
+			parts[i] = l.scanned([]clause{pair, l.on("t", l.rest), bound.of("t")}, deep)
+		}
+		return parts
+	default:
+		return []clause{l.scanned([]clause{l.where, bound.of("t")}, deep)}
+	}
+}
+
+// driven reads an index, and the token of each of its rows if there is something
+// that the ord does not tell. That is a value, and not a join, which a database
+// could begin with all tokens.
+func (l *tokenList) driven(part clause, deep bool, bound clause) clause {
+	others := slices.DeleteFunc(slices.Clone(l.residual), onOrd)
+	byOrd := slices.DeleteFunc(slices.Clone(l.residual), func(c storage.Cond) bool { return !onOrd(c) })
+	conditions := []clause{l.before("d"), bound.of("d"), l.on("d", byOrd)}
+	inSets := len(l.sets) == 0 || l.setsHold
+	if deep && inSets && len(others) == 0 {
+		conditions = append(conditions, l.live("d", true))
+	} else {
+		token := []clause{{"t.tenant_id = ? AND t.ord = d.ord", []any{l.tenant}}, l.on("t", others), l.live("t", deep)}
+		if !inSets {
+			token = append(token, l.setsOnTokens)
+		}
+		is := join(token, " AND ")
+		conditions = append(conditions, clause{`COALESCE((SELECT 1 FROM vault_tokens t WHERE ` + is.text + `), 0) = 1`, is.args})
+	}
+	where := join(conditions, " AND ")
+	return clause{`SELECT d.ord AS o FROM (` + part.text + `) d WHERE ` + where.text, slices.Concat(part.args, where.args)}
+}
+
+// scanned reads the tokens that conditions hold for.
+func (l *tokenList) scanned(conditions []clause, deep bool) clause {
+	where := join(append([]clause{{"t.tenant_id = ?", []any{l.tenant}}, l.live("t", deep), l.before("t")}, conditions...), " AND ")
+	return clause{`SELECT t.ord AS o FROM vault_tokens t WHERE ` + where.text, where.args}
+}
+
+// on is the conjunction of conditions, which newTokenList has compiled before, on
+// the table with an alias.
+func (l *tokenList) on(alias string, conds []storage.Cond) clause {
+	c, err := compile(&l.store.dialect, l.filter.Tenant, alias, storage.And(conds))
+	if err != nil {
+		return never // unreachable: the same conditions are part of where
+	}
+	return c
+}
+
+// live leaves out expired tokens. Where many are passed over it does so without a
+// look at every row on the way: those that have expired, but are still there, are
+// few.
+func (l *tokenList) live(alias string, deep bool) clause {
+	if l.filter.Now.IsZero() {
+		return always
+	}
+	now := l.filter.Now.UnixMicro()
+	if !deep {
+		return clause{`(` + alias + `.expires_at IS NULL OR ` + alias + `.expires_at > ?)`, []any{now}}
+	}
+	return clause{alias + `.ord NOT IN (SELECT e.ord FROM vault_tokens e WHERE e.tenant_id = ? AND e.expires_at <= ?)`,
+		[]any{l.tenant, now}}
+}
+
+func (l *tokenList) before(alias string) clause {
+	if l.filter.Before.IsZero() {
+		return always
+	}
+	return clause{alias + `.ord ` + beyond(l.filter.OldestFirst) + ` ?`, []any{l.store.dialect.ID(l.filter.Before)}}
+}
+
+// beyond compares the ord of a token that comes later in a list.
+func beyond(oldestFirst bool) string {
+	if oldestFirst {
+		return ">"
+	}
+	return "<"
+}
+
+// order is the direction of a list.
+func order(f *storage.TokenFilter) string {
+	if f.OldestFirst {
+		return "ASC"
+	}
+	return "DESC"
+}
+
+// total counts the tokens over all pages: those of the condition, less those of
+// them that have expired. Where rows have to be counted, it may stop early.
+func (l *tokenList) total(ctx context.Context) (int, error) {
+	if len(l.rest) > 0 {
+		return l.count(ctx, always)
+	}
+	args := append([]any{l.tenant}, l.setsOnCounts.args...)
+	const counted = `SELECT CAST(COALESCE(SUM(c.n), 0) AS bigint) FROM vault_token_counts c WHERE c.tenant_id = ? AND `
+	if l.filter.Now.IsZero() {
+		return l.store.count(ctx, counted+l.setsOnCounts.text, args...)
+	}
+	return l.store.count(ctx, `SELECT (`+counted+l.setsOnCounts.text+`) - (
+		SELECT count(*) FROM vault_tokens t WHERE t.tenant_id = ? AND t.expires_at <= ? AND `+l.setsOnTokens.text+`)`,
+		slices.Concat(args, []any{l.tenant, l.filter.Now.UnixMicro()}, l.setsOnTokens.args)...)
+}
+
+// count counts the tokens within a bound on their ords, row by row.
+func (l *tokenList) count(ctx context.Context, bound clause) (int, error) {
+	parts, overlap, most := l.found(false, bound), l.drive != nil, l.filter.CountUpTo
+	if most == 0 {
+		query := all(parts, 0, overlap)
+		return l.store.count(ctx, `SELECT count(*) FROM (`+query.text+`) f`, query.args...)
+	}
+	each := 0
+	if overlap && len(parts) > 1 {
+		each = most // so that no more are compared than could count
+	}
+	query := all(parts, each, overlap)
+	return l.store.count(ctx, `SELECT count(*) FROM (SELECT * FROM (`+query.text+`) f LIMIT ?) c`, append(query.args, most)...)
+}
