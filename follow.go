@@ -44,7 +44,8 @@ const sinceCursor = "since:"
 // It misses nothing: entries of a transaction that commits late are given when it
 // has been committed, though their ids and times are older than those of entries
 // that were given before. On PostgreSQL that means that entries wait while a
-// transaction that began before them, and has written something, is open. After
+// transaction that began before them, and has written something, is open; and a
+// follower that begins now sees what came since the oldest of those began. After
 // a restart the follower sees again what came after the cursor that it saved, and
 // nothing else; each entry has an id to tell it by. Entries that [Config].LogRetention
 // has deleted meanwhile are gone.
