@@ -5,7 +5,6 @@ package faults
 import (
 	"context"
 	"database/sql"
-	"fmt"
 	"net/http"
 	"net/url"
 	"os"
@@ -99,24 +98,22 @@ func TestFrozenServer(t *testing.T) {
 	}
 	options := &postgres.Options{RetryFor: 20 * unit, HangTimeout: 10 * unit}
 	n := openNodes(t, 2, opener(t, c.URL, options))
-	for _, seconds := range []time.Duration{5, 15, 60} {
-		t.Run(fmt.Sprintf("%d seconds", seconds), func(t *testing.T) {
-			l := n.start()
-			l.wait(t, 20)
-			must(t, c.Freeze())
-			over := time.After(seconds * unit)
-			if seconds == 60 {
-				n.ready(t, http.StatusServiceUnavailable)
-			}
-			<-over
-			must(t, c.Thaw())
-			l.wait(t, 20)
-			l.check(t)
-			if seconds < 20 {
-				return
-			}
+	for _, seconds := range []int{5, 15, 60} {
+		t.Logf("frozen for %d seconds", seconds)
+		l := n.start()
+		l.wait(t, 20)
+		must(t, c.Freeze())
+		over := time.After(time.Duration(seconds) * unit)
+		if seconds == 60 {
+			n.ready(t, http.StatusServiceUnavailable)
+		}
+		<-over
+		must(t, c.Thaw())
+		l.wait(t, 20)
+		l.check(t)
+		if seconds > 20 {
 			l.refused(t, 30*unit+5*time.Second)
-		})
+		}
 	}
 }
 
@@ -176,25 +173,19 @@ func execOn(c *pgtest.Cluster, statement string) error {
 func TestNoConnectionIsFree(t *testing.T) {
 	t.Parallel()
 	c := cluster(t, "max_connections = 30", "superuser_reserved_connections = 0")
-	for name, test := range map[string]struct {
-		wait    time.Duration
-		held    time.Duration
-		outcome func(*load, *testing.T)
-	}{
-		"for a moment": {time.Minute, time.Second, func(l *load, t *testing.T) { l.served(t) }},
-		"for long":     {time.Second, 3 * time.Second, func(l *load, t *testing.T) { l.refused(t, 6*time.Second) }},
-	} {
-		t.Run(name, func(t *testing.T) {
-			l := openNodes(t, 1, opener(t, c.URL, &postgres.Options{MaxConns: 5, RetryFor: test.wait, Schema: name})).start()
-			l.wait(t, 20)
-			release := hog(t, c)
-			<-time.After(test.held)
-			release()
-			l.wait(t, 20)
-			l.check(t)
-			test.outcome(l, t)
-		})
+	held := func(schema string, wait, held time.Duration) *load {
+		t.Logf("all connections are taken for %s, and callers wait for %s", held, wait)
+		l := openNodes(t, 1, opener(t, c.URL, &postgres.Options{MaxConns: 5, RetryFor: wait, Schema: schema})).start()
+		l.wait(t, 20)
+		release := hog(t, c)
+		<-time.After(held)
+		release()
+		l.wait(t, 20)
+		l.check(t)
+		return l
 	}
+	held("for a moment", time.Minute, time.Second).served(t)
+	held("for long", time.Second, 3*time.Second).refused(t, 6*time.Second)
 }
 
 // hog takes all connections of a server, those that others have too.

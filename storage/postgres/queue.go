@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 )
 
 // queue hands changes and readings to the connections that write.
@@ -324,7 +325,7 @@ func (q *queue) gather(first *pending) []*pending {
 
 // expect waits for as many callers of a tenant as there were before, for a while.
 func (q *queue) expect(first *pending) {
-	for end := time.Now().Add(routedPause); first.class != alone && time.Now().Before(end); time.Sleep(routedPause / 30) {
+	for end := time.Now().Add(routedPause); first.class != alone && time.Now().Before(end); sqlstore.Pause(context.Background(), routedPause/30) {
 		q.mu.Lock()
 		l := q.laneOf(first)
 		here := q.count(first) + 1

@@ -36,8 +36,8 @@ func (s *Store) ListTokens(ctx context.Context, f storage.TokenFilter) ([]storag
 	if err != nil || len(lists) == 0 {
 		return nil, 0, err
 	}
-	total, known := 0, false
-	if known = exactTotal(&f) && f.Offset >= deepOffset; known {
+	total, known := 0, exactTotal(&f) && f.Offset >= deepOffset
+	if known {
 		if total, err = sumTotals(ctx, lists); err != nil || f.Offset >= total {
 			return nil, total, err
 		}

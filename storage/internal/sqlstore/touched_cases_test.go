@@ -32,7 +32,7 @@ func TestRowsTouched(t *testing.T) {
 				t.Parallel()
 				s := load(t, n)
 				for _, test := range tokenCases(n) {
-					t.Run(test.name, func(t *testing.T) { s.hold(t, n, test) })
+					t.Run(test.name, func(t *testing.T) { s.hold(t, test) })
 				}
 				t.Run("count", func(t *testing.T) { s.holdCount(t, n) })
 				for _, test := range logCases(n) {
@@ -51,7 +51,7 @@ type tokenCase struct {
 	budget int
 }
 
-func (s *shelf) hold(t *testing.T, n int, test tokenCase) {
+func (s *shelf) hold(t *testing.T, test tokenCase) {
 	f := test.filter
 	f.Tenant, f.Limit, f.Count, f.Now = someTenant, shown, true, sometime
 	s.to.take()
