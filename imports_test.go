@@ -83,7 +83,7 @@ func TestImports(t *testing.T) {
 		"httpserver":                   {module, module + "/script", module + "/internal/trace", "github.com/google/uuid", "golang.org/x/time"},
 		"vaultclient":                  {module, module + "/script", module + "/internal/egress", module + "/internal/trace", "github.com/google/uuid"},
 		"internal/terminal":            {"golang.org/x/sys"},
-		"cmd/vault":                    {module + "/cmd/vault/internal/cli"},
+		"cmd/vault":                    {module + "/cmd/vault/internal/cli", "golang.org/x/crypto"},
 		"cmd/vault/internal/cli":       {module, "filippo.io/age", "github.com/ProtonMail/go-crypto", "github.com/goccy/go-yaml", "github.com/google/uuid", "github.com/lib/pq", module + "/internal/jsonx", module + "/internal/serve", module + "/internal/terminal", module + "/internal/token", module + "/jsruntime", module + "/script", module + "/storage", module + "/vaultclient", "golang.org/x/sys"},
 		"internal/serve":               {module, module + "/console", module + "/httpserver", module + "/internal/terminal", module + "/jsruntime", module + "/storage/postgres", module + "/storage/sqlite", "github.com/google/uuid", "github.com/prometheus/client_golang"},
 		"vaulttest":                    {module, module + "/storage/sqlite"},

@@ -48,8 +48,9 @@ install() {
 
 have go || fail "Go is missing: see https://go.dev/doc/install"
 if [ "$(id -u)" = 0 ] && have apt-get; then
-	# PgBouncer is optional: without it, its tests go to the server directly.
-	packages="$(missing)$(have pgbouncer || printf ' pgbouncer')"
+	# PgBouncer and buildah are optional: without the first, its tests go to the
+	# server directly; without the second, no image is built.
+	packages="$(missing)$(have pgbouncer || printf ' pgbouncer')$(have buildah || printf ' buildah')"
 	if [ -n "$packages" ]; then
 		echo "Installing what the tests need, with apt-get:$packages"
 		# shellcheck disable=SC2086 # a list of words

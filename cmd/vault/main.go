@@ -14,6 +14,8 @@ import (
 	"os/signal"
 	"syscall"
 
+	_ "golang.org/x/crypto/x509roots/fallback" // an image from scratch has no certificates of authorities
+
 	"github.com/seed-72ea4aab/vault/cmd/vault/internal/cli"
 )
 
