@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"time"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/admission"
@@ -33,9 +34,9 @@ type ImportOptions struct {
 	Name string
 	// FirstRow is the number of the first row. Zero means 1.
 	FirstRow int
-	// Resumed says that the rows may have been imported already. A row whose id
-	// belongs to a token with the same type and content then counts as skipped,
-	// whatever OnDuplicate says.
+	// Resumed says that the rows may have been imported already. A row whose id is
+	// taken then counts as skipped; for a client that may read the token, only if
+	// that has the same type and content. Rows that update do so again.
 	Resumed bool
 }
 
@@ -181,12 +182,14 @@ func (im *importer) add(ctx context.Context, p TokenParams, rowErr error) error 
 // is being written, and has the former written.
 func (im *importer) advance(ctx context.Context, yield func(ImportResult, error) bool) error {
 	next, before := im.next, im.written
+	var prepared time.Time
 	if next != nil {
+		if err := im.ask(ctx, len(next.rows)); err != nil {
+			return err // it may have waited long, so rights come after it
+		}
+		prepared = time.Now()
 		op, err := im.client.begin(ctx, access.TokenCreate)
 		if err != nil {
-			return err
-		}
-		if err := im.ask(ctx, len(next.rows)); err != nil {
 			return err
 		}
 		if err := next.prepare(op); err != nil {
@@ -201,6 +204,9 @@ func (im *importer) advance(ctx context.Context, yield func(ImportResult, error)
 			return before.err
 		}
 	}
+	if err := im.recheck(ctx, next, prepared); err != nil {
+		return err
+	}
 	if im.next, im.written = nil, next; next != nil {
 		go next.save()
 	}
@@ -213,6 +219,22 @@ func (im *importer) advance(ctx context.Context, yield func(ImportResult, error)
 		}
 	}
 	return nil
+}
+
+// rightsAge is how old the rights may be under which a batch is written. Only what
+// waits for a database that is out of reach is older.
+const rightsAge = time.Second / 2
+
+// recheck asks for the rights of a batch again, when they are too old.
+func (im *importer) recheck(ctx context.Context, b *importBatch, prepared time.Time) error {
+	if b == nil || time.Since(prepared) <= rightsAge {
+		return nil
+	}
+	now, err := im.client.begin(ctx, access.TokenCreate)
+	if err != nil {
+		return err
+	}
+	return b.recheck(now)
 }
 
 // ask asks the limiter of the request for so many tokens. The first one was paid

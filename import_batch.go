@@ -9,9 +9,11 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -69,19 +71,63 @@ func (b *importBatch) add(number int, p TokenParams, rowErr error) error {
 	if p.Data != nil {
 		p.Data = data
 	}
-	size := data.Size()
-	b.bytes += size
+	size := data.Size() + rowSize(&p)
 	b.rows = append(b.rows, importRow{params: p})
 	r := &b.rows[len(b.rows)-1]
 	r.result.Row = number
 	if err := cmp.Or(rowErr, err); err != nil {
 		r.fail(err)
+		size += sizeOfFields(r.result.Errors)
 	}
+	b.bytes += size
 	room := placeBytes
 	if size >= largeText {
-		room += copyTimes * size
+		room += copyTimes*size + data.Weight() + weightOfMask(p.Mask)
 	}
 	return hold(b.ctx, room)
+}
+
+// rowSize is how many bytes of text a row has beside its data.
+func rowSize(p *TokenParams) int {
+	size := len(p.ID) + len(p.FingerprintExpression) + sizeOfMask(p.Mask)
+	for _, texts := range [][]string{p.Containers, p.SearchIndexes} {
+		for _, text := range texts {
+			size += len(text) + perText
+		}
+	}
+	for name, value := range p.Metadata {
+		size += len(name) + len(value) + 2*perText
+	}
+	return size
+}
+
+// sizeOfFields is how many bytes the errors of a row take.
+func sizeOfFields(fields map[string][]string) (size int) {
+	for path, messages := range fields {
+		size += len(path) + perText
+		for _, message := range messages {
+			size += len(message) + perText
+		}
+	}
+	return size
+}
+
+// perText is what a text takes beside its bytes.
+const perText = 16
+
+func sizeOfMask(mask any) int {
+	if v, ok := mask.(jsonx.Value); ok {
+		return v.Size()
+	}
+	text, _ := textOf(mask)
+	return len(text)
+}
+
+func weightOfMask(mask any) int {
+	if v, ok := mask.(jsonx.Value); ok {
+		return v.Weight()
+	}
+	return sizeOfMask(mask)
 }
 
 // settled reports whether it is known what becomes of the row.
@@ -94,6 +140,7 @@ func (r *importRow) settle(outcome ImportOutcome, id string) {
 // fail settles a row that has an error of its own.
 func (r *importRow) fail(err error) {
 	r.settle(ImportFailed, "")
+	r.params, r.new, r.stored = TokenParams{}, newToken{}, storage.Token{} // it needs no memory any more
 	r.result.Err, r.result.Errors = err, fieldsOf(err)
 	if conflict, ok := errors.AsType[*ConflictError](err); ok {
 		r.result.Errors = conflict.Fields
@@ -174,6 +221,25 @@ func (b *importBatch) name(r *importRow) error {
 	return b.op.sealToken(&r.new.clearToken)
 }
 
+// recheck asks again whether the rows may be created, with the rights of another
+// moment.
+func (b *importBatch) recheck(now *operation) error {
+	for i := range b.rows {
+		r := &b.rows[i]
+		if r.settled() {
+			continue
+		}
+		again := r.new
+		again.operation = now
+		if err := again.mayCreate(); err != nil {
+			if err := r.refuse(err); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 const labelImport = "import"
 
 // derivedID returns the id of a row that has none. It is the same each time, and
@@ -239,10 +305,11 @@ func (b *importBatch) write() error {
 // findDuplicate settles a row that has the content of a token which is there.
 func (b *importBatch) findDuplicate(r *importRow) error {
 	dup, err := b.op.duplicateOf(b.ctx, &r.new.clearToken, "")
-	if err == nil && dup != nil {
-		r.settle(ImportSkipped, dup.ID)
+	if err != nil || dup == nil {
+		return err
 	}
-	return err
+	r.settle(ImportSkipped, dup.ID)
+	return b.op.logReads(b.ctx, audit.Read, entity{dup.Type, dup.ID}) // its id was told
 }
 
 // makeRoom finds out which rows have ids that are taken. Tokens that have expired
@@ -313,32 +380,53 @@ func (b *importBatch) settleTaken(r *importRow) error {
 	if err != nil {
 		return err
 	}
-	done := b.opts.Resumed && there.Type == r.stored.Type && there.Fingerprint == r.stored.Fingerprint
 	switch {
-	case b.opts.OnDuplicate == DuplicateSkips, done && b.opts.OnDuplicate != DuplicateUpdates:
+	case b.opts.OnDuplicate == DuplicateUpdates:
+		return b.updateTaken(r, there)
+	case b.opts.OnDuplicate == DuplicateSkips:
 		r.settle(ImportSkipped, there.ID)
-	case b.opts.OnDuplicate != DuplicateUpdates:
-		return errImportTaken
-	case there.Type != r.stored.Type:
-		return invalid("type", "is not that of the token with this id, and cannot change")
+		return nil
+	case b.opts.Resumed:
+		return b.settleDone(r, there)
 	default:
-		return b.updateTaken(r, there.ID)
+		return errImportTaken
 	}
+}
+
+// settleDone settles a row that may have been imported before. Whether the token
+// that has its id has the same content is looked at, and entered in the log, for
+// a client that may read it: to tell others would be a way to guess its data.
+func (b *importBatch) settleDone(r *importRow, there *storage.Token) error {
+	if _, ok := b.op.grant.Decide(access.TokenRead, there.ID, there.Containers); ok {
+		if err := b.op.logReads(b.ctx, audit.Read, entity{there.Type, there.ID}); err != nil {
+			return err
+		}
+		if there.Type != r.stored.Type || there.Fingerprint != r.stored.Fingerprint {
+			return errImportTaken
+		}
+	}
+	r.settle(ImportSkipped, there.ID)
 	return nil
 }
 
 // updateTaken changes the token that has the id of a row.
-func (b *importBatch) updateTaken(r *importRow, id string) error {
+func (b *importBatch) updateTaken(r *importRow, there *storage.Token) error {
+	if _, ok := b.op.grant.Decide(access.TokenUpdate, there.ID, there.Containers); !ok {
+		return errForbiddenToken(access.TokenUpdate)
+	}
+	if there.Type != r.stored.Type {
+		return invalid("type", "is not that of the token with this id, and cannot change")
+	}
 	patch, err := patchOf(r.params)
 	if err != nil {
 		return err
 	}
-	t, err := b.op.PatchToken(b.ctx, id, patch)
+	t, err := b.op.PatchToken(b.ctx, there.ID, patch)
 	if err != nil {
 		return err
 	}
 	r.settle(ImportUpdated, t.ID)
-	if t.ID != id {
+	if t.ID != there.ID {
 		r.settle(ImportSkipped, t.ID) // it would have become a duplicate of that
 	}
 	return nil

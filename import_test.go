@@ -382,3 +382,28 @@ func TestImportAndExportAreFlat(t *testing.T) {
 		t.Errorf("%d rows out, and %d MB of memory at most, want %d and 48", n, most>>20, rows)
 	}
 }
+
+// TestResumedImportTellsNothing imports guesses under the id of a token that the
+// caller may not read. It learns that the id is taken, and nothing about the data.
+func TestResumedImportTellsNothing(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	secret := aText("known-id", "the secret")
+	if _, err := v.Owner.CreateToken(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	opts := vault.ImportOptions{Resumed: true}
+	guesses := []vault.TokenParams{secret, aText("known-id", "a guess"), {ID: "known-id", Type: vault.TypeCardNumber, Data: visa}}
+	for _, guess := range guesses {
+		wantOutcomes(t, imported(t, v.Public, rowsOf(guess), opts), "1 skipped known-id")
+	}
+	opts = vault.ImportOptions{OnDuplicate: vault.DuplicateUpdates}
+	blind := holding(t, v, "token:create")
+	for _, guess := range guesses {
+		got := imported(t, blind, rowsOf(guess), opts)
+		wantError(t, "update", got[0].Err, vault.ErrForbidden)
+	}
+	reader := holding(t, v, "token:create", "token:read")
+	got := imported(t, reader, rowsOf(guesses[1]), vault.ImportOptions{Resumed: true})
+	wantError(t, "other content", got[0].Err, vault.ErrConflict)
+}

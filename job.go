@@ -18,6 +18,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/expr"
 	"github.com/seed-72ea4aab/vault/internal/jobs"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/internal/kept"
 	"github.com/seed-72ea4aab/vault/internal/limits"
 	"github.com/seed-72ea4aab/vault/internal/sealed"
 	"github.com/seed-72ea4aab/vault/internal/trace"
@@ -52,6 +53,11 @@ type reactJob struct {
 	// that it was replaced because the caller is gone.
 	Result    JSON `json:"result,omitempty"`
 	Withdrawn bool `json:"withdrawn,omitempty"`
+	// Uses are the tokens that the result depends on, unless they are too many.
+	Uses    []kept.Use `json:"uses,omitempty"`
+	TooMany bool       `json:"too_many,omitempty"`
+	// Retried says that it had been given up: the result is older than others.
+	Retried bool `json:"retried,omitempty"`
 	// Ran says how the run went.
 	Ran RunOutcome `json:"ran,omitzero"`
 }
@@ -88,16 +94,6 @@ func (k *caller) client(v *Vault, tenant uuid.UUID) (*Client, error) {
 	var err error
 	c.limit, err = access.New(accessRules(k.Rules), texts(k.Permissions))
 	return c, err
-}
-
-// gone returns ErrUnauthenticated when the caller is no more: its key was
-// replaced, its application was deleted, or its session has ended.
-func (k *caller) gone(ctx context.Context, v *Vault, tenant uuid.UUID) error {
-	c, err := k.client(v, tenant)
-	if err == nil {
-		_, err = c.begin(ctx, "")
-	}
-	return err
 }
 
 // reactLater stores an asynchronous run. It is durable when this returns.
@@ -261,7 +257,7 @@ func (j *leasedJob) run(ctx context.Context) error {
 	}
 	client.pending = &pendingWrites{leased: true}
 	began := time.Now()
-	result, err := client.runJob(limits.Lineage{Depth: j.react.Depth}.In(ctx), &j.react)
+	result, err := client.runJob(limits.Lineage{Depth: j.react.Depth}.Tracking(&client.pending.uses).In(ctx), &j.react)
 	if ctx.Err() != nil {
 		return ctx.Err() // the node stops, or has lost the job
 	}
@@ -280,6 +276,9 @@ func (j *leasedJob) run(ctx context.Context) error {
 	if j.react.Result, err = json.Marshal(answer); err != nil {
 		return err
 	}
+	var depends kept.Answer
+	depends.DependOn(&client.pending.uses)
+	j.react.Uses, j.react.TooMany = depends.Uses, depends.TooMany
 	j.react.Args = nil // they are not needed any more
 	j.row.Attempts = 0
 	return j.put(ctx, writes, 0)
@@ -337,11 +336,10 @@ const callbackTimeout = 15 * time.Second
 // is gone is not sent: the callback says so instead.
 func (j *leasedJob) deliver(ctx context.Context) error {
 	if !j.react.Withdrawn {
-		err := j.react.Caller.gone(ctx, j.v, j.tenant)
-		if errors.Is(err, ErrUnauthenticated) {
-			return j.withdraw(ctx)
-		}
-		if err != nil {
+		switch err := j.maySend(ctx); {
+		case errors.Is(err, ErrUnauthenticated), errors.Is(err, ErrForbidden), errors.Is(err, ErrWithdrawn):
+			return j.withdraw(ctx, err)
+		case err != nil:
 			return err
 		}
 	}
@@ -362,35 +360,30 @@ func (j *leasedJob) deliver(ctx context.Context) error {
 	return j.giveUp(ctx)
 }
 
-// withdraw replaces the result by the error that the caller is gone. Tries at
-// its delivery start from one.
-func (j *leasedJob) withdraw(ctx context.Context) error {
+// maySend asks whether the result may be sent: its caller must be there. One that
+// had been given up is older than the tokens may be that it was made of, so it is
+// treated as a stored answer is.
+func (j *leasedJob) maySend(ctx context.Context) error {
+	c, err := j.react.Caller.client(j.v, j.tenant)
+	if err != nil {
+		return err
+	}
+	op, err := c.begin(ctx, "")
+	if err != nil || !j.react.Retried {
+		return err
+	}
+	return op.replay(ctx, &kept.Answer{Uses: j.react.Uses, TooMany: j.react.TooMany})
+}
+
+// withdraw replaces the result by the error that says why it is not sent. Tries
+// at its delivery start from one.
+func (j *leasedJob) withdraw(ctx context.Context, why error) error {
 	var err error
-	if j.react.Result, err = json.Marshal(callbackError(ErrUnauthenticated)); err != nil {
+	if j.react.Result, err = json.Marshal(callbackError(why)); err != nil {
 		return err
 	}
 	j.react.Withdrawn, j.row.Attempts = true, 0
 	return j.put(ctx, nil, 0)
-}
-
-// giveUp marks the job as dead. It stays held, by this node, so that of several
-// who revive or discard it one succeeds: see [Client.RetryJob]. It leaves an entry
-// in the log.
-func (j *leasedJob) giveUp(ctx context.Context) error {
-	if err := j.refresh(ctx); err != nil {
-		return err
-	}
-	j.row.Dead, j.row.RunAt = true, j.v.now().Add(keepDeadJobs)
-	row, err := j.job(j.row, &j.react)
-	if err != nil {
-		return err
-	}
-	ch := j.change()
-	ch.UpdateJobs = []storage.JobUpdate{{Owner: j.v.worker.Owner, Job: row, Until: row.RunAt}}
-	entry := j.entry(audit.React, kindReactor, j.react.Reactor.String())
-	entry.Message = "Reactor callback abandoned"
-	ch.Logs = []storage.Log{entry}
-	return j.write(ctx, ch)
 }
 
 // errNotTaken means that a receiver did not acknowledge a callback.

@@ -5,12 +5,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/internal/kept"
 	"github.com/seed-72ea4aab/vault/internal/sealed"
 	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -117,7 +119,9 @@ func (c *Client) ListJobs(ctx context.Context, p ListJobsParams) ([]JobInfo, err
 }
 
 // RetryJob makes a dead job due again: its result is sent as if for the first
-// time. Of several who retry or discard a job, one succeeds, and the others get
+// time. When tokens that it was made of are gone, or those who used them may no
+// longer see them, the callback says so instead, as a stored answer would. A
+// result that saw a cvc is not kept. Of several who retry or discard a job, one succeeds, and the others get
 // ErrNotFound. Only the tenant itself may do it, and the log has an entry.
 func (c *Client) RetryJob(ctx context.Context, id uuid.UUID) error {
 	return c.changeDeadJob(ctx, "RetryJob", id, func(op *operation, row *storage.Job, job *reactJob, ch *storage.Change) (string, error) {
@@ -125,7 +129,7 @@ func (c *Client) RetryJob(ctx context.Context, id uuid.UUID) error {
 			return "", errorf(ErrConflict, "The job keeps nothing that could be sent again.")
 		}
 		holder := row.Owner
-		row.Dead, row.Attempts, row.RunAt = false, 0, op.now
+		row.Dead, row.Attempts, row.RunAt, job.Retried = false, 0, op.now, true
 		sealed, err := op.job(*row, job)
 		ch.UpdateJobs = []storage.JobUpdate{{Owner: holder, Job: sealed}}
 		return "Reactor callback retried", err
@@ -222,4 +226,36 @@ func (op *operation) jobInfo(ctx context.Context, row *storage.Job) (JobInfo, *r
 		info.Step = "deliver"
 	}
 	return info, job, nil
+}
+
+// giveUp marks the job as dead. It stays held, by this node, so that of several
+// who revive or discard it one succeeds: see [Client.RetryJob]. It leaves an entry
+// in the log.
+func (j *leasedJob) giveUp(ctx context.Context) error {
+	if err := j.refresh(ctx); err != nil {
+		return err
+	}
+	j.row.Dead, j.row.RunAt = true, j.v.now().Add(keepDeadJobs)
+	update, err := j.abandoned()
+	if err != nil {
+		return err
+	}
+	ch := j.change()
+	ch.UpdateJobs = []storage.JobUpdate{update}
+	entry := j.entry(audit.React, kindReactor, j.react.Reactor.String())
+	entry.Message = "Reactor callback abandoned"
+	ch.Logs = []storage.Log{entry}
+	return j.write(ctx, ch)
+}
+
+// abandoned is what is kept of a dead job. A result that may hold a cvc, or that
+// depends on more tokens than are known, could not be sent again, so it goes.
+func (j *leasedJob) abandoned() (storage.JobUpdate, error) {
+	sawCVC := func(u kept.Use) bool { return !u.CVCEnds.IsZero() }
+	if j.react.TooMany || slices.ContainsFunc(j.react.Uses, sawCVC) {
+		j.row.Payload = nil
+		return storage.JobUpdate{Owner: j.v.worker.Owner, Job: j.row}, nil
+	}
+	row, err := j.job(j.row, &j.react)
+	return storage.JobUpdate{Owner: j.v.worker.Owner, Job: row, Until: row.RunAt}, err
 }

@@ -16,8 +16,13 @@ import (
 // deadJob has the callback of a run fail until it is given up.
 func deadJob(t *testing.T, w *reactWorld, hook *receiver) vault.JobInfo {
 	t.Helper()
+	return deadJobOf(t, w, hook, nil)
+}
+
+func deadJobOf(t *testing.T, w *reactWorld, hook *receiver, args any) vault.JobInfo {
+	t.Helper()
 	hook.answer(http.StatusInternalServerError)
-	if _, err := w.Private.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{CallbackURL: hook.URL}); err != nil {
+	if _, err := w.Private.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{CallbackURL: hook.URL, Args: args}); err != nil {
 		t.Fatal(err)
 	}
 	for range 10 {
@@ -122,5 +127,47 @@ func TestRetriedResultOfOneWhoIsGone(t *testing.T) {
 	last := string(hook.bodies[len(hook.bodies)-1])
 	if !strings.Contains(last, "401") || strings.Contains(last, "secret") {
 		t.Errorf("sent %s", last)
+	}
+}
+
+// TestRetriedResultOfWhatIsGone finds that a result is not sent again when a token
+// that it was made of is gone, and is not even kept when it saw a cvc.
+func TestRetriedResultOfWhatIsGone(t *testing.T) {
+	t.Parallel()
+	echo := func(_ context.Context, args map[string]any, _ script.Host) (any, error) {
+		return map[string]any{"raw": args}, nil
+	}
+	for name, card := range map[string]vault.TokenParams{
+		"a token": {ID: "used", Type: vault.TypeCardNumber, Data: visa},
+		"a cvc":   {ID: "used", Type: vault.TypeCard, Data: vault.CardData{Number: visa, ExpirationMonth: 12, ExpirationYear: 2040, CVC: "987"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, hook := newReactWorld(t, echo), newReceiver(t)
+			if _, err := w.Private.CreateToken(t.Context(), card); err != nil {
+				t.Fatal(err)
+			}
+			dead := deadJobOf(t, w, hook, map[string]any{"card": "{{ used }}"})
+			if name == "a cvc" {
+				wantError(t, "retry", w.Owner.RetryJob(t.Context(), dead.ID), vault.ErrConflict)
+				return
+			}
+			if err := w.Private.DeleteToken(t.Context(), "used"); err != nil {
+				t.Fatal(err)
+			}
+			hook.answer(http.StatusOK)
+			if err := w.Owner.RetryJob(t.Context(), dead.ID); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				if err := w.Work(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			last := string(hook.bodies[len(hook.bodies)-1])
+			if !strings.Contains(last, "409") || strings.Contains(last, visa) {
+				t.Errorf("sent %s", last)
+			}
+		})
 	}
 }

@@ -38,14 +38,14 @@ func (op *operation) noteUse(ctx context.Context, permission string, t *clearTok
 // tokens must still be allowed to see as much of them, else it is ErrForbidden,
 // and the data must exist, else it is ErrWithdrawn. Each replay is a use of the
 // tokens, and entered in the log.
-func (o *onceCall) replay(ctx context.Context, k *kept.Answer) error {
+func (op *operation) replay(ctx context.Context, k *kept.Answer) error {
 	if k.TooMany {
 		return ErrWithdrawn
 	}
 	if len(k.Uses) == 0 {
 		return nil
 	}
-	rows, err := o.rowsOf(ctx, k.Uses)
+	rows, err := op.rowsOf(ctx, k.Uses)
 	if err != nil {
 		return err
 	}
@@ -53,14 +53,14 @@ func (o *onceCall) replay(ctx context.Context, k *kept.Answer) error {
 	var seen []entity
 	for _, use := range k.Uses {
 		row := rows[use.Ord]
-		if row == nil || expiredRow(row, o.now) {
+		if row == nil || expiredRow(row, op.now) {
 			withdrawn = true
 			continue
 		}
-		if err := o.maySeeAgain(ctx, &use, row); err != nil {
+		if err := op.maySeeAgain(ctx, &use, row); err != nil {
 			return err
 		}
-		if !use.CVCEnds.IsZero() && (row.CVC == nil || !row.CVCExpiresAt.Equal(use.CVCEnds) || !row.CVCExpiresAt.After(o.now)) {
+		if !use.CVCEnds.IsZero() && (row.CVC == nil || !row.CVCExpiresAt.Equal(use.CVCEnds) || !row.CVCExpiresAt.After(op.now)) {
 			withdrawn = true
 		}
 		if e := (entity{row.Type, row.ID}); !slices.Contains(seen, e) {
@@ -70,11 +70,11 @@ func (o *onceCall) replay(ctx context.Context, k *kept.Answer) error {
 	if withdrawn {
 		return ErrWithdrawn
 	}
-	return o.logReads(ctx, audit.Use, seen...)
+	return op.logReads(ctx, audit.Use, seen...)
 }
 
 // rowsOf reads the rows of tokens that were used, without opening them.
-func (o *onceCall) rowsOf(ctx context.Context, uses []kept.Use) (map[uuid.UUID]*storage.Token, error) {
+func (op *operation) rowsOf(ctx context.Context, uses []kept.Use) (map[uuid.UUID]*storage.Token, error) {
 	var ids []string
 	for i := range uses {
 		if !slices.Contains(ids, uses[i].ID) {
@@ -83,7 +83,7 @@ func (o *onceCall) rowsOf(ctx context.Context, uses []kept.Use) (map[uuid.UUID]*
 	}
 	rows := map[uuid.UUID]*storage.Token{}
 	for piece := range slices.Chunk(ids, detokenizedAtOnce) {
-		some, err := o.rows(ctx, piece)
+		some, err := op.rows(ctx, piece)
 		if err != nil {
 			return nil, err
 		}
@@ -96,10 +96,10 @@ func (o *onceCall) rowsOf(ctx context.Context, uses []kept.Use) (map[uuid.UUID]*
 }
 
 // maySeeAgain asks whether the one that used a token may still see as much.
-func (o *onceCall) maySeeAgain(ctx context.Context, use *kept.Use, row *storage.Token) error {
-	grant := o.grant
+func (op *operation) maySeeAgain(ctx context.Context, use *kept.Use, row *storage.Token) error {
+	grant := op.grant
 	if use.As != (uuid.UUID{}) {
-		id, err := o.follow(ctx, use.As)
+		id, err := op.follow(ctx, use.As)
 		if errors.Is(err, ErrNotFound) || errors.Is(err, ErrUnauthenticated) {
 			return errorf(ErrForbidden, "The application that the stored answer depends on no longer exists.")
 		}

@@ -40,3 +40,22 @@ func Weight(data []byte) int {
 	}
 	return weight
 }
+
+// Weight returns about how many bytes the value takes, as the function of the
+// same name does for its text.
+func (v Value) Weight() int {
+	weight := valueWeight
+	switch v.Kind() {
+	case Number, String:
+		weight += len(v.text())
+	case Array:
+		for _, e := range v.Elems() {
+			weight += e.Weight()
+		}
+	case Object:
+		for _, m := range v.Members() {
+			weight += memberWeight + len(m.Name) + m.Value.Weight()
+		}
+	}
+	return weight
+}
