@@ -189,7 +189,7 @@ func (l *load) call(node int) {
 		data := uuid.NewString()
 		l.until(node, "PATCH", "/tokens/"+id, fmt.Sprintf(`{"data":%q}`, data), "", 200)
 		l.acknowledge(id, data)
-		l.until(node, "GET", "/tokens/"+id, "", "", 200)
+		l.read(node, id)
 		if n%3 == 0 {
 			// One that is tried again may have been deleted the first time.
 			l.until(node, "DELETE", "/tokens/"+id, "", "", 204, 404)
@@ -227,6 +227,10 @@ func (l *load) create(node int) string {
 	l.replays[once] = a.Body.String()
 	l.mu.Unlock()
 	return id
+}
+
+func (l *load) read(node int, id string) {
+	l.until(node, "GET", "/tokens/"+id, "", "", 200)
 }
 
 // createAtRisk creates a token without a key. What a 503 has left open stays so.
