@@ -112,7 +112,8 @@ func TestServerThatStaysAway(t *testing.T) {
 	n.ready(t, http.StatusOK)
 }
 
-// A server that hangs has its connections, and says nothing.
+// A server that hangs has its connections, and says nothing. Callers are served
+// when that is over before their wait is, and refused otherwise.
 func TestFrozenServer(t *testing.T) {
 	t.Parallel()
 	c := cluster(t)
@@ -120,7 +121,7 @@ func TestFrozenServer(t *testing.T) {
 		t.Skip(err)
 	}
 	must(t, c.Thaw())
-	unit := 100 * time.Millisecond // is a second of what is meant
+	unit := 200 * time.Millisecond // is a second of what is meant; a busy machine takes its share
 	if soak(t) > 0 {
 		unit = time.Second
 	}
@@ -139,7 +140,9 @@ func TestFrozenServer(t *testing.T) {
 		must(t, c.Thaw())
 		l.wait(t, 20)
 		l.check(t)
-		if seconds > 20 {
+		if seconds < 20 {
+			l.served(t)
+		} else {
 			l.refused(t, 30*unit+5*time.Second)
 		}
 	}
