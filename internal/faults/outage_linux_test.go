@@ -88,7 +88,8 @@ func TestFullDisk(t *testing.T) {
 	})
 }
 
-// A file that cannot be written is refused when it is opened, in words.
+// A file that cannot be written is refused when it is opened, in words. What
+// callers see when it turns read-only later is a test of the storage.
 func TestReadOnlyFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -100,7 +101,11 @@ func TestReadOnlyFile(t *testing.T) {
 	must(t, os.Chmod(dir, 0o500))
 	t.Cleanup(func() { must(t, os.Chmod(dir, 0o700)) })
 	if os.Geteuid() == 0 { // for whom modes do not count
-		must(t, syscall.Mount(dir, dir, "", syscall.MS_BIND, ""))
+		err := syscall.Mount(dir, dir, "", syscall.MS_BIND, "")
+		if errors.Is(err, syscall.EPERM) {
+			t.Skip("this root cannot mount a folder, and modes do not bind it")
+		}
+		must(t, err)
 		t.Cleanup(func() { must(t, syscall.Unmount(dir, syscall.MNT_DETACH)) })
 		must(t, syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_BIND|syscall.MS_RDONLY, ""))
 	}

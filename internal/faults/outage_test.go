@@ -108,13 +108,14 @@ type ledger struct {
 	mu       sync.Mutex
 	tokens   map[string]string // the data of each token; empty when it is deleted
 	replays  map[string]string // the answer of each key of idempotency
+	entries  map[string]int    // how many updates and reads of each token the log must have
 	statuses map[int]int
 	longest  time.Duration
 	wrong    []string
 }
 
 func newLedger() *ledger {
-	return &ledger{tokens: map[string]string{}, replays: map[string]string{}, statuses: map[int]int{}}
+	return &ledger{tokens: map[string]string{}, replays: map[string]string{}, entries: map[string]int{}, statuses: map[int]int{}}
 }
 
 // saw counts an answer, and reports whether it is one of those that a request
@@ -146,6 +147,13 @@ func (l *ledger) acknowledge(id, data string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.tokens[id] = data
+}
+
+// entered expects one more entry of the log, for an operation on a token.
+func (l *ledger) entered(operation, id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.entries[operation+" "+id]++
 }
 
 // load is callers at work.
@@ -189,7 +197,8 @@ func (l *load) call(node int) {
 		data := uuid.NewString()
 		l.until(node, "PATCH", "/tokens/"+id, fmt.Sprintf(`{"data":%q}`, data), "", 200)
 		l.acknowledge(id, data)
-		l.until(node, "GET", "/tokens/"+id, "", "", 200)
+		l.entered("update", id)
+		l.read(node, id)
 		if n%3 == 0 {
 			// One that is tried again may have been deleted the first time.
 			l.until(node, "DELETE", "/tokens/"+id, "", "", 204, 404)
@@ -227,6 +236,11 @@ func (l *load) create(node int) string {
 	l.replays[once] = a.Body.String()
 	l.mu.Unlock()
 	return id
+}
+
+func (l *load) read(node int, id string) {
+	l.until(node, "GET", "/tokens/"+id, "", "", 200)
+	l.entered("read", id)
 }
 
 // createAtRisk creates a token without a key. What a 503 has left open stays so.
@@ -282,6 +296,12 @@ func (l *load) check(t *testing.T) {
 	}
 	for id, data := range l.tokens {
 		l.checkToken(t, id, data, found, logged)
+	}
+	for entry, want := range l.entries {
+		// What a 503 has left open may have an entry too.
+		if got := logged[entry]; got < want {
+			t.Errorf("%s: %d entries in the log, want at least %d", entry, got, want)
+		}
 	}
 	for once, body := range l.replays {
 		a := l.send(len(l.handlers)-1, "POST", "/tokens", tokenBody("another"), once)

@@ -26,5 +26,10 @@ func (*Cluster) Control(...string) error { return errNoCluster }
 // Follow always fails.
 func (*Cluster) Follow(*Cluster) error { return errNoCluster }
 
-// Pooled is URL: a pooler cannot be started on this system.
-func Pooled(t testing.TB) string { return URL(t) }
+// Pooled is URL, and says so in the test's log: a pooler cannot be started on this
+// system.
+func Pooled(t testing.TB) string {
+	t.Helper()
+	t.Log("pgtest: PgBouncer cannot be started here: this test runs on PostgreSQL itself, without a pooler")
+	return URL(t)
+}

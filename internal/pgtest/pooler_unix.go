@@ -40,13 +40,15 @@ kill -KILL $! 2>/dev/null
 `
 
 // Pooled returns the address of an empty schema as URL does, but, where
-// PgBouncer is installed, through it in transaction mode.
+// PgBouncer is installed, through it in transaction mode. The test's log says
+// where it is not.
 func Pooled(t testing.TB) string {
 	t.Helper()
 	own := URL(t)
 	program, err := exec.LookPath("pgbouncer")
 	if err != nil {
 		if program, err = exec.LookPath("/usr/sbin/pgbouncer"); err != nil {
+			t.Log("pgtest: PgBouncer is not installed: this test runs on PostgreSQL itself, without a pooler")
 			return own
 		}
 	}
