@@ -58,7 +58,6 @@ func runBody(r script.Runtime, tenant, body string, timeout time.Duration) (stri
 // knownMisses are the snippets on which goja differs from Node 16.
 var knownMisses = map[string]string{
 	"misc 22": "goja words the errors of its own that code catches in another way",
-	"Perf/semantics | RangeError on infinite recursion": "goja's stack overflow cannot be caught",
 }
 
 func TestCorpora(t *testing.T) {

@@ -79,21 +79,27 @@ type execution struct {
 	limits limits
 	brand  *goja.Symbol // marks the error classes that choose an answer
 
-	loop      loop
-	natives   map[string]goja.Value
-	modules   map[string]goja.Value   // of the prelude
-	packages  map[string]*goja.Object // the module object of each unit that was required
-	used      map[string]bool         // units that the tenant's code has required
-	hashes    []hash.Hash
-	ciphers   []*cipherState
-	zlibs     map[int]zlibState
-	lastZlib  int
-	logged    int
-	task      func()     // what the trampoline runs
-	taskErr   error      // what it ended with
-	enter     goja.Value // the trampoline
-	enterCall goja.Callable
-	started   time.Time
+	loop     loop
+	natives  map[string]goja.Value
+	modules  map[string]goja.Value   // of the prelude
+	packages map[string]*goja.Object // the module object of each unit that was required
+	used     map[string]bool         // units that the tenant's code has required
+	hashes   []hash.Hash
+	ciphers  []*cipherState
+	zlibs    map[int]zlibState
+	lastZlib int
+	logged   int
+	task     func()        // what the trampoline runs
+	taskErr  error         // what it ended with
+	enter    goja.Callable // runs the task, then the jobs of promises
+	started  time.Time
+
+	jump       func() // calls turn within the trampoline
+	turn       func()
+	jobs       jobFrames
+	rangeError goja.Value   // the class
+	overflow   *goja.Object // the last error of too many calls
+	counting   bool         // of frames is under way
 
 	mu      sync.Mutex
 	stopped atomic.Pointer[script.ErrorKind]
@@ -118,12 +124,15 @@ func newExecution(code *compiled, p port, l limits) *execution {
 	c.vm.SetParserOptions(parser.WithDisableSourceMaps)
 	c.vm.SetRandSource(rand.Float64)
 	c.vm.SetPromiseRejectionTracker(c.trackRejection)
-	c.enter = c.vm.ToValue(func(goja.FunctionCall) goja.Value {
-		c.task()
-		c.runTicks()
+	c.rangeError = c.vm.Get("RangeError")
+	c.jump = c.newTrampoline()
+	c.jobs.c = c
+	c.vm.SetAsyncContextTracker(&c.jobs)
+	c.enter, _ = goja.AssertFunction(c.vm.ToValue(func(goja.FunctionCall) goja.Value {
+		c.turn = c.task
+		c.jump()
 		return goja.Undefined()
-	})
-	c.enterCall, _ = goja.AssertFunction(c.enter)
+	}))
 	return c
 }
 
@@ -163,6 +172,7 @@ func (e *engine) run(j job, p port, started func(*execution)) (json.RawMessage, 
 	}
 	timer := time.AfterFunc(j.limits.Timeout-time.Since(begin), func() { c.stop(script.Timeout) })
 	defer timer.Stop()
+	defer c.jobs.close()
 	defer c.closeStreams()
 	defer c.stop(script.Timeout)
 	started(c)
@@ -210,7 +220,7 @@ func (c *execution) perform(j job) (json.RawMessage, *script.Error) {
 		return nil, c.failure(err)
 	}
 	var result goja.Value
-	if err := c.macrotask(func() error {
+	if err := c.microtask(func() error {
 		result, err = main(goja.Undefined(), req)
 		return err
 	}); err != nil {
@@ -225,24 +235,36 @@ func (c *execution) perform(j job) (json.RawMessage, *script.Error) {
 // macrotask runs f as one turn of the event loop: f, then process.nextTick
 // callbacks, then promise jobs, then the ticks that those added.
 func (c *execution) macrotask(f func() error) error {
-	c.task = func() { c.taskErr = f() }
-	c.taskErr = nil
-	if _, err := c.enterCall(goja.Undefined()); err != nil {
-		return err
-	}
-	if c.taskErr != nil {
-		return c.taskErr
-	}
-	for len(c.loop.ticks) > 0 {
-		c.task = func() {}
-		if _, err := c.enterCall(goja.Undefined()); err != nil {
+	return c.microtask(func() error {
+		if err := f(); err != nil {
 			return err
 		}
-		if c.taskErr != nil {
-			return c.taskErr
+		return c.runTicks()
+	})
+}
+
+// microtask runs f as a job of a promise: other jobs go before the callbacks of
+// process.nextTick.
+func (c *execution) microtask(f func() error) error {
+	if err := c.enterTask(f); err != nil {
+		return err
+	}
+	for len(c.loop.ticks) > 0 {
+		if err := c.enterTask(c.runTicks); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// enterTask runs f, then the jobs of promises.
+func (c *execution) enterTask(f func() error) error {
+	c.taskErr = nil
+	c.task = func() { c.taskErr = f() }
+	if _, err := c.enter(goja.Undefined()); err != nil && c.taskErr == nil {
+		return err
+	}
+	return c.taskErr
 }
 
 // native returns a function of the registry as a JavaScript function. A Go

@@ -60,12 +60,13 @@ func (c *execution) failure(err error) *script.Error {
 		}
 		return e
 	case errors.As(err, &overflow):
-		e := stopError(script.Stack)
-		e.Name = "RangeError"
-		e.Frames = c.frames(overflow.Stack())
-		return e
+		return c.tooDeep(overflow.Stack())
 	case errors.Is(err, errDeadlock):
 		return stopError(script.Deadlock)
+	case errors.As(err, &rejected) && c.overflowed(rejected.reason):
+		return c.tooDeep(nil)
+	case errors.As(err, &thrown) && c.overflowed(thrown.Value()):
+		return c.tooDeep(thrown.Stack())
 	case errors.As(err, &rejected):
 		return c.thrown(rejected.reason, nil)
 	case errors.As(err, &thrown):

@@ -255,12 +255,15 @@ func (c *execution) answer(r reply) error {
 
 // runTicks runs the callbacks of process.nextTick, including those
 // that are added meanwhile.
-func (c *execution) runTicks() {
-	for len(c.loop.ticks) > 0 && c.taskErr == nil {
+func (c *execution) runTicks() error {
+	for len(c.loop.ticks) > 0 {
 		f := c.loop.ticks[0]
 		c.loop.ticks = c.loop.ticks[1:]
-		_, c.taskErr = f(goja.Undefined())
+		if _, err := f(goja.Undefined()); err != nil {
+			return err
+		}
 	}
+	return nil
 }
 
 // next returns the earliest timer.

@@ -25,6 +25,7 @@ var patches = map[string]string{
 	"toGMTString":       "patch_annexb",
 	"trimLeft":          "patch_annexb",
 	"trimRight":         "patch_annexb",
+	"unscopables":       "patch_array",
 	"isWellFormed":      "patch_wellformed",
 	"toWellFormed":      "patch_wellformed",
 }

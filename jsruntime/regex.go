@@ -55,7 +55,11 @@ var regexpNatives = map[string]native{
 func checkedPattern(text, flags string) (out string, err error) {
 	p := &pattern{src: []rune(text), names: map[string]bool{}, fold: strings.Contains(flags, "i")}
 	p.sets = strings.Contains(flags, "v")
-	p.unicode = p.sets || strings.Contains(flags, "u")
+	p.unicode = strings.Contains(flags, "u")
+	if p.sets && p.unicode {
+		return "", errors.New("Invalid regular expression flags: u and v exclude each other")
+	}
+	p.unicode = p.unicode || p.sets
 	defer func() {
 		switch bad := recover().(type) {
 		case nil:

@@ -15,9 +15,18 @@ const own = (buffer) => {
 function SharedArrayBuffer(length) {
   if (!new.target) throw new TypeError("Constructor SharedArrayBuffer requires 'new'");
   const out = Reflect.construct(ArrayBuffer, [length], new.target);
+  if (Object.getPrototypeOf(out) === ArrayBuffer.prototype && new.target.prototype !== ArrayBuffer.prototype) Object.setPrototypeOf(out, SharedArrayBuffer.prototype);
   shared.add(out);
   return out;
 }
+Object.defineProperty(ArrayBuffer.prototype, 'slice', {
+  value: { slice(start, end) {
+    if (shared.has(this)) throw new TypeError('the receiver is not an ArrayBuffer');
+    return slice.call(this, start, end);
+  } }.slice,
+  writable: true,
+  configurable: true,
+});
 const members = {
   get byteLength() { return byteLength.call(own(this)); },
   slice(start, end) {

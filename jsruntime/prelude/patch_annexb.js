@@ -7,6 +7,7 @@ const add = (target, methods) => {
 };
 const define = (object, key, part) => Object.defineProperty(object, key, { ...part, enumerable: true, configurable: true });
 const lookup = (object, key, part) => {
+  if (object === undefined || object === null) throw new TypeError('Cannot convert undefined or null to object');
   for (let o = object; o !== null; o = Object.getPrototypeOf(o)) {
     const found = Object.getOwnPropertyDescriptor(o, key);
     if (found) return found[part];

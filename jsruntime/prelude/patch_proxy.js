@@ -43,12 +43,15 @@ function Wrapped(target, handler) {
   if (typeof target === 'function') proxies.add(proxy);
   return proxy;
 }
-Wrapped.revocable = function revocable(target, handler) {
-  const made = Native.revocable(target, make(target, handler));
-  if (typeof target === 'function') proxies.add(made.proxy);
-  return made;
+// A bound function is a constructor without a prototype property, as Proxy is.
+const Bound = Wrapped.bind(undefined);
+const members = {
+  revocable(target, handler) {
+    const made = Native.revocable(target, make(target, handler));
+    if (typeof target === 'function') proxies.add(made.proxy);
+    return made;
+  },
 };
-Object.defineProperty(Wrapped.revocable, 'name', { value: 'revocable' });
-Object.defineProperty(Wrapped, 'name', { value: 'Proxy' });
-Object.defineProperty(Wrapped, 'prototype', { value: undefined });
-Object.defineProperty(globalThis, 'Proxy', { value: Wrapped, writable: true, configurable: true });
+Object.defineProperty(Bound, 'revocable', { value: members.revocable, writable: true, configurable: true });
+Object.defineProperty(Bound, 'name', { value: 'Proxy', configurable: true });
+Object.defineProperty(globalThis, 'Proxy', { value: Bound, writable: true, configurable: true });

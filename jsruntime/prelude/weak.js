@@ -3,10 +3,16 @@
 const canBeHeld = (value) => (typeof value === 'object' && value !== null) || typeof value === 'function'
   || (typeof value === 'symbol' && Symbol.keyFor(value) === undefined);
 
+// adopt gives an object the prototype of its class where that of new.target is none.
+function adopt(object, target, prototype) {
+  if (Object.getPrototypeOf(object) === Object.prototype && target.prototype !== Object.prototype) Object.setPrototypeOf(object, prototype);
+}
+
 class WeakRef {
   #target;
   constructor(target) {
     if (!canBeHeld(target)) throw new TypeError('WeakRef: target must be an object');
+    adopt(this, new.target, WeakRef.prototype);
     this.#target = target;
   }
   deref() { return this.#target; }
@@ -16,6 +22,7 @@ class FinalizationRegistry {
   #tokens = new Set();
   constructor(cleanup) {
     if (typeof cleanup !== 'function') throw new TypeError('FinalizationRegistry: cleanup must be callable');
+    adopt(this, new.target, FinalizationRegistry.prototype);
   }
   register(target, held, token) {
     const tokens = this.#tokens;
