@@ -59,7 +59,7 @@ func TestSystem(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	s, err := v.System(t.Context())
-	if err != nil || len(s.Migrations) == 0 || len(s.Pools) == 0 || s.Config.MaxBytes != 5<<20 {
+	if err != nil || len(s.Migrations) == 0 || len(s.Pools) == 0 || s.Config.MaxBytes != 5<<20 || s.Workers != nil {
 		t.Errorf("%+v, %v", s, err)
 	}
 }

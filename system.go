@@ -3,6 +3,8 @@ package vault
 import (
 	"context"
 	"database/sql"
+
+	"github.com/seed-72ea4aab/vault/script"
 )
 
 // System is how a vault is set up and how its database is connected, for a page
@@ -16,10 +18,13 @@ type System struct {
 	// Pools are the pools of database connections, by name; nil for a storage that
 	// does not say.
 	Pools map[string]sql.DBStats
+	// Workers are the figures of Config.Runtime; nil for a runtime that does not
+	// report them, and without one.
+	Workers *script.Stats
 }
 
-// System returns how the vault is set up. The storages of this module say all of
-// it.
+// System returns how the vault is set up. The storages of this module and the
+// worker processes of jsruntime say all of it.
 func (v *Vault) System(ctx context.Context) (*System, error) {
 	if v.closed.Load() {
 		return nil, ErrClosed
@@ -27,6 +32,10 @@ func (v *Vault) System(ctx context.Context) (*System, error) {
 	out := &System{Config: v.cfg}
 	if s, ok := v.store.(interface{ Pools() map[string]sql.DBStats }); ok {
 		out.Pools = s.Pools()
+	}
+	if r, ok := v.cfg.Runtime.(script.Reporter); ok {
+		stats := r.Stats()
+		out.Workers = &stats
 	}
 	var err error
 	if s, ok := v.store.(interface {

@@ -3,6 +3,7 @@ package console_test
 import (
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/console"
 )
 
 // action is something that a page lets one do, and the role that it needs.
@@ -19,7 +21,7 @@ type action struct {
 	role string
 }
 
-// actions are all that there are.
+// actions are all that there are: see [TestActionsAreAll].
 func (w *world) actions() map[string]action {
 	return map[string]action{
 		"save tenant":        {"", url.Values{"name": {"Renamed"}}, "owner"},
@@ -31,6 +33,23 @@ func (w *world) actions() map[string]action {
 		"retry job":          {"/jobs/" + w.dead.String() + "/retry", nil, "operator"},
 		"discard job":        {"/jobs/" + w.dead.String() + "/discard", nil, "operator"},
 		"end session":        {"/sessions/" + w.session.String() + "/end", nil, "operator"},
+	}
+}
+
+// ids matches the ids in the path of an action.
+var ids = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f-]{27}`)
+
+// TestActionsAreAll finds every action of the console in the list that other tests
+// try with each role and from other sites.
+func TestActionsAreAll(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	listed := map[string]string{}
+	for _, a := range w.actions() {
+		listed["POST /tenants/{tenant}"+ids.ReplaceAllString(a.path, "{id}")] = a.role
+	}
+	if diff := cmp.Diff(console.Actions(console.Handler(w.Vault.Vault, nil)), listed); diff != "" {
+		t.Errorf("actions of the console, and of the tests (-console +tests):\n%s", diff)
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -77,44 +79,100 @@ func BenchmarkOverview(b *testing.B) {
 	}
 }
 
-// BenchmarkTenScreens is the processor time that ten pages which are left open
-// take, as a part of one processor.
+// BenchmarkTenScreens is the processor time that a server takes, as a part of one
+// processor: with and without ten pages that are left open, and with and without
+// callers. A profile of it tells what of that is the console's.
 func BenchmarkTenScreens(b *testing.B) {
+	for _, callers := range []int{0, 4} {
+		for _, screens := range []int{0, 10} {
+			b.Run(fmt.Sprintf("callers=%d/screens=%d", callers, screens), func(b *testing.B) { benchScreens(b, callers, screens) })
+		}
+	}
+}
+
+func benchScreens(b *testing.B, callers, screens int) {
 	v := newBenchVault(b)
 	v.grow(b, 10_000)
 	srv := httptest.NewServer(http.StripPrefix("/console", console.Handler(v.Vault, &console.Options{Authorize: console.LocalOnly, Recorder: v.rec})))
 	defer srv.Close()
 	ctx, leave := context.WithCancel(context.Background())
 	defer leave()
-	var screens []*bufio.Reader
-	for range 10 {
-		req, _ := http.NewRequestWithContext(ctx, http.MethodGet, srv.URL+"/console/events", nil)
-		res, err := http.DefaultClient.Do(req)
-		if err != nil {
-			b.Fatal(err)
-		}
-		defer res.Body.Close()
-		screens = append(screens, bufio.NewReader(res.Body))
+	var open []*bufio.Reader
+	for range screens {
+		open = append(open, openScreen(ctx, b, srv.URL+"/console/events"))
 	}
-	round := func() {
-		for _, s := range screens {
-			for {
-				line, err := s.ReadString('\n')
-				if err != nil {
-					b.Fatal(err)
-				}
-				if strings.HasPrefix(line, "event: overview") {
-					break
-				}
+	nextNews(b, open) // all are connected
+	stop := v.call(ctx, b, callers)
+	began, used := time.Now(), processorTime(b)
+	for b.Loop() {
+		if screens == 0 {
+			<-time.After(2 * time.Second) // as long as a round takes
+		}
+		nextNews(b, open)
+	}
+	spent, took := processorTime(b)-used, time.Since(began)
+	b.ReportMetric(100*spent.Seconds()/took.Seconds(), "%CPU")
+	b.ReportMetric(float64(stop())/took.Seconds(), "calls/s")
+}
+
+// openScreen opens the stream of a page that is left open.
+func openScreen(ctx context.Context, b *testing.B, address string) *bufio.Reader {
+	b.Helper()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = res.Body.Close() })
+	return bufio.NewReader(res.Body)
+}
+
+// nextNews reads until every screen has had its next news.
+func nextNews(b *testing.B, open []*bufio.Reader) {
+	b.Helper()
+	for _, s := range open {
+		for line := ""; !strings.HasPrefix(line, "event: overview"); {
+			var err error
+			if line, err = s.ReadString('\n'); err != nil {
+				b.Fatal(err)
 			}
 		}
 	}
-	round() // all are connected
-	began, used := time.Now(), processorTime(b)
-	for b.Loop() {
-		round()
+}
+
+// call has callers each create a token and read it a hundred times a second, until
+// stop is called. That returns how many calls there were.
+func (v *benchVault) call(ctx context.Context, b *testing.B, callers int) (stop func() int64) {
+	b.Helper()
+	ctx, cancel := context.WithCancel(ctx)
+	var calls atomic.Int64
+	var wg sync.WaitGroup
+	for range callers {
+		wg.Go(func() {
+			tick := time.NewTicker(10 * time.Millisecond)
+			defer tick.Stop()
+			for ctx.Err() == nil {
+				<-tick.C
+				t, err := v.tenant.CreateToken(context.Background(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})
+				if err == nil {
+					_, err = v.tenant.GetToken(context.Background(), t.ID)
+				}
+				if err != nil {
+					b.Error(err)
+					return
+				}
+				calls.Add(2)
+			}
+		})
 	}
-	b.ReportMetric(100*(processorTime(b)-used).Seconds()/time.Since(began).Seconds(), "%CPU")
+	return func() int64 {
+		cancel()
+		wg.Wait()
+		return calls.Load()
+	}
 }
 
 // processorTime is what the process has used so far, tests and server together.

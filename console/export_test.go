@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -13,6 +14,17 @@ func Look(ctx context.Context, h http.Handler) (tokens int, err error) {
 		return 0, err
 	}
 	return o.Tokens, nil
+}
+
+// Actions are the patterns of all actions, each with the role that it needs.
+func Actions(h http.Handler) map[string]string {
+	all := map[string]string{}
+	for _, rt := range h.(*handler).routes() {
+		if !strings.HasPrefix(rt.pattern, "GET ") {
+			all[rt.pattern] = rt.role.String()
+		}
+	}
+	return all
 }
 
 // Join adds screens to a console, and Round sends them the news once.

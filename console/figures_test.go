@@ -3,12 +3,14 @@ package console_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/console"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
@@ -136,5 +138,37 @@ func TestLink(t *testing.T) {
 	}
 	if res := get("/", &http.Cookie{Name: "vault-console-session", Value: "x"}); res.StatusCode != http.StatusForbidden {
 		t.Errorf("with another cookie: %d", res.StatusCode)
+	}
+}
+
+// TestManyTenants has more tenants than the overview adds up, and finds that it says
+// so beside every figure that leaves out the others.
+func TestManyTenants(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	v := vaulttest.New(t)
+	must[*vault.Token](t)(v.Owner.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: "of the oldest tenant"}))
+	h := console.Handler(v.Vault, &console.Options{Authorize: console.LocalOnly})
+	about := func() string {
+		r := httptest.NewRequestWithContext(ctx, http.MethodGet, "http://localhost/", nil)
+		r.RemoteAddr = "127.0.0.1:1"
+		page := httptest.NewRecorder()
+		h.ServeHTTP(page, r)
+		return page.Body.String()
+	}
+	if page := about(); strings.Contains(page, "the newest of") || !strings.Contains(page, `<p class="figure">1</p><p class="muted">in `) {
+		t.Errorf("with few tenants the overview says %s", page)
+	}
+	for range 200 {
+		must[*vault.Tenant](t)(v.CreateTenant(ctx, "new"))
+	}
+	total := must[*vault.Page[vault.Tenant]](t)(v.Tenants(ctx, vault.PageParams{})).Pagination.TotalItems
+	h = console.Handler(v.Vault, &console.Options{Authorize: console.LocalOnly}) // the other one remembers what it saw
+	page := about()
+	part := fmt.Sprintf("in 200 tenants, the newest of %d", total)
+	for _, want := range []string{`<p class="figure">0</p><p class="muted">` + part, "0 running, " + part, "kept for 30 days, " + part, "Keys " + part} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the overview lacks %q: %s", want, page)
+		}
 	}
 }

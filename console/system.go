@@ -37,7 +37,7 @@ func (q *request) system() error {
 		{"Settings", settingFacts(&s.Config)},
 		{"Egress policy", egressFacts(&s.Config.Egress)},
 		{"Database", databaseFacts(s)},
-		{"Code of tenants", q.runFacts(&s.Config)},
+		{"Code of tenants", q.runFacts(s)},
 		{"Process", processFacts()},
 	}}
 	return q.show(http.StatusOK, "system", q.view("system", "System", nil, b))
@@ -141,8 +141,12 @@ func databaseFacts(s *vault.System) []fact {
 	return facts
 }
 
-func (q *request) runFacts(c *vault.Config) []fact {
-	facts := []fact{{"Runtime", yesNo(c.Runtime != nil)}}
+func (q *request) runFacts(s *vault.System) []fact {
+	facts := []fact{{"Runtime", yesNo(s.Config.Runtime != nil)}}
+	if w := s.Workers; w != nil {
+		facts = append(facts, fact{"Workers", fmt.Sprintf("%d busy of %d; %d idle, %d spare, %s started so far", w.Busy, w.Workers, w.Idle, w.Spare, number(w.Started))},
+			fact{"Waiting for a worker", number(w.Waiting)})
+	}
 	if q.opts.Recorder == nil {
 		return facts
 	}

@@ -3,12 +3,15 @@ package console_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"html"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -30,7 +33,8 @@ const (
 
 var long = strings.Repeat("w", 200)
 
-// Values that must never reach a browser.
+// Values that must never reach a browser. The cvc is looked for apart, since its
+// digits may be part of something else.
 const (
 	secretCard   = "4000056655665556"
 	secretCVC    = "8317"
@@ -51,11 +55,17 @@ func (r *record) Write(p []byte) (int, error) {
 	return r.buf.Write(p)
 }
 
-func (r *record) contains(text string) bool {
+// text is what was collected, as it was sent and with the entities of HTML decoded.
+func (r *record) text() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return bytes.Contains(r.buf.Bytes(), []byte(text))
+	sent := r.buf.String()
+	return sent + "\n" + html.UnescapeString(sent)
 }
+
+// alone matches the cvc where it is no part of an id, a number or a time, nor the
+// length of what follows in HTTP.
+var alone = regexp.MustCompile(`(?:^|[^0-9A-Za-z.-]|%[0-9A-Fa-f]{2})` + secretCVC + `(?:$|[^0-9A-Za-z.\r-])`)
 
 // recordedListener notes what is sent on all connections.
 type recordedListener struct {
@@ -153,15 +163,6 @@ func (w *world) fill() {
 	t, ctx := w.t, w.t.Context()
 	w.secrets = []string{secretCard, secretText, secretConfig, secretArg, w.PublicKey, w.PrivateKey, w.ManagementKey, must[*vault.Tenant](t)(w.Owner.GetTenant(ctx)).WebhookSecret}
 	w.name(hostile[:min(len(hostile), 180)])
-	tokens := []vault.TokenParams{
-		{ID: "order-1", Type: vault.TypeCard, Data: vault.CardData{Number: secretCard, ExpirationMonth: 12, ExpirationYear: 2031, CVC: secretCVC}, Metadata: map[string]string{"customer": "Jane Doe", hostile[:60]: rightly}},
-		{ID: "order-2", Type: vault.TypeGeneric, Data: map[string]any{"secret": secretText}, Containers: []string{"/pii/high/", "/tests/"}},
-		{ID: long, Type: vault.TypeGeneric, Data: secretText + " with a tail", Metadata: map[string]string{"plan": long}},
-		{ID: "a " + rightly, Type: vault.TypeGeneric, Data: 12345},
-	}
-	for _, p := range tokens {
-		must[*vault.Token](t)(w.Owner.CreateToken(ctx, p))
-	}
 	w.app = must[*vault.Application](t)(w.Owner.CreateApplication(ctx, vault.ApplicationParams{
 		Name: rightly + hostile, Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:search"},
 		Rules: []vault.AccessRule{
@@ -179,10 +180,32 @@ func (w *world) fill() {
 		RequestTransform: &vault.ProxyTransform{Code: "module.exports = async req => ({body: req.args.body, headers: {}})"},
 	}))
 	w.secrets = append(w.secrets, w.proxy.Key)
+	w.killJob()
+	w.fillTokens()
+	w.session = w.newSession()
+}
+
+// fillTokens puts tokens into the vault, and has the reactor see them. Nothing may
+// move the clock by an hour afterwards: the cvc would be gone, and could not be
+// shown by mistake.
+func (w *world) fillTokens() {
+	w.t.Helper()
+	t, ctx := w.t, w.t.Context()
+	tokens := []vault.TokenParams{
+		{ID: "order-1", Type: vault.TypeCard, Data: vault.CardData{Number: secretCard, ExpirationMonth: 12, ExpirationYear: 2031, CVC: secretCVC}, Metadata: map[string]string{"customer": "Jane Doe", hostile[:60]: rightly}},
+		{ID: "order-2", Type: vault.TypeGeneric, Data: map[string]any{"secret": secretText}, Containers: []string{"/pii/high/", "/tests/"}},
+		{ID: long, Type: vault.TypeGeneric, Data: secretText + " with a tail", Metadata: map[string]string{"plan": long}},
+		{ID: "a " + rightly, Type: vault.TypeGeneric, Data: 12345},
+	}
+	for _, p := range tokens {
+		must[*vault.Token](t)(w.Owner.CreateToken(ctx, p))
+	}
 	_, _ = w.Owner.React(ctx, w.reactor.ID, vault.ReactParams{Args: map[string]any{"fail": true, "card": secretArg}})
 	must[*vault.ReactResult](t)(w.Owner.React(ctx, w.reactor.ID, vault.ReactParams{Args: map[string]any{"amount": 12, "card": "{{ order-1 }}"}}))
-	w.killJob()
-	w.session = w.newSession()
+	var card vault.CardData
+	if err := json.Unmarshal(must[*vault.Token](t)(w.Owner.GetToken(ctx, "order-1")).Data, &card); err != nil || card.CVC != secretCVC {
+		t.Fatalf("the vault does not have the cvc that it was given: %v", err)
+	}
 }
 
 // name names the tenant.
@@ -220,13 +243,35 @@ func (w *world) killJob() {
 // checkSecrets fails when a secret has reached a browser.
 func (w *world) checkSecrets() {
 	w.t.Helper()
+	sent := w.sent.text()
 	for i, secret := range w.secrets {
-		if secret == "" || w.sent.contains(secret) || w.sent.contains(url.QueryEscape(secret)) {
+		if secret == "" || strings.Contains(sent, secret) || strings.Contains(sent, url.QueryEscape(secret)) {
 			w.t.Errorf("secret %d reached the browser, or is empty", i)
 		}
 	}
-	if !w.sent.contains("XXXXXXXXXXXX5556") {
+	if alone.MatchString(sent) {
+		w.t.Error("the cvc reached the browser")
+	}
+	if !strings.Contains(sent, "XXXXXXXXXXXX5556") {
 		w.t.Error("no mask reached the browser: the record does not work")
+	}
+}
+
+// TestCVCIsFound has the cvc sent in the ways in which a page would have it, and its
+// digits as part of something else.
+func TestCVCIsFound(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{
+		secretCVC: true, `{"cvc":"` + secretCVC + `"}`: true, "&#34;cvc&#34;:&#34;" + secretCVC + "&#34;": true, "<dd>" + secretCVC + "</dd>": true,
+		"?q=" + secretCVC + "&x": true, "cvc%3A%22" + secretCVC + "%22": true, "4000056655665556 " + secretCVC + "\n": true,
+		"5f0c1d2e-1111-4222-" + secretCVC + "-123456789abc": false, "1" + secretCVC: false, secretCVC + "a": false, "10:00:00." + secretCVC: false,
+		"\r\n" + secretCVC + "\r\n<!doctype": false,
+	} {
+		var r record
+		_, _ = r.Write([]byte(text))
+		if got := alone.MatchString(r.text()); got != want {
+			t.Errorf("%q: %t, want %t", text, got, want)
+		}
 	}
 }
 

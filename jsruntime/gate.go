@@ -198,6 +198,17 @@ func (g *gates) close() {
 	}
 }
 
+// waiting counts the runs that wait, of every depth.
+func (g *gates) waiting() int {
+	n := 0
+	for _, gate := range g {
+		gate.mu.Lock()
+		n += len(gate.waiting)
+		gate.mu.Unlock()
+	}
+	return n
+}
+
 // close refuses all runs from now on, those that wait included.
 func (g *gate) close() {
 	g.mu.Lock()

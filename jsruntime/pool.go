@@ -34,9 +34,13 @@ type Workers struct {
 	busy     map[*worker]bool
 	starting chan struct{} // while a spare is being started; closed when it is there
 	spares   sync.WaitGroup
+	started  int // workers so far
 }
 
-var _ script.Runtime = (*Workers)(nil)
+var (
+	_ script.Runtime  = (*Workers)(nil)
+	_ script.Reporter = (*Workers)(nil)
+)
 
 // New returns a runtime that isolates code in worker processes, and begins to
 // start the first of them. [Workers.Ready] and every call report whether that
@@ -120,6 +124,19 @@ func (r *Workers) do(ctx context.Context, p script.Program, input json.RawMessag
 	return out, err
 }
 
+// Stats counts the workers, and the runs that wait for one.
+func (r *Workers) Stats() script.Stats {
+	waiting := r.gates.waiting()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.spare = slices.DeleteFunc(r.spare, (*worker).isDead)
+	r.idle = slices.DeleteFunc(r.idle, (*worker).isDead)
+	return script.Stats{
+		Workers: r.options.Workers, Busy: len(r.busy), Idle: len(r.idle), Spare: len(r.spare),
+		Waiting: waiting, Started: r.started,
+	}
+}
+
 // Close ends all workers. Runs in progress fail.
 func (r *Workers) Close() error {
 	r.gates.close()
@@ -167,6 +184,7 @@ func (r *Workers) take(ctx context.Context, tenant string) (*worker, error) {
 		return nil, err
 	}
 	r.mu.Lock()
+	r.started++
 	closed := r.closed
 	if !closed {
 		r.assign(w, tenant)
@@ -308,6 +326,9 @@ func (r *Workers) startSpare() {
 		r.mu.Lock()
 		r.starting = nil
 		close(started)
+		if err == nil {
+			r.started++
+		}
 		if err == nil && !r.closed && len(r.spare) < maxSpare {
 			r.spare = append(r.spare, w)
 			w = nil

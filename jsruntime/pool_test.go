@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -74,6 +75,34 @@ func TestTenantLimit(t *testing.T) {
 		if err := <-results; err != nil {
 			t.Errorf("a run within the limits got %v", err)
 		}
+	}
+}
+
+// TestStats has a run in progress, one that waits, and then none.
+func TestStats(t *testing.T) {
+	t.Parallel()
+	r := newWorkers(t, &jsruntime.Options{Workers: 1, TenantWorkers: 1, Queue: 2})
+	host, begun, release := blocking()
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() {
+			if _, err := r.Run(context.Background(), program("t", waits), withClient, host); err != nil {
+				t.Error(explain(err))
+			}
+		})
+	}
+	<-begun
+	for r.Stats().Waiting == 0 { // the other is on its way
+		runtime.Gosched()
+	}
+	if s := r.Stats(); s.Workers != 1 || s.Busy != 1 || s.Idle != 0 || s.Waiting != 1 || s.Started < 1 {
+		t.Errorf("with a run in progress: %+v", s)
+	}
+	close(release)
+	wg.Wait()
+	s := r.Stats()
+	if s.Busy != 0 || s.Idle != 1 || s.Waiting != 0 || s.Started < s.Idle+s.Spare {
+		t.Errorf("afterwards: %+v", s)
 	}
 }
 

@@ -83,6 +83,22 @@ type Runtime interface {
 	Close() error
 }
 
+// Reporter is a [Runtime] that says how busy it is. A runtime need not be one.
+type Reporter interface {
+	// Stats returns the figures of this moment. It does not wait for runs.
+	Stats() Stats
+}
+
+// Stats are the figures of a [Runtime] with workers.
+type Stats struct {
+	Workers int // that may be at work at a time, not counting runs inside of runs
+	Busy    int // workers that run code now
+	Idle    int // workers that wait for another run of their tenant
+	Spare   int // workers that have run nothing yet
+	Waiting int // runs that wait for a place
+	Started int // workers that were started so far
+}
+
 // Program is code to run, and whose it is.
 type Program struct {
 	Tenant string // whose code it is: a runtime keeps tenants apart by it
