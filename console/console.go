@@ -67,6 +67,10 @@ type Options struct {
 	// without a role is refused with 403. A program that wants to send people to
 	// its sign-in page does that before the handler. When it is nil, no page is
 	// served; [LocalOnly] is one for a developer's machine.
+	//
+	// A page that is left open has it asked again with the same request, before
+	// each event and every 15 seconds, so that its stream ends with the user's
+	// rights. So it must be safe to call several times, and quick.
 	Authorize func(*http.Request) (User, error)
 
 	// Recorder has the figures of this process; it must also be the vault's

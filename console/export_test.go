@@ -2,7 +2,9 @@ package console
 
 import (
 	"context"
+	"errors"
 	"net/http"
+	"net/http/httptest"
 	"time"
 )
 
@@ -31,6 +33,18 @@ func Join(h http.Handler, n int) (screens []<-chan []byte, round func() bool, le
 			leave()
 		}
 	}
+}
+
+// Quiet serves a stream without news, until it ends.
+func Quiet(r *http.Request, authorize func(*http.Request) (User, error)) (ended bool, err error) {
+	q := &request{handler: &handler{opts: Options{Authorize: authorize}}, w: httptest.NewRecorder(), r: r, role: Viewer}
+	q.identify()
+	s, err := q.stream()
+	if err != nil {
+		return false, err
+	}
+	err = q.each(s, "news", nil)
+	return errors.Is(err, errRevoked), err
 }
 
 // At has a recorder believe that it is another time.

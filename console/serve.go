@@ -115,7 +115,7 @@ type carrier struct {
 func (h *handler) guard(rt route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		q := w.(*carrier).request //nolint:forcetypeassert // ServeHTTP makes it
-		q.r = r
+		q.r, q.role = r, rt.role
 		if q.user.Role < rt.role {
 			q.fail(http.StatusForbidden, "refused", "This needs the role "+rt.role.String(), "You are signed in as "+q.user.Role.String()+".")
 			return
@@ -136,6 +136,7 @@ type request struct {
 	w    http.ResponseWriter
 	r    *http.Request
 	user User
+	role Role // that is needed
 }
 
 // identify finds out who asks.
@@ -143,6 +144,13 @@ func (q *request) identify() bool {
 	user, err := q.opts.Authorize(q.r)
 	q.user = user
 	return err == nil && user.ID != "" && user.Role >= Viewer && user.Role <= Owner
+}
+
+// mayStill reports whether the request is still of the same user, with the role that
+// is needed. An answer that goes on for long asks again and again.
+func (q *request) mayStill() bool {
+	now := request{handler: q.handler, r: q.r}
+	return now.identify() && now.user.ID == q.user.ID && now.user.Role >= q.role
 }
 
 const (
@@ -242,7 +250,10 @@ func (q *request) show(status int, name string, v view) error {
 }
 
 // errGone means that the browser has left.
-var errGone = errors.New("console: the browser has left")
+var (
+	errGone    = errors.New("console: the browser has left")
+	errRevoked = errors.New("console: the user may no longer see this")
+)
 
 // fail shows a page that says why there is no other.
 func (q *request) fail(status int, name, title, detail string) {
@@ -256,7 +267,7 @@ func (q *request) fail(status int, name, title, detail string) {
 // message, which never holds a value.
 func (q *request) failed(err error) {
 	switch {
-	case errors.Is(err, errGone) || q.r.Context().Err() != nil:
+	case errors.Is(err, errGone), errors.Is(err, errRevoked), q.r.Context().Err() != nil:
 	case errors.Is(err, vault.ErrNotFound):
 		q.fail(http.StatusNotFound, "refused", "There is no such thing", "It may have been deleted, or have expired.")
 	case errors.Is(err, vault.ErrInvalid), errors.Is(err, vault.ErrConflict), errors.Is(err, vault.ErrForbidden):
