@@ -91,6 +91,7 @@ func TestOtherSitesAreRefused(t *testing.T) {
 		"another site":           {good, map[string]string{"Sec-Fetch-Site": "cross-site", "Origin": w.server.URL}},
 		"a sister site":          {good, map[string]string{"Sec-Fetch-Site": "same-site", "Origin": w.server.URL}},
 		"an address typed":       {good, map[string]string{"Sec-Fetch-Site": "none"}},
+		"another host":           {good, map[string]string{"Sec-Fetch-Site": "same-origin", "Origin": "https://evil.example"}},
 		"an old browser":         {good, map[string]string{"Origin": "https://evil.example"}},
 		"no origin at all":       {good, nil},
 		"an opaque origin":       {good, map[string]string{"Origin": "null"}},

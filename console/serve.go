@@ -75,7 +75,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	head := w.Header()
 	head.Set("Content-Security-Policy", policy)
 	head.Set("X-Content-Type-Options", "nosniff")
-	head.Set("Referrer-Policy", "no-referrer")
+	head.Set("Referrer-Policy", "same-origin") // with no-referrer, forms would be sent without an origin
 	head.Set("Cross-Origin-Opener-Policy", "same-origin")
 	head.Set("Cross-Origin-Resource-Policy", "same-origin")
 	if serveFile(w, r) {
@@ -121,7 +121,7 @@ func (h *handler) guard(rt route) http.Handler {
 			return
 		}
 		if r.Method == http.MethodPost && !q.own() {
-			q.fail(http.StatusForbidden, "refused", "The request did not come from a page of the console", "Open the page again, and repeat what you did.")
+			q.fail(http.StatusForbidden, "refused", "The request did not come from a page of the console", "Open the page again, and repeat what you did. A proxy in front must pass on the Host that the browser sent.")
 			return
 		}
 		if err := rt.serve(q); err != nil {
@@ -162,15 +162,15 @@ const (
 // own reports whether an action was asked for on a page of the console: the
 // browser says so, and the form has the token that the browser's cookie has.
 func (q *request) own() bool {
-	switch site := q.r.Header.Get("Sec-Fetch-Site"); site {
-	case "same-origin":
-	case "": // a browser sends none over plain http
-		origin, err := url.Parse(q.r.Header.Get("Origin"))
+	site, from := q.r.Header.Get("Sec-Fetch-Site"), q.r.Header.Get("Origin")
+	switch {
+	case site != "" && site != "same-origin":
+		return false
+	case site == "" || from != "": // over plain http, browsers send the origin alone
+		origin, err := url.Parse(from)
 		if err != nil || origin.Host == "" || origin.Host != q.r.Host {
 			return false
 		}
-	default:
-		return false
 	}
 	q.r.Body = http.MaxBytesReader(q.w, q.r.Body, maxForm)
 	cookie, err := q.r.Cookie(formCookie)
