@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"time"
+
+	"github.com/seed-72ea4aab/vault"
 )
 
 // Look asks the database for the overview, whatever is remembered.
@@ -46,6 +48,9 @@ func Quiet(r *http.Request, authorize func(*http.Request) (User, error)) (ended 
 	err = q.each(s, "news", nil)
 	return errors.Is(err, errRevoked), err
 }
+
+// Mark is what the form of an application has of what the application was.
+func Mark(a *vault.Application) string { return mark(a) }
 
 // At has a recorder believe that it is another time.
 func (r *Recorder) At(t time.Time) {
