@@ -49,6 +49,8 @@ type Client struct {
 	scripted bool // running code asks
 
 	limit *access.Grant // rights that it never exceeds, whatever it follows; nil for none
+
+	masked bool // it may not search by data
 }
 
 // trusted is the grant of the embedding program.
@@ -89,8 +91,8 @@ func (c *Client) AsUser(subject string) *Client {
 }
 
 // Masked returns a client with the rights of c, but for data: it sees of a token
-// what a mask shows at most, and may use none. It is for programs that show tokens
-// to people.
+// what a mask shows at most, may use none, and may not search by data: such a
+// query is ErrForbidden. It is for programs that show tokens to people.
 func (c *Client) Masked() *Client {
 	m := *c
 	m.limit = masked
@@ -98,6 +100,7 @@ func (c *Client) Masked() *Client {
 		m.limit = c.limit.Under(masked)
 	}
 	m.grant = c.grant.Under(masked)
+	m.masked = true
 	return &m
 }
 

@@ -41,7 +41,7 @@ func (c *Client) renewed(now *Client) *Client {
 		return now
 	}
 	fresh := *now
-	fresh.pending, fresh.tx, fresh.scripted, fresh.limit = c.pending, c.tx, c.scripted, c.limit
+	fresh.pending, fresh.tx, fresh.scripted, fresh.limit, fresh.masked = c.pending, c.tx, c.scripted, c.limit, c.masked
 	if c.limit != nil {
 		fresh.grant = now.grant.Under(c.limit)
 	}

@@ -203,6 +203,9 @@ func (p *SearchTokensParams) condition(ctx context.Context, op *operation) (wher
 	}
 	least = access.Redact
 	if asksData {
+		if op.masked {
+			return nil, least, errorf(ErrForbidden, "A masked client may not search by data.")
+		}
 		if least = access.Mask; !op.grant.Shows(access.TokenSearch, least) {
 			return nil, least, errorf(ErrForbidden, "Searching by data needs token:search with the transform mask or reveal.")
 		}

@@ -226,6 +226,37 @@ func TestSearchOverRedactedDataIsForbidden(t *testing.T) {
 	}
 }
 
+// A masked client finds nothing by data, however the query is written, and also
+// when it acts for a user or follows an application.
+func TestMaskedClientsDoNotSearchByData(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	create(t, v.Owner, vault.TokenParams{ID: "ssn", Type: vault.TypeSocialSecurityNumber, Data: "123-45-6789", Metadata: map[string]string{"data": "x"}})
+	app := private(t, v, rule(1, "/", vault.TransformReveal, "token:search"))
+	for name, c := range map[string]*vault.Client{"tenant": v.Owner.Masked(), "user": v.Owner.Masked().AsUser("x"), "application": app.Masked()} {
+		for _, q := range []string{"data:6789", "NOT data:6789", `type:"card"data:"6789"`, "(data:6789)"} {
+			after := func() error {
+				_, err := c.SearchTokensAfter(t.Context(), vault.SearchTokensParams{Query: q}, "")
+				return err
+			}
+			page := func() error {
+				_, err := c.SearchTokens(t.Context(), vault.SearchTokensParams{Query: q})
+				return err
+			}
+			for _, err := range []error{page(), after()} {
+				if !errors.Is(err, vault.ErrForbidden) {
+					t.Errorf("%s: %s: %v", name, q, err)
+				}
+			}
+		}
+		for _, q := range []string{"metadata.data:x", `metadata."data":x`, `id:"data:1" OR id:ssn`} {
+			if got := search(t, c, q); !slices.Equal(got, []string{"ssn"}) {
+				t.Errorf("%s: %s finds %v", name, q, got)
+			}
+		}
+	}
+}
+
 func TestAllTokensWalksEverythingOnce(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)

@@ -26,7 +26,7 @@ func (w *world) actions() map[string]action {
 	return map[string]action{
 		"save tenant":        {"", url.Values{"name": {"Renamed"}}, "owner"},
 		"rotate":             {"/rotate", nil, "owner"},
-		"save application":   {"/applications/" + w.app.ID.String(), url.Values{"name": {"Renamed"}, "permissions": {"token:read"}}, "owner"},
+		"save application":   {"/applications/" + w.app.ID.String(), url.Values{"name": {"Renamed"}, "permissions": {"token:read"}, "shown": {w.shown()}}, "owner"},
 		"delete application": {"/applications/" + w.app.ID.String() + "/delete", url.Values{"sure": {"yes"}}, "owner"},
 		"try reactor":        {"/reactors/" + w.reactor.ID.String() + "/try", url.Values{"args": {`{"amount":3}`}}, "operator"},
 		"try proxy":          {"/proxies/" + w.proxy.ID.String() + "/try", url.Values{"args": {`{"body":1}`}, "part": {"request"}}, "operator"},
@@ -110,6 +110,7 @@ func TestOtherSitesAreRefused(t *testing.T) {
 		"another site":           {good, map[string]string{"Sec-Fetch-Site": "cross-site", "Origin": w.server.URL}},
 		"a sister site":          {good, map[string]string{"Sec-Fetch-Site": "same-site", "Origin": w.server.URL}},
 		"an address typed":       {good, map[string]string{"Sec-Fetch-Site": "none"}},
+		"another host":           {good, map[string]string{"Sec-Fetch-Site": "same-origin", "Origin": "https://evil.example"}},
 		"an old browser":         {good, map[string]string{"Origin": "https://evil.example"}},
 		"no origin at all":       {good, nil},
 		"an opaque origin":       {good, map[string]string{"Origin": "null"}},
@@ -241,7 +242,7 @@ func TestEditorOfRules(t *testing.T) {
 	v := w.as("owner")
 	page := w.inTenant("applications/" + w.app.ID.String())
 	form := url.Values{
-		"name": {"Support"}, "expires_at": {"2040-01-02T03:04:05Z"}, "permissions": {"token:create"},
+		"shown": {w.shown()}, "name": {"Support"}, "expires_at": {"2040-01-02T03:04:05Z"}, "permissions": {"token:create"},
 		"rule.0.priority": {"2"}, "rule.0.transform": {"mask"}, "rule.0.container": {"/PCI/"}, "rule.0.permissions": {"token:read", "token:search"},
 		"rule.1.priority": {""}, "rule.1.container": {"/gone/"},
 		"rule.7.priority": {"1"}, "rule.7.description": {hostile}, "rule.7.transform": {"reveal"}, "rule.7.conditions": {"id starts_with a b\r\n\r\ncontainer equals /pci/\n"}, "rule.7.permissions": {"token:use"},
@@ -261,6 +262,7 @@ func TestEditorOfRules(t *testing.T) {
 	if diff := cmp.Diff(want, app.Params()); diff != "" {
 		t.Errorf("saved (-want +got):\n%s", diff)
 	}
+	form.Set("shown", w.shown())
 	for name, c := range map[string]struct {
 		field, value, says string
 	}{

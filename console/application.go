@@ -1,6 +1,9 @@
 package console
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -36,7 +39,16 @@ type applicationBody struct {
 	Blank       ruleForm // for another rule
 	Expires     string
 	Problems    problems
-	RulesFit    bool // management applications have none
+	RulesFit    bool   // management applications have none
+	Shown       string // what the application was when the form was filled in
+	Stale       bool   // it was changed since, so the form was not saved
+}
+
+// mark tells what an application may do from anything else that it may do.
+func mark(a *vault.Application) string {
+	text, _ := json.Marshal(a.Params()) // plain fields
+	sum := sha256.Sum256(text)
+	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
 // choice is a box to tick.
@@ -66,7 +78,7 @@ func choices(all, held []vault.Permission) []choice {
 
 // formOf puts what an application may do in a form.
 func formOf(a *vault.Application) *applicationBody {
-	b := &applicationBody{Application: a, RulesFit: a.Type != vault.ApplicationManagement, Permissions: choices(vault.AllPermissions(a.Type), a.Permissions)}
+	b := &applicationBody{Application: a, Shown: mark(a), RulesFit: a.Type != vault.ApplicationManagement, Permissions: choices(vault.AllPermissions(a.Type), a.Permissions)}
 	if !a.ExpiresAt.IsZero() {
 		b.Expires = a.ExpiresAt.UTC().Format(time.RFC3339)
 	}
@@ -98,7 +110,8 @@ func (q *request) application() error {
 	return q.show(http.StatusOK, "application", q.view("applications", a.Name, t, formOf(a)))
 }
 
-// saveApplication replaces what the application may do.
+// saveApplication replaces what the application may do, unless that is no longer
+// what the user saw: rights that were taken meanwhile must not come back.
 func (q *request) saveApplication() error {
 	c, t, err := q.inTenant()
 	if err != nil {
@@ -107,6 +120,11 @@ func (q *request) saveApplication() error {
 	a, err := c.GetApplication(q.r.Context(), q.id("id"))
 	if err != nil {
 		return err
+	}
+	if q.r.PostForm.Get("shown") != mark(a) {
+		body := formOf(a)
+		body.Stale = true
+		return q.show(http.StatusConflict, "application", q.view("applications", a.Name, t, body))
 	}
 	p, bad := readApplication(a, q.r.PostForm)
 	if bad == nil {
@@ -117,7 +135,7 @@ func (q *request) saveApplication() error {
 		filled := *a
 		filled.Name, filled.Permissions, filled.Rules, filled.ExpiresAt = p.Name, p.Permissions, p.Rules, p.ExpiresAt
 		body := formOf(&filled)
-		body.Problems = bad
+		body.Problems, body.Shown = bad, mark(a)
 		if body.Expires == "" {
 			body.Expires = q.r.PostForm.Get("expires_at")
 		}

@@ -19,6 +19,9 @@
 // also changes applications, their rules, tenants and their keys. Each of these,
 // and each read of a token, is in the audit log with the user as its actor.
 //
+// A proxy in front must pass on the Host that the browser sent: changes are refused
+// when it is not the one of the page that they were asked for on.
+//
 // # What is never shown
 //
 // No clear value: tokens are shown as their masks, configurations as their names,
@@ -32,6 +35,8 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
+	"strings"
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
@@ -67,6 +72,10 @@ type Options struct {
 	// without a role is refused with 403. A program that wants to send people to
 	// its sign-in page does that before the handler. When it is nil, no page is
 	// served; [LocalOnly] is one for a developer's machine.
+	//
+	// A page that is left open has it asked again with the same request, before
+	// each event and every 15 seconds, so that its stream ends with the user's
+	// rights. So it must be safe to call several times, and quick.
 	Authorize func(*http.Request) (User, error)
 
 	// Recorder has the figures of this process; it must also be the vault's
@@ -122,16 +131,17 @@ func Handler(v *vault.Vault, opts *Options) http.Handler {
 var errNotLocal = errors.New("console: the request does not come from this machine")
 
 // LocalOnly is an Authorize that makes everyone on this machine an owner, and
-// refuses the rest: requests that come from another address, through a proxy, or
-// under a name that is not this machine's, as a page elsewhere could make a
-// browser send. It is for development: any user of the machine can reach it.
+// refuses the rest: requests that come from another address, under a name that is
+// not this machine's or from a page elsewhere, as other sites could make a browser
+// send, and requests that went through a proxy.
+//
+// A proxy on this machine cannot always be told from a browser: one that speaks
+// HTTP/1.1 may leave no trace of itself. So LocalOnly is for a developer's machine,
+// where any user of the machine can reach it. Anywhere else use a [Link], or an
+// Authorize of your own.
 func LocalOnly(r *http.Request) (User, error) {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		return User{}, errNotLocal
-	}
-	from, err := netip.ParseAddr(host)
-	if err != nil || !from.IsLoopback() || !localName(r.Host) || forwarded(r.Header) {
+	from, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil || !from.Addr().IsLoopback() || !localName(r.Host) || forwarded(r) || !localPage(r.Header) {
 		return User{}, errNotLocal
 	}
 	return User{ID: "local", Role: Owner}, nil
@@ -142,16 +152,34 @@ func localName(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}
-	if host == "localhost" {
+	if strings.EqualFold(host, "localhost") {
 		return true
 	}
-	addr, err := netip.ParseAddr(host)
+	addr, err := netip.ParseAddr(strings.Trim(host, "[]"))
 	return err == nil && addr.IsLoopback()
 }
 
-func forwarded(h http.Header) bool {
-	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip", "Via"} {
-		if h.Get(name) != "" {
+// localPage reports whether the page that a request comes from, if it says so, is
+// of this machine.
+func localPage(h http.Header) bool {
+	for _, page := range append(h.Values("Origin"), h.Values("Referer")...) {
+		at, err := url.Parse(page)
+		if err != nil || !localName(at.Host) {
+			return false
+		}
+	}
+	return true
+}
+
+// forwarded reports whether a proxy has left a trace: a header, or HTTP/1.0, which
+// no browser speaks and some proxies do.
+func forwarded(r *http.Request) bool {
+	if !r.ProtoAtLeast(1, 1) {
+		return true
+	}
+	for name := range r.Header {
+		switch {
+		case strings.HasPrefix(name, "X-Forwarded-"), name == "Forwarded", name == "X-Real-Ip", name == "Via":
 			return true
 		}
 	}

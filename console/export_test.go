@@ -2,9 +2,13 @@ package console
 
 import (
 	"context"
+	"errors"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"time"
+
+	"github.com/seed-72ea4aab/vault"
 )
 
 // Look asks the database for the overview, whatever is remembered.
@@ -44,6 +48,21 @@ func Join(h http.Handler, n int) (screens []<-chan []byte, round func() bool, le
 		}
 	}
 }
+
+// Quiet serves a stream without news, until it ends.
+func Quiet(r *http.Request, authorize func(*http.Request) (User, error)) (ended bool, err error) {
+	q := &request{handler: &handler{opts: Options{Authorize: authorize}}, w: httptest.NewRecorder(), r: r, role: Viewer}
+	q.identify()
+	s, err := q.stream()
+	if err != nil {
+		return false, err
+	}
+	err = q.each(s, "news", nil)
+	return errors.Is(err, errRevoked), err
+}
+
+// Mark is what the form of an application has of what the application was.
+func Mark(a *vault.Application) string { return mark(a) }
 
 // At has a recorder believe that it is another time.
 func (r *Recorder) At(t time.Time) {

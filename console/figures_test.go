@@ -52,25 +52,43 @@ func TestFigures(t *testing.T) {
 // TestLocalOnly tries requests from here and elsewhere.
 func TestLocalOnly(t *testing.T) {
 	t.Parallel()
+	const here, host = "127.0.0.1:1234", "localhost:8080"
 	for name, c := range map[string]struct {
-		from, host, header string
-		ok                 bool
+		from, host, proto string
+		header            []string
+		ok                bool
 	}{
-		"IPv4":                 {"127.0.0.1:1234", "127.0.0.1:8080", "", true},
-		"IPv6":                 {"[::1]:1234", "[::1]:8080", "", true},
-		"by name":              {"127.0.0.1:1234", "localhost:8080", "", true},
-		"without a port":       {"127.0.0.1:1234", "localhost", "", true},
-		"from elsewhere":       {"192.0.2.1:1234", "localhost:8080", "", false},
-		"another name":         {"127.0.0.1:1234", "evil.example:8080", "", false},
-		"a name like it":       {"127.0.0.1:1234", "localhost.evil.example", "", false},
-		"through a proxy":      {"127.0.0.1:1234", "localhost:8080", "X-Forwarded-For", false},
-		"through another":      {"127.0.0.1:1234", "localhost:8080", "Forwarded", false},
-		"from a broken socket": {"@", "localhost:8080", "", false},
+		"IPv4":                       {here, "127.0.0.1:8080", "", nil, true},
+		"IPv6":                       {"[::1]:1234", "[::1]:8080", "", nil, true},
+		"IPv6 without a port":        {"[::1]:1234", "[::1]", "", nil, true},
+		"by name":                    {here, host, "", nil, true},
+		"without a port":             {here, "localhost", "", nil, true},
+		"HTTP/2":                     {here, host, "HTTP/2.0", nil, true},
+		"from a page here":           {here, host, "", []string{"Origin", "http://localhost:8080", "Referer", "http://127.0.0.1:8080/console/"}, true},
+		"from elsewhere":             {"192.0.2.1:1234", host, "", nil, false},
+		"another name":               {here, "evil.example:8080", "", nil, false},
+		"a name like it":             {here, "localhost.evil.example", "", nil, false},
+		"no name":                    {here, "", "", nil, false},
+		"a proxy that names itself":  {here, host, "", []string{"Via", "1.1 proxy"}, false},
+		"a proxy that names clients": {here, host, "", []string{"X-Forwarded-For", "192.0.2.1"}, false},
+		"a proxy by the standard":    {here, host, "", []string{"Forwarded", "for=192.0.2.1"}, false},
+		"a proxy that says little":   {here, host, "", []string{"X-Forwarded-Proto", "https"}, false},
+		"a proxy that says nothing":  {here, host, "", []string{"X-Forwarded-For", ""}, false},
+		"nginx as it is often set":   {here, host, "", []string{"X-Real-Ip", "192.0.2.1"}, false},
+		"nginx as it comes":          {here, "127.0.0.1:8080", "HTTP/1.0", nil, false},
+		"from a page elsewhere":      {here, host, "", []string{"Origin", "https://evil.example"}, false},
+		"from a link elsewhere":      {here, host, "", []string{"Referer", "https://evil.example/localhost"}, false},
+		"from a page in a sandbox":   {here, host, "", []string{"Origin", "null"}, false},
+		"from a broken socket":       {"@", host, "", nil, false},
 	} {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.RemoteAddr, r.Host = c.from, c.host
-		if c.header != "" {
-			r.Header.Set(c.header, "x")
+		if c.proto != "" {
+			r.Proto = c.proto
+			r.ProtoMajor, r.ProtoMinor, _ = http.ParseHTTPVersion(c.proto)
+		}
+		for i := 0; i < len(c.header); i += 2 {
+			r.Header.Set(c.header[i], c.header[i+1])
 		}
 		user, err := console.LocalOnly(r)
 		if (err == nil) != c.ok || c.ok && user.Role != console.Owner {

@@ -187,6 +187,9 @@ func (q *request) export(name, contentType string, write func(io.Writer, *vault.
 			panic(http.ErrAbortHandler) // so that the browser does not take it for complete
 		}
 		if n++; n%500 == 1 {
+			if !q.mayStill() {
+				panic(http.ErrAbortHandler)
+			}
 			_ = ctrl.SetWriteDeadline(time.Now().Add(time.Minute)) // where the server can
 		}
 		if write(q.w, entry) != nil {

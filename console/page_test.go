@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -290,9 +291,10 @@ func TestWithoutJavaScript(t *testing.T) {
 	}
 	for query, want := range map[string]string{
 		"data:" + secretCard: "The console takes no values", "type:card AND (data:x)": "The console takes no values",
+		`type:"card"data:"` + secretCard + `"`: "The console takes no values", "data:" + secretCard + " AND": "character", `id:"data:1"`: "No tokens",
 		"type:": "character", "metadata.data:x": "No tokens", "type:card": "order-1",
 	} {
-		_, body := v.get(w.inTenant("tokens?q=" + strings.ReplaceAll(query, " ", "+")))
+		_, body := v.get(w.inTenant("tokens?q=" + url.QueryEscape(query)))
 		if !strings.Contains(body, want) || strings.Contains(body, secretCard) {
 			t.Errorf("search for %q: %s", query, body)
 		}

@@ -75,7 +75,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	head := w.Header()
 	head.Set("Content-Security-Policy", policy)
 	head.Set("X-Content-Type-Options", "nosniff")
-	head.Set("Referrer-Policy", "no-referrer")
+	head.Set("Referrer-Policy", "same-origin") // with no-referrer, forms would be sent without an origin
 	head.Set("Cross-Origin-Opener-Policy", "same-origin")
 	head.Set("Cross-Origin-Resource-Policy", "same-origin")
 	if serveFile(w, r) {
@@ -115,13 +115,13 @@ type carrier struct {
 func (h *handler) guard(rt route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		q := w.(*carrier).request //nolint:forcetypeassert // ServeHTTP makes it
-		q.r = r
+		q.r, q.role = r, rt.role
 		if q.user.Role < rt.role {
 			q.fail(http.StatusForbidden, "refused", "This needs the role "+rt.role.String(), "You are signed in as "+q.user.Role.String()+".")
 			return
 		}
 		if r.Method == http.MethodPost && !q.own() {
-			q.fail(http.StatusForbidden, "refused", "The request did not come from a page of the console", "Open the page again, and repeat what you did.")
+			q.fail(http.StatusForbidden, "refused", "The request did not come from a page of the console", "Open the page again, and repeat what you did. A proxy in front must pass on the Host that the browser sent.")
 			return
 		}
 		if err := rt.serve(q); err != nil {
@@ -136,6 +136,7 @@ type request struct {
 	w    http.ResponseWriter
 	r    *http.Request
 	user User
+	role Role // that is needed
 }
 
 // identify finds out who asks.
@@ -143,6 +144,13 @@ func (q *request) identify() bool {
 	user, err := q.opts.Authorize(q.r)
 	q.user = user
 	return err == nil && user.ID != "" && user.Role >= Viewer && user.Role <= Owner
+}
+
+// mayStill reports whether the request is still of the same user, with the role that
+// is needed. An answer that goes on for long asks again and again.
+func (q *request) mayStill() bool {
+	now := request{handler: q.handler, r: q.r}
+	return now.identify() && now.user.ID == q.user.ID && now.user.Role >= q.role
 }
 
 const (
@@ -154,15 +162,15 @@ const (
 // own reports whether an action was asked for on a page of the console: the
 // browser says so, and the form has the token that the browser's cookie has.
 func (q *request) own() bool {
-	switch site := q.r.Header.Get("Sec-Fetch-Site"); site {
-	case "same-origin":
-	case "": // a browser sends none over plain http
-		origin, err := url.Parse(q.r.Header.Get("Origin"))
+	site, from := q.r.Header.Get("Sec-Fetch-Site"), q.r.Header.Get("Origin")
+	switch {
+	case site != "" && site != "same-origin":
+		return false
+	case site == "" || from != "": // over plain http, browsers send the origin alone
+		origin, err := url.Parse(from)
 		if err != nil || origin.Host == "" || origin.Host != q.r.Host {
 			return false
 		}
-	default:
-		return false
 	}
 	q.r.Body = http.MaxBytesReader(q.w, q.r.Body, maxForm)
 	cookie, err := q.r.Cookie(formCookie)
@@ -242,7 +250,10 @@ func (q *request) show(status int, name string, v view) error {
 }
 
 // errGone means that the browser has left.
-var errGone = errors.New("console: the browser has left")
+var (
+	errGone    = errors.New("console: the browser has left")
+	errRevoked = errors.New("console: the user may no longer see this")
+)
 
 // fail shows a page that says why there is no other.
 func (q *request) fail(status int, name, title, detail string) {
@@ -256,7 +267,7 @@ func (q *request) fail(status int, name, title, detail string) {
 // message, which never holds a value.
 func (q *request) failed(err error) {
 	switch {
-	case errors.Is(err, errGone) || q.r.Context().Err() != nil:
+	case errors.Is(err, errGone), errors.Is(err, errRevoked), q.r.Context().Err() != nil:
 	case errors.Is(err, vault.ErrNotFound):
 		q.fail(http.StatusNotFound, "refused", "There is no such thing", "It may have been deleted, or have expired.")
 	case errors.Is(err, vault.ErrInvalid), errors.Is(err, vault.ErrConflict), errors.Is(err, vault.ErrForbidden):

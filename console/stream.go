@@ -15,9 +15,10 @@ const beat = 15 * time.Second
 // writeTime is how long the browser may take to read an event.
 const writeTime = 10 * time.Second
 
-// stream is a stream of server-sent events.
+// stream is a stream of server-sent events. It ends when the user may no longer
+// see what it sends.
 type stream struct {
-	w    http.ResponseWriter
+	q    *request
 	ctrl *http.ResponseController
 }
 
@@ -26,7 +27,7 @@ func (q *request) stream() (*stream, error) {
 	head := q.w.Header()
 	head.Set("Content-Type", "text/event-stream")
 	head.Set("X-Accel-Buffering", "no") // proxies that buffer would hold events back
-	s := &stream{q.w, http.NewResponseController(q.w)}
+	s := &stream{q, http.NewResponseController(q.w)}
 	q.w.WriteHeader(http.StatusOK)
 	return s, s.write("retry: 3000\n\n")
 }
@@ -48,8 +49,11 @@ func (s *stream) send(event string, data []byte) error {
 func (s *stream) still() error { return s.write(":\n\n") }
 
 func (s *stream) write(text string) error {
+	if !s.q.mayStill() {
+		return errRevoked
+	}
 	_ = s.ctrl.SetWriteDeadline(time.Now().Add(writeTime)) // where the server can
-	if _, err := io.WriteString(s.w, text); err != nil {
+	if _, err := io.WriteString(s.q.w, text); err != nil {
 		return errGone
 	}
 	if s.ctrl.Flush() != nil {
@@ -58,8 +62,8 @@ func (s *stream) write(text string) error {
 	return nil
 }
 
-// each sends what comes from a channel until it is closed, the browser has left
-// or the console stops.
+// each sends what comes from a channel until it is closed, the browser has left,
+// the user may no longer see it or the console stops.
 func (q *request) each(s *stream, event string, from <-chan []byte) error {
 	tick := time.NewTicker(beat)
 	defer tick.Stop()

@@ -1,9 +1,10 @@
 package console
 
 import (
+	"errors"
 	"net/http"
 	"net/url"
-	"regexp"
+	"strings"
 
 	"github.com/seed-72ea4aab/vault"
 )
@@ -41,10 +42,9 @@ var queryHelp = []fieldHelp{
 	{"NOT", "NOT container:/test/*", "all others"},
 }
 
-// aboutData finds a term about data. Its value would be in the address, in the
-// browser's history and in the logs of servers in between.
-var aboutData = regexp.MustCompile(`(^|[^.\w"])data\s*:`)
-
+// noData answers a search by data, which a masked client may not do. Its value
+// would be in the address, in the browser's history and in the logs of servers in
+// between.
 const noData = "The console takes no values. Search by data with the API, whose requests carry the query in their body."
 
 // tokens finds tokens, and shows them masked.
@@ -56,18 +56,11 @@ func (q *request) tokens() error {
 	asked := q.r.URL.Query()
 	b := &tokensBody{Query: asked.Get("q"), Help: queryHelp, First: asked.Get("after") == ""}
 	status := http.StatusOK
-	if aboutData.MatchString(b.Query) {
-		b.Query, b.Problem = "", noData
-		status = http.StatusBadRequest
-	} else if err := b.find(q, c.Masked(), asked.Get("after")); err != nil {
-		bad := problemsOf(err)
-		if bad == nil {
+	if err := b.find(q, c.Masked(), asked.Get("after")); err != nil {
+		if !b.explain(err) {
 			return err
 		}
 		status = http.StatusBadRequest
-		for _, field := range []string{"query", "after", "start", "size"} {
-			b.Problem += bad.Of(field)
-		}
 	}
 	return q.show(status, "tokens", q.view("tokens", "Tokens", t, b))
 }
@@ -85,6 +78,26 @@ func (b *tokensBody) find(q *request, c *vault.Client, after string) error {
 	}
 	b.Tokens, b.After = page.Data, page.Pagination.After
 	return nil
+}
+
+// explain says what is wrong with the search, if that is why it failed. A query
+// that may hold a value is not shown again, even if it cannot be read.
+func (b *tokensBody) explain(err error) bool {
+	bad := problemsOf(err)
+	switch {
+	case errors.Is(err, vault.ErrForbidden):
+		b.Problem = noData
+	case bad != nil:
+		for _, field := range []string{"query", "after", "start", "size"} {
+			b.Problem += bad.Of(field)
+		}
+	default:
+		return false
+	}
+	if strings.Contains(b.Query, "data") {
+		b.Query = ""
+	}
+	return true
 }
 
 // token shows one, masked, and what the log has about it.

@@ -1,0 +1,56 @@
+package console_test
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/console"
+)
+
+// shown is what a form has that shows the application as it is now.
+func (w *world) shown() string {
+	w.t.Helper()
+	return console.Mark(must[*vault.Application](w.t)(w.Owner.GetApplication(w.t.Context(), w.app.ID)))
+}
+
+// TestOldFormsAreNotSaved changes the rights of an application while its form is open,
+// and finds that the form does not bring the old ones back.
+func TestOldFormsAreNotSaved(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	v := w.as("owner")
+	page := w.inTenant("applications/" + w.app.ID.String())
+	_, body := v.get(page)
+	_, rest, _ := strings.Cut(body, `name="shown" value="`)
+	shown, _, _ := strings.Cut(rest, `"`)
+	if shown != w.shown() {
+		t.Fatalf("the form has %q", shown)
+	}
+	form := url.Values{"name": {"Saved"}, "permissions": {"token:search"}, "shown": {shown}}
+	now := must[*vault.Application](t)(w.Owner.PatchApplication(t.Context(), w.app.ID, map[string]any{"permissions": []string{"token:create"}}))
+	for name, mark := range map[string][]string{"from before": {shown}, "without a mark": nil, "with another": {"x"}} {
+		form["shown"] = mark
+		status, body := v.post(page, form)
+		if status != http.StatusConflict || !strings.Contains(body, "was changed after you opened this page") || strings.Contains(body, `value="Saved"`) {
+			t.Errorf("a form %s: %d %s", name, status, body)
+		}
+		if !strings.Contains(body, `name="shown" value="`+w.shown()+`"`) {
+			t.Errorf("a form %s: the page cannot be saved", name)
+		}
+	}
+	after := must[*vault.Application](t)(w.Owner.GetApplication(t.Context(), w.app.ID))
+	if diff := cmp.Diff(now.Params(), after.Params()); diff != "" {
+		t.Errorf("an old form changed the application (-want +got):\n%s", diff)
+	}
+	form.Set("shown", w.shown())
+	form.Set("name", "")
+	_, body = v.post(page, form)
+	if !strings.Contains(body, `name="shown" value="`+w.shown()+`"`) {
+		t.Error("a form with a mistake cannot be saved once it is mended")
+	}
+}

@@ -1,0 +1,103 @@
+package console_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/console"
+	"github.com/seed-72ea4aab/vault/vaulttest"
+)
+
+// TestStreamsEndWithTheRights takes the rights of a user whose pages are open, and
+// finds that the streams end before they send another event.
+func TestStreamsEndWithTheRights(t *testing.T) {
+	t.Parallel()
+	for name, after := range map[string]console.User{
+		"gone": {}, "without a role": {ID: "jane"}, "another": {ID: "joe", Role: console.Owner},
+	} {
+		for _, path := range []string{"/events", "/tenants/%s/log/events"} {
+			t.Run(name+path, func(t *testing.T) {
+				t.Parallel()
+				v := vaulttest.New(t)
+				var user atomic.Pointer[console.User]
+				user.Store(&console.User{ID: "jane", Role: console.Viewer})
+				srv := httptest.NewServer(console.Handler(v.Vault, &console.Options{
+					Authorize: func(*http.Request) (console.User, error) { return *user.Load(), nil }, Refresh: 100 * time.Millisecond,
+				}))
+				t.Cleanup(srv.Close)
+				if strings.Contains(path, "%s") {
+					path = fmt.Sprintf(path, v.Acme.ID)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				t.Cleanup(cancel)
+				req := must[*http.Request](t)(http.NewRequestWithContext(ctx, http.MethodGet, srv.URL+path, nil))
+				res := must[*http.Response](t)(srv.Client().Do(req))
+				defer res.Body.Close()
+				stop := changing(t, v)
+				lines := bufio.NewScanner(res.Body)
+				for lines.Scan() && !strings.HasPrefix(lines.Text(), "event:") {
+				}
+				user.Store(&after)
+				stop()
+				must[*vault.Token](t)(v.Owner.CreateToken(t.Context(), vault.TokenParams{ID: "unseen", Type: vault.TypeGeneric, Data: "x"}))
+				for lines.Scan() { // to the end, which comes
+					if strings.Contains(lines.Text(), "unseen") {
+						t.Error("an event was sent to a user without rights")
+					}
+				}
+				if err := lines.Err(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+}
+
+// changing keeps a log growing until stop is called: entries from before a page
+// begins to follow it are not sent.
+func changing(t *testing.T, v *vaulttest.Vault) (stop func()) {
+	t.Helper()
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-done:
+				return
+			default:
+				_, _ = v.Owner.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})
+			}
+		}
+	}()
+	return func() {
+		close(done)
+		<-ended
+	}
+}
+
+// TestQuietStreamsEndWithTheRights finds that a stream without news ends at the
+// next beat.
+func TestQuietStreamsEndWithTheRights(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		ended, err := console.Quiet(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/events", nil), func(*http.Request) (console.User, error) {
+			if time.Since(began) > time.Minute {
+				return console.User{}, errStranger
+			}
+			return console.User{ID: "jane", Role: console.Viewer}, nil
+		})
+		if took := time.Since(began); !ended || took > 80*time.Second {
+			t.Errorf("ended after %s: %v", took, err)
+		}
+	})
+}
