@@ -82,6 +82,11 @@ func TestImportIsRefused(t *testing.T) {
 		w.do("POST", "/tokens/import?"+query, w.PublicKey, row).wantError(t, 400)
 	}
 	w.do("GET", "/tokens/one", w.PrivateKey, "").wantError(t, 404)
+
+	small := smallVault(t)
+	brackets := `{"type":"token","data":[` + strings.Repeat("[],", 100<<10) + `1]}`
+	small.do("POST", "/tokens/import", small.PublicKey, brackets+"\n"+row).wantError(t, 413) // more than a tenant may ever hold
+	small.do("GET", "/tokens/one", small.PrivateKey, "").wantError(t, 404)
 }
 
 // lines sends rows of an import over a connection, and reads results meanwhile.
