@@ -3,6 +3,7 @@ package httpserver
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
@@ -40,6 +41,8 @@ type importStream struct {
 	out     *bufio.Writer
 	sent    int   // bytes
 	begun   bool  // the header is sent
+	ended   bool  // the body has been read to its end
+	failed  bool  // the caller does not take the results
 	dirty   bool  // results wait to be sent
 	broken  error // why the body cannot be read on
 
@@ -59,11 +62,8 @@ func (x *exchange) importTokens() (answer, error) {
 		s.in.Reset(x.r.Body)
 	}
 	s.out = bufio.NewWriterSize(x.w, smallBody)
-	_ = s.control.EnableFullDuplex() // HTTP/2 has it always
-	defer func() {
-		_ = s.control.SetReadDeadline(time.Time{})
-		_ = s.control.SetWriteDeadline(time.Time{})
-	}()
+	s.open()
+	defer s.close()
 	for result, err := range x.client.Import(x.ctx, s.rows, opts) {
 		if errors.Is(err, errUnreadable) {
 			err = s.broken
@@ -77,8 +77,40 @@ func (x *exchange) importTokens() (answer, error) {
 	s.begin() // also without rows
 	s.flush()
 	s.endLong()
-	x.read = true
 	return answer{status: x.route.status, streamed: s.sent, sent: true}, nil
+}
+
+// open lets results go out while rows come in. The server then does not look at
+// what is left of the body before it takes the next request from the connection,
+// so the connection ends with the response, unless the body has ended by the time
+// that the header is sent.
+func (s *importStream) open() {
+	_ = s.control.EnableFullDuplex() // HTTP/2 has it always
+	if s.r.ProtoMajor == 1 {
+		s.w.Header().Set("Connection", "close")
+	}
+}
+
+// reachEnd notes that the body has been read to its end.
+func (s *importStream) reachEnd() {
+	s.ended, s.read = true, true
+	if !s.begun {
+		s.w.Header().Del("Connection")
+	}
+}
+
+// close bounds what the server still does with the connection: it reads some of a
+// body that has not ended, and sends the end of the response.
+func (s *importStream) close() {
+	var read, write time.Time
+	if !s.ended {
+		read = time.Now().Add(min(lingerTimeout, s.bodyTimeout()))
+	}
+	if !s.ended || s.failed {
+		write = time.Now().Add(s.handler.opts.BodyTimeout)
+	}
+	_ = s.control.SetReadDeadline(read)
+	_ = s.control.SetWriteDeadline(write)
 }
 
 // importOptions reads the options of an import from the query.
@@ -126,6 +158,9 @@ func (s *importStream) line() ([]byte, error) {
 	for {
 		_ = s.control.SetReadDeadline(time.Now().Add(s.handler.opts.BodyTimeout))
 		part, err := s.in.ReadSlice('\n')
+		if errors.Is(err, io.EOF) {
+			s.reachEnd()
+		}
 		if len(line) <= limit {
 			line = append(line, part...)
 		}
@@ -220,8 +255,7 @@ func (s *importStream) flush() {
 		return
 	}
 	s.dirty = false
-	_ = s.out.Flush()
-	_ = s.control.Flush()
+	s.failed = cmp.Or(s.out.Flush(), s.control.Flush()) != nil
 }
 
 // waitFor asks the limiter until it agrees, so that a caller with too many rows

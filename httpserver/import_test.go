@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -82,6 +83,11 @@ func TestImportIsRefused(t *testing.T) {
 		w.do("POST", "/tokens/import?"+query, w.PublicKey, row).wantError(t, 400)
 	}
 	w.do("GET", "/tokens/one", w.PrivateKey, "").wantError(t, 404)
+
+	small := smallVault(t)
+	brackets := `{"type":"token","data":[` + strings.Repeat("[],", 100<<10) + `1]}`
+	small.do("POST", "/tokens/import", small.PublicKey, brackets+"\n"+row).wantError(t, 413) // more than a tenant may ever hold
+	small.do("GET", "/tokens/one", small.PrivateKey, "").wantError(t, 404)
 }
 
 // lines sends rows of an import over a connection, and reads results meanwhile.
@@ -182,6 +188,33 @@ func TestImportEndsEarly(t *testing.T) {
 	l.read(t, 2000) // the body is not sent to its end, so the rows so far are all
 	if !l.from.Scan() || !sameFields(l.from.Text(), `{"row":0,"outcome":"","error":{"title":"Request Timeout","status":408,"detail":"The body did not arrive in time."}}`) {
 		t.Errorf("the last line is %s, %v", l.from.Text(), l.from.Err())
+	}
+}
+
+// TestAnImportThatStallsIsGivenUp sends less than it announces, and then nothing.
+// The connection of a body that was sent whole lives.
+func TestAnImportThatStallsIsGivenUp(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, &Options{BodyTimeout: 50 * time.Millisecond})
+	srv := w.listen()
+	importHead := func(length int) string {
+		return strings.Replace(head(w.PublicKey, length), "/tokens", "/tokens/import", 1)
+	}
+	for name, body := range map[string]string{"after a row": "null\n", "in a row": `{"type":`, "at once": ""} {
+		conn := rawConn(t, srv)
+		res := roundTrip(t, conn, importHead(1000)+body)
+		if !res.Close || !strings.Contains(res.body, "did not arrive in time") {
+			t.Errorf("%s: closes %v, %s", name, res.Close, res.body)
+		}
+		if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+			t.Errorf("%s: the connection is still open: %v", name, err)
+		}
+	}
+	conn := rawConn(t, srv)
+	for range 2 {
+		if res := roundTrip(t, conn, importHead(5)+"null\n").want(t, 200); res.Close {
+			t.Error("the connection ends after a body that was sent whole")
+		}
 	}
 }
 

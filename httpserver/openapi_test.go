@@ -286,7 +286,7 @@ func TestEveryRouteAnswersItsStatuses(t *testing.T) {
 		}
 		path := strings.ReplaceAll(rt.path, "{id}", "3fa85f64-5717-4562-b3fc-2c963f66afa6")
 		w.do(rt.method, path, "", "").wantError(t, 401)
-		if rt.takes != noBody {
+		if rt.takes != noBody && rt.takes != linesBody { // of lines, each is bounded by itself: see TestImportIsRefused
 			w.do(rt.method, path, w.keyFor(rt.method, path), strings.Repeat(" ", 11)).wantError(t, 413)
 			w.do(rt.method, path, w.keyFor(rt.method, path), "[").wantError(t, 400)
 		}

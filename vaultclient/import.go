@@ -35,7 +35,18 @@ func (c *Client) Import(ctx context.Context, rows iter.Seq2[vault.TokenParams, e
 			_ = body.CloseWithError(errLoopEnded)
 			<-im.done
 		}()
-		err := c.receive(ctx, body, opts, func(r vault.ImportResult) bool { return yield(im.known(r), nil) })
+		next := im.row
+		err := c.receive(ctx, body, opts, func(r vault.ImportResult) bool {
+			next++
+			return yield(im.known(r), nil)
+		})
+		if err == nil {
+			_ = body.Close() // the vault has ended the response, so it takes no more rows
+			<-im.done
+			if next < im.row {
+				err = c.lost(ctx, "Import", io.ErrUnexpectedEOF)
+			}
+		}
 		switch {
 		case errors.Is(err, errLoopEnded):
 		case im.ended() != nil:

@@ -3,11 +3,14 @@ package vaultclient_test
 import (
 	"errors"
 	"fmt"
+	"io"
 	"iter"
+	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/vaultclient"
 )
 
 // importAll records the results of an import.
@@ -139,5 +142,40 @@ func TestImportLosesItsServer(t *testing.T) {
 	}
 	if got == nil {
 		t.Error("a server that is no vault took an import")
+	}
+}
+
+// TestImportMissesResults meets a response that ends well, but before the results
+// of all rows, as a proxy makes it of a connection that broke.
+func TestImportMissesResults(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("the file is broken")
+	for name, c := range map[string]struct {
+		answer string
+		rows   iter.Seq2[vault.TokenParams, error]
+		want   error
+	}{
+		"none of two": {"", rowsOf(text("a", "x"), text("b", "x")), io.ErrUnexpectedEOF},
+		"one of two":  {`{"row":1,"outcome":"created","id":"a"}`, rowsOf(text("a", "x"), text("b", "x")), io.ErrUnexpectedEOF},
+		"all":         {`{"row":1,"outcome":"created","id":"a"}`, rowsOf(text("a", "x")), nil},
+		"rows that break": {`{"row":1,"outcome":"created","id":"a"}`, func(yield func(vault.TokenParams, error) bool) {
+			_ = yield(text("a", "x"), nil) && yield(vault.TokenParams{}, broken)
+		}, broken},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFront(t, func(_ int, w http.ResponseWriter, r *http.Request, _ http.Handler) {
+				_, _ = io.Copy(io.Discard, r.Body)
+				w.Header().Set("SVC-TRACE-ID", "x")
+				_, _ = io.WriteString(w, c.answer)
+			})
+			var got error
+			for _, err := range f.client(t, f.PrivateKey, vaultclient.Options{}).Import(t.Context(), c.rows, vault.ImportOptions{}) {
+				got = err
+			}
+			if !errors.Is(got, c.want) {
+				t.Errorf("got %v, want %v", got, c.want)
+			}
+		})
 	}
 }

@@ -46,6 +46,10 @@ type record struct {
 	Err   *problem
 }
 
+// writeWait is longer than the largest change of a scenario takes, since readers
+// of a database in memory wait for it, and short enough to be waited out.
+const writeWait = 500 * time.Millisecond
+
 // newVault opens a vault that can run code and reach the echoing destination.
 func newVault(t *testing.T) (*vaulttest.Vault, *httptest.Server) {
 	t.Helper()
@@ -53,7 +57,7 @@ func newVault(t *testing.T) (*vaulttest.Vault, *httptest.Server) {
 	t.Cleanup(dest.Close)
 	pool := x509.NewCertPool()
 	pool.AddCert(dest.Certificate())
-	store, err := sqlite.OpenOptions(t.Context(), ":memory:", &sqlite.Options{WriteWait: 50 * time.Millisecond})
+	store, err := sqlite.OpenOptions(t.Context(), ":memory:", &sqlite.Options{WriteWait: writeWait})
 	if err != nil {
 		t.Fatal(err)
 	}
