@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/binary"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/seed-72ea4aab/vault/storage"
@@ -13,27 +14,27 @@ import (
 
 // logPlace is a place in the log. A follower that begins at a time in the past
 // reads history first: by their ids, the entries of all transactions below xid,
-// which have ended, and of those from end on, which are of another server that
-// the database was restored from. After that, or at once, it is live: it reads the
-// entries of the transactions from xid on, in that order, up to the oldest one
-// that is open.
+// which have ended, and of those whose numbers the server has not come to, which
+// are of another one that the database was restored from. After that, or at once,
+// it is live: it reads the entries of the transactions from xid on, in that order,
+// up to the oldest one that is open.
 type logPlace struct {
-	live     bool
-	cluster  int64 // the server whose numbers these are
-	since    int64 // entries that were created before it do not count
-	seen     int64 // about when the last entry was created, in microseconds
-	xid, end int64
-	id       storage.ID // of the last entry
+	live    bool
+	cluster int64 // the server whose numbers these are
+	since   int64 // entries that were created before it do not count
+	seen    int64 // about when the last entry was created, in microseconds
+	xid     int64
+	id      storage.ID // of the last entry
 }
 
-const placeSize = 1 + 5*8 + len(storage.ID{})
+const placeSize = 1 + 4*8 + len(storage.ID{})
 
 func (p *logPlace) encode() storage.LogPlace {
 	b := make([]byte, 1, placeSize)
 	if p.live {
 		b[0] = 1
 	}
-	for _, n := range []int64{p.cluster, p.since, p.seen, p.xid, p.end} {
+	for _, n := range []int64{p.cluster, p.since, p.seen, p.xid} {
 		b = binary.BigEndian.AppendUint64(b, uint64(n))
 	}
 	return append(b, p.id[:]...)
@@ -44,7 +45,7 @@ func decodePlace(b storage.LogPlace) (*logPlace, error) {
 		return nil, sqlstore.ErrPlace
 	}
 	p := &logPlace{live: b[0] == 1}
-	for i, n := range []*int64{&p.cluster, &p.since, &p.seen, &p.xid, &p.end} {
+	for i, n := range []*int64{&p.cluster, &p.since, &p.seen, &p.xid} {
 		*n = int64(binary.BigEndian.Uint64(b[1+8*i:]))
 	}
 	copy(p.id[:], b[placeSize-len(p.id):])
@@ -70,7 +71,7 @@ const overlap = time.Hour
 
 // history is the place before the entries that were created since a time.
 func (b *logBounds) history(since int64) *logPlace {
-	return &logPlace{cluster: b.cluster, since: since, seen: since, xid: b.oldest, end: b.next, id: sqlstore.FirstID(since)}
+	return &logPlace{cluster: b.cluster, since: since, seen: since, xid: b.oldest, id: sqlstore.FirstID(since)}
 }
 
 // place is where to go on. The numbers of another server say nothing on this one,
@@ -101,13 +102,8 @@ func (s *Store) FollowLogs(ctx context.Context, f storage.LogFollowing) ([]stora
 		return nil, nil, err
 	}
 	var page []sqlstore.FollowedLog
-	if !p.live {
-		page, err = sqlstore.Followed(ctx, s.reader, "COALESCE(l.xid, 0)", `l.tenant_id = ? AND l.id > ? AND l.created_at >= ?
-			AND (l.xid IS NULL OR l.xid < ? OR l.xid >= ?) ORDER BY l.id LIMIT ?`,
-			f.Tenant[:], p.id[:], p.since, p.xid, p.end, f.Limit)
-		if len(page) < f.Limit && err == nil {
-			p.live, p.id = true, storage.ID{}
-		}
+	for !p.live && len(page) == 0 && err == nil && f.Limit > 0 {
+		page, err = s.pastLogs(ctx, &f, p, &b)
 	}
 	if p.live && len(page) == 0 && err == nil && f.Limit > 0 {
 		page, err = s.liveLogs(ctx, &f, p, &b)
@@ -115,8 +111,39 @@ func (s *Store) FollowLogs(ctx context.Context, f storage.LogFollowing) ([]stora
 	logs := make([]storage.Log, len(page))
 	for i := range page {
 		logs[i] = page[i].Log
+		p.seen = page[i].CreatedAt.UnixMicro()
 	}
-	return logs, p.after(page).encode(), err
+	return logs, p.encode(), err
+}
+
+// pastLogs reads history, after a place. It may return nothing before the end, when
+// all that it has read is for later.
+func (s *Store) pastLogs(ctx context.Context, f *storage.LogFollowing, p *logPlace, b *logBounds) ([]sqlstore.FollowedLog, error) {
+	page, err := sqlstore.Followed(ctx, s.reader, "COALESCE(l.xid, 0)", `l.tenant_id = ? AND l.id > ? AND l.created_at >= ?
+		AND (l.xid IS NULL OR l.xid < ? OR l.xid >= ?) ORDER BY l.id LIMIT ?`,
+		f.Tenant[:], p.id[:], p.since, p.xid, b.next, f.Limit)
+	if err != nil {
+		return nil, err
+	}
+	if len(page) < f.Limit {
+		p.live, p.id = true, storage.ID{}
+	} else {
+		p.id = page[len(page)-1].ID
+	}
+	return s.withoutNew(ctx, page, b)
+}
+
+// withoutNew drops the entries of transactions that have begun since the bounds
+// were read: they come when the follower is live.
+func (s *Store) withoutNew(ctx context.Context, page []sqlstore.FollowedLog, b *logBounds) ([]sqlstore.FollowedLog, error) {
+	if !slices.ContainsFunc(page, func(l sqlstore.FollowedLog) bool { return l.Number >= b.next }) {
+		return page, nil
+	}
+	now, err := s.logBounds(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(page, func(l sqlstore.FollowedLog) bool { return l.Number >= b.next && l.Number < now.next }), nil
 }
 
 // liveLogs reads the entries of transactions that have ended, after a place.
@@ -128,17 +155,4 @@ func (s *Store) liveLogs(ctx context.Context, f *storage.LogFollowing, p *logPla
 		p.xid, p.id = page[len(page)-1].Number, page[len(page)-1].ID
 	}
 	return page, err
-}
-
-// after moves a place that a page was read from behind it.
-func (p *logPlace) after(page []sqlstore.FollowedLog) *logPlace {
-	if len(page) == 0 {
-		return p
-	}
-	last := page[len(page)-1]
-	p.seen = last.CreatedAt.UnixMicro()
-	if !p.live {
-		p.id = last.ID
-	}
-	return p
 }
