@@ -53,8 +53,9 @@ func decodePlace(b storage.LogPlace) (*logPlace, error) {
 }
 
 // logBounds are what the server says of its transactions: those below oldest have
-// ended, those from next on have not begun.
-type logBounds struct{ oldest, next, cluster int64 }
+// ended, those from next on have not begun. What the ones below settled have
+// written can be seen everywhere; it is zero while that is not known.
+type logBounds struct{ oldest, settled, next, cluster int64 }
 
 const logBoundsText = `SELECT txid_snapshot_xmin(s), txid_snapshot_xmax(s), c.system_identifier
 	FROM txid_current_snapshot() s, pg_control_system() c`
@@ -63,7 +64,11 @@ func (s *Store) logBounds(ctx context.Context) (b logBounds, err error) {
 	err = sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
 		return conn.QueryRowContext(ctx, logBoundsText).Scan(&b.oldest, &b.next, &b.cluster)
 	})
-	return b, clean(err)
+	if err != nil {
+		return b, clean(err)
+	}
+	b.settled = s.settling.bound(&b)
+	return b, nil
 }
 
 // overlap is how far back a follower goes that finds itself on another server.
@@ -71,7 +76,7 @@ const overlap = time.Hour
 
 // history is the place before the entries that were created since a time.
 func (b *logBounds) history(since int64) *logPlace {
-	return &logPlace{cluster: b.cluster, since: since, seen: since, xid: b.oldest, id: sqlstore.FirstID(since)}
+	return &logPlace{cluster: b.cluster, since: since, seen: since, xid: b.settled, id: sqlstore.FirstID(since)}
 }
 
 // place is where to go on. The numbers of another server say nothing on this one,
@@ -88,6 +93,9 @@ func (b *logBounds) place(f *storage.LogFollowing) (*logPlace, error) {
 	if err == nil && (p.cluster != b.cluster || p.xid > b.next) {
 		p = b.history(max(p.since, p.seen-overlap.Microseconds()))
 	}
+	if err == nil && !p.live && p.xid == 0 {
+		p.xid = b.settled // it was not known where history ends
+	}
 	return p, err
 }
 
@@ -100,6 +108,9 @@ func (s *Store) FollowLogs(ctx context.Context, f storage.LogFollowing) ([]stora
 	p, err := b.place(&f)
 	if err != nil {
 		return nil, nil, err
+	}
+	if b.settled == 0 {
+		return nil, p.encode(), nil
 	}
 	var page []sqlstore.FollowedLog
 	for !p.live && len(page) == 0 && err == nil && f.Limit > 0 {
@@ -146,11 +157,11 @@ func (s *Store) withoutNew(ctx context.Context, page []sqlstore.FollowedLog, b *
 	return slices.DeleteFunc(page, func(l sqlstore.FollowedLog) bool { return l.Number >= b.next && l.Number < now.next }), nil
 }
 
-// liveLogs reads the entries of transactions that have ended, after a place.
+// liveLogs reads the entries of transactions that have settled, after a place.
 func (s *Store) liveLogs(ctx context.Context, f *storage.LogFollowing, p *logPlace, b *logBounds) ([]sqlstore.FollowedLog, error) {
 	page, err := sqlstore.Followed(ctx, s.reader, "l.xid", `l.tenant_id = ? AND l.xid >= ? AND l.xid < ?
 		AND (l.xid > ? OR l.id > ?) AND l.created_at >= ? ORDER BY l.xid, l.id LIMIT ?`,
-		f.Tenant[:], p.xid, b.oldest, p.xid, p.id[:], p.since, f.Limit)
+		f.Tenant[:], p.xid, b.settled, p.xid, p.id[:], p.since, f.Limit)
 	if len(page) > 0 {
 		p.xid, p.id = page[len(page)-1].Number, page[len(page)-1].ID
 	}
