@@ -49,7 +49,7 @@ func citusBackend() storagetest.Backend {
 		if err := postgres.Distribute(tb.Context(), with(tb, address, fewShards, "4"), o); err != nil {
 			tb.Fatalf("distributing: %v", err)
 		}
-		return func(ctx context.Context) (storage.Storage, error) { return postgres.OpenOptions(ctx, address, o) }
+		return func(ctx context.Context) (storage.Storage, error) { return postgres.OpenSettled(ctx, address, o) }
 	}}
 }
 

@@ -116,6 +116,11 @@ func transient(err error) bool {
 	}
 }
 
+// aborted reports whether a statement was not run because the session is in a
+// transaction that has failed. On a connection of the vault's own another one
+// helps: nothing leaves such a transaction behind on purpose.
+func aborted(err error) bool { return code(err) == pqerror.InFailedSQLTransaction }
+
 // lost reports whether the connection is gone, or could not be opened. A
 // statement that was under way may or may not have been committed.
 func lost(err error) bool {

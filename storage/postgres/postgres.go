@@ -77,6 +77,7 @@ type Store struct {
 	routed    bool         // tables are, or may come to be, distributed
 	apart     atomic.Int64 // changes in transactions of the application's
 	uncounted uncountedLogs
+	settling  settling
 	retryFor  time.Duration
 	waiters   waiters
 	room      room
@@ -193,6 +194,9 @@ func open(ctx context.Context, url string, opts *Options, routed func(context.Co
 	}
 	if s.routed, err = routed(ctx, s.readers.DB); err != nil {
 		return nil, errors.Join(err, s.disconnect())
+	}
+	if s.routed {
+		s.settling = settling{wait: settleTime, now: time.Now}
 	}
 	if err := s.connectWriters(config, o); err != nil {
 		return nil, errors.Join(err, s.disconnect())

@@ -144,9 +144,11 @@ func (s *slot) bounded(do func() error) error {
 	return s.transact(do)
 }
 
-// transact runs statements in a transaction.
+// transact runs statements in a transaction. One that was begun in part, as when
+// the server cancels what follows BEGIN, ends with the connection.
 func (s *slot) transact(do func() error) error {
 	if err := s.begin(); err != nil {
+		s.reset()
 		return err
 	}
 	s.inTx = true
@@ -203,7 +205,7 @@ func (s *slot) setLockTimeout(d time.Duration) {
 
 // forget drops the connection after an error that makes it useless.
 func (s *slot) forget(err error) {
-	if lost(err) || code(err) == pqerror.ReadOnlySQLTransaction {
+	if lost(err) || aborted(err) || code(err) == pqerror.ReadOnlySQLTransaction {
 		s.reset()
 	}
 }

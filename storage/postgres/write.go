@@ -59,7 +59,7 @@ func (s *Store) write(ctx context.Context, p *pending) error {
 // few of those are tried at once, so that the connections are there for all
 // others.
 func (s *Store) tryWrite(ctx context.Context, p *pending) error {
-	p.again, p.overdue, p.turn = false, false, nil
+	p.err, p.again, p.overdue, p.turn = nil, false, false, nil
 	if p.locked {
 		p.class = alone
 		if !s.waiters.enter(ctx, p.until) {
@@ -224,7 +224,7 @@ func (s *Store) attempt(slot *slot, p *pending) (done bool, err error) {
 	case lost(err):
 		p.ambiguous = true
 		return false, err
-	case transient(err):
+	case transient(err) || aborted(err):
 		return false, err
 	case !refused(err):
 		return true, clean(err)
@@ -239,7 +239,7 @@ func (s *Store) attempt(slot *slot, p *pending) (done bool, err error) {
 	}
 	conflict, err := diagnose(context.Background(), slot, p.change)
 	switch {
-	case err != nil && (lost(err) || transient(err)):
+	case err != nil && (lost(err) || transient(err) || aborted(err)):
 		return false, err
 	case err != nil:
 		return true, clean(err)

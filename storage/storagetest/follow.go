@@ -17,6 +17,7 @@ func followRules() []rule {
 		{"a place is good when the entries before it are gone", followAfterPrune},
 		{"a place that is none is an error", followNowhere},
 		{"a follower misses nothing that several nodes write at once", followNodes},
+		{"a follower that catches up gets what is written meanwhile once", followCatchUp},
 	}
 }
 
@@ -167,13 +168,55 @@ func followNowhere(w *world) {
 }
 
 func followNodes(w *world) {
-	const each = 20
-	tenant, nodes := w.id(), w.nodes()
+	tenant := w.id()
 	f := w.follower(storage.LogFollowing{Tenant: tenant, Limit: 7})
 	f.step()
+	f.once(w.writeMeanwhile(tenant), 0)
+}
+
+// followCatchUp reads a page of the past before others write, and the rest of it
+// while they do.
+func followCatchUp(w *world) {
+	const past = 40
+	tenant := w.id()
+	w.writeLogs(tenant, w.manyLogs(past)...)
+	f := w.follower(storage.LogFollowing{Tenant: tenant, From: earlier, Limit: 3})
+	f.until(1)
+	w.writeLogs(tenant, w.manyLogs(past)...)
+	f.once(w.writeMeanwhile(tenant), 2*past)
+}
+
+// once reads what several nodes write, and what was there before, and wants each
+// entry once.
+func (f *follower) once(done <-chan []error, before int) {
+	f.Helper()
+	want := before + writers*eachWrites
+	got := f.until(want)
+	for _, err := range <-done {
+		if err != nil {
+			f.Fatal(err)
+		}
+	}
+	for f.step() {
+		got = f.got
+	}
+	seen := map[storage.ID]bool{}
+	for _, entry := range got {
+		seen[entry.ID] = true
+	}
+	f.same("distinct entries", len(seen), want)
+	f.same("entries", len(got), want)
+}
+
+// eachWrites is how many entries each writer writes.
+const eachWrites = 20
+
+// writeMeanwhile has several nodes write entries at once.
+func (w *world) writeMeanwhile(tenant storage.ID) <-chan []error {
+	nodes := w.nodes()
 	changes := make([][]storage.Change, writers)
 	for i := range changes {
-		changes[i] = make([]storage.Change, each)
+		changes[i] = make([]storage.Change, eachWrites)
 		for j := range changes[i] {
 			changes[i][j] = storage.Change{Tenant: tenant, Now: now, Logs: []storage.Log{w.log("token", fmt.Sprintf("%d-%d", i, j))}, Relaxed: j%2 == 0}
 		}
@@ -189,17 +232,7 @@ func followNodes(w *world) {
 			return nil
 		})
 	}()
-	got := f.until(writers * each)
-	for _, err := range <-done {
-		if err != nil {
-			w.Fatal(err)
-		}
-	}
-	seen := map[storage.ID]bool{}
-	for _, entry := range got {
-		seen[entry.ID] = true
-	}
-	w.same("distinct entries", len(seen), writers*each)
+	return done
 }
 
 func (w *world) counts(f storage.CountFilter) storage.Counts {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -64,6 +65,8 @@ type opened struct {
 	vault *vault.Vault // nil over HTTP
 	owner *vault.Client
 	mask  bool // what api returns may be in clear
+	// name tells it from others: the id of the tenant, or the host of the URL.
+	name string
 	// client is the one over HTTP; nil in process.
 	client *vaultclient.Client
 }
@@ -122,7 +125,7 @@ func (c *call) open() (*opened, error) {
 		return nil, err
 	}
 	o.owner = c.asTenant(t.ID)
-	o.api, o.mask = o.owner, true
+	o.api, o.mask, o.name = o.owner, true, t.ID.String()
 	return o, nil
 }
 
@@ -149,7 +152,11 @@ func (c *call) connect() (*opened, error) {
 	if err != nil {
 		return nil, usagef("%v", err)
 	}
-	c.opened = &opened{api: client, client: client}
+	at, err := url.Parse(c.target.url)
+	if err != nil {
+		return nil, usagef("--url is no URL")
+	}
+	c.opened = &opened{api: client, client: client, name: at.Host}
 	return c.opened, nil
 }
 

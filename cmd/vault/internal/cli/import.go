@@ -41,11 +41,11 @@ func importTokens(c *call, p *importFlags) error {
 		return err
 	}
 	defer src.close()
-	state, err := openState(p.state, src)
+	o, err := c.open()
 	if err != nil {
 		return err
 	}
-	o, err := c.open()
+	state, err := openState(p.state, o.name, src)
 	if err != nil {
 		return err
 	}

@@ -355,3 +355,29 @@ func TestGzip(t *testing.T) {
 		t.Error(out)
 	}
 }
+
+// TestAStateIsOfOneTarget resumes an import elsewhere, and with another file of the
+// same size.
+func TestAStateIsOfOneTarget(t *testing.T) {
+	t.Parallel()
+	for _, way := range []string{local, remote} {
+		t.Run(way, func(t *testing.T) {
+			t.Parallel()
+			w, other := newWorld(t, way), newWorld(t, way)
+			rows, state := w.path("rows.jsonl", `{"type":"token","data":"one"}`), w.path("state", "")
+			w.must("import", rows, "--resume", state)
+			for name, c := range map[string]struct {
+				in         *world
+				file, want string
+			}{
+				"elsewhere":    {other, rows, "is the state of an import into another tenant or vault"},
+				"another file": {w, w.path("other.jsonl", `{"type":"token","data":"two"}`), "is the state of the import of another file"},
+			} {
+				if out, code := c.in.run(strings.NewReader(""), "import", c.file, "--resume", state); code == 0 || !strings.Contains(out, c.want) {
+					t.Errorf("%s: exit %d\n%s", name, code, out)
+				}
+			}
+			w.must("import", rows, "--resume", state)
+		})
+	}
+}

@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -34,7 +36,8 @@ const passphraseVariable = "VAULT_PGP_PASSPHRASE"
 type source struct {
 	format    string
 	delimiter rune
-	size      int64 // 0 when it is unknown
+	size      int64  // 0 when it is unknown
+	check     string // tells files apart; empty when it is not a regular one
 	fields    []field
 	typ       string
 
@@ -93,7 +96,7 @@ func openSource(c *call, p *importFlags) (*source, error) {
 		}
 		s.file = f
 		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
-			s.size = info.Size()
+			s.size, s.check = info.Size(), checkOf(f)
 		}
 		s.reader = s.count(f)
 	}
@@ -105,6 +108,15 @@ func openSource(c *call, p *importFlags) (*source, error) {
 		}
 	}
 	return s, nil
+}
+
+// checkOf is two bytes of the hash of the first block of a file. They tell whether
+// it is another file, and too little for a guess at what is in a small one.
+func checkOf(f io.ReaderAt) string {
+	block := make([]byte, 64<<10)
+	n, _ := f.ReadAt(block, 0) // what cannot be read is reported when the rows are
+	sum := sha256.Sum256(block[:n])
+	return hex.EncodeToString(sum[:2])
 }
 
 // Layers around the rows.

@@ -15,9 +15,12 @@ import (
 type importState struct {
 	// Name is what ids of rows without one are made from.
 	Name string `json:"name"`
-	// Bytes and Format tell whether it is the same file.
+	// Target is the tenant that is imported into, or the host of its vault.
+	Target string `json:"target"`
+	// Bytes, Format and Check tell whether it is the same file.
 	Bytes  int64  `json:"bytes"`
 	Format string `json:"format"`
+	Check  string `json:"check,omitempty"`
 
 	Rows    int  `json:"rows"` // that are done
 	Created int  `json:"created"`
@@ -30,10 +33,10 @@ type importState struct {
 	resumed bool
 }
 
-// openState reads the state of an import, or begins one. Without a file nothing
-// is kept.
-func openState(file string, src *source) (*importState, error) {
-	fresh := &importState{Bytes: src.size, Format: src.format, file: file}
+// openState reads the state of an import into a target, or begins one. Without a
+// file nothing is kept.
+func openState(file, target string, src *source) (*importState, error) {
+	fresh := &importState{Target: target, Bytes: src.size, Format: src.format, Check: src.check, file: file}
 	if file == "" {
 		return fresh, nil
 	}
@@ -49,7 +52,10 @@ func openState(file string, src *source) (*importState, error) {
 	if json.Unmarshal(text, s) != nil || s.Name == "" || s.Rows < 0 {
 		return nil, fmt.Errorf("%s is not the state of an import; remove it, or name another file with --resume", file)
 	}
-	if s.Bytes != src.size || s.Format != src.format {
+	if s.Target != target {
+		return nil, fmt.Errorf("%s is the state of an import into another tenant or vault; name another file with --resume, or import where it was begun", file)
+	}
+	if s.Bytes != src.size || s.Format != src.format || s.Check != src.check {
 		return nil, fmt.Errorf("%s is the state of the import of another file; remove it, or name another one with --resume", file)
 	}
 	return s, nil

@@ -1,0 +1,82 @@
+package postgres
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/pgtest"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// oneWriter opens a store with one connection that writes.
+func oneWriter(t *testing.T, open func(context.Context, string, *Options) (*Store, error)) (*Store, *slot) {
+	t.Helper()
+	s, err := open(t.Context(), pgtest.URL(t), &Options{MaxConns: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s, s.queue.free[0]
+}
+
+// newLogs is a change of several statements where tables are distributed.
+func newLogs(n int) *storage.Change {
+	now := time.Now().UTC().Truncate(time.Microsecond)
+	c := &storage.Change{Tenant: storage.ID(uuid.New()), Now: now}
+	for range n {
+		c.Logs = append(c.Logs, storage.Log{ID: storage.ID(uuid.Must(uuid.NewV7())), ActorType: "tenant", EntityType: "token", EntityID: "x", Operation: "read", CreatedAt: now})
+	}
+	return c
+}
+
+// A transaction that fails while it is begun leaves nothing on the connection
+// that the next change would meet.
+func TestATransactionThatIsBegunInPart(t *testing.T) {
+	t.Parallel()
+	s, slot := oneWriter(t, OpenRouted)
+	if err := s.Write(t.Context(), newLogs(1)); err != nil {
+		t.Fatal(err)
+	}
+	slot.lockTimeout = -time.Second // which the server refuses after BEGIN
+	if err := s.Write(t.Context(), newLogs(1)); err == nil {
+		t.Fatal("the transaction was begun")
+	}
+	slot.lockTimeout = lockTimeout
+	if slot.conn != nil {
+		t.Error("the connection is kept")
+	}
+	if err := s.Write(t.Context(), newLogs(1)); err != nil {
+		t.Errorf("the next change: %v", err)
+	}
+}
+
+// A connection in a transaction that has failed, for whatever reason, is given
+// up, and the change is written on another.
+func TestAConnectionInAFailedTransaction(t *testing.T) {
+	t.Parallel()
+	for name, open := range map[string]func(context.Context, string, *Options) (*Store, error){"one server": OpenOptions, "routed": OpenRouted} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, slot := oneWriter(t, open)
+			if err := s.Write(t.Context(), newLogs(1)); err != nil {
+				t.Fatal(err)
+			}
+			if err := slot.control("BEGIN"); err != nil {
+				t.Fatal(err)
+			}
+			if err := slot.control("SELECT 1/0"); err == nil {
+				t.Fatal("the transaction has not failed")
+			}
+			if err := s.Write(t.Context(), newLogs(1)); err != nil {
+				t.Errorf("the next change: %v", err)
+			}
+		})
+	}
+}
