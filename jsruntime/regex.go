@@ -55,11 +55,7 @@ var regexpNatives = map[string]native{
 func checkedPattern(text, flags string) (out string, err error) {
 	p := &pattern{src: []rune(text), names: map[string]bool{}, fold: strings.Contains(flags, "i")}
 	p.sets = strings.Contains(flags, "v")
-	p.unicode = strings.Contains(flags, "u")
-	if p.sets && p.unicode {
-		return "", errors.New("Invalid regular expression flags: u and v exclude each other")
-	}
-	p.unicode = p.unicode || p.sets
+	p.unicode = p.sets || strings.Contains(flags, "u")
 	defer func() {
 		switch bad := recover().(type) {
 		case nil:
@@ -69,6 +65,9 @@ func checkedPattern(text, flags string) (out string, err error) {
 			panic(bad)
 		}
 	}()
+	if p.sets && strings.Contains(flags, "u") {
+		p.fail("the flags u and v exclude each other")
+	}
 	p.disjunction(0)
 	if p.pos < len(p.src) {
 		p.fail("Unmatched ')'")
