@@ -7,7 +7,10 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"sync"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -75,32 +78,80 @@ func (c *Client) FollowLogs(ctx context.Context, cursor string) iter.Seq2[*LogBa
 
 const (
 	followWait  = time.Minute            // of a step
-	followPause = 250 * time.Millisecond // between looks at the log
+	followPause = 250 * time.Millisecond // between looks at the log, at first
+	followRest  = time.Second            // between looks at a log that stays quiet
 	followBatch = 500                    // entries
 )
+
+// MaxFollowers is how many calls of [Client.NextLogs] and [Client.FollowLogs] may
+// wait for entries of a tenant's log at once in a process: each of them looks at
+// the database while it waits. One more fails with ErrBusy.
+const MaxFollowers = 64
+
+// followers counts the calls that wait, by tenant.
+type followers struct {
+	mu      sync.Mutex
+	waiting map[uuid.UUID]int
+}
+
+// enter takes one of the tenant's places.
+func (f *followers) enter(tenant uuid.UUID) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.waiting[tenant] >= MaxFollowers {
+		return errorf(ErrBusy, "This tenant has %d followers of its log already; try again later.", MaxFollowers)
+	}
+	if f.waiting == nil {
+		f.waiting = map[uuid.UUID]int{}
+	}
+	f.waiting[tenant]++
+	return nil
+}
+
+func (f *followers) leave(tenant uuid.UUID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.waiting[tenant]--; f.waiting[tenant] == 0 {
+		delete(f.waiting, tenant)
+	}
+}
 
 // NextLogs returns the entries that come after a cursor, oldest first. When there
 // are none it waits for the first one, up to a time, and then returns a batch
 // that is empty but for its cursor. It is a step of [Client.FollowLogs], for those
-// who cannot keep a loop running (permission log:read).
+// who cannot keep a loop running (permission log:read). It looks at the log four
+// times a second, and less often, down to once a second, while nothing comes. At
+// most [MaxFollowers] calls may wait at once; one more is ErrBusy.
 func (c *Client) NextLogs(ctx context.Context, cursor string, wait time.Duration) (*LogBatch, error) {
 	if err := c.outsideTx("NextLogs"); err != nil {
 		return nil, err
 	}
+	batch, err := c.logsAfter(ctx, cursor)
+	if err != nil || len(batch.Data) > 0 || wait <= 0 {
+		return batch, err
+	}
+	if err := c.v.followers.enter(c.tenant); err != nil {
+		return nil, err
+	}
+	defer c.v.followers.leave(c.tenant)
+	return c.awaitLogs(ctx, batch, wait)
+}
+
+// awaitLogs looks at the log until it has entries after an empty batch.
+func (c *Client) awaitLogs(ctx context.Context, batch *LogBatch, wait time.Duration) (*LogBatch, error) {
 	over := time.NewTimer(wait)
 	defer over.Stop()
-	for {
-		batch, err := c.logsAfter(ctx, cursor)
-		if err != nil || len(batch.Data) > 0 || wait <= 0 {
-			return batch, err
-		}
-		cursor = batch.Cursor
+	for pause := followPause; ; pause = min(pause*5/4, followRest) {
 		select {
-		case <-time.After(followPause):
+		case <-time.After(pause):
 		case <-over.C:
 			return batch, nil
 		case <-ctx.Done():
 			return nil, ctx.Err()
+		}
+		var err error
+		if batch, err = c.logsAfter(ctx, batch.Cursor); err != nil || len(batch.Data) > 0 {
+			return batch, err
 		}
 	}
 }

@@ -241,3 +241,34 @@ func TestNextLogsWaits(t *testing.T) {
 		t.Errorf("%v, %v", batch, err)
 	}
 }
+
+// TestFollowersAreBounded for a tenant, and not for others. A place that is left
+// is free again.
+func TestFollowersAreBounded(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	_, other := v.NewTenant(t, "Other")
+	ctx, cancel := context.WithCancel(t.Context())
+	// All but one of them take a place.
+	ended := make(chan error, vault.MaxFollowers+1)
+	for range vault.MaxFollowers + 1 {
+		go func() {
+			_, err := v.Owner.NextLogs(ctx, "", time.Minute)
+			ended <- err
+		}()
+	}
+	wantError(t, "one too many", <-ended, vault.ErrBusy)
+	if _, err := v.Owner.NextLogs(t.Context(), "", 0); err != nil {
+		t.Errorf("without waiting: %v", err)
+	}
+	if _, err := other.NextLogs(t.Context(), "", time.Millisecond); err != nil {
+		t.Errorf("another tenant: %v", err)
+	}
+	cancel()
+	for range vault.MaxFollowers {
+		wantError(t, "one that waits", <-ended, context.Canceled)
+	}
+	if _, err := v.Owner.NextLogs(t.Context(), "", time.Millisecond); err != nil {
+		t.Errorf("after the others have left: %v", err)
+	}
+}

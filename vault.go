@@ -221,6 +221,7 @@ type Vault struct {
 	turns   *limits.Turns
 
 	admission *admission.Process
+	followers followers
 
 	ids ids.Source
 
