@@ -197,8 +197,10 @@ func (f *follower) once(done <-chan []error, before int) {
 			f.Fatal(err)
 		}
 	}
-	for f.step() {
-		got = f.got
+	last := f.log("token", "last") // by then all that comes before it has come
+	f.writeLogs(f.Tenant, last)
+	for want++; !slices.ContainsFunc(got, func(l storage.Log) bool { return l.ID == last.ID }); {
+		got = f.until(len(f.got) + 1)
 	}
 	seen := map[storage.ID]bool{}
 	for _, entry := range got {
