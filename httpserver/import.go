@@ -65,8 +65,8 @@ func (x *exchange) importTokens() (answer, error) {
 	s.open()
 	defer s.close()
 	for result, err := range x.client.Import(x.ctx, s.rows, opts) {
-		if errors.Is(err, errUnreadable) {
-			err = s.broken
+		if err != nil && s.broken != nil {
+			err = s.broken // also where the server has ended the context for it
 		}
 		if err != nil && !s.begun {
 			s.endLong()
