@@ -67,7 +67,7 @@ func TestTheImageBuilds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(folder, name), content, 0o755); err != nil { //nolint:gosec // a program
+		if err := os.WriteFile(filepath.Join(folder, name), content, 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}

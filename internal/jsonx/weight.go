@@ -45,17 +45,14 @@ func Weight(data []byte) int {
 // same name does for its text.
 func (v Value) Weight() int {
 	weight := valueWeight
-	switch v.Kind() {
-	case Number, String:
+	if kind := v.Kind(); kind == Number || kind == String {
 		weight += len(v.text())
-	case Array:
-		for _, e := range v.Elems() {
-			weight += e.Weight()
-		}
-	case Object:
-		for _, m := range v.Members() {
-			weight += memberWeight + len(m.Name) + m.Value.Weight()
-		}
+	}
+	for _, e := range v.Elems() {
+		weight += e.Weight()
+	}
+	for _, m := range v.Members() {
+		weight += memberWeight + len(m.Name) + m.Value.Weight()
 	}
 	return weight
 }
