@@ -28,6 +28,7 @@ func (c *Client) Import(ctx context.Context, rows iter.Seq2[vault.TokenParams, e
 	return func(yield func(vault.ImportResult, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		im := &sending{ctx: ctx, row: max(opts.FirstRow, 1), own: map[int]error{}, done: make(chan struct{})}
+		next := im.row // of the next result
 		body, to := io.Pipe()
 		go im.send(rows, to)
 		defer func() {
@@ -35,7 +36,6 @@ func (c *Client) Import(ctx context.Context, rows iter.Seq2[vault.TokenParams, e
 			_ = body.CloseWithError(errLoopEnded)
 			<-im.done
 		}()
-		next := im.row
 		err := c.receive(ctx, body, opts, func(r vault.ImportResult) bool {
 			next++
 			return yield(im.known(r), nil)
