@@ -33,7 +33,9 @@ func openNodes(t *testing.T, count int, open func() (vault.Storage, error)) *nod
 		if err != nil {
 			t.Fatal(err)
 		}
-		v, err := vault.Open(t.Context(), store, master, &vault.Config{SweepEvery: 100 * time.Millisecond, WorkEvery: 100 * time.Millisecond})
+		// Servers die here, and would take the entries of the last reads with them.
+		v, err := vault.Open(t.Context(), store, master,
+			&vault.Config{SweepEvery: 100 * time.Millisecond, WorkEvery: 100 * time.Millisecond, StrictReadLogs: true})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,9 +12,13 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
@@ -31,6 +35,7 @@ type Store struct {
 	readers  *sql.DB
 	writes   *queue
 	identity identity
+	room     room
 	closing  sync.Once
 	closed   error // what closing returned
 }
@@ -112,14 +117,39 @@ func (s *Store) Close() error {
 
 // Write implements [storage.Writer].
 func (s *Store) Write(ctx context.Context, c *storage.Change) error {
-	return s.writes.do(ctx, call{change: c, rows: rowsOf(c)})
+	err := s.writes.do(ctx, call{change: c, rows: rowsOf(c)})
+	s.room.note(err)
+	return err
 }
 
+// room is when a change last found no room on the disk.
+type room struct{ lacking atomic.Int64 } // Unix time in nanoseconds; 0 when the last one found some
+
+// believeFull is for how long a disk counts as full after a change found it so.
+// What Ping writes is small, and may fit where changes do not.
+const believeFull = 10 * time.Second
+
+func (r *room) note(err error) {
+	switch code := codeOf(err); {
+	case code == sqlite3.SQLITE_FULL || code == sqlite3.SQLITE_IOERR:
+		r.lacking.Store(time.Now().UnixNano())
+	case err == nil && r.lacking.Load() != 0:
+		r.lacking.Store(0)
+	}
+}
+
+func (r *room) isLacking() bool { return time.Since(time.Unix(0, r.lacking.Load())) < believeFull }
+
+var errNoRoom = fmt.Errorf("%w: sqlite: the last change found no room on the disk", storage.ErrUnavailable)
+
 // Ping implements [storage.Storage]. It writes a row as it is, without waiting for
-// the disk.
+// the disk, unless a change has just found that full.
 func (s *Store) Ping(ctx context.Context) error {
 	if err := s.reader.Ping(ctx); err != nil {
 		return err
+	}
+	if s.room.isLacking() {
+		return errNoRoom
 	}
 	written := make(chan error, 1)
 	go func() {
