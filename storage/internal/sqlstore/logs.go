@@ -89,8 +89,6 @@ func (s *Store) newLogList(f storage.LogFilter) *logList {
 	}
 	if own := s.logsBy(f); len(own) > 0 {
 		rest, l.uncounted = append(rest, own...), true
-	} else if f.EntityID == "" {
-		l.store = s.prepares()
 	}
 	l.byType, l.rest = join(byType, " AND "), join(rest, " AND ")
 	return l

@@ -17,7 +17,6 @@ type readConn struct {
 	conn     *sql.Conn
 	direct   *direct.Conn
 	prepared []*direct.Stmt
-	lists    map[string]*sql.Stmt // prepared when they are first needed
 	opened   time.Time
 	leash    leash
 }
@@ -29,33 +28,7 @@ func (c *readConn) close() {
 	for _, stmt := range c.prepared {
 		_ = stmt.Close()
 	}
-	for _, stmt := range c.lists {
-		_ = stmt.Close()
-	}
 	c.direct.Discard()
-}
-
-// maxLists bounds the lists that are prepared on a connection. Their texts depend
-// on how many pairs of set and type there are.
-const maxLists = 100
-
-// query runs a list that is prepared on the connection.
-func (c *readConn) query(ctx context.Context, text string, args []any) (*sql.Rows, error) {
-	stmt := c.lists[text]
-	if stmt == nil {
-		if len(c.lists) >= maxLists {
-			return c.conn.QueryContext(ctx, text, args...)
-		}
-		var err error
-		if stmt, err = c.conn.PrepareContext(ctx, text); err != nil {
-			return nil, err
-		}
-		if c.lists == nil {
-			c.lists = map[string]*sql.Stmt{}
-		}
-		c.lists[text] = stmt
-	}
-	return stmt.QueryContext(ctx, args...)
 }
 
 // readPool is up to so many connections. Each is opened when no other is idle,

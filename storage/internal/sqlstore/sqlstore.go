@@ -134,7 +134,6 @@ type Store struct {
 	texts   [pointCount]string
 	piece   int // pieceBytes
 
-	preparing bool // lists too
 }
 
 // New returns a Store that reads from a database whose migrations have run. It
@@ -313,23 +312,9 @@ func (s *Store) until(ctx context.Context, query string, args []any, dest []sql.
 		return cmp.Or(ended, s.fail(err))
 	}
 	err := s.on(ctx, s.lists, func(l *readConn) (bool, error) {
-		if s.preparing && s.dialect.Prepared {
-			return read(l.query(ctx, query, args)) //nolint:rowserrcheck // read does
-		}
 		return read(l.conn.QueryContext(ctx, query, args...)) //nolint:rowserrcheck // read does
 	})
 	return cmp.Or(ended, s.fail(err))
-}
-
-// prepares returns the Store for queries whose plan does not depend on their
-// values, and whose texts are few: they are prepared, if possible.
-func (s *Store) prepares() *Store {
-	if s.preparing || s.within != nil {
-		return s
-	}
-	p := *s
-	p.preparing = true
-	return &p
 }
 
 // count runs a query whose answer is one number.

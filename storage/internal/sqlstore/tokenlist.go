@@ -44,9 +44,6 @@ func (s *Store) newTokenList(ctx context.Context, f storage.TokenFilter) (*token
 			l.rest = append(l.rest, term)
 		}
 	}
-	if len(l.rest) == 0 {
-		l.store = s.prepares()
-	}
 	var err error
 	if l.where, err = compile(&s.dialect, f.Tenant, "t", f.Where); err != nil {
 		return nil, err
