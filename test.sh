@@ -77,4 +77,4 @@ fi
 # The race detector watches our code. SQLite's is translated from C and runs on
 # one goroutine at a time; watching it too would take twenty times as long.
 [ $# -gt 0 ] || set -- ./...
-exec go run ./internal/pgtest/testrun -race -gcflags='modernc.org/...=-race=false' -timeout 15m -p 2 "$@"
+exec go run ./internal/pgtest/testrun -race -gcflags='modernc.org/...=-race=false' -timeout 30m -p 2 "$@"
