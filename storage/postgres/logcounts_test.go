@@ -125,9 +125,9 @@ func TestLogCounts(t *testing.T) {
 		}
 	}
 	check("one by one")
-	moveMark(t, s, db, tenants[0])
-	if n := number(t, db, "SELECT COALESCE(sum(n), 0) FROM vault_log_counts"); n < 4000 {
-		t.Errorf("%d entries are counted, want 4000 and more", n)
+	// A transaction that another test has open holds the mark back for a while.
+	for number(t, db, "SELECT COALESCE(sum(n), 0) FROM vault_log_counts") < 4000 {
+		moveMark(t, s, db, tenants[0])
 	}
 	check("with a mark")
 	if failed := together(t, 60, func(i int) error {
