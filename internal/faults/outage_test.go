@@ -27,6 +27,13 @@ type nodes struct {
 // openNodes opens vaults for a test, each on a store of its own.
 func openNodes(t *testing.T, count int, open func() (vault.Storage, error)) *nodes {
 	t.Helper()
+	return openNodesFor(t, count, open, nil)
+}
+
+// openNodesFor opens vaults as openNodes does, for a tenant that fits. All do when
+// the function is nil.
+func openNodesFor(t *testing.T, count int, open func() (vault.Storage, error), fits func(uuid.UUID) bool) *nodes {
+	t.Helper()
 	n, master := &nodes{}, vault.NewKey()
 	for i := range count {
 		store, err := open()
@@ -42,15 +49,18 @@ func openNodes(t *testing.T, count int, open func() (vault.Storage, error)) *nod
 		t.Cleanup(func() { v.Close() })
 		n.handlers = append(n.handlers, httpserver.Handler(v, nil))
 		if i == 0 {
-			n.enroll(t, v)
+			n.enroll(t, v, fits)
 		}
 	}
 	return n
 }
 
-func (n *nodes) enroll(t *testing.T, v *vault.Vault) {
+func (n *nodes) enroll(t *testing.T, v *vault.Vault, fits func(uuid.UUID) bool) {
 	t.Helper()
 	tenant, err := v.CreateTenant(t.Context(), "Acme")
+	for err == nil && fits != nil && !fits(tenant.ID) {
+		tenant, err = v.CreateTenant(t.Context(), "Acme")
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
