@@ -4,12 +4,16 @@ package faults
 
 import (
 	"database/sql"
+	"errors"
 	"fmt"
 	"net/url"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/pgtest"
 )
 
@@ -21,6 +25,7 @@ var citusOutages = map[string]func(*testing.T, *site){
 	"hangs":              frozen,
 	"is read-only":       readOnly,
 	"loses its sessions": sessionsEnd,
+	"stops under keys":   keysLast,
 }
 
 // TestCitusOutages is not parallel: the servers are those of all tests.
@@ -88,4 +93,75 @@ func sessionsEnd(t *testing.T, s *site) {
 	l.wait(t, 20)
 	l.check(t)
 	l.served(t)
+}
+
+// keysLast makes API keys, each of which is written to all servers, while one of
+// them stops again and again. What was prepared there, and not committed, is what
+// the server's own recovery ends; a key that was acknowledged is known then.
+func keysLast(t *testing.T, s *site) {
+	t.Helper()
+	n := s.nodes(t, 2, nil)
+	var made sync.Map // of key to name
+	var work sync.WaitGroup
+	stop := make(chan struct{})
+	for i := range 2 * len(n.vaults) {
+		c := n.vaults[i%len(n.vaults)].Tenant(n.tenantID)
+		work.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				name := uuid.NewString()
+				app, err := c.CreateApplication(t.Context(), vault.ApplicationParams{
+					Name: name, Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:read"}})
+				if err == nil {
+					made.Store(app.Key, name)
+				} else if !errors.Is(err, vault.ErrUnavailable) {
+					t.Errorf("create: %v", err)
+				}
+			}
+		})
+	}
+	for range 5 {
+		<-time.After(time.Second)
+		must(t, s.server.Control("stop", "-m", "immediate"))
+		must(t, s.server.Control("start"))
+	}
+	<-time.After(time.Second)
+	close(stop)
+	work.Wait()
+	n.wantKeys(t, s, &made)
+}
+
+// wantKeys checks that all keys are known, and that no application was made twice.
+func (n *nodes) wantKeys(t *testing.T, s *site, made *sync.Map) {
+	t.Helper()
+	db, err := sql.Open("postgres", s.address)
+	must(t, err)
+	defer db.Close()
+	_, err = db.Exec("SELECT recover_prepared_transactions()")
+	must(t, err)
+	names, keys := map[string]int{}, 0
+	for app, err := range n.tenant.AllApplications(t.Context(), vault.ListApplicationsParams{}) {
+		must(t, err)
+		names[app.Name]++
+	}
+	made.Range(func(key, name any) bool {
+		keys++
+		if _, err := n.vaults[0].Authenticate(t.Context(), key.(string)); err != nil || names[name.(string)] != 1 {
+			t.Errorf("a key that was acknowledged: %v, and %d applications", err, names[name.(string)])
+		}
+		return true
+	})
+	for name, count := range names {
+		if count > 1 {
+			t.Errorf("%d applications named %s", count, name)
+		}
+	}
+	t.Logf("%d keys were acknowledged, and %d applications are there", keys, len(names))
+	if keys < 20 {
+		t.Error("too few to tell")
+	}
 }

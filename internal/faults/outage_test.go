@@ -19,9 +19,11 @@ import (
 
 // nodes are vaults on one database, each behind REST.
 type nodes struct {
+	vaults   []*vault.Vault
 	handlers []http.Handler
 	tenant   *vault.Client // the embedding program's, on the first node
-	key      string        // of an application that may do everything with tokens
+	tenantID uuid.UUID
+	key      string // of an application that may do everything with tokens
 }
 
 // openNodes opens vaults for a test, each on a store of its own.
@@ -47,7 +49,7 @@ func openNodesFor(t *testing.T, count int, open func() (vault.Storage, error), f
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { v.Close() })
-		n.handlers = append(n.handlers, httpserver.Handler(v, nil))
+		n.vaults, n.handlers = append(n.vaults, v), append(n.handlers, httpserver.Handler(v, nil))
 		if i == 0 {
 			n.enroll(t, v, fits)
 		}
@@ -64,7 +66,7 @@ func (n *nodes) enroll(t *testing.T, v *vault.Vault, fits func(uuid.UUID) bool) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.tenant = v.Tenant(tenant.ID)
+	n.tenant, n.tenantID = v.Tenant(tenant.ID), tenant.ID
 	app, err := n.tenant.CreateApplication(t.Context(), vault.ApplicationParams{
 		Name: "Shop", Type: vault.ApplicationPrivate,
 		Permissions: []vault.Permission{"token:create", "token:read", "token:update", "token:delete"},
