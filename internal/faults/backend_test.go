@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"maps"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,10 +13,31 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 )
 
-// backends names, for each backend, a new database that outlives a process.
-var backends = map[string]func(t testing.TB) string{
-	"sqlite":   func(t testing.TB) string { return filepath.Join(t.TempDir(), "vault.db") },
-	"postgres": func(t testing.TB) string { return pgtest.URL(t) },
+// servers names, for each backend that is a server, a new database that outlives
+// a process.
+var servers = func() map[string]func(testing.TB) string {
+	all := map[string]func(testing.TB) string{"postgres": pgtest.URL}
+	if pgtest.HasCitus() {
+		all["citus"] = distributed
+	}
+	return all
+}()
+
+// backends are the servers, and the backend that is none.
+var backends = func() map[string]func(testing.TB) string {
+	all := maps.Clone(servers)
+	all["sqlite"] = func(t testing.TB) string { return filepath.Join(t.TempDir(), "vault.db") }
+	return all
+}()
+
+// distributed names a new database on Citus.
+func distributed(t testing.TB) string {
+	t.Helper()
+	dsn := pgtest.Citus(t)
+	if err := postgres.Distribute(t.Context(), dsn, nil); err != nil {
+		t.Fatal(err)
+	}
+	return dsn
 }
 
 // openStore opens the database that a backend named.

@@ -85,20 +85,24 @@ func TestNoPlaintextInTheSQLiteFiles(t *testing.T) {
 	expectNone(t, "log", log.Bytes(), secrets)
 }
 
-func TestNoPlaintextInThePostgresTables(t *testing.T) {
+func TestNoPlaintextInTheTablesOfServers(t *testing.T) {
 	t.Parallel()
-	dsn := backends["postgres"](t)
-	key := vault.NewKey()
-	var log syncBuffer
-	v := openVault(t, dsn, key, talkative(&log))
-	secrets := plantCanaries(t, v, key)
-	db, err := sql.Open("postgres", dsn)
-	if err != nil {
-		t.Fatal(err)
+	for name, newDSN := range servers {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dsn, key := newDSN(t), vault.NewKey()
+			var log syncBuffer
+			v := openVault(t, dsn, key, talkative(&log))
+			secrets := plantCanaries(t, v, key)
+			db, err := sql.Open("postgres", dsn)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer db.Close()
+			expectNoneInTables(t, db, "SELECT quote_ident(table_name) FROM information_schema.tables WHERE table_schema = current_schema()", secrets)
+			expectNone(t, "log", log.Bytes(), secrets)
+		})
 	}
-	defer db.Close()
-	expectNoneInTables(t, db, "SELECT quote_ident(table_name) FROM information_schema.tables WHERE table_schema = current_schema()", secrets)
-	expectNone(t, "log", log.Bytes(), secrets)
 }
 
 // talkative is a configuration that logs all there is, and whose code and

@@ -24,7 +24,7 @@ const (
 )
 
 // importedRows is how many rows an import has that is killed.
-var importedRows = map[string]int{"sqlite": 200_000, "postgres": 50_000}
+var importedRows = map[string]int{"sqlite": 200_000, "postgres": 50_000, "citus": 20_000}
 
 // fileFrom are rows of a file. Some have an id, others get one.
 func fileFrom(first, last int) iter.Seq2[vault.TokenParams, error] {

@@ -15,6 +15,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/pgtest"
 )
 
 // step is one operation on a thing that several callers share: a token, a value
@@ -186,11 +187,18 @@ func carryOut(ctx context.Context, c *vault.Client, in step) (outcome, error) {
 func TestLinearizable(t *testing.T) {
 	t.Parallel()
 	c := cluster(t)
+	linearizable(t, c.URL, c)
+}
+
+// linearizable does what TestLinearizable does with a database that is on some
+// servers.
+func linearizable(t *testing.T, address string, servers ...*pgtest.Cluster) {
+	t.Helper()
 	master := vault.NewKey()
 	var clients []*vault.Client
 	var vaults []*vault.Vault
 	for range 2 {
-		store, err := opener(t, c.URL, nil)()
+		store, err := opener(t, address, nil)()
 		must(t, err)
 		v, err := vault.Open(t.Context(), store, master, nil)
 		must(t, err)
@@ -211,8 +219,9 @@ func TestLinearizable(t *testing.T) {
 				return
 			case <-time.After(time.Duration(100+rand.IntN(400)) * time.Millisecond):
 			}
+			c := servers[rand.IntN(len(servers))]
 			if n%10 != 0 {
-				_ = execOn(c, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'vault'")
+				_ = execOn(c, endSessions)
 				continue
 			}
 			if err := errors.Join(c.Control("stop", "-m", "immediate"), c.Control("start")); err != nil {
@@ -230,6 +239,11 @@ func TestLinearizable(t *testing.T) {
 	killer.Wait()
 	t.Logf("%d operations in %d rounds of %s, checked in %s", total, rounds, worked, time.Since(began)-worked)
 }
+
+// endSessions ends those of the vault, and those that a coordinator has on a worker
+// for it.
+const endSessions = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+	WHERE application_name = 'vault' OR application_name LIKE 'citus_internal%'`
 
 // linearRound lets callers work on things of the round's own.
 func linearRound(t *testing.T, round int, clients []*vault.Client) *history {

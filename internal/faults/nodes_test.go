@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
-	"github.com/seed-72ea4aab/vault/internal/pgtest"
 	"github.com/seed-72ea4aab/vault/jsruntime"
 )
 
@@ -84,12 +83,22 @@ const slowCode = `module.exports = async (req) => {
 	return {raw: {N: req.args.n}};
 }`
 
-// TestEveryCallbackIsDeliveredThoughANodeIsKilled runs two nodes on one
-// PostgreSQL and kills one in the middle of its runs.
+// TestEveryCallbackIsDeliveredThoughANodeIsKilled runs two nodes on one database
+// and kills one in the middle of its runs.
 func TestEveryCallbackIsDeliveredThoughANodeIsKilled(t *testing.T) {
 	t.Parallel()
+	for name, newDSN := range servers {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			deliverThoughKilled(t, newDSN(t))
+		})
+	}
+}
+
+func deliverThoughKilled(t *testing.T, dsn string) {
+	t.Helper()
 	const runs = 24
-	dsn, key := pgtest.URL(t), vault.NewKey()
+	key := vault.NewKey()
 	v := openVault(t, dsn, key, &vault.Config{SweepEvery: -1, WorkEvery: -1, Egress: vault.EgressPolicy{AllowHTTP: true, AllowPrivate: true}})
 	tenant, err := v.CreateTenant(t.Context(), "Acme")
 	if err != nil {

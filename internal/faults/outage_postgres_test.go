@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/pgtest"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
@@ -48,6 +50,32 @@ func cluster(t *testing.T, settings ...string) *pgtest.Cluster {
 	return c
 }
 
+// site is a database, and the server that something happens to.
+type site struct {
+	address string
+	server  *pgtest.Cluster
+	worker  bool                 // the server has some of the tenants, and another one is asked for them
+	has     func(uuid.UUID) bool // whether the server has a tenant's rows; nil when it has those of all
+}
+
+// alone is a database that is on one server.
+func alone(c *pgtest.Cluster) *site { return &site{address: c.URL, server: c} }
+
+// nodes opens vaults whose tenant has its rows on the server.
+func (s *site) nodes(t *testing.T, count int, o *postgres.Options) *nodes {
+	t.Helper()
+	return openNodesFor(t, count, opener(t, s.address, o), s.has)
+}
+
+// ready waits for a status of /readyz, which says nothing of a worker.
+func (s *site) ready(t *testing.T, n *nodes, want int) {
+	t.Helper()
+	if s.worker {
+		want = http.StatusOK
+	}
+	n.ready(t, want)
+}
+
 func opener(t *testing.T, address string, o *postgres.Options) func() (vault.Storage, error) {
 	t.Helper()
 	return func() (vault.Storage, error) { return postgres.OpenOptions(t.Context(), address, o) }
@@ -58,8 +86,12 @@ func opener(t *testing.T, address string, o *postgres.Options) func() (vault.Sto
 // it has been gone for a while.
 func TestStoppedServer(t *testing.T) {
 	t.Parallel()
-	c := cluster(t)
-	l := openNodes(t, 2, opener(t, c.URL, nil)).start()
+	stopped(t, alone(cluster(t)))
+}
+
+func stopped(t *testing.T, s *site) {
+	t.Helper()
+	c, l := s.server, s.nodes(t, 2, nil).start()
 	l.wait(t, 50)
 	id := l.create(0)
 	must(t, c.Control("stop", "-m", "immediate"))
@@ -98,13 +130,17 @@ func (l *load) come(id string) (ended *sync.WaitGroup) {
 // A server that is gone for longer than its callers wait is a 503 for them.
 func TestServerThatStaysAway(t *testing.T) {
 	t.Parallel()
-	c := cluster(t)
-	n := openNodes(t, 2, opener(t, c.URL, &postgres.Options{RetryFor: time.Second}))
+	away(t, alone(cluster(t)))
+}
+
+func away(t *testing.T, s *site) {
+	t.Helper()
+	c, n := s.server, s.nodes(t, 2, &postgres.Options{RetryFor: time.Second})
 	l := n.start()
 	l.wait(t, 20)
 	must(t, c.Control("stop", "-m", "immediate"))
 	<-time.After(3 * time.Second)
-	n.ready(t, http.StatusServiceUnavailable)
+	s.ready(t, n, http.StatusServiceUnavailable)
 	must(t, c.Control("start"))
 	l.wait(t, 20)
 	l.check(t)
@@ -116,17 +152,21 @@ func TestServerThatStaysAway(t *testing.T) {
 // when that is over before their wait is, and refused otherwise.
 func TestFrozenServer(t *testing.T) {
 	t.Parallel()
-	c := cluster(t)
-	if err := c.Freeze(); err != nil {
+	frozen(t, alone(cluster(t)))
+}
+
+func frozen(t *testing.T, s *site) {
+	t.Helper()
+	if err := s.server.Freeze(); err != nil {
 		t.Skip(err)
 	}
-	must(t, c.Thaw())
+	must(t, s.server.Thaw())
 	unit := 200 * time.Millisecond // is a second of what is meant; a busy machine takes its share
 	if soak(t) > 0 {
 		unit = time.Second
 	}
 	options := &postgres.Options{RetryFor: 20 * unit, HangTimeout: 10 * unit}
-	n := openNodes(t, 2, opener(t, c.URL, options))
+	c, n := s.server, s.nodes(t, 2, options)
 	for _, seconds := range []int{5, 15, 60} {
 		t.Logf("frozen for %d seconds", seconds)
 		l := n.start()
@@ -134,7 +174,7 @@ func TestFrozenServer(t *testing.T) {
 		must(t, c.Freeze())
 		over := time.After(time.Duration(seconds) * unit)
 		if seconds == 60 {
-			n.ready(t, http.StatusServiceUnavailable)
+			s.ready(t, n, http.StatusServiceUnavailable)
 		}
 		<-over
 		must(t, c.Thaw())
@@ -252,8 +292,12 @@ func hog(t *testing.T, c *pgtest.Cluster) (release func()) {
 // are entered in the log, and is not ready.
 func TestReadOnlyServer(t *testing.T) {
 	t.Parallel()
-	c := cluster(t)
-	n := openNodes(t, 1, opener(t, c.URL, &postgres.Options{RetryFor: time.Second}))
+	readOnly(t, alone(cluster(t)))
+}
+
+func readOnly(t *testing.T, s *site) {
+	t.Helper()
+	c, n := s.server, s.nodes(t, 1, &postgres.Options{RetryFor: time.Second})
 	l := n.start()
 	l.wait(t, 20)
 	set := func(value string) {
@@ -262,7 +306,7 @@ func TestReadOnlyServer(t *testing.T) {
 	}
 	set("on")
 	<-time.After(2 * time.Second)
-	n.ready(t, http.StatusServiceUnavailable)
+	s.ready(t, n, http.StatusServiceUnavailable)
 	set("off")
 	l.wait(t, 20)
 	l.check(t)

@@ -19,13 +19,22 @@ import (
 
 // nodes are vaults on one database, each behind REST.
 type nodes struct {
+	vaults   []*vault.Vault
 	handlers []http.Handler
 	tenant   *vault.Client // the embedding program's, on the first node
-	key      string        // of an application that may do everything with tokens
+	tenantID uuid.UUID
+	key      string // of an application that may do everything with tokens
 }
 
 // openNodes opens vaults for a test, each on a store of its own.
 func openNodes(t *testing.T, count int, open func() (vault.Storage, error)) *nodes {
+	t.Helper()
+	return openNodesFor(t, count, open, nil)
+}
+
+// openNodesFor opens vaults as openNodes does, for a tenant that fits. All do when
+// the function is nil.
+func openNodesFor(t *testing.T, count int, open func() (vault.Storage, error), fits func(uuid.UUID) bool) *nodes {
 	t.Helper()
 	n, master := &nodes{}, vault.NewKey()
 	for i := range count {
@@ -40,21 +49,24 @@ func openNodes(t *testing.T, count int, open func() (vault.Storage, error)) *nod
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { v.Close() })
-		n.handlers = append(n.handlers, httpserver.Handler(v, nil))
+		n.vaults, n.handlers = append(n.vaults, v), append(n.handlers, httpserver.Handler(v, nil))
 		if i == 0 {
-			n.enroll(t, v)
+			n.enroll(t, v, fits)
 		}
 	}
 	return n
 }
 
-func (n *nodes) enroll(t *testing.T, v *vault.Vault) {
+func (n *nodes) enroll(t *testing.T, v *vault.Vault, fits func(uuid.UUID) bool) {
 	t.Helper()
 	tenant, err := v.CreateTenant(t.Context(), "Acme")
+	for err == nil && fits != nil && !fits(tenant.ID) {
+		tenant, err = v.CreateTenant(t.Context(), "Acme")
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.tenant = v.Tenant(tenant.ID)
+	n.tenant, n.tenantID = v.Tenant(tenant.ID), tenant.ID
 	app, err := n.tenant.CreateApplication(t.Context(), vault.ApplicationParams{
 		Name: "Shop", Type: vault.ApplicationPrivate,
 		Permissions: []vault.Permission{"token:create", "token:read", "token:update", "token:delete"},

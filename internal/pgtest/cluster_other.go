@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Cluster is a running private server. There is none on this system.
+// Cluster is a running server. There is none on this system.
 type Cluster struct {
 	URL, Dir string
 }
@@ -16,6 +16,9 @@ var errNoCluster = errors.New("a private PostgreSQL server cannot be started on 
 
 // Start always fails: a private server needs unix sockets and process groups.
 func Start(...string) (*Cluster, error) { return nil, errNoCluster }
+
+// Adopt always fails.
+func Adopt(testing.TB, string) (*Cluster, error) { return nil, errNoCluster }
 
 // Stop does nothing.
 func (*Cluster) Stop() error { return nil }

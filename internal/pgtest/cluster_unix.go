@@ -4,6 +4,7 @@ package pgtest
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"net/url"
@@ -13,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"testing"
 )
 
 // binaryFolders are where packages put the server's programs when they do not
@@ -54,12 +56,13 @@ autovacuum_naptime = 10s
 logging_collector = off
 `
 
-// Cluster is a running private server.
+// Cluster is a running server.
 type Cluster struct {
 	URL string // of its own database, as superuser
-	Dir string // that it is in, and that its socket is in
+	Dir string // that a private one is in, and that its socket is in
 
-	kept *kept
+	kept *kept  // nil for one that runs by itself
+	data string // its folder
 	bin  string
 }
 
@@ -79,28 +82,57 @@ func Start(further ...string) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Cluster{kept: k, bin: bin, Dir: dir, URL: "postgres:///postgres?" + url.Values{
+	return &Cluster{kept: k, bin: bin, Dir: dir, data: filepath.Join(dir, "data"), URL: "postgres:///postgres?" + url.Values{
 		"host": {dir}, "user": {superuser}, "sslmode": {"disable"},
 	}.Encode()}, nil
+}
+
+// Adopt returns a server that runs on this machine by itself, under the address
+// of a superuser. Nothing stops it but Control, and what is written meanwhile, its
+// log included, is in a folder that goes with the test.
+func Adopt(t testing.TB, address string) (*Cluster, error) {
+	t.Helper()
+	db, err := sql.Open("postgres", address)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = db.Close() }()
+	var data, theirs string
+	if err := db.QueryRow("SELECT current_setting('data_directory'), pg_read_file('postmaster.pid')").Scan(&data, &theirs); err != nil {
+		return nil, err
+	}
+	if ours, err := os.ReadFile(filepath.Join(data, "postmaster.pid")); err != nil || string(ours) != theirs {
+		return nil, errors.New("the server runs on another machine")
+	}
+	options, err := os.ReadFile(filepath.Join(data, "postmaster.opts"))
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "vaultpg")
+	if err != nil {
+		return nil, err
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	program, _, _ := strings.Cut(string(options), " ")
+	return &Cluster{URL: address, Dir: dir, data: data, bin: filepath.Dir(program)}, nil
 }
 
 // Control runs pg_ctl: "stop", "-m", "immediate" is as good as a loss of power,
 // and "start" and "promote" are what they say.
 func (c *Cluster) Control(args ...string) error {
-	return c.run("pg_ctl", append([]string{"--silent", "-w", "-D", filepath.Join(c.Dir, "data"), "-l", filepath.Join(c.Dir, "log")}, args...)...)
+	return c.run("pg_ctl", append([]string{"--silent", "-w", "-D", c.data, "-l", filepath.Join(c.Dir, "log")}, args...)...)
 }
 
 // Follow makes a cluster that does not run a standby of another one, with all
 // that is in that, and runs it.
 func (c *Cluster) Follow(primary *Cluster) error {
-	data := filepath.Join(c.Dir, "data")
-	if err := c.run("rm", "-rf", data); err != nil {
+	if err := c.run("rm", "-rf", c.data); err != nil {
 		return err
 	}
-	if err := c.run("pg_basebackup", "-h", primary.Dir, "-U", superuser, "-D", data, "-R", "-X", "stream", "-c", "fast", "--no-sync"); err != nil {
+	if err := c.run("pg_basebackup", "-h", primary.Dir, "-U", superuser, "-D", c.data, "-R", "-X", "stream", "-c", "fast", "--no-sync"); err != nil {
 		return err
 	}
-	own := fmt.Sprintf("printf \"%%s\\n\" \"unix_socket_directories = '%s'\" >>'%s/postgresql.conf'", c.Dir, data)
+	own := fmt.Sprintf("printf \"%%s\\n\" \"unix_socket_directories = '%s'\" >>'%s/postgresql.conf'", c.Dir, c.data)
 	if err := c.run("/bin/sh", "-c", own); err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ func (c *Cluster) Freeze() error { return c.signal(syscall.SIGSTOP) }
 func (c *Cluster) Thaw() error { return c.signal(syscall.SIGCONT) }
 
 func (c *Cluster) signal(s syscall.Signal) error {
-	text, err := os.ReadFile(filepath.Join(c.Dir, "data", "postmaster.pid"))
+	text, err := os.ReadFile(filepath.Join(c.data, "postmaster.pid"))
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,9 @@
 // may create schemas), or else a private one: it looks for the binaries and
 // creates a cluster in a temporary folder; server and folder go away with the
 // test process, however it ends.
+//
+// There is no private Citus cluster: tests that need one run where VAULT_TEST_CITUS
+// names its coordinator (a URL of a role that may create schemas).
 package pgtest
 
 import (
@@ -13,7 +16,7 @@ import (
 	"crypto/rand"
 	"database/sql"
 	"encoding/hex"
-	"fmt"
+	"errors"
 	"net/url"
 	"os"
 	"sync"
@@ -44,8 +47,15 @@ func URL(t testing.TB) string {
 		t.Skipf("pgtest: no PostgreSQL server (%v); install one, for example with apt-get install postgresql, "+
 			"or set %s to the URL of one", err, EnvServer)
 	}
+	return emptySchema(t, server)
+}
+
+// emptySchema makes a schema on a server, which is dropped when the test ends, and
+// returns its address.
+func emptySchema(t testing.TB, server string) string {
+	t.Helper()
 	name := "vault_test_" + randomName()
-	own, err := withSchema(server, name)
+	own, err := withParameter(server, "search_path", name)
 	if err != nil {
 		t.Fatalf("pgtest: %v", err)
 	}
@@ -87,14 +97,14 @@ func admin(server, statement string) error {
 	return err
 }
 
-// withSchema returns the server's URL with the schema in it.
-func withSchema(server, name string) (string, error) {
+// withParameter returns the server's URL with a parameter in it.
+func withParameter(server, name, value string) (string, error) {
 	u, err := url.Parse(server)
 	if err != nil {
-		return "", fmt.Errorf("%s is not a URL", EnvServer)
+		return "", errors.New("the address of the server is not a URL")
 	}
 	query := u.Query()
-	query.Set("search_path", name)
+	query.Set(name, value)
 	u.RawQuery = query.Encode()
 	return u.String(), nil
 }

@@ -2,11 +2,10 @@ package postgres_test
 
 import (
 	"context"
-	"crypto/rand"
 	"database/sql"
-	"encoding/hex"
 	"errors"
-	"os"
+	"fmt"
+	"net/url"
 	"regexp"
 	"strings"
 	"sync"
@@ -20,61 +19,94 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/storagetest"
 )
 
-// envCitus names the coordinator of a Citus cluster, as a URL of a role that may
-// create schemas.
-const envCitus = "VAULT_TEST_CITUS"
-
-// fewShards is a setting with which tables are distributed in less time.
-const fewShards = "citus.shard_count"
+// shards is the setting of how many shards a table is distributed over.
+const shards = "citus.shard_count"
 
 // onCitus returns the address of the cluster, and the options of a vault in an
-// empty schema, which is dropped when the test ends.
-func onCitus(tb testing.TB) (url string, o *postgres.Options) {
+// empty schema, which is not in the search path.
+func onCitus(tb testing.TB) (address string, o *postgres.Options) {
 	tb.Helper()
-	url = os.Getenv(envCitus)
-	var b [8]byte
-	rand.Read(b[:])
-	o = &postgres.Options{Schema: "vault_test_" + hex.EncodeToString(b[:])}
-	tb.Cleanup(func() {
-		if _, err := database(tb, url).ExecContext(context.Background(), "DROP SCHEMA "+o.Schema+" CASCADE"); err != nil {
-			tb.Errorf("dropping the schema: %v", err)
-		}
-	})
-	return url, o
+	own := pgtest.Citus(tb)
+	u, err := url.Parse(own)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return with(tb, own, "search_path", "public"), &postgres.Options{Schema: u.Query().Get("search_path")}
 }
 
-func citusBackend() storagetest.Backend {
+// distributed returns what onCitus does, of a vault that is distributed.
+func distributed(tb testing.TB) (address string, o *postgres.Options) {
+	tb.Helper()
+	address, o = onCitus(tb)
+	if err := postgres.Distribute(tb.Context(), address, o); err != nil {
+		tb.Fatalf("distributing: %v", err)
+	}
+	return address, o
+}
+
+// citusBackend is a vault on Citus whose statements are explained.
+func citusBackend(x *explained) storagetest.Backend {
 	return storagetest.Backend{New: func(tb testing.TB) storagetest.Opener {
-		address, o := onCitus(tb)
-		if err := postgres.Distribute(tb.Context(), with(tb, address, fewShards, "4"), o); err != nil {
-			tb.Fatalf("distributing: %v", err)
-		}
-		return func(ctx context.Context) (storage.Storage, error) { return postgres.OpenSettled(ctx, address, o) }
+		open, _ := x.distributed(tb)
+		return open
 	}}
 }
 
-func citusTxBackend() storagetest.TxBackend {
+func citusTxBackend(x *explained) storagetest.TxBackend {
 	return storagetest.TxBackend{New: func(tb testing.TB) (storagetest.Opener, *sql.DB) {
-		address, o := onCitus(tb)
-		if err := postgres.Distribute(tb.Context(), with(tb, address, fewShards, "4"), o); err != nil {
-			tb.Fatalf("distributing: %v", err)
-		}
-		return func(ctx context.Context) (storage.Storage, error) {
-			return postgres.OpenOptions(ctx, address, o)
-		}, application(tb, "postgres", address)
+		open, address := x.distributed(tb)
+		return open, application(tb, "postgres", address)
 	}, Others: func(tb testing.TB) map[string]*sql.DB { return others(tb, "postgres") }}
 }
 
+// distributed makes a vault on Citus, whose statements are explained, and returns
+// what opens it, and its address.
+func (x *explained) distributed(tb testing.TB) (storagetest.Opener, string) {
+	tb.Helper()
+	address, o := distributed(tb)
+	c := collect(tb, address)
+	x.collected(tb, c, address, o.Schema)
+	return func(ctx context.Context) (storage.Storage, error) { return postgres.OpenSettled(ctx, c.address, o) }, c.address
+}
+
+var (
+	taskCount = regexp.MustCompile(`Task Count: (\d+)`)
+	subPlan   = regexp.MustCompile(`Distributed Subplan|Citus INSERT \.\.\. SELECT`)
+)
+
+// oneTask has Citus explain a statement, and returns why it does not send it as it
+// is to the one place of its tenant.
+func oneTask(db *sql.DB, text string, parameters sent) error {
+	rows, err := db.Query("EXPLAIN (COSTS OFF) "+text, parameters...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	var plan strings.Builder
+	for rows.Next() {
+		var line string
+		if err := rows.Scan(&line); err != nil {
+			return err
+		}
+		plan.WriteString(line + "\n")
+	}
+	found := taskCount.FindAllStringSubmatch(plan.String(), -1)
+	if len(found) != 1 || found[0][1] != "1" || subPlan.MatchString(plan.String()) {
+		return fmt.Errorf("it is not one task:\n%s", plan.String())
+	}
+	return rows.Err()
+}
+
 // BenchmarkDistributed compares a vault on Citus, where there is one, with one on
-// a PostgreSQL: creates and reads by 24 callers of 6 tenants.
+// a PostgreSQL: creates and reads by 24 callers of 6 tenants, and of one.
 func BenchmarkDistributed(b *testing.B) {
 	servers := map[string]func(testing.TB) *postgres.Store{"PostgreSQL": func(tb testing.TB) *postgres.Store {
 		return openAt(tb, pgtest.URL(tb), nil)
 	}}
-	if os.Getenv(envCitus) != "" {
+	if pgtest.HasCitus() {
 		servers["Citus"] = func(tb testing.TB) *postgres.Store {
 			address, o := onCitus(tb)
-			if err := postgres.Distribute(tb.Context(), address, o); err != nil {
+			if err := postgres.Distribute(tb.Context(), with(tb, address, shards, "32"), o); err != nil {
 				tb.Fatal(err)
 			}
 			return openAt(tb, address, o)
@@ -90,17 +122,19 @@ func BenchmarkDistributed(b *testing.B) {
 			}
 			tenants = append(tenants, tenantOf{c.Tenant, c.InsertTokens[0].ID})
 		}
-		b.Run("create/"+name, func(b *testing.B) {
-			byTenants(b, tenants, func(t tenantOf) error { return s.Write(context.Background(), sample(t.id, 1)) })
-		})
-		b.Run("read/"+name, func(b *testing.B) {
-			byTenants(b, tenants, func(t tenantOf) error {
-				_, err := s.ReadToken(context.Background(), storage.Reading{Tenant: t.id, ID: t.token, Entry: storage.Log{
-					ID: newID(), CreatedAt: time.Now(), ActorType: "application", Operation: "read", Message: "Token read",
-				}})
-				return err
+		for _, some := range [][]tenantOf{tenants, tenants[:1]} {
+			b.Run(fmt.Sprintf("create/%d/%s", len(some), name), func(b *testing.B) {
+				byTenants(b, some, func(t tenantOf) error { return s.Write(context.Background(), sample(t.id, 1)) })
 			})
-		})
+			b.Run(fmt.Sprintf("read/%d/%s", len(some), name), func(b *testing.B) {
+				byTenants(b, some, func(t tenantOf) error {
+					_, err := s.ReadToken(context.Background(), storage.Reading{Tenant: t.id, ID: t.token, Entry: storage.Log{
+						ID: newID(), CreatedAt: time.Now(), ActorType: "application", Operation: "read", Message: "Token read",
+					}})
+					return err
+				})
+			})
+		}
 	}
 }
 
@@ -110,13 +144,13 @@ type tenantOf struct {
 	token string
 }
 
-// byTenants runs b.N calls by four callers of each tenant.
+// byTenants runs b.N calls by 24 callers, as many of each tenant.
 func byTenants(b *testing.B, tenants []tenantOf, call func(tenantOf) error) {
 	b.Helper()
 	var wg sync.WaitGroup
 	var next atomic.Int64
 	b.ResetTimer()
-	for i := range 4 * len(tenants) {
+	for i := range 24 {
 		wg.Go(func() {
 			for next.Add(1) <= int64(b.N) {
 				if err := call(tenants[i%len(tenants)]); err != nil {
@@ -142,6 +176,7 @@ func TestDistributeWithoutCitus(t *testing.T) {
 var citusTests = map[string]func(*testing.T){
 	"a vault in use is distributed": func(t *testing.T) {
 		address, o := onCitus(t)
+		address = with(t, address, shards, "32")
 		s := openAt(t, address, o)
 		own := database(t, address)
 		if _, err := own.Exec("CREATE TABLE " + o.Schema + ".orders (id int PRIMARY KEY)"); err != nil {
@@ -176,11 +211,24 @@ var citusTests = map[string]func(*testing.T){
 		load(t, openAt(t, address, o), 500*time.Millisecond, nil)
 		wantDistributed(t, db, o.Schema)
 	},
-	"nothing is lost or doubled when connections are": func(t *testing.T) {
-		address, o := onCitus(t)
-		if err := postgres.Distribute(t.Context(), with(t, address, fewShards, "4"), o); err != nil {
-			t.Fatal(err)
+	// This is what TestPartitioned goes by where there is no Citus.
+	"updates and deletes may be part of a statement, and inserts may not": func(t *testing.T) {
+		address, o := distributed(t)
+		db := database(t, with(t, address, "search_path", o.Schema))
+		tenant := newID()
+		for part, want := range map[string]bool{
+			"UPDATE vault_jobs SET dead = true WHERE tenant_id = $1::bytea RETURNING 1":      true,
+			"DELETE FROM vault_claims WHERE tenant_id = $1::bytea RETURNING 1":               true,
+			"INSERT INTO vault_log_marks (tenant_id, xid) VALUES ($1::bytea, 1) RETURNING 1": false,
+		} {
+			err := oneTask(db, "WITH part AS ("+part+") SELECT count(*) FROM part", sent{tenant[:]})
+			if (err == nil) != want {
+				t.Errorf("%s is one task: %v, want %v", part, err, want)
+			}
 		}
+	},
+	"nothing is lost or doubled when connections are": func(t *testing.T) {
+		address, o := distributed(t)
 		db := database(t, address)
 		var killed atomic.Int64
 		load(t, openAt(t, with(t, address, "application_name", o.Schema), o), 6*time.Second, func() {
@@ -203,7 +251,7 @@ var citusTests = map[string]func(*testing.T){
 
 // TestCitus is not parallel, since it kills connections of the whole cluster.
 func TestCitus(t *testing.T) { //nolint:paralleltest // as it says
-	if os.Getenv(envCitus) == "" {
+	if !pgtest.HasCitus() {
 		return
 	}
 	for name, test := range citusTests {

@@ -4,11 +4,13 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"io"
 	"net"
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -16,6 +18,12 @@ import (
 // the program sends, with their parameters.
 type collector struct {
 	address string // of the server, through the collector
+	// cuts says, if it is set, at which commands the program loses its connection.
+	cuts func(command string) bool
+	// most, if it is set, is how much the server says on a connection before the
+	// program loses it, and lost is how often that was.
+	most int64
+	lost atomic.Int64
 
 	mu   sync.Mutex
 	sent map[string][]sent // by text
@@ -78,11 +86,24 @@ func (c *collector) serve(client net.Conn, network, at string) {
 	}
 	defer server.Close()
 	go func() {
-		_, _ = io.Copy(client, server)
+		c.answer(client, server)
 		_ = client.Close()
 	}()
 	_ = c.listen(bufio.NewReader(io.TeeReader(client, server)))
 }
+
+// answer passes on what the server says.
+func (c *collector) answer(client io.Writer, server io.Reader) {
+	if c.most == 0 {
+		_, _ = io.Copy(client, server)
+		return
+	}
+	if n, _ := io.CopyN(client, server, c.most); n == c.most {
+		c.lost.Add(1)
+	}
+}
+
+var errCut = errors.New("the connection is cut")
 
 // listen reads what a client sends. The first message has no type.
 func (c *collector) listen(r *bufio.Reader) error {
@@ -108,7 +129,11 @@ func (c *collector) listen(r *bufio.Reader) error {
 			name, rest, _ := bytes.Cut(rest, []byte{0})
 			c.add(texts[string(name)], parameters(rest))
 		case 'Q':
-			c.add(strings.TrimSuffix(string(body), "\x00"), nil)
+			command := strings.TrimSuffix(string(body), "\x00")
+			if c.cuts != nil && c.cuts(command) {
+				return errCut
+			}
+			c.add(command, nil)
 		}
 	}
 }

@@ -31,17 +31,16 @@ var global = []string{"vault_lookups", "vault_migrations"}
 // partition.
 func TestPartitioned(t *testing.T) {
 	t.Parallel()
-	x := &explained{seen: map[string]int{}}
-	t.Cleanup(func() {
-		if len(x.seen) < 100 {
-			t.Errorf("only %d statements were explained", len(x.seen))
-		}
-	})
+	x := explain(t, onePartition)
 	world := func(tb testing.TB) (storagetest.Opener, string) {
 		address := pgtest.URL(tb)
 		partition(tb, address)
 		c := collect(tb, address)
-		tb.Cleanup(func() { x.check(tb, c, address) })
+		u, err := url.Parse(address)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		x.collected(tb, c, address, u.Query().Get("search_path"))
 		return func(ctx context.Context) (storage.Storage, error) {
 			return postgres.OpenRouted(ctx, c.address, &postgres.Options{MaxConns: 6, Migrate: storage.MigrateCheck})
 		}, c.address
@@ -91,8 +90,25 @@ func partition(tb testing.TB, address string) {
 // explained are the statements that the server has explained, with how many
 // parameters.
 type explained struct {
+	// judge has the server explain a statement that is given a tenant, and returns
+	// what is wrong about the plan.
+	judge func(db *sql.DB, text string, parameters sent) error
+
 	mu   sync.Mutex
 	seen map[string]int
+}
+
+// explain has statements explained and judged, of which there must be many when
+// the test ends.
+func explain(t *testing.T, judge func(*sql.DB, string, sent) error) *explained {
+	t.Helper()
+	x := &explained{judge: judge, seen: map[string]int{}}
+	t.Cleanup(func() {
+		if len(x.seen) < 100 {
+			t.Errorf("only %d statements were explained", len(x.seen))
+		}
+	})
+	return x
 }
 
 // spans are statements that no tenant is given to: the vault's own work over all
@@ -106,28 +122,26 @@ var spans = []string{
 }
 
 // onlyGlobal reports whether a statement is about nothing but tables that are not
-// under tenants.
+// under tenants, those of the server included.
 func onlyGlobal(text string) bool {
-	return !slices.ContainsFunc(vaultTable.FindAllString(text, -1), func(name string) bool { return !slices.Contains(global, name) })
+	return strings.Contains(text, "FROM pg_catalog.") || !slices.ContainsFunc(vaultTable.FindAllString(text, -1), func(name string) bool { return !slices.Contains(global, name) })
 }
 
 var explainable = regexp.MustCompile(`^\s*(WITH|SELECT|INSERT|UPDATE|DELETE)\b`)
 
 var vaultTable = regexp.MustCompile(`\bvault_\w+`)
 
-// check has the server explain what a collector has, and what has not been
-// explained before.
-func (x *explained) check(tb testing.TB, c *collector, address string) {
+// collected has what a collector gets until the end of a test explained, unless it
+// has been before. The statements name the schema.
+func (x *explained) collected(tb testing.TB, c *collector, address, schema string) {
 	tb.Helper()
-	u, err := url.Parse(address)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	query := u.Query()
-	query.Set("binary_parameters", "yes")
-	schema := fmt.Sprintf("%q.", query.Get("search_path"))
-	u.RawQuery = query.Encode()
-	db := database(tb, u.String())
+	tb.Cleanup(func() {
+		x.check(tb, c, database(tb, with(tb, address, "binary_parameters", "yes")), fmt.Sprintf("%q.", schema))
+	})
+}
+
+func (x *explained) check(tb testing.TB, c *collector, db *sql.DB, schema string) {
+	tb.Helper()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, named := range slices.Sorted(maps.Keys(c.sent)) {
@@ -139,7 +153,7 @@ func (x *explained) check(tb testing.TB, c *collector, address string) {
 			if x.known(text) {
 				break
 			}
-			if err := routes(db, named, parameters); err != nil {
+			if err := x.judge(db, named, parameters); err != nil {
 				tb.Errorf("%v\nof %s", err, text)
 			}
 		}
@@ -163,9 +177,9 @@ type plan struct {
 	Plans     []plan
 }
 
-// routes has the server explain a statement, and returns what keeps an engine
-// from sending it to the one place of its tenant.
-func routes(db *sql.DB, text string, parameters sent) error {
+// onePartition has the server explain a statement, and returns what keeps an
+// engine from sending it to the one place of its tenant.
+func onePartition(db *sql.DB, text string, parameters sent) error {
 	var raw []byte
 	if err := db.QueryRow("EXPLAIN (FORMAT JSON, VERBOSE) "+text, parameters...).Scan(&raw); err != nil {
 		return err

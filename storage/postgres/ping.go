@@ -45,7 +45,8 @@ const readOnlyText = "SELECT pg_catalog.pg_is_in_recovery() OR current_setting('
 
 // Ping implements [storage.Storage]. It looks whether the server takes writes at
 // all, and, every so often, whether it has room for one: it writes more than a
-// page and rolls back.
+// page and rolls back. Where tables are distributed, it asks the coordinator and no
+// worker: without one of those, only some of the tenants cannot be served.
 func (s *Store) Ping(ctx context.Context) error {
 	if err := s.ready(ctx); err != nil {
 		return err
@@ -59,7 +60,7 @@ func (s *Store) Ping(ctx context.Context) error {
 		if readOnly {
 			return errReadOnly
 		}
-		if s.room.isKnown() {
+		if s.routed || s.room.isKnown() {
 			return nil
 		}
 		err := s.writeNothing(ctx, conn)

@@ -234,6 +234,9 @@ func (s *Store) connectWriters(config pq.Config, o Options) (err error) {
 	if !o.TransactionPooler {
 		config = config.Clone()
 		config.Runtime["lock_timeout"] = milliseconds(lockTimeout)
+		if s.routed {
+			config.Runtime[tellOfSettings] = "local"
+		}
 	}
 	if s.writers, err = newPool(config, writing, o.HangTimeout, s.hung); err != nil {
 		return err

@@ -112,9 +112,9 @@ func (s *slot) inSteps(steps []step) error {
 }
 
 // begin begins a transaction. Where tables are distributed, the server that has
-// the rows is another one, which is told of what is set here with the first
-// statement; and the number of the transaction here is read, which is what log
-// entries are ordered by.
+// the rows is another one. It is told of what is set here, with the whole text of
+// the message that it stands in, so that this is all that is in it. And the number
+// of the transaction here is read, which is what log entries are ordered by.
 func (s *slot) begin() error {
 	switch {
 	case s.routed:
@@ -123,9 +123,20 @@ func (s *slot) begin() error {
 	default:
 		return s.control("BEGIN; " + setLockTimeout("LOCAL ", lockTimeout))
 	}
-	return s.conn.QueryRowContext(context.Background(), "BEGIN; SET LOCAL citus.propagate_set_commands = 'local'; "+
-		setLockTimeout("LOCAL ", s.lockTimeout)+"; SELECT txid_current()").Scan(&s.xid)
+	if err := s.conn.QueryRowContext(context.Background(), "BEGIN; SELECT txid_current()").Scan(&s.xid); err != nil {
+		return err
+	}
+	if !s.prepare { // else it is set for the session
+		if err := s.control("SET LOCAL " + tellOfSettings + " = 'local'"); err != nil {
+			return err
+		}
+	}
+	return s.control(setLockTimeout("LOCAL ", s.lockTimeout))
 }
+
+// tellOfSettings is the setting that has the server tell others of what is set for
+// a transaction.
+const tellOfSettings = "citus.propagate_set_commands"
 
 // number implements runner.
 func (s *slot) number(context.Context) (any, error) {

@@ -147,6 +147,9 @@ func (s *slot) bounded(do func() error) error {
 // transact runs statements in a transaction. One that was begun in part, as when
 // the server cancels what follows BEGIN, ends with the connection.
 func (s *slot) transact(do func() error) error {
+	if s.conn == nil {
+		return errNoConn
+	}
 	if err := s.begin(); err != nil {
 		s.reset()
 		return err
@@ -175,8 +178,12 @@ func setLockTimeout(scope string, d time.Duration) string {
 }
 
 // statement returns the prepared statement of a text, or nil when it is to be
-// sent as it is.
+// sent as it is. There may be no connection any more: that of a transaction which
+// could not be rolled back has been given up.
 func (s *slot) statement(ctx context.Context, text string, prepare bool) (*direct.Stmt, error) {
+	if s.conn == nil {
+		return nil, errNoConn
+	}
 	if !prepare || !s.prepare {
 		return nil, nil
 	}

@@ -3,11 +3,13 @@ package postgres_test
 import (
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/seed-72ea4aab/vault/internal/pgtest"
 	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/postgres"
 )
 
 // A change whose connection was lost may still be applied by a server that has
@@ -51,5 +53,67 @@ func TestUnsureChangeIsNotAppliedTwice(t *testing.T) {
 	}
 	if got := number(t, database(t, address), "SELECT count(*) FROM vault_tokens"); got != 1 {
 		t.Errorf("%d tokens, want 1", got)
+	}
+}
+
+// A change that is refused, and whose connection is lost as it is rolled back, is
+// looked into on another connection.
+func TestRefusedAndLost(t *testing.T) {
+	t.Parallel()
+	c := collect(t, pgtest.URL(t))
+	var cut atomic.Int64
+	c.cuts = func(command string) bool { return command == "ROLLBACK" && cut.Add(1) == 1 }
+	s, err := postgres.OpenRouted(t.Context(), c.address, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	first := sample(newID(), 1)
+	if err := s.Write(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	again := sample(first.Tenant, 2) // not one that others could share a statement with
+	again.InsertTokens[1].ID = first.InsertTokens[0].ID
+	var conflict *storage.Conflict
+	if err := s.Write(t.Context(), again); !errors.As(err, &conflict) || conflict.Kind != storage.TokenIDTaken || conflict.Index != 1 {
+		t.Errorf("got %v", err)
+	}
+	if cut.Load() == 0 {
+		t.Error("no connection was lost")
+	}
+}
+
+// A list whose connection is lost after some of its rows is read again from the
+// beginning.
+func TestLostWhileListing(t *testing.T) {
+	t.Parallel()
+	address := pgtest.URL(t)
+	const tokens = 200
+	change := sample(newID(), tokens)
+	if err := openAt(t, address, nil).Write(t.Context(), change); err != nil {
+		t.Fatal(err)
+	}
+	c := collect(t, address)
+	c.most = 400 << 10 // more than a list, and less than all of them
+	s := openAt(t, c.address, &postgres.Options{MaxConns: 2})
+	for range 4 {
+		page, _, err := s.ListTokens(t.Context(), storage.TokenFilter{Tenant: change.Tenant, Limit: tokens})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids := map[string]bool{}
+		for i := range page {
+			ids[page[i].ID] = true
+		}
+		if len(page) != tokens || len(ids) != tokens {
+			t.Errorf("%d tokens are listed, %d of them once; want %d", len(page), len(ids), tokens)
+		}
+		logs, _, err := s.ListLogs(t.Context(), storage.LogFilter{Tenant: change.Tenant, Limit: tokens})
+		if err != nil || len(logs) != tokens {
+			t.Errorf("%d entries are listed (%v), want %d", len(logs), err, tokens)
+		}
+	}
+	if c.lost.Load() == 0 {
+		t.Error("no connection was lost")
 	}
 }

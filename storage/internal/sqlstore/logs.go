@@ -158,7 +158,10 @@ func (l *logList) page(ctx context.Context) ([]storage.Log, error) {
 	query := l.pageQuery(limit, offset)
 	var page []storage.Log
 	var e storage.Log
-	err := l.store.each(ctx, query.text, query.args, logDest(&e), func() { page = append(page, e) })
+	err := l.store.until(ctx, query.text, query.args, logDest(&e), func() { page = nil }, func() error {
+		page = append(page, e)
+		return nil
+	})
 	return page, err
 }
 

@@ -77,8 +77,9 @@ func (s *Store) SealedUnder(ctx context.Context, tenant storage.ID, kind storage
 	}
 	var found []storage.Sealed
 	size := pageBytes{most: s.piece}
+	restart := func() { found, size = nil, pageBytes{most: s.piece} }
 	err := s.until(ctx, query, []any{s.dialect.ID(tenant), version, max(limit, 0)},
-		[]sql.Scanner{key, (*intColumn)(&sealed.KeyVersion), (*blobColumn)(&sealed.Body)}, func() error {
+		[]sql.Scanner{key, (*intColumn)(&sealed.KeyVersion), (*blobColumn)(&sealed.Body)}, restart, func() error {
 			if kind == storage.SealedJobs {
 				copy(sealed.Key[:], id[:])
 			}
@@ -101,7 +102,8 @@ func (s *Store) Jobs(ctx context.Context, f storage.JobFilter) ([]storage.Job, e
 	var found []storage.Job
 	job := storage.Job{Tenant: f.Tenant}
 	size := pageBytes{most: s.piece}
-	err := s.until(ctx, query+` ORDER BY id DESC LIMIT ?`, append(args, max(f.Limit, 0)), JobDest(&job), func() error {
+	restart := func() { found, size = nil, pageBytes{most: s.piece} }
+	err := s.until(ctx, query+` ORDER BY id DESC LIMIT ?`, append(args, max(f.Limit, 0)), JobDest(&job), restart, func() error {
 		found = append(found, job)
 		return size.add(job.Payload)
 	})

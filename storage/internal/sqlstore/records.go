@@ -1,7 +1,6 @@
 package sqlstore
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"strings"
@@ -44,19 +43,19 @@ func (s *Store) Lookup(ctx context.Context, key storage.Key) (storage.Record, er
 // lookupInSteps finds the tenant first, and so the place of the record. Between
 // the two the record may have been given another key.
 func (s *Store) lookupInSteps(ctx context.Context, key storage.Key) (storage.Record, error) {
-	var tenant, id storage.ID
-	var kind string
-	known := false
-	err := s.each(ctx, `SELECT l.tenant_id, l.kind, l.id FROM vault_lookups l WHERE l.hash = ?`, []any{key[:]},
-		[]sql.Scanner{(*idColumn)(&tenant), (*textColumn)(&kind), (*idColumn)(&id)}, func() { known = true })
-	if err != nil || !known {
-		return storage.Record{}, cmp.Or(err, storage.ErrNotFound)
+	var r storage.Record
+	place := []sql.Scanner{(*idColumn)(&r.Tenant), (*textColumn)(&r.Kind), (*idColumn)(&r.ID)}
+	known, err := s.one(ctx, pointKey, into(place), key[:])
+	if err == nil && known {
+		known, err = s.one(ctx, pointRecord, into(recordDest(&r)), s.dialect.ID(r.Tenant), r.Kind, s.dialect.ID(r.ID))
 	}
-	found, err := s.Records(ctx, tenant, kind, []storage.ID{id})
-	if err != nil || len(found) == 0 || found[0].Key != key && found[0].AltKey != key {
-		return storage.Record{}, cmp.Or(err, storage.ErrNotFound)
+	switch {
+	case err != nil:
+		return storage.Record{}, err
+	case !known || r.Key != key && r.AltKey != key:
+		return storage.Record{}, storage.ErrNotFound
 	}
-	return found[0], nil
+	return r, nil
 }
 
 // Records implements [storage.RecordReader].
@@ -96,7 +95,8 @@ func (s *Store) records(ctx context.Context, maxBytes int, where string, args ..
 	var found []storage.Record
 	var r storage.Record
 	size := pageBytes{most: maxBytes}
-	err := s.until(ctx, `SELECT `+recordColumns+` FROM vault_records r WHERE `+where, args, recordDest(&r), func() error {
+	restart := func() { found, size = nil, pageBytes{most: maxBytes} }
+	err := s.until(ctx, `SELECT `+recordColumns+` FROM vault_records r WHERE `+where, args, recordDest(&r), restart, func() error {
 		found = append(found, r)
 		return size.add(r.Body)
 	})

@@ -147,7 +147,10 @@ func New(ctx context.Context, db *sqlx.DB, d Dialect) (*Store, error) {
 	}
 	var prepared []string
 	if d.Prepared {
-		prepared = s.texts[:]
+		prepared = s.texts[:everywhere]
+		if d.Distributed {
+			prepared = s.texts[:]
+		}
 	}
 	s.points = newReadPool(db.DB, d.Conns-d.Lists, &d, prepared)
 	s.lists = s.points
@@ -218,7 +221,12 @@ const (
 	pointDuplicate
 	pointLookup
 	pointClaim
+	// Those below are pointLookup in two steps, where rows are distributed.
+	pointKey
+	pointRecord
 	pointCount
+
+	everywhere = pointKey
 )
 
 var pointQueries = [pointCount]struct{ columns, from string }{
@@ -226,6 +234,8 @@ var pointQueries = [pointCount]struct{ columns, from string }{
 	pointDuplicate: {tokenColumns, duplicateOf},
 	pointLookup:    {recordColumns, recordByHash},
 	pointClaim:     {claimColumns, claimByKey},
+	pointKey:       {`l.tenant_id, l.kind, l.id`, `vault_lookups l WHERE l.hash = ?`},
+	pointRecord:    {recordColumns, `vault_records r WHERE r.tenant_id = ? AND r.kind = ? AND r.id = ?`},
 }
 
 // one runs a point statement and calls scan with its row. It returns false when
@@ -280,14 +290,16 @@ func Each(ctx context.Context, s *Store, query string, args []any, dest []sql.Sc
 }
 
 func (s *Store) each(ctx context.Context, query string, args []any, dest []sql.Scanner, row func()) error {
-	return s.until(ctx, query, args, dest, func() error {
+	return s.until(ctx, query, args, dest, nil, func() error {
 		row()
 		return nil
 	})
 }
 
-// until is each for a row that may return an error, which ends the reading.
-func (s *Store) until(ctx context.Context, query string, args []any, dest []sql.Scanner, row func() error) error {
+// until is each for a row that may return an error, which ends the reading. When
+// the connection is lost after some of the rows, the query is repeated if restart
+// is not nil, which then forgets them.
+func (s *Store) until(ctx context.Context, query string, args []any, dest []sql.Scanner, restart func(), row func() error) error {
 	query = s.text(query)
 	begun, columns := false, anys(dest)
 	var ended error
@@ -296,13 +308,17 @@ func (s *Store) until(ctx context.Context, query string, args []any, dest []sql.
 			return true, err
 		}
 		defer rows.Close()
+		if begun {
+			begun = false
+			restart()
+		}
 		for ended == nil && rows.Next() {
 			begun = true
 			if ended = rows.Scan(columns...); ended == nil {
 				ended = row()
 			}
 		}
-		return !begun, errors.Join(rows.Err(), rows.Close())
+		return !begun || restart != nil, errors.Join(rows.Err(), rows.Close())
 	}
 	if s.within != nil {
 		if err := s.ready(ctx); err != nil {

@@ -84,8 +84,9 @@ func (s *Store) token(ctx context.Context, tenant storage.ID, id string) ([]stor
 // bound of bytes unless that is zero.
 func (s *Store) tokens(ctx context.Context, found []storage.Token, tenant storage.ID, maxBytes int, query string, args []any) ([]storage.Token, error) {
 	var t storage.Token
-	size, dest := pageBytes{most: maxBytes}, tokenDest(&t)
-	err := s.until(ctx, query, args, dest[:], func() error {
+	size, dest, before := pageBytes{most: maxBytes}, tokenDest(&t), len(found)
+	restart := func() { found, size = found[:before], pageBytes{most: maxBytes} }
+	err := s.until(ctx, query, args, dest[:], restart, func() error {
 		t.Tenant = tenant
 		found = append(found, t)
 		return size.add(t.Body, t.CVC)
@@ -141,7 +142,8 @@ func (s *Store) tokensOfAll(ctx context.Context, where string, args ...any) ([]s
 	var t storage.Token
 	size, dest := pageBytes{most: s.piece}, tokenDest(&t)
 	columns := append(dest[:], (*idColumn)(&t.Tenant))
-	err := s.until(ctx, `SELECT `+tokenColumns+`, t.tenant_id FROM vault_tokens t WHERE `+where, args, columns, func() error {
+	restart := func() { found, size = nil, pageBytes{most: s.piece} }
+	err := s.until(ctx, `SELECT `+tokenColumns+`, t.tenant_id FROM vault_tokens t WHERE `+where, args, columns, restart, func() error {
 		found = append(found, t)
 		return size.add(t.Body, t.CVC)
 	})
