@@ -344,23 +344,32 @@ func (x *exchange) send(a answer) {
 	if x.room != nil {
 		x.room.Pause()
 	}
-	if !x.read {
+	if !x.read && x.r.ContentLength != 0 {
 		// The server reads and drops some of what is left, so that the caller
 		// gets to see the response. That must not take long.
 		x.deadline(time.Now().Add(min(lingerTimeout, x.bodyTimeout())))
 	}
 	x.setHeaders(&a)
 	x.w.WriteHeader(a.status)
-	if srv := x.server(); len(a.body) > largeAnswer && srv != nil && srv.WriteTimeout == 0 {
-		control := http.NewResponseController(x.w)
-		_ = control.SetWriteDeadline(time.Now().Add(x.handler.opts.BodyTimeout))
-		defer func() { _ = control.SetWriteDeadline(time.Time{}) }()
+	if len(a.body) > largeAnswer {
+		defer x.boundSending()()
 	}
 	_, _ = x.w.Write(a.body) // if the caller has gone, there is no one to report the error to
 }
 
+// boundSending bounds the time that sending a response takes, on a server that
+// has no write timeout of its own.
+func (x *exchange) boundSending() (end func()) {
+	if srv := x.server(); srv == nil || srv.WriteTimeout != 0 {
+		return func() {}
+	}
+	control := http.NewResponseController(x.w)
+	_ = control.SetWriteDeadline(time.Now().Add(x.handler.opts.BodyTimeout))
+	return func() { _ = control.SetWriteDeadline(time.Time{}) }
+}
+
 // largeAnswer is the size in bytes from which sending a response is bounded in
-// time, on a server that has no write timeout of its own.
+// time.
 const largeAnswer = 64 << 10
 
 // setHeaders sets the headers of a response. Their values share one array,

@@ -1,7 +1,6 @@
 package httpserver
 
 import (
-	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
@@ -96,7 +95,10 @@ func (h *handler) traced(r *http.Request) (context.Context, string) {
 		t.SetParent(sent[0], strings.Join(r.Header[trace.HeaderState], ","))
 	}
 	if t.ID == "" {
-		t.ID = cmp.Or(vault.TraceID(r.Context()), uuid.NewString())
+		t.ID = vault.TraceID(r.Context())
+	}
+	if t.ID == "" {
+		t.ID = uuid.NewString()
 	}
 	return trace.With(vault.OneWait(r.Context()), t), t.ID
 }
