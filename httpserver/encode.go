@@ -33,10 +33,21 @@ func encode(v any) ([]byte, error) {
 	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
 }
 
-// tokenSize returns about how long a token is as JSON.
+// tokenSize returns how long a token is as JSON at most, if it has no enrichments
+// and its texts need no escapes.
 func tokenSize(t *vault.Token) int {
-	const names, idAndTime = 288, 36 + 30
-	size := names + 3*idAndTime + len(t.ID) + len(t.Data) + len(t.Mask) + len(t.Fingerprint) + len(t.FingerprintExpression)
+	const (
+		created  = 285 // the names, and who created it when
+		modified = 115
+		expires  = 55
+	)
+	size := created + len(t.ID) + len(t.Type) + len(t.Data) + len(t.Mask) + len(t.Fingerprint) + len(t.FingerprintExpression)
+	if !t.ModifiedAt.IsZero() {
+		size += modified
+	}
+	if !t.ExpiresAt.IsZero() {
+		size += expires
+	}
 	for _, list := range [][]string{t.Containers, t.SearchIndexes} {
 		for _, text := range list {
 			size += len(text) + len(`"",`)

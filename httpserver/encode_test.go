@@ -26,6 +26,16 @@ func wholeToken(text string) *vault.Token {
 	}
 }
 
+// plainToken is a token as most are.
+func plainToken(modified bool) *vault.Token {
+	tok := wholeToken("plain text")
+	tok.Enrichments = nil
+	if !modified {
+		tok.ExpiresAt, tok.ModifiedBy, tok.ModifiedAt = time.Time{}, uuid.UUID{}, time.Time{}
+	}
+	return tok
+}
+
 // A token is written as encoding/json writes it, so that no field and no
 // character is forgotten.
 func TestTokensReadAsEncodingJSONWritesThem(t *testing.T) {
@@ -39,7 +49,9 @@ func TestTokensReadAsEncodingJSONWritesThem(t *testing.T) {
 	tokens := map[string]*vault.Token{
 		"nothing":    {},
 		"empty":      {Data: vault.JSON{}, Containers: []string{}, Metadata: map[string]string{}, SearchIndexes: []string{}},
-		"plain":      wholeToken("plain text"),
+		"whole":      wholeToken("plain text"),
+		"plain":      plainToken(true),
+		"unmodified": plainToken(false),
 		"quotes":     wholeToken(`"\/`),
 		"controls":   wholeToken("\x00\t\n\x1f\x7f"),
 		"HTML":       wholeToken("<a href='&'>"),
@@ -71,6 +83,9 @@ func sameAsEncodingJSON(t *testing.T, tok *vault.Token) {
 	got, err := encode(tok)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if tok.ID == "plain text" && tok.Enrichments == nil && (len(got) > tokenSize(tok) || len(got) < tokenSize(tok)-50) {
+		t.Errorf("%d bytes, but %d were expected", len(got), tokenSize(tok))
 	}
 	if diff := cmp.Diff(want.String(), string(got)+"\n"); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
