@@ -155,11 +155,12 @@ func (v *Vault) clientOf(app *Application) (*Client, error) {
 // extends to a certain token is found out by the operation.
 func (c *Client) Check(ctx context.Context, permission Permission) error {
 	may, ofKind := sessionRights[permission]
-	if ofKind {
-		permission = ""
+	if !ofKind {
+		_, err := c.begin(ctx, string(permission))
+		return err
 	}
-	op, err := c.begin(ctx, string(permission))
-	if err != nil || !ofKind {
+	op, err := c.begin(ctx, "")
+	if err != nil {
 		return err
 	}
 	return may(op)

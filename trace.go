@@ -14,11 +14,8 @@ import (
 // Package httpserver does this for each request, and package vaultclient sends
 // the id to the server.
 func WithTraceID(ctx context.Context, id string) context.Context {
-	if !trace.ValidID(id) {
-		return ctx
-	}
 	t := trace.Of(ctx)
-	t.ID = id
+	t.SetID(id)
 	return trace.With(ctx, t)
 }
 
@@ -32,17 +29,7 @@ func TraceID(ctx context.Context) string { return trace.Of(ctx).ID }
 // has one already. A traceparent that is malformed changes nothing; the
 // tracestate may be empty.
 func WithTraceparent(ctx context.Context, traceparent, tracestate string) context.Context {
-	id, ok := trace.ParentID(traceparent)
-	if !ok {
-		return ctx
-	}
 	t := trace.Of(ctx)
-	t.Parent, t.State = traceparent, ""
-	if trace.ValidState(tracestate) {
-		t.State = tracestate
-	}
-	if t.ID == "" {
-		t.ID = id
-	}
+	t.SetParent(traceparent, tracestate)
 	return trace.With(ctx, t)
 }

@@ -308,7 +308,7 @@ func (v *Vault) Close() error {
 }
 
 // now is the vault's clock, in the precision that the database keeps.
-func (v *Vault) now() time.Time { return v.cfg.Now().UTC().Truncate(time.Microsecond) }
+func (v *Vault) now() time.Time { return time.UnixMicro(v.cfg.Now().UnixMicro()).UTC() }
 
 // Tenant returns a Client that acts as the tenant itself: the embedding
 // program, which may do everything. It does not check that the tenant exists;

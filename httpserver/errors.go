@@ -1,8 +1,6 @@
 package httpserver
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -199,26 +197,4 @@ var ownHeaders = []string{"Cache-Control", "X-Content-Type-Options", headerPolic
 func choseAnswer(err error) bool {
 	var failed *script.Error
 	return errors.As(err, &failed) && failed.Response != nil
-}
-
-// usualAnswer is about the size of a token as JSON.
-const usualAnswer = 1 << 10
-
-// encode writes a value as JSON, its strings as they are: an expression in a
-// mask stays readable. A value that is already JSON is not touched.
-func encode(v any) ([]byte, error) {
-	switch v := v.(type) {
-	case nil:
-		return nil, nil
-	case vault.JSON:
-		return v, nil
-	}
-	var buf bytes.Buffer
-	buf.Grow(usualAnswer)
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
 }

@@ -29,6 +29,7 @@ type exchange struct {
 	ctx    context.Context // the request's, with its trace id
 	trace  string
 	route  *route        // nil until it is found
+	in     input         // what the operation needs of the request
 	client *vault.Client // nil until the key is known
 	room   *vault.Admission
 	read   bool  // the body has been read to its end
@@ -114,8 +115,8 @@ func (x *exchange) handle() (answer, error) {
 	if srv := x.server(); x.route.waits && srv != nil && srv.WriteTimeout > 0 {
 		_ = http.NewResponseController(x.w).SetWriteDeadline(time.Now().Add(maxWait + srv.WriteTimeout))
 	}
-	in, err := x.input()
-	if err != nil {
+	in := &x.in
+	if err := x.input(in); err != nil {
 		return answer{}, err
 	}
 	if keys, ok := x.r.Header[h.header.idempotencyKey]; ok && x.route.once() {
@@ -143,6 +144,10 @@ func (x *exchange) enter() error {
 // admit asks whether the caller calls too often, and opens the room in which its
 // request is carried out.
 func (x *exchange) admit(c *vault.Client) error {
+	if x.handler.opts.RateLimit == nil {
+		x.ctx, x.room = c.Admit(x.ctx, nil)
+		return nil
+	}
 	count := func(tokens int) error { return x.handler.slowDown(x.r, c, tokens) }
 	if err := count(1); err != nil {
 		return err
@@ -197,11 +202,8 @@ func (x *exchange) caller() (*vault.Client, error) {
 	return h.vault.Authenticate(x.ctx, keys[0])
 }
 
-// slowDown asks the limiter, if there is one.
+// slowDown asks the limiter.
 func (h *handler) slowDown(r *http.Request, c *vault.Client, cost int) error {
-	if h.opts.RateLimit == nil {
-		return nil
-	}
 	wait, ok := h.opts.RateLimit(r, c, cost)
 	if ok {
 		return nil
@@ -214,21 +216,20 @@ func (h *handler) slowDown(r *http.Request, c *vault.Client, cost int) error {
 const maxRetryAfter = 3600
 
 // input reads what the operation needs of the request.
-func (x *exchange) input() (*input, error) {
-	in := &input{client: x.client, room: x.room, id: x.r.PathValue("id")}
+func (x *exchange) input(in *input) (err error) {
+	*in = input{client: x.client, room: x.room, id: x.r.PathValue("id")}
 	if x.route.lists {
 		in.query = x.r.URL.RawQuery
 	}
 	in.shown = x.route.silent && prefersBody(x.r.Header["Prefer"]) && x.mayRead()
 	if x.route.takes == noBody {
-		return in, nil
+		return nil
 	}
 	if x.route.takes == patchBody && !isMergePatch(x.r.Header.Get("Content-Type")) {
-		return nil, &refusal{errMediaType, http.Header{"Accept-Patch": {mergePatch}}}
+		return &refusal{errMediaType, http.Header{"Accept-Patch": {mergePatch}}}
 	}
-	var err error
 	in.body, err = x.body()
-	return in, err
+	return err
 }
 
 // prefersBody reports whether the caller wants the changed entity in the
@@ -343,23 +344,32 @@ func (x *exchange) send(a answer) {
 	if x.room != nil {
 		x.room.Pause()
 	}
-	if !x.read {
+	if !x.read && x.r.ContentLength != 0 {
 		// The server reads and drops some of what is left, so that the caller
 		// gets to see the response. That must not take long.
 		x.deadline(time.Now().Add(min(lingerTimeout, x.bodyTimeout())))
 	}
 	x.setHeaders(&a)
 	x.w.WriteHeader(a.status)
-	if srv := x.server(); len(a.body) > largeAnswer && srv != nil && srv.WriteTimeout == 0 {
-		control := http.NewResponseController(x.w)
-		_ = control.SetWriteDeadline(time.Now().Add(x.handler.opts.BodyTimeout))
-		defer func() { _ = control.SetWriteDeadline(time.Time{}) }()
+	if len(a.body) > largeAnswer {
+		defer x.boundSending()()
 	}
 	_, _ = x.w.Write(a.body) // if the caller has gone, there is no one to report the error to
 }
 
+// boundSending bounds the time that sending a response takes, on a server that
+// has no write timeout of its own.
+func (x *exchange) boundSending() (end func()) {
+	if srv := x.server(); srv == nil || srv.WriteTimeout != 0 {
+		return func() {}
+	}
+	control := http.NewResponseController(x.w)
+	_ = control.SetWriteDeadline(time.Now().Add(x.handler.opts.BodyTimeout))
+	return func() { _ = control.SetWriteDeadline(time.Time{}) }
+}
+
 // largeAnswer is the size in bytes from which sending a response is bounded in
-// time, on a server that has no write timeout of its own.
+// time.
 const largeAnswer = 64 << 10
 
 // setHeaders sets the headers of a response. Their values share one array,

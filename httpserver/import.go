@@ -261,7 +261,7 @@ func (s *importStream) flush() {
 // waitFor asks the limiter until it agrees, so that a caller with too many rows
 // is slowed down and not cut off.
 func (x *exchange) waitFor(tokens int) error {
-	for tokens > 0 && x.handler.opts.RateLimit != nil {
+	for tokens > 0 {
 		wait, ok := x.handler.opts.RateLimit(x.r, x.client, tokens)
 		if ok {
 			return nil

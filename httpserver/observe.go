@@ -1,7 +1,6 @@
 package httpserver
 
 import (
-	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
@@ -88,15 +87,18 @@ func methodLabel(method string) string {
 // one that the request came with, that of its W3C trace context, one that the
 // program has put into the context, or a new one.
 func (h *handler) traced(r *http.Request) (context.Context, string) {
-	ctx := trace.With(vault.OneWait(r.Context()), trace.Trace{Prefix: h.opts.Prefix})
+	t := trace.Trace{Prefix: h.opts.Prefix}
 	if sent := r.Header[h.header.traceID]; len(sent) == 1 {
-		ctx = vault.WithTraceID(ctx, sent[0])
+		t.SetID(sent[0])
 	}
 	if sent := r.Header[trace.HeaderParent]; len(sent) == 1 {
-		ctx = vault.WithTraceparent(ctx, sent[0], strings.Join(r.Header[trace.HeaderState], ","))
+		t.SetParent(sent[0], strings.Join(r.Header[trace.HeaderState], ","))
 	}
-	if vault.TraceID(ctx) == "" {
-		ctx = vault.WithTraceID(ctx, cmp.Or(vault.TraceID(r.Context()), uuid.NewString()))
+	if t.ID == "" {
+		t.ID = vault.TraceID(r.Context())
 	}
-	return ctx, vault.TraceID(ctx)
+	if t.ID == "" {
+		t.ID = uuid.NewString()
+	}
+	return trace.With(vault.OneWait(r.Context()), t), t.ID
 }

@@ -6,19 +6,13 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// largePage is the size in bytes from which on the tokens of a page are encoded
-// one by one. A page may have 64 MiB, and a buffer that grows to that size is
-// moved as a whole each time, which takes up to 0.1 s and cannot be interrupted.
-const largePage = 1 << 20
-
 // encode writes the body of a response as JSON, in the tenant's turn if it is
 // large.
 func (x *exchange) encode(ctx context.Context, body any) (text []byte, err error) {
 	if x.room == nil {
 		return encode(body) // of a route without a key
 	}
-	head, tokens := splitPage(body)
-	if sizeOf(tokens) >= largePage {
+	if head, tokens := splitPage(body); head != nil {
 		return x.encodePage(ctx, head, tokens)
 	}
 	err = x.room.Work(ctx, func() (err error) {
@@ -39,15 +33,9 @@ func splitPage(body any) (head any, tokens []vault.Token) {
 	return nil, nil
 }
 
-func sizeOf(tokens []vault.Token) int {
-	size := 0
-	for i := range tokens {
-		size += len(tokens[i].Data)
-	}
-	return size
-}
-
-// encodePage writes a page whose tokens are large.
+// encodePage writes a page of tokens. A page may have 64 MiB, and a buffer that
+// grows to that size is moved as a whole each time, which takes up to 0.1 s and
+// cannot be interrupted: so it is made as large as it has to be.
 func (x *exchange) encodePage(ctx context.Context, page any, tokens []vault.Token) ([]byte, error) {
 	const tail = "]}"
 	head, err := encode(page)
@@ -55,23 +43,22 @@ func (x *exchange) encodePage(ctx context.Context, page any, tokens []vault.Toke
 		return nil, err
 	}
 	head = head[:len(head)-len(tail)]
-	pieces, size := make([][]byte, len(tokens)), len(head)+len(tokens)+len(tail)
+	size := len(head) + len(tail)
 	for i := range tokens {
-		err := x.room.Work(ctx, func() (err error) {
-			pieces[i], err = encode(&tokens[i])
-			return err
+		size += tokenSize(&tokens[i]) + len(",")
+	}
+	text := append(make([]byte, 0, size), head...)
+	for i := range tokens {
+		err := x.room.Work(ctx, func() error {
+			if i > 0 {
+				text = append(text, ',')
+			}
+			text = appendToken(text, &tokens[i])
+			return nil
 		})
 		if err != nil {
 			return nil, err
 		}
-		size += len(pieces[i])
-	}
-	text := append(make([]byte, 0, size), head...)
-	for i, piece := range pieces {
-		if i > 0 {
-			text = append(text, ',')
-		}
-		text, pieces[i] = append(text, piece...), nil
 	}
 	return append(text, tail...), nil
 }

@@ -64,6 +64,8 @@ type Room struct {
 	paid    bool  // for the body
 	turn    bool
 	breath  time.Time // the last one within the turn
+
+	inside inside
 }
 
 // Enter returns a room for a request of a tenant; anonymous means that a stranger
@@ -75,9 +77,25 @@ func (p *Process) Enter(tenant uuid.UUID, anonymous bool, count func(tokens int)
 
 type roomKey struct{}
 
-// In returns a context that carries the room.
+// In returns the context of the request, which carries the room. It is part of
+// the room, so a request asks for it once.
 func (r *Room) In(ctx context.Context) context.Context {
-	return context.WithValue(ctx, roomKey{}, r)
+	r.inside = inside{ctx, r}
+	return &r.inside
+}
+
+// inside is the context of a request that has a room.
+type inside struct {
+	context.Context
+	room *Room
+}
+
+// Value implements [context.Context].
+func (i *inside) Value(key any) any {
+	if key == (roomKey{}) {
+		return i.room
+	}
+	return i.Context.Value(key)
 }
 
 // Of returns the room that a context carries, or nil.

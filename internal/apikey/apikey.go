@@ -29,7 +29,8 @@ const (
 // New returns a new key of a kind.
 func New(kind string) string {
 	body := prefix + kind + "_" + ids.Random58(randomLength)
-	return body + checksum(body)
+	check := checksum(body)
+	return body + string(check[:])
 }
 
 // Valid reports whether a text has the form and the checksum of a key.
@@ -45,19 +46,22 @@ func Valid(key string) bool {
 	switch kind {
 	case Public, Private, Management, Session:
 		split := len(key) - checkLength
-		return key[split:] == checksum(key[:split])
+		check := checksum(key[:split])
+		return key[split:] == string(check[:])
 	}
 	return false
 }
 
-func checksum(body string) string {
-	sum := sha256.Sum256([]byte(body))
-	check := make([]byte, checkLength)
+func checksum(body string) (check [checkLength]byte) {
+	sum := Hash(body)
 	for i := range check {
 		check[i] = ids.Alphabet58[sum[i]%58]
 	}
-	return string(check)
+	return check
 }
 
 // Hash is what the database knows of an API key, or of the key of a proxy.
-func Hash(text string) [32]byte { return sha256.Sum256([]byte(text)) }
+func Hash(text string) [32]byte {
+	var key [64]byte // longer than any, so that it stays off the heap
+	return sha256.Sum256(append(key[:0], text...))
+}

@@ -29,7 +29,7 @@ func NewReader(v jsonx.Value, path string, problems *Problems, spare []string) R
 
 // Read has read take the fields of an object that stands at a path.
 func Read(v jsonx.Value, path string, problems *Problems, read func(*Reader)) {
-	r := NewReader(v, path, problems, make([]string, 0, 8))
+	r := NewReader(v, path, problems, make([]string, 0, 12))
 	if r.IsObject() {
 		read(&r)
 		r.RefuseOthers()

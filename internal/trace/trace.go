@@ -24,12 +24,51 @@ type Trace struct {
 type key struct{}
 
 // With returns a context that carries a trace.
-func With(ctx context.Context, t Trace) context.Context { return context.WithValue(ctx, key{}, t) }
+func With(ctx context.Context, t Trace) context.Context { return &traced{ctx, t} }
+
+// traced is a context with its trace, in one piece of memory.
+type traced struct {
+	context.Context
+	trace Trace
+}
+
+// Value implements [context.Context].
+func (t *traced) Value(k any) any {
+	if k == (key{}) {
+		return &t.trace
+	}
+	return t.Context.Value(k)
+}
 
 // Of returns the trace that a context carries.
 func Of(ctx context.Context) Trace {
-	t, _ := ctx.Value(key{}).(Trace)
-	return t
+	if t, ok := ctx.Value(key{}).(*Trace); ok {
+		return *t
+	}
+	return Trace{}
+}
+
+// SetID sets the trace id, if the text can be one.
+func (t *Trace) SetID(id string) {
+	if ValidID(id) {
+		t.ID = id
+	}
+}
+
+// SetParent carries on a W3C trace, whose state may be empty. Its id becomes the
+// trace id, unless there is one. A parent that is malformed changes nothing.
+func (t *Trace) SetParent(parent, state string) {
+	id, ok := ParentID(parent)
+	if !ok {
+		return
+	}
+	t.Parent, t.State = parent, ""
+	if ValidState(state) {
+		t.State = state
+	}
+	if t.ID == "" {
+		t.ID = id
+	}
 }
 
 // Prefix returns how the names of the API's own headers begin for a call.

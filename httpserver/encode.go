@@ -1,0 +1,156 @@
+package httpserver
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+// encode writes a value as JSON, its strings as they are: an expression in a
+// mask stays readable. A value that is already JSON is not touched.
+func encode(v any) ([]byte, error) {
+	switch v := v.(type) {
+	case nil:
+		return nil, nil
+	case vault.JSON:
+		return v, nil
+	case *vault.Token:
+		return appendToken(make([]byte, 0, tokenSize(v)), v), nil
+	}
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
+}
+
+// tokenSize returns how long a token is as JSON at most, if it has no enrichments
+// and its texts need no escapes.
+func tokenSize(t *vault.Token) int {
+	const (
+		created  = 285 // the names, and who created it when
+		modified = 115
+		expires  = 55
+	)
+	size := created + len(t.ID) + len(t.Type) + len(t.Data) + len(t.Mask) + len(t.Fingerprint) + len(t.FingerprintExpression)
+	if !t.ModifiedAt.IsZero() {
+		size += modified
+	}
+	if !t.ExpiresAt.IsZero() {
+		size += expires
+	}
+	for _, list := range [][]string{t.Containers, t.SearchIndexes} {
+		for _, text := range list {
+			size += len(text) + len(`"",`)
+		}
+	}
+	for key, value := range t.Metadata {
+		size += len(key) + len(value) + len(`"":"",`)
+	}
+	return size
+}
+
+// appendToken writes a token as encoding/json does, but without its reflection
+// and its copies: most responses are tokens.
+func appendToken(dst []byte, t *vault.Token) []byte {
+	dst = appendText(append(dst, `{"id":`...), t.ID)
+	dst = appendID(append(dst, `,"tenant_id":`...), t.TenantID)
+	dst = appendText(append(dst, `,"type":`...), string(t.Type))
+	if len(t.Data) > 0 {
+		dst = append(append(dst, `,"data":`...), t.Data...)
+	}
+	if len(t.Mask) > 0 {
+		dst = append(append(dst, `,"mask":`...), t.Mask...)
+	}
+	if t.Enrichments != nil {
+		dst = appendOther(append(dst, `,"enrichments":`...), t.Enrichments)
+	}
+	if t.Fingerprint != "" {
+		dst = appendText(append(dst, `,"fingerprint":`...), t.Fingerprint)
+	}
+	dst = appendTexts(dst, `,"containers":`, t.Containers)
+	dst = appendPairs(dst, `,"metadata":`, t.Metadata)
+	dst = appendTexts(dst, `,"search_indexes":`, t.SearchIndexes)
+	if t.FingerprintExpression != "" {
+		dst = appendText(append(dst, `,"fingerprint_expression":`...), t.FingerprintExpression)
+	}
+	dst = appendTime(dst, `,"expires_at":`, t.ExpiresAt)
+	if t.CreatedBy != (uuid.UUID{}) {
+		dst = appendID(append(dst, `,"created_by":`...), t.CreatedBy)
+	}
+	dst = appendTime(dst, `,"created_at":`, t.CreatedAt)
+	if t.ModifiedBy != (uuid.UUID{}) {
+		dst = appendID(append(dst, `,"modified_by":`...), t.ModifiedBy)
+	}
+	dst = appendTime(dst, `,"modified_at":`, t.ModifiedAt)
+	return append(dst, '}')
+}
+
+// appendOther writes a value that is rare in tokens, and that encoding/json can
+// always write.
+func appendOther(dst []byte, v any) []byte {
+	text, _ := encode(v)
+	return append(dst, text...)
+}
+
+func appendText(dst []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return appendOther(dst, s)
+		}
+	}
+	return append(append(append(dst, '"'), s...), '"')
+}
+
+func appendTexts(dst []byte, name string, list []string) []byte {
+	if len(list) == 0 {
+		return dst
+	}
+	dst = append(dst, name...)
+	separator := byte('[')
+	for _, text := range list {
+		dst = appendText(append(dst, separator), text)
+		separator = ','
+	}
+	return append(dst, ']')
+}
+
+func appendPairs(dst []byte, name string, pairs map[string]string) []byte {
+	if len(pairs) == 0 {
+		return dst
+	}
+	dst = append(dst, name...)
+	separator := byte('{')
+	for _, key := range slices.Sorted(maps.Keys(pairs)) {
+		dst = appendText(append(dst, separator), key)
+		dst = appendText(append(dst, ':'), pairs[key])
+		separator = ','
+	}
+	return append(dst, '}')
+}
+
+func appendID(dst []byte, id uuid.UUID) []byte {
+	dst = hex.AppendEncode(append(dst, '"'), id[:4])
+	dst = hex.AppendEncode(append(dst, '-'), id[4:6])
+	dst = hex.AppendEncode(append(dst, '-'), id[6:8])
+	dst = hex.AppendEncode(append(dst, '-'), id[8:10])
+	dst = hex.AppendEncode(append(dst, '-'), id[10:])
+	return append(dst, '"')
+}
+
+func appendTime(dst []byte, name string, t time.Time) []byte {
+	if t.IsZero() {
+		return dst
+	}
+	dst = append(append(dst, name...), '"')
+	return append(t.AppendFormat(dst, time.RFC3339Nano), '"')
+}

@@ -1,0 +1,93 @@
+package httpserver
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+// wholeToken is a token with every field, and the text in all that is text.
+func wholeToken(text string) *vault.Token {
+	data, _ := vault.EncodeJSON(text)
+	at := time.Date(2026, time.March, 1, 2, 3, 4, 5678000, time.UTC)
+	return &vault.Token{
+		ID: text, TenantID: uuid.New(), Type: vault.TokenType(text), Data: data, Mask: vault.JSON(`{"a":"{{ data }}"}`),
+		Enrichments: &vault.Enrichments{Card: &vault.CardEnrichment{Brand: text, BIN: text, Last4: text}},
+		Fingerprint: text, Containers: []string{text, "/b/"}, Metadata: map[string]string{"b": text, text: "c", "a": ""},
+		SearchIndexes: []string{text}, FingerprintExpression: text,
+		ExpiresAt: at, CreatedBy: uuid.New(), CreatedAt: at.Add(time.Second), ModifiedBy: uuid.New(), ModifiedAt: at.In(time.FixedZone("east", 3600)),
+	}
+}
+
+// plainToken is a token as most are.
+func plainToken(modified bool) *vault.Token {
+	tok := wholeToken("plain text")
+	tok.Enrichments = nil
+	if !modified {
+		tok.ExpiresAt, tok.ModifiedBy, tok.ModifiedAt = time.Time{}, uuid.UUID{}, time.Time{}
+	}
+	return tok
+}
+
+// A token is written as encoding/json writes it, so that no field and no
+// character is forgotten.
+func TestTokensReadAsEncodingJSONWritesThem(t *testing.T) {
+	t.Parallel()
+	all := reflect.ValueOf(*wholeToken("text"))
+	for i := range all.NumField() {
+		if all.Field(i).IsZero() {
+			t.Errorf("the test does not cover %s", all.Type().Field(i).Name)
+		}
+	}
+	tokens := map[string]*vault.Token{
+		"nothing":    {},
+		"empty":      {Data: vault.JSON{}, Containers: []string{}, Metadata: map[string]string{}, SearchIndexes: []string{}},
+		"whole":      wholeToken("plain text"),
+		"plain":      plainToken(true),
+		"unmodified": plainToken(false),
+		"quotes":     wholeToken(`"\/`),
+		"controls":   wholeToken("\x00\t\n\x1f\x7f"),
+		"HTML":       wholeToken("<a href='&'>"),
+		"separators": wholeToken("\u2028\u2029"),
+		"wide":       wholeToken("é日本🙂"),
+		"not UTF-8":  wholeToken("\xff\xed\xa0\x80"),
+	}
+	for name, tok := range tokens {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			sameAsEncodingJSON(t, tok)
+		})
+	}
+}
+
+func FuzzTokenText(f *testing.F) {
+	f.Add(`a"b`)
+	f.Fuzz(func(t *testing.T, text string) { sameAsEncodingJSON(t, wholeToken(text)) })
+}
+
+func sameAsEncodingJSON(t *testing.T, tok *vault.Token) {
+	t.Helper()
+	var want bytes.Buffer
+	enc := json.NewEncoder(&want)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(tok); err != nil {
+		t.Fatal(err)
+	}
+	got, err := encode(tok)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tok.ID == "plain text" && tok.Enrichments == nil && (len(got) > tokenSize(tok) || len(got) < tokenSize(tok)-50) {
+		t.Errorf("%d bytes, but %d were expected", len(got), tokenSize(tok))
+	}
+	if diff := cmp.Diff(want.String(), string(got)+"\n"); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
