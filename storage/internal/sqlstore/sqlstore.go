@@ -102,6 +102,11 @@ type Dialect struct {
 	Uncounted string
 	NoteLogs  func(tenant storage.ID, n int)
 
+	// CheckTenantLast says that the entries of an index are skipped quicker if it is
+	// not asked, at each of them, whether they still are the tenant's. If they are
+	// not in the end, they do not count.
+	CheckTenantLast bool
+
 	// Distributed says that rows are in the places of their tenants, so that a
 	// statement for one tenant is cheap, and one for all must be simple.
 	Distributed bool
