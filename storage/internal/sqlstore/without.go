@@ -56,8 +56,7 @@ func (l *tokenList) lessHash(ctx context.Context, tokens clause, hash *storage.H
 	text := `SELECT CAST((` + tokens.text + `) AS bigint) - (SELECT count(*) FROM vault_token_hashes h WHERE ` + having.text + `)`
 	args := slices.Concat(tokens.args, having.args)
 	if !l.filter.Now.IsZero() {
-		over := clause{"t.tenant_id = ? AND t.expires_at <= ?", []any{l.tenant, l.filter.Now.UnixMicro()}}
-		where := join([]clause{over, bound.of("t"), l.on("t", l.rest)}, " AND ")
+		where := join([]clause{l.over(bound), l.on("t", l.rest)}, " AND ")
 		text += ` - (SELECT count(*) FROM vault_tokens t WHERE ` + where.text + `)`
 		args = append(args, where.args...)
 	}
