@@ -75,7 +75,7 @@ func openSQLiteWriter(b *testing.B, path string) bareWriter {
 		countTokens: prepareOn(b, conn, `INSERT INTO vault_token_counts (tenant_id, set_id, type, shard, n) VALUES (?, ?, ?, 0, ?)
 			ON CONFLICT DO UPDATE SET n = n + excluded.n`),
 		countEntries: prepareOn(b, conn, `INSERT INTO vault_log_counts (tenant_id, entity_type, day, shard, n, first_id, last_id)
-			VALUES (?, ?, ?, 0, ?, ?, ?) ON CONFLICT DO UPDATE SET n = n + excluded.n, last_id = excluded.last_id`),
+			VALUES (?, ?, ?, 0, ?, x'', x'') ON CONFLICT DO UPDATE SET n = n + excluded.n`),
 	}
 	w := &sqliteBare{}
 	w.grouping.write, w.limit, w.late, w.free = writeSQLite, sqliteBatch, true, []*sqliteConn{c}
@@ -92,7 +92,7 @@ func writeSQLite(conn *sqliteConn, group []*storage.Change, more func() []*stora
 		return err
 	}
 	tokens, entries := 0, 0
-	first, last := group[0], group[0]
+	first := group[0]
 	for ; len(group) > 0; group = more() {
 		for _, c := range group {
 			if err := conn.insert(c); err != nil {
@@ -100,15 +100,14 @@ func writeSQLite(conn *sqliteConn, group []*storage.Change, more func() []*stora
 			}
 			tokens += len(c.InsertTokens)
 			entries += len(c.Logs)
-			last = c
 		}
 	}
 	t := &first.InsertTokens[0]
 	if _, err := conn.countTokens.Exec(first.Tenant[:], t.Set[:], t.Type, tokens); err != nil {
 		return err
 	}
-	day, lastEntry := t.CreatedAt.Unix()/secondsPerDay, &last.Logs[len(last.Logs)-1]
-	if _, err := conn.countEntries.Exec(first.Tenant[:], t.Type, day, entries, first.Logs[0].ID[:], lastEntry.ID[:]); err != nil {
+	day := t.CreatedAt.Unix() / secondsPerDay
+	if _, err := conn.countEntries.Exec(first.Tenant[:], t.Type, day, entries); err != nil {
 		return err
 	}
 	_, err := conn.commit.Exec()

@@ -107,8 +107,8 @@ func byHand(db *sql.DB, on *backend) func(*storage.Change) error {
 		add(`INSERT INTO vault_token_counts (tenant_id, set_id, type, shard, n) VALUES ($1, $2, $3, $4, 1)
 			ON CONFLICT (tenant_id, set_id, type, shard) DO UPDATE SET n = vault_token_counts.n + 1`, tenant, t.Set[:], t.Type, n.Load()%64)
 		if on == onSQLite {
-			add(`INSERT INTO vault_log_counts (tenant_id, entity_type, day, shard, n, first_id, last_id) VALUES ($1, $2, $3, 0, 1, $4, $5)
-				ON CONFLICT DO UPDATE SET n = n + 1, last_id = excluded.last_id`, tenant, t.Type, t.CreatedAt.Unix()/secondsPerDay, l.ID[:], l.ID[:])
+			add(`INSERT INTO vault_log_counts (tenant_id, entity_type, day, shard, n, first_id, last_id) VALUES ($1, $2, $3, 0, 1, x'', x'')
+				ON CONFLICT DO UPDATE SET n = n + 1`, tenant, t.Type, t.CreatedAt.Unix()/secondsPerDay)
 		}
 		if err != nil {
 			return err

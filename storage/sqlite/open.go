@@ -111,12 +111,15 @@ func (f file) writerSettings() []setting {
 // readerSettings leave memory mapping off. It makes reads quicker in a file
 // without writes, but SQLite maps the file again after every change, and there is
 // one for the log entry of each read.
+//
+// Likewise a write empties the caches of all other connections. Theirs are of 1 MiB:
+// to fill a larger one costs a long walk through an index more than it saves.
 func (f file) readerSettings(o *Options) []setting {
 	wait := busyTimeout
 	if f.memory {
 		wait = o.WriteWait // as long as a writer does: it is what readers wait for there
 	}
-	return append(commonSettings(wait), setting{"query_only", "1"}, setting{"cache_size", "-16384"})
+	return append(commonSettings(wait), setting{"query_only", "1"}, setting{"cache_size", "-1024"})
 }
 
 // appSettings are those of an application's own connections.
@@ -245,6 +248,7 @@ var dialect = sqlstore.Dialect{
 	Conns:         2 * readersOfAKind(),
 	Lists:         readersOfAKind(),
 	LogsByType:    true,
+	CheckTenantLast:  true,
 	Error:         unavailable,
 }
 

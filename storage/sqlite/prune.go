@@ -18,13 +18,8 @@ const (
 		SELECT id FROM vault_logs WHERE tenant_id = ?1 AND entity_type = ?2 AND id < ?3 AND created_at < ?4
 		ORDER BY id LIMIT ?5) RETURNING created_at`
 
-	// leftOfDay are the entries of a row of log_counts.
-	leftOfDay = `(SELECT l.id FROM vault_logs l WHERE l.tenant_id = ?1 AND l.entity_type = ?2
-		AND l.id BETWEEN first_id AND last_id AND l.created_at >= ?4 AND l.created_at < ?5 ORDER BY l.id `
-	uncountLogsText = `UPDATE vault_log_counts SET n = n - ?6, first_id = COALESCE(` + leftOfDay + `LIMIT 1), first_id),
-		last_id = COALESCE(` + leftOfDay + `DESC LIMIT 1), last_id)
-		WHERE tenant_id = ?1 AND entity_type = ?2 AND day = ?3`
-	dropCountText = `DELETE FROM vault_log_counts WHERE tenant_id = ?1 AND entity_type = ?2 AND day = ?3 AND n <= 0`
+	uncountLogsText = `UPDATE vault_log_counts SET n = n - ?4 WHERE tenant_id = ?1 AND entity_type = ?2 AND day = ?3`
+	dropCountText   = `DELETE FROM vault_log_counts WHERE tenant_id = ?1 AND entity_type = ?2 AND day = ?3 AND n <= 0`
 )
 
 // DeleteLogs implements [storage.Pruner].
@@ -72,8 +67,7 @@ func (w *writer) uncountLogs(tenant storage.ID, entityType string, created []int
 		byDay[sqlstore.LogDay(time.UnixMicro(at))]++
 	}
 	for day, n := range byDay {
-		start, end := day*microsPerDay, (day+1)*microsPerDay
-		if _, err := w.conn.ExecContext(background, uncountLogsText, tenant[:], entityType, day, start, end, n); err != nil {
+		if _, err := w.conn.ExecContext(background, uncountLogsText, tenant[:], entityType, day, n); err != nil {
 			return err
 		}
 		if _, err := w.conn.ExecContext(background, dropCountText, tenant[:], entityType, day); err != nil {
@@ -82,8 +76,6 @@ func (w *writer) uncountLogs(tenant storage.ID, entityType string, created []int
 	}
 	return nil
 }
-
-const microsPerDay = int64(24 * time.Hour / time.Microsecond)
 
 // column runs a statement and returns the values of its one column.
 func column[T any](w *writer, query string, args ...any) ([]T, error) {

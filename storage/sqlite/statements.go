@@ -98,9 +98,9 @@ var statementText = [statementCount]string{
 	stmtInsertLog: `INSERT INTO vault_logs (tenant_id, id, created_at, actor_id, actor_type, entity_type, entity_id,
 		operation, message, actor_name, seq) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 	stmtLastSeq: lastSeq,
+	// Nothing reads first_id and last_id any more, but they may not be NULL.
 	stmtCountLogs: `INSERT INTO vault_log_counts (tenant_id, entity_type, day, shard, n, first_id, last_id)
-		VALUES (?, ?, ?, 0, ?, ?, ?) ON CONFLICT DO UPDATE SET n = n + excluded.n,
-		first_id = min(first_id, excluded.first_id), last_id = max(last_id, excluded.last_id)`,
+		VALUES (?, ?, ?, 0, ?, x'', x'') ON CONFLICT DO UPDATE SET n = n + excluded.n`,
 
 	stmtInsertRecord: `INSERT INTO vault_records (tenant_id, kind, id, name, name_fold, key_hash, alt_hash, expires_at,
 		key_version, created_at, rev, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,

@@ -1,8 +1,6 @@
 package sqlite
 
 import (
-	"bytes"
-
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 )
@@ -37,8 +35,7 @@ type tokenCounter struct {
 // logCount is a change of a row of log_counts.
 type logCount struct {
 	logCounter
-	by          int
-	first, last storage.ID
+	by int
 }
 
 type logCounter struct {
@@ -62,7 +59,7 @@ func (t *tally) addToken(tenant storage.ID, set storage.Hash, kind string, by in
 
 func (t *tally) addLog(tenant storage.ID, l *storage.Log) {
 	counter := logCounter{tenant, l.EntityType, sqlstore.LogDay(l.CreatedAt)}
-	t.logs = append(t.logs, logCount{counter, 1, l.ID, l.ID})
+	t.logs = append(t.logs, logCount{counter, 1})
 }
 
 // sums returns one change for each counter.
@@ -72,11 +69,8 @@ func (t *tally) sums() ([]tokenCount, []logCount) {
 			func(sum, c *tokenCount) { sum.by += c.by })
 	}
 	if len(t.logs) > 1 {
-		t.logs = summed(t.logs, t.logSums, func(c *logCount) logCounter { return c.logCounter }, func(sum, c *logCount) {
-			sum.by += c.by
-			sum.first = lower(sum.first, c.first)
-			sum.last = higher(sum.last, c.last)
-		})
+		t.logs = summed(t.logs, t.logSums, func(c *logCount) logCounter { return c.logCounter },
+			func(sum, c *logCount) { sum.by += c.by })
 	}
 	return t.tokens, t.logs
 }
@@ -98,20 +92,6 @@ func summed[C any, K comparable](changes []C, at map[K]int, key func(*C) K, add 
 	return changes[:n]
 }
 
-func lower(a, b storage.ID) storage.ID {
-	if bytes.Compare(b[:], a[:]) < 0 {
-		return b
-	}
-	return a
-}
-
-func higher(a, b storage.ID) storage.ID {
-	if bytes.Compare(b[:], a[:]) > 0 {
-		return b
-	}
-	return a
-}
-
 // writeCounts writes what the transaction has changed.
 func (w *writer) writeCounts() error {
 	tokens, logs := w.counts.sums()
@@ -126,7 +106,7 @@ func (w *writer) writeCounts() error {
 	}
 	for i := range logs {
 		c := &logs[i]
-		if _, err := w.exec(stmtCountLogs, c.tenant[:], c.kind, c.day, c.by, c.first[:], c.last[:]); err != nil {
+		if _, err := w.exec(stmtCountLogs, c.tenant[:], c.kind, c.day, c.by); err != nil {
 			return err
 		}
 	}

@@ -3,6 +3,8 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"slices"
+	"time"
 
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -10,15 +12,56 @@ import (
 // skipFrom is the offset from which on it pays to look for a place near to it.
 const skipFrom = 1000
 
-// skip moves the beginning of a list under rules near to its offset, so that the
-// pairs that it is merged from need not be sorted up to there. The place is a token
-// of the largest pair, as far into it as the offset is into all; how many tokens
-// come before it is counted in the index, pair by pair.
+// skip moves the beginning of a list near to its offset, if nothing but sets and
+// types decides what is in it. Up to there tokens are skipped in an index, without
+// a look at whether they have expired, which few have: those are counted by
+// themselves.
 func skip(ctx context.Context, lists []*tokenList, f *storage.TokenFilter) error {
 	l := lists[0]
-	if len(lists) > 1 || l.drive != nil || len(l.pairs) < 2 || len(l.rest) > 0 || f.Offset < skipFrom || !l.filter.Before.IsZero() {
+	if len(lists) > 1 || l.drive != nil || len(l.rest) > 0 || f.Offset < skipFrom || !l.filter.Before.IsZero() {
 		return nil
 	}
+	for f.Offset >= skipFrom {
+		place, before, err := l.placeNear(ctx, f.Offset)
+		if err != nil || before <= 0 {
+			return err
+		}
+		l.filter.Before, f.Offset = place, f.Offset-before
+		l.filter.Offset = f.Offset
+	}
+	return nil
+}
+
+// placeNear returns a token that is at an offset or not far before it, and how
+// many come up to it; zero if none is found.
+func (l *tokenList) placeNear(ctx context.Context, offset int) (storage.ID, int, error) {
+	switch {
+	case len(l.sets) == 0:
+		return l.placeIn(ctx, nil, offset)
+	case len(l.pairs) == 1:
+		return l.placeIn(ctx, &l.pairs[0], offset)
+	case len(l.pairs) > 1:
+		return l.placeAmong(ctx, offset)
+	default: // of too many pairs
+		return storage.ID{}, 0, nil
+	}
+}
+
+// placeIn is placeNear for one pair, or all tokens. The offset counts those that
+// have expired too.
+func (l *tokenList) placeIn(ctx context.Context, p *pair, offset int) (place storage.ID, before int, err error) {
+	place, err = l.tokenAt(ctx, p, offset-1)
+	if err != nil || place.IsZero() {
+		return place, 0, err
+	}
+	expired, err := l.expired(ctx, l.upTo(place))
+	return place, offset - expired, err
+}
+
+// placeAmong is placeNear for a list that is merged from pairs, which need not be
+// sorted up to there. It takes a token of the largest pair, not quite as far into
+// it as the offset is into all.
+func (l *tokenList) placeAmong(ctx context.Context, offset int) (storage.ID, int, error) {
 	largest, tokens := l.pairs[0], 0
 	for _, p := range l.pairs {
 		tokens += p.n
@@ -26,28 +69,75 @@ func skip(ctx context.Context, lists []*tokenList, f *storage.TokenFilter) error
 			largest = p
 		}
 	}
-	at := int(int64(f.Offset) * int64(largest.n) / int64(tokens))
+	at := int(int64(offset) * int64(largest.n) / int64(tokens))
 	for at -= at/64 + 8; at > 0 && at < largest.n; at /= 2 {
 		place, err := l.tokenAt(ctx, &largest, at)
 		if err != nil || place.IsZero() {
-			return err
+			return place, 0, err
 		}
-		before, err := l.count(ctx, clause{"{}.ord " + beyond(!l.filter.OldestFirst) + "= ?", []any{l.store.dialect.ID(place)}})
-		if err != nil {
-			return err
-		}
-		if before <= f.Offset {
-			l.filter.Before, f.Offset = place, f.Offset-before
-			return nil
+		before, err := l.countUpTo(ctx, place, &largest, at)
+		if err != nil || before <= offset {
+			return place, before, err
 		}
 	}
-	return nil
+	return storage.ID{}, 0, nil
 }
 
-// tokenAt returns the ord of a token of a pair, as far into it as that; zero when
-// there are not so many.
-func (l *tokenList) tokenAt(ctx context.Context, p *pair, at int) (place storage.ID, err error) {
-	query := `SELECT t.ord FROM vault_tokens t WHERE t.tenant_id = ? AND t.set_id = ? AND t.type = ? ORDER BY t.ord ` + order(&l.filter) + ` LIMIT 1 OFFSET ?`
-	err = l.store.each(ctx, query, []any{l.tenant, p.set[:], p.kind, at}, []sql.Scanner{(*idColumn)(&place)}, func() {})
+// upTo bounds ords to those that come up to a place in the list, and itself.
+func (l *tokenList) upTo(place storage.ID) clause {
+	return clause{"{}.ord " + beyond(!l.filter.OldestFirst) + "= ?", []any{l.store.dialect.ID(place)}}
+}
+
+// countUpTo counts the tokens of a list up to one that is so far into a pair. The
+// other pairs are counted in their index.
+func (l *tokenList) countUpTo(ctx context.Context, place storage.ID, of *pair, at int) (int, error) {
+	others := *l
+	others.pairs = slices.DeleteFunc(slices.Clone(l.pairs), func(p pair) bool { return p == *of })
+	others.filter.Now, others.filter.CountUpTo = time.Time{}, 0
+	n, err := others.count(ctx, l.upTo(place))
+	if err != nil {
+		return 0, err
+	}
+	expired, err := l.expired(ctx, l.upTo(place))
+	return at + 1 + n - expired, err
+}
+
+// expired counts the tokens in the sets of the list that have expired, within a
+// bound on their ords.
+func (l *tokenList) expired(ctx context.Context, bound clause) (int, error) {
+	if l.filter.Now.IsZero() {
+		return 0, nil
+	}
+	where := join([]clause{l.over(bound), l.setsOnTokens}, " AND ")
+	return l.store.count(ctx, `SELECT count(*) FROM vault_tokens t WHERE `+where.text, where.args...)
+}
+
+// over is the condition of tokens t that have expired, within a bound on their
+// ords. It hides the bound from the database, which might find them by it: the
+// index of those that expire has fewer.
+func (l *tokenList) over(bound clause) clause {
+	within := join([]clause{bound.of("t"), l.before("t")}, " AND ")
+	return clause{"t.tenant_id = ? AND t.expires_at <= ? AND CASE WHEN " + within.text + " THEN 1 ELSE 0 END = 1",
+		append([]any{l.tenant, l.filter.Now.UnixMicro()}, within.args...)}
+}
+
+// tokenAt returns the ord of a token of a pair, or of all tokens, as far into it
+// as that; zero when there are not so many. Those that have expired count too.
+func (l *tokenList) tokenAt(ctx context.Context, p *pair, at int) (storage.ID, error) {
+	direction := order(&l.filter)
+	where := join([]clause{{"t.tenant_id = ?", []any{l.tenant}}, l.before("t")}, " AND ")
+	switch {
+	case p != nil:
+		where = join([]clause{where, {"t.set_id = ? AND t.type = ?", []any{p.set[:], p.kind}}}, " AND ")
+	case l.store.dialect.CheckTenantLast && l.filter.Before.IsZero():
+		where.text = "t.tenant_id " + beyond(l.filter.OldestFirst) + "= ?"
+	}
+	var tenant, place storage.ID
+	err := l.store.each(ctx, `SELECT t.tenant_id, t.ord FROM vault_tokens t WHERE `+where.text+`
+		ORDER BY t.tenant_id `+direction+`, t.ord `+direction+` LIMIT 1 OFFSET ?`, append(slices.Clip(where.args), at),
+		[]sql.Scanner{(*idColumn)(&tenant), (*idColumn)(&place)}, func() {})
+	if tenant != l.filter.Tenant {
+		return storage.ID{}, err
+	}
 	return place, err
 }

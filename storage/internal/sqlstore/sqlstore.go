@@ -16,7 +16,7 @@
 //	vault_container_sets(tenant_id, set_id, containers)
 //	vault_logs(tenant_id, id, created_at, actor_id, actor_type, entity_type, entity_id,
 //	     operation, message, actor_name)
-//	vault_log_counts(tenant_id, entity_type, day, shard, n, first_id, last_id)
+//	vault_log_counts(tenant_id, entity_type, day, shard, n)
 //	vault_records(tenant_id, kind, id, name, name_fold, key_hash, alt_hash, expires_at,
 //	        key_version, body, created_at, rev)
 //	vault_lookups(hash, tenant_id, kind, id)
@@ -31,8 +31,7 @@
 // set and type: a writer changes them in the transaction that changes the rows.
 // Likewise vault_log_counts, with the entries that a backend has not counted yet
 // ([Dialect].Uncounted), has the numbers of log entries by type and day
-// ([LogDay]), and, if the log is kept by type ([Dialect].LogsByType), the lowest
-// and highest id of those.
+// ([LogDay]).
 package sqlstore
 
 import (
@@ -102,6 +101,11 @@ type Dialect struct {
 	// have yet. NoteLogs is then told how many a list has found.
 	Uncounted string
 	NoteLogs  func(tenant storage.ID, n int)
+
+	// CheckTenantLast says that the entries of an index are skipped quicker if it is
+	// not asked, at each of them, whether they still are the tenant's. If they are
+	// not in the end, they do not count.
+	CheckTenantLast bool
 
 	// Distributed says that rows are in the places of their tenants, so that a
 	// statement for one tenant is cheap, and one for all must be simple.

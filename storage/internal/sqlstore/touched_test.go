@@ -43,6 +43,10 @@ var loading = []string{
 	`INSERT INTO vault_tokens (tenant_id, ord, id, type, set_id, containers, fingerprint, expression, hashes, key_version, body, created_at, rev, expires_at)
 		SELECT $tenant, $ord, 'token ' || i, CASE WHEN i % 4 = 0 THEN 'card' ELSE 'token' END, $set, '/set/', $blob($hex(i)), $set,
 		$blob(''), 1, $blob('00'), ($from + i) * 1000, 1, CASE WHEN i % 5000 = 77 THEN 1 END FROM $series`,
+	// Tenants on both sides, whose tokens no list may reach.
+	`INSERT INTO vault_tokens (tenant_id, ord, id, type, set_id, containers, fingerprint, expression, hashes, key_version, body, created_at, rev)
+		SELECT $blob(h.hash), t.ord, t.id, t.type, t.set_id, t.containers, t.fingerprint, t.expression, t.hashes, 1, t.body, t.created_at, 1
+		FROM (SELECT * FROM vault_tokens LIMIT 15000) t, (SELECT '00$ffff' AS hash UNION ALL SELECT 'ff$ffff') h`,
 	`INSERT INTO vault_token_hashes (tenant_id, hash, ord) SELECT $tenant, $blob(h.hash), $ord FROM $series, (SELECT 10 AS every, 0 AS first, '$tenth' AS hash
 		UNION ALL SELECT 10, 1, '$alsoTenth' UNION ALL SELECT 100, 0, '$hundredth' UNION ALL SELECT 1000, 0, '$thousandth') h WHERE i % h.every = h.first`,
 	`INSERT INTO vault_token_hashes (tenant_id, hash, ord) SELECT $tenant, $blob('$most'), $ord FROM $series WHERE i % 10 <> 0`,
@@ -57,7 +61,7 @@ var loading = []string{
 func loader(n int, pairs ...string) *strings.Replacer {
 	hash := func(h storage.Hash) string { return fmt.Sprintf("%x", h[:]) }
 	return strings.NewReplacer(slices.Concat(pairs, []string{
-		"$from", strconv.FormatInt(loadedFrom.UnixMilli(), 10), "$n", strconv.Itoa(n),
+		"$ffff", strings.Repeat("f", 30), "$from", strconv.FormatInt(loadedFrom.UnixMilli(), 10), "$n", strconv.Itoa(n),
 		"$tenth", hash(tenth), "$alsoTenth", hash(alsoTenth), "$hundredth", hash(hundredth), "$thousandth", hash(thousandth), "$most", hash(most),
 	})...)
 }
@@ -168,7 +172,7 @@ func sqliteShelf(t *testing.T, tokens int) *shelf {
 		"$ord", fmt.Sprintf("unhex(printf('%%012x70008%%015x', %d + i, i))", loadedFrom.UnixMilli()),
 		"$set", "unhex(printf('5e%030x', i % 10))", "$series", "(WITH RECURSIVE s(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM s WHERE i + 1 < $n) SELECT i FROM s)",
 		"$ranges", ", first_id, last_id", "$minmax", ", min(id), max(id)")
-	d := Dialect{Prepared: true, Conns: 1, LogsByType: true, ID: func(id storage.ID) any { return id[:] },
+	d := Dialect{Prepared: true, Conns: 1, LogsByType: true, CheckTenantLast: true, ID: func(id storage.ID) any { return id[:] },
 		In: func(column string, values []any) (string, []any) {
 			return column + " IN (?" + strings.Repeat(", ?", len(values)-1) + ")", values
 		}}

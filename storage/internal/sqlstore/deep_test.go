@@ -1,0 +1,75 @@
+package sqlstore
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// deepCase is a condition, and the numbers of the tokens that it holds for.
+type deepCase struct {
+	where storage.Cond
+	is    func(i int) bool
+}
+
+var deepCases = map[string]deepCase{
+	"all":          {nil, func(int) bool { return true }},
+	"under rules":  {storage.SetIn{setOf(0), setOf(2), setOf(4), setOf(6), setOf(8)}, func(i int) bool { return i%2 == 0 }},
+	"a type":       {storage.TypeIn{"card"}, func(i int) bool { return i%4 == 0 }},
+	"set and type": {storage.And{storage.SetIn{setOf(3)}, storage.TypeIn{"token"}}, func(i int) bool { return i%10 == 3 }},
+	"not a hash":   {storage.Not{Cond: storage.HashIs(tenth)}, func(i int) bool { return i%10 != 0 }},
+}
+
+// TestDeepPages holds pages far into a list against the tokens that must be there.
+func TestDeepPages(t *testing.T) {
+	t.Parallel()
+	const tokens = 30_000
+	for name, load := range map[string]func(*testing.T, int) *shelf{"SQLite": sqliteShelf, "PostgreSQL": postgresShelf} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := load(t, tokens)
+			for name, c := range deepCases {
+				want := c.ids(tokens)
+				for _, offset := range []int{skipFrom - 1, skipFrom, 2222, 12_000, len(want) / 2, len(want) - shown, len(want) - 1, len(want)} {
+					for _, most := range []int{0, upTo} {
+						t.Run(fmt.Sprintf("%s, offset %d, counted up to %d", name, offset, most), func(t *testing.T) {
+							c.hold(t, s, want, offset, most)
+						})
+					}
+				}
+			}
+		})
+	}
+}
+
+// ids are those of the tokens, newest first, without the ones that have expired.
+func (c *deepCase) ids(tokens int) (ids []string) {
+	for i := tokens - 1; i >= 0; i-- {
+		if i%5000 != 77 && c.is(i) {
+			ids = append(ids, fmt.Sprint("token ", i))
+		}
+	}
+	return ids
+}
+
+func (c *deepCase) hold(t *testing.T, s *shelf, want []string, offset, most int) {
+	page, total, err := s.store.ListTokens(t.Context(), storage.TokenFilter{
+		Tenant: someTenant, Where: c.where, Now: sometime, Limit: shown, Offset: offset, Count: true, CountUpTo: most,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if total != len(want) && (most == 0 || total < most) {
+		t.Errorf("the total is %d, want %d", total, len(want))
+	}
+	want = want[min(offset, len(want)):min(offset+shown, len(want))]
+	var got []string
+	for i := range page {
+		got = append(got, page[i].ID)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
