@@ -89,6 +89,8 @@ func (s *Store) newLogList(f storage.LogFilter) *logList {
 	}
 	if own := s.logsBy(f); len(own) > 0 {
 		rest, l.uncounted = append(rest, own...), true
+	} else if f.EntityID == "" && f.Offset == 0 {
+		l.store = s.prepares()
 	}
 	l.byType, l.rest = join(byType, " AND "), join(rest, " AND ")
 	return l
@@ -177,8 +179,7 @@ func (l *logList) pageQuery(limit, offset int) clause {
 
 // entries is the query for columns of a page of the entries of a condition.
 func (l *logList) entries(columns string, where clause, limit, offset int) clause {
-	return clause{`SELECT ` + columns + ` FROM vault_logs l WHERE ` + where.text + ` ORDER BY l.id DESC LIMIT ? OFFSET ?`,
-		slices.Concat(where.args, []any{limit, offset})}
+	return clause{`SELECT ` + columns + ` FROM vault_logs l WHERE ` + where.text + ` ORDER BY l.id DESC` + limited(limit, offset), where.args}
 }
 
 // mergedPage takes as many entries of each type as the page could need, each in
@@ -192,8 +193,7 @@ func (l *logList) mergedPage(limit, offset int) clause {
 		texts[i] = `SELECT * FROM (` + part.text + `) q`
 		args = append(args, part.args...)
 	}
-	return clause{`SELECT l.* FROM (` + strings.Join(texts, " UNION ALL ") + `) l ORDER BY l.id DESC LIMIT ? OFFSET ?`,
-		append(args, limit, offset)}
+	return clause{`SELECT l.* FROM (` + strings.Join(texts, " UNION ALL ") + `) l ORDER BY l.id DESC` + limited(limit, offset), args}
 }
 
 // total counts the entries over all pages: from log_counts as far as the list
