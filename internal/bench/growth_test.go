@@ -117,19 +117,29 @@ func (g *growth) calls() []growthCall {
 			return err
 		}
 	}
+	logs := func(p vault.ListLogsParams) func() error {
+		return func() error {
+			p.Size = size
+			_, err := g.admin.ListLogs(ctx, p)
+			return err
+		}
+	}
 	far := min(10_000, g.tokens/size/5)
 	two := vault.ListTokensParams{Metadata: map[string]string{"share": "tenth", "rare": "yes"}}
 	return []growthCall{
-		{"ListLogs", 2, func() error {
-			_, err := g.admin.ListLogs(ctx, vault.ListLogsParams{PageParams: vault.PageParams{Size: size}})
-			return err
-		}},
+		{"ListLogs", 2, logs(vault.ListLogsParams{})},
+		{"ListLogs of deletions, of which there are none", 2, logs(vault.ListLogsParams{Operation: vault.OperationDelete})},
+		{"ListLogs of applications, of which there are few", 2, logs(vault.ListLogsParams{EntityType: "application"})},
+		{"ListLogs of an actor that did nothing", 0, logs(vault.ListLogsParams{ActorID: uuid.New()})},
 		{"ListTokens", 0, list(g.all, vault.ListTokensParams{}, 1)},
 		{"ListTokens under container rules", 0, list(g.halves, vault.ListTokensParams{}, 1)},
 		{"two metadata filters (1/10 and 1/1000)", 10, list(g.all, two, 1)},
 		{"search metadata.share:tenth AND type:token", 10, search("metadata.share:tenth AND type:token")},
 		{"search NOT metadata.share:tenth", 10, search("NOT metadata.share:tenth")},
 		{"search created_at:[2026-01-01 TO *]", 10, search("created_at:[2026-01-01 TO *]")},
+		{"search created_by an application without tokens", 0, search("created_by:" + uuid.NewString())},
+		{"search modified_at:[2026-01-01 TO *], of which there are none", 0, search("modified_at:[2026-01-01 TO *]")},
+		{"search NOT metadata.share:tenth AND NOT metadata.share:rest, of which there are none", 0, search("NOT metadata.share:tenth AND NOT metadata.share:rest")},
 		{fmt.Sprint("page ", far, " of ", size), 15, list(g.all, vault.ListTokensParams{}, far)},
 		{fmt.Sprint("page ", far, " of ", size, " under container rules"), 40, list(g.halves, vault.ListTokensParams{}, far)},
 		{"the last page", 0, list(g.all, vault.ListTokensParams{}, g.tokens/size)},

@@ -28,7 +28,8 @@ import (
 
 // The tokens of TestRowsTouched, by their number: one is created each
 // millisecond. The first of 10 has the hash tenth, and so on; the second of 10
-// has alsoTenth, and every one but the first of 10 the hash most.
+// has alsoTenth, and every one but the first of 10 the hash most. Of 1,000 log
+// entries one is of a deletion, and another of an application.
 var (
 	tenth, alsoTenth, hundredth, thousandth, most = storage.Hash{0xa1}, storage.Hash{0xa2}, storage.Hash{0xa3}, storage.Hash{0xa4}, storage.Hash{0xa5}
 
@@ -48,7 +49,8 @@ var loading = []string{
 	`INSERT INTO vault_token_hashes (tenant_id, hash, ord) SELECT $tenant, $blob('$most'), $ord FROM $series WHERE i % 10 <> 0`,
 	`INSERT INTO vault_token_counts (tenant_id, set_id, type, shard, n) SELECT tenant_id, set_id, type, 0, count(*) FROM vault_tokens GROUP BY tenant_id, set_id, type`,
 	`INSERT INTO vault_logs (tenant_id, id, created_at, actor_type, entity_type, entity_id, operation, message)
-		SELECT $tenant, $ord, ($from + i) * 1000, 'user', CASE WHEN i % 4 = 0 THEN 'card' ELSE 'token' END, 'token ' || i, 'create', '' FROM $series`,
+		SELECT $tenant, $ord, ($from + i) * 1000, 'user', CASE WHEN i % 4 = 0 THEN 'card' WHEN i % 1000 = 5 THEN 'application' ELSE 'token' END,
+		'token ' || i, CASE WHEN i % 1000 = 3 THEN 'delete' ELSE 'create' END, '' FROM $series`,
 	`INSERT INTO vault_log_counts (tenant_id, entity_type, day, n$ranges) SELECT tenant_id, entity_type, created_at / 86400000000, count(*)$minmax
 		FROM vault_logs GROUP BY tenant_id, entity_type, created_at / 86400000000`,
 }
