@@ -152,25 +152,36 @@ func (g *growth) calls() []growthCall {
 	all := vault.ListTokensParams{}
 	two := vault.ListTokensParams{Metadata: map[string]string{"share": "tenth", "rare": "yes"}}
 	return []growthCall{
-		{"ListLogs, first page", 2, g.logs},
+		{"ListLogs, first page", 2, g.logs(vault.ListLogsParams{}, n)},
+		{"ListLogs of deletions, of which there are none", 2, g.logs(vault.ListLogsParams{Operation: vault.OperationDelete}, 0)},
+		{"ListLogs of applications, of which there are few", 2, g.logs(vault.ListLogsParams{EntityType: "application"}, 1)},
+		{"ListLogs of an actor that did nothing", 0, g.logs(vault.ListLogsParams{ActorID: uuid.New()}, 0)},
 		{firstPage, 0, g.list(g.all, all, 1, n)},
 		{"the first page under container rules", 0, g.list(g.halves, all, 1, n/2)},
 		{"two metadata filters (1/10 and 1/1000)", 10, g.list(g.all, two, 1, n/1000)},
 		{"search metadata.share:tenth AND type:token", 10, g.search("metadata.share:tenth AND type:token", n/10)},
 		{"search NOT metadata.share:tenth", 10, g.search("NOT metadata.share:tenth", n-n/10)},
 		{"search created_at:[2026-01-01 TO *]", 10, g.search("created_at:[2026-01-01 TO *]", n)},
+		{"search created_by an application without tokens", 0, g.search("created_by:"+uuid.NewString(), 0)},
+		{"search modified_at:[2026-01-01 TO *], of which there are none", 0, g.search("modified_at:[2026-01-01 TO *]", 0)},
+		{"search NOT metadata.share:tenth AND NOT metadata.share:rest, of which there are none", 0, g.search("NOT metadata.share:tenth AND NOT metadata.share:rest", 0)},
 		{fmt.Sprint("page ", far, " of ", grownPage), 15, g.list(g.all, all, far, n)},
 		{fmt.Sprint("page ", far, " of ", grownPage, " under container rules"), 40, g.list(g.halves, all, far, n/2)},
 		{lastPage, 0, g.list(g.all, all, n/grownPage, n)},
 	}
 }
 
-func (g *growth) logs() error {
-	page, err := g.admin.ListLogs(context.Background(), vault.ListLogsParams{PageParams: vault.PageParams{Size: grownPage}})
-	if err == nil && (len(page.Data) != grownPage || page.Pagination.TotalItems < g.tokens) {
-		err = fmt.Errorf("bench: %d entries of %d", len(page.Data), page.Pagination.TotalItems)
+// logs reads the first page of a list of log entries, of which there are at least
+// so many.
+func (g *growth) logs(p vault.ListLogsParams, least int) func() error {
+	p.Size = grownPage
+	return func() error {
+		page, err := g.admin.ListLogs(context.Background(), p)
+		if err == nil && (len(page.Data) != min(grownPage, page.Pagination.TotalItems) || page.Pagination.TotalItems < least) {
+			err = fmt.Errorf("bench: %d entries of %d", len(page.Data), page.Pagination.TotalItems)
+		}
+		return err
 	}
-	return err
 }
 
 // list reads a page of a list that has so many tokens.

@@ -70,11 +70,14 @@ func (cs columns) places(n int, suffix string) string {
 }
 
 // unnested lists the elements of the parameters after the first n, which are
-// arrays of these columns.
-func (cs columns) unnested(n int) string {
+// arrays of these columns, and scalars for the columns whose names are in shared.
+func (cs columns) unnested(n int, shared ...string) string {
 	values := make([]string, len(cs))
 	for i, c := range cs {
-		values[i] = "unnest($" + strconv.Itoa(n+i+1) + "::" + c.kind.name + "[])"
+		values[i] = "$" + strconv.Itoa(n+i+1) + "::" + c.kind.name
+		if !slices.Contains(shared, c.name) {
+			values[i] = "unnest(" + values[i] + "[])"
+		}
 	}
 	return strings.Join(values, ", ")
 }
@@ -84,14 +87,7 @@ func (cs columns) unnested(n int) string {
 // of VALUES of which some are sets is one row to the planner: where tables are
 // distributed, it is sent whole to the place of its tenant.
 func (cs columns) insert(table string, n int, shared []string) string {
-	values := make([]string, len(cs))
-	for i, c := range cs {
-		values[i] = "$" + strconv.Itoa(n+i+1) + "::" + c.kind.name
-		if !slices.Contains(shared, c.name) {
-			values[i] = "unnest(" + values[i] + "[])"
-		}
-	}
-	return "INSERT INTO " + table + " (" + cs.names("") + ") VALUES (" + strings.Join(values, ", ") + ")"
+	return "INSERT INTO " + table + " (" + cs.names("") + ") VALUES (" + cs.unnested(n, shared...) + ")"
 }
 
 // rows are rows on their way to the server: an array for each column, or, for

@@ -320,6 +320,7 @@ func (s *Store) prepare(ctx context.Context, o Options) error {
 	}
 	s.dialect = dialect(&o, s.schema)
 	s.dialect.Distributed = s.routed
+	s.dialect.PreparedLists = s.dialect.Prepared && !s.routed
 	s.dialect.Uncounted, s.dialect.NoteLogs = uncounted, s.noteLogs
 	s.dialect.Outage = sqlstore.Outage{
 		Until:  func(ctx context.Context) time.Time { return storage.WaitUntil(ctx, o.RetryFor) },

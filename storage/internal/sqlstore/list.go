@@ -85,7 +85,11 @@ func (s *Store) pageOf(ctx context.Context, lists []*tokenList, f storage.TokenF
 	}
 	query := `SELECT ` + tokenColumns + ` FROM (` + ords.text + `) p CROSS JOIN vault_tokens t
 		WHERE t.tenant_id = ? AND t.ord = p.o AND ` + where.text + ` ORDER BY p.o ` + order(&f)
-	page, err := lists[0].store.tokens(ctx, nil, f.Tenant, f.MaxBytes, query, slices.Concat(ords.args, []any{s.dialect.ID(f.Tenant)}, where.args))
+	store := s
+	if len(lists) == 1 {
+		store = lists[0].store
+	}
+	page, err := store.tokens(ctx, nil, f.Tenant, f.MaxBytes, query, slices.Concat(ords.args, []any{s.dialect.ID(f.Tenant)}, where.args))
 	if backwards {
 		slices.Reverse(page)
 	}

@@ -76,6 +76,9 @@ func (s *Store) newLogList(f storage.LogFilter) *logList {
 		byType = append(byType, clause{`l.entity_type = ?`, []any{f.EntityType}})
 	}
 	rest := []clause{always}
+	if slices.Contains(seldomTypes, f.EntityType) && !s.dialect.LogsByType {
+		rest = append(rest, clause{ofSeldomType, nil})
+	}
 	if f.EntityID != "" {
 		rest = append(rest, clause{`l.entity_id = ?`, []any{f.EntityID}})
 	}
@@ -89,17 +92,34 @@ func (s *Store) newLogList(f storage.LogFilter) *logList {
 	}
 	if own := s.logsBy(f); len(own) > 0 {
 		rest, l.uncounted = append(rest, own...), true
+	} else if f.EntityID == "" && f.Offset == 0 {
+		l.store = s.prepares()
 	}
 	l.byType, l.rest = join(byType, " AND "), join(rest, " AND ")
 	return l
 }
 
-// logsBy are the conditions that log_counts knows nothing of, and no index helps
-// with.
+// What the partial indexes of vault_logs are about: the index of operations leaves
+// out those of most entries, and that of types has those that are not of tokens.
+// With the conditions, which are in the words of the indexes, a database knows that
+// it may use them.
+var (
+	oftenOperations = []string{"create", "read", "use"}
+	seldomTypes     = []string{"application", "proxy", "reactor", "session", "tenant"}
+
+	ofSeldomOperation = `l.operation NOT IN ('` + strings.Join(oftenOperations, "', '") + `')`
+	ofSeldomType      = `l.entity_type IN ('` + strings.Join(seldomTypes, "', '") + `')`
+)
+
+// logsBy are the conditions that log_counts knows nothing of. An index helps with
+// the operation, if that is not one of most entries.
 func (s *Store) logsBy(f storage.LogFilter) []clause {
 	var all []clause
 	if f.Operation != "" {
 		all = append(all, clause{`l.operation = ?`, []any{f.Operation}})
+		if !slices.Contains(oftenOperations, f.Operation) {
+			all = append(all, clause{ofSeldomOperation, nil})
+		}
 	}
 	if !f.ActorID.IsZero() {
 		all = append(all, clause{`l.actor_id = ?`, []any{s.dialect.ID(f.ActorID)}})
@@ -180,8 +200,7 @@ func (l *logList) pageQuery(limit, offset int) clause {
 
 // entries is the query for columns of a page of the entries of a condition.
 func (l *logList) entries(columns string, where clause, limit, offset int) clause {
-	return clause{`SELECT ` + columns + ` FROM vault_logs l WHERE ` + where.text + ` ORDER BY l.id DESC LIMIT ? OFFSET ?`,
-		slices.Concat(where.args, []any{limit, offset})}
+	return clause{`SELECT ` + columns + ` FROM vault_logs l WHERE ` + where.text + ` ORDER BY l.id DESC` + limited(limit, offset), where.args}
 }
 
 // mergedPage takes as many entries of each type as the page could need, each in
@@ -195,8 +214,7 @@ func (l *logList) mergedPage(limit, offset int) clause {
 		texts[i] = `SELECT * FROM (` + part.text + `) q`
 		args = append(args, part.args...)
 	}
-	return clause{`SELECT l.* FROM (` + strings.Join(texts, " UNION ALL ") + `) l ORDER BY l.id DESC LIMIT ? OFFSET ?`,
-		append(args, limit, offset)}
+	return clause{`SELECT l.* FROM (` + strings.Join(texts, " UNION ALL ") + `) l ORDER BY l.id DESC` + limited(limit, offset), args}
 }
 
 // total counts the entries over all pages: from log_counts as far as the list

@@ -17,6 +17,7 @@ type readConn struct {
 	conn     *sql.Conn
 	direct   *direct.Conn
 	prepared []*direct.Stmt
+	lists    map[string]*direct.Stmt // prepared when they are first needed
 	opened   time.Time
 	leash    leash
 }
@@ -28,7 +29,38 @@ func (c *readConn) close() {
 	for _, stmt := range c.prepared {
 		_ = stmt.Close()
 	}
+	for _, stmt := range c.lists {
+		_ = stmt.Close()
+	}
 	c.direct.Discard()
+}
+
+// maxLists bounds the lists that are prepared on a connection. There is a text for
+// each size of a page, and for each number of pairs of set and type.
+const maxLists = 50
+
+// list runs a list that is prepared on the connection, and calls row for every
+// row.
+func (c *readConn) list(ctx context.Context, text string, args []any, row func(direct.Row) error) error {
+	stmt := c.lists[text]
+	if stmt == nil {
+		for other, old := range c.lists {
+			if len(c.lists) < maxLists {
+				break
+			}
+			_ = old.Close()
+			delete(c.lists, other)
+		}
+		var err error
+		if stmt, err = c.direct.Prepare(ctx, text); err != nil {
+			return err
+		}
+		if c.lists == nil {
+			c.lists = map[string]*direct.Stmt{}
+		}
+		c.lists[text] = stmt
+	}
+	return stmt.Query(ctx, row, args...)
 }
 
 // readPool is up to so many connections. Each is opened when no other is idle,

@@ -54,9 +54,12 @@ import (
 // the name of the driver.
 type Dialect struct {
 	// Prepared says that statements for single rows may be prepared, which a
-	// connection pooler between transactions does not allow. Lists with filters
-	// never are: a plan that does not know its values is a bad one for these.
+	// connection pooler between transactions does not allow.
 	Prepared bool
+
+	// PreparedLists says that lists are prepared too, if one plan is good for all
+	// their values. Those with filters never are.
+	PreparedLists bool
 
 	// ID returns the driver's value for an id. What comes back from the
 	// database may be the 16 bytes or the text of a UUID.
@@ -138,6 +141,7 @@ type Store struct {
 	texts   [pointCount]string
 	piece   int // pieceBytes
 
+	preparing bool // what it is asked for, if the dialect allows it
 }
 
 // New returns a Store that reads from a database whose migrations have run. It
@@ -332,9 +336,33 @@ func (s *Store) until(ctx context.Context, query string, args []any, dest []sql.
 		return cmp.Or(ended, s.fail(err))
 	}
 	err := s.on(ctx, s.lists, func(l *readConn) (bool, error) {
-		return read(l.conn.QueryContext(ctx, query, args...)) //nolint:rowserrcheck // read does
+		if !s.preparing {
+			return read(l.conn.QueryContext(ctx, query, args...)) //nolint:rowserrcheck // read does
+		}
+		err := l.list(ctx, query, args, func(columns direct.Row) error {
+			begun = true
+			if ended = Scan(columns, dest); ended == nil {
+				ended = row()
+			}
+			return ended
+		})
+		if ended != nil {
+			err = nil // it is not the connection's
+		}
+		return !begun, err
 	})
 	return cmp.Or(ended, s.fail(err))
+}
+
+// prepares returns the Store for queries that one plan is good for, whatever
+// their values, and whose texts are few: they are prepared, if possible.
+func (s *Store) prepares() *Store {
+	if !s.dialect.PreparedLists || s.within != nil {
+		return s
+	}
+	p := *s
+	p.preparing = true
+	return &p
 }
 
 // count runs a query whose answer is one number.

@@ -112,7 +112,7 @@ func (s *Store) ContainerSets(ctx context.Context, tenant storage.ID) ([]storage
 	var sets []storage.ContainerSet
 	var set storage.ContainerSet
 	dest := []sql.Scanner{(*hashColumn)(&set.Set), (*joinedColumn)(&set.Containers)}
-	err := s.each(ctx, `SELECT DISTINCT set_id, containers FROM vault_container_sets WHERE tenant_id = ?`,
+	err := s.prepares().each(ctx, `SELECT DISTINCT set_id, containers FROM vault_container_sets WHERE tenant_id = ?`,
 		[]any{s.dialect.ID(tenant)}, dest, func() { sets = append(sets, set) })
 	return sets, err
 }

@@ -28,7 +28,8 @@ import (
 
 // The tokens of TestRowsTouched, by their number: one is created each
 // millisecond. The first of 10 has the hash tenth, and so on; the second of 10
-// has alsoTenth, and every one but the first of 10 the hash most.
+// has alsoTenth, and every one but the first of 10 the hash most. Of 1,000 log
+// entries one is of a deletion, and another of an application.
 var (
 	tenth, alsoTenth, hundredth, thousandth, most = storage.Hash{0xa1}, storage.Hash{0xa2}, storage.Hash{0xa3}, storage.Hash{0xa4}, storage.Hash{0xa5}
 
@@ -52,7 +53,8 @@ var loading = []string{
 	`INSERT INTO vault_token_hashes (tenant_id, hash, ord) SELECT $tenant, $blob('$most'), $ord FROM $series WHERE i % 10 <> 0`,
 	`INSERT INTO vault_token_counts (tenant_id, set_id, type, shard, n) SELECT tenant_id, set_id, type, 0, count(*) FROM vault_tokens GROUP BY tenant_id, set_id, type`,
 	`INSERT INTO vault_logs (tenant_id, id, created_at, actor_type, entity_type, entity_id, operation, message)
-		SELECT $tenant, $ord, ($from + i) * 1000, 'user', CASE WHEN i % 4 = 0 THEN 'card' ELSE 'token' END, 'token ' || i, 'create', '' FROM $series`,
+		SELECT $tenant, $ord, ($from + i) * 1000, 'user', CASE WHEN i % 4 = 0 THEN 'card' WHEN i % 1000 = 5 THEN 'application' ELSE 'token' END,
+		'token ' || i, CASE WHEN i % 1000 = 3 THEN 'delete' ELSE 'create' END, '' FROM $series`,
 	`INSERT INTO vault_log_counts (tenant_id, entity_type, day, n$ranges) SELECT tenant_id, entity_type, created_at / 86400000000, count(*)$minmax
 		FROM vault_logs GROUP BY tenant_id, entity_type, created_at / 86400000000`,
 }
@@ -79,13 +81,20 @@ type recorder struct {
 }
 
 type recorded struct {
-	text string
-	args []sqldriver.NamedValue
+	text     string
+	args     []sqldriver.NamedValue
+	prepared bool
 }
 
 func (r *recorder) Connect(ctx context.Context) (sqldriver.Conn, error) {
 	conn, err := r.Connector.Connect(ctx)
 	return &recordedConn{Conn: conn, to: r}, err
+}
+
+func (r *recorder) record(q recorded) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.queries = append(r.queries, q)
 }
 
 func (r *recorder) take() []recorded {
@@ -102,9 +111,7 @@ type recordedConn struct {
 }
 
 func (c *recordedConn) QueryContext(ctx context.Context, query string, args []sqldriver.NamedValue) (sqldriver.Rows, error) {
-	c.to.mu.Lock()
-	c.to.queries = append(c.to.queries, recorded{query, slices.Clone(args)})
-	c.to.mu.Unlock()
+	c.to.record(recorded{text: query, args: slices.Clone(args)})
 	return c.Conn.(sqldriver.QueryerContext).QueryContext(ctx, query, args)
 }
 
@@ -113,7 +120,23 @@ func (c *recordedConn) ExecContext(ctx context.Context, query string, args []sql
 }
 
 func (c *recordedConn) PrepareContext(ctx context.Context, query string) (sqldriver.Stmt, error) {
-	return c.Conn.(sqldriver.ConnPrepareContext).PrepareContext(ctx, query)
+	stmt, err := c.Conn.(sqldriver.ConnPrepareContext).PrepareContext(ctx, query)
+	return &recordedStmt{Stmt: stmt, text: query, to: c.to}, err
+}
+
+type recordedStmt struct {
+	sqldriver.Stmt
+	text string
+	to   *recorder
+}
+
+func (s *recordedStmt) QueryContext(ctx context.Context, args []sqldriver.NamedValue) (sqldriver.Rows, error) {
+	s.to.record(recorded{text: s.text, args: slices.Clone(args), prepared: true})
+	return s.Stmt.(sqldriver.StmtQueryContext).QueryContext(ctx, args)
+}
+
+func (s *recordedStmt) ExecContext(ctx context.Context, args []sqldriver.NamedValue) (sqldriver.Result, error) {
+	return s.Stmt.(sqldriver.StmtExecContext).ExecContext(ctx, args)
 }
 
 func (c *recordedConn) BeginTx(ctx context.Context, opts sqldriver.TxOptions) (sqldriver.Tx, error) {
@@ -242,16 +265,7 @@ func postgresShelf(t *testing.T, tokens int) *shelf {
 		"$blob('$most')", `decode('$most', 'hex')`, "$blob(h.hash)", "decode(h.hash, 'hex')", "$blob($hex(i))", "decode(lpad(to_hex(i), 64, '0'), 'hex')",
 		"$ord", fmt.Sprintf("decode(lpad(to_hex(%d + i), 12, '0') || '70008' || lpad(to_hex(i), 15, '0'), 'hex')", loadedFrom.UnixMilli()),
 		"$set", "decode('5e' || lpad(to_hex(i % 10), 30, '0'), 'hex')", "$series", "generate_series(0::bigint, $n - 1) AS s(i)", "$ranges", "", "$minmax", "")
-	d := Dialect{Prepared: true, Conns: 2, ID: func(id storage.ID) any { return id[:] }, In: func(column string, values []any) (string, []any) {
-		if _, ok := values[0].(string); ok {
-			return column + " = ANY(?::text[])", []any{pq.Array(values)}
-		}
-		var all pq.ByteaArray
-		for _, v := range values {
-			all = append(all, v.([]byte))
-		}
-		return column + " = ANY(?::bytea[])", []any{all}
-	}}
+	d := Dialect{Prepared: true, PreparedLists: true, Conns: 2, ID: func(id storage.ID) any { return id[:] }, In: postgresIn}
 	s := newShelf(t, connector, "postgres", "../../postgres/migrations", d, func(db *sqlx.DB) {
 		for _, statement := range append(slices.Clone(loading),
 			"VACUUM ANALYZE vault_tokens, vault_token_hashes, vault_token_counts, vault_logs, vault_log_counts") {
@@ -264,6 +278,21 @@ func postgresShelf(t *testing.T, tokens int) *shelf {
 	return s
 }
 
+func postgresIn(column string, values []any) (string, []any) {
+	kind, all := "text", any(nil)
+	if _, ok := values[0].([]byte); ok {
+		kind = "bytea"
+		var bytes pq.ByteaArray
+		for _, v := range values {
+			bytes = append(bytes, v.([]byte))
+		}
+		all, _ = bytes.Value()
+	} else {
+		all, _ = pq.Array(values).Value()
+	}
+	return column + " = ANY(?::" + kind + "[])", []any{all}
+}
+
 type planNode struct {
 	Type    string  `json:"Node Type"`
 	Rows    float64 `json:"Actual Rows"`
@@ -272,7 +301,8 @@ type planNode struct {
 	Plans   []planNode
 }
 
-// postgresRows returns how many rows all scans of a query return or pass over.
+// postgresRows returns how many rows all scans of a query return or pass over. A
+// prepared one is also run with the plan for values that are not known.
 func postgresRows(t *testing.T, db *sqlx.DB, q recorded) int {
 	t.Helper()
 	args := make([]any, len(q.args))
@@ -280,11 +310,53 @@ func postgresRows(t *testing.T, db *sqlx.DB, q recorded) int {
 		args[i] = arg.Value
 	}
 	var text string
-	if err := db.Get(&text, `EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) `+q.text, args...); err != nil {
+	if err := db.Get(&text, explain+q.text, args...); err != nil {
 		t.Fatalf("%v in %s", err, q.text)
 	}
+	rows := scannedRows(t, text)
+	if q.prepared {
+		rows = max(rows, scannedRows(t, explainGeneric(t, db, q.text, args)))
+	}
+	return rows
+}
+
+const explain = `EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) `
+
+// explainGeneric runs a query with the plan for any values.
+func explainGeneric(t *testing.T, db *sqlx.DB, query string, args []any) (text string) {
+	t.Helper()
+	conn, err := db.Connx(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	literals := make([]string, len(args))
+	for i, arg := range args {
+		switch v := arg.(type) {
+		case []byte:
+			literals[i] = fmt.Sprintf(`'\x%x'`, v)
+		case string:
+			literals[i] = pq.QuoteLiteral(v)
+		default:
+			literals[i] = fmt.Sprint(v)
+		}
+	}
+	for _, statement := range []string{"SET plan_cache_mode = force_generic_plan", "PREPARE touched AS " + query} {
+		if _, err := conn.ExecContext(t.Context(), statement); err != nil {
+			t.Fatalf("%v in %s", err, query)
+		}
+	}
+	defer func() { _, _ = conn.ExecContext(t.Context(), "DEALLOCATE touched; RESET plan_cache_mode") }()
+	if err := conn.GetContext(t.Context(), &text, explain+"EXECUTE touched ("+strings.Join(literals, ", ")+")"); err != nil {
+		t.Fatalf("%v in %s", err, query)
+	}
+	return text
+}
+
+func scannedRows(t *testing.T, explained string) int {
+	t.Helper()
 	var plans []struct{ Plan planNode }
-	if err := json.Unmarshal([]byte(text), &plans); err != nil {
+	if err := json.Unmarshal([]byte(explained), &plans); err != nil {
 		t.Fatal(err)
 	}
 	var sum func(n planNode) float64

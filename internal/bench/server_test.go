@@ -1,0 +1,115 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"testing"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+// BenchmarkServer measures the CPU time that PostgreSQL takes for a call: what
+// others do on the machine hardly touches it. It needs the server on the same
+// machine, and Linux.
+func BenchmarkServer(b *testing.B) {
+	ctx := context.Background()
+	s := newServed(b)
+	ids := createGeneric(b, s.shelf.all, 1000)
+	next := 0
+	for _, c := range []struct {
+		name string
+		goal float64 // milliseconds
+		call func() error
+	}{
+		{"a page of 20", 0.87, func() error { return s.shelf.list(s.shelf.all, vault.ListTokensParams{}, fewTokens+1000) }},
+		{"a page of 20 under container rules", 0, func() error { return s.shelf.list(s.shelf.ruled, vault.ListTokensParams{}, fewTokens/2) }},
+		{"GetToken", 0, func() error {
+			next++
+			_, err := s.shelf.all.GetToken(ctx, ids[next%len(ids)])
+			return err
+		}},
+		{"CreateToken", 0, func() error { return createCard(ctx, s.shelf.all) }},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			report(b, figure{what: "CPU time of the server for " + c.name, metric: "ms", backend: onPostgres.name, callers: "1",
+				value: s.millis(b, c.call), unit: "ms", goal: c.goal, atMost: true})
+		})
+	}
+}
+
+// served is a shelf on PostgreSQL, and the schema that it is in.
+type served struct {
+	shelf *shelf
+	dsn   string
+}
+
+func newServed(b *testing.B) *served {
+	b.Helper()
+	on := *onPostgres
+	s := &served{}
+	on.create = func(b *testing.B) string {
+		b.Helper()
+		s.dsn = onPostgres.create(b) + "&application_name=vault_served"
+		return s.dsn
+	}
+	s.shelf = newShelf(b, &on, fewTokens)
+	return s
+}
+
+// millis is the CPU time that the server takes for a call, in milliseconds: the
+// median over some rounds.
+func (s *served) millis(b *testing.B, call func() error) float64 {
+	b.Helper()
+	const rounds, calls = 7, 200
+	var times []float64
+	for range rounds {
+		before := s.nanoseconds(b)
+		for range calls {
+			if err := call(); err != nil {
+				b.Fatal(err)
+			}
+		}
+		var sum int64
+		for pid, after := range s.nanoseconds(b) {
+			if was, ok := before[pid]; ok {
+				sum += after - was
+			}
+		}
+		times = append(times, float64(sum)/calls/1e6)
+	}
+	return median(times)
+}
+
+// nanoseconds is the CPU time so far of each connection, by its process.
+func (s *served) nanoseconds(b *testing.B) map[int]int64 {
+	b.Helper()
+	db := openPostgres(b, s.dsn, false)
+	defer func() { _ = db.Close() }()
+	rows, err := db.Query("SELECT pid FROM pg_stat_activity WHERE application_name = 'vault_served' AND pid <> pg_backend_pid()")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer rows.Close()
+	times := map[int]int64{}
+	for rows.Next() {
+		var pid int
+		if err := rows.Scan(&pid); err != nil {
+			b.Fatal(err)
+		}
+		text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/schedstat")
+		if err != nil {
+			b.Skipf("the server is not on this machine, or this is not Linux: %v", err)
+		}
+		var n int64
+		if _, err := fmt.Sscan(string(text), &n); err != nil {
+			b.Fatal(err)
+		}
+		times[pid] = n
+	}
+	if err := rows.Err(); err != nil {
+		b.Fatal(err)
+	}
+	return times
+}
