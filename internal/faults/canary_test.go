@@ -85,7 +85,7 @@ func TestNoPlaintextInTheSQLiteFiles(t *testing.T) {
 	expectNone(t, "log", log.Bytes(), secrets)
 }
 
-func TestNoPlaintextInTheTablesOfServers(t *testing.T) {
+func TestNoPlaintextInThePostgresTables(t *testing.T) {
 	t.Parallel()
 	for name, newDSN := range servers {
 		t.Run(name, func(t *testing.T) {

@@ -2,6 +2,7 @@ package pgtest
 
 import (
 	"database/sql"
+	"errors"
 	"net"
 	"net/url"
 	"os"
@@ -11,6 +12,9 @@ import (
 
 // EnvCitus names the coordinator of a Citus cluster.
 const EnvCitus = "VAULT_TEST_CITUS"
+
+// ErrElsewhere means that a server does not run on this machine.
+var ErrElsewhere = errors.New("the server runs on another machine")
 
 // HasCitus reports whether there is a Citus cluster.
 func HasCitus() bool { return os.Getenv(EnvCitus) != "" }

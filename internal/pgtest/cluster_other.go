@@ -18,7 +18,7 @@ var errNoCluster = errors.New("a private PostgreSQL server cannot be started on 
 func Start(...string) (*Cluster, error) { return nil, errNoCluster }
 
 // Adopt always fails.
-func Adopt(testing.TB, string) (*Cluster, error) { return nil, errNoCluster }
+func Adopt(testing.TB, string) (*Cluster, error) { return nil, ErrElsewhere }
 
 // Stop does nothing.
 func (*Cluster) Stop() error { return nil }

@@ -88,7 +88,7 @@ func Start(further ...string) (*Cluster, error) {
 }
 
 // Adopt returns a server that runs on this machine by itself, under the address
-// of a superuser. Nothing stops it but Control, and what is written meanwhile, its
+// of a superuser, or ErrElsewhere. Nothing stops it but Control, and what is written meanwhile, its
 // log included, is in a folder that goes with the test.
 func Adopt(t testing.TB, address string) (*Cluster, error) {
 	t.Helper()
@@ -102,7 +102,7 @@ func Adopt(t testing.TB, address string) (*Cluster, error) {
 		return nil, err
 	}
 	if ours, err := os.ReadFile(filepath.Join(data, "postmaster.pid")); err != nil || string(ours) != theirs {
-		return nil, errors.New("the server runs on another machine")
+		return nil, ErrElsewhere
 	}
 	options, err := os.ReadFile(filepath.Join(data, "postmaster.opts"))
 	if err != nil {

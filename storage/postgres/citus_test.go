@@ -219,9 +219,10 @@ var citusTests = map[string]func(*testing.T){
 		for part, want := range map[string]bool{
 			"UPDATE vault_jobs SET dead = true WHERE tenant_id = $1::bytea RETURNING 1":      true,
 			"DELETE FROM vault_claims WHERE tenant_id = $1::bytea RETURNING 1":               true,
+			"DELETE FROM vault_lookups WHERE tenant_id = $1::bytea RETURNING 1":              false,
 			"INSERT INTO vault_log_marks (tenant_id, xid) VALUES ($1::bytea, 1) RETURNING 1": false,
 		} {
-			err := oneTask(db, "WITH part AS ("+part+") SELECT count(*) FROM part", sent{tenant[:]})
+			err := oneTask(db, "WITH part AS ("+part+") SELECT count(*) FROM part, vault_tokens t WHERE t.tenant_id = $1::bytea", sent{tenant[:]})
 			if (err == nil) != want {
 				t.Errorf("%s is one task: %v, want %v", part, err, want)
 			}

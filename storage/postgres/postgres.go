@@ -321,10 +321,11 @@ func (s *Store) prepare(ctx context.Context, o Options) error {
 	s.dialect = dialect(&o, s.schema)
 	s.dialect.Distributed = s.routed
 	s.dialect.PreparedLists = s.dialect.Prepared && !s.routed
+	s.dialect.Error = func(err error) error { return failed(uncertain(err, s.routed)) }
 	s.dialect.Uncounted, s.dialect.NoteLogs = uncounted, s.noteLogs
 	s.dialect.Outage = sqlstore.Outage{
 		Until:  func(ctx context.Context) time.Time { return storage.WaitUntil(ctx, o.RetryFor) },
-		Passes: passes,
+		Passes: func(err error) bool { return passes(uncertain(err, s.routed)) },
 		Cut:    s.readers.lines.cut,
 	}
 	if s.reader, err = sqlstore.New(ctx, sqlx.NewDb(s.readers.DB, "postgres"), s.dialect); err != nil {
@@ -389,7 +390,6 @@ func dialect(o *Options, schema schemaName) sqlstore.Dialect {
 		In:       in,
 		Conns:    o.reading(),
 		Lifetime: connLifetime,
-		Error:    failed,
 		Qualify:  schema.in,
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lib/pq/pqerror"
+
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
 )
@@ -155,6 +157,16 @@ func (s *slot) commit() error {
 
 // errUncertain means that a transaction may or may not have been committed.
 var errUncertain = errors.New("postgres: the commit failed; the change may or may not have been applied")
+
+// uncertain marks an error that may mean that a worker is gone. What the server
+// cannot explain, as when a connection to a worker ends within a statement, is an
+// internal error to it.
+func uncertain(err error, routed bool) error {
+	if routed && code(err) == pqerror.InternalError {
+		return errors.Join(errUncertain, err)
+	}
+	return err
+}
 
 // write adds a part that names no other part, and whose rows, if want is not
 // anyRows, have to be that many. Where tables are distributed, it is a statement.

@@ -139,9 +139,9 @@ func (s *slot) query(ctx context.Context, text string, args []any, prepare bool,
 // there it needs one.
 func (s *slot) bounded(do func() error) error {
 	if s.prepare || s.inTx {
-		return do()
+		return uncertain(do(), s.routed)
 	}
-	return s.transact(do)
+	return uncertain(s.transact(do), s.routed)
 }
 
 // transact runs statements in a transaction. One that was begun in part, as when

@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"sync/atomic"
@@ -115,5 +116,37 @@ func TestLostWhileListing(t *testing.T) {
 	}
 	if c.lost.Load() == 0 {
 		t.Error("no connection was lost")
+	}
+}
+
+// A server that knows no reason for an error may have lost a worker, if it has any.
+func TestInternalError(t *testing.T) {
+	t.Parallel()
+	for name, open := range map[string]func(context.Context, string, *postgres.Options) (*postgres.Store, error){
+		"one server": postgres.OpenOptions, "distributed": postgres.OpenRouted,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			address := pgtest.URL(t)
+			s, err := open(t.Context(), address, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { s.Close() })
+			if _, err := database(t, address).Exec(`CREATE SEQUENCE calls;
+				CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+					IF nextval('calls') = 1 THEN RAISE 'no reason' USING ERRCODE = 'XX000'; END IF;
+					RETURN NEW;
+				END $$;
+				CREATE TRIGGER fail BEFORE INSERT ON vault_logs FOR EACH ROW EXECUTE FUNCTION fail()`); err != nil {
+				t.Fatal(err)
+			}
+			change := sample(newID(), 1)
+			err = s.Write(t.Context(), change)
+			_, total, listed := s.ListTokens(t.Context(), storage.TokenFilter{Tenant: change.Tenant, Limit: 1, Count: true})
+			if distributed := name == "distributed"; (err == nil) != distributed || (total == 1) != distributed || listed != nil {
+				t.Errorf("got %v, and %d tokens (%v)", err, total, listed)
+			}
+		})
 	}
 }
