@@ -10,6 +10,9 @@ import (
 const (
 	// maxPairs is how many pairs of set and type a page is merged from.
 	maxPairs = 64
+	// preparedPairs is up to how many of them a page is prepared. Each is a part of
+	// its plan, which the server keeps in memory for every connection.
+	preparedPairs = 12
 	// fewRows is up to how many rows are sorted rather than looked for in a
 	// scan in the order of the list.
 	fewRows = 20000

@@ -55,6 +55,12 @@ func TestPreparedLists(t *testing.T) {
 	if lists, others := s.prepared(); lists != 7 || others == 0 {
 		t.Errorf("%d lists are prepared after one with a filter; %d queries were not", lists, others)
 	}
+	if _, _, err := s.firstPage(ctx, 20, storage.Not{Cond: storage.SetIn{storage.Hash{1}}}); err != nil { // 15 pairs
+		t.Fatal(err)
+	}
+	if lists, others := s.prepared(); lists != 8 || others == 0 {
+		t.Errorf("%d lists are prepared after one of many pairs, want their look-up alone; %d queries were not", lists, others)
+	}
 }
 
 // Pages of every size do not fill the server with statements.

@@ -37,7 +37,7 @@ func (c *readConn) close() {
 
 // maxLists bounds the lists that are prepared on a connection. There is a text for
 // each size of a page, and for each number of pairs of set and type.
-const maxLists = 50
+const maxLists = 32
 
 // list runs a list that is prepared on the connection, and calls row for every
 // row.

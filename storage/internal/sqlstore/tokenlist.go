@@ -61,6 +61,9 @@ func (s *Store) newTokenList(ctx context.Context, f storage.TokenFilter) (*token
 	if err := l.choose(ctx); err != nil {
 		return nil, err
 	}
+	if len(l.pairs) > preparedPairs {
+		l.store = s
+	}
 	l.residual = l.rest
 	if l.drive != nil && l.drive.exact {
 		l.residual = slices.Delete(slices.Clone(l.rest), l.drive.at, l.drive.at+1)

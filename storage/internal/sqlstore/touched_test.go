@@ -279,18 +279,16 @@ func postgresShelf(t *testing.T, tokens int) *shelf {
 }
 
 func postgresIn(column string, values []any) (string, []any) {
-	kind, all := "text", any(nil)
-	if _, ok := values[0].([]byte); ok {
-		kind = "bytea"
-		var bytes pq.ByteaArray
-		for _, v := range values {
-			bytes = append(bytes, v.([]byte))
-		}
-		all, _ = bytes.Value()
-	} else {
-		all, _ = pq.Array(values).Value()
+	if _, ok := values[0].(string); ok {
+		all, _ := pq.Array(values).Value()
+		return column + " = ANY(?::text[])", []any{all}
 	}
-	return column + " = ANY(?::" + kind + "[])", []any{all}
+	var all pq.ByteaArray
+	for _, v := range values {
+		all = append(all, v.([]byte))
+	}
+	value, _ := all.Value()
+	return column + " = ANY(?::bytea[])", []any{value}
 }
 
 type planNode struct {
