@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -131,33 +132,38 @@ func TestAnAbandonedReadingLeads(t *testing.T) {
 	}
 }
 
-// TestAfterwards ends a context, and with it, not at once, the one that is
-// derived from it.
-func TestAfterwards(t *testing.T) {
+// TestCutAfter ends the context of a reading: its connection is cut, not at once,
+// and never after the reading is over.
+func TestCutAfter(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		parent, end := context.WithCancel(t.Context())
-		ctx, cancel := afterwards(parent)
-		defer cancel()
+		ctx, end := context.WithCancel(t.Context())
+		var isCut atomic.Bool
+		done := cutAfter(ctx, func() { isCut.Store(true) })
 		end()
 		time.Sleep(readGrace - time.Millisecond)
 		synctest.Wait()
-		if ctx.Err() != nil {
-			t.Error("it ends at once")
+		if isCut.Load() {
+			t.Error("it is cut at once")
 		}
 		time.Sleep(2 * time.Millisecond)
 		synctest.Wait()
-		if ctx.Err() == nil {
-			t.Error("it does not end")
+		if !isCut.Load() {
+			t.Error("it is not cut")
 		}
+		done()
 	})
-	synctest.Test(t, func(t *testing.T) {
-		parent, end := context.WithCancel(t.Context())
-		ctx, cancel := afterwards(parent)
-		cancel()
-		if ctx.Err() == nil {
-			t.Error("it goes on after its cancel")
-		}
-		end()
-	})
+	for name, first := range map[string]string{"before": "done", "after": "end"} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, end := context.WithCancel(t.Context())
+			done := cutAfter(ctx, func() { t.Errorf("cut, though the reading was over %s its caller left", name) })
+			if first == "end" {
+				end()
+				synctest.Wait()
+			}
+			done()
+			end()
+			time.Sleep(2 * readGrace)
+		})
+	}
 }

@@ -94,9 +94,8 @@ type Dialect struct {
 	// vault_.
 	Qualify func(string) string
 
-	// LogsByType says that the key of vault_logs is (tenant_id, entity_type, id), and that
-	// vault_log_counts has the ids between which the entries of a row are.
-	// Otherwise the key is (tenant_id, id).
+	// LogsByType says that the key of vault_logs is (tenant_id, entity_type, id).
+	// Otherwise it is (tenant_id, id).
 	LogsByType bool
 
 	// Uncounted, unless empty, is a condition on vault_logs l, with a placeholder
@@ -309,49 +308,21 @@ func (s *Store) each(ctx context.Context, query string, args []any, dest []sql.S
 // is not nil, which then forgets them.
 func (s *Store) until(ctx context.Context, query string, args []any, dest []sql.Scanner, restart func(), row func() error) error {
 	query = s.text(query)
-	begun, columns := false, anys(dest)
-	var ended error
-	read := func(rows *sql.Rows, err error) (again bool, _ error) {
-		if err != nil {
-			return true, err
-		}
-		defer rows.Close()
-		if begun {
-			begun = false
-			restart()
-		}
-		for ended == nil && rows.Next() {
-			begun = true
-			if ended = rows.Scan(columns...); ended == nil {
-				ended = row()
-			}
-		}
-		return !begun || restart != nil, errors.Join(rows.Err(), rows.Close())
-	}
+	r := &rowReader{dest: dest, restart: restart, row: row}
 	if s.within != nil {
 		if err := s.ready(ctx); err != nil {
 			return err
 		}
-		err := s.within.list(s.running(ctx), query, args, read)
-		return cmp.Or(ended, s.fail(err))
+		err := s.within.list(s.running(ctx), query, args, r.read)
+		return cmp.Or(r.ended, s.fail(err))
 	}
 	err := s.on(ctx, s.lists, func(l *readConn) (bool, error) {
-		if !s.preparing {
-			return read(l.conn.QueryContext(ctx, query, args...)) //nolint:rowserrcheck // read does
+		if s.preparing {
+			return r.readPrepared(ctx, l, query, args)
 		}
-		err := l.list(ctx, query, args, func(columns direct.Row) error {
-			begun = true
-			if ended = Scan(columns, dest); ended == nil {
-				ended = row()
-			}
-			return ended
-		})
-		if ended != nil {
-			err = nil // it is not the connection's
-		}
-		return !begun, err
+		return r.read(l.conn.QueryContext(ctx, query, args...)) //nolint:rowserrcheck // read does
 	})
-	return cmp.Or(ended, s.fail(err))
+	return cmp.Or(r.ended, s.fail(err))
 }
 
 // prepares returns the Store for queries that one plan is good for, whatever
