@@ -43,8 +43,8 @@ func CitusServers(t testing.TB) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close()
-	rows, err := db.Query("SELECT nodename, nodeport FROM pg_dist_node WHERE groupid > 0 AND isactive ORDER BY groupid")
+	defer func() { _ = db.Close() }() // what it has read is read
+	rows, err := db.QueryContext(t.Context(), "SELECT nodename, nodeport FROM pg_dist_node WHERE groupid > 0 AND isactive ORDER BY groupid")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -98,7 +98,8 @@ func Adopt(t testing.TB, address string) (*Cluster, error) {
 	}
 	defer func() { _ = db.Close() }()
 	var data, theirs string
-	if err := db.QueryRow("SELECT current_setting('data_directory'), pg_read_file('postmaster.pid')").Scan(&data, &theirs); err != nil {
+	place := db.QueryRowContext(t.Context(), "SELECT current_setting('data_directory'), pg_read_file('postmaster.pid')")
+	if err := place.Scan(&data, &theirs); err != nil {
 		return nil, err
 	}
 	if ours, err := os.ReadFile(filepath.Join(data, "postmaster.pid")); err != nil || string(ours) != theirs {
