@@ -241,15 +241,15 @@ func openReaders(ctx context.Context, f file, o *Options) (*sqlx.DB, error) {
 func readersOfAKind() int { return min(maxReaders, runtime.NumCPU()) }
 
 var dialect = sqlstore.Dialect{
-	Prepared:      true,
-	ID:            func(id storage.ID) any { return id[:] },
-	In:            in,
-	Uninterrupted: true,
-	Conns:         2 * readersOfAKind(),
-	Lists:         readersOfAKind(),
-	LogsByType:    true,
-	CheckTenantLast:  true,
-	Error:         unavailable,
+	Prepared:        true,
+	ID:              func(id storage.ID) any { return id[:] },
+	In:              in,
+	Uninterrupted:   true,
+	Conns:           2 * readersOfAKind(),
+	Lists:           readersOfAKind(),
+	LogsByType:      true,
+	CheckTenantLast: true,
+	Error:           unavailable,
 }
 
 // in gives short lists a placeholder for each value. A long one, which could
