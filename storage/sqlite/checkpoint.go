@@ -14,8 +14,8 @@ import (
 
 const (
 	// checkpointRows is after how many rows the checkpointer is woken: often
-	// enough that little is left for a writer to do, and seldom enough that the
-	// syncs of the database do not hold up those of the log.
+	// enough that few pages are left for a writer to move, and seldom enough that
+	// those which change all the time are not moved in vain.
 	checkpointRows = 700
 	// checkpointPages is the same for transactions of nothing but log entries of
 	// reads, in pages, of which an entry touches about two and a transaction two
@@ -23,6 +23,9 @@ const (
 	// come to autoCheckpoint.
 	checkpointPages = 5_000
 	// autoCheckpoint is how many pages in the log make a writer move them itself.
+	// SQLite then syncs the database, which is the longest wait of a commit, and
+	// grows with it: at 4,000 it is a sixth shorter, and a tenth fewer tokens are
+	// created.
 	autoCheckpoint = 8_000
 	// idleAfter is after what time without a write the log is emptied, which
 	// otherwise keeps the size that it once had.
@@ -38,8 +41,11 @@ const (
 // left itself when the log has grown long (wal_autocheckpoint). When nothing is
 // written any more, the checkpointer empties the log and cuts its file off.
 //
-// It wins 17 and 15 % of GetToken at 8 and 32 callers, and nothing of CreateToken
-// (BenchmarkGet), over a writer that moves every 4,000 pages itself.
+// Over a writer that moves every 4,000 pages itself, 32 callers create 1, 10 and
+// 18 % more tokens in three quiet runs, and wait as long at worst: 28 to 58 ms. A
+// writer that moves every 1,000 pages halves that wait, for a fifth fewer tokens.
+// Reads were 11 % more with it at 8 callers, and 13 % fewer at 32, in one such run
+// (BenchmarkPauses).
 type checkpointer struct {
 	db   *sqlx.DB
 	conn *sql.Conn

@@ -1,0 +1,153 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+const (
+	pauseRounds = 10
+	pauseRound  = time.Second
+	pauseSeed   = 30_000 // tokens
+	// pauseCallers is how many call at once; one of pauseReaders reads.
+	pauseCallers = 32
+	pauseReaders = 8
+)
+
+// BenchmarkPauses shows how long calls wait while pages are moved from the
+// write-ahead log, and how long the log gets. The ways to move them take turns,
+// and another begins each time: what one has written may be synced in the round of
+// the next.
+func BenchmarkPauses(b *testing.B) {
+	ways := []*pauses{{pages: autoCheckpoint}, {pages: 4000}, {pages: 1000, alone: true}, {pages: 4000, alone: true}, {pages: 8000, alone: true}}
+	for _, p := range ways {
+		p.open(b)
+	}
+	for round := range pauseRounds {
+		for i := range ways {
+			ways[(i+round)%len(ways)].round(b)
+		}
+	}
+	for _, p := range ways {
+		p.print()
+	}
+	b.ReportMetric(0, "ns/op")
+}
+
+// pauses are what callers see of one way to move pages.
+type pauses struct {
+	pages int  // in the log, that make the writer move them
+	alone bool // the checkpointer does not
+
+	store *Store
+	path  string
+	known string // the id of a token
+	calls []time.Duration
+	worst []time.Duration // of each round
+	log   int64           // its largest size
+}
+
+func (p *pauses) open(b *testing.B) {
+	b.Helper()
+	p.path = filepath.Join(b.TempDir(), "vault.db")
+	s, err := Open(b.Context(), p.path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = s.Close() })
+	p.store = s
+	for range pauseSeed / 1000 {
+		tokens := make([]storage.Token, 1000)
+		for i := range tokens {
+			tokens[i] = benchmarkToken()
+		}
+		if err := s.Write(b.Context(), insert(tokens...)); err != nil {
+			b.Fatal(err)
+		}
+		p.known = tokens[0].ID
+	}
+	w := s.writes.writer
+	if _, err := w.conn.ExecContext(background, fmt.Sprint("PRAGMA wal_autocheckpoint = ", p.pages)); err != nil {
+		b.Fatal(err)
+	}
+	if p.alone {
+		if err := w.checkpoints.stop(); err != nil {
+			b.Fatal(err)
+		}
+		w.checkpoints = nil
+	}
+}
+
+// round has callers create and read, and looks at the log meanwhile.
+func (p *pauses) round(b *testing.B) {
+	b.Helper()
+	ctx, cancel := context.WithTimeout(b.Context(), pauseRound)
+	defer cancel()
+	var mu sync.Mutex
+	var callers sync.WaitGroup
+	worst := time.Duration(0)
+	for n := range pauseCallers {
+		callers.Go(func() {
+			calls, err := p.caller(ctx, n%pauseReaders == 0)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				b.Error(err)
+			}
+			p.calls = append(p.calls, calls...)
+			for _, took := range calls {
+				worst = max(worst, took)
+			}
+		})
+	}
+	for ctx.Err() == nil {
+		if info, err := os.Stat(p.path + "-wal"); err == nil {
+			p.log = max(p.log, info.Size())
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	callers.Wait()
+	p.worst = append(p.worst, worst)
+}
+
+// caller makes calls until the time is over, and returns how long each has taken.
+func (p *pauses) caller(ctx context.Context, reads bool) (calls []time.Duration, err error) {
+	for len(calls) == 0 || ctx.Err() == nil {
+		c := &storage.Change{Tenant: tenant, Logs: benchmarkLog(p.known), Relaxed: reads}
+		start := time.Now()
+		if reads {
+			_, err = p.store.Tokens(background, tenant, []string{p.known})
+		} else {
+			c.InsertTokens = []storage.Token{benchmarkToken()}
+		}
+		if err = errors.Join(err, p.store.Write(background, c)); err != nil {
+			return calls, err
+		}
+		calls = append(calls, time.Since(start))
+	}
+	return calls, nil
+}
+
+func (p *pauses) print() {
+	slices.Sort(p.calls)
+	slices.Sort(p.worst)
+	millis := func(times []time.Duration, share float64) float64 {
+		return times[int(share*float64(len(times)-1))].Seconds() * 1000
+	}
+	who := "the checkpointer, or "
+	if p.alone {
+		who = ""
+	}
+	fmt.Printf("%22sthe writer at %d pages: %5.0f/s, p50 %4.1f, p99 %4.1f, p99.9 %5.1f, worst %5.1f (%.1f in half of the rounds) ms, log of %.0f MB\n",
+		who, p.pages, float64(len(p.calls))/(pauseRounds*pauseRound.Seconds()), millis(p.calls, 0.5), millis(p.calls, 0.99),
+		millis(p.calls, 0.999), millis(p.calls, 1), millis(p.worst, 0.5), float64(p.log)/1e6)
+}
