@@ -121,6 +121,9 @@ func (l *tokenList) over(bound clause) clause {
 		append([]any{l.tenant, l.filter.Now.UnixMicro()}, within.args...)}
 }
 
+// allTokens is how many tokens a tenant has, those included that have expired.
+const allTokens = `SELECT CAST(COALESCE(SUM(c.n), 0) AS bigint) FROM vault_token_counts c WHERE c.tenant_id = ?`
+
 // tokenAt returns the ord of a token of a pair, or of all tokens, as far into it
 // as that; zero when there are not so many. Those that have expired count too.
 func (l *tokenList) tokenAt(ctx context.Context, p *pair, at int) (storage.ID, error) {
@@ -129,8 +132,14 @@ func (l *tokenList) tokenAt(ctx context.Context, p *pair, at int) (storage.ID, e
 	switch {
 	case p != nil:
 		where = join([]clause{where, {"t.set_id = ? AND t.type = ?", []any{p.set[:], p.kind}}}, " AND ")
-	case l.store.dialect.CheckTenantLast && l.filter.Before.IsZero():
-		where.text = "t.tenant_id " + beyond(l.filter.OldestFirst) + "= ?"
+	case l.filter.Before.IsZero():
+		n, err := l.store.count(ctx, allTokens, l.tenant)
+		if err != nil || at >= n {
+			return storage.ID{}, err
+		}
+		if l.store.dialect.CheckTenantLast {
+			where.text = "t.tenant_id " + beyond(l.filter.OldestFirst) + "= ?"
+		}
 	}
 	var tenant, place storage.ID
 	err := l.store.each(ctx, `SELECT t.tenant_id, t.ord FROM vault_tokens t WHERE `+where.text+`

@@ -35,6 +35,7 @@ func TestRowsTouched(t *testing.T) {
 					t.Run(test.name, func(t *testing.T) { s.hold(t, test) })
 				}
 				t.Run("count", func(t *testing.T) { s.holdCount(t, n) })
+				t.Run("a token behind the last", func(t *testing.T) { s.holdBehind(t, n) })
 				for _, test := range logCases(n) {
 					t.Run("log, "+test.name, func(t *testing.T) { s.holdLog(t, test) })
 				}
@@ -72,6 +73,22 @@ func (s *shelf) hold(t *testing.T, test tokenCase) {
 		t.Errorf("the total is %d, want %d", total, test.total)
 	}
 	s.within(t, test.budget, took)
+}
+
+// holdBehind looks for a token that is further on than there are any. It finds that
+// out without the tokens, above all without those of other tenants.
+func (s *shelf) holdBehind(t *testing.T, n int) {
+	l, err := s.store.newTokenList(t.Context(), storage.TokenFilter{Tenant: someTenant})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.to.take()
+	start := time.Now()
+	place, err := l.tokenAt(t.Context(), nil, n+100)
+	if err != nil || !place.IsZero() {
+		t.Errorf("found %v, %v", place, err)
+	}
+	s.within(t, shown, time.Since(start))
 }
 
 // holdCount counts everything. Of the tokens it looks at those that have expired,

@@ -23,7 +23,7 @@ func (l *tokenList) countWithout(ctx context.Context) (n int, is bool, err error
 		}
 		tokens, bound := clause{"?", []any{window}}, l.upTo(place)
 		if place.IsZero() { // there are fewer
-			tokens, bound = clause{`SELECT COALESCE(SUM(c.n), 0) FROM vault_token_counts c WHERE c.tenant_id = ?`, []any{l.tenant}}, always
+			tokens, bound = clause{allTokens, []any{l.tenant}}, always
 		}
 		if n, err = l.lessHash(ctx, tokens, hash, bound); err != nil || n >= most || place.IsZero() {
 			return max(min(n, most), 0), true, err
@@ -53,7 +53,7 @@ func (l *tokenList) without() *storage.HashIs {
 // and those that do not but have expired.
 func (l *tokenList) lessHash(ctx context.Context, tokens clause, hash *storage.HashIs, bound clause) (int, error) {
 	having := join([]clause{{"h.tenant_id = ? AND h.hash = ?", []any{l.tenant, hash[:]}}, bound.of("h")}, " AND ")
-	text := `SELECT CAST((` + tokens.text + `) AS bigint) - (SELECT count(*) FROM vault_token_hashes h WHERE ` + having.text + `)`
+	text := `SELECT (` + tokens.text + `) - (SELECT count(*) FROM vault_token_hashes h WHERE ` + having.text + `)`
 	args := slices.Concat(tokens.args, having.args)
 	if !l.filter.Now.IsZero() {
 		where := join([]clause{l.over(bound), l.on("t", l.rest)}, " AND ")
