@@ -54,6 +54,7 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x.ctx, x.trace = e.handler.traced(r)
 	defer x.end()
 	a, cause := x.answer()
+	x.in = input{} // the caller may take its time for the response
 	if !a.sent {
 		x.send(a)
 	}

@@ -88,8 +88,8 @@ func Start(further ...string) (*Cluster, error) {
 }
 
 // Adopt returns a server that runs on this machine by itself, under the address
-// of a superuser, or ErrElsewhere. Nothing stops it but Control, and what is written meanwhile, its
-// log included, is in a folder that goes with the test.
+// of a superuser, or ErrElsewhere. Nothing stops it but Control, and what is written
+// meanwhile, its log included, is in a folder that goes with the test.
 func Adopt(t testing.TB, address string) (*Cluster, error) {
 	t.Helper()
 	db, err := sql.Open("postgres", address)

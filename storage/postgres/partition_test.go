@@ -124,7 +124,7 @@ var spans = []string{
 // onlyGlobal reports whether a statement is about nothing but tables that are not
 // under tenants, those of the server included.
 func onlyGlobal(text string) bool {
-	return strings.Contains(text, "FROM pg_catalog.") || !slices.ContainsFunc(vaultTable.FindAllString(text, -1), func(name string) bool { return !slices.Contains(global, name) })
+	return !slices.ContainsFunc(vaultTable.FindAllString(text, -1), func(name string) bool { return !slices.Contains(global, name) })
 }
 
 var explainable = regexp.MustCompile(`^\s*(WITH|SELECT|INSERT|UPDATE|DELETE)\b`)

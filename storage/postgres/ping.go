@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"strings"
@@ -60,7 +61,7 @@ func (s *Store) Ping(ctx context.Context) error {
 		if readOnly {
 			return errReadOnly
 		}
-		if s.routed || s.room.isKnown() {
+		if s.room.isKnown() {
 			return nil
 		}
 		err := s.writeNothing(ctx, conn)
@@ -72,15 +73,24 @@ func (s *Store) Ping(ctx context.Context) error {
 
 var errUndo = errors.New("postgres: undone")
 
-const pingText = "INSERT INTO vault_claims (tenant_id, key, owner, key_version, answer) VALUES ($1, $2, $1, 0, $3)"
+const (
+	pingText = "INSERT INTO vault_claims (tenant_id, key, owner, key_version, answer) VALUES ($1, $2, $1, 0, $3)"
+	// pingLocalText is for a table that is not distributed.
+	pingLocalText = "INSERT INTO vault_migrations VALUES ($1, $2)"
+)
 
-// writeNothing writes a claim of no tenant, and rolls back.
+// writeNothing writes a claim of no tenant, or, where tables are distributed, a
+// migration that is none, and rolls back.
 func (s *Store) writeNothing(ctx context.Context, conn *sql.Conn) error {
 	var none storage.ID
 	random := make([]byte, pingBytes) // which the server cannot compress
 	rand.Read(random)
+	text, args := pingText, []any{none[:], random[:32], random}
+	if s.routed {
+		text, args = pingLocalText, []any{-int64(binary.BigEndian.Uint32(random)), random}
+	}
 	err := s.transact(ctx, conn, func(tx *sql.Tx) error {
-		if _, err := tx.ExecContext(ctx, s.schema.in(pingText), none[:], random[:32], random); err != nil {
+		if _, err := tx.ExecContext(ctx, s.schema.in(text), args...); err != nil {
 			return err
 		}
 		return errUndo
