@@ -320,7 +320,7 @@ func (s *Store) until(ctx context.Context, query string, args []any, dest []sql.
 		if s.preparing {
 			return r.readPrepared(ctx, l, query, args)
 		}
-		return r.read(l.conn.QueryContext(ctx, query, args...)) //nolint:rowserrcheck // read does
+		return r.read(l.conn.QueryContext(ctx, query, args...))
 	})
 	return cmp.Or(r.ended, s.fail(err))
 }
