@@ -19,10 +19,10 @@ import (
 type collector struct {
 	address string // of the server, through the collector
 	// cuts says, if it is set, at which commands the program loses its connection.
-	cuts func(command string) bool
+	cuts atomic.Pointer[func(command string) bool]
 	// most, if it is set, is how much the server says on a connection before the
 	// program loses it, and lost is how often that was.
-	most int64
+	most atomic.Int64
 	lost atomic.Int64
 
 	mu   sync.Mutex
@@ -94,11 +94,12 @@ func (c *collector) serve(client net.Conn, network, at string) {
 
 // answer passes on what the server says.
 func (c *collector) answer(client io.Writer, server io.Reader) {
-	if c.most == 0 {
+	most := c.most.Load()
+	if most == 0 {
 		_, _ = io.Copy(client, server)
 		return
 	}
-	if n, _ := io.CopyN(client, server, c.most); n == c.most {
+	if n, _ := io.CopyN(client, server, most); n == most {
 		c.lost.Add(1)
 	}
 }
@@ -130,7 +131,7 @@ func (c *collector) listen(r *bufio.Reader) error {
 			c.add(texts[string(name)], parameters(rest))
 		case 'Q':
 			command := strings.TrimSuffix(string(body), "\x00")
-			if c.cuts != nil && c.cuts(command) {
+			if cuts := c.cuts.Load(); cuts != nil && (*cuts)(command) {
 				return errCut
 			}
 			c.add(command, nil)

@@ -44,7 +44,16 @@ func TestBoundsSettle(t *testing.T) {
 // knows no bound yet: entries come when they have settled, each once.
 func TestFollowersWaitForWhatSettles(t *testing.T) {
 	t.Parallel()
-	s, err := open(t.Context(), pgtest.URL(t), nil, func(context.Context, *sql.DB) (bool, error) { return true, nil })
+	server, err := pgtest.Start() // of its own, where no other test has a transaction open
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := server.Stop(); err != nil {
+			t.Error(err)
+		}
+	}()
+	s, err := open(t.Context(), server.URL, nil, func(context.Context, *sql.DB) (bool, error) { return true, nil })
 	if err != nil {
 		t.Fatal(err)
 	}

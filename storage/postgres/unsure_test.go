@@ -63,7 +63,8 @@ func TestRefusedAndLost(t *testing.T) {
 	t.Parallel()
 	c := collect(t, pgtest.URL(t))
 	var cut atomic.Int64
-	c.cuts = func(command string) bool { return command == "ROLLBACK" && cut.Add(1) == 1 }
+	atFirst := func(command string) bool { return command == "ROLLBACK" && cut.Add(1) == 1 }
+	c.cuts.Store(&atFirst)
 	s, err := postgres.OpenRouted(t.Context(), c.address, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -95,7 +96,7 @@ func TestLostWhileListing(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := collect(t, address)
-	c.most = 400 << 10 // more than a list, and less than all of them
+	c.most.Store(400 << 10) // more than a list, and less than all of them
 	s := openAt(t, c.address, &postgres.Options{MaxConns: 2})
 	for range 4 {
 		page, _, err := s.ListTokens(t.Context(), storage.TokenFilter{Tenant: change.Tenant, Limit: tokens})
