@@ -124,12 +124,15 @@ var spans = []string{
 // onlyGlobal reports whether a statement is about nothing but tables that are not
 // under tenants, those of the server included.
 func onlyGlobal(text string) bool {
-	return !slices.ContainsFunc(vaultTable.FindAllString(text, -1), func(name string) bool { return !slices.Contains(global, name) })
+	return !slices.ContainsFunc(vaultTable.FindAllString(literal.ReplaceAllString(text, "''"), -1), func(name string) bool { return !slices.Contains(global, name) })
 }
 
 var explainable = regexp.MustCompile(`^\s*(WITH|SELECT|INSERT|UPDATE|DELETE)\b`)
 
-var vaultTable = regexp.MustCompile(`\bvault_\w+`)
+var (
+	vaultTable = regexp.MustCompile(`\bvault_\w+`)
+	literal    = regexp.MustCompile(`'[^']*'`) // which may have the name of a schema in it
+)
 
 // collected has what a collector gets until the end of a test explained, unless it
 // has been before. The statements name the schema.
