@@ -75,7 +75,6 @@ if [ $# -eq 0 ]; then # the modules beside this one
 fi
 
 # The race detector watches our code. SQLite's is translated from C and runs on
-# one goroutine at a time; watching it too would take twenty times as long. Many
-# tests wait for a server most of the time, so more run at once than there are CPUs.
+# one goroutine at a time; watching it too would take twenty times as long.
 [ $# -gt 0 ] || set -- ./...
-exec go run ./internal/pgtest/testrun -race -gcflags='modernc.org/...=-race=false' -timeout 30m -p 2 -parallel 4 "$@"
+exec go run ./internal/pgtest/testrun -race -gcflags='modernc.org/...=-race=false' -timeout 30m -p 2 "$@"

@@ -62,12 +62,12 @@ func TestSilentServer(t *testing.T) {
 	t.Parallel()
 	address := pgtest.URL(t)
 	p, through := newProxy(t, address)
-	s, tenant := openAt(t, through, &postgres.Options{HangTimeout: 200 * time.Millisecond, RetryFor: 2 * time.Second}), newID()
+	s, tenant := openAt(t, through, &postgres.Options{HangTimeout: time.Second, RetryFor: 8 * time.Second}), newID()
 	if err := s.Write(t.Context(), sample(tenant, 1)); err != nil {
 		t.Fatal(err)
 	}
 	p.silent.Lock()
-	time.AfterFunc(500*time.Millisecond, p.silent.Unlock) // after the connection was given up
+	time.AfterFunc(2500*time.Millisecond, p.silent.Unlock) // after the connection was given up
 	if err := s.Write(t.Context(), sample(tenant, 1)); err != nil {
 		t.Errorf("a server that was silent for a while: %v", err)
 	}
