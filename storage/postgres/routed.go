@@ -113,10 +113,10 @@ func (s *slot) inSteps(steps []step) error {
 	})
 }
 
-// begin begins a transaction. Where tables are distributed, the server that has
-// the rows is another one. It is told of what is set here, with the whole text of
-// the message that it stands in, so that this is all that is in it. And the number
-// of the transaction here is read, which is what log entries are ordered by.
+// begin begins a transaction. Where tables are distributed, the coordinator passes
+// a SET on to the worker that has the rows, together with everything else in the
+// same message, so the SET is sent alone. Then begin reads the number of the
+// coordinator's transaction, by which log entries are ordered.
 func (s *slot) begin() error {
 	switch {
 	case s.routed:

@@ -120,7 +120,7 @@ func (s *shop) refuses(t *testing.T) {
 	}
 }
 
-// check looks for the tokens that callers were told of. They see the data masked.
+// check reads every token whose creation was acknowledged. Callers see the data masked.
 func (s *shop) check(t *testing.T, told map[string]int) {
 	t.Helper()
 	for id, status := range told {
