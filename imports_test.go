@@ -64,6 +64,7 @@ func TestImports(t *testing.T) {
 		"internal/keyring":             {module + "/internal/seal", module + "/internal/sealed", module + "/storage", "github.com/google/uuid"},
 		"internal/kept":                {module + "/internal/access", "github.com/google/uuid"},
 		"internal/audit":               {module + "/internal/token"},
+		"internal/long":                {},
 		"internal/ids":                 {"github.com/google/uuid"},
 		"internal/apikey":              {module + "/internal/ids"},
 		"internal/cache":               {},
