@@ -364,7 +364,7 @@ func TestCommandsOfTheDocument(t *testing.T) {
 	}
 	cmd := exec.CommandContext(t.Context(), "sh", "-e", "-c", block)
 	cmd.Dir = folder
-	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(binary)+":"+os.Getenv("PATH"), "VAULT_EGRESS_URL=http://127.0.0.1:1")
+	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(binary)+":"+os.Getenv("PATH"), "TOKENVAULT_EGRESS_URL=http://127.0.0.1:1")
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "Imported 1 row: 1 created") || !strings.Contains(string(out), "Tokens  1\n") {
 		t.Errorf("%v\n%s", err, out)
