@@ -129,7 +129,7 @@ func TestTheMasterKeyChanges(t *testing.T) {
 	}
 }
 
-// TestRotate gives a tenant, and then all, new keys. A rotation is mostly waiting.
+// TestRotate gives a tenant, and then all, new keys.
 func TestRotate(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -18,11 +18,17 @@ import (
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/cmd/tokenvault/internal/cli"
 	"github.com/seed-72ea4aab/vault/httpserver"
+	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/jsruntime"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
+
+func TestMain(m *testing.M) {
+	keyring.Horizon = 0 // no other node has the keys that a rotation destroys
+	os.Exit(m.Run())
+}
 
 // The ways in which scripts are run.
 const (
