@@ -115,7 +115,7 @@ func TestRotationWaits(t *testing.T) {
 		if err := r.wait(t.Context(), promoted); err != nil {
 			t.Fatal(err)
 		}
-		if waited := time.Since(promoted); waited != keyring.MaxAge+writeSlack {
+		if waited := time.Since(promoted); waited != keyring.Horizon {
 			t.Errorf("the rotation waited for %s", waited)
 		}
 		gone, cancel := context.WithCancel(t.Context())
