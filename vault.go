@@ -156,7 +156,6 @@ const (
 	defaultMaxPage    = 64 << 20
 	defaultKeyAge     = time.Second
 	defaultMaxMemory  = 1 << 30
-	writeSlack        = 2 * time.Second // for a write that began just before
 )
 
 func (cfg *Config) withDefaults() (Config, error) {
@@ -265,7 +264,7 @@ func open(ctx context.Context, store Storage, key AEAD, cfg *Config) (*Vault, er
 	if c.Observer != nil {
 		key = observedKey{key, &c}
 	}
-	v := &Vault{store: store, master: key, cfg: c, horizon: keyring.MaxAge + writeSlack}
+	v := &Vault{store: store, master: key, cfg: c, horizon: keyring.Horizon}
 	v.tenants = newTenants(v)
 	v.check = &keyring.Check{Store: store, Master: key, Now: v.now}
 	v.auth = cache.New[storage.Key, *identity]()
