@@ -162,6 +162,11 @@ const untilFreePause = 100 * time.Millisecond
 
 // wait lets every node's knowledge of the old key grow too old to be used.
 func (r *rotation) wait(ctx context.Context, since time.Time) error {
+	if store, ok := r.v.store.(keyring.Gated); ok {
+		r.v.tenants.Forget(r.tenant)
+		store.PassHorizon(since)
+		return ctx.Err()
+	}
 	timer := time.NewTimer(time.Until(since.Add(r.v.horizon)))
 	defer timer.Stop()
 	select {
