@@ -68,6 +68,7 @@ func TestImports(t *testing.T) {
 		"internal/long":                {},
 		"internal/ids":                 {"github.com/google/uuid"},
 		"internal/apikey":              {module + "/internal/ids"},
+		"internal/browser":             {"github.com/chromedp/cdproto", "github.com/chromedp/chromedp"},
 		"internal/cache":               {},
 		"internal/limits":              {module + "/internal/kept", "github.com/google/uuid"},
 		"internal/token":               {module + "/internal/budget", module + "/internal/form", module + "/internal/jsonx", module + "/internal/expr", module + "/internal/query", module + "/internal/seal"},

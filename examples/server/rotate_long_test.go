@@ -1,3 +1,5 @@
+//go:build long && linux
+
 package main
 
 import (
@@ -24,9 +26,9 @@ type rotationRun struct {
 	over           bool
 }
 
-// TestRotateKeys rotates on both databases and with and without a terminal, all
-// at once: a rotation is mostly waiting.
-func TestRotateKeys(t *testing.T) {
+// TestRotateKeysBesideServers rotates on both databases and with and without a
+// terminal, all at once, while servers write. A rotation mostly waits.
+func TestRotateKeysBesideServers(t *testing.T) {
 	t.Parallel()
 	var runs []*rotationRun
 	for _, c := range []struct {

@@ -1,3 +1,5 @@
+//go:build long
+
 package console_test
 
 import (
@@ -15,9 +17,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/chromedp"
-
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/browser"
 )
 
 var (
@@ -37,7 +38,7 @@ func (w *world) show() {
 		}
 		must[*vault.Token](w.t)(w.Owner.CreateToken(ctx, p))
 	}
-	for _, id := range []string{long, "a " + rightly} {
+	for _, id := range []string{wide, "a " + rightly} {
 		if err := w.Owner.DeleteToken(ctx, id); err != nil {
 			w.t.Fatal(err)
 		}
@@ -85,36 +86,26 @@ func (w *world) traffic() {
 	w.rec.At(now)
 }
 
-// shot is a picture of the tab.
-func (p *tab) shot() image.Image {
-	p.t.Helper()
-	text, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	return must[image.Image](p.t)(png.Decode(bytes.NewReader(text)))
-}
-
 // TestScreenshots makes the pictures of README and docs: the overview, and what
 // one does with code, rules and tokens.
 func TestScreenshots(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.show()
-	desktop, phone := newTab(t, screen{width: 1180, height: 860}), newTab(t, screen{width: 390, height: 860, phone: true, dark: true})
+	desktop, phone := newTab(t, browser.Screen{Width: 1180, Height: 860}), newTab(t, browser.Screen{Width: 390, Height: 860, Phone: true, Dark: true})
 	for _, p := range []*tab{desktop, phone} {
-		p.open(w.server.URL + "/login/owner")
+		p.Navigate(w.server.URL + "/login/owner")
 	}
 	all := w.pages()
 	for name, pictures := range map[string][2]string{"console-overview": {"overview", "overview"}, "console-explain": {"explain", "application"}, "console-code": {"reactor", "tokens"}} {
-		desktop.open(all[pictures[0]])
-		phone.open(all[pictures[1]])
+		desktop.Navigate(all[pictures[0]])
+		phone.Navigate(all[pictures[1]])
 		if pictures[0] == "reactor" {
-			desktop.do(chromedp.Evaluate[chromedp.Void](`document.getElementById('args-').value = '{"amount": 0}'; document.querySelector('.try button').click()`))
-			desktop.await(`document.querySelector('.trial') !== null && document.readyState === 'complete'`)
-			desktop.do(chromedp.Evaluate[chromedp.Void](`scrollTo(0, 220)`))
+			desktop.Run(`document.getElementById('args-').value = '{"amount": 0}'; document.querySelector('.try button').click()`)
+			desktop.Await(`document.querySelector('.trial') !== null && document.readyState === 'complete'`)
+			desktop.Run(`scrollTo(0, 220)`)
 		}
-		picture := beside(desktop.shot(), phone.shot())
+		picture := browser.Beside(desktop.Shot(), phone.Shot())
 		if picture.Bounds().Dx() < 1180+390 {
 			t.Errorf("%s has %s", name, picture.Bounds())
 		}
@@ -132,10 +123,10 @@ func (w *world) everyPage(t *testing.T) {
 	t.Helper()
 	for kind, s := range screens {
 		p := newTab(t, s)
-		p.open(w.server.URL + "/login/owner")
+		p.Navigate(w.server.URL + "/login/owner")
 		for name, address := range w.pages() {
-			p.open(address)
-			write(t, filepath.Join(*shots, name+"-"+kind+".png"), p.shot())
+			p.Navigate(address)
+			write(t, filepath.Join(*shots, name+"-"+kind+".png"), p.Shot())
 		}
 	}
 }
@@ -178,14 +169,5 @@ func paletted(picture image.Image) image.Image {
 	}
 	out := image.NewPaletted(b, palette)
 	draw.Draw(out, b, picture, b.Min, draw.Src)
-	return out
-}
-
-// beside puts two pictures beside each other.
-func beside(a, b image.Image) image.Image {
-	const gap = 16
-	out := image.NewNRGBA(image.Rect(0, 0, a.Bounds().Dx()+gap+b.Bounds().Dx(), a.Bounds().Dy()))
-	draw.Draw(out, a.Bounds(), a, a.Bounds().Min, draw.Src)
-	draw.Draw(out, b.Bounds().Add(image.Pt(a.Bounds().Dx()+gap, 0)), b, b.Bounds().Min, draw.Src)
 	return out
 }
