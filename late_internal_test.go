@@ -291,7 +291,11 @@ func leased(t *testing.T, payload reactJob) (*Vault, uuid.UUID, storage.Job) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	payload.Reactor, payload.Caller = r.ID, op.Stored()
+	caller := op.Identity
+	if payload.Caller.Masked {
+		caller = caller.Masked()
+	}
+	payload.Reactor, payload.Caller = r.ID, caller.Stored()
 	job, err := op.job(storage.Job{ID: storage.ID(op.NewID()), Kind: kindReact, RunAt: op.Now}, &payload)
 	if err != nil {
 		t.Fatal(err)
@@ -424,5 +428,39 @@ func TestUnsureCreateIsMadeOnce(t *testing.T) {
 	page, err := c.ListTokens(t.Context(), ListTokensParams{})
 	if err != nil || page.Pagination.TotalItems != 1 || page.Data[0].ID != tok.ID {
 		t.Errorf("%v, and %d tokens, want the one that was made", err, page.Pagination.TotalItems)
+	}
+}
+
+// A run that a masked client leaves for later stays masked: it never sees
+// plaintext, and does not search by data.
+func TestMaskedRunStaysMasked(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	v, tenant, job := leased(t, reactJob{CallbackURL: "https://example.com/", Args: JSON(`{"card":"{{ card }}"}`), Caller: core.Stored{Masked: true}})
+	owner := v.Tenant(tenant)
+	_, err := owner.CreateToken(ctx, TokenParams{ID: "card", Type: TypeCardNumber, Data: "4242424242424242", SearchIndexes: []string{"{{ data }}"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := v.carryOut(ctx, &job); err != nil {
+		t.Fatal(err)
+	}
+	jobs, err := owner.ListJobs(ctx, ListJobsParams{})
+	if err != nil || len(jobs) != 1 || jobs[0].Ran.Status != http.StatusForbidden {
+		t.Errorf("the run: %+v, %v, want the status 403", jobs, err)
+	}
+	// The same identity, as the run has it.
+	stored := begun(t, owner.Masked()).Stored()
+	id, err := stored.Identity(tenant)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := owner.as(id)
+	if _, err := run.SearchTokens(ctx, SearchTokensParams{Query: "data:4242424242424242"}); !errors.Is(err, ErrForbidden) {
+		t.Errorf("a search by data: %v", err)
+	}
+	tok, err := run.GetToken(ctx, "card")
+	if err != nil || string(tok.Data) != `"XXXXXXXXXXXX4242"` {
+		t.Errorf("it reads %s, %v", tok.Data, err)
 	}
 }

@@ -132,7 +132,7 @@ type Config struct {
 	// Default: nothing is logged.
 	Logger *slog.Logger
 
-	// Observer, if set, is told of operations on tokens, runs of tenants' code,
+	// Observer, if set, is told of operations of clients, runs of tenants' code,
 	// jobs, sweeps, requests to destinations and calls of the master key.
 	Observer Observer
 
