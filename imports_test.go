@@ -58,7 +58,8 @@ var mayImport = map[string][]string{
 
 	// Rooms behind the front.
 	"internal/access":    {},
-	"internal/admission": {"github.com/google/uuid"},
+	"internal/admission": {"internal/share", "github.com/google/uuid"},
+	"internal/share":     {},
 	"internal/apikey":    {"internal/ids"},
 	"internal/audit":     {"internal/token"},
 	"internal/budget":    {"internal/admission"},
@@ -86,12 +87,12 @@ var mayImport = map[string][]string{
 	"internal/webhook":       {},
 
 	// Around the vault.
-	"httpserver":  {".", "script", "internal/trace", "github.com/google/uuid", "golang.org/x/time"},
-	"vaultclient": {".", "script", "internal/egress", "internal/trace", "github.com/google/uuid"},
-	"vaulttest":   {".", "storage/sqlite"},
-	"console":     {".", "github.com/google/uuid"},
-	"cmd/vault":   {"cmd/vault/internal/cli", "golang.org/x/crypto"},
-	"cmd/vault/internal/cli": {".", "internal/jsonx", "internal/serve", "internal/terminal", "internal/token", "jsruntime", "script", "storage", "vaultclient",
+	"httpserver":     {".", "script", "internal/trace", "github.com/google/uuid", "golang.org/x/time"},
+	"vaultclient":    {".", "script", "internal/egress", "internal/trace", "github.com/google/uuid"},
+	"vaulttest":      {".", "internal/keyring", "storage"},
+	"console":        {".", "github.com/google/uuid"},
+	"cmd/tokenvault": {"cmd/tokenvault/internal/cli", "golang.org/x/crypto"},
+	"cmd/tokenvault/internal/cli": {".", "internal/jsonx", "internal/serve", "internal/terminal", "internal/token", "jsruntime", "script", "storage", "vaultclient",
 		"filippo.io/age", "github.com/ProtonMail/go-crypto", "github.com/goccy/go-yaml", "github.com/google/uuid", "github.com/lib/pq", "golang.org/x/sys"},
 	"internal/serve": {".", "console", "httpserver", "internal/terminal", "jsruntime", "storage/postgres", "storage/sqlite",
 		"github.com/google/uuid", "github.com/prometheus/client_golang"},
