@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/apikey"
+	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -92,7 +93,7 @@ func (p ApplicationParams) checked(now time.Time) (ApplicationParams, error) {
 	default:
 		bad.Add("type", "must be public, private or management")
 	}
-	return p, asInvalid(bad)
+	return p, fault.Of(bad)
 }
 
 // checkPlain checks what does not depend on the type.
@@ -110,8 +111,8 @@ func (p *ApplicationParams) checkPlain(now time.Time, bad *form.Problems) {
 // by a caller that holds it.
 func (op *operation) mayGrant(permissions []Permission) error {
 	for _, p := range permissions {
-		if !op.grant.MayGrant(string(p)) {
-			return errorf(ErrForbidden, "The permission %s is needed to grant it, and to change an application that holds it.", p)
+		if !op.Grant().MayGrant(string(p)) {
+			return fault.New(ErrForbidden, "The permission %s is needed to grant it, and to change an application that holds it.", p)
 		}
 	}
 	return nil
@@ -120,20 +121,18 @@ func (op *operation) mayGrant(permissions []Permission) error {
 // CreateApplication adds an application (permission application:create). The
 // answer holds its API key, which cannot be had again.
 func (c *Client) CreateApplication(ctx context.Context, p ApplicationParams) (*Application, error) {
-	op, err := c.begin(ctx, access.ApplicationCreate)
-	if err != nil {
-		return nil, err
-	}
-	app, err := op.newApplication(p)
-	if err != nil {
-		return nil, err
-	}
-	return applications.create(ctx, op, app)
+	return run(ctx, c, &verbCreateApplication, func(ctx context.Context, op *operation) (*Application, error) {
+		app, err := op.newApplication(p)
+		if err != nil {
+			return nil, err
+		}
+		return applications.create(ctx, op, app)
+	})
 }
 
 // newApplication returns an application that is still to be stored.
 func (op *operation) newApplication(p ApplicationParams) (*Application, error) {
-	p, err := p.checked(op.now)
+	p, err := p.checked(op.Now)
 	if err != nil {
 		return nil, err
 	}
@@ -141,8 +140,8 @@ func (op *operation) newApplication(p ApplicationParams) (*Application, error) {
 		return nil, err
 	}
 	app := &Application{
-		ID: op.v.ids.At(op.now), TenantID: op.tenant, Name: p.Name, Type: p.Type, Key: apikey.New(keyKind(p.Type)),
-		Permissions: p.Permissions, Rules: p.Rules, ExpiresAt: p.ExpiresAt, CreatedBy: op.creator, CreatedAt: op.now,
+		ID: op.NewID(), TenantID: op.Tenant(), Name: p.Name, Type: p.Type, Key: apikey.New(keyKind(p.Type)),
+		Permissions: p.Permissions, Rules: p.Rules, ExpiresAt: p.ExpiresAt, CreatedBy: op.Creator(), CreatedAt: op.Now,
 	}
 	app.hash = apikey.Hash(app.Key)
 	return app, nil
@@ -168,24 +167,20 @@ var applications = recordKind[Application]{
 
 // GetApplication returns an application (permission application:read).
 func (c *Client) GetApplication(ctx context.Context, id uuid.UUID) (*Application, error) {
-	op, err := c.begin(ctx, access.ApplicationRead)
-	if err != nil {
-		return nil, err
-	}
-	return applications.get(ctx, op, id)
+	return run(ctx, c, &verbGetApplication, func(ctx context.Context, op *operation) (*Application, error) {
+		return applications.get(ctx, op, id)
+	})
 }
 
 // OwnApplication returns the application that the client acts as. It needs no
 // permission. The tenant itself has none.
 func (c *Client) OwnApplication(ctx context.Context) (*Application, error) {
-	op, err := c.begin(ctx, "")
-	if err != nil {
-		return nil, err
-	}
-	if op.app == nil {
-		return nil, errorf(ErrNotFound, "The tenant itself is not an application.")
-	}
-	return applications.get(ctx, op, op.app.ID)
+	return run(ctx, c, &verbOwnApplication, func(ctx context.Context, op *operation) (*Application, error) {
+		if op.Application() == nil {
+			return nil, fault.New(ErrNotFound, "The tenant itself is not an application.")
+		}
+		return applications.get(ctx, op, op.Application().ID)
+	})
 }
 
 // ListApplicationsParams filters applications. Zero fields filter nothing.
@@ -213,14 +208,12 @@ func (p *ListApplicationsParams) keep() func(*Application) bool {
 // application:read). A filter by type reads all applications of the tenant: the
 // database does not know their types.
 func (c *Client) ListApplications(ctx context.Context, p ListApplicationsParams) (*Page[Application], error) {
-	op, err := c.begin(ctx, access.ApplicationRead)
-	if err != nil {
-		return nil, err
-	}
-	if len(p.Types) == 0 {
-		return applications.list(ctx, op, p.list())
-	}
-	return op.applicationsOfType(ctx, p)
+	return run(ctx, c, &verbListApplications, func(ctx context.Context, op *operation) (*Page[Application], error) {
+		if len(p.Types) == 0 {
+			return applications.list(ctx, op, p.list())
+		}
+		return op.applicationsOfType(ctx, p)
+	})
 }
 
 // applicationChunk is how many applications are read at a time to find those of
@@ -238,7 +231,7 @@ func (op *operation) applicationsOfType(ctx context.Context, p ListApplicationsP
 	filter.Offset, filter.Limit, filter.MaxBytes = 0, applicationChunk, 0
 	var found []storage.Record
 	for {
-		recs, _, err := op.db().ListRecords(ctx, filter)
+		recs, _, err := op.DB().ListRecords(ctx, filter)
 		if err != nil {
 			return nil, err
 		}
@@ -268,7 +261,7 @@ func (op *operation) applicationsOfType(ctx context.Context, p ListApplicationsP
 // first (permission application:read): see [Client.AllTokens]. The page
 // parameters do not count.
 func (c *Client) AllApplications(ctx context.Context, p ListApplicationsParams) iter.Seq2[*Application, error] {
-	return applications.all(ctx, c, access.ApplicationRead, p.list(), p.keep())
+	return applications.all(ctx, c, &verbAllApplications, p.list(), p.keep())
 }
 
 // ReplaceApplication replaces everything of an application but its type and
@@ -276,16 +269,19 @@ func (c *Client) AllApplications(ctx context.Context, p ListApplicationsParams) 
 // that is not on tokens). The type may be left out; another one is an
 // [InvalidError].
 func (c *Client) ReplaceApplication(ctx context.Context, id uuid.UUID, p ApplicationParams) (*Application, error) {
-	op, err := c.begin(ctx, access.ApplicationUpdate)
-	if err != nil {
-		return nil, err
-	}
+	return run(ctx, c, &verbReplaceApplication, func(ctx context.Context, op *operation) (*Application, error) {
+		return op.replaceApplication(ctx, id, p)
+	})
+}
+
+func (op *operation) replaceApplication(ctx context.Context, id uuid.UUID, p ApplicationParams) (*Application, error) {
+	var err error
 	if p.Type == "" { // what it may hold depends on the type that it has
 		bad := &form.Problems{}
-		p.checkPlain(op.now, bad)
-		err = asInvalid(bad)
+		p.checkPlain(op.Now, bad)
+		err = fault.Of(bad)
 	} else {
-		p, err = p.checked(op.now)
+		p, err = p.checked(op.Now)
 	}
 	if err != nil {
 		return nil, err
@@ -296,17 +292,19 @@ func (c *Client) ReplaceApplication(ctx context.Context, id uuid.UUID, p Applica
 		}
 		whole := p
 		whole.Type = old.Type
-		return whole.checked(op.now)
+		return whole.checked(op.Now)
 	})
 }
 
 // PatchApplication changes an application by a JSON merge patch (RFC 7386) of
 // its parameters, which [EncodeJSON] reads (permission application:update).
 func (c *Client) PatchApplication(ctx context.Context, id uuid.UUID, patch any) (*Application, error) {
-	op, err := c.begin(ctx, access.ApplicationUpdate)
-	if err != nil {
-		return nil, err
-	}
+	return run(ctx, c, &verbPatchApplication, func(ctx context.Context, op *operation) (*Application, error) {
+		return op.patchApplication(ctx, id, patch)
+	})
+}
+
+func (op *operation) patchApplication(ctx context.Context, id uuid.UUID, patch any) (*Application, error) {
 	text, err := EncodeJSON(patch)
 	if err != nil {
 		return nil, err
@@ -319,19 +317,19 @@ func (c *Client) PatchApplication(ctx context.Context, id uuid.UUID, patch any) 
 		if patched.Type != p.Type {
 			return p, errTypeIsFixed() // what another type may hold is beside the point
 		}
-		return patched.checked(op.now)
+		return patched.checked(op.Now)
 	})
 	if errors.Is(err, ErrNotFound) {
 		var alone ApplicationParams
 		err = cmp.Or(patchFault(text, &alone, func() error {
-			_, err := alone.checked(op.now)
+			_, err := alone.checked(op.Now)
 			return err
 		}), err)
 	}
 	return app, err
 }
 
-func errTypeIsFixed() error { return invalid("type", "cannot be changed") }
+func errTypeIsFixed() error { return fault.Field("type", "cannot be changed") }
 
 func (op *operation) updateApplication(ctx context.Context, id uuid.UUID, change func(ApplicationParams) (ApplicationParams, error)) (*Application, error) {
 	return op.saveApplication(ctx, id, func(app *Application) error {
@@ -353,7 +351,7 @@ func (op *operation) updateApplication(ctx context.Context, id uuid.UUID, change
 // saveApplication changes an application and forgets what this node believes
 // of its key.
 func (op *operation) saveApplication(ctx context.Context, id uuid.UUID, change func(*Application) error) (*Application, error) {
-	defer op.afterwards(op.v.forgetIdentities)
+	defer op.Afterwards(op.v.core.ForgetIdentities)
 	return applications.update(ctx, op, id, func(app *Application) error {
 		if err := op.mayGrant(app.Permissions); err != nil {
 			return err
@@ -367,14 +365,12 @@ func (op *operation) saveApplication(ctx context.Context, id uuid.UUID, change f
 // tokens). The old key dies at once, and with it the sessions that it made or
 // authorized and the jobs that it queued.
 func (c *Client) RegenerateKey(ctx context.Context, id uuid.UUID) (*Application, error) {
-	op, err := c.begin(ctx, access.ApplicationUpdate)
-	if err != nil {
-		return nil, err
-	}
-	return op.saveApplication(ctx, id, func(app *Application) error {
-		app.Key = apikey.New(keyKind(app.Type))
-		app.hash = apikey.Hash(app.Key)
-		return nil
+	return run(ctx, c, &verbRegenerateKey, func(ctx context.Context, op *operation) (*Application, error) {
+		return op.saveApplication(ctx, id, func(app *Application) error {
+			app.Key = apikey.New(keyKind(app.Type))
+			app.hash = apikey.Hash(app.Key)
+			return nil
+		})
 	})
 }
 
@@ -383,10 +379,8 @@ func (c *Client) RegenerateKey(ctx context.Context, id uuid.UUID) (*Application,
 // once, and with it the sessions that it made or authorized and the jobs that it
 // queued.
 func (c *Client) DeleteApplication(ctx context.Context, id uuid.UUID) error {
-	op, err := c.begin(ctx, access.ApplicationDelete)
-	if err != nil {
-		return err
-	}
-	defer op.afterwards(op.v.forgetIdentities)
-	return applications.delete(ctx, op, id, func(app *Application) error { return op.mayGrant(app.Permissions) })
+	return runErr(ctx, c, &verbDeleteApplication, func(ctx context.Context, op *operation) error {
+		defer op.Afterwards(op.v.core.ForgetIdentities)
+		return applications.delete(ctx, op, id, func(app *Application) error { return op.mayGrant(app.Permissions) })
+	})
 }

@@ -2,17 +2,11 @@ package vault
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"time"
+	"database/sql"
 
 	"github.com/google/uuid"
 
-	"github.com/seed-72ea4aab/vault/internal/access"
-	"github.com/seed-72ea4aab/vault/internal/keyring"
-	"github.com/seed-72ea4aab/vault/internal/seal"
-	"github.com/seed-72ea4aab/vault/internal/sealed"
-	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/internal/core"
 )
 
 // Client is an identity at work in a vault: a tenant, one of its applications,
@@ -26,51 +20,44 @@ import (
 // other nodes than the one that made a change it takes up to a second.
 type Client struct {
 	v      *Vault
-	tenant uuid.UUID
-	grant  *access.Grant
-	// What grant was made of, unless it is that of the embedding program.
-	permissions []Permission
-	rules       []AccessRule
-
-	key     storage.Key  // the API key this client follows; zero for none
-	app     *Application // nil for the tenant itself; without a key it is followed
-	session uuid.UUID    // zero unless the key is a session's
-	proxy   uuid.UUID    // zero unless the client is a ProxyCaller
-
-	creator   uuid.UUID // stands in created_by and modified_by
-	actor     uuid.UUID // stands in log entries; zero for the tenant itself
-	actorType ActorType
-	actorName string // what the embedding program calls the user that it acts for
-
-	pending *pendingWrites // inside Once: writes wait here for the answer
-
-	tx *txWork // the transaction of the application that it works in; nil for none
-
-	scripted bool // running code asks
-
-	limit *access.Grant // rights that it never exceeds, whatever it follows; nil for none
-
-	masked bool // it may not search by data
+	caller core.Caller
 }
 
-// trusted is the grant of the embedding program.
-var trusted = access.Unlimited()
+// with returns a client of the same vault.
+func (c *Client) with(caller core.Caller) *Client { return &Client{c.v, caller} }
+
+// as returns a client with another identity at work in the same place.
+func (c *Client) as(id core.Identity) *Client { return c.with(c.caller.At(id)) }
+
+// Tenant returns a Client that acts as the tenant itself: the embedding
+// program, which may do everything. It does not check that the tenant exists;
+// the first operation does.
+func (v *Vault) Tenant(id uuid.UUID) *Client { return &Client{v, v.core.Owner(id)} }
+
+// Authenticate returns the client that an API key stands for: an application
+// or a session. A key that is missing, malformed, unknown, expired or revoked
+// gives ErrUnauthenticated. When the database does not answer, no key works.
+//
+// A revoked key stops working at once on the node that revoked it and within a
+// second on every other.
+func (v *Vault) Authenticate(ctx context.Context, key string) (*Client, error) {
+	caller, err := v.core.Authenticate(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	return &Client{v, caller}, nil
+}
 
 // TenantID returns the tenant that the client belongs to.
-func (c *Client) TenantID() uuid.UUID { return c.tenant }
+func (c *Client) TenantID() uuid.UUID { return c.caller.Tenant() }
 
 // ApplicationID returns the application that the client acts as, or a zero id
 // when it is the tenant itself.
-func (c *Client) ApplicationID() uuid.UUID {
-	if c.app == nil {
-		return uuid.UUID{}
-	}
-	return c.app.ID
-}
+func (c *Client) ApplicationID() uuid.UUID { return c.caller.ApplicationID() }
 
 // ProxyID returns the proxy that a [Vault.ProxyCaller] calls, or a zero id for
 // every other client.
-func (c *Client) ProxyID() uuid.UUID { return c.proxy }
+func (c *Client) ProxyID() uuid.UUID { return c.caller.Proxy() }
 
 // AsUser returns a client that acts for a user of the embedding program, by what
 // the program calls it: the subject of an identity provider, a login, an id. Its
@@ -80,264 +67,105 @@ func (c *Client) ProxyID() uuid.UUID { return c.proxy }
 // it is a UUID, and else a UUIDv5 of the tenant's id and the subject, so that one
 // user has the same id each time. The log entries also carry the subject in
 // [LogEntry.ActorName], at most its first 200 characters.
-func (c *Client) AsUser(subject string) *Client {
-	u := *c
-	id, err := uuid.Parse(subject)
-	if err != nil || len(subject) != len(id.String()) {
-		id = uuid.NewSHA1(c.tenant, []byte(subject))
-	}
-	u.creator, u.actor, u.actorType, u.actorName = id, id, ActorUser, actorName(subject)
-	return &u
-}
+func (c *Client) AsUser(subject string) *Client { return c.as(c.caller.AsUser(subject)) }
 
 // Masked returns a client with the rights of c, but for data: it sees of a token
 // what a mask shows at most, may use none, and may not search by data: such a
 // query is ErrForbidden. It is for programs that show tokens to people.
-func (c *Client) Masked() *Client {
-	m := *c
-	m.limit = masked
-	if c.limit != nil {
-		m.limit = c.limit.Under(masked)
-	}
-	m.grant = c.grant.Under(masked)
-	m.masked = true
-	return &m
-}
-
-// masked is the limit of a client that sees no data in clear.
-var masked = func() *access.Grant {
-	var others, onTokens []string
-	for _, p := range access.Catalogue() {
-		switch {
-		case !access.OnTokens(p.Type):
-			others = append(others, p.Type)
-		case p.Type != access.TokenUse:
-			onTokens = append(onTokens, p.Type)
-		}
-	}
-	g, err := access.New([]access.Rule{{Priority: 1, Container: "/", Transform: access.Mask, Permissions: onTokens}}, others)
-	if err != nil {
-		panic(err) // the rule does not depend on anything
-	}
-	return g
-}()
+func (c *Client) Masked() *Client { return c.as(c.caller.Masked()) }
 
 // As returns a client that acts as an application of the tenant, with the
 // application's rights and no more. Only the tenant itself may do this. The
 // client follows the application, but not its key: a new key changes nothing.
 func (c *Client) As(ctx context.Context, application uuid.UUID) (*Client, error) {
-	op, err := c.begin(ctx, "")
-	if err != nil {
-		return nil, err
-	}
-	if c.grant != trusted {
-		return nil, errorf(ErrForbidden, "Only the tenant itself may act as one of its applications.")
-	}
-	id, err := op.follow(ctx, application)
-	if err != nil {
-		return nil, err
-	}
-	return c.at(id.client), nil
+	return run(ctx, c, &verbAs, func(ctx context.Context, op *operation) (*Client, error) {
+		id, err := op.As(ctx, application)
+		if err != nil {
+			return nil, err
+		}
+		return c.as(id), nil
+	})
 }
 
-// clientOf returns a client with the rights of an application.
-func (v *Vault) clientOf(app *Application) (*Client, error) {
-	grant, err := access.New(accessRules(app.Rules), texts(app.Permissions))
-	if err != nil {
-		return nil, fmt.Errorf("vault: application %s: %w", app.ID, err)
-	}
-	return &Client{v: v, tenant: app.TenantID, grant: grant, permissions: app.Permissions, rules: app.Rules, app: app,
-		creator: app.ID, actor: app.ID, actorType: ActorApplication}, nil
-}
+// InTx returns a client that works in a transaction of the application, on a
+// connection that the application has opened to the vault's database:
+//
+//	tx, err := db.BeginTx(ctx, nil)
+//	defer tx.Rollback()
+//	card, err := c.InTx(tx).CreateToken(ctx, params)
+//	_, err = tx.ExecContext(ctx, `INSERT INTO orders (card) VALUES ($1)`, card.ID)
+//	err = tx.Commit()
+//
+// What the client does with tokens, sessions, applications, reactors, proxies and
+// the log is part of the transaction, log entries included: nothing of it is
+// there before the commit, nothing is left after a rollback, and its reads see
+// what the transaction has written. Whatever else a client can do fails with
+// [ErrInTx]: Once, React, InvokeProxy, RoundTripper, and what is about the tenant
+// itself.
+//
+// The transaction must be on the vault's database, else the first operation fails
+// with storage.ErrOtherDatabase, and it must be able to write. How durable its
+// commit is depends on the application's connection. An operation that is refused
+// leaves it usable; a conflict between transactions that the database reports is
+// returned, and the application repeats its transaction.
+//
+// The entry of a read is part of the transaction too, so that a rollback takes it
+// away although the program has seen the data. With Config.StrictReadLogs it is
+// written on a connection of the vault's own, where the storage can do that:
+// PostgreSQL can, SQLite cannot.
+//
+// What is changed is in force on every node, this one included, within a second
+// of the commit. Until then a rotation of the tenant's keys waits.
+//
+// On SQLite an operation takes the write lock, so begin the transaction with
+// _txlock=immediate. While it is open all other calls of the vault that write
+// wait, and so do reads, because of their entries; after 30 seconds they fail with
+// [ErrUnavailable]. That is also what happens to a call of another client than
+// this one in the middle of the transaction.
+//
+// The client is safe for concurrent use; the transaction itself is the
+// application's to use by one goroutine at a time.
+func (c *Client) InTx(tx *sql.Tx) *Client { return c.with(c.caller.InTx(tx)) }
 
 // Check reports whether the client holds a permission on anything at all:
 // nil, ErrForbidden, or ErrUnauthenticated when its key has died. Whether it
 // extends to a certain token is found out by the operation.
 func (c *Client) Check(ctx context.Context, permission Permission) error {
-	may, ofKind := sessionRights[permission]
-	if !ofKind {
-		_, err := c.begin(ctx, string(permission))
-		return err
-	}
-	op, err := c.begin(ctx, "")
-	if err != nil {
-		return err
-	}
-	return may(op)
-}
-
-// operation is one operation of a client in progress: whose it is, the keys it
-// works with, and when it began.
-type operation struct {
-	*Client
-	state *keyring.State[tenantDoc]
-	now   time.Time
-}
-
-// begin opens an operation: it finds out whether the client's key is still
-// good, whether it carries the permission at all (none is asked for with ""),
-// and under which keys the tenant's data is sealed.
-//
-// It is so small that it is inlined: the call is then on the caller's stack.
-func (c *Client) begin(ctx context.Context, permission string) (*operation, error) {
-	op := &operation{Client: c}
-	return op, op.admit(ctx, permission)
-}
-
-func (op *operation) admit(ctx context.Context, permission string) error {
-	if op.v.closed.Load() {
-		return ErrClosed // though what the caches hold would do for some operations
-	}
-	if op.tx != nil {
-		if err := op.bindTx(ctx); err != nil {
-			return err
+	return runErr(ctx, c, &verbCheck, func(_ context.Context, op *operation) error {
+		if may, ofKind := sessionRights[permission]; ofKind {
+			return may(op)
 		}
-	}
-	if err := op.renewRights(ctx); err != nil {
-		return err
-	}
-	if permission != "" && !op.grant.Has(permission) {
-		return errorf(ErrForbidden, "The permission %s is needed.", permission)
-	}
-	state, err := op.keys(ctx, false)
-	if err != nil {
-		return err
-	}
-	op.state, op.now = state, op.v.now()
-	return nil
+		return op.Require(string(permission))
+	})
 }
 
-// tenantID returns the tenant as the storage knows it.
-func (c *Client) tenantID() storage.ID { return storage.ID(c.tenant) }
-
-// change returns an empty change of the client's tenant.
-func (op *operation) change() *storage.Change {
-	ch := &storage.Change{}
-	op.start(ch)
-	return ch
+// run carries out a verb for the client. Every operation of a client begins here,
+// and its errors leave here.
+func run[T any](ctx context.Context, c *Client, verb *core.Verb, do func(context.Context, *operation) (T, error)) (T, error) {
+	out, err := core.Do(ctx, c.caller, verb, func(ctx context.Context, op *core.Op) (T, error) {
+		return do(ctx, &operation{op, c.v})
+	})
+	return out, public(err)
 }
 
-// start makes ch an empty change of the client's tenant.
-func (op *operation) start(ch *storage.Change) {
-	*ch = storage.Change{Tenant: op.tenantID(), Now: op.now}
-	if op.state != nil {
-		// What is sealed under these keys must not be written when they may
-		// have been replaced.
-		ch.Before = op.state.WriteBefore()
-	}
-}
-
-// refresh lets a long operation go on under keys that are not too old.
-func (op *operation) refresh(ctx context.Context) error {
-	state, err := op.keys(ctx, false)
-	if err == nil {
-		op.state = state
-	}
+// runErr is run for a verb that gives nothing but an error.
+func runErr(ctx context.Context, c *Client, verb *core.Verb, do func(context.Context, *operation) error) error {
+	_, err := run(ctx, c, verb, func(ctx context.Context, op *operation) (struct{}, error) { return struct{}{}, do(ctx, op) })
 	return err
 }
 
-// write applies a change. Inside Once it waits instead, to be committed together
-// with the answer; but work with effects outside of the database may let out
-// what it read before that, so its entries of reads are written at once.
-//
-// An operation may have taken longer than keys may be used. Then the database
-// refuses its change, and it is sealed again under keys that are read now.
-func (op *operation) write(ctx context.Context, ch *storage.Change) error {
-	if op.tx != nil {
-		return op.writeInTx(ctx, ch)
-	}
-	if op.pending != nil && !(ch.Relaxed && op.pending.leased) {
-		op.pending.add(ch, op.state.Ring)
-		return nil
-	}
-	if ch.Relaxed && op.v.cfg.StrictReadLogs {
-		ch.Relaxed = false
-	}
-	written, err := roomToWrite(ctx, ch)
-	if err != nil {
-		return err
-	}
-	defer written()
-	for range maxAttempts {
-		err := op.v.store.Write(ctx, ch)
-		if !errors.Is(err, storage.ErrLate) {
-			return err
-		}
-		if err := op.renew(ctx, ch); err != nil {
-			return err
-		}
-	}
-	return errFaster
+// operation is an operation of a client in progress, and the vault that it is
+// part of.
+type operation struct {
+	*core.Op
+	v *Vault
 }
 
-// renew seals a change again under keys that are not too old, and gives it the
-// time that these have.
-func (op *operation) renew(ctx context.Context, ch *storage.Change) error {
-	from := op.state.Ring
-	if err := op.refresh(ctx); err != nil {
-		return err
-	}
-	return op.reseal(ch, from)
+// again returns a new operation of the same caller: see [core.Op.Again].
+func (op *operation) again(ctx context.Context, permission string) (*operation, error) {
+	next, err := op.Again(ctx, permission)
+	return &operation{next, op.v}, err
 }
 
-// reseal seals a change, which was sealed with another ring, under the keys of
-// the operation.
-func (op *operation) reseal(ch *storage.Change, from *seal.Ring) error {
-	r := sealed.Resealer{Tenant: op.tenant, From: from, To: op.state.Ring}
-	if err := r.Change(ch); err != nil {
-		return fmt.Errorf("vault: %w", err)
-	}
-	ch.Before = op.state.WriteBefore()
-	return nil
-}
-
-// afterwards runs f now, or inside Once when the change that came before is
-// committed. It is for forgetting what a change has made untrue.
-func (op *operation) afterwards(f func()) {
-	if op.pending != nil {
-		op.pending.afterwards(f)
-		return
-	}
-	f()
-}
-
-// seal encrypts for a place of this tenant.
-func (op *operation) seal(p *seal.Place, plain []byte) ([]byte, error) {
-	p.Tenant = op.tenant
-	return op.state.Ring.Seal(p, plain)
-}
-
-// open decrypts what was sealed for a place of this tenant. A key that the
-// ring does not know may be younger than the ring: then the ring is read again.
-func (op *operation) open(ctx context.Context, p *seal.Place, version int, sealed []byte) ([]byte, error) {
-	p.Tenant = op.tenant
-	plain, err := op.state.Ring.Open(p, version, sealed)
-	if errors.Is(err, seal.ErrNoKey) {
-		if op.state, err = op.keys(ctx, true); err != nil {
-			return nil, err
-		}
-		plain, err = op.state.Ring.Open(p, version, sealed)
-	}
-	if err != nil {
-		// Joined first, because what goes to Errorf piece by piece goes to the heap,
-		// and with it the place of everything that does open.
-		return nil, fmt.Errorf("%s: %w", "vault: "+p.Field+" of "+p.Entity+" "+p.ID, err)
-	}
-	return plain, nil
-}
-
-// retryStale runs an operation that reads, computes and writes, again when the
-// rows were changed by others in between, or the keys grew too old.
-func retryStale[T any](do func() (T, error)) (T, error) {
-	for attempt := 1; ; attempt++ {
-		out, err := do()
-		again := errors.Is(err, storage.ErrStale) || errors.Is(err, storage.ErrLate)
-		if !again || attempt == maxAttempts {
-			return out, err
-		}
-	}
-}
-
-// maxAttempts bounds how often a write is computed again because others were
-// faster. Each lost attempt means that another's succeeded.
-const maxAttempts = 100
+// client returns the caller of the operation as a client.
+func (op *operation) client() *Client { return &Client{op.v, op.Caller} }

@@ -11,7 +11,9 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/budget"
+	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/expr"
+	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -32,17 +34,11 @@ const detokenizedAtOnce = 16
 // is not evaluated again. At most 100 distinct tokens can be used at once. An
 // id that does not exist is an [InvalidError] that names it.
 func (c *Client) Detokenize(ctx context.Context, document any) (JSON, error) {
-	return observed(ctx, c, callRead, func(ctx context.Context) (JSON, error) { return c.detokenizeAll(ctx, document) })
+	return run(ctx, c, &verbDetokenize, func(ctx context.Context, op *operation) (JSON, error) { return op.detokenizeAll(ctx, document) })
 }
 
-func (c *Client) detokenizeAll(ctx context.Context, document any) (JSON, error) {
-	op, err := c.begin(ctx, access.TokenUse)
-	if err != nil {
-		return nil, err
-	}
-	ctx, leave := op.enter(ctx)
-	defer leave()
-	doc, err := op.document(ctx, document)
+func (op *operation) detokenizeAll(ctx context.Context, document any) (JSON, error) {
+	doc, err := op.Document(ctx, plainJSON(document))
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +57,7 @@ func (c *Client) detokenizeAll(ctx context.Context, document any) (JSON, error) 
 func (op *operation) detokenize(ctx context.Context, doc jsonx.Value, root string) (jsonx.Value, error) {
 	tree, err := expr.CompileTokenTree(doc)
 	if err != nil {
-		return doc, invalidErr(err)
+		return doc, fault.Input(err)
 	}
 	if !tree.HasExpressions() {
 		return doc, nil
@@ -75,7 +71,7 @@ func (op *operation) detokenize(ctx context.Context, doc jsonx.Value, root strin
 	}
 	out, err := tree.Eval(used.env(ctx, doc.Size()))
 	if err != nil {
-		return doc, invalidErr(err)
+		return doc, fault.Input(err)
 	}
 	return out, nil
 }
@@ -91,11 +87,11 @@ type usedToken struct {
 
 // logUses logs that tokens are used.
 func (op *operation) logUses(ctx context.Context, used usedTokens, ids []string) error {
-	seen := make([]entity, len(ids))
+	seen := make([]core.Entity, len(ids))
 	for i, id := range ids {
 		seen[i] = used[id].entity()
 	}
-	return op.logReads(ctx, audit.Use, seen...)
+	return op.LogReads(ctx, audit.Use, seen...)
 }
 
 // expressions are what is to be detokenized: a document, or a body.
@@ -110,7 +106,7 @@ type expressions interface {
 func (op *operation) findTokens(ctx context.Context, from expressions, root string) (usedTokens, []string, error) {
 	ids := expr.DistinctIDs(from.Refs())
 	if len(ids) > maxDetokenized {
-		return nil, nil, invalid("", "must not name more than %d tokens in one request", maxDetokenized)
+		return nil, nil, fault.Field("", "must not name more than %d tokens in one request", maxDetokenized)
 	}
 	if err := admission.Of(ctx).Count(len(ids) - 1); err != nil {
 		return nil, nil, err
@@ -125,8 +121,8 @@ func (op *operation) findTokens(ctx context.Context, from expressions, root stri
 		for i := range rows {
 			size += len(rows[i].Body)
 		}
-		if most := op.maxPageBytes(); size > most && len(ids) > 1 {
-			return nil, nil, invalid("", "must not name tokens with more than %d bytes in all", most)
+		if most := op.MaxPageBytes(); size > most && len(ids) > 1 {
+			return nil, nil, fault.Field("", "must not name tokens with more than %d bytes in all", most)
 		}
 		if err := op.use(ctx, rows, used); err != nil {
 			return nil, nil, err
@@ -159,7 +155,7 @@ func missingTokens(from expressions, missing []string, root string) error {
 			}
 		}
 	}
-	return asInvalid(bad)
+	return fault.Of(bad)
 }
 
 // isPath reports whether a text can be a path into a token: names with dots
@@ -179,12 +175,12 @@ const rootPath = "$"
 // use opens rows for expressions, if token:use allows it for each.
 func (op *operation) use(ctx context.Context, rows []storage.Token, used usedTokens) error {
 	for i := range rows {
-		if expiredRow(&rows[i], op.now) {
+		if expiredRow(&rows[i], op.Now) {
 			continue
 		}
-		transform, ok := op.grant.Decide(access.TokenUse, rows[i].ID, rows[i].Containers)
+		transform, ok := op.Grant().Decide(access.TokenUse, rows[i].ID, rows[i].Containers)
 		if !ok || transform == access.Redact {
-			return errForbiddenToken(access.TokenUse)
+			return fault.PermissionOnToken(access.TokenUse)
 		}
 		t, err := op.openToken(ctx, &rows[i])
 		if err != nil {

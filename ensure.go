@@ -11,6 +11,8 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/audit"
+	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -37,7 +39,7 @@ func keepNameKey(rec, old *storage.Record) {
 func checkName(name string) error {
 	bad := &form.Problems{}
 	form.CheckName(bad, "name", name)
-	return asInvalid(bad)
+	return fault.Of(bad)
 }
 
 // named returns the record with exactly this name, or nil. Of several it is the
@@ -72,8 +74,8 @@ func (k *recordKind[T]) ensure(ctx context.Context, op *operation, name string, 
 	if err := checkName(name); err != nil {
 		return nil, err
 	}
-	for range maxAttempts {
-		rec, err := named(ctx, op.db(), op.tenantID(), k.name, name)
+	for range core.MaxAttempts {
+		rec, err := named(ctx, op.DB(), op.TenantID(), k.name, name)
 		if err != nil {
 			return nil, err
 		}
@@ -84,12 +86,12 @@ func (k *recordKind[T]) ensure(ctx context.Context, op *operation, name string, 
 		if err != nil {
 			return nil, err
 		}
-		item, err = k.createAs(ctx, op, item, nameKey(op.tenant, k.name, name))
+		item, err = k.createAs(ctx, op, item, nameKey(op.Tenant(), k.name, name))
 		if !errors.Is(err, storage.ErrExists) {
 			return item, err
 		}
 	}
-	return nil, errFaster
+	return nil, fault.ErrFaster
 }
 
 // shown opens a record for a caller, and logs that it was read.
@@ -101,7 +103,7 @@ func (k *recordKind[T]) shown(ctx context.Context, op *operation, rec *storage.R
 	if err := k.show(ctx, op, item); err != nil {
 		return nil, err
 	}
-	return item, op.logReads(ctx, audit.Read, entity{k.name, uuid.UUID(rec.ID).String()})
+	return item, op.LogReads(ctx, audit.Read, core.Entity{Type: k.name, ID: uuid.UUID(rec.ID).String()})
 }
 
 // EnsureTenant returns the tenant that was created under a name, and creates it
@@ -113,9 +115,9 @@ func (k *recordKind[T]) shown(ctx context.Context, op *operation, rec *storage.R
 // change it, and must not get what the program keeps for another tenant.
 func (v *Vault) EnsureTenant(ctx context.Context, name string) (*Tenant, error) {
 	if err := checkName(name); err != nil {
-		return nil, err
+		return nil, public(err)
 	}
-	for range maxAttempts {
+	for range core.MaxAttempts {
 		rec, err := v.store.Lookup(ctx, tenantKey(name))
 		found := err == nil
 		if err != nil && !errors.Is(err, storage.ErrNotFound) {
@@ -132,7 +134,7 @@ func (v *Vault) EnsureTenant(ctx context.Context, name string) (*Tenant, error) 
 			return t, err
 		}
 	}
-	return nil, errFaster
+	return nil, fault.ErrFaster
 }
 
 // EnsureApplication returns the application that has the name of p, and creates
@@ -145,21 +147,18 @@ func (v *Vault) EnsureTenant(ctx context.Context, name string) (*Tenant, error) 
 // ErrConflict. Key is set only in the answer that created it; [Client.As] needs
 // none.
 func (c *Client) EnsureApplication(ctx context.Context, p ApplicationParams) (*Application, error) {
-	op, err := c.begin(ctx, access.ApplicationRead)
-	if err != nil {
-		return nil, err
-	}
-	app, err := applications.ensure(ctx, op, p.Name, func() (*Application, error) {
-		creating, err := c.begin(ctx, access.ApplicationCreate)
-		if err != nil {
-			return nil, err
+	return run(ctx, c, &verbEnsureApplication, func(ctx context.Context, op *operation) (*Application, error) {
+		app, err := applications.ensure(ctx, op, p.Name, func() (*Application, error) {
+			if err := op.Require(access.ApplicationCreate); err != nil {
+				return nil, err
+			}
+			return op.newApplication(p)
+		})
+		if err == nil && p.Type != "" && app.Type != p.Type {
+			return nil, fault.New(ErrConflict, "There is an application of this name that has another type.")
 		}
-		return creating.newApplication(p)
+		return app, err
 	})
-	if err == nil && p.Type != "" && app.Type != p.Type {
-		return nil, errorf(ErrConflict, "There is an application of this name that has another type.")
-	}
-	return app, err
 }
 
 // EnsureReactor returns the reactor that has the name of p, and creates it when
@@ -167,16 +166,13 @@ func (c *Client) EnsureApplication(ctx context.Context, p ApplicationParams) (*A
 // missing). Programs that start together get the same one. A reactor that exists
 // is returned as it is, whatever else p says: [Client.ReplaceReactor] changes it.
 func (c *Client) EnsureReactor(ctx context.Context, p ReactorParams) (*Reactor, error) {
-	op, err := c.begin(ctx, access.ReactorRead)
-	if err != nil {
-		return nil, err
-	}
-	return reactors.ensure(ctx, op, p.Name, func() (*Reactor, error) {
-		creating, err := c.begin(ctx, access.ReactorCreate)
-		if err != nil {
-			return nil, err
-		}
-		return creating.newReactor(ctx, &p)
+	return run(ctx, c, &verbEnsureReactor, func(ctx context.Context, op *operation) (*Reactor, error) {
+		return reactors.ensure(ctx, op, p.Name, func() (*Reactor, error) {
+			if err := op.Require(access.ReactorCreate); err != nil {
+				return nil, err
+			}
+			return op.newReactor(ctx, &p)
+		})
 	})
 }
 
@@ -185,16 +181,13 @@ func (c *Client) EnsureReactor(ctx context.Context, p ReactorParams) (*Reactor, 
 // that start together get the same one, with the same key. A proxy that exists is
 // returned as it is, whatever else p says: [Client.ReplaceProxy] changes it.
 func (c *Client) EnsureProxy(ctx context.Context, p ProxyParams) (*Proxy, error) {
-	op, err := c.begin(ctx, access.ProxyRead)
-	if err != nil {
-		return nil, err
-	}
-	return proxies.ensure(ctx, op, p.Name, func() (*Proxy, error) {
-		creating, err := c.begin(ctx, access.ProxyCreate)
-		if err != nil {
-			return nil, err
-		}
-		return creating.newProxy(ctx, &p)
+	return run(ctx, c, &verbEnsureProxy, func(ctx context.Context, op *operation) (*Proxy, error) {
+		return proxies.ensure(ctx, op, p.Name, func() (*Proxy, error) {
+			if err := op.Require(access.ProxyCreate); err != nil {
+				return nil, err
+			}
+			return op.newProxy(ctx, &p)
+		})
 	})
 }
 

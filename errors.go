@@ -1,14 +1,10 @@
 package vault
 
 import (
-	"context"
 	"errors"
-	"fmt"
-	"time"
 
+	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
-	"github.com/seed-72ea4aab/vault/script"
-	"github.com/seed-72ea4aab/vault/storage"
 )
 
 // Errors that operations return; use errors.Is. An error's text
@@ -16,57 +12,62 @@ import (
 // a value that a caller sent or that the vault keeps.
 var (
 	// ErrInvalid means that the input breaks a rule; see [InvalidError].
-	ErrInvalid = errors.New("invalid input")
+	ErrInvalid = fault.ErrInvalid
 	// ErrUnauthenticated means that the key is missing, unknown, expired or revoked.
-	ErrUnauthenticated = errors.New("the API key is missing, unknown, expired or revoked")
+	ErrUnauthenticated = fault.ErrUnauthenticated
 	// ErrForbidden means that the caller is known but has no right to this.
-	ErrForbidden = errors.New("the caller has no permission for this")
+	ErrForbidden = fault.ErrForbidden
 	// ErrNotFound means that the caller's tenant has no such entity. An entity
 	// of another tenant gives the same error.
-	ErrNotFound = errors.New("not found")
+	ErrNotFound = fault.ErrNotFound
 	// ErrConflict means that something unique is taken or was used up: a token
 	// id, a session's nonce, an idempotency key whose request is under way.
-	ErrConflict = errors.New("conflict")
+	ErrConflict = fault.ErrConflict
 	// ErrInProgress means that a request with the same idempotency key is under
 	// way. When it has succeeded, asking again gives its answer. It matches
 	// ErrConflict.
-	ErrInProgress = errorf(ErrConflict, "A request with this idempotency key is being processed.")
+	ErrInProgress = fault.ErrInProgress
 	// ErrWithdrawn means that the answer which an idempotency key keeps is not given
 	// any more: a token that the run used is gone, or the cvc that it saw. The run
 	// is not repeated. It matches ErrConflict.
-	ErrWithdrawn = errorf(ErrConflict, "The stored answer was withdrawn.")
+	ErrWithdrawn = fault.ErrWithdrawn
 	// ErrTooLarge means that the input is over a limit of size.
-	ErrTooLarge = errors.New("too large")
+	ErrTooLarge = fault.ErrTooLarge
 	// ErrBusy means that a limit on work under way is reached; try again later.
-	ErrBusy = script.ErrBusy
+	ErrBusy = fault.ErrBusy
 	// ErrUnavailable means that the vault cannot serve this now, though it could
 	// at another time. Try again after a moment. Nothing was changed; only when the
 	// connection to the database was lost during a write, and could not be replaced
 	// in time, is that not known. The error says so then, and the same key of
 	// [Client.Once] finds out.
-	ErrUnavailable = storage.ErrUnavailable
+	ErrUnavailable = fault.ErrUnavailable
 	// ErrCode means that reactor or transform code does not compile, throws
 	// while it is loaded, or exports no function.
-	ErrCode = script.ErrInvalid
+	ErrCode = fault.ErrCode
 	// ErrTimeout means that the destination of a proxy did not answer in time, or
 	// that code of the tenant was stopped at the end of its time. When the time of
 	// the caller's own context is over, the error is [context.DeadlineExceeded]
 	// instead.
-	ErrTimeout = script.ErrTimeout
+	ErrTimeout = fault.ErrTimeout
 	// ErrUnreachable means that the destination of a proxy could not be reached,
 	// or that its response cannot be used.
-	ErrUnreachable = errors.New("the destination could not be reached")
+	ErrUnreachable = fault.ErrUnreachable
 	// ErrNoRuntime means that code cannot run, because [Config].Runtime is not
 	// set.
-	ErrNoRuntime = errors.New("vault: Config.Runtime is not set, so code cannot run")
+	ErrNoRuntime = fault.ErrNoRuntime
 	// ErrWrongKey means that the database was sealed under another master key.
-	ErrWrongKey = errors.New("vault: this is not the master key that the database was encrypted with")
+	ErrWrongKey = fault.ErrWrongKey
 	// ErrKeyUnavailable means that the master key neither opened what it had to
 	// nor what it had just sealed itself, or sealed nothing: the service that
 	// keeps it is down, or denies us its use. The error wraps the key's own.
-	ErrKeyUnavailable = errors.New("vault: the master key does not work")
+	ErrKeyUnavailable = fault.ErrKeyUnavailable
 	// ErrClosed means that the vault has been closed.
-	ErrClosed = storage.ErrClosed
+	ErrClosed = fault.ErrClosed
+	// ErrInTx means that an operation cannot be part of a transaction of the
+	// application: see [Client.InTx].
+	ErrInTx = fault.ErrInTx
+	// ErrWebhook means that a request is not a callback of a vault, or an old one.
+	ErrWebhook = fault.ErrWebhook
 )
 
 // InvalidError says what is wrong with an input. It matches ErrInvalid.
@@ -95,81 +96,45 @@ func (e *ConflictError) Error() string { return form.Describe("conflict", e.Fiel
 // Is matches ErrConflict.
 func (e *ConflictError) Is(target error) bool { return target == ErrConflict }
 
-// asInvalid returns what was found wrong with an input as an error; nil when
-// nothing was. The two types are the same struct, so that rooms behind this one
-// can collect problems and callers still find them in a public type.
-func asInvalid(bad *form.Problems) error {
-	if !bad.Any() {
+// public returns an error of a room in the types of this package. It is called
+// where an operation returns to its caller.
+func public(err error) error {
+	switch e := err.(type) { //nolint:errorlint // wrapped ones are looked for below
+	case nil:
 		return nil
+	case *fault.Invalid:
+		return (*InvalidError)(e)
+	case *fault.Conflict:
+		return (*ConflictError)(e)
 	}
-	return (*InvalidError)(bad)
+	if e, ok := errors.AsType[*fault.Invalid](err); ok {
+		return &publicError{err, (*InvalidError)(e)}
+	}
+	if e, ok := errors.AsType[*fault.Conflict](err); ok {
+		return &publicError{err, (*ConflictError)(e)}
+	}
+	return err
 }
 
-// invalid returns an InvalidError about one field.
-func invalid(path, format string, args ...any) error {
-	bad := &form.Problems{}
-	bad.Add(path, format, args...)
-	return asInvalid(bad)
-}
+// publicError is an error that wraps one of a room, and the same in a type of
+// this package.
+type publicError struct{ err, public error }
 
-// invalidErr returns what a parser said as an InvalidError about the whole
-// input.
-func invalidErr(err error) error {
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return err // the caller has gone: the input may be right
-	}
-	bad := &form.Problems{}
-	bad.AddErr("", err)
-	return asInvalid(bad)
-}
+func (e *publicError) Error() string   { return e.err.Error() }
+func (e *publicError) Unwrap() []error { return []error{e.public, e.err} }
 
-// callerLeft returns the error of a context that has ended, or whose time is over
-// though its timer has not told so yet: connections watch the same deadline. It
-// is nil for one that goes on.
-func callerLeft(ctx context.Context) error {
-	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
-		return context.DeadlineExceeded
+// internal returns an error that this package gave to a caller in the types of
+// rooms.
+func internal(err error) error {
+	if e, ok := errors.AsType[*InvalidError](err); ok {
+		return (*fault.Invalid)(e)
 	}
-	return ctx.Err()
-}
-
-// underPath puts what is wrong with an input under the path of a field. Other
-// errors stay as they are.
-func underPath(path string, err error) error {
-	inner, ok := errors.AsType[*InvalidError](err)
-	if !ok {
-		return err
+	if e, ok := errors.AsType[*ConflictError](err); ok {
+		return (*fault.Conflict)(e)
 	}
-	bad := &form.Problems{}
-	bad.AddAll(path, inner.Fields)
-	return asInvalid(bad)
+	return err
 }
 
 // fieldsOf returns what an error says of the fields of an input; nil when it is
 // about something else.
-func fieldsOf(err error) map[string][]string {
-	if bad, ok := errors.AsType[*InvalidError](err); ok {
-		return bad.Fields
-	}
-	return nil
-}
-
-// kindError is an error of a known kind with a text of its own.
-type kindError struct {
-	kind error
-	text string
-}
-
-func (e *kindError) Error() string { return e.text }
-func (e *kindError) Unwrap() error { return e.kind }
-
-// errorf returns an error that matches kind and reads as the text says.
-func errorf(kind error, format string, args ...any) error {
-	return &kindError{kind, fmt.Sprintf(format, args...)}
-}
-
-// asConflict returns the guard that refused a change.
-func asConflict(err error) (*storage.Conflict, bool) {
-	var c *storage.Conflict
-	return c, errors.As(err, &c)
-}
+func fieldsOf(err error) map[string][]string { return fault.Fields(internal(err)) }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/audit"
+	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
 )
 
@@ -71,7 +73,7 @@ func (p *ExplainParams) check() error {
 		bad.AddAll("", problems)
 		p.Containers = clean
 	}
-	return asInvalid(bad)
+	return fault.Of(bad)
 }
 
 // Explanation says what a key may do, and how that was decided.
@@ -144,12 +146,12 @@ var ruleOutcomes = [...]RuleOutcome{
 // session:read too). It asks the same rules in the same order as the operation
 // itself. An application or session that is unknown is ErrNotFound.
 func (c *Client) Explain(ctx context.Context, p ExplainParams) (*Explanation, error) {
-	op, err := c.begin(ctx, access.ApplicationRead)
-	if err != nil {
-		return nil, err
-	}
-	if p.TokenID != "" && op.grant != trusted {
-		return nil, errorf(ErrForbidden, "Only the tenant itself may ask about a token; ask about containers.")
+	return run(ctx, c, &verbExplain, func(ctx context.Context, op *operation) (*Explanation, error) { return op.explain(ctx, p) })
+}
+
+func (op *operation) explain(ctx context.Context, p ExplainParams) (*Explanation, error) {
+	if p.TokenID != "" && !op.IsOwner() {
+		return nil, fault.New(ErrForbidden, "Only the tenant itself may ask about a token; ask about containers.")
 	}
 	if err := p.check(); err != nil {
 		return nil, err
@@ -158,21 +160,21 @@ func (c *Client) Explain(ctx context.Context, p ExplainParams) (*Explanation, er
 	if err != nil {
 		return nil, err
 	}
-	seen := []entity{holder.entity}
+	seen := []core.Entity{holder.entity}
 	if p.TokenID != "" {
 		token, err := op.tokenRow(ctx, p.TokenID)
 		if err != nil {
 			return nil, err
 		}
 		p.Containers = token.Containers
-		seen = append(seen, entity{token.Type, token.ID})
+		seen = append(seen, core.Entity{Type: token.Type, ID: token.ID})
 	}
-	return holder.explain(&p), op.logReads(ctx, audit.Read, seen...)
+	return holder.explain(&p), op.LogReads(ctx, audit.Read, seen...)
 }
 
 // ruleHolder is whose rules are explained.
 type ruleHolder struct {
-	entity entity
+	entity core.Entity
 	of     RuleHolder
 	grant  *access.Grant
 	rules  [][]AccessRule // its own, and those of its authorizer
@@ -183,34 +185,34 @@ func (op *operation) ruleHolder(ctx context.Context, p *ExplainParams) (*ruleHol
 	if p.SessionID != (uuid.UUID{}) {
 		return op.sessionHolder(ctx, p.SessionID)
 	}
-	id, err := op.readApplication(ctx, p.ApplicationID)
+	id, err := op.Holder(ctx, p.ApplicationID)
 	if err != nil {
 		return nil, err
 	}
-	h := &ruleHolder{entity: entity{kindApplication, p.ApplicationID.String()}, of: HolderApplication,
-		grant: id.client.grant, rules: [][]AccessRule{id.client.rules}}
-	if id.live(op.now) != nil {
+	h := &ruleHolder{entity: core.Entity{Type: kindApplication, ID: p.ApplicationID.String()}, of: HolderApplication,
+		grant: id.Grant(), rules: [][]AccessRule{rulesOf(id.Rules())}}
+	if id.Live(op.Now) != nil {
 		h.ended = "The application has expired."
 	}
 	return h, nil
 }
 
 func (op *operation) sessionHolder(ctx context.Context, id uuid.UUID) (*ruleHolder, error) {
-	if !op.grant.Has(access.SessionRead) {
-		return nil, errorf(ErrForbidden, "The permission %s is needed.", access.SessionRead)
+	if !op.Grant().Has(access.SessionRead) {
+		return nil, fault.New(ErrForbidden, "The permission %s is needed.", access.SessionRead)
 	}
-	rec, err := op.record(ctx, kindSession, id)
+	rec, err := op.Record(ctx, kindSession, id)
 	if err != nil {
 		return nil, err
 	}
-	var s session
-	if err := op.openRecord(ctx, rec, &s); err != nil {
+	var s core.Session
+	if err := op.OpenRecord(ctx, rec, &s); err != nil {
 		return nil, err
 	}
-	h := &ruleHolder{entity: entity{kindSession, id.String()}, of: HolderSession, grant: new(access.Grant)}
-	is, err := op.identifySession(ctx, rec)
+	h := &ruleHolder{entity: core.Entity{Type: kindSession, ID: id.String()}, of: HolderSession, grant: new(access.Grant)}
+	is, err := op.IdentifySession(ctx, rec)
 	switch {
-	case errors.Is(err, ErrUnauthenticated) || err == nil && is.live(op.now) != nil:
+	case errors.Is(err, ErrUnauthenticated):
 		h.ended = "The session has ended."
 		return h, nil //nolint:nilerr // that it has ended is the answer
 	case err != nil:
@@ -219,15 +221,15 @@ func (op *operation) sessionHolder(ctx context.Context, id uuid.UUID) (*ruleHold
 		h.ended = "The session has not been authorized."
 		return h, nil
 	}
-	h.grant, h.rules = is.client.grant, [][]AccessRule{s.Rules}
+	h.grant, h.rules = is.Grant(), [][]AccessRule{rulesOf(s.Rules)}
 	if s.AuthorizerKey == "" {
 		return h, nil
 	}
-	authorizer, err := op.readApplication(ctx, s.AuthorizedBy)
+	authorizer, err := op.Holder(ctx, s.AuthorizedBy)
 	if err != nil {
 		return nil, err
 	}
-	h.rules = append(h.rules, authorizer.client.rules)
+	h.rules = append(h.rules, rulesOf(authorizer.Rules()))
 	return h, nil
 }
 

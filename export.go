@@ -7,6 +7,8 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/audit"
+	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/find"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -29,33 +31,36 @@ type ExportOptions struct {
 // after an error; tokens that are created meanwhile may come last.
 func (c *Client) Export(ctx context.Context, opts ExportOptions) iter.Seq2[TokenParams, error] {
 	return func(yield func(TokenParams, error) bool) {
-		if err := c.byItself("Export"); err != nil {
-			yield(TokenParams{}, err)
-			return
-		}
-		ctx, cancel := context.WithCancel(ctx)
-		e := &exporter{client: c, asked: exportQuery(opts), pages: make(chan exportPage)}
-		go e.run(ctx)
-		defer func() {
-			cancel()
-			for range e.pages { // until it has ended
-			}
-		}()
-		for page := range e.pages {
-			if page.err != nil {
-				yield(TokenParams{}, page.err)
-				return
-			}
-			for i := range page.tokens {
-				if !yield(page.tokens[i], nil) {
-					return
-				}
-			}
-		}
-		if err := ctx.Err(); err != nil {
+		err := runErr(ctx, c, &verbExport, func(ctx context.Context, op *operation) error {
+			return op.export(ctx, opts, func(p TokenParams) bool { return yield(p, nil) })
+		})
+		if err != nil {
 			yield(TokenParams{}, err)
 		}
 	}
+}
+
+// export yields tokens until yield returns false.
+func (op *operation) export(ctx context.Context, opts ExportOptions, yield func(TokenParams) bool) error {
+	ctx, cancel := context.WithCancel(ctx)
+	e := &exporter{op: op, asked: exportQuery(opts), pages: make(chan exportPage)}
+	go e.run(ctx)
+	defer func() {
+		cancel()
+		for range e.pages { // until it has ended
+		}
+	}()
+	for page := range e.pages {
+		if page.err != nil {
+			return page.err
+		}
+		for i := range page.tokens {
+			if !yield(page.tokens[i]) {
+				return nil
+			}
+		}
+	}
+	return ctx.Err()
 }
 
 // exportQuery is the list of tokens that an export goes through.
@@ -68,8 +73,8 @@ func (q *exportQuery) binding() []string { return []string{"export", q.Query} }
 // condition reads the query. Whoever may see all of a token in clear may also look
 // for it by its data.
 func (q *exportQuery) condition(ctx context.Context, op *operation) (storage.And, access.Transform, error) {
-	if !op.grant.Shows(access.TokenUse, access.Reveal) {
-		return nil, access.Reveal, errorf(ErrForbidden, "An export needs token:use with the transform reveal.")
+	if !op.Grant().Shows(access.TokenUse, access.Reveal) {
+		return nil, access.Reveal, fault.New(ErrForbidden, "An export needs token:use with the transform reveal.")
 	}
 	if q.Query == "" {
 		return nil, access.Reveal, nil
@@ -81,9 +86,9 @@ func (q *exportQuery) condition(ctx context.Context, op *operation) (storage.And
 // exporter reads pages ahead of the loop that they are for. While the entries of
 // a page are written, the next one is read.
 type exporter struct {
-	client *Client
-	asked  exportQuery
-	pages  chan exportPage
+	op    *operation
+	asked exportQuery
+	pages chan exportPage
 }
 
 // exportPage is tokens whose use is in the log when logged is closed.
@@ -130,55 +135,55 @@ func (e *exporter) run(ctx context.Context) {
 // read reads a page and has its entries written. It reports whether there may be
 // another page.
 func (e *exporter) read(ctx context.Context, page *exportPage, walk *find.Walk, last *storage.ID) (more bool) {
-	op, err := e.client.begin(ctx, access.TokenUse)
+	op, err := e.op.again(ctx, access.TokenUse)
 	if err != nil {
 		page.err = err
 		close(page.logged)
 		return false
 	}
-	inside, leave := op.enter(ctx)
-	var seen []entity
+	inside, leave := op.Enter(ctx)
+	var seen []core.Entity
 	seen, more, page.err = e.open(inside, op, page, walk, last)
 	go func() {
 		defer close(page.logged)
 		defer leave()
 		if page.err == nil {
-			page.err = op.logReads(inside, audit.Use, seen...)
+			page.err = op.LogReads(inside, audit.Use, seen...)
 		}
 	}()
 	return more
 }
 
 // open reads a page of tokens in clear, and moves last to its end.
-func (e *exporter) open(ctx context.Context, op *operation, page *exportPage, walk *find.Walk, last *storage.ID) (seen []entity, more bool, err error) {
+func (e *exporter) open(ctx context.Context, op *operation, page *exportPage, walk *find.Walk, last *storage.ID) (seen []core.Entity, more bool, err error) {
 	where, err := op.find(ctx, &e.asked)
 	if err != nil {
 		return nil, false, err
 	}
 	room := admission.Of(ctx)
 	room.Rest()
-	if err := hold(ctx, copyTimes*exportBytes); err != nil {
+	if err := core.Hold(ctx, core.CopyTimes*exportBytes); err != nil {
 		return nil, false, err
 	}
 	rows, more, err := find.Next(walk, func(limit int) ([]storage.Token, error) {
-		rows, _, err := op.db().ListTokens(ctx, storage.TokenFilter{
-			Tenant: op.tenantID(), Where: where, Now: op.now, Before: *last, OldestFirst: true, Limit: limit, MaxBytes: exportBytes,
+		rows, _, err := op.DB().ListTokens(ctx, storage.TokenFilter{
+			Tenant: op.TenantID(), Where: where, Now: op.Now, Before: *last, OldestFirst: true, Limit: limit, MaxBytes: exportBytes,
 		})
 		return rows, err
 	})
 	if err != nil || len(rows) == 0 {
 		return nil, false, err
 	}
-	room.Free(copyTimes * (exportBytes - sizeOf(rows)))
+	room.Free(core.CopyTimes * (exportBytes - sizeOf(rows)))
 	*last = rows[len(rows)-1].Ord
-	page.tokens, seen = make([]TokenParams, 0, len(rows)), make([]entity, 0, len(rows))
+	page.tokens, seen = make([]TokenParams, 0, len(rows)), make([]core.Entity, 0, len(rows))
 	for i := range rows {
 		if i%manyRows == 0 {
-			if err := turn(ctx); err != nil {
+			if err := core.Turn(ctx); err != nil {
 				return nil, false, err
 			}
 		}
-		transform, ok := op.grant.Decide(access.TokenUse, rows[i].ID, rows[i].Containers)
+		transform, ok := op.Grant().Decide(access.TokenUse, rows[i].ID, rows[i].Containers)
 		if !ok || transform != access.Reveal {
 			continue // the condition and the rules disagree: show nothing
 		}

@@ -12,7 +12,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -54,16 +55,12 @@ const sinceCursor = "since:"
 // has deleted meanwhile are gone.
 func (c *Client) FollowLogs(ctx context.Context, cursor string) iter.Seq2[*LogBatch, error] {
 	return func(yield func(*LogBatch, error) bool) {
-		if err := c.outsideTx("FollowLogs"); err != nil {
-			yield(nil, err)
-			return
-		}
 		for first := true; ; first = false {
 			wait := followWait
 			if first {
 				wait = 0
 			}
-			batch, err := c.NextLogs(ctx, cursor, wait)
+			batch, err := c.nextLogs(ctx, &verbFollowLogs, cursor, wait)
 			if err != nil {
 				yield(nil, err)
 				return
@@ -99,7 +96,7 @@ func (f *followers) enter(tenant uuid.UUID) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.waiting[tenant] >= MaxFollowers {
-		return errorf(ErrBusy, "This tenant has %d followers of its log already; try again later.", MaxFollowers)
+		return fault.New(ErrBusy, "This tenant has %d followers of its log already; try again later.", MaxFollowers)
 	}
 	if f.waiting == nil {
 		f.waiting = map[uuid.UUID]int{}
@@ -123,22 +120,23 @@ func (f *followers) leave(tenant uuid.UUID) {
 // times a second, and less often, down to once a second, while nothing comes. At
 // most [MaxFollowers] calls may wait at once; one more is ErrBusy.
 func (c *Client) NextLogs(ctx context.Context, cursor string, wait time.Duration) (*LogBatch, error) {
-	if err := c.outsideTx("NextLogs"); err != nil {
-		return nil, err
-	}
-	batch, err := c.logsAfter(ctx, cursor)
+	return c.nextLogs(ctx, &verbNextLogs, cursor, wait)
+}
+
+func (c *Client) nextLogs(ctx context.Context, verb *core.Verb, cursor string, wait time.Duration) (*LogBatch, error) {
+	batch, err := c.logsAfter(ctx, verb, cursor)
 	if err != nil || len(batch.Data) > 0 || wait <= 0 {
 		return batch, err
 	}
-	if err := c.v.followers.enter(c.tenant); err != nil {
+	if err := c.v.followers.enter(c.caller.Tenant()); err != nil {
 		return nil, err
 	}
-	defer c.v.followers.leave(c.tenant)
-	return c.awaitLogs(ctx, batch, wait)
+	defer c.v.followers.leave(c.caller.Tenant())
+	return c.awaitLogs(ctx, verb, batch, wait)
 }
 
 // awaitLogs looks at the log until it has entries after an empty batch.
-func (c *Client) awaitLogs(ctx context.Context, batch *LogBatch, wait time.Duration) (*LogBatch, error) {
+func (c *Client) awaitLogs(ctx context.Context, verb *core.Verb, batch *LogBatch, wait time.Duration) (*LogBatch, error) {
 	over := time.NewTimer(wait)
 	defer over.Stop()
 	for pause := followPause; ; pause = min(pause*5/4, followRest) {
@@ -150,31 +148,29 @@ func (c *Client) awaitLogs(ctx context.Context, batch *LogBatch, wait time.Durat
 			return nil, ctx.Err()
 		}
 		var err error
-		if batch, err = c.logsAfter(ctx, batch.Cursor); err != nil || len(batch.Data) > 0 {
+		if batch, err = c.logsAfter(ctx, verb, batch.Cursor); err != nil || len(batch.Data) > 0 {
 			return batch, err
 		}
 	}
 }
 
 // logsAfter reads the log once, with the rights that the client has now.
-func (c *Client) logsAfter(ctx context.Context, cursor string) (*LogBatch, error) {
-	op, err := c.begin(ctx, access.LogRead)
-	if err != nil {
-		return nil, err
-	}
-	f, err := op.readLogCursor(cursor)
-	if err != nil {
-		return nil, err
-	}
-	rows, next, err := op.v.store.FollowLogs(ctx, f)
-	if err != nil {
-		return nil, err
-	}
-	batch := &LogBatch{Data: make([]LogEntry, len(rows)), Cursor: op.logCursor(next)}
-	for i, row := range rows {
-		batch.Data[i] = entryOf(op.tenant, row)
-	}
-	return batch, nil
+func (c *Client) logsAfter(ctx context.Context, verb *core.Verb, cursor string) (*LogBatch, error) {
+	return run(ctx, c, verb, func(ctx context.Context, op *operation) (*LogBatch, error) {
+		f, err := op.readLogCursor(cursor)
+		if err != nil {
+			return nil, err
+		}
+		rows, next, err := op.Vault.Store.FollowLogs(ctx, f)
+		if err != nil {
+			return nil, err
+		}
+		batch := &LogBatch{Data: make([]LogEntry, len(rows)), Cursor: op.logCursor(next)}
+		for i, row := range rows {
+			batch.Data[i] = entryOf(op.Tenant(), row)
+		}
+		return batch, nil
+	})
 }
 
 const labelLogCursor = "log cursor"
@@ -182,20 +178,20 @@ const labelLogCursor = "log cursor"
 // logCursor names a place in the log. Its hash binds it to the tenant, whose key
 // it is made with.
 func (op *operation) logCursor(place storage.LogPlace) string {
-	hash := op.state.Ring.Hash(labelLogCursor, string(place))
+	hash := op.State.Ring.Hash(labelLogCursor, string(place))
 	return base64.RawURLEncoding.EncodeToString(append(slices.Clip(place), hash[:]...))
 }
 
 // readLogCursor returns what a cursor asks for.
 func (op *operation) readLogCursor(cursor string) (storage.LogFollowing, error) {
-	f := storage.LogFollowing{Tenant: op.tenantID(), Limit: followBatch}
+	f := storage.LogFollowing{Tenant: op.TenantID(), Limit: followBatch}
 	if cursor == "" {
 		return f, nil
 	}
 	if at, ok := strings.CutPrefix(cursor, sinceCursor); ok {
 		t, err := time.Parse(time.RFC3339Nano, at)
 		if err != nil || t.IsZero() {
-			return f, invalid("cursor", "must have a time as in %s2026-01-31T12:00:00Z", sinceCursor)
+			return f, fault.Field("cursor", "must have a time as in %s2026-01-31T12:00:00Z", sinceCursor)
 		}
 		f.From = t
 		return f, nil
@@ -203,7 +199,7 @@ func (op *operation) readLogCursor(cursor string) (storage.LogFollowing, error) 
 	raw, err := base64.RawURLEncoding.DecodeString(cursor)
 	size := len(raw) - len(storage.Hash{})
 	if err != nil || size <= 0 || subtle.ConstantTimeCompare([]byte(op.logCursor(raw[:size])), []byte(cursor)) != 1 {
-		return f, invalid("cursor", "must be that of an earlier batch of this log, or %s and a time", sinceCursor)
+		return f, fault.Field("cursor", "must be that of an earlier batch of this log, or %s and a time", sinceCursor)
 	}
 	f.After = raw[:size]
 	return f, nil

@@ -14,6 +14,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/internal/limits"
@@ -34,7 +36,7 @@ type ScriptLine struct {
 type scriptHost struct {
 	v       *Vault
 	tenant  uuid.UUID
-	entity  entity
+	entity  core.Entity
 	client  *Client        // nil without an application
 	lineage limits.Lineage // of what the code asks for
 	broken  sync.Once
@@ -54,7 +56,7 @@ func (h *scriptHost) Log(line script.Line) {
 			})
 		}
 	}()
-	h.v.cfg.ScriptLog(ScriptLine{TenantID: h.tenant, EntityType: h.entity.typ, EntityID: h.entity.id, Line: line})
+	h.v.cfg.ScriptLog(ScriptLine{TenantID: h.tenant, EntityType: h.entity.Type, EntityID: h.entity.ID, Line: line})
 }
 
 // Call carries out an operation of the client instance. Its errors are what the
@@ -178,7 +180,7 @@ var hostOperations = map[string]func(context.Context, *Client, JSON) (any, error
 		}
 		id, err := uuid.Parse(text)
 		if err != nil {
-			return nil, errorf(ErrNotFound, "There is no such reactor.")
+			return nil, fault.New(ErrNotFound, "There is no such reactor.")
 		}
 		if p.CallbackURL == "" {
 			return c.React(ctx, id, p)
@@ -249,18 +251,6 @@ func readLogList(args JSON) (p ListLogsParams, err error) {
 	return p, err
 }
 
-// maxHostPage bounds the sealed bytes of what one call of running code reads, in
-// place of Config.MaxPageBytes if that is more.
-const maxHostPage = 8 << 20
-
-// maxPageBytes bounds the sealed bytes that one operation may read.
-func (op *operation) maxPageBytes() int {
-	if op.scripted {
-		return min(op.v.cfg.MaxPageBytes, maxHostPage)
-	}
-	return op.v.cfg.MaxPageBytes
-}
-
 // hostError returns what running code may know of an error: those that are made
 // for callers, and of any other that the operation failed.
 func hostError(err error) *script.HostError {
@@ -278,9 +268,8 @@ func hostError(err error) *script.HostError {
 	if errors.As(err, &failed) {
 		return &script.HostError{Status: failed.Status, Message: failed.Title, Errors: failed.Messages}
 	}
-	var bad *InvalidError
-	if errors.As(err, &bad) {
-		return &script.HostError{Status: http.StatusBadRequest, Message: "One or more validation errors occurred.", Errors: bad.Fields}
+	if fields := fieldsOf(err); fields != nil {
+		return &script.HostError{Status: http.StatusBadRequest, Message: "One or more validation errors occurred.", Errors: fields}
 	}
 	if errors.Is(err, ErrUnavailable) { // its own text may say where the database is
 		return &script.HostError{Status: http.StatusServiceUnavailable, Message: ErrUnavailable.Error()}
@@ -364,7 +353,7 @@ func readAnswer(answer *ProxyAnswer, limit int64, counted *limits.Bytes) (JSON, 
 	}
 	m := &relay.Message{Header: answer.Header, Body: raw}
 	if err := m.Decode(limit); err != nil {
-		return nil, errorf(ErrUnreachable, "The destination's response cannot be read: it %s.", err)
+		return nil, fault.New(ErrUnreachable, "The destination's response cannot be read: it %s.", err)
 	}
 	if err := counted.Hold(len(m.Body)); err != nil {
 		return nil, err

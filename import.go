@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/admission"
+	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
 )
 
@@ -88,12 +89,18 @@ type ImportResult struct {
 // have been imported or not.
 func (c *Client) Import(ctx context.Context, rows iter.Seq2[TokenParams, error], opts ImportOptions) iter.Seq2[ImportResult, error] {
 	return func(yield func(ImportResult, error) bool) {
-		im := &importer{client: c, opts: opts, row: cmp.Or(opts.FirstRow, 1)}
-		err := cmp.Or(c.byItself("Import"), opts.check())
-		if err == nil {
-			err = im.run(ctx, rows, yield)
-		}
-		if err != nil && !errors.Is(err, errStopped) {
+		err := runErr(ctx, c, &verbImport, func(ctx context.Context, op *operation) error {
+			if err := opts.check(); err != nil {
+				return err
+			}
+			im := &importer{op: op, opts: opts, row: cmp.Or(opts.FirstRow, 1)}
+			err := im.run(ctx, rows, yield)
+			if errors.Is(err, errStopped) {
+				return nil
+			}
+			return err
+		})
+		if err != nil {
 			yield(ImportResult{}, err)
 		}
 	}
@@ -111,7 +118,7 @@ func (o *ImportOptions) check() error {
 		bad.Add("first_row", "must be at least 1")
 	}
 	form.CheckText(bad, "name", o.Name)
-	return asInvalid(bad)
+	return fault.Of(bad)
 }
 
 // errStopped means that the caller's loop has ended.
@@ -120,19 +127,16 @@ var errStopped = errors.New("stopped")
 // importer reads rows and gives results in the goroutine of its caller. While it
 // gathers and prepares a batch, the one before is written.
 type importer struct {
-	client *Client
-	opts   ImportOptions
-	row    int // the number of the next row
-	asked  int // how many rows the limiter was asked for
+	op    *operation
+	opts  ImportOptions
+	row   int // the number of the next row
+	asked int // how many rows the limiter was asked for
 
 	next    *importBatch // is gathered
 	written *importBatch // is being written; may be nil
 }
 
 func (im *importer) run(ctx context.Context, rows iter.Seq2[TokenParams, error], yield func(ImportResult, error) bool) error {
-	if _, err := im.client.begin(ctx, access.TokenCreate); err != nil {
-		return err // also when there are no rows
-	}
 	defer im.leave()
 	var ended error
 	for p, err := range rows {
@@ -188,7 +192,7 @@ func (im *importer) advance(ctx context.Context, yield func(ImportResult, error)
 			return err // it may have waited long, so rights come after it
 		}
 		prepared = time.Now()
-		op, err := im.client.begin(ctx, access.TokenCreate)
+		op, err := im.op.again(ctx, access.TokenCreate)
 		if err != nil {
 			return err
 		}
@@ -230,7 +234,7 @@ func (im *importer) recheck(ctx context.Context, b *importBatch, prepared time.T
 	if b == nil || time.Since(prepared) <= rightsAge {
 		return nil
 	}
-	now, err := im.client.begin(ctx, access.TokenCreate)
+	now, err := im.op.again(ctx, access.TokenCreate)
 	if err != nil {
 		return err
 	}

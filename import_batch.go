@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"strconv"
 
@@ -12,6 +13,8 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/audit"
+	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -51,8 +54,7 @@ type importRow struct {
 }
 
 func (im *importer) newBatch(ctx context.Context) *importBatch {
-	c := im.client
-	room := c.v.admission.Enter(c.tenant, c.isStranger(), nil)
+	room := im.op.Room(nil)
 	return &importBatch{opts: &im.opts, ctx: room.In(ctx), room: room, done: make(chan struct{}),
 		rows: make([]importRow, 0, importRows)}
 }
@@ -61,9 +63,9 @@ func (b *importBatch) full() bool { return len(b.rows) == importRows || b.bytes 
 
 // add gathers a row, with its data parsed, so that it is known how large it is.
 func (b *importBatch) add(number int, p TokenParams, rowErr error) error {
-	text, _ := textOf(p.Data)
-	if len(text) >= largeText {
-		if err := turn(b.ctx); err != nil {
+	text, _ := plainJSON(p.Data).(json.RawMessage)
+	if len(text) >= core.LargeText {
+		if err := core.Turn(b.ctx); err != nil {
 			return err
 		}
 	}
@@ -80,11 +82,11 @@ func (b *importBatch) add(number int, p TokenParams, rowErr error) error {
 		size += sizeOfFields(r.result.Errors)
 	}
 	b.bytes += size
-	room := placeBytes
-	if size >= largeText {
-		room += copyTimes*size + data.Weight() + weightOfMask(p.Mask)
+	room := core.PlaceBytes
+	if size >= core.LargeText {
+		room += core.CopyTimes*size + data.Weight() + weightOfMask(p.Mask)
 	}
-	return hold(b.ctx, room)
+	return core.Hold(b.ctx, room)
 }
 
 // rowSize is how many bytes of text a row has beside its data.
@@ -119,7 +121,7 @@ func sizeOfMask(mask any) int {
 	if v, ok := mask.(jsonx.Value); ok {
 		return v.Size()
 	}
-	text, _ := textOf(mask)
+	text, _ := plainJSON(mask).(json.RawMessage)
 	return len(text)
 }
 
@@ -141,8 +143,8 @@ func (r *importRow) settle(outcome ImportOutcome, id string) {
 func (r *importRow) fail(err error) {
 	r.settle(ImportFailed, "")
 	r.params, r.new, r.stored = TokenParams{}, newToken{}, storage.Token{} // it needs no memory any more
-	r.result.Err, r.result.Errors = err, fieldsOf(err)
-	if conflict, ok := errors.AsType[*ConflictError](err); ok {
+	r.result.Err, r.result.Errors = public(err), fieldsOf(err)
+	if conflict, ok := errors.AsType[*fault.Conflict](internal(err)); ok {
 		r.result.Errors = conflict.Fields
 	}
 	if r.result.Errors == nil {
@@ -168,8 +170,8 @@ func (b *importBatch) prepare(op *operation) error {
 	b.op = op
 	b.names, b.first = make(map[string]bool, len(b.rows)), map[storage.Hash]*importRow{}
 	for i := range b.rows {
-		if i%turnEvery == 0 {
-			if err := turn(b.ctx); err != nil {
+		if i%core.TurnEvery == 0 {
+			if err := core.Turn(b.ctx); err != nil {
 				return err
 			}
 		}
@@ -193,7 +195,7 @@ func (b *importBatch) prepareRow(r *importRow) error {
 	r.new.operation, r.new.row = b.op, &r.stored
 	bad := &form.Problems{}
 	if r.new.prepare(b.ctx, r.params, bad); bad.Any() {
-		return cmp.Or(r.new.steps.Canceled(), asInvalid(bad))
+		return cmp.Or(r.new.steps.Canceled(), fault.Of(bad))
 	}
 	if err := cmp.Or(r.new.mayCreate(), b.ctx.Err()); err != nil {
 		return err
@@ -245,7 +247,7 @@ const labelImport = "import"
 // derivedID returns the id of a row that has none. It is the same each time, and
 // tells nothing: it is a hash under the tenant's key, in the form of a UUIDv8.
 func (b *importBatch) derivedID(row int) string {
-	id := uuid.UUID(b.op.state.Ring.Hash(labelImport, b.opts.Name, strconv.Itoa(row)))
+	id := uuid.UUID(b.op.State.Ring.Hash(labelImport, b.opts.Name, strconv.Itoa(row)))
 	binary.BigEndian.PutUint16(id[6:], binary.BigEndian.Uint16(id[6:])&0x0fff|0x8000)
 	id[8] = id[8]&0x3f | 0x80
 	return id.String()
@@ -254,7 +256,7 @@ func (b *importBatch) derivedID(row int) string {
 // save writes the batch, and settles its rows.
 func (b *importBatch) save() {
 	defer close(b.done)
-	for range maxAttempts {
+	for range core.MaxAttempts {
 		if b.err = b.write(); !errors.Is(b.err, errRetry) {
 			break
 		}
@@ -267,7 +269,7 @@ func (b *importBatch) save() {
 // write writes the rows that are not settled in one change. When a guard refuses
 // it, what stands in the way is found, and another attempt is asked for.
 func (b *importBatch) write() error {
-	ch := b.op.change()
+	ch := b.op.Change()
 	ch.InsertTokens = make([]storage.Token, 0, len(b.rows))
 	ch.Logs = make([]storage.Log, 0, len(b.rows))
 	sent := make([]*importRow, 0, len(b.rows))
@@ -284,13 +286,13 @@ func (b *importBatch) write() error {
 		}
 		sent = append(sent, r)
 		ch.InsertTokens = append(ch.InsertTokens, r.stored)
-		ch.Logs = append(ch.Logs, b.op.entry(audit.Create, r.stored.Type, r.stored.ID))
+		ch.Logs = append(ch.Logs, b.op.Entry(audit.Create, r.stored.Type, r.stored.ID))
 	}
 	if len(sent) == 0 {
 		return nil
 	}
-	err := b.op.write(b.ctx, ch)
-	if conflict, refused := asConflict(err); refused {
+	err := b.op.Write(b.ctx, ch)
+	if conflict, refused := fault.Guard(err); refused {
 		return b.makeRoom(sent, conflict)
 	}
 	if err != nil {
@@ -309,7 +311,7 @@ func (b *importBatch) findDuplicate(r *importRow) error {
 		return err
 	}
 	r.settle(ImportSkipped, dup.ID)
-	return b.op.logReads(b.ctx, audit.Read, entity{dup.Type, dup.ID}) // its id was told
+	return b.op.LogReads(b.ctx, audit.Read, core.Entity{Type: dup.Type, ID: dup.ID}) // its id was told
 }
 
 // makeRoom finds out which rows have ids that are taken. Tokens that have expired
@@ -334,7 +336,7 @@ func (b *importBatch) makeRoom(sent []*importRow, conflict *storage.Conflict) er
 	for i := range found {
 		r := byID[found[i].ID]
 		switch {
-		case expiredRow(&found[i], b.op.now):
+		case expiredRow(&found[i], b.op.Now):
 			err = b.op.expire(b.ctx, found[i:i+1])
 		case r.new.fixedID == "":
 			err = cmp.Or(r.new.name(b.ctx, b.names), b.op.sealToken(&r.new.clearToken))
@@ -372,7 +374,7 @@ func (b *importBatch) settleRest() error {
 	return nil
 }
 
-var errImportTaken = &ConflictError{Fields: map[string][]string{"id": {"is the id of another token"}}}
+var errImportTaken = &fault.Conflict{Fields: map[string][]string{"id": {"is the id of another token"}}}
 
 // settleTaken settles a row whose id another token has.
 func (b *importBatch) settleTaken(r *importRow) error {
@@ -397,8 +399,8 @@ func (b *importBatch) settleTaken(r *importRow) error {
 // that has its id has the same content is looked at, and entered in the log, for
 // a client that may read it: to tell others would be a way to guess its data.
 func (b *importBatch) settleDone(r *importRow, there *storage.Token) error {
-	if _, ok := b.op.grant.Decide(access.TokenRead, there.ID, there.Containers); ok {
-		if err := b.op.logReads(b.ctx, audit.Read, entity{there.Type, there.ID}); err != nil {
+	if _, ok := b.op.Grant().Decide(access.TokenRead, there.ID, there.Containers); ok {
+		if err := b.op.LogReads(b.ctx, audit.Read, core.Entity{Type: there.Type, ID: there.ID}); err != nil {
 			return err
 		}
 		if there.Type != r.stored.Type || there.Fingerprint != r.stored.Fingerprint {
@@ -411,17 +413,17 @@ func (b *importBatch) settleDone(r *importRow, there *storage.Token) error {
 
 // updateTaken changes the token that has the id of a row.
 func (b *importBatch) updateTaken(r *importRow, there *storage.Token) error {
-	if _, ok := b.op.grant.Decide(access.TokenUpdate, there.ID, there.Containers); !ok {
-		return errForbiddenToken(access.TokenUpdate)
+	if _, ok := b.op.Grant().Decide(access.TokenUpdate, there.ID, there.Containers); !ok {
+		return fault.PermissionOnToken(access.TokenUpdate)
 	}
 	if there.Type != r.stored.Type {
-		return invalid("type", "is not that of the token with this id, and cannot change")
+		return fault.Field("type", "is not that of the token with this id, and cannot change")
 	}
 	patch, err := patchOf(r.params)
 	if err != nil {
 		return err
 	}
-	t, err := b.op.PatchToken(b.ctx, there.ID, patch)
+	t, err := b.op.client().PatchToken(b.ctx, there.ID, patch)
 	if err != nil {
 		return err
 	}

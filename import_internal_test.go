@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 )
@@ -29,7 +30,7 @@ func TestImportBatchesCountWholeRows(t *testing.T) {
 		"indexes":     {params: TokenParams{SearchIndexes: []string{long}}},
 		"fingerprint": {params: TokenParams{FingerprintExpression: long}},
 		"id":          {params: TokenParams{ID: long}},
-		"errors":      {err: asInvalid(wrong)},
+		"errors":      {err: fault.Of(wrong)},
 	} {
 		b := &importBatch{ctx: t.Context()}
 		for i := range 4 {

@@ -125,7 +125,7 @@ func TestRotationWaitsForATransaction(t *testing.T) {
 			if got, err := c.GetToken(ctx, tok.ID); err != nil || string(got.Data) != `"secret"` {
 				t.Errorf("after the rotation: %v", err)
 			}
-			state, err := v.tenants.Reload(ctx, tenant.ID)
+			state, err := v.core.Tenants.Reload(ctx, tenant.ID)
 			if err != nil || state.Ring.Retired() || state.Ring.Version() != 2 {
 				t.Errorf("the ring is at version %d (%v), want 2 with the old key destroyed", state.Ring.Version(), err)
 			}
@@ -153,7 +153,7 @@ func TestTransactionAcrossARotation(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			old, err := v.tenants.Get(ctx, tenant.ID)
+			old, err := v.core.Tenants.Get(ctx, tenant.ID)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -166,12 +166,9 @@ func TestTransactionAcrossARotation(t *testing.T) {
 			}
 			defer func() { _ = tx.Rollback() }()
 			c := v.Tenant(tenant.ID).InTx(tx)
-			op, err := c.begin(ctx, "")
-			if err != nil {
-				t.Fatal(err)
-			}
-			op.state = old // as a node has it that has not read them since
-			rec, err := applications.create(ctx, op, &Application{ID: op.v.ids.At(op.now), TenantID: op.tenant, Name: "A", Type: ApplicationPrivate, CreatedAt: op.now, hash: [32]byte{1}})
+			op := begun(t, c)
+			op.State = old // as a node has it that has not read them since
+			rec, err := applications.create(ctx, op, &Application{ID: op.NewID(), TenantID: op.Tenant(), Name: "A", Type: ApplicationPrivate, CreatedAt: op.Now, hash: [32]byte{1}})
 			if err != nil {
 				t.Fatal(err)
 			}

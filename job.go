@@ -13,9 +13,10 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/audit"
+	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/expr"
+	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/jobs"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/internal/kept"
@@ -46,7 +47,7 @@ type reactJob struct {
 	CallbackURL string        `json:"callback_url"`
 	Timeout     time.Duration `json:"timeout"`
 	Trace       trace.Trace   `json:"trace,omitzero"`
-	Caller      caller        `json:"caller"`
+	Caller      core.Stored   `json:"caller"`
 	// Depth is how many runs it is below.
 	Depth int `json:"depth,omitempty"`
 	// Result is the body of the callback, when the run is over. Withdrawn says
@@ -62,40 +63,6 @@ type reactJob struct {
 	Ran RunOutcome `json:"ran,omitzero"`
 }
 
-// caller names the client that asked for a run: the key or the application that
-// it follows. Its rights when it asked are kept as a limit: what it may do is
-// asked when the run needs it.
-type caller struct {
-	Trusted     bool         `json:"trusted,omitempty"` // the tenant itself
-	Key         storage.Key  `json:"key,omitzero"`      // the hash of its API key
-	Application uuid.UUID    `json:"application,omitzero"`
-	Permissions []Permission `json:"permissions,omitempty"`
-	Rules       []AccessRule `json:"rules,omitempty"`
-	Creator     uuid.UUID    `json:"creator"`
-	Actor       uuid.UUID    `json:"actor"`
-	ActorType   ActorType    `json:"actor_type,omitempty"`
-	ActorName   string       `json:"actor_name,omitempty"`
-}
-
-func callerOf(c *Client) caller {
-	return caller{Trusted: c.grant == trusted, Key: c.key, Application: c.ApplicationID(),
-		Permissions: c.permissions, Rules: c.rules, Creator: c.creator, Actor: c.actor, ActorType: c.actorType, ActorName: c.actorName}
-}
-
-// client returns the caller, with the rights that it has at each use, and no
-// more than it had when it asked.
-func (k *caller) client(v *Vault, tenant uuid.UUID) (*Client, error) {
-	c := &Client{v: v, tenant: tenant, creator: k.Creator, actor: k.Actor, actorType: k.ActorType, actorName: k.ActorName}
-	if k.Trusted {
-		c.grant = trusted
-		return c, nil
-	}
-	c.grant, c.key, c.app = new(access.Grant), k.Key, &Application{ID: k.Application}
-	var err error
-	c.limit, err = access.New(accessRules(k.Rules), texts(k.Permissions))
-	return c, err
-}
-
 // reactLater stores an asynchronous run. It is durable when this returns.
 func (op *operation) reactLater(ctx context.Context, r *Reactor, args jsonx.Value, p *ReactParams) (*Job, error) {
 	from := limits.LineageOf(ctx)
@@ -103,18 +70,18 @@ func (op *operation) reactLater(ctx context.Context, r *Reactor, args jsonx.Valu
 		return nil, err
 	}
 	if err := op.tryExpressions(ctx, args); err != nil {
-		return nil, underPath("args", err)
+		return nil, fault.Under("args", err)
 	}
-	j := reactJob{Reactor: r.ID, Args: jsonOf(args), CallbackURL: p.CallbackURL, Timeout: cmp.Or(p.Timeout, minTimeout), Caller: callerOf(op.Client), Depth: from.Depth, Trace: trace.Of(ctx)}
-	job, err := op.job(storage.Job{ID: storage.ID(op.v.ids.At(op.now)), Kind: kindReact, RunAt: op.now}, &j)
+	j := reactJob{Reactor: r.ID, Args: jsonOf(args), CallbackURL: p.CallbackURL, Timeout: cmp.Or(p.Timeout, minTimeout), Caller: op.Stored(), Depth: from.Depth, Trace: trace.Of(ctx)}
+	job, err := op.job(storage.Job{ID: storage.ID(op.NewID()), Kind: kindReact, RunAt: op.Now}, &j)
 	if err != nil {
 		return nil, err
 	}
-	ch := op.change()
+	ch := op.Change()
 	ch.InsertJobs = []storage.Job{job}
-	ch.Logs = []storage.Log{op.entry(audit.React, kindReactor, r.ID.String())}
-	defer op.afterwards(op.v.worker.Wake)
-	if err := op.write(ctx, ch); err != nil {
+	ch.Logs = []storage.Log{op.Entry(audit.React, kindReactor, r.ID.String())}
+	defer op.Afterwards(op.v.worker.Wake)
+	if err := op.Write(ctx, ch); err != nil {
 		return nil, err
 	}
 	return &Job{uuid.UUID(job.ID)}, nil
@@ -128,7 +95,7 @@ func leaveRun(from limits.Lineage) error {
 		return &script.Error{Kind: script.Depth, Status: http.StatusInternalServerError, Title: script.DefaultTitle,
 			Messages: map[string][]string{"error": {"reactors and proxies call each other more than 3 levels deep"}}}
 	case errors.Is(err, limits.ErrLeft):
-		return errorf(ErrBusy, "A run may start at most %d asynchronous runs.", limits.MaxLeft)
+		return fault.New(ErrBusy, "A run may start at most %d asynchronous runs.", limits.MaxLeft)
 	}
 	return err
 }
@@ -140,7 +107,7 @@ func leaveRun(from limits.Lineage) error {
 func (op *operation) tryExpressions(ctx context.Context, args jsonx.Value) error {
 	tree, err := expr.CompileTokenTree(args)
 	if err != nil {
-		return invalidErr(err)
+		return fault.Input(err)
 	}
 	if !tree.HasExpressions() {
 		return nil
@@ -151,7 +118,7 @@ func (op *operation) tryExpressions(ctx context.Context, args jsonx.Value) error
 	}
 	out, err := tree.Eval(used.env(ctx, args.Size()))
 	if err != nil {
-		err = invalidErr(err)
+		err = fault.Input(err)
 	} else if err = checkDetokenized(out); err == nil {
 		return nil
 	}
@@ -165,15 +132,15 @@ func (op *operation) job(job storage.Job, payload *reactJob) (storage.Job, error
 		return job, err
 	}
 	place := sealed.JobPlace(job.ID)
-	job.KeyVersion = op.state.Ring.Version()
-	job.Payload, err = op.seal(&place, plain)
+	job.KeyVersion = op.State.Ring.Version()
+	job.Payload, err = op.Seal(&place, plain)
 	return job, err
 }
 
 // newWorker returns what carries out jobs on this node.
 func newWorker(v *Vault) *jobs.Worker {
 	return jobs.New(jobs.Config{
-		Queue: v.store, Owner: storage.ID(uuid.New()), Now: v.now, Logger: v.cfg.Logger,
+		Queue: v.store, Owner: storage.ID(uuid.New()), Now: v.core.Now, Logger: v.cfg.Logger,
 		CarryOut: v.carryOut, Extend: v.extendLease,
 	})
 }
@@ -189,30 +156,30 @@ func (v *Vault) Work(ctx context.Context) error { return v.worker.Work(ctx) }
 // the row as the rotation sealed it.
 func (v *Vault) extendLease(ctx context.Context, job *storage.Job) error {
 	op := v.system(job.Tenant)
-	if err := op.refresh(ctx); err != nil {
+	if err := op.Refresh(ctx); err != nil {
 		return err
 	}
-	if version := op.state.Ring.Version(); version != job.KeyVersion {
+	if version := op.State.Ring.Version(); version != job.KeyVersion {
 		place := sealed.JobPlace(job.ID)
-		plain, err := op.open(ctx, &place, job.KeyVersion, job.Payload)
+		plain, err := op.Open(ctx, &place, job.KeyVersion, job.Payload)
 		if err != nil {
 			return err
 		}
-		if job.Payload, err = op.seal(&place, plain); err != nil {
+		if job.Payload, err = op.Seal(&place, plain); err != nil {
 			return err
 		}
-		job.KeyVersion = op.state.Ring.Version()
+		job.KeyVersion = op.State.Ring.Version()
 	}
-	ch := op.change()
-	ch.UpdateJobs = []storage.JobUpdate{{Owner: v.worker.Owner, Job: *job, Until: op.now.Add(jobs.Lease)}}
-	return op.write(ctx, ch)
+	ch := op.Change()
+	ch.UpdateJobs = []storage.JobUpdate{{Owner: v.worker.Owner, Job: *job, Until: op.Now.Add(jobs.Lease)}}
+	return op.Write(ctx, ch)
 }
 
 // carryOut does the next step of a job: the run, or the delivery of its result.
 func (v *Vault) carryOut(ctx context.Context, job *storage.Job) error {
 	op := v.system(job.Tenant)
 	var err error
-	op.state, err = v.tenants.Get(ctx, op.tenant)
+	op.State, err = v.core.Tenants.Get(ctx, op.Tenant())
 	if errors.Is(err, ErrNotFound) {
 		return nil // the tenant is being deleted, and its jobs with it
 	}
@@ -220,7 +187,7 @@ func (v *Vault) carryOut(ctx context.Context, job *storage.Job) error {
 		return err
 	}
 	place := sealed.JobPlace(job.ID)
-	plain, err := op.open(ctx, &place, job.KeyVersion, job.Payload)
+	plain, err := op.Open(ctx, &place, job.KeyVersion, job.Payload)
 	if err != nil {
 		return err
 	}
@@ -233,7 +200,7 @@ func (v *Vault) carryOut(ctx context.Context, job *storage.Job) error {
 	if j.react.Result == nil {
 		step, name = j.run, "run"
 	}
-	ctx, end := v.cfg.observe(ctx, Work{Kind: WorkJob, Name: name, TenantID: j.tenant})
+	ctx, end := v.observe(ctx, WorkJob, name, j.Tenant(), uuid.UUID{})
 	err = step(ctx)
 	end(err)
 	return err
@@ -251,13 +218,15 @@ type leasedJob struct {
 // run runs the reactor and stores its result, to be delivered, together with
 // the tokens that it made.
 func (j *leasedJob) run(ctx context.Context) error {
-	client, err := j.react.Caller.client(j.v, j.tenant)
+	caller, err := j.react.Caller.Identity(j.Tenant())
 	if err != nil {
 		return err
 	}
-	client.pending = &pendingWrites{leased: true}
+	writes := &core.Pending{Leased: true}
+	client := j.client().as(caller)
+	client.caller = client.caller.Holding(writes)
 	began := time.Now()
-	result, err := client.runJob(limits.Lineage{Depth: j.react.Depth}.Tracking(&client.pending.uses).In(ctx), &j.react)
+	result, err := client.runJob(limits.Lineage{Depth: j.react.Depth}.Tracking(&writes.Uses).In(ctx), &j.react)
 	if ctx.Err() != nil {
 		return ctx.Err() // the node stops, or has lost the job
 	}
@@ -267,65 +236,63 @@ func (j *leasedJob) run(ctx context.Context) error {
 		return j.put(ctx, nil, delay)
 	}
 	j.react.Ran = outcomeOf(err, time.Since(began))
-	writes := client.pending
 	var answer any = result
+	done := writes
 	if err != nil {
-		writes, answer = nil, callbackError(err)
+		done, answer = nil, callbackError(err)
 		j.react.Withdrawn = errors.Is(err, ErrUnauthenticated)
 	}
 	if j.react.Result, err = json.Marshal(answer); err != nil {
 		return err
 	}
 	var depends kept.Answer
-	depends.DependOn(&client.pending.uses)
+	depends.DependOn(&writes.Uses)
 	j.react.Uses, j.react.TooMany = depends.Uses, depends.TooMany
 	j.react.Args = nil // they are not needed any more
 	j.row.Attempts = 0
-	return j.put(ctx, writes, 0)
+	return j.put(ctx, done, 0)
 }
 
 // runJob runs the reactor of a job as its caller.
 func (c *Client) runJob(ctx context.Context, job *reactJob) (*ReactResult, error) {
-	op, err := c.begin(ctx, "")
-	if err != nil {
-		return nil, err
-	}
-	r, err := reactors.read(ctx, op, job.Reactor)
-	if err != nil {
-		return nil, err
-	}
-	var args any
-	if job.Args != nil {
-		args = job.Args
-	}
-	doc, err := parseJSON("args", args)
-	if err != nil {
-		return nil, err
-	}
-	return op.runReactor(ctx, r, doc, job.Timeout)
+	return run(ctx, c, &verbJob, func(ctx context.Context, op *operation) (*ReactResult, error) {
+		r, err := reactors.read(ctx, op, job.Reactor)
+		if err != nil {
+			return nil, err
+		}
+		var args any
+		if job.Args != nil {
+			args = job.Args
+		}
+		doc, err := parseJSON("args", args)
+		if err != nil {
+			return nil, err
+		}
+		return op.runReactor(ctx, r, doc, job.Timeout)
+	})
 }
 
 // put stores the job as it is now, together with what its run wrote, and gives
 // it up until the delay has passed.
-func (j *leasedJob) put(ctx context.Context, writes *pendingWrites, delay time.Duration) error {
-	if err := j.refresh(ctx); err != nil {
+func (j *leasedJob) put(ctx context.Context, writes *core.Pending, delay time.Duration) error {
+	if err := j.Refresh(ctx); err != nil {
 		return err
 	}
-	j.row.RunAt = j.v.now().Add(delay)
+	j.row.RunAt = j.v.core.Now().Add(delay)
 	row, err := j.job(j.row, &j.react)
 	if err != nil {
 		return err
 	}
-	ch := j.change()
+	ch := j.Change()
 	if writes != nil {
-		if ch, err = writes.change(j.operation); err != nil {
+		if ch, err = writes.Change(j.Op); err != nil {
 			return err
 		}
-		defer writes.committed()
+		defer writes.Committed()
 	}
 	ch.UpdateJobs = []storage.JobUpdate{{Owner: j.v.worker.Owner, Job: row}}
 	defer j.v.worker.Wake()
-	return j.write(ctx, ch)
+	return j.Write(ctx, ch)
 }
 
 // callbackTimeout bounds one try of a callback.
@@ -345,9 +312,9 @@ func (j *leasedJob) deliver(ctx context.Context) error {
 	}
 	sent := j.send(ctx)
 	if sent == nil {
-		ch := &storage.Change{Tenant: j.row.Tenant, Now: j.now} // seals nothing, so it is never too late
+		ch := &storage.Change{Tenant: j.row.Tenant, Now: j.Now} // seals nothing, so it is never too late
 		ch.DeleteJobs = []storage.JobDelete{{Owner: j.v.worker.Owner, ID: j.row.ID}}
-		return j.v.store.Write(ctx, ch)
+		return j.Vault.Store.Write(ctx, ch)
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -364,15 +331,16 @@ func (j *leasedJob) deliver(ctx context.Context) error {
 // had been given up is older than the tokens may be that it was made of, so it is
 // treated as a stored answer is.
 func (j *leasedJob) maySend(ctx context.Context) error {
-	c, err := j.react.Caller.client(j.v, j.tenant)
+	caller, err := j.react.Caller.Identity(j.Tenant())
 	if err != nil {
 		return err
 	}
-	op, err := c.begin(ctx, "")
-	if err != nil || !j.react.Retried {
-		return err
-	}
-	return op.replay(ctx, &kept.Answer{Uses: j.react.Uses, TooMany: j.react.TooMany})
+	return runErr(ctx, j.client().as(caller), &verbJob, func(ctx context.Context, op *operation) error {
+		if !j.react.Retried {
+			return nil
+		}
+		return op.replay(ctx, &kept.Answer{Uses: j.react.Uses, TooMany: j.react.TooMany})
+	})
 }
 
 // withdraw replaces the result by the error that says why it is not sent. Tries
@@ -397,14 +365,14 @@ func (j *leasedJob) send(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	secrets := j.state.Doc.webhookSecrets(j.now)
+	secrets := j.State.Doc.WebhookSecrets(j.Now)
 	if req.Header, err = webhook.Sign(secrets, uuid.UUID(j.row.ID).String(), time.Now(), j.react.Result); err != nil {
 		return err
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("User-Agent", "vault")
 	j.react.Trace.SetHeaders(req.Header)
-	res, err := j.v.egress.Do(req, j.tenant.String())
+	res, err := j.v.egress.Do(req, j.Tenant().String())
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/audit"
+	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/kept"
 	"github.com/seed-72ea4aab/vault/internal/sealed"
@@ -95,17 +97,17 @@ const (
 // they would take much memory. Only the tenant itself may list them: see
 // [Vault.Tenant].
 func (c *Client) ListJobs(ctx context.Context, p ListJobsParams) ([]JobInfo, error) {
-	op, err := c.beginJobs(ctx, "ListJobs")
-	if err != nil {
-		return nil, err
-	}
+	return run(ctx, c, &verbListJobs, func(ctx context.Context, op *operation) ([]JobInfo, error) { return op.listJobs(ctx, p) })
+}
+
+func (op *operation) listJobs(ctx context.Context, p ListJobsParams) ([]JobInfo, error) {
 	p.Size = cmp.Or(p.Size, jobPage)
 	if p.Size < 1 || p.Size > maxJobPage {
 		bad := &form.Problems{}
 		bad.Add("size", "must be between 1 and %d", maxJobPage)
-		return nil, asInvalid(bad)
+		return nil, fault.Of(bad)
 	}
-	rows, err := op.v.store.Jobs(ctx, storage.JobFilter{Tenant: op.tenantID(), Dead: p.Dead, Before: storage.ID(p.Before), Limit: p.Size})
+	rows, err := op.Vault.Store.Jobs(ctx, storage.JobFilter{Tenant: op.TenantID(), Dead: p.Dead, Before: storage.ID(p.Before), Limit: p.Size})
 	if err != nil {
 		return nil, err
 	}
@@ -124,12 +126,12 @@ func (c *Client) ListJobs(ctx context.Context, p ListJobsParams) ([]JobInfo, err
 // result that saw a cvc is not kept. Of several who retry or discard a job, one succeeds, and the others get
 // ErrNotFound. Only the tenant itself may do it, and the log has an entry.
 func (c *Client) RetryJob(ctx context.Context, id uuid.UUID) error {
-	return c.changeDeadJob(ctx, "RetryJob", id, func(op *operation, row *storage.Job, job *reactJob, ch *storage.Change) (string, error) {
+	return c.changeDeadJob(ctx, &verbRetryJob, id, func(op *operation, row *storage.Job, job *reactJob, ch *storage.Change) (string, error) {
 		if job == nil {
-			return "", errorf(ErrConflict, "The job keeps nothing that could be sent again.")
+			return "", fault.New(ErrConflict, "The job keeps nothing that could be sent again.")
 		}
 		holder := row.Owner
-		row.Dead, row.Attempts, row.RunAt, job.Retried = false, 0, op.now, true
+		row.Dead, row.Attempts, row.RunAt, job.Retried = false, 0, op.Now, true
 		sealed, err := op.job(*row, job)
 		ch.UpdateJobs = []storage.JobUpdate{{Owner: holder, Job: sealed}}
 		return "Reactor callback retried", err
@@ -139,25 +141,29 @@ func (c *Client) RetryJob(ctx context.Context, id uuid.UUID) error {
 // DiscardJob deletes a dead job with its result. See [Client.RetryJob] about who
 // may, and about others who do the same.
 func (c *Client) DiscardJob(ctx context.Context, id uuid.UUID) error {
-	return c.changeDeadJob(ctx, "DiscardJob", id, func(_ *operation, row *storage.Job, _ *reactJob, ch *storage.Change) (string, error) {
+	return c.changeDeadJob(ctx, &verbDiscardJob, id, func(_ *operation, row *storage.Job, _ *reactJob, ch *storage.Change) (string, error) {
 		if row.Owner.IsZero() {
-			return "", errorf(ErrConflict, "The job keeps nothing, and is deleted by itself.")
+			return "", fault.New(ErrConflict, "The job keeps nothing, and is deleted by itself.")
 		}
 		ch.DeleteJobs = []storage.JobDelete{{Owner: row.Owner, ID: row.ID}}
 		return "Reactor callback discarded", nil
 	})
 }
 
-var errNoDeadJob = errorf(ErrNotFound, "There is no such dead job.")
+var errNoDeadJob = fault.New(ErrNotFound, "There is no such dead job.")
 
 // changeDeadJob lets change describe what becomes of a dead job, and the message
 // of its entry in the log.
-func (c *Client) changeDeadJob(ctx context.Context, method string, id uuid.UUID, change func(*operation, *storage.Job, *reactJob, *storage.Change) (string, error)) error {
-	op, err := c.beginJobs(ctx, method)
-	if err != nil {
-		return err
-	}
-	rows, err := op.v.store.Jobs(ctx, storage.JobFilter{Tenant: op.tenantID(), ID: storage.ID(id), Dead: true, Limit: 1})
+func (c *Client) changeDeadJob(ctx context.Context, verb *core.Verb, id uuid.UUID, change jobChange) error {
+	return runErr(ctx, c, verb, func(ctx context.Context, op *operation) error { return op.changeDeadJob(ctx, id, change) })
+}
+
+// jobChange describes what becomes of a dead job, and the message of its entry in
+// the log.
+type jobChange func(*operation, *storage.Job, *reactJob, *storage.Change) (string, error)
+
+func (op *operation) changeDeadJob(ctx context.Context, id uuid.UUID, change jobChange) error {
+	rows, err := op.Vault.Store.Jobs(ctx, storage.JobFilter{Tenant: op.TenantID(), ID: storage.ID(id), Dead: true, Limit: 1})
 	if err != nil {
 		return err
 	}
@@ -168,33 +174,21 @@ func (c *Client) changeDeadJob(ctx context.Context, method string, id uuid.UUID,
 	if err != nil {
 		return err
 	}
-	ch := op.change()
+	ch := op.Change()
 	message, err := change(op, &rows[0], job, ch)
 	if err != nil {
 		return err
 	}
-	entry := op.entry(audit.React, kindReactor, info.ReactorID.String())
+	entry := op.Entry(audit.React, kindReactor, info.ReactorID.String())
 	entry.Message = message
 	ch.Logs = []storage.Log{entry}
 	defer op.v.worker.Wake()
-	if err := op.write(ctx, ch); errors.Is(err, storage.ErrStale) {
+	if err := op.Write(ctx, ch); errors.Is(err, storage.ErrStale) {
 		return errNoDeadJob // another was faster
 	} else if err != nil {
 		return err
 	}
 	return nil
-}
-
-// beginJobs opens an operation on jobs.
-func (c *Client) beginJobs(ctx context.Context, method string) (*operation, error) {
-	if err := c.outsideTx(method); err != nil {
-		return nil, err
-	}
-	op, err := c.begin(ctx, "")
-	if err == nil && op.grant != trusted {
-		err = errorf(ErrForbidden, "Only the tenant itself may administer its jobs.")
-	}
-	return op, err
 }
 
 // jobInfo describes a row, and returns what it holds; nil when nothing is left.
@@ -206,14 +200,14 @@ func (op *operation) jobInfo(ctx context.Context, row *storage.Job) (JobInfo, *r
 	switch {
 	case row.Dead:
 		info.State = JobDead
-	case row.LeaseUntil.After(op.now):
+	case row.LeaseUntil.After(op.Now):
 		info.State = JobRunning
 	}
 	if len(row.Payload) == 0 {
 		return info, nil, nil
 	}
 	place := sealed.JobPlace(row.ID)
-	plain, err := op.open(ctx, &place, row.KeyVersion, row.Payload)
+	plain, err := op.Open(ctx, &place, row.KeyVersion, row.Payload)
 	if err != nil {
 		return info, nil, err
 	}
@@ -232,20 +226,20 @@ func (op *operation) jobInfo(ctx context.Context, row *storage.Job) (JobInfo, *r
 // who revive or discard it one succeeds: see [Client.RetryJob]. It leaves an entry
 // in the log.
 func (j *leasedJob) giveUp(ctx context.Context) error {
-	if err := j.refresh(ctx); err != nil {
+	if err := j.Refresh(ctx); err != nil {
 		return err
 	}
-	j.row.Dead, j.row.RunAt = true, j.v.now().Add(keepDeadJobs)
+	j.row.Dead, j.row.RunAt = true, j.v.core.Now().Add(keepDeadJobs)
 	update, err := j.abandoned()
 	if err != nil {
 		return err
 	}
-	ch := j.change()
+	ch := j.Change()
 	ch.UpdateJobs = []storage.JobUpdate{update}
-	entry := j.entry(audit.React, kindReactor, j.react.Reactor.String())
+	entry := j.Entry(audit.React, kindReactor, j.react.Reactor.String())
 	entry.Message = "Reactor callback abandoned"
 	ch.Logs = []storage.Log{entry}
-	return j.write(ctx, ch)
+	return j.Write(ctx, ch)
 }
 
 // abandoned is what is kept of a dead job. A result that may hold a cvc, or that

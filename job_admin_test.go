@@ -104,6 +104,34 @@ func TestADeadJobIsDiscarded(t *testing.T) {
 	}
 }
 
+// What is done to a job inside of Once is part of its commit.
+func TestADeadJobIsChangedOnce(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(context.Context, *vault.Client, uuid.UUID) error{
+		"discard": func(ctx context.Context, c *vault.Client, id uuid.UUID) error { return c.DiscardJob(ctx, id) },
+		"retry":   func(ctx context.Context, c *vault.Client, id uuid.UUID) error { return c.RetryJob(ctx, id) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, hook := newReactWorld(t, failing), newReceiver(t)
+			dead := deadJob(t, w, hook)
+			_, _, err := w.Owner.Once(t.Context(), vault.OnceKey{Key: "k"}, func(ctx context.Context, c *vault.Client) (vault.Answer, error) {
+				if _, err := c.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: "x"}); err != nil {
+					return vault.Answer{}, err
+				}
+				return vault.Answer{Status: http.StatusNoContent}, change(ctx, c, dead.ID)
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			jobs, err := w.Owner.ListJobs(t.Context(), vault.ListJobsParams{Dead: true})
+			if err != nil || len(jobs) != 0 {
+				t.Errorf("dead jobs: %v, %v", jobs, err)
+			}
+		})
+	}
+}
+
 // TestRetriedResultOfOneWhoIsGone finds that a retry has no more rights than its
 // caller: what is sent is that the caller is gone.
 func TestRetriedResultOfOneWhoIsGone(t *testing.T) {

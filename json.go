@@ -1,15 +1,14 @@
 package vault
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"math"
 
-	"github.com/seed-72ea4aab/vault/internal/admission"
+	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
-	"github.com/seed-72ea4aab/vault/storage"
 )
 
 // JSON is a JSON value as text. Key order and the text of numbers are those
@@ -47,7 +46,7 @@ func (j JSON) String() string { return string(j) }
 func EncodeJSON(x any) (JSON, error) {
 	v, err := parseJSON("", x)
 	if err != nil {
-		return nil, err
+		return nil, public(err)
 	}
 	if v.IsZero() {
 		v = jsonx.NullValue()
@@ -55,74 +54,23 @@ func EncodeJSON(x any) (JSON, error) {
 	return v.JSON(), nil
 }
 
-// document reads a whole document that a caller gave, within the limit of
-// size. Text is not read at all when it is too long.
-func (op *operation) document(ctx context.Context, x any) (jsonx.Value, error) {
-	most := op.v.cfg.MaxBytes
-	tooLarge := errorf(ErrTooLarge, "The JSON must have at most %d bytes.", most)
-	text, isText := textOf(x)
-	if len(text) > most {
-		return jsonx.Value{}, tooLarge
-	}
-	if err := roomForText(ctx, text); err != nil {
-		return jsonx.Value{}, err
-	}
-	v, err := parseJSON("", x)
-	// The size of a value is an estimate, so what is found too large is measured.
-	if err == nil && !isText && v.Size() > most && len(v.JSON()) > most {
-		return jsonx.Value{}, tooLarge
-	}
-	return v, err
-}
-
-// roomForText makes room for JSON text that is to be parsed, and takes the turn
-// that this needs.
-func roomForText(ctx context.Context, text []byte) error {
-	if len(text) < largeText {
-		return nil
-	}
-	if err := turn(ctx); err != nil {
-		return err
-	}
-	if err := roomError(admission.Of(ctx).Body(ctx, jsonx.Weight(text))); err != nil {
-		return err
-	}
-	return turn(ctx)
-}
-
-// textOf returns JSON text as bytes. It reports whether x is one.
-func textOf(x any) (text []byte, isText bool) {
+// plainJSON returns a value that a caller gave as rooms read it: JSON text as a
+// json.RawMessage, and a card without reflection.
+func plainJSON(x any) any {
 	switch x := x.(type) {
 	case JSON:
-		return x, true
-	case json.RawMessage:
-		return x, true
-	}
-	return nil, false
-}
-
-// parseJSON reads a Go value or JSON text that a caller gave for a field. A
-// JSON and a json.RawMessage are text; everything else is encoded first.
-func parseJSON(path string, x any) (jsonx.Value, error) {
-	var v jsonx.Value
-	var err error
-	switch x := x.(type) {
-	case nil:
-		return v, nil
-	case JSON:
-		v, err = jsonx.Parse(x, jsonx.Limits{})
+		if x == nil {
+			return json.RawMessage{} // which is not JSON: an absent value has to be nil
+		}
+		return json.RawMessage(x)
 	case CardData:
-		v = x.value()
-	default:
-		v, err = jsonx.From(x)
+		return x.value()
 	}
-	if err != nil {
-		bad := &form.Problems{}
-		bad.AddErr(path, err)
-		return v, asInvalid(bad)
-	}
-	return v, nil
+	return x
 }
+
+// parseJSON reads a Go value or JSON text that a caller gave for a field.
+func parseJSON(path string, x any) (jsonx.Value, error) { return core.ParseJSON(path, plainJSON(x)) }
 
 // jsonOf returns a value as JSON; nil for an absent one.
 func jsonOf(v jsonx.Value) JSON {
@@ -138,7 +86,7 @@ var stored = jsonx.Limits{Depth: 1000}
 // readObject reads a JSON object strictly: an unknown field, a duplicate key or
 // a wrong type is an InvalidError about all bad fields.
 func readObject(text []byte, read func(*form.Reader)) error {
-	return asInvalid(form.ReadText(text, read))
+	return public(fault.Of(form.ReadText(text, read)))
 }
 
 // Bounds on pages.
@@ -170,7 +118,7 @@ func (p PageParams) normal() (PageParams, error) {
 	if p.Size < 1 || p.Size > maxPageSize {
 		bad.Add("size", "must be a number from 1 to %d", maxPageSize)
 	}
-	return p, asInvalid(bad)
+	return p, fault.Of(bad)
 }
 
 // readPage reads page and size. A zero that is given is out of bounds, unlike
@@ -246,12 +194,4 @@ func cappedPage[T any](p PageParams, total int) *Page[T] {
 	page := newPage[T](p, min(total, maxTotal))
 	page.Pagination.TotalIsCapped = total > maxTotal
 	return page
-}
-
-// pageError says of a page that holds too much what to do about it.
-func (op *operation) pageError(err error) error {
-	if errors.Is(err, storage.ErrTooLarge) {
-		return invalid("size", "must be smaller: the items on this page have more than %d bytes; ask for fewer at a time", op.maxPageBytes())
-	}
-	return err
 }

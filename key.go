@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -197,7 +198,7 @@ func (v *Vault) RewrapKeys(ctx context.Context) error {
 		}
 		filter.Before = tenants[len(tenants)-1].ID
 	}
-	_, err := retryStale(func() (struct{}, error) { return struct{}{}, v.check.Rewrap(ctx) })
+	_, err := core.RetryStale(func() (struct{}, error) { return struct{}{}, v.check.Rewrap(ctx) })
 	return masterError(err)
 }
 

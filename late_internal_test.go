@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jobs"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
@@ -72,6 +73,16 @@ func slow(t *testing.T, cfg Config) (*Vault, *slowStore, uuid.UUID) {
 	return v, store, tenant.ID
 }
 
+// begun returns an operation of a client.
+func begun(t *testing.T, c *Client) *operation {
+	t.Helper()
+	op, err := run(t.Context(), c, &core.Verb{}, func(_ context.Context, op *operation) (*operation, error) { return op, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return op
+}
+
 // A read that takes longer than keys may be used is answered, with its entries
 // in the log.
 func TestSlowReadIsNotTooLate(t *testing.T) {
@@ -103,10 +114,7 @@ func TestSlowWriteIsSealedAgain(t *testing.T) {
 			t.Parallel()
 			v, store, tenant := slow(t, Config{})
 			ctx := t.Context()
-			op, err := v.Tenant(tenant).begin(ctx, "")
-			if err != nil {
-				t.Fatal(err)
-			}
+			op := begun(t, v.Tenant(tenant))
 			ins := &insertion{}
 			n, bad := newToken{operation: op, clearToken: clearToken{row: &ins.tokens[0]}}, &form.Problems{}
 			if n.prepare(t.Context(), TokenParams{ID: "late", Type: TypeCard, Data: CardData{Number: "4242424242424242", CVC: "987"}}, bad); bad.Any() {
@@ -161,7 +169,7 @@ func TestSlowCheckOfCodeIsNotTooLate(t *testing.T) {
 
 // slowWork writes through a client everything that can be sealed, and lets then
 // happen what the test wants.
-func slowWork(reactor uuid.UUID, then func(*pendingWrites) error) func(context.Context, *Client) (Answer, error) {
+func slowWork(reactor uuid.UUID, then func(*core.Pending) error) func(context.Context, *Client) (Answer, error) {
 	return func(ctx context.Context, c *Client) (Answer, error) {
 		_, err := c.CreateToken(ctx, TokenParams{ID: "made", Type: TypeCard, Data: CardData{Number: "4242424242424242", CVC: "987"}})
 		if err != nil {
@@ -174,7 +182,7 @@ func slowWork(reactor uuid.UUID, then func(*pendingWrites) error) func(context.C
 		if _, err := c.ReactAsync(ctx, reactor, ReactParams{CallbackURL: "https://example.com/"}); err != nil {
 			return Answer{}, err
 		}
-		return Answer{Status: 200, Body: []byte(app.Key)}, then(c.pending)
+		return Answer{Status: 200, Body: []byte(app.Key)}, then(c.caller.Pending())
 	}
 }
 
@@ -202,11 +210,11 @@ func heldWorkSurvives(t *testing.T, lease time.Duration, rotates bool) {
 		t.Fatal(err)
 	}
 	runs := 0
-	work := slowWork(reactor.ID, func(h *pendingWrites) error {
+	work := slowWork(reactor.ID, func(h *core.Pending) error {
 		if runs++; runs > 1 {
 			return errors.New("the work is done again")
 		}
-		for _, ch := range h.changes {
+		for _, ch := range h.Changes() {
 			ch.Before = time.Now().Add(-time.Second) // what ten seconds of work come to
 		}
 		if rotates {
@@ -246,7 +254,7 @@ func TestHeldUpdatesAreNotTooLate(t *testing.T) {
 	}
 	_, _, err := c.Once(ctx, OnceKey{Key: "k", Lease: time.Hour}, func(ctx context.Context, c *Client) (Answer, error) {
 		_, err := c.PatchToken(ctx, "there", JSON(`{"data":"changed"}`))
-		for _, ch := range c.pending.changes {
+		for _, ch := range c.caller.Pending().Changes() {
 			ch.Before = time.Now().Add(-time.Second)
 		}
 		return Answer{Status: 200}, err
@@ -278,20 +286,21 @@ func leased(t *testing.T, payload reactJob) (*Vault, uuid.UUID, storage.Job) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	op, err := v.Tenant(tenant.ID).begin(ctx, "")
+	op := begun(t, v.Tenant(tenant.ID))
+	r, err := op.client().CreateReactor(ctx, ReactorParams{Name: "Panics", Code: "x", Configuration: map[string]string{}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := op.CreateReactor(ctx, ReactorParams{Name: "Panics", Code: "x", Configuration: map[string]string{}})
+	caller := op.Identity
+	if payload.Caller.Masked {
+		caller = caller.Masked()
+	}
+	payload.Reactor, payload.Caller = r.ID, caller.Stored()
+	job, err := op.job(storage.Job{ID: storage.ID(op.NewID()), Kind: kindReact, RunAt: op.Now}, &payload)
 	if err != nil {
 		t.Fatal(err)
 	}
-	payload.Reactor, payload.Caller = r.ID, callerOf(op.Client)
-	job, err := op.job(storage.Job{ID: storage.ID(v.ids.At(op.now)), Kind: kindReact, RunAt: op.now}, &payload)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ch := op.change()
+	ch := op.Change()
 	ch.InsertJobs = []storage.Job{job}
 	if err := store.Write(ctx, ch); err != nil {
 		t.Fatal(err)
@@ -311,7 +320,7 @@ func (panicking) Run(context.Context, script.Program, json.RawMessage, script.Ho
 // lease takes the one job that is due.
 func lease(t *testing.T, v *Vault, tenant uuid.UUID) storage.Job {
 	t.Helper()
-	now := v.now()
+	now := v.core.Now()
 	jobs, err := v.store.LeaseJobs(t.Context(), storage.Lease{Tenant: storage.ID(tenant), Owner: v.worker.Owner, Now: now, Until: now.Add(jobs.Lease), Limit: 2})
 	if err != nil || len(jobs) != 1 {
 		t.Fatalf("%d jobs, %v", len(jobs), err)
@@ -357,14 +366,14 @@ func TestSlowReceiverIsCalledOnce(t *testing.T) {
 	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer receiver.Close()
 	v, tenant, job := leased(t, reactJob{CallbackURL: receiver.URL, Result: JSON(`{"raw":1}`)})
-	state, err := v.tenants.Reload(ctx, tenant)
+	state, err := v.core.Tenants.Reload(ctx, tenant)
 	if err != nil {
 		t.Fatal(err)
 	}
 	old := *state
 	old.ReadAt = old.ReadAt.Add(-keyring.MaxAge - time.Second) // as if the receiver had taken its time
 	op := v.system(job.Tenant)
-	op.state = &old
+	op.State = &old
 	j := &leasedJob{operation: op, row: job, react: reactJob{CallbackURL: receiver.URL, Result: JSON(`{"raw":1}`)}}
 	if err := j.deliver(ctx); err != nil {
 		t.Errorf("delivered, but not forgotten: %v", err)
@@ -419,5 +428,39 @@ func TestUnsureCreateIsMadeOnce(t *testing.T) {
 	page, err := c.ListTokens(t.Context(), ListTokensParams{})
 	if err != nil || page.Pagination.TotalItems != 1 || page.Data[0].ID != tok.ID {
 		t.Errorf("%v, and %d tokens, want the one that was made", err, page.Pagination.TotalItems)
+	}
+}
+
+// A run that a masked client leaves for later stays masked: it never sees
+// plaintext, and does not search by data.
+func TestMaskedRunStaysMasked(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	v, tenant, job := leased(t, reactJob{CallbackURL: "https://example.com/", Args: JSON(`{"card":"{{ card }}"}`), Caller: core.Stored{Masked: true}})
+	owner := v.Tenant(tenant)
+	_, err := owner.CreateToken(ctx, TokenParams{ID: "card", Type: TypeCardNumber, Data: "4242424242424242", SearchIndexes: []string{"{{ data }}"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := v.carryOut(ctx, &job); err != nil {
+		t.Fatal(err)
+	}
+	jobs, err := owner.ListJobs(ctx, ListJobsParams{})
+	if err != nil || len(jobs) != 1 || jobs[0].Ran.Status != http.StatusForbidden {
+		t.Errorf("the run: %+v, %v, want the status 403", jobs, err)
+	}
+	// The same identity, as the run has it.
+	stored := begun(t, owner.Masked()).Stored()
+	id, err := stored.Identity(tenant)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := owner.as(id)
+	if _, err := run.SearchTokens(ctx, SearchTokensParams{Query: "data:4242424242424242"}); !errors.Is(err, ErrForbidden) {
+		t.Errorf("a search by data: %v", err)
+	}
+	tok, err := run.GetToken(ctx, "card")
+	if err != nil || string(tok.Data) != `"XXXXXXXXXXXX4242"` {
+		t.Errorf("it reads %s, %v", tok.Data, err)
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"strconv"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/find"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/query"
@@ -68,8 +70,8 @@ func (p CursorSearch) MarshalJSON() ([]byte, error) {
 // written meanwhile. A place that is from another list, other filters or another
 // tenant is an [InvalidError].
 func (c *Client) ListTokensAfter(ctx context.Context, p ListTokensParams, after string) (*CursorPage[Token], error) {
-	return observed(ctx, c, callRead, func(ctx context.Context) (*CursorPage[Token], error) {
-		return c.tokensAfter(ctx, &p, p.PageParams, after)
+	return run(ctx, c, &verbListTokensAfter, func(ctx context.Context, op *operation) (*CursorPage[Token], error) {
+		return op.tokensAfter(ctx, &p, p.PageParams, after)
 	})
 }
 
@@ -77,21 +79,18 @@ func (c *Client) ListTokensAfter(ctx context.Context, p ListTokensParams, after 
 // and that the client may search (permission token:search): see
 // [Client.SearchTokens].
 func (c *Client) SearchTokensAfter(ctx context.Context, p SearchTokensParams, after string) (*CursorPage[Token], error) {
-	return observed(ctx, c, callRead, func(ctx context.Context) (*CursorPage[Token], error) {
-		return c.tokensAfter(ctx, &p, p.PageParams, after)
+	return run(ctx, c, &verbSearchTokensAfter, func(ctx context.Context, op *operation) (*CursorPage[Token], error) {
+		return op.tokensAfter(ctx, &p, p.PageParams, after)
 	})
 }
 
 // tokensAfter returns a piece of a list of tokens.
-func (c *Client) tokensAfter(ctx context.Context, asked tokenQuery, p PageParams, after string) (*CursorPage[Token], error) {
-	op, err := c.begin(ctx, asked.permission())
-	if err != nil {
-		return nil, err
-	}
+func (op *operation) tokensAfter(ctx context.Context, asked tokenQuery, p PageParams, after string) (*CursorPage[Token], error) {
 	if p.Page != 0 {
-		return nil, invalid("page", "is not for lists by cursor; leave it out")
+		return nil, fault.Field("page", "is not for lists by cursor; leave it out")
 	}
-	if p, err = p.normal(); err != nil {
+	p, err := p.normal()
+	if err != nil {
 		return nil, err
 	}
 	before, err := op.readCursor(asked, after)
@@ -102,11 +101,9 @@ func (c *Client) tokensAfter(ctx context.Context, asked tokenQuery, p PageParams
 	if err != nil {
 		return nil, err
 	}
-	ctx, leave := op.enter(ctx)
-	defer leave()
 	rows, more, err := op.tokensBefore(ctx, where, before, p.Size)
 	if err != nil {
-		return nil, op.pageError(err)
+		return nil, op.PageError(err)
 	}
 	page := &CursorPage[Token]{Pagination: CursorPagination{PageSize: p.Size}}
 	if more {
@@ -119,7 +116,7 @@ func (c *Client) tokensAfter(ctx context.Context, asked tokenQuery, p PageParams
 // tokensBefore reads rows of a list, and reports whether there are more. It asks
 // for one more than it returns; where that is too much at once, only for those.
 func (op *operation) tokensBefore(ctx context.Context, where storage.Cond, before storage.ID, size int) (rows []storage.Token, more bool, err error) {
-	filter := storage.TokenFilter{Tenant: op.tenantID(), Where: where, Now: op.now, Before: before, Limit: size + 1}
+	filter := storage.TokenFilter{Tenant: op.TenantID(), Where: where, Now: op.Now, Before: before, Limit: size + 1}
 	rows, _, err = op.listTokens(ctx, filter)
 	if errors.Is(err, storage.ErrTooLarge) {
 		filter.Limit = size
@@ -135,7 +132,7 @@ const labelCursor = "cursor"
 // cursor names a place in a list of tokens. Its hash binds it to the tenant,
 // whose key it is made with, and to the list.
 func (op *operation) cursor(asked tokenQuery, at storage.ID) string {
-	hash := op.state.Ring.Hash(labelCursor, append([]string{string(at[:])}, asked.binding()...)...)
+	hash := op.State.Ring.Hash(labelCursor, append([]string{string(at[:])}, asked.binding()...)...)
 	return base64.RawURLEncoding.EncodeToString(append(at[:], hash[:]...))
 }
 
@@ -149,7 +146,7 @@ func (op *operation) readCursor(asked tokenQuery, text string) (at storage.ID, e
 		at = storage.ID(raw[:len(at)])
 	}
 	if subtle.ConstantTimeCompare([]byte(text), []byte(op.cursor(asked, at))) != 1 {
-		return at, invalid("start", "must be the after of an earlier page of this list, with the same filters")
+		return at, fault.Field("start", "must be the after of an earlier page of this list, with the same filters")
 	}
 	return at, nil
 }
@@ -190,31 +187,25 @@ func (p *SearchTokensParams) binding() []string { return []string{"search", p.Qu
 // is given; what is created meanwhile is not seen. It reads piece by piece, with
 // the rights that the client has at that moment, and ends after an error.
 func (c *Client) AllTokens(ctx context.Context, p ListTokensParams) iter.Seq2[*Token, error] {
-	return c.allTokens(ctx, &p)
+	return c.allTokens(ctx, &verbAllTokens, &p)
 }
 
 // SearchAllTokens iterates over all tokens that meet a query and that the client
 // may search, newest first (permission token:search): see [Client.SearchTokens]
 // and [Client.AllTokens].
 func (c *Client) SearchAllTokens(ctx context.Context, p SearchTokensParams) iter.Seq2[*Token, error] {
-	return c.allTokens(ctx, &p)
+	return c.allTokens(ctx, &verbSearchAllTokens, &p)
 }
 
-func (c *Client) allTokens(ctx context.Context, asked tokenQuery) iter.Seq2[*Token, error] {
-	return walk(func(w *find.Walk, before *storage.ID) ([]Token, bool, error) {
-		op, err := c.begin(ctx, asked.permission())
-		if err != nil {
-			return nil, false, err
-		}
+func (c *Client) allTokens(ctx context.Context, verb *core.Verb, asked tokenQuery) iter.Seq2[*Token, error] {
+	return walk(ctx, c, verb, func(ctx context.Context, op *operation, w *find.Walk, before *storage.ID) ([]Token, bool, error) {
 		where, err := op.find(ctx, asked)
 		if err != nil {
 			return nil, false, err
 		}
-		ctx, leave := op.enter(ctx)
-		defer leave()
 		rows, more, err := find.Next(w, func(limit int) ([]storage.Token, error) {
 			rows, _, err := op.listTokens(ctx, storage.TokenFilter{
-				Tenant: op.tenantID(), Where: where, Now: op.now, Before: *before, Limit: limit,
+				Tenant: op.TenantID(), Where: where, Now: op.Now, Before: *before, Limit: limit,
 			})
 			return rows, err
 		})
@@ -227,13 +218,19 @@ func (c *Client) allTokens(ctx context.Context, asked tokenQuery) iter.Seq2[*Tok
 	})
 }
 
-// walk iterates over a list piece by piece. Next reads the piece that comes before
-// an id, moves the id to its end, and reports whether there may be another.
-func walk[T any](next func(w *find.Walk, before *storage.ID) ([]T, bool, error)) iter.Seq2[*T, error] {
+// walk iterates over a list piece by piece, each with the rights of its moment.
+// Next reads the piece that comes before an id, moves the id to its end, and
+// reports whether there may be another.
+func walk[T any](ctx context.Context, c *Client, verb *core.Verb,
+	next func(ctx context.Context, op *operation, w *find.Walk, before *storage.ID) ([]T, bool, error)) iter.Seq2[*T, error] {
 	return func(yield func(*T, error) bool) {
 		w, before := find.NewWalk(maxPageSize), storage.ID(bytes.Repeat([]byte{0xff}, len(storage.ID{})))
 		for {
-			batch, more, err := next(&w, &before)
+			more := false
+			batch, err := run(ctx, c, verb, func(ctx context.Context, op *operation) (batch []T, err error) {
+				batch, more, err = next(ctx, op, &w, &before)
+				return batch, err
+			})
 			if err != nil {
 				yield(nil, err)
 				return
@@ -252,13 +249,9 @@ func walk[T any](next func(w *find.Walk, before *storage.ID) ([]T, bool, error))
 
 // walkRecords iterates over records. See returns what the client sees of them;
 // entities that it leaves out are not part of the list.
-func walkRecords[T any](ctx context.Context, c *Client, permission string, filter func(*operation) (storage.RecordFilter, error),
+func walkRecords[T any](ctx context.Context, c *Client, verb *core.Verb, filter func(*operation) (storage.RecordFilter, error),
 	see func(*operation, []storage.Record) ([]T, error)) iter.Seq2[*T, error] {
-	return walk(func(w *find.Walk, before *storage.ID) ([]T, bool, error) {
-		op, err := c.begin(ctx, permission)
-		if err != nil {
-			return nil, false, err
-		}
+	return walk(ctx, c, verb, func(ctx context.Context, op *operation, w *find.Walk, before *storage.ID) ([]T, bool, error) {
 		f, err := filter(op)
 		if err != nil {
 			return nil, false, err
@@ -266,7 +259,7 @@ func walkRecords[T any](ctx context.Context, c *Client, permission string, filte
 		f.Before, f.Offset = *before, 0
 		recs, more, err := find.Next(w, func(limit int) ([]storage.Record, error) {
 			f.Limit = limit
-			recs, _, err := op.db().ListRecords(ctx, f)
+			recs, _, err := op.DB().ListRecords(ctx, f)
 			return recs, err
 		})
 		if err != nil || len(recs) == 0 {

@@ -3,15 +3,13 @@ package vault
 import (
 	"context"
 	"iter"
-	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
 
-	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/audit"
+	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/find"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -40,8 +38,8 @@ type ActorType string
 // The kinds of actors: a user of the embedding program (see [Client.AsUser]),
 // or an application. Sessions act for the application that created them.
 const (
-	ActorUser        ActorType = "user"
-	ActorApplication ActorType = "application"
+	ActorUser        ActorType = core.ActorUser
+	ActorApplication ActorType = core.ActorApplication
 )
 
 // Operation is what a log entry reports to have been done.
@@ -66,69 +64,6 @@ type EntityType struct {
 	Value       string `json:"value"`
 }
 
-// entity names what an entry is about.
-type entity struct{ typ, id string }
-
-// entry returns a log entry of the client about an entity.
-func (op *operation) entry(operation, entityType, entityID string) storage.Log {
-	return storage.Log{
-		ID:      storage.ID(op.v.ids.At(op.now)),
-		ActorID: storage.ID(op.actor), ActorType: string(op.actorType), ActorName: op.actorName,
-		EntityType: entityType, EntityID: entityID,
-		Operation: operation, Message: audit.Message(entityType, operation),
-		CreatedAt: op.now,
-	}
-}
-
-// maxActorName bounds what an entry of the log says of a user, in characters.
-const maxActorName = 200
-
-// actorName returns a subject as it is entered in the log: on one line, and as
-// text that every database takes.
-func actorName(subject string) string {
-	clean := strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return utf8.RuneError
-		}
-		return r
-	}, strings.ToValidUTF8(subject, string(utf8.RuneError)))
-	if utf8.RuneCountInString(clean) <= maxActorName {
-		return clean
-	}
-	return string([]rune(clean)[:maxActorName])
-}
-
-// logReads enters that entities were read or used. The entries are in the
-// database when it returns: no value is shown without an entry in the log.
-func (op *operation) logReads(ctx context.Context, operation string, seen ...entity) error {
-	if len(seen) == 0 {
-		return nil
-	}
-	ch := op.changeOfLogs(len(seen))
-	ch.Relaxed = true
-	for i, e := range seen {
-		ch.Logs[i] = op.entry(operation, e.typ, e.id)
-	}
-	return op.write(ctx, ch)
-}
-
-// changeOfLogs returns a change with room for n entries. Most operations read
-// one thing, and then the entry lies beside its change.
-func (op *operation) changeOfLogs(n int) *storage.Change {
-	if n != 1 {
-		ch := op.change()
-		ch.Logs = make([]storage.Log, n)
-		return ch
-	}
-	single := &struct {
-		storage.Change
-		logs [1]storage.Log
-	}{}
-	op.start(&single.Change)
-	single.Logs = single.logs[:]
-	return &single.Change
-}
-
 // ListLogsParams filters the log. Zero fields filter nothing.
 type ListLogsParams struct {
 	EntityType string
@@ -149,19 +84,20 @@ func (p *ListLogsParams) filter(op *operation) (storage.LogFilter, error) {
 	form.CheckText(bad, "operation", string(p.Operation))
 	form.CheckText(bad, "actor_type", string(p.ActorType))
 	return storage.LogFilter{
-		Tenant: op.tenantID(), EntityType: p.EntityType, EntityID: p.EntityID, From: p.StartDate, To: p.EndDate,
+		Tenant: op.TenantID(), EntityType: p.EntityType, EntityID: p.EntityID, From: p.StartDate, To: p.EndDate,
 		Operation: string(p.Operation), ActorID: storage.ID(p.ActorID), ActorType: string(p.ActorType),
-	}, asInvalid(bad)
+	}, fault.Of(bad)
 }
 
 // ListLogs returns a page of the tenant's audit log, newest first (permission
 // log:read). With a filter by operation or actor the total is exact up to 10,000;
 // beyond that it is 10,000, and TotalIsCapped is set.
 func (c *Client) ListLogs(ctx context.Context, p ListLogsParams) (*Page[LogEntry], error) {
-	op, err := c.begin(ctx, access.LogRead)
-	if err != nil {
-		return nil, err
-	}
+	return run(ctx, c, &verbListLogs, func(ctx context.Context, op *operation) (*Page[LogEntry], error) { return op.listLogs(ctx, p) })
+}
+
+func (op *operation) listLogs(ctx context.Context, p ListLogsParams) (*Page[LogEntry], error) {
+	var err error
 	if p.PageParams, err = p.normal(); err != nil {
 		return nil, err
 	}
@@ -174,7 +110,7 @@ func (c *Client) ListLogs(ctx context.Context, p ListLogsParams) (*Page[LogEntry
 	if capped {
 		filter.CountUpTo = maxTotal + 1
 	}
-	rows, total, err := op.db().ListLogs(ctx, filter)
+	rows, total, err := op.DB().ListLogs(ctx, filter)
 	if err != nil {
 		return nil, err
 	}
@@ -183,7 +119,7 @@ func (c *Client) ListLogs(ctx context.Context, p ListLogsParams) (*Page[LogEntry
 		page = cappedPage[LogEntry](p.PageParams, total)
 	}
 	for _, row := range rows {
-		page.Data = append(page.Data, entryOf(op.tenant, row))
+		page.Data = append(page.Data, entryOf(op.Tenant(), row))
 	}
 	return page, nil
 }
@@ -192,11 +128,7 @@ func (c *Client) ListLogs(ctx context.Context, p ListLogsParams) (*Page[LogEntry
 // filters, newest first (permission log:read): see [Client.AllTokens]. The page
 // parameters do not count.
 func (c *Client) AllLogs(ctx context.Context, p ListLogsParams) iter.Seq2[*LogEntry, error] {
-	return walk(func(w *find.Walk, before *storage.ID) ([]LogEntry, bool, error) {
-		op, err := c.begin(ctx, access.LogRead)
-		if err != nil {
-			return nil, false, err
-		}
+	return walk(ctx, c, &verbAllLogs, func(ctx context.Context, op *operation, w *find.Walk, before *storage.ID) ([]LogEntry, bool, error) {
 		filter, err := p.filter(op)
 		if err != nil {
 			return nil, false, err
@@ -204,7 +136,7 @@ func (c *Client) AllLogs(ctx context.Context, p ListLogsParams) iter.Seq2[*LogEn
 		filter.Before = *before
 		rows, more, err := find.Next(w, func(limit int) ([]storage.Log, error) {
 			filter.Limit = limit
-			rows, _, err := op.db().ListLogs(ctx, filter)
+			rows, _, err := op.DB().ListLogs(ctx, filter)
 			return rows, err
 		})
 		if err != nil || len(rows) == 0 {
@@ -213,7 +145,7 @@ func (c *Client) AllLogs(ctx context.Context, p ListLogsParams) iter.Seq2[*LogEn
 		*before = rows[len(rows)-1].ID
 		batch := make([]LogEntry, len(rows))
 		for i, row := range rows {
-			batch[i] = entryOf(op.tenant, row)
+			batch[i] = entryOf(op.Tenant(), row)
 		}
 		return batch, more, nil
 	})
@@ -230,12 +162,10 @@ func entryOf(tenant uuid.UUID, row storage.Log) LogEntry {
 // ListEntityTypes returns the kinds of entities that log entries are about
 // (permission log:read).
 func (c *Client) ListEntityTypes(ctx context.Context) ([]EntityType, error) {
-	if _, err := c.begin(ctx, access.LogRead); err != nil {
-		return nil, err
-	}
-	var all []EntityType
-	for _, value := range audit.EntityTypes() {
-		all = append(all, EntityType{audit.DisplayName(value), value})
-	}
-	return all, nil
+	return run(ctx, c, &verbListEntityTypes, func(context.Context, *operation) (all []EntityType, err error) {
+		for _, value := range audit.EntityTypes() {
+			all = append(all, EntityType{audit.DisplayName(value), value})
+		}
+		return all, nil
+	})
 }

@@ -3,10 +3,10 @@ package vault
 import (
 	"context"
 	"net/http"
-	"sync/atomic"
 
 	"github.com/google/uuid"
 
+	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/egress"
 	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/internal/trace"
@@ -33,17 +33,10 @@ const (
 	WorkEgress WorkKind = "egress" // a request to a destination, until its answer begins; named by its method
 	WorkKey    WorkKind = "key"    // a call of the master key: encrypt, decrypt
 	WorkRun    WorkKind = "run"    // a run of tenants' code: reactor, proxy
-	WorkCall   WorkKind = "call"   // a client's operation on tokens: create, read, update, delete, react, proxy
-)
-
-// Names of [WorkCall].
-const (
-	callCreate = "create"
-	callRead   = "read"
-	callUpdate = "update"
-	callDelete = "delete"
-	callReact  = "react"
-	callProxy  = "proxy"
+	// WorkCall is an operation of a client. Its names are create, read, update and
+	// delete for tokens, react, proxy, move for imports and exports, and admin for
+	// the rest; Method says which one it is.
+	WorkCall WorkKind = core.KindCall
 )
 
 // Work is a piece of work. It never holds a value.
@@ -51,7 +44,10 @@ type Work struct {
 	Kind WorkKind
 	// Name says more within the kind. It has few distinct values, so that it can
 	// label a metric.
-	Name     string
+	Name string
+	// Method is the method of [Client] for a WorkCall, such as CreateToken, and
+	// empty for other work. An iterator is told of for each piece that it reads.
+	Method   string
 	TenantID uuid.UUID // zero for work that is not one tenant's
 	EntityID uuid.UUID // the reactor or proxy of a run; else zero
 	// TraceID is that of the request which the work is for, and Traceparent the
@@ -63,14 +59,22 @@ type Work struct {
 	Header http.Header
 }
 
-// observe tells the observer, if there is one, of work that begins.
-func (cfg *Config) observe(ctx context.Context, w Work) (context.Context, func(error)) {
-	if cfg.Observer == nil {
-		return ctx, func(error) {}
+// teller returns what package core tells of work; nil without an observer.
+func teller(o Observer) func(context.Context, core.Event) (context.Context, func(error)) {
+	if o == nil {
+		return nil
 	}
-	t := trace.Of(ctx)
-	w.TraceID, w.Traceparent = t.ID, t.Parent
-	return cfg.Observer.Start(ctx, w)
+	return func(ctx context.Context, e core.Event) (context.Context, func(error)) {
+		return o.Start(ctx, Work{
+			Kind: WorkKind(e.Kind), Name: e.Name, Method: e.Method, TenantID: e.TenantID, EntityID: e.EntityID,
+			TraceID: e.Trace.ID, Traceparent: e.Trace.Parent, Header: e.Header,
+		})
+	}
+}
+
+// observe tells the observer, if there is one, of work that begins.
+func (v *Vault) observe(ctx context.Context, kind WorkKind, name string, tenant, entity uuid.UUID) (context.Context, func(error)) {
+	return v.core.Tell(ctx, core.Event{Kind: string(kind), Name: name, TenantID: tenant, EntityID: entity})
 }
 
 // Observers returns an observer that tells several, in their order. Those that
@@ -103,51 +107,9 @@ func (all observers) Start(ctx context.Context, w Work) (context.Context, func(e
 	}
 }
 
-// observed carries out a client's operation on tokens, and tells the observer of
-// it, if there is one.
-func observed[T any](ctx context.Context, c *Client, name string, do func(context.Context) (T, error)) (T, error) {
-	if c.v.cfg.Observer == nil {
-		return do(ctx)
-	}
-	held, _ := ctx.Value(heldCallKey{}).(*heldCall)
-	if held != nil && !held.begun.CompareAndSwap(false, true) {
-		held = nil
-	}
-	ctx, end := c.v.cfg.observe(ctx, Work{Kind: WorkCall, Name: name, TenantID: c.tenant})
-	out, err := do(ctx)
-	if held != nil {
-		held.end = end // it takes as long as its commit
-		return out, err
-	}
-	end(err)
-	return out, err
-}
-
-// heldCall is a call inside of Once. It has ended when Once has.
-type heldCall struct {
-	begun atomic.Bool
-	end   func(error)
-}
-
-type heldCallKey struct{}
-
-// observeOnce has the first call inside of Once end when the result is called
-// with the error of Once.
-func (cfg *Config) observeOnce(ctx context.Context) (context.Context, func(error)) {
-	if cfg.Observer == nil {
-		return ctx, func(error) {}
-	}
-	held := &heldCall{}
-	return context.WithValue(ctx, heldCallKey{}, held), func(err error) {
-		if held.end != nil {
-			held.end(err)
-		}
-	}
-}
-
 // observeEgress returns what package egress calls for each request.
-func (cfg *Config) observeEgress() egress.Observe {
-	if cfg.Observer == nil {
+func (v *Vault) observeEgress() egress.Observe {
+	if v.cfg.Observer == nil {
 		return nil
 	}
 	return func(req *http.Request, tenant string) (context.Context, func(error)) {
@@ -156,14 +118,14 @@ func (cfg *Config) observeEgress() egress.Observe {
 		if !egress.KnownMethod(name) {
 			name = "other"
 		}
-		return cfg.observe(req.Context(), Work{Kind: WorkEgress, Name: name, TenantID: id, Header: req.Header})
+		return v.core.Tell(req.Context(), core.Event{Kind: string(WorkEgress), Name: name, TenantID: id, Header: req.Header})
 	}
 }
 
 // observedKey is a master key whose calls an observer is told of.
 type observedKey struct {
 	AEAD
-	cfg *Config
+	tell func(context.Context, core.Event) (context.Context, func(error))
 }
 
 // Keys lets package keyring try each key by itself.
@@ -176,16 +138,19 @@ func (k observedKey) Keys() []seal.AEAD {
 
 // EncryptWithContext implements AEADWithContext.
 func (k observedKey) EncryptWithContext(ctx context.Context, plaintext, associatedData []byte) ([]byte, error) {
-	ctx, end := k.cfg.observe(ctx, Work{Kind: WorkKey, Name: "encrypt"})
-	out, err := seal.Encrypt(ctx, k.AEAD, plaintext, associatedData)
-	end(err)
-	return out, err
+	return k.told(ctx, "encrypt", func(ctx context.Context) ([]byte, error) { return seal.Encrypt(ctx, k.AEAD, plaintext, associatedData) })
 }
 
 // DecryptWithContext implements AEADWithContext.
 func (k observedKey) DecryptWithContext(ctx context.Context, ciphertext, associatedData []byte) ([]byte, error) {
-	ctx, end := k.cfg.observe(ctx, Work{Kind: WorkKey, Name: "decrypt"})
-	out, err := seal.Decrypt(ctx, k.AEAD, ciphertext, associatedData)
+	return k.told(ctx, "decrypt", func(ctx context.Context) ([]byte, error) {
+		return seal.Decrypt(ctx, k.AEAD, ciphertext, associatedData)
+	})
+}
+
+func (k observedKey) told(ctx context.Context, name string, call func(context.Context) ([]byte, error)) ([]byte, error) {
+	ctx, end := k.tell(ctx, core.Event{Kind: string(WorkKey), Name: name, Trace: trace.Of(ctx)})
+	out, err := call(ctx)
 	end(err)
 	return out, err
 }

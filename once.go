@@ -5,15 +5,15 @@ import (
 	"crypto/sha256"
 	"errors"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/admission"
+	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/kept"
-	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/internal/sealed"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -52,20 +52,21 @@ const answerLife = 24 * time.Hour
 // when another node has answered already. Its writes are held back until it
 // returns, and reads within it do not see them.
 func (c *Client) Once(ctx context.Context, key OnceKey, do func(context.Context, *Client) (Answer, error)) (answer Answer, replayed bool, err error) {
-	if err := c.outsideTx("Once"); err != nil {
-		return Answer{}, false, err
-	}
-	if err := checkOnceKey(key.Key); err != nil {
-		return Answer{}, false, err
-	}
-	ctx, end := c.v.cfg.observeOnce(ctx)
+	ctx, end := c.v.core.TellOnce(ctx)
 	defer func() { end(err) }()
-	op, err := c.begin(ctx, "")
-	if err != nil {
-		return Answer{}, false, err
-	}
-	o := &onceCall{operation: op, key: key.hash(op.Client), lease: key.Lease, owner: op.v.ids.At(op.now)}
-	flight := flightKey{op.tenant, o.key}
+	answer, err = run(ctx, c, &verbOnce, func(ctx context.Context, op *operation) (answer Answer, err error) {
+		if err := checkOnceKey(key.Key); err != nil {
+			return answer, err
+		}
+		answer, replayed, err = op.once(ctx, key, do)
+		return answer, err
+	})
+	return answer, replayed, err
+}
+
+func (op *operation) once(ctx context.Context, key OnceKey, do func(context.Context, *Client) (Answer, error)) (answer Answer, replayed bool, err error) {
+	o := &onceCall{operation: op, key: key.hash(op.Identity), lease: key.Lease, owner: op.NewID()}
+	flight := flightKey{op.Tenant(), o.key}
 	if !op.v.flights.Enter(flight) {
 		return Answer{}, false, ErrInProgress
 	}
@@ -84,23 +85,22 @@ func (c *Client) Once(ctx context.Context, key OnceKey, do func(context.Context,
 	return o.runPending(ctx, do)
 }
 
-var errFaster = errorf(ErrConflict, "The request could not be completed because of concurrent changes; try again.")
-
 func checkOnceKey(key string) error {
 	if len(key) < 1 || len(key) > 255 || !form.IsPlain(key) {
-		return invalid("idempotency_key", "must have 1 to 255 printable ASCII characters")
+		return fault.Field("idempotency_key", "must have 1 to 255 printable ASCII characters")
 	}
 	return nil
 }
 
 // hash is what the database knows of a key. Who asks is part of it: the session
 // or application, and the user that it acts for.
-func (key *OnceKey) hash(c *Client) storage.Key {
-	holder := c.ApplicationID()
-	if c.session != (uuid.UUID{}) {
-		holder = c.session
+func (key *OnceKey) hash(id core.Identity) storage.Key {
+	holder := id.ApplicationID()
+	if id.Session() != (uuid.UUID{}) {
+		holder = id.Session()
 	}
-	return sha256.Sum256([]byte(holder.String() + c.actor.String() + "\x00" + key.Scope + "\x00" + key.Key))
+	actor, _, _ := id.Actor()
+	return sha256.Sum256([]byte(holder.String() + actor.String() + "\x00" + key.Scope + "\x00" + key.Key))
 }
 
 // flightKey names a request that this process is carrying out, so that a second
@@ -121,8 +121,8 @@ type onceCall struct {
 // answer returns the stored answer, if there is one. It is ErrInProgress while
 // another request with the key is being processed.
 func (o *onceCall) answer(ctx context.Context) (Answer, bool, error) {
-	claim, err := o.v.store.Claim(ctx, o.tenantID(), o.key)
-	if errors.Is(err, storage.ErrNotFound) || err == nil && !claim.Live(o.now) {
+	claim, err := o.Vault.Store.Claim(ctx, o.TenantID(), o.key)
+	if errors.Is(err, storage.ErrNotFound) || err == nil && !claim.Live(o.Now) {
 		return Answer{}, false, nil
 	}
 	if err != nil {
@@ -132,7 +132,7 @@ func (o *onceCall) answer(ctx context.Context) (Answer, bool, error) {
 		return Answer{}, false, ErrInProgress
 	}
 	place := sealed.ClaimPlace(o.key)
-	plain, err := o.open(ctx, &place, claim.KeyVersion, claim.Answer)
+	plain, err := o.Open(ctx, &place, claim.KeyVersion, claim.Answer)
 	if err != nil {
 		return Answer{}, false, err
 	}
@@ -148,48 +148,47 @@ func (o *onceCall) answer(ctx context.Context) (Answer, bool, error) {
 
 // claim seals an answer for the claim that keeps it. The work may have taken
 // longer than keys may be used unread.
-func (o *onceCall) claim(ctx context.Context, a Answer, writes *pendingWrites) (storage.Claim, error) {
-	if err := o.refresh(ctx); err != nil {
+func (o *onceCall) claim(ctx context.Context, a Answer, writes *core.Pending) (storage.Claim, error) {
+	if err := o.Refresh(ctx); err != nil {
 		return storage.Claim{}, err
 	}
 	answer := kept.Answer{Status: a.Status, Header: a.Header, Body: a.Body}
-	answer.DependOn(&writes.uses)
+	answer.DependOn(&writes.Uses)
 	plain, err := answer.Encode()
 	if err != nil {
 		return storage.Claim{}, err
 	}
 	place := sealed.ClaimPlace(o.key)
-	sealed, err := o.seal(&place, plain)
+	sealed, err := o.Seal(&place, plain)
 	return storage.Claim{
-		Key: o.key, Owner: storage.ID(o.owner), LeaseUntil: o.now, ExpiresAt: o.now.Add(answerLife),
-		KeyVersion: o.state.Ring.Version(), Answer: sealed,
+		Key: o.key, Owner: storage.ID(o.owner), LeaseUntil: o.Now, ExpiresAt: o.Now.Add(answerLife),
+		KeyVersion: o.State.Ring.Version(), Answer: sealed,
 	}, err
 }
 
 // runPending runs do with its writes held back, and commits them together with
 // the claim and the answer.
 func (o *onceCall) runPending(ctx context.Context, do func(context.Context, *Client) (Answer, error)) (Answer, bool, error) {
-	for range maxAttempts {
-		client := *o.Client
-		client.pending = &pendingWrites{}
-		a, err := do(ctx, &client)
+	for range core.MaxAttempts {
+		writes := &core.Pending{}
+		a, err := do(ctx, o.client().with(o.Holding(writes)))
 		if err != nil {
 			return o.failed(ctx, a, err)
 		}
-		claim, err := o.claim(ctx, a, client.pending)
+		claim, err := o.claim(ctx, a, writes)
 		if err != nil {
 			return a, false, err
 		}
-		ch, err := client.pending.change(o.operation)
+		ch, err := writes.Change(o.Op)
 		if err != nil {
 			return a, false, err
 		}
 		ch.Claim = &storage.ClaimChange{Op: storage.ClaimTake, Claim: claim}
-		err = o.write(ctx, ch)
-		conflict, refused := asConflict(err)
+		err = o.Write(ctx, ch)
+		conflict, refused := fault.Guard(err)
 		switch {
 		case !refused:
-			client.pending.committed()
+			writes.Committed()
 			return a, false, err
 		case conflict.Kind == storage.ClaimTaken:
 			if stored, found, err := o.answer(ctx); err != nil || found {
@@ -197,7 +196,7 @@ func (o *onceCall) runPending(ctx context.Context, do func(context.Context, *Cli
 			}
 		}
 	}
-	return Answer{}, false, errFaster
+	return Answer{}, false, fault.ErrFaster
 }
 
 // failed is the outcome of work that failed: perhaps because it had been done
@@ -213,24 +212,23 @@ func (o *onceCall) failed(ctx context.Context, a Answer, err error) (Answer, boo
 // runLeased claims the key, runs do with its writes held back, and finishes the
 // claim with them, provided that it is still ours.
 func (o *onceCall) runLeased(ctx context.Context, do func(context.Context, *Client) (Answer, error)) (Answer, bool, error) {
-	ch := o.change()
+	ch := o.Change()
 	ch.Claim = &storage.ClaimChange{Op: storage.ClaimTake, Claim: storage.Claim{
-		Key: o.key, Owner: storage.ID(o.owner), LeaseUntil: o.now.Add(o.lease), ExpiresAt: o.now.Add(answerLife),
+		Key: o.key, Owner: storage.ID(o.owner), LeaseUntil: o.Now.Add(o.lease), ExpiresAt: o.Now.Add(answerLife),
 	}}
-	if err := o.write(ctx, ch); errors.Is(err, storage.ErrExists) {
+	if err := o.Write(ctx, ch); errors.Is(err, storage.ErrExists) {
 		return o.answerOrBusy(ctx)
 	} else if err != nil {
 		return Answer{}, false, err
 	}
-	client := *o.Client
-	client.pending = &pendingWrites{leased: true}
-	a, err := do(ctx, &client)
+	writes := &core.Pending{Leased: true}
+	a, err := do(ctx, o.client().with(o.Holding(writes)))
 	if err == nil {
-		err = o.finish(ctx, client.pending, a)
+		err = o.finish(ctx, writes, a)
 	}
 	if err != nil {
 		if dropped := o.drop(ctx); dropped != nil {
-			o.v.cfg.Logger.ErrorContext(ctx, "an idempotency claim could not be released; it ends with its lease", "tenant", o.tenant, "error", dropped)
+			o.Vault.Logger.ErrorContext(ctx, "an idempotency claim could not be released; it ends with its lease", "tenant", o.Tenant(), "error", dropped)
 		}
 		return a, false, err
 	}
@@ -245,104 +243,34 @@ func (o *onceCall) answerOrBusy(ctx context.Context) (Answer, bool, error) {
 	return a, found, err
 }
 
-func (o *onceCall) finish(ctx context.Context, writes *pendingWrites, a Answer) error {
+func (o *onceCall) finish(ctx context.Context, writes *core.Pending, a Answer) error {
 	claim, err := o.claim(ctx, a, writes)
 	if err != nil {
 		return err
 	}
-	ch, err := writes.change(o.operation)
+	ch, err := writes.Change(o.Op)
 	if err != nil {
 		return err
 	}
 	ch.Claim = &storage.ClaimChange{Op: storage.ClaimFinish, Claim: claim}
-	defer writes.committed()
-	err = o.write(ctx, ch)
-	if _, refused := asConflict(err); refused {
-		return errFaster // the work cannot be done again
+	defer writes.Committed()
+	err = o.Write(ctx, ch)
+	if _, refused := fault.Guard(err); refused {
+		return fault.ErrFaster // the work cannot be done again
 	}
 	return err
 }
 
 // drop gives a claim up after a failure, even when the caller has gone.
 func (o *onceCall) drop(ctx context.Context) error {
-	ch := &storage.Change{Tenant: o.tenantID(), Now: o.now} // seals nothing, so it is never too late
+	ch := &storage.Change{Tenant: o.TenantID(), Now: o.Now} // seals nothing, so it is never too late
 	ch.Claim = &storage.ClaimChange{Op: storage.ClaimDrop, Claim: storage.Claim{Key: o.key, Owner: storage.ID(o.owner)}}
 	admission.Of(ctx).Rest()
-	err := o.v.store.Write(context.WithoutCancel(ctx), ch)
+	err := o.Vault.Store.Write(context.WithoutCancel(ctx), ch)
 	if errors.Is(err, storage.ErrStale) {
 		return nil // another owner has it by now
 	}
 	return err
-}
-
-// pendingWrites collects the writes of a request that is to be carried out
-// once.
-type pendingWrites struct {
-	leased bool      // the work has effects outside of the database
-	uses   kept.Uses // that the answer of a run depends on
-
-	mu      sync.Mutex
-	changes []pendingChange
-	after   []func() // to be called when the changes are committed
-}
-
-// pendingChange is a write that waits, with the keys that it was sealed under.
-type pendingChange struct {
-	*storage.Change
-	ring *seal.Ring
-}
-
-func (p *pendingWrites) add(ch *storage.Change, ring *seal.Ring) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.changes = append(p.changes, pendingChange{ch, ring})
-}
-
-// afterwards has f called when the changes are committed.
-func (p *pendingWrites) afterwards(f func()) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.after = append(p.after, f)
-}
-
-// committed runs what had to wait for the commit.
-func (p *pendingWrites) committed() {
-	p.mu.Lock()
-	after := p.after
-	p.after = nil
-	p.mu.Unlock()
-	for _, f := range after {
-		f()
-	}
-}
-
-// change returns all that was collected as one change, to be written under the
-// keys of op. The work may have taken longer than a change may wait, and cannot
-// always be done again, so what it wrote at first is sealed again, under keys
-// that are not too old.
-func (p *pendingWrites) change(op *operation) (*storage.Change, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, ch := range p.changes {
-		if err := op.reseal(ch.Change, ch.ring); err != nil {
-			return nil, err
-		}
-	}
-	if len(p.changes) == 1 && !p.changes[0].Relaxed {
-		return p.changes[0].Change, nil
-	}
-	all := op.change()
-	for _, ch := range p.changes {
-		all.InsertTokens = append(all.InsertTokens, ch.InsertTokens...)
-		all.UpdateTokens = append(all.UpdateTokens, ch.UpdateTokens...)
-		all.DeleteTokens = append(all.DeleteTokens, ch.DeleteTokens...)
-		all.InsertRecords = append(all.InsertRecords, ch.InsertRecords...)
-		all.UpdateRecords = append(all.UpdateRecords, ch.UpdateRecords...)
-		all.DeleteRecords = append(all.DeleteRecords, ch.DeleteRecords...)
-		all.InsertJobs = append(all.InsertJobs, ch.InsertJobs...)
-		all.Logs = append(all.Logs, ch.Logs...)
-	}
-	return all, nil
 }
 
 // Answer is the outcome of a request, kept for later requests with the same key.

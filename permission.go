@@ -61,18 +61,16 @@ type PermissionInfo struct {
 
 // ListPermissions returns all permissions. It needs none.
 func (c *Client) ListPermissions(ctx context.Context) ([]PermissionInfo, error) {
-	if _, err := c.begin(ctx, ""); err != nil {
-		return nil, err
-	}
-	var all []PermissionInfo
-	for _, p := range access.Catalogue() {
-		types := make([]ApplicationType, len(p.ApplicationTypes))
-		for i, h := range p.ApplicationTypes {
-			types[i] = ApplicationType(h)
+	return run(ctx, c, &verbListPermissions, func(context.Context, *operation) (all []PermissionInfo, err error) {
+		for _, p := range access.Catalogue() {
+			types := make([]ApplicationType, len(p.ApplicationTypes))
+			for i, h := range p.ApplicationTypes {
+				types[i] = ApplicationType(h)
+			}
+			all = append(all, PermissionInfo{Permission(p.Type), p.Description, types})
 		}
-		all = append(all, PermissionInfo{Permission(p.Type), p.Description, types})
-	}
-	return all, nil
+		return all, nil
+	})
 }
 
 // AllPermissions returns every permission that applications of a type may hold.

@@ -40,8 +40,8 @@ type ping struct {
 // the database is asked at most once a second, however often Ping is called. A
 // database that hangs is not waited for longer than the context allows.
 func (v *Vault) Ping(ctx context.Context) error {
-	if v.closed.Load() {
-		return ErrClosed
+	if err := v.core.Alive(); err != nil {
+		return err
 	}
 	p := v.lastPing()
 	select {

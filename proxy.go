@@ -14,6 +14,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/apikey"
 	"github.com/seed-72ea4aab/vault/internal/cache"
+	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/ids"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -116,7 +117,7 @@ func (p *ProxyParams) checkFields(ctx context.Context, op *operation) error {
 	if err := op.checkScriptApplication(ctx, bad, p.Application); err != nil {
 		return err
 	}
-	return asInvalid(bad)
+	return fault.Of(bad)
 }
 
 // load lets the runtime look at transforms that are not the old ones.
@@ -131,18 +132,16 @@ func (p *ProxyParams) load(ctx context.Context, op *operation, old *Proxy) error
 // that cannot be used is ErrCode, and a [*script.Error] whose Messages say what is
 // wrong with it.
 func (c *Client) CreateProxy(ctx context.Context, p ProxyParams) (*Proxy, error) {
-	op, err := c.begin(ctx, access.ProxyCreate)
-	if err != nil {
-		return nil, err
-	}
-	x, err := op.newProxy(ctx, &p)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := proxies.create(ctx, op, x); err != nil {
-		return nil, err
-	}
-	return x.seenBy(op), nil
+	return run(ctx, c, &verbCreateProxy, func(ctx context.Context, op *operation) (*Proxy, error) {
+		x, err := op.newProxy(ctx, &p)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := proxies.create(ctx, op, x); err != nil {
+			return nil, err
+		}
+		return x.seenBy(op), nil
+	})
 }
 
 // newProxy returns a proxy that is still to be stored.
@@ -150,7 +149,7 @@ func (op *operation) newProxy(ctx context.Context, p *ProxyParams) (*Proxy, erro
 	if err := p.check(ctx, op, &Proxy{}); err != nil {
 		return nil, err
 	}
-	x := &Proxy{ID: op.v.ids.At(op.now), TenantID: op.tenant, Key: ids.Random58(proxyKeyLength), CreatedBy: op.creator, CreatedAt: op.now}
+	x := &Proxy{ID: op.NewID(), TenantID: op.Tenant(), Key: ids.Random58(proxyKeyLength), CreatedBy: op.Creator(), CreatedAt: op.Now}
 	x.set(p)
 	return x, nil
 }
@@ -158,7 +157,7 @@ func (op *operation) newProxy(ctx context.Context, p *ProxyParams) (*Proxy, erro
 // seenBy returns a changed proxy as the caller may see it: with its
 // configuration only if it may read proxies.
 func (x *Proxy) seenBy(op *operation) *Proxy {
-	if op.grant.Has(access.ProxyRead) {
+	if op.Grant().Has(access.ProxyRead) {
 		return x
 	}
 	seen := *x
@@ -193,11 +192,9 @@ var proxies = recordKind[Proxy]{
 
 // GetProxy returns a proxy (permission proxy:read).
 func (c *Client) GetProxy(ctx context.Context, id uuid.UUID) (*Proxy, error) {
-	op, err := c.begin(ctx, access.ProxyRead)
-	if err != nil {
-		return nil, err
-	}
-	return proxies.get(ctx, op, id)
+	return run(ctx, c, &verbGetProxy, func(ctx context.Context, op *operation) (*Proxy, error) {
+		return proxies.get(ctx, op, id)
+	})
 }
 
 // ListProxiesParams filters proxies. Zero fields filter nothing.
@@ -210,47 +207,43 @@ type ListProxiesParams struct {
 
 // ListProxies returns a page of proxies, newest first (permission proxy:read).
 func (c *Client) ListProxies(ctx context.Context, p ListProxiesParams) (*Page[Proxy], error) {
-	op, err := c.begin(ctx, access.ProxyRead)
-	if err != nil {
-		return nil, err
-	}
-	return proxies.list(ctx, op, recordList(p))
+	return run(ctx, c, &verbListProxies, func(ctx context.Context, op *operation) (*Page[Proxy], error) {
+		return proxies.list(ctx, op, recordList(p))
+	})
 }
 
 // AllProxies iterates over all proxies that meet the filters, newest first
 // (permission proxy:read): see [Client.AllTokens]. The page parameters do not
 // count.
 func (c *Client) AllProxies(ctx context.Context, p ListProxiesParams) iter.Seq2[*Proxy, error] {
-	return proxies.all(ctx, c, access.ProxyRead, recordList(p), nil)
+	return proxies.all(ctx, c, &verbAllProxies, recordList(p), nil)
 }
 
 // ReplaceProxy replaces everything of a proxy but its key (permission
 // proxy:update).
 func (c *Client) ReplaceProxy(ctx context.Context, id uuid.UUID, p ProxyParams) (*Proxy, error) {
-	op, err := c.begin(ctx, access.ProxyUpdate)
-	if err != nil {
-		return nil, err
-	}
-	if err := p.check(ctx, op, &Proxy{}); err != nil {
-		return nil, err
-	}
-	x, err := op.updateProxy(ctx, id, func(x *Proxy) error {
-		x.set(&p)
-		return nil
+	return run(ctx, c, &verbReplaceProxy, func(ctx context.Context, op *operation) (*Proxy, error) {
+		if err := p.check(ctx, op, &Proxy{}); err != nil {
+			return nil, err
+		}
+		x, err := op.updateProxy(ctx, id, func(x *Proxy) error {
+			x.set(&p)
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		return x.seenBy(op), nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return x.seenBy(op), nil
 }
 
 // PatchProxy changes a proxy by a JSON merge patch (RFC 7386) of its
 // parameters, which [EncodeJSON] reads (permission proxy:update).
 func (c *Client) PatchProxy(ctx context.Context, id uuid.UUID, patch any) (*Proxy, error) {
-	op, err := c.begin(ctx, access.ProxyUpdate)
-	if err != nil {
-		return nil, err
-	}
+	return run(ctx, c, &verbPatchProxy, func(ctx context.Context, op *operation) (*Proxy, error) { return op.patchProxy(ctx, id, patch) })
+}
+
+func (op *operation) patchProxy(ctx context.Context, id uuid.UUID, patch any) (*Proxy, error) {
 	text, err := EncodeJSON(patch)
 	if err != nil {
 		return nil, err
@@ -284,71 +277,70 @@ func (c *Client) PatchProxy(ctx context.Context, id uuid.UUID, patch any) (*Prox
 }
 
 func (op *operation) updateProxy(ctx context.Context, id uuid.UUID, change func(*Proxy) error) (*Proxy, error) {
-	defer op.afterwards(op.v.proxies.Clear)
+	defer op.Afterwards(op.v.proxies.Clear)
 	return proxies.update(ctx, op, id, change)
 }
 
 // DeleteProxy deletes a proxy (permission proxy:delete).
 func (c *Client) DeleteProxy(ctx context.Context, id uuid.UUID) error {
-	op, err := c.begin(ctx, access.ProxyDelete)
-	if err != nil {
-		return err
-	}
-	defer op.afterwards(op.v.proxies.Clear)
-	return proxies.delete(ctx, op, id, nil)
+	return runErr(ctx, c, &verbDeleteProxy, func(ctx context.Context, op *operation) error {
+		defer op.Afterwards(op.v.proxies.Clear)
+		return proxies.delete(ctx, op, id, nil)
+	})
 }
 
 // openProxyOf finds a proxy that anybody may call.
-func (v *Vault) openProxyOf(ctx context.Context, key string) (*operation, *Proxy, error) {
-	op, x, err := v.proxyOf(ctx, key)
+func (v *Vault) openProxyOf(ctx context.Context, key string) (*Proxy, error) {
+	x, err := v.proxyOf(ctx, key)
 	if err == nil && x.RequireAuth {
 		err = ErrUnauthenticated
 	}
-	return op, x, err
+	return x, err
 }
-
-var errNoProxy = errorf(ErrNotFound, "There is no such proxy.")
 
 // maxProxyKey is longer than every key.
 const maxProxyKey = 100
 
-// proxyOf finds a proxy by its key, and opens an operation as its tenant. What
-// was found is used for up to a second, but on the node that changes a proxy not
-// beyond the change; then it is dropped, because it may hold secrets.
-func (v *Vault) proxyOf(ctx context.Context, key string) (*operation, *Proxy, error) {
+// proxyOf finds a proxy by its key. The proxy is used for up to a second, but on
+// the node that changes it not beyond the change; then it is dropped, because it
+// may hold secrets.
+func (v *Vault) proxyOf(ctx context.Context, key string) (*Proxy, error) {
 	if len(key) > maxProxyKey {
-		return nil, nil, errNoProxy
+		return nil, fault.ErrNoProxy
 	}
 	hash := apikey.Hash(key)
 	if x, ok := v.proxies.Get(hash); ok {
-		op, err := v.Tenant(x.TenantID).begin(ctx, "")
-		return op, x, proxyGone(err)
+		return x, v.mayStillOpen(ctx, x)
 	}
 	reading := v.proxies.Ask(hash)
 	rec, err := v.store.Lookup(ctx, hash)
 	if errors.Is(err, storage.ErrNotFound) || err == nil && (rec.Kind != kindProxy || rec.Key != hash) {
-		return nil, nil, errNoProxy
+		return nil, fault.ErrNoProxy
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	op, err := v.Tenant(uuid.UUID(rec.Tenant)).begin(ctx, "")
+	x, err := run(ctx, v.Tenant(uuid.UUID(rec.Tenant)), &verbFind, func(ctx context.Context, op *operation) (*Proxy, error) {
+		return proxies.open(ctx, op, &rec)
+	})
 	if err != nil {
-		return nil, nil, proxyGone(err)
-	}
-	x, err := proxies.open(ctx, op, &rec)
-	if err != nil {
-		return nil, nil, err
+		return nil, proxyGone(err)
 	}
 	reading.Keep(x)
 	time.AfterFunc(cache.MaxAge, func() { v.proxies.Drop(hash) })
-	return op, x, nil
+	return x, nil
+}
+
+// mayStillOpen asks whether the tenant of a proxy still exists.
+func (v *Vault) mayStillOpen(ctx context.Context, x *Proxy) error {
+	err := runErr(ctx, v.Tenant(x.TenantID), &verbFind, func(context.Context, *operation) error { return nil })
+	return proxyGone(err)
 }
 
 // proxyGone says of a tenant that is being deleted that its proxies are gone.
 func proxyGone(err error) error {
 	if errors.Is(err, ErrNotFound) {
-		return errNoProxy
+		return fault.ErrNoProxy
 	}
 	return err
 }

@@ -14,7 +14,9 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/audit"
+	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/egress"
+	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/internal/relay"
@@ -45,43 +47,40 @@ import (
 // The log gets an entry for the proxy ("ephemeral" for one that is not stored)
 // and for each token that is used.
 func (c *Client) InvokeProxy(ctx context.Context, p ProxyCall) (*ProxyAnswer, error) {
-	return observed(ctx, c, callProxy, func(ctx context.Context) (*ProxyAnswer, error) { return c.invokeProxy(ctx, p) })
+	return run(ctx, c, &verbInvokeProxy, func(ctx context.Context, op *operation) (*ProxyAnswer, error) { return op.invokeProxy(ctx, p) })
 }
 
-func (c *Client) invokeProxy(ctx context.Context, p ProxyCall) (*ProxyAnswer, error) {
-	if err := c.outsideTx("InvokeProxy"); err != nil {
-		return nil, err
-	}
+func (op *operation) invokeProxy(ctx context.Context, p ProxyCall) (*ProxyAnswer, error) {
 	if p.Key == "" && p.URL == "" {
-		return nil, invalid("", "must name a proxy by its key, or a destination by its URL")
+		return nil, errNoDestination()
 	}
 	if p.Key == "" {
-		op, err := c.begin(ctx, access.TokenUse)
-		if err != nil {
+		if err := op.Require(access.TokenUse); err != nil {
 			return nil, err
 		}
 		bad := &form.Problems{}
 		if op.v.checkURL(bad, trace.Prefix(ctx)+"PROXY-URL", p.URL); bad.Any() {
-			return nil, asInvalid(bad)
+			return nil, fault.Of(bad)
 		}
 		return op.invoke(ctx, &Proxy{DestinationURL: p.URL}, &p)
 	}
-	owner, x, err := c.v.proxyOf(ctx, p.Key)
+	x, err := op.v.proxyOf(ctx, p.Key)
 	if err != nil {
 		return nil, err
 	}
-	if owner.tenant != c.tenant {
-		return nil, errNoProxy
+	if x.TenantID != op.Tenant() {
+		return nil, fault.ErrNoProxy
 	}
-	permission := ""
 	if x.RequireAuth {
-		permission = access.TokenUse
-	}
-	op, err := c.begin(ctx, permission)
-	if err != nil {
-		return nil, err
+		if err := op.Require(access.TokenUse); err != nil {
+			return nil, err
+		}
 	}
 	return op.invoke(ctx, x, &p)
+}
+
+func errNoDestination() error {
+	return fault.Field("", "must name a proxy by its key, or a destination by its URL")
 }
 
 // InvokeProxy is [Client.InvokeProxy] for a caller who shows no API key. Only a
@@ -91,18 +90,23 @@ func (c *Client) invokeProxy(ctx context.Context, p ProxyCall) (*ProxyAnswer, er
 func (v *Vault) InvokeProxy(ctx context.Context, p ProxyCall) (*ProxyAnswer, error) {
 	switch {
 	case p.Key == "" && p.URL == "":
-		return nil, invalid("", "must name a proxy by its key, or a destination by its URL")
+		return nil, public(errNoDestination())
 	case p.Key == "":
 		return nil, ErrUnauthenticated
 	}
-	op, x, err := v.openProxyOf(ctx, p.Key)
+	x, err := v.openProxyOf(ctx, p.Key)
 	if err != nil {
 		return nil, err
 	}
-	if op.Client, err = op.anonymous(ctx, x); err != nil {
+	caller, err := run(ctx, v.Tenant(x.TenantID), &verbFind, func(ctx context.Context, op *operation) (core.Identity, error) {
+		return op.anonymous(ctx, x)
+	})
+	if err != nil {
 		return nil, err
 	}
-	return op.invoke(ctx, x, &p)
+	return run(ctx, v.Tenant(x.TenantID).as(caller), &verbInvokeProxy, func(ctx context.Context, op *operation) (*ProxyAnswer, error) {
+		return op.invoke(ctx, x, &p)
+	})
 }
 
 // ProxyCaller returns who calls a proxy without an API key, so that such calls
@@ -111,34 +115,25 @@ func (v *Vault) InvokeProxy(ctx context.Context, p ProxyCall) (*ProxyAnswer, err
 // [Vault.InvokeProxy] does for an unknown key, and for a proxy that requires
 // authentication.
 func (v *Vault) ProxyCaller(ctx context.Context, key string) (*Client, error) {
-	op, x, err := v.openProxyOf(ctx, key)
+	x, err := v.openProxyOf(ctx, key)
 	if err != nil {
 		return nil, err
 	}
-	return op.powerless(x), nil
+	return v.Tenant(x.TenantID).as(core.Stranger(x.TenantID, x.ID)), nil
 }
 
-// anonymous returns the client of a call without an API key: the proxy's
-// application, if that may use tokens, else one that may do nothing.
-func (op *operation) anonymous(ctx context.Context, x *Proxy) (*Client, error) {
+// anonymous returns who calls a proxy without an API key: the proxy's
+// application, if that may use tokens, else somebody who may do nothing.
+func (op *operation) anonymous(ctx context.Context, x *Proxy) (core.Identity, error) {
+	stranger := core.Stranger(x.TenantID, x.ID)
 	if x.ApplicationID == (uuid.UUID{}) {
-		return op.powerless(x), nil
+		return stranger, nil
 	}
-	c, err := op.As(ctx, x.ApplicationID)
-	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrUnauthenticated) || err == nil && !c.grant.Has(access.TokenUse) {
-		return op.powerless(x), nil
+	id, err := op.As(ctx, x.ApplicationID)
+	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrUnauthenticated) || err == nil && !id.Grant().Has(access.TokenUse) {
+		return stranger, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	caller := *c
-	caller.proxy = x.ID
-	return &caller, nil
-}
-
-// powerless is a caller of a proxy that may do nothing.
-func (op *operation) powerless(x *Proxy) *Client {
-	return &Client{v: op.v, tenant: op.tenant, grant: new(access.Grant), proxy: x.ID}
+	return id.Calling(x.ID), err
 }
 
 // invocation is a request on its way through a proxy.
@@ -155,10 +150,8 @@ const ephemeral = "ephemeral"
 // invoke takes a request to the destination and the answer back.
 func (op *operation) invoke(ctx context.Context, x *Proxy, p *ProxyCall) (*ProxyAnswer, error) {
 	if p.MaxBody <= 0 {
-		p.MaxBody = int64(op.v.cfg.MaxBytes)
+		p.MaxBody = int64(op.Vault.MaxBytes)
 	}
-	ctx, leave := op.enter(ctx)
-	defer leave()
 	p.Method = cmp.Or(p.Method, http.MethodGet)
 	inv := &invocation{operation: op, ProxyCall: p, proxy: x}
 	if err := inv.prepare(ctx); err != nil {
@@ -181,7 +174,7 @@ func (op *operation) invoke(ctx context.Context, x *Proxy, p *ProxyCall) (*Proxy
 	}
 	if res.StatusCode < 200 {
 		res.Body.Close()
-		return nil, errorf(ErrUnreachable, "The destination sent an invalid HTTP status.")
+		return nil, fault.New(ErrUnreachable, "The destination sent an invalid HTTP status.")
 	}
 	egress.RemoveHopByHop(res.Header)
 	relay.DropPrefixed(res.Header, trace.Prefix(ctx))
@@ -198,21 +191,21 @@ func (op *operation) invoke(ctx context.Context, x *Proxy, p *ProxyCall) (*Proxy
 func (inv *invocation) prepare(ctx context.Context) error {
 	switch {
 	case inv.Method == http.MethodConnect:
-		return invalid("method", "must not be CONNECT")
+		return fault.Field("method", "must not be CONNECT")
 	case !egress.ValidMethod(inv.Method):
-		return invalid("method", "must be the name of an HTTP method")
+		return fault.Field("method", "must be the name of an HTTP method")
 	}
 	if !slices.Contains([]string{"", "keep-alive", "close"}, strings.ToLower(inv.Connection)) {
-		return invalid(trace.Prefix(ctx)+"PROXY-CONNECTION", "must be keep-alive or close")
+		return fault.Field(trace.Prefix(ctx)+"PROXY-CONNECTION", "must be keep-alive or close")
 	}
 	base, err := inv.v.egress.CheckURL(inv.proxy.DestinationURL)
 	if err != nil {
 		// The policy has changed since the proxy was written.
-		return errorf(ErrUnreachable, "The destination is not allowed: %s.", err)
+		return fault.New(ErrUnreachable, "The destination is not allowed: %s.", err)
 	}
 	target, bad := relay.Extend(base, inv.Path, inv.Query)
 	if bad != nil {
-		return asInvalid(bad)
+		return fault.Of(bad)
 	}
 	header := http.Header{}
 	for name, values := range inv.Header {
@@ -231,7 +224,7 @@ func (inv *invocation) prepare(ctx context.Context) error {
 // checkHeader checks the headers that go to the destination.
 func (inv *invocation) checkHeader() error {
 	if err := egress.CheckHeader(inv.out.Header); err != nil {
-		return invalid("headers", "%s", err.Error())
+		return fault.Field("headers", "%s", err.Error())
 	}
 	return nil
 }
@@ -242,7 +235,7 @@ func (inv *invocation) checkHeader() error {
 // it reads no more tokens than fit into one call. It tells a caller which ids
 // exist; with token:use a body tells that too, and without it nothing does.
 func (inv *invocation) checkPlaces(ctx context.Context) error {
-	if inv.asIs || !inv.grant.Has(access.TokenUse) {
+	if inv.asIs || !inv.Grant().Has(access.TokenUse) {
 		return nil
 	}
 	places := relay.Places(inv.out.Header, inv.Query, detokenizedAtOnce)
@@ -258,12 +251,12 @@ func (inv *invocation) checkPlaces(ctx context.Context) error {
 	bad := &form.Problems{}
 	for _, p := range places {
 		if slices.ContainsFunc(rows, func(row storage.Token) bool {
-			return !expiredRow(&row, inv.now) && slices.Contains(p.IDs, row.ID)
+			return !expiredRow(&row, inv.Now) && slices.Contains(p.IDs, row.ID)
 		}) {
 			bad.Add(p.Path, "must not be an expression that names a token: only bodies are filled in")
 		}
 	}
-	return asInvalid(bad)
+	return fault.Of(bad)
 }
 
 // send calls the destination and returns its answer, whose body is still to
@@ -288,23 +281,23 @@ func (inv *invocation) send(ctx context.Context) (*http.Response, error) {
 		return nil, err
 	}
 	sender := relay.Sender{Client: inv.v.egress, Timeout: inv.v.cfg.ProxyTimeout, Explain: sendError}
-	return sender.Send(ctx, inv.tenant.String(), &inv.out)
+	return sender.Send(ctx, inv.Tenant().String(), &inv.out)
 }
 
 // sendError says in the vault's own errors why there is no answer.
 func sendError(ctx context.Context, err error) error {
 	silent := errors.Is(context.Cause(ctx), relay.ErrSilent)
-	switch left := callerLeft(ctx); {
+	switch left := fault.CallerLeft(ctx); {
 	case left != nil && !silent:
 		return left
 	case silent, errors.Is(err, context.DeadlineExceeded):
-		return errorf(ErrTimeout, "The destination did not respond in time.")
+		return fault.New(ErrTimeout, "The destination did not respond in time.")
 	case errors.Is(err, egress.ErrBusy):
-		return errorf(ErrBusy, "This tenant has too many requests in progress; try again later.")
+		return fault.New(ErrBusy, "This tenant has too many requests in progress; try again later.")
 	case errors.Is(err, egress.ErrForbidden):
-		return errorf(ErrUnreachable, "The destination is not allowed: %s.", err)
+		return fault.New(ErrUnreachable, "The destination is not allowed: %s.", err)
 	default:
-		return errorf(ErrUnreachable, "The destination could not be reached, or its response was cut off or is not HTTP.")
+		return fault.New(ErrUnreachable, "The destination could not be reached, or its response was cut off or is not HTTP.")
 	}
 }
 
@@ -312,14 +305,14 @@ func sendError(ctx context.Context, err error) error {
 // body unread that has to be neither filled in nor transformed. It enters the
 // invocation in the log.
 func (inv *invocation) detokenizeOrStream(ctx context.Context) error {
-	entered := entity{kindProxy, ephemeral}
+	entered := core.Entity{Type: kindProxy, ID: ephemeral}
 	if inv.proxy.ID != (uuid.UUID{}) {
-		entered.id = inv.proxy.ID.String()
+		entered.ID = inv.proxy.ID.String()
 	}
 	format, _ := relay.FormatOf(inv.out.Header)
 	if format == relay.Opaque && inv.proxy.RequestTransform == nil {
 		inv.out.Stream, inv.out.ContentLength = inv.Body, inv.ContentLength
-		return inv.logReads(ctx, audit.Use, entered)
+		return inv.LogReads(ctx, audit.Use, entered)
 	}
 	if inv.ContentLength > inv.MaxBody {
 		return errBodyTooLarge(inv.MaxBody)
@@ -329,19 +322,19 @@ func (inv *invocation) detokenizeOrStream(ctx context.Context) error {
 		return err
 	}
 	// What comes from a slow caller may take longer than keys may be used.
-	if err := inv.refresh(ctx); err != nil {
+	if err := inv.Refresh(ctx); err != nil {
 		return err
 	}
 	if inv.asIs {
 		inv.out.Message.Body = raw
-		return inv.logReads(ctx, audit.Use, entered)
+		return inv.LogReads(ctx, audit.Use, entered)
 	}
 	inv.out.Message.Body, err = inv.detokenizeBody(ctx, inv.out.Header, raw, entered)
 	return err
 }
 
 func errBodyTooLarge(limit int64) error {
-	return errorf(ErrTooLarge, "The body must have at most %d bytes.", limit)
+	return fault.New(ErrTooLarge, "The body must have at most %d bytes.", limit)
 }
 
 // readBody reads the body of the request, and makes room for it.
@@ -351,7 +344,7 @@ func (inv *invocation) readBody(ctx context.Context) ([]byte, error) {
 	if inv.ContentLength > 0 {
 		most = inv.ContentLength
 	}
-	if err := roomError(room.Arrive(ctx, int(most))); err != nil {
+	if err := core.RoomError(room.Arrive(ctx, int(most))); err != nil {
 		return nil, err
 	}
 	raw, err := readBody(inv.Body, inv.MaxBody)
@@ -359,7 +352,7 @@ func (inv *invocation) readBody(ctx context.Context) ([]byte, error) {
 		return nil, err
 	}
 	room.Arrived()
-	return raw, roomError(room.Body(ctx, len(raw)+jsonx.Weight(raw)))
+	return raw, core.RoomError(room.Body(ctx, len(raw)+jsonx.Weight(raw)))
 }
 
 // readBody reads a body that has to be held in memory.
@@ -373,16 +366,16 @@ func readBody(r io.Reader, limit int64) ([]byte, error) {
 
 // detokenizeBody replaces the expressions of a body, and enters in the log that
 // the tokens were used, and whatever else is.
-func (op *operation) detokenizeBody(ctx context.Context, header http.Header, raw []byte, also ...entity) ([]byte, error) {
+func (op *operation) detokenizeBody(ctx context.Context, header http.Header, raw []byte, also ...core.Entity) ([]byte, error) {
 	b, bad := relay.Scan(header, raw)
 	if bad != nil {
-		return nil, asInvalid(bad)
+		return nil, fault.Of(bad)
 	}
 	if !b.HasExpressions() {
-		return raw, op.logReads(ctx, audit.Use, also...)
+		return raw, op.LogReads(ctx, audit.Use, also...)
 	}
-	if !op.grant.Has(access.TokenUse) {
-		return nil, errForbiddenToken(access.TokenUse)
+	if !op.Grant().Has(access.TokenUse) {
+		return nil, fault.PermissionOnToken(access.TokenUse)
 	}
 	used, ids, err := op.findTokens(ctx, b, rootPath)
 	if err != nil {
@@ -390,11 +383,11 @@ func (op *operation) detokenizeBody(ctx context.Context, header http.Header, raw
 	}
 	out, bad := b.Fill(used.env(ctx, len(raw)))
 	if bad != nil {
-		return nil, cmp.Or(ctx.Err(), asInvalid(bad))
+		return nil, cmp.Or(ctx.Err(), fault.Of(bad))
 	}
 	entities := slices.Clone(also)
 	for _, id := range ids {
 		entities = append(entities, used[id].entity())
 	}
-	return out, op.logReads(ctx, audit.Use, entities...)
+	return out, op.LogReads(ctx, audit.Use, entities...)
 }

@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/internal/relay"
 	"github.com/seed-72ea4aab/vault/internal/trace"
@@ -19,11 +21,11 @@ import (
 func (inv *invocation) transformRequest(ctx context.Context) error {
 	m := &inv.out.Message
 	if err := m.Decode(inv.MaxBody); err != nil {
-		return invalid("", "%s", err.Error())
+		return fault.Field("", "%s", err.Error())
 	}
 	body, err := m.Value()
 	if err != nil {
-		return invalidErr(err)
+		return fault.Input(err)
 	}
 	query := inv.Query
 	if query != "" {
@@ -44,7 +46,7 @@ func (inv *invocation) transformResponse(ctx context.Context, res *http.Response
 	raw, err := relay.ReadBody(res.Body, inv.MaxBody)
 	res.Body.Close() // the code may need the place of this request for its own
 	if errors.Is(err, relay.ErrTooLarge) {
-		return nil, errorf(ErrUnreachable, "The destination's response has more than %d bytes, which is too much for a response transform.", inv.MaxBody)
+		return nil, fault.New(ErrUnreachable, "The destination's response has more than %d bytes, which is too much for a response transform.", inv.MaxBody)
 	}
 	if err != nil {
 		return nil, err
@@ -52,11 +54,11 @@ func (inv *invocation) transformResponse(ctx context.Context, res *http.Response
 	m := &relay.Message{Header: res.Header, Body: raw}
 	m.Header.Del("Content-Length")
 	if err := m.Decode(inv.MaxBody); err != nil {
-		return nil, errorf(ErrUnreachable, "The destination's response cannot be transformed: it %s.", err)
+		return nil, fault.New(ErrUnreachable, "The destination's response cannot be transformed: it %s.", err)
 	}
 	body, err := m.Value()
 	if err != nil {
-		return nil, errorf(ErrUnreachable, "The destination's response is not JSON, although its Content-Type says so.")
+		return nil, fault.New(ErrUnreachable, "The destination's response is not JSON, although its Content-Type says so.")
 	}
 	args := jsonx.ObjectValue(jsonx.Member{Name: "body", Value: body}, jsonx.Member{Name: "headers", Value: m.HeaderValue()})
 	if err := inv.transform(ctx, inv.proxy.ResponseTransform, m, body, args); err != nil {
@@ -74,7 +76,7 @@ func (inv *invocation) transformResponse(ctx context.Context, res *http.Response
 // transform runs code on a message and puts what it returns in its place.
 func (inv *invocation) transform(ctx context.Context, t *ProxyTransform, m *relay.Message, body, args jsonx.Value) error {
 	s := codeRun{
-		entity: entity{kindProxy, inv.proxy.ID.String()}, name: inv.proxy.Name, code: t.Code, args: args,
+		entity: core.Entity{Type: kindProxy, ID: inv.proxy.ID.String()}, name: inv.proxy.Name, code: t.Code, args: args,
 		configuration: inv.proxy.Configuration, timeout: syncTimeout,
 	}
 	if inv.proxy.ApplicationID != (uuid.UUID{}) {

@@ -10,10 +10,11 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/audit"
+	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/expr"
+	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/internal/limits"
@@ -65,7 +66,7 @@ func (p *ReactParams) UnmarshalJSON(data []byte) error {
 func (p ReactParams) MarshalJSON() ([]byte, error) {
 	args, err := parseJSON("args", p.Args)
 	if err != nil {
-		return nil, err
+		return nil, public(err)
 	}
 	w := &form.Writer{}
 	w.Value("args", args)
@@ -94,25 +95,16 @@ type ReactResult struct {
 // A run takes at most 10 seconds. [Client.ReactAsync] is for longer ones, and for
 // those whose caller does not wait.
 func (c *Client) React(ctx context.Context, id uuid.UUID, p ReactParams) (*ReactResult, error) {
-	return observed(ctx, c, callReact, func(ctx context.Context) (*ReactResult, error) { return c.reactNow(ctx, id, p) })
+	return run(ctx, c, &verbReact, func(ctx context.Context, op *operation) (*ReactResult, error) { return op.reactNow(ctx, id, p) })
 }
 
-func (c *Client) reactNow(ctx context.Context, id uuid.UUID, p ReactParams) (*ReactResult, error) {
-	if err := c.outsideTx("React"); err != nil {
-		return nil, err
-	}
-	op, err := c.begin(ctx, access.TokenUse)
-	if err != nil {
-		return nil, err
-	}
-	ctx, leave := op.enter(ctx)
-	defer leave()
+func (op *operation) reactNow(ctx context.Context, id uuid.UUID, p ReactParams) (*ReactResult, error) {
 	r, args, err := op.reactorFor(ctx, id, &p, (*ReactParams).checkSync)
 	if err != nil {
 		return nil, err
 	}
-	if op.pending != nil {
-		ctx = limits.LineageOf(ctx).Tracking(&op.pending.uses).In(ctx)
+	if op.Pending() != nil {
+		ctx = limits.LineageOf(ctx).Tracking(&op.Pending().Uses).In(ctx)
 	}
 	return op.runReactor(ctx, r, args, syncTimeout)
 }
@@ -132,19 +124,10 @@ type Job struct {
 // What the run gives, or the error that React would return, is sent to the URL
 // at least once, signed with the tenant's webhook secret: see [VerifyWebhook].
 func (c *Client) ReactAsync(ctx context.Context, id uuid.UUID, p ReactParams) (*Job, error) {
-	return observed(ctx, c, callReact, func(ctx context.Context) (*Job, error) { return c.reactAsync(ctx, id, p) })
+	return run(ctx, c, &verbReactAsync, func(ctx context.Context, op *operation) (*Job, error) { return op.reactAsync(ctx, id, p) })
 }
 
-func (c *Client) reactAsync(ctx context.Context, id uuid.UUID, p ReactParams) (*Job, error) {
-	if err := c.outsideTx("ReactAsync"); err != nil {
-		return nil, err
-	}
-	op, err := c.begin(ctx, access.TokenUse)
-	if err != nil {
-		return nil, err
-	}
-	ctx, leave := op.enter(ctx)
-	defer leave()
+func (op *operation) reactAsync(ctx context.Context, id uuid.UUID, p ReactParams) (*Job, error) {
 	r, args, err := op.reactorFor(ctx, id, &p, (*ReactParams).checkAsync)
 	if err != nil {
 		return nil, err
@@ -187,7 +170,7 @@ func (p *ReactParams) checkAsync(v *Vault, bad *form.Problems) {
 
 // checkReact checks parameters and reads the arguments.
 func (op *operation) checkReact(ctx context.Context, p *ReactParams, check func(*ReactParams, *Vault, *form.Problems)) (jsonx.Value, error) {
-	args, err := op.document(ctx, p.Args)
+	args, err := op.Document(ctx, plainJSON(p.Args))
 	bad := &form.Problems{}
 	if err != nil {
 		if !errors.Is(err, ErrInvalid) {
@@ -198,7 +181,7 @@ func (op *operation) checkReact(ctx context.Context, p *ReactParams, check func(
 		bad.AddAll("args", fieldsOf(err))
 	}
 	check(p, op.v, bad)
-	return args, asInvalid(bad)
+	return args, fault.Of(bad)
 }
 
 // checkArgs checks what can be known of arguments before they are detokenized:
@@ -206,7 +189,7 @@ func (op *operation) checkReact(ctx context.Context, p *ReactParams, check func(
 func checkArgs(args jsonx.Value) error {
 	tree, err := expr.CompileTokenTree(args)
 	if err != nil {
-		return invalidErr(err)
+		return fault.Input(err)
 	}
 	if args.Kind() == jsonx.String && tree.HasExpressions() {
 		return nil
@@ -219,7 +202,7 @@ func checkDetokenized(args jsonx.Value) error {
 	if args.IsZero() || args.IsNull() || args.Kind() == jsonx.Object {
 		return nil
 	}
-	return invalid("", "must be an object after detokenization")
+	return fault.Field("", "must be an object after detokenization")
 }
 
 // runReactor detokenizes the arguments, runs the code, and tokenizes what it
@@ -230,16 +213,16 @@ func (op *operation) runReactor(ctx context.Context, r *Reactor, args jsonx.Valu
 		err = checkDetokenized(args)
 	}
 	if err != nil {
-		return nil, underPath("args", err)
+		return nil, fault.Under("args", err)
 	}
 	if args.IsZero() {
 		args = jsonx.NullValue()
 	}
-	if err := op.logReads(ctx, audit.React, entity{kindReactor, r.ID.String()}); err != nil {
+	if err := op.LogReads(ctx, audit.React, core.Entity{Type: kindReactor, ID: r.ID.String()}); err != nil {
 		return nil, err
 	}
 	out, err := op.runCode(ctx, codeRun{
-		entity: entity{kindReactor, r.ID.String()}, name: r.Name, code: r.Code, args: args,
+		entity: core.Entity{Type: kindReactor, ID: r.ID.String()}, name: r.Name, code: r.Code, args: args,
 		configuration: r.Configuration, application: r.Application, timeout: timeout,
 	})
 	if err != nil {
@@ -259,8 +242,8 @@ func (op *operation) reactResult(ctx context.Context, out JSON) (*ReactResult, e
 		result.Raw = raw.JSON()
 	}
 	if doc := v.Get("tokenize"); !doc.IsZero() && !doc.IsNull() {
-		if result.Tokens, err = op.Tokenize(ctx, JSON(doc.JSON())); err != nil {
-			return nil, underPath("tokenize", err)
+		if result.Tokens, err = op.client().Tokenize(ctx, JSON(doc.JSON())); err != nil {
+			return nil, fault.Under("tokenize", err)
 		}
 	}
 	return result, nil
@@ -268,7 +251,7 @@ func (op *operation) reactResult(ctx context.Context, out JSON) (*ReactResult, e
 
 // codeRun is code to be run for a caller.
 type codeRun struct {
-	entity        entity
+	entity        core.Entity
 	name, code    string
 	args          jsonx.Value
 	configuration map[string]string
@@ -282,14 +265,14 @@ func (op *operation) runCode(ctx context.Context, s codeRun) (JSON, error) {
 		return nil, ErrNoRuntime
 	}
 	admission.Of(ctx).Rest()
-	host := &scriptHost{v: op.v, tenant: op.tenant, entity: s.entity, lineage: limits.LineageOf(ctx).Below()}
+	host := &scriptHost{v: op.v, tenant: op.Tenant(), entity: s.entity, lineage: limits.LineageOf(ctx).Below()}
 	if s.application != nil {
-		client, err := op.v.Tenant(op.tenant).As(ctx, s.application.ID)
-		if err != nil && !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrUnauthenticated) {
+		id, err := op.As(ctx, s.application.ID)
+		switch {
+		case err == nil:
+			host.client = op.v.Tenant(op.Tenant()).as(id.Scripted())
+		case !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrUnauthenticated): // it may have gone
 			return nil, err
-		}
-		if host.client = client; client != nil { // it may have gone
-			client.scripted = true
 		}
 	}
 	configuration := s.configuration
@@ -304,12 +287,12 @@ func (op *operation) runCode(ctx context.Context, s codeRun) (JSON, error) {
 	}
 	limited, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	id, _ := uuid.Parse(s.entity.id)
-	limited, end := op.v.cfg.observe(limited, Work{Kind: WorkRun, Name: s.entity.typ, TenantID: op.tenant, EntityID: id})
-	out, err := op.v.cfg.Runtime.Run(limited, script.Program{Tenant: op.tenant.String(), Name: s.name, Source: s.code}, input, host)
+	id, _ := uuid.Parse(s.entity.ID)
+	limited, end := op.v.observe(limited, WorkRun, s.entity.Type, op.Tenant(), id)
+	out, err := op.v.cfg.Runtime.Run(limited, script.Program{Tenant: op.Tenant().String(), Name: s.name, Source: s.code}, input, host)
 	end(err)
 	if err != nil {
-		return nil, cmp.Or(callerLeft(ctx), runtimeErr(err)) // the caller's deadline is not the code's fault
+		return nil, cmp.Or(fault.CallerLeft(ctx), runtimeErr(err)) // the caller's deadline is not the code's fault
 	}
 	return JSON(out), nil
 }

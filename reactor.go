@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -97,7 +97,7 @@ func (p *ReactorParams) checkFields(ctx context.Context, op *operation) error {
 	if err := op.checkScriptApplication(ctx, bad, p.Application); err != nil {
 		return err
 	}
-	return asInvalid(bad)
+	return fault.Of(bad)
 }
 
 // load lets the runtime look at the code when it is new.
@@ -108,15 +108,13 @@ func (p *ReactorParams) load(ctx context.Context, op *operation, oldCode string)
 // CreateReactor adds a reactor (permission reactor:create). Code that cannot be
 // used is ErrCode, and a [*script.Error] whose Messages say what is wrong with it.
 func (c *Client) CreateReactor(ctx context.Context, p ReactorParams) (*Reactor, error) {
-	op, err := c.begin(ctx, access.ReactorCreate)
-	if err != nil {
-		return nil, err
-	}
-	r, err := op.newReactor(ctx, &p)
-	if err != nil {
-		return nil, err
-	}
-	return reactors.create(ctx, op, r)
+	return run(ctx, c, &verbCreateReactor, func(ctx context.Context, op *operation) (*Reactor, error) {
+		r, err := op.newReactor(ctx, &p)
+		if err != nil {
+			return nil, err
+		}
+		return reactors.create(ctx, op, r)
+	})
 }
 
 // newReactor returns a reactor that is still to be stored.
@@ -124,7 +122,7 @@ func (op *operation) newReactor(ctx context.Context, p *ReactorParams) (*Reactor
 	if err := p.check(ctx, op, ""); err != nil {
 		return nil, err
 	}
-	r := &Reactor{ID: op.v.ids.At(op.now), TenantID: op.tenant, CreatedBy: op.creator, CreatedAt: op.now}
+	r := &Reactor{ID: op.NewID(), TenantID: op.Tenant(), CreatedBy: op.Creator(), CreatedAt: op.Now}
 	r.set(p)
 	return r, nil
 }
@@ -151,11 +149,9 @@ var reactors = recordKind[Reactor]{
 
 // GetReactor returns a reactor (permission reactor:read).
 func (c *Client) GetReactor(ctx context.Context, id uuid.UUID) (*Reactor, error) {
-	op, err := c.begin(ctx, access.ReactorRead)
-	if err != nil {
-		return nil, err
-	}
-	return reactors.get(ctx, op, id)
+	return run(ctx, c, &verbGetReactor, func(ctx context.Context, op *operation) (*Reactor, error) {
+		return reactors.get(ctx, op, id)
+	})
 }
 
 // ListReactorsParams filters reactors. Zero fields filter nothing.
@@ -169,42 +165,38 @@ type ListReactorsParams struct {
 // ListReactors returns a page of reactors, newest first (permission
 // reactor:read).
 func (c *Client) ListReactors(ctx context.Context, p ListReactorsParams) (*Page[Reactor], error) {
-	op, err := c.begin(ctx, access.ReactorRead)
-	if err != nil {
-		return nil, err
-	}
-	return reactors.list(ctx, op, recordList(p))
+	return run(ctx, c, &verbListReactors, func(ctx context.Context, op *operation) (*Page[Reactor], error) {
+		return reactors.list(ctx, op, recordList(p))
+	})
 }
 
 // AllReactors iterates over all reactors that meet the filters, newest first
 // (permission reactor:read): see [Client.AllTokens]. The page parameters do not
 // count.
 func (c *Client) AllReactors(ctx context.Context, p ListReactorsParams) iter.Seq2[*Reactor, error] {
-	return reactors.all(ctx, c, access.ReactorRead, recordList(p), nil)
+	return reactors.all(ctx, c, &verbAllReactors, recordList(p), nil)
 }
 
 // ReplaceReactor replaces everything of a reactor (permission reactor:update).
 func (c *Client) ReplaceReactor(ctx context.Context, id uuid.UUID, p ReactorParams) (*Reactor, error) {
-	op, err := c.begin(ctx, access.ReactorUpdate)
-	if err != nil {
-		return nil, err
-	}
-	if err := p.check(ctx, op, ""); err != nil {
-		return nil, err
-	}
-	return reactors.update(ctx, op, id, func(r *Reactor) error {
-		r.set(&p)
-		return nil
+	return run(ctx, c, &verbReplaceReactor, func(ctx context.Context, op *operation) (*Reactor, error) {
+		if err := p.check(ctx, op, ""); err != nil {
+			return nil, err
+		}
+		return reactors.update(ctx, op, id, func(r *Reactor) error {
+			r.set(&p)
+			return nil
+		})
 	})
 }
 
 // PatchReactor changes a reactor by a JSON merge patch (RFC 7386) of its
 // parameters, which [EncodeJSON] reads (permission reactor:update).
 func (c *Client) PatchReactor(ctx context.Context, id uuid.UUID, patch any) (*Reactor, error) {
-	op, err := c.begin(ctx, access.ReactorUpdate)
-	if err != nil {
-		return nil, err
-	}
+	return run(ctx, c, &verbPatchReactor, func(ctx context.Context, op *operation) (*Reactor, error) { return op.patchReactor(ctx, id, patch) })
+}
+
+func (op *operation) patchReactor(ctx context.Context, id uuid.UUID, patch any) (*Reactor, error) {
 	text, err := EncodeJSON(patch)
 	if err != nil {
 		return nil, err
@@ -236,11 +228,9 @@ func (c *Client) PatchReactor(ctx context.Context, id uuid.UUID, patch any) (*Re
 
 // DeleteReactor deletes a reactor (permission reactor:delete).
 func (c *Client) DeleteReactor(ctx context.Context, id uuid.UUID) error {
-	op, err := c.begin(ctx, access.ReactorDelete)
-	if err != nil {
-		return err
-	}
-	return reactors.delete(ctx, op, id, nil)
+	return runErr(ctx, c, &verbDeleteReactor, func(ctx context.Context, op *operation) error {
+		return reactors.delete(ctx, op, id, nil)
+	})
 }
 
 // Bounds on what reactors and proxies carry.
@@ -286,9 +276,9 @@ func (op *operation) loadCode(ctx context.Context, field, name, code, old string
 	if op.v.cfg.Runtime == nil || code == "" || code == old {
 		return nil
 	}
-	err := op.v.cfg.Runtime.Check(ctx, script.Program{Tenant: op.tenant.String(), Name: name, Source: code})
+	err := op.v.cfg.Runtime.Check(ctx, script.Program{Tenant: op.Tenant().String(), Name: name, Source: code})
 	if err == nil {
-		return op.refresh(ctx)
+		return op.Refresh(ctx)
 	}
 	failed, ok := errors.AsType[*script.Error](err)
 	if !ok || failed.Messages["code"] == nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"iter"
 	"maps"
 	"slices"
@@ -14,10 +13,11 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/audit"
+	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
-	"github.com/seed-72ea4aab/vault/internal/sealed"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -31,48 +31,6 @@ const (
 	kindReactor     = audit.Reactor
 	kindProxy       = audit.Proxy
 )
-
-// sealRecord fills in the record's sealed document. All other columns must be
-// set already.
-func (op *operation) sealRecord(rec *storage.Record, doc any) error {
-	plain, err := json.Marshal(doc)
-	if err != nil {
-		return fmt.Errorf("vault: encode %s: %w", rec.Kind, err)
-	}
-	place := sealed.RecordPlace(rec)
-	rec.KeyVersion = op.state.Ring.Version()
-	rec.Body, err = op.seal(&place, plain)
-	return err
-}
-
-// openRecord reads a record's sealed document.
-func (op *operation) openRecord(ctx context.Context, rec *storage.Record, doc any) error {
-	place := sealed.RecordPlace(rec)
-	plain, err := op.open(ctx, &place, rec.KeyVersion, rec.Body)
-	if err != nil {
-		return err
-	}
-	return decodeRecord(rec, plain, doc)
-}
-
-func decodeRecord(rec *storage.Record, plain []byte, doc any) error {
-	if err := json.Unmarshal(plain, doc); err != nil {
-		return fmt.Errorf("vault: decode %s: %w", rec.Kind, errors.New("the sealed document has a format that this version does not know"))
-	}
-	return nil
-}
-
-// record returns one record of the tenant, or ErrNotFound.
-func (op *operation) record(ctx context.Context, kind string, id uuid.UUID) (*storage.Record, error) {
-	recs, err := op.db().Records(ctx, op.tenantID(), kind, []storage.ID{storage.ID(id)})
-	if err != nil {
-		return nil, err
-	}
-	if len(recs) == 0 {
-		return nil, errorf(ErrNotFound, "There is no such %s.", kind)
-	}
-	return &recs[0], nil
-}
 
 // recordKind is a kind of entity that is stored as a record: a sealed document
 // with the few columns that it is found by.
@@ -99,13 +57,13 @@ func (k *recordKind[T]) seal(op *operation, item *T, adjust func(*storage.Record
 	if adjust != nil {
 		adjust(&rec)
 	}
-	return rec, op.sealRecord(&rec, k.document(item))
+	return rec, op.SealRecord(&rec, k.document(item))
 }
 
 // open returns the entity of a record.
 func (k *recordKind[T]) open(ctx context.Context, op *operation, rec *storage.Record) (*T, error) {
 	item := new(T)
-	if err := op.openRecord(ctx, rec, item); err != nil {
+	if err := op.OpenRecord(ctx, rec, item); err != nil {
 		return nil, err
 	}
 	if k.opened != nil {
@@ -129,7 +87,7 @@ func (k *recordKind[T]) show(ctx context.Context, op *operation, items ...*T) er
 	if len(ids) == 0 {
 		return nil
 	}
-	recs, err := op.db().Records(ctx, op.tenantID(), kindApplication, ids)
+	recs, err := op.DB().Records(ctx, op.TenantID(), kindApplication, ids)
 	if err != nil {
 		return err
 	}
@@ -155,10 +113,10 @@ func (k *recordKind[T]) createAs(ctx context.Context, op *operation, item *T, ke
 	if err != nil {
 		return nil, err
 	}
-	ch := op.change()
+	ch := op.Change()
 	ch.InsertRecords = []storage.Record{rec}
-	ch.Logs = []storage.Log{op.entry(audit.Create, k.name, uuid.UUID(rec.ID).String())}
-	if err := op.write(ctx, ch); err != nil {
+	ch.Logs = []storage.Log{op.Entry(audit.Create, k.name, uuid.UUID(rec.ID).String())}
+	if err := op.Write(ctx, ch); err != nil {
 		return nil, err
 	}
 	return item, nil
@@ -166,7 +124,7 @@ func (k *recordKind[T]) createAs(ctx context.Context, op *operation, item *T, ke
 
 // read returns an entity for the vault's own use.
 func (k *recordKind[T]) read(ctx context.Context, op *operation, id uuid.UUID) (*T, error) {
-	rec, err := op.record(ctx, k.name, id)
+	rec, err := op.Record(ctx, k.name, id)
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +133,7 @@ func (k *recordKind[T]) read(ctx context.Context, op *operation, id uuid.UUID) (
 
 // get returns an entity to a caller, and logs that it was read.
 func (k *recordKind[T]) get(ctx context.Context, op *operation, id uuid.UUID) (*T, error) {
-	rec, err := op.record(ctx, k.name, id)
+	rec, err := op.Record(ctx, k.name, id)
 	if err != nil {
 		return nil, err
 	}
@@ -184,8 +142,8 @@ func (k *recordKind[T]) get(ctx context.Context, op *operation, id uuid.UUID) (*
 
 // update reads an entity, changes it and stores it, again if others were faster.
 func (k *recordKind[T]) update(ctx context.Context, op *operation, id uuid.UUID, change func(*T) error) (*T, error) {
-	return retryStale(func() (*T, error) {
-		old, err := op.record(ctx, k.name, id)
+	return core.RetryStale(func() (*T, error) {
+		old, err := op.Record(ctx, k.name, id)
 		if err != nil {
 			return nil, err
 		}
@@ -193,7 +151,7 @@ func (k *recordKind[T]) update(ctx context.Context, op *operation, id uuid.UUID,
 		if err != nil {
 			return nil, err
 		}
-		k.modified(item, op.creator, op.now)
+		k.modified(item, op.Creator(), op.Now)
 		if err := change(item); err != nil {
 			return nil, err
 		}
@@ -201,10 +159,10 @@ func (k *recordKind[T]) update(ctx context.Context, op *operation, id uuid.UUID,
 		if err != nil {
 			return nil, err
 		}
-		ch := op.change()
+		ch := op.Change()
 		ch.UpdateRecords = []storage.RecordUpdate{{Rev: old.Rev, Record: rec}}
-		ch.Logs = []storage.Log{op.entry(audit.Update, k.name, id.String())}
-		if err := op.write(ctx, ch); err != nil {
+		ch.Logs = []storage.Log{op.Entry(audit.Update, k.name, id.String())}
+		if err := op.Write(ctx, ch); err != nil {
 			return nil, err
 		}
 		return item, k.show(ctx, op, item)
@@ -214,8 +172,8 @@ func (k *recordKind[T]) update(ctx context.Context, op *operation, id uuid.UUID,
 // delete deletes an entity, with its log entry. May, unless it is nil, can
 // refuse that.
 func (k *recordKind[T]) delete(ctx context.Context, op *operation, id uuid.UUID, may func(*T) error) error {
-	_, err := retryStale(func() (struct{}, error) {
-		rec, err := op.record(ctx, k.name, id)
+	_, err := core.RetryStale(func() (struct{}, error) {
+		rec, err := op.Record(ctx, k.name, id)
 		if err != nil {
 			return struct{}{}, err
 		}
@@ -228,10 +186,10 @@ func (k *recordKind[T]) delete(ctx context.Context, op *operation, id uuid.UUID,
 				return struct{}{}, err
 			}
 		}
-		ch := op.change()
+		ch := op.Change()
 		ch.DeleteRecords = []storage.RecordDelete{{Kind: k.name, ID: rec.ID, Rev: rec.Rev}}
-		ch.Logs = []storage.Log{op.entry(audit.Delete, k.name, id.String())}
-		return struct{}{}, op.write(ctx, ch)
+		ch.Logs = []storage.Log{op.Entry(audit.Delete, k.name, id.String())}
+		return struct{}{}, op.Write(ctx, ch)
 	})
 	return err
 }
@@ -262,11 +220,11 @@ func (p *recordList) filter(op *operation, kind string) (storage.RecordFilter, e
 	if len(p.IDs) > maxListValues {
 		bad.Add("id", "must be given at most %d times", maxListValues)
 	}
-	filter := storage.RecordFilter{Tenant: op.tenantID(), Kind: kind, Name: p.Name, Offset: p.offset(), Limit: p.Size, MaxBytes: op.maxPageBytes()}
+	filter := storage.RecordFilter{Tenant: op.TenantID(), Kind: kind, Name: p.Name, Offset: p.offset(), Limit: p.Size, MaxBytes: op.MaxPageBytes()}
 	for _, id := range p.IDs {
 		filter.IDs = append(filter.IDs, storage.ID(id))
 	}
-	return filter, asInvalid(bad)
+	return filter, fault.Of(bad)
 }
 
 // list returns a page of entities, and logs that each was read.
@@ -275,9 +233,9 @@ func (k *recordKind[T]) list(ctx context.Context, op *operation, p recordList) (
 	if err != nil {
 		return nil, err
 	}
-	recs, total, err := op.db().ListRecords(ctx, filter)
+	recs, total, err := op.DB().ListRecords(ctx, filter)
 	if err != nil {
-		return nil, op.pageError(err)
+		return nil, op.PageError(err)
 	}
 	page := newPage[T](p.PageParams, total)
 	page.Data, err = k.see(ctx, op, recs, nil)
@@ -287,7 +245,7 @@ func (k *recordKind[T]) list(ctx context.Context, op *operation, p recordList) (
 // see opens records as a caller sees them, and logs that each was read. Keep,
 // unless it is nil, says which are part of the list.
 func (k *recordKind[T]) see(ctx context.Context, op *operation, recs []storage.Record, keep func(*T) bool) ([]T, error) {
-	var seen []entity
+	var seen []core.Entity
 	var items []*T
 	for i := range recs {
 		item, err := k.open(ctx, op, &recs[i])
@@ -295,7 +253,7 @@ func (k *recordKind[T]) see(ctx context.Context, op *operation, recs []storage.R
 			return nil, err
 		}
 		if keep == nil || keep(item) {
-			items, seen = append(items, item), append(seen, entity{k.name, uuid.UUID(recs[i].ID).String()})
+			items, seen = append(items, item), append(seen, core.Entity{Type: k.name, ID: uuid.UUID(recs[i].ID).String()})
 		}
 	}
 	if err := k.show(ctx, op, items...); err != nil {
@@ -305,13 +263,13 @@ func (k *recordKind[T]) see(ctx context.Context, op *operation, recs []storage.R
 	for i, item := range items {
 		shown[i] = *item
 	}
-	return shown, op.logReads(ctx, audit.Read, seen...)
+	return shown, op.LogReads(ctx, audit.Read, seen...)
 }
 
 // all iterates over entities; see [recordKind.see] about keep.
-func (k *recordKind[T]) all(ctx context.Context, c *Client, permission string, p recordList, keep func(*T) bool) iter.Seq2[*T, error] {
+func (k *recordKind[T]) all(ctx context.Context, c *Client, verb *core.Verb, p recordList, keep func(*T) bool) iter.Seq2[*T, error] {
 	p.PageParams = PageParams{}
-	return walkRecords(ctx, c, permission,
+	return walkRecords(ctx, c, verb,
 		func(op *operation) (storage.RecordFilter, error) { return p.filter(op, k.name) },
 		func(op *operation, recs []storage.Record) ([]T, error) { return k.see(ctx, op, recs, keep) })
 }
@@ -322,10 +280,10 @@ func (k *recordKind[T]) all(ctx context.Context, c *Client, permission string, p
 func mergeInto(dst json.Unmarshaler, current any, patch JSON) error {
 	p, err := jsonx.Parse(patch, jsonx.Limits{})
 	if err != nil {
-		return invalidErr(err)
+		return fault.Input(err)
 	}
 	if p.Kind() != jsonx.Object {
-		return invalid("", "must be an object")
+		return fault.Field("", "must be an object")
 	}
 	now, err := jsonx.From(current)
 	if err != nil {
@@ -336,7 +294,7 @@ func mergeInto(dst json.Unmarshaler, current any, patch JSON) error {
 	alone := dst.UnmarshalJSON(p.JSON())
 	bad.AddAll("", fieldsOf(dst.UnmarshalJSON(jsonx.Merge(now, p).JSON())))
 	bad.AddUnknown(fieldsOf(alone))
-	return asInvalid(bad)
+	return fault.Of(bad)
 }
 
 // shownFields are what answers show of an entity beyond its parameters.
@@ -362,7 +320,7 @@ func DecodeReplacement(data []byte, params json.Unmarshaler) error {
 	bad := &form.Problems{}
 	v = withoutShown(v, params, bad)
 	bad.AddAll("", fieldsOf(params.UnmarshalJSON(v.JSON())))
-	return asInvalid(bad)
+	return public(fault.Of(bad))
 }
 
 // withoutShown returns an object without the fields that answers show and that
@@ -404,13 +362,13 @@ func patchFault(patch JSON, params json.Unmarshaler, checks ...func() error) err
 	given, _ := jsonx.Parse(patch, jsonx.Limits{}) // mergeInto could
 	for _, check := range checks {
 		err := check()
-		if bad, ok := errors.AsType[*InvalidError](err); ok {
+		if bad, ok := errors.AsType[*fault.Invalid](err); ok {
 			maps.DeleteFunc(bad.Fields, func(path string, _ []string) bool {
 				name, _, _ := strings.Cut(path, ".")
 				name, _, _ = strings.Cut(name, "[")
 				return given.Get(name).IsZero()
 			})
-			err = asInvalid((*form.Problems)(bad))
+			err = fault.Of((*form.Problems)(bad))
 		}
 		if err != nil {
 			return err

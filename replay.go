@@ -9,6 +9,8 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/audit"
+	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/kept"
 	"github.com/seed-72ea4aab/vault/internal/limits"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -17,7 +19,7 @@ import (
 // noteUse notes a token that is about to be shown, if it is for a run whose
 // answer will be kept.
 func (op *operation) noteUse(ctx context.Context, permission string, t *clearToken, shown access.Transform) {
-	if !op.scripted && op.pending == nil {
+	if !op.IsScripted() && op.Pending() == nil {
 		return
 	}
 	uses := limits.LineageOf(ctx).Uses
@@ -25,7 +27,7 @@ func (op *operation) noteUse(ctx context.Context, permission string, t *clearTok
 		return
 	}
 	use := kept.Use{Permission: permission, ID: t.row.ID, Ord: uuid.UUID(t.row.Ord), Shown: shown}
-	if op.scripted {
+	if op.IsScripted() {
 		use.As = op.ApplicationID()
 	}
 	if shown == access.Reveal && t.CVC != "" {
@@ -50,27 +52,27 @@ func (op *operation) replay(ctx context.Context, k *kept.Answer) error {
 		return err
 	}
 	withdrawn := false
-	var seen []entity
+	var seen []core.Entity
 	for _, use := range k.Uses {
 		row := rows[use.Ord]
-		if row == nil || expiredRow(row, op.now) {
+		if row == nil || expiredRow(row, op.Now) {
 			withdrawn = true
 			continue
 		}
 		if err := op.maySeeAgain(ctx, &use, row); err != nil {
 			return err
 		}
-		if !use.CVCEnds.IsZero() && (row.CVC == nil || !row.CVCExpiresAt.Equal(use.CVCEnds) || !row.CVCExpiresAt.After(op.now)) {
+		if !use.CVCEnds.IsZero() && (row.CVC == nil || !row.CVCExpiresAt.Equal(use.CVCEnds) || !row.CVCExpiresAt.After(op.Now)) {
 			withdrawn = true
 		}
-		if e := (entity{row.Type, row.ID}); !slices.Contains(seen, e) {
+		if e := (core.Entity{Type: row.Type, ID: row.ID}); !slices.Contains(seen, e) {
 			seen = append(seen, e)
 		}
 	}
 	if withdrawn {
 		return ErrWithdrawn
 	}
-	return op.logReads(ctx, audit.Use, seen...)
+	return op.LogReads(ctx, audit.Use, seen...)
 }
 
 // rowsOf reads the rows of tokens that were used, without opening them.
@@ -97,19 +99,19 @@ func (op *operation) rowsOf(ctx context.Context, uses []kept.Use) (map[uuid.UUID
 
 // maySeeAgain asks whether the one that used a token may still see as much.
 func (op *operation) maySeeAgain(ctx context.Context, use *kept.Use, row *storage.Token) error {
-	grant := op.grant
+	grant := op.Grant()
 	if use.As != (uuid.UUID{}) {
-		id, err := op.follow(ctx, use.As)
+		id, err := op.As(ctx, use.As)
 		if errors.Is(err, ErrNotFound) || errors.Is(err, ErrUnauthenticated) {
-			return errorf(ErrForbidden, "The application that the stored answer depends on no longer exists.")
+			return fault.New(ErrForbidden, "The application that the stored answer depends on no longer exists.")
 		}
 		if err != nil {
 			return err
 		}
-		grant = id.client.grant
+		grant = id.Grant()
 	}
 	if shown, ok := grant.Decide(use.Permission, row.ID, row.Containers); !ok || shown < use.Shown {
-		return errForbiddenToken(use.Permission)
+		return fault.PermissionOnToken(use.Permission)
 	}
 	return nil
 }

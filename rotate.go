@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/audit"
+	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/find"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/seal"
@@ -87,7 +88,7 @@ func (r *rotation) promote(ctx context.Context) (time.Time, error) {
 		if _, state := ring.Newest(); state == seal.Pending || ring.Retired() {
 			return nil, nil
 		}
-		return ring.Add(r.v.now())
+		return ring.Add(r.v.core.Now())
 	})
 	if err != nil {
 		return time.Time{}, err
@@ -106,8 +107,8 @@ func (r *rotation) promote(ctx context.Context) (time.Time, error) {
 // step changes the tenant's ring, with a log entry. A change that gives nil
 // leaves the ring as it is.
 func (r *rotation) step(ctx context.Context, message string, change func(*seal.Ring) (*seal.Ring, error)) error {
-	_, err := retryStale(func() (struct{}, error) {
-		state, err := r.v.tenants.Reload(ctx, r.tenant)
+	_, err := core.RetryStale(func() (struct{}, error) {
+		state, err := r.v.core.Tenants.Reload(ctx, r.tenant)
 		if err != nil {
 			return struct{}{}, err
 		}
@@ -120,25 +121,30 @@ func (r *rotation) step(ctx context.Context, message string, change func(*seal.R
 	return err
 }
 
-func (r *rotation) store(ctx context.Context, state *keyring.State[tenantDoc], ring *seal.Ring, message string) error {
+func (r *rotation) store(ctx context.Context, state *core.State, ring *seal.Ring, message string) error {
 	wrapped, err := r.v.wrap(ctx, ring, r.tenant)
 	if err != nil {
 		return err
 	}
-	op := &operation{r.v.Tenant(r.tenant), state, r.v.now()}
+	op := r.operation(state)
 	if r.user != "" {
-		op.Client = op.AsUser(r.user)
+		op.Identity = op.AsUser(r.user)
 	}
-	ch := op.change()
+	ch := op.Change()
 	ch.UpdateRecords = []storage.RecordUpdate{{Rev: state.RingRev, Record: storage.Record{
-		Kind: kindRing, ID: op.tenantID(), Body: wrapped, CreatedAt: state.Doc.CreatedAt,
+		Kind: kindRing, ID: op.TenantID(), Body: wrapped, CreatedAt: state.Doc.CreatedAt,
 	}}}
-	entry := op.entry(audit.Update, kindTenant, r.tenant.String())
+	entry := op.Entry(audit.Update, kindTenant, r.tenant.String())
 	version, _ := ring.Newest()
 	entry.Message = fmt.Sprintf(message, version)
 	ch.Logs = []storage.Log{entry}
-	defer r.v.tenants.Forget(r.tenant)
+	defer r.v.core.Tenants.Forget(r.tenant)
 	return untilFree(ctx, func() error { return r.v.store.Write(ctx, ch) })
+}
+
+// operation returns an operation of the tenant under certain keys.
+func (r *rotation) operation(state *core.State) *operation {
+	return &operation{&core.Op{Caller: r.v.core.Owner(r.tenant), State: state, Now: r.v.core.Now()}, r.v}
 }
 
 // untilFree lets a rotation wait, for as long as its context allows, for a
@@ -163,7 +169,7 @@ const untilFreePause = 100 * time.Millisecond
 // wait lets every node's knowledge of the old key grow too old to be used.
 func (r *rotation) wait(ctx context.Context, since time.Time) error {
 	if store, ok := r.v.store.(keyring.Gated); ok {
-		r.v.tenants.Forget(r.tenant)
+		r.v.core.Tenants.Forget(r.tenant)
 		store.PassHorizon(since)
 		return ctx.Err()
 	}
@@ -179,11 +185,11 @@ func (r *rotation) wait(ctx context.Context, since time.Time) error {
 
 // reseal seals everything under the new key that is under an older one.
 func (r *rotation) reseal(ctx context.Context) error {
-	state, err := r.v.tenants.Reload(ctx, r.tenant)
+	state, err := r.v.core.Tenants.Reload(ctx, r.tenant)
 	if err != nil {
 		return err
 	}
-	op := &operation{r.v.Tenant(r.tenant), state, r.v.now()}
+	op := r.operation(state)
 	for _, pass := range []func(context.Context, *operation) error{r.resealTokens, r.resealRecords, r.resealRest} {
 		if err := pass(ctx, op); err != nil {
 			return err
@@ -194,7 +200,7 @@ func (r *rotation) reseal(ctx context.Context) error {
 
 // resealer seals rows under the key that seals now.
 func (op *operation) resealer() *sealed.Resealer {
-	return &sealed.Resealer{Tenant: op.tenant, From: op.state.Ring, To: op.state.Ring}
+	return &sealed.Resealer{Tenant: op.Tenant(), From: op.State.Ring, To: op.State.Ring}
 }
 
 func (r *rotation) report(n int) {
@@ -207,15 +213,15 @@ func (r *rotation) report(n int) {
 // resealTokens walks the tokens from the newest to the oldest. New ones are
 // sealed under the new key by themselves.
 func (r *rotation) resealTokens(ctx context.Context, op *operation) error {
-	filter := storage.TokenFilter{Tenant: op.tenantID(), Where: storage.KeyBelow(op.state.Ring.Version()), MaxBytes: op.v.cfg.MaxPageBytes}
+	filter := storage.TokenFilter{Tenant: op.TenantID(), Where: storage.KeyBelow(op.State.Ring.Version()), MaxBytes: op.Vault.MaxPageBytes}
 	walk := find.NewWalk(rotateChunk)
 	for {
-		if err := op.refresh(ctx); err != nil {
+		if err := op.Refresh(ctx); err != nil {
 			return err
 		}
 		rows, _, err := find.Next(&walk, func(limit int) ([]storage.Token, error) {
 			filter.Limit = limit
-			rows, _, err := op.v.store.ListTokens(ctx, filter)
+			rows, _, err := op.Vault.Store.ListTokens(ctx, filter)
 			return rows, err
 		})
 		if err != nil || len(rows) == 0 {
@@ -239,15 +245,15 @@ func (r *rotation) resealTokens(ctx context.Context, op *operation) error {
 }
 
 func (r *rotation) resealRecords(ctx context.Context, op *operation) error {
-	filter := storage.RecordFilter{Tenant: op.tenantID(), KeyBelow: op.state.Ring.Version(), MaxBytes: op.v.cfg.MaxPageBytes}
+	filter := storage.RecordFilter{Tenant: op.TenantID(), KeyBelow: op.State.Ring.Version(), MaxBytes: op.Vault.MaxPageBytes}
 	walk := find.NewWalk(rotateChunk)
 	for {
-		if err := op.refresh(ctx); err != nil {
+		if err := op.Refresh(ctx); err != nil {
 			return err
 		}
 		recs, _, err := find.Next(&walk, func(limit int) ([]storage.Record, error) {
 			filter.Limit = limit
-			recs, _, err := op.v.store.ListRecords(ctx, filter)
+			recs, _, err := op.Vault.Store.ListRecords(ctx, filter)
 			return recs, err
 		})
 		if err != nil || len(recs) == 0 {
@@ -280,9 +286,9 @@ func writeEach[T any](ctx context.Context, op *operation, updates []T, put func(
 		return nil
 	}
 	write := func(some []T) error {
-		ch := op.change()
+		ch := op.Change()
 		put(ch, some)
-		return untilFree(ctx, func() error { return op.write(ctx, ch) })
+		return untilFree(ctx, func() error { return op.Write(ctx, ch) })
 	}
 	err := write(updates)
 	if !errors.Is(err, storage.ErrStale) {
@@ -299,27 +305,27 @@ func writeEach[T any](ctx context.Context, op *operation, updates []T, put func(
 // resealRest reseals claims and jobs. A resealed row is no longer found, so
 // there is no place to remember.
 func (r *rotation) resealRest(ctx context.Context, op *operation) error {
-	version := op.state.Ring.Version()
+	version := op.State.Ring.Version()
 	for _, kind := range []storage.SealedKind{storage.SealedClaims, storage.SealedJobs} {
 		for {
-			if err := op.refresh(ctx); err != nil {
+			if err := op.Refresh(ctx); err != nil {
 				return err
 			}
-			rows, err := op.v.store.SealedUnder(ctx, op.tenantID(), kind, version, rotateChunk)
+			rows, err := op.Vault.Store.SealedUnder(ctx, op.TenantID(), kind, version, rotateChunk)
 			if err != nil {
 				return err
 			}
 			if len(rows) == 0 {
 				break
 			}
-			ch := op.change()
+			ch := op.Change()
 			for _, row := range rows {
 				if err := op.resealer().Row(&row); err != nil {
 					return err
 				}
 				ch.Reseal = append(ch.Reseal, row)
 			}
-			if err := untilFree(ctx, func() error { return op.write(ctx, ch) }); err != nil {
+			if err := untilFree(ctx, func() error { return op.Write(ctx, ch) }); err != nil {
 				return err
 			}
 			r.report(len(rows))

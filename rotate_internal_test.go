@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/script"
@@ -139,10 +140,7 @@ func TestRotationBehindAGate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	op, err := v.Tenant(tenant.ID).begin(t.Context(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	op := begun(t, v.Tenant(tenant.ID))
 	ins := &insertion{}
 	n, bad := newToken{operation: op, clearToken: clearToken{row: &ins.tokens[0]}}, &form.Problems{}
 	if n.prepare(t.Context(), TokenParams{ID: "late", Type: TypeGeneric, Data: "x"}, bad); bad.Any() {
@@ -247,7 +245,7 @@ func TestRotationsOnTwoNodes(t *testing.T) {
 		var wg sync.WaitGroup
 		for _, v := range nodes {
 			wg.Go(func() {
-				if err := v.RotateKeys(t.Context(), c.tenant, nil); err != nil {
+				if err := v.RotateKeys(t.Context(), c.TenantID(), nil); err != nil {
 					t.Errorf("rotate: %v", err)
 				}
 			})
@@ -255,7 +253,7 @@ func TestRotationsOnTwoNodes(t *testing.T) {
 		wg.Wait()
 	}
 	for _, v := range nodes {
-		state, err := v.tenants.Reload(t.Context(), c.tenant)
+		state, err := v.core.Tenants.Reload(t.Context(), c.TenantID())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -263,7 +261,7 @@ func TestRotationsOnTwoNodes(t *testing.T) {
 			t.Errorf("six rotations, in three pairs, left key %d, with one retired: %v", version, state.Ring.Retired())
 		}
 		n := 0
-		for _, err := range v.Tenant(c.tenant).AllTokens(t.Context(), ListTokensParams{}) {
+		for _, err := range v.Tenant(c.TenantID()).AllTokens(t.Context(), ListTokensParams{}) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -289,20 +287,20 @@ func TestTenantIsDeletedDuringARotation(t *testing.T) {
 			var once sync.Once
 			hook(store, func() {
 				once.Do(func() {
-					if err := nodes[0].DeleteTenant(t.Context(), c.tenant); err != nil {
+					if err := nodes[0].DeleteTenant(t.Context(), c.TenantID()); err != nil {
 						t.Errorf("delete: %v", err)
 					}
 				})
 			})
-			if err := nodes[1].RotateKeys(t.Context(), c.tenant, nil); !errors.Is(err, ErrNotFound) {
+			if err := nodes[1].RotateKeys(t.Context(), c.TenantID(), nil); !errors.Is(err, ErrNotFound) {
 				t.Errorf("rotate: %v, want ErrNotFound", err)
 			}
 			store.lists, store.sealed = nil, nil
-			rows, _, err := store.ListTokens(t.Context(), storage.TokenFilter{Tenant: storage.ID(c.tenant), Limit: 10})
+			rows, _, err := store.ListTokens(t.Context(), storage.TokenFilter{Tenant: storage.ID(c.TenantID()), Limit: 10})
 			if err != nil || len(rows) != 0 {
 				t.Errorf("%d tokens are left (%v)", len(rows), err)
 			}
-			recs, _, err := store.ListRecords(t.Context(), storage.RecordFilter{Tenant: storage.ID(c.tenant), Limit: 10})
+			recs, _, err := store.ListRecords(t.Context(), storage.RecordFilter{Tenant: storage.ID(c.TenantID()), Limit: 10})
 			if err != nil || len(recs) != 0 {
 				t.Errorf("%d records are left, a ring perhaps (%v)", len(recs), err)
 			}
@@ -363,7 +361,7 @@ func TestHostErrors(t *testing.T) {
 		"the host's own": {fmt.Errorf("fetch: %w", own), own},
 		"of code":        {&script.Error{Kind: script.Thrown, Status: 402, Title: "No Money", Messages: fields}, &script.HostError{Status: 402, Message: "No Money", Errors: fields}},
 		"of fields":      {&InvalidError{Fields: fields}, &script.HostError{Status: 400, Message: "One or more validation errors occurred.", Errors: fields}},
-		"of a sentinel":  {errorf(ErrNotFound, "There is no such token."), &script.HostError{Status: 404, Message: "There is no such token."}},
+		"of a sentinel":  {fault.New(ErrNotFound, "There is no such token."), &script.HostError{Status: 404, Message: "There is no such token."}},
 		"of the runtime": {script.ErrBusy, &script.HostError{Status: 429, Message: "too many requests"}},
 		"of the machine": {errors.New("secret of the database"), &script.HostError{Status: 500, Message: "the operation failed"}},
 	} {

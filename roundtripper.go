@@ -2,6 +2,7 @@ package vault
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"net/http"
 
@@ -37,7 +38,7 @@ type detokenizer struct {
 // RoundTrip sends a request with its expressions replaced. The request itself
 // is not changed.
 func (d *detokenizer) RoundTrip(req *http.Request) (*http.Response, error) {
-	if err := d.client.outsideTx("RoundTripper"); err != nil {
+	if err := verbRoundTripper.Check(d.client.caller.Place); err != nil {
 		if req.Body != nil {
 			_ = req.Body.Close()
 		}
@@ -52,11 +53,9 @@ func (d *detokenizer) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	op, err := d.client.begin(req.Context(), "")
-	if err != nil {
-		return nil, err
-	}
-	body, err := op.detokenizeBody(req.Context(), req.Header, raw)
+	body, err := run(req.Context(), d.client, &verbRoundTripper, func(ctx context.Context, op *operation) ([]byte, error) {
+		return op.detokenizeBody(ctx, req.Header, raw)
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,8 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/audit"
+	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/find"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/query"
@@ -28,15 +30,15 @@ type ListTokensParams struct {
 // first (permission token:read). The total is exact, so far into a list of
 // millions [Client.ListTokensAfter] is faster.
 func (c *Client) ListTokens(ctx context.Context, p ListTokensParams) (*Page[Token], error) {
-	return observed(ctx, c, callRead, func(ctx context.Context) (*Page[Token], error) {
-		return c.pageOfTokens(ctx, &p, storage.TokenFilter{Count: true}, p.PageParams)
+	return run(ctx, c, &verbListTokens, func(ctx context.Context, op *operation) (*Page[Token], error) {
+		return op.pageOfTokens(ctx, &p, storage.TokenFilter{Count: true}, p.PageParams)
 	})
 }
 
 // condition checks the filters and turns them into a condition.
 func (p *ListTokensParams) condition(_ context.Context, op *operation) (storage.And, access.Transform, error) {
 	if len(p.IDs) > maxListValues || len(p.Types) > maxListValues || len(p.Metadata) > token.MaxMetadata {
-		return nil, access.Redact, invalid("", "may have at most %d ids, %d types and %d metadata filters", maxListValues, maxListValues, token.MaxMetadata)
+		return nil, access.Redact, fault.Field("", "may have at most %d ids, %d types and %d metadata filters", maxListValues, maxListValues, token.MaxMetadata)
 	}
 	bad := &form.Problems{}
 	types := make([]string, len(p.Types))
@@ -47,7 +49,7 @@ func (p *ListTokensParams) condition(_ context.Context, op *operation) (storage.
 	for _, id := range p.IDs {
 		form.CheckText(bad, "id", id)
 	}
-	return find.List(op.state.Ring, p.IDs, types, p.Metadata), access.Redact, asInvalid(bad)
+	return find.List(op.State.Ring, p.IDs, types, p.Metadata), access.Redact, fault.Of(bad)
 }
 
 // maxListValues bounds each repeated filter of a list.
@@ -71,26 +73,20 @@ func (op *operation) find(ctx context.Context, asked tokenQuery) (storage.Cond, 
 
 // pageOfTokens returns a page of a list, with its total. How that is counted is
 // said by the filter, whose other fields are filled in.
-func (c *Client) pageOfTokens(ctx context.Context, asked tokenQuery, filter storage.TokenFilter, p PageParams) (*Page[Token], error) {
-	op, err := c.begin(ctx, asked.permission())
-	if err != nil {
-		return nil, err
-	}
+func (op *operation) pageOfTokens(ctx context.Context, asked tokenQuery, filter storage.TokenFilter, p PageParams) (page *Page[Token], err error) {
 	if filter.Where, err = op.find(ctx, asked); err != nil {
 		return nil, err
 	}
 	if p, err = p.normal(); err != nil {
 		return nil, err
 	}
-	ctx, leave := op.enter(ctx)
-	defer leave()
-	filter.Tenant, filter.Now = op.tenantID(), op.now
+	filter.Tenant, filter.Now = op.TenantID(), op.Now
 	filter.Offset, filter.Limit = p.offset(), p.Size
 	rows, total, err := op.listTokens(ctx, filter)
 	if err != nil {
-		return nil, op.pageError(err)
+		return nil, op.PageError(err)
 	}
-	page := newPage[Token](p, total)
+	page = newPage[Token](p, total)
 	if filter.CountUpTo > 0 {
 		page = cappedPage[Token](p, total)
 	}
@@ -101,14 +97,14 @@ func (c *Client) pageOfTokens(ctx context.Context, asked tokenQuery, filter stor
 // seeAll opens rows of a list as the client may see them, and logs the reads.
 func (op *operation) seeAll(ctx context.Context, permission string, rows []storage.Token) ([]Token, error) {
 	out := make([]Token, 0, len(rows))
-	seen := make([]entity, 0, len(rows))
+	seen := make([]core.Entity, 0, len(rows))
 	for i := range rows {
 		if i%manyRows == manyRows-1 {
-			if err := turn(ctx); err != nil {
+			if err := core.Turn(ctx); err != nil {
 				return nil, err
 			}
 		}
-		transform, ok := op.grant.Decide(permission, rows[i].ID, rows[i].Containers)
+		transform, ok := op.Grant().Decide(permission, rows[i].ID, rows[i].Containers)
 		if !ok {
 			continue // the condition and the rules disagree: show nothing
 		}
@@ -125,7 +121,7 @@ func (op *operation) seeAll(ctx context.Context, permission string, rows []stora
 		}
 		seen = append(seen, t.entity())
 	}
-	if err := op.logReads(ctx, audit.Read, seen...); err != nil {
+	if err := op.LogReads(ctx, audit.Read, seen...); err != nil {
 		return nil, err
 	}
 	return out, nil
@@ -134,14 +130,14 @@ func (op *operation) seeAll(ctx context.Context, permission string, rows []stora
 // restrict adds to a condition that the client has a permission on the token,
 // with at least a transform.
 func (op *operation) restrict(ctx context.Context, permission string, least access.Transform, where storage.And) (storage.And, error) {
-	if op.grant.OnAll(permission) && least <= access.Redact {
+	if op.Grant().OnAll(permission) && least <= access.Redact {
 		return where, nil
 	}
-	sets, err := op.db().ContainerSets(ctx, op.tenantID())
+	sets, err := op.DB().ContainerSets(ctx, op.TenantID())
 	if err != nil {
 		return nil, err
 	}
-	granted := find.Granted(op.grant, permission, least, sets)
+	granted := find.Granted(op.Grant(), permission, least, sets)
 	if granted == nil {
 		return where, nil
 	}
@@ -190,8 +186,8 @@ func (p SearchTokensParams) MarshalJSON() ([]byte, error) {
 // The total is exact up to 10,000; beyond that it is 10,000, and TotalIsCapped is
 // set. Pages beyond are served.
 func (c *Client) SearchTokens(ctx context.Context, p SearchTokensParams) (*Page[Token], error) {
-	return observed(ctx, c, callRead, func(ctx context.Context) (*Page[Token], error) {
-		return c.pageOfTokens(ctx, &p, storage.TokenFilter{Count: true, CountUpTo: maxTotal + 1}, p.PageParams)
+	return run(ctx, c, &verbSearchTokens, func(ctx context.Context, op *operation) (*Page[Token], error) {
+		return op.pageOfTokens(ctx, &p, storage.TokenFilter{Count: true, CountUpTo: maxTotal + 1}, p.PageParams)
 	})
 }
 
@@ -203,11 +199,11 @@ func (p *SearchTokensParams) condition(ctx context.Context, op *operation) (wher
 	}
 	least = access.Redact
 	if asksData {
-		if op.masked {
-			return nil, least, errorf(ErrForbidden, "A masked client may not search by data.")
+		if !op.MaySearchData() {
+			return nil, least, fault.New(ErrForbidden, "A masked client may not search by data.")
 		}
-		if least = access.Mask; !op.grant.Shows(access.TokenSearch, least) {
-			return nil, least, errorf(ErrForbidden, "Searching by data needs token:search with the transform mask or reveal.")
+		if least = access.Mask; !op.Grant().Shows(access.TokenSearch, least) {
+			return nil, least, fault.New(ErrForbidden, "Searching by data needs token:search with the transform mask or reveal.")
 		}
 	}
 	return where, least, nil
@@ -217,19 +213,19 @@ func (p *SearchTokensParams) condition(ctx context.Context, op *operation) (wher
 func (op *operation) readQuery(ctx context.Context, text string) (where storage.And, asksData bool, err error) {
 	bad := &form.Problems{}
 	if !form.CheckText(bad, "query", text) {
-		return nil, false, asInvalid(bad)
+		return nil, false, fault.Of(bad)
 	}
 	node, err := query.Parse(text)
 	if err != nil {
 		var syntax *query.Error
 		if errors.As(err, &syntax) {
-			err = invalid("query", "at character %d: %s", syntax.Offset+1, syntax.Msg)
+			err = fault.Field("query", "at character %d: %s", syntax.Offset+1, syntax.Msg)
 		}
 		return nil, false, err
 	}
-	search := find.Search{Ring: op.state.Ring}
+	search := find.Search{Ring: op.State.Ring}
 	if find.AsksContainer(node) {
-		if search.Sets, err = op.db().ContainerSets(ctx, op.tenantID()); err != nil {
+		if search.Sets, err = op.DB().ContainerSets(ctx, op.TenantID()); err != nil {
 			return nil, false, err
 		}
 	}

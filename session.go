@@ -12,6 +12,8 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/apikey"
 	"github.com/seed-72ea4aab/vault/internal/audit"
+	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/ids"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -139,19 +141,6 @@ func (g *Grant) UnmarshalJSON(data []byte) error {
 	})
 }
 
-// session is a session as it is sealed. It names who made and who authorized
-// it, and with which of their keys, and has no rights by itself: what it may do
-// is asked of its authorizer at each use.
-type session struct {
-	Application    uuid.UUID    `json:"application"`
-	ApplicationKey string       `json:"application_key"`
-	Authorized     bool         `json:"authorized"`
-	AuthorizedBy   uuid.UUID    `json:"authorized_by,omitzero"`   // an application, or the tenant itself
-	AuthorizerKey  string       `json:"authorizer_key,omitempty"` // empty for the tenant itself
-	Permissions    []Permission `json:"permissions,omitempty"`
-	Rules          []AccessRule `json:"rules,omitempty"`
-}
-
 // nonceLength gives a nonce 140 random bits.
 const nonceLength = 24
 
@@ -164,15 +153,15 @@ var sessionRights = map[Permission]func(*operation) error{
 }
 
 func (op *operation) mayCreateSession() error {
-	if op.app == nil || op.app.Type != ApplicationPublic || op.session != (uuid.UUID{}) {
-		return errorf(ErrForbidden, "Creating a session needs the key of a public application.")
+	if op.Application() == nil || op.Application().Type != string(ApplicationPublic) || op.Session() != (uuid.UUID{}) {
+		return fault.New(ErrForbidden, "Creating a session needs the key of a public application.")
 	}
 	return nil
 }
 
 func (op *operation) mayAuthorizeSession() error {
-	if op.app != nil && (op.app.Type != ApplicationPrivate || op.session != (uuid.UUID{})) {
-		return errorf(ErrForbidden, "Authorizing a session needs the key of a private application.")
+	if op.Application() != nil && (op.Application().Type != string(ApplicationPrivate) || op.Session() != (uuid.UUID{})) {
+		return fault.New(ErrForbidden, "Authorizing a session needs the key of a private application.")
 	}
 	return nil
 }
@@ -180,10 +169,10 @@ func (op *operation) mayAuthorizeSession() error {
 // CreateSession opens a session of the client's application, which must be a
 // public one. The session key has no access until it is authorized.
 func (c *Client) CreateSession(ctx context.Context) (*Session, error) {
-	op, err := c.begin(ctx, "")
-	if err != nil {
-		return nil, err
-	}
+	return run(ctx, c, &verbCreateSession, func(ctx context.Context, op *operation) (*Session, error) { return op.createSession(ctx) })
+}
+
+func (op *operation) createSession(ctx context.Context) (*Session, error) {
 	if err := op.mayCreateSession(); err != nil {
 		return nil, err
 	}
@@ -191,24 +180,24 @@ func (c *Client) CreateSession(ctx context.Context) (*Session, error) {
 	if most := op.v.cfg.MaxSessionLife; most > 0 {
 		life = min(life, most)
 	}
-	s := &Session{SessionKey: apikey.New(apikey.Session), Nonce: ids.Random58(nonceLength), ExpiresAt: op.now.Add(life)}
+	s := &Session{SessionKey: apikey.New(apikey.Session), Nonce: ids.Random58(nonceLength), ExpiresAt: op.Now.Add(life)}
 	rec := storage.Record{
-		Kind: kindSession, ID: storage.ID(op.v.ids.At(op.now)), Key: apikey.Hash(s.SessionKey), AltKey: op.nonceHash(s.Nonce),
-		ExpiresAt: s.ExpiresAt, CreatedAt: op.now,
+		Kind: kindSession, ID: storage.ID(op.NewID()), Key: apikey.Hash(s.SessionKey), AltKey: op.nonceHash(s.Nonce),
+		ExpiresAt: s.ExpiresAt, CreatedAt: op.Now,
 	}
-	if err := op.sealRecord(&rec, session{Application: op.app.ID, ApplicationKey: op.app.keyMark()}); err != nil {
+	if err := op.SealRecord(&rec, core.Session{Application: op.Application().ID, ApplicationKey: op.Application().KeyMark()}); err != nil {
 		return nil, err
 	}
-	ch := op.change()
+	ch := op.Change()
 	ch.InsertRecords = []storage.Record{rec}
-	ch.Logs = []storage.Log{op.entry(audit.Create, kindSession, uuid.UUID(rec.ID).String())}
-	return s, op.write(ctx, ch)
+	ch.Logs = []storage.Log{op.Entry(audit.Create, kindSession, uuid.UUID(rec.ID).String())}
+	return s, op.Write(ctx, ch)
 }
 
 // nonceHash is what a nonce is looked up by. The tenant is part of it, so that
 // a nonce means nothing elsewhere; and no API key has the same hash.
-func (c *Client) nonceHash(nonce string) storage.Key {
-	return sha256.Sum256([]byte("nonce\x00" + c.tenant.String() + "\x00" + nonce))
+func (op *operation) nonceHash(nonce string) storage.Key {
+	return sha256.Sum256([]byte("nonce\x00" + op.Tenant().String() + "\x00" + nonce))
 }
 
 // AuthorizeSession gives a session its rights, once. The client must be a
@@ -219,22 +208,20 @@ func (c *Client) nonceHash(nonce string) storage.Key {
 // is deleted or expires, or gets a new key, the session ends. An unknown or
 // expired nonce is ErrNotFound, a used one ErrConflict.
 func (c *Client) AuthorizeSession(ctx context.Context, g Grant) error {
-	op, err := c.begin(ctx, "")
-	if err != nil {
+	return runErr(ctx, c, &verbAuthorizeSession, func(ctx context.Context, op *operation) error {
+		if err := op.mayAuthorizeSession(); err != nil {
+			return err
+		}
+		granted, err := g.check(op.Now, op.v.cfg.MaxSessionLife)
+		if err != nil {
+			return err
+		}
+		if !granted.Within(op.Grant()) {
+			return fault.New(ErrForbidden, "A session cannot be given more access than its authorizer has.")
+		}
+		_, err = core.RetryStale(func() (struct{}, error) { return struct{}{}, op.authorizeSession(ctx, &g) })
 		return err
-	}
-	if err := op.mayAuthorizeSession(); err != nil {
-		return err
-	}
-	granted, err := g.check(op.now, op.v.cfg.MaxSessionLife)
-	if err != nil {
-		return err
-	}
-	if !granted.Within(op.grant) {
-		return errorf(ErrForbidden, "A session cannot be given more access than its authorizer has.")
-	}
-	_, err = retryStale(func() (struct{}, error) { return struct{}{}, op.authorizeSession(ctx, &g) })
-	return err
+	})
 }
 
 // check checks a grant and returns it as package access reads it.
@@ -251,56 +238,56 @@ func (g *Grant) check(now time.Time, longest time.Duration) (*access.Grant, erro
 			bad.Add("expires_at", "must be at most %s from now", longest)
 		}
 	}
-	if err := asInvalid(bad); err != nil {
+	if err := fault.Of(bad); err != nil {
 		return nil, err
 	}
 	g.Rules, g.Permissions = rulesOf(rules), permissionsOf(permissions)
 	return access.New(rules, permissions)
 }
 
-var errUnknownNonce = errorf(ErrNotFound, "The nonce is unknown or its session has expired.")
+var errUnknownNonce = fault.New(ErrNotFound, "The nonce is unknown or its session has expired.")
 
 func (op *operation) authorizeSession(ctx context.Context, g *Grant) error {
 	hash := op.nonceHash(g.Nonce)
-	rec, err := op.db().Lookup(ctx, hash)
+	rec, err := op.DB().Lookup(ctx, hash)
 	if errors.Is(err, storage.ErrNotFound) {
 		return errUnknownNonce
 	}
 	if err != nil {
 		return err
 	}
-	if rec.Tenant != op.tenantID() || rec.Kind != kindSession || rec.AltKey != hash || !rec.ExpiresAt.After(op.now) {
+	if rec.Tenant != op.TenantID() || rec.Kind != kindSession || rec.AltKey != hash || !rec.ExpiresAt.After(op.Now) {
 		return errUnknownNonce
 	}
-	var s session
-	if err := op.openRecord(ctx, &rec, &s); err != nil {
+	var s core.Session
+	if err := op.OpenRecord(ctx, &rec, &s); err != nil {
 		return err
 	}
-	app, err := op.keyHolder(ctx, s.Application, s.ApplicationKey)
-	if errors.Is(err, ErrUnauthenticated) || err == nil && app.expired(op.now) {
+	app, err := op.KeyHolder(ctx, s.Application, s.ApplicationKey)
+	if errors.Is(err, ErrUnauthenticated) || err == nil && app.Expired(op.Now) {
 		return errUnknownNonce // sessions end with the key that made them
 	}
 	if err != nil {
 		return err
 	}
 	if s.Authorized {
-		return errorf(ErrConflict, "The nonce has already been used.")
+		return fault.New(ErrConflict, "The nonce has already been used.")
 	}
-	s.Authorized, s.Permissions, s.Rules = true, g.Permissions, g.Rules
-	s.AuthorizedBy, s.AuthorizerKey = op.tenant, ""
-	if op.app != nil {
-		s.AuthorizedBy, s.AuthorizerKey = op.app.ID, op.app.keyMark()
+	s.Authorized, s.Rights = true, core.Rights{Permissions: texts(g.Permissions), Rules: accessRules(g.Rules)}
+	s.AuthorizedBy, s.AuthorizerKey = op.Tenant(), ""
+	if op.Application() != nil {
+		s.AuthorizedBy, s.AuthorizerKey = op.Application().ID, op.Application().KeyMark()
 	}
 	if !g.ExpiresAt.IsZero() {
 		rec.ExpiresAt = g.ExpiresAt.UTC().Truncate(time.Microsecond)
 	}
-	if err := op.sealRecord(&rec, s); err != nil {
+	if err := op.SealRecord(&rec, s); err != nil {
 		return err
 	}
-	ch := op.change()
+	ch := op.Change()
 	ch.UpdateRecords = []storage.RecordUpdate{{Rev: rec.Rev, Record: rec}}
-	ch.Logs = []storage.Log{op.entry(audit.Authorize, kindSession, uuid.UUID(rec.ID).String())}
-	return op.write(ctx, ch)
+	ch.Logs = []storage.Log{op.Entry(audit.Authorize, kindSession, uuid.UUID(rec.ID).String())}
+	return op.Write(ctx, ch)
 }
 
 // SessionInfo describes a session that is alive. It does not hold its key.
@@ -326,17 +313,18 @@ type ListSessionsParams struct {
 // what they may do now also depends on their authorizer. It reads all sessions
 // of the tenant to count those that are alive.
 func (c *Client) ListSessions(ctx context.Context, p ListSessionsParams) (*Page[SessionInfo], error) {
-	op, err := c.begin(ctx, access.SessionRead)
-	if err != nil {
-		return nil, err
-	}
+	return run(ctx, c, &verbListSessions, func(ctx context.Context, op *operation) (*Page[SessionInfo], error) { return op.listSessions(ctx, p) })
+}
+
+func (op *operation) listSessions(ctx context.Context, p ListSessionsParams) (*Page[SessionInfo], error) {
+	var err error
 	if p.PageParams, err = p.normal(); err != nil {
 		return nil, err
 	}
 	var alive []SessionInfo
-	filter := storage.RecordFilter{Tenant: op.tenantID(), Kind: kindSession, Limit: sessionChunk}
+	filter := storage.RecordFilter{Tenant: op.TenantID(), Kind: kindSession, Limit: sessionChunk}
 	for {
-		recs, _, err := op.db().ListRecords(ctx, filter)
+		recs, _, err := op.DB().ListRecords(ctx, filter)
 		if err != nil {
 			return nil, err
 		}
@@ -357,32 +345,32 @@ func (c *Client) ListSessions(ctx context.Context, p ListSessionsParams) (*Page[
 	page := newPage[SessionInfo](p.PageParams, len(alive))
 	from := min(p.offset(), len(alive))
 	page.Data = append(page.Data, alive[from:min(from+p.Size, len(alive))]...)
-	seen := make([]entity, len(page.Data))
+	seen := make([]core.Entity, len(page.Data))
 	for i := range page.Data {
-		seen[i] = entity{kindSession, page.Data[i].ID.String()}
+		seen[i] = core.Entity{Type: kindSession, ID: page.Data[i].ID.String()}
 	}
-	return page, op.logReads(ctx, audit.Read, seen...)
+	return page, op.LogReads(ctx, audit.Read, seen...)
 }
 
 // AllSessions iterates over all sessions that are alive, newest first (permission
 // session:read): see [Client.AllTokens]. The page parameters do not count.
 func (c *Client) AllSessions(ctx context.Context, _ ListSessionsParams) iter.Seq2[*SessionInfo, error] {
-	return walkRecords(ctx, c, access.SessionRead,
+	return walkRecords(ctx, c, &verbAllSessions,
 		func(op *operation) (storage.RecordFilter, error) {
-			return storage.RecordFilter{Tenant: op.tenantID(), Kind: kindSession}, nil
+			return storage.RecordFilter{Tenant: op.TenantID(), Kind: kindSession}, nil
 		},
 		func(op *operation, recs []storage.Record) (alive []SessionInfo, err error) {
-			var seen []entity
+			var seen []core.Entity
 			for i := range recs {
 				info, err := op.sessionInfo(ctx, &recs[i])
 				if err != nil {
 					return nil, err
 				}
 				if info != nil {
-					alive, seen = append(alive, *info), append(seen, entity{kindSession, info.ID.String()})
+					alive, seen = append(alive, *info), append(seen, core.Entity{Type: kindSession, ID: info.ID.String()})
 				}
 			}
-			return alive, op.logReads(ctx, audit.Read, seen...)
+			return alive, op.LogReads(ctx, audit.Read, seen...)
 		})
 }
 
@@ -391,19 +379,19 @@ const sessionChunk = 500
 
 // sessionInfo describes the session of a record; nil when it has ended.
 func (op *operation) sessionInfo(ctx context.Context, rec *storage.Record) (*SessionInfo, error) {
-	var s session
-	if err := op.openRecord(ctx, rec, &s); err != nil {
+	var s core.Session
+	if err := op.OpenRecord(ctx, rec, &s); err != nil {
 		return nil, err
 	}
-	id, err := op.identifySession(ctx, rec)
-	if errors.Is(err, ErrUnauthenticated) || err == nil && id.live(op.now) != nil {
+	_, err := op.IdentifySession(ctx, rec)
+	if errors.Is(err, ErrUnauthenticated) {
 		return nil, nil //nolint:nilerr // it has ended, which is no failure of the list
 	}
 	if err != nil {
 		return nil, err
 	}
 	info := &SessionInfo{
-		ID: uuid.UUID(rec.ID), ApplicationID: s.Application, Permissions: s.Permissions, Rules: s.Rules,
+		ID: uuid.UUID(rec.ID), ApplicationID: s.Application, Permissions: permissionsOf(s.Permissions), Rules: rulesOf(s.Rules),
 		CreatedAt: rec.CreatedAt, ExpiresAt: rec.ExpiresAt,
 	}
 	if s.Authorized {
@@ -416,24 +404,22 @@ func (op *operation) sessionInfo(ctx context.Context, rec *storage.Record) (*Ses
 // node, and within a second on every other. One that has ended already is
 // ErrNotFound.
 func (c *Client) DeleteSession(ctx context.Context, id uuid.UUID) error {
-	op, err := c.begin(ctx, access.SessionDelete)
-	if err != nil {
-		return err
-	}
-	defer op.afterwards(op.v.forgetIdentities)
-	rec, err := op.record(ctx, kindSession, id)
-	if err != nil {
-		return err
-	}
-	info, err := op.sessionInfo(ctx, rec)
-	if err != nil {
-		return err
-	}
-	if info == nil {
-		return errorf(ErrNotFound, "There is no such session.")
-	}
-	return sessions.delete(ctx, op, id, nil)
+	return runErr(ctx, c, &verbDeleteSession, func(ctx context.Context, op *operation) error {
+		defer op.Afterwards(op.v.core.ForgetIdentities)
+		rec, err := op.Record(ctx, kindSession, id)
+		if err != nil {
+			return err
+		}
+		info, err := op.sessionInfo(ctx, rec)
+		if err != nil {
+			return err
+		}
+		if info == nil {
+			return fault.New(ErrNotFound, "There is no such session.")
+		}
+		return sessions.delete(ctx, op, id, nil)
+	})
 }
 
 // sessions are deleted like other records; the rest of their life is their own.
-var sessions = recordKind[session]{name: kindSession}
+var sessions = recordKind[core.Session]{name: kindSession}

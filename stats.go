@@ -58,26 +58,18 @@ const (
 // the same however much is stored. Only the tenant itself may ask for them: see
 // [Vault.Tenant].
 func (c *Client) Stats(ctx context.Context) (*Stats, error) {
-	if err := c.outsideTx("Stats"); err != nil {
-		return nil, err
-	}
-	op, err := c.begin(ctx, "")
-	if err != nil {
-		return nil, err
-	}
-	if op.grant != trusted {
-		return nil, errorf(ErrForbidden, "Only the tenant itself may ask for its figures.")
-	}
-	counts, err := op.v.store.Count(ctx, storage.CountFilter{Tenant: op.tenantID(), Now: op.now, Kind: kindSession, UpTo: maxTotal})
-	if err != nil {
-		return nil, err
-	}
-	if op.state, err = op.keys(ctx, true); err != nil {
-		return nil, err
-	}
-	s := &Stats{LogEntries: counts.Logs, Sessions: counts.Records, Jobs: JobStats{counts.Waiting, counts.Running, counts.Dead}}
-	s.addKeys(op.state.Ring)
-	return s, op.addTokens(ctx, s, counts.Tokens)
+	return run(ctx, c, &verbStats, func(ctx context.Context, op *operation) (*Stats, error) {
+		counts, err := op.Vault.Store.Count(ctx, storage.CountFilter{Tenant: op.TenantID(), Now: op.Now, Kind: kindSession, UpTo: maxTotal})
+		if err != nil {
+			return nil, err
+		}
+		if err := op.Reload(ctx); err != nil {
+			return nil, err
+		}
+		s := &Stats{LogEntries: counts.Logs, Sessions: counts.Records, Jobs: JobStats{counts.Waiting, counts.Running, counts.Dead}}
+		s.addKeys(op.State.Ring)
+		return s, op.addTokens(ctx, s, counts.Tokens)
+	})
 }
 
 // addKeys lists the keys of a ring.
@@ -92,7 +84,7 @@ func (s *Stats) addKeys(ring *seal.Ring) {
 
 // addTokens sums up the numbers of tokens, which are by set of containers and type.
 func (op *operation) addTokens(ctx context.Context, s *Stats, counts []storage.TokenCount) error {
-	sets, err := op.db().ContainerSets(ctx, op.tenantID())
+	sets, err := op.DB().ContainerSets(ctx, op.TenantID())
 	if err != nil {
 		return err
 	}

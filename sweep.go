@@ -29,7 +29,7 @@ const sweepChunk = 200
 // two million at most. The vault sweeps by itself every Config.SweepEvery;
 // several nodes may do so at once.
 func (v *Vault) Sweep(ctx context.Context) (swept Swept, err error) {
-	ctx, end := v.cfg.observe(ctx, Work{Kind: WorkSweep, Name: "sweep"})
+	ctx, end := v.observe(ctx, WorkSweep, "sweep", uuid.UUID{}, uuid.UUID{})
 	defer func() { end(err) }()
 	// What fails for one row does not keep the rest from being deleted.
 	errs := []error{v.sweepExpired(ctx, &swept), v.sweepTombstones(ctx), v.sweepStore(ctx), v.sweepLogs(ctx, &swept)}
@@ -39,7 +39,7 @@ func (v *Vault) Sweep(ctx context.Context) (swept Swept, err error) {
 // sweepStore lets the storage delete what it can without the vault.
 func (v *Vault) sweepStore(ctx context.Context) error {
 	for {
-		more, err := v.store.Sweep(ctx, v.now(), sweepChunk)
+		more, err := v.store.Sweep(ctx, v.core.Now(), sweepChunk)
 		if err != nil || !more {
 			return err
 		}
@@ -48,7 +48,7 @@ func (v *Vault) sweepStore(ctx context.Context) error {
 
 func (v *Vault) sweepExpired(ctx context.Context, swept *Swept) error {
 	for {
-		due, err := v.store.Expired(ctx, v.now(), sweepChunk)
+		due, err := v.store.Expired(ctx, v.core.Now(), sweepChunk)
 		if err != nil || len(due.Tokens)+len(due.CVCs)+len(due.Records) == 0 {
 			return err
 		}
@@ -76,15 +76,21 @@ func (v *Vault) sweepDue(ctx context.Context, due storage.Expired, swept *Swept)
 
 // system returns an operation of the vault itself for a tenant.
 func (v *Vault) system(tenant storage.ID) *operation {
-	return &operation{Client: v.Tenant(uuid.UUID(tenant)), now: v.now()}
+	return &operation{v.core.System(tenant), v}
 }
 
 // expireTokens deletes rows, with a log entry each.
 func (v *Vault) expireTokens(ctx context.Context, rows []storage.Token, write writeFunc) error {
 	return eachTenant(ctx, v, write, rows, func(r *storage.Token) storage.ID { return r.Tenant }, func(op *operation, ch *storage.Change, r *storage.Token) {
 		ch.DeleteTokens = append(ch.DeleteTokens, deletionOf(r))
-		ch.Logs = append(ch.Logs, op.entry(audit.Expire, r.Type, r.ID))
+		ch.Logs = append(ch.Logs, op.Entry(audit.Expire, r.Type, r.ID))
 	})
+}
+
+// expire deletes rows that have expired and are in the way of the operation, with
+// a log entry each.
+func (op *operation) expire(ctx context.Context, expired []storage.Token) error {
+	return op.v.expireTokens(ctx, expired, op.Apply)
 }
 
 // dropCVCs removes cvcs from rows. The rest of a row stays sealed as it is, so
@@ -94,7 +100,7 @@ func (v *Vault) dropCVCs(ctx context.Context, rows []storage.Token) error {
 		row := *r
 		row.CVC, row.CVCExpiresAt = nil, time.Time{}
 		ch.UpdateTokens = append(ch.UpdateTokens, storage.TokenUpdate{Rev: r.Rev, OldSet: r.Set, Token: row, KeepHashes: true})
-		e := op.entry(audit.Expire, r.Type, r.ID)
+		e := op.Entry(audit.Expire, r.Type, r.ID)
 		e.Message = "Card cvc expired"
 		ch.Logs = append(ch.Logs, e)
 	})
@@ -104,7 +110,7 @@ func (v *Vault) dropCVCs(ctx context.Context, rows []storage.Token) error {
 func (v *Vault) expireRecords(ctx context.Context, recs []storage.Record) error {
 	return eachTenant(ctx, v, v.store.Write, recs, func(r *storage.Record) storage.ID { return r.Tenant }, func(op *operation, ch *storage.Change, r *storage.Record) {
 		ch.DeleteRecords = append(ch.DeleteRecords, storage.RecordDelete{Kind: r.Kind, ID: r.ID, Rev: r.Rev})
-		ch.Logs = append(ch.Logs, op.entry(audit.Expire, r.Kind, uuid.UUID(r.ID).String()))
+		ch.Logs = append(ch.Logs, op.Entry(audit.Expire, r.Kind, uuid.UUID(r.ID).String()))
 	})
 }
 
@@ -121,7 +127,7 @@ func eachTenant[T any](ctx context.Context, v *Vault, apply writeFunc, rows []T,
 	}
 	write := func(t storage.ID, rows []*T) error {
 		op := v.system(t)
-		ch := op.change()
+		ch := op.Change()
 		for _, r := range rows {
 			add(op, ch, r)
 		}
@@ -166,10 +172,10 @@ func (v *Vault) sweepTombstone(ctx context.Context, r *storage.Record) error {
 	if !r.Tenant.IsZero() {
 		return v.purge(ctx, r.Tenant)
 	}
-	if err := v.purgeRows(ctx, r.ID); err != nil || r.CreatedAt.Add(v.horizon).After(v.now()) {
+	if err := v.purgeRows(ctx, r.ID); err != nil || r.CreatedAt.Add(v.horizon).After(v.core.Now()) {
 		return err
 	}
-	err := v.store.Write(ctx, &storage.Change{Now: v.now(), DeleteRecords: []storage.RecordDelete{{Kind: r.Kind, ID: r.ID, Rev: r.Rev}}})
+	err := v.store.Write(ctx, &storage.Change{Now: v.core.Now(), DeleteRecords: []storage.RecordDelete{{Kind: r.Kind, ID: r.ID, Rev: r.Rev}}})
 	if errors.Is(err, storage.ErrStale) {
 		return nil // another node was faster
 	}
@@ -218,7 +224,7 @@ func (v *Vault) sweepLogs(ctx context.Context, swept *Swept) error {
 	if v.cfg.LogRetention == 0 {
 		return nil
 	}
-	before := v.now().Add(-v.cfg.LogRetention)
+	before := v.core.Now().Add(-v.cfg.LogRetention)
 	pieces := maxLogPieces
 	var errs []error
 	for after := (storage.ID{}); ; {

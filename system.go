@@ -26,8 +26,8 @@ type System struct {
 // System returns how the vault is set up. The storages of this module and the
 // worker processes of jsruntime say all of it.
 func (v *Vault) System(ctx context.Context) (*System, error) {
-	if v.closed.Load() {
-		return nil, ErrClosed
+	if err := v.core.Alive(); err != nil {
+		return nil, err
 	}
 	out := &System{Config: v.cfg}
 	if s, ok := v.store.(interface{ Pools() map[string]sql.DBStats }); ok {

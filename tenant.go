@@ -8,10 +8,10 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/audit"
+	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
-	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/internal/webhook"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -59,7 +59,7 @@ func (p *TenantParams) UnmarshalJSON(data []byte) error {
 func (p *TenantParams) validate() error {
 	bad := &form.Problems{}
 	form.CheckName(bad, "name", p.Name)
-	return asInvalid(bad)
+	return fault.Of(bad)
 }
 
 // CreateTenant adds a tenant with keys of its own. Several may have one name;
@@ -76,33 +76,33 @@ func (v *Vault) CreateTenant(ctx context.Context, name string) (*Tenant, error) 
 func (v *Vault) createTenant(ctx context.Context, name string, unique storage.Key) (*Tenant, error) {
 	params := TenantParams{Name: name}
 	if err := params.validate(); err != nil {
-		return nil, err
+		return nil, public(err)
 	}
-	now := v.now()
+	now := v.core.Now()
 	ring, err := seal.NewRing(now)
 	if err != nil {
 		return nil, err
 	}
-	t := &tenantDoc{Tenant: Tenant{ID: v.ids.At(now), Name: name, WebhookSecret: webhook.NewSecret(), CreatedAt: now}}
-	t.rec = storage.Record{AltKey: unique}
+	t := &core.Tenant{ID: v.core.NewID(now), Name: name, WebhookSecret: webhook.NewSecret(), CreatedAt: now}
+	t.Record = storage.Record{AltKey: unique}
 	wrapped, err := v.wrap(ctx, ring, t.ID)
 	if err != nil {
 		return nil, err
 	}
-	op := &operation{v.Tenant(t.ID), &keyring.State[tenantDoc]{Ring: ring, ReadAt: time.Now()}, now}
+	op := &operation{&core.Op{Caller: v.core.Owner(t.ID), State: &core.State{Ring: ring, ReadAt: time.Now()}, Now: now}, v}
 	rec, err := op.tenantRecord(t)
 	if err != nil {
 		return nil, err
 	}
-	ch := op.change()
+	ch := op.Change()
 	ch.InsertRecords = []storage.Record{
 		{Kind: kindRing, ID: storage.ID(t.ID), Body: wrapped, CreatedAt: now}, rec,
 	}
-	ch.Logs = []storage.Log{op.entry(audit.Create, kindTenant, t.ID.String())}
+	ch.Logs = []storage.Log{op.Entry(audit.Create, kindTenant, t.ID.String())}
 	if err := v.store.Write(ctx, ch); err != nil {
 		return nil, fmt.Errorf("vault: create tenant: %w", err)
 	}
-	return &t.Tenant, nil
+	return tenantOf(t), nil
 }
 
 // Tenants lists the tenants, newest first. It is for the embedding program:
@@ -110,7 +110,7 @@ func (v *Vault) createTenant(ctx context.Context, name string, unique storage.Ke
 func (v *Vault) Tenants(ctx context.Context, p PageParams) (*Page[Tenant], error) {
 	p, err := p.normal()
 	if err != nil {
-		return nil, err
+		return nil, public(err)
 	}
 	recs, total, err := v.store.ListRecords(ctx, storage.RecordFilter{Kind: kindTenant, Offset: p.offset(), Limit: p.Size})
 	if err != nil {
@@ -118,78 +118,62 @@ func (v *Vault) Tenants(ctx context.Context, p PageParams) (*Page[Tenant], error
 	}
 	page := newPage[Tenant](p, total)
 	for i := range recs {
-		state, err := v.tenants.Get(ctx, uuid.UUID(recs[i].Tenant))
+		state, err := v.core.Tenants.Get(ctx, uuid.UUID(recs[i].Tenant))
 		if errors.Is(err, ErrNotFound) {
 			continue // deleted since the list was read
 		}
 		if err != nil {
 			return nil, err
 		}
-		page.Data = append(page.Data, state.Doc.Tenant)
+		page.Data = append(page.Data, *tenantOf(&state.Doc))
 	}
 	return page, nil
 }
 
 // GetTenant returns the client's own tenant (permission tenant:read).
 func (c *Client) GetTenant(ctx context.Context) (*Tenant, error) {
-	if err := c.outsideTx("GetTenant"); err != nil {
-		return nil, err
-	}
-	op, err := c.begin(ctx, access.TenantRead)
-	if err != nil {
-		return nil, err
-	}
-	state, err := op.v.tenants.Reload(ctx, op.tenant)
-	if err != nil {
-		return nil, err
-	}
-	if err := op.logReads(ctx, audit.Read, entity{kindTenant, op.tenant.String()}); err != nil {
-		return nil, err
-	}
-	t := state.Doc.Tenant
-	return &t, nil
+	return run(ctx, c, &verbGetTenant, func(ctx context.Context, op *operation) (*Tenant, error) {
+		state, err := op.Vault.Tenants.Reload(ctx, op.Tenant())
+		if err != nil {
+			return nil, err
+		}
+		if err := op.LogReads(ctx, audit.Read, core.Entity{Type: kindTenant, ID: op.Tenant().String()}); err != nil {
+			return nil, err
+		}
+		return tenantOf(&state.Doc), nil
+	})
 }
 
 // ReplaceTenant replaces the name and the settings of the client's own tenant
 // (permission tenant:update).
 func (c *Client) ReplaceTenant(ctx context.Context, p TenantParams) (*Tenant, error) {
-	if err := c.outsideTx("ReplaceTenant"); err != nil {
-		return nil, err
-	}
-	op, err := c.begin(ctx, access.TenantUpdate)
-	if err != nil {
-		return nil, err
-	}
-	if err := p.validate(); err != nil {
-		return nil, err
-	}
-	return op.changeTenant(ctx, func(t *tenantDoc) error {
-		t.Name, t.Settings = p.Name, p.Settings
-		return nil
+	return run(ctx, c, &verbReplaceTenant, func(ctx context.Context, op *operation) (*Tenant, error) {
+		if err := p.validate(); err != nil {
+			return nil, err
+		}
+		return op.changeTenant(ctx, func(t *core.Tenant) error {
+			t.Name, t.Settings = p.Name, core.TenantSettings(p.Settings)
+			return nil
+		})
 	})
 }
 
 // PatchTenant changes the client's own tenant by a JSON merge patch (RFC 7386)
 // of its parameters, which [EncodeJSON] reads (permission tenant:update).
 func (c *Client) PatchTenant(ctx context.Context, patch any) (*Tenant, error) {
-	if err := c.outsideTx("PatchTenant"); err != nil {
-		return nil, err
-	}
-	op, err := c.begin(ctx, access.TenantUpdate)
-	if err != nil {
-		return nil, err
-	}
-	text, err := EncodeJSON(patch)
-	if err != nil {
-		return nil, err
-	}
-	return op.changeTenant(ctx, func(t *tenantDoc) error {
-		var p TenantParams
-		if err := mergeInto(&p, TenantParams{t.Name, t.Settings}, text); err != nil {
-			return err
+	return run(ctx, c, &verbPatchTenant, func(ctx context.Context, op *operation) (*Tenant, error) {
+		text, err := EncodeJSON(patch)
+		if err != nil {
+			return nil, err
 		}
-		t.Name, t.Settings = p.Name, p.Settings
-		return p.validate()
+		return op.changeTenant(ctx, func(t *core.Tenant) error {
+			var p TenantParams
+			if err := mergeInto(&p, TenantParams{t.Name, TenantSettings(t.Settings)}, text); err != nil {
+				return err
+			}
+			t.Name, t.Settings = p.Name, core.TenantSettings(p.Settings)
+			return p.validate()
+		})
 	})
 }
 
@@ -200,61 +184,31 @@ const secretOverlap = 24 * time.Hour
 // (permission tenant:update). For 24 hours callbacks are signed with the old
 // one as well, so that receivers can change over in their own time.
 func (c *Client) RotateWebhookSecret(ctx context.Context) (*Tenant, error) {
-	if err := c.outsideTx("RotateWebhookSecret"); err != nil {
-		return nil, err
-	}
-	op, err := c.begin(ctx, access.TenantUpdate)
-	if err != nil {
-		return nil, err
-	}
-	return op.changeTenant(ctx, func(t *tenantDoc) error {
-		t.OldSecret, t.OldSecretUntil = t.WebhookSecret, op.now.Add(secretOverlap)
-		t.WebhookSecret = webhook.NewSecret()
-		return nil
+	return run(ctx, c, &verbRotateWebhookSecret, func(ctx context.Context, op *operation) (*Tenant, error) {
+		return op.changeTenant(ctx, func(t *core.Tenant) error {
+			t.OldSecret, t.OldSecretUntil = t.WebhookSecret, op.Now.Add(secretOverlap)
+			t.WebhookSecret = webhook.NewSecret()
+			return nil
+		})
 	})
 }
 
-// tenantDoc is a tenant as it is sealed.
-type tenantDoc struct {
-	Tenant
-	OldSecret      string    `json:"old_webhook_secret,omitempty"`
-	OldSecretUntil time.Time `json:"old_webhook_secret_until,omitzero"`
-
-	rec storage.Record // that it was read from
-}
-
-// webhookSecrets returns the secrets that callbacks are signed with.
-func (t *tenantDoc) webhookSecrets(now time.Time) []string {
-	secrets := []string{t.WebhookSecret}
-	if t.OldSecretUntil.After(now) {
-		secrets = append(secrets, t.OldSecret)
-	}
-	return secrets
-}
-
-// newTenants returns what keeps the keys and documents of tenants.
-func newTenants(v *Vault) *keyring.Cache[tenantDoc] {
-	return keyring.New(keyring.Config[tenantDoc]{
-		Store: v.store, Master: v.master, Missing: errNoTenant, Age: v.cfg.KeyAge,
-		Decode: func(rec *storage.Record, plain []byte) (doc tenantDoc, err error) {
-			err = decodeRecord(rec, plain, &doc)
-			doc.ID, doc.rec = uuid.UUID(rec.ID), *rec
-			doc.rec.Body = nil
-			return doc, err
-		},
-	})
+// tenantOf returns a tenant as callers see it.
+func tenantOf(t *core.Tenant) *Tenant {
+	return &Tenant{ID: t.ID, Name: t.Name, Settings: TenantSettings(t.Settings), WebhookSecret: t.WebhookSecret,
+		CreatedAt: t.CreatedAt, ModifiedAt: t.ModifiedAt}
 }
 
 // changeTenant reads the client's own tenant, changes it and stores it.
-func (op *operation) changeTenant(ctx context.Context, change func(*tenantDoc) error) (*Tenant, error) {
-	defer op.afterwards(func() { op.v.tenants.Forget(op.tenant) })
-	return retryStale(func() (*Tenant, error) {
+func (op *operation) changeTenant(ctx context.Context, change func(*core.Tenant) error) (*Tenant, error) {
+	defer op.Afterwards(func() { op.Vault.Tenants.Forget(op.Tenant()) })
+	return core.RetryStale(func() (*Tenant, error) {
 		var err error
-		if op.state, err = op.v.tenants.Reload(ctx, op.tenant); err != nil {
+		if op.State, err = op.Vault.Tenants.Reload(ctx, op.Tenant()); err != nil {
 			return nil, err
 		}
-		t := op.state.Doc
-		t.ModifiedAt = op.now
+		t := op.State.Doc
+		t.ModifiedAt = op.Now
 		if err := change(&t); err != nil {
 			return nil, err
 		}
@@ -262,19 +216,19 @@ func (op *operation) changeTenant(ctx context.Context, change func(*tenantDoc) e
 		if err != nil {
 			return nil, err
 		}
-		ch := op.change()
-		ch.UpdateRecords = []storage.RecordUpdate{{Rev: t.rec.Rev, Record: rec}}
-		ch.Logs = []storage.Log{op.entry(audit.Update, kindTenant, t.ID.String())}
-		return &t.Tenant, op.write(ctx, ch)
+		ch := op.Change()
+		ch.UpdateRecords = []storage.RecordUpdate{{Rev: t.Record.Rev, Record: rec}}
+		ch.Logs = []storage.Log{op.Entry(audit.Update, kindTenant, t.ID.String())}
+		return tenantOf(&t), op.Write(ctx, ch)
 	})
 }
 
 // tenantRecord seals a tenant. It keeps the key of the name that it was created
 // under: a tenant can change its name by itself, and must not be taken for
 // another one because of that.
-func (op *operation) tenantRecord(t *tenantDoc) (storage.Record, error) {
-	rec := storage.Record{Kind: kindTenant, ID: storage.ID(t.ID), Name: t.Name, AltKey: t.rec.AltKey, CreatedAt: t.CreatedAt}
-	return rec, op.sealRecord(&rec, t)
+func (op *operation) tenantRecord(t *core.Tenant) (storage.Record, error) {
+	rec := storage.Record{Kind: kindTenant, ID: storage.ID(t.ID), Name: t.Name, AltKey: t.Record.AltKey, CreatedAt: t.CreatedAt}
+	return rec, op.SealRecord(&rec, t)
 }
 
 // DeleteTenant deletes a tenant's keys, without which nothing opens what was
@@ -285,33 +239,31 @@ func (op *operation) tenantRecord(t *tenantDoc) (storage.Record, error) {
 // and the master key can still read it. For the data to be gone everywhere,
 // such copies have to be gone, or the master key they were made under.
 func (v *Vault) DeleteTenant(ctx context.Context, id uuid.UUID) error {
-	_, err := retryStale(func() (struct{}, error) { return struct{}{}, v.dropTenant(ctx, id) })
+	_, err := core.RetryStale(func() (struct{}, error) { return struct{}{}, v.dropTenant(ctx, id) })
 	if err != nil {
 		return err
 	}
-	v.tenants.Forget(id)
-	v.tenants.Drop(id)
-	v.forgetIdentities()
+	v.core.Tenants.Forget(id)
+	v.core.Tenants.Drop(id)
+	v.core.ForgetIdentities()
 	return v.purge(ctx, storage.ID(id))
 }
 
-var errNoTenant = errorf(ErrNotFound, "There is no such tenant.")
-
 func (v *Vault) dropTenant(ctx context.Context, id uuid.UUID) error {
 	op := v.system(storage.ID(id))
-	ch := op.change()
+	ch := op.Change()
 	for _, kind := range []string{kindTenant, kindRing} {
 		recs, err := v.store.Records(ctx, storage.ID(id), kind, []storage.ID{storage.ID(id)})
 		if err != nil {
 			return err
 		}
 		if len(recs) == 0 {
-			return errNoTenant
+			return fault.ErrNoTenant
 		}
 		ch.DeleteRecords = append(ch.DeleteRecords, storage.RecordDelete{Kind: kind, ID: recs[0].ID, Rev: recs[0].Rev})
 	}
-	ch.InsertRecords = []storage.Record{{Kind: kindTombstone, ID: storage.ID(id), CreatedAt: op.now}}
-	ch.Logs = []storage.Log{op.entry(audit.Delete, kindTenant, id.String())}
+	ch.InsertRecords = []storage.Record{{Kind: kindTombstone, ID: storage.ID(id), CreatedAt: op.Now}}
+	ch.Logs = []storage.Log{op.Entry(audit.Delete, kindTenant, id.String())}
 	return v.store.Write(ctx, ch)
 }
 
@@ -319,7 +271,7 @@ func (v *Vault) dropTenant(ctx context.Context, id uuid.UUID) error {
 // not know of that yet and go on writing, so a record outside of the tenant
 // makes sweeps look again, until no node can.
 func (v *Vault) purge(ctx context.Context, tenant storage.ID) error {
-	now := v.now()
+	now := v.core.Now()
 	err := v.store.Write(ctx, &storage.Change{Now: now, InsertRecords: []storage.Record{{Kind: kindTombstone, ID: tenant, CreatedAt: now}}})
 	if err != nil && !errors.Is(err, storage.ErrExists) {
 		return err

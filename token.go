@@ -12,6 +12,8 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/audit"
+	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/ids"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
@@ -170,11 +172,11 @@ func (p *TokenParams) read(r *form.Reader) {
 func (p TokenParams) MarshalJSON() ([]byte, error) {
 	data, err := parseJSON("data", p.Data)
 	if err != nil {
-		return nil, err
+		return nil, public(err)
 	}
 	mask, err := parseJSON("mask", p.Mask)
 	if err != nil {
-		return nil, err
+		return nil, public(err)
 	}
 	w := &form.Writer{}
 	w.Text("id", p.ID)
@@ -196,28 +198,24 @@ func (p TokenParams) MarshalJSON() ([]byte, error) {
 
 // GetToken returns a token as the client may see it (permission token:read).
 func (c *Client) GetToken(ctx context.Context, id string) (*Token, error) {
-	return observed(ctx, c, callRead, func(ctx context.Context) (*Token, error) { return c.readToken(ctx, id) })
+	return run(ctx, c, &verbGetToken, func(ctx context.Context, op *operation) (*Token, error) { return op.readToken(ctx, id) })
 }
 
-func (c *Client) readToken(ctx context.Context, id string) (*Token, error) {
-	op, err := c.begin(ctx, access.TokenRead)
-	if err != nil {
-		return nil, err
-	}
+func (op *operation) readToken(ctx context.Context, id string) (*Token, error) {
 	row, logged, err := op.rowToRead(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	transform, ok := op.grant.Decide(access.TokenRead, row.ID, row.Containers)
+	transform, ok := op.Grant().Decide(access.TokenRead, row.ID, row.Containers)
 	if !ok {
-		return nil, errForbiddenToken(access.TokenRead)
+		return nil, fault.PermissionOnToken(access.TokenRead)
 	}
 	t, err := op.openToken(ctx, row)
 	if err != nil {
 		return nil, err
 	}
 	if !logged {
-		if err := op.logReads(ctx, audit.Read, t.entity()); err != nil {
+		if err := op.LogReads(ctx, audit.Read, t.entity()); err != nil {
 			return nil, err
 		}
 	}
@@ -229,22 +227,16 @@ func (c *Client) readToken(ctx context.Context, id string) (*Token, error) {
 // to the grant which token that is, and the storage can, the entry that it was
 // read is made in the same step, and logged is true.
 func (op *operation) rowToRead(ctx context.Context, id string) (row *storage.Token, logged bool, err error) {
-	store, ok := op.v.store.(storage.ReadLogger)
-	if !ok || op.pending != nil || op.tx != nil || op.v.cfg.StrictReadLogs || !token.PossibleID(id) || !op.grant.OnAll(access.TokenRead) {
+	store, ok := op.Vault.Store.(storage.ReadLogger)
+	if !ok || op.Pending() != nil || op.InsideTx() || op.Vault.StrictReadLogs || !token.PossibleID(id) || !op.Grant().OnAll(access.TokenRead) {
 		row, err = op.tokenRow(ctx, id)
 		return row, false, err
 	}
-	t, err := store.ReadToken(ctx, storage.Reading{Tenant: op.tenantID(), ID: id, Entry: op.entry(audit.Read, string(TypeGeneric), id)})
+	t, err := store.ReadToken(ctx, storage.Reading{Tenant: op.TenantID(), ID: id, Entry: op.Entry(audit.Read, string(TypeGeneric), id)})
 	if errors.Is(err, storage.ErrNotFound) {
-		return nil, false, errNoToken
+		return nil, false, fault.ErrNoToken
 	}
 	return &t, true, err
-}
-
-var errNoToken = errorf(ErrNotFound, "There is no such token.")
-
-func errForbiddenToken(permission string) error {
-	return errorf(ErrForbidden, "The permission %s is needed on each container of the token.", permission)
 }
 
 // tokenRow reads the row of a token that has not expired.
@@ -252,12 +244,12 @@ func (op *operation) tokenRow(ctx context.Context, id string) (*storage.Token, e
 	var rows []storage.Token
 	if token.PossibleID(id) {
 		var err error
-		if rows, err = op.db().Tokens(ctx, op.tenantID(), []string{id}); err != nil {
+		if rows, err = op.DB().Tokens(ctx, op.TenantID(), []string{id}); err != nil {
 			return nil, err
 		}
 	}
-	if len(rows) == 0 || expiredRow(&rows[0], op.now) {
-		return nil, errNoToken
+	if len(rows) == 0 || expiredRow(&rows[0], op.Now) {
+		return nil, fault.ErrNoToken
 	}
 	return &rows[0], nil
 }
@@ -268,7 +260,7 @@ func (op *operation) rows(ctx context.Context, ids []string) ([]storage.Token, e
 	if len(possible) == 0 {
 		return nil, nil
 	}
-	return op.db().Tokens(ctx, op.tenantID(), possible)
+	return op.DB().Tokens(ctx, op.TenantID(), possible)
 }
 
 func expiredRow(row *storage.Token, now time.Time) bool {
@@ -277,17 +269,10 @@ func expiredRow(row *storage.Token, now time.Time) bool {
 
 // DeleteToken deletes a token (permission token:delete).
 func (c *Client) DeleteToken(ctx context.Context, id string) error {
-	_, err := observed(ctx, c, callDelete, func(ctx context.Context) (struct{}, error) { return struct{}{}, c.removeToken(ctx, id) })
-	return err
-}
-
-func (c *Client) removeToken(ctx context.Context, id string) error {
-	op, err := c.begin(ctx, access.TokenDelete)
-	if err != nil {
+	return runErr(ctx, c, &verbDeleteToken, func(ctx context.Context, op *operation) error {
+		_, err := core.RetryStale(func() (struct{}, error) { return struct{}{}, op.deleteToken(ctx, id) })
 		return err
-	}
-	_, err = retryStale(func() (struct{}, error) { return struct{}{}, op.deleteToken(ctx, id) })
-	return err
+	})
 }
 
 func (op *operation) deleteToken(ctx context.Context, id string) error {
@@ -295,13 +280,13 @@ func (op *operation) deleteToken(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	if _, ok := op.grant.Decide(access.TokenDelete, row.ID, row.Containers); !ok {
-		return errForbiddenToken(access.TokenDelete)
+	if _, ok := op.Grant().Decide(access.TokenDelete, row.ID, row.Containers); !ok {
+		return fault.PermissionOnToken(access.TokenDelete)
 	}
-	ch := op.change()
+	ch := op.Change()
 	ch.DeleteTokens = []storage.TokenDelete{deletionOf(row)}
-	ch.Logs = []storage.Log{op.entry(audit.Delete, row.Type, row.ID)}
-	return op.write(ctx, ch)
+	ch.Logs = []storage.Log{op.Entry(audit.Delete, row.Type, row.ID)}
+	return op.Write(ctx, ch)
 }
 
 func deletionOf(row *storage.Token) storage.TokenDelete {
@@ -315,19 +300,19 @@ type clearToken struct {
 	token.Body
 }
 
-func (t *clearToken) entity() entity { return entity{t.row.Type, t.row.ID} }
+func (t *clearToken) entity() core.Entity { return core.Entity{Type: t.row.Type, ID: t.row.ID} }
 
 // sealToken fills in the sealed columns. All other columns must be set already.
 func (op *operation) sealToken(t *clearToken) error {
 	row := t.row
-	row.KeyVersion = op.state.Ring.Version()
+	row.KeyVersion = op.State.Ring.Version()
 	var parts sealed.Parts
 	place := sealed.TokenPlace(row, &parts)
 	err := t.WithEncoded(func(plain []byte) (err error) {
-		if len(plain) > op.v.cfg.MaxBytes {
-			return errorf(ErrTooLarge, "A token must have at most %d bytes.", op.v.cfg.MaxBytes)
+		if len(plain) > op.Vault.MaxBytes {
+			return fault.New(ErrTooLarge, "A token must have at most %d bytes.", op.Vault.MaxBytes)
 		}
-		row.Body, err = op.seal(&place, plain)
+		row.Body, err = op.Seal(&place, plain)
 		return err
 	})
 	if err != nil {
@@ -339,7 +324,7 @@ func (op *operation) sealToken(t *clearToken) error {
 		return nil
 	}
 	place = sealed.CVCPlace(row, &parts)
-	row.CVC, err = op.seal(&place, []byte(t.CVC))
+	row.CVC, err = op.Seal(&place, []byte(t.CVC))
 	return err
 }
 
@@ -347,14 +332,14 @@ func (op *operation) sealToken(t *clearToken) error {
 func (op *operation) openToken(ctx context.Context, row *storage.Token) (clearToken, error) {
 	t := clearToken{row: row}
 	if tree := treeOf(row); tree > 0 {
-		if err := cmp.Or(hold(ctx, tree), turn(ctx)); err != nil {
+		if err := cmp.Or(core.Hold(ctx, tree), core.Turn(ctx)); err != nil {
 			return t, err
 		}
 	}
-	row.Tenant = op.tenantID()
+	row.Tenant = op.TenantID()
 	var parts sealed.Parts
 	place := sealed.TokenPlace(row, &parts)
-	plain, err := op.open(ctx, &place, row.KeyVersion, row.Body)
+	plain, err := op.Open(ctx, &place, row.KeyVersion, row.Body)
 	if err != nil {
 		return t, err
 	}
@@ -366,9 +351,9 @@ func (op *operation) openToken(ctx context.Context, row *storage.Token) (clearTo
 	if err != nil {
 		return t, fmt.Errorf("vault: token %s: %w", uuid.UUID(row.Ord), err)
 	}
-	if row.CVC != nil && row.CVCExpiresAt.After(op.now) {
+	if row.CVC != nil && row.CVCExpiresAt.After(op.Now) {
 		place = sealed.CVCPlace(row, &parts)
-		cvc, err := op.open(ctx, &place, row.KeyVersion, row.CVC)
+		cvc, err := op.Open(ctx, &place, row.KeyVersion, row.CVC)
 		if err != nil {
 			return t, err
 		}

@@ -11,7 +11,9 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/budget"
+	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/expr"
+	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/token"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -27,25 +29,19 @@ const cvcLife = time.Hour
 // nothing is stored; a client that may not read that token learns no more of
 // it than its id, type, fingerprint and containers.
 func (c *Client) CreateToken(ctx context.Context, p TokenParams) (*Token, error) {
-	return observed(ctx, c, callCreate, func(ctx context.Context) (*Token, error) { return c.createNew(ctx, p) })
+	return run(ctx, c, &verbCreateToken, func(ctx context.Context, op *operation) (*Token, error) { return op.createNew(ctx, p) })
 }
 
-func (c *Client) createNew(ctx context.Context, p TokenParams) (*Token, error) {
-	op, err := c.begin(ctx, access.TokenCreate)
-	if err != nil {
-		return nil, err
-	}
-	ctx, leave := op.enter(ctx)
-	defer leave()
+func (op *operation) createNew(ctx context.Context, p TokenParams) (*Token, error) {
 	ins := &insertion{}
 	n, bad := newToken{operation: op, clearToken: clearToken{row: &ins.tokens[0]}}, &form.Problems{}
 	if n.prepare(ctx, p, bad); bad.Any() {
-		return nil, cmp.Or(n.steps.Canceled(), asInvalid(bad))
+		return nil, cmp.Or(n.steps.Canceled(), fault.Of(bad))
 	}
 	if err := n.mayCreate(); err != nil {
 		return nil, err
 	}
-	if err := holdCopies(ctx, n.Data); err != nil {
+	if err := core.HoldCopies(ctx, n.Data); err != nil {
 		return nil, err
 	}
 	return n.create(ctx, ins)
@@ -105,10 +101,10 @@ func (n *newToken) check(p TokenParams, bad *form.Problems) {
 	if bad.Any() {
 		return
 	}
-	n.row.Tenant, n.row.Type = n.tenantID(), string(p.Type)
+	n.row.Tenant, n.row.Type = n.TenantID(), string(p.Type)
 	n.SetData(data, bad)
 	if n.CVC != "" {
-		n.row.CVCExpiresAt = n.now.Add(cvcLife)
+		n.row.CVCExpiresAt = n.Now.Add(cvcLife)
 	}
 	mask, err := parseJSON("mask", p.Mask)
 	bad.AddAll("", fieldsOf(err))
@@ -117,7 +113,7 @@ func (n *newToken) check(p TokenParams, bad *form.Problems) {
 	}
 	n.Metadata, n.Indexes, n.Dedup = p.Metadata, p.SearchIndexes, p.DeduplicateToken
 	n.Fingerprint = p.FingerprintExpression
-	n.row.CreatedAt, n.row.CreatedBy = n.now, storage.ID(n.creator)
+	n.row.CreatedAt, n.row.CreatedBy = n.Now, storage.ID(n.Creator())
 	if !p.ExpiresAt.IsZero() {
 		n.row.ExpiresAt = p.ExpiresAt.UTC().Truncate(time.Microsecond)
 	}
@@ -134,22 +130,22 @@ func (n *newToken) check(p TokenParams, bad *form.Problems) {
 func (op *operation) checkToken(t *clearToken, containers []string, bad *form.Problems) {
 	clean, problems := access.CheckContainers(containers)
 	bad.AddAll("", problems)
-	t.row.Containers, t.row.Set = clean, token.SetHash(op.state.Ring, clean)
+	t.row.Containers, t.row.Set = clean, token.SetHash(op.State.Ring, clean)
 	t.Check(bad)
 	if e := t.row.ExpiresAt; !e.IsZero() {
-		form.CheckExpiry(e, op.now, bad)
+		form.CheckExpiry(e, op.Now, bad)
 	}
 }
 
 // index fills in the columns that are computed from the body: fingerprint,
 // duplicate key and hashes.
 func (op *operation) index(t *clearToken, steps *budget.Budget, bad *form.Problems) {
-	ring, row := op.state.Ring, t.row
+	ring, row := op.State.Ring, t.row
 	row.Fingerprint = t.FingerprintHash(ring, steps, bad)
 	row.Hashes = token.Hashes[storage.Hash](&t.Body, ring, steps, bad)
 	row.Expression = t.ExpressionHash(ring)
 	row.Dedup = storage.Hash{}
-	deduplicate := op.state.Doc.Settings.DeduplicateTokens
+	deduplicate := op.State.Doc.Settings.DeduplicateTokens
 	if t.Dedup != nil {
 		deduplicate = *t.Dedup
 	}
@@ -160,8 +156,8 @@ func (op *operation) index(t *clearToken, steps *budget.Budget, bad *form.Proble
 
 // mayCreate asks for token:create on the containers.
 func (n *newToken) mayCreate() error {
-	if _, ok := n.grant.Decide(access.TokenCreate, n.fixedID, n.row.Containers); !ok {
-		return errForbiddenToken(access.TokenCreate)
+	if _, ok := n.Grant().Decide(access.TokenCreate, n.fixedID, n.row.Containers); !ok {
+		return fault.PermissionOnToken(access.TokenCreate)
 	}
 	return nil
 }
@@ -169,7 +165,7 @@ func (n *newToken) mayCreate() error {
 // create stores a token whose row is that of the insertion, or returns the
 // token that it duplicates.
 func (n *newToken) create(ctx context.Context, ins *insertion) (*Token, error) {
-	for range maxAttempts {
+	for range core.MaxAttempts {
 		dup, err := n.duplicateOf(ctx, &n.clearToken, "")
 		if err != nil {
 			return nil, err
@@ -183,14 +179,14 @@ func (n *newToken) create(ctx context.Context, ins *insertion) (*Token, error) {
 		if err := n.sealToken(&n.clearToken); err != nil {
 			return nil, err
 		}
-		n.start(&ins.Change)
-		ins.logs[0] = n.entry(audit.Create, n.row.Type, n.row.ID)
+		n.Start(&ins.Change)
+		ins.logs[0] = n.Entry(audit.Create, n.row.Type, n.row.ID)
 		ins.InsertTokens, ins.Logs = ins.tokens[:], ins.logs[:]
-		err = n.write(ctx, &ins.Change)
+		err = n.Write(ctx, &ins.Change)
 		if err == nil {
 			return n.created(), nil
 		}
-		conflict, refused := asConflict(err)
+		conflict, refused := fault.Guard(err)
 		if !refused {
 			return nil, err
 		}
@@ -198,7 +194,7 @@ func (n *newToken) create(ctx context.Context, ins *insertion) (*Token, error) {
 			return nil, err
 		}
 	}
-	return nil, errorf(ErrConflict, "The token could not be created because of concurrent changes; try again.")
+	return nil, fault.New(ErrConflict, "The token could not be created because of concurrent changes; try again.")
 }
 
 // created returns a new token as its creator sees it: masked.
@@ -239,21 +235,21 @@ func (n *newToken) name(ctx context.Context, others map[string]bool) error {
 			return err
 		}
 		free := !others[n.row.ID]
-		if free && n.pending != nil {
+		if free && n.Pending() != nil {
 			free, err = n.isFree(ctx)
 		}
 		switch {
 		case err != nil || free:
 			return err
 		case n.fixedID != "":
-			return errTokenExists
+			return fault.ErrTokenExists
 		}
 	}
 }
 
 // draw names a token: as the caller said, or by another draw each time.
 func (n *newToken) draw() error {
-	ord := n.v.ids.At(n.now)
+	ord := n.NewID()
 	n.row.Ord = storage.ID(ord)
 	switch {
 	case n.fixedID != "":
@@ -273,7 +269,7 @@ func (n *newToken) alias(ord uuid.UUID) error {
 	for ; n.tries < maxAliasTries; n.tries++ {
 		id, err := n.Alias(n.idExpr, n.steps)
 		if err != nil {
-			return underPath("id", invalidErr(err))
+			return fault.Under("id", fault.Input(err))
 		}
 		if problem = n.IDProblem(id); problem == "" {
 			n.row.ID = id
@@ -282,7 +278,7 @@ func (n *newToken) alias(ord uuid.UUID) error {
 		}
 	}
 	if problem != "" {
-		return invalid("id", "%s", problem)
+		return fault.Field("id", "%s", problem)
 	}
 	n.row.ID = ord.String()
 	return nil
@@ -290,11 +286,11 @@ func (n *newToken) alias(ord uuid.UUID) error {
 
 // isFree reports whether no token has the id. One that has expired makes room.
 func (n *newToken) isFree(ctx context.Context) (bool, error) {
-	rows, err := n.db().Tokens(ctx, n.tenantID(), []string{n.row.ID})
+	rows, err := n.DB().Tokens(ctx, n.TenantID(), []string{n.row.ID})
 	if err != nil || len(rows) == 0 {
 		return err == nil, err
 	}
-	if !expiredRow(&rows[0], n.now) {
+	if !expiredRow(&rows[0], n.Now) {
 		return false, nil
 	}
 	return true, n.expire(ctx, rows)
@@ -308,20 +304,20 @@ func (op *operation) duplicateOf(ctx context.Context, t *clearToken, except stri
 		return nil, nil
 	}
 	like := storage.Duplicate{Fingerprint: t.row.Fingerprint, Expression: t.row.Expression, Except: except}
-	if op.pending == nil {
-		like.Now = op.now
-		return op.db().Duplicate(ctx, op.tenantID(), like)
+	if op.Pending() == nil {
+		like.Now = op.Now
+		return op.DB().Duplicate(ctx, op.TenantID(), like)
 	}
-	for range maxAttempts {
-		dup, err := op.db().Duplicate(ctx, op.tenantID(), like)
-		if err != nil || dup == nil || !expiredRow(dup, op.now) {
+	for range core.MaxAttempts {
+		dup, err := op.DB().Duplicate(ctx, op.TenantID(), like)
+		if err != nil || dup == nil || !expiredRow(dup, op.Now) {
 			return dup, err
 		}
 		if err := op.expire(ctx, []storage.Token{*dup}); err != nil {
 			return nil, err
 		}
 	}
-	return nil, errFaster
+	return nil, fault.ErrFaster
 }
 
 // existing returns a token that was there before: masked for a client that may
@@ -331,18 +327,16 @@ func (op *operation) existing(ctx context.Context, row *storage.Token) (*Token, 
 	if err != nil {
 		return nil, err
 	}
-	if err := op.logReads(ctx, audit.Read, t.entity()); err != nil {
+	if err := op.LogReads(ctx, audit.Read, t.entity()); err != nil {
 		return nil, err
 	}
-	transform, ok := op.grant.Decide(access.TokenRead, row.ID, row.Containers)
+	transform, ok := op.Grant().Decide(access.TokenRead, row.ID, row.Containers)
 	if ok {
 		return t.view(ctx, min(transform, access.Mask)), ctx.Err()
 	}
 	full := t.redacted()
 	return &Token{ID: full.ID, TenantID: full.TenantID, Type: full.Type, Fingerprint: full.Fingerprint, Containers: full.Containers}, nil
 }
-
-var errTokenExists = errorf(ErrConflict, "A token with this id already exists.")
 
 // makeRoom looks at why a token could not be written. It returns nil when the
 // reason is gone and another attempt may succeed: the duplicate can now be
@@ -353,10 +347,10 @@ func (op *operation) makeRoom(ctx context.Context, t *clearToken, fixedID bool, 
 	var err error
 	switch conflict.Kind {
 	case storage.TokenIDTaken:
-		rows, err = op.db().Tokens(ctx, op.tenantID(), []string{t.row.ID})
+		rows, err = op.DB().Tokens(ctx, op.TenantID(), []string{t.row.ID})
 	case storage.DuplicateTaken:
 		var row *storage.Token
-		row, err = op.db().Duplicate(ctx, op.tenantID(), storage.Duplicate{
+		row, err = op.DB().Duplicate(ctx, op.TenantID(), storage.Duplicate{
 			Fingerprint: t.row.Fingerprint, Expression: t.row.Expression, Except: t.row.ID,
 		})
 		if row != nil {
@@ -368,10 +362,10 @@ func (op *operation) makeRoom(ctx context.Context, t *clearToken, fixedID bool, 
 	switch {
 	case err != nil:
 		return err
-	case len(rows) > 0 && expiredRow(&rows[0], op.now):
+	case len(rows) > 0 && expiredRow(&rows[0], op.Now):
 		return op.expire(ctx, rows)
 	case conflict.Kind == storage.TokenIDTaken && fixedID:
-		return errTokenExists // maybe by another token of the same change
+		return fault.ErrTokenExists // maybe by another token of the same change
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package vault
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"time"
@@ -11,6 +12,8 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/budget"
+	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/internal/token"
@@ -30,18 +33,12 @@ import (
 // the token a duplicate changes nothing and returns the existing token, as
 // CreateToken does.
 func (c *Client) PatchToken(ctx context.Context, id string, patch any) (*Token, error) {
-	return observed(ctx, c, callUpdate, func(ctx context.Context) (*Token, error) { return c.changeToken(ctx, id, patch) })
+	return run(ctx, c, &verbPatchToken, func(ctx context.Context, op *operation) (*Token, error) { return op.changeToken(ctx, id, patch) })
 }
 
-func (c *Client) changeToken(ctx context.Context, id string, patch any) (*Token, error) {
-	op, err := c.begin(ctx, access.TokenUpdate)
-	if err != nil {
-		return nil, err
-	}
-	ctx, leave := op.enter(ctx)
-	defer leave()
-	text, _ := textOf(patch)
-	if err := roomForText(ctx, text); err != nil {
+func (op *operation) changeToken(ctx context.Context, id string, patch any) (*Token, error) {
+	text, _ := plainJSON(patch).(json.RawMessage)
+	if err := core.RoomForText(ctx, text); err != nil {
 		return nil, err
 	}
 	p, err := readPatch(patch)
@@ -49,13 +46,13 @@ func (c *Client) changeToken(ctx context.Context, id string, patch any) (*Token,
 		return nil, err
 	}
 	change := patching{op, p}
-	for range maxAttempts {
-		t, err := retryStale(func() (*Token, error) { return change.update(ctx, id) })
+	for range core.MaxAttempts {
+		t, err := core.RetryStale(func() (*Token, error) { return change.update(ctx, id) })
 		if !errors.Is(err, errRetry) {
 			return t, err
 		}
 	}
-	return nil, errorf(ErrConflict, "The token could not be updated because of concurrent changes; try again.")
+	return nil, fault.New(ErrConflict, "The token could not be updated because of concurrent changes; try again.")
 }
 
 // tokenPatch is a merge patch of a token. An absent field is zero; null is a
@@ -101,12 +98,12 @@ func readPatch(patch any) (*tokenPatch, error) {
 	if p.data.IsNull() {
 		bad.Add("data", "is required: it can be changed but not removed")
 	}
-	return p, asInvalid(bad)
+	return p, fault.Of(bad)
 }
 
 // errRetry asks for another attempt at a write, after a conflict was cleared
 // away.
-var errRetry = errorf(ErrConflict, "try again")
+var errRetry = fault.New(ErrConflict, "try again")
 
 // patching is an operation that changes a token by a patch.
 type patching struct {
@@ -123,8 +120,8 @@ func (op *patching) update(ctx context.Context, id string) (*Token, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, ok := op.grant.Decide(access.TokenUpdate, row.ID, row.Containers); !ok {
-		return nil, errForbiddenToken(access.TokenUpdate)
+	if _, ok := op.Grant().Decide(access.TokenUpdate, row.ID, row.Containers); !ok {
+		return nil, fault.PermissionOnToken(access.TokenUpdate)
 	}
 	old, err := op.openToken(ctx, row)
 	if err != nil {
@@ -134,16 +131,16 @@ func (op *patching) update(ctx context.Context, id string) (*Token, error) {
 	bad := &form.Problems{}
 	t := op.patched(&old, bad)
 	if bad.Any() {
-		return nil, asInvalid(bad)
+		return nil, fault.Of(bad)
 	}
-	if _, ok := op.grant.Decide(access.TokenUpdate, row.ID, t.row.Containers); !ok {
-		return nil, errorf(ErrForbidden, "The permission token:update is needed on the containers you move the token to.")
+	if _, ok := op.Grant().Decide(access.TokenUpdate, row.ID, t.row.Containers); !ok {
+		return nil, fault.New(ErrForbidden, "The permission token:update is needed on the containers you move the token to.")
 	}
 	if err := op.mayLook(&old, t); err != nil {
 		return nil, err
 	}
 	if op.evaluate(ctx, t, bad); bad.Any() {
-		return nil, cmp.Or(op.steps.Canceled(), asInvalid(bad))
+		return nil, cmp.Or(op.steps.Canceled(), fault.Of(bad))
 	}
 	if op.dedup.IsZero() && t.row.Fingerprint == old.row.Fingerprint && t.row.Expression == old.row.Expression {
 		t.row.Dedup = old.row.Dedup // no more and no less of a duplicate than before
@@ -181,7 +178,7 @@ func (op *patching) existingInstead(ctx context.Context, row *storage.Token) (*T
 	if err != nil {
 		return nil, err
 	}
-	if _, ok := op.grant.Decide(access.TokenRead, row.ID, row.Containers); !ok {
+	if _, ok := op.Grant().Decide(access.TokenRead, row.ID, row.Containers); !ok {
 		t.Fingerprint = ""
 	}
 	return t, nil
@@ -190,7 +187,7 @@ func (op *patching) existingInstead(ctx context.Context, row *storage.Token) (*T
 // patchedView returns a patched token as the caller may read it: masked, or no
 // more than its name.
 func (op *patching) patchedView(ctx context.Context, t *clearToken) *Token {
-	if transform, ok := op.grant.Decide(access.TokenRead, t.row.ID, t.row.Containers); ok {
+	if transform, ok := op.Grant().Decide(access.TokenRead, t.row.ID, t.row.Containers); ok {
 		return t.view(ctx, min(transform, access.Mask))
 	}
 	full := t.view(ctx, access.Redact)
@@ -199,18 +196,18 @@ func (op *patching) patchedView(ctx context.Context, t *clearToken) *Token {
 
 // saveToken writes a patched token and returns it as the caller may read it.
 func (op *patching) saveToken(ctx context.Context, old, t *clearToken) (*Token, error) {
-	if err := cmp.Or(holdCopies(ctx, t.Data), op.sealToken(t)); err != nil {
+	if err := cmp.Or(core.HoldCopies(ctx, t.Data), op.sealToken(t)); err != nil {
 		return nil, err
 	}
 	out := op.patchedView(ctx, t)
-	ch := op.change()
+	ch := op.Change()
 	ch.UpdateTokens = []storage.TokenUpdate{{Rev: old.row.Rev, OldSet: old.row.Set, Token: *t.row}}
-	ch.Logs = []storage.Log{op.entry(audit.Update, t.row.Type, t.row.ID)}
-	err := op.write(ctx, ch)
+	ch.Logs = []storage.Log{op.Entry(audit.Update, t.row.Type, t.row.ID)}
+	err := op.Write(ctx, ch)
 	if err == nil {
 		return out, nil
 	}
-	conflict, refused := asConflict(err)
+	conflict, refused := fault.Guard(err)
 	if !refused {
 		return nil, err
 	}
@@ -224,7 +221,7 @@ func (op *patching) saveToken(ctx context.Context, old, t *clearToken) (*Token, 
 func (op *patching) patched(old *clearToken, bad *form.Problems) *clearToken {
 	t, row := *old, *old.row
 	t.row = &row
-	t.row.ModifiedAt, t.row.ModifiedBy = op.now, storage.ID(op.creator)
+	t.row.ModifiedAt, t.row.ModifiedBy = op.Now, storage.ID(op.Creator())
 	op.patchData(&t, bad)
 	switch {
 	case op.mask.IsNull():
@@ -268,7 +265,7 @@ func (op *patching) fault() error {
 	if !bad.Any() {
 		token.CheckIndexes(op.texts.indexes, bad)
 	}
-	return asInvalid(bad)
+	return fault.Of(bad)
 }
 
 // patchData merges data. A cvc in the patch starts a new hour; one that the
@@ -282,10 +279,10 @@ func (op *patching) patchData(t *clearToken, bad *form.Problems) {
 	case t.CVC == "":
 		t.row.CVCExpiresAt = time.Time{}
 	case !op.data.Get("cvc").IsZero():
-		t.row.CVCExpiresAt = op.now.Add(cvcLife)
+		t.row.CVCExpiresAt = op.Now.Add(cvcLife)
 	}
-	if len(t.Data.JSON()) > op.v.cfg.MaxBytes {
-		bad.Add("data", "must have at most %d bytes", op.v.cfg.MaxBytes)
+	if len(t.Data.JSON()) > op.Vault.MaxBytes {
+		bad.Add("data", "must have at most %d bytes", op.Vault.MaxBytes)
 	}
 	if t.RevealedLater(t.row.ID) {
 		bad.Add("data", "must not be data that the token's id contains: ids appear in URLs and logs")
@@ -299,11 +296,11 @@ func (op *patching) mayLook(old, t *clearToken) error {
 	if !old.KeepsData(op.data) {
 		return nil
 	}
-	if op.looksAt(old, t) && op.grant.Best(old.row.ID, old.row.Containers) != access.Reveal {
-		return errorf(ErrForbidden, "Changing mask, fingerprint_expression or search_indexes needs reveal access to the token's data.")
+	if op.looksAt(old, t) && op.Grant().Best(old.row.ID, old.row.Containers) != access.Reveal {
+		return fault.New(ErrForbidden, "Changing mask, fingerprint_expression or search_indexes needs reveal access to the token's data.")
 	}
 	if op.sees(t.row) > op.sees(old.row) {
-		return errorf(ErrForbidden, "Moving this token would show you more of its data; that needs the same access where it is now.")
+		return fault.New(ErrForbidden, "Moving this token would show you more of its data; that needs the same access where it is now.")
 	}
 	return nil
 }
@@ -311,8 +308,8 @@ func (op *patching) mayLook(old, t *clearToken) error {
 // sees returns the most that the client can see of a token: by reading or using
 // it, or by searching for its data.
 func (op *operation) sees(row *storage.Token) access.Transform {
-	search, _ := op.grant.Decide(access.TokenSearch, row.ID, row.Containers)
-	return max(search, op.grant.Best(row.ID, row.Containers))
+	search, _ := op.Grant().Decide(access.TokenSearch, row.ID, row.Containers)
+	return max(search, op.Grant().Best(row.ID, row.Containers))
 }
 
 // looksAt reports whether the patch changes what is evaluated over the data.

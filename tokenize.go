@@ -6,10 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 
-	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/budget"
+	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -26,29 +27,23 @@ import (
 // All tokens are created, or none: the error names the path of every value
 // that is wrong.
 func (c *Client) Tokenize(ctx context.Context, document any) (JSON, error) {
-	return observed(ctx, c, callCreate, func(ctx context.Context) (JSON, error) { return c.tokenizeAll(ctx, document) })
+	return run(ctx, c, &verbTokenize, func(ctx context.Context, op *operation) (JSON, error) { return op.tokenizeAll(ctx, document) })
 }
 
-func (c *Client) tokenizeAll(ctx context.Context, document any) (JSON, error) {
-	op, err := c.begin(ctx, access.TokenCreate)
+func (op *operation) tokenizeAll(ctx context.Context, document any) (JSON, error) {
+	doc, err := op.Document(ctx, plainJSON(document))
 	if err != nil {
 		return nil, err
 	}
-	ctx, leave := op.enter(ctx)
-	defer leave()
-	doc, err := op.document(ctx, document)
-	if err != nil {
-		return nil, err
-	}
-	if err := admission.Of(ctx).Count(tokensIn(doc, op.v.cfg.MaxTokens) - 1); err != nil {
+	if err := admission.Of(ctx).Count(tokensIn(doc, op.Vault.MaxTokens) - 1); err != nil {
 		return nil, err
 	}
 	w := &tokenizer{op: op, single: isRequest(doc), steps: budget.Request(ctx, 0, doc.Size())}
 	w.collect(ctx, doc)
-	if err := cmp.Or(w.steps.Canceled(), w.stopped, asInvalid(&w.bad)); err != nil {
+	if err := cmp.Or(w.steps.Canceled(), w.stopped, fault.Of(&w.bad)); err != nil {
 		return nil, err
 	}
-	for range maxAttempts {
+	for range core.MaxAttempts {
 		if err := w.save(ctx); errors.Is(err, errRetry) {
 			continue
 		} else if err != nil {
@@ -56,7 +51,7 @@ func (c *Client) tokenizeAll(ctx context.Context, document any) (JSON, error) {
 		}
 		return w.answer(doc)
 	}
-	return nil, errorf(ErrConflict, "The document could not be tokenized because of concurrent changes; try again.")
+	return nil, fault.New(ErrConflict, "The document could not be tokenized because of concurrent changes; try again.")
 }
 
 // tokenizer walks a document twice in the same order: once to prepare the
@@ -103,13 +98,13 @@ func (w *tokenizer) collect(ctx context.Context, doc jsonx.Value) {
 		case !v.IsNull():
 			w.add(ctx, TokenParams{Type: TypeGeneric, Data: v}, path, 0)
 		}
-		if len(w.places) > w.op.v.cfg.MaxTokens {
+		if len(w.places) > w.op.Vault.MaxTokens {
 			w.bad = form.Problems{}
-			w.bad.Add("", "must have at most %d values to tokenize", w.op.v.cfg.MaxTokens)
-			return v, false, asInvalid(&w.bad)
+			w.bad.Add("", "must have at most %d values to tokenize", w.op.Vault.MaxTokens)
+			return v, false, fault.Of(&w.bad)
 		}
-		if len(w.places)%turnEvery == 0 {
-			w.stopped = cmp.Or(hold(ctx, turnEvery*placeBytes), turn(ctx))
+		if len(w.places)%core.TurnEvery == 0 {
+			w.stopped = cmp.Or(core.Hold(ctx, core.TurnEvery*core.PlaceBytes), core.Turn(ctx))
 		}
 		return v, false, cmp.Or(w.stopped, w.steps.Err())
 	})
@@ -158,14 +153,14 @@ func (w *tokenizer) add(ctx context.Context, p TokenParams, path *jsonx.Path, si
 
 // save stores all new tokens in one change.
 func (w *tokenizer) save(ctx context.Context) error {
-	ch := w.op.change()
+	ch := w.op.Change()
 	ch.InsertTokens = make([]storage.Token, 0, len(w.places))
 	ch.Logs = make([]storage.Log, 0, len(w.places))
 	first := map[storage.Hash]int{} // places by duplicate key
 	names := map[string]bool{}      // ids that the document gives
 	for i := range w.places {
-		if i%turnEvery == turnEvery-1 {
-			if err := turn(ctx); err != nil {
+		if i%core.TurnEvery == core.TurnEvery-1 {
+			if err := core.Turn(ctx); err != nil {
 				return err
 			}
 		}
@@ -188,8 +183,8 @@ func (w *tokenizer) save(ctx context.Context) error {
 	if len(ch.InsertTokens) == 0 {
 		return nil
 	}
-	err := w.op.write(ctx, ch)
-	if conflict, refused := asConflict(err); refused {
+	err := w.op.Write(ctx, ch)
+	if conflict, refused := fault.Guard(err); refused {
 		return w.resolve(ctx, conflict)
 	}
 	return err
@@ -216,7 +211,7 @@ func (w *tokenizer) savePlace(ctx context.Context, p *tokenized, ch *storage.Cha
 		return err
 	}
 	ch.InsertTokens = append(ch.InsertTokens, *n.row)
-	ch.Logs = append(ch.Logs, w.op.entry(audit.Create, n.row.Type, n.row.ID))
+	ch.Logs = append(ch.Logs, w.op.Entry(audit.Create, n.row.Type, n.row.ID))
 	return nil
 }
 
@@ -242,10 +237,10 @@ func (w *tokenizer) resolve(ctx context.Context, conflict *storage.Conflict) err
 
 // refused says of an error which place it is about.
 func (p *tokenized) refused(err error) error {
-	if p.path != "" && errors.Is(err, errTokenExists) {
-		return &ConflictError{Fields: map[string][]string{jsonx.JoinName(p.path, "id"): {"is the id of another token"}}}
+	if p.path != "" && errors.Is(err, fault.ErrTokenExists) {
+		return &fault.Conflict{Fields: map[string][]string{jsonx.JoinName(p.path, "id"): {"is the id of another token"}}}
 	}
-	return underPath(p.path, err)
+	return fault.Under(p.path, err)
 }
 
 // answer builds the document with tokens in place of values.

@@ -13,7 +13,9 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/audit"
+	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/expr"
+	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/script"
 )
 
@@ -50,30 +52,22 @@ const (
 // tokenized nor sent. So the result may be shown to people who may not see data.
 // The log has an entry for the run. Only the tenant itself may try code.
 func (c *Client) Try(ctx context.Context, p TrialParams) (*Trial, error) {
-	if err := c.outsideTx("Try"); err != nil {
-		return nil, err
-	}
-	op, err := c.begin(ctx, "")
-	if err != nil {
-		return nil, err
-	}
-	if op.grant != trusted {
-		return nil, errorf(ErrForbidden, "Only the tenant itself may try code.")
-	}
-	s, err := op.trialRun(ctx, &p)
-	if err != nil {
-		return nil, err
-	}
-	args, err := op.document(ctx, p.Args)
-	if err != nil {
-		return nil, underPath("args", err)
-	}
-	tree, err := expr.CompileTokenTree(args)
-	if err != nil || tree.HasExpressions() {
-		return nil, invalid("args", "must not hold detokenization expressions: a test run gets plain arguments")
-	}
-	s.args = args
-	return op.try(ctx, s)
+	return run(ctx, c, &verbTry, func(ctx context.Context, op *operation) (*Trial, error) {
+		s, err := op.trialRun(ctx, &p)
+		if err != nil {
+			return nil, err
+		}
+		args, err := op.Document(ctx, plainJSON(p.Args))
+		if err != nil {
+			return nil, fault.Under("args", err)
+		}
+		tree, err := expr.CompileTokenTree(args)
+		if err != nil || tree.HasExpressions() {
+			return nil, fault.Field("args", "must not hold detokenization expressions: a test run gets plain arguments")
+		}
+		s.args = args
+		return op.try(ctx, s)
+	})
 }
 
 // trialRun reads the code. Of the configuration only the names are left.
@@ -85,7 +79,7 @@ func (op *operation) trialRun(ctx context.Context, p *TrialParams) (codeRun, err
 		if err != nil {
 			return s, err
 		}
-		s.entity, s.name, s.code, configuration = entity{kindReactor, r.ID.String()}, r.Name, r.Code, r.Configuration
+		s.entity, s.name, s.code, configuration = core.Entity{Type: kindReactor, ID: r.ID.String()}, r.Name, r.Code, r.Configuration
 	} else {
 		x, err := proxies.read(ctx, op, p.ProxyID)
 		if err != nil {
@@ -96,9 +90,9 @@ func (op *operation) trialRun(ctx context.Context, p *TrialParams) (codeRun, err
 			transform = x.ResponseTransform
 		}
 		if transform == nil {
-			return s, errorf(ErrNotFound, "The proxy has no such transform.")
+			return s, fault.New(ErrNotFound, "The proxy has no such transform.")
 		}
-		s.entity, s.name, s.code, configuration = entity{kindProxy, x.ID.String()}, x.Name, transform.Code, x.Configuration
+		s.entity, s.name, s.code, configuration = core.Entity{Type: kindProxy, ID: x.ID.String()}, x.Name, transform.Code, x.Configuration
 	}
 	s.configuration = map[string]string{}
 	for name := range configuration {
@@ -115,22 +109,22 @@ func (op *operation) try(ctx context.Context, s codeRun) (*Trial, error) {
 	if err != nil {
 		return nil, err
 	}
-	entry := op.entry(audit.React, s.entity.typ, s.entity.id)
-	entry.Message = fmt.Sprintf("Test run of the code of a %s", s.entity.typ)
-	ch := op.change()
+	entry := op.Entry(audit.React, s.entity.Type, s.entity.ID)
+	entry.Message = fmt.Sprintf("Test run of the code of a %s", s.entity.Type)
+	ch := op.Change()
 	ch.Logs = append(ch.Logs, entry)
-	if err := op.write(ctx, ch); err != nil {
+	if err := op.Write(ctx, ch); err != nil {
 		return nil, err
 	}
 	limited, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	host, began := &trialHost{}, time.Now()
-	out, err := op.v.cfg.Runtime.Run(limited, script.Program{Tenant: op.tenant.String(), Name: s.name, Source: s.code}, input, host)
+	out, err := op.v.cfg.Runtime.Run(limited, script.Program{Tenant: op.Tenant().String(), Name: s.name, Source: s.code}, input, host)
 	trial := &Trial{Result: JSON(out), Lines: host.taken(), Took: time.Since(began)}
 	if err == nil || errors.As(err, &trial.Err) {
 		return trial, nil
 	}
-	return nil, cmp.Or(callerLeft(ctx), runtimeErr(err))
+	return nil, cmp.Or(fault.CallerLeft(ctx), runtimeErr(err))
 }
 
 // trialHost is what a test run can reach: a console, and nothing else.

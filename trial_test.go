@@ -118,7 +118,7 @@ func (o *told) Start(ctx context.Context, w vault.Work) (context.Context, func(e
 	return ctx, func(err error) {
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		line := string(w.Kind) + " " + w.Name
+		line := strings.TrimSpace(string(w.Kind) + " " + w.Name + " " + w.Method)
 		if err != nil {
 			line += " failed"
 		}
@@ -128,13 +128,14 @@ func (o *told) Start(ctx context.Context, w vault.Work) (context.Context, func(e
 	}
 }
 
-// TestObserverOfCalls finds that every operation on tokens is told once, with its
+// TestObserverOfCalls finds that every operation of a client is told once, with its
 // outcome, also inside of Once, and that two observers are told the same.
 func TestObserverOfCalls(t *testing.T) {
 	t.Parallel()
 	first, second := &told{}, &told{}
 	v := vaulttest.Open(t, ":memory:", &vault.Config{Observer: vault.Observers(first, nil, second), Runtime: jsruntime.New(nil)})
 	ctx := t.Context()
+	first.work, second.work = nil, nil // what setting up took
 	create(t, v.Owner, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "x"})
 	_, err := v.Owner.GetToken(ctx, "gone")
 	wantError(t, "GetToken", err, vault.ErrNotFound)
@@ -152,7 +153,8 @@ func TestObserverOfCalls(t *testing.T) {
 	_, _ = v.Owner.React(ctx, r.ID, vault.ReactParams{})
 	_, _ = v.Owner.SearchTokens(ctx, vault.SearchTokensParams{Query: "type:token"})
 	_ = v.Owner.DeleteToken(ctx, "tok")
-	want := []string{"call create", "call read failed", "call create", "run reactor failed", "call react failed", "call read", "call delete"}
+	want := []string{"call create CreateToken", "call read GetToken failed", "call create CreateToken", "call admin CreateReactor",
+		"run reactor failed", "call react React failed", "call read SearchTokens", "call delete DeleteToken"}
 	for _, o := range []*told{first, second} {
 		if diff := cmp.Diff(want, o.work); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)

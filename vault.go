@@ -40,16 +40,12 @@ import (
 	"log/slog"
 	"net/netip"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/google/uuid"
-
-	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/cache"
+	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/egress"
 	"github.com/seed-72ea4aab/vault/internal/form"
-	"github.com/seed-72ea4aab/vault/internal/ids"
 	"github.com/seed-72ea4aab/vault/internal/jobs"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/limits"
@@ -136,7 +132,7 @@ type Config struct {
 	// Default: nothing is logged.
 	Logger *slog.Logger
 
-	// Observer, if set, is told of operations on tokens, runs of tenants' code,
+	// Observer, if set, is told of operations of clients, runs of tenants' code,
 	// jobs, sweeps, requests to destinations and calls of the master key.
 	Observer Observer
 
@@ -208,28 +204,21 @@ type Vault struct {
 	// horizon is how long a node may go on with keys that it has read.
 	horizon time.Duration
 
-	tenants *keyring.Cache[tenantDoc]
+	core    *core.Vault
 	check   *keyring.Check
 	egress  *egress.Client
 	worker  *jobs.Worker
-	auth    *cache.Cache[storage.Key, *identity]
-	apps    *cache.Cache[appKey, *identity]
 	proxies *cache.Cache[storage.Key, *Proxy]
 	flights cache.Flights[flightKey]
-	txs     txWorks
 	turns   *limits.Turns
 
-	admission *admission.Process
 	followers followers
-
-	ids ids.Source
 
 	asked pings
 
 	stop    context.CancelFunc
 	done    sync.WaitGroup
 	closing sync.Once
-	closed  atomic.Bool
 }
 
 // Open opens a vault on a database under a master key. A new database is set
@@ -261,18 +250,19 @@ func open(ctx context.Context, store Storage, key AEAD, cfg *Config) (*Vault, er
 	if err != nil {
 		return nil, err
 	}
-	if c.Observer != nil {
-		key = observedKey{key, &c}
+	tell := teller(c.Observer)
+	if tell != nil {
+		key = observedKey{key, tell}
 	}
 	v := &Vault{store: store, master: key, cfg: c, horizon: keyring.Horizon}
-	v.tenants = newTenants(v)
-	v.check = &keyring.Check{Store: store, Master: key, Now: v.now}
-	v.auth = cache.New[storage.Key, *identity]()
-	v.apps = cache.New[appKey, *identity]()
+	v.core = core.New(core.Config{
+		Store: store, Master: key, Clock: c.Now, Logger: c.Logger, KeyAge: c.KeyAge, StrictReadLogs: c.StrictReadLogs,
+		MaxBytes: c.MaxBytes, MaxTokens: c.MaxTokens, MaxPageBytes: c.MaxPageBytes, MaxMemory: c.MaxMemory, Observe: tell,
+	})
+	v.check = &keyring.Check{Store: store, Master: key, Now: v.core.Now}
 	v.proxies = cache.New[storage.Key, *Proxy]()
-	v.egress = c.Egress.client(c.observeEgress())
+	v.egress = c.Egress.client(v.observeEgress())
 	v.turns = limits.NewTurns()
-	v.admission = admission.New(c.MaxMemory)
 	v.worker = newWorker(v)
 	if err := v.check.Verify(ctx); err != nil {
 		return nil, masterError(err)
@@ -296,7 +286,7 @@ func (v *Vault) Close() error {
 	v.closing.Do(func() {
 		v.stop()
 		v.done.Wait()
-		v.closed.Store(true)
+		v.core.Close()
 		v.egress.Close()
 		if v.cfg.Runtime != nil {
 			err = v.cfg.Runtime.Close()
@@ -304,16 +294,6 @@ func (v *Vault) Close() error {
 		err = errors.Join(err, v.store.Close())
 	})
 	return err
-}
-
-// now is the vault's clock, in the precision that the database keeps.
-func (v *Vault) now() time.Time { return time.UnixMicro(v.cfg.Now().UnixMicro()).UTC() }
-
-// Tenant returns a Client that acts as the tenant itself: the embedding
-// program, which may do everything. It does not check that the tenant exists;
-// the first operation does.
-func (v *Vault) Tenant(id uuid.UUID) *Client {
-	return &Client{v: v, tenant: id, grant: trusted, creator: id}
 }
 
 // EgressPolicy says where proxies, callbacks and the code of tenants may

@@ -13,9 +13,6 @@ import (
 	"github.com/seed-72ea4aab/vault/script"
 )
 
-// ErrWebhook means that a request is not a callback of a vault, or an old one.
-var ErrWebhook = errors.New("vault: the webhook cannot be trusted")
-
 // VerifyWebhook is for the receivers of callbacks: it returns nil when a request
 // with this header and body was signed with the tenant's webhook secret within
 // the last 5 minutes, and else an error that matches [ErrWebhook]. The body must
@@ -54,7 +51,6 @@ func callbackError(err error) failedRun {
 	known := hostError(err)
 	out := failedRun{Title: http.StatusText(known.Status), Status: known.Status, Detail: known.Message, Errors: known.Errors}
 	var failed *script.Error
-	var bad *InvalidError
 	switch {
 	case errors.As(err, &failed):
 		out.Title, out.Detail = failed.Title, failed.Error()
@@ -67,7 +63,7 @@ func callbackError(err error) failedRun {
 				out.Response.Body = jsonx.StringValue(string(r.Body)).JSON()
 			}
 		}
-	case errors.As(err, &bad):
+	case fieldsOf(err) != nil:
 		out.Title, out.Detail = known.Message, "The request is invalid; errors lists what is wrong with each field."
 	}
 	return out

@@ -1,6 +1,9 @@
 package storage
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Token is a sealed token.
 type Token struct {
@@ -218,6 +221,30 @@ type Change struct {
 
 // Late reports whether no attempt to apply the change may begin any more.
 func (c *Change) Late(now time.Time) bool { return !c.Before.IsZero() && now.After(c.Before) }
+
+// Merge adds the writes of another change, so that both are applied or neither.
+// Tenant and Now stay as they are. The result ends with the change that ends
+// first, and is relaxed only if both are.
+func (c *Change) Merge(other *Change) {
+	if c.Before.IsZero() || !other.Before.IsZero() && other.Before.Before(c.Before) {
+		c.Before = other.Before
+	}
+	c.Unsure = c.Unsure || other.Unsure
+	c.Relaxed = c.Relaxed && other.Relaxed
+	c.Hold = cmp.Or(c.Hold, other.Hold)
+	c.Claim = cmp.Or(c.Claim, other.Claim)
+	c.InsertTokens = append(c.InsertTokens, other.InsertTokens...)
+	c.UpdateTokens = append(c.UpdateTokens, other.UpdateTokens...)
+	c.DeleteTokens = append(c.DeleteTokens, other.DeleteTokens...)
+	c.InsertRecords = append(c.InsertRecords, other.InsertRecords...)
+	c.UpdateRecords = append(c.UpdateRecords, other.UpdateRecords...)
+	c.DeleteRecords = append(c.DeleteRecords, other.DeleteRecords...)
+	c.InsertJobs = append(c.InsertJobs, other.InsertJobs...)
+	c.UpdateJobs = append(c.UpdateJobs, other.UpdateJobs...)
+	c.DeleteJobs = append(c.DeleteJobs, other.DeleteJobs...)
+	c.Reseal = append(c.Reseal, other.Reseal...)
+	c.Logs = append(c.Logs, other.Logs...)
+}
 
 // ClaimChange takes, finishes or drops an idempotency claim.
 type ClaimChange struct {

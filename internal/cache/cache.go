@@ -4,6 +4,7 @@ package cache
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -18,7 +19,7 @@ const maxEntries = 50_000
 type Cache[K comparable, V any] struct {
 	mu      sync.RWMutex
 	entries map[K]entry[V]
-	gen     uint64 // counts the revocations on this node
+	gen     atomic.Uint64 // counts the revocations on this node
 }
 
 type entry[V any] struct {
@@ -44,15 +45,26 @@ func (c *Cache[K, V]) Get(key K) (value V, ok bool) {
 func (c *Cache[K, V]) Ask(key K) Reading[K, V] {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return Reading[K, V]{c, key, time.Now(), c.gen}
+	return Reading[K, V]{c, key, Stamp{time.Now(), c.gen.Load(), &c.gen}}
+}
+
+// Stamp says when a value was asked for. The zero Stamp is never fresh.
+type Stamp struct {
+	asked time.Time
+	gen   uint64
+	now   *atomic.Uint64
+}
+
+// Fresh reports whether Get would still return the value.
+func (s Stamp) Fresh() bool {
+	return s.now != nil && s.gen == s.now.Load() && time.Since(s.asked) < MaxAge
 }
 
 // Reading is a value on its way into a cache.
 type Reading[K comparable, V any] struct {
 	cache *Cache[K, V]
 	key   K
-	asked time.Time
-	gen   uint64
+	Stamp Stamp
 }
 
 // Keep stores a value, unless something was revoked since it was asked for.
@@ -60,13 +72,13 @@ func (r Reading[K, V]) Keep(value V) {
 	c := r.cache
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.gen != r.gen {
+	if c.gen.Load() != r.Stamp.gen {
 		return
 	}
 	if len(c.entries) >= maxEntries {
 		clear(c.entries)
 	}
-	c.entries[r.key] = entry[V]{value, r.asked}
+	c.entries[r.key] = entry[V]{value, r.Stamp.asked}
 }
 
 // Drop lets go of a value that is too old to be used.
@@ -82,6 +94,6 @@ func (c *Cache[K, V]) Drop(key K) {
 func (c *Cache[K, V]) Clear() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.gen++
+	c.gen.Add(1)
 	clear(c.entries)
 }

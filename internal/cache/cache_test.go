@@ -68,3 +68,24 @@ func TestFlights(t *testing.T) {
 		t.Error("the oldest keys are kept, or the newest forgotten")
 	}
 }
+
+// A stamp is fresh for as long as the cache would return the value.
+func TestStamp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := cache.New[string, int]()
+		reading := c.Ask("key")
+		if !reading.Stamp.Fresh() || (cache.Stamp{}).Fresh() {
+			t.Error("a new stamp is not fresh, or a zero one is")
+		}
+		<-time.After(cache.MaxAge)
+		if reading.Stamp.Fresh() {
+			t.Error("an old stamp is fresh")
+		}
+		reading = c.Ask("key")
+		c.Clear()
+		if reading.Stamp.Fresh() {
+			t.Error("a stamp from before a revocation is fresh")
+		}
+	})
+}

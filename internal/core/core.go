@@ -1,0 +1,110 @@
+// Package core carries out operations: one at a time, from begin to write.
+//
+// An operation is an [Op]. It knows who is calling ([Identity]), where the work
+// happens ([Place]), the keys of the tenant, and the time at which it began. A
+// feature is a package with functions that take an Op. [Do] is the one way to
+// get an Op for a caller; what it checks on the way is described by a [Verb].
+package core
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/admission"
+	"github.com/seed-72ea4aab/vault/internal/cache"
+	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/ids"
+	"github.com/seed-72ea4aab/vault/internal/keyring"
+	"github.com/seed-72ea4aab/vault/internal/seal"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// Config is what operations depend on. All fields are required but Observe.
+type Config struct {
+	Store  storage.Storage
+	Master seal.AEAD
+	Clock  func() time.Time
+	Logger *slog.Logger
+
+	// KeyAge is how long keys are used before they are read again.
+	KeyAge time.Duration
+	// StrictReadLogs makes log entries of reads as durable as those of writes.
+	StrictReadLogs bool
+
+	MaxBytes     int   // of the JSON of one call
+	MaxTokens    int   // that one call makes
+	MaxPageBytes int   // sealed bytes that one call reads
+	MaxMemory    int64 // that all requests hold together
+
+	// Observe is told of work that begins, and returns what is called when it
+	// ends. Nil means that nobody wants to know.
+	Observe func(context.Context, Event) (context.Context, func(error))
+}
+
+// Vault is what all operations of an open vault share.
+type Vault struct {
+	Config
+
+	// Tenants has the keys and the documents of tenants.
+	Tenants *keyring.Cache[Tenant]
+	// Admission has the memory and the CPUs that requests share.
+	Admission *admission.Process
+
+	ids    ids.Source
+	auth   *cache.Cache[storage.Key, *principal]
+	apps   *cache.Cache[appKey, *principal]
+	txs    txWorks
+	closed atomic.Bool
+}
+
+// New returns what the operations of a vault share.
+func New(cfg Config) *Vault {
+	return &Vault{
+		Config: cfg, Tenants: newTenants(&cfg), Admission: admission.New(cfg.MaxMemory),
+		auth: cache.New[storage.Key, *principal](), apps: cache.New[appKey, *principal](),
+	}
+}
+
+// Now is the vault's clock, in the precision that the database keeps.
+func (v *Vault) Now() time.Time { return time.UnixMicro(v.Clock().UnixMicro()).UTC() }
+
+// NewID returns an id whose place in lists is that of a time.
+func (v *Vault) NewID(at time.Time) uuid.UUID { return v.ids.At(at) }
+
+// Close makes all later operations fail with ErrClosed.
+func (v *Vault) Close() { v.closed.Store(true) }
+
+// Alive returns ErrClosed once the vault is closed.
+func (v *Vault) Alive() error {
+	if v.closed.Load() {
+		return fault.ErrClosed
+	}
+	return nil
+}
+
+// System returns an operation of the vault itself for a tenant, without keys.
+func (v *Vault) System(tenant storage.ID) *Op {
+	return &Op{Caller: v.Owner(uuid.UUID(tenant)), Now: v.Now()}
+}
+
+// Owner returns the tenant itself as a caller.
+func (v *Vault) Owner(tenant uuid.UUID) Caller {
+	return Caller{Vault: v, Identity: Owner(tenant)}
+}
+
+// Caller is who asks for an operation, and where it is to be carried out.
+type Caller struct {
+	Vault *Vault
+	Identity
+	Place
+}
+
+// At returns another identity at work in the place of this one.
+func (c Caller) At(other Identity) Caller {
+	c.Identity = other
+	return c
+}

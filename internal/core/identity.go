@@ -1,0 +1,275 @@
+package core
+
+import (
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/cache"
+	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// The kinds of actors in the log.
+const (
+	ActorUser        = "user"
+	ActorApplication = "application"
+)
+
+// Identity is who is calling: the tenant itself, one of its applications, a
+// session, or somebody who calls a proxy without a key. It never changes; its
+// methods return other identities.
+//
+// It has two parts. The principal says what the identity follows and what rights
+// that has; it is replaced when the rights are read again. The manner says how
+// the identity acts; it stays, so that a limit cannot get lost on the way.
+type Identity struct {
+	who    *principal
+	manner *manner       // nil for an identity that acts in no special way
+	grant  *access.Grant // of the principal, within the limits of the manner
+}
+
+// principal is what an identity follows, as it was when it was read.
+type principal struct {
+	tenant uuid.UUID
+	grant  *access.Grant
+	rights Rights // what grant was made of; empty for the tenant itself
+
+	key     storage.Key  // the API key that the identity follows; zero for none
+	app     *Application // nil for the tenant itself; without a key it is followed
+	session uuid.UUID    // zero unless the key is a session's
+
+	unsettled bool        // a session that may yet be authorized
+	expiresAt time.Time   // the earliest end of all that it depends on; zero for never
+	read      cache.Stamp // zero when it must be read for each operation
+}
+
+// manner is how an identity acts, whatever it follows.
+type manner struct {
+	user     user
+	limits   []limit // rights that it never exceeds
+	masked   bool    // it sees no data in clear, and does not search by data
+	scripted bool    // running code asks
+	proxy    uuid.UUID
+}
+
+// user is somebody the embedding program acts for.
+type user struct {
+	id   uuid.UUID
+	name string
+}
+
+// Rights are permissions and rules, as an application or a session holds them.
+type Rights struct {
+	Permissions []string      `json:"permissions,omitempty"`
+	Rules       []access.Rule `json:"rules,omitempty"`
+}
+
+// limit is rights that an identity never exceeds, and their grant.
+type limit struct {
+	Rights
+	grant *access.Grant
+}
+
+// unlimited is the grant of the tenant itself.
+var unlimited = access.Unlimited()
+
+// masked is the grant of somebody who sees no data in clear.
+var masked = func() *access.Grant {
+	var others, onTokens []string
+	for _, p := range access.Catalogue() {
+		switch {
+		case !access.OnTokens(p.Type):
+			others = append(others, p.Type)
+		case p.Type != access.TokenUse:
+			onTokens = append(onTokens, p.Type)
+		}
+	}
+	g, err := access.New([]access.Rule{{Priority: 1, Container: "/", Transform: access.Mask, Permissions: onTokens}}, others)
+	if err != nil {
+		panic(err) // unreachable: the rule is constant
+	}
+	return g
+}()
+
+// Owner returns the tenant itself, which may do everything.
+func Owner(tenant uuid.UUID) Identity {
+	return Identity{who: &principal{tenant: tenant, grant: unlimited}, grant: unlimited}
+}
+
+// Stranger returns somebody who calls a proxy without a key, and may do nothing.
+func Stranger(tenant, proxy uuid.UUID) Identity {
+	none := new(access.Grant)
+	return Identity{who: &principal{tenant: tenant, grant: none}, grant: none, manner: &manner{proxy: proxy}}
+}
+
+// in returns the identity with another manner.
+func (id Identity) in(change func(*manner)) Identity {
+	m := manner{}
+	if id.manner != nil {
+		m = *id.manner
+		m.limits = slices.Clip(m.limits)
+	}
+	change(&m)
+	id.manner = &m
+	return id
+}
+
+// renewed returns the identity with its principal as it is now.
+func (id Identity) renewed(now *principal) Identity {
+	id.who, id.grant = now, now.grant
+	if id.manner == nil {
+		return id
+	}
+	for _, l := range id.manner.limits {
+		id.grant = id.grant.Under(l.grant)
+	}
+	if id.manner.masked {
+		id.grant = id.grant.Under(masked)
+	}
+	return id
+}
+
+// Masked returns the identity without the right to see data in clear: it reads
+// masked data at most, uses no tokens, and does not search by data.
+func (id Identity) Masked() Identity {
+	return id.in(func(m *manner) { m.masked = true }).renewed(id.who)
+}
+
+// AsUser returns the identity acting for a user of the embedding program.
+func (id Identity) AsUser(subject string) Identity {
+	u, err := uuid.Parse(subject)
+	if err != nil || len(subject) != len(u.String()) {
+		u = uuid.NewSHA1(id.Tenant(), []byte(subject))
+	}
+	return id.in(func(m *manner) { m.user = user{u, actorName(subject)} })
+}
+
+// Scripted returns the identity as running code uses it.
+func (id Identity) Scripted() Identity { return id.in(func(m *manner) { m.scripted = true }) }
+
+// Calling returns the identity as the one that a proxy acts as when somebody
+// calls it without a key.
+func (id Identity) Calling(proxy uuid.UUID) Identity {
+	return id.in(func(m *manner) { m.proxy = proxy })
+}
+
+// Tenant returns the tenant that the identity belongs to.
+func (id Identity) Tenant() uuid.UUID { return id.who.tenant }
+
+// TenantID returns the tenant as the storage knows it.
+func (id Identity) TenantID() storage.ID { return storage.ID(id.who.tenant) }
+
+// Grant returns what the identity may do.
+func (id Identity) Grant() *access.Grant { return id.grant }
+
+// IsOwner reports whether the identity is the tenant itself, without limits.
+func (id Identity) IsOwner() bool { return id.grant == unlimited }
+
+// Application returns the application that the identity acts as; nil for the
+// tenant itself.
+func (id Identity) Application() *Application { return id.who.app }
+
+// ApplicationID returns the id of the application that the identity acts as, or
+// a zero id.
+func (id Identity) ApplicationID() uuid.UUID {
+	if id.who.app == nil {
+		return uuid.UUID{}
+	}
+	return id.who.app.ID
+}
+
+// Session returns the session that the identity is, or a zero id.
+func (id Identity) Session() uuid.UUID { return id.who.session }
+
+// Rules returns the rules that the principal's grant was made of.
+func (id Identity) Rules() []access.Rule { return id.who.rights.Rules }
+
+// Proxy returns the proxy that somebody calls without a key, or a zero id.
+func (id Identity) Proxy() uuid.UUID {
+	if id.manner == nil {
+		return uuid.UUID{}
+	}
+	return id.manner.proxy
+}
+
+// IsStranger reports whether somebody calls a proxy without a key. Such calls
+// have their own share of the process.
+func (id Identity) IsStranger() bool { return id.Proxy() != uuid.UUID{} }
+
+// IsScripted reports whether running code asks.
+func (id Identity) IsScripted() bool { return id.manner != nil && id.manner.scripted }
+
+// MaySearchData reports whether the identity may search by data at all.
+func (id Identity) MaySearchData() bool { return id.manner == nil || !id.manner.masked }
+
+// Creator returns what stands in created_by and modified_by.
+func (id Identity) Creator() uuid.UUID {
+	if u := id.user(); u != nil {
+		return u.id
+	}
+	if id.who.app != nil {
+		return id.who.app.ID
+	}
+	return id.who.tenant
+}
+
+// Actor returns what stands in log entries; a zero id and empty texts stand for
+// the tenant itself.
+func (id Identity) Actor() (actor uuid.UUID, kind, name string) {
+	if u := id.user(); u != nil {
+		return u.id, ActorUser, u.name
+	}
+	if id.who.app != nil {
+		return id.who.app.ID, ActorApplication, ""
+	}
+	return uuid.UUID{}, "", ""
+}
+
+func (id Identity) user() *user {
+	if id.manner == nil || id.manner.user == (user{}) {
+		return nil
+	}
+	return &id.manner.user
+}
+
+// live returns ErrUnauthenticated once the principal has expired.
+func (p *principal) live(now time.Time) error {
+	if !p.expiresAt.IsZero() && !p.expiresAt.After(now) {
+		return fault.ErrUnauthenticated
+	}
+	return nil
+}
+
+// endBy notes an end of something that the principal depends on.
+func (p *principal) endBy(end time.Time) {
+	if !end.IsZero() && (p.expiresAt.IsZero() || end.Before(p.expiresAt)) {
+		p.expiresAt = end
+	}
+}
+
+// Live returns ErrUnauthenticated once the identity has expired.
+func (id Identity) Live(now time.Time) error { return id.who.live(now) }
+
+// maxActorName bounds the name of a user in a log entry, in characters.
+const maxActorName = 200
+
+// actorName returns a subject as it is entered in the log: on one line, and as
+// text that every database takes.
+func actorName(subject string) string {
+	clean := strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return utf8.RuneError
+		}
+		return r
+	}, strings.ToValidUTF8(subject, string(utf8.RuneError)))
+	if utf8.RuneCountInString(clean) <= maxActorName {
+		return clean
+	}
+	return string([]rune(clean)[:maxActorName])
+}

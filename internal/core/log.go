@@ -1,0 +1,54 @@
+package core
+
+import (
+	"context"
+
+	"github.com/seed-72ea4aab/vault/internal/audit"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// Entity names what a log entry is about.
+type Entity struct{ Type, ID string }
+
+// Entry returns a log entry of the caller about an entity.
+func (op *Op) Entry(operation, entityType, entityID string) storage.Log {
+	actor, kind, name := op.Actor()
+	return storage.Log{
+		ID:      storage.ID(op.NewID()),
+		ActorID: storage.ID(actor), ActorType: kind, ActorName: name,
+		EntityType: entityType, EntityID: entityID,
+		Operation: operation, Message: audit.Message(entityType, operation),
+		CreatedAt: op.Now,
+	}
+}
+
+// LogReads enters that entities were read or used. The entries are in the
+// database when it returns: no value is shown without an entry in the log.
+func (op *Op) LogReads(ctx context.Context, operation string, seen ...Entity) error {
+	if len(seen) == 0 {
+		return nil
+	}
+	ch := op.changeOfLogs(len(seen))
+	ch.Relaxed = true
+	for i, e := range seen {
+		ch.Logs[i] = op.Entry(operation, e.Type, e.ID)
+	}
+	return op.Write(ctx, ch)
+}
+
+// changeOfLogs returns a change with room for n entries. Most operations read
+// one thing, and then the entry lies beside its change.
+func (op *Op) changeOfLogs(n int) *storage.Change {
+	if n != 1 {
+		ch := op.Change()
+		ch.Logs = make([]storage.Log, n)
+		return ch
+	}
+	single := &struct {
+		storage.Change
+		logs [1]storage.Log
+	}{}
+	op.Start(&single.Change)
+	single.Logs = single.logs[:]
+	return &single.Change
+}

@@ -1,0 +1,85 @@
+package core
+
+import (
+	"sync"
+
+	"github.com/seed-72ea4aab/vault/internal/kept"
+	"github.com/seed-72ea4aab/vault/internal/seal"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// Pending collects the writes of a request that is to be carried out once, until
+// they are committed together.
+type Pending struct {
+	// Leased says that the work has effects outside of the database.
+	Leased bool
+	// Uses are the tokens that the answer of a run depends on.
+	Uses kept.Uses
+
+	mu      sync.Mutex
+	changes []pendingChange
+	after   []func() // to be called when the changes are committed
+}
+
+// pendingChange is a write that waits, with the keys that it was sealed under.
+type pendingChange struct {
+	*storage.Change
+	ring *seal.Ring
+}
+
+func (p *Pending) add(ch *storage.Change, ring *seal.Ring) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.changes = append(p.changes, pendingChange{ch, ring})
+}
+
+// Changes returns the writes that wait.
+func (p *Pending) Changes() []*storage.Change {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := make([]*storage.Change, len(p.changes))
+	for i := range p.changes {
+		all[i] = p.changes[i].Change
+	}
+	return all
+}
+
+// afterwards has f called when the changes are committed.
+func (p *Pending) afterwards(f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.after = append(p.after, f)
+}
+
+// Committed runs what had to wait for the commit.
+func (p *Pending) Committed() {
+	p.mu.Lock()
+	after := p.after
+	p.after = nil
+	p.mu.Unlock()
+	for _, f := range after {
+		f()
+	}
+}
+
+// Change returns all writes as one change, to be written under the keys of op.
+// The work may have taken longer than a change may wait, and cannot always be
+// done again, so its first writes are sealed again under keys that are not too
+// old.
+func (p *Pending) Change(op *Op) (*storage.Change, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, ch := range p.changes {
+		if err := op.Reseal(ch.Change, ch.ring); err != nil {
+			return nil, err
+		}
+	}
+	if len(p.changes) == 1 && !p.changes[0].Relaxed {
+		return p.changes[0].Change, nil
+	}
+	all := op.Change()
+	for _, ch := range p.changes {
+		all.Merge(ch.Change)
+	}
+	return all, nil
+}

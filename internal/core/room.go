@@ -1,0 +1,161 @@
+package core
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/seed-72ea4aab/vault/internal/admission"
+	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// Bounds below which nothing is charged, because it is over before it could add
+// up, and estimates of what is charged.
+const (
+	LargeText  = 8 << 10  // bytes of JSON
+	LargeBody  = 64 << 10 // bytes of a stored token
+	CopyTimes  = 4        // memory for sealing, the driver and the answer, per byte of a token's data
+	PlaceBytes = 2 << 10  // memory for a small token while it is made
+	TurnEvery  = 64       // tokens between looks at who waits for a turn
+)
+
+// Changes that are large: they keep a database busy for long.
+const (
+	largeRows  = 200
+	largeWrite = 256 << 10 // bytes
+)
+
+// Enter returns a context with a room for the operation, unless it belongs to a
+// request that has one already.
+func (op *Op) Enter(ctx context.Context) (inside context.Context, leave func()) {
+	if admission.Of(ctx) != nil {
+		return ctx, func() {}
+	}
+	room := op.Room(nil)
+	return room.In(storage.OneWait(ctx)), room.Leave
+}
+
+// Room returns a new room for a request of the caller. Count, unless nil, is
+// asked how many more tokens the request may work on.
+func (c Caller) Room(count func(tokens int) error) *admission.Room {
+	return c.Vault.Admission.Enter(c.Tenant(), c.IsStranger(), count)
+}
+
+// Hold makes room for more of an operation.
+func Hold(ctx context.Context, bytes int) error {
+	return RoomError(admission.Of(ctx).Hold(ctx, bytes))
+}
+
+// HoldCopies makes room for the copies of a token's data while it is written.
+func HoldCopies(ctx context.Context, data jsonx.Value) error {
+	size := data.Size()
+	if size < LargeBody {
+		return nil
+	}
+	return cmp.Or(Hold(ctx, CopyTimes*size), Turn(ctx))
+}
+
+// Turn waits for the tenant's turn at the CPUs.
+func Turn(ctx context.Context) error { return admission.Of(ctx).Turn(ctx) }
+
+// RoomError says why there was no room.
+func RoomError(err error) error {
+	switch {
+	case errors.Is(err, admission.ErrFull):
+		return fault.New(fault.ErrUnavailable, "The server has no room for this request now; try again.")
+	case errors.Is(err, admission.ErrNever):
+		return fault.New(fault.ErrTooLarge, "The request takes more memory than a tenant may use; send or ask for less at a time.")
+	}
+	return err
+}
+
+// roomToWrite ends the tenant's turn at the CPUs. Before a large change it waits
+// for the tenant's turn to write one.
+func roomToWrite(ctx context.Context, ch *storage.Change) (written func(), err error) {
+	room := admission.Of(ctx)
+	size := 0
+	for i := range ch.InsertTokens {
+		size += len(ch.InsertTokens[i].Body)
+	}
+	for i := range ch.UpdateTokens {
+		size += len(ch.UpdateTokens[i].Token.Body)
+	}
+	if size < largeWrite && len(ch.InsertTokens) < largeRows {
+		room.Rest()
+		return func() {}, nil
+	}
+	written, err = room.Write(ctx)
+	return written, RoomError(err)
+}
+
+// maxScriptPage bounds the sealed bytes that one call of running code reads, in
+// place of MaxPageBytes if that is more.
+const maxScriptPage = 8 << 20
+
+// MaxPageBytes bounds the sealed bytes that the operation may read.
+func (op *Op) MaxPageBytes() int {
+	if op.IsScripted() {
+		return min(op.Vault.MaxPageBytes, maxScriptPage)
+	}
+	return op.Vault.MaxPageBytes
+}
+
+// PageError says of a page that holds too much what to do about it.
+func (op *Op) PageError(err error) error {
+	if errors.Is(err, storage.ErrTooLarge) {
+		return fault.Field("size", "must be smaller: the items on this page have more than %d bytes; ask for fewer at a time", op.MaxPageBytes())
+	}
+	return err
+}
+
+// Document reads a whole document that a caller gave, within the limit of size.
+// Text, a json.RawMessage, is not parsed at all when it is too long.
+func (op *Op) Document(ctx context.Context, x any) (jsonx.Value, error) {
+	most := op.Vault.MaxBytes
+	tooLarge := fault.New(fault.ErrTooLarge, "The JSON must have at most %d bytes.", most)
+	text, isText := x.(json.RawMessage)
+	if len(text) > most {
+		return jsonx.Value{}, tooLarge
+	}
+	if err := RoomForText(ctx, text); err != nil {
+		return jsonx.Value{}, err
+	}
+	v, err := ParseJSON("", x)
+	// The size of a value is an estimate, so what is found too large is measured.
+	if err == nil && !isText && v.Size() > most && len(v.JSON()) > most {
+		return jsonx.Value{}, tooLarge
+	}
+	return v, err
+}
+
+// RoomForText makes room for JSON text that is to be parsed, and takes the turn
+// that this needs.
+func RoomForText(ctx context.Context, text []byte) error {
+	if len(text) < LargeText {
+		return nil
+	}
+	if err := Turn(ctx); err != nil {
+		return err
+	}
+	if err := RoomError(admission.Of(ctx).Body(ctx, jsonx.Weight(text))); err != nil {
+		return err
+	}
+	return Turn(ctx)
+}
+
+// ParseJSON reads a Go value or JSON text that a caller gave for a field. A nil
+// value is absent.
+func ParseJSON(path string, x any) (jsonx.Value, error) {
+	if x == nil {
+		return jsonx.Value{}, nil
+	}
+	v, err := jsonx.From(x)
+	if err != nil {
+		return v, fault.Of(form.Of(path, err))
+	}
+	return v, nil
+}

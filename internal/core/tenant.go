@@ -1,0 +1,66 @@
+package core
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/keyring"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// Tenant is the document of a tenant, as it is sealed.
+type Tenant struct {
+	ID             uuid.UUID      `json:"id"`
+	Name           string         `json:"name"`
+	Settings       TenantSettings `json:"settings"`
+	WebhookSecret  string         `json:"webhook_secret,omitempty"`
+	CreatedAt      time.Time      `json:"created_at,omitzero"`
+	ModifiedAt     time.Time      `json:"modified_at,omitzero"`
+	OldSecret      string         `json:"old_webhook_secret,omitempty"`
+	OldSecretUntil time.Time      `json:"old_webhook_secret_until,omitzero"`
+
+	// Record is the record that the tenant was read from, without its body.
+	Record storage.Record `json:"-"`
+}
+
+// TenantSettings are defaults that a tenant sets for itself.
+type TenantSettings struct {
+	DeduplicateTokens bool `json:"deduplicate_tokens"`
+}
+
+// WebhookSecrets returns the secrets that callbacks are signed with.
+func (t *Tenant) WebhookSecrets(now time.Time) []string {
+	secrets := []string{t.WebhookSecret}
+	if t.OldSecretUntil.After(now) {
+		secrets = append(secrets, t.OldSecret)
+	}
+	return secrets
+}
+
+// State is what an operation needs of its tenant: keys and document.
+type State = keyring.State[Tenant]
+
+// newTenants returns the cache of keys and documents of tenants.
+func newTenants(cfg *Config) *keyring.Cache[Tenant] {
+	return keyring.New(keyring.Config[Tenant]{
+		Store: cfg.Store, Master: cfg.Master, Missing: fault.ErrNoTenant, Age: cfg.KeyAge,
+		Decode: func(rec *storage.Record, plain []byte) (doc Tenant, err error) {
+			err = decodeRecord(rec, plain, &doc)
+			doc.ID, doc.Record = uuid.UUID(rec.ID), *rec
+			doc.Record.Body = nil
+			return doc, err
+		},
+	})
+}
+
+func decodeRecord(rec *storage.Record, plain []byte, doc any) error {
+	if err := json.Unmarshal(plain, doc); err != nil {
+		// The text of err may quote a value, so it stays out of the message.
+		return fmt.Errorf("vault: decode %s: the sealed document has a format that this version does not know", rec.Kind)
+	}
+	return nil
+}

@@ -1,0 +1,102 @@
+package core
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/seed-72ea4aab/vault/internal/admission"
+	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// Verb describes an operation that callers ask for: who may do it, and where.
+type Verb struct {
+	// Name is that of the method.
+	Name string
+	// Kind is how an observer names it, one of a few. An observer does not hear of
+	// a verb without one.
+	Kind string
+	// Permission is needed on anything at all; empty for none.
+	Permission string
+	// Only says what only the tenant itself may do, to complete a sentence; empty
+	// when others may too.
+	Only string
+	// Where says where it can work.
+	Where Where
+	// Large says that it may take much memory or CPU, so that it needs room.
+	Large bool
+}
+
+// Where says where a verb can work.
+type Where uint8
+
+// The places of verbs.
+const (
+	Anywhere  Where = iota
+	OutsideTx       // not in a transaction of the application
+	Alone           // nor inside of Once, because it writes piece by piece
+)
+
+// Check refuses a place where the verb cannot work.
+func (v *Verb) Check(p Place) error {
+	if v.Where == Alone && p.pending != nil {
+		return fmt.Errorf("vault: %s cannot be part of Once: it writes piece by piece", v.Name)
+	}
+	if v.Where != Anywhere && p.tx != nil {
+		return fmt.Errorf("%w: %s; call it on the client that InTx was called on", fault.ErrInTx, v.Name)
+	}
+	return nil
+}
+
+// Do carries out a verb for a caller. It is the one way into an operation: it
+// tells the observer, refuses a place where the verb cannot work, renews the
+// rights of the caller, asks for the permission, and reads the keys.
+func Do[T any](ctx context.Context, c Caller, verb *Verb, do func(context.Context, *Op) (T, error)) (T, error) {
+	op := &Op{Caller: c}
+	ctx, end := op.tellCall(ctx, verb)
+	out, err := doTold(ctx, op, verb, do)
+	if end != nil {
+		end(err)
+	}
+	return out, err
+}
+
+func doTold[T any](ctx context.Context, op *Op, verb *Verb, do func(context.Context, *Op) (T, error)) (out T, err error) {
+	if err := op.admit(ctx, verb); err != nil {
+		return out, err
+	}
+	if !verb.Large || admission.Of(ctx) != nil {
+		return do(ctx, op)
+	}
+	room := op.Room(nil)
+	defer room.Leave()
+	return do(room.In(storage.OneWait(ctx)), op)
+}
+
+// Run is Do for a verb that gives nothing but an error.
+func Run(ctx context.Context, c Caller, verb *Verb, do func(context.Context, *Op) error) error {
+	_, err := Do(ctx, c, verb, func(ctx context.Context, op *Op) (struct{}, error) { return struct{}{}, do(ctx, op) })
+	return err
+}
+
+// admit begins the operation of a verb.
+func (op *Op) admit(ctx context.Context, verb *Verb) error {
+	if err := verb.Check(op.Place); err != nil {
+		return err
+	}
+	if err := op.begin(ctx, verb.Permission); err != nil {
+		return err
+	}
+	if verb.Only != "" && !op.IsOwner() {
+		return fault.New(fault.ErrForbidden, "Only the tenant itself may %s.", verb.Only)
+	}
+	return nil
+}
+
+// Again returns a new operation of the same caller, with the rights and the keys
+// of this moment. Work that goes on for longer than a second asks for one before
+// each piece.
+func (op *Op) Again(ctx context.Context, permission string) (*Op, error) {
+	next := &Op{Caller: op.Caller}
+	return next, next.begin(ctx, permission)
+}

@@ -1,0 +1,162 @@
+// Package fault has the errors of the vault: their kinds, their texts, and what
+// is wrong with an input.
+//
+// Rooms return these errors. The front re-exports the kinds by value and turns
+// Invalid and Conflict into its own types, which are the same structs.
+package fault
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/script"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// The kinds of errors. The front documents them under the same names.
+var (
+	ErrInvalid         = errors.New("invalid input")
+	ErrUnauthenticated = errors.New("the API key is missing, unknown, expired or revoked")
+	ErrForbidden       = errors.New("the caller has no permission for this")
+	ErrNotFound        = errors.New("not found")
+	ErrConflict        = errors.New("conflict")
+	ErrInProgress      = New(ErrConflict, "A request with this idempotency key is being processed.")
+	ErrWithdrawn       = New(ErrConflict, "The stored answer was withdrawn.")
+	ErrTooLarge        = errors.New("too large")
+	ErrBusy            = script.ErrBusy
+	ErrUnavailable     = storage.ErrUnavailable
+	ErrCode            = script.ErrInvalid
+	ErrTimeout         = script.ErrTimeout
+	ErrUnreachable     = errors.New("the destination could not be reached")
+	ErrNoRuntime       = errors.New("vault: Config.Runtime is not set, so code cannot run")
+	ErrWrongKey        = errors.New("vault: this is not the master key that the database was encrypted with")
+	ErrKeyUnavailable  = errors.New("vault: the master key does not work")
+	ErrClosed          = storage.ErrClosed
+	ErrInTx            = errors.New("vault: this cannot be done in a transaction of the application")
+	ErrWebhook         = errors.New("vault: the webhook cannot be trusted")
+)
+
+// Errors that several rooms return.
+var (
+	// ErrFaster means that others changed the same rows again and again.
+	ErrFaster = New(ErrConflict, "The request could not be completed because of concurrent changes; try again.")
+	// ErrNoToken and the like mean that the tenant has no such entity.
+	ErrNoToken  = New(ErrNotFound, "There is no such token.")
+	ErrNoProxy  = New(ErrNotFound, "There is no such proxy.")
+	ErrNoTenant = New(ErrNotFound, "There is no such tenant.")
+	// ErrTokenExists means that the id of a token is taken.
+	ErrTokenExists = New(ErrConflict, "A token with this id already exists.")
+)
+
+// kindError is an error of a known kind with its own text.
+type kindError struct {
+	kind error
+	text string
+}
+
+func (e *kindError) Error() string { return e.text }
+func (e *kindError) Unwrap() error { return e.kind }
+
+// New returns an error that matches kind and reads as the text says. The text
+// names fields and rules, never a value.
+func New(kind error, format string, args ...any) error {
+	return &kindError{kind, fmt.Sprintf(format, args...)}
+}
+
+// Permission says that a permission is missing.
+func Permission(permission string) error {
+	return New(ErrForbidden, "The permission %s is needed.", permission)
+}
+
+// PermissionOnToken says that a permission does not extend to a token.
+func PermissionOnToken(permission string) error {
+	return New(ErrForbidden, "The permission %s is needed on each container of the token.", permission)
+}
+
+// Invalid says what is wrong with an input. It matches ErrInvalid.
+type Invalid struct {
+	// Fields maps the dotted path of a field (data.number, [2].data) to what is
+	// wrong with it. The path of the input as a whole is "".
+	Fields map[string][]string
+}
+
+// Error lists the fields and their messages in the order of the paths.
+func (e *Invalid) Error() string { return (*form.Problems)(e).String() }
+
+// Is matches ErrInvalid.
+func (e *Invalid) Is(target error) bool { return target == ErrInvalid }
+
+// Conflict says which values of a batch are taken. It matches ErrConflict.
+type Conflict struct {
+	// Fields maps the path of a value to what is wrong with it.
+	Fields map[string][]string
+}
+
+// Error lists the fields and their messages in the order of the paths.
+func (e *Conflict) Error() string { return form.Describe("conflict", e.Fields) }
+
+// Is matches ErrConflict.
+func (e *Conflict) Is(target error) bool { return target == ErrConflict }
+
+// Of returns what was found wrong with an input as an error; nil when nothing
+// was.
+func Of(bad *form.Problems) error {
+	if !bad.Any() {
+		return nil
+	}
+	return (*Invalid)(bad)
+}
+
+// Field returns an Invalid about one field.
+func Field(path, format string, args ...any) error {
+	return Of(form.Problem(path, format, args...))
+}
+
+// Input returns what a parser said as an Invalid about the whole input. The end
+// of a context is not the input's fault.
+func Input(err error) error {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return Of(form.Of("", err))
+}
+
+// Under puts what is wrong with an input under the path of a field. Other
+// errors stay as they are.
+func Under(path string, err error) error {
+	inner, ok := errors.AsType[*Invalid](err)
+	if !ok {
+		return err
+	}
+	bad := &form.Problems{}
+	bad.AddAll(path, inner.Fields)
+	return Of(bad)
+}
+
+// Fields returns what an error says of the fields of an input; nil when it is
+// about something else.
+func Fields(err error) map[string][]string {
+	if bad, ok := errors.AsType[*Invalid](err); ok {
+		return bad.Fields
+	}
+	return nil
+}
+
+// CallerLeft returns the error of a context that has ended, or whose deadline
+// has passed before its timer fired: connections watch the same deadline. It is
+// nil while the context goes on.
+func CallerLeft(ctx context.Context) error {
+	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
+		return context.DeadlineExceeded
+	}
+	return ctx.Err()
+}
+
+// Guard returns the guard that refused a change.
+func Guard(err error) (*storage.Conflict, bool) {
+	var c *storage.Conflict
+	return c, errors.As(err, &c)
+}
