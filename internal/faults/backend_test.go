@@ -14,7 +14,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 )
 
-// schemas are those of a vault without rows.
+// schemas have the tables of a vault, without rows.
 var schemas = pgtest.Schemas{Keep: "vault_migrations", Fill: func(tb testing.TB, address string) {
 	tb.Helper()
 	if _, err := postgres.OpenOptions(tb.Context(), address, &postgres.Options{Migrate: storage.MigrateOnly}); err != nil {

@@ -225,8 +225,8 @@ func linearizable(t *testing.T, address string, servers ...*pgtest.Cluster) {
 	t.Logf("%d operations in %d rounds of %s, checked in %s", total, rounds, worked, time.Since(began)-worked)
 }
 
-// killAfter ends all sessions of a server after some operations, and each eighth
-// time the server itself, until the channel that tells of operations is closed.
+// killAfter ends all sessions of a server after some operations, and every eighth
+// time stops the server, until the channel is closed.
 func killAfter(t *testing.T, done <-chan struct{}, servers []*pgtest.Cluster) {
 	for n := 1; ; n++ {
 		for range 30 + rand.IntN(60) {
@@ -250,8 +250,8 @@ func killAfter(t *testing.T, done <-chan struct{}, servers []*pgtest.Cluster) {
 const endSessions = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 	WHERE application_name = 'vault' OR application_name LIKE 'citus_internal%'`
 
-// linearRound lets callers work on things of the round's own. It tells of each
-// operation, unless nobody listens.
+// linearRound lets callers work on things that belong to the round. It sends on
+// done after each operation, and does not wait for a receiver.
 func linearRound(t *testing.T, round int, clients []*vault.Client, done chan<- struct{}) *history {
 	t.Helper()
 	h := &history{began: time.Now()}

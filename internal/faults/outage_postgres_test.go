@@ -259,8 +259,8 @@ func TestNoConnectionIsFree(t *testing.T) {
 	held("for long", time.Second, func(l *load) { l.waitForRefusal(t) }).refused(t, 6*time.Second)
 }
 
-// hog takes all connections of a server that has 30 at the most, those that others
-// have too.
+// hog takes all connections of a server that allows 30, including those that others
+// have.
 func hog(t *testing.T, c *pgtest.Cluster) (release func()) {
 	t.Helper()
 	db, err := sql.Open("postgres", c.URL)
