@@ -82,6 +82,7 @@ func TestImports(t *testing.T) {
 		"":                             {module + "/storage", module + "/script", module + "/internal", "github.com/google/uuid", "github.com/mr-tron/base58"},
 		"jsruntime":                    {module + "/script", "github.com/andybalholm/brotli", "github.com/dop251/goja", "github.com/evanw/esbuild", "github.com/go-sourcemap/sourcemap", "github.com/nlnwa/whatwg-url", "golang.org/x/crypto", "golang.org/x/net/idna", "golang.org/x/text", "golang.org/x/sys"},
 		"httpserver":                   {module, module + "/script", module + "/internal/trace", "github.com/google/uuid", "golang.org/x/time"},
+		"httptokenize":                 {module, module + "/httpserver"},
 		"vaultclient":                  {module, module + "/script", module + "/internal/egress", module + "/internal/trace", "github.com/google/uuid"},
 		"internal/terminal":            {"golang.org/x/sys"},
 		"cmd/vault":                    {module + "/cmd/vault/internal/cli", "golang.org/x/crypto"},
@@ -113,6 +114,7 @@ func TestImports(t *testing.T) {
 		"storage/postgres": {module, module + "/storage/sqlite", "modernc.org/sqlite"},
 		"jsruntime":        {module, module + "/storage"},
 		"httpserver":       {"modernc.org/sqlite", "github.com/lib/pq", "github.com/dop251/goja"},
+		"httptokenize":     {"modernc.org/sqlite", "github.com/lib/pq", "github.com/dop251/goja"},
 		"console":          {"modernc.org/sqlite", "github.com/lib/pq", "github.com/dop251/goja", module + "/httpserver", module + "/storage/sqlite"},
 		"vaultclient":      {"modernc.org/sqlite", "github.com/lib/pq", "github.com/dop251/goja", module + "/httpserver"},
 	}
