@@ -71,9 +71,9 @@ func mustJSON(v any) json.RawMessage {
 	return text
 }
 
-// The calls that are under way hold 32 MiB at most: their arguments, and what
-// fetches and proxies have read so far. One more is refused until another has
-// ended.
+// Concurrent calls hold at most 32 MiB: their arguments, and the bytes that
+// fetches and proxies have read so far. A call beyond that is refused until
+// another has ended.
 func TestBytesOfCallsAreBoundedTogether(t *testing.T) {
 	t.Parallel()
 	const size = 100 << 10

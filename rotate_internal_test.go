@@ -410,7 +410,7 @@ type sharedStore interface {
 	storage.TxStorage
 }
 
-// refusals tells of the first writes that could not be made.
+// refusals sends a value for each of the first writes that return ErrUnavailable.
 type refusals struct {
 	sharedStore
 	refused chan struct{}

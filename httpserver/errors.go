@@ -167,11 +167,11 @@ func refuse(err error) (answer, error) {
 	return a, err
 }
 
-// WriteError answers a request with an error in the form of the REST API. It is
-// for a program's own handlers that call the vault: an error of the vault gets
-// the status that the REST API gives it, an error of [http.MaxBytesReader] a 413,
-// and a body that did not arrive in time a 408. Anything else is a 500, which
-// does not show the error.
+// WriteError writes an error as a response, in the form of the REST API. It is for
+// a program's own handlers that call the vault. An error of the vault gets the
+// status that the REST API gives it, an error of [http.MaxBytesReader] gets a 413,
+// and a body that did not arrive in time gets a 408. Any other error gets a 500
+// that does not contain its text.
 func WriteError(w http.ResponseWriter, err error) {
 	var over *http.MaxBytesError
 	switch {
