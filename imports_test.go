@@ -88,6 +88,7 @@ var mayImport = map[string][]string{
 	"internal/webhook":       {},
 
 	// Around the vault.
+	"httptokenize":   {".", "httpserver"},
 	"httpserver":     {".", "script", "internal/trace", "github.com/google/uuid", "golang.org/x/time"},
 	"vaultclient":    {".", "script", "internal/egress", "internal/trace", "github.com/google/uuid"},
 	"vaulttest":      {".", "internal/keyring", "storage"},
@@ -166,6 +167,7 @@ func TestNeverReached(t *testing.T) {
 		"storage/sqlite":   {module, module + "/storage/postgres", "github.com/lib/pq"},
 		"storage/postgres": {module, module + "/storage/sqlite", "modernc.org/sqlite"},
 		"jsruntime":        {module, module + "/storage"},
+		"httptokenize":     {"modernc.org/sqlite", "github.com/lib/pq", "github.com/dop251/goja"},
 		"httpserver":       {"modernc.org/sqlite", "github.com/lib/pq", "github.com/dop251/goja"},
 		"console":          {"modernc.org/sqlite", "github.com/lib/pq", "github.com/dop251/goja", module + "/httpserver", module + "/storage/sqlite"},
 		"vaultclient":      {"modernc.org/sqlite", "github.com/lib/pq", "github.com/dop251/goja", module + "/httpserver"},

@@ -2,6 +2,7 @@ package vault
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,12 +15,15 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	_ "github.com/lib/pq" // the application's driver
 
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
+	"github.com/seed-72ea4aab/vault/internal/pgtest"
 	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/postgres"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 )
 
@@ -368,5 +372,170 @@ func TestHostErrors(t *testing.T) {
 		if diff := cmp.Diff(c.want, hostError(c.err)); diff != "" {
 			t.Errorf("%s (-want +got)\n%s", name, diff)
 		}
+	}
+}
+
+// sharedDatabases open a store, and a pool of the application on its database.
+var sharedDatabases = map[string]func(t *testing.T) (Storage, *sql.DB){
+	"sqlite": func(t *testing.T) (Storage, *sql.DB) {
+		store, err := sqlite.OpenOptions(t.Context(), filepath.Join(t.TempDir(), "vault.db"), &sqlite.Options{WriteWait: 100 * time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		db, err := store.OpenDB()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return store, db
+	},
+	"postgres": func(t *testing.T) (Storage, *sql.DB) {
+		address := pgtest.URL(t)
+		store, err := postgres.OpenOptions(t.Context(), address, &postgres.Options{RetryFor: 100 * time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		db, err := sql.Open("postgres", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return store, db
+	},
+}
+
+// sharedStore is a storage that an application can share.
+type sharedStore interface {
+	storage.Storage
+	storage.TxStorage
+}
+
+// refusals sends a value for each of the first writes that return ErrUnavailable.
+type refusals struct {
+	sharedStore
+	refused chan struct{}
+}
+
+func (r *refusals) Write(ctx context.Context, ch *storage.Change) error {
+	err := r.sharedStore.Write(ctx, ch)
+	if errors.Is(err, storage.ErrUnavailable) {
+		select {
+		case r.refused <- struct{}{}:
+		default:
+		}
+	}
+	return err
+}
+
+// TestRotationWaitsForATransaction keeps a transaction open through a rotation,
+// which is refused several writes meanwhile, and reads the token afterwards. The
+// horizon is set to nothing, which only this package can do.
+func TestRotationWaitsForATransaction(t *testing.T) {
+	t.Parallel()
+	for name, open := range sharedDatabases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx := context.Background()
+			opened, db := open(t)
+			defer db.Close()
+			store := &refusals{sharedStore: opened.(sharedStore), refused: make(chan struct{}, 2)}
+			v, err := Open(ctx, store, NewKey(), &Config{SweepEvery: -1, WorkEvery: -1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer v.Close()
+			v.horizon = 0
+			tenant, err := v.CreateTenant(ctx, "Acme")
+			if err != nil {
+				t.Fatal(err)
+			}
+			tx, err := db.BeginTx(ctx, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := v.Tenant(tenant.ID)
+			tok, err := c.InTx(tx).CreateToken(ctx, TokenParams{Type: TypeGeneric, Data: "secret"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var committed atomic.Bool
+			early, rotated := make(chan bool, 1), make(chan error, 1)
+			go func() {
+				err := v.RotateKeys(ctx, tenant.ID, nil)
+				early <- !committed.Load()
+				rotated <- err
+			}()
+			for range cap(store.refused) {
+				select {
+				case <-early:
+					t.Fatal("the rotation did not wait")
+				case <-store.refused:
+				}
+			}
+			committed.Store(true)
+			if err := tx.Commit(); err != nil {
+				t.Fatal(err)
+			}
+			if <-early {
+				t.Error("the rotation ended before the transaction did")
+			}
+			if err := <-rotated; err != nil {
+				t.Fatal(err)
+			}
+			if got, err := c.GetToken(ctx, tok.ID); err != nil || string(got.Data) != `"secret"` {
+				t.Errorf("after the rotation: %v", err)
+			}
+			state, err := v.core.Tenants.Reload(ctx, tenant.ID)
+			if err != nil || state.Ring.Retired() || state.Ring.Version() != 2 {
+				t.Errorf("the ring is at version %d (%v), want 2 with the old key destroyed", state.Ring.Version(), err)
+			}
+		})
+	}
+}
+
+// TestTransactionAcrossARotation begins to write after the keys that this node
+// has read were replaced by another: what it seals is sealed again.
+func TestTransactionAcrossARotation(t *testing.T) {
+	t.Parallel()
+	for name, open := range sharedDatabases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx := context.Background()
+			store, db := open(t)
+			defer db.Close()
+			v, err := Open(ctx, store, NewKey(), &Config{SweepEvery: -1, WorkEvery: -1, KeyAge: 10 * time.Second})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer v.Close()
+			v.horizon = 0
+			tenant, err := v.CreateTenant(ctx, "Acme")
+			if err != nil {
+				t.Fatal(err)
+			}
+			old, err := v.core.Tenants.Get(ctx, tenant.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := v.RotateKeys(ctx, tenant.ID, nil); err != nil {
+				t.Fatal(err)
+			}
+			tx, err := db.BeginTx(ctx, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = tx.Rollback() }()
+			c := v.Tenant(tenant.ID).InTx(tx)
+			op := begun(t, c)
+			op.State = old // as a node has it that has not read them since
+			rec, err := applications.create(ctx, op, &Application{ID: op.NewID(), TenantID: op.Tenant(), Name: "A", Type: ApplicationPrivate, CreatedAt: op.Now, hash: [32]byte{1}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := tx.Commit(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := v.Tenant(tenant.ID).GetApplication(ctx, rec.ID); err != nil {
+				t.Errorf("what was sealed under the old keys: %v", err)
+			}
+		})
 	}
 }

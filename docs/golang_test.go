@@ -150,7 +150,8 @@ func writeFile(t *testing.T, path, text string) {
 	}
 }
 
-// source returns a block as a file, with its name, and whether it is to be run.
+// source turns a block into a file. It returns the name and the text of the file,
+// and whether the block has an output to check.
 func source(t *testing.T, text string) (name, file string, run bool) {
 	t.Helper()
 	statements, output, isExample := strings.Cut(text, "// Output:")

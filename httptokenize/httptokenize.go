@@ -1,4 +1,7 @@
-package httpserver
+// Package httptokenize takes sensitive values out of requests to a program's own
+// handlers. A handler behind [Requests] receives tokens where its callers send
+// card numbers, so it never holds one.
+package httptokenize
 
 import (
 	"bytes"
@@ -8,18 +11,22 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"mime"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/httpserver"
 )
 
-// TokenizedField is a field of JSON bodies that [TokenizeRequests] replaces.
-type TokenizedField struct {
+// maxBody is the most bytes that a body may have.
+const maxBody = 5 << 20
+
+// Field is a field of JSON bodies that [Requests] replaces.
+type Field struct {
 	// Path leads to the field: names joined by dots, with [] after the name of
 	// an array for each of its elements, like "card", "buyer.ssn" or
 	// "payments[].card". Names match in any case, because encoding/json reads
@@ -43,7 +50,7 @@ type TokenizedField struct {
 }
 
 // params describes the token for a value in a request.
-func (f *TokenizedField) params(r *http.Request, value []byte) vault.TokenParams {
+func (f *Field) params(r *http.Request, value []byte) vault.TokenParams {
 	p := vault.TokenParams{ID: f.ID, Type: cmp.Or(f.Type, vault.TypeGeneric), Data: vault.JSON(value), Mask: f.Mask, Containers: f.Containers}
 	if f.Metadata != nil {
 		p.Metadata = f.Metadata(r)
@@ -54,24 +61,24 @@ func (f *TokenizedField) params(r *http.Request, value []byte) vault.TokenParams
 	return p
 }
 
-// TokenizeRequests returns a handler that takes sensitive fields out of JSON
-// bodies before next sees them: each value becomes one token of c, which needs
+// Requests returns a handler that takes sensitive fields out of JSON bodies
+// before next sees them: each value becomes one token of c, which needs
 // token:create, and the token's id takes its place. The rest of the body stays
 // the same, byte for byte. A field that is missing or null is left alone.
-// [Tokenized] tells next what became of a value.
+// [Token] tells next what became of a value.
 //
-//	mux.Handle("POST /orders", httpserver.TokenizeRequests(orders, c,
-//		httpserver.TokenizedField{Path: "card", Type: vault.TypeCard},
-//		httpserver.TokenizedField{Path: "buyer.ssn", Type: vault.TypeSocialSecurityNumber}))
+//	mux.Handle("POST /orders", httptokenize.Requests(orders, c,
+//		httptokenize.Field{Path: "card", Type: vault.TypeCard},
+//		httptokenize.Field{Path: "buyer.ssn", Type: vault.TypeSocialSecurityNumber}))
 //
 // All tokens of a request are created, or none. A value that is not a valid
 // card, a body that is not JSON, and a body of more than 5 MiB get an error in
-// the API's form and do not reach next. A body of another content type, or with
-// a Content-Encoding, gets a 415: nothing that cannot be inspected gets
-// through.
+// the form of the REST API and do not reach next. A body of another content
+// type, or with a Content-Encoding, gets a 415: nothing that cannot be inspected
+// gets through.
 //
-// It panics when a path is malformed, as a bad pattern makes a mux panic.
-func TokenizeRequests(next http.Handler, c *vault.Client, fields ...TokenizedField) http.Handler {
+// Requests panics when a path is malformed, as a mux does for a bad pattern.
+func Requests(next http.Handler, c *vault.Client, fields ...Field) http.Handler {
 	t := &tokenizing{next: next, client: c, fields: fields}
 	for _, f := range fields {
 		steps, err := parseFieldPath(f.Path)
@@ -90,7 +97,7 @@ func parseFieldPath(path string) ([]string, error) {
 		bare := strings.TrimRight(name, "[]")
 		arrays := strings.Count(name, "[]")
 		if name == "" || strings.ContainsAny(bare, "[]") || bare+strings.Repeat("[]", arrays) != name || bare == "" && len(steps) > 0 {
-			return nil, fmt.Errorf("httpserver: %q is not a valid path of a TokenizedField; write it like payments[].card", path)
+			return nil, fmt.Errorf("httptokenize: %q is not a valid path of a Field; write it like payments[].card", path)
 		}
 		if bare != "" {
 			steps = append(steps, bare)
@@ -102,11 +109,11 @@ func parseFieldPath(path string) ([]string, error) {
 	return steps, nil
 }
 
-// tokenizing is the handler that TokenizeRequests returns.
+// tokenizing is the handler that Requests returns.
 type tokenizing struct {
 	next   http.Handler
 	client *vault.Client
-	fields []TokenizedField
+	fields []Field
 	paths  [][]string // of the fields
 }
 
@@ -118,7 +125,7 @@ func (t *tokenizing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	body, made, err := t.replace(w, r)
 	if err != nil {
-		answerError(w, err)
+		refuse(w, err)
 		return
 	}
 	out := r.Clone(context.WithValue(r.Context(), tokenizedKey{}, made))
@@ -131,10 +138,10 @@ func (t *tokenizing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // tokenizedKey is the context key of the tokens that a request made.
 type tokenizedKey struct{}
 
-// Tokenized returns the token that [TokenizeRequests] made for this request and
-// that has this id, with its data masked, so that a handler can show the last
-// digits of a card without reading the token. It is nil for every other id.
-func Tokenized(r *http.Request, id string) *vault.Token {
+// Token returns the token with this id that [Requests] made for this request. Its
+// data is masked, so a handler can show the last digits of a card without reading
+// the token. It is nil for every other id.
+func Token(r *http.Request, id string) *vault.Token {
 	made, _ := r.Context().Value(tokenizedKey{}).([]vault.Token)
 	for i := range made {
 		if made[i].ID == id {
@@ -144,15 +151,29 @@ func Tokenized(r *http.Request, id string) *vault.Token {
 	return nil
 }
 
-// answerError writes an error in the API's form.
-func answerError(w http.ResponseWriter, err error) {
-	a, _ := refuse(err)
-	header := w.Header()
-	header.Set("Content-Type", "application/json")
-	header.Set("Cache-Control", "no-store")
-	maps.Copy(header, a.header)
-	w.WriteHeader(a.status)
-	_, _ = w.Write(a.body) // if the caller has gone, there is no one to report the error to
+// errNotJSON means that a body cannot be inspected.
+var errNotJSON = errors.New("the body is not JSON")
+
+const answerNotJSON = `{"title":"Unsupported Media Type","status":415,"detail":"The body must be JSON, with the content type application/json and without a Content-Encoding."}`
+
+// refuse answers a request that does not reach the handler behind.
+func refuse(w http.ResponseWriter, err error) {
+	if !errors.Is(err, errNotJSON) {
+		httpserver.WriteError(w, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusUnsupportedMediaType)
+	_, _ = io.WriteString(w, answerNotJSON) // if the caller has gone, there is no one to report the error to
+}
+
+// bodyError says why a body could not be read.
+func bodyError(err error) error {
+	var over *http.MaxBytesError
+	if errors.As(err, &over) || errors.Is(err, os.ErrDeadlineExceeded) {
+		return err
+	}
+	return invalid("The body was cut off.")
 }
 
 // replace returns the body with ids in place of the chosen values, and the
@@ -162,9 +183,9 @@ func (t *tokenizing) replace(w http.ResponseWriter, r *http.Request) ([]byte, []
 	if r.Header.Get("Content-Encoding") != "" || typ != "application/json" && !strings.HasSuffix(typ, "+json") {
 		return nil, nil, errNotJSON
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, defaultMaxBody))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
-		return nil, nil, bodyError(err, defaultMaxBody)
+		return nil, nil, bodyError(err)
 	}
 	found, err := t.find(body)
 	if err != nil || len(found) == 0 {

@@ -1,6 +1,6 @@
 //go:build long
 
-package vault_test
+package faults
 
 import (
 	"fmt"

@@ -1,9 +1,12 @@
-package httpserver
+package httptokenize
 
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"strings"
+
+	"github.com/seed-72ea4aab/vault"
 )
 
 // maxFieldDepth bounds how deep a body may nest.
@@ -27,9 +30,14 @@ func (t *tokenizing) find(body []byte) ([]foundValue, error) {
 }
 
 var (
-	errMalformed = invalid("", "must be a single JSON value")
-	errTooDeep   = invalid("", "is nested more than %d levels deep", maxFieldDepth)
+	errMalformed = invalid("must be a single JSON value")
+	errTooDeep   = invalid(fmt.Sprintf("is nested more than %d levels deep", maxFieldDepth))
 )
+
+// invalid is an error about a body as a whole.
+func invalid(message string) error {
+	return &vault.InvalidError{Fields: map[string][]string{"": {message}}}
+}
 
 // fieldWalk walks a body along the paths of fields.
 type fieldWalk struct {

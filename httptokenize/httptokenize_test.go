@@ -1,24 +1,27 @@
-package httpserver
+package httptokenize_test
 
 import (
 	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/httptokenize"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
 // behind sends a body through the middleware and returns what the application
 // saw, or the answer when it saw nothing.
-func behind(t testing.TB, c *vault.Client, contentType, body string, fields ...TokenizedField) (seen string, res *httptest.ResponseRecorder) {
+func behind(t testing.TB, c *vault.Client, contentType, body string, fields ...httptokenize.Field) (seen string, res *httptest.ResponseRecorder) {
 	t.Helper()
-	h := TokenizeRequests(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	h := httptokenize.Requests(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		b, err := io.ReadAll(r.Body)
 		if err != nil || int64(len(b)) != r.ContentLength {
 			t.Errorf("%d bytes, length %d, %v", len(b), r.ContentLength, err)
@@ -34,10 +37,10 @@ func behind(t testing.TB, c *vault.Client, contentType, body string, fields ...T
 
 var aToken = regexp.MustCompile(`"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})"`)
 
-func TestTokenizeRequestsReplacesFields(t *testing.T) {
+func TestRequestsReplaceFields(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	fields := []TokenizedField{
+	fields := []httptokenize.Field{
 		{Path: "card", Type: vault.TypeCard}, {Path: "buyer.ssn", Type: vault.TypeSocialSecurityNumber, Containers: []string{"/own/"}},
 		{Path: "items[].note"}, {Path: "grid[][]"},
 	}
@@ -77,10 +80,10 @@ func TestTokenizeRequestsReplacesFields(t *testing.T) {
 	}
 }
 
-func TestTokenizeRequestsRefuses(t *testing.T) {
+func TestRequestsAreRefused(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	fields := []TokenizedField{{Path: "name"}, {Path: "pay[].card", Type: vault.TypeCard}}
+	fields := []httptokenize.Field{{Path: "name"}, {Path: "pay[].card", Type: vault.TypeCard}}
 	for name, tc := range map[string]struct {
 		c         *vault.Client
 		typ, body string
@@ -102,7 +105,10 @@ func TestTokenizeRequestsRefuses(t *testing.T) {
 			if res.Code != tc.status || seen != "" {
 				t.Fatalf("%d, want %d; the application saw %q: %s", res.Code, tc.status, seen, res.Body)
 			}
-			var body errorBody
+			var body struct {
+				Status int
+				Errors map[string][]string
+			}
 			if err := json.Unmarshal(res.Body.Bytes(), &body); err != nil || body.Status != tc.status {
 				t.Fatalf("%s", res.Body)
 			}
@@ -120,11 +126,28 @@ func TestTokenizeRequestsRefuses(t *testing.T) {
 	}
 }
 
-func TestTokenizeRequestsWithoutABody(t *testing.T) {
+// A body that does not arrive whole does not reach the handler.
+func TestRequestsBreakOff(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	h := httptokenize.Requests(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		t.Error("half a request was handed on")
+	}), v.Private, httptokenize.Field{Path: "x"})
+	for err, status := range map[error]int{io.ErrUnexpectedEOF: 400, os.ErrDeadlineExceeded: 408} {
+		r := httptest.NewRequestWithContext(t.Context(), "POST", "/", io.MultiReader(strings.NewReader(`{"x":`), iotest.ErrReader(err)))
+		r.Header.Set("Content-Type", "application/json")
+		res := httptest.NewRecorder()
+		if h.ServeHTTP(res, r); res.Code != status {
+			t.Errorf("%v: %d %s, want %d", err, res.Code, res.Body, status)
+		}
+	}
+}
+
+func TestRequestsWithoutABody(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	called := false
-	h := TokenizeRequests(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { called = true }), v.Private, TokenizedField{Path: "x"})
+	h := httptokenize.Requests(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { called = true }), v.Private, httptokenize.Field{Path: "x"})
 	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
 	if !called {
 		t.Error("a request without a body was not handed on")
@@ -136,35 +159,35 @@ func TestTokenizeRequestsWithoutABody(t *testing.T) {
 					t.Errorf("the path %q was taken", path)
 				}
 			}()
-			TokenizeRequests(h, v.Private, TokenizedField{Path: path})
+			httptokenize.Requests(h, v.Private, httptokenize.Field{Path: path})
 		}()
 	}
 }
 
 // A field says all that a token can have, and the handler behind sees the masked
 // token without reading it.
-func TestTokenizeRequestsWithEverything(t *testing.T) {
+func TestRequestsWithEverything(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	field := TokenizedField{
+	field := httptokenize.Field{
 		Path: "items[].card", Type: vault.TypeCardNumber, ID: "card-{{ data | last4 }}-x", Mask: "{{ data | last4 }}", Containers: []string{"/own/"},
 		Metadata:  func(r *http.Request) map[string]string { return map[string]string{"path": r.URL.Path} },
 		ExpiresAt: func(*http.Request) time.Time { return vaulttest.Start.Add(time.Hour) },
 	}
 	called := false
-	h := TokenizeRequests(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	h := httptokenize.Requests(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		called = true
 		var order struct{ Items []struct{ Card string } }
 		if err := json.NewDecoder(r.Body).Decode(&order); err != nil || len(order.Items) != 2 {
 			t.Fatalf("%v, %v", order, err)
 		}
 		for i, last4 := range []string{"4242", "4444"} {
-			tok := Tokenized(r, order.Items[i].Card)
+			tok := httptokenize.Token(r, order.Items[i].Card)
 			if tok == nil || string(tok.Data) != `"`+last4+`"` || !tok.ExpiresAt.Equal(vaulttest.Start.Add(time.Hour)) || tok.Metadata["path"] != "/orders" {
 				t.Errorf("the handler sees %+v", tok)
 			}
 		}
-		if Tokenized(r, "other") != nil {
+		if httptokenize.Token(r, "other") != nil {
 			t.Error("the handler sees a token that the request did not make")
 		}
 	}), v.Private, field)
@@ -183,7 +206,7 @@ func TestTokenizeRequestsWithEverything(t *testing.T) {
 	if err != nil || len(logs.Data) != 1 {
 		t.Errorf("the token was read: %v, %v", logs, err)
 	}
-	if Tokenized(r, "card-4242-x") != nil {
+	if httptokenize.Token(r, "card-4242-x") != nil {
 		t.Error("a request that did not pass has tokens")
 	}
 }
