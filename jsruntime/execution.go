@@ -80,6 +80,7 @@ type execution struct {
 	brand  *goja.Symbol // marks the error classes that choose an answer
 
 	loop     loop
+	regexps  regexps
 	natives  map[string]goja.Value
 	modules  map[string]goja.Value   // of the prelude
 	packages map[string]*goja.Object // the module object of each unit that was required

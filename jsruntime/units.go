@@ -25,12 +25,13 @@ type unitCache struct {
 
 // unit is a unit, compiled when it is first needed.
 type unit struct {
-	mu      sync.Mutex
-	text    string            // until it is compiled
-	names   map[string]string // units by the names that it requires
-	program *goja.Program
-	patches []string
-	err     error
+	mu       sync.Mutex
+	text     string            // until it is compiled
+	names    map[string]string // units by the names that it requires
+	program  *goja.Program
+	patterns *patterns // in its text
+	patches  []string
+	err      error
 }
 
 // maxFound bounds how many names are remembered.
@@ -99,11 +100,11 @@ func (u *unit) compile(name, source string) error {
 	if err != nil {
 		return fmt.Errorf("the package cannot be compiled: %s", cleanSyntaxError(err))
 	}
-	program, err := assemble(tree)
+	program, patterns, err := assemble(tree)
 	if err != nil {
 		return fmt.Errorf("the package cannot be compiled: %s", cleanSyntaxError(err))
 	}
-	u.program, u.patches = program, neededPatches(source)
+	u.program, u.patterns, u.patches = program, patterns, neededPatches(tree)
 	return nil
 }
 
@@ -186,9 +187,7 @@ func (c *execution) instance(name string) goja.Value {
 	if err != nil {
 		panic(c.newError("Error", "ERR_PACKAGE", clip(err.Error())))
 	}
-	for _, file := range u.patches {
-		c.module(file)
-	}
+	c.applyPatches(u.patches)
 	wrapper, err := c.vm.RunProgram(u.program)
 	if err != nil {
 		panic(err)

@@ -1,142 +1,267 @@
-package jsruntime
+package regex
 
 import (
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf16"
+	"unicode/utf8"
 )
 
-// patternError says what is wrong with a regular expression, in Node's words.
+// patternError describes a mistake in a regular expression, in V8's words.
 type patternError string
 
-// pattern reads a regular expression by the grammar of the language, that of old
-// code (Annex B) unless it has the flag u or v, and writes it for the engine.
-type pattern struct {
-	src           []rune
-	pos           int
-	unicode, sets bool
-	fold          bool
-	names         map[string]bool
-	groups        int
-	highest       int      // group that is referred to by number
-	references    []string // names that are referred to; empty for \k without one
-	out           strings.Builder
-	changed       bool // the engine needs another text
+// parser reads a regular expression by the grammar of the language, with that of
+// Annex B unless it has the flag u or v.
+type parser struct {
+	src   []rune // code points with the flags u and v, otherwise code units
+	pos   int
+	flags flags
+
+	groups int      // seen so far
+	total  int      // in the whole pattern
+	named  bool     // some group of the pattern has a name
+	names  []string // by group
+	asked  []string // names of references
 }
 
 // maxGroups bounds groups within groups.
 const maxGroups = 500
 
-func (p *pattern) fail(text string) { panic(patternError(text)) }
+func newParser(text []uint16, f flags) *parser {
+	p := &parser{flags: f, names: []string{""}}
+	if f.full() {
+		p.src = decode(text)
+	} else {
+		p.src = make([]rune, len(text))
+		for i, u := range text {
+			p.src[i] = rune(u)
+		}
+	}
+	p.countGroups()
+	return p
+}
 
-// peek returns the character n places ahead, or -1 at the end.
-func (p *pattern) peek(n int) rune {
-	if p.pos+n < len(p.src) {
-		return p.src[p.pos+n]
+// decode joins surrogate pairs, and keeps surrogates that stand alone.
+func decode(text []uint16) []rune {
+	out := make([]rune, 0, len(text))
+	for i := 0; i < len(text); i++ {
+		c := rune(text[i])
+		if i+1 < len(text) {
+			if both := utf16.DecodeRune(c, rune(text[i+1])); both != utf8.RuneError {
+				out = append(out, both)
+				i++
+				continue
+			}
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// countGroups looks ahead for groups, since references may come before them.
+func (p *parser) countGroups() {
+	inClass := false
+	for i := 0; i < len(p.src); i++ {
+		switch c := p.src[i]; {
+		case c == '\\':
+			i++
+		case c == '[':
+			inClass = true
+		case c == ']':
+			inClass = false
+		case c != '(' || inClass:
+		case p.at(i+1) != '?':
+			p.total++
+		case p.at(i+2) == '<' && p.at(i+3) != '=' && p.at(i+3) != '!':
+			p.total++
+			p.named = true
+		}
+	}
+}
+
+func (p *parser) fail(text string) { panic(patternError(text)) }
+
+func (p *parser) at(i int) rune {
+	if i < len(p.src) {
+		return p.src[i]
 	}
 	return -1
 }
 
-// looksAt tells whether a text follows.
-func (p *pattern) looksAt(text string) bool {
-	for i, c := range []rune(text) {
-		if p.peek(i) != c {
+// peek returns the character n places ahead, or -1 at the end.
+func (p *parser) peek(n int) rune { return p.at(p.pos + n) }
+
+// looksAt reports whether a text follows.
+func (p *parser) looksAt(text string) bool {
+	for i := range len(text) {
+		if p.peek(i) != rune(text[i]) {
 			return false
 		}
 	}
 	return true
 }
 
-// keep copies characters as they are.
-func (p *pattern) keep(n int) {
-	for range n {
-		p.out.WriteRune(p.src[p.pos])
-		p.pos++
-	}
-}
-
-// accept copies a text if it follows.
-func (p *pattern) accept(text string) bool {
+// accept skips a text if it follows.
+func (p *parser) accept(text string) bool {
 	ok := p.looksAt(text)
 	if ok {
-		p.keep(len(text))
+		p.pos += len(text)
 	}
 	return ok
 }
 
+// pattern reads the whole pattern.
+func (p *parser) pattern() node {
+	tree := p.disjunction(0)
+	if p.pos < len(p.src) {
+		p.fail("Unmatched ')'")
+	}
+	for _, name := range p.asked {
+		if !slices.Contains(p.names, name) {
+			p.fail("Invalid named capture referenced")
+		}
+	}
+	return tree
+}
+
 // disjunction reads up to the end, or to a parenthesis that it did not open.
-func (p *pattern) disjunction(depth int) {
+func (p *parser) disjunction(depth int) node {
 	if depth > maxGroups {
 		p.fail("Regular expression too large")
 	}
+	var options []node
+	var terms []node
 	for p.pos < len(p.src) && p.peek(0) != ')' {
-		if !p.accept("|") {
-			p.term(depth)
+		if p.accept("|") {
+			options = append(options, sequence{terms})
+			terms = nil
+			continue
 		}
+		terms = append(terms, p.term(depth))
 	}
+	if options == nil {
+		return sequence{terms}
+	}
+	return choice{append(options, sequence{terms})}
 }
 
 // term reads an assertion, or an atom with its quantifier.
-func (p *pattern) term(depth int) {
+func (p *parser) term(depth int) node {
+	from := p.groups
 	switch c := p.peek(0); {
-	case c == '^', c == '$', p.looksAt(`\b`), p.looksAt(`\B`):
-		p.keep(1)
-		if c == '\\' {
-			p.keep(1)
-		}
-		return
+	case c == '^' || c == '$':
+		p.pos++
+		return assertion{byte(c)}
+	case p.looksAt(`\b`), p.looksAt(`\B`):
+		p.pos += 2
+		return assertion{byte(p.src[p.pos-1])}
 	case c == '(':
-		if !p.group(depth) {
-			return
+		body, quantifiable := p.group(depth)
+		if !quantifiable {
+			p.refuseQuantifier()
+			return body
 		}
+		return p.quantifier(body, from)
 	case c == '[':
-		p.class()
+		return p.quantifier(p.class(), from)
 	case c == '\\':
-		p.escape()
-	case strings.ContainsRune("*+?", c), p.unicode && c == '{', c == '{' && p.quantifierLength() > 0:
+		return p.quantifier(p.escape(), from)
+	case c == '.':
+		p.pos++
+		return p.quantifier(p.dot(), from)
+	case strings.ContainsRune("*+?", c), !p.flags.full() && c == '{' && p.quantifierLength() > 0:
 		p.fail("Nothing to repeat")
-	case p.unicode && (c == '}' || c == ']'):
+	case p.flags.full() && c == '{':
+		p.fail(lonely(p.quantifierLength() > 0))
+	case p.flags.full() && (c == '}' || c == ']'):
 		p.fail("Lone quantifier brackets")
-	default:
-		p.keep(1)
 	}
-	p.quantifier()
+	p.pos++
+	return p.quantifier(p.literal(p.src[p.pos-1]), from)
 }
 
-// group reads a group, and tells whether a quantifier may follow it.
-func (p *pattern) group(depth int) (quantifiable bool) {
-	quantifiable = true
-	switch {
-	case p.accept("(?<="), p.accept("(?<!"):
-		quantifiable = false
-	case p.accept("(?="), p.accept("(?!"):
-		quantifiable = !p.unicode
-	case p.accept("(?:"):
-	case p.looksAt("(?<"):
-		p.groups++
-		p.keep(3)
-		name := p.groupName()
-		if p.names[name] {
-			p.fail("Duplicate capture group name")
+func lonely(quantifier bool) string {
+	if quantifier {
+		return "Nothing to repeat"
+	}
+	return "Lone quantifier brackets"
+}
+
+// literal is a character, without regard to case if the flags say so.
+func (p *parser) literal(c rune) node {
+	if t := p.flags.folds(); t != nil {
+		if same := t.close([]runeRange{{c, c}}); len(same) > 1 || same[0].hi > same[0].lo {
+			return setNode{same}
 		}
-		p.names[name] = true
-		p.out.WriteString(name + ">")
+	}
+	return charNode{c}
+}
+
+// dot is any character, but line terminators only by the flag s.
+func (p *parser) dot() node {
+	if p.flags.dotAll {
+		return setNode{complement(nil)}
+	}
+	return setNode{complement([]runeRange{{'\n', '\n'}, {'\r', '\r'}, {0x2028, 0x2029}})}
+}
+
+// refuseQuantifier fails if a quantifier follows.
+func (p *parser) refuseQuantifier() {
+	if c := p.peek(0); c == '*' || c == '+' || c == '?' || c == '{' && p.quantifierLength() > 0 {
+		p.fail("Invalid quantifier")
+	}
+}
+
+// group reads a group, and reports whether a quantifier may follow it.
+func (p *parser) group(depth int) (body node, quantifiable bool) {
+	look := lookaround{}
+	quantifiable, number := true, 0
+	switch {
+	case p.accept("(?<="):
+		look.behind, quantifiable = true, false
+	case p.accept("(?<!"):
+		look.behind, look.negate, quantifiable = true, true, false
+	case p.accept("(?="):
+		quantifiable = !p.flags.full()
+	case p.accept("(?!"):
+		look.negate, quantifiable = true, !p.flags.full()
+	case p.accept("(?:"):
+		number = -1
+	case p.accept("(?<"):
+		number = p.open(p.groupName())
 	case p.looksAt("(?"):
 		p.fail("Invalid group")
 	default:
-		p.groups++
-		p.keep(1)
+		p.pos++
+		number = p.open("")
 	}
-	p.disjunction(depth + 1)
+	body = p.disjunction(depth + 1)
 	if !p.accept(")") {
 		p.fail("Unterminated group")
 	}
-	return quantifiable
+	switch {
+	case number > 0:
+		return capture{number, body}, true
+	case number < 0:
+		return body, true
+	}
+	look.body = body
+	return look, quantifiable
+}
+
+// open begins a group that captures, and returns its number.
+func (p *parser) open(name string) int {
+	if name != "" && slices.Contains(p.names, name) {
+		p.fail("Duplicate capture group name")
+	}
+	p.groups++
+	p.names = append(p.names, name)
+	return p.groups
 }
 
 // groupName reads an identifier and the bracket after it.
-func (p *pattern) groupName() string {
+func (p *parser) groupName() string {
 	var units []uint16
 	for p.peek(0) != '>' {
 		switch {
@@ -147,14 +272,9 @@ func (p *pattern) groupName() string {
 			if c < 0 {
 				p.fail("Invalid Unicode escape")
 			}
-			if c < 0x10000 {
-				units = append(units, uint16(c))
-			} else {
-				units = utf16.AppendRune(units, c)
-			}
-			p.changed = true
+			units = appendUnits(units, c)
 		default:
-			units = utf16.AppendRune(units, p.peek(0))
+			units = appendUnits(units, p.peek(0))
 			p.pos++
 		}
 	}
@@ -166,7 +286,15 @@ func (p *pattern) groupName() string {
 	return name
 }
 
-// isGroupName tells whether a name is an identifier.
+// appendUnits appends a character, which may be half of a pair.
+func appendUnits(units []uint16, c rune) []uint16 {
+	if c < 0x10000 {
+		return append(units, uint16(c))
+	}
+	return utf16.AppendRune(units, c)
+}
+
+// isGroupName reports whether a name is an identifier.
 func isGroupName(name string) bool {
 	for i, r := range name {
 		start := r == '$' || r == '_' || unicode.In(r, unicode.L, unicode.Nl, unicode.Other_ID_Start)
@@ -177,28 +305,53 @@ func isGroupName(name string) bool {
 	return name != ""
 }
 
-// quantifier reads a quantifier, if one follows.
-func (p *pattern) quantifier() {
+// quantifier reads a quantifier, if one follows. from is how many groups were seen
+// before the body.
+func (p *parser) quantifier(body node, from int) node {
+	r := repetition{body: body, max: unlimited, from: from + 1, to: p.groups}
 	switch c := p.peek(0); {
-	case c == '*', c == '+', c == '?':
-		p.keep(1)
+	case c == '*':
+		p.pos++
+	case c == '+':
+		r.min = 1
+		p.pos++
+	case c == '?':
+		r.max = 1
+		p.pos++
 	case c == '{' && p.quantifierLength() > 0:
 		n := p.quantifierLength()
-		from, to, pair := strings.Cut(string(p.src[p.pos+1:p.pos+n-1]), ",")
-		if pair && to != "" && lessNumber(to, from) {
+		least, most, pair := strings.Cut(string(p.src[p.pos+1:p.pos+n-1]), ",")
+		r.min = number(least)
+		switch {
+		case !pair:
+			r.max = r.min
+		case most != "":
+			r.max = number(most)
+		}
+		if pair && most != "" && lessNumber(most, least) {
 			p.fail("numbers out of order in {} quantifier")
 		}
-		p.keep(n)
-	case c == '{' && p.unicode:
+		p.pos += n
+	case c == '{' && p.flags.full():
 		p.fail("Incomplete quantifier")
 	default:
-		return
+		return body
 	}
-	p.accept("?")
+	r.lazy = p.accept("?")
+	return r
+}
+
+// number reads digits. Very large numbers are all the same.
+func number(digits string) int {
+	n := 0
+	for _, d := range digits {
+		n = min(10*n+int(d-'0'), unlimited)
+	}
+	return n
 }
 
 // quantifierLength returns how long the quantifier in braces is that follows, or 0.
-func (p *pattern) quantifierLength() int {
+func (p *parser) quantifierLength() int {
 	digits := func(n int) int {
 		for p.peek(n) >= '0' && p.peek(n) <= '9' {
 			n++
@@ -222,159 +375,4 @@ func (p *pattern) quantifierLength() int {
 func lessNumber(a, b string) bool {
 	a, b = strings.TrimLeft(a, "0"), strings.TrimLeft(b, "0")
 	return len(a) < len(b) || len(a) == len(b) && a < b
-}
-
-// checkReferences looks for the groups that are referred to.
-func (p *pattern) checkReferences() {
-	if p.unicode && p.highest > p.groups {
-		p.fail("Invalid escape")
-	}
-	if len(p.names) == 0 && !p.unicode {
-		return // \k is the letter k
-	}
-	for _, name := range p.references {
-		switch {
-		case name == "":
-			p.fail("Invalid named reference")
-		case !p.names[name]:
-			p.fail("Invalid named capture referenced")
-		}
-	}
-}
-
-// syntaxCharacters may always be escaped.
-var syntaxCharacters = []rune(`^$\.*+?()[]{}|/`)
-
-// escape reads a backslash and what it escapes, outside of classes.
-func (p *pattern) escape() {
-	c := p.peek(1)
-	switch {
-	case c < 0:
-		p.fail(`\ at end of pattern`)
-	case c == 'k':
-		p.namedReference()
-	case c >= '1' && c <= '9':
-		p.keep(1)
-		n := 0
-		for p.peek(0) >= '0' && p.peek(0) <= '9' {
-			n = min(10*n+int(p.peek(0)-'0'), 1<<20)
-			p.keep(1)
-		}
-		p.highest = max(p.highest, n)
-	case p.unicode && (c == 'p' || c == 'P'):
-		p.writeSet(p.property(), false)
-	case slices.Contains([]rune("dDsSwW"), c), !p.unicode:
-		p.keep(2)
-	default:
-		p.keepCharacter(false)
-	}
-}
-
-// namedReference reads \k. Without a name it is an error only where names are.
-func (p *pattern) namedReference() {
-	p.keep(2)
-	end := slices.Index(p.src[p.pos:], '>')
-	if p.peek(0) != '<' || end < 0 {
-		p.references = append(p.references, "")
-		return
-	}
-	if len(p.names) == 0 && !p.unicode && !strings.Contains(string(p.src), "(?<") {
-		return
-	}
-	p.keep(1)
-	name := p.groupName()
-	p.references = append(p.references, name)
-	p.out.WriteString(name + ">")
-}
-
-// keepCharacter copies the escape of one character, as the flags u and v allow
-// it, and returns the character.
-func (p *pattern) keepCharacter(class bool) rune {
-	start := p.pos
-	c := p.character(class)
-	end := p.pos
-	p.pos = start
-	p.keep(end - start)
-	return c
-}
-
-// controlEscapes are the letters that stand for one control character.
-var controlEscapes = map[rune]rune{'f': '\f', 'n': '\n', 'r': '\r', 't': '\t', 'v': '\v'}
-
-// character reads an escape that stands for one character.
-func (p *pattern) character(class bool) rune {
-	c := p.peek(1)
-	switch {
-	case controlEscapes[c] != 0:
-		p.pos += 2
-		return controlEscapes[c]
-	case c == 'b' && class:
-		p.pos += 2
-		return '\b'
-	case c == 'c' && (p.peek(2)|0x20) >= 'a' && (p.peek(2)|0x20) <= 'z':
-		p.pos += 3
-		return p.src[p.pos-1] % 32
-	case c == '0' && (p.peek(2) < '0' || p.peek(2) > '9'):
-		p.pos += 2
-		return 0
-	case c == 'x', c == 'u':
-		if r := p.hexEscape(true); r >= 0 {
-			return r
-		}
-		p.fail("Invalid escape")
-	case slices.Contains(syntaxCharacters, c), class && c == '-', class && p.sets && strings.ContainsRune("&!#%,:;<=>@`~", c):
-		p.pos += 2
-		return c
-	}
-	p.fail("Invalid escape")
-	return -1
-}
-
-// hexEscape reads \xhh, \uhhhh, a pair of those, and \u{h...}. It returns -1 for
-// anything else.
-func (p *pattern) hexEscape(pairs bool) rune {
-	start := p.pos
-	n := 4
-	if p.peek(1) == 'x' {
-		n = 2
-	}
-	p.pos += 2
-	if n == 4 && p.peek(0) == '{' {
-		end := slices.Index(p.src[p.pos:], '}')
-		if v := hexValue(p.src[p.pos+1 : max(p.pos+1, p.pos+end)]); end > 1 && v >= 0 {
-			p.pos += end + 1
-			return v
-		}
-		p.pos = start
-		return -1
-	}
-	v := hexValue(p.src[p.pos:min(p.pos+n, len(p.src))])
-	if v < 0 || p.pos+n > len(p.src) {
-		p.pos = start
-		return -1
-	}
-	p.pos += n
-	if pairs && utf16.IsSurrogate(v) && p.looksAt(`\u`) && p.peek(2) != '{' {
-		here := p.pos
-		if both := utf16.DecodeRune(v, p.hexEscape(false)); both != unicode.ReplacementChar {
-			return both
-		}
-		p.pos = here
-	}
-	return v
-}
-
-// hexValue reads a number, or returns -1 when it is none or too large.
-func hexValue(digits []rune) rune {
-	v := rune(0)
-	for _, c := range digits {
-		d := strings.IndexRune("0123456789abcdef", unicode.ToLower(c))
-		if v = v<<4 + rune(d); d < 0 || v > unicode.MaxRune {
-			return -1
-		}
-	}
-	if len(digits) == 0 {
-		return -1
-	}
-	return v
 }
