@@ -101,6 +101,7 @@ type execution struct {
 	rangeError goja.Value   // the class
 	overflow   *goja.Object // the last error of too many calls
 	counting   bool         // of frames is under way
+	broken     bool         // too many calls left goja half way through a call
 
 	mu      sync.Mutex
 	stopped atomic.Pointer[script.ErrorKind]
@@ -198,11 +199,23 @@ func sourceOf(j job, p port) (string, error) {
 func (c *execution) do(j job) (out json.RawMessage, bad *script.Error) {
 	defer func() {
 		if p := recover(); p != nil {
-			out, bad = nil, stopError(script.Crash)
+			out, bad = nil, c.panicked(p)
 		}
 	}()
 	c.installGlobals()
 	return c.perform(j)
+}
+
+// panicked is the error of a run that a panic of the engine ended. A run that was
+// stopped meanwhile, or that called too deep, ended for that reason.
+func (c *execution) panicked(any) *script.Error {
+	switch kind := c.stopped.Load(); {
+	case kind != nil:
+		return stopError(*kind)
+	case c.overflow != nil:
+		return c.tooDeep(nil)
+	}
+	return stopError(script.Crash)
 }
 
 // perform is do without the prelude and without recovering from panics.
