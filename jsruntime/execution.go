@@ -52,6 +52,8 @@ type job struct {
 type port interface {
 	call(id int, op string, args json.RawMessage)
 	log(level, line string)
+	// crashed takes a panic of the engine: its text and its stack.
+	crashed(text, stack string)
 	// ask has a question about packages answered, unless done is closed first.
 	ask(done <-chan struct{}, question string, args ...string) ([]string, error)
 }
@@ -208,13 +210,14 @@ func (c *execution) do(j job) (out json.RawMessage, bad *script.Error) {
 
 // panicked is the error of a run that a panic of the engine ended. A run that was
 // stopped meanwhile, or that called too deep, ended for that reason.
-func (c *execution) panicked(any) *script.Error {
+func (c *execution) panicked(p any) *script.Error {
 	switch kind := c.stopped.Load(); {
 	case kind != nil:
 		return stopError(*kind)
 	case c.overflow != nil:
 		return c.tooDeep(nil)
 	}
+	c.port.crashed(panicText(p), panicStack())
 	return stopError(script.Crash)
 }
 
@@ -305,6 +308,7 @@ func (c *execution) recoverNative() {
 	switch p := recover().(type) {
 	case nil:
 	case runtime.Error, string:
+		c.port.crashed(panicText(p), panicStack())
 		panic(c.newError("Error", "ERR_INTERNAL", "internal error"))
 	default:
 		panic(p)
