@@ -53,7 +53,8 @@ var mayImport = map[string][]string{
 	"storage/postgres":                   {"storage", "github.com/jmoiron/sqlx", "github.com/lib/pq", "golang.org/x/sys"},
 	"storage/storagetest":                {"storage", "github.com/google/go-cmp"},
 	"storage/storagetest/internal/model": {"storage"},
-	"jsruntime": {"script", "github.com/andybalholm/brotli", "github.com/dop251/goja", "github.com/evanw/esbuild", "github.com/go-sourcemap/sourcemap",
+	"jsruntime/internal/regex":           {"golang.org/x/text"},
+	"jsruntime": {"script", "jsruntime/internal", "github.com/andybalholm/brotli", "github.com/dop251/goja", "github.com/evanw/esbuild", "github.com/go-sourcemap/sourcemap",
 		"github.com/nlnwa/whatwg-url", "golang.org/x/crypto", "golang.org/x/net/idna", "golang.org/x/text", "golang.org/x/sys"},
 
 	// Rooms behind the front.

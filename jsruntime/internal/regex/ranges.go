@@ -1,11 +1,8 @@
-package jsruntime
+package regex
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"strings"
-	"unicode"
 	"unicode/utf8"
 )
 
@@ -57,34 +54,39 @@ func intersect(a, b []runeRange) []runeRange {
 	return out
 }
 
-// folded adds the characters that differ in case alone.
-func folded(ranges []runeRange) []runeRange {
-	out := slices.Clone(ranges)
-	for _, r := range intersect(ranges, foldable) {
-		for c := r.lo; c <= r.hi; c++ {
-			for f := unicode.SimpleFold(c); f != c; f = unicode.SimpleFold(f) {
-				out = append(out, runeRange{f, f})
-			}
-		}
-	}
-	return normal(out)
-}
-
 // foldable is where the characters are that have a case.
 var foldable = []runeRange{{'A', 0x24ff}, {0x2c00, 0x2dff}, {0xa640, 0xa7ff}, {0xab30, 0xabbf}, {0xfb00, 0xffff}, {0x10400, 0x1e9ff}}
 
-// writeClass writes ranges as a class, or as a part of one.
-func writeClass(b *strings.Builder, ranges []runeRange, within bool) {
-	if !within {
-		b.WriteByte('[')
-	}
+// set is a set of characters, made for asking.
+type set struct {
+	low    [4]uint64 // the first 256
+	ranges []runeRange
+}
+
+// newSet makes a set of normal ranges.
+func newSet(ranges []runeRange) *set {
+	s := &set{ranges: ranges}
 	for _, r := range ranges {
-		fmt.Fprintf(b, `\u{%x}`, r.lo)
-		if r.hi > r.lo {
-			fmt.Fprintf(b, `-\u{%x}`, r.hi)
+		for c := r.lo; c <= min(r.hi, 255); c++ {
+			s.low[c>>6] |= 1 << (c & 63)
 		}
 	}
-	if !within {
-		b.WriteByte(']')
+	return s
+}
+
+// has reports whether a character is in the set.
+func (s *set) has(c rune) bool {
+	if c < 256 {
+		return s.low[c>>6]&(1<<(c&63)) != 0
 	}
+	lo, hi := 0, len(s.ranges)
+	for lo < hi {
+		mid := int(uint(lo+hi) >> 1)
+		if s.ranges[mid].hi < c {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return lo < len(s.ranges) && s.ranges[lo].lo <= c
 }

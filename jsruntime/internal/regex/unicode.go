@@ -1,4 +1,4 @@
-package jsruntime
+package regex
 
 import (
 	_ "embed" // of the table
