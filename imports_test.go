@@ -88,6 +88,7 @@ func TestImports(t *testing.T) {
 		"cmd/tokenvault/internal/cli":  {module, "filippo.io/age", "github.com/ProtonMail/go-crypto", "github.com/goccy/go-yaml", "github.com/google/uuid", "github.com/lib/pq", module + "/internal/jsonx", module + "/internal/serve", module + "/internal/terminal", module + "/internal/token", module + "/jsruntime", module + "/script", module + "/storage", module + "/vaultclient", "golang.org/x/sys"},
 		"internal/serve":               {module, module + "/console", module + "/httpserver", module + "/internal/terminal", module + "/jsruntime", module + "/storage/postgres", module + "/storage/sqlite", "github.com/google/uuid", "github.com/prometheus/client_golang"},
 		"vaulttest":                    {module, module + "/storage/sqlite"},
+		"vaultlog":                     {},
 		"vaultsql":                     {module, module + "/internal/form", module + "/internal/jsonx", module + "/internal/token"},
 		"console":                      {module, "github.com/google/uuid"},
 		"storage/storagetest/internal": {module + "/storage"},
