@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -150,8 +151,8 @@ func (l *leaks) file(path string, d fs.DirEntry, err error) error {
 	return err
 }
 
-// DB searches all tables of a SQLite database when the code has returned, those of
-// the vault too. Of another database, give what it writes, or its files.
+// DB searches all tables of a database when the code has returned, those of the
+// vault too: of SQLite, or of the current schema on PostgreSQL.
 func (l *leaks) DB(db *sql.DB) {
 	l.afterwards(func() {
 		if err := l.tables(context.Background(), db); err != nil {
@@ -160,29 +161,39 @@ func (l *leaks) DB(db *sql.DB) {
 	})
 }
 
+// The names of tables, on SQLite and on PostgreSQL.
+const (
+	sqliteTables   = `SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'`
+	postgresTables = `SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema()`
+)
+
 func (l *leaks) tables(ctx context.Context, db *sql.DB) error {
-	rows, err := db.QueryContext(ctx, `SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'`)
+	names, err := texts(ctx, db, sqliteTables)
 	if err != nil {
-		return err
-	}
-	defer func() { _ = rows.Close() }() // rows.Err reports what went wrong
-	var names []string
-	for rows.Next() {
-		var name string
-		if err := rows.Scan(&name); err != nil {
-			return err
-		}
-		names = append(names, name)
-	}
-	if err := rows.Err(); err != nil {
-		return err
+		names, err = texts(ctx, db, postgresTables)
 	}
 	for _, name := range names {
-		if err := l.table(ctx, db, name); err != nil {
-			return err
-		}
+		err = errors.Join(err, l.table(ctx, db, name))
 	}
-	return nil
+	return err
+}
+
+// texts returns the rows of a query with one column.
+func texts(ctx context.Context, db *sql.DB, query string) ([]string, error) {
+	rows, err := db.QueryContext(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }() // rows.Err reports what went wrong
+	var all []string
+	for rows.Next() {
+		var text string
+		if err := rows.Scan(&text); err != nil {
+			return nil, err
+		}
+		all = append(all, text)
+	}
+	return all, rows.Err()
 }
 
 func (l *leaks) table(ctx context.Context, db *sql.DB, name string) error {
