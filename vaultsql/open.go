@@ -116,7 +116,7 @@ func (o *opener) kind(id string) *tag { return o.byID[id][0].tag }
 // batch opens the fields of some tokens.
 func (o *opener) batch(ctx context.Context, ids []string) error {
 	if slices.ContainsFunc(ids, func(id string) bool { return o.readers[o.kind(id)] }) {
-		return o.apart(ctx, ids)
+		return o.apart(ctx, ids, false)
 	}
 	err := o.use(ctx, ids)
 	bad, invalid := errors.AsType[*vault.InvalidError](err)
@@ -131,7 +131,7 @@ func (o *opener) batch(ctx context.Context, ids []string) error {
 	case errors.Is(err, vault.ErrTooLarge):
 		return o.halves(ctx, ids, err)
 	case errors.Is(err, vault.ErrForbidden):
-		return o.apart(ctx, ids)
+		return o.apart(ctx, ids, true)
 	default:
 		return err
 	}
@@ -158,19 +158,24 @@ func (o *opener) halves(ctx context.Context, ids []string, err error) error {
 	return nil
 }
 
-// without leaves out the tokens that the vault does not have.
-func (o *opener) without(ids []string, missing []elementError) []string {
+// without leaves out the tokens that do not exist. Detokenize names them all; an
+// error about something else, such as the size of the result, names none.
+func (o *opener) without(ids []string, refused []elementError) []string {
 	lost := map[string]bool{}
-	for _, m := range missing {
-		lost[ids[m.at]] = true
-		o.missing = append(o.missing, ids[m.at])
+	for _, r := range refused {
+		id := ids[r.at]
+		if slices.ContainsFunc(r.fields[""], func(message string) bool { return strings.Contains(message, id) }) {
+			lost[id] = true
+			o.missing = append(o.missing, id)
+		}
 	}
 	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return lost[id] })
 }
 
 // apart opens a batch whose tokens the caller may not all use: kind by kind, since
-// tokens of one kind have the same containers as a rule.
-func (o *opener) apart(ctx context.Context, ids []string) error {
+// tokens of one kind have the same containers as a rule. Refused means that the
+// vault has just refused the whole batch.
+func (o *opener) apart(ctx context.Context, ids []string, refused bool) error {
 	kinds := map[*tag][]string{}
 	var order []*tag
 	for _, id := range ids {
@@ -182,10 +187,13 @@ func (o *opener) apart(ctx context.Context, ids []string) error {
 	}
 	for _, k := range order {
 		var err error
-		if len(order) == 1 || o.readers[k] {
+		switch {
+		case len(order) == 1:
 			o.readers[k] = true
-			err = o.read(ctx, kinds[k])
-		} else {
+			err = o.read(ctx, ids, refused)
+		case o.readers[k]:
+			err = o.read(ctx, kinds[k], false)
+		default:
 			err = o.batch(ctx, kinds[k])
 		}
 		if err != nil {
@@ -251,9 +259,10 @@ func revealsByUse(app *vault.Application) bool {
 	})
 }
 
-// read asks for tokens as the caller may read them, and then for those that it may
-// use after all, because they are in other containers.
-func (o *opener) read(ctx context.Context, ids []string) error {
+// read lists tokens as the caller may read them, and then uses the tokens in
+// containers where the caller may. Refused means that the vault has just refused to
+// let it use all of them.
+func (o *opener) read(ctx context.Context, ids []string, refused bool) error {
 	page, err := o.c.ListTokens(ctx, vault.ListTokensParams{IDs: ids, PageParams: vault.PageParams{Size: batchSize}})
 	switch {
 	case errors.Is(err, vault.ErrInvalid) && len(ids) > 1, errors.Is(err, vault.ErrTooLarge) && len(ids) > 1:
@@ -275,14 +284,15 @@ func (o *opener) read(ctx context.Context, ids []string) error {
 			o.missing = append(o.missing, id)
 		}
 	}
-	return o.useSets(ctx, sets, len(ids))
+	return o.useSets(ctx, sets, refused && len(page.Data) == len(ids))
 }
 
-// useSets uses tokens of a batch that could not be used as a whole.
-func (o *opener) useSets(ctx context.Context, sets map[string][]string, all int) error {
+// useSets uses tokens by sets of containers. If there is one set and it was refused
+// already, its tokens are not asked for again.
+func (o *opener) useSets(ctx context.Context, sets map[string][]string, refused bool) error {
 	for set, ids := range sets {
-		if len(ids) == all {
-			o.refused[set] = true // they are the batch
+		if refused && len(sets) == 1 {
+			o.refused[set] = true
 		}
 		if o.refused[set] {
 			continue
