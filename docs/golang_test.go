@@ -30,6 +30,8 @@ var packages = map[string]string{
 	"httpserver":  "github.com/seed-72ea4aab/vault/httpserver",
 	"jsruntime":   "github.com/seed-72ea4aab/vault/jsruntime",
 	"vaultclient": "github.com/seed-72ea4aab/vault/vaultclient",
+	"vaultlog":    "github.com/seed-72ea4aab/vault/vaultlog",
+	"vaultsql":    "github.com/seed-72ea4aab/vault/vaultsql",
 	"vaulttest":   "github.com/seed-72ea4aab/vault/vaulttest",
 	"sqlite":      "github.com/seed-72ea4aab/vault/storage/sqlite",
 	"postgres":    "github.com/seed-72ea4aab/vault/storage/postgres",
