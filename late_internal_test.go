@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,12 +13,11 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/core"
-	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jobs"
-	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/seal"
+	"github.com/seed-72ea4aab/vault/internal/tokens"
 	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
@@ -86,6 +84,19 @@ func begun(t *testing.T, c *Client) *operation {
 	return op
 }
 
+// prepared returns a batch that is to create one token, sealed already.
+func prepared(t *testing.T, op *operation, p TokenParams) *tokens.Batch {
+	t.Helper()
+	b, item, bad, inside := tokens.NewBatch(op.Op, 1), &tokens.Item{}, &form.Problems{}, p.inside()
+	if b.Prepare(t.Context(), item, &inside, nil, bad); bad.Any() {
+		t.Fatal(bad)
+	}
+	if err := errors.Join(b.Add(item), b.Seal(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
 // A read that takes longer than keys may be used is answered, with its entries
 // in the log.
 func TestSlowReadIsNotTooLate(t *testing.T) {
@@ -118,18 +129,14 @@ func TestSlowWriteIsSealedAgain(t *testing.T) {
 			v, store, tenant := slow(t, Config{})
 			ctx := t.Context()
 			op := begun(t, v.Tenant(tenant))
-			ins := &insertion{}
-			n, bad := newToken{operation: op, clearToken: clearToken{row: &ins.tokens[0]}}, &form.Problems{}
-			if n.prepare(t.Context(), TokenParams{ID: "late", Type: TypeCard, Data: CardData{Number: "4242424242424242", CVC: "987"}}, bad); bad.Any() {
-				t.Fatal(bad)
-			}
+			b := prepared(t, op, TokenParams{ID: "late", Type: TypeCard, Data: CardData{Number: "4242424242424242", CVC: "987"}})
 			if rotates {
 				if err := v.RotateKeys(ctx, tenant, nil); err != nil {
 					t.Fatal(err)
 				}
 			}
 			store.tenSecondsPass()
-			if _, err := n.create(ctx, ins); err != nil || store.late.Load() == 0 {
+			if err := b.Save(ctx); err != nil || store.late.Load() == 0 {
 				t.Fatalf("%v, and %d late", err, store.late.Load())
 			}
 			tok, err := v.Tenant(tenant).GetToken(ctx, "late")
@@ -465,43 +472,5 @@ func TestMaskedRunStaysMasked(t *testing.T) {
 	tok, err := run.GetToken(ctx, "card")
 	if err != nil || string(tok.Data) != `"XXXXXXXXXXXX4242"` {
 		t.Errorf("it reads %s, %v", tok.Data, err)
-	}
-}
-
-// A batch is full by all that its rows hold, whatever part of a row that is in.
-func TestImportBatchesCountWholeRows(t *testing.T) {
-	t.Parallel()
-	tree, err := jsonx.Parse([]byte("["+strings.Repeat("[],", 100_000)+"[]]"), jsonx.Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	long := strings.Repeat("x", 300_000)
-	wrong := &form.Problems{}
-	wrong.Add(long, "is not known")
-	for name, row := range map[string]struct {
-		params TokenParams
-		err    error
-	}{
-		"data":        {params: TokenParams{Data: long}},
-		"mask":        {params: TokenParams{Mask: tree}},
-		"containers":  {params: TokenParams{Containers: []string{long}}},
-		"metadata":    {params: TokenParams{Metadata: map[string]string{"a": long}}},
-		"indexes":     {params: TokenParams{SearchIndexes: []string{long}}},
-		"fingerprint": {params: TokenParams{FingerprintExpression: long}},
-		"id":          {params: TokenParams{ID: long}},
-		"errors":      {err: fault.Of(wrong)},
-	} {
-		b := &importBatch{ctx: t.Context()}
-		for i := range 4 {
-			if b.full() {
-				t.Errorf("%s: full after %d rows", name, i)
-			}
-			if err := b.add(i, row.params, row.err); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if !b.full() {
-			t.Errorf("%s: not full after 4 rows of 300,000 bytes", name)
-		}
 	}
 }

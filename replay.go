@@ -7,34 +7,14 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/kept"
-	"github.com/seed-72ea4aab/vault/internal/limits"
+	"github.com/seed-72ea4aab/vault/internal/reveal"
+	"github.com/seed-72ea4aab/vault/internal/tokens"
 	"github.com/seed-72ea4aab/vault/storage"
 )
-
-// noteUse notes a token that is about to be shown, if it is for a run whose
-// answer will be kept.
-func (op *operation) noteUse(ctx context.Context, permission string, t *clearToken, shown access.Transform) {
-	if !op.IsScripted() && op.Pending() == nil {
-		return
-	}
-	uses := limits.LineageOf(ctx).Uses
-	if uses == nil {
-		return
-	}
-	use := kept.Use{Permission: permission, ID: t.row.ID, Ord: uuid.UUID(t.row.Ord), Shown: shown}
-	if op.IsScripted() {
-		use.As = op.ApplicationID()
-	}
-	if shown == access.Reveal && t.CVC != "" {
-		use.CVCEnds = t.row.CVCExpiresAt
-	}
-	uses.Add(use)
-}
 
 // replay asks whether a kept answer may be given again: those who used its
 // tokens must still be allowed to see as much of them, else it is ErrForbidden,
@@ -55,7 +35,7 @@ func (op *operation) replay(ctx context.Context, k *kept.Answer) error {
 	var seen []core.Entity
 	for _, use := range k.Uses {
 		row := rows[use.Ord]
-		if row == nil || expiredRow(row, op.Now) {
+		if row == nil || tokens.Expired(row, op.Now) {
 			withdrawn = true
 			continue
 		}
@@ -84,8 +64,8 @@ func (op *operation) rowsOf(ctx context.Context, uses []kept.Use) (map[uuid.UUID
 		}
 	}
 	rows := map[uuid.UUID]*storage.Token{}
-	for piece := range slices.Chunk(ids, detokenizedAtOnce) {
-		some, err := op.rows(ctx, piece)
+	for piece := range slices.Chunk(ids, reveal.AtOnce) {
+		some, err := tokens.Rows(ctx, op.Op, piece)
 		if err != nil {
 			return nil, err
 		}

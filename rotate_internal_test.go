@@ -18,7 +18,6 @@ import (
 	_ "github.com/lib/pq" // the application's driver
 
 	"github.com/seed-72ea4aab/vault/internal/fault"
-	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/pgtest"
 	"github.com/seed-72ea4aab/vault/script"
@@ -145,15 +144,11 @@ func TestRotationBehindAGate(t *testing.T) {
 		t.Fatal(err)
 	}
 	op := begun(t, v.Tenant(tenant.ID))
-	ins := &insertion{}
-	n, bad := newToken{operation: op, clearToken: clearToken{row: &ins.tokens[0]}}, &form.Problems{}
-	if n.prepare(t.Context(), TokenParams{ID: "late", Type: TypeGeneric, Data: "x"}, bad); bad.Any() {
-		t.Fatal(bad)
-	}
+	b := prepared(t, op, TokenParams{ID: "late", Type: TypeGeneric, Data: "x"})
 	if err := v.RotateKeys(t.Context(), tenant.ID, nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := n.create(t.Context(), ins); err != nil {
+	if err := b.Save(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if tok, err := v.Tenant(tenant.ID).GetToken(t.Context(), "late"); err != nil || string(tok.Data) != `"x"` {

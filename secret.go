@@ -5,6 +5,8 @@ import (
 	"io"
 	"log/slog"
 	"slices"
+
+	"github.com/seed-72ea4aab/vault/internal/fault"
 )
 
 // Secret is a value that does not print: an API key in a configuration, a password
@@ -71,7 +73,7 @@ func (s *Secret[T]) UnmarshalJSON(text []byte) error {
 	}
 	var v T
 	if err := JSON(text).Decode(&v); err != nil {
-		return invalid("", "must be of Go type %T", v)
+		return public(fault.Field("", "must be of Go type %T", v))
 	}
 	*s = NewSecret(v)
 	return nil
@@ -87,7 +89,7 @@ func (s *Secret[T]) UnmarshalText(text []byte) error {
 	case *[]byte:
 		*v = slices.Clone(text)
 	default:
-		return invalid("", "must be a string or a []byte to be read from text")
+		return public(fault.Field("", "must be a string or a []byte to be read from text"))
 	}
 	*s = NewSecret(v)
 	return nil

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/audit"
+	"github.com/seed-72ea4aab/vault/internal/tokens"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -82,15 +83,9 @@ func (v *Vault) system(tenant storage.ID) *operation {
 // expireTokens deletes rows, with a log entry each.
 func (v *Vault) expireTokens(ctx context.Context, rows []storage.Token, write writeFunc) error {
 	return eachTenant(ctx, v, write, rows, func(r *storage.Token) storage.ID { return r.Tenant }, func(op *operation, ch *storage.Change, r *storage.Token) {
-		ch.DeleteTokens = append(ch.DeleteTokens, deletionOf(r))
+		ch.DeleteTokens = append(ch.DeleteTokens, tokens.Deletion(r))
 		ch.Logs = append(ch.Logs, op.Entry(audit.Expire, r.Type, r.ID))
 	})
-}
-
-// expire deletes rows that have expired and are in the way of the operation, with
-// a log entry each.
-func (op *operation) expire(ctx context.Context, expired []storage.Token) error {
-	return op.v.expireTokens(ctx, expired, op.Apply)
 }
 
 // dropCVCs removes cvcs from rows. The rest of a row stays sealed as it is, so

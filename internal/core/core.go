@@ -58,6 +58,7 @@ type Vault struct {
 	auth   *cache.Cache[storage.Key, *principal]
 	apps   *cache.Cache[appKey, *principal]
 	txs    txWorks
+	pings  pings
 	closed atomic.Bool
 }
 
