@@ -79,6 +79,9 @@ var mayImport = map[string][]string{
 	"internal/cache":     {},
 	"internal/core": {"internal/access", "internal/admission", "internal/apikey", "internal/audit", "internal/cache", "internal/fault", "internal/form",
 		"internal/ids", "internal/jsonx", "internal/kept", "internal/keyring", "internal/seal", "internal/sealed", "internal/trace", "storage", "github.com/google/uuid"},
+	"internal/records": {"internal/audit", "internal/core", "internal/fault", "internal/find", "internal/form", "internal/jsonx", "storage", "github.com/google/uuid"},
+	"internal/sessions": {"internal/access", "internal/apikey", "internal/audit", "internal/core", "internal/fault", "internal/find", "internal/form", "internal/ids",
+		"internal/records", "storage", "github.com/google/uuid"},
 	"internal/egress":        {"script", "code.dny.dev/ssrf"},
 	"internal/expr":          {"internal/budget", "internal/jsonx", "internal/expr", "github.com/ncruces/go-strftime"},
 	"internal/expr/jsonpath": {"internal/budget", "internal/jsonx"},
@@ -121,7 +124,7 @@ var mayImport = map[string][]string{
 	"examples/embed":                 {".", "jsruntime", "script", "storage/sqlite", "github.com/google/uuid"},
 	"examples/server":                {"internal/serve"},
 	"examples/service":               {".", "httpserver", "jsruntime", "storage/postgres"},
-	"examples/shop":                  {".", "storage/postgres", "storage/sqlite", "github.com/google/uuid", "github.com/lib/pq"},
+	"examples/shop":                  {".", "storage/postgres", "storage/sqlite", "github.com/google/uuid", "github.com/lib/pq", "vaultlog", "vaultsql"},
 	"examples/unittest":              {"."},
 
 	// Tests and their tools.
