@@ -108,6 +108,8 @@ var mayImport = map[string][]string{
 	"internal/transfer": feature("internal/tokens"),
 
 	// Around the vault.
+	"vaultlog":       {},
+	"vaultsql":       {".", "internal/form", "internal/jsonx", "internal/token"},
 	"httptokenize":   {".", "httpserver"},
 	"httpserver":     {".", "script", "internal/trace", "github.com/google/uuid", "golang.org/x/time"},
 	"vaultclient":    {".", "script", "internal/egress", "internal/trace", "github.com/google/uuid"},
