@@ -1,17 +1,17 @@
-# The program vault and nothing else: no shell, no libraries.
+# The program tokenvault and nothing else: no shell, no libraries.
 #
-#   CGO_ENABLED=0 GOOS=linux go build -trimpath -ldflags=-s -o vault ./cmd/vault
-#   docker build -t vault .
-#   docker run -p 8080:8080 -e VAULT_DB=postgres://... -e VAULT_MASTER_KEY=vaultkey_... vault
+#   CGO_ENABLED=0 GOOS=linux go build -trimpath -ldflags=-s -o tokenvault ./cmd/tokenvault
+#   docker build -t tokenvault .
+#   docker run -p 8080:8080 -e TOKENVAULT_DB=postgres://... -e TOKENVAULT_MASTER_KEY=vaultkey_... tokenvault
 #
-# The program needs no configuration files: every flag of vault serve is also an
-# environment variable. For SQLite, mount a folder at /data that user 65532 may
+# The program needs no configuration files: every flag of tokenvault serve is also
+# an environment variable. For SQLite, mount a folder at /data that user 65532 may
 # write to.
 FROM scratch
-COPY vault /vault
+COPY tokenvault /tokenvault
 USER 65532:65532
 WORKDIR /data
-ENV VAULT_ADDR=:8080 VAULT_DEMO=false
+ENV TOKENVAULT_ADDR=:8080 TOKENVAULT_DEMO=false
 EXPOSE 8080
-ENTRYPOINT ["/vault"]
+ENTRYPOINT ["/tokenvault"]
 CMD ["serve"]

@@ -17,7 +17,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	key := vault.NewKey() // or vault.ParseKey(os.Getenv("VAULT_MASTER_KEY"))
+	key := vault.NewKey() // or vault.ParseKey(os.Getenv("TOKENVAULT_MASTER_KEY"))
 	v, err := vault.Open(ctx, store, key, nil)
 	if err != nil {
 		log.Fatal(err)
@@ -358,7 +358,7 @@ func ExampleClient_AuthorizeSession() {
 // tenants, rotate several at once.
 func ExampleVault_RotateKeys() {
 	ctx := context.Background()
-	key, err := vault.ParseKey(os.Getenv("VAULT_MASTER_KEY"))
+	key, err := vault.ParseKey(os.Getenv("TOKENVAULT_MASTER_KEY"))
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -254,6 +254,7 @@ func tenantOf(t testing.TB, v *vault.Vault) *vault.Client {
 type spy struct {
 	storage.Storage
 	before func(call string, change *storage.Change) error
+	listed func(tokens int)
 }
 
 // spied returns a vault on a spied database in memory.
@@ -314,6 +315,14 @@ func (s *spy) Tokens(ctx context.Context, tenant storage.ID, ids []string) ([]st
 	return s.Storage.Tokens(ctx, tenant, ids)
 }
 
+func (s *spy) ListTokens(ctx context.Context, f storage.TokenFilter) ([]storage.Token, int, error) {
+	rows, total, err := s.Storage.ListTokens(ctx, f)
+	if s.listed != nil {
+		s.listed(len(rows))
+	}
+	return rows, total, err
+}
+
 // rows returns the stored rows of tokens, expired ones too.
 func (s *spy) rows(t testing.TB, tenant uuid.UUID, ids ...string) []storage.Token {
 	t.Helper()
@@ -324,16 +333,16 @@ func (s *spy) rows(t testing.TB, tenant uuid.UUID, ids ...string) []storage.Toke
 	return rows
 }
 
-// eventually waits until a condition that depends on the real clock holds.
-func eventually(t testing.TB, within time.Duration, what string, holds func() bool) {
+// eventually waits until a condition holds that others bring about. It waits for
+// as long as the test may run.
+func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	timeout := time.After(within)
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for !holds() {
 		select {
-		case <-timeout:
-			t.Fatalf("%s: not within %s", what, within)
+		case <-t.Context().Done():
+			t.Fatalf("%s: not before the test ended", what)
 		case <-tick.C:
 		}
 	}

@@ -58,7 +58,7 @@ var mayImport = map[string][]string{
 
 	// Rooms behind the front.
 	"internal/access":    {},
-	"internal/admission": {"github.com/google/uuid"},
+	"internal/admission": {"internal/share", "github.com/google/uuid"},
 	"internal/apikey":    {"internal/ids"},
 	"internal/audit":     {"internal/token"},
 	"internal/budget":    {"internal/admission"},
@@ -81,17 +81,18 @@ var mayImport = map[string][]string{
 	"internal/relay":         {"internal/egress", "internal/form", "internal/jsonx", "internal/expr"},
 	"internal/seal":          {"github.com/tink-crypto/tink-go/v2", "github.com/mr-tron/base58"},
 	"internal/sealed":        {"internal/seal", "storage", "github.com/google/uuid"},
+	"internal/share":         {},
 	"internal/token":         {"internal/budget", "internal/form", "internal/jsonx", "internal/expr", "internal/query", "internal/seal"},
 	"internal/trace":         {},
 	"internal/webhook":       {},
 
 	// Around the vault.
-	"httpserver":  {".", "script", "internal/trace", "github.com/google/uuid", "golang.org/x/time"},
-	"vaultclient": {".", "script", "internal/egress", "internal/trace", "github.com/google/uuid"},
-	"vaulttest":   {".", "storage/sqlite"},
-	"console":     {".", "github.com/google/uuid"},
-	"cmd/vault":   {"cmd/vault/internal/cli", "golang.org/x/crypto"},
-	"cmd/vault/internal/cli": {".", "internal/jsonx", "internal/serve", "internal/terminal", "internal/token", "jsruntime", "script", "storage", "vaultclient",
+	"httpserver":     {".", "script", "internal/trace", "github.com/google/uuid", "golang.org/x/time"},
+	"vaultclient":    {".", "script", "internal/egress", "internal/trace", "github.com/google/uuid"},
+	"vaulttest":      {".", "internal/keyring", "storage", "storage/sqlite"},
+	"console":        {".", "github.com/google/uuid"},
+	"cmd/tokenvault": {"cmd/tokenvault/internal/cli", "golang.org/x/crypto"},
+	"cmd/tokenvault/internal/cli": {".", "internal/jsonx", "internal/serve", "internal/terminal", "internal/token", "jsruntime", "script", "storage", "vaultclient",
 		"filippo.io/age", "github.com/ProtonMail/go-crypto", "github.com/goccy/go-yaml", "github.com/google/uuid", "github.com/lib/pq", "golang.org/x/sys"},
 	"internal/serve": {".", "console", "httpserver", "internal/terminal", "jsruntime", "storage/postgres", "storage/sqlite",
 		"github.com/google/uuid", "github.com/prometheus/client_golang"},

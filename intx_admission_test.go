@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"testing"
-	"time"
 
 	"github.com/seed-72ea4aab/vault"
 )
@@ -44,7 +43,6 @@ func TestLargeCallsBesideATransaction(t *testing.T) {
 			outside <- err
 		}()
 	}
-	began := time.Now()
 	for range callers {
 		if _, err := in.Tokenize(t.Context(), document("")); err != nil {
 			t.Fatalf("in the transaction: %v", err)
@@ -52,9 +50,6 @@ func TestLargeCallsBesideATransaction(t *testing.T) {
 		if err := <-outside; !errors.Is(err, vault.ErrUnavailable) {
 			t.Errorf("beside the transaction: got %v, want ErrUnavailable", err)
 		}
-	}
-	if took := time.Since(began); took > 30*time.Second {
-		t.Errorf("it took %s", took)
 	}
 	commit(t, tx)
 	if page, err := s.Owner.ListTokens(t.Context(), vault.ListTokensParams{}); err != nil || page.Pagination.TotalItems != 1+callers*300 {
@@ -83,12 +78,10 @@ func TestTransactionsThatWaitKeepNoTurn(t *testing.T) {
 					waiting <- errors.Join(err, tx.Rollback())
 				}()
 			}
-			eventually(t, 20*time.Second, "the others wait for the first", func() bool {
+			eventually(t, "the others wait for the first", func() bool {
 				return s.waitingFor(t, first) >= max(1, callers-1)
 			})
-			bounded, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-			defer cancel()
-			if _, err := in.Tokenize(bounded, document("")); err != nil {
+			if _, err := in.Tokenize(t.Context(), document("")); err != nil {
 				t.Errorf("the transaction that the others wait for: %v", err)
 			}
 			commit(t, first)

@@ -3,6 +3,7 @@ package vault
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	_ "github.com/lib/pq" // the application's driver
 
 	"github.com/seed-72ea4aab/vault/internal/pgtest"
+	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 )
@@ -42,17 +44,41 @@ var sharedDatabases = map[string]func(t *testing.T) (Storage, *sql.DB){
 	},
 }
 
+// sharedStore is a storage that an application can share.
+type sharedStore interface {
+	storage.Storage
+	storage.TxStorage
+}
+
+// refusals tells of the first writes that could not be made.
+type refusals struct {
+	sharedStore
+	refused chan struct{}
+}
+
+func (r *refusals) Write(ctx context.Context, ch *storage.Change) error {
+	err := r.sharedStore.Write(ctx, ch)
+	if errors.Is(err, storage.ErrUnavailable) {
+		select {
+		case r.refused <- struct{}{}:
+		default:
+		}
+	}
+	return err
+}
+
 // TestRotationWaitsForATransaction keeps a transaction open through a rotation,
-// which waits for it many times as long as a write does, and reads the token
-// afterwards. The horizon is set to nothing, which only this package can do.
+// which is refused several writes meanwhile, and reads the token afterwards. The
+// horizon is set to nothing, which only this package can do.
 func TestRotationWaitsForATransaction(t *testing.T) {
 	t.Parallel()
 	for name, open := range sharedDatabases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ctx := context.Background()
-			store, db := open(t)
+			opened, db := open(t)
 			defer db.Close()
+			store := &refusals{sharedStore: opened.(sharedStore), refused: make(chan struct{}, 2)}
 			v, err := Open(ctx, store, NewKey(), &Config{SweepEvery: -1, WorkEvery: -1})
 			if err != nil {
 				t.Fatal(err)
@@ -79,10 +105,12 @@ func TestRotationWaitsForATransaction(t *testing.T) {
 				early <- !committed.Load()
 				rotated <- err
 			}()
-			select {
-			case <-early:
-				t.Fatal("the rotation did not wait")
-			case <-time.After(500 * time.Millisecond): // five times the wait of one write
+			for range cap(store.refused) {
+				select {
+				case <-early:
+					t.Fatal("the rotation did not wait")
+				case <-store.refused:
+				}
 			}
 			committed.Store(true)
 			if err := tx.Commit(); err != nil {

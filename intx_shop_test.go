@@ -56,7 +56,7 @@ func newShopOnSQLite(t *testing.T, path string, cfg *vault.Config) *shop {
 func newShopOnPostgres(t *testing.T, driver string, cfg *vault.Config) *shop {
 	t.Helper()
 	address := pgtest.URL(t)
-	store, err := postgres.OpenOptions(t.Context(), address, &postgres.Options{MaxConns: 6, RetryFor: time.Second})
+	store, err := postgres.OpenOptions(t.Context(), address, &postgres.Options{MaxConns: 6})
 	if err != nil {
 		t.Fatal(err)
 	}

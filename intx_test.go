@@ -235,7 +235,6 @@ func TestCallsOutsideOfInTx(t *testing.T) {
 		create(t, s.Owner, aCard("card"))
 		tx := s.begin(t)
 		create(t, s.Owner.InTx(tx), aCard("inside"))
-		began := time.Now()
 		_, err := s.Owner.CreateToken(t.Context(), aCard("outside"))
 		_, readErr := s.Owner.GetToken(t.Context(), "card")
 		for what, err := range map[string]error{"a write": err, "a read": readErr} {
@@ -245,9 +244,6 @@ func TestCallsOutsideOfInTx(t *testing.T) {
 			if !s.beside && !errors.Is(err, vault.ErrUnavailable) {
 				t.Errorf("%s beside the transaction: got %v, want ErrUnavailable", what, err)
 			}
-		}
-		if took := time.Since(began); took > 20*time.Second {
-			t.Errorf("it took %s", took)
 		}
 		commit(t, tx)
 		get(t, s.Owner, "inside")

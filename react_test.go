@@ -39,6 +39,8 @@ func (run goRuntime) Run(ctx context.Context, _ script.Program, input json.RawMe
 	if err := json.Unmarshal(input, &in); err != nil {
 		return nil, err
 	}
+	ctx, cancel := withoutDeadline(ctx)
+	defer cancel()
 	out, err := run(ctx, in, host)
 	if err != nil {
 		return nil, err
@@ -47,6 +49,21 @@ func (run goRuntime) Run(ctx context.Context, _ script.Program, input json.RawMe
 }
 
 func (goRuntime) Close() error { return nil }
+
+// withoutDeadline returns a context that ends when its parent is canceled, and
+// not when the parent's time is up: a slow machine may need longer than code has.
+func withoutDeadline(parent context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(parent))
+	stop := context.AfterFunc(parent, func() {
+		if errors.Is(parent.Err(), context.Canceled) {
+			cancel()
+		}
+	})
+	return ctx, func() {
+		stop()
+		cancel()
+	}
+}
 
 // reactWorld is a vault with one reactor.
 type reactWorld struct {

@@ -11,6 +11,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/find"
+	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/internal/sealed"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -167,6 +168,11 @@ const untilFreePause = 100 * time.Millisecond
 
 // wait lets every node's knowledge of the old key grow too old to be used.
 func (r *rotation) wait(ctx context.Context, since time.Time) error {
+	if store, ok := r.v.store.(keyring.Gated); ok {
+		r.v.core.Tenants.Forget(r.tenant)
+		store.PassHorizon(since)
+		return ctx.Err()
+	}
 	timer := time.NewTimer(time.Until(since.Add(r.v.horizon)))
 	defer timer.Stop()
 	select {

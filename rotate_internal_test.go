@@ -10,10 +10,14 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
@@ -96,6 +100,84 @@ func TestRotationDestroysOnlyItsOwnKey(t *testing.T) {
 	if _, err := c.GetToken(ctx, tok.ID); err != nil {
 		t.Errorf("the token after it: %v", err)
 	}
+}
+
+// The old key is destroyed when no node can use it any more: keys are used for
+// MaxAge, and a write that began before may take a little longer.
+func TestRotationWaits(t *testing.T) {
+	t.Parallel()
+	v, err := Open(t.Context(), &hooked{Storage: memory(t)}, NewKey(), &Config{SweepEvery: -1, WorkEvery: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Close()
+	synctest.Test(t, func(t *testing.T) {
+		r, promoted := &rotation{v: &Vault{store: v.store, horizon: v.horizon}}, time.Now()
+		if err := r.wait(t.Context(), promoted); err != nil {
+			t.Fatal(err)
+		}
+		if waited := time.Since(promoted); waited != keyring.Horizon {
+			t.Errorf("the rotation waited for %s", waited)
+		}
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := r.wait(gone, time.Now()); !errors.Is(err, context.Canceled) {
+			t.Errorf("a rotation without a caller: %v", err)
+		}
+	})
+}
+
+// A write that a rotation overtakes is sealed again, also when the rotation does
+// not wait.
+func TestRotationBehindAGate(t *testing.T) {
+	t.Parallel()
+	v, err := Open(t.Context(), &gatedStore{Storage: memory(t)}, NewKey(), &Config{SweepEvery: -1, WorkEvery: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Close()
+	tenant, err := v.CreateTenant(t.Context(), "Acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = runErr(t.Context(), v.Tenant(tenant.ID), &verbCreateToken, func(ctx context.Context, op *operation) error {
+		ins := &insertion{}
+		n, bad := newToken{operation: op, clearToken: clearToken{row: &ins.tokens[0]}}, &form.Problems{}
+		if n.prepare(ctx, TokenParams{ID: "late", Type: TypeGeneric, Data: "x"}, bad); bad.Any() {
+			return fault.Of(bad)
+		}
+		if err := v.RotateKeys(ctx, tenant.ID, nil); err != nil {
+			return err
+		}
+		_, err := n.create(ctx, ins)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tok, err := v.Tenant(tenant.ID).GetToken(t.Context(), "late"); err != nil || string(tok.Data) != `"x"` {
+		t.Errorf("the token: %v", err)
+	}
+}
+
+// gatedStore is a storage on which rotations do not wait.
+type gatedStore struct {
+	storage.Storage
+	keyring.Gate
+}
+
+func (g *gatedStore) Write(ctx context.Context, ch *storage.Change) error {
+	return g.Gate.Write(ctx, g.Storage, ch)
+}
+
+// memory opens a database in memory.
+func memory(t *testing.T) storage.Storage {
+	t.Helper()
+	store, err := sqlite.Open(t.Context(), ":memory:")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
 }
 
 // Rows that are too large to be sealed anew together are sealed in smaller

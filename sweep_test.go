@@ -128,7 +128,7 @@ func TestVaultSweepsByItself(t *testing.T) {
 	tenant := tenantOf(t, v)
 	tok := create(t, tenant, vault.TokenParams{Type: vault.TypeGeneric, Data: "x", ExpiresAt: vaulttest.Start.Add(time.Hour)})
 	clock.Advance(time.Hour)
-	eventually(t, 20*time.Second, "the row is deleted", func() bool {
+	eventually(t, "the row is deleted", func() bool {
 		rows, err := store.Tokens(t.Context(), storage.ID(tenant.TenantID()), []string{tok.ID})
 		return err == nil && len(rows) == 0
 	})
@@ -364,5 +364,5 @@ func TestVaultDeletesOldLogsByItself(t *testing.T) {
 	tenant := tenantOf(t, v)
 	same(t, "entries", logTotal(t, tenant, vault.ListLogsParams{}), 1)
 	clock.Advance(year + time.Second)
-	eventually(t, 20*time.Second, "the entry is deleted", func() bool { return logTotal(t, tenant, vault.ListLogsParams{}) == 0 })
+	eventually(t, "the entry is deleted", func() bool { return logTotal(t, tenant, vault.ListLogsParams{}) == 0 })
 }

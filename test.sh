@@ -1,11 +1,16 @@
 #!/usr/bin/env bash
 # Checks the format, vets and tests everything, against a real PostgreSQL and in
-# a real browser, and ends with one line of totals. On Debian, as root, it first
-# installs what is missing, and says so; elsewhere it names the command to run.
-# Arguments are passed to "go test" in place of "./...".
+# a real browser. It shows which package runs, and ends with the slowest tests and
+# one line of totals. On Debian, as root, it first installs what is missing, and
+# says so; elsewhere it names the command to run.
 #
-# VAULT_TEST_POSTGRES, the URL of a server, and VAULT_TEST_CHROMIUM, the path of
-# a browser, take the place of installed ones.
+#   ./test.sh                       everything that protects a change
+#   ./test.sh -long                 also what needs time or luck
+#   ./test.sh [-long] ./storage/... some packages
+#
+# Other flags go to "go test", in the form -run=TestX. VAULT_TEST_POSTGRES, the URL
+# of a server, and VAULT_TEST_CHROMIUM, the path of a browser, take the place of
+# installed ones.
 set -u
 cd "$(dirname "$0")" || exit 1
 
@@ -34,6 +39,14 @@ missing() {
 	have_chromium || printf ' chromium'
 }
 
+# optional prints the packages that some tests use if they are there: PgBouncer,
+# without which its tests connect to the server directly, and, for the long run,
+# buildah, which builds the image.
+optional() {
+	have pgbouncer || printf ' pgbouncer'
+	[ -z "$long" ] || have buildah || printf ' buildah'
+}
+
 # install installs Debian packages, one by one, and shows what apt-get says when
 # it fails.
 install() {
@@ -46,11 +59,12 @@ install() {
 	done
 }
 
+long=
+for arg in "$@"; do [ "$arg" != -long ] || long=1; done
+
 have go || fail "Go is missing: see https://go.dev/doc/install"
 if [ "$(id -u)" = 0 ] && have apt-get; then
-	# PgBouncer and buildah are optional: without the first, its tests go to the
-	# server directly; without the second, no image is built.
-	packages="$(missing)$(have pgbouncer || printf ' pgbouncer')$(have buildah || printf ' buildah')"
+	packages="$(missing)$(optional)"
 	if [ -n "$packages" ]; then
 		echo "Installing what the tests need, with apt-get:$packages"
 		# shellcheck disable=SC2086 # a list of words
@@ -69,12 +83,8 @@ export VAULT_TEST_REQUIRE_CHROMIUM=1
 
 unformatted=$(gofmt -l .)
 [ -z "$unformatted" ] || fail "Not formatted (run gofmt -w):" "$unformatted"
-go vet ./... || fail "go vet found problems."
-if [ $# -eq 0 ]; then # the modules beside this one
-	(cd otelvault && go vet ./... && go test -race -gcflags='modernc.org/...=-race=false' ./...) || fail "otelvault does not pass."
-fi
-
-# The race detector watches our code. SQLite's is translated from C and runs on
-# one goroutine at a time; watching it too would take twenty times as long.
-[ $# -gt 0 ] || set -- ./...
-exec go run ./internal/pgtest/testrun -race -gcflags='modernc.org/...=-race=false' -timeout 30m -p 2 "$@"
+echo "Vetting every package, the long tests included. The first run also downloads and compiles."
+for module in . */go.mod; do
+	(cd "${module%go.mod}" && go vet -tags=long ./...) || fail "go vet found problems."
+done
+exec go run ./internal/pgtest/testrun "$@"

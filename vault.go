@@ -152,7 +152,6 @@ const (
 	defaultMaxPage    = 64 << 20
 	defaultKeyAge     = time.Second
 	defaultMaxMemory  = 1 << 30
-	writeSlack        = 2 * time.Second // for a write that began just before
 )
 
 func (cfg *Config) withDefaults() (Config, error) {
@@ -255,7 +254,7 @@ func open(ctx context.Context, store Storage, key AEAD, cfg *Config) (*Vault, er
 	if tell != nil {
 		key = observedKey{key, tell}
 	}
-	v := &Vault{store: store, master: key, cfg: c, horizon: keyring.MaxAge + writeSlack}
+	v := &Vault{store: store, master: key, cfg: c, horizon: keyring.Horizon}
 	v.core = core.New(core.Config{
 		Store: store, Master: key, Clock: c.Now, Logger: c.Logger, KeyAge: c.KeyAge, StrictReadLogs: c.StrictReadLogs,
 		MaxBytes: c.MaxBytes, MaxTokens: c.MaxTokens, MaxPageBytes: c.MaxPageBytes, MaxMemory: c.MaxMemory, Observe: tell,

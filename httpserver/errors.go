@@ -66,14 +66,17 @@ func (r *refusal) Unwrap() error { return r.error }
 
 // tooLarge is an error about size.
 func tooLarge(format string, args ...any) error {
-	return &sized{fmt.Sprintf(format, args...)}
+	return &worded{vault.ErrTooLarge, fmt.Sprintf(format, args...)}
 }
 
-// sized is an error about size with a text of its own.
-type sized struct{ text string }
+// worded is an error of one of the vault's kinds with a text of its own.
+type worded struct {
+	kind error
+	text string
+}
 
-func (e *sized) Error() string { return e.text }
-func (e *sized) Unwrap() error { return vault.ErrTooLarge }
+func (e *worded) Error() string { return e.text }
+func (e *worded) Unwrap() error { return e.kind }
 
 // invalid is an error about one field or parameter.
 func invalid(path, format string, args ...any) error {
@@ -176,8 +179,11 @@ func (x *exchange) refuse(err error) (a answer, cause error) {
 	a, cause = refuse(err)
 	if choseAnswer(err) {
 		maps.DeleteFunc(a.header, func(name string, _ []string) bool { return x.handler.owns(name) })
+		if !x.handler.opts.RawProxy {
+			a.header.Del(headerLocation)
+		}
+		x.handler.disarm(a.header)
 		a.header.Set(x.handler.header.custom, "true")
-		a.header.Set(headerPolicy, "sandbox")
 	}
 	return a, cause
 }
@@ -187,11 +193,9 @@ func (h *handler) owns(name string) bool {
 	return hasPrefixFold(name, h.opts.Prefix) || hasPrefixFold(name, "Access-Control-") || slices.Contains(ownHeaders, name)
 }
 
-const headerPolicy = "Content-Security-Policy"
-
-// ownHeaders are headers that code does not set. Cookies are not code's to set
-// because they would be those of the vault's origin.
-var ownHeaders = []string{"Cache-Control", "X-Content-Type-Options", headerPolicy, "Set-Cookie", "Set-Cookie2"}
+// ownHeaders are headers that a tenant's code does not set, whatever
+// [Options.RawProxy] says. Cookies would belong to the API's origin.
+var ownHeaders = []string{"Cache-Control", headerNoSniff, headerPolicy, headerResourcePolicy, "Set-Cookie", "Set-Cookie2"}
 
 // choseAnswer reports whether a tenant's code built the whole response.
 func choseAnswer(err error) bool {

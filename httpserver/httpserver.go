@@ -105,6 +105,16 @@ type Options struct {
 	// query, a header or a key. Default: nothing is logged.
 	Logger *slog.Logger
 
+	// RawProxy passes the responses of proxies on as the destination sent them.
+	// By default a browser cannot run them as pages of the API's origin: they
+	// carry Content-Security-Policy: sandbox, X-Content-Type-Options: nosniff and
+	// Cross-Origin-Resource-Policy: same-origin, lose headers that act on the
+	// whole origin, such as Set-Cookie and Service-Worker-Allowed, and navigations,
+	// frames, scripts and workers are refused with 403. The same holds for
+	// responses that tenants' code builds, which cannot redirect either. Set
+	// RawProxy only where no browser reaches the API.
+	RawProxy bool
+
 	// Observer, if set, is called for each request when it is done.
 	Observer Observer
 }

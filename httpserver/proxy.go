@@ -80,7 +80,10 @@ func (x *exchange) forward(suffix string, body *incoming) (res *vault.ProxyAnswe
 // identity if there is no key.
 func (x *exchange) invoke(suffix string, body *incoming) (*vault.ProxyAnswer, error) {
 	h := x.handler
-	var err error
+	err := h.checkDestination(x.r)
+	if err != nil {
+		return nil, err
+	}
 	if x.client, err = x.caller(); err != nil {
 		return nil, err
 	}
@@ -238,6 +241,7 @@ var buffers = sync.Pool{New: func() any {
 // not the destination.
 func (x *exchange) relayHeader(res *vault.ProxyAnswer) {
 	h, header := x.handler, x.w.Header()
+	h.disarm(res.Header)
 	for name, values := range res.Header {
 		if h.origins != nil && strings.HasPrefix(name, "Access-Control-") {
 			continue

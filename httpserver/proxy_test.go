@@ -210,7 +210,8 @@ func TestProxyHeaderRules(t *testing.T) {
 	for _, name := range []string{"Date", "Content-Length"} {
 		res.Header.Del(name)
 	}
-	want = http.Header{"Svc-Proxy-Destination-Status": {"200"}, "Svc-Trace-Id": {"trace-7"}, "X-Two": {"a", "b"}, "Set-Cookie": {"a=1; Path=/", "b=2"}}
+	want = http.Header{"Svc-Proxy-Destination-Status": {"200"}, "Svc-Trace-Id": {"trace-7"}, "X-Two": {"a", "b"},
+		"Content-Security-Policy": {"sandbox"}, "Cross-Origin-Resource-Policy": {"same-origin"}, "X-Content-Type-Options": {"nosniff"}}
 	if diff := cmp.Diff(want, res.Header); diff != "" {
 		t.Errorf("headers of the answer (-want +got):\n%s", diff)
 	}

@@ -112,7 +112,8 @@ func TestErrorsOfReactorCodeAreTranslated(t *testing.T) {
 // chosenPage is an answer by which code tries to act as the vault's origin in a
 // browser.
 const chosenPage = `throw new CustomHttpResponseError({status: 200, body: '<script>steal()</script>', headers: {'content-type': 'text/html', 'X-Own': '1',
-	'set-cookie': 'session=1', 'Set-Cookie2': 'session=1', 'SET-COOKIE': 'other=1', 'content-security-policy': "default-src *", 'x-content-type-options': 'sniff'}})`
+	'set-cookie': 'session=1', 'Set-Cookie2': 'session=1', 'SET-COOKIE': 'other=1', location: '/console/', refresh: '0; url=/', 'clear-site-data': '"*"',
+	'strict-transport-security': 'max-age=1', 'service-worker-allowed': '/', 'content-security-policy': "default-src *", 'x-content-type-options': 'sniff'}})`
 
 // wantSandboxed checks that an answer of chosenPage can do nothing in a browser.
 func wantSandboxed(t *testing.T, res *response) {
@@ -121,7 +122,8 @@ func wantSandboxed(t *testing.T, res *response) {
 		t.Errorf("it is not what the code chose: %d %s %v", res.StatusCode, res.body, res.Header)
 	}
 	for name, want := range map[string][]string{
-		"Content-Security-Policy": {"sandbox"}, "X-Content-Type-Options": {"nosniff"}, "Set-Cookie": nil, "Set-Cookie2": nil,
+		"Content-Security-Policy": {"sandbox"}, "X-Content-Type-Options": {"nosniff"}, "Cross-Origin-Resource-Policy": {"same-origin"},
+		"Set-Cookie": nil, "Set-Cookie2": nil, "Location": nil, "Refresh": nil, "Clear-Site-Data": nil, "Strict-Transport-Security": nil, "Service-Worker-Allowed": nil,
 	} {
 		if diff := cmp.Diff(want, res.Header.Values(name)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)

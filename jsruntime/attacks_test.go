@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/seed-72ea4aab/vault/internal/long"
 	"github.com/seed-72ea4aab/vault/jsruntime"
 	"github.com/seed-72ea4aab/vault/script"
 )
@@ -35,56 +35,89 @@ func residentBytes(t *testing.T) int64 {
 	return 0
 }
 
-// attackLimit is the time that an attack is given.
-const attackLimit = 500 * time.Millisecond
+// shortAttacks are the attacks of the short run: one for each way in which code
+// takes an engine down.
+var shortAttacks = map[string]bool{
+	"while(true){}":                    true,
+	"microtask flood":                  true,
+	"indexOf {length:2**53-1}":         true,
+	"'x'.repeat(2**30)":                true,
+	"string doubling":                  true,
+	"flat deep 1e7":                    true,
+	"JS->native->JS recursion forEach": true,
+	"recursion via generator":          true,
+	"eval deep [ 5e6":                  true,
+	"sourceMappingURL=/etc/hostname":   true,
+	"never-settling promise":           true,
+	"return 200MB string":              true,
+	"toJSON bomb in result":            true,
+}
 
-// TestAttacks runs code that hangs or kills a plain engine. The process lives,
-// the answer comes in time, and the next tenant notices nothing. It does not
-// run beside other tests, because it measures time; on a machine that is busy
-// with other things an attack has a few tries to be seen contained in time.
+// attacks returns the attacks of this run.
+func attacks(t *testing.T) []snippet {
+	t.Helper()
+	all := readCorpus(t, "attacks.jsonl")
+	if long.Run {
+		return all
+	}
+	var out []snippet
+	for _, s := range all {
+		if shortAttacks[s.Name] {
+			out = append(out, s)
+		}
+	}
+	if len(out) != len(shortAttacks) {
+		t.Fatalf("got %d attacks, want %d", len(out), len(shortAttacks))
+	}
+	return out
+}
+
+// contained runs one attack, which ends in one way or another, and then an
+// innocent tenant's code, which notices nothing.
+func contained(t *testing.T, r script.Runtime, attack, innocent, want string) {
+	t.Helper()
+	out, err := runBody(r, "attacker", attack, loopTime)
+	t.Logf("got %.20s, %s", out, explain(err))
+	if got, err := runBody(r, "other", innocent, patience); err != nil || got != want {
+		t.Errorf("the next tenant got %q, %s", got, explain(err))
+	}
+}
+
+// TestAttacks runs code that hangs or kills a plain engine. The process lives, and
+// the next tenant notices nothing. It does not run beside other tests, because it
+// measures memory.
 func TestAttacks(t *testing.T) {
 	r := newWorkers(t, nil)
-	if _, err := runBody(r, "other", "return 1", attackLimit); err != nil {
-		t.Fatal(explain(err))
-	}
 	before := residentBytes(t)
-	for _, s := range readCorpus(t, "attacks.jsonl") {
-		t.Run(s.Name, func(t *testing.T) {
-			late := ""
-			for range 5 {
-				if late = attack(t, r, s.Body); late == "" {
-					return
-				}
-			}
-			t.Error(late)
-		})
+	for _, s := range attacks(t) {
+		t.Run(s.Name, func(t *testing.T) { contained(t, r, s.Body, "return 1", "1") })
 	}
 	if grown := residentBytes(t) - before; grown > 20<<20 {
 		t.Errorf("this process grew by %d MB, want less than 20", grown>>20)
 	}
 }
 
-// attack runs one attack and then an innocent tenant's code. It returns what
-// took too long.
-func attack(t *testing.T, r script.Runtime, body string) (late string) {
-	t.Helper()
-	start := time.Now()
-	_, err := runBody(r, "attacker", body, attackLimit)
-	took := time.Since(start)
-	start = time.Now()
-	out, otherErr := runBody(r, "other", "return 1", attackLimit)
-	next := time.Since(start)
-	if otherErr != nil || out != "1" {
-		t.Errorf("the next tenant got %q, %s", out, explain(otherErr))
+// TestAttacksWithPackages runs attacks where packages are: from the code of a
+// tenant that has loaded one, and from inside a package.
+func TestAttacksWithPackages(t *testing.T) {
+	t.Parallel()
+	files := map[string]string{"node_modules/helper/index.js": "exports.twice = (n) => 2 * n;"}
+	all := attacks(t)
+	if !long.Run {
+		all = all[:3]
 	}
-	t.Logf("after %v: %s; the next tenant after %v", took, explain(err), next)
-	switch {
-	case took > attackLimit+150*time.Millisecond:
-		return fmt.Sprintf("the answer took %v, want at most %v", took, attackLimit+150*time.Millisecond)
-	case next > 20*time.Millisecond:
-		return fmt.Sprintf("the next tenant waited %v, want at most 20ms", next)
+	for i, s := range all {
+		files[fmt.Sprintf("node_modules/attack%d/index.js", i)] = asFunction(s.Body)
 	}
-	return ""
+	r := newWorkers(t, &jsruntime.Options{Modules: writeFolder(t, files)})
+	for i, s := range all {
+		for where, body := range map[string]string{
+			"beside a package": "require('helper').twice(1);" + s.Body,
+			"in a package":     fmt.Sprintf("return await require('attack%d')({});", i),
+		} {
+			t.Run(s.Name+"/"+where, func(t *testing.T) { contained(t, r, body, "return require('helper').twice(21)", "42") })
+		}
+	}
 }
 
 // TestAttacksInProcess runs what the engine contains by itself.
@@ -105,7 +138,7 @@ func TestAttacksInProcess(t *testing.T) {
 	} {
 		t.Run(body, func(t *testing.T) {
 			t.Parallel()
-			if out, err := runBody(r, body, body, 300*time.Millisecond); err == nil {
+			if out, err := runBody(r, body, body, loopTime); err == nil {
 				t.Errorf("got %s, want an error", out)
 			} else {
 				t.Log(explain(err))

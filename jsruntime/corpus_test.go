@@ -67,7 +67,7 @@ func TestCorpora(t *testing.T) {
 		for _, s := range readCorpus(t, file) {
 			t.Run(s.Name, func(t *testing.T) {
 				t.Parallel()
-				got, err := runBody(r, "t", s.Body, 10*time.Second)
+				got, err := runBody(r, "t", s.Body, patience)
 				_, known := knownMisses[s.Name]
 				if passed := err == nil && got == s.Want; passed == known {
 					t.Errorf("got %s, %s, want %s, known to miss: %v", got, explain(err), s.Want, known)

@@ -2,7 +2,6 @@ package jsruntime_test
 
 import (
 	"testing"
-	"time"
 )
 
 // TestDeniedCalls calls what would touch the machine.
@@ -29,7 +28,7 @@ for (const [name, call] of Object.entries(calls)) {
   }
 }
 return wrong;`
-	if got, err := runBody(r, "t", body, 10*time.Second); err != nil || got != "[]" {
+	if got, err := runBody(r, "t", body, patience); err != nil || got != "[]" {
 		t.Errorf("got %s, %s", got, explain(err))
 	}
 }

@@ -5,10 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os/exec"
-	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/seed-72ea4aab/vault/jsruntime"
 	"github.com/seed-72ea4aab/vault/script"
@@ -35,6 +34,15 @@ func (h *fakeHost) Log(line script.Line) {
 	h.lines = append(h.lines, line.Level+": "+line.Text)
 }
 
+const (
+	// patience is the time for what is expected to end. It does not depend on how
+	// busy the machine is.
+	patience = 2 * time.Minute
+	// loopTime is the time for what is expected not to end. The worker is there
+	// before it begins.
+	loopTime = 300 * time.Millisecond
+)
+
 func newWorkers(t testing.TB, o *jsruntime.Options) *jsruntime.Workers {
 	t.Helper()
 	r := jsruntime.New(o)
@@ -47,16 +55,6 @@ func newWorkers(t testing.TB, o *jsruntime.Options) *jsruntime.Workers {
 		t.Fatal(err)
 	}
 	return r
-}
-
-// build builds a program of testdata into a folder.
-func build(t *testing.T, folder, name string) string {
-	t.Helper()
-	path := filepath.Join(folder, name)
-	if out, err := exec.Command("go", "build", "-o", path, "./testdata/"+name).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	return path
 }
 
 // explain shows the parts of a script error that its text leaves out.

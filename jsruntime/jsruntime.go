@@ -83,6 +83,10 @@ type Options struct {
 	WorkerPath string
 }
 
+// defaultTimeout is the time of a run or a check whose context has no deadline.
+// Tests that must pass on a busy machine raise it.
+var defaultTimeout = 10 * time.Second
+
 // withDefaults returns the options with every field set.
 func (o *Options) withDefaults() Options {
 	var out Options
@@ -92,8 +96,8 @@ func (o *Options) withDefaults() Options {
 	setDefault(&out.Workers, max(8, 4*runtime.GOMAXPROCS(0)))
 	setDefault(&out.TenantWorkers, max(1, out.Workers/2))
 	setDefault(&out.Queue, 8*out.Workers)
-	setDefault(&out.Timeout, 10*time.Second)
-	setDefault(&out.CheckTimeout, 10*time.Second)
+	setDefault(&out.Timeout, defaultTimeout)
+	setDefault(&out.CheckTimeout, defaultTimeout)
 	setDefault(&out.MemoryLimit, 128<<20)
 	setDefault(&out.MaxSource, 4_000_000)
 	setDefault(&out.MaxOutput, 5<<20)

@@ -3,7 +3,6 @@ package jsruntime_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -28,7 +27,7 @@ func TestTopLevelAwait(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
 			defer cancel()
 			out, err := r.Run(ctx, script.Program{Tenant: "t", Source: c.code}, nil, &fakeHost{})
 			if err != nil || string(out) != c.want {
@@ -65,12 +64,12 @@ func TestCrashIsContained(t *testing.T) {
 	t.Parallel()
 	r := newWorkers(t, nil)
 	const body = "return (0, eval)(`(function () { class A {}; const C = class extends A { x = eval('super.y') }; return new C().x })()`)"
-	if _, err := runBody(r, "t", body, 5*time.Second); err == nil {
+	if _, err := runBody(r, "t", body, patience); err == nil {
 		t.Log("the engine has learned it")
 	} else if e := scriptError(t, err); e.Kind != script.Crash {
 		t.Errorf("got %s, want a crash", explain(err))
 	}
-	if got, err := runBody(r, "t", "return 1", 5*time.Second); err != nil || got != "1" {
+	if got, err := runBody(r, "t", "return 1", patience); err != nil || got != "1" {
 		t.Errorf("the next run got %s, %s", got, explain(err))
 	}
 }

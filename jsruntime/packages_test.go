@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/seed-72ea4aab/vault/jsruntime"
 	"github.com/seed-72ea4aab/vault/script"
@@ -97,7 +96,7 @@ func TestPackages(t *testing.T) {
 		} {
 			t.Run(kind+" "+body, func(t *testing.T) {
 				t.Parallel()
-				got, err := runBody(r, "t", body, 30*time.Second)
+				got, err := runBody(r, "t", body, patience)
 				if err != nil || got != want {
 					t.Errorf("got %s, %s, want %s", got, explain(err), want)
 				}
@@ -162,13 +161,13 @@ func TestPackagesAreFresh(t *testing.T) {
 	t.Parallel()
 	r := newWorkers(t, &jsruntime.Options{Modules: packageFolder(t)})
 	for range 2 {
-		if got, err := runBody(r, "t", "const p=require('plain'); p.add(); p.extra=1; return [p.n, p.extra]", 10*time.Second); got != "[1,1]" {
+		if got, err := runBody(r, "t", "const p=require('plain'); p.add(); p.extra=1; return [p.n, p.extra]", patience); got != "[1,1]" {
 			t.Errorf("got %s, %s", got, explain(err))
 		}
-		if got, err := runBody(r, "t", "require('polluter'); return [({}).polluted, [1].map(1)]", 10*time.Second); got != `[true,"hijacked"]` {
+		if got, err := runBody(r, "t", "require('polluter'); return [({}).polluted, [1].map(1)]", patience); got != `[true,"hijacked"]` {
 			t.Errorf("got %s, %s", got, explain(err))
 		}
-		if got, err := runBody(r, "t", "return [({}).polluted===undefined, [1].map((x)=>x+1), typeof left, require('plain').extra===undefined]", 10*time.Second); got != `[true,[2],"undefined",true]` {
+		if got, err := runBody(r, "t", "return [({}).polluted===undefined, [1].map((x)=>x+1), typeof left, require('plain').extra===undefined]", patience); got != `[true,[2],"undefined",true]` {
 			t.Errorf("the next run got %s, %s", got, explain(err))
 		}
 	}
@@ -203,15 +202,15 @@ func TestHostilePackages(t *testing.T) {
 		"try { require('thief').read() } catch (e) { return [e.code, e.message.includes('fs.readFileSync')] }":                                        `["ERR_ACCESS_DENIED",true]`,
 		"return [require('within')===require('plain'), require('thief').up('./in.js')===require('plain')]":                                            "[true,true]",
 	} {
-		if got, err := runBody(r, "t", body, 20*time.Second); err != nil || got != want {
+		if got, err := runBody(r, "t", body, patience); err != nil || got != want {
 			t.Errorf("%s: got %s, %s, want %s", body, got, explain(err), want)
 		}
 	}
-	_, err = runBody(r, "t", "require('greedy')()", 20*time.Second)
+	_, err = runBody(r, "t", "require('greedy')()", patience)
 	if kind := scriptError(t, err).Kind; kind != script.Memory {
 		t.Errorf("a greedy package ends with %s", kind)
 	}
-	if got, err := runBody(r, "other", "return require('plain').n", 20*time.Second); got != "0" {
+	if got, err := runBody(r, "other", "return require('plain').n", patience); got != "0" {
 		t.Errorf("after it, another tenant got %s, %s", got, explain(err))
 	}
 }
@@ -224,8 +223,8 @@ func TestModulesFolder(t *testing.T) {
 		r := jsruntime.New(&jsruntime.Options{Modules: dir})
 		defer r.Close()
 		in := jsruntime.NewInProcess(&jsruntime.Options{Modules: dir})
-		_, err := runBody(r, "t", "return 1", time.Second)
-		_, inErr := runBody(in, "t", "return 1", time.Second)
+		_, err := runBody(r, "t", "return 1", patience)
+		_, inErr := runBody(in, "t", "return 1", patience)
 		for _, err := range []error{r.Ready(context.Background()), err, inErr} {
 			if !errors.Is(err, jsruntime.ErrModules) {
 				t.Errorf("%s: got %v", dir, err)

@@ -17,7 +17,7 @@ import (
 
 const (
 	// startTimeout is how long a worker may take to say that it is ready.
-	startTimeout = 15 * time.Second
+	startTimeout = 30 * time.Second
 	// grace is how long after its deadline a run may take to end by itself
 	// before its process is killed.
 	grace = 100 * time.Millisecond

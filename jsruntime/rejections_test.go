@@ -3,7 +3,6 @@ package jsruntime_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -29,7 +28,7 @@ func TestUnhandledRejections(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			host := &fakeHost{}
-			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
 			defer cancel()
 			out, err := jsruntime.NewInProcess(nil).Run(ctx, script.Program{Tenant: "t", Source: asFunction(c.body)}, nil, host)
 			if err != nil || string(out) != c.want {

@@ -100,7 +100,7 @@ func TestRefusedCalls(t *testing.T) {
 	}
 	cmd := exec.Command(os.Args[0], "-test.run", "^TestRefusedCalls$")
 	cmd.Env = append(os.Environ(), probeEnv+"=1")
-	out, err := cmd.CombinedOutput()
+	out, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

@@ -2,7 +2,6 @@ package jsruntime_test
 
 import (
 	"testing"
-	"time"
 )
 
 // TestDeepCalls calls functions within functions thousands deep, and deeper than that.
@@ -23,7 +22,7 @@ func TestDeepCalls(t *testing.T) {
 	} {
 		t.Run(body, func(t *testing.T) {
 			t.Parallel()
-			if got, err := runBody(r, body, body, 10*time.Second); err != nil || got != want {
+			if got, err := runBody(r, body, body, patience); err != nil || got != want {
 				t.Errorf("got %s, %s, want %s", got, explain(err), want)
 			}
 		})

@@ -38,7 +38,7 @@ type starter struct {
 func newStarter(o Options) *starter {
 	s := &starter{path: o.WorkerPath, memory: o.MemoryLimit, jobs: make(chan func()), done: make(chan struct{})}
 	if s.path == "" {
-		s.path = selfPath()
+		s.path = workerProgram()
 	}
 	go func() {
 		runtime.LockOSThread()
@@ -54,6 +54,9 @@ func newStarter(o Options) *starter {
 	}()
 	return s
 }
+
+// workerProgram names the program to start when the options name none.
+var workerProgram = selfPath
 
 // selfPath names the running program, also when its file has been replaced.
 func selfPath() string {

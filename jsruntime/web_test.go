@@ -2,7 +2,6 @@ package jsruntime_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -46,7 +45,7 @@ func TestWebInterfaces(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			got, err := runBody(r, "t", failure+tt.body, 10*time.Second)
+			got, err := runBody(r, "t", failure+tt.body, patience)
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("%s (-want +got)\n%s", explain(err), diff)
 			}
@@ -77,7 +76,7 @@ const hmac = await subtle.importKey('raw', raw(32), { name: 'HMAC', hash: 'SHA-2
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			got, err := runBody(r, "t", keys+tt.body, 10*time.Second)
+			got, err := runBody(r, "t", keys+tt.body, patience)
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("%s (-want +got)\n%s", explain(err), diff)
 			}

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/seed-72ea4aab/vault/jsruntime"
 )
 
 // TestInitOfTheHost has a host whose init opens a file and a connection, and
@@ -16,8 +18,8 @@ import (
 // that is a program of its own.
 func TestInitOfTheHost(t *testing.T) { //nolint:tparallel // the cases share the file that init writes
 	t.Parallel()
-	folder := t.TempDir()
-	host, worker := build(t, folder, "host"), build(t, folder, "worker")
+	host, worker := jsruntime.BuildProgram(t, "host"), jsruntime.BuildProgram(t, "worker")
+	folder := filepath.Dir(host)
 	for name, c := range map[string]struct {
 		args []string
 		runs bool

@@ -10,6 +10,7 @@
 //
 // It needs no set-up, takes a few milliseconds, and closes itself when the test
 // ends. Tests that use it can run in parallel, because they share nothing.
+// [vault.Vault.RotateKeys] does not wait, and may run beside other calls.
 //
 // Tests of reactors and proxies give it a runtime, and let it reach servers on
 // this machine; tests of HTTP put it behind a handler:
@@ -30,6 +31,8 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/keyring"
+	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 )
 
@@ -78,7 +81,8 @@ func Open(t testing.TB, path string, cfg *vault.Config) *Vault {
 	return OpenStorage(t, store, cfg)
 }
 
-// OpenStorage is Open on any storage.
+// OpenStorage is Open on any storage. On one that is not SQLite a rotation of
+// keys takes as long as in production.
 func OpenStorage(t testing.TB, store vault.Storage, cfg *vault.Config) *Vault {
 	t.Helper()
 	var c vault.Config
@@ -87,6 +91,10 @@ func OpenStorage(t testing.TB, store vault.Storage, cfg *vault.Config) *Vault {
 	}
 	clock := NewClock(Start)
 	c.Now, c.SweepEvery, c.WorkEvery = clock.Now, -1, -1
+	shared, isSQLite := store.(*sqlite.Store)
+	if isSQLite {
+		store = &gated{Store: shared}
+	}
 	opened, err := vault.Open(context.Background(), store, vault.NewKey(), &c)
 	if err != nil {
 		t.Fatalf("vaulttest: %v", err)
@@ -97,7 +105,7 @@ func OpenStorage(t testing.TB, store vault.Storage, cfg *vault.Config) *Vault {
 		}
 	})
 	v := &Vault{Vault: opened, Clock: clock}
-	if shared, ok := store.(*sqlite.Store); ok {
+	if isSQLite {
 		if v.DB, err = shared.OpenDB(); err != nil {
 			t.Fatalf("vaulttest: %v", err)
 		}
@@ -108,6 +116,17 @@ func OpenStorage(t testing.TB, store vault.Storage, cfg *vault.Config) *Vault {
 	v.Private, v.PrivateKey = v.NewApplication(t, v.Owner, vault.ApplicationPrivate, nil)
 	v.Management, v.ManagementKey = v.NewApplication(t, v.Owner, vault.ApplicationManagement, nil)
 	return v
+}
+
+// gated is a SQLite database on which rotations of keys do not wait.
+type gated struct {
+	*sqlite.Store
+	keyring.Gate
+}
+
+// Write implements [storage.Writer].
+func (g *gated) Write(ctx context.Context, ch *storage.Change) error {
+	return g.Gate.Write(ctx, g.Store, ch)
 }
 
 // NewTenant adds another tenant and returns it with the client that acts as it.

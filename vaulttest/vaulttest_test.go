@@ -51,3 +51,40 @@ func Example() {
 	fmt.Println(tok.Data)
 	// Output: "XXXXXXXXXXXX4242"
 }
+
+// A rotation does not wait, and loses nothing that is written beside it.
+func TestRotateKeysBesideWrites(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	stop, written := make(chan struct{}), make(chan []string)
+	for n := range 2 {
+		go func() {
+			var ids []string
+			defer func() { written <- ids }()
+			for i := 0; ; i++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				tok, err := v.Owner.CreateToken(context.Background(), vault.TokenParams{ID: fmt.Sprintf("t-%d-%d", n, i), Type: vault.TypeGeneric, Data: i})
+				if err != nil {
+					t.Errorf("create: %v", err)
+					return
+				}
+				ids = append(ids, tok.ID)
+			}
+		}()
+	}
+	for range 3 {
+		if err := v.RotateKeys(t.Context(), v.Acme.ID, nil); err != nil {
+			t.Errorf("rotate: %v", err)
+		}
+	}
+	close(stop)
+	for _, id := range append(<-written, <-written...) {
+		if _, err := v.Owner.GetToken(t.Context(), id); err != nil {
+			t.Errorf("%s: %v", id, err)
+		}
+	}
+}

@@ -7,7 +7,7 @@
 // address, the keys, and curl commands to try. The flags turn it into a small
 // service: -db also takes a postgres:// URL (with -pooler, one that leads to
 // PgBouncer in transaction mode), -tls-cert and -tls-key turn on TLS,
-// and the master key can come from a secret store through VAULT_MASTER_KEY.
+// and the master key can come from a secret store through TOKENVAULT_MASTER_KEY.
 //
 // Two flags do one thing and exit, and may be used while a server has the same
 // database open: -new-tenant adds a tenant and prints its keys as one line of

@@ -65,7 +65,7 @@ func (b *lockedBuffer) String() string {
 func command(folder, masterKey string, args ...string) *exec.Cmd {
 	cmd := exec.Command(binary, args...)
 	cmd.Dir = folder
-	cmd.Env = append(os.Environ(), "VAULT_MASTER_KEY="+masterKey)
+	cmd.Env = append(os.Environ(), "TOKENVAULT_MASTER_KEY="+masterKey)
 	return cmd
 }
 

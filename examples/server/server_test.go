@@ -259,7 +259,7 @@ func TestTheMasterKeyOfTheEnvironmentWins(t *testing.T) {
 	}
 	// Without it, a key would have to be made, and a new one opens nothing.
 	out, err := command(folder, "", "-new-tenant", "Acme").CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "VAULT_MASTER_KEY") {
+	if err == nil || !strings.Contains(string(out), "TOKENVAULT_MASTER_KEY") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	if _, err := os.Stat(filepath.Join(folder, "vault.key")); !errors.Is(err, fs.ErrNotExist) {

@@ -2,7 +2,7 @@
 // PostgreSQL that stores social security numbers as tokens.
 //
 //	export DATABASE_URL=postgres://localhost/staff
-//	export VAULT_MASTER_KEY=...   # vault.NewKey().Text(), from a secret store
+//	export TOKENVAULT_MASTER_KEY=...   # vault.NewKey().Text(), from a secret store
 //	export STAFF_TOKEN=...        # the bearer token for /employees
 //	go run ./examples/service
 //
@@ -40,7 +40,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
 	err := run(ctx, &config{
-		addr: "127.0.0.1:8080", db: os.Getenv("DATABASE_URL"), masterKey: os.Getenv("VAULT_MASTER_KEY"), staffToken: os.Getenv("STAFF_TOKEN"),
+		addr: "127.0.0.1:8080", db: os.Getenv("DATABASE_URL"), masterKey: os.Getenv("TOKENVAULT_MASTER_KEY"), staffToken: os.Getenv("STAFF_TOKEN"),
 		sweepEvery: time.Minute, workEvery: time.Second,
 	}, os.Stdout, os.Stderr)
 	stop()
@@ -67,7 +67,7 @@ const (
 // run is the program. It ends when ctx does.
 func run(ctx context.Context, cfg *config, stdout, stderr io.Writer) error {
 	if cfg.db == "" || cfg.masterKey == "" || cfg.staffToken == "" {
-		return errors.New("DATABASE_URL, VAULT_MASTER_KEY and STAFF_TOKEN must be set")
+		return errors.New("DATABASE_URL, TOKENVAULT_MASTER_KEY and STAFF_TOKEN must be set")
 	}
 	logger := slog.New(slog.NewTextHandler(stderr, nil))
 	v, err := openVault(ctx, cfg, logger)

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/share"
 )
 
 // How long a request waits: for memory, and for the large changes of its tenant
@@ -28,7 +30,7 @@ const (
 // The reasons for which a request is refused.
 var (
 	// ErrFull means that there was no room for a request while it waited.
-	ErrFull = errors.New("no room is free")
+	ErrFull = share.ErrFull
 	// ErrNever means that a request needs more than its tenant may ever hold.
 	ErrNever = errors.New("needs more memory than a tenant may hold")
 )
@@ -36,8 +38,8 @@ var (
 // Process is what the requests of a process share.
 type Process struct {
 	memory memory
-	cpu    turns
-	writes turns // of large changes
+	cpu    *share.Places[payer]
+	writes *share.Places[payer] // of large changes
 }
 
 // New returns a process whose requests may hold so many bytes together.
@@ -45,8 +47,8 @@ func New(bytes int64) *Process {
 	p := &Process{}
 	p.memory = memory{limit: bytes, patience: patience, held: map[payer]int64{}}
 	cpus := runtime.GOMAXPROCS(0)
-	p.cpu = turns{places: cpus, each: max(1, cpus-1), tenants: map[payer]*line{}}
-	p.writes = turns{places: cpus, each: 1, patience: writePatience, tenants: map[payer]*line{}}
+	p.cpu = share.New[payer](share.Limits{Total: cpus, Each: max(1, cpus-1)})
+	p.writes = share.New[payer](share.Limits{Total: cpus, Each: 1, Patience: writePatience})
 	return p
 }
 
@@ -209,15 +211,15 @@ func (r *Room) Turn(ctx context.Context) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.turn && !r.process.cpu.wanted(r.payer) {
+	if r.turn && !r.process.cpu.Wanted(r.payer) {
 		r.breathe()
 		return nil
 	}
 	if r.turn {
-		r.process.cpu.leave(r.payer)
+		r.process.cpu.Give(r.payer)
 		r.turn = false
 	}
-	err := r.process.cpu.enter(ctx, r.payer)
+	err := r.process.cpu.Take(ctx, r.payer)
 	r.turn, r.breath = err == nil, time.Now()
 	return err
 }
@@ -245,7 +247,7 @@ func (r *Room) Rest() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.turn {
-		r.process.cpu.leave(r.payer)
+		r.process.cpu.Give(r.payer)
 		r.turn = false
 	}
 }
@@ -258,10 +260,10 @@ func (r *Room) Write(ctx context.Context) (done func(), err error) {
 		return func() {}, nil
 	}
 	r.Rest()
-	if err := r.process.writes.enter(ctx, r.payer); err != nil {
+	if err := r.process.writes.Take(ctx, r.payer); err != nil {
 		return nil, err
 	}
-	return func() { r.process.writes.leave(r.payer) }, nil
+	return func() { r.process.writes.Give(r.payer) }, nil
 }
 
 // Leave gives back all that the request holds.

@@ -6,9 +6,12 @@ import (
 	"runtime"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/share"
 )
 
 const mib = 1 << 20
@@ -26,9 +29,9 @@ func (p *Process) empty(t *testing.T) {
 	if m := &p.memory; m.used != 0 || m.onTheWay != 0 || len(m.held) != 0 || len(m.coming) != 0 || len(m.waiting) != 0 {
 		t.Errorf("memory is left: %d bytes, %d on the way, %d tenants, %d waiting", m.used, m.onTheWay, len(m.held), len(m.waiting))
 	}
-	for name, l := range map[string]*turns{"cpu": &p.cpu, "writes": &p.writes} {
-		if l.busy != 0 || len(l.tenants) != 0 || len(l.next) != 0 || l.queued.Load() != 0 {
-			t.Errorf("%s: %d places are taken, %d tenants are known", name, l.busy, len(l.tenants))
+	for name, l := range map[string]*share.Places[payer]{"cpu": p.cpu, "writes": p.writes} {
+		if l.Taken() != 0 || l.Waiting() != 0 {
+			t.Errorf("%s: %d places are taken, %d callers wait", name, l.Taken(), l.Waiting())
 		}
 	}
 }
@@ -168,7 +171,7 @@ func (p *Process) waiters() int {
 func TestTurnsOfTenants(t *testing.T) {
 	t.Parallel()
 	p := New(1 << 30)
-	p.cpu.places, p.cpu.each = 2, 1
+	p.cpu = share.New[payer](share.Limits{Total: 2, Each: 1})
 	busy, other, third := p.Enter(uuid.New(), false, nil), p.Enter(uuid.New(), false, nil), p.Enter(uuid.New(), false, nil)
 	again := p.Enter(busy.payer.id, false, nil)
 	gone, cancel := context.WithCancel(t.Context())
@@ -190,7 +193,7 @@ func TestTurnsOfTenants(t *testing.T) {
 		}
 		third.Rest()
 	})
-	for p.cpu.queued.Load() == 0 {
+	for p.cpu.Waiting() == 0 {
 		runtime.Gosched()
 	}
 	if err := busy.Turn(t.Context()); err != nil { // the third tenant goes first
@@ -208,7 +211,7 @@ func TestTurnsOfTenants(t *testing.T) {
 func TestLargeWrites(t *testing.T) {
 	t.Parallel()
 	p := New(1 << 30)
-	p.writes.places = 2
+	p.writes = share.New[payer](share.Limits{Total: 2, Each: 1})
 	tenant := uuid.New()
 	done, err := p.Enter(tenant, false, nil).Write(t.Context())
 	if err != nil {
@@ -232,23 +235,23 @@ func TestLargeWrites(t *testing.T) {
 // the database.
 func TestLargeWritesDoNotWaitForEver(t *testing.T) {
 	t.Parallel()
-	p := newProcess(0)
-	p.writes.patience = time.Millisecond
-	tenant := uuid.New()
-	done, err := p.Enter(tenant, false, nil).Write(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 3 {
-		if _, err := p.Enter(tenant, false, nil).Write(t.Context()); !errors.Is(err, ErrFull) {
-			t.Errorf("a change behind another: %v, want ErrFull", err)
+	synctest.Test(t, func(t *testing.T) {
+		p := newProcess(0)
+		tenant := uuid.New()
+		done, err := p.Enter(tenant, false, nil).Write(t.Context())
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	done()
-	p.empty(t)
-	if New(1).writes.patience != writePatience {
-		t.Error("the patience of large changes is not set")
-	}
+		for range 3 {
+			start := time.Now()
+			_, err := p.Enter(tenant, false, nil).Write(t.Context())
+			if waited := time.Since(start); !errors.Is(err, ErrFull) || waited != writePatience {
+				t.Errorf("a change behind another: %v after %s, want ErrFull after %s", err, waited, writePatience)
+			}
+		}
+		done()
+		p.empty(t)
+	})
 }
 
 // A request without a room is not bounded.

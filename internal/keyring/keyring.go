@@ -29,6 +29,11 @@ const (
 // A rotation waits for it, so nothing may be written under older ones.
 const MaxAge = 10 * time.Second
 
+// Horizon is how long a rotation waits before it destroys a retired key: MaxAge,
+// and time for a write that began just before. Tests that do not look at the wait
+// itself shorten it before they open a vault; nothing else may change it.
+var Horizon = MaxAge + 2*time.Second
+
 // timeToWrite is what an operation has left of MaxAge, at the least, when it
 // begins.
 const timeToWrite = 2 * time.Second

@@ -242,3 +242,13 @@ func TestKeysAreReadAgainInTime(t *testing.T) {
 		}
 	})
 }
+
+// TestRotationsOutwaitEveryNode checks that a key is destroyed only when no node
+// can seal under it: keys in use are at most MaxAge old, and a write that began in
+// time still has to arrive.
+func TestRotationsOutwaitEveryNode(t *testing.T) {
+	t.Parallel()
+	if Horizon < MaxAge+timeToWrite {
+		t.Errorf("a rotation waits %s, and a node may seal under the old key for %s", Horizon, MaxAge+timeToWrite)
+	}
+}

@@ -29,10 +29,16 @@ func (*Cluster) Control(...string) error { return errNoCluster }
 // Follow always fails.
 func (*Cluster) Follow(*Cluster) error { return errNoCluster }
 
-// Pooled is URL, and says so in the test's log: a pooler cannot be started on this
-// system.
+// Pooled is URL, since a pooler cannot be started on this system.
 func Pooled(t testing.TB) string {
 	t.Helper()
+	return Pooler(t, URL(t))
+}
+
+// Pooler returns the address as it is, since a pooler cannot be started on this
+// system. The test's log says so.
+func Pooler(t testing.TB, address string) string {
+	t.Helper()
 	t.Log("pgtest: PgBouncer cannot be started here: this test runs on PostgreSQL itself, without a pooler")
-	return URL(t)
+	return address
 }

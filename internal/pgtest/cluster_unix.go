@@ -6,6 +6,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"flag"
 	"fmt"
 	"net/url"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 )
@@ -31,11 +33,21 @@ var binaryFolders = []string{
 // system's user of this name runs it, since a server refuses to run as root.
 const superuser = "postgres"
 
-// keeper makes and runs a cluster.
-const keeper = `
-bin=$2 settings=$3
+// initializer makes the files of a cluster, which are copied for every cluster of
+// this process: initdb takes a second, and a copy a twentieth of that.
+const initializer = `
+bin=$2
 cd "$dir" &&
 "$bin/initdb" --no-sync --auth=trust --username=` + superuser + ` --encoding=UTF8 --locale=C -D "$dir/data" >"$dir/log" 2>&1 &&
+echo ready || { echo failed; tail -n 5 "$dir/log"; }
+cat >/dev/null
+`
+
+// keeper runs a cluster on a copy of files that are those of another.
+const keeper = `
+bin=$2 files=$3 settings=$4
+cd "$dir" &&
+cp -R "$files" "$dir/data" 2>"$dir/log" &&
 printf '%s\n' "$settings" >>"$dir/data/postgresql.conf" &&
 "$bin/pg_ctl" --silent -w -D "$dir/data" -l "$dir/log" start >>"$dir/log" 2>&1 &&
 echo ready || { echo failed; tail -n 5 "$dir/log"; }
@@ -74,17 +86,53 @@ func Start(further ...string) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "vaultpg")
+	files, err := initialFiles()
 	if err != nil {
 		return nil, err
 	}
-	k, err := keep(dir, keeper, bin, fmt.Sprintf(settings, dir)+strings.Join(further, "\n"))
+	dir, err := os.MkdirTemp(folder(), "vaultpg")
+	if err != nil {
+		return nil, err
+	}
+	k, err := keep(dir, keeper, bin, files, fmt.Sprintf(settings, dir)+strings.Join(further, "\n"))
 	if err != nil {
 		return nil, err
 	}
 	return &Cluster{kept: k, bin: bin, Dir: dir, data: filepath.Join(dir, "data"), URL: "postgres:///postgres?" + url.Values{
 		"host": {dir}, "user": {superuser}, "sslmode": {"disable"},
 	}.Encode()}, nil
+}
+
+// initialFiles returns the folder with the files of a new cluster. It goes away
+// with this process.
+var initialFiles = sync.OnceValues(func() (string, error) {
+	bin, err := findBinaries()
+	if err != nil {
+		return "", err
+	}
+	dir, err := os.MkdirTemp(folder(), "vaultpg")
+	if err != nil {
+		return "", err
+	}
+	initialized, err = keep(dir, initializer, bin)
+	return filepath.Join(dir, "data"), err
+})
+
+// initialized is kept reachable, as private is.
+var initialized *kept
+
+// memoryFolder is a file system in memory, which most Linux machines have.
+const memoryFolder = "/dev/shm"
+
+// folder returns where clusters are made: in memory where there is room, since
+// tests stop servers and never machines, so that fsync has nothing to protect.
+// A benchmark measures a disk.
+func folder() string {
+	bench := flag.Lookup("test.bench")
+	if bench != nil && bench.Value.String() != "" || !hasRoom(memoryFolder) {
+		return os.TempDir()
+	}
+	return memoryFolder
 }
 
 // Adopt returns a server that runs on this machine by itself, under the address

@@ -17,6 +17,13 @@ func (c *Cluster) Freeze() error { return c.signal(syscall.SIGSTOP) }
 // Thaw is the end of Freeze.
 func (c *Cluster) Thaw() error { return c.signal(syscall.SIGCONT) }
 
+// hasRoom reports whether a file system has room for the clusters of a run.
+func hasRoom(dir string) bool {
+	const room = 4 << 30
+	var fs syscall.Statfs_t
+	return syscall.Statfs(dir, &fs) == nil && fs.Bavail*uint64(fs.Bsize) > room
+}
+
 func (c *Cluster) signal(s syscall.Signal) error {
 	text, err := os.ReadFile(filepath.Join(c.data, "postmaster.pid"))
 	if err != nil {

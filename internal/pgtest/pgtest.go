@@ -1,11 +1,11 @@
 // Package pgtest gives tests a schema of their own on a real PostgreSQL: as
 // good as a database of their own, and created and dropped in a tenth of the
-// time.
+// time. [URL] returns an empty schema. [Schemas] lends schemas that have tables.
 //
 // The server is the one that VAULT_TEST_POSTGRES names (a URL of a role that
 // may create schemas), or else a private one: it looks for the binaries and
-// creates a cluster in a temporary folder; server and folder go away with the
-// test process, however it ends.
+// creates a cluster in a temporary folder, in memory if possible; server and
+// folder go away with the test process, however it ends.
 //
 // There is no private Citus cluster: tests that need one run where VAULT_TEST_CITUS
 // names its coordinator (a URL of a role that may create schemas).
@@ -39,15 +39,23 @@ const (
 // the test is skipped, or fails where a server is required.
 func URL(t testing.TB) string {
 	t.Helper()
+	return emptySchema(t, Server(t))
+}
+
+// Server returns the URL of the server that all tests of this process use. Without
+// a server it skips the test, or fails it where a server is required.
+func Server(t testing.TB) string {
+	t.Helper()
 	server, err := sharedServer()
-	if err != nil {
-		if os.Getenv(EnvRequire) != "" || os.Getenv("CI") != "" {
-			t.Fatalf("pgtest: a PostgreSQL server is required: %v", err)
-		}
-		t.Skipf("pgtest: no PostgreSQL server (%v); install one, for example with apt-get install postgresql, "+
-			"or set %s to the URL of one", err, EnvServer)
+	if err == nil {
+		return server
 	}
-	return emptySchema(t, server)
+	if os.Getenv(EnvRequire) != "" || os.Getenv("CI") != "" {
+		t.Fatalf("pgtest: a PostgreSQL server is required: %v", err)
+	}
+	t.Skipf("pgtest: no PostgreSQL server (%v); install one, for example with apt-get install postgresql, "+
+		"or set %s to the URL of one", err, EnvServer)
+	return ""
 }
 
 // emptySchema makes a schema on a server, which is dropped when the test ends, and

@@ -17,10 +17,11 @@ import (
 // session for one transaction at a time: fewer sessions than clients, so that
 // consecutive statements meet different ones.
 const poolerSettings = `[databases]
-vault = host='%s' port=%d dbname='%s' user='%s'%s connect_query='SET search_path TO %s'
+vault = host='%s' port=%d dbname='%s' user='%s'%s%s
 [pgbouncer]
 pool_mode = transaction
 default_pool_size = 5
+max_client_conn = 1000
 unix_socket_dir = %s
 listen_port = ` + PoolerPort + `
 auth_type = any
@@ -39,20 +40,27 @@ cat >/dev/null
 kill -KILL $! 2>/dev/null
 `
 
-// Pooled returns the address of an empty schema as URL does, but, where
-// PgBouncer is installed, through it in transaction mode. The test's log says
-// where it is not.
+// Pooled returns the address of an empty schema as URL does, through PgBouncer
+// where it is installed: see [Pooler].
 func Pooled(t testing.TB) string {
 	t.Helper()
-	own := URL(t)
+	return Pooler(t, URL(t))
+}
+
+// Pooler starts PgBouncer in transaction mode and returns the address of a server,
+// and of its schema if the address names one, through it. The end of the test
+// stops it. Where PgBouncer is not installed, the address stays what it is, and
+// the test's log says so.
+func Pooler(t testing.TB, address string) string {
+	t.Helper()
 	program, err := exec.LookPath("pgbouncer")
 	if err != nil {
 		if program, err = exec.LookPath("/usr/sbin/pgbouncer"); err != nil {
 			t.Log("pgtest: PgBouncer is not installed: this test runs on PostgreSQL itself, without a pooler")
-			return own
+			return address
 		}
 	}
-	config, err := pq.NewConfig(own)
+	config, err := pq.NewConfig(address)
 	if err != nil {
 		t.Fatal("pgtest: the server's URL is malformed")
 	}
@@ -60,13 +68,7 @@ func Pooled(t testing.TB) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	password := ""
-	if config.Password != "" {
-		password = " password='" + config.Password + "'"
-	}
-	text := fmt.Sprintf(poolerSettings, config.Host, config.Port, config.Database, config.User, password,
-		config.Runtime["search_path"], dir)
-	if err := os.WriteFile(filepath.Join(dir, "settings"), []byte(text), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "settings"), []byte(settingsOfPooler(&config, dir)), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	k, err := keep(dir, pooler, program)
@@ -81,4 +83,16 @@ func Pooled(t testing.TB) string {
 	return "postgres:///vault?" + url.Values{
 		"host": {dir}, "port": {PoolerPort}, "user": {config.User}, "sslmode": {"disable"},
 	}.Encode()
+}
+
+// settingsOfPooler is the file that PgBouncer reads, for a socket in a folder.
+func settingsOfPooler(config *pq.Config, dir string) string {
+	password, path := "", ""
+	if config.Password != "" {
+		password = " password='" + config.Password + "'"
+	}
+	if own := config.Runtime["search_path"]; own != "" {
+		path = " connect_query='SET search_path TO " + own + "'"
+	}
+	return fmt.Sprintf(poolerSettings, config.Host, config.Port, config.Database, config.User, password, path, dir)
 }

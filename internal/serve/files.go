@@ -14,8 +14,8 @@ import (
 
 // Environment variables that hold the master key, and a second one.
 const (
-	masterKeyVariable = "VAULT_MASTER_KEY"
-	otherKeyVariable  = "VAULT_OTHER_MASTER_KEY"
+	masterKeyVariable = "TOKENVAULT_MASTER_KEY"
+	otherKeyVariable  = "TOKENVAULT_OTHER_MASTER_KEY"
 )
 
 // private is the mode of files that hold keys.

@@ -1,5 +1,6 @@
 // Package serve runs a vault behind REST, as the program examples/server and as
-// vault serve: flags, files with keys, a demo tenant, metrics, and an orderly end.
+// tokenvault serve: flags, files with keys, a demo tenant, metrics, and an
+// orderly end.
 package serve
 
 import (

@@ -166,7 +166,7 @@ func byTenants(b *testing.B, tenants []tenantOf, call func(tenantOf) error) {
 
 func TestDistributeWithoutCitus(t *testing.T) {
 	t.Parallel()
-	err := postgres.Distribute(t.Context(), pgtest.URL(t), nil)
+	err := postgres.Distribute(t.Context(), postgres.Vaults.URL(t), nil)
 	if err == nil || !strings.Contains(err.Error(), "CREATE EXTENSION citus") {
 		t.Errorf("got %v", err)
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/seed-72ea4aab/vault/internal/pgtest"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
 )
@@ -52,7 +51,7 @@ func TestCoalescedRows(t *testing.T) {
 	for name, form := range forms {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := openAt(t, pgtest.URL(t), &postgres.Options{MaxConns: 2}) // one that writes
+			s := openAt(t, postgres.Vaults.URL(t), &postgres.Options{MaxConns: 2}) // one that writes
 			tenant := newID()
 			changes := make([]*storage.Change, 60)
 			var work sync.WaitGroup
@@ -99,7 +98,7 @@ func TestCoalescedReads(t *testing.T) {
 		for _, connections := range []int{2, 3} { // from three on, these have their own
 			t.Run(fmt.Sprintf("%s, %d connections", name, connections), func(t *testing.T) {
 				t.Parallel()
-				s := openAt(t, pgtest.URL(t), &postgres.Options{MaxConns: connections})
+				s := openAt(t, postgres.Vaults.URL(t), &postgres.Options{MaxConns: connections})
 				tenant := newID()
 				changes := make([]*storage.Change, 60)
 				var work sync.WaitGroup

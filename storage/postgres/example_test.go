@@ -20,7 +20,7 @@ func ExampleOpenOptions() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	key, err := vault.ParseKey(os.Getenv("VAULT_MASTER_KEY"))
+	key, err := vault.ParseKey(os.Getenv("TOKENVAULT_MASTER_KEY"))
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -3,7 +3,19 @@ package postgres
 import (
 	"context"
 	"database/sql"
+	"testing"
+	"time"
+
+	"github.com/seed-72ea4aab/vault/internal/pgtest"
+	"github.com/seed-72ea4aab/vault/storage"
 )
+
+// Vaults are schemas with the tables of a vault.
+var Vaults = pgtest.Schemas{Keep: "vault_migrations", Fill: func(tb testing.TB, address string) {
+	if _, err := OpenOptions(tb.Context(), address, &Options{Migrate: storage.MigrateOnly}); err != nil {
+		tb.Fatal(err)
+	}
+}}
 
 // OpenRouted opens a database with the statements for distributed tables. It is
 // one server, so followers of the log need not wait.
@@ -22,4 +34,18 @@ func OpenSettled(ctx context.Context, url string, opts *Options) (*Store, error)
 		s.settling.wait = 0
 	}
 	return s, err
+}
+
+// CountLogsAfter is after how many entries the log of a tenant is counted.
+const CountLogsAfter = 200
+
+func init() { countLogsAfter = CountLogsAfter }
+
+// SetHangTimeout changes how long the server may be silent from now on.
+func SetHangTimeout(s *Store, d time.Duration) {
+	for _, p := range []*pool{s.readers, s.writers, s.loggers} {
+		if p != nil {
+			p.lines.dialer.silence.Store(int64(d))
+		}
+	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/lib/pq"
 
+	"github.com/seed-72ea4aab/vault/internal/long"
 	"github.com/seed-72ea4aab/vault/internal/pgtest"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
@@ -72,13 +73,14 @@ func number(t testing.TB, db *sql.DB, query string, args ...any) (n int) {
 // writers create and update tokens.
 func TestNothingLostNothingDoubled(t *testing.T) {
 	t.Parallel()
-	address := pgtest.URL(t)
+	address := postgres.Vaults.URL(t)
 	name := fmt.Sprintf("vault-%x", newID())
 	s := openAt(t, with(t, address, "application_name", name), nil)
 	db := database(t, address)
 	tenant := newID()
 
-	const writers, each, kills = 16, 40, 30
+	const writers = 16
+	each, kills := long.Rounds(8, 40), long.Rounds(6, 30)
 	acknowledged := make(chan struct{}, writers*each)
 	stopped := make(chan struct{})
 	var created, updated atomic.Int64
@@ -136,8 +138,9 @@ func TestNothingLostNothingDoubled(t *testing.T) {
 type proxy struct {
 	listener net.Listener
 	server   pq.Config
-	cut      atomic.Int32 // what to do with the next message: one of the below
-	silent   sync.RWMutex // held while nothing passes
+	cut      atomic.Int32           // what to do with the next message: one of the below
+	silent   sync.RWMutex           // held while nothing passes
+	dialed   atomic.Pointer[func()] // is called when a connection is opened, if it is set
 	wait     sync.WaitGroup
 }
 
@@ -173,6 +176,9 @@ func (p *proxy) serve() {
 		client, err := p.listener.Accept()
 		if err != nil {
 			return
+		}
+		if dialed := p.dialed.Load(); dialed != nil {
+			(*dialed)()
 		}
 		network, addr := "tcp", fmt.Sprintf("%s:%d", p.server.Host, p.server.Port)
 		if strings.HasPrefix(p.server.Host, "/") {
@@ -223,7 +229,7 @@ func TestAmbiguousCommit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			cut := test.cut
-			address := pgtest.URL(t)
+			address := postgres.Vaults.URL(t)
 			p, through := newProxy(t, address)
 			s := openAt(t, through, &postgres.Options{MaxConns: test.connections})
 			db := database(t, address)
@@ -306,7 +312,7 @@ func ambiguousChanges(tenant storage.ID, stored storage.Token) map[string]*stora
 // Dedup hash or claim refuses its own change alone, and leaves nothing of it.
 func TestCoalescedConflicts(t *testing.T) {
 	t.Parallel()
-	address := pgtest.URL(t)
+	address := postgres.Vaults.URL(t)
 	s := openAt(t, address, &postgres.Options{MaxConns: 2})
 	db := database(t, address)
 	tenant := newID()
@@ -317,7 +323,8 @@ func TestCoalescedConflicts(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	const callers, rounds = 48, 10
+	const callers = 48
+	rounds := long.Rounds(3, 10)
 	kinds := []storage.ConflictKind{0, storage.TokenIDTaken, storage.DuplicateTaken, storage.ClaimTaken, 0, storage.TokenIDTaken}
 	var work sync.WaitGroup
 	var applied atomic.Int64
@@ -404,7 +411,7 @@ func TestNodesStartTogether(t *testing.T) {
 
 func TestCloseLeavesNoConnection(t *testing.T) {
 	t.Parallel()
-	address := pgtest.URL(t)
+	address := postgres.Vaults.URL(t)
 	name := fmt.Sprintf("vault-%x", newID())
 	s, err := postgres.Open(t.Context(), with(t, address, "application_name", name))
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-72ea4aab/vault/internal/pgtest"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -14,7 +13,7 @@ import (
 // read, then it was not read.
 func TestALargeTokenIsEnteredWhenItIsRead(t *testing.T) {
 	t.Parallel()
-	s, err := Open(t.Context(), pgtest.URL(t))
+	s, err := Open(t.Context(), Vaults.URL(t))
 	if err != nil {
 		t.Fatal(err)
 	}

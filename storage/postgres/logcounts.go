@@ -49,13 +49,13 @@ const (
 		UPDATE vault_log_marks SET xid = ` + oldestOpen + ` WHERE tenant_id = $1`
 )
 
-const (
-	// countLogsAfter is after how many entries of a tenant its mark is moved.
-	countLogsAfter = 4000
-	// maxUncounted bounds the tenants that a node remembers the entries of. What
-	// it forgets the next list of that tenant finds.
-	maxUncounted = 10_000
-)
+// countLogsAfter is after how many entries of a tenant its mark is moved. Tests
+// need fewer.
+var countLogsAfter = 4000
+
+// maxUncounted bounds the tenants that a node remembers the entries of. What it
+// forgets the next list of that tenant finds.
+const maxUncounted = 10_000
 
 // uncountedLogs is how many entries of each tenant have been written since its
 // mark was moved, as far as this node knows.

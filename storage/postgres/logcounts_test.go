@@ -59,7 +59,7 @@ func moveMark(t *testing.T, s *postgres.Store, db *sql.DB, tenant storage.ID) {
 	t.Helper()
 	const mark = "SELECT COALESCE(sum(xid), 0) FROM vault_log_marks WHERE tenant_id = $1"
 	before := number(t, db, mark, tenant[:])
-	if err := s.Write(t.Context(), enter(tenant, false, make([]int, 4000)...)); err != nil {
+	if err := s.Write(t.Context(), enter(tenant, false, make([]int, postgres.CountLogsAfter)...)); err != nil {
 		t.Fatal(err)
 	}
 	// Transactions of other tests may be open: a list tries again.
@@ -106,7 +106,7 @@ func together(t *testing.T, n int, call func(int) error) (failed int) {
 // compares the counts with the entries, and the total of a list with both.
 func TestLogCounts(t *testing.T) {
 	t.Parallel()
-	address := pgtest.URL(t)
+	address := postgres.Vaults.URL(t)
 	s, db := openAt(t, address, nil), database(t, address)
 	tenants := []storage.ID{newID(), newID()}
 	one := sample(tenants[0], 1)
@@ -127,10 +127,7 @@ func TestLogCounts(t *testing.T) {
 	check("one by one")
 	// A transaction that another test has open holds the mark back for a while.
 	const counted = "SELECT COALESCE(sum(n), 0) FROM vault_log_counts"
-	for tries := 0; number(t, db, counted) < 4000; tries++ {
-		if tries == 20 {
-			t.Fatal("nothing is counted")
-		}
+	for number(t, db, counted) < postgres.CountLogsAfter {
 		moveMark(t, s, db, tenants[0])
 	}
 	check("with a mark")
@@ -158,18 +155,18 @@ func TestLogCounts(t *testing.T) {
 // TestDeletesAndMarks deletes entries while marks are moved.
 func TestDeletesAndMarks(t *testing.T) {
 	t.Parallel()
-	address := pgtest.URL(t)
+	address := postgres.Vaults.URL(t)
 	s, db := openAt(t, address, nil), database(t, address)
 	tenant := newID()
 	if failed := together(t, 8, func(i int) error {
 		for range 6 {
 			if i%2 == 0 {
-				if err := s.Write(t.Context(), enter(tenant, false, make([]int, 1500)...)); err != nil {
+				if err := s.Write(t.Context(), enter(tenant, false, make([]int, postgres.CountLogsAfter/2)...)); err != nil {
 					return err
 				}
 				continue
 			}
-			if _, err := s.DeleteLogs(t.Context(), tenant, time.Now().Add(time.Hour), 700); err != nil {
+			if _, err := s.DeleteLogs(t.Context(), tenant, time.Now().Add(time.Hour), postgres.CountLogsAfter/5); err != nil {
 				return err
 			}
 		}
@@ -185,7 +182,7 @@ func TestDeletesAndMarks(t *testing.T) {
 // others that began later have been counted by then.
 func TestMarksOfOpenTransactions(t *testing.T) {
 	t.Parallel()
-	address := pgtest.URL(t)
+	address := postgres.Vaults.URL(t)
 	s, db := openAt(t, address, nil), database(t, address)
 	tenant := newID()
 	for _, commit := range []bool{false, true} {
@@ -224,7 +221,7 @@ func TestMarksOfOpenTransactions(t *testing.T) {
 // TestDeletedDaysAreNotCounted expects no counters of days that are gone.
 func TestDeletedDaysAreNotCounted(t *testing.T) {
 	t.Parallel()
-	address := pgtest.URL(t)
+	address := postgres.Vaults.URL(t)
 	s, db := openAt(t, address, nil), database(t, address)
 	tenant := newID()
 	if err := s.Write(t.Context(), enter(tenant, false, -5, -4, -3, 0)); err != nil {
@@ -247,7 +244,7 @@ func TestDeletedDaysAreNotCounted(t *testing.T) {
 // transactions had higher numbers.
 func TestMarksOfAnotherServer(t *testing.T) {
 	t.Parallel()
-	address := pgtest.URL(t)
+	address := postgres.Vaults.URL(t)
 	s, db := openAt(t, address, nil), database(t, address)
 	tenant := newID()
 	moveMark(t, s, db, tenant)

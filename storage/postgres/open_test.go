@@ -8,14 +8,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/seed-72ea4aab/vault/internal/pgtest"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
 )
 
 func TestRefusesAsyncCommit(t *testing.T) {
 	t.Parallel()
-	address := with(t, pgtest.URL(t), "synchronous_commit", "off")
+	address := with(t, postgres.Vaults.URL(t), "synchronous_commit", "off")
 	s, err := postgres.Open(t.Context(), address)
 	if !errors.Is(err, postgres.ErrNotDurable) {
 		t.Errorf("got %v, want ErrNotDurable", err)
@@ -36,7 +35,7 @@ func TestNewerSchemas(t *testing.T) {
 		{"a later addition is ignored", 1999, nil},
 		{"a later major version is refused", 2001, storage.ErrNewerSchema},
 	} {
-		address := pgtest.URL(t)
+		address := postgres.Vaults.URL(t)
 		openAt(t, address, nil)
 		if _, err := database(t, address).Exec(`INSERT INTO vault_migrations SELECT $1, vault_id FROM vault_migrations LIMIT 1`, test.version); err != nil {
 			t.Fatal(err)
@@ -59,7 +58,7 @@ func TestOnlyReadLogsAreUnsynced(t *testing.T) {
 	for name, connections := range map[string]int{"own connection": 3, "shared connection": 2} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			address := pgtest.URL(t)
+			address := postgres.Vaults.URL(t)
 			s := openAt(t, address, &postgres.Options{MaxConns: connections})
 			db := database(t, address)
 			if _, err := db.Exec(`CREATE TABLE seen (setting text);
@@ -155,7 +154,7 @@ func withoutTLS(t *testing.T) string {
 // it does not have.
 func TestRefusalsSayWhatToDo(t *testing.T) {
 	t.Parallel()
-	address := pgtest.URL(t)
+	address := postgres.Vaults.URL(t)
 	elsewhere, err := url.Parse(address)
 	if err != nil {
 		t.Fatal(err)
@@ -183,7 +182,7 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 // that does.
 func TestFailoverFindsThePrimary(t *testing.T) {
 	t.Parallel()
-	p, through := newProxy(t, pgtest.URL(t))
+	p, through := newProxy(t, postgres.Vaults.URL(t))
 	dir := p.listener.Addr().String()
 	dir = dir[:strings.LastIndex(dir, "/")]
 	s := openAt(t, with(t, through, "host", t.TempDir()+","+dir), nil)
@@ -200,7 +199,7 @@ func TestFailoverFindsThePrimary(t *testing.T) {
 // every connection of a store does unless its URL says otherwise.
 func TestReadOnlyServerIsPassedOver(t *testing.T) {
 	t.Parallel()
-	address := with(t, pgtest.URL(t), "default_transaction_read_only", "on")
+	address := with(t, postgres.Vaults.URL(t), "default_transaction_read_only", "on")
 	s, err := postgres.Open(t.Context(), address)
 	if err == nil {
 		s.Close()
@@ -212,7 +211,7 @@ func TestReadOnlyServerIsPassedOver(t *testing.T) {
 // the error.
 func TestErrorsAreClean(t *testing.T) {
 	t.Parallel()
-	s := openAt(t, pgtest.URL(t), nil)
+	s := openAt(t, postgres.Vaults.URL(t), nil)
 	const canary = "canary"
 	c := sample(newID(), 1)
 	c.InsertTokens[0].ID = canary + "\x00"

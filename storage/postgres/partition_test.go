@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -33,14 +32,9 @@ func TestPartitioned(t *testing.T) {
 	t.Parallel()
 	x := explain(t, onePartition)
 	world := func(tb testing.TB) (storagetest.Opener, string) {
-		address := pgtest.URL(tb)
-		partition(tb, address)
+		address := partitioned.URL(tb)
 		c := collect(tb, address)
-		u, err := url.Parse(address)
-		if err != nil {
-			tb.Fatal(err)
-		}
-		x.collected(tb, c, address, u.Query().Get("search_path"))
+		x.collected(tb, c, address, pgtest.SchemaOf(tb, address))
 		return func(ctx context.Context) (storage.Storage, error) {
 			return postgres.OpenRouted(ctx, c.address, &postgres.Options{MaxConns: 6, Migrate: storage.MigrateCheck})
 		}, c.address
@@ -60,6 +54,9 @@ func TestPartitioned(t *testing.T) {
 		}, Others: func(tb testing.TB) map[string]*sql.DB { return others(tb, "postgres") }})
 	})
 }
+
+// partitioned are schemas with the tables of a vault in partitions.
+var partitioned = pgtest.Schemas{Fill: partition, Keep: "vault_migrations"}
 
 var createTable = regexp.MustCompile(`(?s)CREATE TABLE (vault_\w+) \(.*?\n\)[^;]*;`)
 
@@ -239,7 +236,7 @@ func (p *plan) walk(touched map[string]bool, depth int) error {
 // in that of the keys by which a tenant is found.
 func TestUniqueKeys(t *testing.T) {
 	t.Parallel()
-	address := pgtest.URL(t)
+	address := postgres.Vaults.URL(t)
 	openAt(t, address, nil)
 	rows, err := database(t, address).Query(`SELECT t.relname, i.relname,
 		EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = t.oid AND a.attnum = ANY (x.indkey) AND a.attname = 'tenant_id')

@@ -2,6 +2,9 @@ package postgres_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"os"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -12,7 +15,19 @@ import (
 	"github.com/seed-72ea4aab/vault/storage/storagetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(suite{m}) }
+
+// suite runs the tests, and then drops the schemas that they have shared.
+type suite struct{ *testing.M }
+
+func (s suite) Run() int {
+	status := s.M.Run()
+	if err := errors.Join(postgres.Vaults.Drop(), partitioned.Drop()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return status
+}
 
 // backend opens the databases whose addresses a function makes.
 func backend(address func(testing.TB) string, options *postgres.Options) storagetest.Backend {
@@ -24,9 +39,18 @@ func backend(address func(testing.TB) string, options *postgres.Options) storage
 	}}
 }
 
+// pooled opens databases through a pooler that all of them share, so the schema of
+// a database is not in the search path.
+func pooled(pooler string) storagetest.Backend {
+	return storagetest.Backend{New: func(tb testing.TB) storagetest.Opener {
+		o := &postgres.Options{TransactionPooler: true, Schema: pgtest.SchemaOf(tb, postgres.Vaults.URL(tb))}
+		return func(ctx context.Context) (storage.Storage, error) { return postgres.OpenOptions(ctx, pooler, o) }
+	}}
+}
+
 func TestStorage(t *testing.T) {
 	t.Parallel()
-	storagetest.Run(t, backend(pgtest.URL, nil))
+	storagetest.Run(t, backend(postgres.Vaults.URL, nil))
 }
 
 // TestStorageElsewhere runs without prepared statements, through PgBouncer where
@@ -34,9 +58,7 @@ func TestStorage(t *testing.T) {
 // does: a statement that is given a tenant must be one task.
 func TestStorageElsewhere(t *testing.T) {
 	t.Parallel()
-	backends := map[string]storagetest.Backend{
-		"pooled": backend(pgtest.Pooled, &postgres.Options{TransactionPooler: true}),
-	}
+	backends := map[string]storagetest.Backend{"pooled": pooled(pgtest.Pooler(t, pgtest.Server(t)))}
 	if pgtest.HasCitus() {
 		x := explain(t, oneTask)
 		backends["Citus"] = citusBackend(x)

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -13,7 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/lib/pq/pqerror"
 
-	"github.com/seed-72ea4aab/vault/internal/pgtest"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
 )
@@ -27,15 +25,11 @@ type node struct {
 	token  storage.Token // is there
 }
 
-func newNode(t *testing.T, options *postgres.Options, parameters ...string) *node {
+func newNode(t *testing.T, options *postgres.Options) *node {
 	t.Helper()
-	address := pgtest.URL(t)
+	address := postgres.Vaults.URL(t)
 	n := &node{name: fmt.Sprintf("vault-%x", newID()), db: database(t, address), tenant: newID()}
-	through := with(t, address, "application_name", n.name)
-	for pair := range slices.Chunk(parameters, 2) {
-		through = with(t, through, pair[0], pair[1])
-	}
-	n.Store = openAt(t, through, options)
+	n.Store = openAt(t, with(t, address, "application_name", n.name), options)
 	c := sample(n.tenant, 1)
 	if err := n.Write(t.Context(), c); err != nil {
 		t.Fatal(err)
@@ -163,7 +157,7 @@ func TestReadsSurviveKilledConnections(t *testing.T) {
 
 func TestReadsSurviveALostConnection(t *testing.T) {
 	t.Parallel()
-	p, through := newProxy(t, pgtest.URL(t))
+	p, through := newProxy(t, postgres.Vaults.URL(t))
 	s := openAt(t, through, &postgres.Options{MaxConns: 2})
 	c := sample(newID(), 1)
 	if err := s.Write(t.Context(), c); err != nil {
@@ -204,13 +198,20 @@ func TestCancelledReadKeepsItsConnection(t *testing.T) {
 	}
 }
 
-// A read that the server has given up fails, and nothing after it.
-func TestStatementTimeout(t *testing.T) {
+// A read that the server cancels, as it does when its statement_timeout is over,
+// fails, and nothing after it.
+func TestReadThatTheServerCancels(t *testing.T) {
 	t.Parallel()
-	n := newNode(t, &postgres.Options{MaxConns: 2}, "statement_timeout", "200")
+	n := newNode(t, &postgres.Options{MaxConns: 2})
 	release := n.lock(t)
 	for name, read := range map[string]func(context.Context) error{"a token": n.read, "a list": n.list} {
-		server, ok := errors.AsType[*postgres.ServerError](read(t.Context()))
+		ended := make(chan error)
+		go func() { ended <- read(storage.NoWait(t.Context())) }()
+		n.blocked(t, 1)
+		if _, err := n.db.ExecContext(t.Context(), "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name = $1", n.name); err != nil {
+			t.Fatal(err)
+		}
+		server, ok := errors.AsType[*postgres.ServerError](<-ended)
 		if !ok || server.Code != string(pqerror.QueryCanceled) {
 			t.Errorf("%s: got %v, want SQLSTATE %s", name, server, pqerror.QueryCanceled)
 		}

@@ -7,14 +7,13 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/seed-72ea4aab/vault/internal/pgtest"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
 // oneWriter opens a store with one connection that writes.
 func oneWriter(t *testing.T, open func(context.Context, string, *Options) (*Store, error)) (*Store, *slot) {
 	t.Helper()
-	s, err := open(t.Context(), pgtest.URL(t), &Options{MaxConns: 2})
+	s, err := open(t.Context(), Vaults.URL(t), &Options{MaxConns: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +44,7 @@ func TestATransactionThatIsBegunInPart(t *testing.T) {
 		t.Fatal(err)
 	}
 	slot.lockTimeout = -time.Second // which the server refuses after BEGIN
-	if err := s.Write(t.Context(), newLogs(1)); err == nil {
+	if err := s.Write(storage.NoWait(t.Context()), newLogs(1)); err == nil {
 		t.Fatal("the transaction was begun")
 	}
 	slot.lockTimeout = lockTimeout

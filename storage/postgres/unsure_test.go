@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-72ea4aab/vault/internal/pgtest"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
 )
@@ -18,7 +17,7 @@ import (
 // that nothing was written, and the next Write finds it out first.
 func TestLateAfterALostConnectionIsNotKnown(t *testing.T) {
 	t.Parallel()
-	s, tenant := openAt(t, pgtest.URL(t), nil), newID()
+	s, tenant := openAt(t, postgres.Vaults.URL(t), nil), newID()
 	for _, unsure := range []bool{false, true} {
 		late := sample(tenant, 1)
 		late.Before, late.Unsure = time.Now().Add(-time.Second), unsure
@@ -36,7 +35,7 @@ func TestLateAfterALostConnectionIsNotKnown(t *testing.T) {
 // entry, in whatever way it was sealed meanwhile, and is not in its own way.
 func TestUnsureChangeIsNotAppliedTwice(t *testing.T) {
 	t.Parallel()
-	address := pgtest.URL(t)
+	address := postgres.Vaults.URL(t)
 	s, tenant := openAt(t, address, nil), newID()
 	first := sample(tenant, 1)
 	if err := s.Write(t.Context(), first); err != nil {
@@ -61,7 +60,7 @@ func TestUnsureChangeIsNotAppliedTwice(t *testing.T) {
 // looked into on another connection.
 func TestRefusedAndLost(t *testing.T) {
 	t.Parallel()
-	c := collect(t, pgtest.URL(t))
+	c := collect(t, postgres.Vaults.URL(t))
 	var cut atomic.Int64
 	atFirst := func(command string) bool { return command == "ROLLBACK" && cut.Add(1) == 1 }
 	c.cuts.Store(&atFirst)
@@ -89,7 +88,7 @@ func TestRefusedAndLost(t *testing.T) {
 // beginning.
 func TestLostWhileListing(t *testing.T) {
 	t.Parallel()
-	address := pgtest.URL(t)
+	address := postgres.Vaults.URL(t)
 	const tokens = 200
 	change := sample(newID(), tokens)
 	if err := openAt(t, address, nil).Write(t.Context(), change); err != nil {
@@ -128,7 +127,7 @@ func TestInternalError(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			address := pgtest.URL(t)
+			address := postgres.Vaults.URL(t)
 			s, err := open(t.Context(), address, nil)
 			if err != nil {
 				t.Fatal(err)

@@ -149,8 +149,8 @@ func TestTxThatBeganWithoutTheLock(t *testing.T) {
 }
 
 // TestWritesWaitForATransaction proves that a write beside an open transaction
-// of the application's fails in bounded time, and that others, which came later,
-// have their own time.
+// of the application's gives up, that the next ones do too, and that none of them
+// is in the way of a write after the transaction.
 func TestWritesWaitForATransaction(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "vault.db")
@@ -171,14 +171,10 @@ func TestWritesWaitForATransaction(t *testing.T) {
 	if err := in.Write(t.Context(), logOnly(1)); err != nil {
 		t.Fatal(err)
 	}
-	began := time.Now()
 	for i := range 3 {
 		if err := s.Write(t.Context(), logOnly(byte(2+i))); !errors.Is(err, storage.ErrUnavailable) {
 			t.Errorf("a write beside the transaction: got %v, want ErrUnavailable", err)
 		}
-	}
-	if took := time.Since(began); took < 600*time.Millisecond || took > 20*time.Second {
-		t.Errorf("three writes gave up after %s, want a bit more than 600ms", took)
 	}
 	if err := tx.Commit(); err != nil {
 		t.Fatal(err)

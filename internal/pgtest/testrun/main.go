@@ -1,18 +1,27 @@
-// Command testrun runs "go test" with the arguments it is given, beside a
-// PostgreSQL server that all packages share, and ends with one line of totals.
+// Command testrun runs the tests of this repository beside a PostgreSQL server
+// that all packages share. It shows what runs, and ends with the slowest tests
+// and one line of totals.
 //
-//	go run ./internal/pgtest/testrun -race ./...
+//	go run ./internal/pgtest/testrun [-long] [-events FILE] [go test flags] [packages]
+//
+// Without packages it tests the whole repository, the modules beside the main
+// one included. A package runs under the race detector if its own files are
+// concurrent: see [concurrent]. With -long the tests that need time or luck run
+// too. -events writes what "go test -json" prints to a file.
 package main
 
 import (
-	"bufio"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"os/signal"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
 
 	"github.com/seed-72ea4aab/vault/internal/pgtest"
 )
@@ -27,109 +36,124 @@ func main() {
 	}
 }
 
+// options are the arguments of the command.
+type options struct {
+	long     bool
+	events   string   // a file; empty for none
+	flags    []string // for go test
+	packages []string // empty for all
+}
+
+// parseOptions splits arguments. A flag that is not ours goes to go test, in
+// the form -name=value.
+func parseOptions(args []string) (options, error) {
+	var o options
+	for _, arg := range args {
+		name, value, _ := strings.Cut(arg, "=")
+		switch {
+		case arg == "-long":
+			o.long = true
+		case name == "-events" && value != "":
+			o.events = value
+		case name == "-events":
+			return o, errors.New("-events needs a file: -events=FILE")
+		case strings.HasPrefix(arg, "-"):
+			o.flags = append(o.flags, arg)
+		default:
+			o.packages = append(o.packages, arg)
+		}
+	}
+	return o, nil
+}
+
 // run reports whether every test passed.
 func run(args []string) (ok bool, err error) {
-	// An interrupt reaches the tests by the terminal; they end, and then we do.
+	// An interrupt reaches the tests through the terminal. They end, and then
+	// this process does.
 	signal.Ignore(os.Interrupt)
+	sum := totals{failed: 1}
+	defer func() { fmt.Println(sum) }()
 
-	env := append(os.Environ(), pgtest.EnvRequire+"=1")
-	if os.Getenv(pgtest.EnvServer) == "" {
-		cluster, err := pgtest.Start()
-		if err != nil {
-			fmt.Println("0 passed, 1 failed, 0 skipped")
-			return false, fmt.Errorf("a PostgreSQL server is required: %w", err)
-		}
-		defer func() { err = errors.Join(err, cluster.Stop()) }()
-		env = append(env, pgtest.EnvServer+"="+cluster.URL)
-	}
-	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...) //nolint:noctx // runs until the tests end
-	cmd.Env = env
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
+	o, err := parseOptions(args)
 	if err != nil {
 		return false, err
 	}
-	if err := cmd.Start(); err != nil {
+	all, err := plan(o)
+	if err != nil {
 		return false, err
 	}
-	sum, err := report(out, os.Stdout)
-	failed := cmd.Wait()
-	if failed != nil && sum.failed == 0 {
-		sum.failed = 1 // not a test: the build, or go test itself
+	env, stop, err := server()
+	if err != nil {
+		return false, fmt.Errorf("a PostgreSQL server is required: %w", err)
 	}
-	fmt.Printf("%d passed, %d failed, %d skipped\n", sum.passed, sum.failed, sum.skipped)
-	return failed == nil && err == nil, err
-}
-
-// totals counts tests, subtests among them, and packages that failed without
-// a failing test.
-type totals struct{ passed, failed, skipped int }
-
-// event is a line of "go test -json".
-type event struct {
-	Action     string
-	Package    string
-	ImportPath string
-	Test       string
-	Output     string
-	Elapsed    float64
-}
-
-// report reads the events of a run and prints a line for each package, and
-// everything that a failing test or build said.
-func report(events io.Reader, w io.Writer) (totals, error) {
-	var sum totals
-	said := map[[2]string][]string{} // by package and test
-	failing := map[string]bool{}     // packages with a failing test
-	lines := bufio.NewReader(events)
-	for {
-		line, err := lines.ReadBytes('\n')
-		if err == io.EOF {
-			return sum, nil
-		}
+	defer func() { err = errors.Join(err, stop()) }()
+	events := io.Discard
+	if o.events != "" {
+		file, err := os.Create(o.events)
 		if err != nil {
-			return sum, err
+			return false, err
 		}
-		var e event
-		if json.Unmarshal(line, &e) != nil {
-			fmt.Fprint(w, string(line))
-			continue
-		}
-		key := [2]string{e.Package, e.Test}
-		switch e.Action {
-		case "output":
-			said[key] = append(said[key], e.Output)
-		case "build-output":
-			fmt.Fprint(w, e.Output)
-		case "pass", "skip", "fail":
-			sum.count(e, failing)
-			show(w, e, said[key])
-			delete(said, key)
+		defer func() { _ = file.Close() }()
+		events = file
+	}
+	r := newReport(os.Stdout, isTerminal(os.Stdout))
+	for _, g := range all {
+		if err := r.run(g, o, env, events); err != nil {
+			return false, err
 		}
 	}
+	sum = r.finish()
+	return sum.failed == 0, nil
 }
 
-// count adds the end of a test to the totals. A package counts only when it
-// failed and none of its tests did.
-func (sum *totals) count(e event, failing map[string]bool) {
-	switch {
-	case e.Action == "fail" && (e.Test != "" || !failing[e.Package]):
-		sum.failed++
-		failing[e.Package] = true
-	case e.Action == "pass" && e.Test != "":
-		sum.passed++
-	case e.Action == "skip" && e.Test != "":
-		sum.skipped++
+// server returns the environment of the tests, with a PostgreSQL server in it,
+// and what stops that server.
+func server() (env []string, stop func() error, err error) {
+	env = append(os.Environ(), pgtest.EnvRequire+"=1")
+	if os.Getenv(pgtest.EnvServer) != "" {
+		return env, func() error { return nil }, nil
 	}
+	cluster, err := pgtest.Start()
+	if err != nil {
+		return nil, nil, err
+	}
+	return append(env, pgtest.EnvServer+"="+cluster.URL), cluster.Stop, nil
 }
 
-func show(w io.Writer, e event, said []string) {
-	if e.Action == "fail" || e.Action == "skip" && e.Test != "" {
-		for _, text := range said {
-			fmt.Fprint(w, text)
-		}
+// run runs the tests of a group and adds them to the report.
+func (r *report) run(g group, o options, env []string, events io.Writer) error {
+	cmd := exec.Command("go", g.arguments(o)...) //nolint:noctx // runs until the tests end
+	cmd.Dir, cmd.Env, cmd.Stderr = g.dir, env, os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
 	}
-	if e.Test == "" && e.Action != "skip" {
-		fmt.Fprintf(w, "%s %s %.1fs\n", map[string]string{"pass": "ok  ", "fail": "FAIL"}[e.Action], e.Package, e.Elapsed)
+	if err := cmd.Start(); err != nil {
+		return err
 	}
+	before := r.sum.failed
+	if err := r.read(io.TeeReader(out, events)); err != nil {
+		return err
+	}
+	if cmd.Wait() != nil && r.sum.failed == before {
+		r.sum.failed++ // not a test: the build, or go test itself
+	}
+	return nil
+}
+
+// arguments returns the arguments of "go" that run a group.
+func (g group) arguments(o options) []string {
+	timeout := 30 * time.Minute
+	args := []string{"test", "-json", "-vet=off"}
+	if o.long {
+		timeout = 4 * time.Hour
+		args = append(args, "-tags=long")
+	}
+	args = append(args, "-timeout="+timeout.String(), "-p="+strconv.Itoa(max(2, runtime.GOMAXPROCS(0))))
+	if g.race {
+		// The race detector watches our code. SQLite is translated from C and runs
+		// on one goroutine at a time; watching it would take twenty times as long.
+		args = append(args, "-race", "-gcflags=modernc.org/...=-race=false")
+	}
+	return slices.Concat(args, o.flags, g.packages)
 }

@@ -1,8 +1,12 @@
 package main
 
 import (
+	"fmt"
+	"go/parser"
+	"go/token"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -21,7 +25,7 @@ func TestReport(t *testing.T) {
 {"Action":"pass","Package":"p","Test":"TestA/sub","Elapsed":0.1}
 {"Action":"pass","Package":"p","Elapsed":0.2}
 `,
-			want: totals{passed: 2}, shows: "ok   p 0.2s\n", hides: "chatter",
+			want: totals{passed: 2}, shows: "ok   p ", hides: "chatter",
 		},
 		"a failing test": {
 			events: `{"Action":"output","Package":"p","Test":"TestA","Output":"the reason\n"}
@@ -54,6 +58,15 @@ func TestReport(t *testing.T) {
 `,
 			want: totals{failed: 1}, shows: "syntax error\n",
 		},
+		"the slowest tests, without their parents": {
+			events: `{"Action":"run","Package":"p","Test":"TestA"}
+{"Action":"run","Package":"p","Test":"TestA/sub"}
+{"Action":"pass","Package":"p","Test":"TestA/sub","Elapsed":2}
+{"Action":"pass","Package":"p","Test":"TestA","Elapsed":3}
+{"Action":"pass","Package":"p"}
+`,
+			want: totals{passed: 2}, shows: "    2.0s  p TestA/sub\n", hides: "p TestA\n",
+		},
 		"text that is no event": {
 			events: "go: something\n",
 			want:   totals{}, shows: "go: something\n",
@@ -63,11 +76,11 @@ func TestReport(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var out strings.Builder
-			got, err := report(strings.NewReader(test.events), &out)
-			if err != nil {
+			r := newReport(&out, false)
+			if err := r.read(strings.NewReader(test.events)); err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(totals{})); diff != "" {
+			if diff := cmp.Diff(test.want, r.finish(), cmp.AllowUnexported(totals{})); diff != "" {
 				t.Errorf("totals (-want +got):\n%s", diff)
 			}
 			if !strings.Contains(out.String(), test.shows) {
@@ -77,5 +90,114 @@ func TestReport(t *testing.T) {
 				t.Errorf("output %q shows %q", out.String(), test.hides)
 			}
 		})
+	}
+}
+
+func TestStatusNamesRunningPackages(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	r := newReport(&out, false)
+	now := r.start
+	r.now = func() time.Time { return now }
+	r.take(event{Action: "start", Package: module + "/storage"})
+	r.take(event{Action: "start", Package: module})
+	if r.status(); out.String() != "" {
+		t.Errorf("status at once: %q, want nothing yet", out.String())
+	}
+	now = now.Add(95 * time.Second)
+	r.status()
+	r.take(event{Action: "pass", Package: module + "/storage", Elapsed: 95})
+	now = now.Add(reprint)
+	r.status()
+	want := "     [1:35] storage, .\n" + fmt.Sprintf("ok   %-40s   95.0s  [1:35]\n", "storage") + "     [2:05] .\n"
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("output (-want +got):\n%s", diff)
+	}
+}
+
+func TestOptions(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		args []string
+		want options
+	}{
+		"nothing":    {nil, options{}},
+		"long":       {[]string{"-long"}, options{long: true}},
+		"a part":     {[]string{"-run=TestX", "./storage/..."}, options{flags: []string{"-run=TestX"}, packages: []string{"./storage/..."}}},
+		"the events": {[]string{"-events=out.json", "."}, options{events: "out.json", packages: []string{"."}}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := parseOptions(test.args)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(options{})); diff != "" {
+				t.Errorf("options (-want +got):\n%s", diff)
+			}
+		})
+	}
+	if _, err := parseOptions([]string{"-events"}); err == nil {
+		t.Error("-events without a file is no error")
+	}
+}
+
+func TestRaceDetectorWatchesConcurrentFiles(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		source string
+		want   bool
+	}{
+		"plain":       {"package p\nfunc f() int { return 1 }", false},
+		"a goroutine": {"package p\nfunc f() { go f() }", true},
+		"a mutex":     {"package p\nimport \"sync\"\nvar mu sync.Mutex", true},
+		"an atomic":   {"package p\nimport \"sync/atomic\"\nvar n atomic.Int64", true},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			file, err := parser.ParseFile(token.NewFileSet(), "p.go", test.source, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := concurrent(file); got != test.want {
+				t.Errorf("concurrent = %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+// TestPlan checks the plan on this package, whose report has a goroutine, and on
+// one that has none.
+func TestPlan(t *testing.T) {
+	t.Parallel()
+	got, err := groupsOf("../../..", false, []string{"./internal/pgtest/testrun", "./internal/query"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []group{
+		{dir: "../../..", race: true, packages: []string{module + "/internal/pgtest/testrun"}},
+		{dir: "../../..", packages: []string{module + "/internal/query"}},
+	}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(group{})); diff != "" {
+		t.Errorf("plan (-want +got):\n%s", diff)
+	}
+	if _, err := groupsOf("../../..", false, []string{"./nowhere"}); err == nil {
+		t.Error("a package that does not exist is no error")
+	}
+}
+
+func TestArguments(t *testing.T) {
+	t.Parallel()
+	g := group{race: true, packages: []string{"p"}}
+	got := strings.Join(g.arguments(options{long: true, flags: []string{"-run=X"}}), " ")
+	for _, want := range []string{"test -json", "-tags=long", "-race", "-gcflags=modernc.org/...=-race=false", "-run=X p"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("arguments %q lack %q", got, want)
+		}
+	}
+	if got := strings.Join(group{}.arguments(options{}), " "); strings.Contains(got, "-race") || strings.Contains(got, "long") {
+		t.Errorf("arguments %q of a plain group in a short run", got)
 	}
 }

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestTheProgramNeedsNothingElse runs the program in a folder that has nothing but
+// the program, as an image from scratch does.
+func TestTheProgramNeedsNothingElse(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		t.Skip("only root may change the root")
+	}
+	root := t.TempDir()
+	if err := os.Mkdir(filepath.Join(root, "data"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	program, err := os.ReadFile(binary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(root, "tokenvault"), program, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	inside := func(cmd *exec.Cmd) *exec.Cmd {
+		cmd.Path, cmd.Dir, cmd.SysProcAttr = "/tokenvault", "/data", &syscall.SysProcAttr{Chroot: root}
+		return cmd
+	}
+	if out, err := inside(command(t, root, nil, "key", "new")).CombinedOutput(); err != nil || !strings.HasPrefix(string(out), "vaultkey_") {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	s := startServer(t, inside(command(t, root, []string{"TOKENVAULT_ADDR=127.0.0.1:0", "TOKENVAULT_DEMO=false"}, "serve")))
+	res, err := http.Get(s.url + "/readyz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if text, _ := io.ReadAll(res.Body); res.StatusCode != http.StatusOK {
+		t.Errorf("%s\n%s", res.Status, text)
+	}
+	if _, err := os.Stat(filepath.Join(root, "data", "vault.db")); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestTheImageHasTheProgramAlone reads the files that describe the image: nothing
+// but the program is sent to the builder, and the image starts it, as a user
+// without rights, from where it was copied to.
+func TestTheImageHasTheProgramAlone(t *testing.T) {
+	t.Parallel()
+	want := []string{"FROM scratch", "COPY tokenvault /tokenvault", "USER 65532:65532", "WORKDIR /data",
+		"ENV TOKENVAULT_ADDR=:8080 TOKENVAULT_DEMO=false", "EXPOSE 8080", `ENTRYPOINT ["/tokenvault"]`, `CMD ["serve"]`}
+	if diff := cmp.Diff(want, instructions(t, "../../Dockerfile")); diff != "" {
+		t.Errorf("Dockerfile (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"*", "!tokenvault"}, instructions(t, "../../.dockerignore")); diff != "" {
+		t.Errorf(".dockerignore (-want +got):\n%s", diff)
+	}
+	const build = "CGO_ENABLED=0 GOOS=linux go build -trimpath -ldflags=-s -o tokenvault ./cmd/tokenvault\n"
+	for _, file := range []string{"../../Dockerfile", "../../compose.yaml", "../../docs/operations.md"} {
+		if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), build) {
+			t.Errorf("%s does not say how to build the program (%v)", file, err)
+		}
+	}
+}
+
+// instructions are the lines of a file that are neither empty nor comments.
+func instructions(t *testing.T, file string) []string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.DeleteFunc(strings.Split(string(text), "\n"), func(line string) bool {
+		return line == "" || strings.HasPrefix(line, "#")
+	})
+}
+
+var variableForm = regexp.MustCompile(`\bTOKENVAULT_[A-Z_]+`)
+
+// TestVariablesOfDeploymentsExist looks for variables in the files that start a
+// vault elsewhere, and in the manual of tokenvault serve.
+func TestVariablesOfDeploymentsExist(t *testing.T) {
+	t.Parallel()
+	manual := must(t, t.TempDir(), nil, "help", "serve")
+	known := append(variableForm.FindAllString(manual, -1), "TOKENVAULT_MASTER_KEY")
+	for _, file := range []string{"../../Dockerfile", "../../compose.yaml"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		names := variableForm.FindAllString(string(text), -1)
+		if len(names) == 0 {
+			t.Errorf("%s has no variables", file)
+		}
+		for _, name := range names {
+			if !slices.Contains(known, name) {
+				t.Errorf("%s: tokenvault serve does not know %s", file, name)
+			}
+		}
+	}
+	text, err := os.ReadFile("../../compose.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var compose struct {
+		Services map[string]struct {
+			Image, Build string
+			Environment  map[string]string
+		}
+	}
+	if err := yaml.Unmarshal(text, &compose); err != nil {
+		t.Fatal(err)
+	}
+	if compose.Services["tokenvault"].Build != "." || !strings.HasPrefix(compose.Services["db"].Image, "postgres:") {
+		t.Errorf("%+v", compose)
+	}
+}

@@ -1,0 +1,266 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"iter"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+func appCommands() []*command {
+	return []*command{
+		{
+			name: "app create", reach: bothWays, summary: "create an application, and print its API key",
+			about: `The key is printed once and kept nowhere. A public application may hold
+				token:create and token:update, a private one all permissions on tokens, and a
+				management application all others. --rules names a file with a JSON array of
+				access rules.`,
+			example: "tokenvault app create --name Checkout --type private --permission token:create,token:use --tenant Acme",
+			setup: func(f *flag.FlagSet) action {
+				p := &appFlags{}
+				p.flags(f)
+				return func(c *call) error { return createApp(c, p) }
+			},
+		},
+		{
+			name: "app list", reach: bothWays, summary: "list the applications of a tenant, newest first",
+			example: "tokenvault app list --tenant Acme",
+			setup: func(*flag.FlagSet) action {
+				return func(c *call) error {
+					o, err := c.open()
+					if err != nil {
+						return err
+					}
+					return printAll(c, o.api.AllApplications(c.ctx, vault.ListApplicationsParams{}), appColumns[:5])
+				}
+			},
+		},
+		{
+			name: "app get", args: "ID|NAME", min: 1, max: 1, reach: bothWays, summary: "show an application",
+			example: "tokenvault app get Checkout --tenant Acme --json",
+			setup: func(*flag.FlagSet) action {
+				return func(c *call) error {
+					_, app, err := c.app()
+					if err != nil {
+						return err
+					}
+					return printOne(c, app, appColumns)
+				}
+			},
+		},
+		{
+			name: "app rotate-key", args: "ID|NAME", min: 1, max: 1, reach: bothWays, asks: true,
+			summary: "give an application a new API key",
+			about: `The old key stops working at once, and so do the sessions that it made or
+				authorized and the jobs that it queued. The new one is printed once.`,
+			example: "tokenvault app rotate-key Checkout --tenant Acme",
+			setup:   func(*flag.FlagSet) action { return rotateAppKey },
+		},
+		{
+			name: "app delete", args: "ID|NAME", min: 1, max: 1, reach: bothWays, asks: true,
+			summary: "delete an application and its API key",
+			example: "tokenvault app delete Checkout --tenant Acme --yes",
+			setup:   func(*flag.FlagSet) action { return deleteApp },
+		},
+	}
+}
+
+var appColumns = []column[*vault.Application]{
+	{"ID", func(a *vault.Application) string { return a.ID.String() }},
+	{"NAME", func(a *vault.Application) string { return a.Name }},
+	{"TYPE", func(a *vault.Application) string { return string(a.Type) }},
+	{"PERMISSIONS", func(a *vault.Application) string { return joined(a.Permissions) }},
+	{"CREATED", func(a *vault.Application) string { return timeText(a.CreatedAt) }},
+	{"EXPIRES", func(a *vault.Application) string { return timeText(a.ExpiresAt) }},
+	{"RULES", func(a *vault.Application) string { return rulesText(a.Rules) }},
+	{"KEY", func(a *vault.Application) string { return a.Key }},
+}
+
+func joined(permissions []vault.Permission) string {
+	texts := make([]string, len(permissions))
+	for i, p := range permissions {
+		texts[i] = string(p)
+	}
+	return strings.Join(texts, ",")
+}
+
+// rulesText is a line for each access rule.
+func rulesText(rules []vault.AccessRule) string {
+	var b strings.Builder
+	for _, r := range rules {
+		where := r.Container
+		for _, cond := range r.Conditions {
+			where += fmt.Sprintf("%s %s %s ", cond.Attribute, cond.Operator, cond.Value)
+		}
+		fmt.Fprintf(&b, "%d  %s  %s  %s\n", r.Priority, r.Transform, joined(r.Permissions), strings.TrimSpace(where))
+	}
+	if len(rules) == 0 {
+		return ""
+	}
+	return "\n" + b.String()
+}
+
+// appFlags describe an application.
+type appFlags struct {
+	name, typ, rules, expires string
+	permissions               words
+}
+
+func (p *appFlags) flags(f *flag.FlagSet) {
+	f.StringVar(&p.name, "name", "", "`name` of the application")
+	f.StringVar(&p.typ, "type", "", "`type`: public, private or management")
+	f.Var(&p.permissions, "permission", "`permissions`, separated by commas")
+	f.StringVar(&p.rules, "rules", "", "`file` with access rules as a JSON array")
+	f.StringVar(&p.expires, "expires-at", "", "`time` at which the key stops working, such as 2030-01-31T00:00:00Z, or a duration from now, such as 24h")
+}
+
+func (p *appFlags) params(now time.Time) (vault.ApplicationParams, error) {
+	app := vault.ApplicationParams{Name: p.name, Type: vault.ApplicationType(p.typ)}
+	if p.name == "" || p.typ == "" {
+		return app, usagef("--name and --type are needed")
+	}
+	for _, word := range p.permissions {
+		app.Permissions = append(app.Permissions, vault.Permission(word))
+	}
+	var err error
+	if app.ExpiresAt, err = parseTime("expires-at", p.expires, now, 1); err != nil {
+		return app, err
+	}
+	if p.rules == "" {
+		return app, nil
+	}
+	text, err := os.ReadFile(filepath.Clean(p.rules))
+	if err != nil {
+		return app, err
+	}
+	if err := json.Unmarshal(text, &app.Rules); err != nil {
+		return app, usagef("the file of --rules is not a JSON array of access rules: %v", err)
+	}
+	return app, nil
+}
+
+// parseTime reads a time: a date, a time, or a duration before or after now, as
+// the sign says. An empty text is no time.
+func parseTime(name, text string, now time.Time, sign int) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		if n, err := strconv.Atoi(days); err == nil {
+			return now.AddDate(0, 0, sign*n), nil
+		}
+	}
+	if d, err := time.ParseDuration(text); err == nil {
+		return now.Add(time.Duration(sign) * d), nil
+	}
+	for _, layout := range []string{time.RFC3339, time.DateTime, time.DateOnly} {
+		if t, err := time.Parse(layout, text); err == nil {
+			return t, nil
+		}
+	}
+	return time.Time{}, usagef("--%s takes a time such as 2026-01-31T09:00:00Z, a date, or a duration such as 90m, 24h or 7d", name)
+}
+
+func createApp(c *call, p *appFlags) error {
+	params, err := p.params(time.Now())
+	if err != nil {
+		return err
+	}
+	o, err := c.open()
+	if err != nil {
+		return err
+	}
+	app, err := o.api.CreateApplication(c.ctx, params)
+	if err != nil {
+		return err
+	}
+	return c.printKey(app)
+}
+
+// printKey prints an application with its new key.
+func (c *call) printKey(app *vault.Application) error {
+	if err := printOne(c, app, appColumns); err != nil {
+		return err
+	}
+	if !c.json {
+		c.note("The key is not shown again.")
+	}
+	return nil
+}
+
+// app opens the vault, and reads the application that the first argument names.
+func (c *call) app() (*opened, *vault.Application, error) {
+	o, err := c.open()
+	if err != nil {
+		return nil, nil, err
+	}
+	app, err := findApp(c.ctx, o.api, c.args[0])
+	return o, app, err
+}
+
+func findApp(ctx context.Context, api vault.AdminAPI, which string) (*vault.Application, error) {
+	if id, err := uuid.Parse(which); err == nil {
+		return api.GetApplication(ctx, id)
+	}
+	return byName("application", which, api.AllApplications(ctx, vault.ListApplicationsParams{Name: which}),
+		func(a *vault.Application) string { return a.Name })
+}
+
+// byName returns the item that has exactly this name. The filters of lists read *
+// as any text, and do not mind case.
+func byName[T any](kind, name string, items iter.Seq2[*T, error], nameOf func(*T) string) (*T, error) {
+	var found *T
+	for item, err := range items {
+		switch {
+		case err != nil:
+			return nil, err
+		case nameOf(item) != name:
+		case found != nil:
+			return nil, fmt.Errorf("several %ss have this name; name the one by its id", kind)
+		default:
+			found = item
+		}
+	}
+	if found == nil {
+		return nil, fmt.Errorf("%s: %w", kind, vault.ErrNotFound)
+	}
+	return found, nil
+}
+
+func rotateAppKey(c *call) error {
+	o, app, err := c.app()
+	if err != nil {
+		return err
+	}
+	if err := c.confirm("The present key of " + printable(app.Name) + " stops working at once. Go on?"); err != nil {
+		return err
+	}
+	if app, err = o.api.RegenerateKey(c.ctx, app.ID); err != nil {
+		return err
+	}
+	return c.printKey(app)
+}
+
+func deleteApp(c *call) error {
+	o, app, err := c.app()
+	if err != nil {
+		return err
+	}
+	if err := c.confirm("Delete the application " + printable(app.Name) + "? Its key and its sessions stop working at once."); err != nil {
+		return err
+	}
+	if err := o.api.DeleteApplication(c.ctx, app.ID); err != nil {
+		return err
+	}
+	return c.say(map[string]any{"id": app.ID, "deleted": true}, "Deleted the application %s.", app.ID)
+}

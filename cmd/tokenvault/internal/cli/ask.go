@@ -1,0 +1,57 @@
+package cli
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/seed-72ea4aab/vault/internal/terminal"
+)
+
+// errDeclined means that the operator said no.
+var errDeclined = errors.New("nothing was done")
+
+// confirm asks before something that cannot be undone. Where there is no terminal
+// to ask on, --yes has to say so.
+func (c *call) confirm(question string) error {
+	if c.yes {
+		return nil
+	}
+	if !c.canAsk() {
+		return usagef("tokenvault %s asks before it does this, and there is no terminal to ask on: give --yes", c.cmd.name)
+	}
+	if _, err := io.WriteString(c.Err, question+" [y/N] "); err != nil {
+		return err
+	}
+	answer, err := bufio.NewReader(c.In).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	switch strings.ToLower(strings.TrimSpace(answer)) {
+	case "y", "yes":
+		return nil
+	}
+	return errDeclined
+}
+
+// canAsk reports whether a person can read a question and answer it.
+func (c *call) canAsk() bool {
+	in, ok := c.In.(*os.File)
+	if !ok {
+		return false
+	}
+	_, reads := terminal.Columns(c.Err)
+	_, answers := terminal.Columns(in)
+	return reads && answers
+}
+
+// confirmClear asks before clear data is printed to a terminal, where others may
+// see it, and scrollback keeps it.
+func (c *call) confirmClear() error {
+	if _, shown := terminal.Columns(c.Out); !shown {
+		return nil
+	}
+	return c.confirm("This prints data in clear on the terminal. Go on?")
+}

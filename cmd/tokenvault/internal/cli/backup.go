@@ -1,0 +1,189 @@
+package cli
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/serve"
+	"github.com/seed-72ea4aab/vault/storage/sqlite"
+)
+
+func backupCommand() *command {
+	return &command{
+		name: "backup", args: "FILE", min: 1, max: 1, reach: inProcess, summary: "copy a SQLite database while it is used",
+		about: `Writes a consistent snapshot to a new file that only its owner can read. Like the
+			database it is sealed: keep the master key too, somewhere else. On PostgreSQL
+			use pg_dump.`,
+		example: "tokenvault backup backup.db --db vault.db",
+		setup:   func(*flag.FlagSet) action { return backup },
+	}
+}
+
+func restoreCommand() *command {
+	return &command{
+		name: "restore", args: "FILE", min: 1, max: 1, reach: inProcess, asks: true, summary: "check a backup of a SQLite database, and put it in place",
+		about: `Checks a copy of the backup: that the file is whole, that the master key opens it,
+			and that a token of each tenant can be read. With --check that is all. Otherwise
+			it is then put at --db, where nothing may be yet. What was deleted since the
+			backup is back, and what was written since is gone.`,
+		example: "tokenvault restore backup.db --check --key-file vault.key\ntokenvault restore backup.db --db vault.db --key-file vault.key --yes",
+		setup: func(f *flag.FlagSet) action {
+			check := f.Bool("check", false, "only check the backup")
+			return func(c *call) error { return restore(c, *check) }
+		},
+	}
+}
+
+func backup(c *call) error {
+	if err := c.needDB(); err != nil {
+		return err
+	}
+	if serve.IsPostgres(c.target.db) {
+		return usagef("backup is for SQLite; on PostgreSQL run pg_dump -Fc, and archive the write-ahead log")
+	}
+	db, err := c.openSQL()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = db.Close() }()
+	file := c.args[0]
+	f, err := os.OpenFile(filepath.Clean(file), os.O_WRONLY|os.O_CREATE|os.O_EXCL, private)
+	if err != nil {
+		return err
+	}
+	_, err = db.ExecContext(c.ctx, "VACUUM INTO ?", file) // into an empty file, which keeps its mode
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return errors.Join(err, os.Remove(file))
+	}
+	if err := syncFolder(file); err != nil {
+		return err
+	}
+	info, err := os.Stat(file)
+	if err != nil {
+		return err
+	}
+	return c.say(map[string]any{"file": file, "bytes": info.Size()}, "Wrote %s to %s.", byteText(info.Size()), file)
+}
+
+// checked is what a backup was found to hold.
+type checked struct {
+	Tenants int `json:"tenants"`
+	Tokens  int `json:"tokens"`
+	Read    int `json:"tokens_read"`
+}
+
+func restore(c *call, only bool) error {
+	if serve.IsPostgres(c.target.db) {
+		return usagef("restore is for SQLite; on PostgreSQL run pg_restore")
+	}
+	if !only {
+		if err := c.needDB(); err != nil {
+			return err
+		}
+		if _, err := os.Stat(c.target.db); err == nil {
+			return fmt.Errorf("there is a database at %s; stop what uses it and move it away, with the files beside it that end in -wal and -shm", c.target.db)
+		}
+	}
+	found, err := c.checkBackup(c.args[0])
+	if err != nil {
+		return err
+	}
+	if only {
+		return c.say(map[string]any{"ok": true, "tenants": found.Tenants, "tokens": found.Tokens, "tokens_read": found.Read},
+			"The backup is whole: %s, %s, and %d read.", counted(found.Tenants, "tenant"), counted(found.Tokens, "token"), found.Read)
+	}
+	if err := c.confirm("Put the backup in place as the database of this vault?"); err != nil {
+		return err
+	}
+	if err := copyFile(c.args[0], c.target.db); err != nil {
+		return err
+	}
+	if err := syncFolder(c.target.db); err != nil {
+		return err
+	}
+	return c.say(map[string]any{"restored": c.target.db, "tenants": found.Tenants, "tokens": found.Tokens},
+		"Restored %s with %s and %s.", c.target.db, counted(found.Tenants, "tenant"), counted(found.Tokens, "token"))
+}
+
+// checkBackup checks a copy of the file, because opening a vault writes to it, and
+// reading a token does too.
+func (c *call) checkBackup(file string) (found *checked, err error) {
+	key, err := c.masterKey()
+	if err != nil {
+		return nil, err
+	}
+	folder, err := os.MkdirTemp(filepath.Dir(file), ".restore-check-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	copied := filepath.Join(folder, "vault.db")
+	if err := copyFile(file, copied); err != nil {
+		return nil, err
+	}
+	if err := wholeFile(c.ctx, copied); err != nil {
+		return nil, err
+	}
+	store, err := sqlite.Open(c.ctx, copied)
+	if err != nil {
+		return nil, err
+	}
+	v, err := vault.Open(c.ctx, store, key, &vault.Config{SweepEvery: -1, WorkEvery: -1})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, v.Close()) }()
+	return readEachTenant(c.ctx, v)
+}
+
+// wholeFile has SQLite check the pages of a file.
+func wholeFile(ctx context.Context, file string) error {
+	db, err := sql.Open("sqlite", file)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = db.Close() }()
+	var says string
+	if err := db.QueryRowContext(ctx, "PRAGMA integrity_check(1)").Scan(&says); err != nil {
+		return fmt.Errorf("the file is not a whole SQLite database: %w", err)
+	}
+	if says != "ok" {
+		return errors.New("the file is damaged: SQLite's integrity check fails")
+	}
+	return nil
+}
+
+// readEachTenant reads the newest token of each tenant.
+func readEachTenant(ctx context.Context, v *vault.Vault) (*checked, error) {
+	found := &checked{}
+	for t, err := range eachTenant(ctx, v) {
+		if err != nil {
+			return nil, err
+		}
+		page, err := v.Tenant(t.ID).ListTokens(ctx, vault.ListTokensParams{PageParams: vault.PageParams{Page: 1, Size: 1}})
+		if err != nil {
+			return nil, fmt.Errorf("tenant %s: %w", t.ID, err)
+		}
+		found.Tenants++
+		found.Tokens += page.Pagination.TotalItems
+		found.Read += len(page.Data)
+	}
+	return found, nil
+}
+
+// byteText is a size.
+func byteText(n int64) string {
+	switch {
+	case n >= 1<<30:
+		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+	case n >= 1<<20:
+		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+	}
+	return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
+}

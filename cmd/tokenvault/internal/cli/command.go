@@ -1,0 +1,216 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"io"
+	"slices"
+	"strings"
+)
+
+// command is a row of the table of commands.
+type command struct {
+	name    string // one or two words
+	args    string // positional arguments, as the synopsis shows them
+	summary string // one line, without a full stop
+	about   string // paragraphs of the manual
+	example string // lines to paste
+	reach   reach
+	min     int // of positional arguments
+	max     int
+	asks    bool // before it does what cannot be undone
+	// setup ties the command's own flags, and returns what runs it.
+	setup func(f *flag.FlagSet) action
+}
+
+// action runs a command whose flags are parsed.
+type action func(c *call) error
+
+// reach says through which ways a command reaches a vault.
+type reach uint8
+
+const (
+	nowhere   reach = 0         // it needs no vault
+	inProcess reach = 1 << iota // --db and the master key
+	overHTTP                    // --url and an API key
+	bothWays  = inProcess | overHTTP
+)
+
+// call is a command that is being run.
+type call struct {
+	*program
+	ctx  context.Context
+	cmd  *command
+	args []string
+	act  action
+
+	target target
+	json   bool
+	yes    bool
+	sets   map[string]origin // where the values of flags come from
+	opened *opened
+}
+
+// origin is where the value of a flag comes from.
+type origin uint8
+
+const (
+	byDefault origin = iota
+	fromLine
+	fromEnvironment
+)
+
+// given reports whether a flag was set at all, and typed whether it was set on the
+// command line.
+func (c *call) given(name string) bool { return c.sets[name] != byDefault }
+func (c *call) typed(name string) bool { return c.sets[name] == fromLine }
+
+// commands is the table.
+func commands() []*command {
+	return slices.Concat(
+		keyCommands(), tenantCommands(), appCommands(), sessionCommands(), tokenCommands(),
+		reactorCommands(), proxyCommands(), logCommands(), databaseCommands(), moveCommands(), processCommands(),
+	)
+}
+
+// flagSet returns the flags of a command, tied to a call.
+func (c *call) flagSet() *flag.FlagSet {
+	f := flag.NewFlagSet("tokenvault "+c.cmd.name, flag.ContinueOnError)
+	f.SetOutput(io.Discard)
+	f.Usage = func() {}
+	c.act = c.cmd.setup(f)
+	if c.cmd.reach != nowhere {
+		c.target.flags(f, c.cmd.reach)
+		f.BoolVar(&c.json, "json", false, "print one JSON object a line")
+	}
+	if c.cmd.asks {
+		f.BoolVar(&c.yes, "yes", false, "do not ask")
+	}
+	return f
+}
+
+// parse reads the arguments of a command, and then the environment.
+func (p *program) parse(cmd *command, args []string) (*call, error) {
+	c := &call{program: p, cmd: cmd, sets: map[string]origin{}}
+	f := c.flagSet()
+	if err := c.parseArgs(f, args); err != nil {
+		return nil, err
+	}
+	f.Visit(func(set *flag.Flag) { c.sets[set.Name] = fromLine })
+	if err := c.readEnvironment(f); err != nil {
+		return nil, err
+	}
+	switch n := len(c.args); {
+	case n < cmd.min:
+		return nil, usagef("tokenvault %s needs %s; see tokenvault help %s", cmd.name, cmd.args, cmd.name)
+	case n > cmd.max && cmd.max == 0:
+		return nil, usagef("tokenvault %s takes flags only; see tokenvault help %s", cmd.name, cmd.name)
+	case n > cmd.max:
+		return nil, usagef("tokenvault %s takes %s and no more; see tokenvault help %s", cmd.name, cmd.args, cmd.name)
+	}
+	return c, nil
+}
+
+// parseArgs reads flags and positional arguments, which may be mixed.
+func (c *call) parseArgs(f *flag.FlagSet, args []string) error {
+	for len(args) > 0 {
+		err := f.Parse(args)
+		if errors.Is(err, flag.ErrHelp) {
+			return err
+		}
+		if err != nil {
+			return usagef("tokenvault %s: %s; see tokenvault help %s", c.cmd.name, flagProblem(err), c.cmd.name)
+		}
+		rest := f.Args()
+		if len(rest) < len(args) && args[len(args)-len(rest)-1] == "--" {
+			c.args = append(c.args, rest...)
+			return nil
+		}
+		if len(rest) == 0 {
+			return nil
+		}
+		c.args, args = append(c.args, rest[0]), rest[1:]
+	}
+	return nil
+}
+
+// flagProblem is what package flag says of a bad flag, without the value, which
+// may be data.
+func flagProblem(err error) string {
+	text := err.Error()
+	if _, after, ok := strings.Cut(text, "for flag "); ok {
+		name, problem, _ := strings.Cut(after, ": ")
+		return "the value of -" + name + " is not right: " + problem
+	}
+	if _, after, ok := strings.Cut(text, "for -"); ok {
+		name, problem, _ := strings.Cut(after, ": ")
+		return "the value of --" + name + " is not right: " + problem
+	}
+	return strings.ReplaceAll(text, ": -", ": --")
+}
+
+// readEnvironment sets the flags that were not given from their variables.
+func (c *call) readEnvironment(f *flag.FlagSet) error {
+	var err error
+	f.VisitAll(func(fl *flag.Flag) {
+		value := c.getenv(variable(fl.Name))
+		if c.typed(fl.Name) || value == "" || err != nil {
+			return
+		}
+		if set := fl.Value.Set(value); set != nil {
+			err = usagef("the value of the environment variable %s is not right: %v", variable(fl.Name), set)
+		}
+		c.sets[fl.Name] = fromEnvironment
+	})
+	return err
+}
+
+// variable is the environment variable of a flag.
+func variable(flagName string) string {
+	return "TOKENVAULT_" + strings.ToUpper(strings.ReplaceAll(flagName, "-", "_"))
+}
+
+// words is a flag that may be repeated, and whose values may be separated by
+// commas.
+type words []string
+
+func (w *words) String() string { return strings.Join(*w, ",") }
+
+func (w *words) Set(text string) error {
+	for word := range strings.SplitSeq(text, ",") {
+		word = strings.TrimSpace(word)
+		if word == "" {
+			return errors.New("a part of the list is empty")
+		}
+		*w = append(*w, word)
+	}
+	return nil
+}
+
+// texts is a flag that may be repeated, whose values may hold anything.
+type texts []string
+
+func (t *texts) String() string { return strings.Join(*t, " ") }
+
+func (t *texts) Set(text string) error {
+	*t = append(*t, text)
+	return nil
+}
+
+// pairs is a flag that may be repeated, with values name=value.
+type pairs map[string]string
+
+func (p *pairs) String() string { return "" }
+
+func (p *pairs) Set(text string) error {
+	name, value, ok := strings.Cut(text, "=")
+	if !ok || name == "" {
+		return errors.New("want name=value")
+	}
+	if *p == nil {
+		*p = pairs{}
+	}
+	(*p)[name] = value
+	return nil
+}

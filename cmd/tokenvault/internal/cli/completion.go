@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// completeWord is the hidden command that shells ask for completions: what is on
+// the line so far follows it, and the last word is the one to complete.
+const completeWord = "__complete"
+
+// Scripts for the shells. Each asks the program itself, so that they never differ
+// from the commands that it has. Without an answer the shell completes files.
+var completionScripts = map[string]string{
+	"bash": `_tokenvault() {
+    local words=("${COMP_WORDS[@]:1:COMP_CWORD}")
+    COMPREPLY=($(compgen -W "$("${COMP_WORDS[0]}" __complete "${words[@]}" 2>/dev/null)" -- "${COMP_WORDS[COMP_CWORD]}"))
+}
+complete -o default -F _tokenvault tokenvault
+`,
+	"zsh": `#compdef tokenvault
+_tokenvault() {
+    local -a found
+    found=(${(f)"$("${words[1]}" __complete "${(@)words[2,CURRENT]}" 2>/dev/null)"})
+    if (( ${#found} )); then compadd -- $found; else _files; fi
+}
+compdef _tokenvault tokenvault
+if [ "$funcstack[1]" = "_tokenvault" ]; then _tokenvault; fi
+`,
+	"fish": `function __tokenvault_complete
+    set -l words (commandline -opc) (commandline -ct)
+    $words[1] __complete $words[2..-1] 2>/dev/null
+end
+complete -c tokenvault -a '(__tokenvault_complete)'
+`,
+}
+
+func completionCommand() *command {
+	return &command{
+		name: "completion", args: "bash|zsh|fish", min: 1, max: 1,
+		summary: "print a script that completes commands and flags in a shell",
+		about:   "The script asks the program for completions, so it need not be made again after an upgrade.",
+		example: "source <(tokenvault completion bash)\ntokenvault completion zsh > ~/.zfunc/_tokenvault\ntokenvault completion fish > ~/.config/fish/completions/tokenvault.fish",
+		setup: func(*flag.FlagSet) action {
+			return func(c *call) error {
+				script, ok := completionScripts[c.args[0]]
+				if !ok {
+					return usagef("there is completion for bash, zsh and fish")
+				}
+				_, err := io.WriteString(c.Out, script)
+				return err
+			}
+		},
+	}
+}
+
+// complete prints what the last of the words can be, one a line; nothing where it
+// is a file or anything else.
+func (p *program) complete(line []string) error {
+	if len(line) == 0 {
+		line = []string{""}
+	}
+	last, before := line[len(line)-1], line[:len(line)-1]
+	for _, candidate := range p.candidates(before, last) {
+		if strings.HasPrefix(candidate, last) {
+			fmt.Fprintln(p.Out, candidate)
+		}
+	}
+	return nil
+}
+
+// candidates returns what can follow the words of a line.
+func (p *program) candidates(before []string, last string) []string {
+	cmd, rest, err := find(append(slices.Clone(before), ""))
+	if len(before) == 0 || err != nil {
+		return nextWords(before)
+	}
+	if !strings.HasPrefix(last, "-") {
+		if len(rest) == 1 && cmd.name == "completion" {
+			return []string{"bash", "fish", "zsh"}
+		}
+		return nil
+	}
+	var flags []string
+	(&call{program: p, cmd: cmd}).flagSet().VisitAll(func(f *flag.Flag) { flags = append(flags, "--"+f.Name) })
+	return append(flags, "--help")
+}
+
+// nextWords returns the words of commands that follow others.
+func nextWords(before []string) []string {
+	var words []string
+	for _, cmd := range commands() {
+		name := strings.Fields(cmd.name)
+		if len(name) > len(before) && slices.Equal(name[:len(before)], before) && !slices.Contains(words, name[len(before)]) {
+			words = append(words, name[len(before)])
+		}
+	}
+	if len(before) == 0 {
+		words = append(words, "help")
+	}
+	slices.Sort(words)
+	return words
+}

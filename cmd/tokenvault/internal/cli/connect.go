@@ -1,0 +1,281 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/serve"
+	"github.com/seed-72ea4aab/vault/jsruntime"
+	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/postgres"
+	"github.com/seed-72ea4aab/vault/storage/sqlite"
+	"github.com/seed-72ea4aab/vault/vaultclient"
+)
+
+// Variables that hold keys. They are no flags, since arguments show in lists of
+// processes.
+const (
+	masterKeyVariable = "TOKENVAULT_MASTER_KEY"
+	otherKeyVariable  = "TOKENVAULT_OTHER_MASTER_KEY"
+	apiKeyVariable    = "TOKENVAULT_API_KEY"
+)
+
+// target is the vault that a command is about.
+type target struct {
+	db, keyFile, otherKeyFile, schema string
+	url, prefix                       string
+	tenant, actor                     string
+	pooler, allowPrivateEgress        bool
+}
+
+// flags ties the target to the flags of the ways that a command can take.
+func (t *target) flags(f *flag.FlagSet, r reach) {
+	if r&inProcess != 0 {
+		f.StringVar(&t.db, "db", "", "database: the `path` of a SQLite file, or a postgres:// URL")
+		f.StringVar(&t.keyFile, "key-file", "", "`file` with the master key, unless "+masterKeyVariable+" holds it")
+		f.StringVar(&t.otherKeyFile, "other-key-file", "",
+			"`file` with a second master key, which only opens what it has wrapped: see tokenvault help key rewrap; or "+otherKeyVariable)
+		f.StringVar(&t.schema, "schema", "", "`schema` of the tables on PostgreSQL, when it is not the connection's own")
+		f.BoolVar(&t.pooler, "pooler", false, "the postgres:// URL leads to a pooler in transaction mode, such as PgBouncer")
+		f.StringVar(&t.actor, "actor", "", "`name` of the operator in the audit log; by default that of the system's user")
+		f.BoolVar(&t.allowPrivateEgress, "allow-private-egress", false,
+			"for development: allow plain http and private addresses for proxies, callbacks and fetch")
+	}
+	if r&overHTTP != 0 {
+		f.StringVar(&t.url, "url", "", "`URL` of a vault's REST API; the API key is in "+apiKeyVariable)
+		f.StringVar(&t.prefix, "prefix", "SVC-", "`prefix` of the API's own headers")
+	}
+	f.StringVar(&t.tenant, "tenant", "", "`tenant`, by id or name; with --url the API key says which")
+}
+
+// opened is a vault that a command works with, either way.
+type opened struct {
+	api   vault.API
+	vault *vault.Vault // nil over HTTP
+	owner *vault.Client
+	mask  bool // what api returns may be in clear
+	// name tells it from others: the id of the tenant, or the host of the URL.
+	name string
+	// client is the one over HTTP; nil in process.
+	client *vaultclient.Client
+}
+
+// close closes what the command has opened.
+func (c *call) close() error {
+	if c.opened == nil || c.opened.vault == nil {
+		return nil
+	}
+	return c.opened.vault.Close()
+}
+
+// way says which way leads to the vault: what is on the command line wins over
+// the environment.
+func (c *call) way() (reach, error) {
+	t, r := &c.target, c.cmd.reach
+	db, url := t.db, t.url
+	if r&overHTTP == 0 && c.getenv(variable("url")) != "" && db == "" {
+		url = c.getenv(variable("url"))
+	}
+	switch {
+	case db != "" && url != "" && c.typed("db") == c.typed("url"):
+		return 0, usagef("--db and --url are two ways to a vault; give one of them")
+	case db != "" && (url == "" || c.typed("db")):
+		return inProcess, nil
+	case url != "" && r&overHTTP == 0:
+		return 0, usagef("tokenvault %s works on a database only: give --db and the master key instead of --url", c.cmd.name)
+	case url != "":
+		return overHTTP, nil
+	case r == bothWays:
+		return 0, usagef("say which vault: --db with the path of a SQLite file or a postgres:// URL, and the master key in --key-file or %s; or --url, and an API key in %s", masterKeyVariable, apiKeyVariable)
+	case r == inProcess:
+		return 0, usagef("say which vault: --db with the path of a SQLite file or a postgres:// URL")
+	}
+	return 0, usagef("say which vault: --url, and an API key in %s", apiKeyVariable)
+}
+
+// open opens the vault as its tenant.
+func (c *call) open() (*opened, error) {
+	way, err := c.way()
+	if err != nil {
+		return nil, err
+	}
+	if way == overHTTP {
+		return c.connect()
+	}
+	o, err := c.openVault()
+	if err != nil {
+		return nil, err
+	}
+	if c.target.tenant == "" {
+		return nil, usagef("say which tenant: --tenant with its id or name, or %s", variable("tenant"))
+	}
+	t, err := findTenant(c.ctx, o.vault, c.target.tenant)
+	if err != nil {
+		return nil, err
+	}
+	o.owner = c.asTenant(t.ID)
+	o.api, o.mask, o.name = o.owner, true, t.ID.String()
+	return o, nil
+}
+
+// asTenant returns a client of a tenant that acts for the operator.
+func (c *call) asTenant(id uuid.UUID) *vault.Client {
+	for _, name := range []string{c.target.actor, c.getenv("USER"), c.getenv("LOGNAME")} {
+		if name != "" {
+			return c.opened.vault.Tenant(id).AsUser(name)
+		}
+	}
+	return c.opened.vault.Tenant(id)
+}
+
+// connect makes a client over HTTP.
+func (c *call) connect() (*opened, error) {
+	if c.typed("tenant") {
+		return nil, usagef("--tenant goes with --db; with --url the API key in %s says which tenant it is", apiKeyVariable)
+	}
+	key := c.getenv(apiKeyVariable)
+	if key == "" {
+		return nil, usagef("--url needs an API key in the environment variable %s", apiKeyVariable)
+	}
+	client, err := vaultclient.New(c.target.url, key, &vaultclient.Options{Prefix: c.target.prefix, UserAgent: "tokenvault"})
+	if err != nil {
+		return nil, usagef("%v", err)
+	}
+	at, err := url.Parse(c.target.url)
+	if err != nil {
+		return nil, usagef("--url is no URL")
+	}
+	c.opened = &opened{api: client, client: client, name: at.Host}
+	return c.opened, nil
+}
+
+// openVault opens the database with the master key. Jobs and sweeps are left to
+// servers.
+func (c *call) openVault() (*opened, error) {
+	if c.opened != nil {
+		return c.opened, nil
+	}
+	if way, err := c.way(); err != nil {
+		return nil, err
+	} else if way != inProcess {
+		return nil, usagef("this works on a database only: give --db and the master key instead of --url")
+	}
+	key, err := c.masterKey()
+	if err != nil {
+		return nil, err
+	}
+	store, err := c.openStore(storage.MigrateCheck)
+	if errors.Is(err, storage.ErrOldSchema) {
+		return nil, errors.New("the schema of the database is older than this program; tokenvault migrate up brings it up to date")
+	}
+	if err != nil {
+		return nil, err
+	}
+	v, err := vault.Open(c.ctx, store, key, &vault.Config{
+		SweepEvery: -1, WorkEvery: -1, Runtime: jsruntime.New(nil),
+		Logger: slog.New(slog.NewTextHandler(c.Err, nil)),
+		Egress: vault.EgressPolicy{AllowHTTP: c.target.allowPrivateEgress, AllowPrivate: c.target.allowPrivateEgress},
+	})
+	if errors.Is(err, vault.ErrWrongKey) {
+		return nil, fmt.Errorf("%w\ngive the --key-file or %s that the database was created with", err, masterKeyVariable)
+	}
+	if err != nil {
+		return nil, err
+	}
+	c.opened = &opened{vault: v}
+	return c.opened, nil
+}
+
+// openStore opens the database. It makes no SQLite file: a missing one means that
+// --db is mistyped.
+func (c *call) openStore(mode storage.MigrateMode) (vault.Storage, error) {
+	if serve.IsPostgres(c.target.db) {
+		return postgres.OpenOptions(c.ctx, c.target.db, c.postgresOptions(mode))
+	}
+	if _, err := os.Stat(c.target.db); err != nil && mode != storage.MigrateOnly {
+		return nil, fmt.Errorf("there is no database: %w\ntokenvault migrate up makes one", err)
+	}
+	return sqlite.OpenOptions(c.ctx, c.target.db, &sqlite.Options{Migrate: mode})
+}
+
+func (c *call) postgresOptions(mode storage.MigrateMode) *postgres.Options {
+	return &postgres.Options{Schema: c.target.schema, TransactionPooler: c.target.pooler, Migrate: mode}
+}
+
+// masterKey reads the master key, and the second one if there is one.
+func (c *call) masterKey() (vault.AEAD, error) {
+	key, err := c.readKey(masterKeyVariable, "key-file", c.target.keyFile)
+	if err != nil {
+		return nil, err
+	}
+	if key == nil {
+		return nil, usagef("give the master key: its file in --key-file, or its text in the environment variable %s", masterKeyVariable)
+	}
+	other, err := c.readKey(otherKeyVariable, "other-key-file", c.target.otherKeyFile)
+	if err != nil {
+		return nil, err
+	}
+	if other == nil {
+		return key, nil
+	}
+	return vault.Keys(key, other), nil
+}
+
+// readKey reads a key from a file that was named on the command line, or from a
+// variable, or from a file that the environment names. Nil means that there is
+// none.
+func (c *call) readKey(variable, flagName, file string) (*vault.Key, error) {
+	text := c.getenv(variable)
+	if file != "" && (text == "" || c.typed(flagName)) {
+		content, err := os.ReadFile(filepath.Clean(file))
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("read the master key: %w\ntokenvault key new makes one", err)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read the master key: %w", err)
+		}
+		text = string(content)
+	}
+	if text == "" {
+		return nil, nil
+	}
+	key, err := vault.ParseKey(strings.TrimSpace(text))
+	if err != nil {
+		return nil, fmt.Errorf("the master key: %w", err)
+	}
+	return key, nil
+}
+
+// findTenant returns the tenant with an id or a name.
+func findTenant(ctx context.Context, v *vault.Vault, which string) (*vault.Tenant, error) {
+	id, parsed := uuid.Parse(which)
+	var found *vault.Tenant
+	for t, err := range eachTenant(ctx, v) {
+		switch {
+		case err != nil:
+			return nil, err
+		case parsed == nil && t.ID == id:
+			return t, nil
+		case parsed == nil || t.Name != which:
+		case found != nil:
+			return nil, errors.New("several tenants have this name; name the one by its id")
+		default:
+			found = t
+		}
+	}
+	if found == nil {
+		return nil, fmt.Errorf("tenant: %w", vault.ErrNotFound)
+	}
+	return found, nil
+}

@@ -1,0 +1,271 @@
+package cli
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/seed-72ea4aab/vault/internal/serve"
+	"github.com/seed-72ea4aab/vault/internal/terminal"
+)
+
+func doctorCommand() *command {
+	return &command{
+		name: "doctor", reach: bothWays, summary: "look for what is wrong, and say how to mend it",
+		about: `Looks at the database and its settings, the schema, the clock, the master key or
+			the API key, and whether this machine reaches the internet, as proxies, callbacks
+			and code need to. Exits with 0 if there are only warnings, and with 1 if something
+			does not work.`,
+		example: "tokenvault doctor --db vault.db --key-file vault.key\ntokenvault doctor --url https://vault.example.com",
+		setup: func(f *flag.FlagSet) action {
+			egress := f.String("egress-url", "https://example.com/", "`URL` to try to reach; empty for none")
+			return func(c *call) error { return doctor(c, *egress) }
+		},
+	}
+}
+
+// verdict is what a check found.
+type verdict string
+
+const (
+	fine    verdict = "ok"
+	warning verdict = "warning"
+	problem verdict = "problem"
+)
+
+// finding is one thing that was looked at.
+type finding struct {
+	Check   string  `json:"check"`
+	Verdict verdict `json:"verdict"`
+	Detail  string  `json:"detail"`
+	Fix     string  `json:"fix,omitempty"`
+}
+
+// examination collects findings.
+type examination struct {
+	c        *call
+	findings []finding
+}
+
+func (e *examination) ok(check, format string, args ...any) {
+	e.add(finding{check, fine, fmt.Sprintf(format, args...), ""})
+}
+
+func (e *examination) warn(check, fix, format string, args ...any) {
+	e.add(finding{check, warning, fmt.Sprintf(format, args...), fix})
+}
+
+func (e *examination) fail(check, fix, format string, args ...any) {
+	e.add(finding{check, problem, fmt.Sprintf(format, args...), fix})
+}
+
+func (e *examination) add(f finding) { e.findings = append(e.findings, f) }
+
+func doctor(c *call, egress string) error {
+	way, err := c.way()
+	if err != nil {
+		return err
+	}
+	e := &examination{c: c}
+	switch {
+	case way == overHTTP:
+		if err := e.server(); err != nil {
+			return err
+		}
+	case serve.IsPostgres(c.target.db):
+		e.postgres(c.ctx)
+		e.vault()
+	default:
+		e.sqlite(c.ctx)
+		e.vault()
+	}
+	if way == inProcess && egress != "" {
+		e.egress(c.ctx, egress)
+	}
+	return e.report()
+}
+
+// report prints the findings.
+func (e *examination) report() error {
+	bad := false
+	p := terminal.NewPalette(e.c.Out, e.c.getenv)
+	for _, f := range e.findings {
+		bad = bad || f.Verdict == problem
+		if e.c.json {
+			if err := writeJSON(e.c.Out, f); err != nil {
+				return err
+			}
+			continue
+		}
+		mark := map[verdict]string{fine: p.Good("ok      "), warning: p.Warn("warning "), problem: p.Bad("problem ")}[f.Verdict]
+		fmt.Fprintf(e.c.Out, "%s  %-9s %s\n", mark, f.Check, printable(f.Detail))
+		if f.Fix != "" {
+			fmt.Fprintf(e.c.Out, "%20s%s\n", "", f.Fix)
+		}
+	}
+	if bad {
+		return errReported
+	}
+	return nil
+}
+
+// vault opens the vault: the schema and the key.
+func (e *examination) vault() {
+	if !e.schema() {
+		return
+	}
+	e.keyFile()
+	if _, err := e.c.openVault(); err != nil {
+		fix := "Give the --key-file or " + masterKeyVariable + " that the database was created with."
+		e.fail("key", fix, "the vault cannot be opened: %s", firstLine(err))
+		return
+	}
+	tenants := 0
+	for _, err := range eachTenant(e.c.ctx, e.c.opened.vault) {
+		if err != nil {
+			e.fail("database", "Look at the error.", "tenants cannot be listed: %s", firstLine(err))
+			return
+		}
+		tenants++
+	}
+	e.ok("key", "the master key opens the database, which has %s", counted(tenants, "tenant"))
+}
+
+// schema compares the migrations, and reports whether the vault can be opened.
+func (e *examination) schema() bool {
+	applied, err := e.c.appliedMigrations(e.c.ctx)
+	if err != nil {
+		e.fail("schema", "Give the role the right to read the vault's tables.", "the migrations cannot be read: %s", firstLine(err))
+		return false
+	}
+	pending := 0
+	for _, m := range e.c.migrations() {
+		if !applied[m.Version] {
+			pending++
+		}
+	}
+	switch {
+	case len(applied) == 0:
+		e.fail("schema", "Run tokenvault migrate up.", "the database has no vault")
+	case pending > 0:
+		e.fail("schema", "Run tokenvault migrate up.", "%d of %d migrations have not run", pending, len(e.c.migrations()))
+	default:
+		e.ok("schema", "up to date")
+	}
+	return len(applied) > 0 && pending == 0
+}
+
+// maxSkew is how far clocks may be apart before jobs and expiry suffer.
+const maxSkew = time.Second
+
+// clock compares this machine's clock with another one, which was read between
+// two moments.
+func (e *examination) clock(other time.Time, before, after time.Time, precision time.Duration) {
+	middle := before.Add(after.Sub(before) / 2)
+	skew := other.Sub(middle)
+	if skew < 0 {
+		skew = -skew
+	}
+	if skew <= maxSkew+precision+after.Sub(before)/2 {
+		e.ok("clock", "agrees with the other side within %s", maxSkew+precision)
+		return
+	}
+	e.warn("clock", "Let NTP set the clocks of all machines.", "is %s apart from the other side", skew.Round(100*time.Millisecond))
+}
+
+// egressTimeout is how long the internet may take to answer.
+const egressTimeout = 5 * time.Second
+
+// egress tries to reach a URL as proxies, callbacks and code would.
+func (e *examination) egress(ctx context.Context, url string) {
+	for _, name := range []string{"HTTPS_PROXY", "https_proxy"} {
+		if e.c.getenv(name) != "" {
+			e.warn("egress", "Let the server reach the internet directly.", "%s is set, and the server does not use it", name)
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, egressTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodHead, url, nil)
+	if err != nil {
+		e.warn("egress", "Give an https URL in --egress-url.", "the URL to try cannot be read")
+		return
+	}
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	res, err := transport.RoundTrip(req)
+	if err != nil {
+		e.warn("egress", "Open the firewall for https, or ignore this if there are no proxies, callbacks or fetch.",
+			"%s cannot be reached, so proxies, callbacks and fetch may fail", req.URL.Host)
+		return
+	}
+	_ = res.Body.Close()
+	e.ok("egress", "%s can be reached", req.URL.Host)
+}
+
+// server looks at a vault over HTTP.
+func (e *examination) server() error {
+	c := e.c
+	o, err := c.open()
+	if err != nil || !e.probe("/readyz") {
+		return err
+	}
+	app, err := o.client.OwnApplication(c.ctx)
+	if err != nil {
+		e.fail("key", "Give a key that works in "+apiKeyVariable+".", "the API key is not accepted: %s", firstLine(err))
+		return nil
+	}
+	e.ok("key", "the API key is that of a %s application", app.Type)
+	if !app.ExpiresAt.IsZero() {
+		e.warn("key", "Create a new application before then.", "the API key expires at %s", timeText(app.ExpiresAt))
+	}
+	return nil
+}
+
+// probe asks a server whether it is well, and what time it has. It reports whether
+// the server answers.
+func (e *examination) probe(path string) bool {
+	req, err := http.NewRequestWithContext(e.c.ctx, http.MethodGet, strings.TrimRight(e.c.target.url, "/")+path, nil)
+	if err != nil {
+		e.fail("server", "Give the URL of a vault in --url.", "the URL cannot be read")
+		return false
+	}
+	before := time.Now()
+	res, err := http.DefaultClient.Do(req)
+	after := time.Now()
+	if err != nil {
+		e.fail("server", "Start the server, or correct --url.", "%s does not answer", req.URL.Host)
+		return false
+	}
+	_ = res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		e.fail("server", "Look at the server's log, and at its database.", "%s answers with %d", path, res.StatusCode)
+		return true
+	}
+	e.ok("server", "is ready: its database answers")
+	if date, err := http.ParseTime(res.Header.Get("Date")); err == nil {
+		e.clock(date.Add(time.Second/2), before, after, time.Second/2)
+	}
+	if res.TLS != nil && len(res.TLS.PeerCertificates) > 0 {
+		e.certificate(res.TLS.PeerCertificates[0].NotAfter, after)
+	}
+	return true
+}
+
+// certificate warns before a certificate ends.
+func (e *examination) certificate(end, now time.Time) {
+	const soon = 14 * 24 * time.Hour
+	if end.Sub(now) < soon {
+		e.warn("transport", "Renew the certificate.", "the server's certificate ends at %s", timeText(end))
+		return
+	}
+	e.ok("transport", "the server's certificate is good until %s", timeText(end))
+}
+
+// firstLine is the first line of an error.
+func firstLine(err error) string {
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return line
+}

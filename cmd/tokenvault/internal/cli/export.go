@@ -1,0 +1,151 @@
+package cli
+
+import (
+	"bufio"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"filippo.io/age"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/terminal"
+)
+
+// exportFlags say what to export, and for whom.
+type exportFlags struct {
+	filter, recipientsFile string
+	recipients             words
+	clear                  bool
+}
+
+func (p *exportFlags) flags(f *flag.FlagSet) {
+	f.StringVar(&p.filter, "filter", "", "`query` that chooses the tokens, as that of tokenvault token search; by default all")
+	f.Var(&p.recipients, "recipient", "age `recipients` to seal for, separated by commas; may be repeated")
+	f.StringVar(&p.recipientsFile, "recipients-file", "", "`file` with age recipients, one a line")
+	f.BoolVar(&p.clear, "clear", false, "write the tokens in clear")
+}
+
+// seal returns what seals the output; nil with --clear.
+func (p *exportFlags) seal() ([]age.Recipient, error) {
+	text := strings.Join(p.recipients, "\n")
+	if p.recipientsFile != "" {
+		content, err := readFile(p.recipientsFile)
+		if err != nil {
+			return nil, err
+		}
+		text += "\n" + string(content)
+	}
+	sealed := strings.TrimSpace(text) != ""
+	switch {
+	case sealed && p.clear:
+		return nil, usagef("give recipients or --clear, not both")
+	case !sealed && !p.clear:
+		return nil, usagef("say who may open the export: --recipient with an age recipient; or --clear to write it in clear")
+	case p.clear:
+		return nil, nil
+	}
+	recipients, err := age.ParseRecipients(strings.NewReader(text))
+	if err != nil {
+		return nil, usagef("an age recipient begins with age1; one that is given cannot be read")
+	}
+	return recipients, nil
+}
+
+func exportTokens(c *call, p *exportFlags) error {
+	recipients, err := p.seal()
+	if err != nil {
+		return err
+	}
+	if p.clear {
+		if err := c.confirm("This writes the data of tokens in clear. Go on?"); err != nil {
+			return err
+		}
+	} else if _, shown := terminal.Columns(c.Out); shown && c.exportFile() == "" {
+		return usagef("a sealed export is not for a terminal: name a file")
+	}
+	o, err := c.open()
+	if err != nil {
+		return err
+	}
+	tokens := 0
+	write := func(w io.Writer) error {
+		n, err := exportTo(c, o.owner, w, recipients, p.filter)
+		tokens = n
+		return err
+	}
+	if file := c.exportFile(); file != "" {
+		if _, err := os.Lstat(file); err == nil {
+			return fmt.Errorf("there is a file %s already; name another one, or move it away", file)
+		}
+		err = newFile(file, write)
+	} else {
+		err = write(c.Out)
+	}
+	if err != nil {
+		return err
+	}
+	c.note("Exported %s.", counted(tokens, "token"))
+	return nil
+}
+
+// exportFile returns the file to write, or "" for standard output.
+func (c *call) exportFile() string {
+	if len(c.args) == 0 || c.args[0] == "-" {
+		return ""
+	}
+	return c.args[0]
+}
+
+// exportTo writes tokens, and returns how many.
+func exportTo(c *call, from *vault.Client, w io.Writer, recipients []age.Recipient, query string) (n int, err error) {
+	buffer := bufio.NewWriterSize(w, 1<<20)
+	var out io.Writer = buffer
+	finish := buffer.Flush
+	if recipients != nil {
+		sealed, err := age.Encrypt(buffer, recipients...)
+		if err != nil {
+			return 0, err
+		}
+		lines := bufio.NewWriterSize(sealed, 64<<10)
+		out = lines
+		finish = func() error { return errors.Join(lines.Flush(), sealed.Close(), buffer.Flush()) }
+	}
+	bar := terminal.NewProgress(c.Err)
+	defer bar.Clear()
+	for token, err := range from.Export(c.ctx, vault.ExportOptions{Query: query}) {
+		if err != nil {
+			return n, err
+		}
+		if err := writeJSON(out, token); err != nil {
+			return n, err
+		}
+		if n++; n%progressEvery == 0 {
+			rate := float64(n) / max(bar.Took().Seconds(), 0.001)
+			bar.Show("Exporting", -1, fmt.Sprintf("%s tokens  %s/s", grouped(n), grouped(int(rate))))
+		}
+	}
+	return n, finish()
+}
+
+// newFile writes a file that only its owner can read. It has its name when it is
+// complete, and no file that is there is replaced.
+func newFile(path string, write func(io.Writer) error) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(f.Name()) }()
+	err = write(f)
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Link(f.Name(), path); err != nil { // fails if there is one
+		return err
+	}
+	return syncFolder(path)
+}

@@ -1,0 +1,157 @@
+package cli_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/cmd/tokenvault/internal/cli"
+)
+
+// following is a tokenvault log follow that runs.
+type following struct {
+	t     *testing.T
+	lines *bufio.Scanner
+	stop  context.CancelFunc
+	ended chan int
+}
+
+func (w *world) follow(args ...string) *following {
+	w.t.Helper()
+	ctx, stop := context.WithCancel(w.t.Context())
+	r, out := io.Pipe()
+	f := &following{t: w.t, lines: bufio.NewScanner(r), stop: stop, ended: make(chan int, 1)}
+	go func() {
+		code := w.runTo(ctx, cli.Streams{In: strings.NewReader(""), Out: out, Err: os.Stderr}, append([]string{"log", "follow"}, args...)...)
+		_ = out.Close()
+		f.ended <- code
+	}()
+	return f
+}
+
+// next returns the id of the next entity that was created.
+func (f *following) next() string {
+	f.t.Helper()
+	for f.lines.Scan() {
+		var e vault.LogEntry
+		if err := json.Unmarshal(f.lines.Bytes(), &e); err != nil {
+			f.t.Fatalf("%s: %v", f.lines.Text(), err)
+		}
+		if e.Operation == "create" && strings.HasPrefix(e.EntityID, "tok-") {
+			return e.EntityID
+		}
+	}
+	f.t.Fatal("the log has ended")
+	return ""
+}
+
+// end interrupts it, which is how following ends.
+func (f *following) end() {
+	f.t.Helper()
+	f.stop()
+	for f.lines.Scan() { // what is on its way
+	}
+	if code := <-f.ended; code != 0 {
+		f.t.Errorf("exit %d", code)
+	}
+}
+
+// TestFollowingSurvivesRestarts follows the log, stops, misses what happens
+// meanwhile, and has it after the restart.
+func TestFollowingSurvivesRestarts(t *testing.T) {
+	t.Parallel()
+	for _, way := range []string{local, remote} {
+		t.Run(way, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, way)
+			n := 0
+			create := func() string {
+				n++
+				id := fmt.Sprintf("tok-%d", n)
+				key := w.env["TOKENVAULT_API_KEY"]
+				w.env["TOKENVAULT_API_KEY"] = w.keys["private"]
+				w.must("token", "create", "--data", "x", "--id", id)
+				w.env["TOKENVAULT_API_KEY"] = key
+				return id
+			}
+			w.env["TOKENVAULT_API_KEY"] = w.keys["management"]
+			cursor := w.path("cursor", "")
+			before := create()
+			f := w.follow("--since", "1h", "--cursor-file", cursor)
+			if got := f.next(); got != before {
+				t.Errorf("since: %s, want %s", got, before)
+			}
+			f.end()
+			missed := create()
+			f = w.follow("--cursor-file", cursor)
+			if got := f.next(); got != missed {
+				t.Errorf("after a restart: %s, want %s", got, missed)
+			}
+			f.end()
+			if info, err := os.Stat(cursor); err != nil || info.Mode().Perm() != 0o600 {
+				t.Errorf("the cursor file: %v %v", info, err)
+			}
+			f = w.follow("--since", "1h")
+			for id := 1; id <= n; id++ {
+				if got, want := f.next(), fmt.Sprintf("tok-%d", id); got != want {
+					t.Errorf("without a cursor: %s, want %s", got, want)
+				}
+			}
+			f.end()
+		})
+	}
+}
+
+// TestTheMasterKeyChanges goes over to a new key, as the manual says.
+func TestTheMasterKeyChanges(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, local)
+	w.must("token", "create", "--data", "x", "--id", "tok-1")
+	old := w.path("old.key", w.env["TOKENVAULT_MASTER_KEY"]+"\n")
+	next := w.path("next.key", strings.TrimSpace(w.must("key", "new"))+"\n")
+	w.env["TOKENVAULT_MASTER_KEY"] = ""
+	if out, code := w.run(nil, "key", "check", "--key-file", next); code != 1 || !strings.Contains(out, "not the master key") {
+		t.Errorf("the new key before: exit %d\n%s", code, out)
+	}
+	w.must("key", "check", "--key-file", old, "--other-key-file", next)
+	w.must("key", "rewrap", "--key-file", next, "--other-key-file", old, "--yes")
+	if out, code := w.run(nil, "key", "check", "--key-file", old); code != 1 {
+		t.Errorf("the old key after: exit %d\n%s", code, out)
+	}
+	if got := w.must("detokenize", "{{ tok-1 }}", "--key-file", next); got != "\"x\"\n" {
+		t.Error(got)
+	}
+}
+
+// TestRotate gives a tenant, and then all, new keys.
+func TestRotate(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		args []string
+		says string
+	}{
+		"one": {[]string{"tenant", "rotate", "Acme"}, "Rotated the keys of 1 tenant: "},
+		"all": {[]string{"tenant", "rotate", "--all", "--json"}, `{"rows":`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, local)
+			w.must("token", "create", "--data", "x", "--id", "tok-1")
+			if out := w.must(c.args...); !strings.HasPrefix(out, c.says) {
+				t.Error(out)
+			}
+			if out := w.must("log", "list", "--entity-type", "tenant", "--json"); !strings.Contains(out, "Data keys before 2 destroyed") {
+				t.Errorf("the old key was not destroyed: %s", out)
+			}
+			if got := w.must("detokenize", "{{ tok-1 }}"); got != "\"x\"\n" {
+				t.Error(got)
+			}
+		})
+	}
+}

@@ -1,0 +1,316 @@
+package cli_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/cmd/tokenvault/internal/cli"
+	"github.com/seed-72ea4aab/vault/httpserver"
+	"github.com/seed-72ea4aab/vault/internal/keyring"
+	"github.com/seed-72ea4aab/vault/jsruntime"
+	"github.com/seed-72ea4aab/vault/storage/sqlite"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+func TestMain(m *testing.M) {
+	keyring.Horizon = 0 // no other node has the keys that a rotation destroys
+	os.Exit(m.Run())
+}
+
+// The ways in which scripts are run.
+const (
+	local  = "local"
+	remote = "remote"
+)
+
+// TestGolden runs the scripts in testdata, in process and over HTTP, and compares
+// what they print with the golden files beside them.
+//
+// A script has a command on each line. "as TYPE" chooses the API key of the
+// commands over HTTP, "local" and "remote" before a command restrict it to one of
+// the ways, "NAME=field" keeps a field of its JSON, "file" writes a file, "env"
+// sets a variable, and text after <<< is standard input. $DIR is a folder.
+func TestGolden(t *testing.T) {
+	t.Parallel()
+	scripts, err := filepath.Glob("testdata/*.script")
+	if err != nil || len(scripts) < 5 {
+		t.Fatalf("%d scripts, %v", len(scripts), err)
+	}
+	for _, script := range scripts {
+		name := strings.TrimSuffix(filepath.Base(script), ".script")
+		for _, way := range []string{local, remote} {
+			t.Run(name+"/"+way, func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t, way)
+				w.play(script)
+				w.compare(filepath.Join("testdata", name+"."+way+".golden"))
+			})
+		}
+	}
+}
+
+// world is a vault in a folder of its own, and what a script has printed.
+type world struct {
+	t      *testing.T
+	way    string
+	dir    string
+	env    map[string]string
+	keys   map[string]string // API keys by type
+	out    strings.Builder
+	hidden []string // pairs of what differs from run to run and what stands for it
+}
+
+// newWorld makes a vault with the tenant Acme, and applications of each type.
+func newWorld(t *testing.T, way string) *world {
+	t.Helper()
+	dir := t.TempDir()
+	key := vault.NewKey()
+	w := &world{t: t, way: way, dir: dir, keys: map[string]string{}, env: map[string]string{
+		"DIR": dir, "USER": "jane", "TOKENVAULT_ALLOW_PRIVATE_EGRESS": "true",
+	}}
+	file := filepath.Join(dir, "vault.db")
+	v := openVault(t, file, key)
+	acme, err := v.CreateTenant(t.Context(), "Acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, typ := range []vault.ApplicationType{vault.ApplicationPublic, vault.ApplicationPrivate, vault.ApplicationManagement} {
+		w.keys[string(typ)] = newKey(t, v.Tenant(acme.ID), typ)
+	}
+	w.env["SESSION_KEY"] = newSession(t, v, w.keys["public"])
+	srv := httptest.NewServer(httpserver.Handler(v, nil))
+	t.Cleanup(srv.Close)
+	echo := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		var body bytes.Buffer
+		_, _ = body.ReadFrom(r.Body)
+		if strings.HasSuffix(r.URL.Path, "/missing") {
+			rw.WriteHeader(http.StatusNotFound)
+		}
+		fmt.Fprintf(rw, "%s %s %s\n", r.Method, r.URL.Path, body.String())
+	}))
+	t.Cleanup(echo.Close)
+	w.env["ECHO"] = echo.URL
+	w.hidden = []string{dir, "$DIR", srv.URL, "$URL", echo.URL, "$ECHO", strings.TrimPrefix(srv.URL, "http://"), "$HOST", strings.TrimPrefix(echo.URL, "http://"), "$ECHOHOST"}
+	w.env["DB"], w.env["KEY"], w.env["URL"] = file, key.Text(), srv.URL
+	if way == local {
+		w.env["TOKENVAULT_DB"], w.env["TOKENVAULT_MASTER_KEY"], w.env["TOKENVAULT_TENANT"] = file, key.Text(), "Acme"
+	} else {
+		w.env["TOKENVAULT_URL"], w.env["TOKENVAULT_API_KEY"] = srv.URL, w.keys["private"]
+	}
+	return w
+}
+
+func openVault(t *testing.T, file string, key *vault.Key) *vault.Vault {
+	t.Helper()
+	store, err := sqlite.Open(t.Context(), file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := vault.Open(t.Context(), store, key, &vault.Config{SweepEvery: -1, WorkEvery: -1, Runtime: jsruntime.New(nil),
+		Egress: vault.EgressPolicy{AllowHTTP: true, AllowPrivate: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := v.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return v
+}
+
+// newKey creates an application that holds all that its type may hold.
+func newKey(t *testing.T, c *vault.Client, typ vault.ApplicationType) string {
+	t.Helper()
+	all, err := c.ListPermissions(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := vault.ApplicationParams{Name: "The " + string(typ) + " one", Type: typ}
+	for _, permission := range all {
+		for _, may := range permission.ApplicationTypes {
+			if may == typ {
+				p.Permissions = append(p.Permissions, permission.Type)
+			}
+		}
+	}
+	app, err := c.CreateApplication(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return app.Key
+}
+
+func newSession(t *testing.T, v *vault.Vault, key string) string {
+	t.Helper()
+	c, err := v.Authenticate(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.CreateSession(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.SessionKey
+}
+
+// play runs a script.
+func (w *world) play(script string) {
+	w.t.Helper()
+	text, err := os.ReadFile(script)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSpace(line)
+		verb, rest, _ := strings.Cut(line, " ")
+		if verb == local || verb == remote {
+			if verb != w.way {
+				continue
+			}
+			line = rest
+			verb, rest, _ = strings.Cut(rest, " ")
+		}
+		switch {
+		case line == "" || strings.HasPrefix(line, "#"):
+		case verb == "as" && w.way == remote:
+			w.env["TOKENVAULT_API_KEY"] = w.keys[rest]
+		case verb == "as":
+		case verb == "env":
+			name, value, _ := strings.Cut(rest, "=")
+			w.env[name] = os.Expand(value, func(name string) string { return w.env[name] })
+		case verb == "file":
+			name, content, _ := strings.Cut(rest, " ")
+			path := filepath.Join(w.dir, filepath.FromSlash(name))
+			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+				w.t.Fatal(err)
+			}
+			content = strings.NewReplacer(`\n`, "\n", "$ECHO", w.env["ECHO"]).Replace(content)
+			if err := os.WriteFile(path, []byte(content+"\n"), 0o600); err != nil {
+				w.t.Fatal(err)
+			}
+		case verb == "tokenvault":
+			w.command(rest, "")
+		case strings.Contains(verb, "="):
+			w.command(strings.TrimPrefix(rest, "tokenvault "), verb)
+		default:
+			w.t.Fatalf("%s: %q", script, line)
+		}
+	}
+}
+
+// command runs a command and notes what it prints.
+func (w *world) command(line, keep string) {
+	w.t.Helper()
+	text, input, _ := strings.Cut(line, " <<< ")
+	var out, problems bytes.Buffer
+	code := cli.Run(w.t.Context(), w.words(text), func(name string) string { return w.env[name] },
+		cli.Streams{In: strings.NewReader(strings.ReplaceAll(input, `\n`, "\n")), Out: &out, Err: &problems})
+	fmt.Fprintf(&w.out, "$ tokenvault %s\n%s", line, out.String())
+	for line := range strings.Lines(problems.String()) {
+		fmt.Fprintf(&w.out, "! %s", line)
+	}
+	if code != 0 {
+		fmt.Fprintf(&w.out, "exit %d\n", code)
+	}
+	if name, field, ok := strings.Cut(keep, "="); ok {
+		var object map[string]any
+		first, _, _ := strings.Cut(out.String(), "\n")
+		if err := json.Unmarshal([]byte(first), &object); err != nil {
+			w.t.Fatalf("%s: %v\n%s%s", line, err, out.String(), problems.String())
+		}
+		w.env[name] = fmt.Sprint(object[field])
+	}
+}
+
+// words splits a line as a shell does: at spaces, but not within single quotes,
+// where variables are left alone.
+func (w *world) words(line string) []string {
+	var words []string
+	begun := false
+	for i, part := range strings.Split(line, "'") {
+		if i%2 == 1 {
+			if !begun {
+				words = append(words, "")
+			}
+			words[len(words)-1] += part
+			begun = true
+			continue
+		}
+		part = os.Expand(part, func(name string) string { return w.env[name] })
+		for j, word := range strings.Split(part, " ") {
+			if j > 0 {
+				begun = false
+			}
+			if word == "" {
+				continue
+			}
+			if !begun {
+				words = append(words, "")
+			}
+			words[len(words)-1] += word
+			begun = true
+		}
+	}
+	return words
+}
+
+var (
+	uuidForm        = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+	keyForm         = regexp.MustCompile(`(key_[a-z]+_|vaultkey_|whsec_)[A-Za-z0-9+/=]+`)
+	proxyKeyForm    = regexp.MustCompile(`("key":"|key {10,}  )[0-9A-Za-z]{20,40}`)
+	timeForm        = regexp.MustCompile(`20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d[.\d]*Z`)
+	shownTimeForm   = regexp.MustCompile(`20\d\d-\d\d-\d\d \d\d:\d\d:\d\d`)
+	fingerprintForm = regexp.MustCompile(`\b[1-9A-HJ-NP-Za-km-z]{42,44}\b`)
+	appliedForm     = regexp.MustCompile(`(?m)^(\d{4} +(applied|pending)\n|\{"version":\d+,"state":"(applied|pending)"\}\n)+`)
+	ranForm         = regexp.MustCompile(`ran [1-9]\d* migrations?`)
+	sizeForm        = regexp.MustCompile(`\d+\.\d KiB|"bytes":\d+`)
+)
+
+// compare compares what was printed with a golden file, after what differs from
+// run to run has been replaced.
+func (w *world) compare(golden string) {
+	w.t.Helper()
+	got := strings.NewReplacer(w.hidden...).Replace(w.out.String())
+	ids := map[string]string{}
+	got = uuidForm.ReplaceAllStringFunc(got, func(id string) string {
+		if ids[id] == "" {
+			ids[id] = fmt.Sprintf("00000000-0000-0000-0000-%012d", len(ids)+1)
+		}
+		return ids[id]
+	})
+	got = keyForm.ReplaceAllString(got, "${1}x")
+	got = proxyKeyForm.ReplaceAllString(got, "${1}proxykey")
+	got = timeForm.ReplaceAllString(got, "2026-01-01T12:00:00Z")
+	got = shownTimeForm.ReplaceAllString(got, "2026-01-01 12:00:00")
+	got = fingerprintForm.ReplaceAllString(got, "fingerprint")
+	got = appliedForm.ReplaceAllString(got, "${2}${3}\n") // however many there are
+	got = ranForm.ReplaceAllString(got, "ran some migrations")
+	got = sizeForm.ReplaceAllString(got, "(size)")
+	if *update {
+		if err := os.WriteFile(golden, []byte(got), 0o600); err != nil {
+			w.t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		w.t.Errorf("%s (-want +got):\n%s", golden, diff)
+	}
+}

@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+)
+
+// TestManuals checks that every command has a manual within 80 columns, and an
+// example that it accepts.
+func TestManuals(t *testing.T) {
+	t.Parallel()
+	for _, cmd := range commands() {
+		var out bytes.Buffer
+		p := &program{getenv: func(string) string { return "" }, Streams: Streams{Out: &out, Err: &out}}
+		if err := p.help(strings.Fields(cmd.name)); err != nil {
+			t.Fatal(err)
+		}
+		for _, section := range []string{"NAME\n", "SYNOPSIS\n", "EXAMPLE\n", "EXIT STATUS\n"} {
+			if !strings.Contains(out.String(), section) {
+				t.Errorf("%s: the manual has no %s", cmd.name, section)
+			}
+		}
+		for line := range strings.Lines(out.String()) {
+			if len(line) > 81 && !strings.Contains(line, "tokenvault "+cmd.name) {
+				t.Errorf("%s: %q is too long", cmd.name, line)
+			}
+		}
+		if strings.HasSuffix(cmd.summary, ".") || cmd.summary == "" {
+			t.Errorf("%s: the summary is %q", cmd.name, cmd.summary)
+		}
+		for line := range strings.Lines(cmd.example) {
+			exampleParses(t, p, cmd, strings.TrimSpace(line))
+		}
+	}
+}
+
+// exampleParses parses the part of a line that calls the program.
+func exampleParses(t *testing.T, p *program, cmd *command, line string) {
+	t.Helper()
+	_, line, ok := strings.Cut(line, "tokenvault ")
+	for !ok || !strings.HasPrefix(line, cmd.name) {
+		if _, line, ok = strings.Cut(line, "tokenvault "); !ok {
+			t.Errorf("%s: an example does not call it", cmd.name)
+			return
+		}
+	}
+	line, _, _ = strings.Cut(line, " > ")
+	line, _, _ = strings.Cut(line, " < ")
+	line = strings.TrimSuffix(line, ")")
+	var args []string
+	for i, part := range strings.Split(line, "'") {
+		if i%2 == 1 {
+			args = append(args, part)
+		} else {
+			args = append(args, strings.Fields(part)...)
+		}
+	}
+	found, rest, err := find(args)
+	if err != nil || found != cmd && found.name != cmd.name {
+		t.Errorf("%q: %v", line, err)
+		return
+	}
+	if _, err := p.parse(found, rest); err != nil {
+		t.Errorf("%q: %v", line, err)
+	}
+}
+
+// TestEveryFlagHasAVariable sets a flag of each kind by its variable.
+func TestEveryFlagHasAVariable(t *testing.T) {
+	t.Parallel()
+	env := map[string]string{"TOKENVAULT_DB": "x.db", "TOKENVAULT_JSON": "true", "TOKENVAULT_LIMIT": "7", "TOKENVAULT_METADATA": "a=b", "TOKENVAULT_TYPE": "card,bank"}
+	p := &program{getenv: func(name string) string { return env[name] }}
+	cmd, _, err := find([]string{"token", "list"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := p.parse(cmd, []string{"--limit", "9"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.target.db != "x.db" || !c.json || !c.given("limit") || !c.typed("limit") || c.typed("db") || !c.given("type") || c.given("url") {
+		t.Errorf("%+v", c.sets)
+	}
+	if way, err := c.way(); way != inProcess || err != nil {
+		t.Errorf("%v %v", way, err)
+	}
+}
+
+func TestDiff(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ before, after, want string }{
+		{"a\nb\n", "a\nb\n", ""},
+		{"", "a\n", "@@ -1 +1 @@|+a"},
+		{"a\n", "", "@@ -1 +1 @@|-a"},
+		{"a\nb\nc\n", "a\nx\nc\n", "@@ -1 +1 @@| a|-b|+x| c"},
+		{"1\n2\n3\n4\n5\n6\n7\n8\n9\n", "1\n2\n3\n4\nx\n5\n6\n7\n8\n9\n", "@@ -2 +2 @@| 2| 3| 4|+x| 5| 6| 7"},
+		{"1\n2\n3\n4\n5\n6\n7\n8\n9\n0\n", "x\n2\n3\n4\n5\n6\n7\n8\n9\n", "@@ -1 +1 @@|-1|+x| 2| 3| 4|@@ -7 +7 @@| 7| 8| 9|-0"},
+	} {
+		if got := strings.Join(diffLines(c.before, c.after), "|"); got != c.want {
+			t.Errorf("%q to %q: %q, want %q", c.before, c.after, got, c.want)
+		}
+	}
+	long := strings.Repeat("a\n", 3000)
+	if got := diffLines(long, strings.Repeat("b\n", 3000)); len(got) != 6001 {
+		t.Errorf("a long one has %d lines", len(got))
+	}
+}
+
+// TestCompletionOfAnyLine completes what can be on a line, and what cannot: it never
+// fails.
+func TestCompletionOfAnyLine(t *testing.T) {
+	t.Parallel()
+	for _, line := range [][]string{nil, {""}, {"nonsense", ""}, {"token", "list", "--"}, {"token", "list", "x", "-"}, {"--db", "x", ""}} {
+		var out bytes.Buffer
+		if code := Run(context.Background(), append([]string{completeWord}, line...), func(string) string { return "" }, Streams{Out: &out, Err: &out}); code != 0 {
+			t.Errorf("%q: exit %d\n%s", line, code, out.String())
+		}
+	}
+}

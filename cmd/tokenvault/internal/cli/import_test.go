@@ -1,0 +1,384 @@
+package cli_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"filippo.io/age"
+	"github.com/ProtonMail/go-crypto/openpgp"
+	"github.com/ProtonMail/go-crypto/openpgp/armor"
+	"github.com/ProtonMail/go-crypto/openpgp/packet"
+
+	"github.com/seed-72ea4aab/vault/cmd/tokenvault/internal/cli"
+	"github.com/seed-72ea4aab/vault/internal/long"
+)
+
+// run runs a command in the world, and returns its output and exit code.
+func (w *world) run(in io.Reader, args ...string) (string, int) {
+	w.t.Helper()
+	var out bytes.Buffer
+	code := w.runTo(w.t.Context(), cli.Streams{In: in, Out: &out, Err: &out}, args...)
+	return out.String(), code
+}
+
+func (w *world) runTo(ctx context.Context, io cli.Streams, args ...string) int {
+	return cli.Run(ctx, args, func(name string) string { return w.env[name] }, io)
+}
+
+// must runs a command that has to succeed.
+func (w *world) must(args ...string) string {
+	w.t.Helper()
+	out, code := w.run(strings.NewReader(""), args...)
+	if code != 0 {
+		w.t.Fatalf("tokenvault %s: exit %d\n%s", strings.Join(args, " "), code, out)
+	}
+	return out
+}
+
+// path returns a path in the folder, and writes the file if there is content.
+func (w *world) path(name, content string) string {
+	w.t.Helper()
+	path := filepath.Join(w.dir, name)
+	if content != "" {
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	return path
+}
+
+// TestABadRowInEachPosition has rows of both formats, each of which is bad once.
+func TestABadRowInEachPosition(t *testing.T) {
+	t.Parallel()
+	const rows = 9
+	w := newWorld(t, local)
+	for format, row := range map[string]func(id string, bad bool) string{
+		"csv": func(id string, bad bool) string {
+			if bad {
+				return id + ",12,34"
+			}
+			return id + ",4242424242424242"
+		},
+		"jsonl": func(id string, bad bool) string {
+			if bad {
+				return `{"type":"card","data":{"number":"1"},"id":"` + id + `"}`
+			}
+			return `{"type":"card","data":{"number":"4242424242424242"},"id":"` + id + `"}`
+		},
+	} {
+		for bad := 1; bad <= rows; bad++ {
+			var file strings.Builder
+			if format == "csv" {
+				file.WriteString("id,data.number\n")
+			}
+			for n := 1; n <= rows; n++ {
+				file.WriteString(row(fmt.Sprintf("%s-%d-%d", format, bad, n), n == bad) + "\n")
+			}
+			args := []string{"import", "-", "--format", format}
+			if format == "csv" {
+				args = append(args, "--type", "card")
+			}
+			out, code := w.run(strings.NewReader(file.String()), args...)
+			if code != 1 || !strings.HasPrefix(out, fmt.Sprintf("row %d: ", bad)) ||
+				!strings.HasSuffix(out, fmt.Sprintf("Imported %d rows: %d created, 0 updated, 0 skipped, 1 failed.\n", rows, rows-1)) {
+				t.Errorf("%s, bad row %d: exit %d\n%s", format, bad, code, out)
+			}
+			if strings.Contains(out, "12,34") || strings.Contains(out, `"1"`) {
+				t.Errorf("%s: the report holds a value: %s", format, out)
+			}
+		}
+	}
+	if out := w.must("stats", "--json"); !strings.Contains(out, fmt.Sprintf(`{"tokens":%d,`, 2*rows*(rows-1))) {
+		t.Errorf("%s", out)
+	}
+}
+
+// generator is a file that is made as it is read.
+type generator struct {
+	row  func(n int) string // "" ends it
+	n    int
+	rest string
+	peak func()
+}
+
+func (g *generator) Read(p []byte) (int, error) {
+	if g.rest == "" {
+		g.n++
+		if g.rest = g.row(g.n); g.rest == "" {
+			return 0, io.EOF
+		}
+		g.peak()
+	}
+	n := copy(p, g.rest)
+	g.rest = g.rest[n:]
+	return n, nil
+}
+
+// TestMemoryIsFlat imports a file that no memory would hold if it went on, and
+// looks at the heap while it does: the heap does not grow with the rows.
+func TestMemoryIsFlat(t *testing.T) {
+	const chunks, size = 4, 8000
+	rows := chunks * long.Rounds(750, 10_000)
+	w := newWorld(t, local)
+	var heaps []uint64
+	g := &generator{
+		row: func(n int) string {
+			if n > rows {
+				return ""
+			}
+			return fmt.Sprintf(`{"type":"token","id":"row-%d","data":%q}`+"\n", n, strings.Repeat("x", size))
+		},
+	}
+	g.peak = func() {
+		if g.n%(rows/chunks) == 0 {
+			var m runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&m)
+			heaps = append(heaps, m.HeapAlloc)
+		}
+	}
+	out, code := w.run(g, "import", "-")
+	if want := fmt.Sprintf("Imported %d rows: ", rows); code != 0 || !strings.HasPrefix(out, want) || !strings.Contains(out, " 0 failed.") {
+		t.Fatalf("exit %d\n%s", code, out)
+	}
+	t.Logf("heap %v", heaps)
+	first, last := heaps[0], heaps[len(heaps)-1]
+	if last > first+8<<20 { // a batch more or less; the rows between are 18 MB and more
+		t.Errorf("the heap grew from %d to %d MiB", first>>20, last>>20)
+	}
+}
+
+// TestRowsWithoutAnEnd have a line, or a quote, that goes on for longer than any
+// row may be.
+func TestRowsWithoutAnEnd(t *testing.T) {
+	const megabytes = 64
+	w := newWorld(t, local)
+	filler := strings.Repeat("x", 1<<20)
+	var most uint64
+	endless := func(head, tail string) io.Reader {
+		g := &generator{peak: func() {
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			most = max(most, m.HeapInuse)
+		}}
+		g.row = func(n int) string {
+			switch {
+			case n == 1:
+				return head
+			case n <= megabytes:
+				return filler
+			case n == megabytes+1:
+				return tail
+			}
+			return ""
+		}
+		return g
+	}
+	out, code := w.run(endless(`{"type":"token","id":"long","data":"`, "\"}\n"+`{"type":"token","id":"next","data":"x"}`+"\n"), "import", "-")
+	if code != 1 || !strings.Contains(out, "row 1: The row has more than") || !strings.Contains(out, "1 created, 0 updated, 0 skipped, 1 failed") {
+		t.Errorf("a long line: exit %d\n%s", code, out)
+	}
+	out, code = w.run(endless("id,data\na,b\nc,\"", "\"\nd,e\n"), "import", "-", "--format", "csv", "--type", "token")
+	if code != 1 || !strings.Contains(out, "a quote is probably not closed") {
+		t.Errorf("a long quote: exit %d\n%s", code, out)
+	}
+	if most > 400<<20 {
+		t.Errorf("the heap had %d MiB", most>>20)
+	}
+}
+
+// TestAFileGoesOutSealedAndComesBackIn exports tokens for an age identity, and
+// imports them into another vault.
+func TestAFileGoesOutSealedAndComesBackIn(t *testing.T) {
+	t.Parallel()
+	from, to := newWorld(t, local), newWorld(t, local)
+	identity, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	from.must("token", "create", "--type", "card", "--data", `{"number":"4242424242424242","cvc":"123"}`, "--id", "card-1", "--metadata", "a=b")
+	from.must("token", "create", "--data", "secret-value", "--id", "text-1", "--container", "/x/")
+	file := from.path("tokens.jsonl.age", "")
+	if out := from.must("export", file, "--recipient", identity.Recipient().String()); !strings.Contains(out, "Exported 2 tokens.") {
+		t.Error(out)
+	}
+	content, err := os.ReadFile(file)
+	if err != nil || !bytes.HasPrefix(content, []byte("age-encryption.org/v1")) || bytes.Contains(content, []byte("secret-value")) {
+		t.Errorf("the file is not sealed: %.60q %v", content, err)
+	}
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v %v", info.Mode(), err)
+	}
+	if out := from.must("log", "list", "--operation", "use", "--json"); strings.Count(out, "\n") != 2 {
+		t.Errorf("uses in the log: %s", out)
+	}
+	if out, code := to.run(nil, "import", file); code != 2 || !strings.Contains(out, "--identity") {
+		t.Errorf("without an identity: exit %d\n%s", code, out)
+	}
+	other, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, code := to.run(nil, "import", file, "--identity", to.path("other.txt", other.String()+"\n")); code != 1 {
+		t.Errorf("with another identity: exit %d\n%s", code, out)
+	}
+	to.must("import", file, "--identity", to.path("identity.txt", identity.String()+"\n"))
+	for id, want := range map[string]string{"card-1": `{"number":"4242424242424242"}`, "text-1": `"secret-value"`} {
+		if got := to.must("detokenize", "{{ "+id+" }}"); got != want+"\n" {
+			t.Errorf("%s: %s, want %s", id, got, want)
+		}
+	}
+	if out := to.must("token", "get", "card-1"); !strings.Contains(out, "a=b") {
+		t.Errorf("%s", out)
+	}
+}
+
+// TestOpenPGP imports files as processors send them: encrypted, with and without
+// armor, compressed, and with a passphrase on the key.
+func TestOpenPGP(t *testing.T) {
+	t.Parallel()
+	key, err := openpgp.NewEntity("Processor", "", "p@example.com", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct{ armored, passphrase, altered bool }{
+		"binary": {}, "armored": {armored: true}, "passphrase": {passphrase: true}, "altered": {altered: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, local)
+			file := w.path("cards.csv.pgp", "")
+			message := encrypted(t, key, c.armored, "ref;pan\ncard-1;4242424242424242\ncard-2;5555555555554444\n")
+			if c.altered {
+				message[len(message)-5] ^= 1
+			}
+			if err := os.WriteFile(file, message, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			args := []string{"import", file, "--type", "card", "--map", "id=ref,data.number=pan", "--delimiter", ";", "--pgp-key", w.path("key.asc", privateKey(t, key, c.passphrase))}
+			if c.passphrase {
+				if out, code := w.run(nil, args...); code != 1 || !strings.Contains(out, "TOKENVAULT_PGP_PASSPHRASE") {
+					t.Errorf("without the passphrase: exit %d\n%s", code, out)
+				}
+				w.env["TOKENVAULT_PGP_PASSPHRASE"] = "correct horse"
+			}
+			out, code := w.run(nil, args...)
+			if c.altered {
+				if code != 1 {
+					t.Errorf("an altered message: exit %d\n%s", code, out)
+				}
+				return
+			}
+			if code != 0 || !strings.Contains(out, "2 created") {
+				t.Errorf("exit %d\n%s", code, out)
+			}
+		})
+	}
+}
+
+// encrypted encrypts a text to a key.
+func encrypted(t *testing.T, to *openpgp.Entity, armored bool, text string) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	var sink io.Writer = &out
+	var closers []io.Closer
+	if armored {
+		a, err := armor.Encode(&out, "PGP MESSAGE", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sink, closers = a, append(closers, a)
+	}
+	w, err := openpgp.Encrypt(sink, []*openpgp.Entity{to}, nil, nil, &packet.Config{DefaultCompressionAlgo: packet.CompressionZLIB})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(w, text); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range append([]io.Closer{w}, closers...) {
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out.Bytes()
+}
+
+// privateKey returns an armored private key.
+func privateKey(t *testing.T, key *openpgp.Entity, passphrase bool) string {
+	t.Helper()
+	var plain, out bytes.Buffer
+	if err := key.SerializePrivateWithoutSigning(&plain, nil); err != nil {
+		t.Fatal(err)
+	}
+	keys, err := openpgp.ReadKeyRing(&plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if passphrase {
+		if err := keys[0].EncryptPrivateKeys([]byte("correct horse"), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a, err := armor.Encode(&out, openpgp.PrivateKeyType, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := keys[0].SerializePrivateWithoutSigning(a, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+func TestGzip(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, local)
+	var file bytes.Buffer
+	z := gzip.NewWriter(&file)
+	if _, err := io.WriteString(z, "\ufeffid\tdata\na-1\tb\na-2\tc\n"); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if out := w.must("import", w.path("rows.tsv.gz", file.String()), "--type", "token"); !strings.Contains(out, "2 created") {
+		t.Error(out)
+	}
+}
+
+// TestAStateIsOfOneTarget resumes an import elsewhere, and with another file of the
+// same size.
+func TestAStateIsOfOneTarget(t *testing.T) {
+	t.Parallel()
+	for _, way := range []string{local, remote} {
+		t.Run(way, func(t *testing.T) {
+			t.Parallel()
+			w, other := newWorld(t, way), newWorld(t, way)
+			rows, state := w.path("rows.jsonl", `{"type":"token","data":"one"}`), w.path("state", "")
+			w.must("import", rows, "--resume", state)
+			for name, c := range map[string]struct {
+				in         *world
+				file, want string
+			}{
+				"elsewhere":    {other, rows, "is the state of an import into another tenant or vault"},
+				"another file": {w, w.path("other.jsonl", `{"type":"token","data":"two"}`), "is the state of the import of another file"},
+			} {
+				if out, code := c.in.run(strings.NewReader(""), "import", c.file, "--resume", state); code == 0 || !strings.Contains(out, c.want) {
+					t.Errorf("%s: exit %d\n%s", name, code, out)
+				}
+			}
+			w.must("import", rows, "--resume", state)
+		})
+	}
+}

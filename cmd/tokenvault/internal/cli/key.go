@@ -1,0 +1,74 @@
+package cli
+
+import (
+	"flag"
+	"fmt"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+func keyCommands() []*command {
+	return []*command{
+		{
+			name: "key new", summary: "make a master key",
+			about: `Prints the text of a new master key and nothing else. Put it in a secret store.
+				Without the key the data of a vault cannot be opened; with it and the database
+				everything can.`,
+			example: "(umask 077; tokenvault key new > vault.key)",
+			setup: func(*flag.FlagSet) action {
+				return func(c *call) error {
+					_, err := fmt.Fprintln(c.Out, vault.NewKey().Text())
+					return err
+				}
+			},
+		},
+		{
+			name: "key check", summary: "say whether the master key is the database's", reach: inProcess,
+			about: `Opens the database with the master key. Exits with 1 if the database was
+				encrypted with another one.`,
+			example: "tokenvault key check --db vault.db --key-file vault.key",
+			setup: func(*flag.FlagSet) action {
+				return func(c *call) error {
+					if _, err := c.openVault(); err != nil {
+						return err
+					}
+					return c.say(map[string]any{"ok": true}, "The master key opens this database.")
+				}
+			},
+		},
+		{
+			name: "key rewrap", summary: "change the master key", reach: inProcess, asks: true,
+			about: `Wraps the keys of all tenants with a new master key. The new one is in --key-file
+				or TOKENVAULT_MASTER_KEY, the old one in --other-key-file or TOKENVAULT_OTHER_MASTER_KEY.
+				The data stays as it is.
+
+				With servers running, first give all of them both keys: each is started with
+				the old key and --other-key-file NEW, then each with the new key and
+				--other-key-file OLD. Run this command, and then start them with the new key
+				alone. If it is interrupted, run it again.`,
+			example: "tokenvault key rewrap --db vault.db --key-file new.key --other-key-file old.key",
+			setup:   func(*flag.FlagSet) action { return rewrap },
+		},
+	}
+}
+
+func rewrap(c *call) error {
+	other, err := c.readKey(otherKeyVariable, "other-key-file", c.target.otherKeyFile)
+	if err != nil {
+		return err
+	}
+	if other == nil {
+		return usagef("give the old master key: its file in --other-key-file, or its text in the environment variable %s", otherKeyVariable)
+	}
+	o, err := c.openVault()
+	if err != nil {
+		return err
+	}
+	if err := c.confirm("Afterwards the old master key no longer opens this database. Do all servers have both keys?"); err != nil {
+		return err
+	}
+	if err := o.vault.RewrapKeys(c.ctx); err != nil {
+		return fmt.Errorf("%w\nrun it again to continue", err)
+	}
+	return c.say(map[string]any{"rewrapped": true}, "The keys of all tenants are wrapped with the new master key. The old one is needed for older backups only.")
+}

@@ -1,0 +1,166 @@
+package cli
+
+import (
+	"bufio"
+	"errors"
+	"flag"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+func logCommands() []*command {
+	return []*command{
+		{
+			name: "log list", reach: bothWays, summary: "list entries of the audit log, newest first",
+			about: `--since and --until take a time such as 2026-01-31T09:00:00Z, a date, or how long
+				ago: 90m, 24h, 7d.`,
+			example: "tokenvault log list --since 24h --operation delete --tenant Acme",
+			setup: func(f *flag.FlagSet) action {
+				p := &logFlags{}
+				p.flags(f)
+				return func(c *call) error { return listLogs(c, p) }
+			},
+		},
+		{
+			name: "log follow", reach: bothWays, summary: "print entries of the audit log as they come, as JSON lines",
+			about: `Misses nothing, not even entries of transactions that commit late. It starts with
+				what comes after the cursor in --cursor-file; without such a file with what was
+				entered since --since, and without that with what comes from now on. The cursor
+				is saved after the entries are printed, so a crash repeats at most what came
+				after it was last saved; each entry has an id to tell it by. It ends when it is
+				interrupted.`,
+			example: "tokenvault log follow --cursor-file siem.cursor --since 24h --tenant Acme",
+			setup: func(f *flag.FlagSet) action {
+				since := f.String("since", "", "begin with what was entered at this `time` or since, if there is no cursor")
+				file := f.String("cursor-file", "", "`file` that keeps how far it has got")
+				return func(c *call) error { return followLogs(c, *since, *file) }
+			},
+		},
+	}
+}
+
+var logColumns = []column[*vault.LogEntry]{
+	{"TIME", func(e *vault.LogEntry) string { return timeText(e.CreatedAt) }},
+	{"OPERATION", func(e *vault.LogEntry) string { return string(e.Operation) }},
+	{"ENTITY", func(e *vault.LogEntry) string { return e.EntityType }},
+	{"ENTITY ID", func(e *vault.LogEntry) string { return e.EntityID }},
+	{"ACTOR", actorText},
+	{"MESSAGE", func(e *vault.LogEntry) string { return e.Message }},
+}
+
+func actorText(e *vault.LogEntry) string {
+	if e.ActorName != "" {
+		return e.ActorName
+	}
+	return idText(e.ActorID)
+}
+
+// logFlags choose entries.
+type logFlags struct {
+	entityType, entityID, operation, actor, since, until string
+	limit                                                int
+}
+
+func (p *logFlags) flags(f *flag.FlagSet) {
+	f.StringVar(&p.entityType, "entity-type", "", "only entries about this `type`: card, application, ...")
+	f.StringVar(&p.entityID, "entity-id", "", "only entries about the entity with this `id`")
+	f.StringVar(&p.operation, "operation", "", "only this `operation`: create, read, use, update, delete, ...")
+	f.StringVar(&p.actor, "actor-id", "", "only what the application or user with this `id` did")
+	f.StringVar(&p.since, "since", "", "only what was entered at this `time` or since")
+	f.StringVar(&p.until, "until", "", "only what was entered before this `time`")
+	f.IntVar(&p.limit, "limit", defaultLimit, "how `many` at most; 0 means all")
+}
+
+func (p *logFlags) params(now time.Time) (vault.ListLogsParams, error) {
+	list := vault.ListLogsParams{EntityType: p.entityType, EntityID: p.entityID, Operation: vault.Operation(p.operation)}
+	var err error
+	if list.StartDate, err = parseTime("since", p.since, now, -1); err != nil {
+		return list, err
+	}
+	if list.EndDate, err = parseTime("until", p.until, now, -1); err != nil {
+		return list, err
+	}
+	if p.actor != "" {
+		if list.ActorID, err = uuid.Parse(p.actor); err != nil {
+			return list, usagef("--actor-id takes the id of an application or a user, a UUID")
+		}
+	}
+	return list, nil
+}
+
+func listLogs(c *call, p *logFlags) error {
+	params, err := p.params(time.Now())
+	if err != nil {
+		return err
+	}
+	o, err := c.open()
+	if err != nil {
+		return err
+	}
+	more := func() { c.note("There are more; --limit 0 shows all of them.") }
+	return printAll(c, limited(o.api.AllLogs(c.ctx, params), p.limit, more), logColumns)
+}
+
+func followLogs(c *call, since, file string) error {
+	at, err := parseTime("since", since, time.Now(), -1)
+	if err != nil {
+		return err
+	}
+	cursor, err := readCursor(file)
+	if err != nil {
+		return err
+	}
+	if cursor == "" && !at.IsZero() {
+		cursor = vault.LogsSince(at)
+	}
+	o, err := c.open()
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriter(c.Out)
+	for batch, err := range o.api.FollowLogs(c.ctx, cursor) {
+		if err != nil {
+			if c.ctx.Err() != nil && errors.Is(err, c.ctx.Err()) {
+				return nil // it was interrupted, as following always ends
+			}
+			return err
+		}
+		for i := range batch.Data {
+			if err := writeJSON(out, &batch.Data[i]); err != nil {
+				return err
+			}
+		}
+		if err := out.Flush(); err != nil {
+			return err
+		}
+		if err := saveCursor(file, batch.Cursor); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func readCursor(file string) (string, error) {
+	if file == "" {
+		return "", nil
+	}
+	text, err := os.ReadFile(filepath.Clean(file))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return strings.TrimSpace(string(text)), err
+}
+
+func saveCursor(file, cursor string) error {
+	if file == "" {
+		return nil
+	}
+	return replaceFile(file, []byte(cursor+"\n"))
+}

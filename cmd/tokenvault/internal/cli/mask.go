@@ -1,0 +1,166 @@
+package cli
+
+import (
+	"context"
+	"flag"
+	"io"
+	"iter"
+	"strings"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/internal/token"
+)
+
+// masked returns a token as the tool shows it: with its data masked, or without
+// when it has no mask, or one that fails. Tenants see their tokens in clear, and
+// so do keys whose rules reveal; a screen and a script's log are not to.
+func masked(ctx context.Context, t *vault.Token) *vault.Token {
+	shown := *t
+	shown.Data = nil
+	if len(t.Data) == 0 || len(t.Mask) == 0 {
+		return &shown
+	}
+	data, err := jsonx.Parse(t.Data, jsonx.Limits{})
+	if err != nil {
+		return &shown
+	}
+	mask, err := jsonx.Parse(t.Mask, jsonx.Limits{})
+	if err != nil {
+		return &shown
+	}
+	if t.Type == vault.TypeCard {
+		data = data.Without("cvc") // no expression sees it
+	}
+	shown.Data = (&token.Body{Data: data, Mask: mask}).MaskedText(ctx)
+	return &shown
+}
+
+// sessionKey begins the keys of sessions.
+const sessionKey = "key_sess_"
+
+// hides reports whether the API shows data that the tool has to mask. A key that
+// no rule lets reveal gets it masked already, and masks are not made to be applied
+// twice.
+func (c *call) hides() (bool, error) {
+	o := c.opened
+	if o.client == nil || strings.HasPrefix(c.getenv(apiKeyVariable), sessionKey) {
+		return true, nil
+	}
+	app, err := o.client.OwnApplication(c.ctx)
+	if err != nil {
+		return false, err
+	}
+	for _, rule := range app.Rules {
+		if rule.Transform == vault.TransformReveal {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// printToken prints a token that was read.
+func (c *call) printToken(t *vault.Token) error {
+	hide, err := c.hides()
+	if err != nil {
+		return err
+	}
+	if hide {
+		t = masked(c.ctx, t)
+	}
+	return printOne(c, t, tokenColumns)
+}
+
+// printTokens prints tokens that are listed.
+func (c *call) printTokens(limit int, list func(vault.API) iter.Seq2[*vault.Token, error]) error {
+	o, err := c.open()
+	if err != nil {
+		return err
+	}
+	hide, err := c.hides()
+	if err != nil {
+		return err
+	}
+	more := func() { c.note("There are more; --limit 0 shows all of them.") }
+	tokens := func(yield func(*vault.Token, error) bool) {
+		for t, err := range limited(list(o.api), limit, more) {
+			if err == nil && hide {
+				t = masked(c.ctx, t)
+			}
+			if !yield(t, err) {
+				return
+			}
+		}
+	}
+	return printAll(c, tokens, tokenColumns[:5])
+}
+
+func tokenizeCommand() *command {
+	return &command{
+		name: "tokenize", args: "[DOCUMENT|-]", max: 1, reach: bothWays, summary: "turn a JSON document into tokens",
+		about: `Reads JSON, by default from standard input, and prints the same structure with
+			tokens in place of values. An object with type and data becomes a token object,
+			and every other value the id of a token. All tokens are created, or none.`,
+		example: `tokenvault tokenize --tenant Acme < person.json`,
+		setup: func(*flag.FlagSet) action {
+			return func(c *call) error {
+				return c.convert(func(api vault.API, document vault.JSON) (vault.JSON, error) { return api.Tokenize(c.ctx, document) })
+			}
+		},
+	}
+}
+
+func detokenizeCommand() *command {
+	return &command{
+		name: "detokenize", args: "[DOCUMENT|-]", max: 1, reach: bothWays, asks: true, summary: "print clear data in place of tokens",
+		about: `Reads JSON, by default from standard input, and prints it with the expressions in
+			it replaced by the data of tokens: "{{ tok-1 }}", "{{ tok-1 | json: '$.number' }}".
+			Text that is no JSON is taken as a string. Each token that it names is a use in
+			the audit log. It asks before it prints to a terminal.`,
+		example: `tokenvault detokenize '{{ tok-1 }}' --tenant Acme --yes`,
+		setup: func(*flag.FlagSet) action {
+			return func(c *call) error {
+				if err := c.confirmClear(); err != nil {
+					return err
+				}
+				return c.convert(func(api vault.API, document vault.JSON) (vault.JSON, error) { return api.Detokenize(c.ctx, document) })
+			}
+		},
+	}
+}
+
+// convert reads a document and prints what a call makes of it, on one line.
+func (c *call) convert(do func(vault.API, vault.JSON) (vault.JSON, error)) error {
+	text := "-"
+	if len(c.args) > 0 {
+		text = c.args[0]
+	}
+	document, err := c.document(text)
+	if err != nil {
+		return err
+	}
+	o, err := c.open()
+	if err != nil {
+		return err
+	}
+	result, err := do(o.api, document)
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(c.Out, result.String()+"\n")
+	return err
+}
+
+// document reads a document from the command line or standard input: JSON of any
+// kind, or text that stands for a string.
+func (c *call) document(text string) (vault.JSON, error) {
+	text, err := c.textOrInput(text)
+	if err != nil {
+		return nil, err
+	}
+	text = strings.TrimSpace(text)
+	if document, err := vault.EncodeJSON(vault.JSON(text)); err == nil && text != "" {
+		return document, nil
+	}
+	return value(text)
+}

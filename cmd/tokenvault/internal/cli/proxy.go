@@ -1,0 +1,292 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+func proxyCommands() []*command {
+	return []*command{
+		{
+			name: "proxy list", reach: bothWays, summary: "list proxies, newest first",
+			example: "tokenvault proxy list --tenant Acme",
+			setup: func(*flag.FlagSet) action {
+				return func(c *call) error {
+					o, err := c.open()
+					if err != nil {
+						return err
+					}
+					return printAll(c, o.api.AllProxies(c.ctx, vault.ListProxiesParams{}), proxyColumns[:5])
+				}
+			},
+		},
+		{
+			name: "proxy get", args: "ID|NAME", min: 1, max: 1, reach: bothWays, summary: "show a proxy with its key and code",
+			about:   "Values of the configuration are shown with --json alone.",
+			example: "tokenvault proxy get Gateway --tenant Acme",
+			setup: func(*flag.FlagSet) action {
+				return func(c *call) error {
+					_, x, err := c.proxy()
+					if err != nil {
+						return err
+					}
+					return printOne(c, x, proxyColumns)
+				}
+			},
+		},
+		applyCommand(proxyKind, `
+			A proxy has name, destination_url, require_auth, configuration, application, and
+			request_transform and response_transform with code or code_file. Without these
+			the code is in the files beside it that have the same name and end in
+			.request.js and .response.js.`,
+			"tokenvault proxy apply -f proxies/ --tenant Acme --dry-run\ntokenvault proxy apply -f proxies/gateway.yaml --tenant Acme --yes",
+			planProxy),
+		{
+			name: "proxy run", args: "[ID|NAME]", max: 1, reach: bothWays, asks: true, summary: "send a request through a proxy",
+			about: `Prints the body of the answer, and its status on standard error. Exits with 1 if
+				the status is 400 or above. --data - reads the body from standard input. The
+				answer may hold data in clear, so it asks before it prints to a terminal.
+				TOKENVAULT_PROXY_KEY names the proxy by its key: an API key that may use tokens
+				cannot look it up.`,
+			example: `tokenvault proxy run Gateway --method POST --path /charges --data '{"card": "{{ tok-1 }}"}' --tenant Acme --yes`,
+			setup: func(f *flag.FlagSet) action {
+				p := &proxyFlags{}
+				p.flags(f)
+				return func(c *call) error { return runProxy(c, p) }
+			},
+		},
+		{
+			name: "proxy delete", args: "ID|NAME", min: 1, max: 1, reach: bothWays, asks: true, summary: "delete a proxy",
+			example: "tokenvault proxy delete Gateway --tenant Acme --yes",
+			setup:   func(*flag.FlagSet) action { return deleteProxy },
+		},
+	}
+}
+
+var proxyColumns = []column[*vault.Proxy]{
+	{"ID", func(x *vault.Proxy) string { return x.ID.String() }},
+	{"NAME", func(x *vault.Proxy) string { return x.Name }},
+	{"DESTINATION", func(x *vault.Proxy) string { return x.DestinationURL }},
+	{"AUTH", func(x *vault.Proxy) string { return strconv.FormatBool(x.RequireAuth) }},
+	{"CREATED", func(x *vault.Proxy) string { return timeText(x.CreatedAt) }},
+	{"MODIFIED", func(x *vault.Proxy) string { return timeText(x.ModifiedAt) }},
+	{"APPLICATION", func(x *vault.Proxy) string { return idText(x.ApplicationID) }},
+	{"KEY", func(x *vault.Proxy) string { return x.Key }},
+	{"CONFIGURATION", func(x *vault.Proxy) string { return namesText(x.Configuration) }},
+	{"REQUEST TRANSFORM", func(x *vault.Proxy) string { return codeText(x.RequestTransform) }},
+	{"RESPONSE TRANSFORM", func(x *vault.Proxy) string { return codeText(x.ResponseTransform) }},
+}
+
+// namesText is the names of a configuration, whose values are secrets.
+func namesText(m map[string]string) string {
+	return strings.Join(slices.Sorted(maps.Keys(m)), ",")
+}
+
+func idText(id uuid.UUID) string {
+	if id == (uuid.UUID{}) {
+		return ""
+	}
+	return id.String()
+}
+
+func codeText(t *vault.ProxyTransform) string {
+	if t == nil {
+		return ""
+	}
+	return "\n" + strings.TrimRight(t.Code, "\n")
+}
+
+// proxy opens the vault, and reads the proxy that the first argument names.
+func (c *call) proxy() (*opened, *vault.Proxy, error) {
+	o, err := c.open()
+	if err != nil {
+		return nil, nil, err
+	}
+	x, err := findProxy(c.ctx, o.api, c.args[0])
+	return o, x, err
+}
+
+func findProxy(ctx context.Context, api vault.AdminAPI, which string) (*vault.Proxy, error) {
+	if id, err := uuid.Parse(which); err == nil {
+		return api.GetProxy(ctx, id)
+	}
+	return byName("proxy", which, api.AllProxies(ctx, vault.ListProxiesParams{Name: which}),
+		func(x *vault.Proxy) string { return x.Name })
+}
+
+// planProxy compares a manifest with the proxy that has its name.
+func planProxy(c *call, api vault.API, m *manifest) (*planned, error) {
+	if m.Code != "" || m.CodeFile != "" {
+		return nil, errors.New("a proxy has code in request_transform and response_transform alone; is it a reactor?")
+	}
+	want, err := proxyParams(c, api, m)
+	if err != nil {
+		return nil, err
+	}
+	now, err := orNone(byName("proxy", m.Name, api.AllProxies(c.ctx, vault.ListProxiesParams{Name: m.Name}),
+		func(x *vault.Proxy) string { return x.Name }))
+	if err != nil {
+		return nil, err
+	}
+	if now == nil {
+		now = &vault.Proxy{RequireAuth: true}
+	}
+	d := &changes{}
+	d.text("destination_url", now.DestinationURL, want.DestinationURL)
+	d.text("require_auth", strconv.FormatBool(now.RequireAuth), strconv.FormatBool(*want.RequireAuth))
+	d.text("application", idText(now.ApplicationID), refText(want.Application))
+	d.configuration(now.Configuration, want.Configuration)
+	d.code("request_transform", codeOf(now.RequestTransform), codeOf(want.RequestTransform))
+	d.code("response_transform", codeOf(now.ResponseTransform), codeOf(want.ResponseTransform))
+	return d.plan(m.Name, now.ID, func() (uuid.UUID, error) {
+		x, err := writeProxy(c, api, now.ID, want)
+		if err != nil {
+			return now.ID, err
+		}
+		return x.ID, nil
+	}), nil
+}
+
+func proxyParams(c *call, api vault.API, m *manifest) (vault.ProxyParams, error) {
+	p := vault.ProxyParams{Name: m.Name, DestinationURL: m.DestinationURL, RequireAuth: m.RequireAuth}
+	if p.DestinationURL == "" {
+		return p, errors.New("a proxy needs a destination_url")
+	}
+	if p.RequireAuth == nil {
+		p.RequireAuth = new(true)
+	}
+	if m.RequestTransform != nil {
+		p.RequestTransform = &vault.ProxyTransform{Code: m.RequestTransform.Code}
+	}
+	if m.ResponseTransform != nil {
+		p.ResponseTransform = &vault.ProxyTransform{Code: m.ResponseTransform.Code}
+	}
+	var err error
+	if p.Configuration, err = m.configuration(c.getenv); err != nil {
+		return p, err
+	}
+	p.Application, err = applicationRef(c, api, m.Application)
+	return p, err
+}
+
+func codeOf(t *vault.ProxyTransform) string {
+	if t == nil {
+		return ""
+	}
+	return t.Code
+}
+
+func writeProxy(c *call, api vault.API, id uuid.UUID, p vault.ProxyParams) (*vault.Proxy, error) {
+	if (id == uuid.UUID{}) {
+		return api.CreateProxy(c.ctx, p)
+	}
+	return api.ReplaceProxy(c.ctx, id, p)
+}
+
+// proxyFlags describe a request.
+type proxyFlags struct {
+	method, path, query, data string
+	headers                   texts
+}
+
+func (p *proxyFlags) flags(f *flag.FlagSet) {
+	f.StringVar(&p.method, "method", http.MethodGet, "HTTP `method`")
+	f.StringVar(&p.path, "path", "", "`path` behind that of the destination")
+	f.StringVar(&p.query, "query", "", "`query` behind that of the destination, without the question mark")
+	f.StringVar(&p.data, "data", "", "`body`, or - for standard input")
+	f.Var(&p.headers, "header", "`Name: value`; may be repeated")
+}
+
+func runProxy(c *call, p *proxyFlags) error {
+	request := vault.ProxyCall{Method: p.method, Path: p.path, Query: p.query, Header: http.Header{}}
+	for _, line := range p.headers {
+		name, text, ok := strings.Cut(line, ":")
+		if !ok {
+			return usagef("--header takes a name and a value with a colon in between")
+		}
+		request.Header.Add(strings.TrimSpace(name), strings.TrimSpace(text))
+	}
+	if p.data != "" {
+		body, err := c.textOrInput(p.data)
+		if err != nil {
+			return err
+		}
+		request.Body, request.ContentLength = strings.NewReader(body), int64(len(body))
+		if request.Header.Get("Content-Type") == "" {
+			request.Header.Set("Content-Type", "application/json")
+		}
+	}
+	if err := c.confirmClear(); err != nil {
+		return err
+	}
+	o, err := c.open()
+	if err != nil {
+		return err
+	}
+	if request.Key, err = c.proxyKey(o.api); err != nil {
+		return err
+	}
+	return c.send(o.api, request)
+}
+
+// proxyKeyVariable holds the key of a proxy. It is no flag, since arguments show in
+// lists of processes.
+const proxyKeyVariable = "TOKENVAULT_PROXY_KEY"
+
+// proxyKey returns the key of the proxy that the argument or the environment
+// names.
+func (c *call) proxyKey(api vault.API) (string, error) {
+	if len(c.args) == 0 {
+		if key := c.getenv(proxyKeyVariable); key != "" {
+			return key, nil
+		}
+		return "", usagef("say which proxy: its id or name, or its key in the environment variable %s", proxyKeyVariable)
+	}
+	x, err := findProxy(c.ctx, api, c.args[0])
+	if err != nil {
+		return "", err
+	}
+	return x.Key, nil
+}
+
+// send sends a request and prints the answer.
+func (c *call) send(api vault.API, request vault.ProxyCall) error {
+	answer, err := api.InvokeProxy(c.ctx, request)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(c.Out, answer.Body)
+	if err := errors.Join(err, answer.Body.Close()); err != nil {
+		return err
+	}
+	c.note("%d %s", answer.Status, http.StatusText(answer.Status))
+	if answer.Status >= http.StatusBadRequest {
+		return errReported
+	}
+	return nil
+}
+
+func deleteProxy(c *call) error {
+	o, x, err := c.proxy()
+	if err != nil {
+		return err
+	}
+	if err := c.confirm("Delete the proxy " + printable(x.Name) + "? Its key stops working at once."); err != nil {
+		return err
+	}
+	if err := o.api.DeleteProxy(c.ctx, x.ID); err != nil {
+		return err
+	}
+	return c.say(map[string]any{"id": x.ID, "deleted": true}, "Deleted the proxy %s.", x.ID)
+}

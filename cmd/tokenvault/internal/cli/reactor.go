@@ -1,0 +1,205 @@
+package cli
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+func reactorCommands() []*command {
+	return []*command{
+		{
+			name: "reactor list", reach: bothWays, summary: "list reactors, newest first",
+			example: "tokenvault reactor list --tenant Acme",
+			setup: func(*flag.FlagSet) action {
+				return func(c *call) error {
+					o, err := c.open()
+					if err != nil {
+						return err
+					}
+					return printAll(c, o.api.AllReactors(c.ctx, vault.ListReactorsParams{}), reactorColumns[:5])
+				}
+			},
+		},
+		{
+			name: "reactor get", args: "ID|NAME", min: 1, max: 1, reach: bothWays, summary: "show a reactor and its code",
+			about:   "Values of the configuration are shown with --json alone.",
+			example: "tokenvault reactor get Charge --tenant Acme",
+			setup: func(*flag.FlagSet) action {
+				return func(c *call) error {
+					_, r, err := c.reactor()
+					if err != nil {
+						return err
+					}
+					return printOne(c, r, reactorColumns)
+				}
+			},
+		},
+		applyCommand(reactorKind, `
+			A reactor has name, code or code_file, configuration and application. Without
+			code and code_file the code is in the file beside it that has the same name and
+			ends in .js, .mjs, .cjs or .ts; code without such a file describes a reactor too.`,
+			"tokenvault reactor apply -f reactors/ --tenant Acme --dry-run\ntokenvault reactor apply -f reactors/charge.yaml --tenant Acme --yes",
+			planReactor),
+		{
+			name: "reactor run", args: "ID|NAME", min: 1, max: 1, reach: bothWays, asks: true, summary: "run a reactor and print its result",
+			about: `--args is a JSON object that may hold expressions, or - for standard input. With
+				--callback-url the run is asynchronous, and the id of the job is printed. What
+				the code returns may hold data in clear, so it asks before it prints to a
+				terminal.`,
+			example: `tokenvault reactor run Charge --args '{"card": "{{ tok-1 }}", "amount": 5}' --tenant Acme --yes`,
+			setup: func(f *flag.FlagSet) action {
+				args := f.String("args", "", "arguments as `JSON`, or - for standard input")
+				callback := f.String("callback-url", "", "`URL` to which the result of an asynchronous run is sent")
+				timeout := f.Duration("timeout", 0, "how long an asynchronous run may `take`, from 10s to 210s")
+				return func(c *call) error {
+					return runReactor(c, *args, vault.ReactParams{CallbackURL: *callback, Timeout: *timeout})
+				}
+			},
+		},
+		{
+			name: "reactor delete", args: "ID|NAME", min: 1, max: 1, reach: bothWays, asks: true, summary: "delete a reactor",
+			example: "tokenvault reactor delete Charge --tenant Acme --yes",
+			setup:   func(*flag.FlagSet) action { return deleteReactor },
+		},
+	}
+}
+
+var reactorColumns = []column[*vault.Reactor]{
+	{"ID", func(r *vault.Reactor) string { return r.ID.String() }},
+	{"NAME", func(r *vault.Reactor) string { return r.Name }},
+	{"APPLICATION", func(r *vault.Reactor) string { return refText(r.Application) }},
+	{"CREATED", func(r *vault.Reactor) string { return timeText(r.CreatedAt) }},
+	{"MODIFIED", func(r *vault.Reactor) string { return timeText(r.ModifiedAt) }},
+	{"CONFIGURATION", func(r *vault.Reactor) string { return namesText(r.Configuration) }},
+	{"CODE", func(r *vault.Reactor) string { return "\n" + strings.TrimRight(r.Code, "\n") }},
+}
+
+// reactor opens the vault, and reads the reactor that the first argument names.
+func (c *call) reactor() (*opened, *vault.Reactor, error) {
+	o, err := c.open()
+	if err != nil {
+		return nil, nil, err
+	}
+	r, err := findReactor(c.ctx, o.api, c.args[0])
+	return o, r, err
+}
+
+func findReactor(ctx context.Context, api vault.AdminAPI, which string) (*vault.Reactor, error) {
+	if id, err := uuid.Parse(which); err == nil {
+		return api.GetReactor(ctx, id)
+	}
+	return byName("reactor", which, api.AllReactors(ctx, vault.ListReactorsParams{Name: which}),
+		func(r *vault.Reactor) string { return r.Name })
+}
+
+// planReactor compares a manifest with the reactor that has its name.
+func planReactor(c *call, api vault.API, m *manifest) (*planned, error) {
+	if m.DestinationURL != "" || m.RequireAuth != nil || m.RequestTransform != nil || m.ResponseTransform != nil {
+		return nil, fmt.Errorf("a reactor has no destination_url, require_auth or transforms; is it a proxy?")
+	}
+	if strings.TrimSpace(m.Code) == "" {
+		return nil, fmt.Errorf("a reactor needs code: give code or code_file, or put the code in %s.js beside it", stem(m.file))
+	}
+	want := vault.ReactorParams{Name: m.Name, Code: m.Code}
+	var err error
+	if want.Configuration, err = m.configuration(c.getenv); err != nil {
+		return nil, err
+	}
+	if want.Application, err = applicationRef(c, api, m.Application); err != nil {
+		return nil, err
+	}
+	now, err := orNone(byName("reactor", m.Name, api.AllReactors(c.ctx, vault.ListReactorsParams{Name: m.Name}),
+		func(r *vault.Reactor) string { return r.Name }))
+	if err != nil {
+		return nil, err
+	}
+	if now == nil {
+		now = &vault.Reactor{}
+	}
+	d := &changes{}
+	d.text("application", refText(now.Application), refText(want.Application))
+	d.configuration(now.Configuration, want.Configuration)
+	d.code("code", now.Code, want.Code)
+	return d.plan(m.Name, now.ID, func() (uuid.UUID, error) {
+		r, err := writeReactor(c, api, now.ID, want)
+		if err != nil {
+			return now.ID, err
+		}
+		return r.ID, nil
+	}), nil
+}
+
+func writeReactor(c *call, api vault.API, id uuid.UUID, p vault.ReactorParams) (*vault.Reactor, error) {
+	if (id == uuid.UUID{}) {
+		return api.CreateReactor(c.ctx, p)
+	}
+	return api.ReplaceReactor(c.ctx, id, p)
+}
+
+func runReactor(c *call, args string, p vault.ReactParams) error {
+	if args != "" {
+		document, err := c.document(args)
+		if err != nil {
+			return err
+		}
+		p.Args = document
+	}
+	if p.CallbackURL == "" {
+		if err := c.confirmClear(); err != nil {
+			return err
+		}
+	}
+	o, r, err := c.runnableReactor()
+	if err != nil {
+		return err
+	}
+	if p.CallbackURL != "" {
+		job, err := o.api.ReactAsync(c.ctx, r, p)
+		if err != nil {
+			return err
+		}
+		return c.say(map[string]any{"id": job.ID}, "%s", job.ID)
+	}
+	result, err := o.api.React(c.ctx, r, p)
+	if err != nil {
+		return err
+	}
+	return writeJSON(c.Out, result)
+}
+
+// runnableReactor returns the id of the reactor to run. A key that may use tokens
+// may not read reactors, so an id is not looked up.
+func (c *call) runnableReactor() (*opened, uuid.UUID, error) {
+	o, err := c.open()
+	if err != nil {
+		return nil, uuid.UUID{}, err
+	}
+	if id, err := uuid.Parse(c.args[0]); err == nil {
+		return o, id, nil
+	}
+	r, err := findReactor(c.ctx, o.api, c.args[0])
+	if err != nil {
+		return nil, uuid.UUID{}, err
+	}
+	return o, r.ID, nil
+}
+
+func deleteReactor(c *call) error {
+	o, r, err := c.reactor()
+	if err != nil {
+		return err
+	}
+	if err := c.confirm("Delete the reactor " + printable(r.Name) + "?"); err != nil {
+		return err
+	}
+	if err := o.api.DeleteReactor(c.ctx, r.ID); err != nil {
+		return err
+	}
+	return c.say(map[string]any{"id": r.ID, "deleted": true}, "Deleted the reactor %s.", r.ID)
+}

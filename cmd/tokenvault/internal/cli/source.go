@@ -1,0 +1,295 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+
+	"filippo.io/age"
+	"github.com/ProtonMail/go-crypto/openpgp"
+	"github.com/ProtonMail/go-crypto/openpgp/armor"
+	"github.com/ProtonMail/go-crypto/openpgp/packet"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+// Formats of rows.
+const (
+	formatJSONL = "jsonl"
+	formatCSV   = "csv"
+)
+
+// passphraseVariable holds the passphrase of an OpenPGP key.
+const passphraseVariable = "TOKENVAULT_PGP_PASSPHRASE"
+
+// source is a file to import, opened and decrypted as it is read.
+type source struct {
+	format    string
+	delimiter rune
+	size      int64  // 0 when it is unknown
+	check     string // tells files apart; empty when it is not a regular one
+	fields    []field
+	typ       string
+
+	reader  io.Reader
+	file    io.Closer
+	counted atomic.Int64 // bytes of the file that have been read
+}
+
+// close closes the file.
+func (s *source) close() {
+	if s.file != nil {
+		_ = s.file.Close()
+	}
+}
+
+// part returns which part of the file has been read, or -1.
+func (s *source) part() float64 {
+	if s.size <= 0 {
+		return -1
+	}
+	return min(1, float64(s.counted.Load())/float64(s.size))
+}
+
+// Read counts what is read of the file.
+func (s *source) count(r io.Reader) io.Reader { return &countingReader{r, &s.counted} }
+
+type countingReader struct {
+	r io.Reader
+	n *atomic.Int64
+}
+
+func (c *countingReader) Read(b []byte) (int, error) {
+	n, err := c.r.Read(b)
+	c.n.Add(int64(n))
+	return n, err
+}
+
+// openSource opens what is to be imported.
+func openSource(c *call, p *importFlags) (*source, error) {
+	s := &source{typ: p.typ, delimiter: ','}
+	var err error
+	if s.fields, err = parseMap(p.columns); err != nil {
+		return nil, err
+	}
+	name := c.args[0]
+	layers, err := s.name(name, p)
+	if err != nil {
+		return nil, err
+	}
+	if name == "-" {
+		s.reader = s.count(c.In)
+	} else {
+		f, err := os.Open(filepath.Clean(name))
+		if err != nil {
+			return nil, err
+		}
+		s.file = f
+		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+			s.size, s.check = info.Size(), checkOf(f)
+		}
+		s.reader = s.count(f)
+	}
+	s.reader = bufio.NewReaderSize(s.reader, 1<<20)
+	for _, layer := range layers {
+		if s.reader, err = c.unwrap(layer, s.reader, p); err != nil {
+			s.close()
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// checkOf is two bytes of the hash of the first block of a file. They tell whether
+// it is another file, and too little for a guess at what is in a small one.
+func checkOf(f io.ReaderAt) string {
+	block := make([]byte, 64<<10)
+	n, _ := f.ReadAt(block, 0) // what cannot be read is reported when the rows are
+	sum := sha256.Sum256(block[:n])
+	return hex.EncodeToString(sum[:2])
+}
+
+// Layers around the rows.
+const (
+	layerGzip = ".gz"
+	layerAge  = ".age"
+	layerPGP  = ".pgp"
+)
+
+// name reads the name of a file from its end: what it is wrapped in, and the
+// format.
+func (s *source) name(name string, p *importFlags) ([]string, error) {
+	var layers []string
+	seen := map[string]bool{}
+	for {
+		ext := strings.ToLower(filepath.Ext(name))
+		layer := map[string]string{".gz": layerGzip, ".age": layerAge, ".pgp": layerPGP, ".gpg": layerPGP, ".asc": layerPGP}[ext]
+		if layer == "" {
+			break
+		}
+		layers, name = append(layers, layer), strings.TrimSuffix(name, filepath.Ext(name))
+		seen[layer] = true
+	}
+	if p.identity != "" && !seen[layerAge] {
+		layers = append([]string{layerAge}, layers...)
+	}
+	if p.pgpKey != "" && !seen[layerPGP] {
+		layers = append([]string{layerPGP}, layers...)
+	}
+	return layers, s.setFormat(name, p)
+}
+
+func (s *source) setFormat(name string, p *importFlags) error {
+	ext := strings.ToLower(filepath.Ext(name))
+	if ext == ".tsv" {
+		s.delimiter = '\t'
+	}
+	if p.delimiter != "" {
+		runes := []rune(p.delimiter)
+		if len(runes) != 1 || strings.ContainsRune("\"\r\n", runes[0]) {
+			return usagef("--delimiter takes one character that is no quote or line break")
+		}
+		s.delimiter = runes[0]
+	}
+	byName := map[string]string{".jsonl": formatJSONL, ".ndjson": formatJSONL, ".json": formatJSONL, ".csv": formatCSV, ".tsv": formatCSV}
+	switch s.format = p.format; {
+	case s.format == formatJSONL || s.format == formatCSV:
+	case s.format != "":
+		return usagef("--format takes jsonl or csv")
+	case name == "-":
+		s.format = formatJSONL
+	case byName[ext] == "":
+		return usagef("the name of the file does not say what it holds: give --format jsonl or csv")
+	default:
+		s.format = byName[ext]
+	}
+	if s.format == formatJSONL && len(s.fields) > 0 {
+		return usagef("--map is for CSV; the rows of this file are JSON")
+	}
+	return nil
+}
+
+// unwrap takes a layer off.
+func (c *call) unwrap(layer string, r io.Reader, p *importFlags) (io.Reader, error) {
+	switch layer {
+	case layerGzip:
+		return gzip.NewReader(r)
+	case layerAge:
+		return openAge(r, p.identity)
+	}
+	return c.openPGP(r, p.pgpKey)
+}
+
+func openAge(r io.Reader, file string) (io.Reader, error) {
+	if file == "" {
+		return nil, usagef("the file is sealed with age: give the file with the identity in --identity")
+	}
+	f, err := os.Open(filepath.Clean(file))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	identities, err := age.ParseIdentities(f)
+	if err != nil {
+		return nil, errors.New("the file of --identity holds no age identity")
+	}
+	clear, err := age.Decrypt(r, identities...)
+	if err != nil {
+		return nil, fmt.Errorf("open the file: %w", err)
+	}
+	return clear, nil
+}
+
+// openPGP decrypts an OpenPGP message. That it is whole is known when its end has
+// been read, so a message that was altered ends the import with an error.
+func (c *call) openPGP(r io.Reader, file string) (io.Reader, error) {
+	if file == "" {
+		return nil, usagef("the file is sealed with OpenPGP: give the file with the private key in --pgp-key")
+	}
+	keys, err := readKeyRing(file)
+	if err != nil {
+		return nil, err
+	}
+	if r, err = dearmored(r); err != nil {
+		return nil, err
+	}
+	asked := false
+	prompt := func(candidates []openpgp.Key, symmetric bool) ([]byte, error) {
+		passphrase := []byte(c.getenv(passphraseVariable))
+		if asked || len(passphrase) == 0 {
+			return nil, fmt.Errorf("the key needs its passphrase in %s", passphraseVariable)
+		}
+		asked = true
+		for _, k := range candidates {
+			_ = k.PrivateKey.Decrypt(passphrase) // those that it does not open stay closed
+		}
+		return passphrase, nil
+	}
+	message, err := openpgp.ReadMessage(r, keys, prompt, &packet.Config{})
+	if err != nil {
+		return nil, fmt.Errorf("open the OpenPGP message: %w", err)
+	}
+	return message.UnverifiedBody, nil
+}
+
+func readKeyRing(file string) (openpgp.EntityList, error) {
+	text, err := readFile(file)
+	if err != nil {
+		return nil, err
+	}
+	r, err := dearmored(bytes.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	keys, err := openpgp.ReadKeyRing(r)
+	if err != nil || len(keys) == 0 {
+		return nil, errors.New("the file of --pgp-key holds no OpenPGP private key")
+	}
+	return keys, nil
+}
+
+// dearmored takes the armor off what is written as text.
+func dearmored(r io.Reader) (io.Reader, error) {
+	b := bufio.NewReader(r)
+	if start, _ := b.Peek(1); len(start) == 0 || start[0] != '-' {
+		return b, nil
+	}
+	block, err := armor.Decode(b)
+	if err != nil {
+		return nil, errors.New("the armor of the OpenPGP data is damaged")
+	}
+	return block.Body, nil
+}
+
+// rows returns the rows of the file after some that are done.
+func (s *source) rows(done int) (iter.Seq2[vault.TokenParams, error], error) {
+	read := s.jsonRows
+	if s.format == formatCSV {
+		read = s.csvRows
+	}
+	all, err := read()
+	if err != nil {
+		return nil, err
+	}
+	return func(yield func(vault.TokenParams, error) bool) {
+		n := 0
+		for row, err := range all {
+			if n++; n <= done && (err == nil || errors.Is(err, vault.ErrInvalid)) {
+				continue
+			}
+			if !yield(row, err) {
+				return
+			}
+		}
+	}, nil
+}

@@ -1,0 +1,200 @@
+package cli
+
+import (
+	"cmp"
+	"flag"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+func statsCommand() *command {
+	return &command{
+		name: "stats", reach: inProcess, summary: "show how much is stored, and what is going on",
+		about: `Tokens in total, by type and by container, asynchronous runs, entries of the log,
+			sessions, and data keys by their age. It is about one tenant with --tenant, and
+			else about all of them together.`,
+		example: "tokenvault stats --db vault.db --key-file vault.key\ntokenvault stats --tenant Acme --json",
+		setup:   func(*flag.FlagSet) action { return stats },
+	}
+}
+
+// total is the sum of the figures of tenants.
+type total struct {
+	Tokens            int                     `json:"tokens"`
+	TokensByType      map[vault.TokenType]int `json:"tokens_by_type"`
+	TokensByContainer map[string]int          `json:"tokens_by_container"`
+	Jobs              vault.JobStats          `json:"jobs"`
+	LogEntries        int                     `json:"log_entries"`
+	Sessions          int                     `json:"sessions"`
+	// KeysByAge counts the keys that seal, by how old they are.
+	KeysByAge map[string]int `json:"keys_by_age"`
+	Tenants   int            `json:"tenants"`
+}
+
+// Ages of keys.
+const (
+	ageMonth   = "under_30_days"
+	ageQuarter = "under_90_days"
+	ageYear    = "under_365_days"
+	ageOld     = "older"
+	ageUnknown = "unknown"
+)
+
+var ages = []string{ageMonth, ageQuarter, ageYear, ageOld, ageUnknown}
+
+func ageOf(created, now time.Time) string {
+	const day = 24 * time.Hour
+	switch age := now.Sub(created); {
+	case created.IsZero():
+		return ageUnknown
+	case age < 30*day:
+		return ageMonth
+	case age < 90*day:
+		return ageQuarter
+	case age < 365*day:
+		return ageYear
+	}
+	return ageOld
+}
+
+func (t *total) add(s *vault.Stats, now time.Time) {
+	t.Tenants++
+	t.Tokens += s.Tokens
+	t.LogEntries += s.LogEntries
+	t.Sessions += s.Sessions
+	t.Jobs.Waiting += s.Jobs.Waiting
+	t.Jobs.Running += s.Jobs.Running
+	t.Jobs.Dead += s.Jobs.Dead
+	for typ, n := range s.TokensByType {
+		t.TokensByType[typ] += n
+	}
+	for container, n := range s.TokensByContainer {
+		t.TokensByContainer[container] += n
+	}
+	for _, key := range s.Keys {
+		if key.State == vault.KeyPrimary {
+			t.KeysByAge[ageOf(key.CreatedAt, now)]++
+		}
+	}
+}
+
+func stats(c *call) error {
+	o, err := c.openVault()
+	if err != nil {
+		return err
+	}
+	t := &total{TokensByType: map[vault.TokenType]int{}, TokensByContainer: map[string]int{}, KeysByAge: map[string]int{}}
+	ids, err := c.statsTenants()
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		s, err := o.vault.Tenant(id).Stats(c.ctx)
+		if err != nil {
+			return fmt.Errorf("tenant %s: %w", id, err)
+		}
+		t.add(s, time.Now())
+	}
+	if c.json {
+		return writeJSON(c.Out, t)
+	}
+	t.print(c)
+	return nil
+}
+
+// statsTenants returns the tenants that the figures are about.
+func (c *call) statsTenants() ([]uuid.UUID, error) {
+	if c.target.tenant != "" {
+		t, err := findTenant(c.ctx, c.opened.vault, c.target.tenant)
+		if err != nil {
+			return nil, err
+		}
+		return []uuid.UUID{t.ID}, nil
+	}
+	var ids []uuid.UUID
+	for t, err := range eachTenant(c.ctx, c.opened.vault) {
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, t.ID)
+	}
+	return ids, nil
+}
+
+// print prints the figures with small bars.
+func (t *total) print(c *call) {
+	p := c.palette()
+	heading := func(text string) { fmt.Fprintf(c.Out, "\n%s\n", p.Bold(text)) }
+	fmt.Fprintln(c.Out, p.Bold("Tokens")+"  "+grouped(t.Tokens))
+	if len(t.TokensByType) > 0 {
+		heading("By type")
+		printBars(c, t.TokensByType)
+	}
+	if len(t.TokensByContainer) > 0 {
+		heading("By container")
+		printBars(c, t.TokensByContainer)
+	}
+	heading("Asynchronous runs")
+	for _, row := range []struct {
+		name string
+		n    int
+	}{{"waiting", t.Jobs.Waiting}, {"running", t.Jobs.Running}, {"given up", t.Jobs.Dead}} {
+		fmt.Fprintf(c.Out, "  %-8s  %s\n", row.name, grouped(row.n))
+	}
+	heading("Others")
+	fmt.Fprintf(c.Out, "  tenants      %s\n  sessions     %s\n  log entries  %s\n", grouped(t.Tenants), grouped(t.Sessions), grouped(t.LogEntries))
+	heading("Data keys by age")
+	for _, age := range ages {
+		if n := t.KeysByAge[age]; n > 0 {
+			fmt.Fprintf(c.Out, "  %-14s  %s\n", strings.ReplaceAll(age, "_", " "), grouped(n))
+		}
+	}
+}
+
+// barWidth is the width of the longest bar.
+const barWidth = 20
+
+// maxBars is how many rows a chart has.
+const maxBars = 20
+
+// printBars prints counts, the largest first, with a bar for each.
+func printBars[K ~string](c *call, counts map[K]int) {
+	names := slices.SortedFunc(maps.Keys(counts), func(a, b K) int {
+		return cmp.Or(counts[b]-counts[a], cmp.Compare(a, b))
+	})
+	rest := 0
+	if len(names) > maxBars {
+		for _, name := range names[maxBars:] {
+			rest += counts[name]
+		}
+		names = names[:maxBars]
+	}
+	width, most := 0, 1
+	for _, name := range names {
+		width, most = max(width, len(name)), max(most, counts[name])
+	}
+	digits := len(grouped(most))
+	for _, name := range names {
+		bar := strings.Repeat("█", max(1, counts[name]*barWidth/most))
+		fmt.Fprintf(c.Out, "  %-*s  %*s  %s\n", width, printable(string(name)), digits, grouped(counts[name]), c.palette().Link(bar))
+	}
+	if rest > 0 {
+		fmt.Fprintf(c.Out, "  %-*s  %*s\n", width, "others", digits, grouped(rest))
+	}
+}
+
+// grouped is a number with its thousands apart.
+func grouped(n int) string {
+	text := fmt.Sprint(n)
+	for at := len(text) - 3; at > 0; at -= 3 {
+		text = text[:at] + "," + text[at:]
+	}
+	return text
+}

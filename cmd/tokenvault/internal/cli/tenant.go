@@ -1,0 +1,238 @@
+package cli
+
+import (
+	"context"
+	"flag"
+	"iter"
+	"strconv"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/serve"
+	"github.com/seed-72ea4aab/vault/internal/terminal"
+)
+
+func tenantCommands() []*command {
+	return []*command{
+		{
+			name: "tenant create", args: "NAME", min: 1, max: 1, reach: inProcess,
+			summary: "create a tenant",
+			about: `Tenants share nothing: each has its own tokens, applications, log and keys. With
+				--ensure the tenant that was first created under the name is the answer if
+				there is one, so that programs that start together get the same one.`,
+			example: "tokenvault tenant create Acme --db vault.db --key-file vault.key",
+			setup: func(f *flag.FlagSet) action {
+				ensure := f.Bool("ensure", false, "take the tenant that has been created under this name, if there is one")
+				return func(c *call) error { return createTenant(c, *ensure) }
+			},
+		},
+		{
+			name: "tenant list", reach: inProcess, summary: "list all tenants, oldest first",
+			example: "tokenvault tenant list --json",
+			setup:   func(*flag.FlagSet) action { return listTenants },
+		},
+		{
+			name: "tenant get", args: "[ID|NAME]", max: 1, reach: bothWays, summary: "show a tenant",
+			about:   "Without an argument it is the tenant of --tenant, or over HTTP that of the API key.",
+			example: "tokenvault tenant get Acme\ntokenvault tenant get --url https://vault.example.com",
+			setup:   func(*flag.FlagSet) action { return getTenant },
+		},
+		{
+			name: "tenant update", args: "[ID|NAME]", max: 1, reach: bothWays, summary: "rename a tenant, or change its settings",
+			about:   "What is not given stays as it is.",
+			example: "tokenvault tenant update Acme --name 'Acme Inc.' --deduplicate-tokens=true",
+			setup: func(f *flag.FlagSet) action {
+				name := f.String("name", "", "the new `name`")
+				dedup := f.Bool("deduplicate-tokens", false, "whether creating a token with the content of another returns that one")
+				return func(c *call) error { return updateTenant(c, *name, *dedup) }
+			},
+		},
+		{
+			name: "tenant delete", args: "ID|NAME", min: 1, max: 1, reach: inProcess, asks: true,
+			summary: "delete a tenant and all that it has",
+			about: `Destroys the keys of the tenant first: from then on nothing of it can be opened.
+				Its rows and its audit log are deleted too, so export what you must keep.`,
+			example: "tokenvault tenant delete Acme --yes",
+			setup:   func(*flag.FlagSet) action { return deleteTenant },
+		},
+		{
+			name: "tenant rotate", args: "[ID|NAME]", max: 1, reach: inProcess,
+			summary: "give a tenant, or all of them, new data keys",
+			about: `Everything is sealed again under a new key, and the old one is destroyed. Servers
+				may have the database open meanwhile. It takes 12 seconds and more, and shows
+				its progress on a terminal. If it is interrupted, run it again.`,
+			example: "tokenvault tenant rotate Acme\ntokenvault tenant rotate --all",
+			setup: func(f *flag.FlagSet) action {
+				all := f.Bool("all", false, "rotate the keys of all tenants")
+				return func(c *call) error { return rotateTenants(c, *all) }
+			},
+		},
+	}
+}
+
+var tenantColumns = []column[*vault.Tenant]{
+	{"ID", func(t *vault.Tenant) string { return t.ID.String() }},
+	{"NAME", func(t *vault.Tenant) string { return t.Name }},
+	{"DEDUPLICATES", func(t *vault.Tenant) string { return strconv.FormatBool(t.Settings.DeduplicateTokens) }},
+	{"WEBHOOK SECRET", func(t *vault.Tenant) string { return t.WebhookSecret }},
+	{"CREATED", func(t *vault.Tenant) string { return timeText(t.CreatedAt) }},
+	{"MODIFIED", func(t *vault.Tenant) string { return timeText(t.ModifiedAt) }},
+}
+
+// tenantAPI opens the vault as the tenant that the argument names, if there is
+// one.
+func (c *call) tenantAPI() (vault.API, error) {
+	if len(c.args) > 0 {
+		way, err := c.way()
+		if err != nil {
+			return nil, err
+		}
+		if way == overHTTP {
+			return nil, usagef("over HTTP it is the tenant of the API key: leave out the name, or give --db and the master key")
+		}
+		c.target.tenant = c.args[0]
+	}
+	o, err := c.open()
+	if err != nil {
+		return nil, err
+	}
+	return o.api, nil
+}
+
+func getTenant(c *call) error {
+	api, err := c.tenantAPI()
+	if err != nil {
+		return err
+	}
+	t, err := api.GetTenant(c.ctx)
+	if err != nil {
+		return err
+	}
+	return printOne(c, t, tenantColumns)
+}
+
+func createTenant(c *call, ensure bool) error {
+	o, err := c.openVault()
+	if err != nil {
+		return err
+	}
+	create := o.vault.CreateTenant
+	if ensure {
+		create = o.vault.EnsureTenant
+	}
+	t, err := create(c.ctx, c.args[0])
+	if err != nil {
+		return err
+	}
+	return printOne(c, t, tenantColumns)
+}
+
+func listTenants(c *call) error {
+	o, err := c.openVault()
+	if err != nil {
+		return err
+	}
+	columns := []column[*vault.Tenant]{tenantColumns[0], tenantColumns[1], tenantColumns[4]}
+	return printAll(c, eachTenant(c.ctx, o.vault), columns)
+}
+
+// eachTenant iterates over all tenants, oldest first.
+func eachTenant(ctx context.Context, v *vault.Vault) iter.Seq2[*vault.Tenant, error] {
+	return func(yield func(*vault.Tenant, error) bool) {
+		all, err := serve.AllTenants(ctx, v)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		for i := range all {
+			if !yield(&all[i], nil) {
+				return
+			}
+		}
+	}
+}
+
+func updateTenant(c *call, name string, dedup bool) error {
+	if !c.given("name") && !c.given("deduplicate-tokens") {
+		return usagef("say what to change: --name or --deduplicate-tokens")
+	}
+	api, err := c.tenantAPI()
+	if err != nil {
+		return err
+	}
+	t, err := api.GetTenant(c.ctx)
+	if err != nil {
+		return err
+	}
+	p := vault.TenantParams{Name: t.Name, Settings: t.Settings}
+	if c.given("name") {
+		p.Name = name
+	}
+	if c.given("deduplicate-tokens") {
+		p.Settings.DeduplicateTokens = dedup
+	}
+	if t, err = api.ReplaceTenant(c.ctx, p); err != nil {
+		return err
+	}
+	return printOne(c, t, tenantColumns)
+}
+
+func deleteTenant(c *call) error {
+	o, err := c.openVault()
+	if err != nil {
+		return err
+	}
+	t, err := findTenant(c.ctx, o.vault, c.args[0])
+	if err != nil {
+		return err
+	}
+	if err := c.confirm("Delete the tenant " + printable(t.Name) + " with all of its tokens, its log and its keys?"); err != nil {
+		return err
+	}
+	if err := o.vault.DeleteTenant(c.ctx, t.ID); err != nil {
+		return err
+	}
+	return c.say(map[string]any{"id": t.ID, "deleted": true}, "Deleted the tenant %s.", t.ID)
+}
+
+func rotateTenants(c *call, all bool) error {
+	if all == (len(c.args) > 0) {
+		return usagef("say whose keys: the id or name of a tenant, or --all")
+	}
+	o, err := c.openVault()
+	if err != nil {
+		return err
+	}
+	var ids []uuid.UUID
+	if all {
+		for t, err := range eachTenant(c.ctx, o.vault) {
+			if err != nil {
+				return err
+			}
+			ids = append(ids, t.ID)
+		}
+	} else {
+		t, err := findTenant(c.ctx, o.vault, c.args[0])
+		if err != nil {
+			return err
+		}
+		ids = append(ids, t.ID)
+	}
+	bar := terminal.NewProgress(c.Err)
+	rows, err := serve.Rotate(c.ctx, o.vault, ids, all, bar)
+	bar.Clear()
+	if err != nil {
+		return err
+	}
+	return c.say(map[string]any{"tenants": len(ids), "rows": rows}, "Rotated the keys of %s: %s resealed.",
+		counted(len(ids), "tenant"), counted(rows, "row"))
+}
+
+// counted is a number of things.
+func counted(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return strconv.Itoa(n) + " " + thing
+}

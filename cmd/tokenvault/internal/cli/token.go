@@ -1,0 +1,332 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+func tokenCommands() []*command {
+	return []*command{
+		{
+			name: "token create", reach: bothWays, summary: "store a value, and print its token",
+			about: `--data is a string, or JSON if it begins with {, [ or ". Prefer --data - which
+				reads it from standard input: arguments show in lists of processes and in the
+				history of the shell.`,
+			example: "tokenvault token create --type card_number --data - --tenant Acme < number.txt",
+			setup:   setupCreateToken,
+		},
+		{
+			name: "token get", args: "ID", min: 1, max: 1, reach: bothWays, summary: "show a token, its data masked",
+			about:   "Clear data comes from tokenvault detokenize and tokenvault export --clear alone.",
+			example: "tokenvault token get tok-1 --tenant Acme",
+			setup:   func(*flag.FlagSet) action { return getToken },
+		},
+		{
+			name: "token list", reach: bothWays, summary: "list tokens, newest first, their data masked",
+			example: "tokenvault token list --type card --metadata customer=42 --limit 10 --tenant Acme",
+			setup:   setupListTokens,
+		},
+		{
+			name: "token search", args: "QUERY|-", min: 1, max: 1, reach: bothWays, summary: "find tokens by a query, their data masked",
+			about: `A query is made of terms, field:value, with AND, OR, NOT, parentheses and ranges.
+				The fields are id, type, data, fingerprint, container, metadata.<key>,
+				created_by, created_at, modified_by and modified_at. Prefer - for a query that
+				holds data: it is then read from standard input.`,
+			example: `tokenvault token search 'type:card AND created_at:[2026-01-01 TO *]' --tenant Acme`,
+			setup:   setupSearchTokens,
+		},
+		{
+			name: "token update", args: "ID", min: 1, max: 1, reach: bothWays, summary: "change a token",
+			about: `Data, mask and metadata are merged as RFC 7386 says; what else is given replaces
+				what was there. --patch takes a whole merge patch as JSON, or - to read it from
+				standard input.`,
+			example: "tokenvault token update tok-1 --metadata customer=43 --tenant Acme",
+			setup: func(f *flag.FlagSet) action {
+				p := &tokenFlags{}
+				p.flags(f)
+				patch := f.String("patch", "", "merge patch as `JSON`, or - for standard input")
+				return func(c *call) error { return updateToken(c, p, *patch) }
+			},
+		},
+		{
+			name: "token delete", args: "ID...", min: 1, max: 1000, reach: bothWays, asks: true, summary: "delete tokens",
+			example: "tokenvault token delete tok-1 tok-2 --tenant Acme --yes",
+			setup:   func(*flag.FlagSet) action { return deleteTokens },
+		},
+		tokenizeCommand(),
+		detokenizeCommand(),
+	}
+}
+
+func setupCreateToken(f *flag.FlagSet) action {
+	p := &tokenFlags{}
+	p.flags(f)
+	f.StringVar(&p.id, "id", "", "`id` of the token, or an expression for it; by default a UUID")
+	f.StringVar(&p.typ, "type", "token", "`type` of the token: token, card, bank, card_number, ...")
+	return func(c *call) error { return createToken(c, p) }
+}
+
+func setupListTokens(f *flag.FlagSet) action {
+	var p vault.ListTokensParams
+	var ids, types words
+	var metadata pairs
+	f.Var(&ids, "id", "only these `ids`, separated by commas")
+	f.Var(&types, "type", "only these `types`, separated by commas")
+	f.Var(&metadata, "metadata", "only tokens with this `name=value`; may be repeated")
+	limit := f.Int("limit", defaultLimit, "how `many` at most; 0 means all")
+	return func(c *call) error {
+		p.IDs, p.Metadata = ids, metadata
+		for _, typ := range types {
+			p.Types = append(p.Types, vault.TokenType(typ))
+		}
+		return c.printTokens(*limit, func(api vault.API) iter.Seq2[*vault.Token, error] { return api.AllTokens(c.ctx, p) })
+	}
+}
+
+func setupSearchTokens(f *flag.FlagSet) action {
+	limit := f.Int("limit", defaultLimit, "how `many` at most; 0 means all")
+	return func(c *call) error {
+		query, err := c.textOrInput(c.args[0])
+		if err != nil {
+			return err
+		}
+		return c.printTokens(*limit, func(api vault.API) iter.Seq2[*vault.Token, error] {
+			return api.SearchAllTokens(c.ctx, vault.SearchTokensParams{Query: query})
+		})
+	}
+}
+
+func getToken(c *call) error {
+	o, err := c.open()
+	if err != nil {
+		return err
+	}
+	t, err := o.api.GetToken(c.ctx, c.args[0])
+	if err != nil {
+		return err
+	}
+	return c.printToken(t)
+}
+
+// defaultLimit is how many items a list shows that may be very long.
+const defaultLimit = 100
+
+var tokenColumns = []column[*vault.Token]{
+	{"ID", func(t *vault.Token) string { return t.ID }},
+	{"TYPE", func(t *vault.Token) string { return string(t.Type) }},
+	{"DATA", func(t *vault.Token) string { return dataText(t.Data) }},
+	{"CONTAINERS", func(t *vault.Token) string { return strings.Join(t.Containers, ",") }},
+	{"CREATED", func(t *vault.Token) string { return timeText(t.CreatedAt) }},
+	{"EXPIRES", func(t *vault.Token) string { return timeText(t.ExpiresAt) }},
+	{"METADATA", func(t *vault.Token) string { return pairsText(t.Metadata) }},
+	{"FINGERPRINT", func(t *vault.Token) string { return t.Fingerprint }},
+	{"MODIFIED", func(t *vault.Token) string { return timeText(t.ModifiedAt) }},
+}
+
+// dataText is data in a table: a string without its quotes.
+func dataText(data vault.JSON) string {
+	var text string
+	if json.Unmarshal(data, &text) == nil && data.String() != "null" {
+		return text
+	}
+	return data.String()
+}
+
+func pairsText(m map[string]string) string {
+	all := make([]string, 0, len(m))
+	for name, value := range m {
+		all = append(all, name+"="+value)
+	}
+	slices.Sort(all)
+	return strings.Join(all, " ")
+}
+
+// tokenFlags describe a token, or what changes of one.
+type tokenFlags struct {
+	id, typ, data, mask, fingerprint, expires string
+	containers, indexes                       texts
+	metadata                                  pairs
+	dedup                                     bool
+}
+
+func (p *tokenFlags) flags(f *flag.FlagSet) {
+	f.StringVar(&p.data, "data", "", "the `text` or JSON to store, or - for standard input")
+	f.StringVar(&p.mask, "mask", "", "mask: an `expression`, or JSON with expressions in it")
+	f.StringVar(&p.fingerprint, "fingerprint-expression", "", "`expression` for the fingerprint")
+	f.StringVar(&p.expires, "expires-at", "", "`time` of the end, such as 2030-01-31T00:00:00Z, or a duration from now, such as 24h")
+	f.Var(&p.containers, "container", "`path` of a container; may be repeated")
+	f.Var(&p.indexes, "search-index", "`expression` for a search index; may be repeated")
+	f.Var(&p.metadata, "metadata", "`name=value`; may be repeated")
+	f.BoolVar(&p.dedup, "deduplicate", false, "whether a token with the same content is returned instead")
+}
+
+// textOrInput returns the text itself, or what standard input has for -.
+func (c *call) textOrInput(text string) (string, error) {
+	if text != "-" {
+		return text, nil
+	}
+	all, err := io.ReadAll(io.LimitReader(c.In, maxInput+1))
+	if err != nil {
+		return "", err
+	}
+	if len(all) > maxInput {
+		return "", fmt.Errorf("standard input has more than %d MiB", maxInput>>20)
+	}
+	return string(bytes.TrimRight(all, "\r\n")), nil
+}
+
+// maxInput is how much of standard input a command takes that holds it in memory.
+const maxInput = 64 << 20
+
+// value reads data from the command line: a JSON string, unless it begins as
+// other JSON does. An expression begins as JSON too, and is a string.
+func value(text string) (vault.JSON, error) {
+	if text == "" || !strings.ContainsRune(`{["`, rune(text[0])) || strings.HasPrefix(text, "{{") {
+		return vault.EncodeJSON(text)
+	}
+	data, err := vault.EncodeJSON(vault.JSON(text))
+	if err != nil {
+		return nil, usagef("the text begins as JSON does, but it is not JSON: %v", err)
+	}
+	return data, nil
+}
+
+// dataValue reads the data of a flag or of standard input.
+func (c *call) dataValue(text string) (vault.JSON, error) {
+	text, err := c.textOrInput(text)
+	if err != nil {
+		return nil, err
+	}
+	return value(text)
+}
+
+func createToken(c *call, p *tokenFlags) error {
+	if p.data == "" {
+		return usagef("--data is needed; --data - reads it from standard input")
+	}
+	o, err := c.open()
+	if err != nil {
+		return err
+	}
+	params := vault.TokenParams{ID: p.id, Type: vault.TokenType(p.typ), Containers: p.containers, Metadata: p.metadata,
+		SearchIndexes: p.indexes, FingerprintExpression: p.fingerprint}
+	if params.Data, err = c.dataValue(p.data); err != nil {
+		return err
+	}
+	if p.mask != "" {
+		if params.Mask, err = value(p.mask); err != nil {
+			return err
+		}
+	}
+	if c.given("deduplicate") {
+		params.DeduplicateToken = &p.dedup
+	}
+	if params.ExpiresAt, err = parseTime("expires-at", p.expires, time.Now(), 1); err != nil {
+		return err
+	}
+	t, err := o.api.CreateToken(c.ctx, params)
+	if err != nil {
+		return err
+	}
+	return printOne(c, t, tokenColumns) // masked, whoever asks
+}
+
+func updateToken(c *call, p *tokenFlags, patch string) error {
+	var change any
+	if patch != "" {
+		text, err := c.textOrInput(patch)
+		if err != nil {
+			return err
+		}
+		if change, err = vault.EncodeJSON(vault.JSON(text)); err != nil {
+			return usagef("--patch is not JSON: %v", err)
+		}
+	}
+	fields, err := p.patch(c)
+	if err != nil {
+		return err
+	}
+	switch {
+	case patch != "" && len(fields) > 0:
+		return usagef("--patch is the whole change; leave out the other flags")
+	case patch == "" && len(fields) == 0:
+		return usagef("say what to change; see tokenvault help token update")
+	case patch == "":
+		change = fields
+	}
+	o, err := c.open()
+	if err != nil {
+		return err
+	}
+	t, err := o.api.PatchToken(c.ctx, c.args[0], change)
+	if err != nil {
+		return err
+	}
+	return printOne(c, t, tokenColumns) // masked, whoever asks
+}
+
+// patch returns the merge patch that the flags describe.
+func (p *tokenFlags) patch(c *call) (map[string]any, error) {
+	fields := map[string]any{}
+	for name, text := range map[string]string{"data": p.data, "mask": p.mask} {
+		if text == "" {
+			continue
+		}
+		v, err := c.dataValue(text)
+		if err != nil {
+			return nil, err
+		}
+		fields[name] = v
+	}
+	if p.metadata != nil {
+		fields["metadata"] = p.metadata
+	}
+	if p.containers != nil {
+		fields["containers"] = []string(p.containers)
+	}
+	if p.indexes != nil {
+		fields["search_indexes"] = []string(p.indexes)
+	}
+	if p.fingerprint != "" {
+		fields["fingerprint_expression"] = p.fingerprint
+	}
+	if c.given("deduplicate") {
+		fields["deduplicate_token"] = p.dedup
+	}
+	at, err := parseTime("expires-at", p.expires, time.Now(), 1)
+	if err != nil {
+		return nil, err
+	}
+	if !at.IsZero() {
+		fields["expires_at"] = at
+	}
+	return fields, nil
+}
+
+func deleteTokens(c *call) error {
+	o, err := c.open()
+	if err != nil {
+		return err
+	}
+	if err := c.confirm("Delete " + counted(len(c.args), "token") + "?"); err != nil {
+		return err
+	}
+	for _, id := range c.args {
+		if err := o.api.DeleteToken(c.ctx, id); err != nil {
+			return fmt.Errorf("token %s: %w", printable(id), err)
+		}
+		if err := c.say(map[string]any{"id": id, "deleted": true}, "Deleted the token %s.", printable(id)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,374 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"debug/elf"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/long"
+	"github.com/seed-72ea4aab/vault/internal/pgtest"
+	"github.com/seed-72ea4aab/vault/jsruntime"
+	"github.com/seed-72ea4aab/vault/script"
+)
+
+// binary is the program under test, built once, as the image has it.
+var binary string
+
+func TestMain(m *testing.M) {
+	folder, err := os.MkdirTemp("", "tokenvault-")
+	if err != nil {
+		panic(err)
+	}
+	binary = filepath.Join(folder, "tokenvault")
+	build := exec.Command("go", "build", "-o", binary, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		panic("go build: " + err.Error() + "\n" + string(out))
+	}
+	code := m.Run()
+	os.RemoveAll(folder)
+	os.Exit(code)
+}
+
+// command runs the program in a folder, with an environment of its own.
+func command(t *testing.T, folder string, env []string, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), binary, args...)
+	cmd.Dir = folder
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + folder}, env...)
+	return cmd
+}
+
+// must runs a command that has to succeed, and returns its output.
+func must(t *testing.T, folder string, env []string, args ...string) string {
+	t.Helper()
+	cmd := command(t, folder, env, args...)
+	var problems bytes.Buffer
+	cmd.Stderr = &problems
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("tokenvault %s: %v\n%s%s", strings.Join(args, " "), err, out, problems.String())
+	}
+	return string(out)
+}
+
+// newDatabase makes a vault with a tenant, and returns the environment for it.
+func newDatabase(t *testing.T, folder, db string) []string {
+	t.Helper()
+	env := []string{"TOKENVAULT_DB=" + db, "TOKENVAULT_MASTER_KEY=" + strings.TrimSpace(must(t, folder, nil, "key", "new")), "TOKENVAULT_TENANT=Acme"}
+	must(t, folder, env, "migrate", "up")
+	must(t, folder, env, "tenant", "create", "Acme")
+	return env
+}
+
+// TestTheProgramIsStatic looks for what would need a loader or a library, which an
+// image from scratch does not have.
+func TestTheProgramIsStatic(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("the image is for Linux")
+	}
+	f, err := elf.Open(binary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP || p.Type == elf.PT_DYNAMIC {
+			t.Errorf("the program has a segment %s", p.Type)
+		}
+	}
+	if f.Section(".dynamic") != nil {
+		t.Error("the program has a dynamic section")
+	}
+}
+
+func TestExitCodes(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	env := newDatabase(t, folder, "vault.db")
+	for want, args := range map[int][]string{
+		0: {"tenant", "list"},
+		1: {"token", "create", "--type", "card", "--data", `{"number":"1"}`},
+		2: {"token", "nonsense"},
+		3: {"token", "get", "nothing"},
+	} {
+		err := command(t, folder, env, args...).Run()
+		code := 0
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			code = exit.ExitCode()
+		}
+		if code != want {
+			t.Errorf("tokenvault %v: exit %d, want %d", args, code, want)
+		}
+	}
+}
+
+// TestAKilledImportIsResumed kills an import in the middle, more than once, and
+// finishes it: every row is there once. The rows come through a pipe that stays
+// open until the kill, so that no import can finish before it.
+func TestAKilledImportIsResumed(t *testing.T) {
+	t.Parallel()
+	for name, db := range map[string]func() string{
+		"sqlite":   func() string { return "vault.db" },
+		"postgres": func() string { return pgtest.URL(t) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			folder := t.TempDir()
+			env := newDatabase(t, folder, db())
+			args := []string{"import", "-", "--format", "csv", "--type", "token", "--resume", "state", "--json"}
+			rows := long.Rounds(1000, 200_000)
+			for range 2 {
+				at := savedRows(folder) + rows/4
+				rows = max(rows, killAt(t, command(t, folder, env, args...), folder, at))
+			}
+			last := command(t, folder, env, args...)
+			last.Stdin = strings.NewReader(csvHead + csvRows(0, rows))
+			var problems bytes.Buffer
+			last.Stderr = &problems
+			out, err := last.Output()
+			var report struct{ Rows, Created, Skipped, Failed int }
+			if err := errors.Join(err, json.Unmarshal(out, &report)); err != nil || report.Rows != rows || report.Failed != 0 {
+				t.Errorf("%s%s%v", out, problems.String(), err)
+			}
+			stats := must(t, folder, env, "stats", "--json")
+			if !strings.HasPrefix(stats, fmt.Sprintf(`{"tokens":%d,`, rows)) {
+				t.Errorf("of %d rows: %s", rows, stats)
+			}
+		})
+	}
+}
+
+const csvHead = "id,data\n"
+
+// csvRows are rows of a file. Half of them have an id.
+func csvRows(first, end int) string {
+	var rows strings.Builder
+	for n := first; n < end; n++ {
+		if n%2 == 0 {
+			fmt.Fprintf(&rows, "row-%d", n)
+		}
+		fmt.Fprintf(&rows, ",value %d\n", n)
+	}
+	return rows.String()
+}
+
+// killAt sends rows to an import until its saved state has so many, kills it, and
+// returns how many rows were sent.
+func killAt(t *testing.T, cmd *exec.Cmd, folder string, rows int) (sent int) {
+	t.Helper()
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var problems bytes.Buffer
+	cmd.Stderr = &problems
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_, err = io.WriteString(in, csvHead)
+	pace := time.NewTicker(20 * time.Millisecond) // a state is saved once a second
+	defer pace.Stop()
+	for err == nil && savedRows(folder) < rows {
+		const chunk = 100
+		_, err = io.WriteString(in, csvRows(sent, sent+chunk))
+		sent += chunk
+		if !long.Run {
+			<-pace.C
+		}
+	}
+	_ = cmd.Process.Kill()
+	if wait := cmd.Wait(); err != nil || wait == nil {
+		t.Fatalf("the import ended by itself after %d rows: %v\n%s", sent, err, problems.String())
+	}
+	return sent
+}
+
+// savedRows reads from the state how many rows are done.
+func savedRows(folder string) int {
+	var state struct{ Rows int }
+	if text, err := os.ReadFile(filepath.Join(folder, "state")); err == nil {
+		_ = json.Unmarshal(text, &state) // an older state does as well
+	}
+	return state.Rows
+}
+
+// TestTheProgramIsAWorker gives the program to a runtime as the one to run
+// tenants' code in.
+func TestTheProgramIsAWorker(t *testing.T) {
+	t.Parallel()
+	out, err := command(t, t.TempDir(), nil, "worker").CombinedOutput()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 2 || !strings.Contains(string(out), "WorkerPath") {
+		t.Errorf("by hand: %v\n%s", err, out)
+	}
+	rt := jsruntime.New(&jsruntime.Options{WorkerPath: binary})
+	defer rt.Close()
+	if err := rt.Check(t.Context(), script.Program{Source: "module.exports = async req => ({raw: req.args})"}); err != nil {
+		t.Error(err)
+	}
+	if err := rt.Check(t.Context(), script.Program{Source: "throw new Error('no')"}); !errors.Is(err, script.ErrInvalid) {
+		t.Errorf("code that throws: %v", err)
+	}
+}
+
+// server is tokenvault serve, running.
+type server struct {
+	*exec.Cmd
+	url   string
+	ended chan error
+}
+
+// serve starts a server that is configured by its environment.
+func serve(t *testing.T, folder string, env ...string) *server {
+	t.Helper()
+	return startServer(t, command(t, folder, append(env, "TOKENVAULT_ADDR=127.0.0.1:0"), "serve"))
+}
+
+// startServer starts a server and waits until it listens.
+func startServer(t *testing.T, cmd *exec.Cmd) *server {
+	t.Helper()
+	s := &server{Cmd: cmd, ended: make(chan error, 1)}
+	out, err := s.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var problems bytes.Buffer
+	s.Stderr = &problems
+	if err := s.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Process.Kill() })
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		if _, url, ok := strings.Cut(lines.Text(), "listening at "); ok {
+			s.url = url
+			break
+		}
+	}
+	go func() {
+		_, _ = io.Copy(io.Discard, out)
+		s.ended <- s.Wait()
+	}()
+	if s.url == "" {
+		t.Fatalf("the server did not start: %v\n%s", <-s.ended, problems.String())
+	}
+	return s
+}
+
+// TestServeByEnvironment starts servers together on one database. They agree on
+// the demo tenant, and end with status 0.
+func TestServeByEnvironment(t *testing.T) {
+	t.Parallel()
+	key := "TOKENVAULT_MASTER_KEY=" + vault.NewKey().Text()
+	db := "TOKENVAULT_DB=" + pgtest.URL(t)
+	servers := make([]*server, 3)
+	var all sync.WaitGroup
+	for i := range servers {
+		folder := t.TempDir()
+		all.Go(func() { servers[i] = serve(t, folder, key, db) })
+	}
+	all.Wait()
+	if t.Failed() {
+		return
+	}
+	for _, s := range servers {
+		res, err := http.Get(s.url + "/readyz")
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		if res.StatusCode != http.StatusOK {
+			t.Errorf("%s: %s", s.url, res.Status)
+		}
+	}
+	folder := t.TempDir()
+	if out := must(t, folder, []string{key, db}, "tenant", "list", "--json"); strings.Count(out, "\n") != 1 || !strings.Contains(out, `"name":"Demo"`) {
+		t.Errorf("tenants: %s", out)
+	}
+	for _, s := range servers {
+		if err := s.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-s.ended; err != nil {
+			t.Errorf("after SIGTERM: %v", err)
+		}
+	}
+	quiet := serve(t, folder, key, db, "TOKENVAULT_DEMO=false")
+	if entries, err := os.ReadDir(folder); err != nil || len(entries) > 0 {
+		t.Errorf("without a demo there are files: %v %v", entries, err)
+	}
+	_ = quiet.Process.Kill()
+}
+
+// TestBashCompletes asks a real bash for completions.
+func TestBashCompletes(t *testing.T) {
+	t.Parallel()
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("there is no bash")
+	}
+	for line, want := range map[string]string{
+		"tokenvault tok":                "token tokenize",
+		"tokenvault token ":             "create delete get list search update",
+		"tokenvault token list --li":    "--limit",
+		"tokenvault completion ":        "bash fish zsh",
+		"tokenvault tenant create --en": "--ensure",
+	} {
+		words := strings.Split(line, " ")
+		quoted := make([]string, len(words))
+		for i, word := range words {
+			quoted[i] = "'" + word + "'"
+		}
+		program := fmt.Sprintf(`eval "$(tokenvault completion bash)"; COMP_WORDS=(%s); COMP_CWORD=%d; _tokenvault; echo "${COMPREPLY[@]}"`,
+			strings.Join(quoted, " "), len(words)-1)
+		cmd := exec.CommandContext(t.Context(), bash, "-c", program)
+		cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(binary)+":"+os.Getenv("PATH"))
+		out, err := cmd.CombinedOutput()
+		if got := strings.TrimSpace(string(out)); err != nil || got != want {
+			t.Errorf("%q: %q, want %q (%v)", line, got, want, err)
+		}
+	}
+}
+
+// TestCommandsOfTheDocument runs the commands of operations.md in a shell.
+func TestCommandsOfTheDocument(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, block, found := strings.Cut(string(text), "```sh\ntokenvault migrate up")
+	block, _, closed := strings.Cut("tokenvault migrate up"+block, "```")
+	if !found || !closed {
+		t.Fatal("operations.md has no such block")
+	}
+	folder := t.TempDir()
+	if err := os.WriteFile(filepath.Join(folder, "cards.csv"), []byte("ref,pan\ncard-1,4242424242424242\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "sh", "-e", "-c", block)
+	cmd.Dir = folder
+	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(binary)+":"+os.Getenv("PATH"), "TOKENVAULT_EGRESS_URL=http://127.0.0.1:1")
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "Imported 1 row: 1 created") || !strings.Contains(string(out), "Tokens  1\n") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}

@@ -1,0 +1,102 @@
+package httpserver
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// hostileHeaders act on the origin of whoever relays them.
+var hostileHeaders = map[string]string{
+	"Set-Cookie": "session=1", "Set-Cookie2": "session=1", "Service-Worker-Allowed": "/", "Clear-Site-Data": `"*"`,
+	"Strict-Transport-Security": "max-age=1", "Alt-Svc": `h3=":1"`, "Public-Key-Pins": "max-age=1", "Refresh": "0; url=/",
+	"NEL": "{}", "Report-To": "{}", "Reporting-Endpoints": `a="/"`, "Accept-CH": "DPR",
+}
+
+func hostilePage(w http.ResponseWriter, _ *http.Request) {
+	for name, value := range hostileHeaders {
+		w.Header().Set(name, value)
+	}
+	w.Header().Set("Content-Type", "text/html")
+	w.Header().Set("Content-Security-Policy", "sandbox allow-scripts allow-same-origin; default-src *")
+	w.Header().Set("Cross-Origin-Resource-Policy", "cross-origin")
+	w.Header().Set("X-Own", "1")
+	_, _ = w.Write([]byte("<script>steal()</script>"))
+}
+
+func TestRelayedPagesAreSandboxed(t *testing.T) {
+	t.Parallel()
+	w := newProxyWorld(t, nil, nil, hostilePage)
+	res := w.invoke(w.proxy(anonymous), "GET", "/page", "")
+	if !strings.Contains(res.body, "steal") || res.Header.Get("Content-Type") != "text/html" || res.Header.Get("X-Own") != "1" {
+		t.Errorf("the rest is not as the destination sent it: %s %v", res.body, res.Header)
+	}
+	want := map[string][]string{
+		"Content-Security-Policy":      {"sandbox", "sandbox allow-scripts allow-same-origin; default-src *"},
+		"X-Content-Type-Options":       {"nosniff"},
+		"Cross-Origin-Resource-Policy": {"same-origin"},
+	}
+	for name := range hostileHeaders {
+		want[name] = nil
+	}
+	for name, values := range want {
+		if diff := cmp.Diff(values, res.Header.Values(name)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestBrowserOpensNoProxy(t *testing.T) {
+	t.Parallel()
+	w := newProxyWorld(t, nil, nil, hostilePage)
+	proxy := w.proxy(anonymous)
+	tests := []struct {
+		name, value string
+		refused     bool
+	}{
+		{"Sec-Fetch-Dest", "document", true},
+		{"Sec-Fetch-Dest", "iframe", true},
+		{"Sec-Fetch-Dest", "frame", true},
+		{"Sec-Fetch-Dest", "embed", true},
+		{"Sec-Fetch-Dest", "object", true},
+		{"Sec-Fetch-Dest", "serviceworker", true},
+		{"Sec-Fetch-Dest", "worker", true},
+		{"Sec-Fetch-Dest", "sharedworker", true},
+		{"Sec-Fetch-Dest", "script", true},
+		{"Service-Worker", "script", true},
+		{"Sec-Fetch-Dest", "empty", false},
+		{"Sec-Fetch-Dest", "image", false},
+		{"Sec-Fetch-Mode", "cors", false},
+	}
+	for _, test := range tests {
+		for _, method := range []string{"GET", "POST"} {
+			before := w.dest.count()
+			res := w.invoke(proxy, method, "/page", "", test.name, test.value)
+			if refused := res.StatusCode == http.StatusForbidden; refused != test.refused {
+				t.Errorf("%s with %s: %s: %d, want refused: %v", method, test.name, test.value, res.StatusCode, test.refused)
+			}
+			if test.refused && (!strings.Contains(res.body, `"proxy_error"`) || w.dest.count() != before) {
+				t.Errorf("%s with %s: %s: the destination was called, or the response is no proxy_error: %s", method, test.name, test.value, res.body)
+			}
+		}
+	}
+}
+
+func TestRawProxyChangesNothing(t *testing.T) {
+	t.Parallel()
+	w := newProxyWorld(t, nil, &Options{RawProxy: true}, hostilePage)
+	res := w.invoke(w.proxy(anonymous), "GET", "/page", "", "Sec-Fetch-Dest", "document")
+	if res.StatusCode != 200 {
+		t.Fatalf("a navigation is refused: %d", res.StatusCode)
+	}
+	for name, want := range hostileHeaders {
+		if got := res.Header.Get(name); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	if got := res.Header.Values("Content-Security-Policy"); len(got) != 1 {
+		t.Errorf("Content-Security-Policy: %q, want the destination's alone", got)
+	}
+}

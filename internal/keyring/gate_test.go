@@ -1,0 +1,46 @@
+package keyring
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// written counts the changes that it is given.
+type written struct {
+	storage.Writer
+	n int
+}
+
+func (w *written) Write(context.Context, *storage.Change) error {
+	w.n++
+	return nil
+}
+
+func TestGate(t *testing.T) {
+	t.Parallel()
+	var g Gate
+	w, promoted := &written{}, time.Now()
+	under := func(read time.Time) *storage.Change { return &storage.Change{Before: read.Add(MaxAge)} }
+	old, fresh := promoted.Add(-time.Nanosecond), promoted
+	write := func(ch *storage.Change) error { return g.Write(t.Context(), w, ch) }
+	if err := write(under(old)); err != nil {
+		t.Errorf("through an open gate: %v", err)
+	}
+	g.PassHorizon(promoted)
+	g.PassHorizon(old) // of a rotation that began earlier
+	if err := write(under(old)); !errors.Is(err, storage.ErrLate) {
+		t.Errorf("under old keys: %v, want ErrLate", err)
+	}
+	for what, ch := range map[string]*storage.Change{"under new keys": under(fresh), "under no keys": {}} {
+		if err := write(ch); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if w.n != 3 {
+		t.Errorf("%d changes were written, want 3", w.n)
+	}
+}

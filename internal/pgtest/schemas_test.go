@@ -1,0 +1,80 @@
+package pgtest
+
+import (
+	"database/sql"
+	"testing"
+)
+
+// fillNotes makes two tables, one of which has a row that stays.
+func fillNotes(tb testing.TB, address string) {
+	tb.Helper()
+	run(tb, address, `CREATE TABLE notes (n int, filler bytea); CREATE TABLE version AS SELECT 1 AS version`)
+}
+
+func run(tb testing.TB, address, statement string) {
+	tb.Helper()
+	if err := admin(address, statement); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+func rowsOf(tb testing.TB, address, table string) (n int) {
+	tb.Helper()
+	db, err := sql.Open("postgres", address)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	if err := db.QueryRowContext(tb.Context(), "SELECT count(*) FROM "+table).Scan(&n); err != nil {
+		tb.Fatal(err)
+	}
+	return n
+}
+
+// TestSchemasAreLentAgain has tests write to a schema, one after the other. Each
+// finds it as it was, or another one if the test before it has changed more than
+// rows.
+func TestSchemasAreLentAgain(t *testing.T) {
+	t.Parallel()
+	s := &Schemas{Fill: fillNotes, Keep: "version"}
+	t.Cleanup(func() {
+		if err := s.Drop(); err != nil {
+			t.Error(err)
+		}
+	})
+	var last string
+	for _, test := range []struct {
+		name, does string
+		again      bool // the same schema serves the next test
+	}{
+		{"few rows", `INSERT INTO notes VALUES (1)`, true},
+		{"many rows", `INSERT INTO notes SELECT i, decode(repeat('00', 1000), 'hex') FROM generate_series(1, 1000) i`, true},
+		{"nothing", `SELECT`, true},
+		{"a table", `CREATE TABLE more (n int)`, false},
+		{"a column", `ALTER TABLE notes ADD COLUMN more int`, false},
+		{"a function", `CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'`, false},
+		{"a row that stays", `INSERT INTO version VALUES (2)`, false},
+		{"the last", `SELECT`, true},
+	} {
+		t.Run(test.name, func(t *testing.T) { //nolint:paralleltest // one after the other, as it says
+			own := s.URL(t)
+			if got := rowsOf(t, own, "notes"); got != 0 {
+				t.Errorf("%d notes, want none", got)
+			}
+			if got := rowsOf(t, own, "version"); got != 1 {
+				t.Errorf("%d versions, want one", got)
+			}
+			if last != "" && own != last {
+				t.Error("another schema than before")
+			}
+			if other := s.URL(t); other == own {
+				t.Error("the same schema twice at a time")
+			}
+			run(t, own, test.does)
+			last = ""
+			if test.again {
+				last = own
+			}
+		})
+	}
+}

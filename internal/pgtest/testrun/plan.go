@@ -1,0 +1,143 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// group is packages that one "go test" runs.
+type group struct {
+	dir      string // of their module
+	race     bool
+	packages []string
+}
+
+// plan returns the groups to run, one after the other.
+func plan(o options) ([]group, error) {
+	dirs := []string{"."}
+	patterns := o.packages
+	if len(patterns) == 0 {
+		patterns = []string{"./..."}
+		modules, err := filepath.Glob("*/go.mod")
+		if err != nil {
+			return nil, err
+		}
+		for _, file := range modules {
+			dirs = append(dirs, filepath.Dir(file))
+		}
+	}
+	var all []group
+	for _, dir := range dirs {
+		groups, err := groupsOf(dir, o.long, patterns)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, groups...)
+	}
+	return all, nil
+}
+
+// groupsOf returns the packages of a module that match patterns: those that are
+// concurrent, and the rest.
+func groupsOf(dir string, long bool, patterns []string) ([]group, error) {
+	packages, err := list(dir, long, patterns)
+	if err != nil {
+		return nil, err
+	}
+	race, rest := group{dir: dir, race: true}, group{dir: dir}
+	for _, p := range packages {
+		yes, err := p.concurrent()
+		if err != nil {
+			return nil, err
+		}
+		g := &rest
+		if yes {
+			g = &race
+		}
+		g.packages = append(g.packages, p.ImportPath)
+	}
+	var all []group
+	for _, g := range []group{race, rest} {
+		if len(g.packages) > 0 {
+			all = append(all, g)
+		}
+	}
+	return all, nil
+}
+
+// listed is a package as "go list" describes it.
+type listed struct {
+	ImportPath, Dir                    string
+	GoFiles, TestGoFiles, XTestGoFiles []string
+}
+
+// list returns the packages that match patterns and have tests.
+func list(dir string, long bool, patterns []string) ([]listed, error) {
+	args := []string{"list", "-json=ImportPath,Dir,GoFiles,TestGoFiles,XTestGoFiles"}
+	if long {
+		args = append(args, "-tags=long")
+	}
+	cmd := exec.Command("go", append(args, patterns...)...) //nolint:noctx // ends by itself
+	cmd.Dir = dir
+	out, err := cmd.Output()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return nil, fmt.Errorf("go list: %s", strings.TrimSpace(string(exit.Stderr)))
+	}
+	if err != nil {
+		return nil, err
+	}
+	var all []listed
+	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p listed
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			return all, nil
+		} else if err != nil {
+			return nil, err
+		}
+		if len(p.TestGoFiles)+len(p.XTestGoFiles) > 0 {
+			all = append(all, p)
+		}
+	}
+}
+
+// concurrent reports whether a file of the package, or of its tests, starts a
+// goroutine or imports sync or sync/atomic.
+func (p *listed) concurrent() (bool, error) {
+	for _, files := range [][]string{p.GoFiles, p.TestGoFiles, p.XTestGoFiles} {
+		for _, name := range files {
+			file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
+			if err != nil {
+				return false, err
+			}
+			if concurrent(file) {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
+// concurrent reports whether a file starts a goroutine or imports sync or
+// sync/atomic.
+func concurrent(file *ast.File) bool {
+	for _, i := range file.Imports {
+		if i.Path.Value == `"sync"` || i.Path.Value == `"sync/atomic"` {
+			return true
+		}
+	}
+	found := false
+	ast.Inspect(file, func(n ast.Node) bool {
+		_, starts := n.(*ast.GoStmt)
+		found = found || starts
+		return !found
+	})
+	return found
+}

@@ -1,0 +1,83 @@
+//go:build unix
+
+package jsruntime
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+)
+
+// TestMain gives runs time on a busy machine. The race detector watches the pool
+// in this process; workers, which would run many times slower under it, are a
+// program that was built without it.
+func TestMain(m *testing.M) {
+	defaultTimeout = 2 * time.Minute
+	if detectorMemory > 0 {
+		workerProgram = builtWorker
+	}
+	code := m.Run()
+	builtPrograms.remove()
+	os.Exit(code)
+}
+
+// builtWorker returns the path of the worker of testdata, which the first test
+// that needs it builds.
+func builtWorker() string {
+	path, err := builtPrograms.build("worker")
+	if err != nil {
+		panic(err)
+	}
+	return path
+}
+
+// programs are the programs of testdata, each built once.
+type programs struct {
+	mu     sync.Mutex
+	folder string
+	paths  map[string]string
+}
+
+var builtPrograms = programs{paths: map[string]string{}}
+
+// BuildProgram returns the path of a program of testdata, built without the race
+// detector.
+func BuildProgram(t *testing.T, name string) string {
+	t.Helper()
+	path, err := builtPrograms.build(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func (p *programs) build(name string) (string, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if path := p.paths[name]; path != "" {
+		return path, nil
+	}
+	if p.folder == "" {
+		folder, err := os.MkdirTemp("", "jsruntime")
+		if err != nil {
+			return "", err
+		}
+		p.folder = folder
+	}
+	path := filepath.Join(p.folder, name)
+	if out, err := exec.Command("go", "build", "-o", path, "./testdata/"+name).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	p.paths[name] = path
+	return path, nil
+}
+
+func (p *programs) remove() {
+	if p.folder != "" {
+		_ = os.RemoveAll(p.folder)
+	}
+}

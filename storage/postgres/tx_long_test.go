@@ -1,0 +1,72 @@
+//go:build long
+
+package postgres_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/postgres"
+)
+
+// TestStrangersAreAsFastAsUsual creates tokens of another tenant, and of the same
+// type and container, beside a transaction that stays open for 30 seconds.
+func TestStrangersAreAsFastAsUsual(t *testing.T) {
+	t.Parallel()
+	address := postgres.Vaults.URL(t)
+	s, tenants := openAt(t, address, nil), []storage.ID{newID(), newID()}
+	creates(t, s, tenants, time.Second) // the first ones prepare statements
+	usual, slow := creates(t, s, tenants, 3*time.Second)
+	tx, err := application(t, "postgres", address).Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	in, err := s.InTx(t.Context(), tx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := in.Write(t.Context(), sample(tenants[0], 1)); err != nil {
+		t.Fatal(err)
+	}
+	var first []time.Duration // in sets that the transaction has too, and no one had before
+	for i := range byte(5) {
+		mine, same := sample(tenants[0], 1), sample(tenants[0], 1)
+		mine.InsertTokens[0].Set, same.InsertTokens[0].Set = storage.Hash{7, i}, storage.Hash{7, i}
+		if err := in.Write(t.Context(), mine); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if err := s.Write(t.Context(), same); err != nil {
+			t.Fatal(err)
+		}
+		first = append(first, time.Since(began))
+	}
+	if took := slices.Min(first); took > 50*time.Millisecond+10*usual {
+		t.Errorf("the first token in a set that the transaction has too takes %s", took)
+	}
+	besideUsual, besideSlow := creates(t, s, tenants, 30*time.Second)
+	if besideUsual > 3*usual+10*time.Millisecond || besideSlow > 3*slow+100*time.Millisecond {
+		t.Errorf("a create takes %s beside the transaction, and a slow one %s; otherwise %s and %s", besideUsual, besideSlow, usual, slow)
+	}
+}
+
+// creates makes tokens of tenants in turn, 50 a second, and returns how long
+// they took: half of them, and all but one in a hundred.
+func creates(t *testing.T, s *postgres.Store, tenants []storage.ID, during time.Duration) (half, most time.Duration) {
+	t.Helper()
+	var took []time.Duration
+	pace := time.NewTicker(20 * time.Millisecond)
+	defer pace.Stop()
+	for start := time.Now(); time.Since(start) < during; <-pace.C {
+		began := time.Now()
+		if err := s.Write(t.Context(), sample(tenants[len(took)%len(tenants)], 1)); err != nil {
+			t.Fatal(err)
+		}
+		took = append(took, time.Since(began))
+	}
+	slices.Sort(took)
+	return took[len(took)/2], took[len(took)*99/100]
+}
