@@ -172,7 +172,7 @@ func (v *Vault) sweepTombstone(ctx context.Context, r *storage.Record) error {
 	if !r.Tenant.IsZero() {
 		return v.purge(ctx, r.Tenant)
 	}
-	if err := v.purgeRows(ctx, r.ID); err != nil || r.CreatedAt.Add(v.horizon).After(v.core.Now()) {
+	if err := v.purgeRows(ctx, r.ID); err != nil || r.CreatedAt.Add(v.core.Horizon).After(v.core.Now()) {
 		return err
 	}
 	err := v.store.Write(ctx, &storage.Change{Now: v.core.Now(), DeleteRecords: []storage.RecordDelete{{Kind: r.Kind, ID: r.ID, Rev: r.Rev}}})

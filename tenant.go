@@ -12,6 +12,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/internal/webhook"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -85,7 +86,7 @@ func (v *Vault) createTenant(ctx context.Context, name string, unique storage.Ke
 	}
 	t := &core.Tenant{ID: v.core.NewID(now), Name: name, WebhookSecret: webhook.NewSecret(), CreatedAt: now}
 	t.Record = storage.Record{AltKey: unique}
-	wrapped, err := v.wrap(ctx, ring, t.ID)
+	wrapped, err := keyring.Wrap(ctx, v.master, ring, storage.ID(t.ID))
 	if err != nil {
 		return nil, err
 	}

@@ -201,11 +201,7 @@ type Vault struct {
 	master AEAD
 	cfg    Config
 
-	// horizon is how long a node may go on with keys that it has read.
-	horizon time.Duration
-
 	core    *core.Vault
-	check   *keyring.Check
 	egress  *egress.Client
 	worker  *jobs.Worker
 	proxies *cache.Cache[storage.Key, *Proxy]
@@ -254,18 +250,18 @@ func open(ctx context.Context, store Storage, key AEAD, cfg *Config) (*Vault, er
 	if tell != nil {
 		key = observedKey{key, tell}
 	}
-	v := &Vault{store: store, master: key, cfg: c, horizon: keyring.Horizon}
+	v := &Vault{store: store, master: key, cfg: c}
 	v.core = core.New(core.Config{
 		Store: store, Master: key, Clock: c.Now, Logger: c.Logger, KeyAge: c.KeyAge, StrictReadLogs: c.StrictReadLogs,
 		MaxBytes: c.MaxBytes, MaxTokens: c.MaxTokens, MaxPageBytes: c.MaxPageBytes, MaxMemory: c.MaxMemory, Observe: tell,
 	})
-	v.check = &keyring.Check{Store: store, Master: key, Now: v.core.Now}
 	v.proxies = cache.New[storage.Key, *Proxy]()
 	v.egress = c.Egress.client(v.observeEgress())
 	v.turns = limits.NewTurns()
 	v.worker = newWorker(v)
-	if err := v.check.Verify(ctx); err != nil {
-		return nil, masterError(err)
+	check := keyring.Check{Store: store, Master: key, Now: v.core.Now}
+	if err := check.Verify(ctx); err != nil {
+		return nil, err
 	}
 	background, stop := context.WithCancel(context.Background())
 	v.stop = stop
