@@ -91,7 +91,7 @@ var mayImport = map[string][]string{
 	// Around the vault.
 	"httpserver":     {".", "script", "internal/trace", "github.com/google/uuid", "golang.org/x/time"},
 	"vaultclient":    {".", "script", "internal/egress", "internal/trace", "github.com/google/uuid"},
-	"vaulttest":      {".", "internal/keyring", "storage", "storage/sqlite"},
+	"vaulttest":      {".", "internal/keyring", "storage"},
 	"console":        {".", "github.com/google/uuid"},
 	"cmd/tokenvault": {"cmd/tokenvault/internal/cli", "golang.org/x/crypto"},
 	"cmd/tokenvault/internal/cli": {".", "internal/jsonx", "internal/serve", "internal/terminal", "internal/token", "jsruntime", "script", "storage", "vaultclient",
