@@ -84,6 +84,7 @@ var mayImport = map[string][]string{
 	"internal/seal":    {"github.com/tink-crypto/tink-go/v2", "github.com/mr-tron/base58"},
 	"internal/sealed":  {"internal/seal", "storage", "github.com/google/uuid"},
 	"internal/share":   {},
+	"internal/sweep":   {"internal/audit", "internal/core", "internal/fault", "internal/keyring", "storage", "github.com/google/uuid"},
 	"internal/token":   {"internal/budget", "internal/form", "internal/jsonx", "internal/expr", "internal/query", "internal/seal"},
 	"internal/trace":   {},
 	"internal/webhook": {},

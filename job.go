@@ -137,6 +137,11 @@ func (op *operation) job(job storage.Job, payload *reactJob) (storage.Job, error
 	return job, err
 }
 
+// system returns an operation of the vault itself for a tenant.
+func (v *Vault) system(tenant storage.ID) *operation {
+	return &operation{v.core.System(tenant), v}
+}
+
 // newWorker returns what carries out jobs on this node.
 func newWorker(v *Vault) *jobs.Worker {
 	return jobs.New(jobs.Config{

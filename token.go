@@ -289,6 +289,21 @@ func (op *operation) deleteToken(ctx context.Context, id string) error {
 	return op.Write(ctx, ch)
 }
 
+// expire deletes rows that have expired and are in the way of the operation, with
+// a log entry each.
+func (op *operation) expire(ctx context.Context, expired []storage.Token) error {
+	for i := range expired {
+		system := op.Vault.System(op.TenantID())
+		ch := system.Change()
+		ch.DeleteTokens = []storage.TokenDelete{deletionOf(&expired[i])}
+		ch.Logs = []storage.Log{system.Entry(audit.Expire, expired[i].Type, expired[i].ID)}
+		if err := op.Apply(ctx, ch); err != nil && !errors.Is(err, storage.ErrStale) {
+			return err
+		}
+	}
+	return nil
+}
+
 func deletionOf(row *storage.Token) storage.TokenDelete {
 	return storage.TokenDelete{Ord: row.Ord, Rev: row.Rev, Set: row.Set, Type: row.Type}
 }

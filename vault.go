@@ -195,6 +195,17 @@ func (cfg *Config) withDefaults() (Config, error) {
 	return c, checkLogRetention(c.LogRetention)
 }
 
+// minLogRetention is the shortest Config.LogRetention. The newest entries are
+// also how a write that lost its connection finds out whether it was committed.
+const minLogRetention = 24 * time.Hour
+
+func checkLogRetention(d time.Duration) error {
+	if d != 0 && d < minLogRetention {
+		return fmt.Errorf("vault: Config.LogRetention is %s; it must be 0, which keeps the log forever, or at least %s", d, minLogRetention)
+	}
+	return nil
+}
+
 // Vault is an open vault. Get one from [Open].
 type Vault struct {
 	store  storage.Storage
