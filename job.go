@@ -21,6 +21,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/internal/kept"
 	"github.com/seed-72ea4aab/vault/internal/limits"
+	"github.com/seed-72ea4aab/vault/internal/once"
 	"github.com/seed-72ea4aab/vault/internal/sealed"
 	"github.com/seed-72ea4aab/vault/internal/trace"
 	"github.com/seed-72ea4aab/vault/internal/webhook"
@@ -344,7 +345,7 @@ func (j *leasedJob) maySend(ctx context.Context) error {
 		if !j.react.Retried {
 			return nil
 		}
-		return op.replay(ctx, &kept.Answer{Uses: j.react.Uses, TooMany: j.react.TooMany})
+		return once.Judge(ctx, op.Op, j.react.Uses, j.react.TooMany)
 	})
 }
 

@@ -17,6 +17,8 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/ids"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/internal/kept"
+	"github.com/seed-72ea4aab/vault/internal/limits"
 	"github.com/seed-72ea4aab/vault/internal/sealed"
 	"github.com/seed-72ea4aab/vault/internal/token"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -426,4 +428,24 @@ func (t *clearToken) shown(ctx context.Context, transform access.Transform) json
 	default:
 		return jsonx.Value{}
 	}
+}
+
+// noteUse notes a token that is about to be shown, if it is for a run whose
+// answer will be kept.
+func (op *operation) noteUse(ctx context.Context, permission string, t *clearToken, shown access.Transform) {
+	if !op.IsScripted() && op.Pending() == nil {
+		return
+	}
+	uses := limits.LineageOf(ctx).Uses
+	if uses == nil {
+		return
+	}
+	use := kept.Use{Permission: permission, ID: t.row.ID, Ord: uuid.UUID(t.row.Ord), Shown: shown}
+	if op.IsScripted() {
+		use.As = op.ApplicationID()
+	}
+	if shown == access.Reveal && t.CVC != "" {
+		use.CVCEnds = t.row.CVCExpiresAt
+	}
+	uses.Add(use)
 }

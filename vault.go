@@ -49,6 +49,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/jobs"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/limits"
+	"github.com/seed-72ea4aab/vault/internal/once"
 	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -212,12 +213,12 @@ type Vault struct {
 	master AEAD
 	cfg    Config
 
-	core    *core.Vault
-	egress  *egress.Client
-	worker  *jobs.Worker
-	proxies *cache.Cache[storage.Key, *Proxy]
-	flights cache.Flights[flightKey]
-	turns   *limits.Turns
+	core     *core.Vault
+	egress   *egress.Client
+	worker   *jobs.Worker
+	proxies  *cache.Cache[storage.Key, *Proxy]
+	requests once.Requests
+	turns    *limits.Turns
 
 	followers followers
 

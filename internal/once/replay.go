@@ -1,0 +1,98 @@
+package once
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/audit"
+	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/kept"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// rowsAtOnce bounds how many rows are held while their columns are looked at.
+const rowsAtOnce = 16
+
+// Judge asks whether a stored response or result may be given again: those who
+// used its tokens must still be allowed to see as much of them, else it is
+// ErrForbidden, and the data must exist, else it is ErrWithdrawn. Giving it again
+// is a use of the tokens, and entered in the log.
+func Judge(ctx context.Context, op *core.Op, uses []kept.Use, tooMany bool) error {
+	if tooMany {
+		return fault.ErrWithdrawn
+	}
+	if len(uses) == 0 {
+		return nil
+	}
+	rows, err := rowsOf(ctx, op, uses)
+	if err != nil {
+		return err
+	}
+	withdrawn := false
+	var seen []core.Entity
+	for _, use := range uses {
+		row := rows[use.Ord]
+		if row == nil || !row.ExpiresAt.IsZero() && !row.ExpiresAt.After(op.Now) {
+			withdrawn = true
+			continue
+		}
+		if err := maySeeAgain(ctx, op, &use, row); err != nil {
+			return err
+		}
+		if !use.CVCEnds.IsZero() && (row.CVC == nil || !row.CVCExpiresAt.Equal(use.CVCEnds) || !row.CVCExpiresAt.After(op.Now)) {
+			withdrawn = true
+		}
+		if e := (core.Entity{Type: row.Type, ID: row.ID}); !slices.Contains(seen, e) {
+			seen = append(seen, e)
+		}
+	}
+	if withdrawn {
+		return fault.ErrWithdrawn
+	}
+	return op.LogReads(ctx, audit.Use, seen...)
+}
+
+// rowsOf reads the rows of tokens that were used, without opening them.
+func rowsOf(ctx context.Context, op *core.Op, uses []kept.Use) (map[uuid.UUID]*storage.Token, error) {
+	var ids []string
+	for i := range uses {
+		if !slices.Contains(ids, uses[i].ID) {
+			ids = append(ids, uses[i].ID)
+		}
+	}
+	rows := map[uuid.UUID]*storage.Token{}
+	for piece := range slices.Chunk(ids, rowsAtOnce) {
+		some, err := op.DB().Tokens(ctx, op.TenantID(), piece)
+		if err != nil {
+			return nil, err
+		}
+		for i := range some {
+			some[i].Body = nil // only its columns are needed
+			rows[uuid.UUID(some[i].Ord)] = &some[i]
+		}
+	}
+	return rows, nil
+}
+
+// maySeeAgain asks whether the one that used a token may still see as much.
+func maySeeAgain(ctx context.Context, op *core.Op, use *kept.Use, row *storage.Token) error {
+	grant := op.Grant()
+	if use.As != (uuid.UUID{}) {
+		id, err := op.As(ctx, use.As)
+		if errors.Is(err, fault.ErrNotFound) || errors.Is(err, fault.ErrUnauthenticated) {
+			return fault.New(fault.ErrForbidden, "The application that the stored answer depends on no longer exists.")
+		}
+		if err != nil {
+			return err
+		}
+		grant = id.Grant()
+	}
+	if shown, ok := grant.Decide(use.Permission, row.ID, row.Containers); !ok || shown < use.Shown {
+		return fault.PermissionOnToken(use.Permission)
+	}
+	return nil
+}
