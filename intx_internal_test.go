@@ -84,7 +84,7 @@ func TestRotationWaitsForATransaction(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer v.Close()
-			v.horizon = 0
+			v.core.Horizon = 0
 			tenant, err := v.CreateTenant(ctx, "Acme")
 			if err != nil {
 				t.Fatal(err)
@@ -148,7 +148,7 @@ func TestTransactionAcrossARotation(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer v.Close()
-			v.horizon = 0
+			v.core.Horizon = 0
 			tenant, err := v.CreateTenant(ctx, "Acme")
 			if err != nil {
 				t.Fatal(err)
