@@ -71,7 +71,6 @@ var mayImport = map[string][]string{
 	// Rooms behind the front.
 	"internal/access":    {},
 	"internal/admission": {"internal/share", "github.com/google/uuid"},
-	"internal/share":     {},
 	"internal/apikey":    {"internal/ids"},
 	"internal/audit":     {"internal/token"},
 	"internal/browser":   {"github.com/chromedp/cdproto", "github.com/chromedp/chromedp"},
@@ -92,17 +91,21 @@ var mayImport = map[string][]string{
 	"internal/jobs":          {"storage", "github.com/google/uuid"},
 	"internal/jsonx":         {},
 	"internal/kept":          {"internal/access", "github.com/google/uuid"},
-	"internal/keyring":       {"internal/seal", "internal/sealed", "storage", "github.com/google/uuid"},
+	"internal/keyring":       {"internal/fault", "internal/seal", "internal/sealed", "storage", "github.com/google/uuid"},
 	"internal/limits":        {"internal/kept", "github.com/google/uuid"},
 	"internal/query":         {},
 	"internal/relay":         {"internal/egress", "internal/form", "internal/jsonx", "internal/expr"},
 	"internal/seal":          {"github.com/tink-crypto/tink-go/v2", "github.com/mr-tron/base58"},
 	"internal/sealed":        {"internal/seal", "storage", "github.com/google/uuid"},
+	"internal/share":         {},
 	"internal/token":         {"internal/budget", "internal/form", "internal/jsonx", "internal/expr", "internal/query", "internal/seal"},
 	"internal/trace":         {},
 	"internal/webhook":       {},
 
 	// Features: rooms with functions that take an operation.
+	"internal/once":     feature("internal/cache"),
+	"internal/rotation": feature("internal/keyring"),
+	"internal/sweep":    feature("internal/keyring"),
 	"internal/tokens":   feature(),
 	"internal/reveal":   feature("internal/tokens"),
 	"internal/transfer": feature("internal/tokens"),
@@ -126,7 +129,7 @@ var mayImport = map[string][]string{
 	"examples/embed":                 {".", "jsruntime", "script", "storage/sqlite", "github.com/google/uuid"},
 	"examples/server":                {"internal/serve"},
 	"examples/service":               {".", "httpserver", "jsruntime", "storage/postgres"},
-	"examples/shop":                  {".", "storage/postgres", "storage/sqlite", "github.com/google/uuid", "github.com/lib/pq", "vaultlog", "vaultsql"},
+	"examples/shop":                  {".", "vaultlog", "vaultsql", "storage/postgres", "storage/sqlite", "github.com/google/uuid", "github.com/lib/pq"},
 	"examples/unittest":              {"."},
 
 	// Tests and their tools.

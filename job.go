@@ -21,6 +21,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/internal/kept"
 	"github.com/seed-72ea4aab/vault/internal/limits"
+	"github.com/seed-72ea4aab/vault/internal/once"
 	"github.com/seed-72ea4aab/vault/internal/reveal"
 	"github.com/seed-72ea4aab/vault/internal/sealed"
 	"github.com/seed-72ea4aab/vault/internal/trace"
@@ -136,6 +137,11 @@ func (op *operation) job(job storage.Job, payload *reactJob) (storage.Job, error
 	job.KeyVersion = op.State.Ring.Version()
 	job.Payload, err = op.Seal(&place, plain)
 	return job, err
+}
+
+// system returns an operation of the vault itself for a tenant.
+func (v *Vault) system(tenant storage.ID) *operation {
+	return &operation{v.core.System(tenant), v}
 }
 
 // newWorker returns what carries out jobs on this node.
@@ -340,7 +346,7 @@ func (j *leasedJob) maySend(ctx context.Context) error {
 		if !j.react.Retried {
 			return nil
 		}
-		return op.replay(ctx, &kept.Answer{Uses: j.react.Uses, TooMany: j.react.TooMany})
+		return once.Judge(ctx, op.Op, j.react.Uses, j.react.TooMany)
 	})
 }
 

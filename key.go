@@ -8,10 +8,9 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
+	"github.com/seed-72ea4aab/vault/internal/rotation"
 	"github.com/seed-72ea4aab/vault/internal/seal"
-	"github.com/seed-72ea4aab/vault/storage"
 )
 
 // AEAD is the master key: it wraps the data keys of the tenants. It has the
@@ -118,50 +117,45 @@ func (k *Key) Decrypt(ciphertext, associatedData []byte) ([]byte, error) {
 }
 
 // Keys returns a master key that wraps with the first of several and opens what
-// any of them has wrapped. It is for going over from one master key to another:
-// see [Vault.RewrapKeys]. A Tink keyset of several keys is the same.
+// any of them has wrapped. It is for changing from one master key to another:
+// see [Vault.RewrapKeys]. A Tink keyset of several keys does the same.
 func Keys(primary AEAD, others ...AEAD) AEAD {
-	k := &keys{primary, []seal.AEAD{primary}}
+	all := []seal.AEAD{primary}
 	for _, other := range others {
-		k.all = append(k.all, other)
+		all = append(all, other)
 	}
-	return k
+	return keyring.Join(all)
 }
 
-type keys struct {
-	primary AEAD
-	all     []seal.AEAD
+// RotateOptions adjusts a rotation of keys.
+type RotateOptions struct {
+	// Progress is called after each batch with the number of rows that have been
+	// resealed so far. It may be nil.
+	Progress func(done int)
+	// User, if set, is the user of the program who wants the rotation, for its
+	// entries in the log: see [Client.AsUser].
+	User string
 }
 
-// Keys lets package keyring try each key by itself.
-func (k *keys) Keys() []seal.AEAD { return k.all }
-
-// Encrypt implements AEAD.
-func (k *keys) Encrypt(plaintext, associatedData []byte) ([]byte, error) {
-	return k.EncryptWithContext(context.Background(), plaintext, associatedData)
-}
-
-// Decrypt implements AEAD.
-func (k *keys) Decrypt(ciphertext, associatedData []byte) ([]byte, error) {
-	return k.DecryptWithContext(context.Background(), ciphertext, associatedData)
-}
-
-// EncryptWithContext implements AEADWithContext.
-func (k *keys) EncryptWithContext(ctx context.Context, plaintext, associatedData []byte) ([]byte, error) {
-	return seal.Encrypt(ctx, k.primary, plaintext, associatedData)
-}
-
-// DecryptWithContext implements AEADWithContext.
-func (k *keys) DecryptWithContext(ctx context.Context, ciphertext, associatedData []byte) ([]byte, error) {
-	var failed []error
-	for _, key := range k.all {
-		plaintext, err := seal.Decrypt(ctx, key, ciphertext, associatedData)
-		if err == nil {
-			return plaintext, nil
-		}
-		failed = append(failed, err)
+// RotateKeys gives a tenant a new data key, seals everything under it, and
+// destroys the old one. Reads and writes go on meanwhile, on every node.
+//
+// A rotation that was cut off goes on where it stopped when RotateKeys is
+// called again: what is already sealed under the new key is passed over. The
+// old key is destroyed only when no node can be using it any more (a node
+// seals with keys that it read at most ten seconds ago, and begins no write
+// later) and a last scan found nothing under it; so a rotation takes at least
+// twelve seconds. It waits for transactions of the application that have changed
+// something of the tenant's (see [Client.InTx]).
+//
+// Fingerprints and search indexes stay as they are: the key behind them is
+// wrapped again under the master key, never replaced.
+func (v *Vault) RotateKeys(ctx context.Context, tenant uuid.UUID, opts *RotateOptions) error {
+	var o rotation.Options
+	if opts != nil {
+		o = rotation.Options(*opts)
 	}
-	return nil, errors.Join(failed...)
+	return rotation.Rotate(ctx, v.core, tenant, o)
 }
 
 // RewrapKeys wraps the keys of every tenant again under the primary master key,
@@ -181,49 +175,4 @@ func (k *keys) DecryptWithContext(ctx context.Context, ciphertext, associatedDat
 //
 // The data keys stay as they are. If the old master key may have
 // leaked, let [Vault.RotateKeys] replace them after the second step.
-func (v *Vault) RewrapKeys(ctx context.Context) error {
-	filter := storage.RecordFilter{Kind: kindTenant, Limit: rotateChunk}
-	for {
-		tenants, _, err := v.store.ListRecords(ctx, filter)
-		if err != nil {
-			return fmt.Errorf("vault: rewrap keys: %w", err)
-		}
-		if len(tenants) == 0 {
-			break
-		}
-		for i := range tenants {
-			if err := v.rewrapTenant(ctx, uuid.UUID(tenants[i].Tenant)); err != nil {
-				return fmt.Errorf("vault: rewrap keys of tenant %s: %w", uuid.UUID(tenants[i].Tenant), err)
-			}
-		}
-		filter.Before = tenants[len(tenants)-1].ID
-	}
-	_, err := core.RetryStale(func() (struct{}, error) { return struct{}{}, v.check.Rewrap(ctx) })
-	return masterError(err)
-}
-
-func (v *Vault) rewrapTenant(ctx context.Context, tenant uuid.UUID) error {
-	r := &rotation{v: v, tenant: tenant}
-	err := r.step(ctx, "Data keys up to %d wrapped again", func(ring *seal.Ring) (*seal.Ring, error) { return ring, nil })
-	if errors.Is(err, ErrNotFound) {
-		return nil // deleted since the list was read
-	}
-	return err
-}
-
-// masterError says in the vault's own errors what is wrong with a master key.
-func masterError(err error) error {
-	switch {
-	case errors.Is(err, keyring.ErrWrongMaster):
-		return fmt.Errorf("%w: %w", ErrWrongKey, err)
-	case errors.Is(err, keyring.ErrMasterFails):
-		return fmt.Errorf("%w: %w", ErrKeyUnavailable, err)
-	}
-	return err
-}
-
-// wrap seals a ring under the master key.
-func (v *Vault) wrap(ctx context.Context, ring *seal.Ring, tenant uuid.UUID) ([]byte, error) {
-	wrapped, err := keyring.Wrap(ctx, v.master, ring, storage.ID(tenant))
-	return wrapped, masterError(err)
-}
+func (v *Vault) RewrapKeys(ctx context.Context) error { return rotation.Rewrap(ctx, v.core) }

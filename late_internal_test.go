@@ -66,7 +66,7 @@ func slow(t *testing.T, cfg Config) (*Vault, *slowStore, uuid.UUID) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { v.Close() })
-	v.horizon = 0
+	v.core.Horizon = 0
 	tenant, err := v.CreateTenant(t.Context(), "Acme")
 	if err != nil {
 		t.Fatal(err)
@@ -291,7 +291,7 @@ func leased(t *testing.T, payload reactJob) (*Vault, uuid.UUID, storage.Job) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = v.Close() })
-	v.horizon = 0
+	v.core.Horizon = 0
 	tenant, err := v.CreateTenant(ctx, "Acme")
 	if err != nil {
 		t.Fatal(err)

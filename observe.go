@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/egress"
+	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/internal/trace"
 )
@@ -158,8 +159,8 @@ type observedKey struct {
 
 // Keys lets package keyring try each key by itself.
 func (k observedKey) Keys() []seal.AEAD {
-	if several, ok := k.AEAD.(*keys); ok {
-		return several.all
+	if several, ok := k.AEAD.(keyring.Several); ok {
+		return several.Keys()
 	}
 	return []seal.AEAD{k.AEAD}
 }

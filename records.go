@@ -12,7 +12,7 @@ import (
 const (
 	kindTenant      = keyring.KindTenant
 	kindRing        = keyring.KindRing
-	kindTombstone   = "tombstone"
+	kindTombstone   = keyring.KindTombstone
 	kindApplication = audit.Application
 	kindSession     = audit.Session
 	kindReactor     = audit.Reactor

@@ -12,8 +12,10 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/records"
 	"github.com/seed-72ea4aab/vault/internal/seal"
+	"github.com/seed-72ea4aab/vault/internal/sweep"
 	"github.com/seed-72ea4aab/vault/internal/webhook"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -86,7 +88,7 @@ func (v *Vault) createTenant(ctx context.Context, name string, unique storage.Ke
 	}
 	t := &core.Tenant{ID: v.core.NewID(now), Name: name, WebhookSecret: webhook.NewSecret(), CreatedAt: now}
 	t.Record = storage.Record{AltKey: unique}
-	wrapped, err := v.wrap(ctx, ring, t.ID)
+	wrapped, err := keyring.Wrap(ctx, v.master, ring, storage.ID(t.ID))
 	if err != nil {
 		return nil, err
 	}
@@ -295,52 +297,41 @@ func (op *operation) tenantRecord(t *core.Tenant) (storage.Record, error) {
 // and the master key can still read it. For the data to be gone everywhere,
 // such copies have to be gone, or the master key they were made under.
 func (v *Vault) DeleteTenant(ctx context.Context, id uuid.UUID) error {
-	_, err := core.RetryStale(func() (struct{}, error) { return struct{}{}, v.dropTenant(ctx, id) })
-	if err != nil {
-		return err
-	}
-	v.core.Tenants.Forget(id)
-	v.core.Tenants.Drop(id)
-	v.core.ForgetIdentities()
-	return v.purge(ctx, storage.ID(id))
+	return sweep.DeleteTenant(ctx, v.core, id)
 }
 
-func (v *Vault) dropTenant(ctx context.Context, id uuid.UUID) error {
-	op := v.system(storage.ID(id))
-	ch := op.Change()
-	for _, kind := range []string{kindTenant, kindRing} {
-		recs, err := v.store.Records(ctx, storage.ID(id), kind, []storage.ID{storage.ID(id)})
-		if err != nil {
-			return err
-		}
-		if len(recs) == 0 {
-			return fault.ErrNoTenant
-		}
-		ch.DeleteRecords = append(ch.DeleteRecords, storage.RecordDelete{Kind: kind, ID: recs[0].ID, Rev: recs[0].Rev})
-	}
-	ch.InsertRecords = []storage.Record{{Kind: kindTombstone, ID: storage.ID(id), CreatedAt: op.Now}}
-	ch.Logs = []storage.Log{op.Entry(audit.Delete, kindTenant, id.String())}
-	return v.store.Write(ctx, ch)
+// Swept counts what a sweep deleted.
+type Swept struct {
+	Tokens   int // expired
+	CVCs     int // whose hour had passed
+	Sessions int // expired
+	Logs     int // entries of the audit log, older than Config.LogRetention
 }
 
-// purge deletes the rows of a tenant whose keys are destroyed. Other nodes may
-// not know of that yet and go on writing, so a record outside of the tenant
-// makes sweeps look again, until no node can.
-func (v *Vault) purge(ctx context.Context, tenant storage.ID) error {
-	now := v.core.Now()
-	err := v.store.Write(ctx, &storage.Change{Now: now, InsertRecords: []storage.Record{{Kind: kindTombstone, ID: tenant, CreatedAt: now}}})
-	if err != nil && !errors.Is(err, storage.ErrExists) {
-		return err
-	}
-	return v.purgeRows(ctx, tenant)
+// Sweep deletes what has expired: tokens, cvcs, sessions, idempotency records,
+// what is left of deleted tenants, and of callbacks that were given up 30 days
+// ago; and then entries of the audit log that are older than Config.LogRetention,
+// two million at most. The vault sweeps by itself every Config.SweepEvery;
+// several nodes may do so at once.
+func (v *Vault) Sweep(ctx context.Context) (swept Swept, err error) {
+	ctx, end := v.observe(ctx, WorkSweep, "sweep", uuid.UUID{}, uuid.UUID{})
+	defer func() { end(err) }()
+	done, err := sweep.Run(ctx, v.core, v.cfg.LogRetention)
+	return Swept(done), err
 }
 
-func (v *Vault) purgeRows(ctx context.Context, tenant storage.ID) error {
-	const chunk = 1000
+// sweepLoop sweeps until the vault is closed.
+func (v *Vault) sweepLoop(ctx context.Context) {
+	tick := time.NewTicker(v.cfg.SweepEvery)
+	defer tick.Stop()
 	for {
-		more, err := v.store.Purge(ctx, tenant, chunk)
-		if err != nil || !more {
-			return err
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if _, err := v.Sweep(ctx); err != nil && ctx.Err() == nil {
+				v.cfg.Logger.ErrorContext(ctx, "sweep failed", "error", err)
+			}
 		}
 	}
 }

@@ -50,6 +50,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/jobs"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/limits"
+	"github.com/seed-72ea4aab/vault/internal/once"
 	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -196,22 +197,29 @@ func (cfg *Config) withDefaults() (Config, error) {
 	return c, checkLogRetention(c.LogRetention)
 }
 
+// minLogRetention is the shortest Config.LogRetention. The newest entries are
+// also how a write that lost its connection finds out whether it was committed.
+const minLogRetention = 24 * time.Hour
+
+func checkLogRetention(d time.Duration) error {
+	if d != 0 && d < minLogRetention {
+		return fmt.Errorf("vault: Config.LogRetention is %s; it must be 0, which keeps the log forever, or at least %s", d, minLogRetention)
+	}
+	return nil
+}
+
 // Vault is an open vault. Get one from [Open].
 type Vault struct {
 	store  storage.Storage
 	master AEAD
 	cfg    Config
 
-	// horizon is how long a node may go on with keys that it has read.
-	horizon time.Duration
-
-	core    *core.Vault
-	check   *keyring.Check
-	egress  *egress.Client
-	worker  *jobs.Worker
-	proxies *cache.Cache[storage.Key, *Proxy]
-	flights cache.Flights[flightKey]
-	turns   *limits.Turns
+	core     *core.Vault
+	egress   *egress.Client
+	worker   *jobs.Worker
+	proxies  *cache.Cache[storage.Key, *Proxy]
+	requests once.Requests
+	turns    *limits.Turns
 
 	followers followers
 
@@ -253,18 +261,18 @@ func open(ctx context.Context, store Storage, key AEAD, cfg *Config) (*Vault, er
 	if tell != nil {
 		key = observedKey{key, tell}
 	}
-	v := &Vault{store: store, master: key, cfg: c, horizon: keyring.Horizon}
+	v := &Vault{store: store, master: key, cfg: c}
 	v.core = core.New(core.Config{
 		Store: store, Master: key, Clock: c.Now, Logger: c.Logger, KeyAge: c.KeyAge, StrictReadLogs: c.StrictReadLogs,
 		MaxBytes: c.MaxBytes, MaxTokens: c.MaxTokens, MaxPageBytes: c.MaxPageBytes, MaxMemory: c.MaxMemory, Observe: tell,
 	})
-	v.check = &keyring.Check{Store: store, Master: key, Now: v.core.Now}
 	v.proxies = cache.New[storage.Key, *Proxy]()
 	v.egress = c.Egress.client(v.observeEgress())
 	v.turns = limits.NewTurns()
 	v.worker = newWorker(v)
-	if err := v.check.Verify(ctx); err != nil {
-		return nil, masterError(err)
+	check := keyring.Check{Store: store, Master: key, Now: v.core.Now}
+	if err := check.Verify(ctx); err != nil {
+		return nil, err
 	}
 	background, stop := context.WithCancel(context.Background())
 	v.stop = stop

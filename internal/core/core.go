@@ -51,6 +51,8 @@ type Vault struct {
 
 	// Tenants has the keys and the documents of tenants.
 	Tenants *keyring.Cache[Tenant]
+	// Horizon is how long a node may go on with keys that it has read.
+	Horizon time.Duration
 	// Admission has the memory and the CPUs that requests share.
 	Admission *admission.Process
 
@@ -65,7 +67,7 @@ type Vault struct {
 // New returns what the operations of a vault share.
 func New(cfg Config) *Vault {
 	return &Vault{
-		Config: cfg, Tenants: newTenants(&cfg), Admission: admission.New(cfg.MaxMemory),
+		Config: cfg, Tenants: newTenants(&cfg), Admission: admission.New(cfg.MaxMemory), Horizon: keyring.Horizon,
 		auth: cache.New[storage.Key, *principal](), apps: cache.New[appKey, *principal](),
 	}
 }

@@ -123,7 +123,7 @@ func (op *Op) Write(ctx context.Context, ch *storage.Change) error {
 			return err
 		}
 		from := op.State.Ring
-		if err := op.Refresh(ctx); err != nil {
+		if err := op.Reload(ctx); err != nil {
 			return err
 		}
 		if err := op.Reseal(ch, from); err != nil {

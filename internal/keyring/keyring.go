@@ -25,6 +25,9 @@ const (
 	KindRing   = "ring"
 )
 
+// KindTombstone is the kind of the record that a deleted tenant leaves.
+const KindTombstone = "tombstone"
+
 // MaxAge is the longest time that a node may seal with keys that it has read.
 // A rotation waits for it, so nothing may be written under older ones.
 const MaxAge = 10 * time.Second

@@ -6,16 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/storage"
-)
-
-// ErrWrongMaster means that the database was set up under another master key.
-// ErrMasterFails means that the master key neither opened what it had to nor
-// what it had just sealed itself, or sealed nothing.
-var (
-	ErrWrongMaster = errors.New("another master key")
-	ErrMasterFails = errors.New("the master key does not work")
 )
 
 // Check is the record that tells the right master key from others: a ring that
@@ -30,7 +23,9 @@ type Check struct {
 }
 
 // Verify proves that the master key is the one that the database was set up
-// with. A new database gets a record.
+// with, and else fails with [fault.ErrWrongKey]. A new database gets a record. A
+// master key that neither opens what it has to nor what it has just sealed
+// itself, or seals nothing, is [fault.ErrKeyUnavailable].
 func (c *Check) Verify(ctx context.Context) error {
 	ring, _, err := c.read(ctx)
 	if err != nil || ring != nil {
@@ -91,12 +86,12 @@ func (c *Check) unwrap(ctx context.Context, wrapped []byte) (*seal.Ring, error) 
 		return nil, ctx.Err() // which says nothing about the key
 	}
 	if broken := try(ctx, c.Master); broken != nil {
-		return nil, fmt.Errorf("%w: %w", ErrMasterFails, broken)
+		return nil, fmt.Errorf("%w: %w", fault.ErrKeyUnavailable, broken)
 	}
 	// It may have come back just now.
 	ring, err = seal.Unwrap(ctx, c.Master, none, wrapped)
 	if errors.Is(err, seal.ErrUnwrap) {
-		return nil, fmt.Errorf("%w: %w", ErrWrongMaster, err)
+		return nil, fmt.Errorf("%w: %w", fault.ErrWrongKey, err)
 	}
 	return ring, err
 }
@@ -134,7 +129,7 @@ func try(ctx context.Context, key seal.AEAD) error {
 func Wrap(ctx context.Context, master seal.AEAD, ring *seal.Ring, tenant storage.ID) ([]byte, error) {
 	wrapped, err := ring.Wrap(ctx, master, tenant)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrMasterFails, err)
+		return nil, fmt.Errorf("%w: %w", fault.ErrKeyUnavailable, err)
 	}
 	return wrapped, nil
 }
@@ -151,7 +146,7 @@ func (c *Check) create(ctx context.Context) error {
 		return err
 	}
 	if _, err := seal.Unwrap(ctx, c.Master, storage.ID{}, wrapped); err != nil {
-		return fmt.Errorf("%w: %w", ErrMasterFails, err)
+		return fmt.Errorf("%w: %w", fault.ErrKeyUnavailable, err)
 	}
 	now := c.Now()
 	return c.Store.Write(ctx, &storage.Change{

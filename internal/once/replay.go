@@ -1,4 +1,4 @@
-package vault
+package once
 
 import (
 	"context"
@@ -11,35 +11,36 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/kept"
-	"github.com/seed-72ea4aab/vault/internal/reveal"
-	"github.com/seed-72ea4aab/vault/internal/tokens"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// replay asks whether a kept answer may be given again: those who used its
-// tokens must still be allowed to see as much of them, else it is ErrForbidden,
-// and the data must exist, else it is ErrWithdrawn. Each replay is a use of the
-// tokens, and entered in the log.
-func (op *operation) replay(ctx context.Context, k *kept.Answer) error {
-	if k.TooMany {
-		return ErrWithdrawn
+// rowsAtOnce bounds how many rows are held while their columns are looked at.
+const rowsAtOnce = 16
+
+// Judge asks whether a stored response or result may be given again: those who
+// used its tokens must still be allowed to see as much of them, else it is
+// ErrForbidden, and the data must exist, else it is ErrWithdrawn. Giving it again
+// is a use of the tokens, and entered in the log.
+func Judge(ctx context.Context, op *core.Op, uses []kept.Use, tooMany bool) error {
+	if tooMany {
+		return fault.ErrWithdrawn
 	}
-	if len(k.Uses) == 0 {
+	if len(uses) == 0 {
 		return nil
 	}
-	rows, err := op.rowsOf(ctx, k.Uses)
+	rows, err := rowsOf(ctx, op, uses)
 	if err != nil {
 		return err
 	}
 	withdrawn := false
 	var seen []core.Entity
-	for _, use := range k.Uses {
+	for _, use := range uses {
 		row := rows[use.Ord]
-		if row == nil || tokens.Expired(row, op.Now) {
+		if row == nil || !row.ExpiresAt.IsZero() && !row.ExpiresAt.After(op.Now) {
 			withdrawn = true
 			continue
 		}
-		if err := op.maySeeAgain(ctx, &use, row); err != nil {
+		if err := maySeeAgain(ctx, op, &use, row); err != nil {
 			return err
 		}
 		if !use.CVCEnds.IsZero() && (row.CVC == nil || !row.CVCExpiresAt.Equal(use.CVCEnds) || !row.CVCExpiresAt.After(op.Now)) {
@@ -50,13 +51,13 @@ func (op *operation) replay(ctx context.Context, k *kept.Answer) error {
 		}
 	}
 	if withdrawn {
-		return ErrWithdrawn
+		return fault.ErrWithdrawn
 	}
 	return op.LogReads(ctx, audit.Use, seen...)
 }
 
 // rowsOf reads the rows of tokens that were used, without opening them.
-func (op *operation) rowsOf(ctx context.Context, uses []kept.Use) (map[uuid.UUID]*storage.Token, error) {
+func rowsOf(ctx context.Context, op *core.Op, uses []kept.Use) (map[uuid.UUID]*storage.Token, error) {
 	var ids []string
 	for i := range uses {
 		if !slices.Contains(ids, uses[i].ID) {
@@ -64,8 +65,8 @@ func (op *operation) rowsOf(ctx context.Context, uses []kept.Use) (map[uuid.UUID
 		}
 	}
 	rows := map[uuid.UUID]*storage.Token{}
-	for piece := range slices.Chunk(ids, reveal.AtOnce) {
-		some, err := tokens.Rows(ctx, op.Op, piece)
+	for piece := range slices.Chunk(ids, rowsAtOnce) {
+		some, err := op.DB().Tokens(ctx, op.TenantID(), piece)
 		if err != nil {
 			return nil, err
 		}
@@ -78,12 +79,12 @@ func (op *operation) rowsOf(ctx context.Context, uses []kept.Use) (map[uuid.UUID
 }
 
 // maySeeAgain asks whether the one that used a token may still see as much.
-func (op *operation) maySeeAgain(ctx context.Context, use *kept.Use, row *storage.Token) error {
+func maySeeAgain(ctx context.Context, op *core.Op, use *kept.Use, row *storage.Token) error {
 	grant := op.Grant()
 	if use.As != (uuid.UUID{}) {
 		id, err := op.As(ctx, use.As)
-		if errors.Is(err, ErrNotFound) || errors.Is(err, ErrUnauthenticated) {
-			return fault.New(ErrForbidden, "The application that the stored answer depends on no longer exists.")
+		if errors.Is(err, fault.ErrNotFound) || errors.Is(err, fault.ErrUnauthenticated) {
+			return fault.New(fault.ErrForbidden, "The application that the stored answer depends on no longer exists.")
 		}
 		if err != nil {
 			return err

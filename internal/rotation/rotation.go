@@ -1,4 +1,7 @@
-package vault
+// Package rotation replaces the keys of tenants: a new data key for a tenant, or
+// a new master key around the data keys of all of them. Every node serves
+// meanwhile.
+package rotation
 
 import (
 	"context"
@@ -10,6 +13,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/find"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/seal"
@@ -17,38 +21,27 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// RotateOptions adjusts a rotation of keys.
-type RotateOptions struct {
-	// Progress is called after each batch with the number of rows that have been
-	// resealed so far. It may be nil.
+// Options adjusts a rotation.
+type Options struct {
+	// Progress, unless nil, is called after each batch with the number of rows
+	// resealed so far.
 	Progress func(done int)
-	// User, if set, is the user of the program who wants the rotation, for its
-	// entries in the log: see [Client.AsUser].
+	// User, unless empty, is the user that log entries name.
 	User string
 }
 
-// rotateChunk bounds how many rows are resealed in one change; of large ones
-// there are fewer, within Config.MaxPageBytes.
-const rotateChunk = 200
+// chunk bounds how many rows one change reseals. A change has fewer rows when
+// they are large, within Config.MaxPageBytes.
+const chunk = 200
 
-// RotateKeys gives a tenant a new data key, seals everything under it, and
-// destroys the old one. Reads and writes go on meanwhile, on every node.
+// Rotate gives a tenant a new data key, reseals all of its rows under that key,
+// and destroys the old key. A rotation that was cut off is continued by the next
+// call.
 //
-// A rotation that was cut off goes on where it stopped when RotateKeys is
-// called again: what is already sealed under the new key is passed over. The
-// old key is destroyed only when no node can be using it any more (a node
-// seals with keys that it read at most ten seconds ago, and begins no write
-// later) and a last scan found nothing under it; so a rotation takes at least
-// twelve seconds. It waits for transactions of the application that have changed
-// something of the tenant's (see [Client.InTx]).
-//
-// Fingerprints and search indexes stay as they are: the key behind them is
-// wrapped again under the master key, never replaced.
-func (v *Vault) RotateKeys(ctx context.Context, tenant uuid.UUID, opts *RotateOptions) error {
-	r := &rotation{v: v, tenant: tenant}
-	if opts != nil {
-		r.progress, r.user = opts.Progress, opts.User
-	}
+// Rotate destroys the old key only when no node can use it any more, which takes
+// the horizon of the vault, and when a last scan has found no row under it.
+func Rotate(ctx context.Context, v *core.Vault, tenant uuid.UUID, opts Options) error {
+	r := &rotation{Options: opts, v: v, tenant: tenant}
 	promoted, err := r.promote(ctx)
 	if err != nil {
 		return err
@@ -71,14 +64,46 @@ func (v *Vault) RotateKeys(ctx context.Context, tenant uuid.UUID, opts *RotateOp
 	})
 }
 
+// Rewrap wraps the data keys of every tenant again under the primary master key,
+// and last the record by which a vault recognizes its master key.
+func Rewrap(ctx context.Context, v *core.Vault) error {
+	filter := storage.RecordFilter{Kind: keyring.KindTenant, Limit: chunk}
+	for {
+		tenants, _, err := v.Store.ListRecords(ctx, filter)
+		if err != nil {
+			return fmt.Errorf("vault: rewrap keys: %w", err)
+		}
+		if len(tenants) == 0 {
+			break
+		}
+		for i := range tenants {
+			if err := rewrapTenant(ctx, v, uuid.UUID(tenants[i].Tenant)); err != nil {
+				return fmt.Errorf("vault: rewrap keys of tenant %s: %w", uuid.UUID(tenants[i].Tenant), err)
+			}
+		}
+		filter.Before = tenants[len(tenants)-1].ID
+	}
+	check := keyring.Check{Store: v.Store, Master: v.Master, Now: v.Now}
+	_, err := core.RetryStale(func() (struct{}, error) { return struct{}{}, check.Rewrap(ctx) })
+	return err
+}
+
+func rewrapTenant(ctx context.Context, v *core.Vault, tenant uuid.UUID) error {
+	r := &rotation{v: v, tenant: tenant}
+	err := r.step(ctx, "Data keys up to %d wrapped again", func(ring *seal.Ring) (*seal.Ring, error) { return ring, nil })
+	if errors.Is(err, fault.ErrNotFound) {
+		return nil // deleted since the list was read
+	}
+	return err
+}
+
 // rotation is a rotation under way.
 type rotation struct {
-	v        *Vault
-	tenant   uuid.UUID
-	progress func(int)
-	user     string
-	done     int
-	version  int // of the key that everything is to be under
+	Options
+	v       *core.Vault
+	tenant  uuid.UUID
+	done    int
+	version int // of the key that everything is to be under
 }
 
 // promote makes a new key the one that seals, unless a rotation that was cut
@@ -88,7 +113,7 @@ func (r *rotation) promote(ctx context.Context) (time.Time, error) {
 		if _, state := ring.Newest(); state == seal.Pending || ring.Retired() {
 			return nil, nil
 		}
-		return ring.Add(r.v.core.Now())
+		return ring.Add(r.v.Now())
 	})
 	if err != nil {
 		return time.Time{}, err
@@ -108,7 +133,7 @@ func (r *rotation) promote(ctx context.Context) (time.Time, error) {
 // leaves the ring as it is.
 func (r *rotation) step(ctx context.Context, message string, change func(*seal.Ring) (*seal.Ring, error)) error {
 	_, err := core.RetryStale(func() (struct{}, error) {
-		state, err := r.v.core.Tenants.Reload(ctx, r.tenant)
+		state, err := r.v.Tenants.Reload(ctx, r.tenant)
 		if err != nil {
 			return struct{}{}, err
 		}
@@ -122,29 +147,29 @@ func (r *rotation) step(ctx context.Context, message string, change func(*seal.R
 }
 
 func (r *rotation) store(ctx context.Context, state *core.State, ring *seal.Ring, message string) error {
-	wrapped, err := r.v.wrap(ctx, ring, r.tenant)
+	wrapped, err := keyring.Wrap(ctx, r.v.Master, ring, storage.ID(r.tenant))
 	if err != nil {
 		return err
 	}
 	op := r.operation(state)
-	if r.user != "" {
-		op.Identity = op.AsUser(r.user)
+	if r.User != "" {
+		op.Identity = op.AsUser(r.User)
 	}
 	ch := op.Change()
 	ch.UpdateRecords = []storage.RecordUpdate{{Rev: state.RingRev, Record: storage.Record{
-		Kind: kindRing, ID: op.TenantID(), Body: wrapped, CreatedAt: state.Doc.CreatedAt,
+		Kind: keyring.KindRing, ID: op.TenantID(), Body: wrapped, CreatedAt: state.Doc.CreatedAt,
 	}}}
-	entry := op.Entry(audit.Update, kindTenant, r.tenant.String())
+	entry := op.Entry(audit.Update, keyring.KindTenant, r.tenant.String())
 	version, _ := ring.Newest()
 	entry.Message = fmt.Sprintf(message, version)
 	ch.Logs = []storage.Log{entry}
-	defer r.v.core.Tenants.Forget(r.tenant)
-	return untilFree(ctx, func() error { return r.v.store.Write(ctx, ch) })
+	defer r.v.Tenants.Forget(r.tenant)
+	return untilFree(ctx, func() error { return r.v.Store.Write(ctx, ch) })
 }
 
 // operation returns an operation of the tenant under certain keys.
-func (r *rotation) operation(state *core.State) *operation {
-	return &operation{&core.Op{Caller: r.v.core.Owner(r.tenant), State: state, Now: r.v.core.Now()}, r.v}
+func (r *rotation) operation(state *core.State) *core.Op {
+	return &core.Op{Caller: r.v.Owner(r.tenant), State: state, Now: r.v.Now()}
 }
 
 // untilFree lets a rotation wait, for as long as its context allows, for a
@@ -168,12 +193,12 @@ const untilFreePause = 100 * time.Millisecond
 
 // wait lets every node's knowledge of the old key grow too old to be used.
 func (r *rotation) wait(ctx context.Context, since time.Time) error {
-	if store, ok := r.v.store.(keyring.Gated); ok {
-		r.v.core.Tenants.Forget(r.tenant)
+	if store, ok := r.v.Store.(keyring.Gated); ok {
+		r.v.Tenants.Forget(r.tenant)
 		store.PassHorizon(since)
 		return ctx.Err()
 	}
-	timer := time.NewTimer(time.Until(since.Add(r.v.horizon)))
+	timer := time.NewTimer(time.Until(since.Add(r.v.Horizon)))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -185,12 +210,12 @@ func (r *rotation) wait(ctx context.Context, since time.Time) error {
 
 // reseal seals everything under the new key that is under an older one.
 func (r *rotation) reseal(ctx context.Context) error {
-	state, err := r.v.core.Tenants.Reload(ctx, r.tenant)
+	state, err := r.v.Tenants.Reload(ctx, r.tenant)
 	if err != nil {
 		return err
 	}
 	op := r.operation(state)
-	for _, pass := range []func(context.Context, *operation) error{r.resealTokens, r.resealRecords, r.resealRest} {
+	for _, pass := range []func(context.Context, *core.Op) error{r.resealTokens, r.resealRecords, r.resealRest} {
 		if err := pass(ctx, op); err != nil {
 			return err
 		}
@@ -199,22 +224,22 @@ func (r *rotation) reseal(ctx context.Context) error {
 }
 
 // resealer seals rows under the key that seals now.
-func (op *operation) resealer() *sealed.Resealer {
+func resealer(op *core.Op) *sealed.Resealer {
 	return &sealed.Resealer{Tenant: op.Tenant(), From: op.State.Ring, To: op.State.Ring}
 }
 
 func (r *rotation) report(n int) {
 	r.done += n
-	if r.progress != nil {
-		r.progress(r.done)
+	if r.Progress != nil {
+		r.Progress(r.done)
 	}
 }
 
 // resealTokens walks the tokens from the newest to the oldest. New ones are
 // sealed under the new key by themselves.
-func (r *rotation) resealTokens(ctx context.Context, op *operation) error {
+func (r *rotation) resealTokens(ctx context.Context, op *core.Op) error {
 	filter := storage.TokenFilter{Tenant: op.TenantID(), Where: storage.KeyBelow(op.State.Ring.Version()), MaxBytes: op.Vault.MaxPageBytes}
-	walk := find.NewWalk(rotateChunk)
+	walk := find.NewWalk(chunk)
 	for {
 		if err := op.Refresh(ctx); err != nil {
 			return err
@@ -231,7 +256,7 @@ func (r *rotation) resealTokens(ctx context.Context, op *operation) error {
 		updates := make([]storage.TokenUpdate, 0, len(rows))
 		for i := range rows {
 			u := storage.TokenUpdate{Rev: rows[i].Rev, OldSet: rows[i].Set, KeepHashes: true, Token: rows[i]}
-			if err := op.resealer().Token(&u.Token); err != nil {
+			if err := resealer(op).Token(&u.Token); err != nil {
 				return err
 			}
 			updates = append(updates, u)
@@ -244,9 +269,9 @@ func (r *rotation) resealTokens(ctx context.Context, op *operation) error {
 	}
 }
 
-func (r *rotation) resealRecords(ctx context.Context, op *operation) error {
+func (r *rotation) resealRecords(ctx context.Context, op *core.Op) error {
 	filter := storage.RecordFilter{Tenant: op.TenantID(), KeyBelow: op.State.Ring.Version(), MaxBytes: op.Vault.MaxPageBytes}
-	walk := find.NewWalk(rotateChunk)
+	walk := find.NewWalk(chunk)
 	for {
 		if err := op.Refresh(ctx); err != nil {
 			return err
@@ -262,10 +287,10 @@ func (r *rotation) resealRecords(ctx context.Context, op *operation) error {
 		filter.Before = recs[len(recs)-1].ID
 		var updates []storage.RecordUpdate
 		for _, rec := range recs {
-			if rec.Kind == kindRing || rec.Kind == kindTombstone {
+			if rec.Kind == keyring.KindRing || rec.Kind == keyring.KindTombstone {
 				continue // not sealed under a data key
 			}
-			if err := op.resealer().Record(&rec); err != nil {
+			if err := resealer(op).Record(&rec); err != nil {
 				return err
 			}
 			updates = append(updates, storage.RecordUpdate{Rev: rec.Rev, Record: rec})
@@ -281,7 +306,7 @@ func (r *rotation) resealRecords(ctx context.Context, op *operation) error {
 // writeEach writes updates in one change; or, when some of the rows were changed
 // meanwhile, one by one without those. A row that was changed is under the new
 // key, or the last scan finds it.
-func writeEach[T any](ctx context.Context, op *operation, updates []T, put func(*storage.Change, []T)) error {
+func writeEach[T any](ctx context.Context, op *core.Op, updates []T, put func(*storage.Change, []T)) error {
 	if len(updates) == 0 {
 		return nil
 	}
@@ -304,14 +329,14 @@ func writeEach[T any](ctx context.Context, op *operation, updates []T, put func(
 
 // resealRest reseals claims and jobs. A resealed row is no longer found, so
 // there is no place to remember.
-func (r *rotation) resealRest(ctx context.Context, op *operation) error {
+func (r *rotation) resealRest(ctx context.Context, op *core.Op) error {
 	version := op.State.Ring.Version()
 	for _, kind := range []storage.SealedKind{storage.SealedClaims, storage.SealedJobs} {
 		for {
 			if err := op.Refresh(ctx); err != nil {
 				return err
 			}
-			rows, err := op.Vault.Store.SealedUnder(ctx, op.TenantID(), kind, version, rotateChunk)
+			rows, err := op.Vault.Store.SealedUnder(ctx, op.TenantID(), kind, version, chunk)
 			if err != nil {
 				return err
 			}
@@ -320,7 +345,7 @@ func (r *rotation) resealRest(ctx context.Context, op *operation) error {
 			}
 			ch := op.Change()
 			for _, row := range rows {
-				if err := op.resealer().Row(&row); err != nil {
+				if err := resealer(op).Row(&row); err != nil {
 					return err
 				}
 				ch.Reseal = append(ch.Reseal, row)

@@ -1,0 +1,275 @@
+// Package once carries out requests at most once for an idempotency key: it
+// claims the key, commits the response together with the changes of the request,
+// and returns the stored response to later requests with the same key.
+package once
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/admission"
+	"github.com/seed-72ea4aab/vault/internal/cache"
+	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/internal/kept"
+	"github.com/seed-72ea4aab/vault/internal/sealed"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// Key names a request that must be carried out at most once. The same key under
+// another scope, or by another application, session or user, is another request.
+type Key struct {
+	// Scope says what kind of request it is, as a method and path do.
+	Scope string
+	// Key is chosen by the caller: 1 to 255 printable ASCII characters.
+	Key string
+	// Lease is for requests with effects outside of the database: the key is
+	// claimed before the work, and kept for this long if the process dies. Zero
+	// means that the work does nothing but change the vault.
+	Lease time.Duration
+}
+
+// Response is the outcome of a request, stored for later requests with the same
+// key.
+type Response struct {
+	Status int
+	Header http.Header
+	Body   []byte
+}
+
+// responseLife is how long a response is stored.
+const responseLife = 24 * time.Hour
+
+// Work does what a request asks for, as the caller that it is given, whose writes
+// are held back.
+type Work = func(context.Context, core.Caller) (Response, error)
+
+// Requests are the requests that this process is carrying out. The zero value is
+// ready to use.
+type Requests struct{ flights cache.Flights[flight] }
+
+// Do carries out a request at most once for a key, across all nodes, and reports
+// whether the response is a stored one. What the work changes is committed
+// together with its response. Work that fails leaves nothing, its claim included.
+// While a request with the key is under way, others get ErrInProgress.
+//
+// Unless the key has a lease, the work may run again from the start when others
+// changed what it read, and in vain when another node has responded already.
+func (all *Requests) Do(ctx context.Context, op *core.Op, key Key, do Work) (response Response, replayed bool, err error) {
+	if err := key.check(); err != nil {
+		return Response{}, false, err
+	}
+	r := &request{Op: op, key: key.hash(op.Identity), lease: key.Lease, owner: op.NewID()}
+	name := flight{op.Tenant(), r.key}
+	if !all.flights.Enter(name) {
+		return Response{}, false, fault.ErrInProgress
+	}
+	defer all.flights.Leave(name)
+	// A key that this node has not met is most likely new. Work without effects
+	// outside then begins at once: if the key is not new after all, the claim,
+	// which is taken together with the work's changes, will tell.
+	if key.Lease > 0 || all.flights.Met(name) {
+		if stored, found, err := r.stored(ctx); err != nil || found {
+			return stored, found, err
+		}
+	}
+	if key.Lease > 0 {
+		return r.runLeased(ctx, do)
+	}
+	return r.runPending(ctx, do)
+}
+
+// check refuses a key that is too long or not plain.
+func (key *Key) check() error {
+	if len(key.Key) < 1 || len(key.Key) > 255 || !form.IsPlain(key.Key) {
+		return fault.Field("idempotency_key", "must have 1 to 255 printable ASCII characters")
+	}
+	return nil
+}
+
+// hash is what the database knows of a key. Who asks is part of it: the session
+// or application, and the user that it acts for.
+func (key *Key) hash(id core.Identity) storage.Key {
+	holder := id.ApplicationID()
+	if id.Session() != (uuid.UUID{}) {
+		holder = id.Session()
+	}
+	actor, _, _ := id.Actor()
+	return sha256.Sum256([]byte(holder.String() + actor.String() + "\x00" + key.Scope + "\x00" + key.Key))
+}
+
+// flight names a request that this process is carrying out, so that a second
+// one is refused at once. Across processes the claim decides.
+type flight struct {
+	tenant uuid.UUID
+	key    storage.Key
+}
+
+// request is a request with an idempotency key under way.
+type request struct {
+	*core.Op
+	key   storage.Key
+	lease time.Duration
+	owner uuid.UUID
+}
+
+// stored returns the stored response, if there is one, or ErrInProgress while
+// another request with the key is being processed.
+func (r *request) stored(ctx context.Context) (Response, bool, error) {
+	claim, err := r.Vault.Store.Claim(ctx, r.TenantID(), r.key)
+	if errors.Is(err, storage.ErrNotFound) || err == nil && !claim.Live(r.Now) {
+		return Response{}, false, nil
+	}
+	if err != nil {
+		return Response{}, false, err
+	}
+	if claim.Answer == nil {
+		return Response{}, false, fault.ErrInProgress
+	}
+	place := sealed.ClaimPlace(r.key)
+	plain, err := r.Open(ctx, &place, claim.KeyVersion, claim.Answer)
+	if err != nil {
+		return Response{}, false, err
+	}
+	var a kept.Answer
+	if err := a.Decode(plain); err != nil {
+		return Response{}, false, err
+	}
+	if err := Judge(ctx, r.Op, a.Uses, a.TooMany); err != nil {
+		return Response{}, false, err
+	}
+	return Response{a.Status, a.Header, a.Body}, true, nil
+}
+
+// claim seals a response for the claim that stores it. The keys are read again,
+// because the work may have taken longer than keys may be used.
+func (r *request) claim(ctx context.Context, a Response, writes *core.Pending) (storage.Claim, error) {
+	if err := r.Refresh(ctx); err != nil {
+		return storage.Claim{}, err
+	}
+	answer := kept.Answer{Status: a.Status, Header: a.Header, Body: a.Body}
+	answer.DependOn(&writes.Uses)
+	plain, err := answer.Encode()
+	if err != nil {
+		return storage.Claim{}, err
+	}
+	place := sealed.ClaimPlace(r.key)
+	sealed, err := r.Seal(&place, plain)
+	return storage.Claim{
+		Key: r.key, Owner: storage.ID(r.owner), LeaseUntil: r.Now, ExpiresAt: r.Now.Add(responseLife),
+		KeyVersion: r.State.Ring.Version(), Answer: sealed,
+	}, err
+}
+
+// runPending runs do with its writes held back, and commits them together with
+// the claim and the response.
+func (r *request) runPending(ctx context.Context, do Work) (Response, bool, error) {
+	for range core.MaxAttempts {
+		writes := &core.Pending{}
+		a, err := do(ctx, r.Holding(writes))
+		if err != nil {
+			return r.failed(ctx, a, err)
+		}
+		claim, err := r.claim(ctx, a, writes)
+		if err != nil {
+			return a, false, err
+		}
+		ch, err := writes.Change(r.Op)
+		if err != nil {
+			return a, false, err
+		}
+		ch.Claim = &storage.ClaimChange{Op: storage.ClaimTake, Claim: claim}
+		err = r.Write(ctx, ch)
+		conflict, refused := fault.Guard(err)
+		switch {
+		case !refused:
+			writes.Committed()
+			return a, false, err
+		case conflict.Kind == storage.ClaimTaken:
+			if stored, found, err := r.stored(ctx); err != nil || found {
+				return stored, found, err
+			}
+		}
+	}
+	return Response{}, false, fault.ErrFaster
+}
+
+// failed returns the outcome of work that failed. The work may have failed because
+// it was done before, and its own rows are in the way.
+func (r *request) failed(ctx context.Context, a Response, err error) (Response, bool, error) {
+	stored, found, lookup := r.stored(ctx)
+	if found || errors.Is(lookup, fault.ErrConflict) {
+		return stored, found, lookup
+	}
+	return a, false, err
+}
+
+// runLeased claims the key, runs do with its writes held back, and finishes the
+// claim with them, provided that it is still ours.
+func (r *request) runLeased(ctx context.Context, do Work) (Response, bool, error) {
+	ch := r.Change()
+	ch.Claim = &storage.ClaimChange{Op: storage.ClaimTake, Claim: storage.Claim{
+		Key: r.key, Owner: storage.ID(r.owner), LeaseUntil: r.Now.Add(r.lease), ExpiresAt: r.Now.Add(responseLife),
+	}}
+	if err := r.Write(ctx, ch); errors.Is(err, storage.ErrExists) {
+		return r.storedOrBusy(ctx)
+	} else if err != nil {
+		return Response{}, false, err
+	}
+	writes := &core.Pending{Leased: true}
+	a, err := do(ctx, r.Holding(writes))
+	if err == nil {
+		err = r.finish(ctx, writes, a)
+	}
+	if err != nil {
+		if dropped := r.drop(ctx); dropped != nil {
+			r.Vault.Logger.ErrorContext(ctx, "an idempotency claim could not be released; it ends with its lease", "tenant", r.Tenant(), "error", dropped)
+		}
+		return a, false, err
+	}
+	return a, false, nil
+}
+
+func (r *request) storedOrBusy(ctx context.Context) (Response, bool, error) {
+	a, found, err := r.stored(ctx)
+	if err == nil && !found {
+		err = fault.ErrInProgress
+	}
+	return a, found, err
+}
+
+func (r *request) finish(ctx context.Context, writes *core.Pending, a Response) error {
+	claim, err := r.claim(ctx, a, writes)
+	if err != nil {
+		return err
+	}
+	ch, err := writes.Change(r.Op)
+	if err != nil {
+		return err
+	}
+	ch.Claim = &storage.ClaimChange{Op: storage.ClaimFinish, Claim: claim}
+	defer writes.Committed()
+	err = r.Write(ctx, ch)
+	if _, refused := fault.Guard(err); refused {
+		return fault.ErrFaster // the work cannot be done again
+	}
+	return err
+}
+
+// drop releases the claim after a failure, even when the caller has gone.
+func (r *request) drop(ctx context.Context) error {
+	ch := &storage.Change{Tenant: r.TenantID(), Now: r.Now} // seals nothing, so it is never too late
+	ch.Claim = &storage.ClaimChange{Op: storage.ClaimDrop, Claim: storage.Claim{Key: r.key, Owner: storage.ID(r.owner)}}
+	admission.Of(ctx).Rest()
+	err := r.Vault.Store.Write(context.WithoutCancel(ctx), ch)
+	if errors.Is(err, storage.ErrStale) {
+		return nil // another owner has it by now
+	}
+	return err
+}

@@ -1,0 +1,276 @@
+package rotation_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/keyring"
+	"github.com/seed-72ea4aab/vault/internal/seal"
+	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/sqlite"
+)
+
+// hooked calls a function before a read that every scan of a rotation makes, and
+// before a token is inserted. Rotations on it do not wait.
+type hooked struct {
+	storage.Storage
+	*keyring.Gate
+	lists, sealed, inserts func()
+}
+
+// onMemory returns a hooked storage in memory.
+func onMemory(t *testing.T) *hooked {
+	t.Helper()
+	store, err := sqlite.Open(t.Context(), ":memory:")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &hooked{Storage: store, Gate: &keyring.Gate{}}
+}
+
+// open opens a vault with a tenant.
+func open(t *testing.T, store storage.Storage, cfg vault.Config) (*vault.Vault, *vault.Client) {
+	t.Helper()
+	cfg.SweepEvery, cfg.WorkEvery = -1, -1
+	v, err := vault.Open(t.Context(), store, vault.NewKey(), &cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { v.Close() })
+	tenant, err := v.CreateTenant(t.Context(), "Acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v, v.Tenant(tenant.ID)
+}
+
+func (h *hooked) Write(ctx context.Context, ch *storage.Change) error {
+	if h.inserts != nil && len(ch.InsertTokens) > 0 {
+		h.inserts()
+	}
+	return h.Gate.Write(ctx, h.Storage, ch)
+}
+
+func (h *hooked) ListTokens(ctx context.Context, f storage.TokenFilter) ([]storage.Token, int, error) {
+	if h.lists != nil {
+		h.lists()
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, 0, err
+	}
+	return h.Storage.ListTokens(ctx, f)
+}
+
+func (h *hooked) SealedUnder(ctx context.Context, tenant storage.ID, kind storage.SealedKind, version, limit int) ([]storage.Sealed, error) {
+	if h.sealed != nil {
+		h.sealed()
+	}
+	return h.Storage.SealedUnder(ctx, tenant, kind, version, limit)
+}
+
+// A rotation that others have overtaken does not destroy the key that they
+// have just retired.
+func TestRotationDestroysOnlyItsOwnKey(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	h := onMemory(t)
+	v, c := open(t, h, vault.Config{})
+	tok, err := c.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	var scans atomic.Int32
+	h.sealed = func() {
+		if scans.Add(1) != 4 { // the last read before the first rotation destroys
+			return
+		}
+		if err := v.RotateKeys(ctx, c.TenantID(), nil); err != nil {
+			t.Errorf("the rotation that joins in: %v", err)
+		}
+		cut, cancel := context.WithCancel(ctx)
+		h.lists = cancel
+		if err := v.RotateKeys(cut, c.TenantID(), nil); !errors.Is(err, context.Canceled) {
+			t.Errorf("the next rotation, cut off before its first row: %v", err)
+		}
+		h.lists = nil
+	}
+	if err := v.RotateKeys(ctx, c.TenantID(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.GetToken(ctx, tok.ID); err != nil {
+		t.Errorf("the token can no longer be read: %v", err)
+	}
+	if err := v.RotateKeys(ctx, c.TenantID(), nil); err != nil {
+		t.Errorf("going on with the rotation that was cut off: %v", err)
+	}
+	if _, err := c.GetToken(ctx, tok.ID); err != nil {
+		t.Errorf("the token after it: %v", err)
+	}
+}
+
+// A write that a rotation overtakes is sealed again, also when the rotation does
+// not wait.
+func TestRotationOvertakesAWrite(t *testing.T) {
+	t.Parallel()
+	h := onMemory(t)
+	v, c := open(t, h, vault.Config{})
+	var once sync.Once
+	h.inserts = func() {
+		once.Do(func() {
+			if err := v.RotateKeys(t.Context(), c.TenantID(), nil); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if _, err := c.CreateToken(t.Context(), vault.TokenParams{ID: "late", Type: vault.TypeGeneric, Data: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	if tok, err := c.GetToken(t.Context(), "late"); err != nil || string(tok.Data) != `"x"` {
+		t.Errorf("the token: %v", err)
+	}
+}
+
+// Rows that are too large to be sealed again together are sealed in smaller
+// batches.
+func TestRotationOfLargeRows(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	v, c := open(t, onMemory(t), vault.Config{MaxPageBytes: 5000})
+	for range 10 {
+		if _, err := c.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: strings.Repeat("x", 2000)}); err != nil {
+			t.Fatal(err)
+		}
+		_, err := c.CreateReactor(ctx, vault.ReactorParams{Name: "r", Code: strings.Repeat("/", 2000), Configuration: map[string]string{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	last := 0
+	err := v.RotateKeys(ctx, c.TenantID(), &vault.RotateOptions{Progress: func(done int) {
+		if done-last > 2 {
+			t.Errorf("%d rows of 2 kB in one batch", done-last)
+		}
+		last = done
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last < 20 {
+		t.Errorf("%d rows were sealed again", last)
+	}
+}
+
+// batch is how many rows a rotation reseals in one change.
+const batch = 200
+
+// rotatingNodes are two vaults on one database, whose rotations wait for nobody.
+func rotatingNodes(t *testing.T) (nodes [2]*vault.Vault, store *hooked, key *vault.Key, c *vault.Client) {
+	t.Helper()
+	path, gate := filepath.Join(t.TempDir(), "vault.db"), &keyring.Gate{}
+	key = vault.NewKey()
+	for i := range nodes {
+		opened, err := sqlite.Open(t.Context(), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		store = &hooked{Storage: opened, Gate: gate}
+		if nodes[i], err = vault.Open(t.Context(), store, key, &vault.Config{SweepEvery: -1, WorkEvery: -1}); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { nodes[i].Close() })
+	}
+	tenant, err := nodes[0].CreateTenant(t.Context(), "Acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c = nodes[0].Tenant(tenant.ID)
+	for range batch + 50 { // more than one batch
+		if _, err := c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return nodes, store, key, c
+}
+
+// Rotations of one tenant on two nodes at once do not get into each other's way.
+func TestRotationsOnTwoNodes(t *testing.T) {
+	t.Parallel()
+	nodes, store, key, c := rotatingNodes(t)
+	for range 3 {
+		var wg sync.WaitGroup
+		for _, v := range nodes {
+			wg.Go(func() {
+				if err := v.RotateKeys(t.Context(), c.TenantID(), nil); err != nil {
+					t.Errorf("rotate: %v", err)
+				}
+			})
+		}
+		wg.Wait()
+	}
+	own := storage.ID(c.TenantID())
+	rings, err := store.Records(t.Context(), own, keyring.KindRing, []storage.ID{own})
+	if err != nil || len(rings) != 1 {
+		t.Fatalf("%d rings (%v)", len(rings), err)
+	}
+	ring, err := seal.Unwrap(t.Context(), key, own, rings[0].Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if version := ring.Version(); version < 4 || version > 7 || ring.Retired() {
+		t.Errorf("six rotations, in three pairs, left key %d, with one retired: %v", version, ring.Retired())
+	}
+	for _, v := range nodes {
+		n := 0
+		for _, err := range v.Tenant(c.TenantID()).AllTokens(t.Context(), vault.ListTokensParams{}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			n++
+		}
+		if n != batch+50 {
+			t.Errorf("%d tokens can be read", n)
+		}
+	}
+}
+
+// A tenant that is deleted while its keys are rotated is gone, wherever the
+// rotation is.
+func TestTenantIsDeletedDuringARotation(t *testing.T) {
+	t.Parallel()
+	for name, hook := range map[string]func(*hooked, func()){
+		"before the tokens": func(h *hooked, f func()) { h.lists = f },
+		"after them":        func(h *hooked, f func()) { h.sealed = f },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			nodes, store, _, c := rotatingNodes(t)
+			var once sync.Once
+			hook(store, func() {
+				once.Do(func() {
+					if err := nodes[0].DeleteTenant(t.Context(), c.TenantID()); err != nil {
+						t.Errorf("delete: %v", err)
+					}
+				})
+			})
+			if err := nodes[1].RotateKeys(t.Context(), c.TenantID(), nil); !errors.Is(err, vault.ErrNotFound) {
+				t.Errorf("rotate: %v, want vault.ErrNotFound", err)
+			}
+			store.lists, store.sealed = nil, nil
+			rows, _, err := store.ListTokens(t.Context(), storage.TokenFilter{Tenant: storage.ID(c.TenantID()), Limit: 10})
+			if err != nil || len(rows) != 0 {
+				t.Errorf("%d tokens are left (%v)", len(rows), err)
+			}
+			recs, _, err := store.ListRecords(t.Context(), storage.RecordFilter{Tenant: storage.ID(c.TenantID()), Limit: 10})
+			if err != nil || len(recs) != 0 {
+				t.Errorf("%d records are left, a ring perhaps (%v)", len(recs), err)
+			}
+		})
+	}
+}

@@ -1,0 +1,32 @@
+package rotation
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/keyring"
+)
+
+// The old key is destroyed when no node can use it any more: keys are used for
+// MaxAge, and a write that began before may take a little longer.
+func TestRotationWaits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, promoted := &rotation{v: core.New(core.Config{})}, time.Now()
+		if err := r.wait(t.Context(), promoted); err != nil {
+			t.Fatal(err)
+		}
+		if waited := time.Since(promoted); waited != keyring.Horizon {
+			t.Errorf("the rotation waited for %s", waited)
+		}
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := r.wait(gone, time.Now()); !errors.Is(err, context.Canceled) {
+			t.Errorf("a rotation without a caller: %v", err)
+		}
+	})
+}

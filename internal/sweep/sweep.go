@@ -1,0 +1,227 @@
+// Package sweep deletes what has had its time: tokens, cvcs and sessions that
+// have expired, log entries whose retention is over, and the rows of deleted
+// tenants.
+package sweep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/audit"
+	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/keyring"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// Swept counts what a sweep deleted.
+type Swept struct {
+	Tokens   int // expired
+	CVCs     int // whose hour had passed
+	Sessions int // expired
+	Logs     int // entries of the audit log that are past their retention
+}
+
+// chunk bounds how many rows one change touches.
+const chunk = 200
+
+// sweep is a sweep in progress.
+type sweep struct {
+	v         *core.Vault
+	retention time.Duration
+	swept     Swept
+}
+
+// Run deletes what has expired, what is left of deleted tenants, and log entries
+// older than the retention, two million at most. A retention of zero keeps the
+// log. Several nodes may sweep at once.
+func Run(ctx context.Context, v *core.Vault, retention time.Duration) (Swept, error) {
+	s := &sweep{v: v, retention: retention}
+	// What fails for one row does not keep the rest from being deleted.
+	err := errors.Join(s.expired(ctx), s.tombstones(ctx), s.store(ctx), s.logs(ctx))
+	return s.swept, err
+}
+
+// store lets the storage delete what it can without the vault.
+func (s *sweep) store(ctx context.Context) error {
+	for {
+		more, err := s.v.Store.Sweep(ctx, s.v.Now(), chunk)
+		if err != nil || !more {
+			return err
+		}
+	}
+}
+
+// expired deletes what has expired, with a log entry for each row.
+func (s *sweep) expired(ctx context.Context) error {
+	for {
+		due, err := s.v.Store.Expired(ctx, s.v.Now(), chunk)
+		if err != nil || len(due.Tokens)+len(due.CVCs)+len(due.Records) == 0 {
+			return err
+		}
+		if err := s.due(ctx, due); err != nil {
+			return err
+		}
+	}
+}
+
+func (s *sweep) due(ctx context.Context, due storage.Expired) error {
+	if err := expireTokens(ctx, s.v, due.Tokens); err != nil {
+		return err
+	}
+	if err := dropCVCs(ctx, s.v, due.CVCs); err != nil {
+		return err
+	}
+	if err := expireRecords(ctx, s.v, due.Records); err != nil {
+		return err
+	}
+	s.swept.Tokens += len(due.Tokens)
+	s.swept.CVCs += len(due.CVCs)
+	s.swept.Sessions += len(due.Records)
+	return nil
+}
+
+// expireTokens deletes rows, with a log entry each.
+func expireTokens(ctx context.Context, v *core.Vault, rows []storage.Token) error {
+	return eachTenant(ctx, v, rows, func(r *storage.Token) storage.ID { return r.Tenant }, func(op *core.Op, ch *storage.Change, r *storage.Token) {
+		ch.DeleteTokens = append(ch.DeleteTokens, storage.TokenDelete{Ord: r.Ord, Rev: r.Rev, Set: r.Set, Type: r.Type})
+		ch.Logs = append(ch.Logs, op.Entry(audit.Expire, r.Type, r.ID))
+	})
+}
+
+// dropCVCs removes cvcs from rows. The rest of a row stays sealed as it is, so
+// no key is needed.
+func dropCVCs(ctx context.Context, v *core.Vault, rows []storage.Token) error {
+	return eachTenant(ctx, v, rows, func(r *storage.Token) storage.ID { return r.Tenant }, func(op *core.Op, ch *storage.Change, r *storage.Token) {
+		row := *r
+		row.CVC, row.CVCExpiresAt = nil, time.Time{}
+		ch.UpdateTokens = append(ch.UpdateTokens, storage.TokenUpdate{Rev: r.Rev, OldSet: r.Set, Token: row, KeepHashes: true})
+		e := op.Entry(audit.Expire, r.Type, r.ID)
+		e.Message = "Card cvc expired"
+		ch.Logs = append(ch.Logs, e)
+	})
+}
+
+// expireRecords deletes records, with a log entry each.
+func expireRecords(ctx context.Context, v *core.Vault, recs []storage.Record) error {
+	return eachTenant(ctx, v, recs, func(r *storage.Record) storage.ID { return r.Tenant }, func(op *core.Op, ch *storage.Change, r *storage.Record) {
+		ch.DeleteRecords = append(ch.DeleteRecords, storage.RecordDelete{Kind: r.Kind, ID: r.ID, Rev: r.Rev})
+		ch.Logs = append(ch.Logs, op.Entry(audit.Expire, r.Kind, uuid.UUID(r.ID).String()))
+	})
+}
+
+// eachTenant writes one change for each tenant that has rows. If another node
+// was faster with some of them, the rest is written row by row.
+func eachTenant[T any](ctx context.Context, v *core.Vault, rows []T, tenant func(*T) storage.ID, add func(*core.Op, *storage.Change, *T)) error {
+	groups := map[storage.ID][]*T{}
+	for i := range rows {
+		t := tenant(&rows[i])
+		groups[t] = append(groups[t], &rows[i])
+	}
+	write := func(t storage.ID, rows []*T) error {
+		op := v.System(t)
+		ch := op.Change()
+		for _, r := range rows {
+			add(op, ch, r)
+		}
+		return v.Store.Write(ctx, ch)
+	}
+	for t, group := range groups {
+		err := write(t, group)
+		if !errors.Is(err, storage.ErrStale) {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		for i := range group {
+			if err := write(t, group[i:i+1]); err != nil && !errors.Is(err, storage.ErrStale) {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// tombstones goes on with the deletion of tenants that was cut off, and
+// deletes what was written to deleted ones by nodes that did not know.
+func (s *sweep) tombstones(ctx context.Context) error {
+	filter := storage.RecordFilter{Kind: keyring.KindTombstone, Limit: chunk}
+	for {
+		recs, _, err := s.v.Store.ListRecords(ctx, filter)
+		if err != nil || len(recs) == 0 {
+			return err
+		}
+		for i := range recs {
+			if err := s.tombstone(ctx, &recs[i]); err != nil {
+				return err
+			}
+		}
+		filter.Before = recs[len(recs)-1].ID
+	}
+}
+
+func (s *sweep) tombstone(ctx context.Context, r *storage.Record) error {
+	if !r.Tenant.IsZero() {
+		return purge(ctx, s.v, r.Tenant)
+	}
+	if err := purgeRows(ctx, s.v, r.ID); err != nil || r.CreatedAt.Add(s.v.Horizon).After(s.v.Now()) {
+		return err
+	}
+	err := s.v.Store.Write(ctx, &storage.Change{Now: s.v.Now(), DeleteRecords: []storage.RecordDelete{{Kind: r.Kind, ID: r.ID, Rev: r.Rev}}})
+	if errors.Is(err, storage.ErrStale) {
+		return nil // another node was faster
+	}
+	return err
+}
+
+const (
+	// maxLogPieces bounds what one sweep deletes of the log, to two million
+	// entries, so that what expires does not wait for a large backlog.
+	maxLogPieces = 10_000
+	// maxLogFailures is for how many tenants it may fail before a sweep leaves
+	// the others to the next one.
+	maxLogFailures = 10
+)
+
+// logs deletes the log entries whose retention is over, tenant by tenant.
+// What fails for one tenant does not keep the others' from being deleted.
+func (s *sweep) logs(ctx context.Context) error {
+	if s.retention == 0 {
+		return nil
+	}
+	before := s.v.Now().Add(-s.retention)
+	pieces := maxLogPieces
+	var errs []error
+	for after := (storage.ID{}); ; {
+		tenants, err := s.v.Store.LogTenants(ctx, before, after, chunk)
+		if err != nil || len(tenants) == 0 {
+			return errors.Join(append(errs, err)...)
+		}
+		for _, tenant := range tenants {
+			if err := s.deleteLogs(ctx, tenant, before, &pieces); err != nil {
+				errs = append(errs, fmt.Errorf("deleting log entries of tenant %s: %w", uuid.UUID(tenant), err))
+			}
+			if pieces == 0 || len(errs) == maxLogFailures {
+				return errors.Join(errs...)
+			}
+		}
+		after = tenants[len(tenants)-1]
+	}
+}
+
+// deleteLogs deletes the entries of a tenant, in no more pieces than are left.
+func (s *sweep) deleteLogs(ctx context.Context, tenant storage.ID, before time.Time, pieces *int) error {
+	for *pieces > 0 {
+		*pieces--
+		n, err := s.v.Store.DeleteLogs(ctx, tenant, before, chunk)
+		s.swept.Logs += n
+		if err != nil || n < chunk {
+			return err
+		}
+	}
+	return nil
+}

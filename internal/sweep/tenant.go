@@ -1,0 +1,68 @@
+package sweep
+
+import (
+	"context"
+	"errors"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/audit"
+	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/keyring"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// DeleteTenant deletes a tenant's keys, without which nothing opens what was
+// sealed under them, and then its rows. If it is cut off in between, the next
+// sweep deletes what is left.
+func DeleteTenant(ctx context.Context, v *core.Vault, id uuid.UUID) error {
+	_, err := core.RetryStale(func() (struct{}, error) { return struct{}{}, dropTenant(ctx, v, id) })
+	if err != nil {
+		return err
+	}
+	v.Tenants.Forget(id)
+	v.Tenants.Drop(id)
+	v.ForgetIdentities()
+	return purge(ctx, v, storage.ID(id))
+}
+
+func dropTenant(ctx context.Context, v *core.Vault, id uuid.UUID) error {
+	op := v.System(storage.ID(id))
+	ch := op.Change()
+	for _, kind := range []string{keyring.KindTenant, keyring.KindRing} {
+		recs, err := v.Store.Records(ctx, storage.ID(id), kind, []storage.ID{storage.ID(id)})
+		if err != nil {
+			return err
+		}
+		if len(recs) == 0 {
+			return fault.ErrNoTenant
+		}
+		ch.DeleteRecords = append(ch.DeleteRecords, storage.RecordDelete{Kind: kind, ID: recs[0].ID, Rev: recs[0].Rev})
+	}
+	ch.InsertRecords = []storage.Record{{Kind: keyring.KindTombstone, ID: storage.ID(id), CreatedAt: op.Now}}
+	ch.Logs = []storage.Log{op.Entry(audit.Delete, keyring.KindTenant, id.String())}
+	return v.Store.Write(ctx, ch)
+}
+
+// purge deletes the rows of a tenant whose keys are destroyed. Other nodes may
+// not know of that yet and go on writing, so a record outside of the tenant
+// makes sweeps look again, until no node can.
+func purge(ctx context.Context, v *core.Vault, tenant storage.ID) error {
+	now := v.Now()
+	err := v.Store.Write(ctx, &storage.Change{Now: now, InsertRecords: []storage.Record{{Kind: keyring.KindTombstone, ID: tenant, CreatedAt: now}}})
+	if err != nil && !errors.Is(err, storage.ErrExists) {
+		return err
+	}
+	return purgeRows(ctx, v, tenant)
+}
+
+func purgeRows(ctx context.Context, v *core.Vault, tenant storage.ID) error {
+	const chunk = 1000
+	for {
+		more, err := v.Store.Purge(ctx, tenant, chunk)
+		if err != nil || !more {
+			return err
+		}
+	}
+}
