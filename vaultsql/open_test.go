@@ -276,7 +276,7 @@ func TestOpenKnowsTheMasksOfTypes(t *testing.T) {
 	}
 }
 
-// What is in a column by mistake is not taken for an expression.
+// Other text in a column does not become part of an expression.
 func TestOpenOfWhatIsNoID(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -293,8 +293,8 @@ func TestOpenOfWhatIsNoID(t *testing.T) {
 	}
 }
 
-// small is a vault whose results hold few tokens. It names the one that is too
-// much, as the vault does.
+// small is a vault that returns at most two tokens in one result. Its error names the
+// first token over the limit, as the vault does.
 type small struct{ vault.API }
 
 func (s small) Detokenize(ctx context.Context, document any) (vault.JSON, error) {
