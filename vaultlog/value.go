@@ -34,13 +34,11 @@ func (m *masker) value(v slog.Value) (slog.Value, bool) {
 		text := m.text(v.String())
 		masked, changed = slog.StringValue(text), text != v.String()
 	case slog.KindInt64:
-		masked, changed = m.number(v, strconv.FormatInt(v.Int64(), 10))
+		masked, changed = m.number(v, float64(v.Int64()))
 	case slog.KindUint64:
-		masked, changed = m.number(v, strconv.FormatUint(v.Uint64(), 10))
+		masked, changed = m.number(v, float64(v.Uint64()))
 	case slog.KindFloat64:
-		if f := v.Float64(); f == math.Trunc(f) && math.Abs(f) < 1e20 {
-			masked, changed = m.number(v, strconv.FormatFloat(f, 'f', 0, 64))
-		}
+		masked, changed = m.number(v, v.Float64())
 	case slog.KindGroup:
 		masked, changed = m.group(v)
 	case slog.KindAny:
@@ -50,8 +48,17 @@ func (m *masker) value(v slog.Value) (slog.Value, bool) {
 	return masked, changed || valuer
 }
 
-// number masks a number by its digits.
-func (m *masker) number(v slog.Value, digits string) (slog.Value, bool) {
+// number masks a number by its digits. Most numbers are too small for a card number,
+// and need not be written.
+func (m *masker) number(v slog.Value, size float64) (slog.Value, bool) {
+	size = math.Abs(size)
+	if size < 1e11 && m.values.none() || size >= 1e20 {
+		return v, false
+	}
+	digits := v.String()
+	if v.Kind() == slog.KindFloat64 && size == math.Trunc(size) {
+		digits = strconv.FormatFloat(v.Float64(), 'f', 0, 64)
+	}
 	if text := m.text(digits); text != digits {
 		return slog.StringValue(text), true
 	}

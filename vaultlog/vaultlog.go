@@ -150,13 +150,17 @@ func (v *Values) build() *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }
 
+// none reports whether no value is registered.
+func (v *Values) none() bool { return v == nil || v.replacer.Load() == nil }
+
 // hide replaces registered values.
 func (v *Values) hide(text string) string {
 	if v == nil {
 		return text
 	}
-	if r := v.replacer.Load(); r != nil {
-		return r.Replace(text)
+	r := v.replacer.Load()
+	if r == nil {
+		return text
 	}
-	return text
+	return r.Replace(text)
 }
