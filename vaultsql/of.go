@@ -47,7 +47,7 @@ func NewCard(d vault.CardData) Card { return New(d) }
 type core struct {
 	id    string // of the token; empty if there is no token
 	state state
-	mask  *box[string] // nil if unknown
+	mask  *box[string] // of the value in the vault; nil if unknown
 }
 
 // state is how much of a field is in memory.
@@ -80,7 +80,7 @@ func (o *Of[T]) Set(v T) {
 	if o.state == gone {
 		o.id = ""
 	}
-	o.value, o.state, o.mask = boxed(v), fresh, nil
+	o.value, o.state = boxed(v), fresh
 }
 
 // Get returns the value after Set, [Seal] or [Open]. An absent field returns the
@@ -117,7 +117,7 @@ func (o Of[T]) IsZero() bool { return o.state == absent || o.state == gone }
 // It is known after Seal and Open. It is empty if the vault shows nothing of the
 // value.
 func (o Of[T]) Mask() string {
-	if o.mask == nil {
+	if o.mask == nil || o.state == fresh {
 		return ""
 	}
 	return o.mask.get()

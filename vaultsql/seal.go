@@ -46,7 +46,7 @@ func Seal(ctx context.Context, c vault.API, dst ...any) error {
 		case err != nil:
 			return f.wrap(err)
 		case s.unchanged():
-			s.settle(f.head().id, nil)
+			f.head().state = opened
 		case f.head().id == "" || f.tag.dedup:
 			created = append(created, s)
 		default:
@@ -105,7 +105,7 @@ func (s *sealing) unchanged() bool {
 // settle marks the field as stored. A nil mask is unknown.
 func (s *sealing) settle(id string, mask vault.JSON) {
 	h := s.head()
-	h.id, h.state = id, opened
+	h.id, h.state, h.mask = id, opened, nil
 	if mask != nil {
 		h.mask = boxed(maskText(mask))
 	}
