@@ -48,6 +48,7 @@ type core struct {
 	id    string // of the token; empty if there is no token
 	state state
 	mask  *box[string] // of the value in the vault; nil if unknown
+	field string       // its name, in the states masked and gone
 }
 
 // state is how much of a field is in memory.
@@ -86,9 +87,9 @@ func (o *Of[T]) Set(v T) {
 // Get returns the value after Set, [Seal] or [Open]. An absent field returns the
 // zero T and no error.
 //
-// Before Open, Get returns [ErrSealed]. After Open it returns [ErrMasked] if the
-// caller may not see the value, and an error that matches [vault.ErrNotFound] if the
-// token has expired or was deleted.
+// Before Open, Get returns [ErrSealed]. After Open it returns a [FieldError] that
+// matches [ErrMasked] if the caller may not see the value, and one that matches
+// [vault.ErrNotFound] if the token has expired or was deleted.
 func (o Of[T]) Get() (T, error) {
 	var zero T
 	switch o.state {
@@ -97,9 +98,9 @@ func (o Of[T]) Get() (T, error) {
 	case sealed:
 		return zero, ErrSealed
 	case masked:
-		return zero, ErrMasked
+		return zero, &FieldError{o.field, ErrMasked}
 	case gone:
-		return zero, errGone
+		return zero, &FieldError{o.field, errGone}
 	case absent:
 	}
 	return zero, nil

@@ -103,7 +103,8 @@ func (o *opener) absent() error {
 	var all []error
 	for _, id := range o.missing {
 		for _, f := range o.byID[id] {
-			f.head().state, f.head().mask = gone, nil
+			h := f.head()
+			h.state, h.mask, h.field = gone, nil, f.path()
 			all = append(all, f.wrap(errGone))
 		}
 	}
@@ -312,7 +313,7 @@ func (o *opener) settle(t *shown, reveals bool) error {
 	for _, f := range o.byID[t.ID] {
 		h := f.head()
 		if !reveals {
-			h.state, h.mask = masked, nil
+			h.state, h.mask, h.field = masked, nil, f.path()
 			if t.Data != nil {
 				h.mask = boxed(maskText(t.Data))
 			}

@@ -109,6 +109,9 @@ func TestOpenRespectsRights(t *testing.T) {
 			}
 			continue
 		}
+		if _, err := rows[2].B.Get(); err != nil && !strings.Contains(err.Error(), "vaultsql: four[2].B: ") {
+			t.Errorf("%s: the error does not name the field: %v", name, err)
+		}
 		if got := sees(rows[2].A) + sees(rows[2].B) + sees(rows[2].C) + sees(rows[2].D); got != tt.want {
 			t.Errorf("%s: sees %s, want %s", name, got, tt.want)
 		}
