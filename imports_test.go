@@ -103,6 +103,7 @@ var mayImport = map[string][]string{
 	"internal/webhook":       {},
 
 	// Features: rooms with functions that take an operation.
+	"internal/logs":     feature("internal/share"),
 	"internal/once":     feature("internal/cache"),
 	"internal/rotation": feature("internal/keyring"),
 	"internal/sweep":    feature("internal/keyring"),
