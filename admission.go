@@ -2,12 +2,10 @@ package vault
 
 import (
 	"context"
-	"errors"
 
 	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
-	"github.com/seed-72ea4aab/vault/storage"
 )
 
 // Admission is the room that one request has in this process: the memory that it
@@ -73,50 +71,3 @@ func (a *Admission) End() { a.room.Leave() }
 
 // largeRequest is what a request holds, in bytes, when work on it needs a turn.
 const largeRequest = 128 << 10
-
-// treeTimes is how many times its sealed bytes the tree of a token takes, at most.
-const treeTimes = 14
-
-// manyRows is how many tokens of a page are opened without a turn.
-const manyRows = 16
-
-// firstPage is how many sealed bytes a page may have before it is asked for
-// again, with room for so many times more.
-const (
-	firstPage = 256 << 10
-	nextPage  = 16
-)
-
-// listTokens reads rows of a list, and makes room for them beforehand. Most pages
-// are small, so a large one is asked for twice, and the largest three times.
-func (op *operation) listTokens(ctx context.Context, f storage.TokenFilter) ([]storage.Token, int, error) {
-	room := admission.Of(ctx)
-	most := op.MaxPageBytes()
-	room.Rest()
-	for f.MaxBytes = min(firstPage, most); ; f.MaxBytes = min(nextPage*f.MaxBytes, most) {
-		if err := core.Hold(ctx, core.CopyTimes*f.MaxBytes); err != nil {
-			return nil, 0, err
-		}
-		rows, total, err := op.DB().ListTokens(ctx, f)
-		room.Free(core.CopyTimes * (f.MaxBytes - sizeOf(rows)))
-		if !errors.Is(err, storage.ErrTooLarge) || f.MaxBytes == most {
-			return rows, total, err
-		}
-	}
-}
-
-func sizeOf(rows []storage.Token) int {
-	size := 0
-	for i := range rows {
-		size += len(rows[i].Body) + len(rows[i].CVC)
-	}
-	return size
-}
-
-// treeOf returns what the tree of a stored token takes, if it is large.
-func treeOf(row *storage.Token) int {
-	if len(row.Body) < core.LargeBody {
-		return 0
-	}
-	return treeTimes * len(row.Body)
-}

@@ -50,7 +50,7 @@ func named(ctx context.Context, db storage.RecordReader, tenant storage.ID, kind
 		return &rec, err
 	}
 	var oldest *storage.Record
-	filter := storage.RecordFilter{Tenant: tenant, Kind: kind, Name: name, Limit: maxPageSize}
+	filter := storage.RecordFilter{Tenant: tenant, Kind: kind, Name: name, Limit: form.MaxPageSize}
 	for {
 		recs, _, err := db.ListRecords(ctx, filter)
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/internal/tokens"
 )
 
 // ExplainParams asks what a key may do, and why: that of an application or of a
@@ -162,7 +163,7 @@ func (op *operation) explain(ctx context.Context, p ExplainParams) (*Explanation
 	}
 	seen := []core.Entity{holder.entity}
 	if p.TokenID != "" {
-		token, err := op.tokenRow(ctx, p.TokenID)
+		token, err := tokens.Row(ctx, op.Op, p.TokenID)
 		if err != nil {
 			return nil, err
 		}

@@ -22,6 +22,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/kept"
 	"github.com/seed-72ea4aab/vault/internal/limits"
 	"github.com/seed-72ea4aab/vault/internal/once"
+	"github.com/seed-72ea4aab/vault/internal/reveal"
 	"github.com/seed-72ea4aab/vault/internal/sealed"
 	"github.com/seed-72ea4aab/vault/internal/trace"
 	"github.com/seed-72ea4aab/vault/internal/webhook"
@@ -113,17 +114,17 @@ func (op *operation) tryExpressions(ctx context.Context, args jsonx.Value) error
 	if !tree.HasExpressions() {
 		return nil
 	}
-	used, ids, err := op.findTokens(ctx, tree, "")
+	used, err := reveal.Find(ctx, op.Op, tree, "")
 	if err != nil {
 		return err
 	}
-	out, err := tree.Eval(used.env(ctx, args.Size()))
+	out, err := tree.Eval(used.Env(ctx, args.Size()))
 	if err != nil {
 		err = fault.Input(err)
 	} else if err = checkDetokenized(out); err == nil {
 		return nil
 	}
-	return cmp.Or(op.logUses(ctx, used, ids), err)
+	return cmp.Or(used.Log(ctx, op.Op), err)
 }
 
 // job seals a job's payload.

@@ -3,12 +3,12 @@ package vault
 import (
 	"encoding/json"
 	"errors"
-	"math"
 
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/internal/tokens"
 )
 
 // JSON is a JSON value as text. Key order and the text of numbers are those
@@ -69,6 +69,14 @@ func plainJSON(x any) any {
 	return x
 }
 
+// publicJSON returns what a room gives as a value of a caller.
+func publicJSON(x any) any {
+	if text, ok := x.(json.RawMessage); ok {
+		return JSON(text)
+	}
+	return x
+}
+
 // parseJSON reads a Go value or JSON text that a caller gave for a field.
 func parseJSON(path string, x any) (jsonx.Value, error) { return core.ParseJSON(path, plainJSON(x)) }
 
@@ -89,12 +97,6 @@ func readObject(text []byte, read func(*form.Reader)) error {
 	return public(fault.Of(form.ReadText(text, read)))
 }
 
-// Bounds on pages.
-const (
-	defaultPageSize = 20
-	maxPageSize     = 100
-)
-
 // PageParams asks for a page of a list. Zero values mean the first page and
 // the default size of 20; a page holds at most 100 items, and no more bytes than
 // [Config.MaxPageBytes].
@@ -105,20 +107,8 @@ type PageParams struct {
 
 // normal fills in the defaults and checks the bounds.
 func (p PageParams) normal() (PageParams, error) {
-	bad := &form.Problems{}
-	if p.Page == 0 {
-		p.Page = 1
-	}
-	if p.Size == 0 {
-		p.Size = defaultPageSize
-	}
-	if p.Page < 1 || p.Page > math.MaxInt32 {
-		bad.Add("page", "must be a number from 1 to %d", math.MaxInt32)
-	}
-	if p.Size < 1 || p.Size > maxPageSize {
-		bad.Add("size", "must be a number from 1 to %d", maxPageSize)
-	}
-	return p, fault.Of(bad)
+	err := fault.Of((*form.Paging)(&p).Check())
+	return p, err
 }
 
 // readPage reads page and size. A zero that is given is out of bounds, unlike
@@ -135,7 +125,7 @@ func readCount(r *form.Reader, name string) int {
 	return n
 }
 
-func (p PageParams) offset() int { return (p.Page - 1) * p.Size }
+func (p PageParams) offset() int { return (*form.Paging)(&p).Offset() }
 
 // Page is one page of a list.
 type Page[T any] struct {
@@ -191,7 +181,7 @@ func newPage[T any](p PageParams, total int) *Page[T] {
 
 // cappedPage is newPage for a total that was counted only as far as it is shown.
 func cappedPage[T any](p PageParams, total int) *Page[T] {
-	page := newPage[T](p, min(total, maxTotal))
-	page.Pagination.TotalIsCapped = total > maxTotal
+	page := newPage[T](p, min(total, tokens.MaxTotal))
+	page.Pagination.TotalIsCapped = total > tokens.MaxTotal
 	return page
 }

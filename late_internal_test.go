@@ -17,6 +17,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/jobs"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/seal"
+	"github.com/seed-72ea4aab/vault/internal/tokens"
 	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
@@ -83,6 +84,19 @@ func begun(t *testing.T, c *Client) *operation {
 	return op
 }
 
+// prepared returns a batch that is to create one token, sealed already.
+func prepared(t *testing.T, op *operation, p TokenParams) *tokens.Batch {
+	t.Helper()
+	b, item, bad, inside := tokens.NewBatch(op.Op, 1), &tokens.Item{}, &form.Problems{}, p.inside()
+	if b.Prepare(t.Context(), item, &inside, nil, bad); bad.Any() {
+		t.Fatal(bad)
+	}
+	if err := errors.Join(b.Add(item), b.Seal(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
 // A read that takes longer than keys may be used is answered, with its entries
 // in the log.
 func TestSlowReadIsNotTooLate(t *testing.T) {
@@ -115,18 +129,14 @@ func TestSlowWriteIsSealedAgain(t *testing.T) {
 			v, store, tenant := slow(t, Config{})
 			ctx := t.Context()
 			op := begun(t, v.Tenant(tenant))
-			ins := &insertion{}
-			n, bad := newToken{operation: op, clearToken: clearToken{row: &ins.tokens[0]}}, &form.Problems{}
-			if n.prepare(t.Context(), TokenParams{ID: "late", Type: TypeCard, Data: CardData{Number: "4242424242424242", CVC: "987"}}, bad); bad.Any() {
-				t.Fatal(bad)
-			}
+			b := prepared(t, op, TokenParams{ID: "late", Type: TypeCard, Data: CardData{Number: "4242424242424242", CVC: "987"}})
 			if rotates {
 				if err := v.RotateKeys(ctx, tenant, nil); err != nil {
 					t.Fatal(err)
 				}
 			}
 			store.tenSecondsPass()
-			if _, err := n.create(ctx, ins); err != nil || store.late.Load() == 0 {
+			if err := b.Save(ctx); err != nil || store.late.Load() == 0 {
 				t.Fatalf("%v, and %d late", err, store.late.Load())
 			}
 			tok, err := v.Tenant(tenant).GetToken(ctx, "late")

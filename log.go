@@ -12,6 +12,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/find"
 	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/internal/tokens"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -108,7 +109,7 @@ func (op *operation) listLogs(ctx context.Context, p ListLogsParams) (*Page[LogE
 	filter.Offset, filter.Limit = p.offset(), p.Size
 	capped := p.Operation != "" || p.ActorType != "" || p.ActorID != uuid.UUID{}
 	if capped {
-		filter.CountUpTo = maxTotal + 1
+		filter.CountUpTo = tokens.MaxTotal + 1
 	}
 	rows, total, err := op.DB().ListLogs(ctx, filter)
 	if err != nil {

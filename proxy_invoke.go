@@ -20,6 +20,8 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/internal/relay"
+	"github.com/seed-72ea4aab/vault/internal/reveal"
+	"github.com/seed-72ea4aab/vault/internal/tokens"
 	"github.com/seed-72ea4aab/vault/internal/trace"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -238,20 +240,20 @@ func (inv *invocation) checkPlaces(ctx context.Context) error {
 	if inv.asIs || !inv.Grant().Has(access.TokenUse) {
 		return nil
 	}
-	places := relay.Places(inv.out.Header, inv.Query, detokenizedAtOnce)
+	places := relay.Places(inv.out.Header, inv.Query, reveal.AtOnce)
 	var ids []string
 	for _, p := range places {
 		ids = append(ids, p.IDs...)
 	}
 	slices.Sort(ids)
-	rows, err := inv.rows(ctx, slices.Compact(ids))
+	rows, err := tokens.Rows(ctx, inv.Op, slices.Compact(ids))
 	if err != nil {
 		return err
 	}
 	bad := &form.Problems{}
 	for _, p := range places {
 		if slices.ContainsFunc(rows, func(row storage.Token) bool {
-			return !expiredRow(&row, inv.Now) && slices.Contains(p.IDs, row.ID)
+			return !tokens.Expired(&row, inv.Now) && slices.Contains(p.IDs, row.ID)
 		}) {
 			bad.Add(p.Path, "must not be an expression that names a token: only bodies are filled in")
 		}
@@ -377,17 +379,13 @@ func (op *operation) detokenizeBody(ctx context.Context, header http.Header, raw
 	if !op.Grant().Has(access.TokenUse) {
 		return nil, fault.PermissionOnToken(access.TokenUse)
 	}
-	used, ids, err := op.findTokens(ctx, b, rootPath)
+	used, err := reveal.Find(ctx, op.Op, b, reveal.Root)
 	if err != nil {
 		return nil, err
 	}
-	out, bad := b.Fill(used.env(ctx, len(raw)))
+	out, bad := b.Fill(used.Env(ctx, len(raw)))
 	if bad != nil {
 		return nil, cmp.Or(ctx.Err(), fault.Of(bad))
 	}
-	entities := slices.Clone(also)
-	for _, id := range ids {
-		entities = append(entities, used[id].entity())
-	}
-	return out, op.LogReads(ctx, audit.Use, entities...)
+	return out, used.Log(ctx, op.Op, also...)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/internal/limits"
+	"github.com/seed-72ea4aab/vault/internal/reveal"
 	"github.com/seed-72ea4aab/vault/script"
 )
 
@@ -208,7 +209,7 @@ func checkDetokenized(args jsonx.Value) error {
 // runReactor detokenizes the arguments, runs the code, and tokenizes what it
 // asks for.
 func (op *operation) runReactor(ctx context.Context, r *Reactor, args jsonx.Value, timeout time.Duration) (*ReactResult, error) {
-	args, err := op.detokenize(ctx, args, "")
+	args, err := reveal.Detokenize(ctx, op.Op, args, "")
 	if err == nil {
 		err = checkDetokenized(args)
 	}

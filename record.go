@@ -217,8 +217,8 @@ func (p *recordList) filter(op *operation, kind string) (storage.RecordFilter, e
 	if form.Longer(p.Name, maxNameFilter) {
 		bad.Add("name", "must have at most %d characters", maxNameFilter)
 	}
-	if len(p.IDs) > maxListValues {
-		bad.Add("id", "must be given at most %d times", maxListValues)
+	if len(p.IDs) > form.MaxListValues {
+		bad.Add("id", "must be given at most %d times", form.MaxListValues)
 	}
 	filter := storage.RecordFilter{Tenant: op.TenantID(), Kind: kind, Name: p.Name, Offset: p.offset(), Limit: p.Size, MaxBytes: op.MaxPageBytes()}
 	for _, id := range p.IDs {

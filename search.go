@@ -1,18 +1,14 @@
 package vault
 
 import (
+	"bytes"
 	"context"
-	"errors"
+	"iter"
 
-	"github.com/seed-72ea4aab/vault/internal/access"
-	"github.com/seed-72ea4aab/vault/internal/admission"
-	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/core"
-	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/find"
 	"github.com/seed-72ea4aab/vault/internal/form"
-	"github.com/seed-72ea4aab/vault/internal/query"
-	"github.com/seed-72ea4aab/vault/internal/token"
+	"github.com/seed-72ea4aab/vault/internal/tokens"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -26,122 +22,19 @@ type ListTokensParams struct {
 	PageParams
 }
 
+func (p *ListTokensParams) query() *tokens.List {
+	q := &tokens.List{IDs: p.IDs, Metadata: p.Metadata}
+	for _, t := range p.Types {
+		q.Types = append(q.Types, string(t))
+	}
+	return q
+}
+
 // ListTokens returns a page of the tokens that the client may read, newest
 // first (permission token:read). The total is exact, so far into a list of
 // millions [Client.ListTokensAfter] is faster.
 func (c *Client) ListTokens(ctx context.Context, p ListTokensParams) (*Page[Token], error) {
-	return run(ctx, c, &verbListTokens, func(ctx context.Context, op *operation) (*Page[Token], error) {
-		return op.pageOfTokens(ctx, &p, storage.TokenFilter{Count: true}, p.PageParams)
-	})
-}
-
-// condition checks the filters and turns them into a condition.
-func (p *ListTokensParams) condition(_ context.Context, op *operation) (storage.And, access.Transform, error) {
-	if len(p.IDs) > maxListValues || len(p.Types) > maxListValues || len(p.Metadata) > token.MaxMetadata {
-		return nil, access.Redact, fault.Field("", "may have at most %d ids, %d types and %d metadata filters", maxListValues, maxListValues, token.MaxMetadata)
-	}
-	bad := &form.Problems{}
-	types := make([]string, len(p.Types))
-	for i, t := range p.Types {
-		types[i] = string(t)
-		form.CheckText(bad, "type", types[i])
-	}
-	for _, id := range p.IDs {
-		form.CheckText(bad, "id", id)
-	}
-	return find.List(op.State.Ring, p.IDs, types, p.Metadata), access.Redact, fault.Of(bad)
-}
-
-// maxListValues bounds each repeated filter of a list.
-const maxListValues = 1000
-
-// maxTotal is up to where the totals of searches are exact.
-const maxTotal = 10_000
-
-// find returns the condition of a list: what was asked for, and that the client
-// has the permission on the token.
-func (op *operation) find(ctx context.Context, asked tokenQuery) (storage.Cond, error) {
-	where, least, err := asked.condition(ctx, op)
-	if err != nil {
-		return nil, err
-	}
-	if where, err = op.restrict(ctx, asked.permission(), least, where); err != nil || len(where) == 0 {
-		return nil, err
-	}
-	return where, nil
-}
-
-// pageOfTokens returns a page of a list, with its total. How that is counted is
-// said by the filter, whose other fields are filled in.
-func (op *operation) pageOfTokens(ctx context.Context, asked tokenQuery, filter storage.TokenFilter, p PageParams) (page *Page[Token], err error) {
-	if filter.Where, err = op.find(ctx, asked); err != nil {
-		return nil, err
-	}
-	if p, err = p.normal(); err != nil {
-		return nil, err
-	}
-	filter.Tenant, filter.Now = op.TenantID(), op.Now
-	filter.Offset, filter.Limit = p.offset(), p.Size
-	rows, total, err := op.listTokens(ctx, filter)
-	if err != nil {
-		return nil, op.PageError(err)
-	}
-	page = newPage[Token](p, total)
-	if filter.CountUpTo > 0 {
-		page = cappedPage[Token](p, total)
-	}
-	page.Data, err = op.seeAll(ctx, asked.permission(), rows)
-	return page, err
-}
-
-// seeAll opens rows of a list as the client may see them, and logs the reads.
-func (op *operation) seeAll(ctx context.Context, permission string, rows []storage.Token) ([]Token, error) {
-	out := make([]Token, 0, len(rows))
-	seen := make([]core.Entity, 0, len(rows))
-	for i := range rows {
-		if i%manyRows == manyRows-1 {
-			if err := core.Turn(ctx); err != nil {
-				return nil, err
-			}
-		}
-		transform, ok := op.Grant().Decide(permission, rows[i].ID, rows[i].Containers)
-		if !ok {
-			continue // the condition and the rules disagree: show nothing
-		}
-		t, err := op.openToken(ctx, &rows[i])
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, Token{})
-		t.show(ctx, &out[len(out)-1], transform)
-		admission.Of(ctx).Free(treeOf(&rows[i]))
-		op.noteUse(ctx, permission, &t, transform)
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		seen = append(seen, t.entity())
-	}
-	if err := op.LogReads(ctx, audit.Read, seen...); err != nil {
-		return nil, err
-	}
-	return out, nil
-}
-
-// restrict adds to a condition that the client has a permission on the token,
-// with at least a transform.
-func (op *operation) restrict(ctx context.Context, permission string, least access.Transform, where storage.And) (storage.And, error) {
-	if op.Grant().OnAll(permission) && least <= access.Redact {
-		return where, nil
-	}
-	sets, err := op.DB().ContainerSets(ctx, op.TenantID())
-	if err != nil {
-		return nil, err
-	}
-	granted := find.Granted(op.Grant(), permission, least, sets)
-	if granted == nil {
-		return where, nil
-	}
-	return append(storage.And{granted}, where...), nil
+	return c.pageOfTokens(ctx, &verbListTokens, p.query(), p.PageParams, 0)
 }
 
 // SearchTokensParams asks for tokens by a query. The query may hold data, so it is
@@ -172,6 +65,8 @@ func (p SearchTokensParams) MarshalJSON() ([]byte, error) {
 	return w.JSON(), nil
 }
 
+func (p *SearchTokensParams) query() *tokens.Search { return &tokens.Search{Query: p.Query} }
+
 // SearchTokens returns a page of the tokens that meet a query and that the
 // client may search, newest first (permission token:search).
 //
@@ -186,48 +81,172 @@ func (p SearchTokensParams) MarshalJSON() ([]byte, error) {
 // The total is exact up to 10,000; beyond that it is 10,000, and TotalIsCapped is
 // set. Pages beyond are served.
 func (c *Client) SearchTokens(ctx context.Context, p SearchTokensParams) (*Page[Token], error) {
-	return run(ctx, c, &verbSearchTokens, func(ctx context.Context, op *operation) (*Page[Token], error) {
-		return op.pageOfTokens(ctx, &p, storage.TokenFilter{Count: true, CountUpTo: maxTotal + 1}, p.PageParams)
+	return c.pageOfTokens(ctx, &verbSearchTokens, p.query(), p.PageParams, tokens.MaxTotal+1)
+}
+
+// pageOfTokens returns a page of a list. The total is counted up to countUpTo;
+// zero counts all.
+func (c *Client) pageOfTokens(ctx context.Context, verb *core.Verb, asked tokens.Query, p PageParams, countUpTo int) (*Page[Token], error) {
+	return run(ctx, c, verb, func(ctx context.Context, op *operation) (*Page[Token], error) {
+		data := []Token{}
+		total, err := tokens.Page(ctx, op.Op, asked, (*form.Paging)(&p), countUpTo, func(t tokens.Token) { data = append(data, tokenOf(t)) })
+		if err != nil {
+			return nil, err
+		}
+		page := newPage[Token](p, total)
+		if countUpTo > 0 {
+			page = cappedPage[Token](p, total)
+		}
+		page.Data = data
+		return page, nil
 	})
 }
 
-// condition reads the query and turns it into a condition.
-func (p *SearchTokensParams) condition(ctx context.Context, op *operation) (where storage.And, least access.Transform, err error) {
-	where, asksData, err := op.readQuery(ctx, p.Query)
-	if err != nil {
-		return nil, least, err
-	}
-	least = access.Redact
-	if asksData {
-		if !op.MaySearchData() {
-			return nil, least, fault.New(ErrForbidden, "A masked client may not search by data.")
-		}
-		if least = access.Mask; !op.Grant().Shows(access.TokenSearch, least) {
-			return nil, least, fault.New(ErrForbidden, "Searching by data needs token:search with the transform mask or reveal.")
-		}
-	}
-	return where, least, nil
+// CursorPage is a piece of a list that is read from one end to the other. It has
+// no total, so it costs the same wherever in the list it is.
+type CursorPage[T any] struct {
+	Pagination CursorPagination `json:"pagination"`
+	Data       []T              `json:"data"`
 }
 
-// readQuery turns a query into a condition, and reports whether it is about data.
-func (op *operation) readQuery(ctx context.Context, text string) (where storage.And, asksData bool, err error) {
-	bad := &form.Problems{}
-	if !form.CheckText(bad, "query", text) {
-		return nil, false, fault.Of(bad)
-	}
-	node, err := query.Parse(text)
-	if err != nil {
-		var syntax *query.Error
-		if errors.As(err, &syntax) {
-			err = fault.Field("query", "at character %d: %s", syntax.Offset+1, syntax.Msg)
+// CursorPagination says how a list goes on.
+type CursorPagination struct {
+	PageSize int `json:"page_size"`
+	// After asks for the items that follow; it is empty on the last page. It is
+	// good for the same list with the same filters, at any time, and for every
+	// client of the tenant.
+	After string `json:"after,omitempty"`
+}
+
+// CursorSearch is [Client.SearchTokensAfter] as JSON.
+type CursorSearch struct {
+	Query string
+	Size  int
+	Start string // the After of an earlier page, or ""
+}
+
+// UnmarshalJSON reads the JSON form strictly: an unknown field, a duplicate
+// key or a wrong type is an [InvalidError].
+func (p *CursorSearch) UnmarshalJSON(data []byte) error {
+	return readObject(data, func(r *form.Reader) {
+		p.Query, p.Start = r.Text("query"), r.Text("start")
+		p.Size = readCount(r, "size")
+	})
+}
+
+// MarshalJSON writes the JSON form, which UnmarshalJSON reads.
+func (p CursorSearch) MarshalJSON() ([]byte, error) {
+	w := &form.Writer{}
+	w.Text("query", p.Query)
+	w.Int("size", p.Size)
+	w.Text("start", p.Start)
+	return w.JSON(), nil
+}
+
+// ListTokensAfter returns the tokens that follow a place in the list of those
+// that meet the filters and that the client may read, newest first (permission
+// token:read). The place is the After of an earlier page, or "" for the start.
+// Page must be zero.
+//
+// No token comes twice, and none that existed throughout is missed, whatever is
+// written meanwhile. A place that is from another list, other filters or another
+// tenant is an [InvalidError].
+func (c *Client) ListTokensAfter(ctx context.Context, p ListTokensParams, after string) (*CursorPage[Token], error) {
+	return c.tokensAfter(ctx, &verbListTokensAfter, p.query(), p.PageParams, after)
+}
+
+// SearchTokensAfter is [Client.ListTokensAfter] for the tokens that meet a query
+// and that the client may search (permission token:search): see
+// [Client.SearchTokens].
+func (c *Client) SearchTokensAfter(ctx context.Context, p SearchTokensParams, after string) (*CursorPage[Token], error) {
+	return c.tokensAfter(ctx, &verbSearchTokensAfter, p.query(), p.PageParams, after)
+}
+
+// tokensAfter returns a piece of a list of tokens.
+func (c *Client) tokensAfter(ctx context.Context, verb *core.Verb, asked tokens.Query, p PageParams, after string) (*CursorPage[Token], error) {
+	return run(ctx, c, verb, func(ctx context.Context, op *operation) (*CursorPage[Token], error) {
+		page := &CursorPage[Token]{Data: []Token{}}
+		next, err := tokens.After(ctx, op.Op, asked, (*form.Paging)(&p), after, func(t tokens.Token) { page.Data = append(page.Data, tokenOf(t)) })
+		page.Pagination = CursorPagination{PageSize: p.Size, After: next}
+		return page, err
+	})
+}
+
+// AllTokens iterates over all tokens that meet the filters and that the client
+// may read, newest first (permission token:read). The page parameters do not
+// count.
+//
+// Like every iterator of [Client], it gives nothing twice and misses nothing that
+// existed throughout, whatever is written meanwhile, so a loop may delete what it
+// is given; what is created meanwhile is not seen. It reads piece by piece, with
+// the rights that the client has at that moment, and ends after an error.
+func (c *Client) AllTokens(ctx context.Context, p ListTokensParams) iter.Seq2[*Token, error] {
+	return c.allTokens(ctx, &verbAllTokens, p.query())
+}
+
+// SearchAllTokens iterates over all tokens that meet a query and that the client
+// may search, newest first (permission token:search): see [Client.SearchTokens]
+// and [Client.AllTokens].
+func (c *Client) SearchAllTokens(ctx context.Context, p SearchTokensParams) iter.Seq2[*Token, error] {
+	return c.allTokens(ctx, &verbSearchAllTokens, p.query())
+}
+
+func (c *Client) allTokens(ctx context.Context, verb *core.Verb, asked tokens.Query) iter.Seq2[*Token, error] {
+	return walk(ctx, c, verb, func(ctx context.Context, op *operation, w *find.Walk, before *storage.ID) (batch []Token, more bool, err error) {
+		more, err = tokens.Piece(ctx, op.Op, asked, w, before, func(t tokens.Token) { batch = append(batch, tokenOf(t)) })
+		return batch, more, err
+	})
+}
+
+// walk iterates over a list piece by piece, each with the rights of its moment.
+// Next reads the piece that comes before an id, moves the id to its end, and
+// reports whether there may be another.
+func walk[T any](ctx context.Context, c *Client, verb *core.Verb,
+	next func(ctx context.Context, op *operation, w *find.Walk, before *storage.ID) ([]T, bool, error)) iter.Seq2[*T, error] {
+	return func(yield func(*T, error) bool) {
+		w, before := find.NewWalk(form.MaxPageSize), storage.ID(bytes.Repeat([]byte{0xff}, len(storage.ID{})))
+		for {
+			more := false
+			batch, err := run(ctx, c, verb, func(ctx context.Context, op *operation) (batch []T, err error) {
+				batch, more, err = next(ctx, op, &w, &before)
+				return batch, err
+			})
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for i := range batch {
+				if !yield(&batch[i], nil) {
+					return
+				}
+			}
+			if !more {
+				return
+			}
 		}
-		return nil, false, err
 	}
-	search := find.Search{Ring: op.State.Ring}
-	if find.AsksContainer(node) {
-		if search.Sets, err = op.DB().ContainerSets(ctx, op.TenantID()); err != nil {
+}
+
+// walkRecords iterates over records. See returns what the client sees of them;
+// entities that it leaves out are not part of the list.
+func walkRecords[T any](ctx context.Context, c *Client, verb *core.Verb, filter func(*operation) (storage.RecordFilter, error),
+	see func(*operation, []storage.Record) ([]T, error)) iter.Seq2[*T, error] {
+	return walk(ctx, c, verb, func(ctx context.Context, op *operation, w *find.Walk, before *storage.ID) ([]T, bool, error) {
+		f, err := filter(op)
+		if err != nil {
 			return nil, false, err
 		}
-	}
-	return storage.And{search.Cond(node)}, find.AsksData(node), nil
+		f.Before, f.Offset = *before, 0
+		recs, more, err := find.Next(w, func(limit int) ([]storage.Record, error) {
+			f.Limit = limit
+			recs, _, err := op.DB().ListRecords(ctx, f)
+			return recs, err
+		})
+		if err != nil || len(recs) == 0 {
+			return nil, false, err
+		}
+		*before = recs[len(recs)-1].ID
+		batch, err := see(op, recs)
+		return batch, more, err
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault/internal/seal"
+	"github.com/seed-72ea4aab/vault/internal/tokens"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -59,7 +60,7 @@ const (
 // [Vault.Tenant].
 func (c *Client) Stats(ctx context.Context) (*Stats, error) {
 	return run(ctx, c, &verbStats, func(ctx context.Context, op *operation) (*Stats, error) {
-		counts, err := op.Vault.Store.Count(ctx, storage.CountFilter{Tenant: op.TenantID(), Now: op.Now, Kind: kindSession, UpTo: maxTotal})
+		counts, err := op.Vault.Store.Count(ctx, storage.CountFilter{Tenant: op.TenantID(), Now: op.Now, Kind: kindSession, UpTo: tokens.MaxTotal})
 		if err != nil {
 			return nil, err
 		}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/seed-72ea4aab/vault/internal/tokens"
 )
 
 // Every method of a client that takes a context is a verb of the same name, and
@@ -43,6 +45,26 @@ func TestVerbsAreMethods(t *testing.T) {
 	for variable, name := range named {
 		if _, ok := client.MethodByName(name); !ok && !slices.Contains(inside, name) {
 			t.Errorf("%s names %s, which is no method", variable, name)
+		}
+	}
+}
+
+// A token of a room has the fields and the JSON of a token of this package.
+func TestTokensAreTheSame(t *testing.T) {
+	t.Parallel()
+	ours, theirs := reflect.TypeFor[Token](), reflect.TypeFor[tokens.Token]()
+	if ours.NumField() != theirs.NumField() {
+		t.Fatalf("%d fields, and %d in package tokens", ours.NumField(), theirs.NumField())
+	}
+	for i := range ours.NumField() {
+		if o, th := ours.Field(i), theirs.Field(i); o.Name != th.Name || o.Tag != th.Tag {
+			t.Errorf("field %s `%s`, and %s `%s` in package tokens", o.Name, o.Tag, th.Name, th.Tag)
+		}
+	}
+	params, read := reflect.TypeFor[TokenParams](), reflect.TypeFor[tokens.Params]()
+	for i := range params.NumField() {
+		if _, ok := read.FieldByName(params.Field(i).Name); !ok || params.NumField() != read.NumField() {
+			t.Errorf("package tokens lacks the parameter %s, or has others", params.Field(i).Name)
 		}
 	}
 }

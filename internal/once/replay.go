@@ -11,6 +11,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/kept"
+	"github.com/seed-72ea4aab/vault/internal/tokens"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -36,7 +37,7 @@ func Judge(ctx context.Context, op *core.Op, uses []kept.Use, tooMany bool) erro
 	var seen []core.Entity
 	for _, use := range uses {
 		row := rows[use.Ord]
-		if row == nil || !row.ExpiresAt.IsZero() && !row.ExpiresAt.After(op.Now) {
+		if row == nil || tokens.Expired(row, op.Now) {
 			withdrawn = true
 			continue
 		}
@@ -66,7 +67,7 @@ func rowsOf(ctx context.Context, op *core.Op, uses []kept.Use) (map[uuid.UUID]*s
 	}
 	rows := map[uuid.UUID]*storage.Token{}
 	for piece := range slices.Chunk(ids, rowsAtOnce) {
-		some, err := op.DB().Tokens(ctx, op.TenantID(), piece)
+		some, err := tokens.Rows(ctx, op, piece)
 		if err != nil {
 			return nil, err
 		}

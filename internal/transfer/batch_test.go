@@ -1,4 +1,4 @@
-package vault
+package transfer
 
 import (
 	"strings"
@@ -7,6 +7,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/internal/tokens"
 )
 
 // A batch is full by all that its rows hold, whatever part of a row that is in.
@@ -20,19 +21,19 @@ func TestImportBatchesCountWholeRows(t *testing.T) {
 	wrong := &form.Problems{}
 	wrong.Add(long, "is not known")
 	for name, row := range map[string]struct {
-		params TokenParams
+		params tokens.Params
 		err    error
 	}{
-		"data":        {params: TokenParams{Data: long}},
-		"mask":        {params: TokenParams{Mask: tree}},
-		"containers":  {params: TokenParams{Containers: []string{long}}},
-		"metadata":    {params: TokenParams{Metadata: map[string]string{"a": long}}},
-		"indexes":     {params: TokenParams{SearchIndexes: []string{long}}},
-		"fingerprint": {params: TokenParams{FingerprintExpression: long}},
-		"id":          {params: TokenParams{ID: long}},
+		"data":        {params: tokens.Params{Data: long}},
+		"mask":        {params: tokens.Params{Mask: tree}},
+		"containers":  {params: tokens.Params{Containers: []string{long}}},
+		"metadata":    {params: tokens.Params{Metadata: map[string]string{"a": long}}},
+		"indexes":     {params: tokens.Params{SearchIndexes: []string{long}}},
+		"fingerprint": {params: tokens.Params{FingerprintExpression: long}},
+		"id":          {params: tokens.Params{ID: long}},
 		"errors":      {err: fault.Of(wrong)},
 	} {
-		b := &importBatch{ctx: t.Context()}
+		b := &batch{ctx: t.Context()}
 		for i := range 4 {
 			if b.full() {
 				t.Errorf("%s: full after %d rows", name, i)

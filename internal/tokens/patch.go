@@ -1,4 +1,4 @@
-package vault
+package tokens
 
 import (
 	"cmp"
@@ -20,67 +20,53 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// PatchToken changes a token by a JSON merge patch (RFC 7386), which
-// [EncodeJSON] reads, and returns it masked (permission token:update on its
-// containers, and on the new ones if it moves). A client that may not read the
-// token gets its id, type and containers alone. The patch may hold data, mask
-// and metadata, which are merged, and containers, search_indexes, fingerprint_expression, deduplicate_token and
-// expires_at, which are replaced; null brings a default back.
-//
-// A patch that changes mask, fingerprint expression or search indexes over data
-// that stays stored needs the right to see that data in clear, and one that moves
-// the token must not show the client more of it than before. One that would make
-// the token a duplicate changes nothing and returns the existing token, as
-// CreateToken does.
-func (c *Client) PatchToken(ctx context.Context, id string, patch any) (*Token, error) {
-	return run(ctx, c, &verbPatchToken, func(ctx context.Context, op *operation) (*Token, error) { return op.changeToken(ctx, id, patch) })
-}
-
-func (op *operation) changeToken(ctx context.Context, id string, patch any) (*Token, error) {
-	text, _ := plainJSON(patch).(json.RawMessage)
+// Patch changes a token by a JSON merge patch and returns it as the caller may
+// read it.
+func Patch(ctx context.Context, op *core.Op, id string, merge any) (Token, error) {
+	text, _ := merge.(json.RawMessage)
 	if err := core.RoomForText(ctx, text); err != nil {
-		return nil, err
+		return Token{}, err
 	}
-	p, err := readPatch(patch)
+	p, err := readPatch(merge)
 	if err != nil {
-		return nil, err
+		return Token{}, err
 	}
 	change := patching{op, p}
 	for range core.MaxAttempts {
-		t, err := core.RetryStale(func() (*Token, error) { return change.update(ctx, id) })
+		t, err := core.RetryStale(func() (Token, error) { return change.update(ctx, id) })
 		if !errors.Is(err, errRetry) {
 			return t, err
 		}
 	}
-	return nil, fault.New(ErrConflict, "The token could not be updated because of concurrent changes; try again.")
+	return Token{}, fault.ErrFaster
 }
 
-// tokenPatch is a merge patch of a token. An absent field is zero; null is a
-// value of its own.
-type tokenPatch struct {
+// patch is a merge patch of a token. An absent field is zero; null is a value of
+// its own.
+type patch struct {
 	data, mask, metadata, containers jsonx.Value
 	indexes, fingerprint             jsonx.Value
 	dedup, expires                   jsonx.Value
 
-	texts tokenTexts
+	texts patchTexts
 
 	steps *budget.Budget // for all attempts
 }
 
-// tokenTexts holds the replaced fields in their Go form.
-type tokenTexts struct {
+// patchTexts holds the replaced fields in their Go form.
+type patchTexts struct {
 	containers, indexes []string
 	fingerprint         string
 	dedup               *bool
 	expires             time.Time
 }
 
-func readPatch(patch any) (*tokenPatch, error) {
-	v, err := parseJSON("", patch)
+func readPatch(merge any) (*patch, error) {
+	v, err := core.ParseJSON("", merge)
 	if err != nil {
 		return nil, err
 	}
-	p := &tokenPatch{}
+	p := &patch{}
 	bad := &form.Problems{}
 	form.Read(v, "", bad, func(r *form.Reader) {
 		for name, dst := range map[string]*jsonx.Value{
@@ -89,7 +75,7 @@ func readPatch(patch any) (*tokenPatch, error) {
 		} {
 			*dst = r.Given(name)
 		}
-		p.texts = tokenTexts{r.Texts("containers"), r.Texts("search_indexes"), r.OptionalText("fingerprint_expression"),
+		p.texts = patchTexts{r.Texts("containers"), r.Texts("search_indexes"), r.OptionalText("fingerprint_expression"),
 			r.OptionalBool("deduplicate_token"), r.Expiry("expires_at")}
 		if p.metadata.Kind() != jsonx.Object && !p.metadata.IsNull() && !p.metadata.IsZero() {
 			bad.Add("metadata", "must be of type object")
@@ -101,53 +87,49 @@ func readPatch(patch any) (*tokenPatch, error) {
 	return p, fault.Of(bad)
 }
 
-// errRetry asks for another attempt at a write, after a conflict was cleared
-// away.
-var errRetry = fault.New(ErrConflict, "try again")
-
 // patching is an operation that changes a token by a patch.
 type patching struct {
-	*operation
-	*tokenPatch
+	*core.Op
+	*patch
 }
 
 // update reads, patches and writes a token once.
-func (op *patching) update(ctx context.Context, id string) (*Token, error) {
-	row, err := op.tokenRow(ctx, id)
-	if errors.Is(err, ErrNotFound) {
-		return nil, cmp.Or(op.fault(), err)
+func (op *patching) update(ctx context.Context, id string) (Token, error) {
+	row, err := Row(ctx, op.Op, id)
+	if errors.Is(err, fault.ErrNotFound) {
+		return Token{}, cmp.Or(op.fault(), err)
 	}
 	if err != nil {
-		return nil, err
+		return Token{}, err
 	}
 	if _, ok := op.Grant().Decide(access.TokenUpdate, row.ID, row.Containers); !ok {
-		return nil, fault.PermissionOnToken(access.TokenUpdate)
+		return Token{}, fault.PermissionOnToken(access.TokenUpdate)
 	}
-	old, err := op.openToken(ctx, row)
+	old, err := Open(ctx, op.Op, row)
 	if err != nil {
-		return nil, err
+		return Token{}, err
 	}
-	defer admission.Of(ctx).Free(treeOf(row))
+	defer admission.Of(ctx).Free(Tree(row))
 	bad := &form.Problems{}
 	t := op.patched(&old, bad)
 	if bad.Any() {
-		return nil, fault.Of(bad)
+		return Token{}, fault.Of(bad)
 	}
-	if _, ok := op.Grant().Decide(access.TokenUpdate, row.ID, t.row.Containers); !ok {
-		return nil, fault.New(ErrForbidden, "The permission token:update is needed on the containers you move the token to.")
+	if _, ok := op.Grant().Decide(access.TokenUpdate, row.ID, t.Row.Containers); !ok {
+		return Token{}, fault.New(fault.ErrForbidden, "The permission token:update is needed on the containers you move the token to.")
 	}
 	if err := op.mayLook(&old, t); err != nil {
-		return nil, err
+		return Token{}, err
 	}
 	if op.evaluate(ctx, t, bad); bad.Any() {
-		return nil, cmp.Or(op.steps.Canceled(), fault.Of(bad))
+		return Token{}, cmp.Or(op.steps.Canceled(), fault.Of(bad))
 	}
-	if op.dedup.IsZero() && t.row.Fingerprint == old.row.Fingerprint && t.row.Expression == old.row.Expression {
-		t.row.Dedup = old.row.Dedup // no more and no less of a duplicate than before
+	if op.dedup.IsZero() && t.Row.Fingerprint == old.Row.Fingerprint && t.Row.Expression == old.Row.Expression {
+		t.Row.Dedup = old.Row.Dedup // no more and no less of a duplicate than before
 	} else {
-		dup, err := op.duplicateOf(ctx, t, t.row.ID)
+		dup, err := duplicate(ctx, op.Op, t, t.Row.ID)
 		if err != nil {
-			return nil, err
+			return Token{}, err
 		}
 		if dup != nil {
 			return op.existingInstead(ctx, dup)
@@ -158,7 +140,7 @@ func (op *patching) update(ctx context.Context, id string) (*Token, error) {
 
 // evaluate evaluates the expressions of a patched token. A mask that fails on
 // new data shows nothing, but one that takes too much is refused.
-func (op *patching) evaluate(ctx context.Context, t *clearToken, bad *form.Problems) {
+func (op *patching) evaluate(ctx context.Context, t *Clear, bad *form.Problems) {
 	if op.steps == nil {
 		op.steps = t.Budget(ctx)
 	}
@@ -167,16 +149,16 @@ func (op *patching) evaluate(ctx context.Context, t *clearToken, bad *form.Probl
 			bad.AddErr("mask", err)
 		}
 	}
-	op.index(t, op.steps, bad)
+	t.index(op.Op, op.steps, bad)
 }
 
 // existingInstead returns the token that a patch would have duplicated. Without
 // the right to read it the fingerprint is left out too: with token:create it
 // would tell which value the token has.
-func (op *patching) existingInstead(ctx context.Context, row *storage.Token) (*Token, error) {
-	t, err := op.existing(ctx, row)
+func (op *patching) existingInstead(ctx context.Context, row *storage.Token) (Token, error) {
+	t, err := existing(ctx, op.Op, row)
 	if err != nil {
-		return nil, err
+		return Token{}, err
 	}
 	if _, ok := op.Grant().Decide(access.TokenRead, row.ID, row.Containers); !ok {
 		t.Fingerprint = ""
@@ -186,42 +168,44 @@ func (op *patching) existingInstead(ctx context.Context, row *storage.Token) (*T
 
 // patchedView returns a patched token as the caller may read it: masked, or no
 // more than its name.
-func (op *patching) patchedView(ctx context.Context, t *clearToken) *Token {
-	if transform, ok := op.Grant().Decide(access.TokenRead, t.row.ID, t.row.Containers); ok {
-		return t.view(ctx, min(transform, access.Mask))
+func (op *patching) patchedView(ctx context.Context, t *Clear) Token {
+	if transform, ok := op.Grant().Decide(access.TokenRead, t.Row.ID, t.Row.Containers); ok {
+		return t.View(ctx, min(transform, access.Mask))
 	}
-	full := t.view(ctx, access.Redact)
-	return &Token{ID: full.ID, TenantID: full.TenantID, Type: full.Type, Containers: full.Containers}
+	full := t.View(ctx, access.Redact)
+	return Token{ID: full.ID, TenantID: full.TenantID, Type: full.Type, Containers: full.Containers}
 }
 
 // saveToken writes a patched token and returns it as the caller may read it.
-func (op *patching) saveToken(ctx context.Context, old, t *clearToken) (*Token, error) {
-	if err := cmp.Or(core.HoldCopies(ctx, t.Data), op.sealToken(t)); err != nil {
-		return nil, err
+func (op *patching) saveToken(ctx context.Context, old, t *Clear) (Token, error) {
+	if err := cmp.Or(core.HoldCopies(ctx, t.Data), t.seal(op.Op)); err != nil {
+		return Token{}, err
 	}
 	out := op.patchedView(ctx, t)
 	ch := op.Change()
-	ch.UpdateTokens = []storage.TokenUpdate{{Rev: old.row.Rev, OldSet: old.row.Set, Token: *t.row}}
-	ch.Logs = []storage.Log{op.Entry(audit.Update, t.row.Type, t.row.ID)}
+	ch.UpdateTokens = []storage.TokenUpdate{{Rev: old.Row.Rev, OldSet: old.Row.Set, Token: *t.Row}}
+	ch.Logs = []storage.Log{op.Entry(audit.Update, t.Row.Type, t.Row.ID)}
 	err := op.Write(ctx, ch)
 	if err == nil {
 		return out, nil
 	}
 	conflict, refused := fault.Guard(err)
 	if !refused {
-		return nil, err
+		return Token{}, err
 	}
-	if err := op.makeRoom(ctx, t, false, conflict); err != nil {
-		return nil, err
+	switch conflict.Kind {
+	case storage.DuplicateTaken:
+		return Token{}, cmp.Or(clearDuplicate(ctx, op.Op, t), errRetry)
+	default:
+		return Token{}, conflict
 	}
-	return nil, errRetry
 }
 
 // patched returns the token as the patch makes it.
-func (op *patching) patched(old *clearToken, bad *form.Problems) *clearToken {
-	t, row := *old, *old.row
-	t.row = &row
-	t.row.ModifiedAt, t.row.ModifiedBy = op.Now, storage.ID(op.Creator())
+func (op *patching) patched(old *Clear, bad *form.Problems) *Clear {
+	t, row := *old, *old.Row
+	t.Row = &row
+	t.Row.ModifiedAt, t.Row.ModifiedBy = op.Now, storage.ID(op.Creator())
 	op.patchData(&t, bad)
 	switch {
 	case op.mask.IsNull():
@@ -240,16 +224,16 @@ func (op *patching) patched(old *clearToken, bad *form.Problems) *clearToken {
 		t.Dedup = op.texts.dedup
 	}
 	if !op.expires.IsZero() {
-		t.row.ExpiresAt = op.texts.expires
+		t.Row.ExpiresAt = op.texts.expires
 	}
-	containers := old.row.Containers
+	containers := old.Row.Containers
 	switch {
 	case op.containers.IsNull():
 		containers = []string{t.Type.Container}
 	case !op.containers.IsZero():
 		containers = op.texts.containers
 	}
-	op.checkToken(&t, containers, bad)
+	t.checkPlace(op.Op, containers, bad)
 	return &t
 }
 
@@ -258,10 +242,10 @@ func (op *patching) patched(old *clearToken, bad *form.Problems) *clearToken {
 func (op *patching) fault() error {
 	bad := &form.Problems{}
 	generic := token.TypeOf(token.Generic)
-	blank := clearToken{&storage.Token{Containers: []string{generic.Container}}, token.Body{Type: generic}}
-	rest := *op.tokenPatch
+	blank := Clear{&storage.Token{Containers: []string{generic.Container}}, token.Body{Type: generic}}
+	rest := *op.patch
 	rest.data = jsonx.Value{}
-	(&patching{op.operation, &rest}).patched(&blank, bad)
+	(&patching{op.Op, &rest}).patched(&blank, bad)
 	if !bad.Any() {
 		token.CheckIndexes(op.texts.indexes, bad)
 	}
@@ -270,21 +254,21 @@ func (op *patching) fault() error {
 
 // patchData merges data. A cvc in the patch starts a new hour; one that the
 // patch does not name keeps what is left of its own.
-func (op *patching) patchData(t *clearToken, bad *form.Problems) {
+func (op *patching) patchData(t *Clear, bad *form.Problems) {
 	if op.data.IsZero() {
 		return
 	}
 	t.MergeData(op.data, bad)
 	switch {
 	case t.CVC == "":
-		t.row.CVCExpiresAt = time.Time{}
+		t.Row.CVCExpiresAt = time.Time{}
 	case !op.data.Get("cvc").IsZero():
-		t.row.CVCExpiresAt = op.Now.Add(cvcLife)
+		t.Row.CVCExpiresAt = op.Now.Add(cvcLife)
 	}
 	if len(t.Data.JSON()) > op.Vault.MaxBytes {
 		bad.Add("data", "must have at most %d bytes", op.Vault.MaxBytes)
 	}
-	if t.RevealedLater(t.row.ID) {
+	if t.RevealedLater(t.Row.ID) {
 		bad.Add("data", "must not be data that the token's id contains: ids appear in URLs and logs")
 	}
 }
@@ -292,28 +276,28 @@ func (op *patching) patchData(t *clearToken, bad *form.Problems) {
 // mayLook refuses a patch that would be a way to see what one may not read: a
 // new expression over data that was stored before, or a move to where the
 // client's rules show more of it.
-func (op *patching) mayLook(old, t *clearToken) error {
+func (op *patching) mayLook(old, t *Clear) error {
 	if !old.KeepsData(op.data) {
 		return nil
 	}
-	if op.looksAt(old, t) && op.Grant().Best(old.row.ID, old.row.Containers) != access.Reveal {
-		return fault.New(ErrForbidden, "Changing mask, fingerprint_expression or search_indexes needs reveal access to the token's data.")
+	if op.looksAt(old, t) && op.Grant().Best(old.Row.ID, old.Row.Containers) != access.Reveal {
+		return fault.New(fault.ErrForbidden, "Changing mask, fingerprint_expression or search_indexes needs reveal access to the token's data.")
 	}
-	if op.sees(t.row) > op.sees(old.row) {
-		return fault.New(ErrForbidden, "Moving this token would show you more of its data; that needs the same access where it is now.")
+	if op.sees(t.Row) > op.sees(old.Row) {
+		return fault.New(fault.ErrForbidden, "Moving this token would show you more of its data; that needs the same access where it is now.")
 	}
 	return nil
 }
 
 // sees returns the most that the client can see of a token: by reading or using
 // it, or by searching for its data.
-func (op *operation) sees(row *storage.Token) access.Transform {
+func (op *patching) sees(row *storage.Token) access.Transform {
 	search, _ := op.Grant().Decide(access.TokenSearch, row.ID, row.Containers)
 	return max(search, op.Grant().Best(row.ID, row.Containers))
 }
 
 // looksAt reports whether the patch changes what is evaluated over the data.
-func (p *tokenPatch) looksAt(old, t *clearToken) bool {
+func (p *patch) looksAt(old, t *Clear) bool {
 	return !p.mask.IsZero() && !old.MaskInForce().Equal(t.MaskInForce()) ||
 		!p.fingerprint.IsZero() && old.FingerprintInForce() != t.FingerprintInForce() ||
 		!p.indexes.IsZero() && !slices.Equal(old.IndexesInForce(), t.IndexesInForce())

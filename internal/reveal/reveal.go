@@ -1,0 +1,217 @@
+// Package reveal fills expressions with the data of tokens: it finds the tokens
+// that a document names, asks for the right to use them, and enters the uses in
+// the log.
+package reveal
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/admission"
+	"github.com/seed-72ea4aab/vault/internal/audit"
+	"github.com/seed-72ea4aab/vault/internal/budget"
+	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/expr"
+	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/internal/tokens"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// Root is the path of an expression that is a document or a text by itself.
+const Root = "$"
+
+// MaxTokens bounds the distinct tokens of one request, and AtOnce is how many of
+// them are read before their size is looked at.
+const (
+	MaxTokens = 100
+	AtOnce    = 16
+)
+
+// Detokenize replaces the expressions of a document. Root is the path of an
+// expression that is the whole document.
+func Detokenize(ctx context.Context, op *core.Op, doc jsonx.Value, root string) (jsonx.Value, error) {
+	tree, err := expr.CompileTokenTree(doc)
+	if err != nil {
+		return doc, fault.Input(err)
+	}
+	if !tree.HasExpressions() {
+		return doc, nil
+	}
+	used, err := Find(ctx, op, tree, root)
+	if err == nil {
+		err = used.Log(ctx, op)
+	}
+	if err != nil {
+		return doc, err
+	}
+	out, err := tree.Eval(used.Env(ctx, doc.Size()))
+	if err != nil {
+		return doc, fault.Input(err)
+	}
+	return out, nil
+}
+
+// Expressions are what is to be detokenized: a document, or a body.
+type Expressions interface {
+	Refs() []expr.Ref
+	Naming(ids []string) map[string][]string
+}
+
+// Used are the tokens that expressions name, as the caller may use them.
+type Used struct {
+	ids  []string // in the order in which they were named
+	byID map[string]*usedToken
+}
+
+type usedToken struct {
+	tokens.Clear
+	transform access.Transform
+	seen      map[bool]jsonx.Value // its data and the whole of it, once asked for
+}
+
+// Find reads the tokens that expressions name and asks for token:use on each.
+// Root is the path of an expression that is the whole of what is detokenized.
+func Find(ctx context.Context, op *core.Op, from Expressions, root string) (*Used, error) {
+	used := &Used{ids: expr.DistinctIDs(from.Refs()), byID: map[string]*usedToken{}}
+	if len(used.ids) > MaxTokens {
+		return nil, fault.Field("", "must not name more than %d tokens in one request", MaxTokens)
+	}
+	if err := admission.Of(ctx).Count(len(used.ids) - 1); err != nil {
+		return nil, err
+	}
+	size := 0
+	for piece := range slices.Chunk(used.ids, AtOnce) {
+		rows, err := tokens.Rows(ctx, op, piece)
+		if err != nil {
+			return nil, err
+		}
+		for i := range rows {
+			size += len(rows[i].Body)
+		}
+		if most := op.MaxPageBytes(); size > most && len(used.ids) > 1 {
+			return nil, fault.Field("", "must not name tokens with more than %d bytes in all", most)
+		}
+		if err := used.open(ctx, op, rows); err != nil {
+			return nil, err
+		}
+	}
+	isThere := func(id string) bool { return used.byID[id] != nil }
+	if missing := slices.DeleteFunc(slices.Clone(used.ids), isThere); len(missing) > 0 {
+		return nil, missingTokens(from, missing, root)
+	}
+	return used, nil
+}
+
+// open opens rows for expressions, if token:use allows it for each.
+func (u *Used) open(ctx context.Context, op *core.Op, rows []storage.Token) error {
+	for i := range rows {
+		if tokens.Expired(&rows[i], op.Now) {
+			continue
+		}
+		transform, ok := op.Grant().Decide(access.TokenUse, rows[i].ID, rows[i].Containers)
+		if !ok || transform == access.Redact {
+			return fault.PermissionOnToken(access.TokenUse)
+		}
+		t, err := tokens.Open(ctx, op, &rows[i])
+		if err != nil {
+			return err
+		}
+		tokens.NoteUse(ctx, op, access.TokenUse, &t, transform)
+		u.byID[rows[i].ID] = &usedToken{t, transform, map[bool]jsonx.Value{}}
+	}
+	return nil
+}
+
+// missingTokens says where tokens are named that do not exist. An id may hold
+// dots, so a path into a token reads as the id of another; whoever wrote one is
+// told how it is written.
+func missingTokens(from Expressions, missing []string, root string) error {
+	whole := map[string]bool{}
+	for _, ref := range from.Refs() {
+		whole[ref.ID] = whole[ref.ID] || ref.Whole
+	}
+	bad := &form.Problems{}
+	for path, ids := range from.Naming(missing) {
+		path = cmp.Or(path, root)
+		bad.Add(path, "Failed to detokenize some tokens: %s", strings.Join(ids, ", "))
+		for _, id := range ids {
+			if token, field, ok := strings.Cut(id, "."); ok && isPath(field) && len(token) >= expr.MinTokenID {
+				if whole[id] {
+					token = "token: " + token
+				}
+				bad.Add(path, "did you mean `{{ %s | json: '$.%s' }}`?", token, field)
+			}
+		}
+	}
+	return fault.Of(bad)
+}
+
+// isPath reports whether a text can be a path into a token: names with dots
+// between them.
+func isPath(text string) bool {
+	for name := range strings.SplitSeq(text, ".") {
+		if name == "" || strings.ContainsFunc(name, func(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// Log enters that the tokens are used, and before them the use of other entities.
+func (u *Used) Log(ctx context.Context, op *core.Op, also ...core.Entity) error {
+	seen := slices.Clone(also)
+	for _, id := range u.ids {
+		seen = append(seen, u.byID[id].Entity())
+	}
+	return op.LogReads(ctx, audit.Use, seen...)
+}
+
+// Env gives the expressions of a body of so many bytes the data of tokens, or the
+// whole of them, and their budget.
+func (u *Used) Env(ctx context.Context, body int) expr.Env {
+	steps := budget.Request(ctx, 0, body)
+	for _, t := range u.byID {
+		steps.AddToken(t.Data.Size())
+	}
+	return expr.Env{Budget: steps, Lookup: func(ref expr.Ref) (jsonx.Value, bool) {
+		t := u.byID[ref.ID]
+		if t == nil {
+			return jsonx.Value{}, false
+		}
+		v, known := t.seen[ref.Whole]
+		if !known {
+			v = t.see(ctx, ref.Whole)
+			t.seen[ref.Whole] = v
+		}
+		return v, !v.IsZero()
+	}}
+}
+
+// see returns the token's data, or the whole token, as the caller may see it. A
+// request may name one token in thousands of expressions, so Env asks once only.
+func (t *usedToken) see(ctx context.Context, whole bool) jsonx.Value {
+	if whole {
+		return t.whole(ctx)
+	}
+	return t.Shown(ctx, t.transform)
+}
+
+// whole returns the token as a document. Its enrichments tell more of a number
+// than a mask does, so they are only for a caller that sees the number.
+func (t *usedToken) whole(ctx context.Context) jsonx.Value {
+	out := t.View(ctx, t.transform)
+	if t.transform == access.Reveal {
+		out.Enrichments = t.Enrichments()
+	}
+	v, err := out.Value()
+	if err != nil {
+		return jsonx.Value{}
+	}
+	return v
+}

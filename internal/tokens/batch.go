@@ -1,0 +1,312 @@
+package tokens
+
+import (
+	"cmp"
+	"context"
+	"errors"
+
+	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/audit"
+	"github.com/seed-72ea4aab/vault/internal/budget"
+	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// Batch creates tokens, all in one change. Its caller prepares items, adds them,
+// and saves the batch:
+//
+//   - Prepare checks parameters and evaluates expressions;
+//   - Add asks for the rights, finds duplicates within the batch, names the token
+//     and seals it;
+//   - Save finds tokens that are there already, writes the others, and, when a
+//     guard refuses the change, clears away the conflict and tries again.
+//
+// An item that cannot be created fails the batch, unless Refused takes the error.
+type Batch struct {
+	// Refused, unless nil, is told of an item that cannot be created. It returns
+	// nil when that concerns the item alone, and else what the batch fails with.
+	Refused func(*Item, error) error
+	// Found, unless nil, is told of an item whose Existing was just found.
+	Found func(context.Context, *Item) error
+
+	op    *core.Op
+	items []*Item
+	names map[string]bool        // ids that items have
+	first map[storage.Hash]*Item // items by duplicate key
+
+	change *storage.Change
+	rows   []storage.Token
+	logs   []storage.Log
+	sent   []*Item // what the change creates
+}
+
+// NewBatch returns an empty batch with room for n items.
+func NewBatch(op *core.Op, n int) *Batch {
+	return &Batch{op: op, items: make([]*Item, 0, n)}
+}
+
+// Prepare checks parameters and evaluates their expressions within a budget; nil
+// stands for one of the item's own. When it finds problems, the item must not be
+// added.
+func (b *Batch) Prepare(ctx context.Context, n *Item, p *Params, steps *budget.Budget, bad *form.Problems) {
+	n.use(b.op).steps = steps
+	n.prepare(ctx, p, bad)
+}
+
+// Add adds an item that was prepared.
+func (b *Batch) Add(n *Item) error {
+	if err := n.MayCreate(b.op); err != nil {
+		return b.refuse(n, err)
+	}
+	b.items = append(b.items, n)
+	if n.Row.Dedup != (storage.Hash{}) {
+		if n.Same = b.first[n.Row.Dedup]; n.Same != nil {
+			return nil
+		}
+		if b.first == nil {
+			b.first = map[storage.Hash]*Item{}
+		}
+		b.first[n.Row.Dedup] = n
+	}
+	return nil
+}
+
+// refuse says of an item that it cannot be created.
+func (b *Batch) refuse(n *Item, err error) error {
+	if b.Refused == nil {
+		return err
+	}
+	err = b.Refused(n, err)
+	n.Settled = n.Settled || err == nil
+	return err
+}
+
+// Seal names the items and seals them, as far as they need it. Save does so too,
+// after it has looked for tokens that are there already.
+func (b *Batch) Seal(ctx context.Context) error {
+	for i, n := range b.items {
+		if i%core.TurnEvery == 0 {
+			if err := core.Turn(ctx); err != nil {
+				return err
+			}
+		}
+		if n.Settled || n.Same != nil {
+			continue
+		}
+		if err := b.seal(ctx, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// seal names an item and seals it, under the keys that the operation has now.
+func (b *Batch) seal(ctx context.Context, n *Item) error {
+	if n.ring == b.op.State.Ring {
+		return nil
+	}
+	if n.ring == nil {
+		if err := n.name(ctx, b.names); err != nil {
+			return b.refuse(n, err)
+		}
+		if n.fixedID != "" || n.idExpr != nil {
+			if b.names == nil {
+				b.names = map[string]bool{}
+			}
+			b.names[n.Row.ID] = true
+		}
+	}
+	if err := n.Clear.seal(b.op); err != nil {
+		return b.refuse(n, err)
+	}
+	n.ring = b.op.State.Ring
+	return nil
+}
+
+// rename has the item named anew by the next seal.
+func (b *Batch) rename(n *Item) {
+	delete(b.names, n.Row.ID)
+	n.ring = nil
+}
+
+// errRetry asks for another attempt, after a conflict was cleared away.
+var errRetry = errors.New("try again")
+
+// Save creates the tokens of the items that are neither settled nor duplicates.
+// When it returns nil, every item is settled, has an Existing token, or is the
+// Same as another.
+func (b *Batch) Save(ctx context.Context) error {
+	for range core.MaxAttempts {
+		if err := b.try(ctx); !errors.Is(err, errRetry) {
+			return err
+		}
+	}
+	return fault.ErrFaster
+}
+
+// try writes the items in one change.
+func (b *Batch) try(ctx context.Context) error {
+	if err := b.fill(ctx); err != nil || len(b.sent) == 0 {
+		return err
+	}
+	err := b.op.Write(ctx, b.change)
+	if conflict, refused := fault.Guard(err); refused {
+		return cmp.Or(b.resolve(ctx, conflict), errRetry)
+	}
+	if err == nil {
+		for _, n := range b.sent {
+			n.Settled = true
+		}
+	}
+	return err
+}
+
+// fill fills in the change.
+func (b *Batch) fill(ctx context.Context) error {
+	if b.change == nil {
+		b.change = &storage.Change{}
+		b.rows, b.logs = make([]storage.Token, 0, len(b.items)), make([]storage.Log, 0, len(b.items))
+		b.sent = make([]*Item, 0, len(b.items))
+	}
+	b.rows, b.logs, b.sent = b.rows[:0], b.logs[:0], b.sent[:0]
+	for i, n := range b.items {
+		if n.Settled || n.Same != nil {
+			continue
+		}
+		if i%core.TurnEvery == core.TurnEvery-1 && n.ring == nil {
+			if err := core.Turn(ctx); err != nil {
+				return err
+			}
+		}
+		if err := b.put(ctx, n); err != nil {
+			return err
+		}
+	}
+	b.op.Start(b.change)
+	b.change.InsertTokens, b.change.Logs = b.rows, b.logs
+	return nil
+}
+
+// put adds an item to the change, or finds the token that it duplicates.
+func (b *Batch) put(ctx context.Context, n *Item) error {
+	var err error
+	if n.Existing, err = duplicate(ctx, b.op, &n.Clear, ""); err != nil {
+		return err
+	}
+	if n.Existing != nil {
+		if b.Found == nil {
+			return nil
+		}
+		return b.Found(ctx, n)
+	}
+	if err := b.seal(ctx, n); err != nil || n.Settled {
+		return err
+	}
+	b.rows = append(b.rows, *n.Row)
+	b.logs = append(b.logs, b.op.Entry(audit.Create, n.Row.Type, n.Row.ID))
+	b.sent = append(b.sent, n)
+	return nil
+}
+
+// resolve clears away what kept the change from being written, or refuses the
+// items in question.
+func (b *Batch) resolve(ctx context.Context, conflict *storage.Conflict) error {
+	switch conflict.Kind {
+	case storage.DuplicateTaken:
+		return clearDuplicate(ctx, b.op, &b.sent[conflict.Index].Clear)
+	case storage.TokenIDTaken:
+		return b.clearIDs(ctx, b.sent[conflict.Index])
+	default:
+		return conflict
+	}
+}
+
+// clearIDs finds out which ids are taken. Tokens that have expired make room, an
+// id that was drawn is drawn again, and an item whose id was given is refused.
+func (b *Batch) clearIDs(ctx context.Context, taken *Item) error {
+	byID := map[string]*Item{}
+	var ids []string
+	for _, n := range b.sent {
+		if n.fixedID != "" || n.idExpr != nil {
+			byID[n.Row.ID], ids = n, append(ids, n.Row.ID)
+		}
+	}
+	if taken.fixedID == "" {
+		b.rename(taken)
+	}
+	found, err := Rows(ctx, b.op, ids)
+	if err != nil {
+		return err
+	}
+	for i := range found {
+		n := byID[found[i].ID]
+		switch {
+		case Expired(&found[i], b.op.Now):
+			err = expire(ctx, b.op, found[i:i+1])
+		case n.fixedID == "":
+			b.rename(n)
+		default:
+			err = b.refuse(n, fault.ErrTokenExists)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// duplicate returns a token with the same content, if the token is to be
+// deduplicated and there is one. Inside Once a write is held back, so those that
+// have expired and would be in its way are deleted beforehand.
+func duplicate(ctx context.Context, op *core.Op, t *Clear, except string) (*storage.Token, error) {
+	if t.Row.Dedup == (storage.Hash{}) {
+		return nil, nil
+	}
+	like := storage.Duplicate{Fingerprint: t.Row.Fingerprint, Expression: t.Row.Expression, Except: except}
+	if op.Pending() == nil {
+		like.Now = op.Now
+		return op.DB().Duplicate(ctx, op.TenantID(), like)
+	}
+	for range core.MaxAttempts {
+		dup, err := op.DB().Duplicate(ctx, op.TenantID(), like)
+		if err != nil || dup == nil || !Expired(dup, op.Now) {
+			return dup, err
+		}
+		if err := expire(ctx, op, []storage.Token{*dup}); err != nil {
+			return nil, err
+		}
+	}
+	return nil, fault.ErrFaster
+}
+
+// clearDuplicate deletes a token that has expired and whose duplicate key is in
+// the way. Another token will be found by the next attempt.
+func clearDuplicate(ctx context.Context, op *core.Op, t *Clear) error {
+	row, err := op.DB().Duplicate(ctx, op.TenantID(), storage.Duplicate{
+		Fingerprint: t.Row.Fingerprint, Expression: t.Row.Expression, Except: t.Row.ID,
+	})
+	if err != nil || row == nil || !Expired(row, op.Now) {
+		return err
+	}
+	return expire(ctx, op, []storage.Token{*row})
+}
+
+// existing returns a token that was there before: masked for a caller that may
+// read it, and otherwise no more than its name.
+func existing(ctx context.Context, op *core.Op, row *storage.Token) (Token, error) {
+	t, err := Open(ctx, op, row)
+	if err != nil {
+		return Token{}, err
+	}
+	if err := op.LogReads(ctx, audit.Read, t.Entity()); err != nil {
+		return Token{}, err
+	}
+	transform, ok := op.Grant().Decide(access.TokenRead, row.ID, row.Containers)
+	if ok {
+		return t.View(ctx, min(transform, access.Mask)), ctx.Err()
+	}
+	full := t.fill()
+	return Token{ID: full.ID, TenantID: full.TenantID, Type: full.Type, Fingerprint: full.Fingerprint, Containers: full.Containers}, nil
+}

@@ -1,0 +1,276 @@
+package tokens
+
+import (
+	"context"
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/admission"
+	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/find"
+	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/internal/query"
+	"github.com/seed-72ea4aab/vault/internal/token"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// MaxTotal is up to where the totals of searches are exact.
+const MaxTotal = 10_000
+
+// Query is a list of tokens that somebody asks for.
+type Query interface {
+	// Permission is needed on the tokens.
+	Permission() string
+	// Condition returns what tokens must meet, and the least transform that the
+	// caller must have on them.
+	Condition(ctx context.Context, op *core.Op) (where storage.And, least access.Transform, err error)
+	// Binding tells the list from every other.
+	Binding() []string
+}
+
+// List asks for the tokens that meet filters. Zero fields filter nothing.
+type List struct {
+	IDs, Types []string
+	Metadata   map[string]string
+}
+
+// Permission implements Query.
+func (l *List) Permission() string { return access.TokenRead }
+
+// Binding implements Query.
+func (l *List) Binding() []string {
+	parts := append([]string{"list", strconv.Itoa(len(l.IDs)), strconv.Itoa(len(l.Types))}, slices.Sorted(slices.Values(l.IDs))...)
+	parts = append(parts, slices.Sorted(slices.Values(l.Types))...)
+	for _, key := range slices.Sorted(maps.Keys(l.Metadata)) {
+		parts = append(parts, key, query.Fold(l.Metadata[key]))
+	}
+	return parts
+}
+
+// Condition implements Query.
+func (l *List) Condition(_ context.Context, op *core.Op) (storage.And, access.Transform, error) {
+	if len(l.IDs) > form.MaxListValues || len(l.Types) > form.MaxListValues || len(l.Metadata) > token.MaxMetadata {
+		return nil, access.Redact, fault.Field("", "may have at most %d ids, %d types and %d metadata filters",
+			form.MaxListValues, form.MaxListValues, token.MaxMetadata)
+	}
+	bad := &form.Problems{}
+	for _, t := range l.Types {
+		form.CheckText(bad, "type", t)
+	}
+	for _, id := range l.IDs {
+		form.CheckText(bad, "id", id)
+	}
+	return find.List(op.State.Ring, l.IDs, l.Types, l.Metadata), access.Redact, fault.Of(bad)
+}
+
+// Search asks for the tokens that meet a query.
+type Search struct{ Query string }
+
+// Permission implements Query.
+func (s *Search) Permission() string { return access.TokenSearch }
+
+// Binding implements Query.
+func (s *Search) Binding() []string { return []string{"search", s.Query} }
+
+// Condition implements Query.
+func (s *Search) Condition(ctx context.Context, op *core.Op) (where storage.And, least access.Transform, err error) {
+	where, asksData, err := ReadQuery(ctx, op, s.Query)
+	if err != nil {
+		return nil, least, err
+	}
+	least = access.Redact
+	if asksData {
+		if !op.MaySearchData() {
+			return nil, least, fault.New(fault.ErrForbidden, "A masked client may not search by data.")
+		}
+		if least = access.Mask; !op.Grant().Shows(access.TokenSearch, least) {
+			return nil, least, fault.New(fault.ErrForbidden, "Searching by data needs token:search with the transform mask or reveal.")
+		}
+	}
+	return where, least, nil
+}
+
+// ReadQuery turns a query into a condition, and reports whether it is about data.
+func ReadQuery(ctx context.Context, op *core.Op, text string) (where storage.And, asksData bool, err error) {
+	bad := &form.Problems{}
+	if !form.CheckText(bad, "query", text) {
+		return nil, false, fault.Of(bad)
+	}
+	node, err := query.Parse(text)
+	if err != nil {
+		var syntax *query.Error
+		if errors.As(err, &syntax) {
+			err = fault.Field("query", "at character %d: %s", syntax.Offset+1, syntax.Msg)
+		}
+		return nil, false, err
+	}
+	search := find.Search{Ring: op.State.Ring}
+	if find.AsksContainer(node) {
+		if search.Sets, err = op.DB().ContainerSets(ctx, op.TenantID()); err != nil {
+			return nil, false, err
+		}
+	}
+	return storage.And{search.Cond(node)}, find.AsksData(node), nil
+}
+
+// Find returns the condition of a list: what was asked for, and that the caller
+// has the permission on the token.
+func Find(ctx context.Context, op *core.Op, asked Query) (storage.Cond, error) {
+	where, least, err := asked.Condition(ctx, op)
+	if err != nil {
+		return nil, err
+	}
+	if where, err = restrict(ctx, op, asked.Permission(), least, where); err != nil || len(where) == 0 {
+		return nil, err
+	}
+	return where, nil
+}
+
+// restrict adds to a condition that the caller has a permission on the token,
+// with at least a transform.
+func restrict(ctx context.Context, op *core.Op, permission string, least access.Transform, where storage.And) (storage.And, error) {
+	if op.Grant().OnAll(permission) && least <= access.Redact {
+		return where, nil
+	}
+	sets, err := op.DB().ContainerSets(ctx, op.TenantID())
+	if err != nil {
+		return nil, err
+	}
+	granted := find.Granted(op.Grant(), permission, least, sets)
+	if granted == nil {
+		return where, nil
+	}
+	return append(storage.And{granted}, where...), nil
+}
+
+// Page shows a page of a list and returns the total, which is counted up to
+// countUpTo; zero counts all.
+func Page(ctx context.Context, op *core.Op, asked Query, p *form.Paging, countUpTo int, show func(Token)) (total int, err error) {
+	filter := storage.TokenFilter{Tenant: op.TenantID(), Now: op.Now, Count: true, CountUpTo: countUpTo}
+	if filter.Where, err = Find(ctx, op, asked); err != nil {
+		return 0, err
+	}
+	if err := fault.Of(p.Check()); err != nil {
+		return 0, err
+	}
+	filter.Offset, filter.Limit = p.Offset(), p.Size
+	rows, total, err := rowsOf(ctx, op, filter)
+	if err != nil {
+		return 0, op.PageError(err)
+	}
+	return total, see(ctx, op, asked.Permission(), rows, show)
+}
+
+// After shows the tokens that follow a place in a list, and returns the place
+// after them; "" when there are no more.
+func After(ctx context.Context, op *core.Op, asked Query, p *form.Paging, after string, show func(Token)) (next string, err error) {
+	if p.Page != 0 {
+		return "", fault.Field("page", "is not for lists by cursor; leave it out")
+	}
+	if err := fault.Of(p.Check()); err != nil {
+		return "", err
+	}
+	before, err := readCursor(op, asked, after)
+	if err != nil {
+		return "", err
+	}
+	where, err := Find(ctx, op, asked)
+	if err != nil {
+		return "", err
+	}
+	rows, more, err := rowsBefore(ctx, op, where, before, p.Size)
+	if err != nil {
+		return "", op.PageError(err)
+	}
+	if more {
+		next = cursor(op, asked, rows[len(rows)-1].Ord)
+	}
+	return next, see(ctx, op, asked.Permission(), rows, show)
+}
+
+// Piece shows the next piece of a list, moves before to its end, and reports
+// whether there may be another.
+func Piece(ctx context.Context, op *core.Op, asked Query, walk *find.Walk, before *storage.ID, show func(Token)) (more bool, err error) {
+	where, err := Find(ctx, op, asked)
+	if err != nil {
+		return false, err
+	}
+	rows, more, err := find.Next(walk, func(limit int) ([]storage.Token, error) {
+		rows, _, err := rowsOf(ctx, op, storage.TokenFilter{Tenant: op.TenantID(), Where: where, Now: op.Now, Before: *before, Limit: limit})
+		return rows, err
+	})
+	if err != nil || len(rows) == 0 {
+		return false, err
+	}
+	*before = rows[len(rows)-1].Ord
+	return more, see(ctx, op, asked.Permission(), rows, show)
+}
+
+// rowsBefore reads rows of a list, and reports whether there are more. It asks
+// for one more than it returns; where that is too much at once, only for those.
+func rowsBefore(ctx context.Context, op *core.Op, where storage.Cond, before storage.ID, size int) (rows []storage.Token, more bool, err error) {
+	filter := storage.TokenFilter{Tenant: op.TenantID(), Where: where, Now: op.Now, Before: before, Limit: size + 1}
+	rows, _, err = rowsOf(ctx, op, filter)
+	if errors.Is(err, storage.ErrTooLarge) {
+		filter.Limit = size
+		rows, _, err = rowsOf(ctx, op, filter)
+		return rows, len(rows) == size, err
+	}
+	more = len(rows) > size
+	return rows[:min(len(rows), size)], more, err
+}
+
+// firstPage is how many sealed bytes a page may have before it is asked for
+// again, with room for nextPage times more.
+const (
+	firstPage = 256 << 10
+	nextPage  = 16
+)
+
+// rowsOf reads rows of a list, and makes room for them beforehand. Most pages are
+// small, so a large one is asked for twice, and the largest three times.
+func rowsOf(ctx context.Context, op *core.Op, f storage.TokenFilter) ([]storage.Token, int, error) {
+	room := admission.Of(ctx)
+	most := op.MaxPageBytes()
+	room.Rest()
+	for f.MaxBytes = min(firstPage, most); ; f.MaxBytes = min(nextPage*f.MaxBytes, most) {
+		if err := core.Hold(ctx, core.CopyTimes*f.MaxBytes); err != nil {
+			return nil, 0, err
+		}
+		rows, total, err := op.DB().ListTokens(ctx, f)
+		room.Free(core.CopyTimes * (f.MaxBytes - Size(rows)))
+		if !errors.Is(err, storage.ErrTooLarge) || f.MaxBytes == most {
+			return rows, total, err
+		}
+	}
+}
+
+const labelCursor = "cursor"
+
+// cursor names a place in a list of tokens. Its hash binds it to the tenant,
+// whose key it is made with, and to the list.
+func cursor(op *core.Op, asked Query, at storage.ID) string {
+	hash := op.State.Ring.Hash(labelCursor, append([]string{string(at[:])}, asked.Binding()...)...)
+	return base64.RawURLEncoding.EncodeToString(append(at[:], hash[:]...))
+}
+
+// readCursor returns the place that a cursor names; zero for the start.
+func readCursor(op *core.Op, asked Query, text string) (at storage.ID, err error) {
+	if text == "" {
+		return at, nil
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(text)
+	if err == nil && len(raw) > len(at) {
+		at = storage.ID(raw[:len(at)])
+	}
+	if subtle.ConstantTimeCompare([]byte(text), []byte(cursor(op, asked, at))) != 1 {
+		return at, fault.Field("start", "must be the after of an earlier page of this list, with the same filters")
+	}
+	return at, nil
+}

@@ -1,0 +1,204 @@
+package tokens
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/admission"
+	"github.com/seed-72ea4aab/vault/internal/audit"
+	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/kept"
+	"github.com/seed-72ea4aab/vault/internal/limits"
+	"github.com/seed-72ea4aab/vault/internal/token"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// Row reads the row of a token that has not expired.
+func Row(ctx context.Context, op *core.Op, id string) (*storage.Token, error) {
+	rows, err := Rows(ctx, op, []string{id})
+	if err != nil {
+		return nil, err
+	}
+	if len(rows) == 0 || Expired(&rows[0], op.Now) {
+		return nil, fault.ErrNoToken
+	}
+	return &rows[0], nil
+}
+
+// Rows reads rows by id, those that have expired included.
+func Rows(ctx context.Context, op *core.Op, ids []string) ([]storage.Token, error) {
+	impossible := func(id string) bool { return !token.PossibleID(id) }
+	if slices.ContainsFunc(ids, impossible) {
+		ids = slices.DeleteFunc(slices.Clone(ids), impossible)
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	return op.DB().Tokens(ctx, op.TenantID(), ids)
+}
+
+// Expired reports whether a row is past its end.
+func Expired(row *storage.Token, now time.Time) bool {
+	return !row.ExpiresAt.IsZero() && !row.ExpiresAt.After(now)
+}
+
+// Deletion returns what deletes a row.
+func Deletion(row *storage.Token) storage.TokenDelete {
+	return storage.TokenDelete{Ord: row.Ord, Rev: row.Rev, Set: row.Set, Type: row.Type}
+}
+
+// expire deletes rows that have expired and are in the way of an operation, with
+// a log entry each: at once, inside of Once too. A row that another was faster
+// with is passed over.
+func expire(ctx context.Context, op *core.Op, expired []storage.Token) error {
+	for i := range expired {
+		row := &expired[i]
+		vault := op.Vault.System(op.TenantID())
+		ch := vault.Change()
+		ch.DeleteTokens = []storage.TokenDelete{Deletion(row)}
+		ch.Logs = []storage.Log{vault.Entry(audit.Expire, row.Type, row.ID)}
+		if err := op.Apply(ctx, ch); err != nil && !errors.Is(err, storage.ErrStale) {
+			return err
+		}
+	}
+	return nil
+}
+
+// Bounds on memory: see package admission.
+const (
+	// treeTimes is how many times its sealed bytes the tree of a token takes, at
+	// most.
+	treeTimes = 14
+	// ManyRows is how many tokens of a page are opened without a turn.
+	ManyRows = 16
+)
+
+// Tree returns what the tree of a stored token takes, if it is large.
+func Tree(row *storage.Token) int {
+	if len(row.Body) < core.LargeBody {
+		return 0
+	}
+	return treeTimes * len(row.Body)
+}
+
+// Size is how many sealed bytes rows have.
+func Size(rows []storage.Token) int {
+	size := 0
+	for i := range rows {
+		size += len(rows[i].Body) + len(rows[i].CVC)
+	}
+	return size
+}
+
+// Get returns a token as the caller may see it.
+func Get(ctx context.Context, op *core.Op, id string) (Token, error) {
+	row, logged, err := rowToRead(ctx, op, id)
+	if err != nil {
+		return Token{}, err
+	}
+	transform, ok := op.Grant().Decide(access.TokenRead, row.ID, row.Containers)
+	if !ok {
+		return Token{}, fault.PermissionOnToken(access.TokenRead)
+	}
+	t, err := Open(ctx, op, row)
+	if err != nil {
+		return Token{}, err
+	}
+	if !logged {
+		if err := op.LogReads(ctx, audit.Read, t.Entity()); err != nil {
+			return Token{}, err
+		}
+	}
+	NoteUse(ctx, op, access.TokenRead, &t, transform)
+	return t.View(ctx, transform), ctx.Err()
+}
+
+// rowToRead reads the row of a token that has not expired. When it cannot matter
+// to the grant which token that is, and the storage can, the entry that it was
+// read is made in the same step, and logged is true.
+func rowToRead(ctx context.Context, op *core.Op, id string) (row *storage.Token, logged bool, err error) {
+	store, ok := op.Vault.Store.(storage.ReadLogger)
+	if !ok || op.Pending() != nil || op.InsideTx() || op.Vault.StrictReadLogs || !token.PossibleID(id) || !op.Grant().OnAll(access.TokenRead) {
+		row, err = Row(ctx, op, id)
+		return row, false, err
+	}
+	t, err := store.ReadToken(ctx, storage.Reading{Tenant: op.TenantID(), ID: id, Entry: op.Entry(audit.Read, token.Generic, id)})
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil, false, fault.ErrNoToken
+	}
+	return &t, true, err
+}
+
+// Delete deletes a token.
+func Delete(ctx context.Context, op *core.Op, id string) error {
+	_, err := core.RetryStale(func() (struct{}, error) { return struct{}{}, deleteOnce(ctx, op, id) })
+	return err
+}
+
+func deleteOnce(ctx context.Context, op *core.Op, id string) error {
+	row, err := Row(ctx, op, id)
+	if err != nil {
+		return err
+	}
+	if _, ok := op.Grant().Decide(access.TokenDelete, row.ID, row.Containers); !ok {
+		return fault.PermissionOnToken(access.TokenDelete)
+	}
+	ch := op.Change()
+	ch.DeleteTokens = []storage.TokenDelete{Deletion(row)}
+	ch.Logs = []storage.Log{op.Entry(audit.Delete, row.Type, row.ID)}
+	return op.Write(ctx, ch)
+}
+
+// NoteUse notes a token that is about to be shown, if it is for a run whose
+// answer will be kept.
+func NoteUse(ctx context.Context, op *core.Op, permission string, t *Clear, shown access.Transform) {
+	if !op.IsScripted() && op.Pending() == nil {
+		return
+	}
+	uses := limits.LineageOf(ctx).Uses
+	if uses == nil {
+		return
+	}
+	use := kept.Use{Permission: permission, ID: t.Row.ID, Ord: uuid.UUID(t.Row.Ord), Shown: shown}
+	if op.IsScripted() {
+		use.As = op.ApplicationID()
+	}
+	if shown == access.Reveal && t.CVC != "" {
+		use.CVCEnds = t.Row.CVCExpiresAt
+	}
+	uses.Add(use)
+}
+
+// see opens rows of a list as the caller may see them, and logs the reads.
+func see(ctx context.Context, op *core.Op, permission string, rows []storage.Token, show func(Token)) error {
+	seen := make([]core.Entity, 0, len(rows))
+	for i := range rows {
+		if i%ManyRows == ManyRows-1 {
+			if err := core.Turn(ctx); err != nil {
+				return err
+			}
+		}
+		transform, ok := op.Grant().Decide(permission, rows[i].ID, rows[i].Containers)
+		if !ok {
+			continue // the condition and the rules disagree: show nothing
+		}
+		t, err := Open(ctx, op, &rows[i])
+		if err != nil {
+			return err
+		}
+		show(t.View(ctx, transform))
+		admission.Of(ctx).Free(Tree(&rows[i]))
+		NoteUse(ctx, op, permission, &t, transform)
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		seen = append(seen, t.Entity())
+	}
+	return op.LogReads(ctx, audit.Read, seen...)
+}

@@ -1,0 +1,342 @@
+package transfer
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"strconv"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/admission"
+	"github.com/seed-72ea4aab/vault/internal/audit"
+	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/internal/tokens"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// Bounds of a batch: what one change of the database takes well.
+const (
+	importRows  = 1000
+	importBytes = 1 << 20
+)
+
+// batch is rows that are written in one change. It has its own room, because it
+// is written while the next one is prepared.
+type batch struct {
+	op    *core.Op // with the rights of the moment when it was prepared
+	opts  *Options
+	ctx   context.Context //nolint:containedctx // of the import, with the room
+	room  *admission.Room
+	rows  []row
+	bytes int
+
+	tokens *tokens.Batch
+
+	err  error         // why it could not be written
+	done chan struct{} // closed when it is
+}
+
+// row is a row on its way to a token. It has an outcome once it is settled.
+type row struct {
+	result Result
+	params tokens.Params
+	item   tokens.Item
+	taken  bool // another token has the id
+}
+
+func newBatch(ctx context.Context, op *core.Op, opts *Options) *batch {
+	room := op.Room(nil)
+	return &batch{opts: opts, ctx: room.In(ctx), room: room, done: make(chan struct{}), rows: make([]row, 0, importRows)}
+}
+
+func (b *batch) full() bool { return len(b.rows) == importRows || b.bytes >= importBytes }
+
+// add gathers a row, with its data parsed, so that it is known how large it is.
+func (b *batch) add(number int, p tokens.Params, rowErr error) error {
+	text, _ := p.Data.(json.RawMessage)
+	if len(text) >= core.LargeText {
+		if err := core.Turn(b.ctx); err != nil {
+			return err
+		}
+	}
+	data, err := core.ParseJSON("data", p.Data)
+	if p.Data != nil {
+		p.Data = data
+	}
+	size := data.Size() + rowSize(&p)
+	b.rows = append(b.rows, row{params: p})
+	r := &b.rows[len(b.rows)-1]
+	r.result.Row, r.item.Index = number, len(b.rows)-1
+	if err := cmp.Or(rowErr, err); err != nil {
+		r.fail(err)
+		size += sizeOfFields(fault.Fields(err))
+	}
+	b.bytes += size
+	room := core.PlaceBytes
+	if size >= core.LargeText {
+		room += core.CopyTimes*size + data.Weight() + weightOfMask(p.Mask)
+	}
+	return core.Hold(b.ctx, room)
+}
+
+// rowSize is how many bytes of text a row has beside its data.
+func rowSize(p *tokens.Params) int {
+	size := len(p.ID) + len(p.FingerprintExpression) + sizeOfMask(p.Mask)
+	for _, texts := range [][]string{p.Containers, p.SearchIndexes} {
+		for _, text := range texts {
+			size += len(text) + perText
+		}
+	}
+	for name, value := range p.Metadata {
+		size += len(name) + len(value) + 2*perText
+	}
+	return size
+}
+
+// sizeOfFields is how many bytes the errors of a row take.
+func sizeOfFields(fields map[string][]string) (size int) {
+	for path, messages := range fields {
+		size += len(path) + perText
+		for _, message := range messages {
+			size += len(message) + perText
+		}
+	}
+	return size
+}
+
+// perText is what a text takes beside its bytes.
+const perText = 16
+
+func sizeOfMask(mask any) int {
+	if v, ok := mask.(jsonx.Value); ok {
+		return v.Size()
+	}
+	text, _ := mask.(json.RawMessage)
+	return len(text)
+}
+
+func weightOfMask(mask any) int {
+	if v, ok := mask.(jsonx.Value); ok {
+		return v.Weight()
+	}
+	return sizeOfMask(mask)
+}
+
+// settled reports whether it is known what becomes of the row.
+func (r *row) settled() bool { return r.result.Outcome != "" }
+
+func (r *row) settle(outcome, id string) {
+	r.result.Outcome, r.result.ID = outcome, id
+	r.item.Settled = true
+}
+
+// fail settles a row that has an error of its own.
+func (r *row) fail(err error) {
+	r.params, r.item = tokens.Params{}, tokens.Item{Index: r.item.Index} // it needs no memory any more
+	r.settle(Failed, "")
+	r.result.Err = err
+}
+
+// refuse settles a row whose error is its own, and returns every other error.
+func (r *row) refuse(err error) error {
+	for _, kind := range []error{fault.ErrInvalid, fault.ErrForbidden, fault.ErrConflict, fault.ErrTooLarge, fault.ErrNotFound} {
+		if errors.Is(err, kind) {
+			r.fail(err)
+			return nil
+		}
+	}
+	return err
+}
+
+// prepare checks the rows and evaluates their expressions, in the tenant's turn.
+// Each row has its own budget of work.
+func (b *batch) prepare(op *core.Op) error {
+	defer b.room.Rest()
+	b.op, b.tokens = op, tokens.NewBatch(op, len(b.rows))
+	b.tokens.Refused, b.tokens.Found = b.refused, b.found
+	for i := range b.rows {
+		if i%core.TurnEvery == 0 {
+			if err := core.Turn(b.ctx); err != nil {
+				return err
+			}
+		}
+		r := &b.rows[i]
+		if r.settled() {
+			continue
+		}
+		if err := b.prepareRow(r); err != nil {
+			if err := r.refuse(err); err != nil {
+				return err
+			}
+		}
+	}
+	return b.tokens.Seal(b.ctx)
+}
+
+func (b *batch) prepareRow(r *row) error {
+	if r.params.ID == "" && b.opts.Name != "" {
+		r.params.ID = b.derivedID(r.result.Row)
+	}
+	bad := &form.Problems{}
+	if b.tokens.Prepare(b.ctx, &r.item, &r.params, nil, bad); bad.Any() {
+		return cmp.Or(r.item.Canceled(), fault.Of(bad))
+	}
+	return cmp.Or(b.tokens.Add(&r.item), b.ctx.Err())
+}
+
+// refused settles the row of a token that cannot be created. What becomes of one
+// whose id is taken is known when the batch is written.
+func (b *batch) refused(n *tokens.Item, err error) error {
+	r := &b.rows[n.Index]
+	if errors.Is(err, fault.ErrTokenExists) {
+		r.taken = true
+		return nil
+	}
+	return r.refuse(err)
+}
+
+// found settles a row that has the content of a token which is there.
+func (b *batch) found(ctx context.Context, n *tokens.Item) error {
+	b.rows[n.Index].settle(Skipped, n.Existing.ID)
+	return b.op.LogReads(ctx, audit.Read, core.Entity{Type: n.Existing.Type, ID: n.Existing.ID}) // its id was told
+}
+
+// recheck asks again whether the rows may be created, with the rights of another
+// moment.
+func (b *batch) recheck(now *core.Op) error {
+	for i := range b.rows {
+		r := &b.rows[i]
+		if r.settled() {
+			continue
+		}
+		if err := r.item.MayCreate(now); err != nil {
+			if err := r.refuse(err); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+const labelImport = "import"
+
+// derivedID returns the id of a row that has none. It is the same each time, and
+// tells nothing: it is a hash under the tenant's key, in the form of a UUIDv8.
+func (b *batch) derivedID(row int) string {
+	id := uuid.UUID(b.op.State.Ring.Hash(labelImport, b.opts.Name, strconv.Itoa(row)))
+	binary.BigEndian.PutUint16(id[6:], binary.BigEndian.Uint16(id[6:])&0x0fff|0x8000)
+	id[8] = id[8]&0x3f | 0x80
+	return id.String()
+}
+
+// save writes the batch, and settles its rows.
+func (b *batch) save() {
+	defer close(b.done)
+	if b.err = b.tokens.Save(b.ctx); b.err == nil {
+		b.err = b.settleRest()
+	}
+}
+
+// settleRest settles the rows in their order: a row may change the token of a row
+// before it.
+func (b *batch) settleRest() error {
+	for i := range b.rows {
+		r := &b.rows[i]
+		switch {
+		case r.settled():
+		case r.item.Same != nil:
+			b.settleSame(r, &b.rows[r.item.Same.Index])
+		case r.taken:
+			if err := b.settleTaken(r); err != nil {
+				if err := r.refuse(err); err != nil {
+					return err
+				}
+			}
+		default:
+			r.settle(Created, r.item.Row.ID)
+		}
+	}
+	return nil
+}
+
+// settleSame settles a row that duplicates a row before it.
+func (b *batch) settleSame(r, first *row) {
+	if first.result.Outcome == Failed {
+		r.fail(first.result.Err)
+		return
+	}
+	r.settle(Skipped, first.result.ID)
+}
+
+var errTaken = &fault.Conflict{Fields: map[string][]string{"id": {"is the id of another token"}}}
+
+// settleTaken settles a row whose id another token has.
+func (b *batch) settleTaken(r *row) error {
+	there, err := tokens.Row(b.ctx, b.op, r.item.GivenID())
+	if err != nil {
+		return err
+	}
+	switch {
+	case b.opts.OnDuplicate == Update:
+		return b.updateTaken(r, there)
+	case b.opts.OnDuplicate == Skip:
+		r.settle(Skipped, there.ID)
+		return nil
+	case b.opts.Resumed:
+		return b.settleDone(r, there)
+	default:
+		return errTaken
+	}
+}
+
+// settleDone settles a row that may have been imported before. Whether the token
+// that has its id has the same content is looked at, and entered in the log, for
+// a caller that may read it: to tell others would be a way to guess its data.
+func (b *batch) settleDone(r *row, there *storage.Token) error {
+	if _, ok := b.op.Grant().Decide(access.TokenRead, there.ID, there.Containers); ok {
+		if err := b.op.LogReads(b.ctx, audit.Read, core.Entity{Type: there.Type, ID: there.ID}); err != nil {
+			return err
+		}
+		if there.Type != r.item.Row.Type || there.Fingerprint != r.item.Row.Fingerprint {
+			return errTaken
+		}
+	}
+	r.settle(Skipped, there.ID)
+	return nil
+}
+
+// updateTaken changes the token that has the id of a row.
+func (b *batch) updateTaken(r *row, there *storage.Token) error {
+	if _, ok := b.op.Grant().Decide(access.TokenUpdate, there.ID, there.Containers); !ok {
+		return fault.PermissionOnToken(access.TokenUpdate)
+	}
+	if there.Type != r.item.Row.Type {
+		return fault.Field("type", "is not that of the token with this id, and cannot change")
+	}
+	p := r.params
+	p.ID, p.Type = "", "" // which cannot change
+	patch, err := p.JSON()
+	if err != nil {
+		return err
+	}
+	op, err := b.op.Again(b.ctx, access.TokenUpdate)
+	if err != nil {
+		return err
+	}
+	t, err := tokens.Patch(b.ctx, op, there.ID, json.RawMessage(patch))
+	if err != nil {
+		return err
+	}
+	r.settle(Updated, t.ID)
+	if t.ID != there.ID {
+		r.settle(Skipped, t.ID) // it would have become a duplicate of that
+	}
+	return nil
+}

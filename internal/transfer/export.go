@@ -1,0 +1,182 @@
+package transfer
+
+import (
+	"context"
+
+	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/admission"
+	"github.com/seed-72ea4aab/vault/internal/audit"
+	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/find"
+	"github.com/seed-72ea4aab/vault/internal/tokens"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// Export yields tokens with their data in clear, oldest first, until yield
+// returns false. An empty query means all tokens. The use of a token is in the
+// log before it is given.
+func Export(ctx context.Context, op *core.Op, query string, yield func(tokens.Params) bool) error {
+	ctx, cancel := context.WithCancel(ctx)
+	e := &exporter{op: op, asked: exported{query}, pages: make(chan page)}
+	go e.run(ctx)
+	defer func() {
+		cancel()
+		for range e.pages { // until it has ended
+		}
+	}()
+	for page := range e.pages {
+		if page.err != nil {
+			return page.err
+		}
+		for i := range page.tokens {
+			if !yield(page.tokens[i]) {
+				return nil
+			}
+		}
+	}
+	return ctx.Err()
+}
+
+// exported is the list of tokens that an export goes through.
+type exported struct{ query string }
+
+// Permission implements tokens.Query.
+func (q *exported) Permission() string { return access.TokenUse }
+
+// Binding implements tokens.Query.
+func (q *exported) Binding() []string { return []string{"export", q.query} }
+
+// Condition implements tokens.Query. Whoever may see all of a token in clear may
+// also look for it by its data.
+func (q *exported) Condition(ctx context.Context, op *core.Op) (storage.And, access.Transform, error) {
+	if !op.Grant().Shows(access.TokenUse, access.Reveal) {
+		return nil, access.Reveal, fault.New(fault.ErrForbidden, "An export needs token:use with the transform reveal.")
+	}
+	if q.query == "" {
+		return nil, access.Reveal, nil
+	}
+	where, _, err := tokens.ReadQuery(ctx, op, q.query)
+	return where, access.Reveal, err
+}
+
+// exporter reads pages ahead of the loop that they are for. While the entries of
+// a page are written, the next one is read.
+type exporter struct {
+	op    *core.Op
+	asked exported
+	pages chan page
+}
+
+// page is tokens whose use is in the log when logged is closed.
+type page struct {
+	tokens []tokens.Params
+	err    error
+	logged chan struct{}
+}
+
+// Bounds of what is read at once: tokens, and their sealed bytes.
+const (
+	exportRows  = 4000
+	exportBytes = 4 << 20
+)
+
+func (e *exporter) run(ctx context.Context) {
+	defer close(e.pages)
+	walk, last := find.NewWalk(exportRows), storage.ID{}
+	var before *page
+	for more := true; more || before != nil; {
+		var next *page
+		if more {
+			next = &page{logged: make(chan struct{})}
+			more = e.read(ctx, next, &walk, &last)
+		}
+		if before != nil {
+			<-before.logged
+			select {
+			case e.pages <- *before:
+			case <-ctx.Done():
+				before.err = ctx.Err()
+			}
+			if before.err != nil {
+				if next != nil {
+					<-next.logged
+				}
+				return
+			}
+		}
+		before = next
+	}
+}
+
+// read reads a page and has its entries written. It reports whether there may be
+// another page.
+func (e *exporter) read(ctx context.Context, p *page, walk *find.Walk, last *storage.ID) (more bool) {
+	op, err := e.op.Again(ctx, access.TokenUse)
+	if err != nil {
+		p.err = err
+		close(p.logged)
+		return false
+	}
+	inside, leave := op.Enter(ctx)
+	var seen []core.Entity
+	seen, more, p.err = e.open(inside, op, p, walk, last)
+	go func() {
+		defer close(p.logged)
+		defer leave()
+		if p.err == nil {
+			p.err = op.LogReads(inside, audit.Use, seen...)
+		}
+	}()
+	return more
+}
+
+// open reads a page of tokens in clear, and moves last to its end.
+func (e *exporter) open(ctx context.Context, op *core.Op, p *page, walk *find.Walk, last *storage.ID) (seen []core.Entity, more bool, err error) {
+	rows, more, err := e.rows(ctx, op, walk, *last)
+	if err != nil || len(rows) == 0 {
+		return nil, false, err
+	}
+	*last = rows[len(rows)-1].Ord
+	p.tokens, seen = make([]tokens.Params, 0, len(rows)), make([]core.Entity, 0, len(rows))
+	for i := range rows {
+		if i%tokens.ManyRows == 0 {
+			if err := core.Turn(ctx); err != nil {
+				return nil, false, err
+			}
+		}
+		transform, ok := op.Grant().Decide(access.TokenUse, rows[i].ID, rows[i].Containers)
+		if !ok || transform != access.Reveal {
+			continue // the condition and the rules disagree: show nothing
+		}
+		t, err := tokens.Open(ctx, op, &rows[i])
+		if err != nil {
+			return nil, false, err
+		}
+		p.tokens, seen = append(p.tokens, t.Params()), append(seen, t.Entity())
+	}
+	return seen, more, ctx.Err()
+}
+
+// rows reads the rows of a page, and makes room for them.
+func (e *exporter) rows(ctx context.Context, op *core.Op, walk *find.Walk, last storage.ID) (rows []storage.Token, more bool, err error) {
+	where, err := tokens.Find(ctx, op, &e.asked)
+	if err != nil {
+		return nil, false, err
+	}
+	room := admission.Of(ctx)
+	room.Rest()
+	if err := core.Hold(ctx, core.CopyTimes*exportBytes); err != nil {
+		return nil, false, err
+	}
+	rows, more, err = find.Next(walk, func(limit int) ([]storage.Token, error) {
+		rows, _, err := op.DB().ListTokens(ctx, storage.TokenFilter{
+			Tenant: op.TenantID(), Where: where, Now: op.Now, Before: last, OldestFirst: true, Limit: limit, MaxBytes: exportBytes,
+		})
+		return rows, err
+	})
+	if err == nil {
+		room.Free(core.CopyTimes * (exportBytes - tokens.Size(rows)))
+	}
+	return rows, more, err
+}
