@@ -20,8 +20,8 @@ const rowsAtOnce = 16
 
 // Judge asks whether a stored response or result may be given again: those who
 // used its tokens must still be allowed to see as much of them, else it is
-// ErrForbidden, and the data must exist, else it is ErrWithdrawn. Giving it again
-// is a use of the tokens, and entered in the log.
+// ErrForbidden, and the tokens must exist unchanged, else it is ErrWithdrawn.
+// Giving it again is a use of the tokens, and entered in the log.
 func Judge(ctx context.Context, op *core.Op, uses []kept.Use, tooMany bool) error {
 	if tooMany {
 		return fault.ErrWithdrawn
@@ -43,6 +43,9 @@ func Judge(ctx context.Context, op *core.Op, uses []kept.Use, tooMany bool) erro
 		}
 		if err := maySeeAgain(ctx, op, &use, row); err != nil {
 			return err
+		}
+		if !row.ModifiedAt.Equal(use.Modified) {
+			withdrawn = true
 		}
 		if !use.CVCEnds.IsZero() && (row.CVC == nil || !row.CVCExpiresAt.Equal(use.CVCEnds) || !row.CVCExpiresAt.After(op.Now)) {
 			withdrawn = true
