@@ -6,6 +6,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/admission"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/storage"
 )
 
 // Admission is the room that one request has in this process: the memory that it
@@ -71,3 +72,11 @@ func (a *Admission) End() { a.room.Leave() }
 
 // largeRequest is what a request holds, in bytes, when work on it needs a turn.
 const largeRequest = 128 << 10
+
+// OneWait returns a context for the calls that belong to one request of the
+// program. While the database is out of reach a call waits for it, and fails with
+// ErrUnavailable when that takes too long; those of one request then share one
+// wait, which begins with the first. Without it each call waits by itself.
+//
+// Package httpserver does this for each request.
+func OneWait(ctx context.Context) context.Context { return storage.OneWait(ctx) }

@@ -161,11 +161,5 @@ type operation struct {
 	v *Vault
 }
 
-// again returns a new operation of the same caller: see [core.Op.Again].
-func (op *operation) again(ctx context.Context, permission string) (*operation, error) {
-	next, err := op.Again(ctx, permission)
-	return &operation{next, op.v}, err
-}
-
 // client returns the caller of the operation as a client.
 func (op *operation) client() *Client { return &Client{op.v, op.Caller} }

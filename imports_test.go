@@ -64,7 +64,8 @@ var mayImport = map[string][]string{
 	"storage/postgres":                   {"storage", "github.com/jmoiron/sqlx", "github.com/lib/pq", "golang.org/x/sys"},
 	"storage/storagetest":                {"storage", "github.com/google/go-cmp"},
 	"storage/storagetest/internal/model": {"storage"},
-	"jsruntime": {"script", "github.com/andybalholm/brotli", "github.com/dop251/goja", "github.com/evanw/esbuild", "github.com/go-sourcemap/sourcemap",
+	"jsruntime/internal/regex":           {"golang.org/x/text"},
+	"jsruntime": {"script", "jsruntime/internal", "github.com/andybalholm/brotli", "github.com/dop251/goja", "github.com/evanw/esbuild", "github.com/go-sourcemap/sourcemap",
 		"github.com/nlnwa/whatwg-url", "golang.org/x/crypto", "golang.org/x/net/idna", "golang.org/x/text", "golang.org/x/sys"},
 
 	// Rooms behind the front.
@@ -72,6 +73,7 @@ var mayImport = map[string][]string{
 	"internal/admission": {"internal/share", "github.com/google/uuid"},
 	"internal/apikey":    {"internal/ids"},
 	"internal/audit":     {"internal/token"},
+	"internal/browser":   {"github.com/chromedp/cdproto", "github.com/chromedp/chromedp"},
 	"internal/budget":    {"internal/admission"},
 	"internal/cache":     {},
 	"internal/core": {"internal/access", "internal/admission", "internal/apikey", "internal/audit", "internal/cache", "internal/fault", "internal/form",
@@ -106,9 +108,12 @@ var mayImport = map[string][]string{
 	"internal/sweep":    feature("internal/tokens", "internal/keyring"),
 
 	// Around the vault.
+	"httptokenize":   {".", "httpserver"},
 	"httpserver":     {".", "script", "internal/trace", "github.com/google/uuid", "golang.org/x/time"},
 	"vaultclient":    {".", "script", "internal/egress", "internal/trace", "github.com/google/uuid"},
 	"vaulttest":      {".", "internal/keyring", "storage"},
+	"vaultlog":       {},
+	"vaultsql":       {".", "internal/form", "internal/jsonx", "internal/token"},
 	"console":        {".", "github.com/google/uuid"},
 	"cmd/tokenvault": {"cmd/tokenvault/internal/cli", "golang.org/x/crypto"},
 	"cmd/tokenvault/internal/cli": {".", "internal/jsonx", "internal/serve", "internal/terminal", "internal/token", "jsruntime", "script", "storage", "vaultclient",
@@ -121,7 +126,7 @@ var mayImport = map[string][]string{
 	"examples/embed":                 {".", "jsruntime", "script", "storage/sqlite", "github.com/google/uuid"},
 	"examples/server":                {"internal/serve"},
 	"examples/service":               {".", "httpserver", "jsruntime", "storage/postgres"},
-	"examples/shop":                  {".", "storage/postgres", "storage/sqlite", "github.com/google/uuid", "github.com/lib/pq"},
+	"examples/shop":                  {".", "vaultlog", "vaultsql", "storage/postgres", "storage/sqlite", "github.com/google/uuid", "github.com/lib/pq"},
 	"examples/unittest":              {"."},
 
 	// Tests and their tools.
@@ -185,6 +190,8 @@ func TestNeverReached(t *testing.T) {
 		"storage/sqlite":   {module, module + "/storage/postgres", "github.com/lib/pq"},
 		"storage/postgres": {module, module + "/storage/sqlite", "modernc.org/sqlite"},
 		"jsruntime":        {module, module + "/storage"},
+		"vaultsql":         {"modernc.org/sqlite", "github.com/lib/pq", "github.com/dop251/goja", module + "/httpserver"},
+		"httptokenize":     {"modernc.org/sqlite", "github.com/lib/pq", "github.com/dop251/goja"},
 		"httpserver":       {"modernc.org/sqlite", "github.com/lib/pq", "github.com/dop251/goja"},
 		"console":          {"modernc.org/sqlite", "github.com/lib/pq", "github.com/dop251/goja", module + "/httpserver", module + "/storage/sqlite"},
 		"vaultclient":      {"modernc.org/sqlite", "github.com/lib/pq", "github.com/dop251/goja", module + "/httpserver"},

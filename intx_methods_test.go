@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"net/http"
 	"reflect"
 	"slices"
 	"strings"
@@ -206,4 +207,294 @@ func TestInTxInsideOnce(t *testing.T) {
 			t.Errorf("got %v, want ErrInTx", err)
 		}
 	})
+}
+
+// inTxTokens are calls about tokens, in an order that lets each find what it
+// needs. There are two of them at first.
+var inTxTokens = []inTxCase{
+	{"GetToken", func(ctx context.Context, f *inTxFixture) error { _, err := f.private.GetToken(ctx, "card"); return err }},
+	{"PatchToken", func(ctx context.Context, f *inTxFixture) error {
+		_, err := f.private.PatchToken(ctx, "card", vault.JSON(`{"metadata":{"order":"8"}}`))
+		return err
+	}},
+	{"ListTokens", func(ctx context.Context, f *inTxFixture) error {
+		return pageOf[vault.Token](2)(f.private.ListTokens(ctx, vault.ListTokensParams{}))
+	}},
+	{"AllTokens", func(ctx context.Context, f *inTxFixture) error {
+		return count(2, f.private.AllTokens(ctx, vault.ListTokensParams{}))
+	}},
+	{"ListTokensAfter", func(ctx context.Context, f *inTxFixture) error {
+		p := vault.ListTokensParams{PageParams: vault.PageParams{Size: 1}}
+		first, err := f.private.ListTokensAfter(ctx, p, "")
+		if err != nil {
+			return err
+		}
+		next, err := f.private.ListTokensAfter(ctx, p, first.Pagination.After)
+		if err != nil || len(next.Data) != 1 || next.Data[0].ID != "card" {
+			return fmt.Errorf("the second page does not have the card: %w", err)
+		}
+		return nil
+	}},
+	{"SearchTokens", func(ctx context.Context, f *inTxFixture) error {
+		return pageOf[vault.Token](1)(f.private.SearchTokens(ctx, vault.SearchTokensParams{Query: "metadata.order:8 AND container:/new/"}))
+	}},
+	{"SearchTokensAfter", func(ctx context.Context, f *inTxFixture) error {
+		page, err := f.private.SearchTokensAfter(ctx, vault.SearchTokensParams{Query: "type:card_number"}, "")
+		if err != nil {
+			return err
+		}
+		return number(2, len(page.Data))
+	}},
+	{"SearchAllTokens", func(ctx context.Context, f *inTxFixture) error {
+		return count(1, f.private.SearchAllTokens(ctx, vault.SearchTokensParams{Query: "metadata.order:8"}))
+	}},
+	{"Detokenize", func(ctx context.Context, f *inTxFixture) error {
+		doc, err := f.owner.Detokenize(ctx, "{{ card }}")
+		if err == nil && string(doc) != `"`+visa+`"` {
+			err = errors.New("it is another document")
+		}
+		return err
+	}},
+	{"Tokenize", func(ctx context.Context, f *inTxFixture) error { _, err := f.private.Tokenize(ctx, "x"); return err }},
+	{"CreateToken", func(ctx context.Context, f *inTxFixture) error {
+		_, err := f.private.CreateToken(ctx, aCard("third"))
+		return err
+	}},
+	{"Admit", func(ctx context.Context, f *inTxFixture) error {
+		ctx, room := f.private.Admit(ctx, nil)
+		defer room.End()
+		_, err := f.private.CreateToken(ctx, aCard("fourth"))
+		return err
+	}},
+	{"InTx", func(ctx context.Context, f *inTxFixture) error {
+		_, err := f.owner.InTx(f.tx).GetToken(ctx, "card")
+		return err
+	}},
+	{"AsUser", func(ctx context.Context, f *inTxFixture) error {
+		if err := f.private.AsUser("jane@example.com").DeleteToken(ctx, "other"); err != nil {
+			return err
+		}
+		page, err := f.owner.ListLogs(ctx, vault.ListLogsParams{EntityID: "other", Operation: vault.OperationDelete})
+		if err == nil && (len(page.Data) != 1 || page.Data[0].ActorName != "jane@example.com") {
+			err = errors.New("the entry does not name the user")
+		}
+		return err
+	}},
+	{"DeleteToken", func(ctx context.Context, f *inTxFixture) error { return f.private.DeleteToken(ctx, "third") }},
+}
+
+// inTxIdentities are calls about keys, applications and sessions.
+var inTxIdentities = []inTxCase{
+	{"Check", func(ctx context.Context, f *inTxFixture) error { return f.private.Check(ctx, "token:read") }},
+	{"As", func(ctx context.Context, f *inTxFixture) error { _, err := f.owner.As(ctx, f.app.ID); return err }},
+	{"ListPermissions", func(ctx context.Context, f *inTxFixture) error { _, err := f.private.ListPermissions(ctx); return err }},
+	{"Explain", func(ctx context.Context, f *inTxFixture) error {
+		_, err := f.owner.Explain(ctx, vault.ExplainParams{ApplicationID: f.app.ID, Permission: "token:read", TokenID: "card"})
+		return err
+	}},
+	{"OwnApplication", func(ctx context.Context, f *inTxFixture) error {
+		app, err := f.private.OwnApplication(ctx)
+		if err != nil {
+			return err
+		}
+		return is(f.app.ID, app.ID)
+	}},
+	{"GetApplication", func(ctx context.Context, f *inTxFixture) error {
+		_, err := f.owner.GetApplication(ctx, f.app.ID)
+		return err
+	}},
+	{"ListApplications", func(ctx context.Context, f *inTxFixture) error {
+		return pageOf[vault.Application](1)(f.owner.ListApplications(ctx, vault.ListApplicationsParams{Name: "App"}))
+	}},
+	{"AllApplications", func(ctx context.Context, f *inTxFixture) error {
+		return count(1, f.owner.AllApplications(ctx, vault.ListApplicationsParams{Name: "App"}))
+	}},
+	{"EnsureApplication", func(ctx context.Context, f *inTxFixture) error {
+		return ensured(f.app, "App", func(x *vault.Application) uuid.UUID { return x.ID }, func(name string) (*vault.Application, error) {
+			return f.owner.EnsureApplication(ctx, anApplication(name))
+		})
+	}},
+	{"ReplaceApplication", func(ctx context.Context, f *inTxFixture) error {
+		_, err := f.owner.ReplaceApplication(ctx, f.spare.ID, anApplication("Replaced"))
+		return err
+	}},
+	{"PatchApplication", func(ctx context.Context, f *inTxFixture) error {
+		_, err := f.owner.PatchApplication(ctx, f.spare.ID, vault.JSON(`{"name":"Patched"}`))
+		return err
+	}},
+	{"RegenerateKey", func(ctx context.Context, f *inTxFixture) error {
+		_, err := f.owner.RegenerateKey(ctx, f.spare.ID)
+		return err
+	}},
+	{"CreateApplication", func(ctx context.Context, f *inTxFixture) error {
+		_, err := f.owner.CreateApplication(ctx, anApplication("Another"))
+		return err
+	}},
+	{"DeleteApplication", func(ctx context.Context, f *inTxFixture) error { return f.owner.DeleteApplication(ctx, f.spare.ID) }},
+	{"CreateSession", func(ctx context.Context, f *inTxFixture) error { _, err := f.public.CreateSession(ctx); return err }},
+	{"AuthorizeSession", func(ctx context.Context, f *inTxFixture) error {
+		return f.private.AuthorizeSession(ctx, vault.Grant{Nonce: f.session.Nonce, Permissions: []vault.Permission{"token:create"}})
+	}},
+	{"ListSessions", func(ctx context.Context, f *inTxFixture) error {
+		return pageOf[vault.SessionInfo](3)(f.owner.ListSessions(ctx, vault.ListSessionsParams{}))
+	}},
+	{"AllSessions", func(ctx context.Context, f *inTxFixture) error {
+		return count(3, f.owner.AllSessions(ctx, vault.ListSessionsParams{}))
+	}},
+	{"DeleteSession", func(ctx context.Context, f *inTxFixture) error {
+		page, err := f.owner.ListSessions(ctx, vault.ListSessionsParams{})
+		if err != nil {
+			return err
+		}
+		return f.owner.DeleteSession(ctx, page.Data[0].ID)
+	}},
+}
+
+// ensured finds what is there by its name, and makes what is not, once.
+func ensured[T any](there *T, name string, id func(*T) uuid.UUID, ensure func(name string) (*T, error)) error {
+	found, err := ensure(name)
+	made, errMade := ensure("Ensured")
+	again, errAgain := ensure("Ensured")
+	if err := errors.Join(err, errMade, errAgain); err != nil {
+		return err
+	}
+	return errors.Join(is(id(there), id(found)), is(id(made), id(again)))
+}
+
+// inTxAdmin are calls about reactors, proxies and the log.
+var inTxAdmin = []inTxCase{
+	{"GetReactor", func(ctx context.Context, f *inTxFixture) error {
+		_, err := f.owner.GetReactor(ctx, f.reactor.ID)
+		return err
+	}},
+	{"ListReactors", func(ctx context.Context, f *inTxFixture) error {
+		return pageOf[vault.Reactor](1)(f.owner.ListReactors(ctx, vault.ListReactorsParams{}))
+	}},
+	{"AllReactors", func(ctx context.Context, f *inTxFixture) error {
+		return count(1, f.owner.AllReactors(ctx, vault.ListReactorsParams{}))
+	}},
+	{"EnsureReactor", func(ctx context.Context, f *inTxFixture) error {
+		return ensured(f.reactor, "Reactor", func(x *vault.Reactor) uuid.UUID { return x.ID }, func(name string) (*vault.Reactor, error) {
+			return f.owner.EnsureReactor(ctx, aReactor(name))
+		})
+	}},
+	{"CreateReactor", func(ctx context.Context, f *inTxFixture) error {
+		_, err := f.owner.CreateReactor(ctx, aReactor("Another"))
+		return err
+	}},
+	{"ReplaceReactor", func(ctx context.Context, f *inTxFixture) error {
+		_, err := f.owner.ReplaceReactor(ctx, f.reactor.ID, aReactor("Replaced"))
+		return err
+	}},
+	{"PatchReactor", func(ctx context.Context, f *inTxFixture) error {
+		_, err := f.owner.PatchReactor(ctx, f.reactor.ID, vault.JSON(`{"name":"Patched"}`))
+		return err
+	}},
+	{"DeleteReactor", func(ctx context.Context, f *inTxFixture) error { return f.owner.DeleteReactor(ctx, f.reactor.ID) }},
+	{"GetProxy", func(ctx context.Context, f *inTxFixture) error {
+		_, err := f.owner.GetProxy(ctx, f.proxy.ID)
+		return err
+	}},
+	{"ListProxies", func(ctx context.Context, f *inTxFixture) error {
+		return pageOf[vault.Proxy](1)(f.owner.ListProxies(ctx, vault.ListProxiesParams{}))
+	}},
+	{"AllProxies", func(ctx context.Context, f *inTxFixture) error {
+		return count(1, f.owner.AllProxies(ctx, vault.ListProxiesParams{}))
+	}},
+	{"EnsureProxy", func(ctx context.Context, f *inTxFixture) error {
+		return ensured(f.proxy, "Proxy", func(x *vault.Proxy) uuid.UUID { return x.ID }, func(name string) (*vault.Proxy, error) {
+			return f.owner.EnsureProxy(ctx, aProxy(name))
+		})
+	}},
+	{"CreateProxy", func(ctx context.Context, f *inTxFixture) error {
+		_, err := f.owner.CreateProxy(ctx, aProxy("Another"))
+		return err
+	}},
+	{"ReplaceProxy", func(ctx context.Context, f *inTxFixture) error {
+		_, err := f.owner.ReplaceProxy(ctx, f.proxy.ID, aProxy("Replaced"))
+		return err
+	}},
+	{"PatchProxy", func(ctx context.Context, f *inTxFixture) error {
+		_, err := f.owner.PatchProxy(ctx, f.proxy.ID, vault.JSON(`{"name":"Patched"}`))
+		return err
+	}},
+	{"DeleteProxy", func(ctx context.Context, f *inTxFixture) error { return f.owner.DeleteProxy(ctx, f.proxy.ID) }},
+	{"ListEntityTypes", func(ctx context.Context, f *inTxFixture) error { _, err := f.owner.ListEntityTypes(ctx); return err }},
+	{"ListLogs", func(ctx context.Context, f *inTxFixture) error {
+		return pageOf[vault.LogEntry](1)(f.owner.ListLogs(ctx, vault.ListLogsParams{EntityID: f.proxy.ID.String(), Operation: vault.OperationDelete}))
+	}},
+	{"AllLogs", func(ctx context.Context, f *inTxFixture) error {
+		return count(1, f.owner.AllLogs(ctx, vault.ListLogsParams{EntityID: f.reactor.ID.String(), Operation: vault.OperationDelete}))
+	}},
+}
+
+// notInTx are calls that cannot be part of a transaction.
+var notInTx = []inTxCase{
+	{"ListJobs", func(ctx context.Context, f *inTxFixture) error {
+		_, err := f.owner.ListJobs(ctx, vault.ListJobsParams{})
+		return err
+	}},
+	{"RetryJob", func(ctx context.Context, f *inTxFixture) error { return f.owner.RetryJob(ctx, f.app.ID) }},
+	{"DiscardJob", func(ctx context.Context, f *inTxFixture) error { return f.owner.DiscardJob(ctx, f.app.ID) }},
+	{"Try", func(ctx context.Context, f *inTxFixture) error {
+		_, err := f.owner.Try(ctx, vault.TrialParams{ReactorID: f.reactor.ID})
+		return err
+	}},
+	{"Once", func(ctx context.Context, f *inTxFixture) error {
+		_, _, err := f.owner.Once(ctx, vault.OnceKey{Key: "k"}, func(context.Context, *vault.Client) (vault.Answer, error) { return vault.Answer{}, nil })
+		return err
+	}},
+	{"React", func(ctx context.Context, f *inTxFixture) error {
+		_, err := f.owner.React(ctx, f.reactor.ID, vault.ReactParams{})
+		return err
+	}},
+	{"ReactAsync", func(ctx context.Context, f *inTxFixture) error {
+		_, err := f.owner.ReactAsync(ctx, f.reactor.ID, vault.ReactParams{})
+		return err
+	}},
+	{"InvokeProxy", func(ctx context.Context, f *inTxFixture) error {
+		_, err := f.owner.InvokeProxy(ctx, vault.ProxyCall{URL: "https://example.com"})
+		return err
+	}},
+	{"RoundTripper", func(ctx context.Context, f *inTxFixture) error {
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://example.com", strings.NewReader("{}"))
+		if err != nil {
+			return err
+		}
+		_, err = f.owner.RoundTripper(nil).RoundTrip(req)
+		return err
+	}},
+	{"GetTenant", func(ctx context.Context, f *inTxFixture) error { _, err := f.owner.GetTenant(ctx); return err }},
+	{"ReplaceTenant", func(ctx context.Context, f *inTxFixture) error {
+		_, err := f.owner.ReplaceTenant(ctx, vault.TenantParams{Name: "x"})
+		return err
+	}},
+	{"PatchTenant", func(ctx context.Context, f *inTxFixture) error {
+		_, err := f.owner.PatchTenant(ctx, vault.JSON(`{"name":"x"}`))
+		return err
+	}},
+	{"Import", func(ctx context.Context, f *inTxFixture) error {
+		for _, err := range f.owner.Import(ctx, func(func(vault.TokenParams, error) bool) {}, vault.ImportOptions{}) {
+			return err
+		}
+		return nil
+	}},
+	{"Export", func(ctx context.Context, f *inTxFixture) error {
+		for _, err := range f.owner.Export(ctx, vault.ExportOptions{}) {
+			return err
+		}
+		return nil
+	}},
+	{"FollowLogs", func(ctx context.Context, f *inTxFixture) error {
+		for _, err := range f.owner.FollowLogs(ctx, "") {
+			return err
+		}
+		return nil
+	}},
+	{"NextLogs", func(ctx context.Context, f *inTxFixture) error { _, err := f.owner.NextLogs(ctx, "", 0); return err }},
+	{"Stats", func(ctx context.Context, f *inTxFixture) error { _, err := f.owner.Stats(ctx); return err }},
+	{"RotateWebhookSecret", func(ctx context.Context, f *inTxFixture) error {
+		_, err := f.owner.RotateWebhookSecret(ctx)
+		return err
+	}},
 }

@@ -2,13 +2,16 @@ package vault_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math"
 	"net/http"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,6 +19,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
@@ -255,4 +259,329 @@ func TestBytesAreRefused(t *testing.T) {
 			t.Errorf("%s: %s", name, text)
 		}
 	}
+}
+
+// Expressions that take far longer than their length suggests: the first over
+// 130 numbers, the second, which is valid, over 900 objects.
+const (
+	nested  = "{{ data | json: '$[?$[?$[?@.zz]]]' }}"
+	counted = "{{ data | json: '$[?@.k && count($[?count($[?@.zz])==1])==0].k' }}"
+)
+
+func repeated(elem string, n int) vault.JSON {
+	return vault.JSON("[" + strings.TrimSuffix(strings.Repeat(elem+",", n), ",") + "]")
+}
+
+var ones = repeated("1", 130)
+
+// gone is the context of a caller who leaves after so many looks at it.
+type gone struct {
+	context.Context
+	after atomic.Int64
+}
+
+func (g *gone) Err() error {
+	if g.after.Add(-1) < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+func TestExpressionsOfARequestShareABudget(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	light := slices.Repeat([]string{"{{ data[0] }}"}, 3)
+	for field, p := range map[string]vault.TokenParams{
+		"mask":                   {Mask: nested, FingerprintExpression: nested, SearchIndexes: slices.Repeat([]string{nested}, 10)},
+		"fingerprint_expression": {FingerprintExpression: nested, SearchIndexes: slices.Repeat([]string{nested}, 10)},
+		"search_indexes[0]":      {SearchIndexes: slices.Repeat([]string{nested}, 10)},
+		"search_indexes[3]":      {SearchIndexes: append(light, nested, "{{ data.nowhere }}")},
+		"id":                     {ID: "{{ data | json: '$[?$[?$[?@.zz]]]' | default: 'x' }}"},
+	} {
+		p.Type, p.Data = vault.TypeGeneric, ones
+		_, err := v.Public.CreateToken(t.Context(), p)
+		wantFields(t, field, err, field)
+	}
+}
+
+// TestTokensOfADocumentShareABudget: 40 tokens take what 5 do not. The first
+// that finds nothing left is named, and no other is looked at.
+func TestTokensOfADocumentShareABudget(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	data := strings.Replace(string(repeated("1", 120)), "1", "7", 1)
+	request := `{"type":"token","data":` + data + `,"fingerprint_expression":"{{ data | json: '$[?count($[?@==2])==0 && @==7]' }}"}`
+	if _, err := v.Public.Tokenize(t.Context(), repeated(request, 5)); err != nil {
+		t.Errorf("five: %v", err)
+	}
+	_, err := v.Public.Tokenize(t.Context(), repeated(request, 40))
+	bad, ok := errors.AsType[*vault.InvalidError](err)
+	if !ok || len(bad.Fields) != 1 {
+		t.Fatalf("forty: %v", err)
+	}
+	for field := range bad.Fields {
+		if !strings.HasSuffix(field, "].fingerprint_expression") {
+			t.Errorf("forty: %v", err)
+		}
+	}
+	_, err = v.Public.Tokenize(t.Context(), vault.JSON(`[1,2,{"type":"token","data":`+string(ones)+`,"fingerprint_expression":"`+nested+`"},`+
+		`{"type":"token","data":1,"mask":"{{ nothing"}]`))
+	wantFields(t, "the third", err, "[2].fingerprint_expression")
+}
+
+// Each token of a batch brings steps of its own.
+func TestALargeBatchOfExpressionsPasses(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	request := `{"type":"token","data":{"number":"4242424242424242","name":"Jane Doe"},"mask":{"number":"{{ data.number | card_mask: true, true }}","name":"{{ data.name | reveal: 1, 1 }}"},` +
+		`"fingerprint_expression":"{{ data.number }}|{{ data.name | downcase }}","search_indexes":["{{ data.number | last4 }}","{{ data.name | downcase }}","{{ data | json: '$.name' }}"]}`
+	if _, err := v.Private.Tokenize(t.Context(), repeated(request, 4000)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestMasksAreCheckedWhenTheyAreWritten(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	heavy := repeated(`{"k":1}`, 900)
+	_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: heavy, Mask: counted})
+	wantFields(t, "create", err, "mask")
+	c := revealing(t, v)
+	tok := create(t, c, vault.TokenParams{Type: vault.TypeGeneric, Data: heavy})
+	_, err = c.PatchToken(t.Context(), tok.ID, map[string]any{"mask": counted})
+	wantFields(t, "a new mask", err, "mask")
+	mask := map[string]any{"a": "x", "b": "{{ data | size }}"}
+	tok = create(t, c, vault.TokenParams{Type: vault.TypeGeneric, Data: repeated(`{"k":1}`, 3), Mask: mask})
+	_, err = c.PatchToken(t.Context(), tok.ID, map[string]any{"mask": map[string]any{"b": counted}, "data": heavy})
+	wantFields(t, "a new mask and new data", err, "mask.b")
+	if _, err := c.PatchToken(t.Context(), tok.ID, map[string]any{"data": heavy}); err != nil {
+		t.Errorf("new data under a light mask: %v", err)
+	}
+}
+
+func TestWorkEndsWhenTheCallerHasGone(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: ones})
+	deep := strings.Replace(nested, "data", tok.ID, 1)
+	create := func(ctx context.Context) error {
+		_, err := v.Private.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: ones, FingerprintExpression: nested})
+		return err
+	}
+	tokenize := func(ctx context.Context) error {
+		_, err := v.Private.Tokenize(ctx, vault.JSON(`[{"type":"token","data":`+string(ones)+`,"search_indexes":["`+nested+`"]}]`))
+		return err
+	}
+	detokenize := func(ctx context.Context) error {
+		_, err := v.Private.Detokenize(ctx, []string{deep})
+		return err
+	}
+	c := revealing(t, v)
+	update := func(ctx context.Context) error {
+		_, err := c.PatchToken(ctx, tok.ID, map[string]any{"search_indexes": []string{nested}})
+		return err
+	}
+	for what, do := range map[string]func(ctx context.Context) error{
+		"create": create, "tokenize": tokenize, "detokenize": detokenize, "update": update,
+	} {
+		caller := &gone{Context: t.Context()}
+		caller.after.Store(1 << 30)
+		wantError(t, what, do(caller), vault.ErrInvalid)
+		looks := 1<<30 - caller.after.Load()
+		if looks < 300 {
+			t.Errorf("%s looks for its caller only %d times", what, looks)
+		}
+		caller.after.Store(looks - 100) // in the middle of the evaluation
+		if err := do(caller); !errors.Is(err, context.Canceled) || errors.Is(err, vault.ErrInvalid) {
+			t.Errorf("%s, when the caller has gone: %v", what, err)
+		}
+		if after := caller.after.Load(); after < -10 {
+			t.Errorf("%s went on for %d looks", what, -after)
+		}
+	}
+}
+
+// BenchmarkHostileCreate shows what one small request of the least trusted key
+// can take.
+func BenchmarkHostileCreate(b *testing.B) {
+	v := vaulttest.New(b)
+	for name, p := range map[string]vault.TokenParams{
+		"nested":       {Data: ones, Mask: nested, FingerprintExpression: nested, SearchIndexes: slices.Repeat([]string{nested}, 10)},
+		"without mask": {Data: ones, FingerprintExpression: nested, SearchIndexes: slices.Repeat([]string{nested}, 10)},
+		"counted":      {Data: repeated(`{"k":1}`, 900), SearchIndexes: slices.Repeat([]string{counted}, 10)},
+	} {
+		p.Type = vault.TypeGeneric
+		size, err := json.Marshal(p)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Run(fmt.Sprintf("%s of %d bytes", name, len(size)), func(b *testing.B) {
+			for b.Loop() {
+				if _, err := v.Public.CreateToken(b.Context(), p); err == nil {
+					b.Fatal("it was created")
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed()/time.Microsecond)/float64(b.N)/1000, "ms/request")
+		})
+	}
+}
+
+// FuzzTokenize gives Tokenize any document: what comes out has its structure,
+// and its ids lead back to its values, byte for byte.
+func FuzzTokenize(f *testing.F) {
+	for _, doc := range []string{
+		`null`, `"text"`, `1.10`, `[1e400,{"z":true,"a":[null,"\ud800"]},[]]`, `{"type":"token","data":{"a":[1]}}`,
+		`{"a":{"type":"card","data":{"number":"4242424242424242","cvc":"123"}},"b":"x"}`, `{"type":"x"}`, `{"":""}`, `{"a":1,"a":2}`, `[`, `{"type":"token","data":"x","id":"{{ data }}"}`,
+	} {
+		f.Add([]byte(doc))
+	}
+	v := vaulttest.New(f)
+	f.Fuzz(func(t *testing.T, doc []byte) {
+		out, err := v.Owner.Tokenize(t.Context(), vault.JSON(doc))
+		if err != nil {
+			if !errors.Is(err, vault.ErrInvalid) && !errors.Is(err, vault.ErrConflict) {
+				t.Errorf("%v", err)
+			}
+			return
+		}
+		in, err := jsonx.Parse(doc, jsonx.Limits{})
+		if err != nil {
+			t.Fatalf("tokenized what is no JSON: %v", err)
+		}
+		got, err := jsonx.Parse(out, jsonx.Limits{Depth: 1000})
+		if err != nil {
+			t.Fatalf("the answer is no JSON: %v", err)
+		}
+		resolve(t, v.Owner, in, got)
+	})
+}
+
+// resolve checks that a tokenized value leads back to the value.
+func resolve(t *testing.T, c *vault.Client, in, out jsonx.Value) {
+	t.Helper()
+	request := in.Kind() == jsonx.Object && !in.Get("type").IsZero() && !in.Get("data").IsZero()
+	switch {
+	case request:
+		if isCard := in.Get("type").Text() == "card" || in.Get("type").Text() == "bank"; !isCard { // in those null is absent
+			reveals(t, c, out.Get("id").Text(), in.Get("data"))
+		}
+	case in.IsNull():
+		if !out.IsNull() {
+			t.Errorf("null became %s", out.Kind())
+		}
+	case in.Kind() == jsonx.Object:
+		if in.Len() != out.Len() {
+			t.Fatalf("%d members became %d", in.Len(), out.Len())
+		}
+		for i, m := range in.Members() {
+			if out.Members()[i].Name != m.Name {
+				t.Fatal("a key has changed")
+			}
+			resolve(t, c, m.Value, out.Members()[i].Value)
+		}
+	case in.Kind() == jsonx.Array:
+		if out.Kind() != jsonx.Array || in.Len() != out.Len() {
+			t.Fatalf("an array of %d became a %s of %d", in.Len(), out.Kind(), out.Len())
+		}
+		for i, e := range in.Elems() {
+			resolve(t, c, e, out.Index(i))
+		}
+	default:
+		reveals(t, c, out.Text(), in)
+	}
+}
+
+// reveals checks what reading and using a token give.
+func reveals(t *testing.T, c *vault.Client, id string, want jsonx.Value) {
+	t.Helper()
+	tok, err := c.GetToken(t.Context(), id)
+	if err != nil {
+		t.Fatalf("get: %v", err)
+	}
+	if string(tok.Data) != string(want.JSON()) {
+		t.Errorf("read %s, stored %s", tok.Data, want.JSON())
+	}
+	used, err := c.Detokenize(t.Context(), []string{"{{ " + id + " }}"})
+	if err != nil {
+		t.Fatalf("detokenize: %v", err)
+	}
+	if string(used) != "["+string(want.JSON())+"]" {
+		t.Errorf("used %s, stored %s", used, want.JSON())
+	}
+}
+
+// naiveMerge is RFC 7386 in the words of its authors, on Go values.
+func naiveMerge(target, patch any) any {
+	p, ok := patch.(map[string]any)
+	if !ok {
+		return patch
+	}
+	t, ok := target.(map[string]any)
+	if !ok {
+		t = map[string]any{}
+	}
+	for name, value := range p {
+		if value == nil {
+			delete(t, name)
+		} else {
+			t[name] = naiveMerge(t[name], value)
+		}
+	}
+	return t
+}
+
+// FuzzMergePatch updates the data of a token by any patch and compares it with
+// a naive model.
+func FuzzMergePatch(f *testing.F) {
+	for _, pair := range [][2]string{
+		{`{"a":1,"b":{"c":2}}`, `{"b":{"c":null,"d":3}}`}, {`"x"`, `{"a":null}`}, {`{"a":1}`, `[null]`}, {`{"a":[1]}`, `{"a":{"b":null,"c":{"d":null}}}`}, {`1`, `true`},
+		{`{"a":{"b":1}}`, `{"a":null,"z":""}`}, {`{}`, `null`},
+	} {
+		f.Add([]byte(pair[0]), []byte(pair[1]))
+	}
+	v := vaulttest.New(f)
+	f.Fuzz(func(t *testing.T, data, patch []byte) {
+		tok, err := v.Owner.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: vault.JSON(data)})
+		if err != nil {
+			return
+		}
+		_, err = v.Owner.PatchToken(t.Context(), tok.ID, vault.JSON(`{"data":`+string(patch)+`}`))
+		got := get(t, v.Owner, tok.ID).Data
+		want, ok := modelOf(data)
+		if err != nil {
+			if !errors.Is(err, vault.ErrInvalid) {
+				t.Errorf("%v", err)
+			}
+		} else if change, patchOK := modelOf(patch); patchOK {
+			want = naiveMerge(want, change)
+		} else {
+			return // not by itself a JSON text, though it is one where it stands
+		}
+		if !ok {
+			return
+		}
+		model, err := json.Marshal(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		result, ok := modelOf(got)
+		if !ok {
+			t.Fatalf("the data is no JSON: %s", got)
+		}
+		if text, _ := json.Marshal(result); string(text) != string(model) {
+			t.Errorf("%s patched with %s is %s, want %s", data, patch, text, model)
+		}
+	})
+}
+
+// modelOf reads JSON with the numbers as they are written. It reports false for
+// what encoding/json does not keep: lone surrogates.
+func modelOf(text []byte) (any, bool) {
+	dec := json.NewDecoder(strings.NewReader(string(text)))
+	dec.UseNumber()
+	var v any
+	if dec.Decode(&v) != nil || dec.More() {
+		return nil, false
+	}
+	return v, !strings.Contains(string(text), `\u`)
 }

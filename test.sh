@@ -84,7 +84,7 @@ export VAULT_TEST_REQUIRE_CHROMIUM=1
 unformatted=$(gofmt -l .)
 [ -z "$unformatted" ] || fail "Not formatted (run gofmt -w):" "$unformatted"
 echo "Vetting every package, the long tests included. The first run also downloads and compiles."
-for module in . */go.mod; do
+for module in . */go.mod */*/go.mod; do
 	(cd "${module%go.mod}" && go vet -tags=long ./...) || fail "go vet found problems."
 done
 exec go run ./internal/pgtest/testrun "$@"

@@ -35,6 +35,7 @@ package vault
 import (
 	"context"
 	"crypto/x509"
+	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -222,8 +223,6 @@ type Vault struct {
 
 	followers followers
 
-	asked pings
-
 	stop    context.CancelFunc
 	done    sync.WaitGroup
 	closing sync.Once
@@ -302,6 +301,50 @@ func (v *Vault) Close() error {
 		err = errors.Join(err, v.store.Close())
 	})
 	return err
+}
+
+// Ping reports whether the database answers and can be written. It is for probes:
+// the database is asked at most once a second, however often Ping is called. A
+// database that hangs is not waited for longer than the context allows.
+func (v *Vault) Ping(ctx context.Context) error { return v.core.Ping(ctx) }
+
+// System is how a vault is set up and how its database is connected, for a page
+// or a command that shows it. It holds no key and no address.
+type System struct {
+	// Config is what [Open] was given, with defaults in place of zero values.
+	Config Config
+	// Migrations are the versions of the schema that have run, oldest first; nil
+	// for a storage that does not say.
+	Migrations []int
+	// Pools are the pools of database connections, by name; nil for a storage that
+	// does not say.
+	Pools map[string]sql.DBStats
+	// Workers are the figures of Config.Runtime; nil for a runtime that does not
+	// report them, and without one.
+	Workers *script.Stats
+}
+
+// System returns how the vault is set up. The storages of this module and the
+// worker processes of jsruntime say all of it.
+func (v *Vault) System(ctx context.Context) (*System, error) {
+	if err := v.core.Alive(); err != nil {
+		return nil, err
+	}
+	out := &System{Config: v.cfg}
+	if s, ok := v.store.(interface{ Pools() map[string]sql.DBStats }); ok {
+		out.Pools = s.Pools()
+	}
+	if r, ok := v.cfg.Runtime.(script.Reporter); ok {
+		stats := r.Stats()
+		out.Workers = &stats
+	}
+	var err error
+	if s, ok := v.store.(interface {
+		SchemaVersions(ctx context.Context) ([]int, error)
+	}); ok {
+		out.Migrations, err = s.SchemaVersions(ctx)
+	}
+	return out, err
 }
 
 // EgressPolicy says where proxies, callbacks and the code of tenants may

@@ -1,6 +1,8 @@
 package console_test
 
 import (
+	"bufio"
+	"io"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -214,15 +216,26 @@ func TestRotation(t *testing.T) {
 	w := newWorld(t)
 	v := w.as("owner")
 	page := strings.TrimSuffix(w.inTenant(""), "/")
+	goOn := w.keys.shut()
 	if status, body := v.post(page+"/rotate", nil); status != http.StatusSeeOther {
 		t.Fatalf("%d %s", status, body)
 	}
 	if _, body := v.get(page); !strings.Contains(body, "<progress") {
 		t.Error("the page has no progress bar")
 	}
-	_, events := v.get(page + "/events") // ends with the rotation
-	if !strings.Contains(events, "<progress") || !strings.Contains(events, "The rotation is done") || !strings.HasSuffix(strings.TrimSpace(events), "event: end\ndata:") {
-		t.Errorf("events: %s", events)
+	res := must[*http.Response](t)(v.client.Do(must[*http.Request](t)(http.NewRequestWithContext(t.Context(), http.MethodGet, page+"/events", nil))))
+	defer res.Body.Close()
+	events := bufio.NewReader(res.Body)
+	for line := ""; !strings.Contains(line, "<progress"); {
+		var err error
+		if line, err = events.ReadString('\n'); err != nil {
+			t.Fatalf("no event has a progress bar: %v", err)
+		}
+	}
+	goOn()
+	rest := string(must[[]byte](t)(io.ReadAll(events))) // ends with the rotation
+	if !strings.Contains(rest, "The rotation is done") || !strings.HasSuffix(strings.TrimSpace(rest), "event: end\ndata:") {
+		t.Errorf("events: %s", rest)
 	}
 	found := 0
 	for _, e := range w.changes() {

@@ -73,10 +73,17 @@ type Options struct {
 	// its sign-in page does that before the handler. When it is nil, no page is
 	// served; [LocalOnly] is one for a developer's machine.
 	//
+	// If it believes a header, the proxy must remove that header from what browsers
+	// send, and nobody may reach the console except through the proxy.
+	//
 	// A page that is left open has it asked again with the same request, before
 	// each event and every 15 seconds, so that its stream ends with the user's
 	// rights. So it must be safe to call several times, and quick.
 	Authorize func(*http.Request) (User, error)
+
+	// TLSProxy says that a proxy in front ends TLS, so that cookies are for TLS alone
+	// although requests arrive without.
+	TLSProxy bool
 
 	// Recorder has the figures of this process; it must also be the vault's
 	// observer. Without one, the pages do without figures of the last hour and day.

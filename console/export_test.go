@@ -94,3 +94,6 @@ func (r *Recorder) Figures(day bool) (calls, creates, reads, errors int, p50, p9
 	f := r.figures(s)
 	return f.Calls(), f.Creates, f.Reads, f.Errors, f.P50, f.P99, len(f.Points)
 }
+
+// SetClock has a link believe a clock.
+func (l *Link) SetClock(now func() time.Time) { l.now = now }

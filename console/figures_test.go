@@ -120,45 +120,6 @@ func TestNoOneIsLetInByDefault(t *testing.T) {
 	}
 }
 
-// TestLink opens a link twice.
-func TestLink(t *testing.T) {
-	t.Parallel()
-	v := vaulttest.New(t)
-	link := console.NewLink(console.User{ID: "admin", Role: console.Owner})
-	h := link.Handler(console.Handler(v.Vault, &console.Options{Authorize: link.Authorize}))
-	get := func(path string, cookies ...*http.Cookie) *http.Response {
-		r := httptest.NewRequest(http.MethodGet, path, nil)
-		for _, c := range cookies {
-			r.AddCookie(c)
-		}
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, r)
-		return w.Result()
-	}
-	address := strings.TrimPrefix(link.URL("http://127.0.0.1:8080/"), "http://127.0.0.1:8080")
-	if res := get("/"); res.StatusCode != http.StatusForbidden {
-		t.Errorf("before: %d", res.StatusCode)
-	}
-	if res := get("/?link=WRONG"); len(res.Cookies()) != 0 {
-		t.Error("a wrong link signs in")
-	}
-	res := get(address)
-	if res.StatusCode != http.StatusSeeOther || len(res.Cookies()) != 1 || !res.Cookies()[0].HttpOnly || res.Cookies()[0].SameSite != http.SameSiteStrictMode {
-		t.Fatalf("%d %v", res.StatusCode, res.Cookies())
-	}
-	if page := get("/", res.Cookies()...); page.StatusCode != http.StatusOK {
-		t.Errorf("after: %d", page.StatusCode)
-	}
-	for _, again := range []string{address, "/?link="} {
-		if res := get(again); len(res.Cookies()) != 0 && res.Cookies()[0].Name == "vault-console-session" {
-			t.Error("the link works twice")
-		}
-	}
-	if res := get("/", &http.Cookie{Name: "vault-console-session", Value: "x"}); res.StatusCode != http.StatusForbidden {
-		t.Errorf("with another cookie: %d", res.StatusCode)
-	}
-}
-
 // TestManyTenants has more tenants than the overview adds up, and finds that it says
 // so beside every figure that leaves out the others.
 func TestManyTenants(t *testing.T) {

@@ -13,24 +13,29 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/long"
 )
 
-// TestPagesInABrowser opens every page on every screen, as an owner.
+// TestPagesInABrowser opens every page on every screen, as an owner. The short run
+// leaves out two of the four screens: each width and each scheme stays.
 func TestPagesInABrowser(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	source := axeSource(t)
 	for name, s := range screens {
+		if s.Dark != s.Phone && !long.Run {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newTab(t, s)
-			p.open(w.server.URL + "/login/owner")
+			p.Navigate(w.server.URL + "/login/owner")
 			all := w.pages()
-			if s.dark != s.phone { // the same pages with other content are looked at on two screens
+			if s.Dark != s.Phone { // the same pages with other content are looked at on two screens
 				maps.DeleteFunc(all, func(page, _ string) bool { return slices.Contains([]string{"day", "found", "long", "hostile"}, page) })
 			}
 			for _, page := range slices.Sorted(maps.Keys(all)) {
-				p.open(all[page])
+				p.Navigate(all[page])
 				p.check(page, w)
 				for _, violation := range p.violations(source) {
 					t.Errorf("%s: axe: %s", page, violation)
@@ -43,22 +48,22 @@ func TestPagesInABrowser(t *testing.T) {
 
 // check looks at what every page must be.
 func (p *tab) check(page string, w *world) {
-	p.t.Helper()
-	if title := p.value(`document.title`); !strings.HasSuffix(title, " – vault console") || strings.Contains(title, "owned") && !strings.Contains(title, "<script>") {
-		p.t.Errorf("%s: the title is %q", page, title)
+	p.T.Helper()
+	if title := p.Value(`document.title`); !strings.HasSuffix(title, " – vault console") || strings.Contains(title, "owned") && !strings.Contains(title, "<script>") {
+		p.T.Errorf("%s: the title is %q", page, title)
 	}
-	if n := p.value(`String(document.querySelectorAll('script').length) + document.querySelectorAll('main img, main script, main b:not(.legend b), main i').length`); n != "10" {
-		p.t.Errorf("%s: a name or code has become markup: %s", page, n)
+	if n := p.Value(`String(document.querySelectorAll('script').length) + document.querySelectorAll('main img, main script, main b:not(.legend b), main i').length`); n != "10" {
+		p.T.Errorf("%s: a name or code has become markup: %s", page, n)
 	}
-	if wide := p.value(`String(document.documentElement.scrollWidth > innerWidth)`); wide != "false" {
-		p.t.Errorf("%s: the page is wider than the screen: %s", page, p.value(`[...document.querySelectorAll('main *')].filter((e) => e.getBoundingClientRect().right > innerWidth + 1 && !e.closest('.scroll, pre')).map((e) => e.tagName + '.' + e.className + ' ' + e.id).slice(0, 5).join('; ')`))
+	if wide := p.Value(`String(document.documentElement.scrollWidth > innerWidth)`); wide != "false" {
+		p.T.Errorf("%s: the page is wider than the screen: %s", page, p.Value(`[...document.querySelectorAll('main *')].filter((e) => e.getBoundingClientRect().right > innerWidth + 1 && !e.closest('.scroll, pre')).map((e) => e.tagName + '.' + e.className + ' ' + e.id).slice(0, 5).join('; ')`))
 	}
 	elsewhere := fmt.Sprintf(`performance.getEntriesByType('resource').map((e) => e.name).filter((n) => !n.startsWith(%q)).join()`, w.server.URL+"/vault/console/")
-	if others := p.value(elsewhere); others != "" {
-		p.t.Errorf("%s: requests to %s", page, others)
+	if others := p.Value(elsewhere); others != "" {
+		p.T.Errorf("%s: requests to %s", page, others)
 	}
-	if n := p.value(`String([...document.querySelectorAll('input:not([type=hidden]), select, textarea')].filter((i) => !i.labels.length).length)`); n != "0" {
-		p.t.Errorf("%s: %s fields without a label", page, n)
+	if n := p.Value(`String([...document.querySelectorAll('input:not([type=hidden]), select, textarea')].filter((i) => !i.labels.length).length)`); n != "0" {
+		p.T.Errorf("%s: %s fields without a label", page, n)
 	}
 }
 
@@ -71,9 +76,9 @@ func TestKeyboardAlone(t *testing.T) {
 	w.name("Acme")
 	p := newTab(t, screens["desktop"])
 	tenant := w.Acme.ID.String()
-	p.open(w.server.URL + "/login/owner")
-	p.do(chromedp.KeyEvent(kb.Tab))
-	if skip := p.value(`document.activeElement.textContent`); skip != "Skip to the content" {
+	p.Navigate(w.server.URL + "/login/owner")
+	p.Press(kb.Tab)
+	if skip := p.Value(`document.activeElement.textContent`); skip != "Skip to the content" {
 		t.Errorf("the first stop is %q", skip)
 	}
 	p.tabTo(link("Tenants"))
@@ -99,33 +104,33 @@ func button(text string) string {
 // keyboardLists finds an application, a token and an entry of the log, and opens the
 // System page and comes back.
 func (p *tab) keyboardLists(w *world) {
-	p.t.Helper()
+	p.T.Helper()
 	p.tabTo(link("Applications"))
 	p.enter("/applications")
 	p.tabTo(fmt.Sprintf(`e.tagName === 'A' && e.href.endsWith(%q)`, w.app.ID))
 	p.enter("/applications/" + w.app.ID.String())
 	p.tabTo(`e.id === 'add-rule'`)
-	rules := p.value(ruleCount)
-	p.do(chromedp.KeyEvent(kb.Enter))
-	p.await(ruleCount + ` !== '` + rules + `'`)
+	rules := p.Value(ruleCount)
+	p.Press(kb.Enter)
+	p.Await(ruleCount + ` !== '` + rules + `'`)
 
 	p.tabTo(link("Tokens"))
 	p.enter("/tokens")
 	p.tabTo(`e.id === 'q'`)
-	p.do(chromedp.KeyEvent("type:card" + kb.Enter))
-	p.await(`location.search.includes('card') && document.readyState === 'complete'`)
+	p.Press("type:card" + kb.Enter)
+	p.Await(`location.search.includes('card') && document.readyState === 'complete'`)
 	p.tabTo(link("order-1"))
 	p.enter("/tokens/order-1")
 
 	p.tabTo(link("Log"))
 	p.enter("/log")
 	p.tabTo(`e.id === 'entity_id'`)
-	p.do(chromedp.KeyEvent("order-2"))
+	p.Press("order-2")
 	p.tabTo(button("Filter"))
-	p.do(chromedp.KeyEvent(kb.Enter))
-	p.await(`location.search.includes('order-2') && document.readyState === 'complete'`)
-	if rows := p.value(`document.querySelector('#entries tbody').innerText`); !strings.Contains(rows, "order-2") || strings.Contains(rows, "order-1") {
-		p.t.Errorf("the filter leaves %q", rows)
+	p.Press(kb.Enter)
+	p.Await(`location.search.includes('order-2') && document.readyState === 'complete'`)
+	if rows := p.Value(`document.querySelector('#entries tbody').innerText`); !strings.Contains(rows, "order-2") || strings.Contains(rows, "order-1") {
+		p.T.Errorf("the filter leaves %q", rows)
 	}
 
 	p.tabTo(link("System"))
@@ -141,63 +146,63 @@ const ruleCount = `String(document.querySelectorAll('[name$=".priority"]').lengt
 
 // keyboardCode makes test runs of a reactor and of a proxy.
 func (p *tab) keyboardCode(w *world) {
-	p.t.Helper()
+	p.T.Helper()
 	p.tabTo(link("Reactors and proxies"))
 	p.enter("/code")
 	p.tabTo(link("Gateway"))
 	p.enter("/proxies/" + w.proxy.ID.String())
 	p.tabTo(`e.id === 'args-request'`)
-	p.do(chromedp.Evaluate[chromedp.Void](`document.activeElement.select()`), chromedp.KeyEvent(`{"body": 71}`))
+	p.Do(chromedp.Evaluate[chromedp.Void](`document.activeElement.select()`), chromedp.KeyEvent(`{"body": 71}`))
 	p.tabTo(button("Test run"))
 	p.enter("/try")
-	if got := p.value(`document.querySelector('.trial').innerText`); !strings.Contains(got, `"body": 71`) {
-		p.t.Errorf("the test run of the proxy says %q", got)
+	if got := p.Value(`document.querySelector('.trial').innerText`); !strings.Contains(got, `"body": 71`) {
+		p.T.Errorf("the test run of the proxy says %q", got)
 	}
 	p.tabTo(link("Reactors and proxies"))
 	p.enter("/code")
 	p.tabTo(`e.tagName === 'A' && e.textContent.startsWith('Charge')`)
 	p.enter("/reactors/" + w.reactor.ID.String())
 	p.tabTo(`e.id === 'args-'`)
-	p.do(chromedp.Evaluate[chromedp.Void](`document.activeElement.select()`), chromedp.KeyEvent(`{"amount": 42}`))
+	p.Do(chromedp.Evaluate[chromedp.Void](`document.activeElement.select()`), chromedp.KeyEvent(`{"amount": 42}`))
 	p.tabTo(button("Test run"))
 	p.enter("/try")
-	if got := p.value(`document.querySelector('.trial').innerText`); !strings.Contains(got, `"paid": 42`) || !strings.Contains(got, `"key": "<api_key>"`) || !strings.Contains(got, `"bt": null`) {
-		p.t.Errorf("the test run says %q", got)
+	if got := p.Value(`document.querySelector('.trial').innerText`); !strings.Contains(got, `"paid": 42`) || !strings.Contains(got, `"key": "<api_key>"`) || !strings.Contains(got, `"bt": null`) {
+		p.T.Errorf("the test run says %q", got)
 	}
 	p.tabTo(`e.id === 'args-'`)
-	p.do(chromedp.Evaluate[chromedp.Void](`document.activeElement.select()`), chromedp.KeyEvent(`{"fail": true}`))
+	p.Do(chromedp.Evaluate[chromedp.Void](`document.activeElement.select()`), chromedp.KeyEvent(`{"fail": true}`))
 	p.tabTo(button("Test run"))
-	p.do(chromedp.KeyEvent(kb.Enter))
-	p.await(`document.querySelector('.trial .tag.bad') !== null`)
-	if line := p.value(`document.querySelector('.code li.bad').innerText`); !strings.Contains(line, "throw new Error") {
-		p.t.Errorf("the line that is marked is %q", line)
+	p.Press(kb.Enter)
+	p.Await(`document.querySelector('.trial .tag.bad') !== null`)
+	if line := p.Value(`document.querySelector('.code li.bad').innerText`); !strings.Contains(line, "throw new Error") {
+		p.T.Errorf("the line that is marked is %q", line)
 	}
 }
 
 // keyboardAccess has a decision explained, and ends a session.
 func (p *tab) keyboardAccess(w *world) {
-	p.t.Helper()
+	p.T.Helper()
 	p.tabTo(link("Explain"))
 	p.enter("/explain")
 	p.tabTo(`e.id === 'holder'`)
-	p.do(chromedp.KeyEvent(kb.ArrowDown))
+	p.Press(kb.ArrowDown)
 	p.tabTo(`e.id === 'token'`)
-	p.do(chromedp.KeyEvent("order-1"))
+	p.Press("order-1")
 	p.tabTo(button("Explain"))
-	p.do(chromedp.KeyEvent(kb.Enter))
-	p.await(`document.getElementById('answer') !== null`)
-	if got := p.value(`document.getElementById('answer').innerText`); !strings.Contains(got, "token:create") {
-		p.t.Errorf("the explanation says %q", got)
+	p.Press(kb.Enter)
+	p.Await(`document.getElementById('answer') !== null`)
+	if got := p.Value(`document.getElementById('answer').innerText`); !strings.Contains(got, "token:create") {
+		p.T.Errorf("the explanation says %q", got)
 	}
 
 	p.tabTo(link("Sessions"))
 	p.enter("/sessions")
 	p.tabTo(button("End"))
-	p.do(chromedp.KeyEvent(kb.Enter))
-	p.await(`document.querySelector('[role=status]')?.textContent === 'The session has ended.'`)
-	sessions := must[*vault.Page[vault.SessionInfo]](p.t)(w.Owner.ListSessions(p.t.Context(), vault.ListSessionsParams{}))
+	p.Press(kb.Enter)
+	p.Await(`document.querySelector('[role=status]')?.textContent === 'The session has ended.'`)
+	sessions := must[*vault.Page[vault.SessionInfo]](p.T)(w.Owner.ListSessions(p.T.Context(), vault.ListSessionsParams{}))
 	if len(sessions.Data) != 0 {
-		p.t.Errorf("%d sessions are left", len(sessions.Data))
+		p.T.Errorf("%d sessions are left", len(sessions.Data))
 	}
 }
 
@@ -206,15 +211,15 @@ func TestRulesInABrowser(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	p := newTab(t, screens["phone"])
-	p.open(w.server.URL + "/login/owner")
-	p.open(w.inTenant("applications/" + w.app.ID.String()))
+	p.Navigate(w.server.URL + "/login/owner")
+	p.Navigate(w.inTenant("applications/" + w.app.ID.String()))
 	for range 2 {
-		p.do(chromedp.Click("#add-rule"))
+		p.Do(chromedp.Click("#add-rule"))
 	}
-	p.do(chromedp.SendKeys("#rule-3-priority", "9"), chromedp.SendKeys("#rule-3-container", "/new/"),
+	p.Do(chromedp.SendKeys("#rule-3-priority", "9"), chromedp.SendKeys("#rule-3-container", "/new/"),
 		chromedp.Click(`[name="rule.3.permissions"][value="token:delete"]`))
-	p.do(chromedp.Evaluate[chromedp.Void](`[...document.querySelectorAll('button')].find((b) => b.textContent === 'Save').click()`))
-	p.await(`location.search === '?done=saved' && document.readyState === 'complete'`)
+	p.Run(`[...document.querySelectorAll('button')].find((b) => b.textContent === 'Save').click()`)
+	p.Await(`location.search === '?done=saved' && document.readyState === 'complete'`)
 	app := must[*vault.Application](t)(w.Owner.GetApplication(t.Context(), w.app.ID))
 	if len(app.Rules) != 3 || app.Rules[2].Priority != 9 || app.Rules[2].Container != "/new/" || !slices.Equal(app.Rules[2].Permissions, []vault.Permission{"token:delete"}) {
 		t.Errorf("rules: %+v", app.Rules)
@@ -227,30 +232,29 @@ func TestLive(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	overview, log := newTab(t, screens["desktop"]), newTab(t, screens["desktop"])
-	overview.open(w.server.URL + "/login/viewer")
+	overview.Navigate(w.server.URL + "/login/viewer")
 	total := func(n int) string {
 		return fmt.Sprintf(`document.querySelector('#live .sum')?.textContent === '%d'`, n)
 	}
-	overview.await(total(4))
-	log.open(w.server.URL + "/login/viewer")
-	log.open(w.inTenant("log?operation=delete"))
-	rows := log.value(`String(document.querySelectorAll('#entries tbody tr').length)`)
-	log.do(chromedp.Click("#follow"))
-	log.await(`document.getElementById('follow').getAttribute('aria-pressed') === 'true'`)
+	overview.Await(total(4))
+	log.Navigate(w.server.URL + "/login/viewer")
+	log.Navigate(w.inTenant("log?operation=delete"))
+	rows := log.Value(`String(document.querySelectorAll('#entries tbody tr').length)`)
+	log.Do(chromedp.Click("#follow"))
+	log.Await(`document.getElementById('follow').getAttribute('aria-pressed') === 'true'`)
 	must[*vault.Token](t)(w.Owner.CreateToken(ctx, vault.TokenParams{ID: "new-one", Type: vault.TypeGeneric, Data: "x"}))
-	overview.await(total(5))
-	for i := range 100 { // entries from before the follower began do not count
+	overview.Await(total(5))
+	quiet := true
+	for i := 0; quiet; i++ { // entries from before the follower began do not count
 		id := fmt.Sprintf("gone-%d", i)
 		must[*vault.Token](t)(w.Owner.CreateToken(ctx, vault.TokenParams{ID: id, Type: vault.TypeGeneric, Data: "x"}))
 		if err := w.Owner.DeleteToken(ctx, id); err != nil {
 			t.Fatal(err)
 		}
-		if log.value(`document.getElementById('following').textContent`) != "Following: no new entries yet." {
-			break
-		}
+		quiet = log.Value(`document.getElementById('following').textContent`) == "Following: no new entries yet."
 	}
-	log.await(fmt.Sprintf(`document.querySelectorAll('#entries tbody tr').length > %s`, rows))
-	if first := log.value(`document.querySelector('#entries tbody tr').innerText`); !strings.Contains(first, "gone-") || !strings.Contains(first, "delete") {
+	log.Await(fmt.Sprintf(`document.querySelectorAll('#entries tbody tr').length > %s`, rows))
+	if first := log.Value(`document.querySelector('#entries tbody tr').innerText`); !strings.Contains(first, "gone-") || !strings.Contains(first, "delete") {
 		t.Errorf("the first row is %q", first)
 	}
 }
@@ -260,13 +264,13 @@ func TestHelpWhileTyping(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	p := newTab(t, screens["phone"])
-	p.open(w.server.URL + "/login/viewer")
-	p.open(w.inTenant("tokens"))
-	p.do(chromedp.SendKeys("#q", "type:card cont"))
-	p.await(`document.getElementById('hint').innerText.includes('container:/pci/*')`)
-	p.do(chromedp.SendKeys("#q", "ainer:/pci/*"+kb.Enter))
-	p.await(`location.search.includes('q=') && document.readyState === 'complete'`)
-	if got := p.value(`document.querySelector('tbody').innerText`); !strings.Contains(got, "order-1") || !strings.Contains(got, "XXXXXXXXXXXX5556") {
+	p.Navigate(w.server.URL + "/login/viewer")
+	p.Navigate(w.inTenant("tokens"))
+	p.Do(chromedp.SendKeys("#q", "type:card cont"))
+	p.Await(`document.getElementById('hint').innerText.includes('container:/pci/*')`)
+	p.Do(chromedp.SendKeys("#q", "ainer:/pci/*"+kb.Enter))
+	p.Await(`location.search.includes('q=') && document.readyState === 'complete'`)
+	if got := p.Value(`document.querySelector('tbody').innerText`); !strings.Contains(got, "order-1") || !strings.Contains(got, "XXXXXXXXXXXX5556") {
 		t.Errorf("found %q", got)
 	}
 }

@@ -173,7 +173,7 @@ func (q *request) own() bool {
 		}
 	}
 	q.r.Body = http.MaxBytesReader(q.w, q.r.Body, maxForm)
-	cookie, err := q.r.Cookie(formCookie)
+	cookie, err := q.r.Cookie(q.formCookie())
 	if err != nil || cookie.Value == "" || q.r.ParseForm() != nil {
 		return false
 	}
@@ -182,15 +182,18 @@ func (q *request) own() bool {
 
 // formToken returns the token for the forms of a page.
 func (q *request) formToken() string {
-	if cookie, err := q.r.Cookie(formCookie); err == nil && len(cookie.Value) >= 26 {
+	if cookie, err := q.r.Cookie(q.formCookie()); err == nil && len(cookie.Value) >= 26 {
 		return cookie.Value
 	}
 	token := rand.Text()
-	http.SetCookie(q.w, &http.Cookie{ //nolint:gosec // Secure wherever the connection is
-		Name: formCookie, Value: token, Path: "/", HttpOnly: true, Secure: q.r.TLS != nil, SameSite: http.SameSiteStrictMode,
+	http.SetCookie(q.w, &http.Cookie{ //nolint:gosec // Secure wherever the browser uses TLS
+		Name: q.formCookie(), Value: token, Path: "/", HttpOnly: true, Secure: overTLS(q.r, q.opts.TLSProxy), SameSite: http.SameSiteStrictMode,
 	})
 	return token
 }
+
+// formCookie is the name of the cookie that has the token of forms.
+func (q *request) formCookie() string { return cookieName(formCookie, overTLS(q.r, q.opts.TLSProxy)) }
 
 // root leads from the page to the console's first one. The handler does not know
 // the path that it is mounted at.

@@ -15,6 +15,9 @@ const beat = 15 * time.Second
 // writeTime is how long the browser may take to read an event.
 const writeTime = 10 * time.Second
 
+// eventStream is the type of streams. Browsers also ask for them by it.
+const eventStream = "text/event-stream"
+
 // stream is a stream of server-sent events. It ends when the user may no longer
 // see what it sends.
 type stream struct {
@@ -25,7 +28,7 @@ type stream struct {
 // stream begins a stream.
 func (q *request) stream() (*stream, error) {
 	head := q.w.Header()
-	head.Set("Content-Type", "text/event-stream")
+	head.Set("Content-Type", eventStream)
 	head.Set("X-Accel-Buffering", "no") // proxies that buffer would hold events back
 	s := &stream{q, http.NewResponseController(q.w)}
 	q.w.WriteHeader(http.StatusOK)

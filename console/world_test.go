@@ -31,7 +31,7 @@ const (
 	rightly = "\u202eabc\u2066\u200f end"
 )
 
-var long = strings.Repeat("w", 200)
+var wide = strings.Repeat("w", 200)
 
 // Values that must never reach a browser. The cvc is looked for apart, since its
 // digits may be part of something else.
@@ -97,6 +97,7 @@ type world struct {
 	*vaulttest.Vault
 	t        *testing.T
 	rec      *console.Recorder
+	keys     *keyGate
 	server   *httptest.Server
 	sent     *record
 	secrets  []string
@@ -107,6 +108,33 @@ type world struct {
 	dead     uuid.UUID
 	stop     chan struct{}
 	receiver *httptest.Server
+}
+
+// keyGate is an observer that holds calls which seal under the master key, as a
+// rotation makes them, while it is shut.
+type keyGate struct {
+	mu   sync.Mutex
+	open chan struct{} // nil while the gate is open
+}
+
+// shut shuts the gate until open is called.
+func (g *keyGate) shut() (open func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	gate := make(chan struct{})
+	g.open = gate
+	return func() { close(gate) }
+}
+
+// Start implements vault.Observer.
+func (g *keyGate) Start(ctx context.Context, w vault.Work) (context.Context, func(error)) {
+	g.mu.Lock()
+	gate := g.open
+	g.mu.Unlock()
+	if gate != nil && w.Kind == vault.WorkKey && w.Name == "encrypt" {
+		<-gate
+	}
+	return ctx, func(error) {}
 }
 
 var errStranger = errors.New("no role")
@@ -123,9 +151,9 @@ func roleOf(r *http.Request) (console.User, error) {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, rec: console.NewRecorder(), sent: &record{}, stop: make(chan struct{})}
+	w := &world{t: t, rec: console.NewRecorder(), keys: &keyGate{}, sent: &record{}, stop: make(chan struct{})}
 	w.Vault = vaulttest.Open(t, ":memory:", &vault.Config{
-		Observer: w.rec, Runtime: jsruntime.New(nil), Egress: vault.EgressPolicy{AllowHTTP: true, AllowPrivate: true},
+		Observer: vault.Observers(w.rec, w.keys), Runtime: jsruntime.New(nil), Egress: vault.EgressPolicy{AllowHTTP: true, AllowPrivate: true},
 	})
 	w.receiver = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusInternalServerError) }))
 	t.Cleanup(w.receiver.Close)
@@ -173,7 +201,7 @@ func (w *world) fill() {
 	w.secrets = append(w.secrets, w.app.Key)
 	w.reactor = must[*vault.Reactor](t)(w.Owner.CreateReactor(ctx, vault.ReactorParams{
 		Name: "Charge " + hostile[:60], Configuration: map[string]string{"api_key": secretConfig}, Application: &vault.ApplicationRef{ID: w.app.ID},
-		Code: "// " + hostile + "\n// " + rightly + "\nmodule.exports = async function (req) {\n  console.log('amount', req.args.amount, req.configuration.api_key)\n  if (req.args.fail) {\n    throw new Error('declined: ' + '" + long + "')\n  }\n  return {raw: {paid: req.args.amount, key: req.configuration.api_key, bt: req.bt}}\n}\n",
+		Code: "// " + hostile + "\n// " + rightly + "\nmodule.exports = async function (req) {\n  console.log('amount', req.args.amount, req.configuration.api_key)\n  if (req.args.fail) {\n    throw new Error('declined: ' + '" + wide + "')\n  }\n  return {raw: {paid: req.args.amount, key: req.configuration.api_key, bt: req.bt}}\n}\n",
 	}))
 	w.proxy = must[*vault.Proxy](t)(w.Owner.CreateProxy(ctx, vault.ProxyParams{
 		Name: "Gateway", DestinationURL: "https://example.com/pay?key=" + secretConfig, Configuration: map[string]string{"token": secretConfig},
@@ -194,7 +222,7 @@ func (w *world) fillTokens() {
 	tokens := []vault.TokenParams{
 		{ID: "order-1", Type: vault.TypeCard, Data: vault.CardData{Number: secretCard, ExpirationMonth: 12, ExpirationYear: 2031, CVC: secretCVC}, Metadata: map[string]string{"customer": "Jane Doe", hostile[:60]: rightly}},
 		{ID: "order-2", Type: vault.TypeGeneric, Data: map[string]any{"secret": secretText}, Containers: []string{"/pii/high/", "/tests/"}},
-		{ID: long, Type: vault.TypeGeneric, Data: secretText + " with a tail", Metadata: map[string]string{"plan": long}},
+		{ID: wide, Type: vault.TypeGeneric, Data: secretText + " with a tail", Metadata: map[string]string{"plan": wide}},
 		{ID: "a " + rightly, Type: vault.TypeGeneric, Data: 12345},
 	}
 	for _, p := range tokens {
@@ -288,7 +316,7 @@ func (w *world) pages() map[string]string {
 		"overview": w.console(""), "day": w.console("?span=day"), "tenants": w.console("tenants"), "tenant": strings.TrimSuffix(w.inTenant(""), "/"),
 		"applications": w.inTenant("applications"), "application": w.inTenant("applications/" + w.app.ID.String()),
 		"explain": w.inTenant("explain?" + explain.Encode()), "tokens": w.inTenant("tokens"), "found": w.inTenant("tokens?q=" + url.QueryEscape(`metadata.customer:"jane doe"`)),
-		"token": w.inTenant("tokens/order-1"), "long": w.inTenant("tokens/" + long), "hostile": w.inTenant("tokens/" + url.PathEscape("a "+rightly)),
+		"token": w.inTenant("tokens/order-1"), "long": w.inTenant("tokens/" + wide), "hostile": w.inTenant("tokens/" + url.PathEscape("a "+rightly)),
 		"log": w.inTenant("log"), "code": w.inTenant("code"), "reactor": w.inTenant("reactors/" + w.reactor.ID.String()),
 		"proxy": w.inTenant("proxies/" + w.proxy.ID.String()), "sessions": w.inTenant("sessions"), "system": w.console("system"),
 		"missing": w.inTenant("tokens/no-such-token"),

@@ -30,6 +30,8 @@ var packages = map[string]string{
 	"httpserver":  "github.com/seed-72ea4aab/vault/httpserver",
 	"jsruntime":   "github.com/seed-72ea4aab/vault/jsruntime",
 	"vaultclient": "github.com/seed-72ea4aab/vault/vaultclient",
+	"vaultlog":    "github.com/seed-72ea4aab/vault/vaultlog",
+	"vaultsql":    "github.com/seed-72ea4aab/vault/vaultsql",
 	"vaulttest":   "github.com/seed-72ea4aab/vault/vaulttest",
 	"sqlite":      "github.com/seed-72ea4aab/vault/storage/sqlite",
 	"postgres":    "github.com/seed-72ea4aab/vault/storage/postgres",
@@ -91,47 +93,79 @@ func Example() {
 // TestGoBlocksBuild vets every Go block of the documents. A block that begins
 // with a package clause is a file; any other is a fragment. A fragment that
 // ends in an Output comment is run as well.
+//
+// All blocks are built at once, as packages of a module beside this one.
 func TestGoBlocksBuild(t *testing.T) {
 	t.Parallel()
-	found := 0
+	dir, all, examples := newModule(t), 0, 0
 	for _, file := range documents(t) {
 		for _, b := range blocksOf(t, file) {
 			if b.lang != "go" {
 				continue
 			}
-			found++
-			t.Run(fmt.Sprintf("%s line %d", filepath.Base(file), b.line), func(t *testing.T) {
-				t.Parallel()
-				vet(t, b.text)
-			})
+			all++
+			block := fmt.Sprintf("%s_line_%d", strings.TrimSuffix(filepath.Base(file), ".md"), b.line)
+			name, text, isExample := source(t, b.text)
+			if isExample { // one program runs them all
+				examples++
+				text = strings.Replace(text, "func Example()", "func Example_"+strings.ToLower(block)+"()", 1)
+				writeFile(t, filepath.Join(dir, "examples", block+"_test.go"), text)
+				continue
+			}
+			writeFile(t, filepath.Join(dir, block, name), text)
 		}
 	}
-	if found < 5 {
-		t.Errorf("only %d Go blocks were found", found)
+	if all < 5 || examples == 0 {
+		t.Fatalf("only %d Go blocks were found", all)
+	}
+	for _, args := range [][]string{{"vet", "./..."}, {"test", "-vet=off", "./examples"}} {
+		cmd := exec.CommandContext(t.Context(), "go", args...)
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("go %s: %v\n%s", args[0], err, out)
+		}
 	}
 }
 
-// vet compiles and checks a block with the packages of this module.
-func vet(t *testing.T, text string) {
+// newModule returns the folder of a module that uses this one, and has what this
+// one has.
+func newModule(t *testing.T) string {
 	t.Helper()
-	name, do := "block.go", "vet"
-	statements, output, isExample := strings.Cut(text, "// Output:")
-	switch {
-	case isExample:
-		name, do = "block_test.go", "test"
-		text = importing(t, example, statements, output)
-	case !strings.HasPrefix(text, "package "):
-		text = importing(t, fragment, text)
-	case strings.Contains(text, "*testing.T)"):
-		name = "block_test.go"
+	const path = "github.com/seed-72ea4aab/vault"
+	dir, own := t.TempDir(), readText(t, "../go.mod")
+	if !strings.HasPrefix(own, "module "+path+"\n") {
+		t.Fatal("go.mod does not begin with the name of the module")
 	}
-	path := filepath.Join(t.TempDir(), name)
+	writeFile(t, filepath.Join(dir, "go.mod"), strings.Replace(own, path, "example.com/blocks", 1)+
+		fmt.Sprintf("\nrequire %s v0.0.0\n\nreplace %s => %s\n", path, path, absolute(t, "..")))
+	writeFile(t, filepath.Join(dir, "go.sum"), readText(t, "../go.sum"))
+	return dir
+}
+
+func writeFile(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.CommandContext(t.Context(), "go", do, path).CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s\n%s", err, out, text)
+}
+
+// source turns a block into a file. It returns the name and the text of the file,
+// and whether the block has an output to check.
+func source(t *testing.T, text string) (name, file string, run bool) {
+	t.Helper()
+	statements, output, isExample := strings.Cut(text, "// Output:")
+	switch {
+	case isExample:
+		return "block_test.go", importing(t, example, statements, output), true
+	case !strings.HasPrefix(text, "package "):
+		return "block.go", importing(t, fragment, text), false
+	case strings.Contains(text, "*testing.T)"):
+		return "block_test.go", text, false
 	}
+	return "block.go", text, false
 }
 
 // importing fills a frame in and imports what the result uses.

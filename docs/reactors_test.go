@@ -216,7 +216,7 @@ func runJS(t *testing.T, code string, args any) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	out, err := r.Run(ctx, script.Program{Tenant: "t", Source: code}, input, nil)
 	if err != nil {

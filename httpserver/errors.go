@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"os"
 	"slices"
 
 	"github.com/seed-72ea4aab/vault"
@@ -16,7 +17,6 @@ var (
 	errNoRoute   = errors.New("no such path")
 	errMethod    = errors.New("method not allowed")
 	errMediaType = errors.New("unsupported media type")
-	errNotJSON   = errors.New("the body is not JSON")
 	errRateLimit = errors.New("rate limit reached")
 	errSlowBody  = errors.New("the body did not arrive in time")
 	errNotReady  = errors.New("the database is not responding, or cannot be written")
@@ -36,7 +36,6 @@ var statuses = []struct {
 	{errRateLimit, http.StatusTooManyRequests, "Too many requests; try again after the number of seconds in the Retry-After header."},
 	{vault.ErrForbidden, http.StatusForbidden, ""},
 	{errMediaType, http.StatusUnsupportedMediaType, "The content type must be " + mergePatch + "."},
-	{errNotJSON, http.StatusUnsupportedMediaType, "The body must be JSON, with the content type application/json and without a Content-Encoding."},
 	{vault.ErrTooLarge, http.StatusRequestEntityTooLarge, ""},
 	{errSlowBody, http.StatusRequestTimeout, "The body did not arrive in time."},
 	{vault.ErrInvalid, http.StatusBadRequest, "The request is invalid; errors lists what is wrong with each field."},
@@ -169,6 +168,28 @@ func refuse(err error) (answer, error) {
 		return a, nil
 	}
 	return a, err
+}
+
+// WriteError writes an error as a response, in the form of the REST API. It is for
+// a program's own handlers that call the vault. An error of the vault gets the
+// status that the REST API gives it, an error of [http.MaxBytesReader] gets a 413,
+// and a body that did not arrive in time gets a 408. Any other error gets a 500
+// that does not contain its text.
+func WriteError(w http.ResponseWriter, err error) {
+	var over *http.MaxBytesError
+	switch {
+	case errors.As(err, &over):
+		err = bodyError(err, over.Limit)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		err = errSlowBody
+	}
+	a, _ := refuse(err)
+	header := w.Header()
+	header.Set("Content-Type", "application/json")
+	header.Set("Cache-Control", "no-store")
+	maps.Copy(header, a.header)
+	w.WriteHeader(a.status)
+	_, _ = w.Write(a.body) // if the caller has gone, there is no one to report the error to
 }
 
 // refuse returns the response to this request, which failed. A response that a

@@ -5,7 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -40,6 +44,29 @@ func TestStatusOfEachError(t *testing.T) {
 					t.Errorf("%v: %+v, want %d", err, got, want)
 				}
 			}
+		}
+	}
+}
+
+// A program's own handlers answer as the API does.
+func TestWriteError(t *testing.T) {
+	t.Parallel()
+	large := http.MaxBytesReader(httptest.NewRecorder(), io.NopCloser(strings.NewReader("large")), 3)
+	_, tooMuch := io.ReadAll(large)
+	for name, tc := range map[string]struct {
+		err  error
+		want string
+	}{
+		"of the vault":   {vault.ErrForbidden, `{"title":"Forbidden","status":403,"detail":"` + vault.ErrForbidden.Error() + `"}`},
+		"about a field":  {invalid("a", "is bad"), `{"title":"One or more validation errors occurred.","status":400,"detail":"The request is invalid; errors lists what is wrong with each field.","errors":{"a":["is bad"]}}`},
+		"a large body":   {tooMuch, `{"title":"Request Entity Too Large","status":413,"detail":"The body must have at most 3 bytes."}`},
+		"a slow body":    {os.ErrDeadlineExceeded, `{"title":"Request Timeout","status":408,"detail":"The body did not arrive in time."}`},
+		"something else": {errors.New("4242424242424242"), `{"title":"Internal Server Error","status":500,"detail":"` + detailInternal + `"}`},
+	} {
+		res := httptest.NewRecorder()
+		WriteError(res, tc.err)
+		if got := strings.TrimSpace(res.Body.String()); got != tc.want || !strings.Contains(tc.want, fmt.Sprintf(`"status":%d`, res.Code)) || res.Header().Get("Cache-Control") != "no-store" {
+			t.Errorf("%s: %d %s, want %s", name, res.Code, got, tc.want)
 		}
 	}
 }

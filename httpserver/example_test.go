@@ -3,11 +3,9 @@ package httpserver_test
 import (
 	"context"
 	"fmt"
-	"io"
 	"log"
 	"net/http"
 	"net/http/httptest"
-	"regexp"
 	"strings"
 
 	"github.com/google/uuid"
@@ -69,39 +67,6 @@ func ExampleOptions() {
 		RateLimit: httpserver.EachApplication(50, 100),
 	})}
 	log.Print(srv.ListenAndServe())
-}
-
-// A handler of the program's own gets tokens where its clients send cards.
-func ExampleTokenizeRequests() {
-	ctx := context.Background()
-	store, err := sqlite.Open(ctx, ":memory:") // or a path
-	if err != nil {
-		log.Fatal(err)
-	}
-	v, err := vault.Open(ctx, store, vault.NewKey(), nil)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer v.Close()
-	acme, err := v.CreateTenant(ctx, "Acme")
-	if err != nil {
-		log.Fatal(err)
-	}
-
-	uuid := regexp.MustCompile(`[0-9a-f-]{36}`)
-	orders := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body)
-		fmt.Println(uuid.ReplaceAllString(string(body), "a token"), err)
-	})
-	handler := httpserver.TokenizeRequests(orders, v.Tenant(acme.ID),
-		httpserver.TokenizedField{Path: "buyer.ssn", Type: vault.TypeSocialSecurityNumber},
-		httpserver.TokenizedField{Path: "payments[].card", Type: vault.TypeCard})
-
-	req := httptest.NewRequest("POST", "/orders", strings.NewReader(
-		`{"item": 17, "buyer": {"ssn": "536-22-8726"}, "payments": [{"card": {"number": "4242424242424242"}}]}`))
-	req.Header.Set("Content-Type", "application/json")
-	handler.ServeHTTP(httptest.NewRecorder(), req)
-	// Output: {"item": 17, "buyer": {"ssn": "a token"}, "payments": [{"card": "a token"}]} <nil>
 }
 
 // Users of the program call the API with tokens of their own, beside holders of

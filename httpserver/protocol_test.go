@@ -216,6 +216,46 @@ func TestPrefixNamesEveryHeader(t *testing.T) {
 	}
 }
 
+// TestRequestsOfTheVendorsSDKs has requests as the vendor's SDKs send them. The
+// long run tries the SDKs themselves.
+func TestRequestsOfTheVendorsSDKs(t *testing.T) {
+	t.Parallel()
+	const plain, form, patch = "application/json", "application/x-www-form-urlencoded", "application/merge-patch+json"
+	w := newWorld(t, &Options{Prefix: "BT-"})
+	send := func(method, path, key, typ, body string) *response {
+		return w.do(method, path, "", body, "X-Test-Prefix", "BT", "BT-API-KEY", key, "Content-Type", typ,
+			"BT-CLIENT-USER-AGENT", `{"client":"BasisTheoryJS"}`, "Accept", "application/json, text/plain, */*")
+	}
+	token := send("POST", "/tokens/", w.PrivateKey, plain, card).want(t, 201).text(t, "id")
+	app := send("POST", "/applications/", w.ManagementKey, plain, `{"name":"js","type":"public","permissions":["token:create"]}`).want(t, 201).text(t, "id")
+	proxy := send("POST", "/proxies/", w.ManagementKey, plain, `{"name":"js 3","destination_url":"https://a.example"}`).want(t, 201).text(t, "id")
+	for _, r := range []struct {
+		method, path, key, typ, body string
+		status                       int
+	}{
+		{"PATCH", "/tokens/" + token, w.PrivateKey, patch, `{"metadata":{"user":"JOE"}}`, 200},
+		{"GET", "/tokens/?type=card&metadata.user=JOE&page=1&size=5", w.PrivateKey, "", "", 200},
+		{"POST", "/tokens/search", w.PrivateKey, plain, `{"query":"metadata.user:JOE","size":2}`, 200},
+		{"POST", "/tokenize/", w.PrivateKey, plain, `{"first":"Jane"}`, 200},
+		{"PUT", "/applications/" + app, w.ManagementKey, plain, `{"name":"js","permissions":["token:create"]}`, 200},
+		{"GET", "/applications/?id=" + app + "&page=1&size=5", w.ManagementKey, "", "", 200},
+		{"POST", "/applications/" + app + "/regenerate", w.ManagementKey, form, "", 200},
+		{"GET", "/applications/key", w.ManagementKey, "", "", 200},
+		{"PUT", "/proxies/" + proxy, w.ManagementKey, plain, `{"name":"js 3","destination_url":"https://b.example"}`, 200},
+		{"PATCH", "/proxies/" + proxy, w.ManagementKey, patch, `{"name":"js 3"}`, 204},
+		{"GET", "/proxies/?name=js+3", w.ManagementKey, "", "", 200},
+		{"GET", "/proxies?name=js%203&page=2", w.ManagementKey, "", "", 200},
+		{"POST", "/sessions/", w.PublicKey, form, "", 201},
+		{"GET", "/logs?entity_type=card&size=2", w.ManagementKey, "", "", 200},
+		{"PUT", "/tenants/self", w.ManagementKey, plain, `{"name":"Acme","settings":{"deduplicate_tokens":"true"}}`, 200},
+		{"DELETE", "/tokens/" + token, w.PrivateKey, "", "", 204},
+	} {
+		if res := send(r.method, r.path, r.key, r.typ, r.body); res.StatusCode != r.status {
+			t.Errorf("%s %s: %d %s", r.method, r.path, res.StatusCode, res.body)
+		}
+	}
+}
+
 func TestOptionsCheck(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []*Options{

@@ -115,7 +115,10 @@ func TestAttacksWithPackages(t *testing.T) {
 			"beside a package": "require('helper').twice(1);" + s.Body,
 			"in a package":     fmt.Sprintf("return await require('attack%d')({});", i),
 		} {
-			t.Run(s.Name+"/"+where, func(t *testing.T) { contained(t, r, body, "return require('helper').twice(21)", "42") })
+			t.Run(s.Name+"/"+where, func(t *testing.T) {
+				t.Parallel()
+				contained(t, r, body, "return require('helper').twice(21)", "42")
+			})
 		}
 	}
 }

@@ -2,6 +2,7 @@ package jsruntime
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -29,13 +30,14 @@ const (
 // compiled is code that is ready to run in any number of runtimes. It is
 // immutable.
 type compiled struct {
-	source  string
-	program *goja.Program
-	names   []literal // that it requires
-	patches []string  // of intrinsics, that the code might need
-	lowered bool      // esbuild rewrote it; columns of line 1 are right as they are
-	helpers bool      // it uses those of the prelude
-	async   bool      // it awaits something at its top level
+	source   string
+	program  *goja.Program
+	names    []literal // that it requires
+	patches  []string  // of intrinsics, that the code might need
+	patterns *patterns // in its text
+	lowered  bool      // esbuild rewrote it; columns of line 1 are right as they are
+	helpers  bool      // it uses helpers of the prelude
+	async    bool      // it awaits something at its top level
 }
 
 // compile turns source into a program. goja compiles most code as it is, which
@@ -53,13 +55,15 @@ func compile(source string, maxSource int) (*compiled, *script.Error) {
 		source = "//" + source[2:]
 	}
 	c := &compiled{source: source}
-	c.patches = codePatches(source)
 	var err error
 	tree, err := parseWrapped(wrapHead + source + wrapTail)
 	if err == nil && !needsLowering(tree) {
-		if c.program, err = assemble(tree); err == nil {
-			c.names = requiredNames(tree)
+		if c.program, c.patterns, err = assemble(tree); err == nil {
+			c.names, c.patches = requiredNames(tree), neededPatches(tree)
 			return c, nil
+		}
+		if bad, ok := errors.AsType[*literalError](err); ok {
+			return nil, invalidCode(bad.line, bad.Error())
 		}
 	}
 	c.lowered = true
@@ -67,22 +71,24 @@ func compile(source string, maxSource int) (*compiled, *script.Error) {
 	if bad != nil {
 		return nil, bad
 	}
-	c.patches = codePatches(source + "\n" + tree.File.Source())
-	if c.program, err = assemble(tree); err != nil {
+	if c.program, c.patterns, err = assemble(tree); err != nil {
 		return nil, invalidCode(0, cleanSyntaxError(err))
 	}
-	c.names = requiredNames(tree)
+	c.names, c.patches = requiredNames(tree), neededPatches(tree)
 	return c, nil
 }
 
 // assemble makes a program out of a tree.
-func assemble(tree *ast.Program) (*goja.Program, error) {
-	if err := rewriteRegexps(tree); err != nil {
-		return nil, err
-	}
+func assemble(tree *ast.Program) (*goja.Program, *patterns, error) {
+	dropNames(tree)
 	nameClasses(tree)
 	htmlComments(tree)
-	return goja.CompileAST(tree, false)
+	patterns, err := takePatterns(tree)
+	if err != nil {
+		return nil, nil, err
+	}
+	p, err := goja.CompileAST(tree, false)
+	return p, patterns, err
 }
 
 // invalidCode is the error for code that cannot be used.
@@ -129,22 +135,22 @@ func transform(source string, loader api.Loader, o api.TransformOptions) api.Tra
 	o.LegalComments = api.LegalCommentsNone
 	o.LogLevel = api.LogLevelSilent
 	o.LogLimit = 1
+	o.KeepNames = true
 	if o.Supported == nil {
 		o.Supported = supported
 	}
 	return api.Transform(source, o)
 }
 
-// supported are the features of the target that goja does not have.
+// supported lists the features in which goja differs from the target.
 var supported = map[string]bool{
-	"async-generator":      false,
-	"for-await":            false,
-	"dynamic-import":       false,
-	"import-meta":          false,
-	"regexp-match-indices": false,
-	"regexp-set-notation":  false,
-	"decorators":           false,
-	"using":                false,
+	"regexp-set-notation": true, // package regex has it
+	"async-generator":     false,
+	"for-await":           false,
+	"dynamic-import":      false,
+	"import-meta":         false,
+	"decorators":          false,
+	"using":               false,
 }
 
 // isPanic tells whether a message of esbuild is that of a panic, with which it

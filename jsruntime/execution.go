@@ -52,6 +52,8 @@ type job struct {
 type port interface {
 	call(id int, op string, args json.RawMessage)
 	log(level, line string)
+	// crashed takes a panic of the engine: its text and its stack.
+	crashed(text, stack string)
 	// ask has a question about packages answered, unless done is closed first.
 	ask(done <-chan struct{}, question string, args ...string) ([]string, error)
 }
@@ -80,6 +82,7 @@ type execution struct {
 	brand  *goja.Symbol // marks the error classes that choose an answer
 
 	loop     loop
+	regexps  regexps
 	natives  map[string]goja.Value
 	modules  map[string]goja.Value   // of the prelude
 	packages map[string]*goja.Object // the module object of each unit that was required
@@ -100,6 +103,7 @@ type execution struct {
 	rangeError goja.Value   // the class
 	overflow   *goja.Object // the last error of too many calls
 	counting   bool         // of frames is under way
+	broken     bool         // too many calls left goja half way through a call
 
 	mu      sync.Mutex
 	stopped atomic.Pointer[script.ErrorKind]
@@ -197,11 +201,24 @@ func sourceOf(j job, p port) (string, error) {
 func (c *execution) do(j job) (out json.RawMessage, bad *script.Error) {
 	defer func() {
 		if p := recover(); p != nil {
-			out, bad = nil, stopError(script.Crash)
+			out, bad = nil, c.panicked(p)
 		}
 	}()
 	c.installGlobals()
 	return c.perform(j)
+}
+
+// panicked is the error of a run that a panic of the engine ended. A run that was
+// stopped meanwhile, or that called too deep, ended for that reason.
+func (c *execution) panicked(p any) *script.Error {
+	switch kind := c.stopped.Load(); {
+	case kind != nil:
+		return stopError(*kind)
+	case c.overflow != nil:
+		return c.tooDeep(nil)
+	}
+	c.port.crashed(panicText(p), panicStack())
+	return stopError(script.Crash)
 }
 
 // perform is do without the prelude and without recovering from panics.
@@ -291,6 +308,7 @@ func (c *execution) recoverNative() {
 	switch p := recover().(type) {
 	case nil:
 	case runtime.Error, string:
+		c.port.crashed(panicText(p), panicStack())
 		panic(c.newError("Error", "ERR_INTERNAL", "internal error"))
 	default:
 		panic(p)

@@ -61,6 +61,8 @@ func (c *execution) failure(err error) *script.Error {
 		return e
 	case errors.As(err, &overflow):
 		return c.tooDeep(overflow.Stack())
+	case errors.Is(err, errDeadlock) && c.broken:
+		return c.tooDeep(nil)
 	case errors.Is(err, errDeadlock):
 		return stopError(script.Deadlock)
 	case errors.As(err, &rejected) && c.overflowed(rejected.reason):

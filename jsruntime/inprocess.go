@@ -13,6 +13,7 @@ type InProcess struct {
 	gates    *gates
 	engine   engine
 	packages *packages
+	crashes  crashes
 }
 
 var _ script.Runtime = (*InProcess)(nil)
@@ -25,7 +26,7 @@ var _ script.Runtime = (*InProcess)(nil)
 // that is trusted like the program itself.
 func NewInProcess(opts *Options) *InProcess {
 	options := opts.withDefaults()
-	return &InProcess{options: options, gates: options.gates(), packages: openPackages(options.Modules)}
+	return &InProcess{options: options, gates: options.gates(), packages: openPackages(options.Modules), crashes: crashes{log: options.Logger}}
 }
 
 // Check loads the code without calling its function.
@@ -56,7 +57,7 @@ func (r *InProcess) do(ctx context.Context, p script.Program, input json.RawMess
 	defer leave()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	direct := &directPort{ctx: ctx, host: host, packages: r.packages}
+	direct := &directPort{ctx: ctx, host: host, packages: r.packages, program: p, crashes: &r.crashes}
 	j := r.options.job(ctx, p, input, check)
 	out, bad := r.engine.run(j, direct, func(c *execution) {
 		direct.run = c
@@ -76,11 +77,17 @@ type directPort struct {
 	ctx      context.Context
 	host     script.Host
 	packages *packages
+	program  script.Program
+	crashes  *crashes
 	run      *execution
 }
 
 func (p *directPort) call(id int, op string, args json.RawMessage) {
 	go func() { p.run.deliver(callHost(p.ctx, p.host, id, op, args)) }()
+}
+
+func (p *directPort) crashed(text, stack string) {
+	p.crashes.report(p.program.Tenant, p.program.Name, text, stack)
 }
 
 func (p *directPort) log(level, line string) { logHost(p.host, level, line) }

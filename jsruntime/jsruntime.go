@@ -26,6 +26,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"net/http"
 	"runtime"
 	"time"
@@ -81,6 +82,10 @@ type Options struct {
 	// whose init functions otherwise run in every worker, with the secrets that
 	// they read. [WorkerMain] is all that it needs.
 	WorkerPath string
+	// Logger gets the panics of the JavaScript engine, with the function and line
+	// where they happened and the names of the tenant and the program. Nothing that
+	// code was given is in them. The default is [slog.Default].
+	Logger *slog.Logger
 }
 
 // defaultTimeout is the time of a run or a check whose context has no deadline.

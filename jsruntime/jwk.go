@@ -1,6 +1,7 @@
 package jsruntime
 
 import (
+	"bytes"
 	"crypto/ecdh"
 	"crypto/ecdsa"
 	"crypto/ed25519"
@@ -10,6 +11,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"math/big"
+	"slices"
 
 	"github.com/dop251/goja"
 )
@@ -108,25 +110,33 @@ func (c *execution) fromJWK(in *jwk) (any, error) {
 	case "RSA":
 		return rsaFromJWK(in)
 	case "EC":
-		curve := c.curveOf(in.Crv)
-		if in.D != "" {
-			return ecdsa.ParseRawPrivateKey(curve, padded(in.D, curve))
-		}
-		point := append([]byte{4}, append(padded(in.X, curve), padded(in.Y, curve)...)...)
-		return ecdsa.ParseUncompressedPublicKey(curve, point)
+		return ecFromJWK(c.curveOf(in.Crv), in)
 	case "OKP":
 		return okpFromJWK(in)
 	}
 	return nil, errKey
 }
 
-func padded(s string, curve elliptic.Curve) []byte {
+// ecFromJWK reads a key on a curve. Its numbers have the length of the curve, and a
+// private key has the public one beside it.
+func ecFromJWK(curve elliptic.Curve, in *jwk) (any, error) {
+	x, y, d := decodeBase64(in.X), decodeBase64(in.Y), decodeBase64(in.D)
 	size := (curve.Params().BitSize + 7) / 8
-	n := number(s)
-	if n.BitLen() > 8*size {
-		return nil
+	if len(x) != size || len(y) != size || in.D != "" && len(d) != size {
+		return nil, errKey
 	}
-	return n.FillBytes(make([]byte, size))
+	public, err := ecdsa.ParseUncompressedPublicKey(curve, slices.Concat([]byte{4}, x, y))
+	if err != nil || in.D == "" {
+		return public, err
+	}
+	private, err := ecdsa.ParseRawPrivateKey(curve, d)
+	if err != nil {
+		return nil, err
+	}
+	if !private.PublicKey.Equal(public) {
+		return nil, errKey
+	}
+	return private, nil
 }
 
 func rsaFromJWK(in *jwk) (any, error) {
@@ -146,22 +156,40 @@ func rsaFromJWK(in *jwk) (any, error) {
 		return nil, err
 	}
 	key.Precompute()
+	for text, want := range map[string]*big.Int{in.DP: key.Precomputed.Dp, in.DQ: key.Precomputed.Dq, in.QI: key.Precomputed.Qinv} {
+		if text == "" || number(text).Cmp(want) != 0 {
+			return nil, errKey
+		}
+	}
 	return key, nil
 }
 
 func okpFromJWK(in *jwk) (any, error) {
 	x, d := decodeBase64(in.X), decodeBase64(in.D)
-	switch {
-	case in.Crv == "Ed25519" && len(d) == ed25519.SeedSize:
-		return ed25519.NewKeyFromSeed(d), nil
-	case in.Crv == "Ed25519" && len(x) == ed25519.PublicKeySize:
-		return ed25519.PublicKey(x), nil
-	case in.Crv == "X25519" && len(d) > 0:
-		return ecdh.X25519().NewPrivateKey(d)
-	case in.Crv == "X25519":
-		return ecdh.X25519().NewPublicKey(x)
+	if len(x) != ed25519.PublicKeySize || in.D != "" && len(d) != ed25519.SeedSize {
+		return nil, errKey
 	}
-	return nil, errKey
+	var key any
+	var public []byte
+	switch {
+	case in.Crv == "Ed25519" && in.D == "":
+		return ed25519.PublicKey(x), nil
+	case in.Crv == "X25519" && in.D == "":
+		return ecdh.X25519().NewPublicKey(x)
+	case in.Crv == "Ed25519":
+		private := ed25519.NewKeyFromSeed(d)
+		key, public = private, private[ed25519.SeedSize:]
+	case in.Crv == "X25519":
+		private, err := ecdh.X25519().NewPrivateKey(d)
+		if err != nil {
+			return nil, err
+		}
+		key, public = private, private.PublicKey().Bytes()
+	}
+	if !bytes.Equal(public, x) {
+		return nil, errKey
+	}
+	return key, nil
 }
 
 // ecdhCurve returns the curve of a name for plain ECDH.

@@ -49,9 +49,6 @@ var awaitOptions = func() api.TransformOptions {
 
 // lower rewrites the source with esbuild and parses the outcome.
 func (c *compiled) lower() (*ast.Program, *script.Error) {
-	if err := checkNewRegexps(c.source); err != nil {
-		return nil, invalidCode(0, err.Error())
-	}
 	out := tryLoaders(c.source, codeOptions)
 	text := string(out.Code)
 	if awaits(out) {
@@ -138,22 +135,6 @@ func tokens(text string, visit func(start, end, depth int)) {
 		_ = s.next() // the bounds were checked before
 		visit(start, s.pos, depth)
 	}
-}
-
-// checkNewRegexps checks literals with the flags d and v. goja does not read
-// them, and esbuild makes a call of RegExp of them.
-func checkNewRegexps(source string) (failed error) {
-	tokens(source, func(start, end, _ int) {
-		if failed != nil || source[start] != '/' || end-start < 3 || source[end-1] != '/' || source[start+1] == '*' {
-			return
-		}
-		flags := source[end:]
-		flags = flags[:len(flags)-len(strings.TrimLeft(flags, "dgimsuvy"))]
-		if strings.ContainsAny(flags, "dv") && (len(source) == end+len(flags) || !isWordByte(source[end+len(flags)])) {
-			_, failed = checkedPattern(source[start+1:end-1], flags)
-		}
-	})
-	return failed
 }
 
 // plainDelegates takes the helper for yield* out of generators that are not

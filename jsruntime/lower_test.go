@@ -2,6 +2,9 @@ package jsruntime_test
 
 import (
 	"context"
+	"log/slog"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -62,8 +65,9 @@ func TestTopLevelAwaitFails(t *testing.T) {
 // worker goes on.
 func TestCrashIsContained(t *testing.T) {
 	t.Parallel()
-	r := newWorkers(t, nil)
-	const body = "return (0, eval)(`(function () { class A {}; const C = class extends A { x = eval('super.y') }; return new C().x })()`)"
+	var log lockedBuffer
+	r := newWorkers(t, &jsruntime.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	const body = "const secret = '4242424242424242'; return (0, eval)(`(function () { class A {}; const C = class extends A { x = eval('super.y') }; return new C().x })()`)"
 	if _, err := runBody(r, "t", body, patience); err == nil {
 		t.Log("the engine has learned it")
 	} else if e := scriptError(t, err); e.Kind != script.Crash {
@@ -72,4 +76,33 @@ func TestCrashIsContained(t *testing.T) {
 	if got, err := runBody(r, "t", "return 1", patience); err != nil || got != "1" {
 		t.Errorf("the next run got %s, %s", got, explain(err))
 	}
+	if n := r.Stats().Crashes; n != 1 {
+		t.Errorf("%d crashes were counted, want 1", n)
+	}
+	for _, word := range []string{"tenant=t", "program=test", "runtime error", "goja"} {
+		if !strings.Contains(log.String(), word) {
+			t.Errorf("the log lacks %q: %s", word, log.String())
+		}
+	}
+	if strings.Contains(log.String(), "4242") {
+		t.Errorf("the log holds what the code was given: %s", log.String())
+	}
+}
+
+// lockedBuffer collects a log.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
 }

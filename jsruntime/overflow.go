@@ -2,7 +2,9 @@ package jsruntime
 
 import (
 	"iter"
+	"runtime"
 	"slices"
+	"strings"
 
 	"github.com/dop251/goja"
 
@@ -86,18 +88,19 @@ func (j *jobFrames) close() {
 	j.stop()
 }
 
-// turnName is the name of the trampoline. It throws if the calls above it are as many
-// as there may be.
+// turnName is the name of the trampoline. It throws if it is read because there are
+// too many calls.
 func (c *execution) turnName(goja.FunctionCall) goja.Value {
 	if c.counting {
 		return c.vm.ToValue(trampolineName)
 	}
-	c.counting = true
-	defer func() { c.counting = false }()
-	depth := slices.IndexFunc(c.vm.CaptureCallStack(0, nil), func(f goja.StackFrame) bool { return f.FuncName() == trampolineName })
-	if depth < maxStack-2 {
+	tooMany, starting := overflowing()
+	if !tooMany {
 		return c.vm.ToValue("")
 	}
+	c.broken = c.broken || starting
+	c.counting = true
+	defer func() { c.counting = false }()
 	overflow, err := c.vm.New(c.rangeError, c.vm.ToValue(stopTexts[script.Stack]))
 	if err != nil {
 		panic(err)
@@ -105,6 +108,29 @@ func (c *execution) turnName(goja.FunctionCall) goja.Value {
 	c.overflow = overflow
 	panic(overflow)
 }
+
+// overflowing reports whether goja is about to end the run because of too many calls.
+// It captures stacks for other reasons, too; in this one it is about to make a call.
+// starting means that the call is of an asynchronous function or a generator, which
+// goja leaves half started.
+func overflowing() (tooMany, starting bool) {
+	var pcs [16]uintptr
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
+	for {
+		f, more := frames.Next()
+		tooMany = tooMany || strings.HasSuffix(f.Function, pushesCall)
+		starting = starting || tooMany && slices.Contains(startsCall, f.Function[strings.LastIndexByte(f.Function, '/')+1:])
+		if !more {
+			return tooMany, starting
+		}
+	}
+}
+
+// pushesCall is the method of goja that counts calls, and startsCall are those that
+// start functions which can pause.
+const pushesCall = "/goja.(*vm).pushCtx"
+
+var startsCall = []string{"goja.(*asyncRunner).start", "goja.(*generatorObject).init", "goja.(*generator).enter", "goja.(*generator).next"}
 
 // overflowed tells whether a value is the error of the last overflow.
 func (c *execution) overflowed(v goja.Value) bool {

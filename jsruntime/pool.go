@@ -25,6 +25,7 @@ type Workers struct {
 	gates    *gates
 	starter  *starter
 	packages *packages
+	crashes  crashes
 
 	mu       sync.Mutex
 	closed   bool
@@ -53,6 +54,7 @@ func New(opts *Options) *Workers {
 		starter:  newStarter(options),
 		packages: openPackages(options.Modules),
 		busy:     map[*worker]bool{},
+		crashes:  crashes{log: options.Logger},
 	}
 	w.keepSpare()
 	return w
@@ -120,7 +122,9 @@ func (r *Workers) do(ctx context.Context, p script.Program, input json.RawMessag
 	r.keepSpare()
 	healthy := false
 	defer func() { r.put(w, healthy) }() // also when the host ends this goroutine
-	out, healthy, err := w.run(ctx, r.options.job(ctx, p, input, check), host, r.packages)
+	out, healthy, err := w.run(ctx, r.options.job(ctx, p, input, check), host, r.packages, func(text, stack string) {
+		r.crashes.report(p.Tenant, p.Name, text, stack)
+	})
 	return out, err
 }
 
@@ -133,7 +137,7 @@ func (r *Workers) Stats() script.Stats {
 	r.idle = slices.DeleteFunc(r.idle, (*worker).isDead)
 	return script.Stats{
 		Workers: r.options.Workers, Busy: len(r.busy), Idle: len(r.idle), Spare: len(r.spare),
-		Waiting: waiting, Started: r.started,
+		Waiting: waiting, Started: r.started, Crashes: int(r.crashes.count.Load()),
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/dop251/goja"
+	"github.com/dop251/goja/parser"
 )
 
 // The prelude is what Node has and goja has not, in modules of our own. A
@@ -16,23 +17,38 @@ import (
 var preludeFiles embed.FS
 
 // preludeProgram compiles a file of the prelude, once.
-func preludeProgram(name string) (*goja.Program, error) {
+func preludeProgram(name string) (*preludeFile, error) {
 	if p, ok := preludePrograms.Load(name); ok {
-		return p.(*goja.Program), nil
+		return p.(*preludeFile), nil
 	}
 	text, err := preludeFiles.ReadFile("prelude/" + name + ".js")
 	if err != nil {
 		return nil, err
 	}
-	p, err := goja.Compile("vault:"+name, "(function (sys, require, module, exports) {"+string(text)+"\n})", true)
+	tree, err := goja.Parse("vault:"+name, "(function (sys, require, module, exports) {"+string(text)+"\n})", parser.WithDisableSourceMaps)
 	if err != nil {
 		return nil, err
 	}
-	preludePrograms.Store(name, p)
-	return p, nil
+	patterns, err := takePatterns(tree)
+	if err != nil {
+		return nil, err
+	}
+	p, err := goja.CompileAST(tree, true)
+	if err != nil {
+		return nil, err
+	}
+	file := &preludeFile{p, patterns}
+	preludePrograms.Store(name, file)
+	return file, nil
 }
 
-var preludePrograms sync.Map // of *goja.Program by name
+// preludeFile is a compiled file of the prelude.
+type preludeFile struct {
+	program  *goja.Program
+	patterns *patterns // in its text
+}
+
+var preludePrograms sync.Map // of *preludeFile by name
 
 // module returns the exports of a module of the prelude.
 func (c *execution) module(name string) goja.Value {
@@ -43,7 +59,10 @@ func (c *execution) module(name string) goja.Value {
 	if err != nil {
 		panic(c.newError("Error", "MODULE_NOT_FOUND", "Cannot find module '"+name+"'"))
 	}
-	wrapper, err := c.vm.RunProgram(p)
+	if p.patterns != nil {
+		c.installRegexps()
+	}
+	wrapper, err := c.vm.RunProgram(p.program)
 	if err != nil {
 		panic(err)
 	}
@@ -106,6 +125,7 @@ var publicModules = map[string]string{
 	"fs":               "fs",
 	"fs/promises":      "fs_promises",
 	"http2":            "http2",
+	"module":           "module",
 	"net":              "net",
 	"os":               "os",
 	"punycode":         "punycode",
@@ -125,7 +145,7 @@ var ownModules = wordSet("@vault/errors @basis-theory/basis-theory-reactor-formu
 
 // coreModules are the modules of Node that are not there. A package of such a
 // name is never meant.
-var coreModules = wordSet("async_hooks dgram diagnostics_channel domain inspector module path/win32 readline repl stream/consumers stream/web sys trace_events wasi")
+var coreModules = wordSet("async_hooks dgram diagnostics_channel domain inspector path/win32 readline repl stream/consumers stream/web sys trace_events wasi")
 
 // isNodeModule tells whether a name is a module of Node, whatever packages there
 // are.
@@ -167,6 +187,7 @@ var globalModules = func() map[string]string {
 			out[name] = module
 		}
 	}
+	out["RegExp"] = "regexp" // in the place of the engine's
 	return out
 }()
 
@@ -182,8 +203,17 @@ func (c *execution) installGlobals() {
 	if err := global.SetPrototype(c.vm.NewDynamicObject(lazyGlobals{c})); err != nil {
 		panic(err)
 	}
-	for _, file := range c.code.patches {
-		c.module(file)
+	c.applyPatches(c.code.patches)
+}
+
+// applyPatches repairs intrinsics for a program that is about to be loaded.
+func (c *execution) applyPatches(patches []string) {
+	for _, file := range patches {
+		if file == regexpPatch {
+			c.installRegexps()
+		} else {
+			c.module(file)
+		}
 	}
 }
 

@@ -94,6 +94,7 @@ type running struct {
 	host   script.Host
 	source string
 	store  *packages
+	crash  func(text, stack string)
 	mu     sync.Mutex
 	over   bool // no more replies
 }
@@ -101,11 +102,11 @@ type running struct {
 // run has the worker do a job, and serves its calls meanwhile. healthy tells
 // whether the worker can be used again: not when it was killed, even if its
 // answer had come just before.
-func (w *worker) run(ctx context.Context, j job, host script.Host, store *packages) (out json.RawMessage, healthy bool, err error) {
+func (w *worker) run(ctx context.Context, j job, host script.Host, store *packages, crash func(text, stack string)) (out json.RawMessage, healthy bool, err error) {
 	w.runs++
 	hostCtx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r := &running{w: w, number: uint32(w.runs), ctx: hostCtx, host: host, source: j.source, store: store}
+	r := &running{w: w, number: uint32(w.runs), ctx: hostCtx, host: host, source: j.source, store: store, crash: crash}
 	deadline := time.Now().Add(j.limits.Timeout)
 	timer := time.AfterFunc(j.limits.Timeout+grace, w.kill)
 	unwatch := context.AfterFunc(ctx, func() { r.cancelled(deadline) })
@@ -133,6 +134,8 @@ func (r *running) converse(j job, deadline time.Time) (out json.RawMessage, heal
 			go r.serve(int(f.id), string(f.part(0)), f.part(1))
 		case kindLog:
 			logHost(r.host, string(f.part(0)), string(f.part(1)))
+		case kindCrash:
+			r.crash(string(f.part(0)), string(f.part(1)))
 		case kindAsk:
 			go r.tell(f)
 		case kindDone:
@@ -286,7 +289,12 @@ func (r *running) died(deadline time.Time) error {
 	case <-r.w.dead:
 	case <-time.After(grace):
 	}
-	return stopError(causeOfDeath(r.w.stderr.String()))
+	words := r.w.stderr.String()
+	cause := causeOfDeath(words)
+	if cause == script.Crash {
+		r.crash(deathText(words), "")
+	}
+	return stopError(cause)
 }
 
 // causeOfDeath reads what Go writes when a process cannot go on. The

@@ -76,7 +76,7 @@ func TestKilledAfterItsAnswer(t *testing.T) {
 			if c.leaves {
 				begun = cancel
 			}
-			out, healthy, err := w.run(ctx, job{limits: limits{Timeout: c.timeout}}, slowLog{w, begun}, &packages{})
+			out, healthy, err := w.run(ctx, job{limits: limits{Timeout: c.timeout}}, slowLog{w, begun}, &packages{}, func(string, string) {})
 			if string(out) != "1" || err != nil || healthy {
 				t.Errorf("got %q, %v, healthy: %v", out, err, healthy)
 			}

@@ -1,83 +1,130 @@
 package jsruntime
 
 import (
-	"errors"
+	"runtime"
+	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
+	"unicode/utf16"
+	"weak"
 
-	"github.com/dop251/goja"
 	"github.com/dop251/goja/ast"
+
+	"github.com/seed-72ea4aab/vault/jsruntime/internal/regex"
 )
 
-// maxPattern bounds a regular expression after its properties were expanded.
-const maxPattern = 1 << 20
+// Regular expressions are matched by package regex, because the engine's own differ
+// from the language in many ways. A regular expression is still an object of the
+// engine, which gives it its class, its flags and its lastIndex. The engine sees a
+// mark in the place of the pattern, by which the program is found when the object is
+// used.
 
-var errPattern = errors.New("the regular expression is too large")
+// regexpMark begins the pattern that the engine sees.
+const regexpMark = "vault:"
 
-// rewriteRegexps checks the literals of a program, and expands \p{...} in them.
-// goja takes \p for the letter p, and would answer wrongly without a word.
-func rewriteRegexps(tree *ast.Program) error {
+// pattern is a regular expression with its text.
+type pattern struct {
+	source  []uint16
+	flags   string
+	program *regex.Program
+}
+
+// newPattern compiles a regular expression.
+func newPattern(source []uint16, flags string) (*pattern, error) {
+	program, err := regex.Compile(source, flags)
+	if err != nil {
+		return nil, err
+	}
+	return &pattern{source: source, flags: flags, program: program}, nil
+}
+
+// has reports whether the pattern has a flag.
+func (p *pattern) has(flag string) bool { return strings.Contains(p.flags, flag) }
+
+// engineFlags are the flags that the engine knows.
+func engineFlags(flags string) string {
+	return strings.NewReplacer("d", "", "v", "").Replace(flags)
+}
+
+// patterns are the regular expressions in the text of one program, by the number in their mark.
+type patterns struct {
+	id   uint64
+	list []*pattern
+}
+
+var (
+	lastTable   atomic.Uint64
+	knownTables sync.Map // of weak.Pointer[patterns] by id
+)
+
+// takePatterns compiles the regular expressions of a program and puts marks in their
+// place. It returns nil for a program without any. The program must keep the result alive.
+func takePatterns(tree *ast.Program) (*patterns, error) {
+	var out *patterns
 	var failed error
 	walk(tree, func(n any) {
 		lit, ok := n.(*ast.RegExpLiteral)
-		if !ok {
+		if !ok || failed != nil {
 			return
 		}
-		pattern, err := checkedPattern(lit.Pattern, lit.Flags)
-		if err != nil {
-			failed = err
-			return
+		if out == nil {
+			out = newPatterns()
 		}
-		lit.Pattern = pattern
+		if failed = out.take(lit); failed != nil {
+			failed = &literalError{failed, tree.File.Position(int(lit.Idx0()) - tree.File.Base()).Line}
+		}
 	})
-	return failed
+	return out, failed
 }
 
-// regexpNatives serve the RegExp constructor of the prelude.
-var regexpNatives = map[string]native{
-	// What is checked and needs no change stays as it is: a Go string would lose its
-	// lone surrogates.
-	"regexp.check": func(c *execution, args []goja.Value) goja.Value {
-		given, flags := arg(args, 0).String(), arg(args, 1).String()
-		pattern, err := checkedPattern(given, flags)
-		switch {
-		case err != nil:
-			panic(c.newError("SyntaxError", "", err.Error()))
-		case pattern == given:
-			return arg(args, 0)
-		}
-		return c.vm.ToValue(pattern)
-	},
+// literalError is a regular expression that cannot be used, and its line.
+type literalError struct {
+	error
+	line int
 }
 
-// checkedPattern returns a pattern for goja, or says what is wrong with it. It
-// checks what goja lets pass, and expands what goja does not know: \p{...}, and
-// the classes of the flag v.
-func checkedPattern(text, flags string) (out string, err error) {
-	p := &pattern{src: []rune(text), names: map[string]bool{}, fold: strings.Contains(flags, "i")}
-	p.sets = strings.Contains(flags, "v")
-	p.unicode = p.sets || strings.Contains(flags, "u")
-	defer func() {
-		switch bad := recover().(type) {
-		case nil:
-		case patternError:
-			out, err = "", errors.New("Invalid regular expression: "+string(bad))
-		default:
-			panic(bad)
-		}
-	}()
-	if p.sets && strings.Contains(flags, "u") {
-		p.fail("the flags u and v exclude each other")
+func newPatterns() *patterns {
+	l := &patterns{id: lastTable.Add(1)}
+	knownTables.Store(l.id, weak.Make(l))
+	runtime.AddCleanup(l, func(id uint64) { knownTables.Delete(id) }, l.id)
+	return l
+}
+
+// take replaces the pattern of a literal.
+func (l *patterns) take(lit *ast.RegExpLiteral) error {
+	if !regex.ValidFlags(lit.Flags) {
+		return errFlags
 	}
-	p.disjunction(0)
-	if p.pos < len(p.src) {
-		p.fail("Unmatched ')'")
+	p, err := newPattern(utf16.Encode([]rune(lit.Pattern)), lit.Flags)
+	if err != nil {
+		return err
 	}
-	p.checkReferences()
-	if p.out.Len() > maxPattern {
-		return "", errPattern
+	lit.Pattern = regexpMark + strconv.FormatUint(l.id, 36) + ":" + strconv.Itoa(len(l.list))
+	lit.Flags = engineFlags(lit.Flags)
+	l.list = append(l.list, p)
+	return nil
+}
+
+// literalOf returns the pattern that a mark stands for, or nil.
+func literalOf(mark string) *pattern {
+	text, ok := strings.CutPrefix(mark, regexpMark)
+	if !ok {
+		return nil
 	}
-	if !p.changed {
-		return text, nil
+	program, index, _ := strings.Cut(text, ":")
+	id, err := strconv.ParseUint(program, 36, 64)
+	if err != nil {
+		return nil
 	}
-	return p.out.String(), nil
+	known, ok := knownTables.Load(id)
+	if !ok {
+		return nil
+	}
+	l := known.(weak.Pointer[patterns]).Value()
+	n, err := strconv.Atoi(index)
+	if l == nil || err != nil || n < 0 || n >= len(l.list) {
+		return nil
+	}
+	return l.list[n]
 }

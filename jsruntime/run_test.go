@@ -96,7 +96,7 @@ func TestCheckRefuses(t *testing.T) {
 			"same group name": {"module.exports = () => /(?<a>b)|(?<a>c)/", 0, "Duplicate capture group name"},
 			"bad reference":   {"module.exports = () => /(?<a>b)\\k<c>/", 0, "Invalid named capture referenced"},
 			"half reference":  {"module.exports = () => /\\k/u", 0, "Invalid named reference"},
-			"u and v":         {"module.exports = () => /a/uv", 0, "exclude each other"},
+			"u and v":         {"module.exports = () => /a/uv", 0, "Invalid regular expression flags"},
 			"bundler's panic": {panics, 0, "the code cannot be compiled: something in it is too much for the compiler"},
 			"host call":       {"fetch('https://a.example').catch(() => {}); throw new Error('x')", 1, "x"},
 		} {

@@ -56,10 +56,13 @@ func (c *execution) keySign(args []goja.Value) goja.Value {
 		h, sum := c.hashed(arg(args, 1).String(), data)
 		var out []byte
 		var err error
-		if arg(args, 3).ToInteger() == paddingPSS {
-			out, err = rsa.SignPSS(rand.Reader, key, h, sum, &rsa.PSSOptions{SaltLength: saltLength(arg(args, 4), h, &key.PublicKey, true)})
-		} else {
+		switch {
+		case arg(args, 3).ToInteger() != paddingPSS:
 			out, err = rsa.SignPKCS1v15(nil, key, h, sum)
+		case isZero(arg(args, 4)):
+			out, err = signPSS(key, h, sum)
+		default:
+			out, err = rsa.SignPSS(rand.Reader, key, h, sum, &rsa.PSSOptions{SaltLength: saltLength(arg(args, 4), h, &key.PublicKey, true)})
 		}
 		if err != nil {
 			panic(c.cryptoError("the key cannot sign with this digest"))
@@ -79,12 +82,15 @@ func (c *execution) keySign(args []goja.Value) goja.Value {
 	panic(c.cryptoError("the key cannot sign"))
 }
 
-// saltLength turns Node's salt length into Go's. Node's default is the largest
+// isZero reports whether a salt is to be empty.
+func isZero(v goja.Value) bool { return !goja.IsUndefined(v) && !goja.IsNull(v) && v.ToInteger() == 0 }
+
+// saltLength turns Node's salt length into Go's, unless it is 0. Node's default is the largest
 // when signing, and any when verifying.
 func saltLength(v goja.Value, h crypto.Hash, key *rsa.PublicKey, sign bool) int {
 	if !goja.IsUndefined(v) {
 		switch n := int(v.ToInteger()); {
-		case n >= 0:
+		case n > 0:
 			return n
 		case n == saltDigest:
 			return rsa.PSSSaltLengthEqualsHash
@@ -124,6 +130,9 @@ func (c *execution) keyVerify(args []goja.Value) goja.Value {
 		return c.vm.ToValue(ed25519.Verify(key, data, sig))
 	case *rsa.PublicKey:
 		h, sum := c.hashed(arg(args, 1).String(), data)
+		if arg(args, 4).ToInteger() == paddingPSS && isZero(arg(args, 5)) {
+			return c.vm.ToValue(verifyPSS(key, h, sum, sig))
+		}
 		if arg(args, 4).ToInteger() == paddingPSS {
 			options := &rsa.PSSOptions{SaltLength: saltLength(arg(args, 5), h, key, false)}
 			return c.vm.ToValue(rsa.VerifyPSS(key, h, sum, sig, options) == nil)
@@ -132,7 +141,10 @@ func (c *execution) keyVerify(args []goja.Value) goja.Value {
 	case *ecdsa.PublicKey:
 		_, sum := c.hashed(arg(args, 1).String(), data)
 		if arg(args, 6).ToBoolean() {
-			half := len(sig) / 2
+			half := (key.Curve.Params().BitSize + 7) / 8
+			if len(sig) != 2*half {
+				return c.vm.ToValue(false)
+			}
 			pair := ecSignature{new(big.Int).SetBytes(sig[:half]), new(big.Int).SetBytes(sig[half:])}
 			sig, _ = asn1.Marshal(pair)
 		}

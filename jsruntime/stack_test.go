@@ -2,6 +2,8 @@ package jsruntime_test
 
 import (
 	"testing"
+
+	"github.com/seed-72ea4aab/vault/script"
 )
 
 // TestDeepCalls calls functions within functions thousands deep, and deeper than that.
@@ -19,11 +21,54 @@ func TestDeepCalls(t *testing.T) {
 		"return Promise.resolve().then(()=>{const f=()=>f(); f()}).catch((e)=>e.name)":                                                    `"RangeError"`,
 		"const o=[]; const a=async(n)=>{for(let i=0;i<2;i++){await i; o.push(n+i)}}; await Promise.all([a('a'),a('b')]); return o.join()": `"a0,b0,a1,b1"`,
 		"await null; const f=()=>f(); try{f()}catch(e){return e.name}":                                                                    `"RangeError"`,
+		"const o={get x(){return this.x}}; try{o.x}catch(e){return e.name}":                                                               `"RangeError"`,
+		"const o={set x(v){this.x=v}}; try{o.x=1}catch(e){return e.name}":                                                                 `"RangeError"`,
+		"class A{constructor(){new A}}; try{new A}catch(e){return e.name}":                                                                `"RangeError"`,
+		"class A{#p=new A()}; try{new A}catch(e){return e.name}":                                                                          `"RangeError"`,
+		"function F(){new F}; try{new F}catch(e){return e.name}":                                                                          `"RangeError"`,
+		"const o={toString(){return ''+this}}; try{''+o}catch(e){return e.name}":                                                          `"RangeError"`,
+		"const o={valueOf(){return +this}}; try{+o}catch(e){return e.name}":                                                               `"RangeError"`,
+		"const o={toJSON(){return JSON.stringify(o)}}; try{JSON.stringify(o)}catch(e){return e.name}":                                     `"RangeError"`,
+		"const p=new Proxy({},{get(t,k,r){return r[k]}}); try{p.x}catch(e){return e.name}":                                                `"RangeError"`,
+		"const f=new Proxy(function(){},{apply(){return f()}}); try{f()}catch(e){return e.name}":                                          `"RangeError"`,
+		"const f=()=>'a'.replace(/a/,f); try{f()}catch(e){return e.name}":                                                                 `"RangeError"`,
+		"const f=()=>eval('f()'); try{f()}catch(e){return e.name}":                                                                        `"RangeError"`,
+		"const it={[Symbol.iterator](){return [...it]}}; try{[...it]}catch(e){return e.name}":                                             `"RangeError"`,
+		"const o={get then(){return o.then}}; try{await o}catch(e){return e.name}":                                                        `"RangeError"`,
+		"const f=()=>{try{f()}catch(e){throw e}}; try{f()}catch(e){return e.name}":                                                        `"RangeError"`,
 	} {
 		t.Run(body, func(t *testing.T) {
 			t.Parallel()
 			if got, err := runBody(r, body, body, patience); err != nil || got != want {
 				t.Errorf("got %s, %s, want %s", got, explain(err), want)
+			}
+		})
+	}
+}
+
+// TestDeepCallsThatEndTheRun calls asynchronous functions and generators too deep,
+// which no catch sees. The run ends as what it is, and never as a crash.
+func TestDeepCallsThatEndTheRun(t *testing.T) {
+	t.Parallel()
+	r := newWorkers(t, nil)
+	for _, body := range []string{
+		"const f=async()=>{await f()}; try{await f()}catch(e){return e.name}",
+		"const f=async()=>f(); try{await f()}catch(e){return e.name}",
+		"const g=()=>f(); const f=async()=>g(); try{await f()}catch(e){return e.name}",
+		"await null; const f=async()=>f(); try{await f()}catch(e){return e.name}",
+		"function* g(){yield* g()}; try{[...g()]}catch(e){return e.name}",
+		"function* g(){for (const x of g()) yield x}; try{[...g()]}catch(e){return e.name}",
+		"let a=[]; for(let i=0;i<1e5;i++)a=[a]; try{return String(a).length}catch(e){return e.name}",
+		"const o={get then(){return o.then}}; return o",
+	} {
+		t.Run(body, func(t *testing.T) {
+			t.Parallel()
+			out, err := runBody(r, body, body, patience)
+			if err == nil && out == `"RangeError"` {
+				return // the engine was between two calls
+			}
+			if e := scriptError(t, err); e.Kind != script.Stack {
+				t.Errorf("got %s, %s, want a RangeError or the end of the run", out, explain(err))
 			}
 		})
 	}

@@ -25,12 +25,13 @@ type unitCache struct {
 
 // unit is a unit, compiled when it is first needed.
 type unit struct {
-	mu      sync.Mutex
-	text    string            // until it is compiled
-	names   map[string]string // units by the names that it requires
-	program *goja.Program
-	patches []string
-	err     error
+	mu       sync.Mutex
+	text     string            // until it is compiled
+	names    map[string]string // units by the names that it requires
+	program  *goja.Program
+	patterns *patterns // in its text
+	patches  []string
+	err      error
 }
 
 // maxFound bounds how many names are remembered.
@@ -99,11 +100,11 @@ func (u *unit) compile(name, source string) error {
 	if err != nil {
 		return fmt.Errorf("the package cannot be compiled: %s", cleanSyntaxError(err))
 	}
-	program, err := assemble(tree)
+	program, patterns, err := assemble(tree)
 	if err != nil {
 		return fmt.Errorf("the package cannot be compiled: %s", cleanSyntaxError(err))
 	}
-	u.program, u.patches = program, neededPatches(source)
+	u.program, u.patterns, u.patches = program, patterns, neededPatches(tree)
 	return nil
 }
 
@@ -157,6 +158,18 @@ func (c *execution) requireFrom(from string, known map[string]string, args []goj
 	panic(c.newError("Error", "MODULE_NOT_FOUND", "Cannot find module '"+clip(name)+"'\nRequire stack:\n- "+path.Join("/app", cmp.Or(from, "index.js"))))
 }
 
+// requireAt returns a function that requires from a path, as createRequire does.
+func (c *execution) requireAt(args []goja.Value) goja.Value {
+	from := strings.TrimPrefix(path.Clean(arg(args, 0).String()), "/app/")
+	if !strings.HasPrefix(from, "node_modules/") {
+		from = ""
+	}
+	return c.vm.ToValue(func(fc goja.FunctionCall) goja.Value {
+		defer c.recoverNative()
+		return c.requireFrom(from, nil, fc.Arguments)
+	})
+}
+
 // find returns the unit that a name stands for, or nothing.
 func (c *execution) find(from, name string) string {
 	if c.units == nil || len(name) > maxName || strings.HasPrefix(name, "node:") {
@@ -186,9 +199,7 @@ func (c *execution) instance(name string) goja.Value {
 	if err != nil {
 		panic(c.newError("Error", "ERR_PACKAGE", clip(err.Error())))
 	}
-	for _, file := range u.patches {
-		c.module(file)
-	}
+	c.applyPatches(u.patches)
 	wrapper, err := c.vm.RunProgram(u.program)
 	if err != nil {
 		panic(err)

@@ -20,6 +20,7 @@ const (
 	kindLog    = 'l' // worker: parts level, line
 	kindDone   = 'd' // worker: parts result, units that were used; id is 1 if the worker is spent
 	kindFailed = 'f' // worker: parts error, units that were used; id likewise
+	kindCrash  = 'p' // worker: a panic of the engine; parts text, stack
 	kindAsk    = 'q' // worker: question id of the run; parts question, arguments
 	kindTell   = 't' // parent: answer to question id; parts error or nothing, answers
 	kindUnit   = 'u' // parent: a unit that is likely to be needed; parts name, text, names in it
@@ -41,7 +42,7 @@ const (
 
 // protocol tells two builds of this package apart, should WorkerPath name an
 // older binary.
-const protocol = "vault-jsruntime-4"
+const protocol = "vault-jsruntime-5"
 
 // maxFrame bounds a message; results and inputs have tighter bounds of their
 // own.

@@ -263,6 +263,10 @@ func (s *server) log(level, line string) {
 	_ = s.link.send(kindLog, 0, []byte(level), []byte(line))
 }
 
+func (s *server) crashed(text, stack string) {
+	_ = s.link.send(kindCrash, 0, []byte(text), []byte(stack))
+}
+
 // WorkerMain is the main function of a program for [Options.WorkerPath]:
 //
 //	package main

@@ -97,6 +97,7 @@ type Stats struct {
 	Spare   int // workers that have run nothing yet
 	Waiting int // runs that wait for a place
 	Started int // workers that were started so far
+	Crashes int // panics of the engine so far, which the runtime has logged
 }
 
 // Program is code to run, and whose it is.

@@ -86,7 +86,11 @@ func TestConformance(t *testing.T) {
 		for name, run := range named {
 			t.Run(method+"/"+name, func(t *testing.T) {
 				t.Parallel()
-				near, far := inProcess(t), overHTTP(t)
+				var writeWait time.Duration
+				if name == "unavailable" {
+					writeWait = 50 * time.Millisecond
+				}
+				near, far := inProcess(t, writeWait), overHTTP(t, writeWait)
 				run(near)
 				run(far)
 				if len(near.records) == 0 || !slices.ContainsFunc(near.records, func(r record) bool { return strings.HasPrefix(r.Call, method) }) {

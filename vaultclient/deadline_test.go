@@ -3,6 +3,7 @@ package vaultclient_test
 import (
 	"context"
 	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -11,7 +12,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
-	"github.com/seed-72ea4aab/vault/jsruntime"
+	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/vaultclient"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
@@ -43,7 +44,7 @@ func newSlowWorld(t *testing.T, patience time.Duration) *slowWorld {
 	pool := x509.NewCertPool()
 	pool.AddCert(dest.Certificate())
 	w := &slowWorld{Vault: vaulttest.Open(t, ":memory:", &vault.Config{
-		Runtime: jsruntime.New(&jsruntime.Options{Workers: 1}), ProxyTimeout: patience,
+		Runtime: endless(patience), ProxyTimeout: patience,
 		Egress: vault.EgressPolicy{AllowPrivate: true, RootCAs: pool},
 	})}
 	proxy := func(path string) string {
@@ -54,6 +55,24 @@ func newSlowWorld(t *testing.T, patience time.Duration) *slowWorld {
 		Name: "slow", Configuration: map[string]string{}, Code: "module.exports = () => { for (;;); }"}))
 	return w
 }
+
+// endless is a runtime for code that does not end. It stops the code after a time.
+type endless time.Duration
+
+func (endless) Check(context.Context, script.Program) error { return nil }
+
+func (patience endless) Run(ctx context.Context, _ script.Program, _ json.RawMessage, _ script.Host) (json.RawMessage, error) {
+	select {
+	case <-time.After(time.Duration(patience)):
+	case <-ctx.Done():
+		if errors.Is(ctx.Err(), context.Canceled) {
+			return nil, ctx.Err()
+		}
+	}
+	return nil, &script.Error{Kind: script.Timeout, Status: 408, Title: "Timeout"}
+}
+
+func (endless) Close() error { return nil }
 
 // invoke calls a proxy and reads its answer to the end.
 func (w *slowWorld) invoke(ctx context.Context, c vault.API, key string) error {

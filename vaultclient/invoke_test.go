@@ -313,7 +313,7 @@ func TestRefusalOfAProxyIsBounded(t *testing.T) {
 // A client without a key calls the proxies that take such calls, and no others.
 func TestAnonymous(t *testing.T) {
 	t.Parallel()
-	v, dest := newVault(t)
+	v, dest := newVault(t, 0)
 	f := frontOf(t, v, pass)
 	c, err := vaultclient.NewAnonymous(f.URL, &vaultclient.Options{Transport: f.Server.Client().Transport})
 	if err != nil {

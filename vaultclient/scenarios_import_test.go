@@ -134,7 +134,7 @@ func nextLogsRefused(w *world) {
 // TestImportLosesItsServer meets a server that is none.
 func TestImportLosesItsServer(t *testing.T) {
 	t.Parallel()
-	w := overHTTP(t)
+	w := overHTTP(t, 0)
 	c := newClient(t, w.dest, "key", nil)
 	var got error
 	for _, err := range c.Import(t.Context(), rowsOf(text("row", "x")), vault.ImportOptions{}) {

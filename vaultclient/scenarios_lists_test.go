@@ -97,7 +97,7 @@ func walked[T any](w *world, call string, all iter.Seq2[*T, error]) {
 }
 
 func allApplications(w *world) {
-	for range 130 {
+	for range 105 {
 		must[*vault.Application](w.t)(w.Management.CreateApplication(w.t.Context(), w.shop()))
 	}
 	first := must[*vault.Application](w.t)(w.Management.CreateApplication(w.t.Context(), w.shop()))
@@ -111,7 +111,7 @@ func allApplications(w *world) {
 }
 
 func allReactors(w *world) {
-	for i := range 130 {
+	for i := range 105 {
 		must[*vault.Reactor](w.t)(w.Management.CreateReactor(w.t.Context(), vault.ReactorParams{
 			Name: fmt.Sprint("r", i), Code: "module.exports = () => 1", Configuration: map[string]string{}}))
 	}
@@ -121,7 +121,7 @@ func allReactors(w *world) {
 }
 
 func allProxies(w *world) {
-	for i := range 130 {
+	for i := range 105 {
 		must[*vault.Proxy](w.t)(w.Management.CreateProxy(w.t.Context(), vault.ProxyParams{Name: fmt.Sprint("p", i), DestinationURL: "https://a.example"}))
 	}
 	for _, name := range []string{"", "P1*", "x"} {
@@ -130,14 +130,14 @@ func allProxies(w *world) {
 }
 
 func allSessions(w *world) {
-	for range 130 {
+	for range 105 {
 		must[*vault.Session](w.t)(w.Public.CreateSession(w.t.Context()))
 	}
 	walked(w, "AllSessions", w.management.AllSessions(w.t.Context(), vault.ListSessionsParams{}))
 }
 
 func allLogs(w *world) {
-	w.fill(230)
+	w.fill(110)
 	values := make([]int, 150)
 	must[vault.JSON](w.t)(w.Private.Tokenize(w.t.Context(), values)) // entries of one time
 	w.token(vault.TokenParams{Type: vault.TypeGeneric, Data: 1})
@@ -152,7 +152,7 @@ func allLogs(w *world) {
 // TestRemoteIteratorsDuringWrites: over HTTP, too, others may write meanwhile.
 func TestRemoteIteratorsDuringWrites(t *testing.T) {
 	t.Parallel()
-	w := overHTTP(t)
+	w := overHTTP(t, 0)
 	w.fill(120)
 	seen := map[uuid.UUID]bool{}
 	for entry, err := range w.management.AllLogs(t.Context(), vault.ListLogsParams{}) {

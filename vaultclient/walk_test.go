@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/httpserver"
+	"github.com/seed-72ea4aab/vault/internal/long"
 	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
@@ -24,7 +25,7 @@ import (
 // Lists that can be moved, as the log can, are walked in the same way.
 func TestWalkThroughAListThatChanges(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(400) {
+	for seed := range uint64(long.Rounds(40, 400)) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		l := &changingList{random: random, now: vaulttest.Start}
 		for range random.IntN(500) {

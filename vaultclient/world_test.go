@@ -46,12 +46,9 @@ type record struct {
 	Err   *problem
 }
 
-// writeWait is longer than the largest change of a scenario takes, since readers
-// of a database in memory wait for it, and short enough to be waited out.
-const writeWait = 500 * time.Millisecond
-
-// newVault opens a vault that can run code and reach the echoing destination.
-func newVault(t *testing.T) (*vaulttest.Vault, *httptest.Server) {
+// newVault opens a vault that can run code and reach the echoing destination. Its
+// writes wait for others for a time, or for the default time if that is zero.
+func newVault(t *testing.T, writeWait time.Duration) (*vaulttest.Vault, *httptest.Server) {
 	t.Helper()
 	dest := httptest.NewTLSServer(http.HandlerFunc(echo))
 	t.Cleanup(dest.Close)
@@ -67,9 +64,9 @@ func newVault(t *testing.T) (*vaulttest.Vault, *httptest.Server) {
 }
 
 // inProcess is a world whose clients are the vault's own.
-func inProcess(t *testing.T) *world {
+func inProcess(t *testing.T, writeWait time.Duration) *world {
 	t.Helper()
-	v, dest := newVault(t)
+	v, dest := newVault(t, writeWait)
 	w := &world{Vault: v, t: t, dest: dest}
 	w.as = func(key string) vault.API {
 		c, err := v.Authenticate(t.Context(), key)
@@ -82,9 +79,9 @@ func inProcess(t *testing.T) *world {
 }
 
 // overHTTP is a world whose clients go through a server, over TLS.
-func overHTTP(t *testing.T) *world {
+func overHTTP(t *testing.T, writeWait time.Duration) *world {
 	t.Helper()
-	v, dest := newVault(t)
+	v, dest := newVault(t, writeWait)
 	srv := httptest.NewTLSServer(httpserver.Handler(v.Vault, nil))
 	t.Cleanup(srv.Close)
 	w := &world{Vault: v, t: t, dest: dest}

@@ -21,6 +21,9 @@
 //	})
 //	srv := httptest.NewServer(httpserver.Handler(v.Vault, nil))
 //	defer srv.Close()
+//
+// [NoLeaks] tests that a program keeps values out of its logs, responses and
+// tables.
 package vaulttest
 
 import (

@@ -3,11 +3,94 @@
 package main
 
 import (
+	"debug/elf"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
 	"testing"
 )
+
+// built builds the program for the image, once, beside the one under test.
+var built = sync.OnceValues(func() (string, error) {
+	path := binary + "-image"
+	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s", "-o", path, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	build.Stderr = os.Stderr
+	return path, build.Run()
+})
+
+// forImage returns the path of the program as the image has it.
+func forImage(t *testing.T) string {
+	t.Helper()
+	path, err := built()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestTheProgramIsStatic looks for what would need a loader or a library, which an
+// image from scratch does not have.
+func TestTheProgramIsStatic(t *testing.T) {
+	t.Parallel()
+	f, err := elf.Open(forImage(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP || p.Type == elf.PT_DYNAMIC {
+			t.Errorf("the program has a segment %s", p.Type)
+		}
+	}
+	if f.Section(".dynamic") != nil {
+		t.Error("the program has a dynamic section")
+	}
+}
+
+// TestTheProgramNeedsNothingElse runs the program in a folder that has nothing but
+// the program, as an image from scratch does.
+func TestTheProgramNeedsNothingElse(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		t.Skip("only root may change the root")
+	}
+	root := t.TempDir()
+	if err := os.Mkdir(filepath.Join(root, "data"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	program, err := os.ReadFile(forImage(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(root, "tokenvault"), program, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	inside := func(cmd *exec.Cmd) *exec.Cmd {
+		cmd.Path, cmd.Dir, cmd.SysProcAttr = "/tokenvault", "/data", &syscall.SysProcAttr{Chroot: root}
+		return cmd
+	}
+	if out, err := inside(command(t, root, nil, "key", "new")).CombinedOutput(); err != nil || !strings.HasPrefix(string(out), "vaultkey_") {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	s := startServer(t, inside(command(t, root, []string{"TOKENVAULT_ADDR=127.0.0.1:0", "TOKENVAULT_DEMO=false"}, "serve")))
+	res, err := http.Get(s.url + "/readyz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if text, _ := io.ReadAll(res.Body); res.StatusCode != http.StatusOK {
+		t.Errorf("%s\n%s", res.Status, text)
+	}
+	if _, err := os.Stat(filepath.Join(root, "data", "vault.db")); err != nil {
+		t.Error(err)
+	}
+}
 
 // TestTheImageBuilds builds the image where buildah is installed.
 func TestTheImageBuilds(t *testing.T) {
@@ -17,7 +100,7 @@ func TestTheImageBuilds(t *testing.T) {
 		t.Skip("buildah is not installed")
 	}
 	folder := t.TempDir()
-	for name, from := range map[string]string{"Dockerfile": "../../Dockerfile", ".dockerignore": "../../.dockerignore", "tokenvault": binary} {
+	for name, from := range map[string]string{"Dockerfile": "../../Dockerfile", ".dockerignore": "../../.dockerignore", "tokenvault": forImage(t)} {
 		content, err := os.ReadFile(from)
 		if err != nil {
 			t.Fatal(err)

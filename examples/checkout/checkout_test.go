@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/browser"
 )
 
 const (
@@ -23,16 +24,16 @@ const (
 
 func TestPayByKeyboardAndTheShopNeverSeesTheCard(t *testing.T) {
 	t.Parallel()
-	for name, s := range map[string]screen{"phone": phone, "desktop": desktop} {
+	for name, s := range map[string]browser.Screen{"phone": phone, "desktop": desktop} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w, p := newWorld(t).start(), newTab(t, s)
-			p.do(chromedp.Navigate(originOf(w.listeners.shop)))
+			p.Navigate(originOf(w.listeners.shop))
 			p.fill(goodNumber, goodExpiry, goodCode)
-			if got := p.value(`document.getElementById('number').value`); got != "4242 4242 4242 4242" {
+			if got := p.Value(`document.getElementById('number').value`); got != "4242 4242 4242 4242" {
 				t.Errorf("the number is shown as %q", got)
 			}
-			p.do(chromedp.KeyEvent(kb.Enter))
+			p.Press(kb.Enter)
 			if got := p.awaitReceipt(); got != "4242" {
 				t.Errorf("the receipt shows %q", got)
 			}
@@ -55,7 +56,7 @@ func TestPayByKeyboardAndTheShopNeverSeesTheCard(t *testing.T) {
 			if !w.received.contains(`"token":"`) || !w.received.contains("XXXXXXXXXXXX4242") || !w.logs.contains("/payment") {
 				t.Error("the records do not hold what the shop gets")
 			}
-			if said := p.complaints(); len(said) > 0 {
+			if said := p.Complaints(); len(said) > 0 {
 				t.Errorf("the console says: %q", said)
 			}
 		})
@@ -65,7 +66,7 @@ func TestPayByKeyboardAndTheShopNeverSeesTheCard(t *testing.T) {
 func TestWhatIsWrongStandsBesideTheField(t *testing.T) {
 	t.Parallel()
 	w, p := newWorld(t).start(), newTab(t, phone)
-	p.do(chromedp.Navigate(w.orderPage()))
+	p.Navigate(w.orderPage())
 	for _, c := range []struct{ number, expiry, cvc, field, message string }{
 		// The page's own.
 		{"", goodExpiry, "123", "number", "Enter the card number."},
@@ -83,21 +84,21 @@ func TestWhatIsWrongStandsBesideTheField(t *testing.T) {
 		{declinedNumber, goodExpiry, "123", "number", "The bank declined this card. Try another one."},
 		{goodNumber, goodExpiry, declinedCode, "cvc", "The bank says this security code is wrong."},
 	} {
-		p.run(`document.activeElement.blur()`)
+		p.Run(`document.activeElement.blur()`)
 		p.fill(c.number, c.expiry, c.cvc)
-		p.do(chromedp.KeyEvent(kb.Enter))
+		p.Press(kb.Enter)
 		p.awaitError(c.field, c.message)
-		p.do(chromedp.KeyEvent("1")) // the message goes with the first key
-		if got := p.value(`document.activeElement.getAttribute('aria-invalid') ?? 'gone'`); got != "gone" {
+		p.Press("1") // the message goes with the first key
+		if got := p.Value(`document.activeElement.getAttribute('aria-invalid') ?? 'gone'`); got != "gone" {
 			t.Errorf("%s: aria-invalid is still %q", c.message, got)
 		}
 	}
 	if got := w.charges(); len(got) > 0 {
 		t.Errorf("charged: %+v", got)
 	}
-	p.run(`document.activeElement.blur()`)
+	p.Run(`document.activeElement.blur()`)
 	p.fill(goodNumber, goodExpiry, goodCode)
-	p.do(chromedp.KeyEvent(kb.Enter))
+	p.Press(kb.Enter)
 	p.awaitReceipt()
 	if w.logs.contains(goodNumber) || w.received.contains(goodNumber) {
 		t.Error("the shop has the number")
@@ -107,7 +108,7 @@ func TestWhatIsWrongStandsBesideTheField(t *testing.T) {
 func TestTheCaretStaysWhileTheNumberIsGrouped(t *testing.T) {
 	t.Parallel()
 	w, p := newWorld(t).start(), newTab(t, desktop)
-	p.do(chromedp.Navigate(w.orderPage()))
+	p.Navigate(w.orderPage())
 	p.tabTo("number")
 	left := kb.ArrowLeft
 	for _, step := range []struct{ keys, want string }{ // | is the caret
@@ -121,8 +122,8 @@ func TestTheCaretStaysWhileTheNumberIsGrouped(t *testing.T) {
 		{kb.Home + kb.Delete + "37", "37|24 2"}, // grouped as that kind of card
 		{kb.End + "123456789", "3724 212345 6789|"},
 	} {
-		p.do(chromedp.KeyEvent(step.keys))
-		got := p.value(`(() => { const {value: v, selectionStart: i} = document.activeElement; return v.slice(0, i) + '|' + v.slice(i) })()`)
+		p.Press(step.keys)
+		got := p.Value(`(() => { const {value: v, selectionStart: i} = document.activeElement; return v.slice(0, i) + '|' + v.slice(i) })()`)
 		if got != step.want {
 			t.Errorf("after %q: %s, want %s", step.keys, got, step.want)
 		}
@@ -142,29 +143,29 @@ func TestAnExpiredSessionIsExplainedAndTriedAgain(t *testing.T) {
 	})
 	w.start()
 	p := newTab(t, phone)
-	p.do(chromedp.Navigate(w.orderPage()))
+	p.Navigate(w.orderPage())
 	p.fill(goodNumber, goodExpiry, goodCode)
-	p.do(chromedp.KeyEvent(kb.Enter))
+	p.Press(kb.Enter)
 	p.awaitNotice("has expired. You have not been charged. Press Pay to try again.")
 	if p.focused() != "pay" {
 		t.Errorf("the focus is on %q", p.focused())
 	}
 	w.skew.set(0)
-	p.do(chromedp.KeyEvent(kb.Enter))
+	p.Press(kb.Enter)
 	p.awaitReceipt()
 }
 
 func TestAVaultThatIsDownIsExplained(t *testing.T) {
 	t.Parallel()
 	w, p := newWorld(t).start(), newTab(t, desktop)
-	p.do(chromedp.Navigate(w.orderPage()))
+	p.Navigate(w.orderPage())
 	p.fill(goodNumber, goodExpiry, goodCode)
 	if err := w.vault.Close(); err != nil {
 		t.Fatal(err)
 	}
-	p.do(chromedp.KeyEvent(kb.Enter))
+	p.Press(kb.Enter)
 	p.awaitNotice("The card service cannot be reached. You have not been charged.")
-	if got := p.value(`document.getElementById('pay-text').textContent`); got != "Pay €42.00" {
+	if got := p.Value(`document.getElementById('pay-text').textContent`); got != "Pay €42.00" {
 		t.Errorf("the button says %q", got)
 	}
 }
@@ -173,29 +174,30 @@ func TestAnOrderIsPaidOnce(t *testing.T) {
 	t.Parallel()
 	w, p := newWorld(t).start(), newTab(t, desktop)
 	order := w.orderPage()
-	stale := p.another(desktop)
-	p.do(chromedp.Navigate("about:blank"), chromedp.Navigate(order))
-	stale.do(chromedp.Navigate(order))
+	stale := &tab{p.Another(desktop)}
+	p.Navigate("about:blank")
+	p.Navigate(order)
+	stale.Navigate(order)
 	for _, each := range []*tab{p, stale} {
 		each.fill(goodNumber, goodExpiry, goodCode)
 	}
 	// Pressed twice: the form is busy, and takes the first alone.
-	p.run(`for (let i = 0; i < 2; i++) document.getElementById('card').requestSubmit()`)
+	p.Run(`for (let i = 0; i < 2; i++) document.getElementById('card').requestSubmit()`)
 	p.awaitReceipt()
 	if o := w.store.orders.find(path.Base(order)); o.sessions != 1 || o.charges != 1 {
 		t.Errorf("the page opened %d sessions and tried %d times", o.sessions, o.charges)
 	}
 
 	// Back and forward lead past the form.
-	p.do(chromedp.NavigateBack())
-	if got := p.value(`location.href`); got != "about:blank" {
+	p.Do(chromedp.NavigateBack())
+	if got := p.Value(`location.href`); got != "about:blank" {
 		t.Errorf("back leads to %s", got)
 	}
-	p.do(chromedp.NavigateForward())
+	p.Do(chromedp.NavigateForward())
 	p.awaitReceipt()
 
 	// A second window still shows the form.
-	stale.do(chromedp.KeyEvent(kb.Enter))
+	stale.Press(kb.Enter)
 	stale.awaitReceipt()
 	if got := w.charges(); len(got) != 1 || w.asked.Load() != 1 {
 		t.Errorf("charged %d times, asked for %d times", len(got), w.asked.Load())
@@ -208,15 +210,15 @@ func TestAnOrderIsPaidOnce(t *testing.T) {
 func TestTheBrowserEnforcesThePolicy(t *testing.T) {
 	t.Parallel()
 	w, p := newWorld(t).start(), newTab(t, desktop)
-	p.provoked = true
-	p.do(chromedp.Navigate(w.orderPage()))
+	p.Provoked = true
+	p.Navigate(w.orderPage())
 	for attack, complaint := range map[string]string{
 		`document.body.append(Object.assign(new Image(), {src: 'https://evil.example/x.png'}))`: "img-src",
 		`document.body.setAttribute('style', 'color: red')`:                                     "style-src",
 		`fetch('https://evil.example/').catch(() => {})`:                                        "connect-src",
 		`try { document.body.setAttribute('onclick', 'alert(1)') } catch {}`:                    "'TrustedScript'",
 	} {
-		p.run(attack)
-		p.awaitComplaint(complaint)
+		p.Run(attack)
+		p.AwaitComplaint(complaint)
 	}
 }

@@ -1,19 +1,13 @@
 package main
 
 import (
-	"bytes"
-	"flag"
-	"image"
-	"image/draw"
-	"image/png"
-	"os"
 	"testing"
 
-	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
-)
 
-var update = flag.Bool("update", false, "rewrite screenshot.png")
+	"github.com/seed-72ea4aab/vault/internal/browser"
+	"github.com/seed-72ea4aab/vault/internal/long"
+)
 
 // weakText is the text on a page that has less contrast than WCAG asks for at
 // level AA, 4.5 to 1, and the edges of inputs that have less than 3 to 1.
@@ -44,114 +38,50 @@ const weakText = `(() => {
   return weak.join('; ');
 })()`
 
+// TestEveryoneCanReadThePages looks at contrast, width and labels. The short run
+// leaves out two of the screens: each width and each scheme stays.
 func TestEveryoneCanReadThePages(t *testing.T) {
 	t.Parallel()
-	for name, s := range map[string]screen{
-		"small phone": {width: 320, height: 640, phone: true},
-		"dark phone":  {width: 390, height: 844, phone: true, dark: true},
+	for name, s := range map[string]browser.Screen{
+		"small phone": {Width: 320, Height: 640, Phone: true},
+		"dark phone":  {Width: 390, Height: 844, Phone: true, Dark: true},
 		"desktop":     desktop,
-		"dark":        {width: 1200, height: 800, dark: true},
+		"dark":        {Width: 1200, Height: 800, Dark: true},
 	} {
+		if s.Phone == s.Dark && !long.Run {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w, p := newWorld(t).start(), newTab(t, s)
 			check := func(state string) {
 				t.Helper()
-				if weak := p.value(weakText); weak != "" {
+				if weak := p.Value(weakText); weak != "" {
 					t.Errorf("%s: too little contrast: %s", state, weak)
 				}
-				if wide := p.value(`String(document.documentElement.scrollWidth > innerWidth)`); wide != "false" {
+				if wide := p.Value(`String(document.documentElement.scrollWidth > innerWidth)`); wide != "false" {
 					t.Errorf("%s: the page is wider than the screen", state)
 				}
-				if name := p.value(`[...document.querySelectorAll('input')].filter((i) => !i.labels.length || i.hasAttribute('name')).map((i) => i.id).join()`); name != "" {
+				if name := p.Value(`[...document.querySelectorAll('input')].filter((i) => !i.labels.length || i.hasAttribute('name')).map((i) => i.id).join()`); name != "" {
 					t.Errorf("%s: without a label, or with a name: %s", state, name)
 				}
 			}
-			p.do(chromedp.Navigate(w.orderPage()))
+			p.Navigate(w.orderPage())
 			check("empty")
 			p.tabTo("pay")
-			if outline := p.value(`getComputedStyle(document.activeElement).outlineStyle`); outline != "solid" {
+			if outline := p.Value(`getComputedStyle(document.activeElement).outlineStyle`); outline != "solid" {
 				t.Errorf("the outline of what has the focus is %s", outline)
 			}
-			p.do(chromedp.KeyEvent(kb.Enter))
+			p.Press(kb.Enter)
 			p.awaitError("number", "Enter the card number.")
 			check("with errors")
 			if err := w.vault.Close(); err != nil {
 				t.Fatal(err)
 			}
 			p.fill(goodNumber, goodExpiry, goodCode)
-			p.do(chromedp.KeyEvent(kb.Enter))
+			p.Press(kb.Enter)
 			p.awaitNotice("cannot be reached")
 			check("with a notice")
 		})
 	}
-}
-
-// TestScreenshot makes the picture of the README: desktop and phone.
-func TestScreenshot(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t).start()
-	var shots []image.Image
-	for _, s := range []screen{{width: 880, height: 724}, {width: 390, height: 724, phone: true}} {
-		p := newTab(t, s)
-		p.do(chromedp.Navigate(w.orderPage()))
-		number := goodNumber
-		if s.phone {
-			number = "4242424242424241"
-		}
-		p.fill(number, goodExpiry, goodCode)
-		if s.phone {
-			p.do(chromedp.KeyEvent(kb.Enter))
-			p.awaitError("number", "Check the card number: it must have a valid check digit (Luhn).")
-		}
-		shots = append(shots, p.shot())
-	}
-	picture := beside(shots)
-	if picture.Bounds().Dx() != 880+390+gap {
-		t.Errorf("the picture has %s", picture.Bounds())
-	}
-	if !*update {
-		return
-	}
-	var file bytes.Buffer
-	if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&file, picture); err != nil {
-		t.Fatal(err)
-	}
-	if file.Len() > 150<<10 {
-		t.Errorf("the picture has %d bytes", file.Len())
-	}
-	if err := os.WriteFile("screenshot.png", file.Bytes(), 0o644); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// shot is a picture of the tab.
-func (p *tab) shot() image.Image {
-	p.t.Helper()
-	text, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	shot, err := png.Decode(bytes.NewReader(text))
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	return shot
-}
-
-// gap is the room between two pictures, in pixels.
-const gap = 16
-
-// beside puts pictures of one height beside each other.
-func beside(shots []image.Image) image.Image {
-	width := -gap
-	for _, s := range shots {
-		width += s.Bounds().Dx() + gap
-	}
-	out, x := image.NewNRGBA(image.Rect(0, 0, width, shots[0].Bounds().Dy())), 0
-	for _, s := range shots {
-		draw.Draw(out, image.Rect(x, 0, x+s.Bounds().Dx(), s.Bounds().Dy()), s, s.Bounds().Min, draw.Src)
-		x += s.Bounds().Dx() + gap
-	}
-	return out
 }

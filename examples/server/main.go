@@ -4,10 +4,11 @@
 //
 // It keeps its data in a SQLite file in the working directory, creates a demo
 // tenant with an application of each type on the first start, and prints the
-// address, the keys, and curl commands to try. The flags turn it into a small
-// service: -db also takes a postgres:// URL (with -pooler, one that leads to
-// PgBouncer in transaction mode), -tls-cert and -tls-key turn on TLS,
-// and the master key can come from a secret store through TOKENVAULT_MASTER_KEY.
+// address, the keys, curl commands to try, and a link that opens the console,
+// which has its own port. The flags turn it into a small service: -db also takes a
+// postgres:// URL (with -pooler, one that leads to PgBouncer in transaction mode),
+// -tls-cert and -tls-key turn on TLS, and the master key can come from a secret
+// store through TOKENVAULT_MASTER_KEY.
 //
 // Two flags do one thing and exit, and may be used while a server has the same
 // database open: -new-tenant adds a tenant and prints its keys as one line of

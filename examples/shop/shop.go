@@ -6,8 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"log/slog"
 	"net/http"
+	"os"
 	"strings"
 
 	"github.com/google/uuid"
@@ -16,23 +17,26 @@ import (
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
+	"github.com/seed-72ea4aab/vault/vaultlog"
+	"github.com/seed-72ea4aab/vault/vaultsql"
 )
 
 // shop is products and orders, and a vault with the cards, in one database.
 type shop struct {
 	db    *sql.DB // the shop's own connections
 	vault *vault.Vault
-	cards *vault.Client // acts as the shop's tenant
-	proxy string        // the key of the proxy to the gateway
+	cards *vault.Client        // acts as the shop's tenant
+	proxy string               // the key of the proxy to the gateway
+	key   vault.Secret[string] // of the shop at the gateway
 
 	between func() // is called in the middle of an order; a test sets it
 }
 
-// order is an order that has been placed.
+// order is an order that has been placed. The column of its card holds a token id.
 type order struct {
-	id, card string // the card by its token
-	masked   vault.JSON
-	amount   int
+	ID     string
+	Card   vaultsql.Card
+	Amount int
 }
 
 var (
@@ -42,12 +46,13 @@ var (
 
 // open opens a shop, and sets one up where there is none.
 func open(ctx context.Context, dsn string, key *vault.Key, gateway string) (*shop, error) {
-	s := &shop{between: func() {}}
+	s := &shop{between: func() {}, key: vault.NewSecret("sk_test")}
 	store, err := s.openStorage(ctx, dsn)
 	if err != nil {
 		return nil, err
 	}
 	s.vault, err = vault.Open(ctx, store, key, &vault.Config{
+		Logger: slog.New(vaultlog.Handler(slog.NewTextHandler(os.Stderr, nil), nil)),
 		// The fake gateway is on this machine. A real one needs none of this.
 		Egress: vault.EgressPolicy{AllowHTTP: true, AllowPrivate: true},
 	})
@@ -80,8 +85,7 @@ func (s *shop) openStorage(ctx context.Context, dsn string) (vault.Storage, erro
 
 const tables = `
 CREATE TABLE IF NOT EXISTS products (id text PRIMARY KEY, price integer NOT NULL, stock integer NOT NULL CHECK (stock >= 0));
-CREATE TABLE IF NOT EXISTS orders (id text PRIMARY KEY, product text NOT NULL REFERENCES products (id), card text NOT NULL, charge text);
-CREATE TABLE IF NOT EXISTS shop (tenant text NOT NULL)`
+CREATE TABLE IF NOT EXISTS orders (id text PRIMARY KEY, product text NOT NULL REFERENCES products (id), card text NOT NULL, charge text)`
 
 // setUp makes the tables, the tenant, and the proxy. The proxy belongs to this
 // run, since a fake gateway has another address each time.
@@ -89,32 +93,17 @@ func (s *shop) setUp(ctx context.Context, gateway string) error {
 	if _, err := s.db.ExecContext(ctx, tables); err != nil {
 		return err
 	}
-	tenant, err := s.tenant(ctx)
+	tenant, err := s.vault.EnsureTenant(ctx, "Shop")
 	if err != nil {
 		return err
 	}
-	s.cards = s.vault.Tenant(tenant)
+	s.cards = s.vault.Tenant(tenant.ID)
 	proxy, err := s.cards.CreateProxy(ctx, vault.ProxyParams{Name: "Gateway", DestinationURL: gateway})
 	if err != nil {
 		return err
 	}
 	s.proxy = proxy.Key
 	return nil
-}
-
-// tenant returns the tenant of the shop, which is made once.
-func (s *shop) tenant(ctx context.Context) (uuid.UUID, error) {
-	var id string
-	err := s.db.QueryRowContext(ctx, `SELECT tenant FROM shop`).Scan(&id)
-	if !errors.Is(err, sql.ErrNoRows) {
-		return uuid.MustParse(id), err
-	}
-	tenant, err := s.vault.CreateTenant(ctx, "Shop")
-	if err != nil {
-		return uuid.UUID{}, err
-	}
-	_, err = s.db.ExecContext(ctx, `INSERT INTO shop (tenant) VALUES ($1)`, tenant.ID.String())
-	return tenant.ID, err
 }
 
 func (s *shop) close() error { return errors.Join(s.db.Close(), s.vault.Close()) }
@@ -134,20 +123,19 @@ func (s *shop) buy(ctx context.Context, product string, card vault.CardData) (*o
 		return nil, err
 	}
 	defer func() { _ = tx.Rollback() }() // does nothing after Commit
-	token, err := s.cards.InTx(tx).CreateToken(ctx, vault.TokenParams{Type: vault.TypeCard, Data: card})
-	if err != nil {
+	o := &order{ID: uuid.NewString(), Card: vaultsql.NewCard(card)}
+	if err := vaultsql.Seal(ctx, s.cards.InTx(tx), o); err != nil {
 		return nil, err
 	}
 	s.between()
-	o := &order{id: uuid.NewString(), card: token.ID, masked: token.Data}
-	err = tx.QueryRowContext(ctx, `UPDATE products SET stock = stock - 1 WHERE id = $1 AND stock > 0 RETURNING price`, product).Scan(&o.amount)
+	err = tx.QueryRowContext(ctx, `UPDATE products SET stock = stock - 1 WHERE id = $1 AND stock > 0 RETURNING price`, product).Scan(&o.Amount)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, errSoldOut
 	}
 	if err != nil {
 		return nil, err
 	}
-	if _, err := tx.ExecContext(ctx, `INSERT INTO orders (id, product, card) VALUES ($1, $2, $3)`, o.id, product, o.card); err != nil {
+	if _, err := tx.ExecContext(ctx, `INSERT INTO orders (id, product, card) VALUES ($1, $2, $3)`, o.ID, product, o.Card); err != nil {
 		return nil, err
 	}
 	return o, tx.Commit()
@@ -157,10 +145,10 @@ func (s *shop) buy(ctx context.Context, product string, card vault.CardData) (*o
 // what the gateway says. It is not part of the order's transaction: money that
 // has moved cannot be rolled back.
 func (s *shop) charge(ctx context.Context, o *order) (receipt string, err error) {
-	body := fmt.Sprintf(`{"card": "{{ %s }}", "amount": %d}`, o.card, o.amount)
+	body := fmt.Sprintf(`{"card": "{{ %s }}", "amount": %d}`, o.Card, o.Amount)
 	answer, err := s.cards.InvokeProxy(ctx, vault.ProxyCall{
 		Key: s.proxy, Method: http.MethodPost, Path: "/charges", Body: strings.NewReader(body),
-		Header: http.Header{"Content-Type": {"application/json"}, "Authorization": {"Bearer sk_test"}},
+		Header: http.Header{"Content-Type": {"application/json"}, "Authorization": {"Bearer " + s.key.Reveal()}},
 	})
 	if err != nil {
 		return "", err
@@ -169,17 +157,11 @@ func (s *shop) charge(ctx context.Context, o *order) (receipt string, err error)
 	if answer.Status != http.StatusOK {
 		return "", errDeclined
 	}
-	text, err := io.ReadAll(answer.Body)
-	if err != nil {
+	var charge struct{ ID string }
+	if err := json.NewDecoder(answer.Body).Decode(&charge); err != nil {
 		return "", err
 	}
-	var charge struct {
-		ID string `json:"id"`
-	}
-	if err := json.Unmarshal(text, &charge); err != nil {
-		return "", err
-	}
-	_, err = s.db.ExecContext(ctx, `UPDATE orders SET charge = $1 WHERE id = $2`, charge.ID, o.id)
+	_, err = s.db.ExecContext(ctx, `UPDATE orders SET charge = $1 WHERE id = $2`, charge.ID, o.ID)
 	return charge.ID, err
 }
 

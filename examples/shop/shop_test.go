@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/pgtest"
+	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
 // What a child process is told: which database, and its key.
@@ -67,6 +69,33 @@ func TestADatabaseThatStaysNeedsAKey(t *testing.T) {
 	t.Parallel()
 	if err := run(t.Context(), filepath.Join(t.TempDir(), "shop.db"), "", &strings.Builder{}); err == nil {
 		t.Error("the shop opened without a key")
+	}
+}
+
+// TestTheShopLeaksNothing looks for the card of a customer in all that the shop
+// writes.
+func TestTheShopLeaksNothing(t *testing.T) {
+	t.Parallel()
+	for name, newDSN := range databases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dsn := newDSN(t)
+			gateway := httptest.NewServer(fakeGateway{})
+			defer gateway.Close()
+			s, err := open(t.Context(), dsn, vault.NewKey(), gateway.URL)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.close()
+			vaulttest.NoLeaks(t, &vaulttest.Vault{Vault: s.vault, Owner: s.cards, DB: s.db}, func(canary vaulttest.Canary) {
+				err := errors.Join(s.stock(t.Context(), "book", 1999, 1), sell(t.Context(), s, canary.Card, canary.Writer("output")))
+				_, refused := s.buy(t.Context(), "book", vault.CardData{Number: canary.SSN})
+				canary.Value("errors", []error{err, refused})
+				if name == "sqlite" {
+					canary.Files(filepath.Dir(dsn))
+				}
+			})
+		})
 	}
 }
 

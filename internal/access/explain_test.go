@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-72ea4aab/vault/internal/long"
 )
 
 // TestExplainAgreesWithDecide puts the looks together as their documentation
@@ -12,7 +14,7 @@ import (
 func TestExplainAgreesWithDecide(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(5, 6))
-	for range 300 {
+	for range long.Rounds(20, 300) {
 		_, _, g := randomGrant(t, r)
 		_, _, by := randomGrant(t, r)
 		for _, grant := range []*Grant{g, g.Under(by), g.DelegatedBy(by), g.Under(by).DelegatedBy(by)} {

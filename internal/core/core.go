@@ -60,6 +60,7 @@ type Vault struct {
 	auth   *cache.Cache[storage.Key, *principal]
 	apps   *cache.Cache[appKey, *principal]
 	txs    txWorks
+	pings  pings
 	closed atomic.Bool
 }
 

@@ -77,7 +77,7 @@ func PermissionOnToken(permission string) error {
 }
 
 // Invalid says what is wrong with an input. It matches ErrInvalid.
-type Invalid struct {
+type Invalid struct { //nolint:errname // it reads as a kind of fault
 	// Fields maps the dotted path of a field (data.number, [2].data) to what is
 	// wrong with it. The path of the input as a whole is "".
 	Fields map[string][]string
@@ -90,7 +90,7 @@ func (e *Invalid) Error() string { return (*form.Problems)(e).String() }
 func (e *Invalid) Is(target error) bool { return target == ErrInvalid }
 
 // Conflict says which values of a batch are taken. It matches ErrConflict.
-type Conflict struct {
+type Conflict struct { //nolint:errname // it reads as a kind of fault
 	// Fields maps the path of a value to what is wrong with it.
 	Fields map[string][]string
 }

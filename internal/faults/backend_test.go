@@ -9,14 +9,23 @@ import (
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/pgtest"
+	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/storage/postgres"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 )
 
+// schemas have the tables of a vault, without rows.
+var schemas = pgtest.Schemas{Keep: "vault_migrations", Fill: func(tb testing.TB, address string) {
+	tb.Helper()
+	if _, err := postgres.OpenOptions(tb.Context(), address, &postgres.Options{Migrate: storage.MigrateOnly}); err != nil {
+		tb.Fatal(err)
+	}
+}}
+
 // servers names, for each backend that is a server, a new database that outlives
 // a process.
 var servers = func() map[string]func(testing.TB) string {
-	all := map[string]func(testing.TB) string{"postgres": pgtest.URL}
+	all := map[string]func(testing.TB) string{"postgres": schemas.URL}
 	if pgtest.HasCitus() {
 		all["citus"] = distributed
 	}

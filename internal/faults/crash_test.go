@@ -3,6 +3,7 @@ package faults
 import (
 	"bufio"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io"
@@ -11,10 +12,13 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/keyring"
+	"github.com/seed-72ea4aab/vault/internal/long"
 )
 
 // The child of TestAcknowledgedWritesSurviveAKill gets its orders by these.
@@ -39,7 +43,15 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	os.Exit(m.Run())
+	if !long.Run {
+		keyring.Horizon = 0 // the rotations of this process have the database to themselves
+	}
+	status := m.Run()
+	if err := schemas.Drop(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		status = 1
+	}
+	os.Exit(status)
 }
 
 // writeUntilKilled does writes of every kind, and rotates the tenant's keys,
@@ -101,8 +113,8 @@ func TestAcknowledgedWritesSurviveAKill(t *testing.T) {
 				t.Fatal(err)
 			}
 			var done []string
-			for range 4 {
-				done = append(done, runAndKill(t, dsn, key, tenant.ID, 30+rand.IntN(300))...)
+			for range long.Rounds(2, 8) {
+				done = append(done, runAndKill(t, dsn, key, tenant.ID, 110+rand.IntN(long.Rounds(50, 300)))...)
 				verify(t, dsn, key, tenant.ID, done)
 			}
 			// The rotation that was cut off each time comes to its end.
@@ -120,7 +132,8 @@ func TestAcknowledgedWritesSurviveAKill(t *testing.T) {
 func runAndKill(t *testing.T, dsn string, key *vault.Key, tenant uuid.UUID, operations int) []string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env = append(os.Environ(), childDSN+"="+dsn, childKey+"="+key.Text(), childTenant+"="+tenant.String())
+	name := uuid.NewString()
+	cmd.Env = append(os.Environ(), childDSN+"="+named(dsn, name), childKey+"="+key.Text(), childTenant+"="+tenant.String())
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -150,7 +163,33 @@ func runAndKill(t *testing.T, dsn string, key *vault.Key, tenant uuid.UUID, oper
 	if len(lines) < operations {
 		t.Fatalf("the child stopped by itself after %d operations", len(lines))
 	}
+	gone(t, dsn, name)
 	return lines
+}
+
+// named gives the sessions of a server a name. A file has none.
+func named(dsn, name string) string {
+	if !strings.Contains(dsn, "://") {
+		return dsn
+	}
+	return dsn + "&application_name=" + name
+}
+
+// gone waits until a server has ended the sessions of that name: it may still be
+// at the last statement of a client that was killed.
+func gone(t *testing.T, dsn, name string) {
+	t.Helper()
+	if !strings.Contains(dsn, "://") {
+		return
+	}
+	db, err := sql.Open("postgres", dsn)
+	must(t, err)
+	defer db.Close()
+	look := time.NewTicker(10 * time.Millisecond)
+	defer look.Stop()
+	for left := 1; left > 0; <-look.C {
+		must(t, db.QueryRowContext(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1", name).Scan(&left))
+	}
 }
 
 // verify checks that every operation has its effect and its log entry, that

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/long"
 	"github.com/seed-72ea4aab/vault/vaulttest"
 )
 
@@ -30,7 +31,7 @@ func TestExpiryOnNodesWhoseClocksDiffer(t *testing.T) {
 				t.Fatal(err)
 			}
 			e := &expiring{t: t, nodes: nodes, clients: []*vault.Client{nodes[0].Tenant(tenant.ID), nodes[1].Tenant(tenant.ID)}}
-			for round := range 3 {
+			for round := range long.Rounds(2, 6) {
 				ends := clocks[0].Now().Add(time.Minute)
 				old := e.createAll(ends, 0)
 				for _, c := range clocks {

@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/long"
 )
 
 // A child gets the number of the row from which it imports on, and that of the
@@ -24,7 +25,10 @@ const (
 )
 
 // importedRows is how many rows an import has that is killed.
-var importedRows = map[string]int{"sqlite": 200_000, "postgres": 50_000, "citus": 20_000}
+var importedRows = map[string]int{"sqlite": long.Rounds(5000, 200_000), "postgres": long.Rounds(5000, 50_000), "citus": long.Rounds(5000, 20_000)}
+
+// savedEvery is how far back an import goes on that was killed.
+var savedEvery = long.Rounds(300, 3000)
 
 // fileFrom are rows of a file. Some have an id, others get one.
 func fileFrom(first, last int) iter.Seq2[vault.TokenParams, error] {
@@ -98,7 +102,7 @@ func TestImportSurvivesKills(t *testing.T) {
 				if reached < kill {
 					t.Fatalf("the child stopped by itself at row %d", reached)
 				}
-				saved = max(0, reached-3000)
+				saved = max(0, reached-savedEvery)
 			}
 			wantImported(t, v.Tenant(tenant.ID), rows)
 		})

@@ -15,6 +15,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/long"
 	"github.com/seed-72ea4aab/vault/internal/pgtest"
 )
 
@@ -210,34 +211,38 @@ func linearizable(t *testing.T, address string, servers ...*pgtest.Cluster) {
 	for _, v := range vaults {
 		clients = append(clients, v.Tenant(tenant.ID))
 	}
-	stop := make(chan struct{})
+	done := make(chan struct{}, 1000)
 	var killer sync.WaitGroup
-	killer.Go(func() {
-		for n := 1; ; n++ {
-			select {
-			case <-stop:
-				return
-			case <-time.After(time.Duration(100+rand.IntN(400)) * time.Millisecond):
-			}
-			c := servers[rand.IntN(len(servers))]
-			if n%10 != 0 {
-				_ = execOn(c, endSessions)
-				continue
-			}
-			if err := errors.Join(c.Control("stop", "-m", "immediate"), c.Control("start")); err != nil {
-				t.Error(err)
-			}
-		}
-	})
+	killer.Go(func() { killAfter(t, done, servers) })
 	total, rounds, worked, began := 0, 0, time.Duration(0), time.Now()
-	for ; worked < max(time.Minute, soak(t)) && !t.Failed(); rounds++ {
-		h := linearRound(t, rounds, clients)
+	for ; (rounds < long.Rounds(2, 20) || worked < soak(t)) && !t.Failed(); rounds++ {
+		h := linearRound(t, rounds, clients, done)
 		total, worked = total+len(h.ops), worked+time.Since(h.began)
 		h.check(t, rounds)
 	}
-	close(stop)
+	close(done)
 	killer.Wait()
 	t.Logf("%d operations in %d rounds of %s, checked in %s", total, rounds, worked, time.Since(began)-worked)
+}
+
+// killAfter ends all sessions of a server after some operations, and every eighth
+// time stops the server, until the channel is closed.
+func killAfter(t *testing.T, done <-chan struct{}, servers []*pgtest.Cluster) {
+	for n := 1; ; n++ {
+		for range 30 + rand.IntN(60) {
+			if _, more := <-done; !more {
+				return
+			}
+		}
+		c := servers[rand.IntN(len(servers))]
+		if n%8 != 0 {
+			_ = execOn(c, endSessions)
+			continue
+		}
+		if err := errors.Join(c.Control("stop", "-m", "immediate"), c.Control("start")); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 // endSessions ends those of the vault, and those that a coordinator has on a worker
@@ -245,8 +250,9 @@ func linearizable(t *testing.T, address string, servers ...*pgtest.Cluster) {
 const endSessions = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 	WHERE application_name = 'vault' OR application_name LIKE 'citus_internal%'`
 
-// linearRound lets callers work on things of the round's own.
-func linearRound(t *testing.T, round int, clients []*vault.Client) *history {
+// linearRound lets callers work on things that belong to the round. It sends on
+// done after each operation, and does not wait for a receiver.
+func linearRound(t *testing.T, round int, clients []*vault.Client, done chan<- struct{}) *history {
 	t.Helper()
 	h := &history{began: time.Now()}
 	var work sync.WaitGroup
@@ -257,6 +263,10 @@ func linearRound(t *testing.T, round int, clients []*vault.Client) *history {
 			for n := range each {
 				in := randomStep(round, fmt.Sprintf("%d-%d", caller, n), made)
 				out := h.do(t, caller, clients[caller%len(clients)], in)
+				select {
+				case done <- struct{}{}:
+				default:
+				}
 				if in.kind == "dedup" && !out.unknown && !out.refused {
 					made[in.thing] = out.value
 				}
@@ -268,16 +278,16 @@ func linearRound(t *testing.T, round int, clients []*vault.Client) *history {
 }
 
 // check looks for an order that explains what callers of a round were told. A
-// round is small, and each of its things is checked by itself, so that a minute
-// is far more than it takes.
+// round is small, and each of its things is checked by itself, so that patience is
+// far more than it takes.
 func (h *history) check(t *testing.T, round int) {
 	t.Helper()
-	switch result, info := porcupine.CheckOperationsVerbose(model, h.ops, time.Minute); result {
+	switch result, info := porcupine.CheckOperationsVerbose(model, h.ops, patience); result {
 	case porcupine.Illegal:
 		file := fmt.Sprintf("%s/history.html", t.ArtifactDir())
 		t.Errorf("round %d has no order that explains it; see %s (%v)", round, file, porcupine.VisualizePath(model, info, file))
 	case porcupine.Unknown:
-		t.Errorf("round %d: whether there is an order was not found out in a minute", round)
+		t.Errorf("round %d: whether there is an order was not found out in %s", round, patience)
 	default:
 	}
 }

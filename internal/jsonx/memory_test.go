@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
+	"github.com/seed-72ea4aab/vault/internal/long"
 )
 
 // shapes are texts whose trees are large for their length: each is an array of
@@ -66,7 +67,7 @@ func largeObject(size int) string {
 func TestTreesAreCompact(t *testing.T) {
 	const most = 20
 	for _, name := range slices.Sorted(maps.Keys(shapes)) {
-		text := []byte(shapes[name](1 << 20))
+		text := []byte(shapes[name](long.Rounds(1<<17, 1<<20)))
 		before := heapBytes()
 		v, err := jsonx.Parse(text, jsonx.Limits{})
 		if err != nil {

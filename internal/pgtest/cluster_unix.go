@@ -86,7 +86,7 @@ func Start(further ...string) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	files, err := initialFiles()
+	files, err := initialFiles(bin)
 	if err != nil {
 		return nil, err
 	}
@@ -103,23 +103,27 @@ func Start(further ...string) (*Cluster, error) {
 	}.Encode()}, nil
 }
 
-// initialFiles returns the folder with the files of a new cluster. It goes away
-// with this process.
-var initialFiles = sync.OnceValues(func() (string, error) {
-	bin, err := findBinaries()
-	if err != nil {
-		return "", err
-	}
-	dir, err := os.MkdirTemp(folder(), "vaultpg")
-	if err != nil {
-		return "", err
-	}
-	initialized, err = keep(dir, initializer, bin)
-	return filepath.Join(dir, "data"), err
-})
+// initialized is a folder with the files of a new cluster. It stays reachable for
+// the same reason as private, and goes away with this process.
+var initialized struct {
+	once sync.Once
+	data string
+	kept *kept
+	err  error
+}
 
-// initialized is kept reachable, as private is.
-var initialized *kept
+// initialFiles returns the folder with the files of a new cluster.
+func initialFiles(bin string) (string, error) {
+	f := &initialized
+	f.once.Do(func() {
+		var dir string
+		if dir, f.err = os.MkdirTemp(folder(), "vaultpg"); f.err == nil {
+			f.data = filepath.Join(dir, "data")
+			f.kept, f.err = keep(dir, initializer, bin)
+		}
+	})
+	return f.data, f.err
+}
 
 // memoryFolder is a file system in memory, which most Linux machines have.
 const memoryFolder = "/dev/shm"

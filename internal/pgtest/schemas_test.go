@@ -34,7 +34,7 @@ func rowsOf(tb testing.TB, address, table string) (n int) {
 // TestSchemasAreLentAgain has tests write to a schema, one after the other. Each
 // finds it as it was, or another one if the test before it has changed more than
 // rows.
-func TestSchemasAreLentAgain(t *testing.T) {
+func TestSchemasAreLentAgain(t *testing.T) { //nolint:tparallel // its subtests come one after the other
 	t.Parallel()
 	s := &Schemas{Fill: fillNotes, Keep: "version"}
 	t.Cleanup(func() {

@@ -29,15 +29,18 @@ type Config struct {
 	tlsKey      string
 	modules     string // folder with the packages that tenants' code may require
 	demo        bool   // has a demo tenant
+	consoleAddr string // where the console listens; empty for none
+	consoleURL  string // where a proxy in front serves the console
 
-	console *demoConsole // nil for a server without a demo tenant
+	console *consolePages // nil for none
 
 	// allowPrivateEgress lets tenants' requests go to plain http and to private
 	// addresses. That is for development.
 	allowPrivateEgress bool
 }
 
-// Flags ties the config to flags, and sets the defaults.
+// Flags ties the config to flags, and sets the defaults. There is no console,
+// unless the config has an address for it already.
 func (c *Config) Flags(f *flag.FlagSet) {
 	f.StringVar(&c.addr, "addr", "127.0.0.1:8080", "`address` to listen on")
 	f.StringVar(&c.db, "db", "vault.db", "database: the `path` of a SQLite file, or a postgres:// URL")
@@ -50,6 +53,8 @@ func (c *Config) Flags(f *flag.FlagSet) {
 	f.StringVar(&c.prefix, "prefix", "SVC-", "`prefix` of the API's own headers")
 	f.StringVar(&c.tlsCert, "tls-cert", "", "`file` with the TLS certificate")
 	f.StringVar(&c.tlsKey, "tls-key", "", "`file` with the private key of the TLS certificate")
+	f.StringVar(&c.consoleAddr, "console", c.consoleAddr, "`address` of the console, such as 127.0.0.1:8081; its link is printed. Empty for none")
+	f.StringVar(&c.consoleURL, "console-url", "", "`URL` of the console behind a proxy, for its link; with https, its cookies are for TLS alone")
 	f.StringVar(&c.modules, "modules", "", "`folder` with a node_modules, whose packages tenants' code may require")
 	f.BoolVar(&c.allowPrivateEgress, "allow-private-egress", false,
 		"for development: allow plain http and private addresses for proxies, callbacks and fetch")
@@ -61,8 +66,11 @@ func (c *Config) taskFlags(f *flag.FlagSet) {
 	f.StringVar(&c.rotateKeys, "rotate-keys", "", "give the tenant with this `id`, or \""+everyTenant+"\" tenants, new data keys, and exit")
 }
 
+// freePort is an address on this machine alone, at a port that is free.
+const freePort = "127.0.0.1:0"
+
 func parseFlags(args []string, stderr io.Writer) (*Config, error) {
-	c := &Config{}
+	c := &Config{consoleAddr: freePort}
 	f := flag.NewFlagSet("server", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	c.Flags(f)
@@ -99,7 +107,7 @@ func (c *Config) check() error {
 	if _, err := uuid.Parse(c.rotateKeys); c.rotateKeys != "" && c.rotateKeys != everyTenant && err != nil {
 		return fmt.Errorf("-rotate-keys takes the id of a tenant, or %q", everyTenant)
 	}
-	return (&httpserver.Options{Prefix: c.prefix}).Check()
+	return errors.Join(c.checkConsole(), (&httpserver.Options{Prefix: c.prefix}).Check())
 }
 
 // baseURL is the address at which a client on this machine reaches the server.

@@ -14,6 +14,8 @@ func TestFlags(t *testing.T) {
 		{"-nope"}, {"extra"}, {"-tls-cert", "x"}, {"-tls-key", "x"}, {"-prefix", "a b"}, {"-db", ""}, {"-key-file", ""}, {"-credentials", ""},
 		{"-rotate-keys", "acme"}, {"-pooler"}, {"-rotate-keys", everyTenant, "-new-tenant", "Acme"},
 		{"-new-tenant", ""}, {"-new-tenant="}, {"-rotate-keys", ""},
+		{"-console-url", "console.example"}, {"-console-url", "ftp://console.example"}, {"-console-url", "https://x/?a=b"},
+		{"-console", "", "-console-url", "https://console.example"},
 	} {
 		if _, err := parseFlags(bad, io.Discard); err == nil {
 			t.Errorf("%v was accepted", bad)

@@ -3,14 +3,19 @@ package serve
 import (
 	"bytes"
 	"context"
+	"flag"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/url"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -37,61 +42,187 @@ func (o *output) find(pattern string) string {
 	return regexp.MustCompile(pattern).FindString(o.text.String())
 }
 
+// running is a server in this process.
+type running struct {
+	t       *testing.T
+	printed *output
+	ended   chan error
+	stop    context.CancelFunc
+}
+
+// runServer starts a server with files in a folder of the test.
+func runServer(t *testing.T, args ...string) *running {
+	t.Helper()
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	ctx, stop := context.WithCancel(t.Context())
+	s := &running{t: t, printed: &output{more: make(chan struct{}, 1)}, ended: make(chan error, 1), stop: stop}
+	args = append([]string{"-addr", "127.0.0.1:0", "-db", in("v.db"), "-key-file", in("k"), "-credentials", in("c.json")}, args...)
+	go func() { s.ended <- Main(ctx, args, func(string) string { return "" }, s.printed, io.Discard) }()
+	t.Cleanup(stop)
+	return s
+}
+
+// await waits until the server has printed something.
+func (s *running) await(pattern string) string {
+	s.t.Helper()
+	for {
+		if found := s.printed.find(pattern); found != "" {
+			return found
+		}
+		select {
+		case <-s.printed.more:
+		case err := <-s.ended:
+			s.t.Fatalf("the server ended: %v", err)
+		}
+	}
+}
+
+// end stops the server, which must have nothing left to wait for.
+func (s *running) end() {
+	s.t.Helper()
+	s.stop()
+	if err := <-s.ended; err != nil {
+		s.t.Errorf("the server ended with %v", err)
+	}
+}
+
+const linkPattern = `https?://\S+\?link=[A-Z0-9]+`
+
+// get opens a page.
+func get(t *testing.T, c *http.Client, address string) (int, string) {
+	t.Helper()
+	res, err := c.Get(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, _ := io.ReadAll(res.Body)
+	return res.StatusCode, string(body)
+}
+
 // TestTheConsoleOpensOnce starts a server, opens the link that it prints twice,
 // and leaves a page open while the server stops.
 func TestTheConsoleOpensOnce(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	in := func(name string) string { return filepath.Join(dir, name) }
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	printed, ended := &output{more: make(chan struct{}, 1)}, make(chan error, 1)
-	go func() {
-		ended <- Main(ctx, []string{"-addr", "127.0.0.1:0", "-db", in("v.db"), "-key-file", in("k"), "-credentials", in("c.json")},
-			func(string) string { return "" }, printed, io.Discard)
-	}()
-	var link string
-	for link == "" {
-		select {
-		case <-printed.more:
-			link = printed.find(`http://\S+/console/\?link=\S+`)
-		case err := <-ended:
-			t.Fatal(err)
-		}
-	}
+	s := runServer(t)
+	link := s.await(linkPattern)
 	jar, _ := cookiejar.New(nil)
 	first, second := &http.Client{Jar: jar}, &http.Client{}
-	open := func(c *http.Client, address string) (int, string) {
-		t.Helper()
-		res, err := c.Get(address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer res.Body.Close()
-		body, _ := io.ReadAll(res.Body)
-		return res.StatusCode, string(body)
-	}
-	if status, body := open(first, link); status != http.StatusOK || !strings.Contains(body, "<h1>Overview</h1>") {
+	if status, body := get(t, first, link); status != http.StatusOK || !strings.Contains(body, "<h1>Overview</h1>") {
 		t.Errorf("the link: %d %s", status, body)
 	}
-	if status, _ := open(second, link); status != http.StatusForbidden {
+	if status, _ := get(t, second, link); status != http.StatusForbidden {
 		t.Errorf("the link again: %d", status)
 	}
-	base, _, _ := strings.Cut(link, "/console/")
-	if status, body := open(first, base+"/console"); status != http.StatusOK || !strings.Contains(body, "<h1>Overview</h1>") {
-		t.Errorf("without the slash: %d", status)
+	page, _, _ := strings.Cut(link, "?")
+	live, err := first.Get(page + "events")
+	if err != nil || live.StatusCode != http.StatusOK {
+		t.Fatal(live, err)
 	}
-	if status, _ := open(second, base+"/openapi.json"); status != http.StatusOK {
-		t.Errorf("the API beside it: %d", status)
-	}
-	live, err := first.Get(base + "/console/events")
+	defer live.Body.Close()
+	s.end()
+}
+
+// TestTheConsoleIsNotOnTheOriginOfTheAPI finds that the two listen at different
+// ports, and that neither serves what is the other's.
+func TestTheConsoleIsNotOnTheOriginOfTheAPI(t *testing.T) {
+	t.Parallel()
+	s := runServer(t)
+	link := s.await(linkPattern)
+	_, api, _ := strings.Cut(s.await(`listening at \S+`), " at ")
+	at, err := url.Parse(link)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer live.Body.Close()
-	began := time.Now()
-	stop()
-	if err := <-ended; err != nil || time.Since(began) > drainTimeout/2 {
-		t.Errorf("the server stopped after %s: %v", time.Since(began), err)
+	origin := at.Scheme + "://" + at.Host
+	if origin == api || at.Hostname() != "127.0.0.1" {
+		t.Errorf("the console is at %s, and the API at %s", origin, api)
+	}
+	c := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	for address, want := range map[string]int{
+		api + "/openapi.json": http.StatusOK, api + "/console/": http.StatusNotFound, api + "/console": http.StatusNotFound,
+		api + at.RequestURI(): http.StatusNotFound, origin + "/": http.StatusForbidden, origin + "/openapi.json": http.StatusForbidden,
+		origin + "/proxy": http.StatusForbidden, origin + "/metrics": http.StatusForbidden,
+	} {
+		if status, _ := get(t, c, address); status != want {
+			t.Errorf("%s: %d, want %d", address, status, want)
+		}
+	}
+	s.end()
+}
+
+// TestTheConsoleIsAskedFor looks at which servers have a console, and where its
+// link leads.
+func TestTheConsoleIsAskedFor(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		args []string
+		link string // "" for none
+	}{
+		"turned off":     {[]string{"-console", ""}, ""},
+		"without a demo": {[]string{"-demo=false", "-console", "127.0.0.1:0"}, "^http://127"},
+		"behind a proxy": {[]string{"-console-url", "https://console.example.com/vault"}, `^https://console\.example\.com/vault/\?link=`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := runServer(t, c.args...)
+			if c.link == "" {
+				s.await("Ctrl-C")
+				if got := s.printed.find(linkPattern); got != "" {
+					t.Errorf("there is a console at %s", got)
+				}
+			} else if got := s.await(linkPattern); !regexp.MustCompile(c.link).MatchString(got) {
+				t.Errorf("the link is %s", got)
+			}
+			s.end()
+		})
+	}
+	var tool Config
+	tool.Flags(flag.NewFlagSet("", flag.ContinueOnError))
+	if tool.consoleAddr != "" || newConsole(&tool) != nil {
+		t.Error("tokenvault serve has a console that nobody asked for")
+	}
+}
+
+// TestALinkAfterTheSession finds that a new link is printed when somebody comes
+// after the session is over, and only then.
+func TestALinkAfterTheSession(t *testing.T) {
+	t.Parallel()
+	var printed strings.Builder
+	c := newConsole(&Config{consoleAddr: freePort})
+	h := c.server(newVault(t), "http://127.0.0.1:8081", &printed, slog.New(slog.DiscardHandler)).Handler
+	for range 2 {
+		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
+	}
+	if printed.Len() > 0 {
+		t.Errorf("before anybody signed in, it prints %q", printed.String())
+	}
+	synctest.Test(t, func(t *testing.T) {
+		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, c.link.URL(c.base), nil))
+		time.Sleep(31 * time.Minute)
+		for range 2 {
+			h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
+		}
+	})
+	if got := printed.String(); strings.Count(got, "\n") != 1 || !regexp.MustCompile(linkPattern).MatchString(got) {
+		t.Errorf("after the session, it prints %q", got)
+	}
+}
+
+func TestConsoleInClear(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		cfg  Config
+		want bool
+	}{
+		{Config{consoleAddr: "127.0.0.1:8081"}, false}, {Config{consoleAddr: "[::1]:8081"}, false}, {Config{consoleAddr: "localhost:8081"}, false},
+		{Config{consoleAddr: ":8081"}, true}, {Config{consoleAddr: "0.0.0.0:8081"}, true}, {Config{consoleAddr: "10.0.0.1:8081"}, true},
+		{Config{consoleAddr: ":8081", tlsCert: "x"}, false}, {Config{consoleAddr: ":8081", consoleURL: "https://x/"}, false},
+		{Config{consoleAddr: ":8081", consoleURL: "http://x/"}, true},
+	} {
+		if got := c.cfg.consoleInClear(); got != c.want {
+			t.Errorf("%+v: %t, want %t", c.cfg, got, c.want)
+		}
 	}
 }

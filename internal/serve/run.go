@@ -44,9 +44,7 @@ func (e *FlagError) Unwrap() error { return e.error }
 
 func (c *Config) run(ctx context.Context, getenv func(string) string, stdout, stderr io.Writer) error {
 	c.masterKey, c.otherKey = getenv(masterKeyVariable), getenv(otherKeyVariable)
-	if c.demo && c.newTenant == "" && c.rotateKeys == "" {
-		c.console = newDemoConsole()
-	}
+	c.console = newConsole(c)
 	bar := terminal.NewProgress(stderr) // log lines appear above it
 	logger := slog.New(traced{slog.NewTextHandler(bar, nil)})
 	v, err := openVault(ctx, c, logger)

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
@@ -30,30 +32,28 @@ const (
 
 // serve listens until ctx ends, and then until the requests in progress are done.
 func serve(ctx context.Context, v *vault.Vault, cfg *Config, stdout io.Writer, logger *slog.Logger) error {
-	var lc net.ListenConfig
-	listener, err := lc.Listen(ctx, "tcp", cfg.addr)
+	var all endpoints
+	defer all.close()
+	api, err := all.listen(ctx, cfg.addr, func(string) *http.Server { return newServer(newAPI(v, cfg, logger), logger) })
 	if err != nil {
 		return err
 	}
-	defer func() { _ = listener.Close() }() // closed already when the server has served
-	creds := &credentials{}
-	if cfg.demo {
-		if creds, err = demoCredentials(ctx, v, cfg); err != nil {
-			return err
-		}
+	creds, err := serverCredentials(ctx, v, cfg, cfg.baseURL(api))
+	if err != nil {
+		return err
 	}
-	creds.BaseURL = cfg.baseURL(listener.Addr().String())
-	if cfg.demo {
-		if err := creds.write(cfg.credentials); err != nil {
-			return err
+	if cfg.console != nil {
+		if _, err := all.listen(ctx, cfg.consoleAddr, func(addr string) *http.Server {
+			return cfg.console.server(v, cmp.Or(cfg.consoleURL, cfg.baseURL(addr)), stdout, logger)
+		}); err != nil {
+			return fmt.Errorf("the console: %w", err)
+		}
+		if cfg.consoleInClear() {
+			logger.Warn("other machines can reach the console without TLS: give -tls-cert, or an https URL in -console-url")
 		}
 	}
 	limitMemory()
-	srv, done := newServer(v, cfg, logger), make(chan error, 1)
-	if cfg.console != nil {
-		cfg.console.beside(srv, v, logger)
-	}
-	go func() { done <- listen(srv, listener, cfg) }()
+	done := all.serve(cfg)
 	banner(stdout, creds, cfg)
 	select {
 	case err := <-done:
@@ -61,22 +61,40 @@ func serve(ctx context.Context, v *vault.Vault, cfg *Config, stdout io.Writer, l
 	case <-ctx.Done():
 	}
 	logger.Info("draining")
-	return drain(srv, done)
+	return all.drain(done)
 }
 
-// newServer puts the API and the metrics on one server. A mux would redirect
+// serverCredentials returns where the server is, and the keys of the demo tenant
+// if there is one.
+func serverCredentials(ctx context.Context, v *vault.Vault, cfg *Config, baseURL string) (*credentials, error) {
+	if !cfg.demo {
+		return &credentials{BaseURL: baseURL}, nil
+	}
+	creds, err := demoCredentials(ctx, v, cfg)
+	if err != nil {
+		return nil, err
+	}
+	creds.BaseURL = baseURL
+	return creds, creds.write(cfg.credentials)
+}
+
+// newAPI puts the API and the metrics beside each other. A mux would redirect
 // from paths that are not clean, which the API never does.
-func newServer(v *vault.Vault, cfg *Config, logger *slog.Logger) *http.Server {
+func newAPI(v *vault.Vault, cfg *Config, logger *slog.Logger) http.Handler {
 	m := newMetrics()
 	api := httpserver.Handler(v, &httpserver.Options{Prefix: cfg.prefix, Logger: logger, Observer: m})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/metrics" {
+			m.handler.ServeHTTP(w, r)
+			return
+		}
+		api.ServeHTTP(w, r)
+	})
+}
+
+func newServer(h http.Handler, logger *slog.Logger) *http.Server {
 	return &http.Server{
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path == "/metrics" {
-				m.handler.ServeHTTP(w, r)
-				return
-			}
-			api.ServeHTTP(w, r)
-		}),
+		Handler:           h,
 		TLSConfig:         &tls.Config{MinVersion: tls.VersionTLS12},
 		ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout,
 		WriteTimeout: writeTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
@@ -86,24 +104,69 @@ func newServer(v *vault.Vault, cfg *Config, logger *slog.Logger) *http.Server {
 	}
 }
 
-func listen(srv *http.Server, l net.Listener, cfg *Config) error {
-	if cfg.tlsCert != "" {
-		return srv.ServeTLS(l, cfg.tlsCert, cfg.tlsKey)
+// endpoints are the servers of the program, each with its listener.
+type endpoints []endpoint
+
+type endpoint struct {
+	server   *http.Server
+	listener net.Listener
+}
+
+// listen adds the server that serves at an address, and returns the address that
+// it got.
+func (e *endpoints) listen(ctx context.Context, addr string, server func(addr string) *http.Server) (string, error) {
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", addr)
+	if err != nil {
+		return "", err
 	}
-	return srv.Serve(l)
+	*e = append(*e, endpoint{server(l.Addr().String()), l})
+	return l.Addr().String(), nil
+}
+
+// close closes all of them, whether they serve or not.
+func (e endpoints) close() {
+	for _, each := range e {
+		_ = errors.Join(each.server.Close(), each.listener.Close()) // closed already after draining
+	}
+}
+
+// serve serves all of them. The channel gets the error with which each ends.
+func (e endpoints) serve(cfg *Config) <-chan error {
+	done := make(chan error, len(e))
+	for _, each := range e {
+		go func() {
+			if cfg.tlsCert != "" {
+				done <- each.server.ServeTLS(each.listener, cfg.tlsCert, cfg.tlsKey)
+				return
+			}
+			done <- each.server.Serve(each.listener)
+		}()
+	}
+	return done
 }
 
 // drain accepts no more requests and waits for those in progress.
-func drain(srv *http.Server, done <-chan error) error {
+func (e endpoints) drain(done <-chan error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
 	defer cancel()
-	if err := srv.Shutdown(ctx); err != nil {
-		return errors.Join(fmt.Errorf("requests were still in progress after %s: %w", drainTimeout, err), srv.Close())
+	failed := make([]error, 2*len(e))
+	var wg sync.WaitGroup
+	for i, each := range e {
+		wg.Go(func() {
+			if err := each.server.Shutdown(ctx); err != nil {
+				failed[i] = fmt.Errorf("requests were still in progress after %s: %w", drainTimeout, err)
+			}
+		})
 	}
-	if err := <-done; !errors.Is(err, http.ErrServerClosed) {
-		return err
+	wg.Wait()
+	e.close()
+	for i := range e {
+		if err := <-done; !errors.Is(err, http.ErrServerClosed) {
+			failed[len(e)+i] = err
+		}
 	}
-	return nil
+	return errors.Join(failed...)
 }
 
 // banner prints what a person needs to get started. On a terminal it has colours,
@@ -115,6 +178,7 @@ func banner(w io.Writer, c *credentials, cfg *Config) {
 	}
 	fmt.Fprintf(w, "%s %s\n", p.Bold("The vault is listening at"), p.Link(c.BaseURL))
 	if !cfg.demo {
+		cfg.console.banner(w, p)
 		return
 	}
 	fmt.Fprintln(w)
@@ -132,9 +196,7 @@ func banner(w io.Writer, c *credentials, cfg *Config) {
 	if gap == "" {
 		fmt.Fprintln(w)
 	}
-	if cfg.console != nil {
-		fmt.Fprintf(w, "%s %s\n", p.Bold("The console opens once at"), p.Link(cfg.console.link.URL(c.BaseURL+consolePath)))
-	}
+	cfg.console.banner(w, p)
 	fmt.Fprintf(w, "The API is described at %s. Ctrl-C stops the server.\n", p.Link(c.BaseURL+"/openapi.json"))
 }
 

@@ -3,8 +3,8 @@
 const Native = Error;
 Native.stackTraceLimit = 10;
 
-function frames(text) {
-  return String(text).split('\n').slice(1).map((line) => /^\s*at (?:(.*) \()?(.*?):(\d+):(\d+)/.exec(line)).filter(Boolean).map((m) => ({
+function frames(lines) {
+  return lines.map((line) => /^\s*at (?:(.*) \()?(.*?):(\d+):(\d+)/.exec(line)).filter(Boolean).map((m) => ({
     getFileName: () => m[2],
     getLineNumber: () => +m[3],
     getColumnNumber: () => +m[4],
@@ -23,7 +23,18 @@ function frames(text) {
   }));
 }
 
-function define(target, text) {
+// head is the first line of a trace. An error whose name cannot be read is an Error.
+function head(target) {
+  try {
+    return target instanceof Native || target.name || target.message ? Native.prototype.toString.call(target) : 'Error';
+  } catch {
+    return 'Error';
+  }
+}
+
+// define makes the stack of an object a getter, since the trace may be prepared by
+// code that has yet to be set.
+function define(target, lines) {
   let value;
   let set = false;
   Object.defineProperty(target, 'stack', {
@@ -31,19 +42,18 @@ function define(target, text) {
     enumerable: false,
     get() {
       if (set) return value;
+      set = true;
       const { prepareStackTrace } = globalThis.Error; // of the class that code sees
-      if (typeof prepareStackTrace === 'function') return prepareStackTrace.call(globalThis.Error, target, frames(text));
-      return text;
+      if (typeof prepareStackTrace === 'function') value = prepareStackTrace.call(globalThis.Error, target, frames(lines));
+      else value = [head(target), ...lines.map((line) => '    ' + line.trim())].join('\n').trimEnd();
+      return value;
     },
     set(v) { set = true; value = v; },
   });
 }
 
 Native.captureStackTrace = function captureStackTrace(target) {
-  const head = target instanceof Native || target.name || target.message
-    ? Native.prototype.toString.call(target) : 'Error';
-  const lines = new Native('x').stack.split('\n').slice(1).filter((line) => !line.includes('vault:'));
-  define(target, [head, ...lines.map((line) => '    ' + line.trim())].join('\n').trimEnd());
+  define(target, new Native('x').stack.split('\n').slice(1).filter((line) => !line.includes('vault:')));
 };
 
 exports.define = define;

@@ -6,8 +6,12 @@ const { define } = require('patch_error');
 
 function wrap(Native, Parent) {
   function Wrapped(...args) {
-    const err = Reflect.construct(Native, args, new.target || Wrapped);
-    if (typeof err.stack === 'string') define(err, err.stack);
+    // The error gets its class last: until its constructor has ended, nothing may
+    // read its name, which the stack begins with.
+    const err = Reflect.construct(Native, args);
+    const lines = err.stack.split('\n').slice(1).filter((line) => !line.includes('vault:patch_prepare'));
+    define(err, lines);
+    if (this instanceof Wrapped && new.target && new.target !== Wrapped) Object.setPrototypeOf(err, Reflect.get(new.target, 'prototype') || Native.prototype);
     return err;
   }
   Object.setPrototypeOf(Wrapped, Parent);

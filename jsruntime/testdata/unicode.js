@@ -1,11 +1,11 @@
-// Writes ../unicode.txt again, with the characters that this Node knows:
+// Writes ../internal/regex/unicode.txt again, with the characters that this Node knows:
 //
 //	node testdata/unicode.js
 //
 // Lines that begin with s have texts, and are not touched. The names stay those that are in the file; add a line with names alone for a new property.
 'use strict';
 const fs = require('fs');
-const file = `${__dirname}/../unicode.txt`;
+const file = `${__dirname}/../internal/regex/unicode.txt`;
 
 function encode(property) {
   const expression = new RegExp(`^\\p{${property}}$`, 'u');

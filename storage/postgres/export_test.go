@@ -36,10 +36,11 @@ func OpenSettled(ctx context.Context, url string, opts *Options) (*Store, error)
 	return s, err
 }
 
-// CountLogsAfter is after how many entries the log of a tenant is counted.
+// CountLogsAfter is after how many entries tests have the log of a tenant counted.
 const CountLogsAfter = 200
 
-func init() { countLogsAfter = CountLogsAfter }
+// UseCountLogsAfter makes stores go by CountLogsAfter.
+func UseCountLogsAfter() { countLogsAfter = CountLogsAfter }
 
 // SetHangTimeout changes how long the server may be silent from now on.
 func SetHangTimeout(s *Store, d time.Duration) {

@@ -21,6 +21,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(suite{m}) }
 type suite struct{ *testing.M }
 
 func (s suite) Run() int {
+	postgres.UseCountLogsAfter()
 	status := s.M.Run()
 	if err := errors.Join(postgres.Vaults.Drop(), partitioned.Drop()); err != nil {
 		fmt.Fprintln(os.Stderr, err)

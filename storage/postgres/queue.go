@@ -327,10 +327,9 @@ func (q *queue) gather(first *pending) []*pending {
 func (q *queue) expect(first *pending) {
 	for end := time.Now().Add(routedPause); first.class != alone && time.Now().Before(end); sqlstore.Pause(context.Background(), routedPause/30) {
 		q.mu.Lock()
-		l := q.laneOf(first)
-		here := q.count(first) + 1
+		all := q.count(first)+1 >= q.laneOf(first).callers[first.class]
 		q.mu.Unlock()
-		if here >= l.callers[first.class] {
+		if all {
 			return
 		}
 	}

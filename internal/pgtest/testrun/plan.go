@@ -26,12 +26,14 @@ func plan(o options) ([]group, error) {
 	patterns := o.packages
 	if len(patterns) == 0 {
 		patterns = []string{"./..."}
-		modules, err := filepath.Glob("*/go.mod")
-		if err != nil {
-			return nil, err
-		}
-		for _, file := range modules {
-			dirs = append(dirs, filepath.Dir(file))
+		for _, pattern := range []string{"*/go.mod", "*/*/go.mod"} {
+			modules, err := filepath.Glob(pattern)
+			if err != nil {
+				return nil, err
+			}
+			for _, file := range modules {
+				dirs = append(dirs, filepath.Dir(file))
+			}
 		}
 	}
 	var all []group

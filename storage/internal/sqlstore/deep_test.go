@@ -33,7 +33,7 @@ func TestDeepPages(t *testing.T) {
 			for name, c := range deepCases {
 				want := c.ids(tokens)
 				for _, offset := range []int{skipFrom - 1, skipFrom, 2222, 12_000, len(want) / 2, len(want) - shown, len(want) - 1, len(want)} {
-					for _, most := range []int{0, upTo} {
+					for _, most := range []int{0, upTo, tokens} {
 						t.Run(fmt.Sprintf("%s, offset %d, counted up to %d", name, offset, most), func(t *testing.T) {
 							c.hold(t, s, want, offset, most)
 						})

@@ -15,7 +15,9 @@ func processCommands() []*command {
 				--tls-key, until SIGTERM or SIGINT; requests in progress are finished. It
 				creates the database and the master key if they are missing, and unless --demo
 				is false a demo tenant whose API keys it prints. Metrics for Prometheus are at
-				/metrics. Servers that start together on one database do not disturb each other.`,
+				/metrics. With --console it also serves the console, at an address of its own,
+				and prints a link that works once. Servers that start together on one database
+				do not disturb each other.`,
 			example: "tokenvault serve\nTOKENVAULT_DB=postgres://vault@db/vault TOKENVAULT_DEMO=false tokenvault serve --addr :8080",
 			setup: func(f *flag.FlagSet) action {
 				cfg := &serve.Config{}

@@ -1,0 +1,56 @@
+//go:build long
+
+package main
+
+import (
+	"bytes"
+	"flag"
+	"image"
+	"image/png"
+	"os"
+	"testing"
+
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/seed-72ea4aab/vault/internal/browser"
+)
+
+var update = flag.Bool("update", false, "rewrite screenshot.png")
+
+// TestScreenshot makes the picture of the README: desktop and phone.
+func TestScreenshot(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t).start()
+	var shots []image.Image
+	for _, s := range []browser.Screen{{Width: 880, Height: 724}, {Width: 390, Height: 724, Phone: true}} {
+		p := newTab(t, s)
+		p.Navigate(w.orderPage())
+		number := goodNumber
+		if s.Phone {
+			number = "4242424242424241"
+		}
+		p.fill(number, goodExpiry, goodCode)
+		if s.Phone {
+			p.Press(kb.Enter)
+			p.awaitError("number", "Check the card number: it must have a valid check digit (Luhn).")
+		}
+		shots = append(shots, p.Shot())
+	}
+	picture := browser.Beside(shots...)
+	if picture.Bounds().Dx() != 880+390+browser.Gap {
+		t.Errorf("the picture has %s", picture.Bounds())
+	}
+	if !*update {
+		return
+	}
+	var file bytes.Buffer
+	if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&file, picture); err != nil {
+		t.Fatal(err)
+	}
+	if file.Len() > 150<<10 {
+		t.Errorf("the picture has %d bytes", file.Len())
+	}
+	if err := os.WriteFile("screenshot.png", file.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,275 @@
+package sealed_test
+
+import (
+	"context"
+	"database/sql"
+	_ "embed"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jmoiron/sqlx"
+	"gorm.io/driver/postgres"
+	"gorm.io/gorm"
+	"gorm.io/gorm/logger"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/examples/sealed"
+	"github.com/seed-72ea4aab/vault/examples/sealed/customers"
+	"github.com/seed-72ea4aab/vault/internal/pgtest"
+	pgstorage "github.com/seed-72ea4aab/vault/storage/postgres"
+	"github.com/seed-72ea4aab/vault/vaultsql"
+	"github.com/seed-72ea4aab/vault/vaulttest"
+)
+
+//go:embed schema.sql
+var schema string
+
+// library is one of the libraries, at work on a database.
+type library struct {
+	create func(ctx context.Context, c *vault.Client, cust *sealed.Customer) error
+	find   func(ctx context.Context, c vault.API, email string) ([]sealed.Customer, error)
+}
+
+// world is a vault and a table of customers on one database.
+type world struct {
+	*vaulttest.Vault
+	db  *sql.DB
+	dsn string
+}
+
+// newWorld makes a world on PostgreSQL, or in memory with SQLite.
+func newWorld(t *testing.T, onSQLite bool) *world {
+	t.Helper()
+	if onSQLite {
+		v := vaulttest.New(t)
+		w := &world{Vault: v, db: v.DB}
+		w.exec(t, strings.ReplaceAll(schema, "bigserial", "integer"))
+		return w
+	}
+	dsn := pgtest.URL(t)
+	store, err := pgstorage.Open(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{Vault: vaulttest.OpenStorage(t, store, nil), dsn: dsn}
+	if w.db, err = sql.Open("postgres", dsn); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = w.db.Close() })
+	w.exec(t, schema)
+	return w
+}
+
+func (w *world) exec(t *testing.T, statement string) {
+	t.Helper()
+	if _, err := w.db.ExecContext(t.Context(), statement); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// pool opens a pool of pgx.
+func (w *world) pool(t *testing.T) *pgxpool.Pool {
+	t.Helper()
+	pool, err := pgxpool.New(t.Context(), w.dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+func withSQLX(t *testing.T, w *world) library {
+	t.Helper()
+	driver := "postgres"
+	if w.DB != nil {
+		driver = "sqlite3"
+	}
+	db := sqlx.NewDb(w.db, driver)
+	return library{
+		func(ctx context.Context, c *vault.Client, cust *sealed.Customer) error {
+			return sealed.CreateWithSQLX(ctx, db, c, cust)
+		},
+		func(ctx context.Context, c vault.API, email string) ([]sealed.Customer, error) {
+			return sealed.FindWithSQLX(ctx, db, c, email)
+		},
+	}
+}
+
+func withPGX(t *testing.T, w *world) library {
+	t.Helper()
+	pool := w.pool(t)
+	return library{
+		func(ctx context.Context, c *vault.Client, cust *sealed.Customer) error {
+			return sealed.CreateWithPGX(ctx, pool, c, cust)
+		},
+		func(ctx context.Context, c vault.API, email string) ([]sealed.Customer, error) {
+			return sealed.FindWithPGX(ctx, pool, c, email)
+		},
+	}
+}
+
+func withGORM(t *testing.T, w *world) library {
+	t.Helper()
+	var log strings.Builder
+	t.Cleanup(func() {
+		if strings.Contains(log.String(), "Jane") || !strings.Contains(log.String(), "INSERT") {
+			t.Error("the statements that GORM logs are not there, or show values")
+		}
+	})
+	db, err := gorm.Open(postgres.Open(w.dsn), &gorm.Config{Logger: logger.New(writer{&log}, logger.Config{LogLevel: logger.Info})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeGORM(t, db)
+	w.exec(t, `DROP TABLE customers`)
+	if err := db.AutoMigrate(&sealed.Customer{}); err != nil {
+		t.Fatal(err)
+	}
+	return library{
+		func(ctx context.Context, c *vault.Client, cust *sealed.Customer) error {
+			return sealed.CreateWithGORM(ctx, db, c, cust)
+		},
+		func(ctx context.Context, c vault.API, email string) ([]sealed.Customer, error) {
+			return sealed.FindWithGORM(ctx, db, c, email)
+		},
+	}
+}
+
+// closeGORM closes the connections when the test ends.
+func closeGORM(t *testing.T, db *gorm.DB) {
+	t.Helper()
+	pool, err := db.DB()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = pool.Close() })
+}
+
+// writer writes what GORM logs.
+type writer struct{ *strings.Builder }
+
+func (w writer) Printf(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
+
+func withSQLC(t *testing.T, w *world) library {
+	t.Helper()
+	return library{
+		func(ctx context.Context, c *vault.Client, cust *sealed.Customer) (err error) {
+			cust.ID, err = sealed.CreateWithSQLC(ctx, w.db, c, &customers.CreateParams{Name: cust.Name, Email: cust.Email, Card: cust.Card})
+			return err
+		},
+		func(ctx context.Context, c vault.API, email string) ([]sealed.Customer, error) {
+			found, err := sealed.FindWithSQLC(ctx, w.db, c, email)
+			var all []sealed.Customer
+			for _, f := range found {
+				all = append(all, sealed.Customer{ID: f.ID, Name: f.Name, Email: f.Email, Card: f.Card})
+			}
+			return all, err
+		},
+	}
+}
+
+func TestLibraries(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		use      func(*testing.T, *world) library
+		onSQLite bool
+	}{
+		"sqlx": {withSQLX, false}, "sqlx on SQLite": {withSQLX, true}, "pgx": {withPGX, false}, "gorm": {withGORM, false}, "sqlc": {withSQLC, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, tt.onSQLite)
+			tt.use(t, w).check(t, w)
+		})
+	}
+}
+
+// check writes customers, and reads them again.
+func (l library) check(t *testing.T, w *world) {
+	t.Helper()
+	ctx := t.Context()
+	text, email := vaultsql.NewText, "jane@example.com"
+	for _, cust := range []sealed.Customer{
+		{Name: text("Jane Doe"), Email: text(email), Card: vaultsql.NewCard(vault.CardData{Number: "4242424242424242"})},
+		{Name: text("Jane Roe"), Email: text(email)},
+		{Name: text("Joe"), Email: text("joe@example.com")},
+	} {
+		if err := l.create(ctx, w.Private, &cust); err != nil || cust.ID == 0 {
+			t.Fatalf("%d: %v", cust.ID, err)
+		}
+	}
+	bad := sealed.Customer{Name: text("Jane Poe"), Email: text(email), Card: vaultsql.NewCard(vault.CardData{Number: "1"})}
+	if err := l.create(ctx, w.Private, &bad); err == nil || !strings.Contains(err.Error(), ".Card") {
+		t.Errorf("a card that is none: %v", err)
+	}
+	found, err := l.find(ctx, w.Private, email)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, cust := range found {
+		name, errName := cust.Name.Get()
+		card, errCard := cust.Card.Get()
+		got = append(got, fmt.Sprintf("%d: %s, card %q, absent %v, %v %v", cust.ID, name, card.Number, cust.Card.IsZero(), errName, errCard))
+	}
+	want := []string{`1: Jane Doe, card "4242424242424242", absent false, <nil> <nil>`, `2: Jane Roe, card "", absent true, <nil> <nil>`}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("customers (-want +got):\n%s", diff)
+	}
+	var rows, cards, tokens int
+	if err := w.db.QueryRowContext(ctx, `SELECT count(*), count(card) FROM customers WHERE name LIKE '%-%-%-%-%'`).Scan(&rows, &cards); err != nil {
+		t.Fatal(err)
+	}
+	page, err := w.Private.ListTokens(ctx, vault.ListTokensParams{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tokens = page.Pagination.TotalItems; rows != 3 || cards != 1 || tokens != 6 {
+		t.Errorf("%d rows, %d cards, %d tokens", rows, cards, tokens)
+	}
+}
+
+// A change is made in the token, so the row stays as it is.
+func TestRename(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, false)
+	pool := w.pool(t)
+	cust := sealed.Customer{Name: vaultsql.NewText("Jane Doe"), Email: vaultsql.NewText("jane@example.com")}
+	if err := sealed.CreateWithPGX(t.Context(), pool, w.Private, &cust); err != nil {
+		t.Fatal(err)
+	}
+	if err := sealed.RenameWithPGX(t.Context(), pool, w.Private, cust.ID, "Jane Roe"); err != nil {
+		t.Fatal(err)
+	}
+	found, err := sealed.FindWithPGX(t.Context(), pool, w.Private, "jane@example.com")
+	if err != nil || len(found) != 1 {
+		t.Fatal(len(found), err)
+	}
+	if name, err := found[0].Name.Get(); name != "Jane Roe" || found[0].Name.ID() != cust.Name.ID() {
+		t.Errorf("the name is another, or in another token (%v)", err)
+	}
+}
+
+// Each library refuses to write a value that was not sealed.
+func TestUnsealedValuesAreNotWritten(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, false)
+	const insert = `INSERT INTO customers (name, email) VALUES ($1, $1)`
+	name := vaultsql.NewText("Jane Doe")
+	db, err := gorm.Open(postgres.Open(w.dsn), &gorm.Config{Logger: logger.Discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeGORM(t, db)
+	_, bySQL := w.db.ExecContext(t.Context(), insert, name)
+	_, byPGX := w.pool(t).Exec(t.Context(), insert, name)
+	byGORM := db.Create(&sealed.Customer{Name: name, Email: name}).Error
+	for by, err := range map[string]error{"database/sql": bySQL, "pgx": byPGX, "gorm": byGORM} {
+		if err == nil || !strings.Contains(err.Error(), vaultsql.ErrUnsealed.Error()) || strings.Contains(err.Error(), "Jane") {
+			t.Errorf("%s: %v", by, err)
+		}
+	}
+}

@@ -1,0 +1,149 @@
+//go:build long
+
+package httpserver
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/jsruntime"
+	"github.com/seed-72ea4aab/vault/vaulttest"
+)
+
+// Versions of what other people's clients are made of, or with.
+const (
+	basisTheoryJS  = "@basis-theory/basis-theory-js@2.9.0"
+	nodeSDK        = "@basis-theory/node-sdk@5.7.0"
+	typescript     = "typescript@5.9.3"
+	openAPITypes   = "openapi-typescript@7.13.0"
+	oapiCodegen    = "github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.8.1"
+	oapiRuntime    = "github.com/oapi-codegen/runtime@v1.8.0"
+	installTimeout = 5 * time.Minute
+)
+
+// run runs a program of the machine and fails the test with what it says.
+func run(t *testing.T, dir string, env []string, name string, args ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), installTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+// install gives a directory packages from npm.
+func install(t *testing.T, packages ...string) string {
+	t.Helper()
+	if _, err := exec.LookPath("npm"); err != nil {
+		t.Skip("there is no npm on this machine, so clients in JavaScript cannot be tried")
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "package.json"), []byte(`{"private":true}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run(t, dir, nil, "npm", append([]string{"install", "--no-audit", "--no-fund", "--ignore-scripts", "--no-package-lock", "--prefer-offline"}, packages...)...)
+	return dir
+}
+
+// copyInto copies a file of testdata into a directory.
+func copyInto(t *testing.T, dir, name string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", "clients", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, strings.TrimSuffix(name, ".txt")), text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// liveServer starts a server with the prefix that a client uses, and returns what
+// the client has to know.
+func liveServer(t *testing.T, prefix string) []string {
+	t.Helper()
+	v := vaulttest.Open(t, ":memory:", &vault.Config{
+		Runtime: jsruntime.New(nil), Egress: vault.EgressPolicy{AllowHTTP: true, AllowPrivate: true},
+	})
+	srv := httptest.NewServer(Handler(v.Vault, &Options{Prefix: prefix}))
+	t.Cleanup(srv.Close)
+	echo := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.Copy(w, r.Body)
+	}))
+	t.Cleanup(echo.Close)
+	return []string{
+		"VAULT=" + strings.Replace(srv.URL, "127.0.0.1", "localhost", 1), "DESTINATION=" + echo.URL, "CALLBACK=" + echo.URL,
+		"PUBLIC_KEY=" + v.PublicKey, "PRIVATE_KEY=" + v.PrivateKey, "MANAGEMENT_KEY=" + v.ManagementKey,
+	}
+}
+
+// TestVendorSDKs runs the vendor's SDKs as they are, with every resource that the
+// server offers: docs/migrating.md says what that is.
+func TestVendorSDKs(t *testing.T) {
+	t.Parallel()
+	dir := install(t, basisTheoryJS, nodeSDK)
+	for _, name := range []string{"basis-theory-js.cjs", "node-sdk.cjs"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			copyInto(t, dir, name)
+			out := run(t, dir, liveServer(t, "BT-"), "node", name)
+			for _, resource := range []string{"tokens", "tokenize", "applications", "reactors", "proxies", "sessions", "logs", "tenants", "permissions"} {
+				if !strings.Contains(out, "ok "+resource+"\n") {
+					t.Errorf("%s was not tried:\n%s", resource, out)
+				}
+			}
+		})
+	}
+}
+
+// TestTypeScriptFromOpenAPI makes types of the document, and has the compiler
+// check a program that is written with them.
+func TestTypeScriptFromOpenAPI(t *testing.T) {
+	t.Parallel()
+	dir := install(t, openAPITypes, typescript)
+	if err := os.WriteFile(filepath.Join(dir, "openapi.json"), openAPIDocument, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	quiet := []string{"REDOCLY_TELEMETRY=off", "REDOCLY_SUPPRESS_UPDATE_NOTICE=true"}
+	run(t, dir, quiet, "npx", "--no-install", "openapi-typescript", "openapi.json", "-o", "api.d.ts")
+	copyInto(t, dir, "use.ts.txt")
+	run(t, dir, nil, "npx", "--no-install", "tsc", "--noEmit", "--strict", "--target", "es2022", "use.ts")
+}
+
+// TestGoClientFromOpenAPI makes a client of the document, builds it, and has a
+// program use it against a live server.
+func TestGoClientFromOpenAPI(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	files := map[string]string{"openapi.json": string(openAPIDocument), "go.mod": "module example.com/generated\n\ngo " + strings.TrimPrefix(strings.SplitN(runtime.Version(), " ", 2)[0], "go") + "\n"}
+	if err := os.Mkdir(filepath.Join(dir, "vaultapi"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	copyInto(t, dir, "main.go.txt")
+	alone := []string{"GOWORK=off", "GOFLAGS=-mod=mod"}
+	run(t, dir, alone, "go", "run", oapiCodegen, "-generate", "types,client", "-package", "vaultapi", "-o", "vaultapi/client.go", "openapi.json")
+	run(t, dir, alone, "go", "get", oapiRuntime)
+	out := run(t, dir, append(alone, liveServer(t, "SVC-")...), "go", "run", ".")
+	if !strings.HasSuffix(out, "done\n") {
+		t.Errorf("the program says %q", out)
+	}
+}

@@ -1,0 +1,49 @@
+//go:build long
+
+package httpserver
+
+import (
+	"io"
+	"net/http"
+	"runtime"
+	"testing"
+)
+
+// TestProxyStreamsAnswersInConstantMemory sends 1 GiB.
+func TestProxyStreamsAnswersInConstantMemory(t *testing.T) {
+	const size = 1 << 30
+	w := newProxyWorld(t, nil, &Options{MaxBody: 1000}, func(rw http.ResponseWriter, _ *http.Request) {
+		body := endless(size)
+		_, _ = io.CopyBuffer(struct{ io.Writer }{rw}, &body, make([]byte, 1<<20))
+	})
+	x := w.proxy(nil)
+	res, err := w.http.Do(w.request("GET", "/proxy", "", "SVC-API-KEY", w.PrivateKey, "SVC-PROXY-KEY", x.Key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	peak, n, piece := uint64(0), int64(0), make([]byte, 1<<20)
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	base := m.HeapInuse
+	for i := 0; ; i++ {
+		got, err := res.Body.Read(piece)
+		n += int64(got)
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i%2000 == 0 {
+			runtime.ReadMemStats(&m)
+			peak = max(peak, m.HeapInuse)
+		}
+	}
+	if n != size {
+		t.Errorf("%d bytes arrived", n)
+	}
+	if peak > base+64<<20 {
+		t.Errorf("the heap grew from %d to %d MiB", base>>20, peak>>20)
+	}
+}

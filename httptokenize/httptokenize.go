@@ -1,0 +1,272 @@
+// Package httptokenize takes sensitive values out of requests to a program's own
+// handlers. A handler behind [Requests] receives tokens where its callers send
+// card numbers, so it never holds one.
+package httptokenize
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/httpserver"
+)
+
+// maxBody is the most bytes that a body may have.
+const maxBody = 5 << 20
+
+// Field is a field of JSON bodies that [Requests] replaces.
+type Field struct {
+	// Path leads to the field: names joined by dots, with [] after the name of
+	// an array for each of its elements, like "card", "buyer.ssn" or
+	// "payments[].card". Names match in any case, because encoding/json reads
+	// them that way.
+	Path string
+	// Type is the type of the token. Default: a generic token.
+	Type vault.TokenType
+	// Containers are where the token goes. Default: those of its type.
+	Containers []string
+	// ID names the token; it may be an expression over the value. Default: a UUID.
+	ID string
+	// Mask is an expression, or any JSON with expressions in its strings.
+	// Default: that of the type.
+	Mask any
+	// Metadata returns what is stored with the token, and must not be sensitive.
+	// Default: nothing.
+	Metadata func(*http.Request) map[string]string
+	// ExpiresAt returns when the token ends: a handler outlives any one moment.
+	// Default: never.
+	ExpiresAt func(*http.Request) time.Time
+}
+
+// params describes the token for a value in a request.
+func (f *Field) params(r *http.Request, value []byte) vault.TokenParams {
+	p := vault.TokenParams{ID: f.ID, Type: cmp.Or(f.Type, vault.TypeGeneric), Data: vault.JSON(value), Mask: f.Mask, Containers: f.Containers}
+	if f.Metadata != nil {
+		p.Metadata = f.Metadata(r)
+	}
+	if f.ExpiresAt != nil {
+		p.ExpiresAt = f.ExpiresAt(r)
+	}
+	return p
+}
+
+// Requests returns a handler that takes sensitive fields out of JSON bodies
+// before next sees them: each value becomes one token of c, which needs
+// token:create, and the token's id takes its place. The rest of the body stays
+// the same, byte for byte. A field that is missing or null is left alone.
+// [Token] tells next what became of a value.
+//
+//	mux.Handle("POST /orders", httptokenize.Requests(orders, c,
+//		httptokenize.Field{Path: "card", Type: vault.TypeCard},
+//		httptokenize.Field{Path: "buyer.ssn", Type: vault.TypeSocialSecurityNumber}))
+//
+// All tokens of a request are created, or none. A value that is not a valid
+// card, a body that is not JSON, and a body of more than 5 MiB get an error in
+// the form of the REST API and do not reach next. A body of another content
+// type, or with a Content-Encoding, gets a 415: nothing that cannot be inspected
+// gets through.
+//
+// Requests panics when a path is malformed, as a mux does for a bad pattern.
+func Requests(next http.Handler, c *vault.Client, fields ...Field) http.Handler {
+	t := &tokenizing{next: next, client: c, fields: fields}
+	for _, f := range fields {
+		steps, err := parseFieldPath(f.Path)
+		if err != nil {
+			panic(err)
+		}
+		t.paths = append(t.paths, steps)
+	}
+	return t
+}
+
+// parseFieldPath splits a path into names and elements ("[]").
+func parseFieldPath(path string) ([]string, error) {
+	var steps []string
+	for name := range strings.SplitSeq(path, ".") {
+		bare := strings.TrimRight(name, "[]")
+		arrays := strings.Count(name, "[]")
+		if name == "" || strings.ContainsAny(bare, "[]") || bare+strings.Repeat("[]", arrays) != name || bare == "" && len(steps) > 0 {
+			return nil, fmt.Errorf("httptokenize: %q is not a valid path of a Field; write it like payments[].card", path)
+		}
+		if bare != "" {
+			steps = append(steps, bare)
+		}
+		for range arrays {
+			steps = append(steps, "[]")
+		}
+	}
+	return steps, nil
+}
+
+// tokenizing is the handler that Requests returns.
+type tokenizing struct {
+	next   http.Handler
+	client *vault.Client
+	fields []Field
+	paths  [][]string // of the fields
+}
+
+// ServeHTTP replaces the fields of a request and hands it on.
+func (t *tokenizing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Body == nil || r.Body == http.NoBody {
+		t.next.ServeHTTP(w, r)
+		return
+	}
+	body, made, err := t.replace(w, r)
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	out := r.Clone(context.WithValue(r.Context(), tokenizedKey{}, made))
+	out.Body, out.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	out.TransferEncoding = nil
+	out.Header.Set("Content-Length", strconv.Itoa(len(body)))
+	t.next.ServeHTTP(w, out)
+}
+
+// tokenizedKey is the context key of the tokens that a request made.
+type tokenizedKey struct{}
+
+// Token returns the token with this id that [Requests] made for this request. Its
+// data is masked, so a handler can show the last digits of a card without reading
+// the token. It is nil for every other id.
+func Token(r *http.Request, id string) *vault.Token {
+	made, _ := r.Context().Value(tokenizedKey{}).([]vault.Token)
+	for i := range made {
+		if made[i].ID == id {
+			return &made[i]
+		}
+	}
+	return nil
+}
+
+// errNotJSON means that a body cannot be inspected.
+var errNotJSON = errors.New("the body is not JSON")
+
+const answerNotJSON = `{"title":"Unsupported Media Type","status":415,"detail":"The body must be JSON, with the content type application/json and without a Content-Encoding."}`
+
+// refuse answers a request that does not reach the handler behind.
+func refuse(w http.ResponseWriter, err error) {
+	if !errors.Is(err, errNotJSON) {
+		httpserver.WriteError(w, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusUnsupportedMediaType)
+	_, _ = io.WriteString(w, answerNotJSON) // if the caller has gone, there is no one to report the error to
+}
+
+// bodyError says why a body could not be read.
+func bodyError(err error) error {
+	var over *http.MaxBytesError
+	if errors.As(err, &over) || errors.Is(err, os.ErrDeadlineExceeded) {
+		return err
+	}
+	return invalid("The body was cut off.")
+}
+
+// replace returns the body with ids in place of the chosen values, and the
+// tokens that have these ids.
+func (t *tokenizing) replace(w http.ResponseWriter, r *http.Request) ([]byte, []vault.Token, error) {
+	typ, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if r.Header.Get("Content-Encoding") != "" || typ != "application/json" && !strings.HasSuffix(typ, "+json") {
+		return nil, nil, errNotJSON
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		return nil, nil, bodyError(err)
+	}
+	found, err := t.find(body)
+	if err != nil || len(found) == 0 {
+		return body, nil, err
+	}
+	document, err := t.document(r, body, found)
+	if err != nil {
+		return nil, nil, err
+	}
+	out, err := t.client.Tokenize(r.Context(), document)
+	if err != nil {
+		return nil, nil, t.named(err, found)
+	}
+	var made []vault.Token
+	if err := out.Decode(&made); err != nil {
+		return nil, nil, err
+	}
+	replaced, err := splice(body, found, made)
+	return replaced, made, err
+}
+
+// document asks for a token for each of the values.
+func (t *tokenizing) document(r *http.Request, body []byte, found []foundValue) (vault.JSON, error) {
+	document := []byte("[")
+	for i, f := range found {
+		text, err := t.fields[f.field].params(r, body[f.start:f.end]).MarshalJSON()
+		if bad, ok := errors.AsType[*vault.InvalidError](err); ok {
+			here := &vault.InvalidError{Fields: map[string][]string{}}
+			for path, messages := range bad.Fields {
+				here.Fields[fmt.Sprintf("[%d].%s", i, path)] = messages
+			}
+			return nil, t.named(here, found)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 {
+			document = append(document, ',')
+		}
+		document = append(document, text...)
+	}
+	return append(document, ']'), nil
+}
+
+// foundValue is a value to be replaced.
+type foundValue struct {
+	field      int // which of the fields
+	start, end int
+}
+
+// splice puts the ids of tokens in the places of values.
+func splice(body []byte, found []foundValue, tokens []vault.Token) ([]byte, error) {
+	var out bytes.Buffer
+	last := 0
+	for i, f := range found {
+		id, err := json.Marshal(tokens[i].ID)
+		if err != nil {
+			return nil, err
+		}
+		out.Write(body[last:f.start])
+		out.Write(id)
+		last = f.end
+	}
+	out.Write(body[last:])
+	return out.Bytes(), nil
+}
+
+// named translates the field names in an error of the vault into those of the
+// caller's body: [2].data.number is the number in the third value.
+func (t *tokenizing) named(err error, found []foundValue) error {
+	var bad *vault.InvalidError
+	if !errors.As(err, &bad) {
+		return err
+	}
+	out := &vault.InvalidError{Fields: map[string][]string{}}
+	for path, messages := range bad.Fields {
+		index, rest, _ := strings.Cut(strings.TrimPrefix(path, "["), "]")
+		if n, err := strconv.Atoi(index); err == nil && n < len(found) {
+			path = t.fields[found[n].field].Path + strings.TrimPrefix(rest, ".data")
+		}
+		out.Fields[path] = append(out.Fields[path], messages...)
+	}
+	return out
+}

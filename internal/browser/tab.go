@@ -1,0 +1,186 @@
+package browser
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+)
+
+// Screen is what a page is shown on.
+type Screen struct {
+	Width, Height int64
+	Phone, Dark   bool
+}
+
+// Tab is a page in the browser. Its methods end the test when they fail.
+type Tab struct {
+	T   *testing.T
+	Ctx context.Context // for actions of chromedp that Tab has no method for
+	// Provoked says that the test itself makes the console complain.
+	Provoked bool
+
+	mu    sync.Mutex
+	said  []string      // warnings and errors in the console
+	heard chan struct{} // closed when there is another
+}
+
+// Open opens a tab with a new profile. When the test ends, the tab's console must
+// have reported nothing except responses that are errors.
+func Open(t *testing.T, s Screen) *Tab {
+	t.Helper()
+	return open(t, shared(t), s, chromedp.WithNewBrowserContext())
+}
+
+// Another opens a tab with the same profile.
+func (p *Tab) Another(s Screen) *Tab {
+	p.T.Helper()
+	return open(p.T, p.Ctx, s)
+}
+
+func open(t *testing.T, parent context.Context, s Screen, opts ...chromedp.ContextOption) *Tab {
+	t.Helper()
+	ctx, closeTab := chromedp.NewContext(parent, opts...)
+	t.Cleanup(closeTab)
+	p := &Tab{T: t, Ctx: ctx, heard: make(chan struct{})}
+	go p.listen(chromedp.Console(ctx))
+	p.emulate(s)
+	t.Cleanup(func() {
+		for _, text := range p.Complaints() {
+			if !p.Provoked && !strings.HasPrefix(text, "network: ") {
+				t.Errorf("the console says: %s", text)
+			}
+		}
+	})
+	return p
+}
+
+// emulate gives the tab its screen. Nothing moves on it.
+func (p *Tab) emulate(s Screen) {
+	p.T.Helper()
+	viewport := []chromedp.EmulateViewportOption{chromedp.EmulateScale(1)}
+	if s.Phone {
+		viewport = append(viewport, chromedp.EmulateMobile, chromedp.EmulateTouch, chromedp.EmulatePortrait)
+	}
+	p.Do(chromedp.EmulateViewport(s.Width, s.Height, viewport...))
+	scheme := "light"
+	if s.Dark {
+		scheme = "dark"
+	}
+	if _, err := chromedp.Call(p.Ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
+		{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"},
+	}}); err != nil {
+		p.T.Fatal(err)
+	}
+}
+
+// listen collects what a developer would see in the console.
+func (p *Tab) listen(messages iter.Seq2[chromedp.ConsoleMessage, error]) {
+	for m, err := range messages {
+		if err != nil {
+			return
+		}
+		if m.Type != chromedp.ConsoleDebug && m.Type != chromedp.ConsoleInfo {
+			p.mu.Lock()
+			p.said = append(p.said, m.Source+": "+m.Text)
+			close(p.heard)
+			p.heard = make(chan struct{})
+			p.mu.Unlock()
+		}
+	}
+}
+
+// Complaints returns the warnings and errors in the console.
+func (p *Tab) Complaints() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.said)
+}
+
+// AwaitComplaint waits until the console has reported something, and then forgets
+// all that it has reported.
+func (p *Tab) AwaitComplaint(part string) {
+	p.T.Helper()
+	ctx, cancel := p.patient()
+	defer cancel()
+	for {
+		p.mu.Lock()
+		said, heard := p.said, p.heard
+		if strings.Contains(strings.Join(said, "\n"), part) {
+			p.said = nil
+			p.mu.Unlock()
+			return
+		}
+		p.mu.Unlock()
+		select {
+		case <-heard:
+		case <-ctx.Done():
+			p.T.Fatalf("the console says %q, and nothing of %s", said, part)
+		}
+	}
+}
+
+func (p *Tab) patient() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(p.Ctx, patience)
+}
+
+// Do carries out actions.
+func (p *Tab) Do(actions ...chromedp.Action[chromedp.Void]) {
+	p.T.Helper()
+	ctx, cancel := p.patient()
+	defer cancel()
+	if err := chromedp.Do(ctx, actions...); err != nil {
+		p.T.Fatal(err)
+	}
+}
+
+// Navigate opens a page, and waits until it is loaded.
+func (p *Tab) Navigate(address string) {
+	p.T.Helper()
+	p.Do(chromedp.Navigate(address))
+}
+
+// Press presses keys, as characters or as constants of chromedp/kb.
+func (p *Tab) Press(keys string) {
+	p.T.Helper()
+	p.Do(chromedp.KeyEvent(keys))
+}
+
+// Run evaluates statements.
+func (p *Tab) Run(statements string) {
+	p.T.Helper()
+	p.Do(chromedp.Evaluate[chromedp.Void](statements))
+}
+
+// Value evaluates an expression, or a promise, whose value is a string.
+func (p *Tab) Value(expression string) string {
+	p.T.Helper()
+	ctx, cancel := p.patient()
+	defer cancel()
+	s, err := chromedp.Run(ctx, chromedp.Evaluate[string](expression, chromedp.EvalAwaitPromise))
+	if err != nil {
+		p.T.Fatalf("%s: %v", expression, err)
+	}
+	return s
+}
+
+// Await waits until an expression is true, on this page or the next.
+func (p *Tab) Await(condition string) {
+	p.T.Helper()
+	ctx, cancel := p.patient()
+	defer cancel()
+	for {
+		_, err := chromedp.Run(ctx, chromedp.Poll[chromedp.Void](condition))
+		if err == nil {
+			return
+		}
+		if ctx.Err() != nil { // other errors mean that the page went away
+			p.T.Fatalf("%s: %v; the page says: %s", condition, err, p.Value(`document.body.innerText`))
+		}
+	}
+}

@@ -1,0 +1,296 @@
+package core
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/admission"
+	"github.com/seed-72ea4aab/vault/internal/apikey"
+	"github.com/seed-72ea4aab/vault/internal/audit"
+	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/keyring"
+	"github.com/seed-72ea4aab/vault/internal/seal"
+	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/sqlite"
+)
+
+// counting counts the look-ups of keys.
+type counting struct {
+	storage.Storage
+	lookups atomic.Int32
+}
+
+func (c *counting) Lookup(ctx context.Context, key storage.Key) (storage.Record, error) {
+	c.lookups.Add(1)
+	return c.Storage.Lookup(ctx, key)
+}
+
+// world is a vault with a tenant, and a clock that the test moves.
+type world struct {
+	*Vault
+	store  *counting
+	tenant uuid.UUID
+	now    atomic.Pointer[time.Time]
+	events []string
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	db, err := sqlite.Open(t.Context(), ":memory:")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	master, err := seal.NewAEAD(seal.RandomKey())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{store: &counting{Storage: db}, tenant: uuid.New()}
+	w.now.Store(new(time.Now()))
+	w.Vault = New(Config{
+		Store: w.store, Master: master, Clock: func() time.Time { return *w.now.Load() }, Logger: slog.New(slog.DiscardHandler),
+		KeyAge: time.Second, MaxBytes: 1 << 20, MaxTokens: 10, MaxPageBytes: 1 << 20, MaxMemory: 1 << 30, Observe: w.observe,
+	})
+	w.addTenant(t, master)
+	return w
+}
+
+func (w *world) observe(ctx context.Context, e Event) (context.Context, func(error)) {
+	return ctx, func(err error) {
+		line := e.Kind + " " + e.Name + " " + e.Method
+		if err != nil {
+			line += " failed"
+		}
+		w.events = append(w.events, line)
+	}
+}
+
+func (w *world) addTenant(t *testing.T, master seal.AEAD) {
+	t.Helper()
+	ring, err := seal.NewRing(w.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrapped, err := keyring.Wrap(t.Context(), master, ring, storage.ID(w.tenant))
+	if err != nil {
+		t.Fatal(err)
+	}
+	op := &Op{Caller: w.Owner(w.tenant), State: &State{Ring: ring, ReadAt: time.Now()}, Now: w.Now()}
+	rec := storage.Record{Kind: keyring.KindTenant, ID: op.TenantID(), Name: "Acme", CreatedAt: op.Now}
+	w.add(t, op, rec, Tenant{ID: w.tenant, Name: "Acme"}, storage.Record{Kind: keyring.KindRing, ID: op.TenantID(), Body: wrapped, CreatedAt: op.Now})
+}
+
+// add stores a record.
+func (w *world) add(t *testing.T, op *Op, rec storage.Record, doc any, also ...storage.Record) {
+	t.Helper()
+	if err := op.SealRecord(&rec, doc); err != nil {
+		t.Fatal(err)
+	}
+	ch := op.Change()
+	ch.InsertRecords = append(also, rec)
+	ch.Logs = []storage.Log{op.Entry(audit.Create, rec.Kind, uuid.UUID(rec.ID).String())}
+	if err := op.Write(t.Context(), ch); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// begun returns an operation of a caller.
+func begun(t *testing.T, c Caller) *Op {
+	t.Helper()
+	op, err := Do(t.Context(), c, &Verb{}, func(_ context.Context, op *Op) (*Op, error) { return op, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return op
+}
+
+// application adds an application that may read tokens, and returns its key.
+func (w *world) application(t *testing.T, expires time.Time) string {
+	t.Helper()
+	op, key := begun(t, w.Owner(w.tenant)), apikey.New(apikey.Private)
+	app := Application{ID: op.NewID(), TenantID: w.tenant, Type: "private", Permissions: []string{access.TokenRead}, ExpiresAt: expires}
+	w.add(t, op, storage.Record{Kind: audit.Application, ID: storage.ID(app.ID), Key: apikey.Hash(key), CreatedAt: op.Now}, app)
+	return key
+}
+
+func nothing(context.Context, *Op) error { return nil }
+
+// A verb is refused where it cannot work, and to those who may not do it.
+func TestVerbsAreRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	owner := w.Owner(w.tenant)
+	key, err := w.Authenticate(t.Context(), w.application(t, time.Time{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	inTx, inOnce := owner.InTx(&sql.Tx{}), owner.Holding(&Pending{})
+	piecewise := errors.New("vault: V cannot be part of Once: it writes piece by piece")
+	for name, c := range map[string]struct {
+		caller Caller
+		verb   Verb
+		want   error
+	}{
+		"in a transaction":                {inTx, Verb{Where: OutsideTx}, fault.ErrInTx},
+		"alone, in a transaction":         {inTx, Verb{Where: Alone}, fault.ErrInTx},
+		"alone, in Once":                  {inOnce, Verb{Where: Alone}, piecewise},
+		"in Once":                         {inOnce, Verb{Where: OutsideTx}, nil},
+		"in Once, in a transaction":       {inTx.Holding(&Pending{}), Verb{}, fault.ErrInTx},
+		"without the permission":          {key, Verb{Permission: access.TokenCreate}, fault.ErrForbidden},
+		"with the permission":             {key, Verb{Permission: access.TokenRead}, nil},
+		"the owner's, by a key":           {key, Verb{Only: "do it"}, fault.ErrForbidden},
+		"the owner's":                     {owner, Verb{Only: "do it"}, nil},
+		"the owner's, by a masked owner":  {owner.At(owner.Masked()), Verb{Only: "do it"}, fault.ErrForbidden},
+		"of a tenant that does not exist": {w.Owner(uuid.New()), Verb{}, fault.ErrNotFound},
+	} {
+		c.verb.Name = "V"
+		err := Run(t.Context(), c.caller, &c.verb, nothing)
+		if !errors.Is(err, c.want) && (c.want == nil || err == nil || err.Error() != c.want.Error()) {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+	}
+	w.Close()
+	if err := Run(t.Context(), owner, &Verb{}, nothing); !errors.Is(err, fault.ErrClosed) {
+		t.Errorf("after the end: %v", err)
+	}
+}
+
+// An observer hears of each verb that has a kind, when it has ended; inside of
+// Once when that has. A large verb has a room.
+func TestVerbsAreTold(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	owner := w.Owner(w.tenant)
+	broken := errors.New("broken")
+	fails := func(context.Context, *Op) error { return broken }
+	_ = Run(t.Context(), owner, &Verb{Name: "Read", Kind: "read"}, nothing)
+	_ = Run(t.Context(), owner, &Verb{Name: "Create", Kind: "create"}, fails)
+	_ = Run(t.Context(), owner, &Verb{Name: "Check"}, fails)
+	once, end := w.TellOnce(t.Context())
+	_ = Run(once, owner, &Verb{Name: "Once", Kind: "create"}, nothing)
+	_ = Run(once, owner, &Verb{Name: "Second", Kind: "read"}, nothing)
+	end(broken)
+	want := []string{"call read Read", "call create Create failed", "call read Second", "call create Once failed"}
+	if diff := cmp.Diff(want, w.events); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for _, large := range []bool{true, false} {
+		_ = Run(t.Context(), owner, &Verb{Large: large}, func(ctx context.Context, _ *Op) error {
+			if has := admission.Of(ctx) != nil; has != large {
+				t.Errorf("a verb that is large: %v has a room: %v", large, has)
+			}
+			return nil
+		})
+	}
+}
+
+// A request authenticates once, unless something is revoked meanwhile.
+func TestOneAuthentication(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	text := w.application(t, w.Now().Add(time.Hour))
+	w.store.lookups.Store(0)
+	c, err := w.Authenticate(t.Context(), text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	derived := c.At(c.AsUser("ops").Masked())
+	for range 3 {
+		for _, c := range []Caller{c, derived} {
+			if err := Run(t.Context(), c, &Verb{Permission: access.TokenRead}, nothing); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if n := w.store.lookups.Load(); n != 1 {
+		t.Errorf("%d look-ups of one key", n)
+	}
+	w.ForgetIdentities()
+	if err := Run(t.Context(), derived, &Verb{}, nothing); err != nil || w.store.lookups.Load() != 2 {
+		t.Errorf("after a revocation: %v, and %d look-ups", err, w.store.lookups.Load())
+	}
+	w.now.Store(new(w.Now().Add(2 * time.Hour)))
+	for name, c := range map[string]Caller{"the key": c, "an identity of it": derived} {
+		if err := Run(t.Context(), c, &Verb{}, nothing); !errors.Is(err, fault.ErrUnauthenticated) {
+			t.Errorf("%s, expired: %v", name, err)
+		}
+	}
+}
+
+// A key that is unknown, deleted, or malformed is refused.
+func TestUnknownKeys(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	text := w.application(t, time.Time{})
+	c, err := w.Authenticate(t.Context(), text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	op := begun(t, w.Owner(w.tenant))
+	rec, err := op.Record(t.Context(), audit.Application, c.ApplicationID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ch := op.Change()
+	ch.DeleteRecords = []storage.RecordDelete{{Kind: rec.Kind, ID: rec.ID, Rev: rec.Rev}}
+	ch.Logs = []storage.Log{op.Entry(audit.Delete, rec.Kind, c.ApplicationID().String())}
+	if err := op.Write(t.Context(), ch); err != nil {
+		t.Fatal(err)
+	}
+	w.ForgetIdentities()
+	if err := Run(t.Context(), c, &Verb{}, nothing); !errors.Is(err, fault.ErrUnauthenticated) {
+		t.Errorf("the identity of a deleted application: %v", err)
+	}
+	if _, err := op.As(t.Context(), c.ApplicationID()); !errors.Is(err, fault.ErrNotFound) {
+		t.Errorf("a deleted application: %v", err)
+	}
+	for _, text := range []string{"", "key", text, apikey.New(apikey.Private)} {
+		if _, err := w.Authenticate(t.Context(), text); !errors.Is(err, fault.ErrUnauthenticated) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+// Writes that are held back become one change, with all that they do, and what
+// has to wait for the commit waits.
+func TestPendingWrites(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	writes := &Pending{}
+	op := begun(t, w.Owner(w.tenant).Holding(writes))
+	jobs := op.Change()
+	jobs.UpdateJobs, jobs.DeleteJobs = []storage.JobUpdate{{}}, []storage.JobDelete{{}}
+	jobs.Logs = []storage.Log{op.Entry(audit.React, audit.Reactor, "r")}
+	committed := false
+	for _, err := range []error{op.Write(t.Context(), jobs), op.LogReads(t.Context(), audit.Read, Entity{Type: "token", ID: "t"})} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	op.Afterwards(func() { committed = true })
+	all, err := writes.Change(op)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all.UpdateJobs) != 1 || len(all.DeleteJobs) != 1 || len(all.Logs) != 2 || all.Relaxed || committed {
+		t.Errorf("%+v, committed: %v", all, committed)
+	}
+	if writes.Committed(); !committed {
+		t.Error("what waited for the commit was not called")
+	}
+	// With effects outside of the database, reads are entered at once.
+	writes = &Pending{Leased: true}
+	op = begun(t, w.Owner(w.tenant).Holding(writes))
+	if err := op.LogReads(t.Context(), audit.Read, Entity{Type: "token", ID: "t"}); err != nil || len(writes.Changes()) != 0 {
+		t.Errorf("%v, and %d changes wait", err, len(writes.Changes()))
+	}
+}

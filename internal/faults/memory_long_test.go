@@ -1,0 +1,60 @@
+//go:build long
+
+package faults
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/vaulttest"
+)
+
+// TestImportAndExportAreFlat moves many large rows, of a shape that would fill
+// the memory soon if they were kept.
+func TestImportAndExportAreFlat(t *testing.T) {
+	v := vaulttest.Open(t, t.TempDir()+"/vault.db", nil)
+	const rows, size = 2500, 64 << 10 // 160 MB
+	text := strings.Repeat("x", size)
+	var most uint64
+	look := func(i int) {
+		if i%200 == 199 {
+			runtime.GC()
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			most = max(most, m.HeapAlloc)
+		}
+	}
+	source := func(yield func(vault.TokenParams, error) bool) {
+		for i := range rows {
+			p := vault.TokenParams{Type: vault.TypeGeneric, Data: fmt.Sprintf("%d %s", i, text), SearchIndexes: []string{}, FingerprintExpression: "{{ data | slice: 0, 9 }}"}
+			if !yield(p, nil) {
+				return
+			}
+			look(i)
+		}
+	}
+	n := 0
+	for r, err := range v.Owner.Import(t.Context(), source, vault.ImportOptions{}) {
+		if err != nil || r.Outcome != vault.ImportCreated {
+			t.Fatalf("row %d: %v %v", r.Row, err, r.Err)
+		}
+		n++
+	}
+	if n != rows || most > 48<<20 {
+		t.Errorf("%d rows in, and %d MB of memory at most, want %d and 48", n, most>>20, rows)
+	}
+	n, most = 0, 0
+	for _, err := range v.Owner.Export(t.Context(), vault.ExportOptions{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		look(n)
+		n++
+	}
+	if n != rows || most > 48<<20 {
+		t.Errorf("%d rows out, and %d MB of memory at most, want %d and 48", n, most>>20, rows)
+	}
+}

@@ -1,0 +1,35 @@
+//go:build long && unix
+
+package faults
+
+import (
+	"testing"
+	"time"
+
+	"github.com/seed-72ea4aab/vault/storage/postgres"
+)
+
+// TestFrozenServerForLong freezes a server for as long as docs/operations.md says,
+// with the default options. Callers are served when it comes back before their wait
+// is over, and refused in time otherwise.
+func TestFrozenServerForLong(t *testing.T) {
+	t.Parallel()
+	s := alone(cluster(t))
+	freezable(t, s.server)
+	n := s.nodes(t, 2, &postgres.Options{})
+	for _, d := range []time.Duration{5 * time.Second, 15 * time.Second, time.Minute} {
+		t.Logf("frozen for %s", d)
+		l := n.start()
+		l.wait(t, 20)
+		must(t, s.server.Freeze())
+		<-time.After(d)
+		must(t, s.server.Thaw())
+		l.wait(t, 20)
+		l.check(t)
+		if d < 20*time.Second {
+			l.served(t)
+		} else {
+			l.refused(t, 35*time.Second)
+		}
+	}
+}

@@ -1,0 +1,18 @@
+package jsruntime
+
+import (
+	"testing"
+
+	"github.com/seed-72ea4aab/vault/script"
+)
+
+// TestEngineShowsOverflow guards overflow.go, which relies on what goja does before
+// it gives up on a run.
+func TestEngineShowsOverflow(t *testing.T) {
+	t.Parallel()
+	const source = "module.exports = () => { const f = () => f(); try { f() } catch (e) { return e.name } }"
+	out, err := NewInProcess(nil).Run(t.Context(), script.Program{Source: source}, nil, noHost{})
+	if err != nil || string(out) != `"RangeError"` {
+		t.Errorf("got %s, %v: goja no longer reads the names of native functions in (*vm).pushCtx when there are too many calls; overflow.go needs another way to throw", out, err)
+	}
+}

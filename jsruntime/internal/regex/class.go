@@ -1,0 +1,161 @@
+package regex
+
+import (
+	"slices"
+	"strings"
+)
+
+// class reads a class in brackets.
+func (p *parser) class() node {
+	p.pos++
+	if p.flags.sets {
+		return p.setTree(p.setClass(0))
+	}
+	negated := p.accept("^")
+	var ranges []runeRange
+	for p.peek(0) != ']' {
+		from, c := p.classAtom()
+		if p.peek(0) != '-' || p.peek(1) == ']' || p.peek(1) < 0 {
+			ranges = append(ranges, from...)
+			continue
+		}
+		p.pos++
+		to, d := p.classAtom()
+		ranges = append(ranges, p.span(from, to, c, d)...)
+	}
+	p.pos++
+	return p.closed(ranges, negated)
+}
+
+// span returns a range. A class at one of its ends makes the hyphen a character,
+// in old code.
+func (p *parser) span(from, to []runeRange, c, d rune) []runeRange {
+	switch {
+	case c >= 0 && d >= 0 && c > d:
+		p.fail("Range out of order in character class")
+	case c >= 0 && d >= 0:
+		return []runeRange{{c, d}}
+	case p.flags.full():
+		p.fail("Invalid character class")
+	}
+	return slices.Concat(from, []runeRange{{'-', '-'}}, to)
+}
+
+// closed returns a class with the characters that differ in case alone.
+func (p *parser) closed(ranges []runeRange, negated bool) node {
+	if t := p.flags.folds(); t != nil {
+		ranges = t.close(ranges)
+	} else {
+		ranges = normal(slices.Clone(ranges))
+	}
+	if negated {
+		ranges = complement(ranges)
+	}
+	return setNode{ranges}
+}
+
+// classAtom reads one part of a class, and returns it and its character, or -1 if
+// it is not a single one.
+func (p *parser) classAtom() ([]runeRange, rune) {
+	c := p.peek(0)
+	next := p.peek(1)
+	switch {
+	case c < 0:
+		p.fail("Unterminated character class")
+	case c != '\\':
+		p.pos++
+		return []runeRange{{c, c}}, c
+	case classEscapes[next] != nil:
+		p.pos += 2
+		return p.escapedClass(next), -1
+	case p.flags.full() && (next == 'p' || next == 'P'):
+		return p.property().ranges, -1
+	}
+	c = p.character(true)
+	return []runeRange{{c, c}}, c
+}
+
+// classEscapes are the characters of \d, \s and \w, and all others.
+var classEscapes = func() map[rune][]runeRange {
+	out := map[rune][]runeRange{
+		'd': {{'0', '9'}},
+		'w': {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}},
+		's': {{'\t', '\r'}, {' ', ' '}, {0xa0, 0xa0}, {0x1680, 0x1680}, {0x2000, 0x200a}, {0x2028, 0x2029}, {0x202f, 0x202f}, {0x205f, 0x205f}, {0x3000, 0x3000}, {0xfeff, 0xfeff}},
+	}
+	for _, c := range "dws" {
+		out[c-32] = complement(out[c])
+	}
+	return out
+}()
+
+// property reads \p{...} or \P{...}.
+func (p *parser) property() runeSet {
+	negated := p.peek(1) == 'P'
+	p.pos += 2
+	end := slices.Index(p.src[p.pos:], '}')
+	if p.peek(0) != '{' || end < 0 {
+		p.fail("Invalid property name" + p.inClass())
+	}
+	name := string(p.src[p.pos+1 : p.pos+end])
+	if texts, ok := tableLine("s", name); ok && p.flags.sets && !negated {
+		p.pos += end + 1
+		return textSet(texts)
+	}
+	ranges, ok := propertyRanges(name)
+	if !ok {
+		p.fail("Invalid property name" + p.inClass())
+	}
+	p.pos += end + 1
+	if t := p.flags.folds(); t != nil && p.flags.sets {
+		ranges = t.close(ranges)
+	}
+	if negated {
+		ranges = complement(ranges)
+	}
+	return runeSet{ranges: ranges}
+}
+
+// inClass returns what V8 adds to a message about a class.
+func (p *parser) inClass() string {
+	open := false
+	for i := 0; i < p.pos; i++ {
+		switch p.src[i] {
+		case '\\':
+			i++
+		case '[':
+			open = true
+		case ']':
+			open = false
+		}
+	}
+	if open {
+		return " in character class"
+	}
+	return ""
+}
+
+// runeSet is what a class stands for: characters, and with the flag v also texts
+// of several, or of none.
+type runeSet struct {
+	ranges  []runeRange
+	strings []string
+}
+
+// textSet is the set of texts that spaces separate.
+func textSet(texts string) runeSet {
+	var out runeSet
+	for text := range strings.FieldsSeq(texts) {
+		out.add([]rune(text))
+	}
+	out.ranges = normal(out.ranges)
+	return out
+}
+
+// add adds a text, which may be one character.
+func (s *runeSet) add(text []rune) {
+	if len(text) == 1 {
+		s.ranges = append(s.ranges, runeRange{text[0], text[0]})
+	} else {
+		s.strings = append(s.strings, string(text))
+	}
+}

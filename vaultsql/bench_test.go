@@ -1,0 +1,144 @@
+package vaultsql_test
+
+import (
+	"database/sql"
+	"testing"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/vaultsql"
+)
+
+// benchRows is how many rows the benchmarks read and write, with four columns each.
+const benchRows = 1000
+
+// BenchmarkOpen reads a thousand rows: as they are, and with their four sealed
+// columns opened.
+//
+//	go test -run '^$' -bench . -benchtime 5x ./vaultsql
+func BenchmarkOpen(b *testing.B) {
+	for name, dsn := range databases {
+		w := newWorld(b, dsn(b))
+		if _, err := w.db.Exec("CREATE TABLE people (a text, b text, c text, d text)"); err != nil {
+			b.Fatal(err)
+		}
+		if err := w.writeFour(b, w.Owner); err != nil {
+			b.Fatal(err)
+		}
+		b.Run(name+"/rows", func(b *testing.B) {
+			for b.Loop() {
+				w.readFour(b)
+			}
+			perRow(b)
+		})
+		b.Run(name+"/opened", func(b *testing.B) {
+			for b.Loop() {
+				open(b, w.Private, w.readFour(b))
+			}
+			perRow(b)
+		})
+	}
+}
+
+// BenchmarkSeal writes a thousand rows in a transaction: with ids that exist, and
+// with values that are sealed in it.
+func BenchmarkSeal(b *testing.B) {
+	for name, dsn := range databases {
+		w := newWorld(b, dsn(b))
+		if _, err := w.db.Exec("CREATE TABLE people (a text, b text, c text, d text)"); err != nil {
+			b.Fatal(err)
+		}
+		for _, as := range []struct {
+			name string
+			c    *vault.Client
+		}{{"rows", nil}, {"sealed", w.Owner}} {
+			b.Run(name+"/"+as.name, func(b *testing.B) {
+				for b.Loop() {
+					if err := w.writeFour(b, as.c); err != nil {
+						b.Fatal(err)
+					}
+				}
+				perRow(b)
+			})
+		}
+	}
+}
+
+// perRow reports the time of a row.
+func perRow(b *testing.B) {
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*benchRows), "µs/row")
+}
+
+// readFour reads all rows.
+func (w *world) readFour(b *testing.B) []four {
+	b.Helper()
+	found, err := w.db.QueryContext(b.Context(), "SELECT a, b, c, d FROM people")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = found.Close() }() // found.Err says what went wrong
+	rows := make([]four, 0, benchRows)
+	for found.Next() {
+		var r four
+		if err := found.Scan(&r.A, &r.B, &r.C, &r.D); err != nil {
+			b.Fatal(err)
+		}
+		rows = append(rows, r)
+	}
+	if found.Err() != nil || len(rows) < benchRows {
+		b.Fatal(len(rows), found.Err())
+	}
+	return rows
+}
+
+// writeFour writes rows in a transaction, and seals them in it unless there is no
+// client.
+func (w *world) writeFour(b *testing.B, c *vault.Client) error {
+	b.Helper()
+	tx, err := w.db.BeginTx(b.Context(), nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	rows := make([]four, benchRows)
+	for i := range rows {
+		if c == nil {
+			if err := scanIDs(&rows[i]); err != nil {
+				return err
+			}
+			continue
+		}
+		text := vaultsql.NewText("Jane Doe of Main St")
+		rows[i] = four{text, text, text, vaultsql.NewCard(vault.CardData{Number: number})}
+	}
+	if c != nil {
+		if err := vaultsql.Seal(b.Context(), c.InTx(tx), rows); err != nil {
+			return err
+		}
+	}
+	return insertFour(b, tx, rows)
+}
+
+// scanIDs gives a row ids of no tokens.
+func scanIDs(r *four) error {
+	const id = "019b796d-d600-7000-8002-20a4fc064178"
+	for _, dst := range []sql.Scanner{&r.A, &r.B, &r.C, &r.D} {
+		if err := dst.Scan(id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func insertFour(b *testing.B, tx *sql.Tx, rows []four) error {
+	insert, err := tx.PrepareContext(b.Context(), "INSERT INTO people (a, b, c, d) VALUES ($1, $2, $3, $4)")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = insert.Close() }()
+	for _, r := range rows {
+		if _, err := insert.ExecContext(b.Context(), r.A, r.B, r.C, r.D); err != nil {
+			return err
+		}
+	}
+	return tx.Commit()
+}

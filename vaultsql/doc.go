@@ -1,0 +1,52 @@
+// Package vaultsql keeps personal data out of your own tables. A field of one of
+// its types holds a value in memory and a token id in the database:
+//
+//	type Customer struct {
+//		ID    int64
+//		Name  vaultsql.Text `vault:"container=/pii/high/,index"`
+//		Email vaultsql.Text `vault:"dedup"`
+//		Card  vaultsql.Card
+//	}
+//
+//	cust := Customer{Name: vaultsql.NewText("Jane"), Card: vaultsql.NewCard(card)}
+//	err := vaultsql.Seal(ctx, c.InTx(tx), &cust) // one call creates every token
+//	_, err = tx.ExecContext(ctx, "INSERT INTO customers (name, email, card) VALUES ($1, $2, $3)",
+//		cust.Name, cust.Email, cust.Card)
+//
+//	err = vaultsql.Open(ctx, c, customers) // rows that were read, any number of them
+//	name, err := customers[0].Name.Get()
+//
+// The column is a text column. It holds the id of a token, or NULL. A field
+// implements [driver.Valuer] and [sql.Scanner], so it works with database/sql and
+// with what is built on it. Writing a value that was not sealed is an error.
+//
+// # Tags
+//
+// A field may have a tag with these words, separated by commas:
+//
+//	type=card_number        the type of the token; by default card for Card, bank
+//	                        for Of[vault.BankData], and token for everything else
+//	container=/pii/high/    a container of the token; may be repeated
+//	index                   the whole value can be found with Lookup
+//	dedup                   equal values share one token; implies index
+//	expires=720h            the token ends this long after it is sealed
+//
+// Tokens of a dedup field are shared by fields with the same type and containers,
+// and with no other tokens of the tenant. The duration of expires counts on the
+// clock of this program, and starts again when the value changes.
+//
+// # Structs
+//
+// [Seal], [Open] and [Forget] take pointers to structs, slices of structs or of
+// pointers to them, and pointers to single fields. They find fields in nested and
+// embedded structs, behind pointers, and in slices, arrays and maps of pointers.
+// A nil pointer inside a struct is skipped. An error about a field is a
+// [FieldError]; none holds a value.
+//
+// # What a field shows
+//
+// With fmt, slog, templates and encoding/json a field shows its token id, and
+// nothing while it has none. [Of.Get] returns the value, [Of.Mask] the mask. The
+// value is behind a pointer and a function, so that printing a struct which has
+// the field as an unexported one does not show it either.
+package vaultsql

@@ -1,0 +1,72 @@
+package vaultsql_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/storage/sqlite"
+	"github.com/seed-72ea4aab/vault/vaultsql"
+)
+
+// Customer is a row of the table customers.
+type Customer struct {
+	ID    int64
+	Name  vaultsql.Text `vault:"container=/pii/high/,index"`
+	Email vaultsql.Text `vault:"dedup"`
+	Card  vaultsql.Card
+}
+
+// The table has ids of tokens in its columns. The tokens and the row are one
+// commit.
+func Example() {
+	ctx := context.Background()
+	store := must(sqlite.Open(ctx, ":memory:"))
+	v := must(vault.Open(ctx, store, vault.NewKey(), nil))
+	defer v.Close()
+	db := must(store.OpenDB()) // the application's own connections to the same database
+	defer db.Close()
+	c := v.Tenant(must(v.CreateTenant(ctx, "Shop")).ID)
+	must(db.ExecContext(ctx, "CREATE TABLE customers (id integer PRIMARY KEY, name text, email text, card text)"))
+
+	tx := must(db.BeginTx(ctx, nil))
+	defer tx.Rollback()
+	jane := Customer{
+		Name: vaultsql.NewText("Jane Doe"), Email: vaultsql.NewText("jane@example.com"),
+		Card: vaultsql.NewCard(vault.CardData{Number: "4242424242424242"}),
+	}
+	check(vaultsql.Seal(ctx, c.InTx(tx), &jane))
+	must(tx.ExecContext(ctx, "INSERT INTO customers (name, email, card) VALUES ($1, $2, $3)", jane.Name, jane.Email, jane.Card))
+	check(tx.Commit())
+
+	// The customer with an address, by the id of its token.
+	ids := must(vaultsql.Lookup(ctx, c, Customer{}, "Email", "jane@example.com"))
+	var found Customer
+	check(db.QueryRowContext(ctx, "SELECT name, card FROM customers WHERE email = $1", ids[0]).Scan(&found.Name, &found.Card))
+	_, err := found.Name.Get()
+	fmt.Println("before Open:", errors.Is(err, vaultsql.ErrSealed))
+
+	clerk := found
+	check(vaultsql.Open(ctx, c.Masked(), &clerk)) // who may see masks alone
+	fmt.Println("a clerk:", clerk.Name.Mask(), clerk.Card.Mask())
+
+	check(vaultsql.Open(ctx, c, &found))
+	fmt.Println("the program:", must(found.Name.Get()))
+	// Output:
+	// before Open: true
+	// a clerk: XXXX Doe {"number":"XXXXXXXXXXXX4242"}
+	// the program: Jane Doe
+}
+
+func must[T any](v T, err error) T {
+	check(err)
+	return v
+}
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}

@@ -1,0 +1,334 @@
+package vaultsql_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/vaultsql"
+	"github.com/seed-72ea4aab/vault/vaulttest"
+)
+
+// four has four sealed columns.
+type four struct {
+	A vaultsql.Text `vault:"container=/pii/a/"`
+	B vaultsql.Text `vault:"container=/pii/b/"`
+	C vaultsql.Text `vault:"container=/pii/c/"`
+	D vaultsql.Card
+}
+
+// sealFour returns sealed rows as they are read from a database.
+func sealFour(t testing.TB, c vault.API, n int) []four {
+	t.Helper()
+	rows := make([]four, n)
+	for i := range rows {
+		rows[i] = four{vaultsql.NewText(fmt.Sprint("Jane ", i)), vaultsql.NewText(fmt.Sprint("Doe ", i)),
+			vaultsql.NewText(fmt.Sprint("Main St ", i)), vaultsql.NewCard(vault.CardData{Number: number})}
+	}
+	seal(t, c, rows)
+	return rereadFour(t, rows)
+}
+
+func rereadFour(t testing.TB, rows []four) []four {
+	t.Helper()
+	out := make([]four, len(rows))
+	for i := range rows {
+		copyColumn(t, &out[i].A, rows[i].A)
+		copyColumn(t, &out[i].B, rows[i].B)
+		copyColumn(t, &out[i].C, rows[i].C)
+		copyColumn(t, &out[i].D, rows[i].D)
+	}
+	return out
+}
+
+func TestAThousandRowsOpenInFortyCalls(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	rows := sealFour(t, v.Private, 1000)
+	c := count(v.Private)
+	open(t, c, rows)
+	c.expect(t, map[string]int{"Detokenize": 40})
+	for i, r := range rows {
+		if get(t, r.A) != fmt.Sprint("Jane ", i) || get(t, r.C) != fmt.Sprint("Main St ", i) || get(t, r.D).Number != number {
+			t.Fatalf("row %d has other values", i)
+		}
+	}
+}
+
+// rule returns a rule for all token permissions that are given.
+func rule(priority int, container string, transform vault.Transform, permissions ...vault.Permission) vault.AccessRule {
+	return vault.AccessRule{Priority: priority, Container: container, Transform: transform, Permissions: permissions}
+}
+
+const (
+	use  = vault.PermissionTokenUse
+	read = vault.PermissionTokenRead
+)
+
+// TestOpenRespectsRights opens one row with other rights each time. Each field is
+// a value (v), masked (m), redacted (r), or an error (-).
+func TestOpenRespectsRights(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	stored := sealFour(t, v.Private, 3)
+	client := func(rules ...vault.AccessRule) vault.API {
+		c, _ := v.NewApplication(t, v.Owner, vault.ApplicationPrivate, rules)
+		return c
+	}
+	for name, tt := range map[string]struct {
+		c    vault.API
+		want string
+	}{
+		"the tenant":                   {v.Owner, "vvvv"},
+		"the tenant, masked":           {v.Owner.Masked(), "mmmm"},
+		"a private application":        {v.Private, "vvvv"},
+		"masked":                       {v.Private.Masked(), "mmmm"},
+		"reads masks":                  {client(rule(1, "/", vault.TransformMask, read)), "mmmm"},
+		"reads values":                 {client(rule(1, "/", vault.TransformReveal, read)), "vvvv"},
+		"reads nothing":                {client(rule(1, "/", vault.TransformRedact, read)), "rrrr"},
+		"uses masks":                   {client(rule(1, "/", vault.TransformMask, use)), "mmmm"},
+		"uses some":                    {client(rule(1, "/pii/a/", vault.TransformReveal, use), rule(2, "/", vault.TransformMask, read)), "vmmm"},
+		"uses some, and reads none":    {client(rule(1, "/pii/a/", vault.TransformReveal, use)), "-"},
+		"uses all, some by their mask": {client(rule(1, "/pii/b/", vault.TransformMask, use), rule(2, "/", vault.TransformReveal, use)), "vmvv"},
+		"reads some":                   {client(rule(1, "/pii/", vault.TransformMask, read)), "mmm-"},
+		"may do nothing":               {v.Management, "-"},
+	} {
+		rows := rereadFour(t, stored)
+		err := vaultsql.Open(t.Context(), tt.c, rows)
+		if (err != nil) != strings.Contains(tt.want, "-") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if tt.want == "-" {
+			if !errors.Is(err, vault.ErrForbidden) || !strings.Contains(err.Error(), "four[0].") {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		}
+		if got := sees(rows[2].A) + sees(rows[2].B) + sees(rows[2].C) + sees(rows[2].D); got != tt.want {
+			t.Errorf("%s: sees %s, want %s", name, got, tt.want)
+		}
+	}
+}
+
+// sees says in a letter what Open gave a field.
+func sees[T any](o vaultsql.Of[T]) string {
+	_, err := o.Get()
+	switch {
+	case err == nil:
+		return "v"
+	case errors.Is(err, vaultsql.ErrMasked) && o.Mask() == "":
+		return "r"
+	case errors.Is(err, vaultsql.ErrMasked):
+		return "m"
+	default:
+		return "-"
+	}
+}
+
+// Tokens of one field in several containers are opened by the rights on each.
+func TestOpenTokensThatMoved(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	const rows, moved = 210, 5
+	stored := sealFour(t, v.Private, rows)
+	for _, r := range stored[:moved] {
+		if _, err := v.Owner.PatchToken(t.Context(), r.A.ID(), vault.JSON(`{"containers":["/old/"]}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	app, _ := v.NewApplication(t, v.Owner, vault.ApplicationPrivate, []vault.AccessRule{
+		rule(1, "/pii/", vault.TransformReveal, use), rule(2, "/", vault.TransformMask, read)})
+	c := count(app)
+	open(t, c, stored)
+	for i, r := range stored {
+		want := "vvvm"
+		if i < moved {
+			want = "mvvm"
+		}
+		if got := sees(r.A) + sees(r.B) + sees(r.C) + sees(r.D); got != want {
+			t.Errorf("row %d: sees %s, want %s", i, got, want)
+		}
+	}
+	if c.total() > 24 {
+		t.Errorf("%d calls: %v", c.total(), c.calls)
+	}
+}
+
+// A caller who may only read opens page by page.
+func TestOpenOfManyMasks(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	rows := sealFour(t, v.Private, 100)
+	c := count(v.Private.Masked())
+	open(t, c, rows)
+	c.expect(t, map[string]int{"Detokenize": 4, "ListTokens": 4})
+}
+
+// looksMasked are values that a mask could have written.
+var looksMasked = []string{"", "X", "XX", "XXXX", "XXXXX", "XXXXXXJane", "Xé"}
+
+// A value that looks like a mask is told from one by the caller's rights.
+func TestOpenOfValuesThatLookLikeMasks(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	type row struct{ Text vaultsql.Text }
+	var stored []row
+	for _, text := range looksMasked {
+		stored = append(stored, row{vaultsql.NewText(text)})
+	}
+	stored = append(stored, row{vaultsql.NewText("has its own mask")})
+	seal(t, v.Private, stored)
+	if _, err := v.Owner.PatchToken(t.Context(), stored[len(stored)-1].Text.ID(), vault.JSON(`{"mask":"hidden {{ data | last4 }}"}`)); err != nil {
+		t.Fatal(err)
+	}
+	session, err := v.Public.CreateSession(t.Context())
+	if err == nil {
+		err = v.Private.AuthorizeSession(t.Context(), vault.Grant{Nonce: session.Nonce, Permissions: []vault.Permission{use}})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	guest, err := v.Authenticate(t.Context(), session.SessionKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	masks, _ := v.NewApplication(t, v.Owner, vault.ApplicationPrivate, []vault.AccessRule{rule(1, "/", vault.TransformMask, use)})
+	for name, tt := range map[string]struct {
+		c    vault.API
+		want string
+	}{
+		"the tenant": {v.Owner, "vvvvvvvv"}, "an application": {v.Private, "vvvvvvvv"},
+		"a session": {guest, "rmmmmmvm"}, "who sees masks": {masks, "rmmmmmmm"},
+	} {
+		rows := make([]row, len(stored))
+		for i := range rows {
+			copyColumn(t, &rows[i].Text, stored[i].Text)
+		}
+		open(t, tt.c, rows)
+		var got string
+		for i := range rows {
+			got += sees(rows[i].Text)
+			if text, err := rows[i].Text.Get(); err == nil && i < len(looksMasked) && text != looksMasked[i] {
+				t.Errorf("%s: value %d is another", name, i)
+			}
+		}
+		if got != tt.want {
+			t.Errorf("%s sees %s, want %s", name, got, tt.want)
+		}
+	}
+}
+
+// Every type of token opens without a question about rights.
+func TestOpenKnowsTheMasksOfTypes(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	type row struct {
+		Generic vaultsql.Text
+		Object  vaultsql.Of[map[string]int]
+		Card    vaultsql.Card
+		Bank    vaultsql.Of[vault.BankData]
+		Number  vaultsql.Text `vault:"type=card_number"`
+		Account vaultsql.Text `vault:"type=us_bank_account_number"`
+		Routing vaultsql.Text `vault:"type=us_bank_routing_number"`
+		SSN     vaultsql.Text `vault:"type=social_security_number"`
+		EIN     vaultsql.Text `vault:"type=employer_id_number"`
+		Bytes   vaultsql.Bytes
+	}
+	r := row{vaultsql.NewText("Jane Doe"), vaultsql.New(map[string]int{"a": 1}), vaultsql.NewCard(vault.CardData{Number: number, ExpirationMonth: 1}),
+		vaultsql.New(vault.BankData{RoutingNumber: "021000021", AccountNumber: "123"}), vaultsql.NewText(number), vaultsql.NewText("123"),
+		vaultsql.NewText("021000021"), vaultsql.NewText("123-45-6789"), vaultsql.NewText("123456789"), vaultsql.New([]byte("bytes"))}
+	seal(t, v.Private, &r)
+	tok, err := v.Private.GetToken(t.Context(), r.Bank.ID())
+	if err != nil || tok.Type != vault.TypeBank {
+		t.Errorf("a bank account is a %s (%v)", tok.Type, err)
+	}
+	var again row
+	copyColumn(t, &again.Generic, r.Generic)
+	copyColumn(t, &again.Object, r.Object)
+	copyColumn(t, &again.Card, r.Card)
+	copyColumn(t, &again.Bank, r.Bank)
+	copyColumn(t, &again.Number, r.Number)
+	copyColumn(t, &again.Account, r.Account)
+	copyColumn(t, &again.Routing, r.Routing)
+	copyColumn(t, &again.SSN, r.SSN)
+	copyColumn(t, &again.EIN, r.EIN)
+	copyColumn(t, &again.Bytes, r.Bytes)
+	masked := again
+	c := count(v.Private)
+	open(t, c, &again)
+	c.expect(t, map[string]int{"Detokenize": 1})
+	if get(t, again.SSN) != "123-45-6789" || get(t, again.Bank).AccountNumber != "123" || get(t, again.Account) != "123" {
+		t.Error("the values are others")
+	}
+	open(t, v.Private.Masked(), &masked)
+	got := sees(masked.Generic) + sees(masked.Object) + sees(masked.Card) + sees(masked.Bank) + sees(masked.Number) +
+		sees(masked.Account) + sees(masked.Routing) + sees(masked.SSN) + sees(masked.EIN) + sees(masked.Bytes)
+	if got != "mrmmmmmmmm" {
+		t.Errorf("a masked caller sees %s", got)
+	}
+	if diff := cmp.Diff(masked.SSN.Mask(), again.SSN.Mask()); diff != "" {
+		t.Errorf("masks differ: %s", diff)
+	}
+}
+
+// What is in a column by mistake is not taken for an expression.
+func TestOpenOfWhatIsNoID(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	victim := vaultsql.NewText(secret)
+	seal(t, v.Private, &victim)
+	for _, id := range []string{"x }}{{ " + victim.ID(), victim.ID() + " | last4", "ab", " " + victim.ID(), "jane@example.com\n", "no-such-token"} {
+		var text vaultsql.Text
+		if err := text.Scan(id); err != nil {
+			t.Fatal(err)
+		}
+		if err := vaultsql.Open(t.Context(), v.Private, &text); !errors.Is(err, vault.ErrNotFound) || !text.IsZero() {
+			t.Errorf("%v, %v", err, text.IsZero())
+		}
+	}
+}
+
+// small is a vault whose results hold few tokens. It names the one that is too
+// much, as the vault does.
+type small struct{ vault.API }
+
+func (s small) Detokenize(ctx context.Context, document any) (vault.JSON, error) {
+	if len(document.([]string)) > 2 {
+		return nil, &vault.InvalidError{Fields: map[string][]string{"[2]": {"the result is too large"}}}
+	}
+	return s.API.Detokenize(ctx, document)
+}
+
+// Large values open in smaller batches, because the vault bounds what a call reads
+// and what it returns.
+func TestOpenOfLargeValues(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.Open(t, ":memory:", &vault.Config{MaxPageBytes: 100 << 10})
+	type row struct{ Text vaultsql.Text }
+	rows := make([]row, 8)
+	for i := range rows {
+		rows[i].Text.Set(strings.Repeat(fmt.Sprint(i), 40<<10))
+	}
+	seal(t, v.Private, rows)
+	for name, tt := range map[string]struct {
+		c    vault.API
+		want string
+	}{"values": {v.Private, "v"}, "masks": {v.Private.Masked(), "m"}, "small results": {small{v.Private}, "v"}} {
+		got := make([]row, len(rows))
+		for i := range rows {
+			copyColumn(t, &got[i].Text, rows[i].Text)
+		}
+		open(t, tt.c, got)
+		for i := range got {
+			text, err := got[i].Text.Get()
+			if sees(got[i].Text) != tt.want || err == nil && text != get(t, rows[i].Text) {
+				t.Errorf("%s: row %d has another value", name, i)
+			}
+		}
+	}
+}

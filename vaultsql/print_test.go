@@ -1,0 +1,192 @@
+package vaultsql_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	htmltemplate "html/template"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+	"text/template"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/vaultsql"
+	"github.com/seed-72ea4aab/vault/vaulttest"
+)
+
+const secret = "secret-Jane"
+
+// hidden is a struct of a program that prints too much.
+type hidden struct {
+	Open   vaultsql.Text
+	Ptr    *vaultsql.Text
+	List   []vaultsql.Text
+	Any    any
+	inside vaultsql.Text
+	deep   struct{ text *vaultsql.Text }
+	Card   vaultsql.Card
+	Bytes  vaultsql.Bytes
+	Custom vaultsql.Of[map[string]string]
+}
+
+func newHidden() *hidden {
+	text := vaultsql.NewText(secret)
+	h := &hidden{Open: text, Ptr: &text, List: []vaultsql.Text{text}, Any: text, inside: text,
+		Card: vaultsql.NewCard(vault.CardData{Number: number}), Bytes: vaultsql.New([]byte(secret)),
+		Custom: vaultsql.New(map[string]string{"k": secret})}
+	h.deep.text = &text
+	return h
+}
+
+// printings writes a value in every way that there is.
+func printings(x any) map[string]string {
+	out := map[string]string{}
+	for _, verb := range "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz" {
+		for _, flags := range []string{"", "+", "#", "-30", "+#", " ", ".2"} {
+			format := "%" + flags + string(verb)
+			out[format] = fmt.Sprintf(format, x)
+		}
+	}
+	out["Sprint"], out["Errorf"] = fmt.Sprint(x), fmt.Errorf("about %v", x).Error()
+	text, err := json.Marshal(x)
+	out["json"] = fmt.Sprint(string(text), err)
+	text, err = xml.Marshal(x)
+	out["xml"] = fmt.Sprint(string(text), err)
+	var buf bytes.Buffer
+	for name, h := range map[string]slog.Handler{"slog text": slog.NewTextHandler(&buf, nil), "slog json": slog.NewJSONHandler(&buf, nil)} {
+		slog.New(h).Info("it", "x", x, slog.Group("g", "y", x), "list", []any{x})
+		out[name] = buf.String()
+		buf.Reset()
+	}
+	_ = template.Must(template.New("").Parse(`{{ . }} {{ printf "%s %v %#v %x" . . . . }}`)).Execute(&buf, x)
+	out["text/template"] = buf.String()
+	buf.Reset()
+	_ = htmltemplate.Must(htmltemplate.New("").Parse(`<p title="{{ . }}">{{ . }}</p><script>var x = {{ . }}</script><a href="/?q={{ . }}">`)).Execute(&buf, x)
+	out["html/template"] = buf.String()
+	return out
+}
+
+// forms are the ways in which a value can be recognized.
+func forms(value string) []string {
+	return []string{value, fmt.Sprintf("%x", value), fmt.Sprintf("%X", value), fmt.Sprintf("% x", value), fmt.Sprint([]byte(value)),
+		fmt.Sprintf("%b", []byte(value)), fmt.Sprintf("%o", []byte(value)), fmt.Sprintf("%c", []byte(value)), "c2VjcmV0LUphbm", fmt.Sprintf("%U", []rune(value))}
+}
+
+func TestNothingPrintsTheValue(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	sealed := newHidden()
+	seal(t, v.Private, &sealed.Open, sealed.Ptr, sealed.List, &sealed.Card, &sealed.Bytes, &sealed.Custom)
+	opened := &hidden{}
+	copyColumn(t, &opened.Open, sealed.Open)
+	open(t, v.Private, &opened.Open)
+	opened.inside, opened.Any, opened.Ptr = opened.Open, opened.Open, &opened.Open
+	for name, h := range map[string]*hidden{"new": newHidden(), "sealed": sealed, "opened": opened} {
+		for _, x := range []any{h, *h, h.Open, h.Ptr, h.List, h.Card, h.Bytes, h.Custom, h.inside, []hidden{*h}, map[string]any{"h": *h}} {
+			for how, text := range printings(x) {
+				for _, form := range append(forms(secret), forms(number)...) {
+					if strings.Contains(text, form) {
+						t.Fatalf("%s: %s of %T shows the value", name, how, x)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestPrintsTheID(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	text := vaultsql.NewText(secret)
+	if got := fmt.Sprintf("%v|%s", text, vaultsql.Text{}); got != "unsealed|" {
+		t.Errorf("before Seal: %s", got)
+	}
+	if got, err := json.Marshal(struct {
+		A, B vaultsql.Text
+		C    vaultsql.Text `json:",omitzero"`
+	}{A: text}); string(got) != `{"A":null,"B":null}` || err != nil {
+		t.Errorf("JSON before Seal: %s %v", got, err)
+	}
+	seal(t, v.Private, &text)
+	id := text.ID()
+	for how, got := range printings(text) { // fmt itself handles %T, %p and %w
+		if !strings.Contains(got, id) && !strings.HasSuffix(how, "T") && !strings.HasSuffix(how, "p") && !strings.HasSuffix(how, "w") && how != "xml" {
+			t.Errorf("%s shows %q, want %q in it", how, got, id)
+		}
+	}
+	for format, want := range map[string]string{"%v": id, "%d": id, "%x": id, "%q": `"` + id + `"`, "%#v": `"` + id + `"`,
+		"%-40s|": id + "    |", "%40v": "    " + id, "%.3s": id} {
+		if got := fmt.Sprintf(format, text); got != want {
+			t.Errorf("%s prints %q, want %q", format, got, want)
+		}
+	}
+	var out strings.Builder
+	slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}})).Info("made", "name", text)
+	if want := "level=INFO msg=made name=" + id + "\n"; out.String() != want {
+		t.Errorf("slog wrote %q, want %q", out.String(), want)
+	}
+}
+
+func TestJSONOfARequestSetsAValue(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	cust := newCustomer()
+	seal(t, v.Private, cust)
+	got := cust.reread(t)
+	const body = `{"Name":"Jane Roe","Card":{"number":"5555555555554444"},"Email":null}`
+	if err := json.Unmarshal([]byte(body), got); err != nil {
+		t.Fatal(err)
+	}
+	if get(t, got.Name) != "Jane Roe" || get(t, got.Card).Number != "5555555555554444" || !got.Email.IsZero() {
+		t.Error("the body did not set the values")
+	}
+	seal(t, v.Private, got)
+	if got.Name.ID() != cust.Name.ID() {
+		t.Error("a changed value has another token")
+	}
+	var n vaultsql.Of[int8]
+	err := json.Unmarshal([]byte("4242424242424242"), &n)
+	if err == nil || strings.Contains(err.Error(), number) || !errors.Is(err, vault.ErrInvalid) || !strings.Contains(err.Error(), "int8") {
+		t.Errorf("a value that does not fit: %v", err)
+	}
+}
+
+func TestColumn(t *testing.T) {
+	t.Parallel()
+	text := vaultsql.NewText(secret)
+	if v, err := text.Value(); v != nil || !errors.Is(err, vaultsql.ErrUnsealed) {
+		t.Errorf("an unsealed value was written: %v, %v", v, err)
+	}
+	for _, src := range []any{"tok-1", []byte("tok-1")} {
+		if err := text.Scan(src); err != nil || text.ID() != "tok-1" {
+			t.Errorf("scanned %q, %v", text.ID(), err)
+		}
+	}
+	if _, err := text.Get(); !errors.Is(err, vaultsql.ErrSealed) {
+		t.Errorf("what was in memory is still there: %v", err)
+	}
+	text.Set(secret)
+	if v, err := text.Value(); v != nil || !errors.Is(err, vaultsql.ErrUnsealed) {
+		t.Errorf("a changed value was written: %v, %v", v, err)
+	}
+	if err := text.Scan(nil); err != nil || !text.IsZero() {
+		t.Errorf("NULL: %v", err)
+	}
+	if v, err := text.Get(); v != "" || err != nil {
+		t.Errorf("NULL reads as %v", err)
+	}
+	for _, src := range []any{"", []byte{}, 5, 4242424242424242, true, io.EOF} {
+		if err := text.Scan(src); err == nil || strings.Contains(err.Error(), number) {
+			t.Errorf("scan of a %T: %v", src, err)
+		}
+	}
+}

@@ -1,0 +1,307 @@
+package vaultsql
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// field is a sealed field of a value that a caller gave.
+type field struct {
+	column
+	tag  *tag
+	in   *place
+	name string
+}
+
+// path names the field in errors.
+func (f *field) path() string {
+	if f.name == "" {
+		return f.in.String()
+	}
+	return f.in.String() + "." + f.name
+}
+
+// wrap says of an error which field it is about.
+func (f *field) wrap(err error) error { return &FieldError{Field: f.path(), Err: err} }
+
+// place is where in a value a struct is.
+type place struct {
+	in   *place
+	step string // ".Address" or "[3]"; of the first place the name of its type
+}
+
+func (p *place) String() string {
+	if p == nil {
+		return ""
+	}
+	return p.in.String() + p.step
+}
+
+// walker collects fields.
+type walker struct {
+	fields []*field
+	seen   map[target]bool // pointers, which may form a circle, and fields
+}
+
+// target is what a pointer points to. A struct and its first field have the same
+// address.
+type target struct {
+	address uintptr
+	typ     reflect.Type
+}
+
+// first reports whether a value that can be addressed was not met before.
+func (w *walker) first(address uintptr, t reflect.Type) bool {
+	key := target{address, t}
+	if w.seen[key] {
+		return false
+	}
+	w.seen[key] = true
+	return true
+}
+
+// add adds a field.
+func (w *walker) add(v reflect.Value, f *field) {
+	at := v.Addr()
+	if w.first(at.Pointer(), v.Type()) {
+		f.column = at.Interface().(column)
+		w.fields = append(w.fields, f)
+	}
+}
+
+// collect finds the sealed fields of what a caller gave, each once.
+func collect(dst []any) ([]*field, error) {
+	w := &walker{seen: map[target]bool{}}
+	for _, d := range dst {
+		if err := w.root(reflect.ValueOf(d)); err != nil {
+			return nil, err
+		}
+	}
+	return w.fields, nil
+}
+
+// root walks a value that a caller gave.
+func (w *walker) root(v reflect.Value) error {
+	if !v.IsValid() {
+		return errors.New("vaultsql: nil was given; give a pointer to a struct, or a slice of structs")
+	}
+	base := baseOf(v.Type())
+	name := typeName(base)
+	switch {
+	case v.Kind() == reflect.Pointer && v.IsNil():
+		return fmt.Errorf("vaultsql: a nil *%s was given", name)
+	case v.Kind() == reflect.Struct || v.Kind() == reflect.Array:
+		return fmt.Errorf("vaultsql: a %s was given by value; give a pointer to it", name)
+	case base.Kind() != reflect.Interface && !holds(base):
+		return fmt.Errorf("vaultsql: %s has no sealed fields", name)
+	}
+	return w.walk(v, &place{step: name}, &tag{})
+}
+
+// baseOf returns what pointers, slices, arrays and maps lead to.
+func baseOf(t reflect.Type) reflect.Type {
+	for k := t.Kind(); k == reflect.Pointer || k == reflect.Slice || k == reflect.Array || k == reflect.Map; k = t.Kind() {
+		t = t.Elem()
+	}
+	return t
+}
+
+// typeName is the name of a type in errors.
+func typeName(t reflect.Type) string {
+	if isColumn(t) {
+		return "vaultsql.Of"
+	}
+	if t.Name() == "" {
+		return t.Kind().String()
+	}
+	return t.Name()
+}
+
+// walk collects the fields of a value. The tag is that of the struct field which
+// the value is in.
+func (w *walker) walk(v reflect.Value, at *place, t *tag) error {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if v.IsNil() || !isColumn(v.Type().Elem()) && !w.first(v.Pointer(), v.Type().Elem()) {
+			return nil
+		}
+		return w.walk(v.Elem(), at, t)
+	case reflect.Interface:
+		return w.dynamic(v, at)
+	case reflect.Slice, reflect.Array:
+		return w.elements(v, at, t)
+	case reflect.Map:
+		return w.values(v, at, t)
+	case reflect.Struct:
+		if isColumn(v.Type()) {
+			w.add(v, &field{tag: t, in: at})
+			return nil
+		}
+		return w.structure(v, at)
+	default:
+		return nil
+	}
+}
+
+// dynamic walks an element of a slice of interfaces.
+func (w *walker) dynamic(v reflect.Value, at *place) error {
+	if v.IsNil() {
+		return fmt.Errorf("vaultsql: %s is nil", at)
+	}
+	return w.root(v.Elem())
+}
+
+func (w *walker) elements(v reflect.Value, at *place, t *tag) error {
+	if !holds(v.Type()) && v.Type().Elem().Kind() != reflect.Interface {
+		return nil
+	}
+	for i := range v.Len() {
+		here, e := &place{at, "[" + strconv.Itoa(i) + "]"}, v.Index(i)
+		if e.Kind() == reflect.Pointer && e.IsNil() {
+			return fmt.Errorf("vaultsql: %s is nil", here)
+		}
+		if err := w.walk(e, here, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// values walks a map. What is in it cannot be changed in place unless it is
+// behind a pointer.
+func (w *walker) values(v reflect.Value, at *place, t *tag) error {
+	if !holds(v.Type()) {
+		return nil
+	}
+	if k := v.Type().Elem().Kind(); k != reflect.Pointer && k != reflect.Slice && k != reflect.Map {
+		return fieldErrorf(at.String(), "values of a map cannot be changed in place; use a map of pointers")
+	}
+	for _, key := range v.MapKeys() {
+		if err := w.walk(v.MapIndex(key), &place{at, "[" + typeName(key.Type()) + "]"}, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *walker) structure(v reflect.Value, at *place) error {
+	p, err := planOf(v.Type(), at.String())
+	if err != nil {
+		return err
+	}
+	for i := range p {
+		s := &p[i]
+		f := v.Field(s.index)
+		if s.direct {
+			w.add(f, &field{tag: s.tag, in: at, name: s.name})
+			continue
+		}
+		if err := w.walk(f, &place{at, "." + s.name}, s.tag); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// step is a field of a struct that is sealed, or holds fields that are.
+type step struct {
+	index  int
+	name   string
+	direct bool // it is sealed itself
+	tag    *tag
+}
+
+// plans are the steps of struct types.
+var plans sync.Map // reflect.Type to []step
+
+// planOf returns the steps of a struct type. Errors name the place where the type
+// was met.
+func planOf(t reflect.Type, at string) ([]step, error) {
+	if p, ok := plans.Load(t); ok {
+		return p.([]step), nil
+	}
+	p := []step{}
+	for i := range t.NumField() {
+		s, err := stepOf(t.Field(i), at)
+		if err != nil {
+			return nil, err
+		}
+		if s != nil {
+			s.index = i
+			p = append(p, *s)
+		}
+	}
+	plans.Store(t, p)
+	return p, nil
+}
+
+// stepOf returns the step for a field of a struct; nil for a field that is none of
+// ours.
+func stepOf(f reflect.StructField, at string) (*step, error) {
+	name := at + "." + f.Name
+	text, tagged := f.Tag.Lookup(tagKey)
+	base := baseOf(f.Type)
+	switch {
+	case tagged && !isColumn(base):
+		return nil, fieldErrorf(name, "has a vault tag, but %s is not a sealed type such as vaultsql.Text", f.Type)
+	case !holds(f.Type):
+		return nil, nil
+	case !f.IsExported() && !(f.Anonymous && base.Kind() == reflect.Struct):
+		return nil, fieldErrorf(name, "is unexported, so it cannot be sealed; export it")
+	}
+	t, err := parseTag(name, text)
+	if err != nil {
+		return nil, err
+	}
+	return &step{name: f.Name, direct: isColumn(f.Type), tag: t}, nil
+}
+
+// ownPath is the path of this package.
+var ownPath = reflect.TypeFor[Text]().PkgPath()
+
+// isColumn reports whether a type is an Of. A struct that embeds one has its
+// methods too, but another name.
+func isColumn(t reflect.Type) bool {
+	return t.Kind() == reflect.Struct && t.PkgPath() == ownPath && strings.HasPrefix(t.Name(), "Of[")
+}
+
+// holders remembers which types hold an Of.
+var holders sync.Map // reflect.Type to bool
+
+// holds reports whether a type is an Of, or leads to one.
+func holds(t reflect.Type) bool {
+	if known, ok := holders.Load(t); ok {
+		return known.(bool)
+	}
+	found := leads(t, map[reflect.Type]bool{})
+	holders.Store(t, found)
+	return found
+}
+
+// leads is holds without what is remembered: within a circle of types, that would
+// be wrong.
+func leads(t reflect.Type, seen map[reflect.Type]bool) bool {
+	if seen[t] {
+		return false
+	}
+	seen[t] = true
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
+		return leads(t.Elem(), seen)
+	case reflect.Struct:
+		if isColumn(t) {
+			return true
+		}
+		for i := range t.NumField() {
+			if f := t.Field(i); leads(f.Type, seen) || f.Tag.Get(tagKey) != "" {
+				return true
+			}
+		}
+	default:
+	}
+	return false
+}

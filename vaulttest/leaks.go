@@ -1,0 +1,301 @@
+package vaulttest
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"math/big"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+// NoLeaks runs code with values that nobody else has, and fails the test if one of
+// them is where it does not belong:
+//
+//	vaulttest.NoLeaks(t, v, func(canary vaulttest.Canary) {
+//		shop := newShop(v.Owner, canary.Logger())
+//		shop.order(ctx, canary.Card)
+//		canary.Response("receipt", get(t, "/receipt"))
+//		canary.Files(dir)
+//	})
+//
+// The code uses the values as a customer would, and hands over what it writes:
+// logs, output, responses, files, traces. NoLeaks looks for the values when the
+// code has returned: as they are, reversed, in base64, in hexadecimal, encoded for
+// URLs, and escaped in JSON. It also looks into all tables of v.DB. A failure names
+// the place and the form, and never the value.
+func NoLeaks(t testing.TB, v *Vault, run func(canary Canary)) {
+	t.Helper()
+	l := &leaks{t: t}
+	canary := Canary{Card: randomCard(), SSN: randomSSN(), Secret: randomSecret(), leaks: l}
+	for _, planted := range []struct {
+		id   *string
+		typ  vault.TokenType
+		data string
+	}{
+		{&canary.CardToken, vault.TypeCardNumber, canary.Card},
+		{&canary.SSNToken, vault.TypeSocialSecurityNumber, canary.SSN},
+		{&canary.SecretToken, vault.TypeGeneric, canary.Secret},
+	} {
+		tok, err := v.Owner.CreateToken(context.Background(), vault.TokenParams{Type: planted.typ, Data: planted.data})
+		if err != nil {
+			t.Fatalf("vaulttest: %v", err)
+		}
+		*planted.id = tok.ID
+	}
+	l.sought = soughtFor(canary)
+	if v.DB != nil {
+		canary.DB(v.DB)
+	}
+	run(canary)
+	l.finish()
+}
+
+// Canary has values that are in no other place than the test, as text and as
+// tokens in the vault, and takes what is to be searched for them. Its methods are
+// safe for concurrent use.
+type Canary struct {
+	Card   string // a card number
+	SSN    string // a social security number, with dashes
+	Secret string // a text with quotes, letters outside of ASCII, and characters that URLs and JSON escape
+
+	// The ids of tokens of the tenant Acme that hold the values.
+	CardToken, SSNToken, SecretToken string
+
+	*leaks
+}
+
+// leaks are what is searched, and what for.
+type leaks struct {
+	t      testing.TB
+	sought []sought
+
+	mu    sync.Mutex
+	later []func() // what is searched when the code has returned
+}
+
+// Text searches a text at once.
+func (l *leaks) Text(where, text string) { l.search(where, []byte(text)) }
+
+// Value searches a Go value at once, as the verb %+v of fmt and as encoding/json
+// write it: an error, spans of a trace, a message.
+func (l *leaks) Value(where string, x any) {
+	l.search(where, fmt.Appendf(nil, "%+v", x))
+	if text, err := json.Marshal(x); err == nil {
+		l.search(where+" as JSON", text)
+	}
+}
+
+// Response searches the header and the body of a response at once. The body can be
+// read again.
+func (l *leaks) Response(where string, r *http.Response) {
+	l.t.Helper()
+	body, err := io.ReadAll(r.Body)
+	_ = r.Body.Close() // what it has said is searched
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	if err != nil {
+		l.t.Errorf("vaulttest: reading the body of %s: %v", where, err)
+	}
+	l.search(where, body)
+	for name, values := range r.Header {
+		for _, value := range values {
+			l.search("header "+name+" of "+where, []byte(value))
+		}
+	}
+}
+
+// Writer returns a writer whose content is searched when the code has returned.
+func (l *leaks) Writer(where string) io.Writer {
+	w := &content{}
+	l.afterwards(func() { l.search(where, w.bytes()) })
+	return w
+}
+
+// Logger returns a logger, of all levels, whose records are searched when the code
+// has returned, as text and as JSON.
+func (l *leaks) Logger() *slog.Logger {
+	opts := &slog.HandlerOptions{Level: slog.LevelDebug - 100, AddSource: true}
+	return slog.New(slog.NewMultiHandler(
+		slog.NewTextHandler(l.Writer("log"), opts), slog.NewJSONHandler(l.Writer("log as JSON"), opts)))
+}
+
+// Files searches files, and all files in folders, when the code has returned.
+func (l *leaks) Files(paths ...string) {
+	l.afterwards(func() {
+		for _, path := range paths {
+			if err := filepath.WalkDir(path, l.file); err != nil {
+				l.t.Errorf("vaulttest: searching a file: %v", err)
+			}
+		}
+	})
+}
+
+func (l *leaks) file(path string, d fs.DirEntry, err error) error {
+	if err != nil || !d.Type().IsRegular() {
+		return err
+	}
+	text, err := os.ReadFile(path)
+	l.search("the file "+path, text)
+	return err
+}
+
+// DB searches all tables of a database when the code has returned, those of the
+// vault too: of SQLite, or of the current schema on PostgreSQL.
+func (l *leaks) DB(db *sql.DB) {
+	l.afterwards(func() {
+		if err := l.tables(context.Background(), db); err != nil {
+			l.t.Errorf("vaulttest: searching a database: %v", err)
+		}
+	})
+}
+
+// The names of tables, on SQLite and on PostgreSQL.
+const (
+	sqliteTables   = `SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'`
+	postgresTables = `SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema()`
+)
+
+func (l *leaks) tables(ctx context.Context, db *sql.DB) error {
+	names, err := texts(ctx, db, sqliteTables)
+	if err != nil {
+		names, err = texts(ctx, db, postgresTables)
+	}
+	for _, name := range names {
+		err = errors.Join(err, l.table(ctx, db, name))
+	}
+	return err
+}
+
+// texts returns the rows of a query with one column.
+func texts(ctx context.Context, db *sql.DB, query string) ([]string, error) {
+	rows, err := db.QueryContext(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }() // rows.Err reports what went wrong
+	var all []string
+	for rows.Next() {
+		var text string
+		if err := rows.Scan(&text); err != nil {
+			return nil, err
+		}
+		all = append(all, text)
+	}
+	return all, rows.Err()
+}
+
+func (l *leaks) table(ctx context.Context, db *sql.DB, name string) error {
+	rows, err := db.QueryContext(ctx, `SELECT * FROM "`+name+`"`)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }() // rows.Err reports what went wrong
+	columns, err := rows.Columns()
+	if err != nil {
+		return err
+	}
+	values, dst := make([]sql.RawBytes, len(columns)), make([]any, len(columns))
+	for i := range values {
+		dst[i] = &values[i]
+	}
+	for rows.Next() {
+		if err := rows.Scan(dst...); err != nil {
+			return err
+		}
+		for i, value := range values {
+			l.search("the column "+columns[i]+" of the table "+name, value)
+		}
+	}
+	return rows.Err()
+}
+
+func (l *leaks) afterwards(f func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.later = append(l.later, f)
+}
+
+func (l *leaks) finish() {
+	l.t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, f := range l.later {
+		f()
+	}
+}
+
+// search fails the test for each value that is in a text.
+func (l *leaks) search(where string, text []byte) {
+	l.t.Helper()
+	for i := range l.sought {
+		s := &l.sought[i]
+		if at := bytes.Index(text, s.form); at >= 0 {
+			line := 1 + bytes.Count(text[:at], []byte("\n"))
+			l.t.Errorf("vaulttest: %s is in %s, line %d, %s", s.name, where, line, s.how)
+		}
+	}
+}
+
+// content is what is written to a writer.
+type content struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+// Write keeps what it is given.
+func (c *content) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.buf.Write(p)
+}
+
+func (c *content) bytes() []byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return bytes.Clone(c.buf.Bytes())
+}
+
+// randomDigits returns n digits.
+func randomDigits(n int) string {
+	most := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(n)), nil)
+	x, err := rand.Int(rand.Reader, most)
+	if err != nil {
+		panic(err) // the source of random numbers never fails
+	}
+	return fmt.Sprintf("%0*d", n, x)
+}
+
+// randomCard returns a card number with a checksum.
+func randomCard() string {
+	body := "424242" + randomDigits(9)
+	sum := 0
+	for i := range len(body) {
+		n := int(body[len(body)-1-i] - '0')
+		if i%2 == 0 {
+			if n *= 2; n > 9 {
+				n -= 9
+			}
+		}
+		sum += n
+	}
+	return body + string(rune('0'+(10-sum%10)%10))
+}
+
+func randomSSN() string {
+	return randomDigits(3) + "-" + randomDigits(2) + "-" + randomDigits(4)
+}
+
+// randomSecret returns a text that no encoding leaves as it is.
+func randomSecret() string { return `s3crét "` + rand.Text() + `" <&/>` }

@@ -1,0 +1,161 @@
+package vaulttest_test
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/vaulttest"
+)
+
+// failures is a test that keeps what it is told.
+type failures struct {
+	testing.TB
+	messages []string
+}
+
+func (f *failures) Helper() {}
+
+func (f *failures) Errorf(format string, args ...any) {
+	f.messages = append(f.messages, fmt.Sprintf(format, args...))
+}
+
+// leaked runs code under NoLeaks and returns the failures. None may hold a value.
+func leaked(t *testing.T, v *vaulttest.Vault, run func(vaulttest.Canary)) string {
+	t.Helper()
+	f := &failures{TB: t}
+	var values []string
+	vaulttest.NoLeaks(f, v, func(c vaulttest.Canary) {
+		values = []string{c.Card, c.SSN, c.Secret, strings.ReplaceAll(c.SSN, "-", "")}
+		run(c)
+	})
+	all := strings.Join(f.messages, "\n")
+	for _, value := range values {
+		if strings.Contains(all, value) {
+			t.Error("a failure holds the value")
+		}
+	}
+	return all
+}
+
+func TestNoLeaksFindsEveryForm(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	reverse := func(s string) string {
+		letters := []rune(s)
+		slices.Reverse(letters)
+		return string(letters)
+	}
+	asJSON := func(s string) string {
+		text, _ := json.Marshal(map[string]string{"k": "before " + s})
+		return string(text)
+	}
+	for how, encode := range map[string]func(string) string{
+		"in plain text":    func(s string) string { return "a" + s + "b" },
+		"reversed":         reverse,
+		"in base64":        func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) },
+		"in hexadecimal":   func(s string) string { return hex.EncodeToString([]byte("x" + s)) },
+		"encoded for URLs": func(s string) string { return url.Values{"q": {s}}.Encode() },
+		"escaped in JSON":  asJSON,
+	} {
+		got := leaked(t, v, func(c vaulttest.Canary) { c.Text("here", "\n"+encode(c.Secret)) })
+		if want := "vaulttest: the secret is in here, line 2, " + how; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	for i := range 3 { // wherever it is in a longer text
+		got := leaked(t, v, func(c vaulttest.Canary) {
+			for _, value := range []string{c.Card, c.SSN, c.Secret} {
+				c.Text("here", base64.URLEncoding.EncodeToString([]byte("xxx"[:i]+value+"yyy")))
+			}
+		})
+		if strings.Count(got, "in base64") != 3 {
+			t.Errorf("at offset %d: %q", i, got)
+		}
+	}
+	got := leaked(t, v, func(c vaulttest.Canary) {
+		c.Text("a", c.Card[:4]+" "+c.Card[4:8]+" "+c.Card[8:12]+" "+c.Card[12:])
+		c.Text("b", strings.ReplaceAll(c.SSN, "-", ""))
+		c.Text("c", strings.ToUpper(hex.EncodeToString([]byte(c.Card))))
+	})
+	for _, want := range []string{"card number is in a", "security number is in b", "card number is in c"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in %q", want, got)
+		}
+	}
+}
+
+func TestNoLeaksSearchesEverywhere(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	if _, err := v.DB.Exec(`CREATE TABLE orders (id integer, note text)`); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	got := leaked(t, v, func(c vaulttest.Canary) {
+		fmt.Fprintln(c.Writer("the output"), "card", c.Card)
+		c.Logger().Debug("m", "ssn", c.SSN, "err", errors.New(c.Card))
+		c.Value("the trace", struct{ inner string }{c.Card})
+		c.Value("the message", json.RawMessage(`"`+c.Card+`"`))
+		if err := os.WriteFile(filepath.Join(dir, "dump.txt"), []byte(c.Card), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c.Files(dir)
+		if _, err := v.DB.Exec(`INSERT INTO orders VALUES (1, $1)`, "for "+c.Card); err != nil {
+			t.Fatal(err)
+		}
+		rec := httptest.NewRecorder()
+		rec.Header().Set("X-Debug", c.Secret)
+		http.Error(rec, "no "+c.Card, http.StatusBadRequest)
+		res := rec.Result()
+		c.Response("the receipt", res)
+		if body, err := io.ReadAll(res.Body); err != nil || !strings.Contains(string(body), c.Card) {
+			t.Errorf("the body cannot be read again: %v", err)
+		}
+	})
+	for _, want := range []string{
+		"card number is in the output, line 1", "security number is in log, line 1", "card number is in log as JSON", "card number is in the trace",
+		"card number is in the message as JSON", "card number is in the file " + filepath.Join(dir, "dump.txt"),
+		"card number is in the column note of the table orders", "card number is in the receipt", "secret is in header X-Debug of the receipt",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not among the failures:\n%s", want, got)
+		}
+	}
+	if got := leaked(t, v, func(c vaulttest.Canary) { c.Files(filepath.Join(dir, "missing")) }); !strings.Contains(got, "missing") {
+		t.Errorf("a file that does not exist: %q", got)
+	}
+}
+
+// The vault itself leaks none of it.
+func TestNoLeaksOfTheVault(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	vaulttest.NoLeaks(t, v, func(c vaulttest.Canary) {
+		ctx, log := t.Context(), c.Logger()
+		for id, data := range map[string]string{c.CardToken: c.Card, c.SSNToken: c.SSN, c.SecretToken: c.Secret} {
+			var plain string
+			out, err := v.Private.Detokenize(ctx, "{{ "+id+" }}")
+			if err != nil || out.Decode(&plain) != nil || plain != data {
+				t.Fatalf("the token does not hold the value: %v", err)
+			}
+			tok, err := v.Private.GetToken(ctx, id)
+			log.Info("read", "token", tok, "err", err)
+			c.Value("the masked token", tok)
+		}
+		_, err := v.Private.CreateToken(ctx, vault.TokenParams{Type: vault.TypeBank, Data: c.Card})
+		c.Value("the error", err)
+	})
+}
