@@ -100,12 +100,12 @@ var mayImport = map[string][]string{
 	"internal/webhook":       {},
 
 	// Features: rooms with functions that take an operation.
-	"internal/once":     feature("internal/cache"),
-	"internal/rotation": feature("internal/keyring"),
-	"internal/sweep":    feature("internal/keyring"),
 	"internal/tokens":   feature(),
 	"internal/reveal":   feature("internal/tokens"),
 	"internal/transfer": feature("internal/tokens"),
+	"internal/once":     feature("internal/tokens", "internal/cache"),
+	"internal/rotation": feature("internal/keyring"),
+	"internal/sweep":    feature("internal/tokens", "internal/keyring"),
 
 	// Around the vault.
 	"httptokenize":   {".", "httpserver"},
