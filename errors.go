@@ -28,8 +28,8 @@ var (
 	// ErrConflict.
 	ErrInProgress = fault.ErrInProgress
 	// ErrWithdrawn means that the answer which an idempotency key keeps is not given
-	// any more: a token that the run used is gone, or the cvc that it saw. The run
-	// is not repeated. It matches ErrConflict.
+	// any more: a token that the run used is gone or was changed, or the cvc that it
+	// saw is gone. The run is not repeated. It matches ErrConflict.
 	ErrWithdrawn = fault.ErrWithdrawn
 	// ErrTooLarge means that the input is over a limit of size.
 	ErrTooLarge = fault.ErrTooLarge

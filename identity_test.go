@@ -156,6 +156,7 @@ func TestAsFollowsTheApplication(t *testing.T) {
 
 // callback is the error in a callback.
 type callback struct {
+	Title  string
 	Status int
 	Raw    json.RawMessage
 }
@@ -284,6 +285,91 @@ func TestResultIsWithdrawnWithItsCaller(t *testing.T) {
 				t.Errorf("the callback is %+v", got)
 			}
 		})
+	}
+}
+
+// A result that is sent again is judged as a replay is: when a token that it was
+// made of is gone or changed, or rights were cut, the callback says so instead.
+func TestResultIsWithdrawnWithItsTokens(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		then   func(ctx context.Context, w *reactWorld, app uuid.UUID) error
+		status int // of the error; 0 for the result
+	}{
+		"nothing happened": {func(context.Context, *reactWorld, uuid.UUID) error { return nil }, 0},
+		"the token deleted": {func(ctx context.Context, w *reactWorld, _ uuid.UUID) error {
+			return w.Owner.DeleteToken(ctx, "card")
+		}, http.StatusConflict},
+		"the number replaced": {func(ctx context.Context, w *reactWorld, _ uuid.UUID) error {
+			_, err := w.Owner.PatchToken(ctx, "card", vault.JSON(`{"data":{"number":"`+mastercard+`"}}`))
+			return err
+		}, http.StatusConflict},
+		"the cvc's hour is over": {func(_ context.Context, w *reactWorld, _ uuid.UUID) error {
+			w.Clock.Advance(time.Hour)
+			return nil
+		}, http.StatusConflict},
+		"the caller's rules cut": {func(ctx context.Context, w *reactWorld, app uuid.UUID) error {
+			_, err := w.Owner.PatchApplication(ctx, app, vault.JSON(`{"rules":[{"priority":1,"container":"/","transform":"mask","permissions":["token:use"]}]}`))
+			return err
+		}, http.StatusForbidden},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newReactWorld(t, func(_ context.Context, in map[string]any, _ script.Host) (any, error) {
+				return map[string]any{"raw": in["args"]}, nil
+			})
+			hook := newReceiver(t)
+			hook.answer(http.StatusServiceUnavailable)
+			create(t, w.Owner, vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: visa, CVC: "987"}})
+			app, caller := newApp(t, w.Vault, vault.ApplicationParams{Name: "prv", Type: vault.ApplicationPrivate,
+				Rules: []vault.AccessRule{rule(1, "/", vault.TransformReveal, "token:use")}})
+			if _, err := caller.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{Args: map[string]string{"x": "{{ card }}"}, CallbackURL: hook.URL}); err != nil {
+				t.Fatal(err)
+			}
+			work := func() {
+				if err := w.Work(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			work()
+			if hook.count() != 1 || !bytes.Contains(hook.bodies[0], []byte(visa)) {
+				t.Fatalf("%d callbacks before", hook.count())
+			}
+			if err := c.then(t.Context(), w, app.ID); err != nil {
+				t.Fatal(err)
+			}
+			hook.answer(http.StatusOK)
+			w.Clock.Advance(10 * time.Second)
+			work()
+			got, last := callbackOf(t, hook), hook.bodies[hook.count()-1]
+			if hook.count() != 2 || got.Status != c.status || bytes.Contains(last, []byte(visa)) != (c.status == 0) {
+				t.Errorf("%d callbacks, the last is %+v", hook.count(), got)
+			}
+			if c.status != 0 && got.Title != vault.ErrWithdrawn.Error() {
+				t.Errorf("the title is %q", got.Title)
+			}
+		})
+	}
+}
+
+// The first callback follows the run at once and is not judged, because a run may
+// delete the tokens that it used.
+func TestFirstCallbackFollowsTheRun(t *testing.T) {
+	t.Parallel()
+	var w *reactWorld
+	w = newReactWorld(t, func(ctx context.Context, in map[string]any, _ script.Host) (any, error) {
+		return map[string]any{"raw": in["args"]}, w.Owner.DeleteToken(ctx, "card")
+	})
+	hook := newReceiver(t)
+	create(t, w.Owner, vault.TokenParams{ID: "card", Type: vault.TypeCardNumber, Data: visa})
+	if _, err := w.Owner.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{Args: map[string]string{"x": "{{ card }}"}, CallbackURL: hook.URL}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Work(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := callbackOf(t, hook); hook.count() != 1 || got.Status != 0 || got.Raw == nil {
+		t.Errorf("%d callbacks, the last is %+v", hook.count(), got)
 	}
 }
 

@@ -52,14 +52,16 @@ type reactJob struct {
 	Caller      core.Stored   `json:"caller"`
 	// Depth is how many runs it is below.
 	Depth int `json:"depth,omitempty"`
-	// Result is the body of the callback, when the run is over. Withdrawn says
-	// that it was replaced because the caller is gone.
-	Result    JSON `json:"result,omitempty"`
-	Withdrawn bool `json:"withdrawn,omitempty"`
+	// Result is the body of the callback, when the run is over, and Ended is when
+	// that was. Withdrawn says that an error has replaced it, because the caller or
+	// a token is gone, or rights were cut.
+	Result    JSON      `json:"result,omitempty"`
+	Ended     time.Time `json:"ended,omitzero"`
+	Withdrawn bool      `json:"withdrawn,omitempty"`
 	// Uses are the tokens that the result depends on, unless they are too many.
 	Uses    []kept.Use `json:"uses,omitempty"`
 	TooMany bool       `json:"too_many,omitempty"`
-	// Retried says that it had been given up: the result is older than others.
+	// Retried says that it had been given up.
 	Retried bool `json:"retried,omitempty"`
 	// Ran says how the run went.
 	Ran RunOutcome `json:"ran,omitzero"`
@@ -255,7 +257,7 @@ func (j *leasedJob) run(ctx context.Context) error {
 	var depends kept.Answer
 	depends.DependOn(&writes.Uses)
 	j.react.Uses, j.react.TooMany = depends.Uses, depends.TooMany
-	j.react.Args = nil // they are not needed any more
+	j.react.Args, j.react.Ended = nil, j.v.core.Now() // they are not needed any more
 	j.row.Attempts = 0
 	return j.put(ctx, done, 0)
 }
@@ -306,8 +308,8 @@ func (j *leasedJob) put(ctx context.Context, writes *core.Pending, delay time.Du
 const callbackTimeout = 15 * time.Second
 
 // deliver sends the result to the callback URL. A callback that fails is sent
-// again later; one that has failed too often is given up. A result whose caller
-// is gone is not sent: the callback says so instead.
+// again later; one that has failed too often is given up. A result that must not
+// be sent is replaced by an error that says so.
 func (j *leasedJob) deliver(ctx context.Context) error {
 	if !j.react.Withdrawn {
 		switch err := j.maySend(ctx); {
@@ -334,16 +336,24 @@ func (j *leasedJob) deliver(ctx context.Context) error {
 	return j.giveUp(ctx)
 }
 
-// maySend asks whether the result may be sent: its caller must be there. One that
-// had been given up is older than the tokens may be that it was made of, so it is
-// treated as a stored answer is.
+// promptly is how soon after the run the first try counts as a part of the run.
+const promptly = time.Minute
+
+// isPrompt reports whether this is the first try, right after the run. Its result
+// is not judged by its tokens: a run may delete the tokens that it used.
+func (j *leasedJob) isPrompt() bool {
+	return j.row.Attempts == 0 && !j.react.Retried && j.Now.Sub(j.react.Ended) < promptly
+}
+
+// maySend asks whether the result may be sent. Its caller must exist, and every
+// further try is judged as the replay of a stored answer is.
 func (j *leasedJob) maySend(ctx context.Context) error {
 	caller, err := j.react.Caller.Identity(j.Tenant())
 	if err != nil {
 		return err
 	}
 	return runErr(ctx, j.client().as(caller), &verbJob, func(ctx context.Context, op *operation) error {
-		if !j.react.Retried {
+		if j.isPrompt() {
 			return nil
 		}
 		return once.Judge(ctx, op.Op, j.react.Uses, j.react.TooMany)
@@ -353,11 +363,16 @@ func (j *leasedJob) maySend(ctx context.Context) error {
 // withdraw replaces the result by the error that says why it is not sent. Tries
 // at its delivery start from one.
 func (j *leasedJob) withdraw(ctx context.Context, why error) error {
+	failed := callbackError(why)
+	if !errors.Is(why, ErrUnauthenticated) {
+		failed.Title = ErrWithdrawn.Error()
+	}
 	var err error
-	if j.react.Result, err = json.Marshal(callbackError(why)); err != nil {
+	if j.react.Result, err = json.Marshal(failed); err != nil {
 		return err
 	}
-	j.react.Withdrawn, j.row.Attempts = true, 0
+	j.react.Withdrawn, j.react.Uses, j.react.TooMany = true, nil, false
+	j.row.Attempts = 0
 	return j.put(ctx, nil, 0)
 }
 

@@ -121,9 +121,9 @@ func (op *operation) listJobs(ctx context.Context, p ListJobsParams) ([]JobInfo,
 }
 
 // RetryJob makes a dead job due again: its result is sent as if for the first
-// time. When tokens that it was made of are gone, or those who used them may no
-// longer see them, the callback says so instead, as a stored answer would. A
-// result that saw a cvc is not kept. Of several who retry or discard a job, one succeeds, and the others get
+// time. When tokens that it was made of are gone or changed, or those who used
+// them may no longer see them, the callback says so instead, as a stored answer
+// would. Of several who retry or discard a job, one succeeds, and the others get
 // ErrNotFound. Only the tenant itself may do it, and the log has an entry.
 func (c *Client) RetryJob(ctx context.Context, id uuid.UUID) error {
 	return c.changeDeadJob(ctx, &verbRetryJob, id, func(op *operation, row *storage.Job, job *reactJob, ch *storage.Change) (string, error) {

@@ -390,6 +390,28 @@ func TestSlowReceiverIsCalledOnce(t *testing.T) {
 	}
 }
 
+// The first try is a part of the run only while it follows the run at once.
+func TestPromptDelivery(t *testing.T) {
+	t.Parallel()
+	ended := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		after    time.Duration
+		attempts int
+		retried  bool
+		want     bool
+	}{
+		"at once":     {time.Second, 0, false, true},
+		"held up":     {time.Hour, 0, false, false},
+		"tried again": {time.Second, 1, false, false},
+		"given up":    {time.Second, 0, true, false},
+	} {
+		j := &leasedJob{operation: &operation{Op: &core.Op{Now: ended.Add(c.after)}}, row: storage.Job{Attempts: c.attempts}, react: reactJob{Ended: ended, Retried: c.retried}}
+		if j.isPrompt() != c.want {
+			t.Errorf("%s: prompt is %v", name, !c.want)
+		}
+	}
+}
+
 // unsureStore applies a change, and says that it came too late to know: as a
 // server does that goes on with a statement whose connection was given up.
 type unsureStore struct {

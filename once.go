@@ -30,10 +30,11 @@ type OnceKey struct {
 // request that fails leaves nothing, its claim included, so that it can be
 // tried again. While one is under way, others get ErrInProgress.
 //
-// An answer that holds what a run of a reactor gave may hold the data of tokens.
-// It is given again only while those who used the tokens could still see as much
-// of them, else Once fails with ErrForbidden, and while the tokens, and a cvc
-// that the run saw, still exist, else with [ErrWithdrawn].
+// The answer of a reactor's run may hold the data of tokens. It is given again
+// only while those who used the tokens could still see as much of them, else Once
+// fails with ErrForbidden. The tokens, and a cvc that the run saw, must still
+// exist, and nobody but the run may have changed the tokens; else Once fails with
+// [ErrWithdrawn].
 //
 // Unless key.Lease is set, do should do nothing but call the Client: it may run
 // again from the start when others changed what it read, and it may run in vain

@@ -438,6 +438,11 @@ func newReplayWorld(t *testing.T) *replayWorld {
 			}
 			args["read"] = out
 		}
+		if patch := args["patch"]; patch != nil {
+			if _, err := host.Call(ctx, "tokens.update", mustJSON(map[string]any{"id": "card", "patch": patch})); err != nil {
+				return nil, err
+			}
+		}
 		if n, ok := args["many"].(float64); ok {
 			var all []string
 			for i := range int(n) {
@@ -475,6 +480,7 @@ func (w *replayWorld) react(t *testing.T, args string) (vault.Answer, bool, erro
 func TestStoredAnswerOfARun(t *testing.T) {
 	t.Parallel()
 	const used, read = `{"card":"{{ card }}"}`, `{"read":"card"}`
+	const changing = `{"card":"{{ card }}","patch":{"metadata":{"seen":"yes"}}}`
 	reactorApp := func(w *replayWorld) *vault.Application {
 		app, err := w.Private.OwnApplication(context.Background())
 		if err != nil {
@@ -505,6 +511,20 @@ func TestStoredAnswerOfARun(t *testing.T) {
 			_, err := w.Owner.PatchToken(ctx, "card", vault.JSON(`{"data":{"cvc":"111"}}`))
 			return err
 		}, vault.ErrWithdrawn},
+		"the number replaced": {used, func(ctx context.Context, w *replayWorld) error {
+			_, err := w.Owner.PatchToken(ctx, "card", vault.JSON(`{"data":{"number":"`+mastercard+`"}}`))
+			return err
+		}, vault.ErrWithdrawn},
+		"masked, and the number replaced": {read, func(ctx context.Context, w *replayWorld) error {
+			_, err := w.Owner.PatchToken(ctx, "card", vault.JSON(`{"data":{"number":"`+mastercard+`"}}`))
+			return err
+		}, vault.ErrWithdrawn},
+		"replaced twice at the same time": {changing, func(ctx context.Context, w *replayWorld) error {
+			_, err := w.Owner.PatchToken(ctx, "card", vault.JSON(`{"data":{"number":"`+mastercard+`"}}`))
+			return err
+		}, vault.ErrWithdrawn},
+		"changed by the run itself": {changing, nil, nil},
+		"the keys replaced":         {used, func(ctx context.Context, w *replayWorld) error { return w.RotateKeys(ctx, w.Owner.TenantID(), nil) }, nil},
 		// The code reads with plain permissions, so it sees a mask without the cvc.
 		"masked, and the hour is over": {read, func(_ context.Context, w *replayWorld) error { w.Clock.Advance(61 * time.Minute); return nil }, nil},
 		"expired": {used, func(ctx context.Context, w *replayWorld) error {

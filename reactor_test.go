@@ -455,7 +455,7 @@ func deadJobOf(t *testing.T, w *reactWorld, hook *receiver, args any) vault.JobI
 	if _, err := w.Private.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{CallbackURL: hook.URL, Args: args}); err != nil {
 		t.Fatal(err)
 	}
-	for range 10 {
+	for range 11 { // one more than there are tries, for a result that is withdrawn
 		if err := w.Work(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -589,7 +589,7 @@ func TestRetriedResultOfOneWhoIsGone(t *testing.T) {
 }
 
 // TestRetriedResultOfWhatIsGone finds that a result is not sent again when a token
-// that it was made of is gone, and is not even kept when it saw a cvc.
+// or a cvc that it was made of is gone.
 func TestRetriedResultOfWhatIsGone(t *testing.T) {
 	t.Parallel()
 	echo := func(_ context.Context, args map[string]any, _ script.Host) (any, error) {
@@ -606,12 +606,10 @@ func TestRetriedResultOfWhatIsGone(t *testing.T) {
 				t.Fatal(err)
 			}
 			dead := deadJobOf(t, w, hook, map[string]any{"card": "{{ used }}"})
-			if name == "a cvc" {
-				wantError(t, "retry", w.Owner.RetryJob(t.Context(), dead.ID), vault.ErrConflict)
-				return
-			}
-			if err := w.Private.DeleteToken(t.Context(), "used"); err != nil {
-				t.Fatal(err)
+			if name == "a token" {
+				if err := w.Private.DeleteToken(t.Context(), "used"); err != nil {
+					t.Fatal(err)
+				}
 			}
 			hook.answer(http.StatusOK)
 			if err := w.Owner.RetryJob(t.Context(), dead.ID); err != nil {

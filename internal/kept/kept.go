@@ -31,6 +31,8 @@ type Use struct {
 	ID         string           `json:"id"`
 	Ord        uuid.UUID        `json:"ord"` // tells it from a later token with the same id
 	Shown      access.Transform `json:"shown"`
+	// Modified is when the token had last been changed; zero for never.
+	Modified time.Time `json:"modified,omitzero"`
 	// CVCEnds is when the cvc ends that the run saw; zero when it saw none.
 	CVCEnds time.Time `json:"cvc_ends,omitzero"`
 }
@@ -53,6 +55,18 @@ func (u *Uses) Add(use Use) {
 		u.over = true
 	default:
 		u.all = append(u.all, use)
+	}
+}
+
+// Changed notes that a run has changed a token itself. An answer that depends on
+// the token as it was before now depends on the token as it is.
+func (u *Uses) Changed(ord uuid.UUID, from, to time.Time) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for i := range u.all {
+		if use := &u.all[i]; use.Ord == ord && use.Modified.Equal(from) {
+			use.Modified = to
+		}
 	}
 }
 

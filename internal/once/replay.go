@@ -11,6 +11,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/kept"
+	"github.com/seed-72ea4aab/vault/internal/tokens"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -19,8 +20,8 @@ const rowsAtOnce = 16
 
 // Judge asks whether a stored response or result may be given again: those who
 // used its tokens must still be allowed to see as much of them, else it is
-// ErrForbidden, and the data must exist, else it is ErrWithdrawn. Giving it again
-// is a use of the tokens, and entered in the log.
+// ErrForbidden, and the tokens must exist unchanged, else it is ErrWithdrawn.
+// Giving it again is a use of the tokens, and entered in the log.
 func Judge(ctx context.Context, op *core.Op, uses []kept.Use, tooMany bool) error {
 	if tooMany {
 		return fault.ErrWithdrawn
@@ -36,12 +37,15 @@ func Judge(ctx context.Context, op *core.Op, uses []kept.Use, tooMany bool) erro
 	var seen []core.Entity
 	for _, use := range uses {
 		row := rows[use.Ord]
-		if row == nil || !row.ExpiresAt.IsZero() && !row.ExpiresAt.After(op.Now) {
+		if row == nil || tokens.Expired(row, op.Now) {
 			withdrawn = true
 			continue
 		}
 		if err := maySeeAgain(ctx, op, &use, row); err != nil {
 			return err
+		}
+		if !row.ModifiedAt.Equal(use.Modified) {
+			withdrawn = true
 		}
 		if !use.CVCEnds.IsZero() && (row.CVC == nil || !row.CVCExpiresAt.Equal(use.CVCEnds) || !row.CVCExpiresAt.After(op.Now)) {
 			withdrawn = true
@@ -66,7 +70,7 @@ func rowsOf(ctx context.Context, op *core.Op, uses []kept.Use) (map[uuid.UUID]*s
 	}
 	rows := map[uuid.UUID]*storage.Token{}
 	for piece := range slices.Chunk(ids, rowsAtOnce) {
-		some, err := op.DB().Tokens(ctx, op.TenantID(), piece)
+		some, err := tokens.Rows(ctx, op, piece)
 		if err != nil {
 			return nil, err
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
+	"github.com/seed-72ea4aab/vault/internal/tokens"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -87,7 +88,7 @@ func (s *sweep) due(ctx context.Context, due storage.Expired) error {
 // expireTokens deletes rows, with a log entry each.
 func expireTokens(ctx context.Context, v *core.Vault, rows []storage.Token) error {
 	return eachTenant(ctx, v, rows, func(r *storage.Token) storage.ID { return r.Tenant }, func(op *core.Op, ch *storage.Change, r *storage.Token) {
-		ch.DeleteTokens = append(ch.DeleteTokens, storage.TokenDelete{Ord: r.Ord, Rev: r.Rev, Set: r.Set, Type: r.Type})
+		ch.DeleteTokens = append(ch.DeleteTokens, tokens.Deletion(r))
 		ch.Logs = append(ch.Logs, op.Entry(audit.Expire, r.Type, r.ID))
 	})
 }

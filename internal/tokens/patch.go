@@ -41,8 +41,7 @@ func Patch(ctx context.Context, op *core.Op, id string, merge any) (Token, error
 	return Token{}, fault.ErrFaster
 }
 
-// patch is a merge patch of a token. An absent field is zero; null is a value of
-// its own.
+// patch is a merge patch of a token. An absent field is zero, which is not null.
 type patch struct {
 	data, mask, metadata, containers jsonx.Value
 	indexes, fingerprint             jsonx.Value
@@ -187,6 +186,7 @@ func (op *patching) saveToken(ctx context.Context, old, t *Clear) (Token, error)
 	ch.Logs = []storage.Log{op.Entry(audit.Update, t.Row.Type, t.Row.ID)}
 	err := op.Write(ctx, ch)
 	if err == nil {
+		noteChange(ctx, old.Row, t.Row)
 		return out, nil
 	}
 	conflict, refused := fault.Guard(err)
@@ -201,11 +201,20 @@ func (op *patching) saveToken(ctx context.Context, old, t *Clear) (Token, error)
 	}
 }
 
+// modified returns when the patch changes the token: now, and later than every
+// change before, so that two states of a token never have the same time.
+func (op *patching) modified(old *Clear) time.Time {
+	if earliest := old.Row.ModifiedAt.Add(time.Microsecond); earliest.After(op.Now) {
+		return earliest
+	}
+	return op.Now
+}
+
 // patched returns the token as the patch makes it.
 func (op *patching) patched(old *Clear, bad *form.Problems) *Clear {
 	t, row := *old, *old.Row
 	t.Row = &row
-	t.Row.ModifiedAt, t.Row.ModifiedBy = op.Now, storage.ID(op.Creator())
+	t.Row.ModifiedAt, t.Row.ModifiedBy = op.modified(old), storage.ID(op.Creator())
 	op.patchData(&t, bad)
 	switch {
 	case op.mask.IsNull():

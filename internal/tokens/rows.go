@@ -165,7 +165,7 @@ func NoteUse(ctx context.Context, op *core.Op, permission string, t *Clear, show
 	if uses == nil {
 		return
 	}
-	use := kept.Use{Permission: permission, ID: t.Row.ID, Ord: uuid.UUID(t.Row.Ord), Shown: shown}
+	use := kept.Use{Permission: permission, ID: t.Row.ID, Ord: uuid.UUID(t.Row.Ord), Shown: shown, Modified: t.Row.ModifiedAt}
 	if op.IsScripted() {
 		use.As = op.ApplicationID()
 	}
@@ -173,6 +173,14 @@ func NoteUse(ctx context.Context, op *core.Op, permission string, t *Clear, show
 		use.CVCEnds = t.Row.CVCExpiresAt
 	}
 	uses.Add(use)
+}
+
+// noteChange notes that a token was changed by a run, if the answer of the run
+// will be kept.
+func noteChange(ctx context.Context, from, to *storage.Token) {
+	if uses := limits.LineageOf(ctx).Uses; uses != nil {
+		uses.Changed(uuid.UUID(to.Ord), from.ModifiedAt, to.ModifiedAt)
+	}
 }
 
 // see opens rows of a list as the caller may see them, and logs the reads.
