@@ -110,9 +110,6 @@ var mayImport = map[string][]string{
 	"internal/tokens":   feature(),
 	"internal/reveal":   feature("internal/tokens"),
 	"internal/transfer": feature("internal/tokens"),
-	"internal/once":     feature("internal/tokens", "internal/cache"),
-	"internal/rotation": feature("internal/keyring"),
-	"internal/sweep":    feature("internal/tokens", "internal/keyring"),
 
 	// Around the vault.
 	"vaultlog":       {},
