@@ -106,7 +106,7 @@ var mayImport = map[string][]string{
 	"internal/logs":     feature("internal/share"),
 	"internal/once":     feature("internal/cache"),
 	"internal/rotation": feature("internal/keyring"),
-	"internal/sweep":    feature("internal/keyring"),
+	"internal/sweep":    feature("internal/keyring", "internal/tokens"),
 	"internal/tokens":   feature(),
 	"internal/reveal":   feature("internal/tokens"),
 	"internal/transfer": feature("internal/tokens"),
