@@ -103,8 +103,9 @@ var mayImport = map[string][]string{
 	"internal/webhook":       {},
 
 	// Features: rooms with functions that take an operation.
+	"internal/explain":  feature("internal/tokens"),
 	"internal/logs":     feature("internal/share"),
-	"internal/once":     feature("internal/cache"),
+	"internal/once":     feature("internal/cache", "internal/tokens"),
 	"internal/rotation": feature("internal/keyring"),
 	"internal/sweep":    feature("internal/keyring", "internal/tokens"),
 	"internal/tokens":   feature(),
