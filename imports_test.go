@@ -49,6 +49,8 @@ func TestImports(t *testing.T) {
 	allowed := map[string][]string{
 		"storage":                      {},
 		"script":                       {},
+		"evidence":                     {module + "/internal/merkle", "github.com/google/uuid", "golang.org/x/mod"},
+		"internal/merkle":              {"golang.org/x/mod"},
 		"internal/seal":                {"github.com/tink-crypto/tink-go/v2", "github.com/mr-tron/base58"},
 		"internal/jsonx":               {},
 		"internal/admission":           {"github.com/google/uuid"},
@@ -112,6 +114,7 @@ func TestImports(t *testing.T) {
 		"storage/sqlite":   {module, module + "/storage/postgres", "github.com/lib/pq"},
 		"storage/postgres": {module, module + "/storage/sqlite", "modernc.org/sqlite"},
 		"jsruntime":        {module, module + "/storage"},
+		"evidence":         {module, module + "/storage"},
 		"httpserver":       {"modernc.org/sqlite", "github.com/lib/pq", "github.com/dop251/goja"},
 		"console":          {"modernc.org/sqlite", "github.com/lib/pq", "github.com/dop251/goja", module + "/httpserver", module + "/storage/sqlite"},
 		"vaultclient":      {"modernc.org/sqlite", "github.com/lib/pq", "github.com/dop251/goja", module + "/httpserver"},
