@@ -110,11 +110,12 @@ func LeafHash(k Kind, id uuid.UUID, commitment Hash) Hash {
 	return tlog.RecordHash(b[:])
 }
 
-// TimeOf returns the time in an id, which is a UUIDv7.
-func TimeOf(id uuid.UUID) time.Time {
+// Millis returns the Unix time in milliseconds that an id holds. Ids of entries
+// are UUIDv7.
+func Millis(id uuid.UUID) int64 {
 	var ms [8]byte
 	copy(ms[2:], id[:6])
-	return time.UnixMilli(int64(binary.BigEndian.Uint64(ms[:]))).UTC()
+	return int64(binary.BigEndian.Uint64(ms[:]))
 }
 
 // timeLayout is the form of times in commitments: UTC, with microseconds.

@@ -57,8 +57,8 @@ type Event struct {
 	// State is a SHA-256 over what the vault keeps beside the tree.
 	State Hash `json:"state,omitzero"`
 
-	Below  int64     `json:"below,omitempty"`
-	Cutoff time.Time `json:"cutoff,omitzero"`
+	Below  int64 `json:"below,omitempty"`
+	Cutoff int64 `json:"cutoff,omitempty"` // Unix time in milliseconds
 
 	Entry   uuid.UUID   `json:"entry,omitzero"`
 	After   Hash        `json:"after,omitzero"`

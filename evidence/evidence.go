@@ -49,11 +49,15 @@
 // JSON string.
 //
 // Event lines, in the order of their indexes, hold the events that concern the
-// tenant or the whole vault: restored, lost, the newest pruned, and others.
+// tenant or the whole vault: restored, lost, the newest pruned, and others. The
+// origin of the note is the name of the key, followed by /2 after one restore,
+// by /3 after two, and so on.
 //
 // Then follows one line for each leaf of the tenant's tree, in tree order. The
 // entry's keys are the names of its fields; empty fields are left out. An entry
-// whose row is gone has neither mac nor entry. An erased entry has no mac, and a
+// whose row is gone has neither mac nor entry; that is right only if the time in
+// its id, the first 6 bytes in Unix milliseconds, is below the "cutoff" of the
+// pruned event. An erased entry has no mac, and a
 // last key "erased" with the event P, whose "after" is the C of what is left,
 // computed with a mac of zeros. When the oldest leaves have been pruned, the
 // first of these lines is {"n":0,"pruned":S,"roots":[H,...]} instead: the roots

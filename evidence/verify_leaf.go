@@ -48,7 +48,7 @@ func (v *verification) leaf(l *leafLine) {
 	switch {
 	case l.Entry == nil:
 		verdict := Missing
-		if l.Mac == nil && l.Erased == nil && TimeOf(l.ID).Before(v.pruned.Cutoff) {
+		if l.Mac == nil && l.Erased == nil && Millis(l.ID) < v.pruned.Cutoff {
 			verdict = Expired
 		}
 		v.find(l.N, l.ID, verdict)

@@ -245,7 +245,7 @@ func full(t testing.TB) *world {
 	for range 6 {
 		w.enter(KindEntry)
 	}
-	w.note(Event{Kind: EventPruned, Tenant: w.tenant, Below: 2, Cutoff: w.leaves[4].Entry.CreatedAt}, true)
+	w.note(Event{Kind: EventPruned, Tenant: w.tenant, Below: 2, Cutoff: Millis(w.leaves[4].ID)}, true)
 	w.pruned = 2
 	w.leaves[2].Mac, w.leaves[2].Entry = nil, nil
 	w.leaves[3].Mac, w.leaves[3].Entry = nil, nil
