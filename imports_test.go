@@ -51,6 +51,7 @@ func TestImports(t *testing.T) {
 		"script":                       {},
 		"evidence":                     {module + "/internal/merkle", "github.com/google/uuid", "golang.org/x/mod"},
 		"internal/merkle":              {"golang.org/x/mod"},
+		"internal/ledger":              {module + "/evidence", module + "/internal/merkle", module + "/storage", "github.com/google/uuid", "golang.org/x/mod"},
 		"internal/seal":                {"github.com/tink-crypto/tink-go/v2", "github.com/mr-tron/base58"},
 		"internal/jsonx":               {},
 		"internal/admission":           {"github.com/google/uuid"},

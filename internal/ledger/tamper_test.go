@@ -1,0 +1,185 @@
+package ledger
+
+import (
+	"database/sql"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/evidence"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// small returns a rig with a short log that has something of everything.
+func small(t *testing.T) (*rig, *Ledger, uuid.UUID) {
+	t.Helper()
+	r := newRig(t)
+	tenant := r.id()
+	old := r.logs(tenant, 2)
+	old[1].Mac = storage.Hash{}
+	r.put(nil, tenant, old)
+	r.advance(time.Hour)
+	l := r.open()
+	if err := l.Round(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	logs := r.write(l, tenant, 3)
+	r.write(l, tenant, 2)
+	if err := l.Erase(t.Context(), tenant, uuid.UUID(logs[1].ID)); err != nil {
+		t.Fatal(err)
+	}
+	r.checkpoint(l)
+	if report := r.verify(l); !report.OK() || !slices.Equal(verdictsOf(report), []evidence.Verdict{evidence.Erased}) {
+		t.Fatal(report.Findings)
+	}
+	return r, l, tenant
+}
+
+// column is a value that somebody may change.
+type column struct {
+	table, name string
+	rowKey      []any
+	value       any
+}
+
+// columns returns every value of the tables of the log.
+func (r *rig) columns(db *sql.DB) (all []column) {
+	r.Helper()
+	for _, table := range []string{"vault_logs", "vault_log_leaves", "vault_log_trees", "vault_log_nodes", "vault_log_events", "vault_log_checkpoints"} {
+		rows, err := db.QueryContext(r.Context(), "SELECT * FROM "+table)
+		if err != nil {
+			r.Fatal(err)
+		}
+		names, err := rows.Columns()
+		if err != nil {
+			r.Fatal(err)
+		}
+		for rows.Next() {
+			values := make([]any, len(names))
+			into := make([]any, len(names))
+			for i := range values {
+				into[i] = &values[i]
+			}
+			if err := rows.Scan(into...); err != nil {
+				r.Fatal(err)
+			}
+			for i, name := range names {
+				all = append(all, column{table, name, values, values[i]})
+			}
+		}
+		if err := rows.Close(); err != nil {
+			r.Fatal(err)
+		}
+	}
+	return all
+}
+
+// changed returns other values for a column.
+func (c *column) changed() (all []any) {
+	switch v := c.value.(type) {
+	case int64:
+		all = append(all, v+1, v^1<<20)
+	case string:
+		for i := range v {
+			b := []byte(v)
+			b[i] ^= 1
+			all = append(all, string(b))
+		}
+	case []byte:
+		for i := range v {
+			b := slices.Clone(v)
+			b[i] ^= 1
+			all = append(all, b)
+		}
+	case nil:
+		return []any{"x", []byte("0123456789abcdef"), int64(1)}
+	}
+	return append(all, nil)
+}
+
+// TestEveryByte changes every byte of the log tables, and sets every column to NULL.
+func TestEveryByte(t *testing.T) {
+	t.Parallel()
+	r, _, _ := small(t)
+	db, err := r.store.OpenDB()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	tried := 0
+	for _, c := range r.columns(db) {
+		values := c.changed()
+		for i, value := range values {
+			if i%16 != 0 && i < len(values)-2 { // enough for a short test
+				continue
+			}
+			if r.tamper(db, &c, value) {
+				tried++
+				r.mustFind(&c, value)
+				r.undo(db, &c, value)
+			}
+		}
+	}
+	if tried < 200 {
+		t.Errorf("only %d changes were tried", tried)
+	}
+}
+
+func (r *rig) where(c *column, as any) (string, []any) {
+	keys := map[string][]string{
+		"vault_logs": {"tenant_id", "entity_type", "id"}, "vault_log_leaves": {"tenant_id", "first"}, "vault_log_trees": {"tenant_id"},
+		"vault_log_nodes": {"tenant_id", "level", "n"}, "vault_log_events": {"tenant_id", "n"}, "vault_log_checkpoints": {"tenant_id", "size"},
+	}
+	order := map[string][]string{
+		"vault_logs":       {"tenant_id", "entity_type", "id"},
+		"vault_log_leaves": {"tenant_id", "first"}, "vault_log_trees": {"tenant_id"},
+		"vault_log_nodes": {"tenant_id", "level", "n"}, "vault_log_events": {"tenant_id", "n"}, "vault_log_checkpoints": {"tenant_id", "size"},
+	}
+	text, args := "1 = 1", []any{}
+	for i, key := range keys[c.table] {
+		value := c.rowKey[i]
+		if order[c.table][i] != key {
+			r.Fatal("keys come first")
+		}
+		if key == c.name && as != nil {
+			value = as
+		}
+		text, args = text+" AND "+key+" = ?", append(args, value)
+	}
+	return text, args
+}
+
+// tamper changes a column, and reports whether the database let that happen.
+func (r *rig) tamper(db *sql.DB, c *column, value any) bool {
+	where, args := r.where(c, c.value)
+	_, err := db.Exec(fmt.Sprintf("UPDATE %s SET %s = ? WHERE %s", c.table, c.name, where), append([]any{value}, args...)...)
+	return err == nil
+}
+
+func (r *rig) undo(db *sql.DB, c *column, value any) {
+	r.Helper()
+	where, args := r.where(c, value)
+	result, err := db.Exec(fmt.Sprintf("UPDATE %s SET %s = ? WHERE %s", c.table, c.name, where), append([]any{c.value}, args...)...)
+	if err != nil {
+		r.Fatal(err)
+	}
+	if n, _ := result.RowsAffected(); n != 1 {
+		r.Fatalf("%s.%s cannot be put back", c.table, c.name)
+	}
+}
+
+// mustFind verifies with a node that has just started.
+func (r *rig) mustFind(c *column, value any) {
+	r.Helper()
+	l, err := Open(r.Context(), r.config(frozen{r.store}))
+	if err != nil {
+		return // it refuses to work with such a database
+	}
+	report, err := l.Verify(r.Context(), VerifyOptions{})
+	if err == nil && report.OK() && l.Status().Suspended == "" {
+		r.Errorf("%s.%s may become %v instead of %v", c.table, c.name, value, c.value)
+	}
+}
