@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -97,7 +98,7 @@ func (c *Checkpoint) Sign(signers ...note.Signer) ([]byte, error) {
 // OpenCheckpoint returns the checkpoint in a note that one of the keys has
 // signed. The error is ErrSignature or ErrNote.
 func OpenCheckpoint(msg []byte, keys ...note.Verifier) (*Checkpoint, error) {
-	n, err := note.Open(msg, note.VerifierList(keys...))
+	n, err := note.Open(msg, note.VerifierList(distinct(keys)...))
 	var (
 		unverified *note.UnverifiedNoteError
 		invalid    *note.InvalidSignatureError
@@ -111,6 +112,17 @@ func OpenCheckpoint(msg []byte, keys ...note.Verifier) (*Checkpoint, error) {
 		return nil, ErrSignature
 	}
 	return parseCheckpoint(n.Text)
+}
+
+// distinct drops keys that occur twice, which would be ambiguous.
+func distinct(keys []note.Verifier) (all []note.Verifier) {
+	for _, k := range keys {
+		same := func(other note.Verifier) bool { return other.Name() == k.Name() && other.KeyHash() == k.KeyHash() }
+		if !slices.ContainsFunc(all, same) {
+			all = append(all, k)
+		}
+	}
+	return all
 }
 
 // strictSignatures reports whether every signature is in its only encoding.

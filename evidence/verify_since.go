@@ -63,8 +63,8 @@ func (s *earlier) compare(v *verification, ofTenant bool) {
 	s.compared = true
 	switch {
 	case tree.Root() == s.at.Root || v.report.tampered:
-	case ofTenant && s.past < s.restores:
-		s.compared = false // a restore may have removed the end of the tree
+	case s.past < s.restores:
+		s.compared = false // a restore may have removed what the note is about
 	default:
 		v.find(-1, uuid.UUID{}, Forked)
 	}

@@ -267,8 +267,10 @@ func TestKeyChangeCoversEarlierNotes(t *testing.T) {
 	first, old := w.checkpoint(), w.vkey
 	w.signer, w.vkey = signer(t, testOrigin, 9)
 	w.note(Event{Kind: EventKeyChanged, Keys: []string{old, w.vkey}}, true)
-	if r := verify(t, w.bundle(), w.vkey, first); !r.OK() {
-		t.Error(r.Findings)
+	for _, since := range [][]byte{first, w.checkpoint()} {
+		if r := verify(t, w.bundle(), w.vkey, since); !r.OK() {
+			t.Error(r.Findings)
+		}
 	}
 }
 

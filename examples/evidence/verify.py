@@ -21,11 +21,11 @@ def verify(lines, vkey, earlier):
         check(included(leaf, p["index"], size, [unb64(h) for h in p["proof"]], root), "an event is not in the tree")
         return json.loads(p["body"])
 
-    def compare(tree, name):
+    def compare(tree, suffix=""):  # an earlier origin may tell of what a restore has removed
         nonlocal compared
-        if since and since[:2] == (name, tree.size):
-            check(tree.root() == since[2], "forked")
-            compared = True
+        if since and since[1] == tree.size and since[0] in [name + suffix for name in origins]:
+            check(tree.root() == since[2] or since[0] != origin + suffix, "forked")
+            compared = compared or tree.root() == since[2]
 
     lines = map(canonical, lines)
     header = next(lines)
@@ -40,7 +40,9 @@ def verify(lines, vkey, earlier):
         restores += [e] if e["kind"] == "restored" else []
         pruned = e if e["kind"] == "pruned" and e["tenant"] == tenant else pruned
         vkeys += e["keys"] if e["kind"] == "signing key changed" else []
-    check(origin == vkey.split("+")[0] + (f"/{len(restores) + 1}" if restores else ""), "a restore is hidden")
+    name = vkey.split("+")[0]
+    origins = [name] + [f"{name}/{n + 2}" for n in range(len(restores))]
+    check(origin == origins[-1], "a restore is hidden")
     since, compared = open_note(earlier, vkeys) if earlier else None, not earlier
 
     log, vault = Tree(), Tree()
@@ -62,12 +64,12 @@ def verify(lines, vkey, earlier):
                 check(commit(tenant, bytes(16), entry) == unb64(e["after"]) and not mac, where + "altered")
             else:
                 check(entry["id"] == line["id"] and commit(tenant, mac, entry) == unb64(line["c"]), where + "altered")
-        compare(log, origin + "/" + tenant)
+        compare(log, "/" + tenant)
     check(not log.size or log.root() == unb64(head["root"]), "the entries are not those of the head")
     for line in lines:
         check(line["size"] > vault.size, "the history is reordered")
         vault.grow(line["size"], line["hashes"])
-        compare(vault, origin)
+        compare(vault)
     check((vault.size, vault.root()) == (size, root), "the bundle ends early")
     for e in restores:
         print(f"restored from a copy on {e['time']}: {e['reason']}")

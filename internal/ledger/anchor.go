@@ -47,6 +47,8 @@ type anchored struct {
 	latest *evidence.Checkpoint
 	msg    []byte
 	err    error
+
+	compared evidence.Checkpoint // the last one that the tree continues; the ledger's
 }
 
 func newAnchored(a Anchor, keys []note.Verifier) *anchored { return &anchored{Anchor: a, keys: keys} }

@@ -13,12 +13,13 @@ import (
 )
 
 // Checkpoint sequences what this node has written, and what the given tenants have,
-// states their heads, and returns the newest note. It does not wait for anchors.
+// states their heads, and returns the newest note. It does not wait for anchors. A
+// tenant whose tree was tampered with does not keep the others from it.
 func (l *Ledger) Checkpoint(ctx context.Context, tenants ...uuid.UUID) ([]byte, error) {
 	for _, tenant := range tenants {
 		l.pending.markDirty(tenant)
 	}
-	if err := l.SequenceDirty(ctx); err != nil {
+	if err := l.SequenceDirty(ctx); err != nil && !errors.Is(err, ErrTampered) {
 		return nil, err
 	}
 	return l.sign(ctx, tenants)
@@ -26,36 +27,53 @@ func (l *Ledger) Checkpoint(ctx context.Context, tenants ...uuid.UUID) ([]byte, 
 
 // SequenceDirty sequences the tenants that this node has written to.
 func (l *Ledger) SequenceDirty(ctx context.Context) error {
+	var tampered error
 	dirty := l.pending.takeDirty()
 	for i, tenant := range dirty {
-		if _, err := l.Sequence(ctx, tenant); err != nil {
+		_, err := l.Sequence(ctx, tenant)
+		if errors.Is(err, ErrTampered) {
+			tampered = err
+			continue
+		}
+		if err != nil {
 			for _, left := range dirty[i:] {
 				l.pending.markDirty(left)
 			}
 			return err
 		}
 	}
-	return nil
+	return tampered
 }
 
-// SequenceAll sequences all tenants, and goes on with imports for a while.
+// SequenceAll sequences all tenants.
 func (l *Ledger) SequenceAll(ctx context.Context) error {
+	return l.eachTenant(ctx, func(tenant uuid.UUID) error {
+		_, err := l.Sequence(ctx, tenant)
+		return err
+	})
+}
+
+// eachTenant does something for every tenant. Tenants whose trees were tampered with
+// do not keep it from the others.
+func (l *Ledger) eachTenant(ctx context.Context, do func(uuid.UUID) error) error {
+	var tampered error
 	for after := (uuid.UUID{}); ; {
 		page, err := l.c.Tenants(ctx, after, maxTenants)
 		if err != nil {
 			return err
 		}
 		for _, tenant := range page {
-			if _, err := l.Sequence(ctx, tenant); err != nil {
-				return err
-			}
-			if _, err := l.Import(ctx, tenant); err != nil {
-				return err
-			}
 			after = tenant
+			err := do(tenant)
+			switch {
+			case errors.Is(err, ErrTampered):
+				tampered = err
+			case err != nil:
+				return err
+			}
 		}
 		if len(page) < maxTenants {
-			return nil
+			return tampered
 		}
 	}
 }
@@ -75,9 +93,6 @@ func (l *Ledger) sign(ctx context.Context, always []uuid.UUID) ([]byte, error) {
 		if _, err := l.record(ctx, false, func() []evidence.Event { return l.vault.fresh(heads) }); err != nil {
 			return nil, err
 		}
-		if err := l.mayContinue(ctx); err != nil {
-			return nil, err
-		}
 		msg, err := l.signTree(ctx)
 		if errors.Is(err, storage.ErrStale) && attempt < maxAttempts {
 			continue // another node has appended something
@@ -86,7 +101,8 @@ func (l *Ledger) sign(ctx context.Context, always []uuid.UUID) ([]byte, error) {
 	}
 }
 
-// mayContinue compares the tree with the notes of the anchors.
+// mayContinue compares the tree with the notes of the anchors. The tree must not
+// grow before: then a restore would look like a fork.
 func (l *Ledger) mayContinue(ctx context.Context) error {
 	over := time.After(anchorWait)
 	for _, a := range l.anchors {
@@ -97,12 +113,13 @@ func (l *Ledger) mayContinue(ctx context.Context) error {
 		} else {
 			l.alarms.over(AlarmAnchor, uuid.UUID{})
 		}
-		if c == nil {
+		if c == nil || *c == a.compared {
 			continue
 		}
 		if err := l.compare(ctx, c, msg); err != nil {
 			return err
 		}
+		a.compared = *c
 	}
 	if l.vault.suspended != "" {
 		return ErrSuspended

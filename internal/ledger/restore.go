@@ -68,6 +68,9 @@ func (l *Ledger) acceptOnce(ctx context.Context, reason string, ahead []byte) ([
 	clear(l.trees)
 	l.treesMu.Unlock()
 	v.suspended, v.ahead = "", nil
+	for _, a := range l.anchors {
+		a.compared = evidence.Checkpoint{}
+	}
 	if err := l.recall(ctx); err != nil {
 		return nil, err
 	}

@@ -182,6 +182,17 @@ func (l *Ledger) arrived(tenant, id uuid.UUID, commit evidence.Hash) {
 // begin decides where a new tree begins. A tenant that is older than the vault's
 // tree has a log to import.
 func (s *growth) begin(ctx context.Context) error {
+	part, err := s.l.c.Store.ReadTree(ctx, storage.TreeQuery{
+		Tenant: s.was.Tenant, To: 1, Nodes: []storage.NodeRange{{Level: levels[0], To: 1}},
+	})
+	if err != nil {
+		return err
+	}
+	if len(part.Leaves)+len(part.Nodes) > 0 {
+		err := fmt.Errorf("%w: a tree is gone, and its leaves are not", ErrTampered)
+		s.l.alarms.raise(Alarm{Kind: AlarmTampered, Tenant: s.tenant, Verdict: evidence.Truncated, Text: err.Error()})
+		return err
+	}
 	started, err := s.l.started(ctx)
 	if err != nil {
 		return err

@@ -278,6 +278,9 @@ func (l *Ledger) record(ctx context.Context, ofVault bool, events func() []evide
 		if err := l.refresh(ctx); err != nil {
 			return 0, err
 		}
+		if err := l.mayContinue(ctx); err != nil {
+			return 0, err
+		}
 		all, index := events(), l.vault.tree.Size
 		if len(all) == 0 {
 			return index, nil
