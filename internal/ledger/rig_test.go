@@ -5,10 +5,13 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
+	"database/sql"
 	"encoding/binary"
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -19,6 +22,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/evidence"
 	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/postgres"
 	"github.com/seed-72ea4aab/vault/storage/sqlite"
 )
 
@@ -26,11 +30,18 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const origin = "vault.example/log"
 
+// database is a storage with trees.
+type database interface {
+	storage.Storage
+	storage.TreeStorage
+}
+
 // rig is a database, a clock and a key.
 type rig struct {
 	*testing.T
-	path    string
-	store   *sqlite.Store
+	path    string // of SQLite, or the URL of PostgreSQL
+	pg      bool
+	store   database
 	signer  note.Signer
 	vkey    string
 	key     note.Verifier
@@ -45,7 +56,12 @@ type rig struct {
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	r := &rig{T: t, path: filepath.Join(t.TempDir(), "vault.db"), now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
+	return newRigOn(t, filepath.Join(t.TempDir(), "vault.db"), false)
+}
+
+func newRigOn(t *testing.T, path string, pg bool) *rig {
+	t.Helper()
+	r := &rig{T: t, path: path, pg: pg, now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
 	skey, vkey, err := note.GenerateKey(bytes.NewReader(bytes.Repeat([]byte{7}, 64)), origin)
 	if err != nil {
 		t.Fatal(err)
@@ -74,11 +90,39 @@ func (r *rig) reopen() {
 			r.Fatal(err)
 		}
 	}
-	s, err := sqlite.Open(r.Context(), r.path)
+	var err error
+	if r.pg {
+		r.store, err = postgres.Open(r.Context(), r.path)
+	} else {
+		r.store, err = sqlite.Open(r.Context(), r.path)
+	}
 	if err != nil {
 		r.Fatal(err)
 	}
-	r.store = s
+}
+
+// db opens the database as somebody else does.
+func (r *rig) db() *sql.DB {
+	r.Helper()
+	var db *sql.DB
+	var err error
+	if r.pg {
+		db, err = sql.Open("postgres", r.path)
+	} else {
+		db, err = r.store.(*sqlite.Store).OpenDB()
+	}
+	if err != nil {
+		r.Fatal(err)
+	}
+	return db
+}
+
+// sql returns a statement with the placeholders of the database.
+func (r *rig) sql(text string) string {
+	for n := 1; r.pg && strings.Contains(text, "?"); n++ {
+		text = strings.Replace(text, "?", "$"+strconv.Itoa(n), 1)
+	}
+	return text
 }
 
 func (r *rig) clock() time.Time {
@@ -213,6 +257,27 @@ func (r *rig) put(l *Ledger, tenant uuid.UUID, logs []storage.Log) {
 	}
 }
 
+// settle sequences a tenant until its tree has a size: another transaction on the
+// same server may hold entries back.
+func (r *rig) settle(l *Ledger, tenant uuid.UUID, size int64) {
+	r.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for attempt := 0; ; attempt++ {
+		if err := l.Round(r.Context()); err != nil {
+			r.Fatal(err)
+		}
+		tree, err := l.tree(r.Context(), tenant)
+		if err != nil || tree.Size > size || !r.pg && attempt > 3 {
+			r.Fatalf("the tree has %d leaves, want %d: %v", tree.Size, size, err)
+		}
+		if tree.Size == size {
+			return
+		}
+		<-tick.C
+	}
+}
+
 // checkpoint returns a new note.
 func (r *rig) checkpoint(l *Ledger, tenants ...uuid.UUID) []byte {
 	r.Helper()
@@ -286,12 +351,9 @@ func (r *rig) leafIDs(tenant uuid.UUID) (ids []storage.ID) {
 
 func (r *rig) exec(query string, args ...any) {
 	r.Helper()
-	db, err := r.store.OpenDB()
-	if err != nil {
-		r.Fatal(err)
-	}
+	db := r.db()
 	defer db.Close()
-	if _, err := db.Exec(query, args...); err != nil {
+	if _, err := db.Exec(r.sql(query), args...); err != nil {
 		r.Fatalf("%s: %v", query, err)
 	}
 }

@@ -13,35 +13,34 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// small returns a rig with a short log that has something of everything.
-func small(t *testing.T) (*rig, *Ledger, uuid.UUID) {
-	t.Helper()
-	r := newRig(t)
+// small fills a rig with a short log that has something of everything.
+func small(r *rig) (*Ledger, uuid.UUID) {
+	r.Helper()
 	tenant := r.id()
 	old := r.logs(tenant, 2)
 	old[1].Mac = storage.Hash{}
 	r.put(nil, tenant, old)
 	r.advance(time.Hour)
 	l := r.open()
-	if err := l.Round(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	r.settle(l, tenant, 2)
 	logs := r.write(l, tenant, 3)
 	r.write(l, tenant, 2)
-	if err := l.Erase(t.Context(), tenant, uuid.UUID(logs[1].ID)); err != nil {
-		t.Fatal(err)
+	r.settle(l, tenant, 7)
+	if err := l.Erase(r.Context(), tenant, uuid.UUID(logs[1].ID)); err != nil {
+		r.Fatal(err)
 	}
 	r.checkpoint(l)
 	if report := r.verify(l); !report.OK() || !slices.Equal(verdictsOf(report), []evidence.Verdict{evidence.Erased}) {
-		t.Fatal(report.Findings)
+		r.Fatal(report.Findings)
 	}
-	return r, l, tenant
+	return l, tenant
 }
 
 // column is a value that somebody may change.
 type column struct {
 	table, name string
-	rowKey      []any
+	names       []string
+	row         []any
 	value       any
 }
 
@@ -67,7 +66,7 @@ func (r *rig) columns(db *sql.DB) (all []column) {
 				r.Fatal(err)
 			}
 			for i, name := range names {
-				all = append(all, column{table, name, values, values[i]})
+				all = append(all, column{table, name, names, values, values[i]})
 			}
 		}
 		if err := rows.Close(); err != nil {
@@ -103,17 +102,19 @@ func (c *column) changed() (all []any) {
 // TestEveryByte changes every byte of the log tables, and sets every column to NULL.
 func TestEveryByte(t *testing.T) {
 	t.Parallel()
-	r, _, _ := small(t)
-	db, err := r.store.OpenDB()
-	if err != nil {
-		t.Fatal(err)
-	}
+	everyByte(newRig(t), 16)
+}
+
+// everyByte changes one of so many bytes, and every number.
+func everyByte(r *rig, stride int) {
+	small(r)
+	db := r.db()
 	defer db.Close()
 	tried := 0
 	for _, c := range r.columns(db) {
 		values := c.changed()
 		for i, value := range values {
-			if i%16 != 0 && i < len(values)-2 { // enough for a short test
+			if i%stride != 0 && i < len(values)-2 {
 				continue
 			}
 			if r.tamper(db, &c, value) {
@@ -124,28 +125,22 @@ func TestEveryByte(t *testing.T) {
 		}
 	}
 	if tried < 200 {
-		t.Errorf("only %d changes were tried", tried)
+		r.Errorf("only %d changes were tried", tried)
 	}
 }
 
-func (r *rig) where(c *column, as any) (string, []any) {
-	keys := map[string][]string{
-		"vault_logs": {"tenant_id", "entity_type", "id"}, "vault_log_leaves": {"tenant_id", "first"}, "vault_log_trees": {"tenant_id"},
-		"vault_log_nodes": {"tenant_id", "level", "n"}, "vault_log_events": {"tenant_id", "n"}, "vault_log_checkpoints": {"tenant_id", "size"},
-	}
-	order := map[string][]string{
-		"vault_logs":       {"tenant_id", "entity_type", "id"},
-		"vault_log_leaves": {"tenant_id", "first"}, "vault_log_trees": {"tenant_id"},
-		"vault_log_nodes": {"tenant_id", "level", "n"}, "vault_log_events": {"tenant_id", "n"}, "vault_log_checkpoints": {"tenant_id", "size"},
-	}
+var keys = map[string][]string{
+	"vault_logs": {"tenant_id", "id"}, "vault_log_leaves": {"tenant_id", "first"}, "vault_log_trees": {"tenant_id"},
+	"vault_log_nodes": {"tenant_id", "level", "n"}, "vault_log_events": {"tenant_id", "n"}, "vault_log_checkpoints": {"tenant_id", "size"},
+}
+
+// where is a condition for the row of a column, which has another value now.
+func (c *column) where(now any) (string, []any) {
 	text, args := "1 = 1", []any{}
-	for i, key := range keys[c.table] {
-		value := c.rowKey[i]
-		if order[c.table][i] != key {
-			r.Fatal("keys come first")
-		}
-		if key == c.name && as != nil {
-			value = as
+	for _, key := range keys[c.table] {
+		value := c.row[slices.Index(c.names, key)]
+		if key == c.name {
+			value = now
 		}
 		text, args = text+" AND "+key+" = ?", append(args, value)
 	}
@@ -154,15 +149,15 @@ func (r *rig) where(c *column, as any) (string, []any) {
 
 // tamper changes a column, and reports whether the database let that happen.
 func (r *rig) tamper(db *sql.DB, c *column, value any) bool {
-	where, args := r.where(c, c.value)
-	_, err := db.Exec(fmt.Sprintf("UPDATE %s SET %s = ? WHERE %s", c.table, c.name, where), append([]any{value}, args...)...)
+	where, args := c.where(c.value)
+	_, err := db.Exec(r.sql(fmt.Sprintf("UPDATE %s SET %s = ? WHERE %s", c.table, c.name, where)), append([]any{value}, args...)...)
 	return err == nil
 }
 
 func (r *rig) undo(db *sql.DB, c *column, value any) {
 	r.Helper()
-	where, args := r.where(c, value)
-	result, err := db.Exec(fmt.Sprintf("UPDATE %s SET %s = ? WHERE %s", c.table, c.name, where), append([]any{c.value}, args...)...)
+	where, args := c.where(value)
+	result, err := db.Exec(r.sql(fmt.Sprintf("UPDATE %s SET %s = ? WHERE %s", c.table, c.name, where)), append([]any{c.value}, args...)...)
 	if err != nil {
 		r.Fatal(err)
 	}

@@ -60,12 +60,19 @@ func (c *idColumn) Scan(src any) error {
 func (c *hashColumn) Scan(src any) error { return copyFixed(c[:], src) }
 func (c *keyColumn) Scan(src any) error  { return copyFixed(c[:], src) }
 
-// Scan takes a value of the wrong length for none. A row that somebody has changed
-// must not keep the others from being read.
+// Scan takes a value of the wrong length for one that no row has. A row that
+// somebody has changed must not keep the others from being read.
 func (c *macColumn) Scan(src any) error {
-	*c = macColumn{}
+	if src == nil {
+		*c = macColumn{}
+		return nil
+	}
 	if v, ok := src.([]byte); ok && len(v) == len(c) {
 		copy(c[:], v)
+		return nil
+	}
+	for i := range c {
+		c[i] = 0xff
 	}
 	return nil
 }
