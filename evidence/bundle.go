@@ -28,8 +28,8 @@ type Leaf struct {
 	Kind Kind
 	ID   uuid.UUID
 	C    Hash
-	// Mac and Entry are nil when the row of the entry is gone; Mac is nil when
-	// the entry was erased.
+	// Mac and Entry are nil when the row of the entry does not exist. Mac is nil
+	// when the entry was erased.
 	Mac   []byte
 	Entry *Entry
 	// Erased is the event that allowed the erasure, if the entry was erased.

@@ -55,7 +55,8 @@ func OriginAfter(name string, restores int) string {
 	return name + "/" + strconv.Itoa(restores+1)
 }
 
-// Restores returns how many restores the origin of a vault's tree tells of.
+// Restores returns the number of accepted restores that the origin of a vault's tree
+// counts.
 func Restores(name, origin string) (int, error) {
 	if origin == name {
 		return 0, nil

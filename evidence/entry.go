@@ -70,7 +70,7 @@ func CommitFields(tenant uuid.UUID, mac Mac, fields []byte) Hash {
 	return sha256.Sum256(append(b, fields...))
 }
 
-// Kind says how an entry came into the tree.
+// Kind is the way in which an entry came into the tree.
 type Kind byte
 
 // The kinds of leaves in a tenant's tree.

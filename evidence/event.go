@@ -51,8 +51,8 @@ type Event struct {
 	Kind   EventKind `json:"kind"`
 	Time   time.Time `json:"time"`
 	Tenant uuid.UUID `json:"tenant,omitzero"`
-	// Prev is one more than the index of the event before this one that is about
-	// the same tenant, or about the whole vault. Heads have none.
+	// Prev is one more than the index of the previous event about the same tenant,
+	// or about the whole vault. Heads have none.
 	Prev int64 `json:"prev,omitempty"`
 
 	Size int64 `json:"size,omitempty"`

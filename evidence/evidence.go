@@ -12,8 +12,7 @@
 // # Trees
 //
 // Each tenant has a Merkle tree (RFC 6962) over the entries of its log, in the
-// order in which they were committed. The vault has one tree of its own, over
-// events. One kind of event, a head, states the size and root of a tenant's
+// order in which they were committed. The vault has a separate tree over events. One kind of event, a head, states the size and root of a tenant's
 // tree. The vault signs a note (C2SP tlog-checkpoint) over its own tree only.
 //
 // A leaf of a tenant's tree commits to an entry:
@@ -55,9 +54,9 @@
 //
 // Then follows one line for each leaf of the tenant's tree, in tree order. The
 // entry's keys are the names of its fields; empty fields are left out. An entry
-// whose row is gone has neither mac nor entry; that is right only if the time in
-// its id, the first 6 bytes in Unix milliseconds, is below the "cutoff" of the
-// pruned event. An erased entry has no mac, and a
+// whose row does not exist has neither mac nor entry. It may be missing only if the
+// time in its id, the first 6 bytes in Unix milliseconds, is below the "cutoff" of
+// the pruned event. An erased entry has no mac, and a
 // last key "erased" with the event P, whose "after" is the C of what is left,
 // computed with a mac of zeros. When the oldest leaves have been pruned, the
 // first of these lines is {"n":0,"pruned":S,"roots":[H,...]} instead: the roots
@@ -107,8 +106,8 @@ const (
 	BadSignature Verdict = "bad signature"
 )
 
-// Verdicts that do not mean tampering. All except Unsequenced are backed by a
-// signed event.
+// Verdicts that do not mean tampering. A signed event backs each of them, except
+// Unsequenced.
 const (
 	// Unsequenced means that an entry is too new to be in the tree.
 	Unsequenced Verdict = "unsequenced"

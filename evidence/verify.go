@@ -13,8 +13,8 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/merkle"
 )
 
-// Verify checks a bundle against the public key of a vault. since, unless nil, is
-// an earlier note of the vault, or of the tenant, whose log the bundle must
+// Verify checks a bundle against the public key of a vault. If since is not nil, it
+// is an earlier note of the vault, or of the tenant, whose log the bundle must
 // continue.
 //
 // An error means that Verify cannot tell: the key or the earlier note is not

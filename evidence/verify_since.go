@@ -20,8 +20,8 @@ type earlier struct {
 	err      error
 }
 
-// open reads the earlier note. The key, or one that a genuine event names, must
-// have signed it.
+// open reads the earlier note. It must be signed by the key, or by a key that a
+// genuine event names.
 func (s *earlier) open(v *verification) {
 	if len(s.note) == 0 {
 		return

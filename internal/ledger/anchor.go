@@ -117,7 +117,7 @@ func (a *anchored) wait(over <-chan time.Time) {
 	case <-busy:
 	case <-over:
 		a.mu.Lock()
-		a.once = true // it hangs; nobody waits for it again
+		a.once = true // no call waits for a hanging anchor again
 		a.mu.Unlock()
 	}
 }
@@ -176,8 +176,8 @@ var (
 	signature = []byte("— ")
 )
 
-// lastNote returns the last complete note of a text: what a crash has cut off is
-// passed over.
+// lastNote returns the last complete note of a text. It skips a note that a crash
+// has cut off.
 func lastNote(text []byte) []byte {
 	end := bytes.LastIndex(text, blank)
 	for end >= 0 {

@@ -17,8 +17,8 @@ var levels = [...]int{8, 16, 24}
 
 func isStored(level int) bool { return level == levels[0] || level == levels[1] || level == levels[2] }
 
-// below returns the highest stored level that is not above a level; 0 is that of
-// the leaves.
+// below returns the highest stored level that is not above a level. The leaves have
+// level 0.
 func below(level int) int {
 	switch {
 	case level < levels[0]:
@@ -168,7 +168,7 @@ func (h *hashes) prove(size, n int64) ([]merkle.Hash, error) {
 	return append([]merkle.Hash{}, p...), err
 }
 
-// nodesOf collects the nodes that are to be stored when a frontier grows.
+// nodesOf collects the nodes to store when a frontier grows.
 func nodesOf(f *merkle.Frontier) *[]storage.Node {
 	nodes := &[]storage.Node{}
 	f.Complete = func(s merkle.Subtree, hash merkle.Hash) {

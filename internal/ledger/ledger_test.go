@@ -114,6 +114,7 @@ func TestNodesRace(t *testing.T) {
 	wg.Wait()
 	l := r.open()
 	for _, tenant := range ids {
+		r.settle(l, tenant, int64(len(written[tenant])))
 		r.isGood(l, tenant, nil, written[tenant]...)
 	}
 	if len(r.alarms) > 0 {

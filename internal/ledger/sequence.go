@@ -17,7 +17,7 @@ import (
 const (
 	// maxStep bounds the entries that one change appends.
 	maxStep = 2048
-	// importStep bounds those of an import, which takes turns with what is new.
+	// importStep bounds the entries of one step of an import.
 	importStep = 1024
 )
 

@@ -350,7 +350,7 @@ func (t *tenantCheck) isExpiring(l *storage.Log) (bool, error) {
 	return evidence.Mac(l.Mac) == mac, err
 }
 
-// everything asks for all entries.
+// everything is a query for all entries.
 func (t *tenantCheck) everything() storage.LogFollowing {
 	return storage.LogFollowing{From: beginning}
 }

@@ -43,7 +43,7 @@ func Cover(from, to int64) []Subtree {
 // Frontier is a tree that only keeps the roots of its largest complete
 // subtrees. Its zero value is the empty tree.
 type Frontier struct {
-	// Complete, unless nil, is called for each subtree that has become complete.
+	// Complete is called for each subtree that becomes complete, if it is not nil.
 	Complete func(Subtree, Hash)
 
 	size  int64
