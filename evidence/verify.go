@@ -244,6 +244,7 @@ func (v *verification) event(index int64, e *Event) {
 				v.keys = append(v.keys, key)
 			}
 		}
+	default:
 	}
 	if e.Tenant != v.tenant {
 		return
@@ -255,6 +256,7 @@ func (v *verification) event(index int64, e *Event) {
 		for _, id := range e.Entries {
 			v.find(-1, id, LostRead)
 		}
+	default:
 	}
 }
 

@@ -167,7 +167,7 @@ func TestVerdicts(t *testing.T) {
 			return edit(w.bundle(), func(l [][]byte) [][]byte { return l[:4] })
 		}, []Finding{{Index: 2, Verdict: Truncated}}},
 		"another key": {func(w *world) []byte {
-			w.signer, _ = signer(w.t, testOrigin, 2)
+			w.signer, _ = signer(w.t, 2)
 			return w.bundle()
 		}, []Finding{{Index: -1, Verdict: BadSignature}}},
 	} {
@@ -248,7 +248,7 @@ func TestSinceThatCannotBeCompared(t *testing.T) {
 	if r, err := Verify(bytes.NewReader(w.bundle()), w.vkey, between); !errors.Is(err, ErrCannotTell) || r == nil || !r.OK() {
 		t.Errorf("got %v, %v", r, err)
 	}
-	other, _ := signer(t, testOrigin, 3)
+	other, _ := signer(t, 3)
 	w.signer, other = other, w.signer
 	strange := w.checkpoint()
 	w.signer = other
@@ -265,7 +265,7 @@ func TestKeyChangeCoversEarlierNotes(t *testing.T) {
 	w := newWorld(t)
 	w.enter(KindEntry)
 	first, old := w.checkpoint(), w.vkey
-	w.signer, w.vkey = signer(t, testOrigin, 9)
+	w.signer, w.vkey = signer(t, 9)
 	w.note(Event{Kind: EventKeyChanged, Keys: []string{old, w.vkey}}, true)
 	for _, since := range [][]byte{first, w.checkpoint()} {
 		if r := verify(t, w.bundle(), w.vkey, since); !r.OK() {

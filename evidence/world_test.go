@@ -18,9 +18,9 @@ import (
 const testOrigin = "vault.example/log"
 
 // signer returns a key that is the same in every run.
-func signer(t testing.TB, name string, seed byte) (note.Signer, string) {
+func signer(t testing.TB, seed byte) (note.Signer, string) {
 	t.Helper()
-	skey, vkey, err := note.GenerateKey(bytes.NewReader(bytes.Repeat([]byte{seed}, 64)), name)
+	skey, vkey, err := note.GenerateKey(bytes.NewReader(bytes.Repeat([]byte{seed}, 64)), testOrigin)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func newWorld(t testing.TB) *world {
 		t: t, origin: testOrigin, tenant: uuid.MustParse("01900000-0000-7000-8000-00000000000a"),
 		now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC),
 	}
-	w.signer, w.vkey = signer(t, testOrigin, 1)
+	w.signer, w.vkey = signer(t, 1)
 	w.note(Event{Kind: EventStarted, Origin: testOrigin}, true)
 	return w
 }

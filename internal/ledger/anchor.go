@@ -159,7 +159,7 @@ func (f File) Latest(context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("evidence: the anchor: %w", err)
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }()
 	end, err := file.Seek(0, io.SeekEnd)
 	if err != nil {
 		return nil, fmt.Errorf("evidence: the anchor: %w", err)
@@ -217,7 +217,7 @@ func separator(file *os.File) []byte {
 	if err != nil {
 		return nil
 	}
-	defer reader.Close()
+	defer func() { _ = reader.Close() }()
 	end, err := reader.Seek(0, io.SeekEnd)
 	if err != nil || end == 0 {
 		return nil

@@ -136,7 +136,7 @@ func (l *Ledger) signTree(ctx context.Context) ([]byte, error) {
 		return v.note, nil
 	}
 	if v.state.Signed == c.Size { // another node has signed it
-		if err := l.recallNote(ctx); err != nil {
+		if err := l.recallNote(ctx, c.Size+1); err != nil {
 			return nil, err
 		}
 		if v.suspended != "" || c != v.signed {

@@ -51,7 +51,8 @@ type Config struct {
 	Anchors  []Anchor
 	// Alarm is called when something is wrong, never twice at once. It may be nil.
 	Alarm func(Alarm)
-	// Published is called with every new note. It may be nil.
+	// Published is called with every new note. It must not call the ledger, and may
+	// be nil.
 	Published func(msg []byte)
 	Now       func() time.Time
 }
@@ -136,15 +137,15 @@ func Open(ctx context.Context, c Config) (*Ledger, error) {
 	return l, l.start(ctx)
 }
 
-// Close stops handing notes to anchors, and waits for those on their way, but no
-// longer than the context says.
+// Close stops handing notes to anchors, and waits for notes and alarms on their
+// way, but no longer than the context says.
 func (l *Ledger) Close(ctx context.Context) error {
 	for _, a := range l.anchors {
 		if err := a.drain(ctx); err != nil {
 			return err
 		}
 	}
-	return nil
+	return l.alarms.wait(ctx)
 }
 
 // Status is the state of a ledger.
@@ -201,11 +202,14 @@ const (
 	AlarmAnchor AlarmKind = "anchor"
 )
 
-// alarms sends each alarm once as long as it lasts.
+// alarms sends each alarm once as long as it lasts, in the background: whoever gets
+// one may ask the ledger about it.
 type alarms struct {
-	mu   sync.Mutex
-	send func(Alarm)
-	sent map[Alarm]bool
+	mu    sync.Mutex
+	send  func(Alarm)
+	sent  map[Alarm]bool
+	queue []Alarm
+	busy  chan struct{} // closed when the queue is empty; nil when it is
 }
 
 // maxAlarms bounds how many alarms are remembered as sent.
@@ -221,7 +225,43 @@ func (a *alarms) raise(alarm Alarm) {
 		a.sent = map[Alarm]bool{}
 	}
 	a.sent[alarm] = true
-	a.send(alarm)
+	a.queue = append(a.queue, alarm)
+	if a.busy == nil {
+		a.busy = make(chan struct{})
+		go a.deliver()
+	}
+}
+
+func (a *alarms) deliver() {
+	for {
+		a.mu.Lock()
+		if len(a.queue) == 0 {
+			close(a.busy)
+			a.busy = nil
+			a.mu.Unlock()
+			return
+		}
+		next := a.queue[0]
+		a.queue = a.queue[1:]
+		a.mu.Unlock()
+		a.send(next)
+	}
+}
+
+// wait waits until all alarms are sent.
+func (a *alarms) wait(ctx context.Context) error {
+	a.mu.Lock()
+	busy := a.busy
+	a.mu.Unlock()
+	if busy == nil {
+		return nil
+	}
+	select {
+	case <-busy:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // over forgets alarms of a kind, so that they are sent when they come again.

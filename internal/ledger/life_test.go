@@ -168,7 +168,7 @@ func TestMissingEntryRaisesAnAlarm(t *testing.T) {
 		}
 		kind := map[string]AlarmKind{"deleted": AlarmMissing, "altered": AlarmTampered}[name]
 		if got := r.raised(kind); len(got) != 1 || got[0].Entry != uuid.UUID(logs[1].ID) {
-			t.Errorf("%s: %v", name, r.alarms)
+			t.Errorf("%s: %v", name, r.all())
 		}
 		if name == "altered" { // it is in the tree as it was written
 			if report := r.verify(l); report.OK() {
@@ -192,7 +192,7 @@ func TestForgedEntryStaysOut(t *testing.T) {
 		t.Error(report.Findings)
 	}
 	if n := len(r.leafIDs(tenant)); n != len(logs) || len(r.raised(AlarmTampered)) == 0 {
-		t.Errorf("%d leaves, alarms %v", n, r.alarms)
+		t.Errorf("%d leaves, alarms %v", n, r.all())
 	}
 }
 
@@ -222,8 +222,8 @@ func TestLostReads(t *testing.T) {
 	if err != nil || !offline.OK() || !slices.Equal(verdictsOf(offline), []evidence.Verdict{evidence.LostRead}) {
 		t.Errorf("offline: %v, %v", verdictsOf(offline), err)
 	}
-	if len(r.alarms) > 0 {
-		t.Error(r.alarms)
+	if len(r.all()) > 0 {
+		t.Error(r.all())
 	}
 }
 
@@ -236,8 +236,8 @@ func TestUnsureWritesRaiseNoAlarm(t *testing.T) {
 	want := expected(tenant, logs)
 	l.Expect(tenant, want...) // a transaction of the application
 	r.advance(time.Minute)
-	if err := l.Watch(t.Context()); err != nil || len(r.alarms) > 0 {
-		t.Errorf("%v, %v", r.alarms, err)
+	if err := l.Watch(t.Context()); err != nil || len(r.all()) > 0 {
+		t.Errorf("%v, %v", r.all(), err)
 	}
 	if err := r.store.Write(t.Context(), &storage.Change{Tenant: storage.ID(tenant), Logs: logs[:1]}); err != nil {
 		t.Fatal(err)
@@ -245,8 +245,8 @@ func TestUnsureWritesRaiseNoAlarm(t *testing.T) {
 	r.isGood(l, tenant, nil, logs[0])
 	l.Failed(tenant, want[1])
 	r.advance(unsureFor)
-	if err := l.Watch(t.Context()); err != nil || len(r.alarms) > 0 {
-		t.Errorf("%v, %v", r.alarms, err)
+	if err := l.Watch(t.Context()); err != nil || len(r.all()) > 0 {
+		t.Errorf("%v, %v", r.all(), err)
 	}
 	if l.pending.n != 0 {
 		t.Errorf("%d entries are remembered", l.pending.n)

@@ -134,12 +134,6 @@ func (p *pending) sequenced(tenant, id uuid.UUID, commit evidence.Hash) bool {
 	return w.Commit == commit
 }
 
-func (p *pending) has(tenant uuid.UUID) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return len(p.by[tenant]) > 0
-}
-
 // takeDirty returns the tenants with something to sequence.
 func (p *pending) takeDirty() []uuid.UUID {
 	p.mu.Lock()

@@ -18,11 +18,11 @@ import (
 func TestPostgres(t *testing.T) {
 	t.Parallel()
 	r := newRigOn(t, pgtest.URL(t), true)
-	old, fresh := r.id(), uuid.UUID{}
+	old := r.id()
 	before := r.write(nil, old, 400)
 	r.advance(3 * time.Hour)
 	nodes := []*Ledger{r.open(), r.open(), r.open()}
-	fresh = r.id()
+	fresh := r.id()
 	written := map[uuid.UUID][]storage.Log{old: before}
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -63,8 +63,8 @@ func TestPostgres(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.isGood(l, old, since)
-	if len(r.alarms) > 0 {
-		t.Error(r.alarms[0])
+	if len(r.all()) > 0 {
+		t.Error(r.all()[0])
 	}
 }
 

@@ -97,7 +97,7 @@ func TestRestore(t *testing.T) {
 		t.Fatalf("a note is signed over a restored database: %v", err)
 	}
 	if l.Status().Suspended == "" || len(r.raised(AlarmRestore)) != 1 {
-		t.Errorf("status %+v, alarms %v", l.Status(), r.alarms)
+		t.Errorf("status %+v, alarms %v", l.Status(), r.all())
 	}
 	if report := r.verify(l); report.OK() || !slices.Contains(verdictsOf(report), evidence.Truncated) {
 		t.Errorf("before it is accepted: %v", verdictsOf(report))
@@ -204,7 +204,7 @@ func TestFork(t *testing.T) {
 	r.anchors = []Anchor{&memory{notes: [][]byte{other.checkpoint(fork)}}}
 	l = r.open()
 	if _, err := l.Checkpoint(t.Context()); !errors.Is(err, ErrSuspended) || len(r.raised(AlarmForked)) != 1 {
-		t.Errorf("%v, %v", r.alarms, err)
+		t.Errorf("%v, %v", r.all(), err)
 	}
 	report, err := l.Verify(t.Context(), VerifyOptions{Since: [][]byte{other.checkpoint(fork)}})
 	if err != nil || !slices.Contains(verdictsOf(report), evidence.Forked) {

@@ -52,6 +52,7 @@ type rig struct {
 	now    time.Time
 	last   uint64
 	alarms []Alarm
+	nodes  []*Ledger
 }
 
 func newRig(t *testing.T) *rig {
@@ -152,15 +153,23 @@ func (r *rig) id() (id uuid.UUID) {
 	return id
 }
 
-func (r *rig) raised(kind AlarmKind) (found []Alarm) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, a := range r.alarms {
-		if a.Kind == kind {
-			found = append(found, a)
+// all returns the alarms of all nodes.
+func (r *rig) all() []Alarm {
+	r.Helper()
+	for _, l := range r.nodes {
+		if err := l.alarms.wait(r.Context()); err != nil {
+			r.Fatal(err)
 		}
 	}
-	return found
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.alarms)
+}
+
+// raised returns the alarms of a kind.
+func (r *rig) raised(kind AlarmKind) []Alarm {
+	r.Helper()
+	return slices.DeleteFunc(r.all(), func(a Alarm) bool { return a.Kind != kind })
 }
 
 func macOf(tenant uuid.UUID, data []byte) (mac evidence.Mac) {
@@ -202,6 +211,7 @@ func (r *rig) open() *Ledger {
 	if err != nil {
 		r.Fatal(err)
 	}
+	r.nodes = append(r.nodes, l)
 	r.Cleanup(func() {
 		if err := l.Close(context.Background()); err != nil {
 			r.Error(err)
@@ -279,9 +289,9 @@ func (r *rig) settle(l *Ledger, tenant uuid.UUID, size int64) {
 }
 
 // checkpoint returns a new note.
-func (r *rig) checkpoint(l *Ledger, tenants ...uuid.UUID) []byte {
+func (r *rig) checkpoint(l *Ledger) []byte {
 	r.Helper()
-	msg, err := l.Checkpoint(r.Context(), tenants...)
+	msg, err := l.Checkpoint(r.Context())
 	if err != nil {
 		r.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"context"
 	"database/sql"
 	"fmt"
 	"slices"
@@ -48,30 +49,37 @@ type column struct {
 func (r *rig) columns(db *sql.DB) (all []column) {
 	r.Helper()
 	for _, table := range []string{"vault_logs", "vault_log_leaves", "vault_log_trees", "vault_log_nodes", "vault_log_events", "vault_log_checkpoints"} {
-		rows, err := db.QueryContext(r.Context(), "SELECT * FROM "+table)
-		if err != nil {
+		all = append(all, r.columnsOf(db, table)...)
+	}
+	return all
+}
+
+func (r *rig) columnsOf(db *sql.DB, table string) (all []column) {
+	r.Helper()
+	rows, err := db.QueryContext(r.Context(), "SELECT * FROM "+table)
+	if err != nil {
+		r.Fatal(err)
+	}
+	defer rows.Close()
+	names, err := rows.Columns()
+	if err != nil {
+		r.Fatal(err)
+	}
+	for rows.Next() {
+		values := make([]any, len(names))
+		into := make([]any, len(names))
+		for i := range values {
+			into[i] = &values[i]
+		}
+		if err := rows.Scan(into...); err != nil {
 			r.Fatal(err)
 		}
-		names, err := rows.Columns()
-		if err != nil {
-			r.Fatal(err)
+		for i, name := range names {
+			all = append(all, column{table, name, names, values, values[i]})
 		}
-		for rows.Next() {
-			values := make([]any, len(names))
-			into := make([]any, len(names))
-			for i := range values {
-				into[i] = &values[i]
-			}
-			if err := rows.Scan(into...); err != nil {
-				r.Fatal(err)
-			}
-			for i, name := range names {
-				all = append(all, column{table, name, names, values, values[i]})
-			}
-		}
-		if err := rows.Close(); err != nil {
-			r.Fatal(err)
-		}
+	}
+	if err := rows.Err(); err != nil {
+		r.Fatal(err)
 	}
 	return all
 }
@@ -173,6 +181,7 @@ func (r *rig) mustFind(c *column, value any) {
 	if err != nil {
 		return // it refuses to work with such a database
 	}
+	defer func() { _ = l.Close(context.Background()) }()
 	report, err := l.Verify(r.Context(), VerifyOptions{})
 	if err == nil && report.OK() && l.Status().Suspended == "" {
 		r.Errorf("%s.%s may become %v instead of %v", c.table, c.name, value, c.value)

@@ -55,6 +55,11 @@ func (l *Ledger) start(ctx context.Context) error {
 	}
 	for attempt := 0; ; attempt++ {
 		err := l.load(ctx)
+		if errors.Is(err, ErrTampered) {
+			l.vault = vaultTree{frontier: &merkle.Frontier{}, heads: map[uuid.UUID]head{}, origin: l.c.Name}
+			l.suspend(AlarmForked, err.Error(), nil)
+			return nil
+		}
 		if err == nil && l.vault.tree.State == nil {
 			err = l.begin(ctx)
 			if errors.Is(err, storage.ErrStale) && attempt < maxAttempts {
@@ -129,19 +134,19 @@ func (l *Ledger) recall(ctx context.Context) error {
 	if v.state.Instance != is.ID {
 		l.suspend(AlarmRestore, "the database is on another server than before", nil)
 	}
-	return l.recallNote(ctx)
+	return l.recallNote(ctx, newest)
 }
 
-// recallNote compares the newest stored note with the tree.
-func (l *Ledger) recallNote(ctx context.Context) error {
-	notes, err := l.c.Store.Checkpoints(ctx, newest, 1)
+// recallNote compares the newest stored note below a size with the tree.
+func (l *Ledger) recallNote(ctx context.Context, below int64) error {
+	notes, err := l.c.Store.Checkpoints(ctx, below, 1)
 	if err != nil || len(notes) == 0 {
 		return err
 	}
 	c, err := evidence.OpenCheckpoint(notes[0].Note, l.c.Keys...)
 	if err != nil {
 		l.suspend(AlarmForked, "the newest note in the database is not signed by a known key", nil)
-		return nil
+		return nil //nolint:nilerr // the ledger is suspended instead
 	}
 	if err := l.compare(ctx, c, notes[0].Note); err != nil {
 		return err
@@ -152,14 +157,21 @@ func (l *Ledger) recallNote(ctx context.Context) error {
 	return nil
 }
 
-// compare suspends the ledger if the tree does not continue a note.
+// compare suspends the ledger if the tree does not continue a note. A note that is
+// ahead of the tree may be of another node: the tree is stored before its note, so
+// it is read again then.
 func (l *Ledger) compare(ctx context.Context, c *evidence.Checkpoint, msg []byte) error {
 	v := &l.vault
 	restores, err := evidence.Restores(l.c.Name, c.Origin)
+	if err == nil && v.suspended == "" && (restores > v.state.Restores || c.Size > v.tree.Size) {
+		if err := l.refresh(ctx); err != nil && !errors.Is(err, ErrSuspended) {
+			return err
+		}
+	}
 	switch {
 	case err != nil:
 		l.suspend(AlarmForked, "a note is about another log", msg)
-		return nil
+		return nil //nolint:nilerr // the ledger is suspended instead
 	case restores < v.state.Restores:
 		return nil // an accepted restore is between them
 	case restores > v.state.Restores || c.Size > v.tree.Size:
@@ -196,6 +208,7 @@ func (v *vaultTree) noteHead(n int64, body []byte) {
 		v.heads[e.Tenant] = head{n, e.Size, e.State}
 	case evidence.EventTenantDeleted:
 		delete(v.heads, e.Tenant)
+	default:
 	}
 }
 

@@ -233,6 +233,7 @@ func (v *verification) event(n int64, body []byte) *evidence.Event {
 		v.deleted[e.Tenant] = true
 	case evidence.EventRestored:
 		v.report.Restores = append(v.report.Restores, evidence.Restore{Time: e.Time, Reason: e.Reason, Index: n})
+	default:
 	}
 	return e
 }

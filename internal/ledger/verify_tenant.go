@@ -46,7 +46,7 @@ func (v *verification) tenant(tree *storage.Tree) error {
 		t.head = &evidence.Event{} // it is new
 	}
 	if err := v.l.openState(v.ctx, tree, &t.state); errors.Is(err, ErrTampered) {
-		t.wrong(-1, uuid.UUID{}, evidence.Altered)
+		t.wrong(-1, evidence.Altered)
 		return nil
 	} else if err != nil {
 		return err
@@ -64,8 +64,8 @@ func (v *verification) tenant(tree *storage.Tree) error {
 	return t.rows()
 }
 
-func (t *tenantCheck) wrong(index int64, id uuid.UUID, verdict evidence.Verdict) {
-	t.find(t.id, index, id, verdict)
+func (t *tenantCheck) wrong(index int64, verdict evidence.Verdict) {
+	t.find(t.id, index, uuid.UUID{}, verdict)
 	t.bad = true
 }
 
@@ -74,11 +74,11 @@ func (t *tenantCheck) compareHead() {
 	switch {
 	case t.bad:
 	case t.f.Root() != merkle.Hash(t.tree.Root) && t.tree.Size > 0:
-		t.wrong(-1, uuid.UUID{}, evidence.Altered)
+		t.wrong(-1, evidence.Altered)
 	case t.tree.Size < t.head.Size:
-		t.wrong(t.tree.Size, uuid.UUID{}, evidence.Truncated)
+		t.wrong(t.tree.Size, evidence.Truncated)
 	case t.tree.Size == t.head.Size && t.head.Root != t.f.Root():
-		t.wrong(-1, uuid.UUID{}, evidence.Altered)
+		t.wrong(-1, evidence.Altered)
 	}
 }
 
@@ -100,10 +100,11 @@ func (t *tenantCheck) events() error {
 			for _, id := range e.Entries {
 				t.find(t.id, -1, id, evidence.LostRead)
 			}
+		default:
 		}
 	})
 	if errors.Is(err, ErrTampered) {
-		t.wrong(-1, uuid.UUID{}, evidence.Altered)
+		t.wrong(-1, evidence.Altered)
 		return nil
 	}
 	return err
@@ -141,17 +142,15 @@ func (t *tenantCheck) afterTree() error {
 	if err != nil {
 		return err
 	}
-	for _, batch := range part.Leaves {
-		now, err := t.l.tree(t.ctx, t.id)
-		if err != nil {
-			return err
-		}
-		if batch.First >= now.Size || batch.First+int64(len(batch.Refs)) > now.Size {
-			t.wrong(batch.First, uuid.UUID{}, evidence.Forged)
-		}
+	if len(part.Leaves) == 0 {
 		return nil
 	}
-	return nil
+	now, err := t.l.tree(t.ctx, t.id) // it may have grown
+	last := &part.Leaves[len(part.Leaves)-1]
+	if err == nil && last.First+int64(len(last.Refs)) > now.Size {
+		t.wrong(last.First, evidence.Forged)
+	}
+	return err
 }
 
 // prunedLeaves begins with the roots of blocks whose leaves are gone.
@@ -161,11 +160,11 @@ func (t *tenantCheck) prunedLeaves() error {
 		return nil
 	}
 	if first > t.below || first > t.tree.Size {
-		t.wrong(0, uuid.UUID{}, evidence.Missing)
+		t.wrong(0, evidence.Missing)
 	}
 	f, err := t.l.hashes(t.ctx, t.id).frontier(min(first, t.tree.Size))
 	if errors.Is(err, ErrTampered) {
-		t.wrong(0, uuid.UUID{}, evidence.Missing)
+		t.wrong(0, evidence.Missing)
 		return nil
 	}
 	if err != nil {
@@ -212,7 +211,7 @@ func (t *tenantCheck) block(from, to int64) error {
 		return nil
 	}
 	t.gaps++
-	t.wrong(t.f.Size(), uuid.UUID{}, evidence.Missing)
+	t.wrong(t.f.Size(), evidence.Missing)
 	f, err := t.l.hashes(t.ctx, t.id).frontier(from - from%storage.LeavesPerBlock)
 	if err != nil && !errors.Is(err, ErrTampered) {
 		return err

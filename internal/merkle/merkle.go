@@ -86,8 +86,8 @@ func (f *Frontier) AddRange(to int64, roots []Hash) error {
 	if len(cover) != len(roots) {
 		return errPlace
 	}
-	for i, s := range cover {
-		if err := f.AddSubtree(s.Level, roots[i]); err != nil {
+	for i, root := range roots {
+		if err := f.AddSubtree(cover[i].Level, root); err != nil {
 			return err
 		}
 	}
