@@ -186,7 +186,7 @@ func (r *rig) config(store Store) Config {
 			return macOf(tenant, data), nil
 		},
 		Tenants: func(ctx context.Context, after uuid.UUID, limit int) ([]uuid.UUID, error) {
-			ids, err := r.store.LogTenants(ctx, r.now.Add(1000*time.Hour), storage.ID(after), limit)
+			ids, err := r.store.LogTenants(ctx, r.clock().Add(1000*time.Hour), storage.ID(after), limit)
 			all := make([]uuid.UUID, len(ids))
 			for i := range ids {
 				all[i] = uuid.UUID(ids[i])
