@@ -75,6 +75,10 @@ type LogFollowing struct {
 	// and the place is that of the entries to come.
 	After LogPlace
 	From  time.Time
+	// Until is a place that FollowLogs has returned for neither After nor From:
+	// the entries are those before it. When there are no more, the place after
+	// them is Until itself.
+	Until LogPlace
 	Limit int
 }
 

@@ -97,7 +97,18 @@ type Log struct {
 	EntityID   string
 	Operation  string
 	Message    string
-	CreatedAt  time.Time
+	// Origin is where the call came from: at most 45 characters, empty when
+	// unknown.
+	Origin    string
+	CreatedAt time.Time
+
+	// Mac is a keyed hash over the other fields; zero for entries of versions
+	// that had none.
+	Mac Hash
+	// Seq is the number of the entry's transaction in the order of
+	// [Follower.FollowLogs], which returns it, as [TreeStorage.LogsByRef] does.
+	// Writes and other reads pass over it.
+	Seq int64
 }
 
 // Claim is one idempotency key in use. While Answer is nil the work is in

@@ -18,7 +18,8 @@
 //     row of one tenant is ever visible through, changed by, or in conflict
 //     with another tenant's call. What is given none is the vault's own work:
 //     [TokenReader.Expired], [Pruner.LogTenants], [Queue.DueTenants],
-//     [Writer.Sweep], and [RecordReader.ListRecords] without a tenant; and
+//     [Writer.Sweep], [TreeStorage.Trees] without tenants, and
+//     [RecordReader.ListRecords] without a tenant; and
 //     [RecordReader.Lookup], which is asked before the tenant is known: its
 //     hashes are unique across tenants.
 //   - Times keep microseconds and come back in UTC. A zero time is "none".
@@ -273,12 +274,13 @@ const (
 	TokenStale                             // UpdateTokens, DeleteTokens: another revision
 	RecordStale                            // UpdateRecords, DeleteRecords: another revision
 	JobStale                               // UpdateJobs, DeleteJobs: no longer the owner's
+	TreeStale                              // TreeChange: another size or state
 )
 
 var conflictText = [...]string{
 	TokenIDTaken: "token id taken", DuplicateTaken: "duplicate key taken", KeyTaken: "record key taken",
 	ClaimTaken: "claim taken", ClaimLost: "claim lost", TokenStale: "token changed",
-	RecordStale: "record changed", JobStale: "job lease lost",
+	RecordStale: "record changed", JobStale: "job lease lost", TreeStale: "tree changed",
 }
 
 // Error names the guard and the row's position, never the row.

@@ -112,6 +112,9 @@ func (s *Store) FollowLogs(ctx context.Context, f storage.LogFollowing) ([]stora
 	if b.settled == 0 {
 		return nil, p.encode(), nil
 	}
+	if f.Until != nil {
+		return s.logsUntil(ctx, &f, p, &b)
+	}
 	var page []sqlstore.FollowedLog
 	for !p.live && len(page) == 0 && err == nil && f.Limit > 0 {
 		page, err = s.pastLogs(ctx, &f, p, &b)
@@ -166,4 +169,30 @@ func (s *Store) liveLogs(ctx context.Context, f *storage.LogFollowing, p *logPla
 		p.xid, p.id = page[len(page)-1].Number, page[len(page)-1].ID
 	}
 	return page, err
+}
+
+// logsUntil reads the entries before a place that was live at once. They are those
+// of the history whose end is that place.
+func (s *Store) logsUntil(ctx context.Context, f *storage.LogFollowing, p *logPlace, b *logBounds) ([]storage.Log, storage.LogPlace, error) {
+	until, err := decodePlace(f.Until)
+	if err != nil {
+		return nil, nil, err
+	}
+	if p.live || f.Limit <= 0 || b.settled < until.xid && until.cluster == b.cluster {
+		return nil, p.encode(), nil
+	}
+	p.xid = until.xid
+	page, err := s.pastLogs(ctx, f, p, b)
+	if err != nil {
+		return nil, nil, err
+	}
+	logs := make([]storage.Log, len(page))
+	for i := range page {
+		logs[i] = page[i].Log
+		p.seen = page[i].CreatedAt.UnixMicro()
+	}
+	if p.live {
+		return logs, f.Until, nil
+	}
+	return logs, p.encode(), nil
 }

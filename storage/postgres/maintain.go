@@ -58,6 +58,9 @@ var purged = []struct{ table, key string }{
 	{"vault_logs", "id"},
 	{"vault_log_counts", "entity_type, day"},
 	{"vault_log_marks", "tenant_id"},
+	{"vault_log_leaves", "first"},
+	{"vault_log_nodes", "level, n"},
+	{"vault_log_trees", "tenant_id"},
 	{"vault_records", "kind, id"},
 }
 

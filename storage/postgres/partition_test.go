@@ -116,6 +116,7 @@ var spans = []string{
 	"SELECT EXISTS (SELECT 1 FROM vault_claims", "SELECT EXISTS (SELECT 1 FROM vault_jobs",
 	"SELECT tenant_id FROM vault_log_marks WHERE xid >", "SELECT DISTINCT tenant_id FROM", "SELECT DISTINCT j.tenant_id FROM", "SELECT DISTINCT l.tenant_id FROM",
 	"FROM vault_records r WHERE 1 = 1 AND r.kind =", "FROM vault_records r WHERE 1 = 1",
+	"FROM vault_log_trees t WHERE t.tenant_id >", "FROM vault_log_trees t WHERE t.tenant_id = ANY",
 }
 
 // onlyGlobal reports whether a statement is about nothing but tables that are not

@@ -396,6 +396,7 @@ func dialect(o *Options, schema schemaName) sqlstore.Dialect {
 		Conns:    o.reading(),
 		Lifetime: connLifetime,
 		Qualify:  schema.in,
+		Position: "position(?::bytea IN l.ids) > 0",
 	}
 }
 

@@ -149,6 +149,7 @@ const readGrace = time.Second
 var readingColumns = columns{
 	{"n", bigint}, {"tenant", bytea}, {"token", text}, {"entry", bytea}, {"at", bigint},
 	{"actor", bytea}, {"actor_type", text}, {"operation", text}, {"message", text}, {"actor_name", text},
+	{"origin", text}, {"mac", bytea},
 }
 
 func putReading(rows *rows, r *storage.Reading) {
@@ -161,6 +162,8 @@ func putReading(rows *rows, r *storage.Reading) {
 	rows.text(r.Entry.Operation)
 	rows.text(r.Entry.Message)
 	rows.optionalText(r.Entry.ActorName)
+	rows.optionalText(r.Entry.Origin)
+	rows.hash(&r.Entry.Mac)
 }
 
 // readingText is the statement for one reading or many, in a session that is
@@ -178,7 +181,7 @@ func readingText(many, sessionUnsynced bool) string {
 				FROM vault_tokens t WHERE t.tenant_id = r.tenant AND t.id = r.token
 				AND (t.expires_at IS NULL OR t.expires_at > r.at) LIMIT 1) AS t),
 		logged AS (INSERT INTO vault_logs (tenant_id, ` + logColumns.names("") + `)
-			SELECT tenant, entry, at, actor, actor_type, type, id, operation, message, actor_name FROM ` + from + `
+			SELECT tenant, entry, at, actor, actor_type, type, id, operation, message, actor_name, origin, mac FROM ` + from + `
 			WHERE body IS NOT NULL)
 		SELECT n, ` + sqlstore.TokenColumns + ` FROM found AS t`
 }

@@ -36,6 +36,7 @@ var (
 	logColumns = columns{
 		{"id", bytea}, {"created_at", bigint}, {"actor_id", bytea}, {"actor_type", text},
 		{"entity_type", text}, {"entity_id", text}, {"operation", text}, {"message", text}, {"actor_name", text},
+		{"origin", text}, {"mac", bytea},
 	}
 
 	recordColumns = columns{
@@ -168,6 +169,8 @@ func putLog(r *rows, l *storage.Log) {
 	r.text(l.Operation)
 	r.text(l.Message)
 	r.optionalText(l.ActorName)
+	r.optionalText(l.Origin)
+	r.hash(&l.Mac)
 }
 
 func putRecord(r *rows, record *storage.Record) { putRecordAt(r, record, record.Rev) }

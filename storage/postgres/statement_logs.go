@@ -30,14 +30,14 @@ func (s *statement) insertLogs(logs []storage.Log) {
 
 // callColumns are the columns of log entries that have one value in all entries of
 // a call, and are then sent once.
-var callColumns = []string{"created_at", "actor_id", "actor_type", "operation", "message", "actor_name"}
+var callColumns = []string{"created_at", "actor_id", "actor_type", "operation", "message", "actor_name", "origin"}
 
 // ofOneCall reports whether log entries, of which there are several, differ in
 // nothing but what they are about.
 func ofOneCall(logs []storage.Log) bool {
 	first := logs[0]
 	return len(logs) > 1 && !slices.ContainsFunc(logs, func(l storage.Log) bool {
-		l.ID, l.EntityType, l.EntityID = first.ID, first.EntityType, first.EntityID
+		l.ID, l.EntityType, l.EntityID, l.Mac = first.ID, first.EntityType, first.EntityID, first.Mac
 		return l != first
 	})
 }

@@ -233,7 +233,8 @@ func (w *writer) insertLogs(c *storage.Change) error {
 	for i := range c.Logs {
 		l := &c.Logs[i]
 		err := w.insert("log entry", i, stmtInsertLog, w.tenant, l.ID[:], l.CreatedAt.UnixMicro(), optionalID(&l.ActorID),
-			l.ActorType, l.EntityType, l.EntityID, l.Operation, l.Message, optionalText(l.ActorName), seq)
+			l.ActorType, l.EntityType, l.EntityID, l.Operation, l.Message, optionalText(l.ActorName),
+			optionalText(l.Origin), optionalHash(&l.Mac), seq)
 		if err != nil {
 			return err
 		}

@@ -51,22 +51,38 @@ func (s *Store) FollowLogs(ctx context.Context, f storage.LogFollowing) ([]stora
 		p.since = f.From.UnixMicro()
 		p.id = sqlstore.FirstID(p.since)
 	}
+	last := int64(math.MaxInt64)
+	if err == nil && f.Until != nil {
+		var until *logPlace
+		if until, err = decodePlace(f.Until); err == nil {
+			last = until.seq
+		}
+	}
 	if err != nil {
 		return nil, nil, err
 	}
 	first := sqlstore.FirstID(p.since)
-	page, err := sqlstore.Followed(ctx, s.reader, "l.seq", `l.tenant_id = ? AND l.seq >= ? AND (l.seq > ? OR l.id > ?)
+	page, err := sqlstore.Followed(ctx, s.reader, "l.seq", `l.tenant_id = ? AND l.seq BETWEEN ? AND ? AND (l.seq > ? OR l.id > ?)
 		AND l.id > ? AND l.created_at >= ? ORDER BY l.seq, l.id LIMIT ?`,
-		f.Tenant[:], p.seq, p.seq, p.id[:], first[:], p.since, f.Limit)
+		f.Tenant[:], p.seq, last, p.seq, p.id[:], first[:], p.since, f.Limit)
 	if err != nil {
 		return nil, nil, err
 	}
+	if f.Until != nil && len(page) < f.Limit {
+		return plainLogs(page), f.Until, nil
+	}
+	if n := len(page); n > 0 {
+		p.seq, p.id = page[n-1].Number, page[n-1].ID
+	}
+	return plainLogs(page), p.encode(), nil
+}
+
+func plainLogs(page []sqlstore.FollowedLog) []storage.Log {
 	logs := make([]storage.Log, len(page))
 	for i := range page {
 		logs[i] = page[i].Log
-		p.seq, p.id = page[i].Number, page[i].ID
 	}
-	return logs, p.encode(), nil
+	return logs
 }
 
 // seqs are the numbers that the transaction under way gives to the log entries of

@@ -54,6 +54,9 @@ var purged = []struct{ table, key string }{
 	{"vault_container_sets", "set_id"},
 	{"vault_logs", "entity_type, id"},
 	{"vault_log_counts", "entity_type, day, shard"},
+	{"vault_log_leaves", "first"},
+	{"vault_log_nodes", "level, n"},
+	{"vault_log_trees", "tenant_id"},
 	{"vault_records", "rowid"},
 }
 

@@ -248,6 +248,7 @@ var dialect = sqlstore.Dialect{
 	Conns:           2 * readersOfAKind(),
 	Lists:           readersOfAKind(),
 	LogsByType:      true,
+	Position:        `instr(l.ids, ?) > 0`,
 	CheckTenantLast: true,
 	Error:           unavailable,
 }

@@ -96,7 +96,7 @@ var statementText = [statementCount]string{
 	stmtCountTokens: `INSERT INTO vault_token_counts (tenant_id, set_id, type, shard, n) VALUES (?, ?, ?, 0, ?)
 		ON CONFLICT DO UPDATE SET n = n + excluded.n`,
 	stmtInsertLog: `INSERT INTO vault_logs (tenant_id, id, created_at, actor_id, actor_type, entity_type, entity_id,
-		operation, message, actor_name, seq) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		operation, message, actor_name, origin, mac, seq) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 	stmtLastSeq: lastSeq,
 	// Nothing reads first_id and last_id any more, but they may not be NULL.
 	stmtCountLogs: `INSERT INTO vault_log_counts (tenant_id, entity_type, day, shard, n, first_id, last_id)

@@ -52,6 +52,7 @@ func readEnters(w *world, s storage.ReadLogger) {
 	w.write(insert(tenant, token))
 	first, second := w.reading(tenant, token.ID), w.reading(tenant, token.ID)
 	second.Entry.ActorID, second.Entry.ActorType, second.Entry.ActorName, second.Entry.Message = storage.ID{}, "", "", ""
+	second.Entry.Origin, second.Entry.Mac = "", storage.Hash{}
 	first.Entry.EntityType, first.Entry.EntityID = "ignored", "ignored"
 	for _, r := range []storage.Reading{first, second} {
 		got, err := s.ReadToken(w.Context(), r)

@@ -116,7 +116,7 @@ func (s *source) log(entityType, entityID string) storage.Log {
 	return storage.Log{
 		ID: s.id(), ActorID: s.id(), ActorType: "application", ActorName: "größe's",
 		EntityType: entityType, EntityID: entityID,
-		Operation: "create", Message: "Token created", CreatedAt: now,
+		Operation: "create", Message: "Token created", Origin: "2001:db8::7", CreatedAt: now, Mac: s.hash(),
 	}
 }
 

@@ -83,6 +83,7 @@ func chapters() []chapter {
 		{name: "Count", rules: countingRules()},
 		{name: "ReadLogger", rules: readLogRules()},
 		{name: "Prune", rules: pruneRules()},
+		{name: "Trees", rules: treeRules()},
 		{name: "Claims", rules: claimRules()},
 		{name: "Jobs", rules: jobRules()},
 		{name: "Sealed", rules: sealedRules()},

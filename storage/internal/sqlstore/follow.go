@@ -14,7 +14,7 @@ func logDest(e *storage.Log) []sql.Scanner {
 	return []sql.Scanner{
 		(*idColumn)(&e.ID), (*idColumn)(&e.ActorID), (*textColumn)(&e.ActorType), (*textColumn)(&e.EntityType),
 		(*textColumn)(&e.EntityID), (*textColumn)(&e.Operation), (*textColumn)(&e.Message), (*timeColumn)(&e.CreatedAt),
-		(*optionalTextColumn)(&e.ActorName),
+		(*optionalTextColumn)(&e.ActorName), (*optionalTextColumn)(&e.Origin), (*macColumn)(&e.Mac),
 	}
 }
 
@@ -32,7 +32,10 @@ func Followed(ctx context.Context, s *Store, number, where string, args ...any) 
 	var e FollowedLog
 	dest := append(logDest(&e.Log), (*int64Column)(&e.Number))
 	err := s.each(ctx, `SELECT `+logColumns+`, `+number+` FROM vault_logs l WHERE `+where, args, dest,
-		func() { page = append(page, e) })
+		func() {
+			e.Seq = e.Number
+			page = append(page, e)
+		})
 	return page, err
 }
 

@@ -39,6 +39,7 @@ type (
 	idColumn           storage.ID
 	hashColumn         storage.Hash
 	keyColumn          storage.Key
+	macColumn          storage.Hash
 	timeColumn         time.Time
 	intColumn          int
 	int64Column        int64
@@ -58,6 +59,23 @@ func (c *idColumn) Scan(src any) error {
 
 func (c *hashColumn) Scan(src any) error { return copyFixed(c[:], src) }
 func (c *keyColumn) Scan(src any) error  { return copyFixed(c[:], src) }
+
+// Scan takes a value of the wrong length for one that no row has. A row that
+// somebody has changed must not keep the others from being read.
+func (c *macColumn) Scan(src any) error {
+	if src == nil {
+		*c = macColumn{}
+		return nil
+	}
+	if v, ok := src.([]byte); ok && len(v) == len(c) {
+		copy(c[:], v)
+		return nil
+	}
+	for i := range c {
+		c[i] = 0xff
+	}
+	return nil
+}
 
 func (c *timeColumn) Scan(src any) error {
 	switch v := src.(type) {

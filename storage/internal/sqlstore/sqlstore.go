@@ -15,7 +15,7 @@
 //	vault_token_counts(tenant_id, set_id, type, shard, n)
 //	vault_container_sets(tenant_id, set_id, containers)
 //	vault_logs(tenant_id, id, created_at, actor_id, actor_type, entity_type, entity_id,
-//	     operation, message, actor_name)
+//	     operation, message, actor_name, origin, mac)
 //	vault_log_counts(tenant_id, entity_type, day, shard, n)
 //	vault_records(tenant_id, kind, id, name, name_fold, key_hash, alt_hash, expires_at,
 //	        key_version, body, created_at, rev)
@@ -97,6 +97,10 @@ type Dialect struct {
 	// LogsByType says that the key of vault_logs is (tenant_id, entity_type, id).
 	// Otherwise it is (tenant_id, id).
 	LogsByType bool
+
+	// Position is a condition on vault_log_leaves l: its ids have the bytes of the
+	// placeholder in them.
+	Position string
 
 	// Uncounted, unless empty, is a condition on vault_logs l, with a placeholder
 	// for the tenant, that holds for the entries which vault_log_counts does not

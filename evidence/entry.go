@@ -1,0 +1,173 @@
+package evidence
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/mod/sumdb/tlog"
+)
+
+// Entry is an entry of a tenant's log.
+type Entry struct {
+	ID         uuid.UUID
+	CreatedAt  time.Time
+	ActorID    uuid.UUID // zero when the tenant itself acted
+	ActorType  string
+	ActorName  string
+	EntityType string
+	EntityID   string
+	Operation  string
+	Message    string
+	Origin     string
+}
+
+// Redacted returns what is left of an entry after it was erased.
+func (e Entry) Redacted() Entry {
+	e.ActorName, e.Origin = "", ""
+	return e
+}
+
+// Mac is the keyed hash that the vault stores beside an entry.
+type Mac [16]byte
+
+// commitPrefix begins every commitment.
+const commitPrefix = "vault/log/1"
+
+// AppendFields appends the fields of an entry as commitments and macs hash
+// them.
+func (e *Entry) AppendFields(b []byte) []byte {
+	t := e.text()
+	return t.appendFields(b)
+}
+
+// AppendMacFields appends the fields of an entry as its mac hashes them: all of
+// them, except that the type of an entity that was read is left out. A storage
+// that reads a token and enters that in one step only learns the type then.
+func (e *Entry) AppendMacFields(b []byte) []byte {
+	t := e.text()
+	if t.Operation == "read" {
+		t.EntityType = ""
+	}
+	return t.appendFields(b)
+}
+
+// Commit returns the commitment to an entry.
+func (e *Entry) Commit(tenant uuid.UUID, mac Mac) Hash {
+	t := e.text()
+	return t.commit(tenant, mac)
+}
+
+// CommitFields returns the commitment to the fields that [Entry.AppendFields]
+// has written.
+func CommitFields(tenant uuid.UUID, mac Mac, fields []byte) Hash {
+	b := make([]byte, 0, len(commitPrefix)+len(tenant)+len(mac)+len(fields))
+	b = append(b, commitPrefix...)
+	b = append(b, tenant[:]...)
+	b = append(b, mac[:]...)
+	return sha256.Sum256(append(b, fields...))
+}
+
+// Kind is the way in which an entry came into the tree.
+type Kind byte
+
+// The kinds of leaves in a tenant's tree.
+const (
+	// KindEntry is an entry that was sequenced when it was written.
+	KindEntry Kind = iota + 1
+	// KindImported is an entry that existed before evidence began. Its leaf
+	// attests the entry as it was on that day.
+	KindImported
+	// KindOld is an imported entry that has no mac in its row. The commitment
+	// uses the mac that the vault computed on that day.
+	KindOld
+)
+
+var kindNames = [...]string{KindEntry: "entry", KindImported: "imported", KindOld: "old"}
+
+// Valid reports whether the kind is known.
+func (k Kind) Valid() bool { return k >= KindEntry && k <= KindOld }
+
+// String returns the name of the kind in a bundle.
+func (k Kind) String() string {
+	if !k.Valid() {
+		return fmt.Sprintf("kind %d", byte(k))
+	}
+	return kindNames[k]
+}
+
+// MarshalText implements [encoding.TextMarshaler].
+func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (k *Kind) UnmarshalText(text []byte) error {
+	for i, name := range kindNames {
+		if name != "" && name == string(text) {
+			*k = Kind(i)
+			return nil
+		}
+	}
+	return errKind
+}
+
+// LeafHash returns the leaf of an entry in its tenant's tree.
+func LeafHash(k Kind, id uuid.UUID, commitment Hash) Hash {
+	var b [1 + 16 + tlog.HashSize]byte
+	b[0] = byte(k)
+	copy(b[1:], id[:])
+	copy(b[17:], commitment[:])
+	return tlog.RecordHash(b[:])
+}
+
+// Millis returns the Unix time in milliseconds that an id holds. Ids of entries
+// are UUIDv7.
+func Millis(id uuid.UUID) int64 {
+	var ms [8]byte
+	copy(ms[2:], id[:6])
+	return int64(binary.BigEndian.Uint64(ms[:]))
+}
+
+// timeLayout is the form of times in commitments: UTC, with microseconds.
+const timeLayout = "2006-01-02T15:04:05.000000Z"
+
+// entryText is an entry as a bundle shows it: the texts that are hashed.
+type entryText struct {
+	ID         string `json:"id"`
+	CreatedAt  string `json:"created_at"`
+	ActorID    string `json:"actor_id,omitempty"`
+	ActorType  string `json:"actor_type,omitempty"`
+	ActorName  string `json:"actor_name,omitempty"`
+	EntityType string `json:"entity_type,omitempty"`
+	EntityID   string `json:"entity_id,omitempty"`
+	Operation  string `json:"operation,omitempty"`
+	Message    string `json:"message,omitempty"`
+	Origin     string `json:"origin,omitempty"`
+}
+
+func (e *Entry) text() entryText {
+	t := entryText{
+		ID: e.ID.String(), CreatedAt: e.CreatedAt.UTC().Format(timeLayout),
+		ActorType: e.ActorType, ActorName: e.ActorName, EntityType: e.EntityType, EntityID: e.EntityID,
+		Operation: e.Operation, Message: e.Message, Origin: e.Origin,
+	}
+	if e.ActorID != (uuid.UUID{}) {
+		t.ActorID = e.ActorID.String()
+	}
+	return t
+}
+
+func (t *entryText) appendFields(b []byte) []byte {
+	for _, field := range [...]string{
+		t.ID, t.CreatedAt, t.ActorID, t.ActorType, t.ActorName, t.EntityType, t.EntityID, t.Operation, t.Message, t.Origin,
+	} {
+		b = append(binary.BigEndian.AppendUint32(b, uint32(len(field))), field...)
+	}
+	return b
+}
+
+func (t *entryText) commit(tenant uuid.UUID, mac Mac) Hash {
+	var room [512]byte
+	return CommitFields(tenant, mac, t.appendFields(room[:0]))
+}

@@ -1,0 +1,110 @@
+package evidence
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/mod/sumdb/tlog"
+)
+
+// EventKind says what an event of the vault's tree records. A verifier ignores
+// kinds that it does not know.
+type EventKind string
+
+// The kinds of events, with the fields that they use besides Time.
+const (
+	// EventHead states a tenant's tree: Tenant, Size, Root, State.
+	EventHead EventKind = "head"
+	// EventPruned allows the deletion of a tenant's old entries: Tenant, Below,
+	// Cutoff. Entries created before the cutoff may be missing, and leaves below
+	// the index Below may be replaced by the roots of subtrees.
+	EventPruned EventKind = "pruned"
+	// EventErased allows the removal of a person from an entry: Tenant, Entry,
+	// After.
+	EventErased EventKind = "erased"
+	// EventLost records entries of reads that the database lost in a crash:
+	// Tenant, Entries.
+	EventLost EventKind = "lost"
+	// EventRestored records that an older copy of the database was accepted:
+	// Origin, Notes (the newest note known elsewhere, and the newest in the
+	// database), Reason, Instance.
+	EventRestored EventKind = "restored"
+	// EventTenantDeleted records the last head of a deleted tenant: Tenant, Size,
+	// Root.
+	EventTenantDeleted EventKind = "tenant deleted"
+	// EventKeyChanged records a new signing key: Keys (the old one, the new one).
+	EventKeyChanged EventKind = "signing key changed"
+	// EventStarted and EventStopped record when evidence was switched on or off:
+	// Origin, Instance.
+	EventStarted EventKind = "evidence started"
+	EventStopped EventKind = "evidence stopped"
+	// EventErasure records the deletion of a person's tokens: Tenant, ID, Reason,
+	// Count.
+	EventErasure EventKind = "erasure"
+)
+
+// Event is a leaf of the vault's tree.
+type Event struct {
+	Kind   EventKind `json:"kind"`
+	Time   time.Time `json:"time"`
+	Tenant uuid.UUID `json:"tenant,omitzero"`
+	// Prev is one more than the index of the previous event about the same tenant,
+	// or about the whole vault. Heads have none.
+	Prev int64 `json:"prev,omitempty"`
+
+	Size int64 `json:"size,omitempty"`
+	Root Hash  `json:"root,omitzero"`
+	// State is a SHA-256 over what the vault keeps beside the tree.
+	State Hash `json:"state,omitzero"`
+
+	Below  int64 `json:"below,omitempty"`
+	Cutoff int64 `json:"cutoff,omitempty"` // Unix time in milliseconds
+
+	Entry   uuid.UUID   `json:"entry,omitzero"`
+	After   Hash        `json:"after,omitzero"`
+	Entries []uuid.UUID `json:"entries,omitempty"`
+
+	Origin   string   `json:"origin,omitempty"`
+	Instance string   `json:"instance,omitempty"`
+	Notes    []string `json:"notes,omitempty"`
+	Keys     []string `json:"keys,omitempty"`
+
+	ID     uuid.UUID `json:"id,omitzero"`
+	Reason string    `json:"reason,omitempty"`
+	Count  int64     `json:"count,omitempty"`
+}
+
+// Body returns the bytes that the leaf of the event hashes.
+func (e *Event) Body() []byte { return encode(e) }
+
+var (
+	errKind  = errors.New("evidence: unknown kind of leaf")
+	errEvent = errors.New("evidence: not an event")
+)
+
+// ParseEvent reads the body of an event.
+func ParseEvent(body []byte) (*Event, error) {
+	var e Event
+	if err := json.Unmarshal(body, &e); err != nil || e.Kind == "" {
+		return nil, errEvent
+	}
+	return &e, nil
+}
+
+// Proven is an event with the proof that it is in the vault's tree.
+type Proven struct {
+	Body  string `json:"body"`
+	Index int64  `json:"index"`
+	Proof []Hash `json:"proof"`
+}
+
+// Open returns the event if its proof holds in the tree of a note.
+func (p *Proven) Open(in *Checkpoint) (*Event, error) {
+	if err := tlog.CheckRecord(p.Proof, in.Size, in.Root, p.Index, tlog.RecordHash([]byte(p.Body))); err != nil {
+		return nil, fmt.Errorf("evidence: the proof of an event does not hold")
+	}
+	return ParseEvent([]byte(p.Body))
+}

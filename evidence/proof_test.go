@@ -1,0 +1,193 @@
+package evidence
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"github.com/transparency-dev/merkle/proof"
+	"github.com/transparency-dev/merkle/rfc6962"
+	"golang.org/x/mod/sumdb/note"
+	"golang.org/x/mod/sumdb/tlog"
+)
+
+func TestProof(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for range 9 {
+		w.enter(KindEntry)
+	}
+	for n := range int64(9) {
+		got, err := OpenProof(w.proof(n), w.vkey)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := w.leaves[n].Entry
+		if got.Tenant != w.tenant || got.Index != n || got.ID != e.ID || got.Fields["entity_id"] != e.EntityID || got.Fields["actor_name"] != e.ActorName {
+			t.Errorf("the proof of entry %d proves %v", n, got)
+		}
+	}
+}
+
+func TestProofOfAnErasedEntry(t *testing.T) {
+	t.Parallel()
+	w := full(t)
+	w.leaves[5].Entry, w.leaves[5].Erased = nil, nil
+	got, err := OpenProof(w.proof(5), w.vkey)
+	if err != nil || got.Fields != nil || got.ID != w.leaves[5].ID {
+		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+func TestEveryByteOfAProof(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for range 5 {
+		w.enter(KindEntry)
+	}
+	text := w.proof(3)
+	for i := range text {
+		bad := slices.Clone(text)
+		bad[i] ^= 1
+		if err := VerifyProof(bad, w.vkey); err == nil {
+			t.Fatalf("byte %d (%q) may become %q", i, text[i], bad[i])
+		}
+		if err := VerifyProof(text[:i], w.vkey); err == nil {
+			t.Fatalf("a proof may end after %d bytes", i)
+		}
+	}
+	if err := VerifyProof(text, "no key"); err == nil {
+		t.Error("a key that is none is accepted")
+	}
+}
+
+// TestProofOfAnotherHead splices two genuine proofs.
+func TestProofOfAnotherHead(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.enter(KindEntry)
+	a, _ := parseProof(w.proof(0))
+	w.enter(KindEntry)
+	b, _ := parseProof(w.proof(0))
+	key, err := note.NewVerifier(w.vkey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := func(msg []byte) *Checkpoint {
+		c, err := OpenCheckpoint(msg, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	if _, err := a.check(testOrigin, open(b.note), open([]byte(a.extra.Note))); err == nil {
+		t.Error("a head of another size is accepted")
+	}
+	if _, err := a.check(testOrigin, open([]byte(a.extra.Note)), open([]byte(a.extra.Note))); err == nil {
+		t.Error("the vault's tree passes for a tenant's")
+	}
+	if _, err := a.check("other", open(a.note), open([]byte(a.extra.Note))); err == nil {
+		t.Error("another origin is accepted")
+	}
+}
+
+// TestOtherLibrary has an independent library check roots, proofs and notes.
+func TestOtherLibrary(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for n := range int64(40) {
+		w.enter(KindEntry)
+		root := w.log.root(n + 1)
+		for i := range n + 1 {
+			leaf := LeafHash(w.leaves[i].Kind, w.leaves[i].ID, w.leaves[i].C)
+			if err := proof.VerifyInclusion(rfc6962.DefaultHasher, uint64(i), uint64(n+1), leaf[:], raw(w.log.prove(n+1, i)), root[:]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for m := int64(1); m <= n; m++ {
+			hashes, err := tlog.ProveTree(n+1, m, &w.log)
+			if err != nil {
+				t.Fatal(err)
+			}
+			old := w.log.root(m)
+			if err := proof.VerifyConsistency(rfc6962.DefaultHasher, uint64(m), uint64(n+1), raw(hashes), old[:], root[:]); err != nil {
+				t.Fatal(err)
+			}
+			if err := CheckConsistency(&Checkpoint{Size: m, Root: old}, &Checkpoint{Size: n + 1, Root: root}, hashes); err != nil {
+				t.Fatal(err)
+			}
+			old[0] ^= 1
+			if err := CheckConsistency(&Checkpoint{Size: m, Root: old}, &Checkpoint{Size: n + 1, Root: root}, hashes); err == nil {
+				t.Fatal("another root is accepted")
+			}
+		}
+	}
+}
+
+func raw(hashes []Hash) [][]byte {
+	out := make([][]byte, len(hashes))
+	for i := range hashes {
+		out[i] = hashes[i][:]
+	}
+	return out
+}
+
+func TestCheckpoint(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	msg := w.checkpoint()
+	key, err := note.NewVerifier(w.vkey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := OpenCheckpoint(msg, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(&Checkpoint{testOrigin, 2, w.vault.root(2)}, c); diff != "" {
+		t.Error(diff)
+	}
+	for i := range msg {
+		bad := slices.Clone(msg)
+		bad[i] ^= 1
+		if _, err := OpenCheckpoint(bad, key); err == nil {
+			t.Errorf("byte %d (%q) may become %q", i, msg[i], bad[i])
+		}
+	}
+	// The last character of a signature has two bits that mean nothing.
+	i := bytes.LastIndexByte(msg, '=') - 1
+	for _, last := range []byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/") {
+		bad := slices.Clone(msg)
+		bad[i] = last
+		if _, err := OpenCheckpoint(bad, key); err == nil && last != msg[i] {
+			t.Errorf("%q may become %q", msg[i], last)
+		}
+	}
+}
+
+func TestOrigins(t *testing.T) {
+	t.Parallel()
+	for _, bad := range []string{"", "a b", "a+b", "a\nb", "\xff", strings.Repeat("x", 256), "a\u00a0b", "a\x00"} {
+		if CheckOrigin(bad) == nil {
+			t.Errorf("%q is accepted", bad)
+		}
+	}
+	for n := range 4 {
+		origin := OriginAfter(testOrigin, n)
+		if got, err := Restores(testOrigin, origin); err != nil || got != n || CheckOrigin(origin) != nil {
+			t.Errorf("%s tells of %d restores, %v", origin, got, err)
+		}
+		id := uuid.New()
+		if back, tenant := splitOrigin(TenantOrigin(origin, id)); back != origin || tenant != id {
+			t.Errorf("%s splits into %s and %s", origin, back, tenant)
+		}
+	}
+	for _, bad := range []string{"other", testOrigin + "/1", testOrigin + "/02", testOrigin + "/-3", testOrigin + "/x", testOrigin + "/"} {
+		if _, err := Restores(testOrigin, bad); err == nil {
+			t.Errorf("%s is accepted", bad)
+		}
+	}
+}

@@ -1,0 +1,97 @@
+package evidence
+
+import (
+	"fmt"
+
+	"github.com/google/uuid"
+)
+
+// earlier is a note that the log must continue.
+type earlier struct {
+	note     []byte
+	restores int // that the newest note tells of
+
+	opened   bool
+	ofTenant bool
+	at       Checkpoint
+	past     int // restores that the earlier note tells of
+	compared bool
+	excused  bool // a restore has removed what the earlier note covers
+	err      error
+}
+
+// open reads the earlier note. It must be signed by the key, or by a key that a
+// genuine event names.
+func (s *earlier) open(v *verification) {
+	if len(s.note) == 0 {
+		return
+	}
+	c, err := OpenCheckpoint(s.note, append(v.keys, v.key)...)
+	if err != nil {
+		s.err = fmt.Errorf("evidence: the earlier note: %w", err)
+		return
+	}
+	origin, tenant := splitOrigin(c.Origin)
+	if s.past, err = Restores(v.key.Name(), origin); err != nil {
+		s.err = fmt.Errorf("evidence: the earlier note: %w", err)
+		return
+	}
+	s.ofTenant = tenant != (uuid.UUID{})
+	if s.ofTenant && tenant != v.tenant {
+		s.err = fmt.Errorf("evidence: the earlier note is about another tenant")
+		return
+	}
+	s.opened, s.at = true, *c
+	if !s.ofTenant && s.past < min(s.restores, len(v.report.Restores)) && c.Size > v.report.Restores[s.past].Index {
+		s.excused = true
+	}
+}
+
+// compare compares the note with a tree that has just grown, the tenant's or the
+// vault's.
+func (s *earlier) compare(v *verification, ofTenant bool) {
+	if !s.opened || s.compared || s.excused || s.ofTenant != ofTenant {
+		return
+	}
+	tree := &v.history
+	if ofTenant {
+		tree = &v.leaves
+	}
+	if tree.Size() != s.at.Size {
+		return
+	}
+	s.compared = true
+	switch {
+	case tree.Root() == s.at.Root || v.report.tampered:
+	case s.past < s.restores:
+		s.compared = false // a restore may have removed what the note is about
+	default:
+		v.find(-1, uuid.UUID{}, Forked)
+	}
+}
+
+// finish judges a note that is ahead of the bundle.
+func (s *earlier) finish(v *verification) {
+	size := v.note.Size
+	if s.ofTenant {
+		size = v.head.Size
+	}
+	if !s.opened || s.compared || s.excused || s.at.Size <= size || s.past != s.restores {
+		return
+	}
+	s.compared = true
+	v.find(-1, uuid.UUID{}, Truncated)
+}
+
+// problem returns why a bundle that is good could not be compared with the
+// earlier note.
+func (s *earlier) problem(r *Report) error {
+	switch {
+	case len(s.note) == 0 || s.compared || s.excused || !r.OK():
+		return nil
+	case s.err != nil:
+		return s.err
+	default:
+		return fmt.Errorf("%w: the bundle does not reach back to the earlier note of size %d", ErrCannotTell, s.at.Size)
+	}
+}

@@ -1,0 +1,341 @@
+package evidence
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"testing/iotest"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+)
+
+var update = flag.Bool("update", false, "write the files in testdata")
+
+func verify(t *testing.T, bundle []byte, vkey string, since []byte) *Report {
+	t.Helper()
+	r, err := Verify(bytes.NewReader(bundle), vkey, since)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func verdicts(r *Report) []Verdict {
+	var all []Verdict
+	for _, f := range r.Findings {
+		all = append(all, f.Verdict)
+	}
+	return all
+}
+
+func TestVerifyAcceptsWhatTheVaultWrote(t *testing.T) {
+	t.Parallel()
+	w := full(t)
+	r := verify(t, w.bundle(), w.vkey, nil)
+	want := []Finding{
+		{w.tenant, -1, r.Findings[0].EntryID, LostRead},
+		{w.tenant, 0, uuid.UUID{}, Expired},
+		{w.tenant, 2, w.leaves[2].ID, Expired},
+		{w.tenant, 3, w.leaves[3].ID, Expired},
+		{w.tenant, 5, w.leaves[5].ID, Erased},
+	}
+	if diff := cmp.Diff(want, r.Findings); diff != "" || !r.OK() {
+		t.Errorf("OK is %v\n%s", r.OK(), diff)
+	}
+	if r.Entries != 7 || r.Size != w.vault.size || r.Origin != testOrigin {
+		t.Errorf("the report says %d entries, size %d, origin %s", r.Entries, r.Size, r.Origin)
+	}
+}
+
+// TestGolden pins the format, and gives the verifier in examples its input.
+func TestGolden(t *testing.T) {
+	t.Parallel()
+	w := full(t)
+	since := newWorld(t) // begins as w does
+	for _, kind := range []Kind{KindImported, KindOld, KindEntry} {
+		since.enter(kind)
+	}
+	fork := newWorld(t)
+	fork.enter(KindEntry)
+	for name, content := range map[string][]byte{
+		"since.txt": since.checkpoint(), "fork.txt": fork.checkpoint(), "bundle.ndjson": w.bundle(), "proof.txt": w.proof(6), "key.txt": []byte(w.vkey + "\n"),
+	} {
+		path := filepath.Join("testdata", name)
+		if *update {
+			if err := os.WriteFile(path, content, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		golden, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(golden, content) {
+			t.Errorf("%s differs from what is written today", path)
+		}
+	}
+}
+
+func TestEveryByteOfABundle(t *testing.T) {
+	t.Parallel()
+	w := full(t)
+	bundle := w.bundle()
+	for i := range bundle {
+		bad := slices.Clone(bundle)
+		bad[i] ^= []byte{0x01, 0x20}[i%2] // another character, or the same one in another case
+		if r, err := Verify(bytes.NewReader(bad), w.vkey, nil); err == nil && r.OK() {
+			t.Fatalf("byte %d (%q) may become %q", i, bundle[i], bad[i])
+		}
+	}
+}
+
+func TestEveryEndOfABundle(t *testing.T) {
+	t.Parallel()
+	w := full(t)
+	bundle := w.bundle()
+	for i := range bundle {
+		if r, err := Verify(bytes.NewReader(bundle[:i]), w.vkey, nil); err == nil && r.OK() {
+			t.Fatalf("a bundle may end after %d of %d bytes", i, len(bundle))
+		}
+	}
+}
+
+func TestEveryLineOfABundle(t *testing.T) {
+	t.Parallel()
+	w := full(t)
+	lines := bytes.SplitAfter(bytes.TrimSuffix(w.bundle(), []byte("\n")), []byte("\n"))
+	lines[len(lines)-1] = append(lines[len(lines)-1], '\n')
+	refuse := func(what string, i, j int, all [][]byte) {
+		t.Helper()
+		r, err := Verify(bytes.NewReader(bytes.Join(all, nil)), w.vkey, nil)
+		if err != nil || r.OK() {
+			t.Errorf("%s %d, %d: %v", what, i, j, err)
+		}
+	}
+	for i := range lines {
+		refuse("without", i, 0, slices.Delete(slices.Clone(lines), i, i+1))
+		for j := range len(lines) + 1 {
+			refuse("doubled", i, j, slices.Insert(slices.Clone(lines), j, lines[i]))
+		}
+		for j := range i {
+			all := slices.Clone(lines)
+			all[i], all[j] = all[j], all[i]
+			refuse("swapped", i, j, all)
+		}
+	}
+}
+
+// TestVerdicts tampers with a log in each way, and expects the word for it.
+func TestVerdicts(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		tamper func(w *world) []byte
+		want   []Finding // without the tenant
+	}{
+		"altered": {func(w *world) []byte {
+			w.leaves[1].Entry.Operation = "read"
+			return w.bundle()
+		}, []Finding{{Index: 1, Verdict: Altered}}},
+		"erased without an event": {func(w *world) []byte {
+			left := w.leaves[1].Entry.Redacted()
+			w.leaves[1].Entry, w.leaves[1].Mac = &left, nil
+			return w.bundle()
+		}, []Finding{{Index: 1, Verdict: Altered}}},
+		"row deleted": {func(w *world) []byte {
+			w.leaves[2].Entry, w.leaves[2].Mac = nil, nil
+			return w.bundle()
+		}, []Finding{{Index: 2, Verdict: Missing}}},
+		"line deleted": {func(w *world) []byte {
+			return edit(w.bundle(), func(l [][]byte) [][]byte { return slices.Delete(l, 4, 5) })
+		}, []Finding{{Index: 2, Verdict: Missing}}},
+		"swapped": {func(w *world) []byte {
+			return edit(w.bundle(), func(l [][]byte) [][]byte { l[3], l[4] = l[4], l[3]; return l })
+		}, []Finding{{Index: 1, Verdict: Reordered}}},
+		"forged": {func(w *world) []byte {
+			b := w.bundle()
+			w.enter(KindEntry)
+			line := append(encodeLeaf(w, 4), '\n')
+			return edit(b, func(l [][]byte) [][]byte { return slices.Insert(l, 6, line) })
+		}, []Finding{{Index: 4, Verdict: Forged}}},
+		"cut": {func(w *world) []byte {
+			return edit(w.bundle(), func(l [][]byte) [][]byte { return l[:4] })
+		}, []Finding{{Index: 2, Verdict: Truncated}}},
+		"another key": {func(w *world) []byte {
+			w.signer, _ = signer(w.t, 2)
+			return w.bundle()
+		}, []Finding{{Index: -1, Verdict: BadSignature}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			for range 4 {
+				w.enter(KindEntry)
+			}
+			vkey := w.vkey
+			r := verify(t, c.tamper(w), vkey, nil)
+			for i := range r.Findings {
+				r.Findings[i].Tenant, r.Findings[i].EntryID = uuid.UUID{}, uuid.UUID{}
+			}
+			if diff := cmp.Diff(c.want, r.Findings); diff != "" || r.OK() {
+				t.Errorf("OK is %v\n%s", r.OK(), diff)
+			}
+		})
+	}
+}
+
+func encodeLeaf(w *world, n int64) []byte {
+	var b bytes.Buffer
+	if err := NewWriter(&b).Leaf(&w.leaves[n]); err != nil {
+		w.t.Fatal(err)
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}
+
+// edit changes the lines of a bundle.
+func edit(bundle []byte, do func([][]byte) [][]byte) []byte {
+	lines := bytes.SplitAfter(bundle, []byte("\n"))
+	return bytes.Join(do(lines[:len(lines)-1]), nil)
+}
+
+func TestSince(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.enter(KindEntry)
+	first, firstOfTenant := w.checkpoint(), w.tenantNote()
+	w.enter(KindEntry)
+	fork := func() *world {
+		f := newWorld(t)
+		f.enter(KindImported)
+		return f
+	}
+	other := newWorld(t)
+	for range 5 {
+		other.enter(KindEntry)
+		other.checkpoint()
+	}
+	forked, bundle := fork(), w.bundle()
+	for name, c := range map[string]struct {
+		since []byte
+		want  []Verdict
+	}{
+		"the vault's":    {first, nil},
+		"the tenant's":   {firstOfTenant, nil},
+		"none":           {nil, nil},
+		"fork":           {forked.checkpoint(), []Verdict{Forked}},
+		"fork of tenant": {forked.tenantNote(), []Verdict{Forked}},
+		"ahead":          {other.checkpoint(), []Verdict{Truncated}},
+		"ahead, tenant":  {other.tenantNote(), []Verdict{Truncated}},
+	} {
+		r := verify(t, bundle, w.vkey, c.since)
+		if diff := cmp.Diff(c.want, verdicts(r)); diff != "" || r.OK() != (c.want == nil) {
+			t.Errorf("%s: OK is %v\n%s", name, r.OK(), diff)
+		}
+	}
+}
+
+func TestSinceThatCannotBeCompared(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.enter(KindEntry)
+	between := w.checkpoint()
+	w.sizes = nil // the bundle leaves it out
+	if r, err := Verify(bytes.NewReader(w.bundle()), w.vkey, between); !errors.Is(err, ErrCannotTell) || r == nil || !r.OK() {
+		t.Errorf("got %v, %v", r, err)
+	}
+	other, _ := signer(t, 3)
+	w.signer, other = other, w.signer
+	strange := w.checkpoint()
+	w.signer = other
+	if _, err := Verify(bytes.NewReader(w.bundle()), w.vkey, strange); !errors.Is(err, ErrSignature) {
+		t.Errorf("a note of another key: %v", err)
+	}
+	if _, err := Verify(bytes.NewReader(w.bundle()), w.vkey, []byte("no note")); !errors.Is(err, ErrNote) {
+		t.Errorf("no note: %v", err)
+	}
+}
+
+func TestKeyChangeCoversEarlierNotes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.enter(KindEntry)
+	first, old := w.checkpoint(), w.vkey
+	w.signer, w.vkey = signer(t, 9)
+	w.note(Event{Kind: EventKeyChanged, Keys: []string{old, w.vkey}}, true)
+	for _, since := range [][]byte{first, w.checkpoint()} {
+		if r := verify(t, w.bundle(), w.vkey, since); !r.OK() {
+			t.Error(r.Findings)
+		}
+	}
+}
+
+func TestRestoreStaysVisible(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.enter(KindEntry)
+	before := w.checkpoint()
+	lost := newWorld(t) // the same history, which then goes on
+	lost.enter(KindEntry)
+	lost.checkpoint()
+	for range 3 {
+		lost.enter(KindEntry)
+	}
+	lostNote, lostOfTenant := lost.checkpoint(), lost.tenantNote()
+
+	w.origin = OriginAfter(testOrigin, 1)
+	w.note(Event{Kind: EventRestored, Origin: w.origin, Notes: []string{string(lostNote), string(before)}, Reason: "disk"}, true)
+	w.enter(KindImported)
+	for name, since := range map[string][]byte{"before": before, "lost": lostNote} {
+		r := verify(t, w.bundle(), w.vkey, since)
+		if !r.OK() || len(r.Restores) != 1 || r.Restores[0].Reason != "disk" {
+			t.Errorf("%s: %v, restores %v", name, r.Findings, r.Restores)
+		}
+	}
+	if _, err := Verify(bytes.NewReader(w.bundle()), w.vkey, lostOfTenant); !errors.Is(err, ErrCannotTell) {
+		t.Errorf("a note over lost entries: %v", err)
+	}
+	w.events = w.events[:1] // hides the restore
+	if r := verify(t, w.bundle(), w.vkey, nil); !slices.Equal(verdicts(r), []Verdict{Missing}) {
+		t.Errorf("a hidden restore: %v", r.Findings)
+	}
+}
+
+func TestVerifyCannotTell(t *testing.T) {
+	t.Parallel()
+	w := full(t)
+	bundle := w.bundle()
+	for name, c := range map[string]struct {
+		bundle io.Reader
+		vkey   string
+	}{
+		"empty":         {bytes.NewReader(nil), w.vkey},
+		"not a bundle":  {bytes.NewReader([]byte("GIF89a\n\n\n")), w.vkey},
+		"no key":        {bytes.NewReader(bundle), ""},
+		"long line":     {bytes.NewReader(append(slices.Clone(bundle), bytes.Repeat([]byte("x"), 2*maxLine)...)), w.vkey},
+		"failing input": {iotest.TimeoutReader(iotest.OneByteReader(bytes.NewReader(bundle))), w.vkey},
+	} {
+		if r, err := Verify(c.bundle, c.vkey, nil); err == nil {
+			t.Errorf("%s: %v", name, r)
+		}
+	}
+}
+
+func TestFindingsAreBounded(t *testing.T) {
+	t.Parallel()
+	var r Report
+	for range MaxFindings + 5 {
+		r.Add(Finding{Verdict: Erased})
+	}
+	if !r.OK() || len(r.Findings) != MaxFindings || r.More != 5 {
+		t.Errorf("%d findings and %d more", len(r.Findings), r.More)
+	}
+	r.Add(Finding{Verdict: Forged})
+	if r.OK() || r.Findings[MaxFindings].Verdict != Forged {
+		t.Error("tampering is not listed after many other findings")
+	}
+}

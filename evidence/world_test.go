@@ -1,0 +1,255 @@
+package evidence
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/mod/sumdb/note"
+	"golang.org/x/mod/sumdb/tlog"
+
+	"github.com/seed-72ea4aab/vault/internal/merkle"
+)
+
+const testOrigin = "vault.example/log"
+
+// signer returns a key that is the same in every run.
+func signer(t testing.TB, seed byte) (note.Signer, string) {
+	t.Helper()
+	skey, vkey, err := note.GenerateKey(bytes.NewReader(bytes.Repeat([]byte{seed}, 64)), testOrigin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := note.NewSigner(skey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, vkey
+}
+
+// tree is a naive tree: all hashes, as tlog stores them.
+type tree struct {
+	hashes []Hash
+	size   int64
+}
+
+func (tr *tree) ReadHashes(indexes []int64) ([]Hash, error) {
+	out := make([]Hash, len(indexes))
+	for i, n := range indexes {
+		out[i] = tr.hashes[n]
+	}
+	return out, nil
+}
+
+func (tr *tree) add(leaf Hash) {
+	more, err := tlog.StoredHashesForRecordHash(tr.size, leaf, tr)
+	if err != nil {
+		panic(err)
+	}
+	tr.hashes = append(tr.hashes, more...)
+	tr.size++
+}
+
+func (tr *tree) root(size int64) Hash {
+	h, err := tlog.TreeHash(size, tr)
+	if err != nil {
+		panic(err)
+	}
+	return h
+}
+
+func (tr *tree) prove(size, n int64) []Hash {
+	p, err := tlog.ProveRecord(size, n, tr)
+	if err != nil {
+		panic(err)
+	}
+	return append([]Hash{}, p...)
+}
+
+func (tr *tree) cover(from, to int64) []Hash {
+	var all []Hash
+	for _, s := range merkle.Cover(from, to) {
+		all = append(all, tr.hashes[tlog.StoredHashIndex(s.Level, s.N)])
+	}
+	return all
+}
+
+// world is a vault in memory with one tenant.
+type world struct {
+	t      testing.TB
+	signer note.Signer
+	vkey   string
+	origin string
+	tenant uuid.UUID
+	now    time.Time
+
+	vault  tree
+	bodies []string
+	log    tree
+	leaves []Leaf
+	head   int64   // index of the newest head
+	sizes  []int64 // of the vault's tree at checkpoints
+	events []int64 // indexes that a bundle shows
+	pruned int64
+}
+
+func newWorld(t testing.TB) *world {
+	w := &world{
+		t: t, origin: testOrigin, tenant: uuid.MustParse("01900000-0000-7000-8000-00000000000a"),
+		now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC),
+	}
+	w.signer, w.vkey = signer(t, 1)
+	w.note(Event{Kind: EventStarted, Origin: testOrigin}, true)
+	return w
+}
+
+// id returns an id of the world's time.
+func (w *world) id(n int64) (id uuid.UUID) {
+	var ms [8]byte
+	binary.BigEndian.PutUint64(ms[:], uint64(w.now.UnixMilli()))
+	copy(id[:6], ms[2:])
+	binary.BigEndian.PutUint64(id[8:], uint64(n))
+	id[6], id[8] = 0x70, 0x80
+	return id
+}
+
+// note appends an event and returns its index.
+func (w *world) note(e Event, show bool) int64 {
+	w.now = w.now.Add(time.Second)
+	e.Time = w.now
+	body := e.Body()
+	w.vault.add(tlog.RecordHash(body))
+	w.bodies = append(w.bodies, string(body))
+	if show {
+		w.events = append(w.events, w.vault.size-1)
+	}
+	return w.vault.size - 1
+}
+
+// enter appends an entry to the log.
+func (w *world) enter(kind Kind) {
+	w.now = w.now.Add(time.Minute)
+	n := w.log.size
+	e := Entry{
+		ID: w.id(n), CreatedAt: w.now.Add(time.Duration(n) * time.Microsecond), ActorType: "user",
+		ActorName: fmt.Sprintf("Jane <%d> \u2028 & \"Co\"", n), EntityType: "token", EntityID: fmt.Sprint(n),
+		Operation: "create", Message: "Token created", Origin: "192.0.2.7",
+	}
+	if n%2 == 1 {
+		e.ActorID, e.ActorName, e.ActorType = w.id(n+1000), "", "application"
+	}
+	sum := sha256.Sum256(e.ID[:])
+	l := Leaf{N: n, Kind: kind, ID: e.ID, Mac: sum[:16], Entry: &e}
+	l.C = e.Commit(w.tenant, Mac(l.Mac))
+	w.leaves = append(w.leaves, l)
+	w.log.add(LeafHash(kind, l.ID, l.C))
+}
+
+// checkpoint states the head of the log and signs a note.
+func (w *world) checkpoint() []byte {
+	w.head = w.note(Event{Kind: EventHead, Tenant: w.tenant, Size: w.log.size, Root: w.log.root(w.log.size)}, false)
+	w.sizes = append(w.sizes, w.vault.size)
+	return w.sign(&Checkpoint{w.origin, w.vault.size, w.vault.root(w.vault.size)})
+}
+
+func (w *world) tenantNote() []byte {
+	return w.sign(&Checkpoint{TenantOrigin(w.origin, w.tenant), w.log.size, w.log.root(w.log.size)})
+}
+
+func (w *world) sign(c *Checkpoint) []byte {
+	msg, err := c.Sign(w.signer)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return msg
+}
+
+func (w *world) proven(index int64) Proven {
+	return Proven{w.bodies[index], index, w.vault.prove(w.vault.size, index)}
+}
+
+// bundle exports the log.
+func (w *world) bundle() []byte {
+	msg := w.checkpoint()
+	var b bytes.Buffer
+	out := NewWriter(&b)
+	check := func(err error) {
+		if err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	check(out.Header(&Header{w.tenant, msg, w.proven(w.head), len(w.events)}))
+	for _, index := range w.events {
+		check(out.Event(w.proven(index)))
+	}
+	if w.pruned > 0 {
+		check(out.Pruned(w.pruned, w.log.cover(0, w.pruned)))
+	}
+	for i := range w.leaves[w.pruned:] {
+		check(out.Leaf(&w.leaves[w.pruned+int64(i)]))
+	}
+	from := int64(0)
+	for _, size := range w.sizes {
+		check(out.History(size, w.vault.cover(from, size)))
+		from = size
+	}
+	return b.Bytes()
+}
+
+func (w *world) proof(n int64) []byte {
+	msg := w.checkpoint()
+	p := Proof{
+		Index: n, Hashes: w.log.prove(w.log.size, n), Note: w.tenantNote(),
+		Leaf: w.leaves[n], Head: w.proven(w.head), HeadNote: msg,
+	}
+	return p.Text()
+}
+
+// erase removes the person from an entry.
+func (w *world) erase(n int64) {
+	l := &w.leaves[n]
+	left := l.Entry.Redacted()
+	index := w.note(Event{Kind: EventErased, Tenant: w.tenant, Entry: l.ID, After: left.Commit(w.tenant, Mac{})}, false)
+	w.checkpoint()
+	w.sizes = w.sizes[:len(w.sizes)-1] // the proof below is made for the final size
+	l.Mac, l.Entry = nil, &left
+	l.Erased = &Proven{Body: w.bodies[index], Index: index}
+}
+
+// proveErased brings the proofs of erased entries to the size that the next
+// bundle has.
+func (w *world) proveErased() {
+	size := w.vault.size + 1 // the next bundle appends a head
+	copyOf := tree{append([]Hash{}, w.vault.hashes...), w.vault.size}
+	e := Event{Kind: EventHead, Time: w.now.Add(time.Second), Tenant: w.tenant, Size: w.log.size, Root: w.log.root(w.log.size)}
+	copyOf.add(tlog.RecordHash(e.Body()))
+	for i := range w.leaves {
+		if p := w.leaves[i].Erased; p != nil {
+			p.Proof = copyOf.prove(size, p.Index)
+		}
+	}
+}
+
+// full returns a world in which everything has happened that a bundle shows.
+func full(t testing.TB) *world {
+	w := newWorld(t)
+	w.enter(KindImported)
+	w.enter(KindOld)
+	w.enter(KindEntry)
+	w.checkpoint()
+	w.note(Event{Kind: EventLost, Tenant: w.tenant, Entries: []uuid.UUID{w.id(77)}}, true)
+	for range 6 {
+		w.enter(KindEntry)
+	}
+	w.note(Event{Kind: EventPruned, Tenant: w.tenant, Below: 2, Cutoff: Millis(w.leaves[4].ID)}, true)
+	w.pruned = 2
+	w.leaves[2].Mac, w.leaves[2].Entry = nil, nil
+	w.leaves[3].Mac, w.leaves[3].Entry = nil, nil
+	w.erase(5)
+	w.proveErased()
+	return w
+}

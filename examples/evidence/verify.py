@@ -1,0 +1,221 @@
+#!/usr/bin/env python3
+"""Checks an exported audit log with nothing but Python and the vault's public key.
+
+    verify.py BUNDLE VKEY [EARLIER_NOTE]
+
+Exit status: 0 verified, 5 tampered with, 6 cannot tell. The documentation of the Go
+package evidence describes the format. This script shares no code with the vault.
+"""
+import json
+import sys
+from base64 import b64decode, b64encode
+from hashlib import sha256, sha512
+
+KINDS = {"entry": b"\1", "imported": b"\2", "old": b"\3"}
+FIELDS = "id created_at actor_id actor_type actor_name entity_type entity_id operation message origin".split()
+
+
+def verify(lines, vkey, earlier):
+    def event(p):  # returns an event that the signed tree holds
+        leaf = sha256(b"\0" + p["body"].encode()).digest()
+        check(included(leaf, p["index"], size, [unb64(h) for h in p["proof"]], root), "an event is not in the tree")
+        return json.loads(p["body"])
+
+    def compare(tree, suffix=""):  # an earlier origin may tell of what a restore has removed
+        nonlocal compared
+        if since and since[1] == tree.size and since[0] in [name + suffix for name in origins]:
+            check(tree.root() == since[2] or since[0] != origin + suffix, "forked")
+            compared = compared or tree.root() == since[2]
+
+    lines = map(canonical, lines)
+    header = next(lines)
+    tenant, origin, size, root = header["tenant"], *open_note(header["note"], [vkey])
+    head = event(header["head"])
+    check(head["kind"] == "head" and head["tenant"] == tenant, "the head is of another log")
+    restores, pruned, vkeys, last = [], {}, [vkey], -1
+    for p in (next(lines)["event"] for _ in range(header["events"])):
+        e = event(p)
+        check(p["index"] > last, "events are reordered")
+        last = p["index"]
+        restores += [e] if e["kind"] == "restored" else []
+        pruned = e if e["kind"] == "pruned" and e["tenant"] == tenant else pruned
+        vkeys += e["keys"] if e["kind"] == "signing key changed" else []
+    name = vkey.split("+")[0]
+    origins = [name] + [f"{name}/{n + 2}" for n in range(len(restores))]
+    check(origin == origins[-1], "a restore is hidden")
+    since, compared = open_note(earlier, vkeys) if earlier else None, not earlier
+
+    log, vault = Tree(), Tree()
+    while log.size < head.get("size", 0):
+        line = next(lines)
+        where = f"entry {line.get('id')} at {line['n']} is "
+        check(line["n"] == log.size, where + "reordered, or one before it is missing")
+        if "pruned" in line:
+            check(line["pruned"] <= pruned.get("below", 0), where + "missing")
+            log.grow(line["pruned"], line["roots"])
+        else:
+            log.add(sha256(b"\0" + KINDS[line["kind"]] + unhex(line["id"]) + unb64(line["c"])).digest())
+            entry, mac = line.get("entry"), unb64(line.get("mac", ""))
+            if entry is None:
+                check(int.from_bytes(unhex(line["id"])[:6], "big") < pruned.get("cutoff", 0), where + "missing")
+            elif "erased" in line:
+                e = event(line["erased"])
+                check((e["kind"], e["tenant"], e["entry"]) == ("erased", tenant, entry["id"]), where + "altered")
+                check(commit(tenant, bytes(16), entry) == unb64(e["after"]) and not mac, where + "altered")
+            else:
+                check(entry["id"] == line["id"] and commit(tenant, mac, entry) == unb64(line["c"]), where + "altered")
+        compare(log, "/" + tenant)
+    check(not log.size or log.root() == unb64(head["root"]), "the entries are not those of the head")
+    for line in lines:
+        check(line["size"] > vault.size, "the history is reordered")
+        vault.grow(line["size"], line["hashes"])
+        compare(vault)
+    check((vault.size, vault.root()) == (size, root), "the bundle ends early")
+    for e in restores:
+        print(f"restored from a copy on {e['time']}: {e['reason']}")
+    print(f"{origin}: {log.size} entries" + ("" if compared else ", but not back to the earlier note: cannot tell"))
+    return 0 if compared else 6
+
+
+class Tampered(Exception):
+    pass
+
+
+def check(condition, what):
+    if not condition:
+        raise Tampered(what)
+
+
+def unhex(uuid):
+    return bytes.fromhex(uuid.replace("-", ""))
+
+
+def unb64(text):
+    raw = b64decode(text, validate=True)
+    check(b64encode(raw).decode() == text, "a base64 text was altered")
+    return raw
+
+
+def canonical(line):
+    value = json.loads(line)
+    again = json.dumps(value, separators=(",", ":"), ensure_ascii=False) + "\n"
+    check(again.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029") == line, "a line was altered")
+    return value
+
+
+def commit(tenant, mac, entry):
+    fields = [entry.get(name, "").encode() for name in FIELDS]
+    return sha256(b"vault/log/1" + unhex(tenant) + mac + b"".join(len(f).to_bytes(4, "big") + f for f in fields)).digest()
+
+
+# Merkle trees (RFC 9162, 2.1).
+def node(left, right):
+    return sha256(b"\1" + left + right).digest()
+
+
+def included(leaf, index, size, path, root):
+    check(0 <= index < size, "an event is not in the tree")
+    index, last = index, size - 1
+    for sibling in path:
+        if index & 1 or index == last:
+            leaf = node(sibling, leaf)
+            while index and not index & 1:
+                index, last = index >> 1, last >> 1
+        else:
+            leaf = node(leaf, sibling)
+        index, last = index >> 1, last >> 1
+    return last == 0 and leaf == root
+
+
+class Tree:
+    def __init__(self):
+        self.size, self.roots = 0, []  # of the largest complete subtrees
+
+    def add(self, leaf, level=0):
+        self.size += 1 << level
+        while not self.size >> level & 1:
+            leaf, level = node(self.roots.pop(), leaf), level + 1
+        self.roots.append(leaf)
+
+    def grow(self, to, hashes):
+        for h in hashes:
+            check(to > self.size, "too many hashes")
+            level = (to - self.size).bit_length() - 1
+            while self.size & (1 << level) - 1:
+                level -= 1
+            self.add(unb64(h), level)
+        check(self.size == to, "too few hashes")
+
+    def root(self):
+        h = self.roots[-1] if self.roots else sha256().digest()
+        for left in self.roots[-2::-1]:
+            h = node(left, h)
+        return h
+
+
+# Signed notes, and Ed25519 (RFC 8032) on extended coordinates.
+def open_note(text, vkeys):
+    body, _, signatures = text.partition("\n\n")
+    for name, key_id, key in (vkey.split("+", 2) for vkey in vkeys):
+        for who, raw in (line.split(" ")[1:] for line in signatures.splitlines()):
+            raw = unb64(raw)
+            if (who, raw[:4].hex()) == (name, key_id) and signed(b64decode(key)[1:], (body + "\n").encode(), raw[4:]):
+                origin, size, root = body.split("\n")[:3]
+                return origin, int(size), unb64(root)
+    raise Tampered("bad signature")
+
+
+P, L = 2**255 - 19, 2**252 + 27742317777372353535851937790883648493
+D, I = -121665 * pow(121666, -1, P) % P, pow(2, (P - 1) // 4, P)
+
+
+def add(p, q):
+    a, b = (p[1] - p[0]) * (q[1] - q[0]) % P, (p[1] + p[0]) * (q[1] + q[0]) % P
+    c, d = 2 * p[3] * q[3] * D % P, 2 * p[2] * q[2] % P
+    e, f, g, h = b - a, d - c, d + c, b + a
+    return e * f % P, g * h % P, f * g % P, e * h % P
+
+
+def mul(n, p):
+    q = (0, 1, 1, 0)
+    while n:
+        q, p, n = add(q, p) if n & 1 else q, add(p, p), n >> 1
+    return q
+
+
+def point(raw):
+    y = int.from_bytes(raw, "little")
+    sign, y = y >> 255, y & (1 << 255) - 1
+    square = (y * y - 1) * pow(D * y * y + 1, -1, P) % P
+    x = pow(square, (P + 3) // 8, P)
+    x = x if x * x % P == square else x * I % P
+    check(y < P and x * x % P == square and (x or not sign), "bad signature")
+    x = x if x & 1 == sign else P - x
+    return x, y, 1, x * y % P
+
+
+def signed(key, message, signature):
+    s = int.from_bytes(signature[32:], "little")
+    h = int.from_bytes(sha512(signature[:32] + key + message).digest(), "little") % L
+    base = point((4 * pow(5, -1, P) % P).to_bytes(32, "little"))
+    p, q = mul(s, base), add(point(signature[:32]), mul(h, point(key)))
+    return s < L and (p[0] * q[2] - q[0] * p[2]) % P == 0 == (p[1] * q[2] - q[1] * p[2]) % P
+
+
+def main(path, vkey, note=None):
+    try:
+        earlier = open(note, encoding="utf-8").read() if note else None
+        with open(path, encoding="utf-8", newline="\n") as lines:
+            return verify(lines, vkey, earlier)
+    except OSError as err:
+        print(f"cannot tell: {err}")
+        return 6
+    except StopIteration:
+        print("tampered with: the bundle ends early")
+    except (Tampered, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as err:
+        print(f"tampered with: {err}")
+    return 5
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,99 @@
+// Package evidence_test runs verify.py, which checks an exported audit log with
+// Python's standard library alone.
+package evidence_test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/seed-72ea4aab/vault/evidence"
+)
+
+const golden = "../../evidence/testdata"
+
+func read(t *testing.T, name string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(golden, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// run returns the exit status of verify.py.
+func run(t *testing.T, bundle []byte, args ...string) (int, string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "bundle.ndjson")
+	if err := os.WriteFile(path, bundle, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.CommandContext(t.Context(), "python3", append([]string{"verify.py", path}, args...)...).CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatalf("verify.py needs python3: %v", err)
+	}
+	if exit != nil {
+		return exit.ExitCode(), string(out)
+	}
+	return 0, string(out)
+}
+
+// TestVerifyPy gives the script bundles, good and bad, and compares what it says
+// with the verdict of package evidence.
+func TestVerifyPy(t *testing.T) {
+	t.Parallel()
+	bundle, vkey := read(t, "bundle.ndjson"), strings.TrimSpace(string(read(t, "key.txt")))
+	lines := bytes.SplitAfter(bundle, []byte("\n"))
+	lines = lines[:len(lines)-1]
+	entry := slices.IndexFunc(lines, func(l []byte) bool { return bytes.Contains(l, []byte(`"mac"`)) })
+	edit := func(do func([][]byte) [][]byte) []byte { return bytes.Join(do(slices.Clone(lines)), nil) }
+	for name, c := range map[string]struct {
+		bundle []byte
+		want   int
+		says   string
+	}{
+		"good":    {bundle, 0, "9 entries"},
+		"altered": {bytes.Replace(bundle, []byte(`"operation":"create"`), []byte(`"operation":"delete"`), 1), 5, "altered"},
+		"mac":     {bytes.Replace(bundle, []byte(`"mac":"`), []byte(`"mac":"AAAA`), 1), 5, "altered"},
+		"missing": {edit(func(l [][]byte) [][]byte { return slices.Delete(l, entry, entry+1) }), 5, "missing"},
+		"doubled": {edit(func(l [][]byte) [][]byte { return slices.Insert(l, entry, l[entry]) }), 5, "reordered"},
+		"swapped": {edit(func(l [][]byte) [][]byte {
+			l[entry], l[entry+1] = l[entry+1], l[entry]
+			return l
+		}), 5, "reordered"},
+		"no event": {edit(func(l [][]byte) [][]byte { return slices.Delete(l, 1, 2) }), 5, "tampered"},
+		"cut":      {bytes.Join(lines[:len(lines)-1], nil), 5, "ends early"},
+		"cut more": {bytes.Join(lines[:entry+1], nil), 5, "ends early"},
+		"half":     {bundle[:len(bundle)/2], 5, "tampered"},
+		"note":     {bytes.Replace(bundle, []byte(`\n\n— `), []byte(`\nx\n\n— `), 1), 5, "bad signature"},
+		"empty":    {nil, 5, "ends early"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, said := run(t, c.bundle, vkey)
+			if got != c.want || !strings.Contains(said, c.says) {
+				t.Errorf("exit status %d: %s", got, said)
+			}
+			r, err := evidence.Verify(bytes.NewReader(c.bundle), vkey, nil)
+			if ok := err == nil && r.OK(); ok != (c.want == 0) {
+				t.Errorf("package evidence says %v: %v", ok, err)
+			}
+		})
+	}
+}
+
+func TestVerifyPySince(t *testing.T) {
+	t.Parallel()
+	bundle, vkey := read(t, "bundle.ndjson"), strings.TrimSpace(string(read(t, "key.txt")))
+	for name, want := range map[string]int{"since.txt": 0, "fork.txt": 5, "none.txt": 6} {
+		if got, said := run(t, bundle, vkey, filepath.Join(golden, name)); got != want {
+			t.Errorf("%s: exit status %d: %s", name, got, said)
+		}
+	}
+}

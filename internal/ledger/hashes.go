@@ -1,0 +1,180 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+	"golang.org/x/mod/sumdb/tlog"
+
+	"github.com/seed-72ea4aab/vault/evidence"
+	"github.com/seed-72ea4aab/vault/internal/merkle"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// levels are those whose complete subtrees are stored, besides the leaves.
+var levels = [...]int{8, 16, 24}
+
+func isStored(level int) bool { return level == levels[0] || level == levels[1] || level == levels[2] }
+
+// below returns the highest stored level that is not above a level. The leaves have
+// level 0.
+func below(level int) int {
+	switch {
+	case level < levels[0]:
+		return 0
+	case level < levels[1]:
+		return levels[0]
+	case level < levels[2]:
+		return levels[1]
+	default:
+		return levels[2]
+	}
+}
+
+// hashes reads the hashes of one tree.
+type hashes struct {
+	ctx    context.Context
+	store  Store
+	tenant uuid.UUID
+	seen   map[merkle.Subtree]merkle.Hash
+}
+
+func (l *Ledger) hashes(ctx context.Context, tenant uuid.UUID) *hashes {
+	return &hashes{ctx, l.c.Store, tenant, map[merkle.Subtree]merkle.Hash{}}
+}
+
+// ReadHashes implements [tlog.HashReader].
+func (h *hashes) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
+	all := make([]tlog.Hash, len(indexes))
+	for i, index := range indexes {
+		level, n := tlog.SplitStoredHashIndex(index)
+		hash, err := h.subtree(merkle.Subtree{Level: level, N: n})
+		if err != nil {
+			return nil, err
+		}
+		all[i] = hash
+	}
+	return all, nil
+}
+
+// subtree returns the root of a complete subtree, from the rows below it.
+func (h *hashes) subtree(s merkle.Subtree) (merkle.Hash, error) {
+	if hash, ok := h.seen[s]; ok {
+		return hash, nil
+	}
+	base := below(s.Level)
+	from := s.N << (s.Level - base)
+	to := (s.N + 1) << (s.Level - base)
+	// All of a block is read at once: proofs need most of it.
+	var f merkle.Frontier
+	f.Complete = func(sub merkle.Subtree, hash merkle.Hash) {
+		h.seen[merkle.Subtree{Level: base + sub.Level, N: sub.N + from>>sub.Level}] = hash
+	}
+	add := func(hash merkle.Hash) { f.Add(hash) }
+	var err error
+	if base == 0 {
+		_, err = h.eachLeaf(from, to, func(_ int64, hash merkle.Hash) { add(hash) })
+	} else {
+		err = h.eachNode(base, from, to, add)
+	}
+	if err == nil && f.Size() != to-from {
+		err = fmt.Errorf("%w: rows are missing", ErrTampered)
+	}
+	return f.Root(), err
+}
+
+func (h *hashes) eachNode(level int, from, to int64, do func(merkle.Hash)) error {
+	part, err := h.store.ReadTree(h.ctx, storage.TreeQuery{
+		Tenant: storage.ID(h.tenant), Nodes: []storage.NodeRange{{Level: level, From: from, To: to}},
+	})
+	for i, node := range part.Nodes {
+		if node.N != from+int64(i) {
+			break
+		}
+		do(merkle.Hash(node.Hash))
+	}
+	return err
+}
+
+// eachLeaf calls do for the leaves from one index up to another, as far as they
+// follow each other, and returns the index after them.
+func (h *hashes) eachLeaf(from, to int64, do func(int64, merkle.Hash)) (int64, error) {
+	if h.tenant == (uuid.UUID{}) {
+		return h.eachEvent(from, to, do)
+	}
+	part, err := h.store.ReadTree(h.ctx, storage.TreeQuery{Tenant: storage.ID(h.tenant), From: from, To: to})
+	next := from
+	for i := range part.Leaves {
+		batch := &part.Leaves[i]
+		for j := range batch.Refs {
+			n := batch.First + int64(j)
+			if n < next || n >= to {
+				continue
+			}
+			if n > next {
+				return next, err
+			}
+			do(n, leafOf(batch, j))
+			next++
+		}
+	}
+	return next, err
+}
+
+func leafOf(batch *storage.Leaves, j int) merkle.Hash {
+	return evidence.LeafHash(kindOf(batch), uuid.UUID(batch.Refs[j].ID), evidence.Hash(batch.Hash[j]))
+}
+
+func (h *hashes) eachEvent(from, to int64, do func(int64, merkle.Hash)) (int64, error) {
+	events, err := h.store.TreeEvents(h.ctx, from, to)
+	for _, e := range events {
+		if e.N != from {
+			break
+		}
+		do(e.N, tlog.RecordHash(e.Body))
+		from++
+	}
+	return from, err
+}
+
+// frontier returns the tree of a size, without its leaves.
+func (h *hashes) frontier(size int64) (*merkle.Frontier, error) {
+	f := &merkle.Frontier{}
+	for _, s := range merkle.Cover(0, size) {
+		hash, err := h.subtree(s)
+		if err != nil {
+			return nil, err
+		}
+		if err := f.AddSubtree(s.Level, hash); err != nil {
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+// root returns the root that the tree had at a size.
+func (h *hashes) root(size int64) (merkle.Hash, error) {
+	f, err := h.frontier(size)
+	if err != nil {
+		return merkle.Hash{}, err
+	}
+	return f.Root(), nil
+}
+
+// prove returns the proof that a leaf is in the tree of a size.
+func (h *hashes) prove(size, n int64) ([]merkle.Hash, error) {
+	p, err := tlog.ProveRecord(size, n, h)
+	return append([]merkle.Hash{}, p...), err
+}
+
+// nodesOf collects the nodes to store when a frontier grows.
+func nodesOf(f *merkle.Frontier) *[]storage.Node {
+	nodes := &[]storage.Node{}
+	f.Complete = func(s merkle.Subtree, hash merkle.Hash) {
+		if isStored(s.Level) {
+			*nodes = append(*nodes, storage.Node{Level: s.Level, N: s.N, Hash: storage.Key(hash)})
+		}
+	}
+	return nodes
+}

@@ -1,0 +1,214 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/evidence"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+func TestSequenceAndSign(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	l := r.open()
+	tenant, other := r.id(), r.id()
+	var all []storage.Log
+	var first []byte
+	for i := range 6 {
+		all = append(all, r.write(l, tenant, 1+i*60)...)
+		r.write(l, other, 3)
+		if msg := r.checkpoint(l); i == 2 {
+			first = msg
+		}
+	}
+	r.isGood(l, tenant, first, all...)
+	if again := r.checkpoint(l); string(again) != string(r.checkpoint(l)) {
+		t.Error("a note is signed although nothing has changed")
+	}
+	for _, n := range []int{0, 1, 255, 256, 300, len(all) - 1} {
+		text, err := l.Proof(t.Context(), tenant, uuid.UUID(all[n].ID))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := evidence.OpenProof(text, r.vkey)
+		if err != nil || p.Fields["entity_id"] != all[n].EntityID || p.Tenant != tenant {
+			t.Fatalf("the proof of entry %d: %v, %v", n, p, err)
+		}
+	}
+	if _, err := l.Proof(t.Context(), tenant, r.id()); !errors.Is(err, ErrNotSequenced) {
+		t.Errorf("the proof of an entry that does not exist: %v", err)
+	}
+	if s := l.Status(); s.Lag != 0 || s.Pending != 0 || s.Suspended != "" || s.Origin != origin {
+		t.Errorf("status %+v", s)
+	}
+	if len(r.all()) > 0 {
+		t.Error(r.all())
+	}
+}
+
+func TestConsistency(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	l := r.open()
+	tenant := r.id()
+	roots := map[int64]evidence.Hash{}
+	for range 12 {
+		r.write(l, tenant, 50)
+		tree, err := l.Sequence(t.Context(), tenant)
+		if err != nil {
+			t.Fatal(err)
+		}
+		roots[tree.Size] = evidence.Hash(tree.Root)
+	}
+	for size, root := range roots {
+		to, hashes, err := l.Consistency(t.Context(), tenant, size)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = evidence.CheckConsistency(&evidence.Checkpoint{Size: size, Root: root}, &evidence.Checkpoint{Size: to, Root: roots[to]}, hashes)
+		if err != nil {
+			t.Errorf("from %d: %v", size, err)
+		}
+	}
+	if _, _, err := l.Consistency(t.Context(), tenant, 1000); err == nil {
+		t.Error("a size behind the end is accepted")
+	}
+}
+
+// TestNodesRace has several nodes write, sequence and sign at once.
+func TestNodesRace(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.anchors = []Anchor{&memory{}}
+	const nodes, tenants, rounds = 4, 3, 8
+	var ids []uuid.UUID
+	for range tenants {
+		ids = append(ids, r.id())
+	}
+	var mu sync.Mutex
+	written := map[uuid.UUID][]storage.Log{}
+	var wg sync.WaitGroup
+	for n := range nodes {
+		l := r.open()
+		wg.Go(func() {
+			random := rand.New(rand.NewPCG(uint64(n), 1))
+			for range rounds {
+				tenant := ids[random.IntN(tenants)]
+				logs := r.write(l, tenant, 1+random.IntN(40))
+				mu.Lock()
+				written[tenant] = append(written[tenant], logs...)
+				mu.Unlock()
+				if _, err := l.Checkpoint(context.Background()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	l := r.open()
+	for _, tenant := range ids {
+		r.settle(l, tenant, int64(len(written[tenant])))
+		r.isGood(l, tenant, nil, written[tenant]...)
+	}
+	if len(r.all()) > 0 {
+		t.Error(r.all())
+	}
+}
+
+// broken is a store whose nth change of a tree fails, before or after it is applied.
+type broken struct {
+	Store
+	mu    sync.Mutex
+	left  int
+	after bool
+}
+
+var errBroken = errors.New("broken")
+
+func (b *broken) WriteTree(ctx context.Context, c *storage.TreeChange) error {
+	b.mu.Lock()
+	b.left--
+	fails := b.left == 0
+	b.mu.Unlock()
+	if fails && !b.after {
+		return errBroken
+	}
+	err := b.Store.WriteTree(ctx, c)
+	if fails {
+		return errors.Join(err, errBroken)
+	}
+	return err
+}
+
+// life does everything that changes trees, and returns the first error.
+func (r *rig) life(ctx context.Context, store Store, tenant uuid.UUID, logs [][]storage.Log) error {
+	l, err := Open(ctx, r.config(store))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = l.Close(ctx) }()
+	for _, some := range logs {
+		r.put(l, tenant, some)
+		if _, err := l.Checkpoint(ctx); err != nil {
+			return err
+		}
+	}
+	if err := l.Erase(ctx, tenant, uuid.UUID(logs[1][0].ID)); err != nil {
+		return err
+	}
+	if _, err := l.Retain(ctx, tenant, logs[1][0].CreatedAt.Add(2*time.Hour)); err != nil {
+		return err
+	}
+	if _, err := l.Import(ctx, tenant); err != nil {
+		return err
+	}
+	_, err = l.Checkpoint(ctx)
+	return err
+}
+
+// TestCrashAtEachStep stops a node at each change of a tree, before and after it is
+// applied, and lets another one go on.
+func TestCrashAtEachStep(t *testing.T) {
+	t.Parallel()
+	for _, after := range []bool{false, true} {
+		for step := 1; ; step++ {
+			r := newRig(t)
+			old := r.id()
+			before := r.write(nil, old, 5) // from before evidence began
+			r.advance(time.Hour)
+			logs := [][]storage.Log{r.logs(old, 3), r.logs(old, 300), r.logs(old, 7)}
+			store := &broken{Store: r.store, left: step, after: after}
+			err := r.life(t.Context(), store, old, logs)
+			l := r.open()
+			for range 3 {
+				if err := l.Round(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r.isGood(l, old, nil)
+			ids := r.leafIDs(old)
+			slices.SortFunc(ids, func(a, b storage.ID) int { return slices.Compare(a[:], b[:]) })
+			if n := len(slices.Compact(ids)); n != len(ids) {
+				t.Fatalf("step %d: %d of %d entries are twice in the tree", step, len(ids)-n, len(ids))
+			}
+			if err == nil {
+				tree, err := l.tree(t.Context(), old)
+				if want := int64(len(before) + 310); err != nil || tree.Size != want {
+					t.Errorf("the tree has %d leaves, want %d: %v", tree.Size, want, err)
+				}
+				break
+			}
+			if !errors.Is(err, errBroken) {
+				t.Fatalf("step %d: %v", step, err)
+			}
+		}
+	}
+}

@@ -1,0 +1,254 @@
+package ledger
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/evidence"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// bundle returns the bundle of a tenant.
+func (r *rig) bundle(l *Ledger, tenant uuid.UUID) []byte {
+	r.Helper()
+	var b bytes.Buffer
+	if err := l.Export(r.Context(), tenant, &b); err != nil {
+		r.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func TestImport(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	tenant := r.id()
+	old := r.write(nil, tenant, importStep+300)
+	r.advance(time.Hour)
+	l := r.open()
+	live := r.write(l, tenant, 10)
+	if _, err := l.Sequence(t.Context(), tenant); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(r.leafIDs(tenant)); n > 10 { // what is new does not wait for what is old
+		t.Errorf("%d leaves", n)
+	}
+	report := r.verify(l)
+	if !report.OK() {
+		t.Errorf("while the import goes on: %v", verdictsOf(report))
+	}
+	for more := true; more; {
+		var err error
+		if more, err = l.Import(t.Context(), tenant); err != nil {
+			t.Fatal(err)
+		}
+	}
+	live = append(live, r.write(l, tenant, 5)...)
+	r.isGood(l, tenant, nil, append(old, live...)...)
+	kinds := map[string]int{"imported": len(old) + 10, "entry": 5} // the first ten came before the tree began
+	for kind, want := range kinds {
+		if n := bytes.Count(r.bundle(l, tenant), []byte(`"kind":"`+kind+`"`)); n != want {
+			t.Errorf("%d leaves are of the kind %s, want %d", n, kind, want)
+		}
+	}
+}
+
+func TestRetain(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	l := r.open()
+	tenant := r.id()
+	var logs []storage.Log
+	for range 6 {
+		logs = append(logs, r.write(l, tenant, 100)...)
+		r.advance(2 * time.Hour)
+	}
+	before := r.checkpoint(l)
+	cutoff, err := l.Retain(t.Context(), tenant, logs[350].CreatedAt.Add(time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := l.Retain(t.Context(), tenant, logs[350].CreatedAt); err != nil || again.Before(cutoff) {
+		t.Errorf("again: %v, %v", again, err)
+	}
+	r.isGood(l, tenant, before) // nothing is deleted yet
+	if _, err := r.store.DeleteLogs(t.Context(), storage.ID(tenant), cutoff, 10_000); err != nil {
+		t.Fatal(err)
+	}
+	r.isGood(l, tenant, before)
+	if n := len(r.leafIDs(tenant)); n != 600-256 {
+		t.Errorf("%d leaves are left", n)
+	}
+	if got := verdictsOf(r.verify(l)); !slices.Equal(got, []evidence.Verdict{evidence.Expired}) {
+		t.Error(got)
+	}
+	// An entry that is younger than the cutoff must not be missing.
+	r.exec("DELETE FROM vault_logs WHERE id = ?", logs[599].ID[:])
+	report := r.verify(l)
+	if report.OK() || !slices.Contains(report.Findings, evidence.Finding{Tenant: tenant, Index: 599, EntryID: uuid.UUID(logs[599].ID), Verdict: evidence.Missing}) {
+		t.Errorf("%v", verdictsOf(report))
+	}
+}
+
+func TestEraseNeedsItsEvent(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	l := r.open()
+	tenant := r.id()
+	logs := r.write(l, tenant, 5)
+	if err := l.Erase(t.Context(), tenant, uuid.UUID(logs[1].ID), uuid.UUID(logs[3].ID)); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.RecordErasure(t.Context(), tenant, r.id(), "asked for", 3); err != nil {
+		t.Fatal(err)
+	}
+	r.isGood(l, tenant, nil, logs...)
+	if b := r.bundle(l, tenant); bytes.Contains(b, []byte("user 1")) && bytes.Count(b, []byte(`"actor_name"`)) != 3 {
+		t.Error("the bundle still has the name")
+	}
+	if err := l.Erase(t.Context(), tenant, r.id()); !errors.Is(err, storage.ErrNotFound) {
+		t.Errorf("an entry that does not exist: %v", err)
+	}
+	r.exec("UPDATE vault_logs SET actor_name = NULL, origin = NULL, mac = NULL WHERE id = ?", logs[2].ID[:])
+	report := r.verify(l)
+	if !slices.Contains(report.Findings, evidence.Finding{Tenant: tenant, Index: 2, EntryID: uuid.UUID(logs[2].ID), Verdict: evidence.Altered}) {
+		t.Error(report.Findings)
+	}
+	offline, err := evidence.Verify(bytes.NewReader(r.bundle(l, tenant)), r.vkey, nil)
+	if err != nil || offline.OK() {
+		t.Errorf("offline: %v, %v", verdictsOf(offline), err)
+	}
+}
+
+func TestDeleteTenant(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	l := r.open()
+	tenant, other := r.id(), r.id()
+	r.write(l, tenant, 5)
+	r.write(l, other, 5)
+	r.checkpoint(l)
+	if err := l.DeleteTenant(t.Context(), tenant); err != nil {
+		t.Fatal(err)
+	}
+	for more := true; more; {
+		var err error
+		if more, err = r.store.Purge(t.Context(), storage.ID(tenant), 100); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.isGood(l, other, nil)
+	r.exec("DELETE FROM vault_log_trees WHERE tenant_id = ?", other[:])
+	if got := verdictsOf(r.verify(l)); !slices.Contains(got, evidence.Truncated) {
+		t.Errorf("a tree that is gone: %v", got)
+	}
+}
+
+func TestMissingEntryRaisesAnAlarm(t *testing.T) {
+	t.Parallel()
+	for name, how := range map[string]string{
+		"deleted": "DELETE FROM vault_logs WHERE id = ?",
+		"altered": "UPDATE vault_logs SET operation = 'read' WHERE id = ?",
+	} {
+		r := newRig(t)
+		l := r.open()
+		tenant := r.id()
+		logs := r.write(l, tenant, 3)
+		r.exec(how, logs[1].ID[:])
+		if err := l.SequenceDirty(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		r.advance(missingAfter)
+		if err := l.Watch(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		kind := map[string]AlarmKind{"deleted": AlarmMissing, "altered": AlarmTampered}[name]
+		if got := r.raised(kind); len(got) != 1 || got[0].Entry != uuid.UUID(logs[1].ID) {
+			t.Errorf("%s: %v", name, r.all())
+		}
+		if name == "altered" { // it is in the tree as it was written
+			if report := r.verify(l); report.OK() {
+				t.Error("an altered entry is not found")
+			}
+		}
+	}
+}
+
+func TestForgedEntryStaysOut(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	l := r.open()
+	tenant := r.id()
+	logs := r.write(l, tenant, 3)
+	forged := r.logs(tenant, 1)
+	forged[0].Mac[0] ^= 1
+	r.put(nil, tenant, forged)
+	report := r.verify(l)
+	if !slices.Contains(report.Findings, evidence.Finding{Tenant: tenant, Index: -1, EntryID: uuid.UUID(forged[0].ID), Verdict: evidence.Forged}) {
+		t.Error(report.Findings)
+	}
+	if n := len(r.leafIDs(tenant)); n != len(logs) || len(r.raised(AlarmTampered)) == 0 {
+		t.Errorf("%d leaves, alarms %v", n, r.all())
+	}
+}
+
+func TestLostReads(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	l := r.open()
+	tenant := r.id()
+	r.write(l, tenant, 3)
+	lost := expected(tenant, r.logs(tenant, 2))
+	for i := range lost {
+		lost[i].Relaxed = true
+	}
+	l.Expect(tenant, lost...)
+	l.Written(tenant, lost...)
+	r.advance(time.Second)
+	r.server.Started = r.clock() // the server has crashed
+	r.advance(missingAfter)
+	if err := l.Watch(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	report := r.verify(l)
+	if !report.OK() || !slices.Equal(verdictsOf(report), []evidence.Verdict{evidence.LostRead}) || len(report.Findings) != 2 {
+		t.Error(report.Findings)
+	}
+	offline, err := evidence.Verify(bytes.NewReader(r.bundle(l, tenant)), r.vkey, nil)
+	if err != nil || !offline.OK() || !slices.Equal(verdictsOf(offline), []evidence.Verdict{evidence.LostRead}) {
+		t.Errorf("offline: %v, %v", verdictsOf(offline), err)
+	}
+	if len(r.all()) > 0 {
+		t.Error(r.all())
+	}
+}
+
+func TestUnsureWritesRaiseNoAlarm(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	l := r.open()
+	tenant := r.id()
+	logs := r.logs(tenant, 3)
+	want := expected(tenant, logs)
+	l.Expect(tenant, want...) // a transaction of the application
+	r.advance(time.Minute)
+	if err := l.Watch(t.Context()); err != nil || len(r.all()) > 0 {
+		t.Errorf("%v, %v", r.all(), err)
+	}
+	if err := r.store.Write(t.Context(), &storage.Change{Tenant: storage.ID(tenant), Logs: logs[:1]}); err != nil {
+		t.Fatal(err)
+	}
+	r.isGood(l, tenant, nil, logs[0])
+	l.Failed(tenant, want[1])
+	r.advance(unsureFor)
+	if err := l.Watch(t.Context()); err != nil || len(r.all()) > 0 {
+		t.Errorf("%v, %v", r.all(), err)
+	}
+	if l.pending.n != 0 {
+		t.Errorf("%d entries are remembered", l.pending.n)
+	}
+}

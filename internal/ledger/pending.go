@@ -1,0 +1,203 @@
+package ledger
+
+import (
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/evidence"
+)
+
+const (
+	// missingAfter is how long an acknowledged entry may take to come into the tree.
+	missingAfter = 30 * time.Second
+	// lagAfter is how far the tree may be behind the log.
+	lagAfter = time.Minute
+	// unsureFor is how long the commitment to an entry is kept that nobody has
+	// acknowledged: its transaction may be the application's, or have failed.
+	unsureFor = 10 * time.Minute
+	// maxPending bounds the entries that a node remembers. Others are sequenced
+	// from their rows.
+	maxPending = 1 << 20
+)
+
+// Expected is an entry that is about to be written.
+type Expected struct {
+	ID     uuid.UUID
+	Commit evidence.Hash
+	// Relaxed says that a crash of the database may lose the entry.
+	Relaxed bool
+}
+
+// waiting is an entry of this node that is not in the tree yet.
+type waiting struct {
+	Expected
+	since time.Time
+	acked bool
+}
+
+// pending are the entries of this node that are not in a tree yet.
+type pending struct {
+	mu    sync.Mutex
+	n     int
+	by    map[uuid.UUID]map[uuid.UUID]*waiting // by tenant and id
+	dirty map[uuid.UUID]struct{}               // tenants with something to sequence
+}
+
+// Expect remembers what is about to be written, so that an entry comes into the
+// tree as this node wrote it, whatever happens to its row. It must be called before
+// the write begins. The caller reports the outcome by [Ledger.Written] or
+// [Ledger.Failed]; for a write whose outcome it never learns, it calls neither.
+func (l *Ledger) Expect(tenant uuid.UUID, entries ...Expected) {
+	now := l.c.Now()
+	p := &l.pending
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.by == nil {
+		p.by, p.dirty = map[uuid.UUID]map[uuid.UUID]*waiting{}, map[uuid.UUID]struct{}{}
+	}
+	p.dirty[tenant] = struct{}{}
+	of := p.by[tenant]
+	if of == nil {
+		of = map[uuid.UUID]*waiting{}
+		p.by[tenant] = of
+	}
+	for _, e := range entries {
+		if p.n < maxPending {
+			of[e.ID] = &waiting{Expected: e, since: now}
+			p.n++
+		}
+	}
+}
+
+// Written reports that entries are in the database. An alarm is raised if they do
+// not come into the tree.
+func (l *Ledger) Written(tenant uuid.UUID, entries ...Expected) {
+	now := l.c.Now()
+	p := &l.pending
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.dirty == nil {
+		return
+	}
+	p.dirty[tenant] = struct{}{}
+	for _, e := range entries {
+		if w := p.by[tenant][e.ID]; w != nil {
+			w.acked, w.since = true, now
+		}
+	}
+}
+
+// Failed reports that entries were not written.
+func (l *Ledger) Failed(tenant uuid.UUID, entries ...Expected) {
+	p := &l.pending
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, e := range entries {
+		p.remove(tenant, e.ID)
+	}
+}
+
+func (p *pending) remove(tenant, id uuid.UUID) {
+	of := p.by[tenant]
+	if _, ok := of[id]; !ok {
+		return
+	}
+	delete(of, id)
+	p.n--
+	if len(of) == 0 {
+		delete(p.by, tenant)
+	}
+}
+
+// commitment returns what this node wrote.
+func (p *pending) commitment(tenant, id uuid.UUID) (evidence.Hash, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if w := p.by[tenant][id]; w != nil {
+		return w.Commit, true
+	}
+	return evidence.Hash{}, false
+}
+
+// sequenced forgets an entry that is in the tree, and reports whether the tree has
+// it as this node wrote it.
+func (p *pending) sequenced(tenant, id uuid.UUID, commit evidence.Hash) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	w := p.by[tenant][id]
+	if w == nil {
+		return true
+	}
+	p.remove(tenant, id)
+	return w.Commit == commit
+}
+
+// takeDirty returns the tenants with something to sequence.
+func (p *pending) takeDirty() []uuid.UUID {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := make([]uuid.UUID, 0, len(p.dirty))
+	for tenant := range p.dirty {
+		all = append(all, tenant)
+	}
+	clear(p.dirty)
+	for tenant := range p.by { // may be held back
+		p.dirty[tenant] = struct{}{}
+	}
+	return all
+}
+
+func (p *pending) markDirty(tenant uuid.UUID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.dirty == nil {
+		p.by, p.dirty = map[uuid.UUID]map[uuid.UUID]*waiting{}, map[uuid.UUID]struct{}{}
+	}
+	p.dirty[tenant] = struct{}{}
+}
+
+// forget drops everything about a tenant.
+func (p *pending) forget(tenant uuid.UUID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.n -= len(p.by[tenant])
+	delete(p.by, tenant)
+	delete(p.dirty, tenant)
+}
+
+// late returns the acknowledged entries that are overdue, by tenant, and forgets
+// those that nobody has acknowledged for long.
+func (p *pending) late(now time.Time) map[uuid.UUID][]waiting {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	late := map[uuid.UUID][]waiting{}
+	for tenant, of := range p.by {
+		for id, w := range of {
+			age := now.Sub(w.since)
+			switch {
+			case w.acked && age >= missingAfter:
+				late[tenant] = append(late[tenant], *w)
+			case !w.acked && age >= unsureFor:
+				p.remove(tenant, id)
+			}
+		}
+	}
+	return late
+}
+
+// lag returns the age of the oldest acknowledged entry, and how many there are.
+func (p *pending) lag(now time.Time) (lag time.Duration, n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, of := range p.by {
+		for _, w := range of {
+			if w.acked {
+				lag = max(lag, now.Sub(w.since))
+				n++
+			}
+		}
+	}
+	return lag, n
+}

@@ -1,0 +1,74 @@
+package ledger
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/evidence"
+	"github.com/seed-72ea4aab/vault/internal/pgtest"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// TestPostgres lives through the life of a log on PostgreSQL.
+func TestPostgres(t *testing.T) {
+	t.Parallel()
+	r := newRigOn(t, pgtest.URL(t), true)
+	old := r.id()
+	before := r.write(nil, old, 400)
+	r.advance(3 * time.Hour)
+	nodes := []*Ledger{r.open(), r.open(), r.open()}
+	fresh := r.id()
+	written := map[uuid.UUID][]storage.Log{old: before}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for n, l := range nodes {
+		wg.Go(func() {
+			random := rand.New(rand.NewPCG(uint64(n), 1))
+			for i := range 5 {
+				tenant := []uuid.UUID{old, fresh}[i%2]
+				logs := r.write(l, tenant, 1+random.IntN(30))
+				mu.Lock()
+				written[tenant] = append(written[tenant], logs...)
+				mu.Unlock()
+				if _, err := l.Checkpoint(context.Background()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	l := nodes[0]
+	since := r.checkpoint(l)
+	for tenant, logs := range written {
+		r.settle(l, tenant, int64(len(logs)))
+		r.isGood(l, tenant, since, logs...)
+		if text, err := l.Proof(t.Context(), tenant, uuid.UUID(logs[3].ID)); err != nil || evidence.VerifyProof(text, r.vkey) != nil {
+			t.Errorf("the proof: %v, %v", err, evidence.VerifyProof(text, r.vkey))
+		}
+	}
+	if err := l.Erase(t.Context(), old, uuid.UUID(before[399].ID)); err != nil {
+		t.Fatal(err)
+	}
+	cutoff, err := l.Retain(t.Context(), old, before[399].CreatedAt.Add(2*time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.isGood(l, old, since)
+	if _, err := r.store.DeleteLogs(t.Context(), storage.ID(old), cutoff, 10_000); err != nil {
+		t.Fatal(err)
+	}
+	r.isGood(l, old, since)
+	if len(r.all()) > 0 {
+		t.Error(r.all()[0])
+	}
+}
+
+func TestEveryByteOnPostgres(t *testing.T) {
+	t.Parallel()
+	everyByte(newRigOn(t, pgtest.URL(t), true), 16)
+}

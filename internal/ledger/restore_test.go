@@ -1,0 +1,423 @@
+package ledger
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/mod/sumdb/note"
+
+	"github.com/seed-72ea4aab/vault/evidence"
+)
+
+// memory is an anchor in memory.
+type memory struct {
+	mu    sync.Mutex
+	notes [][]byte
+}
+
+func (m *memory) Latest(context.Context) ([]byte, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.notes) == 0 {
+		return nil, nil
+	}
+	return m.notes[len(m.notes)-1], nil
+}
+
+func (m *memory) Put(_ context.Context, msg []byte) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.notes = append(m.notes, msg)
+	return nil
+}
+
+// backUp copies the database, as a backup does.
+func (r *rig) backUp() string {
+	r.Helper()
+	path := filepath.Join(r.TempDir(), "backup.db")
+	r.exec("VACUUM INTO ?", path)
+	return path
+}
+
+// restore puts a backup in the place of the database.
+func (r *rig) restore(path string) {
+	r.Helper()
+	if err := r.store.Close(); err != nil {
+		r.Fatal(err)
+	}
+	b, err := os.ReadFile(path)
+	if err == nil {
+		err = os.WriteFile(r.path, b, 0o600)
+	}
+	if err != nil {
+		r.Fatal(err)
+	}
+	_ = os.Remove(r.path + "-wal")
+	_ = os.Remove(r.path + "-shm")
+	r.store = nil
+	r.reopen()
+}
+
+func (r *rig) close(l *Ledger) {
+	r.Helper()
+	if err := l.Close(r.Context()); err != nil {
+		r.Fatal(err)
+	}
+}
+
+func TestRestore(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	anchor := &memory{}
+	r.anchors = []Anchor{anchor}
+	l := r.open()
+	tenant := r.id()
+	kept := r.write(l, tenant, 300)
+	before := r.checkpoint(l)
+	backup := r.backUp()
+	r.write(l, tenant, 20)
+	ahead := r.checkpoint(l)
+	r.close(l)
+	r.restore(backup)
+
+	l = r.open()
+	r.write(l, tenant, 1)
+	if _, err := l.Checkpoint(t.Context()); !errors.Is(err, ErrSuspended) {
+		t.Fatalf("a note is signed over a restored database: %v", err)
+	}
+	if l.Status().Suspended == "" || len(r.raised(AlarmRestore)) != 1 {
+		t.Errorf("status %+v, alarms %v", l.Status(), r.all())
+	}
+	if report := r.verify(l); report.OK() || !slices.Contains(verdictsOf(report), evidence.Truncated) {
+		t.Errorf("before it is accepted: %v", verdictsOf(report))
+	}
+	if _, err := l.AcceptRestore(t.Context(), " "); err == nil {
+		t.Error("a restore without a reason is accepted")
+	}
+	first, err := l.AcceptRestore(t.Context(), "disk failure")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(string(first), origin+"/2\n") {
+		t.Errorf("the first note is %q", first)
+	}
+	if _, err := l.AcceptRestore(t.Context(), "again"); !errors.Is(err, ErrNotSuspended) {
+		t.Errorf("a second time: %v", err)
+	}
+	more := r.write(l, tenant, 5)
+	for _, since := range [][]byte{before, first, ahead} {
+		r.isGood(l, tenant, since)
+	}
+	if n := len(r.leafIDs(tenant)); n != len(kept)+1+len(more) {
+		t.Errorf("%d leaves", n)
+	}
+	report := r.verify(l)
+	if len(report.Restores) != 1 || report.Restores[0].Reason != "disk failure" {
+		t.Errorf("restores %v", report.Restores)
+	}
+	r.close(l)
+	l = r.open() // the old notes in the anchor do not stop it again
+	r.write(l, tenant, 1)
+	r.checkpoint(l)
+	if l.Status().Suspended != "" {
+		t.Error(l.Status().Suspended)
+	}
+	backup = r.backUp()
+	r.write(l, tenant, 1)
+	r.checkpoint(l)
+	r.close(l)
+	r.restore(backup)
+	l = r.open()
+	if _, err := l.Checkpoint(t.Context()); !errors.Is(err, ErrSuspended) {
+		t.Fatalf("a second restore: %v", err)
+	}
+	if msg, err := l.AcceptRestore(t.Context(), "again"); err != nil || !strings.HasPrefix(string(msg), origin+"/3\n") {
+		t.Errorf("%q, %v", msg, err)
+	}
+	r.isGood(l, tenant, before)
+}
+
+// TestRestoreUnderARunningNode puts a backup back while a node runs, without an
+// anchor. The node itself remembers.
+func TestRestoreUnderARunningNode(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	l := r.open()
+	tenant := r.id()
+	r.write(l, tenant, 3)
+	r.checkpoint(l)
+	backup := r.backUp()
+	r.write(l, tenant, 3)
+	r.checkpoint(l)
+	r.restore(backup)
+	l.c.Store = r.store
+	r.write(l, tenant, 1)
+	if _, err := l.Checkpoint(t.Context()); !errors.Is(err, ErrSuspended) {
+		t.Errorf("got %v", err)
+	}
+	if len(r.raised(AlarmRestore)) == 0 {
+		t.Error("no alarm")
+	}
+}
+
+func TestCopyForStaging(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.server.ID = "production"
+	l := r.open()
+	tenant := r.id()
+	logs := r.write(l, tenant, 300)
+	r.checkpoint(l)
+	r.server.ID = "staging"
+	l = r.open()
+	if _, err := l.Checkpoint(t.Context()); !errors.Is(err, ErrSuspended) {
+		t.Fatalf("a copy signs: %v", err)
+	}
+	if _, err := l.AcceptRestore(t.Context(), "staging"); err != nil {
+		t.Fatal(err)
+	}
+	logs = append(logs, r.write(l, tenant, 2)...)
+	r.isGood(l, tenant, nil, logs...)
+}
+
+func TestFork(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	l := r.open()
+	tenant := r.id()
+	r.write(l, tenant, 3)
+	r.checkpoint(l)
+	other := newRig(t)
+	fork := other.open()
+	other.write(fork, other.id(), 1)
+	r.anchors = []Anchor{&memory{notes: [][]byte{other.checkpoint(fork)}}}
+	l = r.open()
+	if _, err := l.Checkpoint(t.Context()); !errors.Is(err, ErrSuspended) || len(r.raised(AlarmForked)) != 1 {
+		t.Errorf("%v, %v", r.all(), err)
+	}
+	report, err := l.Verify(t.Context(), VerifyOptions{Since: [][]byte{other.checkpoint(fork)}})
+	if err != nil || !slices.Contains(verdictsOf(report), evidence.Forked) {
+		t.Errorf("%v, %v", verdictsOf(report), err)
+	}
+}
+
+// hanging is an anchor that does not respond.
+type hanging struct{ stop chan struct{} }
+
+func (h hanging) Latest(context.Context) ([]byte, error) {
+	<-h.stop
+	return nil, errors.New("stopped")
+}
+
+func (h hanging) Put(context.Context, []byte) error {
+	<-h.stop
+	return errors.New("stopped")
+}
+
+// TestHangingAnchor signs note after note although an anchor hangs.
+func TestHangingAnchor(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	h, good := hanging{make(chan struct{})}, &memory{}
+	r.anchors = []Anchor{h, good}
+	l, err := Open(t.Context(), r.config(r.store))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tenant := r.id()
+	for range 5 {
+		r.write(l, tenant, 1)
+		r.checkpoint(l)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := l.Close(ended); err == nil {
+		t.Error("closing does not say that an anchor hangs")
+	}
+	close(h.stop)
+	if err := l.Close(context.Background()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestFileAnchor(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	f := File(filepath.Join(t.TempDir(), "notes"))
+	if msg, err := f.Latest(t.Context()); err != nil || msg != nil {
+		t.Errorf("no file: %q, %v", msg, err)
+	}
+	var last []byte
+	for i := range 5 {
+		c := evidence.Checkpoint{Origin: origin, Size: int64(i + 1)}
+		msg, err := c.Sign(r.signer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Put(t.Context(), msg); err != nil {
+			t.Fatal(err)
+		}
+		if last, err = f.Latest(t.Context()); err != nil || !bytes.Equal(last, msg) {
+			t.Fatalf("note %d: %q, %v", i, last, err)
+		}
+	}
+	whole, err := os.ReadFile(string(f))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A crash may cut the last note off anywhere.
+	for cut := range len(last) + 1 {
+		if err := os.WriteFile(string(f), whole[:len(whole)-cut], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		msg, err := f.Latest(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := evidence.OpenCheckpoint(msg, r.key); err != nil {
+			t.Errorf("without the last %d bytes: %q", cut, msg)
+		}
+		if err := f.Put(t.Context(), last); err != nil {
+			t.Fatal(err)
+		}
+		if msg, err := f.Latest(t.Context()); err != nil || !bytes.Equal(msg, last) {
+			t.Errorf("after a cut of %d bytes: %q, %v", cut, msg, err)
+		}
+	}
+	if err := File(t.TempDir()).Put(t.Context(), last); err == nil {
+		t.Error("a directory is accepted")
+	}
+}
+
+func TestHTTPAnchor(t *testing.T) {
+	t.Parallel()
+	m, broken := &memory{}, false
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		switch {
+		case broken:
+			w.WriteHeader(http.StatusTeapot)
+		case req.Method == http.MethodPost:
+			b, _ := io.ReadAll(req.Body)
+			_ = m.Put(req.Context(), b)
+		default:
+			b, _ := m.Latest(req.Context())
+			if b == nil {
+				w.WriteHeader(http.StatusNotFound)
+			}
+			_, _ = w.Write(b)
+		}
+	}))
+	defer server.Close()
+	h := &HTTP{URL: server.URL, Client: server.Client()}
+	if msg, err := h.Latest(t.Context()); err != nil || msg != nil {
+		t.Errorf("no note: %q, %v", msg, err)
+	}
+	if err := h.Put(t.Context(), []byte("note")); err != nil {
+		t.Fatal(err)
+	}
+	if msg, err := h.Latest(t.Context()); err != nil || string(msg) != "note" {
+		t.Errorf("%q, %v", msg, err)
+	}
+	broken = true
+	if _, err := h.Latest(t.Context()); err == nil {
+		t.Error("a status of 418 is accepted")
+	}
+	if err := h.Put(t.Context(), []byte("note")); err == nil {
+		t.Error("a status of 418 is accepted")
+	}
+	h.URL = "http://\x00"
+	if err := h.Put(t.Context(), nil); err == nil {
+		t.Error("a bad URL is accepted")
+	}
+}
+
+func TestKeyChange(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	l := r.open()
+	tenant := r.id()
+	r.write(l, tenant, 3)
+	first := r.checkpoint(l)
+	skey, vkey, err := note.GenerateKey(bytes.NewReader(bytes.Repeat([]byte{9}, 64)), origin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := note.NewSigner(skey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := note.NewVerifier(vkey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := r.config(r.store)
+	c.Signers, c.Keys = []note.Signer{signer, r.signer}, []note.Verifier{key, r.key}
+	if l, err = Open(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Record(t.Context(), evidence.Event{Kind: evidence.EventKeyChanged, Keys: []string{r.vkey, vkey}}); err != nil {
+		t.Fatal(err)
+	}
+	r.isGood(l, tenant, first) // under the old key
+	r.vkey = vkey
+	r.isGood(l, tenant, first) // and under the new one
+}
+
+func TestOpenRefuses(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for name, change := range map[string]func(*Config){
+		"no name":      func(c *Config) { c.Name = "" },
+		"a bad name":   func(c *Config) { c.Name = "a b" },
+		"another name": func(c *Config) { c.Name = "other" },
+		"no signer":    func(c *Config) { c.Signers = nil },
+		"no key":       func(c *Config) { c.Keys = nil },
+	} {
+		c := r.config(r.store)
+		change(&c)
+		if _, err := Open(t.Context(), c); err == nil {
+			t.Errorf("%s is accepted", name)
+		}
+	}
+}
+
+// TestRun runs the loop, and stops it.
+func TestRun(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	published := make(chan []byte, 100)
+	c := r.config(r.store)
+	c.Published = func(msg []byte) { published <- msg }
+	l, err := Open(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tenant := r.id()
+	r.write(l, tenant, 3)
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		l.Run(ctx, Schedule{Sequence: time.Millisecond, Checkpoint: 2 * time.Millisecond, Verify: 3 * time.Millisecond}, func(err error) { t.Error(err) })
+	}()
+	<-published
+	for l.Status().Verified.IsZero() {
+		<-time.After(time.Millisecond)
+	}
+	stop()
+	<-done
+	if s := l.Status(); !s.VerifiedOK || s.Pending != 0 {
+		t.Errorf("status %+v", s)
+	}
+}

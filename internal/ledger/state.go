@@ -1,0 +1,127 @@
+package ledger
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/evidence"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// state is what is stored beside the tree of a tenant. The tenant's heads sign it.
+type state struct {
+	// Place is where sequencing goes on in the log.
+	Place []byte `json:"place"`
+	// Old is where the import of entries from before goes on, and Until where it
+	// ends. Both are empty when there is nothing left to import.
+	Old   []byte `json:"old,omitempty"`
+	Until []byte `json:"until,omitempty"`
+	// Instance is the server whose places these are.
+	Instance string `json:"instance,omitempty"`
+	// Pruned is the index below which leaves are gone, and Cutoff the time, in
+	// milliseconds, before which entries may be.
+	Pruned int64 `json:"pruned,omitempty"`
+	Cutoff int64 `json:"cutoff,omitempty"`
+	// Last is one more than the index of the newest event about the tenant. Each
+	// event names the one before it.
+	Last int64 `json:"last,omitempty"`
+}
+
+// vaultState is what is stored beside the vault's tree.
+type vaultState struct {
+	Restores int    `json:"restores"`
+	Instance string `json:"instance,omitempty"`
+	// Last is one more than the index of the newest event about the whole vault.
+	Last int64 `json:"last"`
+	// Signed is the size of the newest stored note, and Notes a hash over all of
+	// them.
+	Signed int64  `json:"signed,omitempty"`
+	Notes  []byte `json:"notes,omitempty"`
+}
+
+// addNote adds a stored note to the hash over all of them.
+func (s *vaultState) addNote(c *storage.Checkpoint) {
+	b := binary.BigEndian.AppendUint64(slices.Clone(s.Notes), uint64(c.Size))
+	b = binary.BigEndian.AppendUint64(b, uint64(c.At.UnixMicro()))
+	sum := sha256.Sum256(append(b, c.Note...))
+	s.Signed, s.Notes = c.Size, sum[:]
+}
+
+// kindOf returns the kind of a batch of leaves; 0 if it is none.
+func kindOf(b *storage.Leaves) evidence.Kind {
+	if k := evidence.Kind(b.Kind); int(k) == b.Kind && k.Valid() {
+		return k
+	}
+	return 0
+}
+
+func encodeState(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // unreachable: states are plain values
+	}
+	return b
+}
+
+func decodeState(tree *storage.Tree, into any) error {
+	if tree.State == nil {
+		return nil
+	}
+	if err := json.Unmarshal(tree.State, into); err != nil {
+		return fmt.Errorf("%w: the state of a tree cannot be read", ErrTampered)
+	}
+	return nil
+}
+
+// stateLabel begins the data that the mac of a state is over. The fields of an
+// entry begin otherwise.
+const stateLabel = "vault/tree/1"
+
+// sealState returns a state with a mac over it, and over the tree that it is of.
+func (l *Ledger) sealState(ctx context.Context, tree *storage.Tree, s *state) ([]byte, error) {
+	return l.sealedState(ctx, tree, encodeState(s))
+}
+
+func (l *Ledger) sealedState(ctx context.Context, tree *storage.Tree, text []byte) ([]byte, error) {
+	data := binary.BigEndian.AppendUint64([]byte(stateLabel), uint64(tree.Size))
+	data = append(append(data, tree.Root[:]...), text...)
+	mac, err := l.c.Mac(ctx, uuid.UUID(tree.Tenant), data)
+	return append(mac[:], text...), err
+}
+
+// openState reads the state of a tenant's tree, if the vault wrote it.
+func (l *Ledger) openState(ctx context.Context, tree *storage.Tree, into *state) error {
+	if tree.State == nil {
+		return nil
+	}
+	text := tree.State[min(len(evidence.Mac{}), len(tree.State)):]
+	sealed, err := l.sealedState(ctx, tree, text)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(sealed, tree.State) {
+		err := fmt.Errorf("%w: the vault did not write the state of a tree", ErrTampered)
+		l.alarms.raise(Alarm{Kind: AlarmTampered, Tenant: uuid.UUID(tree.Tenant), Verdict: evidence.Altered, Text: err.Error()})
+		return err
+	}
+	return decodeState(&storage.Tree{State: text}, into)
+}
+
+// stateHash is what a head says about a state.
+func stateHash(b []byte) evidence.Hash { return sha256.Sum256(b) }
+
+// entryOf returns a row of the log as evidence sees it.
+func entryOf(l *storage.Log) evidence.Entry {
+	return evidence.Entry{
+		ID: uuid.UUID(l.ID), CreatedAt: l.CreatedAt, ActorID: uuid.UUID(l.ActorID), ActorType: l.ActorType,
+		ActorName: l.ActorName, EntityType: l.EntityType, EntityID: l.EntityID, Operation: l.Operation,
+		Message: l.Message, Origin: l.Origin,
+	}
+}

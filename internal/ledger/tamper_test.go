@@ -1,0 +1,189 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/evidence"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// small fills a rig with a short log that has something of everything.
+func small(r *rig) (*Ledger, uuid.UUID) {
+	r.Helper()
+	tenant := r.id()
+	old := r.logs(tenant, 2)
+	old[1].Mac = storage.Hash{}
+	r.put(nil, tenant, old)
+	r.advance(time.Hour)
+	l := r.open()
+	r.settle(l, tenant, 2)
+	logs := r.write(l, tenant, 3)
+	r.write(l, tenant, 2)
+	r.settle(l, tenant, 7)
+	if err := l.Erase(r.Context(), tenant, uuid.UUID(logs[1].ID)); err != nil {
+		r.Fatal(err)
+	}
+	r.checkpoint(l)
+	if report := r.verify(l); !report.OK() || !slices.Equal(verdictsOf(report), []evidence.Verdict{evidence.Erased}) {
+		r.Fatal(report.Findings)
+	}
+	return l, tenant
+}
+
+// column is a value that somebody may change.
+type column struct {
+	table, name string
+	names       []string
+	row         []any
+	value       any
+}
+
+// columns returns every value of the tables of the log.
+func (r *rig) columns(db *sql.DB) (all []column) {
+	r.Helper()
+	for _, table := range []string{"vault_logs", "vault_log_leaves", "vault_log_trees", "vault_log_nodes", "vault_log_events", "vault_log_checkpoints"} {
+		all = append(all, r.columnsOf(db, table)...)
+	}
+	return all
+}
+
+func (r *rig) columnsOf(db *sql.DB, table string) (all []column) {
+	r.Helper()
+	rows, err := db.QueryContext(r.Context(), "SELECT * FROM "+table)
+	if err != nil {
+		r.Fatal(err)
+	}
+	defer rows.Close()
+	names, err := rows.Columns()
+	if err != nil {
+		r.Fatal(err)
+	}
+	for rows.Next() {
+		values := make([]any, len(names))
+		into := make([]any, len(names))
+		for i := range values {
+			into[i] = &values[i]
+		}
+		if err := rows.Scan(into...); err != nil {
+			r.Fatal(err)
+		}
+		for i, name := range names {
+			all = append(all, column{table, name, names, values, values[i]})
+		}
+	}
+	if err := rows.Err(); err != nil {
+		r.Fatal(err)
+	}
+	return all
+}
+
+// changed returns other values for a column.
+func (c *column) changed() (all []any) {
+	switch v := c.value.(type) {
+	case int64:
+		all = append(all, v+1, v^1<<20)
+	case string:
+		for i := range v {
+			b := []byte(v)
+			b[i] ^= 1
+			all = append(all, string(b))
+		}
+	case []byte:
+		for i := range v {
+			b := slices.Clone(v)
+			b[i] ^= 1
+			all = append(all, b)
+		}
+	case nil:
+		return []any{"x", []byte("0123456789abcdef"), int64(1)}
+	}
+	return append(all, nil)
+}
+
+// TestEveryByte changes every byte of the log tables, and sets every column to NULL.
+func TestEveryByte(t *testing.T) {
+	t.Parallel()
+	everyByte(newRig(t), 16)
+}
+
+// everyByte changes one of so many bytes, and every number.
+func everyByte(r *rig, stride int) {
+	small(r)
+	db := r.db()
+	defer db.Close()
+	tried := 0
+	for _, c := range r.columns(db) {
+		values := c.changed()
+		for i, value := range values {
+			if i%stride != 0 && i < len(values)-2 {
+				continue
+			}
+			if r.tamper(db, &c, value) {
+				tried++
+				r.mustFind(&c, value)
+				r.undo(db, &c, value)
+			}
+		}
+	}
+	if tried < 200 {
+		r.Errorf("only %d changes were tried", tried)
+	}
+}
+
+var keys = map[string][]string{
+	"vault_logs": {"tenant_id", "id"}, "vault_log_leaves": {"tenant_id", "first"}, "vault_log_trees": {"tenant_id"},
+	"vault_log_nodes": {"tenant_id", "level", "n"}, "vault_log_events": {"tenant_id", "n"}, "vault_log_checkpoints": {"tenant_id", "size"},
+}
+
+// where is a condition for the row of a column, which has another value now.
+func (c *column) where(now any) (string, []any) {
+	text, args := "1 = 1", []any{}
+	for _, key := range keys[c.table] {
+		value := c.row[slices.Index(c.names, key)]
+		if key == c.name {
+			value = now
+		}
+		text, args = text+" AND "+key+" = ?", append(args, value)
+	}
+	return text, args
+}
+
+// tamper changes a column, and reports whether the database let that happen.
+func (r *rig) tamper(db *sql.DB, c *column, value any) bool {
+	where, args := c.where(c.value)
+	_, err := db.Exec(r.sql(fmt.Sprintf("UPDATE %s SET %s = ? WHERE %s", c.table, c.name, where)), append([]any{value}, args...)...)
+	return err == nil
+}
+
+func (r *rig) undo(db *sql.DB, c *column, value any) {
+	r.Helper()
+	where, args := c.where(value)
+	result, err := db.Exec(r.sql(fmt.Sprintf("UPDATE %s SET %s = ? WHERE %s", c.table, c.name, where)), append([]any{c.value}, args...)...)
+	if err != nil {
+		r.Fatal(err)
+	}
+	if n, _ := result.RowsAffected(); n != 1 {
+		r.Fatalf("%s.%s cannot be put back", c.table, c.name)
+	}
+}
+
+// mustFind verifies with a node that has just started.
+func (r *rig) mustFind(c *column, value any) {
+	r.Helper()
+	l, err := Open(r.Context(), r.config(frozen{r.store}))
+	if err != nil {
+		return // it refuses to work with such a database
+	}
+	defer func() { _ = l.Close(context.Background()) }()
+	report, err := l.Verify(r.Context(), VerifyOptions{})
+	if err == nil && report.OK() && l.Status().Suspended == "" {
+		r.Errorf("%s.%s may become %v instead of %v", c.table, c.name, value, c.value)
+	}
+}

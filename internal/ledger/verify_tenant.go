@@ -1,0 +1,414 @@
+package ledger
+
+import (
+	"errors"
+	"hash/maphash"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/evidence"
+	"github.com/seed-72ea4aab/vault/internal/merkle"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// tenantCheck verifies the log of a tenant.
+type tenantCheck struct {
+	*verification
+	id     uuid.UUID
+	tree   *storage.Tree
+	head   *evidence.Event
+	state  state
+	erased map[uuid.UUID]evidence.Hash // what must be left of entries
+	cutoff int64
+	below  int64 // leaves below may be pruned
+
+	f     merkle.Frontier
+	nodes *[]storage.Node
+	seed  maphash.Seed
+	sum   uint64 // over the entries that are in the tree and in the log
+	bad   bool   // the tree itself is wrong
+	gaps  int    // blocks in a row without leaves
+	end   int64  // where the leaves end
+}
+
+// maxGaps is how many blocks in a row may lack leaves before the rest is taken to be
+// missing too. Somebody may have written any number into the size of a tree.
+const maxGaps = 64
+
+// tenant verifies the log of a tenant.
+func (v *verification) tenant(tree *storage.Tree) error {
+	t := &tenantCheck{verification: v, id: uuid.UUID(tree.Tenant), tree: tree, head: v.heads[uuid.UUID(tree.Tenant)],
+		erased: map[uuid.UUID]evidence.Hash{}, seed: maphash.MakeSeed()}
+	if v.deleted[t.id] {
+		return nil // its rows are about to go
+	}
+	if t.head == nil {
+		t.head = &evidence.Event{} // it is new
+	}
+	if err := v.l.openState(v.ctx, tree, &t.state); errors.Is(err, ErrTampered) {
+		t.wrong(-1, evidence.Altered)
+		return nil
+	} else if err != nil {
+		return err
+	}
+	if err := t.events(); err != nil {
+		return err
+	}
+	if err := t.leaves(); err != nil {
+		return err
+	}
+	if err := t.verification.nodes(t.id, *t.nodes); err != nil {
+		return err
+	}
+	t.compareHead()
+	return t.rows()
+}
+
+func (t *tenantCheck) wrong(index int64, verdict evidence.Verdict) {
+	t.find(t.id, index, uuid.UUID{}, verdict)
+	t.bad = true
+}
+
+// compareHead compares the tree with its newest head.
+func (t *tenantCheck) compareHead() {
+	switch {
+	case t.bad:
+	case t.f.Root() != merkle.Hash(t.tree.Root) && t.tree.Size > 0:
+		t.wrong(-1, evidence.Altered)
+	case t.tree.Size < t.head.Size:
+		t.wrong(t.tree.Size, evidence.Truncated)
+	case t.tree.Size == t.head.Size && t.head.Root != t.f.Root():
+		t.wrong(-1, evidence.Altered)
+	}
+}
+
+// events reads the events about the tenant.
+func (t *tenantCheck) events() error {
+	x := &exported{l: t.l, ctx: t.ctx, tenant: t.id, at: evidence.Checkpoint{Size: newest}}
+	err := x.chain(t.state.Last, func(_ int64, e *evidence.Event) {
+		if e.Tenant != t.id {
+			return
+		}
+		switch e.Kind {
+		case evidence.EventErased:
+			if _, ok := t.erased[e.Entry]; !ok {
+				t.erased[e.Entry] = e.After
+			}
+		case evidence.EventPruned:
+			t.cutoff, t.below = max(t.cutoff, e.Cutoff), max(t.below, e.Below)
+		case evidence.EventLost:
+			for _, id := range e.Entries {
+				t.find(t.id, -1, id, evidence.LostRead)
+			}
+		default:
+		}
+	})
+	if errors.Is(err, ErrTampered) {
+		t.wrong(-1, evidence.Altered)
+		return nil
+	}
+	return err
+}
+
+// leaves hashes the leaves, and compares each with its entry.
+func (t *tenantCheck) leaves() error {
+	t.nodes = nodesOf(&t.f)
+	if err := t.prunedLeaves(); err != nil {
+		return err
+	}
+	for t.f.Size() < t.tree.Size && t.gaps < maxGaps {
+		from := t.f.Size()
+		to := min(t.tree.Size, from+storage.LeavesPerBlock)
+		part, err := t.l.c.Store.ReadTree(t.ctx, storage.TreeQuery{Tenant: t.tree.Tenant, From: from, To: to})
+		if err != nil {
+			return err
+		}
+		for i := range part.Leaves {
+			if err := t.batch(&part.Leaves[i], to); err != nil {
+				return err
+			}
+		}
+		if err := t.block(from, to); err != nil {
+			return err
+		}
+	}
+	t.end = t.f.Size()
+	return t.afterTree()
+}
+
+// afterTree looks for leaves that are behind the end of the tree.
+func (t *tenantCheck) afterTree() error {
+	part, err := t.l.c.Store.ReadTree(t.ctx, storage.TreeQuery{Tenant: t.tree.Tenant, From: t.tree.Size, To: newest})
+	if err != nil {
+		return err
+	}
+	if len(part.Leaves) == 0 {
+		return nil
+	}
+	now, err := t.l.tree(t.ctx, t.id) // it may have grown
+	last := &part.Leaves[len(part.Leaves)-1]
+	if err == nil && last.First+int64(len(last.Refs)) > now.Size {
+		t.wrong(last.First, evidence.Forged)
+	}
+	return err
+}
+
+// prunedLeaves begins with the roots of blocks whose leaves are gone.
+func (t *tenantCheck) prunedLeaves() error {
+	first := t.state.Pruned
+	if first == 0 {
+		return nil
+	}
+	if first > t.below || first > t.tree.Size {
+		t.wrong(0, evidence.Missing)
+	}
+	f, err := t.l.hashes(t.ctx, t.id).frontier(min(first, t.tree.Size))
+	if errors.Is(err, ErrTampered) {
+		t.wrong(0, evidence.Missing)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	f.Complete = t.f.Complete
+	t.f = *f
+	t.find(t.id, 0, uuid.UUID{}, evidence.Expired)
+	return nil
+}
+
+// batch compares a batch of leaves with the log.
+func (t *tenantCheck) batch(b *storage.Leaves, end int64) error {
+	rows, err := t.l.c.Store.LogsByRef(t.ctx, t.tree.Tenant, b.Refs)
+	if err != nil {
+		return err
+	}
+	byID := make(map[storage.ID]*storage.Log, len(rows))
+	for i := range rows {
+		byID[rows[i].ID] = &rows[i]
+	}
+	for j := range b.Refs {
+		n := b.First + int64(j)
+		if n < t.f.Size() || n >= end {
+			continue
+		}
+		if n > t.f.Size() {
+			return nil // block reports the gap
+		}
+		t.f.Add(leafOf(b, j))
+		t.report.Entries++
+		if err := t.leaf(b, j, byID[b.Refs[j].ID]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// block reports leaves that are missing from the tree, and goes on behind them with
+// the root of their block.
+func (t *tenantCheck) block(from, to int64) error {
+	if t.f.Size() == to {
+		t.gaps = 0
+		return nil
+	}
+	t.gaps++
+	t.wrong(t.f.Size(), evidence.Missing)
+	f, err := t.l.hashes(t.ctx, t.id).frontier(from - from%storage.LeavesPerBlock)
+	if err != nil && !errors.Is(err, ErrTampered) {
+		return err
+	}
+	if f == nil {
+		f = &merkle.Frontier{}
+	}
+	for f.Size() < to { // the hashes do not count any more
+		f.Add(merkle.Hash{})
+	}
+	t.f, t.nodes = *f, &[]storage.Node{} // nor do those of nodes
+	return nil
+}
+
+// leaf compares a leaf with the row of its entry.
+func (t *tenantCheck) leaf(b *storage.Leaves, j int, row *storage.Log) error {
+	n, ref, kind := b.First+int64(j), b.Refs[j], kindOf(b)
+	id := uuid.UUID(ref.ID)
+	if row == nil {
+		verdict := evidence.Missing
+		if evidence.Millis(id) < t.cutoff {
+			verdict = evidence.Expired
+		}
+		t.find(t.id, n, id, verdict)
+		return nil
+	}
+	t.sum += t.hash(ref.ID)
+	e := entryOf(row)
+	mac, err := t.l.mac(t.ctx, t.id, &e)
+	if err != nil {
+		return err
+	}
+	var stored evidence.Mac
+	if kind != evidence.KindOld {
+		stored = mac
+	}
+	left, erased := t.erased[id]
+	switch {
+	case row.Seq != ref.Seq:
+		t.find(t.id, n, id, evidence.Reordered)
+	case e.Commit(t.id, mac) == evidence.Hash(b.Hash[j]) && evidence.Mac(row.Mac) == stored && kind.Valid():
+	case erased && row.Mac == (storage.Hash{}) && e.Commit(t.id, evidence.Mac{}) == left:
+		t.find(t.id, n, id, evidence.Erased)
+	default:
+		t.find(t.id, n, id, evidence.Altered)
+	}
+	return nil
+}
+
+func (t *tenantCheck) hash(id storage.ID) uint64 { return maphash.Bytes(t.seed, id[:]) }
+
+// rows looks for entries that are in the log and not in the tree. The entries of
+// both are added up first, which takes no memory, and only compared one by one if
+// the sums differ.
+func (t *tenantCheck) rows() error {
+	var all, later uint64
+	if err := t.follow(t.everything(), func(l *storage.Log) { all += t.hash(l.ID) }); err != nil {
+		return err
+	}
+	// Read after the others, so that nothing is in those only because it is new.
+	err := t.unsequenced(func(l *storage.Log) error {
+		later += t.hash(l.ID)
+		return t.newRow(l)
+	})
+	if err != nil || all == t.sum+later {
+		return err
+	}
+	parts := uint64(1 + t.end/maxCompared)
+	for part := range parts {
+		if err := t.compareRows(func(id storage.ID) bool { return t.hash(id)%parts == part }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// maxCompared bounds how many ids are in memory at once.
+const maxCompared = 1 << 20
+
+// compareRows looks for forged entries among those that are in a part.
+func (t *tenantCheck) compareRows(in func(storage.ID) bool) error {
+	seen := map[storage.ID]int{} // how much more often they occur in the log
+	rows := map[storage.ID]bool{}
+	var failed error
+	if err := t.follow(t.everything(), func(l *storage.Log) {
+		if !in(l.ID) {
+			return
+		}
+		old, err := t.isExpiring(l)
+		if failed = errors.Join(failed, err); !old {
+			seen[l.ID]++
+			rows[l.ID] = true
+		}
+	}); err != nil || failed != nil {
+		return errors.Join(err, failed)
+	}
+	for from := t.state.Pruned; from < t.end; from += maxStep {
+		part, err := t.l.c.Store.ReadTree(t.ctx, storage.TreeQuery{Tenant: t.tree.Tenant, From: from, To: min(from+maxStep, t.end)})
+		if err != nil {
+			return err
+		}
+		for i := range part.Leaves {
+			for j, ref := range part.Leaves[i].Refs {
+				if n := part.Leaves[i].First + int64(j); n >= from && n < from+maxStep && n < t.end {
+					seen[ref.ID]--
+				}
+			}
+		}
+	}
+	if err := t.unsequenced(func(l *storage.Log) error {
+		delete(seen, l.ID)
+		return nil
+	}); err != nil {
+		return err
+	}
+	for id, n := range seen {
+		if n > 0 || n < 0 && rows[id] { // it has no leaf, or two
+			t.find(t.id, -1, uuid.UUID(id), evidence.Forged)
+		}
+	}
+	return nil
+}
+
+// isExpiring reports whether an entry may be deleted at any moment. Its leaf may be
+// gone already.
+func (t *tenantCheck) isExpiring(l *storage.Log) (bool, error) {
+	if evidence.Millis(uuid.UUID(l.ID)) >= t.cutoff {
+		return false, nil
+	}
+	if l.Mac == (storage.Hash{}) {
+		return true, nil // an old or an erased one
+	}
+	e := entryOf(l)
+	mac, err := t.l.mac(t.ctx, t.id, &e)
+	return evidence.Mac(l.Mac) == mac, err
+}
+
+// everything is a query for all entries.
+func (t *tenantCheck) everything() storage.LogFollowing {
+	return storage.LogFollowing{From: beginning}
+}
+
+// unsequenced calls do for the entries that need not be in the tree yet.
+func (t *tenantCheck) unsequenced(do func(*storage.Log) error) error {
+	var failed error
+	each := func(l *storage.Log) {
+		if failed == nil {
+			failed = do(l)
+		}
+	}
+	f := storage.LogFollowing{After: t.state.Place}
+	if f.After == nil {
+		f = t.everything()
+	}
+	if err := t.follow(f, each); err != nil {
+		return err
+	}
+	if t.state.Until != nil {
+		f := storage.LogFollowing{After: t.state.Old, Until: t.state.Until}
+		if f.After == nil {
+			f.From = beginning
+		}
+		if err := t.follow(f, each); err != nil {
+			return err
+		}
+	}
+	return failed
+}
+
+// newRow judges an entry that is not in the tree yet.
+func (t *tenantCheck) newRow(l *storage.Log) error {
+	e := entryOf(l)
+	mac, err := t.l.mac(t.ctx, t.id, &e)
+	if err != nil {
+		return err
+	}
+	verdict := evidence.Unsequenced
+	if l.Mac != (storage.Hash{}) && evidence.Mac(l.Mac) != mac {
+		verdict = evidence.Forged
+	}
+	t.find(t.id, -1, e.ID, verdict)
+	return nil
+}
+
+// follow calls do for entries, until there are no more.
+func (t *tenantCheck) follow(f storage.LogFollowing, do func(*storage.Log)) error {
+	f.Tenant, f.Limit = t.tree.Tenant, maxStep
+	for {
+		page, next, err := t.l.c.Store.FollowLogs(t.ctx, f)
+		if err != nil {
+			return err
+		}
+		for i := range page {
+			do(&page[i])
+		}
+		if f.After = next; len(page) == 0 {
+			return nil
+		}
+	}
+}

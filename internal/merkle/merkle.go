@@ -1,0 +1,137 @@
+// Package merkle does the arithmetic of RFC 6962 trees that
+// golang.org/x/mod/sumdb/tlog leaves out: growing a tree leaf by leaf without
+// keeping its leaves, and naming the subtrees that cover a range.
+package merkle
+
+import (
+	"crypto/sha256"
+	"errors"
+	"math/bits"
+	"slices"
+
+	"golang.org/x/mod/sumdb/tlog"
+)
+
+// Hash is the hash of a leaf or of a subtree.
+type Hash = tlog.Hash
+
+// Subtree names the complete subtree over the leaves from N<<Level up to, but
+// not including, (N+1)<<Level.
+type Subtree struct {
+	Level int
+	N     int64
+}
+
+// First returns the index of the subtree's first leaf.
+func (s Subtree) First() int64 { return s.N << s.Level }
+
+// Cover returns the largest complete subtrees that together cover the leaves
+// from one index up to, but not including, another. They are in tree order.
+func Cover(from, to int64) []Subtree {
+	var all []Subtree
+	for from < to {
+		level := bits.Len64(uint64(to-from)) - 1
+		if from > 0 {
+			level = min(level, bits.TrailingZeros64(uint64(from)))
+		}
+		all = append(all, Subtree{Level: level, N: from >> level})
+		from += 1 << level
+	}
+	return all
+}
+
+// Frontier is a tree that only keeps the roots of its largest complete
+// subtrees. Its zero value is the empty tree.
+type Frontier struct {
+	// Complete is called for each subtree that becomes complete, if it is not nil.
+	Complete func(Subtree, Hash)
+
+	size  int64
+	roots []Hash // largest subtree first
+}
+
+// Size returns the number of leaves.
+func (f *Frontier) Size() int64 { return f.size }
+
+// Clone returns a copy that grows by itself, without the hook.
+func (f *Frontier) Clone() *Frontier {
+	return &Frontier{size: f.size, roots: slices.Clone(f.roots)}
+}
+
+// Add appends a leaf.
+func (f *Frontier) Add(leaf Hash) { f.merge(0, leaf) }
+
+var errPlace = errors.New("merkle: a subtree does not fit here")
+
+// maxLevel bounds the height of a tree, so that sizes cannot overflow.
+const maxLevel = 60
+
+// AddSubtree appends a complete subtree by its root. Its level must divide the
+// size of the tree.
+func (f *Frontier) AddSubtree(level int, root Hash) error {
+	if level < 0 || level > maxLevel || f.size&(1<<level-1) != 0 || f.size > 1<<maxLevel {
+		return errPlace
+	}
+	f.merge(level, root)
+	return nil
+}
+
+// AddRange appends the leaves up to a size by the roots of the subtrees that
+// [Cover] names.
+func (f *Frontier) AddRange(to int64, roots []Hash) error {
+	if to < f.size || to > 1<<maxLevel {
+		return errPlace
+	}
+	cover := Cover(f.size, to)
+	if len(cover) != len(roots) {
+		return errPlace
+	}
+	for i, root := range roots {
+		if err := f.AddSubtree(cover[i].Level, root); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *Frontier) merge(level int, h Hash) {
+	f.note(level, h)
+	f.size += 1 << level
+	for ; f.size>>level&1 == 0; level++ {
+		last := len(f.roots) - 1
+		h = tlog.NodeHash(f.roots[last], h)
+		f.roots = f.roots[:last]
+		f.noteEnd(level+1, h)
+	}
+	f.roots = append(f.roots, h)
+}
+
+// note reports a subtree that begins at the end of the tree.
+func (f *Frontier) note(level int, h Hash) {
+	if f.Complete != nil {
+		f.Complete(Subtree{level, f.size >> level}, h)
+	}
+}
+
+// noteEnd reports a subtree that ends at the end of the tree.
+func (f *Frontier) noteEnd(level int, h Hash) {
+	if f.Complete != nil {
+		f.Complete(Subtree{level, f.size>>level - 1}, h)
+	}
+}
+
+// Root returns the root of the tree.
+func (f *Frontier) Root() Hash {
+	if len(f.roots) == 0 {
+		return sha256.Sum256(nil)
+	}
+	h := f.roots[len(f.roots)-1]
+	for i := len(f.roots) - 2; i >= 0; i-- {
+		h = tlog.NodeHash(f.roots[i], h)
+	}
+	return h
+}
+
+// Roots returns the roots of the largest complete subtrees, in the order of
+// Cover(0, Size()).
+func (f *Frontier) Roots() []Hash { return slices.Clone(f.roots) }

@@ -1,0 +1,250 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"encoding/binary"
+	"math"
+	"slices"
+
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// Trees implements [storage.TreeStorage].
+func (s *Store) Trees(ctx context.Context, f storage.TreeFilter) ([]storage.Tree, error) {
+	if err := s.ready(ctx); err != nil {
+		return nil, err
+	}
+	where, args := `t.tenant_id > ?`, []any{s.dialect.ID(f.After)}
+	limit := max(f.Limit, 0)
+	switch len(f.Tenants) {
+	case 0:
+		if f.Tenants != nil {
+			return nil, nil
+		}
+	case 1: // which a database whose rows are distributed finds in one place
+		where, args, limit = `t.tenant_id = ?`, []any{s.dialect.ID(f.Tenants[0])}, 1
+	default:
+		ids := make([]any, len(f.Tenants))
+		for i, id := range f.Tenants {
+			ids[i] = s.dialect.ID(id)
+		}
+		where, args = s.dialect.In(`t.tenant_id`, ids)
+		limit = len(f.Tenants)
+	}
+	var all []storage.Tree
+	var t storage.Tree
+	err := s.each(ctx, `SELECT t.tenant_id, t.size, t.root, t.state FROM vault_log_trees t WHERE `+where+
+		` ORDER BY t.tenant_id LIMIT ?`, append(args, limit),
+		[]sql.Scanner{(*idColumn)(&t.Tenant), (*int64Column)(&t.Size), (*keyColumn)(&t.Root), (*blobColumn)(&t.State)},
+		func() { all = append(all, t) })
+	return all, err
+}
+
+// ReadTree implements [storage.TreeStorage].
+func (s *Store) ReadTree(ctx context.Context, q storage.TreeQuery) (part storage.TreePart, err error) {
+	if err := s.ready(ctx); err != nil {
+		return part, err
+	}
+	if q.From < q.To {
+		if part.Leaves, err = s.leaves(ctx, &q); err != nil {
+			return part, err
+		}
+	}
+	var node storage.Node
+	dest := []sql.Scanner{(*intColumn)(&node.Level), (*int64Column)(&node.N), (*keyColumn)(&node.Hash)}
+	for _, r := range q.Nodes {
+		if r.From >= r.To {
+			continue
+		}
+		err := s.each(ctx, `SELECT l.level, l.n, l.hash FROM vault_log_nodes l WHERE l.tenant_id = ? AND l.level = ?
+			AND l.n >= ? AND l.n < ? ORDER BY l.n`, []any{s.dialect.ID(q.Tenant), r.Level, r.From, r.To}, dest,
+			func() { part.Nodes = append(part.Nodes, node) })
+		if err != nil {
+			return part, err
+		}
+	}
+	return part, nil
+}
+
+// leaves reads batches. One that begins before the range lies in the block of its
+// first leaf.
+func (s *Store) leaves(ctx context.Context, q *storage.TreeQuery) ([]storage.Leaves, error) {
+	var all []storage.Leaves
+	var l leaves
+	var ids, seqs, hashes []byte
+	block := q.From - q.From%storage.LeavesPerBlock
+	where, args := `l.tenant_id = ? AND l.first >= ? AND l.first < ?`, []any{s.dialect.ID(q.Tenant), block, q.To}
+	if !q.Holding.IsZero() {
+		where, args = where+` AND `+s.dialect.Position, append(args, q.Holding[:])
+	}
+	err := s.each(ctx, `SELECT l.first, l.kind, l.ids, l.seqs, l.hashes FROM vault_log_leaves l WHERE `+where+` ORDER BY l.first`, args,
+		[]sql.Scanner{(*int64Column)(&l.First), (*intColumn)(&l.Kind), (*blobColumn)(&ids), (*blobColumn)(&seqs), (*blobColumn)(&hashes)},
+		func() {
+			l.Refs, l.Hash = splitLeaves(ids, seqs, hashes)
+			if l.First+int64(len(l.Refs)) > q.From && l.holds(q.Holding) {
+				all = append(all, l.Leaves)
+			}
+		})
+	return all, err
+}
+
+// leaves is a batch that was read.
+type leaves struct{ storage.Leaves }
+
+// holds reports whether the batch has the leaf of an entry; zero stands for any.
+// The database has found the bytes of the id, maybe between two others.
+func (l *leaves) holds(id storage.ID) bool {
+	return id.IsZero() || slices.ContainsFunc(l.Refs, func(r storage.LogRef) bool { return r.ID == id })
+}
+
+// JoinLeaves returns the columns of a batch of leaves.
+func JoinLeaves(l *storage.Leaves) (ids, seqs, hashes []byte) {
+	for i, ref := range l.Refs {
+		ids = append(ids, ref.ID[:]...)
+		seqs = binary.BigEndian.AppendUint64(seqs, uint64(ref.Seq))
+		hashes = append(hashes, l.Hash[i][:]...)
+	}
+	return ids, seqs, hashes
+}
+
+// splitLeaves reads the columns of a batch. If somebody has shortened one of them,
+// what is missing is zero.
+func splitLeaves(ids, seqs, hashes []byte) ([]storage.LogRef, []storage.Key) {
+	n := max((len(ids)+15)/16, (len(seqs)+7)/8, (len(hashes)+31)/32)
+	refs, commitments := make([]storage.LogRef, n), make([]storage.Key, n)
+	for i := range n {
+		var seq [8]byte
+		copy(refs[i].ID[:], after(ids, i*16))
+		copy(seq[:], after(seqs, i*8))
+		copy(commitments[i][:], after(hashes, i*32))
+		refs[i].Seq = int64(binary.BigEndian.Uint64(seq[:]))
+	}
+	return refs, commitments
+}
+
+func after(b []byte, n int) []byte { return b[min(n, len(b)):] }
+
+// TreeEvents implements [storage.TreeStorage].
+func (s *Store) TreeEvents(ctx context.Context, from, to int64) ([]storage.TreeEvent, error) {
+	if err := s.ready(ctx); err != nil || from >= to {
+		return nil, err
+	}
+	var all []storage.TreeEvent
+	var e storage.TreeEvent
+	err := s.each(ctx, `SELECT e.n, e.body FROM vault_log_events e WHERE e.tenant_id = ? AND e.n >= ? AND e.n < ? ORDER BY e.n`,
+		[]any{s.dialect.ID(storage.ID{}), from, to}, []sql.Scanner{(*int64Column)(&e.N), (*blobColumn)(&e.Body)},
+		func() { all = append(all, e) })
+	return all, err
+}
+
+// Checkpoints implements [storage.TreeStorage].
+func (s *Store) Checkpoints(ctx context.Context, below int64, limit int) ([]storage.Checkpoint, error) {
+	if err := s.ready(ctx); err != nil {
+		return nil, err
+	}
+	var all []storage.Checkpoint
+	var c storage.Checkpoint
+	err := s.each(ctx, `SELECT c.size, c.note, c.at FROM vault_log_checkpoints c WHERE c.tenant_id = ? AND c.size < ?
+		ORDER BY c.size DESC LIMIT ?`, []any{s.dialect.ID(storage.ID{}), below, max(limit, 0)},
+		[]sql.Scanner{(*int64Column)(&c.Size), (*blobColumn)(&c.Note), (*timeColumn)(&c.At)},
+		func() { all = append(all, c) })
+	return all, err
+}
+
+// LogsByID returns log entries by their ids, where those are the key. The column
+// has the number of their transaction.
+func LogsByID(ctx context.Context, s *Store, seq string, tenant storage.ID, refs []storage.LogRef) ([]storage.Log, error) {
+	if err := s.ready(ctx); err != nil || len(refs) == 0 {
+		return nil, err
+	}
+	ids := make([]any, len(refs))
+	for i := range refs {
+		ids[i] = s.dialect.ID(refs[i].ID)
+	}
+	where, args := s.dialect.In(`l.id`, ids)
+	page, err := Followed(ctx, s, seq, `l.tenant_id = ? AND `+where, append([]any{s.dialect.ID(tenant)}, args...)...)
+	return plain(page), err
+}
+
+// LogsBySeq returns log entries by their numbers, where an index has those and the
+// ids. Entries without a number have 0, and are read by their ids alone.
+func LogsBySeq(ctx context.Context, s *Store, tenant storage.ID, refs []storage.LogRef) ([]storage.Log, error) {
+	if err := s.ready(ctx); err != nil {
+		return nil, err
+	}
+	wanted := make(map[storage.ID]struct{}, len(refs))
+	var unknown, unnumbered, numbered []storage.LogRef
+	for _, r := range refs {
+		wanted[r.ID] = struct{}{}
+		switch {
+		case r.Seq == storage.AnySeq:
+			unknown = append(unknown, r)
+		case r.Seq == 0:
+			unnumbered = append(unnumbered, r)
+		default:
+			numbered = append(numbered, r)
+		}
+	}
+	found, err := s.logsByType(ctx, tenant, unknown)
+	if err != nil {
+		return nil, err
+	}
+	for _, some := range [][]storage.LogRef{unnumbered, numbered} {
+		if len(some) == 0 {
+			continue
+		}
+		low, high := bounds(some)
+		page, err := Followed(ctx, s, `l.seq`, `l.tenant_id = ? AND l.seq BETWEEN ? AND ? AND l.id BETWEEN ? AND ?`,
+			s.dialect.ID(tenant), low.Seq, high.Seq, s.dialect.ID(low.ID), s.dialect.ID(high.ID))
+		if err != nil {
+			return nil, err
+		}
+		for _, l := range page {
+			if _, ok := wanted[l.ID]; ok {
+				found = append(found, l)
+			}
+		}
+	}
+	return plain(found), nil
+}
+
+// logsByType returns log entries by their ids, where the key has their type before
+// those.
+func (s *Store) logsByType(ctx context.Context, tenant storage.ID, refs []storage.LogRef) ([]FollowedLog, error) {
+	if len(refs) == 0 {
+		return nil, nil
+	}
+	ids := make([]any, len(refs))
+	for i := range refs {
+		ids[i] = s.dialect.ID(refs[i].ID)
+	}
+	where, args := s.dialect.In(`l.id`, ids)
+	return Followed(ctx, s, `l.seq`, `l.tenant_id = ? AND l.entity_type IN (
+		SELECT c.entity_type FROM vault_log_counts c WHERE c.tenant_id = ?) AND `+where,
+		append([]any{s.dialect.ID(tenant), s.dialect.ID(tenant)}, args...)...)
+}
+
+// bounds returns the lowest and the highest number and id.
+func bounds(refs []storage.LogRef) (low, high storage.LogRef) {
+	low.Seq, high.Seq = math.MaxInt64, math.MinInt64
+	low.ID = refs[0].ID
+	for _, r := range refs {
+		low.Seq, high.Seq = min(low.Seq, r.Seq), max(high.Seq, r.Seq)
+		if string(r.ID[:]) < string(low.ID[:]) {
+			low.ID = r.ID
+		}
+		if string(r.ID[:]) > string(high.ID[:]) {
+			high.ID = r.ID
+		}
+	}
+	return low, high
+}
+
+func plain(page []FollowedLog) []storage.Log {
+	logs := make([]storage.Log, len(page))
+	for i := range page {
+		logs[i] = page[i].Log
+	}
+	return logs
+}

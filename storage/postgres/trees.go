@@ -1,0 +1,174 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
+)
+
+var (
+	_ storage.TreeStorage = (*Store)(nil)
+	_ storage.Instanced   = (*Store)(nil)
+)
+
+const (
+	moveTreeText = `UPDATE vault_log_trees SET size = $2::bigint, root = $3::bytea, state = $4::bytea
+		WHERE tenant_id = $1::bytea AND size = $5::bigint AND state = $6::bytea`
+	newTreeText = `INSERT INTO vault_log_trees (tenant_id, size, root, state)
+		VALUES ($1::bytea, $2::bigint, $3::bytea, $4::bytea) ON CONFLICT DO NOTHING`
+	pruneLeavesText = `DELETE FROM vault_log_leaves WHERE tenant_id = $1::bytea AND first < $2::bigint`
+	eraseLogsText   = `UPDATE vault_logs SET actor_name = NULL, origin = NULL, mac = NULL
+		WHERE tenant_id = $1::bytea AND id = ANY($2::bytea[])`
+
+	// The checkpointer starts again after a crash of the server, which the time of
+	// the postmaster does not show. Its row is visible to some roles only.
+	instanceText = `SELECT c.system_identifier::text, GREATEST(pg_postmaster_start_time(),
+		(SELECT max(a.backend_start) FROM pg_stat_activity a WHERE a.backend_type = 'checkpointer'))
+		FROM pg_control_system() c`
+)
+
+var (
+	leavesColumns = columns{{"first", bigint}, {"kind", bigint}, {"ids", bytea}, {"seqs", bytea}, {"hashes", bytea}}
+	nodeColumns   = columns{{"level", bigint}, {"n", bigint}, {"hash", bytea}}
+	eventColumns  = columns{{"n", bigint}, {"body", bytea}}
+	noteColumns   = columns{{"size", bigint}, {"note", bytea}, {"at", bigint}}
+)
+
+// LogsByRef implements [storage.TreeStorage].
+func (s *Store) LogsByRef(ctx context.Context, tenant storage.ID, refs []storage.LogRef) ([]storage.Log, error) {
+	return sqlstore.LogsByID(ctx, s.reader, "COALESCE(l.xid, 0)", tenant, refs)
+}
+
+// Instance implements [storage.Instanced]. Where tables are distributed, it is the
+// coordinator.
+func (s *Store) Instance(ctx context.Context) (is storage.Instance, err error) {
+	if err := s.ready(ctx); err != nil {
+		return is, err
+	}
+	err = sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
+		return conn.QueryRowContext(ctx, instanceText).Scan(&is.ID, &is.Started)
+	})
+	return is, failed(err)
+}
+
+// WriteTree implements [storage.TreeStorage]. All rows are of one tenant, so where
+// tables are distributed one worker has them all.
+func (s *Store) WriteTree(ctx context.Context, c *storage.TreeChange) error {
+	if err := s.ready(ctx); err != nil {
+		return err
+	}
+	var stale *storage.Conflict
+	err := sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
+		stale = nil
+		err := s.transact(ctx, conn, func(tx *sql.Tx) error { return s.writeTree(ctx, tx, c) })
+		if errors.As(err, &stale) {
+			return nil
+		}
+		return err
+	})
+	if err == nil && stale != nil {
+		return stale
+	}
+	return failed(err)
+}
+
+func (s *Store) writeTree(ctx context.Context, tx *sql.Tx, c *storage.TreeChange) error {
+	if err := s.moveTree(ctx, tx, c); err != nil {
+		return err
+	}
+	for _, part := range []struct {
+		table string
+		rows  *rows
+	}{
+		{"vault_log_leaves", rowsOf(leavesColumns, c.Leaves, putLeaves)},
+		{"vault_log_nodes", rowsOf(nodeColumns, c.Nodes, putNode)},
+		{"vault_log_events", rowsOf(eventColumns, c.Events, putEvent)},
+	} {
+		if part.rows.n == 0 {
+			continue
+		}
+		st := newStatement(c.Was.Tenant)
+		text := st.insert(part.table, part.rows)
+		if _, err := tx.ExecContext(ctx, s.schema.in(text), st.args...); err != nil {
+			return err
+		}
+	}
+	return s.amendTree(ctx, tx, c)
+}
+
+// moveTree brings a tree to its new state, if it is as the change expects.
+func (s *Store) moveTree(ctx context.Context, tx *sql.Tx, c *storage.TreeChange) error {
+	text := moveTreeText
+	args := []any{c.Was.Tenant[:], c.Tree.Size, c.Tree.Root[:], notNil(c.Tree.State), c.Was.Size, notNil(c.Was.State)}
+	if c.Was.State == nil {
+		text, args = newTreeText, args[:4]
+	}
+	result, err := tx.ExecContext(ctx, s.schema.in(text), args...)
+	if err != nil {
+		return err
+	}
+	if n, err := result.RowsAffected(); err != nil || n == 0 {
+		return &storage.Conflict{Kind: storage.TreeStale}
+	}
+	return nil
+}
+
+// amendTree does the rest of a change.
+func (s *Store) amendTree(ctx context.Context, tx *sql.Tx, c *storage.TreeChange) error {
+	if c.Checkpoint != nil {
+		row := newRow(noteColumns)
+		row.int(c.Checkpoint.Size)
+		row.bytes(c.Checkpoint.Note)
+		row.int(c.Checkpoint.At.UnixMicro())
+		st := newStatement(c.Was.Tenant)
+		text := st.insert("vault_log_checkpoints", row) + " ON CONFLICT DO NOTHING"
+		if _, err := tx.ExecContext(ctx, s.schema.in(text), st.args...); err != nil {
+			return err
+		}
+	}
+	if c.PruneBelow > 0 {
+		if _, err := tx.ExecContext(ctx, s.schema.in(pruneLeavesText), c.Was.Tenant[:], c.PruneBelow); err != nil {
+			return err
+		}
+	}
+	if len(c.Erase) == 0 {
+		return nil
+	}
+	ids := newArray(oidBytea, len(c.Erase))
+	for i := range c.Erase {
+		ids.bytes(c.Erase[i].ID[:])
+	}
+	_, err := tx.ExecContext(ctx, s.schema.in(eraseLogsText), c.Was.Tenant[:], ids.value())
+	return err
+}
+
+func putLeaves(r *rows, l *storage.Leaves) {
+	ids, seqs, hashes := sqlstore.JoinLeaves(l)
+	r.int(l.First)
+	r.int(int64(l.Kind))
+	r.bytes(ids)
+	r.bytes(seqs)
+	r.bytes(hashes)
+}
+
+func putNode(r *rows, n *storage.Node) {
+	r.int(int64(n.Level))
+	r.int(n.N)
+	r.bytes(n.Hash[:])
+}
+
+func putEvent(r *rows, e *storage.TreeEvent) {
+	r.int(e.N)
+	r.bytes(e.Body)
+}
+
+// notNil returns bytes that are not NULL.
+func notNil(b []byte) []byte {
+	if b == nil {
+		return []byte{}
+	}
+	return b
+}
