@@ -134,6 +134,7 @@ var mayImport = map[string][]string{
 	"examples/embed":                 {".", "jsruntime", "script", "storage/sqlite", "github.com/google/uuid"},
 	"examples/server":                {"internal/serve"},
 	"examples/service":               {".", "httpserver", "jsruntime", "storage/postgres"},
+	"examples/evidence":              {},
 	"examples/shop":                  {".", "vaultlog", "vaultsql", "storage/postgres", "storage/sqlite", "github.com/google/uuid", "github.com/lib/pq"},
 	"examples/unittest":              {"."},
 
