@@ -89,7 +89,7 @@ var mayImport = map[string][]string{
 	"internal/jsonx":         {},
 	"internal/kept":          {"internal/access", "github.com/google/uuid"},
 	"internal/keyring":       {"internal/fault", "internal/seal", "internal/sealed", "storage", "github.com/google/uuid"},
-	"internal/limits":        {"internal/kept", "github.com/google/uuid"},
+	"internal/limits":        {"internal/kept"},
 	"internal/query":         {},
 	"internal/relay":         {"internal/egress", "internal/form", "internal/jsonx", "internal/expr"},
 	"internal/seal":          {"github.com/tink-crypto/tink-go/v2", "github.com/mr-tron/base58"},
@@ -105,6 +105,7 @@ var mayImport = map[string][]string{
 	"internal/transfer": feature("internal/tokens"),
 	"internal/once":     feature("internal/tokens", "internal/cache"),
 	"internal/rotation": feature("internal/keyring"),
+	"internal/runs":     feature("internal/egress", "internal/jobs", "internal/once", "internal/reveal", "internal/trace", "internal/webhook", "script"),
 	"internal/sweep":    feature("internal/tokens", "internal/keyring"),
 
 	// Around the vault.

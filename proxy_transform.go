@@ -8,12 +8,11 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/google/uuid"
-
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/jsonx"
 	"github.com/seed-72ea4aab/vault/internal/relay"
+	"github.com/seed-72ea4aab/vault/internal/runs"
 	"github.com/seed-72ea4aab/vault/internal/trace"
 )
 
@@ -75,23 +74,19 @@ func (inv *invocation) transformResponse(ctx context.Context, res *http.Response
 
 // transform runs code on a message and puts what it returns in its place.
 func (inv *invocation) transform(ctx context.Context, t *ProxyTransform, m *relay.Message, body, args jsonx.Value) error {
-	s := codeRun{
-		entity: core.Entity{Type: kindProxy, ID: inv.proxy.ID.String()}, name: inv.proxy.Name, code: t.Code, args: args,
-		configuration: inv.proxy.Configuration, timeout: syncTimeout,
-	}
-	if inv.proxy.ApplicationID != (uuid.UUID{}) {
-		s.application = &ApplicationRef{inv.proxy.ApplicationID}
-	}
-	out, err := inv.runCode(ctx, s)
+	out, err := inv.v.runs.Run(ctx, inv.Op, runs.Code{
+		Entity: core.Entity{Type: kindProxy, ID: inv.proxy.ID.String()}, Name: inv.proxy.Name, Source: t.Code, Args: args,
+		Configuration: inv.proxy.Configuration, Application: inv.proxy.ApplicationID, Timeout: runs.SyncTimeout,
+	})
 	if err != nil {
 		return err
 	}
-	result, err := jsonx.Parse(out, stored)
+	result, err := jsonx.Parse(out, runs.Returned)
 	if err != nil || result.Kind() != jsonx.Object {
-		return badResult("the function must return an object with body and headers")
+		return runs.BadResult("the function must return an object with body and headers")
 	}
 	if err := m.SetHeader(result.Get("headers"), trace.Prefix(ctx)); err != nil {
-		return badResult(err.Error())
+		return runs.BadResult(err.Error())
 	}
 	m.SetBody(result.Get("body"), body)
 	return nil
