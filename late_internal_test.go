@@ -148,6 +148,72 @@ func TestSlowWriteIsSealedAgain(t *testing.T) {
 	}
 }
 
+// refusingStore answers the first creates with errors.
+type refusingStore struct {
+	storage.Storage
+	errs   []error
+	before func() // called before the first of them
+}
+
+func (s *refusingStore) Write(ctx context.Context, ch *storage.Change) error {
+	if len(ch.InsertTokens) == 0 || len(s.errs) == 0 {
+		return s.Storage.Write(ctx, ch)
+	}
+	err := s.errs[0]
+	s.errs = s.errs[1:]
+	if s.before != nil {
+		s.before()
+		s.before = nil
+	}
+	return err
+}
+
+// A batch that is late, sealed again, and then refused because of an id is written
+// under the newest keys, with all of its tokens.
+func TestRefusedBatchIsSealedUnderNewKeys(t *testing.T) {
+	t.Parallel()
+	db, err := sqlite.Open(t.Context(), ":memory:")
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := &refusingStore{Storage: db}
+	v, err := Open(t.Context(), store, NewKey(), &Config{SweepEvery: -1, WorkEvery: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Close()
+	v.core.Horizon = 0
+	tenant, err := v.CreateTenant(t.Context(), "Acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := v.Tenant(tenant.ID)
+	store.errs = []error{storage.ErrLate, &storage.Conflict{Kind: storage.TokenIDTaken, Index: 1}}
+	store.before = func() {
+		if err := v.RotateKeys(t.Context(), tenant.ID, nil); err != nil {
+			t.Errorf("rotate: %v", err)
+		}
+	}
+	out, err := c.Tokenize(t.Context(), []string{"a", "b", "c"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	if err := out.Decode(&ids); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range ids {
+		row, err := db.Tokens(t.Context(), storage.ID(tenant.ID), []string{id})
+		if err != nil || len(row) != 1 || row[0].KeyVersion != 2 {
+			t.Errorf("%s: %v, and sealed under another key than 2", id, err)
+			continue
+		}
+		if _, err := c.GetToken(t.Context(), id); err != nil {
+			t.Errorf("%s: %v", id, err)
+		}
+	}
+}
+
 // slowRuntime takes longer over a piece of code than keys may be used unread.
 type slowRuntime struct {
 	Runtime

@@ -16,8 +16,8 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Application is what an operation has to know of an application: who it is, and
-// what it may do. It is read from the record of the application.
+// Application is the part of an application that decides identity and rights. It
+// is read from the application's record.
 type Application struct {
 	ID          uuid.UUID     `json:"id"`
 	TenantID    uuid.UUID     `json:"tenant_id"`
@@ -29,7 +29,7 @@ type Application struct {
 	key storage.Key
 }
 
-// KeyMark tells the key of an application from those that it had before.
+// KeyMark identifies the current key of the application. A new key has another mark.
 func (a *Application) KeyMark() string { return hex.EncodeToString(a.key[:]) }
 
 // Expired reports whether the application has ended.
@@ -37,7 +37,7 @@ func (a *Application) Expired(now time.Time) bool {
 	return !a.ExpiresAt.IsZero() && !a.ExpiresAt.After(now)
 }
 
-// principal returns the application as something that an identity follows.
+// principal returns the application as the principal of an identity.
 func (a *Application) principal() (*principal, error) {
 	grant, err := access.New(a.Rules, a.Permissions)
 	if err != nil {
@@ -48,9 +48,9 @@ func (a *Application) principal() (*principal, error) {
 	return p, nil
 }
 
-// Session is the document of a session, as it is sealed. It names who made and
-// who authorized it, and with which of their keys. It has no rights by itself:
-// what it may do is asked of its authorizer at each use.
+// Session is the document of a session, as it is sealed. It names its creator and
+// its authorizer, and the keys they used. Its rights are computed at each use from
+// the current rights of the authorizer.
 type Session struct {
 	Application    uuid.UUID `json:"application"`
 	ApplicationKey string    `json:"application_key"`
@@ -60,7 +60,7 @@ type Session struct {
 	Rights
 }
 
-// appKey names an application among those of all tenants.
+// appKey is the key of the cache of applications.
 type appKey struct{ tenant, id uuid.UUID }
 
 // Authenticate returns the caller that an API key stands for.
@@ -78,9 +78,9 @@ func (v *Vault) Authenticate(ctx context.Context, key string) (Caller, error) {
 	return Caller{Vault: v, Identity: Identity{who: who, grant: who.grant}}, who.live(v.Now())
 }
 
-// renew gives the operation the rights that its identity has at this moment. An
-// identity that was read less than a second ago, and nothing revoked on this node
-// since, is good as it is: a request authenticates once.
+// renew gives the operation the current rights of its identity. An identity that
+// was read less than a second ago is used as it is, unless this node has revoked
+// something since. So a request authenticates once.
 func (op *Op) renew(ctx context.Context) error {
 	who := op.who
 	var err error
@@ -92,9 +92,9 @@ func (op *Op) renew(ctx context.Context) error {
 	case who.key.IsZero():
 		who, err = op.follow(ctx, who.app.ID)
 		if errors.Is(err, fault.ErrNotFound) {
-			return fault.ErrUnauthenticated // the application is gone
+			return fault.ErrUnauthenticated // the application was deleted
 		}
-	case op.tx != nil: // what is read in a transaction is not remembered
+	case op.tx != nil: // reads of a transaction are not cached
 		who, err = op.Vault.identify(ctx, who.key, op.Place)
 	default:
 		who, err = op.Vault.holder(ctx, who.key)
@@ -106,7 +106,7 @@ func (op *Op) renew(ctx context.Context) error {
 	return who.live(op.Vault.Now())
 }
 
-// holder returns the holder of a key. It is used for up to a second.
+// holder returns the holder of a key. The result is cached for up to a second.
 func (v *Vault) holder(ctx context.Context, key storage.Key) (*principal, error) {
 	if who, known := v.auth.Get(key); known {
 		return who, nil
@@ -120,8 +120,8 @@ func (v *Vault) holder(ctx context.Context, key storage.Key) (*principal, error)
 	return who, err
 }
 
-// follow returns an application of the tenant. It is used for up to a second,
-// but not beyond a change that this node made.
+// follow returns an application of the tenant. The result is cached for up to a
+// second, and no longer than until this node changes an application.
 func (op *Op) follow(ctx context.Context, application uuid.UUID) (*principal, error) {
 	key := appKey{op.Tenant(), application}
 	if who, known := op.Vault.apps.Get(key); known && op.tx == nil {
@@ -133,7 +133,7 @@ func (op *Op) follow(ctx context.Context, application uuid.UUID) (*principal, er
 		return nil, err
 	}
 	who, err := app.principal()
-	if err == nil && op.tx == nil { // else it may be rolled back
+	if err == nil && op.tx == nil { // a transaction may be rolled back
 		who.read = reading.Stamp
 		reading.Keep(who)
 	}
@@ -180,9 +180,9 @@ func (op *Op) openApplication(ctx context.Context, rec *storage.Record) (*Applic
 	return app, op.OpenRecord(ctx, rec, app)
 }
 
-// identify reads whose key this is. The rights that a record holds are sealed
-// under the key's own hash: a record that was moved to another key does not
-// open, and that key counts as unknown.
+// identify reads the holder of a key. A record is sealed under the hash of its
+// key, so a record that was moved to another key does not open, and that key
+// counts as unknown.
 func (v *Vault) identify(ctx context.Context, key storage.Key, place Place) (*principal, error) {
 	c := Caller{Vault: v, Place: place}
 	rec, err := c.DB().Lookup(ctx, key)
@@ -255,8 +255,8 @@ func (op *Op) IdentifySession(ctx context.Context, rec *storage.Record) (Identit
 	return Identity{who: who, grant: who.grant}, who.live(op.Now)
 }
 
-// sessionGrant returns what a session may do now: what it was granted, as far as
-// its authorizer could grant it at this moment. It ends with its authorizer.
+// sessionGrant returns the current rights of a session: the rights it was granted,
+// limited to the rights its authorizer has now. A session ends with its authorizer.
 func (op *Op) sessionGrant(ctx context.Context, s *Session, who *principal) (*access.Grant, error) {
 	grant, err := access.New(s.Rules, s.Permissions)
 	if err != nil || s.AuthorizerKey == "" {
@@ -274,8 +274,8 @@ func (op *Op) sessionGrant(ctx context.Context, s *Session, who *principal) (*ac
 	return grant.DelegatedBy(now), nil
 }
 
-// KeyHolder returns an application while it has the key that a mark was made of;
-// else ErrUnauthenticated.
+// KeyHolder returns an application if its current key has the mark, and otherwise
+// ErrUnauthenticated.
 func (op *Op) KeyHolder(ctx context.Context, id uuid.UUID, mark string) (*Application, error) {
 	rec, err := op.Record(ctx, audit.Application, id)
 	if errors.Is(err, fault.ErrNotFound) {

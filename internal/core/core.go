@@ -1,4 +1,4 @@
-// Package core carries out operations: one at a time, from begin to write.
+// Package core runs one operation, from begin to write.
 //
 // An operation is an [Op]. It knows who is calling ([Identity]), where the work
 // happens ([Place]), the keys of the tenant, and the time at which it began. A
@@ -32,7 +32,7 @@ type Config struct {
 
 	// KeyAge is how long keys are used before they are read again.
 	KeyAge time.Duration
-	// StrictReadLogs makes log entries of reads as durable as those of writes.
+	// StrictReadLogs makes log entries of reads as durable as log entries of writes.
 	StrictReadLogs bool
 
 	MaxBytes     int   // of the JSON of one call
@@ -40,8 +40,8 @@ type Config struct {
 	MaxPageBytes int   // sealed bytes that one call reads
 	MaxMemory    int64 // that all requests hold together
 
-	// Observe is told of work that begins, and returns what is called when it
-	// ends. Nil means that nobody wants to know.
+	// Observe is called when work begins. It returns the context of the work, and a
+	// function that is called with the outcome. Nil turns observation off.
 	Observe func(context.Context, Event) (context.Context, func(error))
 }
 
@@ -64,7 +64,7 @@ type Vault struct {
 	closed atomic.Bool
 }
 
-// New returns what the operations of a vault share.
+// New returns a Vault for a configuration.
 func New(cfg Config) *Vault {
 	return &Vault{
 		Config: cfg, Tenants: newTenants(&cfg), Admission: admission.New(cfg.MaxMemory), Horizon: keyring.Horizon,
@@ -99,7 +99,7 @@ func (v *Vault) Owner(tenant uuid.UUID) Caller {
 	return Caller{Vault: v, Identity: Owner(tenant)}
 }
 
-// Caller is who asks for an operation, and where it is to be carried out.
+// Caller is an identity that requests operations, and the place where they run.
 type Caller struct {
 	Vault *Vault
 	Identity

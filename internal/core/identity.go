@@ -21,44 +21,44 @@ const (
 	ActorApplication = "application"
 )
 
-// Identity is who is calling: the tenant itself, one of its applications, a
-// session, or somebody who calls a proxy without a key. It never changes; its
-// methods return other identities.
+// Identity is the caller of an operation: the tenant itself, one of its
+// applications, a session, or a stranger that calls a proxy without a key. An
+// Identity is immutable; its methods return derived identities.
 //
-// It has two parts. The principal says what the identity follows and what rights
-// that has; it is replaced when the rights are read again. The manner says how
-// the identity acts; it stays, so that a limit cannot get lost on the way.
+// An Identity has two parts. The principal is the key or application that it
+// follows, with its rights; it is replaced when the rights are read again. The
+// manner holds limits and roles, and always stays, so that a limit cannot get lost.
 type Identity struct {
 	who    *principal
 	manner *manner       // nil for an identity that acts in no special way
-	grant  *access.Grant // of the principal, within the limits of the manner
+	grant  *access.Grant // the principal's, within the limits of the manner
 }
 
-// principal is what an identity follows, as it was when it was read.
+// principal is the key or application that an identity follows, as last read.
 type principal struct {
 	tenant uuid.UUID
 	grant  *access.Grant
-	rights Rights // what grant was made of; empty for the tenant itself
+	rights Rights // the source of grant; empty for the tenant itself
 
 	key     storage.Key  // the API key that the identity follows; zero for none
 	app     *Application // nil for the tenant itself; without a key it is followed
 	session uuid.UUID    // zero unless the key is a session's
 
 	unsettled bool        // a session that may yet be authorized
-	expiresAt time.Time   // the earliest end of all that it depends on; zero for never
+	expiresAt time.Time   // when the first of its parts expires; zero for never
 	read      cache.Stamp // zero when it must be read for each operation
 }
 
-// manner is how an identity acts, whatever it follows.
+// manner is how an identity acts. It does not depend on the principal.
 type manner struct {
 	user     user
 	limits   []limit // rights that it never exceeds
-	masked   bool    // it sees no data in clear, and does not search by data
+	masked   bool    // it sees no plaintext, and does not search by data
 	scripted bool    // running code asks
 	proxy    uuid.UUID
 }
 
-// user is somebody the embedding program acts for.
+// user is a user of the embedding program.
 type user struct {
 	id   uuid.UUID
 	name string
@@ -79,7 +79,7 @@ type limit struct {
 // unlimited is the grant of the tenant itself.
 var unlimited = access.Unlimited()
 
-// masked is the grant of somebody who sees no data in clear.
+// masked is the grant of an identity that sees no plaintext.
 var masked = func() *access.Grant {
 	var others, onTokens []string
 	for _, p := range access.Catalogue() {
@@ -102,7 +102,7 @@ func Owner(tenant uuid.UUID) Identity {
 	return Identity{who: &principal{tenant: tenant, grant: unlimited}, grant: unlimited}
 }
 
-// Stranger returns somebody who calls a proxy without a key, and may do nothing.
+// Stranger returns a caller of a proxy that has no key and no rights.
 func Stranger(tenant, proxy uuid.UUID) Identity {
 	none := new(access.Grant)
 	return Identity{who: &principal{tenant: tenant, grant: none}, grant: none, manner: &manner{proxy: proxy}}
@@ -120,7 +120,7 @@ func (id Identity) in(change func(*manner)) Identity {
 	return id
 }
 
-// renewed returns the identity with its principal as it is now.
+// renewed returns the identity with a newer principal.
 func (id Identity) renewed(now *principal) Identity {
 	id.who, id.grant = now, now.grant
 	if id.manner == nil {
@@ -135,8 +135,8 @@ func (id Identity) renewed(now *principal) Identity {
 	return id
 }
 
-// Masked returns the identity without the right to see data in clear: it reads
-// masked data at most, uses no tokens, and does not search by data.
+// Masked returns the identity without the right to see plaintext: it reads masked
+// data at most, uses no tokens, and does not search by data.
 func (id Identity) Masked() Identity {
 	return id.in(func(m *manner) { m.masked = true }).renewed(id.who)
 }
@@ -153,8 +153,8 @@ func (id Identity) AsUser(subject string) Identity {
 // Scripted returns the identity as running code uses it.
 func (id Identity) Scripted() Identity { return id.in(func(m *manner) { m.scripted = true }) }
 
-// Calling returns the identity as the one that a proxy acts as when somebody
-// calls it without a key.
+// Calling returns the identity for calls of a proxy without a key, when it is the
+// application of that proxy.
 func (id Identity) Calling(proxy uuid.UUID) Identity {
 	return id.in(func(m *manner) { m.proxy = proxy })
 }
@@ -190,7 +190,7 @@ func (id Identity) Session() uuid.UUID { return id.who.session }
 // Rules returns the rules that the principal's grant was made of.
 func (id Identity) Rules() []access.Rule { return id.who.rights.Rules }
 
-// Proxy returns the proxy that somebody calls without a key, or a zero id.
+// Proxy returns the proxy that is called without a key, or a zero id.
 func (id Identity) Proxy() uuid.UUID {
 	if id.manner == nil {
 		return uuid.UUID{}
@@ -198,17 +198,17 @@ func (id Identity) Proxy() uuid.UUID {
 	return id.manner.proxy
 }
 
-// IsStranger reports whether somebody calls a proxy without a key. Such calls
-// have their own share of the process.
+// IsStranger reports whether a proxy is called without a key. Such calls have their
+// own share of the process.
 func (id Identity) IsStranger() bool { return id.Proxy() != uuid.UUID{} }
 
-// IsScripted reports whether running code asks.
+// IsScripted reports whether running code is the caller.
 func (id Identity) IsScripted() bool { return id.manner != nil && id.manner.scripted }
 
 // MaySearchData reports whether the identity may search by data at all.
 func (id Identity) MaySearchData() bool { return id.manner == nil || !id.manner.masked }
 
-// Creator returns what stands in created_by and modified_by.
+// Creator returns the id for created_by and modified_by.
 func (id Identity) Creator() uuid.UUID {
 	if u := id.user(); u != nil {
 		return u.id
@@ -219,8 +219,8 @@ func (id Identity) Creator() uuid.UUID {
 	return id.who.tenant
 }
 
-// Actor returns what stands in log entries; a zero id and empty texts stand for
-// the tenant itself.
+// Actor returns the actor of log entries. For the tenant itself the id is zero and
+// the texts are empty.
 func (id Identity) Actor() (actor uuid.UUID, kind, name string) {
 	if u := id.user(); u != nil {
 		return u.id, ActorUser, u.name
@@ -246,7 +246,7 @@ func (p *principal) live(now time.Time) error {
 	return nil
 }
 
-// endBy notes an end of something that the principal depends on.
+// endBy lets the principal expire at a time, unless it expires earlier.
 func (p *principal) endBy(end time.Time) {
 	if !end.IsZero() && (p.expiresAt.IsZero() || end.Before(p.expiresAt)) {
 		p.expiresAt = end

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/trace"
 )
 
-// Event is a piece of work that an observer is told of. It never holds a value.
+// Event describes a piece of work for an observer. It never holds a value.
 type Event struct {
 	Kind     string
 	Name     string
@@ -24,8 +24,8 @@ type Event struct {
 // KindCall is the kind of the event of a verb.
 const KindCall = "call"
 
-// Tell tells the observer, if there is one, of work that begins. The result is
-// called with the outcome when the work has ended.
+// Tell reports work that begins to the observer, if there is one. The returned
+// function is called with the outcome when the work has ended.
 func (v *Vault) Tell(ctx context.Context, e Event) (context.Context, func(error)) {
 	if v.Observe == nil {
 		return ctx, func(error) {}
@@ -34,7 +34,7 @@ func (v *Vault) Tell(ctx context.Context, e Event) (context.Context, func(error)
 	return v.Observe(ctx, e)
 }
 
-// tellCall tells the observer of a verb that a caller asks for.
+// tellCall reports a verb to the observer. The function is nil without one.
 func (c *Caller) tellCall(ctx context.Context, verb *Verb) (context.Context, func(error)) {
 	if c.Vault.Observe == nil || verb.Kind == "" {
 		return ctx, nil
@@ -47,7 +47,7 @@ func (c *Caller) tellCall(ctx context.Context, verb *Verb) (context.Context, fun
 	return ctx, end
 }
 
-// heldCall is a call inside of Once. It has ended when Once has.
+// heldCall is the first call inside Once. It ends when Once ends.
 type heldCall struct {
 	begun atomic.Bool
 	end   func(error)
@@ -55,13 +55,13 @@ type heldCall struct {
 
 type heldCallKey struct{}
 
-// keep returns what the call itself ends with: nothing yet.
+// keep returns the end of the call itself, which only keeps the end for later.
 func (h *heldCall) keep(end func(error)) func(error) {
 	return func(error) { h.end = end }
 }
 
-// TellOnce has the first call inside of Once end when the result is called with
-// the error of Once.
+// TellOnce returns a context for the work of Once. Its first call ends, for the
+// observer, when the returned function is called with the error of Once.
 func (v *Vault) TellOnce(ctx context.Context) (context.Context, func(error)) {
 	if v.Observe == nil {
 		return ctx, func(error) {}

@@ -19,20 +19,19 @@ import (
 // faster. Each lost attempt means that another's succeeded.
 const MaxAttempts = 100
 
-// Op is one operation in progress: who asked for it and where it works, the keys
-// that it works with, and when it began.
+// Op is one operation in progress: its caller and place, the keys of the tenant,
+// and the time at which it began.
 type Op struct {
 	Caller
 	State *State
 	Now   time.Time
 }
 
-// begin finds out whether the identity is still good, whether it carries the
-// permission at all (none is asked for with ""), and under which keys the
-// tenant's data is sealed.
+// begin renews the identity, checks that it has the permission (unless that is
+// ""), and reads the keys of the tenant.
 func (op *Op) begin(ctx context.Context, permission string) error {
 	if err := op.Vault.Alive(); err != nil {
-		return err // though the caches would do for some operations
+		return err // some operations would succeed from the caches
 	}
 	if op.tx != nil {
 		if err := op.bindTx(ctx); err != nil {
@@ -52,7 +51,8 @@ func (op *Op) begin(ctx context.Context, permission string) error {
 	return nil
 }
 
-// Require asks for a permission on anything at all; "" asks for none.
+// Require checks that the caller has a permission on anything at all. "" requires
+// none.
 func (op *Op) Require(permission string) error {
 	if permission != "" && !op.grant.Has(permission) {
 		return fault.Permission(permission)
@@ -94,10 +94,9 @@ func (op *Op) Start(ch *storage.Change) {
 	}
 }
 
-// Write applies a change. Inside of Once it waits instead, to be committed
-// together with the answer. But work with effects outside of the database may
-// give away data that it read before that, so its entries of reads are written at
-// once.
+// Write applies a change. Inside Once the change is held back, and committed
+// together with the response. Entries of reads are written at once when the work has
+// effects outside of the database, because it may pass on what it has read.
 //
 // An operation may have taken longer than keys may be used. Then the database
 // refuses its change, and it is sealed again under keys that are read now.
@@ -144,8 +143,8 @@ func (op *Op) Reseal(ch *storage.Change, from *seal.Ring) error {
 	return nil
 }
 
-// Afterwards runs f now, or inside of Once when the change that came before is
-// committed. It is for forgetting what a change has made untrue.
+// Afterwards runs f now, or inside Once when the changes are committed. It is for
+// clearing caches after a change.
 func (op *Op) Afterwards(f func()) {
 	if op.pending != nil {
 		op.pending.afterwards(f)

@@ -8,12 +8,12 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Pending collects the writes of a request that is to be carried out once, until
-// they are committed together.
+// Pending collects the writes of a request inside Once, until they are committed
+// together.
 type Pending struct {
 	// Leased says that the work has effects outside of the database.
 	Leased bool
-	// Uses are the tokens that the answer of a run depends on.
+	// Uses are the tokens that the response of a run depends on.
 	Uses kept.Uses
 
 	mu      sync.Mutex
@@ -21,7 +21,7 @@ type Pending struct {
 	after   []func() // to be called when the changes are committed
 }
 
-// pendingChange is a write that waits, with the keys that it was sealed under.
+// pendingChange is a write that waits, with the ring that sealed it.
 type pendingChange struct {
 	*storage.Change
 	ring *seal.Ring
@@ -33,7 +33,7 @@ func (p *Pending) add(ch *storage.Change, ring *seal.Ring) {
 	p.changes = append(p.changes, pendingChange{ch, ring})
 }
 
-// Changes returns the writes that wait.
+// Changes returns the collected writes.
 func (p *Pending) Changes() []*storage.Change {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -51,7 +51,7 @@ func (p *Pending) afterwards(f func()) {
 	p.after = append(p.after, f)
 }
 
-// Committed runs what had to wait for the commit.
+// Committed calls the functions that waited for the commit.
 func (p *Pending) Committed() {
 	p.mu.Lock()
 	after := p.after

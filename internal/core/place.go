@@ -80,8 +80,8 @@ type txWork struct {
 	store storage.Tx // nil until the first operation
 }
 
-// txWorks finds the work of a transaction, so that all callers in one share the
-// lock that keeps their statements apart. It keeps neither alive.
+// txWorks maps transactions to their work, so that all callers in one transaction
+// share a lock. It keeps neither alive.
 type txWorks struct {
 	mu  sync.Mutex
 	all map[weak.Pointer[sql.Tx]]weak.Pointer[txWork]
@@ -103,7 +103,7 @@ func (w *txWorks) of(v *Vault, tx *sql.Tx) *txWork {
 	return t
 }
 
-// forget drops an entry whose work is gone.
+// forget drops an entry whose work was collected.
 func (w *txWorks) forget(key weak.Pointer[sql.Tx]) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -163,9 +163,9 @@ func (t *txWork) state(ctx context.Context, tenant uuid.UUID, again bool) (*Stat
 	return t.v.Tenants.Read(ctx, t.store, tenant, again)
 }
 
-// writeInTx applies a change in the transaction. It is only written under keys
-// that stay until the transaction ends: if they have been replaced meanwhile, the
-// change is sealed again.
+// writeInTx applies a change in the transaction. The keys of the change must stay
+// until the transaction ends; if they have been replaced, the change is sealed
+// again.
 //
 // It ends the tenant's turn, because it may wait for another transaction of the
 // application, which may need a turn to come to its end. For the same reason it
@@ -195,8 +195,7 @@ func (op *Op) writeInTx(ctx context.Context, ch *storage.Change) error {
 	return fault.ErrFaster
 }
 
-// Apply writes a change that seals nothing where the operation is at work, at
-// once: inside of Once too.
+// Apply writes a change that seals nothing, at once, also inside Once.
 func (op *Op) Apply(ctx context.Context, ch *storage.Change) error {
 	admission.Of(ctx).Rest()
 	if op.tx != nil {

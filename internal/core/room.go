@@ -13,8 +13,8 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Bounds below which nothing is charged, because it is over before it could add
-// up, and estimates of what is charged.
+// Bounds below which nothing is charged, because the work is too short to add up,
+// and estimates of charges.
 const (
 	LargeText  = 8 << 10  // bytes of JSON
 	LargeBody  = 64 << 10 // bytes of a stored token
@@ -39,8 +39,8 @@ func (op *Op) Enter(ctx context.Context) (inside context.Context, leave func()) 
 	return room.In(storage.OneWait(ctx)), room.Leave
 }
 
-// Room returns a new room for a request of the caller. Count, unless nil, is
-// asked how many more tokens the request may work on.
+// Room returns a new room for a request of the caller. If count is not nil, it is
+// called before the request works on more tokens, and may refuse that.
 func (c Caller) Room(count func(tokens int) error) *admission.Room {
 	return c.Vault.Admission.Enter(c.Tenant(), c.IsStranger(), count)
 }
@@ -104,7 +104,7 @@ func (op *Op) MaxPageBytes() int {
 	return op.Vault.MaxPageBytes
 }
 
-// PageError says of a page that holds too much what to do about it.
+// PageError turns the error of a page that is too large into advice.
 func (op *Op) PageError(err error) error {
 	if errors.Is(err, storage.ErrTooLarge) {
 		return fault.Field("size", "must be smaller: the items on this page have more than %d bytes; ask for fewer at a time", op.MaxPageBytes())

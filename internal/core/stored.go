@@ -9,10 +9,10 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Stored is an identity as it is kept with work that is left for later: what it
-// follows, and how it acts. Its rights at that moment are a limit; what it may do
-// is found out again when the work is done. It is not kept whether running code
-// asked, because the code has ended by then.
+// Stored is an identity as it is stored with a job: its principal and its manner.
+// The rights it has when it is stored become a limit; its current rights are read
+// when the job runs. Scripted is not stored, because the code that left the job has
+// ended by then.
 type Stored struct {
 	Trusted     bool        `json:"trusted,omitempty"` // the tenant itself
 	Key         storage.Key `json:"key,omitzero"`      // the hash of its API key
@@ -28,7 +28,7 @@ type Stored struct {
 	Proxy  uuid.UUID `json:"proxy,omitzero"`
 }
 
-// Stored returns the identity in the form in which it is kept.
+// Stored returns the identity in the form in which it is stored.
 func (id Identity) Stored() Stored {
 	s := Stored{
 		Trusted: id.who.grant == unlimited, Key: id.who.key, Application: id.ApplicationID(),
@@ -44,8 +44,8 @@ func (id Identity) Stored() Stored {
 	return s
 }
 
-// Identity returns the identity that was kept. Unless it is the tenant itself, it
-// may do nothing until an operation has renewed it.
+// Identity returns the stored identity. Unless it is the tenant itself, it has no
+// rights until an operation has renewed it.
 func (s *Stored) Identity(tenant uuid.UUID) (Identity, error) {
 	id, limits := Owner(tenant), s.Limits
 	if !s.Trusted {

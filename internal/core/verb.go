@@ -9,32 +9,32 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Verb describes an operation that callers ask for: who may do it, and where.
+// Verb describes an operation: who may do it, and where it works.
 type Verb struct {
 	// Name is that of the method.
 	Name string
-	// Kind is how an observer names it, one of a few. An observer does not hear of
-	// a verb without one.
+	// Kind is its name for an observer, out of a few. A verb without a kind is not
+	// reported.
 	Kind string
 	// Permission is needed on anything at all; empty for none.
 	Permission string
-	// Only says what only the tenant itself may do, to complete a sentence; empty
-	// when others may too.
+	// Only completes the sentence "Only the tenant itself may ...". It is empty when
+	// others may too.
 	Only string
-	// Where says where it can work.
+	// Where is where it works.
 	Where Where
-	// Large says that it may take much memory or CPU, so that it needs room.
+	// Large gives the operation a room, because it may take much memory or CPU.
 	Large bool
 }
 
-// Where says where a verb can work.
+// Where is a set of places.
 type Where uint8
 
 // The places of verbs.
 const (
 	Anywhere  Where = iota
 	OutsideTx       // not in a transaction of the application
-	Alone           // nor inside of Once, because it writes piece by piece
+	Alone           // not inside Once either, because it writes piece by piece
 )
 
 // Check refuses a place where the verb cannot work.
@@ -48,9 +48,9 @@ func (v *Verb) Check(p Place) error {
 	return nil
 }
 
-// Do carries out a verb for a caller. It is the one way into an operation: it
-// tells the observer, refuses a place where the verb cannot work, renews the
-// rights of the caller, asks for the permission, and reads the keys.
+// Do runs a verb for a caller. It is the only way into an operation: it reports to
+// the observer, refuses a place where the verb does not work, renews the rights of
+// the caller, checks the permission, and reads the keys.
 func Do[T any](ctx context.Context, c Caller, verb *Verb, do func(context.Context, *Op) (T, error)) (T, error) {
 	op := &Op{Caller: c}
 	ctx, end := op.tellCall(ctx, verb)
@@ -73,7 +73,7 @@ func doTold[T any](ctx context.Context, op *Op, verb *Verb, do func(context.Cont
 	return do(room.In(storage.OneWait(ctx)), op)
 }
 
-// Run is Do for a verb that gives nothing but an error.
+// Run is Do for a verb without a result.
 func Run(ctx context.Context, c Caller, verb *Verb, do func(context.Context, *Op) error) error {
 	_, err := Do(ctx, c, verb, func(ctx context.Context, op *Op) (struct{}, error) { return struct{}{}, do(ctx, op) })
 	return err
@@ -93,9 +93,8 @@ func (op *Op) admit(ctx context.Context, verb *Verb) error {
 	return nil
 }
 
-// Again returns a new operation of the same caller, with the rights and the keys
-// of this moment. Work that goes on for longer than a second asks for one before
-// each piece.
+// Again returns a new operation of the same caller, with its current rights and
+// keys. Work that takes longer than a second calls it before each piece.
 func (op *Op) Again(ctx context.Context, permission string) (*Op, error) {
 	next := &Op{Caller: op.Caller}
 	return next, next.begin(ctx, permission)

@@ -1,5 +1,5 @@
-// Package fault has the errors of the vault: their kinds, their texts, and what
-// is wrong with an input.
+// Package fault has the errors of the vault: their kinds, their texts, and the
+// problems of an input.
 //
 // Rooms return these errors. The front re-exports the kinds by value and turns
 // Invalid and Conflict into its own types, which are the same structs.
@@ -66,12 +66,12 @@ func New(kind error, format string, args ...any) error {
 	return &kindError{kind, fmt.Sprintf(format, args...)}
 }
 
-// Permission says that a permission is missing.
+// Permission is the error for a missing permission.
 func Permission(permission string) error {
 	return New(ErrForbidden, "The permission %s is needed.", permission)
 }
 
-// PermissionOnToken says that a permission does not extend to a token.
+// PermissionOnToken is the error for a permission that does not cover a token.
 func PermissionOnToken(permission string) error {
 	return New(ErrForbidden, "The permission %s is needed on each container of the token.", permission)
 }
@@ -101,8 +101,7 @@ func (e *Conflict) Error() string { return form.Describe("conflict", e.Fields) }
 // Is matches ErrConflict.
 func (e *Conflict) Is(target error) bool { return target == ErrConflict }
 
-// Of returns what was found wrong with an input as an error; nil when nothing
-// was.
+// Of returns the problems of an input as an error, or nil when there are none.
 func Of(bad *form.Problems) error {
 	if !bad.Any() {
 		return nil
@@ -115,8 +114,8 @@ func Field(path, format string, args ...any) error {
 	return Of(form.Problem(path, format, args...))
 }
 
-// Input returns what a parser said as an Invalid about the whole input. The end
-// of a context is not the input's fault.
+// Input returns the error of a parser as an Invalid about the whole input. The end of
+// a context stays as it is.
 func Input(err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
@@ -124,8 +123,8 @@ func Input(err error) error {
 	return Of(form.Of("", err))
 }
 
-// Under puts what is wrong with an input under the path of a field. Other
-// errors stay as they are.
+// Under puts the problems of an input under the path of a field. Other errors stay as
+// they are.
 func Under(path string, err error) error {
 	inner, ok := errors.AsType[*Invalid](err)
 	if !ok {
@@ -136,8 +135,7 @@ func Under(path string, err error) error {
 	return Of(bad)
 }
 
-// Fields returns what an error says of the fields of an input; nil when it is
-// about something else.
+// Fields returns the problems of an Invalid by field, and nil for other errors.
 func Fields(err error) map[string][]string {
 	if bad, ok := errors.AsType[*Invalid](err); ok {
 		return bad.Fields

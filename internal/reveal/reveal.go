@@ -1,6 +1,5 @@
-// Package reveal fills expressions with the data of tokens: it finds the tokens
-// that a document names, asks for the right to use them, and enters the uses in
-// the log.
+// Package reveal fills expressions with the data of tokens: it reads the tokens
+// that a document names, checks the right to use them, and logs the uses.
 package reveal
 
 import (
@@ -23,7 +22,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Root is the path of an expression that is a document or a text by itself.
+// Root is the path of an expression that is a whole document or text.
 const Root = "$"
 
 // MaxTokens bounds the distinct tokens of one request, and AtOnce is how many of
@@ -57,7 +56,7 @@ func Detokenize(ctx context.Context, op *core.Op, doc jsonx.Value, root string) 
 	return out, nil
 }
 
-// Expressions are what is to be detokenized: a document, or a body.
+// Expressions is a document or a body with expressions.
 type Expressions interface {
 	Refs() []expr.Ref
 	Naming(ids []string) map[string][]string
@@ -72,11 +71,11 @@ type Used struct {
 type usedToken struct {
 	tokens.Clear
 	transform access.Transform
-	seen      map[bool]jsonx.Value // its data and the whole of it, once asked for
+	seen      map[bool]jsonx.Value // the data and the whole token, once computed
 }
 
-// Find reads the tokens that expressions name and asks for token:use on each.
-// Root is the path of an expression that is the whole of what is detokenized.
+// Find reads the tokens that expressions name, and checks token:use on each. Root is
+// the path for problems of an expression that is the whole input.
 func Find(ctx context.Context, op *core.Op, from Expressions, root string) (*Used, error) {
 	used := &Used{ids: expr.DistinctIDs(from.Refs()), byID: map[string]*usedToken{}}
 	if len(used.ids) > MaxTokens {
@@ -128,9 +127,9 @@ func (u *Used) open(ctx context.Context, op *core.Op, rows []storage.Token) erro
 	return nil
 }
 
-// missingTokens says where tokens are named that do not exist. An id may hold
-// dots, so a path into a token reads as the id of another; whoever wrote one is
-// told how it is written.
+// missingTokens lists the expressions that name tokens which do not exist. An id may
+// hold dots, so a path into a token looks like an id; the message then shows how
+// such a path is written.
 func missingTokens(from Expressions, missing []string, root string) error {
 	whole := map[string]bool{}
 	for _, ref := range from.Refs() {
@@ -163,7 +162,7 @@ func isPath(text string) bool {
 	return true
 }
 
-// Log enters that the tokens are used, and before them the use of other entities.
+// Log logs the use of other entities, and then of the tokens.
 func (u *Used) Log(ctx context.Context, op *core.Op, also ...core.Entity) error {
 	seen := slices.Clone(also)
 	for _, id := range u.ids {
@@ -193,8 +192,8 @@ func (u *Used) Env(ctx context.Context, body int) expr.Env {
 	}}
 }
 
-// see returns the token's data, or the whole token, as the caller may see it. A
-// request may name one token in thousands of expressions, so Env asks once only.
+// see returns the token's data, or the whole token, as the caller may see it. Env
+// keeps the result, because a request may name one token in thousands of expressions.
 func (t *usedToken) see(ctx context.Context, whole bool) jsonx.Value {
 	if whole {
 		return t.whole(ctx)
@@ -202,8 +201,8 @@ func (t *usedToken) see(ctx context.Context, whole bool) jsonx.Value {
 	return t.Shown(ctx, t.transform)
 }
 
-// whole returns the token as a document. Its enrichments tell more of a number
-// than a mask does, so they are only for a caller that sees the number.
+// whole returns the token as a document. Enrichments reveal more of a number than
+// masks do, so they are only for callers that see the number.
 func (t *usedToken) whole(ctx context.Context) jsonx.Value {
 	out := t.View(ctx, t.transform)
 	if t.transform == access.Reveal {

@@ -18,17 +18,17 @@ import (
 // and saves the batch:
 //
 //   - Prepare checks parameters and evaluates expressions;
-//   - Add asks for the rights, finds duplicates within the batch, names the token
-//     and seals it;
-//   - Save finds tokens that are there already, writes the others, and, when a
-//     guard refuses the change, clears away the conflict and tries again.
+//   - Add checks the right to create the token, and finds duplicates in the batch;
+//   - Save looks for existing tokens, names and seals the others, and writes them
+//     in one change. If a guard refuses the change, it resolves the conflict and
+//     tries again.
 //
-// An item that cannot be created fails the batch, unless Refused takes the error.
+// An item that cannot be created fails the batch, unless Refused accepts the error.
 type Batch struct {
-	// Refused, unless nil, is told of an item that cannot be created. It returns
-	// nil when that concerns the item alone, and else what the batch fails with.
+	// Refused is called with an item that cannot be created. It returns nil to go on
+	// without the item, or the error of the batch. A nil Refused returns the error.
 	Refused func(*Item, error) error
-	// Found, unless nil, is told of an item whose Existing was just found.
+	// Found is called with an item whose Existing was found. It may be nil.
 	Found func(context.Context, *Item) error
 
 	op    *core.Op
@@ -73,7 +73,7 @@ func (b *Batch) Add(n *Item) error {
 	return nil
 }
 
-// refuse says of an item that it cannot be created.
+// refuse handles an item that cannot be created.
 func (b *Batch) refuse(n *Item, err error) error {
 	if b.Refused == nil {
 		return err
@@ -83,8 +83,8 @@ func (b *Batch) refuse(n *Item, err error) error {
 	return err
 }
 
-// Seal names the items and seals them, as far as they need it. Save does so too,
-// after it has looked for tokens that are there already.
+// Seal names and seals the items ahead of Save, which does the same for items that
+// are not sealed yet.
 func (b *Batch) Seal(ctx context.Context) error {
 	for i, n := range b.items {
 		if i%core.TurnEvery == 0 {
@@ -125,18 +125,18 @@ func (b *Batch) seal(ctx context.Context, n *Item) error {
 	return nil
 }
 
-// rename has the item named anew by the next seal.
+// rename lets the next seal give the item another name.
 func (b *Batch) rename(n *Item) {
 	delete(b.names, n.Row.ID)
 	n.ring = nil
 }
 
-// errRetry asks for another attempt, after a conflict was cleared away.
+// errRetry means that a conflict was resolved, and the write may succeed now.
 var errRetry = errors.New("try again")
 
-// Save creates the tokens of the items that are neither settled nor duplicates.
-// When it returns nil, every item is settled, has an Existing token, or is the
-// Same as another.
+// Save creates the tokens of all items that are neither settled nor duplicates.
+// When it returns nil, every item is settled, has an Existing token, or is the Same
+// as another item.
 func (b *Batch) Save(ctx context.Context) error {
 	for range core.MaxAttempts {
 		if err := b.try(ctx); !errors.Is(err, errRetry) {
@@ -210,8 +210,8 @@ func (b *Batch) put(ctx context.Context, n *Item) error {
 	return nil
 }
 
-// resolve clears away what kept the change from being written, or refuses the
-// items in question.
+// resolve removes the reason why a guard refused the change, or refuses the items
+// in question.
 func (b *Batch) resolve(ctx context.Context, conflict *storage.Conflict) error {
 	switch conflict.Kind {
 	case storage.DuplicateTaken:
@@ -223,8 +223,8 @@ func (b *Batch) resolve(ctx context.Context, conflict *storage.Conflict) error {
 	}
 }
 
-// clearIDs finds out which ids are taken. Tokens that have expired make room, an
-// id that was drawn is drawn again, and an item whose id was given is refused.
+// clearIDs looks up which ids are taken. Expired tokens are deleted, a drawn id is
+// drawn again, and an item with a given id is refused.
 func (b *Batch) clearIDs(ctx context.Context, taken *Item) error {
 	byID := map[string]*Item{}
 	var ids []string
@@ -257,9 +257,9 @@ func (b *Batch) clearIDs(ctx context.Context, taken *Item) error {
 	return nil
 }
 
-// duplicate returns a token with the same content, if the token is to be
-// deduplicated and there is one. Inside Once a write is held back, so those that
-// have expired and would be in its way are deleted beforehand.
+// duplicate returns a token with the same content, if the token is deduplicated and
+// such a token exists. Inside Once the write happens later, so expired tokens that
+// would be in its way are deleted first.
 func duplicate(ctx context.Context, op *core.Op, t *Clear, except string) (*storage.Token, error) {
 	if t.Row.Dedup == (storage.Hash{}) {
 		return nil, nil
@@ -281,8 +281,8 @@ func duplicate(ctx context.Context, op *core.Op, t *Clear, except string) (*stor
 	return nil, fault.ErrFaster
 }
 
-// clearDuplicate deletes a token that has expired and whose duplicate key is in
-// the way. Another token will be found by the next attempt.
+// clearDuplicate deletes the token that holds a duplicate key, if it has expired.
+// A token that has not expired is found by the next attempt.
 func clearDuplicate(ctx context.Context, op *core.Op, t *Clear) error {
 	row, err := op.DB().Duplicate(ctx, op.TenantID(), storage.Duplicate{
 		Fingerprint: t.Row.Fingerprint, Expression: t.Row.Expression, Except: t.Row.ID,
@@ -293,8 +293,8 @@ func clearDuplicate(ctx context.Context, op *core.Op, t *Clear) error {
 	return expire(ctx, op, []storage.Token{*row})
 }
 
-// existing returns a token that was there before: masked for a caller that may
-// read it, and otherwise no more than its name.
+// existing returns an existing token: masked for a caller that may read it, and
+// otherwise its name only.
 func existing(ctx context.Context, op *core.Op, row *storage.Token) (Token, error) {
 	t, err := Open(ctx, op, row)
 	if err != nil {

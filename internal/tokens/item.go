@@ -22,25 +22,24 @@ import (
 // cvcLife is how long a cvc is kept.
 const cvcLife = time.Hour
 
-// Item is a token of a [Batch]: one that is to be created, in one piece of memory
-// with its row.
+// Item is a token of a [Batch], in one allocation with its row.
 type Item struct {
 	Clear
 	op      *core.Op
-	fixedID string          // given as it is
-	idExpr  *expr.Template  // or to be evaluated
+	fixedID string          // the id that the caller gave
+	idExpr  *expr.Template  // or the expression that gives the id
 	shown   json.RawMessage // the evaluated mask
-	tries   int             // at an id that is free
+	tries   int             // how many ids were drawn
 	steps   *budget.Budget  // of the request; nil: of this token alone
 	ring    *seal.Ring      // that the row is sealed with; nil when it is not yet
 
-	// Index is what the owner of the batch knows the item by.
+	// Index identifies the item for the owner of the batch.
 	Index int
 	// Same is the item before it in the batch that it duplicates.
 	Same *Item
 	// Existing is the token that it duplicates.
 	Existing *storage.Token
-	// Settled says that no token is to be created any more: it was, or cannot be.
+	// Settled is set when the token was created, or cannot be.
 	Settled bool
 
 	row [1]storage.Token
@@ -157,7 +156,7 @@ func (n *Item) checkID(id string, bad *form.Problems) {
 	}
 }
 
-// MayCreate asks whether an operation may create the token.
+// MayCreate checks the right of an operation to create the token.
 func (n *Item) MayCreate(op *core.Op) error {
 	if _, ok := op.Grant().Decide(access.TokenCreate, n.fixedID, n.Row.Containers); !ok {
 		return fault.PermissionOnToken(access.TokenCreate)
@@ -182,9 +181,8 @@ func (n *Item) Created() Token {
 // maxAliasTries bounds how often an id is drawn before a UUID is taken instead.
 const maxAliasTries = 10
 
-// name gives the token its id and its place in lists. Inside Once a write is held
-// back, so whether an id is taken has to be asked beforehand. The id of another
-// token of the batch is taken always.
+// name gives the token its id and its place in lists. Inside Once the write happens
+// later, so the id is looked up first. Ids of other items of the batch are taken.
 func (n *Item) name(ctx context.Context, others map[string]bool) error {
 	for {
 		err := n.draw()
@@ -219,8 +217,8 @@ func (n *Item) draw() error {
 	return n.alias(ord)
 }
 
-// alias evaluates an id expression. An alias is random, so one that happens to
-// give the data away is drawn again; one that always does is refused.
+// alias evaluates an id expression. Aliases are random: an alias that contains the
+// data is drawn again, and an expression that always does that is refused.
 func (n *Item) alias(ord uuid.UUID) error {
 	var problem string
 	for ; n.tries < maxAliasTries; n.tries++ {
@@ -241,7 +239,7 @@ func (n *Item) alias(ord uuid.UUID) error {
 	return nil
 }
 
-// isFree reports whether no token has the id. One that has expired makes room.
+// isFree reports whether no token has the id. An expired token is deleted.
 func (n *Item) isFree(ctx context.Context) (bool, error) {
 	rows, err := n.op.DB().Tokens(ctx, n.op.TenantID(), []string{n.Row.ID})
 	if err != nil || len(rows) == 0 {

@@ -41,8 +41,7 @@ func Patch(ctx context.Context, op *core.Op, id string, merge any) (Token, error
 	return Token{}, fault.ErrFaster
 }
 
-// patch is a merge patch of a token. An absent field is zero; null is a value of
-// its own.
+// patch is a merge patch of a token. An absent field is zero, which is not null.
 type patch struct {
 	data, mask, metadata, containers jsonx.Value
 	indexes, fingerprint             jsonx.Value

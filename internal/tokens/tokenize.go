@@ -132,7 +132,7 @@ func (w *tokenizer) add(ctx context.Context, p *Params, path *jsonx.Path, size i
 	w.batch.Prepare(ctx, at.item, p, w.steps, own)
 	if own.Any() {
 		w.bad.AddAll(path.String(), own.Fields)
-		w.steps.Spend(size) // what is wrong may have been compiled and not paid for
+		w.steps.Spend(size) // bad expressions were compiled without being charged
 	}
 	if p.ID != "" {
 		at.path = path.String()
@@ -140,7 +140,7 @@ func (w *tokenizer) add(ctx context.Context, p *Params, path *jsonx.Path, size i
 	w.places = append(w.places, at)
 }
 
-// refused says of an error which place it is about.
+// refused puts an error under the path of its place.
 func (w *tokenizer) refused(n *Item, err error) error {
 	path := w.places[n.Index].path
 	if path != "" && errors.Is(err, fault.ErrTokenExists) {
@@ -149,7 +149,7 @@ func (w *tokenizer) refused(n *Item, err error) error {
 	return fault.Under(path, err)
 }
 
-// readExisting reads the tokens that were there before.
+// readExisting reads the tokens that existed before.
 func (w *tokenizer) readExisting(ctx context.Context) error {
 	for i := range w.places {
 		p := &w.places[i]

@@ -69,7 +69,7 @@ func (t *Token) Value() (jsonx.Value, error) {
 // stored lets pass whatever was accepted once, also through a merge.
 var stored = jsonx.Limits{Depth: 1000}
 
-// Clear is a token in clear, with its row. It lives for the length of a call.
+// Clear is a token in plaintext, with its row. It lives for the length of a call.
 type Clear struct {
 	Row *storage.Token
 	token.Body

@@ -21,7 +21,7 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Bounds of a batch: what one change of the database takes well.
+// Bounds of a batch: a size that one change of the database handles well.
 const (
 	importRows  = 1000
 	importBytes = 1 << 20
@@ -129,7 +129,7 @@ func weightOfMask(mask any) int {
 	return sizeOfMask(mask)
 }
 
-// settled reports whether it is known what becomes of the row.
+// settled reports whether the row has an outcome.
 func (r *row) settled() bool { return r.result.Outcome != "" }
 
 func (r *row) settle(outcome, id string) {
@@ -137,7 +137,7 @@ func (r *row) settle(outcome, id string) {
 	r.item.Settled = true
 }
 
-// fail settles a row that has an error of its own.
+// fail settles a row with its error.
 func (r *row) fail(err error) {
 	r.params, r.item = tokens.Params{}, tokens.Item{Index: r.item.Index} // it needs no memory any more
 	r.settle(Failed, "")
@@ -191,8 +191,8 @@ func (b *batch) prepareRow(r *row) error {
 	return cmp.Or(b.tokens.Add(&r.item), b.ctx.Err())
 }
 
-// refused settles the row of a token that cannot be created. What becomes of one
-// whose id is taken is known when the batch is written.
+// refused settles the row of a token that cannot be created. A row whose id is taken
+// is settled when the batch is written.
 func (b *batch) refused(n *tokens.Item, err error) error {
 	r := &b.rows[n.Index]
 	if errors.Is(err, fault.ErrTokenExists) {
@@ -202,14 +202,13 @@ func (b *batch) refused(n *tokens.Item, err error) error {
 	return r.refuse(err)
 }
 
-// found settles a row that has the content of a token which is there.
+// found settles a row that has the content of an existing token.
 func (b *batch) found(ctx context.Context, n *tokens.Item) error {
 	b.rows[n.Index].settle(Skipped, n.Existing.ID)
 	return b.op.LogReads(ctx, audit.Read, core.Entity{Type: n.Existing.Type, ID: n.Existing.ID}) // its id was told
 }
 
-// recheck asks again whether the rows may be created, with the rights of another
-// moment.
+// recheck checks again whether the rows may be created, with current rights.
 func (b *batch) recheck(now *core.Op) error {
 	for i := range b.rows {
 		r := &b.rows[i]
@@ -227,8 +226,8 @@ func (b *batch) recheck(now *core.Op) error {
 
 const labelImport = "import"
 
-// derivedID returns the id of a row that has none. It is the same each time, and
-// tells nothing: it is a hash under the tenant's key, in the form of a UUIDv8.
+// derivedID returns the id of a row without one. It is the same each time and reveals
+// nothing: a hash under the tenant's key, in the form of a UUIDv8.
 func (b *batch) derivedID(row int) string {
 	id := uuid.UUID(b.op.State.Ring.Hash(labelImport, b.opts.Name, strconv.Itoa(row)))
 	binary.BigEndian.PutUint16(id[6:], binary.BigEndian.Uint16(id[6:])&0x0fff|0x8000)
@@ -296,9 +295,9 @@ func (b *batch) settleTaken(r *row) error {
 	}
 }
 
-// settleDone settles a row that may have been imported before. Whether the token
-// that has its id has the same content is looked at, and entered in the log, for
-// a caller that may read it: to tell others would be a way to guess its data.
+// settleDone settles a row that may have been imported before. For a caller that may
+// read the token with its id, the contents are compared, and that is logged. Other
+// callers could use the comparison to guess data.
 func (b *batch) settleDone(r *row, there *storage.Token) error {
 	if _, ok := b.op.Grant().Decide(access.TokenRead, there.ID, there.Containers); ok {
 		if err := b.op.LogReads(b.ctx, audit.Read, core.Entity{Type: there.Type, ID: there.ID}); err != nil {

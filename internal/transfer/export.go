@@ -13,9 +13,9 @@ import (
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
-// Export yields tokens with their data in clear, oldest first, until yield
-// returns false. An empty query means all tokens. The use of a token is in the
-// log before it is given.
+// Export yields tokens with their plaintext, oldest first, until yield returns
+// false. An empty query means all tokens. The use of a token is logged before it is
+// yielded.
 func Export(ctx context.Context, op *core.Op, query string, yield func(tokens.Params) bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	e := &exporter{op: op, asked: exported{query}, pages: make(chan page)}
@@ -47,8 +47,8 @@ func (q *exported) Permission() string { return access.TokenUse }
 // Binding implements tokens.Query.
 func (q *exported) Binding() []string { return []string{"export", q.query} }
 
-// Condition implements tokens.Query. Whoever may see all of a token in clear may
-// also look for it by its data.
+// Condition implements tokens.Query. A caller that may see all of a token may also
+// search for it by its data.
 func (q *exported) Condition(ctx context.Context, op *core.Op) (storage.And, access.Transform, error) {
 	if !op.Grant().Shows(access.TokenUse, access.Reveal) {
 		return nil, access.Reveal, fault.New(fault.ErrForbidden, "An export needs token:use with the transform reveal.")
@@ -131,7 +131,7 @@ func (e *exporter) read(ctx context.Context, p *page, walk *find.Walk, last *sto
 	return more
 }
 
-// open reads a page of tokens in clear, and moves last to its end.
+// open reads a page of tokens in plaintext, and moves last to its end.
 func (e *exporter) open(ctx context.Context, op *core.Op, p *page, walk *find.Walk, last *storage.ID) (seen []core.Entity, more bool, err error) {
 	rows, more, err := e.rows(ctx, op, walk, *last)
 	if err != nil || len(rows) == 0 {

@@ -55,7 +55,7 @@ func (o *Options) check() error {
 	return fault.Of(bad)
 }
 
-// Result says what became of a row.
+// Result is the outcome of a row.
 type Result struct {
 	Row     int
 	Outcome string
@@ -87,10 +87,10 @@ type importer struct {
 	opts  *Options
 	yield func(Result) bool
 	row   int // the number of the next row
-	asked int // how many rows the limiter was asked for
+	asked int // rows that were counted by the limiter
 
-	next    *batch // is gathered
-	written *batch // is being written; may be nil
+	next    *batch // being gathered; may be nil
+	written *batch // being written; may be nil
 }
 
 func (im *importer) run(ctx context.Context, rows iter.Seq2[tokens.Params, error]) error {
@@ -114,7 +114,7 @@ func (im *importer) run(ctx context.Context, rows iter.Seq2[tokens.Params, error
 	return ended
 }
 
-// leave waits for what is being written, and gives back all room.
+// leave waits for the batch that is being written, and gives back all room.
 func (im *importer) leave() {
 	if im.written != nil {
 		<-im.written.done
@@ -139,8 +139,8 @@ func (im *importer) add(ctx context.Context, p tokens.Params, rowErr error) erro
 	return err
 }
 
-// advance prepares the batch that was gathered, gives the results of the one that
-// is being written, and has the former written.
+// advance prepares the gathered batch, yields the results of the batch that is being
+// written, and starts to write the gathered one.
 func (im *importer) advance(ctx context.Context) error {
 	next, before := im.next, im.written
 	var prepared time.Time
@@ -186,7 +186,7 @@ func (im *importer) advance(ctx context.Context) error {
 // batch that waits for a database that is out of reach has older ones.
 const rightsAge = time.Second / 2
 
-// recheck asks for the rights of a batch again, when they are too old.
+// recheck checks the rights of a batch again, when they are too old.
 func (im *importer) recheck(ctx context.Context, b *batch, prepared time.Time) error {
 	if b == nil || time.Since(prepared) <= rightsAge {
 		return nil
@@ -198,8 +198,8 @@ func (im *importer) recheck(ctx context.Context, b *batch, prepared time.Time) e
 	return b.recheck(now)
 }
 
-// ask asks the limiter of the request for so many tokens. The first one was paid
-// for when the request came.
+// ask lets the limiter of the request count rows. The first row was counted when the
+// request came.
 func (im *importer) ask(ctx context.Context, rows int) error {
 	cost := rows
 	if im.asked == 0 {
