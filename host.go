@@ -341,7 +341,7 @@ func readAnswer(answer *ProxyAnswer, limit int64, counted *limits.Bytes) (JSON, 
 		return nil, err
 	}
 	if int64(len(raw)) > limit {
-		return nil, errBodyTooLarge(limit)
+		return nil, relay.TooLarge(limit)
 	}
 	m := &relay.Message{Header: answer.Header, Body: raw}
 	if err := m.Decode(limit); err != nil {

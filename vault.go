@@ -51,6 +51,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/once"
+	"github.com/seed-72ea4aab/vault/internal/relay"
 	"github.com/seed-72ea4aab/vault/internal/runs"
 	"github.com/seed-72ea4aab/vault/internal/share"
 	"github.com/seed-72ea4aab/vault/script"
@@ -219,6 +220,7 @@ type Vault struct {
 	core     *core.Vault
 	egress   *egress.Client
 	runs     *runs.Runs
+	relay    *relay.Relay
 	proxies  *cache.Cache[storage.Key, *Proxy]
 	requests once.Requests
 	turns    *share.Places[uuid.UUID]
@@ -272,6 +274,7 @@ func open(ctx context.Context, store Storage, key AEAD, cfg *Config) (*Vault, er
 	v.egress = c.Egress.client(v.observeEgress())
 	v.turns = newTurns()
 	v.runs = runs.New(runs.Config{Vault: v.core, Runtime: c.Runtime, Egress: v.egress, Front: front{v}})
+	v.relay = &relay.Relay{Egress: v.egress, Runs: v.runs, Timeout: c.ProxyTimeout}
 	check := keyring.Check{Store: store, Master: key, Now: v.core.Now}
 	if err := check.Verify(ctx); err != nil {
 		return nil, err
