@@ -43,15 +43,18 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/seed-72ea4aab/vault/internal/cache"
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/egress"
 	"github.com/seed-72ea4aab/vault/internal/form"
-	"github.com/seed-72ea4aab/vault/internal/jobs"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
-	"github.com/seed-72ea4aab/vault/internal/limits"
 	"github.com/seed-72ea4aab/vault/internal/logs"
 	"github.com/seed-72ea4aab/vault/internal/once"
+	"github.com/seed-72ea4aab/vault/internal/relay"
+	"github.com/seed-72ea4aab/vault/internal/runs"
+	"github.com/seed-72ea4aab/vault/internal/share"
 	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -217,10 +220,11 @@ type Vault struct {
 
 	core     *core.Vault
 	egress   *egress.Client
-	worker   *jobs.Worker
+	runs     *runs.Runs
+	relay    *relay.Relay
 	proxies  *cache.Cache[storage.Key, *Proxy]
 	requests once.Requests
-	turns    *limits.Turns
+	turns    *share.Places[uuid.UUID]
 
 	followers *logs.Followers
 
@@ -269,9 +273,10 @@ func open(ctx context.Context, store Storage, key AEAD, cfg *Config) (*Vault, er
 	})
 	v.proxies = cache.New[storage.Key, *Proxy]()
 	v.egress = c.Egress.client(v.observeEgress())
-	v.turns = limits.NewTurns()
+	v.turns = newTurns()
 	v.followers = logs.NewFollowers()
-	v.worker = newWorker(v)
+	v.runs = runs.New(runs.Config{Vault: v.core, Runtime: c.Runtime, Egress: v.egress, Front: front{v}})
+	v.relay = &relay.Relay{Egress: v.egress, Runs: v.runs, Timeout: c.ProxyTimeout}
 	check := keyring.Check{Store: store, Master: key, Now: v.core.Now}
 	if err := check.Verify(ctx); err != nil {
 		return nil, err
@@ -282,7 +287,7 @@ func open(ctx context.Context, store Storage, key AEAD, cfg *Config) (*Vault, er
 		v.done.Go(func() { v.sweepLoop(background) })
 	}
 	if c.WorkEvery > 0 {
-		v.done.Go(func() { v.worker.Loop(background, c.WorkEvery) })
+		v.done.Go(func() { v.runs.Worker.Loop(background, c.WorkEvery) })
 	}
 	return v, nil
 }

@@ -99,6 +99,5 @@ var (
 	verbAs    = core.Verb{Name: "As", Only: "act as one of its applications"}
 	verbCheck = core.Verb{Name: "Check"}
 	verbOnce  = core.Verb{Name: "Once", Where: core.OutsideTx}
-	verbJob   = core.Verb{Name: "Work"}
 	verbFind  = core.Verb{Name: "FindProxy"}
 )
