@@ -265,7 +265,7 @@ func (j *leasedJob) run(ctx context.Context) error {
 // runJob runs the reactor of a job as its caller.
 func (c *Client) runJob(ctx context.Context, job *reactJob) (*ReactResult, error) {
 	return run(ctx, c, &verbJob, func(ctx context.Context, op *operation) (*ReactResult, error) {
-		r, err := reactors.read(ctx, op, job.Reactor)
+		r, err := reactors.Read(ctx, op.Op, job.Reactor)
 		if err != nil {
 			return nil, err
 		}

@@ -143,7 +143,7 @@ func (op *operation) reactorFor(ctx context.Context, id uuid.UUID, p *ReactParam
 	if err != nil {
 		return nil, args, err
 	}
-	r, err := reactors.read(ctx, op, id)
+	r, err := reactors.Read(ctx, op.Op, id)
 	return r, args, err
 }
 

@@ -75,13 +75,13 @@ func (op *operation) trialRun(ctx context.Context, p *TrialParams) (codeRun, err
 	s := codeRun{timeout: syncTimeout}
 	var configuration map[string]string
 	if p.ReactorID != (uuid.UUID{}) {
-		r, err := reactors.read(ctx, op, p.ReactorID)
+		r, err := reactors.Read(ctx, op.Op, p.ReactorID)
 		if err != nil {
 			return s, err
 		}
 		s.entity, s.name, s.code, configuration = core.Entity{Type: kindReactor, ID: r.ID.String()}, r.Name, r.Code, r.Configuration
 	} else {
-		x, err := proxies.read(ctx, op, p.ProxyID)
+		x, err := proxies.Read(ctx, op.Op, p.ProxyID)
 		if err != nil {
 			return s, err
 		}

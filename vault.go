@@ -50,6 +50,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/jobs"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
 	"github.com/seed-72ea4aab/vault/internal/limits"
+	"github.com/seed-72ea4aab/vault/internal/logs"
 	"github.com/seed-72ea4aab/vault/internal/once"
 	"github.com/seed-72ea4aab/vault/script"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -221,7 +222,7 @@ type Vault struct {
 	requests once.Requests
 	turns    *limits.Turns
 
-	followers followers
+	followers *logs.Followers
 
 	stop    context.CancelFunc
 	done    sync.WaitGroup
@@ -269,6 +270,7 @@ func open(ctx context.Context, store Storage, key AEAD, cfg *Config) (*Vault, er
 	v.proxies = cache.New[storage.Key, *Proxy]()
 	v.egress = c.Egress.client(v.observeEgress())
 	v.turns = limits.NewTurns()
+	v.followers = logs.NewFollowers()
 	v.worker = newWorker(v)
 	check := keyring.Check{Store: store, Master: key, Now: v.core.Now}
 	if err := check.Verify(ctx); err != nil {
