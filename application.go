@@ -15,6 +15,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/apikey"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/internal/records"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -81,6 +82,12 @@ func (p *ApplicationParams) UnmarshalJSON(data []byte) error {
 	})
 }
 
+// Params returns what describes the application, to be changed and given to
+// [Client.ReplaceApplication].
+func (a *Application) Params() ApplicationParams {
+	return ApplicationParams{a.Name, a.Type, slices.Clone(a.Permissions), slices.Clone(a.Rules), a.ExpiresAt}
+}
+
 // checked returns the parameters as they are stored.
 func (p ApplicationParams) checked(now time.Time) (ApplicationParams, error) {
 	bad := &form.Problems{}
@@ -126,7 +133,7 @@ func (c *Client) CreateApplication(ctx context.Context, p ApplicationParams) (*A
 		if err != nil {
 			return nil, err
 		}
-		return applications.create(ctx, op, app)
+		return applications.Create(ctx, op.Op, app)
 	})
 }
 
@@ -151,24 +158,48 @@ func keyKind(t ApplicationType) string {
 	return map[ApplicationType]string{ApplicationPublic: apikey.Public, ApplicationPrivate: apikey.Private, ApplicationManagement: apikey.Management}[t]
 }
 
-var applications = recordKind[Application]{
-	name: kindApplication,
-	columns: func(app *Application) storage.Record {
+var applications = records.Kind[Application]{
+	Name: kindApplication,
+	Columns: func(app *Application) storage.Record {
 		return storage.Record{ID: storage.ID(app.ID), Name: app.Name, Key: app.hash, CreatedAt: app.CreatedAt}
 	},
-	document: func(app *Application) any {
+	Document: func(app *Application) any {
 		doc := *app
 		doc.Key = "" // only its hash is kept
 		return &doc
 	},
-	opened:   func(app *Application, rec *storage.Record) { app.hash = rec.Key },
-	modified: func(app *Application, by uuid.UUID, at time.Time) { app.ModifiedBy, app.ModifiedAt = by, at },
+	Opened:   func(app *Application, rec *storage.Record) { app.hash = rec.Key },
+	Modified: func(app *Application, by uuid.UUID, at time.Time) { app.ModifiedBy, app.ModifiedAt = by, at },
+}
+
+// EnsureApplication returns the application that has the name of p, and creates
+// it when there is none (permissions application:read, and those of
+// [Client.CreateApplication] when it is missing). Programs that start together
+// get the same one.
+//
+// An application that exists is returned as it is, whatever else p says:
+// [Client.ReplaceApplication] changes it. If it has another type than p, that is
+// ErrConflict. Key is set only in the answer that created it; [Client.As] needs
+// none.
+func (c *Client) EnsureApplication(ctx context.Context, p ApplicationParams) (*Application, error) {
+	return run(ctx, c, &verbEnsureApplication, func(ctx context.Context, op *operation) (*Application, error) {
+		app, err := applications.Ensure(ctx, op.Op, p.Name, func() (*Application, error) {
+			if err := op.Require(access.ApplicationCreate); err != nil {
+				return nil, err
+			}
+			return op.newApplication(p)
+		})
+		if err == nil && p.Type != "" && app.Type != p.Type {
+			return nil, fault.New(ErrConflict, "There is an application of this name that has another type.")
+		}
+		return app, err
+	})
 }
 
 // GetApplication returns an application (permission application:read).
 func (c *Client) GetApplication(ctx context.Context, id uuid.UUID) (*Application, error) {
 	return run(ctx, c, &verbGetApplication, func(ctx context.Context, op *operation) (*Application, error) {
-		return applications.get(ctx, op, id)
+		return applications.Get(ctx, op.Op, id)
 	})
 }
 
@@ -179,7 +210,7 @@ func (c *Client) OwnApplication(ctx context.Context) (*Application, error) {
 		if op.Application() == nil {
 			return nil, fault.New(ErrNotFound, "The tenant itself is not an application.")
 		}
-		return applications.get(ctx, op, op.Application().ID)
+		return applications.Get(ctx, op.Op, op.Application().ID)
 	})
 }
 
@@ -192,76 +223,27 @@ type ListApplicationsParams struct {
 	PageParams
 }
 
-func (p *ListApplicationsParams) list() recordList {
-	return recordList{IDs: p.IDs, Name: p.Name, PageParams: p.PageParams}
-}
-
-// keep reports whether an application is of one of the types; nil for all.
-func (p *ListApplicationsParams) keep() func(*Application) bool {
-	if len(p.Types) == 0 {
-		return nil
+// list returns the filters without the page.
+func (p *ListApplicationsParams) list() records.List[Application] {
+	l := records.List[Application]{IDs: p.IDs, Name: p.Name}
+	if len(p.Types) > 0 {
+		l.Keep = func(app *Application) bool { return slices.Contains(p.Types, app.Type) }
 	}
-	return func(app *Application) bool { return slices.Contains(p.Types, app.Type) }
+	return l
 }
 
 // ListApplications returns a page of applications, newest first (permission
-// application:read). A filter by type reads all applications of the tenant: the
-// database does not know their types.
+// application:read). A filter by type reads all applications of the tenant,
+// because the database does not know their types.
 func (c *Client) ListApplications(ctx context.Context, p ListApplicationsParams) (*Page[Application], error) {
-	return run(ctx, c, &verbListApplications, func(ctx context.Context, op *operation) (*Page[Application], error) {
-		if len(p.Types) == 0 {
-			return applications.list(ctx, op, p.list())
-		}
-		return op.applicationsOfType(ctx, p)
-	})
-}
-
-// applicationChunk is how many applications are read at a time to find those of
-// a type.
-const applicationChunk = 100
-
-// applicationsOfType is ListApplications with a filter by type.
-func (op *operation) applicationsOfType(ctx context.Context, p ListApplicationsParams) (*Page[Application], error) {
-	asked := p.list()
-	filter, err := asked.filter(op, kindApplication)
-	if err != nil {
-		return nil, err
-	}
-	from, to, total := filter.Offset, filter.Offset+filter.Limit, 0
-	filter.Offset, filter.Limit, filter.MaxBytes = 0, applicationChunk, 0
-	var found []storage.Record
-	for {
-		recs, _, err := op.DB().ListRecords(ctx, filter)
-		if err != nil {
-			return nil, err
-		}
-		for i := range recs {
-			app, err := applications.open(ctx, op, &recs[i])
-			if err != nil {
-				return nil, err
-			}
-			if !slices.Contains(p.Types, app.Type) {
-				continue
-			}
-			if total++; from < total && total <= to {
-				found = append(found, recs[i])
-			}
-		}
-		if len(recs) < applicationChunk {
-			break
-		}
-		filter.Before = recs[len(recs)-1].ID
-	}
-	page := newPage[Application](asked.PageParams, total)
-	page.Data, err = applications.see(ctx, op, found, nil)
-	return page, err
+	return listRecords(ctx, c, &verbListApplications, &applications, p.list(), p.PageParams)
 }
 
 // AllApplications iterates over all applications that meet the filters, newest
 // first (permission application:read): see [Client.AllTokens]. The page
 // parameters do not count.
 func (c *Client) AllApplications(ctx context.Context, p ListApplicationsParams) iter.Seq2[*Application, error] {
-	return applications.all(ctx, c, &verbAllApplications, p.list(), p.keep())
+	return allRecords(ctx, c, &verbAllApplications, &applications, p.list())
 }
 
 // ReplaceApplication replaces everything of an application but its type and
@@ -311,7 +293,7 @@ func (op *operation) patchApplication(ctx context.Context, id uuid.UUID, patch a
 	}
 	app, err := op.updateApplication(ctx, id, func(p ApplicationParams) (ApplicationParams, error) {
 		var patched ApplicationParams
-		if err := mergeInto(&patched, p, text); err != nil {
+		if err := paramsForm.Merge(&patched, p, text); err != nil {
 			return p, err
 		}
 		if patched.Type != p.Type {
@@ -321,7 +303,7 @@ func (op *operation) patchApplication(ctx context.Context, id uuid.UUID, patch a
 	})
 	if errors.Is(err, ErrNotFound) {
 		var alone ApplicationParams
-		err = cmp.Or(patchFault(text, &alone, func() error {
+		err = cmp.Or(paramsForm.Fault(text, &alone, func() error {
 			_, err := alone.checked(op.Now)
 			return err
 		}), err)
@@ -352,7 +334,7 @@ func (op *operation) updateApplication(ctx context.Context, id uuid.UUID, change
 // of its key.
 func (op *operation) saveApplication(ctx context.Context, id uuid.UUID, change func(*Application) error) (*Application, error) {
 	defer op.Afterwards(op.v.core.ForgetIdentities)
-	return applications.update(ctx, op, id, func(app *Application) error {
+	return applications.Update(ctx, op.Op, id, func(app *Application) error {
 		if err := op.mayGrant(app.Permissions); err != nil {
 			return err
 		}
@@ -381,6 +363,6 @@ func (c *Client) RegenerateKey(ctx context.Context, id uuid.UUID) (*Application,
 func (c *Client) DeleteApplication(ctx context.Context, id uuid.UUID) error {
 	return runErr(ctx, c, &verbDeleteApplication, func(ctx context.Context, op *operation) error {
 		defer op.Afterwards(op.v.core.ForgetIdentities)
-		return applications.delete(ctx, op, id, func(app *Application) error { return op.mayGrant(app.Permissions) })
+		return applications.Delete(ctx, op.Op, id, func(app *Application) error { return op.mayGrant(app.Permissions) })
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/sessions"
 )
 
 // Client is an identity at work in a vault: a tenant, one of its applications,
@@ -132,10 +133,14 @@ func (c *Client) InTx(tx *sql.Tx) *Client { return c.with(c.caller.InTx(tx)) }
 // extends to a certain token is found out by the operation.
 func (c *Client) Check(ctx context.Context, permission Permission) error {
 	return runErr(ctx, c, &verbCheck, func(_ context.Context, op *operation) error {
-		if may, ofKind := sessionRights[permission]; ofKind {
-			return may(op)
+		switch permission {
+		case PermissionSessionCreate:
+			return sessions.MayCreate(op.Op)
+		case PermissionSessionAuthorize:
+			return sessions.MayAuthorize(op.Op)
+		default:
+			return op.Require(string(permission))
 		}
-		return op.Require(string(permission))
 	})
 }
 

@@ -2,16 +2,14 @@ package vault
 
 import (
 	"context"
-	"errors"
+	"fmt"
+	"strings"
 
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
-	"github.com/seed-72ea4aab/vault/internal/audit"
-	"github.com/seed-72ea4aab/vault/internal/core"
-	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/explain"
 	"github.com/seed-72ea4aab/vault/internal/form"
-	"github.com/seed-72ea4aab/vault/internal/tokens"
 )
 
 // ExplainParams asks what a key may do, and why: that of an application or of a
@@ -53,30 +51,6 @@ func readID(r *form.Reader, name string) uuid.UUID {
 	return id
 }
 
-// check checks the parameters, and puts the containers in the form in which they
-// are stored.
-func (p *ExplainParams) check() error {
-	bad := &form.Problems{}
-	if (p.ApplicationID == uuid.UUID{}) == (p.SessionID == uuid.UUID{}) {
-		bad.Add("application_id", "an application or a session is required, and not both")
-	}
-	switch {
-	case !access.Known(string(p.Permission)):
-		bad.Add("permission", "must be a known permission, such as token:read")
-	case !access.OnTokens(string(p.Permission)):
-		if len(p.Containers) > 0 || p.TokenID != "" {
-			bad.Add("containers", "must be left out for a permission that is not on tokens")
-		}
-	case p.TokenID != "" && len(p.Containers) > 0:
-		bad.Add("containers", "must be left out when a token is given")
-	case p.TokenID == "":
-		clean, problems := access.CheckContainers(p.Containers)
-		bad.AddAll("", problems)
-		p.Containers = clean
-	}
-	return fault.Of(bad)
-}
-
 // Explanation says what a key may do, and how that was decided.
 type Explanation struct {
 	Permission Permission `json:"permission"`
@@ -97,9 +71,9 @@ type RuleHolder string
 // Whose rules are asked. A session has what it was granted, as far as its
 // authorizer could grant it now.
 const (
-	HolderApplication RuleHolder = "application"
-	HolderSession     RuleHolder = "session"
-	HolderAuthorizer  RuleHolder = "authorizer"
+	HolderApplication RuleHolder = explain.Application
+	HolderSession     RuleHolder = explain.Session
+	HolderAuthorizer  RuleHolder = explain.Authorizer
 )
 
 // RuleLook is how the rules of one holder were asked about one container. A token
@@ -147,127 +121,85 @@ var ruleOutcomes = [...]RuleOutcome{
 // session:read too). It asks the same rules in the same order as the operation
 // itself. An application or session that is unknown is ErrNotFound.
 func (c *Client) Explain(ctx context.Context, p ExplainParams) (*Explanation, error) {
-	return run(ctx, c, &verbExplain, func(ctx context.Context, op *operation) (*Explanation, error) { return op.explain(ctx, p) })
-}
-
-func (op *operation) explain(ctx context.Context, p ExplainParams) (*Explanation, error) {
-	if p.TokenID != "" && !op.IsOwner() {
-		return nil, fault.New(ErrForbidden, "Only the tenant itself may ask about a token; ask about containers.")
-	}
-	if err := p.check(); err != nil {
-		return nil, err
-	}
-	holder, err := op.ruleHolder(ctx, &p)
-	if err != nil {
-		return nil, err
-	}
-	seen := []core.Entity{holder.entity}
-	if p.TokenID != "" {
-		token, err := tokens.Row(ctx, op.Op, p.TokenID)
+	return run(ctx, c, &verbExplain, func(ctx context.Context, op *operation) (*Explanation, error) {
+		a, err := explain.Ask(ctx, op.Op, explain.Question{
+			ApplicationID: p.ApplicationID, SessionID: p.SessionID, Permission: string(p.Permission), Containers: p.Containers, TokenID: p.TokenID,
+		})
 		if err != nil {
 			return nil, err
 		}
-		p.Containers = token.Containers
-		seen = append(seen, core.Entity{Type: token.Type, ID: token.ID})
-	}
-	return holder.explain(&p), op.LogReads(ctx, audit.Read, seen...)
-}
-
-// ruleHolder is whose rules are explained.
-type ruleHolder struct {
-	entity core.Entity
-	of     RuleHolder
-	grant  *access.Grant
-	rules  [][]AccessRule // its own, and those of its authorizer
-	ended  string         // why it may do nothing; empty while it may
-}
-
-func (op *operation) ruleHolder(ctx context.Context, p *ExplainParams) (*ruleHolder, error) {
-	if p.SessionID != (uuid.UUID{}) {
-		return op.sessionHolder(ctx, p.SessionID)
-	}
-	id, err := op.Holder(ctx, p.ApplicationID)
-	if err != nil {
-		return nil, err
-	}
-	h := &ruleHolder{entity: core.Entity{Type: kindApplication, ID: p.ApplicationID.String()}, of: HolderApplication,
-		grant: id.Grant(), rules: [][]AccessRule{rulesOf(id.Rules())}}
-	if id.Live(op.Now) != nil {
-		h.ended = "The application has expired."
-	}
-	return h, nil
-}
-
-func (op *operation) sessionHolder(ctx context.Context, id uuid.UUID) (*ruleHolder, error) {
-	if !op.Grant().Has(access.SessionRead) {
-		return nil, fault.New(ErrForbidden, "The permission %s is needed.", access.SessionRead)
-	}
-	rec, err := op.Record(ctx, kindSession, id)
-	if err != nil {
-		return nil, err
-	}
-	var s core.Session
-	if err := op.OpenRecord(ctx, rec, &s); err != nil {
-		return nil, err
-	}
-	h := &ruleHolder{entity: core.Entity{Type: kindSession, ID: id.String()}, of: HolderSession, grant: new(access.Grant)}
-	is, err := op.IdentifySession(ctx, rec)
-	switch {
-	case errors.Is(err, ErrUnauthenticated):
-		h.ended = "The session has ended."
-		return h, nil //nolint:nilerr // that it has ended is the answer
-	case err != nil:
-		return nil, err
-	case !s.Authorized:
-		h.ended = "The session has not been authorized."
-		return h, nil
-	}
-	h.grant, h.rules = is.Grant(), [][]AccessRule{rulesOf(s.Rules)}
-	if s.AuthorizerKey == "" {
-		return h, nil
-	}
-	authorizer, err := op.Holder(ctx, s.AuthorizedBy)
-	if err != nil {
-		return nil, err
-	}
-	h.rules = append(h.rules, rulesOf(authorizer.Rules()))
-	return h, nil
-}
-
-func (h *ruleHolder) explain(p *ExplainParams) *Explanation {
-	e := &Explanation{Permission: p.Permission, Reason: h.ended}
-	if h.ended != "" {
-		return e
-	}
-	permission := string(p.Permission)
-	if !access.OnTokens(permission) {
-		e.Allowed = h.grant.Has(permission)
-		e.Reason = map[bool]string{true: "The permission is held.", false: "The permission is not held."}[e.Allowed]
-		return e
-	}
-	transform, allowed := h.grant.Decide(permission, p.TokenID, p.Containers)
-	e.Allowed, e.Transform = allowed, Transform(transform.String())
-	for _, look := range h.grant.Explain(permission, p.TokenID, p.Containers) {
-		e.Looks = append(e.Looks, h.look(look))
-	}
-	e.Reason = e.reason()
-	return e
-}
-
-func (h *ruleHolder) look(l access.Look) RuleLook {
-	out := RuleLook{Holder: h.of, Container: l.Container, Allowed: l.Transform != access.None,
-		Transform: Transform(l.Transform.String()), Best: Transform(l.Best.String())}
-	if l.Limit > 0 {
-		out.Holder = HolderAuthorizer
-	}
-	for _, s := range l.Steps {
-		rule := AskedRule{Priority: s.Priority, Outcome: ruleOutcomes[s.Outcome]}
-		for _, r := range h.rules[l.Limit] {
-			if r.Priority == s.Priority {
-				rule.Description = r.Description
-			}
+		e := &Explanation{Permission: p.Permission, Allowed: a.Allowed, Transform: Transform(a.Transform.String()), Reason: a.Reason}
+		for _, l := range a.Looks {
+			e.Looks = append(e.Looks, lookOf(l))
 		}
-		out.Rules = append(out.Rules, rule)
+		return e, nil
+	})
+}
+
+func lookOf(l explain.Look) RuleLook {
+	out := RuleLook{Holder: RuleHolder(l.Holder), Container: l.Container, Allowed: l.Transform != access.None,
+		Transform: Transform(l.Transform.String()), Best: Transform(l.Best.String())}
+	for _, s := range l.Steps {
+		out.Rules = append(out.Rules, AskedRule{Priority: s.Priority, Description: l.Descriptions[s.Priority], Outcome: ruleOutcomes[s.Outcome]})
 	}
 	return out
+}
+
+var outcomeTexts = map[RuleOutcome]string{
+	RuleDecides: "decides", RuleOtherPermission: "does not carry the permission", RuleOtherContainer: "does not cover the container",
+	RuleOtherID: "covers other ids only", RuleNotAsked: "is not asked",
+}
+
+// Text says why a rule decides or does not, as a predicate.
+func (o RuleOutcome) Text() string { return outcomeTexts[o] }
+
+// String is the explanation as lines of text, the same for the same rules, fit
+// for a golden file:
+//
+//	token:read is allowed: mask
+//	Rule 2 of the application decides: mask.
+//
+//	application, /pci/high/: mask
+//	  rule 1 (support) does not carry the permission
+//	  rule 2 decides
+//	  the plain permission is not asked
+func (e *Explanation) String() string {
+	var b strings.Builder
+	switch {
+	case !e.Allowed:
+		fmt.Fprintf(&b, "%s is refused\n", e.Permission)
+	case e.Transform == "":
+		fmt.Fprintf(&b, "%s is allowed\n", e.Permission)
+	default:
+		fmt.Fprintf(&b, "%s is allowed: %s\n", e.Permission, e.Transform)
+	}
+	b.WriteString(e.Reason + "\n")
+	for i := range e.Looks {
+		e.Looks[i].write(&b)
+	}
+	return b.String()
+}
+
+func (l *RuleLook) write(b *strings.Builder) {
+	outcome := "refused"
+	if l.Allowed {
+		outcome = string(l.Transform)
+	}
+	if l.Best != "" {
+		outcome += ", sees at best " + string(l.Best)
+	}
+	fmt.Fprintf(b, "\n%s, %s: %s\n", l.Holder, l.Container, outcome)
+	for _, r := range l.Rules {
+		name := fmt.Sprintf("rule %d", r.Priority)
+		if r.Description != "" {
+			name += " (" + r.Description + ")"
+		}
+		if r.Priority == 0 {
+			name = "the plain permission"
+		}
+		fmt.Fprintf(b, "  %s %s\n", name, r.Outcome.Text())
+	}
+	if len(l.Rules) == 0 {
+		b.WriteString("  there are no rules\n")
+	}
 }

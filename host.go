@@ -57,7 +57,7 @@ type front struct{ *Vault }
 
 // Reactor implements runs.Front.
 func (f front) Reactor(ctx context.Context, op *core.Op, id uuid.UUID) (*runs.Reactor, error) {
-	r, err := reactors.read(ctx, &operation{op, f.Vault}, id)
+	r, err := reactors.Read(ctx, op, id)
 	if err != nil {
 		return nil, err
 	}

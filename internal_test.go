@@ -274,7 +274,7 @@ func TestTransactionAcrossARotation(t *testing.T) {
 			c := v.Tenant(tenant.ID).InTx(tx)
 			op := begun(t, c)
 			op.State = old // as a node has it that has not read them since
-			rec, err := applications.create(ctx, op, &Application{ID: op.NewID(), TenantID: op.Tenant(), Name: "A", Type: ApplicationPrivate, CreatedAt: op.Now, hash: [32]byte{1}})
+			rec, err := applications.Create(ctx, op.Op, &Application{ID: op.NewID(), TenantID: op.Tenant(), Name: "A", Type: ApplicationPrivate, CreatedAt: op.Now, hash: [32]byte{1}})
 			if err != nil {
 				t.Fatal(err)
 			}

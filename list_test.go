@@ -613,3 +613,36 @@ func TestFollowersAreBounded(t *testing.T) {
 		t.Errorf("after the others have left: %v", err)
 	}
 }
+
+// TestOneApplicationLeavesPlacesToOtherFollowers holds as many places as a stolen
+// key can, and follows with other keys of the tenant.
+func TestOneApplicationLeavesPlacesToOtherFollowers(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, vault.MaxApplicationFollowers+1)
+	for range vault.MaxApplicationFollowers + 1 {
+		go func() {
+			_, err := v.Management.NextLogs(ctx, "", time.Minute)
+			ended <- err
+		}()
+	}
+	wantError(t, "one too many", <-ended, vault.ErrBusy)
+	app, err := v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "Auditor", Type: vault.ApplicationManagement, Permissions: []vault.Permission{vault.PermissionLogRead}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	auditor, err := v.Authenticate(t.Context(), app.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]*vault.Client{"another application": auditor, "the tenant itself": v.Owner} {
+		if _, err := c.NextLogs(t.Context(), "", time.Millisecond); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	cancel()
+	for range vault.MaxApplicationFollowers {
+		wantError(t, "one that waits", <-ended, context.Canceled)
+	}
+}

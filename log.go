@@ -9,9 +9,9 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/core"
-	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/find"
 	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/internal/logs"
 	"github.com/seed-72ea4aab/vault/internal/tokens"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -77,52 +77,35 @@ type ListLogsParams struct {
 	PageParams
 }
 
-// filter checks the filters and returns them as the storage reads them.
-func (p *ListLogsParams) filter(op *operation) (storage.LogFilter, error) {
-	bad := &form.Problems{}
-	form.CheckText(bad, "entity_type", p.EntityType)
-	form.CheckText(bad, "entity_id", p.EntityID)
-	form.CheckText(bad, "operation", string(p.Operation))
-	form.CheckText(bad, "actor_type", string(p.ActorType))
-	return storage.LogFilter{
-		Tenant: op.TenantID(), EntityType: p.EntityType, EntityID: p.EntityID, From: p.StartDate, To: p.EndDate,
-		Operation: string(p.Operation), ActorID: storage.ID(p.ActorID), ActorType: string(p.ActorType),
-	}, fault.Of(bad)
+// list returns the filters without the page.
+func (p *ListLogsParams) list() *logs.List {
+	return &logs.List{
+		EntityType: p.EntityType, EntityID: p.EntityID, From: p.StartDate, To: p.EndDate,
+		Operation: string(p.Operation), ActorID: p.ActorID, ActorType: string(p.ActorType),
+	}
 }
 
 // ListLogs returns a page of the tenant's audit log, newest first (permission
 // log:read). With a filter by operation or actor the total is exact up to 10,000;
 // beyond that it is 10,000, and TotalIsCapped is set.
 func (c *Client) ListLogs(ctx context.Context, p ListLogsParams) (*Page[LogEntry], error) {
-	return run(ctx, c, &verbListLogs, func(ctx context.Context, op *operation) (*Page[LogEntry], error) { return op.listLogs(ctx, p) })
-}
-
-func (op *operation) listLogs(ctx context.Context, p ListLogsParams) (*Page[LogEntry], error) {
-	var err error
-	if p.PageParams, err = p.normal(); err != nil {
-		return nil, err
-	}
-	filter, err := p.filter(op)
-	if err != nil {
-		return nil, err
-	}
-	filter.Offset, filter.Limit = p.offset(), p.Size
-	capped := p.Operation != "" || p.ActorType != "" || p.ActorID != uuid.UUID{}
-	if capped {
-		filter.CountUpTo = tokens.MaxTotal + 1
-	}
-	rows, total, err := op.DB().ListLogs(ctx, filter)
-	if err != nil {
-		return nil, err
-	}
-	page := newPage[LogEntry](p.PageParams, total)
-	if capped {
-		page = cappedPage[LogEntry](p.PageParams, total)
-	}
-	for _, row := range rows {
-		page.Data = append(page.Data, entryOf(op.Tenant(), row))
-	}
-	return page, nil
+	return run(ctx, c, &verbListLogs, func(ctx context.Context, op *operation) (*Page[LogEntry], error) {
+		asked := p.list()
+		p, err := p.normal()
+		if err != nil {
+			return nil, err
+		}
+		rows, total, err := logs.Page(ctx, op.Op, asked, form.Paging(p), tokens.MaxTotal+1)
+		if err != nil {
+			return nil, err
+		}
+		page := newPage[LogEntry](p, total)
+		if asked.Capped() {
+			page = cappedPage[LogEntry](p, total)
+		}
+		page.Data = entriesOf(op.Tenant(), rows)
+		return page, nil
+	})
 }
 
 // AllLogs iterates over all entries of the tenant's audit log that meet the
@@ -130,34 +113,21 @@ func (op *operation) listLogs(ctx context.Context, p ListLogsParams) (*Page[LogE
 // parameters do not count.
 func (c *Client) AllLogs(ctx context.Context, p ListLogsParams) iter.Seq2[*LogEntry, error] {
 	return walk(ctx, c, &verbAllLogs, func(ctx context.Context, op *operation, w *find.Walk, before *storage.ID) ([]LogEntry, bool, error) {
-		filter, err := p.filter(op)
-		if err != nil {
-			return nil, false, err
-		}
-		filter.Before = *before
-		rows, more, err := find.Next(w, func(limit int) ([]storage.Log, error) {
-			filter.Limit = limit
-			rows, _, err := op.DB().ListLogs(ctx, filter)
-			return rows, err
-		})
-		if err != nil || len(rows) == 0 {
-			return nil, false, err
-		}
-		*before = rows[len(rows)-1].ID
-		batch := make([]LogEntry, len(rows))
-		for i, row := range rows {
-			batch[i] = entryOf(op.Tenant(), row)
-		}
-		return batch, more, nil
+		rows, more, err := logs.Next(ctx, op.Op, p.list(), w, before)
+		return entriesOf(op.Tenant(), rows), more, err
 	})
 }
 
-func entryOf(tenant uuid.UUID, row storage.Log) LogEntry {
-	return LogEntry{
-		ID: uuid.UUID(row.ID), TenantID: tenant, ActorID: uuid.UUID(row.ActorID), ActorType: ActorType(row.ActorType), ActorName: row.ActorName,
-		EntityType: row.EntityType, EntityID: row.EntityID,
-		Operation: Operation(row.Operation), Message: row.Message, CreatedAt: row.CreatedAt,
+func entriesOf(tenant uuid.UUID, rows []storage.Log) []LogEntry {
+	out := make([]LogEntry, len(rows))
+	for i, row := range rows {
+		out[i] = LogEntry{
+			ID: uuid.UUID(row.ID), TenantID: tenant, ActorID: uuid.UUID(row.ActorID), ActorType: ActorType(row.ActorType), ActorName: row.ActorName,
+			EntityType: row.EntityType, EntityID: row.EntityID,
+			Operation: Operation(row.Operation), Message: row.Message, CreatedAt: row.CreatedAt,
+		}
 	}
+	return out
 }
 
 // ListEntityTypes returns the kinds of entities that log entries are about
@@ -169,4 +139,91 @@ func (c *Client) ListEntityTypes(ctx context.Context) ([]EntityType, error) {
 		}
 		return all, nil
 	})
+}
+
+// LogBatch is a piece of the log, in the order in which it was committed.
+type LogBatch struct {
+	Data []LogEntry `json:"data"`
+	// Cursor is the place after the last of them. A follower that has dealt with
+	// the entries saves it, and goes on from there after a restart.
+	Cursor string `json:"cursor"`
+}
+
+// LogsSince returns a cursor for the entries that were created at a time or
+// later: see [Client.FollowLogs].
+func LogsSince(t time.Time) string { return logs.Since(t) }
+
+// FollowLogs iterates over the entries of the tenant's audit log as they come,
+// until the context ends (permission log:read). The cursor is that of an earlier
+// batch, [LogsSince], or "" for what is entered from now on. The first batch comes
+// at once, and may have no entries but only the cursor of the start:
+//
+//	for batch, err := range c.FollowLogs(ctx, cursor) {
+//		if err != nil {
+//			return err
+//		}
+//		for _, entry := range batch.Data { ... }
+//		save(batch.Cursor)
+//	}
+//
+// It misses nothing: entries of a transaction that commits late are given when it
+// has been committed, though their ids and times are older than those of entries
+// that were given before. On PostgreSQL that means that entries wait while a
+// transaction that began before them, and has written something, is open; and a
+// follower that begins now sees what came since the oldest of those began. After
+// a restart the follower sees again what came after the cursor that it saved, and
+// nothing else; each entry has an id to tell it by. Entries that [Config].LogRetention
+// has deleted meanwhile are gone.
+func (c *Client) FollowLogs(ctx context.Context, cursor string) iter.Seq2[*LogBatch, error] {
+	return func(yield func(*LogBatch, error) bool) {
+		for first := true; ; first = false {
+			wait := followWait
+			if first {
+				wait = 0
+			}
+			batch, err := c.nextLogs(ctx, &verbFollowLogs, cursor, wait)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			cursor = batch.Cursor
+			if (first || len(batch.Data) > 0) && !yield(batch, nil) {
+				return
+			}
+		}
+	}
+}
+
+// followWait is how long one step of FollowLogs waits.
+const followWait = time.Minute
+
+// MaxFollowers is how many calls of [Client.NextLogs] and [Client.FollowLogs] may
+// wait for entries of a tenant's log at once in a process, and
+// MaxApplicationFollowers how many of them may be those of one application. One
+// more fails with ErrBusy. Each call queries the database while it waits.
+const (
+	MaxFollowers            = logs.MaxFollowers
+	MaxApplicationFollowers = logs.MaxApplicationFollowers
+)
+
+// NextLogs returns the entries that come after a cursor, oldest first. When there
+// are none it waits for the first one, up to a time, and then returns a batch
+// that is empty but for its cursor. It is a step of [Client.FollowLogs], for those
+// who cannot keep a loop running (permission log:read). It looks at the log four
+// times a second, and less often, down to once a second, while nothing comes. At
+// most [MaxFollowers] calls may wait at once; one more is ErrBusy.
+func (c *Client) NextLogs(ctx context.Context, cursor string, wait time.Duration) (*LogBatch, error) {
+	return c.nextLogs(ctx, &verbNextLogs, cursor, wait)
+}
+
+// nextLogs looks at the log until it has entries, each time with the rights that
+// the client has then.
+func (c *Client) nextLogs(ctx context.Context, verb *core.Verb, cursor string, wait time.Duration) (*LogBatch, error) {
+	batch, err := c.v.followers.Await(ctx, c.caller.Identity, cursor, wait, func(cursor string) (*logs.Batch, error) {
+		return run(ctx, c, verb, func(ctx context.Context, op *operation) (*logs.Batch, error) { return logs.After(ctx, op.Op, cursor) })
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &LogBatch{Data: entriesOf(c.TenantID(), batch.Rows), Cursor: batch.Cursor}, nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"iter"
+	"maps"
 	"net/http"
 	"time"
 
@@ -14,9 +15,11 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/apikey"
 	"github.com/seed-72ea4aab/vault/internal/cache"
+	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/ids"
+	"github.com/seed-72ea4aab/vault/internal/records"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -74,6 +77,24 @@ func (p *ProxyParams) UnmarshalJSON(data []byte) error {
 		p.Configuration = r.TextMap("configuration")
 		p.RequireAuth = r.OptionalBool("require_auth")
 	})
+}
+
+// Params returns what describes the proxy, to be changed and given to
+// [Client.ReplaceProxy].
+func (x *Proxy) Params() ProxyParams {
+	p := ProxyParams{Name: x.Name, DestinationURL: x.DestinationURL, Configuration: maps.Clone(x.Configuration),
+		RequestTransform: x.RequestTransform.clone(), ResponseTransform: x.ResponseTransform.clone(), RequireAuth: new(x.RequireAuth)}
+	if x.ApplicationID != (uuid.UUID{}) {
+		p.Application = &ApplicationRef{x.ApplicationID}
+	}
+	return p
+}
+
+func (t *ProxyTransform) clone() *ProxyTransform {
+	if t == nil {
+		return nil
+	}
+	return &ProxyTransform{t.Code}
 }
 
 func readTransform(r *form.Reader, name string) *ProxyTransform {
@@ -137,7 +158,7 @@ func (c *Client) CreateProxy(ctx context.Context, p ProxyParams) (*Proxy, error)
 		if err != nil {
 			return nil, err
 		}
-		if _, err := proxies.create(ctx, op, x); err != nil {
+		if _, err := proxies.Create(ctx, op.Op, x); err != nil {
 			return nil, err
 		}
 		return x.seenBy(op), nil
@@ -178,22 +199,37 @@ func (x *Proxy) set(p *ProxyParams) {
 	}
 }
 
-var proxies = recordKind[Proxy]{
-	name: kindProxy,
-	columns: func(x *Proxy) storage.Record {
+var proxies = records.Kind[Proxy]{
+	Name: kindProxy,
+	Columns: func(x *Proxy) storage.Record {
 		return storage.Record{ID: storage.ID(x.ID), Name: x.Name, Key: apikey.Hash(x.Key), CreatedAt: x.CreatedAt}
 	},
-	document: func(x *Proxy) any { return x },
-	modified: func(x *Proxy, by uuid.UUID, at time.Time) { x.ModifiedBy, x.ModifiedAt = by, at },
-	application: func(x *Proxy) (uuid.UUID, func()) {
+	Document: func(x *Proxy) any { return x },
+	Modified: func(x *Proxy, by uuid.UUID, at time.Time) { x.ModifiedBy, x.ModifiedAt = by, at },
+	Application: func(x *Proxy) (uuid.UUID, func()) {
 		return x.ApplicationID, func() { x.ApplicationID = uuid.UUID{} }
 	},
+}
+
+// EnsureProxy returns the proxy that has the name of p, and creates it when there
+// is none (permissions proxy:read, and proxy:create when it is missing). Programs
+// that start together get the same one, with the same key. A proxy that exists is
+// returned as it is, whatever else p says: [Client.ReplaceProxy] changes it.
+func (c *Client) EnsureProxy(ctx context.Context, p ProxyParams) (*Proxy, error) {
+	return run(ctx, c, &verbEnsureProxy, func(ctx context.Context, op *operation) (*Proxy, error) {
+		return proxies.Ensure(ctx, op.Op, p.Name, func() (*Proxy, error) {
+			if err := op.Require(access.ProxyCreate); err != nil {
+				return nil, err
+			}
+			return op.newProxy(ctx, &p)
+		})
+	})
 }
 
 // GetProxy returns a proxy (permission proxy:read).
 func (c *Client) GetProxy(ctx context.Context, id uuid.UUID) (*Proxy, error) {
 	return run(ctx, c, &verbGetProxy, func(ctx context.Context, op *operation) (*Proxy, error) {
-		return proxies.get(ctx, op, id)
+		return proxies.Get(ctx, op.Op, id)
 	})
 }
 
@@ -207,16 +243,14 @@ type ListProxiesParams struct {
 
 // ListProxies returns a page of proxies, newest first (permission proxy:read).
 func (c *Client) ListProxies(ctx context.Context, p ListProxiesParams) (*Page[Proxy], error) {
-	return run(ctx, c, &verbListProxies, func(ctx context.Context, op *operation) (*Page[Proxy], error) {
-		return proxies.list(ctx, op, recordList(p))
-	})
+	return listRecords(ctx, c, &verbListProxies, &proxies, records.List[Proxy]{IDs: p.IDs, Name: p.Name}, p.PageParams)
 }
 
 // AllProxies iterates over all proxies that meet the filters, newest first
 // (permission proxy:read): see [Client.AllTokens]. The page parameters do not
 // count.
 func (c *Client) AllProxies(ctx context.Context, p ListProxiesParams) iter.Seq2[*Proxy, error] {
-	return proxies.all(ctx, c, &verbAllProxies, recordList(p), nil)
+	return allRecords(ctx, c, &verbAllProxies, &proxies, records.List[Proxy]{IDs: p.IDs, Name: p.Name})
 }
 
 // ReplaceProxy replaces everything of a proxy but its key (permission
@@ -250,11 +284,11 @@ func (op *operation) patchProxy(ctx context.Context, id uuid.UUID, patch any) (*
 	}
 	x, err := op.updateProxy(ctx, id, func(x *Proxy) error {
 		var p ProxyParams
-		if err := mergeInto(&p, x.Params(), text); err != nil {
+		if err := proxyForm.Merge(&p, x.Params(), text); err != nil {
 			return err
 		}
 		kept := p.Application
-		if !text.names("application") && !text.names("application_id") {
+		if !records.Names(text, "application") && !records.Names(text, "application_id") {
 			p.Application = nil // it was checked when it was set, and may be gone
 		}
 		if err := p.check(ctx, op, x); err != nil {
@@ -266,7 +300,7 @@ func (op *operation) patchProxy(ctx context.Context, id uuid.UUID, patch any) (*
 	})
 	if errors.Is(err, ErrNotFound) {
 		var alone ProxyParams
-		err = cmp.Or(patchFault(text, &alone,
+		err = cmp.Or(proxyForm.Fault(text, &alone,
 			func() error { return alone.checkFields(ctx, op) },
 			func() error { return alone.load(ctx, op, &Proxy{}) }), err)
 	}
@@ -278,14 +312,14 @@ func (op *operation) patchProxy(ctx context.Context, id uuid.UUID, patch any) (*
 
 func (op *operation) updateProxy(ctx context.Context, id uuid.UUID, change func(*Proxy) error) (*Proxy, error) {
 	defer op.Afterwards(op.v.proxies.Clear)
-	return proxies.update(ctx, op, id, change)
+	return proxies.Update(ctx, op.Op, id, change)
 }
 
 // DeleteProxy deletes a proxy (permission proxy:delete).
 func (c *Client) DeleteProxy(ctx context.Context, id uuid.UUID) error {
 	return runErr(ctx, c, &verbDeleteProxy, func(ctx context.Context, op *operation) error {
 		defer op.Afterwards(op.v.proxies.Clear)
-		return proxies.delete(ctx, op, id, nil)
+		return proxies.Delete(ctx, op.Op, id, nil)
 	})
 }
 
@@ -313,15 +347,15 @@ func (v *Vault) proxyOf(ctx context.Context, key string) (*Proxy, error) {
 		return x, v.mayStillOpen(ctx, x)
 	}
 	reading := v.proxies.Ask(hash)
-	rec, err := v.store.Lookup(ctx, hash)
-	if errors.Is(err, storage.ErrNotFound) || err == nil && (rec.Kind != kindProxy || rec.Key != hash) {
+	rec, err := core.Lookup(ctx, v.store, hash)
+	if errors.Is(err, storage.ErrNotFound) || errors.Is(err, fault.ErrAltered) || err == nil && (rec.Kind != kindProxy || rec.Key != hash) {
 		return nil, fault.ErrNoProxy
 	}
 	if err != nil {
 		return nil, err
 	}
 	x, err := run(ctx, v.Tenant(uuid.UUID(rec.Tenant)), &verbFind, func(ctx context.Context, op *operation) (*Proxy, error) {
-		return proxies.open(ctx, op, &rec)
+		return proxies.Open(ctx, op.Op, &rec)
 	})
 	if err != nil {
 		return nil, proxyGone(err)

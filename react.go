@@ -160,13 +160,13 @@ func (c *Client) Try(ctx context.Context, p TrialParams) (*Trial, error) {
 // trialCode reads the code of a test run.
 func (op *operation) trialCode(ctx context.Context, p *TrialParams) (runs.Code, error) {
 	if p.ReactorID != (uuid.UUID{}) {
-		r, err := reactors.read(ctx, op, p.ReactorID)
+		r, err := reactors.Read(ctx, op.Op, p.ReactorID)
 		if err != nil {
 			return runs.Code{}, err
 		}
 		return runs.Code{Entity: core.Entity{Type: kindReactor, ID: r.ID.String()}, Name: r.Name, Source: r.Code, Configuration: r.Configuration}, nil
 	}
-	x, err := proxies.read(ctx, op, p.ProxyID)
+	x, err := proxies.Read(ctx, op.Op, p.ProxyID)
 	if err != nil {
 		return runs.Code{}, err
 	}

@@ -5,13 +5,16 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"maps"
 	"time"
 	"unicode/utf8"
 
 	"github.com/google/uuid"
 
+	"github.com/seed-72ea4aab/vault/internal/access"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/internal/records"
 	"github.com/seed-72ea4aab/vault/storage"
 )
 
@@ -57,6 +60,16 @@ func (p *ReactorParams) UnmarshalJSON(data []byte) error {
 		p.Configuration = r.TextMap("configuration")
 		p.Application = readApplicationRef(r)
 	})
+}
+
+// Params returns what describes the reactor, to be changed and given to
+// [Client.ReplaceReactor].
+func (r *Reactor) Params() ReactorParams {
+	p := ReactorParams{Name: r.Name, Code: r.Code, Configuration: maps.Clone(r.Configuration)}
+	if r.Application != nil {
+		p.Application = &ApplicationRef{r.Application.ID}
+	}
+	return p
 }
 
 func readApplicationRef(r *form.Reader) *ApplicationRef {
@@ -111,7 +124,7 @@ func (c *Client) CreateReactor(ctx context.Context, p ReactorParams) (*Reactor, 
 		if err != nil {
 			return nil, err
 		}
-		return reactors.create(ctx, op, r)
+		return reactors.Create(ctx, op.Op, r)
 	})
 }
 
@@ -130,14 +143,14 @@ func (r *Reactor) set(p *ReactorParams) {
 	r.Name, r.Code, r.Configuration, r.Application = p.Name, p.Code, p.Configuration, p.Application
 }
 
-var reactors = recordKind[Reactor]{
-	name: kindReactor,
-	columns: func(r *Reactor) storage.Record {
+var reactors = records.Kind[Reactor]{
+	Name: kindReactor,
+	Columns: func(r *Reactor) storage.Record {
 		return storage.Record{ID: storage.ID(r.ID), Name: r.Name, CreatedAt: r.CreatedAt}
 	},
-	document: func(r *Reactor) any { return r },
-	modified: func(r *Reactor, by uuid.UUID, at time.Time) { r.ModifiedBy, r.ModifiedAt = by, at },
-	application: func(r *Reactor) (uuid.UUID, func()) {
+	Document: func(r *Reactor) any { return r },
+	Modified: func(r *Reactor, by uuid.UUID, at time.Time) { r.ModifiedBy, r.ModifiedAt = by, at },
+	Application: func(r *Reactor) (uuid.UUID, func()) {
 		if r.Application == nil {
 			return uuid.UUID{}, nil
 		}
@@ -145,10 +158,25 @@ var reactors = recordKind[Reactor]{
 	},
 }
 
+// EnsureReactor returns the reactor that has the name of p, and creates it when
+// there is none (permissions reactor:read, and reactor:create when it is
+// missing). Programs that start together get the same one. A reactor that exists
+// is returned as it is, whatever else p says: [Client.ReplaceReactor] changes it.
+func (c *Client) EnsureReactor(ctx context.Context, p ReactorParams) (*Reactor, error) {
+	return run(ctx, c, &verbEnsureReactor, func(ctx context.Context, op *operation) (*Reactor, error) {
+		return reactors.Ensure(ctx, op.Op, p.Name, func() (*Reactor, error) {
+			if err := op.Require(access.ReactorCreate); err != nil {
+				return nil, err
+			}
+			return op.newReactor(ctx, &p)
+		})
+	})
+}
+
 // GetReactor returns a reactor (permission reactor:read).
 func (c *Client) GetReactor(ctx context.Context, id uuid.UUID) (*Reactor, error) {
 	return run(ctx, c, &verbGetReactor, func(ctx context.Context, op *operation) (*Reactor, error) {
-		return reactors.get(ctx, op, id)
+		return reactors.Get(ctx, op.Op, id)
 	})
 }
 
@@ -163,16 +191,14 @@ type ListReactorsParams struct {
 // ListReactors returns a page of reactors, newest first (permission
 // reactor:read).
 func (c *Client) ListReactors(ctx context.Context, p ListReactorsParams) (*Page[Reactor], error) {
-	return run(ctx, c, &verbListReactors, func(ctx context.Context, op *operation) (*Page[Reactor], error) {
-		return reactors.list(ctx, op, recordList(p))
-	})
+	return listRecords(ctx, c, &verbListReactors, &reactors, records.List[Reactor]{IDs: p.IDs, Name: p.Name}, p.PageParams)
 }
 
 // AllReactors iterates over all reactors that meet the filters, newest first
 // (permission reactor:read): see [Client.AllTokens]. The page parameters do not
 // count.
 func (c *Client) AllReactors(ctx context.Context, p ListReactorsParams) iter.Seq2[*Reactor, error] {
-	return reactors.all(ctx, c, &verbAllReactors, recordList(p), nil)
+	return allRecords(ctx, c, &verbAllReactors, &reactors, records.List[Reactor]{IDs: p.IDs, Name: p.Name})
 }
 
 // ReplaceReactor replaces everything of a reactor (permission reactor:update).
@@ -181,7 +207,7 @@ func (c *Client) ReplaceReactor(ctx context.Context, id uuid.UUID, p ReactorPara
 		if err := p.check(ctx, op, ""); err != nil {
 			return nil, err
 		}
-		return reactors.update(ctx, op, id, func(r *Reactor) error {
+		return reactors.Update(ctx, op.Op, id, func(r *Reactor) error {
 			r.set(&p)
 			return nil
 		})
@@ -199,13 +225,13 @@ func (op *operation) patchReactor(ctx context.Context, id uuid.UUID, patch any) 
 	if err != nil {
 		return nil, err
 	}
-	r, err := reactors.update(ctx, op, id, func(r *Reactor) error {
+	r, err := reactors.Update(ctx, op.Op, id, func(r *Reactor) error {
 		var p ReactorParams
-		if err := mergeInto(&p, r.Params(), text); err != nil {
+		if err := paramsForm.Merge(&p, r.Params(), text); err != nil {
 			return err
 		}
 		kept := p.Application
-		if !text.names("application") {
+		if !records.Names(text, "application") {
 			p.Application = nil // it was checked when it was set, and may be gone
 		}
 		if err := p.check(ctx, op, r.Code); err != nil {
@@ -217,7 +243,7 @@ func (op *operation) patchReactor(ctx context.Context, id uuid.UUID, patch any) 
 	})
 	if errors.Is(err, ErrNotFound) {
 		var alone ReactorParams
-		err = cmp.Or(patchFault(text, &alone,
+		err = cmp.Or(paramsForm.Fault(text, &alone,
 			func() error { return alone.checkFields(ctx, op) },
 			func() error { return alone.load(ctx, op, "") }), err)
 	}
@@ -227,7 +253,7 @@ func (op *operation) patchReactor(ctx context.Context, id uuid.UUID, patch any) 
 // DeleteReactor deletes a reactor (permission reactor:delete).
 func (c *Client) DeleteReactor(ctx context.Context, id uuid.UUID) error {
 	return runErr(ctx, c, &verbDeleteReactor, func(ctx context.Context, op *operation) error {
-		return reactors.delete(ctx, op, id, nil)
+		return reactors.Delete(ctx, op.Op, id, nil)
 	})
 }
 
@@ -254,7 +280,7 @@ func (op *operation) checkScriptApplication(ctx context.Context, bad *form.Probl
 	if ref == nil {
 		return nil
 	}
-	app, err := applications.read(ctx, op, ref.ID)
+	app, err := applications.Read(ctx, op.Op, ref.ID)
 	switch {
 	case errors.Is(err, ErrNotFound):
 		bad.Add("application.id", "must be the id of an application of this tenant")

@@ -8,6 +8,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/core"
 	"github.com/seed-72ea4aab/vault/internal/find"
 	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/internal/records"
 	"github.com/seed-72ea4aab/vault/internal/tokens"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -167,8 +168,11 @@ func (c *Client) tokensAfter(ctx context.Context, verb *core.Verb, asked tokens.
 	return run(ctx, c, verb, func(ctx context.Context, op *operation) (*CursorPage[Token], error) {
 		page := &CursorPage[Token]{Data: []Token{}}
 		next, err := tokens.After(ctx, op.Op, asked, (*form.Paging)(&p), after, func(t tokens.Token) { page.Data = append(page.Data, tokenOf(t)) })
+		if err != nil {
+			return nil, err
+		}
 		page.Pagination = CursorPagination{PageSize: p.Size, After: next}
-		return page, err
+		return page, nil
 	})
 }
 
@@ -227,26 +231,26 @@ func walk[T any](ctx context.Context, c *Client, verb *core.Verb,
 	}
 }
 
-// walkRecords iterates over records. See returns what the client sees of them;
-// entities that it leaves out are not part of the list.
-func walkRecords[T any](ctx context.Context, c *Client, verb *core.Verb, filter func(*operation) (storage.RecordFilter, error),
-	see func(*operation, []storage.Record) ([]T, error)) iter.Seq2[*T, error] {
+// allRecords iterates over the entities of a list.
+func allRecords[T any](ctx context.Context, c *Client, verb *core.Verb, kind *records.Kind[T], l records.List[T]) iter.Seq2[*T, error] {
 	return walk(ctx, c, verb, func(ctx context.Context, op *operation, w *find.Walk, before *storage.ID) ([]T, bool, error) {
-		f, err := filter(op)
+		return kind.Next(ctx, op.Op, l, w, before)
+	})
+}
+
+// listRecords returns a page of the entities of a list.
+func listRecords[T any](ctx context.Context, c *Client, verb *core.Verb, kind *records.Kind[T], l records.List[T], p PageParams) (*Page[T], error) {
+	return run(ctx, c, verb, func(ctx context.Context, op *operation) (*Page[T], error) {
+		p, err := p.normal()
 		if err != nil {
-			return nil, false, err
+			return nil, err
 		}
-		f.Before, f.Offset = *before, 0
-		recs, more, err := find.Next(w, func(limit int) ([]storage.Record, error) {
-			f.Limit = limit
-			recs, _, err := op.DB().ListRecords(ctx, f)
-			return recs, err
-		})
-		if err != nil || len(recs) == 0 {
-			return nil, false, err
+		items, total, err := kind.List(ctx, op.Op, l, form.Paging(p))
+		if err != nil {
+			return nil, err
 		}
-		*before = recs[len(recs)-1].ID
-		batch, err := see(op, recs)
-		return batch, more, err
+		page := newPage[T](p, total)
+		page.Data = items
+		return page, nil
 	})
 }

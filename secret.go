@@ -9,21 +9,20 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/fault"
 )
 
-// Secret is a value that does not print: an API key in a configuration, a password
-// in a request. With fmt, slog, templates and encoding/json it shows that it is
-// hidden, wherever it is in a struct; Reveal returns the value. JSON that is read
-// gives it a value.
+// Secret is a value that does not print, such as an API key in a configuration or a
+// password in a request. With fmt, slog, templates and encoding/json it shows the
+// word hidden. Reveal returns the value. Decoding JSON sets the value.
 //
 //	type Config struct {
 //		Addr   string
 //		APIKey vault.Secret[string]
 //	}
 //
-// A copy has the same value. Two secrets are equal only if one is a copy of the
-// other.
+// Copies have the same value. The operator == reports whether two secrets are copies
+// of each other, and does not compare values.
 type Secret[T any] struct {
-	// A function behind a pointer: nothing that prints by reflection looks into it,
-	// also where fmt calls no methods.
+	// Printing by reflection does not look behind a pointer to a function. This
+	// covers unexported fields, where fmt calls no methods.
 	value *secretValue[T]
 }
 
@@ -34,7 +33,7 @@ func NewSecret[T any](v T) Secret[T] {
 	return Secret[T]{&secretValue[T]{func() T { return v }}}
 }
 
-// Reveal returns the value; the zero value if there is none.
+// Reveal returns the value. The zero Secret returns the zero T.
 func (s Secret[T]) Reveal() T {
 	if s.value == nil {
 		return *new(T)
@@ -42,10 +41,10 @@ func (s Secret[T]) Reveal() T {
 	return s.value.reveal()
 }
 
-// IsZero reports whether there is no value.
+// IsZero reports whether the secret has no value.
 func (s Secret[T]) IsZero() bool { return s.value == nil }
 
-// String returns the word hidden, and nothing if there is no value.
+// String returns the word hidden, or "" for the zero Secret.
 func (s Secret[T]) String() string {
 	if s.value == nil {
 		return ""
@@ -53,19 +52,18 @@ func (s Secret[T]) String() string {
 	return hidden
 }
 
-// Format prints what String returns, whatever the verb.
+// Format prints the result of String for every verb.
 func (s Secret[T]) Format(f fmt.State, _ rune) {
-	_, _ = io.WriteString(f, s.String()) // what printing fails on, it cannot say
+	_, _ = io.WriteString(f, s.String()) // Format cannot return an error
 }
 
-// LogValue shows what String returns.
+// LogValue returns the result of String.
 func (s Secret[T]) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
-// MarshalJSON writes what String returns, so that a secret that is written and read
-// again is another one.
+// MarshalJSON writes the result of String. The value is lost.
 func (s Secret[T]) MarshalJSON() ([]byte, error) { return []byte(`"` + s.String() + `"`), nil }
 
-// UnmarshalJSON reads the value. Null is no value. An error does not quote it.
+// UnmarshalJSON sets the value; null removes it. Errors do not quote the value.
 func (s *Secret[T]) UnmarshalJSON(text []byte) error {
 	if string(text) == "null" {
 		*s = Secret[T]{}
@@ -79,8 +77,8 @@ func (s *Secret[T]) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// UnmarshalText reads a string or a []byte, for programs that read a configuration
-// from variables or from YAML.
+// UnmarshalText sets the value of a Secret[string] or Secret[[]byte], for
+// configuration in environment variables or YAML.
 func (s *Secret[T]) UnmarshalText(text []byte) error {
 	var v T
 	switch v := any(&v).(type) {

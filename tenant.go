@@ -13,6 +13,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
+	"github.com/seed-72ea4aab/vault/internal/records"
 	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/internal/sweep"
 	"github.com/seed-72ea4aab/vault/internal/webhook"
@@ -107,6 +108,61 @@ func (v *Vault) createTenant(ctx context.Context, name string, unique storage.Ke
 	return tenantOf(t), nil
 }
 
+// EnsureTenant returns the tenant that was created under a name, and creates it
+// when there is none: of several the first. Programs that start together get the
+// same one.
+//
+// A tenant that has changed its name since is still found by the one that the
+// program gave it, and not by the new one: a management key of the tenant can
+// change it, and must not get what the program keeps for another tenant.
+func (v *Vault) EnsureTenant(ctx context.Context, name string) (*Tenant, error) {
+	if err := records.CheckName(name); err != nil {
+		return nil, public(err)
+	}
+	for range core.MaxAttempts {
+		t, found, err := v.tenantNamed(ctx, name)
+		if err == nil && !found {
+			t, err = v.createTenant(ctx, name, tenantKey(name))
+		}
+		// It may have been created, or deleted, since it was looked for.
+		if !errors.Is(err, storage.ErrExists) && (!found || !errors.Is(err, ErrNotFound)) {
+			return t, err
+		}
+	}
+	return nil, fault.ErrFaster
+}
+
+// tenantNamed returns the tenant that was created under a name. A tenant is
+// sealed together with the key of that name, so an entry of the index that leads
+// to another tenant is an error.
+func (v *Vault) tenantNamed(ctx context.Context, name string) (t *Tenant, found bool, err error) {
+	key := tenantKey(name)
+	rec, err := core.Lookup(ctx, v.store, key)
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil, false, nil
+	}
+	if err == nil && (rec.Kind != kindTenant || rec.AltKey != key) {
+		err = fault.ErrAltered
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("find the tenant of a name: %w", err)
+	}
+	c := v.Tenant(uuid.UUID(rec.Tenant))
+	t, err = c.GetTenant(ctx)
+	if err != nil {
+		return nil, true, err
+	}
+	state, err := v.core.Tenants.Get(ctx, t.ID)
+	if err == nil && state.Doc.Record.AltKey != key {
+		err = fmt.Errorf("find the tenant of a name: %w", fault.ErrAltered)
+	}
+	return t, true, err
+}
+
+// tenantKey is the name key of a tenant. The first tenant of a name keeps it for
+// good.
+func tenantKey(name string) storage.Key { return records.NameKey(uuid.UUID{}, kindTenant, name) }
+
 // Tenants lists the tenants, newest first. It is for the embedding program:
 // no API key reaches it.
 func (v *Vault) Tenants(ctx context.Context, p PageParams) (*Page[Tenant], error) {
@@ -170,7 +226,7 @@ func (c *Client) PatchTenant(ctx context.Context, patch any) (*Tenant, error) {
 		}
 		return op.changeTenant(ctx, func(t *core.Tenant) error {
 			var p TenantParams
-			if err := mergeInto(&p, TenantParams{t.Name, TenantSettings(t.Settings)}, text); err != nil {
+			if err := paramsForm.Merge(&p, TenantParams{t.Name, TenantSettings(t.Settings)}, text); err != nil {
 				return err
 			}
 			t.Name, t.Settings = p.Name, core.TenantSettings(p.Settings)

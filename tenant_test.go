@@ -648,3 +648,57 @@ func TestSweepGoesOnAfterAFailure(t *testing.T) {
 		t.Error("the storage was not swept")
 	}
 }
+
+// TestNamesLeadToTheirOwnRecords points the index of keys, which is not sealed, at
+// other records. A name must not lead there.
+func TestNamesLeadToTheirOwnRecords(t *testing.T) {
+	t.Parallel()
+	v := vaulttest.New(t)
+	ctx := t.Context()
+	acme, err := v.EnsureTenant(ctx, "Acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := v.EnsureTenant(ctx, "Mallory"); err != nil {
+		t.Fatal(err)
+	}
+	c := v.Tenant(acme.ID)
+	for _, name := range []string{"payments", "refunds"} {
+		if _, err := c.EnsureReactor(ctx, vault.ReactorParams{Name: name, Code: "module.exports = () => 1", Configuration: map[string]string{}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	swap := func(kind string) {
+		t.Helper()
+		rows, err := v.DB.QueryContext(ctx, `SELECT l.hash, l.tenant_id, l.id FROM vault_lookups AS l
+			JOIN vault_records AS r ON r.tenant_id = l.tenant_id AND r.kind = l.kind AND r.id = l.id WHERE l.kind = ? AND r.alt_hash = l.hash`, kind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all [][3][]byte
+		for rows.Next() {
+			var r [3][]byte
+			if err := rows.Scan(&r[0], &r[1], &r[2]); err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, r)
+		}
+		if err := rows.Err(); err != nil || len(all) < 2 {
+			t.Fatalf("%d names of a %s: %v", len(all), kind, err)
+		}
+		for i, r := range all { // each name leads to the record of the next
+			next := all[(i+1)%len(all)]
+			if _, err := v.DB.ExecContext(ctx, `UPDATE vault_lookups SET tenant_id = ?, id = ? WHERE hash = ?`, next[1], next[2], r[0]); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	swap("tenant")
+	if got, err := v.EnsureTenant(ctx, "Acme"); err == nil {
+		t.Errorf("EnsureTenant returned the tenant %s", got.Name)
+	}
+	swap("reactor")
+	if got, err := c.EnsureReactor(ctx, vault.ReactorParams{Name: "payments"}); err == nil {
+		t.Errorf("EnsureReactor returned the reactor %s", got.Name)
+	}
+}

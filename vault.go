@@ -50,6 +50,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/egress"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
+	"github.com/seed-72ea4aab/vault/internal/logs"
 	"github.com/seed-72ea4aab/vault/internal/once"
 	"github.com/seed-72ea4aab/vault/internal/relay"
 	"github.com/seed-72ea4aab/vault/internal/runs"
@@ -225,7 +226,7 @@ type Vault struct {
 	requests once.Requests
 	turns    *share.Places[uuid.UUID]
 
-	followers followers
+	followers *logs.Followers
 
 	stop    context.CancelFunc
 	done    sync.WaitGroup
@@ -275,6 +276,7 @@ func open(ctx context.Context, store Storage, key AEAD, cfg *Config) (*Vault, er
 	v.turns = newTurns()
 	v.runs = runs.New(runs.Config{Vault: v.core, Runtime: c.Runtime, Egress: v.egress, Front: front{v}})
 	v.relay = &relay.Relay{Egress: v.egress, Runs: v.runs, Timeout: c.ProxyTimeout}
+	v.followers = logs.NewFollowers()
 	check := keyring.Check{Store: store, Master: key, Now: v.core.Now}
 	if err := check.Verify(ctx); err != nil {
 		return nil, err

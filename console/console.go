@@ -81,7 +81,7 @@ type Options struct {
 	// rights. So it must be safe to call several times, and quick.
 	Authorize func(*http.Request) (User, error)
 
-	// TLSProxy says that a proxy in front ends TLS, so that cookies are for TLS alone
+	// TLSProxy declares a proxy in front that ends TLS: cookies are for TLS alone,
 	// although requests arrive without.
 	TLSProxy bool
 

@@ -25,9 +25,8 @@ import (
 // the prefix __Host-, which no other host can set, and otherwise it belongs to a
 // random path, which no other program on this machine knows.
 type Link struct {
-	// TLSProxy says that a proxy in front of the console ends TLS, so that cookies
-	// are for TLS alone although requests arrive without. Set it before the first
-	// request.
+	// TLSProxy declares a proxy in front that ends TLS: cookies are for TLS alone,
+	// although requests arrive without. Set it before the first request.
 	TLSProxy bool
 
 	user User

@@ -34,7 +34,7 @@ func newLinked(t *testing.T) *linked {
 	return l
 }
 
-// get asks for an address as a browser does that has cookies.
+// get sends a request with cookies.
 func (l *linked) get(address string, cookies []*http.Cookie, header ...string) *http.Response {
 	l.t.Helper()
 	r := httptest.NewRequest(http.MethodGet, address, nil)
@@ -49,7 +49,7 @@ func (l *linked) get(address string, cookies []*http.Cookie, header ...string) *
 	return w.Result()
 }
 
-// page asks for a page of the session, and returns the status.
+// page opens a page of the session, and returns the status.
 func (l *linked) page(link string, cookies []*http.Cookie) int {
 	l.t.Helper()
 	address, _, _ := strings.Cut(link, "?")

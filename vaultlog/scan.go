@@ -2,10 +2,9 @@ package vaultlog
 
 import "strings"
 
-// scan masks what it recognizes in a text. It returns the same text when there is
-// nothing.
+// scan masks the numbers and keys in a text.
 func scan(s string) string {
-	var out []byte // nil until something is masked
+	var out []byte // nil until there is a match
 	for i := 0; i < len(s); {
 		switch {
 		case isHex(s[i]) && startsHex(s, i):
@@ -54,19 +53,18 @@ func isDigit(c byte) bool  { return '0' <= c && c <= '9' }
 func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
 func isHex(c byte) bool    { return isDigit(c) || 'a' <= c|0x20 && c|0x20 <= 'f' }
 
-// startsHex reports whether a hexadecimal number can start at i: nothing of it is
-// before.
+// startsHex reports whether no letter or digit comes before i.
 func startsHex(s string, i int) bool { return i == 0 || !isDigit(s[i-1]) && !isLetter(s[i-1]) }
 
-// minHex is how many digits a hexadecimal number has that is no card number for
-// sure: a trace id or a hash.
+// minHex is the length from which a hexadecimal number is a trace id or a hash, and
+// not a card number.
 const minHex = 32
 
 // uuidForm is where a UUID has its dashes.
 const uuidForm = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx"
 
-// identifier returns how many bytes at the start of s are a UUID or a long
-// hexadecimal number.
+// identifier returns the length of the UUID or long hexadecimal number at the start
+// of s; 0 if there is no such number.
 func identifier(s string) int {
 	n := 0
 	for n < len(s) && isHex(s[n]) {
@@ -89,12 +87,12 @@ func identifier(s string) int {
 // keyKinds are the beginnings of API keys.
 var keyKinds = []string{"key_pub_", "key_prv_", "key_mgt_", "key_sess_"}
 
-// minKey is how many characters after its kind make a text an API key, even if its
-// end was cut off.
+// minKey is the number of characters after the kind from which a text counts as an
+// API key. Keys in logs are often cut off.
 const minKey = 12
 
-// apiKey returns where the secret part of an API key is that starts at i. To is 0
-// when there is none.
+// apiKey returns the place of the secret part of an API key that starts at i. To is
+// 0 if no key starts there.
 func apiKey(s string, i int) (from, to int) {
 	for _, kind := range keyKinds {
 		if !strings.HasPrefix(s[i:], kind) {
@@ -110,11 +108,11 @@ func apiKey(s string, i int) (from, to int) {
 	return 0, 0
 }
 
-// minRun is how many digits the shortest number has that is masked.
+// minRun is the number of digits of a social security number, the shortest match.
 const minRun = 9
 
-// runEnd returns where groups of digits end that start at i, with one space or dash
-// between them, and how many digits they have.
+// runEnd returns the end and the number of digits of the run that starts at i:
+// groups of digits with one space or dash between them.
 func runEnd(s string, i int) (end, count int) {
 	for i < len(s) {
 		switch {
@@ -129,7 +127,7 @@ func runEnd(s string, i int) (end, count int) {
 	return i, count
 }
 
-// digits are groups of digits with one space or dash between them.
+// digits is a run of digits.
 type digits struct {
 	s      string
 	groups []span
@@ -140,7 +138,7 @@ type span struct{ from, to int }
 
 func (g span) length() int { return g.to - g.from }
 
-// digitRun returns the groups of digits from i to the end of s.
+// digitRun splits the run from i to the end of s into its groups.
 func digitRun(s string, i int) digits {
 	d := digits{s: s}
 	for i < len(s) {
@@ -154,15 +152,15 @@ func digitRun(s string, i int) digits {
 	return d
 }
 
-// Bounds on card numbers, and how many digits of a number stay.
+// Bounds on card numbers, and the number of digits that stay.
 const (
 	minCard, maxCard = 12, 19
 	minGroup         = 4 // of all groups but the last
 	shownDigits      = 4
 )
 
-// mask masks card numbers and social security numbers in the text that the digits
-// are of.
+// mask masks the card numbers and social security numbers of the run in the whole
+// text.
 func (d *digits) mask(out []byte, all string) []byte {
 	for i := 0; i < len(d.groups); {
 		n := max(d.card(i), d.socialSecurity(i))
@@ -174,7 +172,7 @@ func (d *digits) mask(out []byte, all string) []byte {
 	return out
 }
 
-// lastShown returns where the last four digits up to the end of a group begin.
+// lastShown returns the start of the last four digits up to the end of a group.
 func (d *digits) lastShown(group int) int {
 	at := d.groups[group].to
 	for shown := 0; shown < shownDigits; {
@@ -186,7 +184,7 @@ func (d *digits) lastShown(group int) int {
 	return at
 }
 
-// card returns how many groups from i on are a card number: as many as possible.
+// card returns the number of groups from i that form the longest card number.
 func (d *digits) card(i int) int {
 	found, length := 0, 0
 	for n := 1; i+n <= len(d.groups); n++ {
@@ -202,12 +200,12 @@ func (d *digits) card(i int) int {
 	return found
 }
 
-// isTime reports whether a number can be a time of these decades, in milliseconds,
-// microseconds or nanoseconds.
+// isTime reports whether a number can be a Unix time of these decades in
+// milliseconds, microseconds or nanoseconds.
 func isTime(s string) bool { return s[0] == '1' && (len(s) == 13 || len(s) == 16 || len(s) == 19) }
 
-// socialSecurity reports, as a number of groups, whether the groups from i on are a
-// social security number.
+// socialSecurity returns 3 if the three groups from i form a social security number,
+// and 0 otherwise.
 func (d *digits) socialSecurity(i int) int {
 	if i+3 > len(d.groups) {
 		return 0
@@ -219,8 +217,7 @@ func (d *digits) socialSecurity(i int) int {
 	return 3
 }
 
-// luhn checks the checksum of digits, among other characters. Zeros alone have
-// none.
+// luhn checks the Luhn checksum of the digits in s. It rejects zeros alone.
 func luhn(s string) bool {
 	sum, double := 0, false
 	for i := len(s) - 1; i >= 0; i-- {

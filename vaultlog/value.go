@@ -16,15 +16,15 @@ type masker struct{ values *Values }
 // text masks a text.
 func (m *masker) text(s string) string { return scan(m.values.hide(s)) }
 
-// attr masks an attribute, and reports whether it is another one now.
+// attr masks an attribute and reports whether it changed.
 func (m *masker) attr(a slog.Attr) (slog.Attr, bool) {
 	key := m.text(a.Key)
 	value, changed := m.value(a.Value)
 	return slog.Attr{Key: key, Value: value}, changed || key != a.Key
 }
 
-// value masks a value, and reports whether it is another one now. A LogValuer is
-// resolved once, and its result passed on.
+// value masks a value and reports whether it changed. It resolves a LogValuer, so
+// that the next handler does not call it again.
 func (m *masker) value(v slog.Value) (slog.Value, bool) {
 	valuer := v.Kind() == slog.KindLogValuer
 	v = v.Resolve()
@@ -34,24 +34,31 @@ func (m *masker) value(v slog.Value) (slog.Value, bool) {
 		text := m.text(v.String())
 		masked, changed = slog.StringValue(text), text != v.String()
 	case slog.KindInt64:
-		masked, changed = m.number(v, strconv.FormatInt(v.Int64(), 10))
+		masked, changed = m.number(v, float64(v.Int64()))
 	case slog.KindUint64:
-		masked, changed = m.number(v, strconv.FormatUint(v.Uint64(), 10))
+		masked, changed = m.number(v, float64(v.Uint64()))
 	case slog.KindFloat64:
-		if f := v.Float64(); f == math.Trunc(f) && math.Abs(f) < 1e20 {
-			masked, changed = m.number(v, strconv.FormatFloat(f, 'f', 0, 64))
-		}
+		masked, changed = m.number(v, v.Float64())
 	case slog.KindGroup:
 		masked, changed = m.group(v)
 	case slog.KindAny:
 		masked, changed = m.any(v)
-	case slog.KindBool, slog.KindDuration, slog.KindTime, slog.KindLogValuer: // nothing to see
+	case slog.KindBool, slog.KindDuration, slog.KindTime, slog.KindLogValuer: // nothing to mask
 	}
 	return masked, changed || valuer
 }
 
-// number masks a number by its digits.
-func (m *masker) number(v slog.Value, digits string) (slog.Value, bool) {
+// number masks a number by its digits. Most numbers are too small for a card number,
+// and need not be written.
+func (m *masker) number(v slog.Value, size float64) (slog.Value, bool) {
+	size = math.Abs(size)
+	if size < 1e11 && m.values.none() || size >= 1e20 {
+		return v, false
+	}
+	digits := v.String()
+	if v.Kind() == slog.KindFloat64 && size == math.Trunc(size) {
+		digits = strconv.FormatFloat(v.Float64(), 'f', 0, 64)
+	}
 	if text := m.text(digits); text != digits {
 		return slog.StringValue(text), true
 	}
@@ -72,8 +79,8 @@ func (m *masker) group(v slog.Value) (slog.Value, bool) {
 	return slog.GroupValue(attrs...), true
 }
 
-// any masks a value of a Go type that slog does not know. What the next handler
-// makes of it is not known either: text, as %+v writes it, or JSON.
+// any masks a value of any other Go type. The next handler may write the value with
+// %+v or as JSON, so it masks both forms.
 func (m *masker) any(v slog.Value) (slog.Value, bool) {
 	switch x := v.Any().(type) {
 	case nil:
@@ -101,12 +108,11 @@ func (m *masker) any(v slog.Value) (slog.Value, bool) {
 	return slog.StringValue(text), true
 }
 
-// tree returns a value as encoding/json writes it, masked, and reports whether
-// there was something to mask.
+// tree returns the masked JSON of a value, decoded, and reports whether it changed.
 func (m *masker) tree(x any) (any, bool) {
 	written, err := json.Marshal(x)
 	if err != nil {
-		return nil, false // no handler can write it either
+		return nil, false // handlers cannot write it as JSON either
 	}
 	var tree any
 	d := json.NewDecoder(bytes.NewReader(written))
@@ -117,7 +123,7 @@ func (m *masker) tree(x any) (any, bool) {
 	return m.branch(tree)
 }
 
-// branch masks a part of a tree.
+// branch masks a part of a tree and reports whether it changed.
 func (m *masker) branch(x any) (any, bool) {
 	changed := false
 	switch x := x.(type) {

@@ -1,13 +1,13 @@
-// Package vaultlog keeps personal data out of logs. Its handler stands before
-// another handler of log/slog and masks card numbers, social security numbers and
-// API keys of a vault, wherever they are in a record:
+// Package vaultlog keeps personal data out of logs. Its handler wraps another
+// handler of log/slog. It masks card numbers, social security numbers and API keys
+// of a vault anywhere in a record:
 //
 //	logger := slog.New(vaultlog.Handler(slog.NewJSONHandler(os.Stderr, nil), nil))
 //	logger.Info("paid", "request", body) // {"msg":"paid","request":"card=XXXXXXXXXXXX4242"}
 //
-// It is a net below the program, and no replacement for keeping values out of log
-// calls: a name or an address looks like any other text. Types of this module do
-// not print their values anyway; see Secret in package vault, and package vaultsql.
+// The handler is a safety net. Keep values out of log calls all the same, because
+// it cannot recognize a name or an address. The types of packages vault and vaultsql
+// do not print their values in the first place.
 package vaultlog
 
 import (
@@ -21,30 +21,29 @@ import (
 
 // Options are settings of a handler. The zero Options are good.
 type Options struct {
-	// Values are texts that the program wants hidden, besides those that the
-	// handler recognizes.
+	// Values are more texts to hide. Nil means none.
 	Values *Values
 }
 
-// Handler returns a handler that masks what goes to h. Nil options are the zero
-// Options.
+// Handler returns a handler that masks records and passes them on to h. Nil options
+// mean the defaults.
 //
-// These are masked in messages, in keys and values of attributes, and in names of
-// groups:
+// The handler masks messages, keys and values of attributes, and names of groups.
+// It recognizes:
 //
 //   - card numbers: 12 to 19 digits with a Luhn checksum, also in groups with
-//     spaces or dashes between them. The last four digits stay. Digits in a UUID
-//     or a long hexadecimal number do not count, nor does a number that can be a
-//     time in milliseconds, microseconds or nanoseconds.
-//   - social security numbers, with dashes or spaces. The last four digits stay.
-//   - API keys of a vault. Their kind stays.
+//     spaces or dashes between them. The last four digits stay. Digits in UUIDs and
+//     in long hexadecimal numbers are skipped, and so are numbers that can be times
+//     in milliseconds, microseconds or nanoseconds.
+//   - social security numbers with dashes or spaces. The last four digits stay.
+//   - API keys of a vault. The kind of the key stays.
 //   - registered values: see [Values].
 //
-// Values of any type are looked into: numbers, errors, Stringers, and the fields of
-// structs, maps and slices, as encoding/json and the verb %+v of fmt write them. A
-// value with something to mask is replaced by text, or by the tree that its JSON
-// is; every other one is passed on as it is. Looking into a struct costs about as
-// much as writing it.
+// The handler looks into values of any type: numbers, errors, Stringers, structs,
+// maps and slices, in the form in which encoding/json and the verb %+v of fmt write
+// them. It replaces a value that has to be masked with text, or with the masked tree
+// of its JSON. It passes all other values on unchanged. Looking into a struct costs
+// about as much as writing it.
 func Handler(h slog.Handler, opts *Options) slog.Handler {
 	m := &masker{}
 	if opts != nil {
@@ -58,7 +57,7 @@ type handler struct {
 	mask *masker
 }
 
-// Enabled reports what the next handler does.
+// Enabled calls the next handler.
 func (h *handler) Enabled(ctx context.Context, level slog.Level) bool {
 	return h.next.Enabled(ctx, level)
 }
@@ -67,7 +66,7 @@ func (h *handler) Enabled(ctx context.Context, level slog.Level) bool {
 func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 	message := h.mask.text(r.Message)
 	changed := message != r.Message
-	attrs := make([]slog.Attr, 0, 8) // on the stack, for most records
+	attrs := make([]slog.Attr, 0, 8) // most records fit on the stack
 	r.Attrs(func(a slog.Attr) bool {
 		masked, differs := h.mask.attr(a)
 		attrs, changed = append(attrs, masked), changed || differs
@@ -81,8 +80,8 @@ func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 	return h.next.Handle(ctx, masked)
 }
 
-// WithAttrs masks attributes at once: values that are registered later are not
-// hidden in them.
+// WithAttrs masks attributes at once, so it does not hide values in them that are
+// registered later.
 func (h *handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	masked := make([]slog.Attr, len(attrs))
 	for i, a := range attrs {
@@ -96,27 +95,25 @@ func (h *handler) WithGroup(name string) slog.Handler {
 	return &handler{h.next.WithGroup(h.mask.text(name)), h.mask}
 }
 
-// Values are texts that handlers hide: a password that was read from a file, the
-// name of the person whose request is served. They are kept in memory in clear.
-// The zero Values are empty. They are safe for concurrent use, and any number of
-// handlers may share them.
+// Values are texts that handlers hide, such as a password from a file or the name of
+// a customer. The texts stay in memory in plaintext. The zero Values is empty and
+// ready for use. Values are safe for concurrent use, and handlers may share them.
 type Values struct {
 	mu       sync.Mutex
 	counts   map[string]int
 	replacer atomic.Pointer[strings.Replacer]
 }
 
-// MinValue is how many bytes a registered value must have. Hiding shorter texts
-// would hide parts of other words.
+// MinValue is the minimum length of a registered value in bytes. Shorter values would
+// hide parts of other words.
 const MinValue = 4
 
 const hidden = "[hidden]"
 
-// Add registers values. Those of fewer than MinValue bytes are ignored.
+// Add registers values. It ignores values shorter than MinValue.
 func (v *Values) Add(values ...string) { v.change(1, values) }
 
-// Remove ends what Add began. A value that was added twice has to be removed
-// twice.
+// Remove undoes Add. A value that was added twice must be removed twice.
 func (v *Values) Remove(values ...string) { v.change(-1, values) }
 
 func (v *Values) change(by int, values []string) {
@@ -136,7 +133,7 @@ func (v *Values) change(by int, values []string) {
 	v.replacer.Store(v.build())
 }
 
-// build returns a replacer that prefers longer values; nil when there are none.
+// build returns a replacer that prefers longer values; nil without values.
 func (v *Values) build() *strings.Replacer {
 	var all []string
 	for value := range v.counts {
@@ -153,13 +150,17 @@ func (v *Values) build() *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }
 
+// none reports whether no value is registered.
+func (v *Values) none() bool { return v == nil || v.replacer.Load() == nil }
+
 // hide replaces registered values.
 func (v *Values) hide(text string) string {
 	if v == nil {
 		return text
 	}
-	if r := v.replacer.Load(); r != nil {
-		return r.Replace(text)
+	r := v.replacer.Load()
+	if r == nil {
+		return text
 	}
-	return text
+	return r.Replace(text)
 }

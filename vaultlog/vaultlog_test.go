@@ -205,6 +205,11 @@ func TestRegisteredValuesAreHidden(t *testing.T) {
 	if got := logged(opts, "m", "e", errors.New("no hunter2"), "s", customer{Name: "Jane Doe"}); strings.Contains(got, "hunter2") || strings.Contains(got, "Jane") {
 		t.Error(got)
 	}
+	values.Add("20471104")
+	if got := logged(opts, "m", "n", 20471104, "f", 1.5); got != "level=INFO msg=m n=[hidden] f=1.5" {
+		t.Errorf("a number: %s", got)
+	}
+	values.Remove("20471104")
 	values.Remove("hunter2")
 	if got := logged(opts, "hunter2"); strings.Contains(got, "hunter2") {
 		t.Error("a value that was added twice is shown after one Remove")

@@ -75,7 +75,7 @@ func (w *world) readFour(b *testing.B) []four {
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer func() { _ = found.Close() }() // found.Err says what went wrong
+	defer func() { _ = found.Close() }() // found.Err reports errors
 	rows := make([]four, 0, benchRows)
 	for found.Next() {
 		var r four

@@ -32,8 +32,8 @@ func change(ctx context.Context, c vault.API, changed []*sealing) error {
 	return nil
 }
 
-// learn reads the objects that are to be changed and are not known: a patch has to
-// name what it removes.
+// learn reads the old values of changed objects, unless they are known, because a
+// patch has to name every member that it removes.
 func learn(ctx context.Context, c vault.API, changed []*sealing) error {
 	o := newOpener(c)
 	for _, s := range changed {
@@ -52,7 +52,7 @@ func learn(ctx context.Context, c vault.API, changed []*sealing) error {
 	return nil
 }
 
-// lookedUp takes the old value of a field that is being sealed.
+// lookedUp receives the old value of a field that is being sealed.
 type lookedUp struct {
 	core
 	*sealing
@@ -65,7 +65,7 @@ func (l *lookedUp) open(data vault.JSON, _ *box[string]) error {
 	return nil
 }
 
-// knownNames are all names of the objects that tokens of a type hold.
+// knownNames lists the members of types whose data has a fixed form.
 var knownNames = map[vault.TokenType]map[string]any{
 	vault.TypeCard: {"number": nil, "expiration_month": nil, "expiration_year": nil, "cvc": nil},
 	vault.TypeBank: {"routing_number": nil, "account_number": nil},
@@ -73,8 +73,8 @@ var knownNames = map[vault.TokenType]map[string]any{
 
 func isObject(text vault.JSON) bool { return bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) }
 
-// patch returns the merge patch that gives the token its new value. It also keeps
-// the token from becoming a duplicate of another, which would leave it unchanged.
+// patch returns the merge patch that gives the token its new value. It turns
+// deduplication off, because a patch that makes a duplicate changes nothing.
 func (s *sealing) patch() (map[string]any, error) {
 	data, err := s.patchData()
 	if err != nil {
@@ -107,7 +107,7 @@ func (s *sealing) patchData() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	before, _ := old.(map[string]any) // a value of another kind is replaced
+	before, _ := old.(map[string]any) // nil if the old value is no object
 	patch := difference(before, object)
 	if !s.reads(merge(before, patch)) {
 		return nil, fmt.Errorf("%w: a change cannot put null into an object; leave the name out", vault.ErrInvalid)
@@ -115,8 +115,8 @@ func (s *sealing) patchData() (any, error) {
 	return patch, nil
 }
 
-// reads reports whether JSON reads as the new value. A patch removes what is null,
-// which makes no difference to the fields of a Go struct.
+// reads reports whether the merged JSON decodes to the new value. A merge patch
+// cannot store a null member, which makes no difference to most Go structs.
 func (s *sealing) reads(merged map[string]any) bool {
 	text, err := json.Marshal(merged)
 	if err != nil {
@@ -130,7 +130,7 @@ func (s *sealing) reads(merged map[string]any) bool {
 	return err == nil && bytes.Equal(got, s.data)
 }
 
-// parse reads JSON with its numbers as they are written.
+// parse decodes JSON and keeps the text of numbers.
 func parse(text vault.JSON) (any, error) {
 	var v any
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -141,7 +141,7 @@ func parse(text vault.JSON) (any, error) {
 	return v, nil
 }
 
-// difference returns the merge patch that makes an object of another.
+// difference returns the merge patch that turns the old object into the next.
 func difference(old, next map[string]any) map[string]any {
 	patch := map[string]any{}
 	for name := range old {
@@ -164,7 +164,7 @@ func difference(old, next map[string]any) map[string]any {
 	return patch
 }
 
-// merge applies a merge patch to an object, as RFC 7386 says.
+// merge applies a merge patch (RFC 7386) to an object.
 func merge(old map[string]any, patch map[string]any) map[string]any {
 	out := map[string]any{}
 	maps.Copy(out, old)

@@ -17,7 +17,7 @@ import (
 	"github.com/seed-72ea4aab/vault/vaultsql"
 )
 
-// What a child process is told: which database, and its key.
+// Environment of a child process: its database and master key.
 const (
 	childDB  = "VAULT_TEST_SEALED_DB"
 	childKey = "VAULT_TEST_SEALED_KEY"

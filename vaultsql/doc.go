@@ -16,9 +16,9 @@
 //	err = vaultsql.Open(ctx, c, customers) // rows that were read, any number of them
 //	name, err := customers[0].Name.Get()
 //
-// The column is a text column. It holds the id of a token, or NULL. A field
-// implements [driver.Valuer] and [sql.Scanner], so it works with database/sql and
-// with what is built on it. Writing a value that was not sealed is an error.
+// The column is a text column that holds a token id or NULL. A field implements
+// [driver.Valuer] and [sql.Scanner], so it works with database/sql and the
+// libraries built on it. Writing a value that was not sealed is an error.
 //
 // # Tags
 //
@@ -31,9 +31,9 @@
 //	dedup                   equal values share one token; implies index
 //	expires=720h            the token ends this long after it is sealed
 //
-// Tokens of a dedup field are shared by fields with the same type and containers,
-// and with no other tokens of the tenant. The duration of expires counts on the
-// clock of this program, and starts again when the value changes.
+// Dedup fields with the same type and containers share tokens. They never share a
+// token that was created by other means. The duration of expires is measured on
+// this program's clock, and starts again when the value changes.
 //
 // # Structs
 //
@@ -41,12 +41,12 @@
 // pointers to them, and pointers to single fields. They find fields in nested and
 // embedded structs, behind pointers, and in slices, arrays and maps of pointers.
 // A nil pointer inside a struct is skipped. An error about a field is a
-// [FieldError]; none holds a value.
+// [FieldError]. Errors never contain a value.
 //
 // # What a field shows
 //
-// With fmt, slog, templates and encoding/json a field shows its token id, and
-// nothing while it has none. [Of.Get] returns the value, [Of.Mask] the mask. The
-// value is behind a pointer and a function, so that printing a struct which has
-// the field as an unexported one does not show it either.
+// With fmt, slog, templates and encoding/json a field shows its token id, never
+// its value. [Of.Get] returns the value and [Of.Mask] the mask. The value is stored
+// behind a pointer and a function, so a struct that has the field as an unexported
+// field does not print it either.
 package vaultsql

@@ -10,21 +10,21 @@ import (
 
 // Errors of a field; use errors.Is.
 var (
-	// ErrSealed means that a value was asked for before Open.
+	// ErrSealed is returned by Get before Open.
 	ErrSealed = errors.New("vaultsql: the value is sealed: call Open first")
-	// ErrMasked means that the caller of Open may see no more than a mask.
+	// ErrMasked means that the caller of Open may see at most a mask.
 	ErrMasked = errors.New("vaultsql: the caller of Open may not see the value: Mask returns what it may see")
-	// ErrUnsealed means that a value was to be written to a database before Seal.
+	// ErrUnsealed is returned when a value is written to a database before Seal.
 	ErrUnsealed = errors.New("vaultsql: the value is not in the vault yet: call Seal first")
 )
 
-// errGone means that the token of a field does not exist any more.
+// errGone means that the token of a field was deleted or has expired.
 var errGone = fmt.Errorf("vaultsql: the token of the value has expired or was deleted: %w", vault.ErrNotFound)
 
 // prefix begins every error of this package.
 const prefix = "vaultsql: "
 
-// FieldError is what is wrong with one field.
+// FieldError is an error about one field.
 type FieldError struct {
 	Field string // such as Customer.Name, or Customer[3].Address.Street
 	Err   error

@@ -7,15 +7,14 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// Forget deletes the tokens of the fields of dst (permission token:delete), and
-// makes the fields absent: write the rows back to have NULL in their columns. A
-// token that is gone already is no error.
+// Forget deletes the tokens of the fields of dst and makes the fields absent
+// (permission token:delete). Write or delete the rows afterwards, because their
+// columns still hold the ids. Forget skips tokens that do not exist.
 //
-// A token of a dedup field is deleted for every row that shares it.
+// Deleting the token of a dedup field deletes the value of every row that shares it.
 //
-// It deletes one token after the other and stops at the first error; another
-// Forget goes on with the rest. It is atomic with a client of
-// [vault.Client.InTx].
+// Forget makes one call for each token and stops at the first error; another Forget
+// continues with the rest. It is atomic with a client from [vault.Client.InTx].
 func Forget(ctx context.Context, c vault.API, dst ...any) error {
 	fields, err := collect(dst)
 	if err != nil {

@@ -11,14 +11,16 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// Lookup returns the ids of the tokens whose value is the given one, for a WHERE
-// clause: there may be none, one for each row, or one that rows share (permission
-// token:search). Row is a struct, or a pointer to one, that has the field; a field
-// of a nested struct is named with dots, such as Address.Street. The tag of the
-// field must have index or dedup. The value is of the type of the field's values.
+// Lookup returns the ids of the tokens that hold a value, for a WHERE clause
+// (permission token:search). A field with index has a token for each row, a field
+// with dedup at most one token for the value.
 //
-// Values are compared byte for byte. An empty text is not indexed, and a longer
-// one than a query can hold, of about 190 characters, cannot be looked up.
+// Row is a struct with the field, or a pointer to one. Name the field of a nested
+// struct with dots, as in Address.Street. The tag of the field must have index or
+// dedup. The value has the type of the field's values.
+//
+// Values are compared byte for byte. Lookup refuses an empty text, which has no
+// index, and values of more than about 190 characters.
 func Lookup(ctx context.Context, c vault.API, row any, field string, value any) ([]string, error) {
 	s, err := findField(row, field)
 	if err != nil {
@@ -44,7 +46,7 @@ func Lookup(ctx context.Context, c vault.API, row any, field string, value any) 
 	return ids, nil
 }
 
-// findField returns a field by its name, with the tag that it has.
+// findField finds a field and its tag by name.
 func findField(row any, name string) (*sealing, error) {
 	t := reflect.TypeOf(row)
 	for t != nil && t.Kind() == reflect.Pointer {
@@ -77,7 +79,7 @@ func findField(row any, name string) (*sealing, error) {
 	return &sealing{field: f}, nil
 }
 
-// searchText returns a value as the search index of the field has it.
+// searchText returns the text of a value in the search index of the field.
 func (s *sealing) searchText(value any) (string, error) {
 	var text vault.JSON
 	var err error
@@ -99,7 +101,7 @@ func (s *sealing) searchText(value any) (string, error) {
 	return found, nil
 }
 
-// withoutCVC returns a card as its index has it.
+// withoutCVC removes the cvc from a card, because indexes never contain it.
 func withoutCVC(text vault.JSON) (vault.JSON, error) {
 	card, err := decode[vault.CardData](text)
 	if err != nil {
@@ -109,7 +111,7 @@ func withoutCVC(text vault.JSON) (vault.JSON, error) {
 	return encode(card)
 }
 
-// mayHold reports whether a token can be one of the field.
+// mayHold reports whether a token can belong to the field.
 func (s *sealing) mayHold(t *vault.Token) bool {
 	if t.Type != s.typ() {
 		return false

@@ -29,8 +29,7 @@ func (t *shown) masked() string {
 	return maskText(text)
 }
 
-// The masks that types of tokens have by default, and the one of Bytes. All of
-// them write the letter X.
+// The default masks of token types. All of them write the letter X.
 const (
 	maskLast4      = "{{ data | reveal_last: 4 }}"
 	maskNineDigits = "{{ data | reveal: 0, 4, 'X', '-' }}"
@@ -38,12 +37,12 @@ const (
 	maskAccount    = "{{ data.account_number | reveal_last: 4 }}"
 )
 
-// isPlain reports whether the data of a token is certainly the value, and not its
-// mask: the vault does not say which of the two it shows. It is certain for data
-// that the mask in force cannot have written.
+// isPlain reports whether the data of a token is certainly the value. The vault
+// returns either the value or its mask, without a note which of the two. Data that
+// the mask in force cannot have produced is the value.
 func (t *shown) isPlain() bool {
 	if t.Data == nil || t.Mask == nil {
-		return t.Data != nil // without a mask, nothing is shown but the value
+		return t.Data != nil // without a mask, the vault shows the value or nothing
 	}
 	switch t.Type {
 	case vault.TypeGeneric:
@@ -78,7 +77,7 @@ func (t *shown) isPlainText() bool {
 	return strings.Trim(string(letters), "X") != ""
 }
 
-// isPlainMember is isPlain for data whose secret is a member that has only digits.
+// isPlainMember is isPlain for objects whose secret is a member with digits.
 func isPlainMember(t *shown, name, want string) bool {
 	var data, mask map[string]any
 	if json.Unmarshal(t.Data, &data) != nil || json.Unmarshal(t.Mask, &mask) != nil {
@@ -88,5 +87,5 @@ func isPlainMember(t *shown, name, want string) bool {
 	return mask[name] == want && isDigits(secret)
 }
 
-// isDigits reports whether a text has digits, and nothing that a mask writes.
+// isDigits reports whether a text is not empty and has no X.
 func isDigits(text string) bool { return text != "" && !strings.Contains(text, "X") }

@@ -8,25 +8,26 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// Of is a value in memory and a token id in a database. T is any type that
-// encoding/json writes and reads back. The zero Of is absent: NULL.
+// Of holds a value in memory and its token id in a database. T is any type that
+// encoding/json can write and read back. The zero Of is absent, which is NULL in
+// the database.
 //
-// Copies are independent of each other, except that they share what T itself
-// refers to. A map or slice that is changed in place has to be Set again.
+// Copies of an Of are independent, but share the maps and slices inside T. After
+// changing a map or a slice in place, call Set again.
 type Of[T any] struct {
 	core
-	value *box[T] // in the states fresh and opened
-	was   *box[T] // what the token holds, if value replaces it and it is known
+	value *box[T] // nil unless the state is fresh or opened
+	was   *box[T] // the value in the vault that value replaces; nil if unknown
 }
 
 // Text is a sealed string.
 type Text = Of[string]
 
-// Card is a sealed card. Its security code is gone an hour after Seal.
+// Card is a sealed card. The vault deletes its security code an hour after Seal.
 type Card = Of[vault.CardData]
 
-// Bytes is sealed binary data. The token holds it in base64, and its mask shows
-// nothing of it.
+// Bytes is sealed binary data. The token holds it in base64, and its mask hides
+// all of it.
 type Bytes = Of[[]byte]
 
 // New returns a value that is not sealed yet.
@@ -42,23 +43,24 @@ func NewText(s string) Text { return New(s) }
 // NewCard returns a card that is not sealed yet.
 func NewCard(d vault.CardData) Card { return New(d) }
 
-// core is what a field is without its value.
+// core is the part of a field that does not depend on the type of its value.
 type core struct {
-	id    string // of the token; empty for none
+	id    string // of the token; empty if there is no token
 	state state
-	mask  *box[string] // nil when it is not known
+	mask  *box[string] // of the value in the vault; nil if unknown
+	field string       // its name, in the states masked and gone
 }
 
-// state is how much of a value is in memory.
+// state is how much of a field is in memory.
 type state uint8
 
 const (
 	absent state = iota // NULL
-	sealed              // there is an id alone
-	fresh               // set, and not in the vault yet
+	sealed              // only the id
+	fresh               // a value that is not in the vault yet
 	opened              // id and value
-	masked              // id, and no more than a mask
-	gone                // the token of the id does not exist
+	masked              // id and mask
+	gone                // an id whose token does not exist
 )
 
 // box hides a value from everything that prints by reflection.
@@ -66,27 +68,28 @@ type box[T any] struct{ get func() T }
 
 func boxed[T any](v T) *box[T] { return &box[T]{func() T { return v }} }
 
-// Set gives the field a value, which Seal puts into the vault. If the field has a
-// token, Seal changes that token.
+// Set gives the field a new value. Seal stores it, in the field's token if it has
+// one.
 func (o *Of[T]) Set(v T) {
 	switch o.state {
 	case opened:
 		o.was = o.value
 	case absent, sealed, masked, gone:
 		o.was = nil
-	case fresh: // the token still holds what it held
+	case fresh: // was is still the value in the vault
 	}
 	if o.state == gone {
 		o.id = ""
 	}
-	o.value, o.state, o.mask = boxed(v), fresh, nil
+	o.value, o.state = boxed(v), fresh
 }
 
-// Get returns the value: after Set, after [Seal], or after [Open]. An absent value
-// is the zero T.
+// Get returns the value after Set, [Seal] or [Open]. An absent field returns the
+// zero T and no error.
 //
-// Otherwise it is [ErrSealed], [ErrMasked], or, when the token has expired or was
-// deleted, an error that matches [vault.ErrNotFound].
+// Before Open, Get returns [ErrSealed]. After Open it returns a [FieldError] that
+// matches [ErrMasked] if the caller may not see the value, and one that matches
+// [vault.ErrNotFound] if the token has expired or was deleted.
 func (o Of[T]) Get() (T, error) {
 	var zero T
 	switch o.state {
@@ -95,38 +98,38 @@ func (o Of[T]) Get() (T, error) {
 	case sealed:
 		return zero, ErrSealed
 	case masked:
-		return zero, ErrMasked
+		return zero, &FieldError{o.field, ErrMasked}
 	case gone:
-		return zero, errGone
+		return zero, &FieldError{o.field, errGone}
 	case absent:
 	}
 	return zero, nil
 }
 
-// ID returns the id of the token: what the column holds. It is empty for an absent
-// value, and for a new one before Seal.
+// ID returns the token id, which is what the column holds. It is empty for an absent
+// field, and for a new value before Seal.
 func (o Of[T]) ID() string { return o.id }
 
-// IsZero reports whether there is no value: the column is NULL, or Open found that
-// its token has expired or was deleted.
+// IsZero reports whether the field is absent: the column is NULL, or Open found that
+// the token has expired or was deleted.
 func (o Of[T]) IsZero() bool { return o.state == absent || o.state == gone }
 
-// Mask returns the value as a caller without the right to see it may show it:
-// text, or JSON for anything else than text. It is known after Seal and after
-// Open, and empty where the vault shows nothing.
+// Mask returns the masked value: a masked string as it is, anything else as JSON.
+// It is known after Seal and Open. It is empty if the vault shows nothing of the
+// value.
 func (o Of[T]) Mask() string {
-	if o.mask == nil {
+	if o.mask == nil || o.state == fresh {
 		return ""
 	}
 	return o.mask.get()
 }
 
-// column is a field whatever its type of value. Every *Of is one.
+// column is a field with any type of value. Every *Of implements it.
 type column interface {
 	head() *core
 	encode() (vault.JSON, error)                   // the value
-	before() (vault.JSON, error)                   // what the token holds; nil if that is not known
-	open(data vault.JSON, mask *box[string]) error // takes the value from the vault
+	before() (vault.JSON, error)                   // the value in the vault; nil if unknown
+	open(data vault.JSON, mask *box[string]) error // sets the value that the vault returned
 	reset()
 	tokenType() vault.TokenType
 }
@@ -181,8 +184,8 @@ func encode(v any) (vault.JSON, error) {
 	return text, err
 }
 
-// decode reads a value. The errors of encoding/json may quote it, so they are not
-// passed on.
+// decode reads a value. It does not return the errors of encoding/json, which may
+// quote the value.
 func decode[T any](text []byte) (T, error) {
 	var v T
 	if err := json.Unmarshal(text, &v); err != nil {

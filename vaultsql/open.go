@@ -12,18 +12,18 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// Open gets the values of the fields of dst from the vault: pointers to structs, or
-// slices of structs. Values that are in memory already are left alone.
+// Open reads the values of the fields of dst from the vault. Each dst is a pointer to
+// a struct, or a slice of structs. Open skips values that are in memory already.
 //
-// A caller with the right to use the tokens gets the values (permission
-// token:use). Another one gets what it may read (permission token:read): values
-// where a rule reveals them, and masks otherwise; [Of.Get] is then [ErrMasked]. A
-// value that cannot be told from its mask counts as a mask.
+// A caller with token:use on the tokens gets the values. A caller with token:read
+// gets the values that its rules reveal, and masks otherwise; [Of.Get] then returns
+// [ErrMasked]. A value that could be its own mask counts as masked, unless the rules
+// of the caller's application show that it is the value.
 //
-// Open asks for 100 distinct tokens at a time, whatever rows they are in. A field
-// whose token has expired or was deleted is absent. When there are such fields,
-// Open opens all others and returns an error that has a [FieldError] for each; it
-// matches [vault.ErrNotFound]. After another error, some fields may be open.
+// Each call reads 100 distinct tokens, from as many rows as needed. A field whose
+// token has expired or was deleted becomes absent. Open then still opens all other
+// fields, and returns a [FieldError] for each absent one; the error matches
+// [vault.ErrNotFound]. After any other error, some fields may be open.
 func Open(ctx context.Context, c vault.API, dst ...any) error {
 	fields, err := collect(dst)
 	if err != nil {
@@ -46,11 +46,11 @@ type opener struct {
 	c       vault.API
 	fields  []*field
 	byID    map[string][]*field
-	ids     map[*tag][]string // by the kind of field, whose tokens have the same containers as a rule
+	ids     map[*tag][]string // by tag: tokens of one field usually have the same containers
 	kinds   []*tag
-	refused map[string]bool // sets of containers whose tokens may not be used
-	readers map[*tag]bool   // kinds of fields of which some tokens may not be used
-	reveals *bool           // whether every use reveals; nil until it is asked
+	refused map[string]bool // sets of containers whose tokens the caller may not use
+	readers map[*tag]bool   // kinds with tokens that the caller may not use
+	reveals *bool           // whether every use reveals; nil if unknown
 	missing []string
 }
 
@@ -90,7 +90,7 @@ func (o *opener) run(ctx context.Context) error {
 	return o.absent()
 }
 
-// named returns an error of the vault as one of this package.
+// named adds the name of this package to an error of the vault.
 func (o *opener) named(err error) error {
 	if _, ok := errors.AsType[*FieldError](err); ok {
 		return err
@@ -98,22 +98,23 @@ func (o *opener) named(err error) error {
 	return fmt.Errorf("vaultsql: open: %w", err)
 }
 
-// absent notes which tokens do not exist, and names their fields.
+// absent marks the fields of missing tokens, and returns an error that names them.
 func (o *opener) absent() error {
 	var all []error
 	for _, id := range o.missing {
 		for _, f := range o.byID[id] {
-			f.head().state, f.head().mask = gone, nil
+			h := f.head()
+			h.state, h.mask, h.field = gone, nil, f.path()
 			all = append(all, f.wrap(errGone))
 		}
 	}
 	return errors.Join(all...)
 }
 
-// kind returns the kind of the first field of a token.
+// kind returns the tag of the first field with a token.
 func (o *opener) kind(id string) *tag { return o.byID[id][0].tag }
 
-// batch opens the fields of some tokens.
+// batch opens the fields of up to 100 tokens.
 func (o *opener) batch(ctx context.Context, ids []string) error {
 	if slices.ContainsFunc(ids, func(id string) bool { return o.readers[o.kind(id)] }) {
 		return o.apart(ctx, ids, false)
@@ -127,7 +128,7 @@ func (o *opener) batch(ctx context.Context, ids []string) error {
 		if rest := o.without(ids, byField(bad, len(ids))); len(rest) < len(ids) {
 			return o.again(ctx, rest)
 		}
-		return o.halves(ctx, ids, err) // too much at once
+		return o.halves(ctx, ids, err) // the batch is too large
 	case errors.Is(err, vault.ErrTooLarge):
 		return o.halves(ctx, ids, err)
 	case errors.Is(err, vault.ErrForbidden):
@@ -137,7 +138,7 @@ func (o *opener) batch(ctx context.Context, ids []string) error {
 	}
 }
 
-// again opens what is left of a batch.
+// again opens the rest of a batch.
 func (o *opener) again(ctx context.Context, ids []string) error {
 	if len(ids) == 0 {
 		return nil
@@ -172,9 +173,8 @@ func (o *opener) without(ids []string, refused []elementError) []string {
 	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return lost[id] })
 }
 
-// apart opens a batch whose tokens the caller may not all use: kind by kind, since
-// tokens of one kind have the same containers as a rule. Refused means that the
-// vault has just refused the whole batch.
+// apart opens a batch kind by kind, because the caller may not use all of its
+// tokens. Refused means that the vault has just refused the whole batch.
 func (o *opener) apart(ctx context.Context, ids []string, refused bool) error {
 	kinds := map[*tag][]string{}
 	var order []*tag
@@ -203,7 +203,7 @@ func (o *opener) apart(ctx context.Context, ids []string, refused bool) error {
 	return nil
 }
 
-// use asks for tokens as the caller may use them.
+// use reads tokens with the caller's right to use them.
 func (o *opener) use(ctx context.Context, ids []string) error {
 	document := make([]string, len(ids))
 	for i, id := range ids {
@@ -232,13 +232,13 @@ func (o *opener) use(ctx context.Context, ids []string) error {
 	return nil
 }
 
-// revealsAlways reports whether the caller, which has just used tokens, sees
-// whatever it may use. It is asked for values that look like masks.
+// revealsAlways reports whether every token that the caller may use is revealed to
+// it. It decides about values that look like masks.
 func (o *opener) revealsAlways(ctx context.Context) (bool, error) {
 	if o.reveals != nil {
 		return *o.reveals, nil
 	}
-	reveals := true // the tenant itself has no application, and every right
+	reveals := true // for the tenant itself, which has no application
 	app, err := o.c.OwnApplication(ctx)
 	switch {
 	case errors.Is(err, vault.ErrNotFound):
@@ -251,17 +251,18 @@ func (o *opener) revealsAlways(ctx context.Context) (bool, error) {
 	return reveals, nil
 }
 
-// revealsByUse reports whether an application sees whatever it may use. A public
-// one may use no tokens: the caller is one of its sessions, with rights of its own.
+// revealsByUse reports whether the rules of an application reveal every token that
+// it may use. A public application may use no tokens, so the caller is one of its
+// sessions, whose rules are unknown.
 func revealsByUse(app *vault.Application) bool {
 	return app.Type != vault.ApplicationPublic && !slices.ContainsFunc(app.Rules, func(r vault.AccessRule) bool {
 		return r.Transform != vault.TransformReveal && slices.Contains(r.Permissions, vault.PermissionTokenUse)
 	})
 }
 
-// read lists tokens as the caller may read them, and then uses the tokens in
-// containers where the caller may. Refused means that the vault has just refused to
-// let it use all of them.
+// read reads tokens with the caller's right to read them. Then it uses the tokens in
+// containers where the caller may. Refused means that the vault has just refused the
+// use of the whole batch.
 func (o *opener) read(ctx context.Context, ids []string, refused bool) error {
 	page, err := o.c.ListTokens(ctx, vault.ListTokensParams{IDs: ids, PageParams: vault.PageParams{Size: batchSize}})
 	switch {
@@ -287,8 +288,8 @@ func (o *opener) read(ctx context.Context, ids []string, refused bool) error {
 	return o.useSets(ctx, sets, refused && len(page.Data) == len(ids))
 }
 
-// useSets uses tokens by sets of containers. If there is one set and it was refused
-// already, its tokens are not asked for again.
+// useSets uses tokens, one set of containers after the other. Refused means that the
+// vault has just refused the use of all tokens.
 func (o *opener) useSets(ctx context.Context, sets map[string][]string, refused bool) error {
 	for set, ids := range sets {
 		if refused && len(sets) == 1 {
@@ -307,12 +308,12 @@ func (o *opener) useSets(ctx context.Context, sets map[string][]string, refused 
 	return nil
 }
 
-// settle gives a token to its fields.
+// settle passes a token on to its fields.
 func (o *opener) settle(t *shown, reveals bool) error {
 	for _, f := range o.byID[t.ID] {
 		h := f.head()
 		if !reveals {
-			h.state, h.mask = masked, nil
+			h.state, h.mask, h.field = masked, nil, f.path()
 			if t.Data != nil {
 				h.mask = boxed(maskText(t.Data))
 			}
@@ -325,14 +326,14 @@ func (o *opener) settle(t *shown, reveals bool) error {
 	return nil
 }
 
-// Bounds on the ids of tokens, and what they must not hold.
+// Bounds on token ids, and the characters that they must not contain.
 const (
 	minID, maxID  = 3, 400
 	forbiddenInID = "#/\\+?[]|&=%<>{}^:'\"`"
 )
 
-// canBeID reports whether a token can have this id, so that what is in a column by
-// mistake is not taken for an expression.
+// canBeID reports whether a token can have this id. Other text in a column must not
+// become part of an expression.
 func canBeID(id string) bool {
 	n := utf8.RuneCountInString(id)
 	return n >= minID && n <= maxID && utf8.ValidString(id) && strings.TrimSpace(id) == id &&

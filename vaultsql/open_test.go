@@ -109,6 +109,9 @@ func TestOpenRespectsRights(t *testing.T) {
 			}
 			continue
 		}
+		if _, err := rows[2].B.Get(); err != nil && !strings.Contains(err.Error(), "vaultsql: four[2].B: ") {
+			t.Errorf("%s: the error does not name the field: %v", name, err)
+		}
 		if got := sees(rows[2].A) + sees(rows[2].B) + sees(rows[2].C) + sees(rows[2].D); got != tt.want {
 			t.Errorf("%s: sees %s, want %s", name, got, tt.want)
 		}
@@ -276,7 +279,7 @@ func TestOpenKnowsTheMasksOfTypes(t *testing.T) {
 	}
 }
 
-// What is in a column by mistake is not taken for an expression.
+// Other text in a column does not become part of an expression.
 func TestOpenOfWhatIsNoID(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -293,8 +296,8 @@ func TestOpenOfWhatIsNoID(t *testing.T) {
 	}
 }
 
-// small is a vault whose results hold few tokens. It names the one that is too
-// much, as the vault does.
+// small is a vault that returns at most two tokens in one result. Its error names the
+// first token over the limit, as the vault does.
 type small struct{ vault.API }
 
 func (s small) Detokenize(ctx context.Context, document any) (vault.JSON, error) {

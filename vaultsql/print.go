@@ -8,8 +8,7 @@ import (
 	"log/slog"
 )
 
-// String returns the id of the token, and "unsealed" for a value that has none
-// yet.
+// String returns the token id, or "unsealed" for a new value before Seal.
 func (o Of[T]) String() string {
 	if o.id == "" && o.state == fresh {
 		return "unsealed"
@@ -17,18 +16,17 @@ func (o Of[T]) String() string {
 	return o.id
 }
 
-// Format prints what String returns, whatever the verb. The verb %q and the flag
-// of %#v put it in quotes.
+// Format prints the result of String for every verb, in quotes for %q and %#v.
 func (o Of[T]) Format(f fmt.State, verb rune) {
 	if verb == 'q' || verb == 'v' && f.Flag('#') {
-		_, _ = fmt.Fprintf(f, "%q", o.String()) // what printing fails on, it cannot say
+		_, _ = fmt.Fprintf(f, "%q", o.String()) // Format cannot return an error
 		return
 	}
 	_, _ = fmt.Fprintf(f, widthOf(f), o.String())
 }
 
-// widthOf returns the verb %s with the width and the alignment that f asks for.
-// A precision would cut the id, and is left out.
+// widthOf returns the verb %s with the width and alignment of f. It drops a
+// precision, which would cut the id.
 func widthOf(f fmt.State) string {
 	width, ok := f.Width()
 	switch {
@@ -41,10 +39,10 @@ func widthOf(f fmt.State) string {
 	}
 }
 
-// LogValue shows what String returns.
+// LogValue returns the result of String.
 func (o Of[T]) LogValue() slog.Value { return slog.StringValue(o.String()) }
 
-// MarshalJSON writes the id of the token, and null where there is none.
+// MarshalJSON writes the token id, or null if there is no token.
 func (o Of[T]) MarshalJSON() ([]byte, error) {
 	if o.id == "" {
 		return []byte("null"), nil
@@ -52,7 +50,7 @@ func (o Of[T]) MarshalJSON() ([]byte, error) {
 	return json.Marshal(o.id)
 }
 
-// UnmarshalJSON sets the value, as Set does: a request body has values, not ids.
+// UnmarshalJSON sets a new value, as Set does, because request bodies hold values.
 // Null makes the field absent.
 func (o *Of[T]) UnmarshalJSON(text []byte) error {
 	if string(text) == "null" {
@@ -67,8 +65,8 @@ func (o *Of[T]) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Value returns the id of the token for a database, or nil for NULL. A value that
-// is not in the vault, or not as it is now, is [ErrUnsealed].
+// Value returns the token id for a database, or nil for NULL. It returns
+// [ErrUnsealed] for a new or changed value before Seal.
 func (o Of[T]) Value() (driver.Value, error) {
 	switch {
 	case o.state == fresh:
@@ -80,7 +78,7 @@ func (o Of[T]) Value() (driver.Value, error) {
 	}
 }
 
-// Scan reads the id of a token, or NULL, from a database.
+// Scan reads a token id or NULL from a database.
 func (o *Of[T]) Scan(src any) error {
 	var id string
 	switch src := src.(type) {

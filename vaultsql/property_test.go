@@ -284,7 +284,7 @@ func (w *world) load(ctx context.Context, typ reflect.Type, columns, table strin
 	if err != nil {
 		return out, err
 	}
-	defer func() { _ = found.Close() }() // found.Err says what went wrong
+	defer func() { _ = found.Close() }() // found.Err reports errors
 	for found.Next() {
 		row := reflect.New(typ.Elem()).Elem()
 		var dst []any

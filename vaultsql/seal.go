@@ -15,20 +15,22 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// Seal puts into the vault what Set, New or a request body gave the fields of dst:
-// pointers to structs, or slices of structs (permission token:create, and
-// token:update where a field changes). Fields that are in the vault already are
-// left alone.
+// Seal stores the new and changed values of dst in the vault (permissions
+// token:create for new values, token:update for changed ones). Each dst is a
+// pointer to a struct, or a slice of structs. Seal skips fields that did not change.
 //
-// New values become tokens in one call: all of them or none. A changed value
-// changes its token, one call for each, and the id stays; a Seal that does this is
-// atomic only with a client of [vault.Client.InTx]. If such a call fails, the
-// fields before it are done, and another Seal goes on with the rest. A changed
-// dedup field gets another token, because other rows may share the old one.
+// One call creates the tokens of all new values, or none of them. A changed value
+// is written to its token with one call each, so the id stays. A Seal with changes
+// is atomic only with a client from [vault.Client.InTx]; otherwise, after an error,
+// another Seal continues where the first one stopped. A changed dedup field gets
+// another token, because other rows may share the old one.
 //
-// A change is a JSON merge patch. A field that holds an object with names of the
-// program's own choice, such as a map, has to be known to be changed: unless it
-// was opened, Seal reads it (permission token:use).
+// Seal sets the ids in dst even if the transaction is rolled back later. Repeat a
+// transaction with values that were not sealed: build them again, or copy them
+// before Seal.
+//
+// Changes are JSON merge patches. To change an object, such as a map, Seal needs the
+// old value. If the field was not opened, Seal reads it (permission token:use).
 func Seal(ctx context.Context, c vault.API, dst ...any) error {
 	fields, err := collect(dst)
 	if err != nil {
@@ -44,7 +46,7 @@ func Seal(ctx context.Context, c vault.API, dst ...any) error {
 		case err != nil:
 			return f.wrap(err)
 		case s.unchanged():
-			s.settle(f.head().id, nil)
+			f.head().state = opened
 		case f.head().id == "" || f.tag.dedup:
 			created = append(created, s)
 		default:
@@ -57,11 +59,11 @@ func Seal(ctx context.Context, c vault.API, dst ...any) error {
 	return change(ctx, c, changed)
 }
 
-// sealing is a field whose value goes into the vault.
+// sealing is a field with a value to store.
 type sealing struct {
 	*field
 	data    vault.JSON
-	old     vault.JSON // what the token holds; nil if that is not known, or there is none
+	old     vault.JSON // the value in the vault; nil if unknown
 	expires time.Time  // zero for never
 }
 
@@ -95,22 +97,21 @@ func (s *sealing) typ() vault.TokenType {
 	return s.tokenType()
 }
 
-// unchanged reports whether the token holds the value already. An expiry starts
-// again even so.
+// unchanged reports whether the token holds the same value and needs no new expiry.
 func (s *sealing) unchanged() bool {
 	return s.old != nil && s.head().id != "" && s.expires.IsZero() && bytes.Equal(s.old, s.data)
 }
 
-// settle notes that the value is in the vault. A nil mask is unknown.
+// settle marks the field as stored. A nil mask is unknown.
 func (s *sealing) settle(id string, mask vault.JSON) {
 	h := s.head()
-	h.id, h.state = id, opened
+	h.id, h.state, h.mask = id, opened, nil
 	if mask != nil {
 		h.mask = boxed(maskText(mask))
 	}
 }
 
-// maskText returns a mask as text: a string as it is, and JSON otherwise.
+// maskText returns a mask as text: a string as it is, anything else as JSON.
 func maskText(mask vault.JSON) string {
 	var text string
 	if json.Unmarshal(mask, &text) == nil {
@@ -119,7 +120,7 @@ func maskText(mask vault.JSON) string {
 	return string(mask)
 }
 
-// params returns the token that is created for the value.
+// params describes the token to create for the value.
 func (s *sealing) params() vault.TokenParams {
 	p := vault.TokenParams{
 		Type: s.typ(), Data: s.data, Containers: s.tag.containers, SearchIndexes: s.indexes(),
@@ -134,16 +135,17 @@ func (s *sealing) params() vault.TokenParams {
 	return p
 }
 
-// Expressions of tokens.
+// Expressions of the tokens that Seal creates.
 const (
 	wholeValue  = "{{ data | stringify }}"
 	maskNothing = "{{ data | reveal_last: 0 }}"
 )
 
-// sharedBy returns the fingerprint expression of a value in a dedup field. Only
-// tokens with the same expression are duplicates of each other. Its text keeps
-// apart fields with other containers, and tokens that were not made here: those may
-// be changed in place. It also tells the text "42" from the number 42.
+// sharedBy returns the fingerprint expression for a value in a dedup field. The
+// vault treats tokens as duplicates only if their expressions are equal. The text of
+// the expression keeps fields with different containers apart, and the text "42"
+// from the number 42. It also keeps dedup fields from sharing tokens that were
+// created by other means, because their owners may change them.
 func (s *sealing) sharedBy() string {
 	kind := "json"
 	if s.data[0] == '"' {
@@ -152,8 +154,8 @@ func (s *sealing) sharedBy() string {
 	return strings.Join(append([]string{"vaultsql", kind}, s.tag.containers...), " ") + " " + wholeValue
 }
 
-// indexes returns the search indexes of the token: nil for the type's own. An
-// empty text cannot be one.
+// indexes returns the search indexes of the token; nil for the default of its type.
+// The vault refuses an empty text as an index.
 func (s *sealing) indexes() []string {
 	switch {
 	case !s.tag.index || hasOwnIndex(s.typ()):
@@ -165,13 +167,12 @@ func (s *sealing) indexes() []string {
 	}
 }
 
-// hasOwnIndex reports whether tokens of a type can be found by their whole value
-// anyway.
+// hasOwnIndex reports whether the default indexes of a type include the whole value.
 func hasOwnIndex(t vault.TokenType) bool {
 	return t == vault.TypeSocialSecurityNumber || t == vault.TypeEmployerIDNumber
 }
 
-// create makes the tokens of new values, all or none.
+// create creates the tokens of new values, all or none.
 func create(ctx context.Context, c vault.API, new []*sealing) error {
 	if len(new) == 0 {
 		return nil
@@ -194,8 +195,7 @@ func create(ctx context.Context, c vault.API, new []*sealing) error {
 	return prolong(ctx, c, new, tokens)
 }
 
-// prolong lets tokens that existed before live as long as the new rows that share
-// them.
+// prolong extends the expiry of shared tokens that would expire before the new rows.
 func prolong(ctx context.Context, c vault.API, new []*sealing, tokens []shown) error {
 	for i, s := range new {
 		ends := tokens[i].ExpiresAt
@@ -209,7 +209,7 @@ func prolong(ctx context.Context, c vault.API, new []*sealing, tokens []shown) e
 	return nil
 }
 
-// shown is what a token shows of itself.
+// shown is a token as the vault returns it.
 type shown struct {
 	ID         string          `json:"id"`
 	Type       vault.TokenType `json:"type"`
@@ -219,10 +219,10 @@ type shown struct {
 	ExpiresAt  time.Time       `json:"expires_at"`
 }
 
-// element is the path of an element in an array, and the rest of a path.
+// element matches the path of an array element, with the path inside the element.
 var element = regexp.MustCompile(`^\[([0-9]+)\]\.?(.*)$`)
 
-// explain says of an error of Tokenize which fields it is about.
+// explain names the fields that an error of Tokenize is about.
 func explain(new []*sealing, err error) error {
 	bad, ok := errors.AsType[*vault.InvalidError](err)
 	switch {
@@ -245,14 +245,14 @@ func explain(new []*sealing, err error) error {
 	return errors.Join(all...)
 }
 
-// elementError is what is wrong with one element of an array.
+// elementError has the messages about one element of an array.
 type elementError struct {
 	at     int
 	fields map[string][]string
 }
 
-// byField sorts what is wrong with an array by its elements. It returns nil if
-// something is wrong with the array as a whole.
+// byField groups the messages about an array by element. It returns nil if a message
+// is about the whole array.
 func byField(bad *vault.InvalidError, length int) []elementError {
 	found := map[int]map[string][]string{}
 	for path, messages := range bad.Fields {

@@ -174,7 +174,7 @@ func TestSealAndOpen(t *testing.T) {
 	}
 }
 
-// A changed value changes its token; that of a dedup field may be shared.
+// A changed value changes its token, except in a dedup field.
 func TestSealChanges(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -219,10 +219,13 @@ func TestSealOfTheSameValueAsksNothing(t *testing.T) {
 	clear(c.calls)
 	cust.Name.Set("Jane Doe")
 	cust.Email.Set("jane@example.com")
+	if cust.Name.Mask() != "" {
+		t.Error("a new value has the mask of the old one")
+	}
 	seal(t, c, cust)
 	c.expect(t, map[string]int{})
-	if get(t, cust.Name) != "Jane Doe" {
-		t.Error("the value is gone")
+	if get(t, cust.Name) != "Jane Doe" || cust.Name.Mask() != "XXXX Doe" {
+		t.Error("the value or its mask is lost")
 	}
 }
 
@@ -280,8 +283,8 @@ func TestDedupSharesTokens(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	v := vaulttest.New(t)
-	// A token that was not made by a dedup field is never shared, since its owner may
-	// change it.
+	// Dedup fields never share a token that was created by other means, because its
+	// owner may change it.
 	yes := true
 	other, err := v.Private.CreateToken(ctx, vault.TokenParams{Type: vault.TypeGeneric, Data: "jane@example.com", DeduplicateToken: &yes})
 	if err != nil {
@@ -384,7 +387,7 @@ func TestOpenNamesWhatIsGone(t *testing.T) {
 	if err := v.Private.DeleteToken(t.Context(), rows[1].Name.ID()); err != nil {
 		t.Fatal(err)
 	}
-	v.Clock.Advance(time.Since(v.Clock.Now()) + 721*time.Hour) // the clock of expires is that of the program
+	v.Clock.Advance(time.Since(v.Clock.Now()) + 721*time.Hour) // expires is measured on the real clock
 	got := []*customer{rows[0].reread(t), rows[1].reread(t), rows[2].reread(t)}
 	c := count(v.Private)
 	err := vaultsql.Open(t.Context(), c, got)

@@ -7,7 +7,7 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// tag is what the tag of a field says.
+// tag is the parsed tag of a field.
 type tag struct {
 	typ        vault.TokenType // empty for the default of the field's type
 	containers []string        // nil for the default of the token's type
@@ -16,7 +16,7 @@ type tag struct {
 	expires    time.Duration // zero for never
 }
 
-// tagKey is the key of our tags.
+// tagKey is the key in struct tags.
 const tagKey = "vault"
 
 // parseTag reads the tag of a field.

@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// field is a sealed field of a value that a caller gave.
+// field is a sealed field found in a dst.
 type field struct {
 	column
 	tag  *tag
@@ -25,13 +25,13 @@ func (f *field) path() string {
 	return f.in.String() + "." + f.name
 }
 
-// wrap says of an error which field it is about.
+// wrap adds the name of the field to an error.
 func (f *field) wrap(err error) error { return &FieldError{Field: f.path(), Err: err} }
 
-// place is where in a value a struct is.
+// place is the path to a struct inside a dst.
 type place struct {
 	in   *place
-	step string // ".Address" or "[3]"; of the first place the name of its type
+	step string // ".Address", "[3]", or the name of the outermost type
 }
 
 func (p *place) String() string {
@@ -44,17 +44,17 @@ func (p *place) String() string {
 // walker collects fields.
 type walker struct {
 	fields []*field
-	seen   map[target]bool // pointers, which may form a circle, and fields
+	seen   map[target]bool // finds cycles of pointers, and fields given twice
 }
 
-// target is what a pointer points to. A struct and its first field have the same
-// address.
+// target is the target of a pointer. It has a type because a struct and its first
+// field have the same address.
 type target struct {
 	address uintptr
 	typ     reflect.Type
 }
 
-// first reports whether a value that can be addressed was not met before.
+// first reports whether the walker sees a target for the first time.
 func (w *walker) first(address uintptr, t reflect.Type) bool {
 	key := target{address, t}
 	if w.seen[key] {
@@ -73,7 +73,7 @@ func (w *walker) add(v reflect.Value, f *field) {
 	}
 }
 
-// collect finds the sealed fields of what a caller gave, each once.
+// collect finds the sealed fields of all dst, each once.
 func collect(dst []any) ([]*field, error) {
 	w := &walker{seen: map[target]bool{}}
 	for _, d := range dst {
@@ -84,7 +84,7 @@ func collect(dst []any) ([]*field, error) {
 	return w.fields, nil
 }
 
-// root walks a value that a caller gave.
+// root checks and walks one dst.
 func (w *walker) root(v reflect.Value) error {
 	if !v.IsValid() {
 		return errors.New("vaultsql: nil was given; give a pointer to a struct, or a slice of structs")
@@ -102,7 +102,7 @@ func (w *walker) root(v reflect.Value) error {
 	return w.walk(v, &place{step: name}, &tag{})
 }
 
-// baseOf returns what pointers, slices, arrays and maps lead to.
+// baseOf strips pointers, slices, arrays and maps from a type.
 func baseOf(t reflect.Type) reflect.Type {
 	for k := t.Kind(); k == reflect.Pointer || k == reflect.Slice || k == reflect.Array || k == reflect.Map; k = t.Kind() {
 		t = t.Elem()
@@ -121,8 +121,8 @@ func typeName(t reflect.Type) string {
 	return t.Name()
 }
 
-// walk collects the fields of a value. The tag is that of the struct field which
-// the value is in.
+// walk collects the fields of a value. The tag belongs to the struct field that
+// contains the value.
 func (w *walker) walk(v reflect.Value, at *place, t *tag) error {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -171,8 +171,8 @@ func (w *walker) elements(v reflect.Value, at *place, t *tag) error {
 	return nil
 }
 
-// values walks a map. What is in it cannot be changed in place unless it is
-// behind a pointer.
+// values walks a map. Go cannot change map values in place, so they must be
+// pointers, slices or maps.
 func (w *walker) values(v reflect.Value, at *place, t *tag) error {
 	if !holds(v.Type()) {
 		return nil
@@ -207,19 +207,19 @@ func (w *walker) structure(v reflect.Value, at *place) error {
 	return nil
 }
 
-// step is a field of a struct that is sealed, or holds fields that are.
+// step is a struct field that is sealed or contains sealed fields.
 type step struct {
 	index  int
 	name   string
-	direct bool // it is sealed itself
+	direct bool // the field is an Of
 	tag    *tag
 }
 
-// plans are the steps of struct types.
+// plans caches the steps of struct types.
 var plans sync.Map // reflect.Type to []step
 
-// planOf returns the steps of a struct type. Errors name the place where the type
-// was met.
+// planOf returns the steps of a struct type. Errors name the place where the walker
+// found the type.
 func planOf(t reflect.Type, at string) ([]step, error) {
 	if p, ok := plans.Load(t); ok {
 		return p.([]step), nil
@@ -239,8 +239,7 @@ func planOf(t reflect.Type, at string) ([]step, error) {
 	return p, nil
 }
 
-// stepOf returns the step for a field of a struct; nil for a field that is none of
-// ours.
+// stepOf returns the step for a struct field; nil if nothing in the field is sealed.
 func stepOf(f reflect.StructField, at string) (*step, error) {
 	name := at + "." + f.Name
 	text, tagged := f.Tag.Lookup(tagKey)
@@ -263,16 +262,16 @@ func stepOf(f reflect.StructField, at string) (*step, error) {
 // ownPath is the path of this package.
 var ownPath = reflect.TypeFor[Text]().PkgPath()
 
-// isColumn reports whether a type is an Of. A struct that embeds one has its
-// methods too, but another name.
+// isColumn reports whether a type is an Of. It checks the name, because a struct
+// that embeds an Of has the same methods.
 func isColumn(t reflect.Type) bool {
 	return t.Kind() == reflect.Struct && t.PkgPath() == ownPath && strings.HasPrefix(t.Name(), "Of[")
 }
 
-// holders remembers which types hold an Of.
+// holders caches the results of holds.
 var holders sync.Map // reflect.Type to bool
 
-// holds reports whether a type is an Of, or leads to one.
+// holds reports whether a type is or contains an Of.
 func holds(t reflect.Type) bool {
 	if known, ok := holders.Load(t); ok {
 		return known.(bool)
@@ -282,8 +281,8 @@ func holds(t reflect.Type) bool {
 	return found
 }
 
-// leads is holds without what is remembered: within a circle of types, that would
-// be wrong.
+// leads is holds without the cache, which must not keep results from inside a
+// cycle of types.
 func leads(t reflect.Type, seen map[reflect.Type]bool) bool {
 	if seen[t] {
 		return false

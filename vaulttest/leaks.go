@@ -21,8 +21,7 @@ import (
 	"github.com/seed-72ea4aab/vault"
 )
 
-// NoLeaks runs code with values that nobody else has, and fails the test if one of
-// them is where it does not belong:
+// NoLeaks runs code with unique values, and fails the test if one of them leaks:
 //
 //	vaulttest.NoLeaks(t, v, func(canary vaulttest.Canary) {
 //		shop := newShop(v.Owner, canary.Logger())
@@ -31,11 +30,11 @@ import (
 //		canary.Files(dir)
 //	})
 //
-// The code uses the values as a customer would, and hands over what it writes:
-// logs, output, responses, files, traces. NoLeaks looks for the values when the
-// code has returned: as they are, reversed, in base64, in hexadecimal, encoded for
-// URLs, and escaped in JSON. It also looks into all tables of v.DB. A failure names
-// the place and the form, and never the value.
+// The code uses the values as a customer would, and hands its logs, output,
+// responses, files and traces to the canary. When the code has returned, NoLeaks
+// searches them for the values: in plain text, reversed, in base64, in hexadecimal,
+// encoded for URLs, and escaped in JSON. It also searches all tables of v.DB. A
+// failure names the place and the form, never the value.
 func NoLeaks(t testing.TB, v *Vault, run func(canary Canary)) {
 	t.Helper()
 	l := &leaks{t: t}
@@ -63,9 +62,8 @@ func NoLeaks(t testing.TB, v *Vault, run func(canary Canary)) {
 	l.finish()
 }
 
-// Canary has values that are in no other place than the test, as text and as
-// tokens in the vault, and takes what is to be searched for them. Its methods are
-// safe for concurrent use.
+// Canary has unique values, as text and as tokens in the vault. Its methods take the
+// places to search, and are safe for concurrent use.
 type Canary struct {
 	Card   string // a card number
 	SSN    string // a social security number, with dashes
@@ -77,20 +75,20 @@ type Canary struct {
 	*leaks
 }
 
-// leaks are what is searched, and what for.
+// leaks searches places for values.
 type leaks struct {
 	t      testing.TB
 	sought []sought
 
 	mu    sync.Mutex
-	later []func() // what is searched when the code has returned
+	later []func() // searches to run when the code has returned
 }
 
 // Text searches a text at once.
 func (l *leaks) Text(where, text string) { l.search(where, []byte(text)) }
 
-// Value searches a Go value at once, as the verb %+v of fmt and as encoding/json
-// write it: an error, spans of a trace, a message.
+// Value searches a Go value at once, such as an error or the spans of a trace. It
+// searches the output of %+v and of encoding/json.
 func (l *leaks) Value(where string, x any) {
 	l.search(where, fmt.Appendf(nil, "%+v", x))
 	if text, err := json.Marshal(x); err == nil {
@@ -103,7 +101,7 @@ func (l *leaks) Value(where string, x any) {
 func (l *leaks) Response(where string, r *http.Response) {
 	l.t.Helper()
 	body, err := io.ReadAll(r.Body)
-	_ = r.Body.Close() // what it has said is searched
+	_ = r.Body.Close() // the body is read
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	if err != nil {
 		l.t.Errorf("vaulttest: reading the body of %s: %v", where, err)
@@ -151,8 +149,8 @@ func (l *leaks) file(path string, d fs.DirEntry, err error) error {
 	return err
 }
 
-// DB searches all tables of a database when the code has returned, those of the
-// vault too: of SQLite, or of the current schema on PostgreSQL.
+// DB searches all tables of a SQLite database, or of the current schema on
+// PostgreSQL, when the code has returned. It includes the tables of the vault.
 func (l *leaks) DB(db *sql.DB) {
 	l.afterwards(func() {
 		if err := l.tables(context.Background(), db); err != nil {
@@ -184,7 +182,7 @@ func texts(ctx context.Context, db *sql.DB, query string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = rows.Close() }() // rows.Err reports what went wrong
+	defer func() { _ = rows.Close() }() // rows.Err reports errors
 	var all []string
 	for rows.Next() {
 		var text string
@@ -201,7 +199,7 @@ func (l *leaks) table(ctx context.Context, db *sql.DB, name string) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = rows.Close() }() // rows.Err reports what went wrong
+	defer func() { _ = rows.Close() }() // rows.Err reports errors
 	columns, err := rows.Columns()
 	if err != nil {
 		return err
@@ -236,7 +234,7 @@ func (l *leaks) finish() {
 	}
 }
 
-// search fails the test for each value that is in a text.
+// search fails the test for each value in a text.
 func (l *leaks) search(where string, text []byte) {
 	l.t.Helper()
 	for i := range l.sought {
@@ -248,13 +246,13 @@ func (l *leaks) search(where string, text []byte) {
 	}
 }
 
-// content is what is written to a writer.
+// content is a writer that keeps its input.
 type content struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
 }
 
-// Write keeps what it is given.
+// Write adds to the content.
 func (c *content) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -297,5 +295,5 @@ func randomSSN() string {
 	return randomDigits(3) + "-" + randomDigits(2) + "-" + randomDigits(4)
 }
 
-// randomSecret returns a text that no encoding leaves as it is.
+// randomSecret returns a text that every encoding changes.
 func randomSecret() string { return `s3crét "` + rand.Text() + `" <&/>` }

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// sought is a form of a value that is searched for.
+// sought is one form of a value.
 type sought struct {
 	name string // of the value
 	how  string // the form
@@ -36,7 +36,7 @@ func soughtFor(c Canary) []sought {
 	return append(all, formsOf("the secret", c.Secret)...)
 }
 
-// formsOf returns the forms of one value. Equal ones are searched for once.
+// formsOf returns the distinct forms of one value.
 func formsOf(name, value string) []sought {
 	raw := []byte(value)
 	var all []sought
@@ -66,18 +66,18 @@ func formsOf(name, value string) []sought {
 	return all
 }
 
-// base64Inside returns the characters that a value has in the base64 of a longer
-// text, at an offset within three bytes, whatever is around it.
+// base64Inside returns the base64 of a value inside a longer text, at an offset
+// within three bytes. It leaves out characters that depend on the text around it.
 func base64Inside(encoding *base64.Encoding, value []byte, offset int) []byte {
 	text := []byte(encoding.EncodeToString(append(make([]byte, offset), value...)))
 	text = text[(offset*8+5)/6:]
 	if (offset+len(value))%3 != 0 {
-		text = text[:len(text)-1] // it depends on what follows
+		text = text[:len(text)-1]
 	}
 	return text
 }
 
-// jsonInside returns a value as it is between the quotes of a JSON string.
+// jsonInside returns the JSON of a string without its quotes.
 func jsonInside(value string, html bool) []byte {
 	var buf bytes.Buffer
 	e := json.NewEncoder(&buf)

@@ -146,8 +146,8 @@ func csvRows(first, end int) string {
 	return rows.String()
 }
 
-// killAt sends rows to an import until its saved state has so many, kills it, and
-// returns how many rows were sent.
+// killAt sends rows to an import, kills it once its saved state has the given
+// number of rows, and returns how many were sent.
 func killAt(t *testing.T, cmd *exec.Cmd, folder string, rows int) (sent int) {
 	t.Helper()
 	in, err := cmd.StdinPipe()

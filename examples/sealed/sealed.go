@@ -1,6 +1,6 @@
 // Package sealed keeps customers in a table whose columns hold token ids, with the
 // libraries that Go programs use for SQL: one file for each of sqlx, pgx, GORM and
-// sqlc. It is a module of its own, so that the vault does not depend on them.
+// sqlc. It is a separate module, so the vault does not depend on these libraries.
 package sealed
 
 import (

@@ -23,6 +23,7 @@ func CreateWithSQLX(ctx context.Context, db *sqlx.DB, c *vault.Client, cust *Cus
 	if err != nil {
 		return err
 	}
+	defer func() { _ = insert.Close() }()
 	if err := insert.GetContext(ctx, &cust.ID, cust); err != nil {
 		return err
 	}

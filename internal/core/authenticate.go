@@ -185,8 +185,8 @@ func (op *Op) openApplication(ctx context.Context, rec *storage.Record) (*Applic
 // counts as unknown.
 func (v *Vault) identify(ctx context.Context, key storage.Key, place Place) (*principal, error) {
 	c := Caller{Vault: v, Place: place}
-	rec, err := c.DB().Lookup(ctx, key)
-	if errors.Is(err, storage.ErrNotFound) || err == nil && rec.Key != key {
+	rec, err := Lookup(ctx, c.DB(), key)
+	if errors.Is(err, storage.ErrNotFound) || errors.Is(err, fault.ErrAltered) || err == nil && rec.Key != key {
 		return nil, fault.ErrUnauthenticated // unknown, or a nonce sent as a key
 	}
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/form"
 )
 
 // Permission names something that a key may do.
@@ -102,6 +103,98 @@ func texts(permissions []Permission) []string {
 	out := make([]string, len(permissions))
 	for i, p := range permissions {
 		out[i] = string(p)
+	}
+	return out
+}
+
+// Transform says how much of a token's data an access rule shows.
+type Transform string
+
+// The transforms: the data itself, its mask, or nothing.
+const (
+	TransformReveal Transform = "reveal"
+	TransformMask   Transform = "mask"
+	TransformRedact Transform = "redact"
+)
+
+// AccessRule grants permissions on some of a tenant's tokens. It covers either
+// a container and all below it, or the tokens that meet all of its conditions.
+// Of several rules that match, the one with the lowest priority number decides.
+type AccessRule struct {
+	Description string       `json:"description,omitempty"`
+	Priority    int          `json:"priority"` // from 1 on, unique
+	Container   string       `json:"container,omitempty"`
+	Conditions  []Condition  `json:"conditions,omitempty"`
+	Transform   Transform    `json:"transform"`
+	Permissions []Permission `json:"permissions"` // on tokens, such as token:read
+}
+
+// Condition narrows an access rule. The Value for a container is a whole path
+// ending in /.
+type Condition struct {
+	Attribute Attribute `json:"attribute"`
+	Operator  Operator  `json:"operator"`
+	Value     string    `json:"value"`
+}
+
+// Attribute is what a condition looks at.
+type Attribute string
+
+// The attributes of a token that a condition can look at.
+const (
+	AttributeID        Attribute = "id"
+	AttributeContainer Attribute = "container"
+)
+
+// Operator is how a condition compares.
+type Operator string
+
+// The comparisons. Both are byte for byte.
+const (
+	OperatorEquals     Operator = "equals"
+	OperatorStartsWith Operator = "starts_with"
+)
+
+func readRules(r *form.Reader) []AccessRule {
+	var rules []AccessRule
+	r.Each("rules", func(r *form.Reader) {
+		rule := AccessRule{Description: r.Text("description"), Container: r.Text("container"),
+			Transform: Transform(r.Text("transform")), Permissions: permissionsOf(r.Texts("permissions"))}
+		rule.Priority, _ = r.Int("priority")
+		r.Each("conditions", func(r *form.Reader) {
+			rule.Conditions = append(rule.Conditions, Condition{Attribute(r.Text("attribute")), Operator(r.Text("operator")), r.Text("value")})
+		})
+		rules = append(rules, rule)
+	})
+	return rules
+}
+
+// accessRules returns rules as package access reads them. A transform that it
+// does not know becomes one that it refuses.
+func accessRules(rules []AccessRule) []access.Rule {
+	out := make([]access.Rule, len(rules))
+	for i, r := range rules {
+		out[i] = access.Rule{Description: r.Description, Priority: r.Priority, Container: r.Container, Permissions: texts(r.Permissions)}
+		_ = out[i].Transform.UnmarshalText([]byte(r.Transform))
+		for _, c := range r.Conditions {
+			out[i].Conditions = append(out[i].Conditions, access.Condition{
+				Attribute: access.Attribute(c.Attribute), Operator: access.Operator(c.Operator), Value: c.Value})
+		}
+	}
+	return out
+}
+
+func rulesOf(rules []access.Rule) []AccessRule {
+	if len(rules) == 0 {
+		return nil
+	}
+	out := make([]AccessRule, len(rules))
+	for i, r := range rules {
+		out[i] = AccessRule{Description: r.Description, Priority: r.Priority, Container: r.Container,
+			Transform: Transform(r.Transform.String()), Permissions: permissionsOf(r.Permissions)}
+		for _, c := range r.Conditions {
+			out[i].Conditions = append(out[i].Conditions, Condition{Attribute(c.Attribute), Operator(c.Operator), c.Value})
+		}
 	}
 	return out
 }

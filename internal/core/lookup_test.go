@@ -1,0 +1,86 @@
+package core_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestLookupsCompareKeys lists every call that finds a record by a key. All but
+// one go through Lookup, which compares the record's keys with the key that was
+// looked up: the index of keys is not sealed.
+func TestLookupsCompareKeys(t *testing.T) {
+	t.Parallel()
+	root := filepath.Join("..", "..")
+	got := map[string]int{}
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := filepath.ToSlash(strings.TrimPrefix(path, root+string(filepath.Separator)))
+		if d.IsDir() {
+			if name == "storage" || name == "examples" || strings.HasPrefix(d.Name(), ".git") || d.Name() == "testdata" {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if filepath.Ext(name) != ".go" || strings.HasSuffix(name, "_test.go") {
+			return nil
+		}
+		n, err := lookupsIn(path)
+		if n > 0 {
+			got[name] += n
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]int{
+		"internal/core/lookup.go":       1, // Lookup itself, on the storage
+		"internal/core/authenticate.go": 1, // API keys and session keys
+		"internal/records/ensure.go":    1, // names of applications, reactors and proxies
+		"internal/sessions/sessions.go": 1, // nonces
+		"tenant.go":                     1, // names of tenants
+		"proxy.go":                      1, // proxy keys
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("lookups of records by a key (-want +got):\n%s", diff)
+	}
+}
+
+// lookupsIn counts the calls of core.Lookup, and of the storage's Lookup: those
+// with a context and a key.
+func lookupsIn(path string) (n int, err error) {
+	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+	if err != nil {
+		return 0, err
+	}
+	ast.Inspect(file, func(node ast.Node) bool {
+		call, ok := node.(*ast.CallExpr)
+		if !ok || len(call.Args) < 2 {
+			return true
+		}
+		if first, ok := call.Args[0].(*ast.Ident); !ok || first.Name != "ctx" {
+			return true
+		}
+		switch f := call.Fun.(type) {
+		case *ast.SelectorExpr:
+			if f.Sel.Name == "Lookup" {
+				n++
+			}
+		case *ast.Ident:
+			if f.Name == "Lookup" {
+				n++
+			}
+		}
+		return true
+	})
+	return n, nil
+}

@@ -1,0 +1,222 @@
+// Package explain says what an application or a session may do, and why. It asks
+// the same rules in the same order as the operation itself.
+package explain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/audit"
+	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/internal/tokens"
+)
+
+// Question asks about one permission of an application or a session, on a token or
+// in containers.
+type Question struct {
+	ApplicationID, SessionID uuid.UUID // one of them
+	Permission               string
+	Containers               []string
+	TokenID                  string // in place of containers
+}
+
+// The holders of rules. A session has what it was granted, as far as its
+// authorizer could grant it now.
+const (
+	Application = "application"
+	Session     = "session"
+	Authorizer  = "authorizer"
+)
+
+// Answer is an explanation.
+type Answer struct {
+	Allowed   bool
+	Transform access.Transform // None if the permission is not on tokens
+	Reason    string           // one sentence
+	Looks     []Look
+}
+
+// Look is how the rules of one holder were asked about one container.
+type Look struct {
+	access.Look
+	Holder string
+	// Descriptions are those of the rules, by their priorities.
+	Descriptions map[int]string
+}
+
+// Ask answers a question. Only the tenant itself may ask about a token, so that
+// the holder of a management key does not learn which ids exist.
+func Ask(ctx context.Context, op *core.Op, q Question) (*Answer, error) {
+	if q.TokenID != "" && !op.IsOwner() {
+		return nil, fault.New(fault.ErrForbidden, "Only the tenant itself may ask about a token; ask about containers.")
+	}
+	if err := q.check(); err != nil {
+		return nil, err
+	}
+	h, err := find(ctx, op, &q)
+	if err != nil {
+		return nil, err
+	}
+	seen := []core.Entity{h.entity}
+	if q.TokenID != "" {
+		row, err := tokens.Row(ctx, op, q.TokenID)
+		if err != nil {
+			return nil, err
+		}
+		q.Containers = row.Containers
+		seen = append(seen, core.Entity{Type: row.Type, ID: row.ID})
+	}
+	return h.explain(&q), op.LogReads(ctx, audit.Read, seen...)
+}
+
+// check checks the question, and puts the containers in the form in which they
+// are stored.
+func (q *Question) check() error {
+	bad := &form.Problems{}
+	if (q.ApplicationID == uuid.UUID{}) == (q.SessionID == uuid.UUID{}) {
+		bad.Add("application_id", "an application or a session is required, and not both")
+	}
+	switch {
+	case !access.Known(q.Permission):
+		bad.Add("permission", "must be a known permission, such as token:read")
+	case !access.OnTokens(q.Permission):
+		if len(q.Containers) > 0 || q.TokenID != "" {
+			bad.Add("containers", "must be left out for a permission that is not on tokens")
+		}
+	case q.TokenID != "" && len(q.Containers) > 0:
+		bad.Add("containers", "must be left out when a token is given")
+	case q.TokenID == "":
+		clean, problems := access.CheckContainers(q.Containers)
+		bad.AddAll("", problems)
+		q.Containers = clean
+	}
+	return fault.Of(bad)
+}
+
+// holder has the rules that are explained.
+type holder struct {
+	entity core.Entity
+	of     string
+	grant  *access.Grant
+	rules  [][]access.Rule // its own, and those of its authorizer
+	ended  string          // why it may do nothing; empty while it may
+}
+
+func find(ctx context.Context, op *core.Op, q *Question) (*holder, error) {
+	if q.SessionID != (uuid.UUID{}) {
+		return findSession(ctx, op, q.SessionID)
+	}
+	id, err := op.Holder(ctx, q.ApplicationID)
+	if err != nil {
+		return nil, err
+	}
+	h := &holder{entity: core.Entity{Type: audit.Application, ID: q.ApplicationID.String()}, of: Application,
+		grant: id.Grant(), rules: [][]access.Rule{id.Rules()}}
+	if id.Live(op.Now) != nil {
+		h.ended = "The application has expired."
+	}
+	return h, nil
+}
+
+func findSession(ctx context.Context, op *core.Op, id uuid.UUID) (*holder, error) {
+	if err := op.Require(access.SessionRead); err != nil {
+		return nil, err
+	}
+	rec, err := op.Record(ctx, audit.Session, id)
+	if err != nil {
+		return nil, err
+	}
+	var s core.Session
+	if err := op.OpenRecord(ctx, rec, &s); err != nil {
+		return nil, err
+	}
+	h := &holder{entity: core.Entity{Type: audit.Session, ID: id.String()}, of: Session, grant: new(access.Grant)}
+	is, err := op.IdentifySession(ctx, rec)
+	switch {
+	case errors.Is(err, fault.ErrUnauthenticated):
+		h.ended = "The session has ended."
+		return h, nil //nolint:nilerr // the answer is that it has ended
+	case err != nil:
+		return nil, err
+	case !s.Authorized:
+		h.ended = "The session has not been authorized."
+		return h, nil
+	}
+	h.grant, h.rules = is.Grant(), [][]access.Rule{s.Rules}
+	if s.AuthorizerKey == "" {
+		return h, nil
+	}
+	authorizer, err := op.Holder(ctx, s.AuthorizedBy)
+	if err != nil {
+		return nil, err
+	}
+	h.rules = append(h.rules, authorizer.Rules())
+	return h, nil
+}
+
+func (h *holder) explain(q *Question) *Answer {
+	a := &Answer{Reason: h.ended}
+	if h.ended != "" {
+		return a
+	}
+	if !access.OnTokens(q.Permission) {
+		a.Allowed = h.grant.Has(q.Permission)
+		a.Reason = map[bool]string{true: "The permission is held.", false: "The permission is not held."}[a.Allowed]
+		return a
+	}
+	a.Transform, a.Allowed = h.grant.Decide(q.Permission, q.TokenID, q.Containers)
+	for _, l := range h.grant.Explain(q.Permission, q.TokenID, q.Containers) {
+		a.Looks = append(a.Looks, h.look(l))
+	}
+	a.Reason = a.reason(q.Permission)
+	return a
+}
+
+func (h *holder) look(l access.Look) Look {
+	out := Look{Look: l, Holder: h.of, Descriptions: map[int]string{}}
+	if l.Limit > 0 {
+		out.Holder = Authorizer
+	}
+	for _, r := range h.rules[l.Limit] {
+		out.Descriptions[r.Priority] = r.Description
+	}
+	return out
+}
+
+// shows is the transform that the look comes to.
+func (l *Look) shows() access.Transform {
+	if l.Transform != access.None {
+		return max(l.Best, l.Transform)
+	}
+	return l.Transform
+}
+
+// reason says in a sentence which look decides: the first that refuses, or the
+// first with the strictest transform.
+func (a *Answer) reason(permission string) string {
+	var strictest *Look
+	for i := range a.Looks {
+		l := &a.Looks[i]
+		if l.Transform == access.None {
+			return fmt.Sprintf("No rule and no plain permission of the %s allows %s in %s.", l.Holder, permission, l.Container)
+		}
+		if strictest == nil || l.shows() < strictest.shows() {
+			strictest = l
+		}
+	}
+	if strictest == nil {
+		return "The token is in no container."
+	}
+	for _, s := range strictest.Steps {
+		if s.Outcome == access.Decides && s.Priority > 0 {
+			return fmt.Sprintf("Rule %d of the %s decides: %s.", s.Priority, strictest.Holder, a.Transform)
+		}
+	}
+	return fmt.Sprintf("The plain permission of the %s decides: %s.", strictest.Holder, a.Transform)
+}

@@ -1,0 +1,222 @@
+// Package logs reads the audit log of a tenant: as a list, and as it grows.
+package logs
+
+import (
+	"context"
+	"crypto/subtle"
+	"encoding/base64"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/find"
+	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/internal/share"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// List filters the log. Zero fields filter nothing.
+type List struct {
+	EntityType, EntityID string
+	From, To             time.Time // created at or after From, before To
+	Operation            string
+	ActorID              uuid.UUID
+	ActorType            string
+}
+
+// filter checks the filters and returns them as the storage reads them.
+func (l *List) filter(op *core.Op) (storage.LogFilter, error) {
+	bad := &form.Problems{}
+	form.CheckText(bad, "entity_type", l.EntityType)
+	form.CheckText(bad, "entity_id", l.EntityID)
+	form.CheckText(bad, "operation", l.Operation)
+	form.CheckText(bad, "actor_type", l.ActorType)
+	return storage.LogFilter{
+		Tenant: op.TenantID(), EntityType: l.EntityType, EntityID: l.EntityID, From: l.From, To: l.To,
+		Operation: l.Operation, ActorID: storage.ID(l.ActorID), ActorType: l.ActorType,
+	}, fault.Of(bad)
+}
+
+// Capped reports whether a page counts only up to a bound: the database has no
+// totals by operation or actor.
+func (l *List) Capped() bool {
+	return l.Operation != "" || l.ActorType != "" || l.ActorID != uuid.UUID{}
+}
+
+// Page returns a page of the log, newest first, and the number of entries over
+// all pages. The number is counted up to countUpTo if the list is capped. p is
+// complete: see [form.Paging.Check].
+func Page(ctx context.Context, op *core.Op, l *List, p form.Paging, countUpTo int) (rows []storage.Log, total int, err error) {
+	filter, err := l.filter(op)
+	if err != nil {
+		return nil, 0, err
+	}
+	filter.Offset, filter.Limit = p.Offset(), p.Size
+	if l.Capped() {
+		filter.CountUpTo = countUpTo
+	}
+	return op.DB().ListLogs(ctx, filter)
+}
+
+// Next returns the piece of a walk over the log that comes before an id, moves the
+// id to the end of the piece, and reports whether there may be another.
+func Next(ctx context.Context, op *core.Op, l *List, w *find.Walk, before *storage.ID) (rows []storage.Log, more bool, err error) {
+	filter, err := l.filter(op)
+	if err != nil {
+		return nil, false, err
+	}
+	filter.Before = *before
+	rows, more, err = find.Next(w, func(limit int) ([]storage.Log, error) {
+		filter.Limit = limit
+		rows, _, err := op.DB().ListLogs(ctx, filter)
+		return rows, err
+	})
+	if err == nil && len(rows) > 0 {
+		*before = rows[len(rows)-1].ID
+	}
+	return rows, more, err
+}
+
+// Bounds on the calls of one process that wait for entries of a log. Each of
+// them queries the database while it waits.
+const (
+	MaxFollowers            = 64 // of a tenant
+	MaxApplicationFollowers = 16 // of one of its applications
+)
+
+// Pauses between two looks at a log: at first, and while it stays quiet.
+const (
+	firstPause = 250 * time.Millisecond
+	longPause  = time.Second
+)
+
+// batchSize is how many entries a batch has at most.
+const batchSize = 500
+
+// Followers are the places of calls that wait. An application has few of its
+// tenant's places, so that a stolen key does not take them all.
+type Followers struct {
+	tenants      *share.Places[uuid.UUID]
+	applications *share.Places[uuid.UUID]
+}
+
+// NewFollowers returns free places.
+func NewFollowers() *Followers {
+	return &Followers{
+		tenants:      share.New[uuid.UUID](share.Limits{Each: MaxFollowers}),
+		applications: share.New[uuid.UUID](share.Limits{Each: MaxApplicationFollowers}),
+	}
+}
+
+// enter takes a place for a caller and returns what gives it back.
+func (f *Followers) enter(id core.Identity) (leave func(), err error) {
+	app, tenant := id.ApplicationID(), id.Tenant()
+	limited := app != uuid.UUID{}
+	if limited && !f.applications.Try(app) {
+		return nil, fault.New(fault.ErrBusy, "This application has %d followers of the log already; try again later.", MaxApplicationFollowers)
+	}
+	if !f.tenants.Try(tenant) {
+		if limited {
+			f.applications.Give(app)
+		}
+		return nil, fault.New(fault.ErrBusy, "This tenant has %d followers of its log already; try again later.", MaxFollowers)
+	}
+	return func() {
+		f.tenants.Give(tenant)
+		if limited {
+			f.applications.Give(app)
+		}
+	}, nil
+}
+
+// Await returns the batch that look returns once it has entries. Look is called
+// again until then, or until wait is over, with the cursor of the last batch.
+func (f *Followers) Await(ctx context.Context, id core.Identity, cursor string, wait time.Duration, look func(cursor string) (*Batch, error)) (*Batch, error) {
+	batch, err := look(cursor)
+	if err != nil || len(batch.Rows) > 0 || wait <= 0 {
+		return batch, err
+	}
+	leave, err := f.enter(id)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	over := time.NewTimer(wait)
+	defer over.Stop()
+	for pause := firstPause; ; pause = min(pause*5/4, longPause) {
+		select {
+		case <-time.After(pause):
+		case <-over.C:
+			return batch, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		if batch, err = look(batch.Cursor); err != nil || len(batch.Rows) > 0 {
+			return batch, err
+		}
+	}
+}
+
+// Batch is entries in the order in which they were committed, and the cursor of
+// the place after them.
+type Batch struct {
+	Rows   []storage.Log
+	Cursor string
+}
+
+// After returns the entries that come after a cursor: the cursor of an earlier
+// batch, one of Since, or "" for entries from now on.
+func After(ctx context.Context, op *core.Op, cursor string) (*Batch, error) {
+	f, err := readCursor(op, cursor)
+	if err != nil {
+		return nil, err
+	}
+	rows, next, err := op.Vault.Store.FollowLogs(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	return &Batch{rows, writeCursor(op, next)}, nil
+}
+
+const (
+	// sincePrefix begins the cursor of a time.
+	sincePrefix = "since:"
+	labelCursor = "log cursor"
+)
+
+// Since returns the cursor of a time.
+func Since(t time.Time) string { return sincePrefix + t.UTC().Format(time.RFC3339Nano) }
+
+// writeCursor names a place in the log. Its hash, under the tenant's key, binds
+// it to the tenant.
+func writeCursor(op *core.Op, place storage.LogPlace) string {
+	hash := op.State.Ring.Hash(labelCursor, string(place))
+	return base64.RawURLEncoding.EncodeToString(append(slices.Clip(place), hash[:]...))
+}
+
+// readCursor returns what a cursor asks for.
+func readCursor(op *core.Op, cursor string) (storage.LogFollowing, error) {
+	f := storage.LogFollowing{Tenant: op.TenantID(), Limit: batchSize}
+	if cursor == "" {
+		return f, nil
+	}
+	if at, ok := strings.CutPrefix(cursor, sincePrefix); ok {
+		t, err := time.Parse(time.RFC3339Nano, at)
+		if err != nil || t.IsZero() {
+			return f, fault.Field("cursor", "must have a time as in %s2026-01-31T12:00:00Z", sincePrefix)
+		}
+		f.From = t
+		return f, nil
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(cursor)
+	size := len(raw) - len(storage.Hash{})
+	if err != nil || size <= 0 || subtle.ConstantTimeCompare([]byte(writeCursor(op, raw[:size])), []byte(cursor)) != 1 {
+		return f, fault.Field("cursor", "must be the cursor of an earlier batch of this log, or %s and a time", sincePrefix)
+	}
+	f.After = raw[:size]
+	return f, nil
+}

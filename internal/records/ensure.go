@@ -1,0 +1,100 @@
+package records
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// NameKey is unique in the database, so that two programs cannot create the same
+// entity at the same time. Of applications, reactors and proxies only those that
+// Ensure created have one, and they lose it when they are renamed.
+func NameKey(tenant uuid.UUID, kind, name string) storage.Key {
+	return sha256.Sum256([]byte("name\x00" + kind + "\x00" + tenant.String() + "\x00" + name))
+}
+
+// keepNameKey keeps the name key of a record that is written again, unless it was
+// renamed.
+func keepNameKey(rec, old *storage.Record) {
+	if rec.Name == old.Name {
+		rec.AltKey = old.AltKey
+	}
+}
+
+// CheckName refuses a name that no entity can have.
+func CheckName(name string) error {
+	bad := &form.Problems{}
+	form.CheckName(bad, "name", name)
+	return fault.Of(bad)
+}
+
+// Ensure returns the entity with a name, and creates it if there is none. If
+// another node was faster, it returns the entity of that node.
+func (k *Kind[T]) Ensure(ctx context.Context, op *core.Op, name string, build func() (*T, error)) (*T, error) {
+	if err := CheckName(name); err != nil {
+		return nil, err
+	}
+	for range core.MaxAttempts {
+		rec, err := k.named(ctx, op, name)
+		if err != nil {
+			return nil, err
+		}
+		if rec != nil {
+			return k.show(ctx, op, rec)
+		}
+		item, err := build()
+		if err != nil {
+			return nil, err
+		}
+		item, err = k.create(ctx, op, item, NameKey(op.Tenant(), k.Name, name))
+		if !errors.Is(err, storage.ErrExists) {
+			return item, err
+		}
+	}
+	return nil, fault.ErrFaster
+}
+
+// named returns the record with exactly this name, or nil. Of several it returns
+// the oldest, so that every node finds the same one.
+func (k *Kind[T]) named(ctx context.Context, op *core.Op, name string) (*storage.Record, error) {
+	rec, err := core.Lookup(ctx, op.DB(), NameKey(op.Tenant(), k.Name, name))
+	switch {
+	case errors.Is(err, storage.ErrNotFound):
+		return k.oldest(ctx, op, name)
+	case err == nil && (rec.Tenant != op.TenantID() || rec.Kind != k.Name || rec.Name != name):
+		err = fault.ErrAltered
+	}
+	if err != nil {
+		return nil, fmt.Errorf("find the %s of a name: %w", k.Name, err)
+	}
+	return &rec, nil
+}
+
+// oldest finds a record by its name in the list of all.
+func (k *Kind[T]) oldest(ctx context.Context, op *core.Op, name string) (*storage.Record, error) {
+	var oldest *storage.Record
+	filter := storage.RecordFilter{Tenant: op.TenantID(), Kind: k.Name, Name: name, Limit: form.MaxPageSize}
+	for {
+		recs, _, err := op.DB().ListRecords(ctx, filter)
+		if err != nil {
+			return nil, err
+		}
+		for i := range recs { // the filter takes * for any text, and ignores case
+			if recs[i].Name == name {
+				oldest = &recs[i]
+			}
+		}
+		if len(recs) < filter.Limit {
+			return oldest, nil
+		}
+		filter.Before = recs[len(recs)-1].ID
+	}
+}

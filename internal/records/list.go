@@ -1,0 +1,148 @@
+package records
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/audit"
+	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/find"
+	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// List asks for entities. Zero fields filter nothing.
+type List[T any] struct {
+	IDs []uuid.UUID
+	// Name matches the whole name without regard to case; * stands for any text.
+	Name string
+	// Keep, unless it is nil, reports whether an entity is part of the list. The
+	// database cannot ask it, so a list with Keep reads all entities.
+	Keep func(*T) bool
+}
+
+// maxNameFilter bounds the pattern for names, in characters: five times the
+// longest name. Databases have a bound too, but no good error for it.
+const maxNameFilter = 1000
+
+// keepChunk is how many entities are read at a time for a list with Keep.
+const keepChunk = 100
+
+// filter checks the list and returns it as the storage reads it.
+func (k *Kind[T]) filter(op *core.Op, l List[T]) (storage.RecordFilter, error) {
+	bad := &form.Problems{}
+	form.CheckText(bad, "name", l.Name)
+	if form.Longer(l.Name, maxNameFilter) {
+		bad.Add("name", "must have at most %d characters", maxNameFilter)
+	}
+	if len(l.IDs) > form.MaxListValues {
+		bad.Add("id", "must be given at most %d times", form.MaxListValues)
+	}
+	filter := storage.RecordFilter{Tenant: op.TenantID(), Kind: k.Name, Name: l.Name}
+	for _, id := range l.IDs {
+		filter.IDs = append(filter.IDs, storage.ID(id))
+	}
+	return filter, fault.Of(bad)
+}
+
+// List returns a page of entities, newest first, and the number over all pages.
+// It logs that each was read. p is complete: see [form.Paging.Check].
+func (k *Kind[T]) List(ctx context.Context, op *core.Op, l List[T], p form.Paging) (items []T, total int, err error) {
+	filter, err := k.filter(op, l)
+	if err != nil {
+		return nil, 0, err
+	}
+	var recs []storage.Record
+	if l.Keep != nil {
+		recs, total, err = k.kept(ctx, op, l, filter, p)
+	} else {
+		filter.Offset, filter.Limit, filter.MaxBytes = p.Offset(), p.Size, op.MaxPageBytes()
+		recs, total, err = op.DB().ListRecords(ctx, filter)
+	}
+	if err != nil {
+		return nil, 0, op.PageError(err)
+	}
+	items, err = k.see(ctx, op, recs, nil)
+	return items, total, err
+}
+
+// kept reads all entities and returns the page of those that are part of the list.
+func (k *Kind[T]) kept(ctx context.Context, op *core.Op, l List[T], filter storage.RecordFilter, p form.Paging) (page []storage.Record, total int, err error) {
+	for filter.Limit = keepChunk; ; {
+		recs, _, err := op.DB().ListRecords(ctx, filter)
+		if err != nil {
+			return nil, 0, err
+		}
+		for i := range recs {
+			item, err := k.Open(ctx, op, &recs[i])
+			if err != nil {
+				return nil, 0, err
+			}
+			if !l.Keep(item) {
+				continue
+			}
+			if total++; p.Offset() < total && total <= p.Offset()+p.Size {
+				page = append(page, recs[i])
+			}
+		}
+		if len(recs) < keepChunk {
+			return page, total, nil
+		}
+		filter.Before = recs[len(recs)-1].ID
+	}
+}
+
+// Next returns the piece of a walk over a list that comes before an id, moves the
+// id to the end of the piece, and reports whether there may be another.
+func (k *Kind[T]) Next(ctx context.Context, op *core.Op, l List[T], w *find.Walk, before *storage.ID) (items []T, more bool, err error) {
+	filter, err := k.filter(op, l)
+	if err != nil {
+		return nil, false, err
+	}
+	recs, more, err := Piece(ctx, op, filter, w, before)
+	if err != nil {
+		return nil, false, err
+	}
+	items, err = k.see(ctx, op, recs, l.Keep)
+	return items, more, err
+}
+
+// Piece reads the records of a walk that come before an id: see [Kind.Next].
+func Piece(ctx context.Context, op *core.Op, filter storage.RecordFilter, w *find.Walk, before *storage.ID) (recs []storage.Record, more bool, err error) {
+	filter.Before, filter.MaxBytes = *before, op.MaxPageBytes()
+	recs, more, err = find.Next(w, func(limit int) ([]storage.Record, error) {
+		filter.Limit = limit
+		recs, _, err := op.DB().ListRecords(ctx, filter)
+		return recs, err
+	})
+	if err == nil && len(recs) > 0 {
+		*before = recs[len(recs)-1].ID
+	}
+	return recs, more, err
+}
+
+// see opens records as a caller sees them, and logs that each was read. keep,
+// unless it is nil, reports which are part of the list.
+func (k *Kind[T]) see(ctx context.Context, op *core.Op, recs []storage.Record, keep func(*T) bool) ([]T, error) {
+	var seen []core.Entity
+	var items []*T
+	for i := range recs {
+		item, err := k.Open(ctx, op, &recs[i])
+		if err != nil {
+			return nil, err
+		}
+		if keep == nil || keep(item) {
+			items, seen = append(items, item), append(seen, core.Entity{Type: k.Name, ID: uuid.UUID(recs[i].ID).String()})
+		}
+	}
+	if err := k.dropReferences(ctx, op, items...); err != nil {
+		return nil, err
+	}
+	shown := make([]T, len(items))
+	for i, item := range items {
+		shown[i] = *item
+	}
+	return shown, op.LogReads(ctx, audit.Read, seen...)
+}

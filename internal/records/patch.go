@@ -1,0 +1,120 @@
+package records
+
+import (
+	"encoding/json"
+	"errors"
+	"maps"
+	"strings"
+
+	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/internal/jsonx"
+)
+
+// Form reads the parameters of an entity from JSON that may also hold the fields
+// that responses show and callers cannot change.
+type Form struct {
+	// Fields returns the problems that UnmarshalJSON of the parameters reported.
+	Fields func(error) map[string][]string
+	// ApplicationID says that the entity shows its application as application_id,
+	// and takes it as application.id.
+	ApplicationID bool
+}
+
+// shownFields are what responses show of an entity beyond its parameters.
+var shownFields = []string{
+	"id", "tenant_id", "created_by", "created_at", "modified_by", "modified_at", "key", "webhook_secret",
+}
+
+// Merge applies a JSON merge patch to the JSON form of a value and reads the
+// result into dst. It also reads the patch by itself, because merging a null
+// would leave no trace of an unknown field.
+func (f Form) Merge(dst json.Unmarshaler, current any, patch []byte) error {
+	p, err := jsonx.Parse(patch, jsonx.Limits{})
+	if err != nil {
+		return fault.Input(err)
+	}
+	if p.Kind() != jsonx.Object {
+		return fault.Field("", "must be an object")
+	}
+	now, err := jsonx.From(current)
+	if err != nil {
+		return err
+	}
+	bad := &form.Problems{}
+	p = f.withoutShown(p, bad)
+	alone := dst.UnmarshalJSON(p.JSON())
+	bad.AddAll("", f.Fields(dst.UnmarshalJSON(jsonx.Merge(now, p).JSON())))
+	bad.AddUnknown(f.Fields(alone))
+	return fault.Of(bad)
+}
+
+// Replace reads a whole replacement into params. JSON that a Get returned can be
+// changed and put back: fields that cannot be changed are ignored.
+func (f Form) Replace(data []byte, params json.Unmarshaler) error {
+	v, err := jsonx.Parse(data, jsonx.Limits{})
+	if err != nil || v.Kind() != jsonx.Object {
+		return params.UnmarshalJSON(data) // reports what is wrong
+	}
+	for _, name := range []string{"application", "application_id"} {
+		if v.Get(name).IsNull() {
+			v = v.Without(name) // in a replacement, null is the same as absent
+		}
+	}
+	bad := &form.Problems{}
+	v = f.withoutShown(v, bad)
+	bad.AddAll("", f.Fields(params.UnmarshalJSON(v.JSON())))
+	return fault.Of(bad)
+}
+
+// withoutShown returns an object without the fields that cannot be changed, and
+// with application_id as application.
+func (f Form) withoutShown(v jsonx.Value, bad *form.Problems) jsonx.Value {
+	v = v.Without(shownFields...)
+	id := v.Get("application_id")
+	if !f.ApplicationID || id.IsZero() {
+		return v
+	}
+	v = v.Without("application_id")
+	if ref := v.Get("application"); !ref.IsZero() {
+		if other := ref.Get("id"); !ref.Equal(id) && !strings.EqualFold(other.Text(), id.Text()) {
+			bad.Add("application_id", "must be the same as application.id, or be left out")
+		}
+		return v
+	}
+	if !id.IsNull() {
+		id = jsonx.ObjectValue(jsonx.Member{Name: "id", Value: id})
+	}
+	return v.With("application", id)
+}
+
+// Fault returns what is wrong with a merge patch by itself, for an entity that
+// does not exist. It reads the patch into params and runs the checks on them.
+// Problems with fields that the patch does not name are not its fault.
+func (f Form) Fault(patch []byte, params json.Unmarshaler, checks ...func() error) error {
+	if err := f.Merge(params, struct{}{}, patch); err != nil {
+		return err
+	}
+	given, _ := jsonx.Parse(patch, jsonx.Limits{}) // Merge has parsed it
+	for _, check := range checks {
+		err := check()
+		if bad, ok := errors.AsType[*fault.Invalid](err); ok {
+			maps.DeleteFunc(bad.Fields, func(path string, _ []string) bool {
+				name, _, _ := strings.Cut(path, ".")
+				name, _, _ = strings.Cut(name, "[")
+				return given.Get(name).IsZero()
+			})
+			err = fault.Of((*form.Problems)(bad))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Names reports whether a merge patch, which has been read before, has a field.
+func Names(patch []byte, field string) bool {
+	v, _ := jsonx.Parse(patch, jsonx.Limits{})
+	return !v.Get(field).IsZero()
+}

@@ -1,0 +1,188 @@
+// Package records stores entities as records: sealed documents with the few
+// columns that they are found by. Applications, reactors and proxies are records.
+package records
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/audit"
+	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// Kind is a kind of entity that is stored as a record. T is its public type.
+type Kind[T any] struct {
+	// Name is the kind of the records, and the entity type in log entries.
+	Name string
+	// Columns returns the record of an entity, without its document.
+	Columns func(*T) storage.Record
+	// Document returns the part of an entity that is sealed.
+	Document func(*T) any
+	// Opened fills in the fields of an entity that come from columns. It may be
+	// nil.
+	Opened func(*T, *storage.Record)
+	// Modified notes who changed an entity last, and when.
+	Modified func(item *T, by uuid.UUID, at time.Time)
+	// Application returns the application that an entity refers to, zero for
+	// none, and a function that removes the reference. It may be nil.
+	Application func(*T) (id uuid.UUID, remove func())
+}
+
+// Open returns the entity of a record.
+func (k *Kind[T]) Open(ctx context.Context, op *core.Op, rec *storage.Record) (*T, error) {
+	item := new(T)
+	if err := op.OpenRecord(ctx, rec, item); err != nil {
+		return nil, err
+	}
+	if k.Opened != nil {
+		k.Opened(item, rec)
+	}
+	return item, nil
+}
+
+// Read returns an entity for the vault's own use, without a log entry.
+func (k *Kind[T]) Read(ctx context.Context, op *core.Op, id uuid.UUID) (*T, error) {
+	rec, err := op.Record(ctx, k.Name, id)
+	if err != nil {
+		return nil, err
+	}
+	return k.Open(ctx, op, rec)
+}
+
+// Get returns an entity to a caller, and logs that it was read.
+func (k *Kind[T]) Get(ctx context.Context, op *core.Op, id uuid.UUID) (*T, error) {
+	rec, err := op.Record(ctx, k.Name, id)
+	if err != nil {
+		return nil, err
+	}
+	return k.show(ctx, op, rec)
+}
+
+// Create stores a new entity with its log entry.
+func (k *Kind[T]) Create(ctx context.Context, op *core.Op, item *T) (*T, error) {
+	return k.create(ctx, op, item, storage.Key{})
+}
+
+// create stores an entity that is unique by a key, unless the key is zero.
+func (k *Kind[T]) create(ctx context.Context, op *core.Op, item *T, key storage.Key) (*T, error) {
+	rec, err := k.seal(op, item, func(rec *storage.Record) { rec.AltKey = key })
+	if err != nil {
+		return nil, err
+	}
+	ch := op.Change()
+	ch.InsertRecords = []storage.Record{rec}
+	ch.Logs = []storage.Log{op.Entry(audit.Create, k.Name, uuid.UUID(rec.ID).String())}
+	if err := op.Write(ctx, ch); err != nil {
+		return nil, err
+	}
+	return item, nil
+}
+
+// Update reads an entity, changes it and stores it, again if others were faster.
+func (k *Kind[T]) Update(ctx context.Context, op *core.Op, id uuid.UUID, change func(*T) error) (*T, error) {
+	return core.RetryStale(func() (*T, error) {
+		old, err := op.Record(ctx, k.Name, id)
+		if err != nil {
+			return nil, err
+		}
+		item, err := k.Open(ctx, op, old)
+		if err != nil {
+			return nil, err
+		}
+		k.Modified(item, op.Creator(), op.Now)
+		if err := change(item); err != nil {
+			return nil, err
+		}
+		rec, err := k.seal(op, item, func(rec *storage.Record) { keepNameKey(rec, old) })
+		if err != nil {
+			return nil, err
+		}
+		ch := op.Change()
+		ch.UpdateRecords = []storage.RecordUpdate{{Rev: old.Rev, Record: rec}}
+		ch.Logs = []storage.Log{op.Entry(audit.Update, k.Name, id.String())}
+		if err := op.Write(ctx, ch); err != nil {
+			return nil, err
+		}
+		return item, k.dropReferences(ctx, op, item)
+	})
+}
+
+// Delete deletes an entity with its log entry. may, unless it is nil, can refuse.
+func (k *Kind[T]) Delete(ctx context.Context, op *core.Op, id uuid.UUID, may func(*T) error) error {
+	_, err := core.RetryStale(func() (struct{}, error) { return struct{}{}, k.delete(ctx, op, id, may) })
+	return err
+}
+
+func (k *Kind[T]) delete(ctx context.Context, op *core.Op, id uuid.UUID, may func(*T) error) error {
+	rec, err := op.Record(ctx, k.Name, id)
+	if err != nil {
+		return err
+	}
+	if may != nil {
+		item, err := k.Open(ctx, op, rec)
+		if err != nil {
+			return err
+		}
+		if err := may(item); err != nil {
+			return err
+		}
+	}
+	ch := op.Change()
+	ch.DeleteRecords = []storage.RecordDelete{{Kind: k.Name, ID: rec.ID, Rev: rec.Rev}}
+	ch.Logs = []storage.Log{op.Entry(audit.Delete, k.Name, id.String())}
+	return op.Write(ctx, ch)
+}
+
+// seal returns the record of an entity. adjust changes the columns first.
+func (k *Kind[T]) seal(op *core.Op, item *T, adjust func(*storage.Record)) (storage.Record, error) {
+	rec := k.Columns(item)
+	rec.Kind = k.Name
+	adjust(&rec)
+	return rec, op.SealRecord(&rec, k.Document(item))
+}
+
+// show opens a record for a caller, and logs that it was read.
+func (k *Kind[T]) show(ctx context.Context, op *core.Op, rec *storage.Record) (*T, error) {
+	item, err := k.Open(ctx, op, rec)
+	if err != nil {
+		return nil, err
+	}
+	if err := k.dropReferences(ctx, op, item); err != nil {
+		return nil, err
+	}
+	return item, op.LogReads(ctx, audit.Read, core.Entity{Type: k.Name, ID: uuid.UUID(rec.ID).String()})
+}
+
+// dropReferences removes references to applications that no longer exist. The
+// stored entities keep them, because ids are never used again.
+func (k *Kind[T]) dropReferences(ctx context.Context, op *core.Op, items ...*T) error {
+	if k.Application == nil {
+		return nil
+	}
+	var ids []storage.ID
+	for _, item := range items {
+		if id, _ := k.Application(item); id != (uuid.UUID{}) && !slices.Contains(ids, storage.ID(id)) {
+			ids = append(ids, storage.ID(id))
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	recs, err := op.DB().Records(ctx, op.TenantID(), audit.Application, ids)
+	if err != nil {
+		return err
+	}
+	exists := func(id uuid.UUID) bool {
+		return slices.ContainsFunc(recs, func(r storage.Record) bool { return uuid.UUID(r.ID) == id })
+	}
+	for _, item := range items {
+		if id, remove := k.Application(item); id != (uuid.UUID{}) && !exists(id) {
+			remove()
+		}
+	}
+	return nil
+}

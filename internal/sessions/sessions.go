@@ -1,0 +1,293 @@
+// Package sessions carries out the life of a session: a public application
+// creates it, a private application or the tenant itself authorizes it, and it
+// ends by time, by deletion, or with the key of either application.
+package sessions
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/access"
+	"github.com/seed-72ea4aab/vault/internal/apikey"
+	"github.com/seed-72ea4aab/vault/internal/audit"
+	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/find"
+	"github.com/seed-72ea4aab/vault/internal/form"
+	"github.com/seed-72ea4aab/vault/internal/ids"
+	"github.com/seed-72ea4aab/vault/internal/records"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+const (
+	// nonceLength gives a nonce 140 random bits.
+	nonceLength = 24
+	// life is how long a session lives unless its authorization says otherwise.
+	life = 3 * time.Minute
+	// chunk is how many sessions are read at a time.
+	chunk = 500
+)
+
+// kind is how sessions are stored. They are deleted like other records; the rest
+// of their life is here.
+var kind = records.Kind[core.Session]{Name: audit.Session}
+
+// Session is a new session with its secrets.
+type Session struct {
+	Key       string
+	Nonce     string
+	ExpiresAt time.Time
+}
+
+// Grant is what a session is authorized to do, and until when.
+type Grant struct {
+	Nonce string
+	core.Rights
+	ExpiresAt time.Time // zero for the session's own end
+}
+
+// Info describes a session that is alive.
+type Info struct {
+	ID            uuid.UUID
+	ApplicationID uuid.UUID // created it
+	AuthorizedBy  uuid.UUID // zero if nobody did
+	core.Rights
+	CreatedAt, ExpiresAt time.Time
+}
+
+// MayCreate asks whether the caller may create sessions.
+func MayCreate(op *core.Op) error {
+	if app := op.Application(); app == nil || app.Type != string(access.Public) || op.Session() != (uuid.UUID{}) {
+		return fault.New(fault.ErrForbidden, "Creating a session needs the key of a public application.")
+	}
+	return nil
+}
+
+// MayAuthorize asks whether the caller may authorize sessions.
+func MayAuthorize(op *core.Op) error {
+	if app := op.Application(); app != nil && (app.Type != string(access.Private) || op.Session() != (uuid.UUID{})) {
+		return fault.New(fault.ErrForbidden, "Authorizing a session needs the key of a private application.")
+	}
+	return nil
+}
+
+// Create creates a session of the caller's application. longest bounds its life;
+// zero means no bound.
+func Create(ctx context.Context, op *core.Op, longest time.Duration) (*Session, error) {
+	if err := MayCreate(op); err != nil {
+		return nil, err
+	}
+	lives := life
+	if longest > 0 {
+		lives = min(lives, longest)
+	}
+	s := &Session{Key: apikey.New(apikey.Session), Nonce: ids.Random58(nonceLength), ExpiresAt: op.Now.Add(lives)}
+	rec := storage.Record{
+		Kind: kind.Name, ID: storage.ID(op.NewID()), Key: apikey.Hash(s.Key), AltKey: nonceHash(op, s.Nonce),
+		ExpiresAt: s.ExpiresAt, CreatedAt: op.Now,
+	}
+	if err := op.SealRecord(&rec, core.Session{Application: op.Application().ID, ApplicationKey: op.Application().KeyMark()}); err != nil {
+		return nil, err
+	}
+	ch := op.Change()
+	ch.InsertRecords = []storage.Record{rec}
+	ch.Logs = []storage.Log{op.Entry(audit.Create, kind.Name, uuid.UUID(rec.ID).String())}
+	return s, op.Write(ctx, ch)
+}
+
+// nonceHash is the key that a nonce is looked up by. It includes the tenant, so
+// that a nonce means nothing elsewhere, and no API key has the same hash.
+func nonceHash(op *core.Op, nonce string) storage.Key {
+	return sha256.Sum256([]byte("nonce\x00" + op.Tenant().String() + "\x00" + nonce))
+}
+
+// Authorize gives a session its rights, once. They must lie within those of the
+// caller. longest bounds how far in the future the session may end; zero means no
+// bound.
+func Authorize(ctx context.Context, op *core.Op, g *Grant, longest time.Duration) error {
+	if err := MayAuthorize(op); err != nil {
+		return err
+	}
+	granted, err := g.check(op.Now, longest)
+	if err != nil {
+		return err
+	}
+	if !granted.Within(op.Grant()) {
+		return fault.New(fault.ErrForbidden, "A session cannot be given more access than its authorizer has.")
+	}
+	_, err = core.RetryStale(func() (struct{}, error) { return struct{}{}, authorize(ctx, op, g) })
+	return err
+}
+
+// check checks a grant, and returns it as package access reads it.
+func (g *Grant) check(now time.Time, longest time.Duration) (*access.Grant, error) {
+	bad := &form.Problems{}
+	if g.Nonce == "" {
+		bad.Add("nonce", "is required")
+	}
+	rules, permissions, problems := access.Check(access.Session, g.Rules, g.Permissions)
+	bad.AddAll("", problems)
+	if !g.ExpiresAt.IsZero() {
+		form.CheckExpiry(g.ExpiresAt, now, bad)
+		if longest > 0 && g.ExpiresAt.After(now.Add(longest)) {
+			bad.Add("expires_at", "must be at most %s from now", longest)
+		}
+	}
+	if err := fault.Of(bad); err != nil {
+		return nil, err
+	}
+	g.Rights = core.Rights{Permissions: permissions, Rules: rules}
+	return access.New(rules, permissions)
+}
+
+var errUnknownNonce = fault.New(fault.ErrNotFound, "The nonce is unknown or its session has expired.")
+
+func authorize(ctx context.Context, op *core.Op, g *Grant) error {
+	rec, s, err := waiting(ctx, op, g.Nonce)
+	if err != nil {
+		return err
+	}
+	if s.Authorized {
+		return fault.New(fault.ErrConflict, "The nonce has already been used.")
+	}
+	s.Authorized, s.Rights = true, g.Rights
+	s.AuthorizedBy, s.AuthorizerKey = op.Tenant(), ""
+	if op.Application() != nil {
+		s.AuthorizedBy, s.AuthorizerKey = op.Application().ID, op.Application().KeyMark()
+	}
+	if !g.ExpiresAt.IsZero() {
+		rec.ExpiresAt = g.ExpiresAt.UTC().Truncate(time.Microsecond)
+	}
+	if err := op.SealRecord(rec, s); err != nil {
+		return err
+	}
+	ch := op.Change()
+	ch.UpdateRecords = []storage.RecordUpdate{{Rev: rec.Rev, Record: *rec}}
+	ch.Logs = []storage.Log{op.Entry(audit.Authorize, kind.Name, uuid.UUID(rec.ID).String())}
+	return op.Write(ctx, ch)
+}
+
+// waiting returns the session of a nonce, if it is alive.
+func waiting(ctx context.Context, op *core.Op, nonce string) (*storage.Record, *core.Session, error) {
+	hash := nonceHash(op, nonce)
+	rec, err := core.Lookup(ctx, op.DB(), hash)
+	if errors.Is(err, storage.ErrNotFound) || errors.Is(err, fault.ErrAltered) {
+		return nil, nil, errUnknownNonce
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if rec.Tenant != op.TenantID() || rec.Kind != kind.Name || rec.AltKey != hash || !rec.ExpiresAt.After(op.Now) {
+		return nil, nil, errUnknownNonce
+	}
+	s := &core.Session{}
+	if err := op.OpenRecord(ctx, &rec, s); err != nil {
+		return nil, nil, err
+	}
+	app, err := op.KeyHolder(ctx, s.Application, s.ApplicationKey)
+	if errors.Is(err, fault.ErrUnauthenticated) || err == nil && app.Expired(op.Now) {
+		return nil, nil, errUnknownNonce // sessions end with the key that created them
+	}
+	return &rec, s, err
+}
+
+// List returns a page of the sessions that are alive, newest first, and the
+// number over all pages. p is complete: see [form.Paging.Check].
+func List(ctx context.Context, op *core.Op, p form.Paging) (page []Info, total int, err error) {
+	var alive []Info
+	filter := storage.RecordFilter{Tenant: op.TenantID(), Kind: kind.Name, Limit: chunk}
+	for {
+		recs, _, err := op.DB().ListRecords(ctx, filter)
+		if err != nil {
+			return nil, 0, err
+		}
+		infos, err := aliveOf(ctx, op, recs)
+		if err != nil {
+			return nil, 0, err
+		}
+		alive = append(alive, infos...)
+		if len(recs) < chunk {
+			break
+		}
+		filter.Before = recs[len(recs)-1].ID
+	}
+	from := min(p.Offset(), len(alive))
+	page = alive[from:min(from+p.Size, len(alive))]
+	return page, len(alive), logReads(ctx, op, page)
+}
+
+// Next returns a piece of a walk over the sessions that are alive: see
+// [records.Kind.Next].
+func Next(ctx context.Context, op *core.Op, w *find.Walk, before *storage.ID) (alive []Info, more bool, err error) {
+	recs, more, err := records.Piece(ctx, op, storage.RecordFilter{Tenant: op.TenantID(), Kind: kind.Name}, w, before)
+	if err != nil {
+		return nil, false, err
+	}
+	if alive, err = aliveOf(ctx, op, recs); err != nil {
+		return nil, false, err
+	}
+	return alive, more, logReads(ctx, op, alive)
+}
+
+// Delete ends a session. A session that has ended already is not found.
+func Delete(ctx context.Context, op *core.Op, id uuid.UUID) error {
+	defer op.Afterwards(op.Vault.ForgetIdentities)
+	rec, err := op.Record(ctx, kind.Name, id)
+	if err != nil {
+		return err
+	}
+	info, err := describe(ctx, op, rec)
+	if err != nil {
+		return err
+	}
+	if info == nil {
+		return fault.New(fault.ErrNotFound, "There is no such session.")
+	}
+	return kind.Delete(ctx, op, id, nil)
+}
+
+func aliveOf(ctx context.Context, op *core.Op, recs []storage.Record) ([]Info, error) {
+	var alive []Info
+	for i := range recs {
+		info, err := describe(ctx, op, &recs[i])
+		if err != nil {
+			return nil, err
+		}
+		if info != nil {
+			alive = append(alive, *info)
+		}
+	}
+	return alive, nil
+}
+
+// describe returns the session of a record; nil if it has ended.
+func describe(ctx context.Context, op *core.Op, rec *storage.Record) (*Info, error) {
+	var s core.Session
+	if err := op.OpenRecord(ctx, rec, &s); err != nil {
+		return nil, err
+	}
+	_, err := op.IdentifySession(ctx, rec)
+	if errors.Is(err, fault.ErrUnauthenticated) {
+		return nil, nil //nolint:nilerr // it has ended, which is no failure
+	}
+	if err != nil {
+		return nil, err
+	}
+	info := &Info{ID: uuid.UUID(rec.ID), ApplicationID: s.Application, Rights: s.Rights, CreatedAt: rec.CreatedAt, ExpiresAt: rec.ExpiresAt}
+	if s.Authorized {
+		info.AuthorizedBy = s.AuthorizedBy
+	}
+	return info, nil
+}
+
+func logReads(ctx context.Context, op *core.Op, sessions []Info) error {
+	seen := make([]core.Entity, len(sessions))
+	for i := range sessions {
+		seen[i] = core.Entity{Type: kind.Name, ID: sessions[i].ID.String()}
+	}
+	return op.LogReads(ctx, audit.Read, seen...)
+}
