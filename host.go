@@ -242,7 +242,7 @@ var hostOperations = map[string]func(context.Context, *Client, JSON) (any, error
 	},
 	"sessions.create": func(ctx context.Context, c *Client, _ JSON) (any, error) { return c.CreateSession(ctx) },
 	"sessions.authorize": func(ctx context.Context, c *Client, args JSON) (any, error) {
-		var g Grant
+		var g SessionGrant
 		if err := g.UnmarshalJSON(args); err != nil {
 			return nil, err
 		}
@@ -283,7 +283,7 @@ func readTokenList(args JSON) (p ListTokensParams, err error) {
 func readLogList(args JSON) (p ListLogsParams, err error) {
 	err = readObject(args, func(r *form.Reader) {
 		p.EntityType, p.EntityID = r.Text("entity_type"), r.Text("entity_id")
-		p.Operation, p.ActorType = Operation(r.Text("operation")), ActorType(r.Text("actor_type"))
+		p.Operation, p.ActorType = LogOperation(r.Text("operation")), ActorType(r.Text("actor_type"))
 		p.ActorID, _ = r.ID("actor_id")
 		p.StartDate, p.EndDate = r.Moment("start_date"), r.Moment("end_date")
 		p.PageParams = readPage(r)

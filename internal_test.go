@@ -207,7 +207,7 @@ func TestRotationWaitsForATransaction(t *testing.T) {
 			var committed atomic.Bool
 			early, rotated := make(chan bool, 1), make(chan error, 1)
 			go func() {
-				err := v.RotateKeys(ctx, tenant.ID, nil)
+				err := v.RotateDataKeys(ctx, tenant.ID, nil)
 				early <- !committed.Load()
 				rotated <- err
 			}()
@@ -263,7 +263,7 @@ func TestTransactionAcrossARotation(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := v.RotateKeys(ctx, tenant.ID, nil); err != nil {
+			if err := v.RotateDataKeys(ctx, tenant.ID, nil); err != nil {
 				t.Fatal(err)
 			}
 			tx, err := db.BeginTx(ctx, nil)

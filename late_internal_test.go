@@ -132,7 +132,7 @@ func TestSlowWriteIsSealedAgain(t *testing.T) {
 			op := begun(t, v.Tenant(tenant))
 			b := prepared(t, op, TokenParams{ID: "late", Type: TypeCard, Data: CardData{Number: "4242424242424242", CVC: "987"}})
 			if rotates {
-				if err := v.RotateKeys(ctx, tenant, nil); err != nil {
+				if err := v.RotateDataKeys(ctx, tenant, nil); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -190,7 +190,7 @@ func TestRefusedBatchIsSealedUnderNewKeys(t *testing.T) {
 	c := v.Tenant(tenant.ID)
 	store.errs = []error{storage.ErrLate, &storage.Conflict{Kind: storage.TokenIDTaken, Index: 1}}
 	store.before = func() {
-		if err := v.RotateKeys(t.Context(), tenant.ID, nil); err != nil {
+		if err := v.RotateDataKeys(t.Context(), tenant.ID, nil); err != nil {
 			t.Errorf("rotate: %v", err)
 		}
 	}
@@ -246,20 +246,20 @@ func TestSlowCheckOfCodeIsNotTooLate(t *testing.T) {
 
 // slowWork writes through a client everything that can be sealed, and lets then
 // happen what the test wants.
-func slowWork(reactor uuid.UUID, then func(*core.Pending) error) func(context.Context, *Client) (Answer, error) {
-	return func(ctx context.Context, c *Client) (Answer, error) {
+func slowWork(reactor uuid.UUID, then func(*core.Pending) error) func(context.Context, *Client) (StoredResponse, error) {
+	return func(ctx context.Context, c *Client) (StoredResponse, error) {
 		_, err := c.CreateToken(ctx, TokenParams{ID: "made", Type: TypeCard, Data: CardData{Number: "4242424242424242", CVC: "987"}})
 		if err != nil {
-			return Answer{}, err
+			return StoredResponse{}, err
 		}
 		app, err := c.CreateApplication(ctx, ApplicationParams{Name: "new", Type: ApplicationPrivate, Permissions: []Permission{"token:read"}})
 		if err != nil {
-			return Answer{}, err
+			return StoredResponse{}, err
 		}
 		if _, err := c.ReactAsync(ctx, reactor, ReactParams{CallbackURL: "https://example.com/"}); err != nil {
-			return Answer{}, err
+			return StoredResponse{}, err
 		}
-		return Answer{Status: 200, Body: []byte(app.Key)}, then(c.caller.Pending())
+		return StoredResponse{Status: 200, Body: []byte(app.Key)}, then(c.caller.Pending())
 	}
 }
 
@@ -295,11 +295,11 @@ func heldWorkSurvives(t *testing.T, lease time.Duration, rotates bool) {
 			ch.Before = time.Now().Add(-time.Second) // what ten seconds of work come to
 		}
 		if rotates {
-			return v.RotateKeys(ctx, tenant, nil)
+			return v.RotateDataKeys(ctx, tenant, nil)
 		}
 		return nil
 	})
-	a, _, err := c.Once(ctx, OnceKey{Key: "k", Lease: lease}, work)
+	a, _, err := c.Once(ctx, IdempotencyKey{Key: "k", Lease: lease}, work)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -310,11 +310,11 @@ func heldWorkSurvives(t *testing.T, lease time.Duration, rotates bool) {
 	if _, err := v.Authenticate(ctx, string(a.Body)); err != nil {
 		t.Errorf("the application: %v", err)
 	}
-	if _, replayed, err := c.Once(ctx, OnceKey{Key: "k", Lease: lease}, work); err != nil || !replayed {
+	if _, replayed, err := c.Once(ctx, IdempotencyKey{Key: "k", Lease: lease}, work); err != nil || !replayed {
 		t.Errorf("the answer: replayed %v, %v", replayed, err)
 	}
 	// A rotation opens everything that there is, the job too.
-	if err := v.RotateKeys(ctx, tenant, nil); err != nil {
+	if err := v.RotateDataKeys(ctx, tenant, nil); err != nil {
 		t.Errorf("the rotation after it: %v", err)
 	}
 }
@@ -329,12 +329,12 @@ func TestHeldUpdatesAreNotTooLate(t *testing.T) {
 	if _, err := c.CreateToken(ctx, TokenParams{ID: "there", Type: TypeGeneric, Data: "x"}); err != nil {
 		t.Fatal(err)
 	}
-	_, _, err := c.Once(ctx, OnceKey{Key: "k", Lease: time.Hour}, func(ctx context.Context, c *Client) (Answer, error) {
+	_, _, err := c.Once(ctx, IdempotencyKey{Key: "k", Lease: time.Hour}, func(ctx context.Context, c *Client) (StoredResponse, error) {
 		_, err := c.PatchToken(ctx, "there", JSON(`{"data":"changed"}`))
 		for _, ch := range c.caller.Pending().Changes() {
 			ch.Before = time.Now().Add(-time.Second)
 		}
-		return Answer{Status: 200}, err
+		return StoredResponse{Status: 200}, err
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -422,7 +422,7 @@ func TestLeaseOutlivesARotation(t *testing.T) {
 			if !renewals {
 				progress = nil
 			}
-			if err := v.RotateKeys(ctx, tenant, &RotateOptions{Progress: progress}); err != nil {
+			if err := v.RotateDataKeys(ctx, tenant, &RotateOptions{Progress: progress}); err != nil {
 				t.Fatal(err)
 			}
 			if err := v.runs.Extend(ctx, &job); renewals != (err == nil) || !renewals && !errors.Is(err, seal.ErrNoKey) {

@@ -117,8 +117,8 @@ func (c *Client) ReactAsync(ctx context.Context, id uuid.UUID, p ReactParams) (*
 	})
 }
 
-// TrialParams asks for a test run of the code of a reactor or a proxy.
-type TrialParams struct {
+// TestRunParams asks for a test run of the code of a reactor or a proxy.
+type TestRunParams struct {
 	ReactorID uuid.UUID // or a proxy
 	ProxyID   uuid.UUID
 	// Response chooses the response transform of a proxy, not that of requests.
@@ -128,23 +128,23 @@ type TrialParams struct {
 	Args any
 }
 
-// Trial is what came of a test run. It holds nothing of the vault's: see
-// [Client.Try].
-type Trial struct {
+// TestRun is what came of a test run. It holds nothing of the vault's: see
+// [Client.TestRun].
+type TestRun struct {
 	Result JSON          // what the code returned; nil when it failed
 	Lines  []script.Line // what it wrote to its console, up to 1,000 lines
 	Took   time.Duration
 	Err    *script.Error // how the code failed; nil when it did not
 }
 
-// Try runs the code of a reactor or proxy on plain arguments, to see whether it
+// TestRun runs the code of a reactor or proxy on plain arguments, to see whether it
 // works. The code gets nothing of the vault's: no token is read, its client
 // instance is null, and each configuration value is its own name in angle
 // brackets, as <api_key>. It can send no requests, and what it returns is neither
 // tokenized nor sent. So the result may be shown to people who may not see data.
 // The log has an entry for the run. Only the tenant itself may try code.
-func (c *Client) Try(ctx context.Context, p TrialParams) (*Trial, error) {
-	return run(ctx, c, &verbTry, func(ctx context.Context, op *operation) (*Trial, error) {
+func (c *Client) TestRun(ctx context.Context, p TestRunParams) (*TestRun, error) {
+	return run(ctx, c, &verbTestRun, func(ctx context.Context, op *operation) (*TestRun, error) {
 		s, err := op.trialCode(ctx, &p)
 		if err != nil {
 			return nil, err
@@ -153,12 +153,12 @@ func (c *Client) Try(ctx context.Context, p TrialParams) (*Trial, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &Trial{JSON(out.Result), out.Lines, out.Took, out.Err}, nil
+		return &TestRun{JSON(out.Result), out.Lines, out.Took, out.Err}, nil
 	})
 }
 
 // trialCode reads the code of a test run.
-func (op *operation) trialCode(ctx context.Context, p *TrialParams) (runs.Code, error) {
+func (op *operation) trialCode(ctx context.Context, p *TestRunParams) (runs.Code, error) {
 	if p.ReactorID != (uuid.UUID{}) {
 		r, err := reactors.Read(ctx, op.Op, p.ReactorID)
 		if err != nil {

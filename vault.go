@@ -315,9 +315,9 @@ func (v *Vault) Close() error {
 // database that hangs is not waited for longer than the context allows.
 func (v *Vault) Ping(ctx context.Context) error { return v.core.Ping(ctx) }
 
-// System is how a vault is set up and how its database is connected, for a page
+// Info is how a vault is set up and how its database is connected, for a page
 // or a command that shows it. It holds no key and no address.
-type System struct {
+type Info struct {
 	// Config is what [Open] was given, with defaults in place of zero values.
 	Config Config
 	// Migrations are the versions of the schema that have run, oldest first; nil
@@ -331,13 +331,13 @@ type System struct {
 	Workers *script.Stats
 }
 
-// System returns how the vault is set up. The storages of this module and the
+// Info returns how the vault is set up. The storages of this module and the
 // worker processes of jsruntime say all of it.
-func (v *Vault) System(ctx context.Context) (*System, error) {
+func (v *Vault) Info(ctx context.Context) (*Info, error) {
 	if err := v.core.Alive(); err != nil {
 		return nil, err
 	}
-	out := &System{Config: v.cfg}
+	out := &Info{Config: v.cfg}
 	if s, ok := v.store.(interface{ Pools() map[string]sql.DBStats }); ok {
 		out.Pools = s.Pools()
 	}
