@@ -366,7 +366,7 @@ func ExampleClient_AuthorizeSession() {
 // All tenants get new data keys, while this and other nodes go on serving. A
 // rotation takes at least 12 seconds, most of which is waiting: to rotate many
 // tenants, rotate several at once.
-func ExampleVault_RotateKeys() {
+func ExampleVault_RotateDataKeys() {
 	ctx := context.Background()
 	key, err := vault.ParseKey(os.Getenv("TOKENVAULT_MASTER_KEY"))
 	if err != nil {
