@@ -19,8 +19,8 @@ import (
 func TestTransforms(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	text := create(t, v.Owner, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret", Metadata: map[string]string{"k": "v"}})
-	number := create(t, v.Owner, vault.TokenParams{Type: vault.TypeGeneric, Data: 1234567890})
+	text := create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret", Metadata: map[string]string{"k": "v"}})
+	number := create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: 1234567890})
 	for transform, want := range map[vault.Transform][2]string{
 		vault.TransformReveal: {`"secret"`, `1234567890`}, vault.TransformMask: {`"XXcret"`, ``}, vault.TransformRedact: {``, ``},
 	} {
@@ -38,7 +38,7 @@ func TestTransforms(t *testing.T) {
 func TestPlainPermissionsMask(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	tok := create(t, v.Owner, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret", Containers: []string{"/any/where/"}, SearchIndexes: []string{"{{ data }}"}})
+	tok := create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret", Containers: []string{"/any/where/"}, SearchIndexes: []string{"{{ data }}"}})
 	wantData(t, "read", get(t, v.Private, tok.ID).Data, `"XXcret"`)
 	page, err := v.Private.SearchTokens(t.Context(), vault.SearchTokensParams{Query: "data:secret"})
 	if err != nil || len(page.Data) != 1 {
@@ -56,8 +56,8 @@ func TestPlainPermissionsMask(t *testing.T) {
 func TestRulePriority(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	high := create(t, v.Owner, vault.TokenParams{ID: "high", Type: vault.TypeGeneric, Data: "secret", Containers: []string{"/pci/high/"}})
-	low := create(t, v.Owner, vault.TokenParams{ID: "low", Type: vault.TypeGeneric, Data: "secret", Containers: []string{"/pci/low/"}})
+	high := create(t, v.Owner.Client, vault.TokenParams{ID: "high", Type: vault.TypeGeneric, Data: "secret", Containers: []string{"/pci/high/"}})
+	low := create(t, v.Owner.Client, vault.TokenParams{ID: "low", Type: vault.TypeGeneric, Data: "secret", Containers: []string{"/pci/low/"}})
 	byID := vault.AccessRule{Priority: 1, Transform: vault.TransformReveal, Permissions: []vault.Permission{"token:read"},
 		Conditions: []vault.Condition{{Attribute: "id", Operator: "equals", Value: "high"}, {Attribute: "container", Operator: "starts_with", Value: "/pci/"}}}
 	for name, tt := range map[string]struct {
@@ -87,7 +87,7 @@ func TestContainersInherit(t *testing.T) {
 		"/pci/low/": true, "/pci/low/deep/er/": true, "/PCI/LOW/": true,
 		"/pci/": false, "/pci/lower/": false, "/": false, "/x/pci/low/": false, "/pci/high/": false,
 	} {
-		tok := create(t, v.Owner, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret", Containers: []string{container}})
+		tok := create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret", Containers: []string{container}})
 		for _, tt := range []struct {
 			name string
 			err  error
@@ -131,7 +131,7 @@ func TestSeveralContainers(t *testing.T) {
 		{[]string{"/open/", "/elsewhere/"}, ``, true},
 	} {
 		p := vault.TokenParams{Type: vault.TypeGeneric, Data: "secret", Containers: tt.containers}
-		tok := create(t, v.Owner, p)
+		tok := create(t, v.Owner.Client, p)
 		got, err := c.GetToken(t.Context(), tok.ID)
 		_, createErr := c.CreateToken(t.Context(), p)
 		_, patchErr := c.PatchToken(t.Context(), tok.ID, vault.JSON(`{"metadata":{}}`))
@@ -155,8 +155,8 @@ func TestMovingATokenNeedsBothPlaces(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	c := private(t, v, rule(1, "/mine/", vault.TransformReveal, everything...), rule(2, "/theirs/", vault.TransformReveal, "token:read", "token:create"))
-	mine := create(t, v.Owner, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret", Containers: []string{"/mine/"}})
-	theirs := create(t, v.Owner, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret", Containers: []string{"/theirs/"}})
+	mine := create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret", Containers: []string{"/mine/"}})
+	theirs := create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret", Containers: []string{"/theirs/"}})
 	for id, patch := range map[string]string{mine.ID: `{"containers":["/theirs/"]}`, theirs.ID: `{"containers":["/mine/"]}`} {
 		_, err := c.PatchToken(t.Context(), id, vault.JSON(patch))
 		wantError(t, patch, err, vault.ErrForbidden)
@@ -165,7 +165,7 @@ func TestMovingATokenNeedsBothPlaces(t *testing.T) {
 	wantError(t, "to a place beside the old one", err, vault.ErrForbidden)
 	_, err = c.PatchToken(t.Context(), mine.ID, vault.JSON(`{"containers":null}`))
 	wantError(t, "to the default container", err, vault.ErrForbidden)
-	same(t, "containers", get(t, v.Owner, mine.ID).Containers, []string{"/mine/"})
+	same(t, "containers", get(t, v.Owner.Client, mine.ID).Containers, []string{"/mine/"})
 	update(t, c, mine.ID, `{"containers":["/mine/deep/"]}`)
 	wantData(t, "data after the move", get(t, c, mine.ID).Data, `"secret"`)
 }
@@ -174,7 +174,7 @@ func TestMovingATokenNeedsBothPlaces(t *testing.T) {
 func TestEachOperationNeedsItsPermission(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	tok := create(t, v.Owner, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "secret"})
+	tok := create(t, v.Owner.Client, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "secret"})
 	operations := map[vault.Permission]func(*vault.Client) error{
 		"token:create": func(c *vault.Client) error {
 			return second(c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "x"}))
@@ -215,7 +215,7 @@ func TestTenantsDoNotSeeEachOther(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	_, other := v.NewTenant(t, "Other")
-	create(t, v.Owner, vault.TokenParams{ID: "ours", Type: vault.TypeGeneric, Data: "secret", SearchIndexes: []string{"{{ data }}"}, Metadata: map[string]string{"k": "v"}})
+	create(t, v.Owner.Client, vault.TokenParams{ID: "ours", Type: vault.TypeGeneric, Data: "secret", SearchIndexes: []string{"{{ data }}"}, Metadata: map[string]string{"k": "v"}})
 	for name, do := range map[string]func(id string) error{
 		"get":    func(id string) error { return second(other.GetToken(t.Context(), id)) },
 		"update": func(id string) error { return second(other.PatchToken(t.Context(), id, vault.JSON(`{}`))) },
@@ -227,7 +227,7 @@ func TestTenantsDoNotSeeEachOther(t *testing.T) {
 	}
 	_, err := other.Detokenize(t.Context(), vault.JSON(`"{{ ours }}"`))
 	wantError(t, "use", err, vault.ErrInvalid)
-	found, total := list(t, other, vault.ListTokensParams{IDs: []string{"ours"}})
+	found, total := list(t, other.Client, vault.ListTokensParams{IDs: []string{"ours"}})
 	same(t, "list", found, []string{})
 	same(t, "total", total, 0)
 	page, err := other.SearchTokens(t.Context(), vault.SearchTokensParams{Query: "data:secret OR metadata.k:v"})
@@ -294,7 +294,7 @@ func TestRevocationCountsAtOnce(t *testing.T) {
 			return second(v.Owner.RegenerateKey(t.Context(), id))
 		},
 		"delete in Once": func(t *testing.T, v *vaulttest.Vault, id uuid.UUID) error {
-			_, _, err := v.Owner.Once(t.Context(), vault.IdempotencyKey{Key: "k"}, func(ctx contextT, c *vault.Client) (vault.StoredResponse, error) {
+			_, _, err := v.Owner.Once(t.Context(), vault.IdempotencyKey{Key: "k"}, func(ctx contextT, c *vault.Owner) (vault.StoredResponse, error) {
 				return vault.StoredResponse{}, c.DeleteApplication(ctx, id)
 			})
 			return err
@@ -405,13 +405,13 @@ func TestCheck(t *testing.T) {
 		"held by a rule":     {private(t, v, rule(1, "/x/", vault.TransformRedact, "token:read")), "token:read", nil},
 		"not held":           {v.Public, "token:read", vault.ErrForbidden},
 		"none needed":        {v.Public, "", nil},
-		"unknown":            {v.Owner, "token:see", vault.ErrForbidden},
-		"the tenant":         {v.Owner, "tenant:update", nil},
+		"unknown":            {v.Owner.Client, "token:see", vault.ErrForbidden},
+		"the tenant":         {v.Owner.Client, "tenant:update", nil},
 		"session:create":     {v.Public, vault.PermissionSessionCreate, nil},
 		"session:create 2":   {v.Private, vault.PermissionSessionCreate, vault.ErrForbidden},
 		"session:authorize":  {v.Private, vault.PermissionSessionAuthorize, nil},
 		"session:authorize2": {v.Public, vault.PermissionSessionAuthorize, vault.ErrForbidden},
-		"no such tenant":     {v.Vault.Tenant(uuid.New()), "token:read", vault.ErrNotFound},
+		"no such tenant":     {v.Vault.Tenant(uuid.New()).Client, "token:read", vault.ErrNotFound},
 	} {
 		if err := tt.c.HasPermission(t.Context(), tt.permission); !errors.Is(err, tt.want) {
 			t.Errorf("%s: %v, want %v", name, err, tt.want)
@@ -431,8 +431,6 @@ func TestAs(t *testing.T) {
 	same(t, "creator", tok.CreatedBy, v.Public.ApplicationID())
 	_, err = c.GetToken(t.Context(), tok.ID)
 	wantError(t, "beyond the application's rights", err, vault.ErrForbidden)
-	_, err = v.Management.As(t.Context(), v.Private.ApplicationID())
-	wantError(t, "by an application", err, vault.ErrForbidden)
 	_, err = v.Owner.As(t.Context(), uuid.New())
 	wantError(t, "a missing application", err, vault.ErrNotFound)
 	app, err := v.Owner.CreateApplication(t.Context(), vault.ApplicationParams{Name: "x", Type: vault.ApplicationPrivate, Permissions: everything, ExpiresAt: vaulttest.Start.Add(time.Second)})
@@ -467,7 +465,7 @@ func TestExplainText(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	app := support(t, v)
-	create(t, v.Owner, vault.TokenParams{ID: "test-1", Type: vault.TypeCardNumber, Data: visa, Containers: []string{"/pci/", "/bank/"}})
+	create(t, v.Owner.Client, vault.TokenParams{ID: "test-1", Type: vault.TypeCardNumber, Data: visa, Containers: []string{"/pci/", "/bank/"}})
 	for _, c := range []struct {
 		params vault.ExplainParams
 		want   string
@@ -605,7 +603,7 @@ func TestExplainIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	create(t, v.Owner, vault.TokenParams{ID: "here", Type: vault.TypeGeneric, Data: "x"})
+	create(t, v.Owner.Client, vault.TokenParams{ID: "here", Type: vault.TypeGeneric, Data: "x"})
 	bank := []string{"/bank/"}
 	for name, c := range map[string]struct {
 		client *vault.Client
@@ -615,11 +613,11 @@ func TestExplainIsRefused(t *testing.T) {
 		"a private key":       {v.Private, vault.ExplainParams{ApplicationID: app.ID, Permission: "token:read", Containers: bank}, vault.ErrForbidden},
 		"a token that exists": {v.Management, vault.ExplainParams{ApplicationID: app.ID, Permission: "token:read", TokenID: "here"}, vault.ErrForbidden},
 		"a token that is not": {v.Management, vault.ExplainParams{ApplicationID: app.ID, Permission: "token:read", TokenID: "gone"}, vault.ErrForbidden},
-		"no such token":       {v.Owner, vault.ExplainParams{ApplicationID: app.ID, Permission: "token:read", TokenID: "gone"}, vault.ErrNotFound},
-		"no such application": {v.Owner, vault.ExplainParams{ApplicationID: uuid.New(), Permission: "token:read", Containers: bank}, vault.ErrNotFound},
+		"no such token":       {v.Owner.Client, vault.ExplainParams{ApplicationID: app.ID, Permission: "token:read", TokenID: "gone"}, vault.ErrNotFound},
+		"no such application": {v.Owner.Client, vault.ExplainParams{ApplicationID: uuid.New(), Permission: "token:read", Containers: bank}, vault.ErrNotFound},
 		"a session":           {reader, vault.ExplainParams{SessionID: uuid.New(), Permission: "token:read", Containers: bank}, vault.ErrForbidden},
-		"both":                {v.Owner, vault.ExplainParams{ApplicationID: app.ID, SessionID: app.ID, Permission: "token:read", Containers: bank}, vault.ErrInvalid},
-		"token and container": {v.Owner, vault.ExplainParams{ApplicationID: app.ID, Permission: "token:read", TokenID: "here", Containers: bank}, vault.ErrInvalid},
+		"both":                {v.Owner.Client, vault.ExplainParams{ApplicationID: app.ID, SessionID: app.ID, Permission: "token:read", Containers: bank}, vault.ErrInvalid},
+		"token and container": {v.Owner.Client, vault.ExplainParams{ApplicationID: app.ID, Permission: "token:read", TokenID: "here", Containers: bank}, vault.ErrInvalid},
 	} {
 		_, err := c.client.Explain(ctx, c.params)
 		wantError(t, name, err, c.want)
@@ -635,7 +633,7 @@ func TestMasked(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	ctx := t.Context()
-	create(t, v.Owner, vault.TokenParams{ID: "card", Type: vault.TypeCardNumber, Data: visa})
+	create(t, v.Owner.Client, vault.TokenParams{ID: "card", Type: vault.TypeCardNumber, Data: visa})
 	revealing, err := v.Owner.CreateApplication(ctx, vault.ApplicationParams{Name: "r", Type: vault.ApplicationPrivate, Rules: []vault.AccessRule{
 		{Priority: 1, Container: "/", Transform: vault.TransformReveal, Permissions: []vault.Permission{"token:read", "token:search", "token:use"}}}})
 	if err != nil {
@@ -645,7 +643,7 @@ func TestMasked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, c := range map[string]*vault.Client{"tenant": v.Owner, "application": app, "user": v.Owner.AsUser("x"), "twice": v.Owner.Masked()} {
+	for name, c := range map[string]*vault.Client{"tenant": v.Owner.Client, "application": app, "user": v.Owner.AsUser("x").Client, "twice": v.Owner.Masked()} {
 		m := c.Masked()
 		token, err := m.GetToken(ctx, "card")
 		if err != nil || string(token.Data) != `"XXXXXXXXXXXX4242"` {

@@ -216,7 +216,7 @@ func TestUpdateApplication(t *testing.T) {
 	want := &vault.Application{ID: app.ID, TenantID: v.Acme.ID, Name: "new", Type: vault.ApplicationPrivate, Rules: []vault.AccessRule{rule(1, "/", vault.TransformRedact, "token:read")},
 		CreatedBy: v.Acme.ID, CreatedAt: vaulttest.Start, ModifiedBy: v.Management.ApplicationID(), ModifiedAt: vaulttest.Start.Add(time.Minute)}
 	sameApplication(t, "patched application", got, want)
-	tok := create(t, v.Owner, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
+	tok := create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
 	wantData(t, "what the client sees at once", get(t, c, tok.ID).Data, ``)
 
 	got, err = v.Management.ReplaceApplication(t.Context(), app.ID, vault.ApplicationParams{Name: "third", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:use"}})
@@ -344,7 +344,7 @@ func TestSessionsNeedTheRightKind(t *testing.T) {
 	v := vaulttest.New(t)
 	s := newSession(t, v)
 	authorized := session(t, v, vault.SessionGrant{Permissions: everything})
-	for name, c := range map[string]*vault.Client{"private": v.Private, "management": v.Management, "tenant": v.Owner, "session": authorized} {
+	for name, c := range map[string]*vault.Client{"private": v.Private, "management": v.Management, "tenant": v.Owner.Client, "session": authorized} {
 		_, err := c.CreateSession(t.Context())
 		wantError(t, "created by "+name, err, vault.ErrForbidden)
 	}
@@ -392,7 +392,7 @@ func TestUnknownNonces(t *testing.T) {
 	_, other := v.NewTenant(t, "Other")
 	for name, err := range map[string]error{
 		"made up": try(v.Private, "abcdefghijkmnopqrstuvwx"), "cut off": try(v.Private, s.Nonce[1:]),
-		"the session's key": try(v.Private, s.SessionKey), "an application's key": try(v.Private, v.PublicKey), "another tenant's": try(other, s.Nonce),
+		"the session's key": try(v.Private, s.SessionKey), "an application's key": try(v.Private, v.PublicKey), "another tenant's": try(other.Client, s.Nonce),
 	} {
 		wantError(t, name, err, vault.ErrNotFound)
 		wantSilent(t, err, s.Nonce, s.SessionKey, v.PublicKey)
@@ -494,7 +494,7 @@ func TestGrantLiesWithinTheAuthorizers(t *testing.T) {
 		"reveal from plain read":      {plain, vault.SessionGrant{Rules: []vault.AccessRule{rule(1, "/x/", vault.TransformReveal, "token:read")}}, false},
 		"reveal from plain use":       {user, vault.SessionGrant{Rules: []vault.AccessRule{rule(1, "/x/", vault.TransformReveal, "token:read")}}, true},
 		"one good and one bad":        {plain, vault.SessionGrant{Permissions: []vault.Permission{"token:create", "token:delete"}}, false},
-		"everything from the tenant":  {v.Owner, vault.SessionGrant{Rules: []vault.AccessRule{rule(1, "/", vault.TransformReveal, everything...)}}, true},
+		"everything from the tenant":  {v.Owner.Client, vault.SessionGrant{Rules: []vault.AccessRule{rule(1, "/", vault.TransformReveal, everything...)}}, true},
 	} {
 		s := newSession(t, v)
 		tt.g.Nonce = s.Nonce

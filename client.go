@@ -17,7 +17,7 @@ import (
 // A Client is cheap, holds no connection, and need not be closed. It follows
 // what it came from: each operation has the rights of that moment. When the API
 // key of [Vault.Authenticate] is revoked or expires, or the application of
-// [Client.As] is deleted or expires, operations fail with ErrUnauthenticated. On
+// [Owner.As] is deleted or expires, operations fail with ErrUnauthenticated. On
 // other nodes than the one that made a change it takes up to a second.
 type Client struct {
 	v      *Vault
@@ -30,10 +30,13 @@ func (c *Client) with(caller core.Caller) *Client { return &Client{c.v, caller} 
 // as returns a client with another identity at work in the same place.
 func (c *Client) as(id core.Identity) *Client { return c.with(c.caller.At(id)) }
 
-// Tenant returns a Client that acts as the tenant itself: the embedding
-// program, which may do everything. It does not check that the tenant exists;
+// Owner is a tenant itself at work in a vault: the embedding program, which may do
+// everything. It is a [Client] with the methods that no API key has.
+type Owner struct{ *Client }
+
+// Tenant returns the owner of a tenant. It does not check that the tenant exists;
 // the first operation does.
-func (v *Vault) Tenant(id uuid.UUID) *Client { return &Client{v, v.core.Owner(id)} }
+func (v *Vault) Tenant(id uuid.UUID) *Owner { return &Owner{&Client{v, v.core.Owner(id)}} }
 
 // Authenticate returns the client that an API key stands for: an application
 // or a session. A key that is missing, malformed, unknown, expired or revoked
@@ -49,6 +52,37 @@ func (v *Vault) Authenticate(ctx context.Context, key string) (*Client, error) {
 	return &Client{v, caller}, nil
 }
 
+// AsUser returns an owner that acts for a user of the embedding program, by the
+// program's own name for the user: the subject of an identity provider, a login,
+// an id. [Owner.As] keeps the user.
+//
+// Log entries and created_by carry an id of the user: the subject itself if it is
+// a UUID, otherwise a UUIDv5 of the tenant's id and the subject, so that a user
+// has the same id each time. Log entries also carry the subject in
+// [LogEntry.ActorName], at most its first 200 characters.
+func (o *Owner) AsUser(subject string) *Owner { return &Owner{o.as(o.caller.AsUser(subject))} }
+
+// As returns a client that acts as an application of the tenant, with the
+// application's rights and no more. The client follows the application, but not
+// its key: a new key changes nothing.
+func (o *Owner) As(ctx context.Context, application uuid.UUID) (*Client, error) {
+	return run(ctx, o.Client, &verbAs, func(ctx context.Context, op *operation) (*Client, error) {
+		id, err := op.As(ctx, application)
+		if err != nil {
+			return nil, err
+		}
+		return o.as(id.WithUserOf(o.caller.Identity)), nil
+	})
+}
+
+// InTx is [Client.InTx] for an owner.
+func (o *Owner) InTx(tx *sql.Tx) *Owner { return &Owner{o.Client.InTx(tx)} }
+
+// Once is [Client.Once] for work that is given an owner.
+func (o *Owner) Once(ctx context.Context, key IdempotencyKey, do func(context.Context, *Owner) (StoredResponse, error)) (answer StoredResponse, replayed bool, err error) {
+	return o.Client.Once(ctx, key, func(ctx context.Context, c *Client) (StoredResponse, error) { return do(ctx, &Owner{c}) })
+}
+
 // TenantID returns the tenant that the client belongs to.
 func (c *Client) TenantID() uuid.UUID { return c.caller.Tenant() }
 
@@ -60,33 +94,14 @@ func (c *Client) ApplicationID() uuid.UUID { return c.caller.ApplicationID() }
 // every other client.
 func (c *Client) ProxyID() uuid.UUID { return c.caller.Proxy() }
 
-// AsUser returns a client that acts for a user of the embedding program, by what
-// the program calls it: the subject of an identity provider, a login, an id. Its
-// rights are those of c.
-//
-// Log entries and created_by carry an id of the user: the subject itself when
-// it is a UUID, and else a UUIDv5 of the tenant's id and the subject, so that one
-// user has the same id each time. The log entries also carry the subject in
-// [LogEntry.ActorName], at most its first 200 characters.
+// AsUser returns a client with the rights of c that acts for a user of the
+// embedding program: see [Owner.AsUser].
 func (c *Client) AsUser(subject string) *Client { return c.as(c.caller.AsUser(subject)) }
 
 // Masked returns a client with the rights of c, but for data: it sees of a token
 // what a mask shows at most, may use none, and may not search by data: such a
 // query is ErrForbidden. It is for programs that show tokens to people.
 func (c *Client) Masked() *Client { return c.as(c.caller.Masked()) }
-
-// As returns a client that acts as an application of the tenant, with the
-// application's rights and no more. Only the tenant itself may do this. The
-// client follows the application, but not its key: a new key changes nothing.
-func (c *Client) As(ctx context.Context, application uuid.UUID) (*Client, error) {
-	return run(ctx, c, &verbAs, func(ctx context.Context, op *operation) (*Client, error) {
-		id, err := op.As(ctx, application)
-		if err != nil {
-			return nil, err
-		}
-		return c.as(id), nil
-	})
-}
 
 // InTx returns a client that works in a transaction of the application, on a
 // connection that the application has opened to the vault's database:

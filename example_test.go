@@ -206,7 +206,7 @@ func ExampleClient_Once() {
 	c := v.Tenant(acme.ID)
 	for range 2 {
 		answer, replayed, err := c.Once(ctx, vault.IdempotencyKey{Scope: "signup", Key: "message-17"},
-			func(ctx context.Context, c *vault.Client) (vault.StoredResponse, error) {
+			func(ctx context.Context, c *vault.Owner) (vault.StoredResponse, error) {
 				tok, err := c.CreateToken(ctx, vault.TokenParams{ID: "jane-ssn", Type: vault.TypeSocialSecurityNumber, Data: "123-45-6789"})
 				if err != nil {
 					return vault.StoredResponse{}, err
@@ -575,7 +575,7 @@ func newExampleVault(ctx context.Context) (*vault.Vault, *vault.Client, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return v, v.Tenant(tenant.ID), nil
+	return v, v.Tenant(tenant.ID).Client, nil
 }
 
 // A file of cards is imported row by row. One is not a card number; it does not

@@ -246,7 +246,7 @@ func tenantOf(t testing.TB, v *vault.Vault) *vault.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return v.Tenant(tenant.ID)
+	return v.Tenant(tenant.ID).Client
 }
 
 // spy stands between a vault and its database: it can refuse calls, and shows

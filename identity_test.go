@@ -53,7 +53,7 @@ func TestSessionEndsWithItsMakers(t *testing.T) {
 			t.Run(who+" "+name, func(t *testing.T) {
 				t.Parallel()
 				v := vaulttest.New(t)
-				tok := create(t, v.Owner, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
+				tok := create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
 				public, pub := newApp(t, v, vault.ApplicationParams{Name: "pub", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}})
 				private, prv := newApp(t, v, vault.ApplicationParams{Name: "prv", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:use"}})
 				s, err := pub.CreateSession(t.Context())
@@ -89,7 +89,7 @@ func TestSessionIsCutWithItsAuthorizer(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	for _, name := range []string{"a", "b"} {
-		create(t, v.Owner, vault.TokenParams{ID: "tok-" + name, Type: vault.TypeGeneric, Data: "secret", Containers: []string{"/" + name + "/"}})
+		create(t, v.Owner.Client, vault.TokenParams{ID: "tok-" + name, Type: vault.TypeGeneric, Data: "secret", Containers: []string{"/" + name + "/"}})
 	}
 	app, prv := newApp(t, v, vault.ApplicationParams{Name: "prv", Type: vault.ApplicationPrivate,
 		Rules: []vault.AccessRule{rule(1, "/", vault.TransformReveal, "token:read", "token:use", "token:search")}})
@@ -131,7 +131,7 @@ func TestSessionIsCutWithItsAuthorizer(t *testing.T) {
 func TestAsFollowsTheApplication(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	tok := create(t, v.Owner, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
+	tok := create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
 	app, _ := newApp(t, v, vault.ApplicationParams{Name: "prv", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:read"}})
 	c, err := v.Owner.As(t.Context(), app.ID)
 	if err != nil {
@@ -183,7 +183,7 @@ func TestQueuedRunEndsWithItsCaller(t *testing.T) {
 				return map[string]any{"raw": in["args"]}, nil
 			})
 			hook := newReceiver(t)
-			tok := create(t, w.Owner, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
+			tok := create(t, w.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"})
 			app, c := newApp(t, w.Vault, vault.ApplicationParams{Name: "prv", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:use"}})
 			if _, err := c.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{Args: map[string]string{"x": "{{ " + tok.ID + " }}"}, CallbackURL: hook.URL}); err != nil {
 				t.Fatal(err)
@@ -222,14 +222,14 @@ func TestQueuedRunIsCutWithItsCaller(t *testing.T) {
 				return map[string]any{"raw": in["args"]}, nil
 			})
 			hook := newReceiver(t)
-			create(t, w.Owner, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "secret", Containers: []string{"/a/"}})
+			create(t, w.Owner.Client, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "secret", Containers: []string{"/a/"}})
 			params := func(container string) vault.ApplicationParams {
 				return vault.ApplicationParams{Name: "prv", Type: vault.ApplicationPrivate, Rules: []vault.AccessRule{rule(1, container, vault.TransformReveal, "token:use")}}
 			}
 			// The expressions are checked when the run is queued, so the token is moved after that.
 			app, caller := newApp(t, w.Vault, params("/a/"))
 			if c.then != "/a/" {
-				update(t, w.Owner, "tok", `{"containers":["/b/"]}`)
+				update(t, w.Owner.Client, "tok", `{"containers":["/b/"]}`)
 				if _, err := w.Owner.ReplaceApplication(t.Context(), app.ID, params(c.then)); err != nil {
 					t.Fatal(err)
 				}
@@ -237,7 +237,7 @@ func TestQueuedRunIsCutWithItsCaller(t *testing.T) {
 			if _, err := caller.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{Args: map[string]string{"x": "{{ tok }}"}, CallbackURL: hook.URL}); err != nil {
 				t.Fatal(err)
 			}
-			update(t, w.Owner, "tok", `{"containers":["/a/"]}`)
+			update(t, w.Owner.Client, "tok", `{"containers":["/a/"]}`)
 			if _, err := w.Owner.ReplaceApplication(t.Context(), app.ID, params(c.now)); err != nil {
 				t.Fatal(err)
 			}
@@ -262,7 +262,7 @@ func TestResultIsWithdrawnWithItsCaller(t *testing.T) {
 			})
 			hook := newReceiver(t)
 			hook.answer(http.StatusServiceUnavailable)
-			tok := create(t, w.Owner, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret-4242"})
+			tok := create(t, w.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret-4242"})
 			app, c := newApp(t, w.Vault, vault.ApplicationParams{Name: "prv", Type: vault.ApplicationPrivate, Permissions: []vault.Permission{"token:use"}})
 			if _, err := c.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{Args: map[string]string{"x": "{{ " + tok.ID + " }}"}, CallbackURL: hook.URL}); err != nil {
 				t.Fatal(err)
@@ -320,7 +320,7 @@ func TestResultIsWithdrawnWithItsTokens(t *testing.T) {
 			})
 			hook := newReceiver(t)
 			hook.answer(http.StatusServiceUnavailable)
-			create(t, w.Owner, vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: visa, CVC: "987"}})
+			create(t, w.Owner.Client, vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: visa, CVC: "987"}})
 			app, caller := newApp(t, w.Vault, vault.ApplicationParams{Name: "prv", Type: vault.ApplicationPrivate,
 				Rules: []vault.AccessRule{rule(1, "/", vault.TransformReveal, "token:use")}})
 			if _, err := caller.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{Args: map[string]string{"x": "{{ card }}"}, CallbackURL: hook.URL}); err != nil {
@@ -361,7 +361,7 @@ func TestFirstCallbackFollowsTheRun(t *testing.T) {
 		return map[string]any{"raw": in["args"]}, w.Owner.DeleteToken(ctx, "card")
 	})
 	hook := newReceiver(t)
-	create(t, w.Owner, vault.TokenParams{ID: "card", Type: vault.TypeCardNumber, Data: visa})
+	create(t, w.Owner.Client, vault.TokenParams{ID: "card", Type: vault.TypeCardNumber, Data: visa})
 	if _, err := w.Owner.ReactAsync(t.Context(), w.reactor.ID, vault.ReactParams{Args: map[string]string{"x": "{{ card }}"}, CallbackURL: hook.URL}); err != nil {
 		t.Fatal(err)
 	}
@@ -458,7 +458,7 @@ func TestUserActor(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	user := uuid.New()
-	for name, c := range map[string]*vault.Client{"tenant": v.Owner.AsUser(user.String()), "application": v.Private.AsUser(user.String())} {
+	for name, c := range map[string]*vault.Client{"tenant": v.Owner.AsUser(user.String()).Client, "application": v.Private.AsUser(user.String())} {
 		tok := create(t, c, vault.TokenParams{ID: name, Type: vault.TypeGeneric, Data: "x"})
 		same(t, name+": creator", tok.CreatedBy, user)
 		get(t, c, name)
@@ -470,7 +470,7 @@ func TestUserActor(t *testing.T) {
 	}
 	_, err := v.Public.AsUser(user.String()).GetToken(t.Context(), "tenant")
 	wantError(t, "a user of an application without the right", err, vault.ErrForbidden)
-	create(t, v.Owner, vault.TokenParams{ID: "by-tenant", Type: vault.TypeGeneric, Data: "x"})
+	create(t, v.Owner.Client, vault.TokenParams{ID: "by-tenant", Type: vault.TypeGeneric, Data: "x"})
 	if e := entries(t, v, vault.ListLogsParams{EntityID: "by-tenant"})[0]; e.ActorID != (uuid.UUID{}) || e.ActorType != "" {
 		t.Errorf("the tenant itself is the actor %v, a %s", e.ActorID, e.ActorType)
 	}
@@ -505,7 +505,7 @@ func TestUserBySubject(t *testing.T) {
 			}
 		}
 	}
-	tok := create(t, elsewhere.AsUser("auth0|jane"), generic)
+	tok := create(t, elsewhere.AsUser("auth0|jane").Client, generic)
 	same(t, "the id in another tenant", tok.CreatedBy, uuid.NewSHA1(other.ID, []byte("auth0|jane")))
 	if e := entries(t, v, vault.ListLogsParams{EntityType: "application"})[0]; e.ActorName != "" {
 		t.Errorf("one that is no user is called %q", e.ActorName)

@@ -69,8 +69,8 @@ func aText(id, text string) vault.TokenParams {
 func TestImport(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	create(t, v.Owner, aText("there", "as it was"))
-	results := imported(t, v.Owner, rowsOf(
+	create(t, v.Owner.Client, aText("there", "as it was"))
+	results := imported(t, v.Owner.Client, rowsOf(
 		vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: visa, ExpirationMonth: 3, ExpirationYear: 2031, CVC: "123"}},
 		vault.TokenParams{ID: "bad", Type: vault.TypeCard, Data: vault.CardData{Number: "4242424242424241"}},
 		aText("there", "another"),
@@ -121,8 +121,8 @@ func TestImportOnDuplicate(t *testing.T) {
 		t.Run(string(test.how), func(t *testing.T) {
 			t.Parallel()
 			v := vaulttest.New(t)
-			create(t, v.Owner, vault.TokenParams{ID: "there", Type: vault.TypeGeneric, Data: "old", Metadata: map[string]string{"kept": "yes"}})
-			wantOutcomes(t, imported(t, v.Owner, rows, vault.ImportOptions{OnDuplicate: test.how}), test.want...)
+			create(t, v.Owner.Client, vault.TokenParams{ID: "there", Type: vault.TypeGeneric, Data: "old", Metadata: map[string]string{"kept": "yes"}})
+			wantOutcomes(t, imported(t, v.Owner.Client, rows, vault.ImportOptions{OnDuplicate: test.how}), test.want...)
 			c := revealing(t, v)
 			there := get(t, c, "there")
 			wantData(t, "the token that was there", there.Data, test.there)
@@ -141,14 +141,14 @@ func TestImportMakesRoom(t *testing.T) {
 	v := vaulttest.New(t)
 	yes := true
 	soon := v.Clock.Now().Add(time.Minute)
-	create(t, v.Owner, vault.TokenParams{ID: "old", Type: vault.TypeGeneric, Data: "x", ExpiresAt: soon})
-	create(t, v.Owner, vault.TokenParams{ID: "dup", Type: vault.TypeGeneric, Data: "same", DeduplicateToken: &yes, ExpiresAt: soon})
+	create(t, v.Owner.Client, vault.TokenParams{ID: "old", Type: vault.TypeGeneric, Data: "x", ExpiresAt: soon})
+	create(t, v.Owner.Client, vault.TokenParams{ID: "dup", Type: vault.TypeGeneric, Data: "same", DeduplicateToken: &yes, ExpiresAt: soon})
 	v.Clock.Advance(time.Hour)
-	wantOutcomes(t, imported(t, v.Owner, rowsOf(aText("old", "new"),
+	wantOutcomes(t, imported(t, v.Owner.Client, rowsOf(aText("old", "new"),
 		vault.TokenParams{ID: "dup2", Type: vault.TypeGeneric, Data: "same", DeduplicateToken: &yes},
 		vault.TokenParams{ID: "dup3", Type: vault.TypeGeneric, Data: "same", DeduplicateToken: &yes},
 	), vault.ImportOptions{}), "1 created old", "2 created dup2", "3 skipped dup2")
-	wantOutcomes(t, imported(t, v.Owner, rowsOf(
+	wantOutcomes(t, imported(t, v.Owner.Client, rowsOf(
 		vault.TokenParams{ID: "dup4", Type: vault.TypeGeneric, Data: "same", DeduplicateToken: &yes}),
 		vault.ImportOptions{}), "1 skipped dup2")
 }
@@ -171,14 +171,14 @@ func TestImportResumes(t *testing.T) {
 		}
 	}
 	opts := vault.ImportOptions{Name: "cards.csv", Resumed: true}
-	imported(t, v.Owner, rows(20), opts)
-	results := imported(t, v.Owner, rows(50), opts)
+	imported(t, v.Owner.Client, rows(20), opts)
+	results := imported(t, v.Owner.Client, rows(50), opts)
 	for i, r := range results {
 		if want := map[bool]vault.ImportOutcome{true: vault.ImportSkipped, false: vault.ImportCreated}[i < 20]; r.Outcome != want || r.ID == "" {
 			t.Errorf("row %d: %s %s, want %s", r.Row, r.Outcome, r.ID, want)
 		}
 	}
-	if _, n := list(t, v.Owner, vault.ListTokensParams{}); n != 50 {
+	if _, n := list(t, v.Owner.Client, vault.ListTokensParams{}); n != 50 {
 		t.Errorf("got %d tokens, want 50", n)
 	}
 	// A state in the middle goes on with the number of its row.
@@ -191,15 +191,15 @@ func TestImportResumes(t *testing.T) {
 		}
 	}
 	opts.FirstRow = 41
-	results = imported(t, v.Owner, later, opts)
-	if _, n := list(t, v.Owner, vault.ListTokensParams{}); n != 60 || results[0].Row != 41 {
+	results = imported(t, v.Owner.Client, later, opts)
+	if _, n := list(t, v.Owner.Client, vault.ListTokensParams{}); n != 60 || results[0].Row != 41 {
 		t.Errorf("got %d tokens and first row %d, want 60 and 41", n, results[0].Row)
 	}
 	// Under another name they are other rows, and an id that has other content is taken.
 	opts = vault.ImportOptions{Name: "other.csv", Resumed: true}
-	wantOutcomes(t, imported(t, v.Owner, rowsOf(aText("row-0", "something else")), opts), "1 failed map[id:[is the id of another token]] ")
-	imported(t, v.Owner, rowsOf(vault.TokenParams{Type: vault.TypeGeneric, Data: "value 1"}), opts)
-	if _, n := list(t, v.Owner, vault.ListTokensParams{}); n != 61 {
+	wantOutcomes(t, imported(t, v.Owner.Client, rowsOf(aText("row-0", "something else")), opts), "1 failed map[id:[is the id of another token]] ")
+	imported(t, v.Owner.Client, rowsOf(vault.TokenParams{Type: vault.TypeGeneric, Data: "value 1"}), opts)
+	if _, n := list(t, v.Owner.Client, vault.ListTokensParams{}); n != 61 {
 		t.Errorf("got %d tokens, want 61", n)
 	}
 }
@@ -227,14 +227,14 @@ func TestImportBadRowAnywhere(t *testing.T) {
 		}
 	}
 	got := 0
-	for _, r := range imported(t, v.Owner, rows, vault.ImportOptions{}) {
+	for _, r := range imported(t, v.Owner.Client, rows, vault.ImportOptions{}) {
 		got++
 		if r.Row != got || (r.Outcome == vault.ImportFailed) != bad[r.Row] {
 			t.Errorf("result %d: row %d %s", got, r.Row, r.Outcome)
 		}
 		wantSilent(t, errors.Join(r.Err, errors.New("")), "4111111111111112")
 	}
-	if _, total := list(t, v.Owner, vault.ListTokensParams{}); got != n || total != n-len(bad) {
+	if _, total := list(t, v.Owner.Client, vault.ListTokensParams{}); got != n || total != n-len(bad) {
 		t.Errorf("got %d results and %d tokens, want %d and %d", got, total, n, n-len(bad))
 	}
 }
@@ -297,7 +297,7 @@ func TestImportAsks(t *testing.T) {
 	row := func(id, container, data string) vault.TokenParams {
 		return vault.TokenParams{ID: id, Type: vault.TypeGeneric, Data: data, Containers: []string{container}}
 	}
-	create(t, v.Owner, row("theirs", "/theirs/", "x"))
+	create(t, v.Owner.Client, row("theirs", "/theirs/", "x"))
 	results := imported(t, c, rowsOf(row("own", "/mine/", "1"), row("other", "/theirs/", "2"), row("theirs", "/mine/", "3"), row("own", "/mine/", "4")),
 		vault.ImportOptions{OnDuplicate: vault.DuplicateUpdates})
 	const needs = "The permission token:%s is needed on each container of the token."
@@ -316,7 +316,7 @@ func TestImportWork(t *testing.T) {
 	for i := range 300 {
 		rows = append(rows, heavy(fmt.Sprintf("row-%d", i)))
 	}
-	for _, r := range imported(t, v.Owner, rowsOf(rows...), vault.ImportOptions{}) {
+	for _, r := range imported(t, v.Owner.Client, rowsOf(rows...), vault.ImportOptions{}) {
 		if r.Outcome != vault.ImportCreated {
 			t.Fatalf("row %d: %v", r.Row, r.Err)
 		}
@@ -327,7 +327,7 @@ func TestImportWork(t *testing.T) {
 func TestImportInsideOnce(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	_, _, err := v.Owner.Once(t.Context(), vault.IdempotencyKey{Key: "k"}, func(ctx context.Context, c *vault.Client) (vault.StoredResponse, error) {
+	_, _, err := v.Owner.Once(t.Context(), vault.IdempotencyKey{Key: "k"}, func(ctx context.Context, c *vault.Owner) (vault.StoredResponse, error) {
 		for _, err := range c.Import(ctx, rowsOf(aText("abc", "x")), vault.ImportOptions{}) {
 			return vault.StoredResponse{}, err
 		}
@@ -440,7 +440,7 @@ func TestExportImport(t *testing.T) {
 		{ID: "none", Type: vault.TypeSocialSecurityNumber, Data: "123-45-6789", SearchIndexes: []string{}},
 		{ID: "ssn", Type: vault.TypeSocialSecurityNumber, Data: "123-45-6789"},
 	} {
-		create(t, from.Owner, p)
+		create(t, from.Owner.Client, p)
 		from.Clock.Advance(time.Second)
 	}
 	want := []string{
@@ -450,24 +450,24 @@ func TestExportImport(t *testing.T) {
 		`{"id":"none","type":"social_security_number","data":"123-45-6789","containers":["/pii/high/"],"search_indexes":[]}`,
 		`{"id":"ssn","type":"social_security_number","data":"123-45-6789","containers":["/pii/high/"]}`,
 	}
-	if diff := cmp.Diff(want, exported(t, from.Owner, "")); diff != "" {
+	if diff := cmp.Diff(want, exported(t, from.Owner.Client, "")); diff != "" {
 		t.Errorf("export (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{"create", "use"}, operations(t, from, "full")); diff != "" {
 		t.Errorf("log (-want +got):\n%s", diff)
 	}
-	for _, r := range imported(t, to.Owner, from.Owner.Export(t.Context(), vault.ExportOptions{}), vault.ImportOptions{}) {
+	for _, r := range imported(t, to.Owner.Client, from.Owner.Export(t.Context(), vault.ExportOptions{}), vault.ImportOptions{}) {
 		if r.Outcome != vault.ImportCreated {
 			t.Errorf("row %d: %v", r.Row, r.Err)
 		}
 	}
-	if diff := cmp.Diff(want, exported(t, to.Owner, "")); diff != "" {
+	if diff := cmp.Diff(want, exported(t, to.Owner.Client, "")); diff != "" {
 		t.Errorf("export of the copy (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(want[3:], exported(t, to.Owner, `data:"6789"`)); diff != "" {
+	if diff := cmp.Diff(want[3:], exported(t, to.Owner.Client, `data:"6789"`)); diff != "" {
 		t.Errorf("found by an index (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(want[2:], exported(t, to.Owner, "type:social_security_number")); diff != "" {
+	if diff := cmp.Diff(want[2:], exported(t, to.Owner.Client, "type:social_security_number")); diff != "" {
 		t.Errorf("found by type (-want +got):\n%s", diff)
 	}
 }
@@ -477,7 +477,7 @@ func TestExportRights(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	for _, container := range []string{"/open/", "/masked/", "/closed/"} {
-		create(t, v.Owner, vault.TokenParams{ID: "in" + container[1:len(container)-1], Type: vault.TypeGeneric, Data: "x", Containers: []string{container}})
+		create(t, v.Owner.Client, vault.TokenParams{ID: "in" + container[1:len(container)-1], Type: vault.TypeGeneric, Data: "x", Containers: []string{container}})
 	}
 	c := private(t, v, rule(1, "/open/", vault.TransformReveal, "token:use"), rule(2, "/masked/", vault.TransformMask, "token:use", "token:read"))
 	if diff := cmp.Diff([]string{`{"id":"inopen","type":"token","data":"x","containers":["/open/"]}`}, exported(t, c, "")); diff != "" {
@@ -514,7 +514,7 @@ func TestExportOfMany(t *testing.T) {
 			}
 		}
 	}
-	imported(t, v.Owner, rows, vault.ImportOptions{})
+	imported(t, v.Owner.Client, rows, vault.ImportOptions{})
 	i := 0
 	for p, err := range v.Owner.Export(t.Context(), vault.ExportOptions{}) {
 		if want := fmt.Sprintf("row-%04d", i); err != nil || p.ID != want {

@@ -44,7 +44,7 @@ func TestVerbsAreMethods(t *testing.T) {
 		}
 		return true
 	})
-	client := reflect.TypeFor[*Client]()
+	client := reflect.TypeFor[*Owner]()
 	for i := range client.NumMethod() {
 		m := client.Method(i)
 		if m.Name == "Admit" || m.Type.NumIn() < 2 || m.Type.In(1).String() != "context.Context" {
@@ -272,7 +272,7 @@ func TestTransactionAcrossARotation(t *testing.T) {
 			}
 			defer func() { _ = tx.Rollback() }()
 			c := v.Tenant(tenant.ID).InTx(tx)
-			op := begun(t, c)
+			op := begun(t, c.Client)
 			op.State = old // as a node has it that has not read them since
 			rec, err := applications.Create(ctx, op.Op, &Application{ID: op.NewID(), TenantID: op.Tenant(), Name: "A", Type: ApplicationPrivate, CreatedAt: op.Now, hash: [32]byte{1}})
 			if err != nil {

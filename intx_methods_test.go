@@ -26,20 +26,21 @@ type inTxCase struct {
 
 // inTxFixture is what a transaction has made, and no other sees.
 type inTxFixture struct {
-	tx                     *sql.Tx
-	owner, public, private *vault.Client
-	app, spare             *vault.Application
-	reactor                *vault.Reactor
-	proxy                  *vault.Proxy
-	session                *vault.Session
+	tx              *sql.Tx
+	owner           *vault.Owner
+	public, private *vault.Client
+	app, spare      *vault.Application
+	reactor         *vault.Reactor
+	proxy           *vault.Proxy
+	session         *vault.Session
 }
 
 func newInTxFixture(t *testing.T, s *shop) *inTxFixture {
 	t.Helper()
 	ctx, tx := t.Context(), s.begin(t)
 	f := &inTxFixture{tx: tx, owner: s.Owner.InTx(tx), public: s.Public.InTx(tx)}
-	create(t, f.owner, vault.TokenParams{ID: "card", Type: vault.TypeCardNumber, Data: visa, Metadata: map[string]string{"order": "7"}, Containers: []string{"/new/"}})
-	create(t, f.owner, aCard("other"))
+	create(t, f.owner.Client, vault.TokenParams{ID: "card", Type: vault.TypeCardNumber, Data: visa, Metadata: map[string]string{"order": "7"}, Containers: []string{"/new/"}})
+	create(t, f.owner.Client, aCard("other"))
 	var err [7]error
 	f.app, err[0] = f.owner.CreateApplication(ctx, anApplication("App"))
 	f.spare, err[1] = f.owner.CreateApplication(ctx, anApplication("Spare"))
@@ -194,7 +195,7 @@ func TestWhatATransactionMadeWorksAfterIt(t *testing.T) {
 func TestInTxInsideOnce(t *testing.T) {
 	t.Parallel()
 	inShops(t, nil, func(t *testing.T, s *shop) {
-		_, _, err := s.Owner.Once(t.Context(), vault.IdempotencyKey{Key: "k"}, func(ctx context.Context, c *vault.Client) (vault.StoredResponse, error) {
+		_, _, err := s.Owner.Once(t.Context(), vault.IdempotencyKey{Key: "k"}, func(ctx context.Context, c *vault.Owner) (vault.StoredResponse, error) {
 			tx, err := s.other(t).BeginTx(ctx, nil)
 			if err != nil {
 				return vault.StoredResponse{}, err
@@ -285,7 +286,7 @@ var inTxTokens = []inTxCase{
 
 // inTxIdentities are calls about keys, applications and sessions.
 var inTxIdentities = []inTxCase{
-	{"Check", func(ctx context.Context, f *inTxFixture) error { return f.private.HasPermission(ctx, "token:read") }},
+	{"HasPermission", func(ctx context.Context, f *inTxFixture) error { return f.private.HasPermission(ctx, "token:read") }},
 	{"As", func(ctx context.Context, f *inTxFixture) error { _, err := f.owner.As(ctx, f.app.ID); return err }},
 	{"ListPermissions", func(ctx context.Context, f *inTxFixture) error { _, err := f.private.ListPermissions(ctx); return err }},
 	{"Explain", func(ctx context.Context, f *inTxFixture) error {
@@ -436,12 +437,12 @@ var notInTx = []inTxCase{
 	}},
 	{"RetryJob", func(ctx context.Context, f *inTxFixture) error { return f.owner.RetryJob(ctx, f.app.ID) }},
 	{"DiscardJob", func(ctx context.Context, f *inTxFixture) error { return f.owner.DiscardJob(ctx, f.app.ID) }},
-	{"Try", func(ctx context.Context, f *inTxFixture) error {
+	{"TestRun", func(ctx context.Context, f *inTxFixture) error {
 		_, err := f.owner.TestRun(ctx, vault.TestRunParams{ReactorID: f.reactor.ID})
 		return err
 	}},
 	{"Once", func(ctx context.Context, f *inTxFixture) error {
-		_, _, err := f.owner.Once(ctx, vault.IdempotencyKey{Key: "k"}, func(context.Context, *vault.Client) (vault.StoredResponse, error) { return vault.StoredResponse{}, nil })
+		_, _, err := f.owner.Once(ctx, vault.IdempotencyKey{Key: "k"}, func(context.Context, *vault.Owner) (vault.StoredResponse, error) { return vault.StoredResponse{}, nil })
 		return err
 	}},
 	{"React", func(ctx context.Context, f *inTxFixture) error {

@@ -24,8 +24,8 @@ import (
 func TestInTxCommitsWithTheApplication(t *testing.T) {
 	t.Parallel()
 	inShops(t, nil, func(t *testing.T, s *shop) {
-		for name, c := range map[string]*vault.Client{"tenant": s.Owner, "application": s.Private, "user": s.Owner.AsUser("jane")} {
-			before, logged, orders := total(t, s.Owner), entriesOf(t, s.Owner, vault.OperationCreate), s.orders(t)
+		for name, c := range map[string]*vault.Client{"tenant": s.Owner.Client, "application": s.Private, "user": s.Owner.AsUser("jane").Client} {
+			before, logged, orders := total(t, s.Owner.Client), entriesOf(t, s.Owner.Client, vault.OperationCreate), s.orders(t)
 			tx := s.begin(t)
 			in := c.InTx(tx)
 			card := create(t, in, aCard("card-"+name))
@@ -43,10 +43,10 @@ func TestInTxCommitsWithTheApplication(t *testing.T) {
 			}
 			commit(t, tx)
 			get(t, c, card.ID)
-			if got := total(t, s.Owner); got != before+1 || s.orders(t) != orders+1 {
+			if got := total(t, s.Owner.Client); got != before+1 || s.orders(t) != orders+1 {
 				t.Errorf("%s: %d tokens and %d orders after the commit", name, got, s.orders(t))
 			}
-			if got := entriesOf(t, s.Owner, vault.OperationCreate); got != logged+1 {
+			if got := entriesOf(t, s.Owner.Client, vault.OperationCreate); got != logged+1 {
 				t.Errorf("%s: %d entries of creation, want %d", name, got, logged+1)
 			}
 			wantUser := map[string]string{"user": "jane"}[name]
@@ -64,11 +64,11 @@ func TestInTxRollback(t *testing.T) {
 	t.Parallel()
 	inShops(t, nil, func(t *testing.T, s *shop) {
 		ctx := t.Context()
-		kept := create(t, s.Owner, aCard("kept"))
-		logged := entriesOf(t, s.Owner, vault.OperationCreate)
+		kept := create(t, s.Owner.Client, aCard("kept"))
+		logged := entriesOf(t, s.Owner.Client, vault.OperationCreate)
 		tx := s.begin(t)
 		c := s.Owner.InTx(tx)
-		s.order(t, tx, 1, create(t, c, vault.TokenParams{ID: "gone", Type: vault.TypeCardNumber, Data: mastercard, Containers: []string{"/gone/"}}))
+		s.order(t, tx, 1, create(t, c.Client, vault.TokenParams{ID: "gone", Type: vault.TypeCardNumber, Data: mastercard, Containers: []string{"/gone/"}}))
 		if err := c.DeleteToken(ctx, kept.ID); err != nil {
 			t.Fatal(err)
 		}
@@ -103,10 +103,10 @@ func TestInTxRollback(t *testing.T) {
 			t.Errorf("a client of the transaction: got %v, want ErrTxDone", err)
 		}
 		get(t, s.Private, "kept")
-		if n := total(t, s.Owner); n != 1 || s.orders(t) != 0 {
+		if n := total(t, s.Owner.Client); n != 1 || s.orders(t) != 0 {
 			t.Errorf("%d tokens and %d orders are left, want 1 and none", n, s.orders(t))
 		}
-		if n := entriesOf(t, s.Owner, vault.OperationCreate); n != logged {
+		if n := entriesOf(t, s.Owner.Client, vault.OperationCreate); n != logged {
 			t.Errorf("%d entries of creation, want %d", n, logged)
 		}
 		some := private(t, s.Vault, rule(1, "/gone/", vault.TransformMask, everything...))
@@ -127,18 +127,18 @@ func TestInTxRefusals(t *testing.T) {
 		unique := func(id string, data string) vault.TokenParams {
 			return vault.TokenParams{ID: id, Type: vault.TypeCardNumber, Data: data, DeduplicateToken: &yes}
 		}
-		create(t, s.Owner, aCard("taken"))
-		first := create(t, s.Owner, unique("first", mastercard))
+		create(t, s.Owner.Client, aCard("taken"))
+		first := create(t, s.Owner.Client, unique("first", mastercard))
 		tx := s.begin(t)
 		c := s.Owner.InTx(tx)
 		if _, err := c.CreateToken(ctx, aCard("taken")); !errors.Is(err, vault.ErrConflict) {
 			t.Errorf("an id that is taken: got %v, want ErrConflict", err)
 		}
-		if dup := create(t, c, unique("second", mastercard)); dup.ID != first.ID {
+		if dup := create(t, c.Client, unique("second", mastercard)); dup.ID != first.ID {
 			t.Errorf("a duplicate of what is committed became %s", dup.ID)
 		}
-		mine := create(t, c, unique("mine", "4111111111111111"))
-		if dup := create(t, c, unique("again", "4111111111111111")); dup.ID != mine.ID {
+		mine := create(t, c.Client, unique("mine", "4111111111111111"))
+		if dup := create(t, c.Client, unique("again", "4111111111111111")); dup.ID != mine.ID {
 			t.Errorf("a duplicate of what the transaction wrote became %s", dup.ID)
 		}
 		if err := c.DeleteToken(ctx, "nothing"); !errors.Is(err, vault.ErrNotFound) {
@@ -149,7 +149,7 @@ func TestInTxRefusals(t *testing.T) {
 		}
 		s.order(t, tx, 1, mine)
 		commit(t, tx)
-		if n := total(t, s.Owner); n != 3 || s.orders(t) != 1 {
+		if n := total(t, s.Owner.Client); n != 3 || s.orders(t) != 1 {
 			t.Errorf("%d tokens and %d orders, want 3 and 1", n, s.orders(t))
 		}
 	})
@@ -160,15 +160,15 @@ func TestInTxMakesRoom(t *testing.T) {
 	t.Parallel()
 	inShops(t, nil, func(t *testing.T, s *shop) {
 		soon := s.Clock.Now().Add(time.Minute)
-		create(t, s.Owner, vault.TokenParams{ID: "card", Type: vault.TypeCardNumber, Data: visa, ExpiresAt: soon})
+		create(t, s.Owner.Client, vault.TokenParams{ID: "card", Type: vault.TypeCardNumber, Data: visa, ExpiresAt: soon})
 		s.Clock.Advance(time.Hour)
 		for _, end := range []func(testing.TB, *sql.Tx){rollback, commit} {
 			tx := s.begin(t)
-			create(t, s.Owner.InTx(tx), aCard("card"))
+			create(t, s.Owner.InTx(tx).Client, aCard("card"))
 			end(t, tx)
 		}
-		get(t, s.Owner, "card")
-		if n := entriesOf(t, s.Owner, vault.OperationExpire); n != 1 {
+		get(t, s.Owner.Client, "card")
+		if n := entriesOf(t, s.Owner.Client, vault.OperationExpire); n != 1 {
 			t.Errorf("%d entries of expiry, want 1", n)
 		}
 	})
@@ -179,7 +179,7 @@ func TestTwoClientsOfOneTransaction(t *testing.T) {
 	inShops(t, nil, func(t *testing.T, s *shop) {
 		_, other := s.NewTenant(t, "Other")
 		tx := s.begin(t)
-		clients := []*vault.Client{s.Owner.InTx(tx), s.Private.InTx(tx), other.InTx(tx)}
+		clients := []*vault.Client{s.Owner.InTx(tx).Client, s.Private.InTx(tx), other.InTx(tx).Client}
 		done := make(chan error)
 		for i, c := range clients {
 			go func() {
@@ -199,7 +199,7 @@ func TestTwoClientsOfOneTransaction(t *testing.T) {
 			}
 		}
 		commit(t, tx)
-		if a, b := total(t, s.Owner), total(t, other); a != 10 || b != 5 {
+		if a, b := total(t, s.Owner.Client), total(t, other.Client); a != 10 || b != 5 {
 			t.Errorf("the tenants have %d and %d tokens, want 10 and 5", a, b)
 		}
 	})
@@ -213,21 +213,21 @@ func TestReadEntriesInATransaction(t *testing.T) {
 		t.Run(fmt.Sprintf("strict %v", strict), func(t *testing.T) {
 			t.Parallel()
 			inShops(t, &vault.Config{StrictReadLogs: strict}, func(t *testing.T, s *shop) {
-				create(t, s.Owner, aCard("card"))
+				create(t, s.Owner.Client, aCard("card"))
 				tx := s.begin(t)
-				get(t, s.Owner.InTx(tx), "card")
+				get(t, s.Owner.InTx(tx).Client, "card")
 				rollback(t, tx)
 				want := 0
 				if strict && s.beside {
 					want = 1
 				}
-				if n := entriesOf(t, s.Owner, vault.OperationRead); n != want {
+				if n := entriesOf(t, s.Owner.Client, vault.OperationRead); n != want {
 					t.Errorf("%d entries of the read after the rollback, want %d", n, want)
 				}
 				tx = s.begin(t)
-				get(t, s.Owner.InTx(tx), "card")
+				get(t, s.Owner.InTx(tx).Client, "card")
 				commit(t, tx)
-				if n := entriesOf(t, s.Owner, vault.OperationRead); n != want+1 {
+				if n := entriesOf(t, s.Owner.Client, vault.OperationRead); n != want+1 {
 					t.Errorf("%d entries of the read after the commit, want %d", n, want+1)
 				}
 			})
@@ -240,9 +240,9 @@ func TestReadEntriesInATransaction(t *testing.T) {
 func TestCallsOutsideOfInTx(t *testing.T) {
 	t.Parallel()
 	inShops(t, nil, func(t *testing.T, s *shop) {
-		create(t, s.Owner, aCard("card"))
+		create(t, s.Owner.Client, aCard("card"))
 		tx := s.begin(t)
-		create(t, s.Owner.InTx(tx), aCard("inside"))
+		create(t, s.Owner.InTx(tx).Client, aCard("inside"))
 		_, err := s.Owner.CreateToken(t.Context(), aCard("outside"))
 		_, readErr := s.Owner.GetToken(t.Context(), "card")
 		for what, err := range map[string]error{"a write": err, "a read": readErr} {
@@ -254,8 +254,8 @@ func TestCallsOutsideOfInTx(t *testing.T) {
 			}
 		}
 		commit(t, tx)
-		get(t, s.Owner, "inside")
-		create(t, s.Owner, aCard("after"))
+		get(t, s.Owner.Client, "inside")
+		create(t, s.Owner.Client, aCard("after"))
 	})
 }
 
@@ -295,7 +295,7 @@ func TestBadTransactions(t *testing.T) {
 				t.Fatal(err)
 			}
 			c := s.Owner.InTx(tx)
-			create(t, c, aCard("card"))
+			create(t, c.Client, aCard("card"))
 			cancel()
 			for { // the rollback comes in the background
 				if _, err := c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeCardNumber, Data: visa}); err != nil {
@@ -318,7 +318,7 @@ func TestBadTransactions(t *testing.T) {
 		"a commit that fails": func(t *testing.T, s *shop) {
 			s.exec(t, s.db, `CREATE TABLE parts (id integer PRIMARY KEY, of integer REFERENCES orders (id) DEFERRABLE INITIALLY DEFERRED)`)
 			tx := s.begin(t)
-			create(t, s.Owner.InTx(tx), aCard("card"))
+			create(t, s.Owner.InTx(tx).Client, aCard("card"))
 			s.exec(t, tx, `INSERT INTO parts (id, of) VALUES (1, 77)`)
 			if err := tx.Commit(); err == nil {
 				t.Error("the commit did not fail")
@@ -344,7 +344,7 @@ func TestBadTransactions(t *testing.T) {
 			}
 			tx := s.begin(t)
 			c := s.Owner.InTx(tx)
-			create(t, c, aCard("card"))
+			create(t, c.Client, aCard("card"))
 			s.lose(t, tx)
 			if _, err := c.CreateToken(t.Context(), aCard("next")); err == nil {
 				t.Error("a token was created on a lost connection")
@@ -358,7 +358,7 @@ func TestBadTransactions(t *testing.T) {
 				defer func() { _ = recover() }()
 				tx := s.begin(t)
 				defer func() { _ = tx.Rollback() }()
-				create(t, s.Owner.InTx(tx), aCard("card"))
+				create(t, s.Owner.InTx(tx).Client, aCard("card"))
 				panic("the application's own")
 			}()
 		},
@@ -367,14 +367,14 @@ func TestBadTransactions(t *testing.T) {
 			t.Parallel()
 			inShops(t, nil, func(t *testing.T, s *shop) {
 				test(t, s)
-				if n := total(t, s.Owner); n != 0 {
+				if n := total(t, s.Owner.Client); n != 0 {
 					t.Errorf("%d tokens are left, want none", n)
 				}
-				if n := entriesOf(t, s.Owner, vault.OperationCreate); n != 0 {
+				if n := entriesOf(t, s.Owner.Client, vault.OperationCreate); n != 0 {
 					t.Errorf("%d entries are left, want none", n)
 				}
-				create(t, s.Owner, aCard("card"))
-				if n := total(t, s.Owner); n != 1 {
+				create(t, s.Owner.Client, aCard("card"))
+				if n := total(t, s.Owner.Client); n != 1 {
 					t.Errorf("%d tokens, want 1", n)
 				}
 			})
@@ -414,7 +414,7 @@ func TestLargeCallsBesideATransaction(t *testing.T) {
 	s := newShopOnSQLite(t, filepath.Join(t.TempDir(), "shop.db"), nil)
 	tx := s.begin(t)
 	in := s.Owner.InTx(tx)
-	create(t, in, aCard("card"))
+	create(t, in.Client, aCard("card"))
 	const callers = 3
 	outside := make(chan error, callers)
 	for range callers {
@@ -448,7 +448,7 @@ func TestTransactionsThatWaitKeepNoTurn(t *testing.T) {
 			s := newShopOnPostgres(t, driver, nil)
 			first := s.begin(t)
 			in := s.Owner.InTx(first)
-			create(t, in, aCard("wanted"))
+			create(t, in.Client, aCard("wanted"))
 			callers := runtime.GOMAXPROCS(0)
 			waiting := make(chan error, callers)
 			for range callers {

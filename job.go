@@ -63,8 +63,8 @@ type ListJobsParams struct {
 // ListJobs returns jobs of the tenant, newest first; fewer than asked for when
 // they would take much memory. Only the tenant itself may list them: see
 // [Vault.Tenant].
-func (c *Client) ListJobs(ctx context.Context, p ListJobsParams) ([]JobInfo, error) {
-	return run(ctx, c, &verbListJobs, func(ctx context.Context, op *operation) ([]JobInfo, error) {
+func (o *Owner) ListJobs(ctx context.Context, p ListJobsParams) ([]JobInfo, error) {
+	return run(ctx, o.Client, &verbListJobs, func(ctx context.Context, op *operation) ([]JobInfo, error) {
 		found, err := runs.List(ctx, op.Op, runs.Filter(p))
 		if err != nil {
 			return nil, err
@@ -83,14 +83,14 @@ func (c *Client) ListJobs(ctx context.Context, p ListJobsParams) ([]JobInfo, err
 // them may no longer see them, the callback says so instead, as a stored answer
 // would. Of several who retry or discard a job, one succeeds, and the others get
 // ErrNotFound. Only the tenant itself may do it, and the log has an entry.
-func (c *Client) RetryJob(ctx context.Context, id uuid.UUID) error {
-	return runErr(ctx, c, &verbRetryJob, func(ctx context.Context, op *operation) error { return c.v.runs.Retry(ctx, op.Op, id) })
+func (o *Owner) RetryJob(ctx context.Context, id uuid.UUID) error {
+	return runErr(ctx, o.Client, &verbRetryJob, func(ctx context.Context, op *operation) error { return o.v.runs.Retry(ctx, op.Op, id) })
 }
 
-// DiscardJob deletes a dead job with its result. See [Client.RetryJob] about who
+// DiscardJob deletes a dead job with its result. See [Owner.RetryJob] about who
 // may, and about others who do the same.
-func (c *Client) DiscardJob(ctx context.Context, id uuid.UUID) error {
-	return runErr(ctx, c, &verbDiscardJob, func(ctx context.Context, op *operation) error { return c.v.runs.Discard(ctx, op.Op, id) })
+func (o *Owner) DiscardJob(ctx context.Context, id uuid.UUID) error {
+	return runErr(ctx, o.Client, &verbDiscardJob, func(ctx context.Context, op *operation) error { return o.v.runs.Discard(ctx, op.Op, id) })
 }
 
 // Work carries out the jobs that are due (asynchronous runs and their

@@ -452,7 +452,7 @@ func FuzzTokenize(f *testing.F) {
 		if err != nil {
 			t.Fatalf("the answer is no JSON: %v", err)
 		}
-		resolve(t, v.Owner, in, got)
+		resolve(t, v.Owner.Client, in, got)
 	})
 }
 
@@ -546,7 +546,7 @@ func FuzzMergePatch(f *testing.F) {
 			return
 		}
 		_, err = v.Owner.PatchToken(t.Context(), tok.ID, vault.JSON(`{"data":`+string(patch)+`}`))
-		got := get(t, v.Owner, tok.ID).Data
+		got := get(t, v.Owner.Client, tok.ID).Data
 		want, ok := modelOf(data)
 		if err != nil {
 			if !errors.Is(err, vault.ErrInvalid) {

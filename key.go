@@ -133,7 +133,7 @@ type RotateOptions struct {
 	// resealed so far. It may be nil.
 	Progress func(done int)
 	// User, if set, is the user of the program who wants the rotation, for its
-	// entries in the log: see [Client.AsUser].
+	// entries in the log: see [Owner.AsUser].
 	User string
 }
 

@@ -55,8 +55,8 @@ func (c *changing) refuses(t *testing.T, what string, key vault.AEAD) {
 func serves(t *testing.T, v *vault.Vault, tenants ...uuid.UUID) uuid.UUID {
 	t.Helper()
 	for _, tenant := range tenants {
-		tok := create(t, v.Tenant(tenant), generic)
-		wantData(t, "data", get(t, v.Tenant(tenant), tok.ID).Data, `"x"`)
+		tok := create(t, v.Tenant(tenant).Client, generic)
+		wantData(t, "data", get(t, v.Tenant(tenant).Client, tok.ID).Data, `"x"`)
 	}
 	return tenantOf(t, v).TenantID()
 }
@@ -361,9 +361,9 @@ func TestRotateKeysWhileTheVaultServes(t *testing.T) {
 				}
 				at := 50 + i%200 // the first attempt came this far: the rest is left to the second
 				id := fmt.Sprintf("tok%d", at)
-				wantData(t, "data", get(t, c, id).Data, fmt.Sprint(at))
-				update(t, c, id, `{"metadata":{"k":"v"}}`)
-				create(t, c, vault.TokenParams{ID: fmt.Sprintf("new-%d-%d", n, i), Type: vault.TypeGeneric, Data: "new"})
+				wantData(t, "data", get(t, c.Client, id).Data, fmt.Sprint(at))
+				update(t, c.Client, id, `{"metadata":{"k":"v"}}`)
+				create(t, c.Client, vault.TokenParams{ID: fmt.Sprintf("new-%d-%d", n, i), Type: vault.TypeGeneric, Data: "new"})
 				if _, err := v.Authenticate(t.Context(), app.Key); err != nil {
 					t.Errorf("authenticate: %v", err)
 				}
@@ -400,14 +400,14 @@ func TestRotateKeysWhileTheVaultServes(t *testing.T) {
 	for _, v := range r.vaults {
 		c := v.Tenant(r.id)
 		for id, fingerprint := range tokens {
-			same(t, "fingerprint of "+id, get(t, c, id).Fingerprint, fingerprint)
+			same(t, "fingerprint of "+id, get(t, c.Client, id).Fingerprint, fingerprint)
 		}
-		wantData(t, "card", get(t, c, "card").Data, `{"number":"4242424242424242","cvc":"987"}`)
+		wantData(t, "card", get(t, c.Client, "card").Data, `{"number":"4242424242424242","cvc":"987"}`)
 		page, err := c.SearchTokens(t.Context(), vault.SearchTokensParams{Query: "data:index"})
 		if err != nil || page.Pagination.TotalItems != 250 {
 			t.Errorf("search finds %d tokens (%v)", page.Pagination.TotalItems, err)
 		}
-		if _, replayed, err := c.Once(t.Context(), onceKey, creating(&runs, generic)); err != nil || !replayed {
+		if _, replayed, err := c.Client.Once(t.Context(), onceKey, creating(&runs, generic)); err != nil || !replayed {
 			t.Errorf("an answer from before: replayed %v, %v", replayed, err)
 		}
 		authenticated(t, v, app.Key)
@@ -478,8 +478,8 @@ func TestChangedRowsDoNotOpen(t *testing.T) {
 	t.Parallel()
 	v, store := tamper(t)
 	ends := vaulttest.Start.Add(time.Hour)
-	create(t, v.Owner, vault.TokenParams{ID: "strict", Type: vault.TypeCard, Data: vault.CardData{Number: visa, CVC: "987"}, Containers: []string{"/strict/"}, ExpiresAt: ends})
-	create(t, v.Owner, vault.TokenParams{ID: "other", Type: vault.TypeCard, Data: vault.CardData{Number: mastercard}, Containers: []string{"/strict/"}, ExpiresAt: ends})
+	create(t, v.Owner.Client, vault.TokenParams{ID: "strict", Type: vault.TypeCard, Data: vault.CardData{Number: visa, CVC: "987"}, Containers: []string{"/strict/"}, ExpiresAt: ends})
+	create(t, v.Owner.Client, vault.TokenParams{ID: "other", Type: vault.TypeCard, Data: vault.CardData{Number: mastercard}, Containers: []string{"/strict/"}, ExpiresAt: ends})
 	other, err := store.Storage.Tokens(t.Context(), storage.ID(v.Acme.ID), []string{"other"})
 	if err != nil {
 		t.Fatal(err)
@@ -605,7 +605,7 @@ func TestStorageSeesNoValues(t *testing.T) {
 		}
 		return nil
 	}
-	tokenize(t, v.Owner, `["s3cr3t",{"type":"card","data":{"number":"4242424242424242","cvc":"987"},"metadata":{"keyname":"m3tadata"},"mask":{"x":"s3cr3t"},"search_indexes":["ind3x"]}]`)
+	tokenize(t, v.Owner.Client, `["s3cr3t",{"type":"card","data":{"number":"4242424242424242","cvc":"987"},"metadata":{"keyname":"m3tadata"},"mask":{"x":"s3cr3t"},"search_indexes":["ind3x"]}]`)
 	if _, err := v.Owner.CreateReactor(t.Context(), vault.ReactorParams{Name: "r", Code: "module.exports = async () => 's3cr3t'", Configuration: map[string]string{"keyname": "s3cr3t"}}); err != nil {
 		t.Fatal(err)
 	}
@@ -655,7 +655,9 @@ func TestMasterKeyWithContext(t *testing.T) {
 	for name, wrap := range map[string]func(*kmsKey) vault.AEAD{
 		"both kinds of methods": func(k *kmsKey) vault.AEAD { return k },
 		"only with a context":   func(k *kmsKey) vault.AEAD { return vault.KeyWithContext(onlyContext{k}) },
-		"among several":         func(k *kmsKey) vault.AEAD { return vault.JoinKeys(vault.KeyWithContext(onlyContext{k}), vault.NewKey()) },
+		"among several": func(k *kmsKey) vault.AEAD {
+			return vault.JoinKeys(vault.KeyWithContext(onlyContext{k}), vault.NewKey())
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -129,7 +129,7 @@ func TestSlowWriteIsSealedAgain(t *testing.T) {
 			t.Parallel()
 			v, store, tenant := slow(t, Config{})
 			ctx := t.Context()
-			op := begun(t, v.Tenant(tenant))
+			op := begun(t, v.Tenant(tenant).Client)
 			b := prepared(t, op, TokenParams{ID: "late", Type: TypeCard, Data: CardData{Number: "4242424242424242", CVC: "987"}})
 			if rotates {
 				if err := v.RotateDataKeys(ctx, tenant, nil); err != nil {
@@ -246,8 +246,8 @@ func TestSlowCheckOfCodeIsNotTooLate(t *testing.T) {
 
 // slowWork writes through a client everything that can be sealed, and lets then
 // happen what the test wants.
-func slowWork(reactor uuid.UUID, then func(*core.Pending) error) func(context.Context, *Client) (StoredResponse, error) {
-	return func(ctx context.Context, c *Client) (StoredResponse, error) {
+func slowWork(reactor uuid.UUID, then func(*core.Pending) error) func(context.Context, *Owner) (StoredResponse, error) {
+	return func(ctx context.Context, c *Owner) (StoredResponse, error) {
 		_, err := c.CreateToken(ctx, TokenParams{ID: "made", Type: TypeCard, Data: CardData{Number: "4242424242424242", CVC: "987"}})
 		if err != nil {
 			return StoredResponse{}, err
@@ -329,7 +329,7 @@ func TestHeldUpdatesAreNotTooLate(t *testing.T) {
 	if _, err := c.CreateToken(ctx, TokenParams{ID: "there", Type: TypeGeneric, Data: "x"}); err != nil {
 		t.Fatal(err)
 	}
-	_, _, err := c.Once(ctx, IdempotencyKey{Key: "k", Lease: time.Hour}, func(ctx context.Context, c *Client) (StoredResponse, error) {
+	_, _, err := c.Once(ctx, IdempotencyKey{Key: "k", Lease: time.Hour}, func(ctx context.Context, c *Owner) (StoredResponse, error) {
 		_, err := c.PatchToken(ctx, "there", JSON(`{"data":"changed"}`))
 		for _, ch := range c.caller.Pending().Changes() {
 			ch.Before = time.Now().Add(-time.Second)
@@ -363,7 +363,7 @@ func leased(t *testing.T, payload runs.Job) (*Vault, uuid.UUID, storage.Job) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	op := begun(t, v.Tenant(tenant.ID))
+	op := begun(t, v.Tenant(tenant.ID).Client)
 	r, err := op.client().CreateReactor(ctx, ReactorParams{Name: "Panics", Code: "x", Configuration: map[string]string{}})
 	if err != nil {
 		t.Fatal(err)

@@ -69,7 +69,7 @@ func TestCursorsAreBound(t *testing.T) {
 	many(t, v, 5)
 	_, other := v.NewTenant(t, "Other")
 	for i := range 5 {
-		create(t, other, vault.TokenParams{Type: vault.TypeGeneric, Data: i})
+		create(t, other.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: i})
 	}
 	list := func(c *vault.Client, p vault.ListTokensParams, after string) (string, error) {
 		p.Size = 2
@@ -102,11 +102,11 @@ func TestCursorsAreBound(t *testing.T) {
 	if _, err := list(v.Private, reversed, typed); err != nil {
 		t.Errorf("the same filters in another order: %v", err)
 	}
-	if _, err := list(v.Owner, vault.ListTokensParams{}, plain); err != nil {
+	if _, err := list(v.Owner.Client, vault.ListTokensParams{}, plain); err != nil {
 		t.Errorf("another client of the tenant: %v", err)
 	}
 	for name, try := range map[string]func() (string, error){
-		"another tenant's": func() (string, error) { return list(other, vault.ListTokensParams{}, plain) },
+		"another tenant's": func() (string, error) { return list(other.Client, vault.ListTokensParams{}, plain) },
 		"other filters":    func() (string, error) { return list(v.Private, types, plain) },
 		"fewer filters":    func() (string, error) { return list(v.Private, vault.ListTokensParams{}, typed) },
 		"ids for types": func() (string, error) {
@@ -148,7 +148,7 @@ func TestCursorOfLargeTokens(t *testing.T) {
 	v := vaulttest.Open(t, ":memory:", &vault.Config{MaxPageBytes: 10_000})
 	var want []string
 	for range 6 {
-		want = append([]string{create(t, v.Owner, vault.TokenParams{Type: vault.TypeGeneric, Data: strings.Repeat("x", 3000)}).ID}, want...)
+		want = append([]string{create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: strings.Repeat("x", 3000)}).ID}, want...)
 	}
 	got, pages := follow(t, func(after string) (*vault.CursorPage[vault.Token], error) {
 		return v.Owner.ListTokensAfter(t.Context(), vault.ListTokensParams{PageParams: vault.PageParams{Size: 3}}, after)
@@ -234,7 +234,7 @@ func TestIteratorsDuringWrites(t *testing.T) {
 	stay := many(t, v, 205)
 	gone := make([]string, 50)
 	for i := range gone {
-		gone[i] = create(t, v.Owner, vault.TokenParams{Type: vault.TypeGeneric, Data: i}).ID
+		gone[i] = create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: i}).ID
 	}
 	logged := collect(t, v.Owner.AllLogs(ctx, vault.ListLogsParams{Operation: vault.OperationCreate}), entryID, nil)
 	var others sync.WaitGroup
@@ -410,17 +410,17 @@ func (f *tail) cards(last string) []string {
 func TestFollowLateCommits(t *testing.T) {
 	t.Parallel()
 	inShops(t, nil, func(t *testing.T, s *shop) {
-		f := tailOf(t, s.Owner, "")
+		f := tailOf(t, s.Owner.Client, "")
 		late := s.begin(t)
-		create(t, s.Owner.InTx(late), aCard("late"))
+		create(t, s.Owner.InTx(late).Client, aCard("late"))
 		if s.beside {
 			gone := s.begin(t)
-			create(t, s.Owner.InTx(gone), aCard("never"))
-			create(t, s.Owner, aCard("early"))
+			create(t, s.Owner.InTx(gone).Client, aCard("never"))
+			create(t, s.Owner.Client, aCard("early"))
 			rollback(t, gone)
 		}
 		commit(t, late)
-		create(t, s.Owner, aCard("last"))
+		create(t, s.Owner.Client, aCard("last"))
 		want := []string{"late create", "early create", "last create"}
 		if !s.beside {
 			want = []string{"late create", "last create"}
@@ -430,12 +430,12 @@ func TestFollowLateCommits(t *testing.T) {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 		// What was saved is not repeated, and what was not is.
-		create(t, s.Owner, aCard("after"))
-		again := tailOf(t, s.Owner, f.cursor)
+		create(t, s.Owner.Client, aCard("after"))
+		again := tailOf(t, s.Owner.Client, f.cursor)
 		if got := again.cards("after create"); len(got) != 1 {
 			t.Errorf("from the cursor: %q", got)
 		}
-		all := tailOf(t, s.Owner, vault.LogsSince(s.Clock.Now().Add(-time.Hour)))
+		all := tailOf(t, s.Owner.Client, vault.LogsSince(s.Clock.Now().Add(-time.Hour)))
 		all.cards("after create")
 		for _, e := range want {
 			if !slices.Contains(all.got, e) {
@@ -473,7 +473,7 @@ func TestFollowFromTwoNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
-	nodes := []*vault.Client{one.Tenant(tenant.ID), two.Tenant(tenant.ID)}
+	nodes := []*vault.Client{one.Tenant(tenant.ID).Client, two.Tenant(tenant.ID).Client}
 	start, err := nodes[0].NextLogs(t.Context(), "", 0)
 	if err != nil {
 		t.Fatal(err)
@@ -636,7 +636,7 @@ func TestOneApplicationLeavesPlacesToOtherFollowers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, c := range map[string]*vault.Client{"another application": auditor, "the tenant itself": v.Owner} {
+	for name, c := range map[string]*vault.Client{"another application": auditor, "the tenant itself": v.Owner.Client} {
 		if _, err := c.NextLogs(t.Context(), "", time.Millisecond); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}

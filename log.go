@@ -24,7 +24,7 @@ type LogEntry struct {
 	ActorID   uuid.UUID `json:"actor_id,omitzero"` // zero when the tenant itself acted
 	ActorType ActorType `json:"actor_type,omitempty"`
 	// ActorName is what the embedding program calls the user that acted: see
-	// [Client.AsUser]. It is empty for others.
+	// [Owner.AsUser]. It is empty for others.
 	ActorName  string    `json:"actor_name,omitempty"`
 	EntityType string    `json:"entity_type"` // see ListEntityTypes
 	EntityID   string    `json:"entity_id"`
@@ -36,7 +36,7 @@ type LogEntry struct {
 // ActorType says what kind of actor a log entry names.
 type ActorType string
 
-// The kinds of actors: a user of the embedding program (see [Client.AsUser]),
+// The kinds of actors: a user of the embedding program (see [Owner.AsUser]),
 // or an application. Sessions act for the application that created them.
 const (
 	ActorUser        ActorType = core.ActorUser

@@ -112,9 +112,9 @@ func TestLogFilters(t *testing.T) {
 	for i := range 5 {
 		v.Clock.Advance(time.Minute)
 		times = append(times, v.Clock.Now())
-		create(t, v.Owner, vault.TokenParams{ID: fmt.Sprintf("tok%d", i), Type: vault.TypeGeneric, Data: "x"})
+		create(t, v.Owner.Client, vault.TokenParams{ID: fmt.Sprintf("tok%d", i), Type: vault.TypeGeneric, Data: "x"})
 	}
-	create(t, v.Owner, vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: visa}})
+	create(t, v.Owner.Client, vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: visa}})
 	for name, tt := range map[string]struct {
 		p    vault.ListLogsParams
 		want []string
@@ -175,7 +175,7 @@ func TestEntityTypes(t *testing.T) {
 func TestReadFailsWithoutItsEntry(t *testing.T) {
 	t.Parallel()
 	v, store := spied(t)
-	create(t, v.Owner, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "s3cr3t", SearchIndexes: []string{"{{ data }}"}})
+	create(t, v.Owner.Client, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "s3cr3t", SearchIndexes: []string{"{{ data }}"}})
 	reads := map[string]func() (any, error){
 		"get": func() (any, error) { return nilOr(v.Private.GetToken(t.Context(), "tok")) },
 		"detokenize": func() (any, error) {
@@ -252,8 +252,8 @@ func TestStrictReadLogs(t *testing.T) {
 			}
 			return nil
 		}
-		tok := create(t, v.Owner, vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})
-		get(t, v.Owner, tok.ID)
+		tok := create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "x"})
+		get(t, v.Owner.Client, tok.ID)
 		want := map[bool]int{false: 1, true: 1}
 		if strict {
 			want = map[bool]int{false: 2}
@@ -443,19 +443,19 @@ func TestSweepDeletesOldLogs(t *testing.T) {
 	v := vaulttest.Open(t, ":memory:", &vault.Config{LogRetention: year})
 	_, other := v.NewTenant(t, "Other")
 	start := v.Clock.Now()
-	setUp := logTotal(t, v.Owner, vault.ListLogsParams{}) // the tenant and its applications
-	const cards = 450                                     // more than two writes of a sweep delete
+	setUp := logTotal(t, v.Owner.Client, vault.ListLogsParams{}) // the tenant and its applications
+	const cards = 450                                            // more than two writes of a sweep delete
 	for i := range cards {
-		create(t, v.Owner, vault.TokenParams{ID: fmt.Sprintf("card%d", i), Type: vault.TypeCard, Data: vault.CardData{Number: visa}})
+		create(t, v.Owner.Client, vault.TokenParams{ID: fmt.Sprintf("card%d", i), Type: vault.TypeCard, Data: vault.CardData{Number: visa}})
 	}
-	create(t, other, vault.TokenParams{ID: "theirs", Type: vault.TypeGeneric, Data: "x"})
+	create(t, other.Client, vault.TokenParams{ID: "theirs", Type: vault.TypeGeneric, Data: "x"})
 	v.Clock.Advance(time.Microsecond)
 	later := v.Clock.Now()
-	create(t, v.Owner, vault.TokenParams{ID: "later", Type: vault.TypeCard, Data: vault.CardData{Number: visa}})
+	create(t, v.Owner.Client, vault.TokenParams{ID: "later", Type: vault.TypeCard, Data: vault.CardData{Number: visa}})
 
 	v.Clock.Advance(year - time.Microsecond) // the first entries are exactly a year old
 	same(t, "at the end of the retention", sweep(t, v.Vault), vault.Swept{})
-	same(t, "entries", logTotal(t, v.Owner, vault.ListLogsParams{}), setUp+cards+1)
+	same(t, "entries", logTotal(t, v.Owner.Client, vault.ListLogsParams{}), setUp+cards+1)
 	v.Clock.Advance(time.Microsecond)
 	same(t, "a microsecond later", sweep(t, v.Vault), vault.Swept{Logs: setUp + cards + 2})
 	same(t, "again", sweep(t, v.Vault), vault.Swept{})
@@ -470,10 +470,10 @@ func TestSweepDeletesOldLogs(t *testing.T) {
 		"until then": {vault.ListLogsParams{EndDate: later}, 0}, "from then on": {vault.ListLogsParams{StartDate: later}, 1},
 		"of the day": {vault.ListLogsParams{StartDate: start.Truncate(24 * time.Hour), EndDate: start.Add(24 * time.Hour)}, 1},
 	} {
-		same(t, name, logTotal(t, v.Owner, tt.p), tt.want)
+		same(t, name, logTotal(t, v.Owner.Client, tt.p), tt.want)
 	}
-	same(t, "entries of the other tenant", logTotal(t, other, vault.ListLogsParams{}), 0)
-	_, total := list(t, v.Owner, vault.ListTokensParams{}) // the tokens are still there
+	same(t, "entries of the other tenant", logTotal(t, other.Client, vault.ListLogsParams{}), 0)
+	_, total := list(t, v.Owner.Client, vault.ListTokensParams{}) // the tokens are still there
 	same(t, "tokens", total, cards+1)
 }
 
@@ -481,10 +481,10 @@ func TestSweepDeletesOldLogs(t *testing.T) {
 func TestLogIsKeptForEverByDefault(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	all := logTotal(t, v.Owner, vault.ListLogsParams{})
+	all := logTotal(t, v.Owner.Client, vault.ListLogsParams{})
 	v.Clock.Advance(100 * year)
 	same(t, "swept", sweep(t, v.Vault), vault.Swept{})
-	same(t, "entries", logTotal(t, v.Owner, vault.ListLogsParams{}), all)
+	same(t, "entries", logTotal(t, v.Owner.Client, vault.ListLogsParams{}), all)
 }
 
 // logsStay is a database that cannot delete the log entries of one tenant.
@@ -518,7 +518,7 @@ func TestSweepOfLogsGoesOnAfterAFailure(t *testing.T) {
 		t.Errorf("the error %q does not name the tenant", err)
 	}
 	same(t, "swept of the other", swept, vault.Swept{Logs: 1})
-	same(t, "entries of the other", logTotal(t, other, vault.ListLogsParams{}), 0)
+	same(t, "entries of the other", logTotal(t, other.Client, vault.ListLogsParams{}), 0)
 }
 
 // endlessLogs is a database whose log has no end of old entries, or fails for

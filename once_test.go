@@ -58,7 +58,7 @@ func TestOnceReplays(t *testing.T) {
 			}
 			same(t, "answer", second, first)
 			same(t, "runs", runs.Load(), 1)
-			_, total := list(t, v.Owner, vault.ListTokensParams{})
+			_, total := list(t, v.Owner.Client, vault.ListTokensParams{})
 			same(t, "tokens", total, 1)
 			v.Clock.Advance(time.Microsecond)
 			third, replayed, err := v.Private.Once(t.Context(), key, creating(&runs, generic))
@@ -123,8 +123,8 @@ func TestOnceScope(t *testing.T) {
 		scope, key string
 	}{
 		"first": {v.Private, "POST /tokens", "abc"}, "another method": {v.Private, "PUT /tokens", "abc"}, "another path": {v.Private, "POST /tokenize", "abc"},
-		"another key": {v.Private, "POST /tokens", "ABC"}, "another application": {v.Public, "POST /tokens", "abc"}, "another tenant": {other, "POST /tokens", "abc"},
-		"the tenant itself": {v.Owner, "POST /tokens", "abc"}, "a session": {session1, "POST /tokens", "abc"}, "another session": {session2, "POST /tokens", "abc"},
+		"another key": {v.Private, "POST /tokens", "ABC"}, "another application": {v.Public, "POST /tokens", "abc"}, "another tenant": {other.Client, "POST /tokens", "abc"},
+		"the tenant itself": {v.Owner.Client, "POST /tokens", "abc"}, "a session": {session1, "POST /tokens", "abc"}, "another session": {session2, "POST /tokens", "abc"},
 	} {
 		before := runs.Load()
 		for want := range 2 {
@@ -173,7 +173,7 @@ func TestOnceFailureStoresNothing(t *testing.T) {
 			if !errors.Is(err, failure) || replayed {
 				t.Fatalf("replayed %v, %v", replayed, err)
 			}
-			found, total := list(t, v.Owner, vault.ListTokensParams{})
+			found, total := list(t, v.Owner.Client, vault.ListTokensParams{})
 			if total != 0 {
 				t.Errorf("the failure left tokens: %v", found)
 			}
@@ -224,7 +224,7 @@ func TestOnceAcrossNodes(t *testing.T) {
 			locations := make([]string, 8)
 			for i := range locations {
 				wg.Go(func() {
-					a, _, err := vaults[i%2].Tenant(tenant.TenantID()).Once(t.Context(), vault.IdempotencyKey{Key: "abc", Lease: lease}, creating(&runs, generic))
+					a, _, err := vaults[i%2].Tenant(tenant.TenantID()).Client.Once(t.Context(), vault.IdempotencyKey{Key: "abc", Lease: lease}, creating(&runs, generic))
 					if err != nil && !errors.Is(err, vault.ErrConflict) {
 						t.Error(err)
 					}
@@ -264,7 +264,7 @@ func TestOnceReplaysOnAnotherNode(t *testing.T) {
 			for i := range answers {
 				var replayed bool
 				var err error
-				answers[i], replayed, err = vaults[i].Tenant(tenant.TenantID()).Once(t.Context(), vault.IdempotencyKey{Key: "abc"}, creating(&runs, p))
+				answers[i], replayed, err = vaults[i].Tenant(tenant.TenantID()).Client.Once(t.Context(), vault.IdempotencyKey{Key: "abc"}, creating(&runs, p))
 				if err != nil || replayed != (i == 1) {
 					t.Fatalf("node %d: replayed %v, %v", i, replayed, err)
 				}
@@ -287,10 +287,10 @@ func TestOnceLeaseExpires(t *testing.T) {
 	var runs atomic.Int32
 	_, _, err := tenant.Once(t.Context(), key, func(ctx context.Context, c *vault.Client) (vault.StoredResponse, error) {
 		clock.Advance(time.Minute - time.Microsecond)
-		_, _, err := there.Once(ctx, key, creating(&runs, generic))
+		_, _, err := there.Client.Once(ctx, key, creating(&runs, generic))
 		wantError(t, "while the lease runs", err, vault.ErrConflict)
 		clock.Advance(time.Microsecond)
-		if _, replayed, err := there.Once(ctx, key, creating(&runs, generic)); err != nil || replayed {
+		if _, replayed, err := there.Client.Once(ctx, key, creating(&runs, generic)); err != nil || replayed {
 			t.Errorf("after the lease: replayed %v, %v", replayed, err)
 		}
 		return creating(&runs, vault.TokenParams{ID: "late", Type: vault.TypeGeneric, Data: "x"})(ctx, c)
@@ -363,7 +363,7 @@ func TestOnceIsAtomic(t *testing.T) {
 func TestOnceLogsUsesOfFailedWork(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	create(t, v.Owner, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "x"})
+	create(t, v.Owner.Client, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "x"})
 	_, _, err := v.Private.Once(t.Context(), vault.IdempotencyKey{Key: "abc", Lease: time.Minute}, func(ctx context.Context, c *vault.Client) (vault.StoredResponse, error) {
 		detokenize(t, c, `"{{ tok }}"`)
 		same(t, "log during the work", operations(t, v, "tok"), []string{"create", "use"})
@@ -377,12 +377,12 @@ func TestOnceLogsUsesOfFailedWork(t *testing.T) {
 func TestOnceRunsAgainAfterAConflict(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	create(t, v.Owner, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: map[string]int{"a": 1}})
+	create(t, v.Owner.Client, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: map[string]int{"a": 1}})
 	runs := 0
 	_, _, err := v.Private.Once(t.Context(), vault.IdempotencyKey{Key: "abc"}, func(ctx context.Context, c *vault.Client) (vault.StoredResponse, error) {
 		_, err := c.PatchToken(ctx, "tok", vault.JSON(`{"data":{"c":3}}`))
 		if runs++; runs == 1 {
-			update(t, v.Owner, "tok", `{"data":{"b":2}}`)
+			update(t, v.Owner.Client, "tok", `{"data":{"b":2}}`)
 		}
 		return vault.StoredResponse{}, err
 	})
@@ -390,7 +390,7 @@ func TestOnceRunsAgainAfterAConflict(t *testing.T) {
 		t.Fatal(err)
 	}
 	same(t, "runs", runs, 2)
-	wantData(t, "data", get(t, v.Owner, "tok").Data, `{"a":1,"b":2,"c":3}`)
+	wantData(t, "data", get(t, v.Owner.Client, "tok").Data, `{"a":1,"b":2,"c":3}`)
 	_, _, err = v.Private.Once(t.Context(), vault.IdempotencyKey{Key: "taken"}, func(ctx context.Context, c *vault.Client) (vault.StoredResponse, error) {
 		return vault.StoredResponse{}, second(c.CreateToken(ctx, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "x"}))
 	})
@@ -458,7 +458,7 @@ func newReplayWorld(t *testing.T) *replayWorld {
 	})
 	w.app, w.caller = newApp(t, w.Vault, vault.ApplicationParams{Name: "caller", Type: vault.ApplicationPrivate,
 		Rules: []vault.AccessRule{rule(1, "/", vault.TransformReveal, "token:use")}})
-	create(t, w.Owner, vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: visa, CVC: "987"}})
+	create(t, w.Owner.Client, vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: visa, CVC: "987"}})
 	return w
 }
 

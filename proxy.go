@@ -354,7 +354,7 @@ func (v *Vault) proxyOf(ctx context.Context, key string) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	x, err := run(ctx, v.Tenant(uuid.UUID(rec.Tenant)), &verbFind, func(ctx context.Context, op *operation) (*Proxy, error) {
+	x, err := run(ctx, v.Tenant(uuid.UUID(rec.Tenant)).Client, &verbFind, func(ctx context.Context, op *operation) (*Proxy, error) {
 		return proxies.Open(ctx, op.Op, &rec)
 	})
 	if err != nil {
@@ -367,7 +367,7 @@ func (v *Vault) proxyOf(ctx context.Context, key string) (*Proxy, error) {
 
 // mayStillOpen asks whether the tenant of a proxy still exists.
 func (v *Vault) mayStillOpen(ctx context.Context, x *Proxy) error {
-	err := runErr(ctx, v.Tenant(x.TenantID), &verbFind, func(context.Context, *operation) error { return nil })
+	err := runErr(ctx, v.Tenant(x.TenantID).Client, &verbFind, func(context.Context, *operation) error { return nil })
 	return proxyGone(err)
 }
 

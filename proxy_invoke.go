@@ -88,7 +88,7 @@ func (v *Vault) InvokeProxy(ctx context.Context, p ProxyCall) (*ProxyAnswer, err
 	if err != nil {
 		return nil, err
 	}
-	caller, err := run(ctx, v.Tenant(x.TenantID), &verbFind, func(ctx context.Context, op *operation) (core.Identity, error) {
+	caller, err := run(ctx, v.Tenant(x.TenantID).Client, &verbFind, func(ctx context.Context, op *operation) (core.Identity, error) {
 		return op.anonymous(ctx, x)
 	})
 	if err != nil {

@@ -371,7 +371,7 @@ func TestExpressionsOutsideOfTheBody(t *testing.T) { //nolint:tparallel // the c
 	create(t, v.Private, vault.TokenParams{ID: "gone", Type: vault.TypeGeneric, Data: "secret", ExpiresAt: soon})
 	v.Clock.Advance(time.Minute)
 	_, other := v.NewTenant(t, "other")
-	create(t, other, vault.TokenParams{ID: "theirs", Type: vault.TypeGeneric, Data: "secret"})
+	create(t, other.Client, vault.TokenParams{ID: "theirs", Type: vault.TypeGeneric, Data: "secret"})
 	general := private(t, v, rule(1, "/general/", vault.TransformReveal, "token:use"))
 	for name, tt := range map[string]struct {
 		c             *vault.Client

@@ -129,7 +129,7 @@ type TestRunParams struct {
 }
 
 // TestRun is what came of a test run. It holds nothing of the vault's: see
-// [Client.TestRun].
+// [Owner.TestRun].
 type TestRun struct {
 	Result JSON          // what the code returned; nil when it failed
 	Lines  []script.Line // what it wrote to its console, up to 1,000 lines
@@ -143,13 +143,13 @@ type TestRun struct {
 // brackets, as <api_key>. It can send no requests, and what it returns is neither
 // tokenized nor sent. So the result may be shown to people who may not see data.
 // The log has an entry for the run. Only the tenant itself may try code.
-func (c *Client) TestRun(ctx context.Context, p TestRunParams) (*TestRun, error) {
-	return run(ctx, c, &verbTestRun, func(ctx context.Context, op *operation) (*TestRun, error) {
+func (o *Owner) TestRun(ctx context.Context, p TestRunParams) (*TestRun, error) {
+	return run(ctx, o.Client, &verbTestRun, func(ctx context.Context, op *operation) (*TestRun, error) {
 		s, err := op.trialCode(ctx, &p)
 		if err != nil {
 			return nil, err
 		}
-		out, err := c.v.runs.Try(ctx, op.Op, s, plainJSON(p.Args))
+		out, err := o.v.runs.Try(ctx, op.Op, s, plainJSON(p.Args))
 		if err != nil {
 			return nil, err
 		}

@@ -21,7 +21,7 @@ func many(t *testing.T, v *vaulttest.Vault, n int) []string {
 	t.Helper()
 	var out []string
 	for i := range n {
-		out = append(out, create(t, v.Owner, vault.TokenParams{ID: fmt.Sprintf("t%03d", i), Type: vault.TypeGeneric, Data: i}).ID)
+		out = append(out, create(t, v.Owner.Client, vault.TokenParams{ID: fmt.Sprintf("t%03d", i), Type: vault.TypeGeneric, Data: i}).ID)
 		if i%3 == 0 { // some are created at the same moment
 			v.Clock.Advance(time.Millisecond)
 		}
@@ -88,11 +88,11 @@ func TestPageBounds(t *testing.T) {
 func TestListFilters(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	create(t, v.Owner, vault.TokenParams{ID: "tok1", Type: vault.TypeGeneric, Data: "x", Metadata: map[string]string{"User": "Jane", "n": "1"}})
-	create(t, v.Owner, vault.TokenParams{ID: "tok2", Type: vault.TypeGeneric, Data: "x", Metadata: map[string]string{"user": "JANE", "n": "2"}})
-	create(t, v.Owner, vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: visa}, Metadata: map[string]string{"user": "jane", "n": "1"}})
+	create(t, v.Owner.Client, vault.TokenParams{ID: "tok1", Type: vault.TypeGeneric, Data: "x", Metadata: map[string]string{"User": "Jane", "n": "1"}})
+	create(t, v.Owner.Client, vault.TokenParams{ID: "tok2", Type: vault.TypeGeneric, Data: "x", Metadata: map[string]string{"user": "JANE", "n": "2"}})
+	create(t, v.Owner.Client, vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: visa}, Metadata: map[string]string{"user": "jane", "n": "1"}})
 	_, other := v.NewTenant(t, "Other")
-	create(t, other, vault.TokenParams{ID: "theirs", Type: vault.TypeGeneric, Data: "x", Metadata: map[string]string{"user": "jane"}})
+	create(t, other.Client, vault.TokenParams{ID: "theirs", Type: vault.TypeGeneric, Data: "x", Metadata: map[string]string{"user": "jane"}})
 	for _, tt := range []struct {
 		name string
 		p    vault.ListTokensParams
@@ -125,7 +125,7 @@ func TestListUnderRules(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	for i, containers := range [][]string{{"/pci/high/"}, {"/pci/low/"}, {"/pii/"}, {"/pci/low/", "/pii/"}, {"/"}, {"/pcix/"}} {
-		create(t, v.Owner, vault.TokenParams{ID: fmt.Sprintf("tok%d", i), Type: vault.TypeGeneric, Data: "secret", Containers: containers})
+		create(t, v.Owner.Client, vault.TokenParams{ID: fmt.Sprintf("tok%d", i), Type: vault.TypeGeneric, Data: "secret", Containers: containers})
 	}
 	id := func(op vault.RuleOperator, value string) vault.AccessRule {
 		return vault.AccessRule{Priority: 1, Transform: vault.TransformReveal, Permissions: []vault.Permission{"token:read"},
@@ -176,7 +176,7 @@ func TestListTransforms(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	for _, name := range []string{"open", "half", "shut"} {
-		create(t, v.Owner, vault.TokenParams{ID: name, Type: vault.TypeGeneric, Data: "secret", Containers: []string{"/" + name + "/"}, SearchIndexes: []string{"{{ data }}"}})
+		create(t, v.Owner.Client, vault.TokenParams{ID: name, Type: vault.TypeGeneric, Data: "secret", Containers: []string{"/" + name + "/"}, SearchIndexes: []string{"{{ data }}"}})
 	}
 	c := private(t, v, rule(1, "/open/", vault.TransformReveal, "token:read", "token:search"), rule(2, "/half/", vault.TransformMask, "token:read", "token:search"),
 		rule(3, "/shut/", vault.TransformRedact, "token:read", "token:search"))
@@ -214,7 +214,7 @@ func TestListTransforms(t *testing.T) {
 func TestSearchOverRedactedDataIsForbidden(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	create(t, v.Owner, vault.TokenParams{ID: "ssn", Type: vault.TypeSocialSecurityNumber, Data: "123-45-6789"})
+	create(t, v.Owner.Client, vault.TokenParams{ID: "ssn", Type: vault.TypeSocialSecurityNumber, Data: "123-45-6789"})
 	c := private(t, v, rule(1, "/pii/", vault.TransformRedact, "token:search"))
 	for _, q := range []string{"data:6789", "NOT data:6789", "type:card OR (id:ssn AND data:6789)"} {
 		if _, err := c.SearchTokens(t.Context(), vault.SearchTokensParams{Query: q}); !errors.Is(err, vault.ErrForbidden) {
@@ -231,7 +231,7 @@ func TestSearchOverRedactedDataIsForbidden(t *testing.T) {
 func TestMaskedClientsDoNotSearchByData(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	create(t, v.Owner, vault.TokenParams{ID: "ssn", Type: vault.TypeSocialSecurityNumber, Data: "123-45-6789", Metadata: map[string]string{"data": "x"}})
+	create(t, v.Owner.Client, vault.TokenParams{ID: "ssn", Type: vault.TypeSocialSecurityNumber, Data: "123-45-6789", Metadata: map[string]string{"data": "x"}})
 	app := private(t, v, rule(1, "/", vault.TransformReveal, "token:search"))
 	for name, c := range map[string]*vault.Client{"tenant": v.Owner.Masked(), "user": v.Owner.Masked().AsUser("x"), "application": app.Masked()} {
 		for _, q := range []string{"data:6789", "NOT data:6789", `type:"card"data:"6789"`, "(data:6789)"} {
@@ -267,7 +267,7 @@ func TestAllTokensWalksEverythingOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(got) == 50 {
-			create(t, v.Owner, vault.TokenParams{Type: vault.TypeGeneric, Data: "new"}) // not seen
+			create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "new"}) // not seen
 		}
 		got = append(got, tok.ID)
 	}
@@ -302,7 +302,7 @@ func TestPagesAreBoundedInBytes(t *testing.T) {
 		case i == 60:
 			data = strings.Repeat(large, 10)
 		}
-		tok := create(t, v.Owner, vault.TokenParams{Type: vault.TypeGeneric, Data: data, Metadata: map[string]string{"large": fmt.Sprint(len(data) > 10)}})
+		tok := create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: data, Metadata: map[string]string{"large": fmt.Sprint(len(data) > 10)}})
 		want = append([]string{tok.ID}, want...)
 	}
 	read := func(size int) map[string]error {
@@ -371,8 +371,8 @@ func TestSearch(t *testing.T) {
 	v := vaulttest.New(t)
 	create(t, v.Private, vault.TokenParams{ID: "ssn", Type: vault.TypeSocialSecurityNumber, Data: "536-22-8726", Metadata: map[string]string{"user": "Jane Doe"}})
 	v.Clock.Advance(24 * time.Hour)
-	card := create(t, v.Owner, vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: visa}, SearchIndexes: []string{"{{ data.number | last4 }}"}})
-	create(t, v.Owner, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: 1.5, SearchIndexes: []string{"{{ data }}"}, Containers: []string{"/a/b/", "/c/"}})
+	card := create(t, v.Owner.Client, vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: visa}, SearchIndexes: []string{"{{ data.number | last4 }}"}})
+	create(t, v.Owner.Client, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: 1.5, SearchIndexes: []string{"{{ data }}"}, Containers: []string{"/a/b/", "/c/"}})
 	v.Clock.Advance(time.Hour)
 	update(t, v.Private, "tok", `{"metadata":{"odd key":"*x:(y)"}}`)
 	for q, want := range map[string][]string{
@@ -411,15 +411,15 @@ func TestSearchRefusesBadQueries(t *testing.T) {
 func TestSearchFollowsChanges(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	tok := create(t, v.Owner, vault.TokenParams{Type: vault.TypeGeneric, Data: "first", SearchIndexes: []string{"{{ data }}"}, Metadata: map[string]string{"k": "a"}})
-	update(t, v.Owner, tok.ID, `{"data":"second","metadata":{"k":"b"}}`)
+	tok := create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "first", SearchIndexes: []string{"{{ data }}"}, Metadata: map[string]string{"k": "a"}})
+	update(t, v.Owner.Client, tok.ID, `{"data":"second","metadata":{"k":"b"}}`)
 	for q, want := range map[string]int{"data:first": 0, "data:second": 1, "metadata.k:a": 0, "metadata.k:b": 1} {
-		same(t, q, len(search(t, v.Owner, q)), want)
+		same(t, q, len(search(t, v.Owner.Client, q)), want)
 	}
 	if err := v.Owner.DeleteToken(t.Context(), tok.ID); err != nil {
 		t.Fatal(err)
 	}
-	same(t, "after deletion", len(search(t, v.Owner, "data:second OR metadata.k:b OR type:token")), 0)
+	same(t, "after deletion", len(search(t, v.Owner.Client, "data:second OR metadata.k:b OR type:token")), 0)
 }
 
 // dice makes tokens, queries and rules at random.
@@ -450,10 +450,10 @@ func (d dice) token(t *testing.T, v *vaulttest.Vault, i int) *query.Doc {
 		p.Type, p.Data = vault.TypeCardNumber, d.pick(visa, mastercard)
 	}
 	c := v.Owner.AsUser(d.pick(someActors...))
-	tok := create(t, c, p)
+	tok := create(t, c.Client, p)
 	if d.IntN(3) == 0 {
 		v.Clock.Advance(time.Duration(d.IntN(40)) * time.Minute)
-		tok = update(t, v.Owner.AsUser(d.pick(someActors...)), tok.ID, `{"metadata":{"color":"red"}}`)
+		tok = update(t, v.Owner.AsUser(d.pick(someActors...)).Client, tok.ID, `{"metadata":{"color":"red"}}`)
 		doc.Metadata["color"] = "red"
 		doc.ModifiedBy, doc.ModifiedAt = tok.ModifiedBy, tok.ModifiedAt
 	}
@@ -553,7 +553,7 @@ func TestSearchAgreesWithItsMeaning(t *testing.T) {
 		c     *vault.Client
 		grant *access.Grant
 	}
-	searchers := []searcher{{v.Owner, access.Unlimited()}}
+	searchers := []searcher{{v.Owner.Client, access.Unlimited()}}
 	for range 4 {
 		rules, same := d.rules()
 		grant, err := access.New(same, nil)

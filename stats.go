@@ -58,8 +58,8 @@ const (
 // Stats returns figures about the tenant. They come from counters, so they cost
 // the same however much is stored. Only the tenant itself may ask for them: see
 // [Vault.Tenant].
-func (c *Client) Stats(ctx context.Context) (*Stats, error) {
-	return run(ctx, c, &verbStats, func(ctx context.Context, op *operation) (*Stats, error) {
+func (o *Owner) Stats(ctx context.Context) (*Stats, error) {
+	return run(ctx, o.Client, &verbStats, func(ctx context.Context, op *operation) (*Stats, error) {
 		counts, err := op.Vault.Store.Count(ctx, storage.CountFilter{Tenant: op.TenantID(), Now: op.Now, Kind: kindSession, UpTo: tokens.MaxTotal})
 		if err != nil {
 			return nil, err

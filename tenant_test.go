@@ -71,8 +71,8 @@ func TestDeleteTenant(t *testing.T) {
 	t.Parallel()
 	v, store := spied(t)
 	_, other := v.NewTenant(t, "Other")
-	theirs := create(t, other, generic)
-	tok := create(t, v.Owner, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "x", Metadata: map[string]string{"k": "v"}})
+	theirs := create(t, other.Client, generic)
+	tok := create(t, v.Owner.Client, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "x", Metadata: map[string]string{"k": "v"}})
 	c := session(t, v, vault.SessionGrant{Permissions: everything})
 	if err := v.DeleteTenant(t.Context(), v.Acme.ID); err != nil {
 		t.Fatal(err)
@@ -88,7 +88,7 @@ func TestDeleteTenant(t *testing.T) {
 	if err != nil || len(recs) != 0 {
 		t.Errorf("%d records are left (%v)", len(recs), err)
 	}
-	wantData(t, "another tenant's token", get(t, other, theirs.ID).Data, `"x"`)
+	wantData(t, "another tenant's token", get(t, other.Client, theirs.ID).Data, `"x"`)
 	page, err := v.Tenants(t.Context(), vault.PageParams{})
 	if err != nil || page.Pagination.TotalItems != 1 {
 		t.Errorf("%d tenants are left (%v)", page.Pagination.TotalItems, err)
@@ -118,7 +118,7 @@ func TestDeleteTenantGoesOnAfterItWasCutOff(t *testing.T) {
 	}
 	p := &purgeFails{Storage: store, fails: true}
 	v := vaulttest.OpenStorage(t, p, nil)
-	create(t, v.Owner, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "x"})
+	create(t, v.Owner.Client, vault.TokenParams{ID: "tok", Type: vault.TypeGeneric, Data: "x"})
 	wantError(t, "a deletion that is cut off", v.DeleteTenant(t.Context(), v.Acme.ID), errDown)
 	_, err = v.Authenticate(t.Context(), v.PrivateKey)
 	wantError(t, "a key", err, vault.ErrUnauthenticated)
@@ -220,20 +220,22 @@ func TestConfigBounds(t *testing.T) {
 // before they get to work.
 func arguments(v *vaulttest.Vault) map[string][]any {
 	return map[string][]any{
-		"Authenticate":       {v.PrivateKey},
-		"AuthorizeSession":   {vault.SessionGrant{Nonce: "x", Permissions: []vault.Permission{"token:read"}}},
-		"CreateApplication":  {vault.ApplicationParams{Name: "x", Type: vault.ApplicationPrivate, Permissions: everything}},
-		"CreateProxy":        {vault.ProxyParams{Name: "x", DestinationURL: "https://example.com/"}},
-		"CreateReactor":      {vault.ReactorParams{Name: "x", Code: "x", Configuration: map[string]string{}}},
-		"CreateTenant":       {"x"},
-		"CreateToken":        {generic},
-		"EnsureApplication":  {vault.ApplicationParams{Name: "x", Type: vault.ApplicationPrivate, Permissions: everything}},
-		"EnsureProxy":        {vault.ProxyParams{Name: "x", DestinationURL: "https://example.com/"}},
-		"EnsureReactor":      {vault.ReactorParams{Name: "x", Code: "x", Configuration: map[string]string{}}},
-		"EnsureTenant":       {"x"},
-		"Explain":            {vault.ExplainParams{ApplicationID: v.Public.ApplicationID(), Permission: "token:read", Containers: []string{"/"}}},
-		"InvokeProxy":        {vault.ProxyCall{Key: "x"}},
-		"Once":               {vault.IdempotencyKey{Key: "x"}, func(context.Context, *vault.Client) (vault.StoredResponse, error) { return vault.StoredResponse{Status: 200}, nil }},
+		"Authenticate":      {v.PrivateKey},
+		"AuthorizeSession":  {vault.SessionGrant{Nonce: "x", Permissions: []vault.Permission{"token:read"}}},
+		"CreateApplication": {vault.ApplicationParams{Name: "x", Type: vault.ApplicationPrivate, Permissions: everything}},
+		"CreateProxy":       {vault.ProxyParams{Name: "x", DestinationURL: "https://example.com/"}},
+		"CreateReactor":     {vault.ReactorParams{Name: "x", Code: "x", Configuration: map[string]string{}}},
+		"CreateTenant":      {"x"},
+		"CreateToken":       {generic},
+		"EnsureApplication": {vault.ApplicationParams{Name: "x", Type: vault.ApplicationPrivate, Permissions: everything}},
+		"EnsureProxy":       {vault.ProxyParams{Name: "x", DestinationURL: "https://example.com/"}},
+		"EnsureReactor":     {vault.ReactorParams{Name: "x", Code: "x", Configuration: map[string]string{}}},
+		"EnsureTenant":      {"x"},
+		"Explain":           {vault.ExplainParams{ApplicationID: v.Public.ApplicationID(), Permission: "token:read", Containers: []string{"/"}}},
+		"InvokeProxy":       {vault.ProxyCall{Key: "x"}},
+		"Once": {vault.IdempotencyKey{Key: "x"}, func(context.Context, *vault.Client) (vault.StoredResponse, error) {
+			return vault.StoredResponse{Status: 200}, nil
+		}},
 		"PatchApplication":   {uuid.UUID{}, vault.JSON(`{"name":"y"}`)},
 		"PatchProxy":         {uuid.UUID{}, vault.JSON(`{"name":"y"}`)},
 		"PatchReactor":       {uuid.UUID{}, vault.JSON(`{"name":"y"}`)},
@@ -264,6 +266,11 @@ func callEach(ctx context.Context, of any, arguments map[string][]any, result fu
 			if given := arguments[method.Name]; given != nil {
 				value = reflect.ValueOf(given[j-2])
 			}
+			if !value.Type().AssignableTo(method.Type.In(j)) { // Once passes an owner what it is
+				value = reflect.ValueOf(func(context.Context, *vault.Owner) (vault.StoredResponse, error) {
+					return vault.StoredResponse{Status: 200}, nil
+				})
+			}
 			in = append(in, value)
 		}
 		out := receiver.Method(i).Call(in)
@@ -286,7 +293,7 @@ func TestEveryOperationAfterClose(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	for _, c := range []*vault.Client{v.Public, v.Private, v.Management} {
-		get(t, v.Owner, create(t, v.Owner, generic).ID)
+		get(t, v.Owner.Client, create(t, v.Owner.Client, generic).ID)
 		if err := c.HasPermission(t.Context(), ""); err != nil {
 			t.Fatal(err) // it is known now whose key this is
 		}
@@ -315,7 +322,7 @@ func TestEveryOperationOfACancelledContext(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	// What they answer is in memory, so nobody waits for it.
-	fromMemory := map[string]bool{"Check": true, "Detokenize": true, "ListEntityTypes": true, "ListPermissions": true, "Authenticate": true}
+	fromMemory := map[string]bool{"HasPermission": true, "Detokenize": true, "ListEntityTypes": true, "ListPermissions": true, "Authenticate": true}
 	before := entries(t, v, vault.ListLogsParams{})
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -436,7 +443,7 @@ func TestPatchTenant(t *testing.T) {
 	wantError(t, "a private application", err, vault.ErrForbidden)
 }
 
-func stats(t testing.TB, c *vault.Client) *vault.Stats {
+func stats(t testing.TB, c *vault.Owner) *vault.Stats {
 	t.Helper()
 	s, err := c.Stats(t.Context())
 	if err != nil {
@@ -449,10 +456,10 @@ func TestStats(t *testing.T) {
 	t.Parallel()
 	inShops(t, nil, func(t *testing.T, s *shop) {
 		before := stats(t, s.Owner)
-		create(t, s.Owner, aCard("one"))
-		create(t, s.Owner, vault.TokenParams{Type: vault.TypeGeneric, Data: "x", Containers: []string{"/a/", "/b/"}})
-		create(t, s.Owner, vault.TokenParams{Type: vault.TypeGeneric, Data: "x", Containers: []string{"/a/"}})
-		create(t, s.Owner, vault.TokenParams{Type: vault.TypeGeneric, Data: "x", ExpiresAt: s.Clock.Now().Add(time.Minute)})
+		create(t, s.Owner.Client, aCard("one"))
+		create(t, s.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "x", Containers: []string{"/a/", "/b/"}})
+		create(t, s.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "x", Containers: []string{"/a/"}})
+		create(t, s.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "x", ExpiresAt: s.Clock.Now().Add(time.Minute)})
 		if _, err := s.Public.CreateSession(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -473,8 +480,6 @@ func TestStats(t *testing.T) {
 		if got := stats(t, s.Owner); got.Sessions != 0 {
 			t.Errorf("%d sessions are alive, want none", got.Sessions)
 		}
-		_, err := s.Management.Stats(t.Context())
-		wantError(t, "an application", err, vault.ErrForbidden)
 	})
 }
 
@@ -502,10 +507,10 @@ func TestSweepDeletesWhatHasExpired(t *testing.T) {
 	soon := vaulttest.Start.Add(30 * time.Minute)
 	const chunk = 250 // more than one change holds
 	for i := range chunk {
-		create(t, v.Owner, vault.TokenParams{ID: fmt.Sprintf("tok%d", i), Type: vault.TypeGeneric, Data: i, ExpiresAt: soon})
+		create(t, v.Owner.Client, vault.TokenParams{ID: fmt.Sprintf("tok%d", i), Type: vault.TypeGeneric, Data: i, ExpiresAt: soon})
 	}
-	create(t, other, vault.TokenParams{Type: vault.TypeCard, Data: vault.CardData{Number: visa, CVC: "987"}, ExpiresAt: soon})
-	create(t, other, vault.TokenParams{ID: "kept", Type: vault.TypeCard, Data: vault.CardData{Number: visa, CVC: "987"}})
+	create(t, other.Client, vault.TokenParams{Type: vault.TypeCard, Data: vault.CardData{Number: visa, CVC: "987"}, ExpiresAt: soon})
+	create(t, other.Client, vault.TokenParams{ID: "kept", Type: vault.TypeCard, Data: vault.CardData{Number: visa, CVC: "987"}})
 	session(t, v, vault.SessionGrant{Permissions: everything})
 	same(t, "nothing is due", sweep(t, v.Vault), vault.Swept{})
 	v.Clock.Advance(30 * time.Minute)
@@ -513,7 +518,7 @@ func TestSweepDeletesWhatHasExpired(t *testing.T) {
 	v.Clock.Advance(30 * time.Minute)
 	same(t, "after an hour", sweep(t, v.Vault), vault.Swept{CVCs: 1})
 	same(t, "again", sweep(t, v.Vault), vault.Swept{})
-	found, _ := list(t, other, vault.ListTokensParams{})
+	found, _ := list(t, other.Client, vault.ListTokensParams{})
 	same(t, "what is left", found, []string{"kept"})
 	same(t, "log of an expired token", operations(t, v, "tok7"), []string{"create", "expire"})
 	page, err := other.ListLogs(t.Context(), vault.ListLogsParams{EntityID: "kept", PageParams: vault.PageParams{Size: 5}})
@@ -614,7 +619,7 @@ func TestVaultSweepsByItself(t *testing.T) {
 func TestSweepFails(t *testing.T) {
 	t.Parallel()
 	v, store := spied(t)
-	create(t, v.Owner, vault.TokenParams{Type: vault.TypeGeneric, Data: "x", ExpiresAt: vaulttest.Start.Add(time.Hour)})
+	create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "x", ExpiresAt: vaulttest.Start.Add(time.Hour)})
 	v.Clock.Advance(time.Hour)
 	store.before = func(string, *storage.Change) error { return errDown }
 	_, err := v.Sweep(t.Context())
@@ -632,7 +637,7 @@ func TestSweepFails(t *testing.T) {
 func TestSweepGoesOnAfterAFailure(t *testing.T) {
 	t.Parallel()
 	v, store := spied(t)
-	create(t, v.Owner, vault.TokenParams{Type: vault.TypeGeneric, Data: "x", ExpiresAt: vaulttest.Start.Add(time.Hour)})
+	create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "x", ExpiresAt: vaulttest.Start.Add(time.Hour)})
 	v.Clock.Advance(time.Hour)
 	var swept bool
 	store.before = func(method string, c *storage.Change) error {

@@ -113,7 +113,7 @@ func TestTakenTokenIDIsAConflict(t *testing.T) {
 	_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{ID: "taken", Type: vault.TypeGeneric, Data: "second"})
 	wantError(t, "second", err, vault.ErrConflict)
 	wantSilent(t, err, "first", "second")
-	wantData(t, "data", get(t, v.Owner, first.ID).Data, `"first"`)
+	wantData(t, "data", get(t, v.Owner.Client, first.ID).Data, `"first"`)
 	same(t, "log", operations(t, v, "taken"), []string{"create", "read"})
 	_, other := v.NewTenant(t, "Other")
 	if _, err := other.CreateToken(t.Context(), vault.TokenParams{ID: "taken", Type: vault.TypeGeneric, Data: "theirs"}); err != nil {
@@ -150,7 +150,7 @@ func TestConcurrentCreatesOfOneID(t *testing.T) {
 func TestTokenJSONOmitsAbsentFields(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	tok := create(t, v.Owner, vault.TokenParams{Type: vault.TypeGeneric, Data: 1234567890, FingerprintExpression: "{{ data }}"})
+	tok := create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: 1234567890, FingerprintExpression: "{{ data }}"})
 	for what, tt := range map[string]struct {
 		tok  *vault.Token
 		want string
@@ -265,7 +265,7 @@ func TestTokenIDExpressionFallsBackToUUID(t *testing.T) {
 		if _, err := uuid.Parse(id); err != nil {
 			t.Errorf("%s: the id is %s", name, id)
 		}
-		wantData(t, name, get(t, v.Owner, id).Data, `"x"`)
+		wantData(t, name, get(t, v.Owner.Client, id).Data, `"x"`)
 	}
 }
 
@@ -403,12 +403,12 @@ func TestFingerprint(t *testing.T) {
 	v := vaulttest.New(t)
 	print := func(c *vault.Client, p vault.TokenParams) string { return create(t, c, p).Fingerprint }
 	number := print(v.Private, vault.TokenParams{Type: vault.TypeCardNumber, Data: visa})
-	same(t, "same type and value", print(v.Owner, vault.TokenParams{Type: vault.TypeCardNumber, Data: visa}), number)
+	same(t, "same type and value", print(v.Owner.Client, vault.TokenParams{Type: vault.TypeCardNumber, Data: visa}), number)
 	_, other := v.NewTenant(t, "Other")
 	for name, f := range map[string]string{
 		"another value":  print(v.Private, vault.TokenParams{Type: vault.TypeCardNumber, Data: mastercard}),
 		"another type":   print(v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: visa}),
-		"another tenant": print(other, vault.TokenParams{Type: vault.TypeCardNumber, Data: visa}),
+		"another tenant": print(other.Client, vault.TokenParams{Type: vault.TypeCardNumber, Data: visa}),
 	} {
 		if f == number || f == "" {
 			t.Errorf("%s has fingerprint %q", name, f)
@@ -487,11 +487,11 @@ func TestDeduplicationMatches(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			v := vaulttest.New(t)
-			first, second := create(t, v.Owner, tt.first), create(t, v.Owner, tt.second)
+			first, second := create(t, v.Owner.Client, tt.first), create(t, v.Owner.Client, tt.second)
 			if got := first.ID == second.ID; got != tt.want {
 				t.Errorf("matches: %v, want %v", got, tt.want)
 			}
-			_, total := list(t, v.Owner, vault.ListTokensParams{})
+			_, total := list(t, v.Owner.Client, vault.ListTokensParams{})
 			if want := map[bool]int{true: 1, false: 2}[tt.want]; total != want {
 				t.Errorf("%d tokens are stored, want %d", total, want)
 			}
@@ -527,7 +527,7 @@ func TestDeduplicationByTenantSetting(t *testing.T) {
 		t.Errorf("Tokenize does not deduplicate: %v", got)
 	}
 	_, other := v.NewTenant(t, "Other")
-	if a, b := create(t, other, plain), create(t, other, plain); a.ID == b.ID {
+	if a, b := create(t, other.Client, plain), create(t, other.Client, plain); a.ID == b.ID {
 		t.Error("the setting of one tenant counts for another")
 	}
 }
@@ -535,14 +535,14 @@ func TestDeduplicationByTenantSetting(t *testing.T) {
 func TestDeduplicationRedactsForWhoMayNotRead(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	first := create(t, v.Owner, vault.TokenParams{ID: "first", Type: vault.TypeGeneric, Data: "secret", Containers: []string{"/x/"},
+	first := create(t, v.Owner.Client, vault.TokenParams{ID: "first", Type: vault.TypeGeneric, Data: "secret", Containers: []string{"/x/"},
 		Metadata: map[string]string{"user": "7"}, SearchIndexes: []string{"{{ data }}"}})
 	want := &vault.Token{ID: "first", TenantID: v.Acme.ID, Type: vault.TypeGeneric, Fingerprint: first.Fingerprint, Containers: []string{"/x/"}}
 	same(t, "for a public application", create(t, v.Public, dedup("secret")), want)
 	elsewhere := private(t, v, rule(1, "/general/", vault.TransformReveal, everything...))
 	same(t, "for who may read elsewhere", create(t, elsewhere, dedup("secret")), want)
 
-	other := create(t, v.Owner, vault.TokenParams{Type: vault.TypeGeneric, Data: "other"})
+	other := create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "other"})
 	got, err := v.Public.PatchToken(t.Context(), other.ID, vault.JSON(`{"data":"secret","deduplicate_token":true}`))
 	if err != nil {
 		t.Fatal(err)
@@ -561,7 +561,7 @@ func TestDeduplicationRedactsForWhoMayNotRead(t *testing.T) {
 	same(t, "in Tokenize", &tokenized, want)
 
 	wantData(t, "for who may read masked", create(t, v.Private, dedup("secret")).Data, `"XXcret"`)
-	wantData(t, "for who may read in clear", create(t, v.Owner, dedup("secret")).Data, `"XXcret"`)
+	wantData(t, "for who may read in clear", create(t, v.Owner.Client, dedup("secret")).Data, `"XXcret"`)
 	blind := private(t, v, rule(1, "/", vault.TransformRedact, "token:create", "token:read"))
 	got = create(t, blind, dedup("secret"))
 	wantData(t, "for who reads redacted", got.Data, ``)
@@ -574,10 +574,10 @@ func TestPatchToDuplicateChangesNothing(t *testing.T) {
 	v := vaulttest.New(t)
 	first := create(t, v.Private, dedup("first"))
 	second := create(t, v.Private, dedup("second"))
-	before := get(t, v.Owner, second.ID)
+	before := get(t, v.Owner.Client, second.ID)
 	got := update(t, v.Private, second.ID, `{"data":"first","metadata":{"a":"b"}}`)
 	same(t, "the answer", got, first)
-	same(t, "the token", get(t, v.Owner, second.ID), before)
+	same(t, "the token", get(t, v.Owner.Client, second.ID), before)
 
 	loose := create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: "first"})
 	got = update(t, v.Private, loose.ID, `{"deduplicate_token":true}`)
@@ -674,7 +674,7 @@ func TestConcurrentPatchesToOneContent(t *testing.T) {
 	same(t, "the token that both answers name", answers[0], answers[1])
 	changed := 0
 	for _, tok := range tokens {
-		if string(get(t, v.Owner, tok.ID).Data) == `"c"` {
+		if string(get(t, v.Owner.Client, tok.ID).Data) == `"c"` {
 			changed++
 		}
 	}

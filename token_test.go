@@ -58,7 +58,7 @@ func TestTypeDefaults(t *testing.T) {
 		wantData(t, name+": mask", tok.Mask, tt.mask)
 		wantData(t, name+": masked data", tok.Data, tt.masked)
 		wantData(t, name+": masked data read", get(t, v.Private, tok.ID).Data, tt.masked)
-		wantData(t, name+": data", get(t, v.Owner, tok.ID).Data, tt.data)
+		wantData(t, name+": data", get(t, v.Owner.Client, tok.ID).Data, tt.data)
 	}
 }
 
@@ -178,7 +178,7 @@ func TestTypeTakesGoodData(t *testing.T) {
 			t.Errorf("%s %s: %v", tt.typ, tt.data, err)
 			continue
 		}
-		wantData(t, "data", get(t, v.Owner, tok.ID).Data, tt.data)
+		wantData(t, "data", get(t, v.Owner.Client, tok.ID).Data, tt.data)
 	}
 }
 
@@ -188,7 +188,7 @@ func TestNullInCardDataIsAbsent(t *testing.T) {
 	v := vaulttest.New(t)
 	tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeCard,
 		Data: vault.JSON(`{"cvc":null,"number":"4242424242424242","expiration_month":null}`)})
-	wantData(t, "data", get(t, v.Owner, tok.ID).Data, `{"number":"4242424242424242"}`)
+	wantData(t, "data", get(t, v.Owner.Client, tok.ID).Data, `{"number":"4242424242424242"}`)
 }
 
 // What was stored comes back byte for byte, but for white space.
@@ -203,7 +203,7 @@ func TestJSONIsExact(t *testing.T) {
 	} {
 		tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: vault.JSON(data)})
 		want := strings.ReplaceAll(data, `\u2028`, "\u2028")
-		wantData(t, "data", get(t, v.Owner, tok.ID).Data, want)
+		wantData(t, "data", get(t, v.Owner.Client, tok.ID).Data, want)
 		out, err := v.Owner.Detokenize(t.Context(), vault.JSON(`["{{ `+tok.ID+` }}"]`))
 		if err != nil {
 			t.Fatal(err)
@@ -227,7 +227,7 @@ func TestDataFromGoValues(t *testing.T) {
 		}{"<&>"}, `{"a":"<&>"}`},
 	} {
 		tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: tt.data})
-		wantData(t, "data", get(t, v.Owner, tok.ID).Data, tt.want)
+		wantData(t, "data", get(t, v.Owner.Client, tok.ID).Data, tt.want)
 	}
 	_, err := v.Private.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: make(chan int)})
 	wantFields(t, "a channel", err, "data")
@@ -257,14 +257,14 @@ func TestCVCLivesForAnHour(t *testing.T) {
 		return string(out)
 	}
 	v.Clock.Advance(time.Hour - time.Microsecond)
-	wantData(t, "data before the hour is over", get(t, v.Owner, tok.ID).Data, withCVC)
+	wantData(t, "data before the hour is over", get(t, v.Owner.Client, tok.ID).Data, withCVC)
 	same(t, "data in use before the hour is over", use(), withCVC)
 	if swept, err := v.Sweep(t.Context()); err != nil || swept.CVCs != 0 {
 		t.Errorf("a sweep before the hour is over deletes %d cvcs (%v)", swept.CVCs, err)
 	}
 	v.Clock.Advance(time.Microsecond)
 	const without = `{"number":"4242424242424242"}`
-	wantData(t, "data after an hour", get(t, v.Owner, tok.ID).Data, without)
+	wantData(t, "data after an hour", get(t, v.Owner.Client, tok.ID).Data, without)
 	same(t, "data in use after an hour", use(), without)
 	page, err := v.Owner.ListTokens(t.Context(), vault.ListTokensParams{})
 	if err != nil {
@@ -281,7 +281,7 @@ func TestCVCLivesForAnHour(t *testing.T) {
 	if row := store.rows(t, v.Acme.ID, tok.ID)[0]; row.CVC != nil || !row.CVCExpiresAt.IsZero() {
 		t.Error("the cvc is still stored after the sweep")
 	}
-	wantData(t, "data after the sweep", get(t, v.Owner, tok.ID).Data, without)
+	wantData(t, "data after the sweep", get(t, v.Owner.Client, tok.ID).Data, without)
 }
 
 // The cvc is stored apart from the rest, where it was given.
@@ -293,7 +293,7 @@ func TestCVCIsStoredApart(t *testing.T) {
 		`{"number":"4242424242424242","expiration_month":7,"cvc":"987","expiration_year":2030}`,
 	} {
 		tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeCard, Data: vault.JSON(data)})
-		wantData(t, "data", get(t, v.Owner, tok.ID).Data, data)
+		wantData(t, "data", get(t, v.Owner.Client, tok.ID).Data, data)
 		row := store.rows(t, v.Acme.ID, tok.ID)[0]
 		if row.CVC == nil || strings.Contains(string(row.Body), visa) {
 			t.Error("the row is not sealed, or has no cvc")
@@ -327,13 +327,13 @@ func TestPatchAndCVC(t *testing.T) {
 			v := vaulttest.New(t)
 			tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeCard, Data: vault.JSON(withCVC)})
 			v.Clock.Advance(tt.after)
-			got := update(t, v.Owner, tok.ID, `{"data":`+tt.patch+`}`)
+			got := update(t, v.Owner.Client, tok.ID, `{"data":`+tt.patch+`}`)
 			if strings.Contains(string(got.Data), "cvc") {
 				t.Errorf("the answer has a cvc: %s", got.Data)
 			}
 			v.Clock.Advance(tt.at - tt.after)
 			var data vault.CardData
-			if err := get(t, v.Owner, tok.ID).Data.Decode(&data); err != nil {
+			if err := get(t, v.Owner.Client, tok.ID).Data.Decode(&data); err != nil {
 				t.Fatal(err)
 			}
 			same(t, "cvc", data.CVC, tt.want)
@@ -348,7 +348,7 @@ func TestCVCSurvivesOtherPatches(t *testing.T) {
 	tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeCard, Data: vault.JSON(withCVC)})
 	for _, patch := range []string{`{"containers":["/elsewhere/"]}`, `{"expires_at":"1/1/2030"}`, `{"metadata":{"a":"b"}}`, `{"data":{}}`} {
 		update(t, v.Private, tok.ID, patch)
-		wantData(t, "data after "+patch, get(t, v.Owner, tok.ID).Data, withCVC)
+		wantData(t, "data after "+patch, get(t, v.Owner.Client, tok.ID).Data, withCVC)
 	}
 }
 
@@ -365,10 +365,10 @@ func TestExpressionsDoNotSeeTheCVC(t *testing.T) {
 		wantError(t, "an expression over the cvc", err, vault.ErrInvalid)
 		wantSilent(t, err, "987")
 	}
-	tok := create(t, v.Owner, vault.TokenParams{Type: vault.TypeCard, Data: vault.JSON(withCVC),
+	tok := create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeCard, Data: vault.JSON(withCVC),
 		Mask: map[string]string{"all": "{{ data | stringify }}", "cvc": "{{ data.cvc }}"}})
 	wantData(t, "masked data", tok.Data, `{"all":"{\"number\":\"4242424242424242\"}","cvc":null}`)
-	got := update(t, v.Owner, tok.ID, `{"data":{"cvc":"654"}}`)
+	got := update(t, v.Owner.Client, tok.ID, `{"data":{"cvc":"654"}}`)
 	wantData(t, "masked data after a patch", got.Data, `{"all":"{\"number\":\"4242424242424242\"}","cvc":null}`)
 	same(t, "the fingerprint does not depend on the cvc", got.Fingerprint, tok.Fingerprint)
 	for _, e := range entries(t, v, vault.ListLogsParams{}) {
@@ -451,7 +451,7 @@ func TestExpiredTokensAreInvisible(t *testing.T) {
 	}
 	_, err := v.Owner.Detokenize(t.Context(), vault.JSON(`"{{ short }}"`))
 	wantError(t, "Detokenize", err, vault.ErrInvalid)
-	found, total := list(t, v.Owner, vault.ListTokensParams{})
+	found, total := list(t, v.Owner.Client, vault.ListTokensParams{})
 	same(t, "list", found, []string{kept.ID})
 	same(t, "total", total, 1)
 	for _, q := range []string{"id:short", "data:secret", "metadata.k:v", "type:token AND -id:" + kept.ID} {
@@ -506,7 +506,7 @@ func TestExpiredTokenMakesRoomForItsID(t *testing.T) {
 			if err := again(t, v.Private); err != nil {
 				t.Fatal(err)
 			}
-			wantData(t, "data", get(t, v.Owner, "same").Data, `"new"`)
+			wantData(t, "data", get(t, v.Owner.Client, "same").Data, `"new"`)
 			same(t, "log", operations(t, v, "same"), []string{"create", "expire", "create", "read"})
 		})
 	}

@@ -58,7 +58,7 @@ func TestTokenizeKeepsTheStructure(t *testing.T) {
 				return nil
 			}
 			var value any
-			if err := get(t, v.Owner, id).Data.Decode(&value); err != nil {
+			if err := get(t, v.Owner.Client, id).Data.Decode(&value); err != nil {
 				t.Fatal(err)
 			}
 			return value
@@ -90,7 +90,7 @@ func TestTokenizeGoValues(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantData(t, "data", get(t, v.Owner, field(t, out, "name")).Data, `"Jane"`)
+	wantData(t, "data", get(t, v.Owner.Client, field(t, out, "name")).Data, `"Jane"`)
 	_, err = v.Private.Tokenize(t.Context(), nil)
 	wantError(t, "nothing", err, vault.ErrInvalid)
 }
@@ -114,8 +114,8 @@ func TestTokenizeRequests(t *testing.T) {
 		"search_indexes": []any{"{{ data }}"}, "fingerprint_expression": "{{ data | downcase }}", "expires_at": "2030-01-01T00:00:00Z",
 		"created_by": v.Private.ApplicationID().String(), "created_at": "2026-01-01T12:00:00Z",
 	})
-	wantData(t, "data", get(t, v.Owner, "jane").Data, `"Jane Doe"`)
-	wantData(t, "plain data", get(t, v.Owner, got.Plain).Data, `7`)
+	wantData(t, "data", get(t, v.Owner.Client, "jane").Data, `"Jane Doe"`)
+	wantData(t, "plain data", get(t, v.Owner.Client, got.Plain).Data, `7`)
 }
 
 // A single card request shows its masked card under mask; everywhere else the
@@ -143,7 +143,7 @@ func TestTokenizeCards(t *testing.T) {
 			t.Errorf("a nested card does not show its masked data: %s", text)
 		}
 	}
-	wantData(t, "data", get(t, v.Owner, single["id"].(string)).Data, `{"number":"4242424242424242","expiration_month":7,"expiration_year":2031,"cvc":"987"}`)
+	wantData(t, "data", get(t, v.Owner.Client, single["id"].(string)).Data, `{"number":"4242424242424242","expiration_month":7,"expiration_year":2031,"cvc":"987"}`)
 	var bank map[string]any
 	if err := tokenize(t, v.Private, `{"type":"bank","data":{"routing_number":"110000000","account_number":"123456789"}}`).Decode(&bank); err != nil {
 		t.Fatal(err)
@@ -189,7 +189,7 @@ func TestTokenizeIsAllOrNothing(t *testing.T) {
 	only := private(t, v, rule(1, "/general/", vault.TransformReveal, everything...))
 	_, err := only.Tokenize(t.Context(), vault.JSON(`["ok",{"type":"card","data":{"number":"4242424242424242"}}]`))
 	wantError(t, "a container without the permission", err, vault.ErrForbidden)
-	if found, total := list(t, v.Owner, vault.ListTokensParams{}); total != 1 {
+	if found, total := list(t, v.Owner.Client, vault.ListTokensParams{}); total != 1 {
 		t.Errorf("tokens were left behind: %v", found)
 	}
 	same(t, "log entries of creation", len(entries(t, v, vault.ListLogsParams{EntityType: "token"})), 2) // the creation and the list
@@ -268,9 +268,9 @@ func wallet(t *testing.T, v *vaulttest.Vault) {
 		"text": `"s3cr3t"`, "number": `1.10`, "flag": `true`, "tree": `{"z":1,"a":["x",{"b":12345678901234567890}]}`,
 		"tricky": `"\"},{{ text }}\n\\\u0000"`, "expression": `"{{ text }}"`, "odd id.~1": `"odd"`,
 	} {
-		create(t, v.Owner, vault.TokenParams{ID: id, Type: vault.TypeGeneric, Data: vault.JSON(data), Metadata: map[string]string{"color": "red"}})
+		create(t, v.Owner.Client, vault.TokenParams{ID: id, Type: vault.TypeGeneric, Data: vault.JSON(data), Metadata: map[string]string{"color": "red"}})
 	}
-	create(t, v.Owner, vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: visa, ExpirationMonth: 7, CVC: "987"}})
+	create(t, v.Owner.Client, vault.TokenParams{ID: "card", Type: vault.TypeCard, Data: vault.CardData{Number: visa, ExpirationMonth: 7, CVC: "987"}})
 }
 
 func TestDetokenize(t *testing.T) {
@@ -336,7 +336,7 @@ func TestDetokenizeLimit(t *testing.T) {
 	var parts []string
 	for i := range 101 {
 		id := fmt.Sprintf("tok%03d", i)
-		create(t, v.Owner, vault.TokenParams{ID: id, Type: vault.TypeGeneric, Data: i})
+		create(t, v.Owner.Client, vault.TokenParams{ID: id, Type: vault.TypeGeneric, Data: i})
 		parts = append(parts, `"{{ `+id+` }}"`, `"{{ token: `+id+` | json: '$.id' }}"`)
 	}
 	doc := func(n int) string { return `[` + strings.Join(parts[:2*n], ",") + `]` }
@@ -359,7 +359,7 @@ func TestDetokenizeBoundsBytes(t *testing.T) {
 		if id == "huge" {
 			data += data
 		}
-		create(t, v.Owner, vault.TokenParams{ID: id, Type: vault.TypeGeneric, Data: data})
+		create(t, v.Owner.Client, vault.TokenParams{ID: id, Type: vault.TypeGeneric, Data: data})
 	}
 	detokenize(t, v.Private, `["{{ one }}"]`)
 	detokenize(t, v.Private, `["{{ huge }}"]`)
@@ -373,7 +373,7 @@ func TestDetokenizeUnderRules(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
 	wallet(t, v)
-	create(t, v.Owner, vault.TokenParams{ID: "closed", Type: vault.TypeGeneric, Data: "other", Containers: []string{"/closed/"}})
+	create(t, v.Owner.Client, vault.TokenParams{ID: "closed", Type: vault.TypeGeneric, Data: "other", Containers: []string{"/closed/"}})
 	general := private(t, v, rule(1, "/general/", vault.TransformReveal, "token:use"))
 	if got := detokenize(t, general, `"{{ text }}"`); got != `"s3cr3t"` {
 		t.Errorf("reveal gives %s", got)
@@ -423,7 +423,7 @@ func TestCardBrands(t *testing.T) {
 			t.Errorf("%s: %v", number, err)
 			continue
 		}
-		if got := detokenize(t, v.Owner, `"{{ token: `+tok.ID+` | json: '$.enrichments.card' }}"`); got != want {
+		if got := detokenize(t, v.Owner.Client, `"{{ token: `+tok.ID+` | json: '$.enrichments.card' }}"`); got != want {
 			t.Errorf("%s: %s, want %s", number, got, want)
 		}
 	}
@@ -465,20 +465,20 @@ func TestUpdateTokenMerges(t *testing.T) {
 	} {
 		tok := create(t, v.Private, vault.TokenParams{Type: vault.TypeGeneric, Data: vault.JSON(tt.data)})
 		update(t, v.Private, tok.ID, `{"data":`+tt.patch+`}`)
-		wantData(t, tt.data+" patched with "+tt.patch, get(t, v.Owner, tok.ID).Data, tt.want)
+		wantData(t, tt.data+" patched with "+tt.patch, get(t, v.Owner.Client, tok.ID).Data, tt.want)
 	}
 }
 
 func TestUpdateTokenMergesMaskAndMetadata(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	tok := create(t, v.Owner, vault.TokenParams{Type: vault.TypeCard, Data: vault.CardData{Number: visa, ExpirationYear: 2030},
+	tok := create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeCard, Data: vault.CardData{Number: visa, ExpirationYear: 2030},
 		Metadata: map[string]string{"a": "1", "b": "2"}})
-	got := update(t, v.Owner, tok.ID, `{"mask":{"expiration_year":null,"brand":"visa"},"metadata":{"a":null,"b":"3","c":"4"}}`)
+	got := update(t, v.Owner.Client, tok.ID, `{"mask":{"expiration_year":null,"brand":"visa"},"metadata":{"a":null,"b":"3","c":"4"}}`)
 	wantData(t, "mask", got.Mask, `{"number":"{{ data.number | reveal_last: 4 }}","brand":"visa"}`)
 	wantData(t, "masked data", got.Data, `{"number":"XXXXXXXXXXXX4242","brand":"visa"}`)
 	same(t, "metadata", got.Metadata, map[string]string{"b": "3", "c": "4"})
-	got = update(t, v.Owner, tok.ID, `{"mask":"hidden"}`)
+	got = update(t, v.Owner.Client, tok.ID, `{"mask":"hidden"}`)
 	wantData(t, "masked data", got.Data, `"hidden"`)
 }
 
@@ -486,9 +486,9 @@ func TestUpdateTokenMergesMaskAndMetadata(t *testing.T) {
 func TestUpdateTokenReplaces(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	tok := create(t, v.Owner, vault.TokenParams{Type: vault.TypeGeneric, Data: map[string]string{"a": "x", "b": "y"},
+	tok := create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: map[string]string{"a": "x", "b": "y"},
 		Containers: []string{"/a/", "/b/"}, SearchIndexes: []string{"{{ data.a }}"}})
-	got := update(t, v.Owner, tok.ID, `{"containers":["/C/"],"search_indexes":["{{ data.b }}"],"fingerprint_expression":"{{ data.b }}","expires_at":"2/3/2026"}`)
+	got := update(t, v.Owner.Client, tok.ID, `{"containers":["/C/"],"search_indexes":["{{ data.b }}"],"fingerprint_expression":"{{ data.b }}","expires_at":"2/3/2026"}`)
 	same(t, "containers", got.Containers, []string{"/c/"})
 	same(t, "indexes", got.SearchIndexes, []string{"{{ data.b }}"})
 	same(t, "fingerprint expression", got.FingerprintExpression, "{{ data.b }}")
@@ -505,10 +505,10 @@ func TestUpdateTokenReplaces(t *testing.T) {
 func TestUpdateTokenNullBringsDefaultsBack(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	tok := create(t, v.Owner, vault.TokenParams{Type: vault.TypeSocialSecurityNumber, Data: "536-22-8726", Mask: "hidden",
+	tok := create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeSocialSecurityNumber, Data: "536-22-8726", Mask: "hidden",
 		Containers: []string{"/a/"}, Metadata: map[string]string{"a": "1"}, SearchIndexes: []string{"{{ data | last4 }}"},
 		FingerprintExpression: "{{ data | last4 }}", ExpiresAt: vaulttest.Start.Add(time.Hour)})
-	got := update(t, v.Owner, tok.ID, `{"mask":null,"containers":null,"metadata":null,"search_indexes":null,
+	got := update(t, v.Owner.Client, tok.ID, `{"mask":null,"containers":null,"metadata":null,"search_indexes":null,
 		"fingerprint_expression":null,"expires_at":null,"deduplicate_token":null}`)
 	wantData(t, "mask", got.Mask, `"{{ data | reveal: 0, 4, 'X', '-' }}"`)
 	wantData(t, "data", got.Data, `"XXX-XX-8726"`)
@@ -524,8 +524,8 @@ func TestUpdateTokenNullBringsDefaultsBack(t *testing.T) {
 func TestUpdateTokenRefusesBadPatches(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	tok := create(t, v.Owner, vault.TokenParams{Type: vault.TypeCard, Data: vault.CardData{Number: visa, ExpirationMonth: 7}, SearchIndexes: []string{"{{ data.expiration_month }}"}})
-	before := get(t, v.Owner, tok.ID)
+	tok := create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeCard, Data: vault.CardData{Number: visa, ExpirationMonth: 7}, SearchIndexes: []string{"{{ data.expiration_month }}"}})
+	before := get(t, v.Owner.Client, tok.ID)
 	for patch, fields := range map[string][]string{
 		`[]`: {""}, `"s3cr3t"`: {""}, `{"data":`: {"data"},
 		`{"id":"new-id"}`: {"id"}, `{"type":"token"}`: {"type"}, `{"s3":1}`: {"s3"},
@@ -548,7 +548,7 @@ func TestUpdateTokenRefusesBadPatches(t *testing.T) {
 		wantFields(t, patch, err, fields...)
 		wantSilent(t, err, "s3cr3t", visa)
 	}
-	same(t, "the token after refused patches", get(t, v.Owner, tok.ID), before)
+	same(t, "the token after refused patches", get(t, v.Owner.Client, tok.ID), before)
 	same(t, "log", operations(t, v, tok.ID), []string{"create", "read", "read"})
 	_, err := v.Owner.PatchToken(t.Context(), "missing", vault.JSON(`{}`))
 	wantError(t, "a missing token", err, vault.ErrNotFound)
@@ -567,7 +567,7 @@ func TestUpdateTokenRedactsWhereTheMaskFails(t *testing.T) {
 	got := update(t, v.Private, tok.ID, `{"data":{"n":"text"}}`)
 	wantData(t, "masked data in the answer", got.Data, ``)
 	wantData(t, "masked data read", get(t, v.Private, tok.ID).Data, ``)
-	wantData(t, "data", get(t, v.Owner, tok.ID).Data, `{"n":"text"}`)
+	wantData(t, "data", get(t, v.Owner.Client, tok.ID).Data, `{"n":"text"}`)
 }
 
 // Expressions over data that one may not see are a way to see it.
@@ -586,23 +586,23 @@ func TestUpdateTokenExpressionsNeedReveal(t *testing.T) {
 		`{"metadata":{"a":"1"}}`: true, `{"data":{"b":"new"}}`: true, `{"expires_at":"1/1/2030"}`: true,
 	} {
 		secret := map[string]string{"a": "s3cr3t"}
-		tok := create(t, v.Owner, vault.TokenParams{Type: vault.TypeGeneric, Data: secret})
+		tok := create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: secret})
 		_, err := updater.PatchToken(t.Context(), tok.ID, vault.JSON(patch))
 		if allowed && err != nil {
 			t.Errorf("%s: %v", patch, err)
 		}
 		if !allowed {
 			wantError(t, patch, err, vault.ErrForbidden)
-			wantData(t, "data", get(t, v.Owner, tok.ID).Data, `{"a":"s3cr3t"}`)
+			wantData(t, "data", get(t, v.Owner.Client, tok.ID).Data, `{"a":"s3cr3t"}`)
 		}
-		for _, c := range []*vault.Client{reader, user, v.Owner} {
-			tok := create(t, v.Owner, vault.TokenParams{Type: vault.TypeGeneric, Data: secret})
+		for _, c := range []*vault.Client{reader, user, v.Owner.Client} {
+			tok := create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: secret})
 			if _, err := c.PatchToken(t.Context(), tok.ID, vault.JSON(patch)); err != nil {
 				t.Errorf("%s by who sees the data: %v", patch, err)
 			}
 		}
 	}
-	masked := create(t, v.Owner, vault.TokenParams{Type: vault.TypeGeneric, Data: "s3cr3t", Mask: "hidden"})
+	masked := create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "s3cr3t", Mask: "hidden"})
 	_, err := updater.PatchToken(t.Context(), masked.ID, vault.JSON(`{"mask":null}`))
 	wantError(t, "null that brings a laxer default back", err, vault.ErrForbidden)
 }
@@ -617,7 +617,7 @@ func TestUpdateTokenShowsWhatMayBeRead(t *testing.T) {
 	for _, tt := range []struct{ from, to, want string }{
 		{"/open/", "/open/", `"XXcret"`}, {"/half/", "/half/", `"XXcret"`}, {"/shut/", "/shut/", ``}, {"/open/", "/shut/", ``},
 	} {
-		tok := create(t, v.Owner, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret", Containers: []string{tt.from}})
+		tok := create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeGeneric, Data: "secret", Containers: []string{tt.from}})
 		got := update(t, c, tok.ID, `{"containers":["`+tt.to+`"],"metadata":{"k":"v"}}`)
 		wantData(t, tt.from+" to "+tt.to, got.Data, tt.want)
 		same(t, "metadata", got.Metadata, map[string]string{"k": "v"})
@@ -629,7 +629,7 @@ func TestUpdateTokenShowsWhatMayBeRead(t *testing.T) {
 func TestUpdateTokenWithoutReadIsNoOracle(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	tok := create(t, v.Owner, vault.TokenParams{Type: vault.TypeSocialSecurityNumber, Data: "123-45-6789", Metadata: map[string]string{"user": "7"}})
+	tok := create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeSocialSecurityNumber, Data: "123-45-6789", Metadata: map[string]string{"user": "7"}})
 	want := &vault.Token{ID: tok.ID, TenantID: v.Acme.ID, Type: vault.TypeSocialSecurityNumber, Containers: []string{"/pii/high/"}}
 	for _, patch := range []string{`{}`, `{"metadata":{"a":"b"}}`, `{"expires_at":"2099-01-01"}`} {
 		same(t, patch, update(t, v.Public, tok.ID, patch), want)
@@ -642,15 +642,15 @@ func TestUpdateTokenWithoutReadIsNoOracle(t *testing.T) {
 func TestUpdateTokenMustNotMakeTheIDTell(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
-	create(t, v.Owner, vault.TokenParams{ID: "card " + visa, Type: vault.TypeCard, Data: vault.CardData{Number: mastercard}})
-	create(t, v.Owner, vault.TokenParams{ID: "s3cr3t", Type: vault.TypeGeneric, Data: "harmless"})
+	create(t, v.Owner.Client, vault.TokenParams{ID: "card " + visa, Type: vault.TypeCard, Data: vault.CardData{Number: mastercard}})
+	create(t, v.Owner.Client, vault.TokenParams{ID: "s3cr3t", Type: vault.TypeGeneric, Data: "harmless"})
 	_, err := v.Owner.PatchToken(t.Context(), "card "+visa, vault.JSON(`{"data":{"number":"`+visa+`"}}`))
 	wantFields(t, "card", err, "data")
 	_, err = v.Owner.PatchToken(t.Context(), "s3cr3t", vault.JSON(`{"data":"s3cr3t"}`))
 	wantFields(t, "generic", err, "data")
-	short := create(t, v.Owner, vault.TokenParams{Type: vault.TypeBank, Data: vault.BankData{RoutingNumber: routing, AccountNumber: "123456"}})
+	short := create(t, v.Owner.Client, vault.TokenParams{Type: vault.TypeBank, Data: vault.BankData{RoutingNumber: routing, AccountNumber: "123456"}})
 	for digit := range 10 { // some of them stand in every UUID
-		update(t, v.Owner, short.ID, fmt.Sprintf(`{"data":{"account_number":"%d"}}`, digit))
+		update(t, v.Owner.Client, short.ID, fmt.Sprintf(`{"data":{"account_number":"%d"}}`, digit))
 	}
 }
 
@@ -666,7 +666,7 @@ func TestConcurrentUpdatesAllCount(t *testing.T) {
 	}
 	wg.Wait()
 	var got map[string]int
-	if err := get(t, v.Owner, tok.ID).Data.Decode(&got); err != nil {
+	if err := get(t, v.Owner.Client, tok.ID).Data.Decode(&got); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 20 {

@@ -43,7 +43,7 @@ func newBenchVault(b *testing.B) *benchVault {
 	if err != nil {
 		b.Fatal(err)
 	}
-	return &benchVault{Vault: v, tenant: v.Tenant(acme.ID), rec: rec}
+	return &benchVault{Vault: v, tenant: v.Tenant(acme.ID).Client, rec: rec}
 }
 
 // grow adds tokens until there are so many.

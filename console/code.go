@@ -124,7 +124,7 @@ func lastBad(runs []Run) int {
 }
 
 // programOf is what both pages have.
-func (q *request) programOf(c *vault.Client, kind string, id uuid.UUID, name string, configuration map[string]string) (*programBody, error) {
+func (q *request) programOf(c *vault.Owner, kind string, id uuid.UUID, name string, configuration map[string]string) (*programBody, error) {
 	b := &programBody{Kind: kind, ID: id, Name: name, Configuration: slices.Sorted(maps.Keys(configuration))}
 	if rec := q.opts.Recorder; rec != nil {
 		b.Runs = rec.runsOf(id, 20)
@@ -142,7 +142,7 @@ func (q *request) programOf(c *vault.Client, kind string, id uuid.UUID, name str
 const reactorArgs = "{}"
 
 // reactorBody reads a reactor.
-func (q *request) reactorBody(c *vault.Client) (*programBody, error) {
+func (q *request) reactorBody(c *vault.Owner) (*programBody, error) {
 	r, err := c.GetReactor(q.r.Context(), q.id("id"))
 	if err != nil {
 		return nil, err
@@ -165,7 +165,7 @@ const (
 )
 
 // proxyBody reads a proxy.
-func (q *request) proxyBody(c *vault.Client) (*programBody, error) {
+func (q *request) proxyBody(c *vault.Owner) (*programBody, error) {
 	x, err := c.GetProxy(q.r.Context(), q.id("id"))
 	if err != nil {
 		return nil, err
@@ -203,7 +203,7 @@ func (q *request) reactor() error { return q.program((*request).reactorBody) }
 // proxy shows one.
 func (q *request) proxy() error { return q.program((*request).proxyBody) }
 
-func (q *request) program(read func(*request, *vault.Client) (*programBody, error)) error {
+func (q *request) program(read func(*request, *vault.Owner) (*programBody, error)) error {
 	c, t, err := q.inTenant()
 	if err != nil {
 		return err
@@ -224,7 +224,7 @@ func (q *request) tryProxy() error {
 }
 
 // try makes a test run and shows what came of it on the page.
-func (q *request) try(read func(*request, *vault.Client) (*programBody, error), p vault.TestRunParams) error {
+func (q *request) try(read func(*request, *vault.Owner) (*programBody, error), p vault.TestRunParams) error {
 	c, t, err := q.inTenant()
 	if err != nil {
 		return err

@@ -60,7 +60,7 @@ func (r Role) String() string {
 // User is a person at the console.
 type User struct {
 	// ID is what the program calls the user, and what the audit log says: see
-	// [vault.Client.AsUser].
+	// [vault.Owner.AsUser].
 	ID   string
 	Role Role
 }

@@ -49,7 +49,7 @@ func (q *request) explain() error {
 }
 
 // ask puts the answer, or what is wrong with the question, on the page.
-func (b *explainBody) ask(q *request, c *vault.Client) {
+func (b *explainBody) ask(q *request, c *vault.Owner) {
 	p := vault.ExplainParams{Permission: vault.Permission(b.Permission), TokenID: b.Token, Containers: strings.Fields(b.Containers)}
 	kind, text, _ := strings.Cut(b.Holder, " ")
 	id, _ := uuid.Parse(text)

@@ -55,7 +55,7 @@ func (q *request) logFilter() (f logFilter, p vault.ListLogsParams, problem stri
 	if f.Actor != "" {
 		id, err := uuid.Parse(f.Actor)
 		if err != nil {
-			id = uuid.NewSHA1(q.id("tenant"), []byte(f.Actor)) // as Client.AsUser has it
+			id = uuid.NewSHA1(q.id("tenant"), []byte(f.Actor)) // as Owner.AsUser does
 		}
 		p.ActorID = id
 	}

@@ -301,10 +301,10 @@ func (q *request) id(name string) uuid.UUID {
 }
 
 // client acts in the tenant of the path, for the user.
-func (q *request) client() *vault.Client { return q.vault.Tenant(q.id("tenant")).AsUser(q.user.ID) }
+func (q *request) client() *vault.Owner { return q.vault.Tenant(q.id("tenant")).AsUser(q.user.ID) }
 
 // inTenant reads the tenant of the path.
-func (q *request) inTenant() (*vault.Client, *vault.Tenant, error) {
+func (q *request) inTenant() (*vault.Owner, *vault.Tenant, error) {
 	c := q.client()
 	t, err := c.GetTenant(q.r.Context())
 	return c, t, err

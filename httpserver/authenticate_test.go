@@ -29,11 +29,7 @@ func signedIn(v *vaulttest.Vault) func(*http.Request) (*vault.Client, error) {
 			return v.Vault.Tenant(v.Acme.ID).As(r.Context(), uuid.New())
 		}
 		r.Header.Del("Authorization")
-		app, err := v.Vault.Tenant(v.Acme.ID).As(r.Context(), v.Private.ApplicationID())
-		if err != nil {
-			return nil, err
-		}
-		return app.AsUser(subject), nil
+		return v.Vault.Tenant(v.Acme.ID).AsUser(subject).As(r.Context(), v.Private.ApplicationID())
 	}
 }
 

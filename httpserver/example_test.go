@@ -86,11 +86,7 @@ func ExampleOptions_authenticate() {
 				return nil, vault.ErrUnauthenticated
 			}
 			r.Header.Del("Authorization") // so that it does not go on to the destination of a proxy
-			app, err := v.Tenant(tenant).As(r.Context(), application)
-			if err != nil {
-				return nil, err
-			}
-			return app.AsUser(subject), nil
+			return v.Tenant(tenant).AsUser(subject).As(r.Context(), application)
 		},
 	})
 	http.Handle("/vault/", http.StripPrefix("/vault", handler))

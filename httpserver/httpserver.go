@@ -70,11 +70,7 @@ type Options struct {
 	// the program, with a session or an OIDC token of its own, can call the API
 	// beside holders of API keys. It returns the client to act as, for example
 	//
-	//	app, err := v.Tenant(tenant).As(r.Context(), application)
-	//	if err != nil {
-	//		return nil, err
-	//	}
-	//	return app.AsUser(subject), nil
+	//	return v.Tenant(tenant).AsUser(subject).As(r.Context(), application)
 	//
 	// and nil without an error for a request that is none of its own: then the
 	// API key decides. [vault.ErrUnauthenticated] is a 401, as are errors that

@@ -37,7 +37,7 @@ func ExampleRequests() {
 		body, err := io.ReadAll(r.Body)
 		fmt.Println(uuid.ReplaceAllString(string(body), "a token"), err)
 	})
-	handler := httptokenize.Requests(orders, v.Tenant(acme.ID),
+	handler := httptokenize.Requests(orders, v.Tenant(acme.ID).Client,
 		httptokenize.Field{Path: "buyer.ssn", Type: vault.TypeSocialSecurityNumber},
 		httptokenize.Field{Path: "payments[].card", Type: vault.TypeCard})
 

@@ -21,7 +21,7 @@ func BenchmarkOpen(b *testing.B) {
 		if _, err := w.db.Exec("CREATE TABLE people (a text, b text, c text, d text)"); err != nil {
 			b.Fatal(err)
 		}
-		if err := w.writeFour(b, w.Owner); err != nil {
+		if err := w.writeFour(b, w.Owner.Client); err != nil {
 			b.Fatal(err)
 		}
 		b.Run(name+"/rows", func(b *testing.B) {
@@ -50,7 +50,7 @@ func BenchmarkSeal(b *testing.B) {
 		for _, as := range []struct {
 			name string
 			c    *vault.Client
-		}{{"rows", nil}, {"sealed", w.Owner}} {
+		}{{"rows", nil}, {"sealed", w.Owner.Client}} {
 			b.Run(name+"/"+as.name, func(b *testing.B) {
 				for b.Loop() {
 					if err := w.writeFour(b, as.c); err != nil {

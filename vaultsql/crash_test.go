@@ -52,7 +52,7 @@ func openPeople(ctx context.Context, dsn string, key *vault.Key) (*vault.Vault, 
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	return v, v.Tenant(tenant.ID), db, nil
+	return v, v.Tenant(tenant.ID).Client, db, nil
 }
 
 // sealForever seals and writes people, and says after each step where it is, until

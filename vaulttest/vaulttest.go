@@ -51,7 +51,7 @@ type Vault struct {
 	// Acme is a tenant that exists already.
 	Acme *vault.Tenant
 	// Owner acts as Acme itself, as an embedding program does.
-	Owner *vault.Client
+	Owner *vault.Owner
 
 	// DB is a pool of connections to the same SQLite database, for an application
 	// under test that has its own tables beside the vault's, and transactions for
@@ -133,7 +133,7 @@ func (g *gated) Write(ctx context.Context, ch *storage.Change) error {
 }
 
 // NewTenant adds another tenant and returns it with the client that acts as it.
-func (v *Vault) NewTenant(t testing.TB, name string) (*vault.Tenant, *vault.Client) {
+func (v *Vault) NewTenant(t testing.TB, name string) (*vault.Tenant, *vault.Owner) {
 	t.Helper()
 	tenant, err := v.CreateTenant(context.Background(), name)
 	if err != nil {
@@ -145,7 +145,7 @@ func (v *Vault) NewTenant(t testing.TB, name string) (*vault.Tenant, *vault.Clie
 // NewApplication adds an application and returns a client that acts as it, and
 // its API key. Without rules it holds all permissions of its type; with rules
 // it holds those and nothing else.
-func (v *Vault) NewApplication(t testing.TB, tenant *vault.Client, typ vault.ApplicationType, rules []vault.AccessRule) (*vault.Client, string) {
+func (v *Vault) NewApplication(t testing.TB, tenant *vault.Owner, typ vault.ApplicationType, rules []vault.AccessRule) (*vault.Client, string) {
 	t.Helper()
 	ctx := context.Background()
 	p := vault.ApplicationParams{Name: "Test " + string(typ), Type: typ, Rules: rules}

@@ -78,7 +78,7 @@ func run(ctx context.Context, out io.Writer) (err error) {
 }
 
 // sell stores two cards and charges them; the gateway declines the second.
-func sell(ctx context.Context, c *vault.Client, gateway string, out io.Writer) error {
+func sell(ctx context.Context, c *vault.Owner, gateway string, out io.Writer) error {
 	reactor, err := c.CreateReactor(ctx, vault.ReactorParams{
 		Name: "Charge", Code: charge,
 		Configuration: map[string]string{"GATEWAY_URL": gateway, "GATEWAY_KEY": "sk_test"},
@@ -92,7 +92,7 @@ func sell(ctx context.Context, c *vault.Client, gateway string, out io.Writer) e
 			return err
 		}
 		fmt.Fprintln(out, "stored  ", card.Data)
-		if err := pay(ctx, c, reactor.ID, card.ID, out); err != nil {
+		if err := pay(ctx, c.Client, reactor.ID, card.ID, out); err != nil {
 			return err
 		}
 	}

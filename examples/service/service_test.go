@@ -168,7 +168,7 @@ func TestTheBackgroundIsTheProgramsOwn(t *testing.T) {
 		t.Errorf("the callback got %s", got)
 	}
 
-	awaitExpiry(t, c, createExpiring(t, c))
+	awaitExpiry(t, c.Client, createExpiring(t, c.Client))
 	n.stop()
 }
 

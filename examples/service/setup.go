@@ -53,14 +53,14 @@ func setUp(ctx context.Context, v *vault.Vault, stdout io.Writer) (*vault.Client
 
 // directoryOf returns the client of the directory's application, with its current
 // permissions.
-func directoryOf(ctx context.Context, c *vault.Client) (*vault.Client, error) {
-	apps, err := c.ListApplications(ctx, vault.ListApplicationsParams{})
+func directoryOf(ctx context.Context, o *vault.Owner) (*vault.Client, error) {
+	apps, err := o.ListApplications(ctx, vault.ListApplicationsParams{})
 	if err != nil {
 		return nil, err
 	}
 	for _, app := range apps.Data {
 		if app.Name == directoryName {
-			return c.As(ctx, app.ID)
+			return o.As(ctx, app.ID)
 		}
 	}
 	return nil, fmt.Errorf("the tenant has no application %q", directoryName)

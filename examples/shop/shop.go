@@ -25,7 +25,7 @@ import (
 type shop struct {
 	db    *sql.DB // the shop's own connections
 	vault *vault.Vault
-	cards *vault.Client        // acts as the shop's tenant
+	cards *vault.Owner         // acts as the shop's tenant
 	proxy string               // the key of the proxy to the gateway
 	key   vault.Secret[string] // of the shop at the gateway
 

@@ -107,7 +107,7 @@ func TestWhatEachTypeOfApplicationMayDo(t *testing.T) {
 		"public":     {v.Public, nil, vault.ErrForbidden, vault.ErrForbidden},
 		"private":    {v.Private, nil, nil, nil},
 		"management": {v.Management, vault.ErrForbidden, vault.ErrForbidden, vault.ErrForbidden},
-		"tenant":     {v.Owner, nil, nil, nil},
+		"tenant":     {v.Owner.Client, nil, nil, nil},
 	} {
 		w := &Wallet{c.client}
 		if _, err := w.Add(t.Context(), "joe", visa, v.Clock.Now().Add(time.Hour)); !errors.Is(err, c.add) {
@@ -130,7 +130,7 @@ func TestTenantsSeeTheirOwn(t *testing.T) {
 	v := vaulttest.New(t)
 	token := add(t, &Wallet{v.Private}, v)
 	_, other := v.NewTenant(t, "Other")
-	err := (&Wallet{other}).Charge(t.Context(), token, 1999, func(vault.CardData, int) error { return nil })
+	err := (&Wallet{other.Client}).Charge(t.Context(), token, 1999, func(vault.CardData, int) error { return nil })
 	if !errors.Is(err, vault.ErrInvalid) {
 		t.Errorf("charged: %v, want ErrInvalid, as for a token that is not there", err)
 	}

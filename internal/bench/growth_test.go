@@ -79,7 +79,7 @@ func newGrowth(b *testing.B, on *backend, tokens int) *growth {
 			b.Fatal(err)
 		}
 	}
-	return &growth{tokens: tokens, admin: u.vault.Tenant(uuid.UUID(u.tenant)), all: u.Client,
+	return &growth{tokens: tokens, admin: u.vault.Tenant(uuid.UUID(u.tenant)).Client, all: u.Client,
 		halves: u.application(b, vault.ApplicationParams{Rules: []vault.AccessRule{
 			{Description: "Even teams", Priority: 1, Container: "/even/", Transform: "mask", Permissions: []vault.Permission{"token:read"}},
 		}})}

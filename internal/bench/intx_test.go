@@ -28,7 +28,7 @@ func BenchmarkInTx(b *testing.B) {
 			b.Run(strconv.Itoa(callers), func(b *testing.B) {
 				dsn := on.create(b)
 				u := newUser(b, on.openStore(b, dsn))
-				ours := &contender{name: "vault", call: inTx(u.vault.Tenant(uuid.UUID(u.tenant)), openShop(b, on, dsn))}
+				ours := &contender{name: "vault", call: inTx(u.vault.Tenant(uuid.UUID(u.tenant)).Client, openShop(b, on, dsn))}
 				bare := bareCreate(b, byHand(openShop(b, on, on.emptyDatabase(b)), on))
 				race(b, callers, ours, bare)
 				report(b, figure{what: "order and token by hand / InTx", metric: "x/hand", backend: on.name, callers: strconv.Itoa(callers),

@@ -150,6 +150,15 @@ func (id Identity) AsUser(subject string) Identity {
 	return id.in(func(m *manner) { m.user = user{u, actorName(subject)} })
 }
 
+// WithUserOf returns the identity acting for the same user as another.
+func (id Identity) WithUserOf(other Identity) Identity {
+	u := other.user()
+	if u == nil {
+		return id
+	}
+	return id.in(func(m *manner) { m.user = *u })
+}
+
 // Scripted returns the identity as running code uses it.
 func (id Identity) Scripted() Identity { return id.in(func(m *manner) { m.scripted = true }) }
 

@@ -98,10 +98,10 @@ func plantCanaries(t *testing.T, v *vault.Vault, key *vault.Key) map[string]stri
 	must(err)
 	_, err = c.SearchTokens(ctx, vault.SearchTokensParams{Query: "data:" + canaries["index value"]})
 	must(err)
-	plantKeys(t, v, c, found)
-	plantAnswers(t, c)
-	plantChanges(t, c, found)
-	plantJobs(t, v, c)
+	plantKeys(t, v, c.Client, found)
+	plantAnswers(t, c.Client)
+	plantChanges(t, c.Client, found)
+	plantJobs(t, v, c.Client)
 	return found
 }
 

@@ -25,7 +25,7 @@ type writer struct {
 }
 
 func newWriter(ctx context.Context, v *vault.Vault, shop *sql.DB, tenant uuid.UUID) (*writer, error) {
-	w := &writer{v: v, shop: shop, c: v.Tenant(tenant)}
+	w := &writer{v: v, shop: shop, c: v.Tenant(tenant).Client}
 	app, err := w.c.CreateApplication(ctx, vault.ApplicationParams{Name: "Shop", Type: vault.ApplicationPublic, Permissions: []vault.Permission{"token:create"}})
 	if err != nil {
 		return nil, err

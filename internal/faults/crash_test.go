@@ -206,7 +206,7 @@ func verify(t *testing.T, dsn string, key *vault.Key, tenant uuid.UUID, done []s
 	}
 	defer v.Close()
 	c := v.Tenant(tenant)
-	a := &aftermath{store: store, v: v, c: c, done: map[string]int{}}
+	a := &aftermath{store: store, v: v, c: c.Client, done: map[string]int{}}
 	a.readRows(t, dsn)
 	for _, line := range done {
 		a.done[line]++

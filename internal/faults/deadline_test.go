@@ -28,7 +28,7 @@ func TestDeadlineOnEveryBackend(t *testing.T) {
 			}
 			late, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
 			defer cancel()
-			for call, do := range lateCalls(v, c, tok.ID) {
+			for call, do := range lateCalls(v, c.Client, tok.ID) {
 				if err := do(late); !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("%s: %v, want context.DeadlineExceeded", call, err)
 				}

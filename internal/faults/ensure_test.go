@@ -46,7 +46,7 @@ func TestReplicasThatStartTogetherEnsureTheSame(t *testing.T) {
 				t.Errorf("%d replicas got the API key, want the one that made it", keys)
 			}
 			c := nodes[0].Tenant(found[0].ids[0])
-			wantOneOfEach(t, nodes[0], c)
+			wantOneOfEach(t, nodes[0], c.Client)
 		})
 	}
 }

@@ -30,7 +30,7 @@ func TestExpiryOnNodesWhoseClocksDiffer(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			e := &expiring{t: t, nodes: nodes, clients: []*vault.Client{nodes[0].Tenant(tenant.ID), nodes[1].Tenant(tenant.ID)}}
+			e := &expiring{t: t, nodes: nodes, clients: []*vault.Client{nodes[0].Tenant(tenant.ID).Client, nodes[1].Tenant(tenant.ID).Client}}
 			for round := range long.Rounds(2, 6) {
 				ends := clocks[0].Now().Add(time.Minute)
 				old := e.createAll(ends, 0)

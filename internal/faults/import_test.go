@@ -144,7 +144,7 @@ func importAndKill(t *testing.T, first, last string, kill int, env ...string) (r
 
 // wantImported counts the tokens. Each row had a result, so as many as there are
 // rows means that none was stored twice.
-func wantImported(t *testing.T, c *vault.Client, rows int) {
+func wantImported(t *testing.T, c *vault.Owner, rows int) {
 	t.Helper()
 	stats, err := c.Stats(t.Context())
 	if err != nil {

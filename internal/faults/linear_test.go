@@ -209,7 +209,7 @@ func linearizable(t *testing.T, address string, servers ...*pgtest.Cluster) {
 	tenant, err := vaults[0].CreateTenant(t.Context(), "Acme")
 	must(t, err)
 	for _, v := range vaults {
-		clients = append(clients, v.Tenant(tenant.ID))
+		clients = append(clients, v.Tenant(tenant.ID).Client)
 	}
 	done := make(chan struct{}, 1000)
 	var killer sync.WaitGroup

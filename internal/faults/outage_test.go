@@ -67,7 +67,7 @@ func (n *nodes) enroll(t *testing.T, v *vault.Vault, fits func(uuid.UUID) bool) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.tenant, n.tenantID = v.Tenant(tenant.ID), tenant.ID
+	n.tenant, n.tenantID = v.Tenant(tenant.ID).Client, tenant.ID
 	app, err := n.tenant.CreateApplication(t.Context(), vault.ApplicationParams{
 		Name: "Shop", Type: vault.ApplicationPrivate,
 		Permissions: []vault.Permission{"token:create", "token:read", "token:update", "token:delete"},

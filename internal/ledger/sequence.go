@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -189,6 +190,10 @@ func (s *growth) begin(ctx context.Context) error {
 		return err
 	}
 	if len(part.Leaves)+len(part.Nodes) > 0 {
+		// Another node may have begun the tree since it was read here.
+		if now, err := s.l.tree(ctx, s.tenant); err != nil || now.State != nil {
+			return cmp.Or(err, error(storage.ErrStale))
+		}
 		err := fmt.Errorf("%w: a tree is gone, and its leaves are not", ErrTampered)
 		s.l.alarms.raise(Alarm{Kind: AlarmTampered, Tenant: s.tenant, Verdict: evidence.Truncated, Text: err.Error()})
 		return err

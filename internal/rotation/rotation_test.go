@@ -47,7 +47,7 @@ func open(t *testing.T, store storage.Storage, cfg vault.Config) (*vault.Vault, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	return v, v.Tenant(tenant.ID)
+	return v, v.Tenant(tenant.ID).Client
 }
 
 func (h *hooked) Write(ctx context.Context, ch *storage.Change) error {
@@ -190,7 +190,7 @@ func rotatingNodes(t *testing.T) (nodes [2]*vault.Vault, store *hooked, key *vau
 	if err != nil {
 		t.Fatal(err)
 	}
-	c = nodes[0].Tenant(tenant.ID)
+	c = nodes[0].Tenant(tenant.ID).Client
 	for range batch + 50 { // more than one batch
 		if _, err := c.CreateToken(t.Context(), vault.TokenParams{Type: vault.TypeGeneric, Data: "secret"}); err != nil {
 			t.Fatal(err)

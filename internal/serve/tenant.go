@@ -43,7 +43,7 @@ func demoCredentials(ctx context.Context, v *vault.Vault, cfg *Config) (*credent
 			return nil, err
 		}
 	}
-	return issue(ctx, v.Tenant(tenant.ID).AsUser(demoUser.String()), func(int) {})
+	return issue(ctx, v.Tenant(tenant.ID).AsUser(demoUser.String()).Client, func(int) {})
 }
 
 // ensureDemoTenant creates the demo tenant. Servers that start together make one:
@@ -82,7 +82,7 @@ func findDemoTenant(ctx context.Context, v *vault.Vault) (*vault.Tenant, error) 
 		return nil, err
 	}
 	for i := range tenants {
-		found, err := isDemo(ctx, v.Tenant(tenants[i].ID))
+		found, err := isDemo(ctx, v.Tenant(tenants[i].ID).Client)
 		if err != nil && !errors.Is(err, vault.ErrNotFound) { // deleted meanwhile
 			return nil, err
 		}
@@ -188,7 +188,7 @@ func newTenant(ctx context.Context, v *vault.Vault, cfg *Config, bar *terminal.P
 		return "", err
 	}
 	bar.Set("Creating applications", 1, steps)
-	c, err := issue(ctx, v.Tenant(tenant.ID), func(n int) { bar.Set("Creating applications", 1+n, steps) })
+	c, err := issue(ctx, v.Tenant(tenant.ID).Client, func(n int) { bar.Set("Creating applications", 1+n, steps) })
 	if err != nil {
 		return "", err
 	}

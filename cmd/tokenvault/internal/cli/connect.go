@@ -63,7 +63,7 @@ func (t *target) flags(f *flag.FlagSet, r reach) {
 type opened struct {
 	api   vault.API
 	vault *vault.Vault // nil over HTTP
-	owner *vault.Client
+	owner *vault.Owner
 	mask  bool // what api returns may be in clear
 	// name tells it from others: the id of the tenant, or the host of the URL.
 	name string
@@ -130,7 +130,7 @@ func (c *call) open() (*opened, error) {
 }
 
 // asTenant returns a client of a tenant that acts for the operator.
-func (c *call) asTenant(id uuid.UUID) *vault.Client {
+func (c *call) asTenant(id uuid.UUID) *vault.Owner {
 	for _, name := range []string{c.target.actor, c.getenv("USER"), c.getenv("LOGNAME")} {
 		if name != "" {
 			return c.opened.vault.Tenant(id).AsUser(name)

@@ -74,7 +74,7 @@ func exportTokens(c *call, p *exportFlags) error {
 	}
 	tokens := 0
 	write := func(w io.Writer) error {
-		n, err := exportTo(c, o.owner, w, recipients, p.filter)
+		n, err := exportTo(c, o.owner.Client, w, recipients, p.filter)
 		tokens = n
 		return err
 	}

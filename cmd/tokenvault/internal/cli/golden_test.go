@@ -88,7 +88,7 @@ func newWorld(t *testing.T, way string) *world {
 		t.Fatal(err)
 	}
 	for _, typ := range []vault.ApplicationType{vault.ApplicationPublic, vault.ApplicationPrivate, vault.ApplicationManagement} {
-		w.keys[string(typ)] = newKey(t, v.Tenant(acme.ID), typ)
+		w.keys[string(typ)] = newKey(t, v.Tenant(acme.ID).Client, typ)
 	}
 	w.env["SESSION_KEY"] = newSession(t, v, w.keys["public"])
 	srv := httptest.NewServer(httpserver.Handler(v, nil))
