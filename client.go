@@ -147,16 +147,17 @@ func (c *Client) InTx(tx *sql.Tx) *Client { return c.with(c.caller.InTx(tx)) }
 // nil, ErrForbidden, or ErrUnauthenticated when its key has died. Whether it
 // extends to a certain token is found out by the operation.
 func (c *Client) HasPermission(ctx context.Context, permission Permission) error {
-	return runErr(ctx, c, &verbHasPermission, func(_ context.Context, op *operation) error {
+	_, err := core.Do(ctx, c.caller, &verbHasPermission, func(_ context.Context, op *core.Op) (struct{}, error) {
 		switch permission {
 		case PermissionSessionCreate:
-			return sessions.MayCreate(op.Op)
+			return struct{}{}, sessions.MayCreate(op)
 		case PermissionSessionAuthorize:
-			return sessions.MayAuthorize(op.Op)
+			return struct{}{}, sessions.MayAuthorize(op)
 		default:
-			return op.Require(string(permission))
+			return struct{}{}, op.Require(string(permission))
 		}
 	})
+	return public(err)
 }
 
 // run carries out a verb for the client. Every operation of a client begins here,
