@@ -80,6 +80,7 @@ func compile(source string, maxSource int) (*compiled, *script.Error) {
 
 // assemble makes a program out of a tree.
 func assemble(tree *ast.Program) (*goja.Program, *patterns, error) {
+	dropNames(tree)
 	nameClasses(tree)
 	htmlComments(tree)
 	patterns, err := takePatterns(tree)
@@ -134,6 +135,7 @@ func transform(source string, loader api.Loader, o api.TransformOptions) api.Tra
 	o.LegalComments = api.LegalCommentsNone
 	o.LogLevel = api.LogLevelSilent
 	o.LogLimit = 1
+	o.KeepNames = true
 	if o.Supported == nil {
 		o.Supported = supported
 	}

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/dop251/goja"
@@ -35,6 +36,16 @@ var coreNatives = map[string]native{
 	"sys":     func(c *execution, args []goja.Value) goja.Value { return c.native(arg(args, 0).String()) },
 	"module":  func(c *execution, args []goja.Value) goja.Value { return c.module(arg(args, 0).String()) },
 	"require": func(c *execution, args []goja.Value) goja.Value { return c.require(args) },
+	"require.from": (*execution).requireAt,
+	"module.names": func(c *execution, _ []goja.Value) goja.Value {
+		names := []any{}
+		for _, name := range slices.Sorted(maps.Keys(publicModules)) {
+			if !standIns[name] && !ownModules[name] {
+				names = append(names, name)
+			}
+		}
+		return c.vm.NewArray(names...)
+	},
 	"json.parse": func(c *execution, args []goja.Value) goja.Value {
 		v, err := buildJSON(c.vm, []byte(arg(args, 0).String()))
 		if err != nil {

@@ -59,7 +59,7 @@ func TestPackagesAgainstNode(t *testing.T) {
 			t.Errorf("%s fails in Node: %s", u.name, want[u.name])
 		}
 	}
-	if want := long.Rounds(7, 39); len(uses) != want {
+	if want := long.Rounds(10, 39); len(uses) != want {
 		t.Errorf("%d packages were used, want %d", len(uses), want)
 	}
 }

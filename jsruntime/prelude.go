@@ -125,6 +125,7 @@ var publicModules = map[string]string{
 	"fs":               "fs",
 	"fs/promises":      "fs_promises",
 	"http2":            "http2",
+	"module":           "module",
 	"net":              "net",
 	"os":               "os",
 	"punycode":         "punycode",
@@ -144,7 +145,7 @@ var ownModules = wordSet("@vault/errors @basis-theory/basis-theory-reactor-formu
 
 // coreModules are the modules of Node that are not there. A package of such a
 // name is never meant.
-var coreModules = wordSet("async_hooks dgram diagnostics_channel domain inspector module path/win32 readline repl stream/consumers stream/web sys trace_events wasi")
+var coreModules = wordSet("async_hooks dgram diagnostics_channel domain inspector path/win32 readline repl stream/consumers stream/web sys trace_events wasi")
 
 // isNodeModule tells whether a name is a module of Node, whatever packages there
 // are.

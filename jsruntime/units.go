@@ -158,6 +158,18 @@ func (c *execution) requireFrom(from string, known map[string]string, args []goj
 	panic(c.newError("Error", "MODULE_NOT_FOUND", "Cannot find module '"+clip(name)+"'\nRequire stack:\n- "+path.Join("/app", cmp.Or(from, "index.js"))))
 }
 
+// requireAt returns a function that requires from a path, as createRequire does.
+func (c *execution) requireAt(args []goja.Value) goja.Value {
+	from := strings.TrimPrefix(path.Clean(arg(args, 0).String()), "/app/")
+	if !strings.HasPrefix(from, "node_modules/") {
+		from = ""
+	}
+	return c.vm.ToValue(func(fc goja.FunctionCall) goja.Value {
+		defer c.recoverNative()
+		return c.requireFrom(from, nil, fc.Arguments)
+	})
+}
+
 // find returns the unit that a name stands for, or nothing.
 func (c *execution) find(from, name string) string {
 	if c.units == nil || len(name) > maxName || strings.HasPrefix(name, "node:") {

@@ -44,14 +44,15 @@ Buffer.prototype = Object.create(Uint8Array.prototype, {
 const proto = Buffer.prototype;
 Buffer.poolSize = 8192;
 
-const hidden = (target, methods) => {
+// Methods are enumerable, as in Node: packages copy them one by one.
+const add = (target, methods) => {
   for (const key of Object.keys(methods)) {
-    Object.defineProperty(target, key, { value: methods[key], writable: true, configurable: true });
+    Object.defineProperty(target, key, { value: methods[key], writable: true, enumerable: true, configurable: true });
   }
 };
 
 // The functions on Buffer are ordinary ones: code writes new Buffer.from().
-hidden(Buffer, {
+add(Buffer, {
   from: function from(value, encodingOrOffset, length) {
     if (typeof value === 'string') return fromText(value, encodingOrOffset);
     if (value === null || value === undefined || typeof value !== 'object') return badSource(value);
@@ -187,7 +188,7 @@ function search(buffer, value, from, encoding, last) {
   return lastIndexOfBytes(asPlain(buffer.subarray(0, Math.min(buffer.length, end + needle.length))), needle);
 }
 
-hidden(proto, {
+add(proto, {
   toString(encoding, start, end) {
     const known = encoding === undefined ? 'utf8' : encodings[encoding];
     if (known && start === undefined && end === undefined) return decode(this, known);
@@ -310,10 +311,10 @@ function swap(buffer, size) {
   return buffer;
 }
 
-require('buffer_numbers')(proto, hidden);
+require('buffer_numbers')(proto, add);
 
 for (const name of ['utf8', 'hex', 'base64', 'base64url', 'latin1', 'ascii', 'ucs2', 'utf16le']) {
-  hidden(proto, {
+  add(proto, {
     [name + 'Slice'](start, end) { return this.toString(name, start, end); },
     [name + 'Write'](text, offset, length) { return this.write(text, offset, length, name); },
   });
@@ -338,7 +339,7 @@ Object.defineProperty(proto, inspectName, {
   writable: true,
   configurable: true,
 });
-Object.defineProperty(proto, 'inspect', { value: proto[inspectName], writable: true, configurable: true });
+Object.defineProperty(proto, 'inspect', { value: proto[inspectName], writable: true, enumerable: true, configurable: true });
 
 function invalidCharacter() {
   const { DOMException } = require('abort');

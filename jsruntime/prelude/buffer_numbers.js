@@ -72,7 +72,7 @@ function writeInt(buffer, value, offset, size, little, signed) {
   return offset + size;
 }
 
-module.exports = function install(proto, hidden) {
+module.exports = function install(proto, add) {
   const all = { ...accessors('UInt8', 1, 'Uint8', false, 0, 255), ...accessors('Int8', 1, 'Int8', false, -128, 127) };
   for (const [suffix, little] of [['LE', true], ['BE', false]]) {
     Object.assign(all,
@@ -90,5 +90,5 @@ module.exports = function install(proto, hidden) {
     }
   }
   for (const name of Object.keys(all)) if (name.includes('UInt')) all[name.replace('UInt', 'Uint')] = all[name];
-  hidden(proto, all);
+  add(proto, all);
 };

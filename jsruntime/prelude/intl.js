@@ -347,7 +347,8 @@ class Collator {
 // Intl's constructors may be called without new.
 // callable is a class that also works without new.
 function callable(Class) {
-  function Wrapped(...args) { return Reflect.construct(Class, args, new.target || Wrapped); }
+  // In the engine, new.target of a caller that is a constructor is seen by the functions it calls.
+  function Wrapped(...args) { return Reflect.construct(Class, args, this instanceof Wrapped ? new.target : Wrapped); }
   Object.defineProperty(Wrapped, 'name', { value: Class.name });
   Object.defineProperty(Wrapped, 'prototype', { value: Class.prototype, writable: false });
   Object.defineProperty(Class.prototype, 'constructor', { value: Wrapped, writable: true, configurable: true });

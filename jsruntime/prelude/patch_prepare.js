@@ -11,7 +11,7 @@ function wrap(Native, Parent) {
     const err = Reflect.construct(Native, args);
     const lines = err.stack.split('\n').slice(1).filter((line) => !line.includes('vault:patch_prepare'));
     define(err, lines);
-    if (new.target && new.target !== Wrapped) Object.setPrototypeOf(err, Reflect.get(new.target, 'prototype') || Native.prototype);
+    if (this instanceof Wrapped && new.target && new.target !== Wrapped) Object.setPrototypeOf(err, Reflect.get(new.target, 'prototype') || Native.prototype);
     return err;
   }
   Object.setPrototypeOf(Wrapped, Parent);

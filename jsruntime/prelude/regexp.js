@@ -16,8 +16,10 @@ function isRegExp(value) {
 }
 
 function Wrapped(pattern, flags) {
+  // In the engine, new.target of a caller that is a constructor is seen by the functions it calls.
+  const target = this instanceof Wrapped ? new.target : undefined;
   const like = isRegExp(pattern);
-  if (!new.target && like && flags === undefined && pattern.constructor === Wrapped) return pattern;
+  if (!target && like && flags === undefined && pattern.constructor === Wrapped) return pattern;
   if (isObject(pattern) && classOf(pattern) === 'RegExp') {
     const known = source(pattern);
     if (flags === undefined) [, flags] = known;
@@ -27,7 +29,7 @@ function Wrapped(pattern, flags) {
     if (flags === undefined) flags = pattern.flags;
     pattern = text;
   }
-  return create(pattern === undefined ? '' : `${pattern}`, flags === undefined ? '' : `${flags}`, new.target || Wrapped);
+  return create(pattern === undefined ? '' : `${pattern}`, flags === undefined ? '' : `${flags}`, target || Wrapped);
 }
 
 // engine are the flags that the engine knows.

@@ -313,3 +313,25 @@ module.exports = async ({ args: { url } }) => {
   const bad = await client.reactors.get('status/404', { maxRetries: 0 }).catch((err) => [err.constructor.name, err.statusCode]);
   return [made, bad];
 };
+//// liquidjs
+module.exports = async () => {
+  const { Liquid } = require('liquidjs');
+  const text = '{% for x in list %}{{ x | upcase }}-{{ forloop.index }} {% endfor %}{{ name | default: "none" }} {{ "a,b" | split: "," | join: "+" }} {{ 0 | date: "%Y-%m-%d" }}';
+  return new Liquid().parseAndRender(text, { list: ['a', 'b'] });
+};
+//// iconv-lite
+module.exports = () => {
+  const iconv = require('iconv-lite');
+  const stream = iconv.getDecoder('utf-16le');
+  return [
+    iconv.encode('héllo €', 'win1252').toString('hex'), iconv.decode(Buffer.from([0xe9, 0x80]), 'win1252'), iconv.encode('日本', 'shift_jis').toString('hex'),
+    iconv.decode(Buffer.from('c4e3bac3', 'hex'), 'gbk'), iconv.encode('ж', 'koi8-r').toString('hex'), iconv.decode(iconv.encode('x😀', 'utf-7'), 'utf-7'),
+    stream.write(Buffer.from([0x61])), stream.write(Buffer.from([0])), iconv.encodingExists('utf-16'),
+  ];
+};
+//// cbor-x
+module.exports = () => {
+  const { encode, decode, Encoder } = require('cbor-x');
+  const bytes = encode({ a: [1, 2.5, 'x', true, null], b: new Map([[1, 2]]), d: new Date(0), big: 12345678901234567890n });
+  return [bytes.toString('hex'), decode(bytes).a, decode(new Encoder({ structuredClone: true }).encode(new Set([1]))).size];
+};
