@@ -98,6 +98,7 @@ func parse(name, text string) (tree *ast.Program, err error) {
 func assemble(tree *ast.Program) (_ *goja.Program, _ *patterns, err error) {
 	defer recoverCompiler(&err)
 	dropNames(tree)
+	repairNewTarget(tree)
 	nameClasses(tree)
 	htmlComments(tree)
 	patterns, err := takePatterns(tree)
