@@ -77,6 +77,25 @@ func TestCorpora(t *testing.T) {
 	}
 }
 
+// TestCorporaInProcess runs the corpora of modules without workers: natives are the
+// same functions there, and this process sees which of them are covered.
+func TestCorporaInProcess(t *testing.T) {
+	t.Parallel()
+	r := jsruntime.NewInProcess(nil)
+	for _, file := range []string{"nodeapi.jsonl", "modules.jsonl"} {
+		for _, s := range readCorpus(t, file) {
+			t.Run(s.Name, func(t *testing.T) {
+				t.Parallel()
+				got, err := runBody(r, "t", s.Body, patience)
+				_, known := knownMisses[s.Name]
+				if passed := err == nil && got == s.Want; passed == known {
+					t.Errorf("got %s, %s, want %s, known to miss: %v", got, explain(err), s.Want, known)
+				}
+			})
+		}
+	}
+}
+
 // nodeDiffers are the snippets of our own corpus whose outcome has changed
 // between Node 16 and later ones.
 var nodeDiffers = map[string]bool{"assert 2": true}
