@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Clock is a [Storage] whose database has a clock of its own, which several nodes
-// share. No Storage has to be one.
+// Clock is a [Storage] whose database has its own clock, which several nodes share.
+// It is optional.
 type Clock interface {
 	// ClockAhead returns how far the clock of this machine is ahead of the
 	// database's, as far as the time that the call takes allows to tell. It is

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestStatementDeadline asks a server that goes on to say something, but too
-// little, and one that sends a large result.
+// TestStatementDeadline reads from a server that trickles, and from a server that
+// sends a large result.
 func TestStatementDeadline(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -34,7 +34,7 @@ func TestStatementDeadline(t *testing.T) {
 	}
 }
 
-// ask sends a question, reads the answer, and returns how long that took.
+// ask sends a request, reads the result, and returns how long both took.
 func ask(t *testing.T, each, seconds int) (time.Duration, error) {
 	t.Helper()
 	client, server := net.Pipe()

@@ -101,8 +101,8 @@ func (s *statement) find(r *rows, table, alias string, key ...string) (from, fou
 // underestimates the table, or the list, may join by a part of the key and walk
 // through all rows of the tenant for each row of the list. Here a subquery with
 // OFFSET, which is never made part of a join, looks up each whole key, and the rows
-// are read by their places. The tenant is compared in a form that no index has,
-// unless it is what the server finds the shard by.
+// are read by their ctid. The tenant is compared in a form that no index serves,
+// except on Citus, which finds the shard by it.
 func (s *statement) at(table, alias, from string, key ...string) string {
 	var same strings.Builder
 	for _, column := range key {

@@ -122,7 +122,7 @@ func (s *touched) load(t *testing.T, first, last int, hashes string) {
 			SELECT $tenant, $id, 'react', i, 1, i % 2 = 0, 1, '\x00' FROM $rows`,
 		`INSERT INTO vault_token_counts (tenant_id, set_id, type, shard, n) SELECT $tenant, $set, 'token', -1 - i, 1 FROM $rows`,
 	} {
-		s.exec(t, r.Replace(r.Replace(text))) // twice, since $key has a place of its own
+		s.exec(t, r.Replace(r.Replace(text))) // twice, because $key contains $tenant
 	}
 }
 
