@@ -134,7 +134,7 @@ type AccessRule struct {
 type Condition struct {
 	Attribute RuleAttribute `json:"attribute"`
 	Operator  RuleOperator  `json:"operator"`
-	Value     string    `json:"value"`
+	Value     string        `json:"value"`
 }
 
 // RuleAttribute is what a condition looks at.

@@ -3,7 +3,6 @@ package vault
 import (
 	"cmp"
 	"context"
-	"encoding/hex"
 	"errors"
 	"iter"
 	"slices"
@@ -51,13 +50,6 @@ type Application struct {
 
 	hash storage.Key
 }
-
-func (a *Application) expired(now time.Time) bool {
-	return !a.ExpiresAt.IsZero() && !a.ExpiresAt.After(now)
-}
-
-// keyMark tells the key of an application from those that it had before.
-func (a *Application) keyMark() string { return hex.EncodeToString(a.hash[:]) }
 
 // ApplicationParams describes an application. At least one of Permissions and
 // Rules must not be empty, and the type must be one that may hold them:

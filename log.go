@@ -25,12 +25,12 @@ type LogEntry struct {
 	ActorType ActorType `json:"actor_type,omitempty"`
 	// ActorName is what the embedding program calls the user that acted: see
 	// [Owner.AsUser]. It is empty for others.
-	ActorName  string    `json:"actor_name,omitempty"`
-	EntityType string    `json:"entity_type"` // see ListEntityTypes
-	EntityID   string    `json:"entity_id"`
+	ActorName  string       `json:"actor_name,omitempty"`
+	EntityType string       `json:"entity_type"` // see ListEntityTypes
+	EntityID   string       `json:"entity_id"`
 	Operation  LogOperation `json:"operation"`
-	Message    string    `json:"message"`
-	CreatedAt  time.Time `json:"created_at,omitzero"`
+	Message    string       `json:"message"`
+	CreatedAt  time.Time    `json:"created_at,omitzero"`
 }
 
 // ActorType says what kind of actor a log entry names.

@@ -37,7 +37,7 @@ type JobStats struct {
 
 // DataKeyStats is a data key, without the key.
 type DataKeyStats struct {
-	Version int      `json:"version"`
+	Version int          `json:"version"`
 	State   DataKeyState `json:"state"`
 	// CreatedAt is zero for a key that an earlier version of this package made.
 	CreatedAt time.Time `json:"created_at,omitzero"`

@@ -312,7 +312,8 @@ type Swept struct {
 // what is left of deleted tenants, and of callbacks that were given up 30 days
 // ago; and then entries of the audit log that are older than Config.LogRetention,
 // two million at most. The vault sweeps by itself every Config.SweepEvery;
-// several nodes may do so at once.
+// several nodes may do so at once. A node whose clock is more than 30 seconds off
+// the database's only finishes the deletion of tenants: see [Vault.ClockAhead].
 func (v *Vault) Sweep(ctx context.Context) (swept Swept, err error) {
 	ctx, end := v.observe(ctx, EventSweep, "sweep", uuid.UUID{}, uuid.UUID{})
 	defer func() { end(err) }()

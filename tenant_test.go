@@ -680,6 +680,7 @@ func TestNamesLeadToTheirOwnRecords(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		defer rows.Close()
 		var all [][3][]byte
 		for rows.Next() {
 			var r [3][]byte

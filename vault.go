@@ -286,11 +286,21 @@ func open(ctx context.Context, store Storage, key AEAD, cfg *Config) (*Vault, er
 	if c.SweepEvery > 0 {
 		v.done.Go(func() { v.sweepLoop(background) })
 	}
+	if clock, ok := store.(storage.Clock); ok && (cfg == nil || cfg.Now == nil) {
+		v.core.Skew.Compare(ctx, clock, c.Logger)
+		v.done.Go(func() { v.core.Skew.Watch(background, clock, c.Logger) })
+	}
 	if c.WorkEvery > 0 {
 		v.done.Go(func() { v.runs.Worker.Loop(background, c.WorkEvery) })
 	}
 	return v, nil
 }
+
+// ClockAhead returns how far the clock of this node is ahead of the database's, as
+// of the last comparison, which Open and every minute make. It is zero on SQLite, and
+// when Config.Now is set. Beyond 30 seconds, in either direction, the vault logs a
+// warning and deletes nothing that has expired.
+func (v *Vault) ClockAhead() time.Duration { return v.core.Skew.Ahead() }
 
 // Close stops background work, waits for it, and closes the runtime and the
 // store. Operations that come later fail with ErrClosed. Closing again does

@@ -249,6 +249,11 @@ var (
 	// ErrOldSchema means that migrations have not run, and that opening was not
 	// to run them. Opening fails.
 	ErrOldSchema = errors.New("storage: migrations have not run; run them, or open the database with MigrateAuto")
+	// ErrFormerSchema means that the database has the tables of a version whose
+	// table names had no prefix. This program does not read them, so the vault would
+	// seem empty. Opening fails, and changes nothing.
+	ErrFormerSchema = errors.New("storage: the database has the tables of an earlier version that this program cannot read; " +
+		"move the data with that version, and then drop or rename its tables")
 	// ErrNameTaken means that the database has a table or an index of somebody
 	// else under a name that the vault needs. Opening fails, and changes nothing.
 	ErrNameTaken = errors.New("storage: a table or index that is not the vault's has a name that the vault needs")

@@ -55,6 +55,8 @@ type Vault struct {
 	Horizon time.Duration
 	// Admission has the memory and the CPUs that requests share.
 	Admission *admission.Process
+	// Skew is how the clock differs from the database's.
+	Skew Skew
 
 	ids    ids.Source
 	auth   *cache.Cache[storage.Key, *principal]

@@ -38,9 +38,13 @@ type sweep struct {
 
 // Run deletes what has expired, what is left of deleted tenants, and log entries
 // older than the retention, two million at most. A retention of zero keeps the
-// log. Several nodes may sweep at once.
+// log. Several nodes may sweep at once. A node whose clock is wrong only finishes
+// the deletion of tenants.
 func Run(ctx context.Context, v *core.Vault, retention time.Duration) (Swept, error) {
 	s := &sweep{v: v, retention: retention}
+	if err := v.Skew.Err(); err != nil {
+		return s.swept, errors.Join(err, s.tombstones(ctx))
+	}
 	// What fails for one row does not keep the rest from being deleted.
 	err := errors.Join(s.expired(ctx), s.tombstones(ctx), s.store(ctx), s.logs(ctx))
 	return s.swept, err

@@ -57,6 +57,9 @@ func Deletion(row *storage.Token) storage.TokenDelete {
 // a log entry each: at once, inside of Once too. A row that another was faster
 // with is passed over.
 func expire(ctx context.Context, op *core.Op, expired []storage.Token) error {
+	if err := op.Vault.Skew.Err(); err != nil && len(expired) > 0 {
+		return err
+	}
 	for i := range expired {
 		row := &expired[i]
 		vault := op.Vault.System(op.TenantID())

@@ -21,6 +21,9 @@ const (
 	// waits for it, even if the server hangs.
 	cancelTimeout = time.Second
 	connectSlack  = 100 * time.Millisecond
+	// leastRate is how many bytes a second a server has to send of a large result
+	// once HangTimeout has passed.
+	leastRate = 1 << 20
 )
 
 // connector opens the connections of a pool, and knows the line of each.
@@ -137,10 +140,13 @@ func (d *dialer) DialTimeout(network, address string, timeout time.Duration) (ne
 	return d.DialContext(ctx, network, address)
 }
 
-// line is a connection whose server may be silent for so long. The driver reads
-// only when it has asked for something, so that silence means that a statement
+// line is a connection whose server has so long to answer a statement. The driver
+// reads only when it has asked for something, so that silence means that a statement
 // takes as long as that, or that the server hangs: the kernel of its machine goes
-// on to acknowledge what is sent. A line that was silent is closed.
+// on to acknowledge what is sent. The time counts from the question, so that a
+// server which sends a byte now and then has no more of it; a large result has a
+// second more for each leastRate bytes that have come. A line that was silent is
+// closed.
 type line struct {
 	net.Conn
 	silence *atomic.Int64
@@ -149,6 +155,9 @@ type line struct {
 	end     time.Time // of the line, whatever the driver sets; zero for none
 	closed  func()    // may be nil
 
+	since time.Time // when the driver asked last
+	came  int64     // bytes, since then
+
 	asked atomic.Bool           // something that was not answered yet
 	heard atomic.Int64          // when the server last said something, in nanoseconds
 	hung  func(since time.Time) // nil while it connects
@@ -156,13 +165,14 @@ type line struct {
 
 // Read implements [net.Conn].
 func (l *line) Read(b []byte) (int, error) {
-	if err := l.Conn.SetReadDeadline(l.deadline()); err != nil {
+	if err := l.Conn.SetReadDeadline(l.deadline(l.since.Add(time.Duration(l.came) * time.Second / leastRate))); err != nil {
 		return 0, err
 	}
 	n, err := l.Conn.Read(b)
 	if err != nil {
 		return n, l.giveUp(err)
 	}
+	l.came += int64(n)
 	l.asked.Store(false)
 	l.heard.Store(time.Now().UnixNano())
 	return n, nil
@@ -171,17 +181,18 @@ func (l *line) Read(b []byte) (int, error) {
 // Write implements [net.Conn].
 func (l *line) Write(b []byte) (int, error) {
 	l.asked.Store(true)
-	if err := l.Conn.SetWriteDeadline(l.deadline()); err != nil {
+	l.since, l.came = time.Now(), 0
+	if err := l.Conn.SetWriteDeadline(l.deadline(l.since)); err != nil {
 		return 0, err
 	}
 	n, err := l.Conn.Write(b)
 	return n, l.giveUp(err)
 }
 
-// deadline is the earliest of the bounds on what begins now; zero without any.
-func (l *line) deadline() (first time.Time) {
+// deadline is the earliest of the bounds on what began at a moment; zero without any.
+func (l *line) deadline(since time.Time) (first time.Time) {
 	if silence := time.Duration(l.silence.Load()); silence > 0 {
-		first = time.Now().Add(silence)
+		first = since.Add(silence)
 	}
 	return earliest(earliest(first, l.limit), l.end)
 }

@@ -46,16 +46,14 @@ var folded = []struct {
 // that is not committed has added is not seen, and what another node is folding
 // is passed over.
 const (
-	takeCounts = `DELETE FROM vault_token_counts c USING (
-		SELECT set_id, type, shard FROM vault_token_counts
-		WHERE tenant_id = $1 AND shard < 0 LIMIT $2::bigint FOR UPDATE SKIP LOCKED) d
-		WHERE c.tenant_id = $1 AND c.set_id = d.set_id AND c.type = d.type AND c.shard = d.shard
-		RETURNING c.set_id, c.type, c.n`
-	takeSets = `DELETE FROM vault_container_sets c USING (
-		SELECT set_id, shard FROM vault_container_sets
-		WHERE tenant_id = $1 AND shard < 0 LIMIT $2::bigint FOR UPDATE SKIP LOCKED) d
-		WHERE c.tenant_id = $1 AND c.set_id = d.set_id AND c.shard = d.shard
-		RETURNING c.set_id, c.containers`
+	takeCounts = `DELETE FROM vault_token_counts WHERE ctid = ANY (ARRAY(
+		SELECT ctid FROM vault_token_counts WHERE tenant_id = $1 AND shard < 0 LIMIT $2::bigint FOR UPDATE SKIP LOCKED))
+		AND `
+	returnCounts = " RETURNING set_id, type, n"
+	takeSets     = `DELETE FROM vault_container_sets WHERE ctid = ANY (ARRAY(
+		SELECT ctid FROM vault_container_sets WHERE tenant_id = $1 AND shard < 0 LIMIT $2::bigint FOR UPDATE SKIP LOCKED))
+		AND `
+	returnSets = " RETURNING set_id, containers"
 )
 
 // fold puts the rows of their own that committed transactions of the application
@@ -113,7 +111,7 @@ func (s *Store) inOwnTx(ctx context.Context, tenant storage.ID,
 }
 
 func (s *Store) foldCounts(ctx context.Context, tx *sql.Tx, tenant storage.ID) (n int, err error) {
-	rows, err := tx.QueryContext(ctx, s.schema.in(takeCounts), tenant[:], foldAtOnce)
+	rows, err := tx.QueryContext(ctx, s.schema.in(takeCounts+s.tenantIs("$1")+returnCounts), tenant[:], foldAtOnce)
 	if err != nil {
 		return 0, err
 	}
@@ -139,7 +137,7 @@ func (s *Store) foldCounts(ctx context.Context, tx *sql.Tx, tenant storage.ID) (
 }
 
 func (s *Store) foldSets(ctx context.Context, tx *sql.Tx, tenant storage.ID) (n int, err error) {
-	rows, err := tx.QueryContext(ctx, s.schema.in(takeSets), tenant[:], foldAtOnce)
+	rows, err := tx.QueryContext(ctx, s.schema.in(takeSets+s.tenantIs("$1")+returnSets), tenant[:], foldAtOnce)
 	if err != nil {
 		return 0, err
 	}

@@ -125,10 +125,11 @@ type Options struct {
 	// that is part of none. 20 seconds when zero.
 	RetryFor time.Duration
 
-	// HangTimeout is how long a server may stay silent while a statement is under
-	// way. Then the connection is given up, and what is left of RetryFor goes to
-	// another. So it bounds every statement but those of migrations; what waits for
-	// a lock fails before, after five seconds at the most. 10 seconds when zero.
+	// HangTimeout is how long a server may take to answer a statement, and a second
+	// more for each MiB of the result. Then the connection is given up, and what is
+	// left of RetryFor goes to another. It bounds every statement except those of
+	// migrations; what waits for a lock fails before, after five seconds at the most.
+	// 10 seconds when zero.
 	HangTimeout time.Duration
 }
 

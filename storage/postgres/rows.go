@@ -61,7 +61,8 @@ var (
 	}
 	jobDeleteColumns = columns{{"id", bytea}, {"owner", bytea}}
 
-	resealColumns = columns{{"key", bytea}, {"key_version", bigint}, {"body", bytea}}
+	resealClaimColumns = columns{{"key", bytea}, {"key_version", bigint}, {"body", bytea}}
+	resealJobColumns   = columns{{"id", bytea}, {"key_version", bigint}, {"body", bytea}}
 )
 
 func putToken(r *rows, t *storage.Token) {

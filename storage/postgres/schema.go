@@ -127,6 +127,11 @@ func migrate(ctx context.Context, db *sql.DB, schema string, mode storage.Migrat
 			JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 			WHERE n.nspname = ` + in + ` AND c.relname = 'vault_migrations' AND a.attnum > 0 AND NOT a.attisdropped`,
 		Table: name.in("vault_migrations"),
+		Former: `SELECT c.relname || '.' || a.attname FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class c ON c.oid = a.attrelid
+			JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+			WHERE n.nspname = ` + in + ` AND c.relkind IN ('r', 'p') AND a.attnum > 0 AND NOT a.attisdropped
+			AND c.relname IN (` + sqlstore.FormerNames() + `)`,
+		FormerVersion: string(name) + "schema_version",
 	}}
 	return m.Run(ctx, mode)
 }

@@ -76,23 +76,44 @@ func (s *statement) values(r *rows) {
 	}
 }
 
-// find adds rows as parameters by which other rows are looked for. Beside the
-// item of a FROM list it returns a condition that repeats a single row's key,
-// of the given columns, for a table with an alias: with it the plan of a
-// prepared statement cannot be anything but a look at that key.
-func (s *statement) find(r *rows, alias string, key ...string) (from, same string) {
+// find adds rows as parameters by which rows of a table, under an alias, are
+// looked for. Beside the item of a FROM list it returns a condition on the table
+// that leaves the planner no other way to them than the key. A single row's key is
+// repeated as parameters. Several rows are found by [statement.at].
+func (s *statement) find(r *rows, table, alias string, key ...string) (from, found string) {
 	first := len(s.args)
 	from = s.rows(r)
 	if r.many() {
 		s.joins = true
-		return from, ""
+		return from, s.at(table, alias, from, key...)
 	}
+	found = alias + ".tenant_id = $1"
 	for i, c := range r.columns {
 		if slices.Contains(key, c.name) {
-			same += " AND " + alias + "." + c.name + " = $" + strconv.Itoa(first+i+1) + "::" + c.kind.name
+			found += " AND " + alias + "." + c.name + " = $" + strconv.Itoa(first+i+1) + "::" + c.kind.name
 		}
 	}
-	return from, same
+	return from, found
+}
+
+// at is the condition that a row of a table, under an alias, has a key which an
+// item u of a FROM list has. A join would say the same, but a planner that
+// underestimates the table, or the list, may join by a part of the key and walk
+// through all rows of the tenant for each row of the list. Here a subquery with
+// OFFSET, which is never made part of a join, looks up each whole key, and the rows
+// are read by their ctid. The tenant is compared in a form that no index serves,
+// except on Citus, which finds the shard by it.
+func (s *statement) at(table, alias, from string, key ...string) string {
+	var same strings.Builder
+	for _, column := range key {
+		same.WriteString(" AND k." + column + " = u." + column)
+	}
+	tenant := alias + ".tenant_id || ''::bytea = $1"
+	if s.routed {
+		tenant = alias + ".tenant_id = $1"
+	}
+	return alias + ".ctid = ANY (ARRAY(SELECT x.place FROM " + from + " CROSS JOIN LATERAL (SELECT k.ctid AS place FROM " +
+		table + " k WHERE k.tenant_id = $1" + same.String() + " OFFSET 0) x)) AND " + tenant
 }
 
 // with adds a common table expression.
@@ -277,10 +298,10 @@ func hashRows(n int, hashes, ord string) string {
 // updateTokens locks the rows in the order of their keys, as every statement
 // does, so that no two of them wait for each other.
 func (s *statement) updateTokens(updates []storage.TokenUpdate) {
-	from, same := s.find(rowsOf(tokenUpdateColumns, updates, putTokenUpdate), "t", "ord")
+	from, found := s.find(rowsOf(tokenUpdateColumns, updates, putTokenUpdate), "vault_tokens", "t", "ord")
 	s.with("before", "SELECT t.type, t.set_id AS old_set_id, t.hashes AS old_hashes, "+tokenUpdateColumns.names("u.")+
 		" FROM "+from+
-		" JOIN vault_tokens t ON t.tenant_id = $1 AND t.ord = u.ord AND t.rev = u.old_rev ORDER BY t.ord FOR UPDATE OF t")
+		" JOIN vault_tokens t ON "+found+" AND t.ord = u.ord AND t.rev = u.old_rev ORDER BY t.ord FOR UPDATE OF t")
 	var set strings.Builder
 	for _, c := range tokenReplaced {
 		value := "b." + c.name
@@ -290,7 +311,7 @@ func (s *statement) updateTokens(updates []storage.TokenUpdate) {
 		set.WriteString(c.name + " = " + value + ", ")
 	}
 	s.with("updated", "UPDATE vault_tokens t SET "+set.String()+"rev = b.old_rev + 1 FROM before b"+
-		" WHERE t.tenant_id = $1 AND t.ord = b.ord"+same+" RETURNING 1")
+		" WHERE "+found+" AND t.ord = b.ord RETURNING 1")
 	s.expect("updated", len(updates))
 	if !rehashes(updates) {
 		return
@@ -299,7 +320,7 @@ func (s *statement) updateTokens(updates []storage.TokenUpdate) {
 	s.with("old_hashes", "SELECT "+oneHash+" AS hash, b.ord FROM"+
 		" (SELECT ord, old_hashes AS hashes FROM before WHERE hashes IS NOT NULL) b, "+splitHashes)
 	s.with("stale_hashes", "SELECT * FROM old_hashes EXCEPT SELECT * FROM new_hashes")
-	s.unhash("stale_hashes", strings.ReplaceAll(same, " t.", " h."))
+	s.unhash("stale_hashes")
 	if hashes := newHashes(updates); hashes.n > 0 {
 		s.write("rehashed", anyRows, func(s *statement) string {
 			return s.insert("vault_token_hashes", hashes) + " ON CONFLICT DO NOTHING" // those that stay
@@ -307,16 +328,9 @@ func (s *statement) updateTokens(updates []storage.TokenUpdate) {
 	}
 }
 
-// unhash deletes the hashes that an expression lists. Those of a single token
-// are looked for one by one.
-func (s *statement) unhash(list, same string) {
-	if same != "" {
-		s.with("unhashed_"+list, "DELETE FROM vault_token_hashes h WHERE h.tenant_id = $1"+same+
-			" AND h.hash = ANY (ARRAY(SELECT hash FROM "+list+"))")
-		return
-	}
-	s.with("unhashed_"+list, "DELETE FROM vault_token_hashes h USING "+list+" o"+
-		" WHERE h.tenant_id = $1 AND h.hash = o.hash AND h.ord = o.ord")
+// unhash deletes the hashes that an expression lists.
+func (s *statement) unhash(list string) {
+	s.with("unhashed_"+list, "DELETE FROM vault_token_hashes h WHERE "+s.at("vault_token_hashes", "h", list+" u", "hash", "ord"))
 }
 
 func rehashes(updates []storage.TokenUpdate) bool {
@@ -329,13 +343,13 @@ func rehashes(updates []storage.TokenUpdate) bool {
 }
 
 func (s *statement) deleteTokens(deletes []storage.TokenDelete) {
-	from, same := s.find(rowsOf(tokenDeleteColumns, deletes, putTokenDelete), "t", "ord")
+	from, found := s.find(rowsOf(tokenDeleteColumns, deletes, putTokenDelete), "vault_tokens", "t", "ord")
 	s.with("going", "SELECT t.ord, t.type, t.set_id, t.hashes FROM "+from+
-		" JOIN vault_tokens t ON t.tenant_id = $1 AND t.ord = u.ord AND t.rev = u.old_rev ORDER BY t.ord FOR UPDATE OF t")
-	s.with("gone", "DELETE FROM vault_tokens t USING going b WHERE t.tenant_id = $1 AND t.ord = b.ord"+same+" RETURNING 1")
+		" JOIN vault_tokens t ON "+found+" AND t.ord = u.ord AND t.rev = u.old_rev ORDER BY t.ord FOR UPDATE OF t")
+	s.with("gone", "DELETE FROM vault_tokens t USING going b WHERE "+found+" AND t.ord = b.ord RETURNING 1")
 	s.expect("gone", len(deletes))
 	s.with("going_hashes", "SELECT "+oneHash+" AS hash, b.ord FROM going b, "+splitHashes)
-	s.unhash("going_hashes", strings.ReplaceAll(same, " t.", " h."))
+	s.unhash("going_hashes")
 }
 
 const addToCounts = " ON CONFLICT (tenant_id, set_id, type, shard) DO UPDATE SET n = vault_token_counts.n + EXCLUDED.n"

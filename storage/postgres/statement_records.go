@@ -31,14 +31,14 @@ func (s *statement) updateRecords(updates []storage.RecordUpdate) {
 	for i := range updates {
 		lookups = lookupsOf(lookups, &updates[i].Record)
 	}
-	from, same := s.find(rowsOf(recordColumns, updates, putRecordUpdate), "r", "kind", "id")
+	from, found := s.find(rowsOf(recordColumns, updates, putRecordUpdate), "vault_records", "r", "kind", "id")
 	s.with("record_before", "SELECT r.key_hash AS old_key_hash, r.alt_hash AS old_alt_hash, "+recordColumns.names("u.")+
-		" FROM "+from+" JOIN vault_records r ON r.tenant_id = $1 AND r.kind = u.kind AND r.id = u.id AND r.rev = u.rev"+
+		" FROM "+from+" JOIN vault_records r ON "+found+" AND r.kind = u.kind AND r.id = u.id AND r.rev = u.rev"+
 		" ORDER BY r.kind, r.id FOR UPDATE OF r")
 	s.with("record_updated", `UPDATE vault_records r SET name = b.name, name_fold = b.name_fold, key_hash = b.key_hash,
 		alt_hash = b.alt_hash, expires_at = b.expires_at, key_version = b.key_version, body = b.body,
 		created_at = b.created_at, rev = b.rev + 1 FROM record_before b
-		WHERE r.tenant_id = $1 AND r.kind = b.kind AND r.id = b.id`+same+" RETURNING 1")
+		WHERE `+found+" AND r.kind = b.kind AND r.id = b.id RETURNING 1")
 	s.expect("record_updated", len(updates))
 	s.with("keys_before", `SELECT k.hash, b.kind, b.id FROM record_before b,
 		LATERAL (VALUES (b.old_key_hash), (b.old_alt_hash)) AS k(hash) WHERE k.hash IS NOT NULL`)
@@ -100,12 +100,12 @@ func (s *statement) dropKeys() step {
 }
 
 func (s *statement) deleteRecords(deletes []storage.RecordDelete) {
-	from, same := s.find(rowsOf(recordDeleteColumns, deletes, putRecordDelete), "r", "kind", "id")
+	from, found := s.find(rowsOf(recordDeleteColumns, deletes, putRecordDelete), "vault_records", "r", "kind", "id")
 	s.with("record_going", "SELECT r.kind, r.id, r.key_hash, r.alt_hash FROM "+from+
-		" JOIN vault_records r ON r.tenant_id = $1 AND r.kind = u.kind AND r.id = u.id AND r.rev = u.rev"+
+		" JOIN vault_records r ON "+found+" AND r.kind = u.kind AND r.id = u.id AND r.rev = u.rev"+
 		" ORDER BY r.kind, r.id FOR UPDATE OF r")
 	s.with("record_gone", "DELETE FROM vault_records r USING record_going b"+
-		" WHERE r.tenant_id = $1 AND r.kind = b.kind AND r.id = b.id"+same+" RETURNING 1")
+		" WHERE "+found+" AND r.kind = b.kind AND r.id = b.id RETURNING 1")
 	s.expect("record_gone", len(deletes))
 	if s.routed {
 		s.rekey(`SELECT k.hash, b.kind, NULL::bigint, b.id FROM record_going b,
@@ -123,18 +123,18 @@ func (s *statement) jobs(c *storage.Change) {
 		})
 	}
 	if len(c.UpdateJobs) > 0 {
-		from, _ := s.find(rowsOf(jobUpdateColumns, c.UpdateJobs, putJobUpdate), "j")
+		from, found := s.find(rowsOf(jobUpdateColumns, c.UpdateJobs, putJobUpdate), "vault_jobs", "j", "id")
 		s.with("released", `UPDATE vault_jobs j SET run_at = u.run_at, attempts = u.attempts, dead = u.dead,
 			key_version = u.key_version, payload = u.payload, lease_until = u.lease_until,
 			owner = CASE WHEN u.lease_until IS NULL THEN NULL ELSE u.owner END FROM `+
 			from+
-			" WHERE j.tenant_id = $1 AND j.id = u.id AND j.owner = u.owner RETURNING 1")
+			" WHERE "+found+" AND j.id = u.id AND j.owner = u.owner RETURNING 1")
 		s.expect("released", len(c.UpdateJobs))
 	}
 	if len(c.DeleteJobs) > 0 {
-		from, _ := s.find(rowsOf(jobDeleteColumns, c.DeleteJobs, putJobDelete), "j")
+		from, found := s.find(rowsOf(jobDeleteColumns, c.DeleteJobs, putJobDelete), "vault_jobs", "j", "id")
 		s.with("finished", "DELETE FROM vault_jobs j USING "+from+
-			" WHERE j.tenant_id = $1 AND j.id = u.id AND j.owner = u.owner RETURNING 1")
+			" WHERE "+found+" AND j.id = u.id AND j.owner = u.owner RETURNING 1")
 		s.expect("finished", len(c.DeleteJobs))
 	}
 }
@@ -150,15 +150,15 @@ func (s *statement) reseal(sealed []storage.Sealed) {
 		}
 	}
 	if len(claims) > 0 {
-		from, _ := s.find(rowsOf(resealColumns, claims, putSealed), "c")
+		from, found := s.find(rowsOf(resealClaimColumns, claims, putSealed), "vault_claims", "c", "key")
 		s.with("resealed_claims", "UPDATE vault_claims c SET key_version = u.key_version, answer = u.body FROM "+
 			from+
-			" WHERE c.tenant_id = $1 AND c.key = u.key AND c.key_version < u.key_version AND c.answer IS NOT NULL")
+			" WHERE "+found+" AND c.key = u.key AND c.key_version < u.key_version AND c.answer IS NOT NULL")
 	}
 	if len(jobs) > 0 {
-		from, _ := s.find(rowsOf(resealColumns, jobs, putSealed), "j")
+		from, found := s.find(rowsOf(resealJobColumns, jobs, putSealed), "vault_jobs", "j", "id")
 		s.with("resealed_jobs", "UPDATE vault_jobs j SET key_version = u.key_version, payload = u.body FROM "+
 			from+
-			" WHERE j.tenant_id = $1 AND j.id = u.key AND j.key_version < u.key_version")
+			" WHERE "+found+" AND j.id = u.id AND j.key_version < u.key_version")
 	}
 }

@@ -71,6 +71,9 @@ type Catalog struct {
 	Names   string // of the tables and indexes that begin with vault_
 	Columns string // of vault_migrations; none when there is no such table
 	Table   string // vault_migrations, as statements name it
+
+	Former        string // table.column of the tables that have a name of [FormerNames]
+	FormerVersion string // schema_version, as statements name it
 }
 
 // Migrator brings a database to the latest schema, or checks that it is there.
@@ -85,8 +88,12 @@ type Migrator struct {
 // [storage.MigrateCheck] it changes nothing, and a missing one is
 // [storage.ErrOldSchema]. A schema of a later major version is
 // [storage.ErrNewerSchema]. A table or an index that has a name of the vault's,
-// and is not the vault's, is [storage.ErrNameTaken], and nothing is changed.
+// and is not the vault's, is [storage.ErrNameTaken], and nothing is changed. The
+// tables of a version without prefixes are [storage.ErrFormerSchema].
 func (m *Migrator) Run(ctx context.Context, mode storage.MigrateMode) error {
+	if err := m.former(ctx); err != nil {
+		return err
+	}
 	var before []int // that had run when it failed
 	for failed := 0; ; {
 		done, err := m.versions(ctx)

@@ -46,7 +46,7 @@ func migrate(ctx context.Context, db *sqlx.DB, files fs.FS, mode storage.Migrate
 		return err
 	}
 	m := Migrator{DB: db, All: all, Catalog: Catalog{
-		Names: `SELECT name FROM sqlite_schema`, Columns: `SELECT name FROM pragma_table_info('vault_migrations')`, Table: `vault_migrations`,
+		Names: `SELECT name FROM sqlite_schema`, Columns: `SELECT name FROM pragma_table_info('vault_migrations')`, Table: `vault_migrations`, Former: `SELECT name FROM sqlite_schema WHERE false`,
 	}}
 	return m.Run(ctx, mode)
 }

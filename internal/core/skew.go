@@ -1,0 +1,65 @@
+package core
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+const (
+	// MaxSkew is how far the clock of a node may be from the database's before the
+	// node stops deleting what has expired.
+	MaxSkew     = 30 * time.Second
+	compareEach = time.Minute
+	// compareTimeout bounds one comparison.
+	compareTimeout = 10 * time.Second
+)
+
+// Skew is how far the clock of this node is ahead of the database's. The zero value
+// is a clock that is right.
+type Skew struct{ ahead atomic.Int64 }
+
+// Ahead returns the difference found last. It is negative for a clock that is behind.
+func (s *Skew) Ahead() time.Duration { return time.Duration(s.ahead.Load()) }
+
+// Err returns why nothing that has expired may be deleted, or nil.
+func (s *Skew) Err() error {
+	if ahead := s.Ahead(); ahead.Abs() > MaxSkew {
+		return fmt.Errorf("%w: the clock of this node is %s ahead of the database's, so it deletes nothing that has expired",
+			storage.ErrUnavailable, ahead.Round(time.Second))
+	}
+	return nil
+}
+
+// Compare compares the clocks once. If the database does not answer, the
+// difference stays as it was.
+func (s *Skew) Compare(ctx context.Context, clock storage.Clock, logger *slog.Logger) {
+	ctx, cancel := context.WithTimeout(storage.NoWait(ctx), compareTimeout)
+	defer cancel()
+	ahead, err := clock.ClockAhead(ctx)
+	if err != nil {
+		return // outages are reported elsewhere
+	}
+	s.ahead.Store(int64(ahead))
+	if s.Err() != nil {
+		logger.WarnContext(ctx, "the clock of this node differs from the database's; it deletes nothing that has expired", "ahead", ahead)
+	}
+}
+
+// Watch compares the clocks every minute until the context ends.
+func (s *Skew) Watch(ctx context.Context, clock storage.Clock, logger *slog.Logger) {
+	tick := time.NewTicker(compareEach)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			s.Compare(ctx, clock, logger)
+		}
+	}
+}

@@ -1,0 +1,43 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/internal/sqlstore"
+)
+
+var _ storage.Clock = (*Store)(nil)
+
+const clockText = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+
+// ClockAhead implements [storage.Clock].
+func (s *Store) ClockAhead(ctx context.Context) (ahead time.Duration, err error) {
+	if err := s.ready(ctx); err != nil {
+		return 0, err
+	}
+	err = sqlstore.Do(ctx, s.reader, func(conn *sql.Conn) error {
+		var micros int64
+		before := time.Now()
+		err := conn.QueryRowContext(ctx, clockText).Scan(&micros)
+		ahead = clockAhead(before, time.Now(), time.UnixMicro(micros))
+		return err
+	})
+	return ahead, failed(err)
+}
+
+// clockAhead is the least difference that explains what a database said of the
+// time between two moments.
+func clockAhead(before, after, said time.Time) time.Duration {
+	before = before.Truncate(time.Microsecond).Round(0) // the wall clock, as the database has it
+	switch after = after.Round(0); {
+	case said.Before(before):
+		return before.Sub(said)
+	case said.After(after):
+		return after.Sub(said)
+	default:
+		return 0
+	}
+}

@@ -1,0 +1,33 @@
+package postgres
+
+import (
+	"testing"
+	"time"
+)
+
+func TestClockAhead(t *testing.T) {
+	t.Parallel()
+	asked := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	answered := asked.Add(2 * time.Second)
+	for name, test := range map[string]struct {
+		said time.Time
+		want time.Duration
+	}{
+		"right":          {asked.Add(time.Second), 0},
+		"an hour ahead":  {asked.Add(-time.Hour), time.Hour},
+		"an hour behind": {answered.Add(time.Hour), -time.Hour},
+	} {
+		if got := clockAhead(asked, answered, test.said); got != test.want {
+			t.Errorf("%s: got %v, want %v", name, got, test.want)
+		}
+	}
+	s, err := Open(t.Context(), Vaults.URL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	// The server of the tests may run on another machine, but in the same year.
+	if ahead, err := s.ClockAhead(t.Context()); err != nil || ahead.Abs() > 24*time.Hour {
+		t.Errorf("got %v, %v", ahead, err)
+	}
+}

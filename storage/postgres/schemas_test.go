@@ -1,0 +1,83 @@
+package postgres_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/seed-72ea4aab/vault/internal/pgtest"
+	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/postgres"
+	"github.com/seed-72ea4aab/vault/storage/storagetest"
+)
+
+// schemas is the folder of the fixtures: for each migration a script that makes a
+// database as that migration has left it, with a few rows. Whoever adds a migration
+// adds a script with all migrations up to it and the rows of the one before.
+const schemas = "testdata/schemas"
+
+func fixture(t *testing.T, name string) (address string) {
+	t.Helper()
+	script, err := os.ReadFile(filepath.Join(schemas, name+".sql"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	address = pgtest.URL(t)
+	if _, err := database(t, address).Exec(string(script)); err != nil {
+		t.Fatal(err)
+	}
+	return address
+}
+
+// TestEverySchemaOpens opens the database of every schema that there was.
+func TestEverySchemaOpens(t *testing.T) {
+	t.Parallel()
+	for _, m := range postgres.Migrations("") {
+		t.Run(strconv.Itoa(m.Version), func(t *testing.T) {
+			t.Parallel()
+			storagetest.CheckFixture(t, openAt(t, fixture(t, strconv.Itoa(m.Version)), nil))
+		})
+	}
+}
+
+// TestFormerSchema opens a database from before table names had a prefix.
+func TestFormerSchema(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		change string
+		want   error
+	}{
+		"all of its tables":                      {"", storage.ErrFormerSchema},
+		"an application's, which lacks a table":  {"DROP TABLE claims", nil},
+		"an application's, which lacks a column": {"ALTER TABLE tokens DROP COLUMN body", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			address := fixture(t, "unprefixed")
+			db := database(t, address)
+			if _, err := db.Exec(test.change); err != nil {
+				t.Fatal(err)
+			}
+			before := relations(t, db, currentSchema(t, db))
+			s, err := postgres.Open(t.Context(), address)
+			if err == nil {
+				_ = s.Close()
+			}
+			if !errors.Is(err, test.want) {
+				t.Fatalf("got %v, want %v", err, test.want)
+			}
+			if err == nil {
+				return
+			}
+			if !strings.Contains(err.Error(), "schema version 1003") {
+				t.Errorf("the error does not name the version: %v", err)
+			}
+			if after := relations(t, db, currentSchema(t, db)); len(after) != len(before) {
+				t.Errorf("the schema has changed: %v", after)
+			}
+		})
+	}
+}

@@ -1,0 +1,346 @@
+package postgres_test
+
+import (
+	"database/sql"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-72ea4aab/vault/internal/long"
+	"github.com/seed-72ea4aab/vault/internal/pgtest"
+	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/postgres"
+)
+
+const (
+	deletedAtOnce = 200
+	// blocksPerRow bounds the blocks of tables and indexes that a statement visits
+	// for each row that it writes. A plan that walks through the index of a tenant
+	// visits hundreds.
+	blocksPerRow = 100
+)
+
+// TestBlocksTouched checks that the work of every statement that changes many rows
+// does not depend on the size of the vault, whatever the server knows about the
+// tables when it plans.
+func TestBlocksTouched(t *testing.T) {
+	t.Parallel()
+	n := long.Rounds(10_000, 200_000)
+	for hashes, expression := range map[string]string{
+		"constant": `sha256('a') || sha256('b')`,
+		"distinct": `sha256(i::text::bytea) || sha256(('b' || i)::bytea)`,
+	} {
+		for _, analyzed := range []string{"never", "empty", "early", "loaded", "emptied"} {
+			t.Run(hashes+" metadata, analyzed "+analyzed, func(t *testing.T) {
+				t.Parallel()
+				s := newTouched(t, n, expression, analyzed)
+				for _, step := range s.steps() {
+					t.Run(step.name, func(t *testing.T) { s.within(t, step.rows, step.do) })
+				}
+			})
+		}
+	}
+}
+
+// touched is a vault whose work is counted.
+type touched struct {
+	address, name string
+	tenant        storage.ID
+	now           time.Time
+	n             int
+	db            *sql.DB
+}
+
+// newTouched loads n tokens, log entries, records, claims and jobs of one tenant.
+func newTouched(t *testing.T, n int, hashes, analyzed string) *touched {
+	t.Helper()
+	address := pgtest.URL(t)
+	s := &touched{address: address, name: fmt.Sprintf("vault-%x", newID()), tenant: newID(), now: time.Now(), n: n}
+	s.db = database(t, with(t, address, "application_name", s.name)) // until the rows are loaded
+	s.db.SetMaxOpenConns(1)
+	if _, err := postgres.OpenOptions(t.Context(), address, &postgres.Options{Migrate: storage.MigrateOnly}); err != nil {
+		t.Fatal(err)
+	}
+	s.exec(t, `DO $$ DECLARE r record; BEGIN
+		FOR r IN SELECT tablename FROM pg_tables WHERE schemaname = current_schema() LOOP
+			EXECUTE format('ALTER TABLE %I SET (autovacuum_enabled = false)', r.tablename);
+		END LOOP; END $$`)
+	analyze := func(when string) {
+		if analyzed == when {
+			s.exec(t, "ANALYZE")
+		}
+	}
+	analyze("empty")
+	for range 20 { // tenants, so that the server expects few rows of each
+		const late = 1_000_000 // they expire after the others
+		s.tenant = newID()
+		s.load(t, late, late+5, hashes)
+	}
+	analyze("early")
+	s.load(t, 0, n, hashes)
+	analyze("loaded")
+	if analyzed == "emptied" { // as a server does that analyzes a table whose rows come back
+		s.exec(t, "BEGIN; DELETE FROM vault_token_hashes; ANALYZE; ROLLBACK")
+	}
+	if err := s.db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.db = database(t, address)
+	s.settle(t)
+	return s
+}
+
+func (s *touched) exec(t *testing.T, text string) {
+	t.Helper()
+	if _, err := s.db.Exec(text); err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+}
+
+// load adds rows number first to last-1. All tokens have expired, all claims are
+// over, and half of the jobs are dead.
+func (s *touched) load(t *testing.T, first, last int, hashes string) {
+	t.Helper()
+	r := strings.NewReplacer(
+		"$tenant", fmt.Sprintf(`'\x%x'::bytea`, s.tenant[:]),
+		"$id", `decode(lpad(to_hex(1700000000000 + i), 12, '0') || '70008' || lpad(to_hex(i), 15, '0'), 'hex')`,
+		"$set", `decode(repeat('01', 16), 'hex')`, "$key", "sha256(('key' || i)::bytea || $tenant)", "$hashes", hashes,
+		"$rows", fmt.Sprintf("generate_series(%d::bigint, %d) AS i", first, last-1))
+	for _, text := range []string{
+		`INSERT INTO vault_tokens (tenant_id, ord, id, type, set_id, containers, fingerprint, expression, hashes, key_version, body, created_at, expires_at, rev)
+			SELECT $tenant, $id, 'token ' || i, 'token', $set, '/', $key, $set, $hashes, 1, '\x00', (1700000000000 + i) * 1000, i, 1 FROM $rows`,
+		`INSERT INTO vault_token_hashes (tenant_id, hash, ord)
+			SELECT DISTINCT $tenant, substring($hashes FROM 16 * k + 1 FOR 16), $id FROM $rows, generate_series(0, 3) AS k`,
+		`INSERT INTO vault_logs (tenant_id, id, created_at, actor_type, entity_type, entity_id, operation, message)
+			SELECT $tenant, $id, (1700000000000 + i) * 1000, 'user', 'token', 'token ' || i, 'create', '' FROM $rows`,
+		`INSERT INTO vault_records (tenant_id, kind, id, name, name_fold, key_hash, expires_at, key_version, body, created_at, rev)
+			SELECT $tenant, 'session', $id, '', '', $key, i, 1, '\x00', i, 1 FROM $rows`,
+		`INSERT INTO vault_lookups (hash, tenant_id, kind, id) SELECT $key, $tenant, 'session', $id FROM $rows`,
+		`INSERT INTO vault_claims (tenant_id, key, owner, expires_at, key_version, answer) SELECT $tenant, $key, $set, i, 1, '\x00' FROM $rows`,
+		`INSERT INTO vault_jobs (tenant_id, id, kind, run_at, attempts, dead, key_version, payload)
+			SELECT $tenant, $id, 'react', i, 1, i % 2 = 0, 1, '\x00' FROM $rows`,
+		`INSERT INTO vault_token_counts (tenant_id, set_id, type, shard, n) SELECT $tenant, $set, 'token', -1 - i, 1 FROM $rows`,
+	} {
+		s.exec(t, r.Replace(r.Replace(text))) // twice, because $key contains $tenant
+	}
+}
+
+// within runs something on a store of its own, and checks the blocks that its
+// connections have visited. A server adds them up when a session ends.
+func (s *touched) within(t *testing.T, rows int, do func(*testing.T, *postgres.Store)) {
+	t.Helper()
+	store, err := postgres.Open(t.Context(), with(t, s.address, "application_name", s.name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	postgres.NoAnalyze(store)
+	before := s.blocks(t)
+	start := time.Now()
+	do(t, store)
+	took := time.Since(start)
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.settle(t)
+	got, most := s.blocks(t)-before, blocksPerRow*rows+2000
+	t.Logf("%d of %d blocks, %v", got, most, took)
+	if got > most {
+		t.Errorf("%d blocks were visited for %d rows, want %d at most", got, rows, most)
+	}
+}
+
+// settle waits until the sessions have ended.
+func (s *touched) settle(t *testing.T) {
+	t.Helper()
+	for number(t, s.db, "SELECT count(*) FROM pg_stat_activity, pg_sleep(0.01) WHERE application_name = $1", s.name) > 0 {
+		if t.Context().Err() != nil {
+			t.Fatal("sessions are still there")
+		}
+	}
+}
+
+func (s *touched) blocks(t *testing.T) int {
+	t.Helper()
+	return number(t, s.db, `SELECT sum(heap_blks_hit + heap_blks_read + idx_blks_hit + idx_blks_read)
+		FROM pg_statio_user_tables WHERE schemaname = current_schema() AND relname <> 'vault_migrations'`)
+}
+
+// touchedStep is a call, or several, that write so many rows.
+type touchedStep struct {
+	name string
+	rows int
+	do   func(*testing.T, *postgres.Store)
+}
+
+func (s *touched) steps() []touchedStep {
+	return []touchedStep{
+		{"sweep expired tokens", 3 * deletedAtOnce, s.sweepTokens},
+		{"delete tokens one by one", 20, s.deleteTokens},
+		{"rotate tokens", deletedAtOnce, func(t *testing.T, db *postgres.Store) { s.updateTokens(t, db, true) }},
+		{"replace metadata", deletedAtOnce, func(t *testing.T, db *postgres.Store) { s.updateTokens(t, db, false) }},
+		{"sweep in a transaction", deletedAtOnce, s.sweepInTx},
+		{"rotate records", deletedAtOnce, s.updateRecords},
+		{"delete records", deletedAtOnce, s.deleteRecords},
+		{"reseal claims and jobs", 2 * deletedAtOnce, s.reseal},
+		{"lease, put off and finish jobs", 3 * deletedAtOnce, s.jobs},
+		{"sweep claims, jobs and counts", 4*deletedAtOnce + s.n, s.sweepStore},
+		{"delete log entries", 3 * deletedAtOnce, s.deleteLogs},
+		{"import", deletedAtOnce, s.insert},
+		{"purge", 8 * deletedAtOnce, s.purge},
+	}
+}
+
+func (s *touched) expired(t *testing.T, db *postgres.Store) storage.Expired {
+	t.Helper()
+	due, err := db.Expired(t.Context(), s.now, deletedAtOnce)
+	if err != nil || len(due.Tokens) != deletedAtOnce || len(due.Records) != deletedAtOnce {
+		t.Fatalf("%d tokens and %d records, %v", len(due.Tokens), len(due.Records), err)
+	}
+	return due
+}
+
+// change is an empty change with one log entry.
+func (s *touched) change() *storage.Change {
+	return &storage.Change{Tenant: s.tenant, Now: s.now, Logs: []storage.Log{{ID: newID(), CreatedAt: s.now}}}
+}
+
+func (s *touched) write(t *testing.T, db *postgres.Store, c *storage.Change) {
+	t.Helper()
+	if err := db.Write(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s *touched) deletion(tokens []storage.Token) *storage.Change {
+	c := s.change()
+	for _, token := range tokens {
+		c.DeleteTokens = append(c.DeleteTokens, storage.TokenDelete{Ord: token.Ord, Rev: token.Rev, Set: token.Set, Type: token.Type})
+	}
+	return c
+}
+
+func (s *touched) sweepTokens(t *testing.T, db *postgres.Store) {
+	for range 3 {
+		s.write(t, db, s.deletion(s.expired(t, db).Tokens))
+	}
+}
+
+func (s *touched) deleteTokens(t *testing.T, db *postgres.Store) {
+	for _, token := range s.expired(t, db).Tokens[:20] {
+		s.write(t, db, s.deletion([]storage.Token{token}))
+	}
+}
+
+func (s *touched) updateTokens(t *testing.T, db *postgres.Store, keep bool) {
+	c := s.change()
+	for _, token := range s.expired(t, db).Tokens {
+		if token.KeyVersion++; !keep {
+			token.Hashes = []storage.Hash{{1}, storage.Hash(token.Ord)}
+		}
+		c.UpdateTokens = append(c.UpdateTokens, storage.TokenUpdate{Rev: token.Rev, OldSet: token.Set, Token: token, KeepHashes: keep})
+	}
+	s.write(t, db, c)
+}
+
+func (s *touched) sweepInTx(t *testing.T, db *postgres.Store) {
+	c := s.deletion(s.expired(t, db).Tokens)
+	own, err := sql.Open("postgres", with(t, with(t, s.address, "application_name", s.name), "enable_seqscan", "off"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer own.Close()
+	tx, err := own.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	in, err := db.InTx(t.Context(), tx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := in.Write(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s *touched) updateRecords(t *testing.T, db *postgres.Store) {
+	c := s.change()
+	for i, r := range s.expired(t, db).Records {
+		if i%2 == 0 {
+			r.Key = storage.Key{byte(i), 1}
+		}
+		c.UpdateRecords = append(c.UpdateRecords, storage.RecordUpdate{Rev: r.Rev, Record: r})
+	}
+	s.write(t, db, c)
+}
+
+func (s *touched) deleteRecords(t *testing.T, db *postgres.Store) {
+	c := s.change()
+	for _, r := range s.expired(t, db).Records {
+		c.DeleteRecords = append(c.DeleteRecords, storage.RecordDelete{Kind: r.Kind, ID: r.ID, Rev: r.Rev})
+	}
+	s.write(t, db, c)
+}
+
+func (s *touched) reseal(t *testing.T, db *postgres.Store) {
+	c := s.change()
+	for _, kind := range []storage.SealedKind{storage.SealedClaims, storage.SealedJobs} {
+		sealed, err := db.SealedUnder(t.Context(), s.tenant, kind, 2, deletedAtOnce)
+		if err != nil || len(sealed) != deletedAtOnce {
+			t.Fatalf("%d rows, %v", len(sealed), err)
+		}
+		for _, one := range sealed {
+			one.KeyVersion = 2
+			c.Reseal = append(c.Reseal, one)
+		}
+	}
+	s.write(t, db, c)
+}
+
+func (s *touched) jobs(t *testing.T, db *postgres.Store) {
+	owner := newID()
+	jobs, err := db.LeaseJobs(t.Context(), storage.Lease{Tenant: s.tenant, Owner: owner, Now: s.now, Until: s.now.Add(time.Minute), Limit: deletedAtOnce})
+	if err != nil || len(jobs) != deletedAtOnce {
+		t.Fatalf("%d jobs, %v", len(jobs), err)
+	}
+	later, done := s.change(), s.change()
+	for _, job := range jobs {
+		later.UpdateJobs = append(later.UpdateJobs, storage.JobUpdate{Owner: owner, Job: job, Until: job.LeaseUntil})
+		done.DeleteJobs = append(done.DeleteJobs, storage.JobDelete{Owner: owner, ID: job.ID})
+	}
+	s.write(t, db, later)
+	s.write(t, db, done)
+}
+
+func (s *touched) sweepStore(t *testing.T, db *postgres.Store) {
+	for range 2 {
+		if more, err := db.Sweep(t.Context(), s.now, deletedAtOnce); err != nil || !more {
+			t.Fatalf("more %t, %v", more, err)
+		}
+	}
+}
+
+func (s *touched) deleteLogs(t *testing.T, db *postgres.Store) {
+	for range 3 {
+		if n, err := db.DeleteLogs(t.Context(), s.tenant, s.now.Add(-time.Hour), deletedAtOnce); err != nil || n != deletedAtOnce {
+			t.Fatalf("%d entries, %v", n, err)
+		}
+	}
+}
+
+func (s *touched) insert(t *testing.T, db *postgres.Store) {
+	s.write(t, db, sample(s.tenant, deletedAtOnce))
+}
+
+func (s *touched) purge(t *testing.T, db *postgres.Store) {
+	for range 8 {
+		if more, err := db.Purge(t.Context(), s.tenant, deletedAtOnce); err != nil || !more {
+			t.Fatalf("more %t, %v", more, err)
+		}
+	}
+}

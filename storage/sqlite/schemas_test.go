@@ -1,0 +1,82 @@
+package sqlite
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/storagetest"
+)
+
+// schemas is the folder of the fixtures: for each migration a script that makes a
+// database as that migration has left it, with a few rows. Whoever adds a migration
+// adds a script with all migrations up to it and the rows of the one before.
+const schemas = "testdata/schemas"
+
+func fixture(t *testing.T, path, name string) {
+	t.Helper()
+	script, err := os.ReadFile(filepath.Join(schemas, name+".sql"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := beside(t, path).Exec(string(script)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestEverySchemaOpens opens the database of every schema that there was.
+func TestEverySchemaOpens(t *testing.T) {
+	t.Parallel()
+	for _, m := range Migrations() {
+		t.Run(strconv.Itoa(m.Version), func(t *testing.T) {
+			t.Parallel()
+			path := newPath(t)
+			fixture(t, path, strconv.Itoa(m.Version))
+			storagetest.CheckFixture(t, open(t, path))
+		})
+	}
+}
+
+// TestFormerSchema opens a database from before table names had a prefix.
+func TestFormerSchema(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		change string
+		want   error
+	}{
+		"all of its tables":                      {"", storage.ErrFormerSchema},
+		"an application's, which lacks a table":  {"DROP TABLE claims", nil},
+		"an application's, which lacks a column": {"ALTER TABLE tokens DROP COLUMN body", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := newPath(t)
+			fixture(t, path, "unprefixed")
+			db := beside(t, path)
+			if _, err := db.Exec(test.change); err != nil {
+				t.Fatal(err)
+			}
+			before := schemaOf(t, db)
+			s, err := Open(t.Context(), path)
+			if err == nil {
+				_ = s.Close()
+			}
+			if !errors.Is(err, test.want) {
+				t.Fatalf("got %v, want %v", err, test.want)
+			}
+			if err == nil {
+				return
+			}
+			if !strings.Contains(err.Error(), "schema version 1002") {
+				t.Errorf("the error does not name the version: %v", err)
+			}
+			if after := schemaOf(t, db); len(after) != len(before) {
+				t.Errorf("the schema has changed:\n%s", strings.Join(after, "\n"))
+			}
+		})
+	}
+}
