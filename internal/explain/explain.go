@@ -141,7 +141,7 @@ func findSession(ctx context.Context, op *core.Op, id uuid.UUID) (*holder, error
 	switch {
 	case errors.Is(err, fault.ErrUnauthenticated):
 		h.ended = "The session has ended."
-		return h, nil //nolint:nilerr // the answer is that it has ended
+		return h, nil // the answer is that it has ended
 	case err != nil:
 		return nil, err
 	case !s.Authorized:

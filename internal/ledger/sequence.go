@@ -192,7 +192,7 @@ func (s *growth) begin(ctx context.Context) error {
 	if len(part.Leaves)+len(part.Nodes) > 0 {
 		// Another node may have begun the tree since it was read here.
 		if now, err := s.l.tree(ctx, s.tenant); err != nil || now.State != nil {
-			return cmp.Or(err, error(storage.ErrStale))
+			return cmp.Or(err, storage.ErrStale)
 		}
 		err := fmt.Errorf("%w: a tree is gone, and its leaves are not", ErrTampered)
 		s.l.alarms.raise(Alarm{Kind: AlarmTampered, Tenant: s.tenant, Verdict: evidence.Truncated, Text: err.Error()})

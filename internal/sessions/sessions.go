@@ -272,7 +272,7 @@ func describe(ctx context.Context, op *core.Op, rec *storage.Record) (*Info, err
 	}
 	_, err := op.IdentifySession(ctx, rec)
 	if errors.Is(err, fault.ErrUnauthenticated) {
-		return nil, nil //nolint:nilerr // it has ended, which is no failure
+		return nil, nil // it has ended, which is no failure
 	}
 	if err != nil {
 		return nil, err
