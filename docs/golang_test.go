@@ -45,7 +45,7 @@ const fragment = `package fragment
 import (
 %s)
 
-func fragment(ctx context.Context, v *vault.Vault, c *vault.Client, key vault.AEAD, db *sql.DB) error {
+func fragment(ctx context.Context, v *vault.Vault, c *vault.Owner, key vault.AEAD, db *sql.DB) error {
 %s
 return nil
 }
@@ -80,7 +80,7 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	run := func(c *vault.Client) error {
+	run := func(c *vault.Owner) error {
 %s
 		return nil
 	}
