@@ -62,13 +62,10 @@ func newTouched(t *testing.T, n int, hashes, analyzed string) *touched {
 	if _, err := postgres.OpenOptions(t.Context(), address, &postgres.Options{Migrate: storage.MigrateOnly}); err != nil {
 		t.Fatal(err)
 	}
-	s.exec(t, `DO $$ DECLARE r record; BEGIN
-		FOR r IN SELECT tablename FROM pg_tables WHERE schemaname = current_schema() LOOP
-			EXECUTE format('ALTER TABLE %I SET (autovacuum_enabled = false)', r.tablename);
-		END LOOP; END $$`)
+	s.exec(t, eachTable("ALTER TABLE %I SET (autovacuum_enabled = false)"))
 	analyze := func(when string) {
 		if analyzed == when {
-			s.exec(t, "ANALYZE")
+			s.exec(t, eachTable("ANALYZE %I"))
 		}
 	}
 	analyze("empty")
@@ -81,7 +78,7 @@ func newTouched(t *testing.T, n int, hashes, analyzed string) *touched {
 	s.load(t, 0, n, hashes)
 	analyze("loaded")
 	if analyzed == "emptied" { // as a server does that analyzes a table whose rows come back
-		s.exec(t, "BEGIN; DELETE FROM vault_token_hashes; ANALYZE; ROLLBACK")
+		s.exec(t, "BEGIN; DELETE FROM vault_token_hashes; "+eachTable("ANALYZE %I")+"; ROLLBACK")
 	}
 	if err := s.db.Close(); err != nil {
 		t.Fatal(err)
@@ -89,6 +86,15 @@ func newTouched(t *testing.T, n int, hashes, analyzed string) *touched {
 	s.db = database(t, address)
 	s.settle(t)
 	return s
+}
+
+// eachTable is a statement that runs another for each table of the schema, and
+// leaves the other schemas of the server alone.
+func eachTable(statement string) string {
+	return `DO $$ DECLARE r record; BEGIN
+		FOR r IN SELECT tablename FROM pg_tables WHERE schemaname = current_schema() LOOP
+			EXECUTE format('` + statement + `', r.tablename);
+		END LOOP; END $$`
 }
 
 func (s *touched) exec(t *testing.T, text string) {

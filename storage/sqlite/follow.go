@@ -45,8 +45,11 @@ func (s *Store) FollowLogs(ctx context.Context, f storage.LogFollowing) ([]stora
 	case f.After != nil:
 		p, err = decodePlace(f.After)
 	case f.From.IsZero():
-		p.seq, err = sqlstore.Number(ctx, s.reader, lastSeq, f.Tenant[:])
+		if p.seq, err = sqlstore.Number(ctx, s.reader, lastSeq, f.Tenant[:]); err != nil {
+			return nil, nil, err
+		}
 		p.id = highestID
+		return nil, p.encode(), nil // an entry written since is after the place
 	default:
 		p.since = f.From.UnixMicro()
 		p.id = sqlstore.FirstID(p.since)
