@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -29,15 +30,28 @@ type Link struct {
 	// although requests arrive without. Set it before the first request.
 	TLSProxy bool
 
+	// Accept, if set, is asked for tokens that are not the link's own, as a program
+	// makes them for several people. It returns the user whom a token signs in, and
+	// false for a token that is unknown, too old or used. Set it before the first
+	// request.
+	Accept func(token string) (User, bool)
+
 	user User
 	path string // the random path
 	now  func() time.Time
 
-	mu      sync.Mutex
-	token   string    // of the link; empty once it was opened
-	session [32]byte  // the hash of the cookie
-	signed  time.Time // when the link was opened; zero while it was not
-	seen    time.Time // when the last request came
+	mu       sync.Mutex
+	token    string                    // of the link; empty once it was opened
+	own      [32]byte                  // the session of the link's own token; zero while it was not opened
+	sessions map[[32]byte]*linkSession // by the hash of their cookie
+	moved    map[string]linkSession    // accepted tokens on their way to the random path
+}
+
+// linkSession is a person who has signed in.
+type linkSession struct {
+	user   User
+	signed time.Time
+	seen   time.Time // when the last request came
 }
 
 const (
@@ -57,7 +71,10 @@ const (
 
 // NewLink returns a link for a user.
 func NewLink(user User) *Link {
-	return &Link{user: user, path: "/" + rand.Text(), token: rand.Text(), now: wallTime}
+	return &Link{
+		user: user, path: "/" + rand.Text(), token: rand.Text(), now: wallTime,
+		sessions: map[[32]byte]*linkSession{}, moved: map[string]linkSession{},
+	}
 }
 
 // wallTime is the time without the monotonic clock, which stands still while a
@@ -83,17 +100,17 @@ func (l *Link) url(base string) string {
 func (l *Link) Renew(base string) (link string, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.signed.IsZero() || l.lasts() {
+	if l.own == [32]byte{} || l.lasts(l.sessions[l.own]) {
 		return "", false
 	}
-	l.token, l.session, l.signed = rand.Text(), [32]byte{}, time.Time{}
+	l.token, l.own = rand.Text(), [32]byte{}
 	return l.url(base), true
 }
 
-// lasts reports whether the session is within its limits. The caller holds mu.
-func (l *Link) lasts() bool {
+// lasts reports whether a session is within its limits. The caller holds mu.
+func (l *Link) lasts(s *linkSession) bool {
 	now := l.now()
-	return !l.signed.IsZero() && now.Sub(l.signed) < sessionLife && now.Sub(l.seen) < sessionIdle
+	return s != nil && now.Sub(s.signed) < sessionLife && now.Sub(s.seen) < sessionIdle
 }
 
 var errNotSignedIn = errors.New("console: the request has no session of the link")
@@ -102,20 +119,25 @@ var errNotSignedIn = errors.New("console: the request has no session of the link
 func (l *Link) Authorize(r *http.Request) (User, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.signedIn(r) {
+	s := l.session(r)
+	if s == nil {
 		return User{}, errNotSignedIn
 	}
-	return l.user, nil
+	return s.user, nil
 }
 
-// signedIn reports whether a request is of the session. The caller holds mu.
-func (l *Link) signedIn(r *http.Request) bool {
+// session returns the session of a request, or nil. Sessions are found by a hash,
+// so the time that this takes says nothing about the cookies of others. The caller
+// holds mu.
+func (l *Link) session(r *http.Request) *linkSession {
 	cookie, err := r.Cookie(cookieName(linkCookie, overTLS(r, l.TLSProxy)))
-	if err != nil || !l.lasts() {
-		return false
+	if err != nil {
+		return nil
 	}
-	got := sha256.Sum256([]byte(cookie.Value))
-	return subtle.ConstantTimeCompare(got[:], l.session[:]) == 1
+	if s := l.sessions[sha256.Sum256([]byte(cookie.Value))]; l.lasts(s) {
+		return s
+	}
+	return nil
 }
 
 // Handler returns a handler that takes the link, and leaves all else to the
@@ -133,12 +155,15 @@ func (l *Link) Handler(console http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
+		location := "./" // relative: http.Redirect would not know the prefix
 		if secure := overTLS(r, l.TLSProxy); secure || inPath {
 			l.signIn(w, token, secure)
+		} else if moved, ok := l.move(token); ok {
+			location = "." + l.path + "/?" + linkParameter + "=" + moved
 		}
 		w.Header().Set("Referrer-Policy", "no-referrer")
 		w.Header().Set("Cache-Control", "no-store")
-		w.Header().Set("Location", "./") // relative: http.Redirect would not know the prefix
+		w.Header().Set("Location", location)
 		w.WriteHeader(http.StatusSeeOther)
 	})
 }
@@ -148,9 +173,39 @@ func (l *Link) Handler(console http.Handler) http.Handler {
 func (l *Link) note(r *http.Request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if r.Header.Get("Accept") != eventStream && l.signedIn(r) {
-		l.seen = l.now()
+	if s := l.session(r); s != nil && r.Header.Get("Accept") != eventStream {
+		s.seen = l.now()
 	}
+}
+
+// move takes an accepted token that came without TLS and outside of the random
+// path. It returns another one, which leads the browser there.
+func (l *Link) move(token string) (moved string, ok bool) {
+	user, ok := l.accept(token)
+	if !ok {
+		return "", false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.clean()
+	moved = rand.Text()
+	l.moved[moved] = linkSession{user: user, signed: l.now()}
+	return moved, true
+}
+
+func (l *Link) accept(token string) (User, bool) {
+	if l.Accept == nil {
+		return User{}, false
+	}
+	return l.Accept(token)
+}
+
+// clean forgets the sessions that are over, and tokens that were not used within
+// a minute. The caller holds mu.
+func (l *Link) clean() {
+	now := l.now()
+	maps.DeleteFunc(l.sessions, func(_ [32]byte, s *linkSession) bool { return !l.lasts(s) })
+	maps.DeleteFunc(l.moved, func(_ string, s linkSession) bool { return now.Sub(s.signed) > time.Minute })
 }
 
 // signIn gives the browser a session for the token of the link. Without a path of
@@ -170,16 +225,41 @@ func (l *Link) signIn(w http.ResponseWriter, token string, secure bool) {
 	http.SetCookie(w, cookie)
 }
 
-// open takes the token of the link, once.
+// open takes a token, once.
 func (l *Link) open(token string) (session string, ok bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.signed.IsZero() || subtle.ConstantTimeCompare([]byte(token), []byte(l.token)) != 1 {
+	user, own, ok := l.take(token)
+	if !ok {
 		return "", false
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.clean()
 	session = rand.Text()
-	l.token, l.session, l.signed, l.seen = "", sha256.Sum256([]byte(session)), l.now(), l.now()
+	hash := sha256.Sum256([]byte(session))
+	l.sessions[hash] = &linkSession{user: user, signed: l.now(), seen: l.now()}
+	if own {
+		l.own = hash
+	}
 	return session, true
+}
+
+// take returns the user whom a token signs in, and whether it is the link's own.
+func (l *Link) take(token string) (user User, own, ok bool) {
+	l.mu.Lock()
+	if l.token != "" && subtle.ConstantTimeCompare([]byte(token), []byte(l.token)) == 1 {
+		l.token = ""
+		l.mu.Unlock()
+		return l.user, true, true
+	}
+	moved, ok := l.moved[token]
+	delete(l.moved, token)
+	fresh := ok && l.now().Sub(moved.signed) <= time.Minute
+	l.mu.Unlock()
+	if fresh {
+		return moved.user, false, true
+	}
+	user, ok = l.accept(token)
+	return user, false, ok
 }
 
 // overTLS reports whether the browser sent a request over TLS, to this server or

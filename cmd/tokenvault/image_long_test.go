@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -78,7 +79,7 @@ func TestTheProgramNeedsNothingElse(t *testing.T) {
 	if out, err := inside(command(t, root, nil, "key", "new")).CombinedOutput(); err != nil || !strings.HasPrefix(string(out), "vaultkey_") {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	s := startServer(t, inside(command(t, root, []string{"TOKENVAULT_ADDR=127.0.0.1:0", "TOKENVAULT_DEMO=false"}, "serve")))
+	s := startServer(t, inside(command(t, root, []string{"TOKENVAULT_ADDR=127.0.0.1:0", "TOKENVAULT_CREATE_KEY=true"}, "serve")))
 	res, err := http.Get(s.url + "/readyz")
 	if err != nil {
 		t.Fatal(err)
@@ -92,7 +93,8 @@ func TestTheProgramNeedsNothingElse(t *testing.T) {
 	}
 }
 
-// TestTheImageBuilds builds the image where buildah is installed.
+// TestTheImageBuilds builds the image where buildah is installed. The program takes
+// the place of the stage that builds it, because this needs a base image.
 func TestTheImageBuilds(t *testing.T) {
 	t.Parallel()
 	buildah, err := exec.LookPath("buildah")
@@ -100,11 +102,14 @@ func TestTheImageBuilds(t *testing.T) {
 		t.Skip("buildah is not installed")
 	}
 	folder := t.TempDir()
-	for name, from := range map[string]string{"Dockerfile": "../../Dockerfile", ".dockerignore": "../../.dockerignore", "tokenvault": forImage(t)} {
-		content, err := os.ReadFile(from)
-		if err != nil {
-			t.Fatal(err)
-		}
+	program, err := os.ReadFile(forImage(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := instructions(t, "../../Dockerfile")
+	lines = lines[slices.Index(lines, "FROM scratch"):]
+	stage := strings.Replace(strings.Join(lines, "\n"), "COPY --from=build /tokenvault", "COPY tokenvault", 1)
+	for name, content := range map[string][]byte{"Dockerfile": []byte(stage), "tokenvault": program} {
 		if err := os.WriteFile(filepath.Join(folder, name), content, 0o755); err != nil {
 			t.Fatal(err)
 		}

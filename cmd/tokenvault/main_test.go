@@ -250,16 +250,17 @@ func startServer(t *testing.T, cmd *exec.Cmd) *server {
 }
 
 // TestServeByEnvironment starts servers together on one database. They agree on
-// the demo tenant, and end with status 0.
+// the demo tenant, and end with status 0. The other commands find the tables in
+// the same schema.
 func TestServeByEnvironment(t *testing.T) {
 	t.Parallel()
 	key := "TOKENVAULT_MASTER_KEY=" + vault.NewKey().Text()
-	db := "TOKENVAULT_DB=" + pgtest.URL(t)
+	db, schema := "TOKENVAULT_DB="+pgtest.URL(t), "TOKENVAULT_SCHEMA=vaulted"
 	servers := make([]*server, 3)
 	var all sync.WaitGroup
 	for i := range servers {
 		folder := t.TempDir()
-		all.Go(func() { servers[i] = serve(t, folder, key, db) })
+		all.Go(func() { servers[i] = serve(t, folder, key, db, schema, "TOKENVAULT_DEMO=true") })
 	}
 	all.Wait()
 	if t.Failed() {
@@ -276,7 +277,7 @@ func TestServeByEnvironment(t *testing.T) {
 		}
 	}
 	folder := t.TempDir()
-	if out := must(t, folder, []string{key, db}, "tenant", "list", "--json"); strings.Count(out, "\n") != 1 || !strings.Contains(out, `"name":"Demo"`) {
+	if out := must(t, folder, []string{key, db, schema}, "tenant", "list", "--json"); strings.Count(out, "\n") != 1 || !strings.Contains(out, `"name":"Demo"`) {
 		t.Errorf("tenants: %s", out)
 	}
 	for _, s := range servers {
@@ -287,7 +288,7 @@ func TestServeByEnvironment(t *testing.T) {
 			t.Errorf("after SIGTERM: %v", err)
 		}
 	}
-	quiet := serve(t, folder, key, db, "TOKENVAULT_DEMO=false")
+	quiet := serve(t, folder, key, db, schema)
 	if entries, err := os.ReadDir(folder); err != nil || len(entries) > 0 {
 		t.Errorf("without a demo there are files: %v %v", entries, err)
 	}

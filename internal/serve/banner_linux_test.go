@@ -2,6 +2,7 @@ package serve
 
 import (
 	"bytes"
+	"log/slog"
 	"strings"
 	"testing"
 
@@ -13,7 +14,7 @@ import (
 func TestTheBannerHasColoursOnATerminalAlone(t *testing.T) {
 	t.Parallel()
 	c := &credentials{"http://127.0.0.1:8080", "tenant-id", "key_pub_1", "key_prv_1", "key_mgt_1"}
-	cfg := &Config{demo: true, prefix: "SVC-", credentials: "c.json", keyFile: "k"}
+	cfg := &Config{Database: Database{KeyFile: "k"}, demo: true, prefix: "SVC-", credentials: "c.json"}
 	plain := `The vault is listening at http://127.0.0.1:8080
 
   tenant          tenant-id
@@ -33,12 +34,12 @@ curl -sS -w '\n' -H 'SVC-API-KEY: key_prv_1' -H 'Content-Type: application/json'
 The API is described at http://127.0.0.1:8080/openapi.json. Ctrl-C stops the server.
 `
 	var out bytes.Buffer
-	banner(&out, c, cfg)
+	banner(&out, c, cfg, slog.New(slog.DiscardHandler))
 	if diff := cmp.Diff(plain, out.String()); diff != "" {
 		t.Errorf("plain (-want +got):\n%s", diff)
 	}
 	d := terminaltest.New(t, 80)
-	banner(d.TTY, c, cfg)
+	banner(d.TTY, c, cfg, slog.New(slog.DiscardHandler))
 	coloured := d.Finish()
 	if !terminaltest.Colour.MatchString(coloured) {
 		t.Error("no colours on a terminal")

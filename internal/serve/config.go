@@ -1,26 +1,30 @@
 package serve
 
 import (
+	"crypto/tls"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"log/slog"
+	"math"
 	"net"
+	"os"
+	"strings"
 
 	"github.com/google/uuid"
+	"golang.org/x/time/rate"
 
 	"github.com/seed-72ea4aab/vault/httpserver"
 )
 
 // Config is what the flags of a server say.
 type Config struct {
+	Database
 	addr        string
-	db          string
-	pooler      bool // stands before a PostgreSQL
-	keyFile     string
 	masterKey   string // from the environment; wins over the file
-	otherFile   string // with a second master key
 	otherKey    string // the second master key itself, from the environment
+	createKey   bool   // if there is none
 	credentials string
 	prefix      string
 	newTenant   string
@@ -29,35 +33,56 @@ type Config struct {
 	tlsKey      string
 	modules     string // folder with the packages that tenants' code may require
 	demo        bool   // has a demo tenant
-	consoleAddr string // where the console listens; empty for none
-	consoleURL  string // where a proxy in front serves the console
+	printLink   bool   // of the console, also where no person may be looking
 
-	console *consolePages // nil for none
+	origins        list
+	rateLimit      float64 // requests a second of each application; 0 for no limit
+	rateBurst      int
+	strictReadLogs bool
+	requestLog     bool
+	logFormat      string
 
-	// allowPrivateEgress lets tenants' requests go to plain http and to private
-	// addresses. That is for development.
-	allowPrivateEgress bool
+	consoleFlags consoleFlags
+	console      *consolePages // nil for none
 }
 
-// Flags ties the config to flags, and sets the defaults. There is no console,
-// unless the config has an address for it already.
+// Flags ties the config to flags, and sets the defaults. Nothing is created and
+// nobody is let in unless a flag asks for it.
 func (c *Config) Flags(f *flag.FlagSet) {
+	c.Path, c.KeyFile = "vault.db", "vault.key"
+	c.Database.Flags(f)
 	f.StringVar(&c.addr, "addr", "127.0.0.1:8080", "`address` to listen on")
-	f.StringVar(&c.db, "db", "vault.db", "database: the `path` of a SQLite file, or a postgres:// URL")
-	f.BoolVar(&c.pooler, "pooler", false, "the postgres:// URL leads to a pooler in transaction mode, such as PgBouncer")
-	f.StringVar(&c.keyFile, "key-file", "vault.key", "`file` with the master key, created if missing; the environment variable "+masterKeyVariable+" takes precedence")
-	f.StringVar(&c.otherFile, "other-key-file", "",
-		"`file` with a second master key, which only opens what it has wrapped, for a change of keys; or "+otherKeyVariable)
-	f.BoolVar(&c.demo, "demo", true, "create a demo tenant, and print its API keys")
+	f.BoolVar(&c.createKey, "create-key", c.createKey, "create the master key if it is missing")
+	f.BoolVar(&c.demo, "demo", c.demo, "create a demo tenant, and print its API keys")
 	f.StringVar(&c.credentials, "credentials", "vault-credentials.json", "`file` for the demo tenant's API keys, created if missing")
 	f.StringVar(&c.prefix, "prefix", "SVC-", "`prefix` of the API's own headers")
 	f.StringVar(&c.tlsCert, "tls-cert", "", "`file` with the TLS certificate")
 	f.StringVar(&c.tlsKey, "tls-key", "", "`file` with the private key of the TLS certificate")
-	f.StringVar(&c.consoleAddr, "console", c.consoleAddr, "`address` of the console, such as 127.0.0.1:8081; its link is printed. Empty for none")
-	f.StringVar(&c.consoleURL, "console-url", "", "`URL` of the console behind a proxy, for its link; with https, its cookies are for TLS alone")
+	f.Var(&c.origins, "cors-origins", "`origins` whose pages may call the API, such as https://shop.example, separated by commas; * for all")
+	f.Float64Var(&c.rateLimit, "rate-limit", 0, "`requests` a second that each application may send; a request with several tokens counts as many. 0 for no limit")
+	f.IntVar(&c.rateBurst, "rate-burst", 0, "`requests` that an application may send at once under --rate-limit; 0 for those of one second")
+	f.BoolVar(&c.strictReadLogs, "strict-read-logs", false, "make log entries of reads as durable as those of changes, at the price of a sync to disk")
+	f.BoolVar(&c.requestLog, "request-log", true, "log a line for each request")
+	f.StringVar(&c.logFormat, "log-format", "text", "`format` of the lines that are logged: text or json")
 	f.StringVar(&c.modules, "modules", "", "`folder` with a node_modules, whose packages tenants' code may require")
-	f.BoolVar(&c.allowPrivateEgress, "allow-private-egress", false,
-		"for development: allow plain http and private addresses for proxies, callbacks and fetch")
+	c.consoleFlags.flags(f)
+}
+
+// list is a flag with values that are separated by commas. It may be repeated.
+type list []string
+
+// String implements flag.Value.
+func (l *list) String() string { return strings.Join(*l, ",") }
+
+// Set implements flag.Value.
+func (l *list) Set(text string) error {
+	for word := range strings.SplitSeq(text, ",") {
+		if word = strings.TrimSpace(word); word == "" {
+			return errors.New("a part of the list is empty")
+		}
+		*l = append(*l, word)
+	}
+	return nil
 }
 
 // taskFlags ties the config to the flags that do one thing and exit.
@@ -70,7 +95,7 @@ func (c *Config) taskFlags(f *flag.FlagSet) {
 const freePort = "127.0.0.1:0"
 
 func parseFlags(args []string, stderr io.Writer) (*Config, error) {
-	c := &Config{consoleAddr: freePort}
+	c := &Config{createKey: true, demo: true, printLink: true, consoleFlags: consoleFlags{addr: freePort}}
 	f := flag.NewFlagSet("server", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	c.Flags(f)
@@ -93,21 +118,73 @@ func parseFlags(args []string, stderr io.Writer) (*Config, error) {
 	return c, c.check()
 }
 
+// check checks all flags, so that nothing is created before they are understood.
 func (c *Config) check() error {
+	return errors.Join(c.Database.check(), c.checkServer(), c.checkTasks(), c.consoleFlags.check(), c.options(nil).Check())
+}
+
+func (c *Config) checkServer() error {
 	switch {
-	case c.credentials == "" || c.keyFile == "" || c.db == "":
-		return errors.New("-db, -key-file and -credentials must not be empty")
-	case c.pooler && !IsPostgres(c.db):
-		return errors.New("-pooler needs a postgres:// URL in -db")
+	case c.credentials == "":
+		return errors.New("--credentials must not be empty")
 	case (c.tlsCert == "") != (c.tlsKey == ""):
-		return errors.New("-tls-cert and -tls-key must be given together")
-	case c.newTenant != "" && c.rotateKeys != "":
-		return errors.New("-new-tenant and -rotate-keys cannot be combined: run the program twice")
+		return errors.New("--tls-cert and --tls-key must be given together")
+	case c.rateLimit < 0 || c.rateBurst < 0 || math.IsNaN(c.rateLimit):
+		return errors.New("--rate-limit and --rate-burst must not be negative")
+	case c.rateBurst > 0 && c.rateLimit == 0:
+		return errors.New("--rate-burst needs --rate-limit")
+	case c.logFormat != "text" && c.logFormat != "json":
+		return errors.New("--log-format must be text or json")
+	}
+	if c.modules != "" {
+		if _, err := os.Stat(c.modules); err != nil {
+			return fmt.Errorf("--modules: %w", err)
+		}
+	}
+	if c.tlsCert != "" {
+		if _, err := tls.LoadX509KeyPair(c.tlsCert, c.tlsKey); err != nil {
+			return fmt.Errorf("--tls-cert and --tls-key: %w", err)
+		}
+	}
+	return checkAddress("--addr", c.addr)
+}
+
+func (c *Config) checkTasks() error {
+	if c.newTenant != "" && c.rotateKeys != "" {
+		return errors.New("--new-tenant and --rotate-keys cannot be combined: run the program twice")
 	}
 	if _, err := uuid.Parse(c.rotateKeys); c.rotateKeys != "" && c.rotateKeys != everyTenant && err != nil {
-		return fmt.Errorf("-rotate-keys takes the id of a tenant, or %q", everyTenant)
+		return fmt.Errorf("--rotate-keys takes the id of a tenant, or %q", everyTenant)
 	}
-	return errors.Join(c.checkConsole(), (&httpserver.Options{Prefix: c.prefix}).Check())
+	return nil
+}
+
+// checkAddress checks the address of a listener.
+func checkAddress(name, addr string) error {
+	_, port, err := net.SplitHostPort(addr)
+	if err == nil {
+		_, err = net.LookupPort("tcp", port)
+	}
+	if err != nil {
+		return fmt.Errorf("%s must be an address such as 127.0.0.1:8080 or :8080", name)
+	}
+	return nil
+}
+
+// options are those of the REST API.
+func (c *Config) options(logger *slog.Logger) *httpserver.Options {
+	o := &httpserver.Options{Prefix: c.prefix, Origins: c.origins}
+	if c.requestLog {
+		o.Logger = logger
+	}
+	if c.rateLimit > 0 {
+		burst := c.rateBurst
+		if burst == 0 {
+			burst = int(math.Ceil(c.rateLimit))
+		}
+		o.RateLimit = httpserver.EachApplication(rate.Limit(c.rateLimit), burst)
+	}
+	return o
 }
 
 // baseURL is the address at which a client on this machine reaches the server.

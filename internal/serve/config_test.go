@@ -1,11 +1,18 @@
 package serve
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"io"
+	"log/slog"
+	"net"
 	"os"
+	"path/filepath"
+	"strings"
 	"testing"
+
+	"github.com/seed-72ea4aab/vault/storage"
 )
 
 func TestFlags(t *testing.T) {
@@ -15,14 +22,18 @@ func TestFlags(t *testing.T) {
 		{"-rotate-keys", "acme"}, {"-pooler"}, {"-rotate-keys", everyTenant, "-new-tenant", "Acme"},
 		{"-new-tenant", ""}, {"-new-tenant="}, {"-rotate-keys", ""},
 		{"-console-url", "console.example"}, {"-console-url", "ftp://console.example"}, {"-console-url", "https://x/?a=b"},
-		{"-console", "", "-console-url", "https://console.example"},
+		{"-console", "", "-console-url", "https://console.example"}, {"-console", "8081"}, {"-console", "", "-console-header", "X-User"},
+		{"-console-proxies", "10.0.0.1"}, {"-console-header", "X-User", "-console-proxies", "proxy.example"}, {"-console-header-role", "root"},
+		{"-addr", "8080"}, {"-addr", "127.0.0.1:http:1"}, {"-addr", "127.0.0.1:70000"}, {"-cors-origins", "shop.example"}, {"-cors-origins", "https://a.example,,"},
+		{"-rate-limit", "-1"}, {"-rate-limit", "NaN"}, {"-rate-burst", "10"}, {"-max-conns", "1"}, {"-log-format", "xml"}, {"-modules", "no-such-folder"},
+		{"-tls-cert", "no-such-file", "-tls-key", "no-such-file"},
 	} {
 		if _, err := parseFlags(bad, io.Discard); err == nil {
 			t.Errorf("%v was accepted", bad)
 		}
 	}
 	c, err := parseFlags([]string{"-allow-private-egress", "-prefix", "BT-"}, io.Discard)
-	if err != nil || !c.allowPrivateEgress || c.prefix != "BT-" || c.addr != "127.0.0.1:8080" {
+	if err != nil || !c.AllowPrivateEgress || c.prefix != "BT-" || c.addr != "127.0.0.1:8080" {
 		t.Errorf("%+v %v", c, err)
 	}
 	if err := Main(t.Context(), []string{"-help"}, os.Getenv, io.Discard, io.Discard); !errors.Is(err, flag.ErrHelp) {
@@ -39,5 +50,77 @@ func TestBaseURL(t *testing.T) {
 		if got := (&Config{}).baseURL(listener); got != want {
 			t.Errorf("%s: %s, want %s", listener, got, want)
 		}
+	}
+}
+
+// TestNothingIsCreatedBeforeTheFlagsAreUnderstood starts servers that cannot run,
+// and looks for what they leave behind.
+func TestNothingIsCreatedBeforeTheFlagsAreUnderstood(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	for name, args := range map[string][]string{
+		"an address that is none": {"-addr", "localhost"}, "an address that is taken": {"-addr", taken.Addr().String()},
+		"a console at a taken address": {"-console", taken.Addr().String()}, "a certificate that is missing": {"-tls-cert", "x", "-tls-key", "y"},
+	} {
+		dir := t.TempDir()
+		in := func(name string) string { return filepath.Join(dir, name) }
+		args = append([]string{"-addr", "127.0.0.1:0", "-db", in("v.db"), "-key-file", in("k"), "-credentials", in("c.json")}, args...)
+		if err := Main(t.Context(), args, func(string) string { return "" }, io.Discard, io.Discard); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+			t.Errorf("%s: it leaves %v, %v", name, left, err)
+		}
+	}
+}
+
+// TestTheToolCreatesNoKey starts the server of the tool, which makes a master key
+// only when it is asked to, and no tenant.
+func TestTheToolCreatesNoKey(t *testing.T) {
+	t.Parallel()
+	for _, asked := range []bool{false, true} {
+		dir := t.TempDir()
+		var tool Config
+		f := flag.NewFlagSet("", flag.ContinueOnError)
+		tool.Flags(f)
+		args := []string{"-addr", "127.0.0.1:0", "-db", filepath.Join(dir, "v.db"), "-key-file", filepath.Join(dir, "k")}
+		if asked {
+			args = append(args, "-create-key")
+		}
+		if err := f.Parse(args); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel() // it serves nothing, and ends
+		err := tool.Serve(ctx, func(string) string { return "" }, io.Discard, io.Discard)
+		if !asked && (err == nil || !strings.Contains(err.Error(), "--create-key")) {
+			t.Errorf("without a key: %v", err)
+		}
+		if _, err := os.Stat(filepath.Join(dir, "k")); (err == nil) != asked {
+			t.Errorf("asked %t: %v", asked, err)
+		}
+		if tool.demo || tool.printLink {
+			t.Error("the tool has a demo tenant, or prints a link")
+		}
+	}
+}
+
+// TestOptionsOfTheAPI finds the flags in the options.
+func TestOptionsOfTheAPI(t *testing.T) {
+	t.Parallel()
+	c, err := parseFlags([]string{"-cors-origins", "https://a.example, https://b.example", "-rate-limit", "2.5", "-request-log=false", "-schema", "s", "-max-conns", "9"}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := c.options(slog.Default())
+	if len(o.Origins) != 2 || o.Origins[1] != "https://b.example" || o.RateLimit == nil || o.Logger != nil {
+		t.Errorf("%+v", o)
+	}
+	if pg := c.Postgres(storage.MigrateAuto); pg.Schema != "s" || pg.MaxConns != 9 {
+		t.Errorf("%+v", pg)
 	}
 }

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -9,6 +10,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/seed-72ea4aab/vault"
@@ -16,35 +18,146 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/terminal"
 )
 
+// consoleFlags say where the console is, and who may enter.
+type consoleFlags struct {
+	addr     string // where it listens; empty for none
+	url      string // where a proxy in front serves it
+	linkFile string // gets the link, instead of the terminal
+	header   string // in which a proxy names the user
+	role     string // of users whom a header names
+	proxies  list   // whose headers are believed
+}
+
+func (c *consoleFlags) flags(f *flag.FlagSet) {
+	f.StringVar(&c.addr, "console", c.addr, "`address` of the console, such as 127.0.0.1:8081; empty for none. tokenvault console link signs in")
+	f.StringVar(&c.url, "console-url", "", "`URL` of the console behind a proxy, for its links; with https, its cookies are for TLS alone")
+	f.StringVar(&c.linkFile, "console-link-file", "", "`file` for a link that signs in once; it gets mode 0600, and a new link after each session")
+	f.StringVar(&c.header, "console-header", "", "`name` of a header in which a proxy names the user that it has authenticated")
+	f.StringVar(&c.role, "console-header-role", "viewer", "`role` of these users: viewer, operator or owner")
+	f.Var(&c.proxies, "console-proxies", "`addresses` or networks of proxies whose header is believed, separated by commas; by default this machine's")
+}
+
+// check checks the flags of the console.
+func (c *consoleFlags) check() error {
+	if c.addr == "" {
+		if c.url != "" || c.linkFile != "" || c.header != "" || len(c.proxies) > 0 {
+			return errors.New("--console-url, --console-link-file, --console-header and --console-proxies need --console")
+		}
+		return nil
+	}
+	if err := checkAddress("--console", c.addr); err != nil {
+		return err
+	}
+	if c.header == "" && len(c.proxies) > 0 {
+		return errors.New("--console-proxies needs --console-header")
+	}
+	if c.header != "" && c.linkFile != "" {
+		return errors.New("--console-header and --console-link-file are two ways to sign in: give one of them")
+	}
+	if _, err := ParseRole(c.role); err != nil {
+		return fmt.Errorf("--console-header-role: %w", err)
+	}
+	if _, err := c.networks(); err != nil {
+		return err
+	}
+	return checkConsoleURL(c.url)
+}
+
+func checkConsoleURL(text string) error {
+	at, err := url.Parse(text)
+	if text != "" && (err != nil || at.Scheme != "https" && at.Scheme != "http" || at.Host == "" || at.RawQuery != "" || at.Fragment != "") {
+		return errors.New("--console-url must be a URL such as https://console.example.com/")
+	}
+	return nil
+}
+
+// ParseRole returns the role with a name.
+func ParseRole(name string) (console.Role, error) {
+	for _, role := range []console.Role{console.Viewer, console.Operator, console.Owner} {
+		if role.String() == name {
+			return role, nil
+		}
+	}
+	return 0, errors.New("a role is viewer, operator or owner")
+}
+
+// networks are the addresses of proxies whose header is believed.
+func (c *consoleFlags) networks() ([]netip.Prefix, error) {
+	if len(c.proxies) == 0 {
+		return []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}, nil
+	}
+	all := make([]netip.Prefix, len(c.proxies))
+	for i, text := range c.proxies {
+		network, err := netip.ParsePrefix(text)
+		if addr, bad := netip.ParseAddr(text); bad == nil {
+			network, err = addr.Prefix(addr.BitLen())
+		}
+		if err != nil {
+			return nil, errors.New("--console-proxies takes addresses and networks, such as 10.0.0.7 or 10.0.0.0/24")
+		}
+		all[i] = network
+	}
+	return all, nil
+}
+
+// errNoHeader means that a request did not come from a proxy that names its user.
+var errNoHeader = errors.New("serve: no proxy names the user of the request")
+
+// byHeader returns a function that takes the user from the header of a proxy.
+func (c *consoleFlags) byHeader() func(*http.Request) (console.User, error) {
+	networks, _ := c.networks() // checked before
+	role, _ := ParseRole(c.role)
+	return func(r *http.Request) (console.User, error) {
+		from, err := netip.ParseAddrPort(r.RemoteAddr)
+		if err != nil {
+			return console.User{}, errNoHeader
+		}
+		addr := from.Addr().Unmap()
+		values := r.Header.Values(c.header)
+		believed := slices.ContainsFunc(networks, func(n netip.Prefix) bool { return n.Contains(addr) })
+		if !believed || len(values) != 1 || values[0] == "" {
+			return console.User{}, errNoHeader
+		}
+		return console.User{ID: values[0], Role: role}, nil
+	}
+}
+
 // consolePages is the console of a server. It has its own listener, because
 // tenants choose what proxies relay: a page on the API's origin could use the
-// console with the rights of whoever is signed in. The first person to open its
-// link is its owner.
+// console with the rights of whoever is signed in.
 type consolePages struct {
+	consoleFlags
 	recorder *console.Recorder
 	link     *console.Link
 	base     string // the URL of the console, with a slash at its end
-	stdout   io.Writer
+	show     func(link string)
 	pages    http.Handler
 }
 
 // newConsole returns the console that flags ask for; nil if they do not.
 func newConsole(cfg *Config) *consolePages {
-	if cfg.consoleAddr == "" || cfg.newTenant != "" || cfg.rotateKeys != "" {
+	if cfg.consoleFlags.addr == "" || cfg.newTenant != "" || cfg.rotateKeys != "" {
 		return nil
 	}
-	c := &consolePages{recorder: console.NewRecorder(), link: console.NewLink(console.User{ID: "console", Role: console.Owner})}
-	c.link.TLSProxy = strings.HasPrefix(cfg.consoleURL, "https://")
+	c := &consolePages{consoleFlags: cfg.consoleFlags, recorder: console.NewRecorder(), link: console.NewLink(console.User{ID: "console", Role: console.Owner})}
+	c.link.TLSProxy = strings.HasPrefix(c.url, "https://")
 	return c
 }
 
-// server returns the server of the console, whose pages are at base.
-func (c *consolePages) server(v *vault.Vault, base string, stdout io.Writer, logger *slog.Logger) *http.Server {
+// server returns the server of the console, whose pages are at base. Links that
+// are sealed under the key sign in.
+func (c *consolePages) server(v *vault.Vault, key vault.AEAD, base string, logger *slog.Logger) *http.Server {
 	stop := make(chan struct{})
-	c.base, c.stdout = strings.TrimSuffix(base, "/")+"/", stdout
-	c.pages = c.link.Handler(console.Handler(v, &console.Options{
-		Authorize: c.link.Authorize, TLSProxy: c.link.TLSProxy, Recorder: c.recorder, Stop: stop, Logger: logger,
-	}))
+	c.base = strings.TrimSuffix(base, "/") + "/"
+	options := &console.Options{TLSProxy: c.link.TLSProxy, Recorder: c.recorder, Stop: stop, Logger: logger}
+	if c.header != "" {
+		options.Authorize = c.byHeader()
+		c.pages = console.Handler(v, options)
+	} else {
+		options.Authorize = c.link.Authorize
+		c.link.Accept = newLinkReader(key).accept
+		c.pages = c.link.Handler(console.Handler(v, options))
+	}
 	srv := newServer(c, logger)
 	srv.RegisterOnShutdown(func() { close(stop) }) // pages that are left open do not hold it up
 	return srv
@@ -52,10 +165,10 @@ func (c *consolePages) server(v *vault.Vault, base string, stdout io.Writer, log
 
 // consoleInClear reports whether other machines can reach the console without TLS.
 func (c *Config) consoleInClear() bool {
-	if c.tlsCert != "" || strings.HasPrefix(c.consoleURL, "https://") {
+	if c.tlsCert != "" || strings.HasPrefix(c.consoleFlags.url, "https://") {
 		return false
 	}
-	host, _, err := net.SplitHostPort(c.consoleAddr)
+	host, _, err := net.SplitHostPort(c.consoleFlags.addr)
 	if err != nil || host == "localhost" {
 		return err != nil
 	}
@@ -63,33 +176,42 @@ func (c *Config) consoleInClear() bool {
 	return err != nil || !addr.IsLoopback()
 }
 
-// banner prints the link, if there is a console.
-func (c *consolePages) banner(w io.Writer, p terminal.Palette) {
-	if c != nil {
+// banner says where the console is. The link appears where only the person who
+// started the server sees it: on a terminal, or in a file with mode 0600. What
+// a service prints ends in logs, which more people read.
+func (c *consolePages) banner(w io.Writer, p terminal.Palette, always bool, logger *slog.Logger) {
+	if c == nil {
+		return
+	}
+	_, person := terminal.Columns(w)
+	switch {
+	case c.header != "":
+		fmt.Fprintf(w, "%s %s\n", p.Bold("The console is at"), p.Link(c.base))
+	case c.linkFile != "":
+		c.show = func(link string) {
+			if err := replaceFile(c.linkFile, link+"\n"); err != nil {
+				logger.Error("the link of the console cannot be written", "error", err)
+			}
+		}
+		c.show(c.link.URL(c.base))
+		fmt.Fprintf(w, "%s %s, with the link in %s\n", p.Bold("The console is at"), p.Link(c.base), c.linkFile)
+	case always || person:
+		c.show = func(link string) {
+			fmt.Fprintf(w, "The session at the console is over. It opens once more at %s\n", link)
+		}
 		fmt.Fprintf(w, "%s %s\n", p.Bold("The console opens once at"), p.Link(c.link.URL(c.base)))
+	default:
+		fmt.Fprintf(w, "%s %s; tokenvault console link signs in\n", p.Bold("The console is at"), p.Link(c.base))
 	}
 }
 
-// ServeHTTP serves the pages. When somebody comes after the session is over, it
-// prints a new link.
+// ServeHTTP serves the pages. When somebody comes after the session of the link is
+// over, there is a new link.
 func (c *consolePages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if link, ok := c.link.Renew(c.base); ok {
-		fmt.Fprintf(c.stdout, "The session at the console is over. It opens once more at %s\n", link)
+	if c.show != nil {
+		if link, ok := c.link.Renew(c.base); ok {
+			c.show(link)
+		}
 	}
 	c.pages.ServeHTTP(w, r)
-}
-
-// checkConsole checks the flags of the console.
-func (c *Config) checkConsole() error {
-	if c.consoleURL == "" {
-		return nil
-	}
-	if c.consoleAddr == "" {
-		return errors.New("-console-url needs -console")
-	}
-	at, err := url.Parse(c.consoleURL)
-	if err != nil || at.Scheme != "https" && at.Scheme != "http" || at.Host == "" || at.RawQuery != "" || at.Fragment != "" {
-		return errors.New("-console-url must be a URL such as https://console.example.com/")
-	}
-	return nil
 }

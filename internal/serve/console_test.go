@@ -17,6 +17,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/terminal"
 )
 
 // output is what a server prints, while it runs.
@@ -180,7 +183,7 @@ func TestTheConsoleIsAskedFor(t *testing.T) {
 	}
 	var tool Config
 	tool.Flags(flag.NewFlagSet("", flag.ContinueOnError))
-	if tool.consoleAddr != "" || newConsole(&tool) != nil {
+	if tool.consoleFlags.addr != "" || newConsole(&tool) != nil {
 		t.Error("tokenvault serve has a console that nobody asked for")
 	}
 }
@@ -190,8 +193,11 @@ func TestTheConsoleIsAskedFor(t *testing.T) {
 func TestALinkAfterTheSession(t *testing.T) {
 	t.Parallel()
 	var printed strings.Builder
-	c := newConsole(&Config{consoleAddr: freePort})
-	h := c.server(newVault(t), "http://127.0.0.1:8081", &printed, slog.New(slog.DiscardHandler)).Handler
+	c := newConsole(&Config{consoleFlags: consoleFlags{addr: freePort}})
+	logger := slog.New(slog.DiscardHandler)
+	h := c.server(newVault(t), vault.NewKey(), "http://127.0.0.1:8081", logger).Handler
+	c.banner(&printed, terminal.Palette{}, true, logger)
+	printed.Reset()
 	for range 2 {
 		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
 	}
@@ -216,10 +222,10 @@ func TestConsoleInClear(t *testing.T) {
 		cfg  Config
 		want bool
 	}{
-		{Config{consoleAddr: "127.0.0.1:8081"}, false}, {Config{consoleAddr: "[::1]:8081"}, false}, {Config{consoleAddr: "localhost:8081"}, false},
-		{Config{consoleAddr: ":8081"}, true}, {Config{consoleAddr: "0.0.0.0:8081"}, true}, {Config{consoleAddr: "10.0.0.1:8081"}, true},
-		{Config{consoleAddr: ":8081", tlsCert: "x"}, false}, {Config{consoleAddr: ":8081", consoleURL: "https://x/"}, false},
-		{Config{consoleAddr: ":8081", consoleURL: "http://x/"}, true},
+		{Config{consoleFlags: consoleFlags{addr: "127.0.0.1:8081"}}, false}, {Config{consoleFlags: consoleFlags{addr: "[::1]:8081"}}, false}, {Config{consoleFlags: consoleFlags{addr: "localhost:8081"}}, false},
+		{Config{consoleFlags: consoleFlags{addr: ":8081"}}, true}, {Config{consoleFlags: consoleFlags{addr: "0.0.0.0:8081"}}, true}, {Config{consoleFlags: consoleFlags{addr: "10.0.0.1:8081"}}, true},
+		{Config{consoleFlags: consoleFlags{addr: ":8081"}, tlsCert: "x"}, false}, {Config{consoleFlags: consoleFlags{addr: ":8081", url: "https://x/"}}, false},
+		{Config{consoleFlags: consoleFlags{addr: ":8081", url: "http://x/"}}, true},
 	} {
 		if got := c.cfg.consoleInClear(); got != c.want {
 			t.Errorf("%+v: %t, want %t", c.cfg, got, c.want)

@@ -27,14 +27,18 @@ func loadMasterKey(cfg *Config, logger *slog.Logger) (key *vault.Key, created bo
 		key, err = vault.ParseKey(cfg.masterKey)
 		return key, false, err
 	}
-	text, err := os.ReadFile(cfg.keyFile)
-	if errors.Is(err, fs.ErrNotExist) && cfg.rotateKeys == "" {
-		return createMasterKey(cfg.keyFile)
+	text, err := os.ReadFile(cfg.KeyFile)
+	missing := errors.Is(err, fs.ErrNotExist) && cfg.rotateKeys == ""
+	if missing && cfg.createKey {
+		return createMasterKey(cfg.KeyFile)
+	}
+	if missing {
+		return nil, false, fmt.Errorf("there is no master key in %s: give --key-file or %s; for a new vault, --create-key makes one", cfg.KeyFile, masterKeyVariable)
 	}
 	if err != nil {
 		return nil, false, fmt.Errorf("read the master key: %w", err)
 	}
-	warnOfReaders(cfg.keyFile, logger)
+	warnOfReaders(cfg.KeyFile, logger)
 	key, err = vault.ParseKey(string(text))
 	return key, false, err
 }
@@ -49,15 +53,15 @@ func warnOfReaders(file string, logger *slog.Logger) {
 // otherMasterKey returns the second master key, if there is one.
 func otherMasterKey(cfg *Config, logger *slog.Logger) ([]vault.AEAD, error) {
 	text := cfg.otherKey
-	if text == "" && cfg.otherFile == "" {
+	if text == "" && cfg.OtherKeyFile == "" {
 		return nil, nil
 	}
 	if text == "" {
-		content, err := os.ReadFile(cfg.otherFile)
+		content, err := os.ReadFile(cfg.OtherKeyFile)
 		if err != nil {
 			return nil, fmt.Errorf("read the second master key: %w", err)
 		}
-		warnOfReaders(cfg.otherFile, logger)
+		warnOfReaders(cfg.OtherKeyFile, logger)
 		text = string(content)
 	}
 	key, err := vault.ParseKey(text)
@@ -146,12 +150,20 @@ func (c *credentials) write(path string) error {
 	if err != nil {
 		return err
 	}
-	temp, err := writeTemp(path, append(text, '\n'))
-	if err != nil {
+	if err := replaceFile(path, string(text)+"\n"); err != nil {
 		return fmt.Errorf("write the credentials: %w", err)
 	}
+	return nil
+}
+
+// replaceFile writes a private file, in place of one that may be there.
+func replaceFile(path, content string) error {
+	temp, err := writeTemp(path, []byte(content))
+	if err != nil {
+		return err
+	}
 	if err := os.Rename(temp, path); err != nil {
-		return errors.Join(fmt.Errorf("write the credentials: %w", err), os.Remove(temp))
+		return errors.Join(err, os.Remove(temp))
 	}
 	return nil
 }

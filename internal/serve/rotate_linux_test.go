@@ -81,7 +81,7 @@ func opened(t *testing.T, args []string) *vault.Vault {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v, err := openVault(t.Context(), cfg, slog.New(slog.DiscardHandler))
+	v, _, err := openVault(t.Context(), cfg, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,13 +10,11 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"strings"
 
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/terminal"
 	"github.com/seed-72ea4aab/vault/jsruntime"
-	"github.com/seed-72ea4aab/vault/storage/postgres"
-	"github.com/seed-72ea4aab/vault/storage/sqlite"
+	"github.com/seed-72ea4aab/vault/storage"
 )
 
 // Main is the program examples/server. It ends when ctx does, at the latest.
@@ -46,60 +44,66 @@ func (c *Config) run(ctx context.Context, getenv func(string) string, stdout, st
 	c.masterKey, c.otherKey = getenv(masterKeyVariable), getenv(otherKeyVariable)
 	c.console = newConsole(c)
 	bar := terminal.NewProgress(stderr) // log lines appear above it
-	logger := slog.New(traced{slog.NewTextHandler(bar, nil)})
-	v, err := openVault(ctx, c, logger)
-	if err != nil {
-		return err
-	}
+	logger := slog.New(traced{c.logHandler(bar)})
 	switch {
 	case c.newTenant != "":
-		err = printLine(ctx, v, c, stdout, bar, newTenant)
+		return printLine(ctx, c, stdout, bar, logger, newTenant)
 	case c.rotateKeys != "":
-		err = printLine(ctx, v, c, stdout, bar, rotateKeys)
-	default:
-		err = serve(ctx, v, c, stdout, logger)
+		return printLine(ctx, c, stdout, bar, logger, rotateKeys)
 	}
-	return errors.Join(err, v.Close())
+	return serve(ctx, c, stdout, logger)
+}
+
+func (c *Config) logHandler(w io.Writer) slog.Handler {
+	if c.logFormat == "json" {
+		return slog.NewJSONHandler(w, nil)
+	}
+	return slog.NewTextHandler(w, nil)
 }
 
 // printLine does something that has one line to show for it. The progress line
 // is gone before that line is printed.
-func printLine(ctx context.Context, v *vault.Vault, cfg *Config, stdout io.Writer, bar *terminal.Progress,
+func printLine(ctx context.Context, cfg *Config, stdout io.Writer, bar *terminal.Progress, logger *slog.Logger,
 	do func(context.Context, *vault.Vault, *Config, *terminal.Progress) (string, error)) error {
-	line, err := do(ctx, v, cfg, bar)
-	bar.Clear()
+	v, _, err := openVault(ctx, cfg, logger)
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(stdout, line)
-	return err
+	line, err := do(ctx, v, cfg, bar)
+	bar.Clear()
+	if err == nil {
+		_, err = fmt.Fprintln(stdout, line)
+	}
+	return errors.Join(err, v.Close())
 }
 
-// openVault opens the database with the master key. To rotate keys, both must
+// openVault opens the database with the master key, and returns both. To rotate keys, both must
 // exist: a new database has none to rotate, so a missing one means that -db is
 // mistyped.
-func openVault(ctx context.Context, cfg *Config, logger *slog.Logger) (*vault.Vault, error) {
-	if cfg.rotateKeys != "" && !IsPostgres(cfg.db) {
-		if _, err := os.Stat(cfg.db); err != nil {
-			return nil, fmt.Errorf("-rotate-keys needs an existing database: %w", err)
+func openVault(ctx context.Context, cfg *Config, logger *slog.Logger) (*vault.Vault, vault.AEAD, error) {
+	if cfg.rotateKeys != "" && !IsPostgres(cfg.Path) {
+		if _, err := os.Stat(cfg.Path); err != nil {
+			return nil, nil, fmt.Errorf("--rotate-keys needs an existing database: %w", err)
 		}
 	}
 	key, created, err := loadMasterKey(cfg, logger)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	other, err := otherMasterKey(cfg, logger)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	store, err := openStore(ctx, cfg)
+	store, err := cfg.Open(ctx, storage.MigrateAuto)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	config := &vault.Config{
 		Logger:  logger,
 		Runtime: jsruntime.New(&jsruntime.Options{Modules: cfg.modules}),
-		Egress:  vault.EgressPolicy{AllowHTTP: cfg.allowPrivateEgress, AllowPrivate: cfg.allowPrivateEgress},
+		Egress:  cfg.Egress(),
+
+		StrictReadLogs: cfg.strictReadLogs,
 	}
 	if cfg.newTenant != "" || cfg.rotateKeys != "" {
 		config.SweepEvery, config.WorkEvery = -1, -1 // servers do that
@@ -107,26 +111,15 @@ func openVault(ctx context.Context, cfg *Config, logger *slog.Logger) (*vault.Va
 	if cfg.console != nil {
 		config.Observer = cfg.console.recorder
 	}
-	v, err := vault.Open(ctx, store, vault.JoinKeys(key, other...), config)
+	joined := vault.JoinKeys(key, other...)
+	v, err := vault.Open(ctx, store, joined, config)
 	if errors.Is(err, vault.ErrWrongKey) {
 		if created {
-			err = errors.Join(err, os.Remove(cfg.keyFile)) // it opens nothing
+			err = errors.Join(err, os.Remove(cfg.KeyFile)) // it opens nothing
 		}
-		return nil, fmt.Errorf("%w\nstart with the -key-file or %s that the database was created with", err, masterKeyVariable)
+		return nil, nil, fmt.Errorf("%w\nstart with the --key-file or %s that the database was created with", err, masterKeyVariable)
 	}
-	return v, err
-}
-
-func openStore(ctx context.Context, cfg *Config) (vault.Storage, error) {
-	if IsPostgres(cfg.db) {
-		return postgres.OpenOptions(ctx, cfg.db, &postgres.Options{TransactionPooler: cfg.pooler})
-	}
-	return sqlite.Open(ctx, cfg.db)
-}
-
-// IsPostgres reports whether a database is the URL of a PostgreSQL.
-func IsPostgres(db string) bool {
-	return strings.HasPrefix(db, "postgres://") || strings.HasPrefix(db, "postgresql://")
+	return v, joined, err
 }
 
 // traced puts the trace id of the request on every line that is logged for one.

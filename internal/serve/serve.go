@@ -31,30 +31,38 @@ const (
 )
 
 // serve listens until ctx ends, and then until the requests in progress are done.
-func serve(ctx context.Context, v *vault.Vault, cfg *Config, stdout io.Writer, logger *slog.Logger) error {
+// It listens before it opens the database, so that an address that cannot be had
+// leaves nothing behind; requests wait until the vault is open.
+func serve(ctx context.Context, cfg *Config, stdout io.Writer, logger *slog.Logger) (err error) {
 	var all endpoints
 	defer all.close()
-	api, err := all.listen(ctx, cfg.addr, func(string) *http.Server { return newServer(newAPI(v, cfg, logger), logger) })
+	if err := all.listen(ctx, cfg.addr); err != nil {
+		return err
+	}
+	if cfg.console != nil {
+		if err := all.listen(ctx, cfg.consoleFlags.addr); err != nil {
+			return fmt.Errorf("the console: %w", err)
+		}
+	}
+	v, key, err := openVault(ctx, cfg, logger)
 	if err != nil {
 		return err
 	}
-	creds, err := serverCredentials(ctx, v, cfg, cfg.baseURL(api))
+	defer func() { err = errors.Join(err, v.Close()) }()
+	all[0].server = newServer(newAPI(v, cfg, logger), logger)
+	creds, err := serverCredentials(ctx, v, cfg, cfg.baseURL(all[0].address()))
 	if err != nil {
 		return err
 	}
 	if cfg.console != nil {
-		if _, err := all.listen(ctx, cfg.consoleAddr, func(addr string) *http.Server {
-			return cfg.console.server(v, cmp.Or(cfg.consoleURL, cfg.baseURL(addr)), stdout, logger)
-		}); err != nil {
-			return fmt.Errorf("the console: %w", err)
-		}
+		all[1].server = cfg.console.server(v, key, cmp.Or(cfg.consoleFlags.url, cfg.baseURL(all[1].address())), logger)
 		if cfg.consoleInClear() {
-			logger.Warn("other machines can reach the console without TLS: give -tls-cert, or an https URL in -console-url")
+			logger.Warn("other machines can reach the console without TLS: give --tls-cert, or an https URL in --console-url")
 		}
 	}
 	limitMemory()
 	done := all.serve(cfg)
-	banner(stdout, creds, cfg)
+	banner(stdout, creds, cfg, logger)
 	select {
 	case err := <-done:
 		return err
@@ -82,7 +90,9 @@ func serverCredentials(ctx context.Context, v *vault.Vault, cfg *Config, baseURL
 // from paths that are not clean, which the API never does.
 func newAPI(v *vault.Vault, cfg *Config, logger *slog.Logger) http.Handler {
 	m := newMetrics()
-	api := httpserver.Handler(v, &httpserver.Options{Prefix: cfg.prefix, Logger: logger, Observer: m})
+	options := cfg.options(logger)
+	options.Observer = m
+	api := httpserver.Handler(v, options)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/metrics" {
 			m.handler.ServeHTTP(w, r)
@@ -104,30 +114,35 @@ func newServer(h http.Handler, logger *slog.Logger) *http.Server {
 	}
 }
 
-// endpoints are the servers of the program, each with its listener.
+// endpoints are the listeners of the program, each with its server.
 type endpoints []endpoint
 
 type endpoint struct {
-	server   *http.Server
+	server   *http.Server // nil before the vault is open
 	listener net.Listener
 }
 
-// listen adds the server that serves at an address, and returns the address that
-// it got.
-func (e *endpoints) listen(ctx context.Context, addr string, server func(addr string) *http.Server) (string, error) {
+// address is where it listens.
+func (e *endpoint) address() string { return e.listener.Addr().String() }
+
+// listen adds a listener.
+func (e *endpoints) listen(ctx context.Context, addr string) error {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", addr)
 	if err != nil {
-		return "", err
+		return err
 	}
-	*e = append(*e, endpoint{server(l.Addr().String()), l})
-	return l.Addr().String(), nil
+	*e = append(*e, endpoint{listener: l})
+	return nil
 }
 
 // close closes all of them, whether they serve or not.
 func (e endpoints) close() {
 	for _, each := range e {
-		_ = errors.Join(each.server.Close(), each.listener.Close()) // closed already after draining
+		if each.server != nil {
+			_ = each.server.Close() // closed already after draining
+		}
+		_ = each.listener.Close()
 	}
 }
 
@@ -171,14 +186,14 @@ func (e endpoints) drain(done <-chan error) error {
 
 // banner prints what a person needs to get started. On a terminal it has colours,
 // and space between the commands to paste; elsewhere it is plain.
-func banner(w io.Writer, c *credentials, cfg *Config) {
+func banner(w io.Writer, c *credentials, cfg *Config, logger *slog.Logger) {
 	p, gap := terminal.NewPalette(w, os.Getenv), ""
 	if _, terminal := terminal.Columns(w); terminal {
 		gap = "\n"
 	}
 	fmt.Fprintf(w, "%s %s\n", p.Bold("The vault is listening at"), p.Link(c.BaseURL))
 	if !cfg.demo {
-		cfg.console.banner(w, p)
+		cfg.console.banner(w, p, cfg.printLink, logger)
 		return
 	}
 	fmt.Fprintln(w)
@@ -196,7 +211,7 @@ func banner(w io.Writer, c *credentials, cfg *Config) {
 	if gap == "" {
 		fmt.Fprintln(w)
 	}
-	cfg.console.banner(w, p)
+	cfg.console.banner(w, p, cfg.printLink, logger)
 	fmt.Fprintf(w, "The API is described at %s. Ctrl-C stops the server.\n", p.Link(c.BaseURL+"/openapi.json"))
 }
 
@@ -224,7 +239,7 @@ func (c *Config) masterKeyPlace() string {
 	if c.masterKey != "" {
 		return masterKeyVariable
 	}
-	return c.keyFile
+	return c.KeyFile
 }
 
 // memoryLimit is what the collector keeps the process below as far as it can:

@@ -44,7 +44,7 @@ func backup(c *call) error {
 	if err := c.needDB(); err != nil {
 		return err
 	}
-	if serve.IsPostgres(c.target.db) {
+	if serve.IsPostgres(c.target.Path) {
 		return usagef("backup is for SQLite; on PostgreSQL run pg_dump -Fc, and archive the write-ahead log")
 	}
 	db, err := c.openSQL()
@@ -79,15 +79,15 @@ type checked struct {
 }
 
 func restore(c *call, only bool) error {
-	if serve.IsPostgres(c.target.db) {
+	if serve.IsPostgres(c.target.Path) {
 		return usagef("restore is for SQLite; on PostgreSQL run pg_restore")
 	}
 	if !only {
 		if err := c.needDB(); err != nil {
 			return err
 		}
-		if _, err := os.Stat(c.target.db); err == nil {
-			return fmt.Errorf("there is a database at %s; stop what uses it and move it away, with the files beside it that end in -wal and -shm", c.target.db)
+		if _, err := os.Stat(c.target.Path); err == nil {
+			return fmt.Errorf("there is a database at %s; stop what uses it and move it away, with the files beside it that end in -wal and -shm", c.target.Path)
 		}
 	}
 	found, err := c.checkBackup(c.args[0])
@@ -101,14 +101,14 @@ func restore(c *call, only bool) error {
 	if err := c.confirm("Put the backup in place as the database of this vault?"); err != nil {
 		return err
 	}
-	if err := copyFile(c.args[0], c.target.db); err != nil {
+	if err := copyFile(c.args[0], c.target.Path); err != nil {
 		return err
 	}
-	if err := syncFolder(c.target.db); err != nil {
+	if err := syncFolder(c.target.Path); err != nil {
 		return err
 	}
-	return c.say(map[string]any{"restored": c.target.db, "tenants": found.Tenants, "tokens": found.Tokens},
-		"Restored %s with %s and %s.", c.target.db, counted(found.Tenants, "tenant"), counted(found.Tokens, "token"))
+	return c.say(map[string]any{"restored": c.target.Path, "tenants": found.Tenants, "tokens": found.Tokens},
+		"Restored %s with %s and %s.", c.target.Path, counted(found.Tenants, "tenant"), counted(found.Tokens, "token"))
 }
 
 // checkBackup checks a copy of the file, because opening a vault writes to it, and

@@ -35,8 +35,12 @@ type Streams struct {
 // Run runs the program and returns its exit code. It ends when ctx does, at the
 // latest.
 func Run(ctx context.Context, args []string, getenv func(string) string, io Streams) int {
-	p := &program{getenv: getenv, Streams: io}
-	err := p.run(ctx, args)
+	p := &program{getenv: getenv, Streams: io, systemUser: systemUser}
+	return p.exit(p.run(ctx, args))
+}
+
+// exit reports an error, and returns the exit code for it.
+func (p *program) exit(err error) int {
 	if err == nil || errors.Is(err, flag.ErrHelp) {
 		return exitOK
 	}
@@ -62,7 +66,8 @@ func codeMessages(err error) string {
 // program is one run of the program.
 type program struct {
 	Streams
-	getenv func(string) string
+	getenv     func(string) string
+	systemUser func() string
 }
 
 // usageError says how the program was misused.
@@ -101,6 +106,8 @@ func (p *program) run(ctx context.Context, args []string) error {
 	switch args[0] {
 	case "-h", "-help", "--help", "help":
 		return p.help(args[1:])
+	case "-version", "--version":
+		args = []string{"version"}
 	case completeWord:
 		return p.complete(args[1:])
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -9,7 +10,9 @@ import (
 	"log/slog"
 	"net/url"
 	"os"
+	"os/user"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/google/uuid"
@@ -17,8 +20,6 @@ import (
 	"github.com/seed-72ea4aab/vault"
 	"github.com/seed-72ea4aab/vault/internal/serve"
 	"github.com/seed-72ea4aab/vault/storage"
-	"github.com/seed-72ea4aab/vault/storage/postgres"
-	"github.com/seed-72ea4aab/vault/storage/sqlite"
 	"github.com/seed-72ea4aab/vault/vaultclient"
 )
 
@@ -32,24 +33,16 @@ const (
 
 // target is the vault that a command is about.
 type target struct {
-	db, keyFile, otherKeyFile, schema string
-	url, prefix                       string
-	tenant, actor                     string
-	pooler, allowPrivateEgress        bool
+	serve.Database
+	url, prefix   string
+	tenant, actor string
 }
 
 // flags ties the target to the flags of the ways that a command can take.
 func (t *target) flags(f *flag.FlagSet, r reach) {
 	if r&inProcess != 0 {
-		f.StringVar(&t.db, "db", "", "database: the `path` of a SQLite file, or a postgres:// URL")
-		f.StringVar(&t.keyFile, "key-file", "", "`file` with the master key, unless "+masterKeyVariable+" holds it")
-		f.StringVar(&t.otherKeyFile, "other-key-file", "",
-			"`file` with a second master key, which only opens what it has wrapped: see tokenvault help key rewrap; or "+otherKeyVariable)
-		f.StringVar(&t.schema, "schema", "", "`schema` of the tables on PostgreSQL, when it is not the connection's own")
-		f.BoolVar(&t.pooler, "pooler", false, "the postgres:// URL leads to a pooler in transaction mode, such as PgBouncer")
-		f.StringVar(&t.actor, "actor", "", "`name` of the operator in the audit log; by default that of the system's user")
-		f.BoolVar(&t.allowPrivateEgress, "allow-private-egress", false,
-			"for development: allow plain http and private addresses for proxies, callbacks and fetch")
+		t.Database.Flags(f)
+		f.StringVar(&t.actor, "actor", "", "`name` of the operator in the audit log; by default the user of the operating system")
 	}
 	if r&overHTTP != 0 {
 		f.StringVar(&t.url, "url", "", "`URL` of a vault's REST API; the API key is in "+apiKeyVariable)
@@ -82,7 +75,7 @@ func (c *call) close() error {
 // the environment.
 func (c *call) way() (reach, error) {
 	t, r := &c.target, c.cmd.reach
-	db, url := t.db, t.url
+	db, url := t.Path, t.url
 	if r&overHTTP == 0 && c.getenv(variable("url")) != "" && db == "" {
 		url = c.getenv(variable("url"))
 	}
@@ -130,12 +123,37 @@ func (c *call) open() (*opened, error) {
 
 // asTenant returns a client of a tenant that acts for the operator.
 func (c *call) asTenant(id uuid.UUID) *vault.Owner {
-	for _, name := range []string{c.target.actor, c.getenv("USER"), c.getenv("LOGNAME")} {
-		if name != "" {
-			return c.opened.vault.Tenant(id).AsUser(name)
-		}
+	if name := c.operator(); name != "" {
+		return c.opened.vault.Tenant(id).AsUser(name)
 	}
 	return c.opened.vault.Tenant(id)
+}
+
+// operator is who runs the command, for the audit log. Programs that cron, systemd
+// or a container starts often have no USER, so the operating system is asked last.
+// An image without /etc/passwd has no name for its user, but the user has a number.
+func (c *call) operator() string {
+	if name := c.operatorName(); name != "" {
+		return name
+	}
+	if id := os.Getuid(); id >= 0 {
+		return "uid " + strconv.Itoa(id)
+	}
+	return ""
+}
+
+// operatorName is the name of the operator, if one is known.
+func (c *call) operatorName() string {
+	return cmp.Or(c.target.actor, c.getenv("USER"), c.getenv("LOGNAME"), c.systemUser())
+}
+
+// systemUser returns the name of the user whose rights this process has.
+func systemUser() string {
+	u, err := user.Current()
+	if err != nil || u.Username == u.Uid {
+		return ""
+	}
+	return u.Username
 }
 
 // connect makes a client over HTTP.
@@ -184,7 +202,7 @@ func (c *call) openVault() (*opened, error) {
 	v, err := vault.Open(c.ctx, store, key, &vault.Config{
 		SweepEvery: -1, WorkEvery: -1, Runtime: new(lateRuntime),
 		Logger: slog.New(slog.NewTextHandler(c.Err, nil)),
-		Egress: vault.EgressPolicy{AllowHTTP: c.target.allowPrivateEgress, AllowPrivate: c.target.allowPrivateEgress},
+		Egress: c.target.Egress(),
 	})
 	if errors.Is(err, vault.ErrWrongKey) {
 		return nil, fmt.Errorf("%w\ngive the --key-file or %s that the database was created with", err, masterKeyVariable)
@@ -199,29 +217,22 @@ func (c *call) openVault() (*opened, error) {
 // openStore opens the database. It makes no SQLite file: a missing one means that
 // --db is mistyped.
 func (c *call) openStore(mode storage.MigrateMode) (vault.Storage, error) {
-	if serve.IsPostgres(c.target.db) {
-		return postgres.OpenOptions(c.ctx, c.target.db, c.postgresOptions(mode))
-	}
-	if _, err := os.Stat(c.target.db); err != nil && mode != storage.MigrateOnly {
+	if _, err := os.Stat(c.target.Path); err != nil && !serve.IsPostgres(c.target.Path) && mode != storage.MigrateOnly {
 		return nil, fmt.Errorf("there is no database: %w\ntokenvault migrate up makes one", err)
 	}
-	return sqlite.OpenOptions(c.ctx, c.target.db, &sqlite.Options{Migrate: mode})
-}
-
-func (c *call) postgresOptions(mode storage.MigrateMode) *postgres.Options {
-	return &postgres.Options{Schema: c.target.schema, TransactionPooler: c.target.pooler, Migrate: mode}
+	return c.target.Open(c.ctx, mode)
 }
 
 // masterKey reads the master key, and the second one if there is one.
 func (c *call) masterKey() (vault.AEAD, error) {
-	key, err := c.readKey(masterKeyVariable, "key-file", c.target.keyFile)
+	key, err := c.readKey(masterKeyVariable, "key-file", c.target.KeyFile)
 	if err != nil {
 		return nil, err
 	}
 	if key == nil {
 		return nil, usagef("give the master key: its file in --key-file, or its text in the environment variable %s", masterKeyVariable)
 	}
-	other, err := c.readKey(otherKeyVariable, "other-key-file", c.target.otherKeyFile)
+	other, err := c.readKey(otherKeyVariable, "other-key-file", c.target.OtherKeyFile)
 	if err != nil {
 		return nil, err
 	}
@@ -254,6 +265,15 @@ func (c *call) readKey(variable, flagName, file string) (*vault.Key, error) {
 		return nil, fmt.Errorf("the master key: %w", err)
 	}
 	return key, nil
+}
+
+// getenvForKeys is getenv without the keys for which the command line names files:
+// the command line wins, as in every command.
+func (c *call) getenvForKeys(name string) string {
+	if name == masterKeyVariable && c.typed("key-file") || name == otherKeyVariable && c.typed("other-key-file") {
+		return ""
+	}
+	return c.getenv(name)
 }
 
 // findTenant returns the tenant with an id or a name.

@@ -75,7 +75,7 @@ func doctor(c *call, egress string) error {
 		if err := e.server(); err != nil {
 			return err
 		}
-	case serve.IsPostgres(c.target.db):
+	case serve.IsPostgres(c.target.Path):
 		e.postgres(c.ctx)
 		e.vault()
 	default:

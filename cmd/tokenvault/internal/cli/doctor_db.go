@@ -14,7 +14,7 @@ import (
 
 // sqlite looks at a SQLite file.
 func (e *examination) sqlite(ctx context.Context) {
-	file := e.c.target.db
+	file := e.c.target.Path
 	info, err := os.Stat(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		e.fail("database", "Correct --db, or run tokenvault migrate up to make one.", "there is no such file")
@@ -75,7 +75,7 @@ func (e *examination) journal(ctx context.Context, db *sql.DB) {
 
 // keyFile looks at the files that hold master keys.
 func (e *examination) keyFile() {
-	for _, file := range []string{e.c.target.keyFile, e.c.target.otherKeyFile} {
+	for _, file := range []string{e.c.target.KeyFile, e.c.target.OtherKeyFile} {
 		if file == "" {
 			continue
 		}
@@ -163,7 +163,7 @@ func (e *examination) serverSettings(ctx context.Context, db *sql.DB) {
 
 // transport looks at how the URL has the connection encrypted.
 func (e *examination) transport() {
-	u, err := url.Parse(e.c.target.db)
+	u, err := url.Parse(e.c.target.Path)
 	if err != nil {
 		return
 	}

@@ -62,6 +62,9 @@ func exportTokens(c *call, p *exportFlags) error {
 		return err
 	}
 	if p.clear {
+		if c.operatorName() == "" {
+			return usagef("an export in clear needs a name for the audit log: give --actor")
+		}
 		if err := c.confirm("This writes the data of tokens in clear. Go on?"); err != nil {
 			return err
 		}

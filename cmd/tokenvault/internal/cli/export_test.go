@@ -1,6 +1,16 @@
 package cli
 
-import "github.com/seed-72ea4aab/vault/script"
+import (
+	"context"
+
+	"github.com/seed-72ea4aab/vault/script"
+)
 
 // LateRuntime returns the runtime of commands.
 func LateRuntime() script.Runtime { return new(lateRuntime) }
+
+// RunAs is Run on a system whose user has a name, or none.
+func RunAs(ctx context.Context, user string, args []string, getenv func(string) string, io Streams) int {
+	p := &program{getenv: getenv, Streams: io, systemUser: func() string { return user }}
+	return p.exit(p.run(ctx, args))
+}

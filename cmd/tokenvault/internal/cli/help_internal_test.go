@@ -80,7 +80,7 @@ func TestEveryFlagHasAVariable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.target.db != "x.db" || !c.json || !c.given("limit") || !c.typed("limit") || c.typed("db") || !c.given("type") || c.given("url") {
+	if c.target.Path != "x.db" || !c.json || !c.given("limit") || !c.typed("limit") || c.typed("db") || !c.given("type") || c.given("url") {
 		t.Errorf("%+v", c.sets)
 	}
 	if way, err := c.way(); way != inProcess || err != nil {

@@ -53,7 +53,7 @@ func keyCommands() []*command {
 }
 
 func rewrap(c *call) error {
-	other, err := c.readKey(otherKeyVariable, "other-key-file", c.target.otherKeyFile)
+	other, err := c.readKey(otherKeyVariable, "other-key-file", c.target.OtherKeyFile)
 	if err != nil {
 		return err
 	}

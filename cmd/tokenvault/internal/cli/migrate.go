@@ -57,25 +57,25 @@ func (c *call) needDB() error {
 
 // migrations returns all that this program knows for the kind of database.
 func (c *call) migrations() []storage.Migration {
-	if serve.IsPostgres(c.target.db) {
-		return postgres.Migrations(c.target.schema)
+	if serve.IsPostgres(c.target.Path) {
+		return postgres.Migrations(c.target.Schema)
 	}
 	return sqlite.Migrations()
 }
 
 // openSQL opens the database past the vault, to look at it.
 func (c *call) openSQL() (*sql.DB, error) {
-	if serve.IsPostgres(c.target.db) {
-		connector, err := pq.NewConnector(c.target.db)
+	if serve.IsPostgres(c.target.Path) {
+		connector, err := pq.NewConnector(c.target.Path)
 		if err != nil {
 			return nil, errors.New("the URL of the database cannot be read; it is postgres://user@host/database?sslmode=verify-full")
 		}
 		return sql.OpenDB(connector), nil
 	}
-	if _, err := os.Stat(c.target.db); err != nil {
+	if _, err := os.Stat(c.target.Path); err != nil {
 		return nil, err
 	}
-	path, err := filepath.Abs(c.target.db)
+	path, err := filepath.Abs(c.target.Path)
 	if err != nil {
 		return nil, err
 	}
@@ -114,15 +114,15 @@ func (c *call) appliedMigrations(ctx context.Context) (map[int]bool, error) {
 }
 
 func (c *call) tableName(name string) string {
-	if c.target.schema == "" || !serve.IsPostgres(c.target.db) {
+	if c.target.Schema == "" || !serve.IsPostgres(c.target.Path) {
 		return name
 	}
-	return pq.QuoteIdentifier(c.target.schema) + "." + name
+	return pq.QuoteIdentifier(c.target.Schema) + "." + name
 }
 
 // hasVault reports whether the database has the vault's tables.
 func (c *call) hasVault(ctx context.Context, db *sql.DB) (there bool, err error) {
-	if serve.IsPostgres(c.target.db) {
+	if serve.IsPostgres(c.target.Path) {
 		err = db.QueryRowContext(ctx, "SELECT to_regclass($1) IS NOT NULL", c.tableName("vault_migrations")).Scan(&there)
 	} else {
 		err = db.QueryRowContext(ctx, "SELECT count(*) > 0 FROM sqlite_master WHERE name = 'vault_migrations'").Scan(&there)
@@ -233,13 +233,13 @@ func distributeCommand() *command {
 				if err := c.needDB(); err != nil {
 					return err
 				}
-				if !serve.IsPostgres(c.target.db) {
+				if !serve.IsPostgres(c.target.Path) {
 					return usagef("Citus is an extension of PostgreSQL: --db must be a postgres:// URL")
 				}
 				if err := c.confirm("Distribute the tables of this vault over the nodes of the cluster?"); err != nil {
 					return err
 				}
-				if err := postgres.Distribute(c.ctx, c.target.db, c.postgresOptions(storage.MigrateAuto)); err != nil {
+				if err := postgres.Distribute(c.ctx, c.target.Path, c.target.Postgres(storage.MigrateAuto)); err != nil {
 					return err
 				}
 				return c.say(map[string]any{"distributed": true}, "The vault is distributed.")

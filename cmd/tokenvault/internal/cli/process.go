@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"flag"
 
 	"github.com/seed-72ea4aab/vault/internal/serve"
@@ -13,16 +14,19 @@ func processCommands() []*command {
 			name: "serve", summary: "serve the REST API",
 			about: `Serves the vault in a database over HTTP, or over TLS with --tls-cert and
 				--tls-key, until SIGTERM or SIGINT; requests in progress are finished. It
-				creates the database and the master key if they are missing, and unless --demo
-				is false a demo tenant whose API keys it prints. Metrics for Prometheus are at
-				/metrics. With --console it also serves the console, at an address of its own,
-				and prints a link that works once. Servers that start together on one database
-				do not disturb each other.`,
-			example: "tokenvault serve\nTOKENVAULT_DB=postgres://vault@db/vault TOKENVAULT_DEMO=false tokenvault serve --addr :8080",
+				creates the database if it is missing, but neither a master key nor a tenant:
+				--create-key and --demo do. Metrics for Prometheus are at /metrics. Servers that
+				start together on one database do not disturb each other.
+
+				With --console it also serves the console, at an address of its own. People sign
+				in with a link that works once: from tokenvault console link, from the file of
+				--console-link-file, or from the terminal that the server runs in. With
+				--console-header, a proxy in front signs them in.`,
+			example: "tokenvault serve --create-key --demo\nTOKENVAULT_DB=postgres://vault@db/vault TOKENVAULT_KEY_FILE=master.key tokenvault serve --addr :8080 --cors-origins https://shop.example --rate-limit 100",
 			setup: func(f *flag.FlagSet) action {
 				cfg := &serve.Config{}
 				cfg.Flags(f)
-				return func(c *call) error { return cfg.Serve(c.ctx, c.getenv, c.Out, c.Err) }
+				return func(c *call) error { return cfg.Serve(c.ctx, c.getenvForKeys, c.Out, c.Err) }
 			},
 		},
 		{
@@ -38,6 +42,49 @@ func processCommands() []*command {
 				}
 			},
 		},
-		completionCommand(),
+		consoleLinkCommand(), versionCommand(), completionCommand(),
 	}
+}
+
+func consoleLinkCommand() *command {
+	return &command{
+		name: "console link", summary: "print a link that signs in at the console of a server, once", reach: inProcess,
+		about: `The link works once, within ten minutes, at the server whose console is at
+			--console-url or, on this machine, at --console. The server needs the same master
+			key, and must run already. What the user does at the console is in the audit log
+			under their name.`,
+		example: "tokenvault console link --key-file vault.key --user jane --role operator\ntokenvault console link --console-url https://console.example.com/",
+		setup: func(f *flag.FlagSet) action {
+			user := f.String("user", "", "`name` of the person who will use the link; by default the actor")
+			role := f.String("role", "owner", "`role` of the person: viewer, operator or owner")
+			addr := f.String("console", "127.0.0.1:8081", "`address` of the console on this machine")
+			at := f.String("console-url", "", "`URL` of the console")
+			cert := f.String("tls-cert", "", "`file` with the TLS certificate of the server; with it the URL begins with https")
+			return func(c *call) error { return printConsoleLink(c, *user, *role, *addr, *at, *cert != "") }
+		},
+	}
+}
+
+func printConsoleLink(c *call, user, roleName, addr, at string, tls bool) error {
+	role, err := serve.ParseRole(roleName)
+	if err != nil {
+		return usagef("--role: %v", err)
+	}
+	if user = cmp.Or(user, c.operator()); user == "" {
+		return usagef("say who will use the link: --user")
+	}
+	if at == "" {
+		if at, err = serve.ConsoleURL(addr, tls); err != nil {
+			return err
+		}
+	}
+	key, err := c.masterKey()
+	if err != nil {
+		return err
+	}
+	link, err := serve.SealLink(key, at, user, role)
+	if err != nil {
+		return err
+	}
+	return c.say(map[string]any{"link": link, "user": user, "role": roleName}, "%s", link)
 }

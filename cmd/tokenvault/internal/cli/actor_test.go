@@ -1,0 +1,79 @@
+package cli_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/cmd/tokenvault/internal/cli"
+)
+
+// TestTheLogKnowsTheOperator runs commands as cron, systemd and containers do,
+// without USER.
+func TestTheLogKnowsTheOperator(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, local)
+	delete(w.env, "USER")
+	run := func(user string, args ...string) (string, int) {
+		var out bytes.Buffer
+		code := cli.RunAs(t.Context(), user, args, func(name string) string { return w.env[name] }, cli.Streams{In: strings.NewReader(""), Out: &out, Err: &out})
+		return out.String(), code
+	}
+	for name, c := range map[string]struct {
+		user, want string
+		args       []string
+	}{
+		"the user":         {"backup", `"actor_name":"backup"`, nil},
+		"a number":         {"", `"actor_name":"uid `, nil},
+		"as the flag says": {"backup", `"actor_name":"jane"`, []string{"--actor", "jane"}},
+	} {
+		id := strings.ReplaceAll(name, " ", "-")
+		if out, code := run(c.user, append([]string{"token", "create", "--data", "x", "--id", id}, c.args...)...); code != 0 {
+			t.Fatalf("%s: exit %d\n%s", name, code, out)
+		}
+		if out, _ := run("reader", "log", "list", "--entity-id", id, "--json"); !strings.Contains(out, c.want) {
+			t.Errorf("%s: %s", name, out)
+		}
+	}
+	if out, code := run("", "export", "--clear", "--yes"); code != 2 || !strings.Contains(out, "--actor") || strings.Contains(out, `"x"`) {
+		t.Errorf("an export in clear by nobody: exit %d\n%s", code, out)
+	}
+	if out, code := run("", "export", "--clear", "--yes", "--actor", "jane"); code != 0 || !strings.Contains(out, `"x"`) {
+		t.Errorf("an export in clear by jane: exit %d\n%s", code, out)
+	}
+}
+
+// TestConsoleLink prints a link for the user that the log will name.
+func TestConsoleLink(t *testing.T) {
+	t.Parallel()
+	w := &world{t: t, env: map[string]string{"TOKENVAULT_MASTER_KEY": vault.NewKey().Text(), "USER": "jane"}}
+	for name, c := range map[string]struct {
+		args []string
+		code int
+		want string
+	}{
+		"this machine": {nil, 0, "http://127.0.0.1:8081/?link="},
+		"elsewhere":    {[]string{"--console-url", "https://console.example.com/vault"}, 0, "https://console.example.com/vault/?link="},
+		"JSON":         {[]string{"--json", "--role", "viewer"}, 0, `"role":"viewer","user":"jane"`},
+		"a free port":  {[]string{"--console", "127.0.0.1:0"}, 2, "--console-url"},
+		"no role":      {[]string{"--role", "root"}, 2, "viewer, operator or owner"},
+		"no URL":       {[]string{"--console-url", "console.example.com"}, 2, "https://console.example.com/"},
+	} {
+		if out, code := w.run(strings.NewReader(""), append([]string{"console", "link"}, c.args...)...); code != c.code || !strings.Contains(out, c.want) {
+			t.Errorf("%s: exit %d\n%s", name, code, out)
+		}
+	}
+}
+
+// TestVersion finds the versions in what the program says of itself.
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	w := &world{t: t, env: map[string]string{}}
+	if first, second := w.must("version"), w.must("--version"); first != second || !strings.HasPrefix(first, "tokenvault ") || !strings.Contains(first, "schema  sqlite ") {
+		t.Errorf("%q %q", first, second)
+	}
+	if out := w.must("version", "--json"); !strings.Contains(out, `"schema":{"postgres":`) {
+		t.Error(out)
+	}
+}

@@ -1,0 +1,77 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"strings"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/storage"
+	"github.com/seed-72ea4aab/vault/storage/postgres"
+	"github.com/seed-72ea4aab/vault/storage/sqlite"
+)
+
+// Database says where the data of a vault is, and how to reach it. All commands
+// that work on a database share its flags, so that no two of them understand the
+// same environment differently.
+type Database struct {
+	Path         string // of a SQLite file, or a postgres:// URL
+	KeyFile      string // with the master key
+	OtherKeyFile string // with a second master key
+	Schema       string // of the tables on PostgreSQL
+	Pooler       bool   // stands before a PostgreSQL
+	MaxConns     int    // to PostgreSQL; zero for the default
+
+	// AllowPrivateEgress lets tenants' requests go to plain http and to private
+	// addresses. That is for development.
+	AllowPrivateEgress bool
+}
+
+// Flags ties the database to flags. Fields that are set already are defaults.
+func (d *Database) Flags(f *flag.FlagSet) {
+	f.StringVar(&d.Path, "db", d.Path, "database: the `path` of a SQLite file, or a postgres:// URL")
+	f.StringVar(&d.KeyFile, "key-file", d.KeyFile, "`file` with the master key, unless "+masterKeyVariable+" holds it")
+	f.StringVar(&d.OtherKeyFile, "other-key-file", "",
+		"`file` with a second master key, which only opens what it has wrapped, for a change of keys; or "+otherKeyVariable)
+	f.StringVar(&d.Schema, "schema", "", "`schema` of the tables on PostgreSQL, when it is not the connection's own")
+	f.BoolVar(&d.Pooler, "pooler", false, "the postgres:// URL leads to a pooler in transaction mode, such as PgBouncer")
+	f.IntVar(&d.MaxConns, "max-conns", 0, "at most this `number` of connections to PostgreSQL; 0 for 17")
+	f.BoolVar(&d.AllowPrivateEgress, "allow-private-egress", false,
+		"for development: allow plain http and private addresses for proxies, callbacks and fetch")
+}
+
+// Open opens the database.
+func (d *Database) Open(ctx context.Context, mode storage.MigrateMode) (vault.Storage, error) {
+	if IsPostgres(d.Path) {
+		return postgres.OpenOptions(ctx, d.Path, d.Postgres(mode))
+	}
+	return sqlite.OpenOptions(ctx, d.Path, &sqlite.Options{Migrate: mode})
+}
+
+// Postgres returns the options for a PostgreSQL.
+func (d *Database) Postgres(mode storage.MigrateMode) *postgres.Options {
+	return &postgres.Options{Schema: d.Schema, TransactionPooler: d.Pooler, MaxConns: d.MaxConns, Migrate: mode}
+}
+
+// Egress returns the policy for requests of tenants.
+func (d *Database) Egress() vault.EgressPolicy {
+	return vault.EgressPolicy{AllowHTTP: d.AllowPrivateEgress, AllowPrivate: d.AllowPrivateEgress}
+}
+
+func (d *Database) check() error {
+	switch {
+	case d.Path == "" || d.KeyFile == "":
+		return errors.New("--db and --key-file must not be empty")
+	case d.Pooler && !IsPostgres(d.Path):
+		return errors.New("--pooler needs a postgres:// URL in --db")
+	case d.MaxConns < 0 || d.MaxConns == 1:
+		return errors.New("--max-conns must be at least 2, or 0 for the default")
+	}
+	return nil
+}
+
+// IsPostgres reports whether a database is the URL of a PostgreSQL.
+func IsPostgres(db string) bool {
+	return strings.HasPrefix(db, "postgres://") || strings.HasPrefix(db, "postgresql://")
+}

@@ -1,0 +1,130 @@
+package serve
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/console"
+)
+
+// linkLife is how long a link of tokenvault console link can be opened.
+const linkLife = 10 * time.Minute
+
+// clockSkew is how far the clocks of two machines may be apart.
+const clockSkew = time.Minute
+
+// maxLink bounds the length of a sealed link.
+const maxLink = 2000
+
+// linkAD is the associated data of sealed links, which tells them from all else
+// that is sealed under the master key.
+var linkAD = []byte("tokenvault console link")
+
+// sealedLink is what a link of tokenvault console link says. Whoever has the
+// master key can make one, and can read all data anyway.
+type sealedLink struct {
+	ID     string    `json:"id"`
+	User   string    `json:"user"`
+	Role   string    `json:"role"`
+	Issued time.Time `json:"issued"`
+}
+
+// SealLink returns a URL that signs a user in at the console of a server with the
+// same master key, once, within ten minutes.
+func SealLink(key vault.AEAD, base, user string, role console.Role) (string, error) {
+	if err := checkConsoleURL(base); err != nil {
+		return "", &FlagError{err}
+	}
+	text, err := json.Marshal(sealedLink{ID: rand.Text(), User: user, Role: role.String(), Issued: time.Now().UTC()})
+	if err != nil {
+		return "", err
+	}
+	token, err := key.Encrypt(text, linkAD)
+	if err != nil {
+		return "", err
+	}
+	return strings.TrimSuffix(base, "/") + "/?link=" + base64.RawURLEncoding.EncodeToString(token), nil
+}
+
+// ConsoleURL returns the URL of a console that listens at an address of this
+// machine.
+func ConsoleURL(addr string, tls bool) (string, error) {
+	if err := checkAddress("--console", addr); err != nil {
+		return "", &FlagError{err}
+	}
+	if _, port, err := net.SplitHostPort(addr); err != nil || port == "0" {
+		return "", &FlagError{fmt.Errorf("a console at a free port has a URL that only its server knows: give --console-url")}
+	}
+	c := Config{}
+	if tls {
+		c.tlsCert = "given"
+	}
+	return c.baseURL(addr) + "/", nil
+}
+
+// linkReader takes sealed links, each once. It does not remember the links that
+// earlier processes took, so it takes none from before it began.
+type linkReader struct {
+	key   vault.AEAD
+	now   func() time.Time
+	begun time.Time
+
+	mu   sync.Mutex
+	used map[string]time.Time // when links were issued, by id
+}
+
+func newLinkReader(key vault.AEAD) *linkReader {
+	return &linkReader{key: key, now: time.Now, begun: time.Now(), used: map[string]time.Time{}}
+}
+
+// accept returns the user whom a link signs in.
+func (l *linkReader) accept(token string) (console.User, bool) {
+	link, ok := l.open(token)
+	if !ok {
+		return console.User{}, false
+	}
+	role, err := ParseRole(link.Role)
+	now := l.now()
+	if err != nil || link.User == "" || link.Issued.Before(l.begun) || now.Sub(link.Issued) > linkLife || link.Issued.Sub(now) > clockSkew {
+		return console.User{}, false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, taken := l.used[link.ID]; taken {
+		return console.User{}, false
+	}
+	for id, issued := range l.used {
+		if now.Sub(issued) > linkLife {
+			delete(l.used, id)
+		}
+	}
+	l.used[link.ID] = link.Issued
+	return console.User{ID: link.User, Role: role}, true
+}
+
+// open opens a sealed link.
+func (l *linkReader) open(token string) (*sealedLink, bool) {
+	if len(token) > maxLink {
+		return nil, false
+	}
+	sealed, err := base64.RawURLEncoding.DecodeString(token)
+	if err != nil {
+		return nil, false
+	}
+	text, err := l.key.Decrypt(sealed, linkAD)
+	if err != nil {
+		return nil, false
+	}
+	var link sealedLink
+	if json.Unmarshal(text, &link) != nil {
+		return nil, false
+	}
+	return &link, true
+}

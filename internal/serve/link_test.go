@@ -1,0 +1,131 @@
+package serve
+
+import (
+	"log/slog"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/console"
+	"github.com/seed-72ea4aab/vault/internal/terminal"
+)
+
+// TestSealedLinksSignInOnce opens links that were made with the master key.
+func TestSealedLinksSignInOnce(t *testing.T) {
+	t.Parallel()
+	key := vault.NewKey()
+	c := newConsole(&Config{consoleFlags: consoleFlags{addr: freePort}})
+	srv := httptest.NewServer(nil)
+	t.Cleanup(srv.Close)
+	srv.Config.Handler = c.server(newVault(t), key, srv.URL, slog.New(slog.DiscardHandler)).Handler
+	open := func(link string) (int, string) {
+		jar, _ := cookiejar.New(nil)
+		return get(t, &http.Client{Jar: jar}, link)
+	}
+	link, err := SealLink(key, srv.URL, "jane@example.com", console.Viewer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status, body := open(link); status != http.StatusOK || !strings.Contains(body, "jane@example.com") || !strings.Contains(body, "viewer") {
+		t.Errorf("the link: %d %s", status, body)
+	}
+	if status, _ := open(link); status != http.StatusForbidden {
+		t.Errorf("the link again: %d", status)
+	}
+	foreign, err := SealLink(vault.NewKey(), srv.URL, "jane@example.com", console.Owner)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, bad := range map[string]string{"another key": foreign, "no base64": srv.URL + "/?link=!!", "too long": srv.URL + "/?link=" + strings.Repeat("a", maxLink+1)} {
+		if status, _ := open(bad); status != http.StatusForbidden {
+			t.Errorf("%s: %d", name, status)
+		}
+	}
+}
+
+// TestSealedLinksExpire moves the clock of a server.
+func TestSealedLinksExpire(t *testing.T) {
+	t.Parallel()
+	key := vault.NewKey()
+	for name, c := range map[string]struct {
+		begun, now time.Duration // from when the link was made
+		want       bool
+	}{
+		"at once": {-time.Hour, 0, true}, "after a while": {-time.Hour, linkLife - time.Minute, true}, "too late": {-time.Hour, linkLife + time.Minute, false},
+		"before the server began": {time.Second, 2 * time.Second, false}, "from the future": {-time.Hour, -2 * clockSkew, false},
+	} {
+		link, err := SealLink(key, "http://127.0.0.1:1", "jane", console.Owner)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at, _ := url.Parse(link)
+		made := time.Now()
+		r := newLinkReader(key)
+		r.begun, r.now = made.Add(c.begun), func() time.Time { return made.Add(c.now) }
+		if _, ok := r.accept(at.Query().Get("link")); ok != c.want {
+			t.Errorf("%s: %t, want %t", name, ok, c.want)
+		}
+	}
+}
+
+// TestTheLinkIsNotPrintedForServices finds that a server without a terminal says how
+// to sign in, and that a file with the link is private.
+func TestTheLinkIsNotPrintedForServices(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "link")
+	for name, flags := range map[string]consoleFlags{"nothing asked": {addr: freePort}, "a file": {addr: freePort, linkFile: file}, "a header": {addr: freePort, header: "X-User"}} {
+		var printed strings.Builder
+		c := newConsole(&Config{consoleFlags: flags})
+		logger := slog.New(slog.DiscardHandler)
+		c.server(newVault(t), vault.NewKey(), "http://127.0.0.1:8081", logger)
+		c.banner(&printed, terminal.Palette{}, false, logger)
+		if strings.Contains(printed.String(), "?link=") || !strings.Contains(printed.String(), "http://127.0.0.1:8081/") {
+			t.Errorf("%s: %s", name, printed.String())
+		}
+	}
+	text, err := os.ReadFile(file)
+	if err != nil || !strings.HasPrefix(string(text), "http://127.0.0.1:8081/") {
+		t.Errorf("%q %v", text, err)
+	}
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != private {
+		t.Errorf("%v %v", info, err)
+	}
+}
+
+// TestTheHeaderOfAProxy believes proxies, and nobody else.
+func TestTheHeaderOfAProxy(t *testing.T) {
+	t.Parallel()
+	flags := consoleFlags{addr: freePort, header: "X-User", role: "operator", proxies: list{"10.0.0.0/24", "192.0.2.7"}}
+	if err := flags.check(); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		from  string
+		users []string
+		want  console.User
+	}{
+		"a proxy":        {"10.0.0.9:1234", []string{"jane"}, console.User{ID: "jane", Role: console.Operator}},
+		"one address":    {"[::ffff:192.0.2.7]:1", []string{"jane"}, console.User{ID: "jane", Role: console.Operator}},
+		"somebody else":  {"10.0.1.9:1234", []string{"jane"}, console.User{}},
+		"this machine":   {"127.0.0.1:1234", []string{"jane"}, console.User{}},
+		"without a name": {"10.0.0.9:1234", nil, console.User{}},
+		"two names":      {"10.0.0.9:1234", []string{"jane", "joe"}, console.User{}},
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.RemoteAddr = c.from
+		r.Header["X-User"] = c.users
+		got, err := flags.byHeader()(r)
+		if diff := cmp.Diff(c.want, got); diff != "" || (err == nil) != (c.want.ID != "") {
+			t.Errorf("%s: %v (-want +got):\n%s", name, err, diff)
+		}
+	}
+}
