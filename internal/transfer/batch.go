@@ -239,8 +239,30 @@ func (b *batch) derivedID(row int) string {
 func (b *batch) save() {
 	defer close(b.done)
 	if b.err = b.tokens.Save(b.ctx); b.err == nil {
-		b.err = b.settleRest()
+		b.err = cmp.Or(b.settleRest(), b.logOutcome())
 	}
+}
+
+// logOutcome logs how many rows were refused and skipped, if any were. Those rows
+// leave no other entry, and their results may answer a guess.
+func (b *batch) logOutcome() error {
+	refused, skipped := 0, 0
+	for i := range b.rows {
+		switch b.rows[i].result.Outcome {
+		case Failed:
+			refused++
+		case Skipped:
+			skipped++
+		}
+	}
+	if refused+skipped == 0 {
+		return nil
+	}
+	entry := b.op.Entry(audit.Import, audit.Tenant, b.op.Tenant().String())
+	entry.Message = audit.ImportMessage(len(b.rows), refused, skipped)
+	ch := b.op.Change()
+	ch.Relaxed, ch.Logs = true, []storage.Log{entry}
+	return b.op.Write(b.ctx, ch)
 }
 
 // settleRest settles the rows in their order: a row may change the token of a row
