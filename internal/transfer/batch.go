@@ -204,6 +204,9 @@ func (b *batch) refused(n *tokens.Item, err error) error {
 
 // found settles a row that has the content of an existing token.
 func (b *batch) found(ctx context.Context, n *tokens.Item) error {
+	if _, err := tokens.Open(ctx, b.op, n.Existing); err != nil {
+		return err // the columns that it was found by may be altered
+	}
 	b.rows[n.Index].settle(Skipped, n.Existing.ID)
 	return b.op.LogReads(ctx, audit.Read, core.Entity{Type: n.Existing.Type, ID: n.Existing.ID}) // its id was told
 }
@@ -323,6 +326,9 @@ func (b *batch) settleTaken(r *row) error {
 func (b *batch) settleDone(r *row, there *storage.Token) error {
 	if _, ok := b.op.Grant().Decide(access.TokenRead, there.ID, there.Containers); ok {
 		if err := b.op.LogReads(b.ctx, audit.Read, core.Entity{Type: there.Type, ID: there.ID}); err != nil {
+			return err
+		}
+		if _, err := tokens.Open(b.ctx, b.op, there); err != nil {
 			return err
 		}
 		if there.Type != r.item.Row.Type || there.Fingerprint != r.item.Row.Fingerprint {
