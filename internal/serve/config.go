@@ -44,6 +44,7 @@ type Config struct {
 
 	consoleFlags consoleFlags
 	console      *consolePages // nil for none
+	metrics      *metrics      // set when the vault is opened
 }
 
 // Flags ties the config to flags, and sets the defaults. Nothing is created and

@@ -89,7 +89,7 @@ func serverCredentials(ctx context.Context, v *vault.Vault, cfg *Config, baseURL
 // newAPI puts the API and the metrics beside each other. A mux would redirect
 // from paths that are not clean, which the API never does.
 func newAPI(v *vault.Vault, cfg *Config, logger *slog.Logger) http.Handler {
-	m := newMetrics()
+	m := cfg.metrics
 	options := cfg.options(logger)
 	options.Observer = m
 	api := httpserver.Handler(v, options)
