@@ -42,7 +42,7 @@ func (c *Client) InvokeProxy(ctx context.Context, p ProxyCall) (*ProxyAnswer, er
 
 func (op *operation) invokeProxy(ctx context.Context, p ProxyCall) (*ProxyAnswer, error) {
 	if p.Key == "" && p.URL == "" {
-		return nil, errNoDestination()
+		return nil, errNoDestination(ctx)
 	}
 	if p.Key == "" {
 		if err := op.Require(access.TokenUse); err != nil {
@@ -69,8 +69,8 @@ func (op *operation) invokeProxy(ctx context.Context, p ProxyCall) (*ProxyAnswer
 	return op.v.invoke(ctx, op.Op, x, &p)
 }
 
-func errNoDestination() error {
-	return fault.Field("", "must name a proxy by its key, or a destination by its URL")
+func errNoDestination(ctx context.Context) error {
+	return fault.Field(trace.Prefix(ctx)+"PROXY-KEY", "must name a proxy by its key, or a destination by its URL")
 }
 
 // InvokeProxy is [Client.InvokeProxy] for a caller who shows no API key. Only a
@@ -80,7 +80,7 @@ func errNoDestination() error {
 func (v *Vault) InvokeProxy(ctx context.Context, p ProxyCall) (*ProxyAnswer, error) {
 	switch {
 	case p.Key == "" && p.URL == "":
-		return nil, public(errNoDestination())
+		return nil, public(errNoDestination(ctx))
 	case p.Key == "":
 		return nil, ErrUnauthenticated
 	}

@@ -137,6 +137,35 @@ func TestGoBlocksBuild(t *testing.T) {
 	}
 }
 
+// TestTheReadmeGetsWhatItImports compares the go get command of the README with the
+// imports of its first program. A package that is not named would have no entry in
+// the go.sum of a reader's module, and the program would not build.
+func TestTheReadmeGetsWhatItImports(t *testing.T) {
+	t.Parallel()
+	text := readText(t, "../README.md")
+	_, rest, ok := strings.Cut(text, "`go get ")
+	command, _, closed := strings.Cut(rest, "`")
+	if !ok || !closed {
+		t.Fatal("the README has no go get command")
+	}
+	for _, b := range blocksOf(t, "../README.md") {
+		if b.lang != "go" {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), "", b.text, parser.ImportsOnly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, spec := range file.Imports {
+			path := strings.Trim(spec.Path.Value, `"`)
+			if strings.Contains(path, ".") && !slices.Contains(strings.Fields(command), path) {
+				t.Errorf("go get %s leaves out %s", command, path)
+			}
+		}
+		return
+	}
+}
+
 // newModule returns the folder of a module that uses this one, and has what this
 // one has.
 func newModule(t *testing.T) string {

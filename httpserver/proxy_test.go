@@ -110,6 +110,9 @@ func TestProxyKeyInHeaderOrQuery(t *testing.T) {
 		}
 		tc.res.wantProxyError(t, tc.status)
 	}
+	if body := send("/proxy").body; !strings.Contains(body, `"errors":{"SVC-PROXY-KEY":[`) {
+		t.Errorf("neither key nor URL: %s", body)
+	}
 	if err := w.Management.DeleteProxy(t.Context(), x.ID); err != nil {
 		t.Fatal(err)
 	}

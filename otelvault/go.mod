@@ -2,11 +2,9 @@ module github.com/seed-72ea4aab/vault/otelvault
 
 go 1.26.0
 
-replace github.com/seed-72ea4aab/vault => ../
-
 require (
 	github.com/google/uuid v1.6.0
-	github.com/seed-72ea4aab/vault v0.0.0
+	github.com/seed-72ea4aab/vault v0.1.0
 	go.opentelemetry.io/otel v1.47.0
 	go.opentelemetry.io/otel/metric v1.47.0
 	go.opentelemetry.io/otel/sdk v1.47.0
