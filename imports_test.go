@@ -105,6 +105,7 @@ var mayImport = map[string][]string{
 	"internal/webhook":       {},
 
 	// Features: rooms with functions that take an operation.
+	"internal/erase":    feature("internal/runs", "internal/tokens"),
 	"internal/explain":  feature("internal/tokens"),
 	"internal/logs":     feature("internal/share"),
 	"internal/once":     feature("internal/cache", "internal/tokens"),

@@ -141,6 +141,12 @@ func (p CursorSearch) LogValue() slog.Value { return names("query", hidden) }
 // Format prints what LogValue shows.
 func (p CursorSearch) Format(f fmt.State, _ rune) { format(f, p) }
 
+// LogValue shows the reason, and nothing of the query, which may hold data.
+func (p EraseParams) LogValue() slog.Value { return names("query", hidden, "reason", p.Reason) }
+
+// Format prints what LogValue shows.
+func (p EraseParams) Format(f fmt.State, _ rune) { format(f, p) }
+
 // LogValue shows nothing of the query, which may hold data.
 func (o ExportOptions) LogValue() slog.Value { return names("query", hidden) }
 

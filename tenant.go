@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-72ea4aab/vault/internal/audit"
 	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/erase"
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/form"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
@@ -308,7 +309,8 @@ type Swept struct {
 }
 
 // Sweep deletes what has expired: tokens, cvcs, sessions, idempotency records,
-// what is left of deleted tenants, and of callbacks that were given up 30 days
+// what is left of deleted tenants, of erased tokens (see [Client.EraseTokens]), and
+// of callbacks that were given up 30 days
 // ago; and then entries of the audit log that are older than Config.LogRetention,
 // two million at most. The vault sweeps by itself every Config.SweepEvery;
 // several nodes may do so at once. A node whose clock is more than 30 seconds off
@@ -317,7 +319,7 @@ func (v *Vault) Sweep(ctx context.Context) (swept Swept, err error) {
 	ctx, end := v.observe(ctx, EventSweep, "sweep", uuid.UUID{}, uuid.UUID{})
 	defer func() { end(err) }()
 	done, err := sweep.Run(ctx, v.core, v.cfg.LogRetention)
-	return Swept(done), err
+	return Swept(done), errors.Join(err, erase.Settle(ctx, v.core))
 }
 
 // sweepLoop sweeps until the vault is closed.
