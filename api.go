@@ -24,13 +24,20 @@ import (
 //		return &vault.Token{ID: "tok"}, nil
 //	}
 //
-// It leaves out what belongs to the program that has opened the vault: choosing
-// and asking for an identity (As, AsUser, Check, TenantID, ApplicationID,
-// ProxyID), Once, whose work runs in the vault's process, Stats, Export,
-// PatchTenant and RotateWebhookSecret. It leaves out RoundTripper too: its requests leave from
-// the program itself, so over HTTP the data of tokens would have to come to the
-// program first, which proxies are there to avoid. InvokeProxy has the vault
-// send the request.
+// API leaves out the methods that only make sense in the process of the vault:
+//
+//   - the identity: [Client.TenantID], [Client.ApplicationID], [Client.AsUser],
+//     [Client.Masked], [Client.HasPermission];
+//   - the place of work: [Client.InTx] and [Client.Once], whose work runs in the
+//     process;
+//   - the set-up of a program: [Client.EnsureApplication], [Client.EnsureReactor],
+//     [Client.EnsureProxy], [Client.PatchTenant], [Client.RotateWebhookSecret];
+//   - [Client.Export], which reads data in clear;
+//   - [Client.RoundTripper], because its requests leave from the program itself.
+//     Over HTTP, the data of tokens would have to come to the program first.
+//     InvokeProxy has the vault send the request.
+//
+// The methods of [Owner] are not part of it either.
 type API interface {
 	TokenAPI
 	TokenListAPI

@@ -30,8 +30,8 @@ import (
 // methods there. The same holds for [TokenParams], [CardData], [BankData],
 // [Tenant], [Application], [Session], [SessionGrant], [Reactor], [ReactorParams],
 // [ReactParams], [ReactResult], [Proxy], [ProxyParams], [ProxyCall],
-// [SearchTokensParams], [CursorSearch], [EraseParams], [ExportOptions] and
-// [StoredResponse]: they show names and ids, but no data, keys, secrets or configuration.
+// [SearchTokensParams], [EraseParams], [ExportOptions] and [StoredResponse]: they
+// show names and ids, but no data, keys, secrets or configuration.
 type Token struct {
 	ID       string    `json:"id"`
 	TenantID uuid.UUID `json:"tenant_id"`

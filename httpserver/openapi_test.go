@@ -163,7 +163,7 @@ var describedTypes = map[string]reflect.Type{
 	"Error": reflect.TypeFor[errorBody](), "Health": reflect.TypeFor[health](), "Pagination": reflect.TypeFor[vault.Pagination](),
 	"Token": reflect.TypeFor[vault.Token](), "TokenPage": reflect.TypeFor[vault.Page[vault.Token]](),
 	"TokenParams": reflect.TypeFor[vault.TokenParams](), "TokenPatch": reflect.TypeFor[vault.TokenParams](),
-	"TokenSearch": reflect.TypeFor[vault.SearchTokensParams](), "TokenCursorSearch": reflect.TypeFor[vault.CursorSearch](),
+	"TokenSearch": reflect.TypeFor[vault.SearchTokensParams](), "TokenCursorSearch": reflect.TypeFor[cursorSearch](),
 	"EraseParams": reflect.TypeFor[vault.EraseParams](), "Erasure": reflect.TypeFor[vault.Erasure](),
 	"TokenCursorPage": reflect.TypeFor[cursorPage](), "CursorPagination": reflect.TypeOf(cursorPage{}.Pagination),
 	"ApplicationReplacement": reflect.TypeFor[vault.ApplicationParams](),
