@@ -101,7 +101,7 @@ func (v *Vault) createTenant(ctx context.Context, name string, unique storage.Ke
 	ch.InsertRecords = []storage.Record{
 		{Kind: kindRing, ID: storage.ID(t.ID), Body: wrapped, CreatedAt: now}, rec,
 	}
-	ch.Logs = []storage.Log{op.Entry(audit.Create, kindTenant, t.ID.String())}
+	ch.Logs = []storage.Log{op.RecordEntry(audit.Create, &rec)}
 	if err := v.store.Write(ctx, ch); err != nil {
 		return nil, fault.Wrap(err, "create tenant")
 	}
@@ -270,13 +270,14 @@ func (op *operation) changeTenant(ctx context.Context, change func(*core.Tenant)
 		if err := change(&t); err != nil {
 			return nil, err
 		}
+		t.Record.Rev++
 		rec, err := op.tenantRecord(&t)
 		if err != nil {
 			return nil, err
 		}
 		ch := op.Change()
-		ch.UpdateRecords = []storage.RecordUpdate{{Rev: t.Record.Rev, Record: rec}}
-		ch.Logs = []storage.Log{op.Entry(audit.Update, kindTenant, t.ID.String())}
+		ch.UpdateRecords = []storage.RecordUpdate{{Rev: rec.Rev - 1, Record: rec}}
+		ch.Logs = []storage.Log{op.RecordEntry(audit.Update, &rec)}
 		return tenantOf(&t), op.Write(ctx, ch)
 	})
 }
@@ -285,7 +286,9 @@ func (op *operation) changeTenant(ctx context.Context, change func(*core.Tenant)
 // under: a tenant can change its name by itself, and must not be taken for
 // another one because of that.
 func (op *operation) tenantRecord(t *core.Tenant) (storage.Record, error) {
-	rec := storage.Record{Kind: kindTenant, ID: storage.ID(t.ID), Name: t.Name, AltKey: t.Record.AltKey, CreatedAt: t.CreatedAt}
+	rec := storage.Record{
+		Kind: kindTenant, ID: storage.ID(t.ID), Name: t.Name, AltKey: t.Record.AltKey, CreatedAt: t.CreatedAt, Rev: t.Record.Rev,
+	}
 	return rec, op.SealRecord(&rec, t)
 }
 
