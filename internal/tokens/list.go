@@ -87,10 +87,10 @@ func (s *Search) Condition(ctx context.Context, op *core.Op) (where storage.And,
 	least = access.Redact
 	if asksData {
 		if !op.MaySearchData() {
-			return nil, least, fault.New(fault.ErrForbidden, "A masked client may not search by data.")
+			return nil, least, fault.New(fault.ErrForbidden, "a masked client may not search by data")
 		}
 		if least = access.Mask; !op.Grant().Shows(access.TokenSearch, least) {
-			return nil, least, fault.New(fault.ErrForbidden, "Searching by data needs token:search with the transform mask or reveal.")
+			return nil, least, fault.New(fault.ErrForbidden, "searching by data needs token:search with the transform mask or reveal")
 		}
 	}
 	return where, least, nil
