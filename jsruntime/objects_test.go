@@ -1,15 +1,16 @@
-package jsruntime
+package jsruntime_test
 
 import (
 	"testing"
 
+	"github.com/seed-72ea4aab/vault/jsruntime"
 	"github.com/seed-72ea4aab/vault/script"
 )
 
 // TestObjectsPerRun holds what a run allocates, which is most of what it costs to
 // start. A run pays for the modules that it uses, and little for the rest.
 func TestObjectsPerRun(t *testing.T) { //nolint:paralleltest // it counts the objects of this process
-	r := NewInProcess(nil)
+	r := jsruntime.NewInProcess(nil)
 	for _, c := range []struct {
 		name, body string
 		most       float64
@@ -25,7 +26,7 @@ func TestObjectsPerRun(t *testing.T) { //nolint:paralleltest // it counts the ob
 	} {
 		p := script.Program{Tenant: "t", Source: "module.exports = async () => {" + c.body + "}"}
 		got := testing.AllocsPerRun(20, func() {
-			if _, err := r.Run(t.Context(), p, nil, noHost{}); err != nil {
+			if _, err := r.Run(t.Context(), p, nil, &fakeHost{}); err != nil {
 				t.Fatal(err)
 			}
 		})
