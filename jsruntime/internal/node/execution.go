@@ -97,17 +97,16 @@ type Execution struct {
 	zlibs    map[int]zlibState
 	lastZlib int
 	logged   int
-	task     func()        // what the trampoline runs
-	taskErr  error         // what it ended with
-	enter    goja.Callable // runs the task, then the jobs of promises
+	taskErr  error         // what the task of a turn ended with
+	enter    goja.Callable // calls the trampoline, then runs the jobs of promises
 	started  time.Time
 
-	jump     func() // calls turn within the trampoline
-	turn     func()
-	jobs     jobFrames
-	overflow *goja.Object // the last error of too many calls
-	counting bool         // of frames is under way
-	broken   bool         // too many calls left goja half way through a call
+	trampoline *goja.Object
+	turn       func() // what the trampoline calls
+	jobs       jobFrames
+	overflow   *goja.Object // the last error of too many calls
+	counting   bool         // of frames is under way
+	broken     bool         // too many calls left goja half way through a call
 
 	mu      sync.Mutex
 	stopped atomic.Pointer[script.ErrorKind]
@@ -133,14 +132,9 @@ func newExecution(code *compile.Code, p port, l Limits) *Execution {
 	c.VM.SetParserOptions(parser.WithDisableSourceMaps)
 	c.VM.SetRandSource(rand.Float64)
 	c.VM.SetPromiseRejectionTracker(c.trackRejection)
-	c.jump = c.newTrampoline()
+	c.newTrampoline()
 	c.jobs.c = c
 	c.VM.SetAsyncContextTracker(&c.jobs)
-	c.enter, _ = goja.AssertFunction(c.VM.ToValue(func(goja.FunctionCall) goja.Value {
-		c.turn = c.task
-		c.jump()
-		return goja.Undefined()
-	}))
 	return c
 }
 
@@ -284,8 +278,8 @@ func (c *Execution) microtask(f func() error) error {
 // enterTask runs f, then the jobs of promises.
 func (c *Execution) enterTask(f func() error) error {
 	c.taskErr = nil
-	c.task = func() { c.taskErr = f() }
-	if _, err := c.enter(goja.Undefined()); err != nil && c.taskErr == nil {
+	c.turn = func() { c.taskErr = f() }
+	if _, err := c.enter(goja.Undefined(), c.trampoline); err != nil && c.taskErr == nil {
 		return err
 	}
 	return c.taskErr

@@ -21,37 +21,46 @@ import (
 // trampolineName marks the trampoline's frame while frames are counted.
 const trampolineName = "(trampoline)"
 
-// trampoline makes an object whose property calls a native function: only a function
-// that JavaScript calls has a frame, and reading a property runs no jobs of promises.
-var trampoline = goja.MustCompile("vault:turn", "(turn) => ({ get turn() { turn(); } })", true)
+// callsTurn calls the trampoline, because only a function that JavaScript calls has a
+// frame. readsTurn makes an object whose property calls it: reading a property runs no
+// jobs of promises.
+var (
+	callsTurn = goja.MustCompile("vault:turn", "(turn) => { turn(); }", true)
+	readsTurn = goja.MustCompile("vault:turn", "(turn) => ({ get turn() { turn(); } })", true)
+)
 
-// newTrampoline returns a function that calls c.turn in a frame whose name
-// c.turnName gives.
-func (c *Execution) newTrampoline() func() {
-	native := c.VM.ToValue(func(goja.FunctionCall) goja.Value {
+// newTrampoline sets c.trampoline, a function that calls c.turn, and c.enter, which
+// calls the trampoline and then runs the jobs of promises. The getter of the function's
+// name is the function itself, which saves the objects of a second one.
+func (c *Execution) newTrampoline() {
+	c.trampoline = c.VM.ToValue(func(fc goja.FunctionCall) goja.Value {
+		if !goja.IsUndefined(fc.This) {
+			return c.turnName()
+		}
 		c.turn()
 		return goja.Undefined()
-	}).ToObject(c.VM)
-	name := c.VM.ToValue(c.turnName)
-	if err := native.DefineAccessorProperty("name", name, nil, goja.FLAG_FALSE, goja.FLAG_FALSE); err != nil {
-		panic(err)
-	}
-	made, err := c.VM.RunProgram(trampoline)
-	if err != nil {
-		panic(err)
-	}
+	}).(*goja.Object)
+	c.must(c.trampoline.DefineAccessorProperty("name", c.trampoline, nil, goja.FLAG_FALSE, goja.FLAG_FALSE))
+	made, err := c.VM.RunProgram(callsTurn)
+	c.must(err)
+	c.enter, _ = goja.AssertFunction(made)
+}
+
+// newJump returns a function that calls the trampoline and runs no jobs of promises.
+func (c *Execution) newJump() func() {
+	made, err := c.VM.RunProgram(readsTurn)
+	c.must(err)
 	wrap, _ := goja.AssertFunction(made)
-	holder, err := wrap(goja.Undefined(), native)
-	if err != nil {
-		panic(err)
-	}
-	return func() { holder.ToObject(c.VM).Get("turn") }
+	holder, err := wrap(goja.Undefined(), c.trampoline)
+	c.must(err)
+	return func() { holder.(*goja.Object).Get("turn") }
 }
 
 // jobFrames puts the trampoline under the jobs of promises. Goja says when one begins
 // and ends, but runs it itself: so a coroutine waits within the trampoline meanwhile.
 type jobFrames struct {
 	c    *Execution
+	jump func()
 	next func() (struct{}, bool)
 	stop func()
 }
@@ -62,6 +71,7 @@ func (*jobFrames) Grab() any { return nil }
 // Resumed implements [goja.AsyncContextTracker].
 func (j *jobFrames) Resumed(any) {
 	if j.next == nil {
+		j.jump = j.c.newJump()
 		j.next, j.stop = iter.Pull(j.wait)
 	}
 	j.next()
@@ -75,7 +85,7 @@ func (j *jobFrames) wait(yield func(struct{}) bool) {
 	more := true
 	for more {
 		j.c.turn = func() { more = yield(struct{}{}) }
-		j.c.jump()
+		j.jump()
 		more = more && yield(struct{}{})
 	}
 }
@@ -91,7 +101,7 @@ func (j *jobFrames) close() {
 
 // turnName is the name of the trampoline. It throws if it is read because there are
 // too many calls.
-func (c *Execution) turnName(goja.FunctionCall) goja.Value {
+func (c *Execution) turnName() goja.Value {
 	if c.counting {
 		return c.VM.ToValue(trampolineName)
 	}
