@@ -40,6 +40,24 @@ const withPatches = `module.exports = async () => {
   return out;
 };`
 
+// TestComputedNames reaches what patches repair by names that are made at run time.
+func TestComputedNames(t *testing.T) {
+	t.Parallel()
+	r := jsruntime.NewInProcess(nil)
+	for body, want := range map[string]string{
+		`return new (/x/.constructor)('\\p{Lu}', 'u').test('A')`:                                                     "true",
+		`return (function () { const k = ['Reg', 'Exp'].join(''); return new this[k]('\\p{Lu}', 'u').test('A') })()`: "true",
+		`const k = ['to', 'LocaleString'].join(''); return (1234.5)[k]('en-US')`:                                     `"1,234.5"`,
+		`return 'a\u2028b'[args]('a.b')`:                                                                             "null",
+		`const k = ['capture', 'StackTrace'].join(''); return typeof Error[k]`:                                       `"function"`,
+	} {
+		p := script.Program{Tenant: "t", Source: "module.exports = ({ args }) => {" + body + "}"}
+		if out, err := r.Run(t.Context(), p, json.RawMessage(`{"args":"match"}`), noHost{}); err != nil || string(out) != want {
+			t.Errorf("%s: got %s, %v, want %s", body, out, err, want)
+		}
+	}
+}
+
 // TestPatchesTogether runs the same code under each patch, and under all of them.
 func TestPatchesTogether(t *testing.T) {
 	t.Parallel()
