@@ -220,7 +220,7 @@ var hostOperations = map[string]func(context.Context, *Client, JSON) (any, error
 		}
 		id, err := uuid.Parse(text)
 		if err != nil {
-			return nil, fault.New(ErrNotFound, "There is no such reactor.")
+			return nil, fault.New(ErrNotFound, "reactor not found")
 		}
 		if p.CallbackURL == "" {
 			return c.React(ctx, id, p)
@@ -345,7 +345,7 @@ func readAnswer(answer *ProxyAnswer, limit int64, counted *limits.Bytes) (JSON, 
 	}
 	m := &relay.Message{Header: answer.Header, Body: raw}
 	if err := m.Decode(limit); err != nil {
-		return nil, fault.New(ErrUnreachable, "The destination's response cannot be read: it %s.", err)
+		return nil, fault.New(ErrUnreachable, "the destination's response cannot be read: it %s", err)
 	}
 	if err := counted.Hold(len(m.Body)); err != nil {
 		return nil, err

@@ -3,7 +3,6 @@ package vault
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -104,7 +103,7 @@ func (v *Vault) createTenant(ctx context.Context, name string, unique storage.Ke
 	}
 	ch.Logs = []storage.Log{op.Entry(audit.Create, kindTenant, t.ID.String())}
 	if err := v.store.Write(ctx, ch); err != nil {
-		return nil, fmt.Errorf("vault: create tenant: %w", err)
+		return nil, fault.Wrap(err, "create tenant")
 	}
 	return tenantOf(t), nil
 }
@@ -146,7 +145,7 @@ func (v *Vault) tenantNamed(ctx context.Context, name string) (t *Tenant, found 
 		err = fault.ErrAltered
 	}
 	if err != nil {
-		return nil, false, fmt.Errorf("find the tenant of a name: %w", err)
+		return nil, false, fault.Wrap(err, "find the tenant of a name")
 	}
 	c := v.Tenant(uuid.UUID(rec.Tenant))
 	t, err = c.GetTenant(ctx)
@@ -155,7 +154,7 @@ func (v *Vault) tenantNamed(ctx context.Context, name string) (t *Tenant, found 
 	}
 	state, err := v.core.Tenants.Get(ctx, t.ID)
 	if err == nil && state.Doc.Record.AltKey != key {
-		err = fmt.Errorf("find the tenant of a name: %w", fault.ErrAltered)
+		err = fault.Wrap(fault.ErrAltered, "find the tenant of a name")
 	}
 	return t, true, err
 }

@@ -52,6 +52,9 @@ type Token struct {
 	CreatedAt             time.Time         `json:"created_at,omitzero"`
 	ModifiedBy            uuid.UUID         `json:"modified_by,omitzero"`
 	ModifiedAt            time.Time         `json:"modified_at,omitzero"`
+	// Unreadable is set in lists for a token whose row was altered or does not
+	// open. Such a token has only ID, TenantID, Type and CreatedAt.
+	Unreadable bool `json:"unreadable,omitempty"`
 }
 
 // TokenType says what a token holds, and with it how data is validated, masked
@@ -170,6 +173,7 @@ func tokenOf(t tokens.Token) Token {
 		ID: t.ID, TenantID: t.TenantID, Type: TokenType(t.Type), Data: JSON(t.Data), Mask: JSON(t.Mask), Fingerprint: t.Fingerprint,
 		Containers: t.Containers, Metadata: t.Metadata, SearchIndexes: t.SearchIndexes, FingerprintExpression: t.FingerprintExpression,
 		ExpiresAt: t.ExpiresAt, CreatedBy: t.CreatedBy, CreatedAt: t.CreatedAt, ModifiedBy: t.ModifiedBy, ModifiedAt: t.ModifiedAt,
+		Unreadable: t.Unreadable,
 	}
 	if e := t.Enrichments; e != nil {
 		out.Enrichments = &Enrichments{Card: (*CardEnrichment)(e.Card)}

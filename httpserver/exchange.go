@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/fault"
 )
 
 // mergePatch is the content type of RFC 7386.
@@ -281,7 +282,7 @@ func (x *exchange) run(ctx context.Context, in *input) (answer, error) {
 		return answer{}, err
 	}
 	if limit := x.handler.opts.MaxResponse; x.route.reads && len(a.body) > limit {
-		return answer{}, tooLarge("The response would have more than %d bytes; ask for less at a time.", limit)
+		return answer{}, fault.New(vault.ErrTooLarge, "the response would have more than %d bytes; ask for less at a time", limit)
 	}
 	return a, nil
 }

@@ -236,7 +236,7 @@ var (
 	// ErrUnavailable means that the database cannot do it now, and later it may:
 	// it is out of reach, hangs, or cannot be written. Nothing was changed, unless
 	// [Change].Unsure is set.
-	ErrUnavailable = errors.New("the vault cannot serve this now; try again")
+	ErrUnavailable = errors.New("storage: the vault cannot serve this now; try again")
 	// ErrOtherDatabase means that a transaction of the application is not on the
 	// database of the vault.
 	ErrOtherDatabase = errors.New("storage: the transaction is not on the vault's database")

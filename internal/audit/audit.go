@@ -3,6 +3,7 @@
 package audit
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/seed-72ea4aab/vault/internal/token"
@@ -18,6 +19,7 @@ const (
 	Authorize = "authorize"
 	Expire    = "expire"
 	React     = "react"
+	Import    = "import"
 )
 
 // Entities that are not tokens. A token's entity type is its own type.
@@ -58,6 +60,11 @@ var messages = func() map[[2]string]string {
 	all[[2]string{Proxy, Use}] = "Proxy invoked"
 	return all
 }()
+
+// ImportMessage returns the text of the entry about a batch of an import.
+func ImportMessage(rows, refused, skipped int) string {
+	return fmt.Sprintf("Import: of %d rows %d refused, %d skipped", rows, refused, skipped)
+}
 
 // Message returns the text of an entry.
 func Message(entityType, operation string) string { return messages[[2]string{entityType, operation}] }

@@ -8,12 +8,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/internal/sealed"
 	"github.com/seed-72ea4aab/vault/storage"
@@ -258,13 +258,13 @@ func (c *Cache[D]) read(ctx context.Context, store Records, tenant uuid.UUID, be
 	}
 	s := &State[D]{ReadAt: began, RingRev: rings[0].Rev}
 	if s.Ring, err = c.unwrap(ctx, tenant, rings[0].Body); err != nil {
-		return nil, fmt.Errorf("vault: tenant %s: %w", tenant, err)
+		return nil, fault.Wrap(err, "tenant %s", tenant)
 	}
 	place := sealed.RecordPlace(&tenants[0])
 	place.Tenant = tenant
 	plain, err := s.Ring.Open(&place, tenants[0].KeyVersion, tenants[0].Body)
 	if err != nil {
-		return nil, fmt.Errorf("vault: tenant %s: %w", tenant, err)
+		return nil, fault.Wrap(err, "tenant %s", tenant)
 	}
 	s.Doc, err = c.cfg.Decode(&tenants[0], plain)
 	return s, err

@@ -87,10 +87,10 @@ func (s *Search) Condition(ctx context.Context, op *core.Op) (where storage.And,
 	least = access.Redact
 	if asksData {
 		if !op.MaySearchData() {
-			return nil, least, fault.New(fault.ErrForbidden, "A masked client may not search by data.")
+			return nil, least, fault.New(fault.ErrForbidden, "a masked client may not search by data")
 		}
 		if least = access.Mask; !op.Grant().Shows(access.TokenSearch, least) {
-			return nil, least, fault.New(fault.ErrForbidden, "Searching by data needs token:search with the transform mask or reveal.")
+			return nil, least, fault.New(fault.ErrForbidden, "searching by data needs token:search with the transform mask or reveal")
 		}
 	}
 	return where, least, nil
@@ -198,7 +198,7 @@ func Page(ctx context.Context, op *core.Op, asked Query, p *form.Paging, countUp
 	if err != nil {
 		return 0, op.PageError(err)
 	}
-	return total, see(ctx, op, asked.Permission(), rows, show)
+	return total, see(ctx, op, asked.Permission(), filter.Where, rows, show)
 }
 
 // After shows the tokens that follow a place in a list, and returns the place
@@ -225,7 +225,7 @@ func After(ctx context.Context, op *core.Op, asked Query, p *form.Paging, after 
 	if more {
 		next = cursor(op, asked, rows[len(rows)-1].Ord)
 	}
-	return next, see(ctx, op, asked.Permission(), rows, show)
+	return next, see(ctx, op, asked.Permission(), where, rows, show)
 }
 
 // Piece shows the next piece of a list, moves before to its end, and reports
@@ -243,7 +243,7 @@ func Piece(ctx context.Context, op *core.Op, asked Query, walk *find.Walk, befor
 		return false, err
 	}
 	*before = rows[len(rows)-1].Ord
-	return more, see(ctx, op, asked.Permission(), rows, show)
+	return more, see(ctx, op, asked.Permission(), where, rows, show)
 }
 
 // rowsBefore reads rows of a list, and reports whether there are more. It asks
