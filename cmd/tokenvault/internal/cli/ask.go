@@ -25,8 +25,8 @@ func (c *call) confirm(question string) error {
 	if _, err := io.WriteString(c.Err, question+" [y/N] "); err != nil {
 		return err
 	}
-	answer, err := bufio.NewReader(c.In).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
+	answer, err := c.readLine()
+	if err != nil {
 		return err
 	}
 	switch strings.ToLower(strings.TrimSpace(answer)) {
@@ -34,6 +34,31 @@ func (c *call) confirm(question string) error {
 		return nil
 	}
 	return errDeclined
+}
+
+// readLine reads a line of input, until a signal ends the command. A terminal that
+// is being read cannot be interrupted, so the reader is left behind; the program
+// ends anyway.
+func (c *call) readLine() (string, error) {
+	type answer struct {
+		text string
+		err  error
+	}
+	read := make(chan answer, 1)
+	go func() {
+		text, err := bufio.NewReader(c.In).ReadString('\n')
+		read <- answer{text, err}
+	}()
+	select {
+	case a := <-read:
+		if a.err != nil && !errors.Is(a.err, io.EOF) {
+			return "", a.err
+		}
+		return a.text, nil
+	case <-c.ctx.Done():
+		_, _ = io.WriteString(c.Err, "\n") // the question stays on its own line
+		return "", &interrupted{hint: errDeclined.Error()}
+	}
 }
 
 // canAsk reports whether a person can read a question and answer it.

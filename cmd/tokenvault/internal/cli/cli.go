@@ -13,18 +13,18 @@ import (
 	"strings"
 
 	"github.com/seed-72ea4aab/vault"
-	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/serve"
 	"github.com/seed-72ea4aab/vault/script"
 )
 
 // Exit codes of the program.
 const (
-	exitOK        = 0
-	exitFailed    = 1
-	exitUsage     = 2
-	exitNotFound  = 3
-	exitForbidden = 4
+	exitOK          = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitNotFound    = 3
+	exitForbidden   = 4
+	exitInterrupted = 130 // as shells report SIGINT
 )
 
 // Streams are where the program reads and writes.
@@ -37,7 +37,7 @@ type Streams struct {
 // latest.
 func Run(ctx context.Context, args []string, getenv func(string) string, io Streams) int {
 	p := &program{getenv: getenv, Streams: io, systemUser: systemUser}
-	return p.exit(p.run(ctx, args))
+	return p.exit(ended(ctx, p.run(ctx, args)))
 }
 
 // exit reports an error, and returns the exit code for it.
@@ -46,7 +46,7 @@ func (p *program) exit(err error) int {
 		return exitOK
 	}
 	if !errors.Is(err, errReported) {
-		fmt.Fprintln(p.Err, printable("tokenvault: "+strings.ReplaceAll(fault.Text(err)+codeMessages(err), "\n", "\n  ")))
+		fmt.Fprintln(p.Err, printable("tokenvault: "+strings.ReplaceAll(told(err)+codeMessages(err), "\n", "\n  ")))
 	}
 	return exitCode(err)
 }
@@ -87,7 +87,10 @@ var errReported = errors.New("something failed")
 func exitCode(err error) int {
 	var usage *usageError
 	var flags *serve.FlagError
+	var stopped *interrupted
 	switch {
+	case errors.As(err, &stopped):
+		return exitInterrupted
 	case errors.As(err, &usage), errors.As(err, &flags):
 		return exitUsage
 	case errors.Is(err, vault.ErrNotFound):
@@ -140,12 +143,17 @@ func find(args []string) (*command, []string, error) {
 		}
 	}
 	if group := inGroup(args[0]); len(group) > 0 {
+		if len(args) > 1 {
+			if meant := suggestion(args[1], group); meant != "" {
+				return nil, nil, usagef("there is no command of this name; did you mean tokenvault %s %s?", args[0], meant)
+			}
+		}
 		return nil, nil, usagef("tokenvault %s takes one of: %s; see tokenvault help %s", args[0], strings.Join(group, ", "), args[0])
 	}
 	if strings.HasPrefix(args[0], "-") {
 		return nil, nil, usagef("the command comes first, and its flags after it; see tokenvault --help")
 	}
-	return nil, nil, usagef("there is no command of this name; see tokenvault --help")
+	return nil, nil, unknownCommand(args)
 }
 
 // inGroup returns the second words of the commands that begin with a word.

@@ -18,6 +18,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/serve"
 	"github.com/seed-72ea4aab/vault/storage"
 	"github.com/seed-72ea4aab/vault/vaultclient"
@@ -36,6 +37,7 @@ type target struct {
 	serve.Database
 	url, prefix   string
 	tenant, actor string
+	allowPlain    bool
 }
 
 // flags ties the target to the flags of the ways that a command can take.
@@ -46,6 +48,7 @@ func (t *target) flags(f *flag.FlagSet, r reach) {
 	}
 	if r&overHTTP != 0 {
 		f.StringVar(&t.url, "url", "", "`URL` of a vault's REST API; the API key is in "+apiKeyVariable)
+		f.BoolVar(&t.allowPlain, "allow-plain-http", false, "allow a --url of plain http to another machine, which shows the API key to the network between")
 		f.StringVar(&t.prefix, "prefix", "SVC-", "`prefix` of the API's own headers")
 	}
 	f.StringVar(&t.tenant, "tenant", "", "`tenant`, by id or name; with --url the API key says which")
@@ -165,7 +168,7 @@ func (c *call) connect() (*opened, error) {
 	if key == "" {
 		return nil, usagef("--url needs an API key in the environment variable %s", apiKeyVariable)
 	}
-	client, err := vaultclient.New(c.target.url, key, &vaultclient.Options{Prefix: c.target.prefix, UserAgent: "tokenvault"})
+	client, err := vaultclient.New(c.target.url, key, &vaultclient.Options{Prefix: c.target.prefix, UserAgent: "tokenvault", AllowPlainHTTP: c.target.allowPlain})
 	if err != nil {
 		return nil, usagef("%v", err)
 	}
@@ -294,7 +297,7 @@ func findTenant(ctx context.Context, v *vault.Vault, which string) (*vault.Tenan
 		}
 	}
 	if found == nil {
-		return nil, fmt.Errorf("tenant: %w", vault.ErrNotFound)
+		return nil, fmt.Errorf("%w; tokenvault tenant list shows all tenants", fault.ErrNoTenant)
 	}
 	return found, nil
 }

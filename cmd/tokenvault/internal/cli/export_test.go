@@ -12,5 +12,5 @@ func LateRuntime() script.Runtime { return new(lateRuntime) }
 // RunAs is Run on a system whose user has a name, or none.
 func RunAs(ctx context.Context, user string, args []string, getenv func(string) string, io Streams) int {
 	p := &program{getenv: getenv, Streams: io, systemUser: func() string { return user }}
-	return p.exit(p.run(ctx, args))
+	return p.exit(ended(ctx, p.run(ctx, args)))
 }

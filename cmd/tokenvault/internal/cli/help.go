@@ -28,7 +28,7 @@ func (p *program) help(args []string) error {
 		return err
 	}
 	if len(rest) > 0 {
-		return usagef("there is no command of this name; see tokenvault --help")
+		return unknownCommand(args)
 	}
 	p.manual(p.Out, cmd)
 	return nil
@@ -45,7 +45,7 @@ const overviewText = `    The operator's tool of a vault. It reaches a vault in 
     prints one JSON object a line.
 `
 
-const exitText = `    0 done, 1 failed, 2 used wrongly, 3 not found, 4 forbidden
+const exitText = `    0 done, 1 failed, 2 used wrongly, 3 not found, 4 forbidden, 130 interrupted
 `
 
 // overview lists the commands.

@@ -36,6 +36,9 @@ func importTokens(c *call, p *importFlags) error {
 	if !slices.Contains([]vault.OnDuplicate{vault.DuplicateFails, vault.DuplicateSkips, vault.DuplicateUpdates}, on) {
 		return usagef("--on-duplicate takes fail, skip or update")
 	}
+	if err := checkType(p.typ); err != nil {
+		return err
+	}
 	src, err := openSource(c, p)
 	if err != nil {
 		return err
@@ -49,7 +52,8 @@ func importTokens(c *call, p *importFlags) error {
 	if err != nil {
 		return err
 	}
-	run := &importing{c: c, src: src, state: state, bar: terminal.NewProgress(c.Err), first: state.Rows}
+	run := &importing{c: c, src: src, state: state, bar: terminal.NewProgress(c.Err), first: state.Rows,
+		resumed: state.resumed && on == vault.DuplicateFails}
 	opts := vault.ImportOptions{OnDuplicate: on, Name: state.Name, FirstRow: state.Rows + 1, Resumed: state.resumed}
 	err = run.run(o.api, opts)
 	run.bar.Clear()
@@ -66,6 +70,9 @@ type importing struct {
 	state *importState
 	bar   *terminal.Progress
 	first int // rows that were done before
+	// resumed says that a row which was imported already is one of the run that was
+	// interrupted.
+	resumed bool
 }
 
 // run imports all rows that are not done yet.
@@ -83,7 +90,7 @@ func (r *importing) run(in vault.API, opts vault.ImportOptions) error {
 	saved := time.Now()
 	for result, err := range in.Import(r.c.ctx, rows, opts) {
 		if err != nil {
-			return errors.Join(fmt.Errorf("after row %d: %w", r.state.Rows, err), r.state.save())
+			return errors.Join(r.failure(err), r.state.save())
 		}
 		if err := r.count(result); err != nil {
 			return err
@@ -99,6 +106,20 @@ func (r *importing) run(in vault.API, opts vault.ImportOptions) error {
 	return r.state.save()
 }
 
+// failure says where an import has ended, and how to go on.
+func (r *importing) failure(err error) error {
+	if r.c.ctx.Err() == nil {
+		return fmt.Errorf("after row %d: %w", r.state.Rows, err)
+	}
+	stopped := &interrupted{what: fmt.Sprintf("after row %d", r.state.Rows)}
+	if r.state.file != "" {
+		stopped.hint = "run the same command again to go on from there"
+	} else {
+		stopped.hint = "the rows so far are imported; with --resume FILE, an import can be interrupted and continued"
+	}
+	return stopped
+}
+
 // saveEvery is how often the state is saved.
 const saveEvery = time.Second
 
@@ -112,7 +133,11 @@ func (r *importing) count(result vault.ImportResult) error {
 	case vault.ImportUpdated:
 		s.Updated++
 	case vault.ImportSkipped:
-		s.Skipped++
+		if r.resumed { // the run before had created it, and could not note it any more
+			s.Found++
+		} else {
+			s.Skipped++
+		}
 	case vault.ImportFailed:
 		s.Failed++
 		return r.reportRow(result)
@@ -169,9 +194,14 @@ func (r *importing) reportRow(result vault.ImportResult) error {
 // report says what became of all rows.
 func (r *importing) report() error {
 	s := r.state
-	err := r.c.say(map[string]any{"rows": s.Rows, "created": s.Created, "updated": s.Updated, "skipped": s.Skipped, "failed": s.Failed},
-		"Imported %s: %s created, %s updated, %s skipped, %s failed.", counted(s.Rows, "row"),
-		grouped(s.Created), grouped(s.Updated), grouped(s.Skipped), grouped(s.Failed))
+	figures := map[string]any{"rows": s.Rows, "created": s.Created, "updated": s.Updated, "skipped": s.Skipped, "failed": s.Failed}
+	found := ""
+	if s.Found > 0 {
+		figures["found"] = s.Found
+		found = fmt.Sprintf(", %s found from the interrupted run", grouped(s.Found))
+	}
+	err := r.c.say(figures, "Imported %s: %s created, %s updated, %s skipped, %s failed%s.", counted(s.Rows, "row"),
+		grouped(s.Created), grouped(s.Updated), grouped(s.Skipped), grouped(s.Failed), found)
 	if err == nil && s.Failed > 0 {
 		return errReported
 	}

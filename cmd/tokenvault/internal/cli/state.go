@@ -27,6 +27,7 @@ type importState struct {
 	Updated int  `json:"updated"`
 	Skipped int  `json:"skipped"`
 	Failed  int  `json:"failed"`
+	Found   int  `json:"found,omitempty"` // created by a run that was interrupted before it could count them
 	Done    bool `json:"done"`
 
 	file    string

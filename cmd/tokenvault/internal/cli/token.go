@@ -213,6 +213,9 @@ func createToken(c *call, p *tokenFlags) error {
 	if p.data == "" {
 		return usagef("--data is needed; --data - reads it from standard input")
 	}
+	if err := checkType(p.typ); err != nil {
+		return err
+	}
 	o, err := c.open()
 	if err != nil {
 		return err

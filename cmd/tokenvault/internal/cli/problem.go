@@ -1,0 +1,138 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/internal/fault"
+)
+
+// interrupted is an error of a command that a signal has ended.
+type interrupted struct {
+	what string // was going on
+	hint string // how to go on, if that is possible
+}
+
+func (e *interrupted) Error() string {
+	text := "interrupted"
+	if e.what != "" {
+		text += " " + e.what
+	}
+	if e.hint != "" {
+		text += "\n" + e.hint
+	}
+	return text
+}
+
+// ended returns the error of a command, or that it was interrupted if a signal is
+// the reason.
+func ended(ctx context.Context, err error) error {
+	var already *interrupted
+	if err == nil || ctx.Err() == nil || errors.As(err, &already) || !errors.Is(err, ctx.Err()) {
+		return err
+	}
+	return &interrupted{}
+}
+
+// packagePrefix matches the names of packages that errors of libraries begin with.
+var packagePrefix = regexp.MustCompile(`(^|: |\n)(?:(?:vault|vaultclient|httpserver|jsruntime|postgres|sqlite|serve|console|pq|age|openpgp): )+`)
+
+// goNames are what errors of libraries call the settings that are flags here.
+var goNames = strings.NewReplacer(
+	"see Options.AllowPlainHTTP", "--allow-plain-http allows it",
+	"; turn it on, or set Options.AllowAsyncCommit", "; turn it on",
+	"set Options.TransactionPooler (-pooler of the server)", "give --pooler",
+	", and, unless Options.Migrate is MigrateCheck, to create them", ", and tokenvault migrate up must be allowed to create them",
+	"set Options.Schema", "give --schema", "Options.MaxConns", "--max-conns", "Options.Prefix", "--prefix", "in Options.Origins", "in --cors-origins",
+	", or raise Options.MaxAnswer", "",
+)
+
+// told is an error as a person at a shell reads it: each thing is named once,
+// settings are called by their flags, and the name of no package is in it.
+func told(err error) string {
+	text := fault.Text(err)
+	if errors.Is(err, vault.ErrWrongKey) { // the cipher has nothing to add
+		_, hint, _ := strings.Cut(text, "\n")
+		text = strings.TrimSpace(vault.ErrWrongKey.Error() + "\n" + hint)
+	}
+	return goNames.Replace(packagePrefix.ReplaceAllString(text, "$1"))
+}
+
+// suggestion returns the known word that somebody meant with another one, or "".
+func suggestion(word string, known []string) string {
+	best, least := "", 3 // at most two typing errors
+	for _, k := range known {
+		if d := distance(word, k); d < least && d < len(k)/2+1 {
+			best, least = k, d
+		}
+	}
+	return best
+}
+
+// distance is how many characters have to be inserted, left out, replaced, or
+// swapped with their neighbour to turn a into b.
+func distance(a, b string) int {
+	rows := make([][]int, len(a)+1)
+	for i := range rows {
+		rows[i] = make([]int, len(b)+1)
+		rows[i][0] = i
+	}
+	for j := range rows[0] {
+		rows[0][j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			rows[i][j] = min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				rows[i][j] = min(rows[i][j], rows[i-2][j-2]+1)
+			}
+		}
+	}
+	return rows[len(a)][len(b)]
+}
+
+// unknownCommand is the error for a command that does not exist.
+func unknownCommand(args []string) error {
+	var names, first []string
+	for _, cmd := range commands() {
+		names = append(names, cmd.name)
+		word, _, _ := strings.Cut(cmd.name, " ")
+		first = append(first, word)
+	}
+	meant := ""
+	if len(args) > 1 {
+		meant = suggestion(args[0]+" "+args[1], names)
+	}
+	if meant == "" {
+		meant = suggestion(args[0], slices.Concat(first, names))
+	}
+	if meant == "" {
+		return usagef("there is no command of this name; see tokenvault --help")
+	}
+	return usagef("there is no command of this name; did you mean tokenvault %s? See tokenvault --help", meant)
+}
+
+// tokenTypes are the types of tokens.
+var tokenTypes = []string{
+	string(vault.TypeGeneric), string(vault.TypeCard), string(vault.TypeBank), string(vault.TypeCardNumber), string(vault.TypeUSBankAccountNumber),
+	string(vault.TypeUSBankRoutingNumber), string(vault.TypeSocialSecurityNumber), string(vault.TypeEmployerIDNumber),
+}
+
+// checkType checks the type that a flag gives to tokens.
+func checkType(typ string) error {
+	if typ == "" || slices.Contains(tokenTypes, typ) {
+		return nil
+	}
+	if meant := suggestion(typ, tokenTypes); meant != "" {
+		return usagef("--type is not a type of tokens; did you mean %s?", meant)
+	}
+	return usagef("--type is one of: %s", strings.Join(tokenTypes, ", "))
+}

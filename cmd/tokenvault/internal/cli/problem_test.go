@@ -1,0 +1,116 @@
+package cli_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/seed-72ea4aab/vault"
+	"github.com/seed-72ea4aab/vault/cmd/tokenvault/internal/cli"
+	"github.com/seed-72ea4aab/vault/internal/terminal/terminaltest"
+)
+
+// TestErrorsOfTheTool reads what the tool says of mistakes.
+func TestErrorsOfTheTool(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, local)
+	rows := w.path("rows.csv", "id,data\na-1,x\n")
+	for name, c := range map[string]struct {
+		args []string
+		env  map[string]string
+		code int
+		want string
+	}{
+		"a command":     {[]string{"tokn", "list"}, nil, 2, "did you mean tokenvault token list?"},
+		"one word":      {[]string{"improt", rows}, nil, 2, "did you mean tokenvault import?"},
+		"a second word": {[]string{"token", "lst"}, nil, 2, "did you mean tokenvault token list?"},
+		"nothing alike": {[]string{"frobnicate"}, nil, 2, "see tokenvault --help"},
+		"a type":        {[]string{"import", rows, "--type", "crad"}, nil, 2, "did you mean card?"},
+		"another type":  {[]string{"token", "create", "--type", "nonsense", "--data", "x"}, nil, 2, "--type is one of: token, card,"},
+		"plain http":    {[]string{"token", "list", "--url", "http://vault.example"}, map[string]string{"TOKENVAULT_API_KEY": "x"}, 2, "unencrypted; --allow-plain-http allows it"},
+		"a tenant":      {[]string{"token", "list", "--tenant", "Nobody"}, nil, 3, "tenant not found; tokenvault tenant list"},
+		"a token":       {[]string{"token", "get", "no-such-token"}, nil, 3, "tokenvault: token not found\n"},
+		"another master": {[]string{"token", "list"}, map[string]string{"TOKENVAULT_MASTER_KEY": vault.NewKey().Text()}, 1,
+			"tokenvault: this is not the master key that the database was encrypted with\n  give the --key-file"},
+	} {
+		var out bytes.Buffer
+		getenv := func(name string) string {
+			if value, ok := c.env[name]; ok {
+				return value
+			}
+			return w.env[name]
+		}
+		code := cli.Run(t.Context(), c.args, getenv, cli.Streams{In: strings.NewReader(""), Out: &out, Err: &out})
+		if code != c.code || !strings.Contains(out.String(), c.want) || strings.Contains(out.String(), "Options.") || strings.Contains(out.String(), "vault: vault") {
+			t.Errorf("%s: exit %d, want %d and %q\n%s", name, code, c.code, c.want, out.String())
+		}
+	}
+}
+
+// TestAnInterruptedImportGoesOn interrupts an import, and continues it. The summary
+// counts each row once.
+func TestAnInterruptedImportGoesOn(t *testing.T) {
+	t.Parallel()
+	const rows = 3000
+	w := newWorld(t, local)
+	var file strings.Builder
+	for n := range rows {
+		fmt.Fprintf(&file, `{"type":"token","id":"row-%d","data":"x"}`+"\n", n)
+	}
+	path, state := w.path("rows.jsonl", file.String()), w.path("state", "")
+	ctx, interrupt := context.WithCancel(t.Context())
+	g := &generator{peak: func() {}}
+	lines := strings.SplitAfter(file.String(), "\n")
+	g.row = func(n int) string {
+		if n == rows/2 {
+			interrupt()
+		}
+		if n > rows {
+			return ""
+		}
+		return lines[n-1]
+	}
+	var out bytes.Buffer
+	code := w.runTo(ctx, cli.Streams{In: g, Out: &out, Err: &out}, "import", "-")
+	if code != 130 || !strings.Contains(out.String(), "interrupted after row ") || !strings.Contains(out.String(), "--resume FILE") {
+		t.Errorf("without a state: exit %d\n%s", code, out.String())
+	}
+	w.must("import", path, "--resume", state, "--on-duplicate", "skip")
+	forget(t, state, rows) // as if it had been killed before the state was saved
+	got, code := w.run(strings.NewReader(""), "import", path, "--resume", state)
+	const want = "Imported 3000 rows: 1,000 created, 0 updated, 0 skipped, 0 failed, 2,000 found from the interrupted run.\n"
+	if code != 0 || got != want {
+		t.Errorf("exit %d\n%swant %s", code, got, want)
+	}
+}
+
+// forget makes a state say that a third of the rows is done.
+func forget(t *testing.T, state string, rows int) {
+	t.Helper()
+	text, err := os.ReadFile(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name, _, _ := strings.Cut(string(text), `"rows":`)
+	if err := os.WriteFile(state, fmt.Appendf([]byte(name), `"rows":%d,"created":%d,"done":false}`, rows/3, rows/3), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestAQuestionIsInterrupted presses Ctrl-C at a question.
+func TestAQuestionIsInterrupted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, local)
+	w.must("token", "create", "--data", "secret-value", "--id", "tok-1")
+	d := terminaltest.New(t, 80)
+	ctx, interrupt := context.WithCancel(t.Context())
+	interrupt()
+	code := w.runTo(ctx, cli.Streams{In: d.TTY, Out: d.TTY, Err: d.TTY}, "token", "delete", "tok-1")
+	if drawn := d.Finish(); code != 130 || !strings.Contains(drawn, "interrupted") || strings.Contains(drawn, "Deleted") {
+		t.Errorf("exit %d\n%s", code, drawn)
+	}
+	w.must("token", "get", "tok-1")
+}
