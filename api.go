@@ -103,6 +103,7 @@ type AdminAPI interface {
 	ProxyAPI
 	TenantAPI
 	IterAPI
+	ApplyAPI
 }
 
 // ApplicationAPI administers applications.
@@ -151,6 +152,13 @@ type TenantAPI interface {
 	ListEntityTypes(ctx context.Context) ([]EntityType, error)
 	FollowLogs(ctx context.Context, cursor string) iter.Seq2[*LogBatch, error]
 	NextLogs(ctx context.Context, cursor string, wait time.Duration) (*LogBatch, error)
+}
+
+// ApplyAPI makes applications, reactors and proxies what a program says.
+type ApplyAPI interface {
+	ApplyApplication(ctx context.Context, p ApplicationParams) (*Applied[Application], error)
+	ApplyReactor(ctx context.Context, p ReactorParams) (*Applied[Reactor], error)
+	ApplyProxy(ctx context.Context, p ProxyParams) (*Applied[Proxy], error)
 }
 
 // IterAPI goes through whole lists, piece by piece.

@@ -170,7 +170,7 @@ var applications = records.Kind[Application]{
 // get the same one.
 //
 // An application that exists is returned as it is, whatever else p says:
-// [Client.ReplaceApplication] changes it. If it has another type than p, that is
+// [Client.ApplyApplication] changes it. If it has another type than p, that is
 // ErrConflict. Key is set only in the answer that created it; [Owner.As] needs
 // none.
 func (c *Client) EnsureApplication(ctx context.Context, p ApplicationParams) (*Application, error) {

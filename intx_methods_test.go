@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -97,9 +98,9 @@ func pageOf[T any](want int) func(*vault.Page[T], error) error {
 }
 
 // is fails unless an id is the one that it must be.
-func is(want, got uuid.UUID) error {
+func is[T comparable](want, got T) error {
 	if got != want {
-		return fmt.Errorf("got %s, want %s", got, want)
+		return fmt.Errorf("got %v, want %v", got, want)
 	}
 	return nil
 }
@@ -304,6 +305,19 @@ var inTxIdentities = []inTxCase{
 	{"AllApplications", func(ctx context.Context, f *inTxFixture) error {
 		return count(1, f.owner.AllApplications(ctx, vault.ListApplicationsParams{Name: "App"}))
 	}},
+	{"ApplyApplication", func(ctx context.Context, f *inTxFixture) error {
+		return appliedOnce(func(name string) (*vault.Applied[vault.Application], error) {
+			return f.owner.ApplyApplication(ctx, anApplication(name))
+		}, func() error {
+			p := anApplication("Applied")
+			p.ExpiresAt = time.Now().Add(48 * time.Hour)
+			got, err := f.owner.ApplyApplication(ctx, p)
+			if err != nil {
+				return err
+			}
+			return is(vault.ApplyChanged, got.Action)
+		})
+	}},
 	{"EnsureApplication", func(ctx context.Context, f *inTxFixture) error {
 		return ensured(f.app, "App", func(x *vault.Application) uuid.UUID { return x.ID }, func(name string) (*vault.Application, error) {
 			return f.owner.EnsureApplication(ctx, anApplication(name))
@@ -345,6 +359,16 @@ var inTxIdentities = []inTxCase{
 	}},
 }
 
+// appliedOnce creates something, applies it again, and then changes it.
+func appliedOnce[T any](apply func(name string) (*vault.Applied[T], error), change func() error) error {
+	made, errMade := apply("Applied")
+	again, errAgain := apply("Applied")
+	if err := errors.Join(errMade, errAgain); err != nil {
+		return err
+	}
+	return errors.Join(is(vault.ApplyCreated, made.Action), is(vault.ApplyUnchanged, again.Action), change())
+}
+
 // ensured finds what is there by its name, and makes what is not, once.
 func ensured[T any](there *T, name string, id func(*T) uuid.UUID, ensure func(name string) (*T, error)) error {
 	found, err := ensure(name)
@@ -367,6 +391,19 @@ var inTxAdmin = []inTxCase{
 	}},
 	{"AllReactors", func(ctx context.Context, f *inTxFixture) error {
 		return count(1, f.owner.AllReactors(ctx, vault.ListReactorsParams{}))
+	}},
+	{"ApplyReactor", func(ctx context.Context, f *inTxFixture) error {
+		return appliedOnce(func(name string) (*vault.Applied[vault.Reactor], error) {
+			return f.owner.ApplyReactor(ctx, aReactor(name))
+		}, func() error {
+			p := aReactor("Applied")
+			p.Configuration = map[string]string{"a": "b"}
+			got, err := f.owner.ApplyReactor(ctx, p)
+			if err != nil {
+				return err
+			}
+			return is(vault.ApplyChanged, got.Action)
+		})
 	}},
 	{"EnsureReactor", func(ctx context.Context, f *inTxFixture) error {
 		return ensured(f.reactor, "Reactor", func(x *vault.Reactor) uuid.UUID { return x.ID }, func(name string) (*vault.Reactor, error) {
@@ -395,6 +432,17 @@ var inTxAdmin = []inTxCase{
 	}},
 	{"AllProxies", func(ctx context.Context, f *inTxFixture) error {
 		return count(1, f.owner.AllProxies(ctx, vault.ListProxiesParams{}))
+	}},
+	{"ApplyProxy", func(ctx context.Context, f *inTxFixture) error {
+		return appliedOnce(func(name string) (*vault.Applied[vault.Proxy], error) { return f.owner.ApplyProxy(ctx, aProxy(name)) }, func() error {
+			p := aProxy("Applied")
+			p.Configuration = map[string]string{"a": "b"}
+			got, err := f.owner.ApplyProxy(ctx, p)
+			if err != nil {
+				return err
+			}
+			return is(vault.ApplyChanged, got.Action)
+		})
 	}},
 	{"EnsureProxy", func(ctx context.Context, f *inTxFixture) error {
 		return ensured(f.proxy, "Proxy", func(x *vault.Proxy) uuid.UUID { return x.ID }, func(name string) (*vault.Proxy, error) {

@@ -214,7 +214,7 @@ var proxies = records.Kind[Proxy]{
 // EnsureProxy returns the proxy that has the name of p, and creates it when there
 // is none (permissions proxy:read, and proxy:create when it is missing). Programs
 // that start together get the same one, with the same key. A proxy that exists is
-// returned as it is, whatever else p says: [Client.ReplaceProxy] changes it.
+// returned as it is, whatever else p says: [Client.ApplyProxy] changes it.
 func (c *Client) EnsureProxy(ctx context.Context, p ProxyParams) (*Proxy, error) {
 	return run(ctx, c, &verbEnsureProxy, func(ctx context.Context, op *operation) (*Proxy, error) {
 		return proxies.Ensure(ctx, op.Op, p.Name, func() (*Proxy, error) {

@@ -161,7 +161,7 @@ var reactors = records.Kind[Reactor]{
 // EnsureReactor returns the reactor that has the name of p, and creates it when
 // there is none (permissions reactor:read, and reactor:create when it is
 // missing). Programs that start together get the same one. A reactor that exists
-// is returned as it is, whatever else p says: [Client.ReplaceReactor] changes it.
+// is returned as it is, whatever else p says: [Client.ApplyReactor] changes it.
 func (c *Client) EnsureReactor(ctx context.Context, p ReactorParams) (*Reactor, error) {
 	return run(ctx, c, &verbEnsureReactor, func(ctx context.Context, op *operation) (*Reactor, error) {
 		return reactors.Ensure(ctx, op.Op, p.Name, func() (*Reactor, error) {

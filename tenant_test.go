@@ -220,6 +220,9 @@ func TestConfigBounds(t *testing.T) {
 // before they get to work.
 func arguments(v *vaulttest.Vault) map[string][]any {
 	return map[string][]any{
+		"ApplyApplication":  {vault.ApplicationParams{Name: "x", Type: vault.ApplicationPrivate, Permissions: everything}},
+		"ApplyProxy":        {vault.ProxyParams{Name: "x", DestinationURL: "https://example.com/"}},
+		"ApplyReactor":      {vault.ReactorParams{Name: "x", Code: "x", Configuration: map[string]string{}}},
 		"Authenticate":      {v.PrivateKey},
 		"AuthorizeSession":  {vault.SessionGrant{Nonce: "x", Permissions: []vault.Permission{"token:read"}}},
 		"CreateApplication": {vault.ApplicationParams{Name: "x", Type: vault.ApplicationPrivate, Permissions: everything}},

@@ -45,6 +45,7 @@ var (
 	verbDiscardJob   = core.Verb{Name: "DiscardJob", Kind: callAdmin, Only: "administer its jobs", Where: core.OutsideTx}
 
 	verbCreateReactor  = core.Verb{Name: "CreateReactor", Kind: callAdmin, Permission: access.ReactorCreate}
+	verbApplyReactor   = core.Verb{Name: "ApplyReactor", Kind: callAdmin, Permission: access.ReactorRead}
 	verbEnsureReactor  = core.Verb{Name: "EnsureReactor", Kind: callAdmin, Permission: access.ReactorRead}
 	verbGetReactor     = core.Verb{Name: "GetReactor", Kind: callAdmin, Permission: access.ReactorRead}
 	verbListReactors   = core.Verb{Name: "ListReactors", Kind: callAdmin, Permission: access.ReactorRead}
@@ -54,6 +55,7 @@ var (
 	verbDeleteReactor  = core.Verb{Name: "DeleteReactor", Kind: callAdmin, Permission: access.ReactorDelete}
 
 	verbCreateProxy  = core.Verb{Name: "CreateProxy", Kind: callAdmin, Permission: access.ProxyCreate}
+	verbApplyProxy   = core.Verb{Name: "ApplyProxy", Kind: callAdmin, Permission: access.ProxyRead}
 	verbEnsureProxy  = core.Verb{Name: "EnsureProxy", Kind: callAdmin, Permission: access.ProxyRead}
 	verbGetProxy     = core.Verb{Name: "GetProxy", Kind: callAdmin, Permission: access.ProxyRead}
 	verbListProxies  = core.Verb{Name: "ListProxies", Kind: callAdmin, Permission: access.ProxyRead}
@@ -63,6 +65,7 @@ var (
 	verbDeleteProxy  = core.Verb{Name: "DeleteProxy", Kind: callAdmin, Permission: access.ProxyDelete}
 
 	verbCreateApplication  = core.Verb{Name: "CreateApplication", Kind: callAdmin, Permission: access.ApplicationCreate}
+	verbApplyApplication   = core.Verb{Name: "ApplyApplication", Kind: callAdmin, Permission: access.ApplicationRead}
 	verbEnsureApplication  = core.Verb{Name: "EnsureApplication", Kind: callAdmin, Permission: access.ApplicationRead}
 	verbGetApplication     = core.Verb{Name: "GetApplication", Kind: callAdmin, Permission: access.ApplicationRead}
 	verbOwnApplication     = core.Verb{Name: "OwnApplication", Kind: callAdmin}

@@ -55,6 +55,10 @@ var scenarios = map[string]map[string]func(*world){
 	"ListPermissions":    {"all": listPermissions},
 	"Explain":            {"decisions": explain},
 
+	"ApplyApplication": {"applied": applyApplication},
+	"ApplyReactor":     {"applied": applyReactor},
+	"ApplyProxy":       {"applied": applyProxy},
+
 	"CreateReactor":  {"created": createReactor},
 	"GetReactor":     {"read": getReactor},
 	"ListReactors":   {"names": listReactors},

@@ -1,0 +1,76 @@
+package vaultclient
+
+import (
+	"context"
+	"iter"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault"
+)
+
+// ApplyApplication makes the application with the name of p what p says: see
+// [vault.Client.ApplyApplication]. It takes several requests, so programs that apply
+// the same new name at the same moment may create two; later calls use the older.
+func (c *Client) ApplyApplication(ctx context.Context, p vault.ApplicationParams) (*vault.Applied[vault.Application], error) {
+	return apply(ctx, applying[vault.Application, vault.ApplicationParams]{
+		there: c.AllApplications(ctx, vault.ListApplicationsParams{Name: p.Name}), name: func(a *vault.Application) string { return a.Name },
+		same:   func(a *vault.Application) bool { return a.Params().Same(p) },
+		create: c.CreateApplication, replace: c.ReplaceApplication, id: func(a *vault.Application) uuid.UUID { return a.ID },
+	}, p.Name, p)
+}
+
+// ApplyReactor makes the reactor with the name of p what p says: see
+// [Client.ApplyApplication].
+func (c *Client) ApplyReactor(ctx context.Context, p vault.ReactorParams) (*vault.Applied[vault.Reactor], error) {
+	return apply(ctx, applying[vault.Reactor, vault.ReactorParams]{
+		there: c.AllReactors(ctx, vault.ListReactorsParams{Name: p.Name}), name: func(r *vault.Reactor) string { return r.Name },
+		same:   func(r *vault.Reactor) bool { return r.Params().Same(p) },
+		create: c.CreateReactor, replace: c.ReplaceReactor, id: func(r *vault.Reactor) uuid.UUID { return r.ID },
+	}, p.Name, p)
+}
+
+// ApplyProxy makes the proxy with the name of p what p says: see
+// [Client.ApplyApplication].
+func (c *Client) ApplyProxy(ctx context.Context, p vault.ProxyParams) (*vault.Applied[vault.Proxy], error) {
+	return apply(ctx, applying[vault.Proxy, vault.ProxyParams]{
+		there: c.AllProxies(ctx, vault.ListProxiesParams{Name: p.Name}), name: func(x *vault.Proxy) string { return x.Name },
+		same:   func(x *vault.Proxy) bool { return x.Params().Same(p) },
+		create: c.CreateProxy, replace: c.ReplaceProxy, id: func(x *vault.Proxy) uuid.UUID { return x.ID },
+	}, p.Name, p)
+}
+
+// applying is how entities of a kind are found, compared and changed.
+type applying[T, P any] struct {
+	there   iter.Seq2[*T, error] // newest first, with names that match
+	name    func(*T) string
+	same    func(*T) bool
+	create  func(context.Context, P) (*T, error)
+	replace func(context.Context, uuid.UUID, P) (*T, error)
+	id      func(*T) uuid.UUID
+}
+
+func apply[T, P any](ctx context.Context, a applying[T, P], name string, p P) (*vault.Applied[T], error) {
+	var found *T
+	for item, err := range a.there {
+		if err != nil {
+			return nil, err
+		}
+		if a.name(item) == name { // the filter takes * for any text, and ignores case
+			found = item
+		}
+	}
+	item, action, err := found, vault.ApplyUnchanged, error(nil)
+	switch {
+	case found == nil:
+		item, err = a.create(ctx, p)
+		action = vault.ApplyCreated
+	case !a.same(found):
+		item, err = a.replace(ctx, a.id(found), p)
+		action = vault.ApplyChanged
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &vault.Applied[T]{Item: item, Action: action}, nil
+}
