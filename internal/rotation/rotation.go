@@ -52,7 +52,12 @@ func Rotate(ctx context.Context, v *core.Vault, tenant uuid.UUID, opts Options) 
 	if err := r.wait(ctx, promoted); err != nil {
 		return err
 	}
-	// Other nodes may have sealed under the old key until now.
+	return r.finish(ctx)
+}
+
+// finish reseals what other nodes have sealed under the old key until now, and
+// destroys it.
+func (r *rotation) finish(ctx context.Context) error {
 	if err := r.reseal(ctx); err != nil {
 		return err
 	}

@@ -101,6 +101,9 @@ type rotation struct {
 // run rotates all tenants, some at a time, and returns what went wrong.
 func (r *rotation) run(ctx context.Context, v *vault.Vault, tenants []uuid.UUID) error {
 	r.show()
+	if r.all {
+		return v.RotateAllDataKeys(ctx, &vault.RotateAllOptions{Progress: func(p vault.RotateAllProgress) { r.report(0, p.Rows) }})
+	}
 	var wg sync.WaitGroup
 	failed := make([]error, len(tenants))
 	slots := make(chan struct{}, rotateAtOnce)

@@ -1,0 +1,173 @@
+package rotation
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-72ea4aab/vault/internal/core"
+	"github.com/seed-72ea4aab/vault/internal/fault"
+	"github.com/seed-72ea4aab/vault/internal/keyring"
+	"github.com/seed-72ea4aab/vault/internal/seal"
+	"github.com/seed-72ea4aab/vault/storage"
+)
+
+// AllOptions adjusts a rotation of all tenants.
+type AllOptions struct {
+	// OlderThan, unless zero, leaves out tenants whose data key was made at or after
+	// this time.
+	OlderThan time.Time
+	// Progress, unless nil, is called when something was done, by one goroutine at
+	// a time.
+	Progress func(AllProgress)
+	// User, unless empty, is the user that log entries name.
+	User string
+}
+
+// AllProgress is how far a rotation of all tenants has got.
+type AllProgress struct {
+	Tenants int // that have only their new key
+	Rows    int // resealed
+}
+
+const (
+	// passSize is how many tenants share one wait.
+	passSize = 1000
+	// atOnce is how many tenants are resealed at a time.
+	atOnce = 8
+)
+
+// RotateAll does for all tenants what Rotate does for one. The tenants of a pass
+// share the wait for nodes that may still use the old keys. A tenant that fails
+// does not keep the others from their keys.
+func RotateAll(ctx context.Context, v *core.Vault, opts AllOptions) error {
+	a := &all{AllOptions: opts, v: v}
+	filter := storage.RecordFilter{Kind: keyring.KindTenant, Limit: chunk}
+	var failed []error
+	for more := true; more; {
+		var pass []*rotation
+		for more && len(pass) < passSize {
+			tenants, _, err := v.Store.ListRecords(ctx, filter)
+			if err != nil {
+				return errors.Join(append(failed, fault.Wrap(err, "list tenants"))...)
+			}
+			if more = len(tenants) > 0; more {
+				filter.Before = tenants[len(tenants)-1].ID
+			}
+			for i := range tenants {
+				pass = append(pass, a.rotation(uuid.UUID(tenants[i].Tenant)))
+			}
+		}
+		failed = append(failed, a.pass(ctx, pass)...)
+	}
+	return errors.Join(failed...)
+}
+
+// all is a rotation of all tenants under way.
+type all struct {
+	AllOptions
+	v *core.Vault
+
+	mu  sync.Mutex
+	now AllProgress
+}
+
+// rotation returns the rotation of a tenant, which reports to this one.
+func (a *all) rotation(tenant uuid.UUID) *rotation {
+	r := &rotation{v: a.v, tenant: tenant, Options: Options{User: a.User}}
+	before := 0
+	r.Progress = func(done int) {
+		a.report(AllProgress{Rows: done - before})
+		before = done
+	}
+	return r
+}
+
+// report adds to the progress.
+func (a *all) report(more AllProgress) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.now.Tenants += more.Tenants
+	a.now.Rows += more.Rows
+	if a.Progress != nil {
+		a.Progress(a.now)
+	}
+}
+
+// pass rotates tenants with one wait, and returns what went wrong.
+func (a *all) pass(ctx context.Context, tenants []*rotation) []error {
+	var failed []error
+	begin := func(r *rotation) (bool, error) {
+		if due, err := a.due(ctx, r); err != nil || !due {
+			return false, err
+		}
+		if _, err := r.promote(ctx); err != nil {
+			return false, err
+		}
+		return true, r.reseal(ctx)
+	}
+	tenants, errs := each(tenants, begin)
+	failed = append(failed, errs...)
+	if len(tenants) == 0 {
+		return failed
+	}
+	promoted := time.Now() // all of them, at the latest
+	for _, r := range tenants {
+		if err := r.wait(ctx, promoted); err != nil {
+			return append(failed, err)
+		}
+	}
+	_, errs = each(tenants, func(r *rotation) (bool, error) {
+		err := r.finish(ctx)
+		if err == nil {
+			a.report(AllProgress{Tenants: 1})
+		}
+		return true, err
+	})
+	return append(failed, errs...)
+}
+
+// due reports whether a tenant is to get a new key: if its key is old enough, or a
+// rotation was cut off.
+func (a *all) due(ctx context.Context, r *rotation) (bool, error) {
+	if a.OlderThan.IsZero() {
+		return true, nil
+	}
+	state, err := a.v.Tenants.Reload(ctx, r.tenant)
+	if err != nil {
+		return false, err
+	}
+	keys := state.Ring.Keys()
+	newest := keys[len(keys)-1]
+	return newest.State == seal.Pending || state.Ring.Retired() || newest.Created.Before(a.OlderThan), nil
+}
+
+// each does something for tenants, some at a time. It returns those for which it
+// reported true, and errors with the ids of their tenants. A tenant that was deleted
+// meanwhile is passed over.
+func each(tenants []*rotation, do func(*rotation) (bool, error)) (kept []*rotation, failed []error) {
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, atOnce)
+	for _, r := range tenants {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			keep, err := do(r)
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case errors.Is(err, fault.ErrNotFound):
+			case err != nil:
+				failed = append(failed, fault.Wrap(err, "rotate the data key of tenant %s", r.tenant))
+			case keep:
+				kept = append(kept, r)
+			}
+		})
+	}
+	wg.Wait()
+	return kept, failed
+}
