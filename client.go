@@ -70,6 +70,12 @@ func (c *Client) ProxyID() uuid.UUID { return c.caller.Proxy() }
 // [LogEntry.ActorName], at most its first 200 characters.
 func (c *Client) AsUser(subject string) *Client { return c.as(c.caller.AsUser(subject)) }
 
+// From returns a client whose log entries say where its calls come from, such as
+// the address of a caller: [LogEntry.Origin], at most 45 characters. Package
+// httpserver does this for every request. Clients that are made from c, and jobs
+// that it starts, keep the origin.
+func (c *Client) From(origin string) *Client { return c.as(c.caller.From(origin)) }
+
 // Masked returns a client with the rights of c, but for data: it sees of a token
 // what a mask shows at most, may use none, and may not search by data: such a
 // query is ErrForbidden. It is for programs that show tokens to people.

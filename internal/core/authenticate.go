@@ -147,7 +147,11 @@ func (op *Op) As(ctx context.Context, application uuid.UUID) (Identity, error) {
 	if err != nil {
 		return Identity{}, err
 	}
-	return Identity{who: who, grant: who.grant}, who.live(op.Vault.Now())
+	id := Identity{who: who, grant: who.grant}
+	if op.Origin() != "" {
+		id = id.From(op.Origin())
+	}
+	return id, who.live(op.Vault.Now())
 }
 
 // ForgetIdentities makes this node read every identity again.

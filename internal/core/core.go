@@ -19,6 +19,7 @@ import (
 	"github.com/seed-72ea4aab/vault/internal/fault"
 	"github.com/seed-72ea4aab/vault/internal/ids"
 	"github.com/seed-72ea4aab/vault/internal/keyring"
+	"github.com/seed-72ea4aab/vault/internal/ledger"
 	"github.com/seed-72ea4aab/vault/internal/seal"
 	"github.com/seed-72ea4aab/vault/storage"
 )
@@ -55,6 +56,9 @@ type Vault struct {
 	Horizon time.Duration
 	// Admission has the memory and the CPUs that requests share.
 	Admission *admission.Process
+	// Ledger keeps the trees over the log; nil without evidence. It is set before
+	// the first operation.
+	Ledger *ledger.Ledger
 
 	ids    ids.Source
 	auth   *cache.Cache[storage.Key, *principal]

@@ -26,13 +26,14 @@ type Stored struct {
 	Limits []Rights  `json:"limits,omitempty"`
 	Masked bool      `json:"masked,omitempty"`
 	Proxy  uuid.UUID `json:"proxy,omitzero"`
+	Origin string    `json:"origin,omitempty"`
 }
 
 // Stored returns the identity in the form in which it is stored.
 func (id Identity) Stored() Stored {
 	s := Stored{
 		Trusted: id.who.grant == unlimited, Key: id.who.key, Application: id.ApplicationID(),
-		Rights: id.who.rights, Creator: id.Creator(), Proxy: id.Proxy(),
+		Rights: id.who.rights, Creator: id.Creator(), Proxy: id.Proxy(), Origin: id.Origin(),
 	}
 	s.Actor, s.ActorType, s.ActorName = id.Actor()
 	if id.manner != nil {
@@ -52,7 +53,7 @@ func (s *Stored) Identity(tenant uuid.UUID) (Identity, error) {
 		id.who = &principal{tenant: tenant, grant: new(access.Grant), key: s.Key, app: &Application{ID: s.Application}}
 		limits = append(slices.Clip(limits), s.Rights)
 	}
-	m := manner{masked: s.Masked, proxy: s.Proxy}
+	m := manner{masked: s.Masked, proxy: s.Proxy, origin: s.Origin}
 	for _, rights := range limits {
 		grant, err := access.New(rights.Rules, rights.Permissions)
 		if err != nil {

@@ -138,7 +138,7 @@ func (l *Ledger) Erase(ctx context.Context, tenant uuid.UUID, ids ...uuid.UUID) 
 	}
 	var events []evidence.Event
 	for i := range rows {
-		left := entryOf(&rows[i]).Redacted()
+		left := EntryOf(&rows[i]).Redacted()
 		events = append(events, evidence.Event{
 			Kind: evidence.EventErased, Tenant: tenant, Entry: left.ID, After: left.Commit(tenant, evidence.Mac{}),
 		})

@@ -128,7 +128,7 @@ func eachTenant[T any](ctx context.Context, v *core.Vault, rows []T, tenant func
 		for _, r := range rows {
 			add(op, ch, r)
 		}
-		return v.Store.Write(ctx, ch)
+		return op.Apply(ctx, ch)
 	}
 	for t, group := range groups {
 		err := write(t, group)

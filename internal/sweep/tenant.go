@@ -42,7 +42,7 @@ func dropTenant(ctx context.Context, v *core.Vault, id uuid.UUID) error {
 	}
 	ch.InsertRecords = []storage.Record{{Kind: keyring.KindTombstone, ID: storage.ID(id), CreatedAt: op.Now}}
 	ch.Logs = []storage.Log{op.Entry(audit.Delete, keyring.KindTenant, id.String())}
-	return v.Store.Write(ctx, ch)
+	return op.Apply(ctx, ch)
 }
 
 // purge deletes the rows of a tenant whose keys are destroyed. Other nodes may

@@ -131,12 +131,24 @@ func (c *call) open() (*opened, error) {
 
 // asTenant returns a client of a tenant that acts for the operator.
 func (c *call) asTenant(id uuid.UUID) *vault.Client {
+	client := c.opened.vault.Tenant(id).From(processOrigin())
 	for _, name := range []string{c.target.actor, c.getenv("USER"), c.getenv("LOGNAME")} {
 		if name != "" {
-			return c.opened.vault.Tenant(id).AsUser(name)
+			return client.AsUser(name)
 		}
 	}
-	return c.opened.vault.Tenant(id)
+	return client
+}
+
+// processOrigin returns the host and the process, for the audit log. A long name
+// of the host is cut, so that the number of the process stays.
+func processOrigin() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "localhost"
+	}
+	process := fmt.Sprintf("/%d", os.Getpid())
+	return host[:min(len(host), 45-len(process))] + process
 }
 
 // connect makes a client over HTTP.
