@@ -53,7 +53,7 @@ func feature(others ...string) []string { return append(others, below...) }
 // library: packages of this module by their folder, "." for the root, and others by
 // their path. A folder or a module stands for all packages in it, except ".".
 var mayImport = map[string][]string{
-	".": {"storage", "script", "internal", "github.com/google/uuid"},
+	".": {"evidence", "storage", "script", "internal", "github.com/google/uuid", "golang.org/x/mod"},
 
 	// Contracts, and those who fulfil them.
 	"storage":                            {},
@@ -93,6 +93,7 @@ var mayImport = map[string][]string{
 	"internal/kept":          {"internal/access", "github.com/google/uuid"},
 	"evidence":               {"internal/merkle", "github.com/google/uuid", "golang.org/x/mod"},
 	"internal/merkle":        {"golang.org/x/mod"},
+	"internal/evident":       {"evidence", "internal/core", "internal/fault", "internal/keyring", "internal/ledger", "internal/seal", "storage", "github.com/google/uuid", "golang.org/x/mod"},
 	"internal/ledger":        {"evidence", "internal/merkle", "storage", "github.com/google/uuid", "golang.org/x/mod"},
 	"internal/keyring":       {"internal/fault", "internal/seal", "internal/sealed", "storage", "github.com/google/uuid"},
 	"internal/limits":        {"internal/kept", "github.com/google/uuid"},
@@ -110,7 +111,7 @@ var mayImport = map[string][]string{
 	"internal/logs":     feature("internal/share"),
 	"internal/once":     feature("internal/cache", "internal/tokens"),
 	"internal/rotation": feature("internal/keyring"),
-	"internal/sweep":    feature("internal/keyring", "internal/tokens"),
+	"internal/sweep":    feature("internal/keyring", "internal/ledger", "internal/tokens"),
 	"internal/tokens":   feature(),
 	"internal/reveal":   feature("internal/tokens"),
 	"internal/transfer": feature("internal/tokens"),
